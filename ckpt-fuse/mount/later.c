@@ -81,8 +81,8 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 	struct ckpt_node *n = c->n;
 	AUTO_BUF path = BUF_INIT;
 
-	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing) &&
-	    !node_writers(n).is_torn)
+	if (rc == 0 && n->n_writers - n->n_helpers == 1 &&
+	    writing_is_dirty(n->writing) && !node_writers(n).is_torn)
 		return true;
 	if (rc == 0)
 		node_note_stored(n);
@@ -109,10 +109,12 @@ static void late_run(struct job *job)
 	while (is_again) {
 		struct error err = ERROR_INIT;
 
+		node_begin_commit(l->nodes, c->n);
 		rc = writing_commit(c->n->writing, &err);
 		(void)pthread_mutex_lock(&c->n->lock);
 		is_again = settle(c, rc, &err);
 		(void)pthread_mutex_unlock(&c->n->lock);
+		node_end_commit(l->nodes, c->n);
 	}
 	(void)pthread_mutex_lock(&l->lock);
 	TAILQ_REMOVE(&l->list, c, link);

@@ -34,6 +34,43 @@ bool node_is_being_changed(const struct ckpt_node *n)
 	return n->writing && n->n_writers > n->n_done;
 }
 
+bool node_is_changed_now(struct ckpt_node *n)
+{
+	bool is_so;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_so = node_is_being_changed(n);
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_so;
+}
+
+void node_begin_commit(struct nodes *t, struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&t->commits);
+	n->n_committing++;
+	(void)pthread_mutex_unlock(&t->commits);
+}
+
+void node_end_commit(struct nodes *t, struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&t->commits);
+	n->n_committing--;
+	n->n_committed++;
+	(void)pthread_cond_broadcast(&t->committed);
+	(void)pthread_mutex_unlock(&t->commits);
+}
+
+void node_wait_commits(struct nodes *t, struct ckpt_node *n)
+{
+	unsigned int end;
+
+	(void)pthread_mutex_lock(&t->commits);
+	end = n->n_committed + n->n_committing;
+	while (n->n_committing && (int)(end - n->n_committed) > 0)
+		(void)pthread_cond_wait(&t->committed, &t->commits);
+	(void)pthread_mutex_unlock(&t->commits);
+}
+
 /* What was closed is in the store: only a killed writer is through and leaves something
  * that is not. */
 bool node_is_abandoned(const struct ckpt_node *n)

@@ -689,6 +689,8 @@ int nodes_init(struct nodes *t, int journal_fd, struct error *err)
 
 	*t = (struct nodes){ .journal_fd = journal_fd, .last_id = NODE_ROOT };
 	(void)pthread_mutex_init(&t->lock, NULL);
+	(void)pthread_mutex_init(&t->commits, NULL);
+	(void)pthread_cond_init(&t->committed, NULL);
 	init_paths(t);
 	t->root = add(t, NODE_ROOT, true);
 	rc = t->root ? read_journal(t, err) : error_nomem(err);
@@ -701,5 +703,7 @@ void nodes_fini(struct nodes *t)
 {
 	forget_all(t);
 	(void)pthread_rwlock_destroy(&t->paths);
+	(void)pthread_cond_destroy(&t->committed);
+	(void)pthread_mutex_destroy(&t->commits);
 	(void)pthread_mutex_destroy(&t->lock);
 }

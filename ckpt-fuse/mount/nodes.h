@@ -39,8 +39,15 @@ struct ckpt_node {
 	/* Readers of what was committed by nobody yet: they have what its writers have. */
 	atomic_uint n_peekers;
 	bool has_kept_use; /* those of a predecessor are one of n_readers */
-	/* Writers that have closed it, or were killed, and are not released. */
-	unsigned int n_done;
+	/* Of the writers, those that have closed it, or were killed, and are not released;
+	 * read without the lock, too. */
+	atomic_uint n_done;
+	/* Of the writers, those that are no descriptor's, and are there for as long as it
+	 * takes: they commit what there is, and what comes later is others' to commit. */
+	unsigned int n_helpers;
+	/* Commits of it that are under way, and that have ended; nodes.commits. */
+	atomic_uint n_committing;
+	unsigned int n_committed;
 	unsigned int
 		n_cached; /* of the readers, those that have the kernel's pages */
 	/* Each time that a writer begins, closes or ends, or the name is another's: who asked
@@ -70,6 +77,10 @@ struct nodes {
 	/* Read over changes of names in the store, and when a writer begins; written while a
 	 * folder is renamed, object by object. */
 	pthread_rwlock_t paths;
+	/* How many commits are under way of each node, and who waits for one, which has the
+	 * store's deadlines. */
+	pthread_mutex_t commits;
+	pthread_cond_t committed;
 	pthread_mutex_t lock; /* the table */
 	struct ckpt_node *by_id, *by_name, *root;
 	uint64_t last_id;
@@ -144,6 +155,13 @@ struct ckpt_stat node_stat(struct ckpt_node *n);
 bool node_is_being_changed(const struct ckpt_node *n);
 /* With the node's lock: what it was written with is a killed program's, and nobody's. */
 bool node_is_abandoned(const struct ckpt_node *n);
+/* The same as is known without the node's lock. */
+bool node_is_changed_now(struct ckpt_node *n);
+/* Around each commit of its file, by whomever. */
+void node_begin_commit(struct nodes *t, struct ckpt_node *n);
+void node_end_commit(struct nodes *t, struct ckpt_node *n);
+/* Wait for those that are under way, with no lock; what begins meanwhile is not waited for. */
+void node_wait_commits(struct nodes *t, struct ckpt_node *n);
 /* The thread is about to write to it, or did. */
 void node_note_writer(struct ckpt_node *n, pid_t thread);
 /* Of that moment. */

@@ -364,21 +364,50 @@ int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc == 0 ? ops_begin_writing(m, n, &o, err) : rc;
 }
 
-/* The commit that is on its way would be of half a file.  It may take minutes: a folder that
+/* The commit of what was closed would be of half a file.  Each may take minutes: a folder that
  * is to be renamed, and all that wait for that, do not wait for it. */
 struct paths_stay opening_lock_settled(struct ckpt_mount *m,
-				       struct ckpt_node *n, bool is_change)
+				       struct ckpt_node *n, unsigned int wants)
 {
-	for (;;) {
+	for (unsigned int i = 0;; i++) {
 		const struct paths_stay stay = paths_stay(&m->nodes);
+		bool is_late, is_committed;
 
 		(void)pthread_mutex_lock(&n->lock);
-		if (!is_change || !m->later || !later_has(m->later, n))
+		is_late = (wants & OPENING_STORED) && m->later &&
+			  later_has(m->later, n);
+		is_committed = (wants & OPENING_IDLE) && n->n_committing &&
+			       i < OPENING_WAITS_MAX;
+		if (!is_late && !is_committed)
 			return stay;
 		(void)pthread_mutex_unlock(&n->lock);
 		cleanup_paths_stay(&stay);
-		(void)later_settle(m->later, n);
+		if (is_late)
+			(void)later_settle(m->later, n);
+		else
+			node_wait_commits(&m->nodes, n);
 	}
+}
+
+int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
+		   struct error *err)
+{
+	int rc;
+
+	n->n_helpers++;
+	node_begin_commit(&m->nodes, n);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (has_paths)
+		(void)pthread_rwlock_unlock(&m->nodes.paths);
+	/* It stays: its writers have one that is not released. */
+	rc = writing_commit(n->writing, err);
+	if (has_paths)
+		(void)pthread_rwlock_rdlock(&m->nodes.paths);
+	(void)pthread_mutex_lock(&n->lock);
+	n->n_helpers--;
+	ops_end_writing(&m->nodes, n);
+	node_end_commit(&m->nodes, n);
+	return rc;
 }
 
 void opening_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
@@ -407,7 +436,12 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 	if (m->cfg->read_only)
 		return -EROFS;
 
-	AUTO_PATHS_STAY stay = opening_lock_settled(m, n, true);
+	/* Only what begins anew has to wait for one that is open. */
+	AUTO_PATHS_STAY stay =
+		opening_lock_settled(m, n,
+				     OPENING_STORED |
+					     (flags & O_TRUNC ? OPENING_IDLE
+							      : 0));
 
 	rc = opening_begin_writing(m, n, flags & O_TRUNC, err);
 	(void)pthread_mutex_unlock(&n->lock);

@@ -20,12 +20,21 @@ struct reader_open {
 /* Have it open to be written, by open(2)'s `flags`.  -ESTALE: look the name up again. */
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		   struct error *err) MUST_CHECK;
-/* Take the node's lock, while no folder is renamed; when it is to be changed, with no commit
- * of it on its way.  Such a one is waited for with neither lock, and has the store's
- * deadlines. */
+/* Take the node's lock, while no folder is renamed, with no commit of it on its way.  Such a
+ * one is waited for with neither lock, and has the store's deadlines. */
+#define OPENING_STORED 1u /* of what was closed */
+/* Of what is open: a few times; when another begins each time, it is waited for later, with
+ * what has to wait for it. */
+#define OPENING_IDLE 2u
+#define OPENING_WAITS_MAX 4u
 struct paths_stay opening_lock_settled(struct ckpt_mount *m,
 				       struct ckpt_node *n,
-				       bool is_change) MUST_CHECK;
+				       unsigned int wants) MUST_CHECK;
+/* With the node's lock, and `has_paths` when no folder is renamed, by whom has it open to be
+ * written (ops_begin_writing()) and is through by it: commit.  With neither lock meanwhile,
+ * which it takes again: the file may have another name then, or none. */
+int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
+		   struct error *err) MUST_CHECK;
 /* A writer has closed it or was killed; nothing is done when it was changed since its
  * `n_changes` were these. */
 void opening_set_done(struct handle *h, unsigned int n_changes);

@@ -504,6 +504,7 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 
 /* -------------------------------------------------------------------- changes --- */
 
+/* With the locks of opening_commit(). */
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
@@ -514,8 +515,8 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 	rc = writing_truncate(n->writing, size, err);
 	/* Somebody else who writes it says when it is done; one that has closed it has
 	 * said so, though the kernel may take its time to release it. */
-	if (rc == 0 && n->n_writers == n->n_done + 1)
-		rc = writing_commit(n->writing, err);
+	if (rc == 0 && n->n_writers - n->n_helpers == n->n_done + 1)
+		return opening_commit(m, n, true, err);
 	ops_end_writing(&m->nodes, n);
 	return rc;
 }
@@ -585,8 +586,11 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	if (h && (to_set & FUSE_SET_ATTR_SIZE))
 		node_note_writer(h->node, fuse_req_ctx(req)->pid);
 	if (rc == 0 && !n->is_folder) {
-		AUTO_PATHS_STAY stay =
-			opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
+		AUTO_PATHS_STAY stay = opening_lock_settled(
+			m, n,
+			OPENING_IDLE |
+				(to_set & FUSE_SET_ATTR_SIZE ? OPENING_STORED
+							     : 0));
 
 		/* Whoever has it open says when it is done. */
 		if (h && (to_set & FUSE_SET_ATTR_SIZE))

@@ -173,8 +173,13 @@ static int commit(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 	struct writing *w = writer_of(req, fh, err);
 	int64_t begun_ns = ckpt_phase_begin_call(&m->saves);
 	struct handle *h = handle_get(&m->handles, fh);
-	int rc = w ? writing_commit_begun(w, n_begun, err) : -EIO;
+	int rc = -EIO;
 
+	if (w) {
+		node_begin_commit(&m->nodes, h->node);
+		rc = writing_commit_begun(w, n_begun, err);
+		node_end_commit(&m->nodes, h->node);
+	}
 	/* An earlier close's: a successor would take the file for lost. */
 	if (rc == 0 && m->later)
 		later_settle(m->later, h->node);
@@ -328,19 +333,22 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	reply(req, "fsync", rc, &err);
 }
 
-/* Where it was not seen which close was the last; nobody waits for this one. */
+/* With the node's lock, which it gives back meanwhile.  Where it was not seen which close was
+ * the last; nobody waits for this one. */
 static void commit_late(struct ckpt_mount *m, const struct handle *h)
 {
 	struct ckpt_node *n = h->node;
 	struct error err = ERROR_INIT;
 
 	/* Others may write on, unless they are through. */
-	if (n->n_writers != n->n_done - h->is_done + 1 || h->is_left ||
-	    node_writers(n).is_torn || !writing_is_dirty(n->writing))
+	if (n->n_writers - n->n_helpers != n->n_done - h->is_done + 1 ||
+	    h->is_left || node_writers(n).is_torn ||
+	    !writing_is_dirty(n->writing))
 		return;
 	if (m->later && later_commit(m->later, n))
 		return;
-	if (writing_commit(n->writing, &err) < 0)
+	n->n_writers++;
+	if (opening_commit(m, n, false, &err) < 0)
 		log_warning("ckpt", "lost reason=\"%s\"", err.msg);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/array.h"
 #include "common/log.h"
@@ -141,11 +142,19 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 			struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
-	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
 	bool is_again = was_begun(m, NULL);
-	int rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
+	int rc;
 
+	for (unsigned int i = 0;; i++) {
+		(void)pthread_rwlock_rdlock(&m->nodes.paths);
+		rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
+		if (rc < 0 || !n->n_committing || i == OPENING_WAITS_MAX)
+			break;
+		(void)pthread_rwlock_unlock(&m->nodes.paths);
+		node_wait_commits(&m->nodes, n);
+		node_put(&m->nodes, steal_ptr(&n));
+	}
 	if (rc == 0) {
 		begin(m, NULL);
 		rc = fn(m, p, n, err);
@@ -154,6 +163,7 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		finish_removal(m, p, name);
 		rc = 0;
 	}
+	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, p);
 	return rc;
@@ -187,12 +197,21 @@ static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 
 /* ---------------------------------------------------------------------- files --- */
 
-/* With the lock. */
-static bool leave_writer(struct ckpt_node *n)
+/* With the lock.  What is written is nobody's when the name is gone, and that of its writers
+ * when it is not. */
+static int remove_stored(struct ckpt_mount *m, struct ckpt_node *n,
+			 const char *path, struct error *err)
 {
+	int rc = 0;
+
 	if (n->writing)
-		writing_move(n->writing, NULL);
-	return n->writing;
+		rc = writing_begin_move(n->writing, false, err);
+	if (rc < 0)
+		return rc;
+	rc = ckpt_remove(m->store, path, err);
+	if (n->writing)
+		writing_end_move(n->writing, rc == 0 || rc == -ENOENT, NULL);
+	return rc;
 }
 
 static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
@@ -212,10 +231,10 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	keep_folder(m, parent);
 	(void)pthread_mutex_lock(&n->lock);
 	rc = ops_keep_for_readers(m, n, err);
-	if (rc == 0)
-		was_written = leave_writer(n);
-	if (rc == 0)
-		rc = ckpt_remove(m->store, path.data, err);
+	if (rc == 0) {
+		was_written = n->writing;
+		rc = remove_stored(m, n, path.data, err);
+	}
 	(void)pthread_mutex_unlock(&n->lock);
 	listed_change(m->listed, path.data);
 	/* It may have been in no store yet. */
@@ -270,6 +289,68 @@ static int begin_move(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
+/* What has the new name is kept for who reads it, and for us, who is one more of its writers.
+ * NULL: nobody writes it. */
+static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
+		     struct writing **ret, struct error *err)
+{
+	int rc;
+
+	*ret = NULL;
+	if (!over)
+		return 0;
+	(void)pthread_mutex_lock(&over->lock);
+	rc = ops_keep_for_readers(m, over, err);
+	if (rc == 0 && over->writing) {
+		over->n_writers++;
+		over->n_helpers++;
+		*ret = over->writing;
+	}
+	(void)pthread_mutex_unlock(&over->lock);
+	return rc;
+}
+
+static void let_over_go(struct ckpt_mount *m, struct ckpt_node *over)
+{
+	(void)pthread_mutex_lock(&over->lock);
+	over->n_helpers--;
+	ops_end_writing(&m->nodes, over);
+	(void)pthread_mutex_unlock(&over->lock);
+}
+
+/* Both names in the store, and what of them is written. */
+struct file_move {
+	const char *from, *to;
+	char *moved;                    /* a copy of `to`, which is taken */
+	struct writing *writing, *over; /* NULL: none */
+};
+
+/* With the node's lock.  Nothing is committed by either name between the last commit and the
+ * rename, nor after it by the wrong one; when it fails, both are as they were. */
+static int rename_stored(struct ckpt_mount *m, const struct ops_move *v,
+			 struct file_move *f, bool stores, struct error *err)
+{
+	int rc = 0;
+
+	if (f->writing)
+		rc = writing_begin_move(f->writing, stores, err);
+	if (rc < 0)
+		return rc;
+	if (f->over)
+		rc = writing_begin_move(f->over, false, err);
+	if (rc == 0) {
+		rc = begin_move(m, v, f->from, err);
+		if (rc == 0)
+			rc = ckpt_rename(m->store, f->from, f->to, err);
+		if (f->over)
+			writing_end_move(f->over, rc == 0, NULL);
+	}
+	if (f->writing)
+		writing_end_move(f->writing, rc == 0,
+				 rc == 0 ? steal_ptr(&f->moved) : NULL);
+	return rc;
+}
+
 /* While no folder is renamed.  What was written so far is committed first: then there is
  * something to rename. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
@@ -279,6 +360,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
 	AUTO_FREE char *moved = NULL;
+	struct file_move f;
 	int rc;
 
 	rc = node_loss(n, err);
@@ -291,37 +373,33 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	moved = strdup(to.data);
 	if (!moved)
 		return error_nomem(err);
-	if (over && over != n) {
-		(void)pthread_mutex_lock(&over->lock);
-		rc = ops_keep_for_readers(m, over, err);
-		if (rc == 0)
-			(void)leave_writer(over);
-		(void)pthread_mutex_unlock(&over->lock);
-	}
+	f = (struct file_move){ .from = from.data, .to = to.data };
+	over = over != n ? over : NULL;
+	rc = hold_over(m, over, &f.over, err);
+	if (rc < 0)
+		return rc;
 	keep_folder(m, v->parent);
 	(void)pthread_mutex_lock(&n->lock);
+	f.writing = n->writing;
+	f.moved = steal_ptr(&moved);
 	/* What a killed writer left is no file. */
-	if (rc == 0 && node_is_being_changed(n) && node_writers(n).is_torn)
+	if (node_is_being_changed(n) && node_writers(n).is_torn)
 		rc = error_set(err, EIO,
 			       "the program that wrote '%.200s' was killed",
 			       from.data);
-	if (rc == 0 && node_is_being_changed(n))
-		rc = writing_commit(n->writing, err);
-	if (rc == 0)
-		rc = begin_move(m, v, from.data, err);
-	if (rc == 0)
-		rc = ckpt_rename(m->store, from.data, to.data, err);
+	else
+		rc = rename_stored(m, v, &f, node_is_being_changed(n), err);
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
-	if (rc == 0 && n->writing)
-		writing_move(n->writing, steal_ptr(&moved));
-	(void)pthread_mutex_unlock(&n->lock);
-	if (rc < 0)
-		return rc;
-	if (over && over != n)
+	if (rc == 0 && over)
 		node_forget_loss(&m->nodes, over);
-	node_rename(&m->nodes, n, v->to_parent, v->to_name);
-	return 0;
+	if (rc == 0)
+		node_rename(&m->nodes, n, v->to_parent, v->to_name);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (f.over)
+		let_over_go(m, over);
+	free(f.moved);
+	return rc;
 }
 
 /* Is it in the folder, at whatever depth? */
@@ -367,16 +445,6 @@ static void below_fini(struct ckpt_mount *m, struct ops_below *b)
 	free(b->files);
 }
 
-static bool is_in_use(struct ckpt_node *n)
-{
-	bool is;
-
-	(void)pthread_mutex_lock(&n->lock);
-	is = node_is_being_changed(n);
-	(void)pthread_mutex_unlock(&n->lock);
-	return is;
-}
-
 /* What was begun would be committed under its old name.  What was closed is done, though
  * the kernel may take its time to release it. */
 static int check_unused(struct ckpt_mount *m, struct ops_below *b,
@@ -386,7 +454,7 @@ static int check_unused(struct ckpt_mount *m, struct ops_below *b,
 	if (b->rc < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < b->n; i++)
-		if (is_in_use(b->files[i].n))
+		if (node_is_changed_now(b->files[i].n))
 			return error_set(err, EBUSY,
 					 "files in the folder are being "
 					 "written");
@@ -523,36 +591,117 @@ static bool is_on_its_way(struct ckpt_mount *m, const struct ckpt_node *n)
 	return m->later && later_has(m->later, n);
 }
 
+struct committed_below {
+	const struct ckpt_node *folder;
+	struct ckpt_node *found;
+};
+
+static void find_below(void *arg, struct ckpt_node *n)
+{
+	struct committed_below *c = arg;
+
+	if (c->found || !n->n_committing || !is_below(n, c->folder))
+		return;
+	n->n_users++; /* node_use(), with the lock that it takes */
+	c->found = n;
+}
+
+/* Which of the files is being committed, in use: those of a folder, the one that is renamed,
+ * or the one that it replaces.  NULL: none is. */
+static struct ckpt_node *find_committed(struct ckpt_mount *m,
+					struct ckpt_node *n,
+					struct ckpt_node *over)
+{
+	struct committed_below c = { .folder = n };
+
+	if (n->is_folder)
+		nodes_each(&m->nodes, NULL, find_below, &c);
+	else if (n->n_committing)
+		c.found = n;
+	else if (over && over->n_committing)
+		c.found = over;
+	if (c.found && !n->is_folder)
+		node_use(&m->nodes, c.found);
+	return c.found;
+}
+
+/* While no folder is renamed, which may be between: has it something to be committed first?
+ * 1: it had, and has not now, and names may be others. */
+static int store_written(struct ckpt_mount *m, struct ckpt_node *n,
+			 struct error *err)
+{
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&n->lock);
+	if (node_is_being_changed(n) && writing_is_dirty(n->writing) &&
+	    !node_writers(n).is_torn) {
+		n->n_writers++;
+		rc = opening_commit(m, n, true, err);
+		rc = rc < 0 ? rc : 1;
+	}
+	(void)pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+/* The names of a rename, looked up while no folder is renamed, or, of a folder, nothing else
+ * is: what is on its way to the store is waited for with no lock, a few times. */
+struct found_names {
+	struct ckpt_node *n, *over;
+	bool is_alone;
+};
+
+/* True: they are to be looked up again, and the lock is given back. */
+static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
+			    bool may_wait, int *rc, struct error *err)
+{
+	struct ckpt_node *c =
+		may_wait ? find_committed(m, f->n, f->over) : NULL;
+	const bool is_folder = f->n->is_folder;
+	bool is_late = is_folder ? !f->is_alone : is_on_its_way(m, f->n);
+
+	if (!c && !is_late && !is_folder && may_wait) {
+		*rc = store_written(m, f->n, err);
+		if (*rc <= 0)
+			return false;
+	} else if (!c && !is_late) {
+		return false;
+	}
+	*rc = 0;
+	(void)pthread_rwlock_unlock(&m->nodes.paths);
+	f->is_alone = is_folder;
+	if (c)
+		node_wait_commits(&m->nodes, c);
+	if (is_late && m->later)
+		(void)later_settle(m->later, is_folder ? NULL : f->n);
+	node_put(&m->nodes, c);
+	node_put(&m->nodes, steal_ptr(&f->over));
+	node_put(&m->nodes, steal_ptr(&f->n));
+	return true;
+}
+
 static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 {
-	struct ckpt_node *n = NULL, *over = NULL;
-	bool is_alone = false;
+	struct found_names f = { .n = NULL };
 	int rc;
 
 	v->is_again = was_begun(m, &v->was);
-	for (;;) {
-		if (is_alone)
+	for (unsigned int i = 0;; i++) {
+		if (f.is_alone)
 			(void)pthread_rwlock_wrlock(&m->nodes.paths);
 		else
 			(void)pthread_rwlock_rdlock(&m->nodes.paths);
-		rc = find_names(m, v, &n, &over, err);
-		if (rc < 0 || !n ||
-		    (n->is_folder ? is_alone : !is_on_its_way(m, n)))
+		rc = find_names(m, v, &f.n, &f.over, err);
+		if (rc < 0 || !f.n ||
+		    !must_look_again(m, &f, i < OPENING_WAITS_MAX, &rc, err))
 			break;
-		(void)pthread_rwlock_unlock(&m->nodes.paths);
-		is_alone = n->is_folder;
-		if (m->later)
-			later_settle(m->later, is_alone ? NULL : n);
-		node_put(&m->nodes, steal_ptr(&over));
-		node_put(&m->nodes, steal_ptr(&n));
 	}
-	if (rc == 0 && n && n->is_folder)
-		rc = n == over ? 0 : move_unused(m, v, n, over, err);
-	else if (rc == 0 && n)
-		rc = move_file(m, v, n, over, err);
+	if (rc == 0 && f.n && f.n->is_folder)
+		rc = f.n == f.over ? 0 : move_unused(m, v, f.n, f.over, err);
+	else if (rc == 0 && f.n)
+		rc = move_file(m, v, f.n, f.over, err);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
-	node_put(&m->nodes, over);
-	node_put(&m->nodes, n);
+	node_put(&m->nodes, f.over);
+	node_put(&m->nodes, f.n);
 	return rc;
 }
 

@@ -226,8 +226,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		return rc;
 	begun_add(m->begun, session_request_id(), NULL);
 	(void)pthread_mutex_lock(&n->lock);
-	rc = writing_commit(n->writing, err);
-	ops_end_writing(&m->nodes, n);
+	rc = opening_commit(m, n, false, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)
 		node_put(&m->nodes, n);

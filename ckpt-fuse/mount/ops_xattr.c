@@ -247,6 +247,7 @@ static int check_change(const struct ckpt_node *n, const struct xattr_change *c,
 static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
 			 const struct xattr_change *c, struct error *err)
 {
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF path = BUF_INIT;
 	int rc = node_path(&m->nodes, n, &path);
 
@@ -258,7 +259,8 @@ static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* With the lock: the file is written again, striped: a plain object keeps none. */
+/* With the locks of opening_commit(): the file is written again, striped: a plain object keeps
+ * none. */
 static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 			const struct xattr_change *c, struct error *err)
 {
@@ -280,12 +282,12 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 		return rc;
 	rc = writing_change_xattr(n->writing, c, err);
 	if (rc == 0)
-		rc = writing_commit(n->writing, err);
+		return opening_commit(m, n, true, err);
 	ops_end_writing(&m->nodes, n);
 	return rc;
 }
 
-/* With the lock. */
+/* With the same locks. */
 static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 		       const struct xattr_change *c, struct error *err)
 {
@@ -308,7 +310,6 @@ static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 static int change(struct ckpt_mount *m, struct ckpt_node *n,
 		  const struct xattr_change *c, struct error *err)
 {
-	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	int rc;
 
 	if (!n)
@@ -318,7 +319,9 @@ static int change(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = check_change(n, c, err);
 	if (rc < 0 || n->is_folder)
 		return rc < 0 ? rc : change_folder(m, n, c, err);
-	(void)pthread_mutex_lock(&n->lock);
+
+	AUTO_PATHS_STAY stay = opening_lock_settled(m, n, OPENING_IDLE);
+
 	rc = opening_leave_abandoned(m, n, false, err);
 	if (rc == 0)
 		rc = change_file(m, n, c, err);

@@ -385,14 +385,33 @@ static void follow(struct writing *w)
 		w->version = now;
 }
 
+int writing_begin_move(struct writing *w, bool stores, struct error *err)
+{
+	int rc = 0;
+
+	writing_lock(w);
+	if (stores)
+		rc = writing_commit_locked(w, err);
+	if (rc < 0)
+		writing_unlock(w);
+	return rc;
+}
+
+void writing_end_move(struct writing *w, bool is_moved, char *path)
+{
+	if (is_moved) {
+		free(w->path);
+		w->path = path;
+	}
+	if (is_moved && w->path && w->version.is_known)
+		follow(w);
+	writing_unlock(w);
+}
+
 void writing_move(struct writing *w, char *path)
 {
 	writing_lock(w);
-	free(w->path);
-	w->path = path;
-	if (w->path && w->version.is_known)
-		follow(w);
-	writing_unlock(w);
+	writing_end_move(w, true, path);
 }
 
 int writing_change_xattr(struct writing *w, const struct xattr_change *c,

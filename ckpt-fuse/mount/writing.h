@@ -88,6 +88,13 @@ int writing_commit_begun(struct writing *w, unsigned int n_begun,
 int writing_keep(struct writing *w, struct error *err) MUST_CHECK;
 /* The file has another name; NULL: none any more, and is not committed again.  Takes it. */
 void writing_move(struct writing *w, char *path);
+/* The same around what gives it that name in the store: nothing is committed meanwhile, nor
+ * after it what was under way by the old name.  When it `stores`, what was written is committed
+ * first; with a failure nothing is begun. */
+int writing_begin_move(struct writing *w, bool stores,
+		       struct error *err) MUST_CHECK;
+/* When it was not `moved`, it has the name that it had. */
+void writing_end_move(struct writing *w, bool is_moved, char *path);
 /* The three below do not wait for a write or a commit that is under way; they say what
  * was before it. */
 /* Of what is committed next; -ENODATA and others of xattrs_change(). */

@@ -75,8 +75,7 @@ int writing_store(struct writing *w, struct error *err)
 	return rc;
 }
 
-/* With the lock. */
-static int commit(struct writing *w, struct error *err)
+int writing_commit_locked(struct writing *w, struct error *err)
 {
 	int rc = w->rc;
 
@@ -98,7 +97,7 @@ int writing_commit(struct writing *w, struct error *err)
 	int rc;
 
 	writing_lock(w);
-	rc = commit(w, err);
+	rc = writing_commit_locked(w, err);
 	writing_unlock(w);
 	return rc;
 }
@@ -114,7 +113,7 @@ int writing_commit_begun(struct writing *w, unsigned int n_begun,
 	int rc;
 
 	writing_lock(w);
-	rc = n_begun == w->n_begun ? commit(w, err) : 0;
+	rc = n_begun == w->n_begun ? writing_commit_locked(w, err) : 0;
 	writing_unlock(w);
 	return rc;
 }

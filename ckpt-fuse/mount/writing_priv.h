@@ -92,5 +92,7 @@ int writing_open_base(struct writing *w, struct error *err) MUST_CHECK;
 
 /* writing_commit.c: have what was written in the store; w->path is not NULL. */
 int writing_store(struct writing *w, struct error *err) MUST_CHECK;
+/* What writing_commit() does. */
+int writing_commit_locked(struct writing *w, struct error *err) MUST_CHECK;
 
 #endif

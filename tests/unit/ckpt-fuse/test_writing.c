@@ -78,3 +78,27 @@ Test(writing, that_is_begun_anew_is_not_stored_by_who_closes_what_was_before)
 	cr_expect_not(writing_is_dirty(w));
 	writing_free(w);
 }
+
+/* A name that is not changed in the store stays the file's. */
+Test(writing, is_stored_by_its_name_when_that_could_not_be_changed)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	struct writing *w;
+
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	put_bytes(w, "first");
+	cr_assert_eq(writing_begin_move(w, true, &err), 0, "%s", err.msg);
+	expect_file("f", "first", 5);
+	writing_end_move(w, false, NULL);
+	put_bytes(w, "again");
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", "again", 5);
+	cr_assert_eq(writing_begin_move(w, true, &err), 0, "%s", err.msg);
+	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
+	writing_end_move(w, true, NULL);
+	put_bytes(w, "later");
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_no_file("f");
+	writing_free(w);
+}
