@@ -7,11 +7,8 @@
 /* Is it the file that goes on here?  Its attributes may be others. */
 static bool is_own_base(struct writing *w)
 {
-	struct ckpt_version v = ckpt_file_opened(w->base);
-
-	return w->version.is_known
-		       ? v.bytes_id == w->version.bytes_id
-		       : ckpt_file_stat(w->base)->generation == w->generation;
+	return ckpt_file_bytes_id(w->base) ==
+	       (w->version.is_known ? w->version.bytes_id : w->bytes_id);
 }
 
 int writing_open_base(struct writing *w, struct error *err)
@@ -24,11 +21,12 @@ int writing_open_base(struct writing *w, struct error *err)
 		return error_set(err, EOPNOTSUPP,
 				 "a file that was removed cannot go on");
 	rc = ckpt_open(w->all->store, w->path, &w->base, err);
-	if (rc == 0 && !is_own_base(w))
-		rc = error_set(err, ESTALE,
-			       "'%.200s' was replaced while it was written",
-			       w->path);
-	return rc;
+	if (rc < 0 || is_own_base(w))
+		return rc;
+	/* Or the next call would take it for ours. */
+	writing_drop_base(w);
+	return error_set(err, ESTALE,
+			 "'%.200s' was replaced while it was written", w->path);
 }
 
 static int load_tail(struct writing *w, uint64_t from, uint64_t to,

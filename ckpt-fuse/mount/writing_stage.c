@@ -101,6 +101,17 @@ int writing_end_sending(struct writing *w, struct ckpt_stat *ret,
 	return rc;
 }
 
+/* Bytes that were taken are gone. */
+int writing_lose(struct writing *w, int rc, const struct error *err)
+{
+	if (rc < 0 && w->rc == 0) {
+		w->rc = rc;
+		w->err = err ? *err : (struct error)ERROR_INIT;
+		atomic_fetch_add(&w->all->failures, 1);
+	}
+	return rc;
+}
+
 /* The oldest unit, which is whole, leaves for its column. */
 static int send_oldest(struct writing *w, struct error *err)
 {
@@ -111,10 +122,12 @@ static int send_oldest(struct writing *w, struct error *err)
 	if (rc == 0)
 		rc = ckpt_writer_grow(w->sending.writer, (u + 1) * WRITING_UNIT,
 				      err);
+	/* Another has the file: that stays so. */
 	if (rc < 0)
-		return rc;
+		return rc == -ESTALE ? writing_lose(w, rc, err) : rc;
 	tail_pop(&w->tail, &unit);
-	return sending_add(&w->sending, u, &unit, true, err);
+	return writing_lose(w, sending_add(&w->sending, u, &unit, true, err),
+			    err);
 }
 
 /* --------------------------------------------------------------------- memory --- */
@@ -172,17 +185,6 @@ int writing_reserve(struct writing *w, uint64_t bytes, struct error *err)
 }
 
 /* ------------------------------------------------------------------- staging --- */
-
-/* Bytes that were taken are gone. */
-int writing_lose(struct writing *w, int rc, const struct error *err)
-{
-	if (rc < 0 && w->rc == 0) {
-		w->rc = rc;
-		w->err = err ? *err : (struct error)ERROR_INIT;
-		atomic_fetch_add(&w->all->failures, 1);
-	}
-	return rc;
-}
 
 int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 			size_t len, struct error *err)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A file that is written, and begun anew beside a close. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "ckpt-fuse/mount/writing.h"
@@ -76,6 +77,59 @@ Test(writing, that_is_begun_anew_is_not_stored_by_who_closes_what_was_before)
 		     err.msg);
 	expect_file("f", "ha", 2);
 	cr_expect_not(writing_is_dirty(w));
+	writing_free(w);
+}
+
+/* A file of whole units that is committed, and of which the last one is staged still. */
+static struct writing *write_units_of_data(uint64_t n_units)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	struct writing *w;
+
+	all.tail_most = UNIT;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	cr_assert_eq(writing_write(w, 0, data, n_units * UNIT, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", data, n_units * UNIT);
+	return w;
+}
+
+static int write_at(struct writing *w, uint64_t off, uint64_t len)
+{
+	struct error err = ERROR_INIT;
+
+	return writing_write(w, off, data + off, len, &err);
+}
+
+/* Nothing is compared by tags here; memory is short, so that the write has to send. */
+Test(writing, that_another_has_replaced_does_not_go_on_behind_its_bytes)
+{
+	struct writing *w = write_units_of_data(4);
+	struct error err = ERROR_INIT;
+	uint64_t others;
+
+	put("f", data + 1, 4 * UNIT, 2);
+	others = budget.most - budget.used;
+	cr_assert(budget_take(&budget, others));
+	cr_expect_eq(write_at(w, 4 * UNIT, UNIT), -ESTALE);
+	budget_give(&budget, others);
+	cr_expect_eq(writing_commit(w, &err), -ESTALE, "%s", err.msg);
+	expect_file("f", data + 1, 4 * UNIT);
+	writing_free(w);
+}
+
+Test(writing, goes_on_when_only_attributes_changed_meanwhile)
+{
+	const struct ckpt_attr attr = { .mode = 0600 };
+	struct writing *w = write_units_of_data(4);
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_set_attr(store, "f", &attr, &err), 0, "%s", err.msg);
+	cr_expect_eq(write_at(w, 4 * UNIT, 2 * UNIT), 0);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", data, 6 * UNIT);
 	writing_free(w);
 }
 
