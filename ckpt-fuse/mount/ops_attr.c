@@ -583,6 +583,12 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	const bool is_new = (to_set & FUSE_SET_ATTR_SIZE) && attr->st_size == 0;
 	int rc = n ? 0 : -ESTALE;
 
+	/* What it wrote is lost, and the file before, which it is not of, stays. */
+	if (rc == 0 && fi && !h && (to_set & FUSE_SET_ATTR_SIZE) &&
+	    handle_kind_of(fi->fh) == HANDLE_WRITER)
+		rc = error_set(&err, EIO,
+			       "what was written was lost when the mount was "
+			       "restarted");
 	if (h && (to_set & FUSE_SET_ATTR_SIZE))
 		node_note_writer(h->node, fuse_req_ctx(req)->pid);
 	if (rc == 0 && !n->is_folder) {
