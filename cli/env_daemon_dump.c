@@ -185,7 +185,7 @@ static int restore(struct daemon_dump *u, const struct env_snapshot *snap,
 
 	if (rc == 0)
 		rc = env_restore(env_catalog_store(u->at->catalog), snap,
-				 &u->target, 0, NULL, err);
+				 &u->target, 0, NULL, NULL, err);
 	if (rc == 0)
 		rc = restore_process(u, err);
 	if (rc == 0)

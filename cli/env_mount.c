@@ -27,8 +27,8 @@ int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 }
 
 /* Nobody has to be told that nothing is where nothing was promised. */
-static int connect_to(const char *socket, struct node_client **ret,
-		      struct error *err)
+int env_node_connect(const char *socket, uint32_t timeout_ms,
+		     struct node_client **ret, struct error *err)
 {
 	const char *named = socket ? socket : getenv("BOOTSEER_SOCKET");
 	const char *path = named ? named : NODE_SOCKET_DEFAULT;
@@ -38,7 +38,7 @@ static int connect_to(const char *socket, struct node_client **ret,
 		*err = (struct error){ .code = ENOENT };
 		return -ENOENT;
 	}
-	rc = node_client_open(path, CALL_MS, NULL, ret, err);
+	rc = node_client_open(path, timeout_ms, NULL, ret, err);
 	return rc;
 }
 
@@ -145,7 +145,7 @@ int env_mount(const struct env_mount_job *job, struct error *err)
 
 	if (pod)
 		return env_pod_mount(pod, job, err);
-	rc = connect_to(job->socket, &c, err);
+	rc = env_node_connect(job->socket, CALL_MS, &c, err);
 
 	if (rc == 0)
 		rc = mount_by(c, job, err);

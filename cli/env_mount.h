@@ -13,6 +13,12 @@
 int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM],
 			  struct error *err) MUST_CHECK;
 
+/* To bootseerd at `socket`, or where it usually is; calls have `timeout_ms`.  -ENOENT with an
+ * empty message: there is none for us. */
+struct node_client;
+int env_node_connect(const char *socket, uint32_t timeout_ms,
+		     struct node_client **ret, struct error *err) MUST_CHECK;
+
 struct env_mount_job {
 	const char *socket; /* NULL: of the environment, else the usual place */
 	const char *store;  /* URL */

@@ -79,6 +79,16 @@ int env_pod_write(int fd, const struct buf *line, struct error *err)
 	return 0;
 }
 
+int env_pod_reply(int fd, json_t *result, struct error *err)
+{
+	AUTO_BUF line = BUF_INIT;
+	json_t *said = result ? json_incref(result) : json_object();
+	int rc = control_reply_format(said, &line, err);
+
+	json_decref(said);
+	return rc < 0 ? rc : env_pod_write(fd, &line, err);
+}
+
 const char *env_pod_socket(void)
 {
 	const char *named = getenv("BOOTSEER_ENV_SOCKET");
@@ -88,7 +98,7 @@ const char *env_pod_socket(void)
 	return access(ENV_POD_SOCKET, W_OK) == 0 ? ENV_POD_SOCKET : NULL;
 }
 
-static int connect_to(const char *path, int *ret, struct error *err)
+int env_pod_connect(const char *path, int *ret, struct error *err)
 {
 	const struct timeval patience = { .tv_sec = CALL_S };
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -110,8 +120,8 @@ static int connect_to(const char *path, int *ret, struct error *err)
 	return 0;
 }
 
-/* The result is dropped: a failure is what counts. */
-static int call(int fd, const char *method, json_t *params, struct error *err)
+int env_pod_call(int fd, const char *method, json_t *params,
+		 unsigned int seconds, json_t **ret, struct error *err)
 {
 	AUTO_BUF line = BUF_INIT;
 	json_t *result = NULL;
@@ -120,9 +130,11 @@ static int call(int fd, const char *method, json_t *params, struct error *err)
 	if (rc == 0)
 		rc = env_pod_write(fd, &line, err);
 	if (rc == 0)
-		rc = env_pod_read(fd, CALL_S, &line, err);
+		rc = env_pod_read(fd, seconds, &line, err);
 	if (rc == 0)
 		rc = control_reply_parse(line.data, line.len - 1, &result, err);
+	if (rc == 0 && ret)
+		*ret = json_incref(result);
 	json_decref(result);
 	return rc;
 }
@@ -152,19 +164,21 @@ int env_pod_mount(const char *path, const struct env_mount_job *job,
 {
 	json_t *params = restore_params(job);
 	AUTO_CLOSE int fd = -1;
-	int rc = params ? connect_to(path, &fd, err)
+	int rc = params ? env_pod_connect(path, &fd, err)
 			: error_set(err, EINVAL,
 				    "no memory, or a path is not UTF-8");
 
 	if (rc == 0)
-		rc = call(fd, "environment.restore", params, err);
+		rc = env_pod_call(fd, "environment.restore", params, CALL_S,
+				  NULL, err);
 	json_decref(params);
 	if (rc < 0)
 		return rc;
 	rc = job->check ? job->check->is_good(job->check, err) : 0;
 	if (rc < 0) {
-		(void)!call(fd, "environment.drop", NULL, NULL);
+		(void)!env_pod_call(fd, "environment.drop", NULL, CALL_S, NULL,
+				    NULL);
 		return rc;
 	}
-	return call(fd, "environment.keep", NULL, err);
+	return env_pod_call(fd, "environment.keep", NULL, CALL_S, NULL, err);
 }

@@ -3,6 +3,8 @@
 #ifndef BOOTSEER_CLI_ENV_POD_H
 #define BOOTSEER_CLI_ENV_POD_H
 
+#include <jansson.h>
+
 #include "cli/env_mount.h"
 
 #define ENV_POD_SOCKET "/run/bootseer-env/env.sock"
@@ -14,8 +16,16 @@ int env_pod_read(int fd, unsigned int seconds, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 int env_pod_write(int fd, const struct buf *line, struct error *err) MUST_CHECK;
 
+/* The answer that it went well; `result` is borrowed, NULL: there is nothing to say. */
+int env_pod_reply(int fd, json_t *result, struct error *err) MUST_CHECK;
+
 /* The socket that this container was given; NULL: none. */
 const char *env_pod_socket(void);
+int env_pod_connect(const char *path, int *ret, struct error *err) MUST_CHECK;
+/* `ret` may be NULL: a failure is what counts; else it is the caller's. */
+int env_pod_call(int fd, const char *method, json_t *params,
+		 unsigned int seconds, json_t **ret,
+		 struct error *err) MUST_CHECK;
 /* As env_mount(), by the socket at `path`. */
 int env_pod_mount(const char *path, const struct env_mount_job *job,
 		  struct error *err) MUST_CHECK;

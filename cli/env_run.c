@@ -13,6 +13,7 @@
 #include "cli/env.h"
 #include "cli/env_child.h"
 #include "cli/env_daemon.h"
+#include "cli/env_give.h"
 #include "cli/env_mount.h"
 #include "cli/env_smoke.h"
 #include "common/clock.h"
@@ -68,7 +69,8 @@ static const struct option_spec options[] = {
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct env_run_config, unpack),
 	  .help = "Unpack the snapshot, also where bootseerd could mount "
-		  "it." },
+		  "it. Blocks that bootseerd has, or gets from other nodes, "
+		  "are not read from the store." },
 	{ .key = "ttl",
 	  .type = OPTION_DURATION,
 	  .offset = offsetof(struct env_run_config, ttl),
@@ -270,11 +272,23 @@ static void mark_bad(const struct env_run *r, const struct env_snapshot *snap,
 	(void)!env_catalog_mark_bad(r->at.catalog, snap, host, why, NULL);
 }
 
+/* Of one that did not mount it: is it there, and has it the store? */
+static bool may_give(int code)
+{
+	static const int no[] = { ENOENT,    ECONNREFUSED, ECONNRESET,
+				  ETIMEDOUT, EACCES,       ENOSYS };
+
+	for (size_t k = 0; k < ARRAY_SIZE(no); k++)
+		if (code == no[k])
+			return false;
+	return true;
+}
+
 /* By a mount where bootseerd makes one; where it should and does not, a line says why.
  * True: there is nothing to unpack, or what is mounted was found bad (`rc`). */
 static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 		      struct env_restore_check *check, int *ret_rc,
-		      struct error *err)
+		      bool *ret_gives, struct error *err)
 {
 	const struct env_mount_job job = { .socket = r->cfg->socket,
 					   .store = r->cfg->store,
@@ -284,9 +298,11 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 
 	int rc;
 
+	*ret_gives = true;
 	if (r->cfg->unpack)
 		return false;
 	rc = env_mount(&job, err);
+	*ret_gives = may_give(-rc);
 	if (rc == 0 || rc == -ECANCELED) {
 		*ret_rc = rc;
 		return true;
@@ -297,6 +313,32 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 			err->msg);
 	*err = (struct error)ERROR_INIT;
 	return false;
+}
+
+/* Of blocks that bootseerd brings, where there is one; the store has the rest. */
+static int unpack(const struct env_run *r, const struct env_snapshot *snap,
+		  struct env_restore_check *check, bool gives,
+		  struct error *err)
+{
+	const struct env_mount_job job = { .socket = r->cfg->socket,
+					   .store = r->cfg->store,
+					   .snap = snap };
+	struct env_giver *g = NULL;
+	struct error why = ERROR_INIT;
+	int rc = gives ? env_give_open(&job, &g, &why) : 0;
+
+	rc = env_restore(r->at.store, snap, &r->targets, 0, g, check, err);
+	if (g && g->failed.code)
+		why = g->failed;
+	/* One of before has no such blocks, and nobody expects any; and one that did not
+	 * mount it has said why. */
+	if (why.msg[0] && (g || (why.code != ENOSYS && r->cfg->unpack)))
+		fprintf(stderr,
+			"bootseer env run: not of bootseerd: %s: the store is "
+			"read\n",
+			why.msg);
+	env_give_close(g);
+	return rc;
 }
 
 /* What nobody can restore is made anew only when it is gone. */
@@ -317,17 +359,16 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 	struct smoke_check smoke = { .base.is_good = smoke_is_good, .run = r };
 	struct env_restore_check *check = r->cfg->verify ? &smoke.base : NULL;
 	struct error err = ERROR_INIT;
-	bool is_mounted = false;
+	bool is_mounted = false, gives = false;
 	int rc;
 
 	r->begun_ns = clock_now_ns();
 	say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_catalog_check_bad(r->at.catalog, snap, &err);
 	if (rc == 0)
-		is_mounted = try_mount(r, snap, check, &rc, &err);
+		is_mounted = try_mount(r, snap, check, &rc, &gives, &err);
 	if (rc == 0 && !is_mounted)
-		rc = env_restore(r->at.store, snap, &r->targets, 0, check,
-				 &err);
+		rc = unpack(r, snap, check, gives, &err);
 	say_stage("env.restore", STAGE_END, rc < 0);
 	if (rc == -ECANCELED)
 		mark_bad(r, snap, err.msg);

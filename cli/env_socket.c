@@ -22,6 +22,7 @@
 
 #include "cli/command.h"
 #include "cli/env.h"
+#include "cli/env_give.h"
 #include "cli/env_pod.h"
 #include "cli/node_ask.h"
 #include "cli/node_socket.h"
@@ -48,6 +49,7 @@ struct env_socket_config {
 
 struct pod_question {
 	struct control_request request; /* owns the texts */
+	bool is_open; /* for its blocks; there are no targets */
 	const char *store, *folder, *key, *manifest;
 	int is_shared; /* the snapshot has packs that are others', too */
 	char *paths[TARGETS_MAX];
@@ -133,23 +135,25 @@ static int take_question(const struct env_socket_config *cfg,
 			 struct error *err)
 {
 	json_error_t why;
-	json_t *targets;
+	json_t *targets = NULL;
 	int rc = control_request_parse(line->data, line->len - 1, &q->request,
 				       err);
 
 	if (rc < 0)
 		return rc;
-	if (strcmp(q->request.method, "environment.restore") != 0)
+	q->is_open = strcmp(q->request.method, "environment.open") == 0;
+	if (!q->is_open &&
+	    strcmp(q->request.method, "environment.restore") != 0)
 		return error_set(err, ENOSYS,
 				 "the container's socket restores "
 				 "environments, and nothing else");
 	if (json_unpack_ex(q->request.params, &why, JSON_STRICT,
-			   "{s:s, s:s, s:s, s:s, s:o, s?b}", "store", &q->store,
+			   "{s:s, s:s, s:s, s:s, s?o, s?b}", "store", &q->store,
 			   "folder", &q->folder, "key", &q->key, "manifest",
 			   &q->manifest, "targets", &targets, "shared_packs",
 			   &q->is_shared) < 0)
 		return error_set(err, EINVAL, "parameters: %s", why.text);
-	rc = take_targets(targets, q, err);
+	rc = q->is_open ? 0 : take_targets(targets, q, err);
 	return rc < 0 ? rc : check_store(cfg, q->store, err);
 }
 
@@ -332,14 +336,35 @@ static int restore_for(const struct pod_socket *s, int fd,
 	return 0;
 }
 
+/* The blocks of a snapshot, which nobody has to be in a mount namespace of its own for. */
+static int give_blocks(const struct pod_socket *s, int fd,
+		       const struct pod_question *q, const char *name,
+		       struct error *err)
+{
+	const struct env_give_wish wish = { .store = q->store,
+					    .folder = q->folder,
+					    .key = q->key,
+					    .manifest = q->manifest,
+					    .is_shared = q->is_shared };
+	int rc = env_give_serve(&s->cfg->node, fd, &wish, name, ANSWER_S, err);
+
+	(void)!node_release(s, name);
+	return rc;
+}
+
 static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 		  struct error *err)
 {
 	struct env_asker *asker = NULL;
 	AUTO_BUF line = BUF_INIT;
 	char name[ENV_MOUNT_NAME_ROOM];
+	struct error alone = ERROR_INIT; /* why nothing can be mounted for it */
 	int rc = env_asker_open(fd, &asker, err);
 
+	if (rc == -ENOTSUP) {
+		alone = *err;
+		rc = 0;
+	}
 	if (rc == 0)
 		rc = env_pod_read(fd, ASK_S, &line, err);
 	if (rc == 0)
@@ -347,6 +372,12 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	if (rc == 0)
 		rc = env_mount_choose_name(name, err);
 	(void)alarm(ANSWER_S);
+	if (rc == 0 && q->is_open) {
+		env_asker_free(asker);
+		return give_blocks(s, fd, q, name, err);
+	}
+	if (rc == 0 && alone.code)
+		rc = error_set(err, alone.code, "%s", alone.msg);
 	if (rc == 0)
 		rc = take_place(s, name, err);
 	if (rc == 0) {

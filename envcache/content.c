@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "envcache/given.h"
 #include "envcache/runs.h"
 #include "objects/oci.h"
 
@@ -12,7 +13,8 @@ struct content {
 	const struct unpack_plan *plan;
 	content_put_fn *put;
 	void *arg;
-	uint32_t *order; /* blocks by pack, offset, voff */
+	uint32_t *order;     /* blocks by pack, offset, voff */
+	struct given *given; /* NULL: all comes from the store */
 	struct block_source **packs;
 };
 
@@ -69,6 +71,17 @@ static int content_put(void *arg, size_t i, const void *data, struct error *err)
 	return put_pieces(c, c->order[i], data, err);
 }
 
+static int content_open(void *arg, size_t pack, struct block_source **ret,
+			struct error *err)
+{
+	const struct content *c = arg;
+	const struct oci_descriptor *d = &c->l->artifact.packs[pack];
+	struct source *s;
+	int rc = oci_open_blob(c->l->blobs, &d->digest, d->size, &s, err);
+
+	return rc < 0 ? rc : verify_source_new(s, ret, err);
+}
+
 static int open_packs(struct content *c, struct error *err)
 {
 	const struct artifact *a = &c->l->artifact;
@@ -79,14 +92,9 @@ static int open_packs(struct content *c, struct error *err)
 					       sizeof(struct block_source *));
 	if (!c->packs)
 		return error_nomem(err);
-	for (size_t i = 0; rc == 0 && i < a->n_packs; i++) {
-		struct source *s;
-
-		rc = oci_open_blob(c->l->blobs, &a->packs[i].digest,
-				   a->packs[i].size, &s, err);
-		if (rc == 0)
-			rc = verify_source_new(s, &c->packs[i], err);
-	}
+	for (size_t i = 0; rc == 0 && i < a->n_packs; i++)
+		rc = c->given ? given_source_new(c->given, i, &c->packs[i], err)
+			      : content_open(c, i, &c->packs[i], err);
 	return rc;
 }
 
@@ -101,6 +109,8 @@ int content_read(const struct loaded *l, const struct unpack_plan *p,
 				   .arg = &c };
 	int rc = sort_blocks(&c, err);
 
+	if (rc == 0 && l->giver)
+		rc = given_new(l->giver, content_open, &c, &c.given, err);
 	if (rc == 0)
 		rc = open_packs(&c, err);
 	if (rc == 0) {
@@ -109,6 +119,7 @@ int content_read(const struct loaded *l, const struct unpack_plan *p,
 	}
 	for (size_t i = 0; c.packs && i < l->artifact.n_packs; i++)
 		block_source_free(c.packs[i]);
+	given_free(c.given);
 	free((void *)c.packs);
 	free(c.order);
 	return rc;

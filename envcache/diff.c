@@ -297,12 +297,12 @@ int env_diff(struct object_store *s, const struct env_snapshot *a,
 	struct differ w = { .d = d };
 	AUTO(loaded) x = NULL;
 	AUTO(loaded) y = NULL;
-	int rc = loaded_open(s, a, &x, err);
+	int rc = loaded_open(s, a, NULL, &x, err);
 
 	d->n_removed = d->n_added = d->n_changed = 0;
 	d->removed_bytes = d->added_bytes = d->fetched = 0;
 	if (rc == 0)
-		rc = loaded_open(s, b, &y, err);
+		rc = loaded_open(s, b, NULL, &y, err);
 	if (rc < 0)
 		return rc;
 	rc = content_side_init(&w.a, x, err);

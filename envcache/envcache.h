@@ -222,14 +222,39 @@ struct env_restore_check {
 	int (*is_good)(struct env_restore_check *c, struct error *err);
 };
 
+/* Bytes of a snapshot's virtual device (docs/formats/blockmap.md). */
+struct env_range {
+	uint64_t off;
+	uint32_t len;
+};
+#define ENV_GIVE_BYTES (8u << 20)
+#define ENV_GIVE_RANGES 1024u
+
+/* Somebody who has a snapshot's metadata and blocks, or gets them more cheaply than by the
+ * store: nothing that comes of it is used before it was compared with its digest, and after a
+ * failure, or wrong bytes, the store is read. */
+struct env_giver {
+	int meta,
+		map; /* descriptors of what metadata image and block map unpack to */
+	/* What all of these have, one behind the other, into `buf`: ENV_GIVE_BYTES and
+	 * ENV_GIVE_RANGES at most.  On any thread, one at a time; has a deadline. */
+	int (*give)(struct env_giver *g, const struct env_range *ranges,
+		    size_t n, void *buf, struct error *err);
+	/* Set by env_restore(): bytes of contents that were used; why it was asked no more. */
+	uint64_t given;
+	struct error failed;
+};
+
 /*
  * Put a snapshot into the targets.  Nothing is put there before all of it was read and
  * checked; when it fails afterwards, all is taken back.  `threads` is 1 to 64, 0: as
- * many as there are processors.  `check` may be NULL; what it returns is returned.
+ * many as there are processors.  `giver` may be NULL: all comes from the store.  `check` may
+ * be NULL; what it returns is returned.
  */
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
-		struct env_restore_check *check, struct error *err) MUST_CHECK;
+		struct env_giver *giver, struct env_restore_check *check,
+		struct error *err) MUST_CHECK;
 
 /*
  * The process at the other end of a Unix socket, in another mount namespace: a container

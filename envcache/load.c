@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "envcache/names.h"
@@ -58,11 +59,63 @@ static int check(struct loaded *l, struct error *err)
 	return rc < 0 ? damaged(rc, "metadata image", err) : 0;
 }
 
+/* The giver may change its file at any time: what is checked is a copy. */
+static int copy_given(int from, uint64_t size, const struct digest *want,
+		      const char *path, struct error *err)
+{
+	AUTO_CLOSE int to =
+		open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	AUTO_FREE void *data = malloc((size_t)size + 1);
+	struct digest is;
+	struct stat st;
+	int rc;
+
+	if (!data)
+		return error_nomem(err);
+	/* Of what is no file a read may take as long as it likes. */
+	if (to < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, EIO, "no file is given");
+	rc = fs_pread_full(from, data, (size_t)size, 0);
+	if (rc < 0)
+		return error_set(err, -rc, "what is given cannot be read: %s",
+				 strerror(-rc));
+	if (digest_of(data, (size_t)size, &is) < 0 || !digest_equal(&is, want))
+		return error_set(err, EBADMSG,
+				 "the metadata that is given is wrong");
+	rc = fs_pwrite_full(to, data, (size_t)size, 0);
+	return rc < 0 ? error_set(err, -rc, "write '%s': %s", path,
+				  strerror(-rc))
+		      : 0;
+}
+
+/* The whole of both, or the store is read. */
+static bool take_given(struct loaded *l, const char *meta, const char *map)
+{
+	const struct artifact *a = &l->artifact;
+	struct env_giver *g = l->giver;
+	int rc;
+
+	if (!g)
+		return false;
+	rc = copy_given(g->meta, a->meta_size, &a->meta_raw, meta, &g->failed);
+	if (rc == 0)
+		rc = copy_given(g->map, a->map_size, &a->map_raw, map,
+				&g->failed);
+	if (rc == 0)
+		return true;
+	(void)unlink(meta);
+	(void)unlink(map);
+	return false;
+}
+
 /* The two files exist under a name for as short as can be. */
 static int fetch(struct loaded *l, const char *meta, const char *map,
 		 struct error *err)
 {
-	int rc = artifact_fetch(l->blobs, &l->artifact, NULL, meta, map, err);
+	int rc = take_given(l, meta, map)
+			 ? 0
+			 : artifact_fetch(l->blobs, &l->artifact, NULL, meta,
+					  map, err);
 
 	if (rc == 0)
 		rc = map_file(meta, &l->meta, err);
@@ -95,7 +148,7 @@ static int fetch_in_folder(struct loaded *l, struct error *err)
 }
 
 int loaded_open(struct object_store *s, const struct env_snapshot *snap,
-		struct loaded **ret, struct error *err)
+		struct env_giver *giver, struct loaded **ret, struct error *err)
 {
 	AUTO(loaded) l = calloc(1, sizeof(*l));
 	char folder[ENV_NAME_ROOM];
@@ -103,6 +156,7 @@ int loaded_open(struct object_store *s, const struct env_snapshot *snap,
 
 	if (!l)
 		return error_nomem(err);
+	l->giver = giver;
 	env_blob_folder(&snap->key.digest, snap->folder, folder);
 	rc = oci_objects_new(s, folder,
 			     snap->is_shared ? ENV_PACKS_FOLDER : NULL,

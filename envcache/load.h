@@ -19,10 +19,13 @@ struct loaded {
 	struct mapped_file meta, map_bytes;
 	struct blockmap map;
 	struct tree *tree;
+	struct env_giver *giver; /* of its contents; or NULL */
 };
 
+/* `giver` may be NULL; else it is borrowed until loaded_free(). */
 int loaded_open(struct object_store *s, const struct env_snapshot *snap,
-		struct loaded **ret, struct error *err) MUST_CHECK;
+		struct env_giver *giver, struct loaded **ret,
+		struct error *err) MUST_CHECK;
 void loaded_free(struct loaded *l);
 DEFINE_AUTO(loaded)
 

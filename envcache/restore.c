@@ -360,7 +360,8 @@ static unsigned int choose_threads(unsigned int wanted)
 
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
-		struct env_restore_check *check, struct error *err)
+		struct env_giver *giver, struct env_restore_check *check,
+		struct error *err)
 {
 	AUTO(loaded) l = NULL;
 	AUTO_FREE struct restore *r = calloc(1, sizeof(*r));
@@ -371,7 +372,7 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 	if (!same_targets(&snap->targets, t))
 		return error_set(err, EBADMSG,
 				 "the snapshot is of other targets");
-	rc = loaded_open(s, snap, &l, err);
+	rc = loaded_open(s, snap, giver, &l, err);
 	if (rc < 0)
 		return rc;
 	r->l = l;
@@ -405,7 +406,7 @@ int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
 {
 	AUTO(loaded) l = NULL;
 	struct unpack_plan p;
-	int rc = loaded_open(s, snap, &l, err);
+	int rc = loaded_open(s, snap, NULL, &l, err);
 
 	if (rc == 0)
 		rc = unpack_plan_make(l, &snap->targets, &p, err);

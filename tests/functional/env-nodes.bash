@@ -56,6 +56,17 @@ lose_blobs()
 	find "$(store_folder)" -type f -size +100k -delete
 }
 
+# The same of an environment whose metadata is small.
+lose_layers()
+{
+	local digest
+
+	for digest in $(find "$T/store/env/data" -type f -size -100k -exec \
+		jq -r '.layers[]?.digest' {} + 2>/dev/null); do
+		find "$T/store/env" -name "${digest#sha256:}" -delete
+	done
+}
+
 # While it has none of them.
 without_blobs() # COMMAND...
 {

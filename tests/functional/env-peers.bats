@@ -44,6 +44,100 @@ read_env() # NODE [OPTION...]
 	[[ $(p2p c '.images[0].name') == "$STORE/env/index/"* ]]
 }
 
+# The same, unpacked by bootseerd's blocks; ended without a trace at bootseerd.
+unpack_env() # NODE [OPTION...]
+{
+	in_node "$1" "set -e
+		$(run_line --unpack "${@:2}") 2>$T/$1.said
+		diff -r $T/site $T/maker.site"
+	grep -q '^bootseer env run: restored ' "$T/$1.said"
+	run -1 grep 'not of bootseerd' "$T/$1.said"
+	[ "$(grep -c . "$T/ran")" = 1 ]
+	[ -z "$(ls "$T/$1/root/environments")" ]
+}
+
+@test "an environment that is unpacked comes from other nodes, too" {
+	tracker_start
+	capture
+	env_peer a
+	unpack_env a
+	[ "$(origin_bytes a)" -ge 6000000 ]
+	lose_blobs
+	env_peer b
+	unpack_env b
+	[ "$(origin_bytes b)" = 0 ]
+	[ "$(peer_bytes b)" -ge 6000000 ]
+	# Of one that is mounted, and by one that unpacked.
+	peer_stop a
+	env_peer c
+	read_env c
+	[ "$(origin_bytes c)" = 0 ]
+	rm -rf "$T/c.site"
+	unpack_env c
+}
+
+@test "a small environment is read of the store once, but for what leads to it" {
+	tracker_start
+	echo 'mkdir "$T/site/pkg"; echo 1 >"$T/site/pkg/a"; echo ran >>"$T/ran"' >"$T/setup.sh"
+	capture
+	env_peer a
+	read_env a
+	lose_layers
+	env_peer b
+	read_env b
+	env_peer c
+	unpack_env c
+}
+
+# bootseerd of the node, behind somebody who does something to what it says.
+between() # NODE FAULT
+{
+	python3 "$BATS_TEST_DIRNAME/between-node.py" "$T/$1.between" \
+		"$T/$1/run/bootseerd.sock" "$2" >"$T/between" 2>&1 3>&- &
+	pids+=("$!")
+	wait_for grep -q ready "$T/between"
+}
+
+unpack_between() # NODE
+{
+	in_node "$1" "set -e
+		BOOTSEER_SOCKET=$T/$1.between $(run_line --unpack) 2>$T/$1.said
+		diff -r $T/site $T/maker.site"
+	grep -q '^bootseer env run: restored ' "$T/$1.said"
+	[ "$(grep -c . "$T/ran")" = 1 ]
+}
+
+@test "wrong bytes of bootseerd are not unpacked: the store has them right" {
+	tracker_start
+	capture
+	env_peer a
+	between a ""
+	unpack_between a
+	run -1 grep 'not of bootseerd' "$T/a.said"
+	[ "$(grep -c environment.read "$T/between")" -ge 2 ]
+	env_peer b
+	between b blocks
+	unpack_between b
+	grep -q 'not of bootseerd: .*: the store is read' "$T/b.said"
+	# It was asked no more.
+	[ "$(grep -c environment.read "$T/between")" = 2 ]
+	env_peer c
+	between c metadata
+	unpack_between c
+	grep -q 'not of bootseerd: the metadata that is given is wrong: the store is read' "$T/c.said"
+	run -1 grep environment.read "$T/between"
+}
+
+@test "when bootseerd is killed meanwhile the rest comes from the store" {
+	tracker_start
+	capture
+	env_peer a
+	between a "kill:${node_pids[a]}"
+	unpack_between a
+	grep -q 'not of bootseerd: .*: the store is read' "$T/a.said"
+	[ "$(grep -c environment.read "$T/between")" = 1 ]
+}
+
 @test "a node that may not read the store gets no block of it from those that may" {
 	local served
 

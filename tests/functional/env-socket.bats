@@ -113,6 +113,8 @@ make_bundle() # NAME COMMAND [POD]
 	python3 - "$dir/config.json" "$2" "[${mounts%,}]" <<-'EOT'
 		import json, os, sys
 		path, command, mounts = sys.argv[1:]
+		own = ["user"] if "USER_NAMESPACE" in os.environ else []
+		ids = [{"containerID": 0, "hostID": 0, "size": 65536}]
 		json.dump({
 		    "ociVersion": "1.0.2",
 		    "process": {
@@ -124,8 +126,10 @@ make_bundle() # NAME COMMAND [POD]
 		    "root": {"path": "rootfs"},
 		    "mounts": [{"destination": "/proc", "type": "proc",
 		                "source": "proc"}] + json.loads(mounts),
-		    "linux": {"namespaces": [{"type": t} for t in
-		                             ("pid", "mount", "ipc", "uts")]}},
+		    "linux": dict({"namespaces": [{"type": t} for t in
+		                                  ["pid", "mount", "ipc", "uts"] + own]},
+		                  **({"uidMappings": ids, "gidMappings": ids}
+		                     if own else {}))},
 		    open(path, "w"))
 	EOT
 }
@@ -220,6 +224,56 @@ n_environments()
 		sys.exit(b'is in none' in s.makefile('rb').readline())
 	EOT
 }
+
+# A file that has blocks.
+with_blocks()
+{
+	# shellcheck disable=SC2016 # the command expands it
+	echo 'seq 100000 >$SITE/big' >>"$W/setup.sh"
+}
+
+@test "a container with a user namespace of its own unpacks what bootseerd has" {
+	with_blocks
+	capture
+	node_start
+	socket_start pod
+	# The node has it of the store, which has no blocks then.
+	in_container first "$(run_line)" pod 2>first.said
+	grep '^bootseer env run: mounted ' first.said
+	wait_for grep -q '^info prefetch: done' node.log
+	rm -r store/env/packs
+	export USER_NAMESPACE=yes
+	in_container own "$(run_line)" pod 2>own.said
+	grep 'not mounted: .*it is unpacked' own.said
+	grep '^bootseer env run: restored ' own.said
+	run ! grep 'not of bootseerd' own.said
+	cmp "bundle.own/rootfs$SITE/big" "bundle.maker/rootfs$SITE/big"
+	[ "$(grep -c . "$W/store/ran")" = 1 ]
+	[ "$(n_environments)" = 1 ]
+}
+
+@test "by its socket a container has blocks of its stores only, and nothing else" {
+	with_blocks
+	capture
+	node_start
+	socket_start pod
+	in_container asker 'python3 /ask.py $STORE open file:///nowhere '"'$(
+		)"'{"bootseer":1,"method":"environment.read","params":{"at":[0,4096]}}'"' '$(
+		)"'{"bootseer":1,"method":"environment.read","params":{"at":[0,99999999]}}'"' '$(
+		)"'{"bootseer":1,"method":"environment.read","params":{"name":"x","at":[0,1]}}'"' '$(
+		)"'{"bootseer":1,"method":"environment.mount","params":{}}'"' '$(
+		)"'{"bootseer":1,"method":"node.status"}'"'"'' pod >answers
+	grep -q "has no --store 'file:///nowhere'" answers
+	# Its blocks, no more at once than others have memory for, and those of no other name.
+	[ "$(grep -c '"meta"' answers)" = 5 ]
+	[ "$(grep -cx '{"bootseer":1,"result":{}}' answers)" = 1 ]
+	grep -q 'more than 8388608 bytes' answers
+	grep -q 'parameters: at, and nothing else' answers
+	[ "$(grep -c 'only environment.read is answered' answers)" = 2 ]
+	# What it left is nobody's any more.
+	wait_for has_none
+}
+has_none() { [ "$(n_environments)" = 0 ]; }
 
 @test "others' files of a folder such as /tmp are not hidden by an environment" {
 	capture

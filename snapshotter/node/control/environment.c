@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "snapshotter/node/control/environment.h"
+#include "snapshotter/node/control/environment_priv.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ void environment_mount_fini(struct environment_mount *m)
 
 /* ----------------------------------------------------------------- the question --- */
 
-static bool is_hex_name(const char *s)
+bool environment_is_name(const char *s)
 {
 	return strlen(s) == NAME_HEX &&
 	       strspn(s, "0123456789abcdef") == NAME_HEX;
@@ -66,7 +66,7 @@ static bool is_allowed(const struct node_config *cfg, const char *store)
 static int check_query(const struct node *n, const struct environment_query *q,
 		       struct error *err)
 {
-	if (!is_hex_name(q->name) || !is_hex_name(q->folder))
+	if (!environment_is_name(q->name) || !environment_is_name(q->folder))
 		return error_set(err, EINVAL,
 				 "parameters: name and folder are %d hex "
 				 "digits",
@@ -227,9 +227,17 @@ static int find_image(struct node *n, const struct environment_query *q,
 	return error_wrap(err, rc, "environment");
 }
 
+int environment_find(struct node *n, const struct environment_query *q,
+		     struct image **ret, struct error *err)
+{
+	int rc = check_query(n, q, err);
+
+	return rc < 0 ? rc : find_image(n, q, ret, err);
+}
+
 /* --------------------------------------------------------------- the mount's folder --- */
 
-static char *work_of(const struct node *n, const char *name)
+char *environment_work(const struct node *n, const char *name)
 {
 	char *path;
 
@@ -244,7 +252,7 @@ static int read_boot(struct buf *ret, struct error *err)
 	return fs_read_file(BOOT_ID, BOOT_ID_MAX, ret, err);
 }
 
-static int make_work(const char *work, struct error *err)
+int environment_make_work(const char *work, struct error *err)
 {
 	AUTO_FREE char *none = fs_join(work, "none");
 	AUTO_FREE char *boot = fs_join(work, "boot");
@@ -312,7 +320,7 @@ static bool is_joined(const char *work)
 
 /* ---------------------------------------------------------------------- the users --- */
 
-static char *user_of(const char *name)
+char *environment_user(const char *name)
 {
 	char *user;
 
@@ -328,7 +336,7 @@ static int each_image_of(struct node *n, const char *name,
 			 environment_image_fn *fn, struct remote_call *call,
 			 bool *ret_was, struct error *err)
 {
-	AUTO_FREE char *user = user_of(name);
+	AUTO_FREE char *user = environment_user(name);
 	struct image **list;
 	size_t len;
 	int rc = user ? images_list(n->images, &list, &len, err)
@@ -406,14 +414,14 @@ static int mount_for(struct node *n, struct image *i,
 		     const struct environment_query *q,
 		     struct environment_mount *ret, struct error *err)
 {
-	AUTO_FREE char *user = user_of(q->name);
+	AUTO_FREE char *user = environment_user(q->name);
 	bool is_known = false;
 	int rc;
 
 	if (!user || !ret->work || !ret->path)
 		return error_nomem(err);
 	/* The folder first: a user without one is forgotten at the next start. */
-	rc = make_work(ret->work, err);
+	rc = environment_make_work(ret->work, err);
 	if (rc == 0)
 		rc = node_mount(n, i, user, true, q->call, err);
 	if (rc < 0) {
@@ -436,14 +444,13 @@ int environment_mount(struct node *n, const struct environment_query *q,
 		      struct environment_mount *ret, struct error *err)
 {
 	struct image *i = NULL;
-	int rc = check_query(n, q, err);
+	int rc = environment_find(n, q, &i, err);
 
-	if (rc == 0)
-		rc = find_image(n, q, &i, err);
 	if (rc < 0)
 		return rc;
 	*ret = (struct environment_mount){ .path = strdup(i->mountpoint),
-					   .work = work_of(n, q->name) };
+					   .work = environment_work(n,
+								    q->name) };
 	rc = mount_for(n, i, q, ret, err);
 	if (rc == 0)
 		image_touch(i);
@@ -461,10 +468,10 @@ int environment_umount(struct node *n, const char *name,
 	int rc;
 
 	*ret_was = false;
-	if (!is_hex_name(name))
+	if (!environment_is_name(name))
 		return error_set(err, EINVAL,
 				 "parameters: name is %d hex digits", NAME_HEX);
-	work = work_of(n, name);
+	work = environment_work(n, name);
 	if (!work)
 		return error_nomem(err);
 	if (access(work, F_OK) == 0 && is_joined(work))
@@ -488,7 +495,7 @@ typedef void environment_name_fn(struct node *n, const char *name,
 static int each_work(struct node *n, environment_name_fn *fn, int64_t now,
 		     struct error *err)
 {
-	AUTO_FREE char *all = work_of(n, "");
+	AUTO_FREE char *all = environment_work(n, "");
 	struct dirent *e;
 	DIR *dir;
 
@@ -501,7 +508,7 @@ static int each_work(struct node *n, environment_name_fn *fn, int64_t now,
 	while ((e = readdir(dir))) {
 		AUTO_FREE char *work = fs_join(all, e->d_name);
 
-		if (work && is_hex_name(e->d_name))
+		if (work && environment_is_name(e->d_name))
 			fn(n, e->d_name, work, now);
 	}
 	closedir(dir);
@@ -540,7 +547,7 @@ static int forget_strays_of(struct node *n, struct image *i, struct error *err)
 		if (strncmp(user, USER_PREFIX, strlen(USER_PREFIX)) != 0)
 			continue;
 		copy = strdup(user);
-		work = work_of(n, user + strlen(USER_PREFIX));
+		work = environment_work(n, user + strlen(USER_PREFIX));
 		if (!copy || !work)
 			return error_nomem(err);
 		if (access(work, F_OK) < 0 && errno == ENOENT)
@@ -551,7 +558,7 @@ static int forget_strays_of(struct node *n, struct image *i, struct error *err)
 
 int environments_open(struct node *n, struct error *err)
 {
-	AUTO_FREE char *all = work_of(n, "");
+	AUTO_FREE char *all = environment_work(n, "");
 	struct image **list;
 	size_t len;
 	int rc = all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);

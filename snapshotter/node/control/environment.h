@@ -42,6 +42,34 @@ int environment_mount(struct node *n, const struct environment_query *q,
 		      struct environment_mount *ret,
 		      struct error *err) MUST_CHECK;
 
+/* What an environment that is unpacked is read from, without a mount. */
+struct environment_files {
+	char *meta, *map; /* metadata image and block map, as they unpack to */
+	char *blocks;     /* takes what environment_read() reads */
+};
+void environment_files_fini(struct environment_files *f);
+
+/* Have the snapshot's metadata on the node, and its blocks on their way, for `name`, until
+ * environment_umount().  Fails as environment_mount(). */
+int environment_open(struct node *n, const struct environment_query *q,
+		     struct environment_files *ret,
+		     struct error *err) MUST_CHECK;
+
+/* Bytes of a snapshot's virtual device. */
+struct environment_range {
+	uint64_t off;
+	uint64_t len;
+};
+#define ENVIRONMENT_READ_MAX (8u << 20)
+#define ENVIRONMENT_RANGES_MAX 1024u
+
+/* Put what all of these have, one behind the other, to the beginning of the blocks' file:
+ * what is not on the node comes from peers first.  ENVIRONMENT_READ_MAX bytes at most.  One
+ * call for a name at a time.  -ENOENT: nothing of that name is open; or as a read. */
+int environment_read(struct node *n, const char *name,
+		     const struct environment_range *ranges, size_t n_ranges,
+		     struct remote_call *call, struct error *err) MUST_CHECK;
+
 /* Forget the mount, and remove what was written to it.  -EBUSY: an overlay has it
  * still; the housekeeper ends it later. */
 int environment_umount(struct node *n, const char *name,

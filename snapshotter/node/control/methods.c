@@ -449,6 +449,8 @@ static const struct method {
 	{ "image.explain", CONTROL_QUICK, method_explain, NULL, false },
 	{ "image.prefetch", CONTROL_WAITS, NULL, do_prefetch, false },
 	{ "environment.mount", CONTROL_WAITS, NULL, method_env_mount, false },
+	{ "environment.open", CONTROL_WAITS, NULL, method_env_open, false },
+	{ "environment.read", CONTROL_WAITS, NULL, method_env_read, false },
 	{ "environment.umount", CONTROL_WAITS, NULL, method_env_umount, true },
 	{ "start.begin", CONTROL_WAITS, NULL, method_begin, false },
 	{ "start.ready", CONTROL_QUICK, method_ready, NULL, false },

@@ -29,7 +29,8 @@ method_fn method_ready, method_end, method_explain;
 remote_method_fn method_begin, method_record;
 
 /* methods_environment.c */
-remote_method_fn method_env_mount, method_env_umount;
+remote_method_fn method_env_mount, method_env_open, method_env_read,
+	method_env_umount;
 
 /* Of a method that is for a thread that may wait, whatever it finds: -EINPROGRESS. */
 int method_waits(const struct remote_call *call, struct error *err) MUST_CHECK;

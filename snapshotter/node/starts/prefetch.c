@@ -561,6 +561,18 @@ int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
 		       : 0;
 }
 
+int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
+		       size_t len, struct remote_call *call, struct error *err)
+{
+	struct image_prefetch *ip = NULL;
+	int rc = get_or_make(n, i, call, &ip, err);
+
+	if (rc == 0)
+		rc = device_read_sync(ip->files->device, off, buf, len, err);
+	put(ip);
+	return rc;
+}
+
 /* ---------------------------------------------------------------- figures --- */
 
 bool node_prefetch_stats(struct node *n, struct image *i,

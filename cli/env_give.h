@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Environments that are unpacked of blocks that bootseerd has, or gets of other nodes. */
+#ifndef BOOTSEER_CLI_ENV_GIVE_H
+#define BOOTSEER_CLI_ENV_GIVE_H
+
+#include "cli/env_mount.h"
+#include "cli/node_socket.h"
+
+/* Have bootseerd, or the pod's socket, bring the snapshot of the job.  -ENOENT with an empty
+ * message: there is none for us; -ENOSYS: it is one of before. */
+int env_give_open(const struct env_mount_job *job, struct env_giver **ret,
+		  struct error *err) MUST_CHECK;
+void env_give_close(struct env_giver *g); /* NULL is allowed */
+
+/* Of `env socket`: a snapshot whose blocks a container asks for; texts are borrowed. */
+struct env_give_wish {
+	const char *store, *folder, *key, *manifest;
+	bool is_shared;
+};
+/* Serve the blocks of one snapshot, as `name` of bootseerd's, to whoever is at the other end
+ * of `fd`, until it leaves.  `seconds` is how long it may be silent. */
+int env_give_serve(const struct node_options *node, int fd,
+		   const struct env_give_wish *wish, const char *name,
+		   unsigned int seconds, struct error *err) MUST_CHECK;
+
+#endif
