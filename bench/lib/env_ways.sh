@@ -5,6 +5,7 @@
 # bucket, and for each way the script that a node runs.
 #
 #	prepare_wheels		fetch and make them, once, into the cache
+#	prepare_system		the same of what "system" installs
 #	start_server		index and bucket behind one address, at the origin
 #	write_ways		$W/way.NAME for the $target
 #	keep_archives		the installed folder by tar and conda-pack, in the bucket
@@ -57,6 +58,29 @@ prepare_wheels() {
 		"$dir/more.$n_more" "$n_more" more
 }
 
+# What this machine has already is in each node's root.
+system_packages="ffmpeg openmpi-bin libopenmpi-dev libfftw3-dev libopenblas-dev gfortran"
+system_source=hiredis==2.3.2
+
+prepare_system() {
+	local dir=$bench_cache/env/system
+
+	need dpkg-scanpackages gcc
+	[[ ! -s $dir/Packages ]] || return 0
+	rm -rf "$dir"
+	mkdir -p "$dir/partial"
+	apt-get install -q -y --download-only --no-install-recommends \
+		-o "Dir::Cache::archives=$dir" $system_packages >&2
+	python3 -m pip download -q --no-deps --no-binary :all: -d "$dir" \
+		$system_source >&2
+	rm -rf "$dir/partial" "$dir/lock"
+	(cd "$dir" && dpkg-scanpackages -m . >Packages.new 2>/dev/null)
+	mv "$dir/Packages.new" "$dir/Packages"
+}
+
+# The way without any of this.
+plain_way() { if [[ $target == system ]]; then echo apt; else echo pip; fi; }
+
 # name==version of each wheel.
 pinned() { # FOLDER
 	find "$1" -name '*.whl' -printf '%f\n' | sort |
@@ -83,6 +107,11 @@ make_index() {
 	local wheel name
 
 	rm -rf "$W/index"
+	if [[ $target == system ]]; then
+		mkdir "$W/index"
+		cp -r "$(wheels_dir)" "$W/index/simple"
+		return
+	fi
 	find "$(wheels_dir)" -name '*.whl' -o -name '*.tar.gz' | while read -r wheel; do
 		name=$(basename "$wheel" | sed -E 's/-[0-9].*//' |
 			tr 'A-Z_.' 'a-z--')
@@ -163,7 +192,7 @@ snapshot_bytes() {
 # What the store has of the way, without what the other ways have of it.
 stored_bytes() { # WAY
 	case $1 in
-	pip | uv-*) tree_bytes -L "$W/index" ;;
+	pip | apt | uv-*) tree_bytes -L "$W/index" ;;
 	tar) stat -c %s "$W/s3/bkt/site.tar.zst" ;;
 	conda-pack) stat -c %s "$W/s3/bkt/site.tar.gz" ;;
 	*) snapshot_bytes ;;
@@ -175,8 +204,12 @@ keep_archives() {
 	local site=$W/nodes/0/site
 
 	make_nodes 1
-	setup_all 1 "$W/way.pip"
+	setup_all 1 "$W/way.$(plain_way)"
 	check_nodes 1
+	if [[ $target == system ]]; then
+		keep_system
+		return
+	fi
 	tar -C "$site" -cf - . | zstd -q -3 -T0 -o "$W/s3/bkt/site.tar.zst"
 	[[ -x $env_python/bin/conda-pack ]] || return 0
 	mkdir "$site/conda-meta"
@@ -185,6 +218,15 @@ keep_archives() {
 		exec "$3" --quiet --n-threads -1 --prefix "$2" --output "$4"' \
 		- "$site" "$SITE" "$env_python/bin/conda-pack" \
 		"$W/s3/bkt/site.tar.gz" >&2
+}
+
+# What the overlay has of what the package manager owns, but for its whiteouts.
+keep_system() {
+	(cd "$W/nodes/0/upper" &&
+		find $(ls -d usr etc opt var/lib/dpkg 2>/dev/null) \
+			! -type c -print0 |
+		tar --no-recursion --null -T - -cf -) |
+		zstd -q -3 -T0 -o "$W/s3/bkt/site.tar.zst"
 }
 
 # --- mounted ---------------------------------------------------------------------------
@@ -283,11 +325,58 @@ warm_node() { # NODE
 	rm -f "$W/nodes/$1/took"
 }
 
+# How a node goes where its environment is: $W/enter FOLDER COMMAND...
+write_enter() {
+	if [[ $target != system ]]; then
+		echo 'mount --bind "$1/site" "$SITE"; shift; exec "$@"' >"$W/enter"
+		return
+	fi
+	cat >"$W/enter" <<-END
+	at=\$1
+	shift
+	mount -t overlay overlay "\$at/root" \
+		-o "lowerdir=/,upperdir=\$at/upper,workdir=\$at/work"
+	cd "\$at/root"
+	for d in proc dev $W $bench_build; do
+		mkdir -p "./\$d"
+		mount --rbind "/\$d" "./\$d"
+	done
+	exec chroot . "\$@"
+	END
+}
+
+write_system_ways() {
+	local apt
+
+	SITE=/usr PYTHON=/usr/bin/python3
+	IMPORT="import hiredis, subprocess as s
+s.run(['ffmpeg', '-version'], stdout=s.DEVNULL, check=True)"
+	echo "deb [trusted=yes] http://$ORIGIN/simple ./" >"$W/apt.list"
+	apt="apt-get -q -o Dir::Etc::sourcelist=$W/apt.list -o Dir::Etc::sourceparts=-
+		-o APT::Sandbox::User=root -o Acquire::http::Proxy=DIRECT"
+	cat >"$W/install" <<-END
+	export DEBIAN_FRONTEND=noninteractive
+	$(echo $apt) update
+	$(echo $apt) install -y --no-install-recommends $system_packages
+	cd "\$TMPDIR"
+	curl -sSf http://$ORIGIN/simple/hiredis-${system_source#*==}.tar.gz | tar -xz
+	cd hiredis-*
+	/usr/bin/python3 setup.py -q build
+	/usr/bin/python3 setup.py -q install
+	END
+	echo "bash -e $W/install" >"$W/way.apt"
+	echo "$fetch/site.tar.zst | tar --zstd -xf - -C /" >"$W/way.tar"
+	echo "$(program bootseer) env run --store '$store' -- bash -e $W/install" \
+		>"$W/way.mounted"
+}
+
 write_ways() {
 	local pip uv req fetch
 
 	SITE=$W/site
-	mkdir "$SITE"
+	mkdir -p "$SITE"
+	rm -f "$W"/way.*
+	write_enter
 	case $target in
 	wheels) IMPORT="import numpy, scipy.linalg, pandas, transformers" ;;
 	numpy) IMPORT="import numpy" ;;
@@ -313,6 +402,10 @@ write_ways() {
 		"$PYTHON $SITE/bin/conda-unpack" >"$W/way.conda-pack"
 	echo "$(program bootseer) env run --store '$store' --target $SITE" \
 		"--key-file $req --" $pip >"$W/way.mounted"
+	if [[ $target == system ]]; then
+		rm -f "$W"/way.{pip,uv-cold,uv-warm,conda-pack}
+		write_system_ways
+	fi
 	for way in traced peers peers-traced; do
 		cp "$W/way.mounted" "$W/way.$way"
 	done
