@@ -124,6 +124,18 @@ static int refuse_old(const struct writing *w, uint64_t off, struct error *err)
 			 off, w->path ? w->path : "", w->all->tail_most / MIB);
 }
 
+/* A write far behind the end failed half-way: what was staged of it is none of the file, but for
+ * the zeros that have left. */
+static void end_where_it_was(struct writing *w)
+{
+	const uint64_t start = tail_start(&w->tail);
+
+	if (start > w->size)
+		w->size = start;
+	if (w->tail.end > w->size)
+		writing_cut_tail(w, w->size);
+}
+
 int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 		  struct error *err)
 {
@@ -140,9 +152,11 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 	if (rc == 0) {
 		note_change(w);
 		rc = writing_stage_zeros(w, off, err);
+		if (rc == 0)
+			rc = writing_stage_bytes(w, off, data, len, err);
+		if (rc < 0)
+			end_where_it_was(w);
 	}
-	if (rc == 0)
-		rc = writing_stage_bytes(w, off, data, len, err);
 	if (rc == 0) {
 		if (off + len > w->size)
 			w->size = off + len;

@@ -2,6 +2,8 @@
 /* A file that is written, and begun anew beside a close. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ckpt-fuse/mount/writing.h"
@@ -154,5 +156,50 @@ Test(writing, is_stored_by_its_name_when_that_could_not_be_changed)
 	put_bytes(w, "later");
 	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
 	expect_no_file("f");
+	writing_free(w);
+}
+
+/* So often memory is given; then others have it. */
+static unsigned int takes_left = UINT_MAX;
+
+bool __real_budget_take(struct budget *b, uint64_t bytes);
+bool __wrap_budget_take(struct budget *b, uint64_t bytes);
+bool __wrap_budget_take(struct budget *b, uint64_t bytes)
+{
+	if (b == &budget && bytes && takes_left != UINT_MAX) {
+		if (takes_left == 0)
+			return false;
+		takes_left--;
+	}
+	return __real_budget_take(b, bytes);
+}
+
+bool __real_budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns);
+bool __wrap_budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns);
+bool __wrap_budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
+{
+	return (b != &budget || takes_left) &&
+	       __real_budget_wait(b, bytes, deadline_ns);
+}
+
+/* The zeros that have left are the file's, as those of a hole would be. */
+Test(writing, is_stored_when_a_write_far_behind_its_end_failed_half_way)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *want = calloc(1, 2 * UNIT);
+	struct writing *w;
+
+	cr_assert_not_null(want);
+	memcpy(want, "first", 5);
+	all.tail_most = UNIT;
+	all.patience_ns = 0;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	put_bytes(w, "first");
+	takes_left = 2;
+	cr_expect_eq(write_at(w, 4 * UNIT, UNIT), -ENOBUFS);
+	takes_left = UINT_MAX;
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", want, 2 * UNIT);
 	writing_free(w);
 }
