@@ -15,6 +15,7 @@ struct late_commit {
 	struct later *l;
 	struct ckpt_node *n; /* in use, and counted as a writer */
 	bool is_settled;     /* with the node's lock; it is in the list still */
+	uint64_t number;     /* each has the next one */
 	TAILQ_ENTRY(late_commit) link;
 };
 
@@ -24,6 +25,7 @@ struct later {
 	pthread_mutex_t lock; /* the rest */
 	pthread_cond_t done;
 	TAILQ_HEAD(, late_commit) list;
+	uint64_t last; /* number that was given */
 	struct later_stats stats;
 	unsigned int n_untold; /* lost, and nobody was told */
 };
@@ -138,6 +140,7 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 	node_use(l->nodes, n);
 	node_set_staged(l->nodes, n, true);
 	(void)pthread_mutex_lock(&l->lock);
+	c->number = ++l->last;
 	TAILQ_INSERT_TAIL(&l->list, c, link);
 	l->stats.n_staged++;
 	(void)pthread_mutex_unlock(&l->lock);
@@ -145,13 +148,14 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 	return true;
 }
 
-/* With the lock. */
-static bool is_pending(const struct later *l, const struct ckpt_node *n)
+/* With the lock.  One of those up to this number; they are in order. */
+static bool is_pending(const struct later *l, const struct ckpt_node *n,
+		       uint64_t last)
 {
 	const struct late_commit *c;
 
 	TAILQ_FOREACH(c, &l->list, link)
-	if (!n || c->n == n)
+	if (c->number <= last && (!n || c->n == n))
 		return true;
 	return false;
 }
@@ -161,7 +165,7 @@ bool later_has(struct later *l, const struct ckpt_node *n)
 	bool has;
 
 	(void)pthread_mutex_lock(&l->lock);
-	has = is_pending(l, n);
+	has = is_pending(l, n, UINT64_MAX);
 	(void)pthread_mutex_unlock(&l->lock);
 	return has;
 }
@@ -169,9 +173,11 @@ bool later_has(struct later *l, const struct ckpt_node *n)
 bool later_settle(struct later *l, const struct ckpt_node *n)
 {
 	bool has_waited = false;
+	uint64_t last;
 
 	(void)pthread_mutex_lock(&l->lock);
-	while (is_pending(l, n)) {
+	last = l->last;
+	while (is_pending(l, n, last)) {
 		has_waited = true;
 		(void)pthread_cond_wait(&l->done, &l->lock);
 	}

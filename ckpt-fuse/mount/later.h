@@ -17,7 +17,7 @@ void later_free(struct later *l);
 
 /* With the node's lock: commit what it has, later.  False: memory is short. */
 bool later_commit(struct later *l, struct ckpt_node *n) MUST_CHECK;
-/* Wait until what was closed of the node (NULL: of all) is in the store or lost; each
+/* Wait until what was closed of the node (NULL: of all) by now is in the store or lost; each
  * commit has the store's deadlines.  False: there was nothing to wait for. */
 bool later_settle(struct later *l, const struct ckpt_node *n);
 /* Is there something of the node to wait for? */

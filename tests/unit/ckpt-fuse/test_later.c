@@ -36,12 +36,20 @@ static void await(sem_t *s)
 		abort(); /* threads of the mount have no test to fail */
 }
 
+/* Of a test: each commit, the first one is 0. */
+static void (*at_commit)(unsigned int n);
+
 int __wrap_writing_commit(struct writing *w, struct error *err);
 int __wrap_writing_commit(struct writing *w, struct error *err)
 {
-	if (atomic_fetch_add(&n_commits, 1) == 1)
-		await(&first_is_between);
+	at_commit(atomic_fetch_add(&n_commits, 1));
 	return 0;
+}
+
+static void second_awaits_the_first(unsigned int n)
+{
+	if (n == 1)
+		await(&first_is_between);
 }
 
 bool __wrap_writing_is_dirty(struct writing *w);
@@ -83,6 +91,7 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	struct ckpt_node *n;
 	struct nodes t;
 
+	at_commit = second_awaits_the_first;
 	cr_assert_geq(journal, 0);
 	cr_assert_eq(sem_init(&first_is_between, 0, 0), 0);
 	cr_assert_eq(sem_init(&second_has_settled, 0, 0), 0);
@@ -106,4 +115,63 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	cr_expect_eq(t.n_lost, 0);
 	nodes_fini(&t);
 	(void)close(journal);
+}
+
+/* Programs close files without end: while the first is committed, the second is closed, which
+ * stays on its way until nobody waits any more. */
+static sem_t waits, waits_no_more;
+static _Thread_local sem_t *tells_of_waiting;
+static struct later *steady;
+static struct ckpt_node *steady_node;
+
+int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	if (tells_of_waiting)
+		(void)sem_post(tells_of_waiting);
+	tells_of_waiting = NULL;
+	return __real_pthread_cond_wait(c, m);
+}
+
+static void closes_another(unsigned int n)
+{
+	if (n == 1) {
+		await(&waits_no_more);
+		return;
+	}
+	await(&waits);
+	(void)pthread_mutex_lock(&steady_node->lock);
+	if (!later_commit(steady, steady_node))
+		abort();
+	(void)pthread_mutex_unlock(&steady_node->lock);
+}
+
+Test(later, is_waited_for_as_far_as_it_was_closed_before)
+{
+	struct error err = ERROR_INIT;
+	struct nodes t;
+
+	at_commit = closes_another;
+	n_settled = 1; /* nobody stays between two locks */
+	cr_assert_eq(sem_init(&second_has_settled, 0, 0), 0);
+	cr_assert_eq(sem_init(&waits, 0, 0), 0);
+	cr_assert_eq(sem_init(&waits_no_more, 0, 0), 0);
+	cr_assert_eq(nodes_init(&t, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(later_new(&t, &steady, &err), 0, "%s", err.msg);
+	steady_node = node_make(&t, t.root, "f", false);
+	cr_assert(steady_node);
+	node_looked_up(&t, steady_node);
+	(void)pthread_mutex_lock(&steady_node->lock);
+	cr_assert(later_commit(steady, steady_node));
+	(void)pthread_mutex_unlock(&steady_node->lock);
+	tells_of_waiting = &waits;
+	cr_expect(later_settle(steady, NULL));
+	cr_expect(later_has(steady, steady_node));
+	(void)sem_post(&waits_no_more);
+	(void)later_settle(steady, NULL);
+	cr_expect_not(later_has(steady, steady_node));
+	node_put(&t, steady_node);
+	later_free(steady);
+	nodes_fini(&t);
 }
