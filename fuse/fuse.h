@@ -153,6 +153,9 @@ void session_stop(struct session *s, bool keep);
 /* Was the mount there, kept, when we came? */
 bool session_is_adopted(const struct session *s);
 
+/* The device of what it serves, as stat(2) has it; 0: it is not known. */
+dev_t session_device(const struct session *s);
+
 /* The mount point, without symlinks. */
 const char *session_path(const struct session *s);
 

@@ -38,6 +38,11 @@ void *session_owner(struct session *s)
 	return s->cfg.owner;
 }
 
+dev_t session_device(const struct session *s)
+{
+	return s->dev;
+}
+
 const char *session_path(const struct session *s)
 {
 	return s->path;

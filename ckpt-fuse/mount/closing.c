@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -114,6 +116,18 @@ static bool has_name(int dir, const char *fd, const char *name)
 	return last && strncmp(last + 1, name, strlen(name)) == 0;
 }
 
+/* By what the kernel knows: nothing is asked of us for that, either.  Where it does not say, it
+ * may be of this mount. */
+static bool is_of_device(int dir, const char *fd, dev_t dev)
+{
+	struct statx st;
+
+	if (!dev || statx(dir, fd, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+			  STATX_INO, &st) < 0)
+		return true;
+	return makedev(st.stx_dev_major, st.stx_dev_minor) == dev;
+}
+
 static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 {
 	struct proc_text text;
@@ -130,7 +144,7 @@ static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 	       strtoull(inode + 4, NULL, 10) == ino;
 }
 
-bool closing_has_open(pid_t thread, uint64_t ino, const char *name)
+bool closing_has_open(pid_t thread, dev_t dev, uint64_t ino, const char *name)
 {
 	char path[32];
 	struct dirent *e;
@@ -142,6 +156,7 @@ bool closing_has_open(pid_t thread, uint64_t ino, const char *name)
 	while (d && !has && (e = readdir(d)))
 		has = *e->d_name != '.' &&
 		      has_name(dirfd(d), e->d_name, name) &&
+		      is_of_device(dirfd(d), e->d_name, dev) &&
 		      is_writer_of(thread, e->d_name, ino);
 	if (d)
 		(void)closedir(d);

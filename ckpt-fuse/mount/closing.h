@@ -17,7 +17,8 @@ struct closer {
 struct closer closing_look(pid_t thread);
 /* The process that the thread is of; 0: it is not seen. */
 pid_t closing_group(pid_t thread);
-/* Has its process a descriptor to write to the file of this inode and name? */
-bool closing_has_open(pid_t thread, uint64_t ino, const char *name);
+/* Has its process a descriptor to write to the file of this inode and name?  Other mounts have
+ * files of the same number; `dev` 0: which mount it is of is not known. */
+bool closing_has_open(pid_t thread, dev_t dev, uint64_t ino, const char *name);
 
 #endif

@@ -210,11 +210,11 @@ static bool stage(struct ckpt_mount *m, struct handle *h, unsigned int n_begun,
 	return is_staged;
 }
 
-static bool has_any_open(const pid_t *processes, size_t n, uint64_t ino,
-			 const char *name)
+static bool has_any_open(const pid_t *processes, size_t n, dev_t dev,
+			 const struct ckpt_node *node, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (closing_has_open(processes[i], ino, name))
+		if (closing_has_open(processes[i], dev, node->id, name))
 			return true;
 	return false;
 }
@@ -223,7 +223,7 @@ static bool has_any_open(const pid_t *processes, size_t n, uint64_t ino,
  * is done when neither who closes it nor who wrote to it last has another, nor, if who closes
  * it did not write, who opened it. */
 static bool is_written_still(const struct handle *h, const struct closer *c,
-			     const char *name)
+			     dev_t dev, const char *name)
 {
 	const struct file_writers w = node_writers(h->node);
 	const bool has_written = file_writers_has(&w, c->group);
@@ -233,17 +233,17 @@ static bool is_written_still(const struct handle *h, const struct closer *c,
 	const size_t n =
 		has_written && w.thread == c->thread ? 1 : ARRAY_SIZE(who);
 
-	return has_any_open(who, n, h->node->id, name);
+	return has_any_open(who, n, dev, h->node, name);
 }
 
 /* A child that is killed may be the last that wrote, and its parent, or who opened the file,
  * goes on. */
 static bool is_anothers(const struct handle *h, const struct closer *c,
-			const char *name)
+			dev_t dev, const char *name)
 {
 	const pid_t who[] = { h->opener, c->parent };
 
-	return has_any_open(who, ARRAY_SIZE(who), h->node->id, name);
+	return has_any_open(who, ARRAY_SIZE(who), dev, h->node, name);
 }
 
 /* Who was killed closes its files one after the other: a child that sees a pipe close may be
@@ -266,20 +266,21 @@ enum close_means {
 
 /* What a program was killed over is not to be stored because a child of it, which never wrote
  * to it, ends later. */
-static enum close_means look_at_close(struct ckpt_mount *m,
-				      const struct handle *h, pid_t thread)
+static enum close_means look_at_close(fuse_req_t req, const struct handle *h)
 {
-	const struct closer c = closing_look(thread);
+	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
+	const dev_t dev = session_device(session_of(req));
 	struct ckpt_node *n = h->node;
-	AUTO_FREE char *name = node_copy_name(&m->nodes, n);
+	AUTO_FREE char *name = node_copy_name(&mount_of(req)->nodes, n);
 
 	if (c.is_killed && c.group == h->opener)
 		node_note_killed(n, c.group);
-	if (name && is_written_still(h, &c, name))
+	if (name && is_written_still(h, &c, dev, name))
 		return CLOSE_NOTHING;
 	if (!c.is_killed && may_store(h, c.group))
 		return CLOSE_STORES;
-	return name && is_anothers(h, &c, name) ? CLOSE_NOTHING : CLOSE_LEAVES;
+	return name && is_anothers(h, &c, dev, name) ? CLOSE_NOTHING
+						     : CLOSE_LEAVES;
 }
 
 static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
@@ -287,8 +288,7 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	struct ckpt_mount *m = mount_of(req);
 	const unsigned int n_changes = h->n_changes;
 	const unsigned int n_begun = writing_n_begun(h->node->writing);
-	const enum close_means means =
-		look_at_close(m, h, fuse_req_ctx(req)->pid);
+	const enum close_means means = look_at_close(req, h);
 	int rc = 0;
 
 	if (means == CLOSE_NOTHING)

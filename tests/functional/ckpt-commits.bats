@@ -57,10 +57,11 @@ append_after() # TO GO MORE [fsync]
 }
 
 @test "what is written while a file is renamed is in that file" {
-	local mover
+	local i mover
 
 	mount_store
 	cp "$F/large" "$M/f"
+	mkdir "$M/q"
 	append_after "$M/f" "$W/go" more fsync
 	fault match='^DELETE .*/f\.bsm' kind=late
 	mv "$M/f" "$M/g" 3>&- &
@@ -68,9 +69,13 @@ append_after() # TO GO MORE [fsync]
 	wait_for proxied '^DELETE .*/f\.bsm.* late '
 	: >"$W/go"
 	wait_for waits_or_ends "$writer"
+	# Were it not held back, it would be through by then.
+	for i in {1..5}; do
+		cp "$F/large" "$M/q/f"
+	done
 	go
 	wait_all "$mover" "$writer"
-	[ "$(ckpt ls)" = g ]
+	[ "$(ckpt ls)" = $'g\nq/' ]
 	{ cat "$F/large"; printf more; } | cmp "$M/g" -
 	umount_store
 }
@@ -161,6 +166,7 @@ a_change_holds_nobody_up() # COMMAND...
 		rm "$M/d/new") 3>&- &
 	wait_for has_ended $!
 	wait_all $!
+	has_ended "$pid" && return 1
 	go
 	wait_all "$writer" "$pid"
 	curl -sf -d '' "http://$PROXY/clear" >/dev/null
@@ -200,4 +206,20 @@ make_node() { python3 -c 'import os, sys; os.mknod(sys.argv[1])' "$1"; }
 	a_change_holds_nobody_up mv "$M/q/f" "$M/q/g"
 	[ "$(ckpt ls q)" = g ]
 	umount_store
+}
+
+@test "a close is the last, though its program writes a file of that name and number elsewhere" {
+	mkdir "$W/second"
+	mount_store
+	STORE=file://$W/store M=$W/second mount_store
+	fault match='^PUT .*/f' kind=status code=403 times=1000
+	run -1 python3 - "$M/f" "$W/second/f" <<-'END'
+	import os, sys
+	a, b = (os.open(p, os.O_WRONLY | os.O_CREAT) for p in sys.argv[1:])
+	assert os.fstat(a).st_ino == os.fstat(b).st_ino
+	os.write(a, b"x")
+	os.close(a)
+	END
+	[[ $output == *'line 5,'*PermissionError* ]]
+	M=$W/second umount_store
 }
