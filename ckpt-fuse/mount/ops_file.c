@@ -334,8 +334,9 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 }
 
 /* With the node's lock, which it gives back meanwhile.  Where it was not seen which close was
- * the last; nobody waits for this one. */
-static void commit_late(struct ckpt_mount *m, const struct handle *h)
+ * the last; nobody waits for this one.  True: it was the end of the writer, too, so that
+ * whoever writes meanwhile, and is released, leaves nothing to this one. */
+static bool commit_late(struct ckpt_mount *m, const struct handle *h)
 {
 	struct ckpt_node *n = h->node;
 	struct error err = ERROR_INIT;
@@ -344,12 +345,13 @@ static void commit_late(struct ckpt_mount *m, const struct handle *h)
 	if (n->n_writers - n->n_helpers != n->n_done - h->is_done + 1 ||
 	    h->is_left || node_writers(n).is_torn ||
 	    !writing_is_dirty(n->writing))
-		return;
+		return false;
 	if (m->later && later_commit(m->later, n))
-		return;
-	n->n_writers++;
+		return false;
+	n->n_done -= h->is_done;
 	if (opening_commit(m, n, false, &err) < 0)
 		log_warning("ckpt", "lost reason=\"%s\"", err.msg);
+	return true;
 }
 
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -359,8 +361,8 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
-		commit_late(m, h);
-		opening_end_writer(m, h);
+		if (!commit_late(m, h))
+			opening_end_writer(m, h);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h && h->kind == HANDLE_PEEKER) {
 		opening_end_peeker(&m->nodes, h->node);
