@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "common/bytes.h"
 #include "common/clock.h"
 
 #define PAGE ((size_t)4096)
+#define LARGE_PAGE ((size_t)2 * MIB)
 /* Smaller pieces come from the heap, whose pages are mostly there. */
 #define SPARE_SIZE_MIN MIB
 
@@ -125,6 +127,20 @@ static void *find_spare(struct budget *b, size_t size)
 	return NULL;
 }
 
+/* The kernel takes hold of each page that it copies from or reads into from a disk, of large
+ * ones of one for 2 MiB: a fifth of the processor's time of a read. */
+static void *piece_new(size_t size)
+{
+	void *data;
+
+	if (posix_memalign(&data, size < LARGE_PAGE ? PAGE : LARGE_PAGE,
+			   size) != 0)
+		return NULL;
+	if (size >= LARGE_PAGE)
+		(void)madvise(data, size, MADV_HUGEPAGE);
+	return data;
+}
+
 void *budget_memory(struct budget *b, size_t size)
 {
 	void *data;
@@ -140,9 +156,7 @@ void *budget_memory(struct budget *b, size_t size)
 		(void)pthread_mutex_lock(&b->lock);
 	}
 	(void)pthread_mutex_unlock(&b->lock);
-	if (!data && posix_memalign(&data, PAGE, size) != 0)
-		return NULL;
-	return data;
+	return data ? data : piece_new(size);
 }
 
 void budget_memory_free(struct budget *b, void *data, size_t size)
