@@ -9,7 +9,7 @@
 #	start_server		index and bucket behind one address, at the origin
 #	write_ways		$W/way.NAME for the $target
 #	keep_archives		the installed folder by tar and conda-pack, in the bucket
-#	start_mounters N WAY	a bootseerd on each node, of the way "peers" with those
+#	start_mounters N WAY	a bootseerd on each node, of the ways of peers with those
 #	finish_mounters N	wait until they have all
 #	record_trace		have the service know what a start reads, once a target
 #
@@ -259,7 +259,7 @@ start_mounters() { # N WAY
 
 mounter_options() { # NODE WAY
 	[[ $2 != *traced ]] || echo "--service http://10.214.0.2:5001"
-	[[ $2 == peers* ]] || return 0
+	[[ $2 == *peers* ]] || return 0
 	echo "--p2p-listen $(swarm_addr "$1"):7000 --p2p-security open" \
 		"--node-name node$1 --p2p-tracker http://10.214.0.2:5001"
 }
@@ -281,11 +281,12 @@ has_sent_trace() {
 		grep -q '"workload":"environment"'
 }
 
-finish_mounters() { # N [MOUNTS]
-	local i
+finish_mounters() { # N [MOUNTS [WAY]]
+	local i did=mounted
 
+	[[ ${3-} != ours* ]] || did=restored
 	for ((i = 0; i < $1; i++)); do
-		grep -q ': mounted ' "$W/nodes/$i/log" ||
+		grep -q ": $did " "$W/nodes/$i/log" ||
 			die "node $i: $(grep -m1 'env run' "$W/nodes/$i/log")"
 		wait_until "${mounters[i]}" "$W/mounters/$i/log" \
 			has_prefetched "$W/mounters/$i/log" "${2:-1}"
@@ -410,6 +411,7 @@ write_ways() {
 		cp "$W/way.mounted" "$W/way.$way"
 	done
 	sed 's/ env run / env run --unpack /' "$W/way.mounted" >"$W/way.ours"
+	cp "$W/way.ours" "$W/way.ours-peers"
 	cp "$W/way.ours" "$W/way.capture"
 	sed "s|\$| $bench_cache/env/more.$n_more/more-1.0-py3-none-any.whl|" \
 		"$W/way.mounted" >"$W/way.second"
