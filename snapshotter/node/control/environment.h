@@ -55,6 +55,11 @@ int environment_open(struct node *n, const struct environment_query *q,
 		     struct environment_files *ret,
 		     struct error *err) MUST_CHECK;
 
+/* A use of the image that the name has; -ENOENT: none. */
+struct image;
+int environment_image(struct node *n, const char *name, struct image **ret,
+		      struct error *err) MUST_CHECK;
+
 /* Bytes of a snapshot's virtual device. */
 struct environment_range {
 	uint64_t off;
@@ -65,7 +70,8 @@ struct environment_range {
 
 /* Put what all of these have, one behind the other, to the beginning of the blocks' file:
  * what is not on the node comes from peers first.  ENVIRONMENT_READ_MAX bytes at most.  One
- * call for a name at a time.  -ENOENT: nothing of that name is open; or as a read. */
+ * call for a name at a time.  -ENOENT: nothing of that name is open; -EINPROGRESS as
+ * node_prefetch_read(); or as a read. */
 int environment_read(struct node *n, const char *name,
 		     const struct environment_range *ranges, size_t n_ranges,
 		     struct remote_call *call, struct error *err) MUST_CHECK;

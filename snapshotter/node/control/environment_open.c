@@ -15,6 +15,8 @@
 #include "snapshotter/node/control/environment_priv.h"
 #include "snapshotter/node/starts/prefetch.h"
 
+#define PIECE (1u << 20)
+
 void environment_files_fini(struct environment_files *f)
 {
 	free(f->meta);
@@ -80,9 +82,8 @@ int environment_open(struct node *n, const struct environment_query *q,
 	return rc;
 }
 
-/* A use of the image that the name has open; NULL: none. */
-static int find_opened(struct node *n, const char *name, struct image **ret,
-		       struct error *err)
+int environment_image(struct node *n, const char *name, struct image **ret,
+		      struct error *err)
 {
 	AUTO_FREE char *user = environment_user(name);
 	struct image **list;
@@ -110,43 +111,63 @@ static int find_opened(struct node *n, const char *name, struct image **ret,
 				name);
 }
 
-static int check_ranges(const struct environment_range *e, size_t n,
-			size_t *ret_len, struct error *err)
+static int check_ranges(const struct environment_range *r, size_t n,
+			struct error *err)
 {
 	uint64_t len = 0;
 
 	for (size_t k = 0; k < n; k++) {
-		if (e[k].len > ENVIRONMENT_READ_MAX - len)
+		if (r[k].len > ENVIRONMENT_READ_MAX - len)
 			return error_set(err, EINVAL,
 					 "parameters: more than %u bytes",
 					 ENVIRONMENT_READ_MAX);
-		len += e[k].len;
+		len += r[k].len;
 	}
-	*ret_len = (size_t)len;
 	return 0;
 }
 
-/* Also tells environments_collect() that the name is in use. */
-static int write_blocks(const struct node *n, const char *name,
-			const void *data, size_t len, struct error *err)
+/* What a range has, to `*at` of the file, which goes on; a piece at a time is in memory. */
+static int copy_range(struct node *n, struct image *i,
+		      const struct environment_range *r, int fd, uint64_t *at,
+		      struct remote_call *call, struct error *err)
+{
+	AUTO_FREE char *data = malloc(PIECE);
+	int rc = data ? 0 : error_nomem(err);
+
+	for (uint64_t done = 0; rc == 0 && done < r->len;) {
+		uint64_t left = r->len - done;
+		size_t len = left < PIECE ? (size_t)left : PIECE;
+
+		rc = node_prefetch_read(n, i, r->off + done, data, len, call,
+					err);
+		if (rc == 0) {
+			rc = fs_pwrite_full(fd, data, len, *at);
+			if (rc < 0)
+				error_set(err, -rc, "write blocks: %s",
+					  strerror(-rc));
+		}
+		done += len;
+		*at += len;
+	}
+	return rc;
+}
+
+/* Open for writing; that also tells environments_collect() that the name is in use. */
+static int open_blocks(const struct node *n, const char *name, int *ret,
+		       struct error *err)
 {
 	AUTO_FREE char *work = environment_work(n, name);
 	AUTO_FREE char *path = work ? fs_join(work, "blocks") : NULL;
 	AUTO_CLOSE int fd = -1;
-	int rc;
 
 	if (!path)
 		return error_nomem(err);
 	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
+	if (fd < 0 || utimensat(AT_FDCWD, work, NULL, 0) < 0)
 		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));
-	rc = fs_pwrite_full(fd, data, len, 0);
-	if (rc == 0 && utimensat(AT_FDCWD, work, NULL, 0) < 0)
-		rc = -errno;
-	return rc < 0 ? error_set(err, -rc, "write '%s': %s", path,
-				  strerror(-rc))
-		      : 0;
+	*ret = steal_fd(&fd);
+	return 0;
 }
 
 int environment_read(struct node *n, const char *name,
@@ -154,28 +175,20 @@ int environment_read(struct node *n, const char *name,
 		     struct remote_call *call, struct error *err)
 {
 	struct image *i = NULL;
-	AUTO_FREE char *data = NULL;
-	size_t len = 0, at = 0;
+	AUTO_CLOSE int fd = -1;
+	uint64_t at = 0;
 	int rc;
 
 	if (!environment_is_name(name))
 		return error_set(err, EINVAL,
 				 "parameters: name is 32 hex digits");
-	rc = check_ranges(ranges, n_ranges, &len, err);
+	rc = check_ranges(ranges, n_ranges, err);
 	if (rc == 0)
-		rc = find_opened(n, name, &i, err);
-	if (rc < 0)
-		return rc;
-	data = malloc(len + 1);
-	if (!data)
-		rc = error_nomem(err);
-	for (size_t k = 0; rc == 0 && k < n_ranges; k++) {
-		rc = node_prefetch_read(n, i, ranges[k].off, data + at,
-					(size_t)ranges[k].len, call, err);
-		at += (size_t)ranges[k].len;
-	}
+		rc = environment_image(n, name, &i, err);
 	if (rc == 0)
-		rc = write_blocks(n, name, data, len, err);
+		rc = open_blocks(n, name, &fd, err);
+	for (size_t k = 0; rc == 0 && k < n_ranges; k++)
+		rc = copy_range(n, i, &ranges[k], fd, &at, call, err);
 	images_put(i);
 	return rc;
 }

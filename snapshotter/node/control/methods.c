@@ -9,6 +9,7 @@
 #include "common/registry_host.h"
 #include "net/control_server.h"
 #include "snapshotter/node/control/control.h"
+#include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/control/layer.h"
 #include "snapshotter/node/control/methods.h"
@@ -488,6 +489,7 @@ static void name_lane(struct node *n, const json_t *params,
 {
 	const char *text = json_string_value(json_object_get(params, "ref"));
 	const char *id = json_string_value(json_object_get(params, "id"));
+	const char *name = json_string_value(json_object_get(params, "name"));
 	struct image *i = id ? params_image(n, id, NULL) : NULL;
 
 	_Static_assert(CONTROL_LANE_MAX >= REGISTRY_HOST_MAX, "a host fits");
@@ -496,6 +498,9 @@ static void name_lane(struct node *n, const json_t *params,
 	if (!text)
 		text = store_server(
 			json_string_value(json_object_get(params, "store")));
+	/* Of an environment that is read. */
+	if (!i && !text && name)
+		(void)!environment_image(n, name, &i, NULL);
 	if (i)
 		text = store_server(i->state.host);
 	registry_host_name(text ? text : "", lane);

@@ -567,6 +567,9 @@ int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 	struct image_prefetch *ip = NULL;
 	int rc = get_or_make(n, i, call, &ip, err);
 
+	if (rc == 0 && call->is_local &&
+	    !device_has_bytes(ip->files->device, off, len))
+		rc = error_set(err, EINPROGRESS, "the store is needed");
 	if (rc == 0)
 		rc = device_read_sync(ip->files->device, off, buf, len, err);
 	put(ip);

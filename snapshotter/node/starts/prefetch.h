@@ -79,7 +79,8 @@ struct prefetch_sums {
 void node_prefetch_sums(struct node *n, struct prefetch_sums *ret);
 
 /* Bytes of the image's device, for a reader without a mount, who is served before all
- * prefetching; as device_read_sync(), and node_prefetch(). */
+ * prefetching; as device_read_sync(), and node_prefetch().  -EINPROGRESS: `call` is local, and
+ * some of it is not on the node. */
 int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 		       size_t len, struct remote_call *call,
 		       struct error *err) MUST_CHECK;
