@@ -53,7 +53,8 @@ struct capture {
 	struct shared_target packs;
 	struct bases *bases;
 	struct artifact artifact;
-	time_t begun_s; /* CLOCK_BOOTTIME: a machine may sleep */
+	time_t begun_s;    /* CLOCK_BOOTTIME: a machine may sleep */
+	bool may_be_there; /* nobody knows whether the snapshot has appeared */
 };
 
 /* ------------------------------------------------------------------------ contents --- */
@@ -391,9 +392,12 @@ static int attempt(struct capture *c, struct error *err)
 	if (rc == 0)
 		rc = check_stored(c, err);
 	end_attempt(c);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = env_catalog_commit(c->catalog, c->snap, err);
-	if (rc < 0) /* what is left is removed by env_snapshot_remove() */
+		c->may_be_there = rc < 0 && rc != -EEXIST;
+	}
+	/* What stays is for env_snapshot_remove(), or env_gc(). */
+	if (rc < 0 && !c->may_be_there)
 		(void)!env_blobs_remove(c->store, key, c->snap->folder, NULL);
 	return rc;
 }
@@ -418,7 +422,9 @@ static int attempts(struct capture *c, struct error *err)
 	for (;;) {
 		int rc = attempt(c, err);
 
-		if (rc == -ESTALE) {
+		if (c->may_be_there) {
+			return rc;
+		} else if (rc == -ESTALE) {
 			if (++n_moved == ATTEMPTS)
 				return rc;
 		} else if (rc == 0 || !c->shares || is_hopeless(rc)) {

@@ -38,7 +38,8 @@ struct env_catalog_ops {
 	int (*remove)(struct env_catalog *c, const struct digest *key,
 		      struct error *err);
 	/* Make a snapshot appear whose blobs are in the store.  -EEXIST: another captor
-	 * was first. */
+	 * was first, and nothing refers to these blobs; after any other failure something
+	 * may, as an answer can be lost. */
 	int (*commit)(struct env_catalog *c, const struct env_snapshot *snap,
 		      struct error *err);
 	/* Wait for the lease; `owner` is for people.  With ENV_TURN_MINE it is in *ret. */

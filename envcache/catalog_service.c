@@ -357,6 +357,8 @@ static int service_commit(struct env_catalog *c,
 	/* The one that it replaces was of the same key, and is a leftover from now on. */
 	is_known = !s->is_away;
 	rc = env_snapshot_commit(c->store, snap, OBJECT_ANY, err);
+	if (rc < 0)
+		rc = env_snapshot_settle(c->store, snap, rc, err);
 	return is_known ? 0 : rc;
 }
 

@@ -68,7 +68,9 @@ static int store_remove(struct env_catalog *c, const struct digest *key,
 static int store_commit(struct env_catalog *c, const struct env_snapshot *snap,
 			struct error *err)
 {
-	return env_snapshot_commit(c->store, snap, OBJECT_NEW, err);
+	int rc = env_snapshot_commit(c->store, snap, OBJECT_NEW, err);
+
+	return rc < 0 ? env_snapshot_settle(c->store, snap, rc, err) : 0;
 }
 
 /* ----------------------------------------------------------------------- lease --- */

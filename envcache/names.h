@@ -35,6 +35,11 @@ int env_folder_new(char ret[ENV_FOLDER_ROOM], struct error *err) MUST_CHECK;
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
 			enum object_condition condition,
 			struct error *err) MUST_CHECK;
+/* The commit with OBJECT_NEW failed with `rc`, maybe only its answer was lost: whose index
+ * is there?  0: that of `snap`; -EEXIST: for certain another's; else nobody knows whether
+ * that of `snap` appears, and its blobs have to stay. */
+int env_snapshot_settle(struct object_store *s, const struct env_snapshot *snap,
+			int rc, struct error *err) MUST_CHECK;
 /* All of an object with the text of an index; the text is the caller's. */
 int env_index_text(struct object_store *s, const char *name, char **ret,
 		   struct object_stat *ret_stat, struct error *err) MUST_CHECK;

@@ -24,6 +24,8 @@
 #define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
 
 struct restore {
+	struct object_store *store;
+	const struct env_snapshot *snap;
 	struct loaded *l;
 	struct unpack_plan plan;
 	const struct env_targets *targets;
@@ -163,8 +165,9 @@ static int open_node(struct restore *r, uint32_t node, struct error *err)
 	place_node_path(&r->plan, node, path);
 	fd = openat(r->stages[n->target].new_fd, path,
 		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode);
-	return fd < 0 ? error_set(err, errno, "create a file: %s",
-				  strerror(errno))
+	/* -ENOENT is what the store says. */
+	return fd < 0 ? error_set(err, errno == ENOENT ? ESTALE : errno,
+				  "create a file: %s", strerror(errno))
 		      : fd;
 }
 
@@ -241,6 +244,27 @@ static int prepare(struct restore *r, struct error *err)
 	return rc;
 }
 
+/* A snapshot that was removed is nobody's matter; one that is there without its blobs
+ * is damaged, and stays so until somebody removes it. */
+static int refuse_missing(struct object_store *s,
+			  const struct env_snapshot *snap, int rc,
+			  struct error *err)
+{
+	struct env_snapshot now;
+	bool is_there;
+
+	if (rc != -ENOENT ||
+	    env_snapshot_get(s, &snap->key.digest, &now, NULL) < 0)
+		return rc;
+	is_there = strcmp(now.folder, snap->folder) == 0;
+	env_snapshot_fini(&now);
+	if (!is_there)
+		return rc;
+	if (err)
+		err->code = EBADMSG;
+	return error_wrap(err, -EBADMSG, "the snapshot is damaged");
+}
+
 static int unpack(struct restore *r, struct error *err)
 {
 	int rc = prepare(r, err);
@@ -249,7 +273,8 @@ static int unpack(struct restore *r, struct error *err)
 		rc = content_read(r->l, &r->plan, r->threads, restore_bytes, r,
 				  err);
 	free(steal_ptr(&r->n_left));
-	return rc < 0 ? rc : side_by_side(r->threads, restore_side, r, err);
+	return rc < 0 ? refuse_missing(r->store, r->snap, rc, err)
+		      : side_by_side(r->threads, restore_side, r, err);
 }
 
 /* --------------------------------------------------------------------------- commit --- */
@@ -374,7 +399,9 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 				 "the snapshot is of other targets");
 	rc = loaded_open(s, snap, giver, &l, err);
 	if (rc < 0)
-		return rc;
+		return refuse_missing(s, snap, rc, err);
+	r->store = s;
+	r->snap = snap;
 	r->l = l;
 	r->targets = t;
 	r->check = check;

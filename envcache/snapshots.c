@@ -118,6 +118,22 @@ int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
 				   err);
 }
 
+int env_snapshot_settle(struct object_store *s, const struct env_snapshot *snap,
+			int rc, struct error *err)
+{
+	struct env_snapshot now;
+	bool is_ours;
+
+	if (env_snapshot_get(s, &snap->key.digest, &now, NULL) < 0)
+		return rc == -EEXIST ? error_set(err, EIO,
+						 "an index is there, and "
+						 "cannot be read")
+				     : rc;
+	is_ours = strcmp(now.folder, snap->folder) == 0;
+	env_snapshot_fini(&now);
+	return is_ours ? 0 : rc;
+}
+
 /* ------------------------------------------------------------------------- list --- */
 
 bool env_name_digest(const char *name, struct digest *ret)

@@ -22,6 +22,10 @@
 /* Called before an index is put, and how far CLOCK_BOOTTIME is ahead from then on: what
  * happens beside a capture or a copy at its last moment. */
 static void (*before_commit)(void);
+/* The answers to so many commits are lost: this comes; the request, too, where it is
+ * lost before. */
+static unsigned int n_lost, n_commits;
+static bool is_lost_before;
 static int sweep_code; /* what a sweep fails with; 0: it does not */
 /* Called when all is stored, before a capture's checks. */
 static void (*after_store)(void);
@@ -294,9 +298,18 @@ int __wrap_env_snapshot_commit(struct object_store *s,
 	void (*fn)(void) = before_commit;
 
 	before_commit = NULL;
+	int rc;
+
 	if (fn)
 		fn();
-	return __real_env_snapshot_commit(s, snap, condition, er);
+	n_commits++;
+	rc = n_lost && is_lost_before
+		     ? 0
+		     : __real_env_snapshot_commit(s, snap, condition, er);
+	if (!n_lost)
+		return rc;
+	n_lost--;
+	return error_set(er, EIO, "no answer");
 }
 
 /* The clock that a capture is timed by: each look at it is so much later. */
@@ -322,6 +335,76 @@ bool __wrap_env_scan_is_same(const struct env_scan *a, const struct env_scan *b)
 	if (after_store)
 		after_store();
 	return __real_env_scan_is_same(a, b);
+}
+
+Test(env_shared, a_capture_whose_last_answer_is_lost_is_there)
+{
+	struct env_snapshot a, is;
+
+	write_big("one", 1);
+	n_lost = 1;
+	a = capture("V=1", false);
+	cr_expect_eq(n_commits, 1);
+	cr_assert_eq(env_snapshot_get(store, &a.key.digest, &is, &err), 0);
+	cr_expect_str_eq(is.folder, a.folder);
+	expect_whole(&is);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&is);
+}
+
+/* It may be carried out later. */
+Test(env_shared, a_capture_that_nobody_knows_of_keeps_its_blobs)
+{
+	struct env_snapshot a;
+
+	write_big("one", 1);
+	n_lost = 1;
+	is_lost_before = true;
+	cr_expect_eq(try_capture("V=1", false, &a), -EIO);
+	cr_expect_eq(n_commits, 1);
+	cr_expect_eq(n_in(ENV_INDEX_FOLDER), 0);
+	cr_expect_gt(n_in(ENV_DATA_FOLDER), 0);
+	(void)collect(1);
+	cr_expect_eq(n_in(ENV_DATA_FOLDER), 0);
+}
+
+static struct env_snapshot winner; /* another node's, of the same key */
+
+static void capture_first(void)
+{
+	winner = capture("V=1", false);
+}
+
+Test(env_shared, a_capture_that_was_late_takes_nothing_but_its_own)
+{
+	struct env_snapshot a;
+	char folder[ENV_NAME_ROOM];
+
+	write_big("one", 1);
+	before_commit = capture_first;
+	cr_expect_eq(try_capture("V=1", false, &a), -EEXIST);
+	expect_whole(&winner);
+	env_blob_folder(&winner.key.digest, winner.folder, folder);
+	cr_expect_eq(n_in(ENV_DATA_FOLDER), n_in(folder));
+	env_snapshot_fini(&winner);
+}
+
+Test(env_shared, a_restore_of_a_snapshot_without_its_blobs_says_it_is_damaged)
+{
+	struct env_snapshot a;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
+	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, NULL, NULL,
+				 &err),
+		     -EBADMSG);
+	cr_expect_eq(err.code, EBADMSG);
+	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
+	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, NULL, NULL,
+				 &err),
+		     -ENOENT);
+	env_snapshot_fini(&a);
 }
 
 static int remove_big(void *arg, const struct object_entry *e, struct error *er)
