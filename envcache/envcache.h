@@ -250,6 +250,7 @@ struct env_giver {
  * checked; when it fails afterwards, all is taken back.  `threads` is 1 to 64, 0: as
  * many as there are processors.  `giver` may be NULL: all comes from the store.  `check` may
  * be NULL; what it returns is returned.
+ * -ESTALE: the targets are not as they were when the key was made.
  */
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
@@ -283,6 +284,17 @@ struct env_join {
 	/* In whose namespace the targets are, which must be there; NULL: in ours. */
 	struct env_asker *asker;
 };
+
+/*
+ * Keep other restores out of the targets, until env_targets_release(): before env_join().
+ * -ESTALE: the targets are not as they were when the snapshot's key was made; -EBUSY:
+ * another has had them until `deadline_ns` (CLOCK_MONOTONIC).
+ */
+struct env_hold;
+int env_targets_hold(const struct env_snapshot *snap,
+		     const struct env_targets *t, int64_t deadline_ns,
+		     struct env_hold **ret, struct error *err) MUST_CHECK;
+void env_targets_release(struct env_hold *h); /* NULL is allowed */
 
 /*
  * Mount an overlay at each target in which the snapshot changed something: what is there

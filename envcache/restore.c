@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/side_by_side.h"
+#include "envcache/base.h"
 #include "envcache/content.h"
 #include "envcache/place.h"
 
@@ -411,6 +412,8 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 	rc = unpack_plan_make(l, t, &r->plan, err);
 	if (rc == 0)
 		rc = open_stages(r, err);
+	if (rc == 0)
+		rc = base_check(snap, t, r->made, r->n_made, err);
 	if (rc == 0)
 		rc = unpack(r, err);
 	if (rc == 0)

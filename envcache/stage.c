@@ -45,7 +45,7 @@ static bool wait_a_little(int64_t deadline_ns)
 }
 
 /* Two that undo in one folder would take each other's files away. */
-static int lock_folder(int fd, int64_t deadline_ns, struct error *err)
+int stage_lock(int fd, int64_t deadline_ns, struct error *err)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
@@ -96,7 +96,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return error_set(err, EIO, "no random bytes");
 	(void)snprintf(s->name, sizeof(s->name), ENV_STAGING "%016" PRIx64, id);
-	rc = lock_folder(s->root, deadline_ns, err);
+	rc = stage_lock(s->root, deadline_ns, err);
 	if (rc == 0)
 		rc = make_below(s, err);
 	return rc < 0 ? error_wrap(err, rc, "'%.200s'", path) : 0;
@@ -428,7 +428,7 @@ int env_recover(const struct env_targets *t, int64_t deadline_ns,
 					     alphasort);
 
 		if (n > 0)
-			rc = lock_folder(root, deadline_ns, err);
+			rc = stage_lock(root, deadline_ns, err);
 		for (int k = 0; k < n; k++) {
 			if (rc == 0)
 				rc = recover_one(root, names[k]->d_name, err);

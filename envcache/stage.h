@@ -29,6 +29,9 @@ struct stage {
 	uint32_t n_old;
 };
 
+/* Lock the folder of a target for a restore; it ends with the descriptor.  -EBUSY. */
+int stage_lock(int fd, int64_t deadline_ns, struct error *err) MUST_CHECK;
+
 /* -1 in each descriptor: what stage_open() and stage_close() can take. */
 void stage_init(struct stage *s);
 /* In the target `path`, which is there.  One at a time has a target: others are waited

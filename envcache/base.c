@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The last look at the targets before anything gets its place in them.  Between the scan
+ * that a key is of and the restore others may have worked there: another process of the
+ * node that restores the same, or that runs the command.
+ */
+#include "envcache/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/text.h"
+#include "envcache/scan.h"
+#include "envcache/stage.h"
+
+/* ------------------------------------------------------------------------ check --- */
+
+static const struct env_item *base_item(const struct env_key *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (strcmp(k->items[i].kind, "base") == 0)
+			return &k->items[i];
+	return NULL;
+}
+
+/* Is it a target, with nothing in it, that may be left out: a made one, or any? */
+static bool is_left_out(const struct env_scan *s, size_t i,
+			const struct env_targets *t, char *const *made,
+			size_t n_made, bool any)
+{
+	const char *path = s->entries[i].path;
+	bool is_target = false, is_made = any;
+
+	if (i + 1 < s->n && text_path_holds(path, s->entries[i + 1].path))
+		return false;
+	for (size_t k = 0; k < t->n; k++)
+		is_target = is_target || strcmp(t->paths[k], path) == 0;
+	for (size_t k = 0; k < n_made; k++)
+		is_made = is_made || strcmp(made[k], path) == 0;
+	return is_target && is_made;
+}
+
+static int digest_without(const struct env_scan *s, const struct env_targets *t,
+			  char *const *made, size_t n_made, bool any,
+			  struct digest *ret, struct error *err)
+{
+	struct env_scan rest = { .cap = s->n + 1 };
+	int rc;
+
+	rest.entries = calloc(rest.cap, sizeof(*rest.entries));
+	if (!rest.entries)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n; i++)
+		if (!is_left_out(s, i, t, made, n_made, any))
+			rest.entries[rest.n++] = s->entries[i];
+	rc = env_scan_digest(&rest, ret, err);
+	free(rest.entries);
+	return rc;
+}
+
+/* As the item of a key has it. */
+static bool is_value(const struct digest *base, const struct env_item *it)
+{
+	char text[DIGEST_STR_MAX];
+	struct digest d;
+
+	digest_format(base, text);
+	return digest_of(text, strlen(text), &d) == 0 &&
+	       digest_equal(&d, &it->value);
+}
+
+int base_check(const struct env_snapshot *snap, const struct env_targets *t,
+	       char *const *made, size_t n_made, struct error *err)
+{
+	const struct env_item *it = base_item(&snap->key);
+	AUTO(env_scan) now = NULL;
+	int rc = it ? env_scan_new(t, &now, err) : 0;
+
+	if (!it)
+		return 0; /* a process snapshot is of no base */
+	/* An empty folder may be another's, who restores after us. */
+	for (int any = 0; rc == 0 && any < 2; any++) {
+		struct digest d;
+
+		rc = digest_without(now, t, made, n_made, any, &d, err);
+		if (rc == 0 && is_value(&d, it))
+			return 0;
+	}
+	return rc < 0 ? rc
+		      : error_set(err, ESTALE,
+				  "the targets are not as they were: another "
+				  "process works there");
+}
+
+/* ------------------------------------------------------------------------- hold --- */
+
+struct env_hold {
+	size_t n;
+	int fds[ENV_TARGETS_MAX];
+};
+
+void env_targets_release(struct env_hold *h)
+{
+	if (!h)
+		return;
+	while (h->n)
+		(void)close(h->fds[--h->n]);
+	free(h);
+}
+
+/* The target, or, where that is not there yet, the folder above in which it will be. */
+static int open_nearest(const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+	int fd;
+
+	if (!at)
+		return -ENOMEM;
+	while ((fd = fs_openat2(AT_FDCWD, *at ? at : "/",
+				O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS)) <
+		       0 &&
+	       errno == ENOENT && *at)
+		*strrchr(at, '/') = '\0';
+	return fd < 0 ? -errno : fd;
+}
+
+/* A second descriptor of one folder would wait for the first. */
+static bool is_held(const struct env_hold *h, int fd)
+{
+	struct stat st, is;
+
+	for (size_t i = 0; fstat(fd, &st) == 0 && i < h->n; i++)
+		if (fstat(h->fds[i], &is) == 0 && st.st_ino == is.st_ino &&
+		    st.st_dev == is.st_dev)
+			return true;
+	return false;
+}
+
+static int hold_one(struct env_hold *h, const char *path, int64_t deadline_ns,
+		    struct error *err)
+{
+	int fd = open_nearest(path), rc = 0;
+
+	if (fd < 0)
+		return error_set(err, -fd, "open '%.300s': %s", path,
+				 strerror(-fd));
+	if (is_held(h, fd)) {
+		(void)close(fd);
+		return 0;
+	}
+	h->fds[h->n++] = fd;
+	rc = stage_lock(fd, deadline_ns, err);
+	return error_wrap(err, rc, "'%.200s'", path);
+}
+
+int env_targets_hold(const struct env_snapshot *snap,
+		     const struct env_targets *t, int64_t deadline_ns,
+		     struct env_hold **ret, struct error *err)
+{
+	struct env_hold *h = calloc(1, sizeof(*h));
+	int rc = h ? 0 : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < t->n; i++)
+		rc = hold_one(h, t->paths[i], deadline_ns, err);
+	if (rc == 0)
+		rc = base_check(snap, t, NULL, 0, err);
+	if (rc < 0)
+		env_targets_release(h);
+	else
+		*ret = h;
+	return rc;
+}
