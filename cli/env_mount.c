@@ -11,9 +11,11 @@
 
 #include "cli/env_pod.h"
 #include "cli/node_socket.h"
+#include "common/clock.h"
 #include "common/json.h"
 
 #define CALL_MS 60000 /* then the snapshot is unpacked */
+#define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
 
 int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 {
@@ -76,10 +78,9 @@ static json_t *call(struct node_client *c, const char *method, json_t *params,
 	return result;
 }
 
-static int join(const struct env_mount_job *job, const char *name,
+static int join(const struct env_mount_job *job, const char *source,
 		const json_t *mounted, struct error *err)
 {
-	char source[sizeof(ENV_MOUNT_PREFIX) + ENV_MOUNT_NAME_ROOM];
 	struct env_join j = {
 		.targets = job->targets,
 		.tree = json_string_value(json_object_get(mounted, "path")),
@@ -90,28 +91,18 @@ static int join(const struct env_mount_job *job, const char *name,
 	if (!j.tree || !j.work)
 		return error_set(err, EPROTO,
 				 "bootseerd does not say where it mounted it");
-	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
 	return env_join(&j, err);
 }
 
-/* Of the joined: it is mounted at those targets in which it changed something. */
-static void part(const struct env_mount_job *job)
-{
-	for (size_t i = 0; i < job->targets->n; i++) {
-		AUTO_FREE char *source = NULL;
-
-		if (env_part(job->targets->paths[i], ENV_MOUNT_PREFIX, &source,
-			     &(struct error)ERROR_INIT) == 0)
-			return;
-	}
-}
-
-static int check_joined(const struct env_mount_job *job, struct error *err)
+static int check_joined(const struct env_mount_job *job, const char *source,
+			struct error *err)
 {
 	int rc = job->check ? job->check->is_good(job->check, err) : 0;
+	struct error why = ERROR_INIT;
 
-	if (rc < 0)
-		part(job);
+	/* What the check has started may work in it still. */
+	if (rc < 0 && env_part_all(source, &why) < 0)
+		error_wrap(err, rc, "what was mounted stays (%.100s)", why.msg);
 	return rc;
 }
 
@@ -119,6 +110,7 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 		    struct error *err)
 {
 	char name[ENV_MOUNT_NAME_ROOM];
+	char source[sizeof(ENV_MOUNT_PREFIX) + ENV_MOUNT_NAME_ROOM];
 	AUTO_JSON *mounted = NULL;
 	int rc = env_mount_choose_name(name, err);
 
@@ -127,9 +119,10 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 	mounted = call(c, "environment.mount", mount_params(job, name), err);
 	if (!mounted)
 		return -err->code;
-	rc = join(job, name, mounted, err);
+	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
+	rc = join(job, source, mounted, err);
 	if (rc == 0)
-		rc = check_joined(job, err);
+		rc = check_joined(job, source, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
 		json_decref(call(c, "environment.umount",
 				 json_pack("{s:s}", "name", name),
@@ -137,18 +130,22 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 	return rc;
 }
 
-int env_mount(const struct env_mount_job *job, struct error *err)
+int env_mount(struct env_mount_job *job, struct error *err)
 {
 	const char *pod = job->socket ? NULL : env_pod_socket();
+	struct env_hold *hold = NULL;
 	struct node_client *c = NULL;
-	int rc;
+	int rc = pod ? 0 : env_node_connect(job->socket, CALL_MS, &c, err);
 
-	if (pod)
-		return env_pod_mount(pod, job, err);
-	rc = env_node_connect(job->socket, CALL_MS, &c, err);
-
+	if (rc < 0)
+		return rc;
+	rc = env_targets_hold(job->snap, job->targets,
+			      clock_now_ns() + OTHERS_NS, &hold, err);
+	job->is_over = rc == -ESTALE || rc == -EBUSY;
 	if (rc == 0)
-		rc = mount_by(c, job, err);
+		rc = pod ? env_pod_mount(pod, job, err)
+			 : mount_by(c, job, err);
+	env_targets_release(hold);
 	node_client_close(c);
 	return rc;
 }

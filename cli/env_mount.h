@@ -25,11 +25,13 @@ struct env_mount_job {
 	const struct env_snapshot *snap;
 	const struct env_targets *targets;
 	struct env_restore_check *check; /* or NULL */
+	/* Set: nothing is to be unpacked at the targets, either. */
+	bool is_over;
 };
 
 /* Have bootseerd mount the snapshot, and join it to the targets; what the check returns
  * is returned, and nothing is mounted then.  -ENOENT with an empty
  * message: there is no bootseerd for us, so there is nothing to say. */
-int env_mount(const struct env_mount_job *job, struct error *err) MUST_CHECK;
+int env_mount(struct env_mount_job *job, struct error *err) MUST_CHECK;
 
 #endif

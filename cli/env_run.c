@@ -247,7 +247,10 @@ struct smoke_check {
 
 static int smoke_is_good(struct env_restore_check *c, struct error *err)
 {
-	return run_smoke(container_of(c, struct smoke_check, base)->run, err);
+	int rc = run_smoke(container_of(c, struct smoke_check, base)->run, err);
+
+	c->is_bad = rc == -ECANCELED;
+	return rc;
 }
 
 /* Was it made so long ago that it is made anew? */
@@ -285,17 +288,16 @@ static bool may_give(int code)
 }
 
 /* By a mount where bootseerd makes one; where it should and does not, a line says why.
- * True: there is nothing to unpack, or what is mounted was found bad (`rc`). */
+ * True: there is nothing to unpack, as it is mounted, or must not be (`rc`). */
 static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 		      struct env_restore_check *check, int *ret_rc,
 		      bool *ret_gives, struct error *err)
 {
-	const struct env_mount_job job = { .socket = r->cfg->socket,
-					   .store = r->cfg->store,
-					   .snap = snap,
-					   .targets = &r->targets,
-					   .check = check };
-
+	struct env_mount_job job = { .socket = r->cfg->socket,
+				     .store = r->cfg->store,
+				     .snap = snap,
+				     .targets = &r->targets,
+				     .check = check };
 	int rc;
 
 	*ret_gives = true;
@@ -303,7 +305,7 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 		return false;
 	rc = env_mount(&job, err);
 	*ret_gives = may_give(-rc);
-	if (rc == 0 || rc == -ECANCELED) {
+	if (rc == 0 || job.is_over || (check && check->is_bad)) {
 		*ret_rc = rc;
 		return true;
 	}
@@ -370,7 +372,7 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 	if (rc == 0 && !is_mounted)
 		rc = unpack(r, snap, check, gives, &err);
 	say_stage("env.restore", STAGE_END, rc < 0);
-	if (rc == -ECANCELED)
+	if (smoke.base.is_bad)
 		mark_bad(r, snap, err.msg);
 	if (rc == -EBADMSG)
 		run_plain_until_removed(r, err.msg);

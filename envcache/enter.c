@@ -51,6 +51,7 @@
 
 struct env_asker {
 	int pidfd, proc, root;
+	int theirs; /* its mount namespace, also once it has died */
 	int ours; /* our mount namespace */
 	struct ucred cred;
 	gid_t *groups;
@@ -186,8 +187,10 @@ static int open_process(struct env_asker *a, struct error *err)
 	if (a->proc >= 0)
 		a->root = openat(a->proc, "root",
 				 O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (a->root >= 0)
+		a->theirs = openat(a->proc, "ns/mnt", O_RDONLY | O_CLOEXEC);
 	a->ours = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	if (a->root < 0 || a->ours < 0)
+	if (a->root < 0 || a->theirs < 0 || a->ours < 0)
 		return error_set(err, errno, "process %d that asks: %s",
 				 a->cred.pid, strerror(errno));
 	rc = check_namespaces(a, err);
@@ -203,7 +206,7 @@ int env_asker_open(int socket, struct env_asker **ret, struct error *err)
 
 	if (!a)
 		return error_nomem(err);
-	a->pidfd = a->proc = a->root = a->ours = -1;
+	a->pidfd = a->proc = a->root = a->theirs = a->ours = -1;
 	rc = read_peer(socket, a, err);
 	if (rc == 0)
 		rc = open_process(a, err);
@@ -239,6 +242,8 @@ void env_asker_free(struct env_asker *a)
 		(void)close(a->root);
 	if (a->proc >= 0)
 		(void)close(a->proc);
+	if (a->theirs >= 0)
+		(void)close(a->theirs);
 	if (a->ours >= 0)
 		(void)close(a->ours);
 	if (a->pidfd >= 0)
@@ -395,7 +400,8 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 
 static int enter(const struct env_asker *a, struct error *err)
 {
-	if (setns(a->pidfd, CLONE_NEWNS) < 0)
+	/* By the process it would fail once that has died, and all has to be undone. */
+	if (setns(a->theirs, CLONE_NEWNS) < 0)
 		return error_set(err, errno,
 				 "enter the mount namespace of who asks: %s",
 				 strerror(errno));

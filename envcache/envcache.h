@@ -220,6 +220,9 @@ int env_gc(struct object_store *s, struct env_gc *gc,
 /* Asked once all is in its place and can still be taken back; not 0: take it back. */
 struct env_restore_check {
 	int (*is_good)(struct env_restore_check *c, struct error *err);
+	/* Set by is_good(): it is the snapshot that is no good, here and elsewhere.  The
+	 * error alone does not say so: others have the same. */
+	bool is_bad;
 };
 
 /* Bytes of a snapshot's virtual device (docs/formats/blockmap.md). */
@@ -302,6 +305,9 @@ void env_targets_release(struct env_hold *h); /* NULL is allowed */
  * none.  -ENOTSUP: it has to be unpacked, the message says why.
  */
 int env_join(const struct env_join *j, struct error *err) MUST_CHECK;
+/* Unmount all overlays of this source, also those that are in use: whoever works in one
+ * keeps it until then.  Goes on when one cannot be unmounted. */
+int env_part_all(const char *source, struct error *err) MUST_CHECK;
 /* Unmount the overlay at `target`, whose source begins with `prefix`, and the others of
  * the same source, which is the caller's; folders that were made for them go.  -EINVAL:
  * there is none; -EBUSY: it is in use. */

@@ -416,7 +416,7 @@ int env_join(const struct env_join *j, struct error *err)
 
 struct part_search {
 	const char *prefix;
-	const char *path;         /* or NULL: all of the source */
+	const char *path;
 	struct buf source;        /* of the topmost at the path; with its NUL */
 	struct buf paths, uppers; /* of the source's mounts, with NULs */
 };
@@ -461,22 +461,53 @@ static void remove_made_of(const char *upper)
 		remove_made(&made);
 }
 
-static int part_all(const struct part_search *s, struct error *err)
+static int part_one(const char *path, int flags, struct error *err)
+{
+	if (umount2(path, UMOUNT_NOFOLLOW | flags) == 0)
+		return 0;
+	return error_set(err, errno, "unmount '%.200s': %s%s", path,
+			 strerror(errno),
+			 errno == EBUSY ? ": a process works in it"
+					: error_root_hint(errno));
+}
+
+/* What is detached goes as far as it can; else the first that is in use ends it. */
+static int part_each(const struct part_search *s, int flags, struct error *err)
 {
 	const char *upper = s->uppers.data;
+	int rc = 0;
 
 	for (const char *p = s->paths.data; p < s->paths.data + s->paths.len;
-	     p += strlen(p) + 1) {
-		if (umount2(p, UMOUNT_NOFOLLOW) < 0)
-			return error_set(err, errno, "unmount '%.200s': %s%s",
-					 p, strerror(errno),
-					 errno == EBUSY
-						 ? ": a process works in it"
-						 : error_root_hint(errno));
-		remove_made_of(upper);
-		upper += strlen(upper) + 1;
+	     p += strlen(p) + 1, upper += strlen(upper) + 1) {
+		int one = part_one(p, flags, rc < 0 ? NULL : err);
+
+		if (one == 0)
+			remove_made_of(upper);
+		else if (!(flags & MNT_DETACH))
+			return one;
+		rc = rc < 0 ? rc : one;
 	}
-	return 0;
+	return rc;
+}
+
+static void part_fini(struct part_search *s)
+{
+	buf_fini(&s->source);
+	buf_fini(&s->paths);
+	buf_fini(&s->uppers);
+}
+
+int env_part_all(const char *source, struct error *err)
+{
+	struct part_search s = { .path = NULL };
+	int rc = buf_append(&s.source, source, strlen(source) + 1) < 0
+			 ? error_nomem(err)
+			 : mount_table_each(note_mount, &s, err);
+
+	if (rc == 0)
+		rc = part_each(&s, MNT_DETACH, err);
+	part_fini(&s);
+	return rc;
 }
 
 int env_part(const char *target, const char *prefix, char **ret_source,
@@ -498,13 +529,11 @@ int env_part(const char *target, const char *prefix, char **ret_source,
 	if (rc == 0)
 		rc = mount_table_each(note_mount, &s, err);
 	if (rc == 0)
-		rc = part_all(&s, err);
+		rc = part_each(&s, 0, err);
 	if (rc == 0) {
 		*ret_source = strdup(s.source.data);
 		rc = *ret_source ? 0 : error_nomem(err);
 	}
-	buf_fini(&s.source);
-	buf_fini(&s.paths);
-	buf_fini(&s.uppers);
+	part_fini(&s);
 	return rc;
 }
