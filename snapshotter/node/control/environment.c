@@ -224,7 +224,8 @@ static int find_image(struct node *n, const struct environment_query *q,
 	if (q->call->is_local)
 		return error_set(err, EINPROGRESS, "the store is needed");
 	rc = fetch(n, q, &id, url, folder, ret, err);
-	return error_wrap(err, rc, "environment");
+	return error_wrap(err, remote_call_why(q->call, url, rc, err),
+			  "environment");
 }
 
 int environment_find(struct node *n, const struct environment_query *q,
