@@ -341,6 +341,23 @@ has_a_place()
 	[ "$(grep -c . "$W/store/ran")" = 2 ]
 }
 
+@test "what a container had mounted when its asker was killed is unmounted" {
+	capture
+	node_start
+	socket_start pod
+	mkfifo -m 666 "$W/store/on" "$W/store/hang"
+	# shellcheck disable=SC2016 # the container expands it
+	in_container dead "$(run_line --verify 'echo >"$W/store/on"; exec cat "$W/store/hang"') &
+"'pid=$!
+		read -r _ <"$W/store/on"
+		grep -c bootseer-env: /proc/self/mountinfo
+		kill -9 "$pid"; wait "$pid"
+		timeout 60 sh -c "while grep -q bootseer-env: /proc/self/mountinfo; do :; done" &&
+			echo ended' pod >dead.said 2>&1
+	grep -x 1 dead.said
+	grep -x ended dead.said
+}
+
 @test "a bootseerd that was killed, and a socket that was started again, are no matter" {
 	capture
 	node_start
