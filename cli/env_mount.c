@@ -2,16 +2,19 @@
 #include "cli/env_mount.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "cli/env_pod.h"
 #include "cli/node_socket.h"
 #include "common/clock.h"
+#include "common/fs.h"
 #include "common/json.h"
 
 #define CALL_MS 60000 /* then the snapshot is unpacked */
@@ -88,9 +91,6 @@ static int join(const struct env_mount_job *job, const char *source,
 		.source = source,
 	};
 
-	if (!j.tree || !j.work)
-		return error_set(err, EPROTO,
-				 "bootseerd does not say where it mounted it");
 	return env_join(&j, err);
 }
 
@@ -103,6 +103,44 @@ static int check_joined(const struct env_mount_job *job, const char *source,
 	/* What the check has started may work in it still. */
 	if (rc < 0 && env_part_all(source, &why) < 0)
 		error_wrap(err, rc, "what was mounted stays (%.100s)", why.msg);
+	return rc;
+}
+
+/* What a kill leaves of what is mounted from now on, the next one takes away. */
+static int begin_unconfirmed(const char *work, char **ret_path, int *ret,
+			     struct error *err)
+{
+	AUTO_FREE char *path = fs_join(work, ENV_UNCONFIRMED);
+	AUTO_CLOSE int fd = -1;
+
+	if (!path)
+		return error_nomem(err);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, errno, "make '%.200s': %s", path,
+				 strerror(errno));
+	*ret_path = steal_ptr(&path);
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
+static int join_and_check(const struct env_mount_job *job, const char *source,
+			  const json_t *mounted, struct error *err)
+{
+	const char *work = json_string_value(json_object_get(mounted, "work"));
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int fd = -1;
+	int rc = begin_unconfirmed(work, &path, &fd, err);
+
+	if (rc == 0)
+		rc = join(job, source, mounted, err);
+	if (rc == 0)
+		rc = check_joined(job, source, err);
+	if (rc == 0 && unlink(path) < 0) {
+		rc = error_set(err, errno, "remove '%.200s': %s", path,
+			       strerror(errno));
+		(void)!env_part_all(source, NULL);
+	}
 	return rc;
 }
 
@@ -119,10 +157,12 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 	mounted = call(c, "environment.mount", mount_params(job, name), err);
 	if (!mounted)
 		return -err->code;
+	if (!json_string_value(json_object_get(mounted, "path")) ||
+	    !json_string_value(json_object_get(mounted, "work")))
+		return error_set(err, EPROTO,
+				 "bootseerd does not say where it mounted it");
 	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
-	rc = join(job, source, mounted, err);
-	if (rc == 0)
-		rc = check_joined(job, source, err);
+	rc = join_and_check(job, source, mounted, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
 		json_decref(call(c, "environment.umount",
 				 json_pack("{s:s}", "name", name),

@@ -486,6 +486,9 @@ static int prepare(struct env_run *r, struct error *err)
 	int rc = env_parts_targets(&r->cfg->parts, &r->targets, err);
 
 	if (rc == 0)
+		rc = env_join_recover(&r->targets, ENV_MOUNT_PREFIX,
+				      r->deadline_ns, err);
+	if (rc == 0)
 		rc = env_recover(&r->targets, r->deadline_ns, err);
 	if (rc == 0)
 		rc = env_scan_new(&r->targets, &r->before, err);

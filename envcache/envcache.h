@@ -305,6 +305,15 @@ void env_targets_release(struct env_hold *h); /* NULL is allowed */
  * none.  -ENOTSUP: it has to be unpacked, the message says why.
  */
 int env_join(const struct env_join *j, struct error *err) MUST_CHECK;
+/* In the folder `work` of an env_join() whose mounts nobody has found good yet: made
+ * before, and removed once they are.  Whoever makes it keeps it locked (flock) as long as
+ * it lives. */
+#define ENV_UNCONFIRMED "unconfirmed"
+/* Unmount what a process that was killed had mounted at the targets, and nobody found
+ * good, of sources that begin with `prefix`.  One that lives is waited for, until
+ * `deadline_ns`: -EBUSY. */
+int env_join_recover(const struct env_targets *t, const char *prefix,
+		     int64_t deadline_ns, struct error *err) MUST_CHECK;
 /* Unmount all overlays of this source, also those that are in use: whoever works in one
  * keeps it until then.  Goes on when one cannot be unmounted. */
 int env_part_all(const char *source, struct error *err) MUST_CHECK;

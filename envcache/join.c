@@ -20,6 +20,7 @@
 #include "envcache/envcache.h"
 #include "envcache/mount_table.h"
 #include "envcache/place.h"
+#include "envcache/stage.h"
 #include "envcache/xattrs.h"
 
 #define MADE_MAX (1u << 20) /* bytes of a list of folders */
@@ -417,7 +418,7 @@ int env_join(const struct env_join *j, struct error *err)
 struct part_search {
 	const char *prefix;
 	const char *path;
-	struct buf source;        /* of the topmost at the path; with its NUL */
+	struct buf source, upper; /* of the topmost at the path; with NULs */
 	struct buf paths, uppers; /* of the source's mounts, with NULs */
 };
 
@@ -428,11 +429,14 @@ static int find_source(void *arg, const struct mount_row *row)
 	if (strcmp(row->path, s->path) != 0)
 		return 0;
 	buf_reset(&s->source);
-	if (strcmp(row->fstype, "overlay") == 0 &&
-	    strncmp(row->source, s->prefix, strlen(s->prefix)) == 0)
-		return buf_append(&s->source, row->source,
-				  strlen(row->source) + 1);
-	return 0;
+	buf_reset(&s->upper);
+	if (strcmp(row->fstype, "overlay") != 0 ||
+	    strncmp(row->source, s->prefix, strlen(s->prefix)) != 0)
+		return 0;
+	if (row->upper &&
+	    buf_append(&s->upper, row->upper, strlen(row->upper) + 1) < 0)
+		return -ENOMEM;
+	return buf_append(&s->source, row->source, strlen(row->source) + 1);
 }
 
 static int note_mount(void *arg, const struct mount_row *row)
@@ -493,6 +497,7 @@ static int part_each(const struct part_search *s, int flags, struct error *err)
 static void part_fini(struct part_search *s)
 {
 	buf_fini(&s->source);
+	buf_fini(&s->upper);
 	buf_fini(&s->paths);
 	buf_fini(&s->uppers);
 }
@@ -508,6 +513,74 @@ int env_part_all(const char *source, struct error *err)
 		rc = part_each(&s, MNT_DETACH, err);
 	part_fini(&s);
 	return rc;
+}
+
+/* ------------------------------------------------------------------------ recover --- */
+
+/* WORK/unconfirmed, of the upper folder WORK/N/upper. */
+static int open_unconfirmed(const char *upper)
+{
+	AUTO_BUF path = BUF_INIT;
+	const char *end = upper + strlen(upper);
+	struct stat st;
+	int fd;
+
+	for (int k = 0; k < 2; k++)
+		while (end > upper && *--end != '/')
+			;
+	if (buf_printf(&path, "%.*s/" ENV_UNCONFIRMED, (int)(end - upper),
+		       upper) < 0)
+		return -ENOMEM;
+	fd = open(path.data, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ENOENT : -errno;
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid())
+		return fd;
+	(void)close(fd);
+	return -ENOENT;
+}
+
+/* 1: there was one at the target, and it is away. */
+static int recover_topmost(const char *target, const char *prefix,
+			   int64_t deadline_ns, struct error *err)
+{
+	struct part_search s = { .prefix = prefix, .path = target };
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+	int rc = mount_table_each(find_source, &s, err);
+
+	if (rc == 0 && s.source.len && s.upper.len) {
+		fd = open_unconfirmed(s.upper.data);
+		rc = fd < 0 && fd != -ENOENT
+			     ? error_set(err, -fd, "open what is mounted: %s",
+					 strerror(-fd))
+			     : 0;
+	}
+	if (rc == 0 && fd >= 0)
+		rc = stage_lock(fd, deadline_ns, err);
+	/* Was it found good while we waited? */
+	if (rc == 0 && fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
+		rc = env_part_all(s.source.data, err);
+		rc = rc < 0 ? rc : 1;
+	}
+	part_fini(&s);
+	return error_wrap(err, rc, "target '%.200s'", target);
+}
+
+int env_join_recover(const struct env_targets *t, const char *prefix,
+		     int64_t deadline_ns, struct error *err)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		int rc;
+
+		do
+			rc = recover_topmost(t->paths[i], prefix, deadline_ns,
+					     err);
+		while (rc > 0);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
 }
 
 int env_part(const char *target, const char *prefix, char **ret_source,
