@@ -176,8 +176,9 @@ static int each_child(struct place_walk *w, int fd, const struct inode *dir,
 	return rc;
 }
 
-/* Make room at a place, and write down that something comes there. */
+/* Make room at a place, and write down that `made` of the stage `from` comes there. */
 static int clear_place(struct place_walk *w, int dir, const char *name,
+		       const struct stage *from, const char *made,
 		       struct error *err)
 {
 	int rc;
@@ -185,7 +186,9 @@ static int clear_place(struct place_walk *w, int dir, const char *name,
 	if (w->is_new)
 		return 0;
 	rc = stage_put_aside(w->stage, dir, name, w->path.data, err);
-	return rc < 0 ? rc : stage_log_put(w->stage, w->path.data, err);
+	return rc < 0 ? rc
+		      : stage_log_put(w->stage, from->new_fd, made,
+				      w->path.data, err);
 }
 
 static int place_node(struct place_walk *w, int dir, const struct dentry *d,
@@ -199,10 +202,10 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 
 	if (built_path(d->parent) && d->inode->nlink == 1)
 		return 0; /* it was made there */
-	rc = clear_place(w, dir, d->name, err);
+	place_node_path(plan, (uint32_t)d->inode->user, name);
+	rc = clear_place(w, dir, d->name, from, name, err);
 	if (rc < 0)
 		return rc;
-	place_node_path(plan, (uint32_t)d->inode->user, name);
 	rc = d->inode->nlink > 1 ? linkat(from->new_fd, name, dir, d->name, 0)
 				 : renameat(from->new_fd, name, dir, d->name);
 	return rc < 0 ? error_set(err, errno, "place '%.300s': %s",
@@ -257,7 +260,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 		return rc;
 	rc = check_place(w, in, d->name, err);
 	if (rc == 0)
-		rc = clear_place(w, in, d->name, err);
+		rc = clear_place(w, in, d->name, w->stage, path, err);
 	if (rc == 0 && renameat(w->stage->new_fd, path, in, d->name) < 0)
 		rc = error_set(err, errno, "place '%.300s': %s", w->path.data,
 			       strerror(errno));

@@ -297,17 +297,16 @@ static int place_all(struct restore *r, struct error *err)
 	return rc;
 }
 
-/* Take all back; what cannot be is left in the staging folder for env_recover(). */
-static void undo_all(struct restore *r, struct error *err)
+/* Take all back. */
+static void undo_all(struct restore *r, bool keeps_others, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
 	for (size_t i = r->targets->n; i-- > 0;) {
 		struct stage *s = &r->stages[i];
 
-		if (s->log_fd < 0 || stage_undo(s, &why) == 0)
+		if (s->log_fd < 0 || stage_undo(s, keeps_others, &why) == 0)
 			continue;
-		(void)close(steal_fd(&s->dir)); /* stage_close() keeps it */
 		error_wrap(err, 0,
 			   "what was changed could not be taken back "
 			   "(%.100s)",
@@ -318,6 +317,7 @@ static void undo_all(struct restore *r, struct error *err)
 /* What a signal would interrupt here, it interrupts a moment later. */
 static int commit(struct restore *r, struct error *err)
 {
+	bool was_checked = false;
 	sigset_t all, old;
 	int rc;
 
@@ -326,6 +326,7 @@ static int commit(struct restore *r, struct error *err)
 	rc = place_all(r, err);
 	/* What ends us meanwhile leaves the log to env_recover(). */
 	if (rc == 0 && r->check) {
+		was_checked = true;
 		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 		rc = r->check->is_good(r->check, err);
 		(void)pthread_sigmask(SIG_SETMASK, &all, NULL);
@@ -334,7 +335,7 @@ static int commit(struct restore *r, struct error *err)
 		if (r->plan.folders[i])
 			rc = stage_commit(&r->stages[i], err);
 	if (rc < 0)
-		undo_all(r, err);
+		undo_all(r, !was_checked, err);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }

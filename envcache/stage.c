@@ -135,12 +135,51 @@ static int put_record(struct stage *s, const struct buf *text,
 	return rc < 0 ? fs_refuse_write(s->log_fd, rc, text->len, "", err) : 0;
 }
 
-int stage_log_put(struct stage *s, const char *path, struct error *err)
+/* What is told of a thing by the time when it was made, which no rename changes: numbers
+ * of inodes are given again, and on some overlays change. */
+struct stage_identity {
+	int64_t sec; /* 0 and 0: the file system does not tell */
+	uint32_t nsec;
+	uint64_t ino;
+};
+
+static int identify(int dir, const char *name, struct stage_identity *ret)
+{
+	struct statx x;
+
+	if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &x) <
+	    0)
+		return -errno;
+	*ret = (struct stage_identity){ .ino = x.stx_ino };
+	if (x.stx_mask & STATX_BTIME) {
+		ret->sec = x.stx_btime.tv_sec;
+		ret->nsec = x.stx_btime.tv_nsec;
+	}
+	return 0;
+}
+
+static bool is_identical(const struct stage_identity *a,
+			 const struct stage_identity *b)
+{
+	if (a->sec == 0 && a->nsec == 0)
+		return a->ino == b->ino;
+	return a->sec == b->sec && a->nsec == b->nsec;
+}
+
+int stage_log_put(struct stage *s, int from, const char *name, const char *path,
+		  struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
+	struct stage_identity i;
+	int rc = identify(from, name, &i);
 
-	return buf_printf(&text, "P %s", path) < 0 ? error_nomem(err)
-						   : put_record(s, &text, err);
+	if (rc < 0)
+		return error_set(err, -rc, "'%.300s' of the stage: %s", path,
+				 strerror(-rc));
+	return buf_printf(&text, "N %" PRId64 " %u %" PRIu64 " %s", i.sec,
+			  i.nsec, i.ino, path) < 0
+		       ? error_nomem(err)
+		       : put_record(s, &text, err);
 }
 
 int stage_log_attributes(struct stage *s, int fd, const char *path,
@@ -264,17 +303,68 @@ static int open_parent(const struct stage *s, const char *path, int *ret_fd,
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static int gone_is_done(int rc)
+static bool is_there(int dir, const char *name)
 {
-	return rc < 0 && errno != ENOENT ? -errno : 0;
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int undo_put(struct stage *s, int dir, const char *name)
+/* Out of the target, to a name in the stage that no earlier try has taken. */
+static int drop(struct stage *s, int dir, const char *name)
 {
 	char aside[OLD_NAME];
 
-	(void)snprintf(aside, sizeof(aside), "u%u", s->n_old++);
-	return gone_is_done(renameat(dir, name, s->new_fd, aside));
+	do
+		(void)snprintf(aside, sizeof(aside), "u%u", s->n_old++);
+	while (is_there(s->new_fd, aside));
+	return renameat(dir, name, s->new_fd, aside) < 0 && errno != ENOENT
+		       ? -errno
+		       : 0;
+}
+
+static int undo_put(struct stage *s, const char *text, int dir,
+		    const char *name, bool keeps_others)
+{
+	struct stage_identity was, is;
+
+	if (text[0] == 'N' && sscanf(text, "N %" SCNd64 " %u %" SCNu64 " ",
+				     &was.sec, &was.nsec, &was.ino) != 3)
+		return -EBADMSG;
+	if (text[0] == 'N' && keeps_others &&
+	    (identify(dir, name, &is) < 0 || !is_identical(&was, &is)))
+		return 0;
+	return drop(s, dir, name);
+}
+
+static int undo_aside(struct stage *s, const char *text, int dir,
+		      const char *name, bool keeps_others)
+{
+	char old[OLD_NAME];
+	int rc;
+
+	if (sscanf(text, "O %15s ", old) != 1)
+		return -EBADMSG;
+	/* It was put back before, or never moved: what is at the place is that. */
+	if (!is_there(s->old_fd, old))
+		return 0;
+	if (is_there(dir, name) && keeps_others) {
+		s->has_kept = true;
+		return 0;
+	}
+	if (is_there(dir, name) && (rc = drop(s, dir, name)) < 0)
+		return rc;
+	return renameat(s->old_fd, old, dir, name) < 0 ? -errno : 0;
+}
+
+static int undo_remove(struct stage *s, int dir, const char *name,
+		       bool keeps_others)
+{
+	int rc = keeps_others ? 0 : drop(s, dir, name);
+
+	if (rc < 0)
+		return rc;
+	return mkdirat(dir, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 static int undo_attributes(const char *text, int dir, const char *name)
@@ -307,31 +397,52 @@ static const char *path_of(const char *text, unsigned int words)
 	return text;
 }
 
-static int undo_record(struct stage *s, const char *text)
+static unsigned int n_words(char kind)
 {
-	const char *path = path_of(text, text[0] == 'A'   ? 6
-					 : text[0] == 'O' ? 2
-							  : 1);
+	switch (kind) {
+	case 'A':
+		return 6;
+	case 'N':
+		return 4;
+	case 'O':
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+static bool is_no_folder(int code)
+{
+	return code == -ENOENT || code == -ENOTDIR || code == -ELOOP;
+}
+
+static int undo_record(struct stage *s, const char *text, bool keeps_others)
+{
+	const char *path = path_of(text, n_words(text[0]));
 	AUTO_CLOSE int dir = -1;
-	char old[OLD_NAME];
 	const char *name;
 	int rc = path ? open_parent(s, path, &dir, &name) : -EBADMSG;
 
-	/* "." is the target itself, which has attributes only. */
+	/* Somebody has removed or replaced the folder that the place was in. */
+	if (is_no_folder(rc) &&
+	    (keeps_others || text[0] == 'P' || text[0] == 'N')) {
+		s->has_kept = s->has_kept || text[0] == 'O';
+		return 0;
+	}
 	if (rc < 0)
-		return rc == -ENOENT && text[0] == 'P' ? 0 : rc;
+		return rc;
 	switch (text[0]) {
 	case 'P':
-		return undo_put(s, dir, name);
+	case 'N':
+		return undo_put(s, text, dir, name, keeps_others);
 	case 'O':
-		if (sscanf(text, "O %15s ", old) != 1)
-			return -EBADMSG;
-		return gone_is_done(renameat(s->old_fd, old, dir, name));
+		return undo_aside(s, text, dir, name, keeps_others);
 	case 'R':
-		return mkdirat(dir, name, 0700) < 0 && errno != EEXIST ? -errno
-								       : 0;
+		return undo_remove(s, dir, name, keeps_others);
 	case 'A':
-		return undo_attributes(text, dir, name);
+		/* "." is the target itself, which has attributes only. */
+		rc = undo_attributes(text, dir, name);
+		return keeps_others && is_no_folder(rc) ? 0 : rc;
 	default:
 		return -EBADMSG;
 	}
@@ -339,7 +450,7 @@ static int undo_record(struct stage *s, const char *text)
 
 /* From the last whole record to the first; one that is done leaves the log, so that
  * it is not done twice when this is killed, too. */
-int stage_undo(struct stage *s, struct error *err)
+static int undo_log(struct stage *s, bool keeps_others, struct error *err)
 {
 	AUTO_BUF log = { .limit = LOG_MAX };
 	struct stat st;
@@ -359,7 +470,7 @@ int stage_undo(struct stage *s, struct error *err)
 
 		while (at && log.data[at - 1])
 			at--;
-		rc = undo_record(s, log.data + at);
+		rc = undo_record(s, log.data + at, keeps_others);
 		if (rc < 0)
 			return error_set(err, -rc, "take back '%.200s': %s",
 					 log.data + at, strerror(-rc));
@@ -369,6 +480,21 @@ int stage_undo(struct stage *s, struct error *err)
 		end = at;
 	}
 	return 0;
+}
+
+/* The command is run now, in what is there: nothing of the log fits on that later. */
+int stage_undo(struct stage *s, bool keeps_others, struct error *err)
+{
+	int rc = undo_log(s, keeps_others, err);
+
+	if (rc == 0 && !s->has_kept)
+		return 0;
+	(void)renameat(s->dir, "log", s->dir, "failed");
+	close_one(&s->dir); /* stage_close() keeps it */
+	return rc < 0 ? error_wrap(err, rc,
+				   "what was there before is in '%s/old'",
+				   s->name)
+		      : 0;
 }
 
 /* ------------------------------------------------------------------------ recover --- */
@@ -383,6 +509,24 @@ static bool is_ours(int fd)
 	       (st.st_mode & 077) == 0;
 }
 
+/* Without a log it was done, or not begun. */
+static int recover_opened(struct stage *s, struct error *err)
+{
+	s->log_fd = openat(s->dir, "log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (s->log_fd < 0 && errno == ENOENT)
+		return 0;
+	s->new_fd = open_folder(s->dir, "new");
+	s->old_fd = open_folder(s->dir, "old");
+	if (s->log_fd < 0 || s->new_fd < 0 || s->old_fd < 0) {
+		int code = errno;
+
+		close_one(&s->dir); /* so that nothing is removed */
+		return error_set(err, code, "open '%s': %s", s->name,
+				 strerror(code));
+	}
+	return stage_undo(s, true, err);
+}
+
 static int recover_one(int root, const char *name, struct error *err)
 {
 	struct stage s;
@@ -391,19 +535,12 @@ static int recover_one(int root, const char *name, struct error *err)
 	stage_init(&s);
 	s.root = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	s.dir = open_folder(root, name);
-	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir)) {
-		close_one(&s.dir); /* so that nothing is removed */
-		stage_close(&s);
-		return 0;
-	}
 	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
-	s.new_fd = open_folder(s.dir, "new");
-	s.old_fd = open_folder(s.dir, "old");
-	s.log_fd = openat(s.dir, "log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (s.log_fd >= 0 && s.new_fd >= 0 && s.old_fd >= 0)
-		rc = stage_undo(&s, err);
-	if (rc < 0)
-		close_one(&s.dir); /* what was put aside is kept */
+	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir) ||
+	    is_there(s.dir, "failed"))
+		close_one(&s.dir); /* so that nothing is removed */
+	else
+		rc = recover_opened(&s, err);
 	stage_close(&s);
 	return rc;
 }

@@ -7,11 +7,16 @@
  * ENV_STAGING<hex>/new  what is to be put in its place
  *                 /old  what was there before, numbered
  *                 /log  records that end with a NUL byte, each written before its deed:
- *                       "P PATH"        something was put at PATH
+ *                       "N SEC NSEC INODE PATH"  something was put at PATH, which was made
+ *                                       at that time (0 0: unknown) and has that number
+ *                       "P PATH"        the same, as it was written before
  *                       "O N PATH"      what was at PATH became old/N
  *                       "R PATH"        the folder PATH was removed, empty
  *                       "A MODE UID GID SEC NSEC PATH"  attributes of the folder PATH
  *                                       before they were set
+ *     /failed           the log, once some of it could not be taken back, or its place is
+ *                       others': what is in old/ is kept for people, and nothing is gone
+ *                       on with, as others have worked in the target since
  */
 #ifndef BOOTSEER_ENVCACHE_STAGE_H
 #define BOOTSEER_ENVCACHE_STAGE_H
@@ -27,6 +32,7 @@ struct stage {
 	int log_fd;
 	char name[40]; /* of the folder */
 	uint32_t n_old;
+	bool has_kept; /* something in `old` whose place others have */
 };
 
 /* Lock the folder of a target for a restore; it ends with the descriptor.  -EBUSY. */
@@ -41,8 +47,8 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 /* Remove the folder, and with it what was put aside; NULL-like ones are let be. */
 void stage_close(struct stage *s);
 
-/* Write down what is about to be put at `path`, relative to the target. */
-int stage_log_put(struct stage *s, const char *path,
+/* Write down that `name` in `from` is about to be put at `path`, relative to the target. */
+int stage_log_put(struct stage *s, int from, const char *name, const char *path,
 		  struct error *err) MUST_CHECK;
 /* Keep the attributes that the folder `fd` has. */
 int stage_log_attributes(struct stage *s, int fd, const char *path,
@@ -53,7 +59,11 @@ int stage_put_aside(struct stage *s, int dir, const char *name,
 
 /* All is done: from here on nothing is taken back. */
 int stage_commit(struct stage *s, struct error *err) MUST_CHECK;
-/* Take back all that the log has. */
-int stage_undo(struct stage *s, struct error *err) MUST_CHECK;
+/* Take back all that the log has.  What others have put at one of its places since stays
+ * where `keeps_others`, and what was there before stays in the folder, with that; else it
+ * goes, as it was made by what was run to check all this.  When it fails the folder
+ * stays, and the message says where. */
+int stage_undo(struct stage *s, bool keeps_others,
+	       struct error *err) MUST_CHECK;
 
 #endif

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,7 +26,8 @@ static void place(struct stage *s, const char *name)
 	cr_assert_eq(write(fd, "new", 3), 3);
 	cr_assert_eq(stage_put_aside(s, s->root, name, name, &err), 0, "%s",
 		     err.msg);
-	cr_assert_eq(stage_log_put(s, name, &err), 0);
+	cr_assert_eq(stage_log_put(s, s->new_fd, "n", name, &err), 0, "%s",
+		     err.msg);
 	cr_assert_eq(renameat(s->new_fd, "n", s->root, name), 0);
 }
 
@@ -38,6 +40,21 @@ static void expect(const char *path, const char *want)
 	else
 		cr_expect(got && strcmp(got, want) == 0, "'%s' is '%s'", path,
 			  got ? got : "(none)");
+}
+
+static void env_rename(const char *from, const char *to)
+{
+	AUTO_FREE char *a = env_path(from);
+	AUTO_FREE char *b = env_path(to);
+
+	cr_assert_eq(rename(a, b), 0);
+}
+
+static void env_remove(const char *path)
+{
+	AUTO_FREE char *p = env_path(path);
+
+	cr_assert_eq(remove(p), 0);
 }
 
 static void make_base(void)
@@ -98,7 +115,7 @@ Test(env_stage, takes_all_back)
 	make_base();
 	stage_init(&s);
 	change_all(&s);
-	cr_expect_eq(stage_undo(&s, &err), 0, "%s", err.msg);
+	cr_expect_eq(stage_undo(&s, true, &err), 0, "%s", err.msg);
 	stage_close(&s);
 	expect_base();
 	cr_expect(!has_staging());
@@ -116,6 +133,24 @@ Test(env_stage, keeps_all_after_the_commit)
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0);
 	expect("file", "new");
 	expect("other", NULL);
+	cr_expect(!has_staging());
+}
+
+/* What the snapshot deleted or replaced is there again, by the check that then failed. */
+Test(env_stage, takes_back_what_a_check_has_made_at_its_places)
+{
+	struct stage s;
+
+	make_base();
+	stage_init(&s);
+	change_all(&s);
+	env_mkdir("other");
+	env_write("other/below", "newer");
+	env_write("newer", "newer");
+	env_rename("newer", "file");
+	cr_expect_eq(stage_undo(&s, false, &err), 0, "%s", err.msg);
+	stage_close(&s);
+	expect_base();
 	cr_expect(!has_staging());
 }
 
@@ -149,6 +184,87 @@ Test(env_stage, of_a_process_that_was_killed_is_taken_back_by_the_next)
 	expect_base();
 }
 
+/* Until the clock of the file system goes on: what is made then is newer. */
+static void wait_for_tick(void)
+{
+	struct statx was, is;
+	AUTO_FREE char *p = env_path("tick");
+
+	for (bool is_first = true;; is_first = false) {
+		env_write("tick", "x");
+		cr_assert_eq(statx(AT_FDCWD, p, 0, STATX_BTIME, &is), 0);
+		env_remove("tick");
+		if (is_first)
+			was = is;
+		if (!(is.stx_mask & STATX_BTIME) ||
+		    memcmp(&was.stx_btime, &is.stx_btime,
+			   sizeof(is.stx_btime)) != 0)
+			return;
+	}
+}
+
+/* Somebody has installed there after the kill. */
+Test(env_stage, of_a_process_that_was_killed_takes_nothing_that_came_since)
+{
+	make_base();
+	change_and_die();
+	wait_for_tick();
+	env_remove("folder");
+	env_mkdir("folder");
+	env_write("folder/x", "newer");
+	env_write("newer", "newer");
+	env_rename("newer", "added");
+	env_write("other", "newer");
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
+	expect("file", "old");
+	expect("folder/x", "newer");
+	expect("added", "newer");
+	expect("other", "newer");
+	/* What was in these places is kept for people, and is not put back later. */
+	cr_expect(has_staging());
+	env_remove("other");
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
+	expect("other", NULL);
+	cr_expect(has_staging());
+}
+
+/* The same names as those that an earlier try has moved away. */
+Test(env_stage, is_taken_back_also_where_that_was_begun_before)
+{
+	AUTO_FREE char *command = NULL;
+
+	make_base();
+	change_and_die();
+	cr_assert_geq(asprintf(&command,
+			       "cd %s/" ENV_STAGING "*/new && mkdir u0 u1 && "
+			       "touch u0/x u1/x",
+			       env_dir),
+		      0);
+	cr_assert_eq(system(command), 0);
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
+	expect_base();
+	cr_expect(!has_staging());
+}
+
+Test(env_stage, that_cannot_be_taken_back_is_kept_and_not_gone_on_with)
+{
+	struct stage s;
+
+	make_base();
+	stage_init(&s);
+	change_all(&s);
+	cr_assert_eq(write(s.log_fd, "Z bad", 6), 6);
+	cr_expect_eq(stage_undo(&s, true, &err), -EBADMSG);
+	cr_expect(strstr(err.msg, "what was there before is in '" ENV_STAGING),
+		  "%s", err.msg);
+	stage_close(&s);
+	cr_expect(has_staging());
+	expect("file", "new");
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
+	expect("file", "new");
+	cr_expect(has_staging());
+}
+
 /* The log of a stranger's folder is none. */
 Test(env_stage, of_another_kind_of_folder_is_let_be)
 {
@@ -175,7 +291,7 @@ Test(env_stage, that_is_at_work_is_not_disturbed)
 	cr_expect_eq(env_recover(&env_dir_targets, clock_now_ns(), &err),
 		     -EBUSY);
 	expect("file", "new");
-	cr_expect_eq(stage_undo(&s, &err), 0);
+	cr_expect_eq(stage_undo(&s, true, &err), 0);
 	stage_close(&s);
 	expect_base();
 }
@@ -189,7 +305,7 @@ Test(env_stage, takes_back_whole_records_only)
 	stage_init(&s);
 	change_all(&s);
 	cr_assert_eq(write(s.log_fd, "P oth", 5), 5);
-	cr_expect_eq(stage_undo(&s, &err), 0, "%s", err.msg);
+	cr_expect_eq(stage_undo(&s, true, &err), 0, "%s", err.msg);
 	stage_close(&s);
 	expect_base();
 }
@@ -207,7 +323,7 @@ Test(env_stage, leads_nowhere_outside_of_the_target)
 		cr_assert_eq(stage_open(&s, env_dir, 0, &err), 0);
 		cr_assert_eq(write(s.log_fd, bad[i], strlen(bad[i]) + 1),
 			     (ssize_t)strlen(bad[i]) + 1);
-		cr_expect_lt(stage_undo(&s, &err), 0, "%s", bad[i]);
+		cr_expect_lt(stage_undo(&s, true, &err), 0, "%s", bad[i]);
 		stage_close(&s);
 	}
 	expect_base();
