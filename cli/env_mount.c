@@ -181,10 +181,12 @@ int env_mount(struct env_mount_job *job, struct error *err)
 		return rc;
 	rc = env_targets_hold(job->snap, job->targets,
 			      clock_now_ns() + OTHERS_NS, &hold, err);
-	job->is_over = rc == -ESTALE || rc == -EBUSY;
+	job->is_over = rc == -ESTALE || rc == -EBUSY || rc > 0;
 	if (rc == 0)
 		rc = pod ? env_pod_mount(pod, job, err)
 			 : mount_by(c, job, err);
+	else if (rc > 0 && job->check && job->check->is_good(job->check, err) < 0)
+		rc = -err->code;
 	env_targets_release(hold);
 	node_client_close(c);
 	return rc;

@@ -30,7 +30,8 @@ struct env_mount_job {
 };
 
 /* Have bootseerd mount the snapshot, and join it to the targets; what the check returns
- * is returned, and nothing is mounted then.  -ENOENT with an empty
+ * is returned, and nothing is mounted then.  1: the snapshot was in the targets already,
+ * and was checked.  -ENOENT with an empty
  * message: there is no bootseerd for us, so there is nothing to say. */
 int env_mount(struct env_mount_job *job, struct error *err) MUST_CHECK;
 

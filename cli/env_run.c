@@ -305,7 +305,7 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 		return false;
 	rc = env_mount(&job, err);
 	*ret_gives = may_give(-rc);
-	if (rc == 0 || job.is_over || (check && check->is_bad)) {
+	if (rc >= 0 || job.is_over || (check && check->is_bad)) {
 		*ret_rc = rc;
 		return true;
 	}
@@ -379,7 +379,11 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 	if (rc < 0)
 		run_plain(r, err.msg);
 	env_catalog_touch(r->at.catalog, snap, env_wall_ms());
-	say_done(r, is_mounted ? "mounted" : "restored", snap);
+	say_done(r,
+		 rc > 0	      ? "found in place"
+		 : is_mounted ? "mounted"
+			      : "restored",
+		 snap);
 	r->now = snap;
 	end(r, EXIT_SUCCESS);
 }

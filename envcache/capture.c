@@ -260,6 +260,9 @@ static int store_changes(struct capture *c, struct error *err)
 		rc = env_scan_new(c->targets, &again, err);
 	if (rc == 0 && !env_scan_is_same(after, again))
 		rc = error_set(err, ESTALE, "a target changes");
+	if (rc == 0)
+		rc = env_scan_digest(after, &c->snap->after, err);
+	c->snap->has_after = rc == 0;
 	c->snap->n_changed = found.n_changed;
 	c->snap->n_deleted = found.n_deleted;
 	c->snap->bytes = found.bytes;

@@ -140,6 +140,9 @@ struct env_snapshot {
 	uint64_t bytes;  /* of the files */
 	uint64_t stored; /* bytes that it added to the store */
 	bool is_shared; /* some of its packs are those of other snapshots, too */
+	/* Of the scan of the targets after the command; of snapshots of before: none. */
+	struct digest after;
+	bool has_after;
 	/* Of the object; not set by env_capture(). */
 	int64_t made_ms; /* the store's wall clock */
 	char tag[OBJECT_TAG_MAX];
@@ -253,6 +256,7 @@ struct env_giver {
  * checked; when it fails afterwards, all is taken back.  `threads` is 1 to 64, 0: as
  * many as there are processors.  `giver` may be NULL: all comes from the store.  `check` may
  * be NULL; what it returns is returned.
+ * Returns 1 when all of it is there already, put by another process; `check` is asked.
  * -ESTALE: the targets are not as they were when the key was made.
  */
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
@@ -290,6 +294,7 @@ struct env_join {
 
 /*
  * Keep other restores out of the targets, until env_targets_release(): before env_join().
+ * Returns 1 when the snapshot is there already.
  * -ESTALE: the targets are not as they were when the snapshot's key was made; -EBUSY:
  * another has had them until `deadline_ns` (CLOCK_MONOTONIC).
  */

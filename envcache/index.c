@@ -78,7 +78,14 @@ int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 		"by", s->by, "program", s->program, "changed",
 		(json_int_t)s->n_changed, "deleted", (json_int_t)s->n_deleted,
 		"bytes", (json_int_t)s->bytes, "stored", (json_int_t)s->stored);
-	AUTO_FREE char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	AUTO_FREE char *text = NULL;
+
+	if (j && s->has_after &&
+	    json_object_set_new(j, "after", digest_json(&s->after)) < 0) {
+		json_decref(j);
+		return error_nomem(err);
+	}
+	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
 	json_decref(j);
 	if (!text)
@@ -231,6 +238,9 @@ static int get_all(const json_t *o, struct env_snapshot *s, struct error *err)
 		rc = get_targets(o, &s->targets, err);
 	if (rc == 0)
 		rc = get_digest(o, "manifest", &s->manifest, err);
+	s->has_after = json_object_get(o, "after") != NULL;
+	if (rc == 0 && s->has_after)
+		rc = get_digest(o, "after", &s->after, err);
 	if (rc == 0)
 		rc = get_folder(o, s->folder, err);
 	if (rc == 0)

@@ -385,6 +385,14 @@ static unsigned int choose_threads(unsigned int wanted)
 	return n > THREADS_MAX ? THREADS_MAX : (unsigned int)n;
 }
 
+/* What another has put there cannot be taken back. */
+static int check_there(struct env_restore_check *check, struct error *err)
+{
+	int rc = check ? check->is_good(check, err) : 0;
+
+	return rc < 0 ? rc : 1;
+}
+
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
 		struct env_giver *giver, struct env_restore_check *check,
@@ -419,7 +427,9 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		rc = unpack(r, err);
 	if (rc == 0)
 		rc = commit(r, err);
-	close_stages(r, rc == 0);
+	if (rc == 1)
+		rc = check_there(check, err);
+	close_stages(r, rc >= 0);
 	unpack_plan_fini(&r->plan);
 	return rc;
 }

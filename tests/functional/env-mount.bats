@@ -331,6 +331,72 @@ overlay_line() # NUMBER
 	[ "$(grep -c . ran)" = 1 ]
 }
 
+@test "what a smoke test found bad is unmounted also where it is in use" {
+	make_command a
+	capture
+	mkfifo hang
+	node_start
+	on a "
+		$(run_line --verify 'cd site/pkg && (exec <a.py; read -r _ <"$W/hang") & false') 2>said
+		grep -c ' overlay bootseer-env:' /proc/self/mountinfo >overlays
+		echo >hang
+		$(tree_line "$W/site") >a.out"
+	grep 'verify command failed with 1: the command is run' said
+	[ "$(cat overlays)" = 0 ]
+	[ "$(grep -c . ran)" = 2 ]
+	# The command has worked in the folder itself.
+	[ "$(cat a/pkg/a.py)" = hello ]
+	"$bootseer" env ls "$STORE" | grep -q '  bad by '
+}
+
+@test "what was mounted and never found good, of a run that was killed, goes with the next" {
+	local line
+
+	make_command a
+	capture
+	mkfifo on hang
+	node_start
+	line=$(run_line --verify 'echo >"$W/on"; exec cat "$W/hang"')
+	on a "
+		$line 2>first.said & pid=\$!
+		read -r _ <on
+		kill -9 \$pid; wait \$pid
+		grep -c ' overlay bootseer-env:' /proc/self/mountinfo >left
+		$(run_line) 2>said
+		grep -c ' overlay bootseer-env:' /proc/self/mountinfo >overlays
+		$(tree_line "$W/site") >a.out"
+	[ "$(cat left)" = 1 ]
+	grep '^bootseer env run: mounted ' said
+	[ "$(cat overlays)" = 1 ]
+	diff <(python3 "$BATS_TEST_DIRNAME/list-tree.py" maker) a.out
+	[ "$(grep -c . ran)" = 1 ]
+}
+
+@test "who waits for a turn in a folder in which it was mounted meanwhile mounts nothing" {
+	make_command a
+	mkfifo go
+	# shellcheck disable=SC2016 # the command expands it
+	sed -i '3a [ -e "$W/began" ] || { : >"$W/began"; read -r _ <"$W/go"; }' setup.sh
+	node_start
+	on maker "$(run_line) 2>maker.said" &
+	made=$!
+	wait_for test -e began
+	on a "
+		$(run_line) 2>first.said & first=\$!
+		$(run_line) 2>second.said & second=\$!
+		until grep -q waiting first.said && grep -q waiting second.said; do :; done
+		echo >go
+		wait \$first \$second
+		grep -c ' overlay bootseer-env:' /proc/self/mountinfo >overlays
+		$(tree_line "$W/site") >a.out"
+	wait "$made"
+	[ "$(cat overlays)" = 1 ]
+	[ "$(cat ./*.said | grep -c ' captured ')" = 1 ]
+	[ "$(cat ./*.said | grep -c ' mounted ')" = 1 ]
+	[ "$(cat ./*.said | grep -c ' found in place ')" = 1 ]
+	diff <(python3 "$BATS_TEST_DIRNAME/list-tree.py" maker) a.out
+}
+
 @test "a damaged snapshot is an error, and never other bytes" {
 	make_command a b
 	capture

@@ -313,6 +313,59 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	same a b
 }
 
+@test "what another process of the node has put into place is not put there again" {
+	local first second third n
+
+	mkfifo go
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		[ "$(wc -l <"$W/ran")" -gt 1 ] || read -r line <"$W/go"
+		echo "new $(wc -l <"$W/ran")" >"$W/site/file"
+	EOF
+	on a -- sh setup.sh 2>a.err &
+	first=$!
+	wait_for test -e ran
+	for n in b c; do
+		on a -- sh setup.sh 2>"$n.err" &
+		[ "$n" = c ] || second=$!
+		third=$!
+		wait_for grep -q waiting "$n.err"
+	done
+	echo >go
+	wait_all "$first" "$second" "$third"
+	# The command has run once, and neither of the others has restored over it.
+	grep captured a.err
+	grep 'found in place' b.err
+	grep 'found in place' c.err
+	[ "$(cat a/file)" = 'new 1' ]
+	[ "$(wc -l <ran)" = 1 ]
+	env_run d -- sh setup.sh
+	same a d
+}
+
+@test "a restore into targets where others work since is none, and the command is run" {
+	local first second
+
+	mkfifo go
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		[ "$(wc -l <"$W/ran")" -gt 1 ] || read -r line <"$W/go"
+		echo "new $(wc -l <"$W/ran")" >"$W/site/file"
+	EOF
+	on a -- sh setup.sh 2>a.err &
+	first=$!
+	wait_for test -e ran
+	on b -- sh setup.sh 2>b.err &
+	second=$!
+	wait_for grep -q waiting b.err
+	echo mine >b/file
+	echo >go
+	wait_all "$first" "$second"
+	grep 'another process works there: the command is run' b.err
+	[ "$(cat b/file)" = 'new 2' ]
+	[ "$(cat a/file)" = 'new 1' ]
+}
+
 @test "many nodes at once end with the same tree" {
 	local pids=() n
 
