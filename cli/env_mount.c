@@ -17,7 +17,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 
-#define CALL_MS 60000 /* then the snapshot is unpacked */
+#define CALL_MS 60000              /* then the snapshot is unpacked */
 #define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
 
 int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
@@ -183,9 +183,9 @@ int env_mount(struct env_mount_job *job, struct error *err)
 			      clock_now_ns() + OTHERS_NS, &hold, err);
 	job->is_over = rc == -ESTALE || rc == -EBUSY || rc > 0;
 	if (rc == 0)
-		rc = pod ? env_pod_mount(pod, job, err)
-			 : mount_by(c, job, err);
-	else if (rc > 0 && job->check && job->check->is_good(job->check, err) < 0)
+		rc = pod ? env_pod_mount(pod, job, err) : mount_by(c, job, err);
+	else if (rc > 0 && job->check &&
+		 job->check->is_good(job->check, err) < 0)
 		rc = -err->code;
 	env_targets_release(hold);
 	node_client_close(c);

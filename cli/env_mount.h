@@ -3,7 +3,7 @@
 #ifndef BOOTSEER_CLI_ENV_MOUNT_H
 #define BOOTSEER_CLI_ENV_MOUNT_H
 
-#include "envcache/envcache.h"
+#include "envcache/join.h"
 
 /* Overlays of environments are named this and 32 hex digits. */
 #define ENV_MOUNT_PREFIX "bootseer-env:"

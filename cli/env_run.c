@@ -380,7 +380,7 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 		run_plain(r, err.msg);
 	env_catalog_touch(r->at.catalog, snap, env_wall_ms());
 	say_done(r,
-		 rc > 0	      ? "found in place"
+		 rc > 0       ? "found in place"
 		 : is_mounted ? "mounted"
 			      : "restored",
 		 snap);

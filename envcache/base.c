@@ -16,6 +16,7 @@
 
 #include "common/fs.h"
 #include "common/text.h"
+#include "envcache/join.h"
 #include "envcache/scan.h"
 #include "envcache/stage.h"
 

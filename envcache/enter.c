@@ -27,7 +27,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
-#include "envcache/envcache.h"
+#include "envcache/join.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -52,7 +52,7 @@
 struct env_asker {
 	int pidfd, proc, root;
 	int theirs; /* its mount namespace, also once it has died */
-	int ours; /* our mount namespace */
+	int ours;   /* our mount namespace */
 	struct ucred cred;
 	gid_t *groups;
 	size_t n_groups;

@@ -17,7 +17,7 @@
 #include "common/fs.h"
 #include "common/mount.h"
 #include "envcache/enter.h"
-#include "envcache/envcache.h"
+#include "envcache/join.h"
 #include "envcache/mount_table.h"
 #include "envcache/place.h"
 #include "envcache/stage.h"
