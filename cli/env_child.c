@@ -87,12 +87,21 @@ static bool has_ended(pid_t pid, int *ret)
 	return n < 0 && errno == ECHILD;
 }
 
-static void follow(pid_t pid, const sigset_t *set, int *ret)
+static bool ends_commands(int sig)
+{
+	return sig == SIGHUP || sig == SIGINT || sig == SIGQUIT ||
+	       sig == SIGTERM;
+}
+
+static void follow(pid_t pid, const sigset_t *set, int *ret, int *ret_told)
 {
 	siginfo_t info;
 
 	while (!has_ended(pid, ret)) {
 		int sig = sigwaitinfo(set, &info);
+
+		if (ends_commands(sig) && ret_told)
+			*ret_told = sig;
 
 		/* A terminal's signals go to the whole group: it had them. */
 		if (sig > 0 && sig != SIGCHLD && info.si_code <= 0 &&
@@ -101,7 +110,7 @@ static void follow(pid_t pid, const sigset_t *set, int *ret)
 	}
 }
 
-int env_child_run(char *const *argv, int *ret, struct error *err)
+int env_child_run(char *const *argv, int *ret, int *ret_told, struct error *err)
 {
 	pid_t parent = getpid(), pid;
 	sigset_t set, old;
@@ -119,7 +128,9 @@ int env_child_run(char *const *argv, int *ret, struct error *err)
 		return error_set(err, code, "fork: %s", strerror(code));
 	}
 	*ret = 0;
-	follow(pid, &set, ret);
+	if (ret_told)
+		*ret_told = 0;
+	follow(pid, &set, ret, ret_told);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return 0;
 }

@@ -207,7 +207,7 @@ static void run_plain(const struct env_run *r, const char *why)
 
 	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
 	if (r->cfg->daemons.commands &&
-	    env_child_run(r->command, &status, &err) == 0)
+	    env_child_run(r->command, &status, NULL, &err) == 0)
 		end(r, status);
 	status = env_become(r->command, &err);
 	say(err.msg);
@@ -457,12 +457,12 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 	struct env_snapshot snap;
 	struct error err = ERROR_INIT;
 	bool is_good = false;
-	int status = 0;
+	int status = 0, told = 0;
 	int rc = look_again(r, &err);
 
 	if (rc == 0) {
 		say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
-		rc = env_child_run(r->command, &status, &err);
+		rc = env_child_run(r->command, &status, &told, &err);
 		say_stage("env.install", STAGE_END,
 			  rc < 0                ? 1
 			  : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
@@ -472,7 +472,12 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 		env_turn_end(turn, true);
 		run_plain(r, err.msg);
 	}
-	if (status == 0 && r->cfg->verify && run_smoke(r, &err) < 0)
+	if (status == 0 && told)
+		fprintf(stderr,
+			"bootseer env run: not captured: the command was told "
+			"to end by signal %d\n",
+			told);
+	else if (status == 0 && r->cfg->verify && run_smoke(r, &err) < 0)
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			err.msg);
 	else if (status == 0)
