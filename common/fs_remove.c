@@ -45,6 +45,10 @@ static int push(struct removal *r, int parent, const char *name)
 	rc = fstat(fd, &st) < 0 ? -errno : 0;
 	if (rc == 0 && r->depth == 0)
 		r->dev = st.st_dev;
+	/* Of others than root what is in it is not removed with its owner's rights. */
+	if (rc == 0 && (st.st_mode & 0300) != 0300 && st.st_uid == geteuid() &&
+	    st.st_uid != 0)
+		(void)!fchmod(fd, (st.st_mode & 07777) | 0300);
 	/* A mount point cannot be removed. */
 	if (rc == 0 && st.st_dev != r->dev)
 		rc = -EBUSY;

@@ -216,9 +216,9 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 		       struct error *err);
 
-/* A folder that was built, open as `fd`: what is linked into it, and attributes. */
-static int finish_folder(struct place_walk *w, int fd, const struct inode *dir,
-			 struct error *err)
+/* A folder that was built, open as `fd`: what is linked into it. */
+static int fill_folder(struct place_walk *w, int fd, const struct inode *dir,
+		       struct error *err)
 {
 	bool was_new = w->is_new;
 	int rc;
@@ -226,7 +226,7 @@ static int finish_folder(struct place_walk *w, int fd, const struct inode *dir,
 	w->is_new = true;
 	rc = each_child(w, fd, dir, place_child, err);
 	w->is_new = was_new;
-	return rc < 0 ? rc : place_attributes(fd, dir, err);
+	return rc;
 }
 
 /* What was put into the target since place_prepare() is not to be lost. */
@@ -255,16 +255,28 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 	if (fd < 0)
 		return error_set(err, errno, "open '%.300s': %s", w->path.data,
 				 strerror(errno));
-	rc = finish_folder(w, fd, d->inode, err);
-	if (rc < 0 || !is_moved(d->inode))
-		return rc;
-	rc = check_place(w, in, d->name, err);
-	if (rc == 0)
-		rc = clear_place(w, in, d->name, w->stage, path, err);
-	if (rc == 0 && renameat(w->stage->new_fd, path, in, d->name) < 0)
-		rc = error_set(err, errno, "place '%.300s': %s", w->path.data,
-			       strerror(errno));
-	return rc;
+	rc = fill_folder(w, fd, d->inode, err);
+	if (rc == 0 && is_moved(d->inode)) {
+		rc = check_place(w, in, d->name, err);
+		if (rc == 0)
+			rc = clear_place(w, in, d->name, w->stage, path, err);
+		if (rc == 0 &&
+		    renameat(w->stage->new_fd, path, in, d->name) < 0)
+			rc = error_set(err, errno, "place '%.300s': %s",
+				       w->path.data, strerror(errno));
+	}
+	/* Then, as its owner may not be allowed to move it with these. */
+	return rc < 0 ? rc : place_attributes(fd, d->inode, err);
+}
+
+/* Users other than root cannot put anything into a folder of theirs otherwise. */
+static void place_allow(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && st.st_uid != 0 && st.st_uid == geteuid() &&
+	    (st.st_mode & 0300) != 0300)
+		(void)!fchmod(fd, (st.st_mode & 07777) | 0300);
 }
 
 /* A folder that is there: its attributes change with the first thing in it. */
@@ -274,6 +286,9 @@ static int merge_folder(struct place_walk *w, int fd, const struct inode *dir,
 	int rc = stage_log_attributes(w->stage, fd,
 				      w->path.len ? w->path.data : ".", err);
 
+	/* It gets its own later. */
+	if (rc == 0)
+		place_allow(fd);
 	return rc < 0 ? rc : each_child(w, fd, dir, place_child, err);
 }
 
@@ -334,6 +349,9 @@ static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
 {
 	int rc = each_child(w, fd, dir, attributes_child, err);
 
+	if (rc == 0)
+		rc = stage_log_xattrs(w->stage, fd, dir,
+				      w->path.len ? w->path.data : ".", err);
 	return rc < 0 ? rc : place_attributes(fd, dir, err);
 }
 

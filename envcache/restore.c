@@ -305,8 +305,17 @@ static void undo_all(struct restore *r, bool keeps_others, struct error *err)
 	for (size_t i = r->targets->n; i-- > 0;) {
 		struct stage *s = &r->stages[i];
 
-		if (s->log_fd < 0 || stage_undo(s, keeps_others, &why) == 0)
+		if (s->log_fd < 0)
 			continue;
+		if (stage_undo(s, keeps_others, &why) == 0) {
+			if (s->has_kept)
+				error_wrap(
+					err, 0,
+					"others have put something at places "
+					"of what is in '%s/old'",
+					s->name);
+			continue;
+		}
 		error_wrap(err, 0,
 			   "what was changed could not be taken back "
 			   "(%.100s)",

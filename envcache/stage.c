@@ -16,6 +16,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "envcache/xattrs.h"
 
 #define OLD_NAME 16
 #define LOG_MAX (1u << 30)
@@ -198,6 +199,65 @@ int stage_log_attributes(struct stage *s, int fd, const char *path,
 		       : put_record(s, &text, err);
 }
 
+static int put_hex(struct buf *b, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < len; i++)
+		rc = buf_printf(b, "%02x", p[i]);
+	return rc;
+}
+
+/* `len` < 0: it had none of this name. */
+static int log_xattr(struct stage *s, const char *name, const void *value,
+		     ssize_t len, const char *path, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+
+	if (buf_puts(&text, "X ") < 0 ||
+	    put_hex(&text, name, strlen(name)) < 0 ||
+	    buf_puts(&text, len < 0 ? " -" : " ") < 0 ||
+	    (len > 0 && put_hex(&text, value, (size_t)len) < 0) ||
+	    buf_printf(&text, " %s", path) < 0)
+		return error_nomem(err);
+	return put_record(s, &text, err);
+}
+
+int stage_log_xattrs(struct stage *s, int fd, const struct inode *i,
+		     const char *path, struct error *err)
+{
+	AUTO_FREE char *value =
+		i->xattrs ? malloc(TREE_XATTR_VALUE_MAX + 1) : NULL;
+	int rc = value || !i->xattrs ? 0 : error_nomem(err);
+
+	for (const struct xattr *x = i->xattrs; rc == 0 && x; x = x->next) {
+		ssize_t n =
+			fgetxattr(fd, x->name, value, TREE_XATTR_VALUE_MAX + 1);
+
+		if (n < 0 && errno != ENODATA)
+			return error_set(err, errno, "attribute %s: %s",
+					 x->name, strerror(errno));
+		rc = log_xattr(s, x->name, value, n, path, err);
+	}
+	return rc;
+}
+
+/* All that a folder has which is about to be removed. */
+static int log_own_xattrs(struct stage *s, int fd, const char *path,
+			  struct error *err)
+{
+	AUTO(tree) t = tree_new();
+	struct inode *i = t ? tree_root(t) : NULL;
+	int rc = i ? xattrs_read(fd, t, i, err) : error_nomem(err);
+
+	for (const struct xattr *x = i ? i->xattrs : NULL; rc == 0 && x;
+	     x = x->next)
+		rc = log_xattr(s, x->name, x->value, (ssize_t)x->size, path,
+			       err);
+	return rc;
+}
+
 int stage_commit(struct stage *s, struct error *err)
 {
 	return unlinkat(s->dir, "log", 0) == 0
@@ -239,6 +299,8 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 		return error_set(err, errno, "open '%.300s': %s", path,
 				 strerror(errno));
 	rc = stage_log_attributes(s, fd, path, err);
+	if (rc == 0)
+		rc = log_own_xattrs(s, fd, path, err);
 	n = rc < 0 ? 0 : scandirat(fd, ".", &names, NULL, NULL);
 	if (n < 0)
 		rc = error_set(err, errno, "list '%.300s': %s", path,
@@ -266,6 +328,24 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 	return rc;
 }
 
+/* A folder that its owner may not write to cannot be moved: allow() for that. */
+static int allow_aside(struct stage *s, int dir, const char *name,
+		       const char *path, struct error *err)
+{
+	AUTO_CLOSE int fd = open_folder(dir, name);
+	struct stat st;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "open '%.300s': %s", path,
+				 strerror(errno));
+	rc = stage_log_attributes(s, fd, path, err);
+	if (rc == 0 && fchmod(fd, (st.st_mode & 07777) | 0700) < 0)
+		rc = error_set(err, errno, "chmod '%.300s': %s", path,
+			       strerror(errno));
+	return rc;
+}
+
 int stage_put_aside(struct stage *s, int dir, const char *name,
 		    const char *path, struct error *err)
 {
@@ -277,7 +357,12 @@ int stage_put_aside(struct stage *s, int dir, const char *name,
 		return errno == ENOENT ? 0
 				       : error_set(err, errno, "'%.300s': %s",
 						   path, strerror(errno));
-	rc = aside_one(s, dir, name, path, &why);
+	if (S_ISDIR(st.st_mode) && !(st.st_mode & 0200) && geteuid() != 0)
+		rc = allow_aside(s, dir, name, path, &why);
+	else
+		rc = 0;
+	if (rc == 0)
+		rc = aside_one(s, dir, name, path, &why);
 	if (rc == -EXDEV && S_ISDIR(st.st_mode))
 		return aside_folder(s, dir, name, path, err);
 	if (rc < 0 && err)
@@ -303,6 +388,30 @@ static int open_parent(const struct stage *s, const char *path, int *ret_fd,
 	return *ret_fd < 0 ? -errno : 0;
 }
 
+/* Of users other than root a folder without the right to write lets nothing be moved in
+ * it, nor itself to another one: its owner has that right for now. */
+static void allow(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = open_folder(dir, name);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+		(void)!fchmod(fd, (st.st_mode & 07777) | 0700);
+}
+
+/* As renameat(2), or -errno; what was allowed for it, a record in the log takes back. */
+static int move(int from, const char *name, int to, const char *as)
+{
+	if (renameat(from, name, to, as) == 0)
+		return 0;
+	if (errno != EACCES)
+		return -errno;
+	allow(from, ".");
+	allow(to, ".");
+	allow(from, name);
+	return renameat(from, name, to, as) < 0 ? -errno : 0;
+}
+
 static bool is_there(int dir, const char *name)
 {
 	struct stat st;
@@ -314,13 +423,13 @@ static bool is_there(int dir, const char *name)
 static int drop(struct stage *s, int dir, const char *name)
 {
 	char aside[OLD_NAME];
+	int rc;
 
 	do
 		(void)snprintf(aside, sizeof(aside), "u%u", s->n_old++);
 	while (is_there(s->new_fd, aside));
-	return renameat(dir, name, s->new_fd, aside) < 0 && errno != ENOENT
-		       ? -errno
-		       : 0;
+	rc = move(dir, name, s->new_fd, aside);
+	return rc == -ENOENT ? 0 : rc;
 }
 
 static int undo_put(struct stage *s, const char *text, int dir,
@@ -354,7 +463,7 @@ static int undo_aside(struct stage *s, const char *text, int dir,
 	}
 	if (is_there(dir, name) && (rc = drop(s, dir, name)) < 0)
 		return rc;
-	return renameat(s->old_fd, old, dir, name) < 0 ? -errno : 0;
+	return move(s->old_fd, old, dir, name);
 }
 
 static int undo_remove(struct stage *s, int dir, const char *name,
@@ -387,6 +496,41 @@ static int undo_attributes(const char *text, int dir, const char *name)
 	return 0;
 }
 
+static int get_hex(const char *text, size_t len, char *ret)
+{
+	for (size_t i = 0; i < len; i += 2) {
+		char digits[3] = { text[i], i + 1 < len ? text[i + 1] : 'x' };
+		char *end;
+
+		ret[i / 2] = (char)strtoul(digits, &end, 16);
+		if (*end)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int undo_xattr(const char *text, int dir, const char *name)
+{
+	const char *key = text + 2, *value = strchr(key, ' ');
+	size_t n_key = value ? (size_t)(value - key) : 0;
+	size_t n_value = value ? strcspn(value + 1, " ") : 0;
+	AUTO_FREE char *k = calloc(1, n_key / 2 + 2);
+	AUTO_FREE char *v = calloc(1, n_value / 2 + 2);
+	AUTO_CLOSE int fd = open_folder(dir, name);
+	bool is_none = value && strncmp(value, " - ", 3) == 0;
+
+	if (!k || !v)
+		return -ENOMEM;
+	if (n_key == 0 || get_hex(key, n_key, k) < 0 ||
+	    (!is_none && get_hex(value + 1, n_value, v) < 0))
+		return -EBADMSG;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (is_none)
+		return fremovexattr(fd, k) < 0 && errno != ENODATA ? -errno : 0;
+	return fsetxattr(fd, k, v, n_value / 2, 0) < 0 ? -errno : 0;
+}
+
 /* Where the path of a record begins: behind so many words. */
 static const char *path_of(const char *text, unsigned int words)
 {
@@ -404,6 +548,8 @@ static unsigned int n_words(char kind)
 		return 6;
 	case 'N':
 		return 4;
+	case 'X':
+		return 3;
 	case 'O':
 		return 2;
 	default:
@@ -440,8 +586,10 @@ static int undo_record(struct stage *s, const char *text, bool keeps_others)
 	case 'R':
 		return undo_remove(s, dir, name, keeps_others);
 	case 'A':
+	case 'X':
 		/* "." is the target itself, which has attributes only. */
-		rc = undo_attributes(text, dir, name);
+		rc = text[0] == 'A' ? undo_attributes(text, dir, name)
+				    : undo_xattr(text, dir, name);
 		return keeps_others && is_no_folder(rc) ? 0 : rc;
 	default:
 		return -EBADMSG;

@@ -14,6 +14,8 @@
  *                       "R PATH"        the folder PATH was removed, empty
  *                       "A MODE UID GID SEC NSEC PATH"  attributes of the folder PATH
  *                                       before they were set
+ *                       "X NAME VALUE PATH"  an extended attribute of the folder PATH before
+ *                                       it was set, both in hex; VALUE is - where it had none
  *     /failed           the log, once some of it could not be taken back, or its place is
  *                       others': what is in old/ is kept for people, and nothing is gone
  *                       on with, as others have worked in the target since
@@ -53,6 +55,9 @@ int stage_log_put(struct stage *s, int from, const char *name, const char *path,
 /* Keep the attributes that the folder `fd` has. */
 int stage_log_attributes(struct stage *s, int fd, const char *path,
 			 struct error *err) MUST_CHECK;
+/* Keep what the folder `fd` has of the extended attributes that `i` has. */
+int stage_log_xattrs(struct stage *s, int fd, const struct inode *i,
+		     const char *path, struct error *err) MUST_CHECK;
 /* Put aside what is at `name` in `dir`, which `path` leads to; nothing is no error. */
 int stage_put_aside(struct stage *s, int dir, const char *name,
 		    const char *path, struct error *err) MUST_CHECK;

@@ -9,10 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "env_fixture.h"
+#include "envcache/xattrs.h"
 
 TestSuite(env_stage, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
@@ -294,6 +296,36 @@ Test(env_stage, that_is_at_work_is_not_disturbed)
 	cr_expect_eq(stage_undo(&s, true, &err), 0);
 	stage_close(&s);
 	expect_base();
+}
+
+Test(env_stage, takes_back_attributes_of_folders_that_stay)
+{
+	AUTO_FREE char *path = env_path("folder");
+	AUTO(tree) t = tree_new();
+	struct inode *i = tree_root(t);
+	AUTO_CLOSE int fd = -1;
+	struct stage s;
+	char value[16];
+
+	make_base();
+	fd = open(path, O_RDONLY | O_DIRECTORY);
+	cr_assert_eq(fsetxattr(fd, "user.was", "\0 old", 5, 0), 0);
+	cr_assert_eq(fsetxattr(fd, "user.empty", "", 0, 0), 0);
+	cr_assert_eq(tree_set_xattr(t, i, "user.was", "new", 3), 0);
+	cr_assert_eq(tree_set_xattr(t, i, "user.empty", "new", 3), 0);
+	cr_assert_eq(tree_set_xattr(t, i, "user.a new", "new", 3), 0);
+	stage_init(&s);
+	cr_assert_eq(stage_open(&s, env_dir, 0, &err), 0);
+	cr_assert_eq(stage_log_xattrs(&s, fd, i, "folder", &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(xattrs_write(fd, i, &err), 0, "%s", err.msg);
+	cr_expect_eq(fgetxattr(fd, "user.a new", value, sizeof(value)), 3);
+	cr_expect_eq(stage_undo(&s, true, &err), 0, "%s", err.msg);
+	stage_close(&s);
+	cr_expect_eq(fgetxattr(fd, "user.was", value, sizeof(value)), 5);
+	cr_expect_eq(memcmp(value, "\0 old", 5), 0);
+	cr_expect_eq(fgetxattr(fd, "user.empty", value, sizeof(value)), 0);
+	cr_expect_eq(fgetxattr(fd, "user.a new", value, sizeof(value)), -1);
 }
 
 /* A record that was cut off was of nothing that happened. */
