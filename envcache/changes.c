@@ -342,13 +342,16 @@ static int compare_scans(struct finder *f, const struct env_scan *before,
 			    : k == after->n
 				    ? -1
 				    : env_path_compare(was->path, is->path);
-		bool changed = order > 0;
+		/* What is or was mounted there hides what has become of it. */
+		bool changed =
+			order > 0 && !env_scan_is_covered(before, is->path);
 
 		if (order == 0)
 			rc = is_changed(was, is, &changed, err);
 		if (rc == 0 && changed)
 			rc = add_change(f, is, err);
-		if (rc == 0 && order < 0)
+		if (rc == 0 && order < 0 &&
+		    !env_scan_is_covered(after, was->path))
 			rc = add_deletion(f, was, err);
 		i += order <= 0;
 		k += order >= 0;

@@ -14,11 +14,14 @@
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/text.h"
 
 /* Clocks of file servers differ, and some file systems keep times by 2 s. */
 #define RECENT_NS (3 * NS_PER_S)
@@ -58,6 +61,9 @@ void env_scan_free(struct env_scan *s)
 		free(s->entries[i].path);
 		free(s->entries[i].link);
 	}
+	while (s->n_mounts)
+		free(s->mounts[--s->n_mounts]);
+	free((void *)s->mounts);
 	free(s->entries);
 	free(s);
 }
@@ -155,22 +161,69 @@ static int enter(struct scan_walk *w, int dir, const char *name,
 	return rc;
 }
 
+static struct timespec time_of(const struct statx_timestamp *t)
+{
+	return (struct timespec){ .tv_sec = t->tv_sec, .tv_nsec = t->tv_nsec };
+}
+
+/* As fstatat(2), and whether something is mounted there. */
+static int stat_name(int dir, const char *name, struct stat *ret,
+		     bool *ret_is_mount)
+{
+	struct statx x;
+
+	if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		  STATX_BASIC_STATS, &x) < 0)
+		return -errno;
+	*ret = (struct stat){
+		.st_mode = x.stx_mode,
+		.st_uid = x.stx_uid,
+		.st_gid = x.stx_gid,
+		.st_nlink = x.stx_nlink,
+		.st_size = (off_t)x.stx_size,
+		.st_ino = x.stx_ino,
+		.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+		.st_rdev = makedev(x.stx_rdev_major, x.stx_rdev_minor),
+		.st_mtim = time_of(&x.stx_mtime),
+		.st_ctim = time_of(&x.stx_ctime),
+	};
+	*ret_is_mount = x.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+	return 0;
+}
+
+static int note_mount(struct env_scan *s, const char *path, struct error *err)
+{
+	if (array_grow(&s->mounts, s->n_mounts, &s->cap_mounts, 16) < 0)
+		return error_nomem(err);
+	s->mounts[s->n_mounts] = strdup(path);
+	return s->mounts[s->n_mounts] ? (s->n_mounts++, 0) : error_nomem(err);
+}
+
+bool env_scan_is_covered(const struct env_scan *s, const char *path)
+{
+	for (size_t i = 0; i < s->n_mounts; i++)
+		if (text_path_holds(s->mounts[i], path))
+			return true;
+	return false;
+}
+
 static int look(struct scan_walk *w, int dir, const char *name,
 		struct error *err)
 {
 	AUTO_FREE char *link = NULL;
-	struct stat st;
-	int rc = 0;
+	bool is_mount = false;
+	struct stat st = { .st_mode = 0 };
+	int rc = stat_name(dir, name, &st, &is_mount);
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT
-			       ? 0
-			       : error_set(err, errno, "'%.300s': %s",
-					   w->path.data, strerror(errno));
-	/* A socket is of a process; what is mounted is not the target's. */
-	if (S_ISSOCK(st.st_mode) ||
-	    (S_ISDIR(st.st_mode) && st.st_dev != w->dev))
-		return 0;
+	if (rc < 0)
+		return rc == -ENOENT ? 0
+				     : error_set(err, -rc, "'%.300s': %s",
+						 w->path.data, strerror(-rc));
+	/* Another volume of the same file system counts as one that is mounted. */
+	if (is_mount || (S_ISDIR(st.st_mode) && st.st_dev != w->dev))
+		return note_mount(w->scan, w->path.data, err);
+	if (S_ISSOCK(st.st_mode))
+		return 0; /* it is of a process */
 	if (S_ISLNK(st.st_mode))
 		rc = read_link(dir, name, &st, &link, err);
 	if (rc == 0)

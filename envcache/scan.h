@@ -27,10 +27,17 @@ struct env_entry {
 struct env_scan {
 	struct env_entry *entries;
 	size_t n, cap;
+	/* What is mounted in the targets, folders and files: it is not theirs, and what
+	 * it covers was not looked at. */
+	char **mounts;
+	size_t n_mounts, cap_mounts;
 };
 
 /* A path comes before what is below it, and that before its next sibling. */
 int env_path_compare(const char *a, const char *b);
+
+/* Was nothing seen of the path, as it is mounted, or in what is? */
+bool env_scan_is_covered(const struct env_scan *s, const char *path);
 
 /* The same thing with the same attributes, as far as stat(2) tells? */
 bool env_entry_is_same(const struct env_entry *a, const struct env_entry *b);

@@ -30,6 +30,7 @@ teardown()
 
 	cd /
 	stop_servers
+	[ ! -e "$W/b/zz" ] || chattr -i "$W/b/zz"
 	for pid in a b; do
 		umount "$W/$pid" 2>/dev/null || :
 	done
@@ -452,6 +453,17 @@ has_taken_over()
 	wait "$pid" || status=$?
 	[ "$status" = 9 ]
 	grep -q caught out
+	# One that is told to end, and ends well, may have done half of it.
+	on a --key told=1 -- perl -MPOSIX -e '$| = 1; $SIG{TERM} = sub { exit 0 };
+		sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM));
+		open(my $f, ">", "$ENV{W}/site/half"); close($f);
+		print "ready\n"; sigsuspend(POSIX::SigSet->new)' >out 2>told.err &
+	pid=$!
+	wait_for grep -q ready out
+	kill -TERM "$pid"
+	wait "$pid"
+	grep 'not captured: the command was told to end by signal 15' told.err
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
 	# As it would be without: SIGPIPE ends a command.
 	run env_run a -- sh -c 'trap' 
 	[ "$status" = 0 ]
@@ -566,18 +578,16 @@ has_taken_over()
 	echo 'echo changed >zz' >>setup.sh
 	env_run a -- sh "$W/setup.sh" a
 	tree "$W/b" | tail -n +2 >before
-	# What has a mount on it can be written, but not replaced.
-	cp -p b/zz zz
+	# What no scan shows: it cannot be replaced until the command says otherwise.
 	{
+		echo 'chattr -i "$W/site/zz"'
 		echo 'python3 "$T/list-tree.py" "$W/site" | tail -n +2 >"$W/seen"'
 		cat setup.sh
 	} >look.sh
 	mv look.sh setup.sh
-	mount --bind zz b/zz
-	T=$BATS_TEST_DIRNAME run unshare --mount sh -c 'mount --rbind "$W/b" "$W/site" &&
-		exec "$@"' - env T="$BATS_TEST_DIRNAME" "$bootseer" env run --store "$STORE" \
-		--target "$W/site" -- sh "$W/setup.sh" a
-	umount b/zz
+	chattr +i b/zz
+	T=$BATS_TEST_DIRNAME run env_run b -- sh "$W/setup.sh" a
+	chattr -i b/zz
 	echo "$output"
 	[ "$status" = 0 ]
 	[[ ${lines[0]} == *zz*': the command is run' ]]
@@ -597,6 +607,92 @@ has_taken_over()
 	[ "$status" = 0 ]
 	[[ ${lines[0]} == *'no space in'*': the command is run' ]]
 	[ "$umount_list" = small ]
+}
+
+# `on`, where each node has a file of its own mounted in the target.
+on_with_hosts() # NODE -- COMMAND...
+{
+	local node=$1
+
+	shift 2
+	mkdir -p "$W/$node/sub"
+	touch "$W/$node/hosts"
+	find "$W/$node" -exec touch -h -d '2018-01-01 00:00:00' {} +
+	echo "hosts of $node" >"$W/$node.hosts"
+	# shellcheck disable=SC2016
+	unshare --mount sh -c 'mount --bind "$W/$0" "$W/site" &&
+		mount --bind "$W/$0.hosts" "$W/site/hosts" && exec "$@"' \
+		"$node" "$bootseer" env run --store "$STORE" --target "$W/site" -- "$@"
+}
+
+@test "folders that may not be written to are restored and taken back by any user" {
+	local d n
+
+	d=$(mktemp -d /var/tmp/env-user.XXXXXX)
+	mkdir -p "$d"/{a,b,c}/mod/old "$d/site" "$d/store"
+	for n in a b c; do
+		echo 1 >"$d/$n/mod/old/file"
+		echo 2 >"$d/$n/mod/kept"
+		chmod 555 "$d/$n/mod/old" "$d/$n/mod"
+		find "$d/$n" -exec touch -d '2018-01-01' {} +
+	done
+	cat >"$d/setup.sh" <<-'EOT'
+		set -e
+		cd "$1/site"
+		echo ran >>"$1/ran"
+		chmod 755 mod mod/old
+		rm -r mod/old
+		mkdir -p new/below
+		echo 3 >new/below/file
+		echo 4 >mod/more
+		chmod 555 new/below new mod
+	EOT
+	touch "$d/ran"
+	chmod 755 "$d"
+	chown -R 65534:65534 "$d"
+	as_user() # NODE [OPTION...]
+	{
+		local node=$1
+
+		shift
+		# shellcheck disable=SC2016
+		unshare --mount sh -c 'mount --bind "$0/$1" "$0/site" && shift && exec "$@"' \
+			"$d" "$node" setpriv --reuid 65534 --regid 65534 --clear-groups \
+			"$bootseer" env run --store "file://$d/store" --target "$d/site" \
+			"$@" -- sh "$d/setup.sh" "$d"
+	}
+	cd "$d"
+	as_user a
+	run as_user b
+	[[ $output == *'restored '* ]]
+	[ "$(wc -l <"$d/ran")" = 1 ]
+	diff <(tree "$d/a") <(tree "$d/b")
+	# shellcheck disable=SC2016
+	run as_user c --verify 'test ! -e site/new'
+	[[ $output == *'failed with 1: the command is run'* ]]
+	[[ $output != *'taken back'* ]]
+	[ "$(wc -l <"$d/ran")" = 2 ]
+	[ "$(find "$d" -name '.bootseer-env.*')" = '' ]
+	diff <(tree "$d/a" | cut -d' ' -f1-5) <(tree "$d/c" | cut -d' ' -f1-5)
+	cd "$W"
+	rm -r "$d"
+}
+
+@test "what is mounted in a target, a file or a folder, is not the target's" {
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		echo changed >>"$W/site/hosts"
+		echo new >"$W/site/file"
+		mount --bind "$W/site/sub" "$W/site/sub"
+	EOF
+	on_with_hosts a -- sh setup.sh
+	run on_with_hosts b -- sh setup.sh
+	[[ $output == *'restored '*', 0 removed'* ]]
+	[ "$(wc -l <ran)" = 1 ]
+	[ "$(cat b/file)" = new ]
+	[ "$(cat b.hosts)" = 'hosts of b' ]
+	[ -d b/sub ]
+	[ ! -s b/hosts ]
 }
 
 @test "a target that does not keep still is not captured" {
