@@ -119,10 +119,21 @@ peer_bytes() { # NAME
 	p2p "$1" '.totals | .rack_bytes + .zone_bytes + .remote_bytes'
 }
 
-# What the registry was asked for, of packs: they alone are read in ranges.
+# Of blocks alone, without metadata and block map.
+from_peers() { # NAME
+	p2p "$1" '[.images[] | select(.metadata | not) | .peer_bytes] | add // 0'
+}
+from_origin() { # NAME
+	p2p "$1" '[.images[] | select(.metadata | not) | .origin_bytes] | add // 0'
+}
+
+# What the registry was asked for, of packs: they are read in ranges, and so are metadata and
+# block map, where peers may have them.
 pack_bytes() {
-	awk '/^GET \/v2\/.*\/blobs\/.* 206 / { n += $4 } END { print n + 0 }' \
-		"$T/requests"
+	"$bootseer" image inspect "oci:$D/oci:v1" |
+		jq -r '.metadata.digest, .blockmap.digest' >"$T/metadata"
+	grep -vFf "$T/metadata" "$T/requests" |
+		awk '/^GET \/v2\/.*\/blobs\/.* 206 / { n += $4 } END { print n + 0 }'
 }
 
 # Bytes that all packs of the image have.

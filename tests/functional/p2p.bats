@@ -32,7 +32,7 @@ teardown() {
 	fetch_from_peers b
 	[ "$(pack_bytes)" = "$all" ]
 	[ "$(origin_bytes b)" = 0 ]
-	[ "$(peer_bytes b)" = "$all" ]
+	[ "$(from_peers b)" = "$all" ]
 	[ "$(p2p a .totals.served_bytes)" -ge "$all" ]
 	read_on b
 }
@@ -163,7 +163,7 @@ is_told_again() { [ "$(curl -fsS "$TRACKER/v1/peers" | jq .peer_bytes)" = 0 ]; }
 	peer_start a
 	fetch_all a
 	[ "$(p2p a .totals.tracker)" = true ]
-	[ "$(origin_bytes a)" = "$(all_bytes a)" ]
+	[ "$(from_origin a)" = "$(all_bytes a)" ]
 	read_on a
 }
 
@@ -198,7 +198,7 @@ begin_fetch() { # RATE
 	fetch_all a
 	peer_start b
 	fetch_from_peers b
-	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	[ "$(from_peers b)" = "$(all_bytes b)" ]
 	read_on b
 }
 
@@ -251,7 +251,7 @@ some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
 	on a node gc --images
 	peer_start b
 	fetch_all b
-	[ "$(origin_bytes b)" = "$all" ]
+	[ "$(from_origin b)" = "$all" ]
 	read_on b
 }
 
@@ -269,7 +269,7 @@ exchange_by_tls() { # OPTION...
 	# shellcheck disable=SC2046
 	peer_start b $(with_tls ca b)
 	fetch_from_peers b
-	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	[ "$(from_peers b)" = "$(all_bytes b)" ]
 	read_on b
 }
 
@@ -303,7 +303,7 @@ as_b_waits() { # COMMAND...
 	# Before a minute is over the tracker lets nobody read what a has read.
 	[ "$node_ms" -lt 60000 ]
 	[ "$(peer_bytes b)" = 0 ]
-	[ "$(origin_bytes b)" = "$(all_bytes b)" ]
+	[ "$(from_origin b)" = "$(all_bytes b)" ]
 	read_on b
 	# Both say so, and what mends it.
 	wait_for grep -q '^warning p2p: link refused node="a at 127.*'$(
@@ -383,7 +383,7 @@ tracker_with_rights() {
 	# shellcheck disable=SC2086
 	peer_start b $KEYS
 	fetch_from_peers b
-	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	[ "$(from_peers b)" = "$(all_bytes b)" ]
 	[ "$(p2p a '.images[0].peers')" = 1 ]
 	curl -fsS -X DELETE "$TRACKER/v1/capabilities?node=b"
 	kill -HUP "${node_pids[a]}"
@@ -428,7 +428,7 @@ tracker_with_rights() {
 	peer_start c $KEYS
 	IMAGE=$private
 	fetch_from_peers c
-	[ "$(peer_bytes c)" = "$(all_bytes c)" ]
+	[ "$(from_peers c)" = "$(all_bytes c)" ]
 	[ "$(p2p b .totals.served_bytes)" = 0 ]
 }
 
