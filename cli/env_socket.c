@@ -33,7 +33,8 @@
 
 #define CHILDREN_MAX 4
 #define ASK_S 5      /* for the question to be said */
-#define ANSWER_S 120 /* for the mount */
+#define MOUNT_S 75   /* with ASK_S: before the asker gives up, and unpacks it */
+#define ANSWER_S 120 /* for all else */
 #define KEEP_S 3700  /* a --verify may take an hour */
 #define BURST 16     /* questions at once; then one in RATE_NS */
 #define RATE_NS NS_PER_S
@@ -170,11 +171,37 @@ static int node_release(const struct pod_socket *s, const char *name)
 	return rc;
 }
 
+/* The byte of mounts.lock that is of the mount: whoever makes it has it locked. */
+static struct flock place_lock(const char *name)
+{
+	char digits[16];
+
+	(void)snprintf(digits, sizeof(digits), "%.15s", name);
+	return (struct flock){ .l_type = F_WRLCK,
+			       .l_whence = SEEK_SET,
+			       .l_start = (off_t)strtoull(digits, NULL, 16),
+			       .l_len = 1 };
+}
+
+static int open_places(const struct pod_socket *s)
+{
+	return openat(s->dir, "mounts.lock",
+		      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* Has nobody joined it to its targets yet because that is about to be done? */
+static bool is_pending(const struct pod_socket *s, const char *name)
+{
+	AUTO_CLOSE int fd = open_places(s);
+	struct flock l = place_lock(name);
+
+	return fd < 0 || fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
+}
+
 /* One process has it at a time; -1 with errno. */
 static int lock_list(const struct pod_socket *s)
 {
-	int fd = openat(s->dir, "mounts.lock",
-			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open_places(s);
 
 	while (fd >= 0 && flock(fd, LOCK_EX) < 0) {
 		int code = errno;
@@ -207,7 +234,8 @@ static int read_list(const struct pod_socket *s, const char *without,
 	for (char *name = strtok_r(was.data, "\n", &save); name;
 	     name = strtok_r(NULL, "\n", &save)) {
 		if ((without && strcmp(name, without) == 0) ||
-		    (is_full && node_release(s, name) == 0))
+		    (is_full && !is_pending(s, name) &&
+		     node_release(s, name) == 0))
 			continue;
 		if (buf_printf(ret, "%s\n", name) < 0)
 			return error_nomem(err);
@@ -216,15 +244,18 @@ static int read_list(const struct pod_socket *s, const char *without,
 	return 0;
 }
 
-static int take_place(const struct pod_socket *s, const char *name,
+/* `*ret` is the place, as long as it is open, until the mount is found good or undone. */
+static int take_place(const struct pod_socket *s, const char *name, int *ret,
 		      struct error *err)
 {
+	struct flock l = place_lock(name);
+	AUTO_CLOSE int place = open_places(s);
 	AUTO_CLOSE int lock = lock_list(s);
 	AUTO_BUF names = BUF_INIT;
 	size_t n, most = (size_t)s->cfg->most;
 	int rc;
 
-	if (lock < 0)
+	if (lock < 0 || place < 0 || fcntl(place, F_OFD_SETLK, &l) < 0)
 		return error_set(err, errno, "lock '%.200s': %s", s->list,
 				 strerror(errno));
 	rc = read_list(s, NULL, false, &names, &n, err);
@@ -241,7 +272,10 @@ static int take_place(const struct pod_socket *s, const char *name,
 				 n);
 	if (buf_printf(&names, "%s\n", name) < 0)
 		return error_nomem(err);
-	return fs_replace_file(s->list, names.data, names.len, 0600, err);
+	rc = fs_replace_file(s->list, names.data, names.len, 0600, err);
+	if (rc == 0)
+		*ret = steal_fd(&place);
+	return rc;
 }
 
 static void give_place_back(const struct pod_socket *s, const char *name)
@@ -317,6 +351,17 @@ static bool is_kept(int fd)
 	return is;
 }
 
+/* One that waits no more has begun to unpack it, and an overlay would hide that. */
+static int check_waits(int fd, struct error *err)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 &&
+			       (p.revents & (POLLRDHUP | POLLHUP | POLLERR))
+		       ? error_set(err, ECONNRESET, "who asked has left")
+		       : 0;
+}
+
 static int restore_for(const struct pod_socket *s, int fd,
 		       const struct pod_question *q, struct env_asker *asker,
 		       const char *name, struct error *err)
@@ -324,6 +369,8 @@ static int restore_for(const struct pod_socket *s, int fd,
 	json_t *mounted = NULL;
 	int rc = mount_at_node(s, q, name, &mounted, err);
 
+	if (rc == 0)
+		rc = check_waits(fd, err);
 	if (rc == 0)
 		rc = join_for(asker, q, name, mounted, err);
 	json_decref(mounted);
@@ -358,6 +405,7 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	struct env_asker *asker = NULL;
 	AUTO_BUF line = BUF_INIT;
 	char name[ENV_MOUNT_NAME_ROOM];
+	AUTO_CLOSE int place = -1;
 	struct error alone = ERROR_INIT; /* why nothing can be mounted for it */
 	int rc = env_asker_open(fd, &asker, err);
 
@@ -371,7 +419,7 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 		rc = take_question(s->cfg, &line, q, err);
 	if (rc == 0)
 		rc = env_mount_choose_name(name, err);
-	(void)alarm(ANSWER_S);
+	(void)alarm(q->is_open ? ANSWER_S : MOUNT_S);
 	if (rc == 0 && q->is_open) {
 		env_asker_free(asker);
 		return give_blocks(s, fd, q, name, err);
@@ -379,7 +427,7 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	if (rc == 0 && alone.code)
 		rc = error_set(err, alone.code, "%s", alone.msg);
 	if (rc == 0)
-		rc = take_place(s, name, err);
+		rc = take_place(s, name, &place, err);
 	if (rc == 0) {
 		rc = restore_for(s, fd, q, asker, name, err);
 		/* Its descriptors are of the mounts. */

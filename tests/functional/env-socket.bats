@@ -341,6 +341,33 @@ has_a_place()
 	[ "$(grep -c . "$W/store/ran")" = 2 ]
 }
 
+@test "a place is not taken from a mount that is being made" {
+	local name=0123456789abcdef0123456789abcdef holder
+
+	capture
+	node_start
+	socket_start pod --most 1
+	mkfifo hold
+	touch pod/mounts.lock
+	# One that bootseerd has not got yet: whoever makes it has its byte locked.
+	echo "$name" >pod/mounts
+	python3 -c 'import fcntl, sys
+with open(sys.argv[1], "r+b") as f:
+    fcntl.lockf(f, fcntl.LOCK_EX, 1, int(sys.argv[2][:15], 16))
+    print("held", flush=True)
+    open("hold").read()' pod/mounts.lock "$name" >held 3>&- &
+	holder=$!
+	wait_for grep -q held held
+	in_container first "python3 /ask.py $STORE leave $SITE" pod >answers
+	grep -e '--most' answers
+	grep -x "$name" pod/mounts
+	echo >hold
+	wait "$holder"
+	in_container second "python3 /ask.py $STORE leave $SITE" pod >answers
+	grep '"result"' answers
+	run ! grep -x "$name" pod/mounts
+}
+
 @test "what a container had mounted when its asker was killed is unmounted" {
 	capture
 	node_start
