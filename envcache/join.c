@@ -18,6 +18,7 @@
 #include "common/mount.h"
 #include "envcache/enter.h"
 #include "envcache/join.h"
+#include "envcache/make_target.h"
 #include "envcache/mount_table.h"
 #include "envcache/place.h"
 #include "envcache/stage.h"
@@ -111,44 +112,25 @@ static int copy_attributes(int from, int to, struct error *err)
 	return rc < 0 ? rc : place_attributes(to, i, err);
 }
 
-static int make_folder(const struct joining *a, struct join_target *t,
-		       const char *path, struct error *err)
-{
-	AUTO_CLOSE int from = -1;
-	AUTO_CLOSE int to = -1;
+struct join_making {
+	const struct joining *a;
+	struct join_target *t;
+};
 
-	if (mkdir(path, 0700) < 0)
-		return errno == EEXIST
-			       ? 0
-			       : error_set(err, errno, "make '%.300s': %s",
-					   path, strerror(errno));
-	if (buf_append(&t->made, path, strlen(path) + 1) < 0) {
+static int join_made(void *arg, int fd, const char *path, struct error *err)
+{
+	const struct join_making *m = arg;
+	AUTO_CLOSE int from = -1;
+
+	if (buf_append(&m->t->made, path, strlen(path) + 1) < 0) {
 		(void)rmdir(path);
 		return error_nomem(err);
 	}
-	from = open_in_tree(a, path);
-	to = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (from < 0 || to < 0)
+	from = open_in_tree(m->a, path);
+	if (from < 0)
 		return error_set(err, errno, "open '%.300s': %s", path,
 				 strerror(errno));
-	return copy_attributes(from, to, err);
-}
-
-static int make_target(const struct joining *a, struct join_target *t,
-		       struct error *err)
-{
-	AUTO_FREE char *p = strdup(t->path);
-	int rc = p ? 0 : error_nomem(err);
-
-	for (char *at = p; rc == 0 && at;) {
-		at = strchr(at + 1, '/');
-		if (at)
-			*at = '\0';
-		rc = make_folder(a, t, p, err);
-		if (at)
-			*at = '/';
-	}
-	return rc;
+	return copy_attributes(from, fd, err);
 }
 
 /* Innermost first; one in which there is something stays. */
@@ -281,11 +263,12 @@ static int mount_for_asker(const struct joining *a, const struct join_target *t,
 static int open_target(const struct joining *a, struct join_target *t, int *ret,
 		       struct error *err)
 {
+	struct join_making making = { a, t };
 	int rc;
 
 	if (a->j->asker)
 		return asker_open_target(a->j->asker, t->path, ret, err);
-	rc = make_target(a, t, err);
+	rc = make_target(t->path, join_made, &making, err);
 	if (rc < 0)
 		return rc;
 	*ret = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,

@@ -19,6 +19,7 @@
 #include "common/side_by_side.h"
 #include "envcache/base.h"
 #include "envcache/content.h"
+#include "envcache/make_target.h"
 #include "envcache/place.h"
 
 #define THREADS_MAX 64
@@ -72,43 +73,22 @@ static int note_made(struct restore *r, const char *path, struct error *err)
 }
 
 /* A folder on the way to a target, or the target, with the attributes it had. */
-static int make_folder(struct restore *r, const char *path, struct error *err)
+static int restore_made(void *arg, int fd, const char *path, struct error *err)
 {
+	struct restore *r = arg;
 	const struct inode *i = tree_folder(r->l->tree, path);
-	int rc;
+	int rc = note_made(r, path, err);
 
-	if (mkdir(path, 0700) < 0)
-		return errno == EEXIST
-			       ? 0
-			       : error_set(err, errno, "make '%.300s': %s",
-					   path, strerror(errno));
-	rc = note_made(r, path, err);
 	if (rc < 0 || !i)
 		return rc;
 	if ((i->uid != geteuid() || i->gid != getegid()) &&
-	    lchown(path, i->uid, i->gid) < 0)
+	    fchown(fd, i->uid, i->gid) < 0)
 		return error_set(err, errno, "chown '%.300s': %s", path,
 				 strerror(errno));
-	return chmod(path, i->mode & 07777) < 0
+	return fchmod(fd, i->mode & 07777) < 0
 		       ? error_set(err, errno, "chmod '%.300s': %s", path,
 				   strerror(errno))
 		       : 0;
-}
-
-static int make_target(struct restore *r, const char *path, struct error *err)
-{
-	AUTO_FREE char *p = strdup(path);
-	int rc = p ? 0 : error_nomem(err);
-
-	for (char *at = p; rc == 0 && at;) {
-		at = strchr(at + 1, '/');
-		if (at)
-			*at = '\0';
-		rc = make_folder(r, p, err);
-		if (at)
-			*at = '/';
-	}
-	return rc;
 }
 
 static int check_room(const struct restore *r, size_t target, struct error *err)
@@ -143,7 +123,7 @@ static int open_stages(struct restore *r, struct error *err)
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++) {
 		if (!r->plan.folders[i])
 			continue; /* nothing changed in it */
-		rc = make_target(r, r->targets->paths[i], err);
+		rc = make_target(r->targets->paths[i], restore_made, r, err);
 		if (rc == 0)
 			rc = stage_open(&r->stages[i], r->targets->paths[i],
 					deadline_ns, err);

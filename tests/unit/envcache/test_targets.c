@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "common/buf.h"
 #include "env_fixture.h"
+#include "envcache/make_target.h"
 
 TestSuite(env_targets, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
@@ -146,4 +148,44 @@ Test(env_targets, are_asked_for_where_there_is_no_usual_one)
 
 	cr_expect_eq(env_targets_usual(&from, &t, &err), -EACCES);
 	cr_expect_not_null(strstr(err.msg, "--target DIR"), "%s", err.msg);
+}
+
+static unsigned int n_told;
+
+/* Somebody who may write to the folder above puts a link in its place. */
+static int swap_first(void *arg, int fd, const char *path, struct error *err)
+{
+	AUTO_FREE char *was = env_path("was");
+
+	if (n_told++ == 0) {
+		cr_assert_eq(rename(path, was), 0);
+		cr_assert_eq(symlink("elsewhere", path), 0);
+	}
+	return fchmod(fd, 0750);
+}
+
+static mode_t mode_of(const char *name)
+{
+	AUTO_FREE char *path = env_path(name);
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
+Test(env_targets, are_made_where_no_link_leads)
+{
+	AUTO_FREE char *path = env_path("a/b");
+	AUTO_FREE char *again = env_path("a/c");
+	struct error err = ERROR_INIT;
+
+	env_mkdir("elsewhere");
+	cr_assert_eq(make_target(path, swap_first, NULL, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(n_told, 2);
+	cr_expect_eq(mode_of("elsewhere"), 0755);
+	cr_expect_eq(mode_of("elsewhere/b"), 0);
+	cr_expect_eq(mode_of("was"), 0750);
+	cr_expect_eq(mode_of("was/b"), 0750);
+	cr_expect_lt(make_target(again, swap_first, NULL, &err), 0);
+	cr_expect_eq(mode_of("elsewhere/c"), 0);
 }

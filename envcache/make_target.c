@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "envcache/make_target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+/* The folder `name` in `dir`; one that was made is what was made. */
+static int open_step(int dir, const char *name, bool is_made)
+{
+	int fd = openat(dir, name,
+			(is_made ? O_RDONLY : O_PATH) | O_DIRECTORY |
+				O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || !is_made)
+		return fd < 0 ? -errno : fd;
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+	    (st.st_mode & 077) == 0)
+		return fd;
+	(void)close(fd);
+	return -ESTALE;
+}
+
+/* From `*dir`, which becomes the folder `path`, called `name` in it. */
+static int step(int *dir, const char *name, const char *path,
+		made_folder_fn *fn, void *arg, struct error *err)
+{
+	bool is_made = mkdirat(*dir, name, 0700) == 0;
+	int fd;
+
+	if (!is_made && errno != EEXIST)
+		return error_set(err, errno, "make '%.300s': %s", path,
+				 strerror(errno));
+	fd = open_step(*dir, name, is_made);
+	if (fd < 0)
+		return error_set(err, -fd, "open '%.300s': %s", path,
+				 strerror(-fd));
+	(void)close(*dir);
+	*dir = fd;
+	return is_made ? fn(arg, fd, path, err) : 0;
+}
+
+int make_target(const char *path, made_folder_fn *fn, void *arg,
+		struct error *err)
+{
+	AUTO_FREE char *p = strdup(path);
+	AUTO_CLOSE int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int rc = p ? 0 : error_nomem(err);
+
+	if (rc == 0 && dir < 0)
+		rc = error_set(err, errno, "open '/': %s", strerror(errno));
+	for (char *name = p ? p + 1 : NULL; rc == 0 && name;) {
+		char *end = strchr(name, '/');
+
+		if (end)
+			*end = '\0';
+		rc = step(&dir, name, p, fn, arg, err);
+		if (end)
+			*end = '/';
+		name = end ? end + 1 : NULL;
+	}
+	return rc;
+}
