@@ -92,6 +92,14 @@ static void say_away(void *who, const char *why)
 		(const char *)who, why);
 }
 
+static void say_unlisted(void *who, const char *why)
+{
+	fprintf(stderr,
+		"%s: %s: the store's own index has not got the snapshot, which "
+		"'env gc' removes in two days\n",
+		(const char *)who, why);
+}
+
 static int open_service(const struct env_access *a,
 			const struct env_service_access *v, const char *url,
 			const char *who, int64_t ttl_ms, struct env_opened *o,
@@ -103,7 +111,9 @@ static int open_service(const struct env_access *a,
 		.ca_file = v->ca_file,
 		.timeout_ms = (uint32_t)(a->store_timeout / 1000000),
 	};
-	struct env_service s = { .ttl_ms = ttl_ms, .is_away = say_away };
+	struct env_service s = { .ttl_ms = ttl_ms,
+				 .is_away = say_away,
+				 .is_unlisted = say_unlisted };
 	int rc = service_client_new(&cfg, &o->client, err);
 
 	if (rc < 0)

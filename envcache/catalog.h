@@ -29,6 +29,9 @@ struct env_service {
 	/* Told once when the service does not answer, and the store's own index is used
 	 * from then on. */
 	void (*is_away)(void *arg, const char *why);
+	/* Told when the service has a new snapshot and the store's index has it not; may
+	 * be NULL. */
+	void (*is_unlisted)(void *arg, const char *why);
 	void *arg;
 };
 int env_catalog_of_service(struct object_store *s, const struct env_service *v,

@@ -21,6 +21,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define PATIENT_LOOKS 8 /* then a waiter asks less often */
 #define LAZY 4          /* so much less */
+#define COMMITS 3 /* of an index that the service has, to the store's own */
 
 struct service_catalog {
 	struct env_catalog base;
@@ -346,6 +347,7 @@ static int service_commit(struct env_catalog *c,
 			  const struct env_snapshot *snap, struct error *err)
 {
 	struct service_catalog *s = service_of(c);
+	struct error why = ERROR_INIT;
 	bool is_known;
 	int rc;
 
@@ -356,10 +358,22 @@ static int service_commit(struct env_catalog *c,
 		return rc;
 	/* The one that it replaces was of the same key, and is a leftover from now on. */
 	is_known = !s->is_away;
-	rc = env_snapshot_commit(c->store, snap, OBJECT_ANY, err);
-	if (rc < 0)
-		rc = env_snapshot_settle(c->store, snap, rc, err);
-	return is_known ? 0 : rc;
+	rc = -EIO;
+	for (int i = 0; i < COMMITS && rc < 0; i++) {
+		rc = env_snapshot_commit(c->store, snap, OBJECT_ANY, &why);
+		if (rc < 0)
+			rc = env_snapshot_settle(c->store, snap, rc, &why);
+	}
+	if (rc == 0)
+		return 0;
+	if (!is_known) {
+		if (err)
+			*err = why;
+		return rc;
+	}
+	if (s->service.is_unlisted)
+		s->service.is_unlisted(s->service.arg, why.msg);
+	return 0;
 }
 
 /* ----------------------------------------------------------------------- lease --- */

@@ -164,6 +164,18 @@ a_life()
 	call 400 GET "/$K?repo="
 }
 
+@test "a snapshot that the store's own index has not got is told of" {
+	service
+	mkdir -p "$N/store/env"
+	: >"$N/store/env/index"
+	run -0 --separate-stderr env_run a -- sh "$N/setup.sh" x
+	[[ $stderr == *"the store's own index has not got the snapshot, which 'env gc' removes in two days"* ]]
+	[[ $stderr == *captured* ]]
+	run -0 --separate-stderr env_run b -- sh "$N/setup.sh" x
+	[[ $stderr == *restored* ]]
+	[ "$(wc -l <"$N/ran")" = 1 ]
+}
+
 @test "a key has one captor at a time, and the snapshot that it publishes" {
 	on_each_db a_life
 }
