@@ -173,6 +173,9 @@ static int check_restored(struct daemon_dump *u,
 		rc = error_set(err, ECHILD, "it has ended");
 	if (rc == 0)
 		return 0;
+	/* What this node lacks to look is no matter of the dump. */
+	if (rc != -ECHILD && rc != -ETIMEDOUT)
+		return error_wrap(err, rc, "restored");
 	(void)gethostname(host, sizeof(host) - 1);
 	(void)!env_catalog_mark_bad(u->at->catalog, snap, host, err->msg, NULL);
 	return error_wrap(err, rc, "restored");
