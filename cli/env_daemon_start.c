@@ -194,23 +194,27 @@ int daemon_spawn_alone(struct daemon_start *s, struct error *err)
 static int look_for_end(struct daemon_start *s, struct error *err)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+	siginfo_t ended = { .si_code = 0 };
 	int status;
 
 	/* poll() passes over a descriptor of -1, and waits all the same. */
 	if (poll(&p, 1, LOOK_MS) <= 0)
 		return 0;
-	if (waitpid(s->pid, &status, 0) != s->pid)
+	if (waitid(P_PID, (id_t)s->pid, &ended, WEXITED | WNOWAIT) < 0)
 		return error_set(err, errno, "wait for it: %s",
 				 strerror(errno));
 	(void)close(s->pidfd);
 	s->pidfd = -1;
-	if (WIFSIGNALED(status))
-		return error_set(err, ECHILD, "it died of signal %d",
-				 WTERMSIG(status));
-	return WEXITSTATUS(status) == 0
-		       ? 0
-		       : error_set(err, ECHILD, "it ended with %d",
-				   WEXITSTATUS(status));
+	/* Its number stays taken: that is its group's, which may have to be killed. */
+	s->is_behind = ended.si_code == CLD_EXITED && ended.si_status == 0;
+	if (s->is_behind)
+		return 0;
+	(void)waitpid(s->pid, &status, 0);
+	return ended.si_code == CLD_EXITED
+		       ? error_set(err, ECHILD, "it ended with %d",
+				   ended.si_status)
+		       : error_set(err, ECHILD, "it died of signal %d",
+				   ended.si_status);
 }
 
 int daemon_wait_ready(struct daemon_start *s, struct error *err)
@@ -240,11 +244,13 @@ int daemon_wait_ready(struct daemon_start *s, struct error *err)
  * of its namespace. */
 void daemon_kill(struct daemon_start *s)
 {
-	if (s->pidfd < 0)
+	if (s->pidfd < 0 && !s->is_behind)
 		return;
 	if (!s->in_namespace)
 		(void)kill(-s->pid, SIGKILL);
 	(void)kill(s->pid, SIGKILL);
 	(void)waitpid(s->pid, NULL, 0);
-	(void)close(steal_fd(&s->pidfd));
+	s->is_behind = false;
+	if (s->pidfd >= 0)
+		(void)close(steal_fd(&s->pidfd));
 }

@@ -21,6 +21,7 @@ struct daemon_start {
 	int pidfd; /* -1: it has ended well, and left others behind */
 	/* The process is the first of a PID namespace, and all in that end with it. */
 	bool in_namespace;
+	bool is_behind; /* it went to the background; its first process is not reaped */
 	int64_t deadline_ns; /* to be ready; CLOCK_MONOTONIC */
 	const char *limit;   /* borrowed: the option that says the deadline */
 };

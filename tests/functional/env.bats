@@ -210,6 +210,19 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	grep -F "daemon 'slow' ($W/d/slow.log): it is not ready within --daemon-timeout" b.err
 	pid=$(cat "$W/slow.pid")
 	wait_for daemon_ended "$pid"
+	# One that has gone to the background ends with its group, too.
+	clock_at 0
+	TEST_CLOCK=$W/clock on b --daemon-dir "$W/d" --daemon-timeout 1s \
+		--daemon 'back=(exec sh -c "echo \$\$ >\"\$W/back.pid\"; exec 3<>\"\$W/hang\"; read -r l <&3") &' \
+		--daemon-ready back=false -- true 2>b.err &
+	slow=$!
+	wait_for test -s "$W/back.pid"
+	clock_at 2
+	status=0
+	wait "$slow" || status=$?
+	[ "$status" = 1 ]
+	pid=$(cat "$W/back.pid")
+	wait_for daemon_ended "$pid"
 	# The descriptors of the caller are not the daemon's.
 	run -0 --separate-stderr env_run b --daemon-dir "$W/d" \
 		--daemon 'fds=echo /proc/self/fd/* >"$W/fds"' --daemon-ready 'fds=test -s "$W/fds"' \
