@@ -115,6 +115,32 @@ static int check_room(const struct restore *r, size_t target, struct error *err)
 	return 0;
 }
 
+/* The first target in which something changes; their number where none does. */
+static size_t first_of(const struct restore *r)
+{
+	size_t i = 0;
+
+	while (i < r->targets->n && !r->plan.folders[i])
+		i++;
+	return i;
+}
+
+static int put_stage_path(const struct restore *r, size_t i, struct buf *b)
+{
+	return buf_printf(b, "%s/%s", r->targets->paths[i], r->stages[i].name);
+}
+
+static int follow_first(struct restore *r, size_t i, struct error *err)
+{
+	AUTO_BUF leader = BUF_INIT;
+
+	if (first_of(r) == i)
+		return 0;
+	return put_stage_path(r, first_of(r), &leader) < 0
+		       ? error_nomem(err)
+		       : stage_follow(&r->stages[i], leader.data, err);
+}
+
 static int open_stages(struct restore *r, struct error *err)
 {
 	int64_t deadline_ns = clock_now_ns() + OTHERS_NS;
@@ -127,6 +153,8 @@ static int open_stages(struct restore *r, struct error *err)
 		if (rc == 0)
 			rc = stage_open(&r->stages[i], r->targets->paths[i],
 					deadline_ns, err);
+		if (rc == 0)
+			rc = follow_first(r, i, err);
 		if (rc == 0)
 			rc = check_room(r, i, err);
 	}
@@ -303,6 +331,31 @@ static void undo_all(struct restore *r, bool keeps_others, struct error *err)
 	}
 }
 
+/* In one moment, whatever happens after it. */
+static int commit_all(struct restore *r, struct error *err)
+{
+	AUTO_BUF others = BUF_INIT;
+	size_t first = first_of(r);
+	int rc = 0;
+
+	for (size_t i = first + 1; rc == 0 && i < r->targets->n; i++)
+		if (r->plan.folders[i])
+			rc = put_stage_path(r, i, &others) < 0 ||
+					     buf_append(&others, "", 1) < 0
+				     ? error_nomem(err)
+				     : 0;
+	if (rc < 0 || first == r->targets->n)
+		return rc;
+	if (!others.len)
+		return stage_commit(&r->stages[first], err);
+	rc = stage_commit_leader(&r->stages[first], &others, err);
+	/* The first is the last: it says what became of the others. */
+	for (size_t i = r->targets->n; rc == 0 && i-- > first;)
+		if (r->plan.folders[i])
+			(void)!stage_commit(&r->stages[i], NULL);
+	return rc;
+}
+
 /* What a signal would interrupt here, it interrupts a moment later. */
 static int commit(struct restore *r, struct error *err)
 {
@@ -320,9 +373,8 @@ static int commit(struct restore *r, struct error *err)
 		rc = r->check->is_good(r->check, err);
 		(void)pthread_sigmask(SIG_SETMASK, &all, NULL);
 	}
-	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
-		if (r->plan.folders[i])
-			rc = stage_commit(&r->stages[i], err);
+	if (rc == 0)
+		rc = commit_all(r, err);
 	if (rc < 0)
 		undo_all(r, !was_checked, err);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);

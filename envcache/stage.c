@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 #define OLD_NAME 16
 #define LOG_MAX (1u << 30)
+#define DONE_MAX (1u << 20)
 #define LOOK_NS (50 * INT64_C(1000000))
 
 void stage_init(struct stage *s)
@@ -264,6 +266,29 @@ int stage_commit(struct stage *s, struct error *err)
 		       ? 0
 		       : error_set(err, errno, "end the log: %s",
 				   strerror(errno));
+}
+
+int stage_follow(struct stage *s, const char *leader, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+
+	return buf_printf(&text, "L %s", leader) < 0
+		       ? error_nomem(err)
+		       : put_record(s, &text, err);
+}
+
+int stage_commit_leader(struct stage *s, const struct buf *others,
+			struct error *err)
+{
+	AUTO_CLOSE int fd =
+		openat(s->dir, "done.new",
+		       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int rc = fd < 0 ? -errno : fs_write_full(fd, others->data, others->len);
+
+	if (rc == 0 && renameat(s->dir, "done.new", s->dir, "done") < 0)
+		rc = -errno;
+	return rc < 0 ? error_set(err, -rc, "end the log: %s", strerror(-rc))
+		      : 0;
 }
 
 /* ---------------------------------------------------------------------- put aside --- */
@@ -567,7 +592,11 @@ static int undo_record(struct stage *s, const char *text, bool keeps_others)
 	const char *path = path_of(text, n_words(text[0]));
 	AUTO_CLOSE int dir = -1;
 	const char *name;
-	int rc = path ? open_parent(s, path, &dir, &name) : -EBADMSG;
+	int rc;
+
+	if (text[0] == 'L')
+		return 0; /* asked before */
+	rc = path ? open_parent(s, path, &dir, &name) : -EBADMSG;
 
 	/* Somebody has removed or replaced the folder that the place was in. */
 	if (is_no_folder(rc) &&
@@ -637,7 +666,13 @@ int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 
 	if (rc == 0 && !s->has_kept)
 		return 0;
-	(void)renameat(s->dir, "log", s->dir, "failed");
+	if (renameat(s->dir, "log", s->dir, "failed") < 0) {
+		AUTO_CLOSE int fd =
+			openat(s->dir, "failed", O_WRONLY | O_CREAT | O_CLOEXEC,
+			       0600);
+
+		(void)fd;
+	}
 	close_one(&s->dir); /* stage_close() keeps it */
 	return rc < 0 ? error_wrap(err, rc,
 				   "what was there before is in '%s/old'",
@@ -657,12 +692,60 @@ static bool is_ours(int fd)
 	       (st.st_mode & 077) == 0;
 }
 
+/* A staging folder of another target. */
+static int open_stage(const char *path)
+{
+	int fd = fs_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY,
+			    RESOLVE_NO_SYMLINKS);
+
+	if (fd >= 0 && !is_ours(fd))
+		close_one(&fd);
+	return fd;
+}
+
+/* All was done when it was killed: the logs that are left go. */
+static void finish_leader(struct stage *s)
+{
+	AUTO_BUF others = BUF_INIT;
+
+	(void)!fs_read_file_in(s->dir, "done", DONE_MAX, &others, NULL);
+	for (const char *p = others.data; p && p < others.data + others.len;
+	     p += strlen(p) + 1) {
+		AUTO_CLOSE int fd = open_stage(p);
+
+		if (fd >= 0)
+			(void)unlinkat(fd, "log", 0);
+	}
+	(void)unlinkat(s->dir, "log", 0);
+}
+
+/* Does another target's part say that all was done? */
+static bool has_led(const struct stage *s)
+{
+	char text[PATH_MAX + 2];
+	AUTO_CLOSE int fd = -1;
+	ssize_t n = pread(s->log_fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	if (strncmp(text, "L ", 2) == 0)
+		fd = open_stage(text + 2);
+	return fd >= 0 && is_there(fd, "done");
+}
+
 /* Without a log it was done, or not begun. */
 static int recover_opened(struct stage *s, struct error *err)
 {
+	if (is_there(s->dir, "done")) {
+		finish_leader(s);
+		return 0;
+	}
 	s->log_fd = openat(s->dir, "log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (s->log_fd < 0 && errno == ENOENT)
 		return 0;
+	if (s->log_fd >= 0 && has_led(s)) {
+		(void)unlinkat(s->dir, "log", 0);
+		return 0;
+	}
 	s->new_fd = open_folder(s->dir, "new");
 	s->old_fd = open_folder(s->dir, "old");
 	if (s->log_fd < 0 || s->new_fd < 0 || s->old_fd < 0) {

@@ -16,6 +16,10 @@
  *                                       before they were set
  *                       "X NAME VALUE PATH"  an extended attribute of the folder PATH before
  *                                       it was set, both in hex; VALUE is - where it had none
+ *                       "L PATH"        the folder PATH, of another target's part of this
+ *                                       restore, says by `done` that all was done
+ *     /done             of several targets all was done: the folders of the others, each
+ *                       with a NUL byte; nothing is taken back, whatever logs are left
  *     /failed           the log, once some of it could not be taken back, or its place is
  *                       others': what is in old/ is kept for people, and nothing is gone
  *                       on with, as others have worked in the target since
@@ -64,6 +68,12 @@ int stage_put_aside(struct stage *s, int dir, const char *name,
 
 /* All is done: from here on nothing is taken back. */
 int stage_commit(struct stage *s, struct error *err) MUST_CHECK;
+/* A restore into several targets is done in one moment: when the first says so.  The others
+ * follow it from their beginning; `others` has their folders. */
+int stage_follow(struct stage *s, const char *leader,
+		 struct error *err) MUST_CHECK;
+int stage_commit_leader(struct stage *s, const struct buf *others,
+			struct error *err) MUST_CHECK;
 /* Take back all that the log has.  What others have put at one of its places since stays
  * where `keeps_others`, and what was there before stays in the folder, with that; else it
  * goes, as it was made by what was run to check all this.  When it fails the folder

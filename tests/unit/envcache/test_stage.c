@@ -267,6 +267,82 @@ Test(env_stage, that_cannot_be_taken_back_is_kept_and_not_gone_on_with)
 	cr_expect(has_staging());
 }
 
+/* ---------------------------------------------------------------- several targets --- */
+
+/* Change the targets a and b, and die once so much of the commit is done. */
+static void change_two_and_die(unsigned int n_done)
+{
+	AUTO_FREE char *a = env_path("a");
+	AUTO_FREE char *b = env_path("b");
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		AUTO_BUF leader = BUF_INIT;
+		AUTO_BUF others = BUF_INIT;
+		struct stage s[2];
+
+		stage_init(&s[0]);
+		stage_init(&s[1]);
+		cr_assert_eq(stage_open(&s[0], a, 0, &err), 0);
+		cr_assert_eq(stage_open(&s[1], b, 0, &err), 0);
+		cr_assert_eq(buf_printf(&leader, "%s/%s", a, s[0].name), 0);
+		cr_assert_eq(buf_printf(&others, "%s/%s", b, s[1].name), 0);
+		cr_assert_eq(buf_append(&others, "", 1), 0);
+		cr_assert_eq(stage_follow(&s[1], leader.data, &err), 0);
+		place(&s[0], "file");
+		place(&s[1], "file");
+		if (n_done > 0)
+			cr_assert_eq(stage_commit_leader(&s[0], &others, &err),
+				     0, "%s", err.msg);
+		if (n_done > 1)
+			cr_assert_eq(stage_commit(&s[1], &err), 0);
+		if (n_done > 2)
+			cr_assert_eq(stage_commit(&s[0], &err), 0);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}
+
+static void recover(const char *which)
+{
+	AUTO_FREE char *path = env_path(which);
+	const struct env_targets t = { .paths = &path, .n = 1 };
+
+	cr_expect_eq(env_recover(&t, 0, &err), 0, "%s", err.msg);
+}
+
+/* Whichever is looked at first, by whomever. */
+static void expect_two(unsigned int n_done, const char *first,
+		       const char *second, const char *want)
+{
+	env_mkdir("a");
+	env_mkdir("b");
+	env_write("a/file", "old");
+	env_write("b/file", "old");
+	change_two_and_die(n_done);
+	recover(first);
+	recover(second);
+	expect("a/file", want);
+	expect("b/file", want);
+	env_remove("a/file");
+	env_remove("b/file");
+	/* Nothing is left in them. */
+	env_remove("a");
+	env_remove("b");
+}
+
+Test(env_stage, of_several_targets_all_are_done_or_none_is)
+{
+	for (unsigned int n = 0; n < 4; n++) {
+		const char *want = n ? "new" : "old";
+
+		expect_two(n, "a", "b", want);
+		expect_two(n, "b", "a", want);
+	}
+}
+
 /* The log of a stranger's folder is none. */
 Test(env_stage, of_another_kind_of_folder_is_let_be)
 {
