@@ -697,7 +697,8 @@ const struct command env_socket_command = {
 		.summary = "Listen at DIR/pod/env.sock. Containers that DIR/pod "
 			   "is mounted in at /run/bootseer-env may have "
 			   "snapshots of the stores mounted at folders of "
-			   "theirs, by 'bootseer env run', and nothing else.",
+			   "theirs, or sent to be unpacked, by 'bootseer env "
+			   "run', and nothing else.",
 		.options = options,
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 1,
