@@ -152,7 +152,9 @@ static int set_generation(struct ckpt_writer *w, struct error *err)
 	else
 		rc = manifest_load_generation(w->store, w->name.s, &before,
 					      err);
-	w->is_base_gone = w->is_base_gone || before == 0;
+	/* Where nothing is compared, it may have been replaced. */
+	w->is_base_gone = w->is_base_gone || before == 0 ||
+			  (!w->version && before != w->base_generation);
 	w->manifest->generation = before + 1;
 	return rc;
 }
@@ -235,24 +237,71 @@ static int look_at_columns(struct ckpt_writer *w, const struct ckpt_segment *s,
 	return rc;
 }
 
-/* Since a file was removed ckpt_gc() may have taken what we go on behind.  Behind our put, from
- * which on it does not. */
-static int check_base(struct ckpt_writer *w, struct error *err)
+/* That ckpt_gc() put there since nobody named it: it does not count any more.  -ENOENT: it is
+ * about to be removed. */
+static int take_mark(struct ckpt_writer *w, const struct ckpt_segment *s,
+		     struct error *err)
 {
-	struct error ignored = ERROR_INIT;
+	char name[COLUMN_NAME_MAX];
+	struct object_stat o;
+	int rc;
+
+	segment_mark_name(s->id, name);
+	rc = object_stat(w->store, name, &o, err);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	return o.size ? -ENOENT : name_remove(w->store, name, err);
+}
+
+/* -ENOENT: ckpt_gc() has taken some of what we go on behind, or is about to. */
+static int look_at_base(struct ckpt_writer *w, struct error *err)
+{
 	int rc = 0;
 
-	for (size_t i = 0; i < w->manifest->n_segments && rc == 0; i++)
-		if (&w->manifest->segments[i] != w->segment)
-			rc = look_at_columns(w, &w->manifest->segments[i], err);
-	if (rc != -ENOENT)
-		return rc;
-	if (object_delete(w->store, w->name.s, w->put_tag, &ignored) == 0)
-		w->is_sent = false;
+	for (size_t i = 0; i < w->manifest->n_segments && rc == 0; i++) {
+		const struct ckpt_segment *s = &w->manifest->segments[i];
+
+		if (s == w->segment)
+			continue;
+		rc = take_mark(w, s, err);
+		if (rc == 0)
+			rc = look_at_columns(w, s, err);
+	}
+	return rc;
+}
+
+static int say_base_gone(const struct ckpt_writer *w, struct error *err)
+{
 	return error_set(err, ESTALE,
 			 "'%.200s' was removed while it was written, and 'ckpt "
 			 "gc' has given its space back: write all of it again",
 			 w->path);
+}
+
+/* Behind our put: either gc has seen that, or we see what it says. */
+static int check_base(struct ckpt_writer *w, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	int rc = look_at_base(w, err);
+
+	if (rc != -ENOENT)
+		return rc;
+	if (object_delete(w->store, w->name.s, w->put_tag, &ignored) == 0)
+		w->is_sent = false;
+	return say_base_gone(w, err);
+}
+
+/* Where nothing is compared, what another has put is not replaced by what nobody can read. */
+static int look_before_put(struct ckpt_writer *w, struct error *err)
+{
+	int rc = 0;
+
+	if (w->version || !w->base_generation)
+		return 0;
+	rc = set_generation(w, err);
+	if (rc == 0 && w->is_base_gone)
+		rc = look_at_base(w, err);
+	return rc == -ENOENT ? say_base_gone(w, err) : rc;
 }
 
 static int commit_striped(struct ckpt_writer *w, struct error *err)
@@ -267,6 +316,8 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 		w->manifest->n_segments--;
 	if (rc == 0)
 		rc = look_at_plain(w, plain, err);
+	if (rc == 0)
+		rc = look_before_put(w, err);
 	if (rc == 0)
 		rc = put_manifest(w, err);
 	if (rc == 0 && w->is_base_gone)

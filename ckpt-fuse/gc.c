@@ -6,7 +6,9 @@
  * A list is not of one moment: a file that is renamed while it runs may be in it by neither
  * name.  So manifests are listed until a list has nothing new of the columns that were found.
  * What nobody names then is marked, and removed by a later call that finds it still so: who
- * has opened a file that was replaced, or goes on where it ended, has all of that time.
+ * has opened a file that was replaced, or goes on where it ended, has all of that time.  That
+ * one says in the mark that it is going to, and looks at the manifests once more: a writer who
+ * names it meanwhile looks at the mark behind that (commit.c), so one of the two sees the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #define DATA_FOLDER ".bootseer/data"
 /* Each is a file renamed just then, or a folder that is on its way. */
 #define PASSES_MAX 16u
+#define DOOMED "removed\n" /* what a mark has in it then */
 
 /* What is there of a segment. */
 struct found_segment {
@@ -27,6 +30,7 @@ struct found_segment {
 	int64_t newest_ms;
 	uint64_t bytes;
 	bool is_named, is_marked;
+	bool is_doomed; /* the mark says that it is about to be removed */
 	int64_t marked_ms;
 };
 
@@ -115,6 +119,7 @@ static int data_found(void *arg, const struct object_entry *e,
 		return error_nomem(err);
 	if (is_mark) {
 		f->is_marked = true;
+		f->is_doomed = e->stat.size > 0;
 		f->marked_ms = modified_ms;
 		return 0;
 	}
@@ -173,6 +178,19 @@ static bool is_old(const struct collection *c, const struct found_segment *f)
 	return f->newest_ms < c->before_ms;
 }
 
+/* Is there anything that could be removed by mistake? */
+static bool has_unnamed(const struct collection *c)
+{
+	const struct found_segment *f, *next;
+
+	HASH_ITER(hh, c->found, f, next)
+	{
+		if (!f->is_named && f->columns && is_old(c, f))
+			return true;
+	}
+	return false;
+}
+
 /* That of a file which has just been written is no sign of one that is renamed. */
 static void keep_segments(struct collection *c, const struct manifest *m)
 {
@@ -220,7 +238,7 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 		rc = manifest_load_tag(c->store, name.s, &m, tag, err);
 	/* Removed since, or renamed to what the list had been past already. */
 	if (rc == -ENOENT) {
-		c->is_moving = true;
+		c->is_moving = c->is_moving || has_unnamed(c);
 		return 0;
 	}
 	if (rc < 0)
@@ -307,18 +325,37 @@ static int remove_segment(struct collection *c, const struct found_segment *f,
 	return rc;
 }
 
+static int put_mark(struct collection *c, const struct found_segment *f,
+		    const char *text, struct error *err)
+{
+	char name[COLUMN_NAME_MAX];
+
+	segment_mark_name(f->id, name);
+	return object_put(c->store, name, text, strlen(text), NULL, NULL, err);
+}
+
+/* No column is written behind its mark: the store's clock was wrong when it was put. */
+static bool is_mark_true(const struct found_segment *f)
+{
+	return f->is_marked && f->marked_ms >= f->newest_ms;
+}
+
 /* It counts from now, by the time that the store gives the mark. */
 static int mark_segment(struct collection *c, const struct found_segment *f,
 			struct ckpt_gc *gc, struct error *err)
 {
-	char name[COLUMN_NAME_MAX];
-
 	gc->n_waiting += (size_t)__builtin_popcountll(f->columns);
 	gc->bytes_waiting += f->bytes;
-	if (f->is_marked || gc->dry_run)
-		return 0;
-	segment_mark_name(f->id, name);
-	return object_put(c->store, name, "", 0, NULL, NULL, err);
+	return is_mark_true(f) || gc->dry_run ? 0 : put_mark(c, f, "", err);
+}
+
+static bool is_due(const struct collection *c, const struct found_segment *f,
+		   const struct ckpt_gc *gc)
+{
+	if (f->is_named || !f->columns || !is_old(c, f))
+		return false;
+	return gc->older_ms == 0 || f->is_doomed ||
+	       (is_mark_true(f) && f->marked_ms < c->before_ms);
 }
 
 static int end_segment(struct collection *c, const struct found_segment *f,
@@ -331,9 +368,57 @@ static int end_segment(struct collection *c, const struct found_segment *f,
 	/* It may be of a file that is about to appear. */
 	if (!is_old(c, f))
 		return 0;
-	if (gc->older_ms == 0 || (f->is_marked && f->marked_ms < c->before_ms))
-		return remove_segment(c, f, gc, err);
-	return mark_segment(c, f, gc, err);
+	return is_due(c, f, gc) ? remove_segment(c, f, gc, err)
+				: mark_segment(c, f, gc, err);
+}
+
+/* Whoever names one of these from now on sees it. */
+static int doom_all(struct collection *c, const struct ckpt_gc *gc,
+		    size_t *ret_n, struct error *err)
+{
+	struct found_segment *f, *next;
+	int rc = 0;
+
+	*ret_n = 0;
+	HASH_ITER(hh, c->found, f, next)
+	{
+		if (rc < 0 || !is_due(c, f, gc))
+			continue;
+		rc = f->is_doomed ? 0 : put_mark(c, f, DOOMED, err);
+		f->is_doomed = f->is_doomed || rc == 0;
+		*ret_n += f->is_doomed;
+	}
+	return rc;
+}
+
+/* What they need is not known: it is not to be refused to those who name it. */
+static void forgive_all(struct collection *c)
+{
+	struct found_segment *f, *next;
+	struct error ignored = ERROR_INIT;
+
+	HASH_ITER(hh, c->found, f, next)
+	{
+		if (f->is_doomed)
+			(void)!put_mark(c, f, "", &ignored);
+	}
+}
+
+/* A store that nobody uses needs no such care, and has its marks as they are. */
+static int doom(struct collection *c, const struct ckpt_gc *gc,
+		struct error *err)
+{
+	size_t n;
+	int rc;
+
+	if (gc->dry_run || gc->older_ms == 0)
+		return 0;
+	rc = doom_all(c, gc, &n, err);
+	if (rc == 0 && n)
+		rc = look_at_manifests(c, err);
+	if (rc < 0)
+		forgive_all(c);
+	return rc;
 }
 
 /* Unless it was written again: then it is a file that is about to appear.  Nor when nothing
@@ -398,6 +483,8 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 	gc->bytes = gc->bytes_waiting = 0;
 	if (rc == 0)
 		rc = collect(&c, err);
+	if (rc == 0)
+		rc = doom(&c, gc, err);
 	if (rc == 0)
 		rc = remove_all(&c, gc, err);
 	collection_fini(&c);

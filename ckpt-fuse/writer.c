@@ -128,6 +128,7 @@ static int set_growing(struct ckpt_writer *w,
 		return rc;
 	m = w->manifest;
 	m->size = o->base_size;
+	w->base_generation = base->generation;
 	w->segment = &m->segments[m->n_segments - 1];
 	w->segment->start = o->base_size;
 	w->segment->first_chunk = m->n_chunks;

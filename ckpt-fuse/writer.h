@@ -22,8 +22,10 @@ struct ckpt_writer {
 	bool is_growing, is_plain;
 	/* The manifest may be there, whatever we heard of it: columns stay. */
 	bool is_sent;
-	/* The file that it goes on behind was removed: nobody names its columns but we. */
+	/* The file that it goes on behind was removed or replaced: nobody names its columns but
+	 * we. */
 	bool is_base_gone;
+	uint64_t base_generation;     /* of that file; 0: none */
 	char put_tag[OBJECT_TAG_MAX]; /* of our manifest, when it is there */
 };
 

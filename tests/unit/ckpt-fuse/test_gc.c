@@ -214,6 +214,100 @@ Test(gc, counts_anew_when_a_file_was_named_meanwhile)
 	cr_expect_eq(n_columns(), 2);
 }
 
+/* Whoever goes on behind a file that was removed names it again by a commit that comes late. */
+static void name_again(unsigned int n)
+{
+	AUTO_FREE char *manifest = local("f.bsm");
+	AUTO_FREE char *away = local(".bootseer/away");
+
+	/* The lists that decide are these: of manifests, twice, and of what they hide. */
+	if (n == 2)
+		cr_assert_eq(rename(away, manifest), 0);
+}
+
+Test(gc, looks_once_more_before_it_removes)
+{
+	put("f", data, 2 * UNIT, 2);
+	make_columns_old();
+	AUTO_FREE char *manifest = local("f.bsm");
+	AUTO_FREE char *away = local(".bootseer/away");
+
+	cr_assert_eq(rename(manifest, away), 0);
+	expect_waiting(HOUR_MS, false, 2);
+	make_columns_old();
+	n_lists = 0;
+	after_list = name_again;
+	expect_gc(HOUR_MS, false, 0, 0, 0);
+	expect_file("f", data, 2 * UNIT);
+	cr_expect_eq(n_marks(), 0);
+}
+
+static void rename_in_the_end(unsigned int n)
+{
+	if (n >= 2)
+		rename_each_time(n - 2);
+}
+
+/* What cannot be known is not refused to those who name it. */
+Test(gc, takes_back_that_it_is_going_to_remove)
+{
+	struct ckpt_gc gc = { .older_ms = HOUR_MS };
+	struct error err = ERROR_INIT;
+	struct object_stat o;
+	struct manifest *m;
+	char mark[COLUMN_NAME_MAX];
+
+	put("gone", data, 2 * UNIT, 2);
+	put("f", data, 2 * UNIT, 2);
+	m = manifest_of("gone");
+	remove_file("gone");
+	make_columns_old();
+	expect_waiting(HOUR_MS, false, 2);
+	make_columns_old();
+	n_lists = 0;
+	after_list = rename_in_the_end;
+	cr_expect_eq(ckpt_gc(store, &gc, &err), -EBUSY, "%s", err.msg);
+	segment_mark_name(m->segments[0].id, mark);
+	cr_assert_eq(object_stat(store, mark, &o, &err), 0, "%s", err.msg);
+	cr_expect_eq(o.size, 0);
+	cr_expect_eq(n_columns(), 4);
+	manifest_free(m);
+}
+
+/* A killed one had said that it removes them. */
+Test(gc, goes_on_where_a_killed_one_was)
+{
+	struct manifest *m;
+	char mark[COLUMN_NAME_MAX];
+
+	put("gone", data, 2 * UNIT, 2);
+	m = manifest_of("gone");
+	remove_file("gone");
+	make_columns_old();
+	segment_mark_name(m->segments[0].id, mark);
+	put_object(mark, "removed\n", 8);
+	expect_gc(HOUR_MS, false, 1, 2, 2 * UNIT);
+	cr_expect_eq(n_columns() + n_marks(), 0);
+	manifest_free(m);
+}
+
+Test(gc, believes_no_mark_that_is_older_than_what_it_marks)
+{
+	struct manifest *m;
+	char mark[COLUMN_NAME_MAX];
+
+	put("gone", data, 2 * UNIT, 2);
+	m = manifest_of("gone");
+	remove_file("gone");
+	segment_mark_name(m->segments[0].id, mark);
+	put_object(mark, "", 0);
+	make_old(mark);
+	/* An hour ago all is old. */
+	expect_gc(1, false, 0, 0, 0);
+	cr_expect_eq(n_columns(), 2);
+	manifest_free(m);
+}
+
 /* It was killed when only the mark was left. */
 Test(gc, removes_marks_of_what_is_gone)
 {

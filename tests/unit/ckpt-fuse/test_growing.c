@@ -88,6 +88,47 @@ Test(growing,
 	ckpt_close(f);
 }
 
+/* gc says so before it removes what nobody named for a day. */
+Test(growing, files_do_not_go_on_behind_what_is_about_to_be_removed)
+{
+	struct error err = ERROR_INIT;
+	char mark[COLUMN_NAME_MAX];
+	struct ckpt_file *f;
+	struct manifest *m;
+
+	(void)put("f", data, 3 * UNIT + 5, 2);
+	m = manifest_of("f");
+	segment_mark_name(m->segments[0].id, mark);
+	f = open_file("f");
+	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
+	put_object(mark, "removed\n", 8);
+	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), -ESTALE);
+	expect_no_file("f");
+	/* Found unnamed, and no more: it is named again, and counts anew. */
+	put_object(mark, "", 0);
+	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), 0);
+	expect_file("f", data, 5 * UNIT + 9);
+	cr_expect_not(is_object(mark));
+	manifest_free(m);
+	ckpt_close(f);
+}
+
+/* Where nothing is compared: another has replaced it. */
+Test(growing, files_that_were_replaced_do_not_go_on_behind_what_is_gone)
+{
+	struct ckpt_gc gc = { .older_ms = 0 };
+	struct error err = ERROR_INIT;
+	struct ckpt_file *f;
+
+	(void)put("f", data, 3 * UNIT + 5, 2);
+	f = open_file("f");
+	(void)put("f", data + UNIT, 2 * UNIT, 2);
+	cr_assert_eq(ckpt_gc(store, &gc, &err), 0, "%s", err.msg);
+	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), -ESTALE);
+	expect_file("f", data + UNIT, 2 * UNIT);
+	ckpt_close(f);
+}
+
 Test(growing, files_go_on_behind_nothing_else)
 {
 	struct ckpt_file *f;
