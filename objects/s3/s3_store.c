@@ -122,8 +122,8 @@ int s3_store_rename(struct object_store *base, const char *from, const char *to,
 	if (rc < 0)
 		return rc;
 	/* What another has put there since the copy is another object, and stays. */
-	rc = remove_version(base, from, st.tag, err);
-	return rc == -ESTALE ? 0 : rc;
+	rc = s3_remove(base, from, st.tag, err);
+	return rc == -ESTALE || rc == -ENOENT ? 0 : rc;
 }
 
 static void s3_free(struct object_store *base)
