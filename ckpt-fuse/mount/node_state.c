@@ -31,7 +31,8 @@ struct ckpt_stat node_stat(struct ckpt_node *n)
 
 bool node_is_being_changed(const struct ckpt_node *n)
 {
-	return n->writing && n->n_writers > n->n_done;
+	return n->writing &&
+	       (n->n_writers - n->n_helpers > n->n_done || n->n_committing);
 }
 
 bool node_is_changed_now(struct ckpt_node *n)

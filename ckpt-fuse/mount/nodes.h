@@ -44,7 +44,7 @@ struct ckpt_node {
 	atomic_uint n_done;
 	/* Of the writers, those that are no descriptor's, and are there for as long as it
 	 * takes: they commit what there is, and what comes later is others' to commit. */
-	unsigned int n_helpers;
+	atomic_uint n_helpers;
 	/* Commits of it that are under way, and that have ended; nodes.commits. */
 	atomic_uint n_committing;
 	unsigned int n_committed;

@@ -392,6 +392,7 @@ struct paths_stay opening_lock_settled(struct ckpt_mount *m,
 int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 		   struct error *err)
 {
+	const unsigned int n_begun = writing_n_begun(n->writing);
 	int rc;
 
 	n->n_helpers++;
@@ -399,8 +400,9 @@ int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	(void)pthread_mutex_unlock(&n->lock);
 	if (has_paths)
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
-	/* It stays: its writers have one that is not released. */
-	rc = writing_commit(n->writing, err);
+	/* It stays: its writers have one that is not released.  Who begins it anew meanwhile
+	 * commits that. */
+	rc = writing_commit_begun(n->writing, n_begun, err);
 	if (has_paths)
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
 	(void)pthread_mutex_lock(&n->lock);

@@ -235,15 +235,16 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		was_written = n->writing;
 		rc = remove_stored(m, n, path.data, err);
 	}
-	(void)pthread_mutex_unlock(&n->lock);
 	listed_change(m->listed, path.data);
 	/* It may have been in no store yet. */
 	if (rc == -ENOENT && (was_written || node_loss(n, NULL) < 0))
 		rc = 0;
 	if (rc == 0)
 		node_forget_loss(&m->nodes, n);
+	/* Who gets the lock next, and would write, finds that it has no name. */
 	if (rc == 0)
 		node_detach(&m->nodes, n);
+	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }
 
@@ -351,6 +352,21 @@ static int rename_stored(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
+/* With the node's lock, and that of the other, which is held for no request: the kernel has one
+ * rename at a time of a folder's names.  A writer that began there since hold_over() has no
+ * name from now on. */
+static void rename_over(struct ckpt_mount *m, const struct ops_move *v,
+			struct ckpt_node *n, struct ckpt_node *over,
+			const struct writing *held)
+{
+	node_forget_loss(&m->nodes, over);
+	(void)pthread_mutex_lock(&over->lock);
+	if (over->writing && over->writing != held)
+		writing_move(over->writing, NULL);
+	node_rename(&m->nodes, n, v->to_parent, v->to_name);
+	(void)pthread_mutex_unlock(&over->lock);
+}
+
 /* While no folder is renamed.  What was written so far is committed first: then there is
  * something to rename. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
@@ -392,8 +408,8 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && over)
-		node_forget_loss(&m->nodes, over);
-	if (rc == 0)
+		rename_over(m, v, n, over, f.over);
+	else if (rc == 0)
 		node_rename(&m->nodes, n, v->to_parent, v->to_name);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (f.over)
