@@ -52,7 +52,7 @@ static void *control_main(void *arg)
 		if (fd >= 0) {
 			tell(c, fd);
 		} else if (shortage_is(errno)) {
-			shortage_note(&shortage, c->socket, errno);
+			shortage_note(&shortage, "ckpt", errno);
 			(void)poll(&p[1], 1, SHORTAGE_PAUSE_NS / NS_PER_MS);
 		}
 	}
