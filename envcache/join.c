@@ -500,7 +500,8 @@ int env_part_all(const char *source, struct error *err)
 
 /* ------------------------------------------------------------------------ recover --- */
 
-/* WORK/unconfirmed, of the upper folder WORK/N/upper. */
+/* WORK/unconfirmed, of the upper folder WORK/N/upper.  < 0: there is none, or it is
+ * another user's, or another mount namespace's, whose matter it is. */
 static int open_unconfirmed(const char *upper)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -513,14 +514,12 @@ static int open_unconfirmed(const char *upper)
 			;
 	if (buf_printf(&path, "%.*s/" ENV_UNCONFIRMED, (int)(end - upper),
 		       upper) < 0)
-		return -ENOMEM;
+		return -1;
 	fd = open(path.data, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ENOENT : -errno;
-	if (fstat(fd, &st) == 0 && st.st_uid == geteuid())
+	if (fd < 0 || (fstat(fd, &st) == 0 && st.st_uid == geteuid()))
 		return fd;
 	(void)close(fd);
-	return -ENOENT;
+	return -1;
 }
 
 /* 1: there was one at the target, and it is away. */
@@ -532,13 +531,8 @@ static int recover_topmost(const char *target, const char *prefix,
 	struct stat st;
 	int rc = mount_table_each(find_source, &s, err);
 
-	if (rc == 0 && s.source.len && s.upper.len) {
+	if (rc == 0 && s.source.len && s.upper.len)
 		fd = open_unconfirmed(s.upper.data);
-		rc = fd < 0 && fd != -ENOENT
-			     ? error_set(err, -fd, "open what is mounted: %s",
-					 strerror(-fd))
-			     : 0;
-	}
 	if (rc == 0 && fd >= 0)
 		rc = stage_lock(fd, deadline_ns, err);
 	/* Was it found good while we waited? */
