@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "envcache/load.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -14,6 +16,10 @@
 #include "image/artifact/packs.h"
 #include "image/erofs/erofs.h"
 #include "objects/oci.h"
+
+#define FOLDER_PREFIX "bootseer-env."
+#define FOLDER_RANDOM 6u /* characters of mkdtemp(3) */
+#define LEFT_OVER_S (24 * 3600)
 
 static int map_file(const char *path, struct mapped_file *ret,
 		    struct error *err)
@@ -124,6 +130,43 @@ static int fetch(struct loaded *l, const char *meta, const char *map,
 	return rc;
 }
 
+/* Made by one that was killed meanwhile: nothing is fetched for a day. */
+static bool is_left_over(int dir, const char *name)
+{
+	const char *end = name + strlen(FOLDER_PREFIX);
+	struct stat st;
+
+	return strncmp(name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) == 0 &&
+	       strlen(end) == FOLDER_RANDOM &&
+	       fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       time(NULL) - st.st_mtime > LEFT_OVER_S;
+}
+
+/* Where nobody else can put another folder in the place of one of ours. */
+static bool is_safe(int dir)
+{
+	struct stat st;
+
+	return fstat(dir, &st) == 0 &&
+	       (!(st.st_mode & 022) || (st.st_mode & S_ISVTX));
+}
+
+static void sweep(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *e;
+
+	while (dir && is_safe(dirfd(dir)) && (e = readdir(dir))) {
+		AUTO_FREE char *path = fs_join(folder, e->d_name);
+
+		if (path && is_left_over(dirfd(dir), e->d_name))
+			(void)!fs_remove_tree(path, NULL);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
 static int fetch_in_folder(struct loaded *l, struct error *err)
 {
 	const char *dir = secure_getenv("TMPDIR");
@@ -134,7 +177,8 @@ static int fetch_in_folder(struct loaded *l, struct error *err)
 
 	if (!dir || !*dir)
 		dir = "/var/tmp";
-	if (buf_printf(&folder, "%s/bootseer-env.XXXXXX", dir) < 0)
+	sweep(dir);
+	if (buf_printf(&folder, "%s/" FOLDER_PREFIX "XXXXXX", dir) < 0)
 		return error_nomem(err);
 	if (!mkdtemp(folder.data))
 		return error_set(err, errno, "make a folder in '%s': %s", dir,
