@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define STATUS_NOT_FOUND 127
@@ -59,15 +60,23 @@ static void child_main(char *const *argv, pid_t parent, const sigset_t *mask)
 	_exit(status);
 }
 
+/* All but those that are of what this process does itself. */
 static void passed_signals(sigset_t *ret)
 {
-	static const int passed[] = { SIGHUP,  SIGINT,   SIGQUIT, SIGTERM,
-				      SIGUSR1, SIGUSR2,  SIGALRM, SIGCONT,
-				      SIGTSTP, SIGWINCH, SIGCHLD };
+	static const int own[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGTRAP,
+				   SIGSYS,  SIGPIPE, SIGTTIN, SIGTTOU };
 
-	(void)sigemptyset(ret);
-	for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
-		(void)sigaddset(ret, passed[i]);
+	(void)sigfillset(ret);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		(void)sigdelset(ret, own[i]);
+}
+
+/* A terminal's signals go to the whole group, so the command had them; but a hangup is
+ * told to the session's leader alone. */
+static bool is_to_pass(const siginfo_t *info)
+{
+	return info->si_code <= 0 ||
+	       (info->si_signo == SIGHUP && getsid(0) == getpid());
 }
 
 /* Has it ended?  When it was stopped we stop, too, for who controls the job. */
@@ -103,8 +112,7 @@ static void follow(pid_t pid, const sigset_t *set, int *ret, int *ret_told)
 		if (ends_commands(sig) && ret_told)
 			*ret_told = sig;
 
-		/* A terminal's signals go to the whole group: it had them. */
-		if (sig > 0 && sig != SIGCHLD && info.si_code <= 0 &&
+		if (sig > 0 && sig != SIGCHLD && is_to_pass(&info) &&
 		    info.si_pid != pid)
 			(void)kill(pid, sig);
 	}

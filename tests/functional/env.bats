@@ -79,10 +79,15 @@ pack()
 	run --separate-stderr env_run a -- sh "$W/setup.sh" a
 	[ "$status" = 0 ]
 	[[ $stderr == 'bootseer env run: captured '* ]]
-	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	# What a restore that was killed left in TMPDIR goes, a day later.
+	mkdir -p -m 700 tmp/bootseer-env.{abcdef,ghijkl} tmp/bootseer-env.other
+	echo x >tmp/bootseer-env.abcdef/meta
+	touch -d '2 days ago' tmp/bootseer-env.{abcdef,other}
+	TMPDIR=$W/tmp run --separate-stderr env_run b -- sh "$W/setup.sh" a
 	[ "$status" = 0 ]
 	[ "$output" = '' ]
 	[[ $stderr == 'bootseer env run: restored '* ]]
+	[ "$(ls tmp)" = $'bootseer-env.ghijkl\nbootseer-env.other' ]
 	[ "$(cat ran)" = a ]
 	same a b
 	[ "$(cat b/old/untouched)" = 4 ]
@@ -477,6 +482,38 @@ has_taken_over()
 	wait "$pid"
 	grep 'not captured: the command was told to end by signal 15' told.err
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	# Signals without a name, and the hangup of a terminal, which its leader is told alone.
+	cat >wait.py <<-'EOT'
+		import os, signal, sys
+		wanted = {signal.SIGRTMIN + 3, signal.SIGHUP}
+		signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+		open(os.environ['W'] + '/waits', 'w').close()
+		got = signal.sigwait(wanted)
+		with open(os.environ['W'] + '/got', 'w') as f:
+		    f.write('hup' if got == signal.SIGHUP else 'rt')
+	EOT
+	on a --key rt=1 -- python3 wait.py &
+	pid=$!
+	wait_for test -e waits
+	kill -s RTMIN+3 "$pid"
+	wait "$pid"
+	[ "$(cat got)" = rt ]
+	rm waits got
+	python3 - "$bootseer" "$STORE" "$W/site" <<-'EOT' &
+		import os, pty, sys
+		pid, terminal = pty.fork()
+		if pid == 0:
+		    os.execv(sys.argv[1], [sys.argv[1], 'env', 'run', '--store', sys.argv[2],
+		                           '--target', sys.argv[3], '--key', 'hup=1', '--',
+		                           'python3', 'wait.py'])
+		while not os.path.exists('waits'):
+		    pass
+		os.close(terminal)
+		os.waitpid(pid, 0)
+	EOT
+	pid=$!
+	wait "$pid"
+	[ "$(cat got)" = hup ]
 	# As it would be without: SIGPIPE ends a command.
 	run env_run a -- sh -c 'trap' 
 	[ "$status" = 0 ]
