@@ -4,7 +4,7 @@
 socket, and pass lines on.  FAULT does something to environments that are unpacked:
 'blocks' turns a byte of what the second environment.read gave, 'metadata' of the metadata that
 environment.open names, of which it names a copy; 'kill:PID' kills bootseerd before the second
-read."""
+read; 'before' answers as a bootseerd does that has no such method."""
 import json
 import os
 import signal
@@ -59,6 +59,10 @@ def serve(client):
     for line in ask:
         method = json.loads(line)['method']
         before(method)
+        if fault == 'before' and method == 'environment.open':
+            ask.write(b'{"bootseer":1,"error":{"errno":38,"message":"no method"}}\n')
+            ask.flush()
+            continue
         to.write(line)
         to.flush()
         answer = to.readline()

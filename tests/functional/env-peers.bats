@@ -124,6 +124,11 @@ unpack_between() # NODE
 	unpack_between c
 	grep -q 'not of bootseerd: the metadata that is given is wrong: the store is read' "$T/c.said"
 	run -1 grep environment.read "$T/between"
+	# A bootseerd of before gives nothing, and nobody expects it to.
+	env_peer d
+	between d before
+	unpack_between d
+	run -1 grep 'not of bootseerd' "$T/d.said"
 }
 
 @test "when bootseerd is killed meanwhile the rest comes from the store" {
