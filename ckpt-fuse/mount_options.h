@@ -42,7 +42,8 @@
 		  .min = "2", \
 		  .max = "64", \
 		  .offset = offsetof(config_type, threads), \
-		  .help = "Requests of the kernel that are answered at a time." }, \
+		  .help = "Requests of the kernel that are answered at a time; " \
+			  "more, up to 64, while some wait for memory." }, \
 		{ .key = "uid", \
 		  .type = OPTION_INTEGER, \
 		  .def = "0", \

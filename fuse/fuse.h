@@ -191,6 +191,12 @@ void *session_owner(struct session *s);
  * sent to a successor, and which no other has; 0: there is none.  Within an operation. */
 uint64_t session_request_id(void);
 
+/* Around what only another request may end, as a wait for memory that others have: so many
+ * requests may wait that none would be served.  More threads are begun for them, which stay, up
+ * to SESSION_THREADS_MOST.  Nothing is done on threads that are not a session's. */
+void session_begin_wait(void);
+void session_end_wait(void);
+
 /* Have the kernel ask for a node's attributes when it wants them next, whatever it was told
  * for how long.  Within a request about the node; waits for no other request. */
 void session_ask_again(struct session *s, uint64_t node);

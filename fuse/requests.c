@@ -15,8 +15,13 @@
 /* In the number of a request that is sent again. */
 #define UNIQUE_RESEND (UINT64_C(1) << 63)
 
+/* So many serve requests while others wait. */
+#define SERVING_MIN 4u
+
 /* libfuse does not tell the operations that it calls. */
 static _Thread_local uint64_t request_id;
+/* On its threads. */
+static _Thread_local struct session *served;
 
 uint64_t session_request_id(void)
 {
@@ -106,6 +111,7 @@ static void *requests_main(void *arg)
 	int old;
 
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	served = s;
 	for (;;) {
 		ssize_t n = read_request(s, data);
 
@@ -144,19 +150,60 @@ static int start_one(struct session *s, struct request_thread *t,
 			 s->cfg.threads, strerror(rc));
 }
 
-int requests_start(struct session *s, struct error *err)
+/* With the lock. */
+static int start_next(struct session *s, struct error *err)
 {
-	for (s->n_threads = 0; s->n_threads < s->cfg.threads; s->n_threads++) {
-		int rc = start_one(s, &s->threads[s->n_threads], err);
+	int rc = start_one(s, &s->threads[s->n_threads], err);
 
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
+	s->n_threads += rc == 0;
+	return rc;
 }
 
+int requests_start(struct session *s, struct error *err)
+{
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&s->serving);
+	while (rc == 0 && s->n_threads < s->cfg.threads)
+		rc = start_next(s, err);
+	(void)pthread_mutex_unlock(&s->serving);
+	return rc;
+}
+
+/* Where none can be begun, those that wait have deadlines. */
+void session_begin_wait(void)
+{
+	struct error ignored = ERROR_INIT;
+	struct session *s = served;
+
+	if (!s)
+		return;
+	(void)pthread_mutex_lock(&s->serving);
+	s->n_waiting++;
+	while (s->n_threads - s->n_waiting < SERVING_MIN &&
+	       s->n_threads < SESSION_THREADS_MAX && !s->is_stopping)
+		if (start_next(s, &ignored) < 0)
+			break;
+	(void)pthread_mutex_unlock(&s->serving);
+}
+
+void session_end_wait(void)
+{
+	struct session *s = served;
+
+	if (!s)
+		return;
+	(void)pthread_mutex_lock(&s->serving);
+	s->n_waiting--;
+	(void)pthread_mutex_unlock(&s->serving);
+}
+
+/* Which threads there are is settled from the lock on. */
 void requests_stop(struct session *s)
 {
+	(void)pthread_mutex_lock(&s->serving);
+	s->is_stopping = true;
+	(void)pthread_mutex_unlock(&s->serving);
 	for (unsigned int i = 0; i < s->n_threads; i++)
 		(void)pthread_cancel(s->threads[i].thread);
 	for (unsigned int i = 0; i < s->n_threads; i++) {

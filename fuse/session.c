@@ -58,6 +58,7 @@ static void session_free(struct session *s)
 	if (s->root_fd >= 0)
 		(void)close(s->root_fd);
 	(void)pthread_mutex_destroy(&s->mounting);
+	(void)pthread_mutex_destroy(&s->serving);
 	if (s->se)
 		fuse_session_destroy(s->se);
 	else if (s->fd >= 0)
@@ -405,6 +406,7 @@ static struct session *session_new(const struct session_config *cfg)
 	s->fd = -1;
 	s->root_fd = -1;
 	(void)pthread_mutex_init(&s->mounting, NULL);
+	(void)pthread_mutex_init(&s->serving, NULL);
 	atomic_init(&s->refs, 1);
 	s->parking = parking_new(cfg->handler->is_early, cfg->owner);
 	s->cfg.name = s->name = strdup(cfg->name);

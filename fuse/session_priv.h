@@ -40,8 +40,11 @@ struct session {
 	bool adopted, resend;
 	bool swallow; /* drop what libfuse answers: INIT fed again */
 	struct buf init_request, init_reply;
+	pthread_mutex_t
+		serving; /* the next four; held while a thread is begun */
 	struct request_thread threads[SESSION_THREADS_MAX];
-	unsigned int n_threads;
+	unsigned int n_threads, n_waiting;
+	bool is_stopping;
 	atomic_uint refs; /* the owner, and requests that are answered later */
 
 	struct parking *parking;

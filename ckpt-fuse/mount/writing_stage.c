@@ -6,6 +6,7 @@
 
 #include "ckpt-fuse/mount/writing_priv.h"
 #include "common/clock.h"
+#include "fuse/fuse.h"
 
 #define COLUMNS_USUAL 8u
 /* Of a file that is small enough to be staged whole, more columns gain nothing. */
@@ -27,6 +28,19 @@ void writing_give_slots(struct writing *w)
 	w->n_slots = 0;
 }
 
+/* Who has it may have to be served by the same threads of the mount. */
+static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
+{
+	bool is_had = budget_take(b, bytes);
+
+	if (is_had)
+		return true;
+	session_begin_wait();
+	is_had = budget_wait(b, bytes, deadline_ns);
+	session_end_wait();
+	return is_had;
+}
+
 /* As many columns as are free, and leave some to other files; the first is waited for.
  * -ENOBUFS */
 static int take_slots(struct writing *w, uint32_t most, struct error *err)
@@ -42,8 +56,8 @@ static int take_slots(struct writing *w, uint32_t most, struct error *err)
 			break;
 	if (share <= 1) {
 		share = 1;
-		if (!budget_wait(&all->slots, 1,
-				 clock_now_ns() + all->patience_ns))
+		if (!wait_for(&all->slots, 1,
+			      clock_now_ns() + all->patience_ns))
 			return error_set(err, ENOBUFS,
 					 "files that are written at the same "
 					 "time have all the memory of the "
@@ -172,8 +186,8 @@ int writing_reserve(struct writing *w, uint64_t bytes, struct error *err)
 		if (readings_shrink(all->readings))
 			continue;
 		relieve(w);
-		if (budget_wait(all->budget, bytes,
-				until < deadline ? until : deadline))
+		if (wait_for(all->budget, bytes,
+			     until < deadline ? until : deadline))
 			break;
 		if (clock_now_ns() >= deadline)
 			return error_set(err, ENOBUFS,

@@ -1239,6 +1239,52 @@ read_later() # FILE FIFO
 	ckpt verify | grep -q '^6 files, '
 }
 
+# Writes a little more than stays in memory, says so, and when it is told by GO all else.
+write_in_two() # FILE GO
+{
+	mkfifo "$2"
+	perl -e '
+		my ($to, $go) = @ARGV;
+		open(my $out, ">", $to) or die "open $to: $!";
+		for my $part (1 .. 40) {
+			syswrite($out, "x" x 1048576) == 1048576 or die "write: $!";
+			next if $part != 12;
+			open(my $written, ">", "$go.written") or die;
+			open(my $wait, "<", $go) or die "open $go: $!";
+		}
+		close($out) or die "close: $!\n";
+	' "$@" 3>&- &
+	pids+=($!)
+}
+
+is_in_fuse() # PID
+{
+	grep -q fuse "/proc/$1/stack"
+}
+
+@test "who has the memory is served, however many wait for it" {
+	local i pids=()
+
+	bucket
+	mount_store --memory=64M --tail=4M --threads=2
+	write_in_two "$M/f1" "$W/go1"
+	wait_for test -e "$W/go1.written"
+	# It has the only place in the store's memory, and these the threads.
+	for i in 2 3; do
+		write_in_two "$M/f$i" "$W/go$i"
+		wait_for is_in_fuse $!
+	done
+	for i in 1 2 3; do
+		: >"$W/go$i" &
+		pids+=($!)
+	done
+	wait_all "${pids[@]}"
+	for i in 1 2 3; do
+		[ "$(stat -c %s "$M/f$i")" = 41943040 ]
+	done
+	umount_store
+}
+
 @test "bytes that changed in the store are an error, and never read" {
 	local column
 
