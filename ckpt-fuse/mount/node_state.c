@@ -32,7 +32,7 @@ struct ckpt_stat node_stat(struct ckpt_node *n)
 bool node_is_being_changed(const struct ckpt_node *n)
 {
 	return n->writing &&
-	       (n->n_writers - n->n_helpers > n->n_done || n->n_committing);
+	       (n->n_writers > n->n_done + n->n_helpers || n->n_committing);
 }
 
 bool node_is_changed_now(struct ckpt_node *n)
