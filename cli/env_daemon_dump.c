@@ -22,6 +22,8 @@
 #include "common/fs.h"
 #include "common/progress.h"
 
+#define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
+
 #define LEASE_MS 15000
 #define PROBE_MS 30000                /* for `criu check` */
 #define OUTPUT_FILE "bootseer-output" /* in the folder: criu_job.output */
@@ -188,7 +190,8 @@ static int restore(struct daemon_dump *u, const struct env_snapshot *snap,
 
 	if (rc == 0)
 		rc = env_restore(env_catalog_store(u->at->catalog), snap,
-				 &u->target, 0, NULL, NULL, err);
+				 &u->target, 0, clock_now_ns() + OTHERS_NS,
+				 NULL, NULL, err);
 	if (rc == 0)
 		rc = restore_process(u, err);
 	if (rc == 0)

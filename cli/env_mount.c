@@ -17,8 +17,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 
-#define CALL_MS 60000              /* then the snapshot is unpacked */
-#define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
+#define CALL_MS 60000 /* then the snapshot is unpacked */
 
 int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 {
@@ -179,8 +178,8 @@ int env_mount(struct env_mount_job *job, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	rc = env_targets_hold(job->snap, job->targets,
-			      clock_now_ns() + OTHERS_NS, &hold, err);
+	rc = env_targets_hold(job->snap, job->targets, job->others_ns, &hold,
+			      err);
 	job->is_over = rc == -ESTALE || rc == -EBUSY || rc > 0;
 	if (rc == 0)
 		rc = pod ? env_pod_mount(pod, job, err) : mount_by(c, job, err);

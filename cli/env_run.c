@@ -297,11 +297,13 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 				     .store = r->cfg->store,
 				     .snap = snap,
 				     .targets = &r->targets,
+				     .others_ns = r->deadline_ns,
 				     .check = check };
 	int rc;
 
 	*ret_gives = true;
-	if (r->cfg->unpack)
+	/* The system's folders get what is written to them, whoever writes it. */
+	if (r->cfg->unpack || r->targets.is_usual)
 		return false;
 	rc = env_mount(&job, err);
 	*ret_gives = may_give(-rc);
@@ -329,7 +331,8 @@ static int unpack(const struct env_run *r, const struct env_snapshot *snap,
 	struct error why = ERROR_INIT;
 	int rc = gives ? env_give_open(&job, &g, &why) : 0;
 
-	rc = env_restore(r->at.store, snap, &r->targets, 0, g, check, err);
+	rc = env_restore(r->at.store, snap, &r->targets, 0, r->deadline_ns, g,
+			 check, err);
 	if (g && g->failed.code)
 		why = g->failed;
 	/* One of before has no such blocks, and nobody expects any; and one that did not

@@ -15,6 +15,7 @@
 #include "envcache/changes.h"
 #include "envcache/catalog_priv.h"
 #include "envcache/read_ahead.h"
+#include "envcache/usual_targets.h"
 #include "envcache/xattrs.h"
 #include "image/writer/oci_target.h"
 #include "image/writer/writer.h"
@@ -252,6 +253,8 @@ static int store_changes(struct capture *c, struct error *err)
 
 	if (rc == 0)
 		rc = changes_find(c->before, after, c->targets, &found, err);
+	if (rc == 0 && c->targets->is_usual)
+		rc = usual_targets_check(&found, err);
 	if (rc == 0)
 		rc = store_tree(c, &found, err);
 	if (rc == 0)
@@ -408,8 +411,9 @@ static int attempt(struct capture *c, struct error *err)
 /* Would it be the same without the packs of others? */
 static bool is_hopeless(int rc)
 {
-	static const int codes[] = { EEXIST, ENOSPC, ECONNREFUSED, ETIMEDOUT,
-				     EROFS,  EBUSY,  ENOTSUP };
+	static const int codes[] = { EEXIST,    ENOSPC,  ECONNREFUSED,
+				     ETIMEDOUT, EROFS,   EBUSY,
+				     ENOTSUP,   ENODATA, EPERM };
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
 		if (rc == -codes[i])

@@ -32,6 +32,9 @@
 struct env_targets {
 	char **paths;
 	size_t n;
+	/* Nobody named them: the system's, which is not to be hidden below a mount, and whose
+	 * own secrets are nobody else's. */
+	bool is_usual;
 };
 
 /* Of paths as they were given, NULL at the end.  -EINVAL: one of them cannot be a
@@ -46,7 +49,8 @@ struct env_usual {
 };
 /* The folders that package managers, pip and `make install` install into, that are there and
  * that this user may write to: /usr, /etc, /opt and the managers' records, folders of the path
- * and of the loader's list, packages of the interpreters there; no volumes.  -EACCES: none. */
+ * and of the loader's list, packages of the interpreters there.  -EACCES: none; -ENOTSUP: one of
+ * them is on a volume, which is not the container's own. */
 int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
 		      struct error *err) MUST_CHECK;
 void env_targets_fini(struct env_targets *t);
@@ -257,11 +261,12 @@ struct env_giver {
  * many as there are processors.  `giver` may be NULL: all comes from the store.  `check` may
  * be NULL; what it returns is returned.
  * Returns 1 when all of it is there already, put by another process; `check` is asked.
- * -ESTALE: the targets are not as they were when the key was made.
+ * -ESTALE: the targets are not as they were when the key was made; -EBUSY: another restore
+ * works there until `others_ns` (CLOCK_MONOTONIC).
  */
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
-		struct env_giver *giver, struct env_restore_check *check,
-		struct error *err) MUST_CHECK;
+		int64_t others_ns, struct env_giver *giver,
+		struct env_restore_check *check, struct error *err) MUST_CHECK;
 
 #endif

@@ -23,7 +23,6 @@
 #include "envcache/place.h"
 
 #define THREADS_MAX 64
-#define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
 
 struct restore {
 	struct object_store *store;
@@ -38,6 +37,7 @@ struct restore {
 	unsigned int threads;
 	atomic_uint *n_left; /* pieces of a node that are still to come */
 	atomic_size_t next;
+	int64_t others_ns; /* until when others are waited for */
 };
 
 /* --------------------------------------------------------------------- the targets --- */
@@ -143,7 +143,6 @@ static int follow_first(struct restore *r, size_t i, struct error *err)
 
 static int open_stages(struct restore *r, struct error *err)
 {
-	int64_t deadline_ns = clock_now_ns() + OTHERS_NS;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++) {
@@ -152,7 +151,7 @@ static int open_stages(struct restore *r, struct error *err)
 		rc = make_target(r->targets->paths[i], restore_made, r, err);
 		if (rc == 0)
 			rc = stage_open(&r->stages[i], r->targets->paths[i],
-					deadline_ns, err);
+					r->others_ns, err);
 		if (rc == 0)
 			rc = follow_first(r, i, err);
 		if (rc == 0)
@@ -436,8 +435,8 @@ static int check_there(struct env_restore_check *check, struct error *err)
 
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
-		struct env_giver *giver, struct env_restore_check *check,
-		struct error *err)
+		int64_t others_ns, struct env_giver *giver,
+		struct env_restore_check *check, struct error *err)
 {
 	AUTO(loaded) l = NULL;
 	AUTO_FREE struct restore *r = calloc(1, sizeof(*r));
@@ -456,6 +455,7 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 	r->l = l;
 	r->targets = t;
 	r->check = check;
+	r->others_ns = others_ns;
 	r->threads = choose_threads(threads);
 	for (size_t i = 0; i < ENV_TARGETS_MAX; i++)
 		stage_init(&r->stages[i]);
@@ -466,6 +466,9 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		rc = base_check(snap, t, r->made, r->n_made, err);
 	if (rc == 0)
 		rc = unpack(r, err);
+	/* That may have taken minutes, and not all who work there look at the lock. */
+	if (rc == 0)
+		rc = base_check(snap, t, r->made, r->n_made, err);
 	if (rc == 0)
 		rc = commit(r, err);
 	if (rc == 1)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where set-up commands install to, when nobody says it. */
+/* Where set-up commands install to, when nobody says it, and what of it is for others. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/text.h"
-#include "envcache/envcache.h"
+#include "envcache/usual_targets.h"
 
 /* What package managers own, with their own records. */
 static const char *const owned[] = {
@@ -44,16 +45,46 @@ static bool is_held(const struct found *f, const char *path)
 	return false;
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Volumes are not the container's own; an environment that is mounted at a target is. */
 static bool is_own(const struct found *f, const char *path)
 {
 	struct stat st;
 	struct statfs fs;
 
-	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-		return false;
-	return st.st_dev == f->device ||
-	       (statfs(path, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC);
+	return stat(path, &st) == 0 &&
+	       (st.st_dev == f->device ||
+		(statfs(path, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC));
+}
+
+static int push(struct found *f, const char *path, struct error *err)
+{
+	if (f->n == ENV_TARGETS_MAX)
+		return error_set(err, E2BIG,
+				 "more than %d folders to install into: name "
+				 "those that are meant by --target DIR",
+				 ENV_TARGETS_MAX);
+	f->paths[f->n] = strdup(path);
+	if (!f->paths[f->n])
+		return error_nomem(err);
+	f->n++;
+	return 0;
+}
+
+/* Where the command may install to, and other nodes would not have it. */
+static int refuse_volume(const char *path, struct error *err)
+{
+	return error_set(err, ENOTSUP,
+			 "'%.200s' is on a volume, which is not the "
+			 "container's own: name the folders to install into by "
+			 "--target DIR",
+			 path);
 }
 
 /* Those that the command cannot change are none of its targets. */
@@ -62,15 +93,9 @@ static int add(struct found *f, const char *path, struct error *err)
 	AUTO_FREE char *real = realpath(path, NULL);
 
 	if (!real || strcmp(real, "/") == 0 || is_held(f, real) ||
-	    !is_own(f, real) || access(real, W_OK) < 0)
+	    !is_folder(real) || access(real, W_OK) < 0)
 		return 0;
-	if (f->n == ENV_TARGETS_MAX)
-		return error_set(err, E2BIG,
-				 "more than %d folders to install into: name "
-				 "those that are meant by --target DIR",
-				 ENV_TARGETS_MAX);
-	f->paths[f->n++] = steal_ptr(&real);
-	return 0;
+	return is_own(f, real) ? push(f, real, err) : refuse_volume(real, err);
 }
 
 static int add_below(struct found *f, const char *folder, const char *name,
@@ -131,6 +156,20 @@ static int add_programs(struct found *f, const char *folder, struct error *err)
 	return rc;
 }
 
+/* Of a session or a build, by another name each time. */
+static bool is_temporary(const struct found *f, const char *path)
+{
+	static const char *const folders[] = { "/tmp", "/var/tmp", "/run" };
+	const size_t len = strlen(f->from->root);
+
+	if (strncmp(path, f->from->root, len) == 0)
+		path += len;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (text_path_holds(folders[i], path))
+			return true;
+	return false;
+}
+
 static int add_path(struct found *f, struct error *err)
 {
 	AUTO_FREE char *list = strdup(f->from->path ? f->from->path : "");
@@ -143,7 +182,7 @@ static int add_path(struct found *f, struct error *err)
 
 		while (len > 1 && p[len - 1] == '/')
 			p[--len] = '\0';
-		if (*p == '/')
+		if (*p == '/' && !is_temporary(f, p))
 			rc = add_programs(f, p, err);
 	}
 	return rc;
@@ -157,9 +196,7 @@ static int add_home(struct found *f, struct error *err)
 	if (!f->from->home || f->from->home[0] != '/')
 		return 0;
 	rc = add_below(f, f->from->home, ".local/bin", err);
-	return rc < 0 ? rc
-		      : add_matching(f, f->from->home,
-				     ".local/lib/python3*/site-packages", err);
+	return rc < 0 ? rc : add_below(f, f->from->home, ".local/lib", err);
 }
 
 /* Folders of the loader's list, one a line; what it includes lies in /etc, too. */
@@ -226,7 +263,46 @@ int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
 			       geteuid());
 	if (rc == 0)
 		rc = env_targets_make(f.paths, ret, err);
+	if (rc == 0)
+		ret->is_usual = true;
 	for (size_t i = 0; i < f.n; i++)
 		free(f.paths[i]);
 	return rc;
+}
+
+/* ------------------------------------------------------------------ what changed --- */
+
+/* What is this machine's own, by patterns of glob(7). */
+static const char *const secrets[] = {
+	"/etc/ssh/ssh_host_*_key",
+	"/etc/machine-id",
+	"/etc/shadow",
+	"/etc/gshadow",
+	"/etc/*/private/*",
+	"/etc/krb5.keytab",
+};
+
+static bool is_secret(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++)
+		if (fnmatch(secrets[i], path, 0) == 0)
+			return true;
+	return false;
+}
+
+int usual_targets_check(const struct changes *c, struct error *err)
+{
+	if (c->n_changed + c->n_deleted == 0)
+		return error_set(err, ENODATA,
+				 "nothing changed where programs are "
+				 "installed: name what the command changes by "
+				 "--target DIR");
+	for (size_t i = 0; i < c->n_files; i++)
+		if (is_secret(c->files[i].entry->path))
+			return error_set(err, EPERM,
+					 "'%.200s' is this machine's own: name "
+					 "what others are to have by --target "
+					 "DIR",
+					 c->files[i].entry->path);
+	return 0;
 }

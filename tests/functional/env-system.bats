@@ -63,7 +63,7 @@ on() # NODE COMMAND...
 			mkdir -p "./$d"
 			mount --rbind "/$d" "./$d"
 		done
-		for d in usr/share usr/include usr/lib/* usr/local/lib; do
+		for d in usr/share usr/include usr/lib/*; do
 			case $d in
 			usr/lib/*-linux-gnu* | usr/lib/dpkg) continue ;;
 			esac
@@ -86,6 +86,7 @@ env_run() # NODE [OPTION...]
 	run -0 env_run a
 	[[ $output == *captured* ]]
 	run -0 env_run b
+	echo "$output"
 	[[ $output == *restored* ]]
 	[ "$(wc -l <"$W/store/ran")" = 1 ]
 	[ "$(on b bootseer-tool)" = works ]
@@ -109,4 +110,19 @@ env_run() # NODE [OPTION...]
 	run -1 on a setpriv --reuid 1000 --clear-groups env PATH=/usr/bin:/bin \
 		HOME=/nowhere "$bootseer" env key -- true
 	[[ $output == *'--target DIR'* ]]
+}
+
+@test "what is this machine's own, or lies elsewhere, is not captured" {
+	# shellcheck disable=SC2016
+	echo 'echo ran >>"$W/store/ran"; echo key >/etc/ssh/ssh_host_test_key' >"$W/setup.sh"
+	mkdir -p "$W/a/upper/etc/ssh"
+	run -0 env_run a
+	echo "$output"
+	[[ $output == *"not captured: '/etc/ssh/ssh_host_test_key'"*'--target DIR'* ]]
+	# shellcheck disable=SC2016
+	echo 'echo ran >>"$W/store/ran"; mkdir /srv/elsewhere' >"$W/setup.sh"
+	run -0 env_run b
+	[[ $output == *'not captured: nothing changed'*'--target DIR'* ]]
+	[ "$(wc -l <"$W/store/ran")" = 2 ]
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
 }

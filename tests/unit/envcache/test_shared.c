@@ -396,13 +396,13 @@ Test(env_shared, a_restore_of_a_snapshot_without_its_blobs_says_it_is_damaged)
 	write_big("one", 1);
 	a = capture("V=1", false);
 	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
-	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, NULL, NULL,
-				 &err),
+	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, INT64_MAX,
+				 NULL, NULL, &err),
 		     -EBADMSG);
 	cr_expect_eq(err.code, EBADMSG);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
-	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, NULL, NULL,
-				 &err),
+	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, INT64_MAX,
+				 NULL, NULL, &err),
 		     -ENOENT);
 	env_snapshot_fini(&a);
 }

@@ -102,10 +102,13 @@ Test(env_targets, are_where_programs_are_installed_when_none_is_named)
 		"/venv/lib",
 		"/venv/lib/python3.11",
 		"/venv/lib/python3.11/site-packages",
+		"/tmp",
+		"/tmp/build",
 		"/tools",
 		"/home",
 		"/home/.local",
 		"/home/.local/bin",
+		"/home/.local/lib",
 		"/cuda",
 	};
 	AUTO_FREE char *bin = env_path("usr/bin");
@@ -125,13 +128,14 @@ Test(env_targets, are_where_programs_are_installed_when_none_is_named)
 	env_write("etc/ld.so.conf.d/cuda.conf", libraries.data);
 	cr_assert_eq(buf_printf(&path,
 				"%s/venv/bin/:%s/usr/bin:%s/tools:%s/none:"
-				"other:/proc",
-				env_dir, env_dir, env_dir, env_dir),
+				"other:%s/tmp/build",
+				env_dir, env_dir, env_dir, env_dir, env_dir),
 		     0);
 	got = usual(path.data, home);
 	cr_expect_str_eq(got, "/cuda\n"
 			      "/etc\n"
 			      "/home/.local/bin\n"
+			      "/home/.local/lib\n"
 			      "/lib\n"
 			      "/tools\n"
 			      "/usr\n"
@@ -188,4 +192,16 @@ Test(env_targets, are_made_where_no_link_leads)
 	cr_expect_eq(mode_of("was/b"), 0750);
 	cr_expect_lt(make_target(again, swap_first, NULL, &err), 0);
 	cr_expect_eq(mode_of("elsewhere/c"), 0);
+}
+
+/* What is installed there other nodes would not have. */
+Test(env_targets, that_nobody_names_are_on_no_volume)
+{
+	const struct env_usual from = { .root = env_dir, .path = "/dev/shm" };
+	struct error err = ERROR_INIT;
+	struct env_targets t;
+
+	env_mkdir("usr");
+	cr_expect_eq(env_targets_usual(&from, &t, &err), -ENOTSUP);
+	cr_expect_not_null(strstr(err.msg, "/dev/shm"), "%s", err.msg);
 }

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a command changed where nobody named a target. */
+#ifndef BOOTSEER_ENVCACHE_USUAL_TARGETS_H
+#define BOOTSEER_ENVCACHE_USUAL_TARGETS_H
+
+#include "envcache/changes.h"
+
+/* Is it what other nodes may have?  -ENODATA: nothing, so that what the command is for lies
+ * elsewhere; -EPERM: keys, passwords or the name of this machine. */
+int usual_targets_check(const struct changes *c, struct error *err) MUST_CHECK;
+
+#endif
