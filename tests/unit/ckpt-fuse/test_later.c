@@ -104,7 +104,8 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	cr_assert(later_commit(l, n));
 	cr_assert(later_commit(l, n));
 	(void)pthread_mutex_unlock(&n->lock);
-	cr_expect(later_settle(l, n));
+	/* They may have been before we come to wait. */
+	(void)later_settle(l, n);
 	cr_expect_eq(n_settled, 2);
 	cr_expect_not(n->is_staged);
 	node_put(&t, n);
