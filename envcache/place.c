@@ -176,16 +176,19 @@ static int each_child(struct place_walk *w, int fd, const struct inode *dir,
 	return rc;
 }
 
-/* Make room at a place, and write down that `made` of the stage `from` comes there. */
+/* Make room at a place, and write down that `made` of the stage `from` comes there: by a
+ * rename of it, or by another name for it. */
 static int clear_place(struct place_walk *w, int dir, const char *name,
 		       const struct stage *from, const char *made,
-		       struct error *err)
+		       bool is_renamed, struct error *err)
 {
 	int rc;
 
 	if (w->is_new)
 		return 0;
-	rc = stage_put_aside(w->stage, dir, name, w->path.data, err);
+	rc = is_renamed
+		     ? stage_keep_aside(w->stage, dir, name, w->path.data, err)
+		     : stage_put_aside(w->stage, dir, name, w->path.data, err);
 	return rc < 0 ? rc
 		      : stage_log_put(w->stage, from->new_fd, made,
 				      w->path.data, err);
@@ -203,7 +206,8 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 	if (built_path(d->parent) && d->inode->nlink == 1)
 		return 0; /* it was made there */
 	place_node_path(plan, (uint32_t)d->inode->user, name);
-	rc = clear_place(w, dir, d->name, from, name, err);
+	rc = clear_place(w, dir, d->name, from, name, d->inode->nlink == 1,
+			 err);
 	if (rc < 0)
 		return rc;
 	rc = d->inode->nlink > 1 ? linkat(from->new_fd, name, dir, d->name, 0)
@@ -259,7 +263,8 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 	if (rc == 0 && is_moved(d->inode)) {
 		rc = check_place(w, in, d->name, err);
 		if (rc == 0)
-			rc = clear_place(w, in, d->name, w->stage, path, err);
+			rc = clear_place(w, in, d->name, w->stage, path, false,
+					 err);
 		if (rc == 0 &&
 		    renameat(w->stage->new_fd, path, in, d->name) < 0)
 			rc = error_set(err, errno, "place '%.300s': %s",

@@ -293,8 +293,9 @@ int stage_commit_leader(struct stage *s, const struct buf *others,
 
 /* ---------------------------------------------------------------------- put aside --- */
 
+/* `stays`: it is at its place, too, until something else is moved there. */
 static int aside_one(struct stage *s, int dir, const char *name,
-		     const char *path, struct error *err)
+		     const char *path, bool stays, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	char old[OLD_NAME];
@@ -304,8 +305,9 @@ static int aside_one(struct stage *s, int dir, const char *name,
 	if (buf_printf(&text, "O %s %s", old, path) < 0)
 		return error_nomem(err);
 	rc = put_record(s, &text, err);
-	if (rc < 0 || renameat(dir, name, s->old_fd, old) == 0 ||
-	    errno == ENOENT)
+	/* No folder, and with some rights no file of another, has a second name. */
+	if (rc < 0 || (stays && linkat(dir, name, s->old_fd, old, 0) == 0) ||
+	    renameat(dir, name, s->old_fd, old) == 0 || errno == ENOENT)
 		return rc;
 	return error_set(err, errno, "move '%.300s' away: %s", path,
 			 strerror(errno));
@@ -371,8 +373,8 @@ static int allow_aside(struct stage *s, int dir, const char *name,
 	return rc;
 }
 
-int stage_put_aside(struct stage *s, int dir, const char *name,
-		    const char *path, struct error *err)
+static int put_aside(struct stage *s, int dir, const char *name,
+		     const char *path, bool stays, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	struct stat st;
@@ -387,12 +389,24 @@ int stage_put_aside(struct stage *s, int dir, const char *name,
 	else
 		rc = 0;
 	if (rc == 0)
-		rc = aside_one(s, dir, name, path, &why);
+		rc = aside_one(s, dir, name, path, stays, &why);
 	if (rc == -EXDEV && S_ISDIR(st.st_mode))
 		return aside_folder(s, dir, name, path, err);
 	if (rc < 0 && err)
 		*err = why;
 	return rc;
+}
+
+int stage_put_aside(struct stage *s, int dir, const char *name,
+		    const char *path, struct error *err)
+{
+	return put_aside(s, dir, name, path, false, err);
+}
+
+int stage_keep_aside(struct stage *s, int dir, const char *name,
+		     const char *path, struct error *err)
+{
+	return put_aside(s, dir, name, path, true, err);
 }
 
 /* --------------------------------------------------------------------------- undo --- */
@@ -444,6 +458,15 @@ static bool is_there(int dir, const char *name)
 	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static bool is_same(int dir, const char *name, int as_dir, const char *as)
+{
+	struct stat a, b;
+
+	return fstatat(dir, name, &a, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(as_dir, as, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 /* Out of the target, to a name in the stage that no earlier try has taken. */
 static int drop(struct stage *s, int dir, const char *name)
 {
@@ -482,6 +505,9 @@ static int undo_aside(struct stage *s, const char *text, int dir,
 	/* It was put back before, or never moved: what is at the place is that. */
 	if (!is_there(s->old_fd, old))
 		return 0;
+	/* It has not been replaced. */
+	if (is_same(s->old_fd, old, dir, name))
+		return unlinkat(s->old_fd, old, 0) < 0 ? -errno : 0;
 	if (is_there(dir, name) && keeps_others) {
 		s->has_kept = true;
 		return 0;

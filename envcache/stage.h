@@ -65,6 +65,10 @@ int stage_log_xattrs(struct stage *s, int fd, const struct inode *i,
 /* Put aside what is at `name` in `dir`, which `path` leads to; nothing is no error. */
 int stage_put_aside(struct stage *s, int dir, const char *name,
 		    const char *path, struct error *err) MUST_CHECK;
+/* The same of what a rename(2) will replace: until then it is at its place, too, where that is
+ * possible, so that a library is never gone for who needs it. */
+int stage_keep_aside(struct stage *s, int dir, const char *name,
+		     const char *path, struct error *err) MUST_CHECK;
 
 /* All is done: from here on nothing is taken back. */
 int stage_commit(struct stage *s, struct error *err) MUST_CHECK;

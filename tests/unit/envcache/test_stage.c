@@ -20,12 +20,17 @@ TestSuite(env_stage, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
 static struct error err;
 
-/* A file of the stage gets the place `name`. */
-static void place(struct stage *s, const char *name)
+static void env_make_new(const struct stage *s)
 {
 	AUTO_CLOSE int fd = openat(s->new_fd, "n", O_WRONLY | O_CREAT, 0600);
 
 	cr_assert_eq(write(fd, "new", 3), 3);
+}
+
+/* A file of the stage gets the place `name`. */
+static void place(struct stage *s, const char *name)
+{
+	env_make_new(s);
 	cr_assert_eq(stage_put_aside(s, s->root, name, name, &err), 0, "%s",
 		     err.msg);
 	cr_assert_eq(stage_log_put(s, s->new_fd, "n", name, &err), 0, "%s",
@@ -121,6 +126,38 @@ Test(env_stage, takes_all_back)
 	stage_close(&s);
 	expect_base();
 	cr_expect(!has_staging());
+}
+
+/* A program that needs it finds the old one or the new one. */
+Test(env_stage, has_the_old_file_at_its_place_until_the_new_one_comes)
+{
+	make_base();
+	for (unsigned int step = 0; step < 6; step++) {
+		struct stage s;
+		const bool keeps_others = step % 2;
+
+		stage_init(&s);
+		cr_assert_eq(stage_open(&s, env_dir, 0, &err), 0, "%s",
+			     err.msg);
+		env_make_new(&s);
+		cr_assert_eq(stage_keep_aside(&s, s.root, "file", "file", &err),
+			     0, "%s", err.msg);
+		expect("file", "old");
+		if (step >= 2)
+			cr_assert_eq(stage_log_put(&s, s.new_fd, "n", "file",
+						   &err),
+				     0);
+		if (step >= 4) {
+			cr_assert_eq(renameat(s.new_fd, "n", s.root, "file"),
+				     0);
+			expect("file", "new");
+		}
+		cr_expect_eq(stage_undo(&s, keeps_others, &err), 0, "%s",
+			     err.msg);
+		stage_close(&s);
+		expect_base();
+		cr_expect(!has_staging(), "step %u", step);
+	}
 }
 
 Test(env_stage, keeps_all_after_the_commit)
