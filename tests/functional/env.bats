@@ -475,9 +475,9 @@ has_taken_over()
 	on a --key told=1 -- perl -MPOSIX -e '$| = 1; $SIG{TERM} = sub { exit 0 };
 		sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM));
 		open(my $f, ">", "$ENV{W}/site/half"); close($f);
-		print "ready\n"; sigsuspend(POSIX::SigSet->new)' >out 2>told.err &
+		print "ready\n"; sigsuspend(POSIX::SigSet->new)' >told.out 2>told.err &
 	pid=$!
-	wait_for grep -q ready out
+	wait_for grep -q ready told.out
 	kill -TERM "$pid"
 	wait "$pid"
 	grep 'not captured: the command was told to end by signal 15' told.err
