@@ -338,10 +338,16 @@ overlay_line() # NUMBER
 @test "what a smoke test found bad is unmounted also where it is in use" {
 	make_command a
 	capture
-	mkfifo hang
+	mkfifo hang works
 	node_start
+	cat >works.sh <<-'EOT'
+		cd "$W/site/pkg" || exit 0
+		(exec 8<a.py; echo >"$W/works"; read -r _ <"$W/hang") &
+		read -r _ <"$W/works"
+		exit 1
+	EOT
 	on a "
-		$(run_line --verify 'cd site/pkg && (exec <a.py; read -r _ <"$W/hang") & false') 2>said
+		$(run_line --verify "sh $W/works.sh") 2>said
 		grep -c ' overlay bootseer-env:' /proc/self/mountinfo >overlays
 		echo >hang
 		$(tree_line "$W/site") >a.out"
