@@ -416,4 +416,6 @@ write_ways() {
 	sed "s|\$| $bench_cache/env/more.$n_more/more-1.0-py3-none-any.whl|" \
 		"$W/way.mounted" >"$W/way.second"
 	echo "$(program bootseer) env umount $SITE" >"$W/way.end"
+	# A system's folders are never mounted.
+	[[ $target != system ]] || rm -f "$W"/way.{mounted,traced,peers,peers-traced}
 }
