@@ -83,11 +83,15 @@ class Tracked:
             self.say(f"found {value}")
 
     def touch(self):
-        """The same bytes, perhaps stored in another form."""
+        """The same bytes are about to be stored, perhaps in another form: until that is
+        done, whoever reads may have either."""
         with self.lock:
-            was_known = self.base == len(self.versions) - 1
             self.versions.append(self.versions[-1])
-            if was_known:
+            self.say("attributes")
+
+    def touched(self):
+        with self.lock:
+            if self.base == len(self.versions) - 2:
                 self.base += 1
             if self.soft:
                 self.soft = self.soft[0] + 1, self.soft[1]

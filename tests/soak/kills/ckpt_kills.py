@@ -144,6 +144,7 @@ class Writer(Worker):
                 os.chmod(self.soak.at(f), self.rng.choice((0o600, 0o640, 0o644)))
             else:
                 os.setxattr(self.soak.at(f), "user.step", b"%d" % self.soak.steps)
+            f.touched()
 
     def copy(self, f):
         """A program that may be killed while it writes."""

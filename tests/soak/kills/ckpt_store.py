@@ -80,8 +80,11 @@ def columns_of(manifest):
 
 
 def is_fixed(name):
-    """There are so many of them and no more: locks of a directory, and folders."""
-    return bool(re.search(r"^\.bootseer/lock/[0-9a-f]{2}$|(^|/)\.bootseer-folder$", name))
+    """There are so many of them and no more: locks of a directory, and folders. And what
+    whoever was killed had locked: the next one that wants that name breaks the lock, and
+    gc leaves it for two days, as somebody may have it."""
+    return bool(re.search(r"^\.bootseer/lock/([0-9a-f]{2}|[0-9a-f]{32}/[0-9a-f]{16})$"
+                          r"|(^|/)\.bootseer-folder$", name))
 
 
 def find_leaks(store):
