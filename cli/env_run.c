@@ -287,6 +287,12 @@ static bool may_give(int code)
 	return true;
 }
 
+/* The system's folders get what is written to them, whoever writes it. */
+static bool may_be_mounted(const struct env_run *r)
+{
+	return !r->cfg->unpack && !r->targets.is_usual;
+}
+
 /* By a mount where bootseerd makes one; where it should and does not, a line says why.
  * True: there is nothing to unpack, as it is mounted, or must not be (`rc`). */
 static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
@@ -302,8 +308,7 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 	int rc;
 
 	*ret_gives = true;
-	/* The system's folders get what is written to them, whoever writes it. */
-	if (r->cfg->unpack || r->targets.is_usual)
+	if (!may_be_mounted(r))
 		return false;
 	rc = env_mount(&job, err);
 	*ret_gives = may_give(-rc);
@@ -337,7 +342,7 @@ static int unpack(const struct env_run *r, const struct env_snapshot *snap,
 		why = g->failed;
 	/* One of before has no such blocks, and nobody expects any; and one that did not
 	 * mount it has said why. */
-	if (why.msg[0] && (g || (why.code != ENOSYS && r->cfg->unpack)))
+	if (why.msg[0] && (g || (why.code != ENOSYS && !may_be_mounted(r))))
 		fprintf(stderr,
 			"bootseer env run: not of bootseerd: %s: the store is "
 			"read\n",

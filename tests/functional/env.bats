@@ -332,9 +332,9 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	same a b
 }
 
-@test "what another process of the node has put into place is not put there again" {
-	local first second third n
-
+# On node a, `$first`, until it is told to go on by the FIFO `go`.
+begin_to_run()
+{
 	mkfifo go
 	cat >setup.sh <<-'EOF'
 		echo ran >>"$W/ran"
@@ -344,6 +344,12 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	on a -- sh setup.sh 2>a.err &
 	first=$!
 	wait_for test -e ran
+}
+
+@test "what another process of the node has put into place is not put there again" {
+	local first second third n
+
+	begin_to_run
 	for n in b c; do
 		on a -- sh setup.sh 2>"$n.err" &
 		[ "$n" = c ] || second=$!
@@ -365,15 +371,7 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 @test "a restore into targets where others work since is none, and the command is run" {
 	local first second
 
-	mkfifo go
-	cat >setup.sh <<-'EOF'
-		echo ran >>"$W/ran"
-		[ "$(wc -l <"$W/ran")" -gt 1 ] || read -r line <"$W/go"
-		echo "new $(wc -l <"$W/ran")" >"$W/site/file"
-	EOF
-	on a -- sh setup.sh 2>a.err &
-	first=$!
-	wait_for test -e ran
+	begin_to_run
 	on b -- sh setup.sh 2>b.err &
 	second=$!
 	wait_for grep -q waiting b.err

@@ -111,7 +111,8 @@ is_whole() { # NAME
 	[[ $output == *"metadata and block map"* ]]
 }
 
-@test "nodes that begin at once read the metadata about once" {
+# Five nodes, each with all of it in the end.
+prepare_at_once() {
 	local name
 
 	tracker_hold
@@ -122,6 +123,12 @@ is_whole() { # NAME
 		wait_for slowly has_ended "$name"
 		ended "$name" well
 	done
+}
+
+@test "nodes that begin at once read the metadata about once" {
+	local name
+
+	prepare_at_once
 	[ "$(meta_bytes)" -ge "$SIZE" ]
 	[ "$(meta_bytes)" -lt $((SIZE * 2)) ]
 	for name in a b c d e; do is_whole "$name"; done
@@ -149,14 +156,7 @@ is_whole() { # NAME
 
 	blobs_of inspect.small
 	IMAGE=$REGISTRY/img:small
-	tracker_hold
-	tracker_start
-	for name in a b c d e; do PEER_CLOCK=$NODE_CLOCK peer_start "$name"; done
-	for name in a b c d e; do aside "$name" prepare_on "$name"; done
-	for name in a b c d e; do
-		wait_for slowly has_ended "$name"
-		ended "$name" well
-	done
+	prepare_at_once
 	[ "$(meta_bytes) $(meta_bytes "$MAP")" = "$SIZE $((ALL - SIZE))" ]
 	for name in a b c d e; do is_whole "$name"; done
 }

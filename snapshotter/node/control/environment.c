@@ -347,12 +347,9 @@ static int each_image_of(struct node *n, const char *name,
 	if (rc < 0)
 		return rc;
 	for (size_t k = 0; rc == 0 && k < len; k++) {
-		bool has, was = false;
+		bool was = false;
 
-		images_lock(n->images);
-		has = names_has(&list[k]->state.users, user);
-		images_unlock(n->images);
-		if (has)
+		if (image_has_user(list[k], user))
 			rc = fn(n, list[k], user, call, &was, err);
 		*ret_was = *ret_was || was;
 	}

@@ -94,17 +94,11 @@ int environment_image(struct node *n, const char *name, struct image **ret,
 	*ret = NULL;
 	if (rc < 0)
 		return rc;
-	for (size_t k = 0; k < len && !*ret; k++) {
-		bool has;
-
-		images_lock(n->images);
-		has = names_has(&list[k]->state.users, user);
-		images_unlock(n->images);
-		if (has) {
+	for (size_t k = 0; k < len && !*ret; k++)
+		if (image_has_user(list[k], user)) {
 			*ret = list[k];
 			images_ref(*ret);
 		}
-	}
 	images_list_free(list, len);
 	return *ret ? 0
 		    : error_set(err, ENOENT, "environment %.12s is not open",
@@ -126,22 +120,21 @@ static int check_ranges(const struct environment_range *r, size_t n,
 	return 0;
 }
 
-/* What a range has, to `*at` of the file, which goes on; a piece at a time is in memory. */
+/* What a range has, to `*at` of the file, which goes on; a `piece` at a time is in memory. */
 static int copy_range(struct node *n, struct image *i,
-		      const struct environment_range *r, int fd, uint64_t *at,
-		      struct remote_call *call, struct error *err)
+		      const struct environment_range *r, char *piece, int fd,
+		      uint64_t *at, struct remote_call *call, struct error *err)
 {
-	AUTO_FREE char *data = malloc(PIECE);
-	int rc = data ? 0 : error_nomem(err);
+	int rc = 0;
 
 	for (uint64_t done = 0; rc == 0 && done < r->len;) {
 		uint64_t left = r->len - done;
 		size_t len = left < PIECE ? (size_t)left : PIECE;
 
-		rc = node_prefetch_read(n, i, r->off + done, data, len, call,
+		rc = node_prefetch_read(n, i, r->off + done, piece, len, call,
 					err);
 		if (rc == 0) {
-			rc = fs_pwrite_full(fd, data, len, *at);
+			rc = fs_pwrite_full(fd, piece, len, *at);
 			if (rc < 0)
 				error_set(err, -rc, "write blocks: %s",
 					  strerror(-rc));
@@ -174,11 +167,14 @@ int environment_read(struct node *n, const char *name,
 		     const struct environment_range *ranges, size_t n_ranges,
 		     struct remote_call *call, struct error *err)
 {
+	AUTO_FREE char *piece = malloc(PIECE);
 	struct image *i = NULL;
 	AUTO_CLOSE int fd = -1;
 	uint64_t at = 0;
 	int rc;
 
+	if (!piece)
+		return error_nomem(err);
 	if (!environment_is_name(name))
 		return error_set(err, EINVAL,
 				 "parameters: name is 32 hex digits");
@@ -188,7 +184,7 @@ int environment_read(struct node *n, const char *name,
 	if (rc == 0)
 		rc = open_blocks(n, name, &fd, err);
 	for (size_t k = 0; rc == 0 && k < n_ranges; k++)
-		rc = copy_range(n, i, &ranges[k], fd, &at, call, err);
+		rc = copy_range(n, i, &ranges[k], piece, fd, &at, call, err);
 	images_put(i);
 	return rc;
 }

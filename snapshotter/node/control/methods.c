@@ -200,16 +200,6 @@ static int umount_one(struct node *n, struct image *i, const char *user,
 	return rc;
 }
 
-static bool has_user(struct node *n, const struct image *i, const char *user)
-{
-	bool has;
-
-	images_lock(n->images);
-	has = names_has(&i->state.users, user);
-	images_unlock(n->images);
-	return has;
-}
-
 /* Every image that the user has. */
 static int umount_all(struct node *n, const char *user,
 		      struct remote_call *call, int *released,
@@ -224,12 +214,12 @@ static int umount_all(struct node *n, const char *user,
 		return rc;
 	/* All or nothing, so that the next thread counts all of it. */
 	for (k = 0; rc == 0 && k < len && !call; k++) {
-		if (has_user(n, list[k], user) &&
+		if (image_has_user(list[k], user) &&
 		    keyed_lock_is_taken(n->gate, &list[k]->id))
 			rc = error_set(err, EINPROGRESS, "others work on it");
 	}
 	for (k = 0; rc == 0 && k < len; k++) {
-		if (has_user(n, list[k], user))
+		if (image_has_user(list[k], user))
 			rc = umount_one(n, list[k], user, call, released, err);
 	}
 	images_list_free(list, len);

@@ -490,6 +490,16 @@ static int save_state(struct image *i, const char *dir, struct error *err)
 	return error_wrap(err, rc, "state of image %.12s", i->hex);
 }
 
+bool image_has_user(struct image *i, const char *user)
+{
+	bool has;
+
+	images_lock(i->all);
+	has = names_has(&i->state.users, user);
+	images_unlock(i->all);
+	return has;
+}
+
 int image_add_user(struct image *i, const char *user, struct error *err)
 {
 	bool was;

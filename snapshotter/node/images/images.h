@@ -126,6 +126,7 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
  * also when another call did.  Inside its gate. */
 int images_remove(struct image *i, struct error *err) MUST_CHECK;
 
+bool image_has_user(struct image *i, const char *user);
 /* Durable changes of the state. */
 int image_add_user(struct image *i, const char *user,
 		   struct error *err) MUST_CHECK;

@@ -248,64 +248,61 @@ static void rename_in_the_end(unsigned int n)
 		rename_each_time(n - 2);
 }
 
+/* Its columns are there, and nobody names them; `mark` is the name of theirs. */
+static void make_unnamed(char mark[COLUMN_NAME_MAX])
+{
+	struct manifest *m;
+
+	put("gone", data, 2 * UNIT, 2);
+	m = manifest_of("gone");
+	segment_mark_name(m->segments[0].id, mark);
+	manifest_free(m);
+	remove_file("gone");
+}
+
 /* What cannot be known is not refused to those who name it. */
 Test(gc, takes_back_that_it_is_going_to_remove)
 {
 	struct ckpt_gc gc = { .older_ms = HOUR_MS };
 	struct error err = ERROR_INIT;
 	struct object_stat o;
-	struct manifest *m;
 	char mark[COLUMN_NAME_MAX];
 
-	put("gone", data, 2 * UNIT, 2);
+	make_unnamed(mark);
 	put("f", data, 2 * UNIT, 2);
-	m = manifest_of("gone");
-	remove_file("gone");
 	make_columns_old();
 	expect_waiting(HOUR_MS, false, 2);
 	make_columns_old();
 	n_lists = 0;
 	after_list = rename_in_the_end;
 	cr_expect_eq(ckpt_gc(store, &gc, &err), -EBUSY, "%s", err.msg);
-	segment_mark_name(m->segments[0].id, mark);
 	cr_assert_eq(object_stat(store, mark, &o, &err), 0, "%s", err.msg);
 	cr_expect_eq(o.size, 0);
 	cr_expect_eq(n_columns(), 4);
-	manifest_free(m);
 }
 
 /* A killed one had said that it removes them. */
 Test(gc, goes_on_where_a_killed_one_was)
 {
-	struct manifest *m;
 	char mark[COLUMN_NAME_MAX];
 
-	put("gone", data, 2 * UNIT, 2);
-	m = manifest_of("gone");
-	remove_file("gone");
+	make_unnamed(mark);
 	make_columns_old();
-	segment_mark_name(m->segments[0].id, mark);
 	put_object(mark, "removed\n", 8);
 	expect_gc(HOUR_MS, false, 1, 2, 2 * UNIT);
 	cr_expect_eq(n_columns() + n_marks(), 0);
-	manifest_free(m);
 }
 
 Test(gc, believes_no_mark_that_is_older_than_what_it_marks)
 {
-	struct manifest *m;
 	char mark[COLUMN_NAME_MAX];
 
-	put("gone", data, 2 * UNIT, 2);
-	m = manifest_of("gone");
-	remove_file("gone");
-	segment_mark_name(m->segments[0].id, mark);
+	make_unnamed(mark);
 	put_object(mark, "", 0);
 	make_old(mark);
 	/* An hour ago all is old. */
 	expect_gc(1, false, 0, 0, 0);
 	cr_expect_eq(n_columns(), 2);
-	manifest_free(m);
 }
 
 /* It was killed when only the mark was left. */
