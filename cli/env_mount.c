@@ -143,7 +143,7 @@ static int join_and_check(const struct env_mount_job *job, const char *source,
 	return rc;
 }
 
-static int mount_by(struct node_client *c, const struct env_mount_job *job,
+static int mount_by(struct node_client *c, struct env_mount_job *job,
 		    struct error *err)
 {
 	char name[ENV_MOUNT_NAME_ROOM];
@@ -156,6 +156,7 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 	mounted = call(c, "environment.mount", mount_params(job, name), err);
 	if (!mounted)
 		return -err->code;
+	job->is_answered = true;
 	if (!json_string_value(json_object_get(mounted, "path")) ||
 	    !json_string_value(json_object_get(mounted, "work")))
 		return error_set(err, EPROTO,

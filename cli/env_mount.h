@@ -26,6 +26,8 @@ struct env_mount_job {
 	const struct env_targets *targets;
 	struct env_restore_check *check; /* or NULL */
 	int64_t others_ns; /* until when one that restores there is waited for */
+	/* Set: bootseerd has it, whatever became of the mount. */
+	bool is_answered;
 	/* Set: nothing is to be unpacked at the targets, either. */
 	bool is_over;
 };

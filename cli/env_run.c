@@ -311,7 +311,7 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 	if (!may_be_mounted(r))
 		return false;
 	rc = env_mount(&job, err);
-	*ret_gives = may_give(-rc);
+	*ret_gives = job.is_answered || may_give(-rc);
 	if (rc >= 0 || job.is_over || (check && check->is_bad)) {
 		*ret_rc = rc;
 		return true;

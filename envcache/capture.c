@@ -254,7 +254,7 @@ static int store_changes(struct capture *c, struct error *err)
 	if (rc == 0)
 		rc = changes_find(c->before, after, c->targets, &found, err);
 	if (rc == 0 && c->targets->is_usual)
-		rc = usual_targets_check(&found, err);
+		rc = usual_targets_check(&found, after, err);
 	if (rc == 0)
 		rc = store_tree(c, &found, err);
 	if (rc == 0)

@@ -20,8 +20,6 @@
 #include "common/fs.h"
 #include "envcache/xattrs.h"
 
-#define LOOK_NS (50 * INT64_C(1000000))
-
 void stage_init(struct stage *s)
 {
 	*s = (struct stage){
@@ -37,7 +35,7 @@ int stage_open_folder(int in, const char *name)
 
 static bool wait_a_little(int64_t deadline_ns)
 {
-	struct timespec t = { .tv_nsec = LOOK_NS };
+	struct timespec t = { .tv_nsec = STAGE_LOOK_NS };
 
 	if (clock_now_ns() >= deadline_ns)
 		return false;

@@ -30,6 +30,9 @@
 #include "envcache/scan.h"
 #include "image/tree.h"
 
+#define STAGE_LOOK_NS \
+	(50 * INT64_C(1000000)) /* who waits for a lock looks so often */
+
 struct stage {
 	int root;   /* the target */
 	int dir;    /* its folder in it, locked */

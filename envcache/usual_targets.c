@@ -52,15 +52,20 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static bool is_overlay(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
 /* Volumes are not the container's own; an environment that is mounted at a target is. */
 static bool is_own(const struct found *f, const char *path)
 {
 	struct stat st;
-	struct statfs fs;
 
 	return stat(path, &st) == 0 &&
-	       (st.st_dev == f->device ||
-		(statfs(path, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC));
+	       (st.st_dev == f->device || is_overlay(path));
 }
 
 static int push(struct found *f, const char *path, struct error *err)
@@ -290,8 +295,23 @@ static bool is_secret(const char *path)
 	return false;
 }
 
-int usual_targets_check(const struct changes *c, struct error *err)
+/* In a target, where the scan does not look. */
+static int check_mounts(const struct env_scan *s, struct error *err)
 {
+	for (size_t i = 0; i < s->n_mounts; i++)
+		if (is_folder(s->mounts[i]) && !is_overlay(s->mounts[i]) &&
+		    access(s->mounts[i], W_OK) == 0)
+			return refuse_volume(s->mounts[i], err);
+	return 0;
+}
+
+int usual_targets_check(const struct changes *c, const struct env_scan *after,
+			struct error *err)
+{
+	int rc = check_mounts(after, err);
+
+	if (rc < 0)
+		return rc;
 	if (c->n_changed + c->n_deleted == 0)
 		return error_set(err, ENODATA,
 				 "nothing changed where programs are "
