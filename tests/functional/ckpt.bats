@@ -145,7 +145,7 @@ age_data()
 	age_data
 	ckpt gc | grep -qx '8 objects, .* that no file needs wait for a later gc'
 	[ "$(ckpt gc | head -n 1)" = '0 objects, 0 B removed' ]
-	[ "$(find "$W/store/.bootseer/data" -name 'c*' | wc -l)" = 16 ]
+	[ "$(find "$W/store/.bootseer/data" -type f -name 'c*' | wc -l)" = 16 ]
 	age_data
 	[ "$(ckpt gc --dry-run)" = '8 objects, 66.8 MiB would be removed' ]
 	[ "$(ckpt gc)" = '8 objects, 66.8 MiB removed' ]
