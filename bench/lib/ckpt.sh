@@ -8,8 +8,8 @@
 #	measure_mounted COMMAND...	as measure, with what the mount took
 #
 # s3: versitygw; each connection passes $rate MiB/s in each direction.  hdfs: a name node
-# and $n_servers data nodes; each data node has $rate MiB/s in each direction, by HTB at
-# its ports of a network namespace.  file: a directory of the disk, as fast as it is.
+# and $n_servers data nodes; the link of each data node passes $rate MiB/s in each
+# direction.  file: a directory of the disk, as fast as it is.
 
 . "$bench_dir/lib/services.sh"
 . "$bench_dir/lib/net.sh"
@@ -52,22 +52,34 @@ start_s3() {
 
 # --- HDFS ---------------------------------------------------------------------------
 
-# Port of data, and of HTTP.
-hdfs_ports() { echo $((20000 + $1)) $((21000 + $1)); } # NUMBER
+# A data node has a network namespace of its own, and a link of $rate in each direction to
+# the bridge at which the name node and the clients are.
+add_data_node() { # NUMBER
+	local ns=$net_reg-$1 end
 
-shape_servers() { # NAMESPACE sport|dport
-	local i port
-
-	tc -n "$1" qdisc add dev bsl0 root handle 1: htb
-	for ((i = 1; i <= n_servers; i++)); do
-		tc -n "$1" class add dev bsl0 parent 1: classid "1:$i" htb \
-			rate "$((rate << 23))bit" burst 256kb cburst 256kb \
-			quantum 65536
-		for port in $(hdfs_ports "$i"); do
-			tc -n "$1" filter add dev bsl0 parent 1: protocol ip u32 \
-				match ip "$2" "$port" 0xffff flowid "1:$i"
-		done
+	ip netns add "$ns"
+	defer ip netns del "$ns"
+	ip -n "$net_reg" link add "data$1" type veth peer name eth0 netns "$ns"
+	ip -n "$net_reg" link set "data$1" master bridge
+	ip -n "$net_reg" link set "data$1" up
+	ip -n "$ns" addr add "10.213.0.$((10 + $1))/24" dev eth0
+	ip -n "$ns" link set lo up
+	ip -n "$ns" link set eth0 up
+	for end in "$net_reg data$1" "$ns eth0"; do
+		tc -n "${end% *}" qdisc add dev "${end#* }" root tbf \
+			rate "$((rate << 23))bit" burst 256kb latency 50ms
 	done
+}
+
+add_data_nodes() {
+	local i
+
+	ip -n "$net_reg" link add bridge type bridge
+	ip -n "$net_reg" addr del 10.213.0.1/24 dev bsl0
+	ip -n "$net_reg" link set bsl0 master bridge
+	ip -n "$net_reg" addr add 10.213.0.1/24 dev bridge
+	ip -n "$net_reg" link set bridge up
+	for ((i = 1; i <= n_servers; i++)); do add_data_node "$i"; done
 }
 
 stop_hdfs() {
@@ -81,17 +93,13 @@ start_hdfs() {
 	HDFS=$(cached hadoop-hdfs)
 	net_begin
 	HDFS_AT=10.213.0.1
-	hdfs_data_port() {
-		case $2 in
-		address) hdfs_ports "$1" | cut -d' ' -f1 ;;
-		http.address) hdfs_ports "$1" | cut -d' ' -f2 ;;
-		*) echo 0 ;;
-		esac
+	hdfs_data_node() {
+		host=10.213.0.$((10 + $1))
+		HDFS_IN=(nsenter "--net=/run/netns/$net_reg-$1")
 	}
 	HDFS_IN=(nsenter "--net=/run/netns/$net_reg")
 	ON=(nsenter "--net=/run/netns/$net_node")
-	shape_servers "$net_reg" sport
-	shape_servers "$net_node" dport
+	add_data_nodes
 	defer stop_hdfs
 	hdfs_server "$W/hdfs" "$n_servers"
 	AT=$NAMENODE

@@ -89,21 +89,22 @@ stop_servers()
 
 # ---------------------------------------------------------------------- HDFS
 
-# Where the nodes are, and what their programs are run by: benchmarks have them in a
-# namespace, at ports by which they are told apart.
+# Where the nodes are, and what their programs are run by: benchmarks have them in
+# namespaces.
 HDFS_AT=127.0.0.1
 HDFS_IN=()
+
+# The same of a data node, by its number, in `host` and `HDFS_IN`.
+hdfs_data_node() # NUMBER
+{
+	host=$HDFS_AT
+}
 
 # Where servers are whose ports are named before they listen: of 127.0.0.1 a server of a
 # test beside may have got one meanwhile.
 named_address()
 {
 	if [ "$HDFS_AT" = 127.0.0.1 ]; then own_address; else echo "$HDFS_AT"; fi
-}
-
-hdfs_data_port() # NUMBER address|http.address|ipc.address
-{
-	echo 0
 }
 
 site() # FOLDER KEY=VALUE...: a folder of configuration
@@ -165,10 +166,30 @@ hdfs_is_up() # DATANODES
 		[ -z "$(jmx NameNodeInfo Safemode)" ]
 }
 
+hdfs_data_nodes() # NUMBER KEY=VALUE...
+{
+	local i of host at HDFS_IN=(${HDFS_IN[@]+"${HDFS_IN[@]}"})
+
+	for ((i = 1; i <= $1; i++)); do
+		hdfs_data_node "$i"
+		at=()
+		for of in address http.address ipc.address; do
+			at+=("dfs.datanode.$of=$host:0")
+		done
+		site "$H/data$i" "${@:2}" "${at[@]}" \
+			"dfs.datanode.data.dir=$H/blocks$i" \
+			"dfs.datanode.hostname=$host"
+		hadoop "$H/data$i:$HDFS/*" 128m \
+			org.apache.hadoop.hdfs.server.datanode.DataNode \
+			>"$H/data$i.log" 2>&1 3>&- 9>&- &
+		PIDS+=($!)
+	done
+}
+
 # A name node and data nodes: NAMENODE is where it is asked by HTTP.
 hdfs_server() # FOLDER DATANODES
 {
-	local i of common at=()
+	local common
 
 	H=$1 RPC=8020 NAMENODE=$(named_address):9870
 	# Pages of lists are small; nothing here outlives a power loss.
@@ -189,19 +210,7 @@ hdfs_server() # FOLDER DATANODES
 		org.apache.hadoop.hdfs.server.namenode.NameNode \
 		>"$H/name.log" 2>&1 3>&- 9>&- &
 	PIDS+=($!)
-	for ((i = 1; i <= $2; i++)); do
-		at=()
-		for of in address http.address ipc.address; do
-			at+=("dfs.datanode.$of=$HDFS_AT:$(hdfs_data_port "$i" $of)")
-		done
-		site "$H/data$i" "${common[@]}" "${at[@]}" \
-			"dfs.datanode.data.dir=$H/blocks$i" \
-			"dfs.datanode.hostname=$HDFS_AT"
-		hadoop "$H/data$i:$HDFS/*" 128m \
-			org.apache.hadoop.hdfs.server.datanode.DataNode \
-			>"$H/data$i.log" 2>&1 3>&- 9>&- &
-		PIDS+=($!)
-	done
+	hdfs_data_nodes "$2" "${common[@]}"
 	# Nine such processes on two processors that have other work: minutes.
 	wait_for hdfs_is_up "$2" || wait_for hdfs_is_up "$2"
 }
