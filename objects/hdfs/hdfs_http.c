@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "objects/hdfs/hdfs_store_priv.h"
 
 #define TOKEN_MAX (64u << 10)
+#define ASKS 4u /* of one file, until another data node is named */
 
 static const struct {
 	const char *exception;
@@ -302,6 +304,22 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 	return rc;
 }
 
+/* To the data node that has least to do for us. */
+static int send_file(struct hdfs_store *s, const char *location,
+		     const struct hdfs_request *r, struct http_response *resp,
+		     struct retry_verdict *v, struct error *err)
+{
+	AUTO_FREE char *url = NULL;
+	int rc = hdfs_spread_begin(&s->spread, location, clock_now_ns(), &url,
+				   err);
+
+	if (rc < 0)
+		return rc;
+	rc = hdfs_try_url(s, url, r, resp, v, err);
+	hdfs_spread_end(&s->spread, url, rc < 0 && may_pass(rc));
+	return rc;
+}
+
 /* The first step's answer leads elsewhere. */
 static int follow(struct hdfs_store *s, const struct hdfs_request *r,
 		  struct http_response *resp, struct retry_verdict *v,
@@ -317,7 +335,20 @@ static int follow(struct hdfs_store *s, const struct hdfs_request *r,
 		free(*r->moved);
 		*r->moved = strdup(location);
 	}
-	return hdfs_try_url(s, location, r, resp, v, err);
+	return r->is_new_file ? send_file(s, location, r, resp, v, err)
+			      : hdfs_try_url(s, location, r, resp, v, err);
+}
+
+static bool wants_another(struct hdfs_store *s, const struct hdfs_request *r,
+			  const struct http_response *resp)
+{
+	AUTO_FREE char *location = NULL;
+
+	if (!r->is_new_file || resp->status != 307)
+		return false;
+	location = http_header(resp, "location");
+	return location &&
+	       hdfs_spread_wants_another(&s->spread, location, clock_now_ns());
 }
 
 static int try_node(struct hdfs_store *s, struct hdfs_request *r,
@@ -326,11 +357,15 @@ static int try_node(struct hdfs_store *s, struct hdfs_request *r,
 		    bool *ret_next, struct error *err)
 {
 	AUTO_BUF url = BUF_INIT;
-	int rc;
+	int rc = 0;
 
 	if (make_url(s, r, node, token, &url) < 0)
 		return error_nomem(err);
-	rc = send_to(s, url.data, r, false, resp, v, err);
+	for (unsigned int i = 0; i < ASKS; i++) {
+		rc = send_to(s, url.data, r, false, resp, v, err);
+		if (rc < 0 || !wants_another(s, r, resp))
+			break;
+	}
 	*ret_next = rc < 0 && v->can_retry;
 	if (rc == 0 && resp->status == 307)
 		return follow(s, r, resp, v, err);

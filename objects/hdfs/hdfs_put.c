@@ -59,7 +59,8 @@ static int create(struct hdfs_store *s, const char *name, const void *data,
 				  .name = name,
 				  .params = "&overwrite=false&permission=644",
 				  .body = data,
-				  .body_len = len };
+				  .body_len = len,
+				  .is_new_file = true };
 	int rc = hdfs_try(s, &r, &resp, v, err);
 
 	if (rc == 0 && resp.status != 201)

@@ -10,7 +10,7 @@
 #include "net/url.h"
 #include "objects/hdfs/hdfs_store_priv.h"
 
-#define PARALLEL 8u
+#define PARALLEL 24u
 #define PARALLEL_MAX 64u
 #define HEDGES 4u /* threads beside those of `parallel` */
 #define NODES_MAX 8u
@@ -221,6 +221,7 @@ static void hdfs_free(struct object_store *base)
 	store_fini(base);
 	http_free(s->http);
 	fetch_history_free(s->history);
+	hdfs_spread_fini(&s->spread);
 	for (unsigned int i = 0; i < s->n_nodes; i++)
 		free(s->nodes[i]);
 	free(s->nodes);
@@ -490,6 +491,7 @@ static int hdfs_open(struct store_url *url,
 	if (!s)
 		return error_nomem(err);
 	(void)pthread_mutex_init(&s->lock, NULL);
+	hdfs_spread_init(&s->spread);
 	if (parallel > PARALLEL_MAX)
 		parallel = PARALLEL_MAX;
 	rc = store_init(&s->base, &hdfs_ops, url, cfg, parallel + HEDGES, err);

@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "net/http.h"
 #include "objects/hdfs/hdfs_json.h"
+#include "objects/hdfs/hdfs_spread.h"
 #include "objects/store/fetch.h"
 #include "objects/store/store_lock.h"
 
@@ -24,6 +25,7 @@ struct hdfs_store {
 	struct object_store base;
 	struct http *http;
 	struct fetch_history *history;
+	struct hdfs_spread spread;
 	char **nodes; /* "http://HOST:PORT" of name nodes, or of HttpFS */
 	unsigned int n_nodes;
 	atomic_uint active; /* the one that answered last */
@@ -50,7 +52,7 @@ struct hdfs_request {
 	const char *params; /* "&a=b", encoded; NULL: none */
 	const void *body;   /* goes to where the redirect leads */
 	size_t body_len;
-	bool has_data; /* the answer to it comes from a data node */
+	bool is_new_file; /* any data node takes it */
 	struct http_sink *sink;
 	struct pace *pace;
 	int64_t deadline_ns;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "objects/hdfs/hdfs_json.h"
+#include "objects/hdfs/hdfs_spread.h"
 #include "objects/store/store_url.h"
 
 TestSuite(hdfs, .timeout = 60);
@@ -138,4 +139,115 @@ Test(hdfs, texts_that_are_no_url_of_a_store_are_refused)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		cr_expect_eq(store_url_parse(bad[i], &u, &err), -EINVAL, "'%s'",
 			     bad[i]);
+}
+
+/* ------------------------------------------------------------------ spread --- */
+
+#define PATH "/webhdfs/v1/ckpt/a?op=CREATE"
+
+static char *begin(struct hdfs_spread *s, const char *named, int64_t now_ns)
+{
+	struct error err = ERROR_INIT;
+	char *url = NULL;
+
+	cr_assert_eq(hdfs_spread_begin(s, named, now_ns, &url, &err), 0, "%s",
+		     err.msg);
+	return url;
+}
+
+static void expect_begin(struct hdfs_spread *s, const char *named,
+			 const char *wanted)
+{
+	AUTO_FREE char *url = begin(s, named, 0);
+
+	cr_expect_str_eq(url, wanted);
+}
+
+Test(hdfs, sends_a_file_to_the_node_that_has_least_to_do)
+{
+	struct hdfs_spread s;
+
+	hdfs_spread_init(&s);
+	/* None is known but these two, and an idle one is taken as it was named. */
+	expect_begin(&s, "http://a:1" PATH, "http://a:1" PATH);
+	expect_begin(&s, "http://b:1" PATH, "http://b:1" PATH);
+	/* By turns, whichever is named. */
+	expect_begin(&s, "http://b:1" PATH, "http://a:1" PATH);
+	expect_begin(&s, "http://b:1" PATH, "http://b:1" PATH);
+	hdfs_spread_end(&s, "http://a:1" PATH, false);
+	expect_begin(&s, "http://b:1" PATH, "http://a:1" PATH);
+	/* Another one, which is idle. */
+	expect_begin(&s, "http://c:1" PATH, "http://c:1" PATH);
+	expect_begin(&s, "http://a:1" PATH, "http://c:1" PATH);
+	hdfs_spread_fini(&s);
+}
+
+Test(hdfs, sends_nothing_to_a_node_that_failed_or_is_not_named_any_more)
+{
+	struct hdfs_spread s;
+	char *url;
+
+	hdfs_spread_init(&s);
+	expect_begin(&s, "http://a:1" PATH, "http://a:1" PATH);
+	hdfs_spread_end(&s, "http://a:1" PATH, true);
+	expect_begin(&s, "http://b:1" PATH, "http://b:1" PATH);
+	expect_begin(&s, "http://b:1" PATH, "http://b:1" PATH);
+	/* It is named: it has come back. */
+	expect_begin(&s, "http://a:1" PATH, "http://a:1" PATH);
+	hdfs_spread_end(&s, "http://a:1" PATH, false);
+	url = begin(&s, "http://b:1" PATH, HDFS_SPREAD_FRESH_NS);
+	cr_expect_str_eq(url, "http://b:1" PATH);
+	free(url);
+	hdfs_spread_fini(&s);
+}
+
+Test(hdfs, asks_for_another_node_while_there_may_be_one)
+{
+	struct hdfs_spread s;
+
+	hdfs_spread_init(&s);
+	cr_expect(!hdfs_spread_wants_another(&s, "http://a:1" PATH, 0));
+	expect_begin(&s, "http://a:1" PATH, "http://a:1" PATH);
+	cr_expect(hdfs_spread_wants_another(&s, "http://a:1" PATH, 0));
+	/* An idle one is known. */
+	cr_expect(!hdfs_spread_wants_another(&s, "http://b:1" PATH, 0));
+	cr_expect(!hdfs_spread_wants_another(&s, "http://a:1" PATH, 0));
+	expect_begin(&s, "http://b:1" PATH, "http://b:1" PATH);
+	for (unsigned int i = 0; i < HDFS_SPREAD_REPEATS; i++)
+		(void)hdfs_spread_wants_another(&s, "http://a:1" PATH, 0);
+	cr_expect(!hdfs_spread_wants_another(&s, "http://b:1" PATH, 0));
+	hdfs_spread_fini(&s);
+}
+
+Test(hdfs, leaves_alone_what_is_no_address_of_webhdfs)
+{
+	static const char *const urls[] = { "", "http://a:1", "http://a:1/gw?x",
+					    "/webhdfs/v1/a" };
+	struct hdfs_spread s;
+
+	hdfs_spread_init(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+		expect_begin(&s, urls[i], urls[i]);
+		expect_begin(&s, urls[i], urls[i]);
+		cr_expect(!hdfs_spread_wants_another(&s, urls[i], 0));
+		hdfs_spread_end(&s, urls[i], true);
+	}
+	cr_expect_eq(s.n, 0);
+	hdfs_spread_fini(&s);
+}
+
+Test(hdfs, remembers_so_many_nodes_and_no_more)
+{
+	struct hdfs_spread s;
+
+	hdfs_spread_init(&s);
+	for (unsigned int i = 0; i < 2 * HDFS_SPREAD_NODES; i++) {
+		AUTO_BUF url = BUF_INIT;
+
+		cr_assert_eq(buf_printf(&url, "http://n%u:1" PATH, i), 0);
+		expect_begin(&s, url.data, url.data);
+		hdfs_spread_end(&s, url.data, false);
+	}
+	cr_expect_eq(s.n, HDFS_SPREAD_NODES);
+	hdfs_spread_fini(&s);
 }

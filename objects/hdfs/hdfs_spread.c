@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objects/hdfs/hdfs_spread.h"
+
+void hdfs_spread_init(struct hdfs_spread *s)
+{
+	*s = (struct hdfs_spread){ .n = 0 };
+	(void)pthread_mutex_init(&s->lock, NULL);
+}
+
+void hdfs_spread_fini(struct hdfs_spread *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		free(s->nodes[i].server);
+	free(s->nodes);
+	(void)pthread_mutex_destroy(&s->lock);
+}
+
+/* The length of "http://HOST:PORT"; 0: no URL, or not of WebHDFS. */
+static size_t server_len(const char *url)
+{
+	static const char path[] = "/webhdfs/v1/";
+	const char *host = strstr(url, "://");
+	size_t len;
+
+	if (!host)
+		return 0;
+	len = (size_t)(host + 3 - url) + strcspn(host + 3, "/?");
+	return strncmp(url + len, path, sizeof(path) - 1) == 0 ? len : 0;
+}
+
+static struct hdfs_spread_node *find(struct hdfs_spread *s, const char *url,
+				     size_t len)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const char *server = s->nodes[i].server;
+
+		if (strlen(server) == len && memcmp(server, url, len) == 0)
+			return &s->nodes[i];
+	}
+	return NULL;
+}
+
+/* Without memory, or room, it is not remembered, and used as it is. */
+static struct hdfs_spread_node *add(struct hdfs_spread *s, const char *url,
+				    size_t len)
+{
+	struct hdfs_spread_node *more;
+	char *server;
+
+	if (s->n == HDFS_SPREAD_NODES)
+		return NULL;
+	server = strndup(url, len);
+	more = server ? reallocarray(s->nodes, s->n + 1, sizeof(*more)) : NULL;
+	if (!more) {
+		free(server);
+		return NULL;
+	}
+	s->nodes = more;
+	more[s->n] = (struct hdfs_spread_node){ .server = server };
+	return &more[s->n++];
+}
+
+/* Of two that have files of ours under way. */
+static bool is_better(const struct hdfs_spread_node *a,
+		      const struct hdfs_spread_node *b)
+{
+	return a->n_active < b->n_active ||
+	       (a->n_active == b->n_active && a->turn < b->turn);
+}
+
+/* The one that was named while it is idle: the name node has its reasons, a rack or a
+ * disk that is near.  Else by turns, so that blocks which follow one another, and are
+ * read one after the other, lie on different nodes. */
+static struct hdfs_spread_node *
+pick(struct hdfs_spread *s, struct hdfs_spread_node *named, int64_t now_ns)
+{
+	struct hdfs_spread_node *best = named;
+
+	for (size_t i = 0; i < s->n && named->n_active > 0; i++) {
+		struct hdfs_spread_node *n = &s->nodes[i];
+
+		if (now_ns - n->named_ns < HDFS_SPREAD_FRESH_NS &&
+		    is_better(n, best))
+			best = n;
+	}
+	return best;
+}
+
+/* NULL: it cannot be remembered. */
+static struct hdfs_spread_node *note_named(struct hdfs_spread *s,
+					   const char *location, size_t len,
+					   int64_t now_ns)
+{
+	struct hdfs_spread_node *n = find(s, location, len);
+
+	s->n_repeats = n ? s->n_repeats + 1 : 0;
+	if (!n)
+		n = add(s, location, len);
+	if (n)
+		n->named_ns = now_ns;
+	return n;
+}
+
+bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,
+			       int64_t now_ns)
+{
+	size_t len = server_len(location);
+	struct hdfs_spread_node *n;
+	bool wants = false;
+
+	if (!len)
+		return false;
+	(void)pthread_mutex_lock(&s->lock);
+	n = note_named(s, location, len, now_ns);
+	if (n)
+		wants = s->n_repeats < HDFS_SPREAD_REPEATS &&
+			pick(s, n, now_ns)->n_active > 0;
+	(void)pthread_mutex_unlock(&s->lock);
+	return wants;
+}
+
+int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
+		      int64_t now_ns, char **ret, struct error *err)
+{
+	size_t len = server_len(location);
+	struct hdfs_spread_node *n = NULL;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&s->lock);
+	if (len)
+		n = note_named(s, location, len, now_ns);
+	if (n) {
+		n = pick(s, n, now_ns);
+		rc = asprintf(ret, "%s%s", n->server, location + len);
+		if (rc >= 0) {
+			n->n_active++;
+			n->turn = ++s->n_turns;
+		}
+	} else {
+		*ret = strdup(location);
+		rc = *ret ? 0 : -1;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+void hdfs_spread_end(struct hdfs_spread *s, const char *url, bool has_failed)
+{
+	struct hdfs_spread_node *n;
+
+	(void)pthread_mutex_lock(&s->lock);
+	n = find(s, url, server_len(url));
+	if (n && n->n_active)
+		n->n_active--;
+	if (n && has_failed)
+		n->named_ns = INT64_MIN / 2;
+	(void)pthread_mutex_unlock(&s->lock);
+}
