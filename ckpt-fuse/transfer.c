@@ -18,7 +18,7 @@
 #define TRIES 4u /* while others remove what is to be replaced */
 #define THREADS_MIN 4u
 #define THREADS_MAX 32u
-#define UNITS_A_COLUMN 2u /* at a time: while one is checked the next comes */
+#define UNITS_A_COLUMN 4u /* at a time: while one is checked the next comes */
 
 struct file_transfer {
 	int fd; /* -1: nowhere */
