@@ -202,6 +202,15 @@ int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
 	return rc;
 }
 
+static int new_ahead(struct ckpt_mount *m, struct error *err)
+{
+	const struct ahead_config cfg = { .store = m->store,
+					  .listed = m->listed,
+					  .jobs = m->askers };
+
+	return ahead_new(&cfg, &m->ahead, err);
+}
+
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    const struct ckpt_kept *kept, struct ckpt_mount **ret,
 		    struct error *err)
@@ -239,6 +248,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	rc = listed_new(&m->listed, err);
 	m->writings.listed = m->listed;
 	if (rc == 0)
+		rc = new_ahead(m, err);
+	if (rc == 0)
 		rc = handles_init(&m->handles, err);
 	if (rc == 0)
 		rc = nodes_init(&m->nodes, kept->journal_fd, err);
@@ -271,6 +282,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	absent_fini(&m->absent);
 	ckpt_phase_fini(&m->loads);
 	ckpt_phase_fini(&m->saves);
+	ahead_free(m->ahead);
 	listed_free(m->listed);
 	(void)pthread_mutex_destroy(&m->writings.lock);
 	budget_fini(&m->writings.slots);

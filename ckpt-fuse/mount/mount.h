@@ -5,8 +5,9 @@
 
 #include <sys/types.h>
 
-#include "ckpt-fuse/mount/begun.h"
 #include "ckpt-fuse/mount/absent.h"
+#include "ckpt-fuse/mount/ahead.h"
+#include "ckpt-fuse/mount/begun.h"
 #include "ckpt-fuse/mount/coming.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
@@ -36,6 +37,7 @@ struct ckpt_mount {
 	struct coming_writers coming;
 	struct absent_names absent;
 	struct listed *listed; /* what lists told */
+	struct ahead *ahead; /* lists that are made before they are asked for */
 	/* That programs waited to write, close and sync, and to open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;
 	struct ckpt_phase saves, loads;

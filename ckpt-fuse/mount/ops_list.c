@@ -13,25 +13,6 @@
 
 /* --------------------------------------------------------------------- lists --- */
 
-struct folder_listing {
-	struct folder_list *list;
-	struct listed_list *told;
-};
-
-static int add_entry(void *arg, const struct ckpt_entry *e, struct error *err)
-{
-	/* A file hides a folder of its name. */
-	const struct folder_listing *f = arg;
-	struct folder_list *l = f->list;
-
-	listed_add(f->told, e);
-	if (e->is_folder && l->n &&
-	    strcmp(l->entries[l->n - 1].name, e->name) == 0)
-		return 0;
-	return folder_list_add(l, e->name, e->is_folder) < 0 ? error_nomem(err)
-							     : 0;
-}
-
 struct own_files {
 	struct folder_list *list;
 	size_t n_stored;
@@ -61,15 +42,12 @@ static int list(struct ckpt_mount *m, struct ckpt_node *n,
 		struct folder_list *l, struct error *err)
 {
 	struct own_files own = { .list = l };
-	struct folder_listing f = { .list = l };
 	AUTO_BUF path = BUF_INIT;
 	int rc = node_path(&m->nodes, n, &path);
 
 	if (rc < 0)
 		return rc;
-	f.told = listed_begin(m->listed, path.data);
-	rc = ckpt_list(m->store, path.data, add_entry, &f, err);
-	listed_end(m->listed, f.told, rc, clock_now_ns());
+	rc = ahead_list(m->ahead, path.data, l, err);
 	if (rc < 0)
 		return rc;
 	own.n_stored = l->n;
