@@ -47,7 +47,7 @@ struct collection {
 	struct seen_manifest *seen;
 	struct name_list
 		fresh; /* paths of files whose manifests are to be read */
-	struct name_list hidden; /* plain objects ... */
+	struct name_list hidden; /* plain objects of the last list ... */
 	struct name_list tags;   /* ... and which versions of them */
 	bool is_moving;    /* this list was not all, or may not have been */
 	int64_t before_ms; /* only what is older; the store's clock */
@@ -140,35 +140,34 @@ static struct seen_manifest *seen_of(struct collection *c, const char *path,
 	return m;
 }
 
-static int manifest_found(void *arg, const struct object_entry *e,
-			  struct error *err)
+/* A plain object that is hidden by a manifest which a list before this one showed. */
+static int hidden_found(struct collection *c, const struct object_entry *e,
+			struct error *err)
+{
+	const char *name = e->name;
+	int rc;
+
+	if (!object_is_old(e->stat.modified_ms, c->before_ms) ||
+	    !seen_of(c, name, strlen(name)))
+		return 0;
+	rc = name_list_add(&c->tags, e->stat.tag, strlen(e->stat.tag), err);
+	return rc == 0 ? name_list_add(&c->hidden, name, strlen(name), err)
+		       : rc;
+}
+
+static int name_found(void *arg, const struct object_entry *e,
+		      struct error *err)
 {
 	struct collection *c = arg;
 	const struct seen_manifest *m;
 	size_t len;
 
 	if (!manifest_is_name(e->name, &len))
-		return 0;
+		return hidden_found(c, e, err);
 	m = seen_of(c, e->name, len);
 	if (m && strcmp(m->tag, e->stat.tag) == 0)
 		return 0;
 	return name_list_add(&c->fresh, e->name, len, err);
-}
-
-static int hidden_found(void *arg, const struct object_entry *e,
-			struct error *err)
-{
-	struct collection *c = arg;
-	const char *name = e->name;
-	size_t len;
-	int rc;
-
-	if (!object_is_old(e->stat.modified_ms, c->before_ms) ||
-	    manifest_is_name(name, &len) || !seen_of(c, name, strlen(name)))
-		return 0;
-	rc = name_list_add(&c->tags, e->stat.tag, strlen(e->stat.tag), err);
-	return rc == 0 ? name_list_add(&c->hidden, name, strlen(name), err)
-		       : rc;
 }
 
 /* ------------------------------------------------------------------ what is needed --- */
@@ -251,15 +250,23 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 	return note_seen(c, path, tag, err);
 }
 
+/* What the list before told. */
+static void forget_names(struct collection *c)
+{
+	name_list_fini(&c->fresh);
+	name_list_fini(&c->hidden);
+	name_list_fini(&c->tags);
+	c->fresh = c->hidden = c->tags = (struct name_list){ .n = 0 };
+}
+
 /* What was read before is read again only where the list says that it is another. */
 static int look_once(struct collection *c, struct error *err)
 {
 	int rc;
 
 	c->is_moving = false;
-	name_list_fini(&c->fresh);
-	c->fresh = (struct name_list){ .n = 0 };
-	rc = object_list(c->store, "", true, manifest_found, c, err);
+	forget_names(c);
+	rc = object_list(c->store, "", true, name_found, c, err);
 	for (size_t i = 0; i < c->fresh.n && rc == 0; i++)
 		rc = keep_named(c, c->fresh.all[i], err);
 	return rc;
@@ -283,11 +290,7 @@ static int collect(struct collection *c, struct error *err)
 {
 	int rc = object_list(c->store, DATA_FOLDER, true, data_found, c, err);
 
-	if (rc == 0)
-		rc = look_at_manifests(c, err);
-	if (rc == 0)
-		rc = object_list(c->store, "", true, hidden_found, c, err);
-	return rc;
+	return rc == 0 ? look_at_manifests(c, err) : rc;
 }
 
 /* -------------------------------------------------------------------- the removal --- */
