@@ -51,10 +51,10 @@ static int digest_without(const struct env_scan *s, const struct env_targets *t,
 			  char *const *made, size_t n_made, bool any,
 			  struct digest *ret, struct error *err)
 {
-	struct env_scan rest = { .cap = s->n + 1 };
+	struct env_scan rest = { .n = 0 };
 	int rc;
 
-	rest.entries = calloc(rest.cap, sizeof(*rest.entries));
+	rest.entries = calloc(s->n + 1, sizeof(*rest.entries));
 	if (!rest.entries)
 		return error_nomem(err);
 	for (size_t i = 0; i < s->n; i++)

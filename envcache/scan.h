@@ -9,13 +9,14 @@
 
 #define ENV_ENTRIES_MAX 4000000u
 #define ENV_DEPTH_MAX 512u
+#define ENV_SCAN_THREADS 8u
 /* Folders of restores under way in a target begin so; no scan sees them. */
 #define ENV_STAGING ".bootseer-env."
 
 struct env_entry {
-	char *path;    /* absolute */
-	char *link;    /* of a symlink: where it leads */
-	uint32_t mode; /* S_IF* and permission bits */
+	const char *path; /* absolute; the scan's, as is the link */
+	const char *link; /* of a symlink: where it leads */
+	uint32_t mode;    /* S_IF* and permission bits */
 	uint32_t uid, gid, nlink;
 	uint64_t size, ino, dev, rdev;
 	int64_t mtime_ns, ctime_ns;
@@ -26,11 +27,12 @@ struct env_entry {
 /* Sorted as a walk that takes names in byte order: env_path_compare(). */
 struct env_scan {
 	struct env_entry *entries;
-	size_t n, cap;
+	size_t n;
 	/* What is mounted in the targets, folders and files: it is not theirs, and what
 	 * it covers was not looked at. */
-	char **mounts;
+	const char **mounts;
 	size_t n_mounts, cap_mounts;
+	struct scan_texts *texts; /* what paths and links point into */
 };
 
 /* A path comes before what is below it, and that before its next sibling. */
@@ -38,6 +40,13 @@ int env_path_compare(const char *a, const char *b);
 
 /* Was nothing seen of the path, as it is mounted, or in what is? */
 bool env_scan_is_covered(const struct env_scan *s, const char *path);
+
+/* What the name in the folder is, also of a symlink itself; "": what `dir` has open.
+ * -errno.  It leaves path, link and content as they are. */
+int env_entry_look(int dir, const char *name, struct env_entry *ret,
+		   bool *ret_is_mount) MUST_CHECK;
+/* -E2BIG, as a scan has ENV_ENTRIES_MAX names at most. */
+int env_scan_is_full(struct error *err) MUST_CHECK;
 
 /* The same thing with the same attributes, as far as stat(2) tells? */
 bool env_entry_is_same(const struct env_entry *a, const struct env_entry *b);
