@@ -143,8 +143,10 @@ DEFINE_AUTO(ckpt_writer)
 struct ckpt_entry {
 	const char *name; /* in the folder */
 	bool is_folder, is_striped;
-	/* Of the object; a striped file's own are ckpt_stat()'s. */
-	struct object_stat object;
+	/* Of the object; a striped file's own are ckpt_stat()'s.  No tag: a list of many
+	 * names would be four times as large. */
+	uint64_t size;
+	int64_t modified_ms;
 	int64_t asked_ns; /* CLOCK_MONOTONIC: when the store was, for this one */
 };
 

@@ -331,16 +331,20 @@ int ckpt_remove(struct object_store *s, const char *path, struct error *err)
 /* ---------------------------------------------------------------------- lists --- */
 
 struct names_listing {
-	struct ckpt_entry *entries; /* names are owned */
-	size_t n, cap, skip; /* `skip`: bytes of the folder in each name */
+	struct ckpt_entry *entries; /* without names, until all are there */
+	size_t n, cap;
+	struct buf text; /* the names, one behind the other ... */
+	size_t *at;      /* ... and where in it each is */
+	size_t at_cap;
+	size_t skip; /* bytes of the folder in each name */
 	size_t most;
 };
 
 static void listing_fini(struct names_listing *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		free((void *)(uintptr_t)l->entries[i].name);
 	free(l->entries);
+	free(l->at);
+	buf_fini(&l->text);
 }
 
 static int listing_add(void *arg, const struct object_entry *e,
@@ -348,7 +352,8 @@ static int listing_add(void *arg, const struct object_entry *e,
 {
 	struct names_listing *l = arg;
 	struct ckpt_entry entry = { .is_folder = e->is_folder,
-				    .object = e->stat,
+				    .size = e->stat.size,
+				    .modified_ms = e->stat.modified_ms,
 				    .asked_ns = e->asked_ns };
 	size_t len = strlen(e->name);
 
@@ -357,10 +362,12 @@ static int listing_add(void *arg, const struct object_entry *e,
 	if (l->n >= l->most)
 		return error_set(err, E2BIG, "more than %zu names", l->most);
 	entry.is_striped = !e->is_folder && manifest_is_name(e->name, &len);
-	if (array_grow(&l->entries, l->n, &l->cap, 64) < 0)
-		return -ENOMEM;
-	entry.name = strndup(e->name + l->skip, len - l->skip);
-	if (!entry.name)
+	if (array_grow(&l->entries, l->n, &l->cap, 64) < 0 ||
+	    array_grow(&l->at, l->n, &l->at_cap, 64) < 0)
+		return error_nomem(err);
+	l->at[l->n] = l->text.len;
+	if (buf_append(&l->text, e->name + l->skip, len - l->skip) < 0 ||
+	    buf_append(&l->text, "", 1) < 0)
 		return error_nomem(err);
 	l->entries[l->n++] = entry;
 	return 0;
@@ -376,6 +383,15 @@ static int compare(const void *x, const void *y)
 		return by_name ? by_name
 			       : (int)a->is_folder - (int)b->is_folder;
 	return (int)b->is_striped - (int)a->is_striped;
+}
+
+/* All are there: the text does not move any more. */
+static void listing_sort(struct names_listing *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		l->entries[i].name = l->text.data + l->at[i];
+	if (l->n)
+		qsort(l->entries, l->n, sizeof(*l->entries), compare);
 }
 
 static bool is_hidden(const struct names_listing *l, size_t i)
@@ -396,7 +412,8 @@ int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
 		    ckpt_list_fn *fn, void *arg, struct error *err)
 {
 	struct names_listing l = { .skip = *folder ? strlen(folder) + 1 : 0,
-				   .most = most };
+				   .most = most,
+				   .text = BUF_INIT };
 	int rc = 0;
 
 	if (is_own(folder))
@@ -404,8 +421,7 @@ int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
 				 "'%.200s' has the data of striped files",
 				 folder);
 	rc = object_list(s, folder, false, listing_add, &l, err);
-	if (l.n)
-		qsort(l.entries, l.n, sizeof(*l.entries), compare);
+	listing_sort(&l);
 	for (size_t i = 0; i < l.n && rc == 0; i++)
 		if (!is_hidden(&l, i))
 			rc = fn(arg, &l.entries[i], err);

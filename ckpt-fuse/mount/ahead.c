@@ -27,9 +27,10 @@ struct ahead_walk {
 struct ahead {
 	struct ahead_config cfg;
 	pthread_mutex_t lock; /* the rest */
-	pthread_cond_t done;
+	pthread_cond_t done;  /* with a list */
 	struct ahead_item items[AHEAD_ALL];
 	struct ahead_walk walks[AHEAD_WALKS];
+	unsigned int n_lists; /* that are made now */
 };
 
 int ahead_new(const struct ahead_config *cfg, struct ahead **ret,
@@ -83,10 +84,27 @@ static int ahead_add(void *arg, const struct ckpt_entry *e, struct error *err)
 	listed_add(f->told, e);
 	/* A file hides a folder of its name. */
 	if (e->is_folder && l->n &&
-	    strcmp(l->entries[l->n - 1].name, e->name) == 0)
+	    strcmp(folder_list_name(l, l->n - 1), e->name) == 0)
 		return 0;
 	return folder_list_add(l, e->name, e->is_folder) < 0 ? error_nomem(err)
 							     : 0;
+}
+
+static void wait_for_turn(struct ahead *a)
+{
+	(void)pthread_mutex_lock(&a->lock);
+	while (a->n_lists == LISTS_AT_ONCE)
+		(void)pthread_cond_wait(&a->done, &a->lock);
+	a->n_lists++;
+	(void)pthread_mutex_unlock(&a->lock);
+}
+
+static void end_turn(struct ahead *a)
+{
+	(void)pthread_mutex_lock(&a->lock);
+	a->n_lists--;
+	(void)pthread_cond_broadcast(&a->done);
+	(void)pthread_mutex_unlock(&a->lock);
 }
 
 /* By the store. */
@@ -94,14 +112,15 @@ static int list_now(struct ahead *a, const char *folder, size_t most,
 		    struct folder_list *ret, int64_t *ret_begun_ns,
 		    struct error *err)
 {
-	struct ahead_listing f = {
-		.list = ret, .told = listed_begin(a->cfg.listed, folder)
-	};
+	struct ahead_listing f = { .list = ret };
 	int rc;
 
+	wait_for_turn(a);
+	f.told = listed_begin(a->cfg.listed, folder);
 	*ret_begun_ns = f.told ? listed_begun_ns(f.told) : 0;
 	rc = ckpt_list_short(a->cfg.store, folder, most, ahead_add, &f, err);
 	listed_end(a->cfg.listed, f.told, rc, clock_now_ns());
+	end_turn(a);
 	return rc;
 }
 

@@ -17,6 +17,8 @@
 #define AHEAD_MOST 4u
 #define AHEAD_ALL 8u   /* of all walks, LISTED_SHORT names each */
 #define AHEAD_WALKS 8u /* parents that are remembered */
+/* Lists that are made at a time: each has all names of its folder in memory. */
+#define LISTS_AT_ONCE 8u
 
 struct ahead;
 
@@ -30,8 +32,8 @@ int ahead_new(const struct ahead_config *cfg, struct ahead **ret,
 	      struct error *err) MUST_CHECK;
 void ahead_free(struct ahead *a); /* after jobs_free() of its jobs */
 
-/* What the folder has, from a list made ahead, which is waited for, or from the store.
- * Lists of folders behind it may be begun. */
+/* What the folder has, from a list made ahead, which is waited for, or from the store, while
+ * no more than LISTS_AT_ONCE are made.  Lists of folders behind it may be begun. */
 int ahead_list(struct ahead *a, const char *folder, struct folder_list *ret,
 	       struct error *err) MUST_CHECK;
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/array.h"
+
 /* Of an id: bits of the kind, then of the version, then of a count. */
 #define KIND_BITS 2u
 #define COUNT_SHIFT 32u
@@ -28,27 +30,50 @@ int handles_init(struct handles *t, struct error *err)
 
 void folder_list_fini(struct folder_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		free(l->entries[i].name);
-	free(l->entries);
+	free(l->text);
+	free(l->at);
 	*l = (struct folder_list){ .n = 0 };
+}
+
+static int make_room(struct folder_list *l, size_t len)
+{
+	size_t cap = l->text_cap ? l->text_cap : 256;
+	char *more;
+
+	while (cap - l->len < len)
+		cap *= 2;
+	if (cap == l->text_cap)
+		return 0;
+	more = realloc(l->text, cap);
+	if (!more)
+		return -ENOMEM;
+	l->text = more;
+	l->text_cap = cap;
+	return 0;
 }
 
 int folder_list_add(struct folder_list *l, const char *name, bool is_folder)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 16;
-		struct folder_entry *more =
-			realloc(l->entries, cap * sizeof(*more));
+	const size_t len = strlen(name) + 1;
 
-		if (!more)
-			return -ENOMEM;
-		l->entries = more;
-		l->cap = cap;
-	}
-	l->entries[l->n] = (struct folder_entry){ .name = strdup(name),
-						  .is_folder = is_folder };
-	return l->entries[l->n].name ? (l->n++, 0) : -ENOMEM;
+	if (make_room(l, 1 + len) < 0 ||
+	    array_grow(&l->at, l->n, &l->cap, 16) < 0)
+		return -ENOMEM;
+	l->at[l->n++] = l->len;
+	l->text[l->len] = is_folder;
+	memcpy(l->text + l->len + 1, name, len);
+	l->len += 1 + len;
+	return 0;
+}
+
+const char *folder_list_name(const struct folder_list *l, size_t i)
+{
+	return l->text + l->at[i] + 1;
+}
+
+bool folder_list_is_folder(const struct folder_list *l, size_t i)
+{
+	return l->text[l->at[i]];
 }
 
 static uint64_t version_bits(struct reading *r)

@@ -16,13 +16,11 @@ enum handle_kind {
 	HANDLE_PEEKER, /* reads what a writer has, which nobody has committed yet */
 };
 
-struct folder_entry {
-	char *name; /* owned */
-	bool is_folder;
-};
-
+/* A list that somebody has open may be of very many names: they lie one behind the other. */
 struct folder_list {
-	struct folder_entry *entries;
+	char *text; /* of each: a byte, whether it is a folder, and the name */
+	size_t len, text_cap;
+	size_t *at; /* in the text */
 	size_t n, cap;
 };
 
@@ -66,6 +64,9 @@ void handle_free(struct handles *t, struct nodes *nodes, struct handle *h);
 
 int folder_list_add(struct folder_list *l, const char *name,
 		    bool is_folder) MUST_CHECK;
+/* Of entry `i`, valid until the next is added. */
+const char *folder_list_name(const struct folder_list *l, size_t i);
+bool folder_list_is_folder(const struct folder_list *l, size_t i);
 void folder_list_fini(struct folder_list *l);
 
 #endif

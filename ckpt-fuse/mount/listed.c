@@ -203,8 +203,8 @@ static int add_name(struct listed_list *l, const struct ckpt_entry *e)
 	struct listed_entry entry = {
 		.is_folder = e->is_folder,
 		.is_striped = e->is_striped,
-		.size = e->object.size,
-		.mtime_ns = e->object.modified_ms * NS_PER_MS,
+		.size = e->size,
+		.mtime_ns = e->modified_ms * NS_PER_MS,
 		.asked_ns = e->asked_ns,
 	};
 
@@ -225,8 +225,12 @@ void listed_add(struct listed_list *l, const struct ckpt_entry *e)
 	if (!l || l->is_void ||
 	    (l->n && strcmp(l->entries[l->n - 1].name, e->name) == 0))
 		return;
-	if (add_name(l, e) < 0)
-		l->is_void = true;
+	if (add_name(l, e) == 0)
+		return;
+	l->is_void = true;
+	free_entries(l->entries, l->n);
+	l->entries = NULL;
+	l->n = 0;
 }
 
 /* With the lock. */

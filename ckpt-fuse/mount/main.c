@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #include "ckpt-fuse/mount/outlets.h"
 #include "ckpt-fuse/mount/say.h"
+#include "common/bytes.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/mount.h"
@@ -351,6 +353,10 @@ int main(int argc, char **argv)
 	enum option_action action;
 	int first = 0, rc;
 
+	/* Large pieces go back to the system when they are freed.  Else the heap of each thread
+	 * keeps as much as it ever had of them: 48 programs that list 100,000 names at once
+	 * made 420 MiB of 59, and 250 by this. */
+	(void)mallopt(M_MMAP_THRESHOLD, 2 * MIB);
 	rc = option_parse(&program, &cfg, argc, argv, &action, &first, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseer-ckpt: %s\n", err.msg);

@@ -22,7 +22,7 @@ struct own_files {
 static bool is_listed(const struct own_files *o, const char *name)
 {
 	for (size_t i = 0; i < o->n_stored; i++)
-		if (strcmp(o->list->entries[i].name, name) == 0)
+		if (strcmp(folder_list_name(o->list, i), name) == 0)
 			return true;
 	return false;
 }
@@ -83,10 +83,10 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static size_t put_entry(fuse_req_t req, const struct folder_list *l, size_t i,
 			char *buf, size_t left)
 {
-	bool is_folder = i < 2 || l->entries[i - 2].is_folder;
+	bool is_folder = i < 2 || folder_list_is_folder(l, i - 2);
 	const char *name = i == 0   ? "."
 			   : i == 1 ? ".."
-				    : l->entries[i - 2].name;
+				    : folder_list_name(l, i - 2);
 	struct stat st = { .st_ino = KNOWN_BY_LOOKUP,
 			   .st_mode = is_folder ? S_IFDIR : S_IFREG };
 
@@ -162,18 +162,22 @@ struct folder_reply {
 static bool put_plus(struct folder_reply *r, size_t i)
 {
 	struct fuse_entry_param e = { .attr.st_ino = KNOWN_BY_LOOKUP };
-	const struct folder_entry *of = i < 2 ? NULL : &r->list->entries[i - 2];
-	const char *name = of ? of->name : i ? ".." : ".";
+	const bool is_dot = i < 2;
+	const char *name = !is_dot ? folder_list_name(r->list, i - 2)
+			   : i     ? ".."
+				   : ".";
 	size_t len = fuse_add_direntry_plus(r->req, NULL, 0, name, NULL, 0);
 	struct ckpt_node *n = NULL;
 
 	if (len > r->size - r->used)
 		return false;
-	if (of && r->path)
+	if (!is_dot && r->path)
 		n = ops_listed(r->m, r->folder, r->path, name, &e);
 	/* A node id of 0 says that the name alone is told: a look-up asks for more. */
 	if (!n)
-		e.attr.st_mode = !of || of->is_folder ? S_IFDIR : S_IFREG;
+		e.attr.st_mode = is_dot || folder_list_is_folder(r->list, i - 2)
+					 ? S_IFDIR
+					 : S_IFREG;
 	if (n) {
 		node_looked_up(&r->m->nodes, n);
 		r->told[r->n_told++] = n;
@@ -207,7 +211,7 @@ static void ask_for_more(const struct folder_reply *r, size_t off)
 
 	if (!r->path || off < 3 || off >= r->list->n + 2)
 		return;
-	manifests_ask(&a, r->path, r->list->entries[off - 2].name,
+	manifests_ask(&a, r->path, folder_list_name(r->list, off - 2),
 		      n < LISTED_STRIPED_MOST ? n : LISTED_STRIPED_MOST);
 }
 

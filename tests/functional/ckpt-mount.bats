@@ -1606,6 +1606,39 @@ look_at_all() # FOLDER: as ls -l does, each name once, and its size
 	umount_store
 }
 
+peak() { awk '/^VmHWM/ { print int($2 / 1024) }' "/proc/$(figure pid)/status"; } # MiB
+
+# All at once: each has its folder open until the last one has, too.
+list_all_at_once() # N DIR
+{
+	python3 - "$@" <<-'EOF'
+		import os, sys, threading
+		n, folder = int(sys.argv[1]), sys.argv[2]
+		begin, has = threading.Barrier(n), []
+		def open_folder():
+		    begin.wait()
+		    has.append(os.scandir(folder))
+		threads = [threading.Thread(target=open_folder) for _ in range(n)]
+		for t in threads:
+		    t.start()
+		for t in threads:
+		    t.join()
+		assert len(has) == n
+	EOF
+}
+
+@test "many who list a long folder at once do not make the process large" {
+	local before
+
+	mkdir "$W/store/many"
+	(cd "$W/store/many" && seq -f 'file-%08.0f.pt' 100000 | xargs touch)
+	mount_store --threads=48
+	before=$(peak)
+	list_all_at_once 48 "$M/many"
+	(($(peak) - before < 400))
+	umount_store
+}
+
 @test "a list of striped files with their attributes asks for each manifest once" {
 	local i
 

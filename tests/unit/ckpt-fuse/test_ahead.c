@@ -13,6 +13,7 @@
 #define FOLDERS 30u
 #define THREADS 8u
 #define NOBODY 1000u
+#define EACH 1001u
 
 static struct listed *t;
 static struct jobs *jobs;
@@ -20,6 +21,7 @@ static struct ahead *a;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned int n_begun, n_ended, n_files;
+static unsigned int n_waits;               /* for others to end */
 static unsigned int held = NOBODY;         /* whose list does not end */
 static unsigned int n_listed[FOLDERS + 1]; /* the last: their parent */
 
@@ -34,6 +36,21 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 	*ret = (struct timespec){ .tv_sec = now / NS_PER_S,
 				  .tv_nsec = now % NS_PER_S };
 	return 0;
+}
+
+/* Linked with --wrap: who waits for a list, or a job, is counted. */
+int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	if (c != &came) {
+		(void)pthread_mutex_lock(&lock);
+		n_waits++;
+		(void)pthread_cond_broadcast(&came);
+		(void)pthread_mutex_unlock(&lock);
+	}
+	return __real_pthread_cond_wait(c, m);
 }
 
 /* Linked with --wrap: the store of this test has FOLDERS folders, in each the same files. */
@@ -71,7 +88,7 @@ int __wrap_ckpt_list_short(struct object_store *s, const char *folder,
 		i = (unsigned int)strtoul(folder + 1, NULL, 10);
 	n_listed[i]++;
 	(void)pthread_cond_broadcast(&came);
-	while (i == held)
+	while (i == held || held == EACH)
 		(void)pthread_cond_wait(&came, &lock);
 	(void)pthread_mutex_unlock(&lock);
 	rc = *folder ? tell(fn, arg, 'f', n, err)
@@ -137,6 +154,15 @@ static void wait_ended(unsigned int n)
 {
 	(void)pthread_mutex_lock(&lock);
 	while (n_ended < n)
+		(void)pthread_cond_wait(&came, &lock);
+	(void)pthread_mutex_unlock(&lock);
+}
+
+/* So many lists have begun, or wait until they may. */
+static void wait_settled(unsigned int n)
+{
+	(void)pthread_mutex_lock(&lock);
+	while (n_begun + n_waits < n)
 		(void)pthread_cond_wait(&came, &lock);
 	(void)pthread_mutex_unlock(&lock);
 }
@@ -258,4 +284,35 @@ Test(ahead, a_folder_that_was_too_long_lately_is_not_tried)
 	wait_begun(4);
 	cr_expect_eq(listed_times(2), 0);
 	cr_expect_eq(listed_times(3), 1);
+}
+
+static void *list_one(void *arg)
+{
+	list_nth(*(const unsigned int *)arg);
+	return arg;
+}
+
+/* A list has all names of its folder in memory. */
+Test(ahead, only_so_many_lists_are_made_at_a_time)
+{
+	pthread_t threads[2 * LISTS_AT_ONCE];
+	unsigned int which[2 * LISTS_AT_ONCE];
+
+	/* The pool has nothing to do here, and would wait for that. */
+	jobs_free(jobs);
+	jobs = NULL;
+	n_waits = 0;
+	held = EACH;
+	for (unsigned int i = 0; i < 2 * LISTS_AT_ONCE; i++) {
+		which[i] = i;
+		cr_assert_eq(pthread_create(&threads[i], NULL, list_one,
+					    &which[i]),
+			     0);
+	}
+	wait_settled(2 * LISTS_AT_ONCE);
+	cr_expect_eq(n_begun, LISTS_AT_ONCE);
+	let_go();
+	for (unsigned int i = 0; i < 2 * LISTS_AT_ONCE; i++)
+		cr_assert_eq(pthread_join(threads[i], NULL), 0);
+	cr_expect_eq(n_begun, 2 * LISTS_AT_ONCE);
 }

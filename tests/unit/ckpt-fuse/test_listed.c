@@ -41,7 +41,8 @@ static void add(struct listed_list *l, const char *name, bool is_folder,
 	const struct ckpt_entry e = {
 		.name = name,
 		.is_folder = is_folder,
-		.object = { .size = size, .modified_ms = 5 },
+		.size = size,
+		.modified_ms = 5,
 		.asked_ns = asked_ns,
 	};
 
