@@ -13,7 +13,9 @@
 #	finish_mounters N	wait until they have all
 #	record_trace		have the service know what a start reads, once a target
 #
-# "second" is "mounted" with the package "more" besides, of $n_more files.
+# "mounted-second" is "mounted" with the package "more" besides, of $n_more files; "hashed" and
+# "hashed-second" are the same two, into a folder of their own in the bucket, with bytecode of
+# compileall(1) that has no times and no names of folders of pip's.
 #
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
@@ -184,9 +186,9 @@ start_server() {
 
 forget_snapshots() { rm -rf "$W/s3/bkt/env"; }
 
-snapshot_bytes() {
-	echo $(($(tree_bytes "$W/s3/bkt/env/env/data") +
-		$(tree_bytes "$W/s3/bkt/env/env/packs")))
+snapshot_bytes() { # [FOLDER]
+	echo $(($(tree_bytes "$W/s3/bkt/${1:-env}/env/data") +
+		$(tree_bytes "$W/s3/bkt/${1:-env}/env/packs")))
 }
 
 # What the store has of the way, without what the other ways have of it.
@@ -372,7 +374,7 @@ s.run(['ffmpeg', '-version'], stdout=s.DEVNULL, check=True)"
 }
 
 write_ways() {
-	local pip uv req fetch
+	local pip uv req fetch more=$bench_cache/env/more.$n_more/more-1.0-py3-none-any.whl
 
 	SITE=$W/site
 	mkdir -p "$SITE"
@@ -413,9 +415,18 @@ write_ways() {
 	sed 's/ env run / env run --unpack /' "$W/way.mounted" >"$W/way.ours"
 	cp "$W/way.ours" "$W/way.ours-peers"
 	cp "$W/way.ours" "$W/way.capture"
-	sed "s|\$| $bench_cache/env/more.$n_more/more-1.0-py3-none-any.whl|" \
-		"$W/way.mounted" >"$W/way.second"
+	sed "s|\$| $more|" "$W/way.mounted" >"$W/way.mounted-second"
+	for way in hashed hashed-second; do
+		cat >"$W/install.$way" <<-END
+		$(echo $pip) --no-compile $([[ $way != *-second ]] || echo "$more")
+		$PYTHON -m compileall -qq -j 0 --invalidation-mode unchecked-hash $SITE || :
+		END
+		echo "$(program bootseer) env run --store '${store/bkt\/env/bkt/hashed}'" \
+			"--target $SITE --key-file $req -- bash -e $W/install.$way" \
+			>"$W/way.$way"
+	done
 	echo "$(program bootseer) env umount $SITE" >"$W/way.end"
 	# A system's folders are never mounted.
-	[[ $target != system ]] || rm -f "$W"/way.{mounted,traced,peers,peers-traced}
+	[[ $target != system ]] || rm -f "$W"/way.{mounted,traced,peers,peers-traced} \
+		"$W"/way.*-second "$W"/way.hashed
 }

@@ -89,8 +89,9 @@ goals_of()
 	[ "$(goals_of env 'by ours mounted')" = 6 ]
 	[ "$(goals_of env 'by ours unpacked')" = 2 ]
 	[ "$(goals_of env 'capture by the install alone')" = 3 ]
-	[ "$(goals_of env 'stored by a second environment')" = 2 ]
-	[ "$(goals_of env 'with the first, of without')" = 2 ]
+	[ "$(goals_of env 'stored by a second environment')" = 4 ]
+	[ "$(goals_of env 'with the first, of without')" = 4 ]
+	[ "$(goals_of env 'compileall: ')" = 4 ]
 	[ "$(goals_of env-daemon 'started by restored')" = 1 ]
 	# Of wheels six ways of ours, of files the four without a trace, of a system the two that
 	# unpack; at 1, 8 and 32 nodes.

@@ -138,6 +138,38 @@ verify()
 	verify
 }
 
+# The command of docs/environments.md, "Commands whose versions share".
+@test "two versions share the bytecode of compileall by hashes" {
+	local first second node
+
+	mkdir wheels
+	python3 "$BATS_TEST_DIRNAME/make-wheel.py" wheels demo 1.0
+	cat >setup.sh <<-'EOF'
+		echo "$1" >>"$W/ran"
+		python3 -m pip install -q --disable-pip-version-check --root-user-action ignore \
+			--no-index --find-links "$W/wheels" --no-compile --target "$W/site" demo &&
+			{ python3 -m compileall -qq -j 0 --invalidation-mode unchecked-hash "$W/site" || :; }
+		echo "$1" >"$W/site/version"
+	EOF
+	capture a 100
+	first=$(bytes)
+	capture b 101
+	second=$(($(bytes) - first))
+	echo "$second bytes more than $first"
+	[ "$(find b -name '*.pyc' | wc -l)" -ge 60 ]
+	for node in a b; do
+		(cd "$node" && find . -name '*.pyc' -exec sha256sum {} +) | sort >"$node.sums"
+	done
+	diff a.sums b.sums
+	# What changed is a line, and the names and texts that each has; not a pack of bytecode.
+	[ "$second" -lt 20000 ]
+	env_run c 101
+	same b c
+	# No source is looked at, nor its time.
+	echo 'raise SystemExit("read")' >>c/demo/sub/m7.py
+	PYTHONPATH=$W/c python3 -c 'import demo.sub.m7'
+}
+
 @test "a bucket shares packs as a directory does, and they are collected" {
 	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
 	s3_server "$W/s3"
