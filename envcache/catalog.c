@@ -42,14 +42,14 @@ int env_catalog_pass_over(struct env_catalog *c,
 int env_catalog_marks(struct env_catalog *c, const struct env_snapshot *snap,
 		      struct env_marks *ret, struct error *err)
 {
-	return c->ops->marks(c, snap, ret, err);
+	return c->ops->marks(c, snap, false, ret, err);
 }
 
 int env_catalog_check_bad(struct env_catalog *c,
 			  const struct env_snapshot *snap, struct error *err)
 {
 	struct env_marks m = { .is_bad = false };
-	int rc = c->ops->marks(c, snap, &m, err);
+	int rc = c->ops->marks(c, snap, true, &m, err);
 
 	return rc < 0 ? rc : env_marks_check_bad(&m, err);
 }

@@ -27,8 +27,10 @@ struct env_catalog_ops {
 		    struct error *err);
 	int (*pass_over)(struct env_catalog *c, const struct env_snapshot *snap,
 			 struct error *err);
+	/* With `is_bad_alone` nothing else need be asked. */
 	int (*marks)(struct env_catalog *c, const struct env_snapshot *snap,
-		     struct env_marks *ret, struct error *err);
+		     bool is_bad_alone, struct env_marks *ret,
+		     struct error *err);
 	int (*mark_bad)(struct env_catalog *c, const struct env_snapshot *snap,
 			const char *host, const char *why, struct error *err);
 	void (*touch)(struct env_catalog *c, const struct env_snapshot *snap,

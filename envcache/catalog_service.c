@@ -250,10 +250,13 @@ static int service_pass_over(struct env_catalog *c,
 }
 
 static int service_marks(struct env_catalog *c, const struct env_snapshot *snap,
-			 struct env_marks *ret, struct error *err)
+			 bool is_bad_alone, struct env_marks *ret,
+			 struct error *err)
 {
 	if (!snap->has_marks)
-		return env_catalog_marks(service_of(c)->store, snap, ret, err);
+		return service_of(c)->store->ops->marks(service_of(c)->store,
+							snap, is_bad_alone, ret,
+							err);
 	*ret = snap->marks;
 	return 0;
 }

@@ -35,9 +35,11 @@ static int store_pass_over(struct env_catalog *c,
 }
 
 static int store_marks(struct env_catalog *c, const struct env_snapshot *snap,
-		       struct env_marks *ret, struct error *err)
+		       bool is_bad_alone, struct env_marks *ret,
+		       struct error *err)
 {
-	return env_marks_get(c->store, snap, ret, err);
+	return is_bad_alone ? env_marks_get_bad(c->store, snap, ret, err)
+			    : env_marks_get(c->store, snap, ret, err);
 }
 
 static int store_mark_bad(struct env_catalog *c,

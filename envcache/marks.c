@@ -143,6 +143,13 @@ int env_marks_get(struct object_store *s, const struct env_snapshot *snap,
 	return rc < 0 && rc != -ENOENT ? rc : read_bad(s, snap, ret, err);
 }
 
+int env_marks_get_bad(struct object_store *s, const struct env_snapshot *snap,
+		      struct env_marks *ret, struct error *err)
+{
+	*ret = (struct env_marks){ .used_ms = snap->made_ms };
+	return read_bad(s, snap, ret, err);
+}
+
 int env_marks_check_bad(const struct env_marks *m, struct error *err)
 {
 	return m->is_bad ? error_set(err, EBADMSG,

@@ -47,6 +47,9 @@ int env_index_text(struct object_store *s, const char *name, char **ret,
 int env_key_digits(const char *text, const char **ret,
 		   struct error *err) MUST_CHECK;
 /* -EBADMSG: it is marked bad, and the message says by whom. */
+/* Of the marks whether it is bad alone, which is one request and not three. */
+int env_marks_get_bad(struct object_store *s, const struct env_snapshot *snap,
+		      struct env_marks *ret, struct error *err) MUST_CHECK;
 int env_marks_check_bad(const struct env_marks *m,
 			struct error *err) MUST_CHECK;
 /* Remove all that is noted of a key. */

@@ -8,6 +8,7 @@
 #include "envcache/index.h"
 #include "envcache/names.h"
 #include "image/artifact/packs.h"
+#include "objects/object_get.h"
 
 #define PREFIX_MIN 4u /* hex digits of a key that people type */
 #define HEX_DIGITS (ENV_KEY_HEX - 1)
@@ -44,36 +45,18 @@ int env_folder_new(char ret[ENV_FOLDER_ROOM], struct error *err)
 
 /* ------------------------------------------------------------------------ index --- */
 
-static int read_text(struct object *o, char **ret, struct error *err)
-{
-	const struct object_stat *st = object_opened_stat(o);
-	struct object_range all = { .len = (size_t)st->size };
-	AUTO_FREE char *data = NULL;
-	int rc;
-
-	if (st->size > ENV_INDEX_MAX)
-		return error_set(err, EBADMSG, "the index is too long");
-	all.buf = data = malloc(all.len + 1);
-	if (!data)
-		return error_nomem(err);
-	rc = object_read(o, &all, 1, 0, err);
-	if (rc == 0)
-		*ret = steal_ptr(&data);
-	return rc;
-}
-
 int env_index_text(struct object_store *s, const char *name, char **ret,
 		   struct object_stat *ret_stat, struct error *err)
 {
-	struct object *o;
-	int rc = object_open(s, name, &o, err);
+	AUTO_BUF text = BUF_INIT;
+	int rc = object_get(s, name, ENV_INDEX_MAX, &text, ret_stat, err);
 
+	if (rc == -EFBIG)
+		return error_set(err, EBADMSG, "the index is too long");
 	if (rc < 0)
 		return rc;
-	*ret_stat = *object_opened_stat(o);
-	rc = read_text(o, ret, err);
-	object_close(o);
-	return rc;
+	*ret = buf_steal(&text);
+	return *ret ? 0 : error_nomem(err);
 }
 
 int env_snapshot_get(struct object_store *s, const struct digest *key,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * OCI image stores: a registry, a layout folder, a docker archive, behind one
- * vtable (OCI distribution-spec 1.1, image-spec 1.1).  The second public
- * header of this folder: it is a world of its own, with its own users.
+ * vtable (OCI distribution-spec 1.1, image-spec 1.1); it has users of its own.
  */
 #ifndef BOOTSEER_OBJECTS_OCI_H
 #define BOOTSEER_OBJECTS_OCI_H
@@ -27,8 +26,7 @@ struct oci_ref {
 	enum oci_transport transport;
 	char *host; /* registry: "host[:port]"; NULL otherwise */
 	char *repo; /* registry: repository; layout, archive: the path */
-	char *tag;  /* "latest" for a registry reference without one; NULL
-	               * when a digest was given or (layout) none */
+	char *tag;  /* registry: "latest" by default; NULL: a digest, or none */
 	bool has_digest;
 	struct digest digest;
 };
@@ -50,9 +48,8 @@ struct oci_config {
 	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
 	uint64_t least_rate;       /* bytes a second; a slower transfer, over
 	                            * stall_timeout_ms, is -ETIMEDOUT; 0: none */
-	unsigned int attempts;     /* of each request, retries included; of a
-	                            * transfer without a deadline, those that got
-	                            * nowhere */
+	unsigned int attempts;     /* of each request; of a transfer without
+	                            * a deadline, those that got nowhere */
 	/* Of every request that brings none of its own; NULL: nothing stops
 	 * those.  Outlives the store and its blobs. */
 	struct pace *pace;
@@ -89,6 +86,9 @@ struct oci_store_ops {
 			    struct oci_manifest *ret, struct error *err);
 	int (*open_blob)(struct oci_store *s, const struct digest *d,
 			 uint64_t size, struct source **ret, struct error *err);
+	/* All of a small one into `ret`, which is empty; NULL: it is opened and read. */
+	int (*get_blob)(struct oci_store *s, const struct digest *d,
+			uint64_t size, struct buf *ret, struct error *err);
 	int (*find_blob)(struct oci_store *s, const struct digest *d, bool *ret,
 			 uint64_t *ret_size, struct error *err);
 	int (*put_blob)(struct oci_store *s, const struct digest *d,

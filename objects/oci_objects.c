@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/fs.h"
+#include "objects/object_get.h"
 #include "objects/oci_store.h"
 #include "objects/store.h"
 
@@ -178,9 +179,8 @@ static int objects_get_manifest(struct oci_store *base, const char *ref,
 {
 	struct objects_store *s =
 		container_of(base, struct objects_store, base);
-	struct object_range all = { .off = 0 };
 	AUTO_BUF name = BUF_INIT;
-	struct object *o = NULL;
+	struct object_stat st;
 	int rc = 0;
 
 	if (!ref || digest_parse(ref, &ret->digest, NULL) < 0)
@@ -188,20 +188,36 @@ static int objects_get_manifest(struct oci_store *base, const char *ref,
 	if (rc == 0)
 		rc = name_of(s, &ret->digest, &name, err);
 	if (rc == 0)
-		rc = object_open(s->objects, name.data, &o, err);
-	if (rc < 0)
-		return rc;
-	if (object_opened_stat(o)->size > OCI_MANIFEST_MAX)
-		rc = error_set(err, EFBIG, "manifest %.80s is too long", ref);
-	all.len = rc == 0 ? (size_t)object_opened_stat(o)->size : 0;
-	if (rc == 0 && buf_reserve(&ret->body, all.len + 1) < 0)
-		rc = error_nomem(err);
-	all.buf = ret->body.data;
+		rc = object_get(s->objects, name.data, OCI_MANIFEST_MAX,
+				&ret->body, &st, err);
+	return rc == -EFBIG ? error_set(err, EFBIG,
+					"manifest %.80s is too long", ref)
+			    : rc;
+}
+
+/* A small one, which lies in its own folder mostly. */
+static int objects_get_blob(struct oci_store *base, const struct digest *d,
+			    uint64_t size, struct buf *ret, struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	AUTO_BUF name = BUF_INIT;
+	struct object_stat st;
+	int rc = name_of(s, d, &name, err);
+
 	if (rc == 0)
-		rc = object_read(o, &all, 1, 0, err);
-	if (rc == 0)
-		ret->body.len = all.len;
-	object_close(o);
+		rc = object_get(s->objects, name.data, size, ret, &st, err);
+	if (s->shared && (rc == -ENOENT || rc == -EACCES)) {
+		buf_reset(&name);
+		rc = name_in(s->shared, d, &name, err);
+		if (rc == 0)
+			rc = object_get(s->objects, name.data, size, ret, &st,
+					err);
+	}
+	if (rc == -EFBIG || (rc == 0 && ret->len != size))
+		return error_set(err, EBADMSG,
+				 "%s: '%s' has other than %" PRIu64 " bytes",
+				 object_store_url(s->objects), name.data, size);
 	return rc;
 }
 
@@ -302,6 +318,7 @@ static const struct oci_store_ops objects_ops = {
 	.name = "store of objects",
 	.get_manifest = objects_get_manifest,
 	.open_blob = objects_open_blob,
+	.get_blob = objects_get_blob,
 	.find_blob = objects_find_blob,
 	.put_blob = objects_put_blob,
 	.put_manifest = objects_put_manifest,

@@ -121,12 +121,31 @@ int oci_open_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 	return s->ops->open_blob(s, d, size, ret, err);
 }
 
+static int get_whole(struct oci_store *s, const struct digest *d, uint64_t size,
+		     const char *name, struct buf *ret, struct error *err)
+{
+	AUTO(source) src = NULL;
+	int rc;
+
+	if (s->ops->get_blob)
+		return s->ops->get_blob(s, d, size, ret, err);
+	rc = oci_open_blob(s, d, size, &src, err);
+	if (rc < 0)
+		return rc;
+	if (buf_reserve(ret, size) < 0)
+		return error_nomem(err);
+	rc = source_read_buf(src, 0, ret->data, size, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "blob %s", name);
+	ret->len = size;
+	return 0;
+}
+
 int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 size_t max, struct buf *ret, struct error *err)
 {
-	AUTO(source) src = NULL;
+	AUTO_BUF whole = BUF_INIT;
 	char name[DIGEST_STR_MAX];
-	size_t start = ret->len;
 	struct digest have;
 	int rc;
 
@@ -136,24 +155,18 @@ int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 				 "blob %s has %llu bytes, more than the %zu "
 				 "that are allowed here",
 				 name, (unsigned long long)size, max);
-	rc = oci_open_blob(s, d, size, &src, err);
+	rc = get_whole(s, d, size, name, &whole, err);
 	if (rc < 0)
 		return rc;
-	if (buf_reserve(ret, size) < 0)
-		return error_nomem(err);
-	rc = source_read_buf(src, 0, ret->data + start, size, err);
-	if (rc < 0)
-		return error_wrap(err, rc, "blob %s", name);
-	if (digest_of(ret->data + start, size, &have) < 0)
+	if (digest_of(whole.data, whole.len, &have) < 0)
 		return error_nomem(err);
 	if (!digest_equal(&have, d))
 		return error_set(err, EBADMSG,
 				 "blob %s is damaged: its bytes have another "
 				 "digest",
 				 name);
-	ret->len += size;
-	ret->data[ret->len] = '\0';
-	return 0;
+	return buf_append(ret, whole.data, whole.len) < 0 ? error_nomem(err)
+							  : 0;
 }
 
 int oci_get_config(struct oci_store *s, const struct oci_image *m, size_t max,

@@ -363,17 +363,39 @@ static bool is_error_body(const struct http_response *resp)
 					"<Error>", strlen("<Error>"));
 }
 
+struct s3_whole_sink {
+	struct http_sink base;
+	struct buf *to;
+	size_t max;
+};
+
+static int take_whole(struct http_sink *base, const struct http_response *resp,
+		      const void *data, size_t len, struct error *err)
+{
+	struct s3_whole_sink *s =
+		container_of(base, struct s3_whole_sink, base);
+
+	if (len > s->max - s->to->len)
+		return error_set(err, EFBIG, "it is longer than %zu bytes",
+				 s->max);
+	return buf_append(s->to, data, len) < 0 ? error_nomem(err) : 0;
+}
+
 int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 	   struct retry_verdict *v, struct error *err)
 {
 	struct s3_message m = { .path = BUF_INIT };
+	struct s3_whole_sink whole = { .base.put = take_whole,
+				       .to = r->whole,
+				       .max = r->whole_max };
+	struct http_sink *sink = r->whole ? &whole.base : r->sink;
 	struct http_request req = {
 		.method = r->method,
 		.headers = m.headers,
 		.body = r->body,
 		.body_len = r->body_len,
 		.stays = true,
-		.sink = r->sink,
+		.sink = sink,
 		.deadline_ns = r->deadline_ns,
 		.pace = r->pace,
 		.is_greedy = true,
@@ -383,10 +405,12 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 					: store_deadline(&s->base),
 			 &m, err);
 
+	if (r->whole) /* an attempt before has left what came of it */
+		buf_reset(r->whole);
 	if (rc == 0) {
 		req.url = m.url.data;
 		rc = http_do(s->http, &req, resp, err);
-		store_count_answer(&s->base, r->sink, r->body_len > 0,
+		store_count_answer(&s->base, sink, r->body_len > 0,
 				   resp->took_ns, resp->wait_ns);
 		if (rc < 0) {
 			v->can_retry = may_pass(rc);

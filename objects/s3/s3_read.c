@@ -43,6 +43,24 @@ void s3_store_close(struct object *o)
 	free(o);
 }
 
+int s3_store_get(struct object_store *base, const char *name, size_t max,
+		 struct buf *ret, struct object_stat *ret_stat,
+		 struct error *err)
+{
+	struct s3_request r = {
+		.method = "GET", .name = name, .whole = ret, .whole_max = max
+	};
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc = s3_call(s3_store_of(base), &r, &resp, err);
+
+	/* A proxy that packs what it passes on leaves the length out. */
+	if (rc == 0 && (s3_stat_fill(&resp, ret_stat, NULL) < 0 ||
+			ret_stat->size != ret->len))
+		rc = -ENOTSUP;
+	http_response_fini(&resp);
+	return rc;
+}
+
 struct s3_range_sink {
 	struct http_sink base;
 	struct fetch_try *try;

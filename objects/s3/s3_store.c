@@ -148,6 +148,7 @@ static const struct object_store_ops s3_ops = {
 	.stat = s3_store_stat,
 	.list = s3_store_list,
 	.open = s3_store_open_object,
+	.get = s3_store_get,
 	.read = s3_store_read,
 	.close = s3_store_close,
 	.put_open = s3_store_put_open,

@@ -46,6 +46,9 @@ struct s3_request {
 	size_t body_len;
 	bool is_hashed; /* the signature is of the body, too */
 	struct http_sink *sink;
+	struct buf
+		*whole; /* or, instead of a sink, what gets all of an answer */
+	size_t whole_max;
 	struct pace *pace;
 	int64_t deadline_ns; /* 0: stalls alone end it */
 };
@@ -75,6 +78,9 @@ int s3_store_stat(struct object_store *s, const char *name,
 		  struct object_stat *ret, struct error *err);
 int s3_store_open_object(struct object_store *s, const char *name,
 			 struct object **ret, struct error *err);
+int s3_store_get(struct object_store *s, const char *name, size_t max,
+		 struct buf *ret, struct object_stat *ret_stat,
+		 struct error *err);
 int s3_store_read(struct object *o, const struct object_range *ranges, size_t n,
 		  int64_t deadline_ns, struct error *err);
 void s3_store_close(struct object *o);

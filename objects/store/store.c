@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "objects/object_get.h"
 #include "objects/store/backend.h"
 #include "objects/store/store_lock.h"
 
@@ -327,6 +328,63 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 	if (rc == 0)
 		atomic_fetch_add(&o->store->count.bytes_read, sum);
 	return wrap(o->store, "read", o->name, rc, err);
+}
+
+static int get_at_once(struct object_store *s, const char *name, size_t max,
+		       struct buf *ret, struct object_stat *ret_stat,
+		       struct error *err)
+{
+	int64_t begun_ns = clock_now_ns();
+	int rc = s->ops->get ? s->ops->get(s, name, max, ret, ret_stat, err)
+			     : -ENOTSUP;
+
+	if (rc == -ENOTSUP)
+		return rc;
+	count_call(s, &s->count.read, &s->count.read_waits, begun_ns);
+	if (rc == 0)
+		atomic_fetch_add(&s->count.bytes_read, ret->len);
+	return wrap(s, "read", name, rc, err);
+}
+
+static int read_whole(struct object *o, size_t max, struct buf *ret,
+		      struct error *err)
+{
+	struct object_range all = { .len = (size_t)o->stat.size };
+	int rc;
+
+	if (o->stat.size > max)
+		return wrap(o->store, "read", o->name,
+			    error_set(err, EFBIG, "it is longer than %zu bytes",
+				      max),
+			    err);
+	if (buf_reserve(ret, all.len + 1) < 0)
+		return error_nomem(err);
+	all.buf = ret->data;
+	rc = object_read(o, &all, 1, 0, err);
+	if (rc == 0)
+		ret->len = all.len;
+	return rc;
+}
+
+int object_get(struct object_store *s, const char *name, size_t max,
+	       struct buf *ret, struct object_stat *ret_stat, struct error *err)
+{
+	struct object *o;
+	int rc = check_name(name, err);
+
+	if (rc < 0)
+		return wrap(s, "read", name, rc, err);
+	rc = get_at_once(s, name, max, ret, ret_stat, err);
+	if (rc != -ENOTSUP)
+		return rc;
+	buf_reset(ret);
+	rc = object_open(s, name, &o, err);
+	if (rc < 0)
+		return rc;
+	*ret_stat = o->stat;
+	rc = read_whole(o, max, ret, err);
+	object_close(o);
+	return rc;
 }
 
 int store_put_init(struct object_put *p, struct object_store *s,

@@ -178,8 +178,16 @@ verify()
 	env_run a 100
 	env_run b 101
 	[ "$(in_bucket packs)" = 2 ]
-	env_run c 101
+	# Small objects by one request each, and not asked for by another one before.
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/env?endpoint=http://$PROXY" env_run c 101
 	same b c
+	run -1 proxied '^HEAD .*/env/(index|pin)/'
+	proxied '^GET .*/env/index/' >indexes
+	[ "$(wc -l <indexes)" = 1 ]
+	manifest=$(jq -r .manifest "$(find s3 -path '*env/index/*' -type f -exec ls -t {} + | head -1)")
+	proxied "^GET .*/${manifest#*:} 200"
+	run -1 proxied "^HEAD .*/${manifest#*:} "
 	for key in $("$bootseer" env ls "$STORE" | cut -d' ' -f1); do
 		"$bootseer" env rm "$STORE" "$key"
 		verify

@@ -105,6 +105,21 @@ with_proxy()
 	expect_back b "$F/big"
 }
 
+@test "a small object is read by one request, and from its begin where that was cut" {
+	store put a "$F/small"
+	with_proxy
+	store whole a "$W/back" 100000 2>"$W/counts"
+	cmp "$W/back" "$F/small"
+	grep 'requests=1 retries=0' "$W/counts"
+	fault match='^GET .*/p/a' kind=cut at=50000 times=2
+	store whole a "$W/back" 100000 2>"$W/counts"
+	cmp "$W/back" "$F/small"
+	grep 'requests=3 retries=2' "$W/counts"
+	run -1 store whole a "$W/back" 99999
+	[[ $output == *"is longer than 99999 bytes"* ]]
+	run -1 proxied '^HEAD '
+}
+
 @test "an upload that is cut leaves nothing, and is sent again" {
 	with_proxy
 	fault match='^PUT .*/p/a' kind=cut-sent at=5000 times=1000

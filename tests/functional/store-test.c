@@ -4,6 +4,7 @@
  *
  *   put NAME FILE [new | TAG]   prints the tag
  *   get NAME FILE
+ *   whole NAME FILE MAX         at once, when it has no more bytes
  *   stat NAME                   size and tag
  *   ls [FOLDER]                 all names below it
  *   rm NAME [TAG]
@@ -27,6 +28,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "objects/object_get.h"
 #include "objects/store.h"
 
 #define FILE_LIMIT ((size_t)GIB)
@@ -107,6 +109,20 @@ static int run_get(struct object_store *s, char **args, struct error *err)
 	int rc = get(s, args[0], &data, &len, err);
 
 	return rc < 0 ? rc : fs_replace_file(args[1], data, len, 0600, err);
+}
+
+static int run_whole(struct object_store *s, char **args, struct error *err)
+{
+	AUTO_BUF data = BUF_INIT;
+	struct object_stat st;
+	int rc = object_get(s, args[0], strtoul(args[2], NULL, 10), &data, &st,
+			    err);
+
+	if (rc == 0 && st.size != data.len)
+		rc = error_set(err, EIO, "other bytes than it says");
+	return rc < 0 ? rc
+		      : fs_replace_file(args[1], data.data, data.len, 0600,
+					err);
 }
 
 static int run_stat(struct object_store *s, char **args, struct error *err)
@@ -210,10 +226,10 @@ static const struct {
 	int (*run)(struct object_store *s, char **args, struct error *err);
 } commands[] = {
 	{ "put", 2, run_put },     { "get", 2, run_get },
-	{ "stat", 1, run_stat },   { "ls", 0, run_ls },
-	{ "rm", 1, run_rm },       { "mv", 2, run_mv },
-	{ "sweep", 0, run_sweep }, { "probe", 0, run_probe },
-	{ "speed", 1, run_speed },
+	{ "whole", 3, run_whole }, { "stat", 1, run_stat },
+	{ "ls", 0, run_ls },       { "rm", 1, run_rm },
+	{ "mv", 2, run_mv },       { "sweep", 0, run_sweep },
+	{ "probe", 0, run_probe }, { "speed", 1, run_speed },
 };
 
 static int run_command(struct object_store *s, char **args, int n,

@@ -12,6 +12,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "objects/object_get.h"
 #include "objects/store/backend.h"
 #include "tests/unit/objects/store_fixture.h"
 
@@ -159,6 +160,35 @@ Test(store, reads_ranges_that_are_not_aligned)
 	free(data);
 }
 
+Test(store, reads_small_objects_whole)
+{
+	static const size_t sizes[] = { 0, 1, 5000, 300000 };
+	struct object_stat now = { .size = 1 }, st = { .size = 1 };
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		char *data = store_test_noise(sizes[i] + 1, 9);
+		AUTO_BUF got = BUF_INIT;
+		size_t n = sizes[i];
+
+		store_put_bytes(store, "w", data, n);
+		cr_assert_eq(object_get(store, "w", n, &got, &st, &err), 0,
+			     "%zu: %s", n, err.msg);
+		cr_assert_eq(got.len, n);
+		cr_expect(n == 0 || memcmp(got.data, data, n) == 0, "%zu", n);
+		cr_assert_eq(object_stat(store, "w", &now, &err), 0);
+		cr_expect_eq(st.size, n);
+		cr_expect_str_eq(st.tag, now.tag);
+		cr_expect_eq(st.modified_ms, now.modified_ms);
+		buf_reset(&got);
+		if (n > 0)
+			cr_expect_eq(object_get(store, "w", n - 1, &got, &st,
+						NULL),
+				     -EFBIG);
+		free(data);
+	}
+}
+
 Test(store, refuses_ranges_outside_the_object)
 {
 	struct object_range r = { .off = 3, .len = 3 };
@@ -198,6 +228,8 @@ Test(store, says_that_a_deadline_is_over)
 Test(store, knows_what_is_not_there)
 {
 	struct error err = ERROR_INIT;
+	AUTO_BUF got = BUF_INIT;
+	struct object_stat st;
 	struct object *o;
 
 	store_put_text("dir/a", "x");
@@ -208,6 +240,9 @@ Test(store, knows_what_is_not_there)
 	cr_expect(strstr(err.msg, "'none'"), "%s", err.msg);
 	cr_expect(strstr(err.msg, object_store_url(store)), "%s", err.msg);
 	cr_expect_eq(object_open(store, "dir", &o, &err), -ENOENT);
+	cr_expect_eq(object_get(store, "none", 10, &got, &st, &err), -ENOENT);
+	cr_expect(strstr(err.msg, "'none'"), "%s", err.msg);
+	cr_expect_eq(object_get(store, "dir", 10, &got, &st, NULL), -ENOENT);
 	cr_expect_eq(object_delete(store, "none", NULL, &err), -ENOENT);
 	cr_expect_eq(object_delete(store, "dir", NULL, &err), -ENOENT);
 	store_expect_text("dir/a", "x");
