@@ -339,16 +339,21 @@ static int follow(struct hdfs_store *s, const struct hdfs_request *r,
 			      : hdfs_try_url(s, location, r, resp, v, err);
 }
 
+/* `excludedatanodes` does not do it: name nodes compare it with other ports and names
+ * than those that they redirect to. */
 static bool wants_another(struct hdfs_store *s, const struct hdfs_request *r,
 			  const struct http_response *resp)
 {
 	AUTO_FREE char *location = NULL;
 
-	if (!r->is_new_file || resp->status != 307)
+	if (resp->status != 307 || (!r->is_new_file && !r->not_at))
 		return false;
 	location = http_header(resp, "location");
-	return location &&
-	       hdfs_spread_wants_another(&s->spread, location, clock_now_ns());
+	if (!location)
+		return false;
+	if (r->not_at)
+		return hdfs_spread_is_same(location, r->not_at);
+	return hdfs_spread_wants_another(&s->spread, location, clock_now_ns());
 }
 
 static int try_node(struct hdfs_store *s, struct hdfs_request *r,

@@ -111,26 +111,6 @@ static int take(struct http_sink *base, const struct http_response *resp,
 	return fetch_put(s->try, data, len, err);
 }
 
-/* "host:port" of a data node, which the name node is to leave out. */
-static int exclude(const char *place, struct buf *params)
-{
-	const char *host = strstr(place, "://");
-	char *text;
-	int rc;
-
-	if (!host)
-		return 0;
-	host += 3;
-	text = strndup(host, strcspn(host, "/?"));
-	if (!text)
-		return -ENOMEM;
-	rc = buf_puts(params, "&excludedatanodes=");
-	if (rc == 0)
-		rc = store_url_encode(params, text, ":");
-	free(text);
-	return rc;
-}
-
 /* By the name node, which says where. */
 static int fetch_anew(struct hdfs_object *o, struct fetch_try *t,
 		      struct hdfs_request *r, const char *not_here,
@@ -143,12 +123,11 @@ static int fetch_anew(struct hdfs_object *o, struct fetch_try *t,
 	int rc = buf_printf(&params, "&offset=%" PRIu64 "&length=%" PRIu64,
 			    t->pos, t->end - t->pos);
 
-	if (rc == 0 && not_here)
-		rc = exclude(not_here, &params);
 	if (rc < 0)
 		return error_nomem(err);
 	r->params = params.data;
 	r->moved = &moved;
+	r->not_at = not_here;
 	rc = hdfs_try(hdfs_store_of(t->object->store), r, resp, v, err);
 	if (rc == 0 && moved && !t->is_hedge)
 		set_place(o, from, moved);

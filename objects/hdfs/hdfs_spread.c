@@ -32,6 +32,13 @@ static size_t server_len(const char *url)
 	return strncmp(url + len, path, sizeof(path) - 1) == 0 ? len : 0;
 }
 
+bool hdfs_spread_is_same(const char *a, const char *b)
+{
+	size_t len = server_len(a);
+
+	return len && server_len(b) == len && memcmp(a, b, len) == 0;
+}
+
 static struct hdfs_spread_node *find(struct hdfs_spread *s, const char *url,
 				     size_t len)
 {
@@ -64,27 +71,41 @@ static struct hdfs_spread_node *add(struct hdfs_spread *s, const char *url,
 	return &more[s->n++];
 }
 
-/* Of two that have files of ours under way. */
-static bool is_better(const struct hdfs_spread_node *a,
-		      const struct hdfs_spread_node *b)
+static bool is_fresh(const struct hdfs_spread_node *n, int64_t now_ns)
 {
-	return a->n_active < b->n_active ||
-	       (a->n_active == b->n_active && a->turn < b->turn);
+	return now_ns - n->named_ns < HDFS_SPREAD_FRESH_NS;
+}
+
+static unsigned int least_active(const struct hdfs_spread *s,
+				 const struct hdfs_spread_node *named,
+				 int64_t now_ns)
+{
+	unsigned int least = named->n_active;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (is_fresh(&s->nodes[i], now_ns) &&
+		    s->nodes[i].n_active < least)
+			least = s->nodes[i].n_active;
+	return least;
 }
 
 /* The one that was named while it is idle: the name node has its reasons, a rack or a
  * disk that is near.  Else by turns, so that blocks which follow one another, and are
- * read one after the other, lie on different nodes. */
+ * read one after the other, lie on different nodes; one that is slower than others has
+ * more under way, and is left out. */
 static struct hdfs_spread_node *
 pick(struct hdfs_spread *s, struct hdfs_spread_node *named, int64_t now_ns)
 {
-	struct hdfs_spread_node *best = named;
+	unsigned int most = least_active(s, named, now_ns) + 1;
+	struct hdfs_spread_node *best = NULL;
 
-	for (size_t i = 0; i < s->n && named->n_active > 0; i++) {
+	if (!named->n_active)
+		return named;
+	for (size_t i = 0; i < s->n; i++) {
 		struct hdfs_spread_node *n = &s->nodes[i];
 
-		if (now_ns - n->named_ns < HDFS_SPREAD_FRESH_NS &&
-		    is_better(n, best))
+		if (is_fresh(n, now_ns) && n->n_active <= most &&
+		    (!best || n->turn < best->turn))
 			best = n;
 	}
 	return best;
@@ -118,7 +139,7 @@ bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,
 	n = note_named(s, location, len, now_ns);
 	if (n)
 		wants = s->n_repeats < HDFS_SPREAD_REPEATS &&
-			pick(s, n, now_ns)->n_active > 0;
+			least_active(s, n, now_ns) > 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	return wants;
 }

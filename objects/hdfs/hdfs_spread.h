@@ -38,6 +38,9 @@ void hdfs_spread_fini(struct hdfs_spread *s);
 /* Name nodes name known data nodes so often in a row, then these are taken for all. */
 #define HDFS_SPREAD_REPEATS 24u
 
+/* Do both URLs lead to the same data node? */
+bool hdfs_spread_is_same(const char *a, const char *b);
+
 /* Is the name node to be asked again, because the node of `location` has a file of ours
  * under way, each other known one has as many, and there may be others? */
 bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,

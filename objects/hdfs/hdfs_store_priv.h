@@ -53,6 +53,9 @@ struct hdfs_request {
 	const void *body;   /* goes to where the redirect leads */
 	size_t body_len;
 	bool is_new_file; /* any data node takes it */
+	const char
+		*not_at; /* another data node than that of this URL is wanted,
+			     * if there is one; NULL: any */
 	struct http_sink *sink;
 	struct pace *pace;
 	int64_t deadline_ns;

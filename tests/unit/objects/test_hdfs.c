@@ -178,6 +178,11 @@ Test(hdfs, sends_a_file_to_the_node_that_has_least_to_do)
 	expect_begin(&s, "http://b:1" PATH, "http://a:1" PATH);
 	/* Another one, which is idle. */
 	expect_begin(&s, "http://c:1" PATH, "http://c:1" PATH);
+	expect_begin(&s, "http://a:1" PATH, "http://b:1" PATH);
+	/* a has two under way, b three: its turn is for nothing while c has one. */
+	expect_begin(&s, "http://a:1" PATH, "http://a:1" PATH);
+	expect_begin(&s, "http://a:1" PATH, "http://c:1" PATH);
+	hdfs_spread_end(&s, "http://c:1" PATH, false);
 	expect_begin(&s, "http://a:1" PATH, "http://c:1" PATH);
 	hdfs_spread_fini(&s);
 }
@@ -234,6 +239,15 @@ Test(hdfs, leaves_alone_what_is_no_address_of_webhdfs)
 	}
 	cr_expect_eq(s.n, 0);
 	hdfs_spread_fini(&s);
+}
+
+Test(hdfs, knows_whether_two_urls_are_of_one_node)
+{
+	cr_expect(hdfs_spread_is_same("http://a:1" PATH,
+				      "http://a:1/webhdfs/v1/b?op=OPEN"));
+	cr_expect(!hdfs_spread_is_same("http://a:1" PATH, "http://a:2" PATH));
+	cr_expect(!hdfs_spread_is_same("http://a:1" PATH, "http://a:11" PATH));
+	cr_expect(!hdfs_spread_is_same("", ""));
 }
 
 Test(hdfs, remembers_so_many_nodes_and_no_more)
