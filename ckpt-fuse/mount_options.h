@@ -31,7 +31,7 @@
 			  "written again before it is closed." }, \
 		{ .key = "readahead", \
 		  .type = OPTION_SIZE, \
-		  .def = "64M", \
+		  .def = "128M", \
 		  .min = "4M", \
 		  .max = "4G", \
 		  .offset = offsetof(config_type, readahead), \
