@@ -33,7 +33,7 @@ int image_figures_post(struct call *c, struct error *err)
 		.node = call_param(c, "Bootseer-Node"),
 	};
 	struct image_report r = IMAGE_REPORT_INIT;
-	int rc = call_check_repo(c, name.repo, err);
+	int rc = call_check_trace_repo(c, name.repo, err);
 
 	if (rc == 0)
 		rc = image_report_parse(c->req->body ? c->req->body : "",
@@ -67,7 +67,7 @@ int image_figures_list(struct call *c, struct error *err)
 {
 	const char *repo = call_param(c, "repo");
 	json_t *images = json_array();
-	int rc = repo[0] ? call_check_repo(c, repo, err) : 0;
+	int rc = repo[0] ? call_check_trace_repo(c, repo, err) : 0;
 
 	if (rc == 0)
 		rc = image_db_list(c->service->db, call_prefix(c), repo,

@@ -49,8 +49,9 @@ const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
 				 "CAST(count(DISTINCT node) AS BIGINT) AS nodes, "
 				 "max(received) AS received, " IMAGE_BYTES("peer_bytes") " AS peer_bytes, " IMAGE_BYTES(
 					 "origin_bytes") " AS origin_bytes, max(node) AS node "
-							 "FROM image_start WHERE " SEES(
-								 "CAST($1 AS TEXT)") "AND (CAST($2 AS TEXT) = '' OR repo = $2) "
+							 "FROM image_start WHERE " SEES_OF(
+								 "CAST($1 AS TEXT)",
+								 "CAST($2 AS TEXT)") "AND (CAST($2 AS TEXT) = '' OR repo = $2) "
 										     "GROUP BY 1, 2, 3) AS i) AS t ORDER BY "
 										     "CASE WHEN turn > 16 THEN 1 ELSE 0 END, "
 										     "received DESC, image, repo, workload "

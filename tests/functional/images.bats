@@ -297,6 +297,8 @@ sums_have_an_end()
 		mine read,write repo=h/mine node=n1
 		other read,write repo=h/other node=n2
 		reader read repo=h/mine
+		any read,write node=n1
+		stored read,write node=n1 stores=s3://bkt/env
 	EOF
 	AUTH="--tokens $W/tokens"
 	service
@@ -346,6 +348,25 @@ sums_have_an_end()
 	TOKEN=reader
 	get "/v1/images/$A?workload=train&repo=h/mine/app"
 	jq -e '.sum.starts == 1' "$O"
+	what_is_of_a_store_is_for_who_has_it
+}
+
+what_is_of_a_store_is_for_who_has_it()
+{
+	TOKEN=any
+	report s3://bkt/env:1 j1
+	tell n1 "$A" train s3://bkt/env
+	[ "$code" = 403 ]
+	TOKEN=stored
+	tell n1 "$A" train s3://bkt/env
+	[ "$code" = 200 ]
+	get "/v1/images?repo=s3://bkt/env"
+	jq -e '[.images[].repo] == ["s3://bkt/env"]' "$O"
+	TOKEN=any
+	get "/v1/images?repo=s3://bkt/env"
+	[ "$code" = 403 ]
+	get /v1/images
+	jq -e '[.images[].repo] | any(startswith("s3:")) | not' "$O"
 }
 
 one_node_is_bounded()
