@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "common/log.h"
 #include "common/notify.h"
@@ -196,6 +197,8 @@ int main(int argc, char **argv)
 	enum option_action action;
 	int operand, rc;
 
+	/* SQLite makes its files as readable as it may; they name private images. */
+	(void)umask(077);
 	rc = option_parse(&registry_program, &cfg, argc, argv, &action,
 			  &operand, &err);
 	/* Also for --check-config. */

@@ -67,6 +67,18 @@ static int status_of(int rc)
 	}
 }
 
+/* For who asks.  The words of a database have its address and user in them, and anybody may
+ * ask whether it answers: they are in the log. */
+static const char *reason_of(const struct call *c, int status)
+{
+	if (c->rc == -ECONNREFUSED)
+		return "the database does not answer: this service's log "
+		       "says why";
+	return status == HTTPD_INTERNAL
+		       ? "it failed here: this service's log says why"
+		       : c->err.msg;
+}
+
 static void fail_reply(struct call *c)
 {
 	int status = c->status ? c->status : status_of(c->rc);
@@ -80,7 +92,7 @@ static void fail_reply(struct call *c)
 	buf_reset(&c->reply.body);
 	c->reply.status = status;
 	c->reply.type = "application/json";
-	rc = error_text(status, code, c->err.msg, &c->reply.body);
+	rc = error_text(status, code, reason_of(c, status), &c->reply.body);
 	if (!c->retry_after_s && status == HTTPD_UNAVAILABLE)
 		c->retry_after_s = 1;
 	if (rc == 0 && c->retry_after_s)

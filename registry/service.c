@@ -131,6 +131,7 @@ int service_start(struct service *s, struct error *err)
 	};
 	int rc;
 
+	readiness_init(&s->readiness);
 	set_limits(s);
 	rc = make_turns(s, err);
 	if (rc == 0)
@@ -205,4 +206,5 @@ void service_fini(struct service *s)
 	db_close(s->db);
 	token_set_unref(s->tokens);
 	buf_fini(&s->openapi);
+	readiness_fini(&s->readiness);
 }

@@ -10,6 +10,7 @@
 
 #include "net/httpd.h"
 #include "net/pool.h"
+#include "registry/readiness.h"
 #include "registry/capabilities.h"
 #include "registry/ckpt_cache.h"
 #include "registry/config.h"
@@ -56,6 +57,7 @@ struct service {
 	struct service_counts counts;
 	struct buf openapi;
 	struct sweep sweep;
+	struct readiness readiness;
 };
 
 /* Starts serving; `s` has cfg, loop, pool, askers, and zeros. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "common/clock.h"
 #include "registry/call.h"
 #include "registry/metrics.h"
 #include "registry/routes.h"
@@ -55,10 +56,16 @@ static int check_room(const struct registry_config *cfg, struct error *err)
 			 left >> 20, want >> 20);
 }
 
+static int ping(void *arg, struct error *err)
+{
+	return trace_db_ping(arg, err);
+}
+
 int system_ready(struct call *c, struct error *err)
 {
 	static const char ready[] = "{\"status\":\"ready\"}\n";
-	int rc = trace_db_ping(c->service->db, err);
+	int rc = readiness_ask(&c->service->readiness, clock_now_ns(), ping,
+			       c->service->db, err);
 
 	if (rc == 0)
 		rc = check_room(c->service->cfg, err);

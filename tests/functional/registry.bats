@@ -420,6 +420,10 @@ same_list()
 	pg_stop
 	ask "$U/readyz"
 	[ "$code" = 503 ]
+	# Anybody may ask; where the database is, and as whom it is used, is in the log.
+	grep -q "log says why" "$O"
+	run -1 grep -q "$PG" "$O"
+	grep -q "ready failed .*$PG" "$LOG"
 	ask "$U/healthz"
 	[ "$code" = 200 ]
 	post "$f" n2 "$A" train h/app
@@ -850,6 +854,16 @@ request_is_in() { [ "$(metric body_bytes)" -gt 0 ]; }
 	run timeout 120 "$program" --listen 0.0.0.0:0 --tokens "$W/tokens" \
 		--db "sqlite:$W/db" --behind-tls-proxy --check-config
 	[[ $output != *"in the clear"* ]]
+}
+
+@test "what the database has is not for other users, whatever its folder" {
+	W=$BATS_TEST_TMPDIR
+	services=()
+	mkdir -m 755 "$W/open"
+	DB=sqlite:$W/open/registry.db
+	(umask 022 && service && stop_all)
+	[ "$(find "$W/open" -type f -perm /077)" = "" ]
+	[ -s "$W/open/registry.db" ]
 }
 
 @test "on a full disk the service is not ready, and is again when there is room" {
