@@ -234,6 +234,10 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 
 bool cache_has(struct cache *c, const struct digest *d);
 
+/* Is a place of it pinned, whether or not the right bytes are there?  It is part of
+ * cache_stats.pinned_bytes: to put the block needs no more room. */
+bool cache_has_place(struct cache *c, const struct digest *d);
+
 /* A pinned block, held now or put later, is not evicted.  Counted: one unpin
  * for each pin. */
 int cache_pin(struct cache *c, const struct blockmap *m,

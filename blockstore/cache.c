@@ -411,6 +411,21 @@ bool cache_has(struct cache *c, const struct digest *d)
 	return has;
 }
 
+bool cache_has_place(struct cache *c, const struct digest *d)
+{
+	struct shard *s = shard_of(c, d);
+	const struct entry *e;
+	uint32_t id;
+	bool has;
+
+	(void)pthread_mutex_lock(&s->lock);
+	id = table_find(c, s, d);
+	e = id == ENTRY_NIL ? NULL : entry_at(c, id);
+	has = e && e->pins && e->page != PAGE_NONE;
+	(void)pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
 /* With space. */
 static int pin_one(struct cache *c, const struct digest *d, struct error *err)
 {

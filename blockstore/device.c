@@ -405,6 +405,14 @@ bool device_has(struct device *d, size_t index)
 	return cache_has(d->f->cfg.cache, &b.digest);
 }
 
+bool device_has_place(struct device *d, size_t index)
+{
+	struct block b;
+
+	blockmap_block(d->map, index, &b);
+	return cache_has_place(d->f->cfg.cache, &b.digest);
+}
+
 bool device_has_bytes(struct device *d, uint64_t off, size_t len)
 {
 	const struct blockmap *m = d->map;

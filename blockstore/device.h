@@ -139,6 +139,8 @@ int device_fetch_list(struct device *d, const struct device_list *list,
 
 /* Is block `index` of the map on the node? */
 bool device_has(struct device *d, size_t index);
+/* cache_has_place() of it. */
+bool device_has_place(struct device *d, size_t index);
 
 /*
  * Would device_submit() of these bytes end at once, with bytes that are all on the

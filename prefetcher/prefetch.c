@@ -306,18 +306,23 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 struct want {
 	uint32_t *blocks;
 	size_t n;
+	size_t n_placed;   /* of n: a mount reads them where they are put */
 	uint64_t left_out; /* unpacked bytes for which there is no room */
 };
 
+/* What of the room is taken: pinned places are not in it. */
 static uint64_t held_bytes(struct prefetch *p)
 {
 	uint64_t sum = 0;
 	struct block b;
 
 	for (size_t i = 0; i < p->rest_order->n; i++) {
-		if (!device_has(p->dev, p->rest_order->blocks[i]))
+		uint32_t index = p->rest_order->blocks[i];
+
+		if (!device_has(p->dev, index) ||
+		    device_has_place(p->dev, index))
 			continue;
-		blockmap_block(p->map, p->rest_order->blocks[i], &b);
+		blockmap_block(p->map, index, &b);
 		sum += round_up(b.usize, BLOCK_ALIGN);
 	}
 	return sum;
@@ -345,6 +350,11 @@ static int list_missing(struct prefetch *p, const struct order *o,
 		blockmap_block(p->map, o->blocks[i], &b);
 		if (device_has(p->dev, o->blocks[i])) {
 			have(p, o->blocks[i], 0);
+			continue;
+		}
+		if (device_has_place(p->dev, o->blocks[i])) {
+			w.n_placed++;
+			w.blocks[w.n++] = o->blocks[i];
 			continue;
 		}
 		size = round_up(b.usize, BLOCK_ALIGN);
@@ -385,6 +395,9 @@ static int choose(struct prefetch *p, const struct order *o, struct want *ret,
 	int rc;
 
 	while ((rc = list_missing(p, o, ret, err)) == 0) {
+		(void)pthread_mutex_lock(&p->all->lock);
+		p->needs_room = ret->n > ret->n_placed || ret->left_out;
+		(void)pthread_mutex_unlock(&p->all->lock);
 		if ((ret->n == 0 && ret->left_out == 0) || !wait_for_leave(p))
 			return 0;
 		free(ret->blocks);

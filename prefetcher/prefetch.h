@@ -84,6 +84,7 @@ struct prefetch {
 	bool requeue;         /* how the run ended: `task` is to follow */
 	unsigned int n_stopping; /* who wait for its end */
 	bool starved;            /* pressure makes it wait */
+	bool needs_room;         /* what it fetches has no place yet */
 	int64_t due_ns;          /* not before */
 	int64_t begun_ns;        /* prefetch_start() */
 	unsigned int failures;   /* in a row, no block between them */

@@ -314,6 +314,8 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 		all->cfg.pressure && all->cfg.pressure(all->cfg.arg, &why);
 
 	(void)pthread_mutex_lock(&all->lock);
+	/* Containers read wrong bytes until they are put in their place. */
+	starved = starved && (p->needs_room || why.code != ENOSPC);
 	set_starved(p, starved, &why);
 	if (starved)
 		wait = PRESSURE_POLL_NS;

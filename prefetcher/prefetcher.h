@@ -72,9 +72,11 @@ struct prefetcher_config {
 	struct prefetch_limits limits;
 	/* All are called on threads of the prefetcher or the fetcher, several
 	 * at once, must not block for long, and may be NULL. */
-	/* Is the node under pressure?  Then bulk waits, for `why`. */
+	/* Is the node under pressure?  Then bulk waits, for `why`; of ENOSPC only
+	 * what needs room does: no block under a mount that was found wrong. */
 	bool (*pressure)(void *arg, struct error *why);
-	/* Unpacked bytes that blocks of one image may take on this node. */
+	/* Unpacked bytes that blocks of one image may take on this node beside
+	 * what is pinned. */
 	uint64_t (*room)(void *arg);
 	/* How long nobody has read. */
 	int64_t (*idle_ns)(void *arg);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bed.h"
+#include "blockstore/cache.h"
 #include "common/clock.h"
 
 TestSuite(prefetch, .timeout = 120);
@@ -264,6 +265,76 @@ Test(prefetch, takes_no_more_than_there_is_room_for)
 	bed_start(&b, 0, bed_no_trace, true);
 	bed_wait_phase(&b, 0, PREFETCH_DONE);
 	cr_expect_eq(bed_bytes_read(&b), bed_bytes_stored(&b));
+	bed_remove(&b);
+}
+
+/* A mount reads blocks `first`, first + 1 and so on of the image in the cache. */
+static void pin(struct bed *b, uint32_t first, size_t n)
+{
+	struct block block;
+
+	for (size_t i = 0; i < n; i++) {
+		bed_read(b, 1, first + (uint32_t)i);
+		blockmap_block(&b->n.img.map, first + i, &block);
+		cr_assert_eq(cache_pin_block(b->n.cache, &block.digest, NULL),
+			     0);
+	}
+}
+
+static void damage(struct bed *b, uint32_t index)
+{
+	struct cache *c = b->n.cache;
+	struct block block;
+	uint32_t id;
+
+	blockmap_block(&b->n.img.map, index, &block);
+	id = table_find(c, shard_of(c, &block.digest), &block.digest);
+	cr_assert_neq(id, ENTRY_NIL);
+	drop_damaged(c, id);
+	cr_assert_not(device_has(b->n.dev[0], index));
+}
+
+Test(prefetch, what_is_pinned_takes_no_room)
+{
+	struct prefetch_limits limits = { .hot_streams = 2,
+					  .cold_streams = 2,
+					  .settle_max_ns = INT64_MAX,
+					  .retry_ns = 3600 * NS_PER_S };
+	struct prefetch_stats s;
+	struct bed b;
+
+	bed_make(&b, &limits);
+	pin(&b, 0, 30);
+	atomic_store(&b.room, 10 * SPAN);
+	bed_start(&b, 0, bed_no_trace, true);
+	prefetch_wait_end(b.p[0], clock_now_ns() + 20 * NS_PER_S);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.phase, PREFETCH_DONE, "%s", s.error.msg);
+	cr_expect_eq(s.all_have, 40);
+	bed_remove(&b);
+}
+
+Test(prefetch, mends_what_a_mount_reads_on_a_full_node)
+{
+	struct prefetch_limits limits = { .hot_streams = 2,
+					  .cold_streams = 2,
+					  .settle_max_ns = INT64_MAX,
+					  .retry_ns = 3600 * NS_PER_S };
+	struct prefetch_stats s;
+	struct bed b;
+
+	bed_make(&b, &limits);
+	pin(&b, 0, 40);
+	damage(&b, 3);
+	damage(&b, 20);
+	atomic_store(&b.room, 0);
+	atomic_store(&b.pressure, true);
+	bed_start(&b, 0, bed_no_trace, true);
+	prefetch_wait_end(b.p[0], clock_now_ns() + 20 * NS_PER_S);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.phase, PREFETCH_DONE, "%s", s.error.msg);
+	cr_expect_eq(s.all_have, 40);
+	cr_expect_eq(s.pauses, 0);
 	bed_remove(&b);
 }
 
