@@ -291,6 +291,8 @@ void watch_stop(struct cache *c);
 void watch_soon(struct cache *c);
 /* With space: something was written there. */
 void watch_written(struct cache *c, uint32_t page);
+/* With space, which is released and taken again: ask for errors of write-back. */
+void watch_look(struct cache *c);
 /* With space, which is released and taken again: a segment was not written to
  * the disk, so its blocks are misses from now on. */
 void watch_distrust(struct cache *c, uint32_t segment);

@@ -34,9 +34,17 @@ void watch_distrust(struct cache *c, uint32_t segment)
 	}
 }
 
-/* With space, which is released and taken again.  Waits for what is being
- * written, starts nothing. */
-static void look(struct cache *c)
+/* Is what was written lost?  Write-back ends with whatever the disk, the network
+ * below it or a quota says (ENODATA, ETIMEDOUT, EDQUOT, ...), once.  These few are of
+ * the call itself. */
+static bool is_lost(int rc)
+{
+	return rc < 0 && rc != -EINTR && rc != -EBADF && rc != -EINVAL &&
+	       rc != -ESPIPE && rc != -ENOSYS && rc != -EPERM;
+}
+
+/* Waits for what is being written, starts nothing. */
+void watch_look(struct cache *c)
 {
 	for (uint32_t i = 0; i < c->n_segments && !c->stop; i++) {
 		int fd = c->fds[i], rc;
@@ -49,7 +57,7 @@ static void look(struct cache *c)
 		if (rc < 0)
 			rc = -errno;
 		(void)pthread_mutex_lock(&c->space);
-		if (rc == -EIO || rc == -ENOSPC)
+		if (is_lost(rc))
 			watch_distrust(c, i);
 	}
 }
@@ -91,7 +99,7 @@ static void *watch_main(void *arg)
 		if (clock_now_ns() < next_ns)
 			continue;
 		next_ns = clock_now_ns() + EVERY_S * NS_PER_S;
-		look(c);
+		watch_look(c);
 	}
 	(void)pthread_mutex_unlock(&c->space);
 	return NULL;

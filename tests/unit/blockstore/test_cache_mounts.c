@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -281,6 +282,51 @@ Test(cache_mounts, no_file_is_frozen_where_there_are_no_leases)
 	reopen();
 	cr_expect_eq(stats().frozen_files, 0);
 	answer = 0;
+}
+
+/* How write-back ends for this thread when it asks next; 0: as it is. */
+static _Thread_local int write_back;
+
+int __real_sync_file_range(int fd, off_t off, off_t len, unsigned int flags);
+int __wrap_sync_file_range(int fd, off_t off, off_t len, unsigned int flags);
+
+int __wrap_sync_file_range(int fd, off_t off, off_t len, unsigned int flags)
+{
+	if (!write_back)
+		return __real_sync_file_range(fd, off, len, flags);
+	errno = write_back;
+	write_back = 0;
+	return -1;
+}
+
+/* As the cache's thread does every five seconds. */
+static void look_at_writing(int how_it_ended)
+{
+	(void)pthread_mutex_lock(&c->space);
+	write_back = how_it_ended;
+	watch_look(c);
+	(void)pthread_mutex_unlock(&c->space);
+}
+
+Test(cache_mounts, what_was_not_written_is_a_miss_whatever_the_disk_says)
+{
+	static const int lost[] = { EIO,       ENOSPC, ENODATA,   ENOLINK,
+				    EREMOTEIO, EDQUOT, ETIMEDOUT, ENODEV };
+	static const int of_the_call[] = { EINTR, EBADF, EINVAL, ESPIPE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lost); i++) {
+		cr_assert_eq(put_block(c, &img, 0), 0);
+		cr_expect_eq(get_block(c, &img, 0), 0);
+		look_at_writing(lost[i]);
+		cr_expect_eq(get_block(c, &img, 0), -ENOENT, "%s",
+			     strerror(lost[i]));
+	}
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(of_the_call); i++) {
+		look_at_writing(of_the_call[i]);
+		cr_expect_eq(get_block(c, &img, 0), 0, "%s",
+			     strerror(of_the_call[i]));
+	}
 }
 
 static void on_damage(void *arg)
