@@ -327,7 +327,7 @@ static void on_opened(void *arg, struct net_link *net,
 		i->neighbours.met = clock_now_ns();
 	m = member_know(p, net_peer(net), false);
 	if (m)
-		member_takes_part(m, i);
+		member_takes_part(m, i, false);
 	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
 			l->member ? l->member->quarantines : 0, clock_now_ns());
 	if (!net_takes_others(net))
@@ -624,7 +624,7 @@ static void on_members(void *arg, struct net_link *net,
 		if (!m)
 			continue;
 		LIST_FOREACH(nb, &l->neighbours, by_link)
-		member_takes_part(m, nb->i);
+		member_takes_part(m, nb->i, true);
 	}
 }
 

@@ -61,26 +61,32 @@ static void forget(struct p2p *p, struct member *m)
 	free(m);
 }
 
-/* The oldest that nobody needs. */
-static void make_room(struct p2p *p)
+/* The oldest that nobody needs leaves; false: all are needed.  Those that are needed count
+ * as new, so that the next look does not walk past them again. */
+static bool make_room(struct p2p *p)
 {
 	int64_t now = clock_now_ns();
-	struct member *m;
 
-	TAILQ_FOREACH(m, &p->members, by_age)
-	if (!m->link && !m->refs && m->quarantined_until <= now)
-		break;
-	if (m)
-		forget(p, m);
+	for (size_t k = p->n_members; k > 0; k--) {
+		struct member *m = TAILQ_FIRST(&p->members);
+
+		if (!m->link && !m->refs && m->quarantined_until <= now) {
+			forget(p, m);
+			return true;
+		}
+		TAILQ_REMOVE(&p->members, m, by_age);
+		TAILQ_INSERT_TAIL(&p->members, m, by_age);
+	}
+	return false;
 }
 
-static struct member *member_add(struct p2p *p, const struct net_node *node)
+static struct member *member_add(struct p2p *p, const struct net_node *node,
+				 bool is_hearsay)
 {
+	size_t max = is_hearsay ? MEMBERS_MAX / 2 : MEMBERS_MAX;
 	struct member *m;
 
-	if (p->n_members >= MEMBERS_MAX)
-		make_room(p);
-	if (p->n_members >= MEMBERS_MAX)
+	if (p->n_members >= max && !make_room(p))
 		return NULL;
 	m = calloc(1, sizeof(*m));
 	if (!m)
@@ -112,7 +118,7 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 		return NULL;
 	m = member_by_name(p, node->name);
 	if (!m)
-		return member_add(p, node);
+		return member_add(p, node, is_hearsay);
 	m->said = clock_now_ns();
 	/* What anybody may say changes nothing of one who can be reached, and
 	 * makes nobody be tried sooner. */
@@ -123,14 +129,15 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 	return m;
 }
 
-/* A place of one who could not be reached, or KNOWN_MAX. */
-static size_t known_place(const struct p2p_image *i)
+/* A place below `max`: a free one, or that of a member that could not be reached; `max`:
+ * there is none. */
+static size_t known_place(const struct p2p_image *i, size_t max)
 {
 	size_t k = 0;
 
-	if (i->known.n < KNOWN_MAX)
+	if (i->known.n < max)
 		return i->known.n;
-	while (k < KNOWN_MAX &&
+	while (k < max &&
 	       (i->known.members[k]->link || !i->known.members[k]->failures))
 		k++;
 	return k;
@@ -144,14 +151,15 @@ static bool is_known(const struct member *m, const struct p2p_image *i)
 	return false;
 }
 
-void member_takes_part(struct member *m, struct p2p_image *i)
+void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay)
 {
-	size_t at;
+	/* Names that a neighbour made up leave places for those of the tracker. */
+	size_t max = is_hearsay ? KNOWN_MAX / 2 : KNOWN_MAX, at;
 
 	if (is_known(m, i))
 		return;
-	at = known_place(i);
-	if (at == KNOWN_MAX)
+	at = known_place(i, max);
+	if (at == max)
 		return;
 	if (at == i->known.n)
 		i->known.n++;

@@ -8,7 +8,7 @@
 
 #include "p2p/engine/engine.h"
 
-#define MEMBERS_MAX 4096u /* known in all */
+#define MEMBERS_MAX 4096u /* known in all; by hearsay no more than half */
 
 /* Somebody who may be connected to. */
 struct member {
@@ -238,7 +238,7 @@ struct member *member_by_name(struct p2p *p, const char *name);
 struct member *member_know(struct p2p *p, const struct net_node *node,
 			   bool is_hearsay);
 /* ... and that he takes part in the image. */
-void member_takes_part(struct member *m, struct p2p_image *i);
+void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */
 void members_connect(struct p2p_image *i, int64_t now);

@@ -230,6 +230,7 @@ struct net_link *link_new(struct net *n, bool outgoing)
 	l->outgoing = l->told = outgoing;
 	l->since = clock_now_ns();
 	bucket_init(&l->calm, NET_CALM_RATE, NET_CALM_BURST, l->since);
+	bucket_init(&l->names, NET_NAMES_RATE, NET_NAMES_BURST, l->since);
 	l->next = n->links;
 	l->pprev = &n->links;
 	if (l->next)

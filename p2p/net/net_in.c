@@ -62,6 +62,20 @@ static int on_goaway(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
+/* Each name is looked for among the members of each image that is open on the link.  What
+ * is beyond the rate is passed over: whoever says it will say it again. */
+static bool are_names_heard(struct net_link *l, size_t count)
+{
+	uint32_t images = 1;
+
+	if (bucket_look(&l->names, 1, clock_now_ns()) == 0)
+		return false;
+	for (const struct net_image *i = l->images; i; i = i->next)
+		images += i->told;
+	bucket_take(&l->names, (uint32_t)count * images);
+	return true;
+}
+
 static int on_members(struct conn *c, const struct wire_head *h,
 		      const uint8_t *body, struct error *err)
 {
@@ -70,13 +84,13 @@ static int on_members(struct conn *c, const struct wire_head *h,
 
 	if (wire_get_members(body, h->len, n->members, &count, err) < 0)
 		return -err->code;
-	if (n->cfg.events->members)
+	if (n->cfg.events->members && are_names_heard(c->link, count))
 		n->cfg.events->members(n->cfg.arg, c->link, n->members, count);
 	return 0;
 }
 
-/* A signature is checked for an OPEN, and many names are looked up for a PEX.  All
- * the images of a link may be opened at once. */
+/* A signature is checked for an OPEN, and many names are read for a PEX.  All the
+ * images of a link may be opened at once. */
 #define COST_DEAR 9u
 _Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
 	       "a link's images cannot be opened at once");

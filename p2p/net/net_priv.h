@@ -25,6 +25,8 @@
 #define NET_STRANGERS_ONE_MAX 128u /* the same, of one address */
 #define NET_CALM_RATE 5000         /* control messages a second, of one link */
 #define NET_CALM_BURST 10000
+#define NET_NAMES_RATE 1000 /* in PEX, each for each image of the link */
+#define NET_NAMES_BURST 2048
 #define NET_SCRATCH (64u << 10)
 #define NET_WANT_ROWS 256u
 
@@ -178,7 +180,7 @@ struct net_link {
 	struct net_answer *wants[NET_WANT_ROWS]; /* by piece */
 	struct net_answer *sent, *by_rdma;
 	unsigned int n_wants; /* until they were sent */
-	struct bucket calm;
+	struct bucket calm, names;
 
 	uint32_t ping_req;
 	int64_t ping_at; /* of the one under way; 0 none */

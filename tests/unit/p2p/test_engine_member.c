@@ -22,18 +22,27 @@ static void check_members(void *arg)
 	cr_expect_eq(member_know(p, &lie, true), m);
 	cr_expect(strcmp(m->node.addr, lie.addr) != 0, "one who is reached");
 	other = (struct net_node){ .addr = "192.0.2.1:2" };
-	for (unsigned int k = 0; i->known.n < KNOWN_MAX; k++) {
+	for (unsigned int k = 0; k < KNOWN_MAX; k++) {
 		(void)snprintf(other.name, sizeof(other.name), "invented-%u",
 			       k);
 		m = member_know(p, &other, true);
 		cr_assert(m);
-		member_takes_part(m, i);
+		member_takes_part(m, i, true);
+	}
+	cr_expect_eq(i->known.n, KNOWN_MAX / 2, "the rest is the tracker's");
+	for (unsigned int k = 0; i->known.n < KNOWN_MAX; k++) {
+		(void)snprintf(other.name, sizeof(other.name), "named-%u", k);
+		m = member_know(p, &other, false);
+		cr_assert(m);
+		member_takes_part(m, i, false);
 	}
 	(void)strcpy(other.name, "real");
-	member_takes_part(member_know(p, &other, false), i);
+	member_takes_part(member_know(p, &other, false), i, false);
 	cr_expect_eq(member_by_name(p, "real")->refs, 0, "all may be there");
 	member_failed(m, clock_now_ns());
-	member_takes_part(member_by_name(p, "real"), i);
+	member_takes_part(member_by_name(p, "real"), i, true);
+	cr_expect_eq(member_by_name(p, "real")->refs, 0, "by hearsay alone");
+	member_takes_part(member_by_name(p, "real"), i, false);
 	cr_expect_eq(member_by_name(p, "real")->refs, 1);
 	cr_expect_eq(m->refs, 0);
 	cr_expect_eq(i->known.n, KNOWN_MAX);
@@ -62,6 +71,11 @@ static void check_names(void *arg)
 	struct p2p *p = arg;
 	struct net_node n = { .addr = "192.0.2.1:1" };
 
+	for (unsigned int k = 0; k < MEMBERS_MAX; k++) {
+		(void)snprintf(n.name, sizeof(n.name), "hearsay-%u", k);
+		cr_assert(member_know(p, &n, true));
+	}
+	cr_expect_eq(p->n_members, MEMBERS_MAX / 2);
 	for (unsigned int k = 0; k < 2 * MEMBERS_MAX; k++) {
 		(void)snprintf(n.name, sizeof(n.name), "member-%u", k);
 		cr_assert(member_know(p, &n, false));

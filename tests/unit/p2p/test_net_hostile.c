@@ -220,6 +220,31 @@ Test(net_hostile, floods_with_members)
 	end(&s);
 }
 
+/* Each name is looked for in each image of the link, by the thread of all links. */
+Test(net_hostile, names_more_members_than_are_looked_at)
+{
+	struct net_node many[WIRE_MEMBERS_MAX];
+	const int looked_at = NET_NAMES_BURST / (2 * WIRE_MEMBERS_MAX);
+	uint8_t body[64];
+	struct scene s;
+	struct buf b = BUF_INIT;
+
+	begin_held(&s, 60000 * MS);
+	enter(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
+		many[i] = (struct net_node){ .addr = "127.0.0.1:1" };
+		(void)snprintf(many[i].name, sizeof(many[i].name), "c%zu", i);
+	}
+	for (int i = 0; i < 4 * looked_at; i++)
+		cr_assert_eq(wire_put_members(&b, many, ARRAY_SIZE(many)), 0);
+	cr_assert_eq(wire_put_empty(&b, WIRE_PING, 1), 0);
+	say_buf(s.control, &b);
+	until(&s.all, hear(&s, WIRE_PONG, body));
+	cr_expect_eq(s.a->member_calls, looked_at);
+	cr_expect_eq(s.a->downs, 0, "%s", s.a->why.msg);
+	end(&s);
+}
+
 Test(net_hostile, tells_of_pieces_that_cannot_be)
 {
 	struct scene s;
