@@ -548,24 +548,63 @@ int image_remove_user(struct image *i, const char *user, bool *ret_was,
 int image_set_complete(struct image *i, bool complete, struct error *err)
 {
 	bool changed;
+	int rc;
 
 	images_lock(i->all);
 	changed = i->state.complete != complete;
 	i->state.complete = complete;
 	images_unlock(i->all);
-	return changed ? save_state(i, i->dir, err) : 0;
+	if (!changed)
+		return 0;
+	rc = save_state(i, i->dir, err);
+	if (rc < 0) {
+		images_lock(i->all);
+		i->state.complete = !complete;
+		images_unlock(i->all);
+	}
+	return rc;
 }
 
 int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
 		       struct error *err)
 {
+	enum state_prefetch was;
 	bool changed;
+	int rc;
 
 	images_lock(i->all);
-	changed = i->state.prefetch != prefetch && !i->removed;
+	was = i->state.prefetch;
+	changed = was != prefetch && !i->removed;
 	i->state.prefetch = prefetch;
 	images_unlock(i->all);
-	return changed ? save_state(i, i->dir, err) : 0;
+	if (!changed)
+		return 0;
+	rc = save_state(i, i->dir, err);
+	if (rc < 0) {
+		images_lock(i->all);
+		i->state.prefetch = was;
+		images_unlock(i->all);
+	}
+	return rc;
+}
+
+/* The image that had `name`, and has not any more.  Who is removed meanwhile has no
+ * state to save. */
+static int save_without_name(struct image *other, const char *name,
+			     struct error *err)
+{
+	int rc = save_state(other, other->dir, err);
+
+	if (rc == 0)
+		return 0;
+	images_lock(other->all);
+	if (other->removed)
+		rc = 0;
+	else /* without memory it leads nowhere, and is asked for again */
+		(void)!names_add(&other->state.names, name, STATE_NAMES_MAX,
+				 true);
+	images_unlock(other->all);
+	return rc;
 }
 
 int image_set_name(struct image *i, const char *name, struct error *err)
@@ -578,21 +617,29 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 	images_lock(i->all);
 	was = names_has(&i->state.names, name);
 	other = was ? NULL : find_locked(i->all, name);
+	if (!was)
+		rc = names_add(&i->state.names, name, STATE_NAMES_MAX, true);
+	if (rc < 0)
+		other = NULL;
 	if (other) {
 		names_remove(&other->state.names, name);
 		other->refs++;
 	}
-	if (!was)
-		rc = names_add(&i->state.names, name, STATE_NAMES_MAX, true);
 	images_unlock(i->all);
 	if (rc < 0)
 		rc = error_set(err, -rc, "name '%s': %s", name, strerror(-rc));
 	/* A crash between the two leaves a name that leads nowhere, which is
-	 * asked for again, never one that leads to two images. */
+	 * asked for again, never one that leads to two images; so does a disk
+	 * that takes the first only. */
 	if (rc == 0 && other)
-		rc = save_state(other, other->dir, err);
+		rc = save_without_name(other, name, err);
 	if (rc == 0 && !was)
 		rc = save_state(i, i->dir, err);
+	if (rc < 0 && !was) {
+		images_lock(i->all);
+		names_remove(&i->state.names, name);
+		images_unlock(i->all);
+	}
 	pthread_mutex_unlock(&i->all->naming);
 	images_put(other);
 	return rc;

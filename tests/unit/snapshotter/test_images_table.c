@@ -226,3 +226,96 @@ Test(images_table, a_name_that_two_threads_move_leads_to_one_image)
 	images_close(t);
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
+
+/* From now on the disk refuses the state of `i`; or takes it again. */
+static void refuse_state(const struct image *i, bool refuse)
+{
+	AUTO_FREE char *path = image_path(i, "state.json");
+
+	if (refuse) {
+		cr_assert_eq(unlink(path), 0);
+		cr_assert_eq(mkdir(path, 0700), 0);
+	} else {
+		cr_assert_eq(rmdir(path), 0);
+	}
+}
+
+static bool disk_says(const struct image *i, const char *what)
+{
+	AUTO_FREE char *path = image_path(i, "state.json");
+	AUTO_BUF text = BUF_INIT;
+
+	cr_assert_eq(fs_read_file(path, 65536, &text, NULL), 0);
+	return strstr(text.data, what) != NULL;
+}
+
+static void expect_named(struct images *t, const struct image *want)
+{
+	struct image *i = images_by_name(t, "h/r:tag");
+
+	cr_expect_eq(i, want);
+	images_put(i);
+}
+
+Test(images_table, a_name_that_the_disk_refused_is_tried_again)
+{
+	char dir[] = "/tmp/images-table.XXXXXX";
+	struct images *t = NULL;
+	struct image *a, *b;
+	struct digest id;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	cr_assert_eq(digest_of("a", 1, &id), 0);
+	a = add(t, &id);
+	cr_assert_eq(digest_of("b", 1, &id), 0);
+	b = add(t, &id);
+	cr_assert_eq(image_set_name(a, "h/r:tag", NULL), 0);
+	refuse_state(a, true);
+	cr_expect_lt(image_set_name(b, "h/r:tag", NULL), 0);
+	expect_named(t, a);
+	refuse_state(a, false);
+	refuse_state(b, true);
+	cr_expect_lt(image_set_name(b, "h/r:tag", NULL), 0);
+	expect_named(t, NULL);
+	refuse_state(b, false);
+	cr_expect_eq(image_set_name(b, "h/r:tag", NULL), 0);
+	expect_named(t, b);
+	cr_expect(disk_says(b, "h/r:tag"));
+	cr_expect_not(disk_says(a, "h/r:tag"));
+	/* Whoever had it is being removed. */
+	refuse_state(b, true);
+	b->removed = true;
+	cr_expect_eq(image_set_name(a, "h/r:tag", NULL), 0);
+	expect_named(t, a);
+	b->removed = false;
+	refuse_state(b, false);
+	images_put(a);
+	images_put(b);
+	images_close(t);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+Test(images_table, a_state_that_the_disk_refused_is_written_the_next_time)
+{
+	char dir[] = "/tmp/images-table.XXXXXX";
+	struct images *t = NULL;
+	struct image *i;
+	struct digest id;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	cr_assert_eq(digest_of("a", 1, &id), 0);
+	i = add(t, &id);
+	refuse_state(i, true);
+	cr_expect_lt(image_set_complete(i, true, NULL), 0);
+	cr_expect_lt(image_set_prefetch(i, STATE_PREFETCH_ALL, NULL), 0);
+	refuse_state(i, false);
+	cr_expect_eq(image_set_complete(i, true, NULL), 0);
+	cr_assert(disk_says(i, "\"complete\": true"));
+	cr_expect_eq(image_set_prefetch(i, STATE_PREFETCH_ALL, NULL), 0);
+	cr_expect(disk_says(i, "\"prefetch\""));
+	images_put(i);
+	images_close(t);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
