@@ -27,6 +27,7 @@
 
 #include "blockstore/cache_mount.h"
 #include "blockstore/cache_mounts.h"
+#include "blockstore/cache_watch.h"
 #include "common/hash.h"
 
 #define CACHE_PAGE BLOCK_ALIGN
@@ -279,22 +280,5 @@ static inline bool is_frozen(const struct cache *c, uint32_t page)
 {
 	return c->segments[page / c->segment_pages].frozen;
 }
-
-/* cache_scrub.c */
-int scrub_start(struct cache *c, struct error *err) MUST_CHECK;
-void scrub_stop(struct cache *c);
-
-/* cache_watch.c */
-int watch_start(struct cache *c, struct error *err) MUST_CHECK;
-void watch_stop(struct cache *c);
-/* A mount is to go soon. */
-void watch_soon(struct cache *c);
-/* With space: something was written there. */
-void watch_written(struct cache *c, uint32_t page);
-/* With space, which is released and taken again: ask for errors of write-back. */
-void watch_look(struct cache *c);
-/* With space, which is released and taken again: a segment was not written to
- * the disk, so its blocks are misses from now on. */
-void watch_distrust(struct cache *c, uint32_t segment);
 
 #endif

@@ -396,6 +396,16 @@ bool mounts_are_known(const struct cache *c)
 	return true;
 }
 
+bool mounts_are_any(struct cache *c)
+{
+	bool any;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	any = c->mounts != NULL;
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return any;
+}
+
 void mounts_count(struct cache *c, uint64_t *ret_lingering,
 		  uint64_t *ret_unknown)
 {

@@ -15,6 +15,7 @@ int mounts_load(struct cache *c, bool segment_bytes_known,
 bool mounts_poll(struct cache *c);
 /* Is it known of each what it reads?  While opening. */
 bool mounts_are_known(const struct cache *c);
+bool mounts_are_any(struct cache *c);
 void mounts_count(struct cache *c, uint64_t *ret_lingering,
 		  uint64_t *ret_unknown);
 void mounts_fini(struct cache *c);

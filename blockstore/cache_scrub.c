@@ -2,8 +2,9 @@
 /*
  * Bits that flip on the disk after a block was verified.  A thread reads every
  * such block again, past the page cache, slowly and when the disk has nothing else
- * to do.  What is damaged on the disk and right in the page cache is written
- * again; the rest is a miss from then on.
+ * to do; and each that a mount may read without us, verified or not.  What is damaged
+ * on the disk and right in the page cache is written again; the rest is a miss from
+ * then on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,18 @@
 #include "common/cond.h"
 #include "common/fs.h"
 
-/* A place among the readers of a block that was verified before. */
+/* After a start with mounts of an earlier process: what flipped since its last scrub,
+ * and what it had not fetched again yet, is found soon, also where bootseerd is started
+ * anew each day.  The start itself comes first. */
+#define SOON_NS (60 * NS_PER_S)
+
+/* Is nobody going to hash it before it is read?  With both locks. */
+static bool is_believed(const struct entry *e)
+{
+	return e->pins || e->flags & ENTRY_VERIFIED;
+}
+
+/* A place among the readers of a block that is to be read again. */
 static bool take_block(struct cache *c, uint32_t id, struct block *ret,
 		       uint32_t *ret_page)
 {
@@ -34,7 +46,7 @@ static bool take_block(struct cache *c, uint32_t id, struct block *ret,
 		e = entry_at(c, id);
 		s = shard_of(c, &e->digest);
 		(void)pthread_mutex_lock(&s->lock);
-		fits = e->page != PAGE_NONE && e->flags & ENTRY_VERIFIED &&
+		fits = e->page != PAGE_NONE && is_believed(e) &&
 		       !(e->flags & unfit) && e->readers < UINT16_MAX;
 		if (fits) {
 			e->readers++;
@@ -163,10 +175,17 @@ static bool scrub_all(struct cache *c, uint8_t *buf)
 	return true;
 }
 
+int64_t scrub_first_ns(struct cache *c)
+{
+	return mounts_are_any(c) && c->scrub_every_ns > SOON_NS
+		       ? SOON_NS
+		       : c->scrub_every_ns;
+}
+
 static void *scrub_main(void *arg)
 {
 	struct cache *c = arg;
-	int64_t at_ns = clock_now_ns() + c->scrub_every_ns;
+	int64_t at_ns = clock_now_ns() + scrub_first_ns(c);
 	void *buf;
 
 	/* Of this thread alone; without it, it is only less polite. */

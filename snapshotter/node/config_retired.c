@@ -43,7 +43,9 @@ const struct option_retired node_options_retired[] = {
 	{ .key = "image-max-age",
 	  .why = "images without users are forgotten 30 days after "
 		 "somebody asked for them last" },
-	{ .key = "cache-scrub-every", .why = "the scrubber begins once a day" },
+	{ .key = "cache-scrub-every",
+	  .why = "the scrubber begins once a day, and a minute "
+		 "after a start with complete mounts" },
 	{ .key = "prefetch-retry",
 	  .why = "the first pause after a prefetch that failed is 15s" },
 	{ .key = "trace-lookup-timeout",

@@ -378,6 +378,20 @@ is_damaged() {
 	"$bootseer" image umount "$T/mnt"
 }
 
+@test "a bit that flips before a restart is found soon after it" {
+	node_hold
+	node_start
+	mount_complete
+	blocks=$(status .cache.blocks)
+	node_stop KILL
+	flip "$T/root/cache/segment-00000000" 9000000
+	node_start
+	node_step $((5 * 60 * 1000)) # long before a day is over
+	wait_for later is_mended
+	check_over "$T/mnt"
+	"$bootseer" image umount "$T/mnt"
+}
+
 @test "a bit that flips under a lazy mount is found and fetched again" {
 	node_hold
 	node_start

@@ -347,30 +347,74 @@ static void flip(void)
 	cr_assert_eq(fdatasync(fd), 0);
 }
 
-Test(cache_mounts, bits_that_flip_are_found_and_put_where_they_were)
+static void open_scrubbed(int64_t every_ns)
 {
 	struct cache_config cfg = { .dir = d.path,
 				    .quota = 100 * MB,
 				    .scrub_rate = 1 << 30,
-				    .scrub_every_ns = 1000000 };
-	struct timespec end;
-	sem_t found;
+				    .scrub_every_ns = every_ns };
 
-	(void)sem_init(&found, 0, 0);
 	cache_close(c);
 	cr_assert_eq(cache_open(&cfg, &c, NULL), 0);
-	mount_it();
-	cache_on_damage(c, on_damage, &found);
-	flip();
+}
+
+static void wait_for_damage(sem_t *found)
+{
+	struct timespec end;
+
 	(void)clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += 50;
-	cr_assert_eq(sem_timedwait(&found, &end), 0);
-	cache_on_damage(c, NULL, NULL);
+	cr_assert_eq(sem_timedwait(found, &end), 0);
+}
+
+static void expect_mended(void)
+{
 	cr_expect_eq(stats().damaged, 1);
 	cr_expect_eq(get_block(c, &img, 4), -ENOENT);
 	cr_assert_eq(put_block(c, &img, 4), 0);
 	expect_bytes();
 	cr_expect_eq(get_block(c, &img, 4), 0);
 	cr_expect_gt(stats().scrubbed, 0);
+}
+
+Test(cache_mounts, bits_that_flip_are_found_and_put_where_they_were)
+{
+	sem_t found;
+
+	(void)sem_init(&found, 0, 0);
+	open_scrubbed(1000000);
+	mount_it();
+	cache_on_damage(c, on_damage, &found);
+	flip();
+	wait_for_damage(&found);
+	cache_on_damage(c, NULL, NULL);
+	expect_mended();
 	(void)sem_destroy(&found);
+}
+
+Test(cache_mounts, bits_that_flipped_before_a_restart_are_found_without_a_read)
+{
+	sem_t found;
+
+	(void)sem_init(&found, 0, 0);
+	mount_it();
+	flip();
+	open_scrubbed(1000000);
+	cr_assert_eq(cache_mount_adopt(c, NAME), 0);
+	cache_on_damage(c, on_damage, &found);
+	wait_for_damage(&found);
+	cache_on_damage(c, NULL, NULL);
+	expect_mended();
+	(void)sem_destroy(&found);
+}
+
+Test(cache_mounts, a_scrub_begins_soon_after_a_restart_with_mounts)
+{
+	const int64_t day_ns = 24 * 3600 * INT64_C(1000000000);
+
+	open_scrubbed(day_ns);
+	cr_expect_eq(scrub_first_ns(c), day_ns, "nothing is mounted");
+	mount_it();
+	open_scrubbed(day_ns);
+	cr_expect_leq(scrub_first_ns(c), day_ns / 1000);
 }
