@@ -444,6 +444,26 @@ small_disk() { # SIZE
 	node_stop
 }
 
+@test "a full disk does not keep a complete mount from being adopted" {
+	small_disk 80M
+	node_start --cache-min-free 0
+	mount_it
+	find "$T/mnt" -type f -exec cat {} + >/dev/null
+	"$bootseer" image umount "$T/mnt"
+	mount_it
+	[ "$(status '.images[0].mode')" = complete ]
+	node_stop KILL
+	# As if it had been mounted while the disk was full, too.
+	sed -i 's/"complete": true/"complete": false/' "$ROOT"/images/*/state.json
+	grep -q '"complete": false' "$ROOT"/images/*/state.json
+	dd if=/dev/zero of="$T/small/filler" bs=1k status=none 2>&1 || :
+	node_start --cache-min-free 0
+	[ "$(status '.images[0].mode')" = complete ]
+	read_all
+	"$bootseer" image umount "$T/mnt"
+	node_stop
+}
+
 @test "metadata that the disk damaged is fetched again" {
 	local dir
 

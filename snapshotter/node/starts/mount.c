@@ -27,6 +27,15 @@
 
 /* ---------------------------------------------------------------- the modes --- */
 
+/* A full disk is no reason not to be mounted, or not to be there again after a
+ * reboot; a successor sees from the mount itself what it is. */
+static int note_mode(struct image *i, bool complete, struct error *err)
+{
+	int rc = image_set_complete(i, complete, err);
+
+	return rc == -ENOSPC || rc == -EDQUOT ? 0 : rc;
+}
+
 static int mount_lazy(struct node *n, struct image *i, struct mounted *m,
 		      struct error *err)
 {
@@ -35,11 +44,7 @@ static int mount_lazy(struct node *n, struct image *i, struct mounted *m,
 	rc = mounted_open_device(m, i, err);
 	if (rc < 0)
 		return rc;
-	rc = image_set_complete(i, false, err);
-	/* To be there again after a reboot must be possible on a full disk; a
-	 * successor sees from the mount itself what it is. */
-	if (rc == -ENOSPC || rc == -EDQUOT)
-		rc = 0;
+	rc = note_mode(i, false, err);
 	if (rc == 0)
 		rc = n->datapath->ops->mount(n->datapath, &m->image, err);
 	if (rc == 0)
@@ -108,7 +113,7 @@ static int adopt_complete(struct node *n, struct image *i, struct mounted *m,
 	if (!m->kept)
 		cache_freeze_in_use(n->cache);
 	atomic_fetch_add(&n->events.mounts_adopted, 1);
-	return image_set_complete(i, true, err);
+	return note_mode(i, true, err);
 }
 
 static bool is_mounted(const char *path)
