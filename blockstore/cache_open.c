@@ -112,10 +112,9 @@ static int recover(struct cache *c, struct error *err)
 	c->open_segment = c->n_segments ? c->n_segments - 1 : 0;
 	evict_refresh_limit(c);
 	rc = log_compact(c, c->log_fd < 0 || !c->log_records, err);
-	/* A full disk is no reason not to serve what is held. */
-	if (rc == -ENOSPC && c->log_fd >= 0)
-		rc = 0;
-	return rc;
+	/* A disk that is full, over a quota or bad where it is written is no
+	 * reason not to serve what is held: the old index still does. */
+	return c->log_fd >= 0 ? 0 : rc;
 }
 
 static int check_config(const struct cache_config *cfg, struct error *err)

@@ -517,6 +517,43 @@ Test(cache, the_index_does_not_grow_without_bound)
 	cache_dir_remove(&d);
 }
 
+/* EISDIR stands for what a disk or a quota may say. */
+Test(cache, an_index_that_cannot_be_written_anew_still_serves)
+{
+	struct cache_dir d;
+	struct image img;
+	struct cache *c;
+	AUTO_BUF path = BUF_INIT;
+	struct stat st;
+
+	cache_dir_make(&d);
+	image_make(&img, 1, 100, 4096, 100);
+	c = cache_dir_open(&d, 50 * 4096);
+	cr_assert_eq(buf_printf(&path, "%s/index.new", d.path), 0);
+	cr_assert_eq(mkdir(path.data, 0700), 0);
+	for (size_t round = 0; round < 100; round++)
+		for (size_t i = 0; i < 100; i++)
+			cr_assert_eq(put_block(c, &img, i), 0);
+	cache_close(c);
+	c = cache_dir_open(&d, 50 * 4096);
+	cr_expect_eq(get_block(c, &img, 99), 0);
+	cr_expect_eq(put_block(c, &img, 0), 0);
+	cache_close(c);
+	c = cache_dir_open(&d, 50 * 4096);
+	cr_expect_eq(get_block(c, &img, 0), 0);
+	cr_assert_eq(rmdir(path.data), 0);
+	cache_close(c);
+	/* And it is, once it can be. */
+	c = cache_dir_open(&d, 50 * 4096);
+	cr_expect_eq(get_block(c, &img, 0), 0);
+	cache_close(c);
+	path.data[path.len - strlen(".new")] = '\0';
+	cr_assert_eq(stat(path.data, &st), 0);
+	cr_expect_leq(st.st_size, 200 * LOG_RECORD_SIZE);
+	image_fini(&img);
+	cache_dir_remove(&d);
+}
+
 Test(cache, a_ram_entry_is_small)
 {
 	cr_expect_leq(sizeof(struct entry) + sizeof(uint32_t), 64);
