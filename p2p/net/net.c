@@ -253,10 +253,12 @@ void link_close(struct net_link *l, enum wire_leave kind,
 
 	if (l->state == LINK_CLOSED)
 		return;
-	if (l->state == LINK_UP)
+	if (l->state == LINK_UP) {
 		l->net->st.links--;
-	else
+		calm_keep(l);
+	} else {
 		l->net->st.handshakes_failed_total++;
+	}
 	l->state = LINK_CLOSED;
 	if (why)
 		l->why = *why;

@@ -188,6 +188,15 @@ static int prove(struct net_link *l, const struct wire_open *m)
 				     m->capability_len, &why);
 }
 
+/* Looking at so many pieces costs about as much as another message. */
+#define PIECES_A_MESSAGE 4096u
+
+/* What it says has each of so many pieces looked at. */
+static void count_pieces(struct net_link *l, uint64_t n)
+{
+	bucket_take(&l->calm, (uint32_t)(n / PIECES_A_MESSAGE));
+}
+
 int image_on_open(struct conn *c, const struct wire_head *h,
 		  const uint8_t *body, struct error *err)
 {
@@ -226,17 +235,9 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 	i->their_alias = m.alias;
 	i->their_req = h->req;
 	answer_open(l, h->req, m.alias, true, SWARM_BUSY);
+	count_pieces(l, i->n_pieces);
 	tell_if_open(l, i);
 	return 0;
-}
-
-/* Looking at so many pieces costs about as much as another message. */
-#define PIECES_A_MESSAGE 4096u
-
-/* What it says has each of so many pieces looked at. */
-static void count_pieces(struct net_link *l, uint64_t n)
-{
-	bucket_take(&l->calm, (uint32_t)(n / PIECES_A_MESSAGE));
 }
 
 /* The other side takes no part: what was between us about it is over. */
@@ -272,6 +273,8 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	if (prove(l, &m) == 0 || l->state == LINK_CLOSED)
 		return 0;
 	d = m.image;
+	/* Once for the end, and once more for having let it in to no good. */
+	count_pieces(l, 2 * (uint64_t)i->n_pieces);
 	net_close_image(l, &d, SWARM_DENIED);
 	n->cfg.events->closed(n->cfg.arg, l, &d, SWARM_GONE);
 	return 0;

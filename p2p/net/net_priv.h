@@ -16,17 +16,13 @@
 #include <sys/types.h>
 
 #include "net/listener.h"
-#include "p2p/net/net_rate.h"
+#include "p2p/net/net_calm.h"
 #include "p2p/net/wire.h"
 
 #define NET_PART_MAX (256u << 10)  /* of a piece between control messages */
 #define NET_QUEUE_MAX (1u << 20)   /* control bytes that wait to be sent */
 #define NET_STRANGERS_MAX 512u     /* that have not said who they are */
 #define NET_STRANGERS_ONE_MAX 128u /* the same, of one address */
-#define NET_CALM_RATE 5000         /* control messages a second, of one link */
-#define NET_CALM_BURST 10000
-#define NET_NAMES_RATE 1000 /* in PEX, each for each image of the link */
-#define NET_NAMES_BURST 2048
 #define NET_SCRATCH (64u << 10)
 #define NET_WANT_ROWS 256u
 
@@ -212,6 +208,7 @@ struct net {
 	struct loop_timer tick, refill, acks;
 	bool ticking, refilling, acking;
 	struct bucket up, down;
+	struct net_spent spent[NET_SPENT_MAX];
 	struct net_stats st;
 
 	struct buf none;            /* takes nothing */

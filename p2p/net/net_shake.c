@@ -307,6 +307,7 @@ static void link_up(struct net_link *l)
 	l->control->rx_at = l->control->tx_at = clock_now_ns();
 	l->bulk->rx_at = l->bulk->tx_at = l->control->rx_at;
 	n->st.links++;
+	calm_recall(l);
 	net_rdma_up(l);
 	n->cfg.events->up(n->cfg.arg, l);
 }

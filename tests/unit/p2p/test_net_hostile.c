@@ -300,6 +300,55 @@ Test(net_hostile, floods_with_pieces)
 	end(&s);
 }
 
+/* A neighbour that comes and one that leaves have all pieces of the image looked at. */
+Test(net_hostile, takes_part_and_loses_the_right_without_end)
+{
+	struct scene s;
+	struct wire_open m = { .alias = 3, .n_pieces = SWARM_PIECES_MAX };
+	struct buf b = BUF_INIT;
+
+	begin_held(&s, 60000 * MS);
+	s.all.n_pieces = SWARM_PIECES_MAX;
+	enter(&s);
+	s.a->verdict = -EACCES;
+	m.image = s.all.image;
+	cr_assert_eq(wire_put_renew(&b, &m), 0);
+	cr_assert_eq(wire_put_empty(&b, WIRE_PING, 1), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, ENOBUFS, "floods");
+	cr_expect_eq(s.a->closeds, 1);
+	end(&s);
+}
+
+static void hang_up(struct scene *s)
+{
+	close(s->control);
+	close(s->bulk);
+	until(&s->all, s->a->downs == 1);
+	s->a->downs = 0;
+	s->a->ups = 1;
+	s->in.len = 0;
+}
+
+Test(net_hostile, hangs_up_and_calls_again_for_another_burst)
+{
+	struct scene s;
+	struct buf b = BUF_INIT;
+
+	begin_held(&s, 60000 * MS);
+	s.all.n_pieces = SWARM_PIECES_MAX;
+	for (int i = 0; i < 2; i++) {
+		enter(&s);
+		hang_up(&s);
+	}
+	greet(&s);
+	for (int i = 0; i < NET_CALM_BURST / 5; i++)
+		cr_assert_eq(wire_put_empty(&b, WIRE_PING, 1), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, ENOBUFS, "floods");
+	end(&s);
+}
+
 /* Open images [first, first + n), and hear the answers: how many are `ok`. */
 static unsigned int open_many(struct scene *s, uint32_t first, uint32_t n)
 {
