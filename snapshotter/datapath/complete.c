@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images whose bytes are all in files of this node: no daemon in the path. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "snapshotter/datapath.h"
@@ -22,6 +24,7 @@ struct mapping_job {
 	const char *const *files;
 	size_t n_files;
 	unsigned int readahead_kib;
+	pid_t parent; /* who keeps the blocks in the files */
 };
 
 static bool is_of(const struct mount_line *l, const char *meta)
@@ -111,9 +114,32 @@ static int make_from_loops(const struct mount_wish *w, struct error *err)
 		      : erofs_mount(meta, w->path, &o, j->readahead_kib, err);
 }
 
+/*
+ * A bootseerd that was killed while this child waited for its lock may have a successor,
+ * which gave blocks up that no mount read.  Open first: a successor that comes after the
+ * look at the parent finds the file in use, and keeps them.
+ */
+static int hold_blocks(const struct mapping_job *j, struct error *err)
+{
+	/* Until the child ends. */
+	int fd = open(j->meta, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", j->meta,
+				 strerror(errno));
+	return getppid() == j->parent
+		       ? 0
+		       : error_set(err, ECANCELED,
+				   "whoever mounts it has ended");
+}
+
 static int make(const struct mount_wish *w, struct error *err)
 {
-	int rc = make_from_files(w, err);
+	int rc = hold_blocks(w->arg, err);
+
+	if (rc < 0)
+		return rc;
+	rc = make_from_files(w, err);
 
 	/* Or names of files are too long, where those of loops are not. */
 	return rc == -ENOTBLK || rc == -E2BIG ? make_from_loops(w, err) : rc;
@@ -123,7 +149,10 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 			    struct error *err)
 {
 	AUTO_FREE char *meta = realpath(img->meta_path, NULL);
-	struct mapping_job job = { meta, img->files, img->n_files, 0 };
+	struct mapping_job job = { .meta = meta,
+				   .files = img->files,
+				   .n_files = img->n_files,
+				   .parent = getpid() };
 	struct mount_wish wish = { .run_dir = run_dir,
 				   .lock = img->index,
 				   .path = img->mountpoint,

@@ -65,6 +65,43 @@ nothing_is_frozen() { [ "$(status .cache.frozen_files)" = 0 ]; }
 	[ "$(status '.images | length')" = 0 ]
 }
 
+# Hold lock number $1 of the mounts by descriptor 9, until that is closed.
+hold_mounts() {
+	exec 9<>"$T/run/mount.lock"
+	python3 -c 'import fcntl, struct, sys
+fcntl.fcntl(9, fcntl.F_OFD_SETLK,
+            struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, int(sys.argv[1]), 1, 0))' "$1"
+}
+
+a_mount_waits() {
+	grep -qE -e "-> OFDLCK .*:$(stat -c %i "$T/run/mount.lock") " /proc/locks
+}
+
+nobody_has_the_locks() {
+	[ -z "$(find /proc/[0-9]*/fd -lname "$T/run/mount.lock" 2>/dev/null)" ]
+}
+
+@test "a complete mount that waits when bootseerd is killed is not made" {
+	local index client
+
+	node_start
+	mount_complete
+	"$bootseer" image umount "$T/mnt"
+	index=$(jq .index "$T"/root/images/*/state.json)
+	hold_mounts "$index"
+	"$bootseer" image mount "$IMAGE" "$T/mnt" 3>&- 9>&- &
+	client=$!
+	wait_for a_mount_waits
+	node_stop KILL
+	exec 9>&-
+	wait_for nobody_has_the_locks
+	run ! grep "$T/run/images/" /proc/self/mountinfo
+	kill "$client" 2>/dev/null || :
+	node_start
+	[ "$(status '.images[0].mode')" = lazy ]
+	listing "$(echo "$T"/run/images/*/fs)" | cmp "$D/want" -
+}
+
 @test "another mount namespace keeps the blocks of a complete mount" {
 	local holder
 
