@@ -201,7 +201,8 @@ struct cache_config {
 	uint64_t min_free;      /* bytes left free on the disk at least */
 	uint64_t segment_bytes; /* of a file of the cache, 8 MiB..1 GiB; 0 is
 	                         * 1 GiB; an existing cache keeps its own */
-	int64_t scrub_every_ns; /* read all from the disk again; 0: never */
+	int64_t scrub_every_ns; /* read all from the disk again; 0: never,
+	                         * and no cache_on_damage() */
 	uint64_t scrub_rate;    /* bytes a second of that */
 };
 

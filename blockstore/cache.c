@@ -118,6 +118,7 @@ void distrust(struct cache *c, uint32_t id, uint8_t unset)
 		 * is not known may have other bytes there. */
 		if (e->pins || is_frozen(c, e->page)) {
 			e->flags |= ENTRY_DAMAGED;
+			scrub_tell_soon(c);
 		} else {
 			r.page = e->page;
 			r.usize = e->usize;

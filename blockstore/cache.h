@@ -137,7 +137,8 @@ struct cache {
 
 	uint64_t scrub_rate; /* bytes a second; never changes */
 	int64_t scrub_every_ns;
-	uint64_t scrubbed, mended;  /* bytes, blocks */
+	uint64_t scrubbed, mended; /* bytes, blocks */
+	int64_t tell_ns; /* when damage is to be told next; 0: there is none */
 	pthread_mutex_t scrub_lock; /* the next two; held over the call */
 	void (*damage_fn)(void *arg);
 	void *damage_arg;

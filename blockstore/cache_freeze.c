@@ -134,6 +134,7 @@ static void thaw(struct cache *c, uint32_t n)
 	c->bytes -= s->frozen_bytes;
 	s->frozen_bytes = 0;
 	drop_damaged_of(c, n);
+	scrub_tell_soon(c);
 	(void)pthread_cond_broadcast(&c->freed);
 }
 

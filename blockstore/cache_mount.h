@@ -50,8 +50,9 @@ void cache_freeze_in_use(struct cache *c);
 /* The mount point is gone: what it kept is let go when the mount is. */
 void cache_mount_drop(struct cache *c, const char *name);
 
-/* Call `fn` whenever a block is found damaged on the disk that a mount may read; on a
- * thread of the cache, until this is called with NULL, which waits for a call. */
+/* Call `fn` when a block that a mount may read is found damaged on the disk, by
+ * whomever, or was not written, and every few minutes until it is put again; on the
+ * scrubber's thread, until this is called with NULL, which waits for a call. */
 void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg);
 
 /* Delete the files of a mount; -EBUSY while it is there. */

@@ -26,6 +26,11 @@
  * anew each day.  The start itself comes first. */
 #define SOON_NS (60 * NS_PER_S)
 
+/* From damage to its being told, so that what is found together is told once; and
+ * until it is told again: each time the pauses of prefetches that failed begin anew. */
+#define TELL_NS NS_PER_S
+#define TELL_AGAIN_NS (5 * 60 * NS_PER_S)
+
 /* Is nobody going to hash it before it is read?  With both locks. */
 static bool is_believed(const struct entry *e)
 {
@@ -103,14 +108,6 @@ static bool mend(struct cache *c, const struct block *b, uint32_t page,
 	       space_write(c, page, buf, b->usize) == 0;
 }
 
-static void tell(struct cache *c)
-{
-	(void)pthread_mutex_lock(&c->scrub_lock);
-	if (c->damage_fn)
-		c->damage_fn(c->damage_arg);
-	(void)pthread_mutex_unlock(&c->scrub_lock);
-}
-
 /* Bytes that were read. */
 static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 {
@@ -137,19 +134,75 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 	c->scrubbed += len;
 	c->mended += mended;
 	(void)pthread_mutex_unlock(&c->space);
-	if (lost)
-		tell(c);
 	return len;
 }
 
-/* False: it is to end. */
+void scrub_tell_soon(struct cache *c)
+{
+	int64_t at_ns = clock_now_ns() + TELL_NS;
+
+	if (c->tell_ns && c->tell_ns <= at_ns)
+		return;
+	c->tell_ns = at_ns;
+	(void)pthread_cond_broadcast(&c->stopping);
+}
+
+/* With space: is there any that is pinned and could be written where it lies? */
+static bool is_any_damaged(struct cache *c)
+{
+	bool any = false;
+
+	for (uint32_t id = 0; id < c->n_entries && !any; id++) {
+		const struct entry *e = entry_at(c, id);
+		struct shard *s;
+
+		if (!e->usize || !e->pins || e->page == PAGE_NONE ||
+		    is_frozen(c, e->page))
+			continue;
+		s = shard_of(c, &e->digest);
+		(void)pthread_mutex_lock(&s->lock);
+		any = e->flags & ENTRY_DAMAGED;
+		(void)pthread_mutex_unlock(&s->lock);
+	}
+	return any;
+}
+
+/* With space, which is released and taken again.  Whoever is told may fail, and a
+ * mount reads the wrong bytes meanwhile, so it is told again until they are right. */
+static void tell(struct cache *c)
+{
+	bool any = is_any_damaged(c);
+
+	c->tell_ns = any ? clock_now_ns() + TELL_AGAIN_NS : 0;
+	if (!any)
+		return;
+	(void)pthread_mutex_unlock(&c->space);
+	(void)pthread_mutex_lock(&c->scrub_lock);
+	if (c->damage_fn)
+		c->damage_fn(c->damage_arg);
+	(void)pthread_mutex_unlock(&c->scrub_lock);
+	(void)pthread_mutex_lock(&c->space);
+}
+
+/* Meanwhile damage is told, whoever found it.  False: it is to end. */
 static bool wait_until(struct cache *c, int64_t at_ns)
 {
+	int64_t now_ns;
 	bool stop;
 
 	(void)pthread_mutex_lock(&c->space);
-	while (!c->stop && cond_wait_until(&c->stopping, &c->space, at_ns))
-		;
+	while (!c->stop) {
+		now_ns = clock_now_ns();
+		if (c->tell_ns && c->tell_ns <= now_ns)
+			tell(c);
+		else if (at_ns <= now_ns)
+			break;
+		else
+			(void)cond_wait_until(&c->stopping, &c->space,
+					      c->tell_ns && c->tell_ns < at_ns
+						      ? c->tell_ns
+						      : at_ns);
+	}
 	stop = c->stop;
 	(void)pthread_mutex_unlock(&c->space);
 	return !stop;
@@ -209,6 +262,10 @@ void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg)
 	c->damage_fn = fn;
 	c->damage_arg = arg;
 	(void)pthread_mutex_unlock(&c->scrub_lock);
+	/* What was found before there was anybody to tell. */
+	(void)pthread_mutex_lock(&c->space);
+	scrub_tell_soon(c);
+	(void)pthread_mutex_unlock(&c->space);
 }
 
 int scrub_start(struct cache *c, struct error *err)

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
@@ -12,9 +13,11 @@
 #include <unistd.h>
 
 #include "blockstore/cache.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "tests/unit/blockstore/cache_dir.h"
 #include "tests/unit/blockstore/image.h"
+#include "tests/unit/test_clock.h"
 
 #define MB (1ull << 20)
 #define N 20u
@@ -374,7 +377,6 @@ static void expect_mended(void)
 	cr_assert_eq(put_block(c, &img, 4), 0);
 	expect_bytes();
 	cr_expect_eq(get_block(c, &img, 4), 0);
-	cr_expect_gt(stats().scrubbed, 0);
 }
 
 Test(cache_mounts, bits_that_flip_are_found_and_put_where_they_were)
@@ -389,6 +391,7 @@ Test(cache_mounts, bits_that_flip_are_found_and_put_where_they_were)
 	wait_for_damage(&found);
 	cache_on_damage(c, NULL, NULL);
 	expect_mended();
+	cr_expect_gt(stats().scrubbed, 0);
 	(void)sem_destroy(&found);
 }
 
@@ -405,16 +408,107 @@ Test(cache_mounts, bits_that_flipped_before_a_restart_are_found_without_a_read)
 	wait_for_damage(&found);
 	cache_on_damage(c, NULL, NULL);
 	expect_mended();
+	cr_expect_gt(stats().scrubbed, 0);
 	(void)sem_destroy(&found);
+}
+
+#define DAY_NS (24 * 3600 * NS_PER_S)
+
+/* Longer than any of these. */
+#define NEVER_NS (10000 * DAY_NS)
+
+/* When damage is told next; 0: not at all. */
+static int64_t told_at(void)
+{
+	int64_t at_ns;
+
+	(void)pthread_mutex_lock(&c->space);
+	at_ns = c->tell_ns;
+	(void)pthread_mutex_unlock(&c->space);
+	return at_ns;
+}
+
+/* The threads of the cache look at the clock. */
+static void step(void)
+{
+	test_clock_step(NS_PER_S);
+	watch_soon(c);
+	(void)sched_yield();
+}
+
+/* Mounted, and nothing to be told. */
+static void mount_and_listen(sem_t *found)
+{
+	(void)sem_init(found, 0, 0);
+	open_scrubbed(NEVER_NS);
+	mount_it();
+	cache_on_damage(c, on_damage, found);
+	while (told_at())
+		step();
+	cr_assert_lt(sem_trywait(found), 0);
+}
+
+static void leave(sem_t *found)
+{
+	cache_on_damage(c, NULL, NULL);
+	(void)sem_destroy(found);
+}
+
+Test(cache_mounts, a_segment_that_was_not_written_is_told_of)
+{
+	sem_t found;
+
+	mount_and_listen(&found);
+	look_at_writing(EIO);
+	while (sem_trywait(&found) < 0)
+		step();
+	leave(&found);
+}
+
+Test(cache_mounts,
+     damage_that_a_reader_finds_is_told_also_when_it_is_asked_for_later)
+{
+	sem_t found;
+
+	(void)sem_init(&found, 0, 0);
+	mount_it();
+	flip();
+	open_scrubbed(NEVER_NS);
+	cr_assert_eq(cache_mount_adopt(c, NAME), 0);
+	test_clock_hold();
+	cr_expect_eq(get_block(c, &img, 4), -ENOENT);
+	while (told_at() < clock_now_ns() + 60 * NS_PER_S)
+		step();
+	cache_on_damage(c, on_damage, &found);
+	cr_expect_lt(told_at(), clock_now_ns() + 60 * NS_PER_S);
+	while (sem_trywait(&found) < 0)
+		step();
+	expect_mended();
+	leave(&found);
+}
+
+Test(cache_mounts, damage_is_told_until_the_block_is_put)
+{
+	sem_t found;
+
+	mount_and_listen(&found);
+	look_at_writing(EIO);
+	for (int times = 0; times < 3; times++)
+		while (sem_trywait(&found) < 0)
+			step();
+	for (size_t i = 0; i < N; i++)
+		cr_assert_eq(put_block(c, &img, i), 0);
+	while (told_at())
+		step();
+	expect_bytes();
+	leave(&found);
 }
 
 Test(cache_mounts, a_scrub_begins_soon_after_a_restart_with_mounts)
 {
-	const int64_t day_ns = 24 * 3600 * INT64_C(1000000000);
-
-	open_scrubbed(day_ns);
-	cr_expect_eq(scrub_first_ns(c), day_ns, "nothing is mounted");
+	open_scrubbed(DAY_NS);
+	cr_expect_eq(scrub_first_ns(c), DAY_NS, "nothing is mounted");
 	mount_it();
-	open_scrubbed(day_ns);
-	cr_expect_leq(scrub_first_ns(c), day_ns / 1000);
+	open_scrubbed(DAY_NS);
+	cr_expect_leq(scrub_first_ns(c), DAY_NS / 1000);
 }
