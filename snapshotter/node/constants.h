@@ -35,6 +35,11 @@
  * numpy-1 at 200 Mbit/s takes 4.8 s with 256 KiB, 4.3 s with this, 5.1 s with 4 MiB. */
 #define NODE_FETCH_WINDOW MIB
 
+/* Registries at a start of bootseerd, all together, for metadata that the disk lost:
+ * readers of all images wait meanwhile.  An image whose registry takes longer is mounted
+ * when somebody asks for it. */
+#define NODE_RESTORE_REMOTE_NS (10 * NS_PER_S)
+
 /* To connect to a registry.  TCP sends its SYN again after 1, 3 and 7 seconds: three
  * lost packets are no outage. */
 #define NODE_CONNECT_MS 10000u

@@ -395,3 +395,30 @@ fetched_again() { [ "$(grep -c 'action="fetching it again"' "$T/log")" -ge "$1" 
 	call image.umount '{"user":"r"}'
 	call image.umount '{"user":"u"}' | jq -e '.result.released == 1'
 }
+
+@test "metadata that the disk lost, and a registry that hangs, keep no start waiting" {
+	local id i good
+
+	node_start --plain-http "$SLOW"
+	id=$(call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -r .result.id)
+	good=$(call image.mount "{\"id\":\"$id\",\"user\":\"u\"}" |
+		jq -r .result.path)
+	for i in 1 2 3; do
+		id=$(call image.prepare "{\"ref\":\"$SLOW/r$i:v1\"}" | jq -r .result.id)
+		call image.mount "{\"id\":\"$id\",\"user\":\"u\"}" |
+			jq -e .result >/dev/null
+		echo "$id" >>"$T/ids"
+	done
+	node_stop
+	while read -r id; do
+		: >"$T/root/images/${id#*:}/meta.erofs"
+	done <"$T/ids"
+	slow_fault hang=1
+	node_start --plain-http "$SLOW" --prepare-timeout 1h --stall-timeout 10m
+	# Each of them is told of, and mounted by whoever asks when the registry answers.
+	[ "$(grep -c 'mount: not restored' "$T/log")" = 3 ]
+	cmp "$good/big" "$D/rootfs/big"
+	slow_fault hang=0
+	id=$(head -n 1 "$T/ids")
+	call image.mount "{\"id\":\"$id\",\"user\":\"u\"}" | jq -e .result.path
+}

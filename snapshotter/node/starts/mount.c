@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/mount.h"
 #include "fuse/fuse.h"
+#include "snapshotter/node/constants.h"
 #include "snapshotter/node/starts/mount.h"
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/prefetch.h"
@@ -351,16 +352,17 @@ int node_umount(struct node *n, struct image *i, const char *user,
 
 /* ----------------------------------------------------------- start and end --- */
 
-static void restore_one(struct node *n, struct image *i)
+static void restore_one(struct node *n, struct image *i,
+			struct remote_call *call)
 {
 	struct error err = ERROR_INIT;
-	struct remote_call call;
 	int rc;
 
 	if (i->state.users.n == 0)
 		return;
-	mounted_call_init(n, &call);
-	rc = mount_image_now(n, i, MOUNT_RESTORE, &call, &err);
+	rc = mount_image_now(n, i, MOUNT_RESTORE, call, &err);
+	if (rc == -EINPROGRESS && call->is_local)
+		return;
 	if (wrap(i, rc, &err) < 0)
 		log_error("mount",
 			  "not restored reason=\"%s\" effect=\"reads of its "
@@ -368,7 +370,9 @@ static void restore_one(struct node *n, struct image *i)
 			  err.msg);
 }
 
-static void for_each(struct node *n, void (*fn)(struct node *, struct image *))
+static void for_each(struct node *n,
+		     void (*fn)(struct node *, struct image *, void *),
+		     void *arg)
 {
 	struct error err = ERROR_INIT;
 	struct image **list;
@@ -379,21 +383,21 @@ static void for_each(struct node *n, void (*fn)(struct node *, struct image *))
 		return;
 	}
 	for (k = 0; k < len; k++)
-		fn(n, list[k]);
+		fn(n, list[k], arg);
 	images_list_free(list, len);
 }
 
 /* Complete mounts first: containers that need nothing of us are told of first. */
-static void restore_complete(struct node *n, struct image *i)
+static void restore_complete(struct node *n, struct image *i, void *call)
 {
 	if (has_complete(n, i))
-		restore_one(n, i);
+		restore_one(n, i, call);
 }
 
-static void restore_rest(struct node *n, struct image *i)
+static void restore_rest(struct node *n, struct image *i, void *call)
 {
 	if (!i->mounted)
-		restore_one(n, i);
+		restore_one(n, i, call);
 }
 
 static void tell_frozen(struct node *n)
@@ -420,7 +424,7 @@ static void tell_frozen(struct node *n)
 }
 
 /* What a complete mount reads is mended where it lies, by fetching it again. */
-static void refetch_damaged(struct node *n, struct image *i)
+static void refetch_damaged(struct node *n, struct image *i, void *arg)
 {
 	struct error err = ERROR_INIT;
 
@@ -439,22 +443,29 @@ static void mount_on_damage(void *arg)
 	log_warning("mount",
 		    "the disk damaged a block of the cache action=\"it is "
 		    "fetched again\" cure=\"check the disk\"");
-	for_each(arg, refetch_damaged);
+	for_each(arg, refetch_damaged, NULL);
 }
 
 void node_restore(struct node *n)
 {
 	struct error err = ERROR_INIT;
+	struct remote_call call;
 
-	for_each(n, restore_complete);
-	for_each(n, restore_rest);
+	mounted_call_init(n, &call);
+	call.is_local = true;
+	for_each(n, restore_complete, &call);
+	for_each(n, restore_rest, &call);
+	/* What is damaged is fetched again, and the readers of all images wait for that. */
+	remote_call_init(&call, &n->is_ending, NULL, clock_now_ns(),
+			 NODE_RESTORE_REMOTE_NS);
+	for_each(n, restore_rest, &call);
 	if (n->datapath->ops->resume(n->datapath, &err) < 0)
 		log_error("mount", "resume reason=\"%s\"", err.msg);
 	tell_frozen(n);
 	cache_on_damage(n->cache, mount_on_damage, n);
 }
 
-static void take_down(struct node *n, struct image *i)
+static void take_down(struct node *n, struct image *i, void *arg)
 {
 	struct error err = ERROR_INIT;
 
@@ -465,7 +476,7 @@ static void take_down(struct node *n, struct image *i)
 			  err.msg);
 }
 
-static void let_go(struct node *n, struct image *i)
+static void let_go(struct node *n, struct image *i, void *arg)
 {
 	(void)n;
 	mounted_free(i->mounted);
@@ -477,7 +488,7 @@ void node_leave(struct node *n)
 	bool keep = !n->held && fd_keeper_is_durable(n->keeper);
 
 	if (!keep)
-		for_each(n, take_down);
+		for_each(n, take_down, NULL);
 	n->datapath->ops->stop(n->datapath, keep);
-	for_each(n, let_go);
+	for_each(n, let_go, NULL);
 }
