@@ -343,7 +343,7 @@ static void open_here(void *arg)
 	image_turns(i, now);
 	if (!p->tracker_is_there)
 		swarm_tracker(i->swarm, false, now);
-	links_open(i);
+	links_offer(i);
 	image_settle(i);
 }
 

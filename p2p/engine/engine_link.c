@@ -50,13 +50,28 @@ void link_open(struct link *l, struct p2p_image *i)
 		retry_later(l, i);
 }
 
-void links_open(struct p2p_image *i)
+void link_offer(struct link *l, struct p2p_image *i)
+{
+	const struct member *m;
+
+	/* The capability tells repository and manifest.  A node that the tracker did not
+	 * name, nor a neighbour in the image, has to show its own first; where the
+	 * tracker helps nobody, all would wait for each other. */
+	if (i->p->keys && !swarm_takes_turns(i->swarm)) {
+		m = member_by_name(i->p, net_peer(l->net)->name);
+		if (!m || !member_is_known(m, i))
+			return;
+	}
+	link_open(l, i);
+}
+
+void links_offer(struct p2p_image *i)
 {
 	struct link *l;
 
 	LIST_FOREACH(l, &i->p->links, all)
 	if (l->is_up && !l->is_leaving)
-		link_open(l, i);
+		link_offer(l, i);
 }
 
 static void on_up(void *arg, struct net_link *net)
@@ -93,7 +108,7 @@ static void on_up(void *arg, struct net_link *net)
 	if (m)
 		m->failures = 0;
 	LIST_FOREACH(i, &p->images, all)
-	link_open(l, i);
+	link_offer(l, i);
 }
 
 /* Of two links to one node this one went: the other is the member's. */

@@ -143,7 +143,7 @@ static size_t known_place(const struct p2p_image *i, size_t max)
 	return k;
 }
 
-static bool is_known(const struct member *m, const struct p2p_image *i)
+bool member_is_known(const struct member *m, const struct p2p_image *i)
 {
 	for (size_t k = 0; k < i->known.n; k++)
 		if (i->known.members[k] == m)
@@ -156,7 +156,7 @@ void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay)
 	/* Names that a neighbour made up leave places for those of the tracker. */
 	size_t max = is_hearsay ? KNOWN_MAX / 2 : KNOWN_MAX, at;
 
-	if (is_known(m, i))
+	if (member_is_known(m, i))
 		return;
 	at = known_place(i, max);
 	if (at == max)
@@ -167,6 +167,8 @@ void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay)
 		i->known.members[at]->refs--;
 	i->known.members[at] = m;
 	m->refs++;
+	if (m->link && m->link->is_up && !m->link->is_leaving)
+		link_offer(m->link, i);
 }
 
 void members_forget(struct p2p_image *i)
@@ -296,7 +298,7 @@ void image_turns(struct p2p_image *i, int64_t now)
 			names[n++] = swarm_name(i->known.members[k]->node.name);
 	/* Who takes part is not known yet: all may. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
-	if (is_new && n < SWARM_MEMBERS_MAX && !is_known(m, i) &&
+	if (is_new && n < SWARM_MEMBERS_MAX && !member_is_known(m, i) &&
 	    is_there(m, 0, now))
 		names[n++] = swarm_name(m->node.name);
 	swarm_members(i->swarm, names, n);

@@ -114,9 +114,11 @@ extern const struct net_events link_events;
 
 /* `m` NULL: somebody came. */
 struct link *link_make(struct p2p *p, struct net_link *net, struct member *m);
-/* Take part in the image over this link, or over all. */
+/* Take part in the image over this link. */
 void link_open(struct link *l, struct p2p_image *i);
-void links_open(struct p2p_image *i);
+/* The same over this link, or over all, to whom that may be shown unasked. */
+void link_offer(struct link *l, struct p2p_image *i);
+void links_offer(struct p2p_image *i);
 /* For so many pieces as the image has. */
 int neighbours_init(struct p2p_image *i, struct error *err) MUST_CHECK;
 void neighbours_fini(struct p2p_image *i);
@@ -239,6 +241,7 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 			   bool is_hearsay);
 /* ... and that he takes part in the image. */
 void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay);
+bool member_is_known(const struct member *m, const struct p2p_image *i);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */
 void members_connect(struct p2p_image *i, int64_t now);

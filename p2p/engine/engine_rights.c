@@ -100,7 +100,7 @@ static void show(struct p2p_image *i)
 	*i->right.refusal = '\0';
 	LIST_FOREACH(l, &i->p->links, all)
 	net_renew_image(l->net, &i->digest, i->right.capability, i->right.len);
-	links_open(i);
+	links_offer(i);
 }
 
 /* Blocks and metadata of an image are two swarms with one right. */

@@ -161,9 +161,13 @@ static bool goes_after(struct engine_call *last, struct engine_call *c)
 /* What it says of one image is about that alone; that nobody answers is about all. */
 static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 {
+	bool was_there = !swarm_takes_turns(i->swarm);
+
 	if (!is_there)
 		image_turns(i, now);
 	swarm_tracker(i->swarm, is_there, now);
+	if (was_there && !is_there)
+		links_offer(i);
 	image_settle(i);
 }
 

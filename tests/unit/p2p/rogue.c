@@ -18,7 +18,7 @@ struct rogue {
 	char address[64];
 	uint8_t *wrong; /* as many bytes as the largest piece */
 	uint32_t n_pieces;
-	atomic_uint asked, links, ended;
+	atomic_uint asked, links, ended, shown, refused;
 };
 
 static void on_up(void *arg, struct net_link *l)
@@ -40,6 +40,9 @@ static int on_may_open(void *arg, struct net_link *l,
 		       const struct digest *image, const void *capability,
 		       size_t len, struct error *err)
 {
+	struct rogue *r = arg;
+
+	atomic_fetch_add(&r->shown, 1);
 	return 0;
 }
 
@@ -54,6 +57,9 @@ static void on_opened(void *arg, struct net_link *l, const struct digest *image)
 static void on_closed(void *arg, struct net_link *l, const struct digest *image,
 		      enum swarm_refusal why)
 {
+	struct rogue *r = arg;
+
+	atomic_fetch_add(&r->refused, 1);
 }
 
 static void on_news(void *arg, struct net_link *l, const struct digest *image,
@@ -206,4 +212,14 @@ unsigned int rogue_links(struct rogue *r)
 unsigned int rogue_ended(struct rogue *r)
 {
 	return atomic_load(&r->ended);
+}
+
+unsigned int rogue_shown(struct rogue *r)
+{
+	return atomic_load(&r->shown);
+}
+
+unsigned int rogue_refused(struct rogue *r)
+{
+	return atomic_load(&r->refused);
 }

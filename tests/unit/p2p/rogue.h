@@ -23,5 +23,8 @@ const char *rogue_address(struct rogue *r);
 unsigned int rogue_asked(struct rogue *r);
 unsigned int rogue_links(struct rogue *r);
 unsigned int rogue_ended(struct rogue *r);
+/* How often it was shown an image, and was not let into one, or any more. */
+unsigned int rogue_shown(struct rogue *r);
+unsigned int rogue_refused(struct rogue *r);
 
 #endif

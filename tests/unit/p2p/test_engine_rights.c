@@ -8,6 +8,7 @@
 #include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
+#include "tests/unit/p2p/rogue.h"
 #include "tests/unit/p2p/wait.h"
 
 TestSuite(engine_rights, .timeout = 120);
@@ -93,6 +94,46 @@ Test(engine_rights, who_has_a_right_is_served_until_it_is_over)
 	p2p_get_stats(c.node[0].p2p, &s);
 	cr_expect_eq(s.denied_total, 1);
 	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+/* On the loop of a node: it calls somebody of whom the tracker does not know. */
+struct call_to {
+	struct p2p *p;
+	const char *address;
+};
+
+static void call_rogue(void *arg)
+{
+	struct call_to *to = arg;
+	struct net_node node = { .name = "rogue" };
+	struct error err = ERROR_INIT;
+	struct net_link *net;
+
+	(void)snprintf(node.addr, sizeof(node.addr), "%s", to->address);
+	cr_assert_eq(net_connect(to->p->net, node.addr, node.name, &net, &err),
+		     0, "%s", err.msg);
+	cr_assert(link_make(to->p, net, member_know(to->p, &node, true)));
+}
+
+Test(engine_rights, who_has_no_right_is_not_shown_what_images_there_are)
+{
+	struct fake_tracker *t;
+	struct call_to to;
+	struct digest swarm;
+	struct rogue *r;
+	struct crowd c;
+
+	t = permitted(&c, 3600);
+	crowd_swarm(&swarm);
+	r = rogue_start(ROGUE_GONE, &c.img, &swarm);
+	to = (struct call_to){ c.node[0].p2p, rogue_address(r) };
+	engine_run(to.p, call_rogue, &to);
+	/* Its OPEN is answered after what the node says of itself. */
+	wait_for(rogue_refused(r) > 0);
+	cr_expect_eq(rogue_shown(r), 0);
+	crowd_remove(&c);
+	rogue_stop(r);
 	fake_tracker_free(t);
 }
 
