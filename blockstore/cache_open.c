@@ -113,8 +113,9 @@ static int recover(struct cache *c, struct error *err)
 	evict_refresh_limit(c);
 	rc = log_compact(c, c->log_fd < 0 || !c->log_records, err);
 	/* A disk that is full, over a quota or bad where it is written is no
-	 * reason not to serve what is held: the old index still does. */
-	return c->log_fd >= 0 ? 0 : rc;
+	 * reason not to serve what is held: the old index still does.  Without
+	 * memory nothing goes well after it. */
+	return rc == -ENOMEM || c->log_fd < 0 ? rc : 0;
 }
 
 static int check_config(const struct cache_config *cfg, struct error *err)
