@@ -101,7 +101,8 @@ start_hdfs() {
 	ON=(nsenter "--net=/run/netns/$net_node")
 	add_data_nodes
 	defer stop_hdfs
-	hdfs_server "$W/hdfs" "$n_servers"
+	# As clusters have it, and not as small as for tests.
+	hdfs_block=$((128 << 20)) hdfs_server "$W/hdfs" "$n_servers"
 	AT=$NAMENODE
 	url="hdfs://$AT/ckpt?user=root"
 }

@@ -310,8 +310,8 @@ static int send_file(struct hdfs_store *s, const char *location,
 		     struct retry_verdict *v, struct error *err)
 {
 	AUTO_FREE char *url = NULL;
-	int rc = hdfs_spread_begin(&s->spread, location, clock_now_ns(), &url,
-				   err);
+	int rc = hdfs_spread_begin(&s->spread, location, r->place,
+				   clock_now_ns(), &url, err);
 
 	if (rc < 0)
 		return rc;

@@ -31,6 +31,16 @@ struct hdfs_put {
 	unsigned int n_whole; /* attempts to send the object as one file, beside
 	                       * the folder */
 	bool is_moved;        /* the last of them has its name */
+	uint64_t place;       /* of the first part among data nodes */
+};
+
+/* What a file of the store is created as. */
+struct hdfs_file {
+	const char *name;
+	const void *data;
+	size_t len;
+	size_t block;   /* bytes of its blocks; 0: as usual */
+	uint64_t place; /* among data nodes */
 };
 
 static struct hdfs_put *hdfs_put_of(struct object_put *p)
@@ -50,19 +60,50 @@ static int part_name(const struct hdfs_put *p, size_t n, unsigned int attempt,
 
 /* ------------------------------------------------------------------- parts --- */
 
-static int create(struct hdfs_store *s, const char *name, const void *data,
-		  size_t len, struct retry_verdict *v, struct error *err)
+/* Parts that are joined say that a block is as long as they are.  Each is one, and its data
+ * node's, but the file has the length that its first part said: by the cluster's usual one
+ * a reader would take eight parts for one block, and ask the first one's data node for all,
+ * which gets them from the others. */
+static int create_params(struct hdfs_store *s, size_t block, struct buf *ret,
+			 struct error *err)
+{
+	int rc = buf_puts(ret, "&overwrite=false&permission=644");
+
+	if (rc == 0 && block && block >= atomic_load(&s->block_min))
+		rc = buf_printf(ret, "&blocksize=%zu", block);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* A cluster that has a bound takes no blocks below it: they get the usual length there. */
+static void note_refused(struct hdfs_store *s, size_t block,
+			 const struct error *err, struct retry_verdict *v)
+{
+	if (!block || !err || !strstr(err->msg, "min-block-size"))
+		return;
+	atomic_store(&s->block_min, block + 1);
+	v->can_retry = v->at_once = true;
+}
+
+static int create(struct hdfs_store *s, const struct hdfs_file *f,
+		  struct retry_verdict *v, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_BUF params = BUF_INIT;
 	struct hdfs_request r = { .method = "PUT",
 				  .op = "CREATE",
-				  .name = name,
-				  .params = "&overwrite=false&permission=644",
-				  .body = data,
-				  .body_len = len,
-				  .is_new_file = true };
-	int rc = hdfs_try(s, &r, &resp, v, err);
+				  .name = f->name,
+				  .body = f->data,
+				  .body_len = f->len,
+				  .is_new_file = true,
+				  .place = f->place };
+	int rc = create_params(s, f->block, &params, err);
 
+	if (rc < 0)
+		return rc;
+	r.params = params.data;
+	rc = hdfs_try(s, &r, &resp, v, err);
+	if (rc < 0)
+		note_refused(s, f->block, err, v);
 	if (rc == 0 && resp.status != 201)
 		rc = error_set(err, EPROTO,
 			       "the server answered %ld to a file that was "
@@ -101,11 +142,18 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 {
 	struct hdfs_store *s = hdfs_store_of(p->base.store);
 	struct hdfs_part part = { .len = len };
+	struct hdfs_file f = { .data = data,
+			       .len = len,
+			       .place = HDFS_SPREAD_ANY };
 	struct retry_budget retry;
 	int rc;
 
 	retry_init(&retry, &s->base, 0);
-	for (;; part.attempt++) {
+	if (!p->n_whole) {
+		f.block = (size_t)s->base.caps.part_size;
+		f.place = p->place + n;
+	}
+	for (;; part.attempt++, f.place = HDFS_SPREAD_ANY) {
 		struct retry_verdict v = { .can_retry = false };
 		AUTO_BUF name = BUF_INIT;
 
@@ -116,7 +164,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 		if (rc < 0)
 			return rc;
 		atomic_fetch_add(&s->base.count.n_requests, 1);
-		rc = create(s, name.data, data, len, &v, err);
+		f.name = name.data;
+		rc = create(s, &f, &v, err);
 		if (rc == 0)
 			return note_part(p, n, &part, err);
 		/* What an attempt before left, which libcurl made by itself
@@ -219,6 +268,7 @@ int hdfs_store_put_open(struct object_store *base, const char *name,
 		return error_nomem(err);
 	(void)pthread_mutex_init(&p->lock, NULL);
 	p->folder = hdfs_temporary(s);
+	p->place = hdfs_spread_row(&hdfs_store_of(base)->spread);
 	rc = p->folder ? store_put_init(&p->base, base, name, opts, err)
 		       : error_nomem(err);
 	if (rc == 0)

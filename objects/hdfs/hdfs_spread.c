@@ -89,22 +89,44 @@ static unsigned int least_active(const struct hdfs_spread *s,
 	return least;
 }
 
+/* Which one has the place, unless it is slower than others; NULL: none can take it. */
+static struct hdfs_spread_node *at_place(struct hdfs_spread *s, uint64_t place,
+					 unsigned int most, int64_t now_ns)
+{
+	size_t n = 0;
+
+	if (place == HDFS_SPREAD_ANY)
+		return NULL;
+	for (size_t i = 0; i < s->n; i++)
+		n += is_fresh(&s->nodes[i], now_ns);
+	place = n ? place % n : 0;
+	for (size_t i = 0; i < s->n; i++)
+		if (is_fresh(&s->nodes[i], now_ns) && place-- == 0)
+			return s->nodes[i].n_active <= most ? &s->nodes[i]
+							    : NULL;
+	return NULL;
+}
+
 /* The one that was named while it is idle: the name node has its reasons, a rack or a
  * disk that is near.  Else by turns, so that blocks which follow one another, and are
  * read one after the other, lie on different nodes; one that is slower than others has
  * more under way, and is left out. */
-static struct hdfs_spread_node *
-pick(struct hdfs_spread *s, struct hdfs_spread_node *named, int64_t now_ns)
+static struct hdfs_spread_node *pick(struct hdfs_spread *s,
+				     struct hdfs_spread_node *named,
+				     uint64_t place, int64_t now_ns)
 {
-	unsigned int most = least_active(s, named, now_ns) + 1;
-	struct hdfs_spread_node *best = NULL;
+	unsigned int least = least_active(s, named, now_ns);
+	struct hdfs_spread_node *best =
+		at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
 
+	if (best)
+		return best;
 	if (!named->n_active)
 		return named;
 	for (size_t i = 0; i < s->n; i++) {
 		struct hdfs_spread_node *n = &s->nodes[i];
 
-		if (is_fresh(n, now_ns) && n->n_active <= most &&
+		if (is_fresh(n, now_ns) && n->n_active <= least + 1 &&
 		    (!best || n->turn < best->turn))
 			best = n;
 	}
@@ -144,8 +166,19 @@ bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,
 	return wants;
 }
 
+uint64_t hdfs_spread_row(struct hdfs_spread *s)
+{
+	uint64_t place;
+
+	(void)pthread_mutex_lock(&s->lock);
+	place = s->n_rows++;
+	(void)pthread_mutex_unlock(&s->lock);
+	return place;
+}
+
 int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
-		      int64_t now_ns, char **ret, struct error *err)
+		      uint64_t place, int64_t now_ns, char **ret,
+		      struct error *err)
 {
 	size_t len = server_len(location);
 	struct hdfs_spread_node *n = NULL;
@@ -155,7 +188,7 @@ int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
 	if (len)
 		n = note_named(s, location, len, now_ns);
 	if (n) {
-		n = pick(s, n, now_ns);
+		n = pick(s, n, place, now_ns);
 		rc = asprintf(ret, "%s%s", n->server, location + len);
 		if (rc >= 0) {
 			n->n_active++;

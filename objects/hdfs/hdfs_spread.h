@@ -3,7 +3,11 @@
  * under way to eight data nodes, five nodes have all; the block is stored where it is
  * sent, and whoever reads it later has the same five.  Any data node takes any file
  * (it stores the block itself when there is room), so one that the name node has named
- * before and that has fewer of our files under way is taken instead. */
+ * before and that has fewer of our files under way is taken instead.
+ *
+ * Parts of one object have places in a row of all nodes, and the next object's begin one
+ * node further on: so the columns of a striped file, which are written and read side by
+ * side, are on as many nodes at each moment. */
 #ifndef BOOTSEER_OBJECTS_HDFS_SPREAD_H
 #define BOOTSEER_OBJECTS_HDFS_SPREAD_H
 
@@ -29,6 +33,7 @@ struct hdfs_spread {
 	struct hdfs_spread_node *nodes;
 	size_t n;
 	uint64_t n_turns;
+	uint64_t n_rows;        /* objects that have asked for a place */
 	unsigned int n_repeats; /* times that a known one was named in a row */
 };
 
@@ -46,10 +51,19 @@ bool hdfs_spread_is_same(const char *a, const char *b);
 bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,
 			       int64_t now_ns);
 
+#define HDFS_SPREAD_ANY UINT64_MAX
+/* A node may have so many more files under way than another, and gets what has its place. */
+#define HDFS_SPREAD_SLACK 4u
+
+/* The place of an object's first part; its others have those behind it. */
+uint64_t hdfs_spread_row(struct hdfs_spread *s);
+
 /* Whither a file goes for which a name node said `location` at `now_ns`: *ret is a URL,
- * the caller's, that goes to hdfs_spread_end().  Any thread. */
+ * the caller's, that goes to hdfs_spread_end().  `place` in the row, or HDFS_SPREAD_ANY.  Any
+ * thread. */
 int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
-		      int64_t now_ns, char **ret, struct error *err) MUST_CHECK;
+		      uint64_t place, int64_t now_ns, char **ret,
+		      struct error *err) MUST_CHECK;
 
 /* That transfer has ended; a node that failed is not taken again before it is named. */
 void hdfs_spread_end(struct hdfs_spread *s, const char *url, bool has_failed);

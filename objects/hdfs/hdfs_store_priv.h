@@ -36,6 +36,7 @@ struct hdfs_store {
 	char *life; /* begins names of puts under way; NULL: none is known */
 	bool by_kerberos;
 	bool by_append; /* parts are appended: the server cannot join files */
+	atomic_size_t block_min; /* shorter blocks were refused */
 
 	pthread_mutex_t lock; /* protects token, and that one asks for it */
 	char *token;          /* NULL: none yet */
@@ -53,6 +54,7 @@ struct hdfs_request {
 	const void *body;   /* goes to where the redirect leads */
 	size_t body_len;
 	bool is_new_file; /* any data node takes it */
+	uint64_t place;   /* of a new file, of hdfs_spread_row() */
 	const char
 		*not_at; /* another data node than that of this URL is wanted,
 			     * if there is one; NULL: any */

@@ -17,7 +17,7 @@ setup_file()
 	HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
 	HTTPFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs-httpfs)
 	export no_proxy='*'
-	hdfs_server "$F/hdfs" 2
+	hdfs_block=6291456 hdfs_server "$F/hdfs" 2
 	httpfs_server "$F/httpfs"
 	SERVERS=${PIDS[*]}
 	noise 70000000 1 >"$F/big"
@@ -96,6 +96,30 @@ with_proxy()
 }
 
 nothing_is_left() { [ "$(store sweep 2>/dev/null)" = 0 ]; }
+
+# Bytes of a block, as the name node has it.
+block_size_of() # NAME
+{
+	curl -sf "http://$NAMENODE/webhdfs/v1/$ME/$1?op=GETFILESTATUS&user.name=root" |
+		jq .FileStatus.blockSize
+}
+
+# Otherwise a data node is asked for what others have, which it has to get from them.
+@test "an object of parts has blocks that are as long, where the cluster takes them" {
+	store put a "$F/big"
+	[ "$(block_size_of a)" = 8388608 ]
+	store put small "$F/small"
+	[ "$(block_size_of small)" = 6291456 ]
+	with_proxy
+	fault match='^PUT /@.*blocksize=' kind=status code=403 times=1000 \
+		body='{"RemoteException":{"exception":"IOException","javaClassName":"java.io.IOException","message":"Specified block size 8388608 is less than configured minimum value dfs.namenode.fs-limits.min-block-size=33554432"}}'
+	store put b "$F/big"
+	[ "$(block_size_of b)" = 6291456 ]
+	expect_back b "$F/big"
+	# Once by each of its parts at most.
+	proxied '^PUT /@.*blocksize=' >"$W/with-size"
+	[ "$(wc -l <"$W/with-size")" -le 9 ]
+}
 
 @test "a range that was cut goes on where it was, at another node" {
 	store put a "$F/big"

@@ -196,7 +196,7 @@ hdfs_server() # FOLDER DATANODES
 	common=(dfs.ls.limit=100 dfs.namenode.edits.noeditlogchannelflush=true
 		dfs.replication=1 dfs.permissions.enabled=true
 		dfs.namenode.fs-limits.min-block-size=1048576
-		dfs.blocksize=8388608 dfs.heartbeat.interval=1
+		dfs.blocksize=${hdfs_block:-8388608} dfs.heartbeat.interval=1
 		dfs.namenode.datanode.registration.ip-hostname-check=false
 		dfs.namenode.safemode.extension=0
 		"dfs.namenode.safemode.min.datanodes=$2")

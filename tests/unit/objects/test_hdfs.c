@@ -150,8 +150,9 @@ static char *begin(struct hdfs_spread *s, const char *named, int64_t now_ns)
 	struct error err = ERROR_INIT;
 	char *url = NULL;
 
-	cr_assert_eq(hdfs_spread_begin(s, named, now_ns, &url, &err), 0, "%s",
-		     err.msg);
+	cr_assert_eq(hdfs_spread_begin(s, named, HDFS_SPREAD_ANY, now_ns, &url,
+				       &err),
+		     0, "%s", err.msg);
 	return url;
 }
 
@@ -184,6 +185,53 @@ Test(hdfs, sends_a_file_to_the_node_that_has_least_to_do)
 	expect_begin(&s, "http://a:1" PATH, "http://c:1" PATH);
 	hdfs_spread_end(&s, "http://c:1" PATH, false);
 	expect_begin(&s, "http://a:1" PATH, "http://c:1" PATH);
+	hdfs_spread_fini(&s);
+}
+
+/* Places that follow one another are on nodes that do. */
+static void expect_at(struct hdfs_spread *s, uint64_t place, const char *wanted)
+{
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *url = NULL;
+
+	cr_assert_eq(hdfs_spread_begin(s, "http://a:1" PATH, place, 0, &url,
+				       &err),
+		     0, "%s", err.msg);
+	cr_expect_str_eq(url, wanted);
+}
+
+static void know(struct hdfs_spread *s, const char *named)
+{
+	AUTO_FREE char *url = begin(s, named, 0);
+
+	hdfs_spread_end(s, url, false);
+}
+
+Test(hdfs, puts_parts_that_are_read_side_by_side_on_different_nodes)
+{
+	struct hdfs_spread s;
+
+	hdfs_spread_init(&s);
+	know(&s, "http://a:1" PATH);
+	know(&s, "http://b:1" PATH);
+	know(&s, "http://c:1" PATH);
+	cr_expect_eq(hdfs_spread_row(&s), 0);
+	cr_expect_eq(hdfs_spread_row(&s), 1);
+	/* The first parts of two columns, then their second ones, though a is named, and
+	 * idle. */
+	expect_at(&s, 0, "http://a:1" PATH);
+	expect_at(&s, 1, "http://b:1" PATH);
+	expect_at(&s, 0 + 1, "http://b:1" PATH);
+	expect_at(&s, 1 + 1, "http://c:1" PATH);
+	expect_at(&s, 3, "http://a:1" PATH);
+	/* b is much slower than c, which has one under way. */
+	for (unsigned int i = 2; i <= 1 + HDFS_SPREAD_SLACK; i++)
+		expect_at(&s, 1, "http://b:1" PATH);
+	expect_at(&s, 1, "http://c:1" PATH);
+	/* One that failed has no place. */
+	hdfs_spread_end(&s, "http://b:1" PATH, true);
+	expect_at(&s, 0, "http://a:1" PATH);
+	expect_at(&s, 1, "http://c:1" PATH);
 	hdfs_spread_fini(&s);
 }
 
