@@ -534,6 +534,14 @@ int image_remove_user(struct image *i, const char *user, bool *ret_was,
 	if (!*ret_was)
 		return 0;
 	rc = save_state(i, i->dir, err);
+	if (rc < 0 && rc != -ENOSPC && rc != -EDQUOT) {
+		/* The disk has it still, and the next try has to find it; without
+		 * memory it is as on a full disk. */
+		*ret_was = false;
+		images_lock(i->all);
+		(void)!names_add(&i->state.users, user, STATE_USERS_MAX, false);
+		images_unlock(i->all);
+	}
 	if (rc != -ENOSPC && rc != -EDQUOT)
 		return rc;
 	/* To leave must be possible on a full disk.  A user who comes back at

@@ -130,6 +130,8 @@ bool image_has_user(struct image *i, const char *user);
 /* Durable changes of the state. */
 int image_add_user(struct image *i, const char *user,
 		   struct error *err) MUST_CHECK;
+/* On a full disk it is forgotten in memory alone, and that is a success; after any
+ * other failure the user is there still. */
 int image_remove_user(struct image *i, const char *user, bool *ret_was,
 		      struct error *err) MUST_CHECK;
 int image_set_complete(struct image *i, bool complete,

@@ -319,3 +319,29 @@ Test(images_table, a_state_that_the_disk_refused_is_written_the_next_time)
 	images_close(t);
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
+
+Test(images_table, a_user_that_the_disk_did_not_let_go_is_let_go_the_next_time)
+{
+	char dir[] = "/tmp/images-table.XXXXXX";
+	struct images *t = NULL;
+	struct image *i;
+	struct digest id;
+	bool was = true;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	cr_assert_eq(digest_of("a", 1, &id), 0);
+	i = add(t, &id);
+	cr_assert_eq(image_add_user(i, "somebody", NULL), 0);
+	refuse_state(i, true);
+	cr_expect_lt(image_remove_user(i, "somebody", &was, NULL), 0);
+	cr_expect_not(was);
+	cr_expect(image_has_user(i, "somebody"));
+	refuse_state(i, false);
+	cr_expect_eq(image_remove_user(i, "somebody", &was, NULL), 0);
+	cr_expect(was);
+	cr_expect_not(disk_says(i, "somebody"));
+	images_put(i);
+	images_close(t);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
