@@ -225,12 +225,67 @@ int node_image_umount(struct node_client *c, const struct digest *id,
 		      const char *user, struct error *err)
 {
 	AUTO_JSON *params =
-		json_pack("{s:o, s:s}", "id", digest_json(id), "user", user);
+		json_pack("{s:o*, s:s}", "id", id ? digest_json(id) : NULL,
+			  "user", user);
 	AUTO_JSON *out = NULL;
 
 	if (!params)
 		return error_set(err, EINVAL, "user '%s' is no UTF-8", user);
 	return call(c, "image.umount", params, &out, err);
+}
+
+void node_users_fini(struct node_users *u)
+{
+	for (size_t i = 0; i < u->n; i++)
+		free(u->names[i]);
+	free(u->names);
+	*u = (struct node_users){ .names = NULL };
+}
+
+/* Whatever else is in the list is none of those that were asked for. */
+static int parse_users(const json_t *list, const char *prefix,
+		       struct node_users *ret, struct error *err)
+{
+	size_t n = json_array_size(list);
+
+	ret->names = calloc(n + 1, sizeof(*ret->names));
+	if (!ret->names)
+		return error_nomem(err);
+	for (size_t i = 0; i < n; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (!text || strncmp(text, prefix, strlen(prefix)) != 0)
+			continue;
+		ret->names[ret->n] = strdup(text);
+		if (!ret->names[ret->n])
+			return error_nomem(err);
+		ret->n++;
+	}
+	return 0;
+}
+
+int node_image_users(struct node_client *c, const char *prefix,
+		     struct node_users *ret, struct error *err)
+{
+	AUTO_JSON *params = json_pack("{s:s}", "prefix", prefix);
+	struct node_users users = { .names = NULL };
+	AUTO_JSON *out = NULL;
+	int rc;
+
+	if (!params)
+		return error_set(err, EINVAL, "prefix '%s' is no UTF-8",
+				 prefix);
+	rc = call(c, "image.users", params, &out, err);
+	if (rc < 0)
+		return rc;
+	if (!json_is_array(json_object_get(out, "users")))
+		return error_set(err, EPROTO, "image.users: bad reply");
+	rc = parse_users(json_object_get(out, "users"), prefix, &users, err);
+	if (rc < 0)
+		node_users_fini(&users);
+	else
+		*ret = users;
+	return rc;
 }
 
 int node_start_begin(struct node_client *c, const struct digest *id,

@@ -73,9 +73,21 @@ int node_image_mount(struct node_client *c, const struct digest *id,
 		     const char *user, bool for_start, char **ret_path,
 		     char **ret_scope, struct error *err) MUST_CHECK;
 
-/* Forget `user`; the last one unmounts.  Unknown users are no error. */
+/* Forget `user`; the last one unmounts.  `id` may be NULL: of every image.  Unknown users
+ * are no error. */
 int node_image_umount(struct node_client *c, const struct digest *id,
 		      const char *user, struct error *err) MUST_CHECK;
+
+/* Users of mounted images, one of several images as often. */
+struct node_users {
+	char **names;
+	size_t n;
+};
+void node_users_fini(struct node_users *u);
+
+/* Those that begin with `prefix`. */
+int node_image_users(struct node_client *c, const char *prefix,
+		     struct node_users *ret, struct error *err) MUST_CHECK;
 
 /* A container that is about to start on a mounted image; the texts are borrowed
  * and may be NULL, but for `user`. */

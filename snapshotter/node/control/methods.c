@@ -257,6 +257,15 @@ static json_t *do_umount(struct node *n, json_t *params,
 	return checked(json_pack("{s:i}", "released", released), err);
 }
 
+static json_t *do_users(struct node *n, json_t *params, struct error *err)
+{
+	const char *prefix;
+
+	if (params_unpack(params, err, "{s:s}", "prefix", &prefix) < 0)
+		return NULL;
+	return checked(node_users(n, prefix), err);
+}
+
 static int prefetch_what(struct node *n, struct image *i, const char *what,
 			 struct remote_call *call, struct error *err)
 {
@@ -436,6 +445,7 @@ static const struct method {
 	{ "image.prepare", CONTROL_REMOTE, NULL, do_prepare, false },
 	{ "image.mount", CONTROL_WAITS, NULL, do_mount, false },
 	{ "image.umount", CONTROL_WAITS, NULL, do_umount, true },
+	{ "image.users", CONTROL_QUICK, do_users, NULL, false },
 	{ "image.record", CONTROL_WAITS, NULL, method_record, false },
 	{ "image.explain", CONTROL_QUICK, method_explain, NULL, false },
 	{ "image.prefetch", CONTROL_WAITS, NULL, do_prefetch, false },

@@ -502,6 +502,33 @@ static json_t *image_json(struct node *n, struct image *i)
 	return j;
 }
 
+static void add_users(struct image *i, const char *prefix, json_t *list)
+{
+	const struct names *users = &i->state.users;
+
+	images_lock(i->all);
+	for (size_t k = 0; k < users->n; k++) {
+		if (strncmp(users->v[k], prefix, strlen(prefix)) == 0)
+			(void)json_array_append_new(list,
+						    json_string(users->v[k]));
+	}
+	images_unlock(i->all);
+}
+
+json_t *node_users(struct node *n, const char *prefix)
+{
+	AUTO_JSON *users = json_array();
+	struct image **list;
+	size_t len;
+
+	if (!users || images_list(n->images, &list, &len, NULL) < 0)
+		return NULL;
+	for (size_t k = 0; k < len; k++)
+		add_users(list[k], prefix, users);
+	images_list_free(list, len);
+	return json_pack("{s:O}", "users", users);
+}
+
 static json_t *cache_json(const struct cache_stats *c)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "

@@ -9,6 +9,8 @@
 #include "snapshotter/node/remote_call.h"
 
 json_t *node_status(struct node *n) MUST_CHECK;
+/* Names of the users of all images that begin with `prefix`. */
+json_t *node_users(struct node *n, const char *prefix) MUST_CHECK;
 /* `call` is of the registry, which may be NULL. */
 json_t *node_doctor(struct node *n, const char *registry,
 		    struct remote_call *call) MUST_CHECK;
