@@ -534,6 +534,48 @@ int images_umount(struct image_lookup *im, const struct digest *tree,
 	return rc;
 }
 
+static bool parse_id(const char *text, uint64_t *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	return text[0] >= '1' && text[0] <= '9' && !*end && errno == 0;
+}
+
+int images_users(struct image_lookup *im, int64_t timeout_ns, uint64_t **ret,
+		 size_t *ret_n, struct error *err)
+{
+	struct node_users users = { .names = NULL };
+	AUTO_FREE uint64_t *ids = NULL;
+	struct node_client *c = NULL;
+	char prefix[80];
+	size_t n = 0;
+	int rc;
+
+	snprintf(prefix, sizeof(prefix), "snapshotter/%.40s/",
+		 im->config.instance);
+	if (timeout_ns > im->config.timeout_ns)
+		timeout_ns = im->config.timeout_ns;
+	rc = connect_with(im, NULL, timeout_ns, &c, err);
+	if (rc == 0)
+		rc = node_image_users(c, prefix, &users, err);
+	node_client_close(c);
+	if (rc < 0)
+		return rc;
+	ids = calloc(users.n + 1, sizeof(*ids));
+	if (!ids)
+		rc = error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < users.n; i++)
+		n += parse_id(users.names[i] + strlen(prefix), &ids[n]);
+	node_users_fini(&users);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&ids);
+	*ret_n = n;
+	return 0;
+}
+
 int images_start(struct image_lookup *im, const struct digest *tree,
 		 uint64_t id, const struct image_start *start,
 		 struct error *err)

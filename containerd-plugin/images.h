@@ -90,9 +90,15 @@ int images_bring(struct image_lookup *im, const char *image,
 		 const struct digest *manifest, const char *chain,
 		 struct digest *ret, struct error *err) MUST_CHECK;
 
-/* The snapshot `id` needs it no more. */
+/* The snapshot `id` needs it no more; NULL: nor anything else. */
 int images_umount(struct image_lookup *im, const struct digest *tree,
 		  uint64_t id, struct error *err) MUST_CHECK;
+
+/* The snapshots that bootseerd has images mounted for; the caller frees the array.
+ * A bootseerd that does not run is not waited for.  -ENOSYS: it is one of before that
+ * does not tell. */
+int images_users(struct image_lookup *im, int64_t timeout_ns, uint64_t **ret,
+		 size_t *ret_n, struct error *err) MUST_CHECK;
 
 /* A container that is about to start; what may be NULL says so. */
 struct image_start {

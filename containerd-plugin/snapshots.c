@@ -251,8 +251,7 @@ static int mount_anew(struct snapshots *s, const struct snapshot *snap,
 	if (rc == 0 && !digest_equal(&tree, &snap->tree))
 		rc = store_set_tree(s->store, snap->id, &tree, err);
 	return rc < 0 ? rc
-		      : images_mount(s->images, &tree, snap->id, 0, ret_path,
-				     err);
+		      : snapshots_mount_tree(s, &tree, snap->id, ret_path, err);
 }
 
 /* The mounted tree of a lazy image.  -EKEYREJECTED: it is not to be used any
@@ -264,8 +263,7 @@ static int add_tree(struct snapshots *s, const struct snapshot *snap,
 	int rc = -ESTALE;
 
 	if (!turn || !turn->is_lost)
-		rc = images_mount(s->images, &snap->tree, snap->id, 0, &path,
-				  err);
+		rc = snapshots_mount_tree(s, &snap->tree, snap->id, &path, err);
 	if (rc == -ESTALE && turn)
 		turn->is_lost = true;
 	if (rc == -ESTALE)
@@ -575,6 +573,7 @@ int snapshots_cleanup(struct snapshots *s, struct error *err)
 {
 	AUTO_FREE struct garbage *v = NULL;
 	bool hangs = false; /* bootseerd: wait for it once, not for each */
+	struct error why = ERROR_INIT;
 	size_t n = 0;
 	int rc;
 
@@ -582,8 +581,7 @@ int snapshots_cleanup(struct snapshots *s, struct error *err)
 		return 0;
 	rc = store_garbage(s->store, &v, &n, err);
 	for (size_t i = 0; i < n; i++) {
-		struct error why = ERROR_INIT;
-
+		why = (struct error)ERROR_INIT;
 		if (v[i].has_tree && hangs)
 			continue;
 		if (clean_one(s, &v[i], &why) < 0)
@@ -593,6 +591,10 @@ int snapshots_cleanup(struct snapshots *s, struct error *err)
 				    v[i].id, why.msg);
 		hangs = hangs || why.code == ETIMEDOUT;
 	}
+	if (!hangs &&
+	    snapshots_release_strays(s, s->config.node_timeout_ns, &why) < 0)
+		log_debug("snapshots", "users are looked at later: %s",
+			  why.msg);
 	pthread_mutex_lock(&s->lock);
 	s->cleaning = false;
 	pthread_mutex_unlock(&s->lock);

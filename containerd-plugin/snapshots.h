@@ -37,8 +37,9 @@ int snapshots_open(const struct snapshots_config *config,
 		   struct snapshots **ret, struct error *err) MUST_CHECK;
 void snapshots_close(struct snapshots *s);
 
-/* Have bootseerd mount again what snapshots need; gives up after `timeout_ns`,
- * or at once when it does not run: they are mounted when they are used. */
+/* Have bootseerd mount again what snapshots need, and release what none does; gives up
+ * after `timeout_ns`, or at once when it does not run: they are mounted when they are
+ * used. */
 int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 		      struct error *err) MUST_CHECK;
 

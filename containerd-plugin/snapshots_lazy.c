@@ -57,13 +57,13 @@ static int is_lazy(struct snapshots *s, const struct create_request *req,
 	}
 }
 
-/* Have the top of an image mounted; what images_mount() says. */
+/* Have the top of an image mounted; what snapshots_mount_tree() says. */
 static int mount_top(struct snapshots *s, const struct image_layer *layer,
 		     uint64_t id)
 {
 	struct error why = ERROR_INIT;
 	AUTO_FREE char *path = NULL;
-	int rc = images_mount(s->images, &layer->tree, id, 0, &path, &why);
+	int rc = snapshots_mount_tree(s, &layer->tree, id, &path, &why);
 
 	if (rc < 0)
 		log_warning("snapshots",
@@ -71,6 +71,21 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 			    "reason=\"%s\"",
 			    layer->image, why.msg);
 	return rc;
+}
+
+/* What is asked again as images_find() says what bootseerd has now, or as the snapshot
+ * that was to be mounted is gone. */
+static int ask_again(const struct image_layer *layer, int mounted,
+		     struct error *err)
+{
+	if (mounted == -ESTALE)
+		return error_set(err, ESTALE, "bootseerd forgot image '%s'",
+				 layer->image);
+	return mounted == -ENOENT
+		       ? error_set(err, ESTALE,
+				   "the snapshot of image '%s' was removed",
+				   layer->image)
+		       : 0;
 }
 
 /*
@@ -99,10 +114,7 @@ static int reuse(struct snapshots *s, const struct snapshot *found,
 	if (mounted == 0 || mounted == -EINPROGRESS)
 		return 1;
 	rc = store_set_tree(s->store, found->id, NULL, err);
-	if (rc == 0 && mounted == -ESTALE)
-		rc = error_set(err, ESTALE, "bootseerd forgot image '%s'",
-			       layer->image);
-	return rc;
+	return rc < 0 ? rc : ask_again(layer, mounted, err);
 }
 
 /*
@@ -136,11 +148,8 @@ static int add(struct snapshots *s, const struct create_request *req,
 	mounted = layer->is_top ? mount_top(s, layer, snap.id) : 0;
 	if (mounted == 0)
 		return 1;
-	rc = store_remove(s->store, name, err);
-	if (rc == 0 && mounted == -ESTALE)
-		rc = error_set(err, ESTALE, "bootseerd forgot image '%s'",
-			       layer->image);
-	return rc;
+	rc = mounted == -ENOENT ? 0 : store_remove(s->store, name, err);
+	return rc < 0 ? rc : ask_again(layer, mounted, err);
 }
 
 /* The layer's name is taken: by itself, or by one with another parent. */

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/log.h"
 #include "containerd-plugin/snapshots_priv.h"
 
 #define RESTORE_PAGE 100
@@ -35,6 +36,17 @@ static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 	return 0;
 }
 
+static void release_strays(struct snapshots *s, int64_t left_ns)
+{
+	struct error why = ERROR_INIT;
+
+	if (left_ns > 0 && snapshots_release_strays(s, left_ns, &why) < 0)
+		log_info("snapshots",
+			 "users are looked at with the next Cleanup: "
+			 "reason=\"%s\"",
+			 why.msg);
+}
+
 int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 		      struct error *err)
 {
@@ -59,6 +71,7 @@ int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 	}
 	if (!after)
 		return error_nomem(err);
+	release_strays(s, deadline - clock_now_ns());
 	if (rc == 0 && why.code)
 		rc = error_set(err, why.code, "%s", why.msg);
 	return rc;

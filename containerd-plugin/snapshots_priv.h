@@ -54,6 +54,20 @@ int snapshots_unpack(struct snapshots *s, const struct snapshot *snap,
 		     const struct layer_source *own, const char *lower,
 		     struct turn *turn, struct error *err) MUST_CHECK;
 
+/*
+ * snapshots_strays.c: take from bootseerd the users of ours that are neither a
+ * snapshot nor waiting for Cleanup; gives up after `timeout_ns`, or at once when
+ * bootseerd does not run.  One at a time.
+ */
+int snapshots_release_strays(struct snapshots *s, int64_t timeout_ns,
+			     struct error *err) MUST_CHECK;
+
+/* snapshots_strays.c: images_mount() for a snapshot that is noted.  -ENOENT: it was
+ * removed meanwhile, and what was mounted for it is unmounted. */
+int snapshots_mount_tree(struct snapshots *s, const struct digest *tree,
+			 uint64_t id, char **ret_path,
+			 struct error *err) MUST_CHECK;
+
 /* snapshots_start.c: which of `chain` has the tree that a container of this snapshot
  * starts on; NULL: it is none, or has no tree. */
 const struct snapshot *snapshots_start_on(const struct snapshot *snap,

@@ -90,6 +90,9 @@ static const char *const texts[QUERY_COUNT_] = {
 		"INSERT OR IGNORE INTO garbage SELECT ?1, NULL "
 		"WHERE NOT EXISTS (SELECT 1 FROM snapshot WHERE id = ?1)",
 	[QUERY_GARBAGE_DONE] = "DELETE FROM garbage WHERE id = ?1",
+	[QUERY_HAS_ID] = "SELECT 1 FROM snapshot WHERE id = ?1",
+	[QUERY_IDS] = "SELECT id FROM snapshot UNION SELECT id FROM garbage "
+		      "ORDER BY 1",
 };
 
 const char *snapshot_kind_name(enum snapshot_kind kind)

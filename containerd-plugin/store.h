@@ -75,6 +75,14 @@ int store_get(struct store *s, const char *name, struct snapshot *ret,
 int store_chain(struct store *s, const char *name, struct snapshot **ret,
 		size_t *ret_n, struct error *err) MUST_CHECK;
 
+/* Is there a snapshot `id`?  1, 0, -errno. */
+int store_has(struct store *s, uint64_t id, struct error *err) MUST_CHECK;
+
+/* The ids of all snapshots and of what removed ones left, smallest first; the caller
+ * frees the array. */
+int store_ids(struct store *s, uint64_t **ret, size_t *ret_n,
+	      struct error *err) MUST_CHECK;
+
 /* Up to `max` snapshots whose names follow `after`, in order of names. */
 int store_list(struct store *s, const char *after, size_t max,
 	       struct snapshot **ret, size_t *ret_n,

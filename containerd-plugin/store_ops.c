@@ -195,6 +195,70 @@ int store_list(struct store *s, const char *after, size_t max,
 	return 0;
 }
 
+static int has_id(struct store *s, uint64_t id, struct error *err)
+{
+	sqlite3_stmt *st = store_query(s, QUERY_HAS_ID);
+	int rc;
+
+	bind_id(st, 1, id);
+	rc = store_step(s, st, err);
+	sqlite3_reset(st);
+	return rc;
+}
+
+int store_has(struct store *s, uint64_t id, struct error *err)
+{
+	int rc = store_begin_read(s, err), has;
+
+	if (rc < 0)
+		return rc;
+	has = has_id(s, id, err);
+	rc = store_end_read(s, has < 0 ? has : 0);
+	return rc < 0 ? rc : has;
+}
+
+static int all_ids(struct store *s, uint64_t **v, size_t *n, struct error *err)
+{
+	sqlite3_stmt *st = store_query(s, QUERY_IDS);
+	size_t room = 0;
+	int rc;
+
+	while ((rc = store_step(s, st, err)) > 0) {
+		if (*n == room) {
+			uint64_t *more;
+
+			room = room ? room * 2 : 64;
+			more = realloc(*v, room * sizeof(*more));
+			if (!more) {
+				rc = error_nomem(err);
+				break;
+			}
+			*v = more;
+		}
+		(*v)[(*n)++] = (uint64_t)sqlite3_column_int64(st, 0);
+	}
+	sqlite3_reset(st);
+	return rc;
+}
+
+int store_ids(struct store *s, uint64_t **ret, size_t *ret_n, struct error *err)
+{
+	uint64_t *v = NULL;
+	size_t n = 0;
+	int rc = store_begin_read(s, err);
+
+	if (rc < 0)
+		return rc;
+	rc = store_end_read(s, all_ids(s, &v, &n, err));
+	if (rc < 0) {
+		free(v);
+		return rc;
+	}
+	*ret = v;
+	*ret_n = n;
+	return 0;
+}
+
 static int check_free(struct store *s, const char *name, struct error *err)
 {
 	struct snapshot found;

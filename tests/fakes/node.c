@@ -8,6 +8,7 @@
  *                  repositories; "" when it is left out), "config" (what
  *                  image.record gives), "starts" (what image.explain gives)
  * DIR/calls        one line for each call is appended: method and parameters
+ * DIR/users        what image.users has, a line each; none while it is not there
  * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
  *                  fails; "hang" instead of a number: it never answers calls
  *                  whose parameters have MESSAGE, as a text, in them;
@@ -179,6 +180,21 @@ static json_t *status(json_t *all)
 	return json_pack("{s:o}", "images", list);
 }
 
+static json_t *users(void)
+{
+	json_t *list = json_array();
+	AUTO_BUF path = BUF_INIT;
+	char line[256];
+	AUTO_FCLOSE FILE *f = NULL;
+
+	if (buf_printf(&path, "%s/users", dir) < 0)
+		die("users");
+	f = fopen(path.data, "re");
+	while (f && fscanf(f, "%255s", line) == 1)
+		(void)json_array_append_new(list, json_string(line));
+	return json_pack("{s:o}", "users", list);
+}
+
 /* How far the image is trusted: everywhere unless images.json says a prefix. */
 static const char *scope_of(json_t *image)
 {
@@ -192,6 +208,8 @@ static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 {
 	if (strcmp(r->method, "image.umount") == 0)
 		return json_pack("{s:i}", "released", 1);
+	if (strcmp(r->method, "image.users") == 0)
+		return users();
 	if (strcmp(r->method, "node.status") == 0)
 		return status(all);
 	if (strcmp(r->method, "start.ready") == 0)

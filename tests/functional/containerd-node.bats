@@ -203,6 +203,67 @@ registry_again() {
 
 gone() { ! grep -q " $T/noderun/.* - erofs " /proc/self/mountinfo; }
 
+users() { "$bootseer" node status --json | jq '[.images[].users[]] | length'; }
+
+# ROOT of bootseerd on a disk of its own.
+small_disk() { # SIZE
+	truncate -s "$1" "$T/disk"
+	mkfs.ext4 -q "$T/disk"
+	mkdir "$T/small" "$T/noderoot"
+	mount -o loop "$T/disk" "$T/small"
+	mkdir "$T/small/root"
+	mount --bind "$T/small/root" "$T/noderoot"
+}
+
+# The last user leaves on a full disk, and is there again after a restart.
+leave_on_full_disk() {
+	pull_lazy lazy
+	[ "$(users)" -eq 1 ]
+	dd if=/dev/zero of="$T/small/filler" bs=1k status=none 2>&1 || :
+	ctr images rm --sync "$REGISTRY/lazy:1"
+	wait_until "$plugin_pid" gone
+	rm "$T/small/filler"
+	stop_daemon "$node_pid" KILL
+	rm "$T/noderun/bootseerd.sock"
+	start_node --cache-min-free 0
+	[ "$(users)" -eq 1 ]
+	run ! gone
+}
+
+@test "an image that a full disk kept for nobody is released with the next clean-up" {
+	small_disk 64M
+	start_all --cache-min-free 0
+	have_lazy
+	push "$I" plain
+	pull_full bootseer plain
+	leave_on_full_disk
+	ctr images rm --sync "$REGISTRY/plain:1"
+	wait_until "$plugin_pid" gone
+	[ "$(users)" -eq 0 ]
+	grep -q 'released an image that bootseerd kept for nobody' "$T/plugin.log"
+	# And no other: this one is there, and works after another clean-up.
+	pull_lazy lazy
+	pull_full bootseer plain
+	ctr images rm --sync "$REGISTRY/plain:1"
+	[ "$(users)" -eq 1 ]
+	in_container bootseer lazy true
+}
+
+@test "an image that a full disk kept for nobody is released at the next start" {
+	small_disk 64M
+	start_all --cache-min-free 0
+	have_lazy
+	leave_on_full_disk
+	stop_daemon "$plugin_pid" KILL
+	rm "$T/plugin.sock"
+	start_plugin
+	gone
+	[ "$(users)" -eq 0 ]
+	# containerd connects again after a while.
+	wait_until "$containerd_pid" pull_lazy lazy
+	in_container bootseer lazy true
+}
+
 # An image "suid:1" with a program that gives root, and a device.
 have_suid() {
 	local d=$T/img

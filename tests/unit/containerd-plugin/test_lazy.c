@@ -156,3 +156,81 @@ Test(lazy, a_tree_of_more_layers_is_never_taken_for_one_of_fewer,
 	lower = lower_of_container();
 	cr_expect(strstr(lower, "/snapshots/"), "%s", lower);
 }
+
+/* What bootseerd has of users, by the snapshots' names and as the rest of a name. */
+static void write_users(const uint64_t *ids, size_t n)
+{
+	const char *instance = store_instance(snapshots_store(s));
+	AUTO_BUF text = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&text,
+				"snapshotter/%s/x\nsnapshotter/%s/\n"
+				"snapshotter/other/99\nsomebody\n",
+				instance, instance),
+		     0);
+	for (size_t i = 0; i < n; i++)
+		cr_assert_eq(buf_printf(&text, "snapshotter/%s/%llu\n",
+					instance, (unsigned long long)ids[i]),
+			     0);
+	fake_node_write("users", text.data);
+}
+
+/* The calls of this method so far, one a line. */
+static void calls_of(const char *method, struct buf *ret)
+{
+	AUTO_FREE char *path = fs_join(node_dir, "calls");
+	AUTO_BUF all = BUF_INIT;
+
+	buf_reset(ret);
+	cr_assert_eq(buf_puts(ret, ""), 0);
+	cr_assert_eq(fs_read_file(path, 1 << 20, &all, NULL), 0);
+	for (char *rest = all.data, *line; (line = strsep(&rest, "\n"));)
+		if (strncmp(line, method, strlen(method)) == 0)
+			cr_assert_eq(buf_printf(ret, "%s\n", line), 0);
+}
+
+Test(lazy, what_bootseerd_has_mounted_for_nobody_is_released, .init = set_up,
+     .fini = tear_down)
+{
+	const char *instance = store_instance(snapshots_store(s));
+	AUTO_BUF calls = BUF_INIT;
+	AUTO_BUF want = BUF_INIT;
+	struct snapshot snap;
+	uint64_t ids[3] = { 0, 0, 4711 };
+
+	cr_assert_eq(pull_base("host/small:1", SMALL), -EEXIST);
+	cr_assert_eq(store_get(snapshots_store(s), BASE, &snap, NULL), 0);
+	ids[0] = snap.id;
+	snapshot_fini(&snap);
+	/* Removed, and Cleanup did not come round to it. */
+	ids[1] = 4710;
+	cr_assert_eq(store_garbage_add(snapshots_store(s), 4710, NULL), 0);
+	write_users(ids, 3);
+	cr_assert_eq(snapshots_restore(s, INT64_C(30000000000), NULL), 0);
+	calls_of("image.umount", &calls);
+	cr_assert_eq(buf_printf(&want,
+				"image.umount {\"user\": "
+				"\"snapshotter/%s/4711\"}\n",
+				instance),
+		     0);
+	cr_expect_str_eq(calls.data, want.data);
+	/* The next one, while the program runs. */
+	ids[2] = 4712;
+	write_users(ids, 3);
+	cr_assert_eq(store_remove(snapshots_store(s), BASE, NULL), 0);
+	cr_assert_eq(snapshots_cleanup(s, NULL), 0);
+	calls_of("image.umount", &calls);
+	cr_expect(strstr(calls.data, "/4712\"}\n"), "%s", calls.data);
+}
+
+Test(lazy, a_bootseerd_that_does_not_tell_its_users_is_no_failure,
+     .init = set_up, .fini = tear_down)
+{
+	AUTO_BUF calls = BUF_INIT;
+
+	fake_node_write("fault", "image.users 38 no such method");
+	cr_assert_eq(snapshots_restore(s, INT64_C(30000000000), NULL), 0);
+	cr_assert_eq(snapshots_cleanup(s, NULL), 0);
+	calls_of("image.users", &calls);
+	cr_expect(*calls.data);
+}

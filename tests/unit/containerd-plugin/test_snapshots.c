@@ -20,13 +20,13 @@ static struct sockaddr_un addr = { .sun_family = AF_UNIX };
 static int silent;
 static struct snapshots *s;
 
-static void set_up(void)
+static void set_up_with(int64_t timeout_ns)
 {
 	struct snapshots_config config = {
 		.root = dir,
 		.node_socket = addr.sun_path,
-		.node_timeout_ns = INT64_C(100000000),
-		.layer_timeout_ns = INT64_C(100000000),
+		.node_timeout_ns = timeout_ns,
+		.layer_timeout_ns = timeout_ns,
 	};
 
 	cr_assert_not_null(mkdtemp(dir));
@@ -35,6 +35,18 @@ static void set_up(void)
 	cr_assert_eq(bind(silent, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	cr_assert_eq(listen(silent, 16), 0);
 	cr_assert_eq(snapshots_open(&config, &s, NULL), 0);
+}
+
+static void set_up(void)
+{
+	set_up_with(INT64_C(100000000));
+}
+
+/* Of a bootseerd that does answer. */
+static void set_up_patient(void)
+{
+	set_up_with(INT64_C(60000000000));
+	cr_assert_eq(fcntl(silent, F_SETFL, 0), 0);
 }
 
 static void tear_down(void)
@@ -105,7 +117,8 @@ Test(snapshots, one_image_that_cannot_be_mounted_keeps_no_other_from_it,
 	cr_expect_lt(snapshots_restore(s, INT64_C(30000000000), &err), 0);
 	cr_expect(strstr(err.msg, "cannot mount the lazy image"), "%s",
 		  err.msg);
-	cr_expect_eq(asked(), 2);
+	/* For the two, and for the users that it has. */
+	cr_expect_eq(asked(), 3);
 }
 
 /* ---- a bootseerd that knows an image and does not come round to mounting it -- */
@@ -196,6 +209,81 @@ Test(snapshots, what_may_be_mounted_is_unmounted_with_its_snapshot,
 	cr_assert_eq(n, 1);
 	cr_expect(left[0].has_tree);
 	free(left);
+	(void)shutdown(silent, SHUT_RDWR);
+	pthread_join(thread, NULL);
+}
+
+/* ---- one that mounts when the snapshot has just been removed and cleaned up ---- */
+
+static int n_mounts, n_umounts;
+
+static const char *answer_to(const char *line)
+{
+	if (strstr(line, "image.prepare"))
+		return "{\"bootseer\":1,\"result\":{\"id\":\"sha256:" ZEROS
+		       "\",\"manifest\":\"sha256:" ZEROS
+		       "\",\"chain_ids\":[\"" CHAIN
+		       "\"],\"source\":\"node\",\"scope\":\"\"}}\n";
+	if (strstr(line, "image.umount")) {
+		n_umounts++;
+		return "{\"bootseer\":1,\"result\":{\"released\":1}}\n";
+	}
+	cr_assert(strstr(line, "image.mount"), "%s", line);
+	if (n_mounts++ == 0) {
+		struct garbage *left = NULL;
+		size_t n = 0;
+
+		cr_assert_eq(store_remove(snapshots_store(s), CHAIN, NULL), 0);
+		cr_assert_eq(store_garbage(snapshots_store(s), &left, &n, NULL),
+			     0);
+		cr_assert_eq(n, 1);
+		cr_assert_eq(store_garbage_done(snapshots_store(s), left[0].id,
+						NULL),
+			     0);
+		free(left);
+	}
+	return "{\"bootseer\":1,\"result\":{\"path\":\"/tree\",\"mode\":\"lazy\","
+	       "\"scope\":\"\"}}\n";
+}
+
+static void *serve_late(void *arg)
+{
+	const int *fd = arg;
+	char line[4096];
+	int peer;
+
+	while ((peer = accept(*fd, NULL, NULL)) >= 0) {
+		ssize_t n;
+
+		while ((n = read(peer, line, sizeof(line) - 1)) > 0) {
+			const char *text;
+
+			line[n] = '\0';
+			text = answer_to(line);
+			cr_assert_eq(write(peer, text, strlen(text)),
+				     (ssize_t)strlen(text));
+		}
+		close(peer);
+	}
+	return NULL;
+}
+
+Test(snapshots,
+     what_was_mounted_for_a_snapshot_that_went_meanwhile_is_unmounted,
+     .init = set_up_patient, .fini = tear_down)
+{
+	struct error err = ERROR_INIT;
+	struct snapshot snap;
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, serve_late, &silent), 0);
+	/* It is put there anew, and mounted for that one. */
+	cr_expect_eq(prepare_top(&err), -EEXIST, "%s", err.msg);
+	cr_expect_eq(n_mounts, 2);
+	cr_expect_eq(n_umounts, 1);
+	cr_assert_eq(store_get(snapshots_store(s), CHAIN, &snap, NULL), 0);
+	cr_expect(snap.has_tree);
+	snapshot_fini(&snap);
 	(void)shutdown(silent, SHUT_RDWR);
 	pthread_join(thread, NULL);
 }

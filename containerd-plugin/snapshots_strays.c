@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Users that bootseerd has of this snapshotter, and that no snapshot is.  Whatever
+ * a crash, a full disk or a call without an answer left there would keep an image
+ * mounted over reboots.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "containerd-plugin/snapshots_priv.h"
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool has_id(const uint64_t *sorted, size_t n, uint64_t id)
+{
+	return n > 0 && bsearch(&id, sorted, n, sizeof(*sorted), compare_ids);
+}
+
+int snapshots_release_strays(struct snapshots *s, int64_t timeout_ns,
+			     struct error *err)
+{
+	int64_t deadline = clock_now_ns() + timeout_ns;
+	AUTO_FREE uint64_t *users = NULL;
+	AUTO_FREE uint64_t *known = NULL;
+	size_t n_users = 0, n_known = 0;
+	int rc = images_users(s->images, timeout_ns, &users, &n_users, err);
+
+	/* The users before the snapshots: a snapshot is noted before bootseerd hears
+	 * of it, so what is listed as a user and not here is gone for good. */
+	if (rc == 0)
+		rc = store_ids(s->store, &known, &n_known, err);
+	for (size_t i = 0; rc == 0 && i < n_users; i++) {
+		if (has_id(known, n_known, users[i]))
+			continue;
+		if (clock_now_ns() > deadline)
+			return error_set(err, ETIMEDOUT,
+					 "bootseerd takes too long");
+		rc = images_umount(s->images, NULL, users[i], err);
+		if (rc == 0)
+			log_warning("snapshots",
+				    "released an image that bootseerd kept "
+				    "for nobody: snapshot=%" PRIu64
+				    " reason=\"it was removed before\"",
+				    users[i]);
+	}
+	return rc;
+}
+
+int snapshots_mount_tree(struct snapshots *s, const struct digest *tree,
+			 uint64_t id, char **ret_path, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	struct error why = ERROR_INIT;
+	int rc = images_mount(s->images, tree, id, 0, &path, err);
+
+	if (rc < 0)
+		return rc;
+	rc = store_has(s->store, id, err);
+	if (rc > 0) {
+		*ret_path = steal_ptr(&path);
+		return 0;
+	}
+	/* containerd's garbage collector was here while bootseerd was waited for,
+	 * and Cleanup may have been served before the mount. */
+	if (rc == 0 && images_umount(s->images, tree, id, &why) < 0)
+		log_warning("snapshots",
+			    "unmounted later: snapshot=%" PRIu64
+			    " reason=\"%s\"",
+			    id, why.msg);
+	return rc < 0 ? rc
+		      : error_set(err, ENOENT,
+				  "its snapshot was removed meanwhile");
+}
