@@ -34,6 +34,7 @@
 
 #define OBJECT_NAME_MAX 1000
 #define OBJECT_TAG_MAX 128
+#define OBJECT_PARALLEL_MAX 64u
 
 struct object_store;
 struct object;
@@ -43,8 +44,7 @@ struct object_lease;
 struct object_store_config {
 	uint64_t memory; /* bytes that puts under way hold at most, until the
 	                        * store has them, and object_buffer_take() gives */
-	unsigned int
-		parallel; /* requests at a time; 0: by kind and measurement */
+	unsigned int parallel; /* requests at a time; 0: by kind */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte for so long: another attempt */
 	uint32_t retry_ms;   /* attempts without progress; then it fails */

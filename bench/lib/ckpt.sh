@@ -144,12 +144,12 @@ tree_rss() { # PID: bytes, the most of its largest process
 	done | awk '/^VmHWM/ && $2 > n {n = $2} END {printf "%.0f", n * 1024}'
 }
 
-mount_ours() {
+mount_ours() { # [OPTION...]
 	local bootseer
 
 	bootseer=$(program bootseer)
 	PATH=$(dirname "$(program bootseer-ckpt)"):$PATH on "$bootseer" ckpt mount \
-		--run="$W/run" "$url" "$W/mnt" >&2
+		--run="$W/run" "$@" "$url" "$W/mnt" >&2
 	mount_pid=$("$bootseer" ckpt status --run="$W/run" "$W/mnt" |
 		jq -r '.[0].pid')
 }
@@ -159,6 +159,9 @@ start_mount() { # LOG COMMAND...: a peer's, in the foreground
 	mount_pid=$daemon_pid
 	wait_until "$daemon_pid" "$1" mountpoint -q "$W/mnt"
 }
+
+# As much memory as JuiceFS is given here.
+mount_large() { mount_ours --memory=1G; }
 
 mount_rclone() {
 	start_mount "$W/rclone.log" rclone --config /dev/null mount \
@@ -196,7 +199,7 @@ end_mount() {
 	wait_for is_unmounted
 }
 
-with_mount() { # ours|rclone|s3fs|juicefs COMMAND...
+with_mount() { # ours|large|rclone|s3fs|juicefs COMMAND...
 	mkdir -p "$W/mnt"
 	defer end_mount
 	"mount_$1"

@@ -11,7 +11,6 @@
 #include "objects/hdfs/hdfs_store_priv.h"
 
 #define PARALLEL 24u
-#define PARALLEL_MAX 64u
 #define HEDGES 4u /* threads beside those of `parallel` */
 #define NODES_MAX 8u
 
@@ -492,8 +491,8 @@ static int hdfs_open(struct store_url *url,
 		return error_nomem(err);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	hdfs_spread_init(&s->spread);
-	if (parallel > PARALLEL_MAX)
-		parallel = PARALLEL_MAX;
+	if (parallel > OBJECT_PARALLEL_MAX)
+		parallel = OBJECT_PARALLEL_MAX;
 	rc = store_init(&s->base, &hdfs_ops, url, cfg, parallel + HEDGES, err);
 	if (rc == 0)
 		rc = set_up(s, url, cfg, parallel, err);

@@ -14,7 +14,6 @@
 #include "objects/repo/repo_store_priv.h"
 
 #define PARALLEL 8u
-#define PARALLEL_MAX 64u
 #define HEDGES 2u /* threads beside those of `parallel` */
 #define READ_SIZE (8u << 20)
 #define NONCE 16
@@ -390,8 +389,8 @@ static int repo_open(struct store_url *url,
 
 	if (!s)
 		return error_nomem(err);
-	if (parallel > PARALLEL_MAX)
-		parallel = PARALLEL_MAX;
+	if (parallel > OBJECT_PARALLEL_MAX)
+		parallel = OBJECT_PARALLEL_MAX;
 	rc = store_init(&s->base, &repo_ops, url, cfg, parallel + HEDGES, err);
 	if (rc == 0)
 		rc = fetch_history_new(&s->history, err);

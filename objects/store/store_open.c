@@ -39,9 +39,31 @@ static bool is_plain_path(const char *path)
 	return true;
 }
 
-int object_store_open(const char *url, const struct object_store_config *cfg,
+/* What the URL says of every kind of store. */
+static int take_common(struct store_url *u, struct object_store_config *cfg,
+		       struct error *err)
+{
+	const char *text = store_url_take(u, "parallel");
+	size_t len = text ? strspn(text, "0123456789") : 0;
+	unsigned long n;
+
+	if (!text)
+		return 0;
+	/* Of so few digits it is no number that is too large for the type. */
+	n = len && !text[len] && len < 9 ? strtoul(text, NULL, 10) : 0;
+	if (n < 1 || n > OBJECT_PARALLEL_MAX)
+		return error_set(err, EINVAL,
+				 "parallel=%.40s: want 1 to %u requests at a "
+				 "time",
+				 text, OBJECT_PARALLEL_MAX);
+	cfg->parallel = (unsigned int)n;
+	return 0;
+}
+
+int object_store_open(const char *url, const struct object_store_config *given,
 		      struct object_store **ret, struct error *err)
 {
+	struct object_store_config cfg = *given;
 	const struct object_store_kind *kind;
 	struct object_store *s;
 	struct store_url u;
@@ -62,7 +84,9 @@ int object_store_open(const char *url, const struct object_store_config *cfg,
 			       "'.' or '..'",
 			       url);
 	else
-		rc = kind->open(&u, cfg, &s, err);
+		rc = take_common(&u, &cfg, err);
+	if (rc == 0)
+		rc = kind->open(&u, &cfg, &s, err);
 	if (rc == 0) {
 		rc = store_url_check(&u, err);
 		if (rc < 0)

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "objects/store.h"
@@ -60,5 +61,29 @@ Test(store_url, is_no_path_and_no_name)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		cr_expect_not(registry_host_is_store(rows[i]), "%s", rows[i]);
 		cr_expect_eq(store_url_parse(rows[i], &u, &err), -EINVAL);
+	}
+}
+
+Test(store_url, says_how_many_requests_there_are_at_a_time)
+{
+	static const char *const bad[] = { "",   "0",  "65",
+					   "8x", "-1", "99999999999999999999" };
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	struct error err = ERROR_INIT;
+	struct object_store *s;
+
+	cr_assert_eq(object_store_open("hdfs://a:1/x?parallel=7", &cfg, &s,
+				       &err),
+		     0, "%s", err.msg);
+	cr_expect_eq(object_store_caps(s).parallel, 7);
+	object_store_free(s);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char url[64];
+
+		(void)snprintf(url, sizeof(url), "hdfs://a:1/x?parallel=%s",
+			       bad[i]);
+		cr_expect_eq(object_store_open(url, &cfg, &s, &err), -EINVAL,
+			     "'%s'", bad[i]);
+		cr_expect(strstr(err.msg, "want 1 to 64"), "%s", err.msg);
 	}
 }
