@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One batch after another, the oldest first.  While the service is away, is full or
- * does not know the token, everything stays where it is.  A batch that it refuses for
- * good is sent job by job, so that a job with too many events is the only one that
- * loses any.
+ * One batch after another, the oldest first, of the first spool that has any.  While the
+ * service is away, is full or does not know the token, everything stays where it is.  A
+ * batch that it refuses for good is sent job by job, so that a job with too many events
+ * is the only one that loses any.
  */
 #include "profiler/follow/deliver.h"
 
@@ -24,7 +24,7 @@
 #define CLOCK_AGE_NS (600 * NS_PER_S)
 
 struct deliverer {
-	struct event_spool *spool;
+	struct event_spool *spools[SPOOLS];
 	struct service_client *client;
 	const char *node;
 	struct periodic *thread;
@@ -194,13 +194,17 @@ static int64_t deliver_some(void *arg)
 {
 	struct deliverer *d = arg;
 	struct error err = ERROR_INIT;
+	struct event_spool *from = NULL;
 	uint64_t batch;
-	int rc;
+	int rc = 0;
 
 	/* An outage has its own times, whatever comes meanwhile. */
 	if (d->retry_ns && clock_now_ns() < d->retry_at)
 		return d->retry_at;
-	rc = event_spool_first(d->spool, &batch, &d->batch, &err);
+	for (int i = 0; rc == 0 && i < SPOOLS; i++) {
+		from = d->spools[i];
+		rc = event_spool_first(from, &batch, &d->batch, &err);
+	}
 	if (rc == 0)
 		return clock_now_ns() + IDLE_NS;
 	if (rc > 0)
@@ -210,19 +214,20 @@ static int64_t deliver_some(void *arg)
 	if (d->retry_ns)
 		log_info("events", "the service takes events again");
 	d->retry_ns = 0;
-	event_spool_drop(d->spool, batch);
+	event_spool_drop(from, batch);
 	return clock_now_ns();
 }
 
-int deliverer_start(struct event_spool *spool, struct service_client *client,
-		    const char *node, struct deliverer **ret, struct error *err)
+int deliverer_start(struct event_spool *const spools[SPOOLS],
+		    struct service_client *client, const char *node,
+		    struct deliverer **ret, struct error *err)
 {
 	struct deliverer *d = calloc(1, sizeof(*d));
 	int rc;
 
 	if (!d)
 		return error_nomem(err);
-	d->spool = spool;
+	memcpy(d->spools, spools, sizeof(d->spools));
 	d->client = client;
 	d->node = node;
 	(void)pthread_mutex_init(&d->lock, NULL);

@@ -14,9 +14,9 @@ struct deliver_stats {
 };
 
 /* All is borrowed until it is stopped. */
-int deliverer_start(struct event_spool *spool, struct service_client *client,
-		    const char *node, struct deliverer **ret,
-		    struct error *err) MUST_CHECK;
+int deliverer_start(struct event_spool *const spools[SPOOLS],
+		    struct service_client *client, const char *node,
+		    struct deliverer **ret, struct error *err) MUST_CHECK;
 /* Waits for the request under way.  NULL is allowed. */
 void deliverer_stop(struct deliverer *d);
 

@@ -7,22 +7,21 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
 #include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
 
-#define HOUR_NS (3600 * NS_PER_S)
+/* Of the last event, which may be three (note_training()). */
+#define LATER_MARGIN (3u * STAGE_LINE_MAX)
 #define PLACE_SHIFT 18 /* no line that is handed over is longer */
 #define STAGE_MODEL "model"
 #define MARK_TRAIN "train"
 
-int follow_add(struct event_follower *f, const struct stage_event *e)
+int follow_add(struct event_follower *f, int lane, const struct stage_event *e)
 {
 	struct stage_event own = *e;
 
 	own.node = stage_text(f->node);
-	return stage_event_format(&own, &f->pending);
+	return stage_event_format(&own, &f->pending[lane]);
 }
 
 /* ---------------------------------------------------------------------- kinds --- */
@@ -30,22 +29,23 @@ int follow_add(struct event_follower *f, const struct stage_event *e)
 /* One pod must not fill the spool, nor the node's share of the service. */
 static bool has_room(struct event_follower *f, struct followed_log *l)
 {
-	int64_t now = clock_now_ns();
+	uint64_t later = f->pending[SPOOL_LATER].len;
 
-	if (!l->hour_ns || now - l->hour_ns >= HOUR_NS) {
-		l->hour_ns = now;
-		l->hour_events = 0;
-	}
-	l->hour_events++;
-	if (l->hour_events <= f->cfg->pod_events)
+	if (f->spools[SPOOL_LATER])
+		later += event_spool_bytes(f->spools[SPOOL_LATER]);
+	switch (allowance_take(&f->allowance, &l->share,
+			       later + LATER_MARGIN <
+				       f->cfg->spool_max / SPOOLS)) {
+	case ALLOWANCE_FIRST:
+		l->lane = SPOOL_FIRST;
 		return true;
-	if (l->hour_events == f->cfg->pod_events + 1)
-		log_warning("events",
-			    "left out log=\"%s\" reason=\"more than "
-			    "--pod-events within the hour\"",
-			    l->key);
-	f->stats.limited++;
-	return false;
+	case ALLOWANCE_LATER:
+		l->lane = SPOOL_LATER;
+		return true;
+	default:
+		f->stats.limited++;
+		return false;
+	}
 }
 
 static int own_pod(struct event_follower *f, struct followed_log *l,
@@ -94,7 +94,8 @@ static int own_file(struct event_follower *f, struct followed_log *l,
 		f->stats.no_job++;
 	if (e->ts_ns == STAGE_NONE)
 		e->ts_ns = stage_wall_ns();
-	return e->job.n ? 1 : 0;
+	/* It counts for what pods may have, and is never left out. */
+	return e->job.n && has_room(f, l) ? 1 : 0;
 }
 
 const struct log_kind log_kind_pod = {
@@ -120,7 +121,7 @@ static int add_model(struct event_follower *f, const struct followed_log *l,
 	e.rank = l->rank;
 	e.id = pod_event_id(&l->pod, l->container, l->restart, &e, place);
 	f->stats.events++;
-	return e.id == STAGE_NONE ? -ENOMEM : follow_add(f, &e);
+	return e.id == STAGE_NONE ? -ENOMEM : follow_add(f, l->lane, &e);
 }
 
 /*
@@ -156,7 +157,7 @@ static int look_for_training(struct event_follower *f, struct followed_log *l,
 	if (!train_line_is(f->train, line, len))
 		return 0;
 	ts = stage_logged_at(line, len);
-	return ts >= 0 ? note_training(f, l, ts, place) : 0;
+	return ts >= 0 && has_room(f, l) ? note_training(f, l, ts, place) : 0;
 }
 
 int follow_line(struct event_follower *f, struct followed_log *l,
@@ -184,7 +185,7 @@ int follow_line(struct event_follower *f, struct followed_log *l,
 		}
 		f->stats.events += rc > 0;
 		if (rc > 0)
-			rc = follow_add(f, &e);
+			rc = follow_add(f, l->lane, &e);
 	}
 	if (rc >= 0 && f->train && l->kind->is_cri && !l->is_training)
 		rc = look_for_training(f, l, line, len, offset << PLACE_SHIFT);

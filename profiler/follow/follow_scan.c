@@ -22,7 +22,8 @@
 
 /* ----------------------------------------------------------------------- the table --- */
 
-static bool name_pod(struct followed_log *l)
+/* Whose log it is, and its place among those that are followed. */
+static bool name_pod(struct event_follower *f, struct followed_log *l)
 {
 	AUTO_FREE char *pod = strdup(l->folder);
 	struct pod_log_name n;
@@ -36,7 +37,21 @@ static bool name_pod(struct followed_log *l)
 		return false;
 	memcpy(l->container, slash + 1, strlen(slash + 1) + 1);
 	l->restart = n.restart;
-	return true;
+	return allowance_add_log(&f->allowance, pod, l->pod.namespace,
+				 &l->share);
+}
+
+/* The same of a log of no pod. */
+static bool may_add_other(struct event_follower *f)
+{
+	if (HASH_COUNT(f->logs) < LOGS_MAX)
+		return true;
+	if (!f->is_others_told)
+		log_warning("events",
+			    "a file is not followed reason=\"%u logs are\"",
+			    LOGS_MAX);
+	f->is_others_told = true;
+	return false;
 }
 
 static struct followed_log *add_log(struct event_follower *f,
@@ -55,10 +70,14 @@ static struct followed_log *add_log(struct event_follower *f,
 	l->base = strdup(base);
 	l->key_len = key->len;
 	memcpy(l->key, key->data, key->len + 1);
-	if (!l->folder || !l->base || (kind == &log_kind_pod && !name_pod(l)))
+	if (!l->folder || !l->base ||
+	    !(kind == &log_kind_pod ? name_pod(f, l) : may_add_other(f)))
 		return NULL;
 	HASH_ADD_KEYPTR(hh, f->logs, l->key, l->key_len, l);
-	return hash_has_added(l) ? steal_ptr(&l) : NULL;
+	if (hash_has_added(l))
+		return steal_ptr(&l);
+	allowance_drop_log(&f->allowance, &l->share);
+	return NULL;
 }
 
 struct followed_log *follow_find(struct event_follower *f,
@@ -72,9 +91,7 @@ struct followed_log *follow_find(struct event_follower *f,
 		       *folder ? "/" : "", base) < 0)
 		return NULL;
 	HASH_FIND(hh, f->logs, key.data, key.len, l);
-	if (!l && HASH_COUNT(f->logs) < LOGS_MAX)
-		l = add_log(f, kind, folder, base, &key);
-	return l;
+	return l ? l : add_log(f, kind, folder, base, &key);
 }
 
 /* A log that is there.  NULL: it is not followed. */
@@ -131,8 +148,8 @@ static DIR *open_folder(int root_fd, const char *path)
 	return d;
 }
 
-static void scan_container(struct event_follower *f, const char *folder,
-			   unsigned int *n_logs)
+static void scan_container(struct event_follower *f, const char *pod,
+			   const char *folder, unsigned int *n_logs)
 {
 	DIR *d = open_folder(f->pods_fd, folder);
 	const struct dirent *e;
@@ -154,8 +171,11 @@ static void scan_container(struct event_follower *f, const char *folder,
 		}
 		(void)snprintf(base, sizeof(base), "%.*s.log",
 			       (int)strspn(e->d_name, "0123456789"), e->d_name);
-		if (++*n_logs > POD_LOGS_MAX)
+		if (++*n_logs > POD_LOGS_MAX) {
+			allowance_tell(&f->allowance, pod,
+				       "it has too many logs");
 			continue;
+		}
 		l = see(f, &log_kind_pod, f->pods_fd, folder, base, &is_new);
 		if (l && (is_new || l->first_scan == f->scan)) {
 			l->first_scan = f->scan;
@@ -181,7 +201,7 @@ static void scan_pod(struct event_follower *f, const char *pod)
 			f->stats.links++;
 		folder = fs_join(pod, e->d_name);
 		if (folder)
-			scan_container(f, folder, &n_logs);
+			scan_container(f, pod, folder, &n_logs);
 	}
 	if (d)
 		(void)closedir(d);
@@ -272,6 +292,7 @@ void follow_scan(struct event_follower *f, char **files)
 		if (!is_gone(f, l))
 			continue;
 		HASH_DEL(f->logs, l);
+		allowance_drop_log(&f->allowance, &l->share);
 		followed_log_free(l);
 		f->is_dirty = true;
 	}

@@ -55,8 +55,8 @@ static int on_event(void *arg, const struct stage_event *found, uint64_t place)
 	if (rc <= 0)
 		return rc;
 	s->f->stats.events++;
-	if (s->f->pending.len < PENDING_MAX)
-		return follow_add(s->f, &e);
+	if (s->f->pending[SPOOL_FIRST].len < PENDING_MAX)
+		return follow_add(s->f, SPOOL_FIRST, &e);
 	s->f->stats.stdin_lost++;
 	return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "common/hash.h"
 #include "profiler/cri_lines.h"
+#include "profiler/follow/allowance.h"
 #include "profiler/pod_log.h"
 
 #define LOG_HEAD_MAX \
@@ -70,8 +71,8 @@ struct followed_log {
 	                                 * stage that ended; STAGE_NONE */
 	bool is_training;
 
-	int64_t hour_ns; /* when its hour began */
-	uint64_t hour_events;
+	struct allowance_of_log share;
+	int lane;                /* spool of the event that it says just now */
 	bool is_told;            /* why it cannot be read */
 	unsigned int seen;       /* the scan that saw it last; 0: none */
 	unsigned int first_scan; /* that saw it first */

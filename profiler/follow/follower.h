@@ -8,6 +8,7 @@
 #include "profiler/follow/train_line.h"
 
 #define LOGS_MAX 4096u
+#define POD_LOGS_ALL_MAX (LOGS_MAX - 256u) /* of all pods together */
 #define READ_CHUNK (256u << 10)
 
 struct follow_config {
@@ -15,7 +16,7 @@ struct follow_config {
 	char *service, *token_file, *ca_file, *node, *state, *pods, *events;
 	char *job, *attempt, *train_pattern, *log_level;
 	char *pod_status, *pod_status_token_file, *pod_status_ca_file;
-	uint64_t spool_max, read_rate, pod_events;
+	uint64_t spool_max, read_rate, pod_events, node_events;
 	int64_t max_age;
 	bool once;
 };
@@ -28,18 +29,20 @@ struct follow_stats {
 struct event_follower {
 	const struct follow_config *cfg;
 	const char *node;
-	struct event_spool *spool;
+	struct event_spool *spools[SPOOLS];
 	struct deliverer *deliverer;
 	struct train_line *train; /* NULL: no pattern */
 	struct followed_log *logs;
-	int pods_fd, events_fd; /* -1: not there (yet) */
-	int64_t own_attempt;    /* --attempt; STAGE_NONE */
-	char *chunk;            /* READ_CHUNK */
-	struct buf pending;     /* lines that are not in the spool yet */
-	bool is_dirty;          /* places changed since they were saved */
-	bool wants_commit;      /* before the next line is read */
-	bool has_moved;         /* to another file, which is not read yet */
-	bool is_full;           /* the spool is */
+	int pods_fd, events_fd;     /* -1: not there (yet) */
+	int64_t own_attempt;        /* --attempt; STAGE_NONE */
+	char *chunk;                /* READ_CHUNK */
+	struct buf pending[SPOOLS]; /* lines that are not in a spool yet */
+	struct allowance allowance;
+	bool is_others_told; /* that files beside pods' are too many */
+	bool is_dirty;       /* places changed since they were saved */
+	bool wants_commit;   /* before the next line is read */
+	bool has_moved;      /* to another file, which is not read yet */
+	bool is_full;        /* the spool is */
 	bool is_first; /* no places were saved before: what is old is left */
 	unsigned int scan;
 	struct follow_stats stats;
@@ -48,13 +51,13 @@ struct event_follower {
 /* follow_event.c: the lines of a log */
 int follow_line(struct event_follower *f, struct followed_log *l,
 		const char *line, size_t len, uint64_t offset) MUST_CHECK;
-int follow_add(struct event_follower *f,
+int follow_add(struct event_follower *f, int lane,
 	       const struct stage_event *e) MUST_CHECK;
 extern const struct log_kind log_kind_pod, log_kind_own, log_kind_file;
 
 /* follow_scan.c: which logs there are */
 void follow_scan(struct event_follower *f, char **files);
-/* NULL: there is no memory, or there are LOGS_MAX. */
+/* NULL: there is no memory, or there are too many; that is told. */
 struct followed_log *follow_find(struct event_follower *f,
 				 const struct log_kind *kind,
 				 const char *folder, const char *base);

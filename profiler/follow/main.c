@@ -137,7 +137,17 @@ static const struct option_spec options[] = {
 	  .min = "1",
 	  .max = "100000000",
 	  .offset = AT(pod_events),
-	  .help = "Events that one container may say in an hour." },
+	  .help = "Events that one pod may say in an hour." },
+	{ .key = "node-events",
+	  .type = OPTION_INTEGER,
+	  .arg = "N",
+	  .def = "100000",
+	  .min = "1",
+	  .max = "100000000",
+	  .offset = AT(node_events),
+	  .help = "Events that all pods may say in an hour, half of "
+		  "bootseer-registry's --max-node-events; a namespace has half "
+		  "of what the others leave." },
 	{ .key = "max-age",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
@@ -195,14 +205,47 @@ struct follow_run {
 	bool is_draining; /* a file that was rotated may get more lines yet */
 };
 
-/* Events to the spool, then the places behind them. */
+static size_t pending_bytes(const struct event_follower *f)
+{
+	return f->pending[SPOOL_FIRST].len + f->pending[SPOOL_LATER].len;
+}
+
+static int put_pending(struct event_follower *f, struct error *err)
+{
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < SPOOLS; i++) {
+		if (f->pending[i].len)
+			rc = event_spool_put(f->spools[i], &f->pending[i], err);
+		if (rc == 0)
+			buf_reset(&f->pending[i]);
+	}
+	return rc;
+}
+
+static void seal_spools(struct event_follower *f)
+{
+	for (int i = 0; i < SPOOLS; i++)
+		event_spool_seal(f->spools[i]);
+}
+
+static uint64_t spooled_bytes(const struct event_follower *f)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < SPOOLS; i++)
+		n += f->spools[i] ? event_spool_bytes(f->spools[i]) : 0;
+	return n;
+}
+
+/* Events to the spools, then the places behind them. */
 static int commit(struct follow_run *r, bool is_end, struct error *err)
 {
 	struct event_follower *f = &r->f;
 	int64_t now = clock_now_ns();
-	bool had = f->pending.len > 0;
+	bool had = pending_bytes(f) > 0;
 	struct error why = ERROR_INIT;
-	int rc = had ? event_spool_put(f->spool, &f->pending, &why) : 0;
+	int rc = put_pending(f, &why);
 
 	r->commit_ns = now;
 	if (rc < 0) {
@@ -216,7 +259,6 @@ static int commit(struct follow_run *r, bool is_end, struct error *err)
 	if (f->is_full)
 		log_info("events", "logs are read on");
 	f->is_full = false;
-	buf_reset(&f->pending);
 	if (f->is_dirty &&
 	    (had || is_end || f->wants_commit || now - r->save_ns >= SAVE_NS)) {
 		rc = follow_save(f, err);
@@ -224,7 +266,7 @@ static int commit(struct follow_run *r, bool is_end, struct error *err)
 	}
 	f->wants_commit = false;
 	if (had) {
-		event_spool_seal(f->spool);
+		seal_spools(f);
 		deliverer_wake(f->deliverer);
 	}
 	return rc;
@@ -270,7 +312,7 @@ static int read_logs(struct follow_run *r, bool *ret_more, struct error *err)
 		f->has_moved = false;
 		r->is_draining |= l->is_rotated;
 		r->tokens -= n > 0 ? n : 0;
-		if (f->wants_commit || f->pending.len >= PENDING_WANTED)
+		if (f->wants_commit || pending_bytes(f) >= PENDING_WANTED)
 			rc = commit(r, false, err);
 	}
 	return rc;
@@ -331,7 +373,7 @@ static int wait_sent(struct follow_run *r, struct error *err)
 	int64_t until = clock_now_ns() + ONCE_NS;
 	int rc = commit(r, true, err);
 
-	while (rc == 0 && !r->is_ending && event_spool_bytes(r->f.spool) > 0) {
+	while (rc == 0 && !r->is_ending && spooled_bytes(&r->f) > 0) {
 		if (clock_now_ns() > until)
 			return error_set(err, ETIMEDOUT,
 					 "%s did not take all events; they are "
@@ -370,7 +412,8 @@ static void tell(const struct follow_run *r)
 		 "ended lines=%llu bytes=%llu events=%llu stored=%llu "
 		 "doubles=%llu refused=%llu damaged=%llu limited=%llu "
 		 "junk=%llu foreign=%llu no_job=%llu no_time=%llu links=%llu "
-		 "lost_files=%llu stdin_lost=%llu spool=%llu",
+		 "lost_files=%llu stdin_lost=%llu left_out_pods=%llu "
+		 "spool=%llu",
 		 (unsigned long long)s->lines, (unsigned long long)s->bytes,
 		 (unsigned long long)s->events, (unsigned long long)d.stored,
 		 (unsigned long long)d.doubles, (unsigned long long)d.refused,
@@ -380,7 +423,8 @@ static void tell(const struct follow_run *r)
 		 (unsigned long long)s->links,
 		 (unsigned long long)s->lost_files,
 		 (unsigned long long)s->stdin_lost,
-		 (unsigned long long)event_spool_bytes(r->f.spool));
+		 (unsigned long long)r->f.allowance.told,
+		 (unsigned long long)spooled_bytes(&r->f));
 }
 
 static int watch_signals(struct error *err)
@@ -448,6 +492,23 @@ static int open_pods(struct follow_run *r, struct error *err)
 		       : pod_watch_start(r->pods, err);
 }
 
+static int open_spools(struct event_follower *f, struct error *err)
+{
+	static const char *const names[SPOOLS] = {
+		[SPOOL_FIRST] = "spool", [SPOOL_LATER] = "spool-later"
+	};
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < SPOOLS; i++) {
+		AUTO_FREE char *dir = fs_join(f->cfg->state, names[i]);
+
+		rc = dir ? event_spool_open(dir, f->cfg->spool_max / SPOOLS,
+					    &f->spools[i], err)
+			 : error_nomem(err);
+	}
+	return rc;
+}
+
 static int open_parts(struct follow_run *r, struct error *err)
 {
 	const struct follow_config *c = r->f.cfg;
@@ -457,11 +518,8 @@ static int open_parts(struct follow_run *r, struct error *err)
 		.ca_file = c->ca_file,
 		.timeout_ms = REQUEST_MS,
 	};
-	AUTO_FREE char *spool = fs_join(c->state, "spool");
-	int rc = spool ? 0 : error_nomem(err);
+	int rc = open_spools(&r->f, err);
 
-	if (rc == 0)
-		rc = event_spool_open(spool, c->spool_max, &r->f.spool, err);
 	if (rc == 0 && c->train_pattern)
 		rc = train_line_new(c->train_pattern, &r->f.train, err);
 	if (rc == 0)
@@ -469,7 +527,7 @@ static int open_parts(struct follow_run *r, struct error *err)
 	if (rc == 0)
 		rc = service_client_new(&sc, &r->client, err);
 	if (rc == 0)
-		rc = deliverer_start(r->f.spool, r->client, r->f.node,
+		rc = deliverer_start(r->f.spools, r->client, r->f.node,
 				     &r->f.deliverer, err);
 	if (rc == 0)
 		rc = open_pods(r, err);
@@ -494,9 +552,12 @@ static void close_parts(struct follow_run *r)
 		HASH_DEL(r->f.logs, l);
 		followed_log_free(l);
 	}
-	event_spool_close(r->f.spool);
+	allowance_fini(&r->f.allowance);
+	for (int i = 0; i < SPOOLS; i++) {
+		event_spool_close(r->f.spools[i]);
+		buf_fini(&r->f.pending[i]);
+	}
 	train_line_free(r->f.train);
-	buf_fini(&r->f.pending);
 	free(r->f.chunk);
 	if (r->f.pods_fd >= 0)
 		close(r->f.pods_fd);
@@ -509,14 +570,18 @@ static void close_parts(struct follow_run *r)
 
 static int run(const struct follow_config *cfg, char **files, struct error *err)
 {
-	struct follow_run r = { .f = { .cfg = cfg,
-				       .node = cfg->node ? cfg->node
-							 : stage_this_node(),
-				       .pods_fd = -1,
-				       .events_fd = -1,
-				       .own_attempt = STAGE_NONE },
-				.files = files,
-				.lock = -1 };
+	struct follow_run r = {
+		.f = { .cfg = cfg,
+		       .node = cfg->node ? cfg->node : stage_this_node(),
+		       .pods_fd = -1,
+		       .events_fd = -1,
+		       .own_attempt = STAGE_NONE,
+		       .allowance.cfg = { .node_events = cfg->node_events,
+					  .pod_events = cfg->pod_events,
+					  .logs_max = POD_LOGS_ALL_MAX } },
+		.files = files,
+		.lock = -1
+	};
 	enum log_level level;
 	int rc;
 

@@ -14,6 +14,10 @@
 
 #define SPOOL_BATCH_MAX (192u << 10) /* bytes of one file: of one request */
 
+/* There are two: what waits in the second one goes when the first is empty, so that a pod
+ * that says much keeps no other waiting. */
+enum { SPOOL_FIRST, SPOOL_LATER, SPOOLS };
+
 struct event_spool;
 
 /* What a predecessor left is there; it may end within a line. */

@@ -134,6 +134,68 @@ print(*[r[0] for r in d.execute("SELECT DISTINCT node FROM stage_event")])' \
 	grep -qE 'ended .* limited=4900 .* links=[1-9]' "$W/follower.log"
 }
 
+# flood NAMESPACE POD CONTAINER N: a container's log of N events, each with a name.
+flood()
+{
+	mkdir -p "$W/pods/$1_$2_u/$3"
+	seq "$4" | awk -v c="$3" '{
+		printf "2026-11-23T10:00:00Z stdout F BOOTSEER stage=%s%d ev=mark job=j\n", c, $1
+	}' >"$W/pods/$1_$2_u/$3/0.log"
+}
+
+stored_of() { stored_events "$1" | wc -l; } # JOB
+
+@test "a pod has its bound in all its containers, a namespace half of what others leave" {
+	DB=sqlite:$W/registry.db
+	service
+	for c in a b c; do
+		flood evil p "$c" 100
+	done
+	for p in q r s; do
+		flood more "$p" "$p" 100
+	done
+	once --pod-events 150 --node-events 100000
+	[ "$(stored_of evil/j)" = 150 ]
+	[ "$(stored_of more/j)" = 300 ]
+	[ "$(grep -c 'left out pod="evil_p_u"' "$W/follower.log")" = 1 ]
+	grep -q 'left out within the hour pod="evil_p_u" events=150' "$W/follower.log"
+	grep -qE 'ended .* limited=150 .* left_out_pods=1' "$W/follower.log"
+
+	rm -r "$W/state" "$W/pods" "$W/follower.log"
+	for p in q r s; do
+		flood worse "$p" "$p" 100
+	done
+	flood good p a 40
+	once --pod-events 1000 --node-events 200
+	[ "$(stored_of worse/j)" = 100 ]
+	[ "$(stored_of good/j)" = 40 ]
+	grep -q 'left out pod="worse_._u" reason=".*--node-events' "$W/follower.log"
+}
+
+# A line of an event waits on the disk.
+waits() { cat "$W"/state/spool*/* 2>/dev/null | grep -q "$1"; } # TEXT
+
+@test "a pod that says much keeps no other's events waiting" {
+	DB=sqlite:$W/registry.db
+	ADDRESS=$(own_address)
+	service
+	end_service TERM
+	port=${U##*:}
+	flood evil p e 6000
+	follow
+	# All of it is there before the other one speaks.
+	wait_for waits 'stage=e6000 '
+	cri good_p_u main 'BOOTSEER stage=good ev=mark job=j'
+	wait_for waits 'stage=good '
+	"$program" --listen "$ADDRESS:$port" --db "$DB" --insecure-no-auth \
+		--max-node-events 2000 2>"$W/log.second" 3>&- &
+	services+=($!)
+	wait_for grep -q ' ready port=' "$W/log.second"
+	is_stored() { [ "$(stored_events good/j)" = good ]; }
+	wait_for is_stored
+	[ "$(stored_of evil/j)" -lt 6000 ]
+}
+
 @test "events wait on disk while the service is away, and for another process" {
 	DB=sqlite:$W/registry.db
 	ADDRESS=$(own_address)

@@ -47,9 +47,11 @@ Test(followed_log, gives_way_to_others_before_it_is_read)
 	char pods[] = "/tmp/followed-log-XXXXXX";
 	char none[] = "";
 	const struct follow_config cfg = { .pods = pods, .events = none };
-	struct event_follower f = {
-		.cfg = &cfg, .node = "n", .pods_fd = -1, .events_fd = -1
-	};
+	struct event_follower f = { .cfg = &cfg,
+				    .node = "n",
+				    .pods_fd = -1,
+				    .events_fd = -1,
+				    .allowance.cfg = { .logs_max = 1 } };
 	struct error err = ERROR_INIT;
 	struct followed_log *l;
 	char *files[] = { NULL };
@@ -76,7 +78,9 @@ Test(followed_log, gives_way_to_others_before_it_is_read)
 	cr_expect_lt(turns, LINES);
 	l = f.logs;
 	HASH_DEL(f.logs, l);
+	allowance_drop_log(&f.allowance, &l->share);
 	followed_log_free(l);
+	allowance_fini(&f.allowance);
 	close(f.pods_fd);
 	free(f.chunk);
 	cr_assert_eq(fs_remove_tree(pods, NULL), 0);
