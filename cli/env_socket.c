@@ -267,8 +267,8 @@ static int take_place(const struct pod_socket *s, const char *name, int *ret,
 		return rc;
 	if (n >= most)
 		return error_set(err, EDQUOT,
-				 "%zu environments are mounted by this socket "
-				 "already: --most",
+				 "this socket has %zu environments mounted or "
+				 "read already: --most",
 				 n);
 	if (buf_printf(&names, "%s\n", name) < 0)
 		return error_nomem(err);
@@ -383,6 +383,14 @@ static int restore_for(const struct pod_socket *s, int fd,
 	return 0;
 }
 
+/* What is still in use bootseerd ends by itself, and its place is looked at again when
+ * places are short. */
+static void leave(const struct pod_socket *s, const char *name)
+{
+	if (node_release(s, name) == 0)
+		give_place_back(s, name);
+}
+
 /* The blocks of a snapshot, which nobody has to be in a mount namespace of its own for. */
 static int give_blocks(const struct pod_socket *s, int fd,
 		       const struct pod_question *q, const char *name,
@@ -395,7 +403,7 @@ static int give_blocks(const struct pod_socket *s, int fd,
 					    .is_shared = q->is_shared };
 	int rc = env_give_serve(&s->cfg->node, fd, &wish, name, ANSWER_S, err);
 
-	(void)!node_release(s, name);
+	leave(s, name);
 	return rc;
 }
 
@@ -420,23 +428,21 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	if (rc == 0)
 		rc = env_mount_choose_name(name, err);
 	(void)alarm(q->is_open ? ANSWER_S : MOUNT_S);
+	if (rc == 0 && !q->is_open && alone.code)
+		rc = error_set(err, alone.code, "%s", alone.msg);
+	if (rc == 0)
+		rc = take_place(s, name, &place, err);
 	if (rc == 0 && q->is_open) {
 		env_asker_free(asker);
 		return give_blocks(s, fd, q, name, err);
 	}
-	if (rc == 0 && alone.code)
-		rc = error_set(err, alone.code, "%s", alone.msg);
-	if (rc == 0)
-		rc = take_place(s, name, &place, err);
 	if (rc == 0) {
 		rc = restore_for(s, fd, q, asker, name, err);
 		/* Its descriptors are of the mounts. */
 		env_asker_free(asker);
 		asker = NULL;
-		/* What is still in use bootseerd ends by itself, and its place is
-		 * looked at again when places are short. */
-		if (rc < 0 && node_release(s, name) == 0)
-			give_place_back(s, name);
+		if (rc < 0)
+			leave(s, name);
 	}
 	env_asker_free(asker);
 	return rc;
@@ -684,8 +690,8 @@ static const struct option_spec options[] = {
 	  .def = "16",
 	  .min = "1",
 	  .max = "1000",
-	  .help = "So many environments may be mounted by this socket at "
-		  "once." },
+	  .help = "So many environments may be mounted by this socket, or "
+		  "sent to be unpacked, at once." },
 	{ .key = NULL },
 };
 

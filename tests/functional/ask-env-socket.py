@@ -3,7 +3,8 @@
 """ask-env-socket.py STORE keep|leave|open TARGET...: ask for the snapshot that the store has, in
 a container, by its socket; each TARGET by itself, but 'A,B' for both.  Prints the answers;
 'leave' goes without a word when it was mounted.  With 'open' the blocks are asked for, and each
-TARGET is a store, of which they are wanted, or lines that follow, with '+' between."""
+TARGET is a store, of which they are wanted, or lines that follow, with '+' between; 'hold'
+keeps the connection until the end."""
 import json
 import os
 import socket
@@ -24,11 +25,16 @@ def lines(text, then):
     return reply.decode().strip()
 
 
-def opened(params, questions):
+kept = []
+
+
+def opened(params, questions, holds=False):
     """All that comes, but what the metadata has."""
     s = socket.socket(socket.AF_UNIX)
     s.connect('/run/bootseer-env/env.sock')
     f = s.makefile('rwb')
+    if holds:
+        kept.append((s, f))
     f.write(json.dumps({'bootseer': 1, 'method': 'environment.open',
                         'params': params}).encode() + b'\n')
     f.flush()
@@ -54,9 +60,10 @@ for target in targets:
         continue
     if sys.argv[2] == 'open':
         print(opened({
-            'store': store if '{' in target else target, 'key': f'sha256:{key}',
+            'store': store if '{' in target or target == 'hold' else target, 'key': f'sha256:{key}',
             'folder': snapshot['folder'], 'manifest': snapshot['manifest'],
-            'shared_packs': True}, target.split('+') if '{' in target else []))
+            'shared_packs': True}, target.split('+') if '{' in target else [],
+            target == 'hold'))
         continue
     print(lines(json.dumps({
         'bootseer': 1, 'method': 'environment.restore', 'params': {

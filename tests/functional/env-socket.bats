@@ -341,6 +341,33 @@ has_a_place()
 	[ "$(grep -c . "$W/store/ran")" = 2 ]
 }
 
+# What reads has ended; bootseerd and the socket may take a moment to know.
+reads_again()
+{
+	reads=$((${reads:-0} + 1))
+	in_container "reader$reads" "python3 /ask.py $STORE open hold" pod >answers
+	grep '"meta"' answers || { grep -e '--most' answers; return 1; }
+}
+
+@test "who only reads blocks has one of the places, and gives it back" {
+	with_blocks
+	capture
+	node_start
+	socket_start pod --most 2
+	# One that holds on to what it began does not have the node bring more and more.
+	# shellcheck disable=SC2016 # the container expands it
+	in_container hostile 'python3 /ask.py $STORE open hold hold hold hold' pod >answers
+	[ "$(grep -c '"meta"' answers)" = 2 ]
+	[ "$(grep -c 'has 2 environments .*--most' answers)" = 2 ]
+	wait_for has_none
+	wait_for reads_again
+	# One that is mounted counts as one that is read.
+	in_container both 'python3 /ask.py $STORE keep $SITE; python3 /ask.py $STORE open hold hold' \
+		pod >answers
+	[ "$(grep -c '"result"' answers)" = 2 ]
+	[ "$(grep -c 'has 2 environments .*--most' answers)" = 1 ]
+}
+
 @test "a place is not taken from a mount that is being made" {
 	local name=0123456789abcdef0123456789abcdef holder
 
