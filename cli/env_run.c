@@ -16,6 +16,7 @@
 #include "cli/env_give.h"
 #include "cli/env_mount.h"
 #include "cli/env_smoke.h"
+#include "cli/env_system.h"
 #include "common/clock.h"
 #include "common/progress.h"
 #include "profiler/emit/emit.h"
@@ -157,6 +158,7 @@ struct env_run {
 	struct env_opened at;
 	const struct env_snapshot *now; /* in the targets; NULL: none is */
 	int64_t deadline_ns, begun_ns;
+	int system; /* that the system is ours, or -1 */
 };
 
 /* ---------------------------------------------------------------------------- ends --- */
@@ -180,13 +182,15 @@ static void say_stage(const char *name, enum stage_ev ev, int64_t status)
 }
 
 /* With its daemons, where it is good. */
-static void end(const struct env_run *r, int status)
+static void end(struct env_run *r, int status)
 {
 	const struct env_daemons_at at = { r->at.catalog, r->now };
 	struct env_daemons daemons = r->cfg->daemons;
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
+	if (r->system >= 0)
+		(void)close(steal_fd(&r->system));
 	daemons.quiet = r->cfg->quiet;
 	if (status == 0 && daemons.commands) {
 		say_stage("env.daemons", STAGE_BEGIN, STAGE_NONE);
@@ -199,14 +203,14 @@ static void end(const struct env_run *r, int status)
 	exit(EXIT_FAILURE);
 }
 
-/* As if BootSeer were not there. */
-static void run_plain(const struct env_run *r, const char *why)
+/* As if BootSeer were not there; but nothing of it is to be in what others capture. */
+static void run_plain(struct env_run *r, const char *why)
 {
 	struct error err = ERROR_INIT;
 	int status;
 
 	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
-	if (r->cfg->daemons.commands &&
+	if ((r->cfg->daemons.commands || r->system >= 0) &&
 	    env_child_run(r->command, &status, NULL, &err) == 0)
 		end(r, status);
 	status = env_become(r->command, &err);
@@ -352,7 +356,7 @@ static int unpack(const struct env_run *r, const struct env_snapshot *snap,
 }
 
 /* What nobody can restore is made anew only when it is gone. */
-static void run_plain_until_removed(const struct env_run *r, const char *why)
+static void run_plain_until_removed(struct env_run *r, const char *why)
 {
 	char hex[ENV_KEY_HEX], text[ERROR_MSG_MAX + 160];
 
@@ -364,7 +368,9 @@ static void run_plain_until_removed(const struct env_run *r, const char *why)
 	run_plain(r, text);
 }
 
-static void restore(struct env_run *r, const struct env_snapshot *snap)
+/* `is_there`: by another process of this system. */
+static void restore(struct env_run *r, const struct env_snapshot *snap,
+		    bool is_there)
 {
 	struct smoke_check smoke = { .base.is_good = smoke_is_good, .run = r };
 	struct env_restore_check *check = r->cfg->verify ? &smoke.base : NULL;
@@ -375,9 +381,11 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 	r->begun_ns = clock_now_ns();
 	say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_catalog_check_bad(r->at.catalog, snap, &err);
-	if (rc == 0)
+	if (rc == 0 && is_there)
+		rc = check ? check->is_good(check, &err) : 0;
+	if (rc == 0 && !is_there)
 		is_mounted = try_mount(r, snap, check, &rc, &gives, &err);
-	if (rc == 0 && !is_mounted)
+	if (rc == 0 && !is_mounted && !is_there)
 		rc = unpack(r, snap, check, gives, &err);
 	say_stage("env.restore", STAGE_END, rc < 0);
 	if (smoke.base.is_bad)
@@ -388,9 +396,9 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 		run_plain(r, err.msg);
 	env_catalog_touch(r->at.catalog, snap, env_wall_ms());
 	say_done(r,
-		 rc > 0       ? "found in place"
-		 : is_mounted ? "mounted"
-			      : "restored",
+		 rc > 0 || is_there ? "found in place"
+		 : is_mounted       ? "mounted"
+				    : "restored",
 		 snap);
 	r->now = snap;
 	end(r, EXIT_SUCCESS);
@@ -408,7 +416,7 @@ static int try_restore(struct env_run *r)
 	if (rc < 0)
 		run_plain(r, err.msg);
 	if (!is_over_age(r, &snap))
-		restore(r, &snap);
+		restore(r, &snap, false);
 	rc = env_catalog_pass_over(r->at.catalog, &snap, &err);
 	env_snapshot_fini(&snap);
 	if (rc < 0)
@@ -515,6 +523,58 @@ static int prepare(struct env_run *r, struct error *err)
 	return rc;
 }
 
+static void say_works(void *arg)
+{
+	const struct env_run *r = arg;
+
+	if (!r->cfg->quiet)
+		say("another 'env run' without --target works on this system: "
+		    "waiting for its end");
+}
+
+/* Who waited for one that did the same has it already. */
+static int try_found(struct env_run *r, struct error *err)
+{
+	struct env_snapshot snap;
+	bool is = false;
+	int rc;
+
+	env_scan_free(steal_ptr(&r->before));
+	rc = env_scan_new(&r->targets, &r->before, err);
+	if (rc < 0 || !r->at.catalog ||
+	    env_catalog_get(r->at.catalog, &r->key.digest, &snap, NULL) < 0)
+		return rc;
+	rc = env_scan_is_after(r->before, &snap, &is, err);
+	if (rc == 0 && is && !is_over_age(r, &snap))
+		restore(r, &snap, true);
+	env_snapshot_fini(&snap);
+	return rc;
+}
+
+/* What another has done on this system meanwhile is what the command finds. */
+static int prepare_anew(struct env_run *r, struct error *err)
+{
+	int rc = try_found(r, err);
+
+	env_scan_free(steal_ptr(&r->before));
+	env_key_fini(&r->key);
+	env_targets_fini(&r->targets);
+	return rc < 0 ? rc : prepare(r, err);
+}
+
+/* Of two that worked on one system at once each would keep half of the other. */
+static void take_system(struct env_run *r)
+{
+	struct error err = ERROR_INIT;
+	int rc =
+		env_system_take(r->deadline_ns, say_works, r, &r->system, &err);
+
+	if (rc > 0)
+		rc = prepare_anew(r, &err);
+	if (rc < 0)
+		run_plain(r, err.msg);
+}
+
 /* Its threads take no signals: the command is to have them. */
 static int open_store(struct env_run *r, struct error *err)
 {
@@ -587,7 +647,7 @@ static struct env_turn *take_turn(struct env_run *r)
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct env_run_config *c = config;
-	struct env_run r = { .cfg = c, .command = args };
+	struct env_run r = { .cfg = c, .command = args, .system = -1 };
 	struct error no_store = ERROR_INIT;
 	struct env_turn *turn;
 	int rc, store_rc;
@@ -606,6 +666,8 @@ static int run(const void *config, char **args, struct error *err)
 	say_stage("env.key", STAGE_END, rc < 0);
 	if (rc < 0)
 		run_plain(&r, err->msg);
+	if (r.targets.is_usual)
+		take_system(&r);
 	if (store_rc < 0)
 		run_plain(&r, no_store.msg);
 	if (try_restore(&r) == -ENOENT) {

@@ -76,12 +76,22 @@ static bool is_value(const struct digest *base, const struct env_item *it)
 	       digest_equal(&d, &it->value);
 }
 
+int env_scan_is_after(const struct env_scan *s, const struct env_snapshot *snap,
+		      bool *ret, struct error *err)
+{
+	struct digest all;
+	int rc = snap->has_after ? env_scan_digest(s, &all, err) : 0;
+
+	*ret = rc == 0 && snap->has_after && digest_equal(&all, &snap->after);
+	return rc;
+}
+
 int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 	       char *const *made, size_t n_made, struct error *err)
 {
 	const struct env_item *it = base_item(&snap->key);
 	AUTO(env_scan) now = NULL;
-	struct digest all;
+	bool is_after;
 	int rc = it ? env_scan_new(t, &now, err) : 0;
 
 	if (!it)
@@ -94,10 +104,9 @@ int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 		if (rc == 0 && is_value(&d, it))
 			return 0;
 	}
-	/* Times to the nanosecond are those of the capture: it was restored here. */
-	if (rc == 0 && snap->has_after)
-		rc = env_scan_digest(now, &all, err);
-	if (rc == 0 && snap->has_after && digest_equal(&all, &snap->after))
+	if (rc == 0)
+		rc = env_scan_is_after(now, snap, &is_after, err);
+	if (rc == 0 && is_after)
 		return 1;
 	return rc < 0 ? rc
 		      : error_set(err, ESTALE,

@@ -156,6 +156,11 @@ struct env_snapshot {
 };
 void env_snapshot_fini(struct env_snapshot *s);
 
+/* Is what was looked at the targets as they were after the command?  Times to the nanosecond are
+ * those of the capture: it was restored here, or captured. */
+int env_scan_is_after(const struct env_scan *s, const struct env_snapshot *snap,
+		      bool *ret, struct error *err) MUST_CHECK;
+
 /* -ENOENT: there is none of this key. */
 int env_snapshot_get(struct object_store *s, const struct digest *key,
 		     struct env_snapshot *ret, struct error *err) MUST_CHECK;

@@ -72,14 +72,19 @@ on() # NODE COMMAND...
 		exec chroot . "$@"' - "$@"
 }
 
-env_run() # NODE [OPTION...]
+# As root of a machine whose PATH is that of a machine.
+as_root() # NODE COMMAND...
 {
 	local node=$1
 
 	shift
 	on "$node" env -u PYTHONPATH HOME=/root \
-		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-		"$bootseer" env run --store "$STORE" "$@" -- sh "$W/setup.sh"
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+env_run() # NODE [SCRIPT]
+{
+	as_root "$1" "$bootseer" env run --store "$STORE" -- sh "$W/${2:-setup}.sh"
 }
 
 @test "what a package manager installed is restored where no target is named" {
@@ -131,4 +136,82 @@ env_run() # NODE [OPTION...]
 	[[ $output == *"not captured: '/opt/v' is on a volume"* ]]
 	[ "$(wc -l <"$W/store/ran")" = 3 ]
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
+}
+
+# A command that does nothing until it may go on.
+make_slow()
+{
+	mkfifo "$W/began" "$W/go"
+	cat >"$W/slow.sh" <<-'EOF'
+		set -e
+		echo ran >>"$W/store/ran"
+		mkdir -p /usr/local/bin
+		echo >"$W/began"
+		read -r _ <"$W/go"
+		echo 1 >/usr/local/bin/slow
+	EOF
+	cat >"$W/quick.sh" <<-'EOF'
+		echo ran >>"$W/store/ran"
+		mkdir -p /usr/local/bin
+		echo 3 >/usr/local/bin/quick
+	EOF
+}
+
+# On one node the slow command, and once that runs another one: until that waits for it,
+# or ends.
+# shellcheck disable=SC2016 # the node expands it
+both='
+	run() { "$1" env run --store "$2" -- sh "$W/$3.sh" 2>"$W/$4.said"; }
+	run "$1" "$2" slow first &
+	read -r _ <"$W/began"
+	{ run "$1" "$2" "$3" second; echo over >>"$W/second.said"; } &
+	timeout 60 sh -c "until grep -q -e works -e over \"$W/second.said\"; do :; done"
+	echo >"$W/go"
+	wait'
+
+env_both() # NODE SECOND
+{
+	as_root "$1" timeout 120 sh -c "$both" - "$bootseer" "$STORE" "$2"
+}
+
+@test "of two commands at once on one system none is captured with half of the other" {
+	make_slow
+	env_both a quick
+	cat "$W/first.said" "$W/second.said"
+	grep '^bootseer env run: captured ' "$W/first.said"
+	grep 'works on this system: waiting' "$W/second.said"
+	grep '^bootseer env run: captured ' "$W/second.said"
+	run -0 env_run b slow
+	[[ $output == *restored* ]]
+	[ "$(on b cat /usr/local/bin/slow)" = 1 ]
+	run -1 on b test -e /usr/local/bin/quick
+	run -0 env_run b quick
+	[[ $output == *restored* ]]
+	[ "$(on b cat /usr/local/bin/quick)" = 3 ]
+	[ "$(wc -l <"$W/store/ran")" = 2 ]
+}
+
+@test "the second of two that run the same on one system finds it in place" {
+	make_slow
+	env_both a slow
+	cat "$W/first.said" "$W/second.said"
+	grep '^bootseer env run: captured ' "$W/first.said"
+	grep 'works on this system: waiting' "$W/second.said"
+	grep '^bootseer env run: found in place ' "$W/second.said"
+	[ "$(wc -l <"$W/store/ran")" = 1 ]
+}
+
+@test "a command that runs another one by us does not wait for itself" {
+	make_slow
+	cat >"$W/setup.sh" <<-EOF
+		"$bootseer" env run --wait 1m --store "$STORE" -- sh "$W/quick.sh"
+		echo outer >/usr/local/bin/outer
+	EOF
+	run -0 env_run a
+	echo "$output"
+	[ "$(grep -c '^bootseer env run: captured ' <<<"$output")" = 2 ]
+	[[ $output != *waiting* ]]
+	run -0 env_run b
+	[[ $output == *restored* ]]
+	[ "$(on b cat /usr/local/bin/outer /usr/local/bin/quick)" = $'outer\n3' ]
 }
