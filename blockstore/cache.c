@@ -363,17 +363,25 @@ static void repair_commit(struct cache *c, const struct block *b, uint32_t id,
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
+/* With space. */
+static uint32_t times_lost(struct cache *c, uint32_t page)
+{
+	return c->segments[page / c->segment_pages].n_lost;
+}
+
 int cache_put(struct cache *c, const struct block *b, const void *data,
 	      enum source_priority why, struct error *err)
 {
 	enum put_step step = PUT_HELD;
-	uint32_t page = PAGE_NONE, id = ENTRY_NIL;
+	uint32_t page = PAGE_NONE, id = ENTRY_NIL, lost = 0;
 	int rc;
 
 	(void)pthread_mutex_lock(&c->space);
 	rc = put_begin(c, b, &step, &page, &id, err);
 	if (rc < 0)
 		c->put_failed++;
+	else if (step != PUT_HELD)
+		lost = times_lost(c, page);
 	(void)pthread_mutex_unlock(&c->space);
 	if (rc < 0 || step == PUT_HELD)
 		return rc;
@@ -383,6 +391,11 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 				strerror(-rc));
 	(void)pthread_mutex_lock(&c->space);
 	watch_written(c, page);
+	/* The error was told once, before there was a block to distrust. */
+	if (rc == 0 && times_lost(c, page) != lost)
+		rc = error_set(err, EIO,
+			       "cache: write in '%s': the disk did not take it",
+			       c->dir);
 	if (step == PUT_REPAIR)
 		repair_commit(c, b, id, rc == 0);
 	else if (rc == 0)

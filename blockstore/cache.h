@@ -82,6 +82,7 @@ struct segment {
 	uint64_t *used;  /* a bit for each page; NULL: no such file */
 	uint32_t n_free; /* pages */
 	uint32_t looks;  /* to come, for errors of write-back */
+	uint32_t n_lost; /* such errors */
 	bool mounted;    /* while opening: a mount that is known reads it */
 	bool frozen;     /* read by what is not known: nothing in it changes */
 	uint64_t frozen_bytes; /* on the disk, of no block that is known */
@@ -139,6 +140,8 @@ struct cache {
 	int64_t scrub_every_ns;
 	uint64_t scrubbed, mended; /* bytes, blocks */
 	int64_t tell_ns; /* when damage is to be told next; 0: there is none */
+	int64_t told_ns; /* when it was told last; 0: never */
+	int64_t tell_pause_ns;      /* from that to the next time */
 	pthread_mutex_t scrub_lock; /* the next two; held over the call */
 	void (*damage_fn)(void *arg);
 	void *damage_arg;

@@ -29,6 +29,10 @@ void cache_mount_laid(struct cache *c, uint64_t bytes);
  * not known whether. */
 bool cache_mount_is_live(struct cache *c, const char *name);
 
+/* Is a block that it reads damaged, and could be written where it lies?  `name` NULL: a
+ * block of any mount. */
+bool cache_mount_is_damaged(struct cache *c, const char *name);
+
 /*
  * Keep all blocks of `m`, which the caller has pinned and located, from now until
  * cache_mount_drop() and the end of the mount, also over a crash.  Before the
@@ -50,9 +54,10 @@ void cache_freeze_in_use(struct cache *c);
 /* The mount point is gone: what it kept is let go when the mount is. */
 void cache_mount_drop(struct cache *c, const char *name);
 
-/* Call `fn` when a block that a mount may read is found damaged on the disk, by
- * whomever, or was not written, and every few minutes until it is put again; on the
- * scrubber's thread, until this is called with NULL, which waits for a call. */
+/* Call `fn` when a block that a mount reads is found damaged on the disk, by whomever, or
+ * was not written; and again until it is put, after ten seconds, then after twice as long
+ * each time, half an hour at most.  On the scrubber's thread, until this is called with
+ * NULL, which waits for a call. */
 void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg);
 
 /* Delete the files of a mount; -EBUSY while it is there. */

@@ -208,6 +208,40 @@ bool cache_mount_is_live(struct cache *c, const char *name)
 	return rc != 0 && rc != -ENOENT;
 }
 
+/* With space. */
+static bool is_damaged(struct cache *c, const struct log_record *r)
+{
+	struct shard *s = shard_of(c, &r->digest);
+	const struct entry *e;
+	bool is;
+	uint32_t id;
+
+	(void)pthread_mutex_lock(&s->lock);
+	id = table_find(c, s, &r->digest);
+	e = id == ENTRY_NIL ? NULL : entry_at(c, id);
+	is = e && e->page == r->page && e->flags & ENTRY_DAMAGED &&
+	     !is_frozen(c, e->page);
+	(void)pthread_mutex_unlock(&s->lock);
+	return is;
+}
+
+bool cache_mount_is_damaged(struct cache *c, const char *name)
+{
+	bool is = false;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	(void)pthread_mutex_lock(&c->space);
+	for (const struct cache_mount *m = c->mounts; m && !is; m = m->next) {
+		if (name && strcmp(m->name, name) != 0)
+			continue;
+		for (size_t i = 0; i < m->n_blocks && !is; i++)
+			is = is_damaged(c, &m->blocks[i]);
+	}
+	(void)pthread_mutex_unlock(&c->space);
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return is;
+}
+
 /* ----------------------------------------------------------------- keeping --- */
 
 /* The place of a block that the caller has pinned. */

@@ -27,9 +27,11 @@
 #define SOON_NS (60 * NS_PER_S)
 
 /* From damage to its being told, so that what is found together is told once; and
- * until it is told again: each time the pauses of prefetches that failed begin anew. */
+ * until it is told again, which each time is twice as long: each time the pauses of
+ * prefetches that failed begin anew. */
 #define TELL_NS NS_PER_S
-#define TELL_AGAIN_NS (5 * 60 * NS_PER_S)
+#define TELL_AGAIN_NS (10 * NS_PER_S)
+#define TELL_MOST_NS (1800 * NS_PER_S)
 
 /* Is nobody going to hash it before it is read?  With both locks. */
 static bool is_believed(const struct entry *e)
@@ -137,71 +139,79 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 	return len;
 }
 
+/* Not sooner than after the pause: a place that the disk never takes is damaged again each
+ * time that it was mended, and all that lies in its segment is fetched each time. */
 void scrub_tell_soon(struct cache *c)
 {
 	int64_t at_ns = clock_now_ns() + TELL_NS;
 
+	if (c->told_ns && c->told_ns + c->tell_pause_ns > at_ns)
+		at_ns = c->told_ns + c->tell_pause_ns;
 	if (c->tell_ns && c->tell_ns <= at_ns)
 		return;
 	c->tell_ns = at_ns;
 	(void)pthread_cond_broadcast(&c->stopping);
 }
 
-/* With space: is there any that is pinned and could be written where it lies? */
-static bool is_any_damaged(struct cache *c)
+/* With space: it was told. */
+static void note_told(struct cache *c)
 {
-	bool any = false;
+	const int64_t now_ns = clock_now_ns();
+	int64_t pause_ns = TELL_AGAIN_NS;
 
-	for (uint32_t id = 0; id < c->n_entries && !any; id++) {
-		const struct entry *e = entry_at(c, id);
-		struct shard *s;
-
-		if (!e->usize || !e->pins || e->page == PAGE_NONE ||
-		    is_frozen(c, e->page))
-			continue;
-		s = shard_of(c, &e->digest);
-		(void)pthread_mutex_lock(&s->lock);
-		any = e->flags & ENTRY_DAMAGED;
-		(void)pthread_mutex_unlock(&s->lock);
-	}
-	return any;
+	if (c->told_ns && now_ns - c->told_ns < 2 * TELL_MOST_NS)
+		pause_ns = 2 * c->tell_pause_ns;
+	c->tell_pause_ns = pause_ns < TELL_MOST_NS ? pause_ns : TELL_MOST_NS;
+	c->told_ns = now_ns;
 }
 
-/* With space, which is released and taken again.  Whoever is told may fail, and a
- * mount reads the wrong bytes meanwhile, so it is told again until they are right. */
-static void tell(struct cache *c)
+/* False: nobody is there who could be told; cache_on_damage() will say so. */
+static bool tell_damage(struct cache *c)
 {
-	bool any = is_any_damaged(c);
+	bool is_told;
 
-	c->tell_ns = any ? clock_now_ns() + TELL_AGAIN_NS : 0;
-	if (!any)
-		return;
-	(void)pthread_mutex_unlock(&c->space);
 	(void)pthread_mutex_lock(&c->scrub_lock);
-	if (c->damage_fn)
+	is_told = c->damage_fn != NULL;
+	if (is_told)
 		c->damage_fn(c->damage_arg);
 	(void)pthread_mutex_unlock(&c->scrub_lock);
+	return is_told;
+}
+
+/* Whoever is told may fail, and a mount reads the wrong bytes meanwhile, so it is told again
+ * until they are right. */
+bool scrub_tell(struct cache *c)
+{
+	bool is_told;
+
+	if (!c->tell_ns || c->tell_ns > clock_now_ns())
+		return false;
+	c->tell_ns = 0;
+	(void)pthread_mutex_unlock(&c->space);
+	is_told = cache_mount_is_damaged(c, NULL) && tell_damage(c);
 	(void)pthread_mutex_lock(&c->space);
+	if (is_told) {
+		note_told(c);
+		scrub_tell_soon(c);
+	}
+	return true;
 }
 
 /* Meanwhile damage is told, whoever found it.  False: it is to end. */
 static bool wait_until(struct cache *c, int64_t at_ns)
 {
-	int64_t now_ns;
 	bool stop;
 
 	(void)pthread_mutex_lock(&c->space);
 	while (!c->stop) {
-		now_ns = clock_now_ns();
-		if (c->tell_ns && c->tell_ns <= now_ns)
-			tell(c);
-		else if (at_ns <= now_ns)
+		if (scrub_tell(c))
+			continue;
+		if (at_ns <= clock_now_ns())
 			break;
-		else
-			(void)cond_wait_until(&c->stopping, &c->space,
-					      c->tell_ns && c->tell_ns < at_ns
-						      ? c->tell_ns
-						      : at_ns);
+		(void)cond_wait_until(&c->stopping, &c->space,
+				      c->tell_ns && c->tell_ns < at_ns
+					      ? c->tell_ns
+					      : at_ns);
 	}
 	stop = c->stop;
 	(void)pthread_mutex_unlock(&c->space);

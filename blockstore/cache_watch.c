@@ -25,6 +25,8 @@ void watch_written(struct cache *c, uint32_t page)
 
 void watch_distrust(struct cache *c, uint32_t segment)
 {
+	/* Whoever writes in it just now has no entry yet, or a damaged one. */
+	c->segments[segment].n_lost++;
 	for (uint32_t id = 0; id < c->n_entries; id++) {
 		const struct entry *e = entry_at(c, id);
 
@@ -35,12 +37,12 @@ void watch_distrust(struct cache *c, uint32_t segment)
 }
 
 /* Is what was written lost?  Write-back ends with whatever the disk, the network
- * below it or a quota says (ENODATA, ETIMEDOUT, EDQUOT, ...), once.  These few are of
- * the call itself. */
+ * below it or a quota says (ENODATA, ETIMEDOUT, EDQUOT, EINVAL, ...), once.  These few
+ * are of the call itself. */
 static bool is_lost(int rc)
 {
-	return rc < 0 && rc != -EINTR && rc != -EBADF && rc != -EINVAL &&
-	       rc != -ESPIPE && rc != -ENOSYS && rc != -EPERM;
+	return rc < 0 && rc != -EINTR && rc != -EBADF && rc != -ESPIPE &&
+	       rc != -ENOSYS && rc != -EPERM;
 }
 
 /* Waits for what is being written, starts nothing. */

@@ -11,6 +11,9 @@ int scrub_start(struct cache *c, struct error *err) MUST_CHECK;
 void scrub_stop(struct cache *c);
 /* With space: a pinned block may be damaged: cache_on_damage(). */
 void scrub_tell_soon(struct cache *c);
+/* With space, which is released and taken again: tell of damage, if there is any and it
+ * is time.  False: it is not. */
+bool scrub_tell(struct cache *c);
 /* From the start to the first scrub. */
 int64_t scrub_first_ns(struct cache *c);
 

@@ -71,6 +71,7 @@ struct image {
 
 	unsigned int refs; /* the table's, as the rest */
 	bool removed;
+	bool is_not_restored; /* while the node starts: it was tried, and told */
 	pthread_mutex_t saving; /* files of the folder that change */
 	struct image *next;
 	struct images *all;

@@ -363,6 +363,7 @@ static void restore_one(struct node *n, struct image *i,
 	rc = mount_image_now(n, i, MOUNT_RESTORE, call, &err);
 	if (rc == -EINPROGRESS && call->is_local)
 		return;
+	i->is_not_restored = rc < 0;
 	if (wrap(i, rc, &err) < 0)
 		log_error("mount",
 			  "not restored reason=\"%s\" effect=\"reads of its "
@@ -396,7 +397,7 @@ static void restore_complete(struct node *n, struct image *i, void *call)
 
 static void restore_rest(struct node *n, struct image *i, void *call)
 {
-	if (!i->mounted)
+	if (!i->mounted && !i->is_not_restored)
 		restore_one(n, i, call);
 }
 
@@ -424,12 +425,13 @@ static void tell_frozen(struct node *n)
 }
 
 /* What a complete mount reads is mended where it lies, by fetching it again. */
-static void refetch_damaged(struct node *n, struct image *i, void *arg)
+static void refetch_damaged(struct node *n, struct image *i, void *n_images)
 {
 	struct error err = ERROR_INIT;
 
-	if (!cache_mount_is_live(n->cache, i->hex))
+	if (!cache_mount_is_damaged(n->cache, i->hex))
 		return;
+	++*(unsigned int *)n_images;
 	if (node_prefetch(n, i, PREFETCH_ON_DAMAGE, NULL, NULL, &err) < 0)
 		log_error(
 			"mount",
@@ -440,10 +442,22 @@ static void refetch_damaged(struct node *n, struct image *i, void *arg)
 
 static void mount_on_damage(void *arg)
 {
-	log_warning("mount",
-		    "the disk damaged a block of the cache action=\"it is "
-		    "fetched again\" cure=\"check the disk\"");
-	for_each(arg, refetch_damaged, NULL);
+	unsigned int n_images = 0;
+
+	for_each(arg, refetch_damaged, &n_images);
+	if (n_images)
+		log_warning("mount",
+			    "the disk damaged a block of the cache images=%u "
+			    "action=\"it is fetched again\" cure=\"check the "
+			    "disk\"",
+			    n_images);
+	else
+		log_warning(
+			"mount",
+			"the disk damaged a block of the cache reason=\"it is "
+			"of an image that was removed, and what still runs on "
+			"it may read wrong bytes\" cure=\"start its containers "
+			"anew, and check the disk\"");
 }
 
 void node_restore(struct node *n)
