@@ -31,8 +31,9 @@ enum p2p_note {
 	P2P_NAMESAKE,       /* another node has this one's name; about: where */
 	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
 	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
+	P2P_MADE_UP, /* what that node says of others is not heard for a time */
 };
-#define P2P_NOTES 16u
+#define P2P_NOTES 17u
 
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */

@@ -16,6 +16,7 @@
  *   engine_retry.c    images for which a link had no room
  *   engine_givers.c   which neighbours gave how much
  *   engine_member.c   who is known, and whom to connect to
+ *   engine_hearsay.c  what neighbours say of others
  *   engine_rights.c   who may have what
  *   engine_tracker.c  calls to the trackers
  *   engine_probe.c    whether they do what is asked, before an image asks

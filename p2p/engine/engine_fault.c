@@ -97,6 +97,12 @@ void fault_link(void *arg, const struct net_failure *f)
 	engine_note(p, tales[f->fault].note, about, why);
 }
 
+bool fault_is_own(const struct error *why)
+{
+	return why->code == ENOSPC || why->code == ESHUTDOWN ||
+	       why->code == ENOMEM;
+}
+
 void fault_dial(struct p2p *p, const struct member *m, const struct error *why)
 {
 	struct net_failure f = { .fault = NET_UNREACHABLE,
@@ -104,9 +110,7 @@ void fault_dial(struct p2p *p, const struct member *m, const struct error *why)
 				 .name = m->node.name,
 				 .why = why };
 
-	/* This node's own affair. */
-	if (why->code == ENOSPC || why->code == ESHUTDOWN ||
-	    why->code == ENOMEM)
+	if (fault_is_own(why))
 		return;
 	memcpy(f.addr, m->node.addr, sizeof(f.addr));
 	fault_link(p, &f);

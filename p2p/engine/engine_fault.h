@@ -33,6 +33,8 @@ void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 /* A link did not come about. */
 void fault_link(void *p2p, const struct net_failure *f);
 /* It could not even be begun. */
+/* It is this node's own affair that a link does not come about. */
+bool fault_is_own(const struct error *why);
 void fault_dial(struct p2p *p, const struct member *m, const struct error *why);
 /* A tracker knows another node of this name there ("": it does not). */
 void fault_namesake(struct p2p *p, const char *addr);

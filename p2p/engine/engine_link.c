@@ -96,6 +96,8 @@ static void on_up(void *arg, struct net_link *net)
 		return;
 	}
 	l->is_up = true;
+	if (l->member)
+		hearsay_proved(p, l->member);
 	m = member_know(p, node, false);
 	if (m && m->quarantined_until > now) {
 		net_close(net, "not yet again");
@@ -130,6 +132,7 @@ static void adopt(struct p2p *p, struct member *m)
 static void on_down(void *arg, struct net_link *net, const struct error *why)
 {
 	struct link *l = net_user(net);
+	bool was_in_vain = l && !l->is_up && why && why->code != EALREADY;
 	struct neighbour *nb;
 	struct piece_upload *u;
 
@@ -153,6 +156,9 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	LIST_REMOVE(l, all);
 	if (l->member)
 		adopt(l->p, l->member);
+	/* Last, as it may forget the member. */
+	if (l->member && was_in_vain && !fault_is_own(why))
+		hearsay_failed(l->p, l->member, clock_now_ns());
 	free(l);
 }
 
@@ -628,19 +634,27 @@ static void on_members(void *arg, struct net_link *net,
 		       const struct net_node *nodes, size_t n)
 {
 	struct link *l = net_user(net);
+	struct p2p *p = arg;
+	struct member *teller = member_by_name(p, net_peer(net)->name);
+	int64_t now = clock_now_ns();
 	struct neighbour *nb;
+	size_t n_bad = 0;
 
-	if (!l)
+	if (!l || !teller || !hearsay_is_believed(teller, now))
 		return;
 	/* Of which image is not said: of one that we share. */
 	for (size_t k = 0; k < n; k++) {
-		struct member *m = member_know(l->p, &nodes[k], true);
+		struct member *m = hearsay_know(p, teller, &nodes[k]);
 
+		n_bad += !m && !hearsay_may_be(p, nodes[k].addr);
 		if (!m)
 			continue;
 		LIST_FOREACH(nb, &l->neighbours, by_link)
 		member_takes_part(m, nb->i, true);
 	}
+	/* One that hears of a neighbour's wrong address says that, too. */
+	if (n_bad == n)
+		hearsay_note_bad(p, teller, n, now);
 }
 
 const struct net_events link_events = {

@@ -61,6 +61,19 @@ static void forget(struct p2p *p, struct member *m)
 	free(m);
 }
 
+/* By anybody; or as what is to be remembered of it. */
+static bool is_needed(const struct member *m, int64_t now)
+{
+	return m->link || m->refs || m->quarantined_until > now ||
+	       m->muted_until > now;
+}
+
+void member_drop(struct p2p *p, struct member *m)
+{
+	if (!is_needed(m, clock_now_ns()))
+		forget(p, m);
+}
+
 /* The oldest that nobody needs leaves; false: all are needed.  Those that are needed count
  * as new, so that the next look does not walk past them again. */
 static bool make_room(struct p2p *p)
@@ -70,7 +83,7 @@ static bool make_room(struct p2p *p)
 	for (size_t k = p->n_members; k > 0; k--) {
 		struct member *m = TAILQ_FIRST(&p->members);
 
-		if (!m->link && !m->refs && m->quarantined_until <= now) {
+		if (!is_needed(m, now)) {
 			forget(p, m);
 			return true;
 		}
@@ -107,6 +120,7 @@ static void update(struct p2p *p, struct member *m, const struct net_node *node)
 		p->members_changed = true;
 	}
 	m->node = *node;
+	m->told_by[0] = '\0';
 }
 
 struct member *member_know(struct p2p *p, const struct net_node *node,
@@ -114,7 +128,8 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 {
 	struct member *m;
 
-	if (!*node->name || strcmp(node->name, p->self.name) == 0)
+	if (!*node->name || strcmp(node->name, p->self.name) == 0 ||
+	    (is_hearsay && !hearsay_may_be(p, node->addr)))
 		return NULL;
 	m = member_by_name(p, node->name);
 	if (!m)
@@ -175,6 +190,18 @@ void members_forget(struct p2p_image *i)
 {
 	while (i->known.n)
 		i->known.members[--i->known.n]->refs--;
+}
+
+void members_forget_told(struct p2p_image *i, const char *teller)
+{
+	for (size_t k = i->known.n; k-- > 0;) {
+		struct member *m = i->known.members[k];
+
+		if (m->link || strcmp(m->told_by, teller) != 0)
+			continue;
+		m->refs--;
+		i->known.members[k] = i->known.members[--i->known.n];
+	}
 }
 
 /* ------------------------------------------------------------- connect --- */
@@ -246,6 +273,8 @@ static void dial(struct p2p *p, struct member *m, int64_t now)
 	if (net_connect(p->net, m->node.addr, m->node.name, &net, &err) < 0) {
 		fault_dial(p, m, &err);
 		member_failed(m, now);
+		if (!fault_is_own(&err))
+			hearsay_failed(p, m, now);
 		return;
 	}
 	if (!link_make(p, net, m)) {

@@ -24,6 +24,11 @@ struct member {
 	int64_t said; /* when it was heard of last, of anybody */
 	int64_t quarantined_until;
 	unsigned int quarantines; /* so far */
+	char told_by
+		[256]; /* the node whose word alone it is known by; "": not */
+	bool is_told_bad; /* nobody answered there, and that node was blamed */
+	size_t bad_says;  /* names that this one said, and nobody answered to */
+	int64_t muted_until; /* what it says of others is not heard */
 };
 
 /* What the other side of a link may have, as it proved. */
@@ -236,7 +241,7 @@ void tracker_leave(struct p2p_image *i);
 
 struct member *member_by_name(struct p2p *p, const char *name);
 /* Somebody is known now; `is_hearsay`: not said by himself, nor by a tracker.  NULL:
- * this node, or there is no room. */
+ * this node, or there is no room, or hearsay of an address where nobody may be. */
 struct member *member_know(struct p2p *p, const struct net_node *node,
 			   bool is_hearsay);
 /* ... and that he takes part in the image. */
@@ -247,6 +252,10 @@ void members_forget(struct p2p_image *i);
 void members_connect(struct p2p_image *i, int64_t now);
 /* Tell the core who takes part, in case there is no tracker. */
 void image_turns(struct p2p_image *i, int64_t now);
+/* Those that are known by the word of that node alone, and are not linked, take part in
+ * the image no more; or one of them is known no more, unless somebody needs it. */
+void members_forget_told(struct p2p_image *i, const char *teller);
+void member_drop(struct p2p *p, struct member *m);
 /* It could not be connected to, or the link went. */
 void member_failed(struct member *m, int64_t now);
 enum swarm_distance member_distance(const struct p2p *p,
@@ -258,5 +267,23 @@ void members_load(struct p2p *p);
 /* If they changed. */
 void members_save(struct p2p *p);
 void members_free(struct p2p *p);
+
+/* ---------------------------------------------------- engine_hearsay.c --- */
+
+/* May a node be at this address, which another one says it is at? */
+bool hearsay_may_be(const struct p2p *p, const char *addr);
+/* Is what this one says of others heard? */
+bool hearsay_is_believed(const struct member *teller, int64_t now);
+/* member_know() of what `teller` says. */
+struct member *hearsay_know(struct p2p *p, const struct member *teller,
+			    const struct net_node *node);
+/* Nobody answers to so many names that it said.  What it said may be forgotten: members
+ * without a link. */
+void hearsay_note_bad(struct p2p *p, struct member *teller, size_t n,
+		      int64_t now);
+/* The same of the node that said where `m` is, if one did; `m` may be gone then. */
+void hearsay_failed(struct p2p *p, struct member *m, int64_t now);
+/* It is there. */
+void hearsay_proved(struct p2p *p, struct member *m);
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+
 /* A port in digits alone, up to the end. */
 static bool parse_port(const char *s, unsigned int *ret)
 {
@@ -118,6 +120,51 @@ bool net_addr_is_loopback(const struct sockaddr_storage *ss)
 	if (ss->ss_family == AF_INET6)
 		return IN6_IS_ADDR_LOOPBACK(&as_v6(ss)->sin6_addr);
 	return ntohl(as_v4(ss)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+static enum net_addr_kind kind_of_v4(uint32_t a)
+{
+	if (a >> 24 == IN_LOOPBACKNET)
+		return NET_ADDR_LOOPBACK;
+	if (a >> 16 == 0xa9fe)
+		return NET_ADDR_LINK;
+	return a >> 24 == 0 || a >> 28 >= 14 ? NET_ADDR_NOWHERE
+					     : NET_ADDR_PLAIN;
+}
+
+enum net_addr_kind net_addr_kind(const struct sockaddr_storage *ss)
+{
+	const struct in6_addr *a = &as_v6(ss)->sin6_addr;
+	uint32_t v4;
+
+	if (ss->ss_family != AF_INET6)
+		return kind_of_v4(ntohl(as_v4(ss)->sin_addr.s_addr));
+	if (IN6_IS_ADDR_LOOPBACK(a))
+		return NET_ADDR_LOOPBACK;
+	if (IN6_IS_ADDR_LINKLOCAL(a))
+		return NET_ADDR_LINK;
+	if (IN6_IS_ADDR_MULTICAST(a) || IN6_IS_ADDR_UNSPECIFIED(a) ||
+	    IN6_IS_ADDR_V4COMPAT(a))
+		return NET_ADDR_NOWHERE;
+	if (!IN6_IS_ADDR_V4MAPPED(a))
+		return NET_ADDR_PLAIN;
+	memcpy(&v4, &a->s6_addr[12], sizeof(v4));
+	return kind_of_v4(ntohl(v4));
+}
+
+/* To an address of its own the kernel sends from that address. */
+bool net_addr_is_own(const struct sockaddr_storage *ss, socklen_t len)
+{
+	AUTO_CLOSE int fd = socket(ss->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage from;
+	socklen_t from_len = sizeof(from);
+
+	return fd >= 0 &&
+	       connect(fd, (const struct sockaddr *)(const void *)ss, len) ==
+		       0 &&
+	       getsockname(fd, (struct sockaddr *)(void *)&from, &from_len) ==
+		       0 &&
+	       net_addr_same_host(ss, &from);
 }
 
 void net_addr_set_port(struct sockaddr_storage *ss, unsigned int port)

@@ -20,6 +20,16 @@ bool net_addr_same_host(const struct sockaddr_storage *a,
 bool net_addr_is_any(const struct sockaddr_storage *ss);
 /* Of this machine alone. */
 bool net_addr_is_loopback(const struct sockaddr_storage *ss);
+enum net_addr_kind {
+	NET_ADDR_PLAIN,
+	NET_ADDR_LOOPBACK,
+	NET_ADDR_LINK, /* of one wire: 169.254.0.0/16, fe80::/10 */
+	NET_ADDR_NOWHERE, /* of no machine: multicast, 0.0.0.0/8, 240.0.0.0/4, ... */
+};
+/* An IPv4 address within an IPv6 one is what it is itself. */
+enum net_addr_kind net_addr_kind(const struct sockaddr_storage *ss);
+/* Does the kernel keep for itself what is sent there?  Nothing is sent. */
+bool net_addr_is_own(const struct sockaddr_storage *ss, socklen_t len);
 void net_addr_set_port(struct sockaddr_storage *ss, unsigned int port);
 
 #endif

@@ -87,6 +87,9 @@ static void note(void *arg, enum p2p_note what, const char *about,
 		[P2P_REVOKED_UNREAD] = { LOG_LEVEL_WARNING,
 					 "what was revoked is not known",
 					 "list" },
+		[P2P_MADE_UP] = { LOG_LEVEL_WARNING,
+				  "a node's word of others is not heard",
+				  "node" },
 	};
 
 	(void)arg;

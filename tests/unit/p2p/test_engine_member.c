@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who is known to a node, and by whom. */
 #include <criterion/criterion.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
+#include "p2p/net/net_addr.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
 
@@ -96,6 +100,188 @@ Test(engine_member, members_are_found_by_name_also_when_others_left)
 	cfg.nodes = 1;
 	crowd_make(&c, &cfg);
 	engine_run(c.node[0].p2p, check_names, c.node[0].p2p);
+	crowd_remove(&c);
+}
+
+/* --------------------------------------------------------- what a neighbour makes up --- */
+
+/* The node says that all these are at the addresses. */
+static void tell_of(struct p2p *p, const char *const *addrs, size_t n)
+{
+	struct net_node nodes[SWARM_PEERS_MAX] = { { .name = "" } };
+
+	cr_assert_leq(n, SWARM_PEERS_MAX);
+	for (size_t k = 0; k < n; k++) {
+		(void)snprintf(nodes[k].name, sizeof(nodes[k].name),
+			       "invented-%zu", k);
+		(void)snprintf(nodes[k].addr, sizeof(nodes[k].addr), "%s",
+			       addrs[k]);
+	}
+	link_events.members(p, LIST_FIRST(&p->links)->net, nodes, n);
+}
+
+static const struct member *invented(struct p2p *p, size_t k)
+{
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "invented-%zu", k);
+	return member_by_name(p, name);
+}
+
+/* An address of this machine that others may come to, if it has one. */
+static bool own_address(char ret[64])
+{
+	struct ifaddrs *all = NULL, *a;
+	struct sockaddr_storage ss = { .ss_family = AF_UNSPEC };
+
+	cr_assert_eq(getifaddrs(&all), 0);
+	for (a = all; a && ss.ss_family != AF_INET; a = a->ifa_next)
+		if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
+		    (a->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP)
+			memcpy(&ss, a->ifa_addr, sizeof(struct sockaddr_in));
+	freeifaddrs(all);
+	if (ss.ss_family != AF_INET)
+		return false;
+	net_addr_set_port(&ss, 22);
+	net_addr_format(&ss, ret, 64);
+	return true;
+}
+
+/* What is said of this machine, when the node is not alone on it. */
+static void check_addresses(void *arg)
+{
+	static const char *const nowhere[] = {
+		"224.0.0.1:1",       "0.0.0.0:1",
+		"255.255.255.255:1", "169.254.169.254:80",
+		"[ff02::1]:1",       "[::]:1",
+		"[fe80::1]:1",       "[::ffff:0:0]:1",
+		"127.0.0.1:0",       "x:1"
+	};
+	static const char *const here[] = { "127.0.0.1:22", "[::1]:22",
+					    "127.1.2.3:1",
+					    "[::ffff:127.0.0.1]:1" };
+	struct p2p *p = arg;
+	struct member *teller = LIST_FIRST(&p->links)->member;
+	/* Owned by the net, and ours on its loop. */
+	struct net_node *self = (struct net_node *)(uintptr_t)net_self(p->net);
+	char was[sizeof(self->addr)], own[64];
+
+	tell_of(p, nowhere, ARRAY_SIZE(nowhere));
+	for (size_t k = 0; k < ARRAY_SIZE(nowhere); k++)
+		cr_expect_null(invented(p, k), "%s", nowhere[k]);
+	cr_expect_eq(teller->bad_says, ARRAY_SIZE(nowhere));
+	/* All of these nodes are on one machine. */
+	tell_of(p, here, 1);
+	cr_expect(invented(p, 0));
+	memcpy(was, self->addr, sizeof(was));
+	(void)strcpy(self->addr, "192.0.2.7:9740");
+	for (size_t k = 0; k < ARRAY_SIZE(here); k++)
+		cr_expect_not(hearsay_may_be(p, here[k]), "%s", here[k]);
+	if (own_address(own))
+		cr_expect_not(hearsay_may_be(p, own), "%s", own);
+	cr_expect(hearsay_may_be(p, "192.0.2.8:1"));
+	cr_expect(hearsay_may_be(p, "[2001:db8::1]:1"));
+	memcpy(self->addr, was, sizeof(was));
+}
+
+Test(engine_member,
+     what_leads_to_this_machine_or_to_none_is_not_dialled_by_hearsay)
+{
+	struct crowd c;
+
+	crowd_make(&c, &crowd_two);
+	crowd_wait_peers(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_addresses, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
+/* Of the names that nobody answers to, all but one are tried. */
+static void check_muted(void *arg)
+{
+	enum { TOLD = 17 };
+	const char *addrs[TOLD];
+	struct p2p *p = arg;
+	struct p2p_image *i = LIST_FIRST(&p->images);
+	struct member *teller = LIST_FIRST(&p->links)->member, *m;
+	struct net_node real = { .name = "real", .addr = "192.0.2.1:1" };
+	int64_t now = clock_now_ns();
+	size_t before = i->known.n;
+
+	for (size_t k = 0; k < TOLD; k++)
+		addrs[k] = "192.0.2.1:1";
+	tell_of(p, addrs, TOLD);
+	cr_assert_eq(i->known.n, before + TOLD);
+	/* This one the tracker names as well. */
+	(void)strcpy(real.name, "invented-16");
+	cr_assert(member_know(p, &real, false));
+	for (int k = 0; k < 2 * TOLD; k++)
+		hearsay_failed(p, member_by_name(p, "invented-0"), now);
+	cr_expect_eq(teller->bad_says, 1, "once for each");
+	/* One that is there, and the others may be, too. */
+	hearsay_proved(p, member_by_name(p, "invented-0"));
+	cr_expect_eq(teller->bad_says, 0);
+	tell_of(p, addrs, TOLD);
+	cr_expect(hearsay_is_believed(teller, now));
+	for (size_t k = 1; k < 16; k++)
+		hearsay_failed(p, member_by_name(p, invented(p, k)->node.name),
+			       now);
+	cr_expect(hearsay_is_believed(teller, now));
+	hearsay_note_bad(p, teller, 1, now);
+	cr_expect_not(hearsay_is_believed(teller, now));
+	for (size_t k = 1; k < 16; k++)
+		cr_expect_null(invented(p, k), "%zu", k);
+	m = member_by_name(p, "invented-16");
+	cr_assert(m && member_is_known(m, i));
+	cr_expect_eq(i->known.n, before + 2);
+	tell_of(p, addrs, TOLD);
+	cr_expect_null(invented(p, 1), "not heard");
+	teller->muted_until = 0;
+	tell_of(p, addrs, TOLD);
+	cr_expect(invented(p, 1), "for a time");
+}
+
+Test(engine_member, who_makes_up_names_is_not_heard_and_they_are_forgotten)
+{
+	struct crowd_config cfg = crowd_two;
+	struct crowd c;
+
+	/* It dials nobody by itself. */
+	cfg.neighbours = 1;
+	crowd_make(&c, &cfg);
+	crowd_wait_neighbours(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_muted, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
+static bool is_muted;
+
+static void look_muted(void *arg)
+{
+	struct p2p *p = arg;
+
+	is_muted = !hearsay_is_believed(LIST_FIRST(&p->links)->member,
+					clock_now_ns());
+}
+
+/* Nobody listens on port 1. */
+static void tell_of_port_1(void *arg)
+{
+	const char *addrs[32];
+
+	for (size_t k = 0; k < ARRAY_SIZE(addrs); k++)
+		addrs[k] = "127.0.0.1:1";
+	tell_of(arg, addrs, ARRAY_SIZE(addrs));
+}
+
+Test(engine_member, names_that_were_dialled_in_vain_are_blamed_on_who_said_them)
+{
+	struct crowd c;
+
+	crowd_make(&c, &crowd_two);
+	crowd_wait_neighbours(&c.node[1], 1);
+	engine_run(c.node[1].p2p, tell_of_port_1, c.node[1].p2p);
+	while (!is_muted)
+		engine_run(c.node[1].p2p, look_muted, c.node[1].p2p);
 	crowd_remove(&c);
 }
 
