@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuse/fuse.h"
+
+/* Lists that nobody waits for: they leave turns to those that somebody does. */
+#define LISTS_AHEAD (LISTS_AT_ONCE / 2)
+
 /* A folder's list that nobody has asked for yet. */
 struct ahead_item {
 	struct job job;
@@ -31,6 +36,7 @@ struct ahead {
 	struct ahead_item items[AHEAD_ALL];
 	struct ahead_walk walks[AHEAD_WALKS];
 	unsigned int n_lists; /* that are made now */
+	unsigned int n_ahead; /* of them ahead */
 };
 
 int ahead_new(const struct ahead_config *cfg, struct ahead **ret,
@@ -90,37 +96,55 @@ static int ahead_add(void *arg, const struct ckpt_entry *e, struct error *err)
 							     : 0;
 }
 
-static void wait_for_turn(struct ahead *a)
+static bool has_turn(const struct ahead *a, bool is_ahead)
 {
+	return a->n_lists < LISTS_AT_ONCE &&
+	       (!is_ahead || a->n_ahead < LISTS_AHEAD);
+}
+
+/* A store that hangs holds up lists for long, and whoever waits for one has a thread of the
+ * mount, which others need for their reads. */
+static void wait_for_turn(struct ahead *a, bool is_ahead)
+{
+	bool waits;
+
 	(void)pthread_mutex_lock(&a->lock);
-	while (a->n_lists == LISTS_AT_ONCE)
+	waits = !has_turn(a, is_ahead);
+	if (waits)
+		session_begin_wait();
+	while (!has_turn(a, is_ahead))
 		(void)pthread_cond_wait(&a->done, &a->lock);
+	if (waits)
+		session_end_wait();
 	a->n_lists++;
+	a->n_ahead += is_ahead;
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
-static void end_turn(struct ahead *a)
+static void end_turn(struct ahead *a, bool is_ahead)
 {
 	(void)pthread_mutex_lock(&a->lock);
 	a->n_lists--;
+	a->n_ahead -= is_ahead;
 	(void)pthread_cond_broadcast(&a->done);
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
 /* By the store. */
-static int list_now(struct ahead *a, const char *folder, size_t most,
+static int list_now(struct ahead *a, const char *folder, bool is_ahead,
 		    struct folder_list *ret, int64_t *ret_begun_ns,
 		    struct error *err)
 {
+	const size_t most = is_ahead ? LISTED_SHORT : SIZE_MAX;
 	struct ahead_listing f = { .list = ret };
 	int rc;
 
-	wait_for_turn(a);
+	wait_for_turn(a, is_ahead);
 	f.told = listed_begin(a->cfg.listed, folder);
 	*ret_begun_ns = f.told ? listed_begun_ns(f.told) : 0;
 	rc = ckpt_list_short(a->cfg.store, folder, most, ahead_add, &f, err);
 	listed_end(a->cfg.listed, f.told, rc, clock_now_ns());
-	end_turn(a);
+	end_turn(a, is_ahead);
 	return rc;
 }
 
@@ -130,8 +154,7 @@ static void ahead_run(struct job *j)
 	struct ahead *a = i->all;
 	struct error ignored = ERROR_INIT;
 
-	i->rc = list_now(a, i->folder, LISTED_SHORT, &i->list, &i->begun_ns,
-			 &ignored);
+	i->rc = list_now(a, i->folder, true, &i->list, &i->begun_ns, &ignored);
 	(void)pthread_mutex_lock(&a->lock);
 	i->is_running = false;
 	(void)pthread_cond_broadcast(&a->done);
@@ -259,6 +282,18 @@ static void go_on(struct ahead *a, const char *folder)
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
+/* With the lock.  NULL: another took it. */
+static struct ahead_item *wait_for_item(struct ahead *a, const char *folder)
+{
+	struct ahead_item *i;
+
+	session_begin_wait();
+	while ((i = item_find(a, folder)) && i->is_running)
+		(void)pthread_cond_wait(&a->done, &a->lock);
+	session_end_wait();
+	return i;
+}
+
 /* What was listed ahead, if that is true still: nothing was changed here since, and it is
  * young. */
 static bool take(struct ahead *a, const char *folder, struct folder_list *ret)
@@ -268,8 +303,9 @@ static bool take(struct ahead *a, const char *folder, struct folder_list *ret)
 	bool is_good = false;
 
 	(void)pthread_mutex_lock(&a->lock);
-	while ((i = item_find(a, folder)) && i->is_running)
-		(void)pthread_cond_wait(&a->done, &a->lock);
+	i = item_find(a, folder);
+	if (i && i->is_running)
+		i = wait_for_item(a, folder);
 	if (i) {
 		is_good = i->rc == 0 &&
 			  listed_has_folder(a->cfg.listed, folder,
@@ -293,5 +329,5 @@ int ahead_list(struct ahead *a, const char *folder, struct folder_list *ret,
 	go_on(a, folder);
 	if (take(a, folder, ret))
 		return 0;
-	return list_now(a, folder, SIZE_MAX, ret, &ignored, err);
+	return list_now(a, folder, false, ret, &ignored, err);
 }

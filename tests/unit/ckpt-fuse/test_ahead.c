@@ -53,6 +53,21 @@ int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 	return __real_pthread_cond_wait(c, m);
 }
 
+/* Linked with --wrap: threads of the mount that others have to do without. */
+static atomic_uint n_away;
+void __wrap_session_begin_wait(void);
+void __wrap_session_end_wait(void);
+
+void __wrap_session_begin_wait(void)
+{
+	atomic_fetch_add(&n_away, 1);
+}
+
+void __wrap_session_end_wait(void)
+{
+	atomic_fetch_sub(&n_away, 1);
+}
+
 /* Linked with --wrap: the store of this test has FOLDERS folders, in each the same files. */
 int __wrap_ckpt_list_short(struct object_store *s, const char *folder,
 			   size_t most, ckpt_list_fn *fn, void *arg,
@@ -227,6 +242,7 @@ Test(ahead, one_that_is_under_way_is_waited_for)
 	let_go();
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	cr_expect_eq(listed_times(2), 1);
+	cr_expect_eq(n_away, 0);
 }
 
 Test(ahead, what_this_mount_changed_since_is_not_told)
@@ -311,8 +327,11 @@ Test(ahead, only_so_many_lists_are_made_at_a_time)
 	}
 	wait_settled(2 * LISTS_AT_ONCE);
 	cr_expect_eq(n_begun, LISTS_AT_ONCE);
+	/* The mount has threads in their place. */
+	cr_expect_eq(n_away, LISTS_AT_ONCE);
 	let_go();
 	for (unsigned int i = 0; i < 2 * LISTS_AT_ONCE; i++)
 		cr_assert_eq(pthread_join(threads[i], NULL), 0);
 	cr_expect_eq(n_begun, 2 * LISTS_AT_ONCE);
+	cr_expect_eq(n_away, 0);
 }
