@@ -85,9 +85,10 @@ struct prefetch {
 	unsigned int n_stopping; /* who wait for its end */
 	bool starved;            /* pressure makes it wait */
 	bool needs_room;         /* what it fetches has no place yet */
-	int64_t due_ns;          /* not before */
-	int64_t begun_ns;        /* prefetch_start() */
-	unsigned int failures;   /* in a row, no block between them */
+	int64_t short_ns;      /* since when it has none and memory is short */
+	int64_t due_ns;        /* not before */
+	int64_t begun_ns;      /* prefetch_start() */
+	unsigned int failures; /* in a row, no block between them */
 	bool is_retrying; /* the last was one that may pass; no block came since */
 	uint64_t blocks_before; /* fetched when it failed last */
 	struct error error;

@@ -20,6 +20,7 @@
 #define TURN_NS (10 * NS_PER_S)
 #define TURN_DOUBLINGS 6u
 #define PAUSE_MAX_NS NS_PER_S
+#define REPAIR_NS (30 * NS_PER_S) /* what is damaged waits for memory */
 #define NEVER INT64_MAX
 
 /* ---------------------------------------------------------------- turns --- */
@@ -304,6 +305,24 @@ static void set_starved(struct prefetch *p, bool starved,
 	(void)pthread_cond_broadcast(&p->changed);
 }
 
+/* With the lock.  Containers read wrong bytes until what is damaged is put in its place
+ * again: that needs no room, and memory is not waited for for long. */
+static bool is_starved(struct prefetch *p, bool is_short,
+		       const struct error *why, int64_t now)
+{
+	int64_t most = p->all->cfg.limits.repair_ns;
+
+	if (!is_short || p->needs_room) {
+		p->short_ns = 0;
+		return is_short;
+	}
+	if (why->code == ENOSPC)
+		return false;
+	if (!p->short_ns)
+		p->short_ns = now;
+	return now - p->short_ns < (most ? most : REPAIR_NS);
+}
+
 int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 {
 	struct prefetch *p = prefetch;
@@ -314,8 +333,7 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 		all->cfg.pressure && all->cfg.pressure(all->cfg.arg, &why);
 
 	(void)pthread_mutex_lock(&all->lock);
-	/* Containers read wrong bytes until they are put in their place. */
-	starved = starved && (p->needs_room || why.code != ENOSPC);
+	starved = is_starved(p, starved, &why, now);
 	set_starved(p, starved, &why);
 	if (starved)
 		wait = PRESSURE_POLL_NS;

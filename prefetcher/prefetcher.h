@@ -61,6 +61,8 @@ struct prefetch_limits {
 	/* PREFETCH_REST_IDLE: the rest waits, or pauses, until nobody on the
 	 * node has read or started for so long, at most `settle_max_ns`. */
 	int64_t settle_ns, settle_max_ns;
+	int64_t repair_ns; /* for so long what a mount reads, and is damaged,
+	                    * waits for memory; 0: 30 s */
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
 	                   * 64 of it, as long as no block comes; up to a fourth
 	                   * longer by chance; 0: 15 s */

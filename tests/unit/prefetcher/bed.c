@@ -19,6 +19,10 @@ static bool pressure(void *arg, struct error *why)
 {
 	struct bed *b = arg;
 
+	if (atomic_load(&b->memory_short)) {
+		(void)error_set(why, EAGAIN, "memory is short on purpose");
+		return true;
+	}
 	if (!atomic_load(&b->pressure))
 		return false;
 	(void)error_set(why, ENOSPC, "the disk is full on purpose");

@@ -15,7 +15,8 @@ struct bed {
 	struct node n;
 	struct prefetcher *all;
 	struct prefetch *p[NODE_DEVICES];
-	atomic_bool pressure;
+	atomic_bool pressure;     /* the disk is full */
+	atomic_bool memory_short; /* ... memory is */
 	atomic_uint_fast64_t room;
 	atomic_llong idle_ns;
 	atomic_uint n_done, n_failed;

@@ -338,6 +338,29 @@ Test(prefetch, mends_what_a_mount_reads_on_a_full_node)
 	bed_remove(&b);
 }
 
+Test(prefetch, mends_what_a_mount_reads_though_memory_stays_short)
+{
+	struct prefetch_limits limits = { .hot_streams = 2,
+					  .cold_streams = 2,
+					  .settle_max_ns = INT64_MAX,
+					  .repair_ns = 50 * NS_PER_MS,
+					  .retry_ns = 3600 * NS_PER_S };
+	struct prefetch_stats s;
+	struct bed b;
+
+	bed_make(&b, &limits);
+	pin(&b, 0, 40);
+	damage(&b, 3);
+	atomic_store(&b.memory_short, true);
+	bed_start(&b, 0, bed_no_trace, true);
+	bed_wait_phase(&b, 0, PREFETCH_DONE);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.all_have, 40);
+	/* It did wait. */
+	cr_expect_eq(s.pauses, 1);
+	bed_remove(&b);
+}
+
 Test(prefetch, keeps_to_the_rate)
 {
 	struct prefetch_limits limits = { .hot_streams = 4,
