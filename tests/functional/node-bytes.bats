@@ -102,6 +102,36 @@ nobody_has_the_locks() {
 	listing "$(echo "$T"/run/images/*/fs)" | cmp "$D/want" -
 }
 
+# As by a child of the one before, which opened the metadata image and mounts late.
+@test "a complete mount that is made while the next bootseerd starts is adopted" {
+	local index fs made
+
+	node_start --hold
+	mount_complete
+	fs=$(status '.images[0].path')
+	index=$(jq .index "$T"/root/images/*/state.json)
+	mkdir "$T/late"
+	mount --bind "$fs" "$T/late"
+	hold_mounts "$index"
+	umount "$T/mnt" "$fs"
+	# That it is of this carrier: nothing is taken down there first.
+	made=$(echo "$T"/run/*.made)
+	: >"$made/$index"
+	pkill -KILL -P "$node_pid" # the holder starts another
+	wait_for a_mount_waits
+	mount --bind "$T/late" "$fs"
+	exec 9>&-
+	wait_for status .pid
+	[ "$(status '.images[0].mode')" = complete ]
+	[ "$(status .cache.pinned_bytes)" -gt 20000000 ]
+	umount "$T/late"
+	press
+	check_over "$fs"
+	"$bootseer" image umount "$T/mnt"
+	[ "$(status '.images[0].mode')" = none ]
+	wait_for nothing_is_pinned
+}
+
 @test "another mount namespace keeps the blocks of a complete mount" {
 	local holder
 

@@ -168,7 +168,12 @@ static int mount_either(struct node *n, struct image *i, struct mounted *m,
 		log_info("mount", "lazy image=\"%s\" reason=\"%s\"", m->label,
 			 why.msg);
 	back_to_lazy(m);
-	return mount_lazy(n, i, m, err);
+	rc = mount_lazy(n, i, m, err);
+	if (rc != -EBUSY || !has_complete(n, i))
+		return rc;
+	/* Made since, by a child of a bootseerd that was killed. */
+	mounted_close_device(m);
+	return adopt_complete(n, i, m, err);
 }
 
 static int mount_image_now(struct node *n, struct image *i, enum mount_why why,

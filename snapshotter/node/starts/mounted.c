@@ -302,6 +302,14 @@ int mounted_open_device(struct mounted *m, struct image *i, struct error *err)
 	return rc;
 }
 
+void mounted_close_device(struct mounted *m)
+{
+	device_free(m->device);
+	image_swarm_put(m->peer);
+	m->device = m->image.device = NULL;
+	m->peer = NULL;
+}
+
 void mounted_keep_stats(const struct mounted *m)
 {
 	struct node *n = m->node;

@@ -58,6 +58,8 @@ void mounted_release(struct mounted *m); /* NULL is allowed */
 /* The device of a lazy mount. */
 int mounted_open_device(struct mounted *m, struct image *i,
 			struct error *err) MUST_CHECK;
+/* Which is mounted nowhere. */
+void mounted_close_device(struct mounted *m);
 
 /* The mount point and its folder. */
 int mounted_make_dir(const struct mounted *m, struct error *err) MUST_CHECK;
