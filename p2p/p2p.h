@@ -104,6 +104,7 @@ enum p2p_swarm_kind {
 	 * otherwise, so those that know of parts alone must not meet them. */
 	P2P_SWARM_METADATA_WHOLE,
 };
+#define P2P_SWARM_KINDS 3
 struct p2p_image_config {
 	struct digest image; /* the artifact's manifest */
 	enum p2p_swarm_kind kind;

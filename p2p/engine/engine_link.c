@@ -194,15 +194,25 @@ static int on_may_open(void *arg, struct net_link *net,
 		       size_t len, struct error *err)
 {
 	struct p2p *p = arg;
-	struct p2p_image *i = image_by_digest(p, image);
 	struct link *l = net_user(net);
+	struct p2p_image *i;
+	int64_t until;
+	int rc;
 
-	if (!i || !l)
-		return error_set(err, ENOENT, "the image is not here");
-	if (rights_prove(l, i, capability, len, err) < 0) {
+	if (!l)
+		return error_set(err, ENOENT, "the link is not known");
+	/* Before the image is looked for: a node without a right is not to learn from the
+	 * answer which images are here. */
+	if (rights_prove(l, image, capability, len, &until, err) < 0) {
 		fault_denied(p, net_peer(net), true, err ? err->msg : "");
 		return -EACCES;
 	}
+	i = image_by_digest(p, image);
+	if (!i)
+		return error_set(err, ENOENT, "the image is not here");
+	rc = rights_keep(l, i, until, err);
+	if (rc < 0)
+		return rc;
 	link_open(l, i);
 	return 0;
 }

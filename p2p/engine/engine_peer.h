@@ -171,11 +171,16 @@ const void *rights_shown(const struct p2p_image *i, size_t *ret_len);
 const char *rights_refusal(const struct p2p_image *i);
 /* It is closed: what is asked for it is not waited for. */
 void rights_leave(struct p2p_image *i);
-/* May the other side have it, with what it brought?  It is remembered until when.
- * 0, or -EACCES. */
-int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
-		 size_t len, struct error *err) MUST_CHECK;
-/* ... still? */
+/* May the other side take part in the swarm, with what it brought, and until when
+ * (seconds since 1970)?  What is here does not matter, so the answer says nothing of it.
+ * 0, or -errno. */
+int rights_prove(const struct link *l, const struct digest *swarm,
+		 const void *proof, size_t len, int64_t *ret_until,
+		 struct error *err) MUST_CHECK;
+/* Remember that it may have the image until then. */
+int rights_keep(struct link *l, const struct p2p_image *i, int64_t until,
+		struct error *err) MUST_CHECK;
+/* May it still? */
 bool rights_hold(const struct link *l, const struct p2p_image *i,
 		 int64_t now_s);
 /* Stop serving those who may not have it any more. */

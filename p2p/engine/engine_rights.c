@@ -242,30 +242,67 @@ static struct right *find(const struct link *l, const struct p2p_image *i)
 	return NULL;
 }
 
-static int not_revoked(const struct p2p *p, const struct p2p_image *i,
+static int not_revoked(const struct p2p *p, const struct digest *image,
 		       const char *node, struct error *err)
 {
-	if (revoked_has(p->revoked, &i->image, node))
+	if (revoked_has(p->revoked, image, node))
 		return error_set(err, EACCES, "capability: it was revoked");
 	return 0;
 }
 
-int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
-		 size_t len, struct error *err)
+/* Is the swarm one of the image and repository that the capability names? */
+static int is_of_swarm(const struct capability *c, const struct digest *swarm,
+		       struct error *err)
 {
+	struct digest name;
+	int rc;
+
+	for (int kind = 0; kind < P2P_SWARM_KINDS; kind++) {
+		rc = p2p_swarm_name(&c->image, c->repo, kind, &name, err);
+		if (rc < 0)
+			return rc;
+		if (digest_equal(&name, swarm))
+			return 0;
+	}
+	return error_set(err, EACCES,
+			 "capability: not of what it opens, but of an image in "
+			 "repository '%.100s'",
+			 c->repo);
+}
+
+int rights_prove(const struct link *l, const struct digest *swarm,
+		 const void *proof, size_t len, int64_t *ret_until,
+		 struct error *err)
+{
+	const struct p2p *p = l->p;
 	const char *node = net_peer(l->net)->name;
-	struct right *r = find(l, i);
 	struct capability c;
 	int rc;
 
+	if (!p->keys) {
+		*ret_until = INT64_MAX;
+		return 0;
+	}
+	rc = capability_decode(proof, len, &c, err);
+	if (rc == 0)
+		rc = capability_check(p->keys, proof, len, &c.image, c.repo,
+				      node, time(NULL), &c, err);
+	if (rc == 0)
+		rc = is_of_swarm(&c, swarm, err);
+	if (rc == 0)
+		rc = not_revoked(p, &c.image, node, err);
+	if (rc == 0)
+		*ret_until = c.not_after;
+	return rc;
+}
+
+int rights_keep(struct link *l, const struct p2p_image *i, int64_t until,
+		struct error *err)
+{
+	struct right *r = find(l, i);
+
 	if (!l->p->keys)
 		return 0;
-	rc = capability_check(l->p->keys, proof, len, &i->image, i->repo, node,
-			      time(NULL), &c, err);
-	if (rc == 0)
-		rc = not_revoked(l->p, i, node, err);
-	if (rc < 0)
-		return rc;
 	if (!r) {
 		r = calloc(1, sizeof(*r));
 		if (!r)
@@ -273,7 +310,7 @@ int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
 		r->i = i;
 		LIST_INSERT_HEAD(&l->rights, r, by_link);
 	}
-	r->until = c.not_after;
+	r->until = until;
 	return 0;
 }
 
@@ -284,7 +321,7 @@ bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
 	if (!l->p->keys)
 		return true;
 	return r && now_s < r->until &&
-	       not_revoked(l->p, i, net_peer(l->net)->name, NULL) == 0;
+	       not_revoked(l->p, &i->image, net_peer(l->net)->name, NULL) == 0;
 }
 
 /* Why a right does not hold any more. */

@@ -84,7 +84,7 @@ struct net_events {
 	/* May be NULL: the other side serves nothing new from now on. */
 	void (*leaving)(void *arg, struct net_link *l);
 	/* May this node have the image?  With what it brought to prove it. 0,
-	 * or -EACCES; -ENOENT: the image is not here.  The image is open when
+	 * or -EACCES; -ENOENT: it may, but the image is not here.  The image is open when
 	 * both sides have taken part and said yes, so who says yes calls
 	 * net_open_image() too, if he did not.  Again when it brings a newer
 	 * proof: what fails then closes the image. */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who may have an image: for how long, and until it is revoked. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -134,6 +136,79 @@ Test(engine_rights, who_has_no_right_is_not_shown_what_images_there_are)
 	cr_expect_eq(rogue_shown(r), 0);
 	crowd_remove(&c);
 	rogue_stop(r);
+	fake_tracker_free(t);
+}
+
+/* The right of the second of two nodes, and what the first answers whom. */
+struct opening_by {
+	struct p2p *p;
+	uint8_t right[CAPABILITY_MAX];
+	size_t len;
+};
+
+static void take_right(void *arg)
+{
+	struct opening_by *o = arg;
+	const void *right = rights_shown(LIST_FIRST(&o->p->images), &o->len);
+
+	memcpy(o->right, right, o->len);
+}
+
+static void open_what_is_here_and_not(void *arg)
+{
+	const struct opening_by *o = arg;
+	struct link *l = LIST_FIRST(&o->p->links);
+	struct digest here, gone, made_up, image, foreign;
+	const struct {
+		const struct digest *swarm;
+		const void *right;
+		size_t len;
+		int rc;
+	} cases[] = {
+		{ &here, o->right, o->len, 0 },
+		/* Nobody has opened its metadata. */
+		{ &gone, o->right, o->len, -ENOENT },
+		{ &here, "x", 1, -EACCES },
+		{ &gone, "x", 1, -EACCES },
+		{ &here, NULL, 0, -EACCES },
+		{ &gone, NULL, 0, -EACCES },
+		/* The right to one image says nothing of others. */
+		{ &made_up, o->right, o->len, -EACCES },
+		{ &foreign, o->right, o->len, -EACCES },
+	};
+
+	crowd_swarm(&here);
+	crowd_image(&image);
+	cr_assert_eq(p2p_swarm_name(&image, CROWD_REPO, P2P_SWARM_METADATA,
+				    &gone, NULL),
+		     0);
+	cr_assert_eq(p2p_swarm_name(&image, "registry.example/private",
+				    P2P_SWARM_BLOCKS, &foreign, NULL),
+		     0);
+	cr_assert_eq(digest_of("made up", 7, &made_up), 0);
+	cr_assert(l && o->len);
+	for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
+		struct error err = ERROR_INIT;
+
+		cr_expect_eq(link_events.may_open(o->p, l->net, cases[k].swarm,
+						  cases[k].right, cases[k].len,
+						  &err),
+			     cases[k].rc, "%zu: %s", k, err.msg);
+	}
+}
+
+Test(engine_rights, who_has_no_right_does_not_learn_which_images_are_here)
+{
+	struct opening_by o = { .p = NULL };
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = permitted(&c, 3600);
+	o.p = c.node[1].p2p;
+	engine_run(o.p, take_right, &o);
+	o.p = c.node[0].p2p;
+	engine_run(o.p, open_what_is_here_and_not, &o);
+	crowd_remove(&c);
 	fake_tracker_free(t);
 }
 
