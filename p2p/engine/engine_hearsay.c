@@ -77,7 +77,7 @@ struct member *hearsay_know(struct p2p *p, const struct member *teller,
 			    const struct net_node *node)
 {
 	const struct member *m = member_by_name(p, node->name);
-	bool is_new = !m || (!m->link && m->failures);
+	bool is_new = !m || member_may_be_told(m);
 	struct member *known = member_know(p, node, true);
 
 	if (known && is_new) {

@@ -105,6 +105,7 @@ static struct member *member_add(struct p2p *p, const struct net_node *node,
 	if (!m)
 		return NULL;
 	m->node = *node;
+	m->is_vouched = !is_hearsay;
 	m->said = clock_now_ns();
 	TAILQ_INSERT_TAIL(&p->members, m, by_age);
 	LIST_INSERT_HEAD(&p->named[bucket_of(p, m->node.name)], m, by_name);
@@ -120,6 +121,7 @@ static void update(struct p2p *p, struct member *m, const struct net_node *node)
 		p->members_changed = true;
 	}
 	m->node = *node;
+	m->is_vouched = true;
 	m->told_by[0] = '\0';
 }
 
@@ -135,52 +137,70 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 	if (!m)
 		return member_add(p, node, is_hearsay);
 	m->said = clock_now_ns();
-	/* What anybody may say changes nothing of one who can be reached, and
-	 * makes nobody be tried sooner. */
+	/* Hearsay makes nobody be tried sooner. */
 	if (!is_hearsay)
 		update(p, m, node);
-	else if (!m->link && m->failures)
+	else if (member_may_be_told(m))
 		m->node = *node;
 	return m;
 }
 
-/* A place below `max`: a free one, or that of a member that could not be reached; `max`:
- * there is none. */
-static size_t known_place(const struct p2p_image *i, size_t max)
+bool member_may_be_told(const struct member *m)
 {
-	size_t k = 0;
+	return !m->is_vouched && !m->link && m->failures;
+}
+
+/* A place for such a word: a free one, or that of a member that could not be reached;
+ * KNOWN_MAX: there is none.  Names that a neighbour made up leave places for those of the
+ * tracker, and take none that those have. */
+static size_t known_place(const struct p2p_image *i, bool is_hearsay)
+{
+	size_t max = is_hearsay ? KNOWN_MAX / 2 : KNOWN_MAX;
 
 	if (i->known.n < max)
 		return i->known.n;
-	while (k < max &&
-	       (i->known.members[k]->link || !i->known.members[k]->failures))
-		k++;
-	return k;
+	for (size_t k = 0; k < max; k++) {
+		const struct known_member *o = &i->known.members[k];
+
+		if (!o->m->link && o->m->failures &&
+		    !(is_hearsay && o->is_named))
+			return k;
+	}
+	return KNOWN_MAX;
 }
 
-bool member_is_known(const struct member *m, const struct p2p_image *i)
+static struct known_member *known_find(struct p2p_image *i,
+				       const struct member *m)
 {
 	for (size_t k = 0; k < i->known.n; k++)
-		if (i->known.members[k] == m)
-			return true;
-	return false;
+		if (i->known.members[k].m == m)
+			return &i->known.members[k];
+	return NULL;
+}
+
+bool member_is_known(const struct member *m, struct p2p_image *i)
+{
+	return known_find(i, m);
 }
 
 void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay)
 {
-	/* Names that a neighbour made up leave places for those of the tracker. */
-	size_t max = is_hearsay ? KNOWN_MAX / 2 : KNOWN_MAX, at;
+	struct known_member *place = known_find(i, m);
+	size_t at;
 
-	if (member_is_known(m, i))
+	if (place) {
+		place->is_named = place->is_named || !is_hearsay;
 		return;
-	at = known_place(i, max);
-	if (at == max)
+	}
+	at = known_place(i, is_hearsay);
+	if (at == KNOWN_MAX)
 		return;
 	if (at == i->known.n)
 		i->known.n++;
 	else
-		i->known.members[at]->refs--;
-	i->known.members[at] = m;
+		i->known.members[at].m->refs--;
+	i->known.members[at] =
+		(struct known_member){ .m = m, .is_named = !is_hearsay };
 	m->refs++;
 	if (m->link && m->link->is_up && !m->link->is_leaving)
 		link_offer(m->link, i);
@@ -189,13 +209,13 @@ void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay)
 void members_forget(struct p2p_image *i)
 {
 	while (i->known.n)
-		i->known.members[--i->known.n]->refs--;
+		i->known.members[--i->known.n].m->refs--;
 }
 
 void members_forget_told(struct p2p_image *i, const char *teller)
 {
 	for (size_t k = i->known.n; k-- > 0;) {
-		struct member *m = i->known.members[k];
+		struct member *m = i->known.members[k].m;
 
 		if (m->link || strcmp(m->told_by, teller) != 0)
 			continue;
@@ -254,8 +274,8 @@ static struct member *choose(struct p2p_image *i, int64_t now)
 	unsigned int n = 0;
 
 	for (size_t k = 0; k < i->known.n; k++)
-		if (can_dial(i->known.members[k], now))
-			consider(i->p, i->known.members[k], want, &best, &n);
+		if (can_dial(i->known.members[k].m, now))
+			consider(i->p, i->known.members[k].m, want, &best, &n);
 	if (best || i->p->tracker_is_there)
 		return best;
 	/* Nobody can say who takes part: ask whoever is known. */
@@ -321,10 +341,11 @@ void image_turns(struct p2p_image *i, int64_t now)
 	const struct member *m;
 	size_t n = 0;
 
-	for (size_t k = 0; k < i->known.n && n < SWARM_MEMBERS_MAX; k++)
-		if (neighbours_have(i, i->known.members[k]) ||
-		    is_there(i->known.members[k], now - SAID_NS, now))
-			names[n++] = swarm_name(i->known.members[k]->node.name);
+	for (size_t k = 0; k < i->known.n && n < SWARM_MEMBERS_MAX; k++) {
+		m = i->known.members[k].m;
+		if (neighbours_have(i, m) || is_there(m, now - SAID_NS, now))
+			names[n++] = swarm_name(m->node.name);
+	}
 	/* Who takes part is not known yet: all may. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (is_new && n < SWARM_MEMBERS_MAX && !member_is_known(m, i) &&

@@ -64,8 +64,12 @@ struct image_givers {
 };
 
 /* engine_member.c: who is known to take part. */
+struct known_member {
+	struct member *m;
+	bool is_named; /* by a tracker, or by itself with its right */
+};
 struct image_known {
-	struct member *members[KNOWN_MAX];
+	struct known_member members[KNOWN_MAX];
 	size_t n;
 };
 

@@ -21,7 +21,8 @@ struct member {
 	char why[ERROR_MSG_MAX]; /* the last one did */
 	enum p2p_fault fault;    /* the same */
 	int64_t retry_at;
-	int64_t said; /* when it was heard of last, of anybody */
+	bool is_vouched; /* a tracker, or it itself, said where it is */
+	int64_t said;    /* when it was heard of last, of anybody */
 	int64_t quarantined_until;
 	unsigned int quarantines; /* so far */
 	char told_by
@@ -249,9 +250,12 @@ struct member *member_by_name(struct p2p *p, const char *name);
  * this node, or there is no room, or hearsay of an address where nobody may be. */
 struct member *member_know(struct p2p *p, const struct net_node *node,
 			   bool is_hearsay);
+/* May hearsay say anew where it is?  Not of one that is reached, and of none whose
+ * address a tracker or it itself gave. */
+bool member_may_be_told(const struct member *m);
 /* ... and that he takes part in the image. */
 void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay);
-bool member_is_known(const struct member *m, const struct p2p_image *i);
+bool member_is_known(const struct member *m, struct p2p_image *i);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */
 void members_connect(struct p2p_image *i, int64_t now);

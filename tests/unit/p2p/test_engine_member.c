@@ -69,6 +69,72 @@ Test(engine_member, who_tells_of_others_cannot_change_what_is_known)
 	crowd_remove(&c);
 }
 
+static struct member *know(struct p2p *p, const char *name, const char *addr,
+			   bool is_hearsay)
+{
+	struct net_node n = { .name = "" };
+	struct member *m;
+
+	(void)snprintf(n.name, sizeof(n.name), "%s", name);
+	(void)snprintf(n.addr, sizeof(n.addr), "%s", addr);
+	m = member_know(p, &n, is_hearsay);
+	cr_assert(m);
+	return m;
+}
+
+/* On the loop of a node: of two that the tracker names and that are away, the second was
+ * told of by a neighbour before. */
+static void check_named(void *arg)
+{
+	static const char there[] = "192.0.2.1:1", wrong[] = "192.0.2.1:2";
+	struct p2p *p = arg;
+	struct p2p_image *i = LIST_FIRST(&p->images);
+	struct member *named = know(p, "named", there, false),
+		      *both = know(p, "both", wrong, true), *made_up;
+	char name[32];
+
+	member_takes_part(named, i, false);
+	member_takes_part(both, i, true);
+	cr_assert_eq(know(p, "both", there, false), both);
+	member_takes_part(both, i, false);
+	made_up = know(p, "made-up", there, true);
+	member_takes_part(made_up, i, true);
+	member_failed(named, clock_now_ns());
+	member_failed(both, clock_now_ns());
+	for (unsigned int k = 0; k < KNOWN_MAX; k++) {
+		(void)snprintf(name, sizeof(name), "invented-%u", k);
+		member_takes_part(know(p, name, wrong, true), i, true);
+	}
+	cr_expect_eq(i->known.n, KNOWN_MAX / 2);
+	cr_expect(member_is_known(named, i));
+	cr_expect(member_is_known(both, i));
+	cr_expect(member_is_known(made_up, i));
+	/* Of those that are hearsay one may take the other's place. */
+	member_failed(made_up, clock_now_ns());
+	member_takes_part(know(p, "another", there, true), i, true);
+	cr_expect_not(member_is_known(made_up, i));
+	cr_expect(member_is_known(member_by_name(p, "another"), i));
+	(void)know(p, "named", wrong, true);
+	cr_expect_str_eq(named->node.addr, there);
+	(void)know(p, "both", wrong, true);
+	cr_expect_str_eq(both->node.addr, there);
+	(void)know(p, "made-up", wrong, true);
+	cr_expect_str_eq(made_up->node.addr, wrong);
+	(void)know(p, "named", wrong, false);
+	cr_expect_str_eq(named->node.addr, wrong, "the tracker may");
+}
+
+Test(engine_member,
+     hearsay_takes_no_place_and_no_address_of_those_the_tracker_names)
+{
+	struct crowd c;
+
+	crowd_make(&c, &crowd_two);
+	crowd_wait_peers(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_named, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
 /* On the loop of a node: members by name, as many as there may be. */
 static void check_names(void *arg)
 {
