@@ -114,7 +114,9 @@ static int fetch_files(struct node *n, const struct metadata_swarm_of *of,
 	if (rc == 0)
 		rc = prepare_fetch(n, of, store, pace, staged, &m, err);
 	if (rc == 0)
-		rc = images_add(n->images, staged, a, of->host, of->repo, false,
+		rc = images_add(n->images, staged, a,
+				&(struct image_place){ .host = of->host,
+						       .repo = of->repo },
 				ret, err);
 	if (rc < 0 && staged && fs_remove_tree(staged, NULL) < 0)
 		log_warning("environment", "leftover path=\"%s\"", staged);

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/side_by_side.h"
 #include "image/erofs/erofs.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/gc.h"
@@ -40,6 +41,7 @@ struct asked {
 	bool pinned;
 	bool of_image;        /* the digest is an image's, not an index's */
 	struct digest digest; /* when pinned */
+	bool plain_http;
 };
 
 static void asked_fini(struct asked *a)
@@ -55,7 +57,7 @@ static int asked_init(struct asked *a, const struct image_query *q,
 	char text[DIGEST_STR_MAX];
 	int rc;
 
-	*a = (struct asked){ .call = q->call };
+	*a = (struct asked){ .call = q->call, .plain_http = q->plain_http };
 	rc = oci_ref_parse(q->ref, &a->ref, err);
 	if (rc < 0)
 		return rc;
@@ -306,11 +308,31 @@ static int fetch_files(struct parser *parser, struct metadata_swarm *m,
 	return artifact_fetch(store, a, &from, meta, map, err);
 }
 
+/* What is put into a new image's folder. */
+struct folder_filling {
+	struct parser *parser;
+	struct metadata_swarm *m; /* or NULL */
+	struct oci_store *store;
+	const struct artifact *artifact;
+	struct pace *pace;
+	const char *dir;
+	char *meta, *map;
+};
+
+/* The texts wait for the disk while the files wait for the registry. */
+static int prepare_fill(void *arg, unsigned int index, struct error *err)
+{
+	const struct folder_filling *f = arg;
+
+	return index == 0 ? fetch_files(f->parser, f->m, f->store, f->artifact,
+					f->pace, f->meta, f->map, err)
+			  : images_stage_texts(f->dir, f->artifact, err);
+}
+
 int prepare_fetch(struct node *n, const struct metadata_swarm_of *of,
 		  struct oci_store *store, struct pace *pace, const char *dir,
 		  struct metadata_swarm **ret, struct error *err)
 {
-	const struct artifact *a = of->artifact;
 	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
 	AUTO_FREE char *map = fs_join(dir, "blockmap");
 	struct metadata_swarm *m;
@@ -319,9 +341,18 @@ int prepare_fetch(struct node *n, const struct metadata_swarm_of *of,
 	if (!meta || !map)
 		return error_nomem(err);
 	m = join_metadata(n, of);
-	rc = fetch_files(n->parser, m, store, a, pace, meta, map, err);
+	rc = side_by_side(2, prepare_fill,
+			  &(struct folder_filling){ .parser = n->parser,
+						    .m = m,
+						    .store = store,
+						    .artifact = of->artifact,
+						    .pace = pace,
+						    .dir = dir,
+						    .meta = meta,
+						    .map = map },
+			  err);
 	if (rc == 0)
-		rc = check_files(a, meta, map, err);
+		rc = check_files(of->artifact, meta, map, err);
 	if (rc < 0)
 		metadata_swarm_close(m);
 	else
@@ -332,13 +363,12 @@ int prepare_fetch(struct node *n, const struct metadata_swarm_of *of,
 /* What was recorded of it is looked for while its files come. */
 static struct trace_early *begin_search(struct node *n, const struct asked *q,
 					const struct artifact *a,
-					bool plain_http,
 					const struct digest *image)
 {
 	AUTO_FREE char *name = NULL;
 	struct lookup_place place = { .host = q->ref.host,
 				      .repo = q->ref.repo,
-				      .plain_http = plain_http,
+				      .plain_http = q->plain_http,
 				      .image = *image };
 
 	if (asprintf(&name, "%s/%s", q->ref.host, q->ref.repo) < 0) {
@@ -349,17 +379,41 @@ static struct trace_early *begin_search(struct node *n, const struct asked *q,
 	return trace_early_begin(n->traces, &place, &a->image_config);
 }
 
+/* Take the folder into the table, with the names that lead to it: its manifest, `top`,
+ * which may be the index that led there, and what was asked for. */
+static int add_image(struct node *n, const struct asked *q,
+		     const struct digest *top, const char *staged,
+		     struct artifact *a, struct prepared *ret,
+		     struct error *err)
+{
+	AUTO_FREE char *name = digest_name(q, &ret->manifest);
+	AUTO_FREE char *top_name = digest_name(q, top);
+	const char *const names[] = { name, top_name, q->alias };
+	const struct image_place place = {
+		.host = q->ref.host,
+		.repo = q->ref.repo,
+		.plain_http = q->plain_http,
+		.names = names,
+		.n_names = ARRAY_SIZE(names) - !q->alias,
+	};
+
+	if (!name || !top_name)
+		return error_nomem(err);
+	return images_add(n->images, staged, a, &place, &ret->image, err);
+}
+
 /* Have the artifact's files on the node.  Takes what `a` owns on success. */
 static int fetch_image(struct node *n, struct oci_store *store,
-		       const struct asked *q, struct artifact *a,
-		       bool plain_http, struct prepared *ret, struct error *err)
+		       const struct asked *q, const struct digest *top,
+		       struct artifact *a, struct prepared *ret,
+		       struct error *err)
 {
 	const struct metadata_swarm_of of = {
 		.artifact = a,
 		.host = q->ref.host,
 		.repo = q->ref.repo,
 		.label = q->name,
-		.plain_http = plain_http,
+		.plain_http = q->plain_http,
 	};
 	AUTO_FREE char *staged = NULL;
 	struct metadata_swarm *m = NULL;
@@ -386,15 +440,13 @@ static int fetch_image(struct node *n, struct oci_store *store,
 			keyed_lock_leave(n->gate, &id);
 			return rc;
 		}
-		ret->early = begin_search(n, q, a, plain_http, &ret->manifest);
+		ret->early = begin_search(n, q, a, &ret->manifest);
 		rc = images_stage(n->images, &id, &staged, err);
 		if (rc == 0)
 			rc = prepare_fetch(n, &of, store, &q->call->pace,
 					   staged, &m, err);
 		if (rc == 0)
-			rc = images_add(n->images, staged, a, q->ref.host,
-					q->ref.repo, plain_http, &ret->image,
-					err);
+			rc = add_image(n, q, top, staged, a, ret, err);
 		if (rc < 0 && staged && fs_remove_tree(staged, &ignored) < 0)
 			log_warning("prepare", "leftover path=\"%s\"", staged);
 		ret->source = PREPARE_REGISTRY;
@@ -453,8 +505,8 @@ static int recheck(struct node *n, struct prepared *p, struct error *err)
 /* --------------------------------------------------------------- together --- */
 
 /* Ask the registry.  `ret->image` is set on success. */
-static int ask(struct node *n, const struct asked *q, bool plain_http,
-	       struct oci_store *store, struct prepared *ret, struct error *err)
+static int ask(struct node *n, const struct asked *q, struct oci_store *store,
+	       struct prepared *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	struct artifact_early *early = NULL;
@@ -497,7 +549,7 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 		rc = artifact_find_of(store, &m, &judge.judge, early, &a, err);
 		ret->resolved_ns = clock_now_ns();
 		if (rc == 0)
-			rc = fetch_image(n, store, q, &a, plain_http, ret, err);
+			rc = fetch_image(n, store, q, &top, &a, ret, err);
 		artifact_fini(&a);
 		if (rc == 0)
 			rc = add_digest_name(ret->image, q, &m.digest, err);
@@ -511,19 +563,19 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	return rc;
 }
 
-static int ask_registry(struct node *n, const struct asked *q, bool plain_http,
+static int ask_registry(struct node *n, const struct asked *q,
 			struct prepared *ret, struct error *err)
 {
 	struct origin *origin = NULL;
 	struct store_lease *lease = NULL;
 	int rc;
 
-	rc = origin_get(n->origins, q->ref.host, q->ref.repo, plain_http,
+	rc = origin_get(n->origins, q->ref.host, q->ref.repo, q->plain_http,
 			&origin, err);
 	if (rc == 0)
 		rc = origin_lease_paced(origin, &q->call->pace, &lease, err);
 	if (rc == 0)
-		rc = ask(n, q, plain_http, lease->store, ret, err);
+		rc = ask(n, q, lease->store, ret, err);
 	store_lease_end(lease);
 	origin_put(origin);
 	return remote_call_why(q->call, q->ref.host, rc, err);
@@ -586,7 +638,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 	}
 	atomic_fetch_add(&n->events.prepares, 1);
 	if (rc == 0 && !p.image) {
-		rc = ask_registry(n, &a, q->plain_http, &p, err);
+		rc = ask_registry(n, &a, &p, err);
 		if (rc < 0) {
 			trace_early_drop(steal_ptr(&p.early));
 			images_put(p.image);

@@ -468,9 +468,9 @@ void image_note_error(struct image *i, const struct error *why)
 
 /* --------------------------------------------------------------- changing --- */
 
-static int save_state(struct image *i, const char *dir, struct error *err)
+static int save_state(struct image *i, struct error *err)
 {
-	AUTO_FREE char *path = join(dir, "state.json");
+	AUTO_FREE char *path = image_path(i, "state.json");
 	AUTO_BUF text = BUF_INIT;
 	int rc;
 
@@ -514,7 +514,7 @@ int image_add_user(struct image *i, const char *user, struct error *err)
 				 i->hex, strerror(-rc));
 	if (was)
 		return 0;
-	rc = save_state(i, i->dir, err);
+	rc = save_state(i, err);
 	if (rc < 0) {
 		images_lock(i->all);
 		names_remove(&i->state.users, user);
@@ -533,7 +533,7 @@ int image_remove_user(struct image *i, const char *user, bool *ret_was,
 	images_unlock(i->all);
 	if (!*ret_was)
 		return 0;
-	rc = save_state(i, i->dir, err);
+	rc = save_state(i, err);
 	if (rc < 0 && rc != -ENOSPC && rc != -EDQUOT) {
 		/* The disk has it still, and the next try has to find it; without
 		 * memory it is as on a full disk. */
@@ -564,7 +564,7 @@ int image_set_complete(struct image *i, bool complete, struct error *err)
 	images_unlock(i->all);
 	if (!changed)
 		return 0;
-	rc = save_state(i, i->dir, err);
+	rc = save_state(i, err);
 	if (rc < 0) {
 		images_lock(i->all);
 		i->state.complete = !complete;
@@ -587,7 +587,7 @@ int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
 	images_unlock(i->all);
 	if (!changed)
 		return 0;
-	rc = save_state(i, i->dir, err);
+	rc = save_state(i, err);
 	if (rc < 0) {
 		images_lock(i->all);
 		i->state.prefetch = was;
@@ -601,7 +601,7 @@ int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
 static int save_without_name(struct image *other, const char *name,
 			     struct error *err)
 {
-	int rc = save_state(other, other->dir, err);
+	int rc = save_state(other, err);
 
 	if (rc == 0)
 		return 0;
@@ -642,7 +642,7 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 	if (rc == 0 && other)
 		rc = save_without_name(other, name, err);
 	if (rc == 0 && !was)
-		rc = save_state(i, i->dir, err);
+		rc = save_state(i, err);
 	if (rc < 0 && !was) {
 		images_lock(i->all);
 		names_remove(&i->state.names, name);
@@ -696,21 +696,61 @@ int image_set_evidence(struct image *i, const struct buf *evidence,
 	return error_wrap(err, rc, "evidence of image %.12s", i->hex);
 }
 
-/* Write what is still missing in the staged folder and give it its name. */
-static int publish(struct images *t, struct image *i, const char *staged,
-		   const struct artifact *a, struct error *err)
+/* Of a folder that a crash leaves nothing of: no name has to lead to a whole file at
+ * each moment, and images_add() makes the names durable, all at once. */
+static int write_staged(const char *dir, const char *name, const struct buf *b,
+			struct error *err)
+{
+	AUTO_FREE char *path = join(dir, name);
+	AUTO_CLOSE int fd = -1;
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_set(err, errno, "create '%s': %s", path,
+				 strerror(errno));
+	rc = fs_write_full(fd, b->data, b->len);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	return rc < 0 ? fs_refuse_write(fd, rc, b->len, "", err) : 0;
+}
+
+int images_stage_texts(const char *staged, const struct artifact *a,
+		       struct error *err)
 {
 	int rc;
 
-	rc = write_into(staged, "artifact.json", &a->manifest_json, err);
+	rc = write_staged(staged, "artifact.json", &a->manifest_json, err);
 	if (rc == 0)
-		rc = write_into(staged, "config.json", &a->config_json, err);
+		rc = write_staged(staged, "config.json", &a->config_json, err);
 	if (rc == 0)
-		rc = write_into(staged, "image.json", &a->image_config, err);
+		rc = write_staged(staged, "image.json", &a->image_config, err);
 	if (rc == 0 && a->evidence.len > 0)
-		rc = write_into(staged, EVIDENCE_FILE, &a->evidence, err);
+		rc = write_staged(staged, EVIDENCE_FILE, &a->evidence, err);
+	return rc;
+}
+
+/* Nobody else knows the image yet. */
+static int stage_state(struct image *i, const char *staged, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = image_state_format(&i->state, &text, err);
+
 	if (rc == 0)
-		rc = save_state(i, staged, err);
+		rc = write_staged(staged, "state.json", &text, err);
+	i->used_at = time(NULL);
+	return error_wrap(err, rc, "state of image %.12s", i->hex);
+}
+
+/* Write what is still missing in the staged folder and give it its name. */
+static int publish(struct images *t, struct image *i, const char *staged,
+		   struct error *err)
+{
+	int rc;
+
+	rc = stage_state(i, staged, err);
 	if (rc == 0)
 		rc = fs_sync_dir(staged, err);
 	if (rc < 0)
@@ -725,21 +765,43 @@ static int publish(struct images *t, struct image *i, const char *staged,
 	return fs_sync_dir(t->dir, err);
 }
 
-int images_add(struct images *t, const char *staged, struct artifact *a,
-	       const char *host, const char *repo, bool plain_http,
-	       struct image **ret, struct error *err)
+/* The names that lead to no other image.  With `naming`. */
+static int take_free_names(struct image *i, const struct image_place *place,
+			   struct error *err)
+{
+	int rc = 0;
+
+	images_lock(i->all);
+	for (size_t k = 0; k < place->n_names && rc == 0; k++) {
+		const char *name = place->names[k];
+
+		if (!names_has(&i->state.names, name) &&
+		    !find_locked(i->all, name))
+			rc = names_add(&i->state.names, name, STATE_NAMES_MAX,
+				       true);
+	}
+	images_unlock(i->all);
+	return rc < 0 ? error_set(err, -rc, "names of image %.12s: %s", i->hex,
+				  strerror(-rc))
+		      : 0;
+}
+
+/* The image of `place`, in no table yet; what is freed by image_destroy(). */
+static int make_image(struct images *t, const struct artifact *a,
+		      const struct image_place *place, struct image **ret,
+		      struct error *err)
 {
 	struct image *i = NULL;
 	struct digest id;
-	int rc = 0;
+	int rc;
 
-	if (image_id_of(&a->digest, host, repo, &id) == 0)
+	if (image_id_of(&a->digest, place->host, place->repo, &id) == 0)
 		i = image_new(t, &id);
 	if (!i)
 		return error_nomem(err);
-	i->state.host = strdup(host);
-	i->state.repo = strdup(repo);
-	i->state.plain_http = plain_http;
+	i->state.host = strdup(place->host);
+	i->state.repo = strdup(place->repo);
+	i->state.plain_http = place->plain_http;
 	rc = indexes_claim(t->indexes, i->hex, INDEX_NONE, &i->state.index,
 			   err);
 	images_lock(t);
@@ -751,25 +813,44 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
 	images_unlock(t);
 	if (rc == 0 && (!i->state.host || !i->state.repo))
 		rc = error_nomem(err);
-	if (rc == 0)
-		rc = publish(t, i, staged, a, err);
-	if (rc < 0) {
+	if (rc < 0)
 		image_destroy(i);
+	else
+		*ret = i;
+	return rc;
+}
+
+int images_add(struct images *t, const char *staged, struct artifact *a,
+	       const struct image_place *place, struct image **ret,
+	       struct error *err)
+{
+	struct image *i = NULL;
+	int rc = make_image(t, a, place, &i, err);
+
+	if (rc < 0)
 		return rc;
+	pthread_mutex_lock(&t->naming);
+	rc = take_free_names(i, place, err);
+	if (rc == 0)
+		rc = publish(t, i, staged, err);
+	if (rc == 0) {
+		/* The texts are on disk from here. */
+		buf_fini(&a->manifest_json);
+		buf_fini(&a->config_json);
+		buf_fini(&a->image_config);
+		buf_fini(&a->evidence);
+		i->artifact = *a;
+		*a = (struct artifact){ .format = 0 };
+		i->refs = 1;
+		images_lock(t);
+		insert_locked(t, i);
+		images_unlock(t);
+		*ret = i;
 	}
-	/* The texts are on disk from here. */
-	buf_fini(&a->manifest_json);
-	buf_fini(&a->config_json);
-	buf_fini(&a->image_config);
-	buf_fini(&a->evidence);
-	i->artifact = *a;
-	*a = (struct artifact){ .format = 0 };
-	i->refs = 1;
-	images_lock(t);
-	insert_locked(t, i);
-	images_unlock(t);
-	*ret = i;
-	return 0;
+	pthread_mutex_unlock(&t->naming);
+	if (rc < 0)
+		image_destroy(i);
+	return rc;
 }
 
 int images_remove(struct image *i, struct error *err)

@@ -117,11 +117,27 @@ void images_list_free(struct image **list, size_t n);
 int images_stage(struct images *t, const struct digest *id, char **ret,
 		 struct error *err) MUST_CHECK;
 
-/* Take the staged folder (with metadata image and block map) into the table,
- * durably.  Takes what `a` owns when it succeeds.  A use is returned. */
+/* Where a new image comes from, and the names that lead to it. */
+struct image_place {
+	const char *host, *repo;
+	bool plain_http;
+	const char *const *names;
+	size_t n_names;
+};
+
+/* Write the texts of `a` into the staged folder.  Waits for the disk: beside what comes
+ * from the registry, where there is something. */
+int images_stage_texts(const char *staged, const struct artifact *a,
+		       struct error *err) MUST_CHECK;
+
+/*
+ * Take the staged folder (with metadata image, block map and texts) into the table,
+ * durably.  Takes what `a` owns when it succeeds.  A use is returned.  A name that leads
+ * to another image is left to image_set_name(), which takes it from there.
+ */
 int images_add(struct images *t, const char *staged, struct artifact *a,
-	       const char *host, const char *repo, bool plain_http,
-	       struct image **ret, struct error *err) MUST_CHECK;
+	       const struct image_place *place, struct image **ret,
+	       struct error *err) MUST_CHECK;
 
 /* Forget an image that nobody uses or mounts, and delete its folder.  -EBUSY,
  * also when another call did.  Inside its gate. */

@@ -85,8 +85,10 @@ static int try_add(size_t k, struct image **ret, struct error *err)
 	cr_assert_eq(buf_puts(&a.manifest_json, "{}"), 0);
 	cr_assert_eq(buf_puts(&a.config_json, "{}"), 0);
 	cr_assert_eq(images_stage(node.images, &id, &staged, NULL), 0);
-	rc = images_add(node.images, staged, &a, "h:5000", "r", false, ret,
-			err);
+	cr_assert_eq(images_stage_texts(staged, &a, NULL), 0);
+	rc = images_add(node.images, staged, &a,
+			&(struct image_place){ .host = "h:5000", .repo = "r" },
+			ret, err);
 	artifact_fini(&a);
 	return rc;
 }

@@ -15,7 +15,8 @@
 
 TestSuite(images_table, .timeout = 120);
 
-static struct image *add(struct images *t, const struct digest *id)
+static struct image *add_at(struct images *t, const struct digest *id,
+			    const struct image_place *place)
 {
 	struct artifact a = { .digest = *id };
 	AUTO_FREE char *staged = NULL;
@@ -24,9 +25,15 @@ static struct image *add(struct images *t, const struct digest *id)
 	cr_assert_eq(buf_puts(&a.manifest_json, "{}"), 0);
 	cr_assert_eq(buf_puts(&a.config_json, "{}"), 0);
 	cr_assert_eq(images_stage(t, id, &staged, NULL), 0);
-	cr_assert_eq(images_add(t, staged, &a, "h:5000", "r", false, &i, NULL),
-		     0);
+	cr_assert_eq(images_stage_texts(staged, &a, NULL), 0);
+	cr_assert_eq(images_add(t, staged, &a, place, &i, NULL), 0);
 	return i;
+}
+
+static struct image *add(struct images *t, const struct digest *id)
+{
+	return add_at(t, id,
+		      &(struct image_place){ .host = "h:5000", .repo = "r" });
 }
 
 Test(images_table, a_removed_image_does_not_take_its_successor_along)
@@ -255,6 +262,55 @@ static void expect_named(struct images *t, const struct image *want)
 
 	cr_expect_eq(i, want);
 	images_put(i);
+}
+
+static ino_t inode_of_state(const struct image *i)
+{
+	AUTO_FREE char *path = image_path(i, "state.json");
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0);
+	return st.st_ino;
+}
+
+Test(images_table, a_new_image_is_on_the_disk_with_its_free_names)
+{
+	static const char *const names[] = { "h/r:tag", "h/r@1", "h/r@1",
+					     "h/r:new" };
+	const struct image_place place = { .host = "h:5000",
+					   .repo = "r",
+					   .names = names,
+					   .n_names = ARRAY_SIZE(names) };
+	char dir[] = "/tmp/images-table.XXXXXX";
+	struct images *t = NULL;
+	struct image *a, *b;
+	struct digest id;
+	ino_t inode;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	cr_assert_eq(digest_of("a", 1, &id), 0);
+	a = add(t, &id);
+	cr_assert_eq(image_set_name(a, "h/r:tag", NULL), 0);
+	cr_assert_eq(digest_of("b", 1, &id), 0);
+	b = add_at(t, &id, &place);
+	cr_expect(disk_says(b, "h/r@1"));
+	cr_expect(disk_says(b, "h/r:new"));
+	cr_expect_eq(b->state.names.n, 2);
+	/* It leads to another one. */
+	cr_expect_not(disk_says(b, "h/r:tag"));
+	expect_named(t, a);
+	/* What is there is not written again. */
+	inode = inode_of_state(b);
+	cr_assert_eq(image_set_name(b, "h/r:new", NULL), 0);
+	cr_expect_eq(inode_of_state(b), inode);
+	cr_assert_eq(image_set_name(b, "h/r:tag", NULL), 0);
+	cr_expect_neq(inode_of_state(b), inode);
+	expect_named(t, b);
+	images_put(a);
+	images_put(b);
+	images_close(t);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 
 Test(images_table, a_name_that_the_disk_refused_is_tried_again)

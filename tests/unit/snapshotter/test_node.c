@@ -49,7 +49,10 @@ struct image *test_node_add_from(struct test_node *t, size_t k,
 	cr_assert_eq(buf_puts(&a.manifest_json, "{}"), 0);
 	cr_assert_eq(buf_puts(&a.config_json, "{}"), 0);
 	cr_assert_eq(images_stage(t->node.images, &id, &staged, NULL), 0);
-	cr_assert_eq(images_add(t->node.images, staged, &a, host, repo, false,
+	cr_assert_eq(images_stage_texts(staged, &a, NULL), 0);
+	cr_assert_eq(images_add(t->node.images, staged, &a,
+				&(struct image_place){ .host = host,
+						       .repo = repo },
 				&i, NULL),
 		     0);
 	artifact_fini(&a);

@@ -250,7 +250,11 @@ Test(starts_ready, figures_that_grow_too_long_lose_the_oldest)
 	cr_assert_eq(buf_puts(&a.config_json, "{}"), 0);
 	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
 	cr_assert_eq(images_stage(t, &a.digest, &staged, NULL), 0);
-	cr_assert_eq(images_add(t, staged, &a, "h:5000", "r", false, &i, NULL),
+	cr_assert_eq(images_stage_texts(staged, &a, NULL), 0);
+	cr_assert_eq(images_add(t, staged, &a,
+				&(struct image_place){ .host = "h:5000",
+						       .repo = "r" },
+				&i, NULL),
 		     0);
 	for (int n = 1; n <= 16; n++) {
 		json_t *missed = json_array();
