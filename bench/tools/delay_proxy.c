@@ -32,6 +32,7 @@
 #define BUF_SIZE (4u << 20) /* power of two */
 #define N_MARKS 4096u       /* power of two; arrivals that wait, at most */
 #define N_EVENTS 64
+#define RCVBUF (4 << 20)
 
 /* Everything that came in one read: due at `due_ns`, ends at `end`. */
 struct mark {
@@ -227,6 +228,7 @@ static void watch(struct end *e)
 static void accept_one(int listener, const struct sockaddr_in *target)
 {
 	struct conn *c;
+	const int rcvbuf = RCVBUF;
 	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0)
@@ -238,9 +240,16 @@ static void accept_one(int listener, const struct sockaddr_in *target)
 	c->target = (struct end){ .conn = c };
 	c->target.fd =
 		socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->target.fd < 0)
+		die("socket");
+	/* Loopback's segments are of 64 KiB: a window of two has the target wait, at the
+	 * end of an answer, for an acknowledgement that comes 40 ms late. */
+	if (setsockopt(c->target.fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf,
+		       sizeof(rcvbuf)) < 0)
+		die("receive buffer");
 	c->up.buf = malloc(BUF_SIZE);
 	c->down.buf = malloc(BUF_SIZE);
-	if (c->target.fd < 0 || !c->up.buf || !c->down.buf)
+	if (!c->up.buf || !c->down.buf)
 		die("connection");
 	c->next = conns;
 	c->link = &conns;
