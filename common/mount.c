@@ -324,6 +324,13 @@ static int umount_job(void *arg, struct error *err)
 			 strerror(errno));
 }
 
+int mount_take_down_alone(const char *path, bool lazily, struct error *err)
+{
+	struct umount_job job = { .path = path, .lazily = lazily };
+
+	return umount_job(&job, err);
+}
+
 int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
 		    bool lazily, struct error *err)
 {

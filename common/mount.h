@@ -47,6 +47,9 @@ int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
  * number (stat(2)), which is no error either. */
 int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
 			dev_t dev, bool lazily, struct error *err) MUST_CHECK;
+/* The same in a child that has the lock already.  `path` is canonical. */
+int mount_take_down_alone(const char *path, bool lazily,
+			  struct error *err) MUST_CHECK;
 
 /* One line of /proc/self/mountinfo. */
 struct mount_line {

@@ -95,12 +95,12 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 	AUTO_FREE char *made = made_file(p, img->index);
 	AUTO_CLOSE int fd = -1;
 	const struct erofs_job job = { meta, file };
-	const struct mount_wish wish = { .run_dir = p->run_dir,
-					 .lock = img->index,
-					 .path = img->mountpoint,
-					 .is_same = p->way->is_same,
-					 .make = p->way->make,
-					 .arg = &job };
+	struct mount_wish wish = { .run_dir = p->run_dir,
+				   .lock = img->index,
+				   .path = img->mountpoint,
+				   .is_same = p->way->is_same,
+				   .make = p->way->make,
+				   .arg = &job };
 	int rc;
 
 	if (!meta)
@@ -110,12 +110,7 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 		return error_nomem(err);
 	/* What hangs on a carrier that is gone, or on another index of it,
 	 * can only fail; where nobody knows, a new mount does no harm. */
-	if (added && access(made, F_OK) < 0) {
-		rc = mount_take_down(p->run_dir, img->index, img->mountpoint,
-				     true, err);
-		if (rc < 0)
-			return rc;
-	}
+	wish.replaces = added && access(made, F_OK) < 0;
 	rc = mount_image(&wish, NULL, err);
 	if (rc < 0)
 		return rc;

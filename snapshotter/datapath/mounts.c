@@ -41,8 +41,12 @@ static int mount_job(void *arg, struct error *err)
 {
 	const struct mount_job *j = arg;
 	struct mount_seen seen;
-	int rc = mount_see(j->path, &seen, err);
+	int rc = 0;
 
+	if (j->wish->replaces)
+		rc = mount_take_down_alone(j->path, true, err);
+	if (rc == 0)
+		rc = mount_see(j->path, &seen, err);
 	if (rc < 0)
 		return rc;
 	if (rc == 0)
