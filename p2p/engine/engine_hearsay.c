@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "p2p/engine/engine_hearsay.h"
 #include "p2p/engine/engine_peer.h"
 #include "p2p/net/net_addr.h"
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "p2p/engine/engine_hearsay.h"
 #include "p2p/engine/engine_peer.h"
 
 /* Without a tracker neighbours are told of each other: when others came, but not more

@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "p2p/engine/engine_hearsay.h"
 #include "p2p/engine/engine_peer.h"
 
 #define FILE_HEAD "bootseer-members 1\n"

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What neighbours say of others.  Private to engine*.c; everything is the loop's.
+ */
+#ifndef BOOTSEER_P2P_ENGINE_ENGINE_HEARSAY_H
+#define BOOTSEER_P2P_ENGINE_ENGINE_HEARSAY_H
+
+#include "p2p/net/net.h"
+
+struct member;
+struct p2p;
+
+/* May a node be at this address, which another one says it is at? */
+bool hearsay_may_be(const struct p2p *p, const char *addr);
+/* Is what this one says of others heard? */
+bool hearsay_is_believed(const struct member *teller, int64_t now);
+/* member_know() of what `teller` says. */
+struct member *hearsay_know(struct p2p *p, const struct member *teller,
+			    const struct net_node *node);
+/* Nobody answers to so many names that it said.  What it said may be forgotten: members
+ * without a link. */
+void hearsay_note_bad(struct p2p *p, struct member *teller, size_t n,
+		      int64_t now);
+/* The same of the node that said where `m` is, if one did; `m` may be gone then. */
+void hearsay_failed(struct p2p *p, struct member *m, int64_t now);
+/* It is there. */
+void hearsay_proved(struct p2p *p, struct member *m);
+
+#endif
