@@ -56,11 +56,11 @@ void link_offer(struct link *l, struct p2p_image *i)
 	const struct member *m;
 
 	/* The capability tells repository and manifest.  A node that the tracker did not
-	 * name, nor a neighbour in the image, has to show its own first; where the
-	 * tracker helps nobody, all would wait for each other. */
+	 * name for this image, nor a neighbour in it, has to show its own first; where
+	 * the tracker helps nobody, all would wait for each other. */
 	if (i->p->keys && !swarm_takes_turns(i->swarm)) {
 		m = member_by_name(i->p, net_peer(l->net)->name);
-		if (!m || !member_is_known(m, i))
+		if (!m || !member_is_of_image(m, i))
 			return;
 	}
 	link_open(l, i);
@@ -309,7 +309,7 @@ static void introduce(const struct p2p_image *i, const struct neighbour *to)
 		if (i->neighbours.peers[k] && i->neighbours.peers[k] != to)
 			nodes[n++] = *net_peer(i->neighbours.peers[k]->l->net);
 	if (n)
-		net_members(to->l->net, nodes, n);
+		net_members(to->l->net, &i->digest, nodes, n);
 }
 
 void neighbours_meet(struct p2p_image *i, int64_t now)
@@ -359,7 +359,7 @@ static void on_opened(void *arg, struct net_link *net,
 		i->neighbours.met = clock_now_ns();
 	m = member_know(p, net_peer(net), false);
 	if (m)
-		member_takes_part(m, i, false);
+		member_takes_part(m, i, WORD_GIVEN);
 	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
 			l->member ? l->member->quarantines : 0, clock_now_ns());
 	if (!net_takes_others(net))
@@ -642,7 +642,8 @@ static void on_fault(void *arg, struct net_link *net, const char *why)
 }
 
 static void on_members(void *arg, struct net_link *net,
-		       const struct net_node *nodes, size_t n)
+		       const struct digest *image, const struct net_node *nodes,
+		       size_t n)
 {
 	struct link *l = net_user(net);
 	struct p2p *p = arg;
@@ -653,15 +654,18 @@ static void on_members(void *arg, struct net_link *net,
 
 	if (!l || !teller || !hearsay_is_believed(teller, now))
 		return;
-	/* Of which image is not said: of one that we share. */
 	for (size_t k = 0; k < n; k++) {
 		struct member *m = hearsay_know(p, teller, &nodes[k]);
 
 		n_bad += !m && !hearsay_may_be(p, nodes[k].addr);
 		if (!m)
 			continue;
+		/* A node of before does not say of which one of those that we share. */
 		LIST_FOREACH(nb, &l->neighbours, by_link)
-		member_takes_part(m, nb->i, true);
+		if (!image)
+			member_takes_part(m, nb->i, WORD_OF_SOME);
+		else if (digest_equal(&nb->i->digest, image))
+			member_takes_part(m, nb->i, WORD_OF_IMAGE);
 	}
 	/* One that hears of a neighbour's wrong address says that, too. */
 	if (n_bad == n)

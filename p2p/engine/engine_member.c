@@ -154,9 +154,9 @@ bool member_may_be_told(const struct member *m)
 /* A place for such a word: a free one, or that of a member that could not be reached;
  * KNOWN_MAX: there is none.  Names that a neighbour made up leave places for those of the
  * tracker, and take none that those have. */
-static size_t known_place(const struct p2p_image *i, bool is_hearsay)
+static size_t known_place(const struct p2p_image *i, enum member_word word)
 {
-	size_t max = is_hearsay ? KNOWN_MAX / 2 : KNOWN_MAX;
+	size_t max = word < WORD_GIVEN ? KNOWN_MAX / 2 : KNOWN_MAX;
 
 	if (i->known.n < max)
 		return i->known.n;
@@ -164,7 +164,7 @@ static size_t known_place(const struct p2p_image *i, bool is_hearsay)
 		const struct known_member *o = &i->known.members[k];
 
 		if (!o->m->link && o->m->failures &&
-		    !(is_hearsay && o->is_named))
+		    (o->word < WORD_GIVEN || word == WORD_GIVEN))
 			return k;
 	}
 	return KNOWN_MAX;
@@ -184,25 +184,41 @@ bool member_is_known(const struct member *m, struct p2p_image *i)
 	return known_find(i, m);
 }
 
-void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay)
+bool member_is_of_image(const struct member *m, struct p2p_image *i)
 {
-	struct known_member *place = known_find(i, m);
-	size_t at;
+	const struct known_member *place = known_find(i, m);
 
-	if (place) {
-		place->is_named = place->is_named || !is_hearsay;
-		return;
-	}
-	at = known_place(i, is_hearsay);
+	return place && place->word >= WORD_OF_IMAGE;
+}
+
+/* False: there is none for it. */
+static bool take_place(struct member *m, struct p2p_image *i,
+		       enum member_word word)
+{
+	size_t at = known_place(i, word);
+
 	if (at == KNOWN_MAX)
-		return;
+		return false;
 	if (at == i->known.n)
 		i->known.n++;
 	else
 		i->known.members[at].m->refs--;
-	i->known.members[at] =
-		(struct known_member){ .m = m, .is_named = !is_hearsay };
+	i->known.members[at] = (struct known_member){ .m = m, .word = word };
 	m->refs++;
+	return true;
+}
+
+void member_takes_part(struct member *m, struct p2p_image *i,
+		       enum member_word word)
+{
+	struct known_member *place = known_find(i, m);
+
+	if (place && place->word >= word)
+		return;
+	if (place)
+		place->word = word;
+	else if (!take_place(m, i, word))
+		return;
 	if (m->link && m->link->is_up && !m->link->is_leaving)
 		link_offer(m->link, i);
 }

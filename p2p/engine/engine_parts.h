@@ -64,9 +64,14 @@ struct image_givers {
 };
 
 /* engine_member.c: who is known to take part. */
+enum member_word {               /* who says so: a later one is worth more */
+		   WORD_OF_SOME, /* a neighbour, of one of the images that we share with it */
+		   WORD_OF_IMAGE, /* a neighbour in this image */
+		   WORD_GIVEN, /* a tracker, or the node itself with its right */
+};
 struct known_member {
 	struct member *m;
-	bool is_named; /* by a tracker, or by itself with its right */
+	enum member_word word;
 };
 struct image_known {
 	struct known_member members[KNOWN_MAX];

@@ -254,8 +254,11 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
  * address a tracker or it itself gave. */
 bool member_may_be_told(const struct member *m);
 /* ... and that he takes part in the image. */
-void member_takes_part(struct member *m, struct p2p_image *i, bool is_hearsay);
+void member_takes_part(struct member *m, struct p2p_image *i,
+		       enum member_word word);
 bool member_is_known(const struct member *m, struct p2p_image *i);
+/* ... by the word of somebody who knows of this image, so that it may be shown it. */
+bool member_is_of_image(const struct member *m, struct p2p_image *i);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */
 void members_connect(struct p2p_image *i, int64_t now);

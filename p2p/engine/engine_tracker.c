@@ -213,7 +213,7 @@ static void learn(struct p2p_image *i, const struct tracker_answer *a,
 		memcpy(n.region, m->region, sizeof(n.region));
 		known = member_know(i->p, &n, false);
 		if (known)
-			member_takes_part(known, i, false);
+			member_takes_part(known, i, WORD_GIVEN);
 	}
 	members_connect(i, now);
 }

@@ -724,13 +724,20 @@ void *net_user(const struct net_link *l)
 	return l->user;
 }
 
-void net_members(struct net_link *l, const struct net_node *nodes, size_t n)
+void net_members(struct net_link *l, const struct digest *image,
+		 const struct net_node *nodes, size_t n)
 {
-	if (!link_is_up(l))
+	const struct net_image *i = image_find(l, image);
+
+	if (!link_is_up(l) || !image_is_open(i))
 		return;
 	if (n > WIRE_MEMBERS_MAX)
 		n = WIRE_MEMBERS_MAX;
-	link_put(l, wire_put_members(link_out(l), nodes, n));
+	if (l->features & WIRE_FEATURE_IMAGE_PEX)
+		link_put(l, wire_put_image_members(link_out(l), i->alias, nodes,
+						   n));
+	else
+		link_put(l, wire_put_members(link_out(l), nodes, n));
 }
 
 void net_get_link(const struct net_link *l, struct net_link_stats *ret)

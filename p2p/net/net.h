@@ -140,8 +140,10 @@ struct net_events {
 	void (*sent)(void *arg, struct net_link *l, uint64_t tag);
 	/* RDMA with it failed; TCP goes on.  May be NULL. */
 	void (*fault)(void *arg, struct net_link *l, const char *why);
-	/* The other side knows these members too. May be NULL. */
+	/* The other side says that these take part in the image; NULL: in one that is
+	 * open with it.  May be NULL. */
 	void (*members)(void *arg, struct net_link *l,
+			const struct digest *image,
 			const struct net_node *nodes, size_t n);
 };
 
@@ -272,7 +274,9 @@ struct net_body {
 void net_send(struct net_link *l, const struct net_piece *p,
 	      enum source_priority priority, const struct net_body *body,
 	      uint64_t tag);
-void net_members(struct net_link *l, const struct net_node *nodes, size_t n);
+/* These take part in the image. */
+void net_members(struct net_link *l, const struct digest *image,
+		 const struct net_node *nodes, size_t n);
 
 struct net_link_stats {
 	bool is_up, is_rdma;

@@ -62,17 +62,13 @@ static int on_goaway(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-/* Each name is looked for among the members of each image that is open on the link.  What
- * is beyond the rate is passed over: whoever says it will say it again. */
-static bool are_names_heard(struct net_link *l, size_t count)
+/* Each name is looked for once, and among the members of so many images.  What is beyond
+ * the rate is passed over: whoever says it will say it again. */
+static bool are_names_heard(struct net_link *l, size_t count, uint32_t images)
 {
-	uint32_t images = 1;
-
 	if (bucket_look(&l->names, 1, clock_now_ns()) == 0)
 		return false;
-	for (const struct net_image *i = l->images; i; i = i->next)
-		images += i->told;
-	bucket_take(&l->names, (uint32_t)count * images);
+	bucket_take(&l->names, (uint32_t)count * (1 + images));
 	return true;
 }
 
@@ -80,12 +76,39 @@ static int on_members(struct conn *c, const struct wire_head *h,
 		      const uint8_t *body, struct error *err)
 {
 	struct net *n = c->net;
+	uint32_t images = 0;
 	size_t count;
 
 	if (wire_get_members(body, h->len, n->members, &count, err) < 0)
 		return -err->code;
-	if (n->cfg.events->members && are_names_heard(c->link, count))
-		n->cfg.events->members(n->cfg.arg, c->link, n->members, count);
+	for (const struct net_image *i = c->link->images; i; i = i->next)
+		images += i->told;
+	if (n->cfg.events->members && are_names_heard(c->link, count, images))
+		n->cfg.events->members(n->cfg.arg, c->link, NULL, n->members,
+				       count);
+	return 0;
+}
+
+static int on_image_members(struct conn *c, const struct wire_head *h,
+			    const uint8_t *body, struct error *err)
+{
+	struct net *n = c->net;
+	const struct net_image *i;
+	uint16_t alias;
+	size_t count;
+
+	if (wire_get_image_members(body, h->len, &alias, n->members, &count,
+				   err) < 0)
+		return -err->code;
+	i = image_by_alias(c->link, alias);
+	if (!i) /* we closed it */
+		return 0;
+	if (!i->told)
+		return error_set(err, EPROTO,
+				 "members of an image before it is open");
+	if (n->cfg.events->members && are_names_heard(c->link, count, 1))
+		n->cfg.events->members(n->cfg.arg, c->link, &i->digest,
+				       n->members, count);
 	return 0;
 }
 
@@ -116,6 +139,7 @@ static const struct net_message {
 	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, 1 },
 	[WIRE_PEX] = { on_members, ON_CONTROL, COST_DEAR },
 	[WIRE_RENEW] = { image_on_renew, ON_CONTROL, COST_DEAR },
+	[WIRE_IMAGE_PEX] = { on_image_members, ON_CONTROL, COST_DEAR },
 	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, 1 },
 	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, 1 },
 	[RDMA_READY] = { net_rdma_hear, ON_CONTROL, 1 },

@@ -78,6 +78,7 @@ static int put_hello(struct conn *c, enum wire_type type,
 				.version_min = WIRE_VERSION_MIN,
 				.security = (uint8_t)n->cfg.security,
 				.features = WIRE_FEATURE_OTHERS |
+					    WIRE_FEATURE_IMAGE_PEX |
 					    net_rdma_features(n),
 				.instance = n->instance,
 				.node = n->self };

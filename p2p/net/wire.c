@@ -547,9 +547,12 @@ int wire_get_nack(const void *body, size_t len, struct wire_nack *ret,
 
 /* ---------------------------------------------------------------- members --- */
 
-int wire_put_members(struct buf *b, const struct net_node *nodes, size_t n)
+/* `alias` NULL: of no image. */
+static int put_members(struct buf *b, const uint16_t *alias,
+		       const struct net_node *nodes, size_t n)
 {
-	struct wire_head head = { .len = 2, .type = WIRE_PEX };
+	struct wire_head head = { .len = alias ? 4 : 2,
+				  .type = alias ? WIRE_IMAGE_PEX : WIRE_PEX };
 	int rc;
 	uint8_t *at;
 
@@ -560,11 +563,26 @@ int wire_put_members(struct buf *b, const struct net_node *nodes, size_t n)
 	at = put(b, &head, &rc);
 	if (!at)
 		return rc;
+	if (alias) {
+		put_le16(at, *alias);
+		at += 2;
+	}
 	put_le16(at, (uint16_t)n);
 	at += 2;
 	for (size_t i = 0; i < n; i++)
 		at = put_node(at, &nodes[i]);
 	return 0;
+}
+
+int wire_put_members(struct buf *b, const struct net_node *nodes, size_t n)
+{
+	return put_members(b, NULL, nodes, n);
+}
+
+int wire_put_image_members(struct buf *b, uint16_t alias,
+			   const struct net_node *nodes, size_t n)
+{
+	return put_members(b, &alias, nodes, n);
 }
 
 int wire_get_members(const void *body, size_t len,
@@ -589,6 +607,21 @@ int wire_get_members(const void *body, size_t len,
 		return wrong_length(err, "PEX", len);
 	*ret_n = n;
 	return 0;
+}
+
+int wire_get_image_members(const void *body, size_t len, uint16_t *ret_alias,
+			   struct net_node ret[WIRE_MEMBERS_MAX], size_t *ret_n,
+			   struct error *err)
+{
+	const uint8_t *p = body;
+	int rc;
+
+	if (len < 4)
+		return wrong_length(err, "IMAGE_PEX", len);
+	rc = wire_get_members(p + 2, len - 2, ret, ret_n, err);
+	if (rc == 0)
+		*ret_alias = get_le16(p);
+	return rc;
 }
 
 int wire_put_rdma(struct buf *b, uint8_t type, const void *body, size_t len)

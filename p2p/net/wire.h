@@ -42,12 +42,14 @@ enum wire_type {
 	WIRE_CANCEL = 15,
 	WIRE_PEX = 16,
 	WIRE_RENEW = 17,
+	WIRE_IMAGE_PEX = 18,
 	WIRE_RDMA_FIRST = 32, /* enum rdma_type */
 	WIRE_RDMA_LAST = 47,
 };
 
 #define WIRE_FEATURE_RDMA 1u
 #define WIRE_FEATURE_OTHERS 2u /* a WANT may name other pieces */
+#define WIRE_FEATURE_IMAGE_PEX 4u
 
 #define WIRE_OPTIONAL 0x8000u /* who does not know the type skips it */
 
@@ -187,10 +189,17 @@ int wire_get_nack(const void *body, size_t len, struct wire_nack *ret,
 int wire_put_rdma(struct buf *b, uint8_t type, const void *body,
 		  size_t len) MUST_CHECK;
 
+/* PEX, to and from a node that does not know the next one. */
 int wire_put_members(struct buf *b, const struct net_node *nodes,
 		     size_t n) MUST_CHECK;
 int wire_get_members(const void *body, size_t len,
 		     struct net_node ret[WIRE_MEMBERS_MAX], size_t *ret_n,
 		     struct error *err) MUST_CHECK;
+/* IMAGE_PEX: of the image that the sender has this number for. */
+int wire_put_image_members(struct buf *b, uint16_t alias,
+			   const struct net_node *nodes, size_t n) MUST_CHECK;
+int wire_get_image_members(const void *body, size_t len, uint16_t *ret_alias,
+			   struct net_node ret[WIRE_MEMBERS_MAX], size_t *ret_n,
+			   struct error *err) MUST_CHECK;
 
 #endif

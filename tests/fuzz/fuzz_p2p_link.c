@@ -190,6 +190,15 @@ static void on_sent(void *arg, struct net_link *l, uint64_t tag)
 {
 }
 
+static void on_members(void *arg, struct net_link *l,
+		       const struct digest *image, const struct net_node *nodes,
+		       size_t n)
+{
+	must(!image || digest_equal(image, &((struct world *)arg)->image));
+	for (size_t k = 0; k < n; k++)
+		must(nodes[k].name[0] != '\0');
+}
+
 static const struct net_events events = {
 	.up = on_link,
 	.down = on_down,
@@ -205,6 +214,7 @@ static const struct net_events events = {
 	.lost = on_lost,
 	.refused = on_refused,
 	.sent = on_sent,
+	.members = on_members,
 };
 
 /* --------------------------------------------------------- its connections --- */

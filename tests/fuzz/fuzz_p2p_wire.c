@@ -116,6 +116,18 @@ static int again_members(struct buf *b, const struct wire_head *h,
 	return wire_put_members(b, nodes, n);
 }
 
+static int again_image_members(struct buf *b, const struct wire_head *h,
+			       const uint8_t *body)
+{
+	static struct net_node nodes[WIRE_MEMBERS_MAX];
+	uint16_t alias;
+	size_t n;
+
+	if (wire_get_image_members(body, h->len, &alias, nodes, &n, NULL) < 0)
+		return -1;
+	return wire_put_image_members(b, alias, nodes, n);
+}
+
 static int again_data(struct buf *b, const struct wire_head *h,
 		      const uint8_t *body)
 {
@@ -136,13 +148,21 @@ static int again_data(struct buf *b, const struct wire_head *h,
 
 static int (*const again[])(struct buf *b, const struct wire_head *h,
 			    const uint8_t *body) = {
-	[WIRE_HELLO] = again_hello,      [WIRE_HELLO_ACK] = again_hello,
-	[WIRE_BIND] = again_bind,        [WIRE_BIND_ACK] = again_bind,
-	[WIRE_GOAWAY] = again_goaway,    [WIRE_OPEN] = again_open,
-	[WIRE_OPEN_ACK] = again_verdict, [WIRE_CLOSE] = again_verdict,
-	[WIRE_HAVE] = again_have,        [WIRE_WANT] = again_want,
-	[WIRE_NACK] = again_nack,        [WIRE_PEX] = again_members,
-	[WIRE_DATA] = again_data,        [WIRE_RENEW] = again_open,
+	[WIRE_HELLO] = again_hello,
+	[WIRE_HELLO_ACK] = again_hello,
+	[WIRE_BIND] = again_bind,
+	[WIRE_BIND_ACK] = again_bind,
+	[WIRE_GOAWAY] = again_goaway,
+	[WIRE_OPEN] = again_open,
+	[WIRE_OPEN_ACK] = again_verdict,
+	[WIRE_CLOSE] = again_verdict,
+	[WIRE_HAVE] = again_have,
+	[WIRE_WANT] = again_want,
+	[WIRE_NACK] = again_nack,
+	[WIRE_PEX] = again_members,
+	[WIRE_DATA] = again_data,
+	[WIRE_RENEW] = again_open,
+	[WIRE_IMAGE_PEX] = again_image_members,
 };
 
 /* The body in memory of exactly its size, so that a read past it is seen. */

@@ -195,12 +195,13 @@ static void sent(void *arg, struct net_link *l, uint64_t tag)
 	((struct node *)arg)->sents++;
 }
 
-static void members(void *arg, struct net_link *l, const struct net_node *nodes,
-		    size_t count)
+static void members(void *arg, struct net_link *l, const struct digest *image,
+		    const struct net_node *nodes, size_t count)
 {
 	struct node *n = arg;
 
 	n->member_calls++;
+	n->members_of = image ? *image : (struct digest){ { 0 } };
 	if (count)
 		n->member = nodes[count - 1];
 }

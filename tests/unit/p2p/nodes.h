@@ -38,6 +38,7 @@ struct node {
 	enum source_priority last_priority;
 	uint64_t moved;
 	struct net_node member;
+	struct digest members_of; /* zeros: no image was named */
 	char capability[64];
 	/* May be set by a test: called first in got(). */
 	void (*on_got)(struct node *n, struct net_link *l);

@@ -32,22 +32,22 @@ static void check_members(void *arg)
 			       k);
 		m = member_know(p, &other, true);
 		cr_assert(m);
-		member_takes_part(m, i, true);
+		member_takes_part(m, i, WORD_OF_IMAGE);
 	}
 	cr_expect_eq(i->known.n, KNOWN_MAX / 2, "the rest is the tracker's");
 	for (unsigned int k = 0; i->known.n < KNOWN_MAX; k++) {
 		(void)snprintf(other.name, sizeof(other.name), "named-%u", k);
 		m = member_know(p, &other, false);
 		cr_assert(m);
-		member_takes_part(m, i, false);
+		member_takes_part(m, i, WORD_GIVEN);
 	}
 	(void)strcpy(other.name, "real");
-	member_takes_part(member_know(p, &other, false), i, false);
+	member_takes_part(member_know(p, &other, false), i, WORD_GIVEN);
 	cr_expect_eq(member_by_name(p, "real")->refs, 0, "all may be there");
 	member_failed(m, clock_now_ns());
-	member_takes_part(member_by_name(p, "real"), i, true);
+	member_takes_part(member_by_name(p, "real"), i, WORD_OF_IMAGE);
 	cr_expect_eq(member_by_name(p, "real")->refs, 0, "by hearsay alone");
-	member_takes_part(member_by_name(p, "real"), i, false);
+	member_takes_part(member_by_name(p, "real"), i, WORD_GIVEN);
 	cr_expect_eq(member_by_name(p, "real")->refs, 1);
 	cr_expect_eq(m->refs, 0);
 	cr_expect_eq(i->known.n, KNOWN_MAX);
@@ -94,17 +94,17 @@ static void check_named(void *arg)
 		      *both = know(p, "both", wrong, true), *made_up;
 	char name[32];
 
-	member_takes_part(named, i, false);
-	member_takes_part(both, i, true);
+	member_takes_part(named, i, WORD_GIVEN);
+	member_takes_part(both, i, WORD_OF_IMAGE);
 	cr_assert_eq(know(p, "both", there, false), both);
-	member_takes_part(both, i, false);
+	member_takes_part(both, i, WORD_GIVEN);
 	made_up = know(p, "made-up", there, true);
-	member_takes_part(made_up, i, true);
+	member_takes_part(made_up, i, WORD_OF_IMAGE);
 	member_failed(named, clock_now_ns());
 	member_failed(both, clock_now_ns());
 	for (unsigned int k = 0; k < KNOWN_MAX; k++) {
 		(void)snprintf(name, sizeof(name), "invented-%u", k);
-		member_takes_part(know(p, name, wrong, true), i, true);
+		member_takes_part(know(p, name, wrong, true), i, WORD_OF_IMAGE);
 	}
 	cr_expect_eq(i->known.n, KNOWN_MAX / 2);
 	cr_expect(member_is_known(named, i));
@@ -112,7 +112,7 @@ static void check_named(void *arg)
 	cr_expect(member_is_known(made_up, i));
 	/* Of those that are hearsay one may take the other's place. */
 	member_failed(made_up, clock_now_ns());
-	member_takes_part(know(p, "another", there, true), i, true);
+	member_takes_part(know(p, "another", there, true), i, WORD_OF_IMAGE);
 	cr_expect_not(member_is_known(made_up, i));
 	cr_expect(member_is_known(member_by_name(p, "another"), i));
 	(void)know(p, "named", wrong, true);
@@ -184,7 +184,8 @@ static void tell_of(struct p2p *p, const char *const *addrs, size_t n)
 		(void)snprintf(nodes[k].addr, sizeof(nodes[k].addr), "%s",
 			       addrs[k]);
 	}
-	link_events.members(p, LIST_FIRST(&p->links)->net, nodes, n);
+	link_events.members(p, LIST_FIRST(&p->links)->net,
+			    &LIST_FIRST(&p->images)->digest, nodes, n);
 }
 
 static const struct member *invented(struct p2p *p, size_t k)

@@ -139,6 +139,77 @@ Test(engine_rights, who_has_no_right_is_not_shown_what_images_there_are)
 	fake_tracker_free(t);
 }
 
+/* On the loop of a node with two images, blocks and metadata, and a right to both, that
+ * shares both with a neighbour. */
+static void look_shared(void *arg)
+{
+	struct holders *h = arg;
+	struct p2p_image *i;
+
+	h->n = 0;
+	LIST_FOREACH(i, &h->p->images, all)
+	h->n += i->right.len && neighbours_count(i) && !i->right.permit &&
+		!swarm_takes_turns(i->swarm);
+}
+
+/* Is the image shown to it already?  It is by this. */
+static bool is_shown(struct p2p_image *i, struct link *l)
+{
+	return net_open_image(l->net, &i->digest, i->n, i->right.capability,
+			      i->right.len, NULL) == -EALREADY;
+}
+
+/* The neighbour says that the rogue takes part in the blocks. */
+static void hear_of_rogue(void *arg)
+{
+	struct p2p *p = arg;
+	struct member *rogue = member_by_name(p, "rogue");
+	struct net_link *from = member_by_name(p, "node-01")->link->net;
+	struct p2p_image *i, *blocks = NULL, *metadata = NULL;
+	struct net_node said = rogue->node;
+
+	LIST_FOREACH(i, &p->images, all)
+	if (i->is_metadata)
+		metadata = i;
+	else
+		blocks = i;
+	cr_assert(blocks && metadata && rogue->link && rogue->link->is_up);
+	/* As a node of before does: of one of them. */
+	link_events.members(p, from, NULL, &said, 1);
+	cr_expect(member_is_known(rogue, blocks));
+	cr_expect_not(member_is_of_image(rogue, blocks));
+	link_offer(rogue->link, blocks);
+	link_events.members(p, from, &metadata->digest, &said, 1);
+	cr_expect_not(is_shown(blocks, rogue->link), "nobody named it for it");
+	cr_expect(is_shown(metadata, rogue->link));
+}
+
+Test(engine_rights, who_is_named_for_one_image_is_shown_no_other)
+{
+	struct fake_tracker *t;
+	struct digest swarm;
+	struct holders h;
+	struct call_to to;
+	struct rogue *r;
+	struct crowd c;
+
+	t = permitted(&c, 3600);
+	crowd_open_metadata(&c.node[0]);
+	crowd_open_metadata(&c.node[1]);
+	h = (struct holders){ .p = c.node[0].p2p };
+	wait_for((engine_run(h.p, look_shared, &h), h.n == 2));
+	crowd_swarm(&swarm);
+	r = rogue_start(ROGUE_GONE, &c.img, &swarm);
+	to = (struct call_to){ c.node[0].p2p, rogue_address(r) };
+	engine_run(to.p, call_rogue, &to);
+	wait_for(rogue_refused(r) > 0);
+	cr_expect_eq(rogue_shown(r), 0);
+	engine_run(to.p, hear_of_rogue, to.p);
+	crowd_remove(&c);
+	rogue_stop(r);
+	fake_tracker_free(t);
+}
+
 /* The right of the second of two nodes, and what the first answers whom. */
 struct opening_by {
 	struct p2p *p;

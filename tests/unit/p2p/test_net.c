@@ -6,6 +6,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "nodes.h"
+#include "p2p/net/net_priv.h"
 
 TestSuite(net, .timeout = 120);
 
@@ -489,16 +490,27 @@ Test(net, tells_about_an_address_where_nobody_is, .init = nothing, .fini = end)
 	cr_expect_eq(a->why.code, ECONNREFUSED, "%s", a->why.msg);
 }
 
-Test(net, passes_on_members_and_measures_the_way, .init = pair, .fini = end)
+Test(net, passes_on_members_and_measures_the_way, .init = open_pair,
+     .fini = end)
 {
 	struct net_node m[2] = { { .name = "x", .addr = "10.0.0.1:1" },
 				 { .name = "y", .zone = "z" } };
 	struct net_link_stats st = { .rtt_ns = 0 };
+	const struct digest none = { { 0 } };
 
-	net_members(a->link, m, 2);
+	/* Not open: dropped. */
+	net_members(a->link, &none, m, 1);
+	net_members(a->link, &all.image, m, 2);
 	until(&all, b->member_calls == 1);
 	cr_expect_str_eq(b->member.name, "y");
 	cr_expect_str_eq(b->member.zone, "z");
+	cr_expect(digest_equal(&b->members_of, &all.image));
+	/* A node of before. */
+	a->link->features = WIRE_FEATURE_OTHERS;
+	net_members(a->link, &all.image, m, 1);
+	until(&all, b->member_calls == 2);
+	cr_expect_str_eq(b->member.name, "x");
+	cr_expect(digest_equal(&b->members_of, &none));
 	until(&all, (net_get_link(a->link, &st), st.rtt_ns > 0));
 }
 

@@ -242,6 +242,35 @@ Test(net_hostile, names_more_members_than_are_looked_at)
 	until(&s.all, hear(&s, WIRE_PONG, body));
 	cr_expect_eq(s.a->member_calls, looked_at);
 	cr_expect_eq(s.a->downs, 0, "%s", s.a->why.msg);
+	for (int i = 0; i < 4 * looked_at; i++)
+		cr_assert_eq(wire_put_image_members(&b, 3, many,
+						    ARRAY_SIZE(many)),
+			     0);
+	cr_assert_eq(wire_put_empty(&b, WIRE_PING, 2), 0);
+	say_buf(s.control, &b);
+	until(&s.all, hear(&s, WIRE_PONG, body));
+	cr_expect_eq(s.a->member_calls, looked_at, "time stands still");
+	end(&s);
+}
+
+Test(net_hostile, names_members_of_an_image_that_is_not_open)
+{
+	struct net_node somebody = { .name = "c", .addr = "127.0.0.1:1" };
+	struct scene s;
+	struct wire_open open = { .alias = 3, .n_pieces = NODES_PIECES };
+	struct buf b = BUF_INIT;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	greet(&s);
+	/* Of a number that nothing has they are passed over. */
+	cr_assert_eq(wire_put_image_members(&b, 9, &somebody, 1), 0);
+	/* It is let in, and has not let in. */
+	open.image = s.all.image;
+	cr_assert_eq(wire_put_open(&b, 1, &open), 0);
+	cr_assert_eq(wire_put_image_members(&b, 3, &somebody, 1), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, EPROTO, "before it is open");
+	cr_expect_eq(s.a->member_calls, 0);
 	end(&s);
 }
 

@@ -69,6 +69,13 @@ static const uint8_t members_bytes[] = {
 	0x31, 0x5d, 0x3a, 0x32, 0x01, 0x72, 0x01, 0x7a, 0x01, 0x67
 };
 
+static const uint8_t image_members_bytes[] = {
+	0x15, 0x00, 0x00, 0x00, 0x12, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x44, 0x1a, 0xf1, 0xd0, 0x03, 0x00, 0x01, 0x00,
+	0x01, 0x78, 0x0a, 0x31, 0x30, 0x2e, 0x30, 0x2e, 0x30, 0x2e,
+	0x31, 0x3a, 0x31, 0x00, 0x01, 0x7a, 0x00
+};
+
 static void expect_bytes(struct buf *b, const uint8_t *want, size_t n)
 {
 	cr_assert_eq(b->len, n, "%zu", b->len);
@@ -391,6 +398,29 @@ Test(wire, members_have_their_bytes)
 	cr_assert_eq(wire_put_members(&b, many, 64), 0);
 	cr_expect_eq(wire_get_head((const uint8_t *)b.data, &h, NULL), 0);
 	buf_fini(&b);
+}
+
+Test(wire, members_of_an_image_have_their_bytes)
+{
+	static struct net_node got[WIRE_MEMBERS_MAX];
+	struct net_node m = { .name = "x", .addr = "10.0.0.1:1", .zone = "z" };
+	struct wire_head h;
+	struct buf b = BUF_INIT;
+	const uint8_t *body = body_of(image_members_bytes, &h);
+	uint16_t alias = 0;
+	size_t n = 0;
+
+	cr_assert_eq(wire_put_image_members(&b, 3, &m, 1), 0);
+	expect_bytes(&b, image_members_bytes, sizeof(image_members_bytes));
+	cr_assert_eq(wire_get_image_members(body, h.len, &alias, got, &n, NULL),
+		     0);
+	cr_expect_eq(alias, 3);
+	cr_assert_eq(n, 1);
+	cr_expect_str_eq(got[0].zone, "z");
+	for (uint32_t len = 0; len < h.len; len++)
+		cr_expect_eq(wire_get_image_members(body, len, &alias, got, &n,
+						    NULL),
+			     -EINVAL);
 }
 
 Test(wire, a_head_that_is_wrong_is_refused)
