@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/text.h"
 #include "envcache/join.h"
@@ -112,6 +113,47 @@ int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 		      : error_set(err, ESTALE,
 				  "the targets are not as they were: another "
 				  "process works there");
+}
+
+/* ------------------------------------------------------------------------- look --- */
+
+/* A look takes as long as that itself. */
+#define LOOK_OLD_NS NS_PER_S
+
+static void *base_look_main(void *arg)
+{
+	struct base_look *l = arg;
+
+	l->rc = base_check(l->snap, l->targets, l->made, l->n_made, &l->err);
+	l->ended_ns = clock_now_ns();
+	return NULL;
+}
+
+void base_look_begin(struct base_look *l)
+{
+	l->err = (struct error)ERROR_INIT;
+	l->is_begun = pthread_create(&l->thread, NULL, base_look_main, l) == 0;
+}
+
+void base_look_drop(struct base_look *l)
+{
+	if (l->is_begun)
+		(void)pthread_join(l->thread, NULL);
+	l->is_begun = false;
+}
+
+int base_look_end(struct base_look *l, struct error *err)
+{
+	bool was_begun = l->is_begun;
+	/* From here on nothing is done but to wait for it. */
+	int64_t now = clock_now_ns();
+
+	base_look_drop(l);
+	if (!was_begun || now - l->ended_ns > LOOK_OLD_NS)
+		return base_check(l->snap, l->targets, l->made, l->n_made, err);
+	if (l->rc < 0 && err)
+		*err = l->err;
+	return l->rc;
 }
 
 /* ------------------------------------------------------------------------- hold --- */

@@ -3,6 +3,8 @@
 #ifndef BOOTSEER_ENVCACHE_BASE_H
 #define BOOTSEER_ENVCACHE_BASE_H
 
+#include <pthread.h>
+
 #include "envcache/envcache.h"
 
 /* Are the targets now as the snapshot's key says they were, but for the empty folders
@@ -10,5 +12,25 @@
  * -ESTALE: neither.  The caller has them locked. */
 int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 	       char *const *made, size_t n_made, struct error *err) MUST_CHECK;
+
+/* The same by a thread of its own, beside the last of what is read before it has to be known.
+ * Who begins one ends it; zero but for what it looks at. */
+struct base_look {
+	const struct env_snapshot *snap;
+	const struct env_targets *targets;
+	char *const *made;
+	size_t n_made;
+	bool is_begun;
+	pthread_t thread;
+	int rc;
+	struct error err;
+	int64_t ended_ns;
+};
+/* A look that cannot be begun is taken at the end. */
+void base_look_begin(struct base_look *l);
+/* What base_check() said, at most a second before; else it is asked now. */
+int base_look_end(struct base_look *l, struct error *err) MUST_CHECK;
+/* Its result is not needed. */
+void base_look_drop(struct base_look *l);
 
 #endif

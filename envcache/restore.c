@@ -37,6 +37,8 @@ struct restore {
 	unsigned int threads;
 	atomic_uint *n_left; /* pieces of a node that are still to come */
 	atomic_size_t next;
+	atomic_size_t n_put; /* pieces */
+	struct base_look look;
 	int64_t others_ns; /* until when others are waited for */
 };
 
@@ -179,6 +181,17 @@ static int open_node(struct restore *r, uint32_t node, struct error *err)
 		      : fd;
 }
 
+/* With the last quarter of the contents the targets are looked at once more: the names of a
+ * whole system take as long as that. */
+static void count_piece(struct restore *r)
+{
+	size_t n = atomic_fetch_add(&r->n_put, 1) + 1;
+
+	if (n == r->plan.n_pieces - r->plan.n_pieces / 4 &&
+	    n < r->plan.n_pieces)
+		base_look_begin(&r->look);
+}
+
 /* Whoever writes the last piece of a file finishes it. */
 static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 			 const void *data, size_t len, struct error *err)
@@ -189,6 +202,8 @@ static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 
 	if (fd >= 0 && rc < 0)
 		return fs_refuse_write(fd, rc, len, "", err);
+	if (rc == 0)
+		count_piece(r);
 	if (rc < 0 || atomic_fetch_sub(&r->n_left[node], 1) > 1)
 		return rc;
 	return place_attributes(fd, r->plan.nodes[node].inode, err);
@@ -283,6 +298,23 @@ static int unpack(struct restore *r, struct error *err)
 	free(steal_ptr(&r->n_left));
 	return rc < 0 ? refuse_missing(r->store, r->snap, rc, err)
 		      : side_by_side(r->threads, restore_side, r, err);
+}
+
+/* All of it to the stages.  That may take minutes, and not all who work in the targets look
+ * at the lock: so once more at the targets. */
+static int read_all(struct restore *r, struct error *err)
+{
+	int rc;
+
+	r->look = (struct base_look){ .snap = r->snap,
+				      .targets = r->targets,
+				      .made = r->made,
+				      .n_made = r->n_made };
+	rc = unpack(r, err);
+	if (rc == 0)
+		return base_look_end(&r->look, err);
+	base_look_drop(&r->look);
+	return rc;
 }
 
 /* --------------------------------------------------------------------------- commit --- */
@@ -468,10 +500,7 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 	if (rc == 0 && clock_now_ns() - begun_ns >= STAGE_LOOK_NS)
 		rc = base_check(snap, t, r->made, r->n_made, err);
 	if (rc == 0)
-		rc = unpack(r, err);
-	/* That may have taken minutes, and not all who work there look at the lock. */
-	if (rc == 0)
-		rc = base_check(snap, t, r->made, r->n_made, err);
+		rc = read_all(r, err);
 	if (rc == 0)
 		rc = commit(r, err);
 	if (rc == 1)
