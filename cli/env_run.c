@@ -14,6 +14,7 @@
 #include "cli/env_child.h"
 #include "cli/env_daemon.h"
 #include "cli/env_give.h"
+#include "cli/env_guess.h"
 #include "cli/env_mount.h"
 #include "cli/env_smoke.h"
 #include "cli/env_system.h"
@@ -158,7 +159,9 @@ struct env_run {
 	struct env_opened at;
 	const struct env_snapshot *now; /* in the targets; NULL: none is */
 	int64_t deadline_ns, begun_ns;
-	int system; /* that the system is ours, or -1 */
+	int system;          /* that the system is ours, or -1 */
+	struct env_key near; /* without a base; where nobody named targets */
+	struct env_guess guess;
 };
 
 /* ---------------------------------------------------------------------------- ends --- */
@@ -189,6 +192,7 @@ static void end(struct env_run *r, int status)
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
+	env_guess_drop(&r->guess);
 	if (r->system >= 0)
 		(void)close(steal_fd(&r->system));
 	daemons.quiet = r->cfg->quiet;
@@ -209,6 +213,7 @@ static void run_plain(struct env_run *r, const char *why)
 	struct error err = ERROR_INIT;
 	int status;
 
+	env_guess_drop(&r->guess);
 	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
 	if ((r->cfg->daemons.commands || r->system >= 0) &&
 	    env_child_run(r->command, &status, NULL, &err) == 0)
@@ -328,29 +333,42 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 	return false;
 }
 
+/* One of before has no such blocks, and nobody expects any; and one that did not mount it has
+ * said why. */
+static void say_given(const struct env_run *r, const struct env_giver *g,
+		      const struct error *why)
+{
+	if (g && g->failed.code)
+		why = &g->failed;
+	if (why->msg[0] && (g || (why->code != ENOSYS && !may_be_mounted(r))))
+		fprintf(stderr,
+			"bootseer env run: not of bootseerd: %s: the store is "
+			"read\n",
+			why->msg);
+}
+
 /* Of blocks that bootseerd brings, where there is one; the store has the rest. */
-static int unpack(const struct env_run *r, const struct env_snapshot *snap,
+static int unpack(struct env_run *r, const struct env_snapshot *snap,
 		  struct env_restore_check *check, bool gives,
 		  struct error *err)
 {
 	const struct env_mount_job job = { .socket = r->cfg->socket,
 					   .store = r->cfg->store,
 					   .snap = snap };
+	struct env_restoring *begun = env_guess_take(&r->guess, snap);
 	struct env_giver *g = NULL;
 	struct error why = ERROR_INIT;
-	int rc = gives ? env_give_open(&job, &g, &why) : 0;
+	int rc;
 
+	if (begun) {
+		rc = env_restore_end(begun, check, err);
+		say_given(r, r->guess.giver, &r->guess.why_not_given);
+		return rc;
+	}
+	rc = gives ? env_give_open(&job, &g, &why) : 0;
 	rc = env_restore(r->at.store, snap, &r->targets, 0, r->deadline_ns, g,
 			 check, err);
-	if (g && g->failed.code)
-		why = g->failed;
-	/* One of before has no such blocks, and nobody expects any; and one that did not
-	 * mount it has said why. */
-	if (why.msg[0] && (g || (why.code != ENOSYS && !may_be_mounted(r))))
-		fprintf(stderr,
-			"bootseer env run: not of bootseerd: %s: the store is "
-			"read\n",
-			why.msg);
+	say_given(r, g, &why);
 	env_give_close(g);
 	return rc;
 }
@@ -459,6 +477,8 @@ static bool capture(struct env_run *r, struct env_snapshot *ret)
 	rc = env_capture(r->at.catalog, &r->key, &r->targets, r->before, &opts,
 			 ret, &err);
 	if (rc == 0) {
+		if (r->targets.is_usual)
+			env_near_put(r->at.store, &r->near, &r->key.digest);
 		say_done(r, "captured", ret);
 		r->now = ret;
 	} else if (rc != -EEXIST) {
@@ -505,6 +525,23 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 
 /* ---------------------------------------------------------------------------- run --- */
 
+/* What this command had last is fetched beside the look at the names. */
+static int guess(struct env_run *r, struct error *err)
+{
+	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets, NULL,
+			       &r->near, err);
+
+	if (rc < 0 || !r->at.catalog)
+		return rc;
+	r->guess = (struct env_guess){ .catalog = r->at.catalog,
+				       .targets = &r->targets,
+				       .near = &r->near,
+				       .store = r->cfg->store,
+				       .socket = r->cfg->socket };
+	env_guess_begin(&r->guess);
+	return 0;
+}
+
 /* The key of how it is now. */
 static int prepare(struct env_run *r, struct error *err)
 {
@@ -515,18 +552,24 @@ static int prepare(struct env_run *r, struct error *err)
 				      r->deadline_ns, err);
 	if (rc == 0)
 		rc = env_recover(&r->targets, r->deadline_ns, err);
+	if (rc == 0 && r->targets.is_usual)
+		rc = guess(r, err);
 	if (rc == 0)
 		rc = env_scan_new(&r->targets, &r->before, err);
 	if (rc == 0)
 		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
 				   r->before, &r->key, err);
+	if (rc == 0)
+		env_guess_settle(&r->guess, &r->key.digest);
 	return rc;
 }
 
+/* Which may need what we have locked. */
 static void say_works(void *arg)
 {
-	const struct env_run *r = arg;
+	struct env_run *r = arg;
 
+	env_guess_drop(&r->guess);
 	if (!r->cfg->quiet)
 		say("another 'env run' without --target works on this system: "
 		    "waiting for its end");
@@ -558,6 +601,7 @@ static int prepare_anew(struct env_run *r, struct error *err)
 
 	env_scan_free(steal_ptr(&r->before));
 	env_key_fini(&r->key);
+	env_key_fini(&r->near);
 	env_targets_fini(&r->targets);
 	return rc < 0 ? rc : prepare(r, err);
 }
@@ -671,6 +715,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (store_rc < 0)
 		run_plain(&r, no_store.msg);
 	if (try_restore(&r) == -ENOENT) {
+		env_guess_drop(&r.guess);
 		turn = take_turn(&r);
 		run_and_capture(&r, turn);
 	}

@@ -14,6 +14,7 @@
 #ifndef BOOTSEER_ENVCACHE_ENVCACHE_H
 #define BOOTSEER_ENVCACHE_ENVCACHE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -95,7 +96,8 @@ struct env_spec {
 	const char *image;   /* digest of the container's image, or NULL */
 };
 
-/* -EINVAL says which of them is wrong; -ENOENT, -EACCES: a file cannot be read. */
+/* `before` may be NULL: that of env_near_get().  -EINVAL says which of them is wrong; -ENOENT,
+ * -EACCES: a file cannot be read. */
 int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 		 const struct env_scan *before, struct env_key *ret,
 		 struct error *err) MUST_CHECK;
@@ -160,6 +162,14 @@ void env_snapshot_fini(struct env_snapshot *s);
  * those of the capture: it was restored here, or captured. */
 int env_scan_is_after(const struct env_scan *s, const struct env_snapshot *snap,
 		      bool *ret, struct error *err) MUST_CHECK;
+
+/* The key that was captured last of those that are near: with all items of `near`, and a base.  A
+ * guess, of which nothing is believed; a failure to put it is nobody's matter. */
+int env_near_get(struct object_store *s, const struct env_key *near,
+		 struct digest *ret, struct error *err) MUST_CHECK;
+void env_near_put(struct object_store *s, const struct env_key *near,
+		  const struct digest *key);
+bool env_key_is_near(const struct env_key *key, const struct env_key *near);
 
 /* -ENOENT: there is none of this key. */
 int env_snapshot_get(struct object_store *s, const struct digest *key,
@@ -273,5 +283,18 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
 		int64_t others_ns, struct env_giver *giver,
 		struct env_restore_check *check, struct error *err) MUST_CHECK;
+
+/* The same in two steps, of which the first puts only staging folders into the targets, which
+ * stay locked.  `stop` may be NULL; once it is set the first step fails soon. */
+struct env_restoring;
+int env_restore_begin(struct object_store *s, const struct env_snapshot *snap,
+		      const struct env_targets *t, unsigned int threads,
+		      int64_t others_ns, struct env_giver *giver,
+		      const atomic_bool *stop, struct env_restoring **ret,
+		      struct error *err) MUST_CHECK;
+/* Frees it, whatever comes of it. */
+int env_restore_end(struct env_restoring *r, struct env_restore_check *check,
+		    struct error *err) MUST_CHECK;
+void env_restore_drop(struct env_restoring *r); /* NULL is allowed */
 
 #endif

@@ -231,6 +231,24 @@ static int remove_note(void *arg, const struct object_entry *e,
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
+/* A guess that leads to no snapshot; one that cannot be read is let be. */
+static int remove_near(void *arg, const struct object_entry *e,
+		       struct error *err)
+{
+	const struct collector *c = arg;
+	struct digest key;
+	int rc;
+
+	if (!object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS) ||
+	    env_near_read(c->store, e->name, &key, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < c->n; i++)
+		if (digest_equal(&key, &c->list[i].snap.key.digest))
+			return 0;
+	rc = object_delete(c->store, e->name, e->stat.tag, err);
+	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+}
+
 static int remove_notes(struct collector *c, struct error *err)
 {
 	static const char *const folders[] = { ENV_LEASE_FOLDER,
@@ -242,7 +260,9 @@ static int remove_notes(struct collector *c, struct error *err)
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(folders); i++)
 		rc = object_list(c->store, folders[i], true, remove_note, c,
 				 err);
-	return rc;
+	return rc < 0 ? rc
+		      : object_list(c->store, ENV_NEAR_FOLDER, true,
+				    remove_near, c, err);
 }
 
 /* Uploads and locks.  It may need rights that nothing else does, and the rest is done. */

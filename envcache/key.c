@@ -275,7 +275,7 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 		rc = add_system(&k, err);
 	if (rc == 0)
 		rc = add_image(&k, spec->image, err);
-	if (rc == 0)
+	if (rc == 0 && before)
 		rc = add_base(&k, before, err);
 	if (rc == 0)
 		rc = env_key_finish(&k, err);

@@ -15,6 +15,7 @@
 #define ENV_PIN_FOLDER "env/pin"
 #define ENV_BAD_FOLDER "env/bad"
 #define ENV_USED_FOLDER "env/used"
+#define ENV_NEAR_FOLDER "env/near" /* of keys without a base */
 #define ENV_DATA_FOLDER "env/data"
 /* Of packs, not of keys: those that snapshots share, and which of them are to go. */
 #define ENV_PACKS_FOLDER "env/packs"
@@ -26,6 +27,10 @@ bool env_name_digest(const char *name, struct digest *ret);
 /* The folder of a snapshot's blobs; without `folder` that of all of the key. */
 void env_blob_folder(const struct digest *key, const char *folder,
 		     char ret[ENV_NAME_ROOM]);
+
+/* The key that `name`, an object of ENV_NEAR_FOLDER, says. */
+int env_near_read(struct object_store *s, const char *name, struct digest *ret,
+		  struct error *err) MUST_CHECK;
 
 /* The name of a folder that nobody has yet. */
 int env_folder_new(char ret[ENV_FOLDER_ROOM], struct error *err) MUST_CHECK;

@@ -24,7 +24,7 @@
 
 #define THREADS_MAX 64
 
-struct restore {
+struct env_restoring {
 	struct object_store *store;
 	const struct env_snapshot *snap;
 	struct loaded *l;
@@ -39,6 +39,8 @@ struct restore {
 	atomic_size_t next;
 	atomic_size_t n_put; /* pieces */
 	struct base_look look;
+	bool is_there; /* another process has put it there */
+	const atomic_bool *stop;
 	int64_t others_ns; /* until when others are waited for */
 };
 
@@ -59,7 +61,8 @@ static const struct inode *tree_folder(struct tree *t, const char *path)
 	return dir;
 }
 
-static int note_made(struct restore *r, const char *path, struct error *err)
+static int note_made(struct env_restoring *r, const char *path,
+		     struct error *err)
 {
 	if (r->n_made == r->cap_made) {
 		size_t cap = r->cap_made ? r->cap_made * 2 : 16;
@@ -77,7 +80,7 @@ static int note_made(struct restore *r, const char *path, struct error *err)
 /* A folder on the way to a target, or the target, with the attributes it had. */
 static int restore_made(void *arg, int fd, const char *path, struct error *err)
 {
-	struct restore *r = arg;
+	struct env_restoring *r = arg;
 	const struct inode *i = tree_folder(r->l->tree, path);
 	int rc = note_made(r, path, err);
 
@@ -93,7 +96,8 @@ static int restore_made(void *arg, int fd, const char *path, struct error *err)
 		       : 0;
 }
 
-static int check_room(const struct restore *r, size_t target, struct error *err)
+static int check_room(const struct env_restoring *r, size_t target,
+		      struct error *err)
 {
 	struct statvfs fs;
 	uint64_t room;
@@ -118,7 +122,7 @@ static int check_room(const struct restore *r, size_t target, struct error *err)
 }
 
 /* The first target in which something changes; their number where none does. */
-static size_t first_of(const struct restore *r)
+static size_t first_of(const struct env_restoring *r)
 {
 	size_t i = 0;
 
@@ -127,12 +131,13 @@ static size_t first_of(const struct restore *r)
 	return i;
 }
 
-static int put_stage_path(const struct restore *r, size_t i, struct buf *b)
+static int put_stage_path(const struct env_restoring *r, size_t i,
+			  struct buf *b)
 {
 	return buf_printf(b, "%s/%s", r->targets->paths[i], r->stages[i].name);
 }
 
-static int follow_first(struct restore *r, size_t i, struct error *err)
+static int follow_first(struct env_restoring *r, size_t i, struct error *err)
 {
 	AUTO_BUF leader = BUF_INIT;
 
@@ -143,7 +148,7 @@ static int follow_first(struct restore *r, size_t i, struct error *err)
 		       : stage_follow(&r->stages[i], leader.data, err);
 }
 
-static int open_stages(struct restore *r, struct error *err)
+static int open_stages(struct env_restoring *r, struct error *err)
 {
 	int rc = 0;
 
@@ -165,7 +170,7 @@ static int open_stages(struct restore *r, struct error *err)
 /* ------------------------------------------------------------------------- unpacking --- */
 
 /* Several threads write one that has several pieces, whatever it will permit. */
-static int open_node(struct restore *r, uint32_t node, struct error *err)
+static int open_node(struct env_restoring *r, uint32_t node, struct error *err)
 {
 	const struct unpack_node *n = &r->plan.nodes[node];
 	const mode_t mode = n->n_pieces > 1 ? 0600 : n->inode->mode & 0777;
@@ -183,7 +188,7 @@ static int open_node(struct restore *r, uint32_t node, struct error *err)
 
 /* With the last quarter of the contents the targets are looked at once more: the names of a
  * whole system take as long as that. */
-static void count_piece(struct restore *r)
+static void count_piece(struct env_restoring *r)
 {
 	size_t n = atomic_fetch_add(&r->n_put, 1) + 1;
 
@@ -196,10 +201,14 @@ static void count_piece(struct restore *r)
 static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 			 const void *data, size_t len, struct error *err)
 {
-	struct restore *r = arg;
-	AUTO_CLOSE int fd = open_node(r, node, err);
-	int rc = fd < 0 ? fd : fs_pwrite_full(fd, data, len, off);
+	struct env_restoring *r = arg;
+	AUTO_CLOSE int fd = -1;
+	int rc;
 
+	if (r->stop && atomic_load(r->stop))
+		return error_set(err, ECANCELED, "it is not needed any more");
+	fd = open_node(r, node, err);
+	rc = fd < 0 ? fd : fs_pwrite_full(fd, data, len, off);
 	if (fd >= 0 && rc < 0)
 		return fs_refuse_write(fd, rc, len, "", err);
 	if (rc == 0)
@@ -210,7 +219,7 @@ static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 }
 
 /* A file without pieces. */
-static int make_file(struct restore *r, uint32_t node, struct error *err)
+static int make_file(struct env_restoring *r, uint32_t node, struct error *err)
 {
 	const struct inode *i = r->plan.nodes[node].inode;
 	AUTO_CLOSE int fd = open_node(r, node, err);
@@ -223,7 +232,7 @@ static int make_file(struct restore *r, uint32_t node, struct error *err)
 	return rc < 0 ? rc : place_attributes(fd, i, err);
 }
 
-static int make_node(struct restore *r, uint32_t node, struct error *err)
+static int make_node(struct env_restoring *r, uint32_t node, struct error *err)
 {
 	const struct unpack_node *n = &r->plan.nodes[node];
 	char path[PLACE_PATH_MAX];
@@ -237,7 +246,7 @@ static int make_node(struct restore *r, uint32_t node, struct error *err)
 /* Nodes by turns, until all are made. */
 static int restore_side(void *arg, unsigned int index, struct error *err)
 {
-	struct restore *r = arg;
+	struct env_restoring *r = arg;
 	int rc = 0;
 
 	while (rc == 0) {
@@ -251,7 +260,7 @@ static int restore_side(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
-static int prepare(struct restore *r, struct error *err)
+static int prepare(struct env_restoring *r, struct error *err)
 {
 	struct placing p = { &r->plan, r->l->tree, r->stages };
 	int rc = 0;
@@ -288,7 +297,7 @@ static int refuse_missing(struct object_store *s,
 	return error_wrap(err, -EBADMSG, "the snapshot is damaged");
 }
 
-static int unpack(struct restore *r, struct error *err)
+static int unpack(struct env_restoring *r, struct error *err)
 {
 	int rc = prepare(r, err);
 
@@ -300,26 +309,9 @@ static int unpack(struct restore *r, struct error *err)
 		      : side_by_side(r->threads, restore_side, r, err);
 }
 
-/* All of it to the stages.  That may take minutes, and not all who work in the targets look
- * at the lock: so once more at the targets. */
-static int read_all(struct restore *r, struct error *err)
-{
-	int rc;
-
-	r->look = (struct base_look){ .snap = r->snap,
-				      .targets = r->targets,
-				      .made = r->made,
-				      .n_made = r->n_made };
-	rc = unpack(r, err);
-	if (rc == 0)
-		return base_look_end(&r->look, err);
-	base_look_drop(&r->look);
-	return rc;
-}
-
 /* --------------------------------------------------------------------------- commit --- */
 
-static int place_all(struct restore *r, struct error *err)
+static int place_all(struct env_restoring *r, struct error *err)
 {
 	struct placing p = { &r->plan, r->l->tree, r->stages };
 	int rc = 0;
@@ -337,7 +329,8 @@ static int place_all(struct restore *r, struct error *err)
 }
 
 /* Take all back. */
-static void undo_all(struct restore *r, bool keeps_others, struct error *err)
+static void undo_all(struct env_restoring *r, bool keeps_others,
+		     struct error *err)
 {
 	struct error why = ERROR_INIT;
 
@@ -363,7 +356,7 @@ static void undo_all(struct restore *r, bool keeps_others, struct error *err)
 }
 
 /* In one moment, whatever happens after it. */
-static int commit_all(struct restore *r, struct error *err)
+static int commit_all(struct env_restoring *r, struct error *err)
 {
 	AUTO_BUF others = BUF_INIT;
 	size_t first = first_of(r);
@@ -388,7 +381,7 @@ static int commit_all(struct restore *r, struct error *err)
 }
 
 /* What a signal would interrupt here, it interrupts a moment later. */
-static int commit(struct restore *r, struct error *err)
+static int commit(struct env_restoring *r, struct error *err)
 {
 	bool was_checked = false;
 	sigset_t all, old;
@@ -413,7 +406,7 @@ static int commit(struct restore *r, struct error *err)
 }
 
 /* The staging folders go; that was the last change of the targets' times. */
-static void close_stages(struct restore *r, bool is_good)
+static void close_stages(struct env_restoring *r, bool is_good)
 {
 	for (size_t i = 0; i < r->targets->n; i++) {
 		AUTO_CLOSE int root = -1;
@@ -465,49 +458,101 @@ static int check_there(struct env_restore_check *check, struct error *err)
 	return rc < 0 ? rc : 1;
 }
 
+static void restoring_free(struct env_restoring *r, bool is_good)
+{
+	base_look_drop(&r->look);
+	close_stages(r, is_good);
+	unpack_plan_fini(&r->plan);
+	loaded_free(r->l);
+	free(r);
+}
+
+/* Its targets are locked, and all that is to be put there is in the stages. */
+static int begin(struct env_restoring *r, struct error *err)
+{
+	int64_t begun_ns = clock_now_ns();
+	int rc = open_stages(r, err);
+
+	/* Another one was waited for, and has put it there, perhaps. */
+	if (rc == 0 && clock_now_ns() - begun_ns >= STAGE_LOOK_NS)
+		rc = base_check(r->snap, r->targets, r->made, r->n_made, err);
+	r->is_there = rc == 1;
+	r->look = (struct base_look){ .snap = r->snap,
+				      .targets = r->targets,
+				      .made = r->made,
+				      .n_made = r->n_made };
+	return rc == 0 ? unpack(r, err) : rc;
+}
+
+int env_restore_begin(struct object_store *s, const struct env_snapshot *snap,
+		      const struct env_targets *t, unsigned int threads,
+		      int64_t others_ns, struct env_giver *giver,
+		      const atomic_bool *stop, struct env_restoring **ret,
+		      struct error *err)
+{
+	struct env_restoring *r;
+	int rc;
+
+	if (!same_targets(&snap->targets, t))
+		return error_set(err, EBADMSG,
+				 "the snapshot is of other targets");
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return error_nomem(err);
+	r->store = s;
+	r->snap = snap;
+	r->targets = t;
+	r->stop = stop;
+	r->others_ns = others_ns;
+	r->threads = choose_threads(threads);
+	for (size_t i = 0; i < ENV_TARGETS_MAX; i++)
+		stage_init(&r->stages[i]);
+	rc = loaded_open(s, snap, giver, &r->l, err);
+	if (rc < 0)
+		rc = refuse_missing(s, snap, rc, err);
+	if (rc == 0)
+		rc = unpack_plan_make(r->l, t, &r->plan, err);
+	if (rc == 0)
+		rc = begin(r, err);
+	if (rc < 0)
+		restoring_free(r, false);
+	else
+		*ret = r;
+	return rc < 0 ? rc : 0;
+}
+
+int env_restore_end(struct env_restoring *r, struct env_restore_check *check,
+		    struct error *err)
+{
+	/* Unpacking may have taken minutes, and not all who work in the targets look at
+	 * the lock. */
+	int rc = r->is_there ? 1 : base_look_end(&r->look, err);
+
+	r->check = check;
+	if (rc == 0)
+		rc = commit(r, err);
+	if (rc == 1)
+		rc = check_there(check, err);
+	restoring_free(r, rc >= 0);
+	return rc;
+}
+
+void env_restore_drop(struct env_restoring *r)
+{
+	if (r)
+		restoring_free(r, false);
+}
+
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
 		int64_t others_ns, struct env_giver *giver,
 		struct env_restore_check *check, struct error *err)
 {
-	AUTO(loaded) l = NULL;
-	AUTO_FREE struct restore *r = calloc(1, sizeof(*r));
-	int64_t begun_ns;
-	int rc;
+	struct env_restoring *r = NULL;
+	int rc = env_restore_begin(s, snap, t, threads, others_ns, giver, NULL,
+				   &r, err);
 
-	if (!r)
-		return error_nomem(err);
-	if (!same_targets(&snap->targets, t))
-		return error_set(err, EBADMSG,
-				 "the snapshot is of other targets");
-	rc = loaded_open(s, snap, giver, &l, err);
-	if (rc < 0)
-		return refuse_missing(s, snap, rc, err);
-	r->store = s;
-	r->snap = snap;
-	r->l = l;
-	r->targets = t;
-	r->check = check;
-	r->others_ns = others_ns;
-	r->threads = choose_threads(threads);
-	for (size_t i = 0; i < ENV_TARGETS_MAX; i++)
-		stage_init(&r->stages[i]);
-	rc = unpack_plan_make(l, t, &r->plan, err);
-	begun_ns = clock_now_ns();
-	if (rc == 0)
-		rc = open_stages(r, err);
-	/* Another one was waited for, and has put it there, perhaps. */
-	if (rc == 0 && clock_now_ns() - begun_ns >= STAGE_LOOK_NS)
-		rc = base_check(snap, t, r->made, r->n_made, err);
-	if (rc == 0)
-		rc = read_all(r, err);
-	if (rc == 0)
-		rc = commit(r, err);
-	if (rc == 1)
-		rc = check_there(check, err);
-	close_stages(r, rc >= 0);
-	unpack_plan_fini(&r->plan);
-	return rc;
+	return rc < 0 ? rc : env_restore_end(r, check, err);
 }
 
 /* ----------------------------------------------------------------------------- verify --- */

@@ -215,3 +215,59 @@ env_both() # NODE SECOND
 	[[ $output == *restored* ]]
 	[ "$(on b cat /usr/local/bin/outer /usr/local/bin/quick)" = $'outer\n3' ]
 }
+
+# Nothing is left in the node's targets but what belongs there.
+has_no_stage() # NODE
+{
+	[ -z "$(find "$W/$1/upper" -name '.bootseer-env.*' ! -type c)" ]
+}
+
+@test "what the command had last is noted, and restored" {
+	run -0 env_run a
+	[ "$(cat "$W"/store/env/near/*)" = "sha256:$(basename "$W"/store/env/index/*)" ]
+	run -0 env_run b
+	[[ $output == *restored* ]]
+	has_no_stage b
+	[ "$(on b bootseer-tool)" = works ]
+	# Once the snapshot is gone nobody needs to be told of it.
+	"$bootseer" env rm "$STORE" "$(basename "$W"/store/env/index/*)"
+	touch -d '-5 days' "$W"/store/env/near/*
+	"$bootseer" env gc "$STORE"
+	[ -z "$(ls "$W/store/env/near")" ]
+}
+
+@test "a guess that is wrong changes nothing" {
+	local near key
+
+	run -0 env_run a
+	near=$(echo "$W"/store/env/near/*)
+	key=$(cat "$near")
+	# Of another base: it is dropped, and the command is run.
+	mkdir -p "$W/b/upper/opt"
+	echo mine >"$W/b/upper/opt/mine"
+	run -0 env_run b
+	echo "$output"
+	[[ $output == *captured* ]]
+	has_no_stage b
+	[ "$(cat "$near")" != "$key" ]
+	[ "$(wc -l <"$W/store/ran")" = 2 ]
+	# It leads to nothing, to a snapshot of another command, or says nothing.
+	for said in "sha256:$(printf '%064d' 7)" noise ''; do
+		printf %s "$said" >"$near"
+		rm -rf "$W/c"
+		run -0 env_run c
+		[[ $output == *restored* ]]
+		has_no_stage c
+	done
+	make_slow
+	run -0 env_run d quick
+	[[ $output == *captured* ]]
+	cp "$(grep -l "$(basename "$(ls -t "$W"/store/env/index/* | head -1)")" \
+		"$W"/store/env/near/*)" "$near.new"
+	mv "$near.new" "$near"
+	run -0 env_run e
+	[[ $output == *restored* ]]
+	[ "$(on e bootseer-tool)" = works ]
+	run -1 on e test -e /usr/local/bin/quick
+	has_no_stage e
+}

@@ -145,3 +145,28 @@ Test(env_key, refuses_what_is_no_value_no_file_and_what_is_said_twice)
 	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
 		     -EINVAL);
 }
+
+Test(env_key, is_near_what_differs_by_what_was_there_alone)
+{
+	char *a[] = { (char *)(uintptr_t) "pip", (char *)(uintptr_t) "x",
+		      NULL };
+	char *b[] = { (char *)(uintptr_t) "pip", (char *)(uintptr_t) "y",
+		      NULL };
+	char *c[] = { (char *)(uintptr_t) "pip", NULL };
+	struct env_spec spec = { .command = a };
+	struct error err = ERROR_INIT;
+	AUTO(env_scan) s = env_look();
+	struct env_key key, near[3];
+
+	cr_assert_eq(env_key_make(&spec, &env_dir_targets, s, &key, &err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(near); i++) {
+		spec.command = i == 0 ? a : i == 1 ? b : c;
+		cr_assert_eq(env_key_make(&spec, &env_dir_targets, NULL,
+					  &near[i], &err),
+			     0);
+		cr_expect_eq(env_key_is_near(&key, &near[i]), i == 0);
+		env_key_fini(&near[i]);
+	}
+	cr_expect(env_key_is_near(&key, &key));
+	env_key_fini(&key);
+}

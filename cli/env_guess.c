@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env_guess.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "cli/env_give.h"
+
+static int look_up(struct env_guess *g)
+{
+	struct digest key;
+	int rc = env_near_get(env_catalog_store(g->catalog), g->near, &key,
+			      NULL);
+
+	if (rc == 0)
+		rc = env_catalog_get(g->catalog, &key, &g->snap, NULL);
+	if (rc < 0)
+		return rc;
+	if (!env_key_is_near(&g->snap.key, g->near)) {
+		env_snapshot_fini(&g->snap);
+		return -ENOENT;
+	}
+	atomic_store(&g->has_snap, true);
+	return 0;
+}
+
+static void *guess_main(void *arg)
+{
+	struct env_guess *g = arg;
+	const struct env_mount_job job = { .socket = g->socket,
+					   .store = g->store,
+					   .snap = &g->snap };
+
+	if (look_up(g) < 0 || atomic_load(&g->stop))
+		return NULL;
+	(void)!env_give_open(&job, &g->giver, &g->why_not_given);
+	/* Others who restore there are not waited for: there is time for that later. */
+	if (!atomic_load(&g->stop))
+		(void)!env_restore_begin(env_catalog_store(g->catalog),
+					 &g->snap, g->targets, 0, 0, g->giver,
+					 &g->stop, &g->restoring, NULL);
+	return NULL;
+}
+
+/* It takes no signals: the command is to have them. */
+void env_guess_begin(struct env_guess *g)
+{
+	sigset_t all, old;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	g->is_begun = pthread_create(&g->thread, NULL, guess_main, g) == 0;
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void wait_for(struct env_guess *g)
+{
+	if (g->is_begun && !g->is_joined)
+		(void)pthread_join(g->thread, NULL);
+	g->is_joined = true;
+}
+
+void env_guess_settle(struct env_guess *g, const struct digest *key)
+{
+	if (!atomic_load(&g->has_snap) ||
+	    !digest_equal(&g->snap.key.digest, key))
+		env_guess_drop(g);
+}
+
+struct env_restoring *env_guess_take(struct env_guess *g,
+				     const struct env_snapshot *snap)
+{
+	if (!g->is_begun)
+		return NULL;
+	if (digest_equal(&g->snap.manifest, &snap->manifest)) {
+		wait_for(g);
+		if (g->restoring)
+			return steal_ptr(&g->restoring);
+	}
+	env_guess_drop(g);
+	return NULL;
+}
+
+void env_guess_drop(struct env_guess *g)
+{
+	if (!g->is_begun)
+		return;
+	atomic_store(&g->stop, true);
+	wait_for(g);
+	env_restore_drop(g->restoring);
+	env_give_close(g->giver);
+	if (atomic_load(&g->has_snap))
+		env_snapshot_fini(&g->snap);
+	g->restoring = NULL;
+	g->giver = NULL;
+	atomic_store(&g->has_snap, false);
+	g->is_begun = false;
+}

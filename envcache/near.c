@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which snapshot a command had last, whatever was in the targets before: a guess, which saves
+ * the time of finding out what was.  Nothing is believed of it: the snapshot is used when its
+ * key turns out to be the right one.
+ */
+#include <string.h>
+
+#include "common/buf.h"
+#include "envcache/names.h"
+#include "objects/object_get.h"
+
+int env_near_read(struct object_store *s, const char *name, struct digest *ret,
+		  struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct object_stat st;
+	int rc = object_get(s, name, DIGEST_STR_MAX, &text, &st, err);
+
+	if (rc == 0 && buf_append(&text, "", 1) < 0)
+		rc = error_nomem(err);
+	return rc < 0 ? rc : digest_parse(text.data, ret, err);
+}
+
+int env_near_get(struct object_store *s, const struct env_key *near,
+		 struct digest *ret, struct error *err)
+{
+	char name[ENV_NAME_ROOM];
+
+	env_object_name(ENV_NEAR_FOLDER, &near->digest, name);
+	return env_near_read(s, name, ret, err);
+}
+
+void env_near_put(struct object_store *s, const struct env_key *near,
+		  const struct digest *key)
+{
+	char name[ENV_NAME_ROOM], text[DIGEST_STR_MAX];
+
+	env_object_name(ENV_NEAR_FOLDER, &near->digest, name);
+	digest_format(key, text);
+	(void)!object_put(s, name, text, strlen(text), NULL, NULL, NULL);
+}
+
+static void note_other(void *arg, const struct env_item *a,
+		       const struct env_item *b)
+{
+	bool *is_near = arg;
+
+	*is_near = *is_near && !a && strcmp(b->kind, "base") == 0;
+}
+
+bool env_key_is_near(const struct env_key *key, const struct env_key *near)
+{
+	bool is_near = true;
+
+	env_key_compare(near, key, note_other, &is_near);
+	return is_near;
+}
