@@ -6,6 +6,7 @@
  * time, and what it said is forgotten.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -13,9 +14,7 @@
 #include "p2p/engine/engine_peer.h"
 #include "p2p/net/net_addr.h"
 
-/* Names, one after the other, that nobody answers to; and for how long the node that
- * said them is not heard then. */
-#define BAD_SAYS_MAX 16u
+/* For how long a node that said too many names that nobody answers to is not heard. */
 #define MUTE_NS (600 * NS_PER_S)
 
 /* Where this node is on such an address itself, others may be: all of them are one
@@ -60,13 +59,35 @@ static void forget_told(struct p2p *p, const char *name)
 	}
 }
 
-void hearsay_note_bad(struct p2p *p, struct member *teller, size_t n,
-		      int64_t now)
+void hearsay_forgive(struct member *teller)
 {
-	teller->bad_says += n;
-	if (teller->bad_says < BAD_SAYS_MAX)
+	while (teller->n_bad_says)
+		free(teller->bad_says[--teller->n_bad_says]);
+}
+
+/* One that it says again and again, as an honest node does of a neighbour that this one
+ * does not reach, counts once. */
+static void add_bad(struct member *teller, const struct net_node *node)
+{
+	AUTO_FREE char *says = NULL;
+
+	if (asprintf(&says, "%s %s", node->addr, node->name) < 0) {
+		says = NULL;
 		return;
-	teller->bad_says = 0;
+	}
+	for (size_t k = 0; k < teller->n_bad_says; k++)
+		if (strcmp(teller->bad_says[k], says) == 0)
+			return;
+	teller->bad_says[teller->n_bad_says++] = steal_ptr(&says);
+}
+
+void hearsay_note_bad(struct p2p *p, struct member *teller,
+		      const struct net_node *node, int64_t now)
+{
+	add_bad(teller, node);
+	if (teller->n_bad_says < BAD_SAYS_MAX)
+		return;
+	hearsay_forgive(teller);
 	teller->muted_until = now + MUTE_NS;
 	forget_told(p, teller->node.name);
 	engine_note(p, P2P_MADE_UP, teller->node.name,
@@ -81,25 +102,19 @@ struct member *hearsay_know(struct p2p *p, const struct member *teller,
 	bool is_new = !m || member_may_be_told(m);
 	struct member *known = member_know(p, node, true);
 
-	if (known && is_new) {
+	if (known && is_new)
 		(void)snprintf(known->told_by, sizeof(known->told_by), "%s",
 			       teller->node.name);
-		known->is_told_bad = false;
-	}
 	return known;
 }
 
 void hearsay_failed(struct p2p *p, struct member *m, int64_t now)
 {
-	struct member *teller;
+	struct member *teller =
+		*m->told_by ? member_by_name(p, m->told_by) : NULL;
 
-	if (!*m->told_by || m->is_told_bad)
-		return;
-	/* Once, however often it is tried. */
-	m->is_told_bad = true;
-	teller = member_by_name(p, m->told_by);
 	if (teller && teller != m)
-		hearsay_note_bad(p, teller, 1, now);
+		hearsay_note_bad(p, teller, &m->node, now);
 }
 
 void hearsay_proved(struct p2p *p, struct member *m)
@@ -108,6 +123,6 @@ void hearsay_proved(struct p2p *p, struct member *m)
 		*m->told_by ? member_by_name(p, m->told_by) : NULL;
 
 	if (teller)
-		teller->bad_says = 0;
+		hearsay_forgive(teller);
 	m->told_by[0] = '\0';
 }

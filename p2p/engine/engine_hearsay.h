@@ -17,10 +17,12 @@ bool hearsay_is_believed(const struct member *teller, int64_t now);
 /* member_know() of what `teller` says. */
 struct member *hearsay_know(struct p2p *p, const struct member *teller,
 			    const struct net_node *node);
-/* Nobody answers to so many names that it said.  What it said may be forgotten: members
+/* Nobody answers where it said that this node is.  What it said may be forgotten: members
  * without a link. */
-void hearsay_note_bad(struct p2p *p, struct member *teller, size_t n,
-		      int64_t now);
+void hearsay_note_bad(struct p2p *p, struct member *teller,
+		      const struct net_node *node, int64_t now);
+/* All that it said so far may be there. */
+void hearsay_forgive(struct member *teller);
 /* The same of the node that said where `m` is, if one did; `m` may be gone then. */
 void hearsay_failed(struct p2p *p, struct member *m, int64_t now);
 /* It is there. */

@@ -668,8 +668,9 @@ static void on_members(void *arg, struct net_link *net,
 			member_takes_part(m, nb->i, WORD_OF_IMAGE);
 	}
 	/* One that hears of a neighbour's wrong address says that, too. */
-	if (n_bad == n)
-		hearsay_note_bad(p, teller, n, now);
+	for (size_t k = 0; n_bad == n && k < n; k++)
+		if (hearsay_is_believed(teller, now))
+			hearsay_note_bad(p, teller, &nodes[k], now);
 }
 
 const struct net_events link_events = {

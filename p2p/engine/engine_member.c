@@ -59,6 +59,7 @@ static void forget(struct p2p *p, struct member *m)
 	TAILQ_REMOVE(&p->members, m, by_age);
 	LIST_REMOVE(m, by_name);
 	p->n_members--;
+	hearsay_forgive(m);
 	free(m);
 }
 

@@ -9,6 +9,8 @@
 #include "p2p/engine/engine.h"
 
 #define MEMBERS_MAX 4096u /* known in all; by hearsay no more than half */
+/* So many, one after the other, and who said them is not heard for a time. */
+#define BAD_SAYS_MAX 16u
 
 /* Somebody who may be connected to. */
 struct member {
@@ -27,8 +29,9 @@ struct member {
 	unsigned int quarantines; /* so far */
 	char told_by
 		[256]; /* the node whose word alone it is known by; "": not */
-	bool is_told_bad; /* nobody answered there, and that node was blamed */
-	size_t bad_says;  /* names that this one said, and nobody answered to */
+	/* Who this one said is where, and nobody answers there: each once. */
+	char *bad_says[BAD_SAYS_MAX];
+	size_t n_bad_says;
 	int64_t muted_until; /* what it says of others is not heard */
 };
 

@@ -237,7 +237,12 @@ static void check_addresses(void *arg)
 	tell_of(p, nowhere, ARRAY_SIZE(nowhere));
 	for (size_t k = 0; k < ARRAY_SIZE(nowhere); k++)
 		cr_expect_null(invented(p, k), "%s", nowhere[k]);
-	cr_expect_eq(teller->bad_says, ARRAY_SIZE(nowhere));
+	cr_expect_eq(teller->n_bad_says, ARRAY_SIZE(nowhere));
+	/* As of a neighbour that has such an address, as long as it is there. */
+	for (size_t k = 0; k < BAD_SAYS_MAX; k++)
+		tell_of(p, nowhere, 1);
+	cr_expect_eq(teller->n_bad_says, ARRAY_SIZE(nowhere));
+	cr_expect(hearsay_is_believed(teller, clock_now_ns()));
 	/* All of these nodes are on one machine. */
 	tell_of(p, here, 1);
 	cr_expect(invented(p, 0));
@@ -284,17 +289,17 @@ static void check_muted(void *arg)
 	cr_assert(member_know(p, &real, false));
 	for (int k = 0; k < 2 * TOLD; k++)
 		hearsay_failed(p, member_by_name(p, "invented-0"), now);
-	cr_expect_eq(teller->bad_says, 1, "once for each");
+	cr_expect_eq(teller->n_bad_says, 1, "once for each");
 	/* One that is there, and the others may be, too. */
 	hearsay_proved(p, member_by_name(p, "invented-0"));
-	cr_expect_eq(teller->bad_says, 0);
+	cr_expect_eq(teller->n_bad_says, 0);
 	tell_of(p, addrs, TOLD);
 	cr_expect(hearsay_is_believed(teller, now));
 	for (size_t k = 1; k < 16; k++)
 		hearsay_failed(p, member_by_name(p, invented(p, k)->node.name),
 			       now);
 	cr_expect(hearsay_is_believed(teller, now));
-	hearsay_note_bad(p, teller, 1, now);
+	hearsay_note_bad(p, teller, &real, now);
 	cr_expect_not(hearsay_is_believed(teller, now));
 	for (size_t k = 1; k < 16; k++)
 		cr_expect_null(invented(p, k), "%zu", k);
@@ -318,6 +323,48 @@ Test(engine_member, who_makes_up_names_is_not_heard_and_they_are_forgotten)
 	crowd_make(&c, &cfg);
 	crowd_wait_neighbours(&c.node[1], 1);
 	engine_run(c.node[1].p2p, check_muted, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
+/* It is told of by both neighbours for as long as they have it, and dialled each time. */
+static void check_unreachable(void *arg)
+{
+	static const char *const there[] = { "192.0.2.1:1" };
+	static const char *const other[] = { "192.0.2.1:2" };
+	struct p2p *p = arg;
+	struct member *teller = LIST_FIRST(&p->links)->member, *m;
+	struct net_node second = { .name = "second", .addr = "192.0.2.2:1" };
+	struct member *too = member_know(p, &second, false);
+	int64_t now = clock_now_ns();
+
+	cr_assert(too);
+	for (unsigned int k = 0; k < 2 * BAD_SAYS_MAX; k++) {
+		tell_of(p, there, 1);
+		m = member_by_name(p, "invented-0");
+		cr_assert(m);
+		member_failed(m, now);
+		hearsay_failed(p, m, now);
+		cr_assert_eq(hearsay_know(p, too, &m->node), m);
+		hearsay_failed(p, m, now);
+	}
+	cr_expect_eq(teller->n_bad_says, 1);
+	cr_expect_eq(too->n_bad_says, 1);
+	cr_expect(hearsay_is_believed(teller, now));
+	tell_of(p, other, 1);
+	hearsay_failed(p, m, now);
+	cr_expect_eq(teller->n_bad_says, 2, "another address");
+}
+
+Test(engine_member, who_tells_of_a_node_that_is_out_of_reach_is_heard)
+{
+	struct crowd_config cfg = crowd_two;
+	struct crowd c;
+
+	/* It dials nobody by itself. */
+	cfg.neighbours = 1;
+	crowd_make(&c, &cfg);
+	crowd_wait_neighbours(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_unreachable, c.node[1].p2p);
 	crowd_remove(&c);
 }
 
