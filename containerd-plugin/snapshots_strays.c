@@ -23,34 +23,62 @@ static bool has_id(const uint64_t *sorted, size_t n, uint64_t id)
 	return n > 0 && bsearch(&id, sorted, n, sizeof(*sorted), compare_ids);
 }
 
+static int release_stray(struct snapshots *s, uint64_t id, struct error *err)
+{
+	int rc = images_umount(s->images, NULL, id, err);
+
+	if (rc == 0)
+		log_warning("snapshots",
+			    "released an image that bootseerd kept for nobody: "
+			    "snapshot=%" PRIu64
+			    " reason=\"it was removed before\"",
+			    id);
+	return rc;
+}
+
+/* One that cannot be released now, such as one that is busy, keeps no other from it; a
+ * bootseerd that hangs or is not there does. */
+static int release_all(struct snapshots *s, const uint64_t *ids, size_t n,
+		       int64_t deadline, struct error *err)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int rc;
+
+		if (clock_now_ns() > deadline)
+			return first < 0 ? first
+					 : error_set(err, ETIMEDOUT,
+						     "bootseerd takes too "
+						     "long");
+		rc = release_stray(s, ids[i], first < 0 ? NULL : err);
+		if (first == 0)
+			first = rc;
+		if (rc == -ETIMEDOUT || rc == -EHOSTDOWN)
+			return first;
+	}
+	return first;
+}
+
 int snapshots_release_strays(struct snapshots *s, int64_t timeout_ns,
 			     struct error *err)
 {
 	int64_t deadline = clock_now_ns() + timeout_ns;
 	AUTO_FREE uint64_t *users = NULL;
 	AUTO_FREE uint64_t *known = NULL;
-	size_t n_users = 0, n_known = 0;
+	size_t n_users = 0, n_known = 0, n = 0;
 	int rc = images_users(s->images, timeout_ns, &users, &n_users, err);
 
 	/* The users before the snapshots: a snapshot is noted before bootseerd hears
 	 * of it, so what is listed as a user and not here is gone for good. */
 	if (rc == 0)
 		rc = store_ids(s->store, &known, &n_known, err);
-	for (size_t i = 0; rc == 0 && i < n_users; i++) {
-		if (has_id(known, n_known, users[i]))
-			continue;
-		if (clock_now_ns() > deadline)
-			return error_set(err, ETIMEDOUT,
-					 "bootseerd takes too long");
-		rc = images_umount(s->images, NULL, users[i], err);
-		if (rc == 0)
-			log_warning("snapshots",
-				    "released an image that bootseerd kept "
-				    "for nobody: snapshot=%" PRIu64
-				    " reason=\"it was removed before\"",
-				    users[i]);
-	}
-	return rc;
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n_users; i++)
+		if (!has_id(known, n_known, users[i]))
+			users[n++] = users[i];
+	return release_all(s, users, n, deadline, err);
 }
 
 int snapshots_mount_tree(struct snapshots *s, const struct digest *tree,

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
-#include "containerd-plugin/snapshots.h"
+#include "containerd-plugin/snapshots_priv.h"
 #include "tests/unit/containerd-plugin/node_fixture.h"
 
 TestSuite(lazy, .timeout = 120);
@@ -221,6 +221,23 @@ Test(lazy, what_bootseerd_has_mounted_for_nobody_is_released, .init = set_up,
 	cr_assert_eq(snapshots_cleanup(s, NULL), 0);
 	calls_of("image.umount", &calls);
 	cr_expect(strstr(calls.data, "/4712\"}\n"), "%s", calls.data);
+}
+
+Test(lazy, one_that_is_busy_keeps_no_other_from_its_release, .init = set_up,
+     .fini = tear_down)
+{
+	const uint64_t ids[] = { 4711, 4712 };
+	struct error err = ERROR_INIT;
+	AUTO_BUF calls = BUF_INIT;
+
+	write_users(ids, ARRAY_SIZE(ids));
+	fake_node_write("fault", "image.umount once 16 somebody uses it");
+	cr_expect_eq(snapshots_release_strays(s, INT64_C(30000000000), &err),
+		     -EBUSY);
+	cr_expect(strstr(err.msg, "somebody uses it"), "%s", err.msg);
+	calls_of("image.umount", &calls);
+	cr_expect(strstr(calls.data, "/4711"), "%s", calls.data);
+	cr_expect(strstr(calls.data, "/4712"), "%s", calls.data);
 }
 
 Test(lazy, a_bootseerd_that_does_not_tell_its_users_is_no_failure,
