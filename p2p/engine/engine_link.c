@@ -654,6 +654,8 @@ static void on_members(void *arg, struct net_link *net,
 
 	if (!l || !teller || !hearsay_is_believed(teller, now))
 		return;
+	/* Not to leave for those that it tells of; the link may be no member's. */
+	teller->refs++;
 	for (size_t k = 0; k < n; k++) {
 		struct member *m = hearsay_know(p, teller, &nodes[k]);
 
@@ -671,6 +673,7 @@ static void on_members(void *arg, struct net_link *net,
 	for (size_t k = 0; n_bad == n && k < n; k++)
 		if (hearsay_is_believed(teller, now))
 			hearsay_note_bad(p, teller, &nodes[k], now);
+	teller->refs--;
 }
 
 const struct net_events link_events = {

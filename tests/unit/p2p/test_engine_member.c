@@ -268,6 +268,50 @@ Test(engine_member,
 	crowd_remove(&c);
 }
 
+/* All places are taken, and who tells of another one has been there for the longest time,
+ * without an image or a link: that one is no member's. */
+static void check_teller_stays(void *arg)
+{
+	static const char *const there[] = { "192.0.2.1:1", "192.0.2.1:2" };
+	struct p2p *p = arg;
+	struct link *l = LIST_FIRST(&p->links);
+	struct member *teller = l->member;
+	struct net_node n = { .addr = "192.0.2.1:3" };
+	char name[sizeof(n.name)];
+
+	(void)snprintf(name, sizeof(name), "%s", teller->node.name);
+	members_forget(LIST_FIRST(&p->images));
+	cr_assert_eq(teller->refs, 0);
+	l->member = NULL;
+	teller->link = NULL;
+	TAILQ_REMOVE(&p->members, teller, by_age);
+	TAILQ_INSERT_HEAD(&p->members, teller, by_age);
+	for (unsigned int k = 0; p->n_members < MEMBERS_MAX / 2; k++) {
+		(void)snprintf(n.name, sizeof(n.name), "hearsay-%u", k);
+		cr_assert(member_know(p, &n, true));
+	}
+	tell_of(p, there, ARRAY_SIZE(there));
+	cr_assert_eq(member_by_name(p, name), teller);
+	cr_expect_eq(teller->refs, 0);
+	cr_expect_str_eq(invented(p, 0)->told_by, name);
+	cr_expect_eq(p->n_members, MEMBERS_MAX / 2);
+	teller->link = l;
+	l->member = teller;
+}
+
+Test(engine_member, who_tells_of_others_does_not_leave_for_them)
+{
+	struct crowd_config cfg = crowd_two;
+	struct crowd c;
+
+	/* It dials nobody by itself. */
+	cfg.neighbours = 1;
+	crowd_make(&c, &cfg);
+	crowd_wait_neighbours(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_teller_stays, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
 /* Of the names that nobody answers to, all but one are tried. */
 static void check_muted(void *arg)
 {
