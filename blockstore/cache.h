@@ -140,8 +140,6 @@ struct cache {
 	int64_t scrub_every_ns;
 	uint64_t scrubbed, mended; /* bytes, blocks */
 	int64_t tell_ns; /* when damage is to be told next; 0: there is none */
-	int64_t told_ns; /* when it was told last; 0: never */
-	int64_t tell_pause_ns;      /* from that to the next time */
 	pthread_mutex_t scrub_lock; /* the next two; held over the call */
 	void (*damage_fn)(void *arg);
 	void *damage_arg;

@@ -29,9 +29,10 @@ void cache_mount_laid(struct cache *c, uint64_t bytes);
  * not known whether. */
 bool cache_mount_is_live(struct cache *c, const char *name);
 
-/* Is a block that it reads damaged, and could be written where it lies?  `name` NULL: a
- * block of any mount. */
+/* Is a block that it reads damaged, and could be written where it lies?  And of how many
+ * mounts is one, also of those whose mount point is gone? */
 bool cache_mount_is_damaged(struct cache *c, const char *name);
+size_t cache_mounts_damaged(struct cache *c);
 
 /*
  * Keep all blocks of `m`, which the caller has pinned and located, from now until

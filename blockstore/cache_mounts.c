@@ -16,10 +16,15 @@
 
 #include "blockstore/cache.h"
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/fs.h"
 
 #define MOUNTS_DIR "mounts"
 #define LIST_BYTES_MAX (1u << 30)
+/* Damage is told again after so long, then after twice as long each time, to the most: each
+ * time the pauses of prefetches that failed begin anew. */
+#define TELL_AGAIN_NS (10 * NS_PER_S)
+#define TELL_MOST_NS (1800 * NS_PER_S)
 
 /* A mount that reads our files, from cache_mount_keep() until it is gone. */
 struct cache_mount {
@@ -27,8 +32,10 @@ struct cache_mount {
 	char *name;
 	struct log_record *blocks; /* each with a pin of the mount's */
 	size_t n_blocks;
-	bool wanted;    /* cache_mount_drop() was not called */
-	bool is_broken; /* which blocks it reads is not known */
+	bool wanted;           /* cache_mount_drop() was not called */
+	bool is_broken;        /* which blocks it reads is not known */
+	int64_t told_ns;       /* when damage of it was told last; 0: never */
+	int64_t tell_pause_ns; /* from that to the next time */
 };
 
 static void cache_mount_free(struct cache_mount *m)
@@ -225,21 +232,73 @@ static bool is_damaged(struct cache *c, const struct log_record *r)
 	return is;
 }
 
+/* With the lock of mounts. */
+static bool has_damage(struct cache *c, const struct cache_mount *m)
+{
+	bool has = false;
+
+	(void)pthread_mutex_lock(&c->space);
+	for (size_t i = 0; i < m->n_blocks && !has; i++)
+		has = is_damaged(c, &m->blocks[i]);
+	(void)pthread_mutex_unlock(&c->space);
+	return has;
+}
+
 bool cache_mount_is_damaged(struct cache *c, const char *name)
 {
-	bool is = false;
+	const struct cache_mount *m;
+	bool is;
 
 	(void)pthread_mutex_lock(&c->mounts_lock);
-	(void)pthread_mutex_lock(&c->space);
-	for (const struct cache_mount *m = c->mounts; m && !is; m = m->next) {
-		if (name && strcmp(m->name, name) != 0)
-			continue;
-		for (size_t i = 0; i < m->n_blocks && !is; i++)
-			is = is_damaged(c, &m->blocks[i]);
-	}
-	(void)pthread_mutex_unlock(&c->space);
+	m = *find_mount(c, name);
+	is = m && has_damage(c, m);
 	(void)pthread_mutex_unlock(&c->mounts_lock);
 	return is;
+}
+
+size_t cache_mounts_damaged(struct cache *c)
+{
+	size_t n = 0;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	for (const struct cache_mount *m = c->mounts; m; m = m->next)
+		n += has_damage(c, m);
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return n;
+}
+
+/* It is told now: twice as long a pause as before, unless that was long ago. */
+static void note_told(struct cache_mount *m, int64_t now_ns)
+{
+	int64_t pause_ns = TELL_AGAIN_NS;
+
+	if (m->told_ns && now_ns - m->told_ns < 2 * TELL_MOST_NS)
+		pause_ns = 2 * m->tell_pause_ns;
+	m->tell_pause_ns = pause_ns < TELL_MOST_NS ? pause_ns : TELL_MOST_NS;
+	m->told_ns = now_ns;
+}
+
+/* Each has its own pause: a place that the disk never takes, or a mount of an image that was
+ * removed, which nobody mends, keeps no other's damage waiting. */
+bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
+{
+	bool any = false;
+
+	*ret_next_ns = 0;
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	for (struct cache_mount *m = c->mounts; m; m = m->next) {
+		if (!has_damage(c, m))
+			continue;
+		if (!m->told_ns || now_ns >= m->told_ns + m->tell_pause_ns) {
+			note_told(m, now_ns);
+			any = true;
+		}
+		if (!*ret_next_ns ||
+		    m->told_ns + m->tell_pause_ns < *ret_next_ns)
+			*ret_next_ns = m->told_ns + m->tell_pause_ns;
+	}
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return any;
 }
 
 /* ----------------------------------------------------------------- keeping --- */
@@ -256,7 +315,8 @@ static int place_of(struct cache *c, const struct block *b,
 	(void)pthread_mutex_lock(&s->lock);
 	id = table_find(c, s, &b->digest);
 	e = id == ENTRY_NIL ? NULL : entry_at(c, id);
-	if (e && e->page != PAGE_NONE && e->pins) {
+	if (e && e->page != PAGE_NONE && e->pins &&
+	    !(e->flags & ENTRY_DAMAGED)) {
 		*ret = (struct log_record){ .kind = LOG_PUT,
 					    .page = e->page,
 					    .usize = e->usize,
@@ -346,6 +406,10 @@ static int keep_new(struct cache *c, const char *name,
 	m->next = c->mounts;
 	c->mounts = steal_ptr(&m);
 	(void)pthread_mutex_unlock(&c->mounts_lock);
+	/* What was damaged since its blocks were looked at was told of no mount. */
+	(void)pthread_mutex_lock(&c->space);
+	scrub_tell_soon(c);
+	(void)pthread_mutex_unlock(&c->space);
 	return 0;
 }
 

@@ -26,12 +26,8 @@
  * anew each day.  The start itself comes first. */
 #define SOON_NS (60 * NS_PER_S)
 
-/* From damage to its being told, so that what is found together is told once; and
- * until it is told again, which each time is twice as long: each time the pauses of
- * prefetches that failed begin anew. */
+/* From damage to its being told, so that what is found together is told once. */
 #define TELL_NS NS_PER_S
-#define TELL_AGAIN_NS (10 * NS_PER_S)
-#define TELL_MOST_NS (1800 * NS_PER_S)
 
 /* Is nobody going to hash it before it is read?  With both locks. */
 static bool is_believed(const struct entry *e)
@@ -139,61 +135,43 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 	return len;
 }
 
-/* Not sooner than after the pause: a place that the disk never takes is damaged again each
- * time that it was mended, and all that lies in its segment is fetched each time. */
 void scrub_tell_soon(struct cache *c)
 {
 	int64_t at_ns = clock_now_ns() + TELL_NS;
 
-	if (c->told_ns && c->told_ns + c->tell_pause_ns > at_ns)
-		at_ns = c->told_ns + c->tell_pause_ns;
 	if (c->tell_ns && c->tell_ns <= at_ns)
 		return;
 	c->tell_ns = at_ns;
 	(void)pthread_cond_broadcast(&c->stopping);
 }
 
-/* With space: it was told. */
-static void note_told(struct cache *c)
+/* Gives when there is some to be told next; 0: never, or nobody is there who could be told
+ * (cache_on_damage() will say so). */
+static int64_t tell_damage(struct cache *c)
 {
-	const int64_t now_ns = clock_now_ns();
-	int64_t pause_ns = TELL_AGAIN_NS;
-
-	if (c->told_ns && now_ns - c->told_ns < 2 * TELL_MOST_NS)
-		pause_ns = 2 * c->tell_pause_ns;
-	c->tell_pause_ns = pause_ns < TELL_MOST_NS ? pause_ns : TELL_MOST_NS;
-	c->told_ns = now_ns;
-}
-
-/* False: nobody is there who could be told; cache_on_damage() will say so. */
-static bool tell_damage(struct cache *c)
-{
-	bool is_told;
+	int64_t next_ns = 0;
 
 	(void)pthread_mutex_lock(&c->scrub_lock);
-	is_told = c->damage_fn != NULL;
-	if (is_told)
+	if (c->damage_fn && mounts_note_damage(c, clock_now_ns(), &next_ns))
 		c->damage_fn(c->damage_arg);
 	(void)pthread_mutex_unlock(&c->scrub_lock);
-	return is_told;
+	return next_ns;
 }
 
 /* Whoever is told may fail, and a mount reads the wrong bytes meanwhile, so it is told again
  * until they are right. */
 bool scrub_tell(struct cache *c)
 {
-	bool is_told;
+	int64_t next_ns;
 
 	if (!c->tell_ns || c->tell_ns > clock_now_ns())
 		return false;
 	c->tell_ns = 0;
 	(void)pthread_mutex_unlock(&c->space);
-	is_told = cache_mount_is_damaged(c, NULL) && tell_damage(c);
+	next_ns = tell_damage(c);
 	(void)pthread_mutex_lock(&c->space);
-	if (is_told) {
-		note_told(c);
-		scrub_tell_soon(c);
-	}
+	if (next_ns && (!c->tell_ns || next_ns < c->tell_ns))
+		c->tell_ns = next_ns;
 	return true;
 }
 

@@ -102,20 +102,11 @@ static bool has_turn(const struct ahead *a, bool is_ahead)
 	       (!is_ahead || a->n_ahead < LISTS_AHEAD);
 }
 
-/* A store that hangs holds up lists for long, and whoever waits for one has a thread of the
- * mount, which others need for their reads. */
 static void wait_for_turn(struct ahead *a, bool is_ahead)
 {
-	bool waits;
-
 	(void)pthread_mutex_lock(&a->lock);
-	waits = !has_turn(a, is_ahead);
-	if (waits)
-		session_begin_wait();
 	while (!has_turn(a, is_ahead))
 		(void)pthread_cond_wait(&a->done, &a->lock);
-	if (waits)
-		session_end_wait();
 	a->n_lists++;
 	a->n_ahead += is_ahead;
 	(void)pthread_mutex_unlock(&a->lock);
@@ -282,18 +273,6 @@ static void go_on(struct ahead *a, const char *folder)
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
-/* With the lock.  NULL: another took it. */
-static struct ahead_item *wait_for_item(struct ahead *a, const char *folder)
-{
-	struct ahead_item *i;
-
-	session_begin_wait();
-	while ((i = item_find(a, folder)) && i->is_running)
-		(void)pthread_cond_wait(&a->done, &a->lock);
-	session_end_wait();
-	return i;
-}
-
 /* What was listed ahead, if that is true still: nothing was changed here since, and it is
  * young. */
 static bool take(struct ahead *a, const char *folder, struct folder_list *ret)
@@ -303,9 +282,8 @@ static bool take(struct ahead *a, const char *folder, struct folder_list *ret)
 	bool is_good = false;
 
 	(void)pthread_mutex_lock(&a->lock);
-	i = item_find(a, folder);
-	if (i && i->is_running)
-		i = wait_for_item(a, folder);
+	while ((i = item_find(a, folder)) && i->is_running)
+		(void)pthread_cond_wait(&a->done, &a->lock);
 	if (i) {
 		is_good = i->rc == 0 &&
 			  listed_has_folder(a->cfg.listed, folder,
@@ -321,13 +299,18 @@ static bool take(struct ahead *a, const char *folder, struct folder_list *ret)
 	return is_good;
 }
 
+/* A store that hangs holds up lists for long, and each has a thread of the mount, which
+ * others need for their reads. */
 int ahead_list(struct ahead *a, const char *folder, struct folder_list *ret,
 	       struct error *err)
 {
 	int64_t ignored;
+	int rc = 0;
 
+	session_begin_wait();
 	go_on(a, folder);
-	if (take(a, folder, ret))
-		return 0;
-	return list_now(a, folder, false, ret, &ignored, err);
+	if (!take(a, folder, ret))
+		rc = list_now(a, folder, false, ret, &ignored, err);
+	session_end_wait();
+	return rc;
 }

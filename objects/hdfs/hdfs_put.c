@@ -149,10 +149,11 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 	int rc;
 
 	retry_init(&retry, &s->base, 0);
-	if (!p->n_whole) {
-		f.block = (size_t)s->base.caps.part_size;
+	if (!p->n_whole)
 		f.place = p->place + n;
-	}
+	/* What is appended is no block of its own, and a file that grows may have 10,000. */
+	if (!p->n_whole && !s->by_append)
+		f.block = (size_t)s->base.caps.part_size;
 	for (;; part.attempt++, f.place = HDFS_SPREAD_ANY) {
 		struct retry_verdict v = { .can_retry = false };
 		AUTO_BUF name = BUF_INIT;

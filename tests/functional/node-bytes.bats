@@ -440,7 +440,7 @@ is_damaged() {
 	flip "$T/root/cache/segment-00000000" 9000000
 	node_step $((24 * 3600 * 1000)) # once a day
 	wait_for later is_mended
-	grep -q 'warning mount: the disk damaged a block' "$T/log"
+	wait_for grep -q 'warning mount: the disk damaged a block' "$T/log"
 	check_over "$T/mnt"
 	"$bootseer" image umount "$T/mnt"
 }

@@ -121,6 +121,30 @@ block_size_of() # NAME
 	[ "$(wc -l <"$W/with-size")" -le 9 ]
 }
 
+# "BYTES BLOCK" of each file below.
+hdfs_files() # FOLDER
+{
+	local kind name
+
+	curl -sf "http://$NAMENODE/webhdfs/v1$1?op=LISTSTATUS&user.name=root" |
+		jq -r '.FileStatuses.FileStatus[] | [.type, .pathSuffix, .length, .blockSize] | @tsv' |
+		while read -r kind name rest; do
+			[ "$kind" = FILE ] && tr '\t' ' ' <<<"$rest" ||
+				hdfs_files "$1/$name"
+		done
+}
+
+@test "what is appended has the blocks of the cluster" {
+	with_proxy
+	fault match='^POST /webhdfs.*CONCAT' kind=status code=403 times=1000 \
+		body='{"RemoteException":{"exception":"IOException","javaClassName":"java.io.IOException","message":"concat can not be called for files in an encryption zone."}}'
+	"$BOOTSEER_BUILD/cli/bootseer" ckpt cp --columns 1 \
+		"hdfs://$PROXY/$ME?user=root" "$F/big" :a
+	hdfs_files "/$ME" >"$W/sizes"
+	grep -x '70[0-9]* 6291456' "$W/sizes"
+	proxied '^POST /@.*APPEND' >"$W/appends"
+}
+
 @test "a range that was cut goes on where it was, at another node" {
 	store put a "$F/big"
 	with_proxy

@@ -376,7 +376,8 @@ static void restore_one(struct node *n, struct image *i,
 			  err.msg);
 }
 
-static void for_each(struct node *n,
+/* False: there is no memory for the list of them. */
+static bool for_each(struct node *n,
 		     void (*fn)(struct node *, struct image *, void *),
 		     void *arg)
 {
@@ -386,11 +387,12 @@ static void for_each(struct node *n,
 
 	if (images_list(n->images, &list, &len, &err) < 0) {
 		log_error("mount", "images reason=\"%s\"", err.msg);
-		return;
+		return false;
 	}
 	for (k = 0; k < len; k++)
 		fn(n, list[k], arg);
 	images_list_free(list, len);
+	return true;
 }
 
 /* Complete mounts first: containers that need nothing of us are told of first. */
@@ -447,16 +449,17 @@ static void refetch_damaged(struct node *n, struct image *i, void *n_images)
 
 static void mount_on_damage(void *arg)
 {
+	struct node *n = arg;
 	unsigned int n_images = 0;
+	bool is_listed = for_each(n, refetch_damaged, &n_images);
 
-	for_each(arg, refetch_damaged, &n_images);
 	if (n_images)
 		log_warning("mount",
 			    "the disk damaged a block of the cache images=%u "
 			    "action=\"it is fetched again\" cure=\"check the "
 			    "disk\"",
 			    n_images);
-	else
+	if (is_listed && cache_mounts_damaged(n->cache) > n_images)
 		log_warning(
 			"mount",
 			"the disk damaged a block of the cache reason=\"it is "
@@ -472,12 +475,12 @@ void node_restore(struct node *n)
 
 	mounted_call_init(n, &call);
 	call.is_local = true;
-	for_each(n, restore_complete, &call);
-	for_each(n, restore_rest, &call);
+	(void)for_each(n, restore_complete, &call);
+	(void)for_each(n, restore_rest, &call);
 	/* What is damaged is fetched again, and the readers of all images wait for that. */
 	remote_call_init(&call, &n->is_ending, NULL, clock_now_ns(),
 			 NODE_RESTORE_REMOTE_NS);
-	for_each(n, restore_rest, &call);
+	(void)for_each(n, restore_rest, &call);
 	if (n->datapath->ops->resume(n->datapath, &err) < 0)
 		log_error("mount", "resume reason=\"%s\"", err.msg);
 	tell_frozen(n);
@@ -507,7 +510,7 @@ void node_leave(struct node *n)
 	bool keep = !n->held && fd_keeper_is_durable(n->keeper);
 
 	if (!keep)
-		for_each(n, take_down, NULL);
+		(void)for_each(n, take_down, NULL);
 	n->datapath->ops->stop(n->datapath, keep);
-	for_each(n, let_go, NULL);
+	(void)for_each(n, let_go, NULL);
 }

@@ -547,6 +547,64 @@ Test(cache_mounts, a_place_that_the_disk_never_takes_is_told_less_and_less)
 	leave(&found);
 }
 
+#define SECOND "01ff"
+
+/* Block 0 of the other image is under a mount, too. */
+static int keep_second(void)
+{
+	AUTO_FREE char *meta = NULL;
+	struct blockmap one = other.map;
+	struct error err = ERROR_INIT;
+	struct block b;
+	int rc;
+
+	one.n_blocks = 1;
+	blockmap_block(&one, 0, &b);
+	cr_assert_eq(cache_pin_block(c, &b.digest, &err), 0);
+	cr_assert_eq(put_block(c, &other, 0), 0);
+	cr_assert_eq(cache_mount_path(c, SECOND, "erofs", &meta, &err), 0);
+	cr_assert_eq(fs_replace_file(meta, "meta", 4, 0600, &err), 0);
+	rc = cache_mount_keep(c, SECOND, &one, &err);
+	cache_unpin_block(c, &b.digest);
+	return rc;
+}
+
+Test(cache_mounts, damage_of_one_mount_keeps_that_of_another_from_nobody)
+{
+	sem_t found;
+
+	(void)sem_init(&found, 0, 0);
+	test_clock_hold();
+	mount_it();
+	cache_on_damage(c, on_damage, &found);
+	lose_all();
+	/* Its pause is half an hour by now. */
+	cr_expect_eq(times_told(2551, &found), 9);
+	cr_assert_eq(keep_second(), 0);
+	cr_expect_eq(times_told(5, &found), 0);
+	cr_expect_not(cache_mount_is_damaged(c, SECOND));
+	look_at_writing(EIO);
+	cr_expect(cache_mount_is_damaged(c, SECOND));
+	cr_expect_eq(cache_mounts_damaged(c), 2);
+	cr_expect_eq(times_told(1, &found), 1);
+	leave(&found);
+}
+
+Test(cache_mounts, nothing_damaged_is_kept)
+{
+	struct error err = ERROR_INIT;
+
+	mount_it();
+	cr_assert_eq(cache_pin(c, &other.map, &err), 0);
+	cr_assert_eq(put_block(c, &other, 0), 0);
+	look_at_writing(EIO);
+	cache_unpin(c, &other.map);
+	cr_assert_eq(cache_pin(c, &img.map, &err), 0);
+	cr_expect_eq(cache_mount_keep(c, SECOND, &img.map, &err), -ENOENT);
+	cache_unpin(c, &img.map);
+	cr_expect_eq(cache_mounts_damaged(c), 1);
+}
+
 Test(cache_mounts, damage_of_what_no_mount_reads_is_not_told)
 {
 	struct block b;
