@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/env_system.h"
+
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define STATUS_NOT_FOUND 127
 
@@ -45,7 +47,8 @@ int env_become(char *const *argv, struct error *err)
 
 /* ---------------------------------------------------------------------- the child --- */
 
-static void child_main(char *const *argv, pid_t parent, const sigset_t *mask)
+static void child_main(char *const *argv, int system, pid_t parent,
+		       const sigset_t *mask)
 {
 	struct error err = ERROR_INIT;
 	int status;
@@ -55,6 +58,7 @@ static void child_main(char *const *argv, pid_t parent, const sigset_t *mask)
 	if (getppid() != parent)
 		_exit(STATUS_CANNOT_RUN);
 	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+	env_system_pass(system, parent);
 	status = env_become(argv, &err);
 	(void)dprintf(2, "bootseer env run: %s\n", err.msg);
 	_exit(status);
@@ -118,7 +122,8 @@ static void follow(pid_t pid, const sigset_t *set, int *ret, int *ret_told)
 	}
 }
 
-int env_child_run(char *const *argv, int *ret, int *ret_told, struct error *err)
+int env_child_run(char *const *argv, int system, int *ret, int *ret_told,
+		  struct error *err)
 {
 	pid_t parent = getpid(), pid;
 	sigset_t set, old;
@@ -128,7 +133,7 @@ int env_child_run(char *const *argv, int *ret, int *ret_told, struct error *err)
 	(void)sigprocmask(SIG_BLOCK, &set, &old);
 	pid = fork();
 	if (pid == 0)
-		child_main(argv, parent, &old);
+		child_main(argv, system, parent, &old);
 	if (pid < 0) {
 		int code = errno;
 

@@ -17,9 +17,9 @@ int env_become(char *const *argv, struct error *err);
  * sent to us go to it, and it is stopped, continued and killed with us.  Returns when it
  * has ended, with wait(2)'s status in `*ret`, and in `*ret_told`, if that is not NULL, the
  * signal by which it was told to end meanwhile (SIGHUP, SIGINT, SIGQUIT, SIGTERM), or 0:
- * however it ended, it may not have done all of it.
+ * however it ended, it may not have done all of it.  `system`: as of env_system_take().
  */
-int env_child_run(char *const *argv, int *ret, int *ret_told,
+int env_child_run(char *const *argv, int system, int *ret, int *ret_told,
 		  struct error *err) MUST_CHECK;
 
 /* End as the command did: by its status, or its signal. */

@@ -216,7 +216,7 @@ static void run_plain(struct env_run *r, const char *why)
 	env_guess_drop(&r->guess);
 	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
 	if ((r->cfg->daemons.commands || r->system >= 0) &&
-	    env_child_run(r->command, &status, NULL, &err) == 0)
+	    env_child_run(r->command, r->system, &status, NULL, &err) == 0)
 		end(r, status);
 	status = env_become(r->command, &err);
 	say(err.msg);
@@ -498,7 +498,7 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 
 	if (rc == 0) {
 		say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
-		rc = env_child_run(r->command, &status, &told, &err);
+		rc = env_child_run(r->command, r->system, &status, &told, &err);
 		say_stage("env.install", STAGE_END,
 			  rc < 0                ? 1
 			  : WIFSIGNALED(status) ? 128 + WTERMSIG(status)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,37 @@ static bool is_ancestor(pid_t pid)
 	return false;
 }
 
+/* The lock and who has it, as the environment says it; false: it cannot be said. */
+static bool format_holder(int fd, pid_t holder, char ret[80])
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	(void)snprintf(ret, 80, "%ju:%ju:%d", (uintmax_t)st.st_dev,
+		       (uintmax_t)st.st_ino, (int)holder);
+	return true;
+}
+
+void env_system_pass(int system, pid_t holder)
+{
+	char text[80];
+
+	if (system >= 0 && format_holder(system, holder, text))
+		(void)setenv(ENV_SYSTEM_VARIABLE, text, 1);
+}
+
+/* Does our environment come from `holder`?  So it may be where another one started us for
+ * what that runs, such as a service manager. */
+static bool is_passed_by(int fd, pid_t holder)
+{
+	const char *passed = getenv(ENV_SYSTEM_VARIABLE);
+	char text[80];
+
+	return passed && format_holder(fd, holder, text) &&
+	       strcmp(passed, text) == 0;
+}
+
 static struct flock whole(void)
 {
 	return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -93,8 +125,13 @@ static bool is_ours_to_wait_for(int fd)
 {
 	struct flock l = whole();
 
-	return fcntl(fd, F_GETLK, &l) == 0 &&
-	       (l.l_type == F_UNLCK || !is_ancestor(l.l_pid));
+	if (fcntl(fd, F_GETLK, &l) < 0)
+		return false;
+	if (l.l_type == F_UNLCK)
+		return true;
+	/* 0: of another pid namespace, which may be one that ours is in. */
+	return l.l_pid > 0 && !is_passed_by(fd, l.l_pid) &&
+	       !is_ancestor(l.l_pid);
 }
 
 static bool wait_a_little(int64_t deadline_ns)

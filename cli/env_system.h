@@ -6,7 +6,13 @@
 #ifndef BOOTSEER_CLI_ENV_SYSTEM_H
 #define BOOTSEER_CLI_ENV_SYSTEM_H
 
+#include <sys/types.h>
+
 #include "common/error.h"
+
+/* In the environment of what the process runs that has the system: which lock it has, and
+ * its number. */
+#define ENV_SYSTEM_VARIABLE "BOOTSEER_ENV_SYSTEM"
 
 /*
  * Wait until the system is ours, as long as `*ret` is open and this process lives; -1: nobody
@@ -16,5 +22,9 @@
  */
 int env_system_take(int64_t deadline_ns, void (*waits)(void *arg), void *arg,
 		    int *ret, struct error *err) MUST_CHECK;
+
+/* From now on the environment says that `holder` has `system`, which is its `*ret`, and runs
+ * us; -1: it has none. */
+void env_system_pass(int system, pid_t holder);
 
 #endif

@@ -216,6 +216,20 @@ env_both() # NODE SECOND
 	[ "$(on b cat /usr/local/bin/outer /usr/local/bin/quick)" = $'outer\n3' ]
 }
 
+@test "a command that has a manager run another one by us does not wait for itself" {
+	make_slow
+	# Who runs it is gone: it is below none of ours.
+	cat >"$W/setup.sh" <<-EOF
+		setsid --fork sh -c '"$bootseer" env run --wait 1m --store "$STORE" -- \
+			sh "$W/quick.sh"; echo >"$W/go"'
+		read -r _ <"$W/go"
+	EOF
+	run -0 env_run a
+	echo "$output"
+	[ "$(grep -c '^bootseer env run: captured ' <<<"$output")" = 2 ]
+	[[ $output != *waiting* ]]
+}
+
 # Nothing is left in the node's targets but what belongs there.
 has_no_stage() # NODE
 {

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who waits for whom that has the system. */
+#include "cli/env_system.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/env_child.h"
+#include "common/fs.h"
+
+TestSuite(env_system, .timeout = 120);
+
+#define OTHER 65534 /* the lock of any user but root is where he says */
+
+static char dir[] = "/tmp/bootseer-env-system.XXXXXX";
+static pid_t holder;
+static int n_waits;
+
+static void note_wait(void *arg)
+{
+	n_waits++;
+}
+
+/* What another process that is none of our ancestors passes to its command. */
+static void hold(int out)
+{
+	const char *passed;
+	int fd;
+
+	if (env_system_take(0, note_wait, NULL, &fd, NULL) != 0 || fd < 0)
+		_exit(EXIT_FAILURE);
+	env_system_pass(fd, getpid());
+	passed = getenv(ENV_SYSTEM_VARIABLE);
+	if (!passed || write(out, passed, strlen(passed) + 1) < 0)
+		_exit(EXIT_FAILURE);
+	for (;;)
+		(void)pause();
+}
+
+static void set_up(void)
+{
+	cr_assert_not_null(mkdtemp(dir));
+	cr_assert_eq(chmod(dir, 0777), 0);
+	cr_assert_eq(setenv("XDG_RUNTIME_DIR", dir, 1), 0);
+	cr_assert_eq(unsetenv(ENV_SYSTEM_VARIABLE), 0);
+}
+
+static void start_holder(char passed[80])
+{
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	holder = fork();
+	if (holder == 0)
+		hold(fds[1]);
+	(void)close(fds[1]);
+	cr_assert_gt(read(fds[0], passed, 80), 0);
+	(void)close(fds[0]);
+}
+
+static void tear_down(void)
+{
+	if (holder > 0) {
+		(void)kill(holder, SIGKILL);
+		(void)waitpid(holder, NULL, 0);
+	}
+	if (getuid() == 0)
+		cr_expect_eq(seteuid(0), 0);
+	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+static void be_other(void)
+{
+	if (geteuid() == 0)
+		cr_assert_eq(seteuid(OTHER), 0);
+}
+
+Test(env_system, who_is_run_by_the_one_that_has_it_does_not_wait,
+     .init = set_up, .fini = tear_down)
+{
+	char passed[80];
+	int fd = 0;
+
+	be_other();
+	start_holder(passed);
+	cr_expect_eq(env_system_take(0, note_wait, NULL, &fd, NULL), -EBUSY);
+	cr_expect_eq(n_waits, 1);
+	/* As of one that ended, and left something behind. */
+	cr_assert_eq(setenv(ENV_SYSTEM_VARIABLE, "1:1:1", 1), 0);
+	cr_expect_eq(env_system_take(0, note_wait, NULL, &fd, NULL), -EBUSY);
+	cr_expect_eq(n_waits, 2);
+	cr_assert_eq(setenv(ENV_SYSTEM_VARIABLE, passed, 1), 0);
+	cr_expect_eq(env_system_take(0, note_wait, NULL, &fd, NULL), 0);
+	cr_expect_eq(fd, -1);
+	cr_expect_eq(n_waits, 2);
+}
+
+Test(env_system, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
+{
+	char *sh[] = { (char[]){ "sh" }, (char[]){ "-c" },
+		       (char[]){ "case $" ENV_SYSTEM_VARIABLE " in "
+				 "*:$PPID) exit 3; esac" },
+		       NULL };
+	int fd = -1, status;
+
+	be_other();
+	cr_assert_eq(env_system_take(0, note_wait, NULL, &fd, NULL), 0);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(env_child_run(sh, fd, &status, NULL, NULL), 0);
+	cr_expect_eq(WEXITSTATUS(status), 3);
+	cr_expect_null(getenv(ENV_SYSTEM_VARIABLE));
+	(void)close(fd);
+}
+
+/* The kernel does not say there which process has it. */
+Test(env_system, in_another_pid_namespace_nobody_waits, .init = set_up,
+     .fini = tear_down)
+{
+	char passed[80];
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		cr_skip("it takes root");
+	cr_assert_eq(seteuid(OTHER), 0);
+	start_holder(passed);
+	cr_assert_eq(seteuid(0), 0);
+	cr_assert_eq(unshare(CLONE_NEWPID), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd = 0, rc = seteuid(OTHER);
+
+		if (rc == 0)
+			rc = env_system_take(0, note_wait, NULL, &fd, NULL);
+		_exit(rc == 0 && fd == -1 && n_waits == 0 ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+}
