@@ -408,7 +408,7 @@ static void restore(struct env_run *r, const struct env_snapshot *snap,
 	say_stage("env.restore", STAGE_END, rc < 0);
 	if (smoke.base.is_bad)
 		mark_bad(r, snap, err.msg);
-	if (rc == -EBADMSG)
+	if (smoke.base.is_bad || rc == -EBADMSG)
 		run_plain_until_removed(r, err.msg);
 	if (rc < 0)
 		run_plain(r, err.msg);
@@ -469,7 +469,10 @@ static int look_again(struct env_run *r, struct error *err)
 
 static bool capture(struct env_run *r, struct env_snapshot *ret)
 {
-	const struct env_capture_options opts = { .program = r->command[0] };
+	const struct env_capture_options opts = {
+		.program = r->command[0],
+		.may_be_empty = r->cfg->daemons.commands != NULL,
+	};
 	struct error err = ERROR_INIT;
 	int rc;
 

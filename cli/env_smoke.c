@@ -31,10 +31,16 @@ static void smoke_main(const char *command, pid_t parent)
 	_exit(127);
 }
 
+/* A test that cannot be run here says nothing of the snapshot. */
 static int judge(int status, struct error *err)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
+	if (WIFEXITED(status) &&
+	    (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127))
+		return error_set(err, ENOEXEC,
+				 "the --verify command cannot be run here (%d)",
+				 WEXITSTATUS(status));
 	return WIFEXITED(status)
 		       ? error_set(err, ECANCELED,
 				   "the --verify command failed with %d",

@@ -46,7 +46,8 @@ struct capture {
 	const struct env_targets *targets;
 	const struct env_scan *before;
 	struct env_snapshot *snap;
-	bool shares;            /* packs, with other snapshots of the store */
+	bool shares; /* packs, with other snapshots of the store */
+	bool may_be_empty;
 	struct env_digests bad; /* packs that are not what they should be */
 	/* Of this attempt. */
 	struct oci_store *blobs; /* its folder */
@@ -255,6 +256,10 @@ static int store_changes(struct capture *c, struct error *err)
 		rc = changes_find(c->before, after, c->targets, &found, err);
 	if (rc == 0 && c->targets->is_usual)
 		rc = usual_targets_check(&found, after, err);
+	if (rc == 0 && !c->may_be_empty && !found.n_changed && !found.n_deleted)
+		rc = error_set(err, ENODATA,
+			       "nothing changed in the targets: does the "
+			       "command install to another --target?");
 	if (rc == 0)
 		rc = store_tree(c, &found, err);
 	if (rc == 0)
@@ -521,7 +526,8 @@ int env_capture(struct env_catalog *catalog, const struct env_key *key,
 			     .targets = t,
 			     .before = before,
 			     .snap = &snap,
-			     .shares = !opts->is_alone };
+			     .shares = !opts->is_alone,
+			     .may_be_empty = opts->may_be_empty };
 	int rc = describe(key, t, opts->program, &snap, err);
 
 	if (rc == 0)

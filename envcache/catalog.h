@@ -81,11 +81,13 @@ struct env_capture_options {
 	/* No pack of it is another snapshot's, too: env_snapshot_remove() removes all
 	 * that only it may say. */
 	bool is_alone;
+	bool may_be_empty; /* it has more than what is in the targets: daemons */
 };
 /* Read how the targets are now, after the command, and keep what differs from
  * `before` as the snapshot of `key`: of its blocks those that the store does not have
  * in snapshots like it.
- *   -EEXIST  another captor was first; its snapshot is there */
+ *   -EEXIST   another captor was first; its snapshot is there
+ *   -ENODATA  nothing differs: who restored it would not have what the command is for */
 int env_capture(struct env_catalog *c, const struct env_key *key,
 		const struct env_targets *t, const struct env_scan *before,
 		const struct env_capture_options *opts,

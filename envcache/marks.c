@@ -153,9 +153,7 @@ int env_marks_get_bad(struct object_store *s, const struct env_snapshot *snap,
 int env_marks_check_bad(const struct env_marks *m, struct error *err)
 {
 	return m->is_bad ? error_set(err, EBADMSG,
-				     "the snapshot was found bad%s; 'bootseer "
-				     "env rm' it to have another",
-				     m->bad_why)
+				     "the snapshot was found bad%s", m->bad_why)
 			 : 0;
 }
 

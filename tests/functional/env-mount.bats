@@ -351,7 +351,7 @@ overlay_line() # NUMBER
 		grep -c ' overlay bootseer-env:' /proc/self/mountinfo >overlays
 		echo >hang
 		$(tree_line "$W/site") >a.out"
-	grep 'verify command failed with 1: the command is run' said
+	grep 'verify command failed with 1 (so it is for all .* env rm STORE .*): the command is run' said
 	[ "$(cat overlays)" = 0 ]
 	[ "$(grep -c . ran)" = 2 ]
 	# The command has worked in the folder itself.

@@ -435,12 +435,16 @@ told() # NODE [RULE]
 @test "a smoke test that fails marks the snapshot for everybody" {
 	service
 	run -0 --separate-stderr env_run a -- sh setup.sh x
+	run -0 --separate-stderr env_run b --verify 'no-such-program x' -- sh setup.sh x
+	[[ $stderr == *'cannot be run here (127): the command is run' ]]
+	[ "$(known | jq -r '.environments[0].bad')" = "" ]
+	rm -r b
 	run -0 --separate-stderr env_run b --verify false -- sh setup.sh x
 	[[ $stderr == *'the command is run' ]]
 	[[ $(known | jq -r '.environments[0].bad') == "$(hostname): "* ]]
 	[[ $(ls_env) == *'  bad by '* ]]
 	run -0 --separate-stderr env_run c -- sh setup.sh x
-	[[ $stderr == *"was found bad by $(hostname): "*'the command is run' ]]
+	[[ $stderr == *"was found bad by $(hostname): "*'env rm STORE'*'the command is run' ]]
 	"$bootseer" env rm --service "$U" "$STORE" "$(the_key)"
 	[ "$(ls_env)" = '' ]
 	[ -z "$(find store/env/index store/env/bad -type f)" ]

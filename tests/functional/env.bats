@@ -310,6 +310,21 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	umount a b
 }
 
+# Whoever restored it would have nothing, and not run the command.
+@test "what changes nothing in its targets is not captured" {
+	mkdir elsewhere
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		echo it >"$W/elsewhere/it"
+	EOF
+	for node in a b; do
+		run -0 --separate-stderr env_run "$node" -- sh "$W/setup.sh"
+		[[ $stderr == *'not captured: nothing changed in the targets: does the command install to another --target?' ]]
+	done
+	[ "$(wc -l <ran)" = 2 ]
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+}
+
 @test "two nodes at once run the command once" {
 	local first second
 
@@ -717,7 +732,7 @@ on_with_hosts() # NODE -- COMMAND...
 	diff <(tree "$d/a") <(tree "$d/b")
 	# shellcheck disable=SC2016
 	run as_user c --verify 'test ! -e site/new'
-	[[ $output == *'failed with 1: the command is run'* ]]
+	[[ $output == *'failed with 1 ('*'): the command is run'* ]]
 	[[ $output != *'taken back'* ]]
 	[ "$(wc -l <"$d/ran")" = 2 ]
 	[ "$(find "$d" -name '.bootseer-env.*')" = '' ]
@@ -901,13 +916,13 @@ on_with_hosts() # NODE -- COMMAND...
 		-- sh "$W/setup.sh" a
 	[ "$status" = 0 ]
 	[ "$output" = '' ]
-	[[ $stderr == *'--verify command failed with 1: the command is run' ]]
+	[[ $stderr == *'--verify command failed with 1 (so it is for all until '*'): the command is run' ]]
 	[ "$(wc -l <ran)" = 2 ]
 	diff before seen
 	"$bootseer" env ls "$STORE" | grep -q '  bad by '
 	# Others do not restore it, whether they test or not.
 	run --separate-stderr env_run c -- sh "$W/setup.sh" a
-	[[ $stderr == *'found bad by '*': the command is run' ]]
+	[[ $stderr == *'found bad by '*'env rm STORE '*': the command is run' ]]
 	[ "$(wc -l <ran)" = 3 ]
 	# Removed by the next collection, so that another can be made.
 	"$bootseer" env gc "$STORE"
@@ -920,7 +935,7 @@ on_with_hosts() # NODE -- COMMAND...
 	run --separate-stderr env_run b --verify 'read line <"$W/hang"' \
 		--verify-timeout 1s -- sh -c 'echo x >"$W/site/x"'
 	[ "$status" = 0 ]
-	[[ $stderr == *'--verify command does not end: the command is run' ]]
+	[[ $stderr == *'--verify command does not end (so it is for all until '*'): the command is run' ]]
 	[ "$(cat b/x)" = x ]
 }
 
