@@ -32,7 +32,7 @@ int ckpt_check_first(const void *config, char **args, struct error *err)
 	return 0;
 }
 
-const char *ckpt_store_path(const char *arg)
+const char *ckpt_store_path(char *arg)
 {
 	arg += *arg == ':';
 	while (*arg == '/')
@@ -43,6 +43,8 @@ const char *ckpt_store_path(const char *arg)
 void ckpt_bar_step(void *bar, uint64_t done, uint64_t total)
 {
 	struct ckpt_bar *b = bar;
+	for (size_t len = strlen(arg); len && arg[len - 1] == '/'; len--)
+		arg[len - 1] = '\0';
 
 	progress_step(b->bar, b->what, b->before + done,
 		      b->total ? b->total : total, clock_now_ns());

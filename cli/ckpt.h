@@ -32,8 +32,9 @@ int ckpt_store_open(const struct ckpt_access *a, const char *url,
 /* -EINVAL: `url` is no URL of a store.  For struct command.check. */
 int ckpt_check_first(const void *config, char **args, struct error *err);
 
-/* The path below a folder of the store: ":" or "" is the root. */
-const char *ckpt_store_path(const char *arg);
+/* The path below a folder of the store: ":" or "" is the root.  Slashes at its end are cut
+ * off of `arg`. */
+const char *ckpt_store_path(char *arg);
 
 /* A bar on stderr for one file after another. */
 struct ckpt_bar {

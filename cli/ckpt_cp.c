@@ -42,9 +42,18 @@ struct ckpt_cp {
 	const struct ckpt_cp_config *cfg;
 	struct object_store *store;
 	const char *from, *to;
+	bool is_into; /* `to` is a folder */
+	char *folder; /* no file is above what lies in it */
 	struct ckpt_bar bar;
 	uint64_t n_files, n_bytes;
 };
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 
 /* ------------------------------------------------------------------- into it --- */
 
@@ -62,15 +71,51 @@ static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
 	};
 }
 
-/* What another writes there from now on stays. */
+/* Buckets take any name, also one that lies below a file's. */
+static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
+{
+	AUTO_FREE char *above = strdup(path);
+	struct ckpt_stat ignored;
+	char *slash;
+	int rc = above ? -ENOENT : error_nomem(err);
+
+	while (rc == -ENOENT && (slash = strrchr(above, '/'))) {
+		*slash = '\0';
+		if (cp->folder && strcmp(cp->folder, above) == 0)
+			return 0;
+		rc = ckpt_stat(cp->store, above, &ignored, err);
+		/* A plain file of a directory is higher up; no file has such a name. */
+		if (rc == -ENOTDIR || rc == -EINVAL)
+			rc = -ENOENT;
+		if (rc == 0)
+			return error_set(err, ENOTDIR,
+					 "':%.200s' is a file, and no folder",
+					 above);
+	}
+	if (rc < 0 && rc != -ENOENT && rc != -EISDIR)
+		return rc;
+	free(cp->folder);
+	slash = strrchr(path, '/');
+	cp->folder = strndup(path, slash ? (size_t)(slash - path) : 0);
+	return cp->folder ? 0 : error_nomem(err);
+}
+
+/* What another writes there from now on stays.  A file may not hide a folder. */
 static int look(struct ckpt_cp *cp, const char *path, struct ckpt_version *ret,
 		struct error *err)
 {
+	struct ckpt_stat ignored;
 	int rc = ckpt_store_compares(cp->store)
 			 ? ckpt_look(cp->store, path, ret, NULL, err)
-			 : 0;
+			 : ckpt_stat(cp->store, path, &ignored, err);
 
-	return rc == -ENOENT || rc == -EISDIR || rc == -EBADMSG ? 0 : rc;
+	if (rc == -EISDIR)
+		return error_set(err, EISDIR,
+				 "':%.100s' is a folder: write ':%.100s/'",
+				 path, path);
+	if (rc == -ENOENT || rc == -ENOTDIR)
+		return check_above(cp, path, err);
+	return rc == -EBADMSG ? 0 : rc;
 }
 
 static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
@@ -119,20 +164,6 @@ static int put_found(void *arg, const char *local, const char *below,
 	return put_file(cp, local, path.data, err);
 }
 
-static bool ends_in_slash(const char *s)
-{
-	size_t len = strlen(s);
-
-	return len && s[len - 1] == '/';
-}
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static int copy_in(struct ckpt_cp *cp, struct error *err)
 {
 	AUTO_BUF to = BUF_INIT;
@@ -141,19 +172,11 @@ static int copy_in(struct ckpt_cp *cp, struct error *err)
 	if (stat(cp->from, &st) < 0)
 		return error_set(err, errno, "'%s': %s", cp->from,
 				 strerror(errno));
-	if (cp->cfg->recursive && S_ISDIR(st.st_mode)) {
-		AUTO_FREE char *top = strdup(cp->to);
-
-		if (!top)
-			return error_nomem(err);
-		while (ends_in_slash(top))
-			top[strlen(top) - 1] = '\0';
-		cp->to = top;
+	if (cp->cfg->recursive && S_ISDIR(st.st_mode))
 		return ckpt_local_walk(cp->from, put_found, cp, err);
-	}
 	if (buf_puts(&to, cp->to) < 0 ||
-	    ((!*cp->to || ends_in_slash(cp->to)) &&
-	     buf_puts(&to, last_part(cp->from)) < 0))
+	    (cp->is_into && buf_printf(&to, "%s%s", *cp->to ? "/" : "",
+				       last_part(cp->from)) < 0))
 		return error_nomem(err);
 	return put_file(cp, cp->from, to.data, err);
 }
@@ -263,6 +286,7 @@ static int run(const void *config, char **args, struct error *err)
 {
 	struct ckpt_cp cp = { .cfg = config };
 	bool is_in = *args[2] == ':';
+	char end = args[2][strlen(args[2]) - 1];
 	int64_t began_ns = clock_now_ns();
 	struct error ignored = ERROR_INIT;
 	AUTO(object_store) s = NULL;
@@ -276,9 +300,11 @@ static int run(const void *config, char **args, struct error *err)
 	cp.store = s;
 	cp.from = is_in ? args[1] : ckpt_store_path(args[1]);
 	cp.to = is_in ? ckpt_store_path(args[2]) : args[2];
+	cp.is_into = end == ':' || end == '/';
 	cp.bar.bar = progress_new(stderr);
 	rc = is_in ? copy_in(&cp, err) : copy_out(&cp, err);
 	progress_free(cp.bar.bar);
+	free(cp.folder);
 	if (rc == 0)
 		print_end(&cp, began_ns);
 	return rc;
@@ -294,7 +320,8 @@ const struct command ckpt_cp_command = {
 			   "colon. What is larger than 4 MiB is striped over "
 			   "several objects; every chunk is checked when it is "
 			   "read. A file is there when it is whole, or the one "
-			   "before still is.",
+			   "before still is. With a slash at its end TO is a "
+			   "folder, and is written into.",
 		.options = options,
 		.examples = "bootseer ckpt cp s3://bucket/run7 model.pt "
 			    ":step-100/model.pt\n"

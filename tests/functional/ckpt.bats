@@ -87,6 +87,25 @@ objects()
 	[[ $(ckpt ls -l odd) == *' ??2J' ]]
 }
 
+@test "no file hides a folder, and none lies below a file" {
+	local f
+
+	ckpt cp "$F/in/config.json" :new/plain
+	for f in config.json optimizer.pt; do
+		run -1 ckpt cp "$F/in/$f" :new
+		[[ $output == *"':new' is a folder: write ':new/'"* ]]
+	done
+	[ "$(ckpt ls)" = 'new/' ]
+	ckpt cp "$F/in/optimizer.pt" :new/
+	for f in plain optimizer.pt; do
+		run -1 ckpt cp "$F/in/config.json" ":new/$f/below"
+		[[ $output == *"':new/$f' is a file, and no folder"* ]]
+		run -1 ckpt cp -r "$F/in/shard" ":new/$f/deep/er"
+		[[ $output == *"':new/$f' is a file, and no folder"* ]]
+	done
+	[ "$(ckpt ls new | tr '\n' ' ')" = 'optimizer.pt plain ' ]
+}
+
 @test "a byte that changes in the store is an error that names it" {
 	local column
 
