@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -28,6 +29,7 @@ struct ckpt_ls {
 	struct object_store *store;
 	const char *folder;
 	bool is_long;
+	size_t n;
 };
 
 /* Names are a stranger's: none may move the cursor.  The caller's. */
@@ -70,10 +72,11 @@ static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
 static int show(void *arg, const struct ckpt_entry *e, struct error *err)
 {
 	AUTO_FREE char *shown = printable(e->name);
-	const struct ckpt_ls *l = arg;
+	struct ckpt_ls *l = arg;
 
 	if (!shown)
 		return error_nomem(err);
+	l->n++;
 	if (l->is_long && !e->is_folder)
 		return show_long(l, e, shown, err);
 	printf("%*s%s%s\n", l->is_long ? 42 : 0, "", shown,
@@ -81,25 +84,40 @@ static int show(void *arg, const struct ckpt_entry *e, struct error *err)
 	return 0;
 }
 
+/* A file, an empty folder, or a name that is not there: no list tells them apart. */
+static int show_one(struct ckpt_ls *l, const char *path, struct error *err)
+{
+	const struct ckpt_entry e = { .name = path };
+	struct ckpt_stat st;
+	int rc = ckpt_stat(l->store, path, &st, err);
+
+	l->folder = "";
+	if (rc == 0)
+		rc = show(l, &e, err);
+	return rc == -EISDIR ? 0 : rc;
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_ls_config *c = config;
-	struct ckpt_ls l = { .folder = args[1] ? ckpt_store_path(args[1]) : "",
-			     .is_long = c->is_long };
+	const char *path = args[1] ? ckpt_store_path(args[1]) : "";
+	struct ckpt_ls l = { .folder = path, .is_long = c->is_long };
 	AUTO(object_store) s = NULL;
 	int rc = ckpt_store_open(&c->access, args[0], &s, err);
 
 	l.store = s;
-	return rc < 0 ? rc : ckpt_list(s, l.folder, show, &l, err);
+	if (rc == 0)
+		rc = ckpt_list(s, path, show, &l, err);
+	return rc == 0 && !l.n && *path ? show_one(&l, path, err) : rc;
 }
 
 const struct command ckpt_ls_command = {
 	.brief = "List files of a store",
 	.program = {
 		.name = "bootseer ckpt ls",
-		.usage = "[OPTIONS] STORE [FOLDER]",
-		.summary = "List the files in a folder of the store: striped "
-			   "ones and plain objects alike.",
+		.usage = "[OPTIONS] STORE [PATH]",
+		.summary = "List the files in a folder of the store, or the "
+			   "one file: striped ones and plain objects alike.",
 		.options = options,
 		.see_also = "bootseer(1)",
 		.min_args = 1,

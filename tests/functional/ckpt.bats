@@ -106,6 +106,28 @@ objects()
 	[ "$(ckpt ls new | tr '\n' ' ')" = 'optimizer.pt plain ' ]
 }
 
+@test "what is not there is no empty folder, and a file is listed as itself" {
+	[ "$(ckpt ls)" = "" ]
+	run -1 ckpt ls none
+	[[ $output == *"there is no 'none'"* ]]
+	ckpt cp "$F/in/config.json" :d/small
+	ckpt cp "$F/in/optimizer.pt" :d/large
+	[ "$(ckpt ls d/small)" = d/small ]
+	[[ $(ckpt ls -l d/large) == *'1 column '*' d/large' ]]
+}
+
+@test "names of folders may end in a slash" {
+	ckpt cp "$F/in/config.json" :d/small
+	ckpt cp "$F/in/optimizer.pt" :d/large
+	[ "$(ckpt ls d/ | tr '\n' ' ')" = 'large small ' ]
+	ckpt verify d/ | grep -q '^2 files, '
+	ckpt adopt --dry-run --plain --drop-attributes d/ | grep -q '^1 file, '
+	ckpt cp -r :d/ "$W/back"
+	cmp "$W/back/large" "$F/in/optimizer.pt"
+	ckpt rm -r d/
+	[ "$(ckpt ls)" = "" ]
+}
+
 @test "a byte that changes in the store is an error that names it" {
 	local column
 
