@@ -155,6 +155,27 @@ uint64_t ckpt_file_unit(const struct ckpt_file *f)
 	return f->plain ? PLAIN_UNIT : manifest_unit(f->manifest);
 }
 
+/* Only the data of a file that was replaced may be gone. */
+static int say_missing(const struct ckpt_file *f, const char *column,
+		       struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	AUTO(manifest) now = NULL;
+	struct manifest_name name;
+	int rc = manifest_name(f->path, &name, &ignored);
+
+	if (rc == 0)
+		rc = manifest_load(f->store, name.s, &now, &ignored);
+	if (rc == 0 && is_same_manifest(f->manifest, now))
+		return error_set(err, EBADMSG,
+				 "%s: '%.200s' is damaged: %s is missing",
+				 object_store_url(f->store), f->path, column);
+	return error_wrap(err, -ESTALE,
+			  "'%.200s' was replaced, and its data removed since; "
+			  "open it again",
+			  f->path);
+}
+
 /* Whoever comes second keeps the first one's. */
 static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 		       struct object **ret, struct error *err)
@@ -172,10 +193,7 @@ static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 	column_name(&f->manifest->segments[segment], column, name);
 	rc = object_open(f->store, name, &o, err);
 	if (rc == -ENOENT)
-		return error_wrap(err, -ESTALE,
-				  "'%.200s' was replaced, and its data removed "
-				  "since; open it again",
-				  f->path);
+		return say_missing(f, name, err);
 	if (rc < 0)
 		return rc;
 	(void)pthread_mutex_lock(&f->lock);
