@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/ckpt.h"
 #include "common/progress.h"
+#include "common/text.h"
 
 struct ckpt_verify_config {
 	struct ckpt_access access;
@@ -17,12 +19,24 @@ static const struct option_spec options[] = {
 struct ckpt_verify {
 	struct object_store *store;
 	struct ckpt_bar bar;
-	uint64_t n_files, n_plain, n_bytes;
+	uint64_t n_files, n_plain, n_damaged, n_bytes;
 };
 
-static int verify(void *arg, const char *path, struct error *err)
+/* What is wrong with one file is none of the others'. */
+static int go_on(struct ckpt_verify *v, int rc, struct error *err)
 {
-	struct ckpt_verify *v = arg;
+	if (rc == -ENOENT)
+		return 0; /* removed since it was listed */
+	if (rc != -EBADMSG && rc != -ESTALE && rc != -EIO)
+		return rc;
+	text_make_printable(err->msg);
+	progress_say(v->bar.bar, err->msg);
+	v->n_damaged++;
+	return 0;
+}
+
+static int read_all(struct ckpt_verify *v, const char *path, struct error *err)
+{
 	const struct ckpt_progress progress = { ckpt_bar_step, &v->bar };
 	const struct ckpt_stat *st;
 	struct ckpt_file *f;
@@ -32,7 +46,6 @@ static int verify(void *arg, const char *path, struct error *err)
 		return rc;
 	st = ckpt_file_stat(f);
 	v->bar.what = path;
-	v->n_files++;
 	v->n_plain += !st->is_striped;
 	v->n_bytes += st->size;
 	v->bar.total = 0;
@@ -41,17 +54,33 @@ static int verify(void *arg, const char *path, struct error *err)
 	return rc;
 }
 
-static void print_end(const struct ckpt_verify *v)
+static int verify(void *arg, const char *path, struct error *err)
+{
+	struct ckpt_verify *v = arg;
+	int rc = read_all(v, path, err);
+
+	v->n_files += rc != -ENOENT;
+	return rc < 0 ? go_on(v, rc, err) : 0;
+}
+
+static int print_end(const struct ckpt_verify *v, struct error *err)
 {
 	char bytes[PROGRESS_BYTES_MAX], files[PROGRESS_COUNT_MAX];
 
 	progress_format_bytes(v->n_bytes, bytes);
 	progress_format_count(v->n_files, "file", files);
+	if (v->n_damaged)
+		return error_set(err, EBADMSG,
+				 "%" PRIu64 " of %s %s damaged, or cannot be "
+				 "read",
+				 v->n_damaged, files,
+				 v->n_damaged == 1 ? "is" : "are");
 	printf("%s, %s: all is as it was written\n", files, bytes);
 	if (v->n_plain)
 		printf("%" PRIu64 " of them plain, without checksums: those "
 		       "were only read\n",
 		       v->n_plain);
+	return 0;
 }
 
 static int run(const void *config, char **args, struct error *err)
@@ -68,9 +97,7 @@ static int run(const void *config, char **args, struct error *err)
 	rc = ckpt_walk(s, args[1] ? ckpt_store_path(args[1]) : "", verify, &v,
 		       err);
 	progress_free(v.bar.bar);
-	if (rc == 0)
-		print_end(&v);
-	return rc;
+	return rc == 0 ? print_end(&v, err) : rc;
 }
 
 const struct command ckpt_verify_command = {
@@ -80,7 +107,8 @@ const struct command ckpt_verify_command = {
 		.usage = "[OPTIONS] STORE [PATH]",
 		.summary = "Read a file, or all files of a folder or of the "
 			   "store, and check every chunk against the checksum "
-			   "that was made when it was written.",
+			   "that was made when it was written. Each file that "
+			   "is damaged is named.",
 		.options = options,
 		.see_also = "bootseer(1)",
 		.min_args = 1,

@@ -128,6 +128,21 @@ objects()
 	[ "$(ckpt ls)" = "" ]
 }
 
+@test "each damaged file is named, and the others are checked" {
+	ckpt cp "$F/in/optimizer.pt" :run/a
+	find "$W/store/.bootseer/data" -name c00 -exec truncate -s 1000 {} +
+	ckpt cp "$F/in/optimizer.pt" :run/b
+	find "$W/store/.bootseer/data" -name c00 -size +1M -delete
+	ckpt cp "$F/in/optimizer.pt" :run/c
+	run -1 --separate-stderr ckpt verify run
+	[ "$output" = "" ]
+	[[ $stderr == *"'run/a' is damaged: "*"c00 is shorter than what was written"* ]]
+	[[ $stderr == *"'run/b' is damaged: "*"c00 is missing"* ]]
+	[[ $stderr == *"2 of 3 files are damaged, or cannot be read"* ]]
+	[[ $stderr != *run/c* ]]
+	ckpt verify run/c
+}
+
 @test "a byte that changes in the store is an error that names it" {
 	local column
 
