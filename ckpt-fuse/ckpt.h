@@ -230,6 +230,9 @@ struct ckpt_gc {
 	/* What no manifest names since less than that, and stays until then. */
 	size_t n_waiting; /* objects */
 	uint64_t bytes_waiting;
+	/* What none names and is too young: it may be of a file that is written now. */
+	size_t n_young;
+	uint64_t bytes_young;
 };
 
 /* Remove columns that no manifest names, and plain objects that a manifest hides.  Columns go

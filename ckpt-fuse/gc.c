@@ -369,8 +369,11 @@ static int end_segment(struct collection *c, const struct found_segment *f,
 		return f->is_marked && !gc->dry_run ? remove_mark(c, f, err)
 						    : 0;
 	/* It may be of a file that is about to appear. */
-	if (!is_old(c, f))
+	if (!is_old(c, f)) {
+		gc->n_young += (size_t)__builtin_popcountll(f->columns);
+		gc->bytes_young += f->bytes;
 		return 0;
+	}
 	return is_due(c, f, gc) ? remove_segment(c, f, gc, err)
 				: mark_segment(c, f, gc, err);
 }
@@ -482,8 +485,8 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 	struct collection c = { .store = s };
 	int rc = too_young(s, gc->older_ms, &c.before_ms, err);
 
-	gc->n_segments = gc->n_objects = gc->n_waiting = 0;
-	gc->bytes = gc->bytes_waiting = 0;
+	gc->n_segments = gc->n_objects = gc->n_waiting = gc->n_young = 0;
+	gc->bytes = gc->bytes_waiting = gc->bytes_young = 0;
 	if (rc == 0)
 		rc = collect(&c, err);
 	if (rc == 0)

@@ -28,6 +28,19 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+static void print_rest(size_t n, uint64_t n_bytes, const char *one,
+		       const char *several)
+{
+	char bytes[PROGRESS_BYTES_MAX], objects[PROGRESS_COUNT_MAX];
+
+	if (!n)
+		return;
+	progress_format_bytes(n_bytes, bytes);
+	progress_format_count(n, "object", objects);
+	printf("%s, %s that no file needs %s\n", objects, bytes,
+	       n == 1 ? one : several);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_gc_config *c = config;
@@ -48,12 +61,10 @@ static int run(const void *config, char **args, struct error *err)
 	progress_format_count(gc.n_objects + n_swept, "object", objects);
 	printf("%s, %s %s\n", objects, bytes,
 	       c->dry_run ? "would be removed" : "removed");
-	if (!gc.n_waiting)
-		return 0;
-	progress_format_bytes(gc.bytes_waiting, bytes);
-	progress_format_count(gc.n_waiting, "object", objects);
-	printf("%s, %s that no file needs %s for a later gc\n", objects, bytes,
-	       gc.n_waiting == 1 ? "waits" : "wait");
+	print_rest(gc.n_waiting, gc.bytes_waiting, "waits for a later gc",
+		   "wait for a later gc");
+	print_rest(gc.n_young, gc.bytes_young, "is younger than --older",
+		   "are younger than --older");
 	return 0;
 }
 

@@ -100,7 +100,9 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	progress_format_count(r.n, "file", files);
-	printf("%s removed; 'bootseer ckpt gc' gives their space back\n",
+	printf("%s removed; 'bootseer ckpt gc' gives the space back: run it "
+	       "when a day has passed since it was written, and again a day "
+	       "later\n",
 	       files);
 	return 0;
 }

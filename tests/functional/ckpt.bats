@@ -197,7 +197,8 @@ age_data()
 	ckpt cp "$F/in/shard/rank-0.pt" :b
 	ckpt rm b
 	# Not for a day from when it was written, nor from when it was first seen unnamed.
-	[ "$(ckpt gc)" = '0 objects, 0 B removed' ]
+	[ "$(ckpt gc | head -n 1)" = '0 objects, 0 B removed' ]
+	ckpt gc | grep -qx '8 objects, 66.8 MiB that no file needs are younger than --older'
 	age_data
 	ckpt gc | grep -qx '8 objects, .* that no file needs wait for a later gc'
 	[ "$(ckpt gc | head -n 1)" = '0 objects, 0 B removed' ]
