@@ -120,7 +120,8 @@ static int refuse_old(const struct writing *w, uint64_t off, struct error *err)
 {
 	return error_set(err, EOPNOTSUPP,
 			 "byte %" PRIu64 " of '%.200s' was sent already: only "
-			 "the last %" PRIu64 " MiB can be written again",
+			 "the last %" PRIu64 " MiB can be written again "
+			 "(--tail)",
 			 off, w->path ? w->path : "", w->all->tail_most / MIB);
 }
 

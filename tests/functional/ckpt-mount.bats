@@ -228,6 +228,7 @@ nothing_is_left()
 	END
 	echo "$output"
 	[ "$status" = 0 ]
+	grep -q 'only the last 4 MiB can be written again (--tail)' "$W"/run/*/log
 	run ln "$M/f" "$M/g"
 	[[ $output == *"not permitted"* ]]
 	run ln -s f "$M/g"
