@@ -23,12 +23,18 @@ int ckpt_store_open(const struct ckpt_access *a, const char *url,
 
 int ckpt_check_first(const void *config, char **args, struct error *err)
 {
+	const struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	AUTO(object_store) s = NULL;
+
 	if (!registry_host_is_store(args[0]))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
 				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "
 				 "docker://REGISTRY/REPOSITORY",
 				 args[0]);
+	/* What opens it knows its options; what the store holds is no matter yet. */
+	if (object_store_open(args[0], &cfg, &s, err) == -EINVAL)
+		return -EINVAL;
 	return 0;
 }
 
@@ -37,14 +43,14 @@ const char *ckpt_store_path(char *arg)
 	arg += *arg == ':';
 	while (*arg == '/')
 		arg++;
+	for (size_t len = strlen(arg); len && arg[len - 1] == '/'; len--)
+		arg[len - 1] = '\0';
 	return arg;
 }
 
 void ckpt_bar_step(void *bar, uint64_t done, uint64_t total)
 {
 	struct ckpt_bar *b = bar;
-	for (size_t len = strlen(arg); len && arg[len - 1] == '/'; len--)
-		arg[len - 1] = '\0';
 
 	progress_step(b->bar, b->what, b->before + done,
 		      b->total ? b->total : total, clock_now_ns());

@@ -29,7 +29,8 @@ struct ckpt_access {
 int ckpt_store_open(const struct ckpt_access *a, const char *url,
 		    struct object_store **ret, struct error *err) MUST_CHECK;
 
-/* -EINVAL: `url` is no URL of a store.  For struct command.check. */
+/* -EINVAL: the first operand is no URL of a store, or has wrong options.
+ * For struct command.check. */
 int ckpt_check_first(const void *config, char **args, struct error *err);
 
 /* The path below a folder of the store: ":" or "" is the root.  Slashes at its end are cut

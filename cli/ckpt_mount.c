@@ -26,6 +26,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/mount.h"
+#include "net/listen_address.h"
 
 #define PROGRAM "bootseer-ckpt"
 #define START_TIMEOUT_MS 120000
@@ -345,6 +346,19 @@ static int run_mount(const void *config, char **args, struct error *err)
 	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
 }
 
+static int check_mount(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_mount_options *c = config;
+	struct sockaddr_storage addr;
+	socklen_t len;
+	int rc = ckpt_check_first(config, args, err);
+
+	if (rc == 0 && c->metrics)
+		rc = listen_address_parse("--metrics", c->metrics, &addr, &len,
+					  err);
+	return rc;
+}
+
 const struct command ckpt_mount_command = {
 	.brief = "Show a store's files as a folder",
 	.program = {
@@ -359,7 +373,7 @@ const struct command ckpt_mount_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_mount_options),
-	.check = ckpt_check_first,
+	.check = check_mount,
 	.run = run_mount,
 };
 

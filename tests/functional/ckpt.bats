@@ -235,6 +235,8 @@ age_data()
 }
 
 @test "mistakes are told with what to do" {
+	local store
+
 	run -2 "$bootseer" ckpt cp /tmp/x a :b
 	[[ $output == *"'/tmp/x' is no store: say file:///DIR"* ]]
 	run -2 ckpt cp a b
@@ -257,6 +259,13 @@ age_data()
 	[[ $output == *"':d' is a folder: copy it with -r"* ]]
 	run -2 ckpt cp --columns=65 "$F/in/config.json" :x
 	[[ $output == *"--columns"*64* ]]
+	for store in "$STORE?parallel=65" "$STORE?no=option" ftp://x/y s3://; do
+		run -2 "$bootseer" ckpt ls "$store"
+		run -2 "$bootseer" ckpt mount "$store" "$W"
+	done
+	run -2 "$bootseer" ckpt mount --metrics=9999 "$STORE" "$W"
+	[[ $output == *"--metrics"* ]]
+	run -1 "$bootseer" ckpt ls "file://$W/none"
 	mkfifo "$W/fifo"
 	run -1 ckpt cp "$W/fifo" :x
 	[[ $output == *"is no file"* ]]
