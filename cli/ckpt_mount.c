@@ -419,17 +419,28 @@ static int refuse_busy(const char *path, struct error *err)
 }
 
 /* What was closed and is on its way (--close=buffered). */
-static int store_staged(const char *path, struct error *err)
+static int store_staged(const char *path, const char *dir, struct error *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FREE char *log = fs_join(dir, "log");
+	int rc;
 
 	if (fd < 0 || fsync(fd) == 0)
 		return 0;
-	return error_set(err, errno,
-			 "files that were closed in '%s' are not in the store, "
-			 "as its log says: write them again, or unmount it "
-			 "once more to leave them: %s",
-			 path, strerror(errno));
+	rc = -errno;
+	/* That of a service is its manager's. */
+	if (!log || access(log, F_OK) < 0)
+		return error_set(err, -rc,
+				 "files that were closed in '%.100s' are not "
+				 "in the store (%s), as its log says: write "
+				 "them again, or unmount it once more to leave "
+				 "them",
+				 path, strerror(-rc));
+	return error_set(err, -rc,
+			 "files that were closed in '%.60s' are not in the "
+			 "store (%s); 'lost' in '%.80s' says which: write them "
+			 "again, or unmount it once more to leave them",
+			 path, strerror(-rc), log);
 }
 
 static int run_umount(const void *config, char **args, struct error *err)
@@ -450,7 +461,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 	p.fd = process = process_of(dir);
 	/* Whoever asks a mount that nobody serves waits until somebody does; what was
 	 * staged went with its process. */
-	rc = process >= 0 ? store_staged(path, err) : 0;
+	rc = process >= 0 ? store_staged(path, dir, err) : 0;
 	if (rc < 0)
 		return rc;
 	if (umount2(path, UMOUNT_NOFOLLOW) < 0 && errno == EBUSY)

@@ -887,7 +887,7 @@ is_state() # FILE PATTERN
 	run -1 mv "$M/g" "$M/h"
 	[[ $output == *"Input/output error"* ]]
 	run -1 umount_store
-	[[ $output == *"are not in the store"* ]]
+	[[ $output == *"are not in the store"*"'lost' in '$W/run/"*"/log' says which"* ]]
 
 	curl -sf -X POST "http://$PROXY/clear"
 	rm "$M/g"
