@@ -437,9 +437,9 @@ static int store_staged(const char *path, const char *dir, struct error *err)
 				 "them",
 				 path, strerror(-rc));
 	return error_set(err, -rc,
-			 "files that were closed in '%.60s' are not in the "
-			 "store (%s); 'lost' in '%.80s' says which: write them "
-			 "again, or unmount it once more to leave them",
+			 "files that were closed in '%.150s' are not in "
+			 "the store (%s); 'lost' in '%.150s' says which: write "
+			 "them again, or unmount it once more to leave them",
 			 path, strerror(-rc), log);
 }
 
