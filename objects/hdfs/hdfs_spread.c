@@ -116,9 +116,12 @@ static struct hdfs_spread_node *pick(struct hdfs_spread *s,
 				     uint64_t place, int64_t now_ns)
 {
 	unsigned int least = least_active(s, named, now_ns);
-	struct hdfs_spread_node *best =
-		at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
+	struct hdfs_spread_node *best;
 
+	/* It is new to us: places are there for nodes that are all known. */
+	if (!named->turn)
+		return named;
+	best = at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
 	if (best)
 		return best;
 	if (!named->n_active)

@@ -189,15 +189,20 @@ Test(hdfs, sends_a_file_to_the_node_that_has_least_to_do)
 }
 
 /* Places that follow one another are on nodes that do. */
-static void expect_at(struct hdfs_spread *s, uint64_t place, const char *wanted)
+static void expect_named_at(struct hdfs_spread *s, const char *named,
+			    uint64_t place, const char *wanted)
 {
 	struct error err = ERROR_INIT;
 	AUTO_FREE char *url = NULL;
 
-	cr_assert_eq(hdfs_spread_begin(s, "http://a:1" PATH, place, 0, &url,
-				       &err),
-		     0, "%s", err.msg);
+	cr_assert_eq(hdfs_spread_begin(s, named, place, 0, &url, &err), 0, "%s",
+		     err.msg);
 	cr_expect_str_eq(url, wanted);
+}
+
+static void expect_at(struct hdfs_spread *s, uint64_t place, const char *wanted)
+{
+	expect_named_at(s, "http://a:1" PATH, place, wanted);
 }
 
 static void know(struct hdfs_spread *s, const char *named)
@@ -232,6 +237,9 @@ Test(hdfs, puts_parts_that_are_read_side_by_side_on_different_nodes)
 	hdfs_spread_end(&s, "http://b:1" PATH, true);
 	expect_at(&s, 0, "http://a:1" PATH);
 	expect_at(&s, 1, "http://c:1" PATH);
+	/* One that was never named is taken at once, and has a place then. */
+	expect_named_at(&s, "http://d:1" PATH, 0, "http://d:1" PATH);
+	expect_at(&s, 2, "http://d:1" PATH);
 	hdfs_spread_fini(&s);
 }
 
