@@ -29,10 +29,10 @@ void cache_mount_laid(struct cache *c, uint64_t bytes);
  * not known whether. */
 bool cache_mount_is_live(struct cache *c, const char *name);
 
-/* Is a block that it reads damaged, and could be written where it lies?  And of how many
- * mounts is one, also of those whose mount point is gone? */
-bool cache_mount_is_damaged(struct cache *c, const char *name);
-size_t cache_mounts_damaged(struct cache *c);
+/* Is it one of those whose damage is told?  And how many are they, also of those whose mount
+ * point is gone?  Within a call of cache_on_damage(). */
+bool cache_mount_is_told(struct cache *c, const char *name);
+size_t cache_mounts_told(struct cache *c);
 
 /*
  * Keep all blocks of `m`, which the caller has pinned and located, from now until

@@ -34,6 +34,7 @@ struct cache_mount {
 	size_t n_blocks;
 	bool wanted;           /* cache_mount_drop() was not called */
 	bool is_broken;        /* which blocks it reads is not known */
+	bool is_told;          /* by the call that is made now */
 	int64_t told_ns;       /* when damage of it was told last; 0: never */
 	int64_t tell_pause_ns; /* from that to the next time */
 };
@@ -216,7 +217,7 @@ bool cache_mount_is_live(struct cache *c, const char *name)
 }
 
 /* With space. */
-static bool is_damaged(struct cache *c, const struct log_record *r)
+static bool block_is_damaged(struct cache *c, const struct log_record *r)
 {
 	struct shard *s = shard_of(c, &r->digest);
 	const struct entry *e;
@@ -239,7 +240,7 @@ static bool has_damage(struct cache *c, const struct cache_mount *m)
 
 	(void)pthread_mutex_lock(&c->space);
 	for (size_t i = 0; i < m->n_blocks && !has; i++)
-		has = is_damaged(c, &m->blocks[i]);
+		has = block_is_damaged(c, &m->blocks[i]);
 	(void)pthread_mutex_unlock(&c->space);
 	return has;
 }
@@ -256,13 +257,25 @@ bool cache_mount_is_damaged(struct cache *c, const char *name)
 	return is;
 }
 
-size_t cache_mounts_damaged(struct cache *c)
+bool cache_mount_is_told(struct cache *c, const char *name)
+{
+	const struct cache_mount *m;
+	bool is;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	m = *find_mount(c, name);
+	is = m && m->is_told;
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return is;
+}
+
+size_t cache_mounts_told(struct cache *c)
 {
 	size_t n = 0;
 
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	for (const struct cache_mount *m = c->mounts; m; m = m->next)
-		n += has_damage(c, m);
+		n += m->is_told;
 	(void)pthread_mutex_unlock(&c->mounts_lock);
 	return n;
 }
@@ -287,11 +300,12 @@ bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
 	*ret_next_ns = 0;
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	for (struct cache_mount *m = c->mounts; m; m = m->next) {
+		m->is_told = false;
 		if (!has_damage(c, m))
 			continue;
 		if (!m->told_ns || now_ns >= m->told_ns + m->tell_pause_ns) {
 			note_told(m, now_ns);
-			any = true;
+			m->is_told = any = true;
 		}
 		if (!*ret_next_ns ||
 		    m->told_ns + m->tell_pause_ns < *ret_next_ns)
@@ -381,6 +395,7 @@ static int keep_new(struct cache *c, const char *name,
 		    const struct blockmap *map, struct error *err)
 {
 	AUTO(cache_mount) m = calloc(1, sizeof(*m));
+	bool is_damaged;
 	int rc = ask_kernel(c, name);
 
 	if (!m || !(m->name = strdup(name)))
@@ -405,10 +420,12 @@ static int keep_new(struct cache *c, const char *name,
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	m->next = c->mounts;
 	c->mounts = steal_ptr(&m);
+	is_damaged = has_damage(c, c->mounts);
 	(void)pthread_mutex_unlock(&c->mounts_lock);
-	/* What was damaged since its blocks were looked at was told of no mount. */
+	/* Since its blocks were looked at, which was told of no mount. */
 	(void)pthread_mutex_lock(&c->space);
-	scrub_tell_soon(c);
+	if (is_damaged)
+		scrub_tell_soon(c);
 	(void)pthread_mutex_unlock(&c->space);
 	return 0;
 }

@@ -258,6 +258,9 @@ static int check(const void *config, char **args, struct error *err)
 {
 	bool from = *args[1] == ':', to = *args[2] == ':';
 
+	if (!*args[1] || !*args[2])
+		return error_set(err, EINVAL,
+				 "a path is empty: want FROM and TO");
 	if (from == to)
 		return error_set(
 			err, EINVAL,

@@ -159,7 +159,9 @@ struct env_run {
 	struct env_opened at;
 	const struct env_snapshot *now; /* in the targets; NULL: none is */
 	int64_t deadline_ns, begun_ns;
-	int system;          /* that the system is ours, or -1 */
+	int system;     /* that the system is ours, or -1 */
+	bool is_others; /* it was another's when we looked at it */
+	bool is_within; /* which runs us, and does not touch it meanwhile */
 	struct env_key near; /* without a base; where nobody named targets */
 	struct env_guess guess;
 };
@@ -528,13 +530,14 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 
 /* ---------------------------------------------------------------------------- run --- */
 
-/* What this command had last is fetched beside the look at the names. */
+/* What this command had last is fetched beside the look at the names.  Its folders are made
+ * in the system's, where another command's capture would see them. */
 static int guess(struct env_run *r, struct error *err)
 {
 	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets, NULL,
 			       &r->near, err);
 
-	if (rc < 0 || !r->at.catalog)
+	if (rc < 0 || !r->at.catalog || r->system < 0)
 		return rc;
 	r->guess = (struct env_guess){ .catalog = r->at.catalog,
 				       .targets = &r->targets,
@@ -553,7 +556,10 @@ static int prepare(struct env_run *r, struct error *err)
 	if (rc == 0)
 		rc = env_join_recover(&r->targets, ENV_MOUNT_PREFIX,
 				      r->deadline_ns, err);
-	if (rc == 0)
+	if (rc == 0 && r->targets.is_usual && r->system < 0 && !r->is_within)
+		r->is_others = !env_system_try(&r->system);
+	/* What is half there may be of the one that has the system: we look anew after it. */
+	if (rc == 0 && !r->is_others)
 		rc = env_recover(&r->targets, r->deadline_ns, err);
 	if (rc == 0 && r->targets.is_usual)
 		rc = guess(r, err);
@@ -613,11 +619,17 @@ static int prepare_anew(struct env_run *r, struct error *err)
 static void take_system(struct env_run *r)
 {
 	struct error err = ERROR_INIT;
-	int rc =
-		env_system_take(r->deadline_ns, say_works, r, &r->system, &err);
+	int rc;
 
-	if (rc > 0)
+	/* Another descriptor of the lock, closed, would give it up. */
+	if (r->system >= 0)
+		return;
+	rc = env_system_take(r->deadline_ns, say_works, r, &r->system, &err);
+	if (rc > 0 || (rc == 0 && r->is_others)) {
+		r->is_others = false;
+		r->is_within = r->system < 0;
 		rc = prepare_anew(r, &err);
+	}
 	if (rc < 0)
 		run_plain(r, err.msg);
 }

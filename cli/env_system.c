@@ -144,6 +144,18 @@ static bool wait_a_little(int64_t deadline_ns)
 	return true;
 }
 
+bool env_system_try(int *ret)
+{
+	AUTO_CLOSE int fd = open_lock();
+	struct flock l = whole();
+
+	*ret = -1;
+	if (fd >= 0 && fcntl(fd, F_SETLK, &l) < 0)
+		return errno != EAGAIN && errno != EACCES;
+	*ret = steal_fd(&fd);
+	return true;
+}
+
 int env_system_take(int64_t deadline_ns, void (*waits)(void *arg), void *arg,
 		    int *ret, struct error *err)
 {

@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_CLI_ENV_SYSTEM_H
 #define BOOTSEER_CLI_ENV_SYSTEM_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/error.h"
@@ -13,6 +14,9 @@
 /* In the environment of what the process runs that has the system: which lock it has, and
  * its number. */
 #define ENV_SYSTEM_VARIABLE "BOOTSEER_ENV_SYSTEM"
+
+/* Have it if nobody has; *ret as below.  False: another one has it. */
+bool env_system_try(int *ret);
 
 /*
  * Wait until the system is ours, as long as `*ret` is open and this process lives; -1: nobody

@@ -241,6 +241,8 @@ age_data()
 	[[ $output == *"'/tmp/x' is no store: say file:///DIR"* ]]
 	run -2 ckpt cp a b
 	[[ $output == *"one of 'a' and 'b' is in the store, and begins with a colon"* ]]
+	run -2 "$bootseer" ckpt cp "$STORE" :a ''
+	[[ $output == *"a path is empty"* ]]
 	run -1 ckpt cp "$F/in" :in
 	[[ $output == *"is no file, but a folder (-r)"* ]]
 	run -1 ckpt cp "$W/nothing" :in

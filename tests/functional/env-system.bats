@@ -250,6 +250,25 @@ has_no_stage() # NODE
 	[ -z "$(ls "$W/store/env/near")" ]
 }
 
+# Whoever restored a snapshot of its folders' times would not run the command.
+@test "a guess keeps out of what another command changes" {
+	make_slow
+	run -0 env_run b quick
+	[[ $output == *captured* ]]
+	cat >"$W/slow.sh" <<-'EOF'
+		echo >"$W/began"
+		read -r _ <"$W/go"
+		echo 1 >"$W/elsewhere"
+	EOF
+	env_both a quick
+	cat "$W/first.said" "$W/second.said"
+	grep 'not captured: nothing changed where programs are installed' "$W/first.said"
+	grep 'works on this system: waiting' "$W/second.said"
+	grep '^bootseer env run: restored ' "$W/second.said"
+	[ "$(on a cat /usr/local/bin/quick)" = 3 ]
+	has_no_stage a
+}
+
 @test "a guess that is wrong changes nothing" {
 	local near key
 

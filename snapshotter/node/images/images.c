@@ -762,7 +762,11 @@ static int publish(struct images *t, struct image *i, const char *staged,
 	if (rename(staged, i->dir) < 0)
 		return error_set(err, errno, "rename '%s': %s", staged,
 				 strerror(errno));
-	return fs_sync_dir(t->dir, err);
+	rc = fs_sync_dir(t->dir, err);
+	/* Its names would come with it when the node starts next. */
+	if (rc < 0)
+		(void)rename(i->dir, staged);
+	return rc;
 }
 
 /* The names that lead to no other image.  With `naming`. */

@@ -436,7 +436,7 @@ static void refetch_damaged(struct node *n, struct image *i, void *n_images)
 {
 	struct error err = ERROR_INIT;
 
-	if (!cache_mount_is_damaged(n->cache, i->hex))
+	if (!cache_mount_is_told(n->cache, i->hex))
 		return;
 	++*(unsigned int *)n_images;
 	if (node_prefetch(n, i, PREFETCH_ON_DAMAGE, NULL, NULL, &err) < 0)
@@ -459,7 +459,7 @@ static void mount_on_damage(void *arg)
 			    "action=\"it is fetched again\" cure=\"check the "
 			    "disk\"",
 			    n_images);
-	if (is_listed && cache_mounts_damaged(n->cache) > n_images)
+	if (is_listed && cache_mounts_told(n->cache) > n_images)
 		log_warning(
 			"mount",
 			"the disk damaged a block of the cache reason=\"it is "

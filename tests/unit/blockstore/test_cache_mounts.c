@@ -585,8 +585,12 @@ Test(cache_mounts, damage_of_one_mount_keeps_that_of_another_from_nobody)
 	cr_expect_not(cache_mount_is_damaged(c, SECOND));
 	look_at_writing(EIO);
 	cr_expect(cache_mount_is_damaged(c, SECOND));
-	cr_expect_eq(cache_mounts_damaged(c), 2);
+	cr_expect(cache_mount_is_damaged(c, NAME));
 	cr_expect_eq(times_told(1, &found), 1);
+	/* And alone: the other one's pause goes on. */
+	cr_expect(cache_mount_is_told(c, SECOND));
+	cr_expect_not(cache_mount_is_told(c, NAME));
+	cr_expect_eq(cache_mounts_told(c), 1);
 	leave(&found);
 }
 
@@ -602,7 +606,8 @@ Test(cache_mounts, nothing_damaged_is_kept)
 	cr_assert_eq(cache_pin(c, &img.map, &err), 0);
 	cr_expect_eq(cache_mount_keep(c, SECOND, &img.map, &err), -ENOENT);
 	cache_unpin(c, &img.map);
-	cr_expect_eq(cache_mounts_damaged(c), 1);
+	cr_expect(cache_mount_is_damaged(c, NAME));
+	cr_expect_not(cache_mount_is_damaged(c, SECOND));
 }
 
 Test(cache_mounts, damage_of_what_no_mount_reads_is_not_told)
