@@ -1402,7 +1402,7 @@ sys.stdout.write(s.makefile().read())' "$1"
 	umount_store
 	run ! curl -fsS "http://$address:$port/metrics"
 	# One that cannot listen is no mount.
-	run -1 "$bootseer" ckpt mount --run="$W/run" --metrics nowhere "$STORE" "$M" 3>&-
+	run -2 "$bootseer" ckpt mount --run="$W/run" --metrics nowhere "$STORE" "$M" 3>&-
 	[[ $output == *"--metrics"* ]]
 	run ! mountpoint -q "$M"
 }
