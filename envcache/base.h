@@ -4,6 +4,8 @@
 #define BOOTSEER_ENVCACHE_BASE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 
 #include "envcache/envcache.h"
 
@@ -24,7 +26,7 @@ struct base_look {
 	pthread_t thread;
 	int rc;
 	struct error err;
-	int64_t ended_ns;
+	_Atomic int64_t ended_ns; /* 0: not yet */
 };
 /* A look that cannot be begun is taken at the end. */
 void base_look_begin(struct base_look *l);

@@ -42,10 +42,12 @@ static struct base_look *look_at(const struct env_snapshot *snap)
 {
 	static struct base_look l;
 
-	l = (struct base_look){ .snap = snap, .targets = &env_dir_targets };
+	l.snap = snap;
+	l.targets = &env_dir_targets;
+	atomic_store(&l.ended_ns, 0);
 	base_look_begin(&l);
 	cr_assert(l.is_begun);
-	while (!__atomic_load_n(&l.ended_ns, __ATOMIC_SEQ_CST))
+	while (!atomic_load(&l.ended_ns))
 		(void)sched_yield();
 	return &l;
 }
