@@ -213,22 +213,34 @@ static int remove_leftovers(struct collector *c, struct error *err)
 	return rc;
 }
 
+static bool is_old_note(const struct collector *c, const struct object_entry *e)
+{
+	return object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS);
+}
+
+/* Unless it is of a snapshot that is there, or another by now. */
+static int remove_of(const struct collector *c, const struct object_entry *e,
+		     const struct digest *key, struct error *err)
+{
+	int rc;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (digest_equal(key, &c->list[i].snap.key.digest))
+			return 0;
+	rc = object_delete(c->store, e->name, e->stat.tag, err);
+	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+}
+
 /* Of an environment that is gone; a lease that somebody has is renewed, and not old. */
 static int remove_note(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
 	const struct collector *c = arg;
 	struct digest key;
-	int rc;
 
-	if (!object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS) ||
-	    !env_name_digest(e->name, &key))
+	if (!is_old_note(c, e) || !env_name_digest(e->name, &key))
 		return 0;
-	for (size_t i = 0; i < c->n; i++)
-		if (digest_equal(&key, &c->list[i].snap.key.digest))
-			return 0;
-	rc = object_delete(c->store, e->name, e->stat.tag, err);
-	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+	return remove_of(c, e, &key, err);
 }
 
 /* A guess that leads to no snapshot; one that cannot be read is let be. */
@@ -237,16 +249,11 @@ static int remove_near(void *arg, const struct object_entry *e,
 {
 	const struct collector *c = arg;
 	struct digest key;
-	int rc;
 
-	if (!object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS) ||
+	if (!is_old_note(c, e) ||
 	    env_near_read(c->store, e->name, &key, NULL) < 0)
 		return 0;
-	for (size_t i = 0; i < c->n; i++)
-		if (digest_equal(&key, &c->list[i].snap.key.digest))
-			return 0;
-	rc = object_delete(c->store, e->name, e->stat.tag, err);
-	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+	return remove_of(c, e, &key, err);
 }
 
 static int remove_notes(struct collector *c, struct error *err)

@@ -61,9 +61,9 @@ static int part_name(const struct hdfs_put *p, size_t n, unsigned int attempt,
 /* ------------------------------------------------------------------- parts --- */
 
 /* Parts that are joined say that a block is as long as they are.  Each is one, and its data
- * node's, but the file has the length that its first part said: by the cluster's usual one
- * a reader would take eight parts for one block, and ask the first one's data node for all,
- * which gets them from the others. */
+ * node's, but the file has the length that its first part said: by the usual 128 MiB a
+ * reader would take sixteen parts of 8 MiB for one block, and ask the first one's data node
+ * for all, which gets them from the others. */
 static int create_params(struct hdfs_store *s, size_t block, struct buf *ret,
 			 struct error *err)
 {
