@@ -125,12 +125,16 @@ int env_pod_call(int fd, const char *method, json_t *params,
 {
 	AUTO_BUF line = BUF_INIT;
 	json_t *result = NULL;
+	struct error untaken = ERROR_INIT;
 	int rc = control_request_format(method, params, &line, err);
 
 	if (rc == 0)
-		rc = env_pod_write(fd, &line, err);
-	if (rc == 0)
+		rc = env_pod_write(fd, &line, &untaken);
+	/* Who takes no question may have said why before it left. */
+	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
 		rc = env_pod_read(fd, seconds, &line, err);
+	if (rc < 0 && untaken.code)
+		return error_set(err, untaken.code, "%s", untaken.msg);
 	if (rc == 0)
 		rc = control_reply_parse(line.data, line.len - 1, &result, err);
 	if (rc == 0 && ret)

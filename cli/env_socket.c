@@ -415,14 +415,13 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	char name[ENV_MOUNT_NAME_ROOM];
 	AUTO_CLOSE int place = -1;
 	struct error alone = ERROR_INIT; /* why nothing can be mounted for it */
-	int rc = env_asker_open(fd, &asker, err);
+	int known = env_asker_open(fd, &asker, &alone);
+	/* Who is refused has asked first: an answer before that finds it writing, and a
+	 * close with its question unread is an error to it. */
+	int rc = env_pod_read(fd, ASK_S, &line, err);
 
-	if (rc == -ENOTSUP) {
-		alone = *err;
-		rc = 0;
-	}
-	if (rc == 0)
-		rc = env_pod_read(fd, ASK_S, &line, err);
+	if (rc == 0 && known < 0 && known != -ENOTSUP)
+		rc = error_set(err, alone.code, "%s", alone.msg);
 	if (rc == 0)
 		rc = take_question(s->cfg, &line, q, err);
 	if (rc == 0)

@@ -193,6 +193,23 @@ n_environments()
 	run ! grep bootseer-env: "/proc/$node_pid/mountinfo"
 }
 
+# Root of the node, who has the other socket.
+@test "who is in no container is told so once it has asked" {
+	socket_start pod
+	# An answer before the question finds the asker writing, and it never reads why.
+	python3 - >said 3>&- <<-'EOT'
+		import os, select, socket
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(os.environ['W'] + '/pod/pod/env.sock')
+		print('early' if select.select([s], [], [], 0.5)[0] else 'waits')
+		s.sendall(b'{"bootseer":1,"method":"environment.open","params":{}}\n')
+		print(s.makefile().readline())
+	EOT
+	grep -x waits said
+	grep 'is in none' said
+	grep 'this socket is for containers' said
+}
+
 @test "a container is mounted nothing where it may not write, nor of other stores" {
 	capture
 	node_start
@@ -215,14 +232,6 @@ n_environments()
 	# Users of the node do not come to it.
 	chmod 711 "$W"
 	run ! setpriv --reuid 1000 --regid 1000 --clear-groups test -e "$W/pod/pod/env.sock"
-	# And root of the node, who is in no container, has the other socket.
-	mkdir -p "$SITE"
-	BOOTSEER_ENV_SOCKET=$W/pod/pod/env.sock run -1 python3 - <<-'EOT'
-		import os, socket, sys
-		s = socket.socket(socket.AF_UNIX)
-		s.connect(os.environ['BOOTSEER_ENV_SOCKET'])
-		sys.exit(b'is in none' in s.makefile('rb').readline())
-	EOT
 }
 
 # A file that has blocks.
