@@ -56,9 +56,11 @@ void link_offer(struct link *l, struct p2p_image *i)
 	const struct member *m;
 
 	/* The capability tells repository and manifest.  A node that the tracker did not
-	 * name for this image, nor a neighbour in it, has to show its own first; where
-	 * the tracker helps nobody, all would wait for each other. */
-	if (i->p->keys && !swarm_takes_turns(i->swarm)) {
+	 * name for this image, nor a neighbour in it, has to show its own first (it may
+	 * have done so before ours came); where the tracker helps nobody, all would wait
+	 * for each other. */
+	if (i->p->keys && !swarm_takes_turns(i->swarm) &&
+	    !rights_hold(l, i, time(NULL))) {
 		m = member_by_name(i->p, net_peer(l->net)->name);
 		if (!m || !member_is_of_image(m, i))
 			return;

@@ -430,20 +430,70 @@ static void look_refused(void *arg)
 		i->right.renew_at = time(NULL) + 3600;
 }
 
+static void wait_refused(struct crowd *c)
+{
+	for (unsigned int k = 0; k < c->n; k++) {
+		struct holders h = { .p = c->node[k].p2p };
+
+		wait_for((engine_run(h.p, look_refused, &h), h.n));
+	}
+}
+
 Test(engine_rights, a_reload_asks_anew_for_what_was_refused)
 {
 	struct fake_tracker *t;
 	struct crowd c;
 
 	t = refused(&c);
-	for (unsigned int k = 0; k < c.n; k++) {
-		struct holders h = { .p = c.node[k].p2p };
-
-		wait_for((engine_run(h.p, look_refused, &h), h.n));
-	}
+	wait_refused(&c);
 	fake_tracker_sign(t, 3600);
 	for (unsigned int k = 0; k < c.n; k++)
 		cr_expect_eq(p2p_reload(c.node[k].p2p, NULL), 0);
+	wait_holders(&c.node[0], 1, 0);
+	wait_holders(&c.node[1], 1, 0);
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+/* Was it named for the image to this node?  The link is up then. */
+static void look_named(void *arg)
+{
+	struct holders *h = arg;
+	const struct link *l = LIST_FIRST(&h->p->links);
+
+	h->n = l && l->is_up && l->member &&
+	       member_is_of_image(l->member, LIST_FIRST(&h->p->images));
+}
+
+static void look_shown(void *arg)
+{
+	struct holders *h = arg;
+	const struct link *l = LIST_FIRST(&h->p->links);
+
+	h->n = l && LIST_FIRST(&l->rights);
+}
+
+/* To who announced first nobody was named, and it has its right last. */
+Test(engine_rights, who_has_shown_a_right_is_shown_one_when_it_comes)
+{
+	struct holders one = { .p = NULL }, other = { .p = NULL };
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = refused(&c);
+	wait_refused(&c);
+	one.p = c.node[0].p2p;
+	other.p = c.node[1].p2p;
+	wait_for((engine_run(one.p, look_named, &one),
+		  engine_run(other.p, look_named, &other), one.n || other.n));
+	if (!one.n) {
+		one.p = c.node[1].p2p;
+		other.p = c.node[0].p2p;
+	}
+	fake_tracker_sign(t, 3600);
+	cr_expect_eq(p2p_reload(one.p, NULL), 0);
+	wait_for((engine_run(other.p, look_shown, &other), other.n));
+	cr_expect_eq(p2p_reload(other.p, NULL), 0);
 	wait_holders(&c.node[0], 1, 0);
 	wait_holders(&c.node[1], 1, 0);
 	crowd_remove(&c);
