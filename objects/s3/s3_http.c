@@ -62,6 +62,8 @@ static const struct {
 	int error;
 	bool can_retry;
 	const char *cure;
+	unsigned int
+		most_tries; /* then it is no passing matter; 0: until time is up */
 } answers[] = {
 	{ "NoSuchKey", ENOENT, false, "" },
 	{ "NoSuchBucket", ENOENT, false,
@@ -86,9 +88,11 @@ static const struct {
 	{ "InvalidToken", EACCES, true, ": renew the session" },
 	{ "TokenRefreshRequired", EACCES, true, ": renew the session" },
 	{ "PreconditionFailed", ESTALE, false, "" },
-	{ "ExistingObjectIsDirectory", ENOTDIR, false,
+	/* It says so of a new object, too, while another call makes its folder. */
+	{ "ExistingObjectIsDirectory", ENOTDIR, true,
 	  ": this server keeps folders, so an object cannot have the name of "
-	  "one" },
+	  "one",
+	  5 },
 	{ "ConditionalRequestConflict", EBUSY, true, "" },
 	{ "OperationAborted", EBUSY, true, "" },
 	{ "SlowDown", EBUSY, true,
@@ -185,6 +189,7 @@ static int judge(struct s3_store *s, const struct http_response *resp,
 	AUTO_FREE char *region = http_header(resp, "x-amz-bucket-region");
 
 	v->after_ms = after_ms(resp);
+	v->most_tries = 0;
 	make_printable(why);
 	for (size_t i = 0; code && i < ARRAY_SIZE(answers); i++) {
 		const char *cure = answers[i].cure;
@@ -192,6 +197,7 @@ static int judge(struct s3_store *s, const struct http_response *resp,
 		if (strcmp(answers[i].code, code) != 0)
 			continue;
 		v->can_retry = answers[i].can_retry;
+		v->most_tries = answers[i].most_tries;
 		return error_set(err, answers[i].error, "%s: %s (%s)%s%s",
 				 s->origin, why ? why : "", code, cure,
 				 region && answers[i].error == EINVAL ? region

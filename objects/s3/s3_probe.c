@@ -14,13 +14,21 @@ struct s3_probe {
 	const char *name;
 };
 
+/* A refusal is what is asked for, and not tried again; but one that may pass at once. */
+static bool is_answer(const struct http_response *resp,
+		      const struct retry_verdict *v)
+{
+	return resp->status / 100 == 2 ||
+	       (resp->status / 100 == 4 && !v->most_tries);
+}
+
 static int request(const struct s3_probe *p, const char *method,
 		   const char *header, const char *value, long *ret_status,
 		   struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = method, .name = p->name };
-	struct retry_verdict v = { .can_retry = false };
+	struct retry_verdict v;
 	struct retry_budget retry;
 	int rc;
 
@@ -31,11 +39,10 @@ static int request(const struct s3_probe *p, const char *method,
 	s3_header(&r, header, value);
 	retry_init(&retry, &p->s->base, 0);
 	r.deadline_ns = retry_until(&retry);
-	/* A refusal is what is asked for, and not tried again. */
 	do {
+		v = (struct retry_verdict){ .can_retry = false };
 		rc = s3_try(p->s, &r, &resp, &v, err);
-	} while (rc < 0 && resp.status / 100 != 2 && resp.status / 100 != 4 &&
-		 retry_again(&retry, &v));
+	} while (rc < 0 && !is_answer(&resp, &v) && retry_again(&retry, &v));
 	*ret_status = resp.status;
 	http_response_fini(&resp);
 	/* Whatever it answers is an answer; what never came is none. */

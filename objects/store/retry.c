@@ -31,7 +31,8 @@ bool retry_again(struct retry_budget *r, const struct retry_verdict *v)
 	int64_t now = clock_now_ns(), until;
 
 	if (!v->can_retry || pace_level(r->pace) == PACE_STOP ||
-	    now >= retry_until(r))
+	    now >= retry_until(r) ||
+	    (v->most_tries && r->n + 1 >= v->most_tries))
 		return false;
 	atomic_fetch_add(&r->store->count.n_retries, 1);
 	if (v->at_once && r->n == 0) {

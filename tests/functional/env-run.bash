@@ -76,6 +76,7 @@ one_captor_wins()
 	on b -- sh "$W/setup.sh" x 2>b.err &
 	second=$!
 	wait_all "$first" "$second"
+	cat a.err b.err
 	[ "$(cat ran)" = x ]
 	[ "$(cat a.err b.err | grep -c captured)" = 1 ]
 	[ "$(cat a.err b.err | grep -c restored)" = 1 ]

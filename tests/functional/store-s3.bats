@@ -93,6 +93,27 @@ with_proxy()
 	[[ $output == *"s3://bkt/p: commit 'a': http://$PROXY: slow (SlowDown): it asks for fewer"* ]]
 }
 
+@test "a folder that a server just makes is in no object's way, and one that is there is" {
+	with_proxy
+	fault match='^PUT .*/p/a' kind=status code=409 times=2 \
+		body='<Error><Code>ExistingObjectIsDirectory</Code><Message>is one</Message></Error>'
+	run -0 store put a "$F/small"
+	[[ $output == *retries=2* ]]
+	expect_back a "$F/small"
+	fault match='^PUT .*/p/b' kind=status code=409 times=1000 \
+		body='<Error><Code>ExistingObjectIsDirectory</Code><Message>is one</Message></Error>'
+	run -1 store put b "$F/small"
+	[[ $output == *"is one (ExistingObjectIsDirectory): this server keeps folders"* ]]
+	proxied '^PUT /bkt/p/b 409' >"$W/refusals"
+	[ "$(wc -l <"$W/refusals")" = 5 ]
+	# What finds out what the server does goes on, too.
+	curl -sf -d '' "http://$PROXY/clear"
+	fault match='^PUT .*/p/[.]bootseer/' kind=status code=409 times=2 \
+		body='<Error><Code>ExistingObjectIsDirectory</Code><Message>is one</Message></Error>'
+	run -0 --separate-stderr store probe
+	[[ $output == "new=1 match=1 match_delete=1 "* ]]
+}
+
 @test "bytes that change on their way are refused and sent again" {
 	with_proxy
 	fault match='^PUT .*/p/a' kind=wrong-sent at=5000
