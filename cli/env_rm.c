@@ -51,7 +51,8 @@ const struct command env_rm_command = {
 		.name = "bootseer env rm",
 		.usage = "[OPTIONS] STORE KEY...",
 		.summary = "Remove snapshots; the next 'bootseer env run' with "
-			   "that key runs its command. With a whole key, what "
+			   "that key runs its command. One that is pinned "
+			   "stays, until 'bootseer env unpin'. With a whole key, what "
 			   "killed runs left of it is removed, too. Whoever "
 			   "restores it at this moment runs the command.",
 		.options = options,

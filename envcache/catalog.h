@@ -73,6 +73,7 @@ void env_catalog_touch(struct env_catalog *c, const struct env_snapshot *snap,
 /* A service that does not answer is an error of these two. */
 int env_catalog_pin(struct env_catalog *c, const struct digest *key,
 		    bool is_pinned, struct error *err) MUST_CHECK;
+/* -EBUSY: it is pinned, and stays. */
 int env_catalog_remove(struct env_catalog *c, const struct digest *key,
 		       struct error *err) MUST_CHECK;
 

@@ -299,12 +299,29 @@ static int service_pin(struct env_catalog *c, const struct digest *key,
 		       : env_catalog_pin(s->store, key, is_pinned, err);
 }
 
+/* Pinned on either side, for whoever pins need not name the service. */
+static int check_unpinned(struct service_catalog *s, const struct digest *key,
+			  struct error *err)
+{
+	struct env_said said;
+	int rc = env_calls_get(&s->calls, key, &said, err);
+
+	if (rc < 0)
+		return rc;
+	if (said.has_snapshot && said.marks.is_pinned)
+		return env_pinned_error(key, err);
+	return env_snapshot_check_unpinned(s->base.store, key, err);
+}
+
+/* Both are asked before either removes it: half of it is not removed. */
 static int service_remove(struct env_catalog *c, const struct digest *key,
 			  struct error *err)
 {
 	struct service_catalog *s = service_of(c);
-	int rc = env_calls_remove(&s->calls, key, err);
+	int rc = check_unpinned(s, key, err);
 
+	if (rc == 0)
+		rc = env_calls_remove(&s->calls, key, err);
 	return rc < 0 && rc != -ESTALE ? rc
 				       : env_catalog_remove(s->store, key, err);
 }

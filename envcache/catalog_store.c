@@ -64,7 +64,9 @@ static int store_pin(struct env_catalog *c, const struct digest *key,
 static int store_remove(struct env_catalog *c, const struct digest *key,
 			struct error *err)
 {
-	return env_snapshot_remove(c->store, key, err);
+	int rc = env_snapshot_check_unpinned(c->store, key, err);
+
+	return rc < 0 ? rc : env_snapshot_remove(c->store, key, err);
 }
 
 static int store_commit(struct env_catalog *c, const struct env_snapshot *snap,

@@ -67,6 +67,33 @@ int env_snapshot_pin(struct object_store *s, const struct digest *key,
 			 : remove_note(s, ENV_PIN_FOLDER, key, err);
 }
 
+int env_pinned_error(const struct digest *key, struct error *err)
+{
+	char hex[ENV_KEY_HEX];
+
+	env_key_hex(key, hex);
+	return error_set(err, EBUSY,
+			 "snapshot %.12s is pinned and stays: to remove it, "
+			 "run 'bootseer env unpin' with the same store and "
+			 "options first",
+			 hex);
+}
+
+int env_snapshot_check_unpinned(struct object_store *s,
+				const struct digest *key, struct error *err)
+{
+	struct object_stat st;
+	int rc = find_note(s, ENV_PIN_FOLDER, key, &st, err);
+
+	/* The note of a snapshot that is gone keeps nothing, and 'env unpin' would not find
+	 * it. */
+	if (rc == 0)
+		rc = find_note(s, ENV_INDEX_FOLDER, key, &st, err);
+	if (rc == -ENOENT)
+		return 0;
+	return rc < 0 ? rc : env_pinned_error(key, err);
+}
+
 void env_snapshot_touch(struct object_store *s, const struct digest *key,
 			int64_t now_ms)
 {

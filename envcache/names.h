@@ -51,12 +51,18 @@ int env_index_text(struct object_store *s, const char *name, char **ret,
 /* -EINVAL: these are no first digits of a key; else they are in *ret, borrowed. */
 int env_key_digits(const char *text, const char **ret,
 		   struct error *err) MUST_CHECK;
-/* -EBADMSG: it is marked bad, and the message says by whom. */
 /* Of the marks whether it is bad alone, which is one request and not three. */
 int env_marks_get_bad(struct object_store *s, const struct env_snapshot *snap,
 		      struct env_marks *ret, struct error *err) MUST_CHECK;
+/* -EBADMSG: it is marked bad, and the message says by whom. */
 int env_marks_check_bad(const struct env_marks *m,
 			struct error *err) MUST_CHECK;
+/* -EBUSY: there is a snapshot of the key in the store, and it is pinned there. */
+int env_snapshot_check_unpinned(struct object_store *s,
+				const struct digest *key,
+				struct error *err) MUST_CHECK;
+/* For whoever would remove it: that it is pinned, and what undoes that; -EBUSY. */
+int env_pinned_error(const struct digest *key, struct error *err);
 /* Remove all that is noted of a key. */
 int env_notes_remove(struct object_store *s, const struct digest *key,
 		     struct error *err) MUST_CHECK;

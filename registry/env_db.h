@@ -86,7 +86,8 @@ int env_db_bad(struct db *db, const struct env_name *n, const char *capture,
 	       const char *why, struct error *err) MUST_CHECK;
 int env_db_pin(struct db *db, const struct env_name *n, bool is_pinned,
 	       struct error *err) MUST_CHECK;
-/* Forget the snapshot; whoever has the lease of its key loses it. */
+/* Forget the snapshot; whoever has the lease of its key loses it.  One that is pinned
+ * stays: 0. */
 int env_db_remove(struct db *db, const struct env_name *n,
 		  struct error *err) MUST_CHECK;
 

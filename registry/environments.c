@@ -380,12 +380,31 @@ int environments_unpin(struct call *c, struct error *err)
 	return set_pin(c, false, err);
 }
 
+/* Nothing was removed: was it so because the snapshot is pinned? */
+static int check_unpinned(struct call *c, const struct env_name *n,
+			  struct error *err)
+{
+	AUTO_JSON *o = NULL;
+	int rc = get_state(c, n, &o, err);
+
+	if (rc == 0 &&
+	    json_is_true(
+		    json_object_get(json_object_get(o, "snapshot"), "pinned")))
+		rc = error_set(err, EINVAL,
+			       "the snapshot is pinned and stays: first DELETE "
+			       "/v1/env/%.71s/pin, or 'bootseer env unpin'",
+			       n->key);
+	return rc;
+}
+
 int environments_remove(struct call *c, struct error *err)
 {
 	struct env_name n;
-	int rc = name_of(c, &n, err);
+	int rc = name_of(c, &n, err), n_removed = 0;
 
 	if (rc == 0)
-		rc = env_db_remove(c->service->db, &n, err);
-	return send_count(c, "removed", rc, err);
+		rc = n_removed = env_db_remove(c->service->db, &n, err);
+	if (rc == 0)
+		rc = check_unpinned(c, &n, err);
+	return send_count(c, "removed", rc < 0 ? rc : n_removed, err);
 }

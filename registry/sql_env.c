@@ -109,13 +109,14 @@ const struct db_statement sql_env[SQL_COUNT_ - SQL_OF_ENV] = {
 			      "UPDATE env_key SET pinned = $1 WHERE repo = $2 AND "
 			      "env = $3 AND capture <> ''",
 			      "" },
-	/* now, repo, key */
+	/* now, repo, key: what is pinned stays */
 	[AT(SQL_ENV_REMOVE)] = { "remove an environment",
 				 "UPDATE env_key SET capture = '', "
 				 "description = '', pinned = 0, bad = '', "
 				 "until_ms = 0, generation = generation + 1, "
 				 "touched_ms = $1 WHERE repo = $2 AND env = $3 AND "
-				 "(capture <> '' OR until_ms > 0)",
+				 "(capture <> '' OR until_ms > 0) AND "
+				 "(pinned = 0 OR capture = '')",
 				 "" },
 	/* a day ago, unused since */
 	[AT(SQL_ENV_SWEEP)] = { "sweep environments",

@@ -95,8 +95,14 @@ keeps_environments()
 	[ "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)" = "$KEY" ]
 }
 
+# KEY, which is pinned: not before it is not.
 is_removed()
 {
+	run -1 --separate-stderr "$bootseer" env rm "$STORE" "$KEY"
+	[[ $stderr == *"snapshot $KEY is pinned"*"'bootseer env unpin'"* ]]
+	[ "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)" = "$KEY" ]
+	"$bootseer" env verify "$STORE" | grep -q good
+	"$bootseer" env unpin "$STORE" "$KEY"
 	"$bootseer" env rm "$STORE" "$KEY"
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
 	"$bootseer" env gc --older 0 "$STORE"

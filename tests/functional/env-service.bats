@@ -432,6 +432,34 @@ told() # NODE [RULE]
 	[ "$(known | jq '.environments[0].expires_ms')" = 0 ]
 }
 
+@test "what is pinned is removed neither from the service nor from the store" {
+	local key rm
+
+	service
+	run -0 --separate-stderr env_run a -- sh setup.sh x
+	key=$(basename store/env/index/*)
+	rm=("$bootseer" env rm --service "$U" "$STORE" "$key")
+	"$bootseer" env pin --service "$U" "$STORE" "$key"
+	run -1 --separate-stderr "${rm[@]}"
+	[[ $stderr == *"snapshot ${key:0:12} is pinned"*"'bootseer env unpin'"* ]]
+	# The service says no itself, to whoever asks it without the command.
+	run -0 curl -s -o said -w '%{http_code}' -X DELETE --get --data-urlencode \
+		"repo=$STORE" "$U/v1/env/sha256:$key"
+	[ "$output" = 400 ]
+	[[ $(jq -r .error.message said) == *"is pinned"*"'bootseer env unpin'" ]]
+	# One that was pinned without the service.
+	"$bootseer" env unpin --service "$U" "$STORE" "$key"
+	"$bootseer" env pin "$STORE" "$key"
+	run -1 --separate-stderr "${rm[@]}"
+	[[ $stderr == *"is pinned"* ]]
+	[ "$(known | jq '.environments | length')" = 1 ]
+	[ -e "store/env/index/$key" ]
+	"$bootseer" env unpin --service "$U" "$STORE" "$key"
+	"${rm[@]}"
+	[ "$(known | jq '.environments | length')" = 0 ]
+	[ -z "$(find store/env/index store/env/pin -type f)" ]
+}
+
 @test "a smoke test that fails marks the snapshot for everybody" {
 	service
 	run -0 --separate-stderr env_run a -- sh setup.sh x

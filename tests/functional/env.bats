@@ -840,6 +840,7 @@ on_with_hosts() # NODE -- COMMAND...
 	run -1 "$bootseer" env inspect "$STORE" 0000000000
 	[[ $output == *'env ls'* ]]
 	[ "$("$bootseer" env verify "$STORE" | grep -c good)" = 2 ]
+	"$bootseer" env unpin "$STORE" "$key"
 	"$bootseer" env rm "$STORE" "$key"
 	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 1 ]
 	[ ! -e "store/env/data/$key" ] || [ "$(find "store/env/data/$key" -type f)" = '' ]

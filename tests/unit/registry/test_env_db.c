@@ -304,6 +304,19 @@ Test(env_db, what_is_removed_ends_the_lease)
 	cr_expect_gt(take("b", ""), mine);
 }
 
+Test(env_db, what_is_pinned_is_not_removed)
+{
+	struct env_name n = name_of("a");
+
+	cr_assert_eq(publish("a", take("a", ""), ONE, 0), 1);
+	cr_assert_eq(env_db_pin(db, &n, true, &err), 1);
+	cr_expect_eq(env_db_remove(db, &n, &err), 0);
+	cr_expect(look().has_snapshot);
+	cr_expect(look().is_pinned);
+	cr_assert_eq(env_db_pin(db, &n, false, &err), 1);
+	cr_expect_eq(env_db_remove(db, &n, &err), 1);
+}
+
 static int name_key(const char *repo, unsigned int i, const char *owner)
 {
 	const struct env_lease_wish w = { .by = "host:1",
