@@ -3,8 +3,10 @@
 #include <time.h>
 
 #include "cli/env.h"
+#include "common/json.h"
 #include "common/progress.h"
 #include "common/text.h"
+#include "envcache/gc.h"
 
 #define NS_PER_MS 1000000
 #define DAY_MS INT64_C(86400000)
@@ -14,6 +16,7 @@ struct env_gc_config {
 	int64_t older_ns;
 	uint64_t keep_bytes;
 	bool dry_run;
+	bool json;
 };
 
 static const struct option_spec options[] = {
@@ -34,27 +37,134 @@ static const struct option_spec options[] = {
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct env_gc_config, dry_run),
 	  .help = "Say what would be removed." },
+	{ .key = "json",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct env_gc_config, json),
+	  .help = "Print JSON." },
 	ENV_ACCESS_OPTIONS(struct env_gc_config),
 	{ .key = NULL },
 };
 
-static void say_removed(void *arg, const struct digest *key)
-{
-	const struct env_gc_config *c = arg;
-	char hex[ENV_KEY_HEX];
+/* One collection, and how many snapshots had which fate. */
+struct env_gc_run {
+	const struct env_gc_config *config;
+	json_t *list; /* NULL: lines are printed */
+	bool is_full; /* memory was short for the list */
+	uint64_t n[ENV_GC_FATES];
+};
 
-	env_key_hex(key, hex);
-	printf("%.12s %s\n", hex, c->dry_run ? "would be removed" : "removed");
+static const struct {
+	const char *name; /* in JSON */
+	const char *text; /* for people */
+} fates[ENV_GC_FATES] = {
+	[ENV_GC_UNUSED] = { "unused", "not used for as long as --older says" },
+	[ENV_GC_BAD] = { "bad", "found bad by a --verify command" },
+	[ENV_GC_SPACE] = { "space", "used longest ago, and all have more than "
+				    "--keep-bytes" },
+	[ENV_GC_IN_USE] = { "used", "used more recently than --older" },
+	[ENV_GC_PINNED] = { "pinned", "pinned, until 'bootseer env unpin'" },
+	[ENV_GC_CHANGED] = { "changed",
+			     "pinned, used, removed or made again just now" },
+	[ENV_GC_UNREADABLE] = { "unreadable", "cannot be read" },
+};
+
+static void print_one(const struct env_gc_run *r, const struct env_gc_told *t,
+		      const char *hex)
+{
+	char when[ENV_TIME_ROOM];
+
+	if (t->fate >= ENV_GC_FIRST_KEPT)
+		return; /* summed up by print_kept() */
+	env_format_time(t->used_ms, when);
+	printf("%.12s %s: %s; last used %s\n", hex,
+	       r->config->dry_run ? "would be removed" : "removed",
+	       fates[t->fate].text, when);
 }
 
-static void say_doomed(const struct env_gc *gc)
+static void tell(void *arg, const struct env_gc_told *t)
 {
-	char bytes[PROGRESS_BYTES_MAX];
+	struct env_gc_run *r = arg;
+	char hex[ENV_KEY_HEX];
 
-	progress_format_bytes(gc->doomed_bytes, bytes);
-	printf("%llu packs, %s, that no snapshot needs go with a collection "
-	       "after two days\n",
-	       (unsigned long long)gc->n_doomed, bytes);
+	env_key_hex(t->key, hex);
+	r->n[t->fate]++;
+	if (!r->list) {
+		print_one(r, t, hex);
+		return;
+	}
+	if (json_array_append_new(r->list,
+				  json_pack("{s:s, s:b, s:s, s:I}", "key", hex,
+					    "removed",
+					    t->fate < ENV_GC_FIRST_KEPT, "why",
+					    fates[t->fate].name, "used_ms",
+					    (json_int_t)t->used_ms)) < 0)
+		r->is_full = true;
+}
+
+/* "3 snapshots stay: WHY"; nothing of none. */
+static void print_stay(uint64_t n, const char *noun, const uint64_t *size,
+		       const char *why)
+{
+	char count[PROGRESS_COUNT_MAX], bytes[PROGRESS_BYTES_MAX] = "";
+
+	if (!n)
+		return;
+	progress_format_count(n, noun, count);
+	if (size)
+		progress_format_bytes(*size, bytes);
+	printf("%s%s%s %s: %s\n", count, size ? ", " : "", bytes,
+	       n == 1 && !size ? "stays" : "stay", why);
+}
+
+/* What stays, and why. */
+static void print_kept(const struct env_gc_run *r, const struct env_gc *gc)
+{
+	for (int i = ENV_GC_FIRST_KEPT; i < ENV_GC_FATES; i++)
+		print_stay(r->n[i], "snapshot", NULL, fates[i].text);
+	print_stay(gc->n_young, "object", &gc->young_bytes,
+		   "of no snapshot, but younger than two days: a run in "
+		   "progress may need them");
+	print_stay(gc->n_doomed, "pack", &gc->doomed_bytes,
+		   "no snapshot needs them, and an 'env gc' two days after "
+		   "the first that finds them so removes them");
+}
+
+static void print_sum(const struct env_gc_run *r, const struct env_gc *gc)
+{
+	char snapshots[PROGRESS_COUNT_MAX], leftovers[PROGRESS_COUNT_MAX];
+	char bytes[PROGRESS_BYTES_MAX], kept[PROGRESS_BYTES_MAX];
+
+	print_kept(r, gc);
+	progress_format_count(gc->n_snapshots, "snapshot", snapshots);
+	progress_format_count(gc->n_leftovers, "leftover object", leftovers);
+	progress_format_bytes(gc->bytes, bytes);
+	progress_format_bytes(gc->kept_bytes, kept);
+	printf("%s: %s and %s, %s; the snapshots that stay have %s\n",
+	       r->config->dry_run ? "would be removed" : "removed", snapshots,
+	       leftovers, bytes, kept);
+}
+
+static int print_json(const struct env_gc_run *r, const struct env_gc *gc,
+		      struct error *err)
+{
+	AUTO_JSON *o = json_pack(
+		"{s:b, s:O, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I}}",
+		"dry_run", (int)r->config->dry_run, "snapshots", r->list,
+		"leftovers", (json_int_t)gc->n_leftovers, "removed_bytes",
+		(json_int_t)gc->bytes, "kept_bytes", (json_int_t)gc->kept_bytes,
+		"young", "objects", (json_int_t)gc->n_young, "bytes",
+		(json_int_t)gc->young_bytes, "waiting", "packs",
+		(json_int_t)gc->n_doomed, "bytes",
+		(json_int_t)gc->doomed_bytes);
+	AUTO_FREE char *text =
+		o && !r->is_full
+			? json_dumps(o, JSON_INDENT(2) | JSON_PRESERVE_ORDER)
+			: NULL;
+
+	if (!text)
+		return error_nomem(err);
+	puts(text);
+	return 0;
 }
 
 /* A full store takes no object that would tell the time: of our clock a day less removes
@@ -92,33 +202,31 @@ static void say_left(struct env_gc *gc)
 
 static int run(const void *config, char **args, struct error *err)
 {
-	struct env_gc_config c = *(const struct env_gc_config *)config;
-	struct env_gc gc = { .older_ms = c.older_ns / NS_PER_MS,
-			     .keep_bytes = c.keep_bytes,
-			     .dry_run = c.dry_run,
-			     .removed = say_removed,
-			     .arg = &c };
-	char bytes[PROGRESS_BYTES_MAX], kept[PROGRESS_BYTES_MAX];
+	const struct env_gc_config *c = config;
+	AUTO_JSON *list = c->json ? json_array() : NULL;
+	struct env_gc_run r = { .config = c, .list = list };
+	struct env_gc gc = { .older_ms = c->older_ns / NS_PER_MS,
+			     .keep_bytes = c->keep_bytes,
+			     .dry_run = c->dry_run,
+			     .told = tell,
+			     .arg = &r };
 	AUTO(object_store) s = NULL;
-	int rc = env_store_open(&c.access, args[0], &s, err);
+	int rc = c->json && !list
+			 ? error_nomem(err)
+			 : env_store_open(&c->access, args[0], &s, err);
 
 	/* Nothing is put there to be told the time of what is removed if. */
 	gc.now_ms = env_wall_ms();
-	if (rc == 0 && !c.dry_run)
+	if (rc == 0 && !c->dry_run)
 		rc = ask_time(s, &gc.now_ms, err);
 	if (rc == 0)
 		rc = env_gc(s, &gc, err);
 	if (rc < 0)
 		return rc;
-	progress_format_bytes(gc.bytes, bytes);
-	progress_format_bytes(gc.kept_bytes, kept);
-	if (gc.n_doomed)
-		say_doomed(&gc);
 	say_left(&gc);
-	printf("%llu snapshots and %llu blobs of none, %s, %s; %s left\n",
-	       (unsigned long long)gc.n_snapshots,
-	       (unsigned long long)gc.n_leftovers, bytes,
-	       c.dry_run ? "would be removed" : "removed", kept);
+	if (list)
+		return print_json(&r, &gc, err);
+	print_sum(&r, &gc);
 	return 0;
 }
 
@@ -129,7 +237,8 @@ const struct command env_gc_command = {
 		.usage = "[OPTIONS] STORE",
 		.summary = "Remove snapshots that were not used for long or "
 			   "were found bad, but none that is pinned, and what "
-			   "captures that were killed left behind.",
+			   "captures that were killed left behind. Says what "
+			   "stays, too, and why.",
 		.options = options,
 		.see_also = "bootseer(1)",
 		.min_args = 1,

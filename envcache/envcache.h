@@ -216,29 +216,6 @@ void env_snapshot_touch(struct object_store *s, const struct digest *key,
 int env_snapshot_expire(struct object_store *s, const struct env_snapshot *snap,
 			struct error *err) MUST_CHECK;
 
-struct env_gc {
-	int64_t now_ms;      /* wall clock, the store's if it has one */
-	int64_t older_ms;    /* not used for so long; < 0: of any age is kept */
-	uint64_t keep_bytes; /* of all, stored; those used last are kept */
-	bool dry_run;
-	/* Told of each; may be NULL. */
-	void (*removed)(void *arg, const struct digest *key);
-	void *arg;
-	/* Set by env_gc(); zero before. */
-	uint64_t n_snapshots, n_leftovers, bytes, kept_bytes;
-	uint64_t n_doomed,
-		doomed_bytes; /* packs that go with a later collection */
-	/* Which snapshot cannot be read, and why: no shared pack goes; code 0: none. */
-	struct error unknown;
-	/* Why it is not known what uploads and locks were left; code 0: they went. */
-	struct error unswept;
-};
-/* Remove what has expired or is bad, but what is pinned; what is older than two days and
- * no index leads to: blobs, leases, notes; packs that snapshots share in two collections,
- * two days apart. */
-int env_gc(struct object_store *s, struct env_gc *gc,
-	   struct error *err) MUST_CHECK;
-
 /* Asked once all is in its place and can still be taken back; not 0: take it back. */
 struct env_restore_check {
 	int (*is_good)(struct env_restore_check *c, struct error *err);

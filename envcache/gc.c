@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "envcache/gc.h"
 #include "envcache/gc_packs.h"
 #include "envcache/names.h"
 
@@ -20,14 +21,16 @@ struct gc_snapshot {
 		     1]; /* "HEX/" when its index cannot be read */
 	struct gc_refs refs;
 	int64_t used_ms;
-	bool is_kept; /* pinned, or not understood */
+	bool is_read; /* its index was understood */
+	bool is_pinned;
 	bool is_bad;
 };
 
-/* A blob that is old enough to be a leftover. */
+/* A leftover, unless a snapshot has it, or it is of a capture under way. */
 struct gc_blob {
 	char *name;
 	uint64_t size;
+	bool is_young;
 };
 
 struct collector {
@@ -59,14 +62,14 @@ static int grow(void **array, size_t n, size_t *cap, size_t size,
 static int note_blob(void *arg, const struct object_entry *e, struct error *err)
 {
 	struct collector *c = arg;
-	struct gc_blob b = { .size = e->stat.size };
-	int rc;
-
 	/* A capture under way, or one on a clock that differs from ours. */
-	if (!object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS))
-		return 0;
-	rc = grow((void **)&c->blobs, c->n_blobs, &c->cap_blobs, sizeof(b),
-		  err);
+	struct gc_blob b = { .size = e->stat.size,
+			     .is_young = !object_is_old(e->stat.modified_ms,
+							c->gc->now_ms -
+								ENV_GRACE_MS) };
+	int rc = grow((void **)&c->blobs, c->n_blobs, &c->cap_blobs, sizeof(b),
+		      err);
+
 	if (rc < 0)
 		return rc;
 	b.name = strdup(e->name);
@@ -81,7 +84,7 @@ static int note_snapshot(void *arg, const struct digest *key,
 			 const struct error *why, struct error *err)
 {
 	struct collector *c = arg;
-	struct gc_snapshot one = { .snap.key.digest = *key, .is_kept = true };
+	struct gc_snapshot one = { .snap.key.digest = *key };
 	struct env_marks m;
 	char hex[ENV_KEY_HEX];
 	int rc = grow((void **)&c->list, c->n, &c->cap, sizeof(one), err);
@@ -102,7 +105,8 @@ static int note_snapshot(void *arg, const struct digest *key,
 		memcpy(one.snap.folder, snap->folder, sizeof(snap->folder));
 		memcpy(one.snap.tag, snap->tag, sizeof(snap->tag));
 		one.used_ms = m.used_ms;
-		one.is_kept = m.is_pinned;
+		one.is_read = true;
+		one.is_pinned = m.is_pinned;
 		one.is_bad = m.is_bad;
 	}
 	if (rc == 0)
@@ -144,41 +148,60 @@ static int remove_listed(struct object_store *s, const struct gc_snapshot *one,
 	return rc < 0 ? rc : env_blobs_remove(s, key, one->snap.folder, err);
 }
 
+/* Sets *fate to ENV_GC_CHANGED where it stays after all. */
 static int remove_snapshot(struct collector *c, const struct gc_snapshot *one,
-			   struct error *err)
+			   enum env_gc_fate *fate, struct error *err)
 {
 	int rc = c->gc->dry_run ? 0 : remove_listed(c->store, one, err);
 
+	if (rc == -ESTALE) {
+		*fate = ENV_GC_CHANGED;
+		return 0;
+	}
 	if (rc < 0)
-		return rc == -ESTALE ? 0 : rc;
+		return rc;
 	c->gc->n_snapshots++;
 	c->gc->bytes += one->refs.own_bytes;
 	c->gc->kept_bytes -=
 		one->refs.own_bytes + gc_packs_unrefer(&c->packs, &one->refs);
-	if (c->gc->removed)
-		c->gc->removed(c->gc->arg, &one->snap.key.digest);
 	return 0;
+}
+
+static enum env_gc_fate fate_of(const struct env_gc *gc,
+				const struct gc_snapshot *one)
+{
+	if (!one->is_read)
+		return ENV_GC_UNREADABLE;
+	if (one->is_pinned)
+		return ENV_GC_PINNED;
+	if (one->is_bad)
+		return ENV_GC_BAD;
+	if (gc->older_ms >= 0 && one->used_ms <= gc->now_ms - gc->older_ms)
+		return ENV_GC_UNUSED;
+	return gc->kept_bytes > gc->keep_bytes ? ENV_GC_SPACE : ENV_GC_IN_USE;
 }
 
 /* Those used longest ago go first. */
 static int remove_expired(struct collector *c, struct error *err)
 {
-	const struct env_gc *gc = c->gc;
+	struct env_gc *gc = c->gc;
 	int rc = 0;
 
 	if (c->n)
 		qsort(c->list, c->n, sizeof(*c->list), compare_use);
-	c->gc->kept_bytes = gc_packs_bytes(&c->packs);
+	gc->kept_bytes = gc_packs_bytes(&c->packs);
 	for (size_t i = 0; i < c->n; i++)
-		c->gc->kept_bytes += c->list[i].refs.own_bytes;
+		gc->kept_bytes += c->list[i].refs.own_bytes;
 	for (size_t i = 0; rc == 0 && i < c->n; i++) {
 		const struct gc_snapshot *one = &c->list[i];
-		bool is_old = gc->older_ms >= 0 &&
-			      one->used_ms <= gc->now_ms - gc->older_ms;
+		struct env_gc_told t = { .key = &one->snap.key.digest,
+					 .fate = fate_of(gc, one),
+					 .used_ms = one->used_ms };
 
-		if (!one->is_kept &&
-		    (is_old || one->is_bad || gc->kept_bytes > gc->keep_bytes))
-			rc = remove_snapshot(c, one, err);
+		if (t.fate < ENV_GC_FIRST_KEPT)
+			rc = remove_snapshot(c, one, &t.fate, err);
+		if (rc == 0 && gc->told)
+			gc->told(gc->arg, &t);
 	}
 	return rc;
 }
@@ -202,6 +225,11 @@ static int remove_leftovers(struct collector *c, struct error *err)
 	for (size_t i = 0; rc == 0 && i < c->n_blobs; i++) {
 		if (has_index(c, c->blobs[i].name))
 			continue;
+		if (c->blobs[i].is_young) {
+			c->gc->n_young++;
+			c->gc->young_bytes += c->blobs[i].size;
+			continue;
+		}
 		if (!c->gc->dry_run)
 			rc = object_delete(c->store, c->blobs[i].name, NULL,
 					   err);

@@ -264,8 +264,13 @@ static int collect_unused(const struct gc_pack *p, struct object_store *s,
 						   &p->digest, err);
 	}
 	/* A younger one may be of a capture under way. */
-	if (!p->is_there || (!is_doomed && !is_old(gc, p->put_ms)))
+	if (!p->is_there)
 		return 0;
+	if (!is_doomed && !is_old(gc, p->put_ms)) {
+		gc->n_young++;
+		gc->young_bytes += p->size;
+		return 0;
+	}
 	gc->n_doomed++;
 	gc->doomed_bytes += p->size;
 	return is_doomed || gc->dry_run ? 0 : doom(s, &p->digest, err);

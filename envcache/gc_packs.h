@@ -6,7 +6,7 @@
 #ifndef BOOTSEER_ENVCACHE_GC_PACKS_H
 #define BOOTSEER_ENVCACHE_GC_PACKS_H
 
-#include "envcache/envcache.h"
+#include "envcache/gc.h"
 
 /* What no index leads to is left alone for so long: a capture that shares packs ends
  * within 12 hours, and the clocks that date objects may differ by a day. */

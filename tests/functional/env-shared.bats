@@ -226,11 +226,12 @@ verify()
 	all=$(packs)
 	"$bootseer" env rm "$STORE" "$(key_of 100)"
 	# It may be of a capture under way.
-	"$bootseer" env gc "$STORE"
+	run -0 "$bootseer" env gc "$STORE"
+	[[ ${lines[0]} == '1 object, '*' stay: of no snapshot, but younger than two days: '* ]]
 	[ "$(doomed)" = '' ]
 	aged '3 days ago'
 	run -0 "$bootseer" env gc -n "$STORE"
-	[[ ${lines[0]} == '1 packs, '*' that no snapshot needs go with a collection after two days' ]]
+	[[ ${lines[0]} == '1 pack, '*' stay: no snapshot needs them, and an '*' two days after '* ]]
 	[ "$(doomed)" = '' ]
 	"$bootseer" env gc "$STORE"
 	[ "$(doomed)" = "$all" ]
@@ -240,7 +241,7 @@ verify()
 	[ "$(packs)" = "$all" ]
 	aged '49 hours ago'
 	run -0 "$bootseer" env gc "$STORE"
-	[[ ${lines[-1]} == '0 snapshots and 1 blobs of none, '*' removed; 0 B left' ]]
+	[[ ${lines[-1]} == 'removed: 0 snapshots and 1 leftover object, '*'; the snapshots that stay have 0 B' ]]
 	[ "$(packs)" = '' ]
 	[ "$(doomed)" = "$all" ]
 	aged '49 hours ago'

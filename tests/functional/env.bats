@@ -926,7 +926,8 @@ on_with_hosts() # NODE -- COMMAND...
 	[[ $stderr == *'found bad by '*'env rm STORE '*': the command is run' ]]
 	[ "$(wc -l <ran)" = 3 ]
 	# Removed by the next collection, so that another can be made.
-	"$bootseer" env gc "$STORE"
+	run -0 "$bootseer" env gc "$STORE"
+	[[ ${lines[0]} == *' removed: found bad by a --verify command; last used '* ]]
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
 }
 
@@ -987,7 +988,16 @@ made() # WHEN
 	touch -d '3 days ago' "$old/blob"
 	echo fresh >"$old/fresh"
 	run "$bootseer" env gc -n --older 2d "$STORE"
-	[[ ${lines[-1]} == '1 snapshots and 1 blobs of none, '*'would be removed'* ]]
+	[[ ${lines[0]} =~ ^[0-9a-f]{12}' would be removed: not used for as long as --older says; last used '2 ]]
+	[ "${lines[1]}" = '1 snapshot stays: used more recently than --older' ]
+	[ "${lines[2]}" = "1 snapshot stays: pinned, until 'bootseer env unpin'" ]
+	# The file "fresh", and the pack of what would be removed.
+	[[ ${lines[3]} == '2 objects, '*' stay: of no snapshot, but younger than two days: '* ]]
+	[[ ${lines[-1]} == 'would be removed: 1 snapshot and 1 leftover object, '*'; the snapshots that stay have '* ]]
+	run -0 --separate-stderr "$bootseer" env gc -n --json --older 2d "$STORE"
+	[ "$(jq -c '[.snapshots[].why] | sort' <<<"$output")" = '["pinned","unused","used"]' ]
+	[ "$(jq -r '.snapshots[] | select(.why == "pinned") | .key, .removed' <<<"$output")" = "$kept"$'\nfalse' ]
+	[ "$(jq -c '[.dry_run, .leftovers, .young.objects]' <<<"$output")" = '[true,1,2]' ]
 	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 3 ]
 	"$bootseer" env gc --older 2d "$STORE"
 	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 2 ]
@@ -995,7 +1005,8 @@ made() # WHEN
 	[ -e "$old/fresh" ]
 	"$bootseer" env verify "$STORE"
 	# By space: the pinned one stays.
-	"$bootseer" env gc --keep-bytes 100K "$STORE"
+	run -0 "$bootseer" env gc --keep-bytes 100K "$STORE"
+	[[ ${lines[0]} == *' removed: used longest ago, and all have more than --keep-bytes; last used '* ]]
 	[ "$(find store/env/index -type f -printf '%f\n')" = "$kept" ]
 	[ "$(find "store/env/data/$kept" -type f | wc -l)" -ge 4 ]
 	# A store that takes no object more: it cannot say what time it is.
@@ -1007,7 +1018,7 @@ made() # WHEN
 		"$0" env gc --older 2d "file://$PWD/full" && ls full/env/index' "$bootseer" \
 		>out 2>err || { cat err; return 1; }
 	grep -q "this node's clock is used" err
-	grep -q '^1 snapshots' out
+	grep -q '^removed: 1 snapshot and ' out
 	! grep -qx "$kept" out
 }
 

@@ -575,10 +575,10 @@ Test(env_shared, a_copy_that_fails_takes_nothing_but_its_own)
 
 /* --------------------------------------------------------- beside a collection --- */
 
-static void copy_beside(void *arg, const struct digest *key)
+static void copy_beside(void *arg, const struct env_gc_told *t)
 {
 	(void)arg;
-	(void)key;
+	cr_expect_eq(t->fate, ENV_GC_UNUSED);
 	copy_once();
 }
 
@@ -586,7 +586,7 @@ Test(env_shared, a_copy_beside_a_collection_loses_nothing)
 {
 	struct env_gc gc = { .now_ms = now_ms() + ENV_GRACE_MS + 60000,
 			     .keep_bytes = UINT64_MAX,
-			     .removed = copy_beside };
+			     .told = copy_beside };
 	struct env_snapshot a, b;
 	char name[ENV_NAME_ROOM];
 
@@ -612,11 +612,16 @@ Test(env_shared, a_copy_beside_a_collection_loses_nothing)
 static struct env_snapshot pair[2];
 static void (*beside)(struct env_snapshot *other_one);
 
-static void removed_one(void *arg, const struct digest *key)
+static enum env_gc_fate fates[2];
+static size_t n_fates;
+
+static void tell_one(void *arg, const struct env_gc_told *t)
 {
 	(void)arg;
+	cr_assert_lt(n_fates, 2);
+	fates[n_fates++] = t->fate;
 	if (beside)
-		beside(&pair[digest_equal(key, &pair[0].key.digest)]);
+		beside(&pair[digest_equal(t->key, &pair[0].key.digest)]);
 	beside = NULL;
 }
 
@@ -645,7 +650,7 @@ static void collect_beside(void (*fn)(struct env_snapshot *s))
 	struct env_gc gc = { .now_ms = now_ms() + DAY_MS,
 			     .older_ms = 1000,
 			     .keep_bytes = UINT64_MAX,
-			     .removed = removed_one };
+			     .told = tell_one };
 
 	write_big("one", 1);
 	pair[0] = capture("V=1", true);
@@ -653,6 +658,9 @@ static void collect_beside(void (*fn)(struct env_snapshot *s))
 	beside = fn;
 	cr_assert_eq(env_gc(store, &gc, &err), 0, "%s", err.msg);
 	cr_expect_eq(gc.n_snapshots, 1);
+	cr_expect_eq(n_fates, 2);
+	cr_expect_eq(fates[0], ENV_GC_UNUSED);
+	cr_expect_eq(fates[1], ENV_GC_CHANGED);
 	cr_assert_eq(n_in(ENV_INDEX_FOLDER), 1);
 	for (size_t i = 0; i < 2; i++) {
 		struct env_snapshot s;
