@@ -42,32 +42,32 @@ static void print_item(const struct env_item *it)
 	       it->shown ? it->shown : hex);
 }
 
-/* A value for people, or that there is one. */
-static const char *shown(const struct env_item *it)
+/* "file requirements.txt", or "image" alone, of which there is one. */
+static void print_item_name(const struct env_item *it)
 {
-	return it->shown ? it->shown : "another";
+	printf("%s%s%s: ", it->kind, *it->name ? " " : "", it->name);
 }
 
 static void print_difference(void *arg, const struct env_item *a,
 			     const struct env_item *b)
 {
-	const struct env_item *it = a ? a : b;
 	bool *differs = arg;
 
 	*differs = true;
+	print_item_name(a ? a : b);
 	if (!b)
-		printf("%s %s: not in the snapshot's key\n", it->kind,
-		       it->name);
+		puts("not in the snapshot's key");
 	else if (!a)
-		printf("%s %s: only in the snapshot's key\n", it->kind,
-		       it->name);
+		puts("only in the snapshot's key");
+	else if (strcmp(a->kind, "base") == 0)
+		/* Digests would tell nobody anything, and of the snapshot no more is kept. */
+		puts("in the targets is not what was there before the "
+		     "snapshot's command ran; in which paths, is not kept");
 	else if (a->shown && b->shown)
-		printf("%s %s: %s; the snapshot's: %s\n", it->kind, it->name,
-		       a->shown, b->shown);
+		printf("%s; the snapshot's: %s\n", a->shown, b->shown);
 	else
-		printf("%s %s: differs%s%s\n", it->kind, it->name,
-		       a->shown ? ", here it is " : "",
-		       a->shown ? shown(a) : "");
+		printf("differs%s%s\n", a->shown ? ", here it is " : "",
+		       a->shown ? a->shown : "");
 }
 
 static int compare(const struct env_key_config *c, const struct env_key *key,

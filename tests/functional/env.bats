@@ -808,6 +808,15 @@ on_with_hosts() # NODE -- COMMAND...
 		--store "$STORE" --against "$(basename store/env/index/*)" -- sh -c 'echo x >"$W/site/x"'
 	[[ $output == *'file req: differs'*'value CUDA: '* ]]
 	[[ $output != *'argument'* ]]
+	# Each by its path: what came, what went, and what is in the targets beforehand.
+	mv req other
+	echo before >site/before
+	run -0 "$bootseer" env key --target "$W/site" --key CUDA=12 --key-file other \
+		--store "$STORE" --against "$(basename store/env/index/*)" -- sh -c 'echo x >"$W/site/x"'
+	[ "${lines[1]}" = "base: in the targets is not what was there before the snapshot's \
+command ran; in which paths, is not kept" ]
+	[ "${lines[2]}" = "file other: not in the snapshot's key" ]
+	[ "${lines[3]}" = "file req: only in the snapshot's key" ]
 	# No word of the command is kept, and no value.
 	run ! grep -q -e 'echo x' -e '"12"' store/env/index/*
 }
