@@ -244,6 +244,21 @@ static uint64_t stored_bytes(const struct capture *c)
 	return n;
 }
 
+/* Where nothing changed, what the command is for lies elsewhere. */
+static int check_changed(const struct capture *c, const struct changes *found,
+			 struct error *err)
+{
+	if (c->may_be_empty || found->n_changed || found->n_deleted)
+		return 0;
+	return error_set(err, ENODATA, "%s",
+			 c->targets->is_usual
+				 ? "nothing changed where programs are "
+				   "installed: name what the command changes "
+				   "by --target DIR"
+				 : "nothing changed in the targets: does the "
+				   "command install to another --target?");
+}
+
 /* The scan after, its differences, and the scan that says that nothing moved. */
 static int store_changes(struct capture *c, struct error *err)
 {
@@ -256,10 +271,8 @@ static int store_changes(struct capture *c, struct error *err)
 		rc = changes_find(c->before, after, c->targets, &found, err);
 	if (rc == 0 && c->targets->is_usual)
 		rc = usual_targets_check(&found, after, err);
-	if (rc == 0 && !c->may_be_empty && !found.n_changed && !found.n_deleted)
-		rc = error_set(err, ENODATA,
-			       "nothing changed in the targets: does the "
-			       "command install to another --target?");
+	if (rc == 0)
+		rc = check_changed(c, &found, err);
 	if (rc == 0)
 		rc = store_tree(c, &found, err);
 	if (rc == 0)

@@ -312,11 +312,6 @@ int usual_targets_check(const struct changes *c, const struct env_scan *after,
 
 	if (rc < 0)
 		return rc;
-	if (c->n_changed + c->n_deleted == 0)
-		return error_set(err, ENODATA,
-				 "nothing changed where programs are "
-				 "installed: name what the command changes by "
-				 "--target DIR");
 	for (size_t i = 0; i < c->n_files; i++)
 		if (is_secret(c->files[i].entry->path))
 			return error_set(err, EPERM,

@@ -5,9 +5,8 @@
 
 #include "envcache/changes.h"
 
-/* Is it what other nodes may have, as the scan behind the command has it?  -ENODATA: nothing
- * changed, so that what the command is for lies elsewhere; -ENOTSUP: it may be on a volume;
- * -EPERM: keys, passwords or the name of this machine. */
+/* Is it what other nodes may have, as the scan behind the command has it?  -ENOTSUP: what
+ * changed may be on a volume; -EPERM: keys, passwords or the name of this machine. */
 int usual_targets_check(const struct changes *c, const struct env_scan *after,
 			struct error *err) MUST_CHECK;
 
