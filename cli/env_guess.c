@@ -6,14 +6,23 @@
 
 #include "cli/env_give.h"
 
+/* Whatever else failed is tried again when it is known what is wanted. */
+static void note_hang(struct env_guess *g, int rc, const struct error *why)
+{
+	if (rc == -ETIMEDOUT)
+		g->hangs = *why;
+}
+
 static int look_up(struct env_guess *g)
 {
+	struct error why = ERROR_INIT;
 	struct digest key;
 	int rc = env_near_get(env_catalog_store(g->catalog), g->near, &key,
-			      NULL);
+			      &why);
 
 	if (rc == 0)
-		rc = env_catalog_get(g->catalog, &key, &g->snap, NULL);
+		rc = env_catalog_get(g->catalog, &key, &g->snap, &why);
+	note_hang(g, rc, &why);
 	if (rc < 0)
 		return rc;
 	if (!env_key_is_near(&g->snap.key, g->near)) {
@@ -30,15 +39,19 @@ static void *guess_main(void *arg)
 	const struct env_mount_job job = { .socket = g->socket,
 					   .store = g->store,
 					   .snap = &g->snap };
+	struct error why = ERROR_INIT;
+	int rc;
 
 	if (look_up(g) < 0 || atomic_load(&g->stop))
 		return NULL;
 	(void)!env_give_open(&job, &g->giver, &g->why_not_given);
 	/* Others who restore there are not waited for: there is time for that later. */
-	if (!atomic_load(&g->stop))
-		(void)!env_restore_begin(env_catalog_store(g->catalog),
-					 &g->snap, g->targets, 0, 0, g->giver,
-					 &g->stop, &g->restoring, NULL);
+	if (atomic_load(&g->stop))
+		return NULL;
+	rc = env_restore_begin(env_catalog_store(g->catalog), &g->snap,
+			       g->targets, 0, 0, g->giver, &g->stop,
+			       &g->restoring, &why);
+	note_hang(g, rc, &why);
 	return NULL;
 }
 
@@ -95,4 +108,11 @@ void env_guess_drop(struct env_guess *g)
 	g->giver = NULL;
 	atomic_store(&g->has_snap, false);
 	g->is_begun = false;
+}
+
+int env_guess_check_store(const struct env_guess *g, struct error *err)
+{
+	return !g->is_begun && g->hangs.code
+		       ? error_set(err, g->hangs.code, "%s", g->hangs.msg)
+		       : 0;
 }

@@ -28,6 +28,7 @@ struct env_guess {
 	struct env_giver *giver;
 	struct error why_not_given;      /* code 0: nothing failed */
 	struct env_restoring *restoring; /* NULL: it failed; once joined */
+	struct error hangs; /* why the store is not asked again; once joined */
 };
 
 /* When it cannot be begun there is none. */
@@ -40,5 +41,9 @@ struct env_restoring *env_guess_take(struct env_guess *g,
 				     const struct env_snapshot *snap);
 /* Nothing is left of it, nor in the targets; one that was dropped, or is zero, is no matter. */
 void env_guess_drop(struct env_guess *g);
+/* Of one that was dropped, or that env_guess_take() has nothing of: a store that did not answer
+ * it in time would be waited for twice.  -ETIMEDOUT; 0: it may be asked. */
+int env_guess_check_store(const struct env_guess *g,
+			  struct error *err) MUST_CHECK;
 
 #endif

@@ -164,6 +164,7 @@ struct env_run {
 	bool is_within; /* which runs us, and does not touch it meanwhile */
 	struct env_key near; /* without a base; where nobody named targets */
 	struct env_guess guess;
+	struct error no_store; /* code 0: it may be asked */
 };
 
 /* ---------------------------------------------------------------------------- ends --- */
@@ -367,6 +368,9 @@ static int unpack(struct env_run *r, const struct env_snapshot *snap,
 		say_given(r, r->guess.giver, &r->guess.why_not_given);
 		return rc;
 	}
+	rc = env_guess_check_store(&r->guess, err);
+	if (rc < 0)
+		return rc;
 	rc = gives ? env_give_open(&job, &g, &why) : 0;
 	rc = env_restore(r->at.store, snap, &r->targets, 0, r->deadline_ns, g,
 			 check, err);
@@ -530,6 +534,15 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 
 /* ---------------------------------------------------------------------------- run --- */
 
+/* A store that the guess has waited for in vain is waited for no more. */
+static void note_store(struct env_run *r)
+{
+	struct error why = ERROR_INIT;
+
+	if (env_guess_check_store(&r->guess, &why) < 0)
+		r->no_store = why;
+}
+
 /* What this command had last is fetched beside the look at the names.  Its folders are made
  * in the system's, where another command's capture would see them. */
 static int guess(struct env_run *r, struct error *err)
@@ -537,7 +550,7 @@ static int guess(struct env_run *r, struct error *err)
 	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets, NULL,
 			       &r->near, err);
 
-	if (rc < 0 || !r->at.catalog || r->system < 0)
+	if (rc < 0 || !r->at.catalog || r->no_store.code || r->system < 0)
 		return rc;
 	r->guess = (struct env_guess){ .catalog = r->at.catalog,
 				       .targets = &r->targets,
@@ -568,9 +581,11 @@ static int prepare(struct env_run *r, struct error *err)
 	if (rc == 0)
 		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
 				   r->before, &r->key, err);
-	if (rc == 0)
-		env_guess_settle(&r->guess, &r->key.digest);
-	return rc;
+	if (rc < 0)
+		return rc;
+	env_guess_settle(&r->guess, &r->key.digest);
+	note_store(r);
+	return 0;
 }
 
 /* Which may need what we have locked. */
@@ -579,6 +594,7 @@ static void say_works(void *arg)
 	struct env_run *r = arg;
 
 	env_guess_drop(&r->guess);
+	note_store(r);
 	if (!r->cfg->quiet)
 		say("another 'env run' without --target works on this system: "
 		    "waiting for its end");
@@ -593,7 +609,7 @@ static int try_found(struct env_run *r, struct error *err)
 
 	env_scan_free(steal_ptr(&r->before));
 	rc = env_scan_new(&r->targets, &r->before, err);
-	if (rc < 0 || !r->at.catalog ||
+	if (rc < 0 || !r->at.catalog || r->no_store.code ||
 	    env_catalog_get(r->at.catalog, &r->key.digest, &snap, NULL) < 0)
 		return rc;
 	rc = env_scan_is_after(r->before, &snap, &is, err);
@@ -707,16 +723,14 @@ static int run(const void *config, char **args, struct error *err)
 {
 	const struct env_run_config *c = config;
 	struct env_run r = { .cfg = c, .command = args, .system = -1 };
-	struct error no_store = ERROR_INIT;
 	struct env_turn *turn;
-	int rc, store_rc;
+	int rc;
 
 	env_signals_take();
 	/* A URL that is wrong is wrong however often it is tried: that is told, and a
 	 * store that is down is not. */
-	store_rc = open_store(&r, &no_store);
-	if (store_rc == -EINVAL) {
-		say(no_store.msg);
+	if (open_store(&r, &r.no_store) == -EINVAL) {
+		say(r.no_store.msg);
 		exit(EXIT_USAGE);
 	}
 	r.deadline_ns = clock_now_ns() + c->wait;
@@ -727,8 +741,8 @@ static int run(const void *config, char **args, struct error *err)
 		run_plain(&r, err->msg);
 	if (r.targets.is_usual)
 		take_system(&r);
-	if (store_rc < 0)
-		run_plain(&r, no_store.msg);
+	if (r.no_store.code)
+		run_plain(&r, r.no_store.msg);
 	if (try_restore(&r) == -ENOENT) {
 		env_guess_drop(&r.guess);
 		turn = take_turn(&r);

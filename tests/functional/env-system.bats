@@ -5,6 +5,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../wait.bash
+
 bootseer=$BOOTSEER_BUILD/cli/bootseer
 
 setup()
@@ -26,6 +28,7 @@ setup()
 
 teardown()
 {
+	[ -z "${MUTE-}" ] || kill "$MUTE"
 	rm -rf --one-file-system "$W"
 }
 
@@ -45,6 +48,29 @@ make_package()
 	echo setting >"$W/tool/etc/tool.conf"
 	head -c 300000 /dev/urandom >"$W/tool/opt/tool/lib/tool.so"
 	dpkg-deb --build --root-owner-group "$W/tool" "$W/tool.deb" >/dev/null
+}
+
+# A store's server that notes what it is asked, and answers nothing: AT is its address.
+mute_server()
+{
+	python3 -c '
+import os, socketserver, sys
+class Mute(socketserver.StreamRequestHandler):
+    def handle(self):
+        line = self.rfile.readline()
+        with open(sys.argv[1] + "/asked", "ab") as log:
+            log.write(line)
+        while self.rfile.read(1):
+            pass
+server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mute)
+server.daemon_threads = True
+with open(sys.argv[1] + "/port.new", "w") as f:
+    f.write(str(server.server_address[1]))
+os.rename(sys.argv[1] + "/port.new", sys.argv[1] + "/port")
+server.serve_forever()' "$W" 3>&- &
+	MUTE=$!
+	wait_for test -s "$W/port"
+	AT=127.0.0.1:$(cat "$W/port")
 }
 
 # COMMAND... on the node.  Folders that are large, and nothing to the test, are hidden: what
@@ -127,7 +153,7 @@ env_run() # NODE [SCRIPT]
 	# shellcheck disable=SC2016
 	echo 'echo ran >>"$W/store/ran"; mkdir /srv/elsewhere' >"$W/setup.sh"
 	run -0 env_run b
-	[[ $output == *'not captured: nothing changed'*'--target DIR'* ]]
+	[[ $output == *'not captured: nothing changed where programs are installed'*'--target DIR'* ]]
 	# A volume in a target, which other nodes have empty.
 	# shellcheck disable=SC2016
 	echo 'mkdir -p /opt/v && mount -t tmpfs tmpfs /opt/v && echo ran >>"$W/store/ran"
@@ -136,6 +162,13 @@ env_run() # NODE [SCRIPT]
 	[[ $output == *"not captured: '/opt/v' is on a volume"* ]]
 	[ "$(wc -l <"$W/store/ran")" = 3 ]
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
+}
+
+@test "what starts daemons is captured though it changes nothing, also where no target is named" {
+	echo true >"$W/setup.sh"
+	run -0 as_root a "$bootseer" env run --store "$STORE" --daemon true=true -- sh "$W/setup.sh"
+	echo "$output"
+	[[ $output == *'captured '*': 0 names'* ]]
 }
 
 # A command that does nothing until it may go on.
@@ -303,4 +336,17 @@ has_no_stage() # NODE
 	[ "$(on e bootseer-tool)" = works ]
 	run -1 on e test -e /usr/local/bin/quick
 	has_no_stage e
+}
+
+@test "a store that hangs is waited for once, and the command is run" {
+	mute_server
+	run -0 as_root a env AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=s "$bootseer" env run \
+		--store-timeout 300ms --store "s3://bkt/env?endpoint=http://$AT" -- sh "$W/setup.sh"
+	echo "$output"
+	[[ $output == *': the command is run'* ]]
+	[ "$(wc -l <"$W/store/ran")" = 1 ]
+	# The guess waited for it; what it would have been asked next, it is not.
+	cat "$W/asked"
+	grep -q env/near "$W/asked"
+	run ! grep -q env/index "$W/asked"
 }
