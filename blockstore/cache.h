@@ -79,12 +79,13 @@ struct shard {
 } __attribute__((aligned(64)));
 
 struct segment {
-	uint64_t *used;  /* a bit for each page; NULL: no such file */
-	uint32_t n_free; /* pages */
-	uint32_t looks;  /* to come, for errors of write-back */
-	uint32_t n_lost; /* such errors */
-	bool mounted;    /* while opening: a mount that is known reads it */
-	bool frozen;     /* read by what is not known: nothing in it changes */
+	uint64_t *used;   /* a bit for each page; NULL: no such file */
+	uint32_t n_free;  /* pages */
+	uint32_t looks;   /* to come, for errors of write-back */
+	uint32_t n_lost;  /* such errors */
+	uint64_t settled; /* bytes that the last look has written */
+	bool mounted;     /* while opening: a mount that is known reads it */
+	bool frozen;      /* read by what is not known: nothing in it changes */
 	uint64_t frozen_bytes; /* on the disk, of no block that is known */
 };
 

@@ -61,6 +61,8 @@ int space_open_segment(struct cache *c, uint32_t n, bool create,
 	c->segments[n].used = steal_ptr(&used);
 	c->segments[n].n_free = c->segment_pages;
 	c->fds[n] = steal_fd(&fd);
+	/* A predecessor may have been killed before the disk had all of it. */
+	watch_segment(c, n);
 	if (n >= c->n_segments)
 		c->n_segments = n + 1;
 	return 0;

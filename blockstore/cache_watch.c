@@ -4,7 +4,10 @@
  * write-back: what was put is served from the page cache without another look;
  * when the kernel could not write it, it is lost as soon as its pages are, and the
  * disk holds other bytes.  So the result of write-back is asked for, and what lies
- * in a segment with an error is not held any more.
+ * in a segment with an error is not held any more.  What a predecessor put and was
+ * killed before it was written is in the page cache, too, where hashing finds it
+ * right, so a segment is asked for after it was opened as after a put: the kernel
+ * tells a new descriptor of an error that nobody has seen.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +21,21 @@
 #define SOON_S 1 /* while mounts are to go, or segments are frozen */
 #define LOOKS 24 /* at a segment after its last put: two minutes */
 
+/* The last look writes what is not written yet, by pieces: none keeps the end of the
+ * process waiting for long, and a round leaves what a slow disk has not taken in so long to
+ * the next one, because mounts are looked at by this thread, too. */
+#define SETTLE_BYTES (8u << 20)
+#define SETTLE_NS NS_PER_S
+
+void watch_segment(struct cache *c, uint32_t segment)
+{
+	c->segments[segment].looks = LOOKS;
+	c->segments[segment].settled = 0;
+}
+
 void watch_written(struct cache *c, uint32_t page)
 {
-	c->segments[page / c->segment_pages].looks = LOOKS;
+	watch_segment(c, page / c->segment_pages);
 }
 
 void watch_distrust(struct cache *c, uint32_t segment)
@@ -45,22 +60,60 @@ static bool is_lost(int rc)
 	       rc != -ENOSYS && rc != -EPERM;
 }
 
-/* Waits for what is being written, starts nothing. */
+/* With space, which is released and taken again.  False: nothing is held there any more. */
+static bool ask_disk(struct cache *c, uint32_t segment, uint64_t off,
+		     uint64_t len, unsigned int flags)
+{
+	int fd = c->fds[segment], rc;
+
+	(void)pthread_mutex_unlock(&c->space);
+	rc = sync_file_range(fd, (off_t)off, (off_t)len, flags);
+	if (rc < 0)
+		rc = -errno;
+	(void)pthread_mutex_lock(&c->space);
+	if (is_lost(rc))
+		watch_distrust(c, segment);
+	return !is_lost(rc);
+}
+
+/* The last look: nobody would hear of pages that are written later, so what a slow disk has
+ * left dirty until now is written.  It ends early when the segment is written again, because
+ * its looks begin anew, and after an error, behind which the next round goes on. */
+static void settle(struct cache *c, uint32_t segment, int64_t end_ns)
+{
+	struct segment *s = &c->segments[segment];
+	bool goes_on = true;
+
+	while (goes_on && !c->stop && s->looks == 1 &&
+	       clock_now_ns() < end_ns) {
+		uint64_t off = s->settled;
+
+		if (off >= c->segment_bytes) {
+			s->looks = 0;
+			return;
+		}
+		s->settled += SETTLE_BYTES;
+		goes_on = ask_disk(c, segment, off, SETTLE_BYTES,
+				   SYNC_FILE_RANGE_WRITE_AND_WAIT);
+	}
+}
+
+/* All looks but the last wait for what is being written and start nothing. */
 void watch_look(struct cache *c)
 {
-	for (uint32_t i = 0; i < c->n_segments && !c->stop; i++) {
-		int fd = c->fds[i], rc;
+	int64_t end_ns = clock_now_ns() + SETTLE_NS;
 
-		if (!c->segments[i].used || !c->segments[i].looks)
+	for (uint32_t i = 0; i < c->n_segments && !c->stop; i++) {
+		struct segment *s = &c->segments[i];
+
+		if (!s->used || !s->looks)
 			continue;
-		c->segments[i].looks--;
-		(void)pthread_mutex_unlock(&c->space);
-		rc = sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE);
-		if (rc < 0)
-			rc = -errno;
-		(void)pthread_mutex_lock(&c->space);
-		if (is_lost(rc))
-			watch_distrust(c, i);
+		if (s->looks == 1) {
+			settle(c, i, end_ns);
+			continue;
+		}
+		s->looks--;
+		(void)ask_disk(c, i, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE);
 	}
 }
 

@@ -22,6 +22,8 @@ int watch_start(struct cache *c, struct error *err) MUST_CHECK;
 void watch_stop(struct cache *c);
 /* A mount is to go soon. */
 void watch_soon(struct cache *c);
+/* With space: pages of it may not be on the disk yet. */
+void watch_segment(struct cache *c, uint32_t segment);
 /* With space: something was written there. */
 void watch_written(struct cache *c, uint32_t page);
 /* With space, which is released and taken again: ask for errors of write-back. */

@@ -290,11 +290,35 @@ Test(cache_mounts, no_file_is_frozen_where_there_are_no_leases)
 /* How write-back ends for this thread when it asks next; 0: as it is. */
 static _Thread_local int write_back;
 
+/* What this thread asked for, and how long each of it takes by a clock that is held. */
+static _Thread_local struct {
+	size_t n, n_writing;
+	off_t longest, end; /* of what is to be written */
+	int64_t takes_ns;
+	void (*meanwhile)(void);
+} asked;
+
+static void note_asked(off_t off, off_t len, unsigned int flags)
+{
+	asked.n++;
+	if (asked.takes_ns)
+		test_clock_step(asked.takes_ns);
+	if (asked.meanwhile)
+		asked.meanwhile();
+	if (flags != SYNC_FILE_RANGE_WRITE_AND_WAIT)
+		return;
+	asked.n_writing++;
+	asked.end = off + len;
+	if (len > asked.longest)
+		asked.longest = len;
+}
+
 int __real_sync_file_range(int fd, off_t off, off_t len, unsigned int flags);
 int __wrap_sync_file_range(int fd, off_t off, off_t len, unsigned int flags);
 
 int __wrap_sync_file_range(int fd, off_t off, off_t len, unsigned int flags)
 {
+	note_asked(off, len, flags);
 	if (!write_back)
 		return __real_sync_file_range(fd, off, len, flags);
 	errno = write_back;
@@ -311,6 +335,122 @@ static void look_at_writing(int how_it_ended)
 	write_back = how_it_ended;
 	watch_look(c);
 	(void)pthread_mutex_unlock(&c->space);
+}
+
+#define DAY_NS (24 * 3600 * NS_PER_S)
+
+/* Longer than any of these. */
+#define NEVER_NS (10000 * DAY_NS)
+
+static void open_scrubbed(int64_t every_ns)
+{
+	struct cache_config cfg = { .dir = d.path,
+				    .quota = 100 * MB,
+				    .scrub_rate = 1 << 30,
+				    .scrub_every_ns = every_ns };
+
+	cache_close(c);
+	cr_assert_eq(cache_open(&cfg, &c, NULL), 0);
+}
+
+static void look_again(int how_it_ended)
+{
+	(void)pthread_mutex_lock(&c->space);
+	write_back = how_it_ended;
+	watch_look(c);
+	write_back = 0;
+	(void)pthread_mutex_unlock(&c->space);
+}
+
+Test(cache_mounts, what_a_predecessor_put_and_the_disk_did_not_take_is_a_miss)
+{
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	reopen();
+	/* Out of the page cache. */
+	cr_expect_eq(get_block(c, &img, 0), 0);
+	look_again(EIO);
+	cr_expect_eq(get_block(c, &img, 0), -ENOENT);
+}
+
+/* All looks but the last; the cache's thread may take a part of them. */
+static void look_until_last(void)
+{
+	uint32_t left;
+
+	do {
+		look_again(0);
+		(void)pthread_mutex_lock(&c->space);
+		left = c->segments[0].looks;
+		(void)pthread_mutex_unlock(&c->space);
+	} while (left > 1);
+	cr_assert_eq(left, 1);
+	asked.n_writing = 0;
+}
+
+Test(cache_mounts, the_last_look_writes_all_and_hears_how_it_ended)
+{
+	test_clock_hold();
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	look_until_last();
+	look_again(EIO);
+	cr_expect_eq(get_block(c, &img, 0), -ENOENT);
+	look_again(0);
+	cr_expect_geq(asked.end, (off_t)c->segment_bytes);
+	cr_expect_leq(asked.longest, 8 << 20, "it would keep the end waiting");
+	cr_expect_eq(c->segments[0].looks, 0);
+}
+
+Test(cache_mounts, a_slow_disk_has_one_second_of_each_round_for_the_last_look)
+{
+	test_clock_hold();
+	/* Without an index there is nothing that says how large segments are. */
+	cr_assert_eq(unlinkat(c->dir_fd, "index", 0), 0);
+	open_scrubbed(NEVER_NS);
+	cr_assert_eq(c->segment_bytes, CACHE_SEGMENT_BYTES);
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	look_until_last();
+	asked.takes_ns = NS_PER_S / 2;
+	look_again(0);
+	cr_expect_eq(asked.n_writing, 2);
+	look_again(0);
+	cr_expect_eq(asked.n_writing, 4, "goes on where it was");
+	cr_expect_eq(asked.end, 4 * asked.longest);
+}
+
+static void put_another(void)
+{
+	asked.meanwhile = NULL;
+	cr_assert_eq(put_block(c, &img, 1), 0);
+}
+
+Test(cache_mounts, what_is_put_during_the_last_look_has_looks_of_its_own)
+{
+	test_clock_hold();
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	look_until_last();
+	asked.meanwhile = put_another;
+	look_again(0);
+	cr_expect_eq(asked.n_writing, 1);
+	look_until_last();
+	look_again(EIO);
+	cr_expect_eq(get_block(c, &img, 1), -ENOENT);
+}
+
+static void end_it(void)
+{
+	(void)pthread_mutex_lock(&c->space);
+	c->stop = true;
+	(void)pthread_mutex_unlock(&c->space);
+}
+
+Test(cache_mounts, the_end_waits_for_one_piece_of_the_last_look)
+{
+	test_clock_hold();
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	look_until_last();
+	asked.meanwhile = end_it;
+	look_again(0);
+	cr_expect_eq(asked.n_writing, 1);
 }
 
 Test(cache_mounts, what_was_not_written_is_a_miss_whatever_the_disk_says)
@@ -390,17 +530,6 @@ static void flip(void)
 	cr_assert_eq(fdatasync(fd), 0);
 }
 
-static void open_scrubbed(int64_t every_ns)
-{
-	struct cache_config cfg = { .dir = d.path,
-				    .quota = 100 * MB,
-				    .scrub_rate = 1 << 30,
-				    .scrub_every_ns = every_ns };
-
-	cache_close(c);
-	cr_assert_eq(cache_open(&cfg, &c, NULL), 0);
-}
-
 static void wait_for_damage(sem_t *found)
 {
 	struct timespec end;
@@ -451,11 +580,6 @@ Test(cache_mounts, bits_that_flipped_before_a_restart_are_found_without_a_read)
 	cr_expect_gt(stats().scrubbed, 0);
 	(void)sem_destroy(&found);
 }
-
-#define DAY_NS (24 * 3600 * NS_PER_S)
-
-/* Longer than any of these. */
-#define NEVER_NS (10000 * DAY_NS)
 
 /* When damage is told next; 0: not at all. */
 static int64_t told_at(void)
