@@ -29,6 +29,22 @@ static inline void text_make_printable(char *s)
 	}
 }
 
+/* Drop the begin of a character (UTF-8) at the end, which is there where a text was cut. */
+static inline void text_end_whole(char *s)
+{
+	size_t len = strlen(s), n = 0;
+	unsigned char c;
+
+	while (n < 3 && n < len && (s[len - 1 - n] & 0xc0) == 0x80)
+		n++;
+	if (n == len)
+		return;
+	c = (unsigned char)s[len - 1 - n];
+	if ((c >= 0xc0 && n < 1) || (c >= 0xe0 && n < 2) ||
+	    (c >= 0xf0 && n < 3))
+		s[len - 1 - n] = '\0';
+}
+
 /*
  * Are these the name of a registry's host, or that and a path: "h:5000/team"?  A
  * typing error in a prefix would be one that never matches, or matches what was not

@@ -187,7 +187,7 @@ static void tell_lost(void *arg, struct ckpt_node *n)
 
 	if (n->lost_rc && nodes_path_locked(arg, n, &path) == 0)
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,
-			  n->lost_why);
+			  node_loss_why(n));
 }
 
 int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)

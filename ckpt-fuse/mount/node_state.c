@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a node's writers and readers have, and who wrote to it: what needs no table. */
+#include <errno.h>
+#include <string.h>
+
 #include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/nodes.h"
 
@@ -149,6 +152,15 @@ bool node_is_peeked(struct ckpt_node *n)
 	return is_so;
 }
 
+/* The cure first: what does not fit into an error is cut at the end. */
+#define LOST \
+	"what was written is not in the store, remove or replace the file: %s"
+
+const char *node_loss_why(const struct ckpt_node *n)
+{
+	return n->lost_why ? n->lost_why : strerror(-n->lost_rc);
+}
+
 int node_loss(struct ckpt_node *n, struct error *err)
 {
 	int rc;
@@ -156,10 +168,18 @@ int node_loss(struct ckpt_node *n, struct error *err)
 	(void)pthread_mutex_lock(&n->seen);
 	rc = n->lost_rc;
 	if (rc < 0)
-		error_set(err, -rc,
-			  "what was written is not in the store: %s; remove "
-			  "or replace the file",
-			  n->lost_why);
+		error_set(err, -rc, LOST, node_loss_why(n));
+	(void)pthread_mutex_unlock(&n->seen);
+	return rc;
+}
+
+int node_loss_text(struct ckpt_node *n, struct buf *out)
+{
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&n->seen);
+	if (n->lost_rc)
+		rc = buf_printf(out, LOST, node_loss_why(n)) < 0 ? -ENOMEM : 1;
 	(void)pthread_mutex_unlock(&n->seen);
 	return rc;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
+#include "common/text.h"
 
 #define JOURNAL_MIN (1u << 20) /* bytes; a shorter one is never written anew */
 #define JOURNAL_MAX (1u << 30) /* bytes that are read */
@@ -52,6 +53,7 @@ static void node_free(struct ckpt_node *n)
 	reading_unref(n->reading);
 	(void)pthread_mutex_destroy(&n->lock);
 	(void)pthread_mutex_destroy(&n->seen);
+	free(n->lost_why);
 	free(n->key);
 	free(n);
 }
@@ -361,7 +363,12 @@ static void lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
 	}
 	/* Whose rights the store has looked at is not who asks now. */
 	n->lost_rc = rc == -ENOSPC || rc == -EDQUOT ? rc : -EIO;
-	(void)snprintf(n->lost_why, sizeof(n->lost_why), "%s", why);
+	free(n->lost_why);
+	n->lost_why = strdup(why);
+	if (n->lost_why) {
+		text_end_whole(n->lost_why);
+		text_make_printable(n->lost_why);
+	}
 	(void)pthread_mutex_unlock(&n->seen);
 }
 
@@ -417,6 +424,7 @@ void node_forget_loss(struct nodes *t, struct ckpt_node *n)
 		atomic_fetch_sub(&t->n_lost, 1);
 	}
 	n->lost_rc = 0;
+	free(steal_ptr(&n->lost_why));
 	(void)pthread_mutex_unlock(&n->seen);
 	if (n->is_staged) {
 		n->is_staged = false;

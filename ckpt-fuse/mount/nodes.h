@@ -16,7 +16,6 @@
 #include "common/hash.h"
 
 #define NODE_ROOT 1u
-#define NODE_WHY_MAX 200
 #define SIZE_UNKNOWN UINT64_MAX
 
 struct ckpt_node {
@@ -70,7 +69,7 @@ struct ckpt_node {
 	int64_t columns_ns;
 	/* What was written and closed is not in the store, and why; 0: it is. */
 	int lost_rc;
-	char lost_why[NODE_WHY_MAX];
+	char *lost_why; /* for people; NULL: memory was short */
 };
 
 struct nodes {
@@ -190,6 +189,10 @@ void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why);
 void node_forget_loss(struct nodes *t, struct ckpt_node *n);
 /* 0, or why what was written is not in the store. */
 int node_loss(struct ckpt_node *n, struct error *err) MUST_CHECK;
+/* The same in as many words as there are, added to `out`: 1; 0: nothing was lost. */
+int node_loss_text(struct ckpt_node *n, struct buf *out) MUST_CHECK;
+/* Why; with one of the locks of what says that it is lost. */
+const char *node_loss_why(const struct ckpt_node *n);
 
 /* Call for each node in a folder, or, when that is NULL, that has a name; the table is
  * locked. */

@@ -10,6 +10,7 @@
 #include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/clock.h"
+#include "common/text.h"
 
 #define OWN_PREFIX "user.bootseer."
 #define COLUMNS_NAME OWN_PREFIX "columns"
@@ -27,20 +28,27 @@ static int say_state(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
 {
 	struct error why = ERROR_INIT;
 	bool is_dirty = false;
-	int rc = node_loss(n, &why);
+	AUTO_BUF lost = BUF_INIT;
+	int rc;
 
 	(void)m;
 	(void)err;
 	if (n->is_folder)
 		return -ENODATA;
+	rc = node_loss_text(n, &lost);
+	if (rc != 0)
+		return rc < 0 ? rc : buf_printf(out, "failed: %s", lost.data);
 	(void)pthread_mutex_lock(&n->seen);
-	if (rc == 0 && n->writing) {
+	if (n->writing) {
 		rc = writing_state(n->writing, &why);
 		is_dirty = writing_is_dirty(n->writing);
 	}
 	(void)pthread_mutex_unlock(&n->seen);
-	if (rc < 0)
+	if (rc < 0) {
+		text_end_whole(why.msg);
+		text_make_printable(why.msg);
 		return buf_printf(out, "failed: %s", why.msg);
+	}
 	return buf_puts(out, is_dirty ? "buffered" : "durable");
 }
 

@@ -249,3 +249,34 @@ Test(nodes, never_get_an_id_that_the_kernel_has_of_one_that_is_not_known)
 	expect_none(b);
 	cr_expect_gt(look_up(NODE_ROOT, "c", false), b);
 }
+
+/* As a store says it, which may take all the room that an error has. */
+Test(nodes, say_all_of_why_they_were_lost)
+{
+	char why[ERROR_MSG_MAX];
+	struct ckpt_node *n;
+	struct error err = ERROR_INIT;
+	AUTO_BUF text = BUF_INIT;
+	uint64_t id = look_up(NODE_ROOT, "lost", false);
+
+	memset(why, 'x', sizeof(why) - 2);
+	/* Cut in the middle of a character. */
+	why[sizeof(why) - 2] = '\xc3';
+	why[sizeof(why) - 1] = '\0';
+	memcpy(why, "line\n", 5);
+	n = node_get(&t, id);
+	cr_assert(n);
+	cr_expect_eq(node_loss_text(n, &text), 0);
+	node_lose(&t, n, -EACCES, why);
+	cr_expect_eq(node_loss_text(n, &text), 1);
+	why[4] = '?';
+	why[sizeof(why) - 2] = '\0';
+	cr_assert_gt(text.len, strlen(why));
+	cr_expect_str_eq(text.data + text.len - strlen(why), why);
+	/* Where it does not fit, what is to be done does. */
+	cr_expect_eq(node_loss(n, &err), -EIO);
+	cr_expect(strstr(err.msg, "remove or replace the file"));
+	node_forget_loss(&t, n);
+	cr_expect_eq(node_loss(n, &err), 0);
+	node_put(&t, n);
+}

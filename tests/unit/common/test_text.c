@@ -41,3 +41,27 @@ Test(text, nothing_in_a_log_line_is_an_order_to_a_terminal)
 	(void)close(ends[1]);
 	(void)close(saved);
 }
+
+static void expect_whole(const char *cut, const char *want)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%s", cut);
+	text_end_whole(text);
+	cr_expect_str_eq(text, want, "'%s'", cut);
+}
+
+Test(text, that_was_cut_ends_with_a_whole_character)
+{
+	expect_whole("", "");
+	expect_whole("plain", "plain");
+	expect_whole("\xc3\xa9", "\xc3\xa9");
+	expect_whole("a\xe2\x82\xac", "a\xe2\x82\xac");
+	expect_whole("\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80");
+	expect_whole("a\xc3", "a");
+	expect_whole("a\xe2\x82", "a");
+	expect_whole("a\xe2", "a");
+	expect_whole("a\xf0\x9f\x98", "a");
+	/* No text at all: nothing is made of it. */
+	expect_whole("\x82\x82", "\x82\x82");
+}
