@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "blockstore/device_priv.h"
+#include "blockstore/fetcher_pace.h"
 #include "common/clock.h"
 #include "common/cond.h"
 
@@ -24,6 +25,9 @@
 /* A request may have an eighth more than what was asked for before it: what the first
  * ones bring is wanted soon, and then there is time (docs/decisions/0020). */
 #define RANGE_SHARE 8u
+/* ... unless it takes longer than this to come: a reader who waits for its last block
+ * would have it cut, and what of it is on its way would come twice. */
+#define GROWN_NS 350000000LL
 #define TICK_NS 50000000LL /* how soon a cancel is seen */
 #define NONE UINT32_MAX
 
@@ -114,7 +118,10 @@ static uint32_t range_max(const struct fetch_run *r)
 	uint32_t max = r->list->range_max ? r->list->range_max
 					  : r->dev->f->cfg.window_max;
 	uint64_t grown = max + r->asked / RANGE_SHARE;
+	uint64_t soon = pace_bytes(r->dev, GROWN_NS);
 
+	if (grown > soon)
+		grown = soon;
 	if (grown > r->list->range_grown)
 		grown = r->list->range_grown;
 	if (grown > max)

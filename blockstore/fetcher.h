@@ -182,6 +182,8 @@ struct device {
 	 * was slow, so that they are better short. */
 	atomic_uint width;
 	atomic_bool is_slow;
+	/* Bytes a second that a request of bulk brings of late; 0: not known. */
+	atomic_uint_fast64_t rate;
 	uint64_t fetches, fetched_bytes;
 	unsigned int n_waits; /* readers; since when there is one; and before */
 	int64_t waits_since_ns, waited_ns;
@@ -288,13 +290,5 @@ void detour_failed(struct flight *fl, const struct device *than);
 bool detour_queued(const struct fetcher *f, struct flight *fl,
 		   bool (*may)(const struct fetcher *f,
 			       const struct device *dev));
-
-/* fetcher_pace.c */
-/* Begin with it. */
-void pace_begin(struct transfer *t);
-/* A reader waits for it, or no one any more. */
-void pace_await(struct transfer *t, bool is_awaited);
-/* It brought a whole block, of so many stored bytes. */
-void pace_brought(struct transfer *t, uint32_t bytes);
 
 #endif

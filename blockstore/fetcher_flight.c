@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "blockstore/fetcher_pace.h"
 #include "blockstore/fetcher_share.h"
 #include "common/bytes.h"
 #include "common/clock.h"

@@ -13,6 +13,7 @@
  * way loses them, and then waits for seconds.  So there are more only while blocks
  * come fast, and fewer whenever they come slowly.
  */
+#include "blockstore/fetcher_pace.h"
 #include "blockstore/fetcher_share.h"
 #include "common/clock.h"
 #include "common/cond.h"
@@ -30,6 +31,8 @@
 #define JUDGE_NS NS_PER_S
 #define WIDEN_NS NS_PER_S
 #define NARROW_NS (4 * NS_PER_S)
+/* Fewer bytes than that may all have lain in a buffer. */
+#define RATE_BYTES (512u << 10)
 
 static void note(atomic_int_fast64_t *until)
 {
@@ -172,6 +175,24 @@ static bool is_at_least(const struct transfer *t, int64_t ns, uint64_t rate)
 	return t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * rate;
 }
 
+/* One that readers wait for has what the others leave it. */
+static void note_rate(const struct transfer *t, int64_t ns)
+{
+	uint64_t rate, was = atomic_load(&t->dev->rate);
+
+	if (t->bytes < RATE_BYTES || ns <= 0 || atomic_load(&t->is_awaited))
+		return;
+	rate = t->bytes * (uint64_t)NS_PER_S / (uint64_t)ns;
+	atomic_store(&t->dev->rate, was ? was - was / 4 + rate / 4 : rate);
+}
+
+uint64_t pace_bytes(const struct device *dev, int64_t ns)
+{
+	uint64_t rate = atomic_load(&dev->rate);
+
+	return rate ? rate / 1000 * (uint64_t)(ns / NS_PER_MS) : UINT64_MAX;
+}
+
 void pace_brought(struct transfer *t, uint32_t bytes)
 {
 	int64_t now = clock_now_ns(), ns = 0;
@@ -183,6 +204,7 @@ void pace_brought(struct transfer *t, uint32_t bytes)
 	/* From the first byte on: before, it may be the registry that thinks. */
 	if (t->first_ns)
 		ns = now - t->first_ns - t->waited_ns;
+	note_rate(t, ns);
 	if (ns < JUDGE_NS) {
 		/* Where all is fast again, what is short ends before it is
 		 * judged. */

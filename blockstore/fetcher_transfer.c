@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "blockstore/device_priv.h"
+#include "blockstore/fetcher_pace.h"
 #include "blockstore/fetcher_share.h"
 #include "common/clock.h"
 
@@ -14,6 +15,8 @@
 /* A range unpacks to so many times window_max at most, beyond its first block: a source
  * may unpack what it brings sooner than we take it. */
 #define UNPACKED_TIMES 8
+/* Another request has its first block no sooner, what of the first is on its way counted. */
+#define CUT_NS (30 * NS_PER_MS)
 
 static void add(struct transfer *t, struct flight *fl)
 {
@@ -128,6 +131,16 @@ static void take_range(struct fetcher *f, struct transfer *t,
 	}
 }
 
+/* So many bytes a reader waits for before his: those that come, when all other bulk
+ * gives way, no later than another request would bring his. */
+static uint64_t worth_waiting(const struct transfer *t)
+{
+	uint64_t one = pace_bytes(t->dev, CUT_NS);
+	uint64_t all = one == UINT64_MAX ? 0 : one * t->dev->n_bulk;
+
+	return all > t->f->cfg.window ? all : t->f->cfg.window;
+}
+
 /* Must this transfer stop, because a reader would wait for its bulk, or because
  * its device is going? */
 static bool must_cut(const struct transfer *t)
@@ -147,7 +160,7 @@ static bool must_cut(const struct transfer *t)
 		return false;
 	for (size_t i = t->next; i < t->n; i++) {
 		if (t->flights[i]->priority == SOURCE_DEMAND)
-			return before > f->cfg.window;
+			return before > worth_waiting(t);
 		before += t->blocks[i].csize;
 	}
 	return false;

@@ -209,6 +209,30 @@ Test(device_list, ranges_grow_with_what_was_asked_for)
 	node_remove(&n);
 }
 
+/* A reader who waits for the end of one would have it cut, and bytes come twice. */
+Test(device_list, ranges_grow_no_longer_than_comes_soon)
+{
+	uint32_t blocks[40];
+	struct device_list list = { .blocks = blocks,
+				    .n = 40,
+				    .priority = SOURCE_HOT,
+				    .streams = 1,
+				    .range_max = 4 * SPAN,
+				    .range_grown = 6 * SPAN };
+	struct fault_source *f;
+	struct node n;
+
+	for (uint32_t i = 0; i < 40; i++)
+		blocks[i] = i;
+	node_make(&n, &plain);
+	f = n.fault[0][0];
+	atomic_store(&n.dev[0]->rate, 8 * SPAN);
+	expect_list(&n, &list);
+	for (size_t i = 0; i < f->n_reads; i++)
+		cr_expect_leq(f->log[i].len, 4 * SPAN);
+	node_remove(&n);
+}
+
 Test(device_list, who_comes_much_later_does_not_ride_along)
 {
 	struct node_config cfg = { .n_blocks = 4500,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "blockstore/fetcher.h"
+#include "blockstore/fetcher_pace.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
@@ -203,6 +204,33 @@ Test(fetcher, a_reader_who_joins_bulk_is_served_first)
 	cr_expect_eq(f->log[1].priority, SOURCE_DEMAND);
 	later_fini(&l, &n);
 	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	node_remove(&n);
+}
+
+/* It would come again, and his block no sooner. */
+Test(fetcher, bulk_that_comes_soon_is_not_cut_for_a_reader)
+{
+	struct node_config cfg = plain;
+	struct fault_source *f;
+	struct later l;
+	struct bulk b;
+	struct node n;
+
+	cfg.threads = 1;
+	cfg.window = SPAN;
+	cfg.window_max = 20 * SPAN;
+	node_make(&n, &cfg);
+	f = n.fault[0][0];
+	atomic_store(&n.dev[0]->rate, 1000000000);
+	fault_set(f, &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_HOT);
+	fault_wait_held(f, 1);
+	later_start(&l, &n, 0, 15 * SPAN, SPAN);
+	fault_release(f);
+	cr_expect_eq(later_wait(&l), 0, "%s", l.err.msg);
+	later_fini(&l, &n);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	cr_expect_eq(fault_reads(f), 1);
 	node_remove(&n);
 }
 
@@ -610,6 +638,19 @@ Test(fetcher, and_fewer_where_they_come_slowly)
 	/* Short as it is then, it ends before it can be judged. */
 	(void)width_after(&d, 100, 0, 300000);
 	cr_expect_not(atomic_load(&d.is_slow));
+}
+
+Test(fetcher, what_a_request_brings_is_known_once_it_brought_enough)
+{
+	struct device d = { .n_bulk = 8, .width = 8 };
+
+	cr_expect_eq(pace_bytes(&d, NS_PER_S), UINT64_MAX);
+	(void)width_after(&d, 1, 0, 400000);
+	cr_expect_eq(pace_bytes(&d, NS_PER_S), UINT64_MAX, "of a buffer");
+	(void)width_after(&d, 700, 500, 600000);
+	cr_expect_eq(pace_bytes(&d, 100 * NS_PER_MS), 300000, "it gave way");
+	(void)width_after(&d, 100, 0, 700000);
+	cr_expect_eq(pace_bytes(&d, 100 * NS_PER_MS), 400000, "slowly");
 }
 
 Test(fetcher, a_list_begins_narrow)
