@@ -6,6 +6,26 @@
 
 rpull=(ctr-remote images rpull --plain-http --snapshotter bootseer)
 
+# The image as the program under test converted it.
+our_image() { echo "$LINK_REGISTRY/${our_repo:-ours}/$ref"; }
+
+no_build_before() {
+	[[ -d ${BOOTSEER_BEFORE-} ]] ||
+		echo "BOOTSEER_BEFORE does not name the folder of a build"
+}
+
+# With the programs of that build, and what they converted.
+as_before() { # FUNCTION ARGUMENT...
+	local bench_build=$BOOTSEER_BEFORE our_repo=before
+
+	"$@"
+}
+
+store_before() {
+	as_before store_ours "$(image "$image")" "before/$ref" \
+		"$(<"$store/image.$image")"
+}
+
 # Without a trace: nothing is fetched before it is read, nothing recorded.
 plain_lazy=(--prefetch off --record off --trace-oci no)
 
@@ -71,8 +91,9 @@ has_figures() { # REF
 # A start with the trace that the service on PORT finds, and how well it fitted.
 # It must be MATCH.
 note_traced_start() { # VARIANT PORT MATCH BOOTSEERD-OPTION...
-	local at=$LINK_REGISTRY/ours/$ref
+	local at
 
+	at=$(our_image)
 	start_node "$W/node" --trace-service "http://10.213.0.1:$2" "${@:4}"
 	note_start "$1" bootseer "$at" "${rpull[@]}"
 	end_run
@@ -83,11 +104,19 @@ note_traced_start() { # VARIANT PORT MATCH BOOTSEERD-OPTION...
 		([.read_blocks, 1] | max)' "$W/figures")" %
 }
 
+# A start without a trace.
+note_plain_start() { # VARIANT BOOTSEERD-OPTION...
+	start_node "$W/node" "${@:2}"
+	note_start "$1" bootseer "$(our_image)" "${rpull[@]}"
+	end_run
+}
+
 # What of the prefetched was used.  bootseerd can tell when nothing but the hot set
 # is fetched, so this is a start of its own, over the unshaped link.
 note_hot_set() { # VARIANT PORT
-	local at=$LINK_REGISTRY/ours/$ref
+	local at
 
+	at=$(our_image)
 	start_node "$W/node" --trace-service "http://10.213.0.1:$2" \
 		--prefetch hot --wait all --record off
 	must "${rpull[@]}" "$at"

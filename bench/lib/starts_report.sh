@@ -67,7 +67,24 @@ best_peer() {
 	done | sort -g | sed -n '1s/.* //p'
 }
 
+# What takes turns with the build before: faster where that is a goal, slower nowhere.
+goals_by_before() {
+	local variant most
+
+	for variant in bootseer-trace bootseer-first bootseer; do
+		has_sample "$image $link: ready" "$variant-before" || continue
+		case "$variant $image $link" in
+		"bootseer-trace numpy-2 1gbit+"*) most=0.85 ;;
+		"bootseer-trace ml-2 1gbit+"*) most=0.80 ;;
+		*) most=1.02 ;;
+		esac
+		ratio_goal "$variant by the build before" "$variant" \
+			"$variant-before" '<=' "$most"
+	done
+}
+
 goals_of_link() { # T*
+	goals_by_before
 	if [[ $image == ml-* ]]; then
 		ratio_goal "full pull by no trace" overlayfs bootseer '>=' 10
 		ratio_goal "eStargz by no trace" estargz bootseer '>' 1
