@@ -14,10 +14,12 @@ struct p2p;
 bool hearsay_may_be(const struct p2p *p, const char *addr);
 /* Is what this one says of others heard? */
 bool hearsay_is_believed(const struct member *teller, int64_t now);
+/* Is it to be remembered that it was not heard? */
+bool hearsay_is_remembered(const struct member *teller, int64_t now);
 /* member_know() of what `teller` says. */
 struct member *hearsay_know(struct p2p *p, const struct member *teller,
 			    const struct net_node *node);
-/* Nobody answers where it said that this node is.  What it said may be forgotten: members
+/* Nobody answers where it alone said that this node is.  What it said may be forgotten: members
  * without a link. */
 void hearsay_note_bad(struct p2p *p, struct member *teller,
 		      const struct net_node *node, int64_t now);

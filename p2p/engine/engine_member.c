@@ -67,7 +67,7 @@ static void forget(struct p2p *p, struct member *m)
 static bool is_needed(const struct member *m, int64_t now)
 {
 	return m->link || m->refs || m->quarantined_until > now ||
-	       m->muted_until > now;
+	       hearsay_is_remembered(m, now);
 }
 
 void member_drop(struct p2p *p, struct member *m)
@@ -125,6 +125,7 @@ static void update(struct p2p *p, struct member *m, const struct net_node *node)
 	m->node = *node;
 	m->is_vouched = true;
 	m->told_by[0] = '\0';
+	m->is_agreed = false;
 }
 
 struct member *member_know(struct p2p *p, const struct net_node *node,
@@ -235,7 +236,7 @@ void members_forget_told(struct p2p_image *i, const char *teller)
 	for (size_t k = i->known.n; k-- > 0;) {
 		struct member *m = i->known.members[k].m;
 
-		if (m->link || strcmp(m->told_by, teller) != 0)
+		if (m->link || m->is_agreed || strcmp(m->told_by, teller) != 0)
 			continue;
 		m->refs--;
 		i->known.members[k] = i->known.members[--i->known.n];

@@ -28,11 +28,13 @@ struct member {
 	int64_t quarantined_until;
 	unsigned int quarantines; /* so far */
 	char told_by
-		[256]; /* the node whose word alone it is known by; "": not */
+		[256]; /* the node by whose word it is known; "": not by hearsay */
+	bool is_agreed; /* another node said the same address */
 	/* Who this one said is where, and nobody answers there: each once. */
 	char *bad_says[BAD_SAYS_MAX];
 	size_t n_bad_says;
 	int64_t muted_until; /* what it says of others is not heard */
+	unsigned int mutes;  /* so far; the next one is longer */
 };
 
 /* What the other side of a link may have, as it proved. */
