@@ -101,6 +101,23 @@ void prefetch_stop(struct prefetch *p)
 	(void)pthread_mutex_unlock(&all->lock);
 }
 
+void prefetch_cancel(struct prefetch *p)
+{
+	struct prefetcher *all = p->all;
+
+	(void)pthread_mutex_lock(&all->lock);
+	if (p->queued)
+		prefetcher_dequeue(all, p);
+	if (p->running)
+		__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
+	p->rest = false; /* begin() of a hot set alone would go on with it */
+	p->again = p->requeue = false;
+	if (p->state != PREFETCH_IDLE && p->state != PREFETCH_DONE)
+		p->state = PREFETCH_STOPPED;
+	(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&all->lock);
+}
+
 void prefetch_free(struct prefetch *p)
 {
 	if (!p)
@@ -509,7 +526,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 	if (p->n_stopping)
 		return false;
 	__atomic_store_n(&p->cancel, false, __ATOMIC_RELAXED);
-	if (p->again)
+	if (p->again || p->state == PREFETCH_STOPPED)
 		return false;
 	if (yields && rc == -ECANCELED) {
 		p->n_turns++;

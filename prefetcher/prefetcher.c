@@ -233,6 +233,8 @@ static void run_one(struct worker *w, struct prefetch *p)
 	(void)pthread_cond_broadcast(&p->changed);
 	tell(all, p, is_done, &err);
 	p->running = false;
+	/* While it was told of, somebody may have wanted an end of this run. */
+	__atomic_store_n(&p->cancel, p->n_stopping > 0, __ATOMIC_RELAXED);
 	if (p->again)
 		p->task = prefetch_first_task(p);
 	if ((p->again || p->requeue) && !p->n_stopping)

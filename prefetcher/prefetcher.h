@@ -140,6 +140,10 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
  * -ECANCELED.  prefetch_start() begins again. */
 void prefetch_stop(struct prefetch *p);
 
+/* Stop soon, and wait for nothing: what is under way is given up as by prefetch_stop().
+ * prefetch_start() begins again at any moment. */
+void prefetch_cancel(struct prefetch *p);
+
 /* Wait until the hot set is there as `policy` wants, at most until
  * `deadline_ns` (CLOCK_MONOTONIC, 0: none but the policy's): 0; -ETIMEDOUT;
  * -ECANCELED when stopped; or why it failed, is paused or tried again.  A failure of

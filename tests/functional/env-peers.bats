@@ -237,3 +237,49 @@ wish() # REPO [AUTHORIZATION]
 	[ "$(origin_bytes b)" = 0 ]
 	[ "$(peer_bytes b)" -ge 6000000 ]
 }
+
+# Of the environment that was captured, by a node without peers.
+ask() # METHOD NAME
+{
+	local index
+
+	index=$(ls "$T/store/env/index")
+	call "environment.$1" "$(jq -c --arg store "$STORE" --arg key "sha256:$index" \
+		--arg name "$2" --arg method "$1" 'if $method == "umount" then {$name}
+		else {$store, $key, folder, manifest, shared_packs: true, $name} end' \
+		"$T/store/env/index/$index")"
+}
+
+image() { status ".images[0]$1"; } # FILTER
+is_fetched() { [ "$(image .prefetch.phase)" = cold ]; }
+noted() { jq -r '.prefetch // "none"' "$T"/root/images/*/state.json; }
+
+@test "what nobody unpacks any more is not fetched on, unless it was ordered" {
+	local one=11111111111111111111111111111111 two=22222222222222222222222222222222
+
+	capture
+	export BOOTSEER_SOCKET=$T/run/bootseerd.sock
+	# A piece comes at once, the next one would after a quarter of an hour.
+	node_start --env-store "$STORE" --cold-rate 4096
+	ask open "$one" | grep '"meta"'
+	wait_for is_fetched
+	ask open "$two" | grep '"meta"'
+	# A restart does not go on with it.
+	[ "$(noted)" = none ]
+	ask umount "$one" | grep '"released": *1'
+	is_fetched
+	ask umount "$two" | grep '"released": *1'
+	[ "$(image .prefetch.phase)" = stopped ]
+	# It begins again for the next one.
+	ask open "$one" | grep '"meta"'
+	wait_for is_fetched
+	call image.prefetch "{\"id\":\"$(image .id)\",\"what\":\"all\"}" | grep '"result"'
+	ask umount "$one" | grep '"released": *1'
+	is_fetched
+	[ "$(noted)" = all ]
+	# Nor does whoever comes behind an order take it along.
+	ask open "$two" | grep '"meta"'
+	ask umount "$two" | grep '"released": *1'
+	is_fetched
+	[ "$(noted)" = all ]
+}

@@ -60,7 +60,7 @@ static int open_for(struct node *n, struct image *i,
 		rc = image_add_user(i, user, err);
 	/* All of it is going to be read, whatever --prefetch says. */
 	if (rc == 0)
-		rc = node_prefetch(n, i, PREFETCH_ON_ORDER_ALL, NULL, q->call,
+		rc = node_prefetch(n, i, PREFETCH_ON_UNPACK, NULL, q->call,
 				   err);
 	return rc;
 }

@@ -352,6 +352,8 @@ int node_umount(struct node *n, struct image *i, const char *user,
 	if (rc == 0)
 		rc = image_remove_user(i, user, ret_was, err);
 	keyed_lock_leave(n->gate, &i->id);
+	if (rc == 0 && last)
+		node_prefetch_leave(n, i);
 	return wrap(i, rc, err);
 }
 

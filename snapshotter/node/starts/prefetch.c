@@ -41,6 +41,7 @@ struct image_prefetch {
 	unsigned int refs; /* images_lock() */
 	/* Held while the note on disk is made to fit what is asked for. */
 	pthread_mutex_t noting;
+	bool is_to_unpack; /* `noting`: and for nothing else is it under way */
 };
 
 /* -------------------------------------------------------------- pressure --- */
@@ -413,8 +414,38 @@ static bool is_worth_noting(struct image_prefetch *ip, bool rest)
 
 /* ------------------------------------------------------------- what is done --- */
 
+/* With `noting`: did somebody order it, and is it not done yet? */
+static bool is_ordered(struct image_prefetch *ip)
+{
+	enum prefetch_phase phase = prefetch_get_phase(ip->prefetch);
+
+	return phase != PREFETCH_IDLE && phase != PREFETCH_DONE &&
+	       phase != PREFETCH_STOPPED && !ip->is_to_unpack;
+}
+
+/* With `noting`.  What is to be unpacked is not noted: after a restart the reader that still
+ * wants it asks for it piece by piece, and one that left wants nothing. */
+static int begin_noted(struct image_prefetch *ip, struct hot_list *hot,
+		       enum prefetch_rest rest, bool to_unpack,
+		       const struct buf *text, struct error *err)
+{
+	bool is_to_unpack = to_unpack && !is_ordered(ip);
+	/* The transfers first: they need not wait for the disk. */
+	int rc = prefetch_start(ip->prefetch, hot, rest, err);
+
+	if (rc < 0)
+		return rc;
+	ip->is_to_unpack = is_to_unpack;
+	if (!to_unpack && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
+		note(ip,
+		     rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
+						: STATE_PREFETCH_ALL,
+		     text);
+	return 0;
+}
+
 static int begin(struct image_prefetch *ip, struct hot_list *hot,
-		 enum prefetch_rest rest, struct error *err)
+		 enum prefetch_rest rest, bool to_unpack, struct error *err)
 {
 	AUTO_BUF text = { .limit = HOT_FILE_MAX };
 	int rc = 0;
@@ -425,21 +456,15 @@ static int begin(struct image_prefetch *ip, struct hot_list *hot,
 		hot_list_fini(hot);
 		return rc;
 	}
-	/* The transfers first: they need not wait for the disk. */
 	(void)pthread_mutex_lock(&ip->noting);
-	rc = prefetch_start(ip->prefetch, hot, rest, err);
-	if (rc == 0 && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
-		note(ip,
-		     rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
-						: STATE_PREFETCH_ALL,
-		     &text);
+	rc = begin_noted(ip, hot, rest, to_unpack, &text, err);
 	(void)pthread_mutex_unlock(&ip->noting);
 	return rc;
 }
 
 static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
-		    enum prefetch_rest rest, struct remote_call *call,
-		    struct error *err)
+		    enum prefetch_rest rest, bool to_unpack,
+		    struct remote_call *call, struct error *err)
 {
 	struct image_prefetch *ip = NULL;
 	struct remote_call own;
@@ -448,7 +473,7 @@ static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
 	mounted_call_init(n, &own);
 	rc = get_or_make(n, i, call ? call : &own, &ip, err);
 	if (rc == 0)
-		rc = begin(ip, hot, rest, err);
+		rc = begin(ip, hot, rest, to_unpack, err);
 	else if (hot)
 		hot_list_fini(hot);
 	put(ip);
@@ -489,7 +514,8 @@ int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
 	}
 	if (event == PREFETCH_ON_ORDER_HOT && check_order(n, i, err) < 0)
 		return -ENOENT;
-	return begin_of(n, i, hot, rests[choice], call, err);
+	return begin_of(n, i, hot, rests[choice], event == PREFETCH_ON_UNPACK,
+			call, err);
 }
 
 int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
@@ -504,6 +530,26 @@ int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
 	note_end(ip);
 	put(ip);
 	return 0;
+}
+
+void node_prefetch_leave(struct node *n, struct image *i)
+{
+	struct image_prefetch *ip = get(i);
+	bool is_unused;
+
+	if (!ip)
+		return;
+	/* Whoever comes has the image before its order comes here, so either is seen. */
+	(void)pthread_mutex_lock(&ip->noting);
+	images_lock(n->images);
+	is_unused = i->state.users.n == 0 && !i->mounted;
+	images_unlock(n->images);
+	if (is_unused && ip->is_to_unpack) {
+		prefetch_cancel(ip->prefetch);
+		ip->is_to_unpack = false;
+	}
+	(void)pthread_mutex_unlock(&ip->noting);
+	put(ip);
 }
 
 /* How long to wait until it is asked again whether somebody wants to. */

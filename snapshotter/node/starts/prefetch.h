@@ -5,7 +5,7 @@
  * thread; not inside the image's gate, but for node_prefetch_drop().
  *
  * What was asked for and is not done yet is in ROOT/images/ID/ (state.json and
- * hot.json): the next bootseerd goes on with it.
+ * hot.json): the next bootseerd goes on with it, but not for PREFETCH_ON_UNPACK.
  */
 #ifndef BOOTSEER_NODE_PREFETCH_H
 #define BOOTSEER_NODE_PREFETCH_H
@@ -53,6 +53,10 @@ int node_prefetch_wait(struct node *n, struct image *i,
 /* Stop until the next node_prefetch(), also over restarts. */
 int node_prefetch_stop(struct node *n, struct image *i,
 		       struct error *err) MUST_CHECK;
+
+/* Somebody left the image.  When nobody else has it, what was begun for PREFETCH_ON_UNPACK,
+ * and what nobody else ordered, is stopped; returns at once. */
+void node_prefetch_leave(struct node *n, struct image *i);
 
 /* False when the image has no prefetch: then all is zero. */
 bool node_prefetch_stats(struct node *n, struct image *i,

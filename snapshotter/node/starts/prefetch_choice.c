@@ -18,6 +18,7 @@ choices[PREFETCH_EVENTS][PREFETCH_MODES] = {
 	[PREFETCH_ON_START_UNKNOWN] = { NOTHING, NOTHING, IDLE },
 	[PREFETCH_ON_ORDER_HOT]     = { HOT,     HOT,     HOT },
 	[PREFETCH_ON_ORDER_ALL]     = { NOW,     NOW,     NOW },
+	[PREFETCH_ON_UNPACK]        = { NOW,     NOW,     NOW },
 	[PREFETCH_ON_DAMAGE]        = { NOW,     NOW,     NOW },
 	[PREFETCH_ON_RESTART_HOT]   = { HOT,     HOT,     HOT },
 	[PREFETCH_ON_RESTART_ALL]   = { IDLE,    IDLE,    IDLE },

@@ -9,6 +9,7 @@
  *   PREFETCH_ON_START_UNKNOWN          nothing   nothing   hot, rest when idle
  *   PREFETCH_ON_ORDER_HOT              hot       hot       hot
  *   PREFETCH_ON_ORDER_ALL              hot and rest now
+ *   PREFETCH_ON_UNPACK                 hot and rest now
  *   PREFETCH_ON_DAMAGE                 hot and rest now
  *   PREFETCH_ON_RESTART_HOT            hot       hot       hot
  *   PREFETCH_ON_RESTART_ALL            hot, rest when idle
@@ -35,7 +36,9 @@ enum prefetch_event {
 	PREFETCH_ON_START_UNKNOWN, /* and without one */
 	PREFETCH_ON_ORDER_HOT,     /* image.prefetch, or an order to preheat */
 	PREFETCH_ON_ORDER_ALL,
-	PREFETCH_ON_DAMAGE,      /* a block under a complete mount is lost */
+	PREFETCH_ON_UNPACK, /* all of it is read soon, without a mount: only for
+	                          * as long as somebody has the image */
+	PREFETCH_ON_DAMAGE, /* a block under a complete mount is lost */
 	PREFETCH_ON_RESTART_HOT, /* as state.json says, it was not done */
 	PREFETCH_ON_RESTART_ALL,
 	PREFETCH_EVENTS

@@ -446,6 +446,52 @@ Test(prefetch, stops_and_begins_again_where_it_was)
 	bed_remove(&b);
 }
 
+Test(prefetch, is_given_up_without_a_wait_and_begins_again_at_once)
+{
+	struct error err = ERROR_INIT;
+	struct bed b;
+
+	bed_make(&b, NULL);
+	atomic_store(&b.idle_ns, INT64_MAX);
+	fault_set(b.n.fault[0][1], &(struct fault_plan){ .held = true });
+	bed_start(&b, 0, bed_hot_list(0, 1, 40), true);
+	fault_wait_held(b.n.fault[0][1], 1);
+	prefetch_cancel(b.p[0]);
+	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_STOPPED);
+	cr_expect_eq(bed_wait(&b, 0, &bed_all_of_it, &err), -ECANCELED);
+	/* A run that was given up may go on still. */
+	bed_start(&b, 0, bed_no_trace, false);
+	fault_release(b.n.fault[0][1]);
+	cr_expect_eq(bed_wait(&b, 0, &bed_all_of_it, &err), 0, "%s", err.msg);
+	bed_wait_phase(&b, 0, PREFETCH_DONE);
+	prefetch_cancel(b.p[0]);
+	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_DONE);
+	cr_expect_eq(atomic_load(&b.n_failed), 0);
+	bed_remove(&b);
+}
+
+Test(prefetch, what_is_given_up_fetches_no_more)
+{
+	struct prefetch_stats s;
+	struct bed b;
+
+	bed_make(&b, NULL);
+	atomic_store(&b.idle_ns, INT64_MAX);
+	fault_set(b.n.fault[0][0], &(struct fault_plan){ .held = true });
+	bed_start(&b, 0, bed_no_trace, true);
+	fault_wait_held(b.n.fault[0][0], 1);
+	prefetch_cancel(b.p[0]);
+	fault_release(b.n.fault[0][0]);
+	/* Which waits until the run has ended. */
+	prefetch_stop(b.p[0]);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.phase, PREFETCH_STOPPED);
+	cr_expect_lt(s.all_have, s.all_blocks);
+	cr_expect_eq(atomic_load(&b.n_done), 0);
+	cr_expect_eq(atomic_load(&b.n_failed), 0);
+	bed_remove(&b);
+}
+
 Test(prefetch, refuses_a_hot_list_of_another_image_and_goes_on)
 {
 	struct error err = ERROR_INIT;

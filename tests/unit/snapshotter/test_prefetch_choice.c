@@ -61,6 +61,7 @@ Test(prefetch_choice, what_is_ordered_or_lost_comes_whatever_the_option_says)
 		expect(modes[i], PREFETCH_ON_ORDER_HOT, PREFETCH_CHOICE_HOT);
 		expect(modes[i], PREFETCH_ON_ORDER_ALL,
 		       PREFETCH_CHOICE_ALL_NOW);
+		expect(modes[i], PREFETCH_ON_UNPACK, PREFETCH_CHOICE_ALL_NOW);
 		expect(modes[i], PREFETCH_ON_DAMAGE, PREFETCH_CHOICE_ALL_NOW);
 	}
 }
