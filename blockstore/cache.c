@@ -359,6 +359,9 @@ static void repair_commit(struct cache *c, const struct block *b, uint32_t id,
 		e->flags =
 			(uint8_t)(ENTRY_VERIFIED | (logged ? ENTRY_LOGGED : 0));
 		c->blocks++;
+		/* It may have been the last of a mount, whose next damage is told at
+		 * once when this one stays mended. */
+		scrub_tell_soon(c);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 }

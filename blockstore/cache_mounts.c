@@ -25,6 +25,9 @@
  * time the pauses of prefetches that failed begin anew. */
 #define TELL_AGAIN_NS (10 * NS_PER_S)
 #define TELL_MOST_NS (1800 * NS_PER_S)
+/* Without damage for so long, it is mended: a disk that does not take what it is given says so
+ * within 35 s, when the kernel has written it. */
+#define MENDED_NS (60 * NS_PER_S)
 
 /* A mount that reads our files, from cache_mount_keep() until it is gone. */
 struct cache_mount {
@@ -37,6 +40,7 @@ struct cache_mount {
 	bool is_told;          /* by the call that is made now */
 	int64_t told_ns;       /* when damage of it was told last; 0: never */
 	int64_t tell_pause_ns; /* from that to the next time */
+	int64_t whole_ns; /* since when no damage is seen that was told; 0: it is */
 };
 
 static void cache_mount_free(struct cache_mount *m)
@@ -291,6 +295,36 @@ static void note_told(struct cache_mount *m, int64_t now_ns)
 	m->told_ns = now_ns;
 }
 
+/* No damage of it is there: new damage is told at once when that lasts.  When to look again. */
+static int64_t note_whole(struct cache_mount *m, int64_t now_ns)
+{
+	if (!m->told_ns)
+		return 0;
+	if (!m->whole_ns)
+		m->whole_ns = now_ns;
+	if (now_ns - m->whole_ns < MENDED_NS)
+		return m->whole_ns + MENDED_NS;
+	m->told_ns = m->whole_ns = 0;
+	return 0;
+}
+
+static void note_damaged(struct cache_mount *m, int64_t now_ns)
+{
+	if (m->whole_ns && now_ns - m->whole_ns >= MENDED_NS)
+		m->told_ns = 0;
+	m->whole_ns = 0;
+	if (!m->told_ns || now_ns >= m->told_ns + m->tell_pause_ns) {
+		note_told(m, now_ns);
+		m->is_told = true;
+	}
+}
+
+static void take_earlier(int64_t *next_ns, int64_t at_ns)
+{
+	if (at_ns && (!*next_ns || at_ns < *next_ns))
+		*next_ns = at_ns;
+}
+
 /* Each has its own pause: a place that the disk never takes, or a mount of an image that was
  * removed, which nobody mends, keeps no other's damage waiting. */
 bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
@@ -301,15 +335,13 @@ bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	for (struct cache_mount *m = c->mounts; m; m = m->next) {
 		m->is_told = false;
-		if (!has_damage(c, m))
+		if (!has_damage(c, m)) {
+			take_earlier(ret_next_ns, note_whole(m, now_ns));
 			continue;
-		if (!m->told_ns || now_ns >= m->told_ns + m->tell_pause_ns) {
-			note_told(m, now_ns);
-			m->is_told = any = true;
 		}
-		if (!*ret_next_ns ||
-		    m->told_ns + m->tell_pause_ns < *ret_next_ns)
-			*ret_next_ns = m->told_ns + m->tell_pause_ns;
+		note_damaged(m, now_ns);
+		any = any || m->is_told;
+		take_earlier(ret_next_ns, m->told_ns + m->tell_pause_ns);
 	}
 	(void)pthread_mutex_unlock(&c->mounts_lock);
 	return any;

@@ -20,8 +20,8 @@ void mounts_count(struct cache *c, uint64_t *ret_lingering,
 		  uint64_t *ret_unknown);
 /* Is a block that it reads damaged, and could be written where it lies? */
 bool cache_mount_is_damaged(struct cache *c, const char *name);
-/* Is the damage of any to be told now?  It is noted that it is; *ret_next_ns gets when some
- * is to be told next, 0 when there is none. */
+/* Is the damage of any to be told now?  It is noted that it is; *ret_next_ns gets when
+ * this is to be asked next, 0 when there is no reason to. */
 bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns);
 void mounts_fini(struct cache *c);
 /* While opening: the kernel has a mount of that name, if no list says so, too. */

@@ -671,6 +671,32 @@ Test(cache_mounts, a_place_that_the_disk_never_takes_is_told_less_and_less)
 	leave(&found);
 }
 
+Test(cache_mounts, damage_of_a_mount_that_was_mended_is_told_at_once)
+{
+	sem_t found;
+
+	(void)sem_init(&found, 0, 0);
+	test_clock_hold();
+	mount_it();
+	cache_on_damage(c, on_damage, &found);
+	lose_all();
+	/* Its pause is half an hour by now. */
+	cr_expect_eq(times_told(2551, &found), 9);
+	for (size_t i = 0; i < N; i++)
+		cr_assert_eq(put_block(c, &img, i), 0);
+	cr_expect_eq(times_told(50, &found), 0);
+	look_at_writing(EIO);
+	cr_expect_eq(times_told(1, &found), 0, "it was not mended for long");
+	for (size_t i = 0; i < N; i++)
+		cr_assert_eq(put_block(c, &img, i), 0);
+	cr_expect_eq(times_told(70, &found), 0);
+	look_at_writing(EIO);
+	/* And then after ten seconds. */
+	cr_expect_eq(times_told(1, &found), 1);
+	cr_expect_eq(times_told(12, &found), 1);
+	leave(&found);
+}
+
 #define SECOND "01ff"
 
 /* Block 0 of the other image is under a mount, too. */
