@@ -133,6 +133,14 @@ static int rewrite_flush(struct rewrite *w)
 	return len ? fs_write_full(w->fd, w->piece, len) : 0;
 }
 
+/* With both locks. */
+static bool is_to_be_written(const struct entry *e)
+{
+	return e->usize && e->page != PAGE_NONE &&
+	       !(e->flags & (ENTRY_DEAD | ENTRY_TOMB)) &&
+	       (e->pins || e->flags & ENTRY_LISTED);
+}
+
 static int rewrite_entry(struct cache *c, struct rewrite *w, uint32_t id)
 {
 	struct entry *e = entry_at(c, id);
@@ -141,10 +149,8 @@ static int rewrite_entry(struct cache *c, struct rewrite *w, uint32_t id)
 	bool live;
 
 	(void)pthread_mutex_lock(&s->lock);
-	live = e->usize && e->page != PAGE_NONE &&
-	       !(e->flags & (ENTRY_DEAD | ENTRY_TOMB));
+	live = is_to_be_written(e);
 	if (live) {
-		e->flags |= ENTRY_LOGGED;
 		r.page = e->page;
 		r.usize = e->usize;
 		r.digest = e->digest;
@@ -175,6 +181,21 @@ static int rewrite_all(struct cache *c, struct rewrite *w)
 	if (rc == 0)
 		rc = rewrite_flush(w);
 	return rc == 0 && fdatasync(w->fd) < 0 ? -errno : rc;
+}
+
+/* The records are in the file that has its name by now, and no earlier: places of blocks that
+ * are not in it are told to no mount.  Since they were written, `space` was held. */
+static void set_logged(struct cache *c)
+{
+	for (uint32_t id = 0; id < c->n_entries; id++) {
+		struct entry *e = entry_at(c, id);
+		struct shard *s = shard_of(c, &e->digest);
+
+		(void)pthread_mutex_lock(&s->lock);
+		if (is_to_be_written(e))
+			e->flags |= ENTRY_LOGGED;
+		(void)pthread_mutex_unlock(&s->lock);
+	}
 }
 
 int log_compact(struct cache *c, bool force, struct error *err)
@@ -210,6 +231,7 @@ int log_compact(struct cache *c, bool force, struct error *err)
 		(void)close(c->log_fd);
 	c->log_fd = steal_fd(&fd);
 	c->log_records = w->n;
+	set_logged(c);
 	return 0;
 }
 

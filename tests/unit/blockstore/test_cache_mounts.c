@@ -820,6 +820,34 @@ Test(cache_mounts, damage_is_told_until_the_block_is_put)
 	leave(&found);
 }
 
+/* As log_compact() with space says. */
+static int compact(void)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&c->space);
+	rc = log_compact(c, true, NULL);
+	(void)pthread_mutex_unlock(&c->space);
+	return rc;
+}
+
+Test(cache_mounts, an_index_that_was_not_written_has_no_record_of_a_block)
+{
+	struct entry *e;
+
+	cr_assert_eq(put_block(c, &img, 0), 0);
+	e = entry_at(c, 0);
+	/* As on a disk that was full then. */
+	e->flags &= (uint8_t)~ENTRY_LOGGED;
+	cr_assert_eq(unlinkat(c->dir_fd, "index", 0), 0);
+	cr_assert_eq(mkdirat(c->dir_fd, "index", 0700), 0);
+	cr_expect_lt(compact(), 0);
+	cr_expect_not(e->flags & ENTRY_LOGGED);
+	cr_assert_eq(unlinkat(c->dir_fd, "index", AT_REMOVEDIR), 0);
+	cr_expect_eq(compact(), 0);
+	cr_expect(e->flags & ENTRY_LOGGED);
+}
+
 Test(cache_mounts, a_scrub_begins_soon_after_a_restart_with_mounts)
 {
 	open_scrubbed(DAY_NS);
