@@ -24,6 +24,7 @@
 #include "net/control.h"
 
 #define OPEN_MS 60000
+#define LEAVE_MS 10000
 #define READ_S 30 /* a question that takes longer is asked of the store */
 #define ROOM 65536
 #define FILES 3 /* meta, map, blocks: in this order */
@@ -33,7 +34,8 @@ struct env_give {
 	struct node_client *node; /* or NULL, and */
 	int pod;
 	int blocks; /* of root; -1: they come by the socket */
-	char name[ENV_MOUNT_NAME_ROOM]; /* of bootseerd's, for root */
+	char name[ENV_MOUNT_NAME_ROOM]; /* of bootseerd's, for root; "": none */
+	char *socket;                   /* bootseerd's, or NULL */
 };
 
 /* ------------------------------------------------------------------------ bytes --- */
@@ -205,6 +207,19 @@ static int env_give_some(struct env_giver *base, const struct env_range *e,
 
 /* ------------------------------------------------------------------ open and close --- */
 
+/* By a connection of its own: that of the reads, or of the open, may have been lost, and what
+ * was opened with it.  Whatever comes of it, bootseerd finds out by itself. */
+static void leave_node(struct env_give *g)
+{
+	struct error ignored = ERROR_INIT;
+	struct node_client *c = NULL;
+
+	if (env_node_connect(g->socket, LEAVE_MS, &c, &ignored) == 0)
+		(void)!ask_node(c, "environment.umount",
+				json_pack("{s:s}", "name", g->name), &ignored);
+	node_client_close(c);
+}
+
 static int open_node(struct env_give *g, const struct env_mount_job *job,
 		     const struct env_give_wish *w, int files[FILES],
 		     struct error *err)
@@ -213,6 +228,8 @@ static int open_node(struct env_give *g, const struct env_mount_job *job,
 	struct node_client *c = NULL;
 	int rc = env_node_connect(job->socket, OPEN_MS, &c, err);
 
+	if (rc == 0 && job->socket && !(g->socket = strdup(job->socket)))
+		rc = error_nomem(err);
 	if (rc == 0)
 		rc = env_mount_choose_name(g->name, err);
 	if (rc == 0)
@@ -254,12 +271,10 @@ void env_give_close(struct env_giver *base)
 	if (!base)
 		return;
 	g = container_of(base, struct env_give, base);
-	/* Whatever comes of it, bootseerd finds out by itself. */
-	if (g->node)
-		(void)!ask_node(g->node, "environment.umount",
-				json_pack("{s:s}", "name", g->name),
-				&(struct error)ERROR_INIT);
 	node_client_close(g->node);
+	if (*g->name)
+		leave_node(g);
+	free(g->socket);
 	if (g->pod >= 0)
 		(void)close(g->pod);
 	close_files((int[FILES]){ g->base.meta, g->base.map, g->blocks });

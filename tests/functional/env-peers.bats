@@ -238,6 +238,16 @@ wish() # REPO [AUTHORIZATION]
 	[ "$(peer_bytes b)" -ge 6000000 ]
 }
 
+@test "what bootseerd opened and nobody heard of is ended" {
+	capture
+	env_peer a
+	between a silent
+	unpack_between a
+	grep -q 'not of bootseerd: .*: the store is read' "$T/a.said"
+	[ "$(cat "$T/between")" = "$(printf '%s\n' ready environment.open environment.umount)" ]
+	[ -z "$(ls "$T/a/root/environments")" ]
+}
+
 # Of the environment that was captured, by a node without peers.
 ask() # METHOD NAME
 {
