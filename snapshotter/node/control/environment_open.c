@@ -131,6 +131,9 @@ static int copy_range(struct node *n, struct image *i,
 		uint64_t left = r->len - done;
 		size_t len = left < PIECE ? (size_t)left : PIECE;
 
+		if (pace_level(&call->pace) == PACE_STOP)
+			return error_set(err, ECANCELED,
+					 "whoever asked has left");
 		rc = node_prefetch_read(n, i, r->off + done, piece, len, call,
 					err);
 		if (rc == 0) {
