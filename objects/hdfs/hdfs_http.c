@@ -304,6 +304,17 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 	return rc;
 }
 
+bool hdfs_refuses_block(const struct error *err)
+{
+	return err && strstr(err->msg, "min-block-size");
+}
+
+/* Not who says what the cluster's configuration says: any other would say the same. */
+bool hdfs_node_is_broken(int rc, const struct error *err)
+{
+	return rc < 0 && may_pass(rc) && !hdfs_refuses_block(err);
+}
+
 /* To the data node that has least to do for us. */
 static int send_file(struct hdfs_store *s, const char *location,
 		     const struct hdfs_request *r, struct http_response *resp,
@@ -316,7 +327,7 @@ static int send_file(struct hdfs_store *s, const char *location,
 	if (rc < 0)
 		return rc;
 	rc = hdfs_try_url(s, url, r, resp, v, err);
-	hdfs_spread_end(&s->spread, url, rc < 0 && may_pass(rc));
+	hdfs_spread_end(&s->spread, url, hdfs_node_is_broken(rc, err));
 	return rc;
 }
 

@@ -78,7 +78,7 @@ static int create_params(struct hdfs_store *s, size_t block, struct buf *ret,
 static void note_refused(struct hdfs_store *s, size_t block,
 			 const struct error *err, struct retry_verdict *v)
 {
-	if (!block || !err || !strstr(err->msg, "min-block-size"))
+	if (!block || !hdfs_refuses_block(err))
 		return;
 	atomic_store(&s->block_min, block + 1);
 	v->can_retry = v->at_once = true;

@@ -71,6 +71,10 @@ int hdfs_try(struct hdfs_store *s, struct hdfs_request *r,
 /* Attempts within the store's budget. */
 int hdfs_call(struct hdfs_store *s, struct hdfs_request *r,
 	      struct http_response *resp, struct error *err) MUST_CHECK;
+/* Is it the cluster's bound of the lengths of blocks?  `err` may be NULL. */
+bool hdfs_refuses_block(const struct error *err);
+/* Did a data node that ended so fail, so that no other file is sent there for now? */
+bool hdfs_node_is_broken(int rc, const struct error *err);
 /* One attempt at a URL of a data node. */
 int hdfs_try_url(struct hdfs_store *s, const char *url,
 		 const struct hdfs_request *r, struct http_response *resp,

@@ -6,6 +6,7 @@
 
 #include "objects/hdfs/hdfs_json.h"
 #include "objects/hdfs/hdfs_spread.h"
+#include "objects/hdfs/hdfs_store_priv.h"
 #include "objects/store/store_url.h"
 
 TestSuite(hdfs, .timeout = 60);
@@ -260,6 +261,25 @@ Test(hdfs, sends_nothing_to_a_node_that_failed_or_is_not_named_any_more)
 	cr_expect_str_eq(url, "http://b:1" PATH);
 	free(url);
 	hdfs_spread_fini(&s);
+}
+
+Test(hdfs, a_node_that_tells_the_bound_of_blocks_is_not_broken)
+{
+	struct error err = ERROR_INIT;
+	int rc = error_set(&err, EIO,
+			   "http://a:1: Specified block size is less than "
+			   "configured minimum value "
+			   "(dfs.namenode.fs-limits.min-block-size): 8388608 < "
+			   "33554432 (IOException)");
+
+	cr_expect_not(hdfs_node_is_broken(rc, &err));
+	cr_expect(hdfs_refuses_block(&err));
+	cr_expect_not(hdfs_node_is_broken(0, NULL));
+	rc = error_set(&err, ENOENT, "http://a:1: no such file");
+	cr_expect_not(hdfs_node_is_broken(rc, &err));
+	rc = error_set(&err, EIO, "http://a:1: disk (IOException)");
+	cr_expect(hdfs_node_is_broken(rc, &err));
+	cr_expect(hdfs_node_is_broken(-ETIMEDOUT, NULL));
 }
 
 Test(hdfs, asks_for_another_node_while_there_may_be_one)
