@@ -128,9 +128,23 @@ static void update(struct p2p *p, struct member *m, const struct net_node *node)
 	m->is_agreed = false;
 }
 
-struct member *member_know(struct p2p *p, const struct net_node *node,
+/* What a node says of itself, to us or to the tracker, is its word alone, too: one that leads to
+ * this machine or to none is of a node that cannot be dialled. */
+static struct net_node without_bad_address(const struct p2p *p,
+					   const struct net_node *node)
+{
+	struct net_node n = *node;
+
+	if (!hearsay_may_be(p, n.addr))
+		n.addr[0] = '\0';
+	return n;
+}
+
+struct member *member_know(struct p2p *p, const struct net_node *said,
 			   bool is_hearsay)
 {
+	struct net_node own = without_bad_address(p, said);
+	const struct net_node *node = is_hearsay ? said : &own;
 	struct member *m;
 
 	if (!*node->name || strcmp(node->name, p->self.name) == 0 ||

@@ -215,6 +215,22 @@ static bool own_address(char ret[64])
 	return true;
 }
 
+/* Of a node that says so of itself, or has the tracker say so: it is known, and dialled there
+ * or not. */
+static void check_own_word(struct p2p *p, const char *const addrs[], size_t n,
+			   bool is_dialled)
+{
+	for (size_t k = 0; k < n; k++) {
+		struct net_node node = { .name = "itself" };
+		const struct member *m;
+
+		(void)snprintf(node.addr, sizeof(node.addr), "%s", addrs[k]);
+		m = member_know(p, &node, false);
+		cr_assert_not_null(m);
+		cr_expect_str_eq(m->node.addr, is_dialled ? addrs[k] : "");
+	}
+}
+
 /* What is said of this machine, when the node is not alone on it. */
 static void check_addresses(void *arg)
 {
@@ -246,8 +262,11 @@ static void check_addresses(void *arg)
 	/* All of these nodes are on one machine. */
 	tell_of(p, here, 1);
 	cr_expect(invented(p, 0));
+	check_own_word(p, here, ARRAY_SIZE(here), true);
 	memcpy(was, self->addr, sizeof(was));
 	(void)strcpy(self->addr, "192.0.2.7:9740");
+	check_own_word(p, here, ARRAY_SIZE(here), false);
+	check_own_word(p, nowhere, ARRAY_SIZE(nowhere), false);
 	for (size_t k = 0; k < ARRAY_SIZE(here); k++)
 		cr_expect_not(hearsay_may_be(p, here[k]), "%s", here[k]);
 	if (own_address(own))
