@@ -141,6 +141,8 @@ unpack_between() # NODE
 	[ "$(grep -c environment.read "$T/between")" = 1 ]
 }
 
+has_no_peers() { [ "$(p2p "$1" '[.peers[] | select(.up)] | length')" = 0 ]; } # NAME
+
 @test "a node that may not read the store gets no block of it from those that may" {
 	local served
 
@@ -152,6 +154,9 @@ unpack_between() # NODE
 	# A node that is slow would read it there, too.
 	without_blobs read_env b
 	[ "$(origin_bytes b)" = 0 ]
+	# Whom it gave them to is gone: what was on its way counts for nobody else.
+	peer_stop b
+	wait_for has_no_peers a
 	served=$(p2p a .totals.served_bytes)
 	[ "$served" -ge 6000000 ]
 	# It knows store and snapshot, and even has another way to the blocks.  The tracker gives

@@ -415,7 +415,7 @@ with open(sys.argv[1], "r+b") as f:
 		read -r _ <"$W/store/on"
 		grep -c bootseer-env: /proc/self/mountinfo
 		kill -9 "$pid"; wait "$pid"
-		timeout 60 sh -c "while grep -q bootseer-env: /proc/self/mountinfo; do :; done" &&
+		timeout 300 sh -c "while grep -q bootseer-env: /proc/self/mountinfo; do :; done" &&
 			echo ended' pod >dead.said 2>&1
 	grep -x 1 dead.said
 	grep -x ended dead.said

@@ -39,3 +39,9 @@ browse() { # ADDRESS [OPTION...]
 		--user-data-dir="$W/chromium" --virtual-time-budget=20000 --window-size=1280,6000 \
 		--dump-dom "${@:2}" "$1" 2>"$W/chromium.err"
 }
+
+# The time that a page has is virtual: where processors are short it may be over before the
+# last frame was drawn, and another look at the page has it.
+page_shows() { # ADDRESS FILE REGEX
+	browse "$1" >"$2" && grep -qE "$3" "$2"
+}

@@ -450,13 +450,23 @@ EOF
 	tail -c "$(stat -c %s "$W/chart.js")" "$O" | cmp - "$W/chart.js"
 }
 
+# Chart.js drew them: it gives a canvas its size.
+has_charts() { # ADDRESS FILE
+	local label
+
+	browse "$1" >"$2" || return
+	for label in 'What the time went to' 'Nodes of each stage' 'Critical path'; do
+		grep -qE "<canvas tabindex=\"0\" role=\"group\" aria-label=\"$label\" width=\"[0-9]{3,}\"" \
+			"$2" || return
+	done
+}
+
 @test "a browser shows starts, and one with its nodes, stages and stragglers" {
 	DB=sqlite:$W/registry.db
 	service
 	a_start | "$bootseer" stage send --service "$U" --job team/j -
-	browse "$U/" >"$W/list"
-	grep -q '<a href="#start/1">team/j</a>' "$W/list"
-	browse "$U/#start/1" >"$W/start"
+	wait_for page_shows "$U/" "$W/list" '<a href="#start/1">team/j</a>'
+	wait_for has_charts "$U/#start/1" "$W/start"
 	grep -q '<h2>team/j, attempt 0</h2>' "$W/start"
 	grep -q '<a href="#node/n3" class="slow">n3</a>' "$W/start"
 	grep -q '<td>unknown</td>' "$W/start"
@@ -464,43 +474,34 @@ EOF
 	[ "$(grep -oE '<li>(median node|slowest of each), ' "$W/start" | wc -l)" = 6 ]
 	grep -q '<li>slowest of each, env: 72.0 s</li>' "$W/start"
 	grep -qE '<li>env: half from 2[0-9.]* s to [0-9.]* s, median [0-9.]* s, all from 22.0 s to 72.0 s, ' "$W/start"
-	# Chart.js drew them: it gives a canvas its size.
-	for label in 'What the time went to' 'Nodes of each stage' 'Critical path'; do
-		grep -qE "<canvas tabindex=\"0\" role=\"group\" aria-label=\"$label\" width=\"[0-9]{3,}\"" \
-			"$W/start"
-	done
 	grep -q 'class="axis" aria-label="From 0 to 101.0 s"' "$W/start"
 	# The critical path as steps: n3 was slow in env.
 	grep -q '<li>n3 env: 72.0 s, from [0-9.]* s on</li>' "$W/start"
 	a_start | "$bootseer" stage send --service "$U" --job team/j --attempt 1 -
-	browse "$U/#job/team/j" >"$W/job"
+	wait_for page_shows "$U/#job/team/j" "$W/job" '#compare/[0-9]+/[0-9]+'
 	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
-	browse "$U/$pair" >"$W/compare"
+	wait_for page_shows "$U/$pair" "$W/compare" '<li>env: A 72.0 s, B 72.0 s</li>'
 	grep -q '<td class="number">72.0 s</td>' "$W/compare"
 	grep -q '<h2>team/j, attempt 0, and attempt 1: 0.0 s</h2>' "$W/compare"
-	grep -q '<li>env: A 72.0 s, B 72.0 s</li>' "$W/compare"
 	for view in trends images nodes checkpoints peers; do
-		browse "$U/#$view" >"$W/$view"
+		wait_for page_shows "$U/#$view" "$W/$view" '<p>(No|Nobody) '
 		grep -q "<a href=\"#$view\" aria-current" "$W/$view"
-		grep -qE '<p>(No|Nobody) ' "$W/$view"
 	done
-	browse "$U/#start/99" >"$W/none"
-	grep -q 'there is no such start' "$W/none"
+	wait_for page_shows "$U/#start/99" "$W/none" 'there is no such start'
 	# What has not begun to train is apart from the others.
 	run ! grep -q 'Not begun to train' "$W/list"
 	echo "BOOTSEER stage=env ev=begin node=n1 ts=$(date +%s%N)" |
 		"$bootseer" stage send --service "$U" --job team/now -
-	browse "$U/" >"$W/list"
-	grep -q '<h3>Not begun to train: 1</h3>.*>team/now</a>.*<h3>Others</h3>.*>team/j</a>' "$W/list"
+	wait_for page_shows "$U/" "$W/list" \
+		'<h3>Not begun to train: 1</h3>.*>team/now</a>.*<h3>Others</h3>.*>team/j</a>'
 	# Of a stage that nobody has ended there is no box.
-	browse "$U/$(grep -oE '#start/[0-9]+">team/now' "$W/list" | cut -d'"' -f1)" >"$W/now"
-	grep -q '<h2>team/now, attempt 0</h2>' "$W/now"
+	wait_for page_shows "$U/$(grep -oE '#start/[0-9]+">team/now' "$W/list" | cut -d'"' -f1)" \
+		"$W/now" '<h2>team/now, attempt 0</h2>'
 	run ! grep -q 'in all</li>' "$W/now"
 	run ! grep -i 'content security policy' "$W/chromium.err"
 }
 
-# The time that a page has is virtual: where processors are short it may be over before
-# the last frame was drawn, and there is no verdict.
+# As of page_shows(): there may be no verdict yet.
 are_judged() # THEME
 {
 	browse "file://$W/charts.html" "--blink-settings=preferredColorScheme=$1" >"$W/charts"
@@ -525,8 +526,7 @@ are_judged() # THEME
 	printf 'a sha256:%s read\n' "$(printf a | sha256sum | cut -d' ' -f1)" >"$W/tokens"
 	AUTH="--tokens $W/tokens"
 	service
-	browse "$U/" >"$W/page"
-	grep -q 'role="status">a valid token is needed: none came</p>' "$W/page"
+	wait_for page_shows "$U/" "$W/page" 'role="status">a valid token is needed: none came</p>'
 }
 
 @test "the Python module is installed where Debian's Python looks" {
