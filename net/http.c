@@ -246,6 +246,15 @@ static bool is_too_slow(struct exchange *x, uint64_t moved, int64_t now)
 	return slow;
 }
 
+/* A server that only refuses is not heard of. */
+static void heard(const struct exchange *x, int64_t now)
+{
+	atomic_int_fast64_t *at = x->client->cfg.heard_ns;
+
+	if (at && x->r->status != 429 && x->r->status < 500)
+		atomic_store(at, now);
+}
+
 static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
 		       curl_off_t ul_total, curl_off_t ul)
 {
@@ -259,6 +268,7 @@ static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
 	if (moved != x->moved) {
 		x->moved = moved;
 		x->moved_ns = now;
+		heard(x, now);
 	}
 	if (stall_ms && now - x->moved_ns > stall_ms * 1000000) {
 		x->rc = error_set(x->err, ETIMEDOUT,
@@ -645,6 +655,7 @@ static int run(CURL *h, struct exchange *x)
 				  strncasecmp(x->req->url, "http:", 5) == 0,
 				  x->r->status != 0, x->client->cfg.cures,
 				  x->err);
+	heard(x, clock_now_ns());
 	return keep_url(h, x->r, x->err);
 }
 

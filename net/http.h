@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_NET_HTTP_H
 #define BOOTSEER_NET_HTTP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +55,9 @@ struct http_config {
 	uint64_t least_rate;
 	unsigned int max_idle; /* connections kept open between requests; 0 is
 	                        * 8 */
+	/* When (clock_now_ns()) bytes last went out, or came of an answer by which a
+	 * request gets on: neither 429 nor 5xx.  NULL: nobody asks. */
+	atomic_int_fast64_t *heard_ns;
 };
 
 struct http;

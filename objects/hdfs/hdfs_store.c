@@ -252,6 +252,7 @@ static const struct object_store_ops hdfs_ops = {
 	.sweep = hdfs_store_sweep,
 	.free = hdfs_free,
 	.tells_waits = true,
+	.is_remote = true,
 };
 
 /* ------------------------------------------------------------------- probe --- */
@@ -454,6 +455,7 @@ static int set_up(struct hdfs_store *s, struct store_url *url,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
 		.max_idle = parallel + HEDGES,
+		.heard_ns = &s->base.silence.heard_ns,
 	};
 	bool tls = false;
 	int rc = yes_or_no(url, "tls", &tls, err);

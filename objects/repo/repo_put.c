@@ -91,18 +91,35 @@ int64_t repo_store_time_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / NS_PER_MS;
 }
 
+struct repo_upload {
+	struct oci_progress base;
+	struct object_store *store;
+};
+
+static int repo_upload_step(struct oci_progress *base, uint64_t done,
+			    uint64_t total)
+{
+	(void)done;
+	(void)total;
+	store_heard(container_of(base, struct repo_upload, base)->store);
+	return 0;
+}
+
 int repo_store_put_commit(struct object_put *base, struct object_stat *ret,
 			  struct error *err)
 {
 	struct repo_put *p = repo_put_of(base);
 	struct repo_store *s = repo_store_of(base->store);
+	struct repo_upload upload = { .base.step = repo_upload_step,
+				      .store = base->store };
 	struct repo_manifest m = { .size = base->size };
 	int rc = 0;
 
 	if (hasher_final(p->hasher, &m.blob) < 0)
 		return error_nomem(err);
 	if (m.size) {
-		rc = oci_put_blob(s->oci, &m.blob, m.size, p->fd, NULL, err);
+		rc = oci_put_blob(s->oci, &m.blob, m.size, p->fd, &upload.base,
+				  err);
 		atomic_fetch_add(&s->base.count.n_requests, 1);
 	}
 	if (rc < 0)

@@ -339,6 +339,7 @@ static const struct object_store_ops repo_ops = {
 	.sweep = repo_sweep,
 	.authorization = repo_authorization,
 	.free = repo_free,
+	.is_remote = true,
 };
 
 /* -------------------------------------------------------------------- open --- */

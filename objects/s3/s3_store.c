@@ -164,6 +164,7 @@ static const struct object_store_ops s3_ops = {
 	.sweep = s3_store_sweep,
 	.free = s3_free,
 	.tells_waits = true,
+	.is_remote = true,
 };
 
 /* -------------------------------------------------------------------- open --- */
@@ -310,6 +311,7 @@ static int set_up(struct s3_store *s, struct store_url *url,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
 		.max_idle = parallel + HEDGES,
+		.heard_ns = &s->base.silence.heard_ns,
 	};
 	int rc = set_place(s, url, err);
 

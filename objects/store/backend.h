@@ -63,6 +63,7 @@ struct object_store_ops {
 			     struct pace *pace, char **ret, struct error *err);
 	void (*free)(struct object_store *s);
 	bool tells_waits; /* it counts what its requests wait for by itself */
+	bool is_remote;   /* a server answers, or does not */
 };
 
 /* One `static const` table a kind; the list is in store_open.c. */
@@ -92,6 +93,14 @@ struct store_counters {
 	struct store_waits read_waits, write_waits;
 };
 
+/* Whether the store has been silent while somebody waited for it. */
+struct store_silence {
+	atomic_uint n_calls; /* under way */
+	atomic_int_fast64_t
+		heard_ns; /* bytes moved, or a call ended by an answer */
+	atomic_int_fast64_t told_ns; /* the heard_ns of which it was told */
+};
+
 /* First member of every store. */
 struct object_store {
 	const struct object_store_ops *ops;
@@ -101,6 +110,8 @@ struct object_store {
 	struct store_counters count;
 	struct store_memory *memory;
 	struct workers *workers; /* NULL: the kind has its own way */
+	struct store_silence silence;
+	struct store_watch *watch; /* NULL: nobody is told of silence */
 };
 
 /* Of every object; `stat` is of the version that was opened. */
@@ -161,6 +172,13 @@ void store_count_answer(struct object_store *s, bool has_sink, bool has_body,
 /* Something waited in a queue of the store's since then; counts where the kind tells. */
 void store_count_queue(struct object_store *s, struct store_waits *w,
 		       int64_t since_ns);
+
+/* A call begins, now, which is returned; it ended with `rc`, and somebody may have waited for
+ * the server between. */
+int64_t store_call_begin(struct object_store *s);
+void store_call_end(struct object_store *s, int rc);
+/* Bytes of a call moved. */
+void store_heard(struct object_store *s);
 
 /* When an operation that begins now is to end at the latest. */
 int64_t store_deadline(const struct object_store *s);

@@ -172,6 +172,7 @@ int fetch_put(struct fetch_try *t, const void *data, size_t len,
 	(void)pthread_mutex_lock(&p->read->lock);
 	wanted = is_wanted(p);
 	if (wanted) {
+		store_heard(p->read->object->store);
 		scatter(p, t->pos, data, len);
 		t->pos += len;
 		if (t->pos > p->best)

@@ -17,8 +17,11 @@
 
 int object_store_probe(struct object_store *s, struct error *err)
 {
-	int rc = s->ops->probe(s, err);
+	int rc;
 
+	(void)store_call_begin(s);
+	rc = s->ops->probe(s, err);
+	store_call_end(s, rc);
 	if (rc < 0)
 		return error_wrap(err, rc, "%s", s->url);
 	s->caps.is_probed = true;
@@ -27,17 +30,23 @@ int object_store_probe(struct object_store *s, struct error *err)
 
 int object_store_probe_conditions(struct object_store *s, struct error *err)
 {
-	int rc = s->ops->probe_conditions ? s->ops->probe_conditions(s, err)
-					  : s->ops->probe(s, err);
+	int rc;
 
+	(void)store_call_begin(s);
+	rc = s->ops->probe_conditions ? s->ops->probe_conditions(s, err)
+				      : s->ops->probe(s, err);
+	store_call_end(s, rc);
 	return rc < 0 ? error_wrap(err, rc, "%s", s->url) : 0;
 }
 
 int object_store_fence(struct object_store *s, const char *life,
 		       struct error *err)
 {
-	int rc = s->ops->fence ? s->ops->fence(s, life, err) : 0;
+	int rc;
 
+	(void)store_call_begin(s);
+	rc = s->ops->fence ? s->ops->fence(s, life, err) : 0;
+	store_call_end(s, rc);
 	return rc < 0 ? error_wrap(err, rc, "%s", s->url) : 0;
 }
 
@@ -104,12 +113,20 @@ void store_count_queue(struct object_store *s, struct store_waits *w,
 				 (uint64_t)(clock_now_ns() - since_ns));
 }
 
+/* A call about names is over. */
+static void end_name(struct object_store *s, int64_t begun_ns, int rc)
+{
+	store_call_end(s, rc);
+	counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+}
+
 /* A call that moves bytes is over. */
-static void count_call(struct object_store *s, struct counter_latency *l,
-		       struct store_waits *w, int64_t begun_ns)
+static void end_call(struct object_store *s, struct counter_latency *l,
+		     struct store_waits *w, int64_t begun_ns, int rc)
 {
 	int64_t ns = clock_now_ns() - begun_ns;
 
+	store_call_end(s, rc);
 	counter_add_latency(l, ns);
 	if (!s->ops->tells_waits)
 		count_request(w, ns, ns);
@@ -181,8 +198,11 @@ int object_store_authorization(struct object_store *s, const char *name,
 	int rc = check_name(name, err);
 
 	*ret = NULL;
-	if (rc == 0 && s->ops->authorization)
+	if (rc == 0 && s->ops->authorization) {
+		(void)store_call_begin(s);
 		rc = s->ops->authorization(s, name, pace, ret, err);
+		store_call_end(s, rc);
+	}
 	return wrap(s, "prove the right to", name, rc, err);
 }
 
@@ -193,15 +213,16 @@ int object_stat(struct object_store *s, const char *name,
 	int rc = check_name(name, err);
 
 	if (rc == 0) {
-		begun_ns = clock_now_ns();
+		begun_ns = store_call_begin(s);
 		rc = s->ops->stat(s, name, ret, err);
-		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+		end_name(s, begun_ns, rc);
 	}
 	return wrap(s, "look up", name, rc, err);
 }
 
 /* Passes on what is in the folder, has a name, and is not the stores' own. */
 struct list_filter {
+	struct object_store *store;
 	object_list_fn *fn;
 	void *arg;
 	const char *folder;
@@ -222,6 +243,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 {
 	const struct list_filter *f = arg;
 	struct object_entry dated = *e;
+	int rc;
 
 	if (!is_in(f->folder, e->name))
 		return error_set(err, EPROTO,
@@ -233,22 +255,27 @@ static int list_filtered(void *arg, const struct object_entry *e,
 		return 0;
 	if (!dated.asked_ns)
 		dated.asked_ns = f->begun_ns;
-	return f->fn(f->arg, &dated, err);
+	/* The store is not waited for meanwhile. */
+	store_call_end(f->store, 0);
+	rc = f->fn(f->arg, &dated, err);
+	(void)store_call_begin(f->store);
+	return rc;
 }
 
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err)
 {
-	struct list_filter f = { .fn = fn,
+	struct list_filter f = { .store = s,
+				 .fn = fn,
 				 .arg = arg,
 				 .folder = folder,
 				 .begun_ns = clock_now_ns() };
 	int rc = *folder ? check_name(folder, err) : 0;
 
 	if (rc == 0) {
+		(void)store_call_begin(s);
 		rc = s->ops->list(s, folder, deep, list_filtered, &f, err);
-		counter_add_latency(&s->count.name,
-				    clock_now_ns() - f.begun_ns);
+		end_name(s, f.begun_ns, rc);
 	}
 	return wrap(s, "list", folder, rc, err);
 }
@@ -273,9 +300,9 @@ int object_open(struct object_store *s, const char *name, struct object **ret,
 	int rc = check_name(name, err);
 
 	if (rc == 0) {
-		begun_ns = clock_now_ns();
+		begun_ns = store_call_begin(s);
 		rc = s->ops->open(s, name, ret, err);
-		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+		end_name(s, begun_ns, rc);
 	}
 	return wrap(s, "open", name, rc, err);
 }
@@ -321,10 +348,10 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 		return wrap(o->store, "read", o->name,
 			    error_set(err, ETIMEDOUT, "the deadline is over"),
 			    err);
-	begun_ns = clock_now_ns();
+	begun_ns = store_call_begin(o->store);
 	rc = o->store->ops->read(o, ranges, n, deadline_ns, err);
-	count_call(o->store, &o->store->count.read, &o->store->count.read_waits,
-		   begun_ns);
+	end_call(o->store, &o->store->count.read, &o->store->count.read_waits,
+		 begun_ns, rc);
 	if (rc == 0)
 		atomic_fetch_add(&o->store->count.bytes_read, sum);
 	return wrap(o->store, "read", o->name, rc, err);
@@ -334,13 +361,15 @@ static int get_at_once(struct object_store *s, const char *name, size_t max,
 		       struct buf *ret, struct object_stat *ret_stat,
 		       struct error *err)
 {
-	int64_t begun_ns = clock_now_ns();
+	int64_t begun_ns = store_call_begin(s);
 	int rc = s->ops->get ? s->ops->get(s, name, max, ret, ret_stat, err)
 			     : -ENOTSUP;
 
-	if (rc == -ENOTSUP)
+	if (rc == -ENOTSUP) {
+		store_call_end(s, rc);
 		return rc;
-	count_call(s, &s->count.read, &s->count.read_waits, begun_ns);
+	}
+	end_call(s, &s->count.read, &s->count.read_waits, begun_ns, rc);
 	if (rc == 0)
 		atomic_fetch_add(&s->count.bytes_read, ret->len);
 	return wrap(s, "read", name, rc, err);
@@ -419,8 +448,11 @@ int object_put_open(struct object_store *s, const char *name,
 		opts = &none;
 	if (rc == 0 && opts->condition == OBJECT_MATCH && !opts->tag)
 		rc = error_set(err, EINVAL, "OBJECT_MATCH needs a tag");
-	if (rc == 0)
+	if (rc == 0) {
+		(void)store_call_begin(s);
 		rc = s->ops->put_open(s, name, opts, ret, err);
+		store_call_end(s, rc);
+	}
 	return wrap(s, "put", name, rc, err);
 }
 
@@ -434,10 +466,10 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 		return 0;
 	if (p->rc < 0)
 		return error_set(err, -p->rc, "the put has failed before");
-	begun_ns = clock_now_ns();
+	begun_ns = store_call_begin(p->store);
 	rc = p->store->ops->put_write(p, data, len, err);
-	count_call(p->store, &p->store->count.write,
-		   &p->store->count.write_waits, begun_ns);
+	end_call(p->store, &p->store->count.write, &p->store->count.write_waits,
+		 begun_ns, rc);
 	if (rc < 0) {
 		p->rc = rc;
 		return wrap(p->store, "put", p->name, rc, err);
@@ -474,10 +506,10 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 
 	if (p->rc < 0)
 		return error_set(err, -p->rc, "the put has failed before");
-	begun_ns = clock_now_ns();
+	begun_ns = store_call_begin(p->store);
 	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
-	count_call(p->store, &p->store->count.write,
-		   &p->store->count.write_waits, begun_ns);
+	end_call(p->store, &p->store->count.write, &p->store->count.write_waits,
+		 begun_ns, rc);
 	/* No second commit, whether this one succeeded or not. */
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)
@@ -526,9 +558,9 @@ int object_delete(struct object_store *s, const char *name, const char *tag,
 	int rc = check_free_name(name, err);
 
 	if (rc == 0) {
-		begun_ns = clock_now_ns();
+		begun_ns = store_call_begin(s);
 		rc = s->ops->remove(s, name, tag, err);
-		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+		end_name(s, begun_ns, rc);
 	}
 	return wrap(s, "delete", name, rc, err);
 }
@@ -538,8 +570,11 @@ int object_folder_remove(struct object_store *s, const char *folder,
 {
 	int rc = check_free_name(folder, err);
 
-	if (rc == 0 && s->ops->remove_folder)
+	if (rc == 0 && s->ops->remove_folder) {
+		(void)store_call_begin(s);
 		rc = s->ops->remove_folder(s, folder, err);
+		store_call_end(s, rc);
+	}
 	return rc == -ENOENT ? 0 : wrap(s, "delete", folder, rc, err);
 }
 
@@ -554,9 +589,9 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 	if (rc == 0 && condition == OBJECT_MATCH)
 		rc = error_set(err, EINVAL, "a rename has no tag");
 	if (rc == 0) {
-		begun_ns = clock_now_ns();
+		begun_ns = store_call_begin(s);
 		rc = s->ops->rename(s, from, to, condition, err);
-		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+		end_name(s, begun_ns, rc);
 	}
 	return wrap(s, "rename", from, rc, err);
 }
@@ -571,6 +606,7 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 
 	if (!name)
 		return error_nomem(err);
+	(void)store_call_begin(s);
 	rc = s->ops->put_open(s, name, &opts, &p, err);
 	if (rc == 0)
 		rc = s->ops->put_commit(p, &st, err);
@@ -579,6 +615,7 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 		rc = s->ops->stat(s, name, &st, err);
 	if (rc == 0)
 		rc = s->ops->remove(s, name, NULL, err);
+	store_call_end(s, rc);
 	if (rc == -ENOENT) /* another's sweep has it */
 		rc = 0;
 	if (rc == 0)
@@ -600,9 +637,11 @@ static int sweep(struct object_store *s, const char *folder, int64_t before_ms,
 	int rc;
 
 	*ret_n = 0;
+	(void)store_call_begin(s);
 	rc = s->ops->sweep(s, folder, before_ms, ret_n, err);
 	if (rc == 0)
 		rc = store_lock_sweep(s, locks_before_ms, &n_locks, err);
+	store_call_end(s, rc);
 	*ret_n += n_locks;
 	return wrap(s, "sweep", STORE_TMP, rc, err);
 }

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "objects/store/backend.h"
+#include "objects/store/store_watch.h"
 
 #define TIDY_MS 5000
 
@@ -135,8 +136,10 @@ void store_fini(struct object_store *s)
 
 void object_store_free(struct object_store *s)
 {
-	if (s)
-		s->ops->free(s);
+	if (!s)
+		return;
+	store_watch_stop(s->watch);
+	s->ops->free(s);
 }
 
 void store_random(char *ret, size_t n)
