@@ -4,10 +4,11 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
 
 #include "common/option.h"
+#include "objects/store_patience.h"
 
 /* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
  * it: members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
- * `compare`, `ca_file` and `read_only` of `config_type`. */
+ * `compare`, `ca_file`, `store_timeout` and `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -74,6 +75,8 @@
 			  "wrote the file since it was opened here: where the " \
 			  "store compares by itself, or always, by a lock " \
 			  "object and more requests for each file." }, \
+		STORE_TIMEOUT_OPTION(offsetof(config_type, store_timeout), \
+				     STORE_TIMEOUT_CKPT), \
 		{ .key = "ca-file", \
 		  .type = OPTION_FILE, \
 		  .offset = offsetof(config_type, ca_file), \

@@ -7,35 +7,31 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/progress.h"
-#include "common/registry_host.h"
 
-int ckpt_store_open(const struct ckpt_access *a, const char *url,
-		    struct object_store **ret, struct error *err)
+int ckpt_open_first(void *config, char **args, struct error *err)
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	struct ckpt_access *a = config;
+	int rc = store_access_check(args[0], err);
 
+	if (rc < 0)
+		return rc;
 	cfg.memory = a->memory;
-	cfg.ca_file = a->ca_file;
 	/* Columns are written once; manifests are read whole, at once. */
 	cfg.is_write_once = false;
-	return object_store_open(url, &cfg, ret, err);
+	return store_access_open(&a->base, args[0], &cfg, &a->store, err);
 }
 
-int ckpt_check_first(const void *config, char **args, struct error *err)
+int ckpt_check_url(const char *url, struct error *err)
 {
 	const struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
 	AUTO(object_store) s = NULL;
+	int rc = store_access_check(url, err);
 
-	if (!registry_host_is_store(args[0]))
-		return error_set(err, EINVAL,
-				 "'%.200s' is no store: say file:///DIR, "
-				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "
-				 "docker://REGISTRY/REPOSITORY",
-				 args[0]);
 	/* What opens it knows its options; what the store holds is no matter yet. */
-	if (object_store_open(args[0], &cfg, &s, err) == -EINVAL)
-		return -EINVAL;
-	return 0;
+	if (rc == 0 && object_store_open(url, &cfg, &s, err) == -EINVAL)
+		rc = -EINVAL;
+	return rc;
 }
 
 const char *ckpt_store_path(char *arg)

@@ -4,12 +4,13 @@
 #define BOOTSEER_CLI_CKPT_H
 
 #include "ckpt-fuse/ckpt.h"
-#include "cli/command.h"
+#include "cli/store_access.h"
 
 /* First member of such a command's configuration. */
 struct ckpt_access {
-	char *ca_file;
+	struct store_access base;
 	uint64_t memory;
+	struct object_store *store; /* opened before run(), whose it is */
 };
 
 #define CKPT_ACCESS_OPTIONS \
@@ -19,19 +20,14 @@ struct ckpt_access {
 	  .min = "16M", \
 	  .offset = offsetof(struct ckpt_access, memory), \
 	  .help = "Memory for what is on its way to the store." }, \
-	{ \
-		.key = "ca-file", .type = OPTION_FILE, \
-		.offset = offsetof(struct ckpt_access, ca_file), \
-		.help = "Certificates (PEM) that the store's server is " \
-			"checked with, instead of the system's." \
-	}
+		STORE_ACCESS_OPTIONS(struct ckpt_access, base, \
+				     STORE_TIMEOUT_CKPT)
 
-int ckpt_store_open(const struct ckpt_access *a, const char *url,
-		    struct object_store **ret, struct error *err) MUST_CHECK;
-
-/* -EINVAL: the first operand is no URL of a store, or has wrong options.
- * For struct command.check. */
-int ckpt_check_first(const void *config, char **args, struct error *err);
+/* Open the store that the first operand names.  For struct command.open. */
+int ckpt_open_first(void *config, char **args, struct error *err) MUST_CHECK;
+/* -EINVAL: it is no URL of a store, or has wrong options.  Of who leaves it to another
+ * process to open the store. */
+int ckpt_check_url(const char *url, struct error *err) MUST_CHECK;
 
 /* The path below a folder of the store: ":" or "" is the root.  Slashes at its end are cut
  * off of `arg`. */

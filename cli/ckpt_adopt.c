@@ -115,12 +115,10 @@ static int run(const void *config, char **args, struct error *err)
 	const struct ckpt_adopt_config *c = config;
 	struct ckpt_adoption x = { .cfg = c };
 	const char *path = args[1] ? ckpt_store_path(args[1]) : "";
-	AUTO(object_store) s = NULL;
+	AUTO(object_store) s = c->access.store;
 	struct ckpt_stat st;
-	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+	int rc = c->dry_run ? 0 : object_store_probe(s, err);
 
-	if (rc == 0 && !c->dry_run)
-		rc = object_store_probe(s, err);
 	/* A name that is not there is a mistake, not an empty folder. */
 	if (rc == 0 && *path)
 		rc = ckpt_stat(s, path, &st, err);
@@ -164,6 +162,6 @@ const struct command ckpt_adopt_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_adopt_config),
-	.check = ckpt_check_first,
+	.open = ckpt_open_first,
 	.run = run,
 };

@@ -47,12 +47,10 @@ static int run(const void *config, char **args, struct error *err)
 	struct ckpt_gc gc = { .older_ms = (uint64_t)c->older_ns / NS_PER_MS,
 			      .dry_run = c->dry_run };
 	char bytes[PROGRESS_BYTES_MAX], objects[PROGRESS_COUNT_MAX];
-	AUTO(object_store) s = NULL;
+	AUTO(object_store) s = c->access.store;
 	size_t n_swept = 0;
-	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+	int rc = ckpt_gc(s, &gc, err);
 
-	if (rc == 0)
-		rc = ckpt_gc(s, &gc, err);
 	if (rc == 0 && !c->dry_run)
 		rc = object_store_sweep(s, gc.older_ms, &n_swept, err);
 	if (rc < 0)
@@ -82,6 +80,6 @@ const struct command ckpt_gc_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct ckpt_gc_config),
-	.check = ckpt_check_first,
+	.open = ckpt_open_first,
 	.run = run,
 };

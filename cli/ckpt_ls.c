@@ -101,13 +101,12 @@ static int run(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_ls_config *c = config;
 	const char *path = args[1] ? ckpt_store_path(args[1]) : "";
-	struct ckpt_ls l = { .folder = path, .is_long = c->is_long };
-	AUTO(object_store) s = NULL;
-	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+	AUTO(object_store) s = c->access.store;
+	struct ckpt_ls l = { .store = s,
+			     .folder = path,
+			     .is_long = c->is_long };
+	int rc = ckpt_list(s, path, show, &l, err);
 
-	l.store = s;
-	if (rc == 0)
-		rc = ckpt_list(s, path, show, &l, err);
 	return rc == 0 && !l.n && *path ? show_one(&l, path, err) : rc;
 }
 
@@ -124,6 +123,6 @@ const struct command ckpt_ls_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_ls_config),
-	.check = ckpt_check_first,
+	.open = ckpt_open_first,
 	.run = run,
 };

@@ -8,18 +8,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
-#include "cli/child.h"
 #include "cli/ckpt.h"
+#include "cli/ckpt_start.h"
 #include "cli/mount_holders.h"
 #include "common/clock.h"
 #include "common/digest.h"
@@ -28,8 +27,8 @@
 #include "common/mount.h"
 #include "net/listen_address.h"
 
-#define PROGRAM "bootseer-ckpt"
-#define START_TIMEOUT_MS 120000
+/* Beside what the store is waited for. */
+#define START_TIMEOUT_MS 60000
 #define END_TIMEOUT_MS 120000
 #define ASK_TIMEOUT_MS 10000
 #define STATUS_MAX 16384u
@@ -38,6 +37,7 @@
 struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics;
 	uint64_t memory, tail, readahead, uid, gid, threads;
+	int64_t store_timeout;
 	bool foreground, read_only;
 };
 
@@ -172,88 +172,6 @@ static void add_number(struct mount_args *a, const char *key, uint64_t v)
 	add_arg(a, text);
 }
 
-/* Beside this program, or else in PATH. */
-static int find_program(char **ret, struct error *err)
-{
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	const char *const places[] = { "", "../sbin/" };
-	char *slash;
-
-	self[n > 0 ? n : 0] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		slash[1] = '\0';
-	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
-		if (asprintf(ret, "%s%s" PROGRAM, self, places[i]) < 0)
-			return error_nomem(err);
-		if (access(*ret, X_OK) == 0)
-			return 0;
-		free(*ret);
-	}
-	*ret = strdup(PROGRAM);
-	return *ret ? 0 : error_nomem(err);
-}
-
-static void last_line(const char *path, char *ret, size_t size)
-{
-	AUTO_BUF text = BUF_INIT;
-	char *line;
-
-	(void)snprintf(ret, size, "see '%s'", path);
-	if (fs_read_file(path, 1 << 20, &text, NULL) < 0 || !text.len)
-		return;
-	while (text.len && text.data[text.len - 1] == '\n')
-		text.data[--text.len] = '\0';
-	line = strrchr(text.data, '\n');
-	(void)snprintf(ret, size, "%s", line ? line + 1 : text.data);
-}
-
-/* Until it says that it is ready, or ends. */
-static int wait_ready(int fd, pid_t pid, const char *log, struct error *err)
-{
-	int64_t deadline = clock_now_ms() + START_TIMEOUT_MS;
-	char text[64] = "", why[300];
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int64_t left;
-
-	while ((left = deadline - clock_now_ms()) > 0) {
-		if (poll(&p, 1, (int)left) <= 0)
-			continue;
-		if (read(fd, text, sizeof(text) - 1) > 0)
-			return 0;
-		(void)waitpid(pid, NULL, 0);
-		last_line(log, why, sizeof(why));
-		return error_set(err, EIO, "it did not start: %s", why);
-	}
-	(void)kill(pid, SIGTERM);
-	return error_set(err, ETIMEDOUT, "it is not ready after %d s: see '%s'",
-			 START_TIMEOUT_MS / 1000, log);
-}
-
-static int start_daemon(char *const argv[], const char *dir, struct error *err)
-{
-	AUTO_FREE char *log = fs_join(dir, "log");
-	AUTO_CLOSE int log_fd = -1;
-	AUTO_CLOSE int out = -1;
-	int fds[2], rc;
-	pid_t pid;
-
-	if (!log)
-		return error_nomem(err);
-	log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-		      0600);
-	if (log_fd < 0)
-		return error_set(err, errno, "open '%s': %s%s", log,
-				 strerror(errno), error_root_hint(errno));
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
-	out = fds[0];
-	rc = child_start(argv, fds[1], log_fd, &pid, err);
-	(void)close(fds[1]);
-	return rc < 0 ? rc : wait_ready(out, pid, log, err);
-}
-
 static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 		    char *dir, char **args)
 {
@@ -266,6 +184,10 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	add_number(a, "threads", c->threads);
 	add_number(a, "uid", c->uid);
 	add_number(a, "gid", c->gid);
+	(void)snprintf(a->text[26], sizeof(a->text[0]),
+		       "--store-timeout=%" PRId64 "ms",
+		       c->store_timeout / NS_PER_MS);
+	add_arg(a, a->text[26]);
 	(void)snprintf(a->text[29], sizeof(a->text[0]), "--close=%s", c->close);
 	add_arg(a, a->text[29]);
 	(void)snprintf(a->text[28], sizeof(a->text[0]), "--compare=%s",
@@ -289,6 +211,20 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	add_arg(a, args[1]);
 }
 
+static int check_mounted(const char *path, struct error *err)
+{
+	struct mount_line l = { .major = 0 };
+	int rc = mount_find(path, &l, err);
+	bool is_ours = rc == 1 && strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
+
+	if (rc == 1)
+		mount_line_fini(&l);
+	if (rc < 0 || is_ours)
+		return rc < 0 ? rc : 0;
+	return error_set(err, EINVAL, "'%s' is no mount of 'bootseer ckpt'",
+			 path);
+}
+
 static int check_place(const char *path, struct error *err)
 {
 	struct stat st;
@@ -306,6 +242,18 @@ static void remove_run_dir(const char *run, const char *dir)
 	(void)rmdir(run); /* unless others are in it */
 }
 
+/* Whoever interrupts a program wants to see that it was; returns where it was not. */
+static int die_of(int signal_number, const char *path, struct error *err)
+{
+	/* One that was killed over it left a mount that nobody serves. */
+	if (check_mounted(path, NULL) == 0)
+		(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
+	fprintf(stderr, "bootseer ckpt mount: %s\n", err->msg);
+	(void)signal(signal_number, SIG_DFL);
+	(void)raise(signal_number);
+	return -EINTR;
+}
+
 static int run_mount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_mount_options *c = config;
@@ -315,6 +263,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	static char hold[] = "--hold";
 	struct mount_args a = { .n = 0 };
 	bool is_new;
+	int signal = 0;
 	char *operands[] = { args[0], NULL };
 	int rc = check_place(args[1], err);
 
@@ -323,7 +272,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = run_dir_of(c->run, path, &dir, err);
 	if (rc == 0)
-		rc = find_program(&program, err);
+		rc = ckpt_start_find(&program, err);
 	if (rc < 0)
 		return rc;
 	is_new = access(dir, F_OK) < 0;
@@ -336,11 +285,13 @@ static int run_mount(const void *config, char **args, struct error *err)
 		add_arg(&a, hold);
 	collect(c, &a, dir, operands);
 	if (!c->foreground) {
-		rc = start_daemon(a.argv, dir, err);
+		rc = ckpt_start(a.argv, dir,
+				START_TIMEOUT_MS + c->store_timeout / NS_PER_MS,
+				&signal, err);
 		/* One that may come yet has its log there. */
 		if (rc < 0 && rc != -ETIMEDOUT && is_new)
 			remove_run_dir(c->run, dir);
-		return rc;
+		return rc == -EINTR ? die_of(signal, path, err) : rc;
 	}
 	(void)execvp(program, a.argv);
 	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
@@ -351,7 +302,7 @@ static int check_mount(const void *config, char **args, struct error *err)
 	const struct ckpt_mount_options *c = config;
 	struct sockaddr_storage addr;
 	socklen_t len;
-	int rc = ckpt_check_first(config, args, err);
+	int rc = ckpt_check_url(args[0], err);
 
 	if (rc == 0 && c->metrics)
 		rc = listen_address_parse("--metrics", c->metrics, &addr, &len,
@@ -378,20 +329,6 @@ const struct command ckpt_mount_command = {
 };
 
 /* --------------------------------------------------------------------- umount --- */
-
-static int check_mounted(const char *path, struct error *err)
-{
-	struct mount_line l = { .major = 0 };
-	int rc = mount_find(path, &l, err);
-	bool is_ours = rc == 1 && strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
-
-	if (rc == 1)
-		mount_line_fini(&l);
-	if (rc < 0 || is_ours)
-		return rc < 0 ? rc : 0;
-	return error_set(err, EINVAL, "'%s' is no mount of 'bootseer ckpt'",
-			 path);
-}
 
 /* A descriptor of the process that serves it, or -1. */
 static int process_of(const char *dir)

@@ -76,7 +76,7 @@ static int check(const void *config, char **args, struct error *err)
 		return error_set(err, EINVAL,
 				 "that is the whole store: name a file or a "
 				 "folder");
-	return ckpt_check_first(config, args, err);
+	return 0;
 }
 
 static int run(const void *config, char **args, struct error *err)
@@ -84,15 +84,10 @@ static int run(const void *config, char **args, struct error *err)
 	const struct ckpt_rm_config *c = config;
 	const char *path = ckpt_store_path(args[1]);
 	char files[PROGRESS_COUNT_MAX];
-	AUTO(object_store) s = NULL;
-	struct ckpt_rm r = { .n = 0 };
-	int rc = ckpt_store_open(&c->access, args[0], &s, err);
-
-	if (rc < 0)
-		return rc;
-	r.store = s;
-	rc = c->recursive ? ckpt_walk(s, path, remove_one, &r, err)
-			  : remove_one(&r, path, err);
+	AUTO(object_store) s = c->access.store;
+	struct ckpt_rm r = { .store = s };
+	int rc = c->recursive ? ckpt_walk(s, path, remove_one, &r, err)
+			      : remove_one(&r, path, err);
 	if (rc == 0 && c->recursive)
 		rc = remove_folders(s, path, err);
 	if (rc == -EISDIR)
@@ -122,5 +117,6 @@ const struct command ckpt_rm_command = {
 	},
 	.config_size = sizeof(struct ckpt_rm_config),
 	.check = check,
+	.open = ckpt_open_first,
 	.run = run,
 };

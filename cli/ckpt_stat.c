@@ -52,12 +52,10 @@ static int run(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_stat_config *c = config;
 	const char *path = ckpt_store_path(args[1]);
-	AUTO(object_store) s = NULL;
+	AUTO(object_store) s = c->access.store;
 	struct ckpt_stat st;
-	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+	int rc = ckpt_stat(s, path, &st, err);
 
-	if (rc == 0)
-		rc = ckpt_stat(s, path, &st, err);
 	return rc == 0 ? print(path, &st, err) : rc;
 }
 
@@ -74,6 +72,6 @@ const struct command ckpt_stat_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_stat_config),
-	.check = ckpt_check_first,
+	.open = ckpt_open_first,
 	.run = run,
 };

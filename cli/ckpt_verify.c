@@ -86,13 +86,10 @@ static int print_end(const struct ckpt_verify *v, struct error *err)
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_verify_config *c = config;
-	struct ckpt_verify v = { .n_files = 0 };
-	AUTO(object_store) s = NULL;
-	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+	AUTO(object_store) s = c->access.store;
+	struct ckpt_verify v = { .store = s };
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	v.store = s;
 	v.bar.bar = progress_new(stderr);
 	rc = ckpt_walk(s, args[1] ? ckpt_store_path(args[1]) : "", verify, &v,
 		       err);
@@ -115,6 +112,6 @@ const struct command ckpt_verify_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_verify_config),
-	.check = ckpt_check_first,
+	.open = ckpt_open_first,
 	.run = run,
 };

@@ -12,6 +12,9 @@ struct command {
 	/* Is what was typed wrong by itself, whatever the machine and the
 	 * registries hold?  Called first; exit status 2.  May be NULL. */
 	int (*check)(const void *config, char **args, struct error *err);
+	/* Open what the operands name, for run(), whose it is.  -EINVAL: what was typed is
+	 * wrong by itself, as above.  May be NULL. */
+	int (*open)(void *config, char **args, struct error *err);
 	bool is_status; /* a result of run above 0 is the exit status */
 	int failed;     /* exit status when run fails; 0: EXIT_FAILURE */
 	/* `args` are the operands, NULL-terminated.  Results go to stdout. */

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/registry_host.h"
 #include "net/service_client.h"
 
 #define STORE_MEMORY (64u << 20)
@@ -17,13 +16,7 @@ int env_check_store(const char *url, struct error *err)
 	if (!url)
 		return error_set(err, EINVAL,
 				 "where are the snapshots? --store URL");
-	if (!registry_host_is_store(url))
-		return error_set(err, EINVAL,
-				 "'%.200s' is no store: say file:///DIR, "
-				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "
-				 "docker://REGISTRY/REPOSITORY",
-				 url);
-	return 0;
+	return store_access_check(url, err);
 }
 
 int env_check_first(const void *config, char **args, struct error *err)
@@ -61,7 +54,7 @@ int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
 		       : env_targets_usual(&usual, ret, err);
 }
 
-int env_store_open(const struct env_access *a, const char *url,
+int env_store_open(const struct store_access *a, const char *url,
 		   struct object_store **ret, struct error *err)
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
@@ -69,11 +62,7 @@ int env_store_open(const struct env_access *a, const char *url,
 	/* A blob at a time is written, and a start waits for the kernel to take the
 	 * memory. */
 	cfg.memory = STORE_MEMORY;
-	cfg.ca_file = a->ca_file;
-	cfg.retry_ms = (uint32_t)(a->store_timeout / 1000000);
-	if (cfg.connect_timeout_ms > cfg.retry_ms)
-		cfg.connect_timeout_ms = cfg.retry_ms;
-	return object_store_open(url, &cfg, ret, err);
+	return store_access_open(a, url, &cfg, ret, err);
 }
 
 int env_check_service(const struct env_service_access *v, struct error *err)
@@ -100,7 +89,7 @@ static void say_unlisted(void *who, const char *why)
 		(const char *)who, why);
 }
 
-static int open_service(const struct env_access *a,
+static int open_service(const struct store_access *a,
 			const struct env_service_access *v, const char *url,
 			const char *who, int64_t ttl_ms, struct env_opened *o,
 			struct error *err)
@@ -109,7 +98,7 @@ static int open_service(const struct env_access *a,
 		.url = v->service,
 		.token_file = v->token_file,
 		.ca_file = v->ca_file,
-		.timeout_ms = (uint32_t)(a->store_timeout / 1000000),
+		.timeout_ms = (uint32_t)(a->timeout_ns / 1000000),
 	};
 	struct env_service s = { .ttl_ms = ttl_ms,
 				 .is_away = say_away,
@@ -127,7 +116,7 @@ static int open_service(const struct env_access *a,
 	return env_catalog_of_service(o->store, &s, &o->catalog, err);
 }
 
-int env_open(const struct env_access *a, const struct env_service_access *v,
+int env_open(const struct store_access *a, const struct env_service_access *v,
 	     const char *url, const char *who, int64_t ttl_ms,
 	     struct env_opened *ret, struct error *err)
 {

@@ -3,29 +3,12 @@
 #ifndef BOOTSEER_CLI_ENV_H
 #define BOOTSEER_CLI_ENV_H
 
-#include "cli/command.h"
+#include "cli/store_access.h"
 #include "envcache/catalog.h"
 
-/* A member of such a command's configuration. */
-struct env_access {
-	char *ca_file;
-	int64_t store_timeout;
-};
-
+/* Nobody waits long for a snapshot: a command that makes one anew does without. */
 #define ENV_ACCESS_OPTIONS(config_type) \
-	{ .key = "store-timeout", \
-	  .type = OPTION_DURATION, \
-	  .def = "10s", \
-	  .min = "100ms", \
-	  .max = "1h", \
-	  .offset = offsetof(config_type, access.store_timeout), \
-	  .help = "A store that makes no progress for so long has failed." }, \
-	{ \
-		.key = "ca-file", .type = OPTION_FILE, \
-		.offset = offsetof(config_type, access.ca_file), \
-		.help = "Certificates (PEM) that the store's server is " \
-			"checked with, instead of the system's." \
-	}
+	STORE_ACCESS_OPTIONS(config_type, access, "10s")
 
 /* The service that keeps the index; another member. */
 struct env_service_access {
@@ -96,7 +79,7 @@ int env_check_store(const char *url, struct error *err) MUST_CHECK;
 int env_check_first(const void *config, char **args,
 		    struct error *err) MUST_CHECK;
 
-int env_store_open(const struct env_access *a, const char *url,
+int env_store_open(const struct store_access *a, const char *url,
 		   struct object_store **ret, struct error *err) MUST_CHECK;
 
 /* A store, and the catalog of what is in it. */
@@ -109,7 +92,7 @@ struct env_opened {
 };
 /* `who` is the command that says by a line that the service is away, which is borrowed;
  * snapshots that it makes expire after `ttl_ms`. */
-int env_open(const struct env_access *a, const struct env_service_access *v,
+int env_open(const struct store_access *a, const struct env_service_access *v,
 	     const char *url, const char *who, int64_t ttl_ms,
 	     struct env_opened *ret, struct error *err) MUST_CHECK;
 void env_opened_fini(struct env_opened *o);

@@ -7,7 +7,7 @@
 #include "common/buf.h"
 
 struct env_copy_config {
-	struct env_access access;
+	struct store_access access;
 };
 
 static const struct option_spec options[] = {

@@ -15,7 +15,7 @@
 #define EXIT_TROUBLE 2
 
 struct env_diff_config {
-	struct env_access access;
+	struct store_access access;
 	bool json, no_times;
 };
 

@@ -12,7 +12,7 @@
 #define DAY_MS INT64_C(86400000)
 
 struct env_gc_config {
-	struct env_access access;
+	struct store_access access;
 	int64_t older_ns;
 	uint64_t keep_bytes;
 	bool dry_run;

@@ -5,7 +5,7 @@
 #include "common/progress.h"
 
 struct env_inspect_config {
-	struct env_access access;
+	struct store_access access;
 	struct env_service_access service;
 };
 

@@ -5,7 +5,7 @@
 #include "common/text.h"
 
 struct env_ls_config {
-	struct env_access access;
+	struct store_access access;
 	struct env_service_access service;
 	bool json;
 };

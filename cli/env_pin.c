@@ -2,7 +2,7 @@
 #include "cli/env.h"
 
 struct env_pin_config {
-	struct env_access access;
+	struct store_access access;
 	struct env_service_access service;
 };
 

@@ -5,7 +5,7 @@
 #include "cli/env.h"
 
 struct env_rm_config {
-	struct env_access access;
+	struct store_access access;
 	struct env_service_access service;
 };
 

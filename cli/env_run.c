@@ -26,7 +26,7 @@
 #define EXIT_USAGE 2
 
 struct env_run_config {
-	struct env_access access;
+	struct store_access access;
 	struct env_service_access service;
 	struct env_parts parts;
 	char *store;

@@ -6,7 +6,7 @@
 #include "common/progress.h"
 
 struct env_verify_config {
-	struct env_access access;
+	struct store_access access;
 };
 
 static const struct option_spec options[] = {

@@ -144,7 +144,11 @@ static int run(const struct command *c, int argc, char **argv)
 		rc = c->check(config, argv + first, &err);
 	if (rc < 0)
 		return fail(c, config, EXIT_USAGE, &err);
-	if (action == OPTION_ACTION_RUN)
+	if (action == OPTION_ACTION_RUN && c->open)
+		rc = c->open(config, argv + first, &err);
+	if (rc == -EINVAL)
+		return fail(c, config, EXIT_USAGE, &err);
+	if (rc == 0 && action == OPTION_ACTION_RUN)
 		rc = c->run(config, argv + first, &err);
 	if (rc < 0)
 		return fail(c, config, c->failed ? c->failed : EXIT_FAILURE,

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
+#include "ckpt-fuse/mount/beginning.h"
 #include "ckpt-fuse/mount/outlets.h"
 #include "ckpt-fuse/mount/say.h"
 #include "common/bytes.h"
@@ -180,8 +181,10 @@ static void drop_kept(struct fd_keeper *k)
 		(void)!fd_keeper_drop(k, names[i], NULL);
 }
 
-static void say_ready(const struct session *s, const char *store)
+static void say_ready(const struct session *s, struct ckpt_mount *m,
+		      const char *store)
 {
+	atomic_store(&m->is_ready, true);
 	log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
 		 session_path(s), store, session_is_adopted(s));
 	notify_send("READY=1");
@@ -195,6 +198,29 @@ static bool is_left(struct session *s, bool was_ready, int rc,
 {
 	return rc < 0 && (was_ready || session_is_adopted(s)) &&
 	       fd_keeper_is_durable(keeper) && session_is_mounted(s, NULL) != 0;
+}
+
+static void drop_all_kept(void *keeper)
+{
+	drop_kept(keeper);
+}
+
+/* A store that is away is waited for; but not by who is told to end, unless somebody has the
+ * mount of a predecessor open. */
+static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
+		      struct fd_keeper *keeper, const struct ckpt_kept *kept,
+		      int signals, struct ckpt_mount **ret, struct error *err)
+{
+	struct beginning *beginning = NULL;
+	int rc = 0;
+
+	if (!getenv("LISTEN_FDS"))
+		rc = beginning_start(signals, drop_all_kept, keeper, &beginning,
+				     err);
+	if (rc == 0)
+		rc = ckpt_mount_open(cfg, store, kept, ret, err);
+	beginning_end(beginning);
+	return rc;
 }
 
 /* *ret_is_left: the mount, and what is kept of it, are a successor's. */
@@ -224,7 +250,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 
 	ckpt_say_init(&say);
 	ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
-	rc = ckpt_mount_open(cfg, args[0], kept, &m, err);
+	rc = open_mount(cfg, args[0], keeper, kept, signals, &m, err);
 	sc.owner = m;
 	if (rc == 0)
 		rc = session_start(&sc, &s, err);
@@ -242,7 +268,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	}
 	/* A predecessor's that has gone since was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
-		say_ready(s, args[0]);
+		say_ready(s, m, args[0]);
 		was_ready = true;
 		rc = serve(s, m, outlets, &say, signals, err);
 	}

@@ -129,6 +129,16 @@ static int take_over(struct object_store *s, int life_fd, const char *life,
 					 "was not written down");
 }
 
+/* Told to whoever waits for the mount, too. */
+static void mount_store_is_silent(void *arg, const char *line)
+{
+	struct ckpt_mount *m = arg;
+
+	log_warning("ckpt", "the store is silent reason=\"%s\"", line);
+	if (!atomic_load(&m->is_ready))
+		(void)!dprintf(STDOUT_FILENO, "%s\n", line);
+}
+
 static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 		      struct error *err)
 {
@@ -142,7 +152,11 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
 	o.life = life;
+	object_store_set_timeout(&o, m->cfg->store_timeout);
 	rc = object_store_open(url, &o, &m->store, err);
+	if (rc == 0)
+		rc = object_store_watch(m->store, mount_store_is_silent, m,
+					err);
 	if (rc == 0 && !m->cfg->read_only)
 		rc = try_store(m->store, err);
 	/* Of what it may not write to nothing is on its way. */

@@ -20,6 +20,7 @@ struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
 	uint64_t memory, tail, readahead;
 	uint64_t threads, uid, gid;
+	int64_t store_timeout;
 	char *ca_file, *close, *compare, *metrics;
 	bool hold, read_only;
 };
@@ -41,9 +42,10 @@ struct ckpt_mount {
 	/* That programs waited to write, close and sync, and to open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;
 	struct ckpt_phase saves, loads;
-	struct later *later; /* NULL: what was closed is durable */
-	const char *local;   /* folder of a file: store; NULL: it is another */
-	int64_t started_ns;  /* since 1970: what folders say of themselves */
+	struct later *later;  /* NULL: what was closed is durable */
+	const char *local;    /* folder of a file: store; NULL: it is another */
+	int64_t started_ns;   /* since 1970: what folders say of themselves */
+	atomic_bool is_ready; /* whoever started it waits no more */
 };
 
 /* Files in memory that are kept for a successor, borrowed; -1: it knows nothing. */

@@ -1164,6 +1164,57 @@ read_later() # FILE FIFO
 	mkdir "$M"
 }
 
+has_child() { child=$(pgrep -P "$1"); } # PID
+
+# Interrupted by a signal while its store is away, its process with it.
+interrupt() # SIGNAL STATUS [OPTION...]
+{
+	local pid status=0 processes
+
+	# What runs in the background of a script ignores SIGINT.
+	env --default-signal=INT "$bootseer" ckpt mount --run="$W/run" "${@:3}" "$STORE" "$M" \
+		2>"$W/said" 3>&- &
+	pid=$!
+	processes=("$pid")
+	if [ "$#" = 2 ]; then
+		wait_for has_child "$pid"
+		processes+=("$child")
+		wait_for has_child "$child"
+		processes+=("$child")
+	fi
+	# It waits for an answer.
+	wait_for grep -q "^Name:.bootseer-ckpt" "/proc/${processes[-1]}/status"
+	wait_for waits_for_proxy "${processes[-1]}"
+	kill -"$1" "$pid"
+	wait "$pid" || status=$?
+	[ "$status" = "$2" ]
+	for pid in "${processes[@]}"; do
+		has_ended "$pid"
+	done
+	run ! mountpoint -q "$M"
+}
+
+waits_for_proxy() # PID
+{
+	ss -tnpH state established dport = "${PROXY#*:}" | grep -q "pid=$1,"
+}
+
+@test "a mount that is interrupted while its store is away leaves nothing" {
+	local child
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	fault match=. kind=hold times=100000
+	interrupt TERM 143
+	[ ! -e "$W/run" ]
+	grep -q 'interrupted: nothing is mounted' "$W/said"
+	interrupt INT 130
+	[ ! -e "$W/run" ]
+	interrupt TERM 0 --foreground
+	grep -q 'ended before it was mounted' "$W/said"
+}
+
 @test "what was closed and not stored is in the log, also of a mount that is gone" {
 	bucket
 	fault_proxy "$AT" "$W"

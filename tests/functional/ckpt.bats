@@ -234,6 +234,48 @@ age_data()
 	cmp -s "$W/back" "$F/in/model.pt" || cmp "$W/back" "$F/in/shard/rank-0.pt"
 }
 
+@test "a store that does not answer is told of, and given up in time" {
+	local said='has not answered for 2.0 s: it is given up after 4.0 s' i command waits=()
+	local commands=('ls' 'stat f' 'verify' 'gc' 'rm f' 'adopt' "cp $F/in/config.json :f"
+		'cp :f back' "mount --run=$W/run $W/mnt")
+
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	mkdir "$W/mnt"
+	cd "$W"
+	PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	ckpt cp "$F/in/config.json" :f
+	fault match=. kind=hold times=100000
+	for i in "${!commands[@]}"; do
+		read -ra command <<<"${commands[i]}"
+		ckpt "${command[0]}" --store-timeout=4s "${command[@]:1}" 2>"said.$i" 3>&- &
+		waits+=($!)
+	done
+	for i in "${!commands[@]}"; do
+		wait_fails "${waits[i]}"
+		cat "said.$i"
+		grep -q "^bootseer: s3://bkt/ckpt $said" "said.$i"
+		grep -qE "^bootseer ckpt ${commands[i]%% *}: .*(hangs|timed out)" "said.$i"
+	done
+	[ ! -e back ]
+	[ ! -e run ]
+	# One that is asked for something, and only refuses; of what is short nothing is said.
+	curl -sf -X POST "http://$PROXY/clear"
+	fault match=. kind=status code=503 times=100000
+	run -1 ckpt ls --store-timeout=4s
+	[[ $output == *"bootseer: s3://bkt/ckpt $said"* ]]
+	run -1 ckpt ls --store-timeout=900ms
+	[ "${#lines[@]}" = 1 ]
+	run -1 "$bootseer" env ls --store-timeout=4s "$STORE"
+	[[ $output == *"bootseer: s3://bkt/ckpt $said"* ]]
+	# One that is slow is none.
+	curl -sf -X POST "http://$PROXY/clear"
+	run -0 --separate-stderr ckpt ls
+	[ -z "$stderr" ]
+}
+
 @test "mistakes are told with what to do" {
 	local store
 
