@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "ckpt-fuse/names.h"
+#include "ckpt-fuse/writer.h"
 #include "common/bytes.h"
 #include "common/side_by_side.h"
 
@@ -194,6 +194,8 @@ static int write_again(struct object_store *s, const char *path,
 	}
 	if (rc == 0)
 		rc = ckpt_write_open(s, path, &o, &w, err);
+	if (rc == 0)
+		rc = writer_open_puts(w, err);
 	if (rc < 0)
 		return rc;
 	c.writer = w;

@@ -34,9 +34,13 @@ static int commit_column(void *arg, unsigned int c, struct error *err)
 	if (!w->puts[c])
 		return 0;
 	rc = object_put_commit(w->puts[c], NULL, err);
-
 	w->is_there[c] = rc == 0;
-	return rc;
+	if (rc < 0)
+		return rc;
+	/* The manifest needs some of the memory. */
+	object_put_free(w->puts[c]);
+	w->puts[c] = NULL;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ what is there --- */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt-fuse/names.h"
+#include "ckpt-fuse/writer.h"
 #include "common/bytes.h"
 #include "common/fs.h"
 #include "common/side_by_side.h"
@@ -144,7 +144,10 @@ static int upload_once(struct object_store *s, int fd, const char *path,
 	t.writer = w;
 	t.unit = ckpt_writer_unit(w);
 	(void)pthread_mutex_init(&t.lock, NULL);
-	rc = side_by_side(ckpt_writer_columns(w), upload_column, &t, err);
+	rc = writer_open_puts(w, err);
+	if (rc == 0)
+		rc = side_by_side(ckpt_writer_columns(w), upload_column, &t,
+				  err);
 	(void)pthread_mutex_destroy(&t.lock);
 	if (rc == 0 || rc == -EIO)
 		rc = check_same(&t, &before, rc, err);

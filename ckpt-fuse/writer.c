@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/crc32c.h"
+#include "common/side_by_side.h"
 
 #define CHUNK_SIZE ((uint32_t)MIB)
 #define UNIT_CHUNKS 4u
@@ -138,6 +139,29 @@ static int set_growing(struct ckpt_writer *w,
 	return set_segment(w, o, err);
 }
 
+/* Each column keeps one part of its object until the commit: without memory for all of them
+ * the last would wait for ever. */
+static int check_memory(const struct ckpt_writer *w, struct error *err)
+{
+	const struct object_caps caps = object_store_caps(w->store);
+	uint64_t need = 0;
+
+	for (uint32_t c = 0; c < w->segment->columns; c++) {
+		uint64_t size = segment_column_size(w->manifest, w->segment, c);
+
+		need += size < caps.part_size ? size : caps.part_size;
+	}
+	if (need <= caps.put_memory)
+		return 0;
+	return error_set(err, ENOBUFS,
+			 "a file of %" PRIu32 " columns needs %" PRIu64
+			 " MiB of memory, and there are %" PRIu64
+			 ": give it more (--memory), or write fewer columns "
+			 "(--columns)",
+			 w->segment->columns, (need + MIB - 1) / MIB,
+			 caps.put_memory / MIB);
+}
+
 int ckpt_write_open(struct object_store *s, const char *path,
 		    const struct ckpt_write_options *opts,
 		    struct ckpt_writer **ret, struct error *err)
@@ -169,6 +193,8 @@ int ckpt_write_open(struct object_store *s, const char *path,
 		rc = opts->size == CKPT_SIZE_UNKNOWN
 			     ? set_growing(w, opts, err)
 			     : set_manifest(w, opts, err);
+	if (rc == 0 && !w->is_growing && w->segment)
+		rc = check_memory(w, err);
 	if (rc < 0)
 		return rc;
 	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
@@ -266,6 +292,16 @@ int writer_column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
 	o.condition = OBJECT_NEW;
 	column_name(w->segment, c, name);
 	return object_put_open(w->store, name, &o, &w->puts[c], err);
+}
+
+static int open_put(void *arg, unsigned int c, struct error *err)
+{
+	return writer_column_put(arg, c, err);
+}
+
+int writer_open_puts(struct ckpt_writer *w, struct error *err)
+{
+	return side_by_side(ckpt_writer_columns(w), open_put, w, err);
 }
 
 static void set_crcs(struct ckpt_writer *w, uint64_t u, const char *data,

@@ -37,5 +37,8 @@ static inline bool writer_is_plain(const struct ckpt_writer *w)
 /* Have the put of a column, or of the plain object. */
 int writer_column_put(struct ckpt_writer *w, uint32_t c,
 		      struct error *err) MUST_CHECK;
+/* Have all of them.  A put takes what memory is free while it goes on, and one that is begun
+ * behind it might find none until all are done. */
+int writer_open_puts(struct ckpt_writer *w, struct error *err) MUST_CHECK;
 
 #endif

@@ -70,14 +70,14 @@ struct object_caps {
 	bool has_match; /* the same of OBJECT_MATCH; else under a lock object */
 	bool has_match_delete; /* of object_delete() with a tag */
 	bool has_rename;       /* object_rename() is one step, of any size */
-	bool has_replace; /* a put over an object is one step: readers see the
-	                        * old or the new one, never none */
+	bool has_replace; /* a put over an object is one step: readers see one of both */
 	bool has_checksum; /* the store refuses bytes that changed on their way */
 	bool is_direct; /* large transfers bypass this machine's page cache */
 	bool is_uring;  /* by io_uring, not by threads */
 	unsigned int parallel; /* requests at a time that are worth it */
 	uint64_t read_size;    /* bytes of a range that is worth a request */
 	uint64_t part_size;    /* bytes of a put that are sent at once */
+	uint64_t put_memory;   /* object_store_config.memory */
 };
 
 struct object_stat {

@@ -52,7 +52,10 @@ int object_store_fence(struct object_store *s, const char *life,
 
 struct object_caps object_store_caps(const struct object_store *s)
 {
-	return s->caps;
+	struct object_caps caps = s->caps;
+
+	caps.put_memory = s->cfg.memory;
+	return caps;
 }
 
 const char *object_store_url(const struct object_store *s)

@@ -143,6 +143,23 @@ objects()
 	ckpt verify run/c
 }
 
+@test "memory that a file's columns cannot do with is refused at once" {
+	run -1 ckpt cp --memory=16M "$F/in/model.pt" :f
+	[[ $output == *"a file of 8 columns needs 32 MiB of memory, and there are 16: "* ]]
+	[[ $output == *"(--memory)"*"(--columns)" ]]
+	ckpt cp --memory=32M "$F/in/model.pt" :f
+	ckpt cp --memory=16M --columns=4 "$F/in/model.pt" :f
+	ckpt verify --memory=16M
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	STORE="s3://bkt/ckpt?endpoint=http://$AT"
+	run -1 ckpt cp --memory=63M "$F/in/model.pt" :f
+	[[ $output == *"needs 64 MiB of memory"* ]]
+	ckpt cp --memory=64M "$F/in/model.pt" :f
+	ckpt cp --memory=16M --columns=2 "$F/in/model.pt" :f
+	ckpt verify --memory=16M
+}
+
 @test "a byte that changes in the store is an error that names it" {
 	local column
 
