@@ -16,11 +16,29 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+#define TRIES 4u
+#define NO_NAME \
+	"bootseer-verify" /* that a store is asked for, to see it answer */
+
 struct ckpt_verify {
 	struct object_store *store;
 	struct ckpt_bar bar;
-	uint64_t n_files, n_plain, n_damaged, n_bytes;
+	uint64_t n_files, n_plain, n_damaged, n_changing, n_bytes;
 };
+
+static bool is_silence(int rc)
+{
+	return rc == -EIO || rc == -ETIMEDOUT || rc == -ECONNREFUSED;
+}
+
+/* Of a store that is away all files would be said to be damaged, one after the other. */
+static bool is_away(struct object_store *s)
+{
+	struct error ignored = ERROR_INIT;
+	struct object_stat st;
+
+	return is_silence(object_stat(s, NO_NAME, &st, &ignored));
+}
 
 /* What is wrong with one file is none of the others'. */
 static int go_on(struct ckpt_verify *v, int rc, struct error *err)
@@ -29,36 +47,67 @@ static int go_on(struct ckpt_verify *v, int rc, struct error *err)
 		return 0; /* removed since it was listed */
 	if (rc != -EBADMSG && rc != -ESTALE && rc != -EIO)
 		return rc;
+	if (rc == -EIO && is_away(v->store))
+		return error_wrap(err, rc, "the store is away");
 	text_make_printable(err->msg);
 	progress_say(v->bar.bar, err->msg);
-	v->n_damaged++;
+	if (rc == -ESTALE)
+		v->n_changing++;
+	else
+		v->n_damaged++;
 	return 0;
+}
+
+static bool is_same(const struct ckpt_stat *a, const struct ckpt_stat *b)
+{
+	return a->is_striped == b->is_striped && a->size == b->size &&
+	       a->generation == b->generation &&
+	       a->attr.mtime_ns == b->attr.mtime_ns;
+}
+
+/* What was replaced loses its columns to a 'gc', and is not damaged by it: -ESTALE. */
+static int judge(struct object_store *s, const char *path,
+		 const struct ckpt_stat *read, int rc)
+{
+	struct error ignored = ERROR_INIT;
+	struct ckpt_stat now;
+	int there =
+		rc == -EBADMSG ? ckpt_stat(s, path, &now, &ignored) : -EAGAIN;
+
+	if (there == -ENOENT || (there == 0 && !is_same(read, &now)))
+		return there == 0 ? -ESTALE : there;
+	return rc;
 }
 
 static int read_all(struct ckpt_verify *v, const char *path, struct error *err)
 {
 	const struct ckpt_progress progress = { ckpt_bar_step, &v->bar };
-	const struct ckpt_stat *st;
+	struct ckpt_stat st;
 	struct ckpt_file *f;
 	int rc = ckpt_open(v->store, path, &f, err);
 
 	if (rc < 0)
 		return rc;
-	st = ckpt_file_stat(f);
+	st = *ckpt_file_stat(f);
 	v->bar.what = path;
-	v->n_plain += !st->is_striped;
-	v->n_bytes += st->size;
 	v->bar.total = 0;
 	rc = ckpt_download(f, -1, 0, &progress, err);
 	ckpt_close(f);
-	return rc;
+	if (rc < 0)
+		return judge(v->store, path, &st, rc);
+	v->n_plain += !st.is_striped;
+	v->n_bytes += st.size;
+	return 0;
 }
 
+/* One that is replaced meanwhile is looked at again, as what it is now. */
 static int verify(void *arg, const char *path, struct error *err)
 {
 	struct ckpt_verify *v = arg;
-	int rc = read_all(v, path, err);
+	int rc = -ESTALE;
 
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = read_all(v, path, err);
 	v->n_files += rc != -ENOENT;
 	return rc < 0 ? go_on(v, rc, err) : 0;
 }
@@ -75,6 +124,12 @@ static int print_end(const struct ckpt_verify *v, struct error *err)
 				 "read",
 				 v->n_damaged, files,
 				 v->n_damaged == 1 ? "is" : "are");
+	if (v->n_changing)
+		return error_set(err, EBUSY,
+				 "%" PRIu64 " of %s %s replaced again and "
+				 "again: try those again",
+				 v->n_changing, files,
+				 v->n_changing == 1 ? "was" : "were");
 	printf("%s, %s: all is as it was written\n", files, bytes);
 	if (v->n_plain)
 		printf("%" PRIu64 " of them plain, without checksums: those "

@@ -143,6 +143,47 @@ objects()
 	ckpt verify run/c
 }
 
+@test "a file that is replaced while it is verified is looked at as what it is then" {
+	local direct pid
+
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	direct="s3://bkt/ckpt?endpoint=http://$AT"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	ckpt cp "$F/in/config.json" :f
+	fault match='/ckpt/f( |$)' kind=wait
+	ckpt verify >"$W/said" 2>&1 3>&- &
+	pid=$!
+	wait_for proxied '/ckpt/f 200 wait'
+	echo 'another, longer' >"$W/other"
+	"$bootseer" ckpt cp "$direct" "$W/other" :f
+	curl -sf -X POST "http://$PROXY/go"
+	wait "$pid"
+	cat "$W/said"
+	grep -q '^1 file, 16 B: all is as it was written' "$W/said"
+}
+
+@test "a store that goes away while it is verified is one error" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	for f in a b c; do
+		ckpt cp "$F/in/config.json" ":$f"
+	done
+	# Of each file: what is only of one is none of the others'.
+	fault match='/ckpt/[abc]( |$)' kind=refuse times=100000
+	run -1 --separate-stderr ckpt verify --store-timeout=300ms
+	[[ $stderr == *"3 of 3 files are damaged, or cannot be read"* ]]
+	# Of all, but for the list.
+	curl -sf -X POST "http://$PROXY/clear"
+	fault match=. kind=refuse skip=1 times=100000
+	run -1 --separate-stderr ckpt verify --store-timeout=300ms
+	[[ $stderr == 'bootseer ckpt verify: the store is away: s3://bkt/ckpt: '* ]]
+	[ "${#stderr_lines[@]}" = 1 ]
+}
+
 @test "memory that a file's columns cannot do with is refused at once" {
 	run -1 ckpt cp --memory=16M "$F/in/model.pt" :f
 	[[ $output == *"a file of 8 columns needs 32 MiB of memory, and there are 16: "* ]]
