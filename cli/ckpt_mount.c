@@ -25,12 +25,14 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/mount.h"
+#include "common/mountinfo.h"
 #include "net/listen_address.h"
 
 /* Beside what the store is waited for. */
 #define START_TIMEOUT_MS 60000
 #define END_TIMEOUT_MS 120000
 #define ASK_TIMEOUT_MS 10000
+#define DEAD_ANSWER_MS 2000
 #define STATUS_MAX 16384u
 #define ARGS_MAX 32u
 
@@ -447,6 +449,40 @@ static int add_status(const char *dir, json_t *all, struct error *err)
 		       : 0;
 }
 
+/* Is it one that whoever uses it gets errors from, for ever?  The kernel says so at once; with
+ * a holder, which has it for the next process, it waits. */
+static bool is_dead(const char *path)
+{
+	return mount_ask(path, DEAD_ANSWER_MS) == ENOTCONN;
+}
+
+static int say_dead(const char *path, struct error *err)
+{
+	return error_set(err, ENOTCONN,
+			 "'%s' is dead: its process and the one above it were "
+			 "killed, and whoever uses it gets errors: 'bootseer "
+			 "ckpt umount %s', then mount it again",
+			 path, path);
+}
+
+/* Those of the mount table that left something in `run`. */
+static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
+{
+	AUTO_FREE char *dir = NULL;
+	AUTO_BUF ignored = BUF_INIT;
+	struct error why = ERROR_INIT;
+	int rc = strcmp(m->fstype, CKPT_MOUNT_FSTYPE) == 0
+			 ? run_dir_of(run, m->path, &dir, err)
+			 : 0;
+
+	if (rc < 0 || !dir || access(dir, F_OK) < 0 ||
+	    ask(dir, &ignored, NULL) != -ENOENT || !is_dead(m->path))
+		return rc;
+	(void)say_dead(m->path, &why);
+	fprintf(stderr, "bootseer ckpt status: %s\n", why.msg);
+	return 0;
+}
+
 /* Those that do not answer ended, or were killed with their holder. */
 static int add_each(const char *run, json_t *all, struct error *err)
 {
@@ -481,14 +517,20 @@ static int status(const char *run, const char *place, json_t *all,
 	AUTO_FREE char *dir = NULL;
 	int rc;
 
-	if (!place)
-		return add_each(run, all, err);
+	if (!place) {
+		rc = add_each(run, all, err);
+		return rc == 0 ? mountinfo_each(warn_of_dead,
+						(void *)(uintptr_t)run, err)
+			       : rc;
+	}
 	rc = find_place(place, &path, err);
 	if (rc == 0)
 		rc = run_dir_of(run, path, &dir, err);
 	if (rc < 0)
 		return rc;
 	rc = add_status(dir, all, err);
+	if (rc == -ENOENT && check_mounted(path, NULL) == 0 && is_dead(path))
+		return say_dead(path, err);
 	/* The name of its folder in --run says nothing to anybody. */
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0)
 		return error_set(

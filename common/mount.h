@@ -90,6 +90,11 @@ int mount_options_add(struct mount_options *o, struct error *err,
 int mount_find(const char *path, struct mount_line *ret,
 	       struct error *err) MUST_CHECK;
 
+/* What statfs(2) says of it, asked in a child, which may hang with what is mounted there: 0, or
+ * an errno (ENOTCONN: nobody serves it any more, and nobody can); -1: nothing, within
+ * `wait_ms`. */
+int mount_ask(const char *path, int64_t wait_ms) MUST_CHECK;
+
 /* `path` without symlinks in the folder that holds it; the last part itself is
  * not looked at, it may be a mount that hangs.  Caller owns. */
 int mount_canonical(const char *path, char **ret, struct error *err) MUST_CHECK;

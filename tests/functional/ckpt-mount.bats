@@ -1215,6 +1215,32 @@ waits_for_proxy() # PID
 	grep -q 'ended before it was mounted' "$W/said"
 }
 
+is_dead()
+{
+	run "$bootseer" ckpt status --run="$W/run" "$M"
+	[[ $output == *"'$M' is dead: "*"'bootseer ckpt umount $M', then mount it again" ]]
+}
+
+@test "a mount whose processes were both killed is said to be dead, and can be had again" {
+	local pid
+
+	mount_store
+	cp "$F/in/config.json" "$M/f"
+	pid=$(figure pid)
+	kill -9 "$(parent_of "$pid")"
+	kill -9 "$pid"
+	wait_for is_dead
+	run -0 --separate-stderr "$bootseer" ckpt status --run="$W/run"
+	[ "$output" = '[]' ]
+	[[ $stderr == *"'$M' is dead: "* ]]
+	umount_store
+	run -0 --separate-stderr "$bootseer" ckpt status --run="$W/run"
+	[ -z "$stderr" ]
+	mount_store
+	cmp "$M/f" "$F/in/config.json"
+	umount_store
+}
+
 @test "what was closed and not stored is in the log, also of a mount that is gone" {
 	bucket
 	fault_proxy "$AT" "$W"
