@@ -506,6 +506,16 @@ int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 	return rc;
 }
 
+const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
+			    struct buf *room)
+{
+	buf_reset(room);
+	if (node_path(t, n, room) == 0 && room->len)
+		return room->data;
+	buf_reset(room);
+	return node_last_path(t, n, room) == 0 && room->len ? room->data : "?";
+}
+
 struct ckpt_node *node_successor(struct nodes *t, const struct ckpt_node *n)
 {
 	struct ckpt_node *now;

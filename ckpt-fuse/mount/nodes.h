@@ -137,6 +137,9 @@ int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
  * successor asks. */
 int node_last_path(struct nodes *t, struct ckpt_node *n,
 		   struct buf *out) MUST_CHECK;
+/* Either of the two for people: "?" where there is none.  `room` has it. */
+const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
+			    struct buf *room);
 /* The node that has that name now, in use; NULL: none has. */
 struct ckpt_node *node_successor(struct nodes *t,
 				 const struct ckpt_node *n) MUST_CHECK;

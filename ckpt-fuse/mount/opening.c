@@ -138,6 +138,7 @@ static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
 
 void ops_end_writing(struct nodes *t, struct ckpt_node *n)
 {
+	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
 
 	n->n_writers--;
@@ -147,8 +148,10 @@ void ops_end_writing(struct nodes *t, struct ckpt_node *n)
 	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
 		return;
 	if (leave_to_peekers(t, n, &err) < 0)
-		log_warning("ckpt", "readers lose their file reason=\"%s\"",
-			    err.msg);
+		log_warning("ckpt",
+			    "readers lose their file path=\"%s\" "
+			    "reason=\"%s\"",
+			    node_path_shown(t, n, &path), err.msg);
 }
 
 /* With the lock. */
@@ -255,6 +258,7 @@ int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
 			 struct error *err)
 {
 	int rc = opening_use_kept(m, n, err);
+	AUTO_BUF path = BUF_INIT;
 
 	if (rc == 0 && n->n_peekers)
 		rc = writing_keep(n->writing, err);
@@ -263,8 +267,10 @@ int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
 		return 0;
 	/* Nobody can read that, so that it may go. */
 	if (rc == -EBADMSG || rc == -ENOTSUP) {
-		log_warning("ckpt", "readers lose their file reason=\"%s\"",
-			    err->msg);
+		log_warning("ckpt",
+			    "readers lose their file path=\"%s\" "
+			    "reason=\"%s\"",
+			    node_path_shown(&m->nodes, n, &path), err->msg);
 		return 0;
 	}
 	return error_wrap(err, rc, "keep it for those that read it");

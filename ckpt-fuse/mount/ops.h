@@ -16,6 +16,9 @@ static inline struct ckpt_mount *mount_of(fuse_req_t req)
  * is in the log. */
 void ops_fail(fuse_req_t req, const char *what, int rc,
 	      const struct error *err);
+/* The same of a file, which the log then names; NULL: nobody knows which. */
+void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
+		 const struct error *err);
 
 /* The result `rc` of a request about a node, which may be NULL.  That its file is not there
  * any more would be an answer about a name that the kernel has known for up to a second; of

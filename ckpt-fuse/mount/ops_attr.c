@@ -26,7 +26,25 @@ static double valid_s(struct ckpt_node *n)
 }
 #define FOLDER_MODE 0755u
 
+static void log_failure(struct ckpt_mount *m, struct ckpt_node *n,
+			const char *what, const char *why)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (n)
+		log_warning("ckpt", "%s failed path=\"%s\" reason=\"%s\"", what,
+			    node_path_shown(&m->nodes, n, &path), why);
+	else
+		log_warning("ckpt", "%s failed reason=\"%s\"", what, why);
+}
+
 void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
+{
+	ops_fail_of(req, NULL, what, rc, err);
+}
+
+void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
+		 const struct error *err)
 {
 	int code = -rc;
 
@@ -42,7 +60,7 @@ void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
 	case ENAMETOOLONG:
 		break;
 	default:
-		log_warning("ckpt", "%s failed reason=\"%s\"", what,
+		log_failure(mount_of(req), n, what,
 			    err && *err->msg ? err->msg : strerror(code));
 	}
 	if (code == EBADMSG || code == EPROTO || code == ECONNREFUSED ||

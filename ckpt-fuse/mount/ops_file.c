@@ -90,6 +90,13 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 	return reading_lend(a->reading, off, size, &a->loan, err);
 }
 
+static struct ckpt_node *node_of_handle(struct ckpt_mount *m, uint64_t fh)
+{
+	struct handle *h = handle_get(&m->handles, fh);
+
+	return h ? h->node : NULL;
+}
+
 void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	      struct fuse_file_info *fi)
 {
@@ -104,7 +111,8 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	n = read_handle(m, ino, fi->fh, (uint64_t)off, size, &a, &err);
 	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);
 	if (n < 0)
-		ops_fail(req, "read", (int)n, &err);
+		ops_fail_of(req, node_of_handle(m, fi->fh), "read", (int)n,
+			    &err);
 	else
 		(void)fuse_reply_iov(req, a.loan.parts, (int)a.loan.n);
 	answer_fini(&a);
@@ -146,21 +154,26 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	}
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	if (rc < 0)
-		ops_fail(req, "write", rc, &err);
+		ops_fail_of(req, h ? h->node : NULL, "write", rc, &err);
 	else
 		(void)fuse_reply_write(req, size);
 }
 
 /* --------------------------------------------------------------------- commit --- */
 
-static void reply(fuse_req_t req, const char *what, int rc,
+static void reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 		  const struct error *err)
 {
+	struct ckpt_mount *m = mount_of(req);
+	AUTO_BUF path = BUF_INIT;
+
 	/* Another node's file is where this one was to be. */
 	if (rc == -ESTALE)
-		log_warning("ckpt", "%s failed reason=\"%s\"", what, err->msg);
+		log_warning("ckpt", "%s failed path=\"%s\" reason=\"%s\"", what,
+			    n ? node_path_shown(&m->nodes, n, &path) : "?",
+			    err->msg);
 	if (rc < 0)
-		ops_fail(req, what, rc, err);
+		ops_fail_of(req, n, what, rc, err);
 	else
 		(void)fuse_reply_err(req, 0);
 }
@@ -311,7 +324,7 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		rc = close_writer(req, h, &err);
 	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
 		rc = commit(req, fi->fh, 0, &err);
-	reply(req, "close", rc, &err);
+	reply(req, h ? h->node : NULL, "close", rc, &err);
 }
 
 void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
@@ -330,7 +343,7 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 			    h ? writing_n_begun(h->node->writing) : 0, &err);
 	else if (h)
 		rc = node_loss(h->node, &err);
-	reply(req, "fsync", rc, &err);
+	reply(req, h ? h->node : NULL, "fsync", rc, &err);
 }
 
 /* With the node's lock, which it gives back meanwhile.  Where it was not seen which close was
@@ -339,6 +352,7 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 static bool commit_late(struct ckpt_mount *m, const struct handle *h)
 {
 	struct ckpt_node *n = h->node;
+	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
 
 	/* Others may write on, unless they are through. */
@@ -350,7 +364,8 @@ static bool commit_late(struct ckpt_mount *m, const struct handle *h)
 		return false;
 	n->n_done -= h->is_done;
 	if (opening_commit(m, n, false, &err) < 0)
-		log_warning("ckpt", "lost reason=\"%s\"", err.msg);
+		log_warning("ckpt", "lost path=\"%s\" reason=\"%s\"",
+			    node_path_shown(&m->nodes, n, &path), err.msg);
 	return true;
 }
 

@@ -191,8 +191,9 @@ static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 	if (folder == m->nodes.root || node_path(&m->nodes, folder, &path) < 0)
 		return;
 	if (ckpt_folder_make(m->store, path.data, &err) < 0)
-		log_warning("ckpt", "folder may be gone reason=\"%s\"",
-			    err.msg);
+		log_warning("ckpt",
+			    "folder may be gone path=\"%s\" reason=\"%s\"",
+			    path.data, err.msg);
 }
 
 /* ---------------------------------------------------------------------- files --- */

@@ -1241,6 +1241,20 @@ is_dead()
 	umount_store
 }
 
+@test "the log names the file that could not be stored" {
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store
+	mkdir "$M/step"
+	fault match='^(PUT|POST) ' kind=status code=403 times=100000
+	run ! cp "$F/in/optimizer.pt" "$M/step/a"
+	run ! dd if="$F/in/config.json" of="$M/step/b" conv=fsync status=none
+	grep -E 'warning ckpt: (write|close) failed path="step/a" reason="' "$W"/run/*/log
+	grep 'warning ckpt: fsync failed path="step/b" reason="' "$W"/run/*/log
+	umount_store
+}
+
 @test "what was closed and not stored is in the log, also of a mount that is gone" {
 	bucket
 	fault_proxy "$AT" "$W"
