@@ -62,8 +62,6 @@ static const struct {
 	int error;
 	bool can_retry;
 	const char *cure;
-	unsigned int
-		most_tries; /* then it is no passing matter; 0: until time is up */
 } answers[] = {
 	{ "NoSuchKey", ENOENT, false, "" },
 	{ "NoSuchBucket", ENOENT, false,
@@ -88,11 +86,9 @@ static const struct {
 	{ "InvalidToken", EACCES, true, ": renew the session" },
 	{ "TokenRefreshRequired", EACCES, true, ": renew the session" },
 	{ "PreconditionFailed", ESTALE, false, "" },
-	/* It says so of a new object, too, while another call makes its folder. */
 	{ "ExistingObjectIsDirectory", ENOTDIR, true,
 	  ": this server keeps folders, so an object cannot have the name of "
-	  "one",
-	  5 },
+	  "one" },
 	{ "ConditionalRequestConflict", EBUSY, true, "" },
 	{ "OperationAborted", EBUSY, true, "" },
 	{ "SlowDown", EBUSY, true,
@@ -117,6 +113,8 @@ static const struct {
 	{ "KeyTooLongError", EINVAL, false, "" },
 	{ "InvalidObjectName", EINVAL, false, "" },
 };
+
+#define FOLDER_TRIES 5
 
 /* For answers without XML: those of HEAD, and of proxies. */
 static const struct {
@@ -197,7 +195,9 @@ static int judge(struct s3_store *s, const struct http_response *resp,
 		if (strcmp(answers[i].code, code) != 0)
 			continue;
 		v->can_retry = answers[i].can_retry;
-		v->most_tries = answers[i].most_tries;
+		/* One that keeps folders says so of a new object, too, while another call
+		 * makes its folder. */
+		v->most_tries = answers[i].error == ENOTDIR ? FOLDER_TRIES : 0;
 		return error_set(err, answers[i].error, "%s: %s (%s)%s%s",
 				 s->origin, why ? why : "", code, cure,
 				 region && answers[i].error == EINVAL ? region
