@@ -54,17 +54,6 @@ static const char *cure_of(int code)
 	}
 }
 
-/* What another user made, as one who does not share it. */
-static int error_of_own(const struct file_store *f, const char *what,
-			const char *name, struct error *err)
-{
-	return error_set(err, EACCES,
-			 "%s %s/%.80s: another user made it for himself alone: "
-			 "have him 'chgrp -R GROUP %s/" STORE_OWN
-			 "' and 'chmod -R g+rwX' it",
-			 what, f->path, name, f->path);
-}
-
 int file_error(const struct file_store *f, int code, const char *what,
 	       const char *name, struct error *err)
 {
@@ -73,8 +62,6 @@ int file_error(const struct file_store *f, int code, const char *what,
 		 : code == ESTALE ? EIO
 				  : code;
 
-	if (as == EACCES && store_is_below(name, STORE_OWN))
-		return error_of_own(f, what, name, err);
 	return error_set(err, as, "%s %s/%.200s: %s%s", what, f->path, name,
 			 strerror(code), cure_of(code));
 }
@@ -134,36 +121,6 @@ int file_sync_parent(struct file_store *f, const char *name, struct error *err)
 	return parent ? sync_folder(f, parent, err) : error_nomem(err);
 }
 
-/* What is the store's own is for all who may write to its directory, whatever the umask of
- * who came first: nobody else could write, and a lock would be for one user alone. */
-static void share(const struct file_store *f, int fd, mode_t most)
-{
-	struct stat root, own;
-	mode_t mode;
-
-	if (fstat(f->root, &root) < 0 || fstat(fd, &own) < 0)
-		return;
-	mode = root.st_mode & most;
-	/* What the directory's group may, others' groups may not. */
-	if (own.st_gid != root.st_gid && fchown(fd, (uid_t)-1, root.st_gid) < 0)
-		mode = (mode & ~(mode_t)S_IRWXG) | (own.st_mode & S_IRWXG);
-	if ((own.st_mode & 07777) != mode)
-		(void)fchmod(fd, mode);
-}
-
-static int make_folder(struct file_store *f, const char *path)
-{
-	AUTO_CLOSE int fd = -1;
-
-	if (file_path_mkdir(f, path, 0777) < 0)
-		return -1;
-	if (store_is_below(path, STORE_OWN))
-		fd = file_path_open_folder(f, path);
-	if (fd >= 0)
-		share(f, fd, S_ISGID | S_ISVTX | 0777);
-	return 0;
-}
-
 int file_make_parents(struct file_store *f, const char *name, struct error *err)
 {
 	AUTO_FREE char *path = strdup(name);
@@ -174,7 +131,7 @@ int file_make_parents(struct file_store *f, const char *name, struct error *err)
 		int rc = 0;
 
 		*at = '\0';
-		if (make_folder(f, path) == 0)
+		if (file_path_mkdir(f, path, 0777) == 0)
 			rc = file_sync_parent(f, path, err);
 		else if (errno != EEXIST)
 			rc = file_error(f, errno, "make folder", path, err);
@@ -235,17 +192,6 @@ static unsigned int lock_number(const char *name)
 	return (unsigned int)(hash >> 56);
 }
 
-static int make_lock(struct file_store *f, const char *path)
-{
-	int fd = file_path_open(f, path, O_RDWR | O_CREAT | O_EXCL, 0666);
-
-	if (fd >= 0)
-		share(f, fd, 0666);
-	else if (errno == EEXIST)
-		fd = file_path_open(f, path, O_RDWR, 0);
-	return fd;
-}
-
 /* The lock's file stays: whoever removed it would remove what another has locked. */
 static int open_lock(struct file_store *f, unsigned int number,
 		     struct error *err)
@@ -254,12 +200,12 @@ static int open_lock(struct file_store *f, unsigned int number,
 	int fd, rc;
 
 	(void)snprintf(path, sizeof(path), "%s/%02x", STORE_LOCKS, number);
-	fd = file_path_open(f, path, O_RDWR, 0);
+	fd = file_path_open(f, path, O_RDWR | O_CREAT, 0666);
 	if (fd < 0 && errno == ENOENT) {
 		rc = file_make_parents(f, path, err);
 		if (rc < 0)
 			return rc;
-		fd = make_lock(f, path);
+		fd = file_path_open(f, path, O_RDWR | O_CREAT, 0666);
 	}
 	return fd < 0 ? file_error(f, errno, "open", path, err) : fd;
 }

@@ -24,7 +24,6 @@ setup()
 
 teardown()
 {
-	[ -z "${SHARED-}" ] || rm -rf "$SHARED"
 	stop_servers
 }
 
@@ -163,42 +162,6 @@ objects()
 	wait "$pid"
 	cat "$W/said"
 	grep -q '^1 file, 16 B: all is as it was written' "$W/said"
-}
-
-as_user() # UID COMMAND...: one of the group 7777
-{
-	setpriv --reuid "$1" --regid "$1" --groups 7777 env "${@:2}"
-}
-
-@test "users of one group share a directory, whatever their umask" {
-	# Nobody else comes to what is below the folders of bats.
-	SHARED=$(mktemp -d "${TMPDIR:-/tmp}/bootseer-shared.XXXXXX")
-	chmod 711 "$SHARED"
-	install -m 644 "$F/in/optimizer.pt" "$SHARED/f"
-	install -d -m 2770 -g 7777 "$SHARED/team"
-	STORE=file://$SHARED/team
-	umask 022
-	as_user 65533 "$bootseer" ckpt cp "$STORE" "$SHARED/f" :a
-	as_user 65532 "$bootseer" ckpt cp "$STORE" "$SHARED/f" :b
-	as_user 65532 "$bootseer" ckpt cp "$STORE" "$SHARED/f" :a
-	as_user 65533 "$bootseer" ckpt rm "$STORE" b
-	as_user 65533 "$bootseer" ckpt gc --older=0s "$STORE"
-	[ "$(find "$SHARED/team/.bootseer" -type d ! -perm 2770)" = "" ]
-	[ "$(find "$SHARED/team/.bootseer/lock" -type f ! -perm 660)" = "" ]
-	as_user 65532 "$bootseer" ckpt verify "$STORE"
-
-	# One that an earlier version made.
-	chmod -R g-w "$SHARED/team/.bootseer"
-	run -1 as_user 65534 "$bootseer" ckpt cp "$STORE" "$SHARED/f" :c
-	[[ $output == *"another user made it for himself alone: have him 'chgrp -R GROUP \
-$SHARED/team/.bootseer' and 'chmod -R g+rwX' it" ]]
-	chmod -R g+rwX "$SHARED/team/.bootseer"
-	as_user 65534 "$bootseer" ckpt cp "$STORE" "$SHARED/f" :c
-
-	# What a group may that is not the directory's nobody gets by it.
-	install -d -m 775 -o 65533 -g 7778 "$SHARED/alone"
-	as_user 65533 "$bootseer" ckpt cp "file://$SHARED/alone" "$SHARED/f" :a
-	[ "$(find "$SHARED/alone/.bootseer" -perm /g=w)" = "" ]
 }
 
 @test "a store that goes away while it is verified is one error" {
