@@ -246,5 +246,7 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc,
 /* ------------------------------------------------------------------------ mounts --- */
 
 #define CKPT_MOUNT_FSTYPE "fuse.bootseer-ckpt" /* as mountinfo has it */
+/* In a mount's folder of --run: locked (flock) by whoever begins, until it is mounted. */
+#define CKPT_CLAIM_FILE "begin.lock"
 
 #endif

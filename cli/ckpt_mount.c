@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -238,17 +239,39 @@ static int check_place(const char *path, struct error *err)
 		       : error_set(err, ENOTDIR, "'%s' is no folder", path);
 }
 
+/* Does a process begin there, or serve already? */
+static bool is_others(const char *dir)
+{
+	AUTO_BUF status = BUF_INIT;
+	AUTO_FREE char *name = fs_join(dir, CKPT_CLAIM_FILE);
+	AUTO_CLOSE int fd = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (!name || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0))
+		return true;
+	return ask(dir, &status, NULL) == 0;
+}
+
+/* What our process left, which has ended. */
 static void remove_run_dir(const char *run, const char *dir)
 {
+	if (is_others(dir))
+		return;
 	(void)!fs_remove_tree(dir, NULL);
 	(void)rmdir(run); /* unless others are in it */
+}
+
+/* Is it one that whoever uses it gets errors from, for ever?  The kernel says so at once; with
+ * a holder, which has it for the next process, it waits. */
+static bool is_dead(const char *path)
+{
+	return mount_ask(path, DEAD_ANSWER_MS) == ENOTCONN;
 }
 
 /* Whoever interrupts a program wants to see that it was; returns where it was not. */
 static int die_of(int signal_number, const char *path, struct error *err)
 {
 	/* One that was killed over it left a mount that nobody serves. */
-	if (check_mounted(path, NULL) == 0)
+	if (check_mounted(path, NULL) == 0 && is_dead(path))
 		(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
 	fprintf(stderr, "bootseer ckpt mount: %s\n", err->msg);
 	(void)signal(signal_number, SIG_DFL);
@@ -447,13 +470,6 @@ static int add_status(const char *dir, json_t *all, struct error *err)
 	return json_array_append_new(all, one) < 0
 		       ? error_set(err, EPROTO, "'%s' answers no JSON", dir)
 		       : 0;
-}
-
-/* Is it one that whoever uses it gets errors from, for ever?  The kernel says so at once; with
- * a holder, which has it for the next process, it waits. */
-static bool is_dead(const char *path)
-{
-	return mount_ask(path, DEAD_ANSWER_MS) == ENOTCONN;
 }
 
 static int say_dead(const char *path, struct error *err)

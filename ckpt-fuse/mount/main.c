@@ -10,10 +10,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "ckpt-fuse/mount/beginning.h"
 #include "ckpt-fuse/mount/outlets.h"
@@ -98,6 +100,28 @@ static int check_free(const char *path, struct error *err)
 	mount_line_fini(&l);
 	return error_set(err, EBUSY, "something is mounted on '%s': unmount it",
 			 path);
+}
+
+/* One at a time begins at a place: two that wait for their stores would both find it free,
+ * and the second takes down what the first serves by then.  `*ret` is the claim. */
+static int claim(const char *run_dir, int *ret, struct error *err)
+{
+	AUTO_FREE char *name = fs_join(run_dir, CKPT_CLAIM_FILE);
+	AUTO_CLOSE int fd = -1;
+
+	if (!name)
+		return error_nomem(err);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", name,
+				 strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY,
+				 "another 'bootseer ckpt mount' of this folder "
+				 "begins, or waits for its store: end it, or "
+				 "wait for it");
+	*ret = steal_fd(&fd);
+	return 0;
 }
 
 static int watch_signals(struct error *err)
@@ -223,10 +247,15 @@ static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 	return rc;
 }
 
-/* *ret_is_left: the mount, and what is kept of it, are a successor's. */
+struct session_run {
+	int signals;
+	int claim_fd; /* until it is mounted; -1: none */
+	bool is_left; /* the mount, and what is kept of it, are a successor's */
+};
+
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, const struct ckpt_kept *kept,
-		       int signals, bool *ret_is_left, struct error *err)
+		       struct session_run *r, struct error *err)
 {
 	struct session_config sc = { .name = SESSION_NAME,
 				     .path = args[1],
@@ -250,10 +279,12 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 
 	ckpt_say_init(&say);
 	ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
-	rc = open_mount(cfg, args[0], keeper, kept, signals, &m, err);
+	rc = open_mount(cfg, args[0], keeper, kept, r->signals, &m, err);
 	sc.owner = m;
 	if (rc == 0)
 		rc = session_start(&sc, &s, err);
+	if (r->claim_fd >= 0)
+		(void)close(steal_fd(&r->claim_fd));
 	ckpt_say_open(&say, STAGE_END, rc < 0);
 	if (rc < 0 && !m) {
 		ckpt_say_fini(&say);
@@ -270,17 +301,17 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		say_ready(s, m, args[0]);
 		was_ready = true;
-		rc = serve(s, m, outlets, &say, signals, err);
+		rc = serve(s, m, outlets, &say, r->signals, err);
 	}
 	outlets_free(outlets); /* which has the session's path */
 	was_started = s != NULL;
-	*ret_is_left = s && is_left(s, was_ready, rc, keeper);
-	session_stop(s, *ret_is_left);
+	r->is_left = s && is_left(s, was_ready, rc, keeper);
+	session_stop(s, r->is_left);
 	/* The log has each of them. */
 	if (ckpt_mount_settle(m) && rc == 0)
 		rc = EXIT_LOST;
 	/* What was unmounted wants no successor, however it ended. */
-	if (was_started && !*ret_is_left)
+	if (was_started && !r->is_left)
 		drop_kept(keeper);
 	ckpt_say_phases(&say, m, true);
 	ckpt_say_fini(&say);
@@ -310,12 +341,13 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int signals = watch_signals(err);
+	struct session_run r = { .signals = signals, .claim_fd = -1 };
 	AUTO_CLOSE int journal_fd = -1;
 	AUTO_CLOSE int begun_fd = -1;
 	AUTO_CLOSE int life_fd = -1;
 	struct fd_keeper *keeper = NULL;
 	const char *is_gone = NULL;
-	bool is_successor, is_left = false;
+	bool is_successor;
 	int rc = signals < 0 ? signals : fd_keeper_open(&keeper, err);
 
 	if (rc < 0)
@@ -334,6 +366,8 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0)
 		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
 	if (rc == 0 && !is_successor)
+		rc = claim(cfg->run_dir, &r.claim_fd, err);
+	if (rc == 0 && !is_successor)
 		rc = check_free(path, err);
 	if (rc == 0)
 		rc = open_kept(keeper, JOURNAL_NAME, &journal_fd, err);
@@ -347,11 +381,13 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 					 .journal_fd = journal_fd,
 					 .begun_fd = begun_fd,
 					 .life_fd = life_fd },
-				 signals, &is_left, err);
+				 &r, err);
 	/* A start that failed is not tried again: nobody has the mount open. */
-	if (rc < 0 && !is_successor && !is_left)
+	if (rc < 0 && !is_successor && !r.is_left)
 		drop_kept(keeper);
 	fd_keeper_close(keeper);
+	if (r.claim_fd >= 0)
+		(void)close(r.claim_fd);
 	return rc;
 }
 

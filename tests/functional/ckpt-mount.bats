@@ -1215,6 +1215,29 @@ waits_for_proxy() # PID
 	grep -q 'ended before it was mounted' "$W/said"
 }
 
+@test "of two that begin at one folder the second is refused, and may when the first has ended" {
+	local pid child status=0 away
+
+	bucket
+	fault_proxy "$AT" "$W"
+	away="s3://bkt/ckpt?endpoint=http://$PROXY"
+	fault match=. kind=hold times=100000
+	"$bootseer" ckpt mount --run="$W/run" "$away" "$M" 2>"$W/said" 3>&- &
+	pid=$!
+	wait_for has_child "$pid"
+	wait_for has_child "$child"
+	wait_for waits_for_proxy "$child"
+	run -1 "$bootseer" ckpt mount --run="$W/run" "$STORE" "$M"
+	[[ $output == *"another 'bootseer ckpt mount' of this folder begins"* ]]
+	# What the second leaves is not the first's.
+	[ -e "$W"/run/*/begin.lock ]
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	[ "$status" = 143 ]
+	mount_store
+	umount_store
+}
+
 is_dead()
 {
 	run "$bootseer" ckpt status --run="$W/run" "$M"
