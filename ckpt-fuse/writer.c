@@ -139,17 +139,21 @@ static int set_growing(struct ckpt_writer *w,
 	return set_segment(w, o, err);
 }
 
+#define MEMORY_STEP UINT64_C(65536) /* of a store's memory */
+
 /* Each column keeps one part of its object until the commit: without memory for all of them
  * the last would wait for ever. */
 static int check_memory(const struct ckpt_writer *w, struct error *err)
 {
 	const struct object_caps caps = object_store_caps(w->store);
-	uint64_t need = 0;
+	/* A store without conditions puts a lock besides, before it commits the first. */
+	uint64_t need = caps.has_new ? 0 : MEMORY_STEP;
 
 	for (uint32_t c = 0; c < w->segment->columns; c++) {
 		uint64_t size = segment_column_size(w->manifest, w->segment, c);
 
-		need += size < caps.part_size ? size : caps.part_size;
+		need += size < caps.part_size ? round_up(size, MEMORY_STEP)
+					      : caps.part_size;
 	}
 	if (need <= caps.put_memory)
 		return 0;

@@ -77,7 +77,7 @@ struct object_caps {
 	unsigned int parallel; /* requests at a time that are worth it */
 	uint64_t read_size;    /* bytes of a range that is worth a request */
 	uint64_t part_size;    /* bytes of a put that are sent at once */
-	uint64_t put_memory;   /* object_store_config.memory */
+	uint64_t put_memory;   /* for puts; UINT64_MAX: they take none */
 };
 
 struct object_stat {

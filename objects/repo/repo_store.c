@@ -407,6 +407,7 @@ static int repo_open(struct store_url *url,
 		.parallel = parallel,
 		.read_size = READ_SIZE,
 		.part_size = READ_SIZE,
+		.put_memory = UINT64_MAX, /* they lie in files */
 	};
 	*ret = &s->base;
 	return 0;

@@ -54,7 +54,8 @@ struct object_caps object_store_caps(const struct object_store *s)
 {
 	struct object_caps caps = s->caps;
 
-	caps.put_memory = s->cfg.memory;
+	if (!caps.put_memory)
+		caps.put_memory = s->cfg.memory;
 	return caps;
 }
 
