@@ -131,8 +131,9 @@ static void take_range(struct fetcher *f, struct transfer *t,
 	}
 }
 
-/* So many bytes a reader waits for before his: those that come, when all other bulk
- * gives way, no later than another request would bring his. */
+/* So many bytes a reader waits for before his: where the link is what bounds requests, they
+ * come, as all other bulk gives way, no later than another request would bring his.  Where
+ * each request has a bound of its own, he waits for as long as a range may take at most. */
 static uint64_t worth_waiting(const struct transfer *t)
 {
 	uint64_t one = pace_bytes(t->dev, CUT_NS);
