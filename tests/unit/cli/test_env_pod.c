@@ -14,6 +14,7 @@ TestSuite(env_pod, .timeout = 60);
 /* The other end says SAID, if anything, and leaves before it is asked; what a call gets. */
 static int call_one_that_left(const char *said, struct error *err)
 {
+	json_t *params = json_object();
 	int ends[2];
 	int rc;
 
@@ -23,8 +24,8 @@ static int call_one_that_left(const char *said, struct error *err)
 		cr_assert_eq(write(ends[1], said, strlen(said)),
 			     (ssize_t)strlen(said));
 	cr_assert_eq(close(ends[1]), 0);
-	rc = env_pod_call(ends[0], "environment.open", json_object(), 10, NULL,
-			  err);
+	rc = env_pod_call(ends[0], "environment.open", params, 10, NULL, err);
+	json_decref(params);
 	cr_assert_eq(close(ends[0]), 0);
 	return rc;
 }
@@ -39,7 +40,7 @@ Test(env_pod, the_reason_of_one_that_takes_no_question_is_read)
 	cr_assert_eq(buf_append(&line, "", 1), 0);
 	cr_assert_lt(call_one_that_left(line.data, &err), 0);
 	cr_assert(strstr(err.msg, "for containers"), "%s", err.msg);
-	buf_reset(&line);
+	buf_fini(&line);
 }
 
 Test(env_pod, one_that_left_without_a_word_took_no_question)
