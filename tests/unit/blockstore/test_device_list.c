@@ -178,8 +178,9 @@ Test(device_list, ranges_have_a_bound)
 	node_remove(&n);
 }
 
-/* What comes first is wanted soon; then there is time, and requests are saved. */
-Test(device_list, ranges_grow_with_what_was_asked_for)
+/* A list of one pack, whose ranges may grow, where a request brings so many bytes a second;
+ * 0: that is not known. */
+static struct fault_source *fetch_growing(struct node *n, uint64_t rate)
 {
 	uint32_t blocks[40];
 	struct device_list list = { .blocks = blocks,
@@ -188,15 +189,23 @@ Test(device_list, ranges_grow_with_what_was_asked_for)
 				    .streams = 1,
 				    .range_max = 4 * SPAN,
 				    .range_grown = 6 * SPAN };
+
+	for (uint32_t i = 0; i < 40; i++)
+		blocks[i] = i;
+	node_make(n, &plain);
+	atomic_store(&n->dev[0]->rate, rate);
+	expect_list(n, &list);
+	return n->fault[0][0];
+}
+
+/* What comes first is wanted soon; then there is time, and requests are saved. */
+Test(device_list, ranges_grow_with_what_was_asked_for)
+{
 	struct fault_source *f;
 	uint64_t asked = 0;
 	struct node n;
 
-	for (uint32_t i = 0; i < 40; i++)
-		blocks[i] = i;
-	node_make(&n, &plain);
-	f = n.fault[0][0];
-	expect_list(&n, &list);
+	f = fetch_growing(&n, 0);
 	for (size_t i = 0; i < f->n_reads; i++) {
 		uint64_t max = 4 * SPAN + asked / 8;
 
@@ -212,22 +221,10 @@ Test(device_list, ranges_grow_with_what_was_asked_for)
 /* A reader who waits for the end of one would have it cut, and bytes come twice. */
 Test(device_list, ranges_grow_no_longer_than_comes_soon)
 {
-	uint32_t blocks[40];
-	struct device_list list = { .blocks = blocks,
-				    .n = 40,
-				    .priority = SOURCE_HOT,
-				    .streams = 1,
-				    .range_max = 4 * SPAN,
-				    .range_grown = 6 * SPAN };
 	struct fault_source *f;
 	struct node n;
 
-	for (uint32_t i = 0; i < 40; i++)
-		blocks[i] = i;
-	node_make(&n, &plain);
-	f = n.fault[0][0];
-	atomic_store(&n.dev[0]->rate, 8 * SPAN);
-	expect_list(&n, &list);
+	f = fetch_growing(&n, 8 * SPAN);
 	for (size_t i = 0; i < f->n_reads; i++)
 		cr_expect_leq(f->log[i].len, 4 * SPAN);
 	node_remove(&n);
