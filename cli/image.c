@@ -38,6 +38,24 @@ int image_ref_check(const char *ref, struct error *err)
 	return rc;
 }
 
+int image_artifact_parse(const char *option, struct digest *room,
+			 const struct digest **ret, struct error *err)
+{
+	int rc = option ? digest_parse(option, room, err) : 0;
+
+	*ret = option ? room : NULL;
+	return rc < 0 ? error_wrap(err, rc, "--artifact") : 0;
+}
+
+void image_others_print(size_t n)
+{
+	if (n)
+		fprintf(stderr,
+			"it has %zu other artifact%s: 'bootseer image inspect' "
+			"lists them, --artifact chooses\n",
+			n, n == 1 ? "" : "s");
+}
+
 int image_check_first(const void *config, char **args, struct error *err)
 {
 	(void)config;

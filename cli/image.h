@@ -40,6 +40,21 @@ struct image_access {
 		.offset = offsetof(config, platform), .help = text \
 	}
 
+#define IMAGE_ARTIFACT_OPTION(config, text) \
+	{ \
+		.key = "artifact", .type = OPTION_STRING, .arg = "DIGEST", \
+		.offset = offsetof(config, artifact), .help = text \
+	}
+
+/* The value of that option, or NULL (`*ret` too) when it was not given. */
+int image_artifact_parse(const char *option, struct digest *room,
+			 const struct digest **ret,
+			 struct error *err) MUST_CHECK;
+
+/* Say on stderr that the image has so many artifacts besides the one that a command
+ * was about; nothing of none. */
+void image_others_print(size_t n);
+
 /* What a command on one image works with. */
 struct image_target {
 	struct oci_ref ref;

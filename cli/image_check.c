@@ -9,7 +9,7 @@
 
 struct check_config {
 	struct image_access access;
-	char *platform, *meta_to, *data_to;
+	char *platform, *artifact, *meta_to, *data_to;
 	bool against_layers;
 };
 
@@ -30,6 +30,10 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct check_config, data_to),
 	  .help = "Write the data device to this file, sparsely; with it the "
 		  "metadata image can be mounted (-o device=FILE)." },
+	IMAGE_ARTIFACT_OPTION(struct check_config,
+			      "Which artifact, of an image that has several; "
+			      "default is the one that a node without keys "
+			      "takes."),
 	IMAGE_PLATFORM_OPTION(struct check_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
@@ -48,8 +52,12 @@ static int run(const void *config, char **args, struct error *err)
 		.data_to = c->data_to,
 	};
 	AUTO(image_target) t = NULL;
-	int rc = image_target_new(args[0], &c->access, &t, err);
+	struct digest named;
+	size_t others = 0;
+	int rc = image_artifact_parse(c->artifact, &named, &opt.artifact, err);
 
+	if (rc == 0)
+		rc = image_target_new(args[0], &c->access, &t, err);
 	if (rc < 0)
 		return rc;
 	opt.config = t->config;
@@ -58,7 +66,7 @@ static int run(const void *config, char **args, struct error *err)
 		opt.against_layers = &differs.base;
 	image_progress_start(&progress);
 	opt.progress = &progress.base;
-	rc = image_check(&t->ref, &opt, err);
+	rc = image_check(&t->ref, &opt, &others, err);
 	image_progress_stop(&progress);
 	image_differs_print(&differs);
 	if (rc == 0 && differs.base.n)
@@ -70,7 +78,18 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		printf("%s: every block is there and right%s\n", args[0],
 		       c->against_layers ? ", and what the layers hold" : "");
+	image_others_print(others);
 	return rc;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct check_config *c = config;
+	const struct digest *artifact;
+	struct digest named;
+	int rc = image_artifact_parse(c->artifact, &named, &artifact, err);
+
+	return rc < 0 ? rc : image_ref_check(args[0], err);
 }
 
 const struct command image_check_command = {
@@ -86,6 +105,6 @@ const struct command image_check_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct check_config),
-	.check = image_check_first,
+	.check = check,
 	.run = run,
 };

@@ -4,10 +4,14 @@
 
 struct inspect_config {
 	struct image_access access;
-	char *platform;
+	char *platform, *artifact;
 };
 
 static const struct option_spec options[] = {
+	IMAGE_ARTIFACT_OPTION(struct inspect_config,
+			      "Which artifact, of an image that has several; "
+			      "default is the one that a node without keys "
+			      "takes."),
 	IMAGE_PLATFORM_OPTION(struct inspect_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
@@ -20,14 +24,28 @@ static int run(const void *config, char **args, struct error *err)
 	const struct inspect_config *c = config;
 	AUTO(image_target) t = NULL;
 	AUTO_FREE char *text = NULL;
-	int rc = image_target_new(args[0], &c->access, &t, err);
+	const struct digest *artifact;
+	struct digest named;
+	int rc = image_artifact_parse(c->artifact, &named, &artifact, err);
 
 	if (rc == 0)
-		rc = image_inspect(&t->ref, &t->config, c->platform, &text,
-				   err);
+		rc = image_target_new(args[0], &c->access, &t, err);
+	if (rc == 0)
+		rc = image_inspect(&t->ref, &t->config, c->platform, artifact,
+				   &text, err);
 	if (rc == 0)
 		puts(text);
 	return rc;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct inspect_config *c = config;
+	const struct digest *artifact;
+	struct digest named;
+	int rc = image_artifact_parse(c->artifact, &named, &artifact, err);
+
+	return rc < 0 ? rc : image_ref_check(args[0], err);
 }
 
 const struct command image_inspect_command = {
@@ -42,6 +60,6 @@ const struct command image_inspect_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct inspect_config),
-	.check = image_check_first,
+	.check = check,
 	.run = run,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image sign, image verify: the second compares before. */
+/* image sign, image verify: the second always compares before, the first what
+ * nobody who counts has answered for. */
 #include <inttypes.h>
 
 #include "cli/command.h"
@@ -10,7 +11,7 @@
 
 struct sign_config {
 	struct image_access access;
-	char *platform, *key, *repository;
+	char *platform, *artifact, *key, *trusted, *repository;
 	int64_t expires;
 };
 
@@ -24,6 +25,18 @@ static const struct option_spec options[] = {
 	  .help = "The private key (PEM, Ed25519); default is the user's own, "
 		  "~/.config/bootseer/sign.key." },
 	SIGNER_OPTIONS(struct sign_config),
+	IMAGE_ARTIFACT_OPTION(struct sign_config,
+			      "Which artifact, of an image that has several; "
+			      "you answer for it. Default is what the key, or "
+			      "one of --trusted, has signed, else the only "
+			      "one."),
+	{ .key = "trusted",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .absent = "it is a list of keys as nodes have it, or a key's .pub",
+	  .offset = offsetof(struct sign_config, trusted),
+	  .help = "Public keys, the last one when keys change: what they "
+		  "signed is taken as signed by the key." },
 	IMAGE_PLATFORM_OPTION(struct sign_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
@@ -36,56 +49,91 @@ static int check(const void *config, char **args, struct error *err)
 	const struct sign_config *c = config;
 	char pattern[TRUST_PATTERN_MAX + 1];
 	AUTO(image_target) t = NULL;
-	int rc = image_target_new(args[0], &c->access, &t, err);
+	const struct digest *artifact;
+	struct digest named;
+	int rc = image_artifact_parse(c->artifact, &named, &artifact, err);
 
+	if (rc == 0)
+		rc = image_target_new(args[0], &c->access, &t, err);
 	return rc < 0 ? rc
 		      : signer_pattern(c->repository, &t->ref, pattern, err);
+}
+
+/* The keys of a command, and what is said of an artifact with them. */
+struct sign_terms_owned {
+	struct sign_key *key;
+	struct trust_keys *trusted; /* or NULL */
+	struct digest named;
+	char pattern[TRUST_PATTERN_MAX + 1];
+};
+
+static int load_terms(const struct sign_config *c, const struct oci_ref *ref,
+		      bool verify, struct sign_terms_owned *o,
+		      struct sign_options *opt, struct error *err)
+{
+	int rc = signer_pattern(c->repository, ref, o->pattern, err);
+
+	if (rc == 0)
+		rc = image_artifact_parse(c->artifact, &o->named,
+					  &opt->check.artifact, err);
+	if (rc == 0)
+		rc = signer_load(c->key,
+				 verify ? TRUST_USE_VERIFY : TRUST_USE_SIGN,
+				 &o->key, err);
+	if (rc == 0 && c->trusted)
+		rc = trust_keys_load(c->trusted, &o->trusted, err);
+	opt->claim = verify ? TRUST_CLAIM_VERIFIED : TRUST_CLAIM_SIGNED;
+	opt->trusted = o->trusted;
+	opt->terms = (struct sign_terms){
+		.key = o->key,
+		.repository = o->pattern,
+		.valid_s = c->expires / NS_PER_S,
+	};
+	return rc;
+}
+
+static int sign_with(struct sign_options *opt, const char *ref,
+		     const struct image_target *t, struct error *err)
+{
+	struct image_progress progress;
+	struct image_differs differs;
+	struct sign_result r = { .compared = false };
+	char digest[DIGEST_STR_MAX];
+	int rc;
+
+	image_differs_start(&differs);
+	opt->check.against_layers = &differs.base;
+	image_progress_start(&progress);
+	opt->check.progress = &progress.base;
+	rc = image_sign(&t->ref, opt, &r, err);
+	image_progress_stop(&progress);
+	image_differs_print(&differs);
+	if (rc < 0)
+		return rc;
+	digest_format(&r.artifact, digest);
+	printf("%s: %s artifact %s for %s\n", ref,
+	       r.compared ? "it is what the layers hold; signed" : "signed",
+	       digest, opt->terms.repository);
+	return 0;
 }
 
 static int sign(const struct sign_config *c, const char *ref, bool verify,
 		struct error *err)
 {
-	char pattern[TRUST_PATTERN_MAX + 1], digest[DIGEST_STR_MAX];
-	struct image_progress progress;
-	struct image_differs differs;
-	struct sign_options opt = { .claim = TRUST_CLAIM_SIGNED };
+	struct sign_terms_owned own = { .key = NULL };
+	struct sign_options opt = { .check.platform = c->platform };
 	AUTO(image_target) t = NULL;
-	AUTO(sign_key) key = NULL;
-	struct digest artifact;
 	int rc = image_target_new(ref, &c->access, &t, err);
 
-	if (rc == 0)
-		rc = signer_pattern(c->repository, &t->ref, pattern, err);
-	if (rc == 0)
-		rc = signer_load(c->key,
-				 verify ? TRUST_USE_VERIFY : TRUST_USE_SIGN,
-				 &key, err);
 	if (rc < 0)
 		return rc;
-	opt.terms = (struct sign_terms){
-		.key = key,
-		.repository = pattern,
-		.valid_s = c->expires / NS_PER_S,
-	};
 	opt.check.config = t->config;
-	opt.check.platform = c->platform;
-	image_differs_start(&differs);
-	if (verify) {
-		opt.claim = TRUST_CLAIM_VERIFIED;
-		opt.check.against_layers = &differs.base;
-	}
-	image_progress_start(&progress);
-	opt.check.progress = &progress.base;
-	rc = image_sign(&t->ref, &opt, &artifact, err);
-	image_progress_stop(&progress);
-	image_differs_print(&differs);
-	if (rc < 0)
-		return rc;
-	digest_format(&artifact, digest);
-	printf("%s: %s artifact %s for %s\n", ref,
-	       verify ? "it is what the layers hold; signed" : "signed", digest,
-	       pattern);
-	return 0;
+	rc = load_terms(c, &t->ref, verify, &own, &opt, err);
+	if (rc == 0)
+		rc = sign_with(&opt, ref, t, err);
+	trust_keys_free(own.trusted);
+	sign_key_free(own.key);
+	return rc;
 }
 
 static int run_sign(const void *config, char **args, struct error *err)
@@ -105,8 +153,10 @@ const struct command image_sign_command = {
 		.usage = "[OPTIONS] REF",
 		.summary =
 			"Sign what was stored of the image REF, so that nodes "
-			"with the key's public half take it. Nothing is "
-			"compared: 'bootseer image verify' does.",
+			"with the key's public half take it. What neither "
+			"the key nor one of --trusted has signed before is "
+			"compared with the image's layers first, unless "
+			"--artifact names it.",
 		.options = options,
 		.examples = "bootseer image sign --expires 90d "
 			    "docker://reg.example/app:1\n",

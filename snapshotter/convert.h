@@ -76,10 +76,11 @@ int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 		  const struct convert_options *opt, struct convert_result *ret,
 		  struct error *err) MUST_CHECK;
 
-/* A description of the image's artifact as a JSON text, caller owns. */
+/* A description of the image's artifact as a JSON text, caller owns. `artifact`:
+ * the one that is meant; NULL: the one that nodes without keys would take. */
 int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
-		  const char *platform, char **ret,
-		  struct error *err) MUST_CHECK;
+		  const char *platform, const struct digest *artifact,
+		  char **ret, struct error *err) MUST_CHECK;
 
 /* Takes what differs between an artifact and the layers of its image. */
 struct compare_report {
@@ -92,6 +93,9 @@ struct compare_report {
 struct check_options {
 	struct oci_config config;
 	const char *platform;
+	/* Which artifact of the image; NULL: the one that nodes without keys would
+	 * take. */
+	const struct digest *artifact;
 	/* Where to leave the metadata image and the data device (sparse), or
 	 * NULL: an EROFS mount of the first needs device=, the second. */
 	const char *metadata_to, *data_to;
@@ -103,22 +107,34 @@ struct check_options {
 };
 
 /* Read everything and check it: digests, map, metadata, every block, and that
- * every file's bytes are there. */
+ * every file's bytes are there.  `ret_others`: artifacts that the image has besides. */
 int image_check(const struct oci_ref *ref, const struct check_options *opt,
-		struct error *err) MUST_CHECK;
+		size_t *ret_others, struct error *err) MUST_CHECK;
 
 struct sign_options {
-	struct check_options check; /* against_layers: compare first */
+	struct check_options check; /* against_layers takes what differs */
 	struct sign_terms terms;
-	enum trust_claim claim; /* "verified" only with against_layers */
+	enum trust_claim claim; /* "verified": always compared first */
+	/* What these keys signed is taken as what the key of the terms signed;
+	 * NULL: none. */
+	const struct trust_keys *trusted;
+};
+
+struct sign_result {
+	struct digest artifact; /* that was signed */
+	bool compared;          /* ... after it was compared with the layers */
 };
 
 /*
- * Sign the artifact that nodes take for the image.  `ret` is its digest.
- *   -EBADMSG  it differs from the layers, and was not signed
+ * Sign an artifact of the image.  Whoever may push can attach more of them, so it is
+ * the one that is named; else the one that a node with the signer's key and the
+ * trusted ones would take; else, when no such key signed any, the only one, if it
+ * is what the layers hold.
+ *   -EBADMSG   it differs from the layers, and was not signed
+ *   -ENOTUNIQ  no such key signed any of several
  */
 int image_sign(const struct oci_ref *ref, const struct sign_options *opt,
-	       struct digest *ret, struct error *err) MUST_CHECK;
+	       struct sign_result *ret, struct error *err) MUST_CHECK;
 
 /* Tags of a repository or layout with their artifacts, JSON text. */
 int image_list(const struct oci_ref *ref, const struct oci_config *cfg,

@@ -99,6 +99,20 @@ struct artifact_judge {
  * accepted. */
 int artifact_find(struct oci_store *store, const struct digest *image,
 		  struct artifact *ret, struct error *err) MUST_CHECK;
+/* Artifacts of one image that can be used, the last listed first. */
+struct artifact_usable {
+	struct digest v[ARTIFACTS_MAX];
+	size_t n;
+};
+/* The same for a person who has to choose: with `named` that artifact, whatever
+ * others there are (-EBADMSG when it is not the image's); without, `all` gets those
+ * among which the search chose, which are those that `judge` accepted.  `named`,
+ * `judge` and `all` (else zero at first) may be NULL. */
+int artifact_find_among(struct oci_store *store, const struct digest *image,
+			const struct digest *named,
+			struct artifact_judge *judge,
+			struct artifact_usable *all, struct artifact *ret,
+			struct error *err) MUST_CHECK;
 /* The same when the image's manifest is known already; `early` may be NULL. */
 struct artifact_early;
 int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,

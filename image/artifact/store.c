@@ -45,6 +45,8 @@ struct artifact_search {
 	const struct oci_image *m;
 	struct artifact_judge *judge; /* or NULL */
 	struct artifact_early *early; /* or NULL */
+	const struct digest *named;   /* the only one that counts; or NULL */
+	struct artifact_usable *all; /* takes those that can be used; or NULL */
 	pthread_t beside;
 	bool begun, has_thread;
 	int rc; /* of the config */
@@ -336,6 +338,8 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 		return rc;
 	rc = load_all(s, list.digests, list.n, all, err);
 	oci_referrers_fini(&list);
+	for (size_t i = 0; s->all && i < all->n; i++)
+		s->all->v[s->all->n++] = all->v[i].digest;
 	if (rc == 0 && all->n == 0)
 		rc = error_set(err, ENOENT,
 			       "the image has no artifact: it was not "
@@ -359,24 +363,26 @@ static int find_either(struct artifact_search *s, struct artifact *ret,
 		text = oci_annotation(s->m->layers[0].annotations,
 				      ARTIFACT_ANNOTATION);
 	if (!text)
-		return find_beside(s, ret, err);
+		return s->named ? try_artifact(s, s->named, false, ret, err)
+				: find_beside(s, ret, err);
 	rc = digest_parse(text, &d, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);
-	return try_artifact(s, &d, true, ret, err);
+	if (s->named && !digest_equal(s->named, &d))
+		return error_set(err, EBADMSG,
+				 "the flat image names another artifact, %s",
+				 text);
+	rc = try_artifact(s, &d, true, ret, err);
+	if (rc == 0 && s->all)
+		s->all->v[s->all->n++] = d;
+	return rc;
 }
 
-int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
-		     struct artifact_judge *judge, struct artifact_early *early,
-		     struct artifact *ret, struct error *err)
+/* The search, of which all but the image's manifest is set. */
+static int find_in(struct artifact_search *s, const struct oci_manifest *image,
+		   struct artifact *ret, struct error *err)
 {
 	struct oci_image parsed;
-	struct artifact_search s = { .store = store,
-				     .image = &image->digest,
-				     .m = &parsed,
-				     .judge = judge,
-				     .early = early,
-				     .config = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	int rc;
 
@@ -384,21 +390,40 @@ int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
 	rc = oci_image_parse(image->body.data, image->body.len, &parsed, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	rc = find_either(&s, ret, err);
-	search_join(&s);
+	s->image = &image->digest;
+	s->m = &parsed;
+	rc = find_either(s, ret, err);
+	search_join(s);
 	if (rc == 0) {
-		ret->image_config = s.config;
-		s.config = (struct buf)BUF_INIT;
+		ret->image_config = s->config;
+		s->config = (struct buf)BUF_INIT;
 	}
-	buf_fini(&s.config);
-	free(s.ids);
+	buf_fini(&s->config);
+	free(s->ids);
 	oci_image_fini(&parsed);
 	return rc < 0 ? error_wrap(err, rc, "image %s", text) : 0;
 }
 
-int artifact_find(struct oci_store *store, const struct digest *image,
-		  struct artifact *ret, struct error *err)
+int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
+		     struct artifact_judge *judge, struct artifact_early *early,
+		     struct artifact *ret, struct error *err)
 {
+	struct artifact_search s = { .store = store,
+				     .judge = judge,
+				     .early = early };
+
+	return find_in(&s, image, ret, err);
+}
+
+int artifact_find_among(struct oci_store *store, const struct digest *image,
+			const struct digest *named,
+			struct artifact_judge *judge,
+			struct artifact_usable *all, struct artifact *ret,
+			struct error *err)
+{
+	struct artifact_search s = {
+		.store = store, .judge = judge, .named = named, .all = all
+	};
 	struct oci_manifest m = { .body = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	int rc;
@@ -407,9 +432,15 @@ int artifact_find(struct oci_store *store, const struct digest *image,
 	rc = oci_get_manifest(store, text, &m, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	rc = artifact_find_of(store, &m, NULL, NULL, ret, err);
+	rc = find_in(&s, &m, ret, err);
 	oci_manifest_fini(&m);
 	return rc;
+}
+
+int artifact_find(struct oci_store *store, const struct digest *image,
+		  struct artifact *ret, struct error *err)
+{
+	return artifact_find_among(store, image, NULL, NULL, NULL, ret, err);
 }
 
 /* ------------------------------------------------------------------- blobs --- */

@@ -308,10 +308,9 @@ int check_open(const struct oci_ref *ref, const struct check_options *opt,
 	AUTO(oci_store) store = NULL;
 	int rc = oci_store_open(ref, &opt->config, false, &store, err);
 
+	*ret = (struct check_opened){ .store = NULL };
 	if (rc == 0)
 		rc = oci_resolve(store, ref, opt->platform, &ret->image, err);
-	if (rc == 0)
-		rc = artifact_find(store, &ret->image, &ret->artifact, err);
 	if (rc < 0)
 		return rc;
 	ret->store = steal_ptr(&store);
@@ -325,6 +324,14 @@ int check_open(const struct oci_ref *ref, const struct check_options *opt,
 	return 0;
 }
 
+int check_find(struct check_opened *o, const struct check_options *opt,
+	       struct artifact_judge *judge, struct error *err)
+{
+	o->all.n = 0;
+	return artifact_find_among(o->store, &o->image, opt->artifact, judge,
+				   &o->all, &o->artifact, err);
+}
+
 void check_close(struct check_opened *o)
 {
 	artifact_fini(&o->artifact);
@@ -332,7 +339,7 @@ void check_close(struct check_opened *o)
 }
 
 int image_check(const struct oci_ref *ref, const struct check_options *opt,
-		struct error *err)
+		size_t *ret_others, struct error *err)
 {
 	AUTO_FREE char *name = oci_ref_format(ref);
 	struct check_opened o;
@@ -341,9 +348,11 @@ int image_check(const struct oci_ref *ref, const struct check_options *opt,
 	if (!name)
 		return error_nomem(err);
 	rc = check_open(ref, opt, &o, err);
-	if (rc == 0) {
+	if (rc == 0)
+		rc = check_find(&o, opt, NULL, err);
+	if (rc == 0)
 		rc = check_artifact(&o.target, opt, err);
-		check_close(&o);
-	}
+	*ret_others = rc == 0 && o.all.n ? o.all.n - 1 : 0;
+	check_close(&o);
 	return rc < 0 ? error_wrap(err, rc, "check %s", name) : 0;
 }

@@ -27,16 +27,22 @@ int check_artifact(const struct check_target *t,
 		   const struct check_options *opt,
 		   struct error *err) MUST_CHECK;
 
-/* The artifact that nodes would take of a reference, with its image and store, as
- * a target; after success to be closed. */
+/* The image of a reference with its store, and an artifact of it, as a target.
+ * check_close() is always due. */
 struct check_opened {
 	struct oci_store *store;
 	struct digest image;
-	struct artifact artifact;
+	struct artifact artifact; /* of check_find() */
+	struct artifact_usable
+		all; /* among which it chose; none were it named */
 	struct check_target target;
 };
 int check_open(const struct oci_ref *ref, const struct check_options *opt,
 	       struct check_opened *ret, struct error *err) MUST_CHECK;
+/* The artifact that the options name, else the one that a node with this judge (may
+ * be NULL) would take. */
+int check_find(struct check_opened *o, const struct check_options *opt,
+	       struct artifact_judge *judge, struct error *err) MUST_CHECK;
 void check_close(struct check_opened *o);
 
 /* An artifact as unpacked: metadata image, and a file that is its device. */

@@ -112,44 +112,60 @@ static int dump(const json_t *root, char **ret, struct error *err)
 	return 0;
 }
 
-static int find(const struct oci_ref *ref, const struct oci_config *cfg,
-		const char *platform, struct oci_store **store,
-		struct digest *image, struct artifact *a, struct error *err)
+/* Those that the image has besides, for whoever has to choose. */
+static json_t *others_json(const struct check_opened *o)
 {
-	int rc = oci_store_open(ref, cfg, false, store, err);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < o->all.n; i++)
+		if (!digest_equal(&o->all.v[i], &o->artifact.digest))
+			(void)json_array_append_new(list,
+						    digest_json(&o->all.v[i]));
+	return list;
+}
+
+static int inspect_opened(struct check_opened *o,
+			  const struct check_options *opt, const char *name,
+			  char **ret, struct error *err)
+{
+	AUTO_JSON *root = NULL;
+	json_t *signatures = NULL;
+	int rc = check_find(o, opt, NULL, err);
 
 	if (rc == 0)
-		rc = oci_resolve(*store, ref, platform, image, err);
-	return rc < 0 ? rc : artifact_find(*store, image, a, err);
+		rc = signatures_json(o->store, &o->artifact.digest, &signatures,
+				     err);
+	if (rc < 0)
+		return rc;
+	root = json_pack("{s:s, s:o, s:o}", "reference", name, "image",
+			 digest_json(&o->image), "signatures", signatures);
+	if (root &&
+	    json_object_update_new(root, artifact_json(&o->artifact)) < 0)
+		return error_nomem(err);
+	if (root && !opt->artifact &&
+	    json_object_set_new(root, "otherArtifacts", others_json(o)) < 0)
+		return error_nomem(err);
+	return dump(root, ret, err);
 }
 
 int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
-		  const char *platform, char **ret, struct error *err)
+		  const char *platform, const struct digest *artifact,
+		  char **ret, struct error *err)
 {
+	const struct check_options opt = { .config = *cfg,
+					   .platform = platform,
+					   .artifact = artifact };
 	AUTO_FREE char *name = oci_ref_format(ref);
-	AUTO(oci_store) store = NULL;
-	struct digest image;
-	AUTO_JSON *root = NULL;
-	struct artifact a;
-	json_t *signatures = NULL;
+	struct check_opened o;
 	int rc;
 
 	if (!name)
 		return error_nomem(err);
-	rc = find(ref, cfg, platform, &store, &image, &a, err);
-	if (rc < 0)
-		return error_wrap(err, rc, "inspect %s", name);
-	rc = signatures_json(store, &a.digest, &signatures, err);
-	if (rc < 0) {
-		artifact_fini(&a);
-		return error_wrap(err, rc, "inspect %s", name);
-	}
-	root = json_pack("{s:s, s:o, s:o}", "reference", name, "image",
-			 digest_json(&image), "signatures", signatures);
-	if (root && json_object_update_new(root, artifact_json(&a)) < 0)
-		rc = error_nomem(err);
-	artifact_fini(&a);
-	return rc < 0 ? rc : dump(root, ret, err);
+	rc = check_open(ref, &opt, &o, err);
+	if (rc == 0)
+		rc = inspect_opened(&o, &opt, name, ret, err);
+	check_close(&o);
+	return rc < 0 ? error_wrap(err, rc, "inspect %s", name) : 0;
 }
 
 /* ------------------------------------------------------------------- list --- */

@@ -179,21 +179,118 @@ int sign_existing(const struct check_target *t, const struct check_options *opt,
 	return rc < 0 ? error_wrap(err, rc, "the artifact that it has") : 0;
 }
 
-static int sign_opened(const struct check_opened *o,
-		       const struct sign_options *opt, struct error *err)
+/* ------------------------------------------------------------- which artifact --- */
+
+/* Accepts what the signer, or somebody the signer trusts, has signed already. */
+struct own_judge {
+	struct artifact_judge base;
+	const struct trust_keys *own, *trusted; /* the latter or NULL */
+	char repository[TRUST_PATTERN_MAX +
+			2]; /* where `trusted` must have signed for */
+};
+
+/* The signer's own signatures count wherever they were to be good: whoever made them
+ * has answered for these blocks of this image. */
+static bool is_own_signature(const struct own_judge *j, const struct buf *sig,
+			     struct trust_query *q)
+{
+	char any[TRUST_PATTERN_MAX + 2];
+	struct trust_statement s;
+	struct trust_result r;
+
+	q->repository = j->repository;
+	if (j->trusted && trust_check(j->trusted, q, sig->data, sig->len,
+				      now_s(), NULL, &r, NULL) == 0)
+		return true;
+	if (trust_is_cosign(sig->data, sig->len) ||
+	    trust_decode(sig->data, sig->len, &s, NULL) < 0)
+		return false;
+	sign_example(s.repository, any);
+	q->repository = any;
+	return trust_check(j->own, q, sig->data, sig->len, now_s(), NULL, &r,
+			   NULL) == 0;
+}
+
+static int own_judge_accept(struct artifact_judge *base,
+			    struct oci_store *store,
+			    const struct digest *artifact,
+			    const struct digest *subject, struct buf *evidence,
+			    struct error *err)
+{
+	const struct own_judge *j = container_of(base, struct own_judge, base);
+	struct trust_query q = { .artifact = artifact,
+				 .subject = subject,
+				 .claim = TRUST_CLAIM_SIGNED };
+	struct trust_signatures all;
+	bool is_own = false;
+	int rc = trust_fetch(store, artifact, &all, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < all.n && !is_own; i++)
+		is_own = is_own_signature(j, &all.v[i], &q);
+	trust_signatures_fini(&all);
+	return is_own ? 0 : error_set(err, ENOKEY, "it is a stranger's");
+}
+
+/* Nobody who counts has signed one: then there must be no choice. */
+static int find_only(struct check_opened *o, const struct sign_options *opt,
+		     struct error *err)
+{
+	int rc = check_find(o, &opt->check, NULL, err);
+
+	if (rc < 0 || o->all.n <= 1)
+		return rc;
+	return error_set(err, ENOTUNIQ,
+			 "it has %zu artifacts, and none is signed by this key "
+			 "or one of --trusted: --artifact DIGEST says which "
+			 "('bootseer image inspect' lists them)",
+			 o->all.n);
+}
+
+/* `ret_compare`: nobody has answered for it yet. */
+static int sign_choose(struct check_opened *o, const struct sign_options *opt,
+		       bool *ret_compare, struct error *err)
+{
+	struct own_judge judge = { .base.accept = own_judge_accept,
+				   .trusted = opt->trusted };
+	AUTO(trust_keys) own = NULL;
+	struct error why = ERROR_INIT;
+	int rc;
+
+	*ret_compare = opt->claim == TRUST_CLAIM_VERIFIED;
+	if (opt->check.artifact)
+		return check_find(o, &opt->check, NULL, err);
+	rc = sign_own_list(opt->terms.key, &own, err);
+	if (rc < 0)
+		return rc;
+	judge.own = own;
+	sign_example(opt->terms.repository, judge.repository);
+	if (check_find(o, &opt->check, &judge.base, &why) == 0)
+		return 0;
+	*ret_compare = true;
+	return find_only(o, opt, err);
+}
+
+/* ------------------------------------------------------------------- interface --- */
+
+static int sign_opened(struct check_opened *o, const struct sign_options *opt,
+		       struct sign_result *ret, struct error *err)
 {
 	const struct artifact *a = &o->artifact;
-	int rc = opt->check.against_layers
-			 ? compare_first(&o->target, &opt->check, err)
-			 : 0;
+	int rc = sign_choose(o, opt, &ret->compared, err);
 
-	return rc < 0 ? rc
-		      : sign_artifact(o->store, a, a->manifest_json.len,
-				      &opt->terms, opt->claim, err);
+	if (rc == 0 && ret->compared)
+		rc = compare_first(&o->target, &opt->check, err);
+	if (rc == 0)
+		rc = sign_artifact(o->store, a, a->manifest_json.len,
+				   &opt->terms, opt->claim, err);
+	ret->artifact = a->digest;
+	return rc;
 }
 
 int image_sign(const struct oci_ref *ref, const struct sign_options *opt,
-	       struct digest *ret, struct error *err)
+	       struct sign_result *ret, struct error *err)
 {
 	AUTO_FREE char *name = oci_ref_format(ref);
 	struct check_opened o;
@@ -202,11 +299,8 @@ int image_sign(const struct oci_ref *ref, const struct sign_options *opt,
 	if (!name)
 		return error_nomem(err);
 	rc = check_open(ref, &opt->check, &o, err);
-	if (rc == 0) {
-		rc = sign_opened(&o, opt, err);
-		if (rc == 0)
-			*ret = o.artifact.digest;
-		check_close(&o);
-	}
+	if (rc == 0)
+		rc = sign_opened(&o, opt, ret, err);
+	check_close(&o);
 	return rc < 0 ? error_wrap(err, rc, "sign %s", name) : 0;
 }

@@ -7,6 +7,7 @@ forge-layout.py image DIR CASE     the image of 'make-image.py DIR good', but fo
 forge-layout.py graft LAYOUT TO FROM
                                      give the image with the tag TO the artifact of
                                      the image FROM, as if it were its own
+forge-layout.py drop LAYOUT          remove from the index what stdin names by digest
 forge-layout.py poison LAYOUT TAG MAP SEED
                                      give the image TAG an artifact more, whose block
                                      map has every digest of MAP, a block map that is
@@ -139,6 +140,15 @@ def graft(path, to, source):
     print(store.add_artifact(m))
 
 
+def drop(path):
+    store = Store(path)
+    gone = sys.stdin.read().split()
+    store.index["manifests"] = [d for d in store.index["manifests"]
+                                if d["digest"] not in gone]
+    with open(path + "/index.json", "w") as f:
+        json.dump(store.index, f)
+
+
 def poisoned_map(path, seed):
     """docs/formats/blockmap.md: all blocks lie raw at the start of one pack."""
     with open(path, "rb") as f:
@@ -266,6 +276,8 @@ def main(args):
         image(args[1], args[2])
     elif args[:1] == ["graft"] and len(args) == 4:
         graft(*args[1:])
+    elif args[:1] == ["drop"] and len(args) == 2:
+        drop(args[1])
     elif args[:1] == ["poison"] and len(args) == 5:
         poison(*args[1:])
     elif args[:1] == ["tails"] and len(args) == 3:

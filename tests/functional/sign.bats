@@ -367,7 +367,7 @@ small_disk()
 # $F/image for other bytes; his key counts for nothing here.  $W/clean has what is right.
 poison()
 {
-	local map
+	local last map
 
 	convert "oci:$F/image:latest" "oci:$W/clean:1"
 	bootseer image check --extract-data "$W/clean.data" "oci:$W/clean:1"
@@ -376,10 +376,10 @@ poison()
 	convert "oci:$F/small:latest" "oci:$W/out:small"
 	# Whatever their digests: artifacts are read in the order of these.
 	for seed in 1 2 3 4; do
-		"$HERE/forge-layout.py" poison "$W/out" small "$W/map" $seed
+		last=$("$HERE/forge-layout.py" poison "$W/out" small "$W/map" $seed)
 	done
 	bootseer image sign --key "$F/other.key" --repository reg.example/app \
-		"oci:$W/out:small"
+		--artifact "$last" "oci:$W/out:small"
 }
 
 same_as_clean() # REF
@@ -449,11 +449,78 @@ same_as_clean() # REF
 		"oci:$W/out:evil"
 	refused "'uses' have no 'verify'" "oci:$W/out:evil" "$F/a.key.pub" \
 		verified reg.example/app
-	"$HERE/forge-layout.py" graft "$W/out" good evil
-	run --separate-stderr bootseer image verify "${terms[@]}" "oci:$W/out:good"
+	forged=$("$HERE/forge-layout.py" graft "$W/out" good evil)
+	# What it verified before it verifies again, also beside a stranger's.
+	run -0 bootseer image verify "${terms[@]}" "oci:$W/out:good"
+	[[ $output != *"$forged"* ]]
+	run --separate-stderr bootseer image verify "${terms[@]}" \
+		--artifact "$forged" "oci:$W/out:good"
 	[ "$status" -eq 1 ]
 	[ "$output" = "/usr/bin/ping: extended attributes" ]
 	refused 'nobody signed it' "oci:$W/out:good" "$F/v.key.pub" verified \
+		reg.example/app
+}
+
+@test "sign keeps to what a key that counts has signed, not to what others attach" {
+	good=("oci:$W/out:good")
+	terms=(--repository reg.example/app "${good[@]}")
+	"$HERE/forge-layout.py" image "$W/evil" added
+	convert --sign "$F/a.key" --repository reg.example/app \
+		"oci:$F/image:latest" "${good[@]}"
+	own=$(artifact_of "${good[@]}")
+	convert "oci:$W/evil:latest" "oci:$W/out:evil"
+	forged=$("$HERE/forge-layout.py" graft "$W/out" good evil)
+	[ "$(artifact_of "${good[@]}")" = "$forged" ]
+	# Anew, with an end.
+	run -0 bootseer image sign --key "$F/a.key" --expires 90d "${terms[@]}"
+	[[ $output == *"$own"* ]]
+	# A key that follows the last one: it has to be told of that.
+	run -1 bootseer image sign --key "$F/other.key" "${terms[@]}"
+	[[ $output == *"2 artifacts"*"--trusted"*"--artifact"* ]]
+	run -0 bootseer image sign --key "$F/other.key" --trusted "$F/a.key.pub" \
+		"${terms[@]}"
+	[[ $output == *": signed"*"$own"* ]]
+	# A key that signed in another repository alone does not count in this one.
+	bootseer key new "$W/new.key"
+	run -1 bootseer image sign --key "$W/new.key" --trusted "$F/a.key.pub" \
+		--repository reg.example/other "${good[@]}"
+	[[ $output == *"2 artifacts"* ]]
+	bootseer image inspect --artifact "$forged" "${good[@]}" |
+		jq -e '.signatures == []'
+	bootseer image inspect --artifact "$own" "${good[@]}" |
+		jq -e '.signatures | length == 3'
+	bootseer image inspect "${good[@]}" |
+		jq -e --arg own "$own" '.otherArtifacts == [$own]'
+	run -0 bootseer image check "${good[@]}"
+	[[ $output == *"1 other artifact:"*"--artifact"* ]]
+	bootseer image check --artifact "$own" --against-layers "${good[@]}"
+	run -1 bootseer image check --artifact "$forged" --against-layers \
+		"${good[@]}"
+	# Who names it answers for it; it has to be the image's all the same.
+	run -0 bootseer image sign --key "$F/other.key" --artifact "$forged" \
+		"${terms[@]}"
+	[[ $output == *"$forged"* ]]
+	run -1 bootseer image sign --key "$F/other.key" --artifact "$own" \
+		--repository reg.example/app "oci:$W/out:evil"
+	[[ $output == *"belongs to another image"* ]]
+	run -2 bootseer image sign --artifact latest "${terms[@]}"
+}
+
+@test "the only artifact is compared before it is signed for the first time" {
+	"$HERE/forge-layout.py" image "$W/evil" added
+	convert "oci:$F/image:latest" "oci:$W/out:good"
+	convert "oci:$W/evil:latest" "oci:$W/out:evil"
+	terms=(--key "$F/a.key" --repository reg.example/app)
+	run -0 bootseer image sign "${terms[@]}" "oci:$W/out:evil"
+	[[ $output == *"it is what the layers hold"* ]]
+	run -0 bootseer image sign "${terms[@]}" "oci:$W/out:evil"
+	[[ $output != *"it is what the layers hold"* ]]
+	"$HERE/forge-layout.py" graft "$W/out" good evil
+	bootseer image inspect "oci:$W/out:good" | jq -r '.otherArtifacts[]' |
+		"$HERE/forge-layout.py" drop "$W/out"
+	run -1 bootseer image sign "${terms[@]}" "oci:$W/out:good"
+	[[ $output == *"/usr/bin/evil: not in the layers"* ]]
+	refused 'nobody signed it' "oci:$W/out:good" "$F/a.key.pub" signed \
 		reg.example/app
 }
 
