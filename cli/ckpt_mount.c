@@ -36,6 +36,9 @@
 #define DEAD_ANSWER_MS 2000
 #define STATUS_MAX 16384u
 #define ARGS_MAX 32u
+#define LOG_FILE "log"
+/* In a mount's folder of --run: for how many lost files an umount was refused. */
+#define REFUSED_FILE "umount.refused"
 
 struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics;
@@ -279,6 +282,15 @@ static int die_of(int signal_number, const char *path, struct error *err)
 	return -EINTR;
 }
 
+/* What another mount of the folder left has nothing to do with this one. */
+static void forget_refusal(const char *dir)
+{
+	AUTO_FREE char *name = fs_join(dir, REFUSED_FILE);
+
+	if (name)
+		(void)unlink(name);
+}
+
 static int run_mount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_mount_options *c = config;
@@ -304,6 +316,8 @@ static int run_mount(const void *config, char **args, struct error *err)
 	rc = fs_mkdir_p(dir, 0700, err);
 	if (rc < 0)
 		return rc;
+	if (!is_others(dir))
+		forget_refusal(dir);
 	operands[1] = path;
 	add_arg(&a, program);
 	if (!c->foreground)
@@ -380,34 +394,118 @@ static int refuse_busy(const char *path, struct error *err)
 			 path, holders.len ? holders.data : "somebody");
 }
 
-/* What was closed and is on its way (--close=buffered). */
-static int store_staged(const char *path, const char *dir, struct error *err)
+/* Files that were closed and are not in the store (--close=buffered), as the process says. */
+struct lost_files {
+	json_int_t n;
+	json_t *status; /* has "lost": the paths of some of them */
+};
+
+static struct lost_files lost_files(const char *path, const char *dir)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_FREE char *log = fs_join(dir, "log");
-	int rc;
+	struct lost_files l = { .n = 0 };
+	AUTO_BUF text = BUF_INIT;
 
-	if (fd < 0 || fsync(fd) == 0)
+	/* What is on its way is waited for; how that ended is in the status. */
+	if (fd >= 0)
+		(void)fsync(fd);
+	if (ask(dir, &text, NULL) == 0)
+		l.status = json_loads(text.data, 0, NULL);
+	l.n = json_integer_value(json_object_get(l.status, "files_lost"));
+	return l;
+}
+
+/* That of a service is its manager's. */
+static bool has_log(const char *dir)
+{
+	AUTO_FREE char *log = fs_join(dir, LOG_FILE);
+
+	return log && access(log, F_OK) == 0;
+}
+
+static void print_lost(const struct lost_files *l, const char *dir)
+{
+	const json_t *paths = json_object_get(l->status, "lost");
+
+	for (size_t i = 0; i < json_array_size(paths); i++)
+		fprintf(stderr, "not in the store: %s\n",
+			json_string_value(json_array_get(paths, i)));
+	if ((json_int_t)json_array_size(paths) < l->n)
+		fprintf(stderr, "and more: %" JSON_INTEGER_FORMAT " in all\n",
+			l->n);
+	if (has_log(dir))
+		fprintf(stderr, "'lost' in '%s/" LOG_FILE "' says why\n", dir);
+}
+
+/* Was an umount refused for so many already?  Else it is written down that this one is. */
+static bool was_refused(const char *dir, json_int_t n)
+{
+	AUTO_FREE char *name = fs_join(dir, REFUSED_FILE);
+	AUTO_CLOSE int fd =
+		name ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	char text[32] = "";
+
+	if (fd < 0)
+		return false;
+	if (pread(fd, text, sizeof(text) - 1, 0) > 0 &&
+	    strtoll(text, NULL, 10) >= n)
+		return true;
+	(void)snprintf(text, sizeof(text), "%-20" JSON_INTEGER_FORMAT, n);
+	(void)!pwrite(fd, text, strlen(text), 0);
+	return false;
+}
+
+static int say_lost(const char *what, const struct lost_files *l,
+		    struct error *err)
+{
+	return error_set(err, EIO,
+			 "%s: %" JSON_INTEGER_FORMAT
+			 " files that were closed in it are not in the store",
+			 what, l->n);
+}
+
+/* What was closed and is not stored is said once, so that it can be written again. */
+static int refuse_lost(const struct lost_files *l, const char *path,
+		       const char *dir, struct error *err)
+{
+	AUTO_BUF what = BUF_INIT;
+
+	if (!l->n || was_refused(dir, l->n))
 		return 0;
-	rc = -errno;
-	/* That of a service is its manager's. */
-	if (!log || access(log, F_OK) < 0)
-		return error_set(err, -rc,
-				 "files that were closed in '%.100s' are not "
-				 "in the store (%s), as its log says: write "
-				 "them again, or unmount it once more to leave "
-				 "them",
-				 path, strerror(-rc));
-	return error_set(err, -rc,
-			 "files that were closed in '%.150s' are not in "
-			 "the store (%s); 'lost' in '%.150s' says which: write "
-			 "them again, or unmount it once more to leave them",
-			 path, strerror(-rc), log);
+	print_lost(l, dir);
+	if (buf_printf(&what,
+		       "'%.100s' stays mounted, write them again, or unmount "
+		       "it once more to leave them",
+		       path) < 0)
+		return error_nomem(err);
+	return say_lost(what.data, l, err);
+}
+
+/* It is unmounted; its log stays, until the next but one mount of the folder, where it alone
+ * names what was lost. */
+static int leave_lost(const char *run, const char *dir, bool was_served,
+		      const struct lost_files *l, struct error *err)
+{
+	if (was_served && !l->n) {
+		remove_run_dir(run, dir);
+		return 0;
+	}
+	if (l->n) {
+		print_lost(l, dir);
+		return say_lost("it is unmounted", l, err);
+	}
+	if (has_log(dir))
+		fprintf(stderr,
+			"nobody served it: files that were closed and not "
+			"stored are 'lost' in '%s/" LOG_FILE "'\n",
+			dir);
+	return 0;
 }
 
 static int run_umount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_run_options *c = config;
+	struct lost_files lost = { .n = 0 };
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *dir = NULL;
 	AUTO_CLOSE int process = -1;
@@ -423,20 +521,22 @@ static int run_umount(const void *config, char **args, struct error *err)
 	p.fd = process = process_of(dir);
 	/* Whoever asks a mount that nobody serves waits until somebody does; what was
 	 * staged went with its process. */
-	rc = process >= 0 ? store_staged(path, dir, err) : 0;
-	if (rc < 0)
-		return rc;
-	if (umount2(path, UMOUNT_NOFOLLOW) < 0 && errno == EBUSY)
-		return refuse_busy(path, err);
-	if (check_mounted(path, NULL) == 0)
-		return error_set(err, errno, "unmount '%s': %s%s", path,
-				 strerror(errno), error_root_hint(errno));
-	if (process >= 0 && poll(&p, 1, END_TIMEOUT_MS) <= 0)
-		return error_set(err, ETIMEDOUT,
-				 "it is unmounted, and its process is still "
-				 "there");
-	remove_run_dir(c->run, dir);
-	return 0;
+	if (process >= 0)
+		lost = lost_files(path, dir);
+	rc = refuse_lost(&lost, path, dir, err);
+	if (rc == 0 && umount2(path, UMOUNT_NOFOLLOW) < 0 && errno == EBUSY)
+		rc = refuse_busy(path, err);
+	else if (rc == 0 && check_mounted(path, NULL) == 0)
+		rc = error_set(err, errno, "unmount '%s': %s%s", path,
+			       strerror(errno), error_root_hint(errno));
+	else if (rc == 0 && process >= 0 && poll(&p, 1, END_TIMEOUT_MS) <= 0)
+		rc = error_set(err, ETIMEDOUT,
+			       "it is unmounted, and its process is still "
+			       "there");
+	if (rc == 0)
+		rc = leave_lost(c->run, dir, process >= 0, &lost, err);
+	json_decref(lost.status);
+	return rc;
 }
 
 const struct command ckpt_umount_command = {
@@ -445,8 +545,10 @@ const struct command ckpt_umount_command = {
 		.name = "bootseer ckpt umount",
 		.usage = "[OPTIONS] DIR",
 		.summary = "Unmount what 'bootseer ckpt mount' mounted. Refuses "
-			   "while files of it are open: what was closed is in "
-			   "the store.",
+			   "while files of it are open, and once when files that "
+			   "were closed could not be stored, which it names: "
+			   "then it fails also when it unmounts, and leaves the "
+			   "log.",
 		.options = run_options,
 		.see_also = "bootseer(1)",
 		.min_args = 1,

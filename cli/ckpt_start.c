@@ -167,10 +167,16 @@ static int wait_ready(struct ckpt_starting *s, int64_t timeout_ms,
 
 /* ---------------------------------------------------------------------- start --- */
 
-static int open_log(const char *log, struct error *err)
+/* The log before stays beside it: it may be what names files that were lost. */
+static int open_log(const char *dir, const char *log, struct error *err)
 {
-	int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-		      0600);
+	AUTO_FREE char *before = fs_join(dir, "log.before");
+	int fd;
+
+	if (before)
+		(void)!rename(log, before);
+	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+		  0600);
 
 	return fd < 0 ? error_set(err, errno, "open '%s': %s%s", log,
 				  strerror(errno), error_root_hint(errno))
@@ -207,7 +213,8 @@ int ckpt_start(char *const argv[], const char *dir, int64_t timeout_ms,
 	       int *ret_signal, struct error *err)
 {
 	AUTO_FREE char *log = fs_join(dir, "log");
-	AUTO_CLOSE int log_fd = log ? open_log(log, err) : error_nomem(err);
+	AUTO_CLOSE int log_fd =
+		log ? open_log(dir, log, err) : error_nomem(err);
 	AUTO_CLOSE int out = -1;
 	AUTO_CLOSE int signals = -1;
 	struct ckpt_starting s = { .log = log };

@@ -27,7 +27,6 @@ struct later {
 	TAILQ_HEAD(, late_commit) list;
 	uint64_t last; /* number that was given */
 	struct later_stats stats;
-	unsigned int n_untold; /* lost, and nobody was told */
 };
 
 int later_new(struct nodes *nodes, struct later **ret, struct error *err)
@@ -122,7 +121,6 @@ static void late_run(struct job *job)
 	TAILQ_REMOVE(&l->list, c, link);
 	l->stats.n_staged--;
 	l->stats.n_lost += rc < 0;
-	l->n_untold += rc < 0;
 	(void)pthread_cond_broadcast(&l->done);
 	(void)pthread_mutex_unlock(&l->lock);
 	node_put(l->nodes, c->n);
@@ -183,18 +181,6 @@ bool later_settle(struct later *l, const struct ckpt_node *n)
 	}
 	(void)pthread_mutex_unlock(&l->lock);
 	return has_waited;
-}
-
-unsigned int later_wait(struct later *l)
-{
-	unsigned int n;
-
-	(void)later_settle(l, NULL);
-	(void)pthread_mutex_lock(&l->lock);
-	n = l->n_untold;
-	l->n_untold = 0;
-	(void)pthread_mutex_unlock(&l->lock);
-	return n;
 }
 
 struct later_stats later_stats(struct later *l)

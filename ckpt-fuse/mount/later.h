@@ -22,8 +22,6 @@ bool later_commit(struct later *l, struct ckpt_node *n) MUST_CHECK;
 bool later_settle(struct later *l, const struct ckpt_node *n);
 /* Is there something of the node to wait for? */
 bool later_has(struct later *l, const struct ckpt_node *n);
-/* The same of all; how many were lost that were not told of yet. */
-unsigned int later_wait(struct later *l);
 
 struct later_stats {
 	unsigned int n_staged; /* now */

@@ -21,6 +21,8 @@
 #define ASKERS 16u
 #define PATIENCE_NS (120 * NS_PER_S)
 #define LIFE_LEN 16
+/* Bytes of a status for names of lost files; one more is begun below that. */
+#define STATUS_LOST_MAX 4096u
 
 /* ------------------------------------------------------------------- the handler --- */
 
@@ -316,7 +318,7 @@ struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
 unsigned int ckpt_mount_settle(struct ckpt_mount *m)
 {
 	if (m->later)
-		(void)later_wait(m->later);
+		(void)later_settle(m->later, NULL);
 	return atomic_load(&m->nodes.n_lost);
 }
 
@@ -348,6 +350,38 @@ static int put_waits(struct buf *out, const char *key,
 			  w->network_ns / NS_IN_MS);
 }
 
+/* Paths of files that were lost, as many as a status has room for. */
+struct lost_paths {
+	struct nodes *nodes;
+	struct buf *out;
+	int rc;
+};
+
+static void put_lost(void *arg, struct ckpt_node *n)
+{
+	struct lost_paths *l = arg;
+	AUTO_BUF path = BUF_INIT;
+
+	if (!n->lost_rc || l->rc < 0 || l->out->len > STATUS_LOST_MAX ||
+	    nodes_path_locked(l->nodes, n, &path) < 0)
+		return;
+	if (l->out->len)
+		l->rc = buf_puts(l->out, ", ");
+	if (l->rc == 0)
+		l->rc = put_string(l->out, path.data);
+}
+
+static int put_all_lost(struct ckpt_mount *m, struct buf *out)
+{
+	AUTO_BUF paths = BUF_INIT;
+	struct lost_paths l = { .nodes = &m->nodes, .out = &paths };
+
+	nodes_each(&m->nodes, NULL, put_lost, &l);
+	if (l.rc < 0)
+		return l.rc;
+	return buf_printf(out, ", \"lost\": [%s]", paths.len ? paths.data : "");
+}
+
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
@@ -367,7 +401,7 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 	    buf_puts(out, ", \"store\": ") < 0 ||
 	    put_string(out, object_store_url(m->store)) < 0 ||
 	    put_waits(out, "save", &waits.save) < 0 ||
-	    put_waits(out, "load", &waits.load) < 0)
+	    put_waits(out, "load", &waits.load) < 0 || put_all_lost(m, out) < 0)
 		return -ENOMEM;
 	return buf_printf(
 		out,

@@ -273,15 +273,21 @@ void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		  struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	unsigned int n_lost = m->later ? later_wait(m->later) : 0;
+	unsigned int n_lost;
 	struct error err = ERROR_INIT;
 
 	/* Without --close=buffered all that was answered is durable. */
+	if (m->later)
+		(void)later_settle(m->later, NULL);
+	/* Those that a predecessor had closed are among them.  All who ask are told, until the
+	 * files are replaced or removed: a checkpoint is as incomplete for the second. */
+	n_lost = atomic_load(&m->nodes.n_lost);
 	if (n_lost) {
 		ops_fail(req, "fsync",
 			 error_set(&err, EIO,
 				   "%u files that were closed are not in the "
-				   "store",
+				   "store ('lost' above): write them again or "
+				   "remove them",
 				   n_lost),
 			 &err);
 		return;

@@ -163,6 +163,9 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 			w->size = off + len;
 		atomic_fetch_add(&w->all->bytes_written, len);
 	}
+	/* Without these bytes it is not the file that the program means: many close it without
+	 * a look at what write() said, and the good one that was there would be gone. */
+	(void)writing_lose(w, rc, err);
 	writing_unlock(w);
 	return rc;
 }
@@ -230,6 +233,7 @@ int writing_truncate(struct writing *w, uint64_t size, struct error *err)
 
 	writing_lock(w);
 	rc = size == 0 ? restart(w, err) : truncate_to(w, size, err);
+	(void)writing_lose(w, rc, err);
 	writing_unlock(w);
 	return rc;
 }

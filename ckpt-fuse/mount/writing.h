@@ -57,7 +57,9 @@ void writing_free(struct writing *w);
 
 /* Also, besides what ckpt.h says:
  *   -EOPNOTSUPP  those bytes were sent, and cannot be written again
- *   -ENOBUFS     other files that are written have all the memory, and keep it */
+ *   -ENOBUFS     other files that are written have all the memory, and keep it
+ * A write or a truncation that fails, however, fails the file: nothing of it is stored, and
+ * all that follows fails with the same, until it begins anew. */
 int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 		  struct error *err) MUST_CHECK;
 int writing_truncate(struct writing *w, uint64_t size,

@@ -202,32 +202,34 @@ nothing_is_left()
 	ckpt verify model.zip
 }
 
-@test "bytes that left cannot be written again, and that is said at once" {
+@test "bytes that left cannot be written again, and the file before stays" {
 	mount_store --tail=4M
+	printf before >"$M/f"
 	run python3 - "$M/f" <<-'END'
 	import os, sys, errno
-	f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o644)
+	def fails(fn, *args):
+	    try:
+	        fn(*args)
+	    except OSError as e:
+	        assert e.errno == errno.EOPNOTSUPP, e
+	    else:
+	        sys.exit("taken")
+	f = os.open(sys.argv[1], os.O_RDWR | os.O_TRUNC, 0o644)
 	block = bytes(1 << 20)
 	for i in range(40):
 	    os.write(f, block)
 	os.pwrite(f, b"tail", (39 << 20) + 5)
-	try:
-	    os.pwrite(f, b"head", 0)
-	    sys.exit("written")
-	except OSError as e:
-	    assert e.errno == errno.EOPNOTSUPP, e
 	assert os.pread(f, 4, (39 << 20) + 5) == b"tail"
-	assert os.pread(f, 4, 7) == bytes(4)
-	os.close(f)
-	f = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
-	os.write(f, b"end")
-	os.close(f)
-	data = open(sys.argv[1], "rb").read()
-	assert len(data) == (40 << 20) + 3 and data.endswith(b"end")
-	assert data[(39 << 20) + 5:][:4] == b"tail" and not any(data[:39 << 20])
+	fails(os.pwrite, f, b"head", 0)
+	fails(os.write, f, b"more")
+	state = os.getxattr(sys.argv[1], "user.bootseer.state")
+	assert state.startswith(b"failed: "), state
+	fails(os.fsync, f)
+	fails(os.close, f)
 	END
 	echo "$output"
 	[ "$status" = 0 ]
+	[ "$(cat "$M/f")" = before ]
 	grep -q 'only the last 4 MiB can be written again (--tail)' "$W"/run/*/log
 	run ln "$M/f" "$M/g"
 	[[ $output == *"not permitted"* ]]
@@ -887,7 +889,7 @@ is_state() # FILE PATTERN
 	run -1 mv "$M/g" "$M/h"
 	[[ $output == *"Input/output error"* ]]
 	run -1 umount_store
-	[[ $output == *"are not in the store"*"'lost' in '$W/run/"*"/log' says which"* ]]
+	[[ $output == *"not in the store: f"*"'lost' in '$W/run/"*"/log' says why"* ]]
 
 	curl -sf -X POST "http://$PROXY/clear"
 	rm "$M/g"
@@ -917,6 +919,41 @@ is_state() # FILE PATTERN
 	cp "$F/in/optimizer.pt" "$M/f"
 	cmp "$M/f" "$F/in/optimizer.pt"
 	umount_store
+}
+
+@test "what was lost with the mount's process is told to whoever asks, until it is mended" {
+	local i
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	fault match='^PUT .*/ckpt/f[1-6]' kind=status code=503 times=100000
+	for i in 1 2 3 4 5 6; do
+		echo "$i" >"$M/f$i"
+	done
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	curl -sf -X POST "http://$PROXY/clear"
+	run -1 sync "$M"
+	run -1 sync "$M"
+	run -1 sync "$M/f3"
+	[[ $output == *"Input/output error"* ]]
+	run -1 umount_store
+	[[ $output == *"not in the store: f1"*"it once more"*"6 files that were closed"* ]]
+	[ "$(grep -c '^not in the store: f[1-6]$' <<<"$output")" = 6 ]
+	# Those that are written again are not lost.
+	echo 1 >"$M/f1"
+	rm "$M/f2"
+	[ "$(figure files_lost)" = 4 ]
+	run -1 umount_store
+	[[ $output == *"it is unmounted: 4 files that were closed"* ]]
+	[ "$(grep -c 'lost path="f[1-6]"' "$W"/run/*/log)" = 6 ]
+	mount_store
+	[ "$(grep -c 'lost path="f[1-6]"' "$W"/run/*/log.before)" = 6 ]
+	sync "$M"
+	umount_store
+	[ ! -e "$W/run" ]
 }
 
 is_settled()
@@ -1290,13 +1327,15 @@ is_dead()
 	kill -STOP "$holder"
 	kill -9 "$(figure pid)"
 	wait_for is_unserved
-	umount_store
+	run -0 umount_store
+	[[ $output == *"nobody served it: files that were closed and not stored"* ]]
 	kill -CONT "$holder"
 	wait_for has_ended "$holder"
 	cat <&7 >"$W/said"
 	exec 7<&-
 	grep -q 'error ckpt: lost path="f"' "$W/said"
 	grep -q 'the mount is gone' "$W/said"
+	cmp "$W"/run/*/log "$W/said"
 }
 
 @test "a process whose mount is gone leaves alone what is mounted there since" {

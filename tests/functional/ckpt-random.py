@@ -5,7 +5,7 @@
 ckpt-random.py DIR SEED OPERATIONS TAIL_MIB [--plain-stale]
 
 DIR is in a mount with --tail=TAIL_MIB M.  Every byte that comes back is compared, every
-refusal must be one that docs/checkpoints.md declares, and leave the file as it was.  The
+refusal must be one that docs/checkpoints.md declares, and leave the file as it was stored.  The
 last operations are printed when something is wrong.  --plain-stale: the store keeps no
 plain object that was replaced, even for readers."""
 
@@ -101,6 +101,18 @@ class Fsx:
             return
         raise AssertionError(f"taken, not {errno.errorcode[want]}")
 
+    def refused_writer(self, fn):
+        """What was stored last stays, and whoever closes it is told."""
+        self.refused(fn, errno.EOPNOTSUPP)
+        self.refused(lambda: os.fsync(self.fd), errno.EOPNOTSUPP)
+        self.refused(lambda: os.close(self.fd), errno.EOPNOTSUPP)
+        self.fd = None
+        self.data = bytearray(self.stored or b"")
+        self.dirty = False
+        self.states = []
+        if self.stored is not None:
+            self.look()
+
     # ---- operations on the writer
 
     def open_writer(self):
@@ -135,7 +147,7 @@ class Fsx:
             return
         self.note("write", at, len(data), "" if may else "refused")
         if not may:
-            self.refused(lambda: os.pwrite(self.fd, data, at), errno.EOPNOTSUPP)
+            self.refused_writer(lambda: os.pwrite(self.fd, data, at))
             return
         done = 0
         while done < len(data):
@@ -169,7 +181,7 @@ class Fsx:
             return
         self.note("truncate", size, "" if may else "refused")
         if not may:
-            self.refused(lambda: os.ftruncate(self.fd, size), errno.EOPNOTSUPP)
+            self.refused_writer(lambda: os.ftruncate(self.fd, size))
             return
         os.ftruncate(self.fd, size)
         if size == 0:

@@ -182,16 +182,14 @@ bool __wrap_budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	       __real_budget_wait(b, bytes, deadline_ns);
 }
 
-/* The zeros that have left are the file's, as those of a hole would be. */
-Test(writing, is_stored_when_a_write_far_behind_its_end_failed_half_way)
+/* What a write failed to store is missing: the file before is better than that. */
+Test(writing, that_could_not_be_written_to_leaves_the_file_before)
 {
 	const struct writing_options o = { .is_new = true };
 	struct error err = ERROR_INIT;
-	AUTO_FREE char *want = calloc(1, 2 * UNIT);
 	struct writing *w;
 
-	cr_assert_not_null(want);
-	memcpy(want, "first", 5);
+	put("f", data, 5, 1);
 	all.tail_most = UNIT;
 	all.patience_ns = 0;
 	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
@@ -199,7 +197,28 @@ Test(writing, is_stored_when_a_write_far_behind_its_end_failed_half_way)
 	takes_left = 2;
 	cr_expect_eq(write_at(w, 4 * UNIT, UNIT), -ENOBUFS);
 	takes_left = UINT_MAX;
+	cr_expect_eq(writing_state(w, NULL), -ENOBUFS);
+	cr_expect_eq(writing_write(w, 0, "more", 4, &err), -ENOBUFS);
+	cr_expect_eq(writing_commit(w, &err), -ENOBUFS);
+	expect_file("f", data, 5);
+	cr_expect_eq(writing_begin_anew(w, NULL, &err), 0, "%s", err.msg);
+	put_bytes(w, "again");
 	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
-	expect_file("f", want, 2 * UNIT);
+	expect_file("f", "again", 5);
+	writing_free(w);
+}
+
+Test(writing, that_was_refused_a_far_place_leaves_the_file_before)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	struct writing *w;
+
+	put("f", data, 5, 1);
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	put_bytes(w, "first");
+	cr_expect_eq(writing_write(w, UINT64_C(1) << 40, "x", 1, &err), -EFBIG);
+	cr_expect_eq(writing_commit(w, &err), -EFBIG);
+	expect_file("f", data, 5);
 	writing_free(w);
 }
