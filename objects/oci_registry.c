@@ -353,6 +353,13 @@ int registry_wait(struct registry *r, unsigned int n,
 	return rc;
 }
 
+static bool asks_for_login(const struct http_response *resp)
+{
+	AUTO_FREE char *header = http_header(resp, "www-authenticate");
+
+	return header;
+}
+
 static int attempt(struct registry *r, struct registry_request *req,
 		   struct http_response *resp, struct error *err)
 {
@@ -372,7 +379,8 @@ static int attempt(struct registry *r, struct registry_request *req,
 		if (own)
 			login_line = current_login(r, &used);
 		rc = send_once(r, req, url.data, login_line, resp, err);
-		if (rc < 0 || resp->status != 401)
+		if (rc < 0 || resp->status != 401 ||
+		    (is_good(req, 401) && !asks_for_login(resp)))
 			return rc;
 		if (!is_own_answer(r, url.data, resp))
 			return refused_elsewhere(resp->url ? resp->url

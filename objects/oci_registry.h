@@ -107,9 +107,17 @@ void registry_content_type(const struct http_response *resp, char *out,
 			   size_t size);
 
 /* Fallback tag of a subject, "sha256-<hex>" (distribution-spec 1.1, Referrers
- * Tag Schema). */
-#define REFERRERS_TAG_MAX DIGEST_STR_MAX
+ * Tag Schema).  A registry that takes such a tag for the digest cannot keep the list
+ * there: then it is in a tag of ours, that with REFERRERS_TAG_OWN behind it. */
+#define REFERRERS_TAG_OWN ".referrers"
+#define REFERRERS_TAG_MAX (DIGEST_STR_MAX + sizeof(REFERRERS_TAG_OWN))
 void registry_referrers_tag(const struct digest *d,
 			    char out[REFERRERS_TAG_MAX]);
+
+/* The list of a subject by its tag, an index, and which tag that is; `tag` is set when
+ * there is none, too: -ENOENT. */
+int registry_get_list(struct registry *r, const struct digest *d,
+		      char tag[REFERRERS_TAG_MAX], struct oci_manifest *ret,
+		      struct error *err) MUST_CHECK;
 
 #endif

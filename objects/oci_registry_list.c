@@ -7,11 +7,13 @@
 #include "common/clock.h"
 #include "common/side_by_side.h"
 #include "objects/oci_json.h"
+#include "objects/oci_referrers_parse.h"
 #include "objects/oci_registry.h"
 
 #define PAGE 1000
 #define PAGES_MAX 100
-#define REFERRERS_MAX 10000
+/* Manifests that are read because a list does not say their type. */
+#define UNTYPED_READ_MAX 32
 /* A registry that gets the API lists by it what was pushed before, too: so long it may
  * go unnoticed. */
 #define NO_API_NS (10 * 60 * NS_PER_S)
@@ -121,92 +123,14 @@ int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
 
 /* ------------------------------------------------------------- referrers --- */
 
-struct referrers {
-	struct oci_referrers all;
-	const char *type; /* wanted; NULL: all */
-	const char *note; /* annotation that is wanted; NULL: none */
-	bool is_there;    /* a list has been read */
-};
-
-/* Of the last entries only: each is as long as its writer likes. */
-static int take_note(struct referrers *f, const json_t *entry,
-		     struct error *err)
-{
-	struct oci_referrers *r = &f->all;
-	const json_t *of = json_object_get(entry, "annotations");
-	const char *text =
-		f->note ? json_string_value(json_object_get(of, f->note))
-			: NULL;
-
-	if (r->n >= OCI_NOTES_LISTED) {
-		free(r->notes[r->n - OCI_NOTES_LISTED]);
-		r->notes[r->n - OCI_NOTES_LISTED] = NULL;
-	}
-	r->notes[r->n] = NULL;
-	if (!text || strlen(text) > OCI_NOTE_MAX)
-		return 0;
-	r->notes[r->n] = strdup(text);
-	return r->notes[r->n] ? 0 : error_nomem(err);
-}
-
-static int add_entry(struct referrers *f, const json_t *entry,
-		     struct error *err)
-{
-	struct oci_referrers *r = &f->all;
-	size_t n = r->n + 1;
-	struct digest *digests = realloc(r->digests, n * sizeof(*digests));
-	char **notes;
-	int rc;
-
-	if (!digests)
-		return error_nomem(err);
-	r->digests = digests;
-	notes = realloc(r->notes, n * sizeof(*notes));
-	if (!notes)
-		return error_nomem(err);
-	r->notes = notes;
-	rc = oci_json_digest(entry, "digest", &digests[r->n], err);
-	if (rc == 0)
-		rc = take_note(f, entry, err);
-	r->n += rc == 0;
-	return rc;
-}
-
-/* An index without artifact types comes from before they were: its entries are
- * not ours. */
-static int pick(const struct buf *body, struct referrers *f, struct error *err)
-{
-	const json_t *list;
-	json_t *j;
-	size_t n;
-	int rc = bounded_json_load(body->data, body->len, "list of referrers",
-				   &j, err);
-
-	if (rc < 0)
-		return rc;
-	list = json_object_get(j, "manifests");
-	n = json_array_size(list);
-	if (!json_is_array(list) || n > REFERRERS_MAX - f->all.n)
-		rc = error_set(
-			err, EINVAL,
-			"the list of referrers is no index, or too long");
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		const json_t *e = json_array_get(list, i);
-		const char *have =
-			json_string_value(json_object_get(e, "artifactType"));
-
-		if (!f->type || (have && strcmp(have, f->type) == 0))
-			rc = add_entry(f, e, err);
-	}
-	json_decref(j);
-	return rc;
-}
-
+/* Registries older than the API answer 404, others 400, 401 without a word on how to log
+ * in, 403, 405, 406 or 501: all of it says that they have none.  A registry that wants a
+ * login for everything says so again where the tag is asked for. */
 static bool referrers_status(long status)
 {
-	/* Registries older than the API answer 404, some 400, 403 or 405. */
-	return status == 200 || status == 400 || status == 403 ||
-	       status == 404 || status == 405;
+	return status == 200 || status == 501 ||
+	       (status / 100 == 4 && status != 408 && status != 425 &&
+		status != 429);
 }
 
 /* The API; -ENOENT when the registry has none. */
@@ -241,7 +165,12 @@ static int from_api(struct registry *r, const char *digest, struct referrers *f,
 		    (resp.status != 200 || strncmp(type, "text/", 5) == 0))
 			rc = -ENOENT;
 		if (rc == 0)
-			rc = pick(&resp.body, f, err);
+			rc = referrers_parse(resp.body.data, resp.body.len, f,
+					     err);
+		/* A list is not over where a page of it is none. */
+		if (rc == -ENOENT && pages)
+			rc = error_set(err, EINVAL,
+				       "a page of the list is none");
 		free(query);
 		query = rc == 0 && ++pages < PAGES_MAX ? next_page(&resp)
 						       : NULL;
@@ -250,18 +179,40 @@ static int from_api(struct registry *r, const char *digest, struct referrers *f,
 	return rc;
 }
 
+int registry_get_list(struct registry *r, const struct digest *d,
+		      char tag[REFERRERS_TAG_MAX], struct oci_manifest *ret,
+		      struct error *err)
+{
+	int rc;
+
+	registry_referrers_tag(d, tag);
+	rc = registry_get_manifest(&r->base, tag, ret, err);
+	if (rc < 0 || oci_media_type_is_index(ret->media_type))
+		return rc;
+	/* The digest itself was read out of the tag: it can hold no list here. */
+	oci_manifest_fini(ret);
+	*ret = (struct oci_manifest){ .body = BUF_INIT };
+	strcat(tag, REFERRERS_TAG_OWN);
+	rc = registry_get_manifest(&r->base, tag, ret, err);
+	if (rc == 0 && !oci_media_type_is_index(ret->media_type)) {
+		oci_manifest_fini(ret);
+		rc = error_set(err, EINVAL, "tag '%s' is no list of referrers",
+			       tag);
+	}
+	return rc;
+}
+
 static int from_tag(struct registry *r, const struct digest *d,
 		    struct referrers *f, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	char tag[REFERRERS_TAG_MAX];
-	int rc;
+	int rc = registry_get_list(r, d, tag, &m, err);
 
-	registry_referrers_tag(d, tag);
-	rc = registry_get_manifest(&r->base, tag, &m, err);
-	f->is_there = rc == 0;
+	/* A registry with the subject in that tag has the subject. */
+	f->is_there = rc == 0 || strstr(tag, REFERRERS_TAG_OWN);
 	if (rc == 0)
-		rc = pick(&m.body, f, err);
+		rc = referrers_parse(m.body.data, m.body.len, f, err);
 	else if (rc == -ENOENT)
 		rc = 0;
 	oci_manifest_fini(&m);
@@ -317,12 +268,67 @@ static void run_race(struct referrers_race *race, struct registry *known)
 	is_none = race->rc[BY_API] == -ENOENT;
 	race->is_doubtful =
 		is_none && race->is_guess && !race->found[BY_TAG].is_there;
-	if (race->is_doubtful)
+	/* A list that is null may be an empty one, or no list. */
+	if (race->is_doubtful ||
+	    (race->rc[BY_API] == 0 && race->found[BY_API].is_null && !did_list))
 		return;
 	atomic_store(&known->lists_referrers, race->rc[BY_API] == 0);
 	if (is_none && !did_list)
 		atomic_store(&known->no_referrers_until,
 			     clock_now_ns() + NO_API_NS);
+}
+
+static int which_way(const struct referrers_race *race)
+{
+	if (race->rc[BY_API] == -ENOENT)
+		return BY_TAG;
+	return race->rc[BY_API] == 0 && race->found[BY_API].is_null &&
+			       race->rc[BY_TAG] == 0 &&
+			       race->found[BY_TAG].all.n
+		       ? BY_TAG
+		       : BY_API;
+}
+
+/* Is the manifest, of which a list does not say the type, of the type that is wanted? */
+static int check_untyped(struct registry *r, struct referrers *f, size_t i,
+			 bool *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct oci_image image = { .n_layers = 0 };
+	char name[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(&f->all.digests[i], name);
+	rc = oci_get_manifest(&r->base, name, &m, err);
+	if (rc == 0)
+		rc = oci_image_parse(m.body.data, m.body.len, &image, err);
+	*ret = rc == 0 && strcmp(image.artifact_type, f->type) == 0;
+	oci_image_fini(&image);
+	oci_manifest_fini(&m);
+	/* What is not there, or is no manifest, is not of the type. */
+	return rc == -ENOENT || rc == -EINVAL || rc == -EBADMSG || rc == -EFBIG
+		       ? 0
+		       : rc;
+}
+
+/* Only the last are read: each costs a request. */
+static int drop_of_other_types(struct registry *r, struct referrers *f,
+			       struct error *err)
+{
+	size_t reads = 0;
+	int rc = 0;
+
+	for (size_t i = f->all.n; rc == 0 && i-- > 0;) {
+		bool is_wanted = false;
+
+		if (!f->is_untyped[i])
+			continue;
+		if (reads++ < UNTYPED_READ_MAX)
+			rc = check_untyped(r, f, i, &is_wanted, err);
+		if (rc == 0 && !is_wanted)
+			referrers_drop(f, i);
+	}
+	return rc;
 }
 
 int registry_list_noted(struct oci_store *s,
@@ -341,22 +347,25 @@ int registry_list_noted(struct oci_store *s,
 	int rc, way;
 
 	run_race(&race, r->whole ? r->whole : r);
-	way = race.rc[BY_API] == -ENOENT ? BY_TAG : BY_API;
-	oci_referrers_fini(&race.found[!way].all);
+	way = which_way(&race);
+	referrers_fini(&race.found[!way]);
 	f = &race.found[way];
 	rc = race.rc[way];
 	if (rc < 0 && err)
 		*err = race.err[way];
+	if (rc == 0)
+		rc = drop_of_other_types(r, f, err);
 	if (rc == 0 && !f->all.digests) {
 		f->all.digests = calloc(1, sizeof(*f->all.digests));
 		rc = f->all.digests ? 0 : error_nomem(err);
 	}
 	if (rc < 0) {
-		oci_referrers_fini(&f->all);
+		referrers_fini(f);
 		digest_format(q->subject, name);
 		return error_wrap(err, rc, "referrers of %s", name);
 	}
 	*ret = f->all;
+	free(f->is_untyped);
 	ret->is_doubtful = race.is_doubtful;
 	return 0;
 }

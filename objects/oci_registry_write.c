@@ -310,42 +310,113 @@ static int put(struct registry *r, const char *ref, const char *media_type,
 	return registry_do(r, &req, resp, err);
 }
 
-/* The index of a referrers tag, or a new one. */
-static int load_referrers(struct registry *r, const char *tag, json_t **ret,
+/* The list of a subject, by tag. */
+struct list_tag {
+	char tag[REFERRERS_TAG_MAX];
+	json_t *index;
+	bool is_new; /* the registry has none there */
+};
+
+static int list_tag_parse(struct list_tag *t, const struct oci_manifest *m,
 			  struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
-	int rc = registry_get_manifest(&r->base, tag, &m, err);
+	json_t *list;
+	int rc = bounded_json_load(m->body.data, m->body.len, t->tag, &t->index,
+				   err);
 
-	if (rc == -ENOENT) {
-		*ret = json_pack("{s:i, s:s, s:[]}", "schemaVersion", 2,
-				 "mediaType", INDEX_TYPE, "manifests");
-		rc = *ret ? 0 : error_nomem(err);
-	} else if (rc == 0) {
-		rc = bounded_json_load(m.body.data, m.body.len, tag, ret, err);
-		if (rc == 0 &&
-		    !json_is_array(json_object_get(*ret, "manifests"))) {
-			json_decref(*ret);
-			rc = error_set(err, EINVAL,
-				       "tag '%s' is no list of referrers", tag);
-		}
+	if (rc < 0)
+		return rc;
+	list = json_object_get(t->index, "manifests");
+	if (json_is_array(list))
+		return 0;
+	if (json_is_null(list) &&
+	    json_object_set_new(t->index, "manifests", json_array()) == 0)
+		return 0;
+	json_decref(t->index);
+	return error_set(err, EINVAL, "tag '%s' is no list of referrers",
+			 t->tag);
+}
+
+static int list_tag_new(struct list_tag *t, struct error *err)
+{
+	t->is_new = true;
+	t->index = json_pack("{s:i, s:s, s:[]}", "schemaVersion", 2,
+			     "mediaType", INDEX_TYPE, "manifests");
+	return t->index ? 0 : error_nomem(err);
+}
+
+/* Made anew where there is none. `is_own`: in the tag of ours. */
+static int list_tag_load(struct registry *r, const struct digest *subject,
+			 bool is_own, struct list_tag *t, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	int rc;
+
+	if (is_own) {
+		registry_referrers_tag(subject, t->tag);
+		strcat(t->tag, REFERRERS_TAG_OWN);
+		rc = registry_get_manifest(&r->base, t->tag, &m, err);
+	} else {
+		rc = registry_get_list(r, subject, t->tag, &m, err);
 	}
+	t->is_new = false;
+	rc = rc == -ENOENT ? list_tag_new(t, err)
+	     : rc < 0      ? rc
+			   : list_tag_parse(t, &m, err);
 	oci_manifest_fini(&m);
 	return rc;
 }
 
-static int save_referrers(struct registry *r, const char *tag, const json_t *j,
-			  struct error *err)
+/* Answers by which registries refuse a tag: because of its name, or because it is there
+ * and immutable. */
+static bool is_tag_refused(long status)
+{
+	return status == 400 || status == 403 || status == 405 ||
+	       status == 409 || status == 412 || status == 422;
+}
+
+/* `err` has the registry's reason. */
+static int refuse_list(const struct registry *r, const struct list_tag *t,
+		       struct error *err)
+{
+	const struct error why = *err;
+
+	if (t->is_new)
+		return error_set(err, ENOTSUP,
+				 "%s/%s: it keeps no referrers, neither by its "
+				 "API nor in tags: 'image convert --form flat "
+				 "--no-sign' needs none (%.90s)",
+				 r->host, r->repo, why.msg);
+	return error_set(err, ENOTSUP,
+			 "%s/%s: tags are immutable, and '%.19s...' has to "
+			 "list one referrer more: exempt tags 'sha256-*' from "
+			 "that rule, or see docs/registries.md",
+			 r->host, r->repo, t->tag);
+}
+
+/* 1: the tag is refused because of its name. */
+static int list_tag_save(struct registry *r, struct list_tag *t,
+			 struct error *err)
 {
 	AUTO_FREE char *text =
-		json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
+		json_dumps(t->index, JSON_COMPACT | JSON_PRESERVE_ORDER);
 	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct error why = ERROR_INIT;
+	long status;
 	int rc;
 
 	if (!text)
 		return error_nomem(err);
-	rc = put(r, tag, INDEX_TYPE, text, strlen(text), &resp, err);
+	rc = put(r, t->tag, INDEX_TYPE, text, strlen(text), &resp, &why);
+	status = resp.status;
 	http_response_fini(&resp);
+	if (rc < 0 && is_tag_refused(status)) {
+		if (t->is_new && !strstr(t->tag, REFERRERS_TAG_OWN))
+			return 1;
+		rc = refuse_list(r, t, &why);
+	}
+	if (rc < 0 && err)
+		*err = why;
 	return rc;
 }
 
@@ -398,43 +469,80 @@ static json_t *make_entry(const struct oci_image *image, const char *media_type,
 	return entry;
 }
 
+static int add_referrer(struct registry *r, struct list_tag *t,
+			const struct oci_image *image, const char *media_type,
+			const char *digest, size_t len, struct error *err)
+{
+	json_t *entry = make_entry(image, media_type, digest, len);
+
+	if (!entry ||
+	    json_array_append_new(json_object_get(t->index, "manifests"),
+				  entry) < 0)
+		return error_nomem(err);
+	return list_tag_save(r, t, err);
+}
+
+/* Some list by the API what they do not say so of when it is stored. */
+static bool is_listed(struct registry *r, const struct digest *subject,
+		      const char *digest)
+{
+	AUTO_FREE struct digest *list = NULL;
+	char name[DIGEST_STR_MAX];
+	bool found = false;
+	size_t n = 0;
+
+	if (registry_list_referrers(&r->base, subject, NULL, &list, &n, NULL) <
+	    0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++) {
+		digest_format(&list[i], name);
+		found = strcmp(name, digest) == 0;
+	}
+	return found;
+}
+
 /* A tag has no compare-and-swap, so two writers may lose an entry: look again
  * until ours is there. */
 static int enter_referrer(struct registry *r, const struct oci_image *image,
 			  const char *media_type, const char *digest,
 			  size_t len, struct error *err)
 {
-	char tag[REFERRERS_TAG_MAX];
+	bool is_done = false, is_own = false;
+	struct list_tag t;
 
-	registry_referrers_tag(&image->subject, tag);
-	for (unsigned int n = 0;; n++) {
-		json_t *index, *entry;
-		int rc = load_referrers(r, tag, &index, err);
+	for (unsigned int n = 0; n <= REFERRER_TRIES; n++) {
+		int rc = list_tag_load(r, &image->subject, is_own, &t, err);
 
 		if (rc < 0)
 			return rc;
-		if (has_entry(index, digest)) {
-			json_decref(index);
+		is_done = has_entry(t.index, digest);
+		if (!is_done && n < REFERRER_TRIES)
+			rc = add_referrer(r, &t, image, media_type, digest, len,
+					  err);
+		json_decref(t.index);
+		if (rc == -ENOTSUP && is_listed(r, &image->subject, digest))
 			return 0;
-		}
-		if (n == REFERRER_TRIES) {
-			json_decref(index);
-			return error_set(err, EIO,
-					 "%s/%s: tag '%s' loses our entry: "
-					 "others write it all the time",
-					 r->host, r->repo, tag);
-		}
-		entry = make_entry(image, media_type, digest, len);
-		if (!entry ||
-		    json_array_append_new(json_object_get(index, "manifests"),
-					  entry) < 0)
-			rc = error_nomem(err);
-		if (rc == 0)
-			rc = save_referrers(r, tag, index, err);
-		json_decref(index);
-		if (rc < 0)
+		if (rc < 0 || is_done)
 			return rc;
+		is_own |= rc == 1;
 	}
+	return error_set(err, EIO,
+			 "%s/%s: tag '%s' loses our entry: others write it all "
+			 "the time",
+			 r->host, r->repo, t.tag);
+}
+
+/* A tag that is immutable, or was pushed by an attempt whose answer was lost, may have the
+ * very manifest already. */
+static bool has_same(struct registry *r, const char *tag,
+		     const struct digest *d)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	bool is_same = registry_get_manifest(&r->base, tag, &m, NULL) == 0 &&
+		       digest_equal(&m.digest, d);
+
+	oci_manifest_fini(&m);
+	return is_same;
 }
 
 int registry_put_manifest(struct oci_store *s, const char *ref,
@@ -453,6 +561,9 @@ int registry_put_manifest(struct oci_store *s, const char *ref,
 		return error_nomem(err);
 	digest_format(&d, digest);
 	rc = put(r, ref ? ref : digest, media_type, body, len, &resp, err);
+	if (rc < 0 && ref && is_tag_refused(resp.status) &&
+	    has_same(r, ref, &d))
+		rc = 0;
 	if (rc < 0 || oci_media_type_is_index(media_type))
 		goto out;
 	rc = oci_image_parse(body, len, &image, err);
@@ -469,34 +580,35 @@ out:
 	return rc;
 }
 
+static int drop_referrer(struct registry *r, const struct digest *subject,
+			 const char *digest, struct error *err)
+{
+	struct list_tag t;
+	int rc = list_tag_load(r, subject, false, &t, err);
+
+	if (rc < 0)
+		return rc;
+	if (has_entry(t.index, digest)) {
+		drop_entry(t.index, digest);
+		rc = list_tag_save(r, &t, err);
+	}
+	json_decref(t.index);
+	return rc;
+}
+
 /* Take the manifest off the list of its subject, where a tag holds that. */
 static int leave_referrers(struct registry *r, const char *digest,
 			   struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	struct oci_image image = { .n_layers = 0 };
-	char tag[REFERRERS_TAG_MAX];
-	struct oci_manifest list = { .body = BUF_INIT };
-	json_t *index;
 	int rc = registry_get_manifest(&r->base, digest, &m, err);
 
 	if (rc == 0 && !oci_media_type_is_index(m.media_type))
 		rc = oci_image_parse(m.body.data, m.body.len, &image, err);
-	if (rc == 0 && image.has_subject) {
-		registry_referrers_tag(&image.subject, tag);
-		rc = registry_get_manifest(&r->base, tag, &list, err);
-		if (rc == 0)
-			rc = load_referrers(r, tag, &index, err);
-		if (rc == 0) {
-			drop_entry(index, digest);
-			rc = save_referrers(r, tag, index, err);
-			json_decref(index);
-		} else if (rc == -ENOENT) {
-			rc = 0;
-		}
-	}
+	if (rc == 0 && image.has_subject)
+		rc = drop_referrer(r, &image.subject, digest, err);
 	oci_image_fini(&image);
-	oci_manifest_fini(&list);
 	oci_manifest_fini(&m);
 	return rc;
 }

@@ -57,6 +57,8 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_DOWN] = { "down", false, false },
 	[FAULT_PAGE] = { "page", false, false },
 	[FAULT_NO_DELETE] = { "no_delete", false, false },
+	[FAULT_DIGEST_TAGS] = { "digest_tags", false, false },
+	[FAULT_IMMUTABLE] = { "immutable", false, false },
 };
 
 int64_t fault(const struct fake *f, enum fault which)

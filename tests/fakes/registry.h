@@ -36,14 +36,29 @@ enum fault {
 	FAULT_STORAGE_LOGIN, /* the control port wants a login: 1 a password, 2 a
 	                      * token of its own /steal */
 	FAULT_TOKEN_MOVED,   /* /token is at the control port's /steal, 307 */
-	FAULT_REFERRERS,     /* 1 (default): the referrers API is there */
-	FAULT_UPLOAD_CUT,    /* keep so many bytes of a PATCH, close */
-	FAULT_UPLOAD_LOSE,   /* forget upload sessions: 404 */
-	FAULT_NO_CHUNKS,     /* PATCH with Content-Range is 400 */
-	FAULT_DOWN,          /* nobody listens */
-	FAULT_PAGE,          /* tags in one answer */
-	FAULT_NO_DELETE,     /* manifests cannot be deleted: 405 */
+	FAULT_REFERRERS, /* 1 (default): the referrers API is there; from 100 on:
+	                      * it answers with this status; else enum lists */
+	FAULT_UPLOAD_CUT,  /* keep so many bytes of a PATCH, close */
+	FAULT_UPLOAD_LOSE, /* forget upload sessions: 404 */
+	FAULT_NO_CHUNKS,   /* PATCH with Content-Range is 400 */
+	FAULT_DOWN,        /* nobody listens */
+	FAULT_PAGE,        /* tags in one answer */
+	FAULT_NO_DELETE,   /* manifests cannot be deleted: 405 */
+	FAULT_DIGEST_TAGS, /* the tag sha256-HEX is the manifest with that digest,
+	                      * and cannot be put: 400 */
+	FAULT_IMMUTABLE, /* a tag that is there keeps its manifest: this status */
 	N_FAULTS,
+};
+
+/* How the referrers API answers, odd as some do. */
+enum lists {
+	LISTS_NONE, /* 404: there is no such API */
+	LISTS_PROPER,
+	LISTS_OTHER,   /* JSON that is no list */
+	LISTS_NULL,    /* a list that is always null */
+	LISTS_UNTYPED, /* entries without artifactType and annotations */
+	LISTS_EMPTY,   /* no body */
+	LISTS_UNTOLD,  /* proper, but puts have no OCI-Subject */
 };
 
 struct fault_spec {

@@ -376,6 +376,39 @@ static void reply_error(struct fake *f, struct evhttp_request *req, int rc,
 	json_decref(j);
 }
 
+/* The digest that such a tag stands for. */
+static bool is_digest_tag(const struct fake *f, const char *ref,
+			  char digest[DIGEST_STR_MAX])
+{
+	struct digest d;
+
+	if (!fault(f, FAULT_DIGEST_TAGS) || strncmp(ref, "sha256-", 7) != 0)
+		return false;
+	(void)snprintf(digest, DIGEST_STR_MAX, "sha256:%.64s", ref + 7);
+	return digest_parse(digest, &d, NULL) == 0 && strlen(ref) == 71;
+}
+
+static bool refuse_tag(struct fake *f, struct evhttp_request *req,
+		       const char *ref, const void *body, size_t len)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char digest[DIGEST_STR_MAX];
+	bool is_refused = is_digest_tag(f, ref, digest);
+	int status = 400;
+
+	if (!is_refused && fault(f, FAULT_IMMUTABLE) && !strchr(ref, ':') &&
+	    oci_get_manifest(f->store, ref, &m, NULL) == 0) {
+		status = (int)fault(f, FAULT_IMMUTABLE);
+		is_refused = true;
+	}
+	oci_manifest_fini(&m);
+	if (is_refused)
+		fake_reply_text(f, req, status,
+				"{\"errors\":[{\"code\":\"TAG_INVALID\","
+				"\"message\":\"not this tag\"}]}");
+	return is_refused;
+}
+
 static void put_manifest(struct fake *f, struct evhttp_request *req,
 			 const char *ref)
 {
@@ -386,15 +419,18 @@ static void put_manifest(struct fake *f, struct evhttp_request *req,
 	size_t len = evbuffer_get_length(in);
 	const void *body = evbuffer_pullup(in, -1);
 	struct digest d;
-	int rc = oci_put_manifest(f->store, strchr(ref, ':') ? NULL : ref,
-				  in_header(req, "Content-Type"), body, len,
-				  &err);
+	int rc;
 
+	if (refuse_tag(f, req, ref, body, len))
+		return;
+	rc = oci_put_manifest(f->store, strchr(ref, ':') ? NULL : ref,
+			      in_header(req, "Content-Type"), body, len, &err);
 	if (rc < 0 || digest_of(body, len, &d) < 0) {
 		reply_error(f, req, rc, &err);
 		return;
 	}
-	if (fault(f, FAULT_REFERRERS) &&
+	if ((fault(f, FAULT_REFERRERS) == LISTS_PROPER ||
+	     fault(f, FAULT_REFERRERS) == LISTS_UNTYPED) &&
 	    oci_image_parse(body, len, &image, NULL) == 0) {
 		digest_format(&image.subject, name);
 		if (image.has_subject)
@@ -413,7 +449,9 @@ static void get_manifest(struct fake *f, struct evhttp_request *req,
 	struct error err = ERROR_INIT;
 	struct evbuffer *out;
 	char name[DIGEST_STR_MAX];
-	int rc = oci_get_manifest(f->store, ref, &m, &err);
+	int rc = oci_get_manifest(f->store,
+				  is_digest_tag(f, ref, name) ? name : ref, &m,
+				  &err);
 
 	if (rc < 0) {
 		reply_error(f, req, rc, &err);
@@ -501,6 +539,31 @@ static void serve_tags(struct fake *f, struct evhttp_request *req)
 		   json_pack("{s:s,s:o}", "name", "any", "tags", list));
 }
 
+/* Some answers that are no list; false: it is one. */
+static bool serve_odd_list(struct fake *f, struct evhttp_request *req)
+{
+	int64_t how = fault(f, FAULT_REFERRERS);
+	struct evbuffer *out;
+	const char *text = how == LISTS_OTHER  ? "{\"status\":\"ok\"}"
+			   : how == LISTS_NULL ? "{\"schemaVersion\":2,"
+						 "\"manifests\":null}"
+					       : "";
+
+	if (how == LISTS_NONE || how >= 100) {
+		fake_reply_text(f, req, how ? (int)how : 404,
+				"404 page not found\n");
+		return true;
+	}
+	if (how != LISTS_OTHER && how != LISTS_NULL && how != LISTS_EMPTY)
+		return false;
+	out = evbuffer_new();
+	evbuffer_add(out, text, strlen(text));
+	fake_header(req, "Content-Type",
+		    "application/vnd.oci.image.index.v1+json");
+	fake_reply(f, req, 200, out);
+	return true;
+}
+
 /* A descriptor of one referrer, as the registry lists it. */
 static json_t *describe(struct fake *f, const struct digest *d)
 {
@@ -518,6 +581,10 @@ static json_t *describe(struct fake *f, const struct digest *d)
 	if (j && image.annotations)
 		json_object_set_new(j, "annotations",
 				    json_loads(image.annotations, 0, NULL));
+	if (j && fault(f, FAULT_REFERRERS) == LISTS_UNTYPED) {
+		json_object_del(j, "annotations");
+		json_object_del(j, "artifactType");
+	}
 	oci_image_fini(&image);
 	oci_manifest_fini(&m);
 	return j;
@@ -535,7 +602,11 @@ static void serve_referrers(struct fake *f, struct evhttp_request *req,
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "?"),
 		       text);
-	if (!fault(f, FAULT_REFERRERS) || digest_parse(name, &d, &err) < 0) {
+	if (serve_odd_list(f, req)) {
+		json_decref(list);
+		return;
+	}
+	if (digest_parse(name, &d, &err) < 0) {
 		json_decref(list);
 		fake_reply_text(f, req, 404, "404 page not found\n");
 		return;

@@ -7,6 +7,7 @@
 
 #include "common/fs.h"
 #include "oci_fixture.h"
+#include "tests/fakes/registry.h"
 
 #define BIG ((size_t)40 << 20) /* several chunks */
 #define ARTIFACT "application/vnd.example.artifact"
@@ -266,6 +267,117 @@ static struct digest put_noted(const struct digest *subject, const char *note)
 				      strlen(text), &err),
 		     0, "%s", err.msg);
 	return d;
+}
+
+/* Two of one type and one of another for an image, found again by a store that
+ * remembers nothing, then one removed. */
+static void expect_referrers_are_kept(void)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+	struct digest one, two;
+
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 0);
+	one = put_noted(&image, "one");
+	two = put_noted(&image, "two");
+	put_image(NULL, &image, "other/type");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 2);
+	fixture_reopen(&fix);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 2);
+	cr_expect_eq(count_referrers(&image, "other/type"), 1);
+	cr_expect_eq(count_referrers(&image, "third/type"), 0);
+	cr_assert_eq(oci_remove_manifest(fix.store, &one, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+	cr_assert_eq(oci_remove_manifest(fix.store, &two, &err), 0, "%s",
+		     err.msg);
+}
+
+Test(oci_registry_write, referrers_are_kept_however_a_registry_says_no)
+{
+	static const int answers[] = { LISTS_NONE,  LISTS_OTHER, LISTS_NULL,
+				       LISTS_EMPTY, 400,         401,
+				       403,         405,         406,
+				       410,         415,         501 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		char query[32];
+
+		(void)snprintf(query, sizeof(query), "referrers=%d",
+			       answers[i]);
+		fixture_reopen(&fix);
+		fixture_fault(&fix, query);
+		expect_referrers_are_kept();
+		/* A list that stays behind is not the next one's. */
+		fixture_stop(&fix);
+		fixture_start(&fix);
+	}
+}
+
+Test(oci_registry_write, an_api_that_fails_is_no_registry_without_one)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+	struct digest *found = NULL;
+	size_t n;
+
+	fixture_fault(&fix, "referrers=500");
+	cr_expect_eq(oci_list_referrers(fix.store, &image, ARTIFACT, &found, &n,
+					&err),
+		     -EIO);
+}
+
+Test(oci_registry_write, entries_without_a_type_are_read)
+{
+	fixture_fault(&fix, "referrers=4");
+	expect_referrers_are_kept();
+}
+
+Test(oci_registry_write, tags_that_are_digests_hold_no_list)
+{
+	char tag[DIGEST_STR_MAX + 16];
+	struct oci_manifest m;
+	struct digest image;
+	const char *text;
+
+	fixture_fault(&fix, "referrers=0&digest_tags=1");
+	expect_referrers_are_kept();
+	/* Also of an image that comes after what refers to it. */
+	image = (struct digest){ .b = { 1 } };
+	put_noted(&image, "one");
+	put_noted(&image, "two");
+	digest_format(&image, tag);
+	tag[6] = '-';
+	strcat(tag, ".referrers");
+	cr_assert_eq(oci_get_manifest(fix.store, tag, &m, &err), 0, "%s",
+		     err.msg);
+	text = strstr(m.body.data, "\"n\":\"one\"");
+	cr_assert(text);
+	cr_expect(strstr(text, "\"n\":\"two\""));
+	oci_manifest_fini(&m);
+}
+
+Test(oci_registry_write, tags_that_never_change_say_what_cannot_be_kept)
+{
+	AUTO_FREE char *text = NULL;
+	struct digest image, config;
+	int rc;
+
+	fixture_fault(&fix, "referrers=0&immutable=400");
+	image = put_image("v1", NULL, NULL);
+	put_noted(&image, "one");
+	/* The same once more changes nothing. */
+	put_image("v1", NULL, NULL);
+	put_noted(&image, "one");
+	cr_assert_eq(put(2, &config, NULL), 0, "%s", err.msg);
+	text = fixture_noted(&config, &image, ARTIFACT, "two");
+	rc = oci_put_manifest(fix.store, NULL, IMAGE_TYPE, text, strlen(text),
+			      &err);
+	cr_expect_eq(rc, -ENOTSUP);
+	cr_expect(strstr(err.msg, "exempt tags 'sha256-*'"), "%s", err.msg);
+	/* It need not change where the API lists all the same. */
+	fixture_fault(&fix, "referrers=6");
+	fixture_reopen(&fix);
+	put_noted(&image, "three");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 3);
 }
 
 /* The note that the list has of a manifest, to be freed; NULL: none. */
