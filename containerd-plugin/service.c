@@ -125,12 +125,11 @@ static int run_mounts(struct request *r, const uint8_t *data, size_t len)
 static int run_commit(struct request *r, const uint8_t *data, size_t len)
 {
 	struct msg_create in = { .key = NULL };
-	uint64_t id;
 	int rc = msg_commit_read(data, len, &in, &r->err);
 
 	if (rc == 0)
 		rc = store_commit(snapshots_store(r->service->snapshots),
-				  in.key, in.name, in.parent, &in.labels, &id,
+				  in.key, in.name, in.parent, &in.labels,
 				  &r->err);
 	msg_create_fini(&in);
 	return rc;

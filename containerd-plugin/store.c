@@ -68,7 +68,7 @@ static const char *const texts[QUERY_COUNT_] = {
 		"manifest, layer) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, "
 		"?9, 0, ?10, ?11, ?12, ?13)",
 	[QUERY_RENAME] = "UPDATE snapshot SET name = ?2, kind = 3, "
-			 "parent = ?3, labels = ?4, created = ?5, updated = ?5 "
+			 "labels = ?3, created = ?4, updated = ?4 "
 			 "WHERE id = ?1",
 	[QUERY_SET_LABELS] = "UPDATE snapshot SET labels = ?2, updated = ?3 "
 			     "WHERE id = ?1",

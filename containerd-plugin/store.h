@@ -94,11 +94,11 @@ int store_insert(struct store *s, struct snapshot *snap,
 		 struct error *err) MUST_CHECK;
 
 /* The active snapshot `key` becomes the committed `name` with these labels.
- * `parent` may be NULL or "": unchanged.  -ENOENT, -EEXIST, -EBUSY (not active),
- * -EINVAL (it has another parent).  `*ret_id` is its id. */
+ * `parent`, which may be NULL or "", is the one that it has.  -ENOENT, -EEXIST, -EBUSY
+ * (not active, or it has no parent), -EINVAL (it has another parent). */
 int store_commit(struct store *s, const char *key, const char *name,
 		 const char *parent, const struct labels *labels,
-		 uint64_t *ret_id, struct error *err) MUST_CHECK;
+		 struct error *err) MUST_CHECK;
 
 /* Replace labels: those that `paths` names ("labels", "labels.KEY"), all without
  * paths.  -ENOENT, -EINVAL (another path).  Fills `ret`. */
