@@ -114,6 +114,19 @@ static void take_snapshotter(const char *path, struct containerd_config *ret)
 	}
 }
 
+static void take_capabilities(const char *v, const char *end,
+			      struct containerd_config *ret)
+{
+	char name[32];
+
+	ret->rebase = false;
+	ret->remap_ids = false;
+	while ((v = quoted(v, end, name, sizeof(name)))) {
+		ret->rebase |= strcmp(name, "rebase") == 0;
+		ret->remap_ids |= strcmp(name, "remap-ids") == 0;
+	}
+}
+
 static void take_list(const char *path, const char *v, const char *end,
 		      struct containerd_config *ret)
 {
@@ -147,6 +160,11 @@ static void take_value(const char *path, const char *v, const char *end,
 	} else if (strcmp(path, "proxy_plugins.bootseer.address") == 0) {
 		ret->proxy = true;
 		(void)!quoted(v, end, ret->address, sizeof(ret->address));
+	} else if (strcmp(path, "proxy_plugins.bootseer.capabilities") == 0) {
+		take_capabilities(v, end, ret);
+	} else if (is_key(path, sections[index_of(ret->version)].path, false,
+			  "discard_unpacked_layers")) {
+		ret->discards = strncmp(v, "true", 4) == 0;
 	} else if (strcmp(last, "snapshotter") == 0 && is_bootseer(v, end)) {
 		take_snapshotter(path, ret);
 	} else if (is_key(path, sections[index_of(ret->version)].path, false,

@@ -223,6 +223,27 @@ static void check_cri(json_t *list, const char *file,
 		   c->labels ? "tells" : "does not tell");
 }
 
+/* What the plugin is said to be able to. */
+static void check_capabilities(json_t *list, const struct containerd_config *c)
+{
+	if (c->rebase)
+		doctor_add(list, "containerd unpacking", false, DOCTOR_ADVICE,
+			   "take \"rebase\" out of capabilities in "
+			   "[proxy_plugins.bootseer]; then restart containerd",
+			   "layers that are unpacked beside each other lose "
+			   "their whiteouts: such pulls are refused");
+	/* 1.x has pods in user namespaces, if at all, by copies of the image. */
+	if (c->version > 2)
+		doctor_add(list, "containerd user namespaces", c->remap_ids,
+			   DOCTOR_ADVICE,
+			   "capabilities = [\"remap-ids\"] in "
+			   "[proxy_plugins.bootseer], on Linux 5.19 or later; "
+			   "then restart containerd",
+			   c->remap_ids ? "ids are mapped by mounts"
+					: "for pods with hostUsers: false each "
+					  "image is fetched and copied whole");
+}
+
 static void check_one(json_t *list, const struct containerd *d)
 {
 	struct containerd_config lines = { .proxy = false };
@@ -262,6 +283,8 @@ static void check_one(json_t *list, const struct containerd *d)
 			  : " (by its lines: there is no containerd here that "
 			    "could be asked)");
 	check_cri(list, d->file, &c);
+	if (c.proxy)
+		check_capabilities(list, &c);
 	if (!*c.address)
 		return;
 	up = listens(c.address);

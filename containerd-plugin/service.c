@@ -128,6 +128,8 @@ static int run_commit(struct request *r, const uint8_t *data, size_t len)
 	int rc = msg_commit_read(data, len, &in, &r->err);
 
 	if (rc == 0)
+		rc = snapshots_note_shifted(in.key, &in.labels, &r->err);
+	if (rc == 0)
 		rc = store_commit(snapshots_store(r->service->snapshots),
 				  in.key, in.name, in.parent, &in.labels,
 				  &r->err);

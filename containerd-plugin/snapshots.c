@@ -16,9 +16,6 @@
 #include "containerd-plugin/snapshots_priv.h"
 #include "containerd-plugin/usage.h"
 
-#define LABEL_UID_MAPPING "containerd.io/snapshot/uidmapping"
-#define LABEL_GID_MAPPING "containerd.io/snapshot/gidmapping"
-
 char *snapshots_path(struct snapshots *s, uint64_t id, const char *name)
 {
 	AUTO_BUF b = BUF_INIT;
@@ -36,48 +33,25 @@ struct store *snapshots_store(struct snapshots *s)
 
 /* ---- folders ---- */
 
-/* The host id of the container's id 0: "0:1000:65536,..." */
-static bool root_of_mapping(const char *text, unsigned int *ret)
-{
-	unsigned int inside, host, n;
-
-	for (; text; text = strchr(text, ',')) {
-		text += *text == ',';
-		if (sscanf(text, "%u:%u:%u", &inside, &host, &n) == 3 &&
-		    inside == 0 && n > 0) {
-			*ret = host;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The top of a container's file system belongs to whom the image's does. */
-static int set_owner(const char *path, const struct labels *labels,
+/* The top of a container's file system belongs to whom the image's does, or to the root
+ * of the container's user namespace. */
+static int set_owner(const char *path, const struct id_maps *maps,
 		     const char *lower, struct error *err)
 {
-	const char *uid_map = labels_get(labels, LABEL_UID_MAPPING);
-	const char *gid_map = labels_get(labels, LABEL_GID_MAPPING);
 	AUTO_FREE char *first = strndup(lower, strcspn(lower, ":"));
-	unsigned int uid, gid;
+	unsigned int uid = maps->uid, gid = maps->gid;
 	struct stat st;
 
 	if (!first)
 		return error_nomem(err);
-	if (uid_map || gid_map) {
-		if (!root_of_mapping(uid_map, &uid) ||
-		    !root_of_mapping(gid_map, &gid))
-			return error_set(err, EINVAL,
-					 "the labels of id "
-					 "mappings do not map id 0");
-	} else if (*first) {
+	if (!maps->uids) {
+		if (!*first)
+			return 0;
 		if (stat(first, &st) < 0)
 			return error_set(err, EIO, "layer '%s': %s", first,
 					 strerror(errno));
 		uid = st.st_uid;
 		gid = st.st_gid;
-	} else {
-		return 0;
 	}
 	if (lchown(path, uid, gid) < 0)
 		return error_set(err, EIO, "owner of '%s': %s", path,
@@ -100,6 +74,13 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
 			 strerror(path ? errno : ENOMEM));
 }
 
+/* Of a view too when it is mapped: containerd maps neither a bind mount that is
+ * read-only nor folders that have no parent in common. */
+static bool has_upper(const struct snapshot *snap, const struct id_maps *maps)
+{
+	return snap->kind == SNAPSHOT_KIND_ACTIVE || maps->shifts_lower;
+}
+
 /*
  * Make the folders of a snapshot that is not committed.  Nothing is synced: a
  * power loss may take them, with what a container did not sync, and then
@@ -107,7 +88,8 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
  * it would be an empty one.
  */
 static int make_folders(struct snapshots *s, const struct snapshot *snap,
-			const char *lower, struct error *err)
+			const struct id_maps *maps, const char *lower,
+			struct error *err)
 {
 	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
 	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
@@ -116,15 +98,16 @@ static int make_folders(struct snapshots *s, const struct snapshot *snap,
 
 	if (rc == 0)
 		rc = make_dir(upper, 0755, err);
-	if (rc == 0 && snap->kind == SNAPSHOT_KIND_ACTIVE)
+	if (rc == 0 && has_upper(snap, maps))
 		rc = make_dir(work, 0711, err);
 	if (rc == 0)
-		rc = set_owner(upper, &snap->labels, lower, err);
+		rc = set_owner(upper, maps, lower, err);
 	return rc;
 }
 
 static int ensure_folders(struct snapshots *s, const struct snapshot *snap,
-			  const char *lower, struct error *err)
+			  const struct id_maps *maps, const char *lower,
+			  struct error *err)
 {
 	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
 	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
@@ -132,13 +115,13 @@ static int ensure_folders(struct snapshots *s, const struct snapshot *snap,
 	if (!upper || !work)
 		return error_nomem(err);
 	if (access(upper, F_OK) == 0 &&
-	    (snap->kind != SNAPSHOT_KIND_ACTIVE || access(work, F_OK) == 0))
+	    (!has_upper(snap, maps) || access(work, F_OK) == 0))
 		return 0;
 	log_warning("snapshots",
 		    "folders of a snapshot were lost and are made again, "
 		    "empty: snapshot=\"%s\"",
 		    snap->name);
-	return make_folders(s, snap, lower, err);
+	return make_folders(s, snap, maps, lower, err);
 }
 
 /* ---- mounts ---- */
@@ -193,10 +176,10 @@ static int bind_mount(struct mount *m, const char *source, bool writable,
 }
 
 static int overlay_mount(struct snapshots *s, struct mount *m,
-			 const struct snapshot *snap, const char *lower,
+			 const struct snapshot *snap,
+			 const struct id_maps *maps, const char *lower,
 			 struct error *err)
 {
-	bool writable = snap->kind == SNAPSHOT_KIND_ACTIVE;
 	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
 	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
 	int rc = 0;
@@ -207,9 +190,15 @@ static int overlay_mount(struct snapshots *s, struct mount *m,
 		return error_nomem(err);
 	if (s->has_index_option)
 		rc = add_option(m, strdup("index=off"), err);
-	if (rc == 0 && writable)
+	if (rc == 0 && maps->shifts_lower)
+		rc = add_path_option(m, "uidmap", maps->uids, err);
+	if (rc == 0 && maps->shifts_lower)
+		rc = add_path_option(m, "gidmap", maps->gids, err);
+	if (rc == 0 && maps->shifts_lower && snap->kind == SNAPSHOT_KIND_VIEW)
+		rc = add_option(m, strdup("ro"), err);
+	if (rc == 0 && has_upper(snap, maps))
 		rc = add_path_option(m, "workdir", work, err);
-	if (rc == 0 && writable)
+	if (rc == 0 && has_upper(snap, maps))
 		rc = add_path_option(m, "upperdir", upper, err);
 	return rc < 0 ? rc : add_path_option(m, "lowerdir", lower, err);
 }
@@ -254,12 +243,17 @@ static int mount_anew(struct snapshots *s, const struct snapshot *snap,
 		      : snapshots_mount_tree(s, &tree, snap->id, ret_path, err);
 }
 
-/* The mounted tree of a lazy image.  -EKEYREJECTED: it is not to be used any
- * more. */
+/*
+ * The mounted tree of a lazy image, `mapped`: by containerd, which maps the folder above
+ * the last slash with all that is mounted below it.  -EKEYREJECTED: it is not to be used
+ * any more, or cannot be mapped.
+ */
 static int add_tree(struct snapshots *s, const struct snapshot *snap,
-		    struct turn *turn, struct buf *lower, struct error *err)
+		    bool mapped, struct turn *turn, struct buf *lower,
+		    struct error *err)
 {
 	AUTO_FREE char *path = NULL;
+	AUTO_BUF folder = BUF_INIT;
 	int rc = -ESTALE;
 
 	if (!turn || !turn->is_lost)
@@ -273,27 +267,34 @@ static int add_tree(struct snapshots *s, const struct snapshot *snap,
 			       "bootseerd mounts at '%s': no comma, colon or "
 			       "backslash may be in it",
 			       path);
-	return rc < 0 ? rc : add_lower(lower, path, err);
+	if (rc == 0 && mapped)
+		rc = snapshots_check_mappable(path, snap->image, err);
+	if (rc == 0 &&
+	    buf_printf(&folder, "%s%s", path, mapped ? "/." : "") < 0)
+		rc = error_nomem(err);
+	return rc < 0 ? rc : add_lower(lower, folder.data, err);
 }
 
 /*
  * Collect what lies below, `chain` from the parent down.  A tree of a lazy image
  * holds all that is below it; one that is not trusted any more is passed over, and
  * its layers are downloaded, from the image `named` if that is known: from the bottom
- * up, as what a layer leaves unsaid of a folder, the layers below it say.
+ * up, as what a layer leaves unsaid of a folder, the layers below it say.  So it is
+ * where ids are `mapped` and other folders lie on the tree: containerd maps folders
+ * only that have one above them in common.
  */
 static int collect_lower(struct snapshots *s, const struct snapshot *chain,
-			 size_t n, const struct layer_source *named,
-			 struct turn *turn, struct buf *lower,
-			 struct error *err)
+			 size_t n, bool mapped,
+			 const struct layer_source *named, struct turn *turn,
+			 struct buf *lower, struct error *err)
 {
 	size_t from = n;
 
 	for (size_t i = 0; i < n && from == n; i++) {
 		int rc = -EKEYREJECTED;
 
-		if (chain[i].has_tree)
-			rc = add_tree(s, &chain[i], turn, lower, err);
+		if (chain[i].has_tree && (!mapped || i == 0))
+			rc = add_tree(s, &chain[i], mapped, turn, lower, err);
 		if (rc == 0)
 			from = i;
 		else if (rc != -EKEYREJECTED)
@@ -326,15 +327,15 @@ static int collect_lower(struct snapshots *s, const struct snapshot *chain,
  * only read, so the view's own, which is empty, is the other.
  */
 static int view_of_tree(struct snapshots *s, struct mount *m,
-			const struct snapshot *snap, const char *tree,
-			struct error *err)
+			const struct snapshot *snap, const struct id_maps *maps,
+			const char *tree, struct error *err)
 {
 	AUTO_FREE char *empty = snapshots_path(s, snap->id, "fs");
 	AUTO_BUF lower = BUF_INIT;
 
 	if (!empty || buf_printf(&lower, "%s:%s", tree, empty) < 0)
 		return error_nomem(err);
-	return overlay_mount(s, m, snap, lower.data, err);
+	return overlay_mount(s, m, snap, maps, lower.data, err);
 }
 
 static bool is_own_folder(const struct snapshots *s, const char *path)
@@ -345,9 +346,10 @@ static bool is_own_folder(const struct snapshots *s, const char *path)
 }
 
 static int make_mount(struct snapshots *s, const struct snapshot *snap,
-		      const char *lower, struct mount *ret, struct error *err)
+		      const struct id_maps *maps, const char *lower,
+		      struct mount *ret, struct error *err)
 {
-	bool writable = snap->kind == SNAPSHOT_KIND_ACTIVE;
+	bool writable = has_upper(snap, maps);
 	struct mount m = { .type = NULL };
 	int rc;
 
@@ -358,9 +360,9 @@ static int make_mount(struct snapshots *s, const struct snapshot *snap,
 	} else if (!writable && !strchr(lower, ':')) {
 		rc = is_own_folder(s, lower)
 			     ? bind_mount(&m, lower, false, err)
-			     : view_of_tree(s, &m, snap, lower, err);
+			     : view_of_tree(s, &m, snap, maps, lower, err);
 	} else {
-		rc = overlay_mount(s, &m, snap, lower, err);
+		rc = overlay_mount(s, &m, snap, maps, lower, err);
 	}
 	if (rc < 0)
 		mount_fini(&m);
@@ -373,6 +375,7 @@ int snapshots_mounts(struct snapshots *s, const char *key, struct turn *turn,
 		     struct mount *ret, struct error *err)
 {
 	struct snapshot *chain = NULL;
+	struct id_maps maps = { .uids = NULL };
 	AUTO_BUF lower = BUF_INIT;
 	size_t n = 0;
 	int rc = store_chain(s->store, key, &chain, &n, err);
@@ -387,12 +390,15 @@ int snapshots_mounts(struct snapshots *s, const char *key, struct turn *turn,
 	if (rc == 0 && buf_puts(&lower, "") < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = collect_lower(s, chain + 1, n - 1, NULL, turn, &lower,
-				   err);
+		rc = snapshots_id_maps(&chain[0], n > 1 ? &chain[1] : NULL,
+				       &maps, err);
 	if (rc == 0)
-		rc = ensure_folders(s, &chain[0], lower.data, err);
+		rc = collect_lower(s, chain + 1, n - 1, maps.shifts_lower, NULL,
+				   turn, &lower, err);
 	if (rc == 0)
-		rc = make_mount(s, &chain[0], lower.data, ret, err);
+		rc = ensure_folders(s, &chain[0], &maps, lower.data, err);
+	if (rc == 0)
+		rc = make_mount(s, &chain[0], &maps, lower.data, ret, err);
 	snapshots_free(chain, n);
 	return rc;
 }
@@ -410,14 +416,15 @@ static void remove_folders(struct snapshots *s, uint64_t id)
 }
 
 static int create_on(struct snapshots *s, struct snapshot *snap,
-		     const char *lower, struct mount *ret, struct error *err)
+		     const struct id_maps *maps, const char *lower,
+		     struct mount *ret, struct error *err)
 {
 	int rc;
 
 	snap->id = store_next_id(s->store);
-	rc = make_folders(s, snap, lower, err);
+	rc = make_folders(s, snap, maps, lower, err);
 	if (rc == 0)
-		rc = make_mount(s, snap, lower, ret, err);
+		rc = make_mount(s, snap, maps, lower, ret, err);
 	if (rc == 0) {
 		rc = store_insert(s->store, snap, err);
 		if (rc < 0)
@@ -436,6 +443,7 @@ static int create_ordinary(struct snapshots *s,
 	struct layer_source named;
 	struct digest manifest;
 	struct snapshot *chain = NULL;
+	struct id_maps maps = { .uids = NULL };
 	AUTO_BUF lower = BUF_INIT;
 	size_t n = 0;
 	int rc = 0;
@@ -454,7 +462,9 @@ static int create_ordinary(struct snapshots *s,
 	if (*req->parent)
 		rc = store_chain(s->store, req->parent, &chain, &n, err);
 	if (rc == 0)
-		rc = collect_lower(s, chain, n,
+		rc = snapshots_id_maps(&snap, chain, &maps, err);
+	if (rc == 0)
+		rc = collect_lower(s, chain, n, maps.shifts_lower,
 				   images_named(req->labels, &manifest, &named)
 					   ? &named
 					   : NULL,
@@ -472,7 +482,7 @@ static int create_ordinary(struct snapshots *s,
 		rc = 0;
 	}
 	if (rc == 0)
-		rc = create_on(s, &snap, lower.data, ret, err);
+		rc = create_on(s, &snap, &maps, lower.data, ret, err);
 	if (rc == 0 && start_on)
 		snapshots_start(s, &snap, start_on);
 	snapshots_free(chain, n);

@@ -72,6 +72,10 @@ int snapshots_mounts(struct snapshots *s, const char *key, struct turn *turn,
 int snapshots_usage(struct snapshots *s, const char *key, int64_t *ret_size,
 		    int64_t *ret_inodes, struct error *err) MUST_CHECK;
 
+/* Add to the labels of Commit what has to be known later of the snapshot `key`. */
+int snapshots_note_shifted(const char *key, struct labels *labels,
+			   struct error *err) MUST_CHECK;
+
 /* Delete what removed snapshots left.  What cannot be deleted now is tried again
  * the next time and logged. */
 int snapshots_cleanup(struct snapshots *s, struct error *err) MUST_CHECK;

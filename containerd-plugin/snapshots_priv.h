@@ -68,6 +68,29 @@ int snapshots_mount_tree(struct snapshots *s, const struct digest *tree,
 			 uint64_t id, char **ret_path,
 			 struct error *err) MUST_CHECK;
 
+/* The user namespace that a container runs in. */
+struct id_maps {
+	const char *uids, *gids; /* as in the labels, borrowed; NULL: none */
+	unsigned int uid, gid;   /* the host's ids of the container's root */
+	bool shifts_lower;       /* the mount is to map what lies below */
+};
+
+/* snapshots_idmap.c: what the labels say; `parent` NULL: nothing lies below.  -EINVAL */
+int snapshots_id_maps(const struct snapshot *snap,
+		      const struct snapshot *parent, struct id_maps *ret,
+		      struct error *err) MUST_CHECK;
+
+/* snapshots_idmap.c: is the key one that a client chowns an image in? */
+bool snapshots_is_remap_key(const char *key);
+
+/* snapshots_idmap.c: -EKEYREJECTED, with a line in the log: the kernel maps no ids of
+ * this mounted tree. */
+int snapshots_check_mappable(const char *tree, const char *image,
+			     struct error *err) MUST_CHECK;
+
+/* snapshots_start.c: is it one that a layer is unpacked into? */
+bool snapshots_is_layer(const struct snapshot *snap);
+
 /* snapshots_start.c: which of `chain` has the tree that a container of this snapshot
  * starts on; NULL: it is none, or has no tree. */
 const struct snapshot *snapshots_start_on(const struct snapshot *snap,

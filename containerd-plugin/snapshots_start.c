@@ -25,17 +25,22 @@ static const char *client_key(const char *name)
 	return p ? p + 1 : NULL;
 }
 
-/* Containers are named by their id; what a layer is unpacked into is not. */
-static bool is_container(const struct snapshot *snap)
+bool snapshots_is_layer(const struct snapshot *snap)
 {
 	const char *key = client_key(snap->name);
 
-	if (snap->kind != SNAPSHOT_KIND_ACTIVE ||
-	    labels_get(&snap->labels, LABEL_SNAPSHOT_REF))
-		return false;
-	if (!key)
-		key = snap->name;
-	return strncmp(key, EXTRACT_PREFIX, strlen(EXTRACT_PREFIX)) != 0;
+	if (labels_get(&snap->labels, LABEL_SNAPSHOT_REF))
+		return true;
+	return strncmp(key ? key : snap->name, EXTRACT_PREFIX,
+		       strlen(EXTRACT_PREFIX)) == 0;
+}
+
+/* Containers are named by their id; what a layer is unpacked into, or an image chowned
+ * in, is not. */
+static bool is_container(const struct snapshot *snap)
+{
+	return snap->kind == SNAPSHOT_KIND_ACTIVE &&
+	       !snapshots_is_layer(snap) && !snapshots_is_remap_key(snap->name);
 }
 
 /* Where the bundle of this container will be; NULL: not known. */

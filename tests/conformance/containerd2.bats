@@ -62,11 +62,43 @@ teardown() {
 	pull_full bootseer lazy
 	pull_full bootseer other
 	in_container bootseer other "$LISTING" >"$T/got"
-	[ "$(calls layer.apply)" -eq 2 ]
+	# Its own image is asked first, which the fake does not have.
+	[ "$(calls layer.apply)" -eq 4 ]
 	grep -q '^srv/own/file ' "$T/got"
 	ctr images rm --sync "$REGISTRY/lazy:1" "$REGISTRY/other:1"
 	wait_until "$plugin_pid" grep -q '^image.umount ' "$T/node/calls"
 	wait_until "$plugin_pid" rmdir "$T/plugin/snapshots"
+}
+
+# Start containerd again with another list of capabilities, and more of its file.
+restart_with() { # CAPABILITIES TEXT
+	stop_daemon "$containerd_pid"
+	sed -i "s/^  capabilities = .*/  capabilities = $1/" "$T/ctd/config.toml"
+	grep -qF "capabilities = $1" "$T/ctd/config.toml"
+	printf '%s\n' "$2" >>"$T/ctd/config.toml"
+	: >"$T/ctd/log"
+	start_daemon "$T/ctd/log" containerd --config "$T/ctd/config.toml"
+	containerd_pid=$daemon_pid
+	wait_until "$containerd_pid" grep -q 'successfully booted' "$T/ctd/log"
+}
+
+PARALLEL='[plugins."io.containerd.transfer.v1.local"]
+max_concurrent_unpacks = 3'
+
+@test "containerd 2: layers that are unpacked beside each other are refused, and why" {
+	push "$I" plain
+	restart_with '["remap-ids", "rebase"]' "$PARALLEL"
+	run ! pull_full bootseer plain
+	grep -qF 'take "rebase" out of the capabilities' <<<"$output"
+	run ! ctr snapshots --snapshotter bootseer info \
+		"$(chain_ids_of "$I" plain | tail -n 1)"
+	# Without it they are unpacked in a row, whatever else is set.
+	restart_with '["remap-ids"]' ''
+	pull_full bootseer plain
+	in_container bootseer plain "$LISTING" >"$T/got"
+	pull_full overlayfs plain
+	in_container overlayfs plain "$LISTING" >"$T/want"
+	run ! grep -q '^opt/gone ' "$T/got"
 }
 
 @test "containerd 2: doctor finds the documented configuration in force" {

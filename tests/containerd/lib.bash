@@ -229,7 +229,7 @@ documented() { # VERSION
 		"$lib_dir/../../docs/containerd.md" |
 		sed "s,/run/bootseer/snapshotter.sock,$T/plugin.sock,
 			s,/var/lib/bootseer-snapshotter,$T/plugin,
-			/^version/d"
+			/^version/d;${DOCUMENTED:-}"
 }
 
 start_containerd() {

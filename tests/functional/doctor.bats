@@ -155,6 +155,13 @@ fake_2x() {
 	grep -q '^ok *containerd CRI snapshotter ' <<<"$output"
 	grep -q '^ok *containerd image labels' <<<"$output"
 	grep -q 'nobody answers at /nowhere/plugin.sock' <<<"$output"
+	grep -q '^advice *containerd user namespaces .*copied whole' <<<"$output"
+	run ! grep -q 'containerd unpacking' <<<"$output"
+	sed -i "s|^ *type = 'snapshot'|&\n    capabilities = ['remap-ids', 'rebase']|" \
+		"$T/bin/containerd"
+	doctor "$T/c.toml"
+	grep -q '^ok *containerd user namespaces ' <<<"$output"
+	grep -q '^advice *containerd unpacking .*whiteouts' <<<"$output"
 	printf '%s\n' 'version = 3' 'a = = 3' >"$T/c.toml"
 	doctor "$T/c.toml"
 	grep -q "$T/c.toml: failed to unmarshal TOML at row 2 column 5" \
@@ -283,7 +290,7 @@ documented() { # VERSION
 	SEEN=$T/bin
 	documented 2.x >"$T/c.toml"
 	doctor "$T/c.toml"
-	[ "$(grep -c '^ok *containerd ' <<<"$output")" = 3 ]
+	[ "$(grep -c '^ok *containerd ' <<<"$output")" = 4 ]
 	# The list replaces containerd's own, which has overlayfs.
 	awk '/^\[/ { on = /unpack_config/ } on && /snapshotter/ { print $3 }' \
 		"$T/c.toml" >"$T/unpacked"

@@ -30,6 +30,24 @@ Test(doctor, sees_all_that_a_good_configuration_says)
 	cr_expect_str_eq(c.address, "/run/x.sock");
 }
 
+Test(doctor, sees_what_the_plugin_is_said_to_be_able_to)
+{
+	struct containerd_config c =
+		scan("version = 3\n"
+		     "[proxy_plugins.bootseer]\n"
+		     "capabilities = ['remap-ids', \"rebase\"]\n"
+		     "[plugins.'io.containerd.cri.v1.images']\n"
+		     "discard_unpacked_layers = true\n");
+
+	cr_expect(c.rebase && c.remap_ids && c.discards);
+	c = scan("version = 3\n"
+		 "[proxy_plugins.other]\n"
+		 "capabilities = ['remap-ids', 'rebase']\n"
+		 "[plugins.'io.containerd.cri.v1.images']\n"
+		 "discard_unpacked_layers = false\n");
+	cr_expect(!c.rebase && !c.remap_ids && !c.discards);
+}
+
 Test(doctor, takes_no_comment_for_a_setting)
 {
 	struct containerd_config c =

@@ -5,10 +5,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "common/fs.h"
@@ -286,4 +288,136 @@ Test(snapshots,
 	snapshot_fini(&snap);
 	(void)shutdown(silent, SHUT_RDWR);
 	pthread_join(thread, NULL);
+}
+
+/* ---- user namespaces ---- */
+
+#define MAP "0:100000:65536"
+
+/* An ordinary layer, whose folder is there. */
+static void add_layer(const char *name)
+{
+	struct snapshot snap;
+	char path[128];
+
+	add(name, false);
+	cr_assert_eq(store_get(snapshots_store(s), name, &snap, NULL), 0);
+	snprintf(path, sizeof(path), "%s/snapshots/%" PRIu64, dir, snap.id);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	strcat(path, "/fs");
+	cr_assert_eq(mkdir(path, 0755), 0);
+	snapshot_fini(&snap);
+}
+
+/* The options of the mount of a new snapshot, with blanks behind each; `labels` are
+ * the names of labels of the mapping, with NULL behind the last. */
+static char *options_of(enum snapshot_kind kind, const char *key,
+			const char *parent, const char *const labels[])
+{
+	struct labels l = LABELS_INIT;
+	struct create_request req = {
+		.kind = kind, .key = key, .parent = parent, .labels = &l
+	};
+	struct error err = ERROR_INIT;
+	struct mount m = { .type = NULL };
+	AUTO_BUF text = BUF_INIT;
+
+	for (; *labels; labels++)
+		cr_assert_eq(labels_set(&l, *labels, MAP, NULL), 0);
+	cr_assert_eq(snapshots_create(s, &req, NULL, &m, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(buf_printf(&text, "%s ", m.type), 0);
+	for (size_t i = 0; i < m.n_options; i++)
+		cr_assert_eq(buf_printf(&text, "%s ", m.options[i]), 0);
+	mount_fini(&m);
+	labels_fini(&l);
+	return buf_steal(&text);
+}
+
+static const char *const mapped[] = { "containerd.io/snapshot/uidmapping",
+				      "containerd.io/snapshot/gidmapping",
+				      NULL };
+
+Test(snapshots, a_container_in_a_user_namespace_has_its_layers_mapped,
+     .init = set_up, .fini = tear_down)
+{
+	AUTO_FREE char *of_container = NULL;
+	AUTO_FREE char *of_view = NULL;
+
+	add_layer("base");
+	of_container = options_of(SNAPSHOT_KIND_ACTIVE, "c", "base", mapped);
+	cr_expect(strstr(of_container, "overlay ") == of_container &&
+			  strstr(of_container, " uidmap=" MAP " ") &&
+			  strstr(of_container, " gidmap=" MAP " ") &&
+			  !strstr(of_container, " ro "),
+		  "%s", of_container);
+	/* containerd maps no bind mount that is read-only. */
+	of_view = options_of(SNAPSHOT_KIND_VIEW, "v", "base", mapped);
+	cr_expect(strstr(of_view, "overlay ") == of_view &&
+			  strstr(of_view, " uidmap=" MAP " ") &&
+			  strstr(of_view, " gidmap=" MAP " ") &&
+			  strstr(of_view, " ro "),
+		  "%s", of_view);
+}
+
+/* What lies in it is the container's, and has the host's ids. */
+Test(snapshots, nothing_is_mapped_where_no_layer_is, .init = set_up,
+     .fini = tear_down)
+{
+	AUTO_FREE char *options =
+		options_of(SNAPSHOT_KIND_ACTIVE, "c", "", mapped);
+
+	cr_expect(!strstr(options, "uidmap"), "%s", options);
+}
+
+/* Else what a manifest says would give a layer of many images a stranger's owner. */
+Test(snapshots, a_layer_is_unpacked_without_the_mappings_that_its_image_names,
+     .init = set_up, .fini = tear_down)
+{
+	static const char *const labels[] = {
+		"containerd.io/snapshot.ref",
+		"containerd.io/snapshot/uidmapping",
+		"containerd.io/snapshot/gidmapping", NULL
+	};
+	AUTO_FREE char *with_ref = NULL;
+	AUTO_FREE char *without = NULL;
+	struct stat st;
+	char path[128];
+
+	add_layer("base");
+	with_ref = options_of(SNAPSHOT_KIND_ACTIVE,
+			      "default/1/extract-1 sha256:x", "base", labels);
+	without = options_of(SNAPSHOT_KIND_ACTIVE,
+			     "default/2/extract-2 sha256:x", "", labels + 1);
+	cr_expect(!strstr(with_ref, "uidmap"), "%s", with_ref);
+	cr_expect(!strstr(without, "uidmap"), "%s", without);
+	for (int id = 2; id <= 3; id++) {
+		snprintf(path, sizeof(path), "%s/snapshots/%d/fs", dir, id);
+		cr_assert_eq(stat(path, &st), 0);
+		cr_expect_eq(st.st_uid, 0);
+	}
+}
+
+/* By a client that knows of no mapping: what it made has the host's ids already. */
+Test(snapshots, an_image_that_was_chowned_is_not_mapped_once_more,
+     .init = set_up, .fini = tear_down)
+{
+	static const char *const none[] = { NULL };
+	struct labels labels = LABELS_INIT;
+	AUTO_FREE char *in_between = NULL;
+	AUTO_FREE char *options = NULL;
+
+	add_layer("base");
+	in_between = options_of(SNAPSHOT_KIND_ACTIVE, "ns/1/sha256:x-remap",
+				"base", none);
+	cr_assert_eq(snapshots_note_shifted("ns/1/sha256:x-remap", &labels,
+					    NULL),
+		     0);
+	cr_assert_eq(store_commit(snapshots_store(s), "ns/1/sha256:x-remap",
+				  "ns/2/sha256:x", "", &labels, NULL),
+		     0);
+	options =
+		options_of(SNAPSHOT_KIND_ACTIVE, "c", "ns/2/sha256:x", mapped);
+	cr_expect(!strstr(options, "uidmap"), "%s", options);
+	labels_fini(&labels);
 }
