@@ -167,6 +167,18 @@ static void print_kept(const json_t *cache)
 		       reply_bytes(cache, "frozen_bytes", unknown));
 }
 
+static void print_registries(const json_t *list)
+{
+	const json_t *one;
+	size_t k;
+
+	json_array_foreach(list, k, one)
+		printf("%s %s, %s for %lld s: %s\n",
+		       k ? "         " : "registry ",
+		       reply_text(one, "registry"), reply_text(one, "state"),
+		       reply_number(one, "seconds"), reply_text(one, "reason"));
+}
+
 static void print_status(const json_t *s)
 {
 	const json_t *c = json_object_get(s, "cache"), *image;
@@ -194,6 +206,7 @@ static void print_status(const json_t *s)
 	       reply_number(c, "put_failed"));
 	print_kept(c);
 	print_peers(json_object_get(s, "p2p"));
+	print_registries(json_object_get(s, "registries"));
 	json_array_foreach(json_object_get(s, "images"), k, image)
 		print_image(image, json_object_get(s, "starts"));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * OCI image stores: a registry, a layout folder, a docker archive, behind one
- * vtable (OCI distribution-spec 1.1, image-spec 1.1); it has users of its own.
+ * OCI image stores: a registry, a layout folder, a docker archive, behind one vtable.
  */
 #ifndef BOOTSEER_OBJECTS_OCI_H
 #define BOOTSEER_OBJECTS_OCI_H
@@ -11,7 +10,6 @@
 #include "objects/oci_referrers.h"
 #include "objects/oci_watch.h"
 #include "objects/source.h"
-
 #define OCI_MANIFEST_MAX (4u << 20) /* bytes; larger ones are refused */
 #define OCI_CONFIG_MAX (8u << 20)
 
@@ -40,6 +38,7 @@ void oci_ref_fini(struct oci_ref *r);
 char *oci_ref_format(const struct oci_ref *r) MUST_CHECK;
 
 struct http_cures;
+struct oci_hosts;
 struct oci_config {
 	const char *auth_file; /* docker config.json; NULL: the usual places */
 	const char *ca_file;   /* PEM; NULL: the system's */
@@ -48,14 +47,15 @@ struct oci_config {
 	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
 	uint64_t least_rate;       /* bytes a second; a slower transfer, over
 	                            * stall_timeout_ms, is -ETIMEDOUT; 0: none */
-	unsigned int attempts;     /* of each request; of a transfer without
-	                            * a deadline, those that got nowhere */
+	unsigned int attempts;     /* of each request; of a transfer without a
+	                        * deadline, those that got nowhere */
 	/* Of every request that brings none of its own; NULL: nothing stops
 	 * those.  Outlives the store and its blobs. */
 	struct pace *pace;
-	/* NULL: nobody.  Outlives the store and its blobs. */
+	/* NULL: nobody.  Both outlive the store and its blobs. */
 	struct oci_watch *watch;
-	/* How people mend what fails; NULL: by options (net/http.h).  Static. */
+	struct oci_hosts *hosts;
+	/* How people mend what fails; NULL: by options (net/http.h). */
 	const struct http_cures *cures;
 };
 #define OCI_CONFIG_INIT \
@@ -293,7 +293,7 @@ char *oci_annotation(const char *annotations, const char *key) MUST_CHECK;
 /* Into `ret` the ChainID of the first, the first two, ... all `n` diff ids. */
 int oci_chain_ids(const struct digest *diff_ids, size_t n,
 		  struct digest *ret) MUST_CHECK;
-/* ChainID of the first `n` diff ids (image-spec, config.md). n >= 1. */
+/* ChainID of the first `n` >= 1 diff ids. */
 int oci_chain_id(const struct digest *diff_ids, size_t n,
 		 struct digest *ret) MUST_CHECK;
 

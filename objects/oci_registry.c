@@ -11,12 +11,10 @@
 #include "common/cond.h"
 #include "net/url.h"
 #include "objects/oci_json.h"
-#include "objects/oci_registry_auth.h"
 
 #define RETRY_AFTER_MAX_MS 60000
 #define LAST_CHANCE_NS NS_PER_S     /* before a deadline: time for an answer */
 #define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
-#define LOGIN_ROUNDS 2              /* in one attempt */
 #define REASON_MAX 120 /* bytes of a stranger's text in a message */
 
 struct registry *registry_of(struct oci_store *s)
@@ -42,99 +40,19 @@ void registry_unref(struct registry *r)
 	http_free(r->http);
 	(void)pthread_cond_destroy(&r->logged_in);
 	(void)pthread_mutex_destroy(&r->lock);
-	free(r->authorization);
+	free(r->login.authorization);
+	free(r->login.challenge);
 	free(r->auth_file);
 	free(r->host);
 	free(r->repo);
 	free(r->url);
+	free(r->origin);
 	free(r);
 }
 
-/* ----------------------------------------------------------------- login --- */
-
-static struct registry *whole(struct registry *r)
+struct registry *registry_whole(struct registry *r)
 {
 	return r->whole ? r->whole : r;
-}
-
-static char *current_login(struct registry *part, unsigned int *generation)
-{
-	struct registry *r = whole(part);
-	char *copy;
-
-	(void)pthread_mutex_lock(&r->lock);
-	copy = r->authorization ? strdup(r->authorization) : NULL;
-	*generation = r->generation;
-	(void)pthread_mutex_unlock(&r->lock);
-	return copy;
-}
-
-/* With the lock: until somebody has logged in, or a moment. */
-static void wait_login(struct registry *r)
-{
-	(void)cond_wait_until(&r->logged_in, &r->lock,
-			      clock_now_ns() + HTTP_STOP_MS * NS_PER_MS);
-}
-
-/* Wait for the turn to log in; false when there is no need: another thread did
- * since `used`, or the request is not wanted any more. */
-static bool begin_login(struct registry *part, unsigned int used,
-			struct pace *pace)
-{
-	struct registry *r = whole(part);
-	bool mine;
-
-	(void)pthread_mutex_lock(&r->lock);
-	while (r->logging_in && pace_level(pace) != PACE_STOP)
-		wait_login(r);
-	mine = !r->logging_in && r->generation == used;
-	if (mine)
-		r->logging_in = true;
-	(void)pthread_mutex_unlock(&r->lock);
-	return mine;
-}
-
-static void end_login(struct registry *part, char *answer)
-{
-	struct registry *r = whole(part);
-
-	(void)pthread_mutex_lock(&r->lock);
-	if (answer) {
-		free(r->authorization);
-		r->authorization = answer;
-		r->generation++;
-	}
-	r->logging_in = false;
-	(void)pthread_cond_broadcast(&r->logged_in);
-	(void)pthread_mutex_unlock(&r->lock);
-}
-
-/* Meet the challenge of a 401.  Threads that were refused at once ask for one
- * token only. */
-static int login(struct registry *r, const struct http_response *resp,
-		 unsigned int used, struct pace *pace, struct error *err)
-{
-	AUTO_FREE char *header = http_header(resp, "www-authenticate");
-	struct credentials who = { .user = NULL };
-	struct challenge c = { .realm = NULL };
-	char *answer = NULL;
-	int rc;
-
-	if (!header)
-		return error_set(err, EACCES,
-				 "it refuses without saying how to log in");
-	if (!begin_login(r, used, pace))
-		return 0;
-	rc = challenge_parse(header, &c, err);
-	if (rc == 0)
-		rc = credentials_find(r->auth_file, r->host, r->repo, pace,
-				      &who, err);
-	if (rc == 0)
-		rc = challenge_answer(r->http, &c, &who, pace, &answer, err);
-	challenge_fini(&c);
-	credentials_fini(&who);
-	end_login(r, rc == 0 ? answer : NULL);
-	return rc;
 }
 
 /* -------------------------------------------------------------- requests --- */
@@ -290,7 +208,7 @@ static bool wants_tls(const struct http_response *resp)
 		strstr(resp->body.data, "SSL-enabled"));
 }
 
-static int status_error(const struct http_response *resp, struct error *err)
+int registry_status_error(const struct http_response *resp, struct error *err)
 {
 	AUTO_BUF reason = BUF_INIT;
 	const char *cure = "";
@@ -371,24 +289,40 @@ static int attempt(struct registry *r, struct registry_request *req,
 	if (buf_puts(&url, req->http.url) < 0)
 		return error_nomem(err);
 	own = is_own_url(r, url.data);
-	for (int round = 0;; round++) {
+	for (int n_logins = 0;; n_logins++) {
 		AUTO_FREE char *login_line = NULL;
 		unsigned int used = 0;
 		int rc;
 
 		if (own)
-			login_line = current_login(r, &used);
+			login_line = registry_login_line(r, &used);
 		rc = send_once(r, req, url.data, login_line, resp, err);
-		if (rc < 0 || resp->status != 401 ||
-		    (is_good(req, 401) && !asks_for_login(resp)))
+		if (rc < 0 || !registry_is_refusal(resp) ||
+		    (resp->status == 401 && is_good(req, 401) &&
+		     !asks_for_login(resp))) {
+			if (rc == 0 && login_line && resp->status / 100 == 2)
+				registry_login_worked(r, used);
 			return rc;
+		}
 		if (!is_own_answer(r, url.data, resp))
-			return refused_elsewhere(resp->url ? resp->url
-							   : url.data,
-						 err);
-		if (round == LOGIN_ROUNDS)
+			return resp->status != 401
+				       ? rc
+				       : refused_elsewhere(resp->url ? resp->url
+								     : url.data,
+							   err);
+		if (!registry_may_log_in(r, resp, used, n_logins)) {
+			/* Some answer 403 to what they do not have. */
+			if (!is_good(req, resp->status))
+				registry_login_refused(r, resp);
 			return rc;
-		rc = login(r, resp, used, req->http.pace, err);
+		}
+		/* Only who shows nothing is told how to log in. */
+		if (login_line && resp->status != 401) {
+			registry_login_drop(r, used);
+			n_logins--;
+			continue;
+		}
+		rc = registry_log_in(r, resp, used, req->http.pace, err);
 		if (rc < 0) {
 			/* The token service is down: that may pass. */
 			resp->status = 0;
@@ -414,7 +348,7 @@ static int attempts(struct registry *r, struct registry_request *req,
 			break;
 	}
 	if (rc == 0)
-		rc = status_error(resp, err);
+		rc = registry_status_error(resp, err);
 	else if (rc == -ECONNREFUSED)
 		rc = -EIO; /* oci.h knows no finer reason */
 	return error_wrap(err, rc, "%s/%s: %s", r->host, r->repo, req->what);
@@ -452,7 +386,7 @@ static int registry_authorization(struct oci_store *s, const struct digest *d,
 	oci_manifest_fini(&m);
 	if (rc < 0)
 		return rc;
-	line = current_login(r, &generation);
+	line = registry_login_line(r, &generation);
 	if (!line || strncasecmp(line, name, strlen(name)) != 0)
 		return 0;
 	*ret = strdup(line + strlen(name));
@@ -462,7 +396,7 @@ static int registry_authorization(struct oci_store *s, const struct digest *d,
 static int registry_with_pace(struct oci_store *s, struct pace *pace,
 			      struct oci_store **ret, struct error *err)
 {
-	struct registry *r = whole(registry_of(s));
+	struct registry *r = registry_whole(registry_of(s));
 	struct registry *part = calloc(1, sizeof(*part));
 
 	if (!part)
@@ -475,6 +409,7 @@ static int registry_with_pace(struct oci_store *s, struct pace *pace,
 	part->host = r->host;
 	part->repo = r->repo;
 	part->url = r->url;
+	part->origin = r->origin;
 	part->cfg = r->cfg;
 	part->cfg.pace = pace;
 	*ret = &part->base;
@@ -536,6 +471,9 @@ static int fill(struct registry *r, const struct oci_ref *ref,
 	    !r->host || !r->repo || (cfg->auth_file && !r->auth_file))
 		return error_nomem(err);
 	r->url = buf_steal(&url);
+	r->origin = strndup(r->url, strlen(r->url) - strlen(ref->repo) - 4);
+	if (!r->origin)
+		return error_nomem(err);
 	return http_new(&http, &r->http, err);
 }
 

@@ -7,7 +7,22 @@
 #include <stdatomic.h>
 
 #include "net/http.h"
+#include "objects/oci_hosts.h"
 #include "objects/oci_store.h"
+
+/* What is shown to a registry, and how that went. */
+struct registry_login {
+	bool is_under_way;       /* one thread asks for a token */
+	char *authorization;     /* header line, or NULL */
+	unsigned int generation; /* changes with `authorization` */
+	char *challenge;         /* WWW-Authenticate that it answers, or NULL */
+	bool works;              /* this one was accepted */
+	bool has_worked;         /* this one or one before it */
+	/* Of logins that worked no more and were refused anew, too: */
+	unsigned int n_refused; /* in a row */
+	int64_t retry_at_ns;    /* no helper or token service is asked before */
+	unsigned int n_seen;    /* oci_hosts_logins() then */
+};
 
 struct registry {
 	struct oci_store base;
@@ -21,11 +36,10 @@ struct registry {
 	char *auth_file; /* or NULL */
 	char *host, *repo;
 	char *url;                /* "https://host/v2/repo" */
-	pthread_mutex_t lock;     /* of the four below */
-	pthread_cond_t logged_in; /* logging_in became false */
-	bool logging_in;          /* one thread asks for a token */
-	char *authorization;      /* header line, or NULL */
-	unsigned int generation;  /* changes with `authorization` */
+	char *origin;             /* "https://host" */
+	pthread_mutex_t lock;     /* of `login` */
+	pthread_cond_t logged_in; /* login.is_under_way became false */
+	struct registry_login login;
 	/* Of the registry, as it answered (of `whole`, where there is one): */
 	atomic_bool lists_referrers;            /* by the API */
 	atomic_int_fast64_t no_referrers_until; /* it has no such API */
@@ -41,6 +55,8 @@ struct registry_request {
 };
 
 struct registry *registry_of(struct oci_store *s);
+/* The one whose login it is: itself, or what it is a part of. */
+struct registry *registry_whole(struct registry *r);
 struct registry *registry_ref(struct registry *r);
 void registry_unref(struct registry *r);
 
@@ -56,6 +72,38 @@ int registry_do(struct registry *r, struct registry_request *req,
 /* The same, once: for what may not simply be sent again. */
 int registry_try(struct registry *r, struct registry_request *req,
 		 struct http_response *resp, struct error *err) MUST_CHECK;
+
+/* Logins (oci_registry_login.c). */
+
+/* The header line to be shown now, the caller's, and its number; NULL: none. */
+char *registry_login_line(struct registry *r, unsigned int *ret_generation);
+
+/* Is it an answer that another login may change?  401, 403, and what the registry's
+ * own text calls a refusal. */
+bool registry_is_refusal(const struct http_response *resp);
+
+/* After `n_logins` of this request: is another one worth it?  Line `used`
+ * was refused with `resp`.  A login that worked before is asked for anew once, and then
+ * after growing pauses, or as soon as one of another repository there works. */
+bool registry_may_log_in(struct registry *r, const struct http_response *resp,
+			 unsigned int used, int n_logins);
+
+/* Meet the challenge of `resp`, or the one before it.  Threads whose line `used` was
+ * refused at once ask for one token only. */
+int registry_log_in(struct registry *r, const struct http_response *resp,
+		    unsigned int used, struct pace *pace,
+		    struct error *err) MUST_CHECK;
+
+/* Show line `used` no more. */
+void registry_login_drop(struct registry *r, unsigned int used);
+
+/* Line `used` was accepted; a login is refused, and no other is tried. */
+void registry_login_worked(struct registry *r, unsigned int used);
+void registry_login_refused(struct registry *r,
+			    const struct http_response *resp);
+
+/* What the status of an answer means, and the cure; -errno. */
+int registry_status_error(const struct http_response *resp, struct error *err);
 
 /* May it go better next time? */
 bool registry_can_retry(int rc, long status);

@@ -23,6 +23,10 @@ struct oci_watch {
 	 * back). */
 	void (*backs_off)(struct oci_watch *w, const char *host,
 			  bool is_throttled, bool is_over);
+	/* A login for a repository that had worked is refused for `why`, and so was a
+	 * new one; or, `why` NULL, one works again. */
+	void (*login)(struct oci_watch *w, const char *host, const char *repo,
+		      const struct error *why);
 };
 
 #endif

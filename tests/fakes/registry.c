@@ -45,6 +45,7 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_MAX_RANGE] = { "max_range", false, false },
 	[FAULT_BASIC] = { "basic", false, false },
 	[FAULT_BEARER] = { "bearer", false, false },
+	[FAULT_REFUSAL] = { "refusal", false, false },
 	[FAULT_LOGIN] = { "login", false, false },
 	[FAULT_TOKEN_USES] = { "token_uses", false, false },
 	[FAULT_REDIRECT] = { "redirect", false, false },

@@ -15,24 +15,26 @@ enum fault {
 	FAULT_MATCH,  /* text: counted faults strike URIs that contain it */
 	FAULT_TIMES,  /* counted faults end after so many strikes; 0 never */
 	FAULT_STATUS, /* answer with this status */
-	FAULT_RETRY_AFTER,   /* seconds, in a Retry-After beside `status` */
-	FAULT_DELAY_MS,      /* before the answer */
-	FAULT_DROP,          /* close the connection instead of an answer */
-	FAULT_DROP_AFTER,    /* do as asked by PUT, then close without answer */
-	FAULT_CUT,           /* close after so many bytes of the body */
-	FAULT_HANG,          /* send nothing more after so many */
-	FAULT_DRIP,          /* send so many bytes at once */
-	FAULT_DRIP_MS,       /* and wait so long after them */
-	FAULT_WRONG,         /* flip a bit in byte N-1 of each blob */
-	FAULT_NO_RANGE,      /* ranges are not honoured: 200 */
-	FAULT_BAD_RANGE,     /* 206 with a range that was not asked for */
-	FAULT_MAX_RANGE,     /* at most so many bytes in one answer */
-	FAULT_BASIC,         /* wants user "user", password "secret" */
-	FAULT_BEARER,        /* wants a token of /token */
-	FAULT_LOGIN,         /* /token wants the same user and password, or the
+	FAULT_RETRY_AFTER, /* seconds, in a Retry-After beside `status` */
+	FAULT_DELAY_MS,    /* before the answer */
+	FAULT_DROP,        /* close the connection instead of an answer */
+	FAULT_DROP_AFTER,  /* do as asked by PUT, then close without answer */
+	FAULT_CUT,         /* close after so many bytes of the body */
+	FAULT_HANG,        /* send nothing more after so many */
+	FAULT_DRIP,        /* send so many bytes at once */
+	FAULT_DRIP_MS,     /* and wait so long after them */
+	FAULT_WRONG,       /* flip a bit in byte N-1 of each blob */
+	FAULT_NO_RANGE,    /* ranges are not honoured: 200 */
+	FAULT_BAD_RANGE,   /* 206 with a range that was not asked for */
+	FAULT_MAX_RANGE,   /* at most so many bytes in one answer */
+	FAULT_BASIC,       /* wants user "user", password "secret" */
+	FAULT_BEARER,      /* wants a token of /token */
+	FAULT_REFUSAL,     /* status for who shows a login that is not good (any
+	                      * more), instead of 401 */
+	FAULT_LOGIN,       /* /token wants the same user and password, or the
 			    * refresh token "refresh" */
-	FAULT_TOKEN_USES,    /* a token expires after so many requests */
-	FAULT_REDIRECT,      /* blobs are at the control port, 307 */
+	FAULT_TOKEN_USES,  /* a token expires after so many requests */
+	FAULT_REDIRECT,    /* blobs are at the control port, 307 */
 	FAULT_STORAGE_LOGIN, /* the control port wants a login: 1 a password, 2 a
 	                      * token of its own /steal */
 	FAULT_TOKEN_MOVED,   /* /token is at the control port's /steal, 307 */

@@ -81,6 +81,17 @@ static bool has_token(struct fake *f, struct evhttp_request *req)
 	       f->token_used++ < fault(f, FAULT_TOKEN_USES);
 }
 
+/* As some registries say that a token is over. */
+static bool refuse_login(struct fake *f, struct evhttp_request *req)
+{
+	if (!fault(f, FAULT_REFUSAL) || !*in_header(req, "Authorization"))
+		return false;
+	fake_reply_text(f, req, (int)fault(f, FAULT_REFUSAL),
+			"{\"errors\":[{\"code\":\"DENIED\",\"message\":\"Your "
+			"authorization token has expired.\"}]}");
+	return true;
+}
+
 bool fake_authorize(struct fake *f, struct evhttp_request *req)
 {
 	char challenge[256];
@@ -92,12 +103,16 @@ bool fake_authorize(struct fake *f, struct evhttp_request *req)
 	if (fault(f, FAULT_BASIC)) {
 		if (strcmp(in_header(req, "Authorization"), BASIC_LOGIN) == 0)
 			return true;
+		if (refuse_login(f, req))
+			return false;
 		fake_header(req, "WWW-Authenticate", "Basic realm=\"fake\"");
 		fake_reply_text(f, req, 401, "{}");
 		return false;
 	}
 	if (!fault(f, FAULT_BEARER) || has_token(f, req))
 		return true;
+	if (refuse_login(f, req))
+		return false;
 	snprintf(challenge, sizeof(challenge),
 		 "Bearer realm=\"http://127.0.0.1:%u/token\",service=\"fake\","
 		 "scope=\"repository:any:%s\"",

@@ -14,8 +14,8 @@
 #include "fuse/fuse.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/holder.h"
+#include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
-#include "snapshotter/node/images/outages.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/parser/confine.h"
 #include "snapshotter/node/parser/parser.h"
@@ -212,21 +212,32 @@ static void check_trust(struct node *n, json_t *list)
 	}
 }
 
-/* Reads of containers hang meanwhile; --read-timeout later they fail. */
-static void check_outages(struct node *n, json_t *list)
+static const char *trouble_text(const json_t *trouble, const char *key)
 {
-	struct error why = ERROR_INIT;
-	char host[OUTAGE_HOST_MAX];
-	int64_t ns;
+	return json_string_value(json_object_get(trouble, key));
+}
 
-	for (size_t k = 0;
-	     outages_get(origins_outages(n->origins), k, host, &ns, &why); k++)
-		doctor_add(
-			list, "registry waited for", false, DOCTOR_ADVICE,
-			"see that it runs and can be reached; reads of containers "
-			"wait for it, up to --read-timeout",
-			"%.80s, for %" PRId64 " s: %.150s", host,
-			ns / 1000000000, why.msg);
+/* Reads of containers wait, or fail. */
+static void check_registries(struct node *n, json_t *list)
+{
+	AUTO_JSON *troubles = node_registries(n);
+	const json_t *one;
+	size_t k;
+
+	json_array_foreach(troubles, k, one)
+	{
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "registry %s",
+			       trouble_text(one, "state"));
+		doctor_add(list, name, false, DOCTOR_ADVICE,
+			   trouble_text(one, "cure"),
+			   "%.80s, for %lld s: %.150s",
+			   trouble_text(one, "registry"),
+			   (long long)json_integer_value(
+				   json_object_get(one, "seconds")),
+			   trouble_text(one, "reason"));
+	}
 }
 
 static void check_registry(struct node *n, json_t *list, const char *registry,
@@ -433,7 +444,7 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_cache(n, list);
 	check_trust(n, list);
 	check_peers(n, list);
-	check_outages(n, list);
+	check_registries(n, list);
 	if (registry)
 		check_registry(n, list, registry, call);
 	return json_pack("{s:o}", "checks", list);

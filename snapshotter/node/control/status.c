@@ -10,6 +10,7 @@
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/disk.h"
+#include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/peers/image_swarm.h"
@@ -588,7 +589,7 @@ json_t *node_status(struct node *n)
 		(void)json_array_append_new(images, image_json(n, list[k]));
 	images_list_free(list, len);
 	return json_pack(
-		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:o, s:o, s:o}",
+		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:o, s:o, s:o, s:o}",
 		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
 		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
 		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
@@ -597,5 +598,6 @@ json_t *node_status(struct node *n)
 		(json_int_t)f.fetched_bytes, "cache", cache_json(&f.cache),
 		"disk", disk_json(&f.disk), "images", images, "starts",
 		starts_under_way(n->starts), "p2p", p2p_json(n, &f.p2p),
-		"untrusted", admission_refusals(n->admission));
+		"untrusted", admission_refusals(n->admission), "registries",
+		node_registries(n));
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/registry_host.h"
+#include "objects/oci_hosts.h"
 #include "objects/store.h"
 #include "snapshotter/node/images/outages.h"
 #include "snapshotter/node/constants.h"
@@ -29,6 +30,7 @@ struct origins {
 	origin_open_fn *open;
 	struct pace pace; /* of what somebody waits for until the node ends */
 	struct outages *outages;
+	struct oci_hosts *hosts;
 	struct origin *first;
 };
 
@@ -61,7 +63,10 @@ struct origins *origins_new(const struct node_config *cfg,
 	if (!o)
 		return NULL;
 	o->outages = outages_new();
-	if (!o->outages) {
+	o->hosts = oci_hosts_new();
+	if (!o->outages || !o->hosts) {
+		outages_free(o->outages);
+		oci_hosts_free(o->hosts);
 		free(o);
 		return NULL;
 	}
@@ -81,7 +86,13 @@ void origins_free(struct origins *o)
 		return;
 	pthread_mutex_destroy(&o->lock);
 	outages_free(o->outages);
+	oci_hosts_free(o->hosts);
 	free(o);
+}
+
+struct oci_hosts *origins_hosts(struct origins *o)
+{
+	return o->hosts;
 }
 
 struct outages *origins_outages(struct origins *o)
@@ -126,6 +137,7 @@ void origins_reload(struct origins *o)
 	struct oci_store *dead;
 	struct origin *i;
 
+	oci_hosts_forget(o->hosts);
 	do {
 		dead = NULL;
 		pthread_mutex_lock(&o->lock);
@@ -276,6 +288,7 @@ static int open_store(struct origin *o, struct oci_store **ret,
 		.attempts = (unsigned int)cfg->attempts,
 		.pace = &o->all->pace,
 		.watch = outages_watch(o->all->outages),
+		.hosts = o->all->hosts,
 	};
 
 	if (registry_host_is_store(o->host))

@@ -36,6 +36,10 @@ DEFINE_AUTO(origins)
 /* Registries that reads wait for now. */
 struct outages *origins_outages(struct origins *o);
 
+/* Hosts that are away, or want no request now. */
+struct oci_hosts;
+struct oci_hosts *origins_hosts(struct origins *o);
+
 /* Use credentials and certificates as they are on disk now, for requests that
  * start after this.  Any thread. */
 void origins_reload(struct origins *o);

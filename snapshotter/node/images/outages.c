@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +20,19 @@ struct outage {
 	struct error why;
 };
 
+/* A repository whose login is refused. */
+struct login_outage {
+	char place[OUTAGE_PLACE_MAX]; /* "host/repository"; "": it is free */
+	int64_t since_ns;
+	struct error why;
+};
+
 struct outages {
 	struct oci_watch watch;
 	atomic_uint n; /* hosts; looked at without the lock */
 	pthread_mutex_t lock;
 	struct outage hosts[HOSTS_MAX];
+	struct login_outage logins[HOSTS_MAX];
 	struct back_offs back_offs;
 };
 
@@ -116,6 +125,47 @@ static void backs_off(struct oci_watch *w, const char *host, bool is_throttled,
 		       clock_now_ns());
 }
 
+/* With the lock. */
+static struct login_outage *find_login(struct outages *o, const char *place)
+{
+	for (size_t i = 0; i < HOSTS_MAX; i++)
+		if (strcmp(o->logins[i].place, place) == 0)
+			return &o->logins[i];
+	return NULL;
+}
+
+static void login(struct oci_watch *w, const char *host, const char *repo,
+		  const struct error *why)
+{
+	struct outages *o = container_of(w, struct outages, watch);
+	char place[OUTAGE_PLACE_MAX];
+	struct login_outage *l;
+	int len = snprintf(place, sizeof(place), "%s/%s", host, repo);
+
+	if (len < 0 || (size_t)len >= sizeof(place))
+		return;
+	(void)pthread_mutex_lock(&o->lock);
+	l = find_login(o, place);
+	if (!l && why)
+		l = find_login(o, "");
+	if (l && why)
+		*l = (struct login_outage){ .since_ns = clock_now_ns(),
+					    .why = *why };
+	if (l)
+		strcpy(l->place, why ? place : "");
+	(void)pthread_mutex_unlock(&o->lock);
+	if (why)
+		log_warning(
+			"origin",
+			"the login is refused repository=\"%s\" reason=\"%s\" "
+			"effect=\"blocks that are not on the node cannot be "
+			"read\" action=\"a new one is asked for in a while\"",
+			place, why->msg);
+	else
+		log_info("origin", "the login works again repository=\"%s\"",
+			 place);
+}
+
 struct outages *outages_new(void)
 {
 	struct outages *o = calloc(1, sizeof(*o));
@@ -124,7 +174,8 @@ struct outages *outages_new(void)
 		return NULL;
 	o->watch = (struct oci_watch){ .waits = waits,
 				       .ended = ended,
-				       .backs_off = backs_off };
+				       .backs_off = backs_off,
+				       .login = login };
 	back_offs_init(&o->back_offs);
 	(void)pthread_mutex_init(&o->lock, NULL);
 	return o;
@@ -163,6 +214,27 @@ bool outages_get(struct outages *o, size_t k, char host[OUTAGE_HOST_MAX],
 			strcpy(host, h->host);
 			*ret_ns = clock_now_ns() - h->since_ns;
 			*ret_why = h->why;
+		}
+	}
+	(void)pthread_mutex_unlock(&o->lock);
+	return found;
+}
+
+bool outages_get_login(struct outages *o, size_t k,
+		       char place[OUTAGE_PLACE_MAX], int64_t *ret_ns,
+		       struct error *ret_why)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < HOSTS_MAX && !found; i++) {
+		const struct login_outage *l = &o->logins[i];
+
+		found = *l->place && k-- == 0;
+		if (found) {
+			strcpy(place, l->place);
+			*ret_ns = clock_now_ns() - l->since_ns;
+			*ret_why = l->why;
 		}
 	}
 	(void)pthread_mutex_unlock(&o->lock);

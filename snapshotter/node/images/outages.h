@@ -24,4 +24,10 @@ struct back_offs *outages_back_offs(struct outages *o);
 bool outages_get(struct outages *o, size_t k, char host[OUTAGE_HOST_MAX],
 		 int64_t *ret_ns, struct error *ret_why);
 
+/* The same of repositories whose login worked and is refused now. */
+#define OUTAGE_PLACE_MAX 512
+bool outages_get_login(struct outages *o, size_t k,
+		       char place[OUTAGE_PLACE_MAX], int64_t *ret_ns,
+		       struct error *ret_why);
+
 #endif

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
+#include "objects/oci_hosts.h"
 #include "objects/oci_registry_auth.h"
 #include "oci_fixture.h"
 
@@ -423,4 +424,175 @@ Test(oci_login, a_helper_that_fails_is_named)
 	cr_expect(strstr(err.msg, "docker-credential-fake") &&
 			  strstr(err.msg, "locked"),
 		  "%s", err.msg);
+}
+
+/* ------------------------------------------------------------ what expires --- */
+
+Test(oci_login, a_login_that_is_over_is_got_anew_whatever_the_status_is)
+{
+	const int statuses[] = { 401, 403, 400 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+		size_t before = fixture_count(&fix, "/token", NULL);
+		char faults[64];
+
+		snprintf(faults, sizeof(faults),
+			 "bearer=1&token_uses=2&refusal=%d", statuses[i]);
+		fixture_fault(&fix, faults);
+		fixture_reopen(&fix);
+		for (int k = 0; k < 7; k++)
+			expect_get();
+		cr_expect_eq(fixture_count(&fix, "/token", NULL) - before, 4,
+			     "%d", statuses[i]);
+	}
+}
+
+/* A helper that says what the file "secret" holds, and counts its calls in "asked". */
+static void set_secret(const char *text)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF path = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/secret", fix.dir), 0);
+	cr_assert_eq(fs_replace_file(path.data, text, strlen(text), 0600, &err),
+		     0);
+}
+
+static size_t n_asked(void)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/asked", fix.dir), 0);
+	cr_assert_eq(fs_read_file(path.data, 1u << 20, &text, &err), 0);
+	return text.len;
+}
+
+static void make_changing_helper(void)
+{
+	AUTO_BUF script = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&script,
+				"#!/bin/sh\nprintf x >> %s/asked\n"
+				"printf '{\"Username\":\"user\",\"Secret\":"
+				"\"%%s\"}' \"$(cat %s/secret)\"\n",
+				fix.dir, fix.dir),
+		     0);
+	set_secret("secret");
+	make_helper(script.data);
+}
+
+/* Counts what a node would say of it. */
+struct login_watch {
+	struct oci_watch base;
+	unsigned int n_refused, n_works;
+};
+
+static void login_told(struct oci_watch *w, const char *host, const char *repo,
+		       const struct error *why)
+{
+	struct login_watch *l = container_of(w, struct login_watch, base);
+
+	cr_expect_str_eq(repo, "test/image");
+	l->n_refused += why != NULL;
+	l->n_works += why == NULL;
+}
+
+static void no_wait(struct oci_watch *w, const char *host,
+		    const struct error *why)
+{
+}
+
+static void no_end(struct oci_watch *w, const char *host, bool waited,
+		   bool is_good)
+{
+}
+
+static void no_back_off(struct oci_watch *w, const char *host, bool throttled,
+			bool is_over)
+{
+}
+
+#define LOGIN_WATCH_INIT \
+	{ \
+		.base = { \
+			.waits = no_wait, \
+			.ended = no_end, \
+			.backs_off = no_back_off, \
+			.login = login_told \
+		} \
+	}
+
+Test(oci_login, a_login_that_is_refused_for_good_is_asked_for_once)
+{
+	struct login_watch watch = LOGIN_WATCH_INIT;
+
+	make_changing_helper();
+	fix.cfg.watch = &watch.base;
+	fixture_reopen(&fix);
+	expect_get();
+	cr_expect_eq(n_asked(), 1);
+	fixture_fault(&fix, "status=403");
+	for (int i = 0; i < 5; i++)
+		expect_refusal();
+	cr_expect_eq(n_asked(), 2);
+	cr_expect_eq(watch.n_refused, 1);
+	cr_expect_eq(watch.n_works, 0);
+	fixture_fault(&fix, "status=0");
+	expect_get();
+	cr_expect_eq(watch.n_works, 1);
+	oci_store_free(steal_ptr(&fix.store));
+}
+
+Test(oci_login, many_readers_of_a_login_that_is_over_ask_once)
+{
+	pthread_t threads[8];
+
+	make_changing_helper();
+	fixture_reopen(&fix);
+	expect_get();
+	fixture_fault(&fix, "basic=0&bearer=1&login=1&refusal=403");
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, get_in_thread,
+					    NULL),
+			     0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		(void)pthread_join(threads[i], NULL);
+	cr_expect_leq(n_asked(), 3, "%zu", n_asked());
+}
+
+/* The registry is asked for a token at once then, not when its pause is over. */
+Test(oci_login, a_login_that_another_repository_got_anew_ends_the_pause)
+{
+	struct oci_store *first, *second;
+
+	fix.cfg.hosts = oci_hosts_new();
+	cr_assert_not_null(fix.cfg.hosts);
+	make_changing_helper();
+	fixture_fault(&fix, "basic=0&bearer=1&login=1&refusal=403");
+	fixture_reopen(&fix);
+	expect_get(); /* token 1 */
+	first = steal_ptr(&fix.store);
+	fixture_reopen(&fix);
+	expect_get(); /* token 2, which ends the first */
+	second = fix.store;
+	set_secret("old");
+	fix.store = first;
+	expect_refusal();
+	cr_expect_eq(n_asked(), 3);
+	set_secret("secret");
+	expect_refusal(); /* asks nobody */
+	cr_expect_eq(n_asked(), 3);
+	fixture_fault(&fix, "token_uses=1");
+	fix.store = second;
+	expect_get();
+	expect_get(); /* token 3 */
+	fix.store = first;
+	expect_get();
+	cr_expect_eq(n_asked(), 5);
+	oci_store_free(first);
+	oci_store_free(second);
+	fix.store = NULL;
+	oci_hosts_free(fix.cfg.hosts);
 }

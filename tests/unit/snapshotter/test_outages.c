@@ -108,3 +108,26 @@ Test(outages,
 	cr_expect_eq(count(), n);
 	outages_free(all);
 }
+
+Test(outages, a_login_is_refused_until_one_works_for_its_repository)
+{
+	char place[OUTAGE_PLACE_MAX];
+	struct error why = ERROR_INIT, got = ERROR_INIT;
+	struct oci_watch *w;
+	int64_t ns;
+
+	all = outages_new();
+	cr_assert(all);
+	w = outages_watch(all);
+	(void)error_set(&why, EACCES, "expired");
+	w->login(w, "h:5000", "a", &why);
+	w->login(w, "h:5000", "b", &why);
+	w->login(w, "h:5000", "b", NULL);
+	cr_assert(outages_get_login(all, 0, place, &ns, &got));
+	cr_expect_str_eq(place, "h:5000/a");
+	cr_expect_str_eq(got.msg, "expired");
+	cr_expect_not(outages_get_login(all, 1, place, &ns, &got));
+	w->login(w, "h:5000", "a", NULL);
+	cr_expect_not(outages_get_login(all, 0, place, &ns, &got));
+	outages_free(all);
+}

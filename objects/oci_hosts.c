@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "objects/oci_hosts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+#define AWAY_FIRST_NS (30 * NS_PER_S)
+#define AWAY_MOST_NS (300 * NS_PER_S)
+#define PROBE_NS (30 * NS_PER_S) /* what a caller who is let through may take */
+#define THROTTLED_MOST_NS (3600 * NS_PER_S)
+
+struct oci_host {
+	char name[OCI_HOST_ROOM]; /* "": the place is free */
+	int64_t noted_ns;
+	unsigned int n_away; /* times in a row; 0: it is there */
+	int64_t away_until_ns;
+	bool is_probed;   /* a caller was let through since n_away last grew */
+	struct error why; /* while n_away */
+	int64_t throttled_until_ns;
+	unsigned int n_logins;
+};
+
+struct oci_hosts {
+	pthread_mutex_t lock; /* protects the rest */
+	struct oci_host list[OCI_HOSTS_MAX];
+};
+
+struct oci_hosts *oci_hosts_new(void)
+{
+	struct oci_hosts *h = calloc(1, sizeof(*h));
+
+	if (h)
+		(void)pthread_mutex_init(&h->lock, NULL);
+	return h;
+}
+
+void oci_hosts_free(struct oci_hosts *h)
+{
+	if (!h)
+		return;
+	(void)pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+void oci_hosts_forget(struct oci_hosts *h)
+{
+	(void)pthread_mutex_lock(&h->lock);
+	for (size_t i = 0; i < OCI_HOSTS_MAX; i++) {
+		h->list[i].n_away = 0;
+		h->list[i].throttled_until_ns = 0;
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+/* With the lock, as the next. */
+static struct oci_host *find_host(struct oci_hosts *h, const char *name)
+{
+	for (size_t i = 0; i < OCI_HOSTS_MAX; i++)
+		if (strcmp(h->list[i].name, name) == 0)
+			return &h->list[i];
+	return NULL;
+}
+
+/* NULL: its name is too long. */
+static struct oci_host *take_host(struct oci_hosts *h, const char *name)
+{
+	struct oci_host *host = find_host(h, name);
+
+	if (strlen(name) >= OCI_HOST_ROOM)
+		return NULL;
+	if (!host) {
+		host = &h->list[0];
+		for (size_t i = 1; i < OCI_HOSTS_MAX; i++)
+			if (h->list[i].noted_ns < host->noted_ns)
+				host = &h->list[i];
+		*host = (struct oci_host){ .n_away = 0 };
+		strcpy(host->name, name);
+	}
+	host->noted_ns = clock_now_ns();
+	return host;
+}
+
+static int check_host(struct oci_host *host, int64_t now_ns, struct error *err)
+{
+	if (host->throttled_until_ns > now_ns)
+		return error_set(err, EBUSY,
+				 "it asked for no more requests for %" PRId64
+				 " s yet: a login may have a higher limit",
+				 (host->throttled_until_ns - now_ns) /
+						 NS_PER_S +
+					 1);
+	if (!host->n_away)
+		return 0;
+	if (host->away_until_ns > now_ns)
+		return error_set(err, ETIMEDOUT,
+				 "it is away, and is asked again in %" PRId64
+				 " s: %.150s",
+				 (host->away_until_ns - now_ns) / NS_PER_S + 1,
+				 host->why.msg);
+	host->away_until_ns = now_ns + PROBE_NS;
+	host->is_probed = true;
+	return 0;
+}
+
+int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
+		    struct error *err)
+{
+	struct oci_host *found;
+	int rc;
+
+	if (!h)
+		return 0;
+	(void)pthread_mutex_lock(&h->lock);
+	found = find_host(h, host);
+	rc = found ? check_host(found, now_ns, err) : 0;
+	(void)pthread_mutex_unlock(&h->lock);
+	return rc;
+}
+
+/* Requests that fail together are one time. */
+void oci_hosts_note_away(struct oci_hosts *h, const char *host,
+			 const struct error *why, int64_t now_ns)
+{
+	struct oci_host *found;
+	int64_t wait = AWAY_FIRST_NS;
+
+	if (!h)
+		return;
+	(void)pthread_mutex_lock(&h->lock);
+	found = take_host(h, host);
+	if (found && (!found->n_away || found->is_probed)) {
+		for (unsigned int n = 0;
+		     n < found->n_away && wait < AWAY_MOST_NS; n++)
+			wait *= 2;
+		found->n_away++;
+		found->is_probed = false;
+		found->away_until_ns =
+			now_ns + (wait < AWAY_MOST_NS ? wait : AWAY_MOST_NS);
+	}
+	if (found)
+		found->why = *why;
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
+			      int64_t wait_ns, int64_t now_ns)
+{
+	struct oci_host *found;
+
+	if (!h)
+		return;
+	(void)pthread_mutex_lock(&h->lock);
+	found = take_host(h, host);
+	if (found)
+		found->throttled_until_ns =
+			now_ns + (wait_ns < THROTTLED_MOST_NS
+					  ? wait_ns
+					  : THROTTLED_MOST_NS);
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+void oci_hosts_answered(struct oci_hosts *h, const char *host)
+{
+	struct oci_host *found;
+
+	if (!h)
+		return;
+	(void)pthread_mutex_lock(&h->lock);
+	found = find_host(h, host);
+	if (found)
+		found->n_away = 0;
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+unsigned int oci_hosts_logins(struct oci_hosts *h, const char *host)
+{
+	struct oci_host *found;
+	unsigned int n = 0;
+
+	if (!h)
+		return 0;
+	(void)pthread_mutex_lock(&h->lock);
+	found = find_host(h, host);
+	if (found)
+		n = found->n_logins;
+	(void)pthread_mutex_unlock(&h->lock);
+	return n;
+}
+
+void oci_hosts_note_login(struct oci_hosts *h, const char *host)
+{
+	struct oci_host *found;
+
+	if (!h)
+		return;
+	(void)pthread_mutex_lock(&h->lock);
+	found = take_host(h, host);
+	if (found)
+		found->n_logins++;
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,
+		   char host[OCI_HOST_ROOM], int64_t *ret_left_ns,
+		   struct error *ret_why)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&h->lock);
+	for (size_t i = 0; i < OCI_HOSTS_MAX && !found; i++) {
+		struct oci_host *one = &h->list[i];
+		bool is_throttled = one->throttled_until_ns > now_ns;
+
+		found = *one->name && (is_throttled || one->n_away) && k-- == 0;
+		if (!found)
+			continue;
+		strcpy(host, one->name);
+		*ret_left_ns = (is_throttled ? one->throttled_until_ns
+					     : one->away_until_ns) -
+			       now_ns;
+		if (is_throttled)
+			(void)!check_host(one, now_ns, ret_why);
+		else
+			*ret_why = one->why;
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+	return found;
+}

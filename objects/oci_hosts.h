@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What requests have found out about the hosts of registries, for all stores of a process:
+ * a host that is away, or that wants to be left alone, is not waited for by each image
+ * anew.  A host is an origin, "https://host:port".  Any thread.
+ */
+#ifndef BOOTSEER_OBJECTS_OCI_HOSTS_H
+#define BOOTSEER_OBJECTS_OCI_HOSTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define OCI_HOSTS_MAX 64 /* the one that was noted longest ago gives way */
+#define OCI_HOST_ROOM 272
+
+struct oci_hosts;
+
+struct oci_hosts *oci_hosts_new(void) MUST_CHECK; /* NULL: no memory */
+void oci_hosts_free(struct oci_hosts *h);
+
+/* The operator has changed something: every host may be asked again. */
+void oci_hosts_forget(struct oci_hosts *h);
+
+/*
+ * May a request go to `host` that somebody can do without?  `h` may be NULL.
+ * -ETIMEDOUT while the host is away; once such a time is over, one caller is let through
+ * and the others only after oci_hosts_answered().  -EBUSY while it wants to be left alone.
+ */
+int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
+		    struct error *err) MUST_CHECK;
+
+/* No connection came about, or no answer; asked again after 30 seconds, each time in a
+ * row twice as long, up to five minutes. */
+void oci_hosts_note_away(struct oci_hosts *h, const char *host,
+			 const struct error *why, int64_t now_ns);
+/* It wants no request for `wait_ns`; an hour at most is kept. */
+void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
+			      int64_t wait_ns, int64_t now_ns);
+/* It is there. */
+void oci_hosts_answered(struct oci_hosts *h, const char *host);
+
+/* How often a new login has worked at `host` where one before it was refused. */
+unsigned int oci_hosts_logins(struct oci_hosts *h, const char *host);
+void oci_hosts_note_login(struct oci_hosts *h, const char *host);
+
+/* A host that is not asked now: which, why, and for how long yet.  False: there is none.
+ * `k` counts them from 0. */
+bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,
+		   char host[OCI_HOST_ROOM], int64_t *ret_left_ns,
+		   struct error *ret_why);
+
+#endif
