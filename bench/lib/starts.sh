@@ -94,7 +94,7 @@ must() { # COMMAND...
 # that, as $run_pid, until end_run.  What it says comes from its shim by a pipe,
 # since ctr can lose what is said last.
 run_until_ready() { # SNAPSHOTTER REF; $run_options of `ctr run`
-	local line= last= end=$((SECONDS + 900))
+	local line= part last= end=$((SECONDS + 900))
 
 	run_id=bench-$BASHPID
 	rm -f "$W/said"
@@ -108,12 +108,15 @@ run_until_ready() { # SNAPSHOTTER REF; $run_options of `ctr run`
 	) >"$W/run.log" 2>&1 8<&- &
 	run_pid=$!
 	while ((SECONDS < end)); do
-		if read -r -t 1 line <&8; then
-			[[ $line != ready ]] || return 0
-			last=$line
-		elif ! kill -0 "$run_pid" 2>/dev/null; then
-			break
+		# A read that times out has taken what was there of a line.
+		if ! read -r -t 1 part <&8; then
+			line+=$part
+			kill -0 "$run_pid" 2>/dev/null || break
+			continue
 		fi
+		line+=$part
+		[[ $line != ready ]] || return 0
+		last=$line line=
 	done
 	die "not ready: ${last:-$(tail -n 1 "$W/run.log" | cut -c1-300)}"
 }

@@ -332,6 +332,26 @@ goals_of()
 	[ "$(missing | grep -c 'not on PATH')" = 0 ]
 }
 
+@test "a start is ready by a line that came in two parts" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	# The wait is longer than the reader waits for a line.
+	cat >"$BATS_TEST_TMPDIR/bin/ctr" <<-'END'
+	#!/bin/bash
+	while [[ $1 != file://* ]]; do shift; done
+	exec >"${1#file://}"
+	printf rea
+	read -r -t 1.5 <> <(:)
+	echo dy
+	read -r -t 60 <> <(:)
+	END
+	chmod +x "$BATS_TEST_TMPDIR/bin/ctr"
+	bench '. "$bench_dir/lib/starts.sh"
+		PATH=$BOOTSEER_BENCH_TMP/bin:$PATH
+		here() { "$@"; }
+		run_until_ready bootseer image
+		kill "$run_pid"'
+}
+
 @test "a measured command gives its time, memory and failure" {
 	bench 'measure head -c 50000000 /dev/zero
 		sample wall head "$m_wall" s

@@ -117,7 +117,7 @@ asked_for() {
 	bare_machine
 	mkdir -p "$T/top/tests/lint"
 	cp "$TOP/dev" "$T/top/dev"
-	cp "$TOP/tests/tap-sum.awk" "$T/top/tests"
+	cp -r "$TOP/tests/runner" "$T/top/tests"
 	printf '#!/bin/sh\n%s\n' 'echo ok 1 - layers; echo not ok 2 - sizes' \
 		'echo 1..2; exit 1' >"$T/top/tests/lint/run"
 	chmod +x "$T/top/tests/lint/run"

@@ -9,11 +9,6 @@ load ../wait.bash
 bootseer=$BOOTSEER_BUILD/cli/bootseer
 bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
 
-setup_file()
-{
-	command -v runc >/dev/null || skip "no runc"
-}
-
 setup()
 {
 	W=$(mktemp -d /var/tmp/env-socket.XXXXXX)

@@ -360,9 +360,7 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	send_start j1 40
 	make_old
 	curl -fsS "$U/metrics" >"$W/metrics"
-	if command -v promtool >/dev/null; then
-		promtool check metrics <"$W/metrics"
-	fi
+	promtool check metrics <"$W/metrics"
 	grep -qx 'bootseer_stage_duration_seconds_bucket{stage="env",le="20"} 4' "$W/metrics"
 	grep -qx 'bootseer_stage_duration_seconds_bucket{stage="env",le="60"} 5' "$W/metrics"
 	grep -qx 'bootseer_stage_duration_seconds_count{stage="env"} 5' "$W/metrics"
