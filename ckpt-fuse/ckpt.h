@@ -66,6 +66,11 @@ uint64_t ckpt_file_bytes_id(const struct ckpt_file *f);
  * at multiples of it. */
 uint64_t ckpt_file_unit(const struct ckpt_file *f);
 
+/* The first byte from `off` on that is stored, and not in a hole; no less than the file's
+ * size: there is none.  How many bytes of the file are. */
+uint64_t ckpt_file_next_stored(const struct ckpt_file *f, uint64_t off);
+uint64_t ckpt_file_stored(const struct ckpt_file *f);
+
 /* Read exactly `len` bytes; any number of threads.  `deadline_ns` as object_read() has
  * it.  -ERANGE: they are not in the file. */
 int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
@@ -161,6 +166,16 @@ int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
  * nothing was told. */
 int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
 		    ckpt_list_fn *fn, void *arg, struct error *err) MUST_CHECK;
+/* Told of each object that no file can be: its name in the store, which may have any bytes;
+ * returns as ckpt_list_fn does. */
+struct ckpt_left_out {
+	int (*fn)(void *arg, const char *name, struct error *err);
+	void *arg;
+};
+int ckpt_list_all(struct object_store *s, const char *folder, size_t most,
+		  ckpt_list_fn *fn, void *arg,
+		  const struct ckpt_left_out *left_out,
+		  struct error *err) MUST_CHECK;
 /* What ckpt_stat() says of a plain file of this size and time. */
 struct ckpt_stat ckpt_plain_stat(uint64_t size, int64_t mtime_ns);
 int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,

@@ -19,7 +19,7 @@ int mark_name(const char *folder, struct mark_name *ret, struct error *err)
 		     *folder ? "/" : "");
 	return n < (int)sizeof(ret->s)
 		       ? 0
-		       : error_set(err, EINVAL, "'%.60s...' is too long",
+		       : error_set(err, ENAMETOOLONG, "'%.60s...' is too long",
 				   folder);
 }
 
@@ -36,9 +36,22 @@ int ckpt_folder_make(struct object_store *s, const char *path,
 	return rc == -EEXIST ? 0 : rc;
 }
 
-static int found_file(void *arg, const struct ckpt_entry *e, struct error *err)
+static int found_rest(void *arg, const struct object_entry *e,
+		      struct error *err)
 {
-	return -ENOTEMPTY; /* one is enough */
+	const char *folder = arg;
+	bool is_mark = e->is_marker ? strcmp(e->name, folder) == 0
+				    : !e->is_folder && name_is_mark(e->name);
+
+	if (is_mark)
+		return 0;
+	if (e->is_odd)
+		return error_set(err, ENOTEMPTY,
+				 "'%.200s' has objects of other programs that "
+				 "no file can be, which 'bootseer ckpt ls' "
+				 "names",
+				 folder);
+	return error_set(err, ENOTEMPTY, "'%.200s' has files", folder);
 }
 
 int ckpt_folder_remove(struct object_store *s, const char *path,
@@ -48,9 +61,8 @@ int ckpt_folder_remove(struct object_store *s, const char *path,
 	int rc = mark_name(path, &mark, err);
 
 	if (rc == 0)
-		rc = ckpt_list(s, path, found_file, NULL, err);
-	if (rc == -ENOTEMPTY)
-		return error_set(err, ENOTEMPTY, "'%.200s' has files", path);
+		rc = object_list_all(s, path, false, found_rest,
+				     (void *)(uintptr_t)path, err);
 	if (rc == 0)
 		rc = name_remove(s, mark.s, err);
 	return rc == 0 ? object_folder_remove(s, path, err) : rc;
@@ -67,16 +79,29 @@ static int found_any(void *arg, const struct object_entry *e, struct error *err)
 int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 {
 	bool is_there = false;
-	int rc = object_list(s, path, false, found_any, &is_there, err);
+	int rc = object_list_all(s, path, false, found_any, &is_there, err);
 
 	return is_there ? 1 : rc;
 }
 
 /* --------------------------------------------------------------------- rename --- */
 
+/* What a folder that gets another name has: objects, and folders that other tools marked. */
+struct folder_move {
+	struct name_list names, markers;
+};
+
 static int add_name(void *arg, const struct object_entry *e, struct error *err)
 {
-	return name_list_add(arg, e->name, strlen(e->name), err);
+	struct folder_move *m = arg;
+
+	if (e->is_odd)
+		return error_set(err, ENOTSUP,
+				 "'%.200s' is in it, which no object can be "
+				 "named here",
+				 e->name);
+	return name_list_add(e->is_marker ? &m->markers : &m->names, e->name,
+			     strlen(e->name), err);
 }
 
 /* What it marks goes last: the folder is there as long as something is in it. */
@@ -100,7 +125,8 @@ static int rename_below(struct object_store *s, const char *name,
 static int add_folder(void *arg, const struct object_entry *e,
 		      struct error *err)
 {
-	return e->is_folder ? add_name(arg, e, err) : 0;
+	return e->is_folder ? name_list_add(arg, e->name, strlen(e->name), err)
+			    : 0;
 }
 
 /* Where folders are real those that are empty now are left. */
@@ -116,23 +142,40 @@ static int remove_empty(struct object_store *s, const char *folder,
 	return rc == 0 ? object_folder_remove(s, folder, err) : rc;
 }
 
+/* It is ours under the new name. */
+static int move_marker(struct object_store *s, const char *name,
+		       const char *from, const char *to, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc;
+
+	if (buf_printf(&path, "%s%s", to, name + strlen(from)) < 0)
+		return error_nomem(err);
+	rc = ckpt_folder_make(s, path.data, err);
+	return rc == 0 ? object_folder_remove(s, name, err) : rc;
+}
+
 int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
 		       struct error *err)
 {
 	struct error ignored = ERROR_INIT;
-	struct name_list l = { .n = 0 };
+	struct folder_move m = { .names = { .n = 0 } };
 	struct mark_name mark;
 	int rc = mark_name(from, &mark, err);
 
 	if (rc == 0)
 		rc = mark_name(to, &mark, err);
 	if (rc == 0)
-		rc = object_list(s, from, true, add_name, &l, err);
-	if (l.n)
-		qsort((void *)l.all, l.n, sizeof(*l.all), by_mark);
-	for (size_t i = 0; i < l.n && rc == 0; i++)
-		rc = rename_below(s, l.all[i], from, to, err);
-	name_list_fini(&l);
+		rc = object_list_all(s, from, true, add_name, &m, err);
+	if (m.names.n)
+		qsort((void *)m.names.all, m.names.n, sizeof(*m.names.all),
+		      by_mark);
+	for (size_t i = 0; i < m.names.n && rc == 0; i++)
+		rc = rename_below(s, m.names.all[i], from, to, err);
+	for (size_t i = 0; i < m.markers.n && rc == 0; i++)
+		rc = move_marker(s, m.markers.all[i], from, to, err);
+	name_list_fini(&m.names);
+	name_list_fini(&m.markers);
 	/* Files that were written meanwhile stay. */
 	if (rc == 0)
 		(void)!remove_empty(s, from, &ignored);

@@ -28,15 +28,13 @@ static size_t without_suffix(const char *name, size_t len)
 	return len - suffix;
 }
 
-bool manifest_is_name(const char *name, size_t *ret_len)
+/* "." and "..", of which manifests would have good names. */
+static bool ends_in_dots(const char *path)
 {
-	size_t len = without_suffix(name, strlen(name));
+	const char *slash = strrchr(path, '/');
+	const char *last = slash ? slash + 1 : path;
 
-	/* Whoever made a "x.bsm.bsm": no file is named "x.bsm". */
-	if (!len || without_suffix(name, len))
-		return false;
-	*ret_len = len;
-	return true;
+	return strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
 }
 
 static bool is_own(const char *path)
@@ -54,8 +52,8 @@ bool name_is_mark(const char *name)
 	return strcmp(slash ? slash + 1 : name, FOLDER_MARK) == 0;
 }
 
-int manifest_name(const char *path, struct manifest_name *ret,
-		  struct error *err)
+/* May a file have the path? */
+static int check_path(const char *path, struct error *err)
 {
 	if (!*path || *path == '/')
 		return error_set(err, EINVAL,
@@ -72,15 +70,56 @@ int manifest_name(const char *path, struct manifest_name *ret,
 				 "'%.200s': " FOLDER_MARK
 				 " marks a folder, and is no file",
 				 path);
+	if (ends_in_dots(path))
+		return error_set(err, EINVAL,
+				 "'%.200s': no file is named '.' or '..'",
+				 path);
 	if (without_suffix(path, strlen(path)))
 		return error_set(err, EINVAL,
 				 "'%.200s': names that end in " MANIFEST_SUFFIX
 				 " are for the manifests of striped files",
 				 path);
 	if (strlen(path) + strlen(MANIFEST_SUFFIX) > OBJECT_NAME_MAX)
-		return error_set(err, EINVAL, "'%.60s...' is too long", path);
+		return error_set(err, ENAMETOOLONG,
+				 "'%.60s...' is longer than %zu bytes", path,
+				 OBJECT_NAME_MAX - strlen(MANIFEST_SUFFIX));
+	return 0;
+}
+
+int manifest_name(const char *path, struct manifest_name *ret,
+		  struct error *err)
+{
+	int rc = check_path(path, err);
+
+	if (rc < 0)
+		return rc;
 	(void)snprintf(ret->s, sizeof(ret->s), "%s" MANIFEST_SUFFIX, path);
 	return 0;
+}
+
+bool manifest_is_name(const char *name, size_t *ret_len)
+{
+	size_t len = without_suffix(name, strlen(name));
+	char path[OBJECT_NAME_MAX + 1];
+
+	if (!len || len >= sizeof(path))
+		return false;
+	memcpy(path, name, len);
+	path[len] = '\0';
+	/* "..bsm", "x.bsm.bsm": somebody else's. */
+	if (check_path(path, NULL) < 0)
+		return false;
+	*ret_len = len;
+	return true;
+}
+
+/* Can an object of the name be a file, or a folder of the name be one? */
+static bool is_usable(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	return strlen(slash ? slash + 1 : name) <= CKPT_NAME_MAX &&
+	       check_path(name, NULL) == 0;
 }
 
 static int read_whole(struct object *o, struct buf *out, struct error *err)
@@ -226,7 +265,8 @@ int names_missing(struct object_store *s, const char *path, struct error *err)
 	struct error ignored = ERROR_INIT;
 	bool is_there = false;
 
-	if (object_list(s, path, false, found_one, &is_there, &ignored) < 0 &&
+	if (object_list_all(s, path, false, found_one, &is_there, &ignored) <
+		    0 &&
 	    !is_there)
 		is_there = false; /* what was asked first is told */
 	if (is_there)
@@ -338,6 +378,7 @@ struct names_listing {
 	size_t at_cap;
 	size_t skip; /* bytes of the folder in each name */
 	size_t most;
+	const struct ckpt_left_out *left_out;
 };
 
 static void listing_fini(struct names_listing *l)
@@ -357,11 +398,16 @@ static int listing_add(void *arg, const struct object_entry *e,
 				    .asked_ns = e->asked_ns };
 	size_t len = strlen(e->name);
 
-	if (name_is_mark(e->name))
+	if (e->is_marker || (!e->is_folder && name_is_mark(e->name)))
 		return 0;
 	if (l->n >= l->most)
 		return error_set(err, E2BIG, "more than %zu names", l->most);
-	entry.is_striped = !e->is_folder && manifest_is_name(e->name, &len);
+	entry.is_striped =
+		!e->is_folder && !e->is_odd && manifest_is_name(e->name, &len);
+	if (e->is_odd || (!entry.is_striped && !is_usable(e->name)))
+		return l->left_out->fn
+			       ? l->left_out->fn(l->left_out->arg, e->name, err)
+			       : 0;
 	if (array_grow(&l->entries, l->n, &l->cap, 64) < 0 ||
 	    array_grow(&l->at, l->n, &l->at_cap, 64) < 0)
 		return error_nomem(err);
@@ -411,8 +457,18 @@ int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
 		    ckpt_list_fn *fn, void *arg, struct error *err)
 {
+	const struct ckpt_left_out nobody = { .fn = NULL };
+
+	return ckpt_list_all(s, folder, most, fn, arg, &nobody, err);
+}
+
+int ckpt_list_all(struct object_store *s, const char *folder, size_t most,
+		  ckpt_list_fn *fn, void *arg,
+		  const struct ckpt_left_out *left_out, struct error *err)
+{
 	struct names_listing l = { .skip = *folder ? strlen(folder) + 1 : 0,
 				   .most = most,
+				   .left_out = left_out,
 				   .text = BUF_INIT };
 	int rc = 0;
 
@@ -420,7 +476,7 @@ int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
 		return error_set(err, EINVAL,
 				 "'%.200s' has the data of striped files",
 				 folder);
-	rc = object_list(s, folder, false, listing_add, &l, err);
+	rc = object_list_all(s, folder, false, listing_add, &l, err);
 	listing_sort(&l);
 	for (size_t i = 0; i < l.n && rc == 0; i++)
 		if (!is_hidden(&l, i))

@@ -155,6 +155,35 @@ uint64_t ckpt_file_unit(const struct ckpt_file *f)
 	return f->plain ? PLAIN_UNIT : manifest_unit(f->manifest);
 }
 
+uint64_t ckpt_file_next_stored(const struct ckpt_file *f, uint64_t off)
+{
+	const struct manifest *m = f->manifest;
+	size_t i;
+
+	if (f->plain)
+		return off;
+	i = manifest_find(m, off);
+	if (i == m->n_segments)
+		return m->size;
+	return off < m->segments[i].start ? m->segments[i].start : off;
+}
+
+uint64_t ckpt_file_stored(const struct ckpt_file *f)
+{
+	const struct manifest *m = f->manifest;
+	uint64_t sum = 0;
+
+	if (f->plain)
+		return f->stat.size;
+	for (size_t i = 0; i < m->n_segments; i++) {
+		const struct ckpt_segment *s = &m->segments[i];
+		uint64_t left = s->start < m->size ? m->size - s->start : 0;
+
+		sum += s->length < left ? s->length : left;
+	}
+	return sum;
+}
+
 /* Only the data of a file that was replaced may be gone. */
 static int say_missing(const struct ckpt_file *f, const char *column,
 		       struct error *err)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "ckpt-fuse/writer.h"
@@ -28,8 +29,8 @@ struct file_transfer {
 	const struct ckpt_progress *progress;
 	pthread_mutex_t lock; /* done, and the calls of `progress` */
 	uint64_t done;
-	atomic_uint_fast64_t next; /* unit of a download */
-	atomic_bool stop;          /* one failed */
+	uint64_t next;    /* byte of a download; with the lock */
+	atomic_bool stop; /* one failed */
 };
 
 static void told(struct file_transfer *t, uint64_t len)
@@ -179,15 +180,31 @@ static int write_local(const struct file_transfer *t, uint64_t off,
 		      : 0;
 }
 
+/* The next unit that has anything stored: the local file has holes where this one has. */
+static bool next_unit(struct file_transfer *t, uint64_t *ret)
+{
+	uint64_t at;
+	bool is_any;
+
+	(void)pthread_mutex_lock(&t->lock);
+	at = ckpt_file_next_stored(t->file, t->next);
+	is_any = at < t->size;
+	at = is_any ? at - at % t->unit : t->size;
+	t->done += at - t->next;
+	t->next = is_any && t->size - at > t->unit ? at + t->unit : t->size;
+	*ret = at / t->unit;
+	(void)pthread_mutex_unlock(&t->lock);
+	return is_any;
+}
+
 static int download_units(void *arg, unsigned int index, struct error *err)
 {
 	struct file_transfer *t = arg;
-	uint64_t u, n = (t->size + t->unit - 1) / t->unit;
 	AUTO_FREE char *data = buffer_new(t, err);
 	int rc = data ? 0 : -ENOMEM;
+	uint64_t u;
 
-	while (rc == 0 && !atomic_load(&t->stop) &&
-	       (u = atomic_fetch_add(&t->next, 1)) < n) {
+	while (rc == 0 && !atomic_load(&t->stop) && next_unit(t, &u)) {
 		uint64_t len = unit_bytes(t, u);
 
 		rc = ckpt_read(t->file, u * t->unit, data, len, 0, err);
@@ -210,6 +227,23 @@ static unsigned int threads_for(const struct ckpt_file *f)
 	return n > THREADS_MAX ? THREADS_MAX : n;
 }
 
+/* Before its first byte: a disk that is full harms others. */
+static int check_room(const struct file_transfer *t, struct error *err)
+{
+	const uint64_t need = ckpt_file_stored(t->file);
+	struct statvfs fs;
+	uint64_t room;
+
+	if (fstatvfs(t->fd, &fs) < 0 || !fs.f_blocks)
+		return 0;
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return need > room ? error_set(err, ENOSPC,
+				       "it has %" PRIu64 " bytes, and %" PRIu64
+				       " are free there",
+				       need, room)
+			   : 0;
+}
+
 int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
 		  const struct ckpt_progress *progress, struct error *err)
 {
@@ -218,8 +252,10 @@ int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
 				   .unit = ckpt_file_unit(f),
 				   .file = f,
 				   .progress = progress };
-	int rc;
+	int rc = fd >= 0 ? check_room(&t, err) : 0;
 
+	if (rc < 0)
+		return rc;
 	if (fd >= 0 && ftruncate(fd, (off_t)t.size) < 0)
 		return error_set(err, errno, "set its length: %s",
 				 strerror(errno));

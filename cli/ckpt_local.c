@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <limits.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,23 +19,66 @@ struct ckpt_local {
 	int fd;
 };
 
+/* The temporary file that is there now, for a signal that ends the process: "" is none. */
+static char unfinished[PATH_MAX];
+
+static void remove_unfinished(int signal_number)
+{
+	(void)unlink(unfinished);
+	(void)raise(
+		signal_number); /* SA_RESETHAND: as if there were no handler */
+}
+
+/* What was ignored stays so (nohup). */
+static void catch_signal(int signal_number)
+{
+	const struct sigaction a = { .sa_handler = remove_unfinished,
+				     .sa_flags = (int)SA_RESETHAND };
+	struct sigaction old;
+
+	if (sigaction(signal_number, NULL, &old) == 0 &&
+	    old.sa_handler != SIG_IGN)
+		(void)sigaction(signal_number, &a, NULL);
+}
+
+/* With these signals held up, so that none comes between a file and its name here. */
+static void hold_signals(sigset_t *ret_before)
+{
+	sigset_t ends;
+
+	(void)sigemptyset(&ends);
+	(void)sigaddset(&ends, SIGTERM);
+	(void)sigaddset(&ends, SIGINT);
+	(void)sigaddset(&ends, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &ends, ret_before);
+}
+
 int ckpt_local_new(const char *path, struct ckpt_local **ret, struct error *err)
 {
 	AUTO(ckpt_local) l = calloc(1, sizeof(*l));
+	sigset_t before;
+	int code;
 
 	if (!l)
 		return error_nomem(err);
+	catch_signal(SIGTERM);
+	catch_signal(SIGINT);
+	catch_signal(SIGHUP);
 	l->path = path;
 	l->fd = -1;
 	if (buf_printf(&l->tmp, "%s.XXXXXX", path) < 0)
 		return error_nomem(err);
+	hold_signals(&before);
 	l->fd = mkostemp(l->tmp.data, O_CLOEXEC);
+	code = errno;
+	if (l->fd >= 0)
+		(void)snprintf(unfinished, sizeof(unfinished), "%s",
+			       l->tmp.data);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (l->fd < 0) {
-		int rc = error_set(err, errno, "cannot be made: %s",
-				   strerror(errno));
-
 		buf_fini(&l->tmp);
-		return rc;
+		return error_set(err, code, "cannot be made: %s",
+				 strerror(code));
 	}
 	*ret = steal_ptr(&l);
 	return 0;
@@ -59,6 +104,7 @@ int ckpt_local_commit(struct ckpt_local *l, const struct ckpt_attr *a,
 	    fsync(l->fd) < 0 || rename(l->tmp.data, l->path) < 0)
 		return error_set(err, errno, "cannot be made: %s",
 				 strerror(errno));
+	unfinished[0] = '\0';
 	buf_fini(&l->tmp);
 	return 0;
 }
@@ -71,6 +117,7 @@ void ckpt_local_free(struct ckpt_local *l)
 		(void)close(l->fd);
 	if (l->tmp.data)
 		(void)unlink(l->tmp.data);
+	unfinished[0] = '\0';
 	buf_fini(&l->tmp);
 	free(l);
 }

@@ -30,7 +30,11 @@ struct ckpt_ls {
 	const char *folder;
 	bool is_long;
 	size_t n;
+	size_t n_left_out;   /* objects that no file can be ... */
+	struct buf left_out; /* ... and the names of the first ones */
 };
+
+#define LEFT_OUT_NAMED 3u
 
 /* Names are a stranger's: none may move the cursor.  The caller's. */
 static char *printable(const char *name)
@@ -40,6 +44,13 @@ static char *printable(const char *name)
 	if (copy)
 		text_make_printable(copy);
 	return copy;
+}
+
+/* What it is cannot be known from its name: a damaged manifest, or another program's object.
+ * The others of the folder are shown. */
+static bool is_damaged(int rc)
+{
+	return rc == -EBADMSG || rc == -ENOTSUP;
 }
 
 static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
@@ -56,6 +67,11 @@ static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
 		       e->name) < 0)
 		return error_nomem(err);
 	rc = ckpt_stat(l->store, path.data, &st, err);
+	if (is_damaged(rc)) {
+		printf("%10s  %-10s  %-16s  %s\n", "-", "damaged", "-", shown);
+		fprintf(stderr, "bootseer ckpt ls: %s\n", err->msg);
+		return 0;
+	}
 	if (rc < 0)
 		return rc;
 	progress_format_bytes(st.size, size);
@@ -84,6 +100,36 @@ static int show(void *arg, const struct ckpt_entry *e, struct error *err)
 	return 0;
 }
 
+static int leave_out(void *arg, const char *name, struct error *err)
+{
+	struct ckpt_ls *l = arg;
+	AUTO_FREE char *shown = printable(name);
+
+	if (!shown)
+		return error_nomem(err);
+	if (l->n_left_out++ >= LEFT_OUT_NAMED)
+		return 0;
+	return buf_printf(&l->left_out, "%s'%s'", l->left_out.len ? ", " : "",
+			  shown) < 0
+		       ? error_nomem(err)
+		       : 0;
+}
+
+/* Others may have put there what no file can be named. */
+static void tell_left_out(const struct ckpt_ls *l)
+{
+	char n[PROGRESS_COUNT_MAX];
+
+	if (!l->n_left_out)
+		return;
+	progress_format_count(l->n_left_out, "object", n);
+	fprintf(stderr,
+		"bootseer ckpt ls: %s not shown, which no file here can be: "
+		"%s%s\n",
+		n, l->left_out.data,
+		l->n_left_out > LEFT_OUT_NAMED ? ", ..." : "");
+}
+
 /* A file, an empty folder, or a name that is not there: no list tells them apart. */
 static int show_one(struct ckpt_ls *l, const char *path, struct error *err)
 {
@@ -104,9 +150,14 @@ static int run(const void *config, char **args, struct error *err)
 	AUTO(object_store) s = c->access.store;
 	struct ckpt_ls l = { .store = s,
 			     .folder = path,
-			     .is_long = c->is_long };
-	int rc = ckpt_list(s, path, show, &l, err);
+			     .is_long = c->is_long,
+			     .left_out = BUF_INIT };
+	const struct ckpt_left_out left_out = { leave_out, &l };
+	int rc = ckpt_list_all(s, path, SIZE_MAX, show, &l, &left_out, err);
 
+	if (rc == 0)
+		tell_left_out(&l);
+	buf_fini(&l.left_out);
 	return rc == 0 && !l.n && *path ? show_one(&l, path, err) : rc;
 }
 

@@ -147,6 +147,8 @@ struct object_entry {
 	struct object_stat stat; /* of an object */
 	int64_t asked_ns; /* CLOCK_MONOTONIC: the server was, for what this is a
 	                   * part of; 0: when the list was begun */
+	bool is_marker; /* an object by which another tool marks the folder `name` */
+	bool is_odd; /* the server has the name, and no object can here */
 };
 
 /* Returns 0, or -errno, which object_list() then returns. */
@@ -160,6 +162,10 @@ typedef int object_list_fn(void *arg, const struct object_entry *e,
  * others gave other names is left out; -EPROTO: the server lists another folder. */
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err) MUST_CHECK;
+/* With markers, the folder's own too, and odd names. */
+int object_list_all(struct object_store *s, const char *folder, bool deep,
+		    object_list_fn *fn, void *arg,
+		    struct error *err) MUST_CHECK;
 
 /* An object to be read: the version that is there now, whatever replaces it; where the
  * store forgets replaced versions, later reads are -ESTALE. */
@@ -197,8 +203,7 @@ struct object_put_options {
 	const char *tag; /* of OBJECT_MATCH */
 };
 
-/* Begin to write an object; `opts` may be NULL.  -EBUSY: the puts under way have all
- * the memory. */
+/* Begin to write an object; `opts` may be NULL.  -EBUSY: other puts have all the memory. */
 int object_put_open(struct object_store *s, const char *name,
 		    const struct object_put_options *opts,
 		    struct object_put **ret, struct error *err) MUST_CHECK;
@@ -216,11 +221,9 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 void object_put_free(struct object_put *p);
 DEFINE_AUTO(object_put)
 
-/*
- * Memory of the store's bound, page-aligned, that a kernel's ring may know: reads into
+/* Memory of the store's bound, page-aligned, that a kernel's ring may know: reads into
  * it cost the least.  Waits until `deadline_ns`; NULL: others have it.  Give it back
- * with the same size.
- */
+ * with the same size. */
 void *object_buffer_take(struct object_store *s, size_t size,
 			 int64_t deadline_ns) MUST_CHECK;
 void object_buffer_give(struct object_store *s, void *buf, size_t size);
@@ -234,8 +237,8 @@ int object_put(struct object_store *s, const char *name, const void *data,
 int object_delete(struct object_store *s, const char *name, const char *tag,
 		  struct error *err) MUST_CHECK;
 
-/* Remove a folder in which nothing is, where folders are real; elsewhere, and when it
- * is not there, nothing is done.  -ENOTEMPTY */
+/* Remove a folder in which nothing is, where folders are real, and elsewhere what another
+ * tool marks it by; when it is not there, nothing is done.  -ENOTEMPTY */
 int object_folder_remove(struct object_store *s, const char *folder,
 			 struct error *err) MUST_CHECK;
 
@@ -261,20 +264,17 @@ bool object_is_old(int64_t modified_ms, int64_t before_ms);
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err) MUST_CHECK;
 
-/* Likewise of what was put below `folder` only, before that time of the store's, which is
- * two days ago or more. */
+/* Likewise below `folder` only, before that time of the store's: two days ago or more. */
 int object_store_sweep_folder(struct object_store *s, const char *folder,
 			      int64_t before_ms, size_t *ret_n,
 			      struct error *err) MUST_CHECK;
 
 /* ----------------------------------------------------------------- leases --- */
 
-/*
- * A lease is an object that its holder renews.  One that was not renewed for `ttl_ms`,
+/* A lease is an object that its holder renews.  One that was not renewed for `ttl_ms`,
  * as the clock of whoever wants it counts, may be taken over; the holder before learns
  * it at its next renewal.  `generation` grows with each holder: what is written under
- * a lease should carry it.  `owner` is for people.
- */
+ * a lease should carry it.  `owner` is for people. */
 struct object_lease_options {
 	const char *owner;
 	uint32_t ttl_ms;

@@ -36,8 +36,7 @@ static int tell(const struct file_walk *w, DIR *d, const char *leaf,
 		e.is_folder = true;
 		return w->fn(w->arg, &e, err);
 	}
-	if (!S_ISREG(st.st_mode))
-		return 0;
+	e.is_odd = !S_ISREG(st.st_mode);
 	file_stat_fill(&st, &e.stat);
 	return w->fn(w->arg, &e, err);
 }
@@ -113,7 +112,8 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 {
 	struct file_sweep *s = arg;
 
-	if (e->is_folder || !object_is_old(e->stat.modified_ms, s->before_ms))
+	if (e->is_folder || e->is_odd ||
+	    !object_is_old(e->stat.modified_ms, s->before_ms))
 		return 0;
 	if (file_path_unlink(s->f, e->name, 0) == 0)
 		s->n++;

@@ -163,16 +163,19 @@ static int tell(void *arg, const struct s3_entry *e)
 	};
 	AUTO_FREE char *name = NULL;
 
-	if (len <= skip || strncmp(e->key, l->s->prefix, skip) != 0 ||
+	if (len < skip || strncmp(e->key, l->s->prefix, skip) != 0 ||
 	    strlen(e->tag) >= OBJECT_TAG_MAX)
 		return error_set(l->err, EPROTO,
 				 "the server lists '%.100s', which was not "
 				 "asked for",
 				 e->key);
-	/* Some tools mark folders by empty objects of such names. */
-	if (!e->is_folder && e->key[len - 1] == '/')
+	/* The store's own folder, which some tool marked. */
+	if (len == skip)
 		return 0;
-	name = strndup(e->key + skip, len - skip - e->is_folder);
+	/* Some tools mark folders by empty objects of such names. */
+	entry.is_marker = !e->is_folder && e->key[len - 1] == '/';
+	entry.is_folder = e->is_folder || entry.is_marker;
+	name = strndup(e->key + skip, len - skip - entry.is_folder);
 	if (!name)
 		return error_nomem(l->err);
 	entry.name = name;

@@ -70,6 +70,16 @@ static int s3_remove(struct object_store *base, const char *name,
 	return rc;
 }
 
+static int s3_remove_folder(struct object_store *base, const char *folder,
+			    struct error *err)
+{
+	AUTO_BUF name = BUF_INIT;
+
+	if (buf_printf(&name, "%s/", folder) < 0)
+		return error_nomem(err);
+	return remove_version(base, name.data, NULL, err);
+}
+
 static int copy_source(const struct s3_store *s, const char *name,
 		       struct buf *ret, struct error *err)
 {
@@ -151,6 +161,7 @@ static const struct object_store_ops s3_ops = {
 	.probe = s3_store_probe,
 	.stat = s3_store_stat,
 	.list = s3_store_list,
+	.remove_folder = s3_remove_folder,
 	.open = s3_store_open_object,
 	.get = s3_store_get,
 	.read = s3_store_read,

@@ -50,7 +50,7 @@ struct object_store_ops {
 	void (*put_free)(struct object_put *p);
 	int (*remove)(struct object_store *s, const char *name, const char *tag,
 		      struct error *err);
-	/* NULL: folders are nothing but names. */
+	/* Or what another tool marks it by; NULL: folders are nothing but names. */
 	int (*remove_folder)(struct object_store *s, const char *folder,
 			     struct error *err);
 	int (*rename)(struct object_store *s, const char *from, const char *to,

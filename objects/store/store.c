@@ -230,6 +230,7 @@ struct list_filter {
 	object_list_fn *fn;
 	void *arg;
 	const char *folder;
+	bool is_all; /* what others named in other ways is told of, too */
 	int64_t begun_ns;
 };
 
@@ -249,13 +250,17 @@ static int list_filtered(void *arg, const struct object_entry *e,
 	struct object_entry dated = *e;
 	int rc;
 
-	if (!is_in(f->folder, e->name))
+	if (!(e->is_marker ? store_is_below(e->name, f->folder)
+			   : is_in(f->folder, e->name)))
 		return error_set(err, EPROTO,
 				 "the server lists '%.100s', which was not "
 				 "asked for",
 				 e->name);
-	if (store_is_own(e->name) || check_name(e->name, NULL) < 0 ||
+	if (store_is_own(e->name) ||
 	    (!*f->folder && store_is_below(e->name, STORE_OWN)))
+		return 0;
+	dated.is_odd = e->is_odd || check_name(e->name, NULL) < 0;
+	if ((dated.is_odd || e->is_marker) && !f->is_all)
 		return 0;
 	if (!dated.asked_ns)
 		dated.asked_ns = f->begun_ns;
@@ -266,22 +271,39 @@ static int list_filtered(void *arg, const struct object_entry *e,
 	return rc;
 }
 
+static int list_by(struct list_filter *f, bool deep, struct error *err)
+{
+	struct object_store *s = f->store;
+	int rc = *f->folder ? check_name(f->folder, err) : 0;
+
+	if (rc == 0) {
+		f->begun_ns = store_call_begin(s);
+		rc = s->ops->list(s, f->folder, deep, list_filtered, f, err);
+		end_name(s, f->begun_ns, rc);
+	}
+	return wrap(s, "list", f->folder, rc, err);
+}
+
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err)
+{
+	struct list_filter f = {
+		.store = s, .fn = fn, .arg = arg, .folder = folder
+	};
+
+	return list_by(&f, deep, err);
+}
+
+int object_list_all(struct object_store *s, const char *folder, bool deep,
+		    object_list_fn *fn, void *arg, struct error *err)
 {
 	struct list_filter f = { .store = s,
 				 .fn = fn,
 				 .arg = arg,
 				 .folder = folder,
-				 .begun_ns = clock_now_ns() };
-	int rc = *folder ? check_name(folder, err) : 0;
+				 .is_all = true };
 
-	if (rc == 0) {
-		(void)store_call_begin(s);
-		rc = s->ops->list(s, folder, deep, list_filtered, &f, err);
-		end_name(s, f.begun_ns, rc);
-	}
-	return wrap(s, "list", folder, rc, err);
+	return list_by(&f, deep, err);
 }
 
 int store_object_init(struct object *o, struct object_store *s,

@@ -75,3 +75,39 @@ Test(listing, leaves_out_what_is_no_name)
 	cr_expect_eq(list_of("", top, text), 0);
 	cr_expect_str_eq(text, "a ");
 }
+
+static int list_marked(struct object_store *s, const char *folder, bool deep,
+		       object_list_fn *fn, void *arg, struct error *err)
+{
+	const struct object_entry own = { .name = "step",
+					  .is_folder = true,
+					  .is_marker = true };
+	int rc = fn(arg, &own, err);
+
+	return rc == 0 ? list(s, folder, deep, fn, arg, err) : rc;
+}
+
+static int add_kind(void *arg, const struct object_entry *e, struct error *err)
+{
+	strcat(arg, e->is_marker ? "marker:" : e->is_odd ? "odd:" : "");
+	return add(arg, e, err);
+}
+
+/* Or nobody could say that they are there, nor remove them. */
+Test(listing, tells_of_markers_and_odd_names_to_who_asks)
+{
+	static const struct object_store_ops ops = { .list = list_marked };
+	static const char *const said[] = { "step/a//b", "step/c", NULL };
+	char url[] = "test://";
+	struct object_store s = { .ops = &ops, .url = url };
+	struct error err = ERROR_INIT;
+	char text[256] = "";
+
+	names = said;
+	cr_expect_eq(object_list_all(&s, "step", false, add_kind, text, &err),
+		     0);
+	cr_expect_str_eq(text, "marker:step odd:step/a//b step/c ");
+	text[0] = '\0';
+	cr_expect_eq(object_list(&s, "step", false, add_kind, text, &err), 0);
+	cr_expect_str_eq(text, "step/c ");
+}
