@@ -58,6 +58,17 @@ static void own_count(const char *said, const char *env, const char *other,
 		(void)stage_read_count(getenv(other), ret);
 }
 
+/* What is said for all lines, then what a line says of where it comes from. */
+static void own_node(const struct stage_owner *o, struct stage_event *e)
+{
+	if (o->node)
+		e->node = stage_text(o->node);
+	else if (e->source.n && !getenv("BOOTSEER_NODE"))
+		e->node = e->source;
+	else
+		e->node = stage_text(stage_this_node());
+}
+
 void stage_own(const struct stage_owner *o, struct stage_event *e)
 {
 	const char *job = o->job ? o->job : getenv("BOOTSEER_JOB");
@@ -65,8 +76,10 @@ void stage_own(const struct stage_owner *o, struct stage_event *e)
 	if (!e->job.n && stage_is_job(stage_text(job)))
 		e->job = stage_text(job);
 	if (!e->node.n)
-		e->node = stage_text(o->node ? o->node : stage_this_node());
-	own_count(o->attempt, "BOOTSEER_ATTEMPT", NULL, &e->attempt);
+		own_node(o, e);
+	if (e->attempt == STAGE_NONE &&
+	    !stage_read_count(o->attempt, &e->attempt))
+		stage_this_attempt(&e->attempt);
 }
 
 void stage_say(const struct stage_owner *o, const char *name, enum stage_ev ev,

@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/crc32c.h"
 #include "common/digest.h"
+#include "profiler/log_line.h"
 
 #define MARKER_LEN (sizeof(STAGE_MARKER) - 1)
-#define CRI_TIME_MIN 20u /* "2026-01-02T03:04:05Z" */
-#define NS_DIGITS 9
 
 static const char *const fact_names[STAGE_FACTS] = {
 	[STAGE_FACT_GPUS] = "gpus",
@@ -225,23 +223,60 @@ bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS])
 	return any != 0;
 }
 
+/* What an event may stand in: quotes, JSON, a sentence, of which a comma has a space or a
+ * quote behind it. */
+static bool is_close(const char *p, const char *end)
+{
+	if (*p == ',' || *p == ';')
+		return p + 1 == end || isspace((unsigned char)p[1]) ||
+		       p[1] == '"' || p[1] == '\\';
+	return iscntrl((unsigned char)*p) ||
+	       (*p && strchr("\"'`\\)]}>|", *p) != NULL);
+}
+
+static const char *skip_blanks(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\t'))
+		p++;
+	return p;
+}
+
+static const char *word_end(const char *p, const char *end)
+{
+	while (p < end && !isspace((unsigned char)*p) && !is_close(p, end))
+		p++;
+	return p;
+}
+
+/* Is the word that ends at `p` the event's last one? */
+static bool is_last_word(const char *p, const char *end)
+{
+	const char *next = skip_blanks(p, end);
+
+	return next == p || next == end ||
+	       !memchr(next, '=', (size_t)(word_end(next, end) - next));
+}
+
 /* Words KEY=VALUE up to one that is none, or to `end`. */
 static bool read_fields(struct fields *f, const char *p, const char *end)
 {
-	while (!f->has_crc) {
-		struct stage_text key, value;
-		const char *word, *eq;
+	bool is_last = false;
 
-		while (p < end && (*p == ' ' || *p == '\t'))
-			p++;
-		word = p;
-		while (p < end && !isspace((unsigned char)*p))
-			p++;
+	while (!f->has_crc && !is_last) {
+		const char *word = skip_blanks(p, end), *eq;
+		struct stage_text key, value;
+
+		p = word_end(word, end);
 		eq = word < p ? memchr(word, '=', (size_t)(p - word)) : NULL;
 		if (!eq)
 			break;
 		key = (struct stage_text){ word, (size_t)(eq - word) };
 		value = (struct stage_text){ eq + 1, (size_t)(p - eq - 1) };
+		is_last = is_last_word(p, end) || is_same(key, "crc");
+		/* The end of a sentence is none of the value's. */
+		while (is_last && value.n &&
+		       strchr(".:!?", value.s[value.n - 1]))
+			value.n--;
 		if (!read_field(f, key, value))
 			return false;
 	}
@@ -251,71 +286,9 @@ static bool read_fields(struct fields *f, const char *p, const char *end)
 
 /* -------------------------------------------------------------------- lines --- */
 
-static bool read_digits(const char *s, size_t n, int *ret)
-{
-	*ret = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (!isdigit((unsigned char)s[i]))
-			return false;
-		*ret = *ret * 10 + (s[i] - '0');
-	}
-	return true;
-}
-
-/* Nanoseconds of ".123456789"; `*p` is then behind them. */
-static int64_t read_fraction(const char **p, const char *end)
-{
-	int64_t ns = 0;
-	int n = 0;
-
-	if (*p == end || **p != '.')
-		return 0;
-	for ((*p)++; *p < end && isdigit((unsigned char)**p); (*p)++)
-		if (n++ < NS_DIGITS)
-			ns = ns * 10 + (**p - '0');
-	for (; n < NS_DIGITS; n++)
-		ns *= 10;
-	return ns;
-}
-
-/* "Z", or "+02:00" in seconds. */
-static bool read_zone(const char *p, const char *end, int *ret)
-{
-	int h, m;
-
-	*ret = 0;
-	if (p < end && *p == 'Z')
-		return true;
-	if (end - p < 6 || (*p != '+' && *p != '-') || p[3] != ':' ||
-	    !read_digits(p + 1, 2, &h) || !read_digits(p + 4, 2, &m))
-		return false;
-	*ret = (h * 60 + m) * (*p == '-' ? -60 : 60);
-	return true;
-}
-
 int64_t stage_logged_at(const char *line, size_t len)
 {
-	const char *p = line + CRI_TIME_MIN - 1, *end = line + len;
-	struct tm tm = { .tm_sec = 0 };
-	int64_t ns;
-	int zone;
-
-	if (len < CRI_TIME_MIN || line[4] != '-' || line[7] != '-' ||
-	    line[10] != 'T' || line[13] != ':' || line[16] != ':' ||
-	    !read_digits(line, 4, &tm.tm_year) ||
-	    !read_digits(line + 5, 2, &tm.tm_mon) ||
-	    !read_digits(line + 8, 2, &tm.tm_mday) ||
-	    !read_digits(line + 11, 2, &tm.tm_hour) ||
-	    !read_digits(line + 14, 2, &tm.tm_min) ||
-	    !read_digits(line + 17, 2, &tm.tm_sec))
-		return STAGE_NONE;
-	ns = read_fraction(&p, end);
-	if (!read_zone(p, end, &zone) || tm.tm_year < 1970 || tm.tm_year > 2200)
-		return STAGE_NONE;
-	tm.tm_year -= 1900;
-	tm.tm_mon--;
-	ns += ((int64_t)timegm(&tm) - zone) * INT64_C(1000000000);
-	return ns >= 0 && ns <= STAGE_TS_MAX ? ns : STAGE_NONE;
+	return log_line_time(line, len, len);
 }
 
 static const char *find_marker(const char *p, const char *end)
@@ -331,6 +304,7 @@ enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
 	const char *end = line + len;
 	const char *begin = find_marker(line + *pos, end), *next;
 	struct fields f = { .e = ret, .begin = begin };
+	size_t head;
 
 	*ret = (struct stage_event)STAGE_EVENT_INIT;
 	if (!begin) {
@@ -346,8 +320,14 @@ enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
 		next = begin + STAGE_LINE_MAX;
 	if (!read_fields(&f, begin + MARKER_LEN, next))
 		return STAGE_FOUND_JUNK;
+	head = (size_t)(begin - line);
 	if (ret->ts_ns == STAGE_NONE)
-		ret->ts_ns = stage_logged_at(line, len);
+		ret->ts_ns = log_line_time(line, len, head);
+	if (ret->rank == STAGE_NONE)
+		ret->rank = log_line_rank(line, head);
+	if (!ret->node.n)
+		ret->source = log_line_source(line, len, head);
+	ret->is_trace = log_line_is_trace(line, head);
 	return STAGE_FOUND_EVENT;
 }
 

@@ -75,6 +75,9 @@ struct stage_event {
 	int64_t id;      /* no other event of the node has it; STAGE_NONE */
 	int64_t status;  /* exit status of what a stage ran; STAGE_NONE */
 	uint64_t boot;   /* the boot that mono_ns counts from; 0: unknown */
+	struct stage_text
+		source; /* the pod or host that the line names, if no node */
+	bool is_trace;  /* the shell's trace of the command that says it, too */
 };
 #define STAGE_EVENT_INIT \
 	{ \
@@ -107,13 +110,20 @@ enum stage_found {
 /*
  * Look for the next event of a line (without its newline) from `*pos` on, which is
  * 0 at first; a line may hold several, with other text around them.  Texts of
- * `*ret` point into the line.  An event without `ts` gets the time that a
- * container runtime (CRI) put before the line.
+ * `*ret` point into the line, which has no colours (stage_line_plain()).  An event without
+ * `ts` gets the time of the line, one without `rank` that of torchrun's prefix.
  */
 enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
 				 struct stage_event *ret);
 
-/* The time that a line of a container's log begins with, or STAGE_NONE. */
+/*
+ * The line without colours (terminal sequences, written as they are or escaped as in JSON).
+ * It is `line` itself where there are none, or no marker; else it is in `room`, and `*len` is
+ * its length.  NULL: memory is short.
+ */
+const char *stage_line_plain(const char *line, size_t *len, struct buf *room);
+
+/* The time that a line of a log has (profiler/log_line.h), or STAGE_NONE. */
 int64_t stage_logged_at(const char *line, size_t len);
 
 /* Append the event as a line with newline; with its checksum if it has an id.

@@ -13,27 +13,52 @@ int stage_lines_init(struct stage_lines *l, struct error *err)
 void stage_lines_fini(struct stage_lines *l)
 {
 	free(l->line);
+	buf_fini(&l->last);
+	buf_fini(&l->plain);
 	l->line = NULL;
+}
+
+/* Under `set -x` a script's trace and its output say the same event, one after the other. */
+static bool is_said_twice(struct stage_lines *l, const struct stage_event *e)
+{
+	struct stage_event plain = *e;
+	AUTO_BUF text = BUF_INIT;
+	bool is_same = false;
+
+	/* Their times are those of two lines. */
+	if (e->id >= 0)
+		return false;
+	plain.ts_ns = STAGE_NONE;
+	if (stage_event_format(&plain, &text) < 0)
+		return false;
+	is_same = e->is_trace != l->last_is_trace && l->last.len == text.len &&
+		  memcmp(l->last.data, text.data, text.len) == 0;
+	buf_reset(&l->last);
+	if (!is_same && buf_append(&l->last, text.data, text.len) < 0)
+		buf_reset(&l->last);
+	l->last_is_trace = e->is_trace;
+	return is_same;
 }
 
 static int look_through(struct stage_lines *l, const char *line, size_t len,
 			stage_lines_fn *each, void *arg)
 {
 	struct stage_event e;
-	size_t pos = 0;
-	int rc = 0;
+	size_t pos = 0, n = len;
+	const char *plain = stage_line_plain(line, &n, &l->plain);
+	int rc = plain ? 0 : -ENOMEM;
 
 	while (rc == 0) {
-		enum stage_found f = stage_line_next(line, len, &pos, &e);
+		enum stage_found f = stage_line_next(plain, n, &pos, &e);
 
 		if (f == STAGE_FOUND_NONE)
 			break;
 		l->junk += f == STAGE_FOUND_JUNK;
-		if (f == STAGE_FOUND_EVENT) {
+		if (f == STAGE_FOUND_EVENT && !is_said_twice(l, &e)) {
 			l->events++;
 			/* Several events of a line have places of their own. */
 			rc = each(arg, &e,
-				  l->offset + (size_t)(e.stage.s - line));
+				  l->offset + (size_t)(e.stage.s - plain));
 		}
 	}
 	l->offset += len;

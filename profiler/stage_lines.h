@@ -19,6 +19,9 @@ struct stage_lines {
 	size_t len;
 	uint64_t offset; /* in the log, of `line` */
 	uint64_t events, junk;
+	struct buf plain;   /* the line without colours */
+	struct buf last;    /* the event before, without its time */
+	bool last_is_trace; /* it was of a shell's trace */
 };
 
 int stage_lines_init(struct stage_lines *l, struct error *err) MUST_CHECK;

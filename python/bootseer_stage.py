@@ -9,8 +9,9 @@
 
 The lines are those of docs/formats/stage-events.md.  There is nothing to install
 besides this file, and nothing here raises: a start must not fail because it is
-measured.  Job, attempt, node and rank come from $BOOTSEER_JOB, $BOOTSEER_ATTEMPT,
-$BOOTSEER_NODE (or the host's name), $BOOTSEER_RANK or $RANK.
+measured.  Job, attempt, node and rank come from $BOOTSEER_JOB, $BOOTSEER_ATTEMPT
+(or $SLURM_RESTART_COUNT, or $TORCHELASTIC_RESTART_COUNT), $BOOTSEER_NODE (or the host's
+name), $BOOTSEER_RANK or $RANK.
 """
 import os
 import re
@@ -59,7 +60,8 @@ def _line(name, ev, status):
         ("mono", str(time.monotonic_ns())),
         ("boot", _boot()),
         ("job", _first(_JOB, env("BOOTSEER_JOB"))),
-        ("attempt", _first(_COUNT, env("BOOTSEER_ATTEMPT"))),
+        ("attempt", _first(_COUNT, env("BOOTSEER_ATTEMPT"), env("SLURM_RESTART_COUNT"),
+                           env("TORCHELASTIC_RESTART_COUNT"))),
         ("node", _first(_NODE, env("BOOTSEER_NODE"), socket.gethostname())),
         ("rank", _first(_COUNT, env("BOOTSEER_RANK"), env("RANK"))),
         ("status", "" if status is None else str(status)),

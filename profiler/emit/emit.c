@@ -34,6 +34,18 @@ const char *stage_this_node(void)
 	return host;
 }
 
+/* Slurm has its count when a job was requeued; torchrun's is that of its workers. */
+void stage_this_attempt(int64_t *ret)
+{
+	static const char *const names[] = { "BOOTSEER_ATTEMPT",
+					     "SLURM_RESTART_COUNT",
+					     "TORCHELASTIC_RESTART_COUNT" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (stage_read_count(getenv(names[i]), ret))
+			return;
+}
+
 uint64_t stage_this_boot(void)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -100,7 +112,7 @@ void stage_own_by_env(struct stage_event *e)
 	if (!e->node.n)
 		e->node = stage_text(stage_this_node());
 	if (e->attempt == STAGE_NONE)
-		(void)stage_read_count(getenv("BOOTSEER_ATTEMPT"), &e->attempt);
+		stage_this_attempt(&e->attempt);
 	if (e->rank == STAGE_NONE &&
 	    !stage_read_count(getenv("BOOTSEER_RANK"), &e->rank))
 		(void)stage_read_count(getenv("RANK"), &e->rank);

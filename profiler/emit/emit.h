@@ -17,6 +17,8 @@
 /* This machine as events name it: $BOOTSEER_NODE, or its host name; "" if that is no
  * name.  Kept until the next call. */
 const char *stage_this_node(void);
+/* The attempt that the environment says; `*ret` stays when it says none. */
+void stage_this_attempt(int64_t *ret);
 /* The boot that CLOCK_MONOTONIC counts from; 0: unknown. */
 uint64_t stage_this_boot(void);
 /* Nanoseconds since 1970, by the wall clock. */

@@ -163,10 +163,14 @@ static int look_for_training(struct event_follower *f, struct followed_log *l,
 int follow_line(struct event_follower *f, struct followed_log *l,
 		const char *line, size_t len, uint64_t offset)
 {
+	const char *raw = line;
+	size_t pos = 0, raw_len = len;
 	struct stage_event e;
-	size_t pos = 0;
 	int rc = 0;
 
+	line = stage_line_plain(raw, &len, &f->plain);
+	if (!line)
+		return -ENOMEM;
 	f->stats.lines++;
 	while (rc >= 0) {
 		enum stage_found found = stage_line_next(line, len, &pos, &e);
@@ -175,7 +179,8 @@ int follow_line(struct event_follower *f, struct followed_log *l,
 		if (found == STAGE_FOUND_NONE)
 			break;
 		f->stats.junk += found == STAGE_FOUND_JUNK;
-		if (found == STAGE_FOUND_JUNK)
+		/* A trace of the shell is followed by what it traces. */
+		if (found == STAGE_FOUND_JUNK || e.is_trace)
 			continue;
 		place = offset << PLACE_SHIFT | (uint64_t)(e.stage.s - line);
 		rc = l->kind->own(f, l, &e, place);
@@ -188,6 +193,7 @@ int follow_line(struct event_follower *f, struct followed_log *l,
 			rc = follow_add(f, l->lane, &e);
 	}
 	if (rc >= 0 && f->train && l->kind->is_cri && !l->is_training)
-		rc = look_for_training(f, l, line, len, offset << PLACE_SHIFT);
+		rc = look_for_training(f, l, raw, raw_len,
+				       offset << PLACE_SHIFT);
 	return rc < 0 ? rc : 0;
 }

@@ -36,6 +36,7 @@ struct event_follower {
 	int pods_fd, events_fd;     /* -1: not there (yet) */
 	int64_t own_attempt;        /* --attempt; STAGE_NONE */
 	char *chunk;                /* READ_CHUNK */
+	struct buf plain;           /* a line without colours */
 	struct buf pending[SPOOLS]; /* lines that are not in a spool yet */
 	struct allowance allowance;
 	bool is_others_told; /* that files beside pods' are too many */

@@ -556,6 +556,7 @@ static void close_parts(struct follow_run *r)
 	for (int i = 0; i < SPOOLS; i++) {
 		event_spool_close(r->f.spools[i]);
 		buf_fini(&r->f.pending[i]);
+		buf_fini(&r->f.plain);
 	}
 	train_line_free(r->f.train);
 	free(r->f.chunk);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "profiler/stage_lines.h"
 
@@ -98,8 +100,7 @@ Test(stage_event, takes_the_time_of_a_containers_log)
 			   "BOOTSEER stage=a ev=begin ts=5")
 			     .ts_ns,
 		     5);
-	cr_expect_eq(parse("2026-11-23 16:05:40 BOOTSEER stage=a ev=begin")
-			     .ts_ns,
+	cr_expect_eq(parse("2026-11-23 16:05 BOOTSEER stage=a ev=begin").ts_ns,
 		     STAGE_NONE);
 }
 
@@ -233,6 +234,194 @@ Test(stage_event, says_what_its_stage_counted)
 	cr_expect_arr_eq(again, e.facts, sizeof(again));
 	cr_expect_not(stage_facts_parse("", again));
 	cr_expect_not(stage_facts_parse("misses 3=misses x=1", again));
+}
+
+/* ------------------------------------------------------- forms of programs' logs --- */
+
+/* Lines as programs and collectors write them: %s is the event, 16:05:40 on 2026-11-23 the time,
+ * in UTC (as is the time zone of the test). */
+static const struct log_form {
+	const char *name, *form;
+	int64_t ns;         /* behind the second; STAGE_NONE: it has no time */
+	const char *source; /* NULL: none */
+	int64_t rank;
+} forms[] = {
+	{ "cri", "2026-11-23T16:05:40.123456789Z stdout F %s", 123456789, NULL,
+	  STAGE_NONE },
+	{ "kubectl logs --timestamps", "2026-11-23T16:05:40.5Z %s", 500000000,
+	  NULL, STAGE_NONE },
+	{ "kubectl logs --prefix",
+	  "[pod/train-0/main] 2026-11-23T16:05:40.5Z %s", 500000000, "train-0",
+	  STAGE_NONE },
+	{ "journalctl -o short-iso",
+	  "2026-11-23T16:05:40+0000 gpu7 train[123]: %s", 0, "gpu7",
+	  STAGE_NONE },
+	{ "journalctl -o short-iso-precise",
+	  "2026-11-23T18:05:40.123456+0200 gpu7 train[123]: %s", 123456000,
+	  "gpu7", STAGE_NONE },
+	{ "journalctl -o json",
+	  "{\"_HOSTNAME\":\"gpu7\",\"__REALTIME_TIMESTAMP\":"
+	  "\"1795449940123456\",\"PRIORITY\":\"6\",\"MESSAGE\":\"%s\"}",
+	  123456000, "gpu7", STAGE_NONE },
+	{ "Docker's json-file",
+	  "{\"log\":\"%s\\n\",\"stream\":\"stdout\",\"time\":"
+	  "\"2026-11-23T16:05:40.123456789Z\"}",
+	  123456789, NULL, STAGE_NONE },
+	{ "json-file with colours",
+	  "{\"log\":\"\\u001b[32m%s\\u001b[0m\\r\\n\",\"stream\":\"stdout\","
+	  "\"time\":\"2026-11-23T16:05:40Z\"}",
+	  0, NULL, STAGE_NONE },
+	{ "a logger of JSON",
+	  "{\"asctime\": \"2026-11-23 16:05:40,123\", \"level\": \"INFO\", "
+	  "\"message\": \"%s\"}",
+	  123000000, NULL, STAGE_NONE },
+	{ "zap", "{\"level\":\"info\",\"ts\":1795449940.25,\"msg\":\"%s\"}",
+	  250000000, NULL, STAGE_NONE },
+	{ "Python's logging", "2026-11-23 16:05:40,123 INFO root: %s",
+	  123000000, NULL, STAGE_NONE },
+	{ "logfmt", "time=\"2026-11-23T16:05:40Z\" level=info msg=\"%s\"", 0,
+	  NULL, STAGE_NONE },
+	{ "torchrun --tee", "[default3]:%s", STAGE_NONE, NULL, 3 },
+	{ "ranks", "[rank12]: %s", STAGE_NONE, NULL, 12 },
+	{ "colours", "\033[1;32m%s\033[0m", STAGE_NONE, NULL, STAGE_NONE },
+	{ "a line of Windows", "%s\r", STAGE_NONE, NULL, STAGE_NONE },
+	{ "set -x", "+ echo '%s'", STAGE_NONE, NULL, STAGE_NONE },
+	{ "quotes", "said \"%s\" to all", STAGE_NONE, NULL, STAGE_NONE },
+	{ "a comma", "%s, done", STAGE_NONE, NULL, STAGE_NONE },
+	{ "a period", "%s.", STAGE_NONE, NULL, STAGE_NONE },
+	{ "a period and more", "%s. Next", STAGE_NONE, NULL, STAGE_NONE },
+	{ "brackets", "(%s)", STAGE_NONE, NULL, STAGE_NONE },
+};
+
+static void expect_form(const struct log_form *f, const char *event,
+			bool has_ts)
+{
+	AUTO_BUF line = BUF_INIT, room = BUF_INIT;
+	const char *at = strstr(f->form, "%s"), *plain;
+	struct stage_event e;
+	size_t pos = 0, len;
+
+	cr_assert_eq(buf_append(&line, f->form, (size_t)(at - f->form)), 0);
+	cr_assert_eq(buf_puts(&line, event), 0);
+	cr_assert_eq(buf_puts(&line, at + 2), 0);
+	len = line.len;
+	plain = stage_line_plain(line.data, &len, &room);
+	cr_assert_not_null(plain);
+	cr_assert_eq(stage_line_next(plain, len, &pos, &e), STAGE_FOUND_EVENT,
+		     "%s: %s", f->name, line.data);
+	cr_expect(e.stage.n == 11 && memcmp(e.stage.s, "env.install", 11) == 0,
+		  "%s", f->name);
+	cr_expect_eq(e.ev, STAGE_END, "%s", f->name);
+	if (!has_ts)
+		cr_expect_eq(e.ts_ns,
+			     f->ns == STAGE_NONE
+				     ? STAGE_NONE
+				     : INT64_C(1795449940000000000) + f->ns,
+			     "%s: %lld", f->name, (long long)e.ts_ns);
+	cr_expect_eq(e.rank, f->rank, "%s", f->name);
+	cr_expect(f->source ? e.source.n == strlen(f->source) &&
+				      memcmp(e.source.s, f->source,
+					     e.source.n) == 0
+			    : !e.source.n,
+		  "%s", f->name);
+	cr_expect_eq(e.is_trace, strcmp(f->name, "set -x") == 0, "%s", f->name);
+}
+
+Test(stage_event, is_found_in_each_form_of_log)
+{
+	struct stage_event e = STAGE_EVENT_INIT;
+	AUTO_BUF whole = BUF_INIT;
+
+	(void)setenv("TZ", "UTC", 1);
+	tzset();
+	e.stage = stage_text("env.install");
+	e.ev = STAGE_END;
+	e.ts_ns = 5;
+	e.id = 7;
+	cr_assert_eq(stage_event_format(&e, &whole), 0);
+	whole.data[--whole.len] = '\0'; /* the newline */
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		expect_form(&forms[i], "BOOTSEER stage=env.install ev=end",
+			    false);
+		expect_form(&forms[i], "BOOTSEER ev=end stage=env.install",
+			    false);
+		expect_form(&forms[i], whole.data, true);
+	}
+}
+
+Test(stage_event, has_the_year_that_journald_leaves_out)
+{
+	time_t then = time(NULL) - 3600;
+	char line[128];
+	struct stage_event e;
+	struct tm tm;
+	size_t pos = 0;
+
+	cr_assert_not_null(localtime_r(&then, &tm));
+	(void)strftime(line, sizeof(line),
+		       "%b %d %H:%M:%S gpu7 train[1]: BOOTSEER stage=a ev=end",
+		       &tm);
+	if (line[4] == '0')
+		line[4] = ' ';
+	cr_assert_eq(stage_line_next(line, strlen(line), &pos, &e),
+		     STAGE_FOUND_EVENT);
+	cr_expect_eq(e.ts_ns, (int64_t)then * 1000000000);
+	cr_expect(e.source.n == 4 && memcmp(e.source.s, "gpu7", 4) == 0);
+	/* A month that is to come is of the year before. */
+	then = time(NULL) + 40 * 86400;
+	cr_assert_not_null(localtime_r(&then, &tm));
+	(void)strftime(line, sizeof(line), "%b %d %H:%M:%S ", &tm);
+	cr_expect_lt(stage_logged_at(line, strlen(line)),
+		     (int64_t)time(NULL) * 1000000000);
+}
+
+Test(stage_event, is_found_where_a_logger_colours_each_word)
+{
+	const char line[] = "\033[2mINFO\033[0m \033[1mBOOTSEER\033[0m "
+			    "\033[33mstage\033[0m=env.\033[1;36m1\033[0m "
+			    "\033[33mev\033[0m=\033[35mbegin\033[0m";
+	size_t len = sizeof(line) - 1, pos = 0;
+	AUTO_BUF room = BUF_INIT;
+	const char *plain = stage_line_plain(line, &len, &room);
+	struct stage_event e;
+
+	cr_assert_eq(stage_line_next(plain, len, &pos, &e), STAGE_FOUND_EVENT);
+	cr_expect(e.stage.n == 5 && memcmp(e.stage.s, "env.1", 5) == 0);
+}
+
+struct counted {
+	unsigned int begins, ends;
+};
+
+static int count_kinds(void *arg, const struct stage_event *e, uint64_t offset)
+{
+	struct counted *c = arg;
+
+	(void)offset;
+	c->begins += e->ev == STAGE_BEGIN;
+	c->ends += e->ev == STAGE_END;
+	return 0;
+}
+
+Test(stage_event, counts_once_what_a_shell_traces_and_says)
+{
+	static const char log[] = "+ echo 'BOOTSEER stage=a ev=begin'\n"
+				  "BOOTSEER stage=a ev=begin\n"
+				  "BOOTSEER stage=a ev=end\n"
+				  "++ echo BOOTSEER stage=a ev=end\n"
+				  "+ echo 'BOOTSEER stage=a ev=begin'\n"
+				  "BOOTSEER stage=a ev=begin\n"
+				  "BOOTSEER stage=a ev=begin\n";
+	struct counted c = { 0, 0 };
+	struct stage_lines l;
+
+	cr_assert_eq(stage_lines_init(&l, NULL), 0);
+	cr_assert_eq(stage_lines_feed(&l, log, sizeof(log) - 1, count_kinds,
+				      &c),
+		     0);
+	cr_expect_eq(c.begins, 3);
+	cr_expect_eq(c.ends, 1);
+	stage_lines_fini(&l);
 }
 
 Test(stage_event, is_junk_with_a_fact_twice_or_that_is_no_number)

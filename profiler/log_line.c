@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/log_line.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+
+#define NS_DIGITS 9
+#define DATE_LEN 19  /* "2026-01-02T03:04:05" */
+#define SHORT_LEN 15 /* "Jan  2 03:04:05" */
+#define ESC '\033'
+#define YEAR_S (366 * 86400)
+
+/* --------------------------------------------------------------------- colours --- */
+
+/* An escape byte, or how JSON and others write one; the bytes that it takes, or 0. */
+static size_t escape_length(const char *p, const char *end)
+{
+	static const char *const forms[] = { "\\u001b", "\\u001B", "\\x1b",
+					     "\\x1B", "\\033" };
+
+	if (*p == ESC)
+		return 1;
+	for (size_t i = 0; *p == '\\' && i < ARRAY_SIZE(forms); i++) {
+		size_t n = strlen(forms[i]);
+
+		if ((size_t)(end - p) >= n && memcmp(p, forms[i], n) == 0)
+			return n;
+	}
+	return 0;
+}
+
+/* ESC [ parameters letter; the bytes that it takes, or 0. */
+static size_t colour_length(const char *p, const char *end)
+{
+	const char *at = p + escape_length(p, end);
+
+	if (at == p || at == end || *at != '[')
+		return 0;
+	for (at++; at < end && *at >= 0x20 && *at < 0x40; at++)
+		;
+	return at < end && *at >= 0x40 && *at < 0x7f ? (size_t)(at + 1 - p) : 0;
+}
+
+const char *stage_line_plain(const char *line, size_t *len, struct buf *room)
+{
+	const char *end = line + *len, *from = line;
+
+	if (!memmem(line, *len, STAGE_MARKER, strlen(STAGE_MARKER)) ||
+	    (!memchr(line, ESC, *len) && !memchr(line, '\\', *len)))
+		return line;
+	buf_reset(room);
+	for (const char *p = line; p < end;) {
+		size_t n = colour_length(p, end);
+
+		if (!n) {
+			p++;
+			continue;
+		}
+		if (buf_append(room, from, (size_t)(p - from)) < 0)
+			return NULL;
+		p += n;
+		from = p;
+	}
+	if (from == line)
+		return line;
+	if (buf_append(room, from, (size_t)(end - from)) < 0)
+		return NULL;
+	*len = room->len;
+	return room->data ? room->data : "";
+}
+
+/* ----------------------------------------------------------------------- times --- */
+
+static bool read_digits(const char *s, size_t n, int *ret)
+{
+	*ret = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!isdigit((unsigned char)s[i]) && !(i == 0 && s[i] == ' '))
+			return false;
+		*ret = *ret * 10 + (s[i] == ' ' ? 0 : s[i] - '0');
+	}
+	return true;
+}
+
+/* Nanoseconds of ".123456789" or ",123"; `*p` is then behind them. */
+static int64_t read_fraction(const char **p, const char *end)
+{
+	int64_t ns = 0;
+	int n = 0;
+
+	if (end - *p < 2 || (**p != '.' && **p != ',') ||
+	    !isdigit((unsigned char)(*p)[1]))
+		return 0;
+	for ((*p)++; *p < end && isdigit((unsigned char)**p); (*p)++)
+		if (n++ < NS_DIGITS)
+			ns = ns * 10 + (**p - '0');
+	for (; n < NS_DIGITS; n++)
+		ns *= 10;
+	return ns;
+}
+
+/* "Z", "+02:00" or "+0200" in seconds; false: none is said, the time is local. */
+static bool read_zone(const char *p, const char *end, int *ret)
+{
+	int h, m, colon;
+
+	*ret = 0;
+	if (p < end && *p == 'Z')
+		return true;
+	if (end - p < 5 || (*p != '+' && *p != '-'))
+		return false;
+	colon = p[3] == ':';
+	if (end - p < 5 + colon || !read_digits(p + 1, 2, &h) ||
+	    !read_digits(p + 3 + colon, 2, &m))
+		return false;
+	*ret = (h * 60 + m) * (*p == '-' ? -60 : 60);
+	return true;
+}
+
+static int64_t as_time(struct tm *tm, bool is_local, int zone, int64_t ns)
+{
+	int64_t s;
+
+	tm->tm_isdst = -1;
+	s = is_local ? (int64_t)mktime(tm) : (int64_t)timegm(tm) - zone;
+	if (s < 0 || s > STAGE_TS_MAX / NS_PER_S - 1)
+		return STAGE_NONE;
+	return s * NS_PER_S + ns;
+}
+
+static bool is_clock(const char *p, struct tm *tm)
+{
+	return p[2] == ':' && p[5] == ':' && read_digits(p, 2, &tm->tm_hour) &&
+	       read_digits(p + 3, 2, &tm->tm_min) &&
+	       read_digits(p + 6, 2, &tm->tm_sec);
+}
+
+/* RFC 3339, ISO 8601, and Python's logging: "2026-01-02 03:04:05,678". */
+static int64_t read_date(const char *s, const char *end)
+{
+	const char *p = s + DATE_LEN;
+	struct tm tm = { .tm_sec = 0 };
+	bool is_local;
+	int64_t ns;
+	int zone;
+
+	if (end - s < DATE_LEN || s[4] != '-' || s[7] != '-' ||
+	    (s[10] != 'T' && s[10] != ' ') || !read_digits(s, 4, &tm.tm_year) ||
+	    !read_digits(s + 5, 2, &tm.tm_mon) ||
+	    !read_digits(s + 8, 2, &tm.tm_mday) || !is_clock(s + 11, &tm) ||
+	    tm.tm_year < 1970 || tm.tm_year > 2200)
+		return STAGE_NONE;
+	ns = read_fraction(&p, end);
+	is_local = !read_zone(p, end, &zone);
+	tm.tm_year -= 1900;
+	tm.tm_mon--;
+	return as_time(&tm, is_local, zone, ns);
+}
+
+/* journald's short form, "Jan  2 03:04:05": local, of this year or the last one. */
+static int64_t read_short(const char *s, const char *end)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	int64_t now = time(NULL), at;
+	time_t now_s = now;
+	struct tm tm = { .tm_sec = 0 }, today, last;
+	const char *month;
+	char name[4];
+
+	if (end - s < SHORT_LEN || s[3] != ' ' || s[6] != ' ')
+		return STAGE_NONE;
+	memcpy(name, s, 3);
+	name[3] = '\0';
+	month = strstr(months, name);
+	if (!month || (month - months) % 3 || !localtime_r(&now_s, &today) ||
+	    !read_digits(s + 4, 2, &tm.tm_mday) || !is_clock(s + 7, &tm))
+		return STAGE_NONE;
+	tm.tm_mon = (int)(month - months) / 3;
+	tm.tm_year = today.tm_year;
+	last = tm;
+	at = as_time(&tm, true, 0, 0);
+	if (at / NS_PER_S <= now + 86400)
+		return at;
+	last.tm_year--;
+	return as_time(&last, true, 0, 0);
+}
+
+/* The first date between two places, as long as no digit is before it. */
+static int64_t find_date(const char *p, const char *end)
+{
+	const char *from = p;
+
+	for (; end - p >= DATE_LEN; p++) {
+		int64_t at;
+
+		if (!isdigit((unsigned char)*p) ||
+		    (p > from && isdigit((unsigned char)p[-1])))
+			continue;
+		at = read_date(p, end);
+		if (at != STAGE_NONE)
+			return at;
+	}
+	return STAGE_NONE;
+}
+
+/* ------------------------------------------------------------------------ JSON --- */
+
+/* The value of a member whose name has no character to escape, up to the end of the line; a
+ * name within a text has its quotes escaped, and is none. */
+static const char *find_member(const char *line, size_t len, const char *name)
+{
+	const char *p = line, *end = line + len;
+	size_t n = strlen(name);
+
+	while (p < end && (p = memmem(p, (size_t)(end - p), name, n))) {
+		const char *at = p + n;
+
+		if (p > line && p[-1] == '"' &&
+		    (p - 1 == line || p[-2] != '\\') && at < end &&
+		    *at == '"') {
+			for (at++; at < end && (*at == ' ' || *at == ':'); at++)
+				;
+			return at < end ? at : NULL;
+		}
+		p = at;
+	}
+	return NULL;
+}
+
+/* A number of seconds, milliseconds, microseconds or nanoseconds since 1970, as large as it
+ * is; with a fraction where it is seconds. */
+static int64_t read_epoch(const char *p, const char *end)
+{
+	int64_t n = 0, unit = NS_PER_S, ns;
+
+	for (; p < end && isdigit((unsigned char)*p); p++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, *p - '0', &n))
+			return STAGE_NONE;
+	if (n < 100000000)
+		return STAGE_NONE;
+	for (int64_t most = INT64_C(100000000000); unit > 1 && n >= most;
+	     most *= 1000)
+		unit /= 1000;
+	ns = unit == NS_PER_S ? read_fraction(&p, end) : 0;
+	return n <= (STAGE_TS_MAX - ns) / unit ? n * unit + ns : STAGE_NONE;
+}
+
+static int64_t json_time(const char *line, size_t len)
+{
+	/* journald, Docker, and what loggers call it. */
+	static const char *const names[] = { "__REALTIME_TIMESTAMP",
+					     "time",
+					     "timestamp",
+					     "@timestamp",
+					     "asctime",
+					     "ts",
+					     "datetime",
+					     "date" };
+	const char *end = line + len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *p = find_member(line, len, names[i]);
+		const char *to;
+		int64_t at;
+
+		if (!p)
+			continue;
+		p += *p == '"';
+		for (to = p; to < end && *to != '"' && *to != '}'; to++)
+			;
+		at = read_date(p, to);
+		if (at == STAGE_NONE)
+			at = read_epoch(p, to);
+		if (at != STAGE_NONE)
+			return at;
+	}
+	return STAGE_NONE;
+}
+
+static bool is_json(const char *line, size_t len)
+{
+	return len > 1 && line[0] == '{';
+}
+
+int64_t log_line_time(const char *line, size_t len, size_t head)
+{
+	int64_t at = is_json(line, len) ? json_time(line, len) : STAGE_NONE;
+
+	if (at == STAGE_NONE)
+		at = find_date(line, line + head);
+	return at == STAGE_NONE ? read_short(line, line + head) : at;
+}
+
+/* ---------------------------------------------------------------------- source --- */
+
+static struct stage_text word_until(const char *p, const char *end,
+				    const char *stop)
+{
+	struct stage_text t = { .s = p };
+
+	while (p + t.n < end && !strchr(stop, p[t.n]))
+		t.n++;
+	return t;
+}
+
+static struct stage_text named(struct stage_text t)
+{
+	return stage_is_node(t) ? t : (struct stage_text){ .s = NULL };
+}
+
+/* "TIME HOST PROGRAM[PID]: ": the host, if the rest is there as well. */
+static struct stage_text journal_host(const char *p, const char *end)
+{
+	struct stage_text host = word_until(p, end, " "), program;
+
+	p += host.n + 1;
+	if (p >= end)
+		return (struct stage_text){ .s = NULL };
+	program = word_until(p, end, " ");
+	if (program.n < 2 || program.s[program.n - 1] != ':')
+		return (struct stage_text){ .s = NULL };
+	return named(host);
+}
+
+struct stage_text log_line_source(const char *line, size_t len, size_t head)
+{
+	static const char pod[] = "[pod/";
+	const char *end = line + head, *space;
+
+	if (is_json(line, len)) {
+		const char *host = find_member(line, len, "_HOSTNAME");
+
+		return host && *host == '"'
+			       ? named(word_until(host + 1, line + len, "\""))
+			       : (struct stage_text){ .s = NULL };
+	}
+	if (head > sizeof(pod) && memcmp(line, pod, sizeof(pod) - 1) == 0)
+		return named(word_until(line + sizeof(pod) - 1, end, "/] "));
+	if (read_short(line, end) != STAGE_NONE)
+		return journal_host(line + SHORT_LEN + 1, end);
+	space = memchr(line, ' ', head);
+	if (space && line + DATE_LEN < space && line[10] == 'T' &&
+	    read_date(line, space) != STAGE_NONE)
+		return journal_host(space + 1, end);
+	return (struct stage_text){ .s = NULL };
+}
+
+int64_t log_line_rank(const char *line, size_t head)
+{
+	const char *p = line + head;
+	int64_t rank = 0, by = 1;
+
+	while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
+		p--;
+	if (p - line < 4 || p[-1] != ':' || p[-2] != ']')
+		return STAGE_NONE;
+	for (p -= 2;
+	     p > line && isdigit((unsigned char)p[-1]) && by < 1000000000;
+	     p--, by *= 10)
+		rank += (p[-1] - '0') * by;
+	if (by == 1 || p == line || !isalpha((unsigned char)p[-1]))
+		return STAGE_NONE;
+	while (p > line && (isalnum((unsigned char)p[-1]) || p[-1] == '_'))
+		p--;
+	return p > line && p[-1] == '[' ? rank : STAGE_NONE;
+}
+
+bool log_line_is_trace(const char *line, size_t head)
+{
+	const char *echo = memmem(line, head, "echo ", 5);
+	const char *p = echo;
+
+	while (p && p > line && (p[-1] == ' ' || p[-1] == '+'))
+		if (*--p == '+')
+			return true;
+	return false;
+}
