@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/duration.h"
 #include "common/progress.h"
 #include "cli/command.h"
 #include "cli/node_ask.h"
@@ -17,6 +19,8 @@
 
 #define COLUMNS_DEFAULT 80
 #define NAME_WIDTH 28
+#define STRAGGLERS_MAX 20
+#define START_SECONDS_MAX 1e9
 
 static const struct option_spec ls_options[] = {
 	START_LIMIT_OPTION("100", "At most so many starts."),
@@ -43,17 +47,78 @@ static void print_time(const json_t *o)
 	fputs(text, stdout);
 }
 
+void start_duration(const json_t *o, const char *key,
+		    char out[DURATION_TEXT_MAX])
+{
+	double s = start_number(o, key);
+
+	/* Whatever a service answers with, it is a number that int64_t holds. */
+	if (!(s > -START_SECONDS_MAX && s < START_SECONDS_MAX))
+		s = 0;
+	duration_format((int64_t)(s * (double)NS_PER_S), out);
+}
+
+static void print_said(const char *what, const json_t *o, const char *key)
+{
+	const json_t *said = json_object_get(o, key);
+
+	if (!json_is_object(said) || !reply_text(said, "text")[0])
+		return;
+	printf("%s ", what);
+	start_print_text(reply_text(said, "text"), 0, 1024, stdout);
+	printf("\n");
+}
+
+void start_print_now(const json_t *s)
+{
+	bool is_over = strcmp(reply_text(s, "state"), "stopped") == 0;
+
+	print_said("failed:", s, "failed");
+	print_said(is_over ? "waited for" : "waiting for", s, "waiting");
+}
+
 /* ----------------------------------------------------------------------- ls --- */
+
+static const char *state_of(const json_t *s)
+{
+	const char *failed =
+		reply_text(json_object_get(s, "summary"), "failed");
+
+	if (reply_flag(s, "ready"))
+		return "trains";
+	if (failed[0] && strcmp(failed, "-") != 0)
+		return "failed";
+	return strcmp(reply_text(s, "state"), "open") == 0 ? "starting"
+							   : "stopped";
+}
 
 static void print_line(const json_t *s)
 {
+	const json_t *more = json_object_get(s, "summary");
+	char took[DURATION_TEXT_MAX];
+
+	start_duration(s, "duration_s", took);
 	printf("%6lld  ", reply_number(s, "id"));
 	start_print_text(reply_text(s, "job"), NAME_WIDTH, 128, stdout);
 	printf("  %3lld  ", reply_number(s, "attempt"));
 	print_time(s);
-	printf("  %9.1f s  %-5s  %7lld\n", start_number(s, "duration_s"),
-	       reply_flag(s, "ready") ? "yes" : "no",
-	       reply_number(s, "events"));
+	printf("  %11s  %-8s  %5lld", took, state_of(s),
+	       reply_number(s, "nodes_all"));
+	if (json_is_object(more))
+		printf("  %5.2f  %4lld", start_number(more, "max_median"),
+		       reply_number(more, "stragglers"));
+	printf("\n");
+	if (!reply_flag(s, "ready")) {
+		if (strcmp(state_of(s), "failed") == 0) {
+			printf("%8sfailed: ", "");
+			start_print_text(reply_text(more, "failed"), 0, 1024,
+					 stdout);
+			printf("\n");
+		}
+		if (json_is_object(json_object_get(s, "waiting")))
+			printf("%8s", "");
+		start_print_now(s);
+	}
 }
 
 static void print_starts(const json_t *reply)
@@ -61,8 +126,9 @@ static void print_starts(const json_t *reply)
 	const json_t *s;
 	size_t k;
 
-	printf("%6s  %-*s  %3s  %-20s  %11s  %-5s  %7s\n", "ID", NAME_WIDTH,
-	       "JOB", "TRY", "BEGIN", "DURATION", "READY", "EVENTS");
+	printf("%6s  %-*s  %3s  %-20s  %11s  %-8s  %5s  %5s  %4s\n", "ID",
+	       NAME_WIDTH, "JOB", "TRY", "BEGIN", "DURATION", "STATE", "NODES",
+	       "M/M", "SLOW");
 	json_array_foreach(json_object_get(reply, "starts"), k, s)
 	{
 		print_line(s);
@@ -90,8 +156,12 @@ const struct command start_ls_command = {
 		.name = "bootseer start ls",
 		.usage = "[OPTIONS] [JOB]",
 		.summary = "List starts, of JOB or of all jobs, newest first. "
-			   "READY says whether training began; DURATION is "
-			   "until then, or until the last event.",
+			   "STATE says whether the job trains, is starting, "
+			   "has failed, or was not heard of for a day; "
+			   "DURATION is until training began, or until now. "
+			   "M/M is the slowest node by the median one, SLOW "
+			   "how many nodes were. Of a start that does not "
+			   "train a line says whom it waits for.",
 		.options = ls_options,
 		.see_also = "bootseer(1), bootseer-registry(8)",
 		.min_args = 0,
@@ -107,21 +177,28 @@ const struct command start_ls_command = {
 static void print_head(const json_t *s)
 {
 	const json_t *n = json_object_get(s, "node_level");
-	char nodes[PROGRESS_COUNT_MAX];
+	const char *state = reply_text(s, "state");
+	char nodes[PROGRESS_COUNT_MAX], took[DURATION_TEXT_MAX],
+		median[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
 
+	start_print_now(s);
 	fputs("job ", stdout);
 	start_print_text(reply_text(s, "job"), 0, 128, stdout);
 	printf(", attempt %lld, start %lld of ", reply_number(s, "attempt"),
 	       reply_number(s, "id"));
 	print_time(s);
-	printf("\n%.1f s %s\n", start_number(s, "duration_s"),
-	       reply_flag(s, "ready") ? "until training began"
-				      : "so far: training has not begun");
+	start_duration(s, "duration_s", took);
+	printf("\n%s %s\n", took,
+	       reply_flag(s, "ready")       ? "until training began"
+	       : strcmp(state, "open") == 0 ? "so far: training has not begun"
+					    : "until its last event: training "
+					      "has not begun");
 	progress_format_count((uint64_t)reply_number(s, "nodes_all"), "node",
 			      nodes);
-	printf("%s: median %.1f s, slowest %.1f s, Max/Median %.2f\n", nodes,
-	       start_number(n, "median_s"), start_number(n, "max_s"),
-	       start_number(n, "max_median"));
+	start_duration(n, "median_s", median);
+	start_duration(n, "max_s", max);
+	printf("%s: median %s, slowest %s, Max/Median %.2f\n", nodes, median,
+	       max, start_number(n, "max_median"));
 }
 
 static void print_stages(const json_t *start)
@@ -129,19 +206,25 @@ static void print_stages(const json_t *start)
 	const json_t *s;
 	size_t k;
 
-	printf("%-20s %6s %9s %9s %9s %5s %9s %5s %5s %5s\n", "STAGE", "NODES",
-	       "MEDIAN", "P95", "MAX", "M/M", "JOB", "AGAIN", "OPEN", "SLOW");
+	printf("%-20s %6s %9s %9s %9s %5s %9s %5s %4s %4s %4s\n", "STAGE",
+	       "NODES", "MEDIAN", "P95", "MAX", "M/M", "JOB", "AGAIN", "OPEN",
+	       "FAIL", "SLOW");
 	json_array_foreach(json_object_get(start, "stages"), k, s)
 	{
 		const json_t *n = json_object_get(s, "node");
+		char median[DURATION_TEXT_MAX], p95[DURATION_TEXT_MAX],
+			max[DURATION_TEXT_MAX], job[DURATION_TEXT_MAX];
 
+		start_duration(n, "median_s", median);
+		start_duration(n, "p95_s", p95);
+		start_duration(n, "max_s", max);
+		start_duration(s, "job_s", job);
 		start_print_text(reply_text(s, "stage"), 20, 64, stdout);
-		printf(" %6lld %7.1f s %7.1f s %7.1f s %5.2f %7.1f s %5lld "
-		       "%5lld %5lld\n",
-		       reply_number(n, "nodes"), start_number(n, "median_s"),
-		       start_number(n, "p95_s"), start_number(n, "max_s"),
-		       start_number(n, "max_median"), start_number(s, "job_s"),
+		printf(" %6lld %9s %9s %9s %5.2f %9s %5lld %4lld %4lld %4lld\n",
+		       reply_number(n, "nodes"), median, p95, max,
+		       start_number(n, "max_median"), job,
 		       reply_number(s, "retries"), reply_number(s, "open"),
+		       reply_number(s, "failed"),
 		       reply_number(s, "stragglers"));
 	}
 }
@@ -172,26 +255,59 @@ static void print_lost(const json_t *start)
 	printf("\n\n");
 }
 
-/* Lines of an array whose elements have node, stage and duration. */
-static void print_list(const json_t *start, const char *key, const char *title,
-		       const char *other, const char *text)
+static int order_excess(const void *x, const void *y)
 {
-	const json_t *list = json_object_get(start, key), *o;
+	double a = start_number(*(json_t *const *)x, "excess_s");
+	double b = start_number(*(json_t *const *)y, "excess_s");
+
+	return (a < b) - (a > b);
+}
+
+/* A line of a node and a stage, which took so long, and so much `other` of `text`. */
+static void print_item(const json_t *o, const char *other, const char *text)
+{
+	char took[DURATION_TEXT_MAX], more[DURATION_TEXT_MAX];
+
+	start_duration(o, "duration_s", took);
+	start_duration(o, other, more);
+	fputs("  ", stdout);
+	start_print_text(reply_text(o, "node"), NAME_WIDTH, 255, stdout);
+	fputs(" ", stdout);
+	start_print_text(reply_text(o, "stage"), 20, 64, stdout);
+	printf(" %10s, %s %s\n", took, more, text);
+	print_cause(o);
+}
+
+/* Those that lost most time first. */
+static void print_stragglers(const json_t *start)
+{
+	const json_t *list = json_object_get(start, "stragglers");
+	size_t n = json_array_size(list);
+	AUTO_FREE json_t **v = calloc(n + 1, sizeof(json_t *));
+
+	if (!n || !v)
+		return;
+	printf("\nStragglers: %zu\n", n);
+	for (size_t i = 0; i < n; i++)
+		v[i] = json_array_get(list, i);
+	qsort(v, n, sizeof(json_t *), order_excess);
+	for (size_t i = 0; i < n && i < STRAGGLERS_MAX; i++)
+		print_item(v[i], "excess_s", "more than the median");
+	if (n > STRAGGLERS_MAX)
+		printf("  and %zu more: --json has all\n", n - STRAGGLERS_MAX);
+}
+
+static void print_path(const json_t *start)
+{
+	const json_t *list = json_object_get(start, "critical_path"), *o;
 	size_t k;
 
 	if (!json_array_size(list))
 		return;
-	printf("\n%s\n", title);
+	printf("\nCritical path\n");
 	json_array_foreach(list, k, o)
 	{
-		fputs("  ", stdout);
-		start_print_text(reply_text(o, "node"), NAME_WIDTH, 255,
-				 stdout);
-		fputs(" ", stdout);
-		start_print_text(reply_text(o, "stage"), 20, 64, stdout);
-		printf(" %8.1f s, %.1f s %s\n", start_number(o, "duration_s"),
-		       start_number(o, other), text);
-		print_cause(o);
+		print_item(o, "gap_s", "after the one before");
 	}
 }
 
@@ -209,10 +325,8 @@ static void print_start(const json_t *s)
 	print_head(s);
 	print_lost(s);
 	print_stages(s);
-	print_list(s, "stragglers", "Stragglers", "excess_s",
-		   "more than the median");
-	print_list(s, "critical_path", "Critical path", "gap_s",
-		   "after the one before");
+	print_stragglers(s);
+	print_path(s);
 	printf("\nNodes, the slowest first\n");
 	start_gantt(s, columns(), stdout);
 }
@@ -246,12 +360,14 @@ const struct command start_show_command = {
 	.program = {
 		.name = "bootseer start show",
 		.usage = "[OPTIONS] ID|JOB",
-		.summary = "Show the start ID, or the newest one of JOB: its "
-			   "stages over all nodes, stragglers, the critical "
+		.summary = "Show the start ID, or the newest one of JOB: whom "
+			   "it waits for, what failed first, its stages over "
+			   "all nodes, stragglers, the critical "
 			   "path, and the slowest nodes as bars. M/M is "
 			   "Max/Median, JOB from the first begin to the last "
 			   "end on any node, AGAIN how often a stage began "
-			   "again, OPEN how often it has no end.",
+			   "again, OPEN how often it has no end, FAIL how "
+			   "often it ended with a status.",
 		.options = show_options,
 		.examples = "bootseer start show --service "
 			    "https://boot.example j1\n",

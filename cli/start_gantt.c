@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/start.h"
 #include "common/cleanup.h"
 #include "common/text.h"
 
@@ -11,6 +12,7 @@
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define IDLE '.'
 #define OPEN '?' /* it began, and no end is known */
+#define FAILED '!'
 
 void start_print_text(const char *s, int min, int max, FILE *out)
 {
@@ -73,7 +75,9 @@ static void draw_run(const json_t *start, const json_t *run, char *bar,
 	int from = column(at, whole, width);
 	int to = column(at + number_of(run, "duration_s"), whole, width);
 	char c = is_set(run, "open") ? OPEN
-				     : letter_of(start, text_of(run, "stage"));
+		 : number_of(run, "status") > 0
+			 ? FAILED
+			 : letter_of(start, text_of(run, "stage"));
 
 	for (int i = from; i <= to; i++)
 		bar[i] = c;
@@ -82,6 +86,7 @@ static void draw_run(const json_t *start, const json_t *run, char *bar,
 static void draw_node(const json_t *start, const json_t *node, int name_width,
 		      char *bar, int width, FILE *out)
 {
+	char busy[DURATION_TEXT_MAX];
 	const json_t *run;
 	size_t k;
 
@@ -92,7 +97,8 @@ static void draw_node(const json_t *start, const json_t *node, int name_width,
 			draw_run(start, run, bar, width);
 	}
 	start_print_text(text_of(node, "node"), name_width, name_width, out);
-	fprintf(out, " %8.1f s %c %.*s\n", number_of(node, "busy_s"),
+	start_duration(node, "busy_s", busy);
+	fprintf(out, " %10s %c %.*s\n", busy,
 		is_set(node, "straggler") ? '!' : ' ', width, bar);
 }
 
@@ -108,7 +114,8 @@ static void draw_legend(const json_t *start, FILE *out)
 		fprintf(out, "  %c ", letter_of(start, text_of(s, "stage")));
 		start_print_text(text_of(s, "stage"), 0, 64, out);
 	}
-	fprintf(out, "  %c nothing  %c no end\n", IDLE, OPEN);
+	fprintf(out, "  %c nothing  %c no end  %c failed\n", IDLE, OPEN,
+		FAILED);
 }
 
 void start_gantt(const json_t *start, int columns, FILE *out)
@@ -125,7 +132,7 @@ void start_gantt(const json_t *start, int columns, FILE *out)
 		if (n > name_width)
 			name_width = n;
 	}
-	width = columns - name_width - (int)strlen(" 12345678 s ! ");
+	width = columns - name_width - (int)strlen(" 1234567890 ! ");
 	if (width < BAR_MIN)
 		width = BAR_MIN;
 	bar = malloc((size_t)width);

@@ -35,6 +35,8 @@ static const struct option_spec watch_options[] = {
 	{ .key = NULL },
 };
 
+#define SILENT_NS (30 * NS_PER_S)
+
 static int64_t now_ns(void)
 {
 	struct timespec t;
@@ -46,10 +48,12 @@ static int64_t now_ns(void)
 static void print_progress(const json_t *o)
 {
 	long long all = reply_number(o, "nodes_all");
+	char took[DURATION_TEXT_MAX];
 	const json_t *s;
 	size_t k;
 
-	printf("%8.1f s ", start_number(o, "duration_s"));
+	start_duration(o, "duration_s", took);
+	printf("%12s ", took);
 	json_array_foreach(json_object_get(o, "stages"), k, s)
 	{
 		const json_t *n = json_object_get(s, "node");
@@ -61,13 +65,18 @@ static void print_progress(const json_t *o)
 		printf(" %lld/%lld", reply_number(n, "nodes"), all);
 	}
 	printf("\n");
+	if (!reply_flag(o, "ready"))
+		start_print_now(o);
 }
 
 static void print_end(const json_t *o)
 {
 	const json_t *s = json_array_get(json_object_get(o, "stragglers"), 0);
 
-	printf("training began after %.1f s\n", start_number(o, "duration_s"));
+	char took[DURATION_TEXT_MAX];
+
+	start_duration(o, "duration_s", took);
+	printf("training began after %s\n", took);
 	if (s) {
 		printf("slow: ");
 		start_print_text(reply_text(s, "node"), 0, 255, stdout);
@@ -79,12 +88,22 @@ static void print_end(const json_t *o)
 	}
 }
 
-/* Tell what is new since the last time; `*events` is what was told of. */
-static void tell(const struct start_config *c, json_t *o, long long *events)
+/* Of the events that were told of, and when. */
+struct watch_told {
+	long long events;
+	int64_t at_ns;
+};
+
+/* Tell what is new since the last time; of a start that is silent, too, now and then. */
+static void watch_tell(const struct start_config *c, json_t *o,
+		       struct watch_told *told)
 {
-	if (reply_number(o, "events") == *events && !reply_flag(o, "ready"))
+	int64_t now = now_ns();
+
+	if (reply_number(o, "events") == told->events &&
+	    !reply_flag(o, "ready") && now - told->at_ns < SILENT_NS)
 		return;
-	*events = reply_number(o, "events");
+	*told = (struct watch_told){ reply_number(o, "events"), now };
 	if (c->json) {
 		/* The nodes are what is large, and not what is watched. */
 		(void)json_object_del(o, "nodes");
@@ -104,7 +123,7 @@ static int watch(const struct start_config *c, struct service_client *client,
 	const struct timespec wait = { c->interval_ns / NS_PER_S,
 				       c->interval_ns % NS_PER_S };
 	int64_t until = now_ns() + c->timeout_ns;
-	long long events = -1;
+	struct watch_told told = { .events = -1 };
 	bool is_ready = false;
 	char path[64];
 
@@ -115,7 +134,7 @@ static int watch(const struct start_config *c, struct service_client *client,
 
 		if (rc < 0)
 			return rc;
-		tell(c, reply, &events);
+		watch_tell(c, reply, &told);
 		is_ready = reply_flag(reply, "ready");
 		if (!is_ready && now_ns() >= until)
 			return error_set(err, ETIMEDOUT,
@@ -148,7 +167,8 @@ const struct command start_watch_command = {
 		.usage = "[OPTIONS] ID|JOB",
 		.summary = "Follow the start ID, or the newest one of JOB: a "
 			   "line when events came, with the nodes that have "
-			   "ended each stage; with --json the analysis as one "
+			   "ended each stage, and whom it waits for, each "
+			   "30 s also when none came; with --json the analysis as one "
 			   "line. Ends when training begins.",
 		.options = watch_options,
 		.examples = "bootseer start watch --service "

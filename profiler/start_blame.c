@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/duration.h"
+
 #define NS_PER_MS INT64_C(1000000)
 #define ENOUGH 4       /* a cause explains at least 1 / ENOUGH of the excess */
 #define RATE_SLOW 0.67 /* of the median rate */
@@ -441,36 +443,43 @@ int start_blame_find(const struct start_report *r,
 
 /* --------------------------------------------------------------------- text --- */
 
-static double as_seconds(uint64_t ms)
-{
-	return (double)ms / 1e3;
-}
-
 static double as_mb(uint64_t bytes)
 {
 	return (double)bytes / 1e6;
 }
 
+/* Sums of what nodes say may be more than any time is. */
+static void format_ms(uint64_t ms, char out[DURATION_TEXT_MAX])
+{
+	const uint64_t most = INT64_MAX / NS_PER_MS;
+
+	duration_format((int64_t)(ms < most ? ms : most) * NS_PER_MS, out);
+}
+
 static int say_waited(const struct start_blame *b, const char *what,
 		      struct buf *ret)
 {
-	return buf_printf(ret, "waited %.1f s for %s, the median node %.1f s",
-			  as_seconds(b->own), what, as_seconds(b->median));
+	char own[DURATION_TEXT_MAX], median[DURATION_TEXT_MAX];
+
+	format_ms(b->own, own);
+	format_ms(b->median, median);
+	return buf_printf(ret, "waited %s for %s, the median node %s", own,
+			  what, median);
 }
 
 static int say_cause(const struct start_blame *b, struct buf *ret)
 {
-	double explained = (double)b->explained_ns / 1e9;
+	char explained[DURATION_TEXT_MAX];
 
+	duration_format(b->explained_ns, explained);
 	switch (b->cause) {
 	case START_CAUSE_AGAIN:
 		return buf_printf(ret,
 				  "%" PRIu64 " attempts: those that failed "
-				  "took %.1f s",
+				  "took %s",
 				  b->own, explained);
 	case START_CAUSE_RETRIES:
-		return buf_printf(ret,
-				  "requests were made again (about %.1f s)",
+		return buf_printf(ret, "requests were made again (about %s)",
 				  explained);
 	case START_CAUSE_THROTTLED:
 		return say_waited(b, "a limit or a busy origin", ret);
@@ -484,7 +493,7 @@ static int say_cause(const struct start_blame *b, struct buf *ret)
 	case START_CAUSE_MISSES:
 		return buf_printf(ret,
 				  "the prefetch was too late for its reads "
-				  "(about %.1f s)",
+				  "(about %s)",
 				  explained);
 	case START_CAUSE_PEERS:
 	case START_CAUSE_ORIGIN:

@@ -82,11 +82,17 @@ static void begin_run(struct track *t, const struct start_set *s,
 static void end_run(struct track *t, const struct set_event *e)
 {
 	uint32_t at = t->open[e->stage];
+	bool is_after = e->at_ns > t->r->end_ns;
 	const struct set_event *b;
 	struct start_run *run;
 
 	if (!at) {
-		t->r->stages[e->stage].lost_begins++;
+		/* What begins after the start is not of it. */
+		t->r->stages[e->stage].lost_begins += !is_after;
+		return;
+	}
+	if (is_after) {
+		t->r->runs[at - 1].is_late = true;
 		return;
 	}
 	run = &t->r->runs[at - 1];
@@ -127,7 +133,7 @@ static void pair_all(struct start_set *s, struct track *t)
 		/* What begins after the start is not of it. */
 		if (e->ev == STAGE_BEGIN && e->at_ns <= t->r->end_ns)
 			begin_run(t, s, e);
-		else if (e->ev == STAGE_END && e->at_ns <= t->r->end_ns)
+		else if (e->ev == STAGE_END)
 			end_run(t, e);
 	}
 	next_track(t);
@@ -148,6 +154,9 @@ static void find_ends(const struct start_set *s, struct start_report *r)
 		    (mark == r->is_ready && e->at_ns > r->end_ns))
 			r->end_ns = e->at_ns;
 		r->is_ready |= mark;
+		r->nodes[e->node].has_mark |= mark;
+		if (e->at_ns > r->nodes[e->node].last_ns)
+			r->nodes[e->node].last_ns = e->at_ns;
 		if (e->ev == STAGE_MARK && e->at_ns > r->over_ns &&
 		    strcmp(s->stages.v[e->stage]->s, START_OVER_MARK) == 0)
 			r->over_ns = e->at_ns;

@@ -56,6 +56,10 @@ int start_nest(struct start_report *r) MUST_CHECK;
 
 int start_find_path(struct start_report *r) MUST_CHECK;
 
+/* Which open runs go on, and what ended with a status. */
+int start_find_waits(struct start_report *r) MUST_CHECK;
+int start_find_failures(struct start_report *r) MUST_CHECK;
+
 /* The spread of `n` durations, ns, in `v`, which is scratch space afterwards. */
 void start_spread_of(int64_t *v, size_t n, struct start_spread *ret);
 

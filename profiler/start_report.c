@@ -196,6 +196,18 @@ static int order_node(const void *x, const void *y, void *arg)
 	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
+/* Stages before a node has its GPUs (paper, 3.2). */
+static bool is_queue(const char *stage)
+{
+	static const char *const names[] = { "queue", "schedule", "allocate" };
+	size_t n = strcspn(stage, ".");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == n && memcmp(names[i], stage, n) == 0)
+			return true;
+	return false;
+}
+
 /* The time in which some rank of the node was in a stage, waiting left out. */
 static void sum_node(struct start_report *r, const uint32_t *order, size_t n)
 {
@@ -206,12 +218,21 @@ static void sum_node(struct start_report *r, const uint32_t *order, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const struct start_run *run = &r->runs[order[i]];
 		int64_t from = run->begin_ns, end = from + run->duration_ns;
+		int64_t before, more;
 
 		if (run->end_ns > node->end_ns)
 			node->end_ns = run->end_ns;
 		if (!run->is_top || run->is_wait || end <= until)
 			continue;
-		node->busy_ns += end - (from > until ? from : until);
+		if (from < until)
+			from = until;
+		more = end - from;
+		before = node->open_ns - from;
+		node->busy_ns += more;
+		if (before > 0)
+			node->busy_before_ns += before < more ? before : more;
+		if (is_queue(r->stages[run->stage].name))
+			node->queued_ns += more;
 		until = end;
 	}
 }
@@ -263,24 +284,46 @@ static void index_nodes(struct start_report *r)
 	}
 }
 
-static void sum_lost(struct start_report *r)
+/* A node has its GPUs when its queueing ends, or with its first event. */
+static void find_held(struct start_report *r)
 {
-	index_nodes(r);
+	for (size_t i = 0; i < r->n_runs; i++) {
+		const struct start_run *run = &r->runs[i];
+		struct start_node *n = &r->nodes[run->node];
+
+		if (is_queue(r->stages[run->stage].name)) {
+			int64_t end = run->goes_on ? INT64_MAX : run->end_ns;
+
+			n->held_ns = end > n->held_ns ? end : n->held_ns;
+		}
+	}
+	for (size_t i = 0; i < r->n_nodes; i++)
+		if (!r->nodes[i].held_ns)
+			r->nodes[i].held_ns = r->nodes[i].begin_ns;
+}
+
+void start_lost_until(const struct start_report *r, int64_t end_ns,
+		      struct start_lost *ret)
+{
+	*ret = (struct start_lost){ .node_s = 0 };
 	for (size_t i = 0; i < r->n_nodes; i++) {
 		const struct start_node *n = &r->nodes[i];
-		double all =
-			n->n_runs ? (double)(r->end_ns - n->begin_ns) / 1e9 : 0;
-		double busy = (double)n->busy_ns / 1e9;
+		int64_t own_ns = n->busy_ns;
+		double all, busy;
 
-		if (all < 0)
-			all = 0;
-		r->lost.node_s += all;
-		r->lost.wait_s += all > busy ? all - busy : 0;
-		r->lost.gpu_s += all * (double)n->gpus;
+		if (!n->n_runs || n->held_ns >= end_ns)
+			continue;
+		if (end_ns > r->end_ns)
+			own_ns = start_node_busy(r, n, end_ns);
+		all = (double)(end_ns - n->held_ns) / 1e9;
+		busy = (double)(own_ns - n->queued_ns) / 1e9;
+		ret->node_s += all;
+		ret->wait_s += all > busy ? all - busy : 0;
+		ret->gpu_s += all * (double)n->gpus;
 	}
 	if (r->is_ready && r->over_ns > r->end_ns)
-		r->lost.job_share = (double)(r->end_ns - r->begin_ns) /
-				    (double)(r->over_ns - r->begin_ns);
+		ret->job_share = (double)(r->end_ns - r->begin_ns) /
+				 (double)(r->over_ns - r->begin_ns);
 }
 
 /* ------------------------------------------------------------------- report --- */
@@ -322,11 +365,18 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 	if (rc == 0)
 		rc = sum_stages(ret);
 	if (rc == 0)
+		rc = start_find_waits(ret);
+	if (rc == 0)
+		rc = start_find_failures(ret);
+	if (rc == 0)
 		rc = sum_nodes(ret);
 	if (rc == 0)
 		rc = start_find_path(ret);
-	if (rc == 0)
-		sum_lost(ret);
+	if (rc == 0) {
+		index_nodes(ret);
+		find_held(ret);
+		start_lost_until(ret, ret->end_ns, &ret->lost);
+	}
 	if (rc < 0) {
 		start_report_fini(ret);
 		return error_nomem(err);
@@ -356,5 +406,7 @@ void start_report_fini(struct start_report *r)
 	free(r->cells);
 	free(r->by_cell);
 	free(r->path);
+	free(r->waits);
+	free(r->failures);
 	*r = (struct start_report){ .begin_ns = 0 };
 }

@@ -85,8 +85,10 @@ struct start_run {
 	uint32_t facts;      /* of its end, or of its begin; from 1, 0: none */
 	uint32_t attempt;    /* 1 is the first in its node and rank */
 	bool is_open;        /* no end came; end_ns is begin_ns */
-	bool is_top;         /* within no other stage */
-	bool is_wait;        /* waits for other nodes, does no work */
+	bool is_late; /* open, and an end came after the start was over */
+	bool goes_on; /* open, and nothing says that it is over */
+	bool is_top;  /* within no other stage */
+	bool is_wait; /* waits for other nodes, does no work */
 };
 
 struct start_spread {
@@ -113,7 +115,7 @@ struct start_stage {
 	struct start_spread spread;
 	uint32_t runs, open, retries;
 	uint32_t lost_begins; /* ends without a begin */
-	uint32_t stragglers;
+	uint32_t stragglers, failed;
 	bool is_top; /* on some node */
 };
 
@@ -122,6 +124,13 @@ struct start_node {
 	int64_t begin_ns, end_ns;
 	int64_t busy_ns; /* in stages, without waiting for others */
 	bool is_straggler;
+	bool has_mark;  /* it said that training begins */
+	bool is_waited; /* as the first of the start's waits, not by all */
+	int64_t open_ns; /* the first begin of an open stage that it works in; 0 */
+	int64_t busy_before_ns; /* of busy_ns, before that */
+	int64_t queued_ns;      /* of busy_ns, before the node had its GPUs */
+	int64_t held_ns;        /* it has its GPUs since then */
+	int64_t last_ns;        /* its last event */
 	uint32_t first_run, n_runs; /* which of the report's */
 	uint64_t gpus;              /* as its events say; 0: unknown */
 };
@@ -134,13 +143,34 @@ struct start_step {
 
 /*
  * Time of nodes, and so of their GPUs, until training began: from each node's first
- * event to the end of the start.
+ * event, or the end of its queueing, to the end of the start.
  */
 struct start_lost {
 	double node_s; /* the nodes' sum */
 	double wait_s; /* of it in no stage of their own: others were slower */
 	double gpu_s;  /* node_s, each node by its GPUs; 0: unknown */
 	double job_share; /* of the job until its `train.end`; 0: unknown */
+};
+
+/* A node, or one of its ranks, that a start which is not over waits for. */
+struct start_wait {
+	uint32_t node, stage;
+	int64_t rank;     /* STAGE_NONE: the node as a whole */
+	int64_t since_ns; /* when it began the stage, or ended the one before */
+	int64_t last_ns;  /* the last that was heard of it */
+	bool is_in;       /* in the stage; or it has not begun it yet */
+	/* Others that ended the stage (or began it), of so many that have it. */
+	uint32_t done, of;
+	/* What it said last: an end with this status, a begin, a mark. */
+	uint32_t said_stage;
+	enum stage_ev said;
+	int64_t said_status;
+};
+
+/* A stage that ended with a status other than 0. */
+struct start_failure {
+	uint32_t run;
+	bool is_again; /* a later attempt of it on this node and rank went well */
 };
 
 /* Names are borrowed from the set. */
@@ -158,7 +188,9 @@ struct start_report {
 	uint32_t
 		*by_cell; /* runs as cells have them; in it by rank and begin */
 	struct start_step *path;
-	size_t n_runs, n_stages, n_nodes, n_cells, n_path;
+	struct start_wait *waits; /* whom most others are ahead of first */
+	struct start_failure *failures; /* the first one first */
+	size_t n_runs, n_stages, n_nodes, n_cells, n_path, n_waits, n_failures;
 };
 
 /* The report ends before its set.  -ENOMEM. */
@@ -169,5 +201,32 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 int start_report_make_stages(struct start_set *s, struct start_report *ret,
 			     struct error *err) MUST_CHECK;
 void start_report_fini(struct start_report *r);
+
+/*
+ * Sentences without a full stop about a start at `now_ns`: whom it waits for, and what
+ * failed first.  Nothing is appended where there is nothing to say.  -ENOMEM.
+ */
+int start_wait_text(const struct start_report *r, int64_t now_ns,
+		    struct buf *ret) MUST_CHECK;
+int start_failure_text(const struct start_report *r,
+		       struct buf *ret) MUST_CHECK;
+/* Is it in the state of the first wait, whom the others wait for? */
+bool start_wait_is_first(const struct start_report *r,
+			 const struct start_wait *w);
+/* "model.load end, status 1": what a node that is waited for said last.  -ENOMEM. */
+int start_said_text(const struct start_report *r, const struct start_wait *w,
+		    struct buf *ret) MUST_CHECK;
+
+/* What was lost by `end_ns`: of a start that does not train yet, now. */
+void start_lost_until(const struct start_report *r, int64_t end_ns,
+		      struct start_lost *ret);
+
+/* How long a run is, or has lasted until `now_ns`: 0 where it is open for another reason
+ * than that it goes on. */
+int64_t start_run_length(const struct start_report *r,
+			 const struct start_run *run, int64_t now_ns);
+/* The node's own time, open stages until `now_ns`. */
+int64_t start_node_busy(const struct start_report *r,
+			const struct start_node *n, int64_t now_ns);
 
 #endif

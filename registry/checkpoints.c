@@ -193,7 +193,7 @@ int checkpoints_get(struct call *c, struct error *err)
 				    strtoll(call_param(c, "id"), NULL, 10), &f,
 				    err);
 	if (rc == 0) {
-		o = starts_job_json(&f->head);
+		o = starts_job_json(&f->head, starts_wall_ns());
 		if (json_object_set_new(o, "left_out",
 					json_integer(f->left_out)) < 0 ||
 		    json_object_set_new(o, "checkpoints",

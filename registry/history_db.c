@@ -7,6 +7,7 @@
 
 #include "registry/scale_sums.h"
 #include "registry/schema.h"
+#include "registry/starts_json.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
@@ -173,7 +174,8 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 
 static int put_day(struct db_conn *c, const struct start_found *f,
 		   const char *stage, const struct start_spread *s,
-		   int64_t job_ns, uint32_t slow, struct error *err)
+		   int64_t job_ns, uint32_t slow, bool is_top,
+		   struct error *err)
 {
 	const struct start_report *r = &f->report;
 	const struct start_lost *lost = &r->lost;
@@ -189,7 +191,8 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 			DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes)
 				     : 0),
 			DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes)
-				     : 0));
+				     : 0),
+			DB_INT(is_top));
 }
 
 /* Of the nodes together; 0 where some do not say how many they have. */
@@ -284,6 +287,16 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 			db_text(stages.data ? stages.data : ""));
 }
 
+static int put_summary(struct db_conn *c, const struct start_found *f,
+		       struct error *err)
+{
+	AUTO_FREE char *text = starts_summary_text(&f->report);
+
+	return text ? DB_QUERY(c, SQL_JOB_SUMMARY, NULL, NULL, err,
+			       db_text(text), DB_INT(f->head.id))
+		    : error_nomem(err);
+}
+
 /* Whoever makes up images, labels and stages fills no disk. */
 static int trim_day(struct db_conn *c, int64_t day, struct error *err)
 {
@@ -311,14 +324,17 @@ static int add_start(struct db_conn *c, void *arg, struct error *err)
 	n = put_nodes(c, f, err);
 	if (n >= 0)
 		n = put_day(c, f, "", &r->spread, r->end_ns - r->begin_ns, slow,
-			    err);
+			    true, err);
 	for (size_t i = 0; n >= 0 && i < r->n_stages; i++)
 		if (r->stages[i].spread.n)
 			n = put_day(c, f, r->stages[i].name,
 				    &r->stages[i].spread, r->stages[i].job_ns,
-				    r->stages[i].stragglers, err);
+				    r->stages[i].stragglers,
+				    r->stages[i].is_top, err);
 	if (n >= 0)
 		n = put_scales(c, f, err);
+	if (n >= 0)
+		n = put_summary(c, f, err);
 	if (n >= 0)
 		n = trim_day(c, begin_s(f) / DAY_S, err);
 	return n < 0 ? n : 1;
@@ -473,6 +489,7 @@ static int see_trend(void *arg, const struct db_value *row)
 		.slow = row[7].n,
 		.node_ms = row[8].n,
 		.wait_ms = row[9].n,
+		.tops = row[10].n,
 	};
 
 	return q->each_trend(q->arg, &t);

@@ -74,6 +74,7 @@ enum trend_by {
 struct trend_row {
 	int64_t starts, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
 		wait_ms;
+	int64_t tops; /* of the starts, those in which the stage lay within no other */
 	const char *key, *stage;
 };
 struct trend_query {

@@ -16,6 +16,7 @@ struct values {
 	uint64_t stored, replaced, enough, refused, too_many;
 	uint64_t evicted, expired_calls, denied, reloads, stage_events;
 	uint64_t set_aside;
+	uint64_t not_training, silent, silent_s;
 	uint64_t starts, votes, bytes;
 	struct start_cache_stats start_cache;
 	struct tracker_stats swarm;
@@ -31,6 +32,11 @@ struct values {
 		n, COUNTER_GAUGE, offsetof(struct values, member), text \
 	}
 
+#define NANOSECONDS(n, member, text) \
+	{ \
+		n, COUNTER_NS, offsetof(struct values, member), text \
+	}
+
 static const struct counter_spec table[] = {
 	GAUGE("connections", http.connections, "Clients connected now."),
 	TOTAL("connections_total", http.connections_total,
@@ -42,8 +48,8 @@ static const struct counter_spec table[] = {
 	GAUGE("tls_certificate_not_after_seconds", tls_not_after,
 	      "When --tls-cert ends, seconds since 1970; 0: it has none."),
 	TOTAL("requests_total", http.requests_total, "Requests."),
-	TOTAL("request_nanoseconds_total", http.request_ns_total,
-	      "Time from the heads of requests to their answers."),
+	NANOSECONDS("request_seconds_total", http.request_ns_total,
+		    "Time from the heads of requests to their answers."),
 	TOTAL("answers_2xx_total", http.answers_2xx_total, "Answers 2xx."),
 	TOTAL("answers_3xx_total", http.answers_3xx_total, "Answers 3xx."),
 	TOTAL("answers_4xx_total", http.answers_4xx_total, "Answers 4xx."),
@@ -73,6 +79,14 @@ static const struct counter_spec table[] = {
 	      "Starts analysed."),
 	TOTAL("starts_set_aside_total", set_aside,
 	      "Starts that could not be summed up, and wait for a day."),
+	GAUGE("starts_not_training", not_training,
+	      "Starts that have not begun to train, heard of within a day and "
+	      "not followed by a later attempt, at the last sweep."),
+	GAUGE("starts_silent", silent,
+	      "Those of them of which nothing was heard for ten minutes."),
+	GAUGE("start_silence_seconds", silent_s,
+	      "Time since the last event of the one that is silent the "
+	      "longest."),
 	GAUGE("start_report_bytes", start_cache.bytes,
 	      "Memory that analysed starts take."),
 	TOTAL("recordings_stored_total", stored, "Recordings of new voters."),
@@ -89,8 +103,8 @@ static const struct counter_spec table[] = {
 	TOTAL("list_stale_total", hot.stale_total,
 	      "Lists given out that were up to a second old."),
 	TOTAL("merges_total", hot.merges_total, "Lists merged."),
-	TOTAL("merge_nanoseconds_total", hot.merge_ns_total,
-	      "Time that merging took."),
+	NANOSECONDS("merge_seconds_total", hot.merge_ns_total,
+		    "Time that merging took."),
 	TOTAL("merge_failures_total", hot.merge_failures_total,
 	      "Merges that failed."),
 	GAUGE("lists", hot.lists, "Lists in memory."),
@@ -156,6 +170,9 @@ int metrics_format(struct service *s, struct buf *ret)
 	v.refused = atomic_load(&c->refused);
 	v.too_many = atomic_load(&c->too_many);
 	v.evicted = atomic_load(&c->evicted);
+	v.not_training = atomic_load(&c->not_training);
+	v.silent = atomic_load(&c->silent);
+	v.silent_s = atomic_load(&c->silent_s);
 	v.set_aside = atomic_load(&c->set_aside);
 	v.expired_calls = atomic_load(&c->expired_calls);
 	v.denied = atomic_load(&c->denied);

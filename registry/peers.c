@@ -154,7 +154,7 @@ static int keep_start(void *arg, const struct job_start *s)
 	json_t **ret = arg;
 
 	json_decref(*ret);
-	*ret = starts_job_json(s);
+	*ret = starts_job_json(s, starts_wall_ns());
 	return *ret ? 0 : -ENOMEM;
 }
 

@@ -392,11 +392,29 @@ static const char version_19[] =
 	"ALTER TABLE job_start ADD COLUMN sum_after BIGINT NOT NULL DEFAULT 0;"
 	"ALTER TABLE job_start ADD COLUMN ckpt_tries BIGINT NOT NULL DEFAULT 0";
 
+/*
+ * Whose a start is: the namespace of its job, its first node and how many there are, so that
+ * one who makes starts up hides none of the others'; what the list says of a start that is
+ * over (JSON, starts_summary_json()); of stages by day, in how many starts one lay within no
+ * other.  The namespace of starts before is up to the last slash.
+ */
+static const char version_20[] =
+	"ALTER TABLE job_start ADD COLUMN space TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE job_start ADD COLUMN node_name TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE job_start ADD COLUMN node_count BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE job_start ADD COLUMN summary TEXT NOT NULL DEFAULT '';"
+	"UPDATE job_start SET space = rtrim(job, replace(job, '/', '')),"
+	" node_count = (SELECT count(*) FROM stage_node WHERE start = id),"
+	" node_name = coalesce((SELECT min(node) FROM stage_node"
+	" WHERE start = id), '');"
+	"ALTER TABLE start_day ADD COLUMN tops BIGINT NOT NULL DEFAULT 0;"
+	"UPDATE start_day SET tops = starts";
+
 static const char *const scripts[] = {
 	version_1,  version_2,  version_3,  version_4,  version_5,
 	version_6,  version_7,  version_8,  version_9,  version_10,
 	version_11, version_12, version_13, version_14, version_15,
-	version_16, version_17, version_18, version_19
+	version_16, version_17, version_18, version_19, version_20
 };
 
 #define GROUP(list) \

@@ -29,6 +29,8 @@ struct service_counts {
 	atomic_uint_fast64_t stored, replaced, enough, refused, too_many;
 	atomic_uint_fast64_t evicted, expired_calls, denied, reloads;
 	atomic_uint_fast64_t set_aside;
+	atomic_uint_fast64_t not_training, silent,
+		silent_s; /* at the last sweep */
 	atomic_uint_fast64_t stage_events;
 	atomic_uint_fast64_t new_bytes;            /* since the last sweep */
 	atomic_uint_fast64_t starts, votes, bytes; /* at the last sweep */

@@ -12,11 +12,12 @@
 	"CAST(sum(nodes) AS BIGINT), CAST(sum(median_ms) AS BIGINT), " \
 	"CAST(sum(job_ms) AS BIGINT), max(worst_ms), " \
 	"CAST(sum(slow) AS BIGINT), CAST(sum(node_ms) AS BIGINT), " \
-	"CAST(sum(wait_ms) AS BIGINT) FROM start_day WHERE " \
+	"CAST(sum(wait_ms) AS BIGINT), CAST(sum(tops) AS BIGINT) " \
+	"FROM start_day WHERE " \
 	"day >= $1 AND (CAST($2 AS TEXT) = '' OR image = $2) AND " \
 	"(CAST($3 AS TEXT) = '' OR label = $3) GROUP BY 1, 2 " \
 	"ORDER BY 4 DESC, 1, 2 LIMIT CAST($4 AS BIGINT)) AS t ORDER BY 1, 2"
-#define TREND_TYPES "ttiiiiiiii"
+#define TREND_TYPES "ttiiiiiiiii"
 
 #define AT(s) (s - SQL_OF_HISTORY)
 
@@ -104,12 +105,12 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 	[AT(SQL_NODE_EXPIRE)] = { "expire starts of nodes",
 				  "DELETE FROM start_node WHERE at < $1", "" },
 	/* day, image, label, stage, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
-	 * wait_ms */
+	 * wait_ms, is it in no other stage */
 	[AT(SQL_DAY_PUT)] = { "add to a day",
 			      "INSERT INTO start_day (day, image, label, stage, "
 			      "starts, nodes, median_ms, job_ms, worst_ms, slow, "
-			      "node_ms, wait_ms) VALUES ($1, $2, $3, $4, 1, $5, "
-			      "$6, $7, $8, $9, $10, $11) "
+			      "node_ms, wait_ms, tops) VALUES ($1, $2, $3, $4, "
+			      "1, $5, $6, $7, $8, $9, $10, $11, $12) "
 			      "ON CONFLICT (day, image, label, stage) DO UPDATE "
 			      "SET starts = start_day.starts + 1, "
 			      "nodes = start_day.nodes + excluded.nodes, "
@@ -121,7 +122,8 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 			      "excluded.worst_ms END, "
 			      "slow = start_day.slow + excluded.slow, "
 			      "node_ms = start_day.node_ms + excluded.node_ms, "
-			      "wait_ms = start_day.wait_ms + excluded.wait_ms",
+			      "wait_ms = start_day.wait_ms + excluded.wait_ms, "
+			      "tops = start_day.tops + excluded.tops",
 			      "" },
 	[AT(SQL_DAY_ROWS)] = { "rows of a day",
 			       "SELECT CAST(count(*) AS BIGINT) FROM start_day "

@@ -4,8 +4,14 @@
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
-	"received, image, label, revision FROM job_start "
-#define JOB_TYPES "itiiiiiitti"
+	"received, image, label, revision, node_count, summary, " \
+	"(SELECT CAST(count(*) AS BIGINT) FROM job_start AS n " \
+	"WHERE n.job = s.job AND n.attempt > s.attempt AND n.events > 0) "
+#define JOB_TYPES "itiiiiiittiiti"
+/* Starts that the list chooses from, the newest; of these, so many of one node alone come
+ * before those of others. */
+#define JOB_LIST_MAX "100000"
+#define JOB_OF_NODE_MAX "16"
 #define EVENT_PUT \
 	"INSERT INTO stage_event (start, node, event, stage, ev, ts, mono, " \
 	"boot, rank, status, facts) VALUES "
@@ -30,17 +36,17 @@
 #define AT(s) (s - SQL_OF_STAGE)
 
 const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
-	/* job, attempt, now: the start's row, locked */
+	/* job, attempt, now, namespace: the start's row, locked */
 	[AT(SQL_JOB_TOUCH)] = { "touch a start",
 				"INSERT INTO job_start (job, attempt, first_ns, "
-				"last_ns, ready_ns, events, received, revision) "
-				"VALUES ($1, $2, 0, 0, 0, 0, $3, 1) "
+				"last_ns, ready_ns, events, received, revision, "
+				"space) VALUES ($1, $2, 0, 0, 0, 0, $3, 1, $4) "
 				"ON CONFLICT (job, attempt) "
 				"DO UPDATE SET received = excluded.received, "
 				"revision = job_start.revision + 1 "
 				"RETURNING id, events, revision",
 				"iii" },
-	/* new events, first_ns, last_ns, ready_ns, image, label, id */
+	/* new events, first_ns, last_ns, ready_ns, image, label, node, new nodes, id */
 	[AT(SQL_JOB_SUM)] = { "sum of a start",
 			      "UPDATE job_start SET "
 			      "events = events + CAST($1 AS BIGINT), "
@@ -55,19 +61,61 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 			      "image = CASE WHEN CAST($5 AS TEXT) = '' THEN image "
 			      "ELSE CAST($5 AS TEXT) END, "
 			      "label = CASE WHEN CAST($6 AS TEXT) = '' THEN label "
-			      "ELSE CAST($6 AS TEXT) END "
-			      "WHERE id = $7",
+			      "ELSE CAST($6 AS TEXT) END, "
+			      "node_name = CASE WHEN node_count = 0 THEN "
+			      "CAST($7 AS TEXT) ELSE node_name END, "
+			      "node_count = node_count + CAST($8 AS BIGINT) "
+			      "WHERE id = $9",
 			      "" },
-	/* job or '', image or '', label or '', limit */
+	/* job or '', image or '', label or '', limit: while there are others, half of them
+	 * of one namespace, and sixteen that one node alone told of */
 	[AT(SQL_JOB_LIST)] = { "list starts",
-			       JOB "WHERE events > 0 AND "
-				   "(CAST($1 AS TEXT) = '' OR job = $1) AND "
-				   "(CAST($2 AS TEXT) = '' OR image = $2) AND "
-				   "(CAST($3 AS TEXT) = '' OR label = $3) "
-				   "ORDER BY first_ns DESC, id DESC "
-				   "LIMIT CAST($4 AS BIGINT)",
+			       JOB
+			       "FROM (SELECT * FROM (SELECT k.*, "
+			       "row_number() OVER (PARTITION BY space "
+			       "ORDER BY of_node > " JOB_OF_NODE_MAX ", "
+			       "first_ns DESC, id DESC) AS turn FROM "
+			       "(SELECT j.*, CASE WHEN node_count > 1 THEN 1 ELSE "
+			       "row_number() OVER (PARTITION BY node_count > 1, "
+			       "node_name ORDER BY first_ns DESC, id DESC) END "
+			       "AS of_node FROM (SELECT * FROM job_start "
+			       "WHERE events > 0 AND "
+			       "(CAST($1 AS TEXT) = '' OR job = $1) AND "
+			       "(CAST($2 AS TEXT) = '' OR image = $2) AND "
+			       "(CAST($3 AS TEXT) = '' OR label = $3) "
+			       "ORDER BY first_ns DESC, id DESC "
+			       "LIMIT " JOB_LIST_MAX ") AS j) AS k) AS t "
+			       "ORDER BY CASE WHEN of_node > " JOB_OF_NODE_MAX
+			       " OR 2 * turn > CAST($4 AS BIGINT) + 1 "
+			       "THEN 1 ELSE 0 END, first_ns DESC, id DESC "
+			       "LIMIT CAST($4 AS BIGINT)) AS s "
+			       "ORDER BY first_ns DESC, id DESC",
 			       JOB_TYPES },
-	[AT(SQL_JOB_GET)] = { "start", JOB "WHERE id = $1", JOB_TYPES },
+	[AT(SQL_JOB_GET)] = { "start", JOB "FROM job_start AS s WHERE id = $1",
+			      JOB_TYPES },
+	/* summary, id */
+	[AT(SQL_JOB_SUMMARY)] = { "summary of a start",
+				  "UPDATE job_start SET summary = $1 "
+				  "WHERE id = $2",
+				  "" },
+	/* silent since (ns), now (ns), heard since (ns): starts that may still come to train, of
+	 * them silent ones, and the last event of the most silent one */
+	[AT(SQL_JOB_OPEN)] = { "starts that do not train",
+			       "SELECT CAST(count(*) AS BIGINT), "
+			       "CAST(coalesce(sum(CASE WHEN last_ns < $1 THEN 1 "
+			       "ELSE 0 END), 0) AS BIGINT), "
+			       "CAST(coalesce(min(last_ns), $2) AS BIGINT) "
+			       "FROM job_start AS s WHERE events > 0 AND "
+			       "ready_ns = 0 AND last_ns > $3 AND NOT EXISTS "
+			       "(SELECT 1 FROM job_start AS n WHERE "
+			       "n.job = s.job AND n.attempt > s.attempt AND "
+			       "n.events > 0)",
+			       "iii" },
+	/* job, attempt */
+	[AT(SQL_JOB_LATER)] = { "later attempts of a job",
+				"SELECT CAST(count(*) AS BIGINT) FROM job_start "
+				"WHERE job = $1 AND attempt > $2 AND events > 0",
+				"i" },
 	/* before, at most */
 	[AT(SQL_JOB_EXPIRE)] = { "expire starts",
 				 "DELETE FROM job_start WHERE id IN "

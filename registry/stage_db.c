@@ -76,7 +76,7 @@ struct put_start {
 	int64_t stored, first_ns, last_ns, ready_ns;
 	char image[STAGE_IMAGE_MAX + 1], label[STAGE_NAME_MAX + 1];
 	bool is_open;
-	bool has_new_clock;
+	bool has_new_clock, is_new_node;
 	/* Rows that wait to be put together, which spares most of the way there. */
 	struct stage_event rows[STAGE_PUT_ROWS];
 	size_t n_rows;
@@ -87,6 +87,15 @@ static void copy_text(char *to, struct stage_text t)
 {
 	memcpy(to, t.s, t.n);
 	to[t.n] = '\0';
+}
+
+/* The namespace of the pod whose job it is: what is before the first slash. */
+static void copy_space(char *to, struct stage_text job)
+{
+	const char *slash = memchr(job.s, '/', job.n);
+
+	job.n = slash ? (size_t)(slash - job.s) : 0;
+	copy_text(to, job);
 }
 
 static int note_touched(void *arg, const struct db_value *row)
@@ -111,6 +120,7 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 		      struct error *err)
 {
 	const struct start_clock *k = &b->clock;
+	char space[STAGE_JOB_MAX + 1];
 	int n;
 
 	*s = (struct put_start){ .attempt = e->attempt < 0 ? 0 : e->attempt,
@@ -118,8 +128,9 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 				 .first_ns = INT64_MAX,
 				 .parts = s->parts };
 	copy_text(s->job, e->job);
+	copy_space(space, e->job);
 	n = DB_QUERY(c, SQL_JOB_TOUCH, note_touched, s, err, db_text(s->job),
-		     DB_INT(s->attempt), DB_INT(b->now));
+		     DB_INT(s->attempt), DB_INT(b->now), db_text(space));
 	s->parts->start = s->id;
 	s->parts->node = b->node;
 	if (n >= 0)
@@ -130,6 +141,7 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 			     DB_INT(s->id), db_text(b->node), DB_INT(k->boot),
 			     DB_INT(k->mono_offset_ns),
 			     DB_INT(k->wall_offset_ns), DB_INT(k->rtt_ns));
+	s->is_new_node = s->of_node == 0;
 	s->has_new_clock = b->has_clock && n > 0;
 	return n < 0 ? n : 0;
 }
@@ -268,7 +280,8 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 		n = DB_QUERY(c, SQL_JOB_SUM, NULL, NULL, err, DB_INT(s->stored),
 			     DB_INT(s->first_ns), DB_INT(s->last_ns),
 			     DB_INT(s->ready_ns), db_text(s->image),
-			     db_text(s->label), DB_INT(s->id));
+			     db_text(s->label), db_text(b->node),
+			     DB_INT(s->is_new_node), DB_INT(s->id));
 	return n < 0 ? n : 0;
 }
 
@@ -343,6 +356,9 @@ static int note_job(void *arg, const struct db_value *row)
 		.image = row[8].data,
 		.label = row[9].data,
 		.revision = row[10].n,
+		.nodes = row[11].n,
+		.summary = row[12].data,
+		.later = row[13].n,
 	};
 	int rc = q->each(q->arg, &s);
 
@@ -532,6 +548,62 @@ int stage_db_get_ckpt(struct db *db, int64_t id,
 			       .base = &nothing };
 
 	return run_get(db, &q, ret, ret_left_out, err);
+}
+
+/* ------------------------------------------------------------- not training --- */
+
+static int note_open_jobs(void *arg, const struct db_value *row)
+{
+	struct job_open *o = arg;
+
+	o->starts = row[0].n;
+	o->silent = row[1].n;
+	o->silent_ns = o->now_ns > row[2].n ? o->now_ns - row[2].n : 0;
+	return 0;
+}
+
+static int count_open(struct db_conn *c, void *arg, struct error *err)
+{
+	struct job_open *o = arg;
+	int n = DB_QUERY(c, SQL_JOB_OPEN, note_open_jobs, o, err,
+			 DB_INT(o->now_ns - JOB_SILENT_NS), DB_INT(o->now_ns),
+			 DB_INT(o->now_ns - JOB_OPEN_NS));
+
+	return n < 0 ? n : 0;
+}
+
+int stage_db_count_open(struct db *db, struct job_open *ret, struct error *err)
+{
+	return db_run(db, DB_ALONE, count_open, ret, err);
+}
+
+struct later_query {
+	const struct job_start *start;
+	int64_t n;
+};
+
+static int count_later(struct db_conn *c, void *arg, struct error *err)
+{
+	struct later_query *q = arg;
+	int n = DB_QUERY(c, SQL_JOB_LATER, note_count, &q->n, err,
+			 db_text(q->start->job), DB_INT(q->start->attempt));
+
+	return n < 0 ? n : 0;
+}
+
+int stage_db_later(struct db *db, const struct job_start *s, int64_t *ret,
+		   struct error *err)
+{
+	struct later_query q = { .start = s };
+	int rc = db_run(db, DB_ALONE, count_later, &q, err);
+
+	*ret = q.n;
+	return rc;
+}
+
+bool job_start_is_open(const struct job_start *s, int64_t now_ns)
+{
+	return !s->ready_ns && !s->later && s->last_ns > now_ns - JOB_OPEN_NS;
 }
 
 /* -------------------------------------------------------------------- sweep --- */

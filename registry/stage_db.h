@@ -39,9 +39,30 @@ struct job_start {
 	int64_t ready_ns;          /* of the mark that training begins; 0 */
 	int64_t received;          /* the last batch, seconds since 1970 */
 	int64_t revision;          /* grows with each batch */
+	int64_t nodes;             /* that sent events */
+	int64_t later;             /* later attempts of the job */
+	const char *summary;       /* of one that is over: JSON, or "" */
 	const char *job;
 	const char *image, *label; /* "" unknown */
 };
+
+/* A start that does not train is waited for so long after its last event, or until the job
+ * is started again; silent is one of which nothing was heard for so long. */
+#define JOB_OPEN_NS (INT64_C(86400) * 1000000000)
+#define JOB_SILENT_NS (INT64_C(600) * 1000000000)
+bool job_start_is_open(const struct job_start *s, int64_t now_ns);
+
+/* Later attempts of the start's job now. */
+int stage_db_later(struct db *db, const struct job_start *s, int64_t *ret,
+		   struct error *err) MUST_CHECK;
+
+struct job_open {
+	int64_t now_ns; /* the caller's, since 1970 */
+	int64_t starts, silent;
+	int64_t silent_ns; /* of the one that is silent for the longest */
+};
+int stage_db_count_open(struct db *db, struct job_open *ret,
+			struct error *err) MUST_CHECK;
 
 /* "" is any. */
 struct job_filter {

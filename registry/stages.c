@@ -11,9 +11,12 @@
 #include "registry/routes.h"
 #include "registry/stage_db.h"
 #include "registry/stage_quota.h"
+#include "registry/start_cache.h"
 #include "registry/starts_json.h"
 
 #define LIMIT_DEFAULT 100
+#define OPEN_MAX 20       /* starts of a list that are analysed for it */
+#define OPEN_EVENTS 50000 /* larger ones are not */
 #define NS_PER_MS INT64_C(1000000)
 
 static double seconds(int64_t ns)
@@ -23,7 +26,7 @@ static double seconds(int64_t ns)
 
 /* --------------------------------------------------------------------- events --- */
 
-static int64_t wall_ns(void)
+int64_t starts_wall_ns(void)
 {
 	struct timespec t;
 
@@ -81,29 +84,76 @@ int stages_post(struct call *c, struct error *err)
 			      json_pack("{s:I,s:I,s:I}", "stored",
 					(json_int_t)b.stored, "doubles",
 					(json_int_t)b.doubles, "now_ns",
-					(json_int_t)wall_ns()),
+					(json_int_t)starts_wall_ns()),
 			      err);
 }
 
 /* ----------------------------------------------------------------------- list --- */
 
-json_t *starts_job_json(const struct job_start *s)
+json_t *starts_job_json(const struct job_start *s, int64_t now_ns)
 {
-	int64_t end = s->ready_ns ? s->ready_ns : s->last_ns;
+	const char *state = starts_state(s, now_ns);
+	int64_t end = s->ready_ns                  ? s->ready_ns
+		      : strcmp(state, "open") == 0 ? now_ns
+						   : s->last_ns;
 
-	return json_pack("{s:I,s:s,s:I,s:I,s:f,s:b,s:I,s:I,s:s,s:s}", "id",
-			 (json_int_t)s->id, "job", s->job, "attempt",
-			 (json_int_t)s->attempt, "begin_ms",
-			 (json_int_t)(s->first_ns / NS_PER_MS), "duration_s",
-			 seconds(end - s->first_ns), "ready", s->ready_ns != 0,
-			 "events", (json_int_t)s->events, "received_at",
-			 (json_int_t)s->received, "image", s->image, "label",
-			 s->label);
+	return json_pack(
+		"{s:I,s:s,s:I,s:I,s:f,s:b,s:s,s:I,s:I,s:I,s:I,s:s,s:s}", "id",
+		(json_int_t)s->id, "job", s->job, "attempt",
+		(json_int_t)s->attempt, "begin_ms",
+		(json_int_t)(s->first_ns / NS_PER_MS), "duration_s",
+		seconds(end > s->first_ns ? end - s->first_ns : 0), "ready",
+		s->ready_ns != 0, "state", state, "nodes_all",
+		(json_int_t)s->nodes, "last_ms",
+		(json_int_t)(s->last_ns / NS_PER_MS), "events",
+		(json_int_t)s->events, "received_at", (json_int_t)s->received,
+		"image", s->image, "label", s->label);
 }
 
+/* A list, and what it is to have beyond the rows of the database. */
+struct start_list {
+	json_t *rows;
+	int64_t now_ns;
+	int64_t open[OPEN_MAX]; /* starts to look into, by their number */
+	size_t places[OPEN_MAX], n_open;
+};
+
+/* What the database has of a start that is over; of others the analysis tells. */
 static int add_job(void *arg, const struct job_start *s)
 {
-	return json_array_append_new(arg, starts_job_json(s)) < 0 ? -ENOMEM : 0;
+	struct start_list *l = arg;
+	json_t *o = starts_job_json(s, l->now_ns);
+	bool is_open = o && job_start_is_open(s, l->now_ns);
+	json_t *summary = is_open ? NULL : json_loads(s->summary, 0, NULL);
+
+	if (o && !summary && l->n_open < OPEN_MAX && s->events <= OPEN_EVENTS) {
+		l->places[l->n_open] = json_array_size(l->rows);
+		l->open[l->n_open++] = s->id;
+	}
+	if (o && json_object_set_new(o, "summary",
+				     summary ? summary : json_null()) < 0) {
+		json_decref(o);
+		o = NULL;
+	}
+	return json_array_append_new(l->rows, o) < 0 ? -ENOMEM : 0;
+}
+
+static void look_into(struct service *s, const struct start_list *l, size_t i)
+{
+	json_t *o = json_array_get(l->rows, l->places[i]);
+	const struct start_found *f = NULL;
+	struct error err = ERROR_INIT;
+
+	/* The list has the row as it is: a start that cannot be analysed has no summary. */
+	if (start_cache_get(s->start_cache, l->open[i], &f, &err) < 0)
+		return;
+	(void)json_object_set_new(o, "summary",
+				  starts_summary_json(&f->report));
+	if (!f->report.is_ready)
+		(void)json_object_set_new(o, "waiting",
+					  starts_waiting_json(&f->report,
+							      l->now_ns));
+	start_cache_put(s->start_cache, f);
 }
 
 int starts_list(struct call *c, struct error *err)
@@ -112,16 +162,19 @@ int starts_list(struct call *c, struct error *err)
 	const struct job_filter f = { .job = call_param(c, "job"),
 				      .image = call_param(c, "image"),
 				      .label = call_param(c, "label") };
-	json_t *array = json_array();
+	struct start_list l = { .rows = json_array(),
+				.now_ns = starts_wall_ns() };
 	int rc = call_check_repo(c, "", err);
 
 	if (rc == 0)
 		rc = stage_db_list(c->service->db, &f,
 				   limit[0] ? atoi(limit) : LIMIT_DEFAULT,
-				   add_job, array, err);
+				   add_job, &l, err);
 	if (rc < 0) {
-		json_decref(array);
+		json_decref(l.rows);
 		return rc;
 	}
-	return call_send_json(c, json_pack("{s:o}", "starts", array), err);
+	for (size_t i = 0; i < l.n_open; i++)
+		look_into(c->service, &l, i);
+	return call_send_json(c, json_pack("{s:o}", "starts", l.rows), err);
 }

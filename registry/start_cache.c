@@ -278,6 +278,7 @@ static int see_start(void *arg, const struct job_start *s)
 	k->made->head.job = k->made->texts[0];
 	k->made->head.image = k->made->texts[1];
 	k->made->head.label = k->made->texts[2];
+	k->made->head.summary = "";
 	return 1;
 }
 

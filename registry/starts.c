@@ -37,26 +37,28 @@ json_t *starts_spread_json(const struct start_spread *s)
 static json_t *stage_json(const struct start_report *r,
 			  const struct start_stage *s)
 {
-	return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:o}", "stage",
-			 s->name, "top", s->is_top, "at_s",
+	return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
+			 "stage", s->name, "top", s->is_top, "at_s",
 			 seconds(s->begin_ns - r->begin_ns), "job_s",
 			 seconds(s->job_ns), "runs", (json_int_t)s->runs,
 			 "open", (json_int_t)s->open, "retries",
 			 (json_int_t)s->retries, "lost_begins",
-			 (json_int_t)s->lost_begins, "stragglers",
+			 (json_int_t)s->lost_begins, "failed",
+			 (json_int_t)s->failed, "stragglers",
 			 (json_int_t)s->stragglers, "node",
 			 starts_spread_json(&s->spread));
 }
 
 static json_t *run_json(const struct start_report *r,
-			const struct start_run *run)
+			const struct start_run *run, int64_t until_ns)
 {
-	json_t *o = json_pack("{s:s,s:f,s:f,s:I,s:b,s:b}", "stage",
-			      r->stages[run->stage].name, "at_s",
-			      seconds(run->begin_ns - r->begin_ns),
-			      "duration_s", seconds(run->duration_ns),
-			      "attempt", (json_int_t)run->attempt, "open",
-			      run->is_open, "top", run->is_top);
+	json_t *o =
+		json_pack("{s:s,s:f,s:f,s:I,s:b,s:b}", "stage",
+			  r->stages[run->stage].name, "at_s",
+			  seconds(run->begin_ns - r->begin_ns), "duration_s",
+			  seconds(start_run_length(r, run, until_ns)),
+			  "attempt", (json_int_t)run->attempt, "open",
+			  run->is_open, "top", run->is_top);
 
 	if (o && run->rank >= 0)
 		(void)json_object_set_new(o, "rank", json_integer(run->rank));
@@ -149,7 +151,7 @@ static json_t *path_json(const struct start_report *r)
 
 	for (size_t i = 0; i < r->n_path; i++) {
 		const struct start_run *run = &r->runs[r->path[i].run];
-		json_t *o = run_json(r, run);
+		json_t *o = run_json(r, run, r->end_ns);
 
 		(void)json_object_set_new(o, "node",
 					  json_string(
@@ -162,109 +164,159 @@ static json_t *path_json(const struct start_report *r)
 	return a;
 }
 
+/* Nodes, and until when their open stages count. */
+struct nodes_until {
+	const struct start_report *r;
+	int64_t ns;
+};
+
 static int order_slow(const void *x, const void *y, void *arg)
 {
-	const struct start_node *nodes = arg;
-	const struct start_node *a = &nodes[*(const uint32_t *)x],
-				*b = &nodes[*(const uint32_t *)y];
+	const struct nodes_until *u = arg;
+	const struct start_node *a = &u->r->nodes[*(const uint32_t *)x],
+				*b = &u->r->nodes[*(const uint32_t *)y];
+	int64_t k = start_node_busy(u->r, a, u->ns),
+		m = start_node_busy(u->r, b, u->ns);
 
-	if (a->busy_ns != b->busy_ns)
-		return a->busy_ns > b->busy_ns ? -1 : 1;
+	/* Whom the others wait for comes first, though they may have lost as much time. */
+	if (a->is_waited != b->is_waited)
+		return a->is_waited ? -1 : 1;
+	if (k != m)
+		return k > m ? -1 : 1;
 	return strcmp(a->name, b->name);
 }
 
-static json_t *node_runs(const struct start_report *r, uint32_t node,
+static json_t *node_runs(const struct nodes_until *u, uint32_t node,
 			 size_t *left)
 {
+	const struct start_node *n = &u->r->nodes[node];
 	json_t *a = json_array();
-
-	const struct start_node *n = &r->nodes[node];
 
 	for (uint32_t i = 0; i < n->n_runs && *left; i++, --*left)
 		(void)json_array_append_new(a,
-					    run_json(r, &r->runs[n->first_run +
-								 i]));
+					    run_json(u->r,
+						     &u->r->runs[n->first_run +
+								 i],
+						     u->ns));
 	return a;
 }
 
 /* The slowest ones, with what they did. */
-static json_t *nodes_json(const struct start_report *r, size_t limit)
+static json_t *nodes_json(const struct start_report *r, size_t limit,
+			  int64_t until_ns)
 {
-	AUTO_FREE uint32_t *order = sorted(r->n_nodes, r->nodes, order_slow);
+	struct nodes_until u = { r, until_ns };
+	AUTO_FREE uint32_t *order = sorted(r->n_nodes, &u, order_slow);
 	json_t *a = order ? json_array() : NULL;
 	size_t left = RUNS_MAX;
 
 	for (size_t i = 0; a && i < r->n_nodes && i < limit; i++) {
 		const struct start_node *n = &r->nodes[order[i]];
+		double busy = seconds(start_node_busy(r, n, until_ns));
 
 		(void)json_array_append_new(a,
 					    json_pack("{s:s,s:f,s:b,s:o}",
 						      "node", n->name, "busy_s",
-						      seconds(n->busy_ns),
-						      "straggler",
+						      busy, "straggler",
 						      n->is_straggler, "runs",
-						      node_runs(r, order[i],
+						      node_runs(&u, order[i],
 								&left)));
 	}
 	return a;
 }
 
-static json_t *head_json(const struct start_found *f)
+/* A start as it is now: what it waits for lasts until then. */
+struct start_view {
+	const struct start_found *found; /* of the cache */
+	struct job_start head;
+	int64_t now_ns;
+	int64_t until_ns; /* its end, or now while it may still come to train */
+};
+
+static json_t *head_json(const struct start_view *v)
 {
-	const struct start_report *r = &f->report;
-	json_t *o = starts_job_json(&f->head);
+	const struct start_report *r = &v->found->report;
+	json_t *o = starts_job_json(&v->head, v->now_ns);
 
 	/* The clocks of all nodes together say it better than the list does. */
 	if (o &&
 	    (json_object_set_new(o, "begin_ms",
 				 json_integer(r->begin_ns / NS_PER_MS)) < 0 ||
 	     json_object_set_new(o, "duration_s",
-				 json_real(seconds(r->end_ns - r->begin_ns))) <
-		     0 ||
-	     json_object_set_new(o, "left_out", json_integer(f->left_out)) <
-		     0)) {
+				 json_real(seconds(v->until_ns -
+						   r->begin_ns))) < 0 ||
+	     json_object_set_new(o, "left_out",
+				 json_integer(v->found->left_out)) < 0)) {
 		json_decref(o);
 		return NULL;
 	}
 	return o;
 }
 
-static int find_start(struct call *c, const char *id,
-		      const struct start_found **ret, struct error *err)
+/* What is found goes back to the cache with close_view(), also after a failure. */
+static int open_view(struct call *c, const char *id, struct start_view *ret,
+		     struct error *err)
 {
+	struct service *s = c->service;
+	const struct start_report *r;
 	int rc = call_check_repo(c, "", err);
 
-	return rc < 0 ? rc
-		      : start_cache_get(c->service->start_cache,
-					strtoll(id, NULL, 10), ret, err);
+	*ret = (struct start_view){ .now_ns = starts_wall_ns() };
+	if (rc == 0)
+		rc = start_cache_get(s->start_cache, strtoll(id, NULL, 10),
+				     &ret->found, err);
+	if (rc < 0)
+		return rc;
+	r = &ret->found->report;
+	ret->head = ret->found->head;
+	rc = stage_db_later(s->db, &ret->head, &ret->head.later, err);
+	ret->until_ns = job_start_is_open(&ret->head, ret->now_ns) &&
+					ret->now_ns > r->end_ns
+				? ret->now_ns
+				: r->end_ns;
+	return rc;
+}
+
+static void close_view(struct call *c, const struct start_view *v)
+{
+	start_cache_put(c->service->start_cache, v->found);
+}
+
+static json_t *view_json(const struct start_view *v, size_t limit)
+{
+	const struct start_report *r = &v->found->report;
+	struct start_lost lost;
+
+	start_lost_until(r, v->until_ns, &lost);
+	return json_pack("{s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o,s:o}", "waiting",
+			 starts_waiting_json(r, v->until_ns), "failed",
+			 starts_failed_json(r), "node_level",
+			 starts_spread_json(&r->spread), "nodes_all",
+			 (json_int_t)r->n_nodes, "lost", lost_json(&lost),
+			 "stages", stages_json(r), "stragglers",
+			 stragglers_json(v->found), "critical_path",
+			 path_json(r), "nodes",
+			 nodes_json(r, limit, v->until_ns));
 }
 
 int starts_get(struct call *c, struct error *err)
 {
 	const char *limit = call_param(c, "limit");
-	const struct start_found *f = NULL;
-	const struct start_report *r;
 	json_t *head, *more;
-	int rc = find_start(c, call_param(c, "id"), &f, err);
+	struct start_view v;
+	int rc = open_view(c, call_param(c, "id"), &v, err);
 
-	if (rc < 0)
-		return rc;
-	r = &f->report;
-	head = head_json(f);
-	more = json_pack("{s:o,s:I,s:o,s:o,s:o,s:o,s:o}", "node_level",
-			 starts_spread_json(&r->spread), "nodes_all",
-			 (json_int_t)r->n_nodes, "lost", lost_json(&r->lost),
-			 "stages", stages_json(r), "stragglers",
-			 stragglers_json(f), "critical_path", path_json(r),
-			 "nodes",
-			 nodes_json(r, limit[0] ? (size_t)atoi(limit)
-						: LIMIT_DEFAULT));
-	rc = head && more && json_object_update(head, more) == 0
-		     ? call_send_json(c, json_incref(head), err)
-		     : error_nomem(err);
-	json_decref(more);
-	json_decref(head);
-	start_cache_put(c->service->start_cache, f);
+	if (rc == 0) {
+		head = head_json(&v);
+		more = view_json(&v, limit[0] ? (size_t)atoi(limit)
+					      : LIMIT_DEFAULT);
+		rc = head && more && json_object_update(head, more) == 0
+			     ? call_send_json(c, json_incref(head), err)
+			     : error_nomem(err);
+		json_decref(more);
+		json_decref(head);
+	}
+	close_view(c, &v);
 	return rc;
 }
 
@@ -290,13 +342,16 @@ static char *put_number(char *at, int64_t n)
 	return at;
 }
 
-/* [stage, at_ms, duration_ms, 1 open | 2 top | 4 rank, ...]: a number for each
- * thing that a bar is drawn from, since there are many of them. */
-static int put_bars(const struct start_report *r, const struct start_node *n,
+/* [stage, at_ms, duration_ms, 1 open | 2 top | 4 rank | 8 failed | 16 goes on, ...]: a
+ * number for each thing that a bar is drawn from, since there are many of them. */
+static int put_bars(const struct nodes_until *u, const struct start_node *n,
 		    struct buf *b)
 {
+	const struct start_report *r = u->r;
 	int rc = buf_printf(b, "[\"%s\",%.3f,%d,[", n->name,
-			    seconds(n->busy_ns), n->is_straggler);
+			    seconds(start_node_busy(r, n, u->ns)),
+			    (n->is_straggler ? 1 : 0) |
+				    (n->is_waited && !r->is_ready ? 2 : 0));
 	char *at;
 
 	if (rc == 0)
@@ -313,21 +368,26 @@ static int put_bars(const struct start_report *r, const struct start_node *n,
 		*at++ = ',';
 		at = put_number(at, (run->begin_ns - r->begin_ns) / NS_PER_MS);
 		*at++ = ',';
-		at = put_number(at, run->duration_ns / NS_PER_MS);
+		at = put_number(at,
+				start_run_length(r, run, u->ns) / NS_PER_MS);
 		*at++ = ',';
 		at = put_number(at, (run->is_open ? 1 : 0) |
 					    (run->is_top ? 2 : 0) |
-					    (run->rank >= 0 ? 4 : 0));
+					    (run->rank >= 0 ? 4 : 0) |
+					    (run->status > 0 ? 8 : 0) |
+					    (run->goes_on ? 16 : 0));
 	}
 	b->len = (size_t)(at - b->data);
 	return buf_puts(b, "]]");
 }
 
-static int write_bars(const struct start_report *r, struct buf *b)
+static int write_bars(const struct start_view *v, struct buf *b)
 {
-	AUTO_FREE uint32_t *order = sorted(r->n_nodes, r->nodes, order_slow);
+	const struct start_report *r = &v->found->report;
+	struct nodes_until u = { r, v->until_ns };
+	AUTO_FREE uint32_t *order = sorted(r->n_nodes, &u, order_slow);
 	int rc = order ? buf_printf(b, "{\"duration_s\":%.3f,\"stages\":[",
-				    seconds(r->end_ns - r->begin_ns))
+				    seconds(v->until_ns - r->begin_ns))
 		       : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < r->n_stages; i++)
@@ -337,22 +397,20 @@ static int write_bars(const struct start_report *r, struct buf *b)
 	for (size_t i = 0; rc == 0 && i < r->n_nodes; i++) {
 		rc = i ? buf_puts(b, ",\n") : 0;
 		if (rc == 0)
-			rc = put_bars(r, &r->nodes[order[i]], b);
+			rc = put_bars(&u, &r->nodes[order[i]], b);
 	}
 	return rc == 0 ? buf_puts(b, "]}\n") : rc;
 }
 
 int starts_bars(struct call *c, struct error *err)
 {
-	const struct start_found *f = NULL;
-	int rc = find_start(c, call_param(c, "id"), &f, err);
+	struct start_view v;
+	int rc = open_view(c, call_param(c, "id"), &v, err);
 
-	if (rc < 0)
-		return rc;
-	if (write_bars(&f->report, &c->reply.body) < 0)
+	if (rc == 0 && write_bars(&v, &c->reply.body) < 0)
 		rc = error_nomem(err);
 	c->reply.type = "application/json";
-	start_cache_put(c->service->start_cache, f);
+	close_view(c, &v);
 	return rc;
 }
 
@@ -362,17 +420,19 @@ int starts_export(struct call *c, struct error *err)
 {
 	const struct start_export_kind *k =
 		start_export_find(call_param(c, "format"));
-	const struct start_found *f = NULL;
 	struct start_title name;
-	int rc = find_start(c, call_param(c, "id"), &f, err);
+	struct start_view v;
+	int rc = open_view(c, call_param(c, "id"), &v, err);
 
-	if (rc < 0)
-		return rc;
-	name = (struct start_title){ f->head.job, f->head.attempt };
-	if (start_export(k, &f->report, &name, &c->reply.body) < 0)
-		rc = error_nomem(err);
+	if (rc == 0) {
+		name = (struct start_title){ .job = v.head.job,
+					     .attempt = v.head.attempt };
+		if (start_export(k, &v.found->report, &name, &c->reply.body) <
+		    0)
+			rc = error_nomem(err);
+	}
 	c->reply.type = k->type;
-	start_cache_put(c->service->start_cache, f);
+	close_view(c, &v);
 	return rc;
 }
 
@@ -435,17 +495,17 @@ static json_t *pairs_json(const struct start_report *a,
 	return list;
 }
 
-static json_t *whole_json(const struct start_found *f)
+static json_t *whole_json(const struct start_view *v)
 {
-	json_t *o = head_json(f);
+	const struct start_report *r = &v->found->report;
+	json_t *o = head_json(v);
 
 	if (!o ||
 	    json_object_set_new(o, "nodes_all",
-				json_integer((json_int_t)f->report.n_nodes)) <
-		    0 ||
+				json_integer((json_int_t)r->n_nodes)) < 0 ||
 	    json_object_set_new(o, "node_level",
-				starts_spread_json(&f->report.spread)) < 0 ||
-	    json_object_set_new(o, "lost", lost_json(&f->report.lost)) < 0) {
+				starts_spread_json(&r->spread)) < 0 ||
+	    json_object_set_new(o, "lost", lost_json(&r->lost)) < 0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -454,25 +514,26 @@ static json_t *whole_json(const struct start_found *f)
 
 int starts_compare(struct call *c, struct error *err)
 {
-	const struct start_found *a = NULL, *b = NULL;
-	int rc = find_start(c, call_param(c, "id"), &a, err);
+	struct start_view a, b = { .found = NULL };
+	int rc = open_view(c, call_param(c, "id"), &a, err);
 
 	if (rc == 0)
-		rc = find_start(c, call_param(c, "with"), &b, err);
-	if (rc == 0)
+		rc = open_view(c, call_param(c, "with"), &b, err);
+	if (rc == 0) {
+		const struct start_report *x = &a.found->report,
+					  *y = &b.found->report;
+
 		rc = call_send_json(c,
 				    json_pack("{s:o,s:o,s:f,s:o}", "a",
-					      whole_json(a), "b", whole_json(b),
-					      "change_s",
-					      seconds(b->report.end_ns -
-						      b->report.begin_ns -
-						      a->report.end_ns +
-						      a->report.begin_ns),
-					      "stages",
-					      pairs_json(&a->report,
-							 &b->report)),
+					      whole_json(&a), "b",
+					      whole_json(&b), "change_s",
+					      seconds(b.until_ns - y->begin_ns -
+						      (a.until_ns -
+						       x->begin_ns)),
+					      "stages", pairs_json(x, y)),
 				    err);
-	start_cache_put(c->service->start_cache, a);
-	start_cache_put(c->service->start_cache, b);
+	}
+	close_view(c, &a);
+	close_view(c, &b);
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "registry/ckpt_db.h"
 #include "registry/env_db.h"
@@ -12,6 +13,7 @@
 #include "registry/image_db.h"
 #include "registry/service.h"
 #include "registry/stage_db.h"
+#include "registry/starts_json.h"
 
 #define SWEEP_NS INT64_C(60000000000)
 #define SWEEP_AGAIN_NS INT64_C(1000000000)
@@ -31,6 +33,25 @@ static void sweep_starts(struct service *s)
 			    err.msg);
 	else if (n > 0)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
+}
+
+/* Starts that do not train: somebody may have to look at them. */
+static void count_open_starts(struct service *s)
+{
+	struct job_open o = { .now_ns = starts_wall_ns() };
+	struct error err = ERROR_INIT;
+
+	if (stage_db_count_open(s->db, &o, &err) < 0) {
+		log_warning("service",
+			    "starts that do not train are not counted "
+			    "reason=\"%s\"",
+			    err.msg);
+		return;
+	}
+	atomic_store(&s->counts.not_training, (uint64_t)o.starts);
+	atomic_store(&s->counts.silent, (uint64_t)o.silent);
+	atomic_store(&s->counts.silent_s,
+		     o.starts ? (uint64_t)(o.silent_ns / NS_PER_S) : 0);
 }
 
 /* A start that failed so often is left to later. */
@@ -213,6 +234,7 @@ static void run_sweep(struct work *w)
 	sweep->has_more = sweep_sums(s) && sweep->has_more;
 	sweep->has_more = sum_checkpoints(s) || sweep->has_more;
 	sweep_starts(s);
+	count_open_starts(s);
 	sweep_environments(s);
 	sweep_images(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <

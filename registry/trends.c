@@ -23,16 +23,16 @@ static double mean_s(int64_t sum_ms, int64_t n)
 
 static int add_trend(void *arg, const struct trend_row *t)
 {
-	json_t *o =
-		json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f}", "key",
-			  t->key, "stage", t->stage, "starts",
-			  (json_int_t)t->starts, "nodes", (json_int_t)t->nodes,
-			  "median_s", mean_s(t->median_ms, t->starts), "job_s",
-			  mean_s(t->job_ms, t->starts), "worst_s",
-			  mean_s(t->worst_ms, 1), "stragglers",
-			  (json_int_t)t->slow, "node_hours",
-			  (double)t->node_ms / 3.6e6, "wait_hours",
-			  (double)t->wait_ms / 3.6e6);
+	json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f}",
+			      "key", t->key, "stage", t->stage, "starts",
+			      (json_int_t)t->starts, "top", (json_int_t)t->tops,
+			      "nodes", (json_int_t)t->nodes, "median_s",
+			      mean_s(t->median_ms, t->starts), "job_s",
+			      mean_s(t->job_ms, t->starts), "worst_s",
+			      mean_s(t->worst_ms, 1), "stragglers",
+			      (json_int_t)t->slow, "node_hours",
+			      (double)t->node_ms / 3.6e6, "wait_hours",
+			      (double)t->wait_ms / 3.6e6);
 
 	return json_array_append_new(arg, o) < 0 ? -ENOMEM : 0;
 }

@@ -5,7 +5,7 @@
 
 const FIRST_ROWS = 10;
 const LIVE_MS = 5000; // a start that is not ready is asked for again
-const LIVE_FOR_MS = 3600000; // after it was heard of
+const narrow = matchMedia("(max-width: 600px)");
 const main = document.getElementById("main");
 const message = document.getElementById("message");
 const token = document.getElementById("token");
@@ -21,12 +21,30 @@ function make(tag, text, name) {
 	return e;
 }
 
+// "4.2 s", "5 min 3 s", "2 h 5 min", "3 d 4 h", as common/duration.h has it.
 function seconds(s) {
-	return s.toFixed(1) + " s";
+	const units = [[3600, 60, 1, "min", "s"], [86400, 3600, 60, "h", "min"], [Infinity, 86400, 3600, "d", "h"]];
+
+	if (s < 0)
+		return "-" + seconds(-s);
+	if (s < 59.95)
+		return s.toFixed(1) + " s";
+	const [, unit, part, name, partName] = units.find((u) => Math.round(s) < u[0]);
+	const n = Math.floor(Math.round(s) / part) * part;
+	const rest = n % unit / part;
+
+	return Math.floor(n / unit) + " " + name + (rest ? " " + rest + " " + partName : "");
+}
+
+// Ticks of an axis of seconds, in the unit of its end.
+function secondsTick(s, most) {
+	const [by, name] = [[1, "s"], [60, "min"], [3600, "h"], [86400, "d"]].findLast(([n]) => most >= 2 * n || n === 1);
+
+	return Number((s / by).toFixed(2)) + " " + name;
 }
 
 function hours(h) {
-	return h.toFixed(2) + " h";
+	return h < 1 / 60 && h > 0 ? seconds(h * 3600) : h < 100 ? Number(h.toPrecision(3)) + " h" : h.toFixed(0) + " h";
 }
 
 function size(n) {
@@ -42,8 +60,41 @@ function share(part, whole) {
 	return whole > 0 ? (100 * part / whole).toFixed(0) + " %" : "-";
 }
 
+// The browser's time, without what goes without saying: today's day, this year.
 function when(ms) {
-	return new Date(ms).toISOString().replace("T", " ").slice(0, 19) + "Z";
+	const at = new Date(ms), now = new Date();
+	const two = (n) => String(n).padStart(2, "0");
+	const time = two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds());
+	const day = at.getFullYear() + "-" + two(at.getMonth() + 1) + "-" + two(at.getDate());
+
+	if (at.toDateString() === now.toDateString())
+		return time;
+	return (at.getFullYear() === now.getFullYear() ? day.slice(5) : day) + " " + time;
+}
+
+// The day of a count of days since 1970, which are those of UTC.
+function dayOf(days) {
+	return new Date(days * 86400000).toISOString().slice(0, 10);
+}
+
+// "3 min ago", with the whole time where it is pointed at.
+function ago(ms) {
+	const s = (Date.now() - ms) / 1000;
+	const e = make("time", s < 60 ? "just now" : seconds(s < 3600 ? 60 * Math.floor(s / 60) : s < 172800
+		? 3600 * Math.floor(s / 3600) : 86400 * Math.floor(s / 86400)) + " ago");
+
+	e.dateTime = new Date(ms).toISOString();
+	e.title = new Date(ms).toLocaleString() + ", " + e.dateTime;
+	return e;
+}
+
+// "when, how long ago".
+function moment(ms) {
+	const e = make("span", when(ms) + " ");
+
+	e.append(make("small"));
+	e.lastChild.append(ago(ms));
+	return e;
 }
 
 async function ask(path) {
@@ -79,9 +130,12 @@ function table(columns, rows) {
 	for (const row of rows) {
 		const tr = body.appendChild(make("tr"));
 
-		for (const [, get, number] of columns) {
+		for (const [title, get, number] of columns) {
 			const td = tr.appendChild(make("td", undefined, number ? "number" : ""));
 
+			// On a phone a row is a card, in which each value has its name.
+			if (narrow.matches)
+				td.dataset.name = title;
 			td.append(get(row));
 		}
 	}
@@ -150,32 +204,107 @@ function searchOf(box) {
 	return label;
 }
 
-function startsTable(starts) {
+// What became of a start: it trains, waits, failed, or is not expected any more.
+function stateOf(s) {
+	const failed = s.summary && s.summary.failed;
+
+	return s.ready ? ["trains", "good"] : failed ? ["failed", "slow"] : s.state === "open" ? ["starting", "busy"]
+		: ["stopped", "idle"];
+}
+
+function stateBadge(s) {
+	const [word, name] = stateOf(s);
+
+	return make("span", word, "badge " + name);
+}
+
+// The stages of the median node as one small bar, all starts to one scale.
+function miniBar(s, longest, map) {
+	const bar = make("span", undefined, "mini");
+	const stages = s.summary ? s.summary.stages : [];
+	const sum = stages.reduce((n, p) => n + p[1], 0);
+	const whole = Math.max(s.duration_s, sum);
+	const said = stages.map(([name, took]) => name + " " + seconds(took));
+
+	bar.style.setProperty("width", Math.max(2, Math.min(100, 100 * whole / longest)) + "%");
+	bar.title = said.join(", ");
+	bar.setAttribute("role", "img");
+	bar.setAttribute("aria-label", "median node: " + (said.join(", ") || "no stage yet"));
+	for (const [name, took] of stages) {
+		const p = bar.appendChild(make("span"));
+
+		p.style.setProperty("width", (whole ? 100 * took / whole : 0) + "%");
+		p.style.setProperty("background", map.get(name));
+	}
+	return bar;
+}
+
+// A long one leaves the others visible: the scale ends where nine of ten do.
+function longestOf(starts) {
+	const over = starts.filter((s) => s.ready);
+	const sorted = (over.length ? over : starts).map((s) => s.duration_s).sort((a, b) => a - b);
+
+	return Math.max(sorted[Math.floor((sorted.length - 1) * 0.9)] || 0, 1);
+}
+
+function nameOf(s) {
+	const cell = make("span", undefined, "job");
+	const more = cell.appendChild(make("small"));
+
+	cell.prepend(link(s.job, "start/" + s.id));
+	more.append(s.attempt ? " attempt " + s.attempt : "");
+	if (s.label)
+		more.append(" ", link(s.label, "label/" + s.label));
+	if (s.image)
+		more.append(" ", link(s.image, "image/" + s.image));
+	if (!s.ready && s.summary && s.summary.failed)
+		cell.append(make("small", "failed: " + s.summary.failed, "why slow"));
+	else if (s.waiting)
+		cell.append(make("small", (s.state === "open" ? "waiting for " : "waited for ") + s.waiting.text, "why"));
+	return cell;
+}
+
+function startsTable(starts, map, longest) {
+	const of = (get) => (s) => (s.summary ? get(s.summary) : "");
+
 	return table([
-		["Job", (s) => link(s.job, "start/" + s.id)],
-		["Attempt", (s) => String(s.attempt), true],
-		["Begin", (s) => when(s.begin_ms)],
-		["Duration", (s) => seconds(s.duration_s), true],
-		["Training began", (s) => (s.ready ? "yes" : "no")],
-		["Image", (s) => (s.image ? link(s.image, "image/" + s.image) : "")],
-		["Label", (s) => (s.label ? link(s.label, "label/" + s.label) : "")],
-		["Events", (s) => String(s.events), true],
+		["Job", nameOf],
+		["State", stateBadge],
+		["Began", (s) => moment(s.begin_ms)],
+		["Took", (s) => seconds(s.duration_s), true],
+		["Stages", (s) => miniBar(s, longest, map)],
+		["Nodes", (s) => String(s.nodes_all || ""), true],
+		["Max/Median", of((n) => (n.max_median ? n.max_median.toFixed(2) : "")), true],
+		["Stragglers", of((n) => make("span", String(n.stragglers), n.stragglers ? "slow" : "")), true],
 	], starts);
 }
 
-// Of one that was silent for longer nobody expects an end.
+function coloursOf(starts) {
+	return colours(new Set(starts.flatMap((s) => (s.summary ? s.summary.stages.map((p) => p[0]) : []))));
+}
+
+// Of one that was silent for a day, or was started again, nobody expects an end.
 function isLive(start) {
-	return !start.ready && start.received_at * 1000 > Date.now() - LIVE_FOR_MS;
+	return start.state === "open";
 }
 
 function listView(found, title) {
 	const view = make("section");
 	const live = found.starts.filter(isLive);
+	const rest = found.starts.filter((s) => !isLive(s));
+	const map = coloursOf(found.starts);
+	const longest = longestOf(found.starts);
 
 	view.append(make("h2", title), searchOf(view));
-	if (live.length)
-		view.append(make("h3", "Not begun to train: " + live.length), startsTable(live), make("h3", "Others"));
-	view.append(startsTable(found.starts.filter((s) => !isLive(s))));
+	if (map.size)
+		view.append(legend(map));
+	if (live.length) {
+		view.append(make("h3", "Not begun to train: " + live.length), startsTable(live, map, longest));
+		if (rest.length)
+			view.append(make("h3", "Others"));
+	}
+	if (rest.length)
+		view.append(startsTable(rest, map, longest));
 	if (!found.starts.length)
 		view.append(make("p", "No start is known here: bootseer stage send."));
 	return view;
@@ -270,9 +399,15 @@ function barsCanvas(bars, map) {
 			for (let k = 0; k < runs.length; k += 4) {
 				if (!(runs[k + 3] & 2))
 					continue;
-				g.fillStyle = runs[k + 3] & 1 ? palette.slow : inner[runs[k]];
+				g.fillStyle = (runs[k + 3] & 17) === 1 ? palette.slow : inner[runs[k]];
 				g.fillRect(left + runs[k + 1] * scale, y + 2,
 					Math.max(1, runs[k + 2] * scale), ROW - 4);
+				// What goes on is open to the right; what failed ends in a mark.
+				if (runs[k + 3] & 24) {
+					g.fillStyle = palette.slow;
+					g.fillRect(left + (runs[k + 1] + runs[k + 2]) * scale - (runs[k + 3] & 8 ? 4 : 2), y + 1,
+						runs[k + 3] & 8 ? 4 : 2, ROW - 2);
+				}
 			}
 			g.fillStyle = slow ? palette.slow : palette.text;
 			g.fillText(name, 2, y + ROW / 2, left - 62);
@@ -293,8 +428,9 @@ function barsCanvas(bars, map) {
 		at = row;
 		for (let k = 0; k < runs.length; k += 4)
 			if (ms === null ? runs[k + 3] & 2 : runs[k + 1] <= ms && ms <= runs[k + 1] + runs[k + 2])
-				said.push(bars.stages[runs[k]] + " " + (runs[k + 3] & 1 ? "without an end"
-					: seconds(runs[k + 2] / 1000)));
+				said.push(bars.stages[runs[k]] + " " + (runs[k + 3] & 16 ? "for " + seconds(runs[k + 2] / 1000)
+					: runs[k + 3] & 1 ? "without an end" : seconds(runs[k + 2] / 1000)) +
+					(runs[k + 3] & 8 ? ", failed" : ""));
 		tip.replaceChildren(nodeLink(name, slow), " " + seconds(busy) + ": " +
 			(said.slice(0, 12).join(", ") || "nothing then"));
 		later();
@@ -330,8 +466,13 @@ function axis(whole) {
 	const line = make("p", undefined, "axis");
 
 	line.setAttribute("aria-label", "From 0 to " + seconds(whole));
-	for (let i = 0; i <= 4; i++)
-		line.append(make("span", seconds(whole * i / 4)));
+	const step = stepOfSeconds(whole);
+
+	for (let at = 0; at <= whole * 0.97; at += step) {
+		const tick = line.appendChild(make("span", secondsTick(at, whole)));
+
+		tick.style.setProperty("left", 100 * at / whole + "%");
+	}
 	return line;
 }
 
@@ -344,8 +485,9 @@ function stagesTable(start) {
 		["Max", (s) => seconds(s.node.max_s), true],
 		["Max/Median", (s) => s.node.max_median.toFixed(2), true],
 		["Job", (s) => seconds(s.job_s), true],
-		["Retries", (s) => String(s.retries), true],
-		["No end", (s) => String(s.open), true],
+		["Retries", (s) => String(s.retries || ""), true],
+		["Failed", (s) => make("span", String(s.failed || ""), "slow"), true],
+		["No end", (s) => String(s.open || ""), true],
 		["Stragglers", (s) => make("span", String(s.stragglers), s.stragglers ? "slow" : ""), true],
 	], start.stages);
 }
@@ -360,6 +502,46 @@ function factsOf(facts) {
 		box.appendChild(make("dd")).append(value);
 	}
 	return list;
+}
+
+// The first lines of a start: what failed, and whom it waits for.
+function nowPart(start) {
+	const box = make("div", undefined, "now");
+	const w = start.waiting, f = start.failed;
+
+	if (f && f.text)
+		box.append(make("p", "Failed: " + f.text, "bad"));
+	if (w && (!start.ready || w.nodes.length))
+		box.append(make("p", (start.state === "stopped" ? "Waited for " : "Waiting for ") + w.text, "busy"));
+	if (f && f.all)
+		box.append(details("Stages that failed, the first one first: " + f.all, table([
+			["Node", (x) => nodeLink(x.node, !x.mended)],
+			["Rank", (x) => String(x.rank ?? ""), true],
+			["Stage", (x) => x.stage],
+			["Status", (x) => String(x.status), true],
+			["After", (x) => seconds(x.at_s), true],
+			["Went well later", (x) => (x.mended ? "yes" : "no")],
+		], f.runs), !start.ready));
+	if (w && w.nodes.length)
+		box.append(details("Nodes that are waited for: " + w.all, table([
+			["Node", (x) => nodeLink(x.node, true)],
+			["Rank", (x) => String(x.rank ?? ""), true],
+			["Stage", (x) => x.stage],
+			["State", (x) => (x.in ? "in it" : "not begun")],
+			["For", (x) => seconds(x.for_s), true],
+			["Through", (x) => x.done + " of " + x.of, true],
+			["Last heard", (x) => seconds(x.heard_s) + " ago", true],
+			["Said last", (x) => x.said],
+		], w.nodes), w.all <= 5));
+	return box;
+}
+
+function details(title, body, open) {
+	const d = make("details");
+
+	d.open = open;
+	d.append(make("summary", title), body);
+	return d;
 }
 
 function summary(start) {
@@ -385,9 +567,11 @@ function startView(start, bars) {
 	const view = make("section");
 	const top = start.stages.filter((s) => s.top);
 	const map = colours(new Set([...top, ...start.stages].map((s) => s.stage).concat(bars.stages)));
-	const links = make("p", when(start.begin_ms) + " ");
+	const links = make("p", undefined, "links");
 
 	view.append(make("h2", start.job + ", attempt " + start.attempt), links);
+	links.append(stateBadge({ ...start, summary: start.failed ? { failed: start.failed.text } : null }), " ",
+		moment(start.begin_ms), " ");
 	if (start.image)
 		links.append("image ", link(start.image, "image/" + start.image), " ");
 	if (start.label)
@@ -395,7 +579,7 @@ function startView(start, bars) {
 	links.append(link("earlier starts of this job", "job/" + start.job), " ",
 		link("checkpoints", "checkpoints/" + start.id), " ",
 		link("peers", "peers/start/" + start.id));
-	view.append(summary(start));
+	view.append(nowPart(start), summary(start));
 	if (start.stragglers.length)
 		part(view, "Stragglers: " + start.stragglers.length, firstRows([
 			["Node", (s) => nodeLink(s.node, true)],
@@ -425,8 +609,6 @@ function startView(start, bars) {
 function compareView(c) {
 	const view = make("section");
 	const cell = (s, key) => (s ? seconds(s[key]) : "-");
-	const change = (s) => make("span", (s.change_s > 0 ? "+" : "") + seconds(s.change_s),
-		s.change_s > 1 ? "slow" : "");
 
 	view.append(make("h2", c.a.job + ", attempt " + c.a.attempt + ", and " + (c.a.job === c.b.job ? "" : c.b.job + ", ") +
 		"attempt " + c.b.attempt + ": " + (c.change_s > 0 ? "+" : "") + seconds(c.change_s)));
@@ -434,7 +616,7 @@ function compareView(c) {
 		["Which", (s) => s.name],
 		["Job", (s) => link(s.of.job, "start/" + s.of.id)],
 		["Attempt", (s) => String(s.of.attempt), true],
-		["Begin", (s) => when(s.of.begin_ms)],
+		["Began", (s) => moment(s.of.begin_ms)],
 		["Duration", (s) => seconds(s.of.duration_s), true],
 		["Nodes", (s) => String(s.of.nodes_all), true],
 		["Max/Median", (s) => s.of.node_level.max_median.toFixed(2), true],
@@ -443,7 +625,7 @@ function compareView(c) {
 		["Stage", (s) => s.stage],
 		["Job A", (s) => cell(s.a, "job_s"), true],
 		["Job B", (s) => cell(s.b, "job_s"), true],
-		["Change", change, true],
+		["Change", (s) => change(s.change_s), true],
 		["Median A", (s) => cell(s.a, "median_s"), true],
 		["Median B", (s) => cell(s.b, "median_s"), true],
 		["Max A", (s) => cell(s.a, "max_s"), true],
@@ -452,14 +634,35 @@ function compareView(c) {
 	return view;
 }
 
+// Attempts as columns of the median node's stages, up to when training began, the oldest first.
+function attemptsChart(starts, map) {
+	const shown = starts.filter((s) => s.summary).slice(0, HISTORY_MOST).reverse();
+	const names = shown.map((s) => "attempt " + s.attempt);
+	const sums = shown.map((s) => s.summary.stages.reduce((n, p) => n + p[1], 0));
+	const series = [...map].map(([stage, colour]) => {
+		const data = shown.map((s) => (s.summary.stages.find((p) => p[0] === stage) || [])[1] ?? null);
+
+		return { colour, data, texts: data.map((n, i) => (n === null ? "" : names[i] + ", " + stage + ": " + seconds(n))) };
+	});
+	const rest = shown.map((s, i) => Math.max(0, s.duration_s - sums[i]) || null);
+
+	series.push({ colour: theme("line"), data: rest, texts: rest.map((n, i) => (n === null ? "" : names[i] + ", " +
+		(shown[i].ready ? "waiting for other nodes" : "not begun to train") + ": " + seconds(n))) });
+	return shown.length > 1 ? [make("h3", "Attempts: the median node's stages, and above them what it waited for others"),
+		barChart("Attempts", names, series, { stacked: true, say: seconds })] : [];
+}
+
 function jobView(found, job) {
 	const view = listView(found, "Starts of " + job);
 	const pairs = found.starts.slice(0, -1).map((s, i) => [found.starts[i + 1], s]);
 
+	view.firstChild.after(...attemptsChart(found.starts, coloursOf(found.starts)));
 	if (pairs.length)
-		part(view, "Compare", table([
-			["Start", (p) => when(p[1].begin_ms)],
+		part(view, "Compare", firstRows([
+			["Start", (p) => link("attempt " + p[1].attempt, "start/" + p[1].id)],
+			["Began", (p) => moment(p[1].begin_ms)],
 			["Took", (p) => seconds(p[1].duration_s), true],
+			["Change", (p) => change(p[1].duration_s - p[0].duration_s), true],
 			["Compare", (p) => link("with the one before", "compare/" + p[0].id + "/" + p[1].id)],
 		], pairs));
 	part(view, "Checkpoints", make("p"));
@@ -467,12 +670,19 @@ function jobView(found, job) {
 	return view;
 }
 
-// Columns by day, one colour for each stage, on top of one another.
+function change(s) {
+	return make("span", (s > 0 ? "+" : "") + seconds(s), s > 1 ? "slow" : "");
+}
+
+// Columns by day, one colour for each stage, on top of one another: what a stage has of the
+// mean start of the day, also where some starts do without it.  Stages within others are in these.
 function columnsOf(rows, map) {
-	const stages = [...new Set(rows.map((r) => r.stage))].filter(Boolean);
+	const of = rows.filter((r) => r.stage && 2 * r.top >= r.starts);
+	const stages = [...new Set(of.map((r) => r.stage))];
 	const days = [...new Set(rows.map((r) => r.key))];
-	const names = days.map((d) => when(d * 86400000).slice(0, 10));
-	const took = new Map(rows.map((r) => [r.key + " " + r.stage, r.median_s]));
+	const names = days.map((d) => dayOf(d));
+	const all = new Map(rows.filter((r) => !r.stage).map((r) => [r.key, r.starts]));
+	const took = new Map(of.map((r) => [r.key + " " + r.stage, r.median_s * r.starts / (all.get(r.key) || r.starts)]));
 
 	return [legend(stages.map((s) => [s, map.get(s)])), barChart("Stages of the median nodes by day", names, stages.map((stage) => {
 		const data = days.map((d) => took.get(d + " " + stage) ?? null);
@@ -505,10 +715,10 @@ function trendView(title, scales, days, images, labels) {
 	}
 	const map = colours(new Set([...days.rows, ...scales.stages].map((r) => r.stage).filter(Boolean)));
 
-	view.append(make("p", "Stages of the median node, mean of each day's starts"),
+	view.append(make("p", "Stages of the median node, their share of the day's mean start"),
 		...columnsOf(days.rows, map));
 	scaleParts(view, scales, map);
-	part(view, "By day", trendTable(days.rows, "Day", (k) => when(k * 86400000).slice(0, 10)));
+	part(view, "By day", trendTable(days.rows, "Day", dayOf));
 	if (images)
 		part(view, "By image", trendTable(images.rows, "Image",
 			(k) => (k ? link(k, "image/" + k) : "not said")));
@@ -541,7 +751,7 @@ function nodesView(found) {
 		["Of its starts", (n) => String(n.starts), true],
 		["Share", (n) => (100 * n.slow / n.starts).toFixed(0) + " %", true],
 		["More than the median, in all", (n) => seconds(n.excess_s), true],
-		["Last", (n) => when(n.last * 1000)],
+		["Last", (n) => ago(n.last * 1000)],
 	], found.nodes));
 	if (!found.nodes.length)
 		view.append(make("p", "No node was, in the starts that are over."));
@@ -558,7 +768,7 @@ function nodeView(found) {
 		view.append(...history(found.starts));
 	view.append(table([
 		["Start", (s) => link(s.job, "start/" + s.id)],
-		["Begin", (s) => when(s.at * 1000)],
+		["Began", (s) => moment(s.at * 1000)],
 		["Took", (s) => make("span", seconds(s.busy_s), s.slow ? "slow" : ""), true],
 		["Median node", (s) => seconds(s.median_s), true],
 		["Stage", (s) => s.stage],
@@ -635,7 +845,7 @@ function checkpointsView(found, title, days) {
 	view.append(table([
 		["Job", (c) => link(c.job + (c.attempt ? ", attempt " + c.attempt : ""), "checkpoints/" + c.id)],
 		["What", (c) => KINDS.get(c.stage)],
-		["Last", (c) => when(c.last * 1000)],
+		["Last", (c) => ago(c.last * 1000)],
 		["Times", (c) => String(c.rounds), true],
 		["Nodes", (c) => String(c.nodes), true],
 		["Bytes", (c) => size(c.bytes), true],
@@ -725,7 +935,7 @@ function kindPart(view, c) {
 		], c.nodes));
 	view.append(make("h3", "Each time" + less(c.rounds_all, c.rounds, "times")),
 		...(c.rounds.length > 1 ? roundsChart(c.rounds, colour) : []), firstRows([
-			["Begin", (r) => when(r.begin_ms)],
+			["Began", (r) => moment(r.begin_ms)],
 			["Took", (r) => seconds(r.job_s), true],
 			["Nodes", (r) => String(r.nodes), true],
 			["Bytes", (r) => size(r.bytes), true],
@@ -742,10 +952,10 @@ function kindPart(view, c) {
 
 function checkpointView(found) {
 	const view = make("section");
-	const links = make("p", when(found.begin_ms) + " ");
+	const links = make("p", undefined, "links");
 
 	view.append(make("h2", "Checkpoints of " + found.job + ", attempt " + found.attempt), links);
-	links.append(link("its start", "start/" + found.id), " ",
+	links.append(moment(found.begin_ms), " ", link("its start", "start/" + found.id), " ",
 		link("checkpoints of this job", "checkpoints/job/" + found.job));
 	if (!found.checkpoints.length)
 		view.append(make("p", "No node said that it loaded or saved: bootseer ckpt mount with BOOTSEER_JOB."));
@@ -768,7 +978,7 @@ const views = [
 		const [start, bars] = await Promise.all([
 			ask("/v1/starts/" + id + "?limit=1"), ask("/v1/starts/" + id + "/bars")]);
 
-		if (!start.ready)
+		if (start.state === "open")
 			setTimeout(() => location.hash === "#start/" + id && show(), LIVE_MS);
 		return startView(start, bars);
 	}],
@@ -863,6 +1073,7 @@ document.getElementById("login").addEventListener("submit", (e) => {
 	show();
 });
 window.addEventListener("hashchange", show);
+narrow.addEventListener("change", show);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 window.addEventListener("keydown", (e) => {
 	const search = document.getElementById("search");

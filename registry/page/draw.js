@@ -8,6 +8,9 @@ const TALL = 240; // pixels of a chart with columns
 const ROW_TALL = 20; // of a row of one with bars
 const ROWS_MOST = 100; // a canvas can be only so tall
 const POINTS_TALL = 560;
+const LEGEND_MOST = 12; // entries, before those that are unfolded
+const CUT_FROM = 5; // bars, of fewer none is cut off
+const CUT_BEYOND = 4; // times what nine of ten have
 const NARROW = 600; // pixels: a phone, where names of rows are cut
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 20, PageUp: -20, Home: -1e9, End: 1e9 };
 const charts = []; // of the view that is shown
@@ -58,16 +61,69 @@ function colours(stages) {
 	return map;
 }
 
-function legend(map) {
+function legendList(entries) {
 	const list = make("ul", undefined, "legend");
 
-	for (const [name, colour] of map) {
+	for (const [name, colour] of entries) {
 		const item = list.appendChild(make("li"));
 
 		item.appendChild(make("span")).style.setProperty("background", colour);
 		item.append(name);
 	}
 	return list;
+}
+
+// Many names are a list of their own, behind the first ones: charts name them where they are
+// pointed at, too.
+function legend(map) {
+	const all = [...map];
+
+	if (all.length <= LEGEND_MOST)
+		return legendList(all);
+	const box = make("div", undefined, "legend-box");
+	const more = make("details");
+
+	more.append(make("summary", all.length - LEGEND_MOST + " more"), legendList(all.slice(LEGEND_MOST)));
+	box.append(legendList(all.slice(0, LEGEND_MOST)), more);
+	return box;
+}
+
+// Steps of an axis of seconds that people count in.
+const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+function stepOfSeconds(most) {
+	return STEPS.find((n) => most / n <= 6) || 86400 * Math.ceil(most / 6 / 86400);
+}
+
+// Where an axis ends: one value far beyond all others is cut off, and said, as the others could
+// not be told from one another.
+function endOf(tops) {
+	const sorted = tops.filter((n) => n > 0).sort((a, b) => a - b);
+	const most = sorted[sorted.length - 1] || 0;
+	const usual = sorted[Math.floor((sorted.length - 1) * 0.9 - 1e-9)] || 0;
+
+	return sorted.length >= CUT_FROM && most > CUT_BEYOND * usual ? usual * 1.5 : 0;
+}
+
+// What was cut off is written where it leaves the chart.
+function cutMarks(tops, end, across, say) {
+	return { id: "cut", afterDatasetsDraw(c) {
+		const g = c.ctx, area = c.chartArea;
+
+		g.save();
+		g.font = "600 11px system-ui, sans-serif";
+		g.fillStyle = theme("slow");
+		tops.forEach((top, i) => {
+			if (top <= end)
+				return;
+			const at = (across ? c.scales.y : c.scales.x).getPixelForValue(i);
+
+			g.textAlign = across ? "right" : "center";
+			g.textBaseline = across ? "middle" : "top";
+			g.fillText((across ? "\u2192 " : "\u2191 ") + say(top), across ? area.right - 2 : at, across ? at : area.top + 2);
+		});
+		g.restore();
+	} };
 }
 
 // Names of nodes mostly differ at their ends.
@@ -139,12 +195,18 @@ function axisOf(ticks, more, lines = true) {
 // across: as rows; stacked: on top of one another; grouped: side by side; say: of numbers.
 function barChart(label, names, series, { across, stacked, grouped, say }) {
 	const told = names.flatMap((_, i) => series.flatMap((s, d) => (s.texts && s.texts[i] ? [[d, i, s.texts[i]]] : [])));
-	const most = window.innerWidth < NARROW ? 24 : 40;
+	const long = window.innerWidth < NARROW ? 20 : 40;
 	const [nameAxis, valueAxis] = across ? ["y", "x"] : ["x", "y"];
+	const number = (n) => (Array.isArray(n) ? n[1] : n || 0);
+	const tops = names.map((_, i) => series.map((t) => number(t.data[i])).reduce((a, b) => (stacked ? a + b : Math.max(a, b)), 0));
+	const end = endOf(tops);
+	const most = end || Math.max(...tops, 0);
+	const ticks = say === seconds ? { callback: (n) => secondsTick(n, most), stepSize: stepOfSeconds(most) }
+		: { callback: say, maxTicksLimit: 6 };
 
 	return chart(label, told, across ? names.length * ROW_TALL * (grouped ? 1.3 : 1) + 36 : TALL, {
 		type: "bar",
-		data: { labels: names.map((n) => shortName(n, most)), datasets: series.map((s) => ({
+		data: { labels: names.map((n) => shortName(n, long)), datasets: series.map((s) => ({
 			type: s.line ? "line" : "bar", data: s.data, backgroundColor: s.colour, borderColor: s.colour,
 			borderWidth: s.line ? 2 : 0, pointRadius: s.line ? 1 : 0, fill: s.line === "fill", order: s.order || 0,
 			stack: s.stack, grouped: Boolean(grouped || stacked), barThickness: s.wide,
@@ -152,7 +214,8 @@ function barChart(label, names, series, { across, stacked, grouped, say }) {
 		options: { indexAxis: nameAxis,
 			interaction: stacked ? { mode: "nearest", intersect: true } : { mode: "index", intersect: false },
 			scales: { [nameAxis]: axisOf({ autoSkip: !across }, { stacked }, false),
-				[valueAxis]: axisOf({ callback: say, maxTicksLimit: 6 }, { stacked, beginAtZero: true, grace: "2%" }) } },
+				[valueAxis]: axisOf(ticks, { stacked, beginAtZero: true, ...(end ? { max: end } : { grace: "2%" }) }) } },
+		plugins: end ? [cutMarks(tops, end, across, say)] : [],
 	});
 }
 

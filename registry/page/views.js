@@ -33,7 +33,7 @@ const IMAGE_COLUMNS = [
 	["Starts", (i) => String(i.starts), true],
 	["From peers", (i) => size(i.peer_bytes), true],
 	["From the registry", (i) => size(i.origin_bytes), true],
-	["Last", (i) => when(i.received_at * 1000)],
+	["Last", (i) => ago(i.received_at * 1000)],
 ];
 
 function imagesView(found) {
@@ -165,7 +165,7 @@ function hotView(found) {
 		part(view, "Starts, the last one first", firstRows([
 			["Node", (s) => nodeLink(s.node)],
 			["Job", (s) => (s.job ? link(s.job, "job/" + s.job) : "")],
-			["Heard of", (s) => when(s.received_at * 1000)],
+			["Heard of", (s) => ago(s.received_at * 1000)],
 			["End", (s) => s.end],
 			["Ready after", (s) => ms(s.ready_ms), true],
 			["Waited", (s) => ms(s.waited_ms), true],
@@ -281,10 +281,10 @@ function swarmView(found, name) {
 
 function startPeersView(flow) {
 	const view = make("section");
-	const links = make("p", when(flow.begin_ms) + " ");
+	const links = make("p", undefined, "links");
 
 	view.append(make("h2", "Peers in " + flow.job + ", attempt " + flow.attempt), links);
-	links.append(link("its start", "start/" + flow.id));
+	links.append(moment(flow.begin_ms), " ", link("its start", "start/" + flow.id));
 	for (const i of flow.images)
 		links.append(" ", hotLink(i, (i.repo ? i.repo + "@" : "image ") + shortDigest(i.image) + ", workload " + i.workload));
 	if (flow.reports)

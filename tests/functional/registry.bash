@@ -105,6 +105,10 @@ as_of_version() # NUMBER
 {
 	local c
 
+	[ "$1" -ge 20 ] || for c in space node_name node_count summary; do
+		in_db "ALTER TABLE job_start DROP COLUMN $c"
+	done
+	[ "$1" -ge 20 ] || in_db "ALTER TABLE start_day DROP COLUMN tops"
 	[ "$1" -ge 19 ] || for c in sum_tries sum_after ckpt_tries; do
 		in_db "ALTER TABLE job_start DROP COLUMN $c"
 	done

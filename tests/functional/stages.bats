@@ -85,12 +85,12 @@ a_start_is_analysed()
 	DB=sqlite:$W/registry.db
 	service
 	a_start | "$bootseer" stage send --service "$U" --job j -
-	"$bootseer" start ls --service "$U" | grep -E '^ +1  j  +0 .* 101\.0 s  yes'
+	"$bootseer" start ls --service "$U" | grep -E '^ +1  j  +0 .* 1 min 41 s  trains +4 +[0-9.]+ +1$'
 	"$bootseer" start show --service "$U" 1 >"$W/text"
-	grep -qx '101.0 s until training began' "$W/text"
-	grep -qE '^env +4 +22\.0 s .* 1$' "$W/text"
-	grep -qE '^  n3 +env +72\.0 s, 50\.0 s more than the median$' "$W/text"
-	grep -qE '^n3 +92\.0 s ! A+\.+B+C+\.?$' "$W/text"
+	grep -qx '1 min 41 s until training began' "$W/text"
+	grep -qE '^env +4 +22\.0 s .* 0 +0 +0 +1$' "$W/text"
+	grep -qE '^  n3 +env +1 min 12 s, 50\.0 s more than the median$' "$W/text"
+	grep -qE '^n3 +1 min 32 s ! A+\.+B+C+\.?$' "$W/text"
 	[ "$(grep -cE '^n[1-4] ' "$W/text")" = 4 ]
 	[ "$(awk 'length > 100' "$W/text")" = "" ]
 	run -1 "$bootseer" start show --service "$U" other
@@ -472,16 +472,16 @@ has_charts() { # ADDRESS FILE
 	grep -q '<td>unknown</td>' "$W/start"
 	# Image, env and model of the median node, and of the slowest ones.
 	[ "$(grep -oE '<li>(median node|slowest of each), ' "$W/start" | wc -l)" = 6 ]
-	grep -q '<li>slowest of each, env: 72.0 s</li>' "$W/start"
-	grep -qE '<li>env: half from 2[0-9.]* s to [0-9.]* s, median [0-9.]* s, all from 22.0 s to 72.0 s, ' "$W/start"
-	grep -q 'class="axis" aria-label="From 0 to 101.0 s"' "$W/start"
+	grep -q '<li>slowest of each, env: 1 min 12 s</li>' "$W/start"
+	grep -qE '<li>env: half from 2[0-9.]* s to [0-9.]* s, median [0-9.]* s, all from 22.0 s to 1 min 12 s, ' "$W/start"
+	grep -q 'class="axis" aria-label="From 0 to 1 min 41 s"' "$W/start"
 	# The critical path as steps: n3 was slow in env.
-	grep -q '<li>n3 env: 72.0 s, from [0-9.]* s on</li>' "$W/start"
+	grep -q '<li>n3 env: 1 min 12 s, from [0-9.]* s on</li>' "$W/start"
 	a_start | "$bootseer" stage send --service "$U" --job team/j --attempt 1 -
 	wait_for page_shows "$U/#job/team/j" "$W/job" '#compare/[0-9]+/[0-9]+'
 	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
-	wait_for page_shows "$U/$pair" "$W/compare" '<li>env: A 72.0 s, B 72.0 s</li>'
-	grep -q '<td class="number">72.0 s</td>' "$W/compare"
+	wait_for page_shows "$U/$pair" "$W/compare" '<li>env: A 1 min 12 s, B 1 min 12 s</li>'
+	grep -q '<td class="number">1 min 12 s</td>' "$W/compare"
 	grep -q '<h2>team/j, attempt 0, and attempt 1: 0.0 s</h2>' "$W/compare"
 	for view in trends images nodes checkpoints peers; do
 		wait_for page_shows "$U/#$view" "$W/$view" '<p>(No|Nobody) '

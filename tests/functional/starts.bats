@@ -342,11 +342,11 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	make_old
 	wait_for page_shows "$U/#trends" "$W/trends" '<td>env</td><td class="number">6</td>'
 	grep -q '<h2>By the size of the job: 1 start of 1 job</h2>' "$W/trends"
-	grep -q '<li>8 to 15 nodes: half from 100.0 s to 100.0 s, .*, 1 in all</li>' "$W/trends"
+	grep -q '<li>8 to 15 nodes: half from 1 min 40 s to 1 min 40 s, .*, 1 in all</li>' "$W/trends"
 	wait_for page_shows "$U/#image/h/a:1" "$W/image" \
 		'<h2>By the size of the job: 1 start of 1 job</h2>'
 	wait_for page_shows "$U/#start/1" "$W/start" '<h2>Nodes by their time in env</h2>'
-	grep -q '<li>9.0 s to 10.5 s: 11 nodes</li><li>58.5 s to 60.0 s: 1 node</li>' "$W/start"
+	grep -q '<li>9.0 s to 10.5 s: 11 nodes</li><li>58.5 s to 1 min: 1 node</li>' "$W/start"
 }
 
 @test "nodes, days, images and labels have a history when starts are over" {
@@ -404,7 +404,96 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	wait "$child"
 	tail -n 1 "$W/watch" | jq -e '.ready and .duration_s == 100'
 	"$bootseer" start watch j1 >"$W/text"
-	grep -qx 'training began after 100.0 s' "$W/text"
+	grep -qx 'training began after 1 min 40 s' "$W/text"
+}
+
+# Six nodes load a model, and one of them hangs in it since ten minutes.
+a_hung_start()
+{
+	local n
+
+	BEGIN=$(($(date +%s) - 700))
+	for n in 1 2 3 4 5 6; do
+		line 0 "n$n" env begin
+		line $((n == 2 ? 95 : 90)) "n$n" env end
+		line 100 "n$n" model.load begin rank=0
+		[ "$n" = 4 ] || line 120 "n$n" model.load end rank=0
+		[ "$n" = 4 ] || line 121 "n$n" dist.init begin rank=0
+	done
+}
+
+a_hung_node_is_named()
+{
+	local waits='n4, rank 0: in model.load for 1[0-9] min( [0-9]+ s)?, which 5 of 6 have ended; last heard 1[0-9] min( [0-9]+ s)? ago: model.load begin'
+
+	service
+	export BOOTSEER_SERVICE=$U
+	a_hung_start | "$bootseer" stage send --job hung -
+	"$bootseer" start show hung >"$W/text"
+	head -n 1 "$W/text" | grep -qE "^waiting for $waits\$"
+	grep -qE '^1[0-9] min( [0-9]+ s)? so far: training has not begun' "$W/text"
+	"$bootseer" start ls >"$W/text"
+	grep -qE '^ *1  hung .* starting +6 ' "$W/text"
+	grep -qE "^ +waiting for $waits\$" "$W/text"
+	run -1 "$bootseer" start watch --timeout 1s hung
+	grep -qE "^waiting for $waits\$" <<<"$output"
+	# Each time counts to now, also that of the open stage.
+	"$bootseer" start show --json hung >"$W/show"
+	jq -e '.state == "open" and .duration_s >= 700 and .waiting.nodes[0].node == "n4" and
+		.waiting.nodes[0].for_s >= 600 and .nodes[0].node == "n4" and
+		.nodes[0].busy_s >= 690 and (.nodes[0].runs[] | select(.open) | .duration_s >= 600)' \
+		"$W/show"
+	ask "$U/v1/starts/1/bars"
+	jq -e '.duration_s >= 700 and .nodes[0][0] == "n4" and
+		(.nodes[0][3] | .[-1] == 23 and .[-2] >= 600000)' "$O"
+	# Prometheus hears of it, after the next sweep.
+	end_service TERM
+	service
+	wait_for is_counted 1
+	[ "$(metric starts_not_training)" = 1 ]
+	[ "$(metric start_silence_seconds)" -ge 570 ]
+	# Nobody waits for it any more when the job is started again.
+	BEGIN=
+	send_again=$(line 0 n1 env begin; line 1 n1 env end; line 2 n1 train mark)
+	"$bootseer" stage send --service "$U" --job hung --attempt 1 - <<<"$send_again"
+	"$bootseer" start show --service "$U" --json 1 |
+		jq -e '.state == "stopped" and .duration_s < 200'
+	"$bootseer" start show --service "$U" 1 | head -n 1 | grep -q '^waited for n4, rank 0: '
+	end_service TERM
+	service
+	wait_for is_counted 0
+	unset BOOTSEER_SERVICE
+}
+
+is_counted() { [ "$(metric starts_silent)" = "$1" ]; } # NUMBER
+
+@test "a start that hangs says first whom it waits for, on each of its views" {
+	on_each_db a_hung_node_is_named
+}
+
+@test "a stage that failed is shown with its status, the first one first" {
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	export BOOTSEER_SERVICE=$U
+	BEGIN=$(($(date +%s) - 60))
+	{
+		for n in 0 1 2 3; do
+			line 0 n1 model.load begin rank=$n
+		done
+		line 10 n1 model.load end rank=2 status=137
+		for n in 0 1 3; do
+			line 12 n1 model.load end rank=$n status=1
+		done
+	} | "$bootseer" stage send --job j -
+	"$bootseer" start show j >"$W/text"
+	first='failed: n1, rank 2: model.load ended with status 137 (killed, often for memory) after 10.0 s, before 3 others'
+	[ "$(head -n 1 "$W/text")" = "$first" ]
+	grep -qE '^model.load .* 4 +0$' "$W/text"
+	"$bootseer" start ls >"$W/text"
+	grep -qE '^ *1  j .* failed ' "$W/text"
+	grep -qF "        $first" "$W/text"
+	"$bootseer" start show --json j | jq -e '.failed.all == 4 and .failed.runs[0].rank == 2 and
+		.failed.runs[0].status == 137 and (.stages[0].failed == 4)'
 }
 
 # Starts of one node that says what it likes: when it was, which stages.
@@ -456,7 +545,7 @@ history_of_one_gives_way()
 	send_start j1 40
 	in_db "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
 		INSERT INTO start_day SELECT $((BEGIN / 86400)), 'made', 'up', 's' || i,
-		50, 50, 0, 0, 0, 0, 0, 0 FROM n"
+		50, 50, 0, 0, 0, 0, 0, 0, 50 FROM n"
 	make_old
 	ask "$U/v1/trends?by=label"
 	jq -e '(.rows | length | . > 5000 and . <= 10000) and

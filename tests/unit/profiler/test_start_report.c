@@ -59,6 +59,214 @@ static struct start_node *node(const char *name)
 #define REPORT_TEST(name) \
 	Test(start_report, name, .init = open_set, .fini = close_set)
 
+/* ---------------------------------------------------------- waits and failures --- */
+
+static void ends_with(double s, const char *n, int64_t rank, const char *name,
+		      int64_t status)
+{
+	const struct start_event e = { .stage = name,
+				       .node = n,
+				       .rank = rank,
+				       .ev = STAGE_END,
+				       .mono_ns = (int64_t)(s * 1e9) + 50 * S,
+				       .ts_ns = (int64_t)(s * 1e9) + 1000 * S,
+				       .status = status,
+				       .boot = 1 };
+
+	cr_assert_eq(start_set_add(set, &e, NULL), 0);
+}
+
+static void expect_wait(double now_s, const char *text)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	cr_assert_eq(start_wait_text(&r, r.begin_ns + (int64_t)(now_s * 1e9),
+				     &b),
+		     0);
+	cr_expect_str_eq(b.data ? b.data : "", text);
+}
+
+static void expect_failure(const char *text)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	cr_assert_eq(start_failure_text(&r, &b), 0);
+	cr_expect_str_eq(b.data ? b.data : "", text);
+}
+
+REPORT_TEST(names_the_node_that_hangs_and_not_one_that_was_late)
+{
+	for (int i = 0; i < 500; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		run(0, i == 7 ? 14.8 : 10, name, -1, "env");
+		at(15, name, 0, "model.load", STAGE_BEGIN);
+		if (i != 499)
+			at(60, name, 0, "model.load", STAGE_END);
+		if (i != 499)
+			at(61, name, 0, "dist.init", STAGE_BEGIN);
+	}
+	report();
+	cr_assert_eq(r.n_waits, 500);
+	cr_expect_str_eq(r.nodes[r.waits[0].node].name, "n499");
+	cr_expect_eq(r.waits[0].last_ns, r.begin_ns + 15 * S);
+	expect_wait(375, "n499, rank 0: in model.load for 6 min, which 499 of "
+			 "500 have ended; last heard 6 min ago: model.load "
+			 "begin");
+	/* What is open has a length, and the node is the slowest one. */
+	for (size_t i = 0; i < r.n_runs; i++)
+		if (r.runs[i].goes_on && r.runs[i].node == r.waits[0].node)
+			cr_expect_eq(start_run_length(&r, &r.runs[i],
+						      r.begin_ns + 375 * S),
+				     360 * S);
+	cr_expect_eq(start_node_busy(&r, node("n499"), r.begin_ns + 375 * S),
+		     370 * S);
+	cr_expect_eq(start_node_busy(&r, node("n499"), r.begin_ns + 15 * S),
+		     10 * S);
+}
+
+REPORT_TEST(names_a_node_that_has_not_begun_what_the_others_are_in)
+{
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		run(0, 10 + i, name, -1, "env");
+		if (i != 2)
+			at(15, name, -1, "rdma.wait", STAGE_BEGIN);
+	}
+	report();
+	cr_assert_eq(r.n_waits, 1);
+	expect_wait(42,
+		    "n2: not in rdma.wait yet, idle for 30.0 s, which 3 of 4 "
+		    "have begun; last heard 30.0 s ago: env end");
+}
+
+REPORT_TEST(waits_for_all_where_nobody_is_ahead)
+{
+	for (int i = 0; i < 3; i++)
+		at(i, "a", i, "model", STAGE_BEGIN);
+	report();
+	expect_wait(12, "3, first a, rank 0: in model for 12.0 s, which 0 of 3 "
+			"have ended; last heard 12.0 s ago: model begin");
+}
+
+REPORT_TEST(does_not_take_a_lost_end_for_a_node_that_hangs)
+{
+	for (int i = 0; i < 5; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		at(0, name, -1, "env", STAGE_BEGIN);
+		if (i != 1)
+			at(10, name, -1, "env", STAGE_END);
+		run(12, 20, name, -1, "model");
+	}
+	at(25, "n4", -1, "warmup", STAGE_BEGIN);
+	report();
+	cr_assert_eq(r.n_waits, 1);
+	cr_expect_str_eq(r.nodes[r.waits[0].node].name, "n4");
+	cr_expect_eq(start_node_busy(&r, node("n1"), r.begin_ns + 99 * S),
+		     8 * S);
+}
+
+REPORT_TEST(says_that_nobody_marks_the_training)
+{
+	run(0, 10, "a", -1, "env");
+	run(0, 12, "b", -1, "env");
+	report();
+	expect_wait(72,
+		    "no node is in a stage, and none has said 'train'; last "
+		    "heard 1 min ago, of b");
+}
+
+REPORT_TEST(waits_for_a_node_without_the_mark_that_most_others_have)
+{
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		at(0, name, -1, "model", STAGE_BEGIN);
+		if (i == 3)
+			continue;
+		at(9, name, -1, "model", STAGE_END);
+		at(10, name, -1, START_READY_MARK, STAGE_MARK);
+	}
+	report();
+	cr_expect(r.is_ready);
+	cr_assert_eq(r.n_waits, 1);
+	cr_expect_str_eq(r.nodes[r.waits[0].node].name, "n3");
+}
+
+REPORT_TEST(does_not_wait_for_nodes_of_which_one_speaks_for_all)
+{
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		at(0, name, -1, "model", STAGE_BEGIN);
+		at(i ? 12 : 9, name, -1, "model", STAGE_END);
+	}
+	at(10, "n0", -1, START_READY_MARK, STAGE_MARK);
+	report();
+	cr_expect_eq(r.n_waits, 0);
+	expect_wait(99, "");
+}
+
+REPORT_TEST(names_who_failed_first_before_what_followed)
+{
+	for (int i = 0; i < 4; i++)
+		at(0, "a", i, "model", STAGE_BEGIN);
+	for (int i = 0; i < 4; i++)
+		at(1, "a", i, "model.load", STAGE_BEGIN);
+	/* A rank raised, and torchrun stops the others; clocks may differ. */
+	ends_with(9.5, "a", 0, "model.load", 143);
+	ends_with(10, "a", 2, "model.load", 1);
+	ends_with(10, "a", 2, "model", 1);
+	ends_with(11, "a", 1, "model.load", 143);
+	report();
+	cr_assert_eq(r.n_failures, 3);
+	cr_expect_eq(stage("model")->failed, 0);
+	cr_expect_eq(stage("model.load")->failed, 3);
+	expect_failure(
+		"a, rank 2: model.load ended with status 1 after 10.0 s, "
+		"before 2 others");
+}
+
+REPORT_TEST(tells_a_failure_that_was_mended_from_one_that_was_not)
+{
+	at(0, "a", -1, "env", STAGE_BEGIN);
+	ends_with(3, "a", -1, "env", 1);
+	at(4, "a", -1, "env", STAGE_BEGIN);
+	ends_with(6, "a", -1, "env", 0);
+	report();
+	cr_assert_eq(r.n_failures, 1);
+	cr_expect(r.failures[0].is_again);
+	expect_failure("");
+	start_report_fini(&r);
+	at(7, "b", -1, "model", STAGE_BEGIN);
+	ends_with(9, "b", -1, "model", 137);
+	report();
+	expect_failure("b: model ended with status 137 (killed, often for "
+		       "memory) after 9.0 s");
+}
+
+REPORT_TEST(loses_no_time_of_gpus_in_the_queue)
+{
+	const uint64_t gpus[STAGE_FACTS] = { [STAGE_FACT_GPUS] = 8 };
+
+	run(0, 3590, "a", -1, "queue");
+	run(3590, 3600, "a", -1, "schedule");
+	at_with(3600, "a", -1, "image", STAGE_BEGIN, gpus);
+	at(3650, "a", -1, "image", STAGE_END);
+	at(3663, "a", 0, START_READY_MARK, STAGE_MARK);
+	report();
+	cr_expect_float_eq(r.lost.gpu_s, 63 * 8, 1e-6);
+	cr_expect_float_eq(r.lost.node_s, 63, 1e-6);
+	cr_expect_float_eq(r.lost.wait_s, 13, 1e-6);
+}
+
 REPORT_TEST(of_nothing_is_empty)
 {
 	report();

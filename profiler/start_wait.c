@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Whom a start waits for, and what failed in it.  A node (or one of its ranks: a track) that
+ * is in a stage which others have ended holds them up, and so does a node that has not begun
+ * a stage in which the others are.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/duration.h"
+#include "profiler/start_priv.h"
+
+/* The same moment on two nodes, whose clocks differ; a stop signal is what another's failure
+ * brings, so that it is not the first within this time. */
+#define SECONDARY_NS INT64_C(2000000000)
+#define STATUS_SIGNAL 128
+#define STATUS_TERM (STATUS_SIGNAL + 15)
+
+#define WITHIN_MAX 64 /* runs within one that are looked at */
+
+/* What tracks did in a stage. */
+struct stage_progress {
+	uint32_t tracks, ended, runs, top_runs;
+	uint32_t nodes; /* that began it */
+};
+
+struct wait_search {
+	struct start_report *r;
+	struct stage_progress *stages;
+	uint32_t *
+		last_node; /* by stage: of the run that was counted last, from 1 */
+	size_t *counted,
+		*marked; /* by stage: where the last track ends that was */
+};
+
+static size_t track_end(const struct start_report *r, size_t from)
+{
+	size_t to = from + 1;
+
+	while (to < r->n_runs && r->runs[to].node == r->runs[from].node &&
+	       r->runs[to].rank == r->runs[from].rank)
+		to++;
+	return to;
+}
+
+static void count_track(struct wait_search *p, size_t from, size_t to)
+{
+	for (size_t i = to; i > from; i--) {
+		const struct start_run *run = &p->r->runs[i - 1];
+		struct stage_progress *s = &p->stages[run->stage];
+
+		s->runs++;
+		s->top_runs += run->is_top;
+		if (p->last_node[run->stage] != run->node + 1)
+			s->nodes++;
+		p->last_node[run->stage] = run->node + 1;
+		if (p->counted[run->stage] == to)
+			continue;
+		/* The last attempt tells whether the track is through. */
+		p->counted[run->stage] = to;
+		s->tracks++;
+		s->ended += !run->is_open;
+	}
+}
+
+static bool is_most(uint32_t part, uint32_t whole)
+{
+	return 2 * part > whole;
+}
+
+/*
+ * The run that a track is in: of those that go on the one that began last.  An end that was
+ * lost leaves a stage open which is over: most others ended it, and what came later on this
+ * track lies within no other.
+ */
+static struct start_run *mark_track(struct wait_search *p, size_t from,
+				    size_t to)
+{
+	struct start_run *in = NULL;
+	bool has_later = false;
+
+	for (size_t i = to; i > from; i--) {
+		struct start_run *run = &p->r->runs[i - 1];
+		const struct stage_progress *s = &p->stages[run->stage];
+		bool is_last = p->marked[run->stage] != to;
+
+		p->marked[run->stage] = to;
+		run->goes_on = run->is_open && !run->is_late && is_last &&
+			       !(has_later && is_most(s->ended, s->tracks));
+		if (run->goes_on && !in)
+			in = run;
+		has_later |= is_most(s->top_runs, s->runs);
+	}
+	return in;
+}
+
+/* The last that the runs of a track say. */
+static void note_said(const struct start_report *r, size_t from, size_t to,
+		      struct start_wait *w)
+{
+	w->last_ns = INT64_MIN;
+	for (size_t i = from; i < to; i++) {
+		const struct start_run *run = &r->runs[i];
+		int64_t at = run->is_open ? run->begin_ns : run->end_ns;
+
+		if (at < w->last_ns)
+			continue;
+		w->last_ns = at;
+		w->said_stage = run->stage;
+		w->said = run->is_open ? STAGE_BEGIN : STAGE_END;
+		w->said_status = run->status;
+	}
+}
+
+static void add_wait_in(struct wait_search *p, const struct start_run *in,
+			size_t from, size_t to)
+{
+	const struct stage_progress *s = &p->stages[in->stage];
+	struct start_wait *w = &p->r->waits[p->r->n_waits++];
+
+	*w = (struct start_wait){ .node = in->node,
+				  .stage = in->stage,
+				  .rank = in->rank,
+				  .since_ns = in->begin_ns,
+				  .is_in = true,
+				  .done = s->ended,
+				  .of = s->tracks };
+	note_said(p->r, from, to, w);
+}
+
+/* The first stage, as they begin, that most nodes have begun and this one has not. */
+static const struct start_stage *
+find_missing(const struct wait_search *p, uint32_t node, size_t from, size_t to)
+{
+	const struct start_report *r = p->r;
+	const struct start_stage *first = NULL;
+
+	for (size_t i = 0; i < r->n_stages; i++) {
+		const struct start_stage *s = &r->stages[i];
+		bool has = false;
+
+		if (!s->is_top || !is_most(p->stages[i].nodes, r->n_nodes) ||
+		    (first && first->begin_ns <= s->begin_ns))
+			continue;
+		for (size_t k = from; k < to && !has; k++)
+			has = r->runs[k].node == node && r->runs[k].stage == i;
+		if (!has)
+			first = s;
+	}
+	return first;
+}
+
+/* A node that is in no stage, with its runs. */
+static void add_wait_before(struct wait_search *p, size_t from, size_t to)
+{
+	uint32_t node = p->r->runs[from].node;
+	const struct start_stage *s = find_missing(p, node, from, to);
+	struct start_wait *w;
+
+	if (!s)
+		return;
+	w = &p->r->waits[p->r->n_waits++];
+	*w = (struct start_wait){ .node = node,
+				  .stage = (uint32_t)(s - p->r->stages),
+				  .rank = STAGE_NONE,
+				  .done = p->stages[s - p->r->stages].nodes,
+				  .of = (uint32_t)p->r->n_nodes };
+	note_said(p->r, from, to, w);
+	w->since_ns = w->last_ns;
+}
+
+/* Of a start that trains, only nodes that are in a stage while most others said that they
+ * train: often one node says it for all. */
+static bool is_waited_for(const struct start_report *r, uint32_t node,
+			  uint32_t marked)
+{
+	return !r->is_ready || (is_most(marked, (uint32_t)r->n_nodes) &&
+				!r->nodes[node].has_mark);
+}
+
+static void note_open(struct start_report *r, const struct start_run *run)
+{
+	struct start_node *n = &r->nodes[run->node];
+
+	if (run->goes_on && !run->is_wait &&
+	    (!n->open_ns || run->begin_ns < n->open_ns))
+		n->open_ns = run->begin_ns;
+}
+
+static void look_at_node(struct wait_search *p, size_t from, size_t to,
+			 uint32_t marked)
+{
+	struct start_report *r = p->r;
+	bool is_wanted = is_waited_for(r, r->runs[from].node, marked);
+	bool is_busy = false;
+
+	for (size_t i = from, end; i < to; i = end) {
+		const struct start_run *in;
+
+		end = track_end(r, i);
+		in = mark_track(p, i, end);
+		is_busy |= in != NULL;
+		if (in && !in->is_wait && is_wanted)
+			add_wait_in(p, in, i, end);
+	}
+	for (size_t i = from; i < to; i++)
+		note_open(r, &r->runs[i]);
+	if (!is_busy && is_wanted && !r->is_ready)
+		add_wait_before(p, from, to);
+}
+
+static int order_waits(const void *x, const void *y)
+{
+	const struct start_wait *a = x, *b = y;
+	uint64_t k = (uint64_t)a->done * b->of, m = (uint64_t)b->done * a->of;
+
+	if (k != m)
+		return k > m ? -1 : 1;
+	if (a->since_ns != b->since_ns)
+		return a->since_ns < b->since_ns ? -1 : 1;
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static size_t node_end(const struct start_report *r, size_t from)
+{
+	size_t to = from + 1;
+
+	while (to < r->n_runs && r->runs[to].node == r->runs[from].node)
+		to++;
+	return to;
+}
+
+bool start_wait_is_first(const struct start_report *r,
+			 const struct start_wait *w)
+{
+	return w->stage == r->waits[0].stage && w->is_in == r->waits[0].is_in;
+}
+
+static size_t count_alike(const struct start_report *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_waits; i++)
+		n += start_wait_is_first(r, &r->waits[i]);
+	return n;
+}
+
+static void mark_waited(struct start_report *r)
+{
+	if (!r->n_waits || !r->waits[0].done)
+		return;
+	for (size_t i = 0; i < r->n_waits; i++)
+		if (start_wait_is_first(r, &r->waits[i]))
+			r->nodes[r->waits[i].node].is_waited = true;
+}
+
+int start_find_waits(struct start_report *r)
+{
+	AUTO_FREE struct stage_progress *stages =
+		calloc(r->n_stages + 1, sizeof(*stages));
+	AUTO_FREE uint32_t *last_node =
+		calloc(r->n_stages + 1, sizeof(*last_node));
+	AUTO_FREE size_t *counted = calloc(r->n_stages + 1, sizeof(*counted));
+	AUTO_FREE size_t *marks = calloc(r->n_stages + 1, sizeof(*marks));
+	struct wait_search p = { r, stages, last_node, counted, marks };
+	uint32_t marked = 0;
+
+	r->waits = calloc(r->n_runs + 1, sizeof(*r->waits));
+	if (!stages || !last_node || !counted || !marks || !r->waits)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_nodes; i++)
+		marked += r->nodes[i].has_mark;
+	for (size_t i = 0, to; i < r->n_runs; i = to) {
+		to = track_end(r, i);
+		count_track(&p, i, to);
+	}
+	for (size_t i = 0, to; i < r->n_runs; i = to) {
+		to = node_end(r, i);
+		look_at_node(&p, i, to, marked);
+	}
+	if (r->n_waits)
+		qsort(r->waits, r->n_waits, sizeof(*r->waits), order_waits);
+	mark_waited(r);
+	return 0;
+}
+
+/* ----------------------------------------------------------------- failures --- */
+
+/* An outer stage ends with the status of the one within it that failed. */
+static bool is_failed_within(const struct start_report *r, size_t i, size_t to)
+{
+	const struct start_run *out = &r->runs[i];
+
+	for (size_t k = i + 1;
+	     k < to && k < i + WITHIN_MAX && r->runs[k].begin_ns <= out->end_ns;
+	     k++)
+		if (r->runs[k].status == out->status &&
+		    r->runs[k].end_ns <= out->end_ns)
+			return true;
+	return false;
+}
+
+static int64_t failure_key(const struct start_run *run)
+{
+	return run->end_ns + (run->status == STATUS_TERM ? SECONDARY_NS : 0);
+}
+
+/* What was done again, and went well, is no reason of anything. */
+static int order_failures(const void *x, const void *y, void *arg)
+{
+	const struct start_run *runs = arg;
+	const struct start_failure *a = x, *b = y;
+	int64_t k = failure_key(&runs[a->run]), m = failure_key(&runs[b->run]);
+
+	if (a->is_again != b->is_again)
+		return a->is_again ? 1 : -1;
+	if (k != m)
+		return k < m ? -1 : 1;
+	return (a->run > b->run) - (a->run < b->run);
+}
+
+/* `good`: by stage, where the track ends in which an attempt went well. */
+static void look_for_failures(struct start_report *r, size_t from, size_t to,
+			      size_t *good)
+{
+	for (size_t i = to; i > from; i--) {
+		const struct start_run *run = &r->runs[i - 1];
+		bool is_again = good[run->stage] == to;
+
+		if (!run->is_open && run->status <= 0)
+			good[run->stage] = to;
+		if (run->status <= 0 || is_failed_within(r, i - 1, to))
+			continue;
+		r->stages[run->stage].failed++;
+		r->failures[r->n_failures++] =
+			(struct start_failure){ .run = (uint32_t)(i - 1),
+						.is_again = is_again };
+	}
+}
+
+int start_find_failures(struct start_report *r)
+{
+	AUTO_FREE size_t *good = calloc(r->n_stages + 1, sizeof(*good));
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_runs; i++)
+		n += r->runs[i].status > 0;
+	r->failures = calloc(n + 1, sizeof(*r->failures));
+	if (!r->failures || !good)
+		return -ENOMEM;
+	for (size_t i = 0, to; n && i < r->n_runs; i = to) {
+		to = track_end(r, i);
+		look_for_failures(r, i, to, good);
+	}
+	if (r->n_failures)
+		qsort_r(r->failures, r->n_failures, sizeof(*r->failures),
+			order_failures, r->runs);
+	return 0;
+}
+
+/* -------------------------------------------------------------------- until now --- */
+
+int64_t start_run_length(const struct start_report *r,
+			 const struct start_run *run, int64_t now_ns)
+{
+	if (!run->goes_on || r->is_ready || now_ns < run->begin_ns)
+		return run->duration_ns;
+	return now_ns - run->begin_ns;
+}
+
+int64_t start_node_busy(const struct start_report *r,
+			const struct start_node *n, int64_t now_ns)
+{
+	if (!n->open_ns || r->is_ready || now_ns < n->open_ns)
+		return n->busy_ns;
+	return n->busy_before_ns + now_ns - n->open_ns;
+}
+
+/* --------------------------------------------------------------------- text --- */
+
+static int put_track(const struct start_report *r, uint32_t node, int64_t rank,
+		     struct buf *ret)
+{
+	int rc = buf_puts(ret, r->nodes[node].name);
+
+	return rc == 0 && rank >= 0 ? buf_printf(ret, ", rank %" PRId64, rank)
+				    : rc;
+}
+
+int start_said_text(const struct start_report *r, const struct start_wait *w,
+		    struct buf *ret)
+{
+	int rc = buf_printf(ret, "%s %s", r->stages[w->said_stage].name,
+			    w->said == STAGE_BEGIN ? "begin" : "end");
+
+	return rc == 0 && w->said == STAGE_END && w->said_status > 0
+		       ? buf_printf(ret, ", status %" PRId64, w->said_status)
+		       : rc;
+}
+
+/* Nobody is in a stage or late: all have said their part, and nobody that it trains. */
+static int say_nobody(const struct start_report *r, int64_t now_ns,
+		      struct buf *ret)
+{
+	const struct start_node *last = r->nodes;
+	char ago[DURATION_TEXT_MAX];
+
+	if (r->is_ready || !r->n_nodes)
+		return 0;
+	for (size_t i = 1; i < r->n_nodes; i++)
+		if (r->nodes[i].last_ns > last->last_ns)
+			last = &r->nodes[i];
+	duration_format(now_ns > last->last_ns ? now_ns - last->last_ns : 0,
+			ago);
+	return buf_printf(ret,
+			  "no node is in a stage, and none has said '%s'; last "
+			  "heard %s ago, of %s",
+			  START_READY_MARK, ago, last->name);
+}
+
+int start_wait_text(const struct start_report *r, int64_t now_ns,
+		    struct buf *ret)
+{
+	const struct start_wait *w = r->waits;
+	char since[DURATION_TEXT_MAX], ago[DURATION_TEXT_MAX];
+	size_t n = count_alike(r);
+	int rc = 0;
+
+	if (!r->n_waits)
+		return say_nobody(r, now_ns, ret);
+	duration_format(now_ns > w->since_ns ? now_ns - w->since_ns : 0, since);
+	duration_format(now_ns > w->last_ns ? now_ns - w->last_ns : 0, ago);
+	if (n > 1)
+		rc = buf_printf(ret, "%zu, first ", n);
+	if (rc == 0)
+		rc = put_track(r, w->node, w->rank, ret);
+	if (rc == 0)
+		rc = w->is_in ? buf_printf(ret, ": in %s for %s",
+					   r->stages[w->stage].name, since)
+			      : buf_printf(ret, ": not in %s yet, idle for %s",
+					   r->stages[w->stage].name, since);
+	if (rc == 0)
+		rc = buf_printf(ret,
+				", which %" PRIu32 " of %" PRIu32 " have %s; "
+				"last heard %s ago: ",
+				w->done, w->of, w->is_in ? "ended" : "begun",
+				ago);
+	return rc == 0 ? start_said_text(r, w, ret) : rc;
+}
+
+static int put_status(int64_t status, struct buf *ret)
+{
+	int signal = status > STATUS_SIGNAL ? (int)(status - STATUS_SIGNAL) : 0;
+	int rc = buf_printf(ret, "status %" PRId64, status);
+
+	if (rc == 0 && signal == 9)
+		rc = buf_puts(ret, " (killed, often for memory)");
+	else if (rc == 0 && signal > 0 && signal < 65)
+		rc = buf_printf(ret, " (signal %d)", signal);
+	return rc;
+}
+
+int start_failure_text(const struct start_report *r, struct buf *ret)
+{
+	const struct start_run *run;
+	char at[DURATION_TEXT_MAX];
+	size_t n = 0;
+	int rc;
+
+	while (n < r->n_failures && !r->failures[n].is_again)
+		n++;
+	if (!n)
+		return 0;
+	run = &r->runs[r->failures[0].run];
+	duration_format(run->end_ns - r->begin_ns, at);
+	rc = put_track(r, run->node, run->rank, ret);
+	if (rc == 0)
+		rc = buf_printf(ret, ": %s ended with ",
+				r->stages[run->stage].name);
+	if (rc == 0)
+		rc = put_status(run->status, ret);
+	if (rc == 0)
+		rc = buf_printf(ret, " after %s", at);
+	return rc == 0 && n > 1 ? buf_printf(ret, ", before %zu other%s", n - 1,
+					     n > 2 ? "s" : "")
+				: rc;
+}
