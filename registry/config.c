@@ -21,7 +21,8 @@ static const struct option_spec options[] = {
 	  .def = "127.0.0.1:9730",
 	  .arg = "ADDR:PORT",
 	  .help = "Serve here; port 0 takes a free one.  Beyond loopback a "
-		  "tokens file or the authority of nodes is needed." },
+		  "tokens file, the authority of nodes or "
+		  "--insecure-no-auth is needed." },
 	{ .key = "db",
 	  .type = OPTION_STRING,
 	  .offset = AT(db),
@@ -66,7 +67,8 @@ static const struct option_spec options[] = {
 	  .offset = AT(insecure_no_auth),
 	  .def = "no",
 	  .help = "Without a tokens file, let everybody who reaches --listen "
-		  "do everything; without this, nobody does anything, also "
+		  "do everything, but no page that a browser has from "
+		  "elsewhere; without this, nobody does anything, also "
 		  "on loopback, but nodes with a certificate of "
 		  "--tls-client-ca." },
 	{ .key = "behind-tls-proxy",
@@ -306,6 +308,11 @@ static bool is_loopback(const char *listen)
 {
 	return strncmp(listen, "127.", 4) == 0 ||
 	       strncmp(listen, "[::1]:", 6) == 0;
+}
+
+bool registry_config_is_local(const struct registry_config *c)
+{
+	return is_loopback(c->listen);
 }
 
 /* An image's name is compared with them: a URL would never match. */

@@ -36,6 +36,9 @@ struct registry_config {
 
 extern const struct option_program registry_program;
 
+/* Is it reached on this machine alone? */
+bool registry_config_is_local(const struct registry_config *c);
+
 /* What one option alone cannot know.  -EINVAL. */
 int registry_config_check(const struct registry_config *c,
 			  struct error *err) MUST_CHECK;

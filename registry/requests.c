@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -189,6 +192,61 @@ static void on_request(void *arg, struct httpd_request *r)
 
 /* ---------------------------------------------------------------------- heads --- */
 
+/* "HOST" of "HOST:PORT" or "[ADDRESS]:PORT". */
+static size_t host_length(const char *host)
+{
+	const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+
+	return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
+}
+
+/* Names that lead to this machine wherever they are resolved: addresses, localhost, and what
+ * the machine calls itself. */
+static bool is_own_host(const char *host)
+{
+	size_t n = host_length(host);
+	char own[HOST_NAME_MAX + 1] = "";
+
+	if (host[0] == '[' || strspn(host, "0123456789.") == n)
+		return true;
+	if (n >= 9 && strncasecmp(host + n - 9, "localhost", 9) == 0 &&
+	    (n == 9 || host[n - 10] == '.'))
+		return true;
+	return gethostname(own, sizeof(own) - 1) == 0 && strlen(own) == n &&
+	       strncasecmp(host, own, n) == 0;
+}
+
+static bool is_own_origin(const char *origin, const char *host)
+{
+	const char *at = strstr(origin, "://");
+
+	return at && host && strcasecmp(at + 3, host) == 0;
+}
+
+/*
+ * Where everybody who reaches the service may do everything, a browser of somebody who does
+ * is not to do it for a page from elsewhere: neither for one that says so, nor for one whose
+ * name was made to lead here.
+ */
+static int check_browser(struct call *c, struct error *err)
+{
+	const char *host = httpd_head_get(&c->req->head, "Host");
+	const char *origin = httpd_head_get(&c->req->head, "Origin");
+
+	if (origin && !is_own_origin(origin, host))
+		return call_refuse(c, HTTPD_FORBIDDEN, err,
+				   "a page of another origin may not use a "
+				   "service that has --insecure-no-auth: give "
+				   "it --tokens");
+	if (host && registry_config_is_local(c->service->cfg) &&
+	    !is_own_host(host))
+		return call_refuse(c, HTTPD_FORBIDDEN, err,
+				   "with --insecure-no-auth on loopback this "
+				   "service is asked by its address or as "
+				   "localhost, not by another name");
+	return 0;
+}
+
 /* Without a tokens file a node's certificate lets it do what nodes do.  That everybody
  * may do everything is said, also on loopback: others have accounts here, too. */
 static int check_certificate(struct call *c, struct error *err)
@@ -196,7 +254,7 @@ static int check_certificate(struct call *c, struct error *err)
 	const struct registry_config *cfg = c->service->cfg;
 
 	if (cfg->insecure_no_auth)
-		return 0;
+		return check_browser(c, err);
 	if (c->req->peer_node[0] && c->route->role != ROLE_ADMIN)
 		return 0;
 	if (c->req->peer_node[0])

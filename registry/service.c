@@ -42,6 +42,12 @@ static void tell_doubts(const struct service *s)
 		log_warning("service",
 			    "nobody may call it: give it --tokens or "
 			    "--tls-client-ca, or say --insecure-no-auth");
+	if (!cfg->tokens && cfg->insecure_no_auth &&
+	    !registry_config_is_local(cfg))
+		log_warning("service",
+			    "whoever reaches it may do everything: "
+			    "--insecure-no-auth beyond loopback listen=%s",
+			    cfg->listen);
 	if (s->tls && httpd_tls_check_time(s->tls, &why) < 0)
 		log_warning("service",
 			    "clients will not believe this service "

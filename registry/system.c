@@ -81,8 +81,11 @@ int system_openapi(struct call *c, struct error *err)
 
 int system_metrics(struct call *c, struct error *err)
 {
+	/* The figures are those of all repositories. */
+	int rc = call_check_repo(c, "", err);
+
 	c->reply.type = "text/plain; version=0.0.4; charset=utf-8";
-	if (metrics_format(c->service, &c->reply.body) < 0)
-		return error_nomem(err);
-	return 0;
+	if (rc == 0 && metrics_format(c->service, &c->reply.body) < 0)
+		rc = error_nomem(err);
+	return rc;
 }

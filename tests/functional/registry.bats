@@ -577,6 +577,56 @@ stores()
 	[ "$(sees team-token "${own}h/team/env")" = 404 ]
 }
 
+@test "a service that asks nobody for a token serves no page from elsewhere" {
+	local send=(-X POST -H 'Bootseer-Node: n1' --data-binary '')
+
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	service --insecure-no-auth
+	ask "${send[@]}" -H 'Origin: http://evil.example' "$U/v1/events"
+	[ "$code" = 403 ]
+	grep -q 'another origin' "$O"
+	ask "${send[@]}" -H 'Origin: null' "$U/v1/events"
+	[ "$code" = 403 ]
+	ask "${send[@]}" -H "Origin: $U" -H 'Content-Type: text/plain' "$U/v1/events"
+	[ "$code" = 200 ]
+	# A name that was made to lead here has the page's own origin.
+	ask -H 'Host: evil.example' -H 'Origin: http://evil.example' "$U/v1/starts"
+	[ "$code" = 403 ]
+	ask -H "Host: evil.example:${U##*:}" "$U/metrics"
+	[ "$code" = 403 ]
+	for host in localhost "localhost:${U##*:}" a.localhost '[::1]' 127.0.0.1; do
+		ask -H "Host: $host" "$U/v1/starts"
+		[ "$code" = 200 ]
+	done
+	end_service TERM
+	# Beyond loopback it has other names, and says that it trusts everybody.
+	ADDRESS=0.0.0.0
+	service --insecure-no-auth
+	grep -q 'whoever reaches it may do everything' "$LOG"
+	U=${U/0.0.0.0/127.0.0.1}
+	ask -H 'Host: registry.example' "$U/v1/starts"
+	[ "$code" = 200 ]
+	ask "${send[@]}" -H 'Origin: http://evil.example' "$U/v1/events"
+	[ "$code" = 403 ]
+	run -0 "$program" --help
+	[[ $output == *insecure-no-auth*is\ needed.* ]]
+}
+
+@test "a token of a repository has no figures of all of them" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	{
+		printf 'team sha256:%s read repo=h/team\n' "$(printf t | sha256sum | cut -c1-64)"
+		printf 'all sha256:%s read\n' "$(printf a | sha256sum | cut -c1-64)"
+	} >"$W/tokens"
+	AUTH=
+	service --tokens "$W/tokens"
+	ask -H 'Authorization: Bearer t' "$U/metrics"
+	[ "$code" = 403 ]
+	run ! grep -q bootseer_ "$O"
+	ask -H 'Authorization: Bearer a' "$U/metrics"
+	[ "$code" = 200 ]
+}
+
 @test "traces of a store are for who may read it" {
 	on_each_db stores
 }
