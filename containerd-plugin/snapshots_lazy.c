@@ -445,13 +445,18 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 	if (is_final(rc))
 		return rc;
 	/* Of the two, the registry of the image that is wanted is the one to mend. */
-	if (why.code)
+	if (why.code) {
 		rc = error_set(err, -rc, "%s", why.msg);
-	else
+		rc = error_wrap(err, rc,
+				"image '%.80s' left a layer out: remove it, or "
+				"mend this",
+				snap->image);
+	} else {
 		rc = error_wrap(err, rc,
 				"pull it with its own name (crictl, ctr-remote "
 				"or nerdctl), or remove image '%.80s'",
 				snap->image);
+	}
 	return rc;
 }
 

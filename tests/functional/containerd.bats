@@ -261,6 +261,24 @@ backs_told() { [ "$(grep -c 'node: bootseerd is there again' "$T/plugin.log")" -
 	[ "$output" = one ]
 }
 
+@test "when bootseerd ends, what shares a layer with a lazy image says what it needs" {
+	start_all --node-timeout 1s
+	have_lazy
+	push "$I" other
+	pull_lazy lazy
+	stop_daemon "$node_pid"
+	run ! pull_lazy other
+	[[ $output == *"image '$REGISTRY/lazy:1' left a layer out: remove it, or"* ]]
+	[[ $output == *"bootseerd does not answer"* ]]
+	# By a client that does not say which image it pulls, too.
+	run ! pull_full bootseer other
+	[[ $output == *"remove image '$REGISTRY/lazy:1'"*"bootseerd does not answer"* ]]
+	ctr images rm --sync "$REGISTRY/lazy:1"
+	pull_lazy other
+	run in_container bootseer other 'cat /srv/own/file /srv/one/deep/file'
+	[ "$output" = "$(printf 'own\none')" ]
+}
+
 @test "an image that cannot be mounted is pulled in full" {
 	start_all
 	have_lazy
