@@ -37,10 +37,11 @@ static int set_attributes(posix_spawnattr_t *a)
 	return rc;
 }
 
-static int set_files(posix_spawn_file_actions_t *f, int out, int errors)
+static int set_files(posix_spawn_file_actions_t *f, int in, int out, int errors)
 {
-	int rc = posix_spawn_file_actions_addopen(f, 0, "/dev/null", O_RDONLY,
-						  0);
+	int rc = in < 0 ? posix_spawn_file_actions_addopen(f, 0, "/dev/null",
+							   O_RDONLY, 0)
+			: posix_spawn_file_actions_adddup2(f, in, 0);
 
 	if (rc == 0)
 		rc = posix_spawn_file_actions_adddup2(f, out, 1);
@@ -49,8 +50,8 @@ static int set_files(posix_spawn_file_actions_t *f, int out, int errors)
 	return rc;
 }
 
-int child_start(char *const argv[], int out, int errors, pid_t *ret,
-		struct error *err)
+static int start_with(char *const argv[], int in, int out, int errors,
+		      pid_t *ret, struct error *err)
 {
 	extern char **environ;
 	posix_spawn_file_actions_t files;
@@ -63,7 +64,7 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 		(void)posix_spawn_file_actions_destroy(&files);
 		return error_nomem(err);
 	}
-	rc = set_files(&files, out, errors);
+	rc = set_files(&files, in, out, errors);
 	if (rc == 0)
 		rc = set_attributes(&attributes);
 	if (rc == 0)
@@ -74,6 +75,12 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 	return rc ? error_set(err, rc, "run %s: %s%s", argv[0], strerror(rc),
 			      rc == ENOENT ? ": install it, or mend PATH" : "")
 		  : 0;
+}
+
+int child_start(char *const argv[], int out, int errors, pid_t *ret,
+		struct error *err)
+{
+	return start_with(argv, -1, out, errors, ret, err);
 }
 
 /* Take what is in the pipe now. */
@@ -108,8 +115,9 @@ static int follow(int pidfd, int in, int64_t deadline, struct buf *ret)
 	}
 }
 
-int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
-		  int *ret_status, struct error *err)
+int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
+		       int64_t timeout_ms, struct buf *ret, int *ret_status,
+		       struct error *err)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
 	AUTO_CLOSE int in = -1;
@@ -124,7 +132,8 @@ int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 	out = ends[1];
 	if (fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
-	rc = child_start(argv, out, out, &pid, err);
+	rc = start_with(argv, stdin_fd, stdout_fd < 0 ? out : stdout_fd, out,
+			&pid, err);
 	if (rc < 0)
 		return rc;
 	(void)close(steal_fd(&out));
@@ -142,4 +151,11 @@ int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 	*ret_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 					  : WEXITSTATUS(status);
 	return 0;
+}
+
+int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
+		  int *ret_status, struct error *err)
+{
+	return child_capture_with(argv, -1, -1, timeout_ms, ret, ret_status,
+				  err);
 }

@@ -31,4 +31,10 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 		  int *ret_status, struct error *err) MUST_CHECK;
 
+/* The same with these as stdin and stdout (a file), so that `ret` has what is
+ * printed on stderr alone; -1: as above. */
+int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
+		       int64_t timeout_ms, struct buf *ret, int *ret_status,
+		       struct error *err) MUST_CHECK;
+
 #endif

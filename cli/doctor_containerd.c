@@ -232,6 +232,12 @@ static void check_capabilities(json_t *list, const struct containerd_config *c)
 			   "[proxy_plugins.bootseer]; then restart containerd",
 			   "layers that are unpacked beside each other lose "
 			   "their whiteouts: such pulls are refused");
+	if (c->discards)
+		doctor_add(list, "containerd layers", c->used, DOCTOR_ADVICE,
+			   "bootseer node fetch, before the snapshotter of "
+			   "pods is changed",
+			   "deleted once they are unpacked: without them no "
+			   "other snapshotter starts the images that are here");
 	/* 1.x has pods in user namespaces, if at all, by copies of the image. */
 	if (c->version > 2)
 		doctor_add(list, "containerd user namespaces", c->remap_ids,

@@ -101,6 +101,19 @@ max_concurrent_unpacks = 3'
 	run ! grep -q '^opt/gone ' "$T/got"
 }
 
+@test "containerd 2: what was pulled lazily runs under overlayfs when node fetch was there" {
+	pull_full bootseer lazy
+	run ! in_container overlayfs lazy true
+	[[ $output == *"not found"* ]]
+	run -0 --separate-stderr "$bootseer" node fetch --plain-http
+	[[ ${lines[-1]} == "3 layers missing, 3 fetched, "* ]]
+	in_container overlayfs lazy "$LISTING" >"$T/want"
+	in_container bootseer lazy "$LISTING" >"$T/got"
+	diff "$T/want" "$T/got"
+	run -1 --separate-stderr "$bootseer" node fetch --containerd "$T/none.sock"
+	[[ $stderr == *"$T/none.sock"* ]]
+}
+
 @test "containerd 2: doctor finds the documented configuration in force" {
 	run -1 "$BOOTSEER_BUILD/cli/bootseer" node doctor --containerd "$T/ctd/config.toml"
 	grep -q '^ok *containerd proxy plugin .* names it$' <<<"$output"

@@ -349,3 +349,61 @@ attributes() { find "$1" -printf '%P %y %m %U %G %l\n' | LC_ALL=C sort; } # DIR
 		"$(sha256sum "$I/two/srv/two/data" | cut -d' ' -f1)" ]
 	[ "$(sed -n 3p "$T/said")" = 0 ]
 }
+
+# Triggers containerd's garbage collector and waits for it.
+collect_garbage() { # NAMESPACE
+	ctr -n "$1" images tag "$REGISTRY/$2:1" "garbage/$2:1" >/dev/null
+	ctr -n "$1" images rm --sync "garbage/$2:1"
+}
+
+@test "what was pulled lazily runs under overlayfs when node fetch was there" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	run ! in_container overlayfs lazy true
+	[[ $output == *"not found"* ]]
+	"$bootseer" node fetch --dry-run --plain-http >"$T/list"
+	[ "$(tail -n 1 "$T/list" | cut -d, -f1)" = "3 layers missing" ]
+	[ "$(cut -d' ' -f3 "$T/list" | head -n 3)" = "$(layers_of "$I" lazy)" ]
+	[ "$(gets)" -eq 0 ]
+	stop_daemon "$node_pid"
+	run -0 --separate-stderr "$bootseer" node fetch --plain-http
+	[[ ${lines[-1]} == "3 layers missing, 3 fetched, "* ]]
+	collect_garbage "$CONTAINERD_NAMESPACE" lazy
+	run -0 --separate-stderr "$bootseer" node fetch --plain-http
+	[ "$output" = "0 layers missing, 0 fetched, 0 B" ]
+	stop_daemon "$plugin_pid"
+	in_container overlayfs lazy "$LISTING" >"$T/got"
+	grep -q '^srv/two/data ' "$T/got"
+}
+
+@test "layers that were deleted once they were unpacked are fetched, by whichever name gives them" {
+	DOCUMENTED='s/^  disable_snapshot_annotations.*/&\n  discard_unpacked_layers = true/' \
+		start_all
+	push "$I" plain
+	cri pull "$REGISTRY/plain:1"
+	CONTAINERD_NAMESPACE=k8s.io
+	collect_garbage k8s.io plain
+	# A name that no registry has any more.
+	ctr images tag "$REGISTRY/plain:1" "$REGISTRY/gone:1"
+	run ! in_container overlayfs plain true
+	[[ $output == *"not found"* ]]
+	run -0 --separate-stderr "$bootseer" node fetch --plain-http
+	# One of its three it has twice.
+	[[ ${lines[-1]} == "2 layers missing, 2 fetched, "* ]]
+	collect_garbage k8s.io plain
+	run in_container overlayfs plain 'cat /srv/own/file'
+	[ "$output" = own ]
+}
+
+@test "layers that no registry gives are told, and which one it asked" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	ctr images tag "$REGISTRY/lazy:1" "$REGISTRY/gone:1"
+	ctr images rm --sync "$REGISTRY/lazy:1"
+	run -1 --separate-stderr "$bootseer" node fetch --plain-http
+	[[ $stderr == *"3 layers still missing: "* ]]
+	run -1 --separate-stderr "$bootseer" node fetch --containerd "$T/none.sock"
+	[[ $stderr == *"$T/none.sock"* ]]
+}

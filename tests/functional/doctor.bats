@@ -59,6 +59,26 @@ CRI2='"io.containerd.cri.v1.images"'
 	run ! grep -q 'another version' <<<"$output"
 }
 
+@test "layers that are deleted once they are unpacked are told before the change" {
+	{
+		echo 'version = 2'
+		plugin
+		echo "[plugins.$CRI1]"
+		echo '  discard_unpacked_layers = true'
+	} >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q '^advice *containerd layers *deleted once' <<<"$output"
+	grep -q 'cure: *bootseer node fetch' <<<"$output"
+	{
+		echo 'version = 2'
+		plugin
+		section "$CRI1"
+		echo '  discard_unpacked_layers = true'
+	} >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q '^ok *containerd layers ' <<<"$output"
+}
+
 @test "a section that containerd 1.x does not read is told" {
 	{ echo 'version = 2'; plugin; section "$CRI2"; } >"$T/c.toml"
 	doctor "$T/c.toml"

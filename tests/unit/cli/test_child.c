@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 TestSuite(child, .timeout = 120);
 
@@ -20,6 +22,28 @@ Test(child, gives_both_outputs_and_the_exit_status)
 		     err.msg);
 	cr_expect_eq(status, 3);
 	cr_expect_str_eq(out.data, "one\ntwo\n");
+}
+
+Test(child, may_have_files_for_its_input_and_output)
+{
+	int in = memfd_create("in", 0), to = memfd_create("out", 0);
+	AUTO_BUF said = BUF_INIT;
+	struct error err = ERROR_INIT;
+	char got[8] = "";
+	int status;
+
+	cr_assert(in >= 0 && to >= 0);
+	cr_assert_eq(pwrite(in, "abc", 3, 0), 3);
+	sh[2] = (char[]){ "cat; echo two >&2" };
+	cr_assert_eq(child_capture_with(sh, in, to, 20000, &said, &status,
+					&err),
+		     0, "%s", err.msg);
+	cr_expect_eq(status, 0);
+	cr_expect_str_eq(said.data, "two\n");
+	cr_expect_eq(pread(to, got, sizeof(got) - 1, 0), 3);
+	cr_expect_str_eq(got, "abc");
+	close(in);
+	close(to);
 }
 
 Test(child, says_that_there_is_no_such_program)

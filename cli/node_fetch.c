@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer node fetch`: images whose layers containerd does not have, because they
+ * were pulled lazily or their layers were deleted once they were unpacked, cannot be
+ * unpacked for another snapshotter.  The layers are fetched into containerd's store by
+ * `ctr`, which every containerd brings.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/image.h"
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/progress.h"
+#include "common/text.h"
+
+#define CTR_TIMEOUT_MS 60000
+#define INGEST_TIMEOUT_MS (30 * 60 * 1000) /* of one layer, from a local file */
+#define LIST_MAX (64u << 20)
+#define ERRORS_MAX (64u << 10)
+#define READ_SIZE (1u << 20)
+
+struct fetch_config {
+	struct image_access access;
+	char *address, *tmp;
+	bool dry_run;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "dry-run",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct fetch_config, dry_run),
+	  .help = "Only list what is missing." },
+	{ .key = "containerd",
+	  .type = OPTION_STRING,
+	  .arg = "SOCKET",
+	  .offset = offsetof(struct fetch_config, address),
+	  .help = "Where containerd listens; default is ctr's, "
+		  "$CONTAINERD_ADDRESS or /run/containerd/containerd.sock." },
+	{ .key = "tmp",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .offset = offsetof(struct fetch_config, tmp),
+	  .def = "/var/tmp",
+	  .help = "A folder with room for the largest layer." },
+	IMAGE_ACCESS_OPTIONS(struct fetch_config),
+	{ .key = NULL },
+};
+
+enum blob_state {
+	BLOB_THERE,
+	BLOB_UNPACKED, /* the config of an image that was unpacked here */
+	BLOB_FAILED,   /* a layer; another name of its image may give it */
+};
+
+struct blob_known {
+	struct digest digest;
+	enum blob_state state;
+};
+
+struct layer_fetch {
+	const struct fetch_config *config;
+	const char *namespace;    /* borrowed */
+	struct blob_known *blobs; /* of the namespace */
+	size_t n_blobs, cap_blobs;
+	struct progress *bar;
+	uint64_t n_missing, n_fetched, n_failed, bytes;
+	struct error why; /* the last failure */
+};
+
+/* --------------------------------------------------------------------- ctr --- */
+
+/* Where ctr says why it fails; before it may be warnings. */
+static const char *last_line(struct buf *said)
+{
+	char *line;
+
+	while (said->len && said->data[said->len - 1] == '\n')
+		said->data[--said->len] = '\0';
+	if (!said->len)
+		return "it failed";
+	line = memrchr(said->data, '\n', said->len);
+	line = line ? line + 1 : said->data;
+	text_make_printable(line);
+	return line;
+}
+
+/* Run ctr with these words; `ret` is what it prints on stdout. */
+static int ctr(const struct layer_fetch *f, const char *const words[], int in,
+	       int64_t timeout_ms, struct buf *ret, struct error *err)
+{
+	AUTO_CLOSE int out = memfd_create("ctr", MFD_CLOEXEC);
+	AUTO_BUF said = { .limit = ERRORS_MAX };
+	const char *argv[16] = { "ctr" };
+	size_t n = 1;
+	struct stat st;
+	int status = 0, rc;
+
+	if (f->config->address) {
+		argv[n++] = "--address";
+		argv[n++] = f->config->address;
+	}
+	if (f->namespace) {
+		argv[n++] = "--namespace";
+		argv[n++] = f->namespace;
+	}
+	for (size_t i = 0; words[i] && n + 1 < ARRAY_SIZE(argv); i++)
+		argv[n++] = words[i];
+	if (out < 0)
+		return error_set(err, errno, "memfd: %s", strerror(errno));
+	rc = child_capture_with((char *const *)(uintptr_t)argv, in, out,
+				timeout_ms, &said, &status, err);
+	if (rc < 0)
+		return rc;
+	if (status != 0)
+		return error_set(err, EIO, "ctr %s: %s", words[0],
+				 last_line(&said));
+	if (!ret)
+		return 0;
+	if (fstat(out, &st) < 0 || st.st_size > LIST_MAX)
+		return error_set(err, EFBIG, "ctr %s prints too much",
+				 words[0]);
+	if (buf_reserve(ret, (size_t)st.st_size) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(out, ret->data, (size_t)st.st_size, 0);
+	if (rc < 0)
+		return error_set(err, -rc, "ctr %s: %s", words[0],
+				 strerror(-rc));
+	ret->len = (size_t)st.st_size;
+	ret->data[ret->len] = '\0';
+	return 0;
+}
+
+/* ----------------------------------------------------------------- content --- */
+
+/* NULL: containerd does not have it. */
+static struct blob_known *blob_find(const struct layer_fetch *f,
+				    const struct digest *d)
+{
+	for (size_t i = 0; i < f->n_blobs; i++)
+		if (digest_equal(&f->blobs[i].digest, d))
+			return &f->blobs[i];
+	return NULL;
+}
+
+static int blob_note(struct layer_fetch *f, const struct digest *d,
+		     enum blob_state state, struct error *err)
+{
+	struct blob_known *c = blob_find(f, d);
+
+	if (!c) {
+		if (array_grow(&f->blobs, f->n_blobs, &f->cap_blobs, 64) < 0)
+			return error_nomem(err);
+		c = &f->blobs[f->n_blobs++];
+		c->digest = *d;
+	}
+	c->state = state;
+	return 0;
+}
+
+/* Lines of "DIGEST SIZE AGE LABELS". */
+static int list_blobs(struct layer_fetch *f, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = ctr(f, (const char *const[]){ "content", "ls", NULL }, -1,
+		     CTR_TIMEOUT_MS, &text, err);
+	char *line, *rest = text.data;
+
+	f->n_blobs = 0;
+	while (rc == 0 && rest && (line = strsep(&rest, "\n"))) {
+		bool unpacked =
+			strstr(line, "containerd.io/gc.ref.snapshot.") != NULL;
+		struct digest d;
+
+		line[strcspn(line, " \t")] = '\0';
+		if (digest_parse(line, &d, NULL) == 0)
+			rc = blob_note(f, &d,
+				       unpacked ? BLOB_UNPACKED : BLOB_THERE,
+				       err);
+	}
+	return rc;
+}
+
+/* A manifest or index that containerd has. */
+static int read_json(struct layer_fetch *f, const struct digest *d,
+		     json_t **ret, struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+	AUTO_BUF data = BUF_INIT;
+	int rc;
+
+	digest_format(d, text);
+	rc = ctr(f, (const char *const[]){ "content", "get", text, NULL }, -1,
+		 CTR_TIMEOUT_MS, &data, err);
+	if (rc < 0)
+		return rc;
+	*ret = data.data ? json_loadb(data.data, data.len, 0, NULL) : NULL;
+	return *ret ? 0 : error_set(err, EBADMSG, "%s is no manifest", text);
+}
+
+/* ------------------------------------------------------------------ layers --- */
+
+struct missing_layer {
+	const char *image; /* its name in containerd; borrowed */
+	struct digest manifest, digest;
+	size_t index;
+	uint64_t size;
+};
+
+static int copy_blob(struct layer_fetch *f, const struct missing_layer *m,
+		     struct source *blob, int to, struct error *err)
+{
+	AUTO_FREE char *data = malloc(READ_SIZE);
+	int rc = data ? 0 : error_nomem(err);
+
+	for (uint64_t at = 0; rc == 0 && at < m->size;) {
+		size_t len = m->size - at < READ_SIZE ? (size_t)(m->size - at)
+						      : READ_SIZE;
+
+		rc = source_read_buf(blob, at, data, len, err);
+		if (rc == 0 && pwrite(to, data, len, (off_t)at) != (ssize_t)len)
+			rc = error_set(err, ENOSPC, "write to '%s' (--tmp)",
+				       f->config->tmp);
+		at += len;
+		progress_step(f->bar, m->image, at, m->size, clock_now_ns());
+	}
+	return rc;
+}
+
+/* Label first: a layer that nothing refers to is garbage to containerd.  It checks
+ * the digest of what it is given. */
+static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
+		     int fd, struct error *err)
+{
+	char manifest[DIGEST_STR_MAX], layer[DIGEST_STR_MAX];
+	char label[64 + DIGEST_STR_MAX], size[24];
+	int rc;
+
+	digest_format(&m->manifest, manifest);
+	digest_format(&m->digest, layer);
+	snprintf(label, sizeof(label), "containerd.io/gc.ref.blobs.l.%zu=%s",
+		 m->index, layer);
+	snprintf(size, sizeof(size), "%" PRIu64, m->size);
+	rc = ctr(f,
+		 (const char *const[]){ "content", "label", manifest, label,
+					NULL },
+		 -1, CTR_TIMEOUT_MS, NULL, err);
+	if (rc == 0)
+		rc = ctr(f,
+			 (const char *const[]){
+				 "content", "ingest", "--expected-size", size,
+				 "--expected-digest", layer, layer, NULL },
+			 fd, INGEST_TIMEOUT_MS, NULL, err);
+	return rc;
+}
+
+static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
+		       struct error *err)
+{
+	AUTO_CLOSE int fd =
+		open(f->config->tmp, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	AUTO(image_target) t = NULL;
+	AUTO(oci_store) store = NULL;
+	AUTO(source) blob = NULL;
+	int rc;
+
+	if (fd < 0)
+		return error_set(err, errno, "a file in '%s' (--tmp): %s",
+				 f->config->tmp, strerror(errno));
+	rc = image_target_new(m->image, &f->config->access, &t, err);
+	if (rc == 0)
+		rc = oci_store_open(&t->ref, &t->config, false, &store, err);
+	if (rc == 0)
+		rc = oci_open_blob(store, &m->digest, m->size, &blob, err);
+	if (rc == 0)
+		rc = copy_blob(f, m, blob, fd, err);
+	return rc < 0 ? rc : hand_over(f, m, fd, err);
+}
+
+static int take_layer(struct layer_fetch *f, const struct missing_layer *m,
+		      struct error *err)
+{
+	const struct blob_known *before = blob_find(f, &m->digest);
+	char text[DIGEST_STR_MAX], size[PROGRESS_BYTES_MAX];
+	struct error why = ERROR_INIT;
+	int rc = f->config->dry_run ? 0 : fetch_layer(f, m, &why);
+
+	if (!before)
+		f->n_missing++;
+	else
+		f->n_failed--;
+	if (rc < 0) {
+		f->n_failed++;
+		f->why = why;
+		return blob_note(f, &m->digest, BLOB_FAILED, err);
+	}
+	f->n_fetched += !f->config->dry_run;
+	f->bytes += m->size;
+	digest_format(&m->digest, text);
+	progress_format_bytes(m->size, size);
+	printf("%s %s %s %s\n", f->namespace, m->image, text, size);
+	return blob_note(f, &m->digest, BLOB_THERE, err);
+}
+
+/* ------------------------------------------------------------------ images --- */
+
+static bool digest_of_json(const json_t *descriptor, struct digest *ret)
+{
+	const char *text =
+		json_string_value(json_object_get(descriptor, "digest"));
+
+	return text && digest_parse(text, ret, NULL) == 0;
+}
+
+/* Was it unpacked here?  An index has manifests for other machines, too. */
+static bool is_unpacked(const struct layer_fetch *f, const json_t *manifest)
+{
+	const struct blob_known *c;
+	struct digest config;
+
+	if (!digest_of_json(json_object_get(manifest, "config"), &config))
+		return false;
+	c = blob_find(f, &config);
+	return c && c->state == BLOB_UNPACKED;
+}
+
+static int visit_layers(struct layer_fetch *f, const char *image,
+			const struct digest *id, const json_t *manifest,
+			struct error *err)
+{
+	const json_t *layer;
+	size_t i;
+
+	json_array_foreach(json_object_get(manifest, "layers"), i, layer)
+	{
+		struct missing_layer m = { .image = image,
+					   .manifest = *id,
+					   .index = i };
+		json_int_t size =
+			json_integer_value(json_object_get(layer, "size"));
+		const struct blob_known *c;
+		int rc;
+
+		if (!digest_of_json(layer, &m.digest) || size < 0)
+			continue;
+		c = blob_find(f, &m.digest);
+		if (c && c->state != BLOB_FAILED)
+			continue;
+		m.size = (uint64_t)size;
+		rc = take_layer(f, &m, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int visit_image(struct layer_fetch *f, const char *image,
+		       const struct digest *id, bool is_top, struct error *err)
+{
+	AUTO_JSON *json = NULL;
+	const json_t *child;
+	struct digest d;
+	int rc = read_json(f, id, &json, err);
+	size_t i;
+
+	if (rc == 0 && is_unpacked(f, json))
+		rc = visit_layers(f, image, id, json, err);
+	if (!is_top)
+		return rc;
+	json_array_foreach(json_object_get(json, "manifests"), i, child)
+	{
+		if (rc == 0 && digest_of_json(child, &d) && blob_find(f, &d))
+			rc = visit_image(f, image, &d, false, err);
+	}
+	return rc;
+}
+
+/* Lines of "REF TYPE DIGEST ...".  A name that CRI gives, "sha256:...", names no
+ * registry; the image has another one then. */
+static int visit_namespace(struct layer_fetch *f, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = list_blobs(f, err);
+	char *line, *rest;
+
+	if (rc == 0)
+		rc = ctr(f, (const char *const[]){ "images", "ls", NULL }, -1,
+			 CTR_TIMEOUT_MS, &text, err);
+	rest = text.data;
+	while (rc == 0 && rest && (line = strsep(&rest, "\n"))) {
+		char *save = NULL, *name = strtok_r(line, " \t", &save);
+		char *type = strtok_r(NULL, " \t", &save);
+		char *digest = strtok_r(NULL, " \t", &save);
+		struct digest d;
+
+		if (!type || !digest || digest_parse(digest, &d, NULL) < 0 ||
+		    strncmp(name, "sha256:", 7) == 0 || !blob_find(f, &d))
+			continue;
+		text_make_printable(name);
+		rc = visit_image(f, name, &d, true, err);
+	}
+	return rc;
+}
+
+static int visit_all(struct layer_fetch *f, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	char *name, *rest;
+	int rc = ctr(f, (const char *const[]){ "namespaces", "ls", "-q", NULL },
+		     -1, CTR_TIMEOUT_MS, &text, err);
+
+	rest = text.data;
+	while (rc == 0 && rest && (name = strsep(&rest, "\n"))) {
+		f->namespace = name;
+		if (*name)
+			rc = visit_namespace(f, err);
+	}
+	f->namespace = NULL;
+	return rc;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	struct layer_fetch f = { .config = config,
+				 .bar = progress_new(stderr) };
+	char count[PROGRESS_COUNT_MAX], bytes[PROGRESS_BYTES_MAX];
+	int rc = visit_all(&f, err);
+
+	(void)args;
+	progress_free(f.bar);
+	free(f.blobs);
+	if (rc < 0)
+		return rc;
+	progress_format_count(f.n_missing, "layer", count);
+	progress_format_bytes(f.bytes, bytes);
+	if (f.config->dry_run)
+		printf("%s missing, %s\n", count, bytes);
+	else
+		printf("%s missing, %" PRIu64 " fetched, %s\n", count,
+		       f.n_fetched, bytes);
+	if (!f.n_failed)
+		return 0;
+	progress_format_count(f.n_failed, "layer", count);
+	return error_set(err, f.why.code, "%s still missing: %s", count,
+			 f.why.msg);
+}
+
+const struct command node_fetch_command = {
+	.brief = "Fetch the layers that containerd lacks of its images",
+	.program = {
+		.name = "bootseer node fetch",
+		.usage = "[OPTIONS]",
+		.summary =
+			"Fetch into containerd's store the layers that it lacks "
+			"of images that were unpacked on this node: those that "
+			"were pulled lazily, and those whose layers were "
+			"deleted once they were unpacked.  Then another "
+			"snapshotter can unpack them.  Asks containerd by "
+			"ctr, and the registries.",
+		.options = options,
+		.examples = "  bootseer node fetch --dry-run",
+		.see_also = "bootseerd(8)",
+	},
+	.config_size = sizeof(struct fetch_config),
+	.run = run,
+};
