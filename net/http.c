@@ -71,7 +71,8 @@ void http_response_fini(struct http_response *r)
 	buf_fini(&r->headers);
 	buf_fini(&r->body);
 	free(r->url);
-	r->url = NULL;
+	free(r->referer);
+	r->url = r->referer = NULL;
 	r->status = 0;
 }
 
@@ -447,6 +448,8 @@ static void set_limits(CURL *h, const struct exchange *x)
 	if (cfg->is_direct)
 		(void)curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
 	(void)curl_easy_setopt(h, CURLOPT_MAXREDIRS, (long)HTTP_REDIRECTS_MAX);
+	(void)curl_easy_setopt(h, CURLOPT_AUTOREFERER,
+			       cfg->tells_referer ? 1L : 0L);
 	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
 			       (long)cfg->connect_timeout_ms);
 	(void)curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
@@ -567,15 +570,17 @@ static void set_login(CURL *h, const struct http_request *req)
 
 static int keep_url(CURL *h, struct http_response *r, struct error *err)
 {
-	char *url = NULL;
+	char *url = NULL, *referer = NULL;
 	long n = 0;
 
 	(void)curl_easy_getinfo(h, CURLINFO_REDIRECT_COUNT, &n);
 	if (n == 0 ||
 	    curl_easy_getinfo(h, CURLINFO_EFFECTIVE_URL, &url) != CURLE_OK)
 		return 0;
-	r->url = strdup(url);
-	return r->url ? 0 : error_nomem(err);
+	(void)curl_easy_getinfo(h, CURLINFO_REFERER, &referer);
+	return copy_text(&r->url, url) && copy_text(&r->referer, referer)
+		       ? 0
+		       : error_nomem(err);
 }
 
 /* curl_easy_perform(), but with an eye on x->req->pace. */
@@ -670,7 +675,8 @@ int http_do(struct http *c, const struct http_request *req,
 	int rc;
 
 	free(r->url);
-	r->url = NULL;
+	free(r->referer);
+	r->url = r->referer = NULL;
 	r->status = 0;
 	r->took_ns = r->wait_ns = 0;
 	buf_reset(&r->headers);

@@ -20,8 +20,8 @@
 	(8u << 20) /* of http_response.body; a longer 2xx answer
 				       * is -EFBIG */
 #define HTTP_ERROR_BODY_MAX \
-	65536u /* the same, of others: the rest is dropped */
-#define HTTP_REDIRECTS_MAX 5
+	65536u                /* the same, of others: the rest is dropped */
+#define HTTP_REDIRECTS_MAX 10 /* as Go's clients */
 #define HTTP_STOP_MS 50
 
 #define HTTP_CURE_PROXY "; behind a proxy, https_proxy"
@@ -46,6 +46,7 @@ struct http_config {
 	bool allow_plain; /* http:// is allowed, also as a redirect's target */
 	bool stays;       /* a redirect is the answer: no other host is asked */
 	bool is_direct;   /* no proxy of the environment is used */
+	bool tells_referer; /* a host that a redirect leads to is told from where */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte in or out for so long; seen once a
 	                            * second */
@@ -72,6 +73,7 @@ struct http_response {
 	struct buf headers; /* "Name: value" strings, each with its NUL */
 	struct buf body;    /* what no sink took */
 	char *url;          /* where a redirect ended; NULL without one */
+	char *referer; /* what that host was told of where it came from; or NULL */
 	/* How long the request took, and of that between its last byte, or the
 	 * connection where it has no body, and the first byte of the last answer: the
 	 * server's share.  What was sent may be in the kernel's buffers still. */

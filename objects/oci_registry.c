@@ -449,6 +449,7 @@ static int fill(struct registry *r, const struct oci_ref *ref,
 	struct http_config http = {
 		.ca_file = cfg->ca_file,
 		.allow_plain = cfg->plain_http,
+		.tells_referer = true,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
 		.least_rate = cfg->least_rate,

@@ -43,6 +43,7 @@ struct registry {
 	/* Of the registry, as it answered (of `whole`, where there is one): */
 	atomic_bool lists_referrers;            /* by the API */
 	atomic_int_fast64_t no_referrers_until; /* it has no such API */
+	atomic_bool refuses_head; /* of blobs; GET is asked instead */
 };
 
 #define REGISTRY_HEADERS_MAX 6 /* of a request, ours not counted */

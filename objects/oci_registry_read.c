@@ -97,29 +97,82 @@ static bool ok_or_missing(long status)
 	return status == 200 || status == 404;
 }
 
-int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
-		       uint64_t *ret_size, struct error *err)
+/* Of a GET for one byte: 416 is what an empty blob gives. */
+static bool got_or_missing(long status)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
-	AUTO_FREE char *length = NULL;
-	char name[DIGEST_STR_MAX];
+	return status == 200 || status == 206 || status == 404 || status == 416;
+}
+
+/* Is the blob's size after the slash of Content-Range, or its Content-Length? */
+static uint64_t size_of_answer(const struct http_response *resp)
+{
+	AUTO_FREE char *length = http_header(resp, "content-length");
+	AUTO_FREE char *range = http_header(resp, "content-range");
+	const char *total = range ? strchr(range, '/') : NULL;
+	uint64_t size = UINT64_MAX;
+
+	if (resp->status == 200 && length)
+		return strtoull(length, NULL, 10);
+	if (total && sscanf(total, "/%" SCNu64, &size) == 1)
+		return size;
+	return UINT64_MAX;
+}
+
+static int enough(struct http_sink *sink, const struct http_response *resp,
+		  const void *data, size_t len, struct error *err)
+{
+	return HTTP_STOP;
+}
+
+/* Ask by HEAD, or by GET of the first byte. */
+static int ask_for_blob(struct registry *r, const char *name, bool by_get,
+			struct http_response *resp, struct error *err)
+{
+	static const char *const first_byte[] = { "Range: bytes=0-0", NULL };
+	struct http_sink sink = { .put = enough };
 	AUTO_BUF path = BUF_INIT;
 	struct registry_request req = {
-		.http = { .method = "HEAD" },
+		.http = { .method = by_get ? "GET" : "HEAD",
+			  .headers = by_get ? first_byte : NULL,
+			  .sink = by_get ? &sink : NULL },
 		.what = name,
-		.accept = ok_or_missing,
+		.accept = by_get ? got_or_missing : ok_or_missing,
 	};
-	int rc;
 
-	digest_format(d, name);
 	if (buf_printf(&path, "/blobs/%s", name) < 0)
 		return error_nomem(err);
 	req.http.url = path.data;
-	rc = registry_do(registry_of(s), &req, &resp, err);
+	return registry_do(r, &req, resp, err);
+}
+
+/* HEAD may be refused where GET is not: by the registry, or by the storage that it leads
+ * to, whose signed addresses are often good for GET alone. */
+static bool is_head_refused(long status)
+{
+	return (status / 100 == 4 && status != 408 && status != 425 &&
+		status != 429) ||
+	       status == 501;
+}
+
+int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		       uint64_t *ret_size, struct error *err)
+{
+	struct registry *r = registry_of(s), *known = r->whole ? r->whole : r;
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	bool by_get = atomic_load(&known->refuses_head);
+	char name[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(d, name);
+	rc = ask_for_blob(r, name, by_get, &resp, err);
+	if (rc < 0 && !by_get && is_head_refused(resp.status)) {
+		rc = ask_for_blob(r, name, true, &resp, err);
+		if (rc == 0)
+			atomic_store(&known->refuses_head, true);
+	}
 	if (rc == 0) {
-		length = http_header(&resp, "content-length");
-		*ret = resp.status == 200;
-		*ret_size = length ? strtoull(length, NULL, 10) : UINT64_MAX;
+		*ret = resp.status != 404;
+		*ret_size = size_of_answer(&resp);
 	}
 	http_response_fini(&resp);
 	return rc;
@@ -131,9 +184,10 @@ struct blob_source {
 	struct source base;
 	struct registry *registry;
 	struct digest digest;
-	pthread_mutex_t lock; /* of `moved` */
-	char *moved; /* where the registry sent us last: it saves a round trip
+	pthread_mutex_t lock; /* of the two below */
+	char *moved;   /* where the registry sent us last: it saves a round trip
 	              * for each further range; or NULL */
+	char *referer; /* header line that goes there; or NULL */
 };
 
 /* One read under way: passes on what is in the range and knows how far it is,
@@ -214,41 +268,70 @@ static int range_put(struct http_sink *sink, const struct http_response *resp,
 	return 0;
 }
 
-static char *moved_to(struct blob_source *b)
-{
-	char *copy;
+/* Where a blob was found last, a copy. */
+struct moved {
+	char *url, *referer; /* or NULL */
+};
 
-	(void)pthread_mutex_lock(&b->lock);
-	copy = b->moved ? strdup(b->moved) : NULL;
-	(void)pthread_mutex_unlock(&b->lock);
-	return copy;
+static void moved_free(struct moved *m)
+{
+	free(m->url);
+	free(m->referer);
 }
 
-static void set_moved(struct blob_source *b, char *url)
+static struct moved moved_to(struct blob_source *b)
+{
+	struct moved m;
+
+	(void)pthread_mutex_lock(&b->lock);
+	m.url = b->moved ? strdup(b->moved) : NULL;
+	m.referer = b->referer ? strdup(b->referer) : NULL;
+	(void)pthread_mutex_unlock(&b->lock);
+	return m;
+}
+
+/* Takes both. */
+static void set_moved(struct blob_source *b, char *url, char *referer)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	free(b->moved);
+	free(b->referer);
 	b->moved = url;
+	b->referer = referer;
 	(void)pthread_mutex_unlock(&b->lock);
+}
+
+static void note_moved(struct blob_source *b, struct http_response *resp)
+{
+	AUTO_BUF line = BUF_INIT;
+
+	if (resp->referer &&
+	    buf_printf(&line, "Referer: %s", resp->referer) < 0)
+		return;
+	set_moved(b, steal_ptr(&resp->url), steal_ptr(&line.data));
 }
 
 /* One request for the rest, to the registry or to `moved`. */
 static int ask(struct blob_source *b, struct oci_range *g,
-	       struct registry_request *req, const char *moved,
+	       struct registry_request *req, const struct moved *moved,
 	       struct http_response *resp, struct error *err)
 {
 	bool whole = g->next == 0 && g->end == b->base.size;
 	struct registry_request rest = *req;
-	const char *headers[2] = { NULL };
+	const char *headers[3] = { NULL };
 	char header[64];
+	size_t n = 0;
 
 	(void)snprintf(header, sizeof(header),
 		       "Range: bytes=%" PRIu64 "-%" PRIu64, g->next,
 		       g->end - 1);
-	headers[0] = whole ? NULL : header;
+	if (!whole)
+		headers[n++] = header;
 	rest.http.headers = headers;
-	if (moved)
-		rest.http.url = moved;
+	if (moved && moved->url) {
+		headers[n++] = moved->referer;
+		rest.http.url = moved->url;
+	}
 	g->started = false;
 	return registry_try(b->registry, &rest, resp, err);
 }
@@ -259,16 +342,17 @@ static int ask_for_rest(struct blob_source *b, struct oci_range *g,
 			struct registry_request *req,
 			struct http_response *resp, struct error *err)
 {
-	AUTO_FREE char *moved = moved_to(b);
-	int rc = ask(b, g, req, moved, resp, err);
+	struct moved moved = moved_to(b);
+	int rc = ask(b, g, req, &moved, resp, err);
 
-	if (moved && rc < 0 && resp->status / 100 != 2) {
-		set_moved(b, NULL);
+	if (moved.url && rc < 0 && resp->status / 100 != 2) {
+		set_moved(b, NULL, NULL);
 		if (resp->status / 100 == 4 && resp->status != 429)
 			rc = ask(b, g, req, NULL, resp, err);
 	}
 	if (resp->url && resp->status / 100 == 2)
-		set_moved(b, steal_ptr(&resp->url));
+		note_moved(b, resp);
+	moved_free(&moved);
 	return rc;
 }
 
@@ -406,6 +490,7 @@ static void blob_free(struct source *s)
 	registry_unref(b->registry);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b->moved);
+	free(b->referer);
 	free(b);
 }
 

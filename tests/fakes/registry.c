@@ -59,6 +59,8 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_PAGE] = { "page", false, false },
 	[FAULT_NO_DELETE] = { "no_delete", false, false },
 	[FAULT_DIGEST_TAGS] = { "digest_tags", false, false },
+	[FAULT_NO_HEAD] = { "no_head", false, false },
+	[FAULT_REFERER] = { "referer", false, false },
 	[FAULT_IMMUTABLE] = { "immutable", false, false },
 };
 
@@ -372,9 +374,19 @@ static void ask_login(struct fake *f, struct evhttp_request *req)
 static void on_storage(struct evhttp_request *req, void *arg)
 {
 	struct fake *f = arg;
+	const char *referer =
+		evhttp_find_header(evhttp_request_get_input_headers(req),
+				   "Referer");
 
-	if (fault(f, FAULT_STORAGE_LOGIN)) {
+	if (fault(f, FAULT_STORAGE_LOGIN) ||
+	    (fault(f, FAULT_REFERER) &&
+	     !(referer && strstr(referer, "/v2/")))) {
 		ask_login(f, req);
+		return;
+	}
+	if (fault(f, FAULT_NO_HEAD) &&
+	    evhttp_request_get_command(req) == EVHTTP_REQ_HEAD) {
+		fake_reply_text(f, req, 403, "");
 		return;
 	}
 	fake_serve_blob(f, req, strrchr(evhttp_request_get_uri(req), '/') + 1);

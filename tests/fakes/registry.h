@@ -49,6 +49,9 @@ enum fault {
 	FAULT_DIGEST_TAGS, /* the tag sha256-HEX is the manifest with that digest,
 	                      * and cannot be put: 400 */
 	FAULT_IMMUTABLE, /* a tag that is there keeps its manifest: this status */
+	FAULT_NO_HEAD, /* HEAD of a blob is refused: 1 with 405, 2 by the storage
+	                      * that `redirect` leads it to */
+	FAULT_REFERER, /* the storage wants to know which registry led there */
 	N_FAULTS,
 };
 

@@ -221,10 +221,15 @@ void fake_serve_blob(struct fake *f, struct evhttp_request *req,
 static void serve_blob(struct fake *f, struct evhttp_request *req,
 		       const char *digest)
 {
+	bool is_head = evhttp_request_get_command(req) == EVHTTP_REQ_HEAD;
 	char to[256];
 
+	if (is_head && fault(f, FAULT_NO_HEAD) == 1) {
+		fake_reply_text(f, req, 405, "");
+		return;
+	}
 	if (!fault(f, FAULT_REDIRECT) ||
-	    evhttp_request_get_command(req) == EVHTTP_REQ_HEAD) {
+	    (is_head && !fault(f, FAULT_NO_HEAD))) {
 		fake_serve_blob(f, req, digest);
 		return;
 	}

@@ -121,3 +121,8 @@ everything()
 	trust-check "$APP:1" "$F/b.key.pub" signed -
 	push_trace "$APP:1" 1600000000
 }
+
+@test "one whose storage refuses HEAD, and wants to know who led there" {
+	fault 'redirect=1&referer=1&no_head=2'
+	everything
+}

@@ -529,6 +529,55 @@ Test(oci_registry_read, a_redirect_is_remembered_and_shown_no_credentials)
 	expect_range(60, 10);
 }
 
+Test(oci_registry_read, a_storage_is_told_from_where_a_redirect_came)
+{
+	fixture_fault(&fix, "redirect=1&referer=1");
+	expect_range(0, 10);
+	/* Without asking the registry again, too. */
+	expect_range(30, 10);
+	cr_expect_eq(fixture_count(&fix, " 307 ", NULL), 1);
+	cr_expect_eq(fixture_count(&fix, " 401 ", NULL), 0);
+}
+
+static void expect_found(const struct digest *d, uint64_t want)
+{
+	struct error err = ERROR_INIT;
+	uint64_t size = 0;
+	bool has = false;
+
+	cr_assert_eq(oci_find_blob(fix.store, d, &has, &size, &err), 0, "%s",
+		     err.msg);
+	cr_expect(has);
+	cr_expect_eq(size, want);
+}
+
+static void expect_blobs_without_head(const char *faults)
+{
+	struct digest large, none = { .b = { 1 } };
+	AUTO_FREE char *data = fixture_blob(&fix, 300000, 9, &large);
+	struct error err = ERROR_INIT;
+	uint64_t size;
+	bool has = true;
+
+	fixture_reopen(&fix);
+	fixture_fault(&fix, faults);
+	expect_found(&large, 300000);
+	expect_found(&large, 300000);
+	cr_assert_eq(oci_find_blob(fix.store, &none, &has, &size, &err), 0,
+		     "%s", err.msg);
+	cr_expect_not(has);
+}
+
+Test(oci_registry_read, a_blob_is_found_where_only_get_is_allowed)
+{
+	expect_blobs_without_head("no_head=1");
+	/* Once asked in vain. */
+	cr_expect_eq(fixture_count(&fix, "HEAD", " 405 "), 1);
+	expect_blobs_without_head("no_head=1&no_range=1");
+	expect_blobs_without_head("no_head=2&redirect=1");
+	expect_blobs_without_head("no_head=2&redirect=1&referer=1");
+}
+
 static void *read_some(void *arg)
 {
 	size_t seed = (size_t)(uintptr_t)arg;
