@@ -21,7 +21,7 @@ static const char *const manifest_headers[] = {
 	"Accept: application/vnd.oci.image.index.v1+json, "
 	"application/vnd.oci.image.manifest.v1+json, "
 	"application/vnd.docker.distribution.manifest.list.v2+json, "
-	"application/vnd.docker.distribution.manifest.v2+json",
+	"application/vnd.docker.distribution.manifest.v2+json, */*",
 	NULL,
 };
 
