@@ -87,7 +87,7 @@ static int job_read(struct convert_job *j, const char *ref, struct error *err)
 	if (rc == 0)
 		rc = oci_image_parse(j->manifest.body.data,
 				     j->manifest.body.len, &j->image, err);
-	if (rc == 0 && j->image.artifact_type[0])
+	if (rc == 0 && !oci_image_is_runnable(&j->image))
 		rc = error_set(err, EINVAL, "it is no image but of type '%s'",
 			       j->image.artifact_type);
 	if (rc == 0)

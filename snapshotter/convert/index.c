@@ -36,12 +36,15 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 	return digest_parse(text(m, "digest"), &ret->digest, err);
 }
 
+/* An image may have an artifactType, too: what is made for a platform runs.  That of
+ * attestations is "unknown". */
 static bool is_image(const json_t *m)
 {
 	const json_t *p = json_object_get(m, "platform");
+	const char *os = text(p, "os");
 
-	return *text(m, "artifactType") == '\0' &&
-	       strcmp(text(p, "os"), "unknown") != 0;
+	return strcmp(os, "unknown") != 0 &&
+	       (*os || *text(m, "artifactType") == '\0');
 }
 
 static int parse_list(const json_t *list, bool images, struct index_entry **ret,

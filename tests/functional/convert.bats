@@ -336,6 +336,61 @@ artifact() { bootseer image inspect "$1" | jq -r .artifact; }
 	done
 }
 
+# Give each manifest that an index of the layout lists, or itself is, an artifactType.
+type_manifests() # LAYOUT TYPE CONFIG-TYPE
+{
+	python3 - "$@" <<'END'
+import hashlib, json, sys
+
+path, kind, config = sys.argv[1:]
+
+def blob(digest):
+    return path + "/blobs/sha256/" + digest[7:]
+
+def typed(d):
+    with open(blob(d["digest"])) as f:
+        m = json.load(f)
+    if "manifests" in m:
+        m["manifests"] = [typed(e) for e in m["manifests"]]
+    else:
+        m["artifactType"] = d["artifactType"] = kind
+        m["config"]["mediaType"] = config
+    data = json.dumps(m).encode()
+    d["digest"] = "sha256:" + hashlib.sha256(data).hexdigest()
+    d["size"] = len(data)
+    with open(blob(d["digest"]), "wb") as f:
+        f.write(data)
+    return d
+
+with open(path + "/index.json") as f:
+    index = json.load(f)
+index["manifests"] = [typed(d) for d in index["manifests"]]
+with open(path + "/index.json", "w") as f:
+    json.dump(index, f)
+END
+}
+
+@test "an image that has an artifactType as well is converted, an artifact is not" {
+	local config=application/vnd.oci.image.config.v1+json
+
+	"$HERE/make-image.py" "$W/one" times 1500000000
+	type_manifests "$W/one" application/vnd.example.app "$config"
+	bootseer image convert "oci:$W/one:latest" "oci:$W/out:1"
+	bootseer image check --against-layers "oci:$W/out:1"
+	"$HERE/make-image.py" "$W/index" index
+	type_manifests "$W/index" application/vnd.example.app "$config"
+	bootseer image convert --platform all "oci:$W/index:latest" \
+		"oci:$W/out:2"
+	for platform in amd64 arm64; do
+		bootseer image check --platform "linux/$platform" "oci:$W/out:2"
+	done
+	"$HERE/make-image.py" "$W/chart" times 1500000001
+	type_manifests "$W/chart" application/vnd.example.chart \
+		application/vnd.example.config+json
+	run ! bootseer image convert "oci:$W/chart:latest" "oci:$W/out:3"
+	[[ $output == *"it is no image but of type 'application/vnd.example.chart'"* ]]
+}
+
 @test "an image without layers is refused in words that say so" {
 	"$HERE/make-image.py" "$W/none" none
 	run -1 bootseer image convert "oci:$W/none:latest" "oci:$W/out:1"
