@@ -53,7 +53,7 @@ static int run(const void *config, char **args, struct error *err)
 	};
 	AUTO(image_target) t = NULL;
 	struct digest named;
-	size_t others = 0;
+	struct check_result r = { .n_others = 0 };
 	int rc = image_artifact_parse(c->artifact, &named, &opt.artifact, err);
 
 	if (rc == 0)
@@ -66,7 +66,7 @@ static int run(const void *config, char **args, struct error *err)
 		opt.against_layers = &differs.base;
 	image_progress_start(&progress);
 	opt.progress = &progress.base;
-	rc = image_check(&t->ref, &opt, &others, err);
+	rc = image_check(&t->ref, &opt, &r, err);
 	image_progress_stop(&progress);
 	image_differs_print(&differs);
 	if (rc == 0 && differs.base.n)
@@ -78,7 +78,13 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		printf("%s: every block is there and right%s\n", args[0],
 		       c->against_layers ? ", and what the layers hold" : "");
-	image_others_print(others);
+	image_others_print(r.n_others);
+	if (r.is_by_tag)
+		fputs("the registry has no referrers API: its artifacts are "
+		      "untagged, and garbage collection of what is untagged "
+		      "(distribution 2.8: --delete-untagged) would remove "
+		      "them\n",
+		      stderr);
 	return rc;
 }
 

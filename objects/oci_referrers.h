@@ -20,6 +20,9 @@ struct oci_referrers {
 	/* Of a guess: the registry may have said no more than that it has not the
 	 * subject, yet. */
 	bool is_doubtful;
+	/* They are listed by a tag, and are untagged themselves for all that the
+	 * registry knows. */
+	bool is_by_tag;
 };
 void oci_referrers_fini(struct oci_referrers *r);
 

@@ -367,6 +367,7 @@ int registry_list_noted(struct oci_store *s,
 	*ret = f->all;
 	free(f->is_untyped);
 	ret->is_doubtful = race.is_doubtful;
+	ret->is_by_tag = way == BY_TAG && ret->n;
 	return 0;
 }
 

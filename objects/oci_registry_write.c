@@ -14,6 +14,7 @@
 
 #define CHUNK ((uint64_t)16 << 20)
 #define REFERRER_TRIES 5
+#define GONE_LOOKS 64 /* last entries of a list, looked for after a refusal */
 #define NOTES_MAX OCI_NOTE_MAX /* bytes of the annotations of an entry */
 #define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
 
@@ -420,6 +421,20 @@ static int list_tag_save(struct registry *r, struct list_tag *t,
 	return rc;
 }
 
+static bool has_entry(const json_t *index, const char *digest)
+{
+	const json_t *list = json_object_get(index, "manifests");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *have = json_string_value(
+			json_object_get(json_array_get(list, i), "digest"));
+
+		if (have && strcmp(have, digest) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void drop_entry(json_t *index, const char *digest)
 {
 	json_t *list = json_object_get(index, "manifests");
@@ -433,18 +448,40 @@ static void drop_entry(json_t *index, const char *digest)
 	}
 }
 
-static bool has_entry(const json_t *index, const char *digest)
+/* Entries whose manifests are gone, as garbage collection of untagged ones leaves them:
+ * some registries refuse a list that has one.  How many there were. */
+static size_t drop_gone(struct registry *r, json_t *index)
 {
-	const json_t *list = json_object_get(index, "manifests");
+	json_t *list = json_object_get(index, "manifests");
+	size_t n = json_array_size(list),
+	       looks = n < GONE_LOOKS ? n : GONE_LOOKS;
+	size_t gone = 0;
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *have = json_string_value(
-			json_object_get(json_array_get(list, i), "digest"));
+	for (size_t i = 0; i < looks; i++) {
+		size_t at = n - 1 - i;
+		const char *digest = json_string_value(
+			json_object_get(json_array_get(list, at), "digest"));
+		struct oci_manifest m = { .body = BUF_INIT };
 
-		if (have && strcmp(have, digest) == 0)
-			return true;
+		if (digest && registry_get_manifest(&r->base, digest, &m,
+						    NULL) == -ENOENT) {
+			(void)json_array_remove(list, at);
+			gone++;
+		}
+		oci_manifest_fini(&m);
 	}
-	return false;
+	return gone;
+}
+
+/* Save it, if need be without what is not there any more. */
+static int list_tag_keep(struct registry *r, struct list_tag *t,
+			 struct error *err)
+{
+	int rc = list_tag_save(r, t, err);
+
+	return rc == -ENOTSUP && !t->is_new && drop_gone(r, t->index)
+		       ? list_tag_save(r, t, err)
+		       : rc;
 }
 
 /* Distribution-spec 1.1, Pushing Manifests with Subject, step 4. */
@@ -479,7 +516,7 @@ static int add_referrer(struct registry *r, struct list_tag *t,
 	    json_array_append_new(json_object_get(t->index, "manifests"),
 				  entry) < 0)
 		return error_nomem(err);
-	return list_tag_save(r, t, err);
+	return list_tag_keep(r, t, err);
 }
 
 /* Some list by the API what they do not say so of when it is stored. */
@@ -590,7 +627,7 @@ static int drop_referrer(struct registry *r, const struct digest *subject,
 		return rc;
 	if (has_entry(t.index, digest)) {
 		drop_entry(t.index, digest);
-		rc = list_tag_save(r, &t, err);
+		rc = list_tag_keep(r, &t, err);
 	}
 	json_decref(t.index);
 	return rc;

@@ -106,10 +106,15 @@ struct check_options {
 	struct compare_report *against_layers;
 };
 
+struct check_result {
+	size_t n_others; /* artifacts that the image has besides */
+	bool is_by_tag;  /* listed by a tag, being untagged themselves */
+};
+
 /* Read everything and check it: digests, map, metadata, every block, and that
- * every file's bytes are there.  `ret_others`: artifacts that the image has besides. */
+ * every file's bytes are there. */
 int image_check(const struct oci_ref *ref, const struct check_options *opt,
-		size_t *ret_others, struct error *err) MUST_CHECK;
+		struct check_result *ret, struct error *err) MUST_CHECK;
 
 struct sign_options {
 	struct check_options check; /* against_layers takes what differs */

@@ -103,6 +103,7 @@ int artifact_find(struct oci_store *store, const struct digest *image,
 struct artifact_usable {
 	struct digest v[ARTIFACTS_MAX];
 	size_t n;
+	bool is_by_tag; /* listed, as in struct oci_referrers */
 };
 /* The same for a person who has to choose: with `named` that artifact, whatever
  * others there are (-EBADMSG when it is not the image's); without, `all` gets those

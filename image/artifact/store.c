@@ -324,6 +324,18 @@ static int list_artifacts(struct artifact_search *s, struct oci_referrers *ret,
 	return oci_list_noted(s->store, &q, ret, err);
 }
 
+/* Listed, and not there. */
+static int refuse_gone(struct error *err)
+{
+	const struct error why = err ? *err : (struct error)ERROR_INIT;
+
+	return error_set(err, ENOENT,
+			 "its artifact is listed, but gone, as garbage "
+			 "collection of untagged manifests leaves it: convert "
+			 "it anew (%.120s)",
+			 why.msg);
+}
+
 static int find_beside(struct artifact_search *s, struct artifact *ret,
 		       struct error *err)
 {
@@ -337,6 +349,11 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	rc = load_all(s, list.digests, list.n, all, err);
+	/* That of a judge, or of what is there, is never this. */
+	if (rc == -ENOENT)
+		rc = refuse_gone(err);
+	if (s->all)
+		s->all->is_by_tag = list.is_by_tag;
 	oci_referrers_fini(&list);
 	for (size_t i = 0; s->all && i < all->n; i++)
 		s->all->v[s->all->n++] = all->v[i].digest;

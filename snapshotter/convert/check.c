@@ -327,7 +327,7 @@ int check_open(const struct oci_ref *ref, const struct check_options *opt,
 int check_find(struct check_opened *o, const struct check_options *opt,
 	       struct artifact_judge *judge, struct error *err)
 {
-	o->all.n = 0;
+	o->all = (struct artifact_usable){ .n = 0 };
 	return artifact_find_among(o->store, &o->image, opt->artifact, judge,
 				   &o->all, &o->artifact, err);
 }
@@ -339,7 +339,7 @@ void check_close(struct check_opened *o)
 }
 
 int image_check(const struct oci_ref *ref, const struct check_options *opt,
-		size_t *ret_others, struct error *err)
+		struct check_result *ret, struct error *err)
 {
 	AUTO_FREE char *name = oci_ref_format(ref);
 	struct check_opened o;
@@ -352,7 +352,10 @@ int image_check(const struct oci_ref *ref, const struct check_options *opt,
 		rc = check_find(&o, opt, NULL, err);
 	if (rc == 0)
 		rc = check_artifact(&o.target, opt, err);
-	*ret_others = rc == 0 && o.all.n ? o.all.n - 1 : 0;
+	*ret = (struct check_result){
+		.n_others = rc == 0 && o.all.n ? o.all.n - 1 : 0,
+		.is_by_tag = o.all.is_by_tag,
+	};
 	check_close(&o);
 	return rc < 0 ? error_wrap(err, rc, "check %s", name) : 0;
 }

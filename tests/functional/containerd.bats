@@ -72,6 +72,26 @@ have_lazy() {
 	[ "$(layer_gets "$I" lazy)" -eq 3 ]
 }
 
+@test "a lazy image is exported and pushed once its layers were fetched" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	run ctr images export --platform linux/amd64 "$T/lazy.tar" "$REGISTRY/lazy:1"
+	[ "$status" -ne 0 ]
+	[[ $output == *"not found"* ]]
+	# What docs/containerd.md says to do.
+	ctr content fetch --plain-http "$REGISTRY/lazy:1"
+	ctr images export --platform linux/amd64 "$T/lazy.tar" "$REGISTRY/lazy:1"
+	skopeo inspect "docker-archive:$T/lazy.tar" | jq -e '.Layers | length == 3'
+	ctr images push --plain-http "$REGISTRY/copy:1" "$REGISTRY/lazy:1"
+	# It stays, and so does the lazy image.
+	ctr content ls -q | sort >"$T/before"
+	cri pull "$REGISTRY/lazy:1"
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	for layer in $(layers_of "$I" lazy); do grep -x "$layer" "$T/before"; done
+}
+
 @test "the CRI pulls and runs a lazy image without a layer" {
 	start_all
 	have_lazy

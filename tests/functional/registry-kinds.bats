@@ -33,8 +33,33 @@ setup()
 
 teardown()
 {
+	[ -z "${REGISTRY_PID:-}" ] || stop_distribution
 	kill "$FAKE_PID"
 	wait "$FAKE_PID" || :
+}
+
+# The real one, on the folder of $W/registry.yml; APP is there then.
+start_distribution()
+{
+	rm -f "$W/pipe"
+	mkfifo "$W/pipe"
+	docker-registry serve "$W/registry.yml" >"$W/pipe" 2>&1 3>&- &
+	REGISTRY_PID=$!
+	exec 9<"$W/pipe"
+	while IFS= read -r -t 120 -u 9 line; do
+		[[ $line =~ listening\ on\ [^\ ]*:([0-9]+) ]] || continue
+		APP=127.0.0.1:${BASH_REMATCH[1]}/team/app
+		cat <&9 >"$W/registry.log" 3>&- &
+		return 0
+	done
+	return 1
+}
+
+stop_distribution()
+{
+	kill "$REGISTRY_PID"
+	wait "$REGISTRY_PID" || :
+	REGISTRY_PID=
 }
 
 fault() { curl -fsS "$CONTROL/set?$1"; }
@@ -125,4 +150,29 @@ everything()
 @test "one whose storage refuses HEAD, and wants to know who led there" {
 	fault 'redirect=1&referer=1&no_head=2'
 	everything
+}
+
+@test "garbage collection of untagged manifests is warned of, and named afterwards" {
+	cat >"$W/registry.yml" <<-EOF
+	version: 0.1
+	log: { level: info }
+	storage: { filesystem: { rootdirectory: $W/registry },
+	           delete: { enabled: true } }
+	http: { addr: "127.0.0.1:0" }
+	EOF
+	start_distribution
+	image convert --sign "$F/a.key" "oci:$F/image:latest" "$APP:1"
+	run -0 image check "$APP:1"
+	[[ $output == *"would remove them"* ]]
+	stop_distribution
+	docker-registry garbage-collect "$W/registry.yml" >"$W/gc"
+	start_distribution
+	image check "$APP:1"
+	stop_distribution
+	docker-registry garbage-collect --delete-untagged "$W/registry.yml" >"$W/gc"
+	start_distribution
+	run -1 image check "$APP:1"
+	[[ $output == *"listed, but gone"*"convert it anew"* ]]
+	image convert --sign "$F/a.key" "oci:$F/image:latest" "$APP:1"
+	image check "$APP:1"
 }
