@@ -228,9 +228,6 @@ struct oci_image {
 int oci_image_parse(const void *json, size_t len, struct oci_image *ret,
 		    struct error *err) MUST_CHECK;
 void oci_image_fini(struct oci_image *m);
-/* Is it an image that containers run on?  Such a one may have an artifactType as well:
- * then the type of its config tells. */
-bool oci_image_is_runnable(const struct oci_image *m);
 /* The config of an image, from its manifest where that has it; as oci_get_blob(). */
 int oci_get_config(struct oci_store *s, const struct oci_image *m, size_t max,
 		   struct buf *ret, struct error *err) MUST_CHECK;

@@ -140,17 +140,6 @@ static int get_image(const json_t *j, struct oci_image *m, struct error *err)
 	return 0;
 }
 
-bool oci_image_is_runnable(const struct oci_image *m)
-{
-	const char *config = m->config.media_type;
-
-	return !m->artifact_type[0] ||
-	       strcmp(config, "application/vnd.oci.image.config.v1+json") ==
-		       0 ||
-	       strcmp(config,
-		      "application/vnd.docker.container.image.v1+json") == 0;
-}
-
 int oci_image_parse(const void *json, size_t len, struct oci_image *ret,
 		    struct error *err)
 {

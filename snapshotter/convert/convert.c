@@ -79,6 +79,19 @@ static void job_fini(struct convert_job *j)
 	free(j->others);
 }
 
+/* Do containers run on it?  Such an image may have an artifactType as well: then the type
+ * of its config tells. */
+static bool is_runnable(const struct oci_image *m)
+{
+	const char *config = m->config.media_type;
+
+	return !m->artifact_type[0] ||
+	       strcmp(config, "application/vnd.oci.image.config.v1+json") ==
+		       0 ||
+	       strcmp(config,
+		      "application/vnd.docker.container.image.v1+json") == 0;
+}
+
 static int job_read(struct convert_job *j, const char *ref, struct error *err)
 {
 	size_t n = 0;
@@ -87,7 +100,7 @@ static int job_read(struct convert_job *j, const char *ref, struct error *err)
 	if (rc == 0)
 		rc = oci_image_parse(j->manifest.body.data,
 				     j->manifest.body.len, &j->image, err);
-	if (rc == 0 && !oci_image_is_runnable(&j->image))
+	if (rc == 0 && !is_runnable(&j->image))
 		rc = error_set(err, EINVAL, "it is no image but of type '%s'",
 			       j->image.artifact_type);
 	if (rc == 0)

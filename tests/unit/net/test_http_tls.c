@@ -25,7 +25,9 @@ struct server {
 	unsigned int port;
 	pthread_t thread;
 	struct pace pace;
-	atomic_bool begins; /* to send what takes so long */
+	atomic_bool begins;   /* to send what takes so long */
+	unsigned int n_asked; /* connections of serve_alpn() */
+	bool h2_was_offered;
 	size_t all, sent;
 };
 
@@ -100,7 +102,7 @@ static void moves(struct pace *p)
 {
 }
 
-static void begin(struct server *s)
+static void begin(struct server *s, void *(*serve_it)(void *arg))
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -128,7 +130,7 @@ static void begin(struct server *s)
 	cr_assert_eq(listen(s->fd, 8), 0);
 	cr_assert_eq(getsockname(s->fd, (struct sockaddr *)&a, &len), 0);
 	s->port = ntohs(a.sin_port);
-	cr_assert_eq(pthread_create(&s->thread, NULL, serve, s), 0);
+	cr_assert_eq(pthread_create(&s->thread, NULL, serve_it, s), 0);
 }
 
 static void end(struct server *s)
@@ -151,7 +153,7 @@ Test(http_tls, who_changes_keys_over_and_over_is_left)
 	struct server s;
 	char url[64];
 
-	begin(&s);
+	begin(&s, serve);
 	cfg.ca_file = s.ca;
 	cr_assert_eq(http_new(&cfg, &c, &err), 0, "%s", err.msg);
 	(void)snprintf(url, sizeof(url), "https://127.0.0.1:%u/", s.port);
@@ -162,6 +164,76 @@ Test(http_tls, who_changes_keys_over_and_over_is_left)
 	cr_assert_eq(pthread_join(s.thread, NULL), 0);
 	cr_expect_gt(s.all, CHANGES * CHANGE_MIN);
 	cr_expect_lt(s.sent, s.all, "all was read first");
+	http_response_fini(&r);
+	end(&s);
+}
+
+/* As servers do that prefer HTTP/2. */
+static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+		   const unsigned char *in, unsigned int in_len, void *arg)
+{
+	static const unsigned char wanted[] = "\x02h2\x08http/1.1";
+	struct server *s = arg;
+	unsigned char *chosen;
+	int rc = SSL_select_next_proto(&chosen, out_len, wanted,
+				       sizeof(wanted) - 1, in, in_len);
+
+	s->h2_was_offered = *out_len == 2;
+	*out = chosen;
+	return rc == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK
+					    : SSL_TLSEXT_ERR_NOACK;
+}
+
+/* Hangs up in the middle of the first answer, which is what is left of a GOAWAY where
+ * there is one request at a time. */
+static void *serve_alpn(void *arg)
+{
+	static const char *const answers[] = { ANSWER "half",
+					       ANSWER "all of it" };
+	struct server *s = arg;
+	char request[4096];
+
+	SSL_CTX_set_alpn_select_cb(s->ctx, on_alpn, s);
+	for (; s->n_asked < ARRAY_SIZE(answers); s->n_asked++) {
+		int fd = accept(s->fd, NULL, NULL);
+		SSL *ssl = SSL_new(s->ctx);
+		const char *text = answers[s->n_asked];
+
+		cr_assert_eq(SSL_set_fd(ssl, fd), 1);
+		cr_assert_eq(SSL_accept(ssl), 1);
+		cr_assert_gt(SSL_read(ssl, request, sizeof(request)), 0);
+		cr_expect(strstr(request, " HTTP/1.1\r\n"));
+		cr_assert_gt(SSL_write(ssl, text, (int)strlen(text)), 0);
+		(void)SSL_shutdown(ssl);
+		SSL_free(ssl);
+		close(fd);
+	}
+	return NULL;
+}
+
+Test(http_tls, a_server_that_prefers_http_2_is_spoken_to_by_http_1_1)
+{
+	struct http_response r = HTTP_RESPONSE_INIT;
+	struct error err = ERROR_INIT;
+	struct server s;
+	char url[64];
+
+	begin(&s, serve_alpn);
+	(void)snprintf(url, sizeof(url), "https://127.0.0.1:%u/", s.port);
+	{
+		const struct http_config cfg = { .ca_file = s.ca,
+						 .is_direct = true,
+						 .connect_timeout_ms = 10000 };
+		const struct http_request req = { .method = "GET", .url = url };
+		AUTO(http) c = NULL;
+
+		cr_assert_eq(http_new(&cfg, &c, &err), 0, "%s", err.msg);
+		cr_expect_eq(http_do(c, &req, &r, &err), -EIO);
+		cr_assert_eq(http_do(c, &req, &r, &err), 0, "%s", err.msg);
+	}
+	pthread_join(s.thread, NULL);
+	cr_expect_str_eq(r.body.data, "all of it");
+	cr_expect_not(s.h2_was_offered);
 	http_response_fini(&r);
 	end(&s);
 }
