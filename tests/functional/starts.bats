@@ -536,6 +536,38 @@ history_is_bounded()
 	on_each_db history_is_bounded
 }
 
+# Begun before a pod made up others, on one node and on several, and in another namespace.
+made_up_jobs_hide_nothing()
+{
+	service
+	export BOOTSEER_SERVICE=$U
+	BEGIN=$(($(date +%s) - 900))
+	line 0 n1 env begin | "$bootseer" stage send --job good/alone -
+	for n in 1 2 3; do line 1 "n$n" env begin; done |
+		"$bootseer" stage send --job good/wide -
+	for i in $(seq 1 30); do
+		for n in 1 2; do line 2 "n$n" env begin "job=busy/j$i"; done
+	done | "$bootseer" stage send -
+	for i in $(seq 1 2000); do
+		line 3 bad env begin "job=evil/made-up-$i"
+	done | "$bootseer" stage send -
+	ask "$U/v1/starts?limit=40"
+	jq -e '(.starts | length == 40) and
+		([.starts[].job | select(startswith("evil/"))] | length <= 18) and
+		([.starts[].job | select(startswith("busy/"))] | length >= 20) and
+		([.starts[].job | select(startswith("good/"))] | length == 2)' "$O"
+	# Where there are no others each has all of it.
+	ask "$U/v1/starts?limit=1000"
+	jq -e '.starts | length == 1000' "$O"
+	ask "$U/v1/starts?limit=10&job=evil/made-up-7"
+	jq -e '.starts | length == 1' "$O"
+	unset BOOTSEER_SERVICE
+}
+
+@test "a pod that makes jobs up hides no start of the others" {
+	on_each_db made_up_jobs_hide_nothing
+}
+
 # As many as a day may have, of fifty starts each of one node: more nodes in all than the
 # start of five has, whose rows stay.
 history_of_one_gives_way()
