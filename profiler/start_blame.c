@@ -79,15 +79,21 @@ static uint64_t median_of(uint64_t *v, size_t n)
 static void gather_node(struct blame_stage *b, size_t i)
 {
 	const uint32_t *own = &b->r->by_cell[b->cells[i].first];
-	int64_t of_rank = 0, last = 0, longest = -1;
+	int64_t of_rank = 0, last = 0, longest = -1, rank = STAGE_NONE;
+	uint32_t attempt = 0;
 
 	for (uint32_t k = 0; k < b->cells[i].runs; k++) {
 		const struct start_run *run = &b->r->runs[own[k]];
 
-		if (run->attempt == 1)
+		if (k == 0 || run->rank != rank)
 			of_rank = last = 0;
+		/* Repetitions are of one attempt, the last. */
+		last = k && run->rank == rank && run->attempt == attempt
+			       ? last + run->duration_ns
+			       : run->duration_ns;
+		rank = run->rank;
+		attempt = run->attempt;
 		of_rank += run->duration_ns;
-		last = run->duration_ns;
 		if (of_rank > longest) {
 			longest = of_rank;
 			b->failed_ns[i] = of_rank - last;

@@ -16,9 +16,33 @@
 #define STATUS_ERROR 2  /* and STATUS_CODE_ERROR */
 #define NEST_MAX 64u
 
+/* The cause of a straggler, on each of its runs of the stage; NULL: it is none. */
+static const struct start_blame *blame_of(const struct start_report *r,
+					  const struct start_title *n,
+					  const struct start_run *run)
+{
+	size_t lo = 0, hi = n->n_blames;
+
+	/* As cells are: by stage, then node. */
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		const struct start_cell *c = &r->cells[n->blames[mid].cell];
+
+		if (c->stage == run->stage && c->node == run->node)
+			return &n->blames[mid];
+		if (c->stage < run->stage ||
+		    (c->stage == run->stage && c->node < run->node))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
 /* ------------------------------------------------------------------- chrome --- */
 
-static int chrome_node(const struct start_report *r, size_t node,
+static int chrome_node(const struct start_report *r,
+		       const struct start_title *title, size_t node,
 		       struct buf *ret)
 {
 	const struct start_node *n = &r->nodes[node];
@@ -29,6 +53,7 @@ static int chrome_node(const struct start_report *r, size_t node,
 
 	for (uint32_t i = 0; rc == 0 && i < n->n_runs; i++) {
 		const struct start_run *run = &r->runs[n->first_run + i];
+		const struct start_blame *b;
 
 		/* Of a node as a whole it is thread 0, of rank N thread N + 1. */
 		rc = buf_printf(
@@ -44,9 +69,17 @@ static int chrome_node(const struct start_report *r, size_t node,
 		if (rc == 0)
 			rc = buf_printf(ret,
 					",\"args\":{\"attempt\":%" PRIu32
-					",\"status\":%" PRId64 "}}",
+					",\"status\":%" PRId64,
 					run->attempt,
 					run->status < 0 ? 0 : run->status);
+		b = blame_of(r, title, run);
+		if (rc == 0 && b)
+			rc = buf_printf(ret,
+					",\"cause\":\"%s\",\"excess_s\":%.3f",
+					start_cause_name(b->cause),
+					(double)b->excess_ns / 1e9);
+		if (rc == 0)
+			rc = buf_puts(ret, "}}");
 	}
 	return rc;
 }
@@ -67,7 +100,7 @@ static int write_chrome(const struct start_report *r,
 			   (double)(r->end_ns - r->begin_ns) / NS_PER_US);
 
 	for (size_t i = 0; rc == 0 && i < r->n_nodes; i++)
-		rc = chrome_node(r, i, ret);
+		rc = chrome_node(r, n, i, ret);
 	return rc == 0 ? buf_puts(ret, "\n]}\n") : rc;
 }
 
@@ -77,10 +110,12 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 		     struct buf *ret)
 {
 	int rc = buf_puts(ret, "job,attempt,node,rank,stage,try,begin_s,"
-			       "duration_s,status,open,top\n");
+			       "duration_s,status,open,top,begin_unix_s,"
+			       "cause,excess_s\n");
 
 	for (size_t i = 0; rc == 0 && i < r->n_runs; i++) {
 		const struct start_run *run = &r->runs[i];
+		const struct start_blame *b = blame_of(r, n, run);
 
 		rc = buf_printf(ret, "%s,%" PRId64 ",%s,", n->job, n->attempt,
 				r->nodes[run->node].name);
@@ -100,8 +135,15 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 		if (rc == 0 && run->status >= 0)
 			rc = buf_printf(ret, "%" PRId64, run->status);
 		if (rc == 0)
-			rc = buf_printf(ret, ",%d,%d\n", run->is_open,
-					run->is_top);
+			rc = buf_printf(ret, ",%d,%d,%.3f,", run->is_open,
+					run->is_top,
+					(double)run->begin_ns / 1e9);
+		if (rc == 0 && b)
+			rc = buf_printf(ret, "%s,%.3f",
+					start_cause_name(b->cause),
+					(double)b->excess_ns / 1e9);
+		if (rc == 0)
+			rc = buf_puts(ret, b ? "\n" : ",\n");
 	}
 	return rc;
 }
@@ -111,6 +153,7 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 /* The same start has the same trace, however often it is exported. */
 struct otlp {
 	const struct start_report *r;
+	const struct start_title *title;
 	struct buf *ret;
 	char trace[33];
 	uint64_t first_span; /* span k has this and k */
@@ -196,6 +239,7 @@ static uint64_t run_span(const struct otlp *o, size_t run)
 static int put_run(struct otlp *o, size_t i, uint64_t parent)
 {
 	const struct start_run *run = &o->r->runs[i];
+	const struct start_blame *b = blame_of(o->r, o->title, run);
 	int rc = buf_puts(o->ret, ",\n");
 
 	if (rc == 0)
@@ -216,6 +260,11 @@ static int put_run(struct otlp *o, size_t i, uint64_t parent)
 	if (rc == 0 && run->is_open)
 		rc = buf_puts(o->ret, ",{\"key\":\"bootseer.open\",\"value\":{"
 				      "\"boolValue\":true}}");
+	if (rc == 0 && b)
+		rc = buf_puts(o->ret, ",");
+	if (rc == 0 && b)
+		rc = put_attribute(o->ret, "bootseer.cause",
+				   start_cause_name(b->cause));
 	if (rc == 0)
 		rc = buf_puts(o->ret, "]");
 	if (rc == 0 && run->status > 0)
@@ -270,7 +319,7 @@ static int put_node(struct otlp *o, const struct start_title *name, size_t node)
 static int write_otlp(const struct start_report *r, const struct start_title *n,
 		      struct buf *ret)
 {
-	struct otlp o = { .r = r, .ret = ret };
+	struct otlp o = { .r = r, .title = n, .ret = ret };
 	int rc = make_trace_id(&o, n);
 
 	if (rc == 0)

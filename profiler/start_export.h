@@ -3,11 +3,14 @@
 #ifndef BOOTSEER_PROFILER_START_EXPORT_H
 #define BOOTSEER_PROFILER_START_EXPORT_H
 
-#include "profiler/start_report.h"
+#include "profiler/start_blame.h"
 
 struct start_title {
 	const char *job; /* of the characters that stage_is_job() allows */
 	int64_t attempt;
+	const struct start_blame
+		*blames; /* of the report's stragglers, in their order */
+	size_t n_blames;
 };
 
 struct start_export_kind {

@@ -44,16 +44,29 @@ static bool is_double(const struct set_event *a, const struct set_event *b)
 /* The stages of one track that are open, by stage: run + 1. */
 struct track {
 	struct start_report *r;
-	const struct set_event **begins; /* by run */
-	uint32_t *open, *attempts;       /* by stage */
-	size_t first;                    /* run of the track */
+	const struct set_event **begins;  /* by run */
+	uint32_t *open, *last, *attempts; /* by stage */
+	size_t first;                     /* run of the track */
 };
 
 static bool is_wait(const char *stage)
 {
 	const char *last = strrchr(stage, '.');
 
-	return strcmp(last ? last + 1 : stage, "wait") == 0;
+	if (last)
+		stage = last + 1;
+	return strcmp(stage, "wait") == 0 || strcmp(stage, "barrier") == 0;
+}
+
+/* What went well before, and what waits for others each time, is not tried again. */
+static bool is_repetition(const struct track *t, const struct start_set *s,
+			  const struct set_event *e)
+{
+	uint32_t last = t->last[e->stage];
+
+	return last && (t->r->runs[last - 1].status == 0 ||
+			(is_wait(s->stages.v[e->stage]->s) &&
+			 !t->r->runs[last - 1].is_open));
 }
 
 static void begin_run(struct track *t, const struct start_set *s,
@@ -61,7 +74,10 @@ static void begin_run(struct track *t, const struct start_set *s,
 {
 	struct start_report *r = t->r;
 	struct start_stage *stage = &r->stages[e->stage];
+	bool is_again = false;
 
+	if (!is_repetition(t, s, e))
+		is_again = t->attempts[e->stage]++ > 0;
 	r->runs[r->n_runs] = (struct start_run){
 		.stage = e->stage,
 		.node = e->node,
@@ -69,14 +85,14 @@ static void begin_run(struct track *t, const struct start_set *s,
 		.begin_ns = e->at_ns,
 		.end_ns = e->at_ns,
 		.status = STAGE_NONE,
-		.attempt = ++t->attempts[e->stage],
+		.attempt = t->attempts[e->stage],
 		.is_open = true,
 		.is_wait = is_wait(s->stages.v[e->stage]->s),
 	};
 	stage->runs++;
-	stage->retries += t->attempts[e->stage] > 1;
+	stage->retries += is_again;
 	t->begins[r->n_runs] = e;
-	t->open[e->stage] = (uint32_t)++r->n_runs;
+	t->last[e->stage] = t->open[e->stage] = (uint32_t)++r->n_runs;
 }
 
 static void end_run(struct track *t, const struct set_event *e)
@@ -113,6 +129,7 @@ static void next_track(struct track *t)
 {
 	for (size_t i = t->first; i < t->r->n_runs; i++) {
 		t->open[t->r->runs[i].stage] = 0;
+		t->last[t->r->runs[i].stage] = 0;
 		t->attempts[t->r->runs[i].stage] = 0;
 	}
 	t->first = t->r->n_runs;
@@ -185,9 +202,10 @@ int start_pair(struct start_set *s, struct start_report *r)
 	AUTO_FREE uint32_t *open = calloc(s->stages.n + 1, sizeof(*open));
 	AUTO_FREE uint32_t *attempts =
 		calloc(s->stages.n + 1, sizeof(*attempts));
-	struct track t = { r, begins, open, attempts, 0 };
+	AUTO_FREE uint32_t *last = calloc(s->stages.n + 1, sizeof(*last));
+	struct track t = { r, begins, open, last, attempts, 0 };
 
-	if (!begins || !open || !attempts)
+	if (!begins || !open || !last || !attempts)
 		return -ENOMEM;
 	find_ends(s, r);
 	sort_events(s);

@@ -15,7 +15,8 @@
 #define BOUND_SHARE 4
 #define BOUND_LEAST_NS INT64_C(1000000000)
 #define BOUND_DEVIATIONS 6
-#define BOUND_MOST_NS (INT64_C(1) << 58) /* the product does not overflow */
+#define BOUND_NODES_FEW 64
+#define BOUND_MOST_NS (INT64_C(1) << 57) /* the product does not overflow */
 #define BOUND_NODES_MIN 3 /* fewer have no median worth the name */
 
 static int order_times(const void *x, const void *y)
@@ -36,6 +37,16 @@ static int64_t quantile(const int64_t *v, size_t n, double q)
 	if (i + 1 >= n)
 		return v[n - 1];
 	return v[i] + (int64_t)((double)(v[i + 1] - v[i]) * (at - (double)i));
+}
+
+/* Of more nodes one is far off by chance: one deviation more for each doubling. */
+static int64_t deviations(size_t n)
+{
+	int64_t k = BOUND_DEVIATIONS;
+
+	for (; n > BOUND_NODES_FEW; n /= 2)
+		k++;
+	return k;
 }
 
 /* Sorts `v`, and then uses it. */
@@ -65,7 +76,7 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 	more = quantile(v, n, 0.5);
 	if (more > BOUND_MOST_NS)
 		more = BOUND_MOST_NS;
-	more *= BOUND_DEVIATIONS;
+	more *= deviations(n);
 	least = ret->median_ns / BOUND_SHARE;
 	if (least < BOUND_LEAST_NS)
 		least = BOUND_LEAST_NS;

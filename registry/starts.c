@@ -426,7 +426,9 @@ int starts_export(struct call *c, struct error *err)
 
 	if (rc == 0) {
 		name = (struct start_title){ .job = v.head.job,
-					     .attempt = v.head.attempt };
+					     .attempt = v.head.attempt,
+					     .blames = v.found->blames,
+					     .n_blames = v.found->n_blames };
 		if (start_export(k, &v.found->report, &name, &c->reply.body) <
 		    0)
 			rc = error_nomem(err);

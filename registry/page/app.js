@@ -511,7 +511,9 @@ function nowPart(start) {
 
 	if (f && f.text)
 		box.append(make("p", "Failed: " + f.text, "bad"));
-	if (w && (!start.ready || w.nodes.length))
+	// A node that failed is not to be waited for once more.
+	if (w && (!start.ready || w.nodes.length) &&
+		!(f && f.text && w.nodes.every((x) => f.runs.some((y) => y.node === x.node && !y.mended))))
 		box.append(make("p", (start.state === "stopped" ? "Waited for " : "Waiting for ") + w.text, "busy"));
 	if (f && f.all)
 		box.append(details("Stages that failed, the first one first: " + f.all, table([
@@ -521,7 +523,7 @@ function nowPart(start) {
 			["Status", (x) => String(x.status), true],
 			["After", (x) => seconds(x.at_s), true],
 			["Went well later", (x) => (x.mended ? "yes" : "no")],
-		], f.runs), !start.ready));
+		], f.runs), !start.ready && f.all <= 5));
 	if (w && w.nodes.length)
 		box.append(details("Nodes that are waited for: " + w.all, table([
 			["Node", (x) => nodeLink(x.node, true)],

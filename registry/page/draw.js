@@ -10,7 +10,7 @@ const ROWS_MOST = 100; // a canvas can be only so tall
 const POINTS_TALL = 560;
 const LEGEND_MOST = 12; // entries, before those that are unfolded
 const CUT_FROM = 5; // bars, of fewer none is cut off
-const CUT_BEYOND = 4; // times what nine of ten have
+const CUT_BEYOND = 4; // times what four of five have
 const NARROW = 600; // pixels: a phone, where names of rows are cut
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 20, PageUp: -20, Home: -1e9, End: 1e9 };
 const charts = []; // of the view that is shown
@@ -100,7 +100,7 @@ function stepOfSeconds(most) {
 function endOf(tops) {
 	const sorted = tops.filter((n) => n > 0).sort((a, b) => a - b);
 	const most = sorted[sorted.length - 1] || 0;
-	const usual = sorted[Math.floor((sorted.length - 1) * 0.9 - 1e-9)] || 0;
+	const usual = sorted[Math.floor((sorted.length - 1) * 0.8)] || 0;
 
 	return sorted.length >= CUT_FROM && most > CUT_BEYOND * usual ? usual * 1.5 : 0;
 }
@@ -112,15 +112,19 @@ function cutMarks(tops, end, across, say) {
 
 		g.save();
 		g.font = "600 11px system-ui, sans-serif";
-		g.fillStyle = theme("slow");
 		tops.forEach((top, i) => {
 			if (top <= end)
 				return;
 			const at = (across ? c.scales.y : c.scales.x).getPixelForValue(i);
 
-			g.textAlign = across ? "right" : "center";
-			g.textBaseline = across ? "middle" : "top";
-			g.fillText((across ? "\u2192 " : "\u2191 ") + say(top), across ? area.right - 2 : at, across ? at : area.top + 2);
+			const text = (across ? "\u2192 " : "\u2191 ") + say(top), wide = g.measureText(text).width + 6;
+			const x = across ? area.right - wide : at - wide / 2, y = across ? at - 7 : area.top + 2;
+
+			g.fillStyle = theme("back");
+			g.fillRect(x, y, wide, 14);
+			g.fillStyle = theme("slow");
+			g.textBaseline = "middle";
+			g.fillText(text, x + 3, y + 7.5);
 		});
 		g.restore();
 	} };
@@ -199,7 +203,8 @@ function barChart(label, names, series, { across, stacked, grouped, say }) {
 	const [nameAxis, valueAxis] = across ? ["y", "x"] : ["x", "y"];
 	const number = (n) => (Array.isArray(n) ? n[1] : n || 0);
 	const tops = names.map((_, i) => series.map((t) => number(t.data[i])).reduce((a, b) => (stacked ? a + b : Math.max(a, b)), 0));
-	const end = endOf(tops);
+	const cut = endOf(tops);
+	const end = say === seconds ? stepOfSeconds(cut) * Math.ceil(cut / stepOfSeconds(cut)) : cut;
 	const most = end || Math.max(...tops, 0);
 	const ticks = say === seconds ? { callback: (n) => secondsTick(n, most), stepSize: stepOfSeconds(most) }
 		: { callback: say, maxTicksLimit: 6 };

@@ -407,13 +407,17 @@ function histogram(start, found, map) {
 		if (sum)
 			took.push(sum);
 	}
-	const step = Math.max(...took, 0.001) / HISTOGRAM;
+	const most = Math.max(...took, 0.001), least = Math.min(...took);
+	// Where all took long the axis does not begin at nothing.
+	const from = least > most / 2 ? least : 0;
+	const step = Math.max(most - from, 0.001) / HISTOGRAM;
+	const at = (i) => seconds(from + step * i);
 
 	for (const t of took)
-		counts[Math.min(HISTOGRAM - 1, Math.floor(t / step))]++;
+		counts[Math.max(0, Math.min(HISTOGRAM - 1, Math.floor((t - from) / step)))]++;
 	// One node among thousands is to be seen, too.
 	return [make("h2", "Nodes by their time in " + stage.stage), barChart("Nodes by their time in " + stage.stage,
-		counts.map((_, i) => seconds(step * (i + 1))), [{ colour: map.get(stage.stage), least: 3, data: counts.map((n) => n || null),
-			texts: counts.map((n, i) => (n ? seconds(step * i) + " to " + seconds(step * (i + 1)) + ": " + n +
+		counts.map((_, i) => at(i + 1)), [{ colour: map.get(stage.stage), least: 3, data: counts.map((n) => n || null),
+			texts: counts.map((n, i) => (n ? at(i) + " to " + at(i + 1) + ": " + n +
 				(n === 1 ? " node" : " nodes") : "")) }], { say: String })];
 }

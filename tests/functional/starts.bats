@@ -371,6 +371,7 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 @test "a start is exported as Chrome's trace, OTLP and CSV" {
 	DB=sqlite:$W/registry.db
 	service
+	BEGIN=$(($(date +%s) - 101))
 	send_start j1 40
 	export BOOTSEER_SERVICE=$U
 	"$bootseer" start export --format chrome j1 >"$W/chrome"
@@ -380,8 +381,12 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 		"$W/chrome"
 	"$bootseer" start export --format csv j1 >"$W/csv"
 	[ "$(wc -l <"$W/csv")" = 11 ]
-	grep -qx 'j1,0,n3,,env,1,20.000000,60.000000,,0,1' "$W/csv"
+	grep -qx "j1,0,n3,,env,1,20.000000,60.000000,,0,1,$((BEGIN + 20)).000,slow_disk,40.000" "$W/csv"
+	grep -qx "j1,0,n1,,env,1,20.000000,20.000000,,0,1,$((BEGIN + 20)).000,," "$W/csv"
+	jq -e '[.traceEvents[] | select(.args.cause) | .name + " " + .args.cause] ==
+		["env slow_disk"]' "$W/chrome"
 	"$bootseer" start export --format otlp j1 >"$W/otlp"
+	grep -q '"bootseer.cause","value":{"stringValue":"slow_disk"}' "$W/otlp"
 	python3 "$BATS_TEST_DIRNAME/otlp-check.py" "$W/otlp" >"$W/spans"
 	grep -qx 'start spans=1 parent=' "$W/spans"
 	grep -qx 'node spans=5 parent=start' "$W/spans"

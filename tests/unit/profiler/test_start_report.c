@@ -252,6 +252,50 @@ REPORT_TEST(tells_a_failure_that_was_mended_from_one_that_was_not)
 		       "memory) after 9.0 s");
 }
 
+REPORT_TEST(takes_a_second_barrier_for_no_retry)
+{
+	run(0, 1, "a", 0, "barrier");
+	run(2, 3, "a", 0, "barrier");
+	run(4, 5, "a", 0, "env");
+	run(6, 7, "a", 0, "env");
+	at(8, "a", 0, "sync", STAGE_BEGIN);
+	ends_with(9, "a", 0, "sync", 0);
+	run(10, 11, "a", 0, "sync");
+	at(12, "a", 0, "pip", STAGE_BEGIN);
+	ends_with(13, "a", 0, "pip", 1);
+	run(14, 15, "a", 0, "pip");
+	report();
+	cr_expect_eq(stage("barrier")->retries, 0);
+	cr_expect_eq(stage("sync")->retries, 0);
+	/* No status tells whether the first one went well. */
+	cr_expect_eq(stage("env")->retries, 1);
+	cr_expect_eq(stage("pip")->retries, 1);
+}
+
+REPORT_TEST(calls_no_node_of_five_hundred_a_straggler_by_chance)
+{
+	uint64_t random = 88172645463325252u;
+
+	for (int i = 0; i < 500; i++) {
+		double sum = 0;
+		char name[8];
+
+		/* A bell of twelve evenly spread numbers, skewed as real times are. */
+		for (int k = 0; k < 12; k++) {
+			random ^= random << 13;
+			random ^= random >> 7;
+			random ^= random << 17;
+			sum += (double)(random % 1000) / 1000;
+		}
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		sum = (sum - 6) * 0.3;
+		run(0, 10 * (1 + sum + sum * sum / 2), name, -1, "env");
+	}
+	run(0, 60, "slow", -1, "env");
+	report();
+	cr_expect_eq(stage("env")->stragglers, 1);
+}
+
 REPORT_TEST(loses_no_time_of_gpus_in_the_queue)
 {
 	const uint64_t gpus[STAGE_FACTS] = { [STAGE_FACT_GPUS] = 8 };
