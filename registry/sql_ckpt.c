@@ -2,6 +2,16 @@
 /* What ckpt_db.c and ckpt_parts.c ask of the tables: loads and saves of checkpoints. */
 #include "registry/sql.h"
 
+/* The list chooses from so many rows, the latest; of starts that one node alone told of, so
+ * many of the node come before those of others, and of a namespace half of the list. */
+#define CKPT_LIST_MAX "100000"
+#define CKPT_OF_NODE_MAX "16"
+#define CKPT_ORDER "last DESC, id DESC, stage"
+#define CKPT_ROW \
+	"id, job, attempt, image, label, stage, last, rounds, nodes, runs, " \
+	"open, bytes, job_ms, run_ms, wait_ms, queue_ms, storage_ms, " \
+	"network_ms, median_ms, max_ms, slow, slowest"
+
 #define AT(s) (s - SQL_OF_CKPT)
 
 const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
@@ -58,17 +68,27 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 			       "" },
 	/* since, job or '', image or '', label or '', at most */
 	[AT(SQL_CKPT_LIST)] = { "list loads and saves",
-				"SELECT id, job, attempt, image, label, stage, "
-				"last, rounds, nodes, runs, open, bytes, job_ms, "
-				"run_ms, wait_ms, queue_ms, storage_ms, "
-				"network_ms, median_ms, max_ms, slow, slowest "
+				"SELECT " CKPT_ROW " FROM (SELECT * FROM "
+				"(SELECT k.*, row_number() OVER (PARTITION BY "
+				"space ORDER BY of_node > " CKPT_OF_NODE_MAX
+				", " CKPT_ORDER ") AS turn FROM "
+				"(SELECT j.*, CASE WHEN node_count > 1 THEN 1 "
+				"ELSE row_number() OVER (PARTITION BY "
+				"node_count > 1, node_name ORDER BY " CKPT_ORDER
+				") END AS of_node FROM (SELECT " CKPT_ROW
+				", space, node_count, node_name "
 				"FROM ckpt_sum JOIN job_start ON id = start "
 				"WHERE last >= $1 AND "
 				"(CAST($2 AS TEXT) = '' OR job = $2) AND "
 				"(CAST($3 AS TEXT) = '' OR image = $3) AND "
 				"(CAST($4 AS TEXT) = '' OR label = $4) "
-				"ORDER BY last DESC, id DESC, stage "
-				"LIMIT CAST($5 AS BIGINT)",
+				"ORDER BY " CKPT_ORDER " LIMIT " CKPT_LIST_MAX
+				") AS j) AS k) AS t ORDER BY CASE WHEN "
+				"of_node > " CKPT_OF_NODE_MAX
+				" OR 2 * turn > CAST($5 AS BIGINT) + 1 "
+				"THEN 1 ELSE 0 END, " CKPT_ORDER
+				" LIMIT CAST($5 AS BIGINT)) AS s "
+				"ORDER BY " CKPT_ORDER,
 				"ititttiiiiiiiiiiiiiiit" },
 	/* start, node */
 	[AT(SQL_CKPT_PART_LAST)] = { "last part of a node's loads and saves",
