@@ -7,16 +7,14 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "common/base64.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/process.h"
 #include "objects/oci_json.h"
 
 #define CONFIG_MAX (1u << 20)
@@ -207,32 +205,6 @@ static int spawn(const char *program, int in, int out, pid_t *ret,
 	return rc ? error_set(err, rc, "start it: %s", strerror(rc)) : 0;
 }
 
-/* Wait for its end; it is killed when that does not come, or after a failure
- * (`rc`).  Returns that, or what became of it. */
-static int reap(pid_t pid, int rc, int *status, struct error *err)
-{
-	int64_t end = clock_now_ms() + HELPER_EXIT_MS;
-	AUTO_CLOSE int fd = pidfd_open(pid, 0);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	if (rc == 0 && fd < 0)
-		rc = error_set(err, errno, "wait for it: %s", strerror(errno));
-	while (rc == 0) {
-		int64_t left = end - clock_now_ms();
-		int n = poll(&p, 1, left > 0 ? (int)left : 0);
-
-		if (n > 0)
-			break;
-		if (n == 0)
-			rc = error_set(err, ETIMEDOUT, "it does not end");
-	}
-	if (rc < 0)
-		(void)kill(pid, SIGKILL);
-	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-		;
-	return rc;
-}
-
 static int parse_answer(const struct buf *answer, struct credentials *ret,
 			struct error *err)
 {
@@ -288,7 +260,7 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 	(void)close(steal_fd(&in_r));
 	(void)close(steal_fd(&in_w));
 	rc = read_answer(out_r, pace, &answer, err);
-	rc = reap(pid, rc, &status, err);
+	rc = process_reap(pid, HELPER_EXIT_MS, rc, &status, err);
 	/* docker-credential-helpers says so when there is none: anonymous. */
 	if (rc == 0 && status != 0 && answer.data &&
 	    strstr(answer.data, "credentials not found"))

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/loops.h"
 #include "snapshotter/datapath.h"
-#include "snapshotter/datapath/loops.h"
 #include "snapshotter/datapath/mounts.h"
 
 /* Nothing is fetched for more readahead here, so it is what the disk's own is;

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
+#include "common/loops.h"
 #include "snapshotter/datapath/erofs_way.h"
 #include "snapshotter/datapath/kinds.h"
-#include "snapshotter/datapath/loops.h"
 
 static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 {

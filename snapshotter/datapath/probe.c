@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/loops.h"
 #include "image/erofs/erofs.h"
 #include "snapshotter/datapath/image_session.h"
 #include "snapshotter/datapath/kinds.h"
-#include "snapshotter/datapath/loops.h"
 #include "snapshotter/datapath/mounts.h"
 
 #define FILE_NAME "file"

@@ -340,6 +340,17 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "Certificates that the servers of --env-store are trusted "
 		  "by, PEM, instead of the system's." },
+	{ .key = "env-write-max",
+	  .type = OPTION_SIZE,
+	  .offset = AT(env_write_max),
+	  .def = "1G",
+	  .min = "16M",
+	  .max = "1T",
+	  .arg = "SIZE",
+	  .help = "What may be written into one mounted environment: a file "
+		  "system of this size below --root takes it, which is part "
+		  "of --cache-quota from the mount on.  All of them have half "
+		  "of the quota; beyond it environments are unpacked." },
 	{ .key = "trust",
 	  .type = OPTION_LIST,
 	  .offset = AT(trust),

@@ -43,6 +43,7 @@ struct node_config {
 	char *trust_keys;  /* file or folder of public keys */
 	char **env_stores; /* URLs whose environments are mounted */
 	char *env_ca_file;
+	uint64_t env_write_max; /* bytes written to one that is mounted */
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port": node_config_is_plain() */
 	char *log_level;

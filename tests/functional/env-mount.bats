@@ -50,7 +50,7 @@ teardown()
 node_start() # [OPTION...]
 {
 	: >"$W/log"
-	"$bootseerd" --root "$W/root" --run "$W/run" --cache-quota 1G \
+	"$bootseerd" --root "$W/root" --run "$W/run" --cache-quota 1G --env-write-max 64M \
 		--stall-timeout 1s --attempts 2 --env-store "$STORE" "$@" \
 		2>>"$W/log" 3>&- &
 	node_pid=$!

@@ -58,7 +58,7 @@ teardown()
 node_start() # [OPTION...]
 {
 	: >"$W/node.log"
-	"$bootseerd" --root "$W/root" --run "$W/run" --cache-quota 1G \
+	"$bootseerd" --root "$W/root" --run "$W/run" --cache-quota 1G --env-write-max 64M \
 		--stall-timeout 1s --attempts 2 --env-store "$STORE" "$@" \
 		2>>"$W/node.log" 3>&- &
 	node_pid=$!
@@ -437,4 +437,91 @@ is_mounted_anew()
 	tries=$((${tries:-0} + 1))
 	in_container "third$tries" "$(run_line)" pod 2>third.said
 	grep '^bootseer env run: mounted ' third.said || { grep -e '--most' third.said; return 1; }
+}
+
+# Bytes on the disk of what mounted environments may take.
+of_environments()
+{
+	"$bootseer" node status --json | jq .disk.environments
+}
+
+is_ready_again()
+{
+	[ "$(grep -c '^info main: ready' node.log)" = 2 ]
+}
+
+has_no_environment()
+{
+	[ "$(n_environments)" = 0 ] && [ -z "$(ls run/environments)" ] &&
+		! losetup -nO BACK-FILE | grep -F "$W/root"
+}
+
+@test "what a container writes into its environment ends at its bound, and takes nothing of others" {
+	local most=$((64 << 20)) fill pid
+
+	capture
+	node_start --hold
+	socket_start pod
+	socket_start other
+	mkfifo -m 666 store/full store/go
+	# Bytes until there are no more, and names until there are none.
+	fill='import errno, os
+def fill(write):
+    try:
+        for n in range(1 << 20):
+            write(n)
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+big = os.open(os.environ["SITE"] + "/pkg/big", os.O_CREAT | os.O_WRONLY)
+fill(lambda n: os.write(big, b"x" * 65536))
+os.makedirs(os.environ["SITE"] + "/pkg/many")
+fill(lambda n: os.mknod(os.environ["SITE"] + f"/pkg/many/{n}"))'
+	echo "$fill" >store/fill.py
+	# shellcheck disable=SC2016 # the container expands it
+	in_container hostile "$(run_line)"'; python3 $W/store/fill.py
+		echo >$W/store/full; read -r _ <$W/store/go; stat -c %s $SITE/pkg/big >$W/store/size' \
+		pod >hostile.said 2>&1 &
+	pid=$!
+	read -r _ <store/full
+	[ "$(grep -cx ENOSPC hostile.said)" = 2 ]
+	[ "$(du -s --block-size=1 root/environments | cut -f1)" -lt $((most + (1 << 20))) ]
+	[ "$(of_environments)" -ge "$most" ]
+	[ "$("$bootseer" node status --json | jq '.environments[0].free_bytes')" -lt 65536 ]
+	"$bootseer" node doctor | grep -E '^ok +environments +can be mounted and written to$'
+	# The space of another was set aside when it was mounted.
+	in_container good "$(run_line); $look; head -c 40000000 /dev/zero >\$SITE/pkg/mine &&
+		stat -c %s \$SITE/pkg/mine" other >good.said 2>&1
+	grep '^bootseer env run: mounted ' good.said
+	grep -x hello good.said
+	grep -x 40000000 good.said
+	# What was written outlives bootseerd.
+	kill -KILL "$(pgrep -P "$node_pid")"
+	wait_for is_ready_again
+	echo >store/go
+	wait "$pid"
+	[ "$(cat store/size)" -gt $((50 << 20)) ]
+	# A full one ends as any other, and all of its space is given back.
+	touch -d '-1 hour' root/environments/*
+	stop "$node_pid"
+	node_start
+	wait_for has_no_environment
+	[ "$(of_environments)" -lt 65536 ]
+}
+
+@test "where environments have their part of the quota, the next one is unpacked" {
+	capture
+	# Half of 1G is for environments.
+	node_start --env-write-max 300M
+	socket_start pod
+	mkfifo -m 666 store/mounted store/go
+	# shellcheck disable=SC2016 # the container expands it
+	in_container first "$(run_line)"'; echo >$W/store/mounted; read -r _ <$W/store/go' \
+		pod >first.said 2>&1 &
+	read -r _ <store/mounted
+	grep '^bootseer env run: mounted ' first.said
+	in_container second "$(run_line) && cat \$SITE/pkg/a.py" pod >second.said 2>&1
+	grep 'not mounted: .*half of --cache-quota.*--env-write-max' second.said
+	grep -x hello second.said
+	echo >store/go
+	wait $!
 }

@@ -60,7 +60,7 @@ peer_start() { # NAME OPTION...
 	env ${PEER_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$PEER_CLOCK"} \
 		"$bootseerd" --root "$dir/root" --run "$dir/run" --node-name "$name" \
 		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
-		--cache-quota 1G --stall-timeout 5m \
+		--cache-quota 1G --env-write-max 64M --stall-timeout 5m \
 		--attempts 3 --record off --trace-oci no \
 		--p2p-listen 127.0.0.1:0 \
 		${TRACKER:+--p2p-tracker "$TRACKER"} \

@@ -31,7 +31,8 @@ struct disk {
 	pthread_mutex_t making_room; /* one at a time; taken before the other */
 	pthread_mutex_t lock;        /* protects the rest */
 	struct disk_usage usage;
-	uint64_t reserved; /* by disk_reserve() */
+	uint64_t reserved;         /* by disk_reserve() */
+	uint64_t for_environments; /* a part of that */
 };
 
 /* ---------------------------------------------------------------- looking --- */
@@ -59,6 +60,8 @@ static uint64_t *part_of(struct disk_usage *u, const char *path)
 		return &u->traces;
 	if (begins(path, "/p2p/"))
 		return &u->peers;
+	if (begins(path, "/environments/"))
+		return &u->environments;
 	return &u->other;
 }
 
@@ -156,7 +159,7 @@ void disk_look(const char *root, struct disk_usage *ret)
 uint64_t disk_sum(const struct disk_usage *u)
 {
 	return u->images + u->stages + u->traces + u->peers + u->index +
-	       u->other;
+	       u->environments + u->other;
 }
 
 /* ------------------------------------------------------------------ known --- */
@@ -181,12 +184,18 @@ void disk_refresh(struct disk *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 void disk_get(struct disk *d, struct disk_usage *ret)
 {
 	pthread_mutex_lock(&d->lock);
 	*ret = d->usage;
 	ret->index += ret->mounts;
-	ret->stages += d->reserved;
+	ret->stages += above(d->reserved, d->for_environments);
+	ret->environments += d->for_environments;
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -220,11 +229,6 @@ struct shortage {
 	uint64_t of_quota, of_disk;
 	uint64_t evict; /* bytes of blocks that must go for it */
 };
-
-static uint64_t above(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
 
 static struct shortage look_short(struct disk *d, uint64_t bytes)
 {
@@ -316,6 +320,47 @@ void disk_settle(struct disk *d, uint64_t bytes, const char *path)
 	pthread_mutex_lock(&d->lock);
 	d->reserved -= bytes;
 	d->usage.images += disk_sum(&now);
+	tell_cache(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* --------------------------------------------------------------- environments --- */
+
+int disk_reserve_environment(struct disk *d, uint64_t bytes, struct error *err)
+{
+	uint64_t most = d->node->cfg->cache_quota / 2, taken;
+	int rc;
+
+	pthread_mutex_lock(&d->lock);
+	taken = d->usage.environments + d->for_environments;
+	if (taken + bytes <= most)
+		d->for_environments += bytes;
+	pthread_mutex_unlock(&d->lock);
+	if (taken + bytes > most)
+		return error_set(
+			err, EDQUOT,
+			"environments that are mounted have %" PRIu64
+			" of the %" PRIu64
+			" MiB that are half of --cache-quota, and this "
+			"one may take %" PRIu64
+			": raise it, or lower --env-write-max",
+			taken / MIB, most / MIB, bytes / MIB);
+	rc = disk_reserve(d, bytes, err);
+	if (rc == 0)
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	d->for_environments -= bytes;
+	pthread_mutex_unlock(&d->lock);
+	return rc;
+}
+
+void disk_settle_environment(struct disk *d, uint64_t bytes)
+{
+	/* First, so that no moment counts the file in neither place. */
+	disk_refresh(d);
+	pthread_mutex_lock(&d->lock);
+	d->reserved -= bytes;
+	d->for_environments -= bytes;
 	tell_cache(d);
 	pthread_mutex_unlock(&d->lock);
 }

@@ -21,6 +21,8 @@ struct disk_usage {
 	uint64_t peers;  /* blocks kept to be passed on */
 	uint64_t index;  /* of the cache */
 	uint64_t mounts; /* files of complete mounts */
+	uint64_t
+		environments; /* what may be written into those that are mounted */
 	uint64_t other;
 };
 
@@ -46,5 +48,12 @@ void disk_get(struct disk *d, struct disk_usage *ret);
 int disk_reserve(struct disk *d, uint64_t bytes, struct error *err) MUST_CHECK;
 /* They are written (`path` is the folder that has them), or will not be (NULL). */
 void disk_settle(struct disk *d, uint64_t bytes, const char *path);
+
+/* Set `bytes` aside for what is written into one environment.  All environments together
+ * take half of --cache-quota at most, so that images have the other half: else -EDQUOT. */
+int disk_reserve_environment(struct disk *d, uint64_t bytes,
+			     struct error *err) MUST_CHECK;
+/* The file that takes it is there, or will not be. */
+void disk_settle_environment(struct disk *d, uint64_t bytes);
 
 #endif

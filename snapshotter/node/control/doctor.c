@@ -13,6 +13,7 @@
 #include "common/doctor.h"
 #include "fuse/fuse.h"
 #include "snapshotter/datapath.h"
+#include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/holder.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
@@ -153,6 +154,21 @@ static void check_disk(struct node *n, json_t *list)
 		   DOCTOR_ADVICE,
 		   "LimitNOFILE=65536 in the unit, or 'ulimit -n 65536'",
 		   "limit %llu", (unsigned long long)nofile.rlim_cur);
+}
+
+static void check_environments(struct node *n, json_t *list)
+{
+	struct error err = ERROR_INIT;
+	int rc;
+
+	if (!n->cfg->env_stores || !*n->cfg->env_stores)
+		return;
+	rc = environments_probe(n, &err);
+	doctor_add(
+		list, "environments", rc == 0, DOCTOR_ADVICE,
+		"install e2fsprogs, 'modprobe loop', and have --root on a disk; "
+		"until then environments are unpacked",
+		"%s", rc == 0 ? "can be mounted and written to" : err.msg);
 }
 
 static void check_cache(struct node *n, json_t *list)
@@ -442,6 +458,7 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_parser(n, list);
 	check_disk(n, list);
 	check_cache(n, list);
+	check_environments(n, list);
 	check_trust(n, list);
 	check_peers(n, list);
 	check_registries(n, list);

@@ -288,35 +288,41 @@ static bool is_of_this_boot(const char *work)
  * with index=on refuses a second user: EBUSY.  A new overlay that it does make is
  * mounted nowhere and gone at once.
  */
-static bool has_overlay(const char *work, unsigned int number)
+static bool has_overlay(const char *none, const char *folder,
+			unsigned int number)
 {
-	AUTO_BUF none = BUF_INIT;
 	AUTO_BUF upper = BUF_INIT;
 	AUTO_BUF inner = BUF_INIT;
 	AUTO_CLOSE int fd = -1;
 
-	if (buf_printf(&none, "%s/none", work) < 0 ||
-	    buf_printf(&upper, "%s/%u/upper", work, number) < 0 ||
-	    buf_printf(&inner, "%s/%u/work", work, number) < 0)
+	if (buf_printf(&upper, "%s/%u/upper", folder, number) < 0 ||
+	    buf_printf(&inner, "%s/%u/work", folder, number) < 0)
 		return true;
 	if (access(inner.data, F_OK) < 0)
 		return errno != ENOENT;
 	fd = fsopen("overlay", FSOPEN_CLOEXEC);
-	return fd < 0 ||
-	       fsconfig(fd, FSCONFIG_SET_STRING, "lowerdir", none.data, 0) <
-		       0 ||
-	       fsconfig(fd, FSCONFIG_SET_STRING, "upperdir", upper.data, 0) <
-		       0 ||
-	       fsconfig(fd, FSCONFIG_SET_STRING, "workdir", inner.data, 0) <
-		       0 ||
-	       fsconfig(fd, FSCONFIG_SET_STRING, "index", "on", 0) < 0 ||
-	       fsconfig(fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0;
+	if (fd < 0 ||
+	    fsconfig(fd, FSCONFIG_SET_STRING, "lowerdir", none, 0) < 0 ||
+	    fsconfig(fd, FSCONFIG_SET_STRING, "upperdir", upper.data, 0) < 0 ||
+	    fsconfig(fd, FSCONFIG_SET_STRING, "workdir", inner.data, 0) < 0 ||
+	    fsconfig(fd, FSCONFIG_SET_STRING, "index", "on", 0) < 0)
+		return true;
+	/* The marks are looked at before anything is written, for which an upper file
+	 * system that somebody filled has no room. */
+	return fsconfig(fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 &&
+	       errno != ENOSPC;
 }
 
-static bool is_joined(const char *work)
+static bool is_joined(const struct node *n, const char *name)
 {
+	AUTO_FREE char *work = environment_work(n, name);
+	AUTO_FREE char *none = work ? fs_join(work, "none") : NULL;
+	AUTO_FREE char *upper = environment_upper_path(n, name);
+
+	if (!none || !upper)
+		return true;
 	for (unsigned int i = 0; i < OVERLAYS_MAX; i++)
-		if (has_overlay(work, i))
+		if (has_overlay(none, upper, i) || has_overlay(none, work, i))
 			return true;
 	return false;
 }
@@ -410,18 +416,29 @@ static int begin_start(struct node *n, struct image *i, const char *user,
 	return 0;
 }
 
+/* Of a mount that came to nothing. */
+static void forget_work(struct node *n, const char *name, const char *work)
+{
+	environment_upper_end(n, name);
+	(void)!fs_remove_tree(work, NULL);
+	disk_refresh(n->disk);
+}
+
 static int mount_for(struct node *n, struct image *i,
 		     const struct environment_query *q,
 		     struct environment_mount *ret, struct error *err)
 {
+	AUTO_FREE char *work = environment_work(n, q->name);
 	AUTO_FREE char *user = environment_user(q->name);
 	bool is_known = false;
 	int rc;
 
-	if (!user || !ret->work || !ret->path)
+	if (!user || !work || !ret->work || !ret->path)
 		return error_nomem(err);
 	/* The folder first: a user without one is forgotten at the next start. */
-	rc = environment_make_work(ret->work, err);
+	rc = environment_make_work(work, err);
+	if (rc == 0)
+		rc = environment_upper_make(n, q->name, err);
 	if (rc == 0)
 		rc = node_mount(n, i, user, true, q->call, err);
 	if (rc < 0) {
@@ -430,7 +447,7 @@ static int mount_for(struct node *n, struct image *i,
 		    each_image_of(n, q->name, environment_count, NULL,
 				  &is_known, NULL) == 0 &&
 		    !is_known)
-			(void)!fs_remove_tree(ret->work, NULL);
+			forget_work(n, q->name, work);
 		return rc;
 	}
 	images_lock(n->images);
@@ -448,9 +465,10 @@ int environment_mount(struct node *n, const struct environment_query *q,
 
 	if (rc < 0)
 		return rc;
-	*ret = (struct environment_mount){ .path = strdup(i->mountpoint),
-					   .work = environment_work(n,
-								    q->name) };
+	*ret = (struct environment_mount){
+		.path = strdup(i->mountpoint),
+		.work = environment_upper_path(n, q->name)
+	};
 	rc = mount_for(n, i, q, ret, err);
 	if (rc == 0)
 		image_touch(i);
@@ -474,15 +492,19 @@ int environment_umount(struct node *n, const char *name,
 	work = environment_work(n, name);
 	if (!work)
 		return error_nomem(err);
-	if (access(work, F_OK) == 0 && is_joined(work))
+	if (access(work, F_OK) == 0 && is_joined(n, name))
 		return error_set(err, EBUSY,
 				 "environment %.12s is mounted elsewhere "
 				 "still: it ends when that is unmounted",
 				 name);
 	rc = each_image_of(n, name, environment_release, call, ret_was, err);
+	if (rc == 0)
+		environment_upper_end(n, name);
 	/* Last: without it, what is left of the mount is forgotten at a start. */
 	if (rc == 0)
 		rc = fs_remove_tree(work, err);
+	if (rc == 0)
+		disk_refresh(n->disk);
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -564,6 +586,8 @@ int environments_open(struct node *n, struct error *err)
 	int rc = all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);
 
 	if (rc == 0)
+		rc = environment_uppers_open(n, err);
+	if (rc == 0)
 		rc = each_work(n, end_old_boot, 0, err);
 	if (rc == 0)
 		rc = images_list(n->images, &list, &len, err);
@@ -584,7 +608,7 @@ static void end_orphan(struct node *n, const char *name, const char *work,
 	bool was;
 
 	if (stat(work, &st) < 0 || now - st.st_mtime < GRACE_S ||
-	    is_joined(work))
+	    is_joined(n, name))
 		return;
 	mounted_call_init(n, &call);
 	if (environment_umount(n, name, &call, &was, &err) == 0)

@@ -5,7 +5,10 @@
  *
  *	boot   the boot of the machine that it was made in
  *	none   an empty folder, for looking whether an overlay has the others
+ *	upper.ext4   a file system, mounted at RUN/environments/NAME, which has
  *	0/upper, 0/work, ...   of the overlay at each target; whoever mounts makes them
+ *
+ * An earlier bootseerd had 0/upper, 0/work, ... in ROOT/environments/NAME itself.
  *
  * Any thread.
  */
@@ -28,7 +31,7 @@ struct environment_query {
 
 struct environment_mount {
 	char *path; /* where the snapshot's tree is */
-	char *work; /* ROOT/environments/NAME */
+	char *work; /* RUN/environments/NAME */
 	bool is_complete;
 };
 void environment_mount_fini(struct environment_mount *m);
@@ -89,5 +92,18 @@ int environments_open(struct node *n, struct error *err) MUST_CHECK;
 /* End mounts that no overlay has any more: their namespaces are gone.  `now` is in
  * seconds since 1970. */
 void environments_collect(struct node *n, int64_t now);
+
+/* Can there be a file system for what is written into one?  Makes a small one and
+ * removes it. */
+int environments_probe(const struct node *n, struct error *err) MUST_CHECK;
+/* Room of one that is mounted, in bytes. */
+struct environment_room {
+	const char *name;
+	uint64_t all, left;
+};
+typedef void environment_room_fn(void *arg, const struct environment_room *r);
+/* Call `fn` with that of each. */
+void environments_each_room(const struct node *n, environment_room_fn *fn,
+			    void *arg);
 
 #endif

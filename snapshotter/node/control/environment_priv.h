@@ -12,6 +12,22 @@ bool environment_is_name(const char *s);
 char *environment_work(const struct node *n, const char *name);
 /* Make that folder, as of this boot. */
 int environment_make_work(const char *work, struct error *err) MUST_CHECK;
+/*
+ * What is written into the environment goes to a file system of its own, whose size is
+ * --env-write-max: whoever writes meets its end (ENOSPC), and nobody else does.  It is a
+ * file in the folder of the name, whose space is allocated at once, mounted by a loop
+ * device at RUN/environments/NAME.  It outlives bootseerd.
+ *
+ * make: nothing is done where it is there.  -EDQUOT, -ENOSPC: there is no room for it.
+ */
+int environment_upper_make(struct node *n, const char *name,
+			   struct error *err) MUST_CHECK;
+/* Unmount it; overlays that have it keep it until they end. */
+void environment_upper_end(struct node *n, const char *name);
+/* RUN/environments/NAME; the caller's, NULL without memory. */
+char *environment_upper_path(const struct node *n, const char *name);
+/* At start: make the folder of these mounts. */
+int environment_uppers_open(const struct node *n, struct error *err) MUST_CHECK;
 /* The user of images by that name; the caller's, NULL without memory. */
 char *environment_user(const char *name);
 /* A use of the snapshot's image, which is fetched when it is not here; what is asked is

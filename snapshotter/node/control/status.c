@@ -10,6 +10,7 @@
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/disk.h"
+#include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
 #include "snapshotter/node/node.h"
@@ -122,6 +123,8 @@ static const struct counter_spec table[] = {
 	  "The same of blocks kept to be passed on." },
 	{ "disk_index_bytes", COUNTER_GAUGE, AT(disk.index),
 	  "The same of the cache's index." },
+	{ "disk_environments_bytes", COUNTER_GAUGE, AT(disk.environments),
+	  "The same of what may be written into mounted environments." },
 	{ "disk_other_bytes", COUNTER_GAUGE, AT(disk.other),
 	  "The same of all else below ROOT." },
 	{ "cache_hits_total", COUNTER_TOTAL, AT(cache.hits),
@@ -552,11 +555,21 @@ static json_t *cache_json(const struct cache_stats *c)
 
 static json_t *disk_json(const struct disk_usage *u)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "images",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "images",
 			 (json_int_t)u->images, "stages", (json_int_t)u->stages,
 			 "traces", (json_int_t)u->traces, "peers",
 			 (json_int_t)u->peers, "index", (json_int_t)u->index,
-			 "other", (json_int_t)u->other);
+			 "environments", (json_int_t)u->environments, "other",
+			 (json_int_t)u->other);
+}
+
+static void add_environment(void *arg, const struct environment_room *r)
+{
+	(void)json_array_append_new(arg,
+				    json_pack("{s:s, s:I, s:I}", "name",
+					      r->name, "bytes",
+					      (json_int_t)r->all, "free_bytes",
+					      (json_int_t)r->left));
 }
 
 /* The rest is p2p.status's. */
@@ -578,18 +591,20 @@ static json_t *p2p_json(const struct node *n, const struct p2p_stats *p)
 json_t *node_status(struct node *n)
 {
 	AUTO_JSON *images = json_array();
+	AUTO_JSON *environments = json_array();
 	struct image **list;
 	struct figures f;
 	size_t len, k;
 
-	if (!images || gather(n, &f, NULL) < 0 ||
+	if (!images || !environments || gather(n, &f, NULL) < 0 ||
 	    images_list(n->images, &list, &len, NULL) < 0)
 		return NULL;
 	for (k = 0; k < len; k++)
 		(void)json_array_append_new(images, image_json(n, list[k]));
 	images_list_free(list, len);
+	environments_each_room(n, add_environment, environments);
 	return json_pack(
-		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:o, s:o, s:o, s:o}",
+		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:o, s:o, s:o, s:o, s:O}",
 		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
 		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
 		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
@@ -599,5 +614,5 @@ json_t *node_status(struct node *n)
 		"disk", disk_json(&f.disk), "images", images, "starts",
 		starts_under_way(n->starts), "p2p", p2p_json(n, &f.p2p),
 		"untrusted", admission_refusals(n->admission), "registries",
-		node_registries(n));
+		node_registries(n), "environments", environments);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "snapshotter/datapath/loops.h"
+#include "common/loops.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +18,17 @@
 #define TRIES 64
 
 /* -EBUSY: somebody else has it now. */
-static int configure(int fd, int file_fd, const char *file, struct error *err)
+static int configure(int fd, int file_fd, const char *file, bool is_writable,
+		     struct error *err)
 {
 	struct loop_config c = {
 		.fd = (uint32_t)file_fd,
 		.block_size = 4096,
-		.info = { .lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR |
-				      LO_FLAGS_DIRECT_IO },
+		.info = { .lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO },
 	};
+
+	if (!is_writable)
+		c.info.lo_flags |= LO_FLAGS_READ_ONLY;
 
 	/* Only shown by tools, so it may be cut. */
 	(void)snprintf((char *)c.info.lo_file_name, LO_NAME_SIZE, "%s", file);
@@ -47,11 +50,12 @@ static int configure(int fd, int file_fd, const char *file, struct error *err)
 				 : "");
 }
 
-int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
-	      struct error *err)
+static int open_loop(const char *file, bool is_writable,
+		     char path[LOOP_PATH_MAX], int *ret_fd, struct error *err)
 {
+	const int flags = (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
 	AUTO_CLOSE int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	AUTO_CLOSE int file_fd = open(file, O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int file_fd = open(file, flags);
 
 	if (control < 0)
 		return error_set(err, errno,
@@ -69,11 +73,11 @@ int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
 			return error_set(err, errno, "no free loop device: %s",
 					 strerror(errno));
 		(void)snprintf(path, LOOP_PATH_MAX, "/dev/loop%d", n);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = open(path, flags);
 		if (fd < 0)
 			return error_set(err, errno, "open '%s': %s", path,
 					 strerror(errno));
-		rc = configure(fd, file_fd, file, err);
+		rc = configure(fd, file_fd, file, is_writable, err);
 		if (rc == 0) {
 			*ret_fd = steal_fd(&fd);
 			return 0;
@@ -82,6 +86,18 @@ int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
 			return rc;
 	}
 	return error_set(err, EBUSY, "others took every free loop device");
+}
+
+int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
+	      struct error *err)
+{
+	return open_loop(file, false, path, ret_fd, err);
+}
+
+int loop_open_writable(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
+		       struct error *err)
+{
+	return open_loop(file, true, path, ret_fd, err);
 }
 
 bool loop_is_of(const char *path, const char *file)

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+
+int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
+		 struct error *err)
+{
+	int64_t end = clock_now_ms() + timeout_ms;
+	AUTO_CLOSE int fd = pidfd_open(pid, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (rc == 0 && fd < 0)
+		rc = error_set(err, errno, "wait for it: %s", strerror(errno));
+	while (rc == 0) {
+		int64_t left = end - clock_now_ms();
+		int n = poll(&p, 1, left > 0 ? (int)left : 0);
+
+		if (n > 0)
+			break;
+		if (n == 0)
+			rc = error_set(err, ETIMEDOUT, "it does not end");
+	}
+	if (rc < 0)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	return rc;
+}

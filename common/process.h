@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The end of a program that was run. */
+#ifndef BOOTSEER_COMMON_PROCESS_H
+#define BOOTSEER_COMMON_PROCESS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/error.h"
+
+/*
+ * Wait for the end of the child `pid`, and store its wait status in `*status`.  It is
+ * killed when it does not end within `timeout_ms`, or at once where `rc` says that
+ * something failed before.  Blocks; any thread.
+ *
+ * Returns `rc` where that is below 0, else 0, -ETIMEDOUT, or what pidfd_open(2) says.
+ */
+int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
+		 struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * File systems that take what is written into mounted environments.  Not a quota of a
+ * project: an overlay writes with the rights of whoever mounted it, and for one who has
+ * CAP_SYS_RESOURCE ext4 heeds no quota.  Not tmpfs: it would be memory.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/loops.h"
+#include "common/mount.h"
+#include "common/process.h"
+#include "snapshotter/node/control/disk.h"
+#include "snapshotter/node/control/environment_priv.h"
+
+#define MKFS "mkfs.ext4"
+#define MKFS_TIMEOUT_MS 60000
+#define PROBE_BYTES (16 * MIB)
+
+char *environment_upper_path(const struct node *n, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/environments%s%s", n->cfg->run,
+			*name ? "/" : "", name) < 0
+		       ? NULL
+		       : path;
+}
+
+int environment_uppers_open(const struct node *n, struct error *err)
+{
+	AUTO_FREE char *all = environment_upper_path(n, "");
+
+	return all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);
+}
+
+/* Allocated, so that nobody else's writes take what this environment was promised. */
+static int allocate_file(const char *path, uint64_t bytes, struct error *err)
+{
+	AUTO_CLOSE int fd =
+		open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		     0600);
+	int rc;
+
+	if (fd < 0)
+		return error_set(err, errno, "create '%s': %s", path,
+				 strerror(errno));
+	do
+		rc = fallocate(fd, 0, 0, (off_t)bytes);
+	while (rc < 0 && errno == EINTR);
+	return rc == 0 ? 0
+		       : error_set(err, errno,
+				   "allocate %" PRIu64 " bytes of '%s': %s",
+				   bytes, path, strerror(errno));
+}
+
+/* What it holds ends with the environment, so there is no journal; features that every
+ * kernel has which can mount images, whatever mke2fs.conf says. */
+static int make_ext4(const char *path, struct error *err)
+{
+	const char *const argv[] = {
+		MKFS,
+		"-q",
+		"-F",
+		"-b",
+		"4096",
+		"-I",
+		"256",
+		"-m",
+		"0",
+		"-O",
+		"none,extent,ext_attr,dir_index,filetype,sparse_super,"
+		"large_file,huge_file,uninit_bg,dir_nlink,extra_isize",
+		"-E",
+		"nodiscard,lazy_itable_init=1",
+		path,
+		NULL
+	};
+	char *const env[] = { (char *)(uintptr_t) "LC_ALL=C", NULL };
+	int status = 0;
+	pid_t pid;
+	int rc = posix_spawnp(&pid, MKFS, NULL, NULL,
+			      (char *const *)(uintptr_t)argv, env);
+
+	if (rc)
+		return error_set(err, rc, "start " MKFS ": %s%s", strerror(rc),
+				 rc == ENOENT ? " (it is of e2fsprogs)" : "");
+	rc = process_reap(pid, MKFS_TIMEOUT_MS, 0, &status, err);
+	if (rc < 0)
+		return error_wrap(err, rc, MKFS);
+	return status == 0 ? 0
+			   : error_set(err, EIO,
+				       MKFS " of '%s' failed: the log has what "
+					    "it said",
+				       path);
+}
+
+static int mount_ext4(const char *file, const char *path, struct error *err)
+{
+	char device[LOOP_PATH_MAX];
+	AUTO_CLOSE int fd = -1;
+	int rc;
+
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return error_set(err, errno, "make '%s': %s", path,
+				 strerror(errno));
+	rc = loop_open_writable(file, device, &fd, err);
+	if (rc < 0)
+		return rc;
+	if (mount(device, path, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME,
+		  "nodiscard,noinit_itable") < 0)
+		return error_set(err, errno, "mount '%s' at '%s': %s", file,
+				 path, strerror(errno));
+	return 0;
+}
+
+/* Is it mounted at `path`? */
+static bool is_mounted(const char *path)
+{
+	struct mount_line line;
+
+	if (mount_find(path, &line, NULL) <= 0)
+		return false;
+	mount_line_fini(&line);
+	return true;
+}
+
+static int make_upper(const struct node *n, const char *file, const char *path,
+		      struct error *err)
+{
+	int rc = allocate_file(file, n->cfg->env_write_max, err);
+
+	/* Another's, of a call for the same name, stays. */
+	if (rc == -EEXIST)
+		return rc;
+	if (rc == 0)
+		rc = make_ext4(file, err);
+	if (rc == 0)
+		rc = mount_ext4(file, path, err);
+	if (rc < 0) {
+		(void)unlink(file);
+		(void)rmdir(path);
+	}
+	return rc;
+}
+
+int environment_upper_make(struct node *n, const char *name, struct error *err)
+{
+	AUTO_FREE char *work = environment_work(n, name);
+	AUTO_FREE char *file = work ? fs_join(work, "upper.ext4") : NULL;
+	AUTO_FREE char *path = environment_upper_path(n, name);
+	uint64_t bytes = n->cfg->env_write_max;
+	int rc;
+
+	if (!file || !path)
+		return error_nomem(err);
+	if (is_mounted(path))
+		return 0;
+	rc = disk_reserve_environment(n->disk, bytes, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "environment");
+	rc = make_upper(n, file, path, err);
+	disk_settle_environment(n->disk, bytes);
+	return error_wrap(err, rc, "environment");
+}
+
+void environment_upper_end(struct node *n, const char *name)
+{
+	AUTO_FREE char *path = environment_upper_path(n, name);
+
+	if (!path)
+		return;
+	if (umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH) < 0 &&
+	    errno != EINVAL && errno != ENOENT)
+		log_warning("environment",
+			    "not unmounted path=\"%s\" "
+			    "reason=\"%s\"",
+			    path, strerror(errno));
+	(void)rmdir(path);
+}
+
+/* ------------------------------------------------------------------------ shown --- */
+
+int environments_probe(const struct node *n, struct error *err)
+{
+	AUTO_FREE char *all = environment_work(n, "");
+	AUTO_FREE char *file = all ? fs_join(all, "probe") : NULL;
+	char device[LOOP_PATH_MAX];
+	AUTO_CLOSE int fd = -1;
+	int rc;
+
+	if (!file)
+		return error_nomem(err);
+	(void)unlink(file);
+	rc = allocate_file(file, PROBE_BYTES, err);
+	if (rc == 0)
+		rc = make_ext4(file, err);
+	if (rc == 0)
+		rc = loop_open_writable(file, device, &fd, err);
+	(void)unlink(file);
+	return rc;
+}
+
+static void look_at_room(const struct node *n, const char *name,
+			 environment_room_fn *fn, void *arg)
+{
+	AUTO_FREE char *path = environment_upper_path(n, name);
+	struct environment_room r = { .name = name };
+	struct statvfs fs;
+
+	/* A local file system: nobody is waited for. */
+	if (!path || !is_mounted(path) || statvfs(path, &fs) < 0)
+		return;
+	r.all = (uint64_t)fs.f_blocks * fs.f_frsize;
+	r.left = (uint64_t)fs.f_bavail * fs.f_frsize;
+	fn(arg, &r);
+}
+
+void environments_each_room(const struct node *n, environment_room_fn *fn,
+			    void *arg)
+{
+	AUTO_FREE char *all = environment_upper_path(n, "");
+	DIR *dir = all ? opendir(all) : NULL;
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir)))
+		if (environment_is_name(e->d_name))
+			look_at_room(n, e->d_name, fn, arg);
+	if (dir)
+		closedir(dir);
+}
