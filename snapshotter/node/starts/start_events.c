@@ -7,11 +7,19 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "profiler/emit/emit.h"
 
 #define EMITTER_NAME "bootseerd"
 #define HOUR_NS (3600 * NS_PER_S)
+
+/* What a namespace of pods has said within the hour. */
+struct events_share {
+	UT_hash_handle hh;
+	unsigned int events;
+	char name[];
+};
 
 struct start_events {
 	char *dir;
@@ -20,6 +28,7 @@ struct start_events {
 	bool is_told; /* why it cannot be written */
 	int64_t hour_ns;
 	unsigned int hour_events;
+	struct events_share *shares; /* of this hour, so there are few */
 };
 
 int start_events_new(const char *dir, struct start_events **ret,
@@ -43,10 +52,22 @@ int start_events_new(const char *dir, struct start_events **ret,
 	return 0;
 }
 
+static void forget_shares(struct start_events *e)
+{
+	struct events_share *s, *next;
+
+	HASH_ITER(hh, e->shares, s, next)
+	{
+		HASH_DEL(e->shares, s);
+		free(s);
+	}
+}
+
 void start_events_free(struct start_events *e)
 {
 	if (!e)
 		return;
+	forget_shares(e);
 	stage_emitter_free(e->to);
 	(void)pthread_mutex_destroy(&e->lock);
 	free(e->dir);
@@ -63,19 +84,46 @@ static void tell(struct start_events *e, const char *why)
 	e->is_told = true;
 }
 
-/* Lock held. */
-static bool has_room(struct start_events *e)
+/* Lock held.  That of the namespace, which is what a job of a pod's begins with; all
+ * that root starts are one.  NULL: no memory. */
+static struct events_share *share_of(struct start_events *e, const char *job)
+{
+	const char *slash = strchr(job, '/');
+	size_t len = slash ? (size_t)(slash - job) : 0;
+	struct events_share *s;
+
+	HASH_FIND(hh, e->shares, job, len, s);
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s) + len + 1);
+	if (!s)
+		return NULL;
+	memcpy(s->name, job, len);
+	HASH_ADD_KEYPTR(hh, e->shares, s->name, len, s);
+	if (hash_has_added(s))
+		return s;
+	free(s);
+	return NULL;
+}
+
+/* Lock held.  A namespace has half of what the others leave, so that whoever comes last has
+ * something, however much the first ones start. */
+static bool has_room(struct start_events *e, const char *job)
 {
 	int64_t now = clock_now_ns();
+	struct events_share *s;
 
 	if (!e->hour_ns || now - e->hour_ns >= HOUR_NS) {
 		e->hour_ns = now;
 		e->hour_events = 0;
+		forget_shares(e);
 	}
-	if (e->hour_events >= START_EVENTS_HOUR_MAX) {
+	s = share_of(e, job);
+	if (!s || s->events >= START_EVENTS_HOUR_MAX - e->hour_events) {
 		tell(e, "too many within the hour");
 		return false;
 	}
+	s->events++;
 	e->hour_events++;
 	return true;
 }
@@ -120,7 +168,7 @@ static void say_ev(struct start_events *e, const struct start_stages *s,
 {
 	int64_t at = ev == STAGE_BEGIN ? span->begin_ns : span->end_ns;
 
-	if (!at || !has_room(e))
+	if (!at || !has_room(e, s->owner->job))
 		return;
 	if (say(e, s, stage, ev, at, ev == STAGE_END ? span->facts : NULL))
 		e->is_told = false;

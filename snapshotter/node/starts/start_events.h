@@ -8,7 +8,8 @@
 
 #include "snapshotter/node/starts/bundle.h"
 
-#define START_EVENTS_HOUR_MAX 20000u /* events that are written in an hour */
+/* Events that are written in an hour; a namespace has half of what others leave. */
+#define START_EVENTS_HOUR_MAX 20000u
 
 struct start_events;
 

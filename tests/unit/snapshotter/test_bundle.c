@@ -213,3 +213,35 @@ Test(bundle, stages_are_bounded_and_one_that_cannot_be_said_is_left_out)
 	start_events_free(e);
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
+
+static bool is_said(struct start_events *e, const char *job)
+{
+	struct start_owner j = { .attempt = STAGE_NONE, .rank = STAGE_NONE };
+	struct start_stages s = { .owner = &j };
+	AUTO_FREE char *file = fs_join(dir, "bootseerd.events");
+
+	(void)snprintf(j.job, sizeof(j.job), "%s", job);
+	s.start = (struct stage_span){ .begin_ns = clock_now_ns() };
+	(void)unlink(file);
+	start_events_begin(e, &s);
+	return access(file, F_OK) == 0;
+}
+
+Test(bundle, stages_of_one_namespace_leave_some_for_others)
+{
+	struct start_events *e;
+	unsigned int n = 0;
+	char job[32];
+
+	cr_assert_eq(start_events_new(make_dir(), &e, NULL), 0);
+	/* However many jobs it makes up. */
+	do
+		(void)snprintf(job, sizeof(job), "evil/%u", n++);
+	while (n <= START_EVENTS_HOUR_MAX && is_said(e, job));
+	cr_expect_leq(n, START_EVENTS_HOUR_MAX / 2 + 1);
+	for (n = 0; n < 2000; n++)
+		cr_assert(is_said(e, "good/j"), "%u", n);
+	cr_expect(is_said(e, "by-root"));
+	start_events_free(e);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
