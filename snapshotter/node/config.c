@@ -5,6 +5,7 @@
 #include "snapshotter/node/config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/fs.h"
@@ -13,6 +14,7 @@
 #include "prefetcher/prefetcher.h"
 #include "snapshotter/node/trust/policy.h"
 
+#define MIN_FREE_MAX 90
 #define AT(member) offsetof(struct node_config, member)
 
 static const char *const datapaths[] = { "auto", "erofs-fuse", "erofs-loop",
@@ -56,13 +58,13 @@ static const struct option_spec options[] = {
 	  .help = "Bytes below --root at most: blocks, which give way to "
 		  "images' metadata, recordings and all else there." },
 	{ .key = "cache-min-free",
-	  .type = OPTION_INTEGER,
+	  .type = OPTION_STRING,
 	  .offset = AT(cache_min_free),
-	  .def = "5",
-	  .min = "0",
-	  .max = "90",
+	  .def = "auto",
 	  .arg = "PERCENT",
-	  .help = "Share of --root's disk that is left free." },
+	  .help = "Share of --root's disk that is left free, at most 90; auto is "
+		  "5, and where the kubelet uses this disk 5 more than what it "
+		  "wants free, so that the cache gives way before pods do." },
 	{ .key = "fetch-window-max",
 	  .type = OPTION_SIZE,
 	  .offset = AT(fetch_window_max),
@@ -447,8 +449,28 @@ static bool is_in(const char *path, const char *folder)
 	return *path && *path != '.' && !strchr(path, '/');
 }
 
+int node_config_min_free(const struct node_config *c, unsigned int *ret,
+			 struct error *err)
+{
+	char *end;
+	long percent = strtol(c->cache_min_free, &end, 10);
+
+	*ret = NODE_MIN_FREE_AUTO;
+	if (strcmp(c->cache_min_free, "auto") == 0)
+		return 0;
+	if (end == c->cache_min_free || *end || percent < 0 ||
+	    percent > MIN_FREE_MAX)
+		return error_set(err, EINVAL,
+				 "--cache-min-free '%.40s' is neither a number "
+				 "from 0 to %d nor auto",
+				 c->cache_min_free, MIN_FREE_MAX);
+	*ret = (unsigned int)percent;
+	return 0;
+}
+
 int node_config_check(const struct node_config *c, struct error *err)
 {
+	unsigned int min_free;
 	struct sockaddr_storage addr;
 	struct wait_policy wait;
 	struct policy policy;
@@ -462,6 +484,9 @@ int node_config_check(const struct node_config *c, struct error *err)
 				 "%s '%s' is no absolute path: begin it with /",
 				 c->root[0] != '/' ? "--root" : "--run",
 				 c->root[0] != '/' ? c->root : c->run);
+	rc = node_config_min_free(c, &min_free, err);
+	if (rc < 0)
+		return rc;
 	rc = fs_check_parent(c->root, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--root");

@@ -10,7 +10,7 @@ struct node_config {
 	char *root, *run;
 	char *datapath;            /* "auto" or a kind's name */
 	uint64_t cache_quota;      /* bytes */
-	uint64_t cache_min_free;   /* percent of the disk */
+	char *cache_min_free;      /* node_config_min_free() */
 	uint64_t fetch_window_max; /* bytes */
 	int64_t read_timeout;      /* ns; of a reader that waits for a block */
 	int64_t stall_timeout;     /* ns; of the registry */
@@ -66,6 +66,11 @@ int node_config_check(const struct node_config *c,
 /* A part of that. */
 int node_config_check_p2p(const struct node_config *c,
 			  struct error *err) MUST_CHECK;
+
+/* Percent of ROOT's disk that --cache-min-free says, or NODE_MIN_FREE_AUTO.  -EINVAL. */
+#define NODE_MIN_FREE_AUTO 101u
+int node_config_min_free(const struct node_config *c, unsigned int *ret,
+			 struct error *err) MUST_CHECK;
 
 /* May this http:// URL be told secrets, since --plain-http names its host and port? */
 bool node_config_is_plain(const struct node_config *c, const char *url);

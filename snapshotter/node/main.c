@@ -89,8 +89,8 @@ static int open_cache(struct node *n, struct error *err)
 	cfg.dir = dir;
 	cfg.scrub_every_ns = NODE_SCRUB_EVERY_NS;
 	cfg.scrub_rate = NODE_SCRUB_RATE;
-	cfg.min_free = (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 *
-		       n->cfg->cache_min_free;
+	cfg.min_free =
+		(uint64_t)vfs.f_blocks * vfs.f_frsize / 100 * n->min_free;
 	return cache_open(&cfg, &n->cache, err);
 }
 
@@ -243,6 +243,8 @@ static int node_open(struct node *n, struct error *err)
 		rc = make_folders(n->cfg, err);
 	if (rc == 0)
 		rc = lock_run(n, err);
+	if (rc == 0)
+		rc = disk_choose_min_free(n, err);
 	if (rc == 0)
 		rc = open_trust(n, err);
 	if (rc == 0)

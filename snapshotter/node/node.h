@@ -23,6 +23,8 @@ struct node_events {
 struct node {
 	const struct node_config *cfg;
 	int run_fd; /* holds the lock on RUN */
+	unsigned int
+		min_free; /* percent of ROOT's disk; disk_choose_min_free() */
 	struct cache *cache;
 	struct fetcher *fetcher;
 	struct fd_keeper *keeper;

@@ -86,3 +86,68 @@ has_no_folders() { [ -z "$(find "$T/root/images" -mindepth 1 -type d)" ]; }
 	[[ $answer == *"--cache-quota"* ]]
 	[ -z "$(find "$T/root/images" -mindepth 1 -type d)" ]
 }
+
+# ROOT on a disk of its own, which the kubelet of NODE uses as well.
+small_disk() { # SIZE
+	truncate -s "$1" "$T/disk"
+	mkfs.ext4 -q "$T/disk"
+	mkdir "$T/small"
+	mount -o loop "$T/disk" "$T/small"
+	ROOT=$T/small/root
+	mkdir "$ROOT"
+}
+
+cache_is_below() { [ "$(status .cache.bytes)" -lt "$1" ]; } # BYTES
+
+@test "the cache gives way to what others write to its disk, before anybody reads" {
+	local had
+
+	small_disk 160M
+	NODE_CLOCK=$T/node.clock
+	node_hold
+	node_start --cache-min-free 20
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	find "$T/mnt" -type f -exec cat {} + >/dev/null
+	"$bootseer" image umount "$T/mnt"
+	had=$(status .cache.bytes)
+	[ "$had" -gt 20000000 ]
+	# All but 24 MB: a container's logs, or an emptyDir.
+	fallocate -l $(($(stat -f -c '%a * %S' "$T/small") - 24000000)) "$T/small/others"
+	had=$((had - 5000000))
+	wait_for later cache_is_below "$had"
+	[ "$(status .disk.min_free_percent)" = 20 ]
+	node_stop
+	umount "$T/small"
+}
+
+# bootseerd and its doctor where the kubelet has this configuration, and ROOT on its disk.
+beside_kubelet() { # CONFIG [OPTION...]
+	local config=$1
+
+	shift
+	unshare --mount --propagation private bash -c '
+		mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet &&
+			mount --bind "$1/small" /var/lib/kubelet &&
+			printf "%b" "$2" >/var/lib/kubelet/config.yaml || exit
+		shift 2
+		"$@" & pid=$!
+		until "$bootseer" node doctor >"$T/doctor" 2>&1 ||
+			grep -q "the cache leaves" "$T/doctor"; do
+			kill -0 "$pid" || exit
+		done
+		kill "$pid"; wait "$pid"' bash "$T" "$config" "$bootseerd" \
+		--root "$ROOT" --run "$T/run" "$@" 2>>"$T/log" 3>&-
+}
+
+@test "the cache leaves more of the disk free than the kubelet wants, and doctor says where it does not" {
+	export T bootseer
+	small_disk 64M
+	beside_kubelet 'evictionHard:\n  nodefs.available: "12%"\n'
+	grep "^ok .*kubelet's disk .* leaves 17 % free, the kubelet wants 12 %" "$T/doctor"
+	beside_kubelet 'kind: KubeletConfiguration\n'
+	grep "^ok .*kubelet's disk .* leaves 15 % free, the kubelet wants 10 %" "$T/doctor"
+	beside_kubelet 'evictionHard: {nodefs.available: 25%}' --cache-min-free 5
+	grep "^advice .*kubelet's disk .* leaves 5 % free, the kubelet wants 25 %" "$T/doctor"
+	grep 'cure: .*cache-min-free = "auto", or 26 or more' "$T/doctor"
+	umount "$T/small"
+}

@@ -20,6 +20,7 @@
 #include "common/bytes.h"
 #include "common/log.h"
 #include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/control/kubelet.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/node.h"
 
@@ -162,6 +163,24 @@ uint64_t disk_sum(const struct disk_usage *u)
 	       u->environments + u->other;
 }
 
+/* --------------------------------------------------------------- least free --- */
+
+/* Percent of the disk, without a kubelet that uses it, and more than what one wants. */
+#define MIN_FREE 5u
+#define MIN_FREE_MOST 90u
+
+int disk_choose_min_free(struct node *n, struct error *err)
+{
+	unsigned int theirs;
+	int rc = node_config_min_free(n->cfg, &n->min_free, err);
+
+	if (rc < 0 || n->min_free != NODE_MIN_FREE_AUTO)
+		return rc;
+	theirs = kubelet_wants_free(n->cfg->root) + MIN_FREE;
+	n->min_free = theirs < MIN_FREE_MOST ? theirs : MIN_FREE_MOST;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ known --- */
 
 /* Lock held. */
@@ -246,7 +265,7 @@ static struct shortage look_short(struct disk *d, uint64_t bytes)
 	if (statvfs(cfg->root, &st) == 0) {
 		uint64_t left = (uint64_t)st.f_bavail * st.f_frsize;
 		uint64_t keep = (uint64_t)st.f_blocks * st.f_frsize / 100 *
-				cfg->cache_min_free;
+				d->node->min_free;
 		uint64_t lacks = above(keep + bytes, left);
 
 		s.of_disk = above(lacks, spare);
@@ -309,6 +328,21 @@ int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
 	}
 	pthread_mutex_unlock(&d->making_room);
 	return rc;
+}
+
+void disk_give_way(struct disk *d)
+{
+	struct error err = ERROR_INIT;
+	struct shortage s;
+	int rc;
+
+	pthread_mutex_lock(&d->making_room);
+	s = look_short(d, 0);
+	rc = evict(d, s.evict, &err);
+	pthread_mutex_unlock(&d->making_room);
+	if (rc < 0)
+		log_warning("disk", "the cache does not give way reason=\"%s\"",
+			    err.msg);
 }
 
 void disk_settle(struct disk *d, uint64_t bytes, const char *path)

@@ -32,6 +32,9 @@ void disk_look(const char *root, struct disk_usage *ret);
 /* Without files of complete mounts, which the cache counts itself, as they come. */
 uint64_t disk_sum(const struct disk_usage *u);
 
+/* Decide what --cache-min-free is: once, when ROOT is there. */
+int disk_choose_min_free(struct node *n, struct error *err) MUST_CHECK;
+
 /* Looks at ROOT, and has the cache of `n` keep to what is left. */
 int disk_open(struct node *n, struct disk **ret, struct error *err) MUST_CHECK;
 void disk_close(struct disk *d); /* NULL is allowed */
@@ -39,6 +42,10 @@ void disk_close(struct disk *d); /* NULL is allowed */
 /* Look again.  Any thread, as all below. */
 void disk_refresh(struct disk *d);
 void disk_get(struct disk *d, struct disk_usage *ret);
+
+/* Blocks that no mount needs go until --cache-min-free of the disk is free, whoever took
+ * it, and --cache-quota is kept to. */
+void disk_give_way(struct disk *d);
 
 /*
  * Set `bytes` aside for files that are about to be written.  Unused images go for it,

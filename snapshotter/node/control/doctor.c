@@ -15,6 +15,7 @@
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/holder.h"
+#include "snapshotter/node/control/kubelet.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
 #include "snapshotter/node/node.h"
@@ -169,6 +170,26 @@ static void check_environments(struct node *n, json_t *list)
 		"install e2fsprogs, 'modprobe loop', and have --root on a disk; "
 		"until then environments are unpacked",
 		"%s", rc == 0 ? "can be mounted and written to" : err.msg);
+}
+
+/* A cache that fills the disk until the kubelet acts has pods evicted: images that are
+ * removed give no block back. */
+static void check_kubelet(struct node *n, json_t *list)
+{
+	unsigned int wanted = kubelet_wants_free(n->cfg->root);
+	AUTO_BUF cure = BUF_INIT;
+
+	if (!wanted ||
+	    buf_printf(&cure,
+		       "say cache-min-free = \"auto\", or %u or more, and "
+		       "restart bootseerd: below %u %% the kubelet removes "
+		       "images, which frees no block, and evicts pods",
+		       wanted + 1, wanted) < 0)
+		return;
+	doctor_add(list, "kubelet's disk", n->min_free > wanted, DOCTOR_ADVICE,
+		   cure.data,
+		   "the cache leaves %u %% free, the kubelet wants %u %%",
+		   n->min_free, wanted);
 }
 
 static void check_cache(struct node *n, json_t *list)
@@ -457,6 +478,7 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_confined(list);
 	check_parser(n, list);
 	check_disk(n, list);
+	check_kubelet(n, list);
 	check_cache(n, list);
 	check_environments(n, list);
 	check_trust(n, list);

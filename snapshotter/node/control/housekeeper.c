@@ -36,6 +36,7 @@ static void housekeeper_run(struct work *w)
 	node_collect_old(h->node, time(NULL));
 	environments_collect(h->node, time(NULL));
 	disk_refresh(h->node->disk);
+	disk_give_way(h->node->disk);
 }
 
 static void housekeeper_done(struct work *w)

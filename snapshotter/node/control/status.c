@@ -553,9 +553,10 @@ static json_t *cache_json(const struct cache_stats *c)
 			 (json_int_t)c->mended);
 }
 
-static json_t *disk_json(const struct disk_usage *u)
+static json_t *disk_json(const struct disk_usage *u, unsigned int min_free)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "images",
+	return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "min_free_percent", (int)min_free, "images",
 			 (json_int_t)u->images, "stages", (json_int_t)u->stages,
 			 "traces", (json_int_t)u->traces, "peers",
 			 (json_int_t)u->peers, "index", (json_int_t)u->index,
@@ -611,8 +612,9 @@ json_t *node_status(struct node *n)
 		n->cfg->root, "run", n->cfg->run, "resident_bytes",
 		(json_int_t)f.resident_bytes, "fetched_bytes",
 		(json_int_t)f.fetched_bytes, "cache", cache_json(&f.cache),
-		"disk", disk_json(&f.disk), "images", images, "starts",
-		starts_under_way(n->starts), "p2p", p2p_json(n, &f.p2p),
-		"untrusted", admission_refusals(n->admission), "registries",
+		"disk", disk_json(&f.disk, n->min_free), "images", images,
+		"starts", starts_under_way(n->starts), "p2p",
+		p2p_json(n, &f.p2p), "untrusted",
+		admission_refusals(n->admission), "registries",
 		node_registries(n), "environments", environments);
 }

@@ -61,7 +61,7 @@ static struct pressure_facts facts_now(struct prefetches *all)
 	(void)pthread_mutex_unlock(&all->lock);
 	if (!is_old)
 		return facts;
-	pressure_gather(cfg->root, cfg->cache_min_free, all->n->cache, &facts);
+	pressure_gather(cfg->root, all->n->min_free, all->n->cache, &facts);
 	(void)pthread_mutex_lock(&all->lock);
 	all->facts = facts;
 	(void)pthread_mutex_unlock(&all->lock);
@@ -127,7 +127,7 @@ int node_prefetch_open(struct node *n, struct error *err)
 		return error_nomem(err);
 	all->n = n;
 	all->looked_ns = clock_now_ns();
-	pressure_gather(cfg->root, cfg->cache_min_free, n->cache, &all->facts);
+	pressure_gather(cfg->root, n->min_free, n->cache, &all->facts);
 	(void)pthread_mutex_init(&all->lock, NULL);
 	rc = prefetcher_new(&p, &all->prefetcher, err);
 	if (rc < 0) {

@@ -38,7 +38,7 @@ bool pressure_judge(const struct pressure_facts *f, struct error *why);
 void pressure_parse_meminfo(const char *text, struct pressure_facts *f);
 void pressure_parse_stall(const char *text, struct pressure_facts *f);
 
-/* `root` is on the cache's disk; `min_free` is --cache-min-free. */
+/* `root` is on the cache's disk; `min_free` is the percentage of --cache-min-free. */
 void pressure_gather(const char *root, uint64_t min_free, struct cache *c,
 		     struct pressure_facts *ret);
 

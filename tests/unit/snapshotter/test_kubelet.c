@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the kubelet wants free, by its configuration. */
+#include <criterion/criterion.h>
+
+#include "snapshotter/node/control/kubelet.h"
+
+TestSuite(kubelet, .timeout = 30);
+
+static const struct kubelet_disk both = { .has_pods = true,
+					  .has_images = true,
+					  .bytes = 100ull << 30 };
+static const struct kubelet_disk pods = { .has_pods = true,
+					  .bytes = 100ull << 30 };
+static const struct kubelet_disk none = { .bytes = 100ull << 30 };
+
+Test(kubelet, has_defaults_of_its_own)
+{
+	cr_expect_eq(kubelet_percent(NULL, &both), 15);
+	cr_expect_eq(kubelet_percent("kind: KubeletConfiguration\n", &both),
+		     15);
+	cr_expect_eq(kubelet_percent(NULL, &pods), 10);
+	cr_expect_eq(kubelet_percent(NULL, &none), 0);
+}
+
+Test(kubelet, says_in_yaml_and_json_what_it_wants_free)
+{
+	static const char yaml[] = "evictionHard:\n"
+				   "  memory.available: 100Mi\n"
+				   "  nodefs.available: \"12%\"\n"
+				   "  imagefs.available: 7.5%\n"
+				   "imageGCHighThresholdPercent: 90\n";
+	static const char json[] =
+		"{\"evictionHard\":{\"imagefs.available\":\"20Gi\","
+		"\"nodefs.available\":\"1Gi\"}}";
+
+	cr_expect_eq(kubelet_percent(yaml, &both), 12);
+	cr_expect_eq(kubelet_percent(yaml, &pods), 12);
+	cr_expect_eq(kubelet_percent(json, &both), 20);
+	cr_expect_eq(kubelet_percent(json, &pods), 1);
+}
+
+Test(kubelet, removes_images_before_it_evicts)
+{
+	cr_expect_eq(kubelet_percent("imageGCHighThresholdPercent: 70\n",
+				     &both),
+		     30);
+	cr_expect_eq(kubelet_percent("imageGCHighThresholdPercent: 70\n",
+				     &pods),
+		     10);
+}
+
+Test(kubelet, counts_the_most_of_several_and_no_comment)
+{
+	static const char text[] = "# nodefs.available: 40%\n"
+				   "evictionHard: {nodefs.available: 5%}\n"
+				   "evictionSoft:\n"
+				   "  nodefs.available: '25%'\n";
+
+	cr_expect_eq(kubelet_percent(text, &pods), 25);
+}
+
+Test(kubelet, takes_what_is_no_figure_for_nothing)
+{
+	cr_expect_eq(kubelet_percent("nodefs.available: a lot\n", &pods), 0);
+	cr_expect_eq(kubelet_percent("nodefs.available: 900Gi\n", &pods), 0);
+	cr_expect_eq(kubelet_percent("nodefs.available:", &pods), 0);
+	cr_expect_eq(kubelet_percent("imageGCHighThresholdPercent: x\n", &both),
+		     15);
+}
