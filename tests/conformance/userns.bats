@@ -8,7 +8,8 @@ bats_require_minimum_version 1.5.0
 
 setup_file() {
 	CONTAINERD2=$("$BATS_TEST_DIRNAME/build" containerd-2)
-	export CONTAINERD2
+	RUNC=$("$BATS_TEST_DIRNAME/build" runc)
+	export CONTAINERD2 RUNC
 	make_images "$BATS_FILE_TMPDIR" >/dev/null
 	new_image "$BATS_FILE_TMPDIR" more base one two own >/dev/null
 	"$bootseer" key new "$BATS_FILE_TMPDIR/key" >/dev/null
@@ -60,6 +61,42 @@ WRITES='set -e; cat /proc/self/uid_map
 	diff "$T/want-wrote" "$T/wrote"
 	grep -q '^ *0 *100000 *65536$' "$T/wrote"
 	grep -q '^srv/one/deep directory 755 1000 1001 ' "$T/got"
+}
+
+# A network plugin that has nothing to do; containerd runs no such pod without one.
+fake_network() {
+	mkdir -p "$T/cni/bin" "$T/cni/net.d"
+	cat >"$T/cni/bin/nothing" <<-'END'
+		#!/bin/sh
+		case $CNI_COMMAND in
+		VERSION) echo '{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}' ;;
+		ADD) echo '{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0",
+			"sandbox": "'"$CNI_NETNS"'"}], "ips": [{"interface": 0,
+			"address": "10.9.9.9/24"}]}' ;;
+		esac
+	END
+	chmod +x "$T/cni/bin/nothing"
+	ln -s nothing "$T/cni/bin/loopback"
+	cat >"$T/cni/net.d/1.conflist" <<-'END'
+		{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "nothing"}]}
+	END
+	EXTRA_CONFIG="[plugins.\"io.containerd.cri.v1.runtime\".cni]
+		bin_dirs = [\"$T/cni/bin\"]
+		conf_dir = \"$T/cni/net.d\""
+}
+
+@test "a pod with hostUsers: false runs lazily" {
+	PATH=$RUNC:$PATH
+	fake_network
+	start_all
+	push "$I" pause
+	cri pull "$REGISTRY/lazy:1"
+	run --separate-stderr cri run-userns "$REGISTRY/lazy:1" pod /bin/sh -c "$WRITES"
+	cri stop
+	[ "$status" -eq 0 ]
+	[[ ${lines[0]} =~ ^\ *0\ +100000\ +65536$ ]]
+	[[ $output == *more*new*"0 0 644"* ]]
+	[ "$(gets)" -eq 0 ]
 }
 
 @test "layers on top of a lazy image are mapped with those of it" {

@@ -4,6 +4,8 @@
     pull IMAGE                 pull an image, print its id
     run IMAGE POD COMMAND...   start a pod (host network) and a container in it
                                that sleeps, run COMMAND in it and print its output
+    run-userns ...             the same in a user namespace of the pod (hostUsers:
+                               false), and a network of its own
     stop                       end and remove all pods
 
 Field numbers of the CRI, runtime.v1.
@@ -36,8 +38,11 @@ class Client:
             request.append((3, sandbox))
         return self.call("ImageService", "PullImage", request)[1][-1].decode()
 
-    def run(self, image, pod, command):
+    def run(self, image, pod, command, userns=False):
         host = [(1, 2)]  # the node's network
+        if userns:
+            ids = [(1, 100000), (2, 0), (3, 65536)]
+            host = [(1, 0), (5, [(1, 0), (2, ids), (3, ids)])]
         sandbox = [
             (1, [(1, pod), (2, "uid-" + pod), (3, "default")]),
             (8, [(2, [(1, host)])]),
@@ -78,6 +83,8 @@ def main():
             print(client.pull(args[0]))
         elif command == "run":
             sys.exit(client.run(args[0], args[1], args[2:]))
+        elif command == "run-userns":
+            sys.exit(client.run(args[0], args[1], args[2:], userns=True))
         elif command == "stop":
             client.stop()
         else:
