@@ -168,7 +168,8 @@ more_requests() { [ "$(fetches)" -gt "$1" ]; } # N
 	run ! has_ended read
 	run ! grep 'read failed' "$T/log"
 	node_step 59500 # just before, so that the answer is the last
-	wait_for grep -q 'read failed.*503' "$T/log"
+	# The answer before may be looked at only now, and its back-off begin here.
+	wait_for slowly grep -q 'read failed.*503' "$T/log"
 	# The kernel asks once more, with a time-out of its own.
 	fault
 	wait_for later has_ended read

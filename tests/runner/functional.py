@@ -45,6 +45,7 @@ def test_names(path):
 def run_file(settings, path, only=None):
     """Run the tests of a file, or the one named `only`."""
     folder = tempfile.mkdtemp(prefix="t.", dir="/tmp")  # short, for sockets lie below it
+    os.chmod(folder, 0o1777)  # as /tmp: tests have several users
     command = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
                "--kill-child", "--mount-proc", "sh", "-c", ENTER, "sh",
                "bats", "--tap", "--timing", "--setup-suite-file", settings.setup_suite]

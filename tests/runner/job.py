@@ -22,8 +22,11 @@ def run(command, timeout, **options):
     """Run `command` for `timeout` seconds at most; output and errors come as one text."""
     with tempfile.TemporaryFile() as out:
         begun = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=subprocess.STDOUT, start_new_session=True, **options)
+        # The program ends with the runner, also when that is killed.
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
+                                   stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=subprocess.STDOUT, start_new_session=True,
+                                   **options)
         killed = threading.Event()
         timer = threading.Timer(timeout, kill_session, [process.pid, killed])
         timer.start()
