@@ -11,6 +11,7 @@ bootseer=$BOOTSEER_BUILD/cli/bootseer
 
 setup()
 {
+	note_jobs
 	W=$BATS_TEST_TMPDIR
 	STORE=file://$W/store
 	FAKE_CRIU=$W/criu
@@ -39,9 +40,7 @@ teardown()
 	for file in "$W"/*/d/srv.pid; do
 		[ -e "$file" ] && kill -9 "$(cat "$file")"
 	done
-	for pid in $(jobs -p); do
-		kill -9 "$pid" 2>/dev/null || :
-	done
+	kill_jobs
 }
 
 # `bootseer env run` on the node, with a daemon that may be dumped.

@@ -5,6 +5,7 @@
 # the node's folder.
 
 bats_require_minimum_version 1.5.0
+load ../wait.bash
 
 bootseer=$BOOTSEER_BUILD/cli/bootseer
 
@@ -22,6 +23,7 @@ teardown_file()
 
 setup()
 {
+	note_jobs
 	. "$BATS_TEST_DIRNAME/registry.bash"
 	N=$BATS_TEST_TMPDIR
 	W=$N
@@ -51,9 +53,7 @@ teardown()
 	local p
 
 	cd /
-	for p in $(jobs -p); do
-		kill -KILL "$p" 2>/dev/null || :
-	done
+	kill_jobs
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || cat "$N"/*.err "$W"/log.* 2>/dev/null | sed 's/^/# /' >&3
 }
 

@@ -18,6 +18,7 @@ setup_file()
 
 setup()
 {
+	note_jobs
 	W=$BATS_TEST_TMPDIR
 	STORE=file://$W/store
 	mkdir "$W/store" "$W/site"
@@ -40,9 +41,7 @@ teardown()
 
 	cd /
 	stop_servers
-	for pid in $(jobs -p); do
-		kill -9 "$pid" 2>/dev/null || :
-	done
+	kill_jobs
 }
 
 # Version V on a node of its own.

@@ -17,11 +17,11 @@ setup_file()
 
 setup()
 {
+	note_jobs
 	W=$BATS_TEST_TMPDIR
 	STORE=file://$W/store
 	mkdir "$W/store" "$W/site"
 	export W
-	not_ours=" $(jobs -p | tr '\n' ' ')" # bats has a job of its own, which ends a test that hangs
 	cd "$W"
 }
 
@@ -36,9 +36,7 @@ teardown()
 		umount "$W/$pid" 2>/dev/null || :
 	done
 
-	for pid in $(jobs -p); do
-		[[ $not_ours == *" $pid "* ]] || kill -9 "$pid" 2>/dev/null || :
-	done
+	kill_jobs
 }
 
 # Two nodes' folders have the same, by path, attribute and byte; but sockets, which are
