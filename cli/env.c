@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -143,13 +144,54 @@ void env_opened_fini(struct env_opened *o)
 	*o = (struct env_opened){ .store = NULL };
 }
 
+/* Would a program that reads standard input find something there that was prepared? */
+static bool has_input(void)
+{
+	struct stat st;
+
+	return fstat(STDIN_FILENO, &st) == 0 &&
+	       (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+int env_parts_inputs(const struct env_parts *p, char *const *command,
+		     const struct env_targets *t, char *const *made,
+		     struct env_inputs *ret, struct error *err)
+{
+	const struct env_inputs_from from = { .command = command,
+					      .targets = t,
+					      .environment = environ,
+					      .root = "",
+					      .made = made,
+					      .reads_script = has_input() };
+
+	*ret = (struct env_inputs){ .n = 0 };
+	return p->no_auto ? 0 : env_inputs_gather(&from, ret, err);
+}
+
+int env_parts_made(const struct env_parts *p, char *const *command,
+		   const struct env_targets *t, struct object_store *s,
+		   char ***ret, struct error *err)
+{
+	struct env_key words;
+	int rc = env_parts_key(p, command, t, NULL, NULL, &words, err);
+
+	*ret = NULL;
+	if (rc < 0)
+		return rc;
+	rc = env_made_get(s, &words, ret, err);
+	env_key_fini(&words);
+	return rc == -ENOENT ? 0 : rc;
+}
+
 int env_parts_key(const struct env_parts *p, char *const *command,
-		  const struct env_targets *t, const struct env_scan *scan,
-		  struct env_key *ret, struct error *err)
+		  const struct env_targets *t, const struct env_inputs *in,
+		  const struct env_scan *scan, struct env_key *ret,
+		  struct error *err)
 {
 	const struct env_spec spec = { .command = command,
 				       .values = p->values,
 				       .files = p->files,
+				       .inputs = in,
 				       .image = p->image };
 
 	return env_key_make(&spec, t, scan, ret, err);

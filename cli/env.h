@@ -5,6 +5,7 @@
 
 #include "cli/store_access.h"
 #include "envcache/catalog.h"
+#include "envcache/inputs.h"
 
 /* Nobody waits long for a snapshot: a command that makes one anew does without. */
 #define ENV_ACCESS_OPTIONS(config_type) \
@@ -38,6 +39,7 @@ struct env_service_access {
 struct env_parts {
 	char **targets, **values, **files;
 	char *image;
+	bool no_auto;
 };
 
 #define ENV_PARTS_OPTIONS(config_type) \
@@ -61,6 +63,12 @@ struct env_parts {
 		  .arg = "FILE", \
 		  .help = "Another content is another environment: a " \
 			  "requirements or lock file." }, \
+		{ .key = "no-auto-key", \
+		  .type = OPTION_BOOL, \
+		  .offset = offsetof(config_type, parts.no_auto), \
+		  .help = "Put into the key only what these options name and " \
+			  "the words of the command: no files that it names, " \
+			  "lock files, variables of package managers, or GPU." }, \
 	{ \
 		.key = "image", .type = OPTION_STRING, \
 		.offset = offsetof(config_type, parts.image), .arg = "DIGEST", \
@@ -100,10 +108,20 @@ void env_opened_fini(struct env_opened *o);
 /* The folders that the command installs into: those that were named, else the usual ones. */
 int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
 		      struct error *err) MUST_CHECK;
-/* The key of a command now. */
+/* What the command depends on beside its words; `made` are files that it makes itself, or
+ * NULL. */
+int env_parts_inputs(const struct env_parts *p, char *const *command,
+		     const struct env_targets *t, char *const *made,
+		     struct env_inputs *ret, struct error *err) MUST_CHECK;
+/* The key of a command now; `in` may be NULL. */
 int env_parts_key(const struct env_parts *p, char *const *command,
-		  const struct env_targets *t, const struct env_scan *scan,
-		  struct env_key *ret, struct error *err) MUST_CHECK;
+		  const struct env_targets *t, const struct env_inputs *in,
+		  const struct env_scan *scan, struct env_key *ret,
+		  struct error *err) MUST_CHECK;
+/* Files that the command is known to make itself, in *ret, or NULL. */
+int env_parts_made(const struct env_parts *p, char *const *command,
+		   const struct env_targets *t, struct object_store *s,
+		   char ***ret, struct error *err) MUST_CHECK;
 
 int64_t env_wall_ms(void);
 /* "2026-11-23 16:05", or "-". */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/env.h"
+#include "common/text.h"
 
 struct env_key_config {
 	struct store_access access;
@@ -26,7 +27,8 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = offsetof(struct env_key_config, store),
 	  .arg = "URL",
-	  .help = "Where snapshots are kept, for --against." },
+	  .help = "Where snapshots are kept: for --against, and for files "
+		  "that the command makes itself, which are in no key." },
 	ENV_PARTS_OPTIONS(struct env_key_config),
 	ENV_ACCESS_OPTIONS(struct env_key_config),
 	{ .key = NULL },
@@ -93,7 +95,7 @@ static int compare(const struct env_key_config *c, const struct env_key *key,
 }
 
 static int show(const struct env_key_config *c, const struct env_key *key,
-		struct error *err)
+		const struct env_inputs *in, struct error *err)
 {
 	char hex[ENV_KEY_HEX];
 
@@ -101,7 +103,30 @@ static int show(const struct env_key_config *c, const struct env_key *key,
 	puts(hex);
 	for (size_t i = 0; c->explain && i < key->n; i++)
 		print_item(&key->items[i]);
+	for (size_t i = 0; c->explain && i < in->n_unknown; i++) {
+		text_make_printable(in->unknown[i]);
+		printf("not in it     %s\n", in->unknown[i]);
+	}
 	return c->against ? compare(c, key, err) : 0;
+}
+
+/* Without the files that the store says the command makes itself. */
+static int find_inputs(const struct env_key_config *c, char **command,
+		       const struct env_targets *t, struct env_inputs *ret,
+		       struct error *err)
+{
+	AUTO(object_store) s = NULL;
+	char **made = NULL;
+	int rc = c->store && !c->parts.no_auto
+			 ? env_store_open(&c->access, c->store, &s, err)
+			 : 0;
+
+	if (rc == 0 && s)
+		rc = env_parts_made(&c->parts, command, t, s, &made, err);
+	if (rc == 0)
+		rc = env_parts_inputs(&c->parts, command, t, made, ret, err);
+	env_names_free(made);
+	return rc;
 }
 
 static int run(const void *config, char **args, struct error *err)
@@ -110,15 +135,19 @@ static int run(const void *config, char **args, struct error *err)
 	struct env_targets t;
 	AUTO(env_scan) scan = NULL;
 	struct env_key key = { .n = 0 };
+	struct env_inputs in = { .n = 0 };
 	int rc = env_parts_targets(&c->parts, &t, err);
 
 	if (rc < 0)
 		return rc;
 	rc = env_scan_new(&t, &scan, err);
 	if (rc == 0)
-		rc = env_parts_key(&c->parts, args, &t, scan, &key, err);
+		rc = find_inputs(c, args, &t, &in, err);
 	if (rc == 0)
-		rc = show(c, &key, err);
+		rc = env_parts_key(&c->parts, args, &t, &in, scan, &key, err);
+	if (rc == 0)
+		rc = show(c, &key, &in, err);
+	env_inputs_fini(&in);
 	env_key_fini(&key);
 	env_targets_fini(&t);
 	return rc;
@@ -129,10 +158,8 @@ static int check(const void *config, char **args, struct error *err)
 	const struct env_key_config *c = config;
 	int rc = c->against ? env_check_store(c->store, err) : 0;
 
-	if (rc == 0 && c->store && !c->against)
-		rc = error_set(err, EINVAL,
-			       "--store: to compare with which snapshot? "
-			       "--against KEY");
+	if (rc == 0 && c->store)
+		rc = env_check_store(c->store, err);
 	return rc < 0 ? rc : env_check_parts(&c->parts, err);
 }
 

@@ -15,15 +15,18 @@
 #include "cli/env_daemon.h"
 #include "cli/env_give.h"
 #include "cli/env_guess.h"
+#include "cli/env_left.h"
 #include "cli/env_mount.h"
 #include "cli/env_smoke.h"
 #include "cli/env_system.h"
 #include "common/clock.h"
 #include "common/progress.h"
+#include "common/text.h"
 #include "profiler/emit/emit.h"
 #include "snapshotter/client.h"
 
 #define EXIT_USAGE 2
+#define UNKNOWN_SHOWN 4u
 
 struct env_run_config {
 	struct store_access access;
@@ -155,13 +158,15 @@ struct env_run {
 	char *const *command;
 	struct env_targets targets;
 	struct env_scan *before;
+	struct env_inputs inputs;
+	char **made; /* files that the command makes itself; NULL: none is known */
 	struct env_key key;
 	struct env_opened at;
 	const struct env_snapshot *now; /* in the targets; NULL: none is */
 	int64_t deadline_ns, begun_ns;
-	int system;     /* that the system is ours, or -1 */
-	bool is_others; /* it was another's when we looked at it */
-	bool is_within; /* which runs us, and does not touch it meanwhile */
+	int system;     /* that the targets are ours, or -1 */
+	bool is_others; /* some were another's when we looked at them */
+	bool is_within; /* which runs us, and does not touch them meanwhile */
 	struct env_key near; /* without a base; where nobody named targets */
 	struct env_guess guess;
 	struct error no_store; /* code 0: it may be asked */
@@ -224,6 +229,30 @@ static void run_plain(struct env_run *r, const char *why)
 	status = env_become(r->command, &err);
 	say(err.msg);
 	exit(status);
+}
+
+/* What the command depends on and nobody can tell is not in the key. */
+static void say_unknown(const struct env_run *r)
+{
+	const struct env_inputs *in = &r->inputs;
+	AUTO_BUF text = BUF_INIT;
+	int rc = 0;
+
+	if (r->cfg->quiet || !in->n_unknown)
+		return;
+	for (size_t i = 0; rc == 0 && i < in->n_unknown && i < UNKNOWN_SHOWN;
+	     i++)
+		rc = buf_printf(&text, "%s%s", i ? "; " : "", in->unknown[i]);
+	if (rc == 0 && in->n_unknown > UNKNOWN_SHOWN)
+		rc = buf_printf(&text, "; and %zu more ('env key --explain')",
+				in->n_unknown - UNKNOWN_SHOWN);
+	if (rc < 0)
+		return;
+	text_make_printable(text.data);
+	fprintf(stderr,
+		"bootseer env run: not in the key: %s: with --key, --key-file "
+		"or --ttl a change is seen\n",
+		text.data);
 }
 
 static void say_done(const struct env_run *r, const char *what,
@@ -450,6 +479,64 @@ static int try_restore(struct env_run *r)
 
 /* ------------------------------------------------------------------------- capture --- */
 
+/* Beside its words, what the command depends on now. */
+static int find_inputs(struct env_run *r, struct error *err)
+{
+	env_inputs_fini(&r->inputs);
+	return env_parts_inputs(&r->cfg->parts, r->command, &r->targets,
+				r->made, &r->inputs, err);
+}
+
+/* The service says nothing of them, and nobody else is believed beside it. */
+static bool may_ask_made(const struct env_run *r)
+{
+	bool has_file = false;
+
+	for (size_t i = 0; i < r->inputs.n; i++)
+		has_file = has_file ||
+			   strcmp(r->inputs.items[i].kind, "file") == 0;
+	return has_file && !r->made && r->at.catalog && !r->no_store.code &&
+	       !r->cfg->service.service;
+}
+
+/* Without the files that it makes itself. */
+static int find_first_inputs(struct env_run *r, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc = find_inputs(r, err);
+
+	if (rc < 0 || !may_ask_made(r))
+		return rc;
+	/* A store that is away would be waited for again. */
+	if (env_parts_made(&r->cfg->parts, r->command, &r->targets, r->at.store,
+			   &r->made, &why) == -ETIMEDOUT)
+		r->no_store = why;
+	return r->made ? find_inputs(r, err) : 0;
+}
+
+/* What the command names and made is noted, for later runs on the same folder. */
+static void note_made(struct env_run *r)
+{
+	struct env_inputs after;
+	struct env_key words;
+	char **names = NULL;
+	int rc = env_parts_inputs(&r->cfg->parts, r->command, &r->targets,
+				  r->made, &after, NULL);
+
+	if (rc < 0)
+		return;
+	rc = env_inputs_made(&r->inputs, &after, r->made, &names, NULL);
+	env_inputs_fini(&after);
+	if (rc == 1 && !r->cfg->service.service &&
+	    env_parts_key(&r->cfg->parts, r->command, &r->targets, NULL, NULL,
+			  &words, NULL) == 0) {
+		(void)!env_made_put(r->at.store, &words, &r->key.digest, names,
+				    NULL);
+		env_key_fini(&words);
+	}
+	env_names_free(names);
+}
+
 /* How it is now: others may have worked here while we waited. */
 static int look_again(struct env_run *r, struct error *err)
 {
@@ -461,8 +548,10 @@ static int look_again(struct env_run *r, struct error *err)
 	r->before = NULL;
 	rc = env_scan_new(&r->targets, &r->before, err);
 	if (rc == 0)
+		rc = find_inputs(r, err);
+	if (rc == 0)
 		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
-				   r->before, &now, err);
+				   &r->inputs, r->before, &now, err);
 	if (rc < 0)
 		return rc;
 	is_same = digest_equal(&now.digest, &r->key.digest);
@@ -497,8 +586,22 @@ static bool capture(struct env_run *r, struct env_snapshot *ret)
 	return rc == 0 || rc == -EEXIST;
 }
 
+/* Of what was captured: others do not have what runs here. */
+static void say_left(const struct env_left *left)
+{
+	char what[ENV_LEFT_ROOM];
+	size_t n = env_left_describe(left, what);
+
+	if (n)
+		fprintf(stderr,
+			"bootseer env run: the command left %s, which %s not "
+			"there where it is restored: start %s by --daemon\n",
+			what, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
+}
+
 static void run_and_capture(struct env_run *r, struct env_turn *turn)
 {
+	struct env_left left = { .n = 0 };
 	struct env_snapshot snap;
 	struct error err = ERROR_INIT;
 	bool is_good = false;
@@ -507,7 +610,10 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 
 	if (rc == 0) {
 		say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
+		env_left_adopt(true);
 		rc = env_child_run(r->command, r->system, &status, &told, &err);
+		env_left_adopt(false);
+		env_left_list(&left);
 		say_stage("env.install", STAGE_END,
 			  rc < 0                ? 1
 			  : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
@@ -525,8 +631,12 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 	else if (status == 0 && r->cfg->verify && run_smoke(r, &err) < 0)
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			err.msg);
-	else if (status == 0)
+	else if (status == 0) {
+		note_made(r);
 		is_good = capture(r, &snap);
+	}
+	if (is_good)
+		say_left(&left);
 	/* Others that wait would fail one after the other. */
 	env_turn_end(turn, !is_good);
 	end(r, status);
@@ -547,8 +657,8 @@ static void note_store(struct env_run *r)
  * in the system's, where another command's capture would see them. */
 static int guess(struct env_run *r, struct error *err)
 {
-	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets, NULL,
-			       &r->near, err);
+	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
+			       &r->inputs, NULL, &r->near, err);
 
 	if (rc < 0 || !r->at.catalog || r->no_store.code || r->system < 0)
 		return rc;
@@ -569,18 +679,20 @@ static int prepare(struct env_run *r, struct error *err)
 	if (rc == 0)
 		rc = env_join_recover(&r->targets, ENV_MOUNT_PREFIX,
 				      r->deadline_ns, err);
-	if (rc == 0 && r->targets.is_usual && r->system < 0 && !r->is_within)
-		r->is_others = !env_system_try(&r->system);
-	/* What is half there may be of the one that has the system: we look anew after it. */
+	if (rc == 0 && r->system < 0 && !r->is_within)
+		r->is_others = !env_system_try(&r->targets, &r->system);
+	/* What is half there may be of the one that has them: we look anew after it. */
 	if (rc == 0 && !r->is_others)
 		rc = env_recover(&r->targets, r->deadline_ns, err);
+	if (rc == 0)
+		rc = find_first_inputs(r, err);
 	if (rc == 0 && r->targets.is_usual)
 		rc = guess(r, err);
 	if (rc == 0)
 		rc = env_scan_new(&r->targets, &r->before, err);
 	if (rc == 0)
 		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
-				   r->before, &r->key, err);
+				   &r->inputs, r->before, &r->key, err);
 	if (rc < 0)
 		return rc;
 	env_guess_settle(&r->guess, &r->key.digest);
@@ -596,8 +708,11 @@ static void say_works(void *arg)
 	env_guess_drop(&r->guess);
 	note_store(r);
 	if (!r->cfg->quiet)
-		say("another 'env run' without --target works on this system: "
-		    "waiting for its end");
+		say(r->targets.is_usual
+			    ? "another 'env run' works on this system: waiting "
+			      "for its end"
+			    : "another 'env run' works on these targets: "
+			      "waiting for its end");
 }
 
 /* Who waited for one that did the same has it already. */
@@ -619,7 +734,7 @@ static int try_found(struct env_run *r, struct error *err)
 	return rc;
 }
 
-/* What another has done on this system meanwhile is what the command finds. */
+/* What another has done to the targets meanwhile is what the command finds. */
 static int prepare_anew(struct env_run *r, struct error *err)
 {
 	int rc = try_found(r, err);
@@ -631,7 +746,7 @@ static int prepare_anew(struct env_run *r, struct error *err)
 	return rc < 0 ? rc : prepare(r, err);
 }
 
-/* Of two that worked on one system at once each would keep half of the other. */
+/* Of two that worked on one target at once each would keep half of the other. */
 static void take_system(struct env_run *r)
 {
 	struct error err = ERROR_INIT;
@@ -640,7 +755,8 @@ static void take_system(struct env_run *r)
 	/* Another descriptor of the lock, closed, would give it up. */
 	if (r->system >= 0)
 		return;
-	rc = env_system_take(r->deadline_ns, say_works, r, &r->system, &err);
+	rc = env_system_take(&r->targets, r->deadline_ns, say_works, r,
+			     &r->system, &err);
 	if (rc > 0 || (rc == 0 && r->is_others)) {
 		r->is_others = false;
 		r->is_within = r->system < 0;
@@ -739,10 +855,10 @@ static int run(const void *config, char **args, struct error *err)
 	say_stage("env.key", STAGE_END, rc < 0);
 	if (rc < 0)
 		run_plain(&r, err->msg);
-	if (r.targets.is_usual)
-		take_system(&r);
+	take_system(&r);
 	if (r.no_store.code)
 		run_plain(&r, r.no_store.msg);
+	say_unknown(&r);
 	if (try_restore(&r) == -ENOENT) {
 		env_guess_drop(&r.guess);
 		turn = take_turn(&r);

@@ -16,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/buf.h"
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
 
@@ -116,14 +118,112 @@ static bool is_passed_by(int fd, pid_t holder)
 	       strcmp(passed, text) == 0;
 }
 
-static struct flock whole(void)
+/* ------------------------------------------------------------------------- locks --- */
+
+/* One byte of the file for each folder. */
+struct lock_list {
+	struct flock *locks;
+	size_t n, cap;
+};
+
+/* The mount that `path`, which may not be there, is in: its folder, as an end in `path`. */
+static int find_mount(const char *path, size_t *ret_len, struct statx *ret)
 {
-	return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	AUTO_FREE char *at = strdup(path);
+	size_t len = strlen(path);
+
+	if (!at)
+		return -ENOMEM;
+	for (;;) {
+		at[len] = '\0';
+		if (statx(AT_FDCWD, len ? at : "/",
+			  AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_INO,
+			  ret) == 0 &&
+		    (len == 0 || ret->stx_attributes & STATX_ATTR_MOUNT_ROOT))
+			break;
+		if (len == 0)
+			return -errno;
+		while (len && at[len - 1] != '/')
+			len--;
+		len -= len > 0;
+	}
+	*ret_len = len;
+	return 0;
 }
 
-static bool is_ours_to_wait_for(int fd)
+/* By the mount and the path below it: as long as that is not there it has no other name, and
+ * in another mount namespace the same path may be another folder. */
+static int add_lock(struct lock_list *l, const struct statx *mount,
+		    const char *below, size_t len, short type)
 {
-	struct flock l = whole();
+	AUTO_BUF name = BUF_INIT;
+	struct digest d;
+	uint64_t at;
+
+	if (buf_printf(&name, "%u:%u:%ju:%.*s", mount->stx_dev_major,
+		       mount->stx_dev_minor, (uintmax_t)mount->stx_ino,
+		       (int)len, below) < 0 ||
+	    digest_of(name.data, name.len, &d) < 0 ||
+	    array_grow(&l->locks, l->n, &l->cap, 64) < 0)
+		return -ENOMEM;
+	at = get_le64(d.b) >> 2; /* an off_t */
+	l->locks[l->n++] = (struct flock){ .l_type = type,
+					   .l_whence = SEEK_SET,
+					   .l_start = (off_t)at,
+					   .l_len = 1 };
+	return 0;
+}
+
+/* A target is ours alone, and folders above it nobody else's alone. */
+static int list_locks(const struct env_targets *t, struct lock_list *ret)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < t->n; i++) {
+		const char *path = t->paths[i], *below;
+		struct statx mount;
+		size_t len = 0;
+
+		rc = find_mount(path, &len, &mount);
+		if (rc < 0)
+			break;
+		below = path + len;
+		for (size_t k = 0; rc == 0 && below[k]; k++)
+			if (below[k] == '/')
+				rc = add_lock(ret, &mount, below, k, F_RDLCK);
+		if (rc == 0)
+			rc = add_lock(ret, &mount, below, strlen(below),
+				      F_WRLCK);
+	}
+	return rc;
+}
+
+static void unlock_all(int fd)
+{
+	struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	(void)fcntl(fd, F_SETLK, &all);
+}
+
+/* All or none.  1: another process has the one at `*ret_other`; -errno. */
+static int lock_all(int fd, const struct lock_list *l, size_t *ret_other)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		int code;
+
+		if (fcntl(fd, F_SETLK, &l->locks[i]) == 0)
+			continue;
+		code = errno;
+		unlock_all(fd);
+		*ret_other = i;
+		return code == EAGAIN || code == EACCES ? 1 : -code;
+	}
+	return 0;
+}
+
+static bool is_ours_to_wait_for(int fd, const struct flock *lock)
+{
+	struct flock l = *lock;
 
 	if (fcntl(fd, F_GETLK, &l) < 0)
 		return false;
@@ -144,39 +244,62 @@ static bool wait_a_little(int64_t deadline_ns)
 	return true;
 }
 
-bool env_system_try(int *ret)
+bool env_system_try(const struct env_targets *t, int *ret)
 {
 	AUTO_CLOSE int fd = open_lock();
-	struct flock l = whole();
+	struct lock_list l = { .n = 0 };
+	size_t other;
+	int rc = fd < 0 ? -ENOENT : list_locks(t, &l);
 
 	*ret = -1;
-	if (fd >= 0 && fcntl(fd, F_SETLK, &l) < 0)
-		return errno != EAGAIN && errno != EACCES;
-	*ret = steal_fd(&fd);
-	return true;
+	if (rc == 0)
+		rc = lock_all(fd, &l, &other);
+	free(l.locks);
+	if (rc == 0)
+		*ret = steal_fd(&fd);
+	return rc <= 0;
 }
 
-int env_system_take(int64_t deadline_ns, void (*waits)(void *arg), void *arg,
-		    int *ret, struct error *err)
+/* 0: all locked; 1: not, and not to be waited for; -EBUSY. */
+static int wait_for_locks(int fd, const struct lock_list *l,
+			  int64_t deadline_ns, void (*waits)(void *arg),
+			  void *arg, bool *ret_waited)
+{
+	size_t other;
+	int rc;
+
+	while ((rc = lock_all(fd, l, &other)) > 0) {
+		if (!is_ours_to_wait_for(fd, &l->locks[other]))
+			return 1;
+		if (!*ret_waited)
+			waits(arg);
+		*ret_waited = true;
+		if (!wait_a_little(deadline_ns))
+			return -EBUSY;
+	}
+	return rc < 0;
+}
+
+int env_system_take(const struct env_targets *t, int64_t deadline_ns,
+		    void (*waits)(void *arg), void *arg, int *ret,
+		    struct error *err)
 {
 	AUTO_CLOSE int fd = open_lock();
+	struct lock_list l = { .n = 0 };
 	bool has_waited = false;
-	struct flock l = whole();
+	int rc = fd < 0 || list_locks(t, &l) < 0
+			 ? 1
+			 : wait_for_locks(fd, &l, deadline_ns, waits, arg,
+					  &has_waited);
 
+	free(l.locks);
 	*ret = -1;
-	while (fd >= 0 && fcntl(fd, F_SETLK, &l) < 0) {
-		if ((errno != EAGAIN && errno != EACCES) ||
-		    !is_ours_to_wait_for(fd))
-			return 0;
-		if (!has_waited)
-			waits(arg);
-		has_waited = true;
-		if (!wait_a_little(deadline_ns))
-			return error_set(err, EBUSY,
-					 "another 'env run' without --target "
-					 "works on this system for longer than "
-					 "--wait");
-	}
+	if (rc == -EBUSY)
+		return error_set(err, EBUSY,
+				 "another 'env run' works on these targets for "
+				 "longer than --wait");
+	if (rc > 0)
+		return 0;
 	*ret = steal_fd(&fd);
 	return has_waited;
 }

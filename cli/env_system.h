@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One command whose targets nobody named at a time on a system: what is captured of the
- * system's folders is what that command did, and not half of another one, too.
+ * One command at a time has a target, and no other has one that lies in it or around it:
+ * what is captured is what that command did, and not half of another one, too.
  */
 #ifndef BOOTSEER_CLI_ENV_SYSTEM_H
 #define BOOTSEER_CLI_ENV_SYSTEM_H
@@ -9,23 +9,24 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/error.h"
+#include "envcache/envcache.h"
 
-/* In the environment of what the process runs that has the system: which lock it has, and
+/* In the environment of what the process runs that has targets: which lock it has, and
  * its number. */
 #define ENV_SYSTEM_VARIABLE "BOOTSEER_ENV_SYSTEM"
 
-/* Have it if nobody has; *ret as below.  False: another one has it. */
-bool env_system_try(int *ret);
+/* Have the targets if nobody has; *ret as below.  False: another one has some of them. */
+bool env_system_try(const struct env_targets *t, int *ret);
 
 /*
- * Wait until the system is ours, as long as `*ret` is open and this process lives; -1: nobody
- * can say, or the process that has it runs us as part of its own command.  `waits` is called
- * once, when another one has it.
+ * Wait until all targets are ours, as long as `*ret` is open and this process lives; -1: nobody
+ * can say, or the process that has them runs us as part of its own command.  `waits` is called
+ * once, when another one has some of them.
  * Returns 1 when it was waited for; -EBUSY: until `deadline_ns` (CLOCK_MONOTONIC).
  */
-int env_system_take(int64_t deadline_ns, void (*waits)(void *arg), void *arg,
-		    int *ret, struct error *err) MUST_CHECK;
+int env_system_take(const struct env_targets *t, int64_t deadline_ns,
+		    void (*waits)(void *arg), void *arg, int *ret,
+		    struct error *err) MUST_CHECK;
 
 /* From now on the environment says that `holder` has `system`, which is its `*ret`, and runs
  * us; -1: it has none. */

@@ -31,41 +31,6 @@ static const struct env_item *base_item(const struct env_key *k)
 	return NULL;
 }
 
-/* Is it a target, with nothing in it, that may be left out: a made one, or any? */
-static bool is_left_out(const struct env_scan *s, size_t i,
-			const struct env_targets *t, char *const *made,
-			size_t n_made, bool any)
-{
-	const char *path = s->entries[i].path;
-	bool is_target = false, is_made = any;
-
-	if (i + 1 < s->n && text_path_holds(path, s->entries[i + 1].path))
-		return false;
-	for (size_t k = 0; k < t->n; k++)
-		is_target = is_target || strcmp(t->paths[k], path) == 0;
-	for (size_t k = 0; k < n_made; k++)
-		is_made = is_made || strcmp(made[k], path) == 0;
-	return is_target && is_made;
-}
-
-static int digest_without(const struct env_scan *s, const struct env_targets *t,
-			  char *const *made, size_t n_made, bool any,
-			  struct digest *ret, struct error *err)
-{
-	struct env_scan rest = { .n = 0 };
-	int rc;
-
-	rest.entries = calloc(s->n + 1, sizeof(*rest.entries));
-	if (!rest.entries)
-		return error_nomem(err);
-	for (size_t i = 0; i < s->n; i++)
-		if (!is_left_out(s, i, t, made, n_made, any))
-			rest.entries[rest.n++] = s->entries[i];
-	rc = env_scan_digest(&rest, ret, err);
-	free(rest.entries);
-	return rc;
-}
-
 /* As the item of a key has it. */
 static bool is_value(const struct digest *base, const struct env_item *it)
 {
@@ -81,30 +46,28 @@ int env_scan_is_after(const struct env_scan *s, const struct env_snapshot *snap,
 		      bool *ret, struct error *err)
 {
 	struct digest all;
-	int rc = snap->has_after ? env_scan_digest(s, &all, err) : 0;
+	int rc = snap->has_after ? env_scan_digest(s, &snap->targets, &all, err)
+				 : 0;
 
 	*ret = rc == 0 && snap->has_after && digest_equal(&all, &snap->after);
 	return rc;
 }
 
 int base_check(const struct env_snapshot *snap, const struct env_targets *t,
-	       char *const *made, size_t n_made, struct error *err)
+	       struct error *err)
 {
 	const struct env_item *it = base_item(&snap->key);
 	AUTO(env_scan) now = NULL;
+	struct digest d;
 	bool is_after;
 	int rc = it ? env_scan_new(t, &now, err) : 0;
 
 	if (!it)
 		return 0; /* a process snapshot is of no base */
-	/* An empty folder may be another's, who restores after us. */
-	for (int any = 0; rc == 0 && any < 2; any++) {
-		struct digest d;
-
-		rc = digest_without(now, t, made, n_made, any, &d, err);
-		if (rc == 0 && is_value(&d, it))
-			return 0;
-	}
+	if (rc == 0)
+		rc = env_scan_digest(now, t, &d, err);
+	if (rc == 0 && is_value(&d, it))
+		return 0;
 	if (rc == 0)
 		rc = env_scan_is_after(now, snap, &is_after, err);
 	if (rc == 0 && is_after)
@@ -124,7 +87,7 @@ static void *base_look_main(void *arg)
 {
 	struct base_look *l = arg;
 
-	l->rc = base_check(l->snap, l->targets, l->made, l->n_made, &l->err);
+	l->rc = base_check(l->snap, l->targets, &l->err);
 	l->ended_ns = clock_now_ns();
 	return NULL;
 }
@@ -150,7 +113,7 @@ int base_look_end(struct base_look *l, struct error *err)
 
 	base_look_drop(l);
 	if (!was_begun || now - l->ended_ns > LOOK_OLD_NS)
-		return base_check(l->snap, l->targets, l->made, l->n_made, err);
+		return base_check(l->snap, l->targets, err);
 	if (l->rc < 0 && err)
 		*err = l->err;
 	return l->rc;
@@ -206,7 +169,7 @@ static int hold_one(struct env_hold *h, const char *path, int64_t deadline_ns,
 	int fd = open_nearest(path), rc = 0;
 
 	if (fd < 0)
-		return error_set(err, -fd, "open '%.300s': %s", path,
+		return error_set(err, -fd, "open '%.160s': %s", path,
 				 strerror(-fd));
 	if (is_held(h, fd)) {
 		(void)close(fd);
@@ -228,7 +191,7 @@ int env_targets_hold(const struct env_snapshot *snap,
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
 		rc = hold_one(h, t->paths[i], deadline_ns, err);
 	if (rc == 0)
-		rc = base_check(snap, t, NULL, 0, err);
+		rc = base_check(snap, t, err);
 	if (rc < 0)
 		env_targets_release(h);
 	else

@@ -9,19 +9,16 @@
 
 #include "envcache/envcache.h"
 
-/* Are the targets now as the snapshot's key says they were, but for the empty folders
- * `made`, which were made for the restore?  1: they are as the command left them;
- * -ESTALE: neither.  The caller has them locked. */
+/* Are the targets now as the snapshot's key says they were?  1: they are as the command left
+ * them; -ESTALE: neither.  The caller has them locked. */
 int base_check(const struct env_snapshot *snap, const struct env_targets *t,
-	       char *const *made, size_t n_made, struct error *err) MUST_CHECK;
+	       struct error *err) MUST_CHECK;
 
 /* The same by a thread of its own, beside the last of what is read before it has to be known.
  * Who begins one ends it; zero but for what it looks at. */
 struct base_look {
 	const struct env_snapshot *snap;
 	const struct env_targets *targets;
-	char *const *made;
-	size_t n_made;
 	bool is_begun;
 	pthread_t thread;
 	int rc;

@@ -122,7 +122,7 @@ static int store_file(const struct changes *found, struct tree_writer *w,
 				 : store_pieces(w, e, ahead->fd, piece, err);
 	if (rc == 0 && e->size)
 		rc = tree_writer_end(w, err);
-	return rc < 0 ? error_wrap(err, rc, "'%.300s'", e->path) : 0;
+	return rc < 0 ? error_wrap(err, rc, "'%.160s'", e->path) : 0;
 }
 
 static int store_files(const struct changes *found, struct tree_writer *w,
@@ -282,7 +282,7 @@ static int store_changes(struct capture *c, struct error *err)
 	if (rc == 0 && !env_scan_is_same(after, again))
 		rc = error_set(err, ESTALE, "a target changes");
 	if (rc == 0)
-		rc = env_scan_digest(after, &c->snap->after, err);
+		rc = env_scan_digest(after, c->targets, &c->snap->after, err);
 	c->snap->has_after = rc == 0;
 	c->snap->n_changed = found.n_changed;
 	c->snap->n_deleted = found.n_deleted;

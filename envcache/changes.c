@@ -152,7 +152,7 @@ static int new_inode(struct tree *t, const struct env_entry *e,
 	set_attributes(i, e);
 	if (change_is_whiteout(i))
 		return error_set(err, ENOTSUP,
-				 "'%.300s' is a device 0:0, which says in a "
+				 "'%.160s' is a device 0:0, which says in a "
 				 "snapshot that a name was deleted",
 				 e->path);
 	rc = set_content(t, i, e, err);
@@ -163,7 +163,7 @@ static int new_inode(struct tree *t, const struct env_entry *e,
 			rc = xattrs_read(fd, t, i, err);
 	}
 	if (rc < 0)
-		return error_wrap(err, rc, "'%.300s'", e->path);
+		return error_wrap(err, rc, "'%.160s'", e->path);
 	*ret = i;
 	return 0;
 }
@@ -188,7 +188,7 @@ static int outer_entry(const char *path, struct env_entry *ret,
 
 	if (stat(path, &st) < 0)
 		return error_set(err, errno == ENOENT ? ESTALE : errno,
-				 "'%.300s': %s", path, strerror(errno));
+				 "'%.160s': %s", path, strerror(errno));
 	*ret = (struct env_entry){ .mode = st.st_mode,
 				   .uid = st.st_uid,
 				   .gid = st.st_gid };
@@ -377,12 +377,19 @@ int changes_find(const struct env_scan *before, const struct env_scan *after,
 {
 	struct changes c = { .tree = tree_new() };
 	struct finder f = { .c = &c, .after = after };
+	struct inode *dir;
 	int rc = c.tree ? check_targets(after, t, err) : error_nomem(err);
 
 	if (rc == 0)
 		rc = find_shared(&f, err);
 	if (rc == 0)
 		rc = compare_scans(&f, before, err);
+	/* Where it is restored it may not be there yet. */
+	for (size_t i = 0; rc == 0 && i < before->n; i++)
+		if (env_scan_is_empty_target(before, t, i))
+			rc = get_folder(&f, before->entries[i].path,
+					strlen(before->entries[i].path), &dir,
+					err);
 	free(f.shared);
 	if (rc < 0)
 		changes_fini(&c);

@@ -193,7 +193,7 @@ static int compare_things(struct differ *w, struct inode *a, struct inode *b,
 	if (rc == 0 && S_ISREG(a->mode))
 		rc = content_is_same(&w->a, a, &w->b, b, &same, err);
 	if (rc < 0)
-		return error_wrap(err, rc, "'%.300s'", w->path.data);
+		return error_wrap(err, rc, "'%.160s'", w->path.data);
 	if (n_xattrs)
 		in |= ENV_DIFFERS_XATTR;
 	if (!same)

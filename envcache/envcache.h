@@ -24,6 +24,7 @@
 
 #define ENV_TARGETS_MAX 64
 #define ENV_KEY_HEX 65 /* of a key as hex digits, with its NUL */
+#define ENV_KEY_FORM 2u
 #define ENV_FOLDER_ROOM 33
 
 /* ------------------------------------------------------------------ the targets --- */
@@ -83,17 +84,22 @@ struct env_item {
 };
 
 struct env_key {
+	unsigned int
+		form; /* of the text that it is the digest of; 0: ENV_KEY_FORM */
 	struct digest digest;
 	struct env_item *items; /* sorted by kind and name */
 	size_t n;
 };
 
+struct env_inputs; /* envcache/inputs.h */
+
 /* All is borrowed; lists end with NULL and may be NULL, but the command. */
 struct env_spec {
 	char *const *command;
-	char *const *values; /* NAME=VALUE */
-	char *const *files;  /* whose contents count */
-	const char *image;   /* digest of the container's image, or NULL */
+	char *const *values;             /* NAME=VALUE */
+	char *const *files;              /* whose contents count */
+	const struct env_inputs *inputs; /* what else does; or NULL */
+	const char *image; /* digest of the container's image, or NULL */
 };
 
 /* `before` may be NULL: that of env_near_get().  -EINVAL says which of them is wrong; -ENOENT,

@@ -284,6 +284,20 @@ static int remove_near(void *arg, const struct object_entry *e,
 	return remove_of(c, e, &key, err);
 }
 
+/* Which files a command makes, of a snapshot that is gone. */
+static int remove_made(void *arg, const struct object_entry *e,
+		       struct error *err)
+{
+	const struct collector *c = arg;
+	AUTO_BUF text = BUF_INIT;
+	struct digest key;
+
+	if (!is_old_note(c, e) ||
+	    env_made_read(c->store, e->name, &text, &key, NULL) < 0)
+		return 0;
+	return remove_of(c, e, &key, err);
+}
+
 static int remove_notes(struct collector *c, struct error *err)
 {
 	static const char *const folders[] = { ENV_LEASE_FOLDER,
@@ -295,9 +309,12 @@ static int remove_notes(struct collector *c, struct error *err)
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(folders); i++)
 		rc = object_list(c->store, folders[i], true, remove_note, c,
 				 err);
+	if (rc == 0)
+		rc = object_list(c->store, ENV_NEAR_FOLDER, true, remove_near,
+				 c, err);
 	return rc < 0 ? rc
-		      : object_list(c->store, ENV_NEAR_FOLDER, true,
-				    remove_near, c, err);
+		      : object_list(c->store, ENV_MADE_FOLDER, true,
+				    remove_made, c, err);
 }
 
 /* Uploads and locks.  It may need rights that nothing else does, and the rest is done. */

@@ -66,18 +66,25 @@ static json_t *targets_json(const struct env_targets *t)
 	return NULL;
 }
 
+static int version_of(const struct env_snapshot *s)
+{
+	if (s->key.form == 1)
+		return s->is_shared ? ENV_INDEX_SHARED_1 : ENV_INDEX_ALONE_1;
+	return s->is_shared ? ENV_INDEX_SHARED : ENV_INDEX_ALONE;
+}
+
 int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 		     struct error *err)
 {
 	json_t *j = json_pack(
 		"{s:i, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I}",
-		"version", s->is_shared ? ENV_INDEX_SHARED : ENV_INDEX_ALONE,
-		"key", digest_json(&s->key.digest), "items",
-		items_json(&s->key), "targets", targets_json(&s->targets),
-		"manifest", digest_json(&s->manifest), "folder", s->folder,
-		"by", s->by, "program", s->program, "changed",
-		(json_int_t)s->n_changed, "deleted", (json_int_t)s->n_deleted,
-		"bytes", (json_int_t)s->bytes, "stored", (json_int_t)s->stored);
+		"version", version_of(s), "key", digest_json(&s->key.digest),
+		"items", items_json(&s->key), "targets",
+		targets_json(&s->targets), "manifest",
+		digest_json(&s->manifest), "folder", s->folder, "by", s->by,
+		"program", s->program, "changed", (json_int_t)s->n_changed,
+		"deleted", (json_int_t)s->n_deleted, "bytes",
+		(json_int_t)s->bytes, "stored", (json_int_t)s->stored);
 	AUTO_FREE char *text = NULL;
 
 	if (j && s->has_after &&
@@ -273,15 +280,18 @@ int env_index_decode(const void *data, size_t len, struct env_snapshot *ret,
 	}
 	if (rc == 0)
 		rc = get_number(o, "version", &version, err);
-	if (rc == 0 && version != ENV_INDEX_ALONE &&
-	    version != ENV_INDEX_SHARED)
+	if (rc == 0 &&
+	    (version < ENV_INDEX_ALONE_1 || version > ENV_INDEX_SHARED))
 		rc = error_set(err, ENOTSUP,
 			       "the index has version %llu, of a newer "
 			       "bootseer",
 			       (unsigned long long)version);
 	if (rc == 0)
+		s.key.form = version < ENV_INDEX_ALONE ? 1 : ENV_KEY_FORM;
+	if (rc == 0)
 		rc = get_all(o, &s, err);
-	s.is_shared = rc == 0 && version == ENV_INDEX_SHARED;
+	s.is_shared = rc == 0 && (version == ENV_INDEX_SHARED_1 ||
+				  version == ENV_INDEX_SHARED);
 	json_decref(o);
 	if (rc < 0)
 		env_snapshot_fini(&s);

@@ -7,8 +7,12 @@
 #include "envcache/envcache.h"
 
 #define ENV_INDEX_MAX (16u << 20) /* bytes */
-#define ENV_INDEX_ALONE 1  /* version: all packs are in the snapshot's folder */
-#define ENV_INDEX_SHARED 2 /* those that are not there are in env/packs */
+/* Versions: all packs are in the snapshot's folder, or some are in env/packs; by the form of
+ * the key. */
+#define ENV_INDEX_ALONE_1 1
+#define ENV_INDEX_SHARED_1 2
+#define ENV_INDEX_ALONE 3
+#define ENV_INDEX_SHARED 4
 
 int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 		     struct error *err) MUST_CHECK;

@@ -128,7 +128,7 @@ static int join_made(void *arg, int fd, const char *path, struct error *err)
 	}
 	from = open_in_tree(m->a, path);
 	if (from < 0)
-		return error_set(err, errno, "open '%.300s': %s", path,
+		return error_set(err, errno, "open '%.160s': %s", path,
 				 strerror(errno));
 	return copy_attributes(from, fd, err);
 }
@@ -159,11 +159,11 @@ static int make_work(const struct join_target *t, int *ret, struct error *err)
 		return error_nomem(err);
 	if (mkdir(t->work, 0700) < 0 || mkdir(upper, 0700) < 0 ||
 	    mkdir(work, 0700) < 0)
-		return error_set(err, errno, "make '%.300s': %s", t->work,
+		return error_set(err, errno, "make '%.160s': %s", t->work,
 				 strerror(errno));
 	*ret = open(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*ret < 0)
-		return error_set(err, errno, "open '%.300s': %s", upper,
+		return error_set(err, errno, "open '%.160s': %s", upper,
 				 strerror(errno));
 	return fs_replace_file(made, t->made.data ? t->made.data : "",
 			       t->made.len, 0600, err);
@@ -178,10 +178,10 @@ static int flags_of(int target, const char *path, unsigned long *ret,
 	struct statvfs fs;
 
 	if (fstatvfs(target, &fs) < 0)
-		return error_set(err, errno, "'%.300s': %s", path,
+		return error_set(err, errno, "'%.160s': %s", path,
 				 strerror(errno));
 	if (fs.f_flag & ST_RDONLY)
-		return error_set(err, EROFS, "'%.300s' is read only", path);
+		return error_set(err, EROFS, "'%.160s' is read only", path);
 	*ret = (fs.f_flag & ST_NOSUID ? MS_NOSUID : 0) |
 	       (fs.f_flag & ST_NODEV ? MS_NODEV : 0) |
 	       (fs.f_flag & ST_NOEXEC ? MS_NOEXEC : 0);
@@ -254,7 +254,7 @@ static int mount_for_asker(const struct joining *a, const struct join_target *t,
 	if (!base || !upper || !work)
 		return error_nomem(err);
 	if (mkdir(base, 0700) < 0)
-		return error_set(err, errno, "make '%.300s': %s", base,
+		return error_set(err, errno, "make '%.160s': %s", base,
 				 strerror(errno));
 	return error_wrap(err, asker_mount(a->j->asker, &o, err), "'%.200s'",
 			  t->path);
@@ -273,7 +273,7 @@ static int open_target(const struct joining *a, struct join_target *t, int *ret,
 		return rc;
 	*ret = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,
 			  RESOLVE_NO_SYMLINKS);
-	return *ret < 0 ? error_set(err, errno, "open '%.300s': %s", t->path,
+	return *ret < 0 ? error_set(err, errno, "open '%.160s': %s", t->path,
 				    strerror(errno))
 			: 0;
 }

@@ -11,16 +11,17 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "envcache/inputs.h"
 #include "envcache/scan.h"
+#include "envcache/words.h"
 
 #define FILE_PIECE (256u << 10)
-#define FORM "bootseer-env 1\n"
 
 /* Kinds whose values are no secret of anybody. */
 static const char *const public_kinds[] = {
-	"architecture", "base",  "criu",   "environment",
-	"folder",       "image", "kernel", "processor",
-	"snapshot",     "libc",  "tool",   "user",
+	"architecture", "base",  "criu",   "environment", "folder",
+	"gpu",          "image", "kernel", "processor",   "snapshot",
+	"libc",         "tool",  "user",
 };
 
 bool env_kind_is_public(const char *kind)
@@ -66,8 +67,14 @@ int env_key_finish(struct env_key *k, struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
 	AUTO_BUF line = BUF_INIT;
-	int rc = h ? hasher_update(h, FORM, strlen(FORM)) : -ENOMEM;
+	int rc = h ? 0 : -ENOMEM;
 
+	if (k->form == 0)
+		k->form = ENV_KEY_FORM;
+	if (rc == 0)
+		rc = buf_printf(&line, "bootseer-env %u\n", k->form);
+	if (rc == 0)
+		rc = hasher_update(h, line.data, line.len);
 	qsort(k->items, k->n, sizeof(*k->items), compare);
 	for (size_t i = 0; rc == 0 && i < k->n; i++) {
 		const struct env_item *it = &k->items[i];
@@ -122,18 +129,39 @@ int env_key_add_text(struct env_key *k, const char *kind, const char *name,
 	return add_digest(k, kind, name, &d, value, err);
 }
 
+/* Without logins: a token that is renewed each day is of the same environment. */
 static int add_arguments(struct env_key *k, char *const *command,
 			 struct error *err)
 {
+	const char *before = "";
 	int rc = 0;
 
 	for (unsigned int i = 0; rc == 0 && command[i]; i++) {
+		bool is_secret = before[0] == '-' &&
+				 name_is_secret(before, strlen(before));
+		AUTO_FREE char *plain =
+			text_without_logins(is_secret ? "*" : command[i]);
 		char name[16];
 
 		(void)snprintf(name, sizeof(name), "%06u", i);
-		rc = env_key_add_text(k, "argument", name, command[i], err);
+		rc = plain ? env_key_add_text(k, "argument", name, plain, err)
+			   : error_nomem(err);
+		before = command[i];
 	}
 	return rc;
+}
+
+/* What a value is shown as; all of it is in the key. */
+static int hide_login(struct env_item *it, struct error *err)
+{
+	char *plain = text_without_logins(
+		name_is_secret(it->name, strlen(it->name)) ? "*" : it->shown);
+
+	if (!plain)
+		return error_nomem(err);
+	free(it->shown);
+	it->shown = plain;
+	return 0;
 }
 
 static int add_values(struct env_key *k, char *const *values, struct error *err)
@@ -151,6 +179,8 @@ static int add_values(struct env_key *k, char *const *values, struct error *err)
 		name = strndup(*values, (size_t)(is - *values));
 		rc = name ? env_key_add_text(k, "value", name, is + 1, err)
 			  : error_nomem(err);
+		if (rc == 0)
+			rc = hide_login(&k->items[k->n - 1], err);
 	}
 	return rc;
 }
@@ -228,17 +258,37 @@ static int add_image(struct env_key *k, const char *image, struct error *err)
 	return image ? env_key_add_text(k, "image", "", image, err) : 0;
 }
 
-static int add_base(struct env_key *k, const struct env_scan *before,
-		    struct error *err)
+static int add_base(struct env_key *k, const struct env_targets *t,
+		    const struct env_scan *before, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 	struct digest d;
-	int rc = env_scan_digest(before, &d, err);
+	int rc = env_scan_digest(before, t, &d, err);
 
 	if (rc < 0)
 		return rc;
 	digest_format(&d, text);
 	return env_key_add_text(k, "base", "", text, err);
+}
+
+/* One that --key-file names, too, is there already. */
+static int add_inputs(struct env_key *k, const struct env_inputs *in,
+		      struct error *err)
+{
+	size_t n = k->n;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && in && i < in->n; i++) {
+		const struct env_item *it = &in->items[i];
+		bool is_there = false;
+
+		for (size_t f = 0; f < n && !is_there; f++)
+			is_there = env_item_compare(it, &k->items[f]) == 0;
+		if (!is_there)
+			rc = add_digest(k, it->kind, it->name, &it->value,
+					it->shown, err);
+	}
+	return rc;
 }
 
 static size_t count(char *const *list)
@@ -255,7 +305,8 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 		 struct error *err)
 {
 	size_t n = count(spec->command) + count(spec->values) +
-		   count(spec->files) + t->n + 16;
+		   count(spec->files) + t->n + 16 +
+		   (spec->inputs ? spec->inputs->n : 0);
 	struct env_key k = { .n = 0 };
 	int rc;
 
@@ -269,6 +320,8 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 		rc = add_values(&k, spec->values, err);
 	if (rc == 0)
 		rc = add_files(&k, spec->files, err);
+	if (rc == 0)
+		rc = add_inputs(&k, spec->inputs, err);
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
 		rc = env_key_add_text(&k, "target", t->paths[i], "", err);
 	if (rc == 0)
@@ -276,7 +329,7 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 	if (rc == 0)
 		rc = add_image(&k, spec->image, err);
 	if (rc == 0 && before)
-		rc = add_base(&k, before, err);
+		rc = add_base(&k, t, before, err);
 	if (rc == 0)
 		rc = env_key_finish(&k, err);
 	if (rc < 0)

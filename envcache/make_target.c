@@ -36,11 +36,11 @@ static int step(int *dir, const char *name, const char *path,
 	int fd;
 
 	if (!is_made && errno != EEXIST)
-		return error_set(err, errno, "make '%.300s': %s", path,
+		return error_set(err, errno, "make '%.160s': %s", path,
 				 strerror(errno));
 	fd = open_step(*dir, name, is_made);
 	if (fd < 0)
-		return error_set(err, -fd, "open '%.300s': %s", path,
+		return error_set(err, -fd, "open '%.160s': %s", path,
 				 strerror(-fd));
 	(void)close(*dir);
 	*dir = fd;

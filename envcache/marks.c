@@ -144,7 +144,7 @@ static int read_bad(struct object_store *s, const struct env_snapshot *snap,
 	if (strncmp(text, snap->folder, strlen(snap->folder)) != 0)
 		return 0;
 	ret->is_bad = true;
-	(void)snprintf(ret->bad_why, sizeof(ret->bad_why), "%.300s",
+	(void)snprintf(ret->bad_why, sizeof(ret->bad_why), "%.160s",
 		       text + strlen(snap->folder));
 	/* Whoever may write there says it: nothing that moves a cursor. */
 	for (char *p = ret->bad_why; *p; p++)

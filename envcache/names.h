@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_ENVCACHE_NAMES_H
 #define BOOTSEER_ENVCACHE_NAMES_H
 
+#include "common/buf.h"
 #include "envcache/envcache.h"
 
 #define ENV_NAME_ROOM 160
@@ -16,6 +17,7 @@
 #define ENV_BAD_FOLDER "env/bad"
 #define ENV_USED_FOLDER "env/used"
 #define ENV_NEAR_FOLDER "env/near" /* of keys without a base */
+#define ENV_MADE_FOLDER "env/made" /* of keys without base and inputs */
 #define ENV_DATA_FOLDER "env/data"
 /* Of packs, not of keys: those that snapshots share, and which of them are to go. */
 #define ENV_PACKS_FOLDER "env/packs"
@@ -31,6 +33,10 @@ void env_blob_folder(const struct digest *key, const char *folder,
 /* The key that `name`, an object of ENV_NEAR_FOLDER, says. */
 int env_near_read(struct object_store *s, const char *name, struct digest *ret,
 		  struct error *err) MUST_CHECK;
+
+/* An object of ENV_MADE_FOLDER: of which snapshot's key it is; names follow in the text. */
+int env_made_read(struct object_store *s, const char *name, struct buf *text,
+		  struct digest *ret, struct error *err) MUST_CHECK;
 
 /* The name of a folder that nobody has yet. */
 int env_folder_new(char ret[ENV_FOLDER_ROOM], struct error *err) MUST_CHECK;

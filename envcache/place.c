@@ -212,7 +212,7 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 		return rc;
 	rc = d->inode->nlink > 1 ? linkat(from->new_fd, name, dir, d->name, 0)
 				 : renameat(from->new_fd, name, dir, d->name);
-	return rc < 0 ? error_set(err, errno, "place '%.300s': %s",
+	return rc < 0 ? error_set(err, errno, "place '%.160s': %s",
 				  w->path.data, strerror(errno))
 		      : 0;
 }
@@ -242,7 +242,7 @@ static int check_place(const struct place_walk *w, int in, const char *name,
 	if (w->is_new || fstatat(in, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    !S_ISDIR(st.st_mode))
 		return 0;
-	return error_set(err, ESTALE, "the folder '%.300s' came meanwhile",
+	return error_set(err, ESTALE, "the folder '%.160s' came meanwhile",
 			 w->path.data);
 }
 
@@ -257,7 +257,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%.300s': %s", w->path.data,
+		return error_set(err, errno, "open '%.160s': %s", w->path.data,
 				 strerror(errno));
 	rc = fill_folder(w, fd, d->inode, err);
 	if (rc == 0 && is_moved(d->inode)) {
@@ -267,7 +267,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 					 err);
 		if (rc == 0 &&
 		    renameat(w->stage->new_fd, path, in, d->name) < 0)
-			rc = error_set(err, errno, "place '%.300s': %s",
+			rc = error_set(err, errno, "place '%.160s': %s",
 				       w->path.data, strerror(errno));
 	}
 	/* Then, as its owner may not be allowed to move it with these. */
@@ -309,7 +309,7 @@ static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 	if (built_path(d->inode))
 		return place_built(w, dir, d, err);
 	fd = open_folder(dir, d->name);
-	return fd < 0 ? error_set(err, errno, "open '%.300s': %s", w->path.data,
+	return fd < 0 ? error_set(err, errno, "open '%.160s': %s", w->path.data,
 				  strerror(errno))
 		      : merge_folder(w, fd, d->inode, err);
 }
@@ -327,7 +327,7 @@ static int delete_child(struct place_walk *w, int dir, const struct dentry *d,
 	if (!S_ISDIR(d->inode->mode) || built_path(d->inode))
 		return 0;
 	fd = open_folder(dir, d->name);
-	return fd < 0 ? error_set(err, errno, "open '%.300s': %s", w->path.data,
+	return fd < 0 ? error_set(err, errno, "open '%.160s': %s", w->path.data,
 				  strerror(errno))
 		      : each_child(w, fd, d->inode, delete_child, err);
 }
@@ -343,7 +343,7 @@ static int attributes_child(struct place_walk *w, int dir,
 	if (!S_ISDIR(d->inode->mode) || built_path(d->inode))
 		return 0;
 	fd = open_folder(dir, d->name);
-	return fd < 0 ? error_set(err, errno, "open '%.300s': %s", w->path.data,
+	return fd < 0 ? error_set(err, errno, "open '%.160s': %s", w->path.data,
 				  strerror(errno))
 		      : set_folder(w, fd, d->inode, err);
 }
@@ -388,7 +388,7 @@ static int build_child(struct place_walk *w, int dir, const struct dentry *d,
 		return error_nomem(err);
 	d->inode->user_ptr = path;
 	if (mkdirat(w->stage->new_fd, path, 0700) < 0)
-		return error_set(err, errno, "make '%.300s': %s", w->path.data,
+		return error_set(err, errno, "make '%.160s': %s", w->path.data,
 				 strerror(errno));
 	return each_child(w, -1, d->inode, build_child, err);
 }
@@ -402,7 +402,7 @@ static int prepare_child(struct place_walk *w, int dir, const struct dentry *d,
 		return 0;
 	fd = open_folder(dir, d->name);
 	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-		return error_set(err, errno, "open '%.300s': %s", w->path.data,
+		return error_set(err, errno, "open '%.160s': %s", w->path.data,
 				 strerror(errno));
 	if (fd < 0)
 		return build_child(w, -1, d, err);

@@ -62,10 +62,10 @@ static int look_at(const struct env_entry *e, struct ahead_slot *s,
 		rc = fs_pread_full(fd, s->room, (size_t)e->size, 0);
 		if (rc < 0)
 			return error_set(err, rc == -EIO ? ESTALE : -rc,
-					 "read '%.300s': %s", e->path,
+					 "read '%.160s': %s", e->path,
 					 strerror(-rc));
 		if (!env_entry_is_still(e, fd))
-			return error_set(err, ESTALE, "'%.300s' changes",
+			return error_set(err, ESTALE, "'%.160s' changes",
 					 e->path);
 		s->file.data = s->room;
 	}

@@ -88,10 +88,10 @@ static int restore_made(void *arg, int fd, const char *path, struct error *err)
 		return rc;
 	if ((i->uid != geteuid() || i->gid != getegid()) &&
 	    fchown(fd, i->uid, i->gid) < 0)
-		return error_set(err, errno, "chown '%.300s': %s", path,
+		return error_set(err, errno, "chown '%.160s': %s", path,
 				 strerror(errno));
 	return fchmod(fd, i->mode & 07777) < 0
-		       ? error_set(err, errno, "chmod '%.300s': %s", path,
+		       ? error_set(err, errno, "chmod '%.160s': %s", path,
 				   strerror(errno))
 		       : 0;
 }
@@ -475,12 +475,9 @@ static int begin(struct env_restoring *r, struct error *err)
 
 	/* Another one was waited for, and has put it there, perhaps. */
 	if (rc == 0 && clock_now_ns() - begun_ns >= STAGE_LOOK_NS)
-		rc = base_check(r->snap, r->targets, r->made, r->n_made, err);
+		rc = base_check(r->snap, r->targets, err);
 	r->is_there = rc == 1;
-	r->look = (struct base_look){ .snap = r->snap,
-				      .targets = r->targets,
-				      .made = r->made,
-				      .n_made = r->n_made };
+	r->look = (struct base_look){ .snap = r->snap, .targets = r->targets };
 	return rc == 0 ? unpack(r, err) : rc;
 }
 

@@ -9,11 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/buf.h"
 #include "common/clock.h"
@@ -104,20 +106,47 @@ bool env_entry_is_still(const struct env_entry *e, int fd)
 	       env_entry_is_same(e, &now);
 }
 
+int env_open_long(int root, const char *path, uint64_t flags, uint64_t resolve)
+{
+	AUTO_FREE char *step = NULL;
+	AUTO_CLOSE int at = -1;
+
+	while (strlen(path) >= PATH_MAX) {
+		const char *end = path + PATH_MAX - 1;
+		int fd;
+
+		while (*end != '/')
+			end--;
+		free(step);
+		step = strndup(path, (size_t)(end - path));
+		fd = step ? fs_openat2(at < 0 ? root : at, step,
+				       O_PATH | O_DIRECTORY, resolve)
+			  : -1;
+		if (fd < 0)
+			return -1;
+		if (at >= 0)
+			(void)close(at);
+		at = fd;
+		path = end + 1;
+	}
+	return fs_openat2(at < 0 ? root : at, path, flags, resolve);
+}
+
 int env_entry_open(const struct env_entry *e, int *ret_fd, struct error *err)
 {
-	AUTO_CLOSE int fd = fs_openat2(AT_FDCWD, e->path,
-				       S_ISREG(e->mode) ? O_RDONLY | O_NONBLOCK
-							: O_PATH | O_NOFOLLOW,
-				       RESOLVE_NO_SYMLINKS);
+	AUTO_CLOSE int fd =
+		env_open_long(AT_FDCWD, e->path,
+			      S_ISREG(e->mode) ? O_RDONLY | O_NONBLOCK
+					       : O_PATH | O_NOFOLLOW,
+			      RESOLVE_NO_SYMLINKS);
 
 	if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR))
-		return error_set(err, ESTALE, "'%.300s' changes", e->path);
+		return error_set(err, ESTALE, "'%.160s' changes", e->path);
 	if (fd < 0)
-		return error_set(err, errno, "open '%.300s': %s", e->path,
+		return error_set(err, errno, "open '%.160s': %s", e->path,
 				 strerror(errno));
 	if (!env_entry_is_still(e, fd))
-		return error_set(err, ESTALE, "'%.300s' changes", e->path);
+		return error_set(err, ESTALE, "'%.160s' changes", e->path);
 	*ret_fd = steal_fd(&fd);
 	return 0;
 }
@@ -151,7 +180,7 @@ int env_entry_hash(const struct env_entry *e, struct digest *ret,
 	if (rc < 0)
 		return rc;
 	rc = hash_fd(fd, ret);
-	return rc < 0 ? error_set(err, -rc, "read '%.300s': %s", e->path,
+	return rc < 0 ? error_set(err, -rc, "read '%.160s': %s", e->path,
 				  strerror(-rc))
 		      : 0;
 }
@@ -220,8 +249,22 @@ static int put_line(const struct env_entry *e, struct buf *b)
 	return 0;
 }
 
-int env_scan_digest(const struct env_scan *s, struct digest *ret,
-		    struct error *err)
+bool env_scan_is_empty_target(const struct env_scan *s,
+			      const struct env_targets *t, size_t entry)
+{
+	const struct env_entry *e = &s->entries[entry];
+	bool is_target = false;
+
+	if (!S_ISDIR(e->mode) ||
+	    (entry + 1 < s->n && text_path_holds(e->path, e[1].path)))
+		return false;
+	for (size_t i = 0; i < t->n && !is_target; i++)
+		is_target = strcmp(t->paths[i], e->path) == 0;
+	return is_target;
+}
+
+int env_scan_digest(const struct env_scan *s, const struct env_targets *t,
+		    struct digest *ret, struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
 	AUTO_BUF line = BUF_INIT;
@@ -231,7 +274,8 @@ int env_scan_digest(const struct env_scan *s, struct digest *ret,
 		const struct env_entry *e = &s->entries[i];
 
 		/* What brings drivers into a container makes it anew at each start. */
-		if (strcmp(e->path, "/etc/ld.so.cache") == 0)
+		if (strcmp(e->path, "/etc/ld.so.cache") == 0 ||
+		    env_scan_is_empty_target(s, t, i))
 			continue;
 		buf_reset(&line);
 		rc = put_line(e, &line);

@@ -41,6 +41,9 @@ int env_path_compare(const char *a, const char *b);
 /* Was nothing seen of the path, as it is mounted, or in what is? */
 bool env_scan_is_covered(const struct env_scan *s, const char *path);
 
+/* As fs_openat2(), of a path of any length, which is opened by steps. */
+int env_open_long(int root, const char *path, uint64_t flags, uint64_t resolve);
+
 /* What the name in the folder is, also of a symlink itself; "": what `dir` has open.
  * -errno.  It leaves path, link and content as they are. */
 int env_entry_look(int dir, const char *name, struct env_entry *ret,
@@ -60,8 +63,12 @@ int env_entry_hash(const struct env_entry *e, struct digest *ret,
 
 /* A digest of names, kinds, sizes, owners, permissions and times of files: two nodes
  * with the same one had the same before the command. */
-int env_scan_digest(const struct env_scan *s, struct digest *ret,
-		    struct error *err) MUST_CHECK;
+int env_scan_digest(const struct env_scan *s, const struct env_targets *t,
+		    struct digest *ret, struct error *err) MUST_CHECK;
+/* A target with nothing in it, which is as good as none: a restore that was killed, or another
+ * command, makes such. */
+bool env_scan_is_empty_target(const struct env_scan *s,
+			      const struct env_targets *t, size_t entry);
 
 /* Are they of the same things, also the times that only the kernel sets? */
 bool env_scan_is_same(const struct env_scan *a, const struct env_scan *b);

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -176,7 +175,7 @@ static int list_folder(struct scan_side *s, const struct scan_folder *f,
 		if (n == 0 || (n < 0 && errno == ENOENT))
 			break;
 		if (n < 0)
-			return error_set(err, errno, "list '%.300s': %s",
+			return error_set(err, errno, "list '%.160s': %s",
 					 f->path, strerror(errno));
 		for (ssize_t at = 0; rc == 0 && at < n;) {
 			const struct dirent64 *d =
@@ -237,7 +236,7 @@ static int look(struct scan_side *s, const struct scan_folder *f, int dir,
 	*ret = false;
 	if (rc < 0)
 		return rc == -ENOENT ? 0
-				     : error_set(err, -rc, "'%.300s': %s",
+				     : error_set(err, -rc, "'%.160s': %s",
 						 e->path, strerror(-rc));
 	if (S_ISSOCK(e->mode) && !n->is_mount)
 		return 0; /* it is of a process */
@@ -310,52 +309,23 @@ static int look_at_names(struct scan_side *s, struct scan_folder *f, int dir,
 	return rc;
 }
 
-/* A path of a folder can be longer than a call takes: then by steps. */
-static int open_below(int root, char *path)
-{
-	AUTO_CLOSE int at = -1;
-
-	while (strlen(path) >= PATH_MAX) {
-		char *end = path + PATH_MAX - 1;
-		int fd;
-
-		while (*end != '/')
-			end--;
-		*end = '\0';
-		fd = fs_openat2(at < 0 ? root : at, path, O_PATH | O_DIRECTORY,
-				RESOLVE_NO_SYMLINKS);
-		*end = '/';
-		if (fd < 0)
-			return -1;
-		if (at >= 0)
-			(void)close(at);
-		at = fd;
-		path = end + 1;
-	}
-	return fs_openat2(at < 0 ? root : at, path, O_RDONLY | O_DIRECTORY,
-			  RESOLVE_NO_SYMLINKS);
-}
-
 static int look_in(struct scan_side *s, struct scan_folder *f,
 		   struct error *err)
 {
-	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int fd = -1;
 
 	if (f->depth > ENV_DEPTH_MAX)
 		return error_set(err, ELOOP,
-				 "'%.300s' lies in more than %u folders",
+				 "'%.160s' lies in more than %u folders",
 				 f->path, ENV_DEPTH_MAX);
 	if (f->depth == 0)
 		return look_at_names(s, f, f->root->fd, err);
-	path = strdup(f->path + f->root->path_len + 1);
-	if (!path)
-		return error_nomem(err);
-	fd = open_below(f->root->fd, path);
+	fd = env_open_long(f->root->fd, f->path + f->root->path_len + 1,
+			   O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return 0; /* it went while we looked; the next look sees that */
 	if (fd < 0)
-		return error_set(err, errno, "open '%.300s': %s", f->path,
+		return error_set(err, errno, "open '%.160s': %s", f->path,
 				 strerror(errno));
 	return look_at_names(s, f, fd, err);
 }
@@ -440,7 +410,7 @@ static int open_root(struct scan_walk *w, const char *target,
 	rc = ret->fd < 0 ? -errno
 			 : env_entry_look(ret->fd, "", &ret->entry, &is_mount);
 	if (rc < 0)
-		return error_set(err, -rc, "open '%.300s': %s", target,
+		return error_set(err, -rc, "open '%.160s': %s", target,
 				 strerror(-rc));
 	path = text_new(&w->texts[0], len + 1);
 	ret->folder = path ? calloc(1, sizeof(*ret->folder)) : NULL;

@@ -179,7 +179,7 @@ static int read_snapshot(const json_t *o, int64_t now_ms, struct env_said *ret,
 		.is_bad = *bad != '\0',
 	};
 	(void)snprintf(ret->marks.bad_why, sizeof(ret->marks.bad_why),
-		       " by %.300s", bad);
+		       " by %.160s", bad);
 	text_make_printable(ret->marks.bad_why);
 	return 0;
 }

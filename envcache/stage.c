@@ -90,7 +90,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	s->root = fs_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY,
 			     RESOLVE_NO_SYMLINKS);
 	if (s->root < 0)
-		return error_set(err, errno, "open '%.300s': %s", path,
+		return error_set(err, errno, "open '%.160s': %s", path,
 				 strerror(errno));
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return error_set(err, EIO, "no random bytes");
@@ -157,7 +157,7 @@ int stage_log_put(struct stage *s, int from, const char *name, const char *path,
 	int rc = stage_identify(from, name, &i);
 
 	if (rc < 0)
-		return error_set(err, -rc, "'%.300s' of the stage: %s", path,
+		return error_set(err, -rc, "'%.160s' of the stage: %s", path,
 				 strerror(-rc));
 	return buf_printf(&text, "N %" PRId64 " %u %" PRIu64 " %s", i.sec,
 			  i.nsec, i.ino, path) < 0
@@ -172,7 +172,7 @@ int stage_log_attributes(struct stage *s, int fd, const char *path,
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "'%.300s': %s", path,
+		return error_set(err, errno, "'%.160s': %s", path,
 				 strerror(errno));
 	return buf_printf(&text, "A %o %u %u %jd %ld %s", st.st_mode & 07777,
 			  st.st_uid, st.st_gid, (intmax_t)st.st_mtim.tv_sec,
@@ -289,7 +289,7 @@ static int aside_one(struct stage *s, int dir, const char *name,
 	if (rc < 0 || (stays && linkat(dir, name, s->old_fd, old, 0) == 0) ||
 	    renameat(dir, name, s->old_fd, old) == 0 || errno == ENOENT)
 		return rc;
-	return error_set(err, errno, "move '%.300s' away: %s", path,
+	return error_set(err, errno, "move '%.160s' away: %s", path,
 			 strerror(errno));
 }
 
@@ -303,14 +303,14 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 	int rc, n;
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%.300s': %s", path,
+		return error_set(err, errno, "open '%.160s': %s", path,
 				 strerror(errno));
 	rc = stage_log_attributes(s, fd, path, err);
 	if (rc == 0)
 		rc = log_own_xattrs(s, fd, path, err);
 	n = rc < 0 ? 0 : scandirat(fd, ".", &names, NULL, NULL);
 	if (n < 0)
-		rc = error_set(err, errno, "list '%.300s': %s", path,
+		rc = error_set(err, errno, "list '%.160s': %s", path,
 			       strerror(errno));
 	for (int i = 0; i < n; i++) {
 		const char *child = names[i]->d_name;
@@ -330,7 +330,7 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 	if (rc == 0)
 		rc = put_record(s, &text, err);
 	if (rc == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0)
-		rc = error_set(err, errno, "remove '%.300s': %s", path,
+		rc = error_set(err, errno, "remove '%.160s': %s", path,
 			       strerror(errno));
 	return rc;
 }
@@ -345,11 +345,11 @@ static int allow_aside(struct stage *s, int dir, const char *name,
 	int rc;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%.300s': %s", path,
+		return error_set(err, errno, "open '%.160s': %s", path,
 				 strerror(errno));
 	rc = stage_log_attributes(s, fd, path, err);
 	if (rc == 0 && fchmod(fd, (st.st_mode & 07777) | 0700) < 0)
-		rc = error_set(err, errno, "chmod '%.300s': %s", path,
+		rc = error_set(err, errno, "chmod '%.160s': %s", path,
 			       strerror(errno));
 	return rc;
 }
@@ -363,7 +363,7 @@ static int put_aside(struct stage *s, int dir, const char *name,
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0
-				       : error_set(err, errno, "'%.300s': %s",
+				       : error_set(err, errno, "'%.160s': %s",
 						   path, strerror(errno));
 	if (S_ISDIR(st.st_mode) && !(st.st_mode & 0200) && geteuid() != 0)
 		rc = allow_aside(s, dir, name, path, &why);

@@ -29,8 +29,8 @@ static int open_parent(const struct stage *s, const char *path, int *ret_fd,
 
 	if (!parent)
 		return -ENOMEM;
-	*ret_fd = fs_openat2(s->root, parent, O_RDONLY | O_DIRECTORY,
-			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	*ret_fd = env_open_long(s->root, parent, O_RDONLY | O_DIRECTORY,
+				RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	*ret_name = slash ? slash + 1 : path;
 	return *ret_fd < 0 ? -errno : 0;
 }

@@ -20,7 +20,7 @@ static int bad(struct error *err, const struct dentry *d, const char *what)
 {
 	AUTO_FREE char *path = tree_path(d);
 
-	return error_set(err, EBADMSG, "the snapshot is damaged: '%.300s' %s",
+	return error_set(err, EBADMSG, "the snapshot is damaged: '%.160s' %s",
 			 path ? path : d->name, what);
 }
 

@@ -267,6 +267,73 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	[ "$(stat -c %a "$W/t/opt")" = 711 ]
 }
 
+@test "another command with the target at once waits, and neither has what the other made" {
+	local first second
+
+	mkfifo go
+	cat >setup.sh <<-'EOF'
+		echo "$1" >>"$W/ran"
+		[ "$1" = two ] || read -r line <"$W/go"
+		echo "$1" >"$W/site/$1"
+	EOF
+	on a -- sh setup.sh one 2>a.err &
+	first=$!
+	wait_for test -e ran
+	on a -- sh setup.sh two 2>b.err &
+	second=$!
+	wait_for grep -q "another 'env run' works on these targets: waiting" b.err
+	echo >go
+	wait_all "$first" "$second"
+	[ "$(ls a)" = $'one\ntwo' ]
+	# A fresh node that asks for one of them has that alone.
+	env_run c -- sh setup.sh one 2>c.err
+	grep restored c.err
+	[ "$(ls c)" = one ]
+}
+
+@test "what a killed restore made of an absent target is as good as none" {
+	# shellcheck disable=SC2016
+	set -- --store "$STORE" --target "$W/site/in" -- \
+		sh -c 'echo ran >>"$W/ran"; mkdir -p "$W/site/in"; echo x >"$W/site/in/x"'
+	"$bootseer" env run "$@"
+	rm -r site/in
+	mkdir site/in # as a restore that is killed does
+	"$bootseer" env run "$@" 2>err
+	grep restored err
+	[ "$(cat ran)" = ran ]
+	# An empty target in which nothing changed is there after a restore, too.
+	rm -r site/in
+	mkdir site/none
+	# shellcheck disable=SC2016
+	set -- --store "$STORE" --target "$W/site/in" --target "$W/site/none" -- \
+		sh -c 'echo ran >>"$W/ran"; mkdir -p "$W/site/in"; echo x >"$W/site/in/y"'
+	"$bootseer" env run "$@"
+	rm -r site/in site/none
+	"$bootseer" env run "$@" 2>err
+	grep restored err
+	[ -d site/none ]
+	[ "$(wc -l <ran)" = 2 ]
+}
+
+@test "paths that no call takes are captured and restored" {
+	cat >setup.sh <<-'EOF'
+		cd "$W/site"
+		name=$(printf 'n%.0s' {1..200})
+		for i in {1..30}; do mkdir "$name" && cd -P "./$name"; done
+		echo deep >file
+		ln -s file link
+		cp /bin/true attr && setfattr -n user.x -v y attr
+	EOF
+	env_run a -- bash setup.sh 2>a.err
+	grep captured a.err
+	env_run b -- bash setup.sh 2>b.err
+	grep restored b.err
+	deep() { (cd "$1" && for i in {1..30}; do cd -P ./n*; done && cat link && getfattr -n user.x attr); }
+	[ "$(deep b)" = "$(deep a)" ]
+	[[ $(deep b) == deep*'user.x="y"'* ]]
+	find a b -mindepth 1 -delete
+}
+
 @test "pip install of a wheel is restored, with bytecode that is valid" {
 	mkdir wheels
 	python3 "$BATS_TEST_DIRNAME/make-wheel.py" wheels demo 1.0
@@ -775,6 +842,25 @@ on_with_hosts() # NODE -- COMMAND...
 	[ "$(find store/env/data -type f)" = '' ]
 }
 
+@test "a process that the command leaves is named, as it is on no other node" {
+	mkfifo end
+	cat >setup.sh <<-'EOF'
+		echo x >"$W/site/x"
+		for i in 1 2; do
+			setsid sh -c 'exec 3<>"$W/end"; echo $$ >>"$W/left"; exec tail -f /dev/null' \
+				>/dev/null 2>&1 &
+		done
+		while [ "$(wc -l <"$W/left")" != 2 ]; do :; done
+	EOF
+	touch left
+	run -0 --separate-stderr env_run a -q -- sh setup.sh
+	xargs kill <left
+	[ "$stderr" = "bootseer env run: the command left 2 processes (tail, tail), which are not \
+there where it is restored: start them by --daemon" ]
+	run -0 --separate-stderr env_run b -q -- sh -c 'true & wait; echo y >"$W/site/y"'
+	[ "$stderr" = '' ]
+}
+
 @test "a file that changes with the same times and size is seen" {
 	make_base "$W/a"
 	make_base "$W/b"
@@ -818,6 +904,74 @@ command ran; in which paths, is not kept" ]
 	[ "${lines[3]}" = "file req: only in the snapshot's key" ]
 	# No word of the command is kept, and no value.
 	run ! grep -q -e 'echo x' -e '"12"' store/env/index/*
+}
+
+@test "an input that changes is another environment, without being named" {
+	local key=
+
+	changes() { # COMMAND...: the key is another one than the last
+		local now
+
+		now=$("$bootseer" env key --target "$W/site" -- "$@")
+		[ "$now" != "$key" ]
+		key=$now
+	}
+	echo 'echo 1' >setup.sh
+	changes bash setup.sh
+	echo 'pip install -r req.txt' >setup.sh
+	changes bash setup.sh
+	echo '-c con.txt' >req.txt
+	changes bash setup.sh
+	echo 'x==1' >con.txt
+	changes bash setup.sh
+	PIP_INDEX_URL=https://u:p@one/simple changes bash setup.sh
+	PIP_INDEX_URL=https://u:p@two/simple changes bash setup.sh
+	unset PIP_INDEX_URL
+	changes cp req.txt "$W/site/req.txt"
+	echo 'y' >>req.txt
+	changes cp req.txt "$W/site/req.txt"
+	run -0 "$bootseer" env key --explain --target "$W/site" -- bash setup.sh
+	[[ $output == *'file          con.txt  '*'file          req.txt  '*'file          setup.sh  '* ]]
+	run -0 "$bootseer" env key --explain --no-auto-key --target "$W/site" -- bash setup.sh
+	[[ $output != *'file  '* ]]
+	# shellcheck disable=SC2016
+	env_run a -- sh -c 'cp req.txt "$W/site/"'
+	echo z >req.txt
+	# shellcheck disable=SC2016
+	env_run b -- sh -c 'cp req.txt "$W/site/"'
+	[ "$(cat b/req.txt)" = z ]
+}
+
+@test "what nobody can tell is said, and a login is shown and kept nowhere" {
+	# shellcheck disable=SC2016
+	set -- sh -c 'echo 1 | bash -s >"$W/site/x"; : --index-url https://u:hidden@h/simple'
+	run -0 --separate-stderr env_run a -- "$@"
+	[[ $stderr == *"not in the key: what is piped to 'bash': with --key, --key-file or --ttl a change is seen"* ]]
+	run -0 --separate-stderr env_run b -q -- "$@"
+	[ "$stderr" = '' ]
+	run -0 "$bootseer" env key --explain --target "$W/site" --key 'A=https://u:hidden@h' -- "$@"
+	[[ $output == *"not in it     what is piped to 'bash'"* ]]
+	[[ $output != *hidden* ]]
+	run ! grep -rq hidden store
+}
+
+@test "a file that the command names and makes is in no key of later runs" {
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		echo x >"$W/site/x"
+		echo done >"$1"
+	EOF
+	env_run a -- sh setup.sh its.log
+	[ -e its.log ]
+	env_run b -- sh setup.sh its.log 2>b.err
+	grep restored b.err
+	[ "$(cat ran)" = ran ]
+	key=$("$bootseer" env key --store "$STORE" --target "$W/site" -- sh setup.sh its.log)
+	[ -e "store/env/index/$key" ]
+	"$bootseer" env rm "$STORE" "$key"
+	find store/env/made -type f -exec touch -d '3 days ago' {} +
+	"$bootseer" env gc "$STORE"
+	[ "$(find store/env/made -type f)" = '' ]
 }
 
 @test "environments are listed, shown, checked and removed" {

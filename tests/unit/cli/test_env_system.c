@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who waits for whom that has the system. */
+/* Who waits for whom that has targets. */
 #include "cli/env_system.h"
 
 #include <criterion/criterion.h>
@@ -28,13 +28,21 @@ static void note_wait(void *arg)
 	n_waits++;
 }
 
+static char *site_paths[] = { (char[]){ "/opt/none/site" } };
+static const struct env_targets site = { .paths = site_paths, .n = 1 };
+
+static int take(const struct env_targets *t, int *fd)
+{
+	return env_system_take(t, 0, note_wait, NULL, fd, NULL);
+}
+
 /* What another process that is none of our ancestors passes to its command. */
 static void hold(int out)
 {
 	const char *passed;
 	int fd;
 
-	if (env_system_take(0, note_wait, NULL, &fd, NULL) != 0 || fd < 0)
+	if (take(&site, &fd) != 0 || fd < 0)
 		_exit(EXIT_FAILURE);
 	env_system_pass(fd, getpid());
 	passed = getenv(ENV_SYSTEM_VARIABLE);
@@ -90,14 +98,14 @@ Test(env_system, who_is_run_by_the_one_that_has_it_does_not_wait,
 
 	be_other();
 	start_holder(passed);
-	cr_expect_eq(env_system_take(0, note_wait, NULL, &fd, NULL), -EBUSY);
+	cr_expect_eq(take(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 1);
 	/* As of one that ended, and left something behind. */
 	cr_assert_eq(setenv(ENV_SYSTEM_VARIABLE, "1:1:1", 1), 0);
-	cr_expect_eq(env_system_take(0, note_wait, NULL, &fd, NULL), -EBUSY);
+	cr_expect_eq(take(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 2);
 	cr_assert_eq(setenv(ENV_SYSTEM_VARIABLE, passed, 1), 0);
-	cr_expect_eq(env_system_take(0, note_wait, NULL, &fd, NULL), 0);
+	cr_expect_eq(take(&site, &fd), 0);
 	cr_expect_eq(fd, -1);
 	cr_expect_eq(n_waits, 2);
 }
@@ -111,7 +119,7 @@ Test(env_system, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 	int fd = -1, status;
 
 	be_other();
-	cr_assert_eq(env_system_take(0, note_wait, NULL, &fd, NULL), 0);
+	cr_assert_eq(take(&site, &fd), 0);
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(env_child_run(sh, fd, &status, NULL, NULL), 0);
 	cr_expect_eq(WEXITSTATUS(status), 3);
@@ -128,7 +136,7 @@ static void take_elsewhere(void)
 	if (pid == 0) {
 		rc = seteuid(OTHER);
 		if (rc == 0)
-			rc = env_system_take(0, note_wait, NULL, &fd, NULL);
+			rc = take(&site, &fd);
 		_exit(rc == 0 && fd == -1 && n_waits == 0 ? 0 : 1);
 	}
 	_exit(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0
@@ -153,4 +161,40 @@ Test(env_system, in_another_pid_namespace_nobody_waits, .init = set_up,
 		take_elsewhere();
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_expect_eq(status, 0);
+}
+
+/* Whether it is there or not; what lies elsewhere nobody waits for. */
+Test(env_system, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
+     .init = set_up, .fini = tear_down)
+{
+	static const struct {
+		const char *path;
+		bool is_free;
+	} rows[] = {
+		{ "/opt/none/site", false },
+		{ "/opt/none/site/in/it", false },
+		{ "/opt", false },
+		{ "/opt/none", false },
+		{ "/opt/none/sitepackages", true },
+		{ "/opt/other", true },
+		{ "/usr", true },
+	};
+	char passed[80];
+
+	be_other();
+	start_holder(passed);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char *paths[] = { (char *)(uintptr_t)rows[i].path };
+		const struct env_targets t = { .paths = paths, .n = 1 };
+		int fd = -1, rc = take(&t, &fd);
+
+		cr_expect_eq(rc, rows[i].is_free ? 0 : -EBUSY, "%s: %d",
+			     rows[i].path, rc);
+		cr_expect_eq(fd >= 0, rows[i].is_free);
+		if (fd >= 0)
+			(void)close(fd);
+		cr_expect_eq(env_system_try(&t, &fd), rows[i].is_free);
+		if (fd >= 0)
+			(void)close(fd);
+	}
 }

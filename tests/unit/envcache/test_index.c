@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "env_fixture.h"
+#include "envcache/key.h"
 
 TestSuite(env_index, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
@@ -64,17 +65,22 @@ Test(env_index, says_whether_packs_are_others_too)
 	struct env_snapshot s = make(), back;
 	struct error err = ERROR_INIT;
 
-	for (int i = 0; i < 2; i++) {
+	for (unsigned int i = 0; i < 4; i++) {
 		AUTO_BUF text = BUF_INIT;
+		char version[20];
 
-		s.is_shared = i;
+		s.is_shared = i % 2;
+		s.key.form = 1 + i / 2;
+		cr_assert_eq(env_key_finish(&s.key, NULL), 0);
 		text = encode(&s);
-		/* A program that knows version 1 only refuses what it would not find. */
-		cr_expect_not_null(strstr(text.data, i ? "\"version\":2"
-						       : "\"version\":1"));
+		/* A program that knows earlier versions only refuses what it would not find. */
+		(void)snprintf(version, sizeof(version), "\"version\":%u",
+			       i + 1);
+		cr_expect_not_null(strstr(text.data, version));
 		cr_assert_eq(env_index_decode(text.data, text.len, &back, &err),
 			     0, "%s", err.msg);
 		cr_expect_eq(back.is_shared, s.is_shared);
+		cr_expect(digest_equal(&back.key.digest, &s.key.digest));
 		env_snapshot_fini(&back);
 	}
 	env_snapshot_fini(&s);
@@ -94,8 +100,9 @@ Test(env_index, has_no_value_that_may_be_secret)
 Test(env_index, with_any_part_changed_is_refused)
 {
 	static const char *const changes[][2] = {
-		{ "\"version\":1", "\"version\":3" },
-		{ "\"version\":1", "\"version\":\"1\"" },
+		{ "\"version\":3", "\"version\":5" },
+		{ "\"version\":3", "\"version\":\"3\"" },
+		{ "\"version\":3", "\"version\":1" },
 		{ "\"name\":\"CUDA\"", "\"name\":\"CUDB\"" },
 		{ "\"kind\":\"libc\"", "\"kind\":\"LIBC\"" },
 		{ "\"folder\":\"0123", "\"folder\":\"/123" },

@@ -6,9 +6,12 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utime.h>
 
+#include "common/buf.h"
 #include "env_fixture.h"
+#include "envcache/key.h"
 
 TestSuite(env_key, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
@@ -35,8 +38,7 @@ Test(env_key, has_the_form_that_is_documented)
 				      .name = (char *)(uintptr_t) "A" },
 				    { .kind = (char *)(uintptr_t) "file",
 				      .name = (char *)(uintptr_t) "a\nb" } };
-	static const char form[] =
-		"bootseer-env 1\n"
+	static const char text[] =
 		"file 3 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921"
 		"a4881\na\nb\n"
 		"value 1 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db0225871792"
@@ -48,9 +50,18 @@ Test(env_key, has_the_form_that_is_documented)
 
 	for (size_t i = 0; i < 3; i++)
 		cr_assert_eq(digest_of("x", 1, &items[i].value), 0);
-	cr_assert_eq(env_key_finish(&k, NULL), 0);
-	cr_assert_eq(digest_of(form, strlen(form), &want), 0);
-	cr_expect(digest_equal(&k.digest, &want));
+	for (unsigned int form = 0; form <= ENV_KEY_FORM; form++) {
+		AUTO_BUF all = BUF_INIT;
+
+		/* 0 is the newest. */
+		cr_assert_eq(buf_printf(&all, "bootseer-env %u\n%s",
+					form ? form : ENV_KEY_FORM, text),
+			     0);
+		k.form = form;
+		cr_assert_eq(env_key_finish(&k, NULL), 0);
+		cr_assert_eq(digest_of(all.data, all.len, &want), 0);
+		cr_expect(digest_equal(&k.digest, &want));
+	}
 }
 
 Test(env_key, is_another_for_each_thing_that_differs)
@@ -144,6 +155,51 @@ Test(env_key, refuses_what_is_no_value_no_file_and_what_is_said_twice)
 	spec.image = "latest";
 	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
 		     -EINVAL);
+}
+
+/* A restore that was killed leaves the folder that it had made for an absent target. */
+Test(env_key, is_one_for_a_target_that_is_absent_and_one_that_is_empty)
+{
+	char *command[] = { (char *)(uintptr_t) "pip", NULL };
+	const struct env_spec spec = { .command = command };
+	struct digest empty = key_of(&spec), absent, full;
+
+	cr_assert_eq(rmdir(env_dir), 0);
+	absent = key_of(&spec);
+	cr_assert_eq(mkdir(env_dir, 0700), 0);
+	env_mkdir("in");
+	full = key_of(&spec);
+	cr_expect(digest_equal(&empty, &absent));
+	cr_expect(!digest_equal(&empty, &full));
+}
+
+Test(env_key, shows_no_login)
+{
+	char *command[] = { (char *)(uintptr_t) "pip",
+			    (char *)(uintptr_t) "--index-url=https://u:one@h/s",
+			    (char *)(uintptr_t) "--password",
+			    (char *)(uintptr_t) "two", NULL };
+	char *other[] = { command[0],
+			  (char *)(uintptr_t) "--index-url=https://u:x@h/s",
+			  command[2], (char *)(uintptr_t) "y", NULL };
+	char *values[] = { (char *)(uintptr_t) "HF_TOKEN=three", NULL };
+	struct env_spec spec = { .command = command, .values = values };
+	AUTO(env_scan) s = env_look();
+	struct digest a = key_of(&spec), b;
+	struct env_key k;
+
+	cr_assert_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL), 0);
+	for (size_t i = 0; i < k.n; i++)
+		cr_expect(!k.items[i].shown ||
+				  (!strstr(k.items[i].shown, "one") &&
+				   !strstr(k.items[i].shown, "two") &&
+				   !strstr(k.items[i].shown, "three")),
+			  "%s", k.items[i].shown);
+	env_key_fini(&k);
+	/* A token that is renewed each day is of the same environment. */
+	spec.command = other;
+	b = key_of(&spec);
+	cr_expect(digest_equal(&a, &b));
 }
 
 Test(env_key, is_near_what_differs_by_what_was_there_alone)

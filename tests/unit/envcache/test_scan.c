@@ -191,9 +191,10 @@ Test(env_scan, has_a_digest_of_signs_and_lengths)
 		"100000 0 0 0 0 -9223372036854775808 4 0\n/t/m";
 	struct env_scan s = { .entries = (struct env_entry *)(uintptr_t)entries,
 			      .n = ARRAY_SIZE(entries) };
+	const struct env_targets none = { .n = 0 };
 	struct digest want, got;
 
 	cr_assert_eq(digest_of(text, sizeof(text) - 1, &want), 0);
-	cr_assert_eq(env_scan_digest(&s, &got, NULL), 0);
+	cr_assert_eq(env_scan_digest(&s, &none, &got, NULL), 0);
 	cr_expect(digest_equal(&got, &want));
 }

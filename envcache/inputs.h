@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a command depends on beside its words, as far as that can be told without running it:
+ * files that its words name, files that those include, lock files and settings of package
+ * managers, variables that they obey, the type of GPU.  docs/environments.md has the rules.
+ */
+#ifndef BOOTSEER_ENVCACHE_INPUTS_H
+#define BOOTSEER_ENVCACHE_INPUTS_H
+
+#include "envcache/envcache.h"
+
+/* Files are hashed whole up to so many bytes together; of what is beyond some pieces are. */
+#define ENV_INPUT_BYTES (UINT64_C(1) << 30)
+
+struct env_inputs {
+	/* Of the kinds "config", "file", "gpu" and "variable"; no two have kind and name alike. */
+	struct env_item *items;
+	size_t n, cap;
+	/* Noun phrases: what the command depends on and is not among them, for people. */
+	char **unknown;
+	size_t n_unknown, cap_unknown;
+};
+
+/* All is borrowed. */
+struct env_inputs_from {
+	char *const *command;
+	const struct env_targets *targets; /* what is in them is of the base */
+	char *const *environment;          /* as environ(7) has it */
+	const char *root;                  /* "": the system's */
+	/* Files by name that the command makes itself: they are left out. */
+	char *const *made;
+	bool reads_script; /* standard input is a pipe or a file */
+};
+
+int env_inputs_gather(const struct env_inputs_from *from,
+		      struct env_inputs *ret, struct error *err) MUST_CHECK;
+void env_inputs_fini(struct env_inputs *in);
+
+/* Names of files that the command makes, in *ret, which ends with NULL: those that `known` has,
+ * which may be NULL, and those of `after` that `before` has not; 1: there are such.  Freed by
+ * env_names_free(). */
+int env_inputs_made(const struct env_inputs *before,
+		    const struct env_inputs *after, char *const *known,
+		    char ***ret, struct error *err) MUST_CHECK;
+void env_names_free(char **names);
+
+/* What a command of this key, which has no base and no inputs, makes of the files that it
+ * names itself; the note lasts as long as the snapshot of `of`.  -ENOENT: nothing is noted. */
+int env_made_get(struct object_store *s, const struct env_key *words,
+		 char ***ret, struct error *err) MUST_CHECK;
+int env_made_put(struct object_store *s, const struct env_key *words,
+		 const struct digest *of, char *const *names,
+		 struct error *err) MUST_CHECK;
+
+#endif

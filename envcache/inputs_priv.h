@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of inputs*.c share. */
+#ifndef BOOTSEER_ENVCACHE_INPUTS_PRIV_H
+#define BOOTSEER_ENVCACHE_INPUTS_PRIV_H
+
+#include "envcache/inputs.h"
+
+struct gather {
+	const struct env_inputs_from *from;
+	struct env_inputs *in;
+	uint64_t whole;      /* bytes that are still hashed whole */
+	unsigned int n_read; /* scripts and lists that were looked into */
+	unsigned int tools;  /* package managers that were named, by bits */
+};
+
+/* An item that is there already is left as it is. */
+int inputs_add(struct gather *g, const char *kind, const char *name,
+	       const struct digest *value, const char *shown,
+	       struct error *err) MUST_CHECK;
+int inputs_add_text(struct gather *g, const char *kind, const char *name,
+		    const char *value, struct error *err) MUST_CHECK;
+bool inputs_has(const struct gather *g, const char *kind, const char *name);
+int inputs_note(struct gather *g, struct error *err, const char *fmt, ...)
+	PRINTF(3, 4) MUST_CHECK;
+/* The content of a regular file; sets *ret_is_new where it was not there yet. */
+int inputs_add_file(struct gather *g, const char *name, const char *path,
+		    bool *ret_is_new, struct error *err) MUST_CHECK;
+
+/* The file at `path`, as a list of requirements; what is no file is let be. */
+int inputs_look_at_list(struct gather *g, const char *path,
+			struct error *err) MUST_CHECK;
+
+/* Is it a package manager's name, or path?  Its files and settings count, then. */
+void inputs_note_tool(struct gather *g, const char *word);
+/* Files of the working folder, and settings, of the package managers that were named. */
+int inputs_add_tools(struct gather *g, struct error *err) MUST_CHECK;
+int inputs_add_variables(struct gather *g, struct error *err) MUST_CHECK;
+int inputs_add_gpu(struct gather *g, struct error *err) MUST_CHECK;
+
+#endif

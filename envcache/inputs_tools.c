@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What package managers obey without being told by the command: files of the working folder,
+ * settings, variables; and the type of GPU, by which some of them choose what to install. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "common/buf.h"
+#include "common/fs.h"
+#include "common/text.h"
+#include "envcache/inputs_priv.h"
+#include "envcache/words.h"
+
+#define SETTINGS_MAX (1u << 20) /* bytes of a file */
+#define FILES_MAX 256           /* of a folder of settings */
+
+/* Lists end with NULL.  "~" is $HOME, a slash at the end means all files of a folder; other
+ * names are of the working folder. */
+struct tool {
+	const char *names[5];
+	const char *files[9];
+};
+
+static const struct tool tools[] = {
+	{ { "pip", "pip3", "pipx" },
+	  { "/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf" } },
+	{ { "uv", "uvx" },
+	  { "pyproject.toml", "uv.lock", "uv.toml", ".python-version",
+	    "/etc/uv/uv.toml", "~/.config/uv/uv.toml" } },
+	{ { "poetry" },
+	  { "pyproject.toml", "poetry.lock", "poetry.toml",
+	    "~/.config/pypoetry/config.toml" } },
+	{ { "pipenv" }, { "Pipfile", "Pipfile.lock" } },
+	{ { "pdm" }, { "pyproject.toml", "pdm.lock", "pdm.toml" } },
+	{ { "conda", "mamba", "micromamba", "conda-lock" },
+	  { "environment.yml", "environment.yaml", "conda-lock.yml",
+	    "/etc/conda/.condarc", "/etc/conda/condarc", "~/.condarc",
+	    "~/.conda/.condarc", "~/.mambarc" } },
+	{ { "pixi" }, { "pixi.toml", "pixi.lock", "pyproject.toml" } },
+	{ { "npm", "npx" },
+	  { "package.json", "package-lock.json", "npm-shrinkwrap.json",
+	    ".npmrc", "~/.npmrc" } },
+	{ { "yarn" },
+	  { "package.json", "yarn.lock", ".yarnrc", ".yarnrc.yml", ".npmrc",
+	    "~/.npmrc", "~/.yarnrc", "~/.yarnrc.yml" } },
+	{ { "pnpm" },
+	  { "package.json", "pnpm-lock.yaml", "pnpm-workspace.yaml", ".npmrc",
+	    "~/.npmrc" } },
+	{ { "apt", "apt-get", "aptitude" },
+	  { "/etc/apt/sources.list", "/etc/apt/sources.list.d/",
+	    "/etc/apt/preferences", "/etc/apt/preferences.d/" } },
+	{ { "dnf", "yum", "microdnf" },
+	  { "/etc/yum.repos.d/", "/etc/dnf/dnf.conf" } },
+	{ { "apk" }, { "/etc/apk/repositories", "/etc/apk/world" } },
+	{ { "cargo" }, { "Cargo.toml", "Cargo.lock", "~/.cargo/config.toml" } },
+	{ { "go" }, { "go.mod", "go.sum" } },
+	{ { "bundle", "bundler" }, { "Gemfile", "Gemfile.lock" } },
+	{ { "make" }, { "GNUmakefile", "makefile", "Makefile" } },
+};
+
+_Static_assert(ARRAY_SIZE(tools) <= 32, "a bit for each");
+
+/* "pip3.11" is pip. */
+static bool is_tool(const char *base, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(base, name, n) == 0 &&
+	       (!base[n] || (strcmp(name, "pip3") == 0 && base[n] == '.' &&
+			     isdigit((unsigned char)base[n + 1])));
+}
+
+void inputs_note_tool(struct gather *g, const char *word)
+{
+	const char *slash = strrchr(word, '/');
+	const char *base = slash ? slash + 1 : word;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+		for (const char *const *n = tools[i].names; *n; n++)
+			if (is_tool(base, *n))
+				g->tools |= 1u << i;
+}
+
+/* ------------------------------------------------------------------------ settings --- */
+
+/* The line without the value of what its name says is a secret: "//HOST/:_authToken=X". */
+static int put_setting(struct buf *out, char *line)
+{
+	char *is = strpbrk(line, "="), *name = is;
+	AUTO_FREE char *plain = NULL;
+
+	while (name && name > line && !strchr(" \t:/.", name[-1]))
+		name--;
+	if (is) {
+		size_t n = (size_t)(is - name);
+
+		while (n && name[n - 1] == ' ')
+			n--;
+		if (name_is_secret(name, n) ||
+		    (n >= 9 && strncasecmp(name + n - 9, "authtoken", 9) == 0))
+			is[1] = '\0';
+	}
+	plain = text_without_logins(line);
+	return !plain || buf_puts(out, plain) < 0 || buf_puts(out, "\n") < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+/* What is no file, or cannot be read, no package manager reads either. */
+static int add_settings(struct gather *g, const char *name, const char *path,
+			struct error *err)
+{
+	AUTO_BUF text = BUF_INIT, plain = BUF_INIT;
+	char *save = NULL;
+	struct stat st;
+	struct digest d;
+
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    inputs_has(g, "file", name) ||
+	    fs_read_file(path, SETTINGS_MAX, &text, NULL) < 0)
+		return 0;
+	for (char *line = text.data ? strtok_r(text.data, "\n", &save) : NULL;
+	     line; line = strtok_r(NULL, "\n", &save))
+		if (put_setting(&plain, line) < 0)
+			return error_nomem(err);
+	if (digest_of(plain.data ? plain.data : "", plain.len, &d) < 0)
+		return error_nomem(err);
+	return inputs_add(g, "config", name, &d, NULL, err);
+}
+
+static int is_no_dot(const struct dirent *e)
+{
+	return e->d_name[0] != '.';
+}
+
+static int add_folder(struct gather *g, const char *name, const char *path,
+		      struct error *err)
+{
+	struct dirent **list = NULL;
+	int n = scandir(path, &list, is_no_dot, alphasort), rc = 0;
+
+	for (int i = 0; i < n; i++) {
+		AUTO_FREE char *in = fs_join(path, list[i]->d_name);
+		AUTO_FREE char *called = NULL;
+
+		if (asprintf(&called, "%s%s", name, list[i]->d_name) < 0)
+			called = NULL;
+		if (rc == 0 && i < FILES_MAX)
+			rc = in && called ? add_settings(g, called, in, err)
+					  : error_nomem(err);
+		free(list[i]);
+	}
+	free((void *)list);
+	return rc;
+}
+
+static int add_tool_file(struct gather *g, const char *name, struct error *err)
+{
+	const char *home = variable_find(g->from->environment, "HOME", 4);
+	AUTO_FREE char *path = NULL;
+	int n = 0;
+
+	if (*name == '~' && !home)
+		return 0;
+	if (*name == '~')
+		n = asprintf(&path, "%s%s", home, name + 1);
+	else if (*name == '/')
+		n = asprintf(&path, "%s%s", g->from->root, name);
+	else
+		path = strdup(name);
+	if (n < 0 || !path)
+		return error_nomem(err);
+	return name[strlen(name) - 1] == '/' ? add_folder(g, name, path, err)
+					     : add_settings(g, name, path, err);
+}
+
+int inputs_add_tools(struct gather *g, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+		for (const char *const *f = tools[i].files;
+		     rc == 0 && (g->tools & 1u << i) && *f; f++)
+			rc = add_tool_file(g, *f, err);
+	return rc;
+}
+
+/* ----------------------------------------------------------------------- variables --- */
+
+/* "PIP_" and all behind it, but what follows with a '-'. */
+static const char *const variables[] = {
+	"PIP_*",
+	"UV_*",
+	"CONDA_OVERRIDE_*",
+	"CONDARC",
+	"CONDA_CHANNELS",
+	"CONDA_DEFAULT_CHANNELS",
+	"CONDA_CHANNEL_ALIAS",
+	"CONDA_CHANNEL_PRIORITY",
+	"CONDA_SUBDIR",
+	"CONDA_PINNED_PACKAGES",
+	"CONDA_PREFIX",
+	"CONDA_DEFAULT_ENV",
+	"MAMBA_ROOT_PREFIX",
+	"POETRY_VIRTUALENVS_*",
+	"VIRTUAL_ENV",
+	"PYTHONHOME",
+	"PYTHONUSERBASE",
+	"NPM_CONFIG_REGISTRY",
+	"NPM_CONFIG_USERCONFIG",
+	"NPM_CONFIG_GLOBALCONFIG",
+	"NPM_CONFIG_PRODUCTION",
+	"NPM_CONFIG_OMIT",
+	"NPM_CONFIG_INCLUDE",
+	"NPM_CONFIG_ARCH",
+	"NPM_CONFIG_PLATFORM",
+	"NPM_CONFIG_TAG",
+	"NPM_CONFIG_BUILD_FROM_SOURCE",
+	"NPM_CONFIG_IGNORE_SCRIPTS",
+	"NODE_ENV",
+	"YARN_REGISTRY",
+	"YARN_NPM_REGISTRY_SERVER",
+	"APT_CONFIG",
+	"GOPROXY",
+	"GOFLAGS",
+	"SOURCE_DATE_EPOCH",
+	"CC",
+	"CXX",
+	"CFLAGS",
+	"CXXFLAGS",
+	"CPPFLAGS",
+	"LDFLAGS",
+	"CMAKE_ARGS",
+	"CUDA_HOME",
+	"CUDA_PATH",
+	"CUDAARCHS",
+	"TORCH_CUDA_ARCH_LIST",
+	"FORCE_CUDA",
+	"ROCM_HOME",
+	"PYTORCH_ROCM_ARCH",
+};
+
+/* What differs between nodes and runs and says nothing of what is installed: places of
+ * caches and logs, how fast, how loud, who asks. */
+static const char *const no_inputs[] = {
+	"CACHE",
+	"LOG",
+	"PROGRESS",
+	"TIMEOUT",
+	"RETRIES",
+	"CONCURRENT",
+	"QUIET",
+	"VERBOSE",
+	"COLOR",
+	"PROXY",
+	"CERT",
+	"NATIVE_TLS",
+	"KEYRING",
+	"USERNAME",
+	"TRUSTED_HOST",
+	"INSECURE",
+	"NO_INPUT",
+	"VERSION_CHECK",
+	"ROOT_USER_ACTION",
+	"BUILD_TRACKER",
+	"LINK_MODE",
+};
+
+static bool is_variable(const char *name, size_t len)
+{
+	bool is = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(variables) && !is; i++) {
+		size_t n = strlen(variables[i]);
+		bool is_begin = variables[i][n - 1] == '*';
+
+		n -= is_begin;
+		/* npm takes its own in small letters, too. */
+		is = (is_begin ? len > n : len == n) &&
+		     (strncmp(variables[i], "NPM_", 4) == 0
+			      ? strncasecmp(name, variables[i], n)
+			      : strncmp(name, variables[i], n)) == 0;
+	}
+	for (size_t i = 0; is && i < ARRAY_SIZE(no_inputs); i++)
+		is = !memmem(name, len, no_inputs[i], strlen(no_inputs[i]));
+	return is && !name_is_secret(name, len);
+}
+
+/* Constraints and settings are named by some of them, several with a blank between. */
+static int add_files_of(struct gather *g, const char *value, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(value);
+	char *save = NULL;
+	int rc = copy ? 0 : error_nomem(err);
+
+	for (char *path = copy ? strtok_r(copy, " ", &save) : NULL;
+	     rc == 0 && path; path = strtok_r(NULL, " ", &save))
+		rc = inputs_look_at_list(g, path, err);
+	return rc;
+}
+
+int inputs_add_variables(struct gather *g, struct error *err)
+{
+	int rc = 0;
+
+	for (char *const *v = g->from->environment; rc == 0 && v && *v; v++) {
+		size_t n = strcspn(*v, "=");
+		AUTO_FREE char *name = NULL;
+
+		if (!(*v)[n] || !is_variable(*v, n))
+			continue;
+		name = strndup(*v, n);
+		rc = name ? inputs_add_text(g, "variable", name, *v + n + 1,
+					    err)
+			  : error_nomem(err);
+		if (rc == 0 && !strstr(*v, "://"))
+			rc = add_files_of(g, *v + n + 1, err);
+	}
+	return rc;
+}
+
+/* ----------------------------------------------------------------------------- GPU --- */
+
+#define DISPLAY_VGA 0x0300u /* PCI's numbers of classes */
+#define DISPLAY_3D 0x0302u
+#define DISPLAY_OTHER 0x0380u
+#define ACCELERATOR 0x1200u
+#define VENDOR_AMD 0x1002u
+#define VENDOR_NVIDIA 0x10deu
+#define GPU_TYPES_MAX 16
+
+static unsigned int read_number(const char *dir, const char *device,
+				const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_BUF text = BUF_INIT;
+
+	if (asprintf(&path, "%s/%s/%s", dir, device, name) < 0)
+		path = NULL;
+	return path && fs_read_file(path, 64, &text, NULL) == 0 && text.data
+		       ? (unsigned int)strtoul(text.data, NULL, 16)
+		       : 0;
+}
+
+/* A board's own VGA chip computes nothing. */
+static bool is_gpu(unsigned int class, unsigned int vendor)
+{
+	class >>= 8;
+	return class == DISPLAY_3D || class == ACCELERATOR ||
+	       ((class == DISPLAY_VGA || class == DISPLAY_OTHER) &&
+		(vendor == VENDOR_AMD || vendor == VENDOR_NVIDIA));
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* "10de:2330", each type once: by their PCI numbers, which a container sees without a
+ * driver's programs. */
+int inputs_add_gpu(struct gather *g, struct error *err)
+{
+	unsigned int types[GPU_TYPES_MAX];
+	AUTO_FREE char *dir = NULL;
+	AUTO_BUF shown = BUF_INIT;
+	struct dirent **list = NULL;
+	size_t n_types = 0;
+	int n, rc = 0;
+
+	if (asprintf(&dir, "%s/sys/bus/pci/devices", g->from->root) < 0)
+		return error_nomem(err);
+	n = scandir(dir, &list, is_no_dot, NULL);
+	for (int i = 0; i < n; i++) {
+		const char *name = list[i]->d_name;
+		unsigned int vendor = read_number(dir, name, "vendor");
+
+		if (n_types < GPU_TYPES_MAX &&
+		    is_gpu(read_number(dir, name, "class"), vendor))
+			types[n_types++] =
+				vendor << 16 | read_number(dir, name, "device");
+		free(list[i]);
+	}
+	free((void *)list);
+	if (n_types)
+		qsort(types, n_types, sizeof(*types), compare_numbers);
+	for (size_t i = 0; rc == 0 && i < n_types; i++)
+		if (i == 0 || types[i] != types[i - 1])
+			rc = buf_printf(&shown, "%s%04x:%04x", i ? " " : "",
+					types[i] >> 16, types[i] & 0xffffu);
+	if (rc < 0)
+		return error_nomem(err);
+	return n_types ? inputs_add_text(g, "gpu", "", shown.data, err) : 0;
+}

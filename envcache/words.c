@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "envcache/words.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/buf.h"
+
+/* A text being split, and the word that is being read. */
+struct splitter {
+	const char *at;
+	char *const *environment;
+	struct shell_words *words;
+	struct buf text, written;
+	bool has_word; /* also an empty one, in quotes */
+	bool is_open, is_first, is_piped, is_output;
+};
+
+const char *variable_find(char *const *environment, const char *name,
+			  size_t len)
+{
+	for (; environment && *environment; environment++)
+		if (strncmp(*environment, name, len) == 0 &&
+		    (*environment)[len] == '=')
+			return *environment + len + 1;
+	return NULL;
+}
+
+static int put_char(struct splitter *s, char c)
+{
+	s->has_word = true;
+	return buf_append(&s->text, &c, 1) < 0 ||
+			       buf_append(&s->written, &c, 1) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+static size_t name_length(const char *at)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)at[n]) || at[n] == '_')
+		n++;
+	return n && !isdigit((unsigned char)at[0]) ? n : 0;
+}
+
+/* $NAME and ${NAME} of the environment; all else that begins with $ the shell alone knows. */
+static int put_variable(struct splitter *s)
+{
+	bool has_brace = s->at[1] == '{';
+	const char *name = s->at + 1 + has_brace, *value;
+	size_t n = name_length(name);
+
+	value = n && (!has_brace || name[n] == '}')
+			? variable_find(s->environment, name, n)
+			: NULL;
+	if (!value) {
+		s->is_open = true;
+		return put_char(s, *s->at++);
+	}
+	n += 1 + 2 * (size_t)has_brace;
+	s->has_word = true;
+	if (buf_puts(&s->text, value) < 0 ||
+	    buf_append(&s->written, s->at, n) < 0)
+		return -ENOMEM;
+	s->at += n;
+	return 0;
+}
+
+/* Up to the end of a quoted part, whose first quote is at hand. */
+static int put_quoted(struct splitter *s)
+{
+	char quote = *s->at++;
+	int rc = 0;
+
+	s->has_word = true;
+	while (rc == 0 && *s->at && *s->at != quote) {
+		if (quote == '"' && *s->at == '\\' && s->at[1])
+			s->at++;
+		else if (quote == '"' && *s->at == '$') {
+			rc = put_variable(s);
+			continue;
+		} else if (quote == '"' && *s->at == '`')
+			s->is_open = true;
+		rc = put_char(s, *s->at++);
+	}
+	s->at += *s->at == quote;
+	return rc;
+}
+
+/* Words behind which a command follows. */
+static bool comes_before_command(const char *word)
+{
+	static const char *const words[] = {
+		"if",    "then",  "else", "elif",    "do",  "while",
+		"until", "!",     "time", "exec",    "env", "sudo",
+		"nice",  "nohup", "eval", "command",
+	};
+	/* NAME=VALUE before a command is not its name. */
+	bool is = strchr(word, '=') != NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		is = is || strcmp(word, words[i]) == 0;
+	return is;
+}
+
+static int end_word(struct splitter *s, struct error *err)
+{
+	struct shell_words *w = s->words;
+	struct shell_word *word;
+
+	if (!s->has_word)
+		return 0;
+	if (w->n == SHELL_WORDS_MAX)
+		return error_set(err, E2BIG, "more than %u words",
+				 SHELL_WORDS_MAX);
+	if (array_grow(&w->list, w->n, &w->cap, 64) < 0 ||
+	    buf_append(&s->text, "", 1) < 0 ||
+	    buf_append(&s->written, "", 1) < 0)
+		return error_nomem(err);
+	word = &w->list[w->n++];
+	*word = (struct shell_word){ .is_first = s->is_first,
+				     .is_piped = s->is_first && s->is_piped,
+				     .is_output = s->is_output,
+				     .is_open = s->is_open };
+	word->text = strdup(s->text.data);
+	word->written = strdup(s->written.data);
+	if (!s->is_output &&
+	    !(s->is_first && comes_before_command(s->text.data)))
+		s->is_first = s->is_piped = false;
+	s->has_word = s->is_open = s->is_output = false;
+	buf_reset(&s->text);
+	buf_reset(&s->written);
+	return word->text && word->written ? 0 : error_nomem(err);
+}
+
+/* What ends a word outside of quotes. */
+static int put_operator(struct splitter *s, struct error *err)
+{
+	char c = *s->at++;
+	int rc;
+
+	/* The number in 2>FILE is no word. */
+	if (c == '>' && s->text.len == 1 &&
+	    isdigit((unsigned char)*s->text.data))
+		s->has_word = false;
+	if (!s->has_word) {
+		buf_reset(&s->text);
+		buf_reset(&s->written);
+	}
+	rc = end_word(s, err);
+	if (c == '>') {
+		s->at += strspn(s->at, ">&|");
+		s->is_output = true;
+	} else if (strchr("|;&(){}\n", c)) {
+		s->is_piped = c == '|' && *s->at != '|';
+		s->at += strspn(s->at, "|&;");
+		s->is_first = true;
+		s->is_output = false;
+	}
+	return rc;
+}
+
+static int split_one(struct splitter *s, struct error *err)
+{
+	char c = *s->at;
+
+	if (c == '\'' || c == '"')
+		return put_quoted(s) < 0 ? error_nomem(err) : 0;
+	if (c == '\\' && s->at[1]) {
+		s->at += 2;
+		/* A line that goes on. */
+		return s->at[-1] == '\n' || put_char(s, s->at[-1]) == 0
+			       ? 0
+			       : error_nomem(err);
+	}
+	if (c == '$')
+		return put_variable(s) < 0 ? error_nomem(err) : 0;
+	if (c == '#' && !s->has_word) {
+		s->at += strcspn(s->at, "\n");
+		return 0;
+	}
+	if (strchr(" \t\r\n|;&()<>", c) ||
+	    (!s->has_word && (c == '{' || c == '}')))
+		return put_operator(s, err);
+	s->is_open = s->is_open || strchr("`*?", c);
+	s->at++;
+	return put_char(s, c) < 0 ? error_nomem(err) : 0;
+}
+
+int shell_words_split(const char *text, char *const *environment,
+		      struct shell_words *ret, struct error *err)
+{
+	struct splitter s = { .at = text,
+			      .environment = environment,
+			      .words = ret,
+			      .is_first = true };
+	int rc = 0;
+
+	*ret = (struct shell_words){ .n = 0 };
+	while (rc == 0 && *s.at)
+		rc = split_one(&s, err);
+	if (rc == 0)
+		rc = end_word(&s, err);
+	buf_fini(&s.text);
+	buf_fini(&s.written);
+	if (rc < 0)
+		shell_words_fini(ret);
+	return rc;
+}
+
+void shell_words_fini(struct shell_words *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		free(w->list[i].text);
+		free(w->list[i].written);
+	}
+	free(w->list);
+	*w = (struct shell_words){ .n = 0 };
+}
+
+/* ------------------------------------------------------------------------ logins --- */
+
+bool name_is_secret(const char *name, size_t len)
+{
+	static const char *const ends[] = {
+		"token",      "password",    "passwd",     "secret",
+		"credential", "credentials", "auth",       "api_key",
+		"apikey",     "secret_key",  "access_key", "private_key",
+		"signature",  "sig"
+	};
+
+	while (len && (*name == '-' || *name == '_')) {
+		name++;
+		len--;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		size_t n = strlen(ends[i]), k = 0;
+		const char *end = name + len - n;
+
+		if (n > len || (n < len && end[-1] != '-' && end[-1] != '_'))
+			continue;
+		while (k < n && (tolower((unsigned char)end[k]) == ends[i][k] ||
+				 (end[k] == '-' && ends[i][k] == '_')))
+			k++;
+		if (k == n)
+			return true;
+	}
+	return false;
+}
+
+#define WORD_ENDS " \t\r\n\"'`;|&<>()"
+
+/*
+ * The bytes at the start of a word up to its secret value, which is `*ret_len` bytes long:
+ * NAME=VALUE, or --NAME VALUE.  0: there is none.  Behind "==" is a version.
+ */
+static size_t secret_value(const char *word, size_t *ret_len)
+{
+	size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz"
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+	if (!name_is_secret(word, n))
+		return 0;
+	if (word[n] == '=' && word[n + 1] != '=')
+		n++;
+	else if (word[0] == '-' && word[n] == ' ')
+		n += strspn(word + n, " ");
+	else
+		return 0;
+	n += word[n] == '"' || word[n] == '\'';
+	*ret_len = strcspn(word + n, WORD_ENDS);
+	return *ret_len ? n : 0;
+}
+
+/* Does a query have a signature or token? */
+static bool is_secret_query(const char *q, size_t len)
+{
+	while (len) {
+		size_t n = 0, name = 0;
+
+		while (n < len && q[n] != '&')
+			n++;
+		while (name < n && q[name] != '=')
+			name++;
+		if (name < n && name_is_secret(q, name))
+			return true;
+		n += n < len;
+		q += n;
+		len -= n;
+	}
+	return false;
+}
+
+/* What follows "://" of a URL, up to its end; `*at` goes there. */
+static int put_url(struct buf *out, const char **at)
+{
+	static const char ends[] = " \t\r\n\"'`<>|;()";
+	const char *p = *at;
+	size_t len = strcspn(p, ends), host = strcspn(p, "/?#"), n;
+	const char *query;
+
+	host = host < len ? host : len;
+	for (size_t i = host; i > 0; i--) {
+		if (p[i - 1] == '@') {
+			p += i;
+			len -= i;
+			host -= i;
+			break;
+		}
+	}
+	*at = p + len;
+	/* conda has a token in the path: HOST/t/TOKEN/CHANNEL. */
+	if (len > host + 3 && strncmp(p + host, "/t/", 3) == 0) {
+		if (buf_append(out, p, host + 3) < 0 || buf_puts(out, "*") < 0)
+			return -ENOMEM;
+		p += host + 3;
+		len -= host + 3;
+		n = strcspn(p, "/");
+		n = n < len ? n : len;
+		p += n;
+		len -= n;
+	}
+	query = memchr(p, '?', len);
+	n = query ? (size_t)(query - p) : len;
+	if (query && is_secret_query(query + 1, len - n - 1))
+		return buf_append(out, p, n) < 0 || buf_puts(out, "?*") < 0
+			       ? -ENOMEM
+			       : 0;
+	return buf_append(out, p, len);
+}
+
+char *text_without_logins(const char *text)
+{
+	AUTO_BUF out = BUF_INIT;
+	bool is_start = true;
+	int rc = 0;
+
+	while (rc == 0 && *text) {
+		size_t len = 0, n = is_start ? secret_value(text, &len) : 0;
+
+		if (n) {
+			rc = buf_append(&out, text, n);
+			if (rc == 0)
+				rc = buf_puts(&out, "*");
+			text += n + len;
+			is_start = false;
+			continue;
+		}
+		n = strncmp(text, "://", 3) == 0 ? 3 : 1;
+		rc = buf_append(&out, text, n);
+		text += n;
+		is_start = strchr(WORD_ENDS, text[-1]) != NULL;
+		if (rc == 0 && n == 3)
+			rc = put_url(&out, &text);
+	}
+	return rc < 0 ? NULL : buf_steal(&out);
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a command depends on beside its words. */
+#include "envcache/inputs.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "env_fixture.h"
+#include "envcache/key.h"
+#include "envcache/words.h"
+
+/* Files lie in a folder of their own, which is not the target. */
+static char work[] = "/var/tmp/bootseer-inputs.XXXXXX";
+
+static void set_up(void)
+{
+	env_setup();
+	cr_assert_not_null(mkdtemp(work));
+	cr_assert_eq(chdir(work), 0);
+}
+
+static void tear_down(void)
+{
+	cr_assert_eq(chdir("/"), 0);
+	cr_expect_eq(fs_remove_tree(work, NULL), 0);
+	env_teardown();
+}
+
+TestSuite(env_inputs, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void put(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	cr_assert_not_null(f, "%s", path);
+	cr_assert_geq(fputs(text, f), 0);
+	cr_assert_eq(fclose(f), 0);
+}
+
+static char *environment[8];
+
+static struct env_inputs gather(const char *const *command, char *const *made,
+				bool reads_script)
+{
+	const struct env_inputs_from from = {
+		.command = (char *const *)(uintptr_t)command,
+		.targets = &env_dir_targets,
+		.environment = environment,
+		.root = work,
+		.made = made,
+		.reads_script = reads_script,
+	};
+	struct error err = ERROR_INIT;
+	struct env_inputs in;
+
+	cr_assert_eq(env_inputs_gather(&from, &in, &err), 0, "%s", err.msg);
+	return in;
+}
+
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void expect(const struct env_inputs *in, const char *kind,
+		   const char *names)
+{
+	char found[1000] = "";
+
+	for (size_t i = 0; i < in->n; i++)
+		if (strcmp(in->items[i].kind, kind) == 0)
+			(void)snprintf(found + strlen(found),
+				       sizeof(found) - strlen(found), "%s ",
+				       in->items[i].name);
+	cr_expect_str_eq(found, names, "%s", kind);
+}
+
+static struct digest digest_for(const char *const *command)
+{
+	struct env_inputs in = gather(command, NULL, false);
+	const struct env_spec spec = {
+		.command = (char *const *)(uintptr_t)command, .inputs = &in
+	};
+	AUTO(env_scan) s = env_look();
+	struct error err = ERROR_INIT;
+	struct env_key k;
+	struct digest d;
+
+	cr_assert_eq(env_key_make(&spec, &env_dir_targets, s, &k, &err), 0,
+		     "%s", err.msg);
+	d = k.digest;
+	env_key_fini(&k);
+	env_inputs_fini(&in);
+	return d;
+}
+
+/* Is the key another one once the file has another content? */
+static bool changes_key(const char *const *command, const char *path)
+{
+	struct digest before, after;
+
+	put(path, "a==1\n");
+	before = digest_for(command);
+	put(path, "a==2\n");
+	after = digest_for(command);
+	return !digest_equal(&before, &after);
+}
+
+Test(env_inputs, are_files_that_the_command_names_by_their_contents)
+{
+	cr_assert_eq(mkdir("conf", 0755), 0);
+	cr_expect(changes_key(WORDS("bash", "setup.sh"), "setup.sh"));
+	cr_expect(changes_key(WORDS("cp", "req.txt", "/nowhere"), "req.txt"));
+	cr_expect(changes_key(WORDS("pip", "install", "-rreq.txt"), "req.txt"));
+	cr_expect(changes_key(WORDS("conda", "env", "create", "--file=e.yml"),
+			      "e.yml"));
+	cr_expect(changes_key(WORDS("sh", "-ec", "cp 'conf/a b' /nowhere"),
+			      "conf/a b"));
+	cr_expect(changes_key(WORDS("./setup"), "setup"));
+	cr_expect(!changes_key(WORDS("pip", "install", "x"), "other"));
+}
+
+Test(env_inputs, are_what_those_include)
+{
+	struct env_inputs in;
+
+	cr_assert_eq(mkdir("req", 0755), 0);
+	put("setup.sh", "#!/bin/bash\n# -r no.txt\nset -e\n"
+			"pip install -r req/all.txt \\\n  -c \"req/c.txt\" "
+			">log 2>&1\n. ./env.sh\n");
+	put("env.sh", "uv pip install --requirements=last.txt\n");
+	put("req/all.txt", "-r more.txt\n--constraint more2.txt\nx==1\n");
+	put("req/more.txt", "-r all.txt\n");
+	put("req/more2.txt", "");
+	put("req/c.txt", "");
+	put("last.txt", "");
+	put("log", "");
+	put("no.txt", "");
+	put("e.yml", "dependencies:\n  - pip:\n    - -r no.txt\n");
+	in = gather(WORDS("bash", "setup.sh"), NULL, false);
+	expect(&in, "file",
+	       "setup.sh req/all.txt req/more.txt req/more2.txt req/c.txt "
+	       "./env.sh last.txt ");
+	cr_expect_eq(in.n_unknown, 0, "%s", in.n_unknown ? in.unknown[0] : "");
+	env_inputs_fini(&in);
+	in = gather(WORDS("conda", "env", "create", "-f", "e.yml"), NULL,
+		    false);
+	expect(&in, "file", "e.yml no.txt ");
+	env_inputs_fini(&in);
+}
+
+/* They are of the base, of the image or the kernel's, and no two nodes' are alike. */
+Test(env_inputs, are_no_files_of_the_target_the_system_or_the_kernel)
+{
+	AUTO_FREE char *in_target = env_path("made");
+	struct env_inputs in;
+
+	env_write("made", "x");
+	put("word", "");
+	put("setup.sh", "echo word >log; [ -e word ] || cp /etc/hosts word\n"
+			"cat /etc/hostname /proc/cpuinfo /etc/hosts\n");
+	in = gather(WORDS("/bin/sh", "setup.sh", in_target, "/proc/cpuinfo"),
+		    NULL, false);
+	expect(&in, "file", "setup.sh ");
+	env_inputs_fini(&in);
+}
+
+Test(env_inputs, are_not_what_the_command_makes_itself)
+{
+	const char *const *command =
+		WORDS("tool", "pip.log", "-r", "req.txt", "-o", "out");
+	struct env_inputs before, after, later;
+	char **made;
+
+	put("req.txt", "x");
+	put("out", "x");
+	before = gather(command, NULL, false);
+	put("pip.log", "done");
+	after = gather(command, NULL, false);
+	cr_assert_eq(env_inputs_made(&before, &after, NULL, &made, NULL), 1);
+	cr_expect_str_eq(made[0], "pip.log");
+	cr_expect_null(made[1]);
+	later = gather(command, made, false);
+	expect(&later, "file", "req.txt ");
+	cr_expect_eq(env_inputs_made(&before, &before, NULL, &made, NULL), 0);
+	cr_expect_null(made[0]);
+	env_names_free(made);
+	env_inputs_fini(&before);
+	env_inputs_fini(&after);
+	env_inputs_fini(&later);
+}
+
+Test(env_inputs, are_lock_files_and_settings_of_the_package_manager_alone)
+{
+	struct env_inputs in;
+
+	put("pyproject.toml", "");
+	put("uv.lock", "");
+	put("package.json", "");
+	in = gather(WORDS("uv", "sync"), NULL, false);
+	expect(&in, "config", "pyproject.toml uv.lock ");
+	env_inputs_fini(&in);
+	in = gather(WORDS("sh", "-c", "cd x && npm ci"), NULL, false);
+	expect(&in, "config", "package.json ");
+	env_inputs_fini(&in);
+	/* Settings of all users; tokens in them are renewed, and no other environment. */
+	cr_assert_eq(mkdir("etc", 0755), 0);
+	put("etc/pip.conf", "[global]\nindex-url = https://u:one@h/simple\n");
+	cr_expect(digest_for(WORDS("pip3.11", "x")).b[0] ==
+		  digest_for(WORDS("pip3.11", "x")).b[0]);
+	in = gather(WORDS("pip3.11", "x"), NULL, false);
+	expect(&in, "config", "/etc/pip.conf ");
+	env_inputs_fini(&in);
+}
+
+static struct digest digest_with(const char *variable)
+{
+	environment[0] = (char *)(uintptr_t)variable;
+	return digest_for(WORDS("pip", "install", "x"));
+}
+
+Test(env_inputs, are_variables_that_package_managers_obey_without_logins)
+{
+	struct digest a = digest_with("PIP_INDEX_URL=https://u:one@h/simple"),
+		      b = digest_with("PIP_INDEX_URL=https://u:two@h/simple"),
+		      c = digest_with("PIP_INDEX_URL=https://u:two@i/simple"),
+		      none = digest_with("HOME=/nowhere");
+	static const char *const no_inputs[] = {
+		"PIP_CACHE_DIR=/c",
+		"UV_CONCURRENT_BUILDS=3",
+		"UV_INDEX_X_PASSWORD=p",
+		"PIP_PROXY=http://p",
+		"PIPX=1",
+		"npm_config_cache=x",
+	};
+	static const char *const inputs[] = {
+		"UV_INDEX_URL=https://h",
+		"npm_config_registry=https://h",
+		"CONDA_OVERRIDE_CUDA=12",
+		"TORCH_CUDA_ARCH_LIST=9.0",
+	};
+	struct env_inputs in;
+
+	cr_expect(digest_equal(&a, &b));
+	cr_expect(!digest_equal(&a, &c));
+	cr_expect(!digest_equal(&a, &none));
+	for (size_t i = 0; i < ARRAY_SIZE(no_inputs); i++) {
+		struct digest d = digest_with(no_inputs[i]);
+
+		cr_expect(digest_equal(&d, &none), "%s", no_inputs[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(inputs); i++) {
+		struct digest d = digest_with(inputs[i]);
+
+		cr_expect(!digest_equal(&d, &none), "%s", inputs[i]);
+	}
+	environment[0] = (char *)(uintptr_t) "PIP_INDEX_URL=https://u:one@h/s";
+	in = gather(WORDS("pip"), NULL, false);
+	cr_assert_eq(in.n, 1);
+	cr_expect_str_eq(in.items[0].shown, "https://h/s");
+	env_inputs_fini(&in);
+	/* A file that a variable names counts by its content. */
+	put("c.txt", "x==1");
+	a = digest_with("PIP_CONSTRAINT=c.txt");
+	put("c.txt", "x==2");
+	b = digest_with("PIP_CONSTRAINT=c.txt");
+	cr_expect(!digest_equal(&a, &b));
+}
+
+static void put_device(const char *name, const char *class, const char *vendor,
+		       const char *device)
+{
+	const char *const rows[][2] = { { "class", class },
+					{ "vendor", vendor },
+					{ "device", device } };
+	char path[200];
+
+	(void)snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", name);
+	cr_assert_eq(fs_mkdir_p(path, 0755, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/%s",
+			       name, rows[i][0]);
+		put(path, rows[i][1]);
+	}
+}
+
+Test(env_inputs, are_types_of_gpus_and_not_how_many_or_where_they_are)
+{
+	struct env_inputs in = gather(WORDS("pip"), NULL, false);
+
+	expect(&in, "gpu", "");
+	env_inputs_fini(&in);
+	put_device("0000:00:01.0", "0x030000\n", "0x1a03\n", "0x2000\n");
+	put_device("0000:00:02.0", "0x030200\n", "0x10de\n", "0x2330\n");
+	put_device("0000:00:03.0", "0x030200\n", "0x10de\n", "0x2330\n");
+	put_device("0000:00:04.0", "0x020000\n", "0x10de\n", "0x1111\n");
+	in = gather(WORDS("pip"), NULL, false);
+	cr_assert_eq(in.n, 1);
+	cr_expect_str_eq(in.items[0].kind, "gpu");
+	cr_expect_str_eq(in.items[0].shown, "10de:2330");
+	env_inputs_fini(&in);
+}
+
+static void expect_unknown(const char *const *command, bool reads_script,
+			   const char *want)
+{
+	struct env_inputs in = gather(command, NULL, reads_script);
+	const char *is = in.n_unknown ? in.unknown[0] : "";
+
+	cr_expect(in.n_unknown == (*want != '\0') && strstr(is, want),
+		  "%s %s: '%s' and %zu", command[0], command[1], is,
+		  in.n_unknown);
+	env_inputs_fini(&in);
+}
+
+Test(env_inputs, that_nobody_can_tell_are_named)
+{
+#define HEX40 "0123456789abcdef0123456789abcdef01234567"
+	cr_assert_eq(mkdir("conf", 0755), 0);
+	put("r.txt", "x @ https://h/x.whl\n-i https://h/simple\n");
+	expect_unknown(WORDS("sh", "-c", "cat x | bash"), false,
+		       "what is piped to 'bash'");
+	expect_unknown(WORDS("pip", "install", "https://u:secret@h/x.whl"),
+		       false, "what 'https://h/x.whl' has");
+	expect_unknown(WORDS("pip", "install", "git+https://h/x@" HEX40), false,
+		       "");
+	expect_unknown(WORDS("pip", "install", "-i", "https://h/simple", "x"),
+		       false, "");
+	expect_unknown(WORDS("pip", "--index-url=https://h/simple", "x"), false,
+		       "");
+	expect_unknown(WORDS("pip", "install", "-r", "r.txt"), false,
+		       "https://h/x.whl");
+	expect_unknown(WORDS("cp", "-r", "./conf", "/nowhere"), false,
+		       "what is in the folder './conf'");
+	expect_unknown(WORDS("pip", "install", "conf"), false, "");
+	expect_unknown(WORDS("bash", "-c", "pip install -r \"$1\""), false,
+		       "the file '$1'");
+	expect_unknown(WORDS("bash", "-s"), true,
+		       "the script on standard input");
+	expect_unknown(WORDS("bash", "-s"), false, "");
+	expect_unknown(WORDS("bash", "setup.sh"), true, "");
+	expect_unknown(WORDS("sh", "-c", "true"), true, "");
+}
+
+/* A sparse file, read at some places: what is changed between is not seen, and said. */
+Test(env_inputs, that_are_too_large_are_looked_at_in_part)
+{
+	const char *const *command = WORDS("tar", "-xf", "big.tar");
+	struct env_inputs a, b;
+
+	put("big.tar", "x");
+	cr_assert_eq(truncate("big.tar", (off_t)ENV_INPUT_BYTES + 4096), 0);
+	a = gather(command, NULL, false);
+	expect(&a, "file", "big.tar ");
+	cr_expect_eq(a.n_unknown, 1);
+	cr_expect(strstr(a.unknown[0], "most of 'big.tar'"));
+	put("big.tar", "y");
+	cr_assert_eq(truncate("big.tar", (off_t)ENV_INPUT_BYTES + 4096), 0);
+	b = gather(command, NULL, false);
+	cr_expect(!digest_equal(&a.items[0].value, &b.items[0].value));
+	env_inputs_fini(&a);
+	env_inputs_fini(&b);
+}
+
+Test(env_inputs, have_names_that_an_index_can_keep)
+{
+	struct env_inputs in;
+
+	put("a\351", "x");
+	put("\303\251", "x");
+	in = gather(WORDS("cp", "a\351", "\303\251", "/nowhere"), NULL, false);
+	expect(&in, "file", "a\\xe9 \303\251 ");
+	env_inputs_fini(&in);
+}
+
+/* ------------------------------------------------------------------------- words --- */
+
+Test(env_words, are_split_as_a_shell_does)
+{
+	char *values[] = { (char[]){ "D=/d" }, NULL };
+	static const char text[] =
+		"A=1 cp 'a b'\"c $D\" ${D}/x >out 2>>err <in; # no\n"
+		"x | sh -c \"$(y)\" && z\\\n w";
+	static const struct {
+		const char *text;
+		bool is_first, is_piped, is_output, is_open;
+	} want[] = {
+		{ "A=1", true, false, false, false },
+		{ "cp", true, false, false, false },
+		{ "a bc /d", false, false, false, false },
+		{ "/d/x", false, false, false, false },
+		{ "out", false, false, true, false },
+		{ "err", false, false, true, false },
+		{ "in", false, false, false, false },
+		{ "x", true, false, false, false },
+		{ "sh", true, true, false, false },
+		{ "-c", false, false, false, false },
+		{ "$(y)", false, false, false, true },
+		{ "z", true, false, false, false },
+		{ "w", false, false, false, false },
+	};
+	struct shell_words w;
+
+	cr_assert_eq(shell_words_split(text, values, &w, NULL), 0);
+	cr_assert_eq(w.n, ARRAY_SIZE(want), "%zu", w.n);
+	for (size_t i = 0; i < w.n; i++) {
+		cr_expect_str_eq(w.list[i].text, want[i].text);
+		cr_expect_eq(w.list[i].is_first, want[i].is_first, "%zu", i);
+		cr_expect_eq(w.list[i].is_piped, want[i].is_piped, "%zu", i);
+		cr_expect_eq(w.list[i].is_output, want[i].is_output, "%zu", i);
+		cr_expect_eq(w.list[i].is_open, want[i].is_open, "%zu", i);
+	}
+	cr_expect_str_eq(w.list[3].written, "${D}/x");
+	shell_words_fini(&w);
+}
+
+Test(env_words, are_shown_without_logins)
+{
+	static const char *const rows[][2] = {
+		{ "https://u:p@h/x", "https://h/x" },
+		{ "--index-url=https://t@h:8/s?a=1",
+		  "--index-url=https://h:8/s?a=1" },
+		{ "https://h/t/TOKEN/chan", "https://h/t/*/chan" },
+		{ "https://h/x?X-Amz-Signature=1&y=2", "https://h/x?*" },
+		{ "--token=abc", "--token=*" },
+		{ "HF_TOKEN=abc pip install x", "HF_TOKEN=* pip install x" },
+		{ "f --password 'abc' x", "f --password '*' x" },
+		{ "tokenizers==0.15", "tokenizers==0.15" },
+		{ "--tokenizer=x", "--tokenizer=x" },
+		{ "a@b", "a@b" },
+		{ "git+ssh://git@h/x.git@v1", "git+ssh://h/x.git@v1" },
+		{ "", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		AUTO_FREE char *is = text_without_logins(rows[i][0]);
+
+		cr_assert_not_null(is);
+		cr_expect_str_eq(is, rows[i][1]);
+	}
+}
