@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/ckpt.h"
+#include "cli/plain_output.h"
 #include "common/progress.h"
 
 struct ckpt_adopt_config {
@@ -127,7 +128,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	x.store = s;
-	x.bar.bar = progress_new(stderr);
+	x.bar.bar = progress_new(plain_output_bar());
 	rc = ckpt_walk(s, path, adopt, &x, err);
 	progress_free(x.bar.bar);
 	if (rc < 0)

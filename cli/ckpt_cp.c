@@ -9,6 +9,7 @@
 
 #include "cli/ckpt.h"
 #include "cli/ckpt_local.h"
+#include "cli/plain_output.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -313,7 +314,7 @@ static int run(const void *config, char **args, struct error *err)
 	cp.from = is_in ? args[1] : ckpt_store_path(args[1]);
 	cp.to = is_in ? ckpt_store_path(args[2]) : args[2];
 	cp.is_into = end == ':' || end == '/';
-	cp.bar.bar = progress_new(stderr);
+	cp.bar.bar = progress_new(plain_output_bar());
 	rc = is_in ? copy_in(&cp, err) : copy_out(&cp, err);
 	progress_free(cp.bar.bar);
 	free(cp.folder);

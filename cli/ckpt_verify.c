@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/ckpt.h"
+#include "cli/plain_output.h"
 #include "common/progress.h"
 #include "common/text.h"
 
@@ -145,7 +146,7 @@ static int run(const void *config, char **args, struct error *err)
 	struct ckpt_verify v = { .store = s };
 	int rc;
 
-	v.bar.bar = progress_new(stderr);
+	v.bar.bar = progress_new(plain_output_bar());
 	rc = ckpt_walk(s, args[1] ? ckpt_store_path(args[1]) : "", verify, &v,
 		       err);
 	progress_free(v.bar.bar);

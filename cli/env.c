@@ -63,6 +63,7 @@ int env_store_open(const struct store_access *a, const char *url,
 	/* A blob at a time is written, and a start waits for the kernel to take the
 	 * memory. */
 	cfg.memory = STORE_MEMORY;
+	cfg.shares_files = true;
 	return store_access_open(a, url, &cfg, ret, err);
 }
 

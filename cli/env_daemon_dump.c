@@ -229,6 +229,7 @@ static int keep(struct daemon_dump *u, const struct env_scan *before,
 	mode_t mask = umask(077);
 	int rc;
 
+	object_store_keep_private(env_catalog_store(u->at->catalog));
 	(void)snprintf(what, sizeof(what), "daemon %s", u->s->name);
 	rc = env_capture(u->at->catalog, &u->key, &u->target, before, &opts,
 			 ret, err);

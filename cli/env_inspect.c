@@ -3,6 +3,7 @@
 
 #include "cli/env.h"
 #include "common/progress.h"
+#include "common/text.h"
 
 struct env_inspect_config {
 	struct store_access access;
@@ -25,6 +26,8 @@ static void print(const struct env_snapshot *s)
 	digest_format(&s->manifest, text);
 	progress_format_bytes(s->bytes, files);
 	progress_format_bytes(s->stored, stored);
+	text_make_printable(s->program);
+	text_make_printable(s->by);
 	printf("key       %s\nmade      %s by %s on %s\n", hex, when,
 	       s->program, s->by);
 	printf("changed   %" PRIu64 " names, %s of files, %s stored\n",
@@ -35,6 +38,9 @@ static void print(const struct env_snapshot *s)
 		const struct env_item *it = &s->key.items[i];
 
 		env_key_hex(&it->value, hex);
+		text_make_printable(it->name);
+		if (it->shown)
+			text_make_printable(it->shown);
 		printf("  %-12s  %s%s%s\n", it->kind, it->name,
 		       *it->name ? "  " : "", it->shown ? it->shown : hex);
 	}

@@ -39,6 +39,9 @@ static void print_item(const struct env_item *it)
 	char hex[ENV_KEY_HEX];
 
 	env_key_hex(&it->value, hex);
+	text_make_printable(it->name);
+	if (it->shown)
+		text_make_printable(it->shown);
 	printf("%-12s  %s%s%s\n", it->kind, it->name,
 	       *it->name && (it->shown ? *it->shown : 1) ? "  " : "",
 	       it->shown ? it->shown : hex);
@@ -56,6 +59,14 @@ static void print_difference(void *arg, const struct env_item *a,
 	bool *differs = arg;
 
 	*differs = true;
+	for (size_t i = 0; i < 2; i++) {
+		const struct env_item *it = i ? b : a;
+
+		if (it)
+			text_make_printable(it->name);
+		if (it && it->shown)
+			text_make_printable(it->shown);
+	}
 	print_item_name(a ? a : b);
 	if (!b)
 		puts("not in the snapshot's key");

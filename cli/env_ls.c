@@ -112,6 +112,9 @@ static int show(void *arg, const struct digest *key,
 	progress_format_count(s->n_changed, "name", names);
 	if (env_catalog_marks(l->catalog, s, &m, err) < 0)
 		return -err->code;
+	text_make_printable(s->program);
+	text_make_printable(s->by);
+	text_make_printable(m.bad_why);
 	printf("%.12s  %s  %10s  %12s  %s on %s%s%s%s\n", hex, when, bytes,
 	       names, s->program, s->by, m.is_pinned ? "  pinned" : "",
 	       m.is_bad ? "  bad" : "", m.is_bad ? m.bad_why : "");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/image.h"
+#include "cli/plain_output.h"
 
 #include "common/clock.h"
 #include "common/progress.h"
@@ -74,7 +75,7 @@ static void step(struct convert_progress *base, const char *what, uint64_t done,
 void image_progress_start(struct image_progress *p)
 {
 	p->base.step = step;
-	p->bar = progress_new(stderr);
+	p->bar = progress_new(plain_output_bar());
 }
 
 void image_progress_stop(struct image_progress *p)

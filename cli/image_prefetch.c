@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/image.h"
 #include "cli/node_ask.h"
+#include "cli/plain_output.h"
 #include "cli/preheat.h"
 #include "common/clock.h"
 #include "common/json.h"
@@ -140,7 +141,7 @@ static void say_why(struct progress *bar, const json_t *a, struct buf *said)
 static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 			struct error *err)
 {
-	AUTO(progress) bar = progress_new(stderr);
+	AUTO(progress) bar = progress_new(plain_output_bar());
 	AUTO_BUF said = BUF_INIT;
 	int64_t now = clock_now_ns(), running = now;
 	int rc;

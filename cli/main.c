@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/env_daemon_init.h"
+#include "cli/plain_output.h"
 #include "common/text.h"
 
 #define EXIT_USAGE 2
@@ -215,6 +216,7 @@ int main(int argc, char **argv)
 {
 	static const char prefix[] = "--generate-";
 
+	plain_output_begin();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		int n = match(commands[i], argc, argv);
 

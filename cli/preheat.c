@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/node_ask.h"
+#include "cli/plain_output.h"
 #include "cli/service.h"
 #include "common/clock.h"
 #include "common/json.h"
@@ -169,7 +170,7 @@ static int conclude(const struct sum *s, struct error *err)
 static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 		    struct error *err)
 {
-	AUTO(progress) bar = progress_new(stderr);
+	AUTO(progress) bar = progress_new(plain_output_bar());
 	int64_t until = clock_now_ns() + wait_ns;
 	AUTO_JSON *order = NULL;
 	struct sum s;

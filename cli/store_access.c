@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "cli/plain_output.h"
 #include "common/registry_host.h"
 #include "common/text.h"
 
@@ -22,8 +23,9 @@ int store_access_check(const char *url, struct error *err)
 static void say_silent(void *arg, const char *line)
 {
 	(void)arg;
-	fprintf(stderr, "%sbootseer: %s\n",
-		isatty(STDERR_FILENO) ? "\r\033[K" : "", line);
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", plain_output_bar());
+	fprintf(stderr, "bootseer: %s\n", line);
 }
 
 int store_access_open(const struct store_access *a, const char *url,

@@ -3,8 +3,7 @@
  * Stores of named objects: a directory (file:), a bucket (s3:), a folder of HDFS
  * (hdfs:), a repository of a registry (docker:).  An object is written once, as a
  * stream, and appears whole under its name or not at all; after that it is read by
- * ranges, replaced or removed, never changed.
- * docs/objects.md has the URLs and what each kind of store promises.
+ * ranges, replaced or removed, never changed.  docs/objects.md has the URLs, and promises.
  *
  * A name is a path without a leading slash: "data/7f/column.0".  Every function
  * blocks and may be called from several threads, but of one put only one thread at
@@ -49,11 +48,10 @@ struct object_store_config {
 	uint32_t stall_timeout_ms; /* no byte for so long: another attempt */
 	uint32_t retry_ms;   /* attempts without progress; then it fails */
 	const char *ca_file; /* PEM; NULL: the system's */
-	bool is_write_once;  /* no name that is read is written again: HDFS,
-	                            * which reads names, is then not asked after
-	                            * each read which version it was */
-	/* By which object_store_fence() knows what this process has under way: letters
-	 * and digits; NULL: nobody asks. */
+	/* No name that is read is written again: HDFS, which reads names, is not asked then. */
+	bool is_write_once;
+	bool shares_files; /* who may write to a directory may read what is put */
+	/* For object_store_fence(): letters and digits; NULL: nobody asks. */
 	const char *life;
 };
 
@@ -90,6 +88,8 @@ struct object_stat {
  * what is wrong with the URL, -EACCES that credentials are missing. */
 int object_store_open(const char *url, const struct object_store_config *cfg,
 		      struct object_store **ret, struct error *err) MUST_CHECK;
+/* Turn shares_files off. */
+void object_store_keep_private(struct object_store *s);
 /* With no call under way, and all objects, puts and leases of it freed. */
 void object_store_free(struct object_store *s);
 DEFINE_AUTO(object_store)

@@ -23,6 +23,11 @@ int file_path_open_folder(const struct file_store *f, const char *folder)
 	return open_folder(f, folder, O_RDONLY);
 }
 
+int file_path_enter(const struct file_store *f, const char *folder)
+{
+	return open_folder(f, folder, O_PATH);
+}
+
 /* The folder that has the name, whose last part is `*ret_leaf`. */
 static int open_parent(const struct file_store *f, const char *name,
 		       const char **ret_leaf)

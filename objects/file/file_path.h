@@ -19,6 +19,8 @@ int file_path_open_folder(const struct file_store *f, const char *folder);
 /* Of a link itself. */
 int file_path_stat(const struct file_store *f, const char *name,
 		   struct stat *ret);
+/* The same, not for reading. */
+int file_path_enter(const struct file_store *f, const char *folder);
 int file_path_mkdir(const struct file_store *f, const char *name, mode_t mode);
 /* AT_REMOVEDIR, or 0. */
 int file_path_unlink(const struct file_store *f, const char *name, int flags);

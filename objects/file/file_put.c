@@ -188,6 +188,7 @@ static int finish(struct file_store *f, struct file_put *p, struct error *err)
 			return file_error(f, -rc, "write", p->temporary, err);
 	}
 	(void)clock_gettime(CLOCK_REALTIME, &times[1]);
+	file_share_object(f, p->fd);
 	if (ftruncate(p->fd, (off_t)p->base.size) < 0 ||
 	    futimens(p->fd, times) < 0 || fsync(p->fd) < 0)
 		return file_error(f, errno, "make durable", p->temporary, err);

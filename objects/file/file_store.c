@@ -62,8 +62,12 @@ int file_error(const struct file_store *f, int code, const char *what,
 		 : code == ESTALE ? EIO
 				  : code;
 
-	return error_set(err, as, "%s %s/%.200s: %s%s", what, f->path, name,
-			 strerror(code), cure_of(code));
+	char rights[FILE_RIGHTS_ROOM] = "";
+
+	if (as == EACCES)
+		file_share_explain(f, name, rights);
+	return error_set(err, as, "%s %s/%.200s: %s%s%s", what, f->path, name,
+			 strerror(code), rights, cure_of(code));
 }
 
 bool file_is_none(int code)
@@ -131,9 +135,10 @@ int file_make_parents(struct file_store *f, const char *name, struct error *err)
 		int rc = 0;
 
 		*at = '\0';
-		if (file_path_mkdir(f, path, 0777) == 0)
+		if (file_path_mkdir(f, path, 0777) == 0) {
+			file_share_folder(f, path);
 			rc = file_sync_parent(f, path, err);
-		else if (errno != EEXIST)
+		} else if (errno != EEXIST)
 			rc = file_error(f, errno, "make folder", path, err);
 		if (rc < 0)
 			return rc;
@@ -192,6 +197,20 @@ static unsigned int lock_number(const char *name)
 	return (unsigned int)(hash >> 56);
 }
 
+static int open_or_make(struct file_store *f, const char *path)
+{
+	int fd = file_path_open(f, path, O_RDWR, 0);
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	fd = file_path_open(f, path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return file_path_open(f, path, O_RDWR, 0);
+	if (fd >= 0)
+		file_share_lock(f, fd);
+	return fd;
+}
+
 /* The lock's file stays: whoever removed it would remove what another has locked. */
 static int open_lock(struct file_store *f, unsigned int number,
 		     struct error *err)
@@ -200,12 +219,12 @@ static int open_lock(struct file_store *f, unsigned int number,
 	int fd, rc;
 
 	(void)snprintf(path, sizeof(path), "%s/%02x", STORE_LOCKS, number);
-	fd = file_path_open(f, path, O_RDWR | O_CREAT, 0666);
+	fd = open_or_make(f, path);
 	if (fd < 0 && errno == ENOENT) {
 		rc = file_make_parents(f, path, err);
 		if (rc < 0)
 			return rc;
-		fd = file_path_open(f, path, O_RDWR | O_CREAT, 0666);
+		fd = open_or_make(f, path);
 	}
 	return fd < 0 ? file_error(f, errno, "open", path, err) : fd;
 }
@@ -392,6 +411,8 @@ static int open_root(struct file_store *f, const struct store_url *url,
 		return error_nomem(err);
 	}
 	f->root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->root >= 0)
+		file_share_init(f);
 	if (f->root < 0)
 		return error_set(err, errno, "open '%s': %s%s", f->path,
 				 strerror(errno),

@@ -19,6 +19,9 @@ struct file_store {
 	struct file_engine *engine;
 	bool may_direct; /* the URL does not forbid O_DIRECT */
 	size_t align;    /* of offsets, sizes and memory for O_DIRECT */
+	mode_t shared; /* permissions of those, but the owner, who may write in `root` */
+	bool keeps_owners; /* nobody removes what others put there, as in /tmp */
+	gid_t gid;         /* of `root` */
 };
 
 static inline struct file_store *file_store_of(struct object_store *s)
@@ -58,6 +61,17 @@ int file_lock_if_any(struct file_store *f, const char *name, int *ret_fd,
 /* Is `name` still the version of `tag`? */
 int file_check_tag(struct file_store *f, const char *name, const char *tag,
 		   struct error *err) MUST_CHECK;
+
+/* file_share.c: at the opening; of a folder or lock that was just made; of an object before it
+ * appears. */
+void file_share_init(struct file_store *f);
+void file_share_folder(const struct file_store *f, const char *path);
+void file_share_lock(const struct file_store *f, int fd);
+void file_share_object(const struct file_store *f, int fd);
+#define FILE_RIGHTS_ROOM 256
+/* The outermost folder on the way to `name` that this user may not enter, or write to; "": none. */
+void file_share_explain(const struct file_store *f, const char *name,
+			char ret[FILE_RIGHTS_ROOM]);
 
 /* The vtable's, in file_read.c, file_put.c, file_list.c, file_probe.c. */
 int file_store_open_object(struct object_store *s, const char *name,

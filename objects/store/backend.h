@@ -105,7 +105,9 @@ struct store_silence {
 struct object_store {
 	const struct object_store_ops *ops;
 	struct object_store_config cfg; /* ca_file is the store's */
-	char *url;                      /* without options, for messages */
+	atomic_bool
+		is_shared; /* cfg.shares_files, until nothing is to be shared */
+	char *url;         /* without options, for messages */
 	struct object_caps caps;
 	struct store_counters count;
 	struct store_memory *memory;

@@ -50,6 +50,11 @@ int object_store_fence(struct object_store *s, const char *life,
 	return rc < 0 ? error_wrap(err, rc, "%s", s->url) : 0;
 }
 
+void object_store_keep_private(struct object_store *s)
+{
+	atomic_store(&s->is_shared, false);
+}
+
 struct object_caps object_store_caps(const struct object_store *s)
 {
 	struct object_caps caps = s->caps;

@@ -109,6 +109,7 @@ int store_init(struct object_store *s, const struct object_store_ops *ops,
 	s->ops = ops;
 	s->cfg = *cfg;
 	s->cfg.ca_file = NULL;
+	atomic_store(&s->is_shared, cfg->shares_files);
 	s->cfg.life = NULL; /* a kind that has a use for it has its own */
 	if (cfg->ca_file) {
 		s->cfg.ca_file = strdup(cfg->ca_file);

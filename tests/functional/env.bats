@@ -807,6 +807,33 @@ on_with_hosts() # NODE -- COMMAND...
 	rm -r "$d"
 }
 
+@test "the first writer's umask shuts no other user of the store's folder out" {
+	local user
+
+	chmod 755 "$W" "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" 2>/dev/null || :
+	d=$(mktemp -d /var/tmp/env-users.XXXXXX)
+	chmod 755 "$d"
+	mkdir -m 1777 "$d/store"
+	for user in 65534 65533; do
+		mkdir "$d/site.$user"
+		chown "$user:$user" "$d/site.$user"
+		# shellcheck disable=SC2016
+		(cd "$d" && umask 077 && exec setpriv --reuid "$user" --regid "$user" --clear-groups \
+			"$bootseer" env run --store "file://$d/store" --target "$d/site.$user" \
+			-- sh -c 'echo x >"$0/x"' "$d/site.$user" 2>"$W/err.$user")
+		cat "$W/err.$user"
+		grep -q captured "$W/err.$user"
+	done
+	[ "$(setpriv --reuid 65532 --regid 65532 --clear-groups \
+		"$bootseer" env ls "file://$d/store" | grep -c ' sh on ')" = 2 ]
+	# A folder that is shut is named.
+	chmod 700 "$d/store/env"
+	run -1 setpriv --reuid 65532 --regid 65532 --clear-groups "$bootseer" env rm \
+		"file://$d/store" "$(basename "$(find "$d/store/env/index" -type f | head -n 1)")"
+	[[ $output == *"'$d/store/env' is of user 65534, mode 0700"* ]]
+	rm -r "$d"
+}
+
 @test "what is mounted in a target, a file or a folder, is not the target's" {
 	cat >setup.sh <<-'EOF'
 		echo ran >>"$W/ran"
@@ -1006,6 +1033,30 @@ command ran; in which paths, is not kept" ]
 	"$bootseer" env rm "$STORE" "$key"
 	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 1 ]
 	[ ! -e "store/env/data/$key" ] || [ "$(find "store/env/data/$key" -type f)" = '' ]
+}
+
+# What whoever may write to the store put there: a title for the terminal, a line of its own.
+@test "no control character of a store or a file reaches a terminal" {
+	local index key bad=$'\033]0;x\a\u009b2J\n\r'
+
+	env_run a -q -- sh -c 'echo 1 >"$W/site/x"'
+	index=$(echo store/env/index/*)
+	key=$(basename "$index")
+	jq -c --arg bad "$bad" '.by = $bad | .program = $bad |
+		(.items[] | select(.kind == "libc")).shown = $bad' "$index" >new
+	mv new "$index"
+	printf '%s by %s' "$(jq -r .folder "$index")" "$bad" >bad
+	for name in ls inspect; do
+		run -0 script -qec "'$bootseer' env $name '$STORE' $([ $name = ls ] || echo "$key")" /dev/null
+		[[ $output != *$'\033'* && $output != *$'\a'* && $output != *$'\u009b'* ]]
+		[[ $output == *'?]0;x???2J'* ]]
+	done
+	# Each command's, whichever the words are; a bar of its own is drawn all the same.
+	run ! "$bootseer" env ls "file:///no/$bad"
+	[[ $output == *'?]0;x???2J'* ]]
+	run ! "$bootseer" "$bad" x
+	[[ $output != *$'\033'* ]]
+	[[ $output == *'?]0;x???2J'* ]]
 }
 
 @test "what two environments differ in is shown, with an exit status as diff's" {

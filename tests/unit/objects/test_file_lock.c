@@ -14,7 +14,9 @@
 #include "objects/file/file_store_priv.h"
 #include "objects/store.h"
 
-static char dir[] = "/var/tmp/bootseer-lock.XXXXXX";
+#define DIR_TEMPLATE "/var/tmp/bootseer-lock.XXXXXX"
+
+static char dir[] = DIR_TEMPLATE;
 static struct object_store *store, *hasty;
 static struct error err;
 
@@ -45,11 +47,62 @@ static void teardown(void)
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 
+TestSuite(file_share, .timeout = 120);
 TestSuite(file_lock, .init = setup, .fini = teardown, .timeout = 120);
 
 static int put(struct object_store *s, const char *name, const char *text)
 {
 	return object_put(s, name, text, strlen(text), NULL, NULL, &err);
+}
+
+static mode_t mode_of(const char *name)
+{
+	AUTO_FREE char *path = fs_join(dir, name);
+	struct stat st;
+
+	cr_assert_not_null(path);
+	cr_assert_eq(stat(path, &st), 0, "%s", name);
+	return st.st_mode & 07777;
+}
+
+/* The first writer's umask shuts nobody out who may write to the directory. */
+Test(file_share, gives_folders_and_locks_to_those_who_may_write)
+{
+	static const struct {
+		mode_t root, folder, lock, file, shared_file;
+	} rows[] = {
+		{ 0700, 0700, 0600, 0600, 0600 },
+		{ 0755, 0700, 0600, 0600, 0600 },
+		{ 0775, 0770, 0660, 0600, 0640 },
+		{ 0777, 0777, 0666, 0600, 0644 },
+		{ 01777, 01777, 0666, 0600, 0644 },
+	};
+
+	(void)umask(077);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+		struct object_store *s;
+		char url[64];
+
+		cr_assert_not_null(mkdtemp(strcpy(dir, DIR_TEMPLATE)));
+		cr_assert_eq(chmod(dir, rows[i].root), 0);
+		(void)snprintf(url, sizeof(url), "file://%s", dir);
+		cfg.shares_files = true;
+		cr_assert_eq(object_store_open(url, &cfg, &s, &err), 0, "%s",
+			     err.msg);
+		cr_assert_eq(put(s, "a/b/shared", "x"), 0, "%s", err.msg);
+		object_store_keep_private(s);
+		cr_assert_eq(put(s, "a/b/own", "x"), 0, "%s", err.msg);
+		cr_expect_eq(mode_of("a"), rows[i].folder, "%zu", i);
+		cr_expect_eq(mode_of("a/b"), rows[i].folder, "%zu", i);
+		cr_expect_eq(mode_of(".bootseer/lock"), rows[i].folder, "%zu",
+			     i);
+		cr_expect_eq(mode_of("a/b/shared"), rows[i].shared_file, "%zu",
+			     i);
+		cr_expect_eq(mode_of("a/b/own"), rows[i].file, "%zu", i);
+		object_store_free(s);
+		cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+	}
 }
 
 /* Else a version that came between the comparison and what follows would be lost. */
