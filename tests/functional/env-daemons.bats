@@ -102,7 +102,7 @@ is_alone() # NODE
 	[ ! -e a/d/srv.dump ]
 	key=$("$bootseer" env ls "$STORE" | sed -n 's/ .*daemon srv on .*//p')
 	[ -n "$key" ]
-	[ "$(jq .version "store/env/index/$key"*)" = 1 ] # no pack of it is shared
+	[ "$(jq .version "store/env/index/$key"*)" = 3 ] # no pack of it is shared
 	run -0 find store/env/data store/env/index -path "*$key*" -type f -perm /077
 	[ -z "$output" ]
 	# What a run that was killed left is in nobody's way.

@@ -127,7 +127,7 @@ verify()
 	# 130,000 bytes changed; the rest is of the two texts, the map and the names.
 	[ "$second" -lt 150000 ]
 	[ "$(packs | wc -l)" = 2 ]
-	[ "$(jq .version store/env/index/"$(key_of 101)")" = 2 ]
+	[ "$(jq .version store/env/index/"$(key_of 101)")" = 4 ]
 	[ "$(jq .stored store/env/index/"$(key_of 101)")" -lt 150000 ]
 	env_run c 101
 	same b c
@@ -414,9 +414,9 @@ find_new() # 1 to 3
 
 @test "snapshots of before are read, and are no base for others" {
 	capture a 100
-	# As a program that knows version 1 left it.
+	# As a program that shares none left it.
 	mv store/env/packs/* "$(dirname "$(find "store/env/data/$(key_of 100)" -type f | head -n 1)")"
-	jq -c '.version = 1' "store/env/index/$(key_of 100)" >index
+	jq -c '.version = 3' "store/env/index/$(key_of 100)" >index
 	cp index "store/env/index/$(key_of 100)"
 	env_run b 100
 	same a b
@@ -434,7 +434,7 @@ find_new() # 1 to 3
 	rm -r store/env/packs
 	echo >store/env/packs
 	capture b 101
-	[ "$(jq .version store/env/index/"$(key_of 101)")" = 1 ]
+	[ "$(jq .version store/env/index/"$(key_of 101)")" = 3 ]
 	env_run c 101
 	same b c
 }

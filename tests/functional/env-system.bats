@@ -345,7 +345,8 @@ has_no_stage() # NODE
 	echo "$output"
 	[[ $output == *': the command is run'* ]]
 	[ "$(wc -l <"$W/store/ran")" = 1 ]
-	# The guess waited for it; what it would have been asked next, it is not.
-	wait_for grep -q env/near "$W/asked"
+	# What it would have been asked next, it is not.
+	wait_for grep -q env/made "$W/asked"
+	run ! grep -q env/near "$W/asked"
 	run ! grep -q env/index "$W/asked"
 }
