@@ -1001,6 +1001,45 @@ command ran; in which paths, is not kept" ]
 	[ "$(find store/env/made -type f)" = '' ]
 }
 
+# As Triton, Inductor and torch's extensions keep theirs: by what was compiled, found again
+# without being compiled.
+@test "a cache of what was compiled is restored, and a later run adds to it" {
+	local node
+
+	cat >warm.py <<-'EOF'
+		import hashlib, os, py_compile, sys
+		cache = os.environ["W"] + "/site/cache"
+		for source in sys.argv[1:]:
+		    name = hashlib.sha256(source.encode()).hexdigest()
+		    to = f"{cache}/{name[:2]}/{name}.pyc"
+		    if os.path.exists(to):
+		        continue
+		    os.makedirs(os.path.dirname(to), exist_ok=True)
+		    with open("source.py", "w", encoding="utf-8") as f:
+		        f.write(source)
+		    py_compile.compile("source.py", to)
+		    with open("compiled", "a", encoding="utf-8") as f:
+		        f.write(source + "\n")
+	EOF
+	warm() { # NODE: two models, one after the other
+		env_run "$1" --key driver=550 -- python3 warm.py a=1 b=2
+		env_run "$1" --key driver=550 -- python3 warm.py b=2 c=3
+	}
+	warm a
+	[ "$(cat compiled)" = $'a=1\nb=2\nc=3' ]
+	for node in b c; do
+		warm "$node" 2>"$node.err"
+		[ "$(grep -c restored "$node.err")" = 2 ]
+		same a "$node"
+	done
+	[ "$(wc -l <compiled)" = 3 ]
+	# The second snapshot has what the second run added.
+	"$bootseer" env ls --json "$STORE" | jq -e '[.[].bytes] | sort | .[0] < .[1]'
+	# Another driver is another cache.
+	env_run d --key driver=560 -- python3 warm.py a=1 b=2
+	[ "$(wc -l <compiled)" = 5 ]
+}
+
 @test "environments are listed, shown, checked and removed" {
 	local key
 
