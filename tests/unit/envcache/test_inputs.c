@@ -185,6 +185,7 @@ Test(env_inputs, are_not_what_the_command_makes_itself)
 	cr_expect_null(made[1]);
 	later = gather(command, made, false);
 	expect(&later, "file", "req.txt ");
+	env_names_free(made);
 	cr_expect_eq(env_inputs_made(&before, &before, NULL, &made, NULL), 0);
 	cr_expect_null(made[0]);
 	env_names_free(made);
