@@ -524,4 +524,9 @@ fill(lambda n: os.mknod(os.environ["SITE"] + f"/pkg/many/{n}"))'
 	grep -x hello second.said
 	echo >store/go
 	wait $!
+	# Where none can be mounted at all, doctor says so beforehand.
+	stop "$node_pid"
+	node_start --env-write-max 600M
+	"$bootseer" node doctor |
+		grep -E '^advice +environments +--env-write-max is more than half of --cache-quota'
 }

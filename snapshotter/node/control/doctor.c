@@ -167,7 +167,8 @@ static void check_environments(struct node *n, json_t *list)
 	rc = environments_probe(n, &err);
 	doctor_add(
 		list, "environments", rc == 0, DOCTOR_ADVICE,
-		"install e2fsprogs, 'modprobe loop', and have --root on a disk; "
+		"install e2fsprogs, 'modprobe loop', have --root on a disk and "
+		"--cache-quota at twice --env-write-max or more; "
 		"until then environments are unpacked",
 		"%s", rc == 0 ? "can be mounted and written to" : err.msg);
 }

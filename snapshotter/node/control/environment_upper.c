@@ -203,6 +203,10 @@ int environments_probe(const struct node *n, struct error *err)
 
 	if (!file)
 		return error_nomem(err);
+	if (n->cfg->env_write_max > n->cfg->cache_quota / 2)
+		return error_set(err, EDQUOT,
+				 "--env-write-max is more than half of "
+				 "--cache-quota, which all of them have");
 	(void)unlink(file);
 	rc = allocate_file(file, PROBE_BYTES, err);
 	if (rc == 0)
