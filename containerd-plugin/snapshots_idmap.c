@@ -21,9 +21,13 @@
 
 bool snapshots_is_remap_key(const char *key)
 {
-	size_t n = strlen(key), len = strlen(REMAP_SUFFIX);
+	const char *slash = strrchr(key, '/');
+	const char *name = slash ? slash + 1 : key;
+	size_t n = strlen(name), len = strlen(REMAP_SUFFIX);
 
-	return n > len && strcmp(key + n - len, REMAP_SUFFIX) == 0;
+	/* A container may be called "...-remap", too. */
+	return strncmp(name, "sha256:", 7) == 0 && n > len &&
+	       strcmp(name + n - len, REMAP_SUFFIX) == 0;
 }
 
 /* containerd's clients chown a whole image in the snapshot "DIGEST-remap", for

@@ -420,4 +420,8 @@ Test(snapshots, an_image_that_was_chowned_is_not_mapped_once_more,
 		options_of(SNAPSHOT_KIND_ACTIVE, "c", "ns/2/sha256:x", mapped);
 	cr_expect(!strstr(options, "uidmap"), "%s", options);
 	labels_fini(&labels);
+	/* That of a container is not one of these. */
+	cr_assert_eq(snapshots_note_shifted("ns/1/my-remap", &labels, NULL), 0);
+	cr_expect_eq(labels.n, 0);
+	labels_fini(&labels);
 }
