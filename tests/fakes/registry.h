@@ -64,6 +64,7 @@ enum lists {
 	LISTS_UNTYPED, /* entries without artifactType and annotations */
 	LISTS_EMPTY,   /* no body */
 	LISTS_UNTOLD,  /* proper, but puts have no OCI-Subject */
+	LISTS_ENDLESS, /* each page says that there is one more */
 };
 
 struct fault_spec {

@@ -638,6 +638,8 @@ static void serve_referrers(struct fake *f, struct evhttp_request *req,
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, describe(f, &found[i]));
 	free(found);
+	if (fault(f, FAULT_REFERRERS) == LISTS_ENDLESS)
+		fake_header(req, "Link", "</v2/?last=1>; rel=\"next\"");
 	reply_json(f, req, "application/vnd.oci.image.index.v1+json",
 		   json_pack("{s:i,s:s,s:o}", "schemaVersion", 2, "mediaType",
 			     "application/vnd.oci.image.index.v1+json",

@@ -325,6 +325,16 @@ Test(oci_registry_write, an_api_that_fails_is_no_registry_without_one)
 		     -EIO);
 }
 
+Test(oci_registry_write, a_list_without_end_is_left_after_some_pages)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+
+	put_noted(&image, "one");
+	fixture_fault(&fix, "referrers=7");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 100);
+	cr_expect_eq(fixture_count(&fix, "/referrers/", NULL), 100);
+}
+
 Test(oci_registry_write, entries_without_a_type_are_read)
 {
 	fixture_fault(&fix, "referrers=4");
