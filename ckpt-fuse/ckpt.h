@@ -34,6 +34,13 @@ struct ckpt_attr {
 	int64_t mtime_ns; /* since 1970 */
 };
 
+/* Everybody may read a plain object; what its owner keeps from others is striped, however
+ * small it is. */
+static inline bool ckpt_attr_is_secret(const struct ckpt_attr *a)
+{
+	return (a->mode & 0044) != 0044;
+}
+
 struct ckpt_stat {
 	bool is_striped; /* what follows `attr` is of such files */
 	uint64_t size;
@@ -70,6 +77,8 @@ uint64_t ckpt_file_unit(const struct ckpt_file *f);
  * size: there is none.  How many bytes of the file are. */
 uint64_t ckpt_file_next_stored(const struct ckpt_file *f, uint64_t off);
 uint64_t ckpt_file_stored(const struct ckpt_file *f);
+/* Bytes of memory that its tables have while it is open, as its manifest says. */
+uint64_t ckpt_file_tables(const struct ckpt_file *f);
 
 /* Read exactly `len` bytes; any number of threads.  `deadline_ns` as object_read() has
  * it.  -ERANGE: they are not in the file. */

@@ -347,13 +347,44 @@ static int decode_segments(struct manifest *m, const uint8_t *p,
 	return chunks == m->n_chunks ? 0 : bad(err, "how many chunks it has");
 }
 
+/* What is behind the file's end was cut off, and nobody reads it: who can write a manifest
+ * says there how much memory each reader has, whatever the file is. */
+static void cut_to_size(struct manifest *m)
+{
+	struct ckpt_segment *s;
+	uint64_t left;
+
+	while (m->n_segments && m->segments[m->n_segments - 1].start >= m->size)
+		m->n_segments--;
+	if (!m->n_segments) {
+		m->n_chunks = 0;
+		return;
+	}
+	s = &m->segments[m->n_segments - 1];
+	left = round_up(m->size - s->start, m->chunk_size);
+	if (s->length > left)
+		s->length = left;
+	m->n_chunks = s->first_chunk + segment_chunks(m, s);
+}
+
+/* The tables that are left, in no more memory than they need. */
+static int shrink_tables(struct manifest *m, struct error *err)
+{
+	uint32_t *crcs = realloc(m->crcs, (m->n_chunks + 1) * sizeof(*crcs));
+
+	if (!crcs)
+		return error_nomem(err);
+	m->crcs = crcs;
+	return 0;
+}
+
 int manifest_decode(const void *data, size_t len, struct manifest **ret,
 		    struct error *err)
 {
 	const uint8_t *p = data, *foot;
 	struct manifest head;
 	AUTO(manifest) m = NULL;
-	uint64_t want;
+	uint64_t want, n_chunks;
 	int rc = manifest_decode_header(data, len, &head, &want, err);
 
 	if (rc < 0)
@@ -375,9 +406,15 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 	if (rc < 0)
 		return rc;
 	p += SEGMENT * m->n_segments;
+	n_chunks = m->n_chunks;
+	cut_to_size(m);
 	for (uint64_t i = 0; i < m->n_chunks; i++)
 		m->crcs[i] = get_le32(p + CRC * i);
-	p += CRC * m->n_chunks;
+	if (m->n_chunks < n_chunks)
+		rc = shrink_tables(m, err);
+	if (rc < 0)
+		return rc;
+	p += CRC * n_chunks;
 	if (!xattrs_are_valid(p, (size_t)(foot - p)))
 		return bad(err, "its extended attributes");
 	if (foot > p && buf_append(&m->xattrs, p, (size_t)(foot - p)) < 0)

@@ -69,12 +69,14 @@
 		{ .key = "compare", \
 		  .type = OPTION_ENUM, \
 		  .values = (const char *const[]){ "auto", "always", NULL }, \
-		  .def = "auto", \
+		  .def = "always", \
 		  .offset = offsetof(config_type, compare), \
 		  .help = "When close() and fsync() fail because another node " \
-			  "wrote the file since it was opened here: where the " \
-			  "store compares by itself, or always, by a lock " \
-			  "object and more requests for each file." }, \
+			  "wrote the file since it was opened here: always, " \
+			  "in HDFS and some S3 by a lock object and more " \
+			  "requests for each file; or (auto) only where the " \
+			  "store compares by itself, and elsewhere the last " \
+			  "close has the file and nobody is told." }, \
 		STORE_TIMEOUT_OPTION(offsetof(config_type, store_timeout), \
 				     STORE_TIMEOUT_CKPT), \
 		{ .key = "ca-file", \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/bytes.h"
 #include "common/clock.h"
 
 #define OWN_FOLDER ".bootseer"
@@ -122,23 +123,64 @@ static bool is_usable(const char *name)
 	       check_path(name, NULL) == 0;
 }
 
-static int read_whole(struct object *o, struct buf *out, struct error *err)
-{
-	uint64_t size = object_opened_stat(o)->size;
-	struct object_range r = { .len = size };
+/* Larger ones have room in the store's memory, so that many that are read at once do not
+ * have more than that. */
+#define MANIFEST_SMALL MIB
+#define MEMORY_WAIT_NS (60 * NS_PER_S)
 
+/* A manifest as it was read. */
+struct manifest_bytes {
+	struct object_store *lender; /* NULL: it is the heap's */
+	char *data;
+	size_t len;
+};
+
+static void bytes_fini(struct manifest_bytes *b)
+{
+	if (b->lender)
+		object_buffer_give(b->lender, b->data, b->len);
+	else
+		free(b->data);
+	*b = (struct manifest_bytes){ .len = 0 };
+}
+
+static int bytes_take(struct object_store *s, uint64_t size,
+		      struct manifest_bytes *b, struct error *err)
+{
 	if (size > MANIFEST_MAX)
 		return error_set(err, EBADMSG,
 				 "a manifest has no %" PRIu64 " bytes", size);
-	if (buf_reserve(out, size) < 0)
-		return error_nomem(err);
-	r.buf = out->data;
-	out->len = size;
-	return size ? object_read(o, &r, 1, 0, err) : 0;
+	b->len = (size_t)size;
+	if (size <= MANIFEST_SMALL) {
+		b->data = malloc(b->len + 1);
+		return b->data ? 0 : error_nomem(err);
+	}
+	b->data =
+		object_buffer_take(s, b->len, clock_now_ns() + MEMORY_WAIT_NS);
+	if (!b->data)
+		return error_set(err, ENOBUFS,
+				 "a manifest of %" PRIu64
+				 " MiB has no room in the store's memory: give "
+				 "it more (--memory)",
+				 (size + MIB - 1) / MIB);
+	b->lender = s;
+	return 0;
+}
+
+static int read_whole(struct object_store *s, struct object *o,
+		      struct manifest_bytes *b, struct error *err)
+{
+	struct object_range r = { .len = object_opened_stat(o)->size };
+	int rc;
+
+	bytes_fini(b);
+	rc = bytes_take(s, r.len, b, err);
+	r.buf = b->data;
+	return rc == 0 && r.len ? object_read(o, &r, 1, 0, err) : rc;
 }
 
 static int read_object(struct object_store *s, const char *name,
-		       struct buf *out, char ret_tag[OBJECT_TAG_MAX],
+		       struct manifest_bytes *b, char ret_tag[OBJECT_TAG_MAX],
 		       struct error *err)
 {
 	struct object *o;
@@ -146,19 +188,17 @@ static int read_object(struct object_store *s, const char *name,
 
 	if (rc < 0)
 		return rc;
-	buf_reset(out);
 	version_set_tag(ret_tag, object_opened_stat(o)->tag);
-	rc = read_whole(o, out, err);
+	rc = read_whole(s, o, b, err);
 	object_close(o);
 	return rc;
 }
 
 static int decode(struct object_store *s, const char *name,
-		  const struct buf *data, struct manifest **ret,
+		  const struct manifest_bytes *b, struct manifest **ret,
 		  struct error *err)
 {
-	int rc = manifest_decode(data->data ? data->data : "", data->len, ret,
-				 err);
+	int rc = manifest_decode(b->data, b->len, ret, err);
 
 	return rc < 0 ? error_wrap(err, rc, "%s: '%.200s'", object_store_url(s),
 				   name)
@@ -169,13 +209,16 @@ int manifest_load_tag(struct object_store *s, const char *name,
 		      struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],
 		      struct error *err)
 {
-	AUTO_BUF data = BUF_INIT;
+	struct manifest_bytes b = { .len = 0 };
 	int rc = -ESTALE;
 
 	/* It may be replaced while it is read, where the store then forgets it. */
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
-		rc = read_object(s, name, &data, ret_tag, err);
-	return rc < 0 ? rc : decode(s, name, &data, ret, err);
+		rc = read_object(s, name, &b, ret_tag, err);
+	if (rc == 0)
+		rc = decode(s, name, &b, ret, err);
+	bytes_fini(&b);
+	return rc;
 }
 
 int manifest_load(struct object_store *s, const char *name,
@@ -285,7 +328,7 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 
 /* One look at what is there; -ESTALE: the manifest was replaced meanwhile. */
 static int open_once(struct object_store *s, const char *name, const char *path,
-		     struct buf *data, struct object **ret_plain,
+		     struct manifest_bytes *b, struct object **ret_plain,
 		     struct ckpt_version *v, struct error *err)
 {
 	struct object *o;
@@ -300,8 +343,7 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 		*ret_plain = o;
 		return 0;
 	}
-	buf_reset(data);
-	rc = read_whole(o, data, err);
+	rc = read_whole(s, o, b, err);
 	object_close(o);
 	return rc;
 }
@@ -310,7 +352,7 @@ int names_open(struct object_store *s, const char *path, struct manifest **ret,
 	       struct object **ret_plain, struct ckpt_version *v,
 	       struct error *err)
 {
-	AUTO_BUF data = BUF_INIT;
+	struct manifest_bytes b = { .len = 0 };
 	struct manifest_name name;
 	int rc = manifest_name(path, &name, err);
 
@@ -320,13 +362,14 @@ int names_open(struct object_store *s, const char *path, struct manifest **ret,
 	rc = -ESTALE;
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++) {
 		*v = (struct ckpt_version){ .is_known = true };
-		rc = open_once(s, name.s, path, &data, ret_plain, v, err);
+		rc = open_once(s, name.s, path, &b, ret_plain, v, err);
 	}
-	if (rc < 0 || *ret_plain)
-		return rc;
-	rc = decode(s, name.s, &data, ret, err);
-	if (rc == 0)
-		version_set_manifest(v, *ret);
+	if (rc == 0 && !*ret_plain) {
+		rc = decode(s, name.s, &b, ret, err);
+		if (rc == 0)
+			version_set_manifest(v, *ret);
+	}
+	bytes_fini(&b);
 	return rc;
 }
 

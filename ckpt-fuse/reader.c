@@ -184,6 +184,17 @@ uint64_t ckpt_file_stored(const struct ckpt_file *f)
 	return sum;
 }
 
+uint64_t ckpt_file_tables(const struct ckpt_file *f)
+{
+	const struct manifest *m = f->manifest;
+
+	if (f->plain)
+		return 0;
+	return m->n_chunks * sizeof(*m->crcs) +
+	       m->n_segments * sizeof(*m->segments) +
+	       f->n_columns * sizeof(struct object *) + m->xattrs.len;
+}
+
 /* Only the data of a file that was replaced may be gone. */
 static int say_missing(const struct ckpt_file *f, const char *column,
 		       struct error *err)

@@ -52,7 +52,8 @@ static bool is_to_be_plain(const struct ckpt_write_options *o)
 {
 	if (o->layout != CKPT_LAYOUT_BY_SIZE && o->size)
 		return o->layout == CKPT_LAYOUT_PLAIN;
-	return o->size <= (uint64_t)CHUNK_SIZE * UNIT_CHUNKS;
+	return o->size <= (uint64_t)CHUNK_SIZE * UNIT_CHUNKS &&
+	       !(o->size && ckpt_attr_is_secret(&o->attr));
 }
 
 static int set_manifest(struct ckpt_writer *w,

@@ -649,6 +649,12 @@ static int status(const char *run, const char *place, json_t *all,
 	rc = add_status(dir, all, err);
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 && is_dead(path))
 		return say_dead(path, err);
+	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
+	    access(dir, F_OK) < 0)
+		return error_set(err, ENOENT,
+				 "'%s' was mounted with another --run than "
+				 "'%s': say which",
+				 path, run);
 	/* The name of its folder in --run says nothing to anybody. */
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0)
 		return error_set(

@@ -23,6 +23,15 @@ static inline int64_t clock_now_ms(void)
 	return clock_now_ns() / NS_PER_MS;
 }
 
+/* Since 1970, as files are dated. */
+static inline int64_t clock_wall_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
 /* As pthread_cond_timedwait() and the like want it. */
 static inline struct timespec clock_timespec(int64_t at_ns)
 {

@@ -25,6 +25,8 @@ static double valid_s(struct ckpt_node *n)
 	return !n->is_folder && node_is_written(n) ? 0 : VALID_S;
 }
 #define FOLDER_MODE 0755u
+#define SMALL_SIZE \
+	(4 * MIB) /* what is not more is a plain object, if it can be */
 
 static void log_failure(struct ckpt_mount *m, struct ckpt_node *n,
 			const char *what, const char *why)
@@ -58,6 +60,8 @@ void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 	case EDQUOT:
 	case ESTALE:
 	case ENAMETOOLONG:
+	/* What the documentation refuses (mknod, link, chattr): the program knows. */
+	case EPERM:
 		break;
 	default:
 		log_failure(mount_of(req), n, what,
@@ -176,6 +180,7 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err)
 {
+	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
 	int rc;
 
@@ -187,6 +192,9 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	rc = stat_file(m, n, &st, err);
 	if (rc == 0)
 		fill_file(m, n, &st, ret);
+	/* Programs that have it open see by this that it was removed or replaced. */
+	if (rc == 0 && node_path(&m->nodes, n, &path) == -ENOENT)
+		ret->st_nlink = 0;
 	return rc;
 }
 
@@ -541,11 +549,11 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 
 static int64_t mtime_of(const struct stat *attr, int to_set)
 {
-	struct timespec t = attr->st_mtim;
+	const struct timespec t = attr->st_mtim;
 
-	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
-		(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+	return to_set & FUSE_SET_ATTR_MTIME_NOW
+		       ? clock_wall_ns()
+		       : (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 static void merge(const struct stat *attr, int to_set, struct ckpt_attr *a)
@@ -560,16 +568,41 @@ static void merge(const struct stat *attr, int to_set, struct ckpt_attr *a)
 		a->mtime_ns = mtime_of(attr, to_set);
 }
 
+/* Is it a small file that becomes one of its owner's alone, which a plain object cannot be, or
+ * becomes everybody's again? */
+static bool is_to_be_rewritten(const struct ckpt_stat *was,
+			       const struct ckpt_attr *now)
+{
+	return was->size && was->size <= SMALL_SIZE && !was->xattrs_len &&
+	       ckpt_attr_is_secret(&was->attr) != ckpt_attr_is_secret(now);
+}
+
+/* With the locks of opening_commit(). */
+static int rewrite_with(struct ckpt_mount *m, struct ckpt_node *n,
+			const struct ckpt_attr *attr, struct error *err)
+{
+	int rc = opening_begin_writing(m, n, false, err);
+
+	if (rc < 0)
+		return rc;
+	rc = writing_keep_attr(n->writing, attr, err);
+	if (rc == 0)
+		return opening_commit(m, n, true, err);
+	ops_end_writing(&m->nodes, n);
+	return rc;
+}
+
 /* A plain object has nothing to keep them in: that is no failure, docs say so. */
 static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 		     const struct stat *attr, int to_set, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct ckpt_stat st;
+	struct ckpt_stat st, was;
 	int rc = stat_file(m, n, &st, err);
 
 	if (rc < 0)
 		return rc;
+	was = st;
 	merge(attr, to_set, &st.attr);
 	node_set_stat(n, &st);
 	if (n->writing)
@@ -577,6 +610,10 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 				 to_set & FUSE_SET_ATTR_MTIME);
 	if (n->writing && writing_is_dirty(n->writing))
 		return 0;
+	/* What is striped may stay so: who reads it would lose it (rsync has it open). */
+	if (is_to_be_rewritten(&was, &st.attr) &&
+	    !(was.is_striped && n->n_readers + n->n_peekers))
+		return rewrite_with(m, n, &st.attr, err);
 	rc = node_path(&m->nodes, n, &path);
 	if (rc == 0)
 		rc = ckpt_set_attr(m->store, path.data, &st.attr, err);

@@ -168,7 +168,8 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 	struct ops_writer o = { .is_new = true,
 				.attr = { .mode = mode & 07777,
 					  .uid = ctx->uid,
-					  .gid = ctx->gid } };
+					  .gid = ctx->gid,
+					  .mtime_ns = clock_wall_ns() } };
 	struct ckpt_node *n;
 	int rc = m->cfg->read_only
 			 ? -EROFS

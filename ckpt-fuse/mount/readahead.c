@@ -38,6 +38,18 @@ static struct readahead_reader *find(struct readahead *r, uint64_t off,
 	return oldest;
 }
 
+uint64_t readahead_end(const struct readahead *r, uint64_t off, uint64_t end)
+{
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		const struct readahead_reader *x = &r->readers[i];
+
+		if (x->used && x->n >= READS_MIN && x->begin > off &&
+		    x->begin < end)
+			end = x->begin;
+	}
+	return end;
+}
+
 /* How far ahead of a reader it is worth to read: what a reader that stops leaves unread
  * is in proportion to what it read. */
 static uint64_t window_of(const struct readahead *r,
@@ -66,6 +78,8 @@ static void advise(struct readahead *r, struct readahead_reader *x,
 	to -= to % r->unit;
 	if (to > size)
 		to = size;
+	/* This reader may be at the end of its part. */
+	to = readahead_end(r, x->next - 1, to);
 	if (to <= x->ahead)
 		return;
 	ret->from = x->ahead;

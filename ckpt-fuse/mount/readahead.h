@@ -45,6 +45,10 @@ void readahead_init(struct readahead *r, uint64_t unit, uint64_t most);
 struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 				       uint64_t len, uint64_t size);
 
+/* Where in (off, end) another began to read forward, or `end`: what is behind that was had, or
+ * is read ahead of that reader. */
+uint64_t readahead_end(const struct readahead *r, uint64_t off, uint64_t end);
+
 /* What was worth reading from there on was not read, or is gone: it is worth it again. */
 void readahead_lost(struct readahead *r, uint64_t off);
 /* How many bytes the reader that is nearest has before it gets to these; 0: it reads forward

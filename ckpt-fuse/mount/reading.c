@@ -2,6 +2,7 @@
 #include "ckpt-fuse/mount/reading.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -64,12 +65,60 @@ void readings_fini(struct readings *all)
 	(void)pthread_mutex_destroy(&all->lock);
 }
 
+static void give_tables(struct readings *all, uint64_t bytes)
+{
+	(void)pthread_mutex_lock(&all->lock);
+	all->tables -= bytes;
+	(void)pthread_mutex_unlock(&all->lock);
+	budget_give(all->budget, bytes);
+}
+
+/* All open files' tables have a half of the budget at most, and large ones, which a few forged
+ * manifests may say, the half of that: others go on. */
+static bool take_tables(struct readings *all, uint64_t bytes)
+{
+	const uint64_t share = all->budget->most / (bytes > MIB ? 4 : 2);
+	bool ok;
+
+	(void)pthread_mutex_lock(&all->lock);
+	ok = all->tables + bytes <= share;
+	all->tables += ok ? bytes : 0;
+	(void)pthread_mutex_unlock(&all->lock);
+	if (!ok)
+		return false;
+	while (!budget_take(all->budget, bytes)) {
+		if (readings_shrink(all))
+			continue;
+		(void)pthread_mutex_lock(&all->lock);
+		all->tables -= bytes;
+		(void)pthread_mutex_unlock(&all->lock);
+		return false;
+	}
+	return true;
+}
+
+static int reading_refuse(struct ckpt_file *f, struct error *err)
+{
+	const uint64_t bytes = ckpt_file_tables(f);
+
+	ckpt_close(f);
+	return error_set(err, ENOBUFS,
+			 "its checksums need %" PRIu64
+			 " KiB, and files that are open have the memory: close "
+			 "some, or give the mount more (--memory)",
+			 bytes / KIB);
+}
+
 int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		struct error *err)
 {
-	struct reading *r = calloc(1, sizeof(*r));
+	struct reading *r;
 
+	if (!take_tables(all, ckpt_file_tables(f)))
+		return reading_refuse(f, err);
+	r = calloc(1, sizeof(*r));
 	if (!r) {
+		give_tables(all, ckpt_file_tables(f));
 		ckpt_close(f);
 		return error_nomem(err);
 	}
@@ -158,6 +207,7 @@ static void reading_free(struct reading *r)
 	leave_active(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	zip_order_free(r->order);
+	give_tables(r->all, ckpt_file_tables(r->file));
 	ckpt_close(r->file);
 	free(r);
 }
@@ -224,13 +274,17 @@ static uint64_t begin_of(struct reading *r, uint64_t off)
 /* Where the block that begins at `off` has to end. */
 static uint64_t end_of(struct reading *r, uint64_t off, uint64_t wanted)
 {
-	uint64_t end = (off / r->unit + 1) * r->unit;
+	uint64_t end = (off / r->unit + 1) * r->unit, other;
 	struct read_block *b;
 
 	if (end > wanted)
 		end = wanted;
 	if (end > r->size)
 		end = r->size;
+	/* Several programs read a part each of the file. */
+	other = round_up(readahead_end(&r->ahead, off, end), CHUNK);
+	if (other < end)
+		end = other;
 	TAILQ_FOREACH(b, &r->blocks, of_file)
 	if (b->off > off && b->off < end)
 		end = b->off;

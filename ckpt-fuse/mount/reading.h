@@ -39,6 +39,7 @@ struct readings {
 	/* Files that somebody reads forward, those read longest ago first, and how many. */
 	TAILQ_HEAD(, reading) active;
 	unsigned int n_active;
+	uint64_t tables; /* bytes of the budget that open files' tables have */
 	atomic_uint_fast64_t bytes_read, bytes_ahead, bytes_unused;
 };
 
@@ -47,7 +48,7 @@ void readings_fini(struct readings *all); /* with no reading */
 /* Give memory back that only serves to be fast; false: there is none. */
 bool readings_shrink(struct readings *all);
 
-/* Takes `f`. */
+/* Takes `f`.  -ENOBUFS: the mount has no memory for its tables. */
 int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		struct error *err) MUST_CHECK;
 /* Read nothing ahead of who reads it. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ckpt-fuse/mount/writing_priv.h"
+#include "common/clock.h"
 
 void writing_lock(struct writing *w)
 {
@@ -113,6 +114,8 @@ static void note_change(struct writing *w)
 {
 	w->is_dirty = true;
 	w->has_mtime = false;
+	/* Cleaners remove what looks old, and this may be written for hours. */
+	w->attr.mtime_ns = clock_wall_ns();
 	writing_drop_reader(w);
 }
 
@@ -498,6 +501,22 @@ int writing_state(struct writing *w, struct error *err)
 	if (rc < 0 && err)
 		*err = w->seen.err;
 	(void)pthread_mutex_unlock(&w->seen_lock);
+	return rc;
+}
+
+int writing_keep_attr(struct writing *w, const struct ckpt_attr *attr,
+		      struct error *err)
+{
+	int rc;
+
+	writing_lock(w);
+	rc = writing_prepare(w, err);
+	if (rc == 0) {
+		w->attr = *attr;
+		w->has_mtime = w->is_dirty = true;
+		writing_drop_reader(w);
+	}
+	writing_unlock(w);
 	return rc;
 }
 

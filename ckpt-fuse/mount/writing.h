@@ -113,6 +113,9 @@ bool writing_stat(struct writing *w, uint64_t *ret_size,
 		  struct ckpt_attr *ret_attr);
 /* 0, or why bytes of it were lost. */
 int writing_state(struct writing *w, struct error *err) MUST_CHECK;
+/* Have all of it stored anew with these at the next commit. */
+int writing_keep_attr(struct writing *w, const struct ckpt_attr *attr,
+		      struct error *err) MUST_CHECK;
 /* Of what is committed next. */
 void writing_set_attr(struct writing *w, const struct ckpt_attr *attr,
 		      bool has_mtime);

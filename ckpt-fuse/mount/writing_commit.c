@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The commit of a file that is written. */
 #include <errno.h>
-#include <time.h>
 
 #include "ckpt-fuse/mount/writing_priv.h"
 #include "common/clock.h"
 
 #define TRIES 4u /* while others remove what is to be replaced */
-
-static int64_t wall_now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
-}
 
 /* All that is staged is sent, and stays staged: it may be written again. */
 static int send_staged(struct writing *w, struct error *err)
@@ -43,10 +34,10 @@ static int commit_once(struct writing *w, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (!w->has_mtime)
-		w->attr.mtime_ns = wall_now_ns();
+		w->attr.mtime_ns = clock_wall_ns();
 	ckpt_writer_set_attr(w->sending.writer, &w->attr);
 	rc = ckpt_writer_set_xattrs(w->sending.writer, &w->xattrs, err);
-	if (rc == 0 && (!is_whole || w->xattrs.len))
+	if (rc == 0 && (!is_whole || writing_needs_manifest(w)))
 		rc = ckpt_writer_grow(w->sending.writer, w->size, err);
 	if (rc == 0)
 		rc = send_staged(w, err);

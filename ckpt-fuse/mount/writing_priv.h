@@ -45,6 +45,12 @@ struct writing {
 	} seen;
 };
 
+/* A plain object has no extended attributes, and no mode but one that lets all read it. */
+static inline bool writing_needs_manifest(const struct writing *w)
+{
+	return w->xattrs.len || ckpt_attr_is_secret(&w->attr);
+}
+
 /* Take and give back `op`; what others see of the file is as of then. */
 void writing_lock(struct writing *w);
 void writing_unlock(struct writing *w);

@@ -81,8 +81,8 @@ int writing_begin_sending(struct writing *w, uint64_t size, struct error *err)
 	struct ckpt_write_options o = { .size = size, .attr = w->attr };
 	int rc;
 
-	/* A plain object has no place for them. */
-	if (w->xattrs.len)
+	/* A plain object has no place for them, nor for a mode. */
+	if (writing_needs_manifest(w))
 		o.size = CKPT_SIZE_UNKNOWN;
 
 	if (w->sending.writer)

@@ -280,6 +280,61 @@ def modes_and_owners():
 
 
 @case
+def secrets():
+    """A small file that its owner alone may read is so for all, and what all may read is plain."""
+    def layout():
+        return os.getxattr("s", "user.bootseer.layout").split()[0]
+
+    with open("s", "wb", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+        f.write(b"secret")
+    assert stat.S_IMODE(os.stat("s").st_mode) == 0o600
+    assert layout() == b"striped"
+    assert as_nobody(os.open, "s", os.O_RDONLY) == errno.EACCES
+    os.chmod("s", 0o644)
+    assert layout() == b"plain" and content("s") == b"secret"
+    assert as_nobody(os.open, "s", os.O_RDONLY) == 0
+    with open("s", "rb"):
+        os.chmod("s", 0o640)
+    with open("s", "rb") as f:
+        os.fchmod(f.fileno(), 0o644)
+    assert stat.S_IMODE(os.stat("s").st_mode) == 0o644
+    os.chmod("s", 0o640)
+    assert layout() == b"striped" and content("s") == b"secret"
+    assert stat.S_IMODE(os.stat("s").st_mode) == 0o640
+
+
+@case
+def what_is_new():
+    """A file is dated when it is made, and whoever has it open sees when it has no name."""
+    before = time.time_ns()
+    with open("n", "wb") as f:
+        assert before - 10**9 <= os.fstat(f.fileno()).st_mtime_ns <= time.time_ns() + 10**9
+        f.write(b"x")
+        f.flush()
+        assert before - 10**9 <= os.stat("n").st_mtime_ns <= time.time_ns() + 10**9
+    with open("n", "rb") as f:
+        assert os.fstat(f.fileno()).st_nlink == 1
+        os.unlink("n")
+        assert os.fstat(f.fileno()).st_nlink == 0
+
+
+@case
+def longest_paths():
+    """The store has names of 1,000 bytes, of which the manifest's wants four."""
+    path = ""
+    while len(os.getcwd()) + len(path) < 1200:
+        path += "p" * 200 + "/"
+        try:
+            os.mkdir(path)
+        except OSError as e:
+            assert e.errno == errno.ENAMETOOLONG, e
+            break
+    else:
+        assert False, "no path is too long"
+    fails(errno.ENAMETOOLONG, os.stat, path + "x" * 200)
+
+
+@case
 def times():
     make("f", bytes(5 * MIB))
     for ns in (0, 1, 1767225600123456789, 4102444800000000001):

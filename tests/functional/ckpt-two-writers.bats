@@ -117,6 +117,18 @@ both_end()
 	both_end
 }
 
+@test "so it is where the store cannot compare, and with --compare=auto it is not" {
+	bucket
+	STORE="$STORE&conditions=lock"
+	mount_both
+	second_is_told "" "$F/small" "$F/else"
+	second_is_told "$F/large" "$F/other" "$F/small"
+	both_end
+	mount_both --compare=auto
+	run ! second_is_told "$F/small" "$F/else" "$F/large"
+	both_end
+}
+
 @test "names and attributes that change meanwhile are no other writer" {
 	mount_both
 	cp "$F/large" "$M/f"

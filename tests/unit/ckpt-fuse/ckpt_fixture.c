@@ -67,7 +67,7 @@ struct ckpt_writer *begin(const char *path, uint64_t size, uint32_t columns)
 	struct ckpt_write_options o = {
 		.size = size,
 		.columns = columns,
-		.attr = { .mode = 0640, .uid = 7, .gid = 8, .mtime_ns = 9 }
+		.attr = { .mode = 0644, .uid = 7, .gid = 8, .mtime_ns = 9 }
 	};
 	struct ckpt_writer *w = NULL;
 	struct error err = ERROR_INIT;

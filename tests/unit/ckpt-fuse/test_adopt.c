@@ -141,10 +141,11 @@ Test(adopt, makes_a_striped_file_plain_unless_that_loses_something)
 	const struct xattr_change x = { .name = "user.a",
 					.value = "b",
 					.len = 1 };
-	struct ckpt_attr attr = { .mode = 0600, .uid = 7, .gid = 8 };
+	struct ckpt_attr attr = { .mode = 0640, .uid = 7, .gid = 8 };
 	struct error err = ERROR_INIT;
 
 	put("f", data, LARGE, 2);
+	cr_assert_eq(ckpt_set_attr(store, "f", &attr, &err), 0);
 	cr_expect_eq(ckpt_adopt(store, "f", &a, NULL, &err), -ENOTSUP);
 	cr_expect_not_null(strstr(err.msg, "permissions 0640 and owner 7:8"),
 			   "%s", err.msg);

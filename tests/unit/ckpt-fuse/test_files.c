@@ -64,7 +64,7 @@ Test(files, say_what_they_are)
 	cr_assert_eq(ckpt_stat(store, "s", &again, &err), 0, "%s", err.msg);
 	cr_expect_eq(again.size, 3 * UNIT + 5);
 	cr_expect_eq(again.columns, 3);
-	cr_expect_eq(again.attr.mode, 0640);
+	cr_expect_eq(again.attr.mode, 0644);
 	cr_expect_eq(again.attr.uid, 7);
 	cr_expect_eq(again.attr.gid, 8);
 	cr_expect_eq(again.attr.mtime_ns, 9);
@@ -418,7 +418,7 @@ Test(files, listing_ends_when_whoever_is_told_wants_that)
 /* What each call says of a path. */
 static void expect_refused(const char *path, int want)
 {
-	const struct ckpt_write_options o = { .size = 1 };
+	const struct ckpt_write_options o = { .size = 1, .attr.mode = 0644 };
 	struct error err = ERROR_INIT;
 	struct ckpt_writer *w = NULL;
 	struct ckpt_file *f = NULL;

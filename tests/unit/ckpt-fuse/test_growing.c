@@ -13,7 +13,7 @@ static int put_growing(const char *path, uint64_t start, uint64_t size,
 {
 	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
 					      .columns = columns,
-					      .attr = { .mode = 0640 },
+					      .attr = { .mode = 0644 },
 					      .base = base,
 					      .base_size = start };
 	struct error err = ERROR_INIT;

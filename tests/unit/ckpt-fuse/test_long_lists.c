@@ -19,11 +19,13 @@ static size_t heap(void)
 }
 
 /* Linked with --wrap: the store of this test. */
-int __wrap_object_list(struct object_store *s, const char *folder, bool deep,
-		       object_list_fn *fn, void *arg, struct error *err);
+int __wrap_object_list_all(struct object_store *s, const char *folder,
+			   bool deep, object_list_fn *fn, void *arg,
+			   struct error *err);
 
-int __wrap_object_list(struct object_store *s, const char *folder, bool deep,
-		       object_list_fn *fn, void *arg, struct error *err)
+int __wrap_object_list_all(struct object_store *s, const char *folder,
+			   bool deep, object_list_fn *fn, void *arg,
+			   struct error *err)
 {
 	int rc = 0;
 

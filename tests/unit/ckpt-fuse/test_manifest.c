@@ -748,3 +748,39 @@ Test(manifest, a_name_with_another_byte_is_no_column_or_another_one)
 			cr_expect_str_eq(again, name);
 		}
 }
+
+/* As a forged one says: 64 KiB of the file, and more than a million chunks. */
+Test(manifest, has_no_table_for_what_is_behind_the_end)
+{
+	const uint64_t n = 1u << 20;
+	struct manifest *m = NULL, *back = NULL;
+	struct error err = ERROR_INIT;
+	AUTO_BUF out = BUF_INIT;
+
+	cr_assert_eq(manifest_new(2, n, &m, &err), 0);
+	m->chunk_size = 4096;
+	m->unit_chunks = 1;
+	m->size = 65537;
+	m->segments[0].length = (n - 1) * 4096;
+	m->segments[0].columns = 2;
+	m->segments[1].start = n * 4096;
+	m->segments[1].length = 1;
+	m->segments[1].columns = 1;
+	m->crcs[16] = 17;
+	cr_assert_eq(manifest_encode(m, &out, &err), 0, "%s", err.msg);
+	cr_assert_eq(manifest_decode(out.data, out.len, &back, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(back->n_segments, 1);
+	cr_expect_eq(back->n_chunks, 17);
+	cr_expect_eq(back->crcs[16], 17);
+	cr_expect_eq(back->segments[0].length, 17 * 4096);
+	manifest_free(back);
+	m->size = 0;
+	out.len = 0;
+	cr_assert_eq(manifest_encode(m, &out, &err), 0, "%s", err.msg);
+	cr_assert_eq(manifest_decode(out.data, out.len, &back, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(back->n_segments + back->n_chunks, 0);
+	manifest_free(back);
+	manifest_free(m);
+}

@@ -176,3 +176,27 @@ Test(readahead, asks_again_for_what_was_not_read_or_is_gone)
 	a = readahead_note(&r, 9 * MIB, MIB, 1024 * MIB);
 	cr_expect_eq(a.from, a.to);
 }
+
+/* What is behind the other's begin was had already, and would be fetched once more. */
+Test(readahead, goes_no_further_than_where_another_began)
+{
+	const uint64_t part = 64 * MIB;
+	struct readahead r;
+
+	readahead_init(&r, UNIT, 128 * MIB);
+	for (uint64_t off = 0; off < part; off += READ)
+		for (unsigned int i = 0; i < 4; i++) {
+			struct readahead_advice a =
+				readahead_note(&r, i * part + off, READ,
+					       4 * part);
+
+			if (off >= 2 * READ && a.from != a.to)
+				cr_expect_leq(a.to, (i + 1) * part, "%u", i);
+		}
+	cr_expect_eq(readahead_end(&r, MIB, 512 * MIB), part);
+	cr_expect_eq(readahead_end(&r, part, 100 * MIB), 100 * MIB);
+	/* A single read somewhere is nobody's part. */
+	readahead_init(&r, UNIT, 128 * MIB);
+	(void)readahead_note(&r, 32 * MIB, READ, 4 * part);
+	cr_expect_eq(readahead_end(&r, MIB, 64 * MIB), 64 * MIB);
+}

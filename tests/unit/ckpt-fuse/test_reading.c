@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks of a file that is read, in memory that is short. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <semaphore.h>
 #include <string.h>
 
@@ -160,6 +161,86 @@ Test(reading, files_that_are_read_side_by_side_are_fetched_once)
 	cr_expect_eq(some.n_active, 0);
 	readings_fini(&some);
 	budget_fini(&mine);
+}
+
+#define PARTS 4u
+
+/* As programs do that load a part each of one file. */
+Test(reading, parts_of_a_file_that_are_read_side_by_side_are_fetched_once)
+{
+	const uint64_t part = 6 * UNIT / PARTS, step = 128 * KIB;
+	struct error err = ERROR_INIT;
+	struct reading *r;
+	struct budget mine;
+	struct readings some = { .budget = &mine,
+				 .readahead_most = 64 * MIB,
+				 .jobs = all.jobs };
+
+	budget_init(&mine, 256 * MIB, 128 * MIB);
+	readings_init(&some);
+	cr_assert_eq(reading_new(&some, open_file("f"), &r, &err), 0);
+	for (uint64_t off = 0; off < part; off += step)
+		for (unsigned int i = 0; i < PARTS; i++) {
+			struct reading_loan loan;
+
+			cr_assert_eq(reading_lend(r, i * part + off, step,
+						  &loan, &err),
+				     step);
+			cr_expect_eq(memcmp(loan.parts[0].iov_base,
+					    data + i * part + off,
+					    loan.parts[0].iov_len),
+				     0);
+			reading_return(r, &loan);
+		}
+	cr_expect_leq(some.bytes_ahead, 6 * UNIT * 105 / 100, "%zu",
+		      (size_t)some.bytes_ahead);
+	reading_unref(r);
+	readings_fini(&some);
+	budget_fini(&mine);
+}
+
+/* A file in holes, which says how many bytes of tables its readers have. */
+static struct ckpt_file *with_chunks(uint64_t n)
+{
+	struct manifest *m = NULL;
+	struct error err = ERROR_INIT;
+	struct ckpt_file *f;
+	AUTO_BUF out = BUF_INIT;
+
+	cr_assert_eq(manifest_new(1, n, &m, &err), 0);
+	m->chunk_size = 4096;
+	m->unit_chunks = 1;
+	m->size = n * 4096;
+	m->segments[0].length = m->size;
+	m->segments[0].columns = 1;
+	cr_assert_eq(manifest_encode(m, &out, &err), 0, "%s", err.msg);
+	put_object("forged.bsm", out.data, out.len);
+	manifest_free(m);
+	f = open_file("forged");
+	cr_expect_geq(ckpt_file_tables(f), n * 4);
+	return f;
+}
+
+/* Or whoever may write to the store has all the memory of the nodes that read it. */
+Test(reading, tables_of_open_files_are_of_the_budget)
+{
+	struct error err = ERROR_INIT;
+	struct reading *large, *other, *small;
+	const uint64_t used = budget.used;
+
+	/* A quarter of 64 MiB is for those that are large. */
+	cr_assert_eq(reading_new(&all, with_chunks(3 * MIB), &large, &err), 0);
+	cr_expect_geq(budget.used, used + 12 * MIB);
+	cr_expect_eq(reading_new(&all, with_chunks(3 * MIB), &other, &err),
+		     -ENOBUFS);
+	cr_expect_not_null(strstr(err.msg, "--memory"), "%s", err.msg);
+	cr_assert_eq(reading_new(&all, open_file("f"), &small, &err), 0);
+	reading_unref(small);
+	reading_unref(large);
+	cr_expect_eq(budget.used, used);
+	cr_expect_eq(reading_new(&all, with_chunks(5 * MIB), &other, &err),
+		     -ENOBUFS);
+	cr_expect_eq(budget.used, used);
 }
 
 /* Keeps the only thread that reads ahead. */

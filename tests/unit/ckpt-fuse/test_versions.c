@@ -35,7 +35,7 @@ static void open_writer(struct seeing_writer *s)
 {
 	struct ckpt_write_options o = { .size = s->size,
 					.columns = 2,
-					.attr = { .mode = 0640 },
+					.attr = { .mode = 0644 },
 					.version = &s->version };
 	struct error err = ERROR_INIT;
 
