@@ -208,7 +208,7 @@ int ckpt_change_xattr(struct object_store *s, const char *path, bool is_folder,
 		      struct error *err) MUST_CHECK;
 
 /* A folder that is there without files in it, until ckpt_folder_remove(): an empty
- * object marks it, which ckpt_list() does not show.  One that is there is no error. */
+ * object marks it, which ckpt_list() does not show.  -EEXIST: that is there. */
 int ckpt_folder_make(struct object_store *s, const char *path,
 		     struct error *err) MUST_CHECK;
 /* -ENOTEMPTY: files are in it. */

@@ -33,7 +33,7 @@ int ckpt_folder_make(struct object_store *s, const char *path,
 
 	if (rc == 0)
 		rc = object_put(s, mark.s, "", 0, &fresh, NULL, err);
-	return rc == -EEXIST ? 0 : rc;
+	return rc;
 }
 
 static int found_rest(void *arg, const struct object_entry *e,
@@ -152,7 +152,8 @@ static int move_marker(struct object_store *s, const char *name,
 	if (buf_printf(&path, "%s%s", to, name + strlen(from)) < 0)
 		return error_nomem(err);
 	rc = ckpt_folder_make(s, path.data, err);
-	return rc == 0 ? object_folder_remove(s, name, err) : rc;
+	return rc == 0 || rc == -EEXIST ? object_folder_remove(s, name, err)
+					: rc;
 }
 
 int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,

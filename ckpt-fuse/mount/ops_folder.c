@@ -187,10 +187,12 @@ static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
+	int rc;
 
 	if (folder == m->nodes.root || node_path(&m->nodes, folder, &path) < 0)
 		return;
-	if (ckpt_folder_make(m->store, path.data, &err) < 0)
+	rc = ckpt_folder_make(m->store, path.data, &err);
+	if (rc < 0 && rc != -EEXIST)
 		log_warning("ckpt",
 			    "folder may be gone path=\"%s\" reason=\"%s\"",
 			    path.data, err.msg);
