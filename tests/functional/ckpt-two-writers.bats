@@ -118,6 +118,8 @@ both_end()
 }
 
 @test "so it is where the store cannot compare, and with --compare=auto it is not" {
+	local pid
+
 	bucket
 	STORE="$STORE&conditions=lock"
 	mount_both
@@ -125,8 +127,17 @@ both_end()
 	second_is_told "$F/large" "$F/other" "$F/small"
 	both_end
 	mount_both --compare=auto
-	run ! second_is_told "$F/small" "$F/else" "$F/large"
+	rm -f "$W/go"*
+	mkfifo "$W/go"
+	write_after "$F/other" "$N/f" "$W/go" &
+	pid=$!
+	wait_for test -e "$W/go.opened"
+	cp "$F/else" "$M/f"
+	: >"$W/go"
+	wait "$pid"
 	both_end
+	ckpt cp :f "$W/last"
+	cmp "$W/last" "$F/other"
 }
 
 @test "names and attributes that change meanwhile are no other writer" {
