@@ -302,7 +302,7 @@ const json_t *explain_find(const json_t *status, const char *ref)
 	return NULL;
 }
 
-const char *explain_untrusted(const json_t *status, const char *ref)
+const json_t *explain_ordinary(const json_t *status, const char *ref)
 {
 	const json_t *one;
 	size_t k;
@@ -313,7 +313,7 @@ const char *explain_untrusted(const json_t *status, const char *ref)
 		const char *name = without_transport(reply_text(one, "image"));
 
 		if (is_name(name, ref))
-			return reply_text(one, "reason");
+			return one;
 	}
 	return NULL;
 }

@@ -18,7 +18,7 @@ void explain_print(const json_t *start, FILE *out);
 const json_t *explain_find(const json_t *status, const char *ref);
 
 /* Why the image of that name starts the ordinary way on the node, from the same
- * reply: a reason of bootseerd's; borrowed.  NULL: nothing is known of it. */
-const char *explain_untrusted(const json_t *status, const char *ref);
+ * reply: reason and cure, bootseerd's; borrowed.  NULL: nothing is known of it. */
+const json_t *explain_ordinary(const json_t *status, const char *ref);
 
 #endif

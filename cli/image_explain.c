@@ -43,20 +43,26 @@ static int explain(struct node_client *c, const char *ref, bool json,
 	AUTO_JSON *status = NULL;
 	AUTO_JSON *reply = NULL;
 	const json_t *image = NULL;
-	const char *untrusted = NULL;
+	const json_t *ordinary = NULL;
 	int rc = node_ask_on(c, "node.status", json_object(), &status, err);
 
 	if (rc == 0)
 		image = explain_find(status, ref);
 	if (rc == 0)
-		untrusted = explain_untrusted(status, ref);
-	if (rc == 0 && untrusted && !json)
-		printf("%s starts the ordinary way: %s\n", ref, untrusted);
-	if (rc == 0 && !image && !untrusted)
-		rc = error_set(err, ENOENT,
-			       "the node has no image '%s'; 'bootseer node "
-			       "status' lists what it has",
-			       ref);
+		ordinary = explain_ordinary(status, ref);
+	if (rc == 0 && ordinary && !json)
+		printf("%s starts the ordinary way: %s\n  cure: %s\n", ref,
+		       reply_text(ordinary, "reason"),
+		       reply_text(ordinary, "cure"));
+	if (rc == 0 && !image && !ordinary)
+		rc = error_set(
+			err, ENOENT,
+			"the node has no lazy image '%s': none was asked "
+			"for here, it has no artifact ('bootseer image "
+			"check' tells), or its registry hides it from "
+			"nodes without a login; 'bootseer node status' "
+			"lists what the node has",
+			ref);
 	if (rc == 0 && image)
 		rc = node_ask_on(c, "image.explain",
 				 json_pack("{s:s}", "id",

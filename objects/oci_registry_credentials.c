@@ -288,6 +288,10 @@ static int usual_place(struct buf *path)
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		const char *base = getenv(places[i].variable);
 
+		/* systemd sets no HOME for a service of root. */
+		if (!base && strcmp(places[i].variable, "HOME") == 0 &&
+		    geteuid() == 0)
+			base = "/root";
 		buf_reset(path);
 		if (!base)
 			continue;

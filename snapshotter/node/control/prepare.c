@@ -652,6 +652,10 @@ int node_prepare(struct node *n, const struct image_query *q,
 	if (rc == -ADMISSION_REFUSED) {
 		atomic_fetch_add(&n->events.prepares_untrusted, 1);
 		admission_note(n->admission, q->ref, p.untrusted, err);
+	} else if (rc == -EACCES) {
+		admission_note(n->admission, q->ref, ADMISSION_NO_LOGIN, err);
+	} else if (is_unreachable(rc)) {
+		admission_note(n->admission, q->ref, ADMISSION_NO_ANSWER, err);
 	}
 	if (rc < 0) {
 		error_wrap(err, rc, "image %s", a.name ? a.name : q->ref);

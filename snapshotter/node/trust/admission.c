@@ -339,6 +339,17 @@ const char *admission_cure(enum admission_reason r)
 		[ADMISSION_SAYS_TOO_LITTLE] =
 			"'bootseer image verify', with a key whose entry in "
 			"trust-keys says 'uses: verify'",
+		[ADMISSION_NO_LOGIN] =
+			"give this node a login for that registry: 'nerdctl "
+			"login' or 'docker login' as root, or a file or "
+			"credential helper named by auth-file in "
+			"bootseerd.conf; pull secrets of pods and the "
+			"kubelet's credential providers do not reach "
+			"bootseerd",
+		[ADMISSION_NO_ANSWER] =
+			"see that the registry can be reached from this node, "
+			"or raise its limit by a login: 'bootseer node "
+			"doctor' says when it is asked again",
 	};
 
 	return cures[r];
@@ -382,16 +393,58 @@ static const struct policy_rule *rule_of(struct admission *a,
 	return NULL;
 }
 
+static bool is_list_damaged(struct admission *a)
+{
+	struct key_revocations_stats s = { .is_damaged = false };
+
+	if (a->revoked)
+		key_revocations_get_stats(a->revoked, &s);
+	return s.is_damaged;
+}
+
+/* Can any signature be believed with these keys? */
+static int check_list(struct admission *a, const struct key_list *l,
+		      enum admission_reason *why, struct error *err)
+{
+	if (!l)
+		return error_nomem(err);
+	if (!l->keys) {
+		note_reason(why, ADMISSION_NO_KEYS);
+		return error_set(
+			err, ADMISSION_REFUSED,
+			"this node has no keys to check signatures with: "
+			"%s; mend that, then reload",
+			l->why.msg);
+	}
+	if (!is_list_damaged(a))
+		return 0;
+	note_reason(why, ADMISSION_LIST_DAMAGED);
+	return error_set(
+		err, ADMISSION_REFUSED,
+		"the list of revoked keys in --root is damaged, so that no key "
+		"counts until the service answers: without one remove "
+		"ROOT/" TRUST_REVOKED_NAME);
+}
+
 const struct policy_rule *admission_rule(struct admission *a, const char *host,
 					 const char *repo,
 					 enum admission_reason *ret_why,
 					 struct error *err)
 {
 	char repository[TRUST_PATTERN_MAX + 1];
+	const struct policy_rule *r;
+	struct key_list *l = NULL;
+	bool can_accept = true;
 
 	if (repository_of(host, repo, repository, err) < 0)
 		return NULL;
-	return rule_of(a, repository, ret_why, err);
+	r = rule_of(a, repository, ret_why, err);
+	if (r && needs_keys(r)) {
+		l = get_list(a, r);
+		can_accept = check_list(a, l, ret_why, err) == 0;
+	}
+	put_list(a, l);
+	return can_accept ? r : NULL;
 }
 
 static enum trust_claim claim_of(const struct policy_rule *r)
@@ -456,42 +509,15 @@ static int check_signature(struct admission *a, const struct trust_keys *keys,
 	return refusal_of(rc, in->why, err);
 }
 
-static bool is_list_damaged(struct admission *a)
-{
-	struct key_revocations_stats s = { .is_damaged = false };
-
-	if (a->revoked)
-		key_revocations_get_stats(a->revoked, &s);
-	return s.is_damaged;
-}
-
 /* By the keys of the rule as they are now. */
 static int check_by_rule(struct admission *a, const struct policy_rule *r,
 			 const struct trust_query *q,
 			 const struct signature_input *in, struct error *err)
 {
 	struct key_list *l = get_list(a, r);
-	int rc;
+	int rc = check_list(a, l, in->why, err);
 
-	if (l && !l->keys)
-		note_reason(in->why, ADMISSION_NO_KEYS);
-	else if (l && is_list_damaged(a))
-		note_reason(in->why, ADMISSION_LIST_DAMAGED);
-	if (!l)
-		rc = error_nomem(err);
-	else if (!l->keys)
-		rc = error_set(
-			err, ADMISSION_REFUSED,
-			"this node has no keys to check signatures with: "
-			"%s; mend that, then reload",
-			l->why.msg);
-	else if (is_list_damaged(a))
-		rc = error_set(
-			err, ADMISSION_REFUSED,
-			"the list of revoked keys in --root is damaged, so "
-			"that no key counts until the service answers: "
-			"without one remove ROOT/" TRUST_REVOKED_NAME);
-	else
+	if (rc == 0)
 		rc = check_signature(a, l->keys, q, in, err);
 	put_list(a, l);
 	return rc;

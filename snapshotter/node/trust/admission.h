@@ -33,6 +33,9 @@ enum admission_reason {
 	ADMISSION_EXPIRED,         /* it or its key is over */
 	ADMISSION_OF_OTHER,        /* it is for another repository or image */
 	ADMISSION_SAYS_TOO_LITTLE, /* it is of no comparison, or the key's uses */
+	/* Not of trust: its registry could not be asked. */
+	ADMISSION_NO_LOGIN, /* it wants a login that this node has not */
+	ADMISSION_NO_ANSWER,
 	ADMISSION_REASONS
 };
 /* What to do about it, in one sentence. */
@@ -65,7 +68,8 @@ int admission_check(struct admission *a, struct error *err) MUST_CHECK;
 
 /* The rule of a repository, borrowed for as long as `a` is there; its prefix is
  * how far its images may share snapshots with others.  NULL, `err` and (when not
- * NULL) `ret_why` when none allows an artifact there. */
+ * NULL) `ret_why` when none allows an artifact there, or no key could be believed now:
+ * no registry need be asked then. */
 const struct policy_rule *admission_rule(struct admission *a, const char *host,
 					 const char *repo,
 					 enum admission_reason *ret_why,

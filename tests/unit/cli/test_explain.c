@@ -132,16 +132,22 @@ Test(explain, an_image_is_found_by_its_names_and_digests)
 	json_decref(s);
 }
 
+static const char *reason(const json_t *status, const char *ref)
+{
+	return json_string_value(
+		json_object_get(explain_ordinary(status, ref), "reason"));
+}
+
 Test(explain, an_untrusted_image_has_its_reason)
 {
 	json_t *s = parse(status_text), *none = parse("{}");
 
-	cr_expect_str_eq(explain_untrusted(s, "h/bad"), "nobody signed it");
-	cr_expect_str_eq(explain_untrusted(s, "docker://h/bad:latest"),
+	cr_expect_str_eq(reason(s, "h/bad"), "nobody signed it");
+	cr_expect_str_eq(reason(s, "docker://h/bad:latest"),
 			 "nobody signed it");
-	cr_expect_null(explain_untrusted(s, "h/ba"));
-	cr_expect_null(explain_untrusted(s, "h/bad:1"));
-	cr_expect_null(explain_untrusted(none, "h/bad"));
+	cr_expect_null(explain_ordinary(s, "h/ba"));
+	cr_expect_null(explain_ordinary(s, "h/bad:1"));
+	cr_expect_null(explain_ordinary(none, "h/bad"));
 	cr_expect_null(explain_find(none, "h/bad"));
 	json_decref(s);
 	json_decref(none);

@@ -350,3 +350,54 @@ Test(prepare, of_a_known_digest_asks_for_referrers_beside_the_manifest)
 		     f.err.msg);
 	end(&f);
 }
+
+Test(prepare, asks_no_registry_while_no_key_could_be_believed)
+{
+	static char all[] = "*=sign", *rules[] = { all, NULL };
+	struct prepare_fixture f;
+
+	setup(&f);
+	admission_close(f.n.node.admission);
+	f.n.cfg.trust = rules;
+	f.n.cfg.trust_keys = (char *)(uintptr_t) "/nonexistent/keys.pem";
+	cr_assert_eq(admission_open(&f.n.cfg, NULL, &f.n.node.admission, NULL),
+		     0);
+	cr_expect_eq(ask(&f, TAG, &f.call), -EKEYREJECTED, "%s", f.err.msg);
+	cr_expect(strstr(f.err.msg, "no keys"), "%s", f.err.msg);
+	cr_expect_eq(n_asked, 0);
+	cr_expect_eq(n_listed, 0);
+	end(&f);
+}
+
+static void expect_note(struct prepare_fixture *f, int rc, const char *cure)
+{
+	json_t *list;
+
+	manifest_rc = rc;
+	cr_expect_eq(ask(f, TAG, &f->call), rc);
+	list = admission_refusals(f->n.node.admission);
+	cr_assert_eq(json_array_size(list), 1);
+	cr_expect(strstr(json_string_value(
+				 json_object_get(json_array_get(list, 0),
+						 "cure")),
+			 cure));
+	json_decref(list);
+}
+
+Test(prepare, notes_why_an_image_starts_the_ordinary_way)
+{
+	struct prepare_fixture f;
+	json_t *list;
+
+	setup(&f);
+	expect_note(&f, -EACCES, "pull secrets of pods");
+	expect_note(&f, -ETIMEDOUT, "can be reached");
+	expect_note(&f, -EBUSY, "can be reached");
+	manifest_rc = 0;
+	cr_assert_eq(ask(&f, TAG, &f.call), 0, "%s", f.err.msg);
+	images_put(f.got.image);
+	list = admission_refusals(f.n.node.admission);
+	cr_expect_eq(json_array_size(list), 0);
+	json_decref(list);
+	end(&f);
+}
