@@ -30,7 +30,7 @@ enum conn_class { CONN_URGENT, CONN_BULK, N_CLASSES };
 
 struct http {
 	struct http_config cfg;
-	char *ca_file, *cert_file, *key_file;
+	char *ca_file, *more_ca, *cert_file, *key_file;
 	CURLSH *share; /* names and TLS sessions, for all handles */
 	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
 
@@ -336,6 +336,7 @@ int http_new(const struct http_config *cfg, struct http **ret,
 		(void)pthread_mutex_init(&c->share_lock[i], NULL);
 	c->share = curl_share_init();
 	if (!c->share || !copy_text(&c->ca_file, cfg->ca_file) ||
+	    !copy_text(&c->more_ca, cfg->more_ca) ||
 	    !copy_text(&c->cert_file, cfg->cert_file) ||
 	    !copy_text(&c->key_file, cfg->key_file)) {
 		http_free(c);
@@ -393,6 +394,7 @@ void http_free(struct http *c)
 		(void)pthread_mutex_destroy(&c->share_lock[i]);
 	(void)pthread_mutex_destroy(&c->lock);
 	free(c->ca_file);
+	free(c->more_ca);
 	free(c->cert_file);
 	free(c->key_file);
 	free(c);
@@ -464,6 +466,11 @@ static void set_limits(CURL *h, const struct exchange *x)
 			       "bootseer/" BOOTSEER_VERSION);
 	(void)curl_easy_setopt(h, CURLOPT_SHARE, x->client->share);
 	(void)curl_easy_setopt(h, CURLOPT_SSL_CTX_FUNCTION, http_tls_prepare);
+	(void)curl_easy_setopt(h, CURLOPT_SSL_CTX_DATA, x->client->more_ca);
+	if (cfg->is_unverified) {
+		(void)curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, 0L);
+		(void)curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, 0L);
+	}
 	if (x->client->ca_file)
 		(void)curl_easy_setopt(h, CURLOPT_CAINFO, x->client->ca_file);
 	if (x->client->cert_file) {
@@ -583,9 +590,35 @@ static int keep_url(CURL *h, struct http_response *r, struct error *err)
 		       : error_nomem(err);
 }
 
-/* curl_easy_perform(), but with an eye on x->req->pace. */
-static CURLcode perform(struct exchange *x)
+/* Is the other side, or a proxy before it, there?  TLS, which takes more round trips, is
+ * not asked for. */
+static bool is_connected(CURL *h)
 {
+	curl_off_t connect_us = 0, ready_us = 0;
+
+	/* A connection that is used again has the second alone. */
+	(void)curl_easy_getinfo(h, CURLINFO_CONNECT_TIME_T, &connect_us);
+	(void)curl_easy_getinfo(h, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
+	return connect_us || ready_us;
+}
+
+/* Has it had its time to come to a connection? */
+static bool is_out_of_reach(struct exchange *x, int64_t begun_ns)
+{
+	int64_t reach_ns = x->req->reach_ms * NS_PER_MS;
+
+	if (!reach_ns || clock_now_ns() - begun_ns < reach_ns ||
+	    is_connected(x->conn->easy))
+		return false;
+	x->rc = error_set(x->err, ETIMEDOUT, "no connection within %u ms",
+			  x->req->reach_ms);
+	return true;
+}
+
+/* curl_easy_perform(), but with an eye on x->req->pace. */
+static CURLcode perform(struct exchange *x, int64_t begun_ns)
+{
+	bool is_watched = x->req->pace || x->req->reach_ms;
 	CURLM *multi = x->conn->multi;
 	CURLcode code = CURLE_FAILED_INIT;
 	const CURLMsg *msg;
@@ -602,8 +635,10 @@ static CURLcode perform(struct exchange *x)
 					  "not wanted any more");
 			break;
 		}
+		if (is_out_of_reach(x, begun_ns))
+			break;
 		rc = curl_multi_poll(multi, NULL, 0,
-				     x->req->pace ? HTTP_STOP_MS : 1000, NULL);
+				     is_watched ? HTTP_STOP_MS : 1000, NULL);
 	}
 	while ((msg = curl_multi_info_read(multi, &n)))
 		if (msg->msg == CURLMSG_DONE)
@@ -650,7 +685,7 @@ static int run(CURL *h, struct exchange *x)
 	}
 	x->moved_ns = begun_ns;
 	x->window_ns = begun_ns;
-	code = perform(x);
+	code = perform(x, begun_ns);
 	note_times(h, x, begun_ns);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)

@@ -40,6 +40,8 @@ struct http_cures {
 struct http_config {
 	const struct http_cures *cures; /* kept; NULL: those of registries */
 	const char *ca_file;            /* PEM; NULL: the system's */
+	const char *more_ca; /* PEM text, trusted beside those; or NULL */
+	bool is_unverified;  /* any certificate will do */
 	/* PEM, shown to servers that ask for one, read for each connection;
 	 * both or neither. */
 	const char *cert_file, *key_file;
@@ -120,6 +122,8 @@ struct http_request {
 
 	struct http_sink *sink; /* NULL: http_response.body */
 	int64_t deadline_ns;    /* CLOCK_MONOTONIC; 0 is none */
+	uint32_t reach_ms;      /* -ETIMEDOUT unless there is a connection, of
+	                         * TCP alone, within so long; 0: config's bound */
 	struct pace *pace;      /* may be NULL; PACE_STOP is seen within
 	                          * HTTP_STOP_MS */
 	bool negotiates;        /* log in by SPNEGO, as this process's user of

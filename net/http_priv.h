@@ -16,7 +16,8 @@
 int http_error(CURLcode code, const char *why, bool plain, bool answered,
 	       const struct http_cures *cures, struct error *err) MUST_CHECK;
 
-/* Of libcurl's connections: CURLOPT_SSL_CTX_FUNCTION. */
+/* Of libcurl's connections: CURLOPT_SSL_CTX_FUNCTION; `arg` is PEM that is trusted, too, or
+ * NULL. */
 CURLcode http_tls_prepare(CURL *h, void *ssl_ctx, void *arg);
 
 #endif

@@ -10,6 +10,8 @@
 #include "objects/oci_referrers.h"
 #include "objects/oci_watch.h"
 #include "objects/source.h"
+struct http_cures;
+struct oci_hosts;
 #define OCI_MANIFEST_MAX (4u << 20) /* bytes; larger ones are refused */
 #define OCI_CONFIG_MAX (8u << 20)
 
@@ -34,15 +36,14 @@ struct oci_ref {
 int oci_ref_parse(const char *text, struct oci_ref *ret,
 		  struct error *err) MUST_CHECK;
 void oci_ref_fini(struct oci_ref *r);
-/* The text form, owned by the caller; NULL when memory is short. */
+/* Its text, the caller's; NULL when memory is short. */
 char *oci_ref_format(const struct oci_ref *r) MUST_CHECK;
 
-struct http_cures;
-struct oci_hosts;
 struct oci_config {
-	const char *auth_file; /* docker config.json; NULL: the usual places */
-	const char *ca_file;   /* PEM; NULL: the system's */
-	bool plain_http;       /* only when the user asked for it */
+	const char *auth_file;  /* docker config.json; NULL: the usual places */
+	const char *hosts_dirs; /* of hosts.toml; NULL: no mirrors */
+	const char *ca_file;    /* PEM; NULL: the system's */
+	bool plain_http;        /* only when the user asked for it */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
 	uint64_t least_rate;       /* bytes a second; a slower transfer, over
@@ -50,9 +51,8 @@ struct oci_config {
 	unsigned int attempts;     /* of each request; of a transfer without a
 	                        * deadline, those that got nowhere */
 	/* Of every request that brings none of its own; NULL: nothing stops
-	 * those.  Outlives the store and its blobs. */
+	 * those.  The three outlive the store and its blobs. */
 	struct pace *pace;
-	/* NULL: nobody.  Both outlive the store and its blobs. */
 	struct oci_watch *watch;
 	struct oci_hosts *hosts;
 	/* How people mend what fails; NULL: by options (net/http.h). */

@@ -13,7 +13,12 @@
 #include "objects/oci_json.h"
 
 #define RETRY_AFTER_MAX_MS 60000
-#define LAST_CHANCE_NS NS_PER_S     /* before a deadline: time for an answer */
+/* What a host may take to answer before it counts as away, and for TCP to come about for
+ * a request that can be done without: a lost SYN is sent again after a second. */
+#define SILENT_NS (10 * NS_PER_S)
+#define REACH_MS 1200
+#define KEPT_AFTER_MS 5000      /* of what such a request is asked to wait */
+#define LAST_CHANCE_NS NS_PER_S /* before a deadline: time for an answer */
 #define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
 #define REASON_MAX 120 /* bytes of a stranger's text in a message */
 
@@ -37,6 +42,11 @@ void registry_unref(struct registry *r)
 		free(r);
 		return;
 	}
+	for (size_t i = 0; i < r->n_mirrors; i++)
+		registry_unref(r->mirrors[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(r->extra); i++)
+		free(r->extra[i]);
+	free(r->query);
 	http_free(r->http);
 	(void)pthread_cond_destroy(&r->logged_in);
 	(void)pthread_mutex_destroy(&r->lock);
@@ -93,21 +103,38 @@ static bool is_question(const struct http_request *req)
 			      strcmp(req->method, "HEAD") == 0);
 }
 
+/* Is it a question that an image starts without, the ordinary way?  A reader of blocks
+ * waits, and so does who works for one. */
+static bool is_optional(const struct registry *r,
+			const struct registry_request *req)
+{
+	return r->cfg.hosts && is_question(&req->http) &&
+	       !req->http.deadline_ns;
+}
+
 static int send_once(struct registry *r, const struct registry_request *req,
 		     const char *url, const char *authorization,
 		     struct http_response *resp, struct error *err)
 {
-	const char *headers[REGISTRY_HEADERS_MAX + 2] = { NULL };
+	const char *headers[REGISTRY_HEADERS_MAX + OCI_MIRROR_HEADERS_MAX +
+			    2] = { NULL };
+	const struct registry *from = registry_whole(r);
 	struct http_request http = req->http;
 	size_t n = 0;
 
 	for (; http.headers && http.headers[n] && n < REGISTRY_HEADERS_MAX; n++)
 		headers[n] = http.headers[n];
+	for (size_t i = 0; is_own_url(r, url) && from->extra[i]; i++)
+		if (!authorization ||
+		    strncasecmp(from->extra[i], "authorization:", 14) != 0)
+			headers[n++] = from->extra[i];
 	headers[n] = authorization;
 	http.headers = headers;
 	http.url = url;
 	/* Short answers; how long blobs take, to come or to be checked behind
 	 * an upload, nobody knows beforehand. */
+	if (is_optional(r, req) || r->is_mirror)
+		http.reach_ms = REACH_MS;
 	if (is_question(&http) && !http.deadline_ns)
 		http.deadline_ns = clock_now_ns() + ANSWER_MAX_NS;
 	return http_do(r->http, &http, resp, err);
@@ -229,15 +256,14 @@ int registry_status_error(const struct http_response *resp, struct error *err)
 			 cure);
 }
 
-/* What the registry asks for, in seconds (RFC 9110, 10.2.3); 0 when it does
+/* What the registry asks for, in seconds (RFC 9110, 10.2.3), up to a day; 0 when it does
  * not.  The form with a date is not honoured. */
 static uint64_t retry_after_ms(const struct http_response *resp)
 {
 	AUTO_FREE char *after = resp ? http_header(resp, "retry-after") : NULL;
-	uint64_t ms = after ? strtoull(after, NULL, 10) : 0;
+	uint64_t s = after ? strtoull(after, NULL, 10) : 0;
 
-	ms = ms < RETRY_AFTER_MAX_MS / 1000 ? ms * 1000 : RETRY_AFTER_MAX_MS;
-	return after ? ms : 0;
+	return (s < 86400 ? s : 86400) * 1000;
 }
 
 int registry_back_off(unsigned int n, const struct http_response *resp,
@@ -246,7 +272,12 @@ int registry_back_off(unsigned int n, const struct http_response *resp,
 	static const struct backoff backoff = { .first_ms = 100,
 						.most_ms = 5000 };
 	int64_t now = clock_now_ns();
-	int64_t until = now + backoff_ns(&backoff, n, retry_after_ms(resp));
+	uint64_t least_ms = retry_after_ms(resp);
+	int64_t until;
+
+	if (!deadline_ns && least_ms > RETRY_AFTER_MAX_MS)
+		least_ms = RETRY_AFTER_MAX_MS;
+	until = now + backoff_ns(&backoff, n, least_ms);
 
 	if (deadline_ns && now >= deadline_ns - LAST_CHANCE_NS)
 		return -ETIMEDOUT;
@@ -278,17 +309,69 @@ static bool asks_for_login(const struct http_response *resp)
 	return header;
 }
 
-static int attempt(struct registry *r, struct registry_request *req,
-		   struct http_response *resp, struct error *err)
+/* What the host of a request is known by from now on. */
+static void note_host(struct registry *r, struct registry_request *req, int rc,
+		      const struct http_response *resp, const struct error *why)
+{
+	bool is_silent =
+		rc == -ETIMEDOUT && (is_optional(r, req) || r->is_mirror);
+
+	if (resp->status) {
+		oci_hosts_answered(r->cfg.hosts, r->origin);
+		return;
+	}
+	/* Nor does it help to knock at a mirror that refuses each time. */
+	if (rc == -ECONNREFUSED && r->is_mirror)
+		is_silent = true;
+	if (rc == -ETIMEDOUT || rc == -ECANCELED)
+		is_silent = is_silent || resp->took_ns >= SILENT_NS;
+	if (!is_silent)
+		return;
+	oci_hosts_note_away(r->cfg.hosts, r->origin, why, clock_now_ns());
+	req->is_final = is_optional(r, req);
+}
+
+/* Does the host want more time than such a request has?  It is left alone then. */
+static bool is_sent_away(struct registry *r, const struct registry_request *req,
+			 const struct http_response *resp)
+{
+	uint64_t ms = retry_after_ms(resp);
+
+	if (!is_optional(r, req) || ms <= KEPT_AFTER_MS)
+		return false;
+	oci_hosts_note_throttled(registry_whole(r)->cfg.hosts, r->origin,
+				 (int64_t)ms * NS_PER_MS, clock_now_ns());
+	return true;
+}
+
+static int make_url(struct registry *r, const struct registry_request *req,
+		    struct buf *ret)
+{
+	const char *path = req->http.url, *query = registry_whole(r)->query;
+
+	if (path[0] != '/')
+		return buf_puts(ret, path);
+	if (!query)
+		return buf_printf(ret, "%s%s", r->url, path);
+	return buf_printf(ret, "%s%s%c%s", r->url, path,
+			  strchr(path, '?') ? '&' : '?', query);
+}
+
+static int attempt_at(struct registry *r, struct registry_request *req,
+		      struct http_response *resp, struct error *err)
 {
 	AUTO_BUF url = BUF_INIT;
 	bool own;
 
-	if (req->http.url[0] == '/' && buf_puts(&url, r->url) < 0)
-		return error_nomem(err);
-	if (buf_puts(&url, req->http.url) < 0)
+	if (make_url(r, req, &url) < 0)
 		return error_nomem(err);
 	own = is_own_url(r, url.data);
+	if (own && (is_optional(r, req) || r->is_mirror) &&
+	    oci_hosts_check(r->cfg.hosts, r->origin, clock_now_ns(), err) < 0) {
+		resp->status = 0;
+		req->is_final = true;
+		return -err->code;
+	}
 	for (int n_logins = 0;; n_logins++) {
 		AUTO_FREE char *login_line = NULL;
 		unsigned int used = 0;
@@ -297,6 +380,8 @@ static int attempt(struct registry *r, struct registry_request *req,
 		if (own)
 			login_line = registry_login_line(r, &used);
 		rc = send_once(r, req, url.data, login_line, resp, err);
+		if (own)
+			note_host(r, req, rc, resp, err);
 		if (rc < 0 || !registry_is_refusal(resp) ||
 		    (resp->status == 401 && is_good(req, 401) &&
 		     !asks_for_login(resp))) {
@@ -331,19 +416,75 @@ static int attempt(struct registry *r, struct registry_request *req,
 	}
 }
 
+/* Ask the mirrors that may answer.  False: none did, so that the registry itself is to be
+ * asked; what the last one said is in `resp`.  A mirror that is cut off in the middle of
+ * an answer has given it. */
+static bool attempt_mirrors(struct registry *r, struct registry_request *req,
+			    struct http_response *resp, int *ret_rc,
+			    struct error *err)
+{
+	struct registry *all = registry_whole(r);
+
+	for (size_t i = 0; i < all->n_mirrors; i++) {
+		struct registry *m = all->mirrors[i];
+
+		if (!(m->uses & req->use))
+			continue;
+		*ret_rc = attempt_at(m, req, resp, err);
+		req->by = m;
+		req->is_final = false;
+		if (resp->status / 100 == 2 || *ret_rc == -ECANCELED ||
+		    *ret_rc == -ENOMEM)
+			return true;
+	}
+	return false;
+}
+
+static int attempt(struct registry *r, struct registry_request *req,
+		   struct http_response *resp, struct error *err)
+{
+	bool is_asked_here = req->http.url[0] == '/';
+	long said;
+	int rc = 0;
+
+	if (!is_asked_here)
+		return attempt_at(req->by ? req->by : r, req, resp, err);
+	req->by = NULL;
+	if (req->use != REGISTRY_ITSELF &&
+	    attempt_mirrors(r, req, resp, &rc, err))
+		return rc;
+	if (req->by && !(registry_whole(r)->uses & req->use))
+		return rc;
+	said = req->by && rc == 0 && req->accept && req->accept(resp->status)
+		       ? resp->status
+		       : 0;
+	req->by = NULL;
+	rc = attempt_at(r, req, resp, err);
+	if (rc == 0 || resp->status || !said)
+		return rc;
+	/* That a mirror has no such list is an answer where nobody else gives one. */
+	req->is_final = false;
+	resp->status = said;
+	return 0;
+}
+
 static int attempts(struct registry *r, struct registry_request *req,
 		    unsigned int max, struct http_response *resp,
 		    struct error *err)
 {
+	struct error own = ERROR_INIT;
 	int rc = 0;
 
+	err = err ? err : &own;
 	if (!req->http.pace)
 		req->http.pace = r->cfg.pace;
 	for (unsigned int n = 1;; n++) {
 		rc = attempt(r, req, resp, err);
 		if (rc == 0 && is_good(req, resp->status))
 			return 0;
-		if (n >= max || !registry_can_retry(rc, resp->status) ||
+		if (n >= max || req->is_final ||
+		    !registry_can_retry(rc, resp->status) ||
+		    is_sent_away(r, req, resp) ||
 		    registry_wait(r, n, req, resp) < 0)
 			break;
 	}
@@ -382,7 +523,8 @@ static int registry_authorization(struct oci_store *s, const struct digest *d,
 	int rc;
 
 	digest_format(d, ref);
-	rc = registry_read_manifest(s, ref, pace, &m, err);
+	/* What a mirror was shown is none of the registry's. */
+	rc = registry_read_manifest(s, ref, false, pace, &m, err);
 	oci_manifest_fini(&m);
 	if (rc < 0)
 		return rc;
@@ -423,7 +565,7 @@ static void registry_free(struct oci_store *s)
 
 static const struct oci_store_ops registry_ops = {
 	.name = "registry",
-	.get_manifest = registry_get_manifest,
+	.get_manifest = registry_pull_manifest,
 	.open_blob = registry_open_blob,
 	.find_blob = registry_find_blob,
 	.put_blob = registry_put_blob,
@@ -443,59 +585,137 @@ static const char *api_host(const char *host)
 	return strcmp(host, "docker.io") == 0 ? "registry-1.docker.io" : host;
 }
 
-static int fill(struct registry *r, const struct oci_ref *ref,
-		const struct oci_config *cfg, struct error *err)
+static void set_origin(struct registry *r)
 {
+	const char *host = strstr(r->url, "://") + 3;
+
+	r->origin =
+		strndup(r->url, (size_t)(host - r->url) + strcspn(host, "/"));
+}
+
+/* How `r` is spoken to, with what hosts.toml says of it in `m`; NULL: nothing. */
+static int fill_access(struct registry *r, const struct oci_ref *ref,
+		       const struct oci_config *cfg, struct oci_mirror *m,
+		       struct error *err)
+{
+	const char *origin = m ? m->origin : NULL;
 	struct http_config http = {
 		.ca_file = cfg->ca_file,
-		.allow_plain = cfg->plain_http,
+		.allow_plain = origin ? strncmp(origin, "http:", 5) == 0
+				      : cfg->plain_http,
 		.tells_referer = true,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
 		.least_rate = cfg->least_rate,
 		.cures = cfg->cures,
 	};
+	const char *host = origin ? strstr(origin, "://") + 3 : ref->host;
+	bool is_same = strcmp(host, ref->host) == 0 ||
+		       strcmp(host, api_host(ref->host)) == 0;
 	AUTO_BUF url = BUF_INIT;
+	int rc;
 
+	if (origin)
+		rc = buf_printf(&url, "%s%s/%s", origin, m->path, ref->repo);
+	else
+		rc = buf_printf(&url, "%s://%s/v2/%s",
+				cfg->plain_http ? "http" : "https",
+				api_host(ref->host), ref->repo);
+	/* The login of a host is for that host. */
+	r->host = strdup(is_same ? ref->host : host);
+	if (rc < 0 || !r->host)
+		return error_nomem(err);
+	r->url = buf_steal(&url);
+	set_origin(r);
+	if (!is_same && asprintf(&r->query, "ns=%s", ref->host) < 0)
+		r->query = NULL;
+	if (!r->origin || (!is_same && !r->query))
+		return error_nomem(err);
+	r->uses = REGISTRY_PULLS | REGISTRY_RESOLVES;
+	if (m) {
+		r->uses = (m->pulls ? REGISTRY_PULLS : 0) |
+			  (m->resolves ? REGISTRY_RESOLVES : 0);
+		http.more_ca = m->ca.len ? m->ca.data : NULL;
+		http.cert_file = m->cert_file;
+		http.key_file = m->key_file;
+		http.is_unverified = m->is_unverified;
+		memcpy(r->extra, m->headers, sizeof(r->extra));
+		memset(m->headers, 0, sizeof(m->headers));
+	}
+	return http_new(&http, &r->http, err);
+}
+
+static int fill(struct registry *r, const struct oci_ref *ref,
+		const struct oci_config *cfg, struct oci_mirror *m,
+		struct error *err)
+{
 	r->cfg = *cfg;
 	if (r->cfg.attempts == 0)
 		r->cfg.attempts = 1;
 	r->cfg.auth_file = NULL;
 	r->cfg.ca_file = NULL;
+	r->cfg.hosts_dirs = NULL;
 	if (cfg->auth_file)
 		r->auth_file = strdup(cfg->auth_file);
-	r->host = strdup(ref->host);
 	r->repo = strdup(ref->repo);
-	if (buf_printf(&url, "%s://%s/v2/%s",
-		       cfg->plain_http ? "http" : "https", api_host(ref->host),
-		       ref->repo) < 0 ||
-	    !r->host || !r->repo || (cfg->auth_file && !r->auth_file))
+	if (!r->repo || (cfg->auth_file && !r->auth_file))
 		return error_nomem(err);
-	r->url = buf_steal(&url);
-	r->origin = strndup(r->url, strlen(r->url) - strlen(ref->repo) - 4);
-	if (!r->origin)
-		return error_nomem(err);
-	return http_new(&http, &r->http, err);
+	return fill_access(r, ref, cfg, m, err);
 }
 
-int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
-		     bool create, struct oci_store **ret, struct error *err)
+static int registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
+			struct oci_mirror *m, struct registry **ret,
+			struct error *err)
 {
 	struct registry *r = calloc(1, sizeof(*r));
 	int rc;
 
-	(void)create;
 	if (!r)
 		return error_nomem(err);
 	r->base.ops = &registry_ops;
 	atomic_init(&r->refs, 1);
 	(void)pthread_mutex_init(&r->lock, NULL);
 	cond_init(&r->logged_in);
-	rc = fill(r, ref, cfg, err);
-	if (rc < 0) {
+	rc = fill(r, ref, cfg, m, err);
+	if (rc < 0)
 		registry_unref(r);
-		return rc;
+	else
+		*ret = r;
+	return rc;
+}
+
+/* As containerd does: a file that cannot be read is as none, and that is said. */
+static void load_mirrors(const struct oci_ref *ref,
+			 const struct oci_config *cfg, struct oci_mirrors *ret)
+{
+	struct error why = ERROR_INIT;
+
+	if (oci_mirrors_load(cfg->hosts_dirs, ref->host, ret, &why) < 0 &&
+	    cfg->watch)
+		cfg->watch->misread(cfg->watch, ref->host, &why);
+}
+
+int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
+		     bool create, struct oci_store **ret, struct error *err)
+{
+	struct oci_mirrors said = { .n = 0 };
+	struct registry *r = NULL;
+	int rc;
+
+	(void)create;
+	load_mirrors(ref, cfg, &said);
+	rc = registry_new(ref, cfg, said.n ? &said.list[said.n - 1] : NULL, &r,
+			  err);
+	for (size_t i = 0; rc == 0 && i + 1 < said.n; i++) {
+		rc = registry_new(ref, cfg, &said.list[i], &r->mirrors[i], err);
+		r->n_mirrors += rc == 0;
+		if (rc == 0)
+			r->mirrors[i]->is_mirror = true;
 	}
-	*ret = &r->base;
-	return 0;
+	oci_mirrors_fini(&said);
+	if (rc < 0 && r)
+		registry_unref(r);
+	else if (rc == 0)
+		*ret = &r->base;
+	return rc;
 }

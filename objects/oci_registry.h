@@ -8,7 +8,15 @@
 
 #include "net/http.h"
 #include "objects/oci_hosts.h"
+#include "objects/oci_mirrors.h"
 #include "objects/oci_store.h"
+
+/* What hosts.toml lets a mirror do; bits.  None: the registry itself is asked. */
+enum registry_use {
+	REGISTRY_ITSELF,
+	REGISTRY_PULLS = 1,   /* what has a digest is had */
+	REGISTRY_RESOLVES = 2 /* it says what a tag or a list means */
+};
 
 /* What is shown to a registry, and how that went. */
 struct registry_login {
@@ -35,9 +43,17 @@ struct registry {
 	struct oci_config cfg;
 	char *auth_file; /* or NULL */
 	char *host, *repo;
-	char *url;                /* "https://host/v2/repo" */
-	char *origin;             /* "https://host" */
-	pthread_mutex_t lock;     /* of `login` */
+	char *url;    /* "https://host/v2/repo" */
+	char *origin; /* "https://host" */
+	/* Asked before it, in this order: each a registry of its own, with the
+	 * login of its own host.  Of the whole; no mirror has mirrors. */
+	struct registry *mirrors[OCI_MIRRORS_MAX];
+	size_t n_mirrors;
+	bool is_mirror;    /* there is the registry itself behind it */
+	unsigned int uses; /* of enum registry_use */
+	char *query;       /* "ns=HOST": whose mirror is asked; or NULL */
+	char *extra[OCI_MIRROR_HEADERS_MAX + 1]; /* header lines; NULL ends */
+	pthread_mutex_t lock;                    /* of `login` */
 	pthread_cond_t logged_in; /* login.is_under_way became false */
 	struct registry_login login;
 	/* Of the registry, as it answered (of `whole`, where there is one): */
@@ -53,6 +69,11 @@ struct registry_request {
 	                           * headers without Authorization */
 	const char *what;         /* for messages: "blob sha256:..." */
 	bool (*accept)(long status); /* is it a good answer?  NULL: 2xx is */
+	bool is_final;         /* set: this failure is not to be tried again */
+	enum registry_use use; /* who may answer */
+	/* Who answered; who is to be asked for an absolute url, as one that it had
+	 * led to.  NULL: the registry itself. */
+	struct registry *by;
 };
 
 struct registry *registry_of(struct oci_store *s);
@@ -142,10 +163,14 @@ int registry_list_referrers(struct oci_store *s, const struct digest *d,
 /* Read side. */
 /* `pace` may be NULL. */
 int registry_read_manifest(struct oci_store *s, const char *ref,
-			   struct pace *pace, struct oci_manifest *ret,
+			   bool may_mirror, struct pace *pace,
+			   struct oci_manifest *ret,
 			   struct error *err) MUST_CHECK;
 int registry_get_manifest(struct oci_store *s, const char *ref,
 			  struct oci_manifest *ret, struct error *err);
+/* The same, from a mirror where one has it. */
+int registry_pull_manifest(struct oci_store *s, const char *ref,
+			   struct oci_manifest *ret, struct error *err);
 int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		       uint64_t *ret_size, struct error *err) MUST_CHECK;
 int registry_open_blob(struct oci_store *s, const struct digest *d,

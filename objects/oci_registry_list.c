@@ -149,6 +149,7 @@ static int from_api(struct registry *r, const char *digest, struct referrers *f,
 			.http = { .method = "GET" },
 			.what = "list of referrers",
 			.accept = referrers_status,
+			.use = REGISTRY_RESOLVES,
 		};
 
 		if (buf_printf(&path, "/referrers/%s%s", digest,
@@ -186,14 +187,14 @@ int registry_get_list(struct registry *r, const struct digest *d,
 	int rc;
 
 	registry_referrers_tag(d, tag);
-	rc = registry_get_manifest(&r->base, tag, ret, err);
+	rc = registry_pull_manifest(&r->base, tag, ret, err);
 	if (rc < 0 || oci_media_type_is_index(ret->media_type))
 		return rc;
 	/* The digest itself was read out of the tag: it can hold no list here. */
 	oci_manifest_fini(ret);
 	*ret = (struct oci_manifest){ .body = BUF_INIT };
 	strcat(tag, REFERRERS_TAG_OWN);
-	rc = registry_get_manifest(&r->base, tag, ret, err);
+	rc = registry_pull_manifest(&r->base, tag, ret, err);
 	if (rc == 0 && !oci_media_type_is_index(ret->media_type)) {
 		oci_manifest_fini(ret);
 		rc = error_set(err, EINVAL, "tag '%s' is no list of referrers",

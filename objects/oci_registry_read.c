@@ -35,13 +35,14 @@ void registry_content_type(const struct http_response *resp, char *out,
 }
 
 int registry_read_manifest(struct oci_store *s, const char *ref,
-			   struct pace *pace, struct oci_manifest *ret,
-			   struct error *err)
+			   bool may_mirror, struct pace *pace,
+			   struct oci_manifest *ret, struct error *err)
 {
 	struct registry *r = registry_of(s);
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF path = BUF_INIT;
 	AUTO_BUF what = BUF_INIT;
+	struct digest d;
 	char type[128];
 	struct registry_request req = {
 		.http = { .method = "GET",
@@ -57,6 +58,9 @@ int registry_read_manifest(struct oci_store *s, const char *ref,
 		return error_nomem(err);
 	req.http.url = path.data;
 	req.what = what.data;
+	if (may_mirror)
+		req.use = digest_parse(ref, &d, NULL) == 0 ? REGISTRY_PULLS
+							   : REGISTRY_RESOLVES;
 	rc = registry_do(r, &req, &resp, err);
 	if (rc == 0 && resp.body.len > OCI_MANIFEST_MAX)
 		rc = error_set(err, EFBIG,
@@ -89,7 +93,13 @@ int registry_read_manifest(struct oci_store *s, const char *ref,
 int registry_get_manifest(struct oci_store *s, const char *ref,
 			  struct oci_manifest *ret, struct error *err)
 {
-	return registry_read_manifest(s, ref, NULL, ret, err);
+	return registry_read_manifest(s, ref, false, NULL, ret, err);
+}
+
+int registry_pull_manifest(struct oci_store *s, const char *ref,
+			   struct oci_manifest *ret, struct error *err)
+{
+	return registry_read_manifest(s, ref, true, NULL, ret, err);
 }
 
 static bool ok_or_missing(long status)
@@ -188,6 +198,7 @@ struct blob_source {
 	char *moved;   /* where the registry sent us last: it saves a round trip
 	              * for each further range; or NULL */
 	char *referer; /* header line that goes there; or NULL */
+	struct registry *moved_by; /* who sent us: it, or its mirror */
 };
 
 /* One read under way: passes on what is in the range and knows how far it is,
@@ -271,6 +282,7 @@ static int range_put(struct http_sink *sink, const struct http_response *resp,
 /* Where a blob was found last, a copy. */
 struct moved {
 	char *url, *referer; /* or NULL */
+	struct registry *by;
 };
 
 static void moved_free(struct moved *m)
@@ -286,29 +298,33 @@ static struct moved moved_to(struct blob_source *b)
 	(void)pthread_mutex_lock(&b->lock);
 	m.url = b->moved ? strdup(b->moved) : NULL;
 	m.referer = b->referer ? strdup(b->referer) : NULL;
+	m.by = b->moved_by;
 	(void)pthread_mutex_unlock(&b->lock);
 	return m;
 }
 
-/* Takes both. */
-static void set_moved(struct blob_source *b, char *url, char *referer)
+/* Takes both texts. */
+static void set_moved(struct blob_source *b, char *url, char *referer,
+		      struct registry *by)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	free(b->moved);
 	free(b->referer);
 	b->moved = url;
 	b->referer = referer;
+	b->moved_by = by;
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-static void note_moved(struct blob_source *b, struct http_response *resp)
+static void note_moved(struct blob_source *b, struct http_response *resp,
+		       struct registry *by)
 {
 	AUTO_BUF line = BUF_INIT;
 
 	if (resp->referer &&
 	    buf_printf(&line, "Referer: %s", resp->referer) < 0)
 		return;
-	set_moved(b, steal_ptr(&resp->url), steal_ptr(&line.data));
+	set_moved(b, steal_ptr(&resp->url), steal_ptr(&line.data), by);
 }
 
 /* One request for the rest, to the registry or to `moved`. */
@@ -321,6 +337,7 @@ static int ask(struct blob_source *b, struct oci_range *g,
 	const char *headers[3] = { NULL };
 	char header[64];
 	size_t n = 0;
+	int rc;
 
 	(void)snprintf(header, sizeof(header),
 		       "Range: bytes=%" PRIu64 "-%" PRIu64, g->next,
@@ -333,7 +350,9 @@ static int ask(struct blob_source *b, struct oci_range *g,
 		rest.http.url = moved->url;
 	}
 	g->started = false;
-	return registry_try(b->registry, &rest, resp, err);
+	rc = registry_try(b->registry, &rest, resp, err);
+	req->by = rest.by;
+	return rc;
 }
 
 /* A remembered place that refuses (its signature is good for minutes only) is
@@ -343,15 +362,18 @@ static int ask_for_rest(struct blob_source *b, struct oci_range *g,
 			struct http_response *resp, struct error *err)
 {
 	struct moved moved = moved_to(b);
-	int rc = ask(b, g, req, &moved, resp, err);
+	int rc;
+
+	req->by = moved.by;
+	rc = ask(b, g, req, &moved, resp, err);
 
 	if (moved.url && rc < 0 && resp->status / 100 != 2) {
-		set_moved(b, NULL, NULL);
+		set_moved(b, NULL, NULL, NULL);
 		if (resp->status / 100 == 4 && resp->status != 429)
 			rc = ask(b, g, req, NULL, resp, err);
 	}
 	if (resp->url && resp->status / 100 == 2)
-		note_moved(b, resp);
+		note_moved(b, resp, req->by);
 	moved_free(&moved);
 	return rc;
 }
@@ -473,6 +495,7 @@ static int blob_read(struct source *s, const struct source_req *req,
 			  .pace = req->pace ? req->pace
 					    : b->registry->cfg.pace },
 		.what = what,
+		.use = REGISTRY_PULLS,
 	};
 
 	digest_format(&b->digest, name);

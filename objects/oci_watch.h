@@ -27,6 +27,9 @@ struct oci_watch {
 	 * new one; or, `why` NULL, one works again. */
 	void (*login)(struct oci_watch *w, const char *host, const char *repo,
 		      const struct error *why);
+	/* The hosts.toml of `host` is left aside, since it cannot be read for `why`. */
+	void (*misread)(struct oci_watch *w, const char *host,
+			const struct error *why);
 };
 
 #endif

@@ -385,6 +385,14 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "Certificates that registries are trusted "
 		  "by, PEM." },
+	{ .key = "hosts-dir",
+	  .type = OPTION_STRING,
+	  .offset = AT(hosts_dir),
+	  .def = "/etc/containerd/certs.d",
+	  .arg = "DIR",
+	  .help = "Folder of containerd's hosts.toml, its config_path, which "
+		  "names mirrors of registries; several with ':' between "
+		  "them, '': none." },
 	{ .key = "plain-http",
 	  .type = OPTION_LIST,
 	  .offset = AT(plain_http),

@@ -661,7 +661,12 @@ void fake_serve(struct fake *f, struct evhttp_request *req)
 		{ "/referrers/", serve_referrers },
 	};
 	const char *uri = evhttp_request_get_uri(req);
+	const char *ns = strstr(uri, "?ns=");
+	AUTO_FREE char *plain =
+		ns ? strndup(uri, (size_t)(ns - uri)) : strdup(uri);
 
+	/* A mirror is told whose it is. */
+	uri = plain;
 	if (strcmp(uri, "/v2/") == 0) {
 		fake_reply_text(f, req, 200, "{}");
 		return;

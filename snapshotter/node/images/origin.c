@@ -280,6 +280,7 @@ static int open_store(struct origin *o, struct oci_store **ret,
 	};
 	const struct oci_config oci = {
 		.auth_file = cfg->auth_file,
+		.hosts_dirs = cfg->hosts_dir,
 		.ca_file = cfg->ca_file,
 		.plain_http = o->plain_http,
 		.connect_timeout_ms = NODE_CONNECT_MS,

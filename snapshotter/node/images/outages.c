@@ -166,6 +166,17 @@ static void login(struct oci_watch *w, const char *host, const char *repo,
 			 place);
 }
 
+static void misread(struct oci_watch *w, const char *host,
+		    const struct error *why)
+{
+	(void)w;
+	log_warning("origin",
+		    "no mirrors registry=\"%s\" reason=\"%s\" "
+		    "action=\"the registry itself is asked\" cure=\"mend the "
+		    "file, then reload\"",
+		    host, why->msg);
+}
+
 struct outages *outages_new(void)
 {
 	struct outages *o = calloc(1, sizeof(*o));
@@ -175,7 +186,8 @@ struct outages *outages_new(void)
 	o->watch = (struct oci_watch){ .waits = waits,
 				       .ended = ended,
 				       .backs_off = backs_off,
-				       .login = login };
+				       .login = login,
+				       .misread = misread };
 	back_offs_init(&o->back_offs);
 	(void)pthread_mutex_init(&o->lock, NULL);
 	return o;

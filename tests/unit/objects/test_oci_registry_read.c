@@ -4,10 +4,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "net/http.h"
+#include "objects/oci_hosts.h"
 #include "oci_fixture.h"
 
 #define BLOB_LEN ((size_t)300000)
@@ -645,4 +649,99 @@ Test(oci_registry_read, plain_http_must_be_asked_for)
 	fixture_reopen(&fix);
 	cr_expect_eq(oci_get_manifest(fix.store, "v1", &m, &err), -EPROTO);
 	cr_expect(strstr(err.msg, "--plain-http"), "%s", err.msg);
+}
+
+/* ------------------------------------------------------ what is remembered --- */
+
+static int ask_manifest(struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	int rc = oci_get_manifest(fix.store, "v1", &m, err);
+
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+/* A port that takes no connection: its queue is full, and nobody empties it. */
+struct full_port {
+	int fds[4];
+	unsigned int port;
+};
+
+static void full_port_open(struct full_port *f)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+
+	f->fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+	cr_assert_eq(bind(f->fds[0], (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(f->fds[0], 0), 0);
+	cr_assert_eq(getsockname(f->fds[0], (struct sockaddr *)&a, &len), 0);
+	f->port = ntohs(a.sin_port);
+	for (size_t i = 1; i < ARRAY_SIZE(f->fds); i++) {
+		f->fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		cr_assert_geq(f->fds[i], 0);
+		(void)connect(f->fds[i], (struct sockaddr *)&a, len);
+	}
+}
+
+static void full_port_close(struct full_port *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(f->fds); i++)
+		(void)close(f->fds[i]);
+}
+
+Test(oci_registry_read, a_host_out_of_reach_is_waited_for_once)
+{
+	struct error err = ERROR_INIT;
+	char host[OCI_HOST_ROOM];
+	struct full_port full;
+	unsigned int port = fix.port;
+	int64_t left;
+
+	full_port_open(&full);
+	fix.cfg.hosts = oci_hosts_new();
+	fix.cfg.connect_timeout_ms = 600000; /* is not what ends it */
+	fix.port = full.port;
+	fixture_reopen(&fix);
+	cr_expect_eq(ask_manifest(&err), -ETIMEDOUT, "%s", err.msg);
+	cr_expect(strstr(err.msg, "no connection within"), "%s", err.msg);
+	cr_expect(oci_hosts_get(fix.cfg.hosts, 0, clock_now_ns(), host, &left,
+				&err));
+	/* Another repository of it asks nothing. */
+	fixture_reopen(&fix);
+	cr_expect_eq(ask_manifest(&err), -ETIMEDOUT, "%s", err.msg);
+	cr_expect(strstr(err.msg, "is away"), "%s", err.msg);
+	/* A host beside it does. */
+	fix.port = port;
+	fixture_reopen(&fix);
+	cr_expect_eq(ask_manifest(&err), -ENOENT, "%s", err.msg);
+	oci_store_free(steal_ptr(&fix.store));
+	oci_hosts_free(fix.cfg.hosts);
+	full_port_close(&full);
+}
+
+Test(oci_registry_read, a_wait_that_cannot_be_kept_is_not_begun)
+{
+	struct error err = ERROR_INIT;
+
+	fix.cfg.hosts = oci_hosts_new();
+	fixture_reopen(&fix);
+	open_source();
+	fixture_fault(&fix, "status=429&retry_after=21600&match=/manifests/");
+	cr_expect_eq(ask_manifest(&err), -EBUSY, "%s", err.msg);
+	fixture_reopen(&fix);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(ask_manifest(&err), -EBUSY, "%s", err.msg);
+	cr_expect(strstr(err.msg, "asked for no more requests"), "%s", err.msg);
+	cr_expect_eq(fixture_count(&fix, "/manifests/", NULL), 1);
+	/* Blobs of mounted images are read all the same. */
+	expect_range(0, 100);
+	oci_hosts_forget(fix.cfg.hosts);
+	fixture_fault(&fix, "status=0");
+	cr_expect_eq(ask_manifest(&err), -ENOENT, "%s", err.msg);
+	source_free(steal_ptr(&src));
+	oci_store_free(steal_ptr(&fix.store));
+	oci_hosts_free(fix.cfg.hosts);
 }
