@@ -298,36 +298,47 @@ static const char *find_marker(const char *p, const char *end)
 		       : NULL;
 }
 
-enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
-				 struct stage_event *ret)
+static void read_head(const char *line, size_t len, size_t head,
+		      struct stage_scan *at)
+{
+	at->has_head = true;
+	at->ts_ns = log_line_time(line, len, head);
+	at->source = log_line_source(line, len, head);
+	at->is_trace = log_line_is_trace(line, head);
+}
+
+enum stage_found stage_line_next(const char *line, size_t len,
+				 struct stage_scan *at, struct stage_event *ret)
 {
 	const char *end = line + len;
-	const char *begin = find_marker(line + *pos, end), *next;
+	const char *begin = find_marker(line + at->pos, end), *next;
 	struct fields f = { .e = ret, .begin = begin };
 	size_t head;
 
 	*ret = (struct stage_event)STAGE_EVENT_INIT;
 	if (!begin) {
-		*pos = len;
+		at->pos = len;
 		return STAGE_FOUND_NONE;
 	}
 	/* Another marker cuts this event off. */
 	next = find_marker(begin + 1, end);
 	if (!next)
 		next = end;
-	*pos = (size_t)(next - line);
+	at->pos = (size_t)(next - line);
 	if ((size_t)(next - begin) > STAGE_LINE_MAX)
 		next = begin + STAGE_LINE_MAX;
 	if (!read_fields(&f, begin + MARKER_LEN, next))
 		return STAGE_FOUND_JUNK;
 	head = (size_t)(begin - line);
+	if (!at->has_head)
+		read_head(line, len, head, at);
 	if (ret->ts_ns == STAGE_NONE)
-		ret->ts_ns = log_line_time(line, len, head);
+		ret->ts_ns = at->ts_ns;
 	if (ret->rank == STAGE_NONE)
 		ret->rank = log_line_rank(line, head);
 	if (!ret->node.n)
-		ret->source = log_line_source(line, len, head);
-	ret->is_trace = log_line_is_trace(line, head);
+		ret->source = at->source;
+	ret->is_trace = at->is_trace;
 	return STAGE_FOUND_EVENT;
 }
 

@@ -107,13 +107,24 @@ enum stage_found {
 	STAGE_FOUND_JUNK, /* cut off, mixed with other text, or no event */
 };
 
+/* How far a line was looked through, and what stands before its first event: that is read
+ * once, since a program may write thousands of events into a line. */
+struct stage_scan {
+	size_t pos;
+	bool has_head;
+	int64_t ts_ns;            /* STAGE_NONE */
+	struct stage_text source; /* as in the event */
+	bool is_trace;
+};
+
 /*
- * Look for the next event of a line (without its newline) from `*pos` on, which is
- * 0 at first; a line may hold several, with other text around them.  Texts of
+ * Look for the next event of a line (without its newline) from `at` on, which is all
+ * zeros at first; a line may hold several, with other text around them.  Texts of
  * `*ret` point into the line, which has no colours (stage_line_plain()).  An event without
  * `ts` gets the time of the line, one without `rank` that of torchrun's prefix.
  */
-enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
+enum stage_found stage_line_next(const char *line, size_t len,
+				 struct stage_scan *at,
 				 struct stage_event *ret);
 
 /*

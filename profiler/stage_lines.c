@@ -44,12 +44,13 @@ static int look_through(struct stage_lines *l, const char *line, size_t len,
 			stage_lines_fn *each, void *arg)
 {
 	struct stage_event e;
-	size_t pos = 0, n = len;
+	struct stage_scan at = { .pos = 0 };
+	size_t n = len;
 	const char *plain = stage_line_plain(line, &n, &l->plain);
 	int rc = plain ? 0 : -ENOMEM;
 
 	while (rc == 0) {
-		enum stage_found f = stage_line_next(plain, n, &pos, &e);
+		enum stage_found f = stage_line_next(plain, n, &at, &e);
 
 		if (f == STAGE_FOUND_NONE)
 			break;

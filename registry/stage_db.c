@@ -33,10 +33,10 @@ static bool next_line(const struct stage_batch *b, size_t *pos,
 static int read_line(const struct stage_batch *b, struct stage_text line,
 		     struct stage_event *e)
 {
-	size_t pos = 0;
+	struct stage_scan at = { .pos = 0 };
 
-	if (stage_line_next(line.s, line.n, &pos, e) != STAGE_FOUND_EVENT ||
-	    pos != line.n || memcmp(line.s, STAGE_MARKER, 8) != 0)
+	if (stage_line_next(line.s, line.n, &at, e) != STAGE_FOUND_EVENT ||
+	    at.pos != line.n || memcmp(line.s, STAGE_MARKER, 8) != 0)
 		return -EINVAL;
 	if (!e->job.n || e->id < 0 || (e->ts_ns < 0 && e->mono_ns < 0))
 		return -EINVAL;

@@ -60,7 +60,7 @@ static bool next_event(const struct buf *b, size_t *pos,
 {
 	const char *line = b->data + *pos;
 	const char *nl = memchr(line, '\n', b->len - *pos);
-	size_t at = 0;
+	struct stage_scan at = { .pos = 0 };
 
 	*ret_line = (struct stage_text){ .s = line,
 					 .n = nl ? (size_t)(nl - line)
@@ -70,7 +70,7 @@ static bool next_event(const struct buf *b, size_t *pos,
 	       memcmp(line, STAGE_MARKER, strlen(STAGE_MARKER)) == 0 &&
 	       stage_line_next(line, ret_line->n, &at, ret) ==
 		       STAGE_FOUND_EVENT &&
-	       at == ret_line->n;
+	       at.pos == ret_line->n;
 }
 
 /* Without what was damaged on the way to the disk. */

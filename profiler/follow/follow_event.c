@@ -164,7 +164,8 @@ int follow_line(struct event_follower *f, struct followed_log *l,
 		const char *line, size_t len, uint64_t offset)
 {
 	const char *raw = line;
-	size_t pos = 0, raw_len = len;
+	struct stage_scan at = { .pos = 0 };
+	size_t raw_len = len;
 	struct stage_event e;
 	int rc = 0;
 
@@ -173,7 +174,7 @@ int follow_line(struct event_follower *f, struct followed_log *l,
 		return -ENOMEM;
 	f->stats.lines++;
 	while (rc >= 0) {
-		enum stage_found found = stage_line_next(line, len, &pos, &e);
+		enum stage_found found = stage_line_next(line, len, &at, &e);
 		uint64_t place;
 
 		if (found == STAGE_FOUND_NONE)

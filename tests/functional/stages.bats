@@ -345,6 +345,18 @@ d.commit()' "${DB#sqlite:}"
 	"$bootseer" stage begin a | grep -q ' job=env-job attempt=4 node=env-node rank=6 '
 	"$bootseer" stage end --status 9 --job o/j --attempt 5 --node o --rank 7 a |
 		grep -q ' ev=end .* job=o/j attempt=5 node=o rank=7 status=9 id='
+	# Slurm counts requeues, torchrun its workers' restarts: the first that is a count.
+	export SLURM_RESTART_COUNT=2 TORCHELASTIC_RESTART_COUNT=1
+	"$bootseer" stage begin a | grep -q ' attempt=4 '
+	unset BOOTSEER_ATTEMPT
+	"$bootseer" stage begin a | grep -q ' attempt=2 '
+	SLURM_RESTART_COUNT=-1 "$bootseer" stage begin a | grep -q ' attempt=1 '
+	unset SLURM_RESTART_COUNT
+	"$bootseer" stage begin a | grep -q ' attempt=1 '
+	PYTHONPATH=$python python3 -B -c 'import bootseer_stage; bootseer_stage.mark("a")' \
+		>"$W/out" 2>&1
+	grep -q ' attempt=1 ' "$W/out"
+	unset TORCHELASTIC_RESTART_COUNT
 	# A start does not fail because of what the environment says.
 	BOOTSEER_JOB='a b' RANK=x "$bootseer" stage mark train >"$W/out"
 	grep -q '^BOOTSEER stage=train ev=mark ' "$W/out"

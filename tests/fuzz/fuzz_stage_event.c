@@ -25,14 +25,14 @@ static int each(void *arg, const struct stage_event *e, uint64_t offset)
 	struct stage_event again;
 	AUTO_BUF line = BUF_INIT;
 	uint64_t *sum = arg;
-	size_t pos = 0;
+	struct stage_scan at = { .pos = 0 };
 
 	must(stage_is_name(e->stage));
 	must(!e->job.n || stage_is_job(e->job));
 	must(!e->node.n || stage_is_node(e->node));
 	if (stage_event_format(e, &line) < 0)
 		return 0;
-	must(stage_line_next(line.data, line.len - 1, &pos, &again) ==
+	must(stage_line_next(line.data, line.len - 1, &at, &again) ==
 	     STAGE_FOUND_EVENT);
 	must(is_same(e->stage, again.stage) && is_same(e->job, again.job) &&
 	     is_same(e->node, again.node) && e->ev == again.ev);
@@ -42,7 +42,7 @@ static int each(void *arg, const struct stage_event *e, uint64_t offset)
 	     e->status == again.status);
 	must(is_same(e->image, again.image) && is_same(e->label, again.label));
 	must(memcmp(e->facts, again.facts, sizeof(e->facts)) == 0);
-	must(stage_line_next(line.data, line.len - 1, &pos, &again) ==
+	must(stage_line_next(line.data, line.len - 1, &at, &again) ==
 	     STAGE_FOUND_NONE);
 	*sum = *sum * 31 + offset + (uint64_t)stage_event_make_id(e, offset);
 	return 0;
