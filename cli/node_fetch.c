@@ -12,24 +12,28 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/image.h"
 #include "common/array.h"
+#include "common/bounded_json.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/progress.h"
 #include "common/text.h"
+#include "objects/oci.h"
 
 #define CTR_TIMEOUT_MS 60000
 #define INGEST_TIMEOUT_MS (30 * 60 * 1000) /* of one layer, from a local file */
 #define LIST_MAX (64u << 20)
 #define ERRORS_MAX (64u << 10)
 #define READ_SIZE (1u << 20)
+/* What ctr writes at once is less: it ends behind its limit, and not before. */
+#define OUTPUT_SLACK (1u << 20)
 
 struct fetch_config {
 	struct image_access access;
@@ -75,7 +79,7 @@ struct layer_fetch {
 	struct blob_known *blobs; /* of the namespace */
 	size_t n_blobs, cap_blobs;
 	struct progress *bar;
-	uint64_t n_missing, n_fetched, n_failed, bytes;
+	uint64_t n_missing, n_fetched, n_failed, n_unread, bytes;
 	struct error why; /* the last failure */
 };
 
@@ -96,17 +100,52 @@ static const char *last_line(struct buf *said)
 	return line;
 }
 
-/* Run ctr with these words; `ret` is what it prints on stdout. */
+/* A file that takes so many bytes and a little more: what is printed may be a blob of any
+ * size, which a stranger's index called a manifest. */
+static int open_output(size_t limit, struct error *err)
+{
+	AUTO_CLOSE int fd =
+		memfd_create("ctr", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)limit + OUTPUT_SLACK) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+		return error_set(err, errno, "memfd: %s", strerror(errno));
+	return steal_fd(&fd);
+}
+
+/* `len` bytes of the file, as a text. */
+static int read_output(int fd, size_t len, struct buf *ret, struct error *err)
+{
+	int rc;
+
+	if (len == 0)
+		return 0;
+	if (buf_reserve(ret, len) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(fd, ret->data, len, 0);
+	if (rc < 0)
+		return error_set(err, -rc, "what ctr printed: %s",
+				 strerror(-rc));
+	ret->len = len;
+	ret->data[len] = '\0';
+	return 0;
+}
+
+/* Run ctr with these words; `ret` (or NULL) is what it prints on stdout, LIST_MAX bytes or
+ * those of its limit at most.  -EFBIG */
 static int ctr(const struct layer_fetch *f, const char *const words[], int in,
 	       int64_t timeout_ms, struct buf *ret, struct error *err)
 {
-	AUTO_CLOSE int out = memfd_create("ctr", MFD_CLOEXEC);
+	const size_t limit = ret && ret->limit ? ret->limit : LIST_MAX;
+	AUTO_CLOSE int out = open_output(limit, err);
 	AUTO_BUF said = { .limit = ERRORS_MAX };
 	const char *argv[16] = { "ctr" };
 	size_t n = 1;
-	struct stat st;
 	int status = 0, rc;
+	off_t len;
 
+	if (out < 0)
+		return out;
 	if (f->config->address) {
 		argv[n++] = "--address";
 		argv[n++] = f->config->address;
@@ -117,29 +156,20 @@ static int ctr(const struct layer_fetch *f, const char *const words[], int in,
 	}
 	for (size_t i = 0; words[i] && n + 1 < ARRAY_SIZE(argv); i++)
 		argv[n++] = words[i];
-	if (out < 0)
-		return error_set(err, errno, "memfd: %s", strerror(errno));
 	rc = child_capture_with((char *const *)(uintptr_t)argv, in, out,
 				timeout_ms, &said, &status, err);
 	if (rc < 0)
 		return rc;
+	/* The child wrote from the beginning, by the same open file. */
+	len = lseek(out, 0, SEEK_CUR);
+	if (len < 0 || (size_t)len > limit)
+		return error_set(err, EFBIG,
+				 "ctr %s prints more than %zu bytes", words[0],
+				 limit);
 	if (status != 0)
 		return error_set(err, EIO, "ctr %s: %s", words[0],
 				 last_line(&said));
-	if (!ret)
-		return 0;
-	if (fstat(out, &st) < 0 || st.st_size > LIST_MAX)
-		return error_set(err, EFBIG, "ctr %s prints too much",
-				 words[0]);
-	if (buf_reserve(ret, (size_t)st.st_size) < 0)
-		return error_nomem(err);
-	rc = fs_pread_full(out, ret->data, (size_t)st.st_size, 0);
-	if (rc < 0)
-		return error_set(err, -rc, "ctr %s: %s", words[0],
-				 strerror(-rc));
-	ret->len = (size_t)st.st_size;
-	ret->data[ret->len] = '\0';
-	return 0;
+	return ret ? read_output(out, (size_t)len, ret, err) : 0;
 }
 
 /* ----------------------------------------------------------------- content --- */
@@ -197,16 +227,18 @@ static int read_json(struct layer_fetch *f, const struct digest *d,
 		     json_t **ret, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
-	AUTO_BUF data = BUF_INIT;
+	AUTO_BUF data = { .limit = OCI_MANIFEST_MAX };
 	int rc;
 
 	digest_format(d, text);
 	rc = ctr(f, (const char *const[]){ "content", "get", text, NULL }, -1,
 		 CTR_TIMEOUT_MS, &data, err);
-	if (rc < 0)
-		return rc;
-	*ret = data.data ? json_loadb(data.data, data.len, 0, NULL) : NULL;
-	return *ret ? 0 : error_set(err, EBADMSG, "%s is no manifest", text);
+	if (rc == 0)
+		rc = bounded_json_load(data.len ? data.data : "", data.len,
+				       text, ret, err);
+	return rc == -EFBIG || rc == -EINVAL
+		       ? error_set(err, EBADMSG, "%s is no manifest", text)
+		       : rc;
 }
 
 /* ------------------------------------------------------------------ layers --- */
@@ -265,6 +297,23 @@ static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
 	return rc;
 }
 
+/* How large it is a manifest says, which is a stranger's. */
+static int check_room(const struct layer_fetch *f,
+		      const struct missing_layer *m, int fd, struct error *err)
+{
+	struct statvfs st;
+
+	if (fstatvfs(fd, &st) < 0)
+		return error_set(err, errno, "look at '%s' (--tmp): %s",
+				 f->config->tmp, strerror(errno));
+	if (m->size <= (uint64_t)st.f_bavail * st.f_frsize)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "a layer of %" PRIu64 " bytes has no room in '%s': "
+			 "--tmp names another folder",
+			 m->size, f->config->tmp);
+}
+
 static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 		       struct error *err)
 {
@@ -278,7 +327,9 @@ static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 	if (fd < 0)
 		return error_set(err, errno, "a file in '%s' (--tmp): %s",
 				 f->config->tmp, strerror(errno));
-	rc = image_target_new(m->image, &f->config->access, &t, err);
+	rc = check_room(f, m, fd, err);
+	if (rc == 0)
+		rc = image_target_new(m->image, &f->config->access, &t, err);
 	if (rc == 0)
 		rc = oci_store_open(&t->ref, &t->config, false, &store, err);
 	if (rc == 0)
@@ -409,6 +460,13 @@ static int visit_namespace(struct layer_fetch *f, struct error *err)
 			continue;
 		text_make_printable(name);
 		rc = visit_image(f, name, &d, true, err);
+		/* Others are not to wait for what somebody pushed. */
+		if (rc == -EBADMSG) {
+			error_wrap(err, rc, "image %.100s", name);
+			f->n_unread++;
+			f->why = *err;
+			rc = 0;
+		}
 	}
 	return rc;
 }
@@ -449,11 +507,13 @@ static int run(const void *config, char **args, struct error *err)
 	else
 		printf("%s missing, %" PRIu64 " fetched, %s\n", count,
 		       f.n_fetched, bytes);
-	if (!f.n_failed)
+	if (!f.n_failed && !f.n_unread)
 		return 0;
 	progress_format_count(f.n_failed, "layer", count);
-	return error_set(err, f.why.code, "%s still missing: %s", count,
-			 f.why.msg);
+	if (!f.n_failed)
+		progress_format_count(f.n_unread, "image", count);
+	return error_set(err, f.why.code, "%s %s: %s", count,
+			 f.n_failed ? "still missing" : "not read", f.why.msg);
 }
 
 const struct command node_fetch_command = {
