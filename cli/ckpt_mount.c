@@ -39,6 +39,8 @@
 #define LOG_FILE "log"
 /* In a mount's folder of --run: for how many lost files an umount was refused. */
 #define REFUSED_FILE "umount.refused"
+/* The same, of a mount whose process may have files that were closed and are not stored. */
+#define BUFFERED_FILE "close.buffered"
 
 struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics;
@@ -283,12 +285,23 @@ static int die_of(int signal_number, const char *path, struct error *err)
 }
 
 /* What another mount of the folder left has nothing to do with this one. */
-static void forget_refusal(const char *dir)
+static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
+			 struct error *err)
 {
-	AUTO_FREE char *name = fs_join(dir, REFUSED_FILE);
+	AUTO_FREE char *refused = fs_join(dir, REFUSED_FILE);
+	AUTO_FREE char *buffered = fs_join(dir, BUFFERED_FILE);
+	AUTO_CLOSE int fd = -1;
 
-	if (name)
-		(void)unlink(name);
+	if (!refused || !buffered)
+		return error_nomem(err);
+	(void)unlink(refused);
+	(void)unlink(buffered);
+	if (strcmp(c->close, "buffered") != 0)
+		return 0;
+	fd = open(buffered, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	return fd < 0 ? error_set(err, errno, "open '%s': %s", buffered,
+				  strerror(errno))
+		      : 0;
 }
 
 static int run_mount(const void *config, char **args, struct error *err)
@@ -317,7 +330,9 @@ static int run_mount(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (!is_others(dir))
-		forget_refusal(dir);
+		rc = begin_run_dir(c, dir, err);
+	if (rc < 0)
+		return rc;
 	operands[1] = path;
 	add_arg(&a, program);
 	if (!c->foreground)
@@ -486,7 +501,11 @@ static int refuse_lost(const struct lost_files *l, const char *path,
 static int leave_lost(const char *run, const char *dir, bool was_served,
 		      const struct lost_files *l, struct error *err)
 {
-	if (was_served && !l->n) {
+	AUTO_FREE char *buffered = fs_join(dir, BUFFERED_FILE);
+	const bool may_lose =
+		!was_served && (!buffered || access(buffered, F_OK) == 0);
+
+	if (!may_lose && !l->n) {
 		remove_run_dir(run, dir);
 		return 0;
 	}
