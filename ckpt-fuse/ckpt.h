@@ -16,6 +16,7 @@
 #define BOOTSEER_CKPT_FUSE_CKPT_H
 
 #include "ckpt-fuse/adopt.h"
+#include "ckpt-fuse/growing.h"
 #include "ckpt-fuse/mount_options.h"
 #include "ckpt-fuse/version.h"
 #include "ckpt-fuse/xattrs.h"
@@ -88,6 +89,7 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 /* ------------------------------------------------------------------- writing --- */
 
 #define CKPT_SIZE_UNKNOWN UINT64_MAX
+#define CKPT_SIZE_MAX (UINT64_C(8) << 40) /* of such a file */
 
 enum ckpt_layout {
 	CKPT_LAYOUT_BY_SIZE, /* small files are plain */
@@ -96,15 +98,15 @@ enum ckpt_layout {
 };
 
 struct ckpt_write_options {
-	/* Of the whole file; CKPT_SIZE_UNKNOWN: it is striped, and grows. */
+	/* Of the whole file; CKPT_SIZE_UNKNOWN: it is striped, and its units are written in
+	 * any order, and again (ckpt_writer_add()). */
 	uint64_t size;
 	enum ckpt_layout layout; /* with a size that is known */
 	uint32_t columns;        /* 1..64; 0: by the size */
 	struct ckpt_attr attr;
-	/* With a size that is not known: the first `base_size` bytes, whole units, are
-	 * those of this striped file, and are not written again.  NULL: none are. */
+	/* With a size that is not known: units that are not written are those of this striped
+	 * file.  NULL: they are holes.  -EOPNOTSUPP: its units have another size. */
 	const struct ckpt_file *base;
-	uint64_t base_size;
 	/* What was there when the file was opened, as far as it is known: the commit
 	 * fails when others have put bytes there since.  After it, what is there
 	 * then.  Stays until the writer is freed; NULL: nothing is compared. */
@@ -128,10 +130,6 @@ uint32_t ckpt_writer_columns(const struct ckpt_writer *w);
 /* Unit `u` of the file goes to this column; the units of one are written in their
  * order, by one thread at a time; of several, side by side. */
 uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u);
-/* Of a file that grows: it has so many bytes by now.  Before the units that this says
- * are there; before the last unit that is not whole, and once for that. */
-int ckpt_writer_grow(struct ckpt_writer *w, uint64_t size,
-		     struct error *err) MUST_CHECK;
 /* Attributes, instead of those it was opened with; before ckpt_commit(). */
 void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr);
 /* Extended attributes, as xattrs.h has them, of a striped file; before ckpt_commit(). */

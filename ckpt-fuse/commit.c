@@ -34,13 +34,18 @@ static int commit_column(void *arg, unsigned int c, struct error *err)
 	if (!w->puts[c])
 		return 0;
 	rc = object_put_commit(w->puts[c], NULL, err);
-	w->is_there[c] = rc == 0;
 	if (rc < 0)
 		return rc;
 	/* The manifest needs some of the memory. */
 	object_put_free(w->puts[c]);
 	w->puts[c] = NULL;
 	return 0;
+}
+
+int writer_commit_columns(struct ckpt_writer *w, struct error *err)
+{
+	w->is_begun = true;
+	return side_by_side(ckpt_writer_columns(w), commit_column, w, err);
 }
 
 /* ------------------------------------------------------------------ what is there --- */
@@ -134,14 +139,14 @@ static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 		v->generation = m->generation;
 		return 0;
 	}
-	if (w->segment && id == manifest_bytes_id(w->manifest)) {
+	if (!w->is_plain && id == manifest_bytes_id(w->manifest)) {
 		version_set_tag(v->striped, tag);
 		version_set_manifest(v, m);
 		version_set_tag(w->put_tag, tag);
 		return 1;
 	}
 	/* Whoever went on from ours needs its columns. */
-	if (w->segment && !manifest_has_segment(m, w->segment))
+	if (!w->is_plain && !writer_is_named(w, m))
 		w->is_sent = false;
 	return conflict(w, err);
 }
@@ -226,14 +231,14 @@ static int give_way(struct ckpt_writer *w, struct error *err)
 
 /* -ENOENT: one is gone. */
 static int look_at_columns(struct ckpt_writer *w, const struct ckpt_segment *s,
-			   struct error *err)
+			   const bool used[COLUMNS_MAX], struct error *err)
 {
 	struct object_stat ignored;
 	char name[COLUMN_NAME_MAX];
 	int rc = 0;
 
 	for (uint32_t c = 0; c < s->columns && rc == 0; c++) {
-		if (segment_column_size(w->manifest, s, c) == 0)
+		if (!used[c])
 			continue;
 		column_name(s, c, name);
 		rc = object_stat(w->store, name, &ignored, err);
@@ -262,14 +267,15 @@ static int look_at_base(struct ckpt_writer *w, struct error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < w->manifest->n_segments && rc == 0; i++) {
-		const struct ckpt_segment *s = &w->manifest->segments[i];
+	for (size_t i = 0; i < w->n_base && rc == 0; i++) {
+		const struct ckpt_segment *s = &w->map.segments[i];
+		bool used[COLUMNS_MAX];
 
-		if (s == w->segment)
+		if (!unit_map_columns(&w->map, i, used))
 			continue;
 		rc = take_mark(w, s, err);
 		if (rc == 0)
-			rc = look_at_columns(w, s, err);
+			rc = look_at_columns(w, s, used, err);
 	}
 	return rc;
 }
@@ -313,11 +319,11 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 	bool was_striped = w->version && *w->version->striped;
 	struct error ignored = ERROR_INIT;
 	char plain[OBJECT_TAG_MAX];
-	int rc = side_by_side(ckpt_writer_columns(w), commit_column, w, err);
+	int rc = w->is_growing ? ckpt_writer_end_segment(w, err)
+			       : writer_commit_columns(w, err);
 
-	/* A file that did not grow is its base alone. */
-	if (w->segment->length == 0)
-		w->manifest->n_segments--;
+	if (rc == 0 && w->is_growing)
+		rc = writer_fill_manifest(w, err);
 	if (rc == 0)
 		rc = look_at_plain(w, plain, err);
 	if (rc == 0)
@@ -437,7 +443,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)
 {
 	struct ckpt_stat st;
-	int rc = is_whole(w, err);
+	int rc = w->is_growing ? 0 : is_whole(w, err);
 
 	if (rc < 0)
 		return rc;

@@ -9,11 +9,14 @@
 #include "ckpt-fuse/xattrs.h"
 #include "common/bytes.h"
 #include "common/crc32c.h"
+#include "common/hash.h"
 
 #define MAGIC "BSEERCKP"
 #define MAGIC_LEN 8u
 #define VERSION 1u
 #define VERSION_XATTRS 2u /* with extended attributes */
+#define VERSION_PLACES \
+	3u /* with or without; segments have places in their columns */
 #define SEGMENT 48u
 #define CRC 4u
 #define FOOTER 16u
@@ -61,7 +64,8 @@ uint64_t segment_chunks(const struct manifest *m, const struct ckpt_segment *s)
 struct chunk_place chunk_place(const struct manifest *m,
 			       const struct ckpt_segment *s, uint64_t chunk)
 {
-	uint64_t unit = chunk / m->unit_chunks, at = chunk * m->chunk_size;
+	uint64_t unit = chunk / m->unit_chunks + s->place;
+	uint64_t at = chunk * m->chunk_size;
 	uint64_t row = unit / s->columns;
 	uint64_t left = s->length - at;
 
@@ -86,6 +90,16 @@ uint64_t segment_column_size(const struct manifest *m,
 	else if (turn == rest)
 		size += s->length % unit;
 	return size;
+}
+
+bool segment_has_column(const struct manifest *m, const struct ckpt_segment *s,
+			uint32_t column)
+{
+	uint64_t unit = manifest_unit(m);
+	uint64_t n = (s->length + unit - 1) / unit;
+	uint64_t first = (s->place + s->rotation) % s->columns;
+
+	return (column + s->columns - first) % s->columns < n;
 }
 
 size_t manifest_find(const struct manifest *m, uint64_t off)
@@ -128,6 +142,8 @@ uint64_t manifest_bytes_id(const struct manifest *m)
 		id = add_to_id(id, s->id, sizeof(s->id));
 		id = add_to_id(id, &s->start, sizeof(s->start));
 		id = add_to_id(id, &s->length, sizeof(s->length));
+		if (s->place)
+			id = add_to_id(id, &s->place, sizeof(s->place));
 	}
 	return id;
 }
@@ -144,6 +160,40 @@ bool manifest_has_segment(const struct manifest *m,
 		if (memcmp(m->segments[i].id, s->id, sizeof(s->id)) == 0)
 			return true;
 	return false;
+}
+
+struct same_segment {
+	UT_hash_handle hh;
+	uint8_t key[SEGMENT_ID + 2 * sizeof(uint32_t)];
+	size_t index;
+};
+
+int manifest_same_segments(const struct manifest *m, size_t **ret,
+			   struct error *err)
+{
+	AUTO_FREE struct same_segment *all =
+		calloc(m->n_segments + 1, sizeof(*all));
+	AUTO_FREE size_t *same = calloc(m->n_segments + 1, sizeof(*same));
+	struct same_segment *table = NULL, *first;
+
+	if (!all || !same)
+		return error_nomem(err);
+	for (size_t i = 0; i < m->n_segments; i++) {
+		const struct ckpt_segment *s = &m->segments[i];
+		struct same_segment *x = &all[i];
+
+		memcpy(x->key, s->id, SEGMENT_ID);
+		put_le32(x->key + SEGMENT_ID, s->columns);
+		put_le32(x->key + SEGMENT_ID + sizeof(uint32_t), s->rotation);
+		x->index = i;
+		HASH_FIND(hh, table, x->key, sizeof(x->key), first);
+		if (!first)
+			HASH_ADD(hh, table, key, sizeof(x->key), x);
+		same[i] = first ? first->index : i;
+	}
+	HASH_CLEAR(hh, table);
+	*ret = steal_ptr(&same);
+	return 0;
 }
 
 /* ---------------------------------------------------------------------- names --- */
@@ -257,13 +307,14 @@ static int decode_version(const uint8_t *p, uint32_t *ret_xattrs,
 	uint32_t version = get_le32(p + 8);
 
 	*ret_xattrs = get_le32(p + 72);
-	if (version != VERSION && version != VERSION_XATTRS)
+	if (version < VERSION || version > VERSION_PLACES)
 		return error_set(err, ENOTSUP,
 				 "the manifest has version %" PRIu32
 				 ", of a newer bootseer",
 				 version);
 	if (*ret_xattrs > XATTRS_MAX ||
-	    (*ret_xattrs != 0) != (version == VERSION_XATTRS))
+	    (version != VERSION_PLACES &&
+	     (*ret_xattrs != 0) != (version == VERSION_XATTRS)))
 		return bad(err, "the bytes of its extended attributes");
 	return 0;
 }
@@ -311,8 +362,8 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 }
 
 static int decode_segment(const struct manifest *m, const uint8_t *p,
-			  uint64_t from, struct ckpt_segment *s,
-			  struct error *err)
+			  uint64_t from, uint32_t version,
+			  struct ckpt_segment *s, struct error *err)
 {
 	memcpy(s->id, p, SEGMENT_ID);
 	s->start = get_le64(p + 16);
@@ -326,24 +377,33 @@ static int decode_segment(const struct manifest *m, const uint8_t *p,
 	if (s->columns < 1 || s->columns > COLUMNS_MAX ||
 	    s->rotation >= s->columns)
 		return bad(err, "the columns of a segment");
-	return is_zeros(p + 40, 8) ? 0 : bad(err, "bytes that are to be zeros");
+	s->place = get_le64(p + 40);
+	if (version < VERSION_PLACES && s->place)
+		return bad(err, "bytes that are to be zeros");
+	return s->place <= SIZE_MAX_FILE / manifest_unit(m)
+		       ? 0
+		       : bad(err, "where a segment lies in its columns");
 }
 
 static int decode_segments(struct manifest *m, const uint8_t *p,
-			   struct error *err)
+			   uint32_t version, struct error *err)
 {
 	uint64_t from = 0, chunks = 0;
+	bool has_places = false;
 
 	for (size_t i = 0; i < m->n_segments; i++, p += SEGMENT) {
 		struct ckpt_segment *s = &m->segments[i];
-		int rc = decode_segment(m, p, from, s, err);
+		int rc = decode_segment(m, p, from, version, s, err);
 
 		if (rc < 0)
 			return rc;
 		s->first_chunk = chunks;
 		from = s->start + s->length;
 		chunks += segment_chunks(m, s);
+		has_places = has_places || s->place;
 	}
+	if (version == VERSION_PLACES && !has_places)
+		return bad(err, "its version");
 	return chunks == m->n_chunks ? 0 : bad(err, "how many chunks it has");
 }
 
@@ -402,7 +462,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 	head.crcs = m->crcs;
 	*m = head;
 	p += MANIFEST_HEADER;
-	rc = decode_segments(m, p, err);
+	rc = decode_segments(m, p, get_le32((const uint8_t *)data + 8), err);
 	if (rc < 0)
 		return rc;
 	p += SEGMENT * m->n_segments;
@@ -425,10 +485,18 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 
 /* --------------------------------------------------------------------- encode --- */
 
+static uint32_t version_of(const struct manifest *m)
+{
+	for (size_t i = 0; i < m->n_segments; i++)
+		if (m->segments[i].place)
+			return VERSION_PLACES;
+	return m->xattrs.len ? VERSION_XATTRS : VERSION;
+}
+
 static void encode_header(const struct manifest *m, uint8_t *p)
 {
 	memcpy(p, MAGIC, MAGIC_LEN);
-	put_le32(p + 8, m->xattrs.len ? VERSION_XATTRS : VERSION);
+	put_le32(p + 8, version_of(m));
 	put_le32(p + 12, m->chunk_size);
 	put_le32(p + 16, m->unit_chunks);
 	put_le32(p + 20, (uint32_t)m->n_segments);
@@ -449,6 +517,7 @@ static void encode_segment(const struct ckpt_segment *s, uint8_t *p)
 	put_le64(p + 24, s->length);
 	put_le32(p + 32, s->columns);
 	put_le32(p + 36, s->rotation);
+	put_le64(p + 40, s->place);
 }
 
 int manifest_encode(const struct manifest *m, struct buf *out,

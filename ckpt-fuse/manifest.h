@@ -17,6 +17,9 @@ struct ckpt_segment {
 	uint8_t id[SEGMENT_ID];
 	uint64_t start, length; /* in the file */
 	uint32_t columns, rotation;
+	/* Units of the columns before those of this segment, which others may have: a file
+	 * that was changed has pieces of what was written together. */
+	uint64_t place;
 	uint64_t first_chunk; /* among the checksums of the manifest */
 };
 
@@ -65,6 +68,10 @@ uint64_t tag_bytes_id(const char *tag);
 bool manifest_has_segment(const struct manifest *m,
 			  const struct ckpt_segment *s);
 
+/* Of each segment the first one that is in the same columns, itself mostly; free() frees it. */
+int manifest_same_segments(const struct manifest *m, size_t **ret,
+			   struct error *err) MUST_CHECK;
+
 /* Where a chunk of a segment is. */
 struct chunk_place {
 	uint32_t column;
@@ -73,8 +80,11 @@ struct chunk_place {
 };
 struct chunk_place chunk_place(const struct manifest *m,
 			       const struct ckpt_segment *s, uint64_t chunk);
+/* Has any of its bytes there. */
+bool segment_has_column(const struct manifest *m, const struct ckpt_segment *s,
+			uint32_t column);
 uint64_t segment_chunks(const struct manifest *m, const struct ckpt_segment *s);
-/* Bytes of one of its columns. */
+/* Bytes of one of its columns; of a segment whose `place` is 0. */
 uint64_t segment_column_size(const struct manifest *m,
 			     const struct ckpt_segment *s, uint32_t column);
 

@@ -28,8 +28,9 @@
 		  .min = "4M", \
 		  .max = "1G", \
 		  .offset = offsetof(config_type, tail), \
-		  .help = "Last bytes of each file that is written which can be " \
-			  "written again before it is closed." }, \
+		  .help = "Bytes of each file that is written that stay in memory " \
+			  "until it is closed: they are sent once, however often " \
+			  "they change." }, \
 		{ .key = "readahead", \
 		  .type = OPTION_SIZE, \
 		  .def = "128M", \

@@ -47,6 +47,11 @@ void plain_stat(const struct object_stat *o, struct ckpt_stat *ret);
 /* What the opened file is, borrowed; NULL: it is plain. */
 const struct manifest *ckpt_file_manifest(const struct ckpt_file *f);
 
+/* What a manifest says that nobody has put; takes it, also on failure. */
+int ckpt_open_manifest(struct object_store *s, const char *path,
+		       struct manifest *m, struct ckpt_file **ret,
+		       struct error *err) MUST_CHECK;
+
 /* Marks a folder that has nothing else in it. */
 #define FOLDER_MARK ".bootseer-folder"
 struct mark_name {

@@ -32,11 +32,18 @@ struct ckpt_file {
 static int open_striped(struct ckpt_file *f, struct error *err)
 {
 	const struct manifest *m = f->manifest;
+	int rc;
 
-	f->first_column = calloc(m->n_segments + 1, sizeof(*f->first_column));
-	if (!f->first_column)
-		return error_nomem(err);
+	/* Pieces of one segment share its columns. */
+	rc = manifest_same_segments(m, &f->first_column, err);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < m->n_segments; i++) {
+		if (f->first_column[i] != i) {
+			f->first_column[i] =
+				f->first_column[f->first_column[i]];
+			continue;
+		}
 		f->first_column[i] = f->n_columns;
 		f->n_columns += m->segments[i].columns;
 	}
@@ -74,6 +81,29 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	}
 	*ret = f;
 	return 0;
+}
+
+int ckpt_open_manifest(struct object_store *s, const char *path,
+		       struct manifest *m, struct ckpt_file **ret,
+		       struct error *err)
+{
+	struct ckpt_file *f = calloc(1, sizeof(*f));
+	int rc;
+
+	if (!f) {
+		manifest_free(m);
+		return error_nomem(err);
+	}
+	(void)pthread_mutex_init(&f->lock, NULL);
+	f->store = s;
+	f->manifest = m;
+	f->path = strdup(path);
+	rc = f->path ? open_striped(f, err) : error_nomem(err);
+	if (rc < 0)
+		ckpt_close(f);
+	else
+		*ret = f;
+	return rc;
 }
 
 void ckpt_close(struct ckpt_file *f)
@@ -129,7 +159,8 @@ static bool is_same_manifest(const struct manifest *a, const struct manifest *b)
 		return false;
 	for (size_t i = 0; i < a->n_segments; i++)
 		if (memcmp(a->segments[i].id, b->segments[i].id, SEGMENT_ID) !=
-		    0)
+			    0 ||
+		    a->segments[i].place != b->segments[i].place)
 			return false;
 	return memcmp(a->crcs, b->crcs, a->n_chunks * sizeof(*a->crcs)) == 0;
 }

@@ -20,32 +20,34 @@
 
 /* ------------------------------------------------------------------- opening --- */
 
-static uint32_t columns_of(const struct ckpt_write_options *o, uint64_t units)
+int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
+		       struct error *err)
 {
-	uint32_t n = o->columns;
+	uint32_t random;
 
-	if (!n)
-		n = o->size < STRIPED_SIZE ? 1 : COLUMNS;
-	return n > units ? (uint32_t)units : n;
+	*s = (struct ckpt_segment){ .columns = columns };
+	if (getrandom(s->id, sizeof(s->id), 0) != (ssize_t)sizeof(s->id))
+		return error_set(err, errno, "random bytes: %s",
+				 strerror(errno));
+	memcpy(&random, s->id, sizeof(random));
+	s->rotation = random % columns;
+	return 0;
 }
 
 static int set_segment(struct ckpt_writer *w,
 		       const struct ckpt_write_options *o, struct error *err)
 {
 	uint64_t unit = manifest_unit(w->manifest);
-	uint64_t units =
-		w->is_growing ? COLUMNS_MAX : (o->size + unit - 1) / unit;
-	struct ckpt_segment *s = w->segment;
-	uint32_t random;
+	uint64_t units = (o->size + unit - 1) / unit;
+	uint32_t n = o->columns;
+	int rc;
 
-	if (getrandom(s->id, sizeof(s->id), 0) != (ssize_t)sizeof(s->id))
-		return error_set(err, errno, "random bytes: %s",
-				 strerror(errno));
-	memcpy(&random, s->id, sizeof(random));
-	s->length = w->is_growing ? 0 : o->size;
-	s->columns = columns_of(o, units);
-	s->rotation = random % s->columns;
-	return 0;
+	if (!n)
+		n = o->size < STRIPED_SIZE ? 1 : COLUMNS;
+	rc = writer_new_segment(w->segment, n > units ? (uint32_t)units : n,
+				err);
+	w->segment->length = o->size;
+	return rc;
 }
 
 static bool is_to_be_plain(const struct ckpt_write_options *o)
@@ -76,70 +78,6 @@ static int set_manifest(struct ckpt_writer *w,
 	return is_plain ? 0 : set_segment(w, o, err);
 }
 
-/* The segments of `from` below `size`, which has whole units, and room for one more. */
-static int copy_base(const struct manifest *from, uint64_t size,
-		     struct manifest **ret, struct error *err)
-{
-	struct manifest *m;
-	uint64_t chunks = 0;
-	size_t n = 0;
-	int rc;
-
-	while (n < from->n_segments && from->segments[n].start < size)
-		n++;
-	rc = manifest_new(n + 1, from->n_chunks, &m, err);
-	if (rc < 0)
-		return rc;
-	m->chunk_size = from->chunk_size;
-	m->unit_chunks = from->unit_chunks;
-	for (size_t i = 0; i < n; i++) {
-		struct ckpt_segment *s = &m->segments[i];
-
-		*s = from->segments[i];
-		if (s->length > size - s->start)
-			s->length = size - s->start;
-		s->first_chunk = chunks;
-		memcpy(m->crcs + chunks,
-		       from->crcs + from->segments[i].first_chunk,
-		       segment_chunks(m, s) * sizeof(*m->crcs));
-		chunks += segment_chunks(m, s);
-	}
-	m->n_chunks = chunks;
-	*ret = m;
-	return 0;
-}
-
-static int set_growing(struct ckpt_writer *w,
-		       const struct ckpt_write_options *o, struct error *err)
-{
-	const struct manifest *none =
-		&(const struct manifest){ .chunk_size = CHUNK_SIZE,
-					  .unit_chunks = UNIT_CHUNKS };
-	const struct manifest *base =
-		o->base ? ckpt_file_manifest(o->base) : none;
-	struct manifest *m;
-	int rc;
-
-	if (!base || o->base_size % manifest_unit(base) ||
-	    o->base_size > base->size)
-		return error_set(err, EINVAL,
-				 "'%.200s' cannot go on behind byte %" PRIu64,
-				 w->path, o->base_size);
-	rc = copy_base(base, o->base_size, &w->manifest, err);
-	if (rc < 0)
-		return rc;
-	m = w->manifest;
-	m->size = o->base_size;
-	w->base_generation = base->generation;
-	w->segment = &m->segments[m->n_segments - 1];
-	w->segment->start = o->base_size;
-	w->segment->first_chunk = m->n_chunks;
-	w->first_unit = o->base_size / manifest_unit(m);
-	w->is_growing = true;
-	ckpt_writer_set_attr(w, &o->attr);
-	return set_segment(w, o, err);
-}
-
 #define MEMORY_STEP UINT64_C(65536) /* of a store's memory */
 
 /* Each column keeps one part of its object until the commit: without memory for all of them
@@ -165,6 +103,15 @@ static int check_memory(const struct ckpt_writer *w, struct error *err)
 			 "(--columns)",
 			 w->segment->columns, (need + MIB - 1) / MIB,
 			 caps.put_memory / MIB);
+}
+
+/* The first unit of each. */
+void writer_begin_columns(struct ckpt_writer *w)
+{
+	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
+		for (w->next_unit[c] = 0;
+		     ckpt_writer_column(w, w->next_unit[c]) != c;)
+			w->next_unit[c]++;
 }
 
 int ckpt_write_open(struct object_store *s, const char *path,
@@ -196,17 +143,14 @@ int ckpt_write_open(struct object_store *s, const char *path,
 	rc = manifest_name(path, &w->name, err);
 	if (rc == 0)
 		rc = opts->size == CKPT_SIZE_UNKNOWN
-			     ? set_growing(w, opts, err)
+			     ? writer_set_growing(w, opts, err)
 			     : set_manifest(w, opts, err);
 	if (rc == 0 && !w->is_growing && w->segment)
 		rc = check_memory(w, err);
 	if (rc < 0)
 		return rc;
-	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
-		w->next_unit[c] = w->first_unit;
-	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
-		while (ckpt_writer_column(w, w->next_unit[c]) != c)
-			w->next_unit[c]++;
+	if (!w->is_growing)
+		writer_begin_columns(w);
 	*ret = steal_ptr(&w);
 	return 0;
 }
@@ -218,6 +162,8 @@ uint64_t ckpt_writer_unit(const struct ckpt_writer *w)
 
 uint32_t ckpt_writer_columns(const struct ckpt_writer *w)
 {
+	if (w->is_growing && !w->segment)
+		return 0;
 	return writer_is_plain(w) ? 1 : w->segment->columns;
 }
 
@@ -225,37 +171,7 @@ uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u)
 {
 	if (writer_is_plain(w))
 		return 0;
-	return (uint32_t)((u - w->first_unit + w->segment->rotation) %
-			  w->segment->columns);
-}
-
-int ckpt_writer_grow(struct ckpt_writer *w, uint64_t size, struct error *err)
-{
-	struct manifest *m = w->manifest;
-	uint64_t chunks, cap;
-	uint32_t *more;
-	int rc = 0;
-
-	(void)pthread_mutex_lock(&w->lock);
-	chunks = w->segment->first_chunk +
-		 (size - w->segment->start + m->chunk_size - 1) / m->chunk_size;
-	/* Room for a GiB more each time. */
-	cap = round_up(chunks + 1, 1024);
-	more = chunks * 8 > MANIFEST_MAX
-		       ? NULL
-		       : realloc(m->crcs, cap * sizeof(*more));
-	if (more) {
-		m->crcs = more;
-		m->n_chunks = chunks;
-		m->size = size;
-		w->segment->length = size - w->segment->start;
-	} else {
-		rc = error_set(err, EFBIG,
-			       "a file of %" PRIu64 " bytes is too large",
-			       size);
-	}
-	(void)pthread_mutex_unlock(&w->lock);
-	return rc;
+	return (uint32_t)((u + w->segment->rotation) % w->segment->columns);
 }
 
 void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr)
@@ -280,7 +196,7 @@ int ckpt_writer_set_xattrs(struct ckpt_writer *w, const struct buf *list,
 int writer_column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
 {
 	const struct manifest *m = w->manifest;
-	struct object_put_options o = { .size = w->is_growing ? 0 : m->size };
+	struct object_put_options o = { .size = m->size };
 	char name[COLUMN_NAME_MAX];
 
 	if (w->puts[c])
@@ -313,71 +229,79 @@ static void set_crcs(struct ckpt_writer *w, uint64_t u, const char *data,
 		     uint64_t len)
 {
 	struct manifest *m = w->manifest;
-	uint64_t chunk =
-		w->segment->first_chunk + (u - w->first_unit) * m->unit_chunks;
+	uint64_t chunk = u * m->unit_chunks;
 
 	for (uint64_t at = 0; at < len; at += m->chunk_size, chunk++) {
 		uint64_t n =
 			len - at < m->chunk_size ? len - at : m->chunk_size;
-		uint32_t crc = crc32c(0, data + at, n);
 
-		(void)pthread_mutex_lock(&w->lock);
-		m->crcs[chunk] = crc;
-		(void)pthread_mutex_unlock(&w->lock);
+		m->crcs[chunk] = crc32c(0, data + at, n);
 	}
 }
 
-static uint64_t size_now(struct ckpt_writer *w)
+int writer_put_unit(struct ckpt_writer *w, uint64_t u, const void *data,
+		    size_t len, struct error *err)
 {
-	uint64_t size;
+	uint32_t c = ckpt_writer_column(w, u);
+	int rc;
 
-	(void)pthread_mutex_lock(&w->lock);
-	size = w->manifest->size;
-	(void)pthread_mutex_unlock(&w->lock);
-	return size;
+	if (u != w->next_unit[c])
+		return error_set(err, EINVAL,
+				 "unit %" PRIu64 " of '%.200s' is not the next "
+				 "of its column",
+				 u, w->path);
+	rc = writer_column_put(w, c, err);
+	if (rc == 0)
+		rc = object_put_write(w->puts[c], data, len, err);
+	if (rc == 0)
+		w->next_unit[c] += ckpt_writer_columns(w);
+	return rc;
 }
 
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err)
 {
-	uint64_t unit = manifest_unit(w->manifest), size = size_now(w), left;
-	uint32_t c = ckpt_writer_column(w, u);
+	uint64_t unit = manifest_unit(w->manifest), size = w->manifest->size;
+	uint64_t len;
 	int rc;
 
-	if (u != w->next_unit[c] || u * unit >= size)
-		return error_set(err, EINVAL,
-				 "unit %" PRIu64 " of '%.200s' is not the next "
-				 "of its column",
-				 u, w->path);
-	left = size - u * unit;
-	if (left > unit)
-		left = unit;
-	rc = writer_column_put(w, c, err);
-	if (rc == 0)
-		rc = object_put_write(w->puts[c], data, left, err);
-	if (rc < 0)
-		return rc;
-	if (!writer_is_plain(w))
-		set_crcs(w, u, data, left);
-	w->next_unit[c] += ckpt_writer_columns(w);
-	return 0;
+	if (w->is_growing || u * unit >= size)
+		return error_set(err, EINVAL, "'%.200s' has no unit %" PRIu64,
+				 w->path, u);
+	len = size - u * unit < unit ? size - u * unit : unit;
+	rc = writer_put_unit(w, u, data, len, err);
+	if (rc == 0 && !writer_is_plain(w))
+		set_crcs(w, u, data, len);
+	return rc;
 }
 
 /* ---------------------------------------------------------------------- the end --- */
 
 /* Columns of a file that will not be; those that cannot be removed are ckpt_gc()'s. */
-static void take_back(struct ckpt_writer *w)
+static void take_back(struct ckpt_writer *w, const struct ckpt_segment *s)
 {
 	char name[COLUMN_NAME_MAX];
 
-	for (uint32_t c = 0; c < COLUMNS_MAX; c++) {
+	for (uint32_t c = 0; c < s->columns; c++) {
 		struct error ignored = ERROR_INIT;
 
-		if (!w->is_there[c])
+		if (!segment_has_column(w->manifest, s, c))
 			continue;
-		column_name(w->segment, c, name);
-		w->is_there[c] = name_remove(w->store, name, &ignored) < 0;
+		column_name(s, c, name);
+		(void)!name_remove(w->store, name, &ignored);
 	}
+}
+
+/* Those that were committed, or are to be: an error may have been of the last one. */
+static void take_all_back(struct ckpt_writer *w)
+{
+	if (w->is_sent)
+		return;
+	if (w->segment && !w->is_growing && w->is_begun)
+		take_back(w, w->segment);
+	for (size_t i = w->n_base; i < w->map.n_segments; i++)
+		if (i + 1 < w->map.n_segments || !w->segment || w->is_begun)
+			take_back(w, &w->map.segments[i]);
 }
 
 void ckpt_writer_free(struct ckpt_writer *w)
@@ -386,8 +310,8 @@ void ckpt_writer_free(struct ckpt_writer *w)
 		return;
 	for (uint32_t c = 0; c < COLUMNS_MAX; c++)
 		object_put_free(w->puts[c]);
-	if (!w->is_sent)
-		take_back(w);
+	take_all_back(w);
+	unit_map_fini(&w->map);
 	manifest_free(w->manifest);
 	(void)pthread_mutex_destroy(&w->lock);
 	free(w->path);

@@ -5,21 +5,21 @@
 
 #include <pthread.h>
 
+#include "ckpt-fuse/unit_map.h"
 #include "ckpt-fuse/names.h"
 
 struct ckpt_writer {
 	struct object_store *store;
 	char *path;
 	struct manifest_name name;
-	struct manifest *manifest;    /* a plain file has no segment */
-	struct ckpt_segment *segment; /* that is written; of a striped one */
-	uint64_t first_unit;          /* of it, in the file */
+	struct manifest *manifest; /* a plain file has no segment */
+	/* That is written; NULL: of a plain file, and of one that grows while none is. */
+	struct ckpt_segment *segment;
 	struct ckpt_version *version; /* borrowed; NULL: nothing is compared */
-	pthread_mutex_t lock; /* of a file that grows: its length, checksums */
 	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
 	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
-	bool is_there[COLUMNS_MAX];           /* as an object */
 	bool is_growing, is_plain;
+	bool is_begun; /* columns were committed, or may have been */
 	/* The manifest may be there, whatever we heard of it: columns stay. */
 	bool is_sent;
 	/* The file that it goes on behind was removed or replaced: nobody names its columns but
@@ -27,6 +27,11 @@ struct ckpt_writer {
 	bool is_base_gone;
 	uint64_t base_generation;     /* of that file; 0: none */
 	char put_tag[OBJECT_TAG_MAX]; /* of our manifest, when it is there */
+	/* Of a file that grows: growing.c. */
+	pthread_mutex_t lock; /* the map */
+	struct unit_map map;
+	size_t n_base;               /* segments of it that were there before */
+	struct ckpt_segment growing; /* the one that is written */
 };
 
 static inline bool writer_is_plain(const struct ckpt_writer *w)
@@ -40,5 +45,23 @@ int writer_column_put(struct ckpt_writer *w, uint32_t c,
 /* Have all of them.  A put takes what memory is free while it goes on, and one that is begun
  * behind it might find none until all are done. */
 int writer_open_puts(struct ckpt_writer *w, struct error *err) MUST_CHECK;
+
+void writer_begin_columns(struct ckpt_writer *w);
+/* Unit `u` of the segment goes to its column. */
+int writer_put_unit(struct ckpt_writer *w, uint64_t u, const void *data,
+		    size_t len, struct error *err) MUST_CHECK;
+/* A new segment of so many columns; its ID is random. */
+int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
+		       struct error *err) MUST_CHECK;
+/* Have what was written of the columns durable. */
+int writer_commit_columns(struct ckpt_writer *w, struct error *err) MUST_CHECK;
+/* What ckpt_write_open() does for a file that grows. */
+int writer_set_growing(struct ckpt_writer *w,
+		       const struct ckpt_write_options *o,
+		       struct error *err) MUST_CHECK;
+/* Segments and checksums of its manifest are those of its map. */
+int writer_fill_manifest(struct ckpt_writer *w, struct error *err) MUST_CHECK;
+/* Does the manifest name a segment that this writer made? */
+bool writer_is_named(const struct ckpt_writer *w, const struct manifest *m);
 
 #endif

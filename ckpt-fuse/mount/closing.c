@@ -89,6 +89,16 @@ struct closer closing_look(pid_t thread)
 	return c;
 }
 
+void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX])
+{
+	struct proc_text text;
+
+	if (!read_text(thread, "comm", &text))
+		(void)strcpy(text.s, "?");
+	text.s[strcspn(text.s, "\n")] = '\0';
+	(void)snprintf(ret, CLOSING_NAME_MAX, "%.31s", text.s);
+}
+
 pid_t closing_group(pid_t thread)
 {
 	static const char key[] = "\nTgid:";

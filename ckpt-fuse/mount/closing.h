@@ -17,6 +17,9 @@ struct closer {
 struct closer closing_look(pid_t thread);
 /* The process that the thread is of; 0: it is not seen. */
 pid_t closing_group(pid_t thread);
+#define CLOSING_NAME_MAX 32 /* bytes, terminating NUL included */
+/* What the thread calls itself; "?": it is not seen. */
+void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX]);
 /* Has its process a descriptor to write to the file of this inode and name?  Other mounts have
  * files of the same number; `dev` 0: which mount it is of is not known. */
 bool closing_has_open(pid_t thread, dev_t dev, uint64_t ino, const char *name);

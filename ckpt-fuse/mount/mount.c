@@ -37,6 +37,7 @@ static const struct fuse_lowlevel_ops mount_ops = {
 	.create = ops_create,
 	.read = ops_read,
 	.write = ops_write,
+	.fallocate = ops_fallocate,
 	.flush = ops_flush,
 	.fsync = ops_fsync,
 	.release = ops_release,

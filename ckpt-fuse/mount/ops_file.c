@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bytes of files that are open, and when they are stored. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "ckpt-fuse/mount/closing.h"
@@ -56,10 +57,7 @@ static int64_t read_written(struct handle *h, uint64_t off, size_t size,
 	a->copy = malloc(size ? size : 1);
 	if (!a->copy)
 		return error_nomem(err);
-	n = writing_read(h->node->writing, off, a->copy, size,
-			 h->kind == HANDLE_WRITER &&
-				 !node_writers(h->node).is_torn,
-			 err);
+	n = writing_read(h->node->writing, off, a->copy, size, err);
 	a->loan.n = 1;
 	a->loan.parts[0] = (struct iovec){ .iov_base = a->copy,
 					   .iov_len = n > 0 ? (size_t)n : 0 };
@@ -157,6 +155,47 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 		ops_fail_of(req, h ? h->node : NULL, "write", rc, &err);
 	else
 		(void)fuse_reply_write(req, size);
+}
+
+/* The program, for whoever reads the log and wants to tell it what to do instead. */
+static int refuse_fallocate(pid_t thread, int mode, struct error *err)
+{
+	char name[CLOSING_NAME_MAX];
+
+	closing_name(thread, name);
+	return error_set(
+		err, EOPNOTSUPP,
+		"fallocate(2) of mode %#x by '%s' (%d): holes are not "
+		"made, nor bytes moved; have it write zeros, or run "
+		"without (rsync --no-preallocate, fio --fallocate=none)",
+		(unsigned int)mode, name, (int)thread);
+}
+
+/* The file is as long then, without its bytes: that room is short its store says when they
+ * are stored. */
+void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
+		   off_t len, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_get(&m->handles, fi->fh);
+	const pid_t thread = fuse_req_ctx(req)->pid;
+	struct error err = ERROR_INIT;
+	struct writing *w = writer_of(req, fi->fh, &err);
+	int rc = w ? 0 : -EIO;
+
+	if (w && (mode & ~FALLOC_FL_KEEP_SIZE))
+		rc = refuse_fallocate(thread, mode, &err);
+	if (rc == 0 && !mode) {
+		node_note_writer(h->node, thread);
+		opening_go_on(m, h);
+		rc = writing_grow(w, (uint64_t)off + (uint64_t)len, &err);
+		h->n_changes++;
+		opening_go_on(m, h);
+	}
+	if (rc < 0)
+		ops_fail_of(req, h ? h->node : NULL, "fallocate", rc, &err);
+	else
+		(void)fuse_reply_err(req, 0);
 }
 
 /* --------------------------------------------------------------------- commit --- */

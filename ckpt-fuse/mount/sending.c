@@ -41,16 +41,16 @@ void sending_fini(struct sending *s)
 
 /* ------------------------------------------------------------------- columns --- */
 
-static void free_memory(struct sending *s, const struct tail_unit *unit)
+static void free_memory(struct sending *s, char *data, size_t size)
 {
-	budget_memory_free(s->budget, unit->data, unit->size);
-	budget_give(s->budget, unit->size);
+	budget_memory_free(s->budget, data, size);
+	budget_give(s->budget, size);
 }
 
 static void free_unit(struct sending *s, struct sending_unit *x)
 {
 	if (x->is_ours)
-		free_memory(s, &x->unit);
+		free_memory(s, x->data, x->size);
 	free(x);
 }
 
@@ -79,8 +79,8 @@ static void sending_run(struct job *job)
 
 		(void)pthread_mutex_unlock(&s->lock);
 		if (rc == 0)
-			rc = ckpt_write_unit(s->writer, x->u, x->unit.data,
-					     &err);
+			rc = ckpt_write_placed(s->writer, x->u, x->place,
+					       x->data, x->len, &err);
 		free_unit(s, x);
 		(void)pthread_mutex_lock(&s->lock);
 		if (rc < 0)
@@ -92,10 +92,20 @@ static void sending_run(struct job *job)
 }
 
 int sending_begin(struct sending *s, struct object_store *store,
-		  const char *path, const struct ckpt_write_options *o,
+		  const char *path, const struct ckpt_file *base,
 		  struct error *err)
 {
-	int rc = ckpt_write_open(store, path, o, &s->writer, err);
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .base = base };
+
+	s->rc = 0;
+	return ckpt_write_open(store, path, &o, &s->writer, err);
+}
+
+int sending_begin_segment(struct sending *s, uint32_t columns,
+			  struct error *err)
+{
+	int rc = ckpt_writer_begin_segment(s->writer, columns, err);
 
 	if (rc < 0)
 		return rc;
@@ -104,29 +114,16 @@ int sending_begin(struct sending *s, struct object_store *store,
 							 .s = s };
 		STAILQ_INIT(&s->columns[i].queue);
 	}
-	s->rc = 0;
 	return 0;
 }
 
-int sending_add(struct sending *s, uint64_t u, const struct tail_unit *unit,
-		bool is_ours, struct error *err)
+static void queue_unit(struct sending *s, struct sending_unit *x)
 {
 	struct sending_column *c =
-		&s->columns[ckpt_writer_column(s->writer, u)];
-	struct sending_unit *x = malloc(sizeof(*x));
+		&s->columns[ckpt_writer_column(s->writer, x->place)];
 	bool is_idle;
-	int rc;
 
-	if (!x) {
-		if (is_ours)
-			free_memory(s, unit);
-		return error_nomem(err);
-	}
-	*x = (struct sending_unit){ .u = u, .unit = *unit, .is_ours = is_ours };
 	(void)pthread_mutex_lock(&s->lock);
-	rc = s->rc;
-	if (rc < 0 && err)
-		*err = s->err;
 	STAILQ_INSERT_TAIL(&c->queue, x, link);
 	s->n_units++;
 	is_idle = !c->is_running;
@@ -134,7 +131,53 @@ int sending_add(struct sending *s, uint64_t u, const struct tail_unit *unit,
 	(void)pthread_mutex_unlock(&s->lock);
 	if (is_idle)
 		jobs_add(s->jobs, &c->job);
+}
+
+/* Of what was sent before. */
+static int state(struct sending *s, struct error *err)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&s->lock);
+	rc = s->rc;
+	if (rc < 0 && err)
+		*err = s->err;
+	(void)pthread_mutex_unlock(&s->lock);
 	return rc;
+}
+
+int sending_add(struct sending *s, const struct staged_unit *unit, size_t len,
+		bool is_ours, struct error *err)
+{
+	struct sending_unit *x = malloc(sizeof(*x));
+	int rc = x ? state(s, err) : error_nomem(err);
+	uint32_t place = 0;
+
+	if (rc == 0)
+		rc = ckpt_writer_add(s->writer, unit->u, len, &place, err);
+	if (rc < 0) {
+		if (is_ours)
+			free_memory(s, unit->data, unit->size);
+		free(x);
+		return rc;
+	}
+	*x = (struct sending_unit){ .u = unit->u,
+				    .place = place,
+				    .data = unit->data,
+				    .size = unit->size,
+				    .len = len,
+				    .is_ours = is_ours };
+	queue_unit(s, x);
+	return 0;
+}
+
+int sending_end_segment(struct sending *s, struct error *err)
+{
+	int rc;
+
+	wait_sent(s);
+	rc = state(s, err);
+	return rc < 0 ? rc : ckpt_writer_end_segment(s->writer, err);
 }
 
 int sending_end(struct sending *s, struct ckpt_stat *ret, struct error *err)
@@ -142,9 +185,7 @@ int sending_end(struct sending *s, struct ckpt_stat *ret, struct error *err)
 	int rc;
 
 	wait_sent(s);
-	rc = s->rc;
-	if (rc < 0 && err)
-		*err = s->err;
+	rc = state(s, err);
 	if (rc == 0 && ret)
 		rc = ckpt_commit(s->writer, ret, err);
 	ckpt_writer_free(s->writer);

@@ -10,15 +10,17 @@
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
 #include "ckpt-fuse/mount/jobs.h"
-#include "ckpt-fuse/mount/tail.h"
+#include "ckpt-fuse/mount/unit_stage.h"
 
 #define SENDING_COLUMNS_MAX 64u
 
 struct sending_unit {
 	STAILQ_ENTRY(sending_unit) link;
 	uint64_t u;
-	struct tail_unit unit;
-	bool is_ours; /* its memory is given back when it is sent */
+	uint32_t place;
+	char *data;
+	size_t size, len; /* allocated; to be sent */
+	bool is_ours;     /* its memory is given back when it is sent */
 };
 
 struct sending_column {
@@ -44,12 +46,19 @@ void sending_init(struct sending *s, struct budget *b, struct jobs *j);
 /* Waits for what is on its way; without a commit nothing of it stays. */
 void sending_fini(struct sending *s);
 
+/* Have a writer of the file; `base`: see ckpt_write_options. */
 int sending_begin(struct sending *s, struct object_store *store,
-		  const char *path, const struct ckpt_write_options *o,
+		  const char *path, const struct ckpt_file *base,
 		  struct error *err) MUST_CHECK;
-/* Takes unit->data when `is_ours`, also on failure. */
-int sending_add(struct sending *s, uint64_t u, const struct tail_unit *unit,
+/* Have a segment of so many columns. */
+int sending_begin_segment(struct sending *s, uint32_t columns,
+			  struct error *err) MUST_CHECK;
+/* The first `len` bytes of the unit, for which it has room.  Takes x->data when `is_ours`, also
+ * on failure. */
+int sending_add(struct sending *s, const struct staged_unit *x, size_t len,
 		bool is_ours, struct error *err) MUST_CHECK;
+/* Wait for all units, and end the segment: they can be read. */
+int sending_end_segment(struct sending *s, struct error *err) MUST_CHECK;
 /* Wait for all units, and end the writer, with a commit when `ret` is not NULL. */
 int sending_end(struct sending *s, struct ckpt_stat *ret,
 		struct error *err) MUST_CHECK;

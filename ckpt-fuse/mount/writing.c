@@ -57,7 +57,8 @@ int writing_new(struct writings *all, const char *path,
 	w->is_loaded = w->is_dirty = o->is_new;
 	if (o->version)
 		w->version = *o->version;
-	tail_init(&w->tail, all->budget, WRITING_UNIT, 0);
+	w->is_staged_whole = o->is_new;
+	unit_stage_init(&w->stage, all->budget);
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
 	show(w);
@@ -76,15 +77,12 @@ void writing_drop_reader(struct writing *w)
 	w->reader = NULL;
 }
 
-void writing_drop_base(struct writing *w)
+void writing_drop_units(struct writing *w, uint64_t from)
 {
-	ckpt_close(w->base);
-	w->base = NULL;
-}
-
-void writing_cut_tail(struct writing *w, uint64_t end)
-{
-	budget_give(w->all->budget, tail_cut(&w->tail, end));
+	while (w->stage.n && w->stage.units[w->stage.n - 1].u >= from)
+		budget_give(w->all->budget,
+			    unit_stage_drop(&w->stage,
+					    &w->stage.units[w->stage.n - 1]));
 }
 
 void writing_free(struct writing *w)
@@ -97,10 +95,9 @@ void writing_free(struct writing *w)
 	atomic_fetch_sub(&w->all->n, 1);
 	sending_fini(&w->sending);
 	writing_give_slots(w);
-	writing_cut_tail(w, tail_start(&w->tail));
-	tail_fini(&w->tail);
+	writing_drop_units(w, 0);
+	unit_stage_fini(&w->stage);
 	writing_drop_reader(w);
-	writing_drop_base(w);
 	(void)pthread_mutex_destroy(&w->op);
 	(void)pthread_mutex_destroy(&w->seen_lock);
 	buf_fini(&w->xattrs);
@@ -119,25 +116,28 @@ static void note_change(struct writing *w)
 	writing_drop_reader(w);
 }
 
-static int refuse_old(const struct writing *w, uint64_t off, struct error *err)
+static int write_pieces(struct writing *w, uint64_t off, const char *data,
+			size_t len, struct error *err)
 {
-	return error_set(err, EOPNOTSUPP,
-			 "byte %" PRIu64 " of '%.200s' was sent already: only "
-			 "the last %" PRIu64 " MiB can be written again "
-			 "(--tail)",
-			 off, w->path ? w->path : "", w->all->tail_most / MIB);
-}
+	int rc = writing_extend(w, off, err);
 
-/* A write far behind the end failed half-way: what was staged of it is none of the file, but for
- * the zeros that have left. */
-static void end_where_it_was(struct writing *w)
-{
-	const uint64_t start = tail_start(&w->tail);
+	while (len && rc == 0) {
+		size_t left = STAGE_UNIT - (size_t)(off % WRITING_UNIT);
+		size_t n = len < left ? len : left;
 
-	if (start > w->size)
-		w->size = start;
-	if (w->tail.end > w->size)
-		writing_cut_tail(w, w->size);
+		rc = writing_extend(w, off + n, err);
+		if (rc == 0)
+			rc = writing_stage_bytes(w, off, data, n, err);
+		if (rc < 0)
+			return rc;
+		off += n;
+		data += n;
+		len -= n;
+		if (off > w->size)
+			w->size = off;
+		rc = writing_send_full(w, err);
+	}
+	return rc;
 }
 
 int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
@@ -149,23 +149,12 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 	rc = writing_prepare(w, err);
 	if (off == WRITING_AT_END)
 		off = w->size;
-	if (rc == 0 && off < tail_start(&w->tail))
-		rc = refuse_old(w, off, err);
-	if (rc == 0)
-		rc = writing_check_hole(w, off, err);
 	if (rc == 0) {
 		note_change(w);
-		rc = writing_stage_zeros(w, off, err);
-		if (rc == 0)
-			rc = writing_stage_bytes(w, off, data, len, err);
-		if (rc < 0)
-			end_where_it_was(w);
+		rc = write_pieces(w, off, data, len, err);
 	}
-	if (rc == 0) {
-		if (off + len > w->size)
-			w->size = off + len;
+	if (rc == 0)
 		atomic_fetch_add(&w->all->bytes_written, len);
-	}
 	/* Without these bytes it is not the file that the program means: many close it without
 	 * a look at what write() said, and the good one that was there would be gone. */
 	(void)writing_lose(w, rc, err);
@@ -184,20 +173,21 @@ static int look_again(struct writing *w, struct ckpt_version *ret,
 	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
-/* What is staged, and the files that the store has of it. */
+/* What is staged, and what the store has of it. */
 static void forget(struct writing *w)
 {
-	writing_cut_tail(w, tail_start(&w->tail));
-	tail_fini(&w->tail);
-	tail_init(&w->tail, w->all->budget, WRITING_UNIT, 0);
-	writing_drop_base(w);
+	struct error ignored = ERROR_INIT;
+
+	if (w->sending.writer)
+		(void)!writing_end_sending(w, NULL, &ignored);
+	writing_drop_units(w, 0);
 	writing_drop_reader(w);
+	w->is_staged_whole = false;
 }
 
 /* From nothing: what was sent is not wanted. */
 static int restart(struct writing *w, struct error *err)
 {
-	struct error ignored = ERROR_INIT;
 	int rc = 0;
 
 	/* Whoever begins anew after a failure was told of what was there. */
@@ -205,9 +195,8 @@ static int restart(struct writing *w, struct error *err)
 		rc = look_again(w, &w->version, err);
 	if (rc < 0)
 		return rc;
-	if (w->sending.writer)
-		(void)!writing_end_sending(w, NULL, &ignored);
 	forget(w);
+	w->is_staged_whole = true;
 	w->size = 0;
 	w->n_begun++;
 	w->rc = 0;
@@ -222,12 +211,21 @@ static int truncate_to(struct writing *w, uint64_t size, struct error *err)
 
 	if (rc < 0 || size == w->size)
 		return rc;
-	if (size < tail_start(&w->tail))
-		return refuse_old(w, size, err);
 	note_change(w);
-	writing_cut_tail(w, size);
-	w->size = size;
-	return 0;
+	if (size > w->size) {
+		rc = writing_extend(w, size, err);
+	} else {
+		/* Bytes of the last unit behind the end are zeros when it grows again. */
+		const uint64_t n = (size + WRITING_UNIT - 1) / WRITING_UNIT;
+
+		rc = writing_have_map(w, err);
+		writing_drop_units(w, n);
+		if (w->sending.writer)
+			ckpt_writer_cut(w->sending.writer, n);
+	}
+	if (rc == 0)
+		w->size = size;
+	return rc;
 }
 
 int writing_truncate(struct writing *w, uint64_t size, struct error *err)
@@ -236,6 +234,19 @@ int writing_truncate(struct writing *w, uint64_t size, struct error *err)
 
 	writing_lock(w);
 	rc = size == 0 ? restart(w, err) : truncate_to(w, size, err);
+	(void)writing_lose(w, rc, err);
+	writing_unlock(w);
+	return rc;
+}
+
+int writing_grow(struct writing *w, uint64_t size, struct error *err)
+{
+	int rc;
+
+	writing_lock(w);
+	rc = writing_prepare(w, err);
+	if (rc == 0 && size > w->size)
+		rc = truncate_to(w, size, err);
 	(void)writing_lose(w, rc, err);
 	writing_unlock(w);
 	return rc;
@@ -270,26 +281,6 @@ void writing_go_on(struct writing *w, const struct ckpt_stat *now)
 
 /* ---------------------------------------------------------------------- reads --- */
 
-static int64_t read_staged(const struct writing *w, uint64_t off, char *dst,
-			   size_t len)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		size_t n = tail_piece(&w->tail, off + done, len - done);
-
-		if (off + done >= w->tail.end) {
-			memset(dst + done, 0, n);
-		} else {
-			if (n > w->tail.end - off - done)
-				n = (size_t)(w->tail.end - off - done);
-			tail_read(&w->tail, off + done, dst + done, n);
-		}
-		done += n;
-	}
-	return (int64_t)len;
-}
-
 /* Others may have put another file in its place. */
 static int open_committed(struct writing *w, struct error *err)
 {
@@ -320,7 +311,7 @@ int writing_keep(struct writing *w, struct error *err)
 	int rc = 0;
 
 	writing_lock(w);
-	if (w->is_loaded && !w->is_dirty && tail_start(&w->tail) > 0)
+	if (w->is_loaded && !w->is_dirty && !w->is_staged_whole)
 		rc = open_committed(w, err);
 	writing_unlock(w);
 	return rc;
@@ -344,33 +335,78 @@ static int64_t read_committed(struct writing *w, uint64_t off, char *dst,
 	return n;
 }
 
-static int64_t read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
-			 bool may_commit, struct error *err)
+/* Bytes of one unit: as they are staged, or as the store has them. */
+static int read_piece(struct writing *w, uint64_t off, char *dst, size_t len,
+		      struct error *err)
 {
+	const uint64_t u = off / WRITING_UNIT;
+	const size_t at = (size_t)(off % WRITING_UNIT);
+	struct staged_unit *x = unit_stage_find(&w->stage, u);
+	int rc = x ? 0 : writing_have_map(w, err);
+
+	if (!x)
+		x = unit_stage_find(&w->stage, u);
+	if (rc == 0 && !x &&
+	    (!w->sending.writer || !ckpt_writer_stored(w->sending.writer, u))) {
+		memset(dst, 0, len);
+		return 0;
+	}
+	if (rc == 0 && !x) {
+		rc = writing_have_unit(w, u, STAGE_UNIT, &x, err);
+		if (rc == 0)
+			x->is_whole = false;
+	}
+	if (rc == 0 && !staged_has(x, at, len))
+		rc = writing_fill(w, x, err);
+	/* What could not be read is no unit of zeros. */
+	if (rc < 0 && x && !x->is_dirty && !x->is_whole)
+		budget_give(w->all->budget, unit_stage_drop(&w->stage, x));
+	if (rc < 0)
+		return rc;
+	x->used = ++w->stage.clock;
+	staged_read(x, at, dst, len);
+	return 0;
+}
+
+static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
+			   size_t len, struct error *err)
+{
+	size_t done = 0;
 	int rc = 0;
 
-	if (w->is_dirty && !may_commit)
-		return error_set(err, EOPNOTSUPP,
-				 "byte %" PRIu64 " of '%.200s' is on its way "
-				 "to the store: it can be read when the file "
-				 "is closed",
-				 off, w->path ? w->path : "");
+	while (done < len && rc == 0) {
+		size_t left =
+			STAGE_UNIT - (size_t)((off + done) % WRITING_UNIT);
+		size_t n = len - done < left ? len - done : left;
 
-	if (!w->path && !w->reader)
-		return error_set(err, EOPNOTSUPP,
-				 "bytes of a file that was removed, and that "
-				 "left for the store");
-	if (w->is_dirty)
-		rc = writing_check_hole(w, w->size, err);
-	if (rc == 0 && w->is_dirty)
-		rc = writing_lose(w, writing_store(w, err), err);
-	if (rc == 0)
-		rc = open_committed(w, err);
-	return rc < 0 ? rc : read_committed(w, off, buf, len, err);
+		rc = read_piece(w, off + done, dst + done, n, err);
+		done += n;
+		if (rc == 0)
+			rc = writing_send_full(w, err);
+	}
+	return rc < 0 ? rc : (int64_t)len;
+}
+
+/* Are all of them in memory? */
+static bool has_staged(struct writing *w, uint64_t off, size_t len)
+{
+	while (len) {
+		const size_t at = (size_t)(off % WRITING_UNIT);
+		const size_t left = STAGE_UNIT - at,
+			     n = len < left ? len : left;
+		const struct staged_unit *x =
+			unit_stage_find(&w->stage, off / WRITING_UNIT);
+
+		if (!x || !staged_has(x, at, n))
+			return false;
+		off += n;
+		len -= n;
+	}
+	return true;
 }
 
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
-		     bool may_commit, struct error *err)
+		     struct error *err)
 {
 	int64_t n;
 
@@ -379,10 +415,13 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 	if (n == 0 && off < w->size) {
 		if (len > w->size - off)
 			len = (size_t)(w->size - off);
-		if (off >= tail_start(&w->tail))
-			n = read_staged(w, off, buf, len);
-		else
-			n = read_sent(w, off, buf, len, may_commit, err);
+		if (!w->is_dirty && !w->is_staged_whole &&
+		    (w->path || w->reader) && !has_staged(w, off, len)) {
+			n = open_committed(w, err);
+			n = n < 0 ? n : read_committed(w, off, buf, len, err);
+		} else {
+			n = read_pieces(w, off, buf, len, err);
+		}
 	}
 	writing_unlock(w);
 	return n;

@@ -26,7 +26,7 @@ struct writings {
 	struct listed *listed; /* told of each commit */
 	bool compares;         /* a commit with what was there at the open */
 	uint64_t
-		tail_most; /* bytes that stay staged, and can be written again */
+		tail_most; /* bytes that stay staged, of units that are through */
 	struct budget
 		slots; /* objects that the store's memory can write at once */
 	int64_t patience_ns; /* for memory */
@@ -56,7 +56,7 @@ void writing_free(struct writing *w);
 #define WRITING_AT_END UINT64_MAX /* as `off`: behind what is there by then */
 
 /* Also, besides what ckpt.h says:
- *   -EOPNOTSUPP  those bytes were sent, and cannot be written again
+ *   -EOPNOTSUPP  of a plain object of others, which is too large to be staged
  *   -ENOBUFS     other files that are written have all the memory, and keep it
  * A write or a truncation that fails, however, fails the file: nothing of it is stored, and
  * all that follows fails with the same, until it begins anew. */
@@ -64,6 +64,9 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 		  struct error *err) MUST_CHECK;
 int writing_truncate(struct writing *w, uint64_t size,
 		     struct error *err) MUST_CHECK;
+/* The same, unless it is as long already. */
+int writing_grow(struct writing *w, uint64_t size,
+		 struct error *err) MUST_CHECK;
 /* It is opened once more, to begin anew, when `version` is there, which may be NULL. */
 int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 		       struct error *err) MUST_CHECK;
@@ -71,10 +74,9 @@ int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
  * committed. */
 void writing_go_on(struct writing *w, const struct ckpt_stat *now);
 /* Up to `len` bytes; gives how many, 0 at the end, or -errno.  Bytes that have left for the
- * store can be read when they are committed; when it `may_commit`, they are.
- *   -EOPNOTSUPP  they are not */
+ * store come from there, uncommitted. */
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
-		     bool may_commit, struct error *err) MUST_CHECK;
+		     struct error *err) MUST_CHECK;
 /* Have what was written durable, and seen by all; nothing to do is no error.
  *   -ESTALE  another node has written the file since it was opened here */
 int writing_commit(struct writing *w, struct error *err) MUST_CHECK;

@@ -7,48 +7,153 @@
 
 #define TRIES 4u /* while others remove what is to be replaced */
 
-/* All that is staged is sent, and stays staged: it may be written again. */
-static int send_staged(struct writing *w, struct error *err)
+/* What is in memory alone, as a plain object. */
+static int commit_plain(struct writing *w, struct ckpt_stat *ret,
+			struct error *err)
+{
+	const struct ckpt_write_options o = {
+		.size = w->size,
+		.attr = w->attr,
+		.version = w->path ? &w->version : NULL,
+	};
+	AUTO(ckpt_writer) writer = NULL;
+	struct staged_unit *x = NULL;
+	int rc = 0;
+
+	if (w->size)
+		rc = writing_have_unit(w, 0, (size_t)w->size, &x, err);
+	if (rc == 0)
+		rc = writing_take_slots(w, 1, err);
+	if (rc < 0)
+		return rc;
+	rc = ckpt_write_open(w->all->store, w->path, &o, &writer, err);
+	if (rc == 0 && x) {
+		staged_set_up_to(x, (size_t)w->size);
+		rc = ckpt_write_unit(writer, 0, x->data, err);
+	}
+	if (rc == 0)
+		rc = ckpt_commit(writer, ret, err);
+	writing_give_slots(w);
+	return rc;
+}
+
+/* Each unit that is not as the store has it, with all of its bytes; `ret_n` is how many. */
+static int make_units_whole(struct writing *w, uint64_t *ret_n,
+			    struct error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < w->tail.n && rc == 0; i++)
-		rc = sending_add(&w->sending, w->tail.first + i,
-				 &w->tail.units[i], false, err);
+	*ret_n = 0;
+	for (size_t i = 0; i < w->stage.n && rc == 0; i++) {
+		struct staged_unit *x = &w->stage.units[i];
+
+		if (!x->is_dirty)
+			continue;
+		++*ret_n;
+		if (!x->is_whole)
+			rc = writing_fill(w, x, err);
+	}
+	return rc;
+}
+
+/* The last of a file may be shorter than a unit, and is the last of its segment. */
+static size_t length_of(const struct writing *w, uint64_t u)
+{
+	uint64_t left = w->size - u * WRITING_UNIT;
+
+	return left < WRITING_UNIT ? (size_t)left : STAGE_UNIT;
+}
+
+/* A unit that began small has room for all that is sent of it; others stay. */
+static int make_room(struct writing *w, struct error *err)
+{
+	struct staged_unit *x = unit_stage_find(&w->stage, 0);
+	int rc = 0;
+
+	if (x && x->is_dirty && x->size < length_of(w, 0))
+		rc = writing_have_unit(w, 0, length_of(w, 0), &x, err);
+	return rc;
+}
+
+/* A file of holes alone has one unit of zeros, which says which version it is. */
+static int have_any_unit(struct writing *w, struct error *err)
+{
+	const uint64_t last = (w->size - 1) / WRITING_UNIT;
+	int rc = 0;
+
+	if (!w->size || w->stage.n)
+		return 0;
+	for (uint64_t u = 0; u <= last; u++)
+		if (ckpt_writer_stored(w->sending.writer, u))
+			return 0;
+	rc = writing_stage_bytes(w, w->size - 1, NULL, 1, err);
+	return rc;
+}
+
+/* They stay staged: they may be written again. */
+static int send_staged(struct writing *w, struct error *err)
+{
+	uint64_t n;
+	int rc = have_any_unit(w, err);
+
+	if (rc == 0)
+		rc = make_room(w, err);
+	if (rc == 0)
+		rc = make_units_whole(w, &n, err);
+	if (rc == 0 && n)
+		rc = writing_begin_segment(w, n, err);
+	for (size_t i = 0; i < w->stage.n && rc == 0; i++) {
+		struct staged_unit *x = &w->stage.units[i];
+		size_t len = length_of(w, x->u);
+
+		if (!x->is_dirty)
+			continue;
+		staged_set_up_to(x, len);
+		rc = sending_add(&w->sending, x, len, false, err);
+	}
+	return rc;
+}
+
+static int commit_striped(struct writing *w, struct ckpt_stat *ret,
+			  struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	int rc = writing_have_writer(w, err);
+	struct ckpt_writer *writer = w->sending.writer;
+
+	if (rc == 0)
+		rc = send_staged(w, err);
+	if (rc == 0)
+		rc = ckpt_writer_set_file(writer, w->path, w->size, err);
+	if (rc == 0)
+		rc = ckpt_writer_set_xattrs(writer, &w->xattrs, err);
+	if (rc < 0) {
+		if (w->sending.writer)
+			(void)!writing_end_sending(w, NULL, &ignored);
+		return rc;
+	}
+	ckpt_writer_set_attr(writer, &w->attr);
+	ckpt_writer_set_version(writer, &w->version);
+	rc = writing_end_sending(w, ret, err);
+	for (size_t i = 0; i < w->stage.n && rc == 0; i++) {
+		w->stage.units[i].is_dirty = false;
+		w->stage.units[i].n_written = 0;
+	}
 	return rc;
 }
 
 static int commit_once(struct writing *w, struct error *err)
 {
-	bool is_whole = !w->sending.writer && tail_start(&w->tail) == 0;
+	const bool is_plain =
+		w->is_staged_whole && w->size <= WRITING_UNIT && !w->xattrs.len;
 	struct ckpt_stat st;
-	struct error ignored = ERROR_INIT;
-	int rc = writing_stage_zeros(w, w->size, err);
+	int rc;
 
-	is_whole = is_whole && tail_start(&w->tail) == 0;
-	if (rc == 0)
-		rc = writing_begin_sending(w,
-					   is_whole ? w->size
-						    : CKPT_SIZE_UNKNOWN,
-					   err);
-	if (rc < 0)
-		return rc;
 	if (!w->has_mtime)
 		w->attr.mtime_ns = clock_wall_ns();
-	ckpt_writer_set_attr(w->sending.writer, &w->attr);
-	rc = ckpt_writer_set_xattrs(w->sending.writer, &w->xattrs, err);
-	if (rc == 0 && (!is_whole || writing_needs_manifest(w)))
-		rc = ckpt_writer_grow(w->sending.writer, w->size, err);
-	if (rc == 0)
-		rc = send_staged(w, err);
-	if (rc < 0) {
-		(void)!writing_end_sending(w, NULL, &ignored);
-		return rc;
-	}
-	rc = writing_end_sending(w, &st, err);
+	rc = is_plain ? commit_plain(w, &st, err) : commit_striped(w, &st, err);
 	if (rc < 0)
 		return rc;
-	writing_drop_base(w);
 	w->generation = st.generation;
 	w->bytes_id = st.bytes_id;
 	w->is_dirty = false;
@@ -73,9 +178,6 @@ int writing_commit_locked(struct writing *w, struct error *err)
 	if (rc < 0 && err)
 		*err = w->err;
 	if (rc < 0 || !w->is_dirty || !w->path)
-		return rc;
-	rc = writing_check_hole(w, w->size, err);
-	if (rc < 0)
 		return rc;
 	/* What was sent cannot be sent again: with the writer it is gone. */
 	rc = writing_lose(w, writing_store(w, err), err);

@@ -4,23 +4,25 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_WRITING_PRIV_H
 
 #include "ckpt-fuse/mount/sending.h"
-#include "ckpt-fuse/mount/tail.h"
+#include "ckpt-fuse/mount/unit_stage.h"
 #include "ckpt-fuse/mount/writing.h"
 #include "common/bytes.h"
 
-#define WRITING_UNIT (4 * MIB)
+#define WRITING_UNIT ((uint64_t)STAGE_UNIT)
 
 struct writing {
 	TAILQ_ENTRY(writing) link; /* writings.lock */
 	struct writings *all;
 	pthread_mutex_t op; /* all below; held over what the store is asked */
 	char *path;         /* NULL: it has none any more */
-	struct tail tail;
+	struct unit_stage stage;
+	/* Its writer knows where units are that are not staged: those that were sent, and those
+	 * of the file that goes on here.  NULL: `is_staged_whole`, or they are what was
+	 * committed. */
 	struct sending sending;
-	struct ckpt_file
-		*base; /* the bytes before the tail, while none are sent */
-	struct reading *reader;      /* what was committed, to be read */
-	uint64_t size;               /* beyond the tail's end are zeros */
+	bool is_staged_whole;   /* what is not staged is a hole */
+	struct reading *reader; /* what was committed, to be read */
+	uint64_t size;
 	uint64_t generation;         /* of what was committed */
 	uint64_t bytes_id;           /* the same; 0: nothing was */
 	struct ckpt_version version; /* that the next commit replaces */
@@ -29,7 +31,7 @@ struct writing {
 	struct buf xattrs;
 	uint32_t columns; /* that were asked for; 0: by the size */
 	bool has_mtime;   /* it was set, and is not that of the last write */
-	bool is_loaded;   /* `size` and the tail are known */
+	bool is_loaded;   /* `size` is known */
 	bool is_dirty;
 	atomic_uint n_begun; /* anew; read without the lock, too */
 	int rc;              /* bytes were lost: so all that follows fails */
@@ -55,35 +57,48 @@ static inline bool writing_needs_manifest(const struct writing *w)
 void writing_lock(struct writing *w);
 void writing_unlock(struct writing *w);
 
-/* Files that the store has, which were opened for this one. */
-void writing_drop_base(struct writing *w);
 void writing_drop_reader(struct writing *w);
-/* Staged bytes from `end` on are gone, and their memory is given back. */
-void writing_cut_tail(struct writing *w, uint64_t end);
+/* Staged units from that one on are gone, and their memory is given back. */
+void writing_drop_units(struct writing *w, uint64_t from);
+static inline bool writing_has_staged(const struct writing *w)
+{
+	return w->stage.n > 0;
+}
 
 /* writing_stage.c: memory, and units that leave for their columns. */
 
-/* Have a writer to send to; `size` is the whole file's, or CKPT_SIZE_UNKNOWN.  -ENOBUFS:
- * other files have all of the store's memory. */
-int writing_begin_sending(struct writing *w, uint64_t size,
+#define WRITING_NO_UNIT UINT64_MAX
+
+/* Have a segment to send to, if none is; of so many units, or of nobody knows how many (0).
+ * -ENOBUFS: other files have all of the store's memory. */
+int writing_begin_segment(struct writing *w, uint64_t units,
 			  struct error *err) MUST_CHECK;
 /* The writer's end, with a commit when `ret` is not NULL. */
 int writing_end_sending(struct writing *w, struct ckpt_stat *ret,
 			struct error *err) MUST_CHECK;
 /* Columns that the file has are free for others. */
 void writing_give_slots(struct writing *w);
-/* Take so many bytes of the mount's memory, also by sending what is whole.  -ENOBUFS */
-int writing_reserve(struct writing *w, uint64_t bytes,
+/* Columns for a segment, of `most` at most, or one for a plain object. */
+int writing_take_slots(struct writing *w, uint32_t most,
+		       struct error *err) MUST_CHECK;
+/* Take so many bytes of the mount's memory, also by sending what is whole, but for unit
+ * `keep`.  -ENOBUFS */
+int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 		    struct error *err) MUST_CHECK;
-/* Bytes at `off`, which is in the tail or its end; `data` NULL: zeros. */
+/* Units that are through leave until no more than --tail are staged. */
+int writing_send_full(struct writing *w, struct error *err) MUST_CHECK;
+/* Bytes of one unit; `data` NULL: zeros. */
 int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 			size_t len, struct error *err) MUST_CHECK;
-/* Zeros from the tail's end up to `to`, if that is behind it. */
-int writing_stage_zeros(struct writing *w, uint64_t to,
-			struct error *err) MUST_CHECK;
-/* -EFBIG: from the tail's end up to `to` are more zeros than anybody may have. */
-int writing_check_hole(const struct writing *w, uint64_t to,
-		       struct error *err) MUST_CHECK;
+/* Have the unit staged, with room for `need` bytes. */
+int writing_have_unit(struct writing *w, uint64_t u, size_t need,
+		      struct staged_unit **ret, struct error *err) MUST_CHECK;
+/* Have all of a staged unit, of which the store may have the rest. */
+int writing_fill(struct writing *w, struct staged_unit *x,
+		 struct error *err) MUST_CHECK;
+/* The size grows to that: what was behind the end before is zeros. */
+int writing_extend(struct writing *w, uint64_t size,
+		   struct error *err) MUST_CHECK;
 /* Bytes that were taken are gone when `rc` is negative: all that follows fails with it.
  * Returns `rc`. */
 int writing_lose(struct writing *w, int rc, const struct error *err);
@@ -92,9 +107,11 @@ int writing_lose(struct writing *w, int rc, const struct error *err);
 
 /* Before each change: have what it would change.  Fails as what was lost did. */
 int writing_prepare(struct writing *w, struct error *err) MUST_CHECK;
-/* Have the file open that goes on at the tail's start, if one does.  -ESTALE: it is
- * another now. */
-int writing_open_base(struct writing *w, struct error *err) MUST_CHECK;
+/* Know where units are that are not staged.  -ESTALE: the file that goes on here is another
+ * now. */
+int writing_have_map(struct writing *w, struct error *err) MUST_CHECK;
+/* The same of a file that is staged whole, of which something is to leave. */
+int writing_have_writer(struct writing *w, struct error *err) MUST_CHECK;
 
 /* writing_commit.c: have what was written in the store; w->path is not NULL. */
 int writing_store(struct writing *w, struct error *err) MUST_CHECK;

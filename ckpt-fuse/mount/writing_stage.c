@@ -3,6 +3,7 @@
  * sending.c's. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "ckpt-fuse/mount/writing_priv.h"
 #include "common/clock.h"
@@ -11,9 +12,6 @@
 #define COLUMNS_USUAL 8u
 /* Of a file that is small enough to be staged whole, more columns gain nothing. */
 #define STRIPED_SIZE (64 * MIB)
-/* Zeros are sent as all bytes are: so many in one call, or one user of the mount, who
- * names a far place, has its threads, and the store's room, for hours. */
-#define HOLE_MAX (16 * GIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
 #define ASK_AGAIN_NS (NS_PER_S / 2)
 
@@ -43,7 +41,7 @@ static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 
 /* As many columns as are free, and leave some to other files; the first is waited for.
  * -ENOBUFS */
-static int take_slots(struct writing *w, uint32_t most, struct error *err)
+int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
 {
 	struct writings *all = w->all;
 	unsigned int n = atomic_load(&all->n);
@@ -68,39 +66,26 @@ static int take_slots(struct writing *w, uint32_t most, struct error *err)
 	return 0;
 }
 
-/* Of a file that has so many bytes, or is going to have more. */
-static uint32_t columns_of(const struct writing *w, uint64_t size)
+/* Of a segment of so many units, or of a file that is going to have more. */
+static uint32_t columns_of(const struct writing *w, uint64_t units)
 {
-	if (w->columns)
-		return w->columns;
-	return size > STRIPED_SIZE ? COLUMNS_USUAL : 1;
+	uint32_t n = w->columns;
+
+	if (!n)
+		n = units && w->size <= STRIPED_SIZE ? 1 : COLUMNS_USUAL;
+	return units && units < n ? (uint32_t)units : n;
 }
 
-int writing_begin_sending(struct writing *w, uint64_t size, struct error *err)
+int writing_begin_segment(struct writing *w, uint64_t units, struct error *err)
 {
-	struct ckpt_write_options o = { .size = size, .attr = w->attr };
-	int rc;
+	int rc = writing_have_writer(w, err);
 
-	/* A plain object has no place for them, nor for a mode. */
-	if (writing_needs_manifest(w))
-		o.size = CKPT_SIZE_UNKNOWN;
-
-	if (w->sending.writer)
-		return 0;
-	rc = writing_open_base(w, err);
+	if (rc < 0 || ckpt_writer_in_segment(w->sending.writer))
+		return rc;
+	rc = writing_take_slots(w, columns_of(w, units), err);
 	if (rc < 0)
 		return rc;
-	rc = take_slots(w, columns_of(w, size), err);
-	if (rc < 0)
-		return rc;
-	o.columns = w->n_slots;
-	if (w->path)
-		o.version = &w->version;
-	o.base = w->base;
-	o.base_size = tail_start(&w->tail);
-	/* A name is asked for; that of a removed file is never committed. */
-	rc = sending_begin(&w->sending, w->all->store,
-			   w->path ? w->path : "removed", &o, err);
+	rc = sending_begin_segment(&w->sending, w->n_slots, err);
 	if (rc < 0)
 		writing_give_slots(w);
 	return rc;
@@ -126,27 +111,114 @@ int writing_lose(struct writing *w, int rc, const struct error *err)
 	return rc;
 }
 
-/* The oldest unit, which is whole, leaves for its column. */
-static int send_oldest(struct writing *w, struct error *err)
+/* A unit leaves for its column, all of it. */
+static int send_unit(struct writing *w, struct staged_unit *x,
+		     struct error *err)
 {
-	uint64_t u = w->tail.first;
-	struct tail_unit unit;
-	int rc = writing_begin_sending(w, CKPT_SIZE_UNKNOWN, err);
+	struct staged_unit unit;
+	int rc = writing_begin_segment(w, 0, err);
 
-	if (rc == 0)
-		rc = ckpt_writer_grow(w->sending.writer, (u + 1) * WRITING_UNIT,
-				      err);
-	/* Another has the file: that stays so. */
 	if (rc < 0)
-		return rc == -ESTALE ? writing_lose(w, rc, err) : rc;
-	tail_pop(&w->tail, &unit);
-	return writing_lose(w, sending_add(&w->sending, u, &unit, true, err),
-			    err);
+		return rc;
+	staged_set_up_to(x, STAGE_UNIT);
+	unit = *x;
+	unit_stage_take(&w->stage, x);
+	return sending_add(&w->sending, &unit, STAGE_UNIT, true, err);
 }
 
 /* --------------------------------------------------------------------- memory --- */
 
-/* Files that are written have whole units staged, which can leave now. */
+/* Can it be dropped, or sent, for its place in a segment is as long as a unit is? */
+static bool can_leave(const struct writing *w, const struct staged_unit *x)
+{
+	return !x->is_dirty || (x->is_whole && x->size == STAGE_UNIT &&
+				(x->u + 1) * WRITING_UNIT <= w->size);
+}
+
+static bool is_full(const struct staged_unit *x)
+{
+	return x->is_dirty && staged_is_full(x);
+}
+
+static size_t count_full(const struct writing *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->stage.n; i++)
+		n += is_full(&w->stage.units[i]);
+	return n;
+}
+
+/* The one that was used longest ago; NULL: none can leave. */
+static struct staged_unit *oldest(struct writing *w, uint64_t keep,
+				  bool is_through)
+{
+	struct staged_unit *best = NULL;
+
+	for (size_t i = 0; i < w->stage.n; i++) {
+		struct staged_unit *x = &w->stage.units[i];
+
+		if (x->u == keep || !can_leave(w, x) ||
+		    (is_through && !is_full(x)))
+			continue;
+		if (!best || x->used < best->used)
+			best = x;
+	}
+	return best;
+}
+
+static int leave(struct writing *w, struct staged_unit *x, struct error *err)
+{
+	if (x->is_dirty)
+		return send_unit(w, x, err);
+	budget_give(w->all->budget, unit_stage_drop(&w->stage, x));
+	return 0;
+}
+
+/* Of a unit some bytes are written, and the rest is the store's: it can leave when that was
+ * read, into the memory that it has.  False: there is none. */
+static bool fill_oldest(struct writing *w, uint64_t keep, int *ret_rc,
+			struct error *err)
+{
+	struct staged_unit *best = NULL;
+
+	for (size_t i = 0; i < w->stage.n; i++) {
+		struct staged_unit *x = &w->stage.units[i];
+
+		if (x->u != keep && !x->is_whole &&
+		    (!best || x->used < best->used))
+			best = x;
+	}
+	if (best)
+		*ret_rc = writing_fill(w, best, err);
+	return best != NULL;
+}
+
+/* Of units that are through a file keeps --tail; of others, that are written to here and there,
+ * a fourth of the memory, so that other files have some. */
+int writing_send_full(struct writing *w, struct error *err)
+{
+	const uint64_t tail = w->all->tail_most,
+		       part = w->all->budget->most / 4;
+	const uint64_t most = part > tail ? part : tail;
+	struct staged_unit *x;
+	int rc = 0;
+
+	while (rc == 0 && w->stage.n * WRITING_UNIT > tail &&
+	       count_full(w) * WRITING_UNIT > tail - WRITING_UNIT &&
+	       (x = oldest(w, WRITING_NO_UNIT, true)))
+		rc = leave(w, x, err);
+	while (rc == 0 && w->stage.n * WRITING_UNIT > most) {
+		x = oldest(w, WRITING_NO_UNIT, false);
+		if (x)
+			rc = leave(w, x, err);
+		else if (!fill_oldest(w, WRITING_NO_UNIT, &rc, err))
+			break;
+	}
+	return rc;
+}
+
+/* Files that are written have units staged, which can leave now.  None waits for columns. */
 static void relieve(struct writing *me)
 {
 	struct writings *all = me->all;
@@ -155,35 +227,38 @@ static void relieve(struct writing *me)
 	(void)pthread_mutex_lock(&all->lock);
 	TAILQ_FOREACH(w, &all->list, link)
 	{
-		struct error ignored = ERROR_INIT; /* its next write has it */
+		struct error err = ERROR_INIT;
+		struct staged_unit *x;
+		int rc = 0;
 
 		if (w == me || pthread_mutex_trylock(&w->op) != 0)
 			continue;
-		while (w->is_dirty && w->sending.writer &&
-		       tail_has_whole(&w->tail))
-			if (send_oldest(w, &ignored) < 0)
-				break;
+		while (rc == 0 && w->is_dirty && w->sending.writer &&
+		       ckpt_writer_in_segment(w->sending.writer) &&
+		       (x = oldest(w, WRITING_NO_UNIT, false)))
+			rc = writing_lose(w, leave(w, x, &err), &err);
 		writing_unlock(w);
 	}
 	(void)pthread_mutex_unlock(&all->lock);
 }
 
-int writing_reserve(struct writing *w, uint64_t bytes, struct error *err)
+int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
+		    struct error *err)
 {
 	struct writings *all = w->all;
 	int64_t deadline = clock_now_ns() + all->patience_ns;
+	int rc = 0;
 
-	while (!budget_take(all->budget, bytes)) {
+	while (rc == 0 && !budget_take(all->budget, bytes)) {
 		int64_t until = clock_now_ns() + ASK_AGAIN_NS;
+		struct staged_unit *x = oldest(w, keep, false);
 
-		if (tail_has_whole(&w->tail)) {
-			int rc = send_oldest(w, err);
-
-			if (rc < 0)
-				return rc;
+		if (x) {
+			rc = leave(w, x, err);
 			continue;
 		}
-		if (readings_shrink(all->readings))
+		if (fill_oldest(w, keep, &rc, err) ||
+		    readings_shrink(all->readings))
 			continue;
 		relieve(w);
 		if (wait_for(all->budget, bytes,
@@ -195,58 +270,121 @@ int writing_reserve(struct writing *w, uint64_t bytes, struct error *err)
 					 "time have all the memory: give the "
 					 "mount more, or write fewer");
 	}
-	return 0;
+	return rc;
 }
 
-/* ------------------------------------------------------------------- staging --- */
+/* -------------------------------------------------------------------- staging --- */
+
+int writing_have_unit(struct writing *w, uint64_t u, size_t need,
+		      struct staged_unit **ret, struct error *err)
+{
+	int rc = writing_reserve(w, unit_stage_wants(&w->stage, u, need), u,
+				 err);
+
+	if (rc < 0)
+		return rc;
+	return unit_stage_have(&w->stage, u, need, ret) < 0 ? error_nomem(err)
+							    : 0;
+}
+
+/* What was sent can be read when its segment was ended. */
+static int read_stored(struct writing *w, uint64_t u, void *buf,
+		       struct error *err)
+{
+	int rc = 0;
+
+	if (!ckpt_writer_can_read(w->sending.writer, u)) {
+		rc = sending_end_segment(&w->sending, err);
+		writing_give_slots(w);
+	}
+	return rc < 0 ? rc : ckpt_writer_read(w->sending.writer, u, buf, err);
+}
+
+int writing_fill(struct writing *w, struct staged_unit *x, struct error *err)
+{
+	size_t len = w->sending.writer
+			     ? ckpt_writer_stored(w->sending.writer, x->u)
+			     : 0;
+	AUTO_FREE char *stored = malloc(len ? len : 1);
+	int rc = stored ? 0 : error_nomem(err);
+
+	if (rc == 0 && len)
+		rc = read_stored(w, x->u, stored, err);
+	if (rc == 0)
+		staged_fill(x, stored, len);
+	return rc;
+}
 
 int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 			size_t len, struct error *err)
 {
-	while (len) {
-		size_t n = tail_piece(&w->tail, off, len);
-		int rc = writing_reserve(w, tail_wants(&w->tail, off + n), err);
+	const uint64_t u = off / WRITING_UNIT;
+	const size_t at = (size_t)(off % WRITING_UNIT);
+	struct staged_unit *x = unit_stage_find(&w->stage, u);
+	size_t stored = 0, need = at + len;
+	int rc = x ? 0 : writing_have_map(w, err);
 
-		if (rc < 0)
-			return rc;
-		if (tail_write(&w->tail, off, data, n) < 0)
-			return error_nomem(err);
-		off += n;
-		len -= n;
-		if (data)
-			data += n;
-		while (tail_has_whole(&w->tail) &&
-		       w->tail.end - tail_start(&w->tail) > w->all->tail_most) {
-			rc = send_oldest(w, err);
-			if (rc < 0)
-				return writing_lose(w, rc, err);
-		}
-	}
-	return 0;
+	if (rc < 0)
+		return rc;
+	if (!x && w->sending.writer)
+		stored = ckpt_writer_stored(w->sending.writer, u);
+	/* Its other bytes come from the store, when they are needed. */
+	if (stored)
+		need = STAGE_UNIT;
+	rc = writing_have_unit(w, u, need, &x, err);
+	if (rc < 0)
+		return rc;
+	if (stored)
+		x->is_whole = at == 0 && len >= stored;
+	if (!staged_can_write(x, at, len))
+		rc = writing_fill(w, x, err);
+	if (rc == 0)
+		staged_write(&w->stage, x, at, data, len);
+	return rc;
 }
 
-int writing_stage_zeros(struct writing *w, uint64_t to, struct error *err)
+/* The last unit may have bytes behind the end: of a file that was cut, or that was staged while
+ * it was longer. */
+static int clear_behind(struct writing *w, struct error *err)
 {
-	int rc = 0;
+	const uint64_t u = w->size / WRITING_UNIT;
+	const size_t at = (size_t)(w->size % WRITING_UNIT);
+	struct staged_unit *x = unit_stage_find(&w->stage, u);
+	int rc = x && x->is_whole ? 0 : writing_have_map(w, err);
+	bool has_stored;
 
-	while (rc == 0 && w->tail.end < to) {
-		uint64_t n = to - w->tail.end;
-
-		rc = writing_stage_bytes(w, w->tail.end, NULL,
-					 n < WRITING_UNIT ? (size_t)n
-							  : WRITING_UNIT,
-					 err);
+	if (rc < 0)
+		return rc;
+	/* A plain object was staged for that. */
+	x = unit_stage_find(&w->stage, u);
+	has_stored = w->sending.writer &&
+		     ckpt_writer_stored(w->sending.writer, u) > at;
+	if (x ? x->set <= at && (x->is_whole || !has_stored) : !has_stored)
+		return 0;
+	if (!x) {
+		rc = writing_have_unit(w, u, STAGE_UNIT, &x, err);
+		if (rc < 0)
+			return rc;
+		x->is_whole = false;
+	}
+	if (!x->is_whole)
+		rc = writing_fill(w, x, err);
+	if (rc == 0) {
+		x->set = at;
+		x->is_dirty = true;
 	}
 	return rc;
 }
 
-int writing_check_hole(const struct writing *w, uint64_t to, struct error *err)
+int writing_extend(struct writing *w, uint64_t size, struct error *err)
 {
-	if (to <= w->tail.end || to - w->tail.end <= HOLE_MAX)
+	if (size > CKPT_SIZE_MAX)
+		return error_set(err, EFBIG,
+				 "'%.200s' would have %" PRIu64 " TiB: %" PRIu64
+				 " are the most",
+				 w->path ? w->path : "", size / (1024 * GIB),
+				 (uint64_t)CKPT_SIZE_MAX / (1024 * GIB));
+	if (size <= w->size || w->size % WRITING_UNIT == 0)
 		return 0;
-	return error_set(err, EFBIG,
-			 "'%.200s' would have %" PRIu64
-			 " GiB that nobody wrote: %" PRIu64 " are taken",
-			 w->path ? w->path : "", (to - w->tail.end) / GIB,
-			 (uint64_t)(HOLE_MAX / GIB));
+	return clear_behind(w, err);
 }

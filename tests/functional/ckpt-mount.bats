@@ -202,41 +202,103 @@ nothing_is_left()
 	ckpt verify model.zip
 }
 
-@test "bytes that left cannot be written again, and the file before stays" {
+@test "bytes that left are written again: headers, by many threads, after an fsync" {
 	mount_store --tail=4M
-	printf before >"$M/f"
-	run python3 - "$M/f" <<-'END'
-	import os, sys, errno
-	def fails(fn, *args):
-	    try:
-	        fn(*args)
-	    except OSError as e:
-	        assert e.errno == errno.EOPNOTSUPP, e
-	    else:
-	        sys.exit("taken")
-	f = os.open(sys.argv[1], os.O_RDWR | os.O_TRUNC, 0o644)
+	python3 - "$M/f" <<-'END'
+	import os, sys, threading
+	f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o644)
 	block = bytes(1 << 20)
 	for i in range(40):
 	    os.write(f, block)
 	os.pwrite(f, b"tail", (39 << 20) + 5)
+	os.pwrite(f, b"head", 0)
+	os.pwrite(f, b"both", (16 << 20) - 2)
 	assert os.pread(f, 4, (39 << 20) + 5) == b"tail"
-	fails(os.pwrite, f, b"head", 0)
-	fails(os.write, f, b"more")
-	state = os.getxattr(sys.argv[1], "user.bootseer.state")
-	assert state.startswith(b"failed: "), state
-	fails(os.fsync, f)
-	fails(os.close, f)
+	assert os.pread(f, 8, 0) == b"head" + bytes(4)
+	assert os.pread(f, 6, (16 << 20) - 3) == b"\0both\0"
+	os.fsync(f)
+	os.pwrite(f, b"HEAD", 0)
+	os.close(f)
+	f = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+	os.write(f, b"end")
+	os.close(f)
+	data = open(sys.argv[1], "rb").read()
+	assert len(data) == (40 << 20) + 3 and data.endswith(b"end")
+	assert data[:5] == b"HEAD\0"
+	assert data[(39 << 20) + 5:][:4] == b"tail"
+	assert data[(16 << 20) - 3:][:6] == b"\0both\0"
+
+	# Parts of one file, far apart, as sharded checkpoints have them.
+	f = os.open(sys.argv[1], os.O_RDWR | os.O_TRUNC)
+	os.ftruncate(f, 4 * 30_000_000)
+	def part(k):
+	    for at in range(0, 30_000_000, 300_000):
+	        os.pwrite(f, bytes([k + 1]) * 300_000, k * 30_000_000 + at)
+	threads = [threading.Thread(target=part, args=(k,)) for k in range(4)]
+	for t in threads: t.start()
+	for t in threads: t.join()
+	os.close(f)
+	data = open(sys.argv[1], "rb").read()
+	for k in range(4):
+	    assert data[k * 30_000_000:][:30_000_000] == bytes([k + 1]) * 30_000_000, k
 	END
-	echo "$output"
-	[ "$status" = 0 ]
-	[ "$(cat "$M/f")" = before ]
-	grep -q 'only the last 4 MiB can be written again (--tail)' "$W"/run/*/log
 	run ln "$M/f" "$M/g"
 	[[ $output == *"not permitted"* ]]
 	run ln -s f "$M/g"
 	[[ $output == *"not permitted"* ]]
 	umount_store
 	ckpt verify f
+}
+
+@test "room that is asked for makes a file longer, and nothing else does fallocate" {
+	mount_store
+	fallocate -l 50M "$M/f"
+	[ "$(stat -c %s "$M/f")" = 52428800 ]
+	[ "$(du -sm "$W/store" | cut -f 1)" -lt 20 ]
+	python3 - "$M/f" <<-'END'
+	import os, sys
+	f = os.open(sys.argv[1], os.O_RDWR)
+	os.pwrite(f, b"there", 30_000_000)
+	os.posix_fallocate(f, 0, 60_000_000)
+	os.posix_fallocate(f, 0, 1000)
+	assert os.fstat(f).st_size == 60_000_000
+	os.close(f)
+	data = open(sys.argv[1], "rb").read()
+	assert len(data) == 60_000_000 and data[30_000_000:][:6] == b"there\0"
+	END
+	fallocate -n -l 90M "$M/f"
+	[ "$(stat -c %s "$M/f")" = 60000000 ]
+	run -1 fallocate -p -o 4096 -l 4096 "$M/f"
+	[[ $output == *"upported"* ]]
+	grep -q "fallocate failed path=\"f\" reason=\"fallocate(2) of mode 0x3 by 'fallocate' (" \
+		"$W"/run/*/log
+	umount_store
+	ckpt verify
+}
+
+@test "a write that is refused fails the file, and the one before stays" {
+	mount_store
+	printf before >"$M/f"
+	python3 - "$M/f" <<-'END'
+	import os, sys, errno
+	def fails(fn, *args):
+	    try:
+	        fn(*args)
+	    except OSError as e:
+	        assert e.errno == errno.EFBIG, e
+	    else:
+	        sys.exit("taken")
+	f = os.open(sys.argv[1], os.O_RDWR | os.O_TRUNC, 0o644)
+	os.write(f, bytes(40 << 20))
+	fails(os.pwrite, f, b"far", 9 << 40)
+	fails(os.write, f, b"more")
+	state = os.getxattr(sys.argv[1], "user.bootseer.state")
+	assert state.startswith(b"failed: "), state
+	fails(os.fsync, f)
+	fails(os.close, f)
+	END
+	[ "$(cat "$M/f")" = before ]
+	umount_store
 }
 
 @test "files are cut, extended, changed at their ends, mapped" {
@@ -270,15 +332,19 @@ nothing_is_left()
 	umount_store
 }
 
-@test "what nobody wrote has a bound, so that no user names a place far away" {
+@test "what nobody wrote is a hole, up to a size that no file has" {
 	mount_store
 	printf x >"$M/f"
-	run -1 truncate -s 17G "$M/f"
+	run -1 truncate -s 9T "$M/f"
 	[[ $output == *"File too large"* ]]
 	[ "$(cat "$M/f")" = x ]
-	run -1 dd if=/dev/zero of="$M/g" bs=1 count=1 seek=17G status=none
+	run -1 dd if=/dev/zero of="$M/g" bs=1 count=1 seek=9T status=none
 	[[ $output == *"File too large"* ]]
-	# Room that is named, and then written or given back, is none.
+	truncate -s 40G "$M/g"
+	printf y | dd of="$M/g" bs=1 seek=20G conv=notrunc status=none
+	[ "$(stat -c %s "$M/g")" = 42949672960 ]
+	[ "$(dd if="$M/g" bs=2 skip=10G count=1 status=none | tr -d '\0')" = y ]
+	[ "$(du -sm "$W/store" | cut -f 1)" -lt 40 ]
 	python3 - "$M/h" <<-'END'
 	import sys
 	with open(sys.argv[1], "wb") as f:
@@ -288,6 +354,7 @@ nothing_is_left()
 	END
 	[ "$(tr -d y <"$M/h" | wc -c)" = 0 ]
 	[ "$(stat -c %s "$M/h")" = 9000000 ]
+	rm "$M/g"
 	umount_store
 	ckpt verify
 }
@@ -716,7 +783,7 @@ keep_xattrs()
 	run -1 setfattr -x user.a "$M/d/small"
 	[[ $output == *"No such attribute"* ]]
 	run -1 setfattr -n security.a -v x "$M/d/small"
-	[[ $output == *"not supported"* ]]
+	[[ $output == *"upported"* ]]
 
 	# What a program that copies them does.
 	cp -a "$M/d" "$M/copy"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random operations on a file of a checkpoint mount, with a model of it beside.
 
-ckpt-random.py DIR SEED OPERATIONS TAIL_MIB [--plain-stale]
+ckpt-random.py DIR SEED OPERATIONS [--plain-stale]
 
-DIR is in a mount with --tail=TAIL_MIB M.  Every byte that comes back is compared, every
+Every byte that comes back is compared, every
 refusal must be one that docs/checkpoints.md declares, and leave the file as it was stored.  The
 last operations are printed when something is wrong.  --plain-stale: the store keeps no
 plain object that was replaced, even for readers."""
@@ -21,59 +21,23 @@ SIZE_MOST = 40 * MIB
 PLAIN_MOST = UNIT  # of what is no longer than this, the store has the plain bytes
 
 
-class Staged:
-    """What the mount can still write again of a file: from `start` on."""
-
-    def __init__(self, tail_most, start, end):
-        self.tail_most, self.start, self.end = tail_most, start, end
-
-    def stage(self, to):
-        while self.end < to:
-            self.end = min(to, (self.end // UNIT + 1) * UNIT)
-            while (self.end >= self.start + UNIT
-                   and self.end - self.start > self.tail_most):
-                self.start += UNIT
-
-    def cut(self, size):
-        self.end = min(self.end, size)
-
-
 class Fsx:
-    def __init__(self, folder, seed, tail_most, plain_stale):
+    def __init__(self, folder, seed, plain_stale):
         self.rand = random.Random(seed)
         self.path = os.path.join(folder, "file")
         self.other = os.path.join(folder, "other")
-        self.tail_most = tail_most
         self.plain_stale = plain_stale
         self.fd = None          # that writes
         self.data = bytearray()  # as the writer has it
         self.stored = None      # what was committed last; None: no file
         self.dirty = False
-        self.states = []        # what may be staged: a release is not waited for
         self.held = []          # readers of versions, with what they opened
         self.log = []
 
-    # ---- the model of what is staged
-
-    def loaded(self):
-        size = len(self.data)
-        start = size // UNIT * UNIT - UNIT if size > self.tail_most else 0
-        return Staged(self.tail_most, start, size)
-
-    def stage(self, to):
-        for s in self.states:
-            s.stage(to)
-
     def commit(self):
         if self.dirty:
-            self.stage(len(self.data))
             self.stored = bytes(self.data)
             self.dirty = False
-
-    def may(self, at):
-        """Whether bytes from `at` can be written: None when both can be."""
-        can = {at >= s.start for s in self.states}
-        return can.pop() if len(can) == 1 else None
 
     # ---- helpers
 
@@ -101,18 +65,6 @@ class Fsx:
             return
         raise AssertionError(f"taken, not {errno.errorcode[want]}")
 
-    def refused_writer(self, fn):
-        """What was stored last stays, and whoever closes it is told."""
-        self.refused(fn, errno.EOPNOTSUPP)
-        self.refused(lambda: os.fsync(self.fd), errno.EOPNOTSUPP)
-        self.refused(lambda: os.close(self.fd), errno.EOPNOTSUPP)
-        self.fd = None
-        self.data = bytearray(self.stored or b"")
-        self.dirty = False
-        self.states = []
-        if self.stored is not None:
-            self.look()
-
     # ---- operations on the writer
 
     def open_writer(self):
@@ -128,9 +80,6 @@ class Fsx:
         if self.stored is None or flags & os.O_TRUNC:
             self.data = bytearray()
             self.dirty = True
-            self.states = [Staged(self.tail_most, 0, 0)]
-        else:
-            self.states.append(self.loaded())
 
     def close(self):
         if self.fd is None:
@@ -142,17 +91,10 @@ class Fsx:
         self.look()
 
     def pwrite(self, at, data):
-        may = self.may(at)
-        if may is None:
-            return
-        self.note("write", at, len(data), "" if may else "refused")
-        if not may:
-            self.refused_writer(lambda: os.pwrite(self.fd, data, at))
-            return
+        self.note("write", at, len(data))
         done = 0
         while done < len(data):
             done += os.pwrite(self.fd, data[done:], at + done)
-        self.stage(at + len(data))
         if at > len(self.data):
             self.data.extend(bytes(at - len(self.data)))
         self.data[at:at + len(data)] = data
@@ -176,20 +118,9 @@ class Fsx:
     def truncate(self):
         size = self.rand.choice([0, self.rand.randint(0, len(self.data) + MIB),
                                  max(0, len(self.data) - self.rand.randint(0, UNIT))])
-        may = True if size in (0, len(self.data)) else self.may(size)
-        if may is None:
-            return
-        self.note("truncate", size, "" if may else "refused")
-        if not may:
-            self.refused_writer(lambda: os.ftruncate(self.fd, size))
-            return
+        self.note("truncate", size)
         os.ftruncate(self.fd, size)
-        if size == 0:
-            self.states = [Staged(self.tail_most, 0, 0)]
-            self.dirty = True
-        elif size != len(self.data):
-            for s in self.states:
-                s.cut(size)
+        if size == 0 or size != len(self.data):
             self.dirty = True
         self.data = self.data[:size] + bytes(max(0, size - len(self.data)))
 
@@ -200,11 +131,6 @@ class Fsx:
         got = os.pread(self.fd, n, at)
         self.same(got, bytes(self.data[at:at + n]), "what the writer reads")
         assert os.fstat(self.fd).st_size == len(self.data)
-        # Bytes that left are read from the store: they are committed for it.
-        if at < min(s.start for s in self.states) and n and at < len(self.data):
-            self.commit()
-        elif at < max(s.start for s in self.states):
-            self.sync()
 
     def sync(self):
         self.note("fsync")
@@ -268,7 +194,6 @@ class Fsx:
         assert not os.path.exists(self.other)
         self.stored = data
         self.data = bytearray(data)
-        self.states = []
         self.look()
 
     def rename_while_open(self):
@@ -287,7 +212,6 @@ class Fsx:
             os.unlink(self.path)
             self.stored = None
             self.data = bytearray()
-            self.states = []
             self.refused(lambda: os.stat(self.path), errno.ENOENT)
 
     def attributes(self):
@@ -323,8 +247,8 @@ class Fsx:
 
 
 def main():
-    folder, seed, operations, tail = sys.argv[1], *map(int, sys.argv[2:5])
-    fsx = Fsx(folder, seed, tail * MIB, "--plain-stale" in sys.argv)
+    folder, seed, operations = sys.argv[1], *map(int, sys.argv[2:4])
+    fsx = Fsx(folder, seed, "--plain-stale" in sys.argv)
     try:
         fsx.run(operations)
     except (AssertionError, OSError) as e:

@@ -169,7 +169,8 @@ both_end()
 	ckpt cp :f "$W/back"
 	cmp "$W/back" "$F/large"
 	run -1 umount_store
-	umount_store
+	run -1 umount_store
+	[[ $output == *"it is unmounted"* ]]
 	# It came back every two seconds, to be unmounted.
 	wait_for holder_ended
 }

@@ -30,13 +30,15 @@ static void check_places(const struct manifest *m)
 
 			assert(p.len > 0 && p.len <= m->chunk_size);
 			assert(p.column < s->columns);
-			assert(p.off + p.len <=
-			       segment_column_size(m, s, p.column));
+			assert(segment_has_column(m, s, p.column));
+			assert(s->place ||
+			       p.off + p.len <=
+				       segment_column_size(m, s, p.column));
 			sum += p.len;
 		}
 		for (uint32_t c = 0; c < s->columns; c++)
 			columns += segment_column_size(m, s, c);
-		assert(sum == s->length && columns == s->length);
+		assert(sum == s->length && (s->place || columns == s->length));
 		chunks += n;
 		end = s->start + s->length;
 	}
@@ -59,7 +61,9 @@ static void check_manifest(const void *data, size_t size)
 	assert(manifest_decode_header(data, MANIFEST_HEADER, &head, &len,
 				      NULL) == 0 &&
 	       len == size && head.size == m->size);
-	if (manifest_encode(m, &again, NULL) < 0)
+	/* What is behind the file's end was cut off. */
+	if (head.n_chunks != m->n_chunks ||
+	    manifest_encode(m, &again, NULL) < 0)
 		return;
 	assert(again.len == size && memcmp(again.data, data, size) == 0);
 	check_places(m);

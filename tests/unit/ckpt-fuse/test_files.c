@@ -302,7 +302,7 @@ Test(files, replace_one_that_is_damaged)
 /* Of a newer program: it is not ours to replace. */
 Test(files, do_not_replace_one_of_another_version)
 {
-	char head[96] = "BSEERCKP\3";
+	char head[96] = "BSEERCKP\4";
 	struct ckpt_writer *w = begin("f", UNIT + 1, 2);
 	struct error err = ERROR_INIT;
 

@@ -7,27 +7,123 @@
 
 TestSuite(growing, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 
+static struct ckpt_writer *begin_growing(const char *path,
+					 const struct ckpt_file *base)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .attr = { .mode = 0644 },
+					      .base = base };
+	struct error err = ERROR_INIT;
+	struct ckpt_writer *w = NULL;
+
+	cr_assert_eq(ckpt_write_open(store, path, &o, &w, &err), 0, "%s",
+		     err.msg);
+	return w;
+}
+
+static void add(struct ckpt_writer *w, uint64_t u, const char *bytes,
+		size_t len)
+{
+	struct error err = ERROR_INIT;
+	uint32_t place;
+
+	cr_assert_eq(ckpt_writer_add(w, u, len, &place, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(ckpt_write_placed(w, u, place, bytes, len, &err), 0, "%s",
+		     err.msg);
+}
+
+static int commit(struct ckpt_writer *w, const char *path, uint64_t size)
+{
+	struct error err = ERROR_INIT;
+	int rc = ckpt_writer_set_file(w, path, size, &err);
+
+	return rc < 0 ? rc : ckpt_commit(w, NULL, &err);
+}
+
 /* Write `size` bytes of `data` from `start` on, behind those of `base`. */
 static int put_growing(const char *path, uint64_t start, uint64_t size,
 		       const struct ckpt_file *base, uint32_t columns)
 {
-	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
-					      .columns = columns,
-					      .attr = { .mode = 0644 },
-					      .base = base,
-					      .base_size = start };
 	struct error err = ERROR_INIT;
-	AUTO(ckpt_writer) w = NULL;
-	int rc = ckpt_write_open(store, path, &o, &w, &err);
+	AUTO(ckpt_writer) w = begin_growing(path, base);
 
-	for (uint64_t u = start / UNIT; rc == 0 && u * UNIT < size; u++) {
-		uint64_t end = (u + 1) * UNIT < size ? (u + 1) * UNIT : size;
+	ckpt_writer_cut(w, start / UNIT);
+	if (start < size)
+		cr_assert_eq(ckpt_writer_begin_segment(w, columns, &err), 0);
+	for (uint64_t u = start / UNIT; u * UNIT < size; u++)
+		add(w, u, data + u * UNIT,
+		    size - u * UNIT < UNIT ? size - u * UNIT : UNIT);
+	return commit(w, path, size);
+}
 
-		rc = ckpt_writer_grow(w, end, &err);
-		if (rc == 0)
-			rc = ckpt_write_unit(w, u, data + u * UNIT, &err);
+Test(growing, files_are_written_in_any_order_and_again)
+{
+	static const uint64_t order[] = { 5, 0, 3, 1, 0, 4, 2 };
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *changed = malloc(6 * UNIT);
+	AUTO(ckpt_writer) w = begin_growing("f", NULL);
+	struct ckpt_file *f;
+
+	cr_assert_not_null(changed);
+	cr_assert_eq(ckpt_writer_begin_segment(w, 3, &err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		add(w, order[i], data + order[i] * UNIT + (i == 1), UNIT);
+	cr_expect_not(ckpt_writer_can_read(w, 4));
+	cr_assert_eq(ckpt_writer_end_segment(w, &err), 0, "%s", err.msg);
+	cr_expect(ckpt_writer_can_read(w, 4));
+	cr_expect_eq(ckpt_writer_stored(w, 4), UNIT);
+	cr_expect_eq(ckpt_writer_read(w, 4, changed, &err), 0, "%s", err.msg);
+	cr_expect_eq(memcmp(changed, data + 4 * UNIT, UNIT), 0);
+	cr_expect_eq(ckpt_writer_stored(w, 6), 0);
+	cr_expect_eq(commit(w, "f", 6 * UNIT), 0);
+	expect_file("f", data, 6 * UNIT);
+	/* Two units of it are others, in a segment of their own. */
+	f = open_file("f");
+	ckpt_writer_free(w);
+	w = begin_growing("f", f);
+	ckpt_close(f);
+	cr_assert_eq(ckpt_writer_begin_segment(w, 1, &err), 0);
+	add(w, 4, data, UNIT);
+	add(w, 1, data + 1, UNIT);
+	cr_expect_eq(commit(w, "f", 6 * UNIT), 0);
+	memcpy(changed, data, 6 * UNIT);
+	memcpy(changed + 4 * UNIT, data, UNIT);
+	memcpy(changed + UNIT, data + 1, UNIT);
+	expect_file("f", changed, 6 * UNIT);
+}
+
+Test(growing, files_have_holes_where_nothing_was_written)
+{
+	struct error err = ERROR_INIT;
+	AUTO(ckpt_writer) w = begin_growing("f", NULL);
+	AUTO_FREE char *want = calloc(5, UNIT);
+
+	cr_assert_not_null(want);
+	cr_assert_eq(ckpt_writer_begin_segment(w, 2, &err), 0);
+	add(w, 2, data, 7);
+	cr_expect_eq(commit(w, "f", 5 * UNIT - 3), 0);
+	memcpy(want + 2 * UNIT, data, 7);
+	expect_file("f", want, 5 * UNIT - 3);
+}
+
+Test(growing, files_that_are_not_committed_leave_nothing)
+{
+	struct error err = ERROR_INIT;
+	struct ckpt_writer *w = begin_growing("f", NULL);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_assert_eq(ckpt_writer_begin_segment(w, 2, &err), 0);
+		add(w, 2 * i, data, UNIT);
+		add(w, 2 * i + 1, data, UNIT);
+		cr_assert_eq(ckpt_writer_end_segment(w, &err), 0);
 	}
-	return rc < 0 ? rc : ckpt_commit(w, NULL, &err);
+	cr_expect_eq(n_columns(), 4);
+	cr_assert_eq(ckpt_writer_begin_segment(w, 2, &err), 0);
+	add(w, 7, data, UNIT);
+	ckpt_writer_free(w);
+	cr_expect_eq(n_columns(), 0);
+	expect_no_file("f");
 }
 
 Test(growing, files_of_every_size_come_back)
@@ -129,20 +225,18 @@ Test(growing, files_that_were_replaced_do_not_go_on_behind_what_is_gone)
 	ckpt_close(f);
 }
 
-Test(growing, files_go_on_behind_nothing_else)
+Test(growing, files_go_on_behind_no_plain_object)
 {
+	struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
+	struct error err = ERROR_INIT;
+	struct ckpt_writer *w = NULL;
 	struct ckpt_file *f;
 
 	(void)put("plain", data, MIB, 0);
 	f = open_file("plain");
-	cr_expect_eq(put_growing("x", MIB, 2 * MIB, f, 1), -EINVAL);
-	cr_expect_eq(put_growing("x", 0, 2 * MIB, f, 1), -EINVAL);
+	o.base = f;
+	cr_expect_eq(ckpt_write_open(store, "x", &o, &w, &err), -EOPNOTSUPP);
 	ckpt_close(f);
-	(void)put("f", data, 2 * UNIT, 2);
-	f = open_file("f");
-	cr_expect_eq(put_growing("x", 3 * UNIT, 4 * UNIT, f, 1), -EINVAL);
-	ckpt_close(f);
-	expect_no_file("x");
 }
 
 Test(growing, a_version_is_told_from_another)

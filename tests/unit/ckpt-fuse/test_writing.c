@@ -194,8 +194,8 @@ Test(writing, that_could_not_be_written_to_leaves_the_file_before)
 	all.patience_ns = 0;
 	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
 	put_bytes(w, "first");
-	takes_left = 2;
-	cr_expect_eq(write_at(w, 4 * UNIT, UNIT), -ENOBUFS);
+	takes_left = 1;
+	cr_expect_eq(write_at(w, 4 * UNIT + 1, UNIT), -ENOBUFS);
 	takes_left = UINT_MAX;
 	cr_expect_eq(writing_state(w, NULL), -ENOBUFS);
 	cr_expect_eq(writing_write(w, 0, "more", 4, &err), -ENOBUFS);
@@ -217,8 +217,127 @@ Test(writing, that_was_refused_a_far_place_leaves_the_file_before)
 	put("f", data, 5, 1);
 	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
 	put_bytes(w, "first");
-	cr_expect_eq(writing_write(w, UINT64_C(1) << 40, "x", 1, &err), -EFBIG);
+	cr_expect_eq(writing_write(w, UINT64_C(1) << 44, "x", 1, &err), -EFBIG);
 	cr_expect_eq(writing_commit(w, &err), -EFBIG);
 	expect_file("f", data, 5);
+	writing_free(w);
+}
+
+/* What is expected of a file beside what was written. */
+static void write_both(struct writing *w, char *want, uint64_t off, size_t len,
+		       unsigned int from)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(writing_write(w, off, data + from, len, &err), 0, "%s",
+		     err.msg);
+	memcpy(want + off, data + from, len);
+}
+
+Test(writing, is_written_again_where_it_left_long_ago)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *want = calloc(1, 6 * UNIT);
+	AUTO_FREE char *got = malloc(6 * UNIT);
+	struct writing *w;
+
+	cr_assert(want && got);
+	all.tail_most = UNIT;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	write_both(w, want, 0, 6 * UNIT - 5, 0);
+	/* As a zip's header of a member, or a file's of all. */
+	write_both(w, want, 10, 30, 500);
+	write_both(w, want, 2 * UNIT - 10, 40, 501);
+	cr_expect_eq(writing_read(w, UNIT, got, 3 * UNIT, &err),
+		     (int64_t)(3 * UNIT));
+	cr_expect_eq(memcmp(got, want + UNIT, 3 * UNIT), 0);
+	write_both(w, want, 3 * UNIT + 7, 1000, 502);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", want, 6 * UNIT - 5);
+	/* And after it was committed, whoever opens it. */
+	write_both(w, want, UNIT / 2, 100, 503);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", want, 6 * UNIT - 5);
+	writing_free(w);
+	cr_assert_eq(writing_new(&all, "f", &(struct writing_options){ 0 }, &w,
+				 &err),
+		     0);
+	write_both(w, want, 4 * UNIT, 9, 504);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", want, 6 * UNIT - 5);
+	writing_free(w);
+}
+
+Test(writing, is_written_by_several_far_apart)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	const uint64_t part = 3 * UNIT / 2, step = UNIT / 8;
+	AUTO_FREE char *want = calloc(1, 4 * part);
+	struct writing *w;
+
+	cr_assert_not_null(want);
+	all.tail_most = UNIT;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	for (uint64_t at = 0; at < part; at += step)
+		for (unsigned int i = 0; i < 4; i++)
+			write_both(w, want, i * part + at, step, i);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", want, 4 * part);
+	writing_free(w);
+}
+
+/* Pieces of more units than memory is for are read from the store to become whole. */
+Test(writing, takes_no_more_memory_for_pieces_here_and_there)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *want = calloc(1, 6 * UNIT);
+	struct writing *w;
+	uint64_t others;
+
+	cr_assert_not_null(want);
+	all.tail_most = UNIT;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	write_both(w, want, 0, 6 * UNIT, 0);
+	cr_assert_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	others = budget.most - budget.used - 2 * UNIT;
+	cr_assert(budget_take(&budget, others));
+	for (unsigned int k = 0; k < 20; k++)
+		for (unsigned int i = 0; i < 6; i++)
+			write_both(w, want, i * UNIT + 1000 * k, 11,
+				   13 * k + i);
+	budget_give(&budget, others);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", want, 6 * UNIT);
+	writing_free(w);
+}
+
+Test(writing, has_zeros_where_it_was_cut_and_grew_again)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *want = calloc(1, 4 * UNIT);
+	struct writing *w;
+
+	cr_assert_not_null(want);
+	all.tail_most = UNIT;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	for (unsigned int i = 0; i < 2; i++) {
+		write_both(w, want, 0, 4 * UNIT - 9, i);
+		if (i)
+			cr_assert_eq(writing_commit(w, &err), 0);
+		cr_assert_eq(writing_truncate(w, UNIT + 100, &err), 0, "%s",
+			     err.msg);
+		if (i)
+			cr_assert_eq(writing_commit(w, &err), 0);
+		cr_assert_eq(writing_truncate(w, 3 * UNIT + 5, &err), 0, "%s",
+			     err.msg);
+		memset(want + UNIT + 100, 0, 3 * UNIT - 100);
+		write_both(w, want, UNIT + 200, 10, 3);
+		cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+		expect_file("f", want, 3 * UNIT + 5);
+	}
 	writing_free(w);
 }

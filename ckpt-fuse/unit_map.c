@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/unit_map.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNITS_MAX (CKPT_SIZE_MAX / MAP_UNIT)
+
+static int refuse_large(struct error *err)
+{
+	return error_set(err, EFBIG, "a file has at most %" PRIu64 " TiB",
+			 UNITS_MAX * MAP_UNIT / (1024 * GIB));
+}
+
+static int reserve_units(struct unit_map *f, uint64_t n, struct error *err)
+{
+	struct unit_place *more;
+	uint64_t cap = f->cap_units ? f->cap_units : 64;
+
+	if (n > UNITS_MAX)
+		return refuse_large(err);
+	while (cap < n)
+		cap *= 2;
+	if (cap == f->cap_units)
+		return 0;
+	more = realloc(f->units, cap * sizeof(*more));
+	if (!more)
+		return error_nomem(err);
+	f->units = more;
+	f->cap_units = cap;
+	return 0;
+}
+
+/* Units up to that one are there, the new ones as holes. */
+static int extend(struct unit_map *f, uint64_t n, struct error *err)
+{
+	int rc;
+
+	if (n <= f->n_units)
+		return 0;
+	rc = reserve_units(f, n, err);
+	if (rc < 0)
+		return rc;
+	memset(f->units + f->n_units, 0, (n - f->n_units) * sizeof(*f->units));
+	f->n_units = n;
+	return 0;
+}
+
+int unit_map_add_segment(struct unit_map *f, const struct ckpt_segment *s,
+			 struct error *err)
+{
+	if (f->n_segments == f->cap_segments) {
+		size_t cap = f->cap_segments ? f->cap_segments * 2 : 4;
+		struct ckpt_segment *more =
+			realloc(f->segments, cap * sizeof(*more));
+
+		if (!more)
+			return error_nomem(err);
+		f->segments = more;
+		f->cap_segments = cap;
+	}
+	f->segments[f->n_segments] = *s;
+	f->segments[f->n_segments++].length = 0;
+	return 0;
+}
+
+static int add_base_segment(struct unit_map *f, const struct manifest *m,
+			    const struct ckpt_segment *s, uint32_t index,
+			    struct error *err)
+{
+	const uint64_t first = s->start / MAP_UNIT;
+	const uint64_t n = (s->length + MAP_UNIT - 1) / MAP_UNIT;
+	const uint32_t *crcs = m->crcs + s->first_chunk;
+	int rc = extend(f, first + n, err);
+
+	for (uint64_t i = 0; i < n && rc == 0; i++) {
+		struct unit_place *p = &f->units[first + i];
+		uint64_t left = s->length - i * MAP_UNIT;
+
+		if (s->place + i > UINT32_MAX)
+			return refuse_large(err);
+		*p = (struct unit_place){
+			.segment = index,
+			.place = (uint32_t)(s->place + i),
+			.len = (uint32_t)(left < MAP_UNIT ? left : MAP_UNIT),
+		};
+		for (uint32_t at = 0, k = 0; at < p->len;
+		     at += MAP_CHUNK_SIZE, k++)
+			p->crcs[k] = *crcs++;
+	}
+	return rc;
+}
+
+int unit_map_init(struct unit_map *f, const struct manifest *base,
+		  struct error *err)
+{
+	AUTO_FREE size_t *same = NULL;
+	AUTO_FREE uint32_t *index = NULL;
+	int rc = 0;
+
+	*f = (struct unit_map){ .n_units = 0 };
+	if (!base)
+		return 0;
+	if (base->chunk_size != MAP_CHUNK_SIZE ||
+	    base->unit_chunks != MAP_UNIT_CHUNKS)
+		return error_set(err, EOPNOTSUPP,
+				 "its units are of another size: it can be "
+				 "replaced, not changed");
+	rc = manifest_same_segments(base, &same, err);
+	index = calloc(base->n_segments + 1, sizeof(*index));
+	if (rc == 0 && !index)
+		rc = error_nomem(err);
+	for (size_t i = 0; i < base->n_segments && rc == 0; i++) {
+		const struct ckpt_segment *s = &base->segments[i];
+
+		index[i] = (uint32_t)f->n_segments;
+		if (same[i] == i)
+			rc = unit_map_add_segment(f, s, err);
+		else
+			index[i] = index[same[i]];
+		if (rc == 0)
+			rc = add_base_segment(f, base, s, index[i], err);
+	}
+	if (rc < 0)
+		unit_map_fini(f);
+	return rc;
+}
+
+void unit_map_fini(struct unit_map *f)
+{
+	free(f->segments);
+	free(f->units);
+	*f = (struct unit_map){ .n_units = 0 };
+}
+
+int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
+		      uint32_t *ret_place, struct error *err)
+{
+	struct ckpt_segment *s = &f->segments[f->n_segments - 1];
+	int rc = extend(f, u + 1, err);
+
+	if (rc == 0 && s->length / MAP_UNIT >= UINT32_MAX)
+		rc = refuse_large(err);
+	if (rc < 0)
+		return rc;
+	*ret_place = (uint32_t)(s->length / MAP_UNIT);
+	s->length += len;
+	f->units[u] =
+		(struct unit_place){ .segment = (uint32_t)f->n_segments - 1,
+				     .place = *ret_place,
+				     .len = len };
+	return 0;
+}
+
+void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
+		       const uint32_t crcs[MAP_UNIT_CHUNKS])
+{
+	struct unit_place *p = u < f->n_units ? &f->units[u] : NULL;
+
+	if (p && p->len && p->segment == f->n_segments - 1 && p->place == place)
+		memcpy(p->crcs, crcs, sizeof(p->crcs));
+}
+
+const struct unit_place *unit_map_find(const struct unit_map *f, uint64_t u)
+{
+	return u < f->n_units && f->units[u].len ? &f->units[u] : NULL;
+}
+
+void unit_map_cut(struct unit_map *f, uint64_t n)
+{
+	if (n < f->n_units)
+		f->n_units = n;
+}
+
+bool unit_map_columns(const struct unit_map *f, size_t segment,
+		      bool ret_used[COLUMNS_MAX])
+{
+	const struct ckpt_segment *s = &f->segments[segment];
+
+	bool is_used = false;
+
+	memset(ret_used, 0, COLUMNS_MAX * sizeof(*ret_used));
+	for (uint64_t u = 0; u < f->n_units; u++) {
+		if (!f->units[u].len || f->units[u].segment != segment)
+			continue;
+		is_used = true;
+		ret_used[(f->units[u].place + s->rotation) % s->columns] = true;
+	}
+	return is_used;
+}
+
+/* --------------------------------------------------------------------- manifest --- */
+
+/* Does the unit go on where the one before it ends? */
+static bool is_next(const struct unit_map *f, uint64_t u)
+{
+	const struct unit_place *a = u ? &f->units[u - 1] : NULL;
+	const struct unit_place *b = &f->units[u];
+
+	return a && a->len == MAP_UNIT && a->segment == b->segment &&
+	       a->place + 1 == b->place;
+}
+
+/* Of the unit that a file of this size has last, chunks behind the end are nobody's. */
+static uint32_t length_of(const struct unit_map *f, uint64_t u, uint64_t size)
+{
+	const uint32_t len = f->units[u].len;
+	uint64_t left;
+
+	if (u * MAP_UNIT >= size)
+		return 0;
+	left = round_up(size - u * MAP_UNIT, MAP_CHUNK_SIZE);
+	return left < len ? (uint32_t)left : len;
+}
+
+static uint32_t chunks_of(uint32_t len)
+{
+	return (len + MAP_CHUNK_SIZE - 1) / MAP_CHUNK_SIZE;
+}
+
+int unit_map_fill(const struct unit_map *f, struct manifest *m,
+		  struct error *err)
+{
+	uint64_t n_runs = 0, n_chunks = 0;
+	AUTO_FREE struct ckpt_segment *runs = NULL;
+	AUTO_FREE uint32_t *crcs = NULL;
+	size_t run = 0;
+
+	for (uint64_t u = 0; u < f->n_units; u++) {
+		const uint32_t len = length_of(f, u, m->size);
+
+		n_chunks += chunks_of(len);
+		n_runs += len && !is_next(f, u);
+	}
+	if (n_runs > SEGMENTS_MAX)
+		return error_set(err, EFBIG,
+				 "the file was written in %" PRIu64
+				 " pieces out of order, and %u are the most: "
+				 "write it from its beginning to its end",
+				 n_runs, SEGMENTS_MAX);
+	runs = calloc(n_runs + 1, sizeof(*runs));
+	crcs = calloc(n_chunks + 1, sizeof(*crcs));
+	if (!runs || !crcs)
+		return error_nomem(err);
+	n_chunks = 0;
+	for (uint64_t u = 0; u < f->n_units; u++) {
+		const struct unit_place *p = &f->units[u];
+		const uint32_t len = length_of(f, u, m->size);
+
+		if (!len)
+			continue;
+		if (!is_next(f, u)) {
+			runs[run] = f->segments[p->segment];
+			runs[run].start = u * MAP_UNIT;
+			runs[run].place = p->place;
+			runs[run].length = 0;
+			runs[run++].first_chunk = n_chunks;
+		}
+		runs[run - 1].length += len;
+		memcpy(crcs + n_chunks, p->crcs,
+		       chunks_of(len) * sizeof(*crcs));
+		n_chunks += chunks_of(len);
+	}
+	free(m->segments);
+	free(m->crcs);
+	m->segments = steal_ptr(&runs);
+	m->crcs = steal_ptr(&crcs);
+	m->n_segments = n_runs;
+	m->n_chunks = n_chunks;
+	return 0;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where each unit of a file is that is being written: in which segment, and at which place
+ * of it.  Units are written in any order, and again; a manifest is made of them for a commit.
+ * Pure.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_UNIT_MAP_H
+#define BOOTSEER_CKPT_FUSE_UNIT_MAP_H
+
+#include "ckpt-fuse/manifest.h"
+#include "common/bytes.h"
+
+#define MAP_CHUNK_SIZE ((uint32_t)MIB)
+#define MAP_UNIT_CHUNKS 4u
+#define MAP_UNIT ((uint64_t)MAP_CHUNK_SIZE * MAP_UNIT_CHUNKS)
+
+struct unit_place {
+	uint32_t segment,
+		place; /* index in unit_map.segments; units before it there */
+	uint32_t len;  /* bytes that are stored; 0: it is a hole */
+	uint32_t crcs[MAP_UNIT_CHUNKS];
+};
+
+struct unit_map {
+	struct ckpt_segment *segments; /* start and place are not used */
+	size_t n_segments, cap_segments;
+	struct unit_place *units; /* behind the last are holes */
+	uint64_t n_units, cap_units;
+};
+
+/* What a manifest has; NULL: nothing.  -EOPNOTSUPP: its units are of another size. */
+int unit_map_init(struct unit_map *f, const struct manifest *base,
+		  struct error *err) MUST_CHECK;
+void unit_map_fini(struct unit_map *f);
+
+int unit_map_add_segment(struct unit_map *f, const struct ckpt_segment *s,
+			 struct error *err) MUST_CHECK;
+/* The unit is at the next place of the last segment, `len` bytes of it.  -EFBIG */
+int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
+		      uint32_t *ret_place, struct error *err) MUST_CHECK;
+/* Of a unit that was written, unless it has another place by now. */
+void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
+		       const uint32_t crcs[MAP_UNIT_CHUNKS]);
+/* NULL: it is a hole. */
+const struct unit_place *unit_map_find(const struct unit_map *f, uint64_t u);
+/* Units from `n` on are holes. */
+void unit_map_cut(struct unit_map *f, uint64_t n);
+/* Columns of a segment that units of the file are in; false: none are. */
+bool unit_map_columns(const struct unit_map *f, size_t segment,
+		      bool ret_used[COLUMNS_MAX]);
+
+/* Set segments and checksums of `m` to these, as far as m->size goes.  -EFBIG: it has too many
+ * pieces. */
+int unit_map_fill(const struct unit_map *f, struct manifest *m,
+		  struct error *err) MUST_CHECK;
+
+#endif
