@@ -77,7 +77,7 @@ bool fault_strikes(struct fake *f, enum fault which, const char *uri)
 	if (f->faults[FAULT_TIMES] && --f->faults[FAULT_TIMES] == 0)
 		for (int i = 0; i < N_FAULTS; i++)
 			if (fault_specs[i].counted)
-				f->expired |= 1u << i;
+				f->expired |= UINT64_C(1) << i;
 	return true;
 }
 
@@ -85,7 +85,7 @@ bool fault_strikes(struct fake *f, enum fault which, const char *uri)
 static void expire_faults(struct fake *f)
 {
 	for (int i = 0; i < N_FAULTS; i++)
-		if (f->expired & (1u << i))
+		if (f->expired & (UINT64_C(1) << i))
 			f->faults[i] = 0;
 	f->expired = 0;
 }

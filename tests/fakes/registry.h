@@ -99,7 +99,7 @@ struct fake {
 	FILE *log;
 	int64_t faults[N_FAULTS];
 	char match[128];
-	unsigned int expired; /* bits of faults that end with this request */
+	uint64_t expired; /* bits of faults that end with this request */
 	struct session sessions[64];
 	unsigned int n_sessions;   /* ever, for their names */
 	unsigned int token_serial; /* of the token that is valid */
