@@ -462,9 +462,14 @@ static size_t drop_gone(struct registry *r, json_t *index)
 		const char *digest = json_string_value(
 			json_object_get(json_array_get(list, at), "digest"));
 		struct oci_manifest m = { .body = BUF_INIT };
+		struct digest d;
 
-		if (digest && registry_get_manifest(&r->base, digest, &m,
-						    NULL) == -ENOENT) {
+		/* Whoever may push may have written it: it becomes part of an
+		 * address that is asked with our login. */
+		if (!digest || digest_parse(digest, &d, NULL) < 0)
+			continue;
+		if (registry_get_manifest(&r->base, digest, &m, NULL) ==
+		    -ENOENT) {
 			(void)json_array_remove(list, at);
 			gone++;
 		}

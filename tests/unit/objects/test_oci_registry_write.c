@@ -390,6 +390,33 @@ Test(oci_registry_write, tags_that_never_change_say_what_cannot_be_kept)
 	cr_expect_eq(count_referrers(&image, ARTIFACT), 3);
 }
 
+Test(oci_registry_write, a_forged_list_leads_to_no_other_address)
+{
+	static const char index[] = "application/vnd.oci.image.index.v1+json";
+	static const char forged[] =
+		"{\"schemaVersion\":2,\"manifests\":[{\"size\":2,"
+		"\"digest\":\"../../../../elsewhere\"}]}";
+	struct digest image, config;
+	AUTO_FREE char *text = NULL;
+	char tag[DIGEST_STR_MAX];
+
+	fixture_fault(&fix, "referrers=0");
+	image = put_image("v1", NULL, NULL);
+	digest_format(&image, tag);
+	*strchr(tag, ':') = '-';
+	cr_assert_eq(oci_put_manifest(fix.store, tag, index, forged,
+				      strlen(forged), &err),
+		     0, "%s", err.msg);
+	cr_assert_eq(put(2, &config, NULL), 0, "%s", err.msg);
+	/* The list is refused, so what is gone of it is looked for. */
+	fixture_fault(&fix, "immutable=400");
+	text = fixture_noted(&config, &image, ARTIFACT, "one");
+	cr_expect_eq(oci_put_manifest(fix.store, NULL, IMAGE_TYPE, text,
+				      strlen(text), &err),
+		     -ENOTSUP);
+	cr_expect_eq(fixture_count(&fix, "elsewhere", NULL), 0);
+}
+
 /* The note that the list has of a manifest, to be freed; NULL: none. */
 static char *listed_note(const struct digest *subject, const struct digest *of)
 {
