@@ -18,6 +18,7 @@
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/image.h"
+#include "cli/plain_output.h"
 #include "common/array.h"
 #include "common/bounded_json.h"
 #include "common/clock.h"
@@ -491,7 +492,7 @@ static int visit_all(struct layer_fetch *f, struct error *err)
 static int run(const void *config, char **args, struct error *err)
 {
 	struct layer_fetch f = { .config = config,
-				 .bar = progress_new(stderr) };
+				 .bar = progress_new(plain_output_bar()) };
 	char count[PROGRESS_COUNT_MAX], bytes[PROGRESS_BYTES_MAX];
 	int rc = visit_all(&f, err);
 
