@@ -83,13 +83,18 @@ static bool is_to_pass(const siginfo_t *info)
 	       (info->si_signo == SIGHUP && getsid(0) == getpid());
 }
 
-/* Has it ended?  When it was stopped we stop, too, for who controls the job. */
+/* Has it ended?  When it was stopped we stop, too, for who controls the job.  What it left
+ * and we adopted is reaped, or it would fill the table of processes; children of other threads
+ * are theirs. */
 static bool has_ended(pid_t pid, int *ret)
 {
 	int status;
 	pid_t n;
 
-	while ((n = waitpid(pid, &status, WNOHANG | WUNTRACED)) == pid) {
+	while ((n = waitpid(-1, &status,
+			    WNOHANG | WUNTRACED | __WNOTHREAD)) > 0) {
+		if (n != pid)
+			continue;
 		if (!WIFSTOPPED(status)) {
 			*ret = status;
 			return true;
