@@ -91,8 +91,8 @@ static bool has_ended(pid_t pid, int *ret)
 	int status;
 	pid_t n;
 
-	while ((n = waitpid(-1, &status,
-			    WNOHANG | WUNTRACED | __WNOTHREAD)) > 0) {
+	while ((n = waitpid(-1, &status, WNOHANG | WUNTRACED | __WNOTHREAD)) >
+	       0) {
 		if (n != pid)
 			continue;
 		if (!WIFSTOPPED(status)) {

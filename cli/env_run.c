@@ -514,18 +514,21 @@ static int find_first_inputs(struct env_run *r, struct error *err)
 	return r->made ? find_inputs(r, err) : 0;
 }
 
-/* What the command names and made is noted, for later runs on the same folder. */
-static void note_made(struct env_run *r)
+/* What the command names and made is noted, for later runs on the same folder.  False: a file
+ * that is in no key for such a note was an input this time. */
+static bool note_made(struct env_run *r)
 {
 	struct env_inputs after;
 	struct env_key words;
+	const char *unwritten = NULL;
 	char **names = NULL;
 	int rc = env_parts_inputs(&r->cfg->parts, r->command, &r->targets,
 				  r->made, &after, NULL);
 
 	if (rc < 0)
-		return;
-	rc = env_inputs_made(&r->inputs, &after, r->made, &names, NULL);
+		return !r->made;
+	rc = env_inputs_made(&r->inputs, &after, r->made, &names, &unwritten,
+			     NULL);
 	env_inputs_fini(&after);
 	if (rc == 1 && !r->cfg->service.service &&
 	    env_parts_key(&r->cfg->parts, r->command, &r->targets, NULL, NULL,
@@ -535,6 +538,13 @@ static void note_made(struct env_run *r)
 		env_key_fini(&words);
 	}
 	env_names_free(names);
+	if (unwritten)
+		fprintf(stderr,
+			"bootseer env run: not captured: '%s' is not in the key, "
+			"as the command made it before, but did not now: the "
+			"next run has it in its key\n",
+			unwritten);
+	return rc >= 0 && !unwritten;
 }
 
 /* How it is now: others may have worked here while we waited. */
@@ -631,10 +641,8 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 	else if (status == 0 && r->cfg->verify && run_smoke(r, &err) < 0)
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			err.msg);
-	else if (status == 0) {
-		note_made(r);
+	else if (status == 0 && note_made(r))
 		is_good = capture(r, &snap);
-	}
 	if (is_good)
 		say_left(&left);
 	/* Others that wait would fail one after the other. */

@@ -39,6 +39,9 @@ void env_inputs_fini(struct env_inputs *in)
 	for (size_t i = 0; i < in->n_unknown; i++)
 		free(in->unknown[i]);
 	free((void *)in->unknown);
+	for (size_t i = 0; i < in->n_left_out; i++)
+		free(in->left_out[i].name);
+	free(in->left_out);
 	*in = (struct env_inputs){ .n = 0 };
 }
 
@@ -52,11 +55,6 @@ static const struct env_item *find_item(const struct env_inputs *in,
 		    strcmp(in->items[i].name, name) == 0)
 			return &in->items[i];
 	return NULL;
-}
-
-bool inputs_has(const struct gather *g, const char *kind, const char *name)
-{
-	return find_item(g->in, kind, name) != NULL;
 }
 
 /* Bytes of the character (UTF-8) at hand; 0: it is none. */
@@ -95,15 +93,25 @@ static char *name_in_utf8(const char *name)
 	return rc < 0 ? NULL : buf_steal(&out);
 }
 
+bool inputs_has(const struct gather *g, const char *kind, const char *name)
+{
+	AUTO_FREE char *plain = name_in_utf8(name);
+
+	return plain && find_item(g->in, kind, plain);
+}
+
 int inputs_add(struct gather *g, const char *kind, const char *name,
 	       const struct digest *value, const char *shown, struct error *err)
 {
+	AUTO_FREE char *plain = name_in_utf8(name);
 	struct env_inputs *in = g->in;
 	struct env_item *it;
 
-	if (inputs_has(g, kind, name))
+	if (!plain)
+		return error_nomem(err);
+	if (find_item(in, kind, plain))
 		return 0;
-	if (in->n == ITEMS_MAX || strlen(name) > ENV_NAME_MAX)
+	if (in->n == ITEMS_MAX || strlen(plain) > ENV_NAME_MAX)
 		return error_set(err, E2BIG,
 				 "the command names more files than a key has "
 				 "room for (--no-auto-key)");
@@ -111,11 +119,10 @@ int inputs_add(struct gather *g, const char *kind, const char *name,
 		return error_nomem(err);
 	it = &in->items[in->n++];
 	*it = (struct env_item){ .kind = strdup(kind),
-				 .name = name_in_utf8(name),
+				 .name = steal_ptr(&plain),
 				 .value = *value,
 				 .shown = shown ? strdup(shown) : NULL };
-	return it->kind && it->name && (it->shown || !shown) ? 0
-							     : error_nomem(err);
+	return it->kind && (it->shown || !shown) ? 0 : error_nomem(err);
 }
 
 int inputs_add_text(struct gather *g, const char *kind, const char *name,
@@ -189,6 +196,36 @@ static int hash_content(int fd, uint64_t size, bool is_whole,
 	return rc < 0 ? rc : hasher_final(h, ret);
 }
 
+/* Names are compared as an index has them. */
+static bool is_made(const struct env_inputs_from *from, const char *name)
+{
+	AUTO_FREE char *plain = from->made ? name_in_utf8(name) : NULL;
+	bool is = false;
+
+	for (char *const *m = from->made; plain && *m && !is; m++)
+		is = strcmp(*m, plain) == 0;
+	return is;
+}
+
+static int leave_out(struct gather *g, const char *name, const char *path,
+		     struct error *err)
+{
+	struct env_inputs *in = g->in;
+	struct env_left_out *o;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return 0;
+	if (array_grow(&in->left_out, in->n_left_out, &in->cap_left_out, 4) < 0)
+		return error_nomem(err);
+	o = &in->left_out[in->n_left_out++];
+	*o = (struct env_left_out){ .name = name_in_utf8(name),
+				    .ino = st.st_ino,
+				    .size = st.st_size,
+				    .changed = st.st_ctim };
+	return o->name ? 0 : error_nomem(err);
+}
+
 int inputs_add_file(struct gather *g, const char *name, const char *path,
 		    bool *ret_is_new, struct error *err)
 {
@@ -199,9 +236,8 @@ int inputs_add_file(struct gather *g, const char *name, const char *path,
 	int rc;
 
 	*ret_is_new = false;
-	for (char *const *m = g->from->made; m && *m; m++)
-		if (strcmp(*m, name) == 0)
-			return 0;
+	if (is_made(g->from, name))
+		return leave_out(g, name, path, err);
 	if (inputs_has(g, "file", name))
 		return 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -210,13 +246,17 @@ int inputs_add_file(struct gather *g, const char *name, const char *path,
 				   name, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return 0;
-	is_whole = (uint64_t)st.st_size <= g->whole;
+	/* Pieces of it would be as much to read. */
+	is_whole = (uint64_t)st.st_size <= g->whole ||
+		   (uint64_t)st.st_size <= (uint64_t)PIECES * READ_PIECE;
 	rc = hash_content(fd, (uint64_t)st.st_size, is_whole, &d);
 	if (rc < 0)
 		return inputs_note(g, err, "'%s', which cannot be read: %s",
 				   name, strerror(-rc));
 	if (is_whole)
-		g->whole -= (uint64_t)st.st_size;
+		g->whole -= (uint64_t)st.st_size < g->whole
+				    ? (uint64_t)st.st_size
+				    : g->whole;
 	else
 		rc = inputs_note(
 			g, err,
@@ -235,32 +275,60 @@ static int add_name(char **names, size_t *n, const char *name)
 	return names[(*n)++] ? 0 : -ENOMEM;
 }
 
+/* Is it as it was before the command, which made it in another run? */
+static bool is_unwritten(const struct env_inputs *before,
+			 const struct env_inputs *after, const char *name)
+{
+	for (size_t i = 0; i < before->n_left_out; i++) {
+		const struct env_left_out *a = &before->left_out[i];
+
+		for (size_t k = 0; k < after->n_left_out; k++) {
+			const struct env_left_out *b = &after->left_out[k];
+
+			if (strcmp(a->name, name) == 0 &&
+			    strcmp(b->name, name) == 0)
+				return a->ino == b->ino && a->size == b->size &&
+				       a->changed.tv_sec == b->changed.tv_sec &&
+				       a->changed.tv_nsec == b->changed.tv_nsec;
+		}
+	}
+	return false;
+}
+
 int env_inputs_made(const struct env_inputs *before,
 		    const struct env_inputs *after, char *const *known,
-		    char ***ret, struct error *err)
+		    char ***ret, const char **ret_unwritten, struct error *err)
 {
 	size_t n = 0, n_known = 0;
+	bool is_new = false;
 	char **names;
 	int rc = 0;
 
+	*ret_unwritten = NULL;
 	while (known && known[n_known])
 		n_known++;
 	names = (char **)calloc(after->n + n_known + 1, sizeof(*names));
 	if (!names)
 		return error_nomem(err);
-	for (size_t i = 0; rc == 0 && i < n_known; i++)
-		rc = add_name(names, &n, known[i]);
+	for (size_t i = 0; rc == 0 && i < n_known; i++) {
+		if (is_unwritten(before, after, known[i]))
+			*ret_unwritten = known[i];
+		else
+			rc = add_name(names, &n, known[i]);
+	}
 	for (size_t i = 0; rc == 0 && i < after->n; i++) {
 		const struct env_item *it = &after->items[i];
 
-		if (strcmp(it->kind, "file") == 0 &&
-		    !find_item(before, it->kind, it->name))
-			rc = add_name(names, &n, it->name);
+		if (strcmp(it->kind, "file") != 0 ||
+		    find_item(before, it->kind, it->name))
+			continue;
+		is_new = true;
+		rc = add_name(names, &n, it->name);
 	}
 	if (rc < 0) {
 		env_names_free(names);
 		return error_nomem(err);
 	}
 	*ret = names;
-	return n > n_known;
+	return is_new || *ret_unwritten;
 }

@@ -7,10 +7,21 @@
 #ifndef BOOTSEER_ENVCACHE_INPUTS_H
 #define BOOTSEER_ENVCACHE_INPUTS_H
 
+#include <sys/types.h>
+#include <time.h>
+
 #include "envcache/envcache.h"
 
 /* Files are hashed whole up to so many bytes together; of what is beyond some pieces are. */
 #define ENV_INPUT_BYTES (UINT64_C(1) << 30)
+
+/* A file that the command makes itself, as it is now. */
+struct env_left_out {
+	char *name;
+	ino_t ino;
+	off_t size;
+	struct timespec changed;
+};
 
 struct env_inputs {
 	/* Of the kinds "config", "file", "gpu" and "variable"; no two have kind and name alike. */
@@ -19,6 +30,8 @@ struct env_inputs {
 	/* Noun phrases: what the command depends on and is not among them, for people. */
 	char **unknown;
 	size_t n_unknown, cap_unknown;
+	struct env_left_out *left_out;
+	size_t n_left_out, cap_left_out;
 };
 
 /* All is borrowed. */
@@ -37,11 +50,13 @@ int env_inputs_gather(const struct env_inputs_from *from,
 void env_inputs_fini(struct env_inputs *in);
 
 /* Names of files that the command makes, in *ret, which ends with NULL: those that `known` has,
- * which may be NULL, and those of `after` that `before` has not; 1: there are such.  Freed by
- * env_names_free(). */
+ * which may be NULL, and those of `after` that `before` has not.  One of `known` that was there
+ * and that the command did not write is an input, and none of them: *ret_unwritten is one, or
+ * NULL.  1: they are others than `known`.  Freed by env_names_free(). */
 int env_inputs_made(const struct env_inputs *before,
 		    const struct env_inputs *after, char *const *known,
-		    char ***ret, struct error *err) MUST_CHECK;
+		    char ***ret, const char **ret_unwritten,
+		    struct error *err) MUST_CHECK;
 void env_names_free(char **names);
 
 /* What a command of this key, which has no base and no inputs, makes of the files that it

@@ -273,11 +273,12 @@ static const char *const no_inputs[] = {
 
 static bool is_variable(const char *name, size_t len)
 {
-	bool is = false;
+	bool is = false, is_begin = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(variables) && !is; i++) {
 		size_t n = strlen(variables[i]);
-		bool is_begin = variables[i][n - 1] == '*';
+
+		is_begin = variables[i][n - 1] == '*';
 
 		n -= is_begin;
 		/* npm takes its own in small letters, too. */
@@ -286,7 +287,7 @@ static bool is_variable(const char *name, size_t len)
 			      ? strncasecmp(name, variables[i], n)
 			      : strncmp(name, variables[i], n)) == 0;
 	}
-	for (size_t i = 0; is && i < ARRAY_SIZE(no_inputs); i++)
+	for (size_t i = 0; is && is_begin && i < ARRAY_SIZE(no_inputs); i++)
 		is = !memmem(name, len, no_inputs[i], strlen(no_inputs[i]));
 	return is && !name_is_secret(name, len);
 }

@@ -28,6 +28,7 @@ struct text_place {
 		*folder; /* of the file that has them; NULL: the command line */
 	const char *name; /* of that folder, as far as it was named; "" */
 	int depth;
+	int n_shells; /* each told by `-c` of the one before */
 	bool is_text; /* a shell's, and no words of the command itself */
 };
 
@@ -461,6 +462,11 @@ static bool is_operand(const struct shell_words *all, size_t i)
 	};
 	static const char *const copiers[] = { "cp", "install", "mv", "ln",
 					       "rsync" };
+	/* Their -r and -c have nothing to do with lists. */
+	static const char *const others[] = {
+		"rm",  "ls",   "sort", "head", "tail",  "grep",
+		"cut", "stat", "wc",   "date", "touch", "test",
+	};
 	const char *name;
 	size_t first = i;
 
@@ -471,7 +477,8 @@ static bool is_operand(const struct shell_words *all, size_t i)
 	       is_one_of(name, readers, ARRAY_SIZE(readers)) ||
 	       (is_one_of(name, copiers, ARRAY_SIZE(copiers)) &&
 		!is_last_operand(all, i)) ||
-	       names_list(all->list[i - 1].text);
+	       (names_list(all->list[i - 1].text) &&
+		!is_one_of(name, others, ARRAY_SIZE(others)));
 }
 
 static int look_at_word(struct gather *g, const struct text_place *at,
@@ -480,6 +487,7 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 {
 	const struct shell_word *list = all->list, *w = &list[i];
 	const char *prev = i ? list[i - 1].text : NULL;
+	bool is_input = !at->is_text || is_operand(all, i);
 	int rc = 0;
 
 	if (w->is_output)
@@ -488,21 +496,25 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 		struct text_place in = *at;
 
 		in.is_text = true;
-		return look_at_text(g, &in, w->text, err);
+		/* A variable's value may name the variable. */
+		return ++in.n_shells > DEPTH_MAX
+			       ? inputs_note(g, err,
+					     "what a shell is told by a shell: "
+					     "too many are")
+			       : look_at_text(g, &in, w->text, err);
 	}
 	inputs_note_tool(g, w->text);
 	if (w->is_piped && is_interpreter(w->text))
 		rc = inputs_note(g, err, "what is piped to '%s'", w->text);
 	if (rc == 0)
 		rc = look_at_url(g, prev, w->text, err);
-	if (rc == 0 && w->is_open && prev && names_list(prev) &&
+	if (rc == 0 && is_input && w->is_open && prev && names_list(prev) &&
 	    !strpbrk(w->text, " \n"))
 		return inputs_note(g, err,
 				   "the file '%s', whose name the shell alone "
 				   "knows",
 				   w->written);
-	return rc < 0 || strstr(w->text, "://") ||
-			       (at->is_text && !is_operand(all, i))
+	return rc < 0 || strstr(w->text, "://") || !is_input
 		       ? rc
 		       : look_at_value(g, at, w, prev, err);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/array.h"
 #include "common/buf.h"
@@ -276,24 +277,65 @@ static size_t secret_value(const char *word, size_t *ret_len)
 	return *ret_len ? n : 0;
 }
 
-/* Does a query have a signature or token? */
-static bool is_secret_query(const char *q, size_t len)
+/* The parameter at hand up to the next one, and its name. */
+static size_t parameter_length(const char *q, size_t len, size_t *ret_name)
 {
-	while (len) {
-		size_t n = 0, name = 0;
+	size_t n = 0, name = 0;
 
-		while (n < len && q[n] != '&')
-			n++;
-		while (name < n && q[name] != '=')
-			name++;
-		if (name < n && name_is_secret(q, name))
-			return true;
-		n += n < len;
+	while (n < len && q[n] != '&')
+		n++;
+	while (name < n && q[name] != '=')
+		name++;
+	*ret_name = name;
+	return n + (n < len);
+}
+
+/* All of a signed query is of that signature: when it was made, for whom, how long it holds. */
+static bool is_signed_query(const char *q, size_t len)
+{
+	static const char *const ends[] = { "signature", "sig" };
+
+	while (len) {
+		size_t name, n = parameter_length(q, len, &name);
+
+		for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+			size_t k = strlen(ends[i]);
+
+			if (name >= k && name < n &&
+			    strncasecmp(q + name - k, ends[i], k) == 0)
+				return true;
+		}
 		q += n;
 		len -= n;
 	}
 	return false;
 }
+
+/* Other parameters, such as a version, stay beside a token. */
+static int put_query(struct buf *out, const char *q, size_t len)
+{
+	int rc = 0;
+
+	if (is_signed_query(q, len))
+		return buf_puts(out, "*");
+	while (rc == 0 && len) {
+		size_t name, n = parameter_length(q, len, &name);
+
+		if (q[name] == '=' && name < n && name_is_secret(q, name)) {
+			rc = buf_append(out, q, name + 1);
+			if (rc == 0)
+				rc = buf_puts(out,
+					      q[n - 1] == '&' ? "*&" : "*");
+		} else {
+			rc = buf_append(out, q, n);
+		}
+		q += n;
+		len -= n;
+	}
+	return rc;
+}
+
+#define TOKEN_MIN 16u
 
 /* What follows "://" of a URL, up to its end; `*at` goes there. */
 static int put_url(struct buf *out, const char **at)
@@ -313,8 +355,9 @@ static int put_url(struct buf *out, const char **at)
 		}
 	}
 	*at = p + len;
-	/* conda has a token in the path: HOST/t/TOKEN/CHANNEL. */
-	if (len > host + 3 && strncmp(p + host, "/t/", 3) == 0) {
+	/* conda has a token in the path: HOST/t/TOKEN/CHANNEL; "/t/v1.2/" has none. */
+	if (len > host + 3 && strncmp(p + host, "/t/", 3) == 0 &&
+	    strcspn(p + host + 3, "/") >= TOKEN_MIN) {
 		if (buf_append(out, p, host + 3) < 0 || buf_puts(out, "*") < 0)
 			return -ENOMEM;
 		p += host + 3;
@@ -326,11 +369,12 @@ static int put_url(struct buf *out, const char **at)
 	}
 	query = memchr(p, '?', len);
 	n = query ? (size_t)(query - p) : len;
-	if (query && is_secret_query(query + 1, len - n - 1))
-		return buf_append(out, p, n) < 0 || buf_puts(out, "?*") < 0
-			       ? -ENOMEM
-			       : 0;
-	return buf_append(out, p, len);
+	if (buf_append(out, p, n) < 0)
+		return -ENOMEM;
+	return query && (buf_puts(out, "?") < 0 ||
+			 put_query(out, query + 1, len - n - 1) < 0)
+		       ? -ENOMEM
+		       : 0;
 }
 
 char *text_without_logins(const char *text)

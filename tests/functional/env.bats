@@ -667,7 +667,7 @@ has_taken_over()
 	make_base "$W/a"
 	make_base "$W/b"
 	make_base "$W/c"
-	env_run a -- sh "$W/setup.sh" a
+	env_run a --no-auto-key -- sh "$W/setup.sh" a
 	blob=$(pack)
 	"$bootseer" env verify "$STORE" | grep -q good
 	printf '\377\376\375' | dd of="$blob" bs=1 seek=1000000 conv=notrunc status=none
@@ -679,18 +679,18 @@ has_taken_over()
 	EOF
 	cat setup.sh >>look.sh
 	mv look.sh setup.sh
-	run env_run b -- sh "$W/setup.sh" a
+	run env_run b --no-auto-key -- sh "$W/setup.sh" a
 	[ "$status" = 0 ]
 	[[ ${lines[0]} == *": bootseer env rm STORE $(basename store/env/index/*)): the command is run" ]]
 	[ "$(cat seen)" = "$W/site"$'\n'"$W/site/kind" ]
 	[ "$(wc -l <ran)" = 2 ]
 	# Without a piece of it as well; and with an index that is none.
 	rm "$blob"
-	run env_run c -- sh "$W/setup.sh" a
+	run env_run c --no-auto-key -- sh "$W/setup.sh" a
 	[[ ${lines[0]} == *': the command is run' ]]
 	echo '{}' >"$(echo store/env/index/*)"
 	make_base "$W/d"
-	run env_run d -- sh "$W/setup.sh" a
+	run env_run d --no-auto-key -- sh "$W/setup.sh" a
 	[[ ${lines[0]} == *'damaged'*': the command is run' ]]
 	"$bootseer" env ls "$STORE" | grep -q 'cannot be read'
 	"$bootseer" env rm "$STORE" "$(basename store/env/index/*)"
@@ -705,7 +705,7 @@ has_taken_over()
 	cp -p a/zz b/zz
 	touch -d '2018-01-01' a/zz b/zz a b
 	echo 'echo changed >zz' >>setup.sh
-	env_run a -- sh "$W/setup.sh" a
+	env_run a --no-auto-key -- sh "$W/setup.sh" a
 	tree "$W/b" | tail -n +2 >before
 	# What no scan shows: it cannot be replaced until the command says otherwise.
 	{
@@ -715,7 +715,7 @@ has_taken_over()
 	} >look.sh
 	mv look.sh setup.sh
 	chattr +i b/zz
-	T=$BATS_TEST_DIRNAME run env_run b -- sh "$W/setup.sh" a
+	T=$BATS_TEST_DIRNAME run env_run b --no-auto-key -- sh "$W/setup.sh" a
 	chattr -i b/zz
 	echo "$output"
 	[ "$status" = 0 ]
@@ -725,11 +725,11 @@ has_taken_over()
 
 @test "no space: nothing is begun, and the command is run" {
 	make_command
-	env_run a -- sh "$W/setup.sh" a
+	env_run a --no-auto-key -- sh "$W/setup.sh" a
 	echo 'echo small >"$W/site/small"' >setup.sh
 	mkdir b
 	mount -t tmpfs -o size=1m,mode=755 tmpfs b
-	run env_run b -- sh "$W/setup.sh" a
+	run env_run b --no-auto-key -- sh "$W/setup.sh" a
 	echo "$output"
 	umount_list=$(ls b)
 	umount b
@@ -1001,6 +1001,37 @@ command ran; in which paths, is not kept" ]
 	[ "$(find store/env/made -type f)" = '' ]
 }
 
+@test "a file that another command of the same words made is an input where it is not made" {
+	echo 'echo x >"$W/site/x"; echo 1 >"$1"' >setup.sh
+	env_run a -- sh setup.sh cfg.txt
+	# Another project in the same folder, which has the file.
+	echo 'cat "$1" >"$W/site/x"' >setup.sh
+	echo one >cfg.txt
+	run -0 --separate-stderr env_run b -- sh setup.sh cfg.txt
+	[[ $stderr == *"not captured: 'cfg.txt' is not in the key"* ]]
+	[ "$(cat b/x)" = one ]
+	env_run c -- sh setup.sh cfg.txt 2>c.err
+	grep captured c.err
+	env_run d -- sh setup.sh cfg.txt 2>d.err
+	grep restored d.err
+	echo two >cfg.txt
+	env_run e -- sh setup.sh cfg.txt
+	[ "$(cat e/x)" = two ]
+}
+
+@test "what the command leaves and has ended does not stay in the table of processes" {
+	cat >setup.sh <<-'EOF'
+		for i in $(seq 50); do (true &); done
+		echo x >"$W/site/x"
+		for i in $(seq 1000); do
+			[ "$(ps --ppid "$PPID" -o stat= | grep -c Z)" -gt 2 ] || exit 0
+		done
+		exit 7
+	EOF
+	run -0 --separate-stderr env_run a -q -- sh setup.sh
+	[ "$stderr" = '' ]
+}
+
 # As Triton, Inductor and torch's extensions keep theirs: by what was compiled, found again
 # without being compiled.
 @test "a cache of what was compiled is restored, and a later run adds to it" {
@@ -1157,7 +1188,7 @@ command ran; in which paths, is not kept" ]
 	[ "$status" = 0 ]
 	[[ $stderr == *'not captured: the --verify command failed with 4' ]]
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
-	env_run a --verify 'test -p "$W/site/fifo"' -- sh "$W/setup.sh" a
+	env_run a --verify 'test -p "$W/site/fifo"' --no-auto-key -- sh "$W/setup.sh" a
 	tree "$W/b" | tail -n +2 >before
 	cat >look.sh <<-'EOF'
 		python3 "$T/list-tree.py" "$W/site" | tail -n +2 >"$W/seen"
@@ -1166,7 +1197,7 @@ command ran; in which paths, is not kept" ]
 	mv look.sh setup.sh
 	export T=$BATS_TEST_DIRNAME
 	run --separate-stderr env_run b --verify 'echo tested; ! test -p "$W/site/fifo"' \
-		-- sh "$W/setup.sh" a
+		--no-auto-key -- sh "$W/setup.sh" a
 	[ "$status" = 0 ]
 	[ "$output" = '' ]
 	[[ $stderr == *'--verify command failed with 1 (so it is for all until '*'): the command is run' ]]
@@ -1174,7 +1205,7 @@ command ran; in which paths, is not kept" ]
 	diff before seen
 	"$bootseer" env ls "$STORE" | grep -q '  bad by '
 	# Others do not restore it, whether they test or not.
-	run --separate-stderr env_run c -- sh "$W/setup.sh" a
+	run --separate-stderr env_run c --no-auto-key -- sh "$W/setup.sh" a
 	[[ $stderr == *'found bad by '*'env rm STORE '*': the command is run' ]]
 	[ "$(wc -l <ran)" = 3 ]
 	# Removed by the next collection, so that another can be made.

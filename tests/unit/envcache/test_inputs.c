@@ -173,23 +173,40 @@ Test(env_inputs, are_not_what_the_command_makes_itself)
 	const char *const *command =
 		WORDS("tool", "pip.log", "-r", "req.txt", "-o", "out");
 	struct env_inputs before, after, later;
-	char **made;
+	char **made, **fewer;
+	const char *unwritten;
 
 	put("req.txt", "x");
 	put("out", "x");
 	before = gather(command, NULL, false);
 	put("pip.log", "done");
 	after = gather(command, NULL, false);
-	cr_assert_eq(env_inputs_made(&before, &after, NULL, &made, NULL), 1);
+	cr_assert_eq(env_inputs_made(&before, &after, NULL, &made, &unwritten,
+				     NULL),
+		     1);
+	cr_expect_null(unwritten);
 	cr_expect_str_eq(made[0], "pip.log");
 	cr_expect_null(made[1]);
 	later = gather(command, made, false);
 	expect(&later, "file", "req.txt ");
-	env_names_free(made);
-	cr_expect_eq(env_inputs_made(&before, &before, NULL, &made, NULL), 0);
-	cr_expect_null(made[0]);
-	env_names_free(made);
 	env_inputs_fini(&before);
+	env_inputs_fini(&after);
+	/* It is written, or it was not made, but an input all the while. */
+	put("pip.log", "done again");
+	after = gather(command, made, false);
+	cr_expect_eq(env_inputs_made(&later, &after, made, &fewer, &unwritten,
+				     NULL),
+		     0);
+	cr_expect_str_eq(fewer[0], "pip.log");
+	cr_expect_null(unwritten);
+	env_names_free(fewer);
+	cr_expect_eq(env_inputs_made(&after, &after, made, &fewer, &unwritten,
+				     NULL),
+		     1);
+	cr_expect_str_eq(unwritten, "pip.log");
+	cr_expect_null(fewer[0]);
+	env_names_free(fewer);
+	env_names_free(made);
 	env_inputs_fini(&after);
 	env_inputs_fini(&later);
 }
@@ -238,10 +255,9 @@ Test(env_inputs, are_variables_that_package_managers_obey_without_logins)
 		"npm_config_cache=x",
 	};
 	static const char *const inputs[] = {
-		"UV_INDEX_URL=https://h",
-		"npm_config_registry=https://h",
-		"CONDA_OVERRIDE_CUDA=12",
-		"TORCH_CUDA_ARCH_LIST=9.0",
+		"UV_INDEX_URL=https://h", "npm_config_registry=https://h",
+		"CONDA_OVERRIDE_CUDA=12", "TORCH_CUDA_ARCH_LIST=9.0",
+		"GOPROXY=https://h",
 	};
 	struct env_inputs in;
 
@@ -366,13 +382,56 @@ Test(env_inputs, that_are_too_large_are_looked_at_in_part)
 	env_inputs_fini(&b);
 }
 
+Test(env_inputs, that_are_small_are_read_whole_beside_large_ones)
+{
+	static const char *const command[] = { "install", "big.tar", "req.txt",
+					       "/d", NULL };
+	struct env_inputs in;
+
+	put("big.tar", "x");
+	cr_assert_eq(truncate("big.tar", (off_t)ENV_INPUT_BYTES), 0);
+	put("req.txt", "a==1\n");
+	in = gather(command, NULL, false);
+	expect(&in, "file", "big.tar req.txt ");
+	cr_expect_eq(in.n_unknown, 0);
+	env_inputs_fini(&in);
+}
+
+Test(env_inputs, end_where_a_shell_is_told_without_end)
+{
+	struct env_inputs in;
+
+	environment[0] = (char[]){ "A=sh -c \"$A\"" };
+	environment[1] = NULL;
+	in = gather(WORDS("sh", "-c", "sh -c \"$A\""), NULL, false);
+	cr_expect_eq(in.n, 0);
+	cr_expect_eq(in.n_unknown, 1);
+	env_inputs_fini(&in);
+	environment[0] = NULL;
+}
+
+Test(env_inputs, are_not_what_is_removed_or_sorted)
+{
+	struct env_inputs in;
+
+	cr_assert_eq(mkdir("old", 0755), 0);
+	put("names", "x");
+	in = gather(WORDS("sh", "-c",
+			  "rm -r ./old; rm -r $X; sort -r names; head -c 9"),
+		    NULL, false);
+	expect(&in, "file", "");
+	cr_expect_eq(in.n_unknown, 0);
+	env_inputs_fini(&in);
+}
+
 Test(env_inputs, have_names_that_an_index_can_keep)
 {
 	struct env_inputs in;
 
 	put("a\351", "x");
 	put("\303\251", "x");
-	in = gather(WORDS("cp", "a\351", "\303\251", "/nowhere"), NULL, false);
+	in = gather(WORDS("cp", "a\351", "\303\251", "a\351", "/nowhere"), NULL,
+		    false);
 	expect(&in, "file", "a\\xe9 \303\251 ");
 	env_inputs_fini(&in);
 }
@@ -424,8 +483,15 @@ Test(env_words, are_shown_without_logins)
 		{ "https://u:p@h/x", "https://h/x" },
 		{ "--index-url=https://t@h:8/s?a=1",
 		  "--index-url=https://h:8/s?a=1" },
-		{ "https://h/t/TOKEN/chan", "https://h/t/*/chan" },
+		{ "https://h/t/ab-12345678-90abcdef/chan",
+		  "https://h/t/*/chan" },
+		{ "https://h/t/v1.2/x.tgz", "https://h/t/v1.2/x.tgz" },
 		{ "https://h/x?X-Amz-Signature=1&y=2", "https://h/x?*" },
+		{ "https://h/x?sv=1&sig=abc", "https://h/x?*" },
+		{ "https://h/x?sha=v1&private_token=abc&y=2",
+		  "https://h/x?sha=v1&private_token=*&y=2" },
+		{ "https://h/x?token=abc", "https://h/x?token=*" },
+		{ "https://h/x?", "https://h/x?" },
 		{ "--token=abc", "--token=*" },
 		{ "HF_TOKEN=abc pip install x", "HF_TOKEN=* pip install x" },
 		{ "f --password 'abc' x", "f --password '*' x" },
