@@ -194,6 +194,7 @@ static void set_bounds(struct ckpt_mount *m)
 		.budget = &m->budget,
 		.jobs = m->readers,
 		.readahead_most = m->cfg->readahead,
+		.tables_own = m->cfg->memory / 128,
 	};
 	readings_init(&m->readings);
 }

@@ -65,12 +65,19 @@ void readings_fini(struct readings *all)
 	(void)pthread_mutex_destroy(&all->lock);
 }
 
+/* Bytes of so large tables that are the budget's. */
+static uint64_t beyond_own(const struct readings *all, uint64_t tables)
+{
+	return tables > all->tables_own ? tables - all->tables_own : 0;
+}
+
 static void give_tables(struct readings *all, uint64_t bytes)
 {
 	(void)pthread_mutex_lock(&all->lock);
+	budget_give(all->budget, beyond_own(all, all->tables) -
+					 beyond_own(all, all->tables - bytes));
 	all->tables -= bytes;
 	(void)pthread_mutex_unlock(&all->lock);
-	budget_give(all->budget, bytes);
 }
 
 /* All open files' tables have a half of the budget at most, and large ones, which a few forged
@@ -78,23 +85,19 @@ static void give_tables(struct readings *all, uint64_t bytes)
 static bool take_tables(struct readings *all, uint64_t bytes)
 {
 	const uint64_t share = all->budget->most / (bytes > MIB ? 4 : 2);
-	bool ok;
+	bool is_within, ok;
 
-	(void)pthread_mutex_lock(&all->lock);
-	ok = all->tables + bytes <= share;
-	all->tables += ok ? bytes : 0;
-	(void)pthread_mutex_unlock(&all->lock);
-	if (!ok)
-		return false;
-	while (!budget_take(all->budget, bytes)) {
-		if (readings_shrink(all))
-			continue;
+	do {
 		(void)pthread_mutex_lock(&all->lock);
-		all->tables -= bytes;
+		is_within = all->tables + bytes <= share;
+		ok = is_within &&
+		     budget_take(all->budget,
+				 beyond_own(all, all->tables + bytes) -
+					 beyond_own(all, all->tables));
+		all->tables += ok ? bytes : 0;
 		(void)pthread_mutex_unlock(&all->lock);
-		return false;
-	}
-	return true;
+	} while (!ok && is_within && readings_shrink(all));
+	return ok;
 }
 
 static int reading_refuse(struct ckpt_file *f, struct error *err)

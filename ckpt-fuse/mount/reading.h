@@ -39,7 +39,9 @@ struct readings {
 	/* Files that somebody reads forward, those read longest ago first, and how many. */
 	TAILQ_HEAD(, reading) active;
 	unsigned int n_active;
-	uint64_t tables; /* bytes of the budget that open files' tables have */
+	/* Bytes that open files' tables have.  So many of them are none of the budget, which files
+	 * that are written may have for minutes: what is small can be opened all the same. */
+	uint64_t tables, tables_own;
 	atomic_uint_fast64_t bytes_read, bytes_ahead, bytes_unused;
 };
 

@@ -243,6 +243,31 @@ Test(reading, tables_of_open_files_are_of_the_budget)
 	cr_expect_eq(budget.used, used);
 }
 
+/* Eight files that are written have it all, by default, each its tail. */
+Test(reading, begins_while_writers_have_all_the_memory)
+{
+	struct error err = ERROR_INIT;
+	struct reading *r = NULL;
+	struct budget mine;
+	struct readings lone = { .budget = &mine, .tables_own = KIB };
+
+	budget_init(&mine, 64 * MIB, 32 * MIB);
+	readings_init(&lone);
+	cr_assert(budget_take(&mine, mine.most));
+	cr_assert_eq(reading_new(&lone, open_file("f"), &r, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(mine.used, mine.most);
+	reading_unref(r);
+	budget_give(&mine, mine.most);
+	/* What is beyond that is counted, and given back. */
+	cr_assert_eq(reading_new(&lone, with_chunks(KIB), &r, &err), 0);
+	cr_expect_geq(mine.used, 3 * KIB);
+	reading_unref(r);
+	cr_expect_eq(mine.used, 0);
+	readings_fini(&lone);
+	budget_fini(&mine);
+}
+
 /* Keeps the only thread that reads ahead. */
 struct keeper {
 	struct job job;
