@@ -123,6 +123,9 @@ static int commit_striped(struct writing *w, struct ckpt_stat *ret,
 
 	if (rc == 0)
 		rc = send_staged(w, err);
+	/* Those that send have its path and size until then. */
+	if (rc == 0)
+		rc = sending_end_segment(&w->sending, err);
 	if (rc == 0)
 		rc = ckpt_writer_set_file(writer, w->path, w->size, err);
 	if (rc == 0)
