@@ -44,32 +44,26 @@ static size_t colour_length(const char *p, const char *end)
 	return at < end && *at >= 0x40 && *at < 0x7f ? (size_t)(at + 1 - p) : 0;
 }
 
-const char *stage_line_plain(const char *line, size_t *len, struct buf *room)
+static const char *find_colour(const char *p, const char *end)
 {
-	const char *end = line + *len, *from = line;
+	while (p < end && !colour_length(p, end))
+		p++;
+	return p < end ? p : NULL;
+}
 
-	if (!memmem(line, *len, STAGE_MARKER, strlen(STAGE_MARKER)) ||
-	    (!memchr(line, ESC, *len) && !memchr(line, '\\', *len)))
-		return line;
-	buf_reset(room);
-	for (const char *p = line; p < end;) {
-		size_t n = colour_length(p, end);
+/* In place; the length without them. */
+static size_t drop_colours(char *s, size_t len)
+{
+	size_t n = 0;
 
-		if (!n) {
-			p++;
-			continue;
-		}
-		if (buf_append(room, from, (size_t)(p - from)) < 0)
-			return NULL;
-		p += n;
-		from = p;
+	for (size_t i = 0; i < len;) {
+		size_t colour = colour_length(s + i, s + len);
+
+		if (!colour)
+			s[n++] = s[i++];
+		i += colour;
 	}
-	if (from == line)
-		return line;
-	if (buf_append(room, from, (size_t)(end - from)) < 0)
-		return NULL;
-	*len = room->len;
-	return room->data ? room->data : "";
+	return n;
 }
 
 /* ----------------------------------------------------------------------- times --- */
@@ -293,6 +287,76 @@ int64_t log_line_time(const char *line, size_t len, size_t head)
 	if (at == STAGE_NONE)
 		at = find_date(line, line + head);
 	return at == STAGE_NONE ? read_short(line, line + head) : at;
+}
+
+/* A number from 0 to 255 and the comma or bracket behind it, which `*p` is then at. */
+static bool read_byte(const char **p, const char *end, char *ret)
+{
+	unsigned int n = 0;
+	const char *from;
+
+	for (; *p < end && **p == ' '; (*p)++)
+		;
+	for (from = *p;
+	     *p < end && *p - from < 3 && isdigit((unsigned char)**p); (*p)++)
+		n = n * 10 + (unsigned int)(**p - '0');
+	*ret = (char)n;
+	return *p > from && *p < end && n < 256 && (**p == ',' || **p == ']');
+}
+
+/* journald writes a message that has control characters as a list of its bytes: in `ret` is the
+ * line with the message as a text.  1: it is; 0: there is no list; -ENOMEM. */
+static int put_listed(const char *line, size_t len, struct buf *ret)
+{
+	const char *end = line + len, *list, *p;
+	int rc;
+
+	buf_reset(ret);
+	list = is_json(line, len) ? find_member(line, len, "MESSAGE") : NULL;
+	if (!list || *list != '[')
+		return 0;
+	rc = buf_append(ret, line, (size_t)(list - line));
+	if (rc == 0)
+		rc = buf_puts(ret, "\"");
+	for (p = list; rc == 0 && *p != ']';) {
+		char c;
+
+		p++; /* the bracket or the comma */
+		if (!read_byte(&p, end, &c))
+			return 0;
+		if (c == '"' || c == '\\')
+			rc = buf_puts(ret, "\\");
+		if (rc == 0)
+			rc = buf_append(ret, &c, 1);
+	}
+	if (rc == 0)
+		rc = buf_puts(ret, "\"");
+	if (rc == 0)
+		rc = buf_append(ret, p + 1, (size_t)(end - p - 1));
+	return rc < 0 ? rc : 1;
+}
+
+const char *stage_line_plain(const char *line, size_t *len, struct buf *room)
+{
+	int listed = put_listed(line, *len, room);
+
+	if (listed < 0)
+		return NULL;
+	if (listed) {
+		line = room->data;
+		*len = room->len;
+	}
+	if (!memmem(line, *len, STAGE_MARKER, strlen(STAGE_MARKER)) ||
+	    !find_colour(line, line + *len))
+		return line;
+	if (!listed) {
+		buf_reset(room);
+		if (buf_append(room, line, *len) < 0)
+			return NULL;
+	}
+	room->len = drop_colours(room->data, room->len);
+	*len = room->len;
+	return room->data;
 }
 
 /* ---------------------------------------------------------------------- source --- */

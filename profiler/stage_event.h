@@ -128,7 +128,8 @@ enum stage_found stage_line_next(const char *line, size_t len,
 				 struct stage_event *ret);
 
 /*
- * The line without colours (terminal sequences, written as they are or escaped as in JSON).
+ * The line without colours (terminal sequences, written as they are or escaped as in JSON), and
+ * of journald's JSON the message as a text where it is a list of bytes.
  * It is `line` itself where there are none, or no marker; else it is in `room`, and `*len` is
  * its length.  NULL: memory is short.
  */

@@ -409,6 +409,47 @@ Test(stage_event, is_found_where_a_logger_colours_each_word)
 	cr_expect(e.stage.n == 5 && memcmp(e.stage.s, "env.1", 5) == 0);
 }
 
+static bool is_found_plain(const char *line, struct stage_event *ret,
+			   struct buf *room)
+{
+	size_t len = strlen(line);
+	const char *plain = stage_line_plain(line, &len, room);
+	struct stage_scan at = { .pos = 0 };
+
+	cr_assert_not_null(plain);
+	return stage_line_next(plain, len, &at, ret) == STAGE_FOUND_EVENT;
+}
+
+/* The line of `printf '\33[32mBOOTSEER stage=a ev=end\33[0m "\n' | systemd-cat`. */
+Test(stage_event, is_found_where_journald_lists_the_bytes_of_a_message)
+{
+	static const char bytes[] =
+		"27,91,51,50,109,66,79,79,84,83,69,69,82,32,115,116,97,103,101,"
+		"61,97,32,101,118,61,101,110,100,27,91,48,109,32,34";
+	AUTO_BUF line = BUF_INIT, room = BUF_INIT;
+	struct stage_event e;
+
+	cr_assert_eq(buf_printf(&line,
+				"{\"_HOSTNAME\":\"gpu7\",\"MESSAGE\":[%s],"
+				"\"__REALTIME_TIMESTAMP\":"
+				"\"1795449940123456\"}",
+				bytes),
+		     0);
+	cr_assert(is_found_plain(line.data, &e, &room));
+	cr_expect(is_text(e.stage, "a") && e.ev == STAGE_END);
+	cr_expect(is_text(e.source, "gpu7"));
+	cr_expect_eq(e.ts_ns, INT64_C(1795449940123456000));
+	/* A list that is cut off or no list of bytes is no message. */
+	for (size_t n = line.len - 1; n > 0; n--) {
+		line.data[n] = '\0';
+		(void)is_found_plain(line.data, &e, &room);
+	}
+	cr_expect_not(is_found_plain("{\"MESSAGE\":[66,79,256]}", &e, &room));
+	cr_expect_not(is_found_plain("{\"MESSAGE\":[[66]]}", &e, &room));
+	cr_expect_not(is_found_plain("{\"MESSAGE\":[]}", &e, &room));
+	cr_expect_not(is_found_plain("{\"MESSAGE\":[66,,79]}", &e, &room));
+}
+
 struct counted {
 	unsigned int begins, ends;
 };
