@@ -183,7 +183,11 @@ static int sum_stages(struct start_report *r)
 	if (!room || !r->cells || order_by_stage(r) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
-		r->stages[r->runs[i].stage].is_top |= r->runs[i].is_top;
+		r->stages[r->runs[i].stage].tops += r->runs[i].is_top;
+	for (size_t i = 0; i < r->n_stages; i++)
+		r->stages[i].is_top =
+			r->stages[i].tops &&
+			2 * r->stages[i].tops >= r->stages[i].runs;
 	make_cells(r);
 	for (size_t i = 1; i <= r->n_cells; i++) {
 		if (i < r->n_cells && r->cells[i].stage == r->cells[from].stage)

@@ -116,7 +116,8 @@ struct start_stage {
 	uint32_t runs, open, retries;
 	uint32_t lost_begins; /* ends without a begin */
 	uint32_t stragglers, failed;
-	bool is_top; /* on some node */
+	uint32_t tops; /* of its runs, within no other stage */
+	bool is_top; /* most of them; a node may have lost what was around its own */
 };
 
 struct start_node {

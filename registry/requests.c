@@ -207,6 +207,8 @@ static bool is_own_host(const char *host)
 	size_t n = host_length(host);
 	char own[HOST_NAME_MAX + 1] = "";
 
+	if (host[n] && host[n] != ':')
+		return false;
 	if (host[0] == '[' || strspn(host, "0123456789.") == n)
 		return true;
 	if (n >= 9 && strncasecmp(host + n - 9, "localhost", 9) == 0 &&

@@ -594,6 +594,8 @@ stores()
 	[ "$code" = 403 ]
 	ask -H "Host: evil.example:${U##*:}" "$U/metrics"
 	[ "$code" = 403 ]
+	ask -H 'Host: [::1].evil.example' "$U/v1/starts"
+	[ "$code" = 403 ]
 	for host in localhost "localhost:${U##*:}" a.localhost '[::1]' 127.0.0.1; do
 		ask -H "Host: $host" "$U/v1/starts"
 		[ "$code" = 200 ]

@@ -349,6 +349,35 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	grep -q '<li>9.0 s to 10.5 s: 11 nodes</li><li>58.5 s to 1 min: 1 node</li>' "$W/start"
 }
 
+@test "a day's stages add up to its mean start, whatever lies within them or is not in all" {
+	local i
+
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	BEGIN=$(($(date +%s) - 101))
+	for i in 1 2 3 4; do
+		{
+			line 0 n1 env begin
+			line 10 n1 env.pip begin
+			line 30 n1 env.pip end
+			line 40 n1 env end
+			if [ "$i" = 1 ]; then
+				line 40 n1 fetch begin
+				line 100 n1 fetch end
+			fi
+			line 100 n1 train mark
+		} | "$bootseer" stage send --service "$U" --job "j$i" -
+	done
+	make_old
+	wait_for page_shows "$U/#trends" "$W/trends" '<li>[^<]*, env: 40.0 s</li>'
+	# The stage that one of four has, for a minute, is a quarter of one in the mean.
+	grep -qE '<li>[^<]*, fetch: 15.0 s</li>' "$W/trends"
+	run ! grep -qE '<li>[^<]*, env.pip: ' "$W/trends"
+	ask "$U/v1/trends"
+	jq -e '[.rows[] | {(.stage): [.top, .starts]}] | add |
+		.["env.pip"] == [0, 4] and .env == [4, 4] and .fetch == [1, 1]' "$O"
+}
+
 @test "nodes, days, images and labels have a history when starts are over" {
 	on_each_db history_is_kept
 }

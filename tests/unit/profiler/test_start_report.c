@@ -355,6 +355,21 @@ REPORT_TEST(counts_nested_stages_once)
 	cr_expect_eq(stage("model")->spread.n, 1);
 }
 
+/* As when the line with its begin was lost: the others' stages still add up to their time. */
+REPORT_TEST(takes_no_stage_for_an_outer_one_since_a_node_lost_what_is_around_it)
+{
+	for (const char *n = "abc"; *n; n++) {
+		const char name[] = { *n, '\0' };
+
+		if (*n != 'c')
+			run(0, 10, name, -1, "env");
+		run(1, 9, name, -1, "env.pip");
+	}
+	report();
+	cr_expect(stage("env")->is_top);
+	cr_expect_not(stage("env.pip")->is_top);
+}
+
 REPORT_TEST(adds_attempts_and_leaves_open_what_has_no_end)
 {
 	run(0, 10, "a", -1, "env");
