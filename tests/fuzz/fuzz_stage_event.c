@@ -20,13 +20,18 @@ static bool is_same(struct stage_text a, struct stage_text b)
 	return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
 }
 
-static int each(void *arg, const struct stage_event *e, uint64_t offset)
+static int each(void *arg, const struct stage_event *found, uint64_t offset)
 {
-	struct stage_event again;
+	struct stage_event own = *found, again;
+	const struct stage_event *e = &own;
 	AUTO_BUF line = BUF_INIT;
 	uint64_t *sum = arg;
 	struct stage_scan at = { .pos = 0 };
 
+	/* What is written has an id, and so a checksum as its last word: the last value of a
+	 * line without one has no period or colon at its end. */
+	if (own.id == STAGE_NONE)
+		own.id = stage_event_make_id(found, offset);
 	must(stage_is_name(e->stage));
 	must(!e->job.n || stage_is_job(e->job));
 	must(!e->node.n || stage_is_node(e->node));
@@ -44,7 +49,8 @@ static int each(void *arg, const struct stage_event *e, uint64_t offset)
 	must(memcmp(e->facts, again.facts, sizeof(e->facts)) == 0);
 	must(stage_line_next(line.data, line.len - 1, &at, &again) ==
 	     STAGE_FOUND_NONE);
-	*sum = *sum * 31 + offset + (uint64_t)stage_event_make_id(e, offset);
+	*sum = *sum * 31 + offset +
+	       (uint64_t)stage_event_make_id(found, offset);
 	return 0;
 }
 
