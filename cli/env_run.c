@@ -20,6 +20,7 @@
 #include "cli/env_smoke.h"
 #include "cli/env_system.h"
 #include "common/clock.h"
+#include "common/duration.h"
 #include "common/progress.h"
 #include "common/text.h"
 #include "profiler/emit/emit.h"
@@ -708,6 +709,21 @@ static int prepare(struct env_run *r, struct error *err)
 	return 0;
 }
 
+/* With how long it may last, so that nobody takes it for a hang. */
+static void say_wait(const struct env_run *r, const char *what)
+{
+	int64_t left = r->deadline_ns - clock_now_ns();
+	char text[DURATION_TEXT_MAX];
+
+	if (r->cfg->quiet)
+		return;
+	duration_format(left > 0 ? left : 0, text);
+	fprintf(stderr,
+		"bootseer env run: %s, for %s at most (--wait); then the command "
+		"is run here, too\n",
+		what, text);
+}
+
 /* Which may need what we have locked. */
 static void say_works(void *arg)
 {
@@ -715,8 +731,7 @@ static void say_works(void *arg)
 
 	env_guess_drop(&r->guess);
 	note_store(r);
-	if (!r->cfg->quiet)
-		say(r->targets.is_usual
+	say_wait(r, r->targets.is_usual
 			    ? "another 'env run' works on this system: waiting "
 			      "for its end"
 			    : "another 'env run' works on these targets: "
@@ -790,10 +805,8 @@ static int open_store(struct env_run *r, struct error *err)
 
 static void say_waits(void *arg)
 {
-	const struct env_run *r = arg;
-
-	if (!r->cfg->quiet)
-		say("another node runs the command: waiting for what it makes");
+	say_wait(arg,
+		 "another node runs the command: waiting for what it makes");
 }
 
 /* With the turn; otherwise it does not return. */

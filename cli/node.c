@@ -173,9 +173,12 @@ static void print_registries(const json_t *list)
 	size_t k;
 
 	json_array_foreach(list, k, one)
-		printf("%s %s, %s for %lld s: %s\n",
+		printf("%s %s, %s for %s%lld s: %s\n",
 		       k ? "         " : "registry ",
 		       reply_text(one, "registry"), reply_text(one, "state"),
+		       strcmp(reply_text(one, "state"), "not asked")
+			       ? ""
+			       : "the next ",
 		       reply_number(one, "seconds"), reply_text(one, "reason"));
 }
 

@@ -168,8 +168,12 @@ static int ctr(const struct layer_fetch *f, const char *const words[], int in,
 				 "ctr %s prints more than %zu bytes", words[0],
 				 limit);
 	if (status != 0)
-		return error_set(err, EIO, "ctr %s: %s", words[0],
-				 last_line(&said));
+		return error_set(
+			err, EIO, "ctr %s: %s%s", words[0], last_line(&said),
+			strstr(last_line(&said), "failed to dial")
+				? ": see that containerd runs, and name its "
+				  "socket by --containerd"
+				: "");
 	return ret ? read_output(out, (size_t)len, ret, err) : 0;
 }
 

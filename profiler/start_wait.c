@@ -416,8 +416,8 @@ static int say_nobody(const struct start_report *r, int64_t now_ns,
 	duration_format(now_ns > last->last_ns ? now_ns - last->last_ns : 0,
 			ago);
 	return buf_printf(ret,
-			  "no node is in a stage, and none has said '%s'; last "
-			  "heard %s ago, of %s",
+			  "the mark '%s': no node is in a stage, and none has "
+			  "said it; last heard %s ago, of %s",
 			  START_READY_MARK, ago, last->name);
 }
 

@@ -143,10 +143,11 @@ static void check_disk(struct node *n, json_t *list)
 		doctor_add(
 			list, "disk space", free_bytes + c.bytes >= c.quota,
 			DOCTOR_ADVICE,
-			"make room, or lower --cache-quota: the cache keeps less "
-			"than it may",
-			"%llu MiB free, cache %llu of %llu MiB",
-			(unsigned long long)(free_bytes >> 20),
+			"make room on its disk ('bootseer node status --json' "
+			"tells under disk what is BootSeer's), or lower "
+			"--cache-quota: the cache keeps less than it may",
+			"%s: %llu MiB free, cache %llu of %llu MiB",
+			n->cfg->root, (unsigned long long)(free_bytes >> 20),
 			(unsigned long long)(c.bytes >> 20),
 			(unsigned long long)(c.quota >> 20));
 	}
@@ -255,6 +256,12 @@ static const char *trouble_text(const json_t *trouble, const char *key)
 	return json_string_value(json_object_get(trouble, key));
 }
 
+/* Its seconds are those that are left. */
+static bool trouble_is_until(const json_t *trouble)
+{
+	return strcmp(trouble_text(trouble, "state"), "not asked") == 0;
+}
+
 /* Reads of containers wait, or fail. */
 static void check_registries(struct node *n, json_t *list)
 {
@@ -270,8 +277,9 @@ static void check_registries(struct node *n, json_t *list)
 			       trouble_text(one, "state"));
 		doctor_add(list, name, false, DOCTOR_ADVICE,
 			   trouble_text(one, "cure"),
-			   "%.80s, for %lld s: %.150s",
+			   "%.80s, for %s%lld s: %.600s",
 			   trouble_text(one, "registry"),
+			   trouble_is_until(one) ? "the next " : "",
 			   (long long)json_integer_value(
 				   json_object_get(one, "seconds")),
 			   trouble_text(one, "reason"));

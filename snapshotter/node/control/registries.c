@@ -23,9 +23,10 @@ static const struct registry_trouble login_refused = {
 };
 static const struct registry_trouble not_asked = {
 	"not asked",
-	"see that it can be reached from here, or name its mirror in a hosts.toml; "
-	"images of it start the ordinary way meanwhile; systemctl reload "
-	"bootseerd has it asked at once"
+	"see that it can be reached from here; of a mirror the next host of its "
+	"hosts.toml is asked meanwhile, of a registry without one images start the "
+	"ordinary way, unless a hosts.toml names one; systemctl reload bootseerd "
+	"has it asked at once"
 };
 
 static void add_trouble(json_t *list, const struct registry_trouble *t,

@@ -176,9 +176,8 @@ REPORT_TEST(says_that_nobody_marks_the_training)
 	run(0, 10, "a", -1, "env");
 	run(0, 12, "b", -1, "env");
 	report();
-	expect_wait(72,
-		    "no node is in a stage, and none has said 'train'; last "
-		    "heard 1 min ago, of b");
+	expect_wait(72, "the mark 'train': no node is in a stage, and none has "
+			"said it; last heard 1 min ago, of b");
 }
 
 REPORT_TEST(waits_for_a_node_without_the_mark_that_most_others_have)
