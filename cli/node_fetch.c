@@ -286,7 +286,7 @@ static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
 
 	digest_format(&m->manifest, manifest);
 	digest_format(&m->digest, layer);
-	snprintf(label, sizeof(label), "containerd.io/gc.ref.blobs.l.%zu=%s",
+	snprintf(label, sizeof(label), "containerd.io/gc.ref.content.l.%zu=%s",
 		 m->index, layer);
 	snprintf(size, sizeof(size), "%" PRIu64, m->size);
 	rc = ctr(f,
