@@ -73,10 +73,12 @@ def columns_of(manifest):
     for i in range(n_segments):
         at = HEADER + i * SEGMENT
         ident = manifest[at:at + 16].hex()
-        _, stored, columns, rotation = struct.unpack_from("<QQII", manifest, at + 16)
+        _, stored, columns, rotation, place = struct.unpack_from(
+            "<QQIIQ", manifest, at + 16)
         units = -(-stored // unit)
         for u in range(min(units, columns)):
-            yield f".bootseer/data/{ident[:2]}/{ident}/c{(u + rotation) % columns:02}"
+            column = (u + place + rotation) % columns
+            yield f".bootseer/data/{ident[:2]}/{ident}/c{column:02}"
 
 
 def is_fixed(name):
@@ -96,8 +98,11 @@ def find_leaks(store):
         needed.update(columns_of(store.get(name)))
     for name in sorted(needed - names):
         yield f"missing: {name}"
+    # Of a segment that is named all columns stay, also of units that are elsewhere by now.
+    segments = {os.path.dirname(name) for name in needed}
     for name in sorted(names - needed - manifests):
-        if is_fixed(name):
+        if is_fixed(name) or os.path.dirname(name) in segments and \
+                re.fullmatch(r"c[0-9]{2}", os.path.basename(name)):
             continue
         if name.startswith(".bootseer/"):
             yield f"left: {name}"
