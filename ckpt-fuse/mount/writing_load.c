@@ -4,8 +4,9 @@
 
 #include "ckpt-fuse/mount/writing_priv.h"
 
-/* A plain object is staged whole, and dirty: no writer knows of it. */
-static int stage_plain(struct writing *w, struct ckpt_file *f,
+/* A plain object is staged whole, and dirty: no writer knows of it.  So is a small file that is
+ * striped for its attributes alone, and may become plain with others. */
+static int stage_whole(struct writing *w, struct ckpt_file *f,
 		       struct error *err)
 {
 	const uint64_t size = ckpt_file_stat(f)->size;
@@ -37,10 +38,12 @@ static int stage_plain(struct writing *w, struct ckpt_file *f,
 
 static int use_file(struct writing *w, struct ckpt_file *f, struct error *err)
 {
-	return ckpt_file_stat(f)->is_striped
+	const struct ckpt_stat *st = ckpt_file_stat(f);
+
+	return st->is_striped && st->size > WRITING_UNIT
 		       ? sending_begin(&w->sending, w->all->store, w->path, f,
 				       err)
-		       : stage_plain(w, f, err);
+		       : stage_whole(w, f, err);
 }
 
 /* Is it the file that goes on here?  Its attributes may be others. */

@@ -341,3 +341,28 @@ Test(writing, has_zeros_where_it_was_cut_and_grew_again)
 	}
 	writing_free(w);
 }
+
+/* A small file is striped for its attributes alone. */
+Test(writing, becomes_plain_when_all_may_read_it)
+{
+	struct writing_options o = { .is_new = true, .attr = { .mode = 0600 } };
+	const struct ckpt_attr all_may = { .mode = 0644 };
+	struct error err = ERROR_INIT;
+	struct ckpt_stat st;
+	struct writing *w;
+
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	put_bytes(w, "secret");
+	cr_assert_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	writing_free(w);
+	cr_assert_eq(ckpt_stat(store, "f", &st, &err), 0, "%s", err.msg);
+	cr_expect(st.is_striped);
+	o.is_new = false;
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	cr_assert_eq(writing_keep_attr(w, &all_may, &err), 0, "%s", err.msg);
+	cr_assert_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	writing_free(w);
+	expect_file("f", "secret", 6);
+	cr_assert_eq(ckpt_stat(store, "f", &st, &err), 0, "%s", err.msg);
+	cr_expect_not(st.is_striped);
+}
