@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hosts.toml: what it says, and which host is asked for what by it. */
+/* Which host is asked for what, by hosts.toml; test_hosts_toml.c has how it is read. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -7,167 +7,8 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/json.h"
 #include "objects/oci_hosts.h"
-#include "objects/oci_mirrors.h"
-#include "objects/toml.h"
 #include "oci_fixture.h"
-
-TestSuite(toml, .timeout = 60);
-
-static json_t *parse(const char *text, struct error *err)
-{
-	json_t *j = NULL;
-
-	return toml_parse(text, strlen(text), &j, err) < 0 ? NULL : j;
-}
-
-Test(toml, is_read_as_containerd_writes_it)
-{
-	struct error err = ERROR_INIT;
-	AUTO_JSON *want = json_loads(
-		"{\"server\":\"https://a\",\"host\":{\"https://m:5\":{"
-		"\"capabilities\":[\"pull\",\"resolve\"],\"skip_verify\":true,"
-		"\"client\":[[\"c\",\"k\"],\"b\"],\"header\":{\"X\":[\"1\",\"2\"]}},"
-		"\"n\":{\"ca\":\"a\\\"\xc3\xa9\\\\\",\"t\":null,\"x\":{\"y\":false,"
-		"\"z\":{}}}}}",
-		0, NULL);
-	AUTO_JSON *have = parse(
-		"# c\r\nserver = 'https://a' # d\n\n[host.\"https://m:5\"]\n"
-		"  capabilities = [ \"pull\", # e\n\n\t\"resolve\", ]\n"
-		"  skip_verify=true\n  client = [['c', 'k'], \"b\"]\n"
-		"  [host . 'https://m:5' . header]\n    X = [\"1\", \"2\"]\n"
-		"[host.n]\nca = \"a\\\"\\u00e9\\\\\"\nt = 1979-05-27T07:32:00Z\n"
-		"x.y = false\nx.z = {}",
-		&err);
-
-	cr_assert_not_null(want);
-	cr_assert_not_null(have, "%s", err.msg);
-	cr_expect(json_equal(want, have));
-}
-
-Test(toml, what_is_none_is_refused_with_its_line)
-{
-	static const struct {
-		const char *text, *why;
-	} bad[] = {
-		{ "a = 1\na = 2", "line 2: a key that was there before" },
-		{ "[a]\n[a]", "line 2: a table that was there before" },
-		{ "[[a]]", "an array of tables" },
-		{ "a = \"\"\"x\"\"\"", "a string of several lines" },
-		{ "a = \"x", "does not end" },
-		{ "a = \"\\q\"", "an escape" },
-		{ "a = \"\\u12\"", "cut off" },
-		{ "a = \"\\ud800\"", "no character" },
-		{ "a = [1", "does not end" },
-		{ "a = {b = 1,}", "before '}'" },
-		{ "a = {b = 1", "does not end" },
-		{ "a = 1 b = 2", "more than one thing" },
-		{ "a", "'=' was expected" },
-		{ "= 1", "a key was expected" },
-		{ "a = yes", "a value was expected" },
-		{ "a = 1\n[a.b]", "used as one" },
-		{ "a = \"\xff\"", "UTF-8" },
-		{ "a = [[[[[[[[[1]]]]]]]]]", "in each other" },
-		{ "a.b.c.d.e.f.g.h.i = 1", "too many names" },
-		{ "[a", "']' was expected" },
-	};
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct error err = ERROR_INIT;
-
-		cr_expect_null(parse(bad[i].text, &err), "%s", bad[i].text);
-		cr_expect_eq(err.code, EINVAL);
-		cr_expect(strstr(err.msg, bad[i].why), "'%s': %s", bad[i].text,
-			  err.msg);
-	}
-}
-
-/* ------------------------------------------------------------- hosts.toml --- */
-
-TestSuite(oci_mirrors, .timeout = 60);
-
-static int said(const char *text, struct oci_mirrors *m, struct error *err)
-{
-	return oci_mirrors_parse(text, strlen(text), "/dir", m, err);
-}
-
-Test(oci_mirrors, hosts_are_in_order_and_the_registry_itself_is_last)
-{
-	struct error err = ERROR_INIT;
-	struct oci_mirrors m;
-
-	cr_assert_eq(
-		said("server = 'https://up.example'\n"
-		     "capabilities = ['pull']\n"
-		     "[host.'http://b:5000']\n"
-		     "capabilities = ['pull', 'resolve', 'push']\n"
-		     "[host.'b:5000'.header]\nX-A = ['1', '2']\n"
-		     "[host.'https://a/v2/proxy/']\noverride_path = true\n"
-		     "skip_verify = true\nclient = [['c.pem', '/k.pem']]\n",
-		     &m, &err),
-		0, "%s", err.msg);
-	cr_assert_eq(m.n, 4);
-	cr_expect_str_eq(m.list[0].origin, "http://b:5000");
-	cr_expect_str_eq(m.list[0].path, "/v2");
-	cr_expect(m.list[0].pulls && m.list[0].resolves);
-	cr_expect_str_eq(m.list[1].origin, "https://b:5000");
-	cr_expect_str_eq(m.list[1].headers[0], "X-A: 1");
-	cr_expect_str_eq(m.list[1].headers[1], "X-A: 2");
-	cr_expect_str_eq(m.list[2].origin, "https://a");
-	cr_expect_str_eq(m.list[2].path, "/v2/proxy");
-	cr_expect(m.list[2].is_unverified);
-	cr_expect_str_eq(m.list[2].cert_file, "/dir/c.pem");
-	cr_expect_str_eq(m.list[2].key_file, "/k.pem");
-	cr_expect_str_eq(m.list[3].origin, "https://up.example");
-	cr_expect(m.list[3].pulls && !m.list[3].resolves);
-	oci_mirrors_fini(&m);
-}
-
-Test(oci_mirrors, paths_end_in_v2_unless_they_are_final)
-{
-	static const struct {
-		const char *text, *path;
-	} paths[] = {
-		{ "[host.'https://a']", "/v2" },
-		{ "[host.'https://a/']", "/v2" },
-		{ "[host.'https://a/v2']", "/v2" },
-		{ "[host.'https://a/x']", "/x/v2" },
-		{ "[host.'https://a/x']\noverride_path = true", "/x" },
-		{ "[host.'https://a']\noverride_path = true", "" },
-	};
-
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		struct error err = ERROR_INIT;
-		struct oci_mirrors m;
-
-		cr_assert_eq(said(paths[i].text, &m, &err), 0, "%s", err.msg);
-		cr_expect_str_eq(m.list[0].path, paths[i].path);
-		cr_expect_null(m.list[1].origin);
-		oci_mirrors_fini(&m);
-	}
-}
-
-Test(oci_mirrors, what_it_cannot_mean_is_refused)
-{
-	static const char *const bad[] = {
-		"[host.'https://a']\ncapabilities = ['fly']",
-		"[host.'https://a b']",
-		"[host.'https://u:p@a']",
-		"[host.'https://a']\nca = 'none.pem'",
-		"[host.'https://a']\nclient = [['one']]",
-		"[host.'https://a'.header]\nX = \"a\\r\\nY: b\"",
-		"[host.'https://a'.header]\n'X: y' = 'a'",
-	};
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct error err = ERROR_INIT;
-		struct oci_mirrors m;
-
-		cr_expect_lt(said(bad[i], &m, &err), 0, "%s", bad[i]);
-		cr_expect_eq(m.n, 0);
-	}
-}
 
 /* -------------------------------------------------- a registry and its mirror --- */
 
@@ -194,7 +35,7 @@ static void teardown(void)
 	fixture_stop(&mirror);
 }
 
-TestSuite(oci_mirrored, .init = setup, .fini = teardown, .timeout = 120);
+TestSuite(oci_mirrors, .init = setup, .fini = teardown, .timeout = 120);
 
 /* The registry's hosts.toml names the other one, with these lines. */
 static void set_hosts(const char *folder, const char *lines)
@@ -243,7 +84,7 @@ static void ask_tag(int rc)
 	oci_manifest_fini(&m);
 }
 
-Test(oci_mirrored, a_mirror_is_asked_first_and_told_for_whom)
+Test(oci_mirrors, a_mirror_is_asked_first_and_told_for_whom)
 {
 	char ns[64];
 
@@ -254,7 +95,7 @@ Test(oci_mirrored, a_mirror_is_asked_first_and_told_for_whom)
 	cr_expect_eq(fixture_count(&fix, "/v2/", NULL), 0);
 }
 
-Test(oci_mirrored, hosts_without_a_folder_have_the_default_one)
+Test(oci_mirrors, hosts_without_a_folder_have_the_default_one)
 {
 	set_hosts("_default", "");
 	expect_blob();
@@ -262,7 +103,7 @@ Test(oci_mirrored, hosts_without_a_folder_have_the_default_one)
 	cr_expect_eq(fixture_count(&fix, "/v2/", NULL), 0);
 }
 
-Test(oci_mirrored, what_a_mirror_has_not_the_registry_gives)
+Test(oci_mirrors, what_a_mirror_has_not_the_registry_gives)
 {
 	const char *const faults[] = { "status=404", "status=500", "status=429",
 				       "status=403", "drop=1" };
@@ -277,7 +118,7 @@ Test(oci_mirrored, what_a_mirror_has_not_the_registry_gives)
 	}
 }
 
-Test(oci_mirrored, a_mirror_that_is_down_is_left_alone)
+Test(oci_mirrors, a_mirror_that_is_down_is_left_alone)
 {
 	char host[OCI_HOST_ROOM];
 	struct error why;
@@ -297,7 +138,7 @@ Test(oci_mirrored, a_mirror_that_is_down_is_left_alone)
 	cr_expect_eq(fixture_count(&mirror, "/v2/", NULL), 1);
 }
 
-Test(oci_mirrored, who_may_not_resolve_is_asked_for_no_tag_and_no_list)
+Test(oci_mirrors, who_may_not_resolve_is_asked_for_no_tag_and_no_list)
 {
 	struct error err = ERROR_INIT;
 	struct digest *list = NULL;
@@ -315,7 +156,7 @@ Test(oci_mirrored, who_may_not_resolve_is_asked_for_no_tag_and_no_list)
 }
 
 /* A login of the registry goes to no mirror, nor a mirror's to whoever asks for a right. */
-Test(oci_mirrored, a_mirror_is_shown_no_login_of_the_registry)
+Test(oci_mirrors, a_mirror_is_shown_no_login_of_the_registry)
 {
 	struct error err = ERROR_INIT;
 	AUTO_FREE char *right = NULL;
@@ -345,7 +186,7 @@ Test(oci_mirrored, a_mirror_is_shown_no_login_of_the_registry)
 	cr_expect_eq(fixture_count(&mirror, "/manifests/", NULL), 0);
 }
 
-Test(oci_mirrored, a_file_that_cannot_be_read_is_as_none)
+Test(oci_mirrors, a_file_that_cannot_be_read_is_as_none)
 {
 	use_mirror("capabilities = 'pull'\n[[x]]");
 	expect_blob();
