@@ -67,14 +67,14 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_node *n = NULL;
+	bool is_ours = false;
 	int rc;
 
 	if (m->cfg->read_only)
 		return -EROFS;
 	rc = ops_find(m, parent, name, &n, err);
 	if (rc == 0) {
-		bool is_ours = n->is_folder && was_begun(m, NULL);
-
+		is_ours = n->is_folder && was_begun(m, NULL);
 		node_put(&m->nodes, n);
 		if (!is_ours)
 			return -EEXIST;
@@ -85,6 +85,8 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		return rc;
 	begin(m, NULL);
 	rc = ckpt_folder_make(m->store, path.data, err);
+	if (rc == -EEXIST && is_ours)
+		rc = 0;
 	return rc < 0 ? rc : inherit(m, parent, path.data, ret, name, err);
 }
 
