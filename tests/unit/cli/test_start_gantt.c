@@ -43,8 +43,8 @@ Test(start_gantt, a_stage_has_its_letter_where_it_ran)
 		0);
 
 	/* Stages within others are in none of the lines and have no letter. */
-	expect_has(text, "n1       60.0 s ! AAAAAAAAAA.....BBB..\n");
-	expect_has(text, "  A image  B env  . nothing  ? no end\n");
+	expect_has(text, "n1        1 min ! AAAAAAAAAA.....BBB..\n");
+	expect_has(text, "  A image  B env  . nothing  ? no end  ! failed\n");
 	free(text);
 }
 
@@ -60,6 +60,19 @@ Test(start_gantt, a_run_without_an_end_is_marked_and_nothing_lies_outside)
 		0);
 
 	expect_has(text, "s   #.........?????????#\n");
+	free(text);
+}
+
+Test(start_gantt, a_run_that_failed_is_marked)
+{
+	char *text = draw("{\"duration_s\":10," STAGES
+			  ",\"nodes\":[{\"node\":\"n1\","
+			  "\"busy_s\":9,\"straggler\":false,\"runs\":["
+			  "{\"stage\":\"env\",\"top\":true,\"at_s\":0,"
+			  "\"duration_s\":4.9,\"status\":137}]}]}",
+			  0);
+
+	expect_has(text, "!!!!!!!!!!..........\n");
 	free(text);
 }
 
