@@ -55,7 +55,11 @@ proc() { # PID FIELD
 	awk -v f="$2:" '$1 == f { print $2 }' "/proc/$1/status"
 }
 
-is_filtered() { [ "$(proc "$1" Seccomp)" = 2 ]; } # PID
+# A parser that is begun anew has the filter of bootseerd from its first moment, and gives up
+# its capabilities after its user.
+is_confined() { # PID
+	[ "$(proc "$1" Seccomp)" = 2 ] && [ "$(proc "$1" CapEff)" = 0000000000000000 ]
+}
 
 # The parser of bootseerd, when it has given up what it began with: it is a process of its own,
 # for which bootseerd does not wait, and the filter is the last of it.
@@ -63,7 +67,7 @@ parser_of() { # PID
 	local parser
 
 	parser=$(child_of "$1")
-	wait_for is_filtered "$parser" >&2 || return
+	wait_for is_confined "$parser" >&2 || return
 	echo "$parser"
 }
 
