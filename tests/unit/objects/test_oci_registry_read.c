@@ -558,11 +558,11 @@ static void expect_found(const struct digest *d, uint64_t want)
 static void expect_blobs_without_head(const char *faults)
 {
 	struct digest large, none = { .b = { 1 } };
-	AUTO_FREE char *data = fixture_blob(&fix, 300000, 9, &large);
 	struct error err = ERROR_INIT;
 	uint64_t size;
 	bool has = true;
 
+	free(fixture_blob(&fix, 300000, 9, &large));
 	fixture_reopen(&fix);
 	fixture_fault(&fix, faults);
 	expect_found(&large, 300000);
