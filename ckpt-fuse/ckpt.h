@@ -98,8 +98,8 @@ enum ckpt_layout {
 };
 
 struct ckpt_write_options {
-	/* Of the whole file; CKPT_SIZE_UNKNOWN: it is striped, and its units are written in
-	 * any order, and again (ckpt_writer_add()). */
+	/* Size of the whole file.  With CKPT_SIZE_UNKNOWN the file is striped, and its units
+	 * are written in any order, and again (ckpt_writer_add()). */
 	uint64_t size;
 	enum ckpt_layout layout; /* with a size that is known */
 	uint32_t columns;        /* 1..64; 0: by the size */

@@ -86,7 +86,7 @@ int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 
 /* --------------------------------------------------------------------- rename --- */
 
-/* What a folder that gets another name has: objects, and folders that other tools marked. */
+/* Names below a folder that is renamed: objects, and folders that other tools marked. */
 struct folder_move {
 	struct name_list names, markers;
 };
@@ -142,7 +142,7 @@ static int remove_empty(struct object_store *s, const char *folder,
 	return rc == 0 ? object_folder_remove(s, folder, err) : rc;
 }
 
-/* It is ours under the new name. */
+/* Rename the marker of a folder: under the new name the marker is in our own form. */
 static int move_marker(struct object_store *s, const char *name,
 		       const char *from, const char *to, struct error *err)
 {

@@ -68,7 +68,8 @@ uint64_t tag_bytes_id(const char *tag);
 bool manifest_has_segment(const struct manifest *m,
 			  const struct ckpt_segment *s);
 
-/* Of each segment the first one that is in the same columns, itself mostly; free() frees it. */
+/* List for each segment the first segment in the same columns, mostly the segment itself.
+ * The caller frees the list with free(). */
 int manifest_same_segments(const struct manifest *m, size_t **ret,
 			   struct error *err) MUST_CHECK;
 

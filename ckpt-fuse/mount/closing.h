@@ -18,7 +18,7 @@ struct closer closing_look(pid_t thread);
 /* The process that the thread is of; 0: it is not seen. */
 pid_t closing_group(pid_t thread);
 #define CLOSING_NAME_MAX 32 /* bytes, terminating NUL included */
-/* What the thread calls itself; "?": it is not seen. */
+/* Read the thread's name; "?" when the thread is not seen from here. */
 void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX]);
 /* Has its process a descriptor to write to the file of this inode and name?  Other mounts have
  * files of the same number; `dev` 0: which mount it is of is not known. */

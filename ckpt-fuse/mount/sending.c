@@ -133,7 +133,7 @@ static void queue_unit(struct sending *s, struct sending_unit *x)
 		jobs_add(s->jobs, &c->job);
 }
 
-/* Of what was sent before. */
+/* Error of the units that were sent before, 0 if all of them arrived. */
 static int state(struct sending *s, struct error *err)
 {
 	int rc;

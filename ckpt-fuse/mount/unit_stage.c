@@ -23,7 +23,7 @@ void unit_stage_fini(struct unit_stage *s)
 	*s = (struct unit_stage){ .budget = s->budget };
 }
 
-/* Of the unit, or of the first behind it. */
+/* Index of unit `u`, or of the first unit behind it when `u` is not staged. */
 static size_t index_of(const struct unit_stage *s, uint64_t u)
 {
 	size_t low = 0, high = s->n;
@@ -157,7 +157,7 @@ static void note_range(struct staged_unit *x, uint32_t from, uint32_t to)
 	unsigned int i, n = touching(x, from, to, &i);
 	struct stage_range r = { .from = from, .to = to };
 
-	/* Of a whole unit: the last range grows over the gap. */
+	/* The table of ranges is full: the range before grows over the gap. */
 	if (!n && x->n_written == STAGE_RANGES_MAX) {
 		i = i ? i - 1 : 0;
 		n = 1;

@@ -173,7 +173,7 @@ static int look_again(struct writing *w, struct ckpt_version *ret,
 	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
-/* What is staged, and what the store has of it. */
+/* Drop the staged units, and what the store got of them. */
 static void forget(struct writing *w)
 {
 	struct error ignored = ERROR_INIT;
@@ -358,7 +358,7 @@ static int read_piece(struct writing *w, uint64_t off, char *dst, size_t len,
 	}
 	if (rc == 0 && !staged_has(x, at, len))
 		rc = writing_fill(w, x, err);
-	/* What could not be read is no unit of zeros. */
+	/* A unit that could not be read is dropped, or readers would get zeros for it. */
 	if (rc < 0 && x && !x->is_dirty && !x->is_whole)
 		budget_give(w->all->budget, unit_stage_drop(&w->stage, x));
 	if (rc < 0)

@@ -7,7 +7,7 @@
 
 #define TRIES 4u /* while others remove what is to be replaced */
 
-/* What is in memory alone, as a plain object. */
+/* Store a file whose bytes are all in memory as a plain object. */
 static int commit_plain(struct writing *w, struct ckpt_stat *ret,
 			struct error *err)
 {

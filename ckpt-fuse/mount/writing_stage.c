@@ -66,7 +66,7 @@ int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
 	return 0;
 }
 
-/* Of a segment of so many units, or of a file that is going to have more. */
+/* Number of columns for a segment of `units` units; 0 units: for a file that still grows. */
 static uint32_t columns_of(const struct writing *w, uint64_t units)
 {
 	uint32_t n = w->columns;
