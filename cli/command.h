@@ -71,6 +71,8 @@ extern const struct command node_status_command;
 extern const struct command node_doctor_command;
 extern const struct command node_gc_command;
 extern const struct command node_fetch_command;
+extern const struct command node_join_command;
+extern const struct command node_leave_command;
 extern const struct command stage_begin_command;
 extern const struct command stage_end_command;
 extern const struct command stage_mark_command;

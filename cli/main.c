@@ -62,6 +62,8 @@ static const struct command *const commands[] = {
 	&node_doctor_command,
 	&node_gc_command,
 	&node_fetch_command,
+	&node_join_command,
+	&node_leave_command,
 	&stage_begin_command,
 	&stage_end_command,
 	&stage_mark_command,

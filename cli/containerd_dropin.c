@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/containerd_dropin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/containerd_config.h"
+
+#define CRI_1 "plugins.io.containerd.grpc.v1.cri"
+#define IMAGES_2 "plugins.io.containerd.cri.v1.images"
+#define RUNTIME_2 "plugins.io.containerd.cri.v1.runtime"
+#define UNPACK "plugins.io.containerd.transfer.v1.local.unpack_config"
+#define NAME_BYTES 256u
+#define MARK " # by 'bootseer node join'"
+
+/* A line of a dump: the section that it is in, or begins, and its key. */
+struct dump_line {
+	const char *at; /* blanks in front left out */
+	size_t len;
+	bool is_header;
+	char section[NAME_BYTES]; /* dotted, without quotes */
+	char key[64];             /* "": none */
+};
+
+/* Copy a dotted name up to `stop`, without quotes and blanks. */
+static void copy_name(const char *from, size_t len, char stop, char *ret,
+		      size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && from[i] != stop; i++)
+		if (!strchr(" \t\"'[", from[i]) && n + 1 < max)
+			ret[n++] = from[i];
+	ret[n] = '\0';
+}
+
+/* The next line that is not empty; false at the end.  `l` begins as zeros. */
+static bool dump_next(const char **text, struct dump_line *l)
+{
+	for (;;) {
+		*text += strspn(*text, " \t\n");
+		if (!**text)
+			return false;
+		l->at = *text;
+		l->len = strcspn(l->at, "\n");
+		*text += l->len;
+		l->is_header = *l->at == '[';
+		l->key[0] = '\0';
+		if (l->is_header)
+			copy_name(l->at, l->len, ']', l->section,
+				  sizeof(l->section));
+		else if (memchr(l->at, '=', l->len))
+			copy_name(l->at, l->len, '=', l->key, sizeof(l->key));
+		return true;
+	}
+}
+
+/* Is `section` this one, or one below it?  What follows its name, or NULL. */
+static const char *below(const char *section, const char *top)
+{
+	size_t len = strlen(top);
+
+	if (strncmp(section, top, len) != 0 ||
+	    (section[len] && section[len] != '.'))
+		return NULL;
+	return section + len;
+}
+
+/* ----------------------------------------------------------------- compose --- */
+
+/* The name of the default runtime, as a part of a section's. */
+static int find_runtime(const char *dump, const char *containerd,
+			char ret[NAME_BYTES], struct error *err)
+{
+	struct dump_line l = { .len = 0 };
+
+	while (dump_next(&dump, &l)) {
+		const char *value;
+
+		if (strcmp(l.section, containerd) != 0 ||
+		    strcmp(l.key, "default_runtime_name") != 0)
+			continue;
+		value = (const char *)memchr(l.at, '=', l.len) + 1;
+		copy_name(value, (size_t)(l.at + l.len - value), '#', ret,
+			  NAME_BYTES);
+		if (*ret && strlen(ret) < 64)
+			return 0;
+	}
+	return error_set(err, ENOENT,
+			 "containerd's configuration has no "
+			 "default_runtime_name that a runtime can be made of");
+}
+
+/* The section of the default runtime once more, as "bootseer" and with the plugin. */
+static int copy_runtime(const char *dump, const char *containerd,
+			const char *written, struct buf *ret, struct error *err)
+{
+	char name[NAME_BYTES], top[2 * NAME_BYTES];
+	struct dump_line l = { .len = 0 };
+	bool found = false;
+	int rc = find_runtime(dump, containerd, name, err);
+
+	if (rc < 0)
+		return rc;
+	snprintf(top, sizeof(top), "%s.runtimes.%s", containerd, name);
+	while (rc == 0 && dump_next(&dump, &l)) {
+		const char *rest = below(l.section, top);
+
+		if (!rest)
+			continue;
+		if (l.is_header)
+			rc = buf_printf(ret, "[%s.runtimes.bootseer%s]\n",
+					written, rest);
+		else if (!*rest && strcmp(l.key, "snapshotter") == 0) {
+			found = true;
+			rc = buf_puts(ret, "  snapshotter = \"bootseer\"\n");
+		} else
+			rc = buf_printf(ret, "  %.*s\n", (int)l.len, l.at);
+	}
+	if (rc == 0 && !found)
+		return error_set(err, ENOTSUP,
+				 "this containerd has one snapshotter for all "
+				 "runtimes (1.7 and later have one for each): "
+				 "--pods all");
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* What CRI has, with the plugin in it: a section of an imported file replaces that of the
+ * same name, and all below it. */
+static int copy_cri(const struct dropin_want *want, const char *dump,
+		    struct buf *ret, struct error *err)
+{
+	struct dump_line l = { .len = 0 };
+	int rc = 0;
+
+	for (const char *text = dump; rc == 0 && dump_next(&text, &l);) {
+		bool here = strcmp(l.section, CRI_1 ".containerd") == 0;
+
+		if (!below(l.section, CRI_1) ||
+		    below(l.section, CRI_1 ".containerd.runtimes.bootseer"))
+			continue;
+		if (here && want->pods == DROPIN_ALL &&
+		    strcmp(l.key, "snapshotter") == 0)
+			rc = buf_puts(ret, "  snapshotter = \"bootseer\"\n");
+		else if (here &&
+			 strcmp(l.key, "disable_snapshot_annotations") == 0)
+			rc = buf_puts(ret, "  disable_snapshot_annotations = "
+					   "false\n");
+		else
+			rc = buf_printf(ret, "%s%.*s\n",
+					l.is_header ? "" : "  ", (int)l.len,
+					l.at);
+	}
+	if (rc == 0 && want->pods == DROPIN_RUNTIME)
+		return copy_runtime(dump, CRI_1 ".containerd",
+				    "plugins.\"io.containerd.grpc.v1.cri\""
+				    ".containerd",
+				    ret, err);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* From 2.0 on sections are merged key by key. */
+static int add_cri(const struct dropin_want *want, const char *dump,
+		   struct buf *ret, struct error *err)
+{
+	int rc = buf_puts(ret, "[plugins.\"io.containerd.cri.v1.images\"]\n"
+			       "  disable_snapshot_annotations = false\n"
+			       "  use_local_image_pull = true\n");
+
+	if (rc == 0 && want->pods == DROPIN_ALL)
+		rc = buf_puts(ret, "  snapshotter = \"bootseer\"\n");
+	if (rc == 0 && want->pods == DROPIN_RUNTIME) {
+		rc = buf_printf(ret,
+				"[plugins.\"io.containerd.cri.v1.images\""
+				".runtime_platforms.bootseer]\n"
+				"  platform = \"%s\"\n"
+				"  snapshotter = \"bootseer\"\n",
+				want->platform);
+		if (rc == 0)
+			return copy_runtime(
+				dump, RUNTIME_2 ".containerd",
+				"plugins.\"io.containerd.cri.v1.runtime\""
+				".containerd",
+				ret, err);
+	}
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static int add_plugin(const struct dropin_want *want, bool is_2,
+		      struct buf *ret)
+{
+	return buf_printf(
+		ret,
+		"# SPDX-License-Identifier: Apache-2.0\n"
+		"# Made by 'bootseer node join', which makes it anew each time; "
+		"'bootseer node leave'\n# takes it away.  docs/containerd.md "
+		"says what is in it.\n"
+		"version = %d\n"
+		"[proxy_plugins.bootseer]\n"
+		"  type = \"snapshot\"\n"
+		"  address = \"%s\"\n"
+		"%s"
+		"  [proxy_plugins.bootseer.exports]\n"
+		"    root = \"%s\"\n"
+		"%s",
+		is_2 ? 3 : 2, want->address,
+		is_2 && want->remap_ids ? "  capabilities = [\"remap-ids\"]\n"
+					: "",
+		want->root,
+		is_2 ? "    enable_remote_snapshot_annotations = \"true\"\n"
+		     : "");
+}
+
+/* For which snapshotters `ctr images pull` unpacks.  A list in a file replaces the one that
+ * is built in, so overlayfs has to be in it. */
+static int add_unpack(const struct dropin_want *want, const char *dump,
+		      struct buf *ret)
+{
+	static const char *const names[] = { "bootseer", "overlayfs" };
+	struct dump_line l = { .len = 0 };
+	bool listed = false;
+	int rc = 0;
+
+	while (dump_next(&dump, &l))
+		listed |= strcmp(l.section, UNPACK) == 0;
+	for (size_t i = 0; rc == 0 && i < (listed ? 1u : 2u); i++)
+		rc = buf_printf(ret,
+				"[[plugins.\"io.containerd.transfer.v1.local\""
+				".unpack_config]]\n"
+				"  platform = \"%s\"\n"
+				"  snapshotter = \"%s\"\n",
+				want->platform, names[i]);
+	return rc;
+}
+
+/* 1.6 does not know exports, and ignores what it does not know. */
+int dropin_compose(const struct dropin_want *want, const char *dump,
+		   struct buf *ret, struct error *err)
+{
+	struct containerd_config c = { .proxy = false };
+	bool is_2;
+	int rc;
+
+	containerd_config_scan(dump, &c);
+	is_2 = c.version > 2;
+	rc = add_plugin(want, is_2, ret);
+	if (rc == 0 && is_2)
+		rc = add_unpack(want, dump, ret);
+	if (rc < 0)
+		return error_nomem(err);
+	if (want->pods == DROPIN_NO_PODS)
+		return 0;
+	return is_2 ? add_cri(want, dump, ret, err)
+		    : copy_cri(want, dump, ret, err);
+}
+
+/* ----------------------------------------------------------------- imports --- */
+
+/* The line of a file that sets what it imports, before its first section. */
+static const char *find_imports(const char *text)
+{
+	struct dump_line l = { .len = 0 };
+
+	while (dump_next(&text, &l) && !l.is_header)
+		if (*l.at != '#' && strcmp(l.key, "imports") == 0)
+			return l.at;
+	return NULL;
+}
+
+int dropin_import(const char *text, const char *pattern, struct buf *ret,
+		  bool *ret_changed, struct error *err)
+{
+	const char *line = find_imports(text), *open, *quote;
+	size_t before;
+	int rc;
+
+	*ret_changed = true;
+	if (!line) {
+		rc = buf_printf(ret, "imports = [\"%s\"]" MARK "\n%s", pattern,
+				text);
+		return rc < 0 ? error_nomem(err) : 0;
+	}
+	quote = strstr(line, pattern);
+	open = memchr(line, '[', strcspn(line, "\n"));
+	if (quote && quote < line + strcspn(line, "\n")) {
+		*ret_changed = false;
+		return buf_puts(ret, text) < 0 ? error_nomem(err) : 0;
+	}
+	if (!open)
+		return error_set(err, EINVAL,
+				 "imports is not written in one line: add "
+				 "\"%s\" to it",
+				 pattern);
+	before = (size_t)(open + 1 - text);
+	rc = buf_append(ret, text, before);
+	if (rc == 0)
+		rc = buf_printf(ret, "\"%s\", %s", pattern, open + 1);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+int dropin_unimport(const char *text, const char *pattern, struct buf *ret,
+		    struct error *err)
+{
+	const char *line = find_imports(text);
+	size_t len = line ? strcspn(line, "\n") : 0;
+	AUTO_BUF added = BUF_INIT;
+	const char *at;
+	int rc = buf_printf(&added, "\"%s\", ", pattern);
+
+	if (rc < 0)
+		return error_nomem(err);
+	at = line ? memmem(line, len, added.data, added.len) : NULL;
+	if (line && memmem(line, len, MARK, strlen(MARK))) {
+		at = line;
+		added.len = len + (line[len] == '\n');
+	}
+	if (!at)
+		rc = buf_puts(ret, text);
+	else if ((rc = buf_append(ret, text, (size_t)(at - text))) == 0)
+		rc = buf_puts(ret, at + added.len);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* ----------------------------------------------------------------- compare --- */
+
+static bool is_ours(const struct dump_line *l)
+{
+	static const char *const keys[] = { "snapshotter",
+					    "disable_snapshot_annotations",
+					    "use_local_image_pull" };
+	bool cri = strcmp(l->section, CRI_1 ".containerd") == 0 ||
+		   strcmp(l->section, IMAGES_2) == 0;
+
+	/* Folders of sections that have nothing else are new with them. */
+	if (strstr(l->section, "bootseer") || below(l->section, UNPACK) ||
+	    (l->is_header &&
+	     (strcmp(l->section, "proxy_plugins") == 0 ||
+	      strcmp(l->section, IMAGES_2 ".runtime_platforms") == 0)))
+		return true;
+	if (!*l->section && strcmp(l->key, "imports") == 0)
+		return true;
+	for (size_t i = 0; cri && i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(l->key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool has_line(const char *text, const struct dump_line *want)
+{
+	struct dump_line l = { .len = 0 };
+
+	while (dump_next(&text, &l))
+		if (l.len == want->len && memcmp(l.at, want->at, l.len) == 0 &&
+		    strcmp(l.section, want->section) == 0)
+			return true;
+	return false;
+}
+
+static int compare_one(const char *a, const char *b, const char *what,
+		       struct error *err)
+{
+	struct dump_line l = { .len = 0 };
+
+	while (dump_next(&a, &l))
+		if (!is_ours(&l) && !has_line(b, &l))
+			return error_set(err, EBADMSG, "%s [%.60s] %.*s", what,
+					 l.section,
+					 (int)(l.len < 80 ? l.len : 80), l.at);
+	return 0;
+}
+
+int dropin_compare(const char *before, const char *after, struct error *err)
+{
+	int rc = compare_one(before, after, "containerd would lose", err);
+
+	return rc < 0 ? rc
+		      : compare_one(after, before, "containerd would get", err);
+}

@@ -1,0 +1,715 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer node join` and `node leave`: containerd is told of the plugin by a file of its
+ * own, or told nothing any more.  containerd prints its configuration before and after;
+ * what else would change, or a containerd that does not come back, has all files as they
+ * were.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/containerd_config.h"
+#include "cli/containerd_dropin.h"
+#include "common/clock.h"
+#include "common/fs.h"
+
+#define FILE_MAX (1u << 20)
+#define DUMP_TIMEOUT_MS 20000
+#define CTR_TIMEOUT_MS 10000
+#define RESTART_TIMEOUT_MS 120000
+#define FETCH_TIMEOUT_MS (60 * 60 * 1000)
+#define LOOK_MS 200   /* between two questions to a containerd that starts */
+#define STATUS_LEFT 3 /* containers go on with the plugin */
+
+struct join_config {
+	char *file, *socket, *restart, *pods, *address, *root;
+	bool no_restart, no_fetch;
+	int64_t answer_ns;
+};
+
+static const char *const pods_names[] = { "all", "runtime", NULL };
+
+#define COMMON_OPTIONS \
+	{ .key = "containerd", \
+	  .type = OPTION_STRING, \
+	  .arg = "FILE", \
+	  .def = "/etc/containerd/config.toml", \
+	  .offset = offsetof(struct join_config, file), \
+	  .help = "containerd's configuration; the plugin's is in conf.d " \
+		  "beside it." }, \
+		{ .key = "socket", \
+		  .type = OPTION_STRING, \
+		  .arg = "SOCKET", \
+		  .offset = offsetof(struct join_config, socket), \
+		  .help = "Where containerd listens; default is ctr's, " \
+			  "$CONTAINERD_ADDRESS or /run/containerd/containerd.sock." }, \
+		{ .key = "restart", \
+		  .type = OPTION_STRING, \
+		  .arg = "COMMAND", \
+		  .def = "systemctl restart containerd", \
+		  .offset = offsetof(struct join_config, restart), \
+		  .help = "Shell command that restarts containerd, if it runs." }, \
+		{ .key = "answer-timeout", \
+		  .type = OPTION_DURATION, \
+		  .def = "1m", \
+		  .min = "1s", \
+		  .max = "1h", \
+		  .offset = offsetof(struct join_config, answer_ns), \
+		  .help = "After this a restarted containerd that does not answer is " \
+			  "put back as it was." }, \
+		{ .key = "no-restart", \
+		  .type = OPTION_BOOL, \
+		  .offset = offsetof(struct join_config, no_restart), \
+		  .help = "Leave the restart of containerd to somebody else." }, \
+		{ .key = "no-fetch", \
+		  .type = OPTION_BOOL, \
+		  .offset = offsetof(struct join_config, no_fetch), \
+		  .help = "Do not fetch layers that containerd lacks; images " \
+			  "without them have to be pulled again." }, \
+		{ .key = "address", \
+		  .type = OPTION_STRING, \
+		  .arg = "SOCKET", \
+		  .def = "/run/bootseer/snapshotter.sock", \
+		  .offset = offsetof(struct join_config, address), \
+		  .help = "Where bootseer-snapshotter listens." }, \
+	{ \
+		.key = "root", .type = OPTION_STRING, .arg = "DIR", \
+		.def = "/var/lib/bootseer-snapshotter", \
+		.offset = offsetof(struct join_config, root), \
+		.help = "bootseer-snapshotter's folder." \
+	}
+
+static const struct option_spec leave_options[] = {
+	COMMON_OPTIONS,
+	{ .key = NULL },
+};
+
+static const struct option_spec join_options[] = {
+	{ .key = "pods",
+	  .type = OPTION_ENUM,
+	  .values = pods_names,
+	  .def = "all",
+	  .offset = offsetof(struct join_config, pods),
+	  .help = "Which pods start lazily: all, or those of the runtime "
+		  "handler 'bootseer' (a RuntimeClass)." },
+	COMMON_OPTIONS,
+	{ .key = NULL },
+};
+
+/* A file as it was, so that it can be so again. */
+struct kept_file {
+	char *path;
+	struct buf text;
+	bool is_there;
+};
+
+struct join {
+	const struct join_config *config;
+	struct kept_file main, dropin;
+	char *pattern; /* what the main file imports */
+	struct buf dump;
+	bool runs, had_cri;
+};
+
+static void join_fini(struct join *j)
+{
+	free(j->main.path);
+	free(j->dropin.path);
+	free(j->pattern);
+	buf_fini(&j->main.text);
+	buf_fini(&j->dropin.text);
+	buf_fini(&j->dump);
+}
+
+/* ------------------------------------------------------------------- files --- */
+
+static int keep_file(struct kept_file *f, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc = fs_read_file(f->path, FILE_MAX, &f->text, &why);
+
+	f->is_there = rc == 0;
+	if (rc == 0 || rc == -ENOENT)
+		return f->text.data || buf_puts(&f->text, "") == 0
+			       ? 0
+			       : error_nomem(err);
+	*err = why;
+	return rc;
+}
+
+static int put_file(const struct kept_file *f, const char *text,
+		    struct error *err)
+{
+	struct stat st = { .st_mode = 0644 };
+
+	if (text) {
+		(void)stat(f->path, &st);
+		return fs_replace_file(f->path, text, strlen(text),
+				       st.st_mode & 07777, err);
+	}
+	if (unlink(f->path) < 0 && errno != ENOENT)
+		return error_set(err, errno, "remove '%s': %s", f->path,
+				 strerror(errno));
+	return 0;
+}
+
+static int restore_file(const struct kept_file *f, struct error *err)
+{
+	return put_file(f, f->is_there ? f->text.data : NULL, err);
+}
+
+/* The folder of the drop-in. */
+static int make_folder(const struct join *j, struct error *err)
+{
+	AUTO_FREE char *path = strdup(j->dropin.path);
+
+	if (!path)
+		return error_nomem(err);
+	*strrchr(path, '/') = '\0';
+	if (mkdir(path, 0755) == 0 || errno == EEXIST)
+		return 0;
+	return error_set(err, errno, "make '%s': %s", path, strerror(errno));
+}
+
+/* The same, unless others have something there. */
+static void remove_folder(const struct join *j)
+{
+	AUTO_FREE char *path = strdup(j->dropin.path);
+
+	if (path) {
+		*strrchr(path, '/') = '\0';
+		(void)rmdir(path);
+	}
+}
+
+static int restore_files(const struct join *j, struct error *err)
+{
+	int rc = restore_file(&j->main, err);
+	int rc2 = j->dropin.is_there ? make_folder(j, err) : 0;
+
+	if (rc2 == 0)
+		rc2 = restore_file(&j->dropin, err);
+	if (rc2 == 0 && !j->dropin.is_there)
+		remove_folder(j);
+
+	return rc < 0 ? rc : rc2;
+}
+
+/* conf.d beside the main file, both kept as they are. */
+static int open_files(struct join *j, struct error *err)
+{
+	const char *slash = strrchr(j->config->file, '/');
+	AUTO_FREE char *folder = NULL;
+	int rc;
+
+	if (!slash || *j->config->file != '/')
+		return error_set(err, EINVAL,
+				 "--containerd: '%s' is no absolute path",
+				 j->config->file);
+	j->main.path = strdup(j->config->file);
+	if (asprintf(&folder, "%.*s/conf.d", (int)(slash - j->config->file),
+		     j->config->file) < 0)
+		folder = NULL;
+	j->dropin.path = folder ? fs_join(folder, "bootseer.toml") : NULL;
+	j->pattern = folder ? fs_join(folder, "*.toml") : NULL;
+	if (!j->main.path || !j->dropin.path || !j->pattern)
+		return error_nomem(err);
+	rc = keep_file(&j->main, err);
+	return rc < 0 ? rc : keep_file(&j->dropin, err);
+}
+
+/* -------------------------------------------------------------- containerd --- */
+
+/* What a program prints on stdout; what it says besides is in `err` when it fails. */
+static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
+		     struct error *err)
+{
+	AUTO_BUF said = { .limit = 4096 };
+	FILE *out = tmpfile();
+	const char *line;
+	int status = -1, rc;
+	char part[4096];
+	size_t n;
+
+	if (!out)
+		return error_set(err, errno, "a temporary file: %s",
+				 strerror(errno));
+	rc = child_capture_with(argv, -1, fileno(out), timeout_ms, &said,
+				&status, err);
+	rewind(out);
+	while (rc == 0 && ret && (n = fread(part, 1, sizeof(part), out)) > 0)
+		if (ret->len + n > FILE_MAX || buf_append(ret, part, n) < 0)
+			rc = error_set(err, EFBIG, "%s prints too much",
+				       argv[0]);
+	fclose(out);
+	if (rc < 0 || status == 0)
+		return rc;
+	while (said.len && said.data[said.len - 1] == '\n')
+		said.data[--said.len] = '\0';
+	line = said.len ? strrchr(said.data, '\n') : NULL;
+	return error_set(err, EIO, "%s: %s", argv[0],
+			 line       ? line + 1
+			 : said.len ? said.data
+				    : "it failed");
+}
+
+/* What containerd makes of its files as they are now.  One without a file of its own is
+ * not told of any, as that would be an error. */
+static int dump_config(const struct join *j, struct buf *ret, struct error *err)
+{
+	bool there = access(j->main.path, F_OK) == 0;
+	char *argv[] = { (char[]){ "containerd" },
+			 there ? (char[]){ "--config" } : (char[]){ "config" },
+			 there ? j->main.path : (char[]){ "dump" },
+			 there ? (char[]){ "config" } : NULL,
+			 (char[]){ "dump" },
+			 NULL };
+	int rc = run_child(argv, DUMP_TIMEOUT_MS, ret, err);
+
+	if (rc == 0 && !ret->data)
+		return error_set(err, EIO, "containerd config dump: nothing");
+	return rc;
+}
+
+static int ask_ctr(const struct join *j, const char *const words[],
+		   struct buf *ret, struct error *err)
+{
+	const char *argv[12] = { "ctr" };
+	size_t n = 1;
+
+	if (j->config->socket) {
+		argv[n++] = "--address";
+		argv[n++] = j->config->socket;
+	}
+	argv[n++] = "--connect-timeout";
+	argv[n++] = "2s";
+	for (size_t i = 0; words[i] && n < 11; i++)
+		argv[n++] = words[i];
+	return run_child((char *const *)(uintptr_t)argv, CTR_TIMEOUT_MS, ret,
+			 err);
+}
+
+/* Is a plugin of this name there, and well?  Lines of "TYPE ID PLATFORMS STATUS". */
+static bool is_plugin_ok(char *list, const char *type, const char *id)
+{
+	char *line, *save = NULL;
+
+	for (line = strtok_r(list, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		char t[64], i[64], p[64], s[64];
+
+		if (sscanf(line, "%63s %63s %63s %63s", t, i, p, s) == 4 &&
+		    strcmp(t, type) == 0 && strcmp(i, id) == 0)
+			return strcmp(s, "ok") == 0;
+	}
+	return false;
+}
+
+/* 0: containerd answers, and has what is wanted of it. */
+static int ask_plugins(const struct join *j, bool want_ours, bool want_cri,
+		       struct error *err)
+{
+	AUTO_BUF list = BUF_INIT, again = BUF_INIT;
+	int rc = ask_ctr(j, (const char *const[]){ "plugins", "ls", NULL },
+			 &list, err);
+
+	if (rc == 0 && (!list.data || buf_puts(&again, list.data) < 0))
+		return error_set(err, EIO, "ctr plugins ls: nothing");
+	if (rc < 0)
+		return rc;
+	if (want_ours &&
+	    !is_plugin_ok(list.data, "io.containerd.snapshotter.v1",
+			  "bootseer"))
+		return error_set(err, EIO,
+				 "containerd has no snapshotter "
+				 "'bootseer'");
+	if (want_cri &&
+	    !is_plugin_ok(again.data, "io.containerd.grpc.v1", "cri"))
+		return error_set(err, EIO, "containerd runs without CRI");
+	return 0;
+}
+
+static int wait_for_containerd(const struct join *j, bool want_ours,
+			       struct error *err)
+{
+	int64_t until = clock_now_ns() + j->config->answer_ns;
+	struct error why = ERROR_INIT;
+	int rc;
+
+	while ((rc = ask_plugins(j, want_ours, j->had_cri, &why)) < 0 &&
+	       clock_now_ns() < until)
+		(void)poll(NULL, 0, LOOK_MS);
+	if (rc < 0)
+		return error_set(err, EIO,
+				 "%s, --answer-timeout after the restart",
+				 why.msg);
+	return 0;
+}
+
+static int restart_containerd(const struct join *j, bool want_ours,
+			      struct error *err)
+{
+	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, j->config->restart,
+			 NULL };
+	int rc;
+
+	if (!j->runs)
+		return 0;
+	if (j->config->no_restart) {
+		puts("restart containerd, which reads its files at its start");
+		return 0;
+	}
+	rc = run_child(argv, RESTART_TIMEOUT_MS, NULL, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "--restart '%s'",
+				  j->config->restart);
+	return wait_for_containerd(j, want_ours, err);
+}
+
+/* Files as they were, and containerd with them. */
+static int roll_back(const struct join *j, int rc, bool restarted,
+		     struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int undone = restore_files(j, &why);
+
+	if (undone == 0 && restarted)
+		undone = restart_containerd(j, false, &why);
+	error_wrap(err, rc,
+		   undone < 0 ? "could not be undone"
+			      : "undone, all is as it "
+				"was");
+	if (undone < 0)
+		fprintf(stderr, "bootseer: %s\n", why.msg);
+	return rc;
+}
+
+static int fetch_layers(const struct join *j, struct error *err)
+{
+	char *argv[] = { (char[]){ "/proc/self/exe" },
+			 (char[]){ "node" },
+			 (char[]){ "fetch" },
+			 j->config->socket ? (char[]){ "--containerd" } : NULL,
+			 j->config->socket,
+			 NULL };
+	int rc = j->config->no_fetch || !j->runs
+			 ? 0
+			 : run_child(argv, FETCH_TIMEOUT_MS, NULL, err);
+
+	return rc < 0 ? error_wrap(err, rc,
+				   "layers of images that are here (see "
+				   "'bootseer node fetch'; --no-fetch leaves "
+				   "them)")
+		      : 0;
+}
+
+/* -------------------------------------------------------------------- join --- */
+
+/* What the drop-in has of this machine: its platform, and whether its kernel maps ids of
+ * overlay mounts (5.19). */
+static void describe_machine(struct dropin_want *want, char platform[80])
+{
+	struct utsname u = { .machine = "x86_64" };
+	unsigned int major = 0, minor = 0;
+	const char *arch;
+
+	(void)uname(&u);
+	arch = strcmp(u.machine, "x86_64") == 0    ? "amd64"
+	       : strcmp(u.machine, "aarch64") == 0 ? "arm64"
+						   : u.machine;
+	snprintf(platform, 80, "linux/%.64s", arch);
+	want->platform = platform;
+	want->remap_ids = sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+			  (major > 5 || (major == 5 && minor >= 19));
+}
+
+static int import_dropin(const struct join *j, unsigned int version,
+			 struct error *err)
+{
+	AUTO_BUF empty = BUF_INIT, text = BUF_INIT;
+	const char *now = j->main.text.data;
+	bool changed = false;
+	int rc = buf_printf(&empty, "version = %u\n", version > 2 ? 3 : 2);
+
+	if (rc < 0)
+		return error_nomem(err);
+	rc = dropin_import(j->main.is_there ? now : empty.data, j->pattern,
+			   &text, &changed, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "'%s'", j->main.path);
+	return changed ? put_file(&j->main, text.data, err) : 0;
+}
+
+/* With the new files in place: is what containerd makes of them what is meant? */
+static int check_after(const struct join *j, bool pods, struct error *err)
+{
+	struct containerd_config c = { .proxy = false };
+	AUTO_BUF after = BUF_INIT;
+	int rc = dump_config(j, &after, err);
+
+	if (rc < 0)
+		return rc;
+	containerd_config_scan(after.data, &c);
+	if (!c.proxy || (pods && !c.cri_off && !(c.used && c.labels)))
+		return error_set(err, EIO,
+				 "another file of those that containerd "
+				 "imports has the last word");
+	return dropin_compare(j->dump.data, after.data, err);
+}
+
+static bool is_same(const struct kept_file *f, const char *text)
+{
+	return f->is_there && strcmp(f->text.data, text) == 0;
+}
+
+/* The drop-in that is wanted, in the place of the one that is there. */
+static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
+			struct error *err)
+{
+	struct dropin_want want = { .pods = pods,
+				    .address = j->config->address,
+				    .root = j->config->root };
+	struct containerd_config c = { .proxy = false };
+	char platform[80];
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	describe_machine(&want, platform);
+	containerd_config_scan(j->dump.data, &c);
+	if (c.version < 2)
+		return error_set(err, ENOTSUP,
+				 "'%s' is of version 1: containerd config "
+				 "migrate, or write it anew",
+				 j->main.path);
+	rc = dropin_compose(&want, j->dump.data, &text, err);
+	*ret_same = rc == 0 && is_same(&j->dropin, text.data);
+	if (rc == 0)
+		rc = make_folder(j, err);
+	if (rc == 0)
+		rc = put_file(&j->dropin, text.data, err);
+	if (rc == 0)
+		rc = import_dropin(j, c.version, err);
+	return rc < 0 ? rc : check_after(j, pods != DROPIN_NO_PODS, err);
+}
+
+/* What containerd has without the drop-in, which is out of its way for that long. */
+static int begin(struct join *j, const struct join_config *config,
+		 struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc;
+
+	j->config = config;
+	rc = open_files(j, err);
+	if (rc < 0)
+		return rc;
+	j->runs = ask_plugins(j, false, false, &why) == 0;
+	j->had_cri = j->runs && ask_plugins(j, false, true, &why) == 0;
+	if (j->dropin.is_there)
+		rc = put_file(&j->dropin, NULL, err);
+	if (rc == 0)
+		rc = dump_config(j, &j->dump, err);
+	if (rc < 0)
+		(void)!restore_files(j, &why);
+	return rc;
+}
+
+static int change(struct join *j, enum dropin_pods pods, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	bool same = false;
+	int rc = place_dropin(j, pods, &same, err);
+
+	if (rc < 0)
+		return roll_back(j, rc, false, err);
+	if (same && (!j->runs || ask_plugins(j, true, j->had_cri, &why) == 0))
+		return 0;
+	rc = restart_containerd(j, true, err);
+	return rc < 0 ? roll_back(j, rc, true, err) : 0;
+}
+
+static int run_join(const void *config, char **args, struct error *err)
+{
+	const struct join_config *c = config;
+	struct containerd_config was = { .proxy = false };
+	struct join j = { .config = c };
+	int rc = begin(&j, c, err);
+
+	(void)args;
+	if (rc == 0) {
+		containerd_config_scan(j.dump.data, &was);
+		if (was.discards && !was.used)
+			rc = fetch_layers(&j, err);
+		if (rc < 0)
+			rc = roll_back(&j, rc, false, err);
+		else
+			rc = change(&j,
+				    strcmp(c->pods, "all") == 0
+					    ? DROPIN_ALL
+					    : DROPIN_RUNTIME,
+				    err);
+	}
+	if (rc == 0)
+		printf("%s: containerd %s\n", j.dropin.path,
+		       j.runs ? "knows the plugin"
+			      : "reads it when it is started");
+	join_fini(&j);
+	return rc;
+}
+
+/* ------------------------------------------------------------------- leave --- */
+
+/* Snapshots that are written to: one for each container and pod. */
+static int count_containers(const struct join *j, size_t *ret,
+			    struct error *err)
+{
+	AUTO_BUF names = BUF_INIT;
+	char *name, *save = NULL;
+	int rc =
+		ask_ctr(j,
+			(const char *const[]){ "namespaces", "ls", "-q", NULL },
+			&names, err);
+
+	*ret = 0;
+	for (name = rc == 0 && names.data ? strtok_r(names.data, "\n", &save)
+					  : NULL;
+	     name; name = strtok_r(NULL, "\n", &save)) {
+		AUTO_BUF list = BUF_INIT;
+		const char *at;
+
+		rc = ask_ctr(j,
+			     (const char *const[]){ "-n", name, "snapshots",
+						    "--snapshotter", "bootseer",
+						    "ls", NULL },
+			     &list, err);
+		if (rc < 0)
+			return rc;
+		for (at = list.data; at && (at = strstr(at, " Active"));
+		     at += 7)
+			++*ret;
+	}
+	return rc;
+}
+
+static int remove_files(const struct join *j, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	const char *ours = NULL;
+	int rc = dropin_unimport(j->main.text.data, j->pattern, &text, err);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(text.data, "version = 3\n") == 0 ||
+	    strcmp(text.data, "version = 2\n") == 0)
+		ours = "the whole file was made by join";
+	if (j->main.is_there && strcmp(text.data, j->main.text.data) != 0)
+		rc = put_file(&j->main, ours ? NULL : text.data, err);
+	if (rc == 0)
+		rc = put_file(&j->dropin, NULL, err);
+	if (rc == 0)
+		remove_folder(j);
+	return rc;
+}
+
+static int leave_all(struct join *j, struct error *err)
+{
+	AUTO_BUF after = BUF_INIT;
+	int rc = remove_files(j, err);
+
+	if (rc == 0)
+		rc = dump_config(j, &after, err);
+	if (rc == 0)
+		rc = dropin_compare(j->dump.data, after.data, err);
+	if (rc < 0)
+		return roll_back(j, rc, false, err);
+	rc = restart_containerd(j, false, err);
+	return rc < 0 ? roll_back(j, rc, true, err) : 0;
+}
+
+static int leave(struct join *j, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	size_t n = 0;
+	int rc = 0;
+
+	if (j->runs && ask_plugins(j, true, false, &why) == 0) {
+		rc = fetch_layers(j, err);
+		if (rc == 0)
+			rc = count_containers(j, &n, err);
+	}
+	if (rc < 0)
+		return roll_back(j, rc, false, err);
+	if (n == 0)
+		return leave_all(j, err);
+	/* Where only some pods use it, their runtime has to stay for them. */
+	if (strstr(j->dropin.text.data, ".runtimes.bootseer]"))
+		rc = restore_files(j, err);
+	else
+		rc = change(j, DROPIN_NO_PODS, err);
+	if (rc < 0)
+		return rc;
+	printf("%zu containers and pods go on with the plugin: run this again "
+	       "when they have ended\n",
+	       n);
+	return STATUS_LEFT;
+}
+
+static int run_leave(const void *config, char **args, struct error *err)
+{
+	struct join j = { .config = config };
+	int rc = begin(&j, config, err);
+
+	(void)args;
+	if (rc == 0)
+		rc = leave(&j, err);
+	if (rc == 0)
+		printf("containerd knows nothing of the plugin\n");
+	join_fini(&j);
+	return rc;
+}
+
+const struct command node_join_command = {
+	.brief = "Tell containerd of the plugin, by a file of its own",
+	.program = {
+		.name = "bootseer node join",
+		.usage = "[OPTIONS]",
+		.summary =
+			"Tell containerd of bootseer-snapshotter: by conf.d/"
+			"bootseer.toml beside its configuration, which it "
+			"imports.  What else would change by that, or a "
+			"containerd that does not come back with the plugin "
+			"and with CRI, and everything is put back as it was.",
+		.options = join_options,
+		.examples = "  bootseer node join --pods runtime",
+		.see_also = "bootseer-snapshotter(8)",
+	},
+	.config_size = sizeof(struct join_config),
+	.run = run_join,
+};
+
+const struct command node_leave_command = {
+	.brief = "Take what 'node join' told containerd away again",
+	.program = {
+		.name = "bootseer node leave",
+		.usage = "[OPTIONS]",
+		.summary =
+			"Take away what 'bootseer node join' told containerd, "
+			"after fetching the layers that images lack under "
+			"another snapshotter.  While containers go on with the "
+			"plugin it stays known, and new ones do not use it: the "
+			"exit status is 3 then.",
+		.options = leave_options,
+		.see_also = "bootseer-snapshotter(8)",
+	},
+	.config_size = sizeof(struct join_config),
+	.is_status = true,
+	.run = run_leave,
+};

@@ -1,0 +1,45 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# tests/functional/node-join.bats with the versions of containerd that Debian 12 does not
+# have, which know a snapshotter for one runtime alone.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+. "$BATS_TEST_DIRNAME/../containerd/join.bash"
+
+setup_file() {
+	C17=$("$BATS_TEST_DIRNAME/build" containerd-1.7)
+	C2=$("$BATS_TEST_DIRNAME/build" containerd-2)
+	export C17 C2
+	make_images "$BATS_FILE_TMPDIR" >/dev/null
+}
+
+setup() {
+	case $BATS_TEST_DESCRIPTION in
+	*1.7*) PATH=$C17:$PATH ;;
+	*) PATH=$C2:$PATH ;;
+	esac
+	join_setup
+}
+
+teardown() { join_teardown; }
+
+@test "containerd 1.7: join and leave" {
+	joins_and_leaves
+}
+
+@test "containerd 2: join and leave" {
+	joins_and_leaves
+}
+
+@test "containerd 1.7: a containerd that does not come back is as it was" {
+	a_containerd_that_does_not_come_back_is_as_it_was
+}
+
+@test "containerd 2: a containerd that does not come back is as it was" {
+	a_containerd_that_does_not_come_back_is_as_it_was
+}
+
+@test "containerd 2: another file that has the last word is found" {
+	what_another_file_says_last_is_found io.containerd.cri.v1.images ''
+}

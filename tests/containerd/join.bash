@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# `bootseer node join` and `node leave` with a real containerd that knows nothing of the
+# plugin yet. For tests of every version of containerd.
+#
+#	setup_file() { make_images "$BATS_FILE_TMPDIR"; }
+#	setup() { join_setup; }
+#	teardown() { join_teardown; }
+
+containerd_answers() { timeout 5 ctr version &>/dev/null; }
+
+restarted() { containerd_pid=$(cat "$T/ctd/pid"); }
+
+# What a service manager does; it can be told to have no containerd come back.
+make_restart() {
+	cat >"$T/restart" <<-END
+	#!/bin/bash
+	echo restart >>"$T/restarts"
+	if [ -e "$T/ctd/pid" ]; then
+		kill "\$(cat "$T/ctd/pid")"
+		tail --pid="\$(cat "$T/ctd/pid")" -f /dev/null
+	fi
+	if [ -e "$T/broken" ] && [ -e "$T/ctd/conf.d/bootseer.toml" ]; then exit 0; fi
+	setsid containerd --config "$T/ctd/config.toml" >>"$T/ctd/log" 2>&1 </dev/null &
+	echo \$! >"$T/ctd/pid"
+	END
+	chmod +x "$T/restart"
+}
+
+# containerd as an administrator has it: its own settings, nothing of ours.
+join_setup() {
+	local v=2 cri=grpc.v1.cri sandbox=sandbox_image
+
+	containerd_setup
+	if containerd --version | grep -q ' v\?2\.'; then
+		v=3 cri=cri.v1.runtime
+		sandbox='[plugins."io.containerd.cri.v1.images".pinned_images]
+			sandbox'
+	fi
+	mkdir -p "$T/ctd"
+	cat >"$T/ctd/config.toml" <<-END
+	version = $v
+	root = "$T/ctd/root"
+	state = "$T/ctd/state"
+	[grpc]
+	  address = "$T/ctd/containerd.sock"
+	[ttrpc]
+	  address = "$T/ctd/containerd.ttrpc"
+	[plugins."io.containerd.$cri"]
+	  restrict_oom_score_adj = true # for a root without CAP_SYS_RESOURCE
+	  $sandbox = "$REGISTRY/pause:1"
+	END
+	cp "$T/ctd/config.toml" "$T/was.toml"
+	export CONTAINERD_ADDRESS=$T/ctd/containerd.sock
+	make_restart
+	"$T/restart" 3>&- 4>&-
+	restarted
+	wait_until "$containerd_pid" containerd_answers
+	containerd --config "$T/ctd/config.toml" config dump >"$T/dump.was" 2>/dev/null
+	start_fake_node
+	start_plugin
+	push "$I" plain
+	push "$I" lazy
+	push "$I" pause
+	fake_lazy "$I" lazy
+	rm "$T/restarts"
+}
+
+join_teardown() {
+	[[ ! ${T:-} ]] || {
+		containerd_pid=$(cat "$T/ctd/pid" || :)
+		pids+=("$containerd_pid")
+		containerd_teardown
+	}
+}
+
+node_() { # join|leave [OPTION...]
+	"$bootseer" node "$1" --containerd "$T/ctd/config.toml" \
+		--socket "$CONTAINERD_ADDRESS" --restart "$T/restart" \
+		--address "$T/plugin.sock" --root "$T/plugin" "${@:2}" 3>&- 4>&-
+}
+
+restarts() { wc -l <"$T/restarts" 2>/dev/null || echo 0; }
+
+same_as_before() {
+	diff "$T/was.toml" "$T/ctd/config.toml"
+	[[ ! -e $T/ctd/conf.d ]]
+	containerd --config "$T/ctd/config.toml" config dump 2>/dev/null |
+		diff "$T/dump.was" -
+}
+
+joins_and_leaves() {
+	cri pull "$REGISTRY/plain:1"
+	run -0 node_ join
+	[ "$(restarts)" -eq 1 ]
+	# What an administrator set is what it was; a second time nothing is done.
+	containerd --config "$T/ctd/config.toml" config dump 2>/dev/null |
+		grep "$REGISTRY/pause:1"
+	run -0 node_ join
+	[ "$(restarts)" -eq 1 ]
+	# The image from before runs, and a new one lazily.
+	[ "$(cri run "$REGISTRY/plain:1" old /bin/sh -c 'echo old')" = old ]
+	cri stop
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	[ "$(cri run "$REGISTRY/lazy:1" new /bin/sh -c 'cat /srv/one/deep/link')" = one ]
+	# Its pod is there still: the plugin stays for it, and new pods do not use it.
+	run -3 node_ leave --no-fetch
+	[[ $output == *'go on with the plugin'* ]]
+	[ "$(restarts)" -eq 2 ]
+	cri stop
+	run -0 node_ leave --no-fetch
+	[ "$(restarts)" -eq 3 ]
+	same_as_before
+	[ "$(cri run "$REGISTRY/plain:1" after /bin/sh -c 'echo after')" = after ]
+	cri stop
+}
+
+a_containerd_that_does_not_come_back_is_as_it_was() {
+	touch "$T/broken"
+	run -1 node_ join --answer-timeout 2s
+	[[ $output == *'undone, all is as it was'* ]]
+	same_as_before
+	containerd_answers
+	rm "$T/broken"
+}
+
+what_another_file_says_last_is_found() {
+	mkdir "$T/ctd/conf.d"
+	printf 'imports = ["%s"]\n' "$T/ctd/conf.d/*.toml" |
+		cat - "$T/was.toml" >"$T/ctd/config.toml"
+	cat >"$T/ctd/conf.d/zz.toml" <<-END
+	$(grep '^version' "$T/was.toml")
+	[plugins."$1"$2]
+	  snapshotter = "native"
+	END
+	run -1 node_ join
+	[[ $output == *'has the last word'* || $output == *'would lose'* ]]
+	[ "$(restarts)" -eq 0 ]
+	[[ ! -e $T/ctd/conf.d/bootseer.toml ]]
+}

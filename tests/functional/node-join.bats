@@ -1,0 +1,42 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# containerd is told of the plugin by a file of its own, and told nothing again: with Debian's
+# containerd; tests/conformance/node-join.bats has the newer ones.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+. "$BATS_TEST_DIRNAME/../containerd/join.bash"
+
+setup_file() { make_images "$BATS_FILE_TMPDIR" >/dev/null; }
+setup() { join_setup; }
+teardown() { join_teardown; }
+
+@test "join: old images run and new ones start lazily; leave has all as it was" {
+	joins_and_leaves
+}
+
+@test "join: a containerd that does not come back is as it was" {
+	a_containerd_that_does_not_come_back_is_as_it_was
+}
+
+@test "join: another file that has the last word is found, and nothing restarted" {
+	what_another_file_says_last_is_found io.containerd.grpc.v1.cri .containerd
+}
+
+@test "join: imports that are there get one more, and lose it again" {
+	sed -i '1i imports = ["/none/*.toml"]' "$T/ctd/config.toml"
+	cp "$T/ctd/config.toml" "$T/was.toml"
+	containerd --config "$T/ctd/config.toml" config dump >"$T/dump.was" 2>/dev/null
+	run -0 node_ join --no-restart
+	grep -q "^imports = \[\"$T/ctd/conf.d/\*.toml\", \"/none/\*.toml\"\]$" \
+		"$T/ctd/config.toml"
+	run -0 node_ leave --no-restart --no-fetch
+	same_as_before
+	[ "$(restarts)" -eq 0 ]
+}
+
+@test "join: one snapshotter for each runtime is not what containerd 1.6 has" {
+	run -1 node_ join --pods runtime
+	[[ $output == *'--pods all'* ]]
+	same_as_before
+}
