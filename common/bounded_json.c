@@ -65,9 +65,15 @@ static int load(const void *json, size_t len, const char *what, json_type type,
 	if (rc < 0)
 		return rc;
 	j = json_loadb(json ? json : "", len, JSON_REJECT_DUPLICATES, &where);
-	if (!j)
+	if (!j) {
+		char *near = strstr(where.text, " near '");
+
+		/* What it quotes of the text may be a secret. */
+		if (near)
+			*near = '\0';
 		return error_set(err, EINVAL, "%s is not JSON: line %d: %s",
 				 what, where.line, where.text);
+	}
 	if (json_typeof(j) != type) {
 		json_decref(j);
 		return error_set(err, EINVAL, "%s is not a JSON %s", what,

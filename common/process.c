@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "common/cleanup.h"
@@ -34,4 +35,15 @@ int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
 	return rc;
+}
+
+int process_forbid_core(struct error *err)
+{
+	/* core(5) has a core piped to a program whatever the limit is.  The kernel heeds 1 all
+	 * the same: it is what that program itself runs with, so that it has none. */
+	const struct rlimit least = { 1, 1 };
+
+	return setrlimit(RLIMIT_CORE, &least) < 0
+		       ? error_set(err, errno, "setrlimit: %s", strerror(errno))
+		       : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The end of a program that was run. */
+/* The end of a program that was run, and of this one. */
 #ifndef BOOTSEER_COMMON_PROCESS_H
 #define BOOTSEER_COMMON_PROCESS_H
 
@@ -17,5 +17,9 @@
  */
 int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
 		 struct error *err) MUST_CHECK;
+
+/* Have no core of this process and of its children written, nor given to a program: secrets
+ * are in their memory. */
+int process_forbid_core(struct error *err) MUST_CHECK;
 
 #endif

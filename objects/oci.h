@@ -12,6 +12,7 @@
 #include "objects/source.h"
 struct http_cures;
 struct oci_hosts;
+struct oci_logins;
 #define OCI_MANIFEST_MAX (4u << 20) /* bytes; larger ones are refused */
 #define OCI_CONFIG_MAX (8u << 20)
 
@@ -51,10 +52,11 @@ struct oci_config {
 	unsigned int attempts;     /* of each request; of a transfer without a
 	                        * deadline, those that got nowhere */
 	/* Of every request that brings none of its own; NULL: nothing stops
-	 * those.  The three outlive the store and its blobs. */
+	 * those.  The four outlive the store and its blobs. */
 	struct pace *pace;
 	struct oci_watch *watch;
 	struct oci_hosts *hosts;
+	struct oci_logins *logins; /* beside those of auth_file */
 	/* How people mend what fails; NULL: by options (net/http.h). */
 	const struct http_cures *cures;
 };
@@ -76,9 +78,7 @@ void oci_manifest_fini(struct oci_manifest *m);
 struct oci_progress {
 	int (*step)(struct oci_progress *p, uint64_t done, uint64_t total);
 };
-
 struct oci_store;
-
 /* Contracts are those of the functions below. */
 struct oci_store_ops {
 	const char *name;

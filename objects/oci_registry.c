@@ -357,6 +357,13 @@ static int make_url(struct registry *r, const struct registry_request *req,
 			  strchr(path, '?') ? '&' : '?', query);
 }
 
+/* A login that may not push may read all the same. */
+static bool is_read(const struct registry_request *req)
+{
+	return strcmp(req->http.method, "GET") == 0 ||
+	       strcmp(req->http.method, "HEAD") == 0;
+}
+
 static int attempt_at(struct registry *r, struct registry_request *req,
 		      struct http_response *resp, struct error *err)
 {
@@ -375,6 +382,7 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 	for (int n_logins = 0;; n_logins++) {
 		AUTO_FREE char *login_line = NULL;
 		unsigned int used = 0;
+		bool is_verdict;
 		int rc;
 
 		if (own)
@@ -395,7 +403,8 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 				       : refused_elsewhere(resp->url ? resp->url
 								     : url.data,
 							   err);
-		if (!registry_may_log_in(r, resp, used, n_logins)) {
+		is_verdict = is_read(req) && !is_good(req, resp->status);
+		if (!registry_may_log_in(r, resp, used, n_logins, is_verdict)) {
 			/* Some answer 403 to what they do not have. */
 			if (!is_good(req, resp->status))
 				registry_login_refused(r, resp);
@@ -403,11 +412,12 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 		}
 		/* Only who shows nothing is told how to log in. */
 		if (login_line && resp->status != 401) {
-			registry_login_drop(r, used);
+			registry_login_drop(r, used, is_verdict);
 			n_logins--;
 			continue;
 		}
-		rc = registry_log_in(r, resp, used, req->http.pace, err);
+		rc = registry_log_in(r, resp, used, is_verdict, req->http.pace,
+				     err);
 		if (rc < 0) {
 			/* The token service is down: that may pass. */
 			resp->status = 0;
@@ -709,8 +719,11 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 	for (size_t i = 0; rc == 0 && i + 1 < said.n; i++) {
 		rc = registry_new(ref, cfg, &said.list[i], &r->mirrors[i], err);
 		r->n_mirrors += rc == 0;
-		if (rc == 0)
+		if (rc == 0) {
 			r->mirrors[i]->is_mirror = true;
+			/* They were shown to the registry itself. */
+			r->mirrors[i]->cfg.logins = NULL;
+		}
 	}
 	oci_mirrors_fini(&said);
 	if (rc < 0 && r)

@@ -18,18 +18,30 @@ enum registry_use {
 	REGISTRY_RESOLVES = 2 /* it says what a tag or a list means */
 };
 
+/* Where a login comes from, in the order in which they are tried. */
+enum login_place {
+	LOGIN_FILE,     /* auth_file, or the helper that it names */
+	LOGIN_SHOWN,    /* by a pod: each that was not refused */
+	LOGIN_PROVIDER, /* a plugin of the kubelet, or what it said before */
+	LOGIN_PROVIDER_ANEW,
+	LOGIN_ANONYMOUS,
+	LOGIN_PLACES /* all were refused */
+};
+
 /* What is shown to a registry, and how that went. */
 struct registry_login {
 	bool is_under_way;       /* one thread asks for a token */
 	char *authorization;     /* header line, or NULL */
 	unsigned int generation; /* changes with `authorization` */
 	char *challenge;         /* WWW-Authenticate that it answers, or NULL */
+	uint64_t shown_id;       /* of oci_logins.h; 0: it is from elsewhere */
+	enum login_place next;   /* is tried when this one is refused */
 	bool works;              /* this one was accepted */
 	bool has_worked;         /* this one or one before it */
 	/* Of logins that worked no more and were refused anew, too: */
 	unsigned int n_refused; /* in a row */
 	int64_t retry_at_ns;    /* no helper or token service is asked before */
-	unsigned int n_seen;    /* oci_hosts_logins() then */
+	unsigned int n_seen;    /* logins that were new then */
 };
 
 struct registry {
@@ -105,19 +117,21 @@ char *registry_login_line(struct registry *r, unsigned int *ret_generation);
 bool registry_is_refusal(const struct http_response *resp);
 
 /* After `n_logins` of this request: is another one worth it?  Line `used`
- * was refused with `resp`.  A login that worked before is asked for anew once, and then
- * after growing pauses, or as soon as one of another repository there works. */
+ * was refused with `resp`; `is_verdict`: which says that its login may not read here.  A
+ * login that worked before is asked for anew once, and then after growing pauses, or as
+ * soon as one of another repository there works or a pod shows a new one. */
 bool registry_may_log_in(struct registry *r, const struct http_response *resp,
-			 unsigned int used, int n_logins);
+			 unsigned int used, int n_logins, bool is_verdict);
 
 /* Meet the challenge of `resp`, or the one before it.  Threads whose line `used` was
  * refused at once ask for one token only. */
 int registry_log_in(struct registry *r, const struct http_response *resp,
-		    unsigned int used, struct pace *pace,
+		    unsigned int used, bool is_verdict, struct pace *pace,
 		    struct error *err) MUST_CHECK;
 
 /* Show line `used` no more. */
-void registry_login_drop(struct registry *r, unsigned int used);
+void registry_login_drop(struct registry *r, unsigned int used,
+			 bool is_verdict);
 
 /* Line `used` was accepted; a login is refused, and no other is tried. */
 void registry_login_worked(struct registry *r, unsigned int used);

@@ -5,6 +5,7 @@
 
 #include "net/http.h"
 #include "objects/oci.h"
+#include "objects/oci_logins.h"
 
 /* Of one host; all NULL is anonymous. */
 struct credentials {
@@ -30,6 +31,17 @@ int credentials_find(const char *path, const char *host, const char *repo,
 int credentials_parse(const void *json, size_t len, const char *place,
 		      struct credentials *ret, char **helper,
 		      struct error *err) MUST_CHECK;
+
+/* What pods showed (oci_logins.h): of host/repo, the login that was not refused since, those
+ * that have worked first, then the newest.  -ENOENT, -ENOMEM. */
+int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
+		    struct credentials *ret, uint64_t *ret_id) MUST_CHECK;
+/* The registry accepted or refused it. */
+void oci_logins_note(struct oci_logins *l, uint64_t id, bool works);
+/* How many new ones there were; NULL: 0. */
+unsigned int oci_logins_count(struct oci_logins *l);
+/* NULL: no plugin is to be asked. */
+struct oci_providers *oci_logins_providers(struct oci_logins *l);
 
 /* What a WWW-Authenticate header wants (RFC 7235, RFC 6750). */
 struct challenge {

@@ -4,23 +4,15 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <poll.h>
-#include <spawn.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base64.h"
-#include "common/clock.h"
 #include "common/fs.h"
-#include "common/process.h"
+#include "objects/credential_program.h"
 #include "objects/oci_json.h"
 
 #define CONFIG_MAX (1u << 20)
-#define ANSWER_MAX 65536
-#define HELPER_TIMEOUT_MS 30000
-#define HELPER_EXIT_MS 2000 /* after its answer */
 #define NAME_MAX_LEN 64
 
 extern char **environ;
@@ -155,56 +147,6 @@ int credentials_parse(const void *json, size_t len, const char *place,
 
 /* ---------------------------------------------------------------- helper --- */
 
-static int read_answer(int fd, struct pace *pace, struct buf *ret,
-		       struct error *err)
-{
-	int64_t end = clock_now_ms() + HELPER_TIMEOUT_MS;
-
-	for (;;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = end - clock_now_ms();
-		ssize_t n;
-
-		if (pace_level(pace) == PACE_STOP)
-			return error_set(err, ECANCELED, "not wanted any more");
-		if (left <= 0)
-			return error_set(err, ETIMEDOUT,
-					 "no answer for %d seconds",
-					 HELPER_TIMEOUT_MS / 1000);
-		if (poll(&p, 1,
-			 left < HTTP_STOP_MS ? (int)left : HTTP_STOP_MS) <= 0)
-			continue;
-		if (buf_reserve(ret, 4096) < 0 || ret->len > ANSWER_MAX)
-			return error_set(err, EFBIG, "the answer is too long");
-		n = read(fd, ret->data + ret->len, 4096);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(err, errno, "read: %s",
-					 strerror(errno));
-		if (n == 0)
-			return 0;
-		ret->len += (size_t)n;
-		ret->data[ret->len] = '\0';
-	}
-}
-
-static int spawn(const char *program, int in, int out, pid_t *ret,
-		 struct error *err)
-{
-	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "get",
-			 NULL };
-	posix_spawn_file_actions_t files;
-	int rc;
-
-	(void)posix_spawn_file_actions_init(&files);
-	(void)posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-	(void)posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-	rc = posix_spawnp(ret, program, &files, NULL, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&files);
-	return rc ? error_set(err, rc, "start it: %s", strerror(rc)) : 0;
-}
-
 static int parse_answer(const struct buf *answer, struct credentials *ret,
 			struct error *err)
 {
@@ -236,31 +178,18 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 {
 	AUTO_BUF program = BUF_INIT;
 	AUTO_BUF answer = BUF_INIT;
-	AUTO_CLOSE int in_r = -1, in_w = -1, out_r = -1, out_w = -1;
-	int in[2], out[2], status = 0, rc;
-	pid_t pid = 0;
+	int status = 0, rc;
 
 	if (buf_printf(&program, "docker-credential-%s", name) < 0)
 		return error_nomem(err);
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
-	in_r = in[0];
-	in_w = in[1];
-	if (pipe2(out, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
-	out_r = out[0];
-	out_w = out[1];
-	rc = spawn(program.data, in_r, out_w, &pid, err);
-	if (rc < 0)
-		return error_wrap(err, rc, "%s", program.data);
-	(void)close(steal_fd(&out_w));
-	/* A host is shorter than a pipe, so this cannot block; and while we hold
-	 * the other end, it raises no SIGPIPE if the helper is gone. */
-	rc = fs_write_full(in_w, host, strlen(host));
-	(void)close(steal_fd(&in_r));
-	(void)close(steal_fd(&in_w));
-	rc = read_answer(out_r, pace, &answer, err);
-	rc = process_reap(pid, HELPER_EXIT_MS, rc, &status, err);
+	rc = credential_program_run(
+		&(struct credential_program){
+			.argv = (char *[]){ program.data,
+					    (char *)(uintptr_t) "get", NULL },
+			.envp = environ,
+			.input = host,
+			.pace = pace },
+		&answer, &status, err);
 	/* docker-credential-helpers says so when there is none: anonymous. */
 	if (rc == 0 && status != 0 && answer.data &&
 	    strstr(answer.data, "credentials not found"))
@@ -270,6 +199,8 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 			       host, answer.data ? answer.data : "");
 	if (rc == 0)
 		rc = parse_answer(&answer, ret, err);
+	if (answer.data)
+		explicit_bzero(answer.data, answer.len);
 	return rc < 0 ? error_wrap(err, rc, "%s", program.data) : 0;
 }
 

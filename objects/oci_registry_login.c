@@ -2,7 +2,8 @@
 /*
  * The login of one repository: got when the registry asks for it, kept while it works,
  * and got anew when it is refused, by whatever status (some answer 403 to a token whose
- * time is over).
+ * time is over).  There are several places that may have one: each is tried once, from the
+ * first again after one has worked.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,12 +11,32 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "objects/oci_json.h"
+#include "objects/oci_providers.h"
 #include "objects/oci_registry.h"
 #include "objects/oci_registry_auth.h"
 
 #define LOGINS_MAX 2 /* in one attempt of a request */
 #define RETRY_FIRST_NS (15 * NS_PER_S)
 #define RETRY_MOST_NS (300 * NS_PER_S)
+
+/* How often it was told that another login may work now. */
+static unsigned int count_news(struct registry *r)
+{
+	return oci_hosts_logins(r->cfg.hosts, r->origin) +
+	       oci_logins_count(r->cfg.logins);
+}
+
+/* With the lock: is there a login that was refused, and a place with others? */
+static bool has_other(const struct registry *r)
+{
+	return r->cfg.logins && r->login.authorization;
+}
+
+static int most_logins(const struct registry *r)
+{
+	return r->cfg.logins ? LOGINS_MAX + OCI_LOGINS_EACH + LOGIN_PLACES
+			     : LOGINS_MAX;
+}
 
 char *registry_login_line(struct registry *part, unsigned int *ret_generation)
 {
@@ -60,20 +81,21 @@ bool registry_is_refusal(const struct http_response *resp)
 
 bool registry_may_log_in(struct registry *part,
 			 const struct http_response *resp, unsigned int used,
-			 int n_logins)
+			 int n_logins, bool is_verdict)
 {
 	struct registry *r = registry_whole(part);
 	const struct registry_login *l = &r->login;
-	unsigned int seen = oci_hosts_logins(r->cfg.hosts, r->origin);
+	unsigned int seen = count_news(r);
 	bool ret;
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (l->generation != used) /* another thread did */
-		ret = n_logins < LOGINS_MAX;
-	else if (!l->has_worked)
-		ret = resp->status == 401 && n_logins < LOGINS_MAX;
-	else if (n_logins > 0)
-		ret = resp->status == 401 && n_logins < LOGINS_MAX;
+		ret = n_logins < most_logins(r);
+	else if (l->next >= LOGIN_PLACES)
+		ret = false;
+	else if (!l->has_worked || n_logins > 0)
+		ret = n_logins < most_logins(r) &&
+		      (resp->status == 401 || (is_verdict && has_other(r)));
 	else
 		ret = l->works || seen != l->n_seen ||
 		      clock_now_ns() >= l->retry_at_ns;
@@ -125,7 +147,7 @@ static bool note_refusal(struct registry_login *l, unsigned int seen)
 static void end_login(struct registry *r, char *answer, char *challenge,
 		      const struct error *why)
 {
-	unsigned int seen = oci_hosts_logins(r->cfg.hosts, r->origin);
+	unsigned int seen = count_news(r);
 	struct registry_login *l = &r->login;
 	bool is_new = false;
 
@@ -162,14 +184,111 @@ static char *challenge_text(struct registry *r,
 	return text;
 }
 
+/* With the lock: the login of a line that was refused and never accepted, to be noted as
+ * refused, or 0. */
+static uint64_t take_refused(struct registry_login *l, bool is_verdict)
+{
+	uint64_t id = l->works || !is_verdict ? 0 : l->shown_id;
+
+	if (l->works)
+		l->next = LOGIN_FILE;
+	l->shown_id = 0;
+	return id;
+}
+
+static void note_refused(struct registry *r, uint64_t id)
+{
+	if (id)
+		oci_logins_note(r->cfg.logins, id, false);
+}
+
+/* A login of a place: 0, -ENOENT when it has none, or what keeps it from telling.  `*place`
+ * becomes the one that is next. */
+static int login_of_place(struct registry *r, enum login_place *place,
+			  struct pace *pace, struct credentials *ret,
+			  uint64_t *ret_shown, struct error *err)
+{
+	struct oci_providers *plugins = oci_logins_providers(r->cfg.logins);
+	enum login_place now = *place;
+	bool is_kept = false;
+	int rc;
+
+	*place = now + 1;
+	switch (now) {
+	case LOGIN_FILE:
+		rc = credentials_find(r->auth_file, r->host, r->repo, pace, ret,
+				      err);
+		return rc == 0 && !ret->user && !ret->identity_token ? -ENOENT
+								     : rc;
+	case LOGIN_SHOWN:
+		rc = oci_logins_find(r->cfg.logins, r->host, r->repo, ret,
+				     ret_shown);
+		if (rc == 0)
+			*place = LOGIN_SHOWN; /* there may be more */
+		return rc;
+	case LOGIN_PROVIDER:
+	case LOGIN_PROVIDER_ANEW:
+		if (!plugins)
+			return -ENOENT;
+		rc = oci_providers_ask(plugins, r->host, r->repo,
+				       now == LOGIN_PROVIDER_ANEW, pace, ret,
+				       &is_kept, err);
+		if (!is_kept)
+			*place = LOGIN_ANONYMOUS;
+		return rc;
+	default:
+		return 0;
+	}
+}
+
+/* A line by the next place that has a login which the token service, where there is one,
+ * accepts.  Without logins from elsewhere only the file's is asked for. */
+static int next_line(struct registry *r, const struct challenge *c,
+		     struct pace *pace, enum login_place *place,
+		     uint64_t *ret_shown, char **ret, struct error *err)
+{
+	struct error first = ERROR_INIT;
+	int rc = error_set(err, EACCES, "every login was refused");
+
+	while (*place < LOGIN_PLACES) {
+		struct credentials who = { .user = NULL };
+		int has;
+
+		*ret_shown = 0;
+		has = login_of_place(r, place, pace, &who, ret_shown, err);
+		if (!r->cfg.logins && has == -ENOENT)
+			has = 0; /* anonymous */
+		rc = has == 0 ? challenge_answer(r->http, c, &who, pace, ret,
+						 err)
+			      : has;
+		credentials_fini(&who);
+		if (has == 0 && rc == -EACCES)
+			note_refused(r, *ret_shown);
+		/* A token service that is down is so for all of them. */
+		if (!r->cfg.logins || rc == 0 || rc == -ECANCELED ||
+		    (has == 0 && rc != -EACCES))
+			break;
+		/* The first that is no mere lack says most. */
+		if (rc != -ENOENT && !first.code)
+			first = *err;
+	}
+	if (rc < 0 && rc != -ECANCELED && first.code) {
+		*err = first;
+		rc = -first.code;
+	}
+	return rc;
+}
+
 int registry_log_in(struct registry *part, const struct http_response *resp,
-		    unsigned int used, struct pace *pace, struct error *err)
+		    unsigned int used, bool is_verdict, struct pace *pace,
+		    struct error *err)
 {
 	struct registry *r = registry_whole(part);
 	AUTO_FREE char *header = challenge_text(r, resp);
-	struct credentials who = { .user = NULL };
 	struct challenge c = { .realm = NULL };
 	struct error own = ERROR_INIT;
+	enum login_place place;
+	uint64_t shown = 0;
 	char *answer = NULL;
 	int rc;
 
@@ -179,30 +298,40 @@ int registry_log_in(struct registry *part, const struct http_response *resp,
 				 "it refuses without saying how to log in");
 	if (!begin_login(r, used, pace))
 		return 0;
+	(void)pthread_mutex_lock(&r->lock);
+	shown = take_refused(&r->login, is_verdict);
+	place = r->cfg.logins ? r->login.next : LOGIN_FILE;
+	(void)pthread_mutex_unlock(&r->lock);
+	note_refused(r, shown);
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
-		rc = credentials_find(r->auth_file, r->host, r->repo, pace,
-				      &who, err);
-	if (rc == 0)
-		rc = challenge_answer(r->http, &c, &who, pace, &answer, err);
+		rc = next_line(r, &c, pace, &place, &shown, &answer, err);
 	challenge_fini(&c);
-	credentials_fini(&who);
+	(void)pthread_mutex_lock(&r->lock);
+	if (r->cfg.logins)
+		r->login.next = rc == 0 ? place : LOGIN_FILE;
+	r->login.shown_id = rc == 0 ? shown : 0;
+	(void)pthread_mutex_unlock(&r->lock);
 	end_login(r, rc == 0 ? answer : NULL, steal_ptr(&header), err);
 	return rc;
 }
 
-void registry_login_drop(struct registry *part, unsigned int used)
+void registry_login_drop(struct registry *part, unsigned int used,
+			 bool is_verdict)
 {
 	struct registry *r = registry_whole(part);
 	struct registry_login *l = &r->login;
+	uint64_t refused = 0;
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (l->generation == used && !l->is_under_way) {
+		refused = take_refused(l, is_verdict);
 		free(steal_ptr(&l->authorization));
 		l->generation++;
 		l->works = false;
 	}
 	(void)pthread_mutex_unlock(&r->lock);
+	note_refused(r, refused);
 }
 
 void registry_login_worked(struct registry *part, unsigned int used)
@@ -210,9 +339,11 @@ void registry_login_worked(struct registry *part, unsigned int used)
 	struct registry *r = registry_whole(part);
 	struct registry_login *l = &r->login;
 	bool is_renewed = false, was_refused = false;
+	uint64_t shown = 0;
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (l->generation == used && !l->works) {
+		shown = l->shown_id;
 		is_renewed = l->has_worked;
 		was_refused = l->n_refused > 0;
 		l->works = true;
@@ -221,6 +352,8 @@ void registry_login_worked(struct registry *part, unsigned int used)
 		l->retry_at_ns = 0;
 	}
 	(void)pthread_mutex_unlock(&r->lock);
+	if (shown)
+		oci_logins_note(r->cfg.logins, shown, true);
 	if (is_renewed)
 		oci_hosts_note_login(r->cfg.hosts, r->origin);
 	if (was_refused && r->cfg.watch)
@@ -231,11 +364,13 @@ void registry_login_refused(struct registry *part,
 			    const struct http_response *resp)
 {
 	struct registry *r = registry_whole(part);
-	unsigned int seen = oci_hosts_logins(r->cfg.hosts, r->origin);
+	unsigned int seen = count_news(r);
 	struct error why = ERROR_INIT;
 	bool is_new;
 
 	(void)pthread_mutex_lock(&r->lock);
+	r->login.next =
+		LOGIN_FILE; /* another request tries all of them again */
 	is_new = note_refusal(&r->login, seen);
 	(void)pthread_mutex_unlock(&r->lock);
 	(void)registry_status_error(resp, &why);

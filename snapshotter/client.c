@@ -325,6 +325,21 @@ int node_start_end(struct node_client *c, const char *user, struct error *err)
 	return call(c, "start.end", params, &out, err);
 }
 
+int node_login_show(struct node_client *c, const struct node_login *login,
+		    struct error *err)
+{
+	AUTO_JSON *params =
+		json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "image", login->image,
+			  "namespace", login->namespace_, "user", login->user,
+			  "password", login->password, "identity_token",
+			  login->identity_token);
+	AUTO_JSON *out = NULL;
+
+	if (!params)
+		return error_set(err, EINVAL, "the login is no UTF-8");
+	return call(c, "login.show", params, &out, err);
+}
+
 /* "/a:/b" as ["/a", "/b"]. */
 static json_t *split_json(const char *paths)
 {

@@ -124,6 +124,17 @@ int node_layer_apply(struct node_client *c, const struct node_image_query *q,
 		     const char *dir, const char *lower,
 		     struct error *err) MUST_CHECK;
 
+/* A login that a pod showed for its image; borrowed.  User and password, or a token. */
+struct node_login {
+	const char *image;      /* "host/repository..." */
+	const char *namespace_; /* of the pod */
+	const char *user, *password, *identity_token;
+};
+
+/* Have bootseerd keep it for reads of that repository, durably. */
+int node_login_show(struct node_client *c, const struct node_login *login,
+		    struct error *err) MUST_CHECK;
+
 /* Any method, for the command line: parameters and result are JSON texts;
  * `params` may be NULL, `*ret` is the caller's. */
 int node_call(struct node_client *c, const char *method, const char *params,

@@ -379,6 +379,23 @@ static const struct option_spec options[] = {
 	  .absent = "'docker login' makes one, ~/.docker/config.json",
 	  .help = "Registry credentials: a docker "
 		  "config.json." },
+	{ .key = "credential-providers",
+	  .type = OPTION_STRING,
+	  .offset = AT(credential_providers),
+	  .arg = "CONFIG:BINDIR",
+	  .help = "The kubelet's --image-credential-provider-config and "
+		  "--image-credential-provider-bin-dir: these plugins are asked "
+		  "for a login when a registry wants one that is not in "
+		  "--auth-file, or no longer takes what a pod showed." },
+	{ .key = "login-key",
+	  .type = OPTION_STRING,
+	  .offset = AT(login_key),
+	  .def = "/etc/bootseer/login.key",
+	  .arg = "FILE",
+	  .help = "Key that logins shown by pods are encrypted with below "
+		  "--root (bootseer-snapshotter(8), --image-service); it is "
+		  "made when it is needed, for root alone.  '': they are kept "
+		  "in memory only, and a restart forgets them." },
 	{ .key = "ca-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(ca_file),

@@ -45,8 +45,10 @@ struct node_config {
 	char *env_ca_file;
 	uint64_t env_write_max; /* bytes written to one that is mounted */
 	char *auth_file, *ca_file;
-	char *hosts_dir;   /* "DIR:DIR"; "" is none */
-	char **plain_http; /* "host:port": node_config_is_plain() */
+	char *login_key;            /* file; "" keeps no login of a pod */
+	char *credential_providers; /* "CONFIG:BINDIR"; NULL: none */
+	char *hosts_dir;            /* "DIR:DIR"; "" is none */
+	char **plain_http;          /* "host:port": node_config_is_plain() */
 	char *log_level;
 	bool hold;
 	bool list_metrics;

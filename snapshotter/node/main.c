@@ -16,6 +16,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/notify.h"
+#include "common/process.h"
 #include "fuse/fuse.h"
 #include "net/control_server.h"
 #include "net/lanes.h"
@@ -29,6 +30,7 @@
 #include "snapshotter/node/control/preheat.h"
 #include "snapshotter/node/control/ready_server.h"
 #include "snapshotter/node/images/images.h"
+#include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/images/keyed_lock.h"
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/node.h"
@@ -223,6 +225,15 @@ static int open_trust(struct node *n, struct error *err)
 				       &n->admission, err);
 }
 
+static int open_logins(struct node *n, struct error *err)
+{
+	int rc = kept_logins_open(n->cfg, &n->logins, err);
+
+	if (rc == 0)
+		origins_use_logins(n->origins, kept_logins_table(n->logins));
+	return rc;
+}
+
 static int node_open(struct node *n, struct error *err)
 {
 	const struct trace_user user = node_prefetch_trace_user(n);
@@ -243,6 +254,8 @@ static int node_open(struct node *n, struct error *err)
 		rc = make_folders(n->cfg, err);
 	if (rc == 0)
 		rc = lock_run(n, err);
+	if (rc == 0)
+		rc = open_logins(n, err);
 	if (rc == 0)
 		rc = disk_choose_min_free(n, err);
 	if (rc == 0)
@@ -293,6 +306,7 @@ static void node_close(struct node *n)
 	admission_close(n->admission);
 	key_revocations_close(n->key_revocations);
 	origins_free(n->origins);
+	kept_logins_close(n->logins);
 	keyed_lock_free(n->gate);
 	memory_gate_fini(&n->windows);
 	parser_close(n->parser);
@@ -512,6 +526,8 @@ static int run(const struct node_config *cfg, struct error *err)
 	/* Who opens a file of the cache while the kernel is asked about it:
 	 * fs_is_in_use(). */
 	(void)signal(SIGIO, SIG_IGN);
+	/* Logins are in its memory. */
+	confine(process_forbid_core);
 	/* Threads take over what the first one has. */
 	confine(confine_node);
 	rc = node_open(&d.node, err);
@@ -612,6 +628,8 @@ int main(int argc, char **argv)
 		rc = key_revocations_check(cfg.trust_revoked_file, &err);
 	if (rc == 0 && cfg.root && cfg.run && action == OPTION_ACTION_CHECK)
 		rc = admission_check_files(&cfg, &err);
+	if (rc == 0 && cfg.root && cfg.run && action == OPTION_ACTION_CHECK)
+		rc = kept_logins_check(&cfg, &err);
 	rc = option_refuse(&node_program, &cfg, argc, argv, rc, &err);
 	if (rc == 0 && action == OPTION_ACTION_RUN && !cfg.list_metrics)
 		rc = check_user(&err);

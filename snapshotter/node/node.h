@@ -32,6 +32,7 @@ struct node {
 	struct parser *parser; /* of what strangers wrote; never NULL in a
 	                        * bootseerd */
 	struct origins *origins;
+	struct kept_logins *logins;
 	struct key_revocations *key_revocations; /* keys not to be believed */
 	struct admission *admission;
 	struct images *images;

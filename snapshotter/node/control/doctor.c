@@ -488,6 +488,7 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_parser(n, list);
 	check_disk(n, list);
 	check_kubelet(n, list);
+	kubelet_check_images(list);
 	check_cache(n, list);
 	check_environments(n, list);
 	check_trust(n, list);

@@ -7,6 +7,7 @@
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/node.h"
 
 #define ROUND_NS INT64_C(60000000000)
@@ -35,6 +36,7 @@ static void housekeeper_run(struct work *w)
 
 	node_collect_old(h->node, time(NULL));
 	environments_collect(h->node, time(NULL));
+	kept_logins_collect(h->node->logins, h->node->images);
 	disk_refresh(h->node->disk);
 	disk_give_way(h->node->disk);
 }

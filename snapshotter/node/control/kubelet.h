@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much of a disk the kubelet of this machine wants free: below that it removes images,
- * which gives no byte of our cache back, and then evicts pods. */
+/* The kubelet of this machine.  How much of a disk it wants free: below that it removes
+ * images, which gives no byte of our cache back, and then evicts pods.  And how it pulls. */
 #ifndef BOOTSEER_NODE_KUBELET_H
 #define BOOTSEER_NODE_KUBELET_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/json.h"
 
 /* Percent of the disk of `root` that have to be free; 0: there is no kubelet, or it has
  * another disk.  Reads its configuration. */
@@ -20,5 +22,11 @@ struct kubelet_disk {
 /* The same, of the configuration's text (YAML or JSON); NULL: the kubelet's defaults. */
 unsigned int kubelet_percent(const char *config,
 			     const struct kubelet_disk *disk);
+
+/* For the doctor: do logins of pods reach bootseerd?  Nothing without a kubelet. */
+void kubelet_check_images(json_t *list);
+/* The path of its image service's socket, by its configuration and kubeadm's flags (either may
+ * be NULL); the caller's, NULL: it is the runtime's. */
+char *kubelet_image_service(const char *config, const char *flags);
 
 #endif

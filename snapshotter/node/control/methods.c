@@ -456,6 +456,7 @@ static const struct method {
 	{ "start.begin", CONTROL_WAITS, NULL, method_begin, false },
 	{ "start.ready", CONTROL_QUICK, method_ready, NULL, false },
 	{ "start.end", CONTROL_QUICK, method_end, NULL, false },
+	{ "login.show", CONTROL_QUICK, method_login, NULL, false },
 	{ "layer.apply", CONTROL_REMOTE, NULL, do_layer, false },
 	{ "node.status", CONTROL_QUICK, do_status, NULL, false },
 	{ "node.doctor", CONTROL_REMOTE, NULL, do_doctor, false },

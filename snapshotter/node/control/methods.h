@@ -28,6 +28,9 @@ int params_user(const char *user, struct error *err) MUST_CHECK;
 method_fn method_ready, method_end, method_explain;
 remote_method_fn method_begin, method_record;
 
+/* methods_login.c */
+method_fn method_login;
+
 /* methods_environment.c */
 remote_method_fn method_env_mount, method_env_open, method_env_read,
 	method_env_umount;

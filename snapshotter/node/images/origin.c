@@ -31,6 +31,7 @@ struct origins {
 	struct pace pace; /* of what somebody waits for until the node ends */
 	struct outages *outages;
 	struct oci_hosts *hosts;
+	struct oci_logins *logins; /* NULL: none */
 	struct origin *first;
 };
 
@@ -88,6 +89,11 @@ void origins_free(struct origins *o)
 	outages_free(o->outages);
 	oci_hosts_free(o->hosts);
 	free(o);
+}
+
+void origins_use_logins(struct origins *o, struct oci_logins *logins)
+{
+	o->logins = logins;
 }
 
 struct oci_hosts *origins_hosts(struct origins *o)
@@ -290,6 +296,7 @@ static int open_store(struct origin *o, struct oci_store **ret,
 		.pace = &o->all->pace,
 		.watch = outages_watch(o->all->outages),
 		.hosts = o->all->hosts,
+		.logins = o->all->logins,
 	};
 
 	if (registry_host_is_store(o->host))

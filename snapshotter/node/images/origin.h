@@ -30,6 +30,9 @@ typedef int origin_open_fn(const struct oci_ref *ref,
 struct origins *origins_new(const struct node_config *cfg,
 			    const atomic_bool *is_ending,
 			    origin_open_fn *open) MUST_CHECK;
+/* Before anything is read: beside those of --auth-file, for all stores; outlives them. */
+struct oci_logins;
+void origins_use_logins(struct origins *o, struct oci_logins *logins);
 void origins_free(struct origins *o); /* after every origin was put back */
 DEFINE_AUTO(origins)
 

@@ -340,12 +340,14 @@ const char *admission_cure(enum admission_reason r)
 			"'bootseer image verify', with a key whose entry in "
 			"trust-keys says 'uses: verify'",
 		[ADMISSION_NO_LOGIN] =
-			"give this node a login for that registry: 'nerdctl "
-			"login' or 'docker login' as root, or a file or "
-			"credential helper named by auth-file in "
-			"bootseerd.conf; pull secrets of pods and the "
-			"kubelet's credential providers do not reach "
-			"bootseerd",
+			"for pull secrets of pods, have the kubelet's "
+			"imageServiceEndpoint lead to bootseer-snapshotter's "
+			"--image-service (docs/kubernetes.md, 'Private "
+			"images'); for the kubelet's credential provider "
+			"plugins, name them by credential-providers in "
+			"bootseerd.conf; else give this node a login for that "
+			"registry: 'nerdctl login' or 'docker login' as root, "
+			"or a file or credential helper named by auth-file",
 		[ADMISSION_NO_ANSWER] =
 			"see that the registry can be reached from this node, "
 			"or raise its limit by a login: 'bootseer node "

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the kubelet wants free, by its configuration. */
 #include <criterion/criterion.h>
+#include <string.h>
 
+#include "common/cleanup.h"
 #include "snapshotter/node/control/kubelet.h"
 
 TestSuite(kubelet, .timeout = 30);
@@ -66,4 +68,33 @@ Test(kubelet, takes_what_is_no_figure_for_nothing)
 	cr_expect_eq(kubelet_percent("nodefs.available:", &pods), 0);
 	cr_expect_eq(kubelet_percent("imageGCHighThresholdPercent: x\n", &both),
 		     15);
+}
+
+Test(kubelet, pulls_by_the_socket_that_it_is_told)
+{
+	static const struct {
+		const char *config, *flags, *want;
+	} cases[] = {
+		{ "a: b\nimageServiceEndpoint: unix:///run/x.sock\n", NULL,
+		  "/run/x.sock" },
+		{ "a: b\nimageServiceEndpoint: \"/run/x.sock\"\n", "",
+		  "/run/x.sock" },
+		{ "a: b\nimageServiceEndpoint: ''\n", NULL, NULL },
+		{ "a: b\n#imageServiceEndpoint: /run/x.sock\n", NULL, NULL },
+		{ "a: b\nimageServiceEndpoint: /run/x.sock\n",
+		  "ARGS=\"--image-service-endpoint=unix:///run/y.sock --v=2\"",
+		  "/run/y.sock" },
+		{ NULL, NULL, NULL },
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
+		AUTO_FREE char *got =
+			kubelet_image_service(cases[k].config, cases[k].flags);
+
+		if (cases[k].want)
+			cr_expect(got && strcmp(got, cases[k].want) == 0, "%zu",
+				  k);
+		else
+			cr_expect_null(got, "%zu", k);
+	}
 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Does the kubelet pull images by way of bootseer-snapshotter? */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/doctor.h"
+#include "common/fs.h"
+#include "snapshotter/node/control/kubelet.h"
+
+#define CONFIG "/var/lib/kubelet/config.yaml"
+#define FLAGS \
+	"/var/lib/kubelet/kubeadm-flags.env" /* kubeadm's; the flag wins */
+#define TEXT_MAX (1u << 20)
+#define PROGRAM "bootseer-snapsh" /* as the kernel cuts its name */
+#define CURE \
+	"run bootseer-snapshotter with --image-service, and have the kubelet's " \
+	"imageServiceEndpoint lead there (docs/kubernetes.md, 'Private images'); " \
+	"all is well if this node has logins of its own for private images, or " \
+	"no pod has any"
+
+/* The path behind `key`, as unix:///PATH or PATH; NULL: there is none. */
+static char *find_endpoint(const char *text, const char *key)
+{
+	const char *at = text ? strstr(text, key) : NULL;
+	size_t len;
+
+	if (!at)
+		return NULL;
+	at += strlen(key);
+	at += strspn(at, "\"':= \t");
+	if (strncmp(at, "unix://", 7) == 0)
+		at += 7;
+	len = strcspn(at, "\"' \t\r\n");
+	return *at == '/' ? strndup(at, len) : NULL;
+}
+
+char *kubelet_image_service(const char *config, const char *flags)
+{
+	char *path = find_endpoint(flags, "--image-service-endpoint");
+
+	return path ? path : find_endpoint(config, "\nimageServiceEndpoint");
+}
+
+/* Who listens there?  Its name, or "" when nobody does. */
+static void ask_server(const char *path, char name[64])
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	AUTO_BUF comm = BUF_INIT;
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	char file[32];
+
+	name[0] = '\0';
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+		return;
+	memcpy(addr.sun_path, path, strlen(path) + 1);
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return;
+	(void)snprintf(file, sizeof(file), "/proc/%d/comm", peer.pid);
+	if (fs_read_file(file, 63, &comm, NULL) == 0)
+		(void)snprintf(name, 64, "%.*s", (int)strcspn(comm.data, "\n"),
+			       comm.data);
+}
+
+void kubelet_check_images(json_t *list)
+{
+	AUTO_BUF config = BUF_INIT;
+	AUTO_BUF flags = BUF_INIT;
+	AUTO_FREE char *path = NULL;
+	char name[64] = "";
+	bool is_ours;
+
+	if (fs_read_file(CONFIG, TEXT_MAX, &config, NULL) < 0)
+		return;
+	(void)!fs_read_file(FLAGS, TEXT_MAX, &flags, NULL);
+	path = kubelet_image_service(config.data, flags.data);
+	if (path)
+		ask_server(path, name);
+	is_ours = strcmp(name, PROGRAM) == 0;
+	if (is_ours)
+		doctor_add(list, "pods' logins", true, DOCTOR_ADVICE, CURE,
+			   "the kubelet pulls by '%s'", path);
+	else if (!path)
+		doctor_add(list, "pods' logins", false, DOCTOR_ADVICE, CURE,
+			   "pull secrets do not reach bootseerd: the kubelet "
+			   "has no imageServiceEndpoint");
+	else
+		doctor_add(list, "pods' logins", false, DOCTOR_ADVICE, CURE,
+			   "pull secrets do not reach bootseerd: %s at the "
+			   "kubelet's imageServiceEndpoint '%s'",
+			   *name ? "another program listens" : "nobody listens",
+			   path);
+}
