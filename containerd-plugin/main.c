@@ -11,7 +11,9 @@
 #include "common/log.h"
 #include "common/notify.h"
 #include "common/option.h"
+#include "common/process.h"
 #include "common/text.h"
+#include "containerd-plugin/cri_proxy.h"
 #include "containerd-plugin/service.h"
 #include "containerd-plugin/snapshots.h"
 #include "net/grpc_server.h"
@@ -33,6 +35,8 @@ struct plugin_config {
 	int64_t restore_timeout;
 	char *containerd_state;
 	char *scope;
+	char *image_service;
+	char *containerd;
 	uint64_t threads;
 	char *log_level;
 	char *config;
@@ -105,6 +109,23 @@ static const struct option_spec options[] = {
 		  "trusts no further.  containerd shares layers between all "
 		  "images of a snapshotter, so one without this runs such "
 		  "images the ordinary way." },
+	{ .key = "image-service",
+	  .type = OPTION_STRING,
+	  .arg = "SOCKET",
+	  .offset = offsetof(struct plugin_config, image_service),
+	  .def = "",
+	  .help = "Serve the CRI's image service on this Unix socket, for the "
+		  "kubelet's imageServiceEndpoint: every call goes to "
+		  "containerd as it is, and bootseerd is told the login that a "
+		  "pod's pull carries, so that private images start lazily. "
+		  "'': do not." },
+	{ .key = "containerd",
+	  .type = OPTION_STRING,
+	  .arg = "SOCKET",
+	  .offset = offsetof(struct plugin_config, containerd),
+	  .def = "/run/containerd/containerd.sock",
+	  .help = "containerd's socket, where calls of --image-service go "
+		  "to." },
 	{ .key = "restore-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
@@ -156,6 +177,7 @@ struct plugin_daemon {
 	struct snapshots *snapshots;
 	struct plugin_service *service;
 	struct grpc_server *server;
+	struct cri_proxy *images; /* NULL: not wanted */
 	struct loop_signal term, interrupt;
 	struct loop_timer grace;
 };
@@ -171,6 +193,7 @@ static void on_idle(void *arg)
 
 static void on_grace_over(struct loop_timer *t)
 {
+	(void)t;
 	/* Every answer was durable before it was given, so what is under way may
 	 * end anywhere; its threads may wait for bootseerd for long. */
 	log_warning("main", "ending with calls under way");
@@ -189,6 +212,7 @@ static void on_signal(struct loop_signal *s, int signo)
 		 service_busy(d->service));
 	notify_send("STOPPING=1");
 	grpc_server_drain(d->server);
+	cri_proxy_drain(d->images);
 	if (loop_timer_start(d->loop, &d->grace, STOP_GRACE_NS, &err) < 0)
 		on_grace_over(&d->grace);
 	service_when_idle(d->service, on_idle, d);
@@ -228,6 +252,20 @@ static int listen_on(struct plugin_daemon *d, const char *address,
 	return rc < 0 ? rc : grpc_server_listen(d->server, address, err);
 }
 
+/* Logins are in its memory. */
+static int start_proxy(struct plugin_daemon *d, const struct plugin_config *cfg,
+		       struct error *err)
+{
+	const struct cri_proxy_config pc = { .address = cfg->image_service,
+					     .containerd = cfg->containerd,
+					     .node = cfg->node };
+	int rc = process_forbid_core(err);
+
+	if (rc == 0)
+		rc = make_parent(cfg->image_service, err);
+	return rc < 0 ? rc : cri_proxy_new(d->loop, &pc, &d->images, err);
+}
+
 static int start(struct plugin_daemon *d, const struct plugin_config *cfg,
 		 struct error *err)
 {
@@ -260,6 +298,8 @@ static int start(struct plugin_daemon *d, const struct plugin_config *cfg,
 				     &d->server, err);
 	if (rc == 0)
 		rc = listen_on(d, cfg->address, err);
+	if (rc == 0 && *cfg->image_service)
+		rc = start_proxy(d, cfg, err);
 	return rc;
 }
 
@@ -270,7 +310,9 @@ static void stop(struct plugin_daemon *d)
 	loop_signal_stop(&d->term);
 	loop_signal_stop(&d->interrupt);
 	snapshots_service_stop(d->service);
+	cri_proxy_stop(d->images);
 	loop_free(d->loop);
+	cri_proxy_free(d->images);
 	service_free(d->service);
 	snapshots_close(d->snapshots);
 }
@@ -303,8 +345,9 @@ static int check_absolute(const char *option, const char *path,
 			 option, path);
 }
 
-/* The socket, and the folder that listen_on() makes for it. */
-static int check_address(const char *address, struct error *err)
+/* A socket, and the folder that make_parent() makes for it. */
+static int check_address(const char *option, const char *address,
+			 struct error *err)
 {
 	AUTO_FREE char *copy = strdup(address);
 	struct stat st;
@@ -314,18 +357,35 @@ static int check_address(const char *address, struct error *err)
 		return error_nomem(err);
 	rc = fs_check_parent(dirname(copy), err);
 	if (rc < 0)
-		return error_wrap(err, rc, "--address");
+		return error_wrap(err, rc, "%s", option);
 	if (strlen(address) > ADDRESS_MAX)
 		return error_set(err, ENAMETOOLONG,
-				 "--address '%.120s' has over %d bytes: choose "
-				 "a shorter path",
-				 address, ADDRESS_MAX);
+				 "%s '%.120s' has over %d bytes: choose a "
+				 "shorter path",
+				 option, address, ADDRESS_MAX);
 	if (lstat(address, &st) == 0 && !S_ISSOCK(st.st_mode))
 		return error_set(err, EEXIST,
-				 "--address '%s' is there, and no socket: name "
+				 "%s '%s' is there, and no socket: name "
 				 "another, or move it away first",
-				 address);
+				 option, address);
 	return 0;
+}
+
+static int check_proxy(const struct plugin_config *cfg, struct error *err)
+{
+	int rc = check_absolute("--image-service", cfg->image_service, err);
+
+	if (rc == 0)
+		rc = check_absolute("--containerd", cfg->containerd, err);
+	if (rc == 0)
+		rc = check_address("--image-service", cfg->image_service, err);
+	if (rc == 0 && (strcmp(cfg->image_service, cfg->containerd) == 0 ||
+			strcmp(cfg->image_service, cfg->address) == 0))
+		rc = error_set(err, EINVAL,
+			       "--image-service '%s' is another program's "
+			       "socket: name one of its own",
+			       cfg->image_service);
+	return rc;
 }
 
 static int check_paths(const struct plugin_config *cfg, struct error *err)
@@ -344,7 +404,8 @@ static int check_paths(const struct plugin_config *cfg, struct error *err)
 	rc = fs_check_parent(cfg->root, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--root");
-	return check_address(cfg->address, err);
+	rc = check_address("--address", cfg->address, err);
+	return rc < 0 || !*cfg->image_service ? rc : check_proxy(cfg, err);
 }
 
 static int check_scope(const struct plugin_config *cfg, struct error *err)

@@ -219,16 +219,6 @@ static int connection_new(struct grpc_server *s, int fd, struct error *err)
 
 /* ---- the listening socket ---- */
 
-static bool peer_may_call(int fd)
-{
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return false;
-	return peer.uid == 0 || peer.uid == geteuid();
-}
-
 static void on_accepted(struct listener *l, int fd,
 			const struct sockaddr_storage *from)
 {
@@ -236,7 +226,7 @@ static void on_accepted(struct listener *l, int fd,
 	struct error err = ERROR_INIT;
 
 	(void)from;
-	if (s->n_connections >= CONNECTIONS_MAX || !peer_may_call(fd)) {
+	if (s->n_connections >= CONNECTIONS_MAX || !listener_peer_is_ours(fd)) {
 		log_warning("grpc",
 			    "connection refused: it is not of root, or "
 			    "there are %d already",

@@ -153,3 +153,13 @@ unsigned int listener_port(const struct listener *l)
 			     ? ((struct sockaddr_in6 *)&addr)->sin6_port
 			     : ((struct sockaddr_in *)&addr)->sin_port);
 }
+
+bool listener_peer_is_ours(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return false;
+	return peer.uid == 0 || peer.uid == geteuid();
+}

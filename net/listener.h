@@ -52,6 +52,9 @@ void listener_stop(struct listener *l);
 void listener_pause(struct listener *l);
 void listener_resume(struct listener *l);
 
+/* Is the other end of this Unix socket root's, or of our own user? */
+bool listener_peer_is_ours(int fd);
+
 /* The port of a listener on TCP. */
 unsigned int listener_port(const struct listener *l);
 

@@ -2,6 +2,11 @@
 """A client of the CRI, as the kubelet is one: cri.py SOCKET COMMAND ARGUMENT...
 
     pull IMAGE                 pull an image, print its id
+    pull-as NAMESPACE IMAGE    the same for a pod of this namespace, with the login
+                               of $CRI_USER and $CRI_PASSWORD, or in base 64 of
+                               $CRI_AUTH, or with $CRI_TOKEN
+    images                     print the names of all images, and of the image
+                               service's calls what else it says
     run IMAGE POD COMMAND...   start a pod (host network) and a container in it
                                that sleeps, run COMMAND in it and print its output
     run-userns ...             the same in a user namespace of the pod (hostUsers:
@@ -11,6 +16,7 @@
 Field numbers of the CRI, runtime.v1.
 """
 
+import os
 import sys
 
 import grpc
@@ -37,6 +43,23 @@ class Client:
         if sandbox:
             request.append((3, sandbox))
         return self.call("ImageService", "PullImage", request)[1][-1].decode()
+
+    def pull_as(self, namespace, image):
+        fields = [(1, "CRI_USER"), (2, "CRI_PASSWORD"), (3, "CRI_AUTH"), (5, "CRI_TOKEN")]
+        auth = [(n, os.environ[v]) for n, v in fields if v in os.environ]
+        request = [(1, [(1, image)]), (2, auth)]
+        request.append((3, [(1, [(1, "pod"), (2, "uid"), (3, namespace)])]))
+        return self.call("ImageService", "PullImage", request)[1][-1].decode()
+
+    def images(self):
+        service = "ImageService"
+        for image in self.call(service, "ListImages", []).get(1, []):
+            fields = decode(image)
+            print(fields[1][-1].decode(), *[tag.decode() for tag in fields.get(2, [])])
+        status = self.call(service, "ImageStatus", [(1, [(1, "no/such:image")])])
+        print("status", sorted(status))
+        info = self.call(service, "ImageFsInfo", [])
+        print("fs", sorted(info))
 
     def run(self, image, pod, command, userns=False):
         host = [(1, 2)]  # the node's network
@@ -81,6 +104,10 @@ def main():
     try:
         if command == "pull":
             print(client.pull(args[0]))
+        elif command == "pull-as":
+            print(client.pull_as(args[0], args[1]))
+        elif command == "images":
+            client.images()
         elif command == "run":
             sys.exit(client.run(args[0], args[1], args[2:]))
         elif command == "run-userns":

@@ -139,7 +139,8 @@ start_registry() {
 	storage:
 	  filesystem: {rootdirectory: $T/registry}
 	  delete: {enabled: true}
-	http: {addr: "${REGISTRY_ADDRESS:-127.0.0.1}:0"}
+	http: {addr: "${REGISTRY_ADDRESS:-127.0.0.1}:${REGISTRY_PORT:-0}"}
+	${REGISTRY_AUTH:-}
 	END
 	start_daemon "$T/registry.log" docker-registry serve "$T/registry.yml"
 	wait_until "$daemon_pid" grep -q 'listening on' "$T/registry.log"

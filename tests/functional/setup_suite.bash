@@ -7,16 +7,9 @@
 # time to start, because it compiles its own library each time. gojq answers the same
 # in 3 ms. A function that is exported holds in every test, and in the benchmarks that
 # tests run.
-#
-# Tests start python3 some thousand times, too. That of the distribution has the packages
-# that ./dev installs; one of a version manager, where that stands first in PATH, has not,
-# and its shell script takes 120 ms of processor time before Python starts.
 setup_suite() {
 	jq() { gojq "$@"; }
 	export -f jq
-	mkdir "$BATS_RUN_TMPDIR/bin"
-	ln -s /usr/bin/python3 "$BATS_RUN_TMPDIR/bin/python3"
-	export PATH=$BATS_RUN_TMPDIR/bin:$PATH
 }
 
 # A program that a test left behind is a fault of one of the two, and it also puts files

@@ -31,7 +31,8 @@ const char fake_tracker_pem[] =
 	"-----END PUBLIC KEY-----\n";
 
 struct fake_tracker {
-	struct digest image; /* the only one that capabilities are given for */
+	struct digest swarm;
+	struct digest image; /* the only one: its URL is not looked at */
 	struct tracker *core;
 	int fd;
 	bool is_dead;
@@ -132,29 +133,12 @@ static void hold(struct fake_tracker *t)
 		(void)pthread_cond_wait(&t->changed, &t->lock);
 }
 
-/* A call names its swarm in its path.  Blocks and metadata of an image are two: heard as
- * one, a node's call for the first would be taken for a call of an opening that is past. */
-static int read_call(const struct fake_tracker *t, const char *body, size_t len,
-		     struct tracker_call_text *ret, struct error *err)
-{
-	static const char before[] = "/v1/swarms/";
-	const char *at = strstr(t->request, before);
-	char name[DIGEST_STR_MAX];
-	int rc = tracker_call_from_json(body, len, ret, err);
-
-	if (rc < 0)
-		return rc;
-	at = at ? at + strlen(before) : "";
-	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, " ?"), at);
-	return digest_parse(name, &ret->call.image, err);
-}
-
 /* With the lock, as the next one.  Who leaves reads no answer. */
 static int put_off(struct fake_tracker *t, const char *body, size_t len,
 		   struct error *err)
 {
 	t->leaves_late = false;
-	return read_call(t, body, len, &t->late, err);
+	return tracker_call_from_json(body, len, &t->late, err);
 }
 
 static int hear(struct fake_tracker *t, struct error *err)
@@ -173,6 +157,7 @@ static int hear(struct fake_tracker *t, struct error *err)
 	if (rc < 0 || !t->late.node[0])
 		return rc;
 	t->n_left++;
+	t->late.call.image = t->swarm;
 	rc = tracker_hear(t->core, &t->late.call, now, &t->answer_late, err);
 	t->late.node[0] = '\0';
 	return rc;
@@ -192,9 +177,10 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 		(void)pthread_mutex_unlock(&t->lock);
 		return rc;
 	}
-	rc = read_call(t, body, len, &t->call, err);
+	rc = tracker_call_from_json(body, len, &t->call, err);
 	if (rc < 0)
 		return rc;
+	t->call.call.image = t->swarm;
 	(void)pthread_mutex_lock(&t->lock);
 	if (t->leaves_late && t->call.call.leaving && t->call.call.run)
 		rc = put_off(t, body, len, err);
@@ -265,6 +251,7 @@ struct fake_tracker *fake_tracker_start(void)
 
 	cr_assert(t);
 	crowd_image(&t->image);
+	crowd_swarm(&t->swarm);
 	cfg.interval_ns = 200000000;
 	cr_assert_eq(tracker_new(&cfg, &t->core, &err), 0, "%s", err.msg);
 	(void)pthread_mutex_init(&t->lock, NULL);
