@@ -16,6 +16,7 @@
 #define OCI_HOST_ROOM 272
 
 struct oci_hosts;
+struct oci_config;
 
 struct oci_hosts *oci_hosts_new(void) MUST_CHECK; /* NULL: no memory */
 void oci_hosts_free(struct oci_hosts *h);
@@ -50,5 +51,19 @@ void oci_hosts_note_login(struct oci_hosts *h, const char *host);
 bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,
 		   char host[OCI_HOST_ROOM], int64_t *ret_left_ns,
 		   struct error *ret_why);
+
+/* What is wrong with a hosts.toml, for a person. */
+enum oci_hosts_fault {
+	OCI_HOSTS_UNREAD,   /* it, or a file that it names; it is left aside */
+	OCI_HOSTS_IGNORED,  /* it says what is not heeded here */
+	OCI_HOSTS_UNREACHED /* a host that it names does not answer */
+};
+typedef void oci_hosts_report_fn(void *arg, enum oci_hosts_fault fault,
+				 const char *file, const char *why);
+
+/* Look at the files of cfg->hosts_dirs, the first 16 folders, and ask each host that they
+ * name for an answer, some seconds at most for each file. */
+void oci_hosts_examine(const struct oci_config *cfg,
+		       oci_hosts_report_fn *report, void *arg);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "common/fs.h"
 #include "common/json.h"
+#include "net/http.h"
 #include "net/url.h"
 #include "objects/toml.h"
 
@@ -22,6 +23,16 @@ static void mirror_fini(struct oci_mirror *m)
 	buf_fini(&m->ca);
 	free(m->cert_file);
 	free(m->key_file);
+}
+
+void oci_mirror_access(const struct oci_mirror *m, struct http_config *ret)
+{
+	ret->more_ca = m->ca.len ? m->ca.data : NULL;
+	ret->cert_file = m->cert_file;
+	ret->key_file = m->key_file;
+	ret->is_unverified = m->is_unverified;
+	if (m->origin)
+		ret->allow_plain = strncmp(m->origin, "http:", 5) == 0;
 }
 
 void oci_mirrors_fini(struct oci_mirrors *m)
@@ -83,6 +94,8 @@ static int take_capabilities(struct oci_mirror *m, const json_t *list,
 	const json_t *one;
 	size_t k;
 
+	if (list && !json_is_array(list))
+		return error_set(err, EINVAL, "'capabilities' is no list");
 	m->pulls = m->resolves = json_array_size(list) == 0;
 	json_array_foreach(list, k, one)
 	{
@@ -199,21 +212,70 @@ static int take_headers(struct oci_mirror *m, const json_t *headers,
 	return 0;
 }
 
+static int take_flag(const json_t *table, const char *key, bool *ret,
+		     struct error *err)
+{
+	const json_t *value = json_object_get(table, key);
+
+	*ret = json_is_true(value);
+	return value && !json_is_boolean(value)
+		       ? error_set(err, EINVAL, "'%s' is not true or false",
+				   key)
+		       : 0;
+}
+
+static void note_ignored(struct oci_mirrors *all, const char *what)
+{
+	size_t len = strlen(all->ignored);
+
+	(void)snprintf(all->ignored + len, sizeof(all->ignored) - len,
+		       "%s'%.40s'", len ? ", " : "", what);
+}
+
+/* containerd knows more, or somebody wrote it wrongly. */
+static void note_other_keys(struct oci_mirrors *all, const json_t *table,
+			    bool is_top)
+{
+	static const char *const known[] = { "capabilities", "ca",
+					     "client",       "skip_verify",
+					     "header",       "override_path" };
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)table, key, value)
+	{
+		bool is_known = is_top && (strcmp(key, "server") == 0 ||
+					   strcmp(key, "host") == 0);
+
+		for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+			is_known = is_known || strcmp(key, known[i]) == 0;
+		if (!is_known)
+			note_ignored(all, key);
+		else if (strcmp(key, "client") == 0 &&
+			 json_array_size(value) > 1)
+			note_ignored(all, "client: all but the first");
+	}
+}
+
 /* One [host."..."], or the top of the file. */
 static int add_mirror(struct oci_mirrors *all, const char *server,
-		      const json_t *table, const char *dir, struct error *err)
+		      const json_t *table, bool is_top, const char *dir,
+		      struct error *err)
 {
 	struct oci_mirror *m = &all->list[all->n];
-	bool is_final = json_is_true(json_object_get(table, "override_path"));
-	int rc = 0;
+	bool is_final;
+	int rc;
 
 	if (all->n > OCI_MIRRORS_MAX)
 		return error_set(err, EINVAL, "more than %d hosts",
 				 OCI_MIRRORS_MAX);
 	*m = (struct oci_mirror){ .ca = BUF_INIT };
 	all->n++;
-	m->is_unverified = json_is_true(json_object_get(table, "skip_verify"));
-	if (server)
+	note_other_keys(all, table, is_top);
+	rc = take_flag(table, "override_path", &is_final, err);
+	if (rc == 0)
+		rc = take_flag(table, "skip_verify", &m->is_unverified, err);
+	if (rc == 0 && server)
 		rc = take_server(m, server, is_final, err);
 	if (rc == 0)
 		rc = take_capabilities(m,
@@ -237,18 +299,19 @@ int oci_mirrors_parse(const char *text, size_t len, const char *dir,
 	int rc = toml_parse(text, len, &top, err);
 
 	ret->n = 0;
+	ret->ignored[0] = '\0';
 	if (rc < 0)
 		return rc;
 	json_object_foreach(json_object_get(top, "host"), name, table)
 	{
-		rc = add_mirror(ret, name, table, dir, err);
+		rc = add_mirror(ret, name, table, false, dir, err);
 		if (rc < 0)
 			break;
 	}
 	server = json_string_value(json_object_get(top, "server"));
 	if (rc == 0)
 		rc = add_mirror(ret, server && *server ? server : NULL, top,
-				dir, err);
+				true, dir, err);
 	if (rc < 0)
 		oci_mirrors_fini(ret);
 	return rc;
@@ -287,9 +350,6 @@ int oci_mirrors_load(const char *dirs, const char *host,
 		     struct oci_mirrors *ret, struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
-	AUTO_FREE char *path = NULL;
-	AUTO_BUF text = BUF_INIT;
-	int rc;
 
 	ret->n = 0;
 	for (; dirs && *dirs && !dir; dirs += *dirs == ':') {
@@ -298,9 +358,17 @@ int oci_mirrors_load(const char *dirs, const char *host,
 		dir = len ? find_dir(dirs, len, host) : NULL;
 		dirs += len;
 	}
-	if (!dir)
-		return 0;
-	path = fs_join(dir, "hosts.toml");
+	return dir ? oci_mirrors_read(dir, ret, err) : 0;
+}
+
+int oci_mirrors_read(const char *dir, struct oci_mirrors *ret,
+		     struct error *err)
+{
+	AUTO_FREE char *path = fs_join(dir, "hosts.toml");
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	ret->n = 0;
 	if (!path)
 		return error_nomem(err);
 	rc = fs_read_file(path, TOML_BYTES_MAX, &text, err);

@@ -30,6 +30,7 @@ struct oci_mirror {
 struct oci_mirrors {
 	struct oci_mirror list[OCI_MIRRORS_MAX + 1];
 	size_t n; /* 0: nothing is said; else the last is the registry itself */
+	char ignored[160]; /* keys that are not heeded, for a person; or "" */
 };
 
 /*
@@ -39,6 +40,12 @@ struct oci_mirrors {
  */
 int oci_mirrors_load(const char *dirs, const char *host,
 		     struct oci_mirrors *ret, struct error *err) MUST_CHECK;
+/* The same of the hosts.toml in `dir`; none is no error. */
+int oci_mirrors_read(const char *dir, struct oci_mirrors *ret,
+		     struct error *err) MUST_CHECK;
+/* How `m` wants to be spoken to by TLS: borrowed from it. */
+struct http_config;
+void oci_mirror_access(const struct oci_mirror *m, struct http_config *ret);
 /* Pure, but that the files of `ca` are read; relative names are of `dir`. */
 int oci_mirrors_parse(const char *text, size_t len, const char *dir,
 		      struct oci_mirrors *ret, struct error *err) MUST_CHECK;

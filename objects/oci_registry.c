@@ -13,10 +13,8 @@
 #include "objects/oci_json.h"
 
 #define RETRY_AFTER_MAX_MS 60000
-/* What a host may take to answer before it counts as away, and for TCP to come about for
- * a request that can be done without: a lost SYN is sent again after a second. */
+/* What a host may take to answer before it counts as away. */
 #define SILENT_NS (10 * NS_PER_S)
-#define REACH_MS 1200
 #define KEPT_AFTER_MS 5000      /* of what such a request is asked to wait */
 #define LAST_CHANCE_NS NS_PER_S /* before a deadline: time for an answer */
 #define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
@@ -103,10 +101,8 @@ static bool is_question(const struct http_request *req)
 			      strcmp(req->method, "HEAD") == 0);
 }
 
-/* Is it a question that an image starts without, the ordinary way?  A reader of blocks
- * waits, and so does who works for one. */
-static bool is_optional(const struct registry *r,
-			const struct registry_request *req)
+bool registry_is_optional(const struct registry *r,
+			  const struct registry_request *req)
 {
 	return r->cfg.hosts && is_question(&req->http) &&
 	       !req->http.deadline_ns;
@@ -133,8 +129,8 @@ static int send_once(struct registry *r, const struct registry_request *req,
 	http.url = url;
 	/* Short answers; how long blobs take, to come or to be checked behind
 	 * an upload, nobody knows beforehand. */
-	if (is_optional(r, req) || r->is_mirror)
-		http.reach_ms = REACH_MS;
+	if (registry_is_optional(r, req) || r->is_mirror)
+		http.reach_ms = REGISTRY_REACH_MS;
 	if (is_question(&http) && !http.deadline_ns)
 		http.deadline_ns = clock_now_ns() + ANSWER_MAX_NS;
 	return http_do(r->http, &http, resp, err);
@@ -313,13 +309,16 @@ static bool asks_for_login(const struct http_response *resp)
 static void note_host(struct registry *r, struct registry_request *req, int rc,
 		      const struct http_response *resp, const struct error *why)
 {
-	bool is_silent =
-		rc == -ETIMEDOUT && (is_optional(r, req) || r->is_mirror);
+	bool is_silent = rc == -ETIMEDOUT &&
+			 (registry_is_optional(r, req) || r->is_mirror);
 
 	if (resp->status) {
 		oci_hosts_answered(r->cfg.hosts, r->origin);
 		return;
 	}
+	if (rc == -ECONNREFUSED)
+		(void)snprintf(req->refused_by, sizeof(req->refused_by), "%s",
+			       r->origin);
 	/* Nor does it help to knock at a mirror that refuses each time. */
 	if (rc == -ECONNREFUSED && r->is_mirror)
 		is_silent = true;
@@ -328,7 +327,19 @@ static void note_host(struct registry *r, struct registry_request *req, int rc,
 	if (!is_silent)
 		return;
 	oci_hosts_note_away(r->cfg.hosts, r->origin, why, clock_now_ns());
-	req->is_final = is_optional(r, req);
+	req->is_final = registry_is_optional(r, req);
+}
+
+/* A host that has refused each attempt is away for the images after this one, too; one
+ * that restarts is asked again before that. */
+static void note_refusing_host(const struct registry *r,
+			       const struct registry_request *req, int rc,
+			       const struct error *why)
+{
+	if (rc == -ECONNREFUSED && *req->refused_by &&
+	    registry_is_optional(r, req))
+		oci_hosts_note_away(r->cfg.hosts, req->refused_by, why,
+				    clock_now_ns());
 }
 
 /* Does the host want more time than such a request has?  It is left alone then. */
@@ -337,7 +348,7 @@ static bool is_sent_away(struct registry *r, const struct registry_request *req,
 {
 	uint64_t ms = retry_after_ms(resp);
 
-	if (!is_optional(r, req) || ms <= KEPT_AFTER_MS)
+	if (!registry_is_optional(r, req) || ms <= KEPT_AFTER_MS)
 		return false;
 	oci_hosts_note_throttled(registry_whole(r)->cfg.hosts, r->origin,
 				 (int64_t)ms * NS_PER_MS, clock_now_ns());
@@ -373,7 +384,7 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 	if (make_url(r, req, &url) < 0)
 		return error_nomem(err);
 	own = is_own_url(r, url.data);
-	if (own && (is_optional(r, req) || r->is_mirror) &&
+	if (own && (registry_is_optional(r, req) || r->is_mirror) &&
 	    oci_hosts_check(r->cfg.hosts, r->origin, clock_now_ns(), err) < 0) {
 		resp->status = 0;
 		req->is_final = true;
@@ -416,8 +427,7 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 			n_logins--;
 			continue;
 		}
-		rc = registry_log_in(r, resp, used, is_verdict, req->http.pace,
-				     err);
+		rc = registry_log_in(r, req, resp, used, is_verdict, err);
 		if (rc < 0) {
 			/* The token service is down: that may pass. */
 			resp->status = 0;
@@ -498,6 +508,7 @@ static int attempts(struct registry *r, struct registry_request *req,
 		    registry_wait(r, n, req, resp) < 0)
 			break;
 	}
+	note_refusing_host(r, req, rc, err);
 	if (rc == 0)
 		rc = registry_status_error(resp, err);
 	else if (rc == -ECONNREFUSED)
@@ -611,8 +622,7 @@ static int fill_access(struct registry *r, const struct oci_ref *ref,
 	const char *origin = m ? m->origin : NULL;
 	struct http_config http = {
 		.ca_file = cfg->ca_file,
-		.allow_plain = origin ? strncmp(origin, "http:", 5) == 0
-				      : cfg->plain_http,
+		.allow_plain = cfg->plain_http,
 		.tells_referer = true,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
@@ -645,10 +655,7 @@ static int fill_access(struct registry *r, const struct oci_ref *ref,
 	if (m) {
 		r->uses = (m->pulls ? REGISTRY_PULLS : 0) |
 			  (m->resolves ? REGISTRY_RESOLVES : 0);
-		http.more_ca = m->ca.len ? m->ca.data : NULL;
-		http.cert_file = m->cert_file;
-		http.key_file = m->key_file;
-		http.is_unverified = m->is_unverified;
+		oci_mirror_access(m, &http);
 		memcpy(r->extra, m->headers, sizeof(r->extra));
 		memset(m->headers, 0, sizeof(m->headers));
 	}

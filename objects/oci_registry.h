@@ -86,6 +86,9 @@ struct registry_request {
 	/* Who answered; who is to be asked for an absolute url, as one that it had
 	 * led to.  NULL: the registry itself. */
 	struct registry *by;
+	/* The host that refused the last connection: the registry, or its token
+	 * service.  "": none did. */
+	char refused_by[OCI_HOST_ROOM];
 };
 
 struct registry *registry_of(struct oci_store *s);
@@ -123,11 +126,20 @@ bool registry_is_refusal(const struct http_response *resp);
 bool registry_may_log_in(struct registry *r, const struct http_response *resp,
 			 unsigned int used, int n_logins, bool is_verdict);
 
+/* Is it a question that an image starts without, the ordinary way?  A reader of blocks
+ * waits, and so does who works for one. */
+bool registry_is_optional(const struct registry *r,
+			  const struct registry_request *req);
+/* What a request that can be done without waits for TCP: a lost SYN is sent again after
+ * a second. */
+#define REGISTRY_REACH_MS 1200
+
 /* Meet the challenge of `resp`, or the one before it.  Threads whose line `used` was
- * refused at once ask for one token only. */
-int registry_log_in(struct registry *r, const struct http_response *resp,
-		    unsigned int used, bool is_verdict, struct pace *pace,
-		    struct error *err) MUST_CHECK;
+ * refused at once ask for one token only.  A token service that is away is not asked for
+ * `req` when that is optional: `req` is final then. */
+int registry_log_in(struct registry *r, struct registry_request *req,
+		    const struct http_response *resp, unsigned int used,
+		    bool is_verdict, struct error *err) MUST_CHECK;
 
 /* Show line `used` no more. */
 void registry_login_drop(struct registry *r, unsigned int used,
@@ -175,6 +187,8 @@ int registry_list_referrers(struct oci_store *s, const struct digest *d,
 			    size_t *ret_n, struct error *err);
 
 /* Read side. */
+/* Accept of every kind of manifest; NULL ends. */
+extern const char *const registry_manifest_headers[];
 /* `pace` may be NULL. */
 int registry_read_manifest(struct oci_store *s, const char *ref,
 			   bool may_mirror, struct pace *pace,

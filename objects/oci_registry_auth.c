@@ -202,8 +202,9 @@ static int post_form(const struct challenge *c, const struct credentials *who,
 }
 
 static int bearer_header(struct http *http, const struct challenge *c,
-			 const struct credentials *who, struct pace *pace,
-			 char **ret, struct error *err)
+			 const struct credentials *who,
+			 const struct challenge_wait *wait, char **ret,
+			 struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	const char *headers[2] = { NULL, NULL };
@@ -211,7 +212,8 @@ static int bearer_header(struct http *http, const struct challenge *c,
 		.method = "GET",
 		.headers = headers,
 		.deadline_ns = clock_now_ns() + ANSWER_MAX_NS,
-		.pace = pace,
+		.pace = wait->pace,
+		.reach_ms = wait->reach_ms,
 	};
 	AUTO_FREE char *basic = NULL;
 	AUTO_BUF url = BUF_INIT;
@@ -259,10 +261,11 @@ static int bearer_header(struct http *http, const struct challenge *c,
 }
 
 int challenge_answer(struct http *http, const struct challenge *c,
-		     const struct credentials *who, struct pace *pace,
-		     char **ret, struct error *err)
+		     const struct credentials *who,
+		     const struct challenge_wait *wait, char **ret,
+		     struct error *err)
 {
 	if (c->bearer)
-		return bearer_header(http, c, who, pace, ret, err);
+		return bearer_header(http, c, who, wait, ret, err);
 	return basic_header(who, ret, err);
 }

@@ -53,10 +53,18 @@ int challenge_parse(const char *header, struct challenge *ret,
 		    struct error *err) MUST_CHECK;
 void challenge_fini(struct challenge *c);
 
+/* How a token service is asked. */
+struct challenge_wait {
+	struct pace *pace; /* or NULL */
+	uint32_t
+		reach_ms; /* as in struct http_request; 0: as long as it takes */
+};
+
 /* The value of an Authorization header that meets the challenge; asks the
- * token service for a bearer token, at `pace` (may be NULL).  Caller owns. */
+ * token service for a bearer token.  Caller owns. */
 int challenge_answer(struct http *http, const struct challenge *c,
-		     const struct credentials *who, struct pace *pace,
-		     char **ret, struct error *err) MUST_CHECK;
+		     const struct credentials *who,
+		     const struct challenge_wait *wait, char **ret,
+		     struct error *err) MUST_CHECK;
 
 #endif

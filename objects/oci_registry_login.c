@@ -241,12 +241,61 @@ static int login_of_place(struct registry *r, enum login_place *place,
 	}
 }
 
+/* "scheme://host[:port]" of a token service, as it is known among the hosts. */
+static void origin_of_realm(const char *realm, char ret[OCI_HOST_ROOM])
+{
+	const char *host = strstr(realm, "://");
+	size_t len =
+		host ? (size_t)(host + 3 - realm) + strcspn(host + 3, "/?#")
+		     : 0;
+
+	if (len >= OCI_HOST_ROOM)
+		len = 0;
+	memcpy(ret, realm, len);
+	ret[len] = '\0';
+}
+
+/* A service that is away, or silent, is not waited for by each image anew. */
+static int ask_token_service(struct registry *r, struct registry_request *req,
+			     const struct challenge *c,
+			     const struct credentials *who, char **ret,
+			     struct error *err)
+{
+	bool is_optional = registry_is_optional(r, req);
+	const struct challenge_wait wait = {
+		.pace = req->http.pace,
+		.reach_ms = is_optional ? REGISTRY_REACH_MS : 0,
+	};
+	struct oci_hosts *hosts = r->cfg.hosts;
+	char host[OCI_HOST_ROOM];
+	int rc = 0;
+
+	origin_of_realm(c->realm, host);
+	if (is_optional)
+		rc = oci_hosts_check(hosts, host, clock_now_ns(), err);
+	if (rc < 0) {
+		req->is_final = true;
+		return error_wrap(err, rc, "token service %.100s", c->realm);
+	}
+	rc = challenge_answer(r->http, c, who, &wait, ret, err);
+	if (rc == -ECONNREFUSED) {
+		memcpy(req->refused_by, host, sizeof(host));
+	} else if (rc == -ETIMEDOUT && is_optional) {
+		oci_hosts_note_away(hosts, host, err, clock_now_ns());
+		req->is_final = true;
+	} else if (rc == 0 || rc == -EACCES) {
+		oci_hosts_answered(hosts, host);
+	}
+	return rc;
+}
+
 /* A line by the next place that has a login which the token service, where there is one,
  * accepts.  Without logins from elsewhere only the file's is asked for. */
-static int next_line(struct registry *r, const struct challenge *c,
-		     struct pace *pace, enum login_place *place,
+static int next_line(struct registry *r, struct registry_request *req,
+		     const struct challenge *c, enum login_place *place,
 		     uint64_t *ret_shown, char **ret, struct error *err)
 {
+	static const struct challenge_wait no_wait = { .pace = NULL };
 	struct error first = ERROR_INIT;
 	int rc = error_set(err, EACCES, "every login was refused");
 
@@ -255,12 +304,14 @@ static int next_line(struct registry *r, const struct challenge *c,
 		int has;
 
 		*ret_shown = 0;
-		has = login_of_place(r, place, pace, &who, ret_shown, err);
+		has = login_of_place(r, place, req->http.pace, &who, ret_shown,
+				     err);
 		if (!r->cfg.logins && has == -ENOENT)
 			has = 0; /* anonymous */
-		rc = has == 0 ? challenge_answer(r->http, c, &who, pace, ret,
-						 err)
-			      : has;
+		rc = has < 0     ? has
+		     : c->bearer ? ask_token_service(r, req, c, &who, ret, err)
+				 : challenge_answer(r->http, c, &who, &no_wait,
+						    ret, err);
 		credentials_fini(&who);
 		if (has == 0 && rc == -EACCES)
 			note_refused(r, *ret_shown);
@@ -279,9 +330,9 @@ static int next_line(struct registry *r, const struct challenge *c,
 	return rc;
 }
 
-int registry_log_in(struct registry *part, const struct http_response *resp,
-		    unsigned int used, bool is_verdict, struct pace *pace,
-		    struct error *err)
+int registry_log_in(struct registry *part, struct registry_request *req,
+		    const struct http_response *resp, unsigned int used,
+		    bool is_verdict, struct error *err)
 {
 	struct registry *r = registry_whole(part);
 	AUTO_FREE char *header = challenge_text(r, resp);
@@ -296,7 +347,7 @@ int registry_log_in(struct registry *part, const struct http_response *resp,
 	if (!header)
 		return error_set(err, EACCES,
 				 "it refuses without saying how to log in");
-	if (!begin_login(r, used, pace))
+	if (!begin_login(r, used, req->http.pace))
 		return 0;
 	(void)pthread_mutex_lock(&r->lock);
 	shown = take_refused(&r->login, is_verdict);
@@ -305,7 +356,7 @@ int registry_log_in(struct registry *part, const struct http_response *resp,
 	note_refused(r, shown);
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
-		rc = next_line(r, &c, pace, &place, &shown, &answer, err);
+		rc = next_line(r, req, &c, &place, &shown, &answer, err);
 	challenge_fini(&c);
 	(void)pthread_mutex_lock(&r->lock);
 	if (r->cfg.logins)

@@ -17,7 +17,7 @@
 /* Failures in a row after which a registry counts as one that is waited for. */
 #define WATCHED_FAILURES 2
 
-static const char *const manifest_headers[] = {
+const char *const registry_manifest_headers[] = {
 	"Accept: application/vnd.oci.image.index.v1+json, "
 	"application/vnd.oci.image.manifest.v1+json, "
 	"application/vnd.docker.distribution.manifest.list.v2+json, "
@@ -46,7 +46,7 @@ int registry_read_manifest(struct oci_store *s, const char *ref,
 	char type[128];
 	struct registry_request req = {
 		.http = { .method = "GET",
-			  .headers = manifest_headers,
+			  .headers = registry_manifest_headers,
 			  .pace = pace },
 	};
 	int rc;

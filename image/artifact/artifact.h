@@ -122,11 +122,13 @@ int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
 
 /*
  * Ask for the list of what refers to `image` on a thread of its own, for whoever
- * knows the image's digest and still reads its manifest.  NULL: not begun, which
+ * knows the image's digest and still reads its manifest; `is_guess` unless it is known
+ * that the registry has the image.  NULL: not begun, which
  * costs artifact_find_of() a round trip and nothing else.  Outlived by the store.
  */
 struct artifact_early *artifact_early_begin(struct oci_store *store,
-					    const struct digest *image);
+					    const struct digest *image,
+					    bool is_guess);
 bool artifact_early_is_of(const struct artifact_early *e,
 			  const struct digest *image);
 /* Wait for the list and take it, once; as oci_list_noted(). */

@@ -7,6 +7,7 @@
 struct artifact_early {
 	struct oci_store *store;
 	struct digest image;
+	bool is_guess;
 	pthread_t beside;
 	bool has_thread;
 	int rc;
@@ -20,7 +21,7 @@ static void *early_main(void *arg)
 	const struct oci_referrers_query q = {
 		.subject = &e->image,
 		.artifact_type = ARTIFACT_TYPE,
-		.is_guess = true,
+		.is_guess = e->is_guess,
 	};
 
 	e->rc = oci_list_noted(e->store, &q, &e->list, &e->err);
@@ -28,7 +29,8 @@ static void *early_main(void *arg)
 }
 
 struct artifact_early *artifact_early_begin(struct oci_store *store,
-					    const struct digest *image)
+					    const struct digest *image,
+					    bool is_guess)
 {
 	AUTO_FREE struct artifact_early *e = calloc(1, sizeof(*e));
 
@@ -36,6 +38,7 @@ struct artifact_early *artifact_early_begin(struct oci_store *store,
 		return NULL;
 	e->store = store;
 	e->image = *image;
+	e->is_guess = is_guess;
 	e->has_thread = pthread_create(&e->beside, NULL, early_main, e) == 0;
 	return e->has_thread ? steal_ptr(&e) : NULL;
 }

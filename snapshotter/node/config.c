@@ -410,6 +410,13 @@ static const struct option_spec options[] = {
 	  .help = "Folder of containerd's hosts.toml, its config_path, which "
 		  "names mirrors of registries; several with ':' between "
 		  "them, '': none." },
+	{ .key = "containerd-root",
+	  .type = OPTION_STRING,
+	  .offset = AT(containerd_root),
+	  .def = "/var/lib/containerd",
+	  .arg = "DIR",
+	  .help = "containerd's root folder: a manifest that it has pulled "
+		  "is read there, not asked for once more; '': never." },
 	{ .key = "plain-http",
 	  .type = OPTION_LIST,
 	  .offset = AT(plain_http),

@@ -48,6 +48,7 @@ struct node_config {
 	char *login_key;            /* file; "" keeps no login of a pod */
 	char *credential_providers; /* "CONFIG:BINDIR"; NULL: none */
 	char *hosts_dir;            /* "DIR:DIR"; "" is none */
+	char *containerd_root;      /* "" is none */
 	char **plain_http;          /* "host:port": node_config_is_plain() */
 	char *log_level;
 	bool hold;

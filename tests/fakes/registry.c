@@ -50,6 +50,7 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_TOKEN_USES] = { "token_uses", false, false },
 	[FAULT_REDIRECT] = { "redirect", false, false },
 	[FAULT_STORAGE_LOGIN] = { "storage_login", false, false },
+	[FAULT_TOKEN_PORT] = { "token_port", false, false },
 	[FAULT_TOKEN_MOVED] = { "token_moved", false, false },
 	[FAULT_REFERRERS] = { "referrers", false, false },
 	[FAULT_UPLOAD_CUT] = { "upload_cut", false, true },

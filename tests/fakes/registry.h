@@ -37,6 +37,7 @@ enum fault {
 	FAULT_REDIRECT,    /* blobs are at the control port, 307 */
 	FAULT_STORAGE_LOGIN, /* the control port wants a login: 1 a password, 2 a
 	                      * token of its own /steal */
+	FAULT_TOKEN_PORT,    /* the token service is at this port instead */
 	FAULT_TOKEN_MOVED,   /* /token is at the control port's /steal, 307 */
 	FAULT_REFERRERS, /* 1 (default): the referrers API is there; from 100 on:
 	                      * it answers with this status; else enum lists */

@@ -116,7 +116,10 @@ bool fake_authorize(struct fake *f, struct evhttp_request *req)
 	snprintf(challenge, sizeof(challenge),
 		 "Bearer realm=\"http://127.0.0.1:%u/token\",service=\"fake\","
 		 "scope=\"repository:any:%s\"",
-		 f->port, is_write(req) ? "pull,push" : "pull");
+		 fault(f, FAULT_TOKEN_PORT)
+			 ? (unsigned int)fault(f, FAULT_TOKEN_PORT)
+			 : f->port,
+		 is_write(req) ? "pull,push" : "pull");
 	fake_header(req, "WWW-Authenticate", challenge);
 	fake_reply_text(f, req, 401, "{}");
 	return false;

@@ -71,3 +71,146 @@ requests() { grep -c '^GET' "$T/requests" || :; }
 	run "$bootseer" node doctor
 	[[ $output == *"ordinary start"*"$IMAGE"* ]]
 }
+
+# A registry by TLS before the fake one: its port, and what it is reached with in $T/up.
+tls_start() {
+	local f
+
+	mkdir -p "$T/hosts/up.invalid"
+	openssl req -x509 -newkey ed25519 -keyout "$T/ca.key" -out "$T/ca.pem" \
+		-nodes -days 2 -subj /CN=ca 2>/dev/null
+	for f in server client; do
+		openssl req -newkey ed25519 -keyout "$T/$f.key" -out "$T/$f.csr" \
+			-nodes -subj /CN=x 2>/dev/null
+		openssl x509 -req -in "$T/$f.csr" -CA "$T/ca.pem" -CAkey "$T/ca.key" \
+			-CAcreateserial -days 2 -out "$T/$f.pem" \
+			-extfile <(echo subjectAltName=IP:127.0.0.1) 2>/dev/null
+	done
+	"$BATS_TEST_DIRNAME/tls-front.py" "$REGISTRY" "$T/tls.port" "$T/server.pem" \
+		"$T/server.key" "$T/ca.pem" 3>&- &
+	pids+=($!)
+	wait_for test -s "$T/tls.port"
+	FRONT=https://127.0.0.1:$(cat "$T/tls.port")
+	cp "$T/ca.pem" "$T/hosts/up.invalid/authority.pem"
+	cat "$T/client.pem" "$T/client.key" >"$T/both.pem"
+}
+
+tls_hosts() { # LINE...
+	{
+		echo 'server = "https://up.invalid"'
+		echo "[host.\"$FRONT\"]"
+		printf '%s\n' "$@"
+	} >"$T/hosts/up.invalid/hosts.toml"
+}
+
+@test "a host of hosts.toml is spoken to by its ca, client, skip_verify and header" {
+	local ca='ca = "authority.pem"' pair="client = [[\"$T/client.pem\", \"$T/client.key\"]]"
+	local key='header = { "X-Key" = "open" }' gets
+
+	tls_start
+	tls_hosts "$ca" "$pair" "$key"
+	node_start --hosts-dir "$T/hosts" --trust up.invalid=registry
+	"$bootseer" image mount up.invalid/img:v1 "$T/mnt"
+	cmp "$T/mnt/top/data" "$BATS_FILE_TMPDIR/bundle/rootfs/top/data"
+	"$bootseer" image umount "$T/mnt"
+	gets=$(grep -c '^GET' "$T/requests")
+	# Without any of them it is not reached, nor is the one before it heard.
+	for without in "$pair|$key" "$ca|$key" "$ca|$pair"; do
+		tls_hosts "${without%%|*}" "${without##*|}"
+		kill -HUP "$node_pid"
+		wait_for grep -q 'info main: reload' "$T/log"
+		: >"$T/log"
+		run ! "$bootseer" image mount up.invalid/other:v1 "$T/mnt"
+	done
+	[ "$(grep -c '^GET' "$T/requests")" -eq "$gets" ]
+	# One file with both, and a certificate that nobody looks at.
+	tls_hosts 'skip_verify = true' "client = \"$T/both.pem\"" "$key"
+	kill -HUP "$node_pid"
+	wait_for grep -q 'info main: reload' "$T/log"
+	"$bootseer" image mount up.invalid/other:v1 "$T/mnt"
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "doctor looks at each hosts.toml: hosts, files, and what is not heeded" {
+	tls_start
+	tls_hosts 'ca = "authority.pem"' "client = \"$T/both.pem\"" 'dial_timeout = "1s"'
+	mkdir -p "$T/hosts/a.invalid" "$T/hosts/b.invalid_5000_" "$T/hosts/_default"
+	echo '[host."https://127.0.0.1:1"]' >"$T/hosts/_default/hosts.toml"
+	printf '[host."%s"]\nca = "none.pem"\n' "$FRONT" >"$T/hosts/a.invalid/hosts.toml"
+	printf '[host."%s"]\nskip_verify = "yes"\n' "$FRONT" \
+		>"$T/hosts/b.invalid_5000_/hosts.toml"
+	node_start --hosts-dir "$T/hosts"
+	run "$bootseer" node doctor
+	[[ $output == *"hosts.toml"*"a.invalid/hosts.toml: left aside: "*"none.pem"* ]]
+	[[ $output == *"b.invalid_5000_/hosts.toml: left aside: "*"'skip_verify'"* ]]
+	[[ $output == *"_default/hosts.toml: no answer: "*"127.0.0.1:1"* ]]
+	[[ $output == *"up.invalid/hosts.toml: not heeded here: 'dial_timeout'"* ]]
+	# Its TLS is right, so any answer is one; up.invalid itself does not exist.
+	[[ $output != *"up.invalid/hosts.toml: no answer: "*"$FRONT"* ]]
+	[[ $output == *"up.invalid/hosts.toml: no answer: "*"up.invalid"* ]]
+}
+
+# As containerd's CRI asks: by the digest of the image whose manifest it has pulled.
+prepare() { # REFERENCE DIGEST
+	python3 -c 'import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(120)
+s.connect(sys.argv[1])
+s.sendall(json.dumps({"bootseer": 1, "method": "image.prepare", "params":
+                      {"ref": sys.argv[2], "manifest": sys.argv[3]}}).encode() + b"\n")
+print(s.makefile().readline())' "$BOOTSEER_SOCKET" "$1" "$2"
+}
+
+@test "Docker Hub counts nothing for an ordinary image, and gives a lazy one" {
+	local content=$T/ctd/io.containerd.content.v1.content plain lazy
+
+	mkdir -p "$content" "$T/hosts/docker.io" "$T/own"
+	cp -r "$D/src" "$T/own/oci"
+	rm "$T/ports"
+	D=$T/own registry_start
+	fault referrers=404
+	"$bootseer" image convert --plain-http "oci:$D/src:v1" "$REGISTRY/library/img:v1"
+	lazy=$(jq -r '.manifests[0].digest' "$D/src/index.json")
+	# Without artifact: another manifest of the same layers.
+	jq -c '.annotations.other = "yes"' "$D/src/blobs/sha256/${lazy#*:}" >"$T/other"
+	plain=sha256:$(sha256sum "$T/other" | cut -d' ' -f1)
+	cp -r "$D/src/blobs" "$content/blobs"
+	cp "$T/other" "$content/blobs/sha256/${plain#*:}"
+	: >"$T/requests"
+	echo "server = \"http://$REGISTRY\"" >"$T/hosts/docker.io/hosts.toml"
+	node_start --hosts-dir "$T/hosts" --trust docker.io=registry --containerd-root "$T/ctd"
+	run prepare docker.io/library/img:v1 "$plain"
+	[[ $output == *"no artifact"* ]]
+	run ! grep '^GET .*/manifests/' "$T/requests"
+	grep -q '^HEAD .*/manifests/sha256-' "$T/requests"
+	# The list has to be read, and the artifact, but not the manifest that is here.
+	run prepare docker.io/library/img:v1 "$lazy"
+	[[ $output == *'"result"'* ]]
+	run ! grep "^GET .*/manifests/$lazy" "$T/requests"
+	# Nothing of it is believed unless its digest says so.
+	echo x >>"$content/blobs/sha256/${plain#*:}"
+	prepare docker.io/library/new:v1 "$plain" >"$T/answer"
+	grep -q "^GET .*/new/manifests/$plain" "$T/requests"
+}
+
+@test "a registry, and a token service, that refuses is left alone for a while" {
+	node_start --plain-http 127.0.0.1:1
+	run ! "$bootseer" image mount 127.0.0.1:1/img:v1 "$T/mnt"
+	[[ $output != *"is away"* ]]
+	run ! "$bootseer" image mount 127.0.0.1:1/other:v1 "$T/mnt"
+	[[ $output == *"it is away, and is asked again in"* ]]
+	"$bootseer" node status | grep -q '^registry .*127.0.0.1:1, not asked'
+	fault bearer=1 token_port=1
+	run ! "$bootseer" image mount "$IMAGE" "$T/mnt"
+	[[ $output == *"token service"* ]]
+	kill -HUP "$node_pid"
+	wait_for grep -q 'info main: reload' "$T/log"
+	run ! "$bootseer" image mount "$IMAGE" "$T/mnt"
+	[[ $output == *"token service http://127.0.0.1:1/token"* ]]
+	run ! "$bootseer" image mount "$REGISTRY/other:v1" "$T/mnt"
+	[[ $output == *"token service http://127.0.0.1:1/token"*"is away"* ]]
+	# The registry itself is not taken for away.
+	fault
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	"$bootseer" image umount "$T/mnt"
+}

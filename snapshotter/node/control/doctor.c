@@ -12,6 +12,7 @@
 
 #include "common/doctor.h"
 #include "fuse/fuse.h"
+#include "objects/oci_hosts.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/holder.h"
@@ -286,6 +287,45 @@ static void check_registries(struct node *n, json_t *list)
 	}
 }
 
+static void add_hosts_fault(void *list, enum oci_hosts_fault fault,
+			    const char *file, const char *why)
+{
+	static const struct {
+		const char *text, *cure;
+	} faults[] = {
+		[OCI_HOSTS_UNREAD] = {
+			"left aside: ",
+			"mend what it names, then systemctl reload bootseerd; "
+			"until then the registry is asked without it",
+		},
+		[OCI_HOSTS_IGNORED] = {
+			"not heeded here: ",
+			"docs/operations.md, Mirrors, has what is; containerd "
+			"may heed it",
+		},
+		[OCI_HOSTS_UNREACHED] = {
+			"no answer: ",
+			"see that this host runs and can be reached from here, "
+			"by the ca, client and skip_verify of the file, or take "
+			"it out; the next one of the file is asked meanwhile",
+		},
+	};
+
+	doctor_add(list, "hosts.toml", false, DOCTOR_ADVICE, faults[fault].cure,
+		   "%s: %s%s", file, faults[fault].text, why);
+}
+
+/* Hosts may have changed since the last pull. */
+static void check_hosts(struct node *n, json_t *list)
+{
+	const struct oci_config cfg = {
+		.ca_file = n->cfg->ca_file,
+		.hosts_dirs = n->cfg->hosts_dir,
+	};
+
+	oci_hosts_examine(&cfg, add_hosts_fault, list);
+}
+
 static void check_registry(struct node *n, json_t *list, const char *registry,
 			   struct remote_call *call)
 {
@@ -493,6 +533,7 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_environments(n, list);
 	check_trust(n, list);
 	check_peers(n, list);
+	check_hosts(n, list);
 	check_registries(n, list);
 	if (registry)
 		check_registry(n, list, registry, call);

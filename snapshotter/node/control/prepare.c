@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/side_by_side.h"
 #include "image/erofs/erofs.h"
+#include "snapshotter/node/control/content.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/control/prepare.h"
@@ -519,13 +520,18 @@ static int ask(struct node *n, const struct asked *q, struct oci_store *store,
 	};
 	struct error ignored = ERROR_INIT;
 	struct digest top;
-	int rc;
+	bool is_here;
+	int rc = 0;
 
-	/* What containerd's CRI names is an image: its artifacts are asked for beside
-	 * its manifest, a round trip earlier. */
+	/* What containerd's CRI names is an image, whose manifest it has just pulled.
+	 * Registries that have a quota count manifests.  Where it is not to be read,
+	 * the artifacts are asked for beside it, a round trip earlier. */
+	is_here = q->of_image &&
+		  content_get_manifest(n->cfg->containerd_root, &q->digest, &m);
 	if (q->of_image)
-		early = artifact_early_begin(store, &q->digest);
-	rc = get_top(store, q, &m, err);
+		early = artifact_early_begin(store, &q->digest, !is_here);
+	if (!is_here)
+		rc = get_top(store, q, &m, err);
 	if (rc < 0) {
 		artifact_early_free(early);
 		return rc;

@@ -141,6 +141,25 @@ Test(hosts_toml, paths_end_in_v2_unless_they_are_final)
 	}
 }
 
+Test(hosts_toml, keys_that_are_not_heeded_are_named)
+{
+	struct error err = ERROR_INIT;
+	struct oci_mirrors m;
+
+	cr_assert_eq(said("server = 'https://up'\n[host.'https://a']\n"
+			  "dial_timeout = '1s'\nskip_verfy = true\n"
+			  "client = [['a', 'b'], ['c', 'd']]\nserver = 'x'",
+			  &m, &err),
+		     0, "%s", err.msg);
+	cr_expect_str_eq(m.ignored,
+			 "'dial_timeout', 'skip_verfy', 'client: all "
+			 "but the first', 'server'");
+	oci_mirrors_fini(&m);
+	cr_assert_eq(said("server = 'https://up'\nca = []", &m, &err), 0);
+	cr_expect_str_eq(m.ignored, "");
+	oci_mirrors_fini(&m);
+}
+
 Test(hosts_toml, what_it_cannot_mean_is_refused)
 {
 	static const char *const bad[] = {
@@ -151,6 +170,9 @@ Test(hosts_toml, what_it_cannot_mean_is_refused)
 		"[host.'https://a']\nclient = [['one']]",
 		"[host.'https://a'.header]\nX = \"a\\r\\nY: b\"",
 		"[host.'https://a'.header]\n'X: y' = 'a'",
+		"[host.'https://a']\nskip_verify = 'yes'",
+		"[host.'https://a']\noverride_path = 1",
+		"[host.'https://a']\ncapabilities = 'pull'",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

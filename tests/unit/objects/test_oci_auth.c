@@ -338,7 +338,10 @@ Test(oci_login, a_token_service_without_tls_is_for_registries_without_it)
 		     0);
 	c.realm = realm.data;
 	cr_assert_eq(http_new(&cfg, &https, &err), 0);
-	cr_expect_lt(challenge_answer(https, &c, &who, NULL, &answer, &err), 0);
+	cr_expect_lt(challenge_answer(https, &c, &who,
+				      &(struct challenge_wait){ .pace = NULL },
+				      &answer, &err),
+		     0);
 	cr_expect_null(answer);
 	cr_expect_eq(fixture_count(&fix, "/steal", NULL), 0);
 	http_free(https);

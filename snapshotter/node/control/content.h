@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What containerd has already pulled: its content store, read where it lies on the disk. */
+#ifndef BOOTSEER_NODE_CONTENT_H
+#define BOOTSEER_NODE_CONTENT_H
+
+#include <stdbool.h>
+
+#include "objects/oci.h"
+
+/*
+ * The image's manifest out of containerd's root folder, checked by its digest.  False: it
+ * is not there, or is no image's manifest, and the registry has to be asked.
+ */
+bool content_get_manifest(const char *containerd_root, const struct digest *d,
+			  struct oci_manifest *ret);
+
+#endif
