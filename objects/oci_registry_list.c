@@ -270,6 +270,7 @@ static int race_main(void *arg, unsigned int way, struct error *err)
 	struct referrers_race *race = arg;
 	char name[DIGEST_STR_MAX];
 
+	(void)err;
 	digest_format(race->subject, name);
 	race->rc[way] = way == BY_API
 				? from_api(race->r, name, &race->found[way],

@@ -71,6 +71,13 @@ static const struct option_spec options[] = {
 		  "elsewhere; without this, nobody does anything, also "
 		  "on loopback, but nodes with a certificate of "
 		  "--tls-client-ca." },
+	{ .key = "host",
+	  .type = OPTION_LIST,
+	  .offset = AT(hosts),
+	  .arg = "NAME",
+	  .help = "With --insecure-no-auth: a name, as a Service's, by which "
+		  "this service is asked beside its addresses, localhost and "
+		  "the machine's name; what asks by another one is refused." },
 	{ .key = "behind-tls-proxy",
 	  .type = OPTION_BOOL,
 	  .offset = AT(behind_tls_proxy),

@@ -27,6 +27,7 @@ struct registry_config {
 	char *capability_key, *capability_old_keys;
 	int64_t capability_time; /* ns */
 	char **registries;       /* HOST[:PORT]; NULL: none */
+	char **hosts;            /* names of this service; NULL: none */
 	bool registry_plain_http;
 	char *registry_ca;
 	char *log_level;

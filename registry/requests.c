@@ -218,6 +218,18 @@ static bool is_own_host(const char *host)
 	       strncasecmp(host, own, n) == 0;
 }
 
+/* Names that the operator gave it. */
+static bool is_named_host(char **names, const char *host)
+{
+	size_t n = host_length(host);
+
+	for (; names && *names; names++)
+		if (strlen(*names) == n && strncasecmp(host, *names, n) == 0 &&
+		    (!host[n] || host[n] == ':'))
+			return true;
+	return false;
+}
+
 static bool is_own_origin(const char *origin, const char *host)
 {
 	const char *at = strstr(origin, "://");
@@ -240,12 +252,13 @@ static int check_browser(struct call *c, struct error *err)
 				   "a page of another origin may not use a "
 				   "service that has --insecure-no-auth: give "
 				   "it --tokens");
-	if (host && registry_config_is_local(c->service->cfg) &&
-	    !is_own_host(host))
+	if (host && !is_own_host(host) &&
+	    !is_named_host(c->service->cfg->hosts, host))
 		return call_refuse(c, HTTPD_FORBIDDEN, err,
-				   "with --insecure-no-auth on loopback this "
-				   "service is asked by its address or as "
-				   "localhost, not by another name");
+				   "with --insecure-no-auth this service is "
+				   "asked by its address, as localhost or by "
+				   "the machine's name, and by another name "
+				   "only when --host says it");
 	return 0;
 }
 

@@ -5,6 +5,8 @@
 
 /* Rows of a day, an image or a label, by stage. */
 #define DAY_KEY "image || ' ' || label || ' ' || stage"
+/* Slow nodes whose starts are looked at for whose they are. */
+#define NODE_LIST_MAX "10000"
 /* When there are too many: those of the most nodes. */
 #define TREND(key) \
 	"SELECT * FROM (" \
@@ -87,15 +89,34 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				   "last = CASE WHEN node_day.last > excluded.last "
 				   "THEN node_day.last ELSE excluded.last END",
 				   "" },
-	/* since this day, at most: those that were slow */
+	/* since this day, at most: those that were slow; while there are others, half of
+	 * them of the starts of one namespace */
 	[AT(SQL_NODE_LIST)] = { "slow nodes",
-				"SELECT node, CAST(sum(slow) AS BIGINT), "
-				"CAST(sum(excess_ms) AS BIGINT), max(last), "
-				"CAST(sum(starts) AS BIGINT) FROM node_day "
-				"WHERE day >= $1 GROUP BY node "
+				"WITH c AS (SELECT node, "
+				"CAST(sum(slow) AS BIGINT) AS n, "
+				"CAST(sum(excess_ms) AS BIGINT) AS e, "
+				"max(last) AS l, "
+				"CAST(sum(starts) AS BIGINT) AS s "
+				"FROM node_day WHERE day >= $1 GROUP BY node "
 				"HAVING sum(slow) > 0 "
 				"ORDER BY 2 DESC, 3 DESC, node "
-				"LIMIT CAST($2 AS BIGINT)",
+				"LIMIT " NODE_LIST_MAX "), "
+				"p AS (SELECT DISTINCT c.node, n, e, "
+				"rtrim(job, replace(job, '/', '')) AS space "
+				"FROM c JOIN start_node AS h ON "
+				"h.node = c.node AND h.slow = 1), "
+				"t AS (SELECT node, row_number() OVER "
+				"(PARTITION BY space ORDER BY n DESC, e DESC, "
+				"node) AS turn FROM p), "
+				"m AS (SELECT node, min(turn) AS turn FROM t "
+				"GROUP BY node) "
+				"SELECT node, n, e, l, s FROM (SELECT c.*, "
+				"CASE WHEN 2 * coalesce(turn, 1) > "
+				"CAST($2 AS BIGINT) + 1 THEN 1 ELSE 0 END AS late "
+				"FROM c LEFT JOIN m ON m.node = c.node "
+				"ORDER BY late, n DESC, e DESC, c.node "
+				"LIMIT CAST($2 AS BIGINT)) AS r "
+				"ORDER BY n DESC, e DESC, node",
 				"tiiii" },
 	/* before this day */
 	[AT(SQL_NODE_DAY_EXPIRE)] = { "expire days of nodes",

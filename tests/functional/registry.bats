@@ -601,13 +601,25 @@ stores()
 		[ "$code" = 200 ]
 	done
 	end_service TERM
-	# Beyond loopback it has other names, and says that it trusts everybody.
+	# Beyond loopback it has other names, which it is told, and says that it trusts everybody.
 	ADDRESS=0.0.0.0
 	service --insecure-no-auth
 	grep -q 'whoever reaches it may do everything' "$LOG"
 	U=${U/0.0.0.0/127.0.0.1}
 	ask -H 'Host: registry.example' "$U/v1/starts"
-	[ "$code" = 200 ]
+	[ "$code" = 403 ]
+	grep -q -- --host "$O"
+	end_service TERM
+	service --insecure-no-auth --host registry.example
+	U=${U/0.0.0.0/127.0.0.1}
+	for host in registry.example "Registry.Example:${U##*:}" 127.0.0.1; do
+		ask -H "Host: $host" "$U/v1/starts"
+		[ "$code" = 200 ]
+	done
+	for host in a.registry.example registry.example.evil registry.exampl; do
+		ask -H "Host: $host" "$U/v1/starts"
+		[ "$code" = 403 ]
+	done
 	ask "${send[@]}" -H 'Origin: http://evil.example' "$U/v1/events"
 	[ "$code" = 403 ]
 	run -0 "$program" --help
