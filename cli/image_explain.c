@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `bootseer image explain`: how the last starts of an image went, and why. */
 #include <errno.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/explain.h"
@@ -35,6 +36,24 @@ static void print_all(const json_t *image, const json_t *starts)
 	}
 }
 
+/* What a start that hangs may wait for. */
+static void print_troubles(const json_t *registries)
+{
+	const json_t *one;
+	size_t k;
+
+	json_array_foreach(registries, k, one)
+	{
+		const char *state = reply_text(one, "state");
+
+		printf("now: registry %s, %s for %s%lld s: %s\n  cure: %s\n",
+		       reply_text(one, "registry"), state,
+		       strcmp(state, "not asked") ? "" : "the next ",
+		       reply_number(one, "seconds"), reply_text(one, "reason"),
+		       reply_text(one, "cure"));
+	}
+}
+
 /* The node knows its images by itself: no registry is asked, as it may be what
  * is down. */
 static int explain(struct node_client *c, const char *ref, bool json,
@@ -50,6 +69,8 @@ static int explain(struct node_client *c, const char *ref, bool json,
 		image = explain_find(status, ref);
 	if (rc == 0)
 		ordinary = explain_ordinary(status, ref);
+	if (rc == 0 && !json)
+		print_troubles(json_object_get(status, "registries"));
 	if (rc == 0 && ordinary && !json)
 		printf("%s starts the ordinary way: %s\n  cure: %s\n", ref,
 		       reply_text(ordinary, "reason"),

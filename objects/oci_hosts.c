@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +26,20 @@ struct oci_host {
 	unsigned int n_logins;
 };
 
+#define WAITS_MAX 128u
+
+/* A request that is under way. */
+struct oci_wait {
+	char host[OCI_HOST_ROOM]; /* "": the place is free */
+	char what[96];
+	int64_t since_ns;
+	const atomic_int_fast64_t *heard_ns;
+};
+
 struct oci_hosts {
 	pthread_mutex_t lock; /* protects the rest */
 	struct oci_host list[OCI_HOSTS_MAX];
+	struct oci_wait waits[WAITS_MAX];
 };
 
 struct oci_hosts *oci_hosts_new(void)
@@ -203,6 +215,108 @@ void oci_hosts_note_login(struct oci_hosts *h, const char *host)
 	if (found)
 		found->n_logins++;
 	(void)pthread_mutex_unlock(&h->lock);
+}
+
+unsigned int oci_hosts_begin_wait(struct oci_hosts *h, const char *host,
+				  const char *what,
+				  const atomic_int_fast64_t *heard_ns)
+{
+	struct oci_wait *free_one = NULL;
+	unsigned int ret = 0;
+
+	if (!h || !*host)
+		return 0;
+	(void)pthread_mutex_lock(&h->lock);
+	for (unsigned int i = 0; i < WAITS_MAX && !free_one; i++)
+		if (!*h->waits[i].host) {
+			free_one = &h->waits[i];
+			ret = i + 1;
+		}
+	if (free_one) {
+		(void)snprintf(free_one->host, sizeof(free_one->host), "%s",
+			       host);
+		(void)snprintf(free_one->what, sizeof(free_one->what), "%s",
+			       what ? what : "");
+		free_one->since_ns = clock_now_ns();
+		free_one->heard_ns = heard_ns;
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+	return ret;
+}
+
+void oci_hosts_end_wait(struct oci_hosts *h, unsigned int wait)
+{
+	if (!wait)
+		return;
+	(void)pthread_mutex_lock(&h->lock);
+	h->waits[wait - 1] = (struct oci_wait){ .host = "" };
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+static int64_t silence_of(const struct oci_wait *w, int64_t now_ns)
+{
+	int64_t heard = atomic_load(w->heard_ns);
+
+	return now_ns - (heard > w->since_ns ? heard : w->since_ns);
+}
+
+/* With the lock.  NULL: none of them is silent. */
+static const struct oci_wait *longest_silent(const struct oci_hosts *h,
+					     const char *host, int64_t now_ns,
+					     unsigned int *ret_n)
+{
+	const struct oci_wait *longest = NULL;
+
+	*ret_n = 0;
+	for (size_t i = 0; i < WAITS_MAX; i++) {
+		const struct oci_wait *w = &h->waits[i];
+
+		if (strcmp(w->host, host) != 0 ||
+		    silence_of(w, now_ns) < OCI_HOSTS_SILENT_NS)
+			continue;
+		(*ret_n)++;
+		if (!longest ||
+		    silence_of(w, now_ns) > silence_of(longest, now_ns))
+			longest = w;
+	}
+	return longest;
+}
+
+/* Is it the first of its host that is silent? */
+static bool is_first_silent(const struct oci_hosts *h, size_t i, int64_t now_ns)
+{
+	const struct oci_wait *w = &h->waits[i];
+
+	if (!*w->host || silence_of(w, now_ns) < OCI_HOSTS_SILENT_NS)
+		return false;
+	for (size_t j = 0; j < i; j++)
+		if (strcmp(h->waits[j].host, w->host) == 0 &&
+		    silence_of(&h->waits[j], now_ns) >= OCI_HOSTS_SILENT_NS)
+			return false;
+	return true;
+}
+
+bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
+			  char host[OCI_HOST_ROOM], int64_t *ret_ns,
+			  struct error *ret_why)
+{
+	const struct oci_wait *w = NULL;
+	unsigned int n;
+
+	(void)pthread_mutex_lock(&h->lock);
+	for (size_t i = 0; i < WAITS_MAX && !w; i++)
+		if (is_first_silent(h, i, now_ns) && k-- == 0)
+			w = longest_silent(h, h->waits[i].host, now_ns, &n);
+	if (w) {
+		strcpy(host, w->host);
+		*ret_ns = silence_of(w, now_ns);
+		(void)error_set(ret_why, ETIMEDOUT,
+				"it took %u request%s and has sent no byte "
+				"since, the longest for %s",
+				n, n == 1 ? "" : "s", w->what);
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+	return w;
 }
 
 bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,

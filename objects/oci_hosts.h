@@ -7,6 +7,7 @@
 #ifndef BOOTSEER_OBJECTS_OCI_HOSTS_H
 #define BOOTSEER_OBJECTS_OCI_HOSTS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,6 +52,24 @@ void oci_hosts_note_login(struct oci_hosts *h, const char *host);
 bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,
 		   char host[OCI_HOST_ROOM], int64_t *ret_left_ns,
 		   struct error *ret_why);
+
+/*
+ * A request that somebody waits for goes to `host` for `what`, until oci_hosts_end_wait();
+ * `heard_ns` (clock_now_ns(), the caller's until then) is when bytes last came or went.
+ * 0: it is not watched, as there are too many.
+ */
+unsigned int oci_hosts_begin_wait(struct oci_hosts *h, const char *host,
+				  const char *what,
+				  const atomic_int_fast64_t *heard_ns);
+void oci_hosts_end_wait(struct oci_hosts *h, unsigned int wait);
+
+#define OCI_HOSTS_SILENT_NS INT64_C(3000000000)
+
+/* A host of which such requests have had no byte for OCI_HOSTS_SILENT_NS: for how long,
+ * how many, and what the one that waits longest is for.  Otherwise as oci_hosts_get(). */
+bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
+			  char host[OCI_HOST_ROOM], int64_t *ret_ns,
+			  struct error *ret_why);
 
 /* What is wrong with a hosts.toml, for a person. */
 enum oci_hosts_fault {

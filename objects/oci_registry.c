@@ -58,6 +58,18 @@ void registry_unref(struct registry *r)
 	free(r);
 }
 
+void registry_origin_of(const char *url, char ret[OCI_HOST_ROOM])
+{
+	const char *host = strstr(url, "://");
+	size_t len =
+		host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/?#") : 0;
+
+	if (len >= OCI_HOST_ROOM)
+		len = 0;
+	memcpy(ret, url, len);
+	ret[len] = '\0';
+}
+
 struct registry *registry_whole(struct registry *r)
 {
 	return r->whole ? r->whole : r;
@@ -108,6 +120,25 @@ bool registry_is_optional(const struct registry *r,
 	       !req->http.deadline_ns;
 }
 
+/* Bulk gives way of its own, so that its silence says nothing of the host. */
+static int send_watched(struct registry *r, const struct http_request *http,
+			const char *what, struct http_response *resp,
+			struct error *err)
+{
+	const struct pace *pace = http->pace;
+	char host[OCI_HOST_ROOM];
+	unsigned int wait = 0;
+	int rc;
+
+	registry_origin_of(http->url, host);
+	if (!pace || pace->is_urgent)
+		wait = oci_hosts_begin_wait(r->cfg.hosts, host, what,
+					    &registry_whole(r)->heard_ns);
+	rc = http_do(r->http, http, resp, err);
+	oci_hosts_end_wait(r->cfg.hosts, wait);
+	return rc;
+}
+
 static int send_once(struct registry *r, const struct registry_request *req,
 		     const char *url, const char *authorization,
 		     struct http_response *resp, struct error *err)
@@ -133,7 +164,7 @@ static int send_once(struct registry *r, const struct registry_request *req,
 		http.reach_ms = REGISTRY_REACH_MS;
 	if (is_question(&http) && !http.deadline_ns)
 		http.deadline_ns = clock_now_ns() + ANSWER_MAX_NS;
-	return http_do(r->http, &http, resp, err);
+	return send_watched(r, &http, req->what, resp, err);
 }
 
 static bool is_good(const struct registry_request *req, long status)
@@ -624,6 +655,7 @@ static int fill_access(struct registry *r, const struct oci_ref *ref,
 		.ca_file = cfg->ca_file,
 		.allow_plain = cfg->plain_http,
 		.tells_referer = true,
+		.heard_ns = &r->heard_ns,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
 		.least_rate = cfg->least_rate,

@@ -65,6 +65,7 @@ struct registry {
 	unsigned int uses; /* of enum registry_use */
 	char *query;       /* "ns=HOST": whose mirror is asked; or NULL */
 	char *extra[OCI_MIRROR_HEADERS_MAX + 1]; /* header lines; NULL ends */
+	atomic_int_fast64_t heard_ns;            /* of `http` */
 	pthread_mutex_t lock;                    /* of `login` */
 	pthread_cond_t logged_in; /* login.is_under_way became false */
 	struct registry_login login;
@@ -92,6 +93,8 @@ struct registry_request {
 };
 
 struct registry *registry_of(struct oci_store *s);
+/* "scheme://host[:port]" of a URL, as it is known among the hosts; or "". */
+void registry_origin_of(const char *url, char ret[OCI_HOST_ROOM]);
 /* The one whose login it is: itself, or what it is a part of. */
 struct registry *registry_whole(struct registry *r);
 struct registry *registry_ref(struct registry *r);

@@ -241,20 +241,6 @@ static int login_of_place(struct registry *r, enum login_place *place,
 	}
 }
 
-/* "scheme://host[:port]" of a token service, as it is known among the hosts. */
-static void origin_of_realm(const char *realm, char ret[OCI_HOST_ROOM])
-{
-	const char *host = strstr(realm, "://");
-	size_t len =
-		host ? (size_t)(host + 3 - realm) + strcspn(host + 3, "/?#")
-		     : 0;
-
-	if (len >= OCI_HOST_ROOM)
-		len = 0;
-	memcpy(ret, realm, len);
-	ret[len] = '\0';
-}
-
 /* A service that is away, or silent, is not waited for by each image anew. */
 static int ask_token_service(struct registry *r, struct registry_request *req,
 			     const struct challenge *c,
@@ -270,7 +256,7 @@ static int ask_token_service(struct registry *r, struct registry_request *req,
 	char host[OCI_HOST_ROOM];
 	int rc = 0;
 
-	origin_of_realm(c->realm, host);
+	registry_origin_of(c->realm, host);
 	if (is_optional)
 		rc = oci_hosts_check(hosts, host, clock_now_ns(), err);
 	if (rc < 0) {

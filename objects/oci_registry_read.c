@@ -131,6 +131,11 @@ static uint64_t size_of_answer(const struct http_response *resp)
 static int enough(struct http_sink *sink, const struct http_response *resp,
 		  const void *data, size_t len, struct error *err)
 {
+	(void)sink;
+	(void)resp;
+	(void)data;
+	(void)len;
+	(void)err;
 	return HTTP_STOP;
 }
 

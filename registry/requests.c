@@ -43,6 +43,7 @@ static int error_text(int status, const char *code, const char *message,
 
 static int on_error(void *arg, int status, const char *message, struct buf *ret)
 {
+	(void)arg;
 	return error_text(status, httpd_status_code(status), message, ret);
 }
 
@@ -380,6 +381,7 @@ static void on_drop(void *arg, struct httpd_request *r)
 {
 	struct call *c = r->user;
 
+	(void)arg;
 	token_set_unref(c->set);
 	httpd_reply_fini(&c->reply);
 	free(c);

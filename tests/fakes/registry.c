@@ -116,11 +116,14 @@ static void job_free(struct job *j)
 
 static void on_client_gone(struct evhttp_connection *con, void *arg)
 {
+	(void)con;
 	job_free(arg);
 }
 
 static void close_later(evutil_socket_t fd, short what, void *arg)
 {
+	(void)fd;
+	(void)what;
 	evhttp_connection_free(arg);
 }
 
@@ -138,6 +141,7 @@ static void on_piece_sent(struct evhttp_connection *con, void *arg)
 	struct job *j = arg;
 	struct fake *f = j->f;
 
+	(void)con;
 	if (j->hang && j->left == 0) {
 		/* Until the client goes. */
 	} else if (j->cut && j->left == 0) {
@@ -165,6 +169,8 @@ static void send_piece(evutil_socket_t fd, short what, void *arg)
 	int64_t drip = fault(j->f, FAULT_DRIP);
 	struct evbuffer *piece = evbuffer_new();
 
+	(void)fd;
+	(void)what;
 	if (!j->started) {
 		evhttp_send_reply_start(j->req, j->status, NULL);
 		j->started = true;

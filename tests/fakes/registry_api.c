@@ -419,6 +419,8 @@ static bool refuse_tag(struct fake *f, struct evhttp_request *req,
 	bool is_refused = is_digest_tag(f, ref, digest);
 	int status = 400;
 
+	(void)body;
+	(void)len;
 	if (!is_refused && fault(f, FAULT_IMMUTABLE) && !strchr(ref, ':') &&
 	    oci_get_manifest(f->store, ref, &m, NULL) == 0) {
 		status = (int)fault(f, FAULT_IMMUTABLE);

@@ -151,15 +151,7 @@ tls_hosts() { # LINE...
 }
 
 # As containerd's CRI asks: by the digest of the image whose manifest it has pulled.
-prepare() { # REFERENCE DIGEST
-	python3 -c 'import json, socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.settimeout(120)
-s.connect(sys.argv[1])
-s.sendall(json.dumps({"bootseer": 1, "method": "image.prepare", "params":
-                      {"ref": sys.argv[2], "manifest": sys.argv[3]}}).encode() + b"\n")
-print(s.makefile().readline())' "$BOOTSEER_SOCKET" "$1" "$2"
-}
+prepare() { call image.prepare "{\"ref\":\"$1\",\"manifest\":\"$2\"}"; } # REFERENCE DIGEST
 
 @test "Docker Hub counts nothing for an ordinary image, and gives a lazy one" {
 	local content=$T/ctd/io.containerd.content.v1.content plain lazy
@@ -213,4 +205,25 @@ print(s.makefile().readline())' "$BOOTSEER_SOCKET" "$1" "$2"
 	fault
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	"$bootseer" image umount "$T/mnt"
+}
+
+says_silent() { # COMMAND...
+	"$@" >"$T/said" || :
+	grep -q "$REGISTRY.*silent for .* the longest for blob " "$T/said"
+}
+
+@test "a registry that takes a read and is silent is named long before --stall-timeout" {
+	node_start --stall-timeout 10m
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	fault delay_ms=600000 match=/blobs/
+	aside read cat "$T/mnt/top/data" >"$T/data"
+	wait_for says_silent "$bootseer" node status
+	says_silent "$bootseer" image explain "$IMAGE"
+	"$bootseer" node doctor >"$T/doctor" || :
+	grep -q "registry silent .*$REGISTRY" "$T/doctor"
+	wait_for grep -q "warning origin: silent registry=.*$REGISTRY" "$T/log"
+	[ ! -s "$T/aside.read" ]
+	run ! grep 'waiting for registry' "$T/log"
+	kill -KILL "$node_pid"
+	wait_for has_ended read
 }

@@ -120,6 +120,18 @@ cache_is_below() { [ "$(status .cache.bytes)" -lt "$1" ]; } # BYTES
 	umount "$T/small"
 }
 
+@test "a full disk is told of in the log, and reads go on" {
+	small_disk 100M
+	node_start --cache-min-free 0
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	fallocate -l $(($(stat -f -c '%a * %S' "$T/small") - 500000)) "$T/small/others"
+	cmp "$T/mnt/big" "$D/bundle/rootfs/big"
+	wait_for grep -q 'warning disk: blocks were not kept .*cure=' "$T/log"
+	"$bootseer" image umount "$T/mnt"
+	node_stop
+	umount "$T/small"
+}
+
 # bootseerd and its doctor where the kubelet has this configuration, and ROOT on its disk.
 beside_kubelet() { # CONFIG [OPTION...]
 	local config=$1

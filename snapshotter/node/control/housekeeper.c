@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshotter/node/control/housekeeper.h"
 
+#include <inttypes.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
+#include "objects/oci_hosts.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/images/kept_logins.h"
+#include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/node.h"
 
 #define ROUND_NS INT64_C(60000000000)
+/* What somebody who looks at the log at night is to find within seconds. */
+#define WATCH_NS INT64_C(5000000000)
 
 struct housekeeper {
 	struct node *node;
@@ -19,6 +26,11 @@ struct housekeeper {
 	struct loop_timer timer;
 	struct work work;
 	bool stopped;
+	/* Of the watch, on the loop. */
+	struct loop_timer watch;
+	uint64_t n_not_kept;  /* blocks, when it was told */
+	int64_t told_full_ns; /* 0: never */
+	bool was_silent;      /* some registry, at the last look */
 };
 
 static void wait_round(struct housekeeper *h, int64_t delay_ns)
@@ -54,6 +66,74 @@ static void housekeeper_tick(struct loop_timer *t)
 		wait_round(h, ROUND_NS);
 }
 
+/* ------------------------------------------------------------------- watch --- */
+
+static uint64_t free_mib(const char *dir)
+{
+	struct statvfs fs;
+
+	return statvfs(dir, &fs) < 0
+		       ? 0
+		       : ((uint64_t)fs.f_bavail * fs.f_frsize) >> 20;
+}
+
+/* Reads go on without the cache, and get slow: nobody else would say why. */
+static void tell_full_disk(struct housekeeper *h, int64_t now_ns)
+{
+	struct cache_stats c;
+
+	cache_get_stats(h->node->cache, &c);
+	if (c.put_failed == h->n_not_kept ||
+	    (h->told_full_ns && now_ns - h->told_full_ns < ROUND_NS))
+		return;
+	log_warning("disk",
+		    "blocks were not kept n=%" PRIu64 " root=\"%s\" "
+		    "free_mib=%" PRIu64 " effect=\"they are fetched at each "
+		    "read\" cure=\"make room on its disk; bootseer node doctor "
+		    "has more\"",
+		    c.put_failed - h->n_not_kept, h->node->cfg->root,
+		    free_mib(h->node->cfg->root));
+	h->n_not_kept = c.put_failed;
+	h->told_full_ns = now_ns;
+}
+
+static void tell_silent(struct housekeeper *h, int64_t now_ns)
+{
+	struct oci_hosts *hosts = origins_hosts(h->node->origins);
+	char host[OCI_HOST_ROOM];
+	struct error why = ERROR_INIT;
+	int64_t ns;
+	bool is_silent =
+		oci_hosts_get_silent(hosts, 0, now_ns, host, &ns, &why);
+
+	if (is_silent && !h->was_silent)
+		log_warning("origin",
+			    "silent registry=\"%s\" for_ms=%" PRId64
+			    " reason=\"%s\" effect=\"reads of what is not on "
+			    "the node wait\"",
+			    host, ns / NS_PER_MS, why.msg);
+	h->was_silent = is_silent;
+}
+
+static void watch_again(struct housekeeper *h)
+{
+	struct error err = ERROR_INIT;
+
+	if (!h->stopped &&
+	    loop_timer_start(h->loop, &h->watch, WATCH_NS, &err) < 0)
+		log_error("gc", "no timer reason=\"%s\"", err.msg);
+}
+
+static void housekeeper_watch(struct loop_timer *t)
+{
+	struct housekeeper *h = container_of(t, struct housekeeper, watch);
+	int64_t now = clock_now_ns();
+
+	tell_full_disk(h, now);
+	tell_silent(h, now);
+	watch_again(h);
+}
+
 int housekeeper_start(struct node *n, struct loop *loop, struct pool *pool,
 		      struct housekeeper **ret, struct error *err)
 {
@@ -73,6 +153,8 @@ int housekeeper_start(struct node *n, struct loop *loop, struct pool *pool,
 		free(h);
 		return rc;
 	}
+	h->watch.fn = housekeeper_watch;
+	watch_again(h);
 	*ret = h;
 	return 0;
 }
@@ -83,6 +165,7 @@ void housekeeper_stop(struct housekeeper *h)
 		return;
 	h->stopped = true;
 	loop_timer_stop(&h->timer);
+	loop_timer_stop(&h->watch);
 }
 
 void housekeeper_free(struct housekeeper *h)

@@ -15,6 +15,11 @@ static const struct registry_trouble waited_for = {
 	"see that it runs and can be reached; reads of containers wait for it, "
 	"up to --read-timeout"
 };
+static const struct registry_trouble silent = {
+	"silent",
+	"see what that host does, and what is between; a read begins again after "
+	"--stall-timeout, and a question after a minute"
+};
 static const struct registry_trouble login_refused = {
 	"login refused",
 	"see that the credential helper, or the file of --auth-file, has a login "
@@ -59,6 +64,11 @@ json_t *node_registries(struct node *n)
 
 	for (size_t k = 0; list && outages_get(o, k, host, &ns, &why); k++)
 		add_trouble(list, &waited_for, host, ns, &why);
+	for (size_t k = 0;
+	     list && oci_hosts_get_silent(origins_hosts(n->origins), k,
+					  clock_now_ns(), origin, &ns, &why);
+	     k++)
+		add_trouble(list, &silent, origin, ns, &why);
 	for (size_t k = 0; list && outages_get_login(o, k, place, &ns, &why);
 	     k++)
 		add_trouble(list, &login_refused, place, ns, &why);

@@ -238,6 +238,7 @@ Test(oci_login, a_token_that_expires_is_renewed_unnoticed)
 
 static void *get_in_thread(void *arg)
 {
+	(void)arg;
 	expect_get();
 	return NULL;
 }
@@ -497,6 +498,7 @@ static void login_told(struct oci_watch *w, const char *host, const char *repo,
 {
 	struct login_watch *l = container_of(w, struct login_watch, base);
 
+	(void)host;
 	cr_expect_str_eq(repo, "test/image");
 	l->n_refused += why != NULL;
 	l->n_works += why == NULL;
@@ -505,16 +507,27 @@ static void login_told(struct oci_watch *w, const char *host, const char *repo,
 static void no_wait(struct oci_watch *w, const char *host,
 		    const struct error *why)
 {
+	(void)w;
+	(void)host;
+	(void)why;
 }
 
 static void no_end(struct oci_watch *w, const char *host, bool waited,
 		   bool is_good)
 {
+	(void)w;
+	(void)host;
+	(void)waited;
+	(void)is_good;
 }
 
 static void no_back_off(struct oci_watch *w, const char *host, bool throttled,
 			bool is_over)
 {
+	(void)w;
+	(void)host;
+	(void)throttled;
+	(void)is_over;
 }
 
 #define LOGIN_WATCH_INIT \
