@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +16,8 @@
 
 /* Of a file of /proc this much is read: what is asked for is near the beginning. */
 #define TEXT_MAX 2047u
-/* In /proc/PID/stat, behind the name: the parent, what has the kernel's PF_SIGNALED, and the
- * status as wait(2) gives it. */
-#define PARENT_FIELD 2
+/* In /proc/PID/stat, behind the name: what has the kernel's PF_SIGNALED, and the status as
+ * wait(2) gives it. */
 #define FLAGS_FIELD 7
 #define STATUS_FIELD 50
 #define KILLED_FLAG 0x400u
@@ -71,9 +69,21 @@ static bool may_look(pid_t thread)
 	return false;
 }
 
+static pid_t read_group(pid_t thread)
+{
+	static const char key[] = "\nTgid:";
+	struct proc_text text;
+	const char *p;
+
+	if (!read_text(thread, "status", &text))
+		return 0;
+	p = strstr(text.s, key);
+	return p ? (pid_t)strtol(p + sizeof(key) - 1, NULL, 10) : 0;
+}
+
 struct closer closing_look(pid_t thread)
 {
-	struct closer c = { .thread = thread, .group = closing_group(thread) };
+	struct closer c = { .thread = thread, .group = read_group(thread) };
 	struct proc_text text;
 	const char *p;
 
@@ -81,7 +91,6 @@ struct closer closing_look(pid_t thread)
 		return c;
 	/* The name may hold anything, parentheses and blanks, too. */
 	p = strrchr(text.s, ')');
-	c.parent = (pid_t)field(p, PARENT_FIELD);
 	/* Of a process that exits the kernel ends all other threads as if they were killed. */
 	c.is_killed =
 		(field(p, FLAGS_FIELD) & KILLED_FLAG) &&
@@ -99,35 +108,8 @@ void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX])
 	(void)snprintf(ret, CLOSING_NAME_MAX, "%.31s", text.s);
 }
 
-pid_t closing_group(pid_t thread)
-{
-	static const char key[] = "\nTgid:";
-	struct proc_text text;
-	const char *p;
-
-	if (!read_text(thread, "status", &text))
-		return 0;
-	p = strstr(text.s, key);
-	return p ? (pid_t)strtol(p + sizeof(key) - 1, NULL, 10) : 0;
-}
-
-/* The path is the kernel's, of whatever mount namespace; nothing is asked of us for
- * it. */
-static bool has_name(int dir, const char *fd, const char *name)
-{
-	char target[PATH_MAX];
-	ssize_t n = readlinkat(dir, fd, target, sizeof(target) - 1);
-	const char *last;
-
-	if (n < 0)
-		return false;
-	target[n] = '\0';
-	last = strrchr(target, '/');
-	return last && strncmp(last + 1, name, strlen(name)) == 0;
-}
-
-/* By what the kernel knows: nothing is asked of us for that, either.  Where it does not say, it
- * may be of this mount. */
+/* By what the kernel knows: nothing is asked of us for that.  Where it does not say, the file may
+ * be of this mount. */
 static bool is_of_device(int dir, const char *fd, dev_t dev)
 {
 	struct statx st;
@@ -154,20 +136,19 @@ static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 	       strtoull(inode + 4, NULL, 10) == ino;
 }
 
-bool closing_has_open(pid_t thread, dev_t dev, uint64_t ino, const char *name)
+bool closing_has_open(const struct closer *c, dev_t dev, uint64_t ino)
 {
 	char path[32];
 	struct dirent *e;
 	bool has = false;
 	DIR *d;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)thread);
-	d = thread > 0 ? opendir(path) : NULL;
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)c->thread);
+	d = c->group > 0 ? opendir(path) : NULL;
 	while (d && !has && (e = readdir(d)))
 		has = *e->d_name != '.' &&
-		      has_name(dirfd(d), e->d_name, name) &&
-		      is_of_device(dirfd(d), e->d_name, dev) &&
-		      is_writer_of(thread, e->d_name, ino);
+		      is_writer_of(c->thread, e->d_name, ino) &&
+		      is_of_device(dirfd(d), e->d_name, dev);
 	if (d)
 		(void)closedir(d);
 	return has;

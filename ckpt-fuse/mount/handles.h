@@ -33,12 +33,14 @@ struct handle {
 	bool is_cached; /* a reader that has the kernel's pages */
 	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
 	atomic_bool is_fresh;
-	pid_t opener; /* its process; 0: it was not seen */
-	/* What was written by it is not to be stored. */
-	atomic_bool is_left;
-	/* A writer closed it, or was killed, and wrote nothing since. */
-	atomic_bool is_done;
-	atomic_uint n_changes; /* by this handle */
+	/* Of a writer: the process that opened it stores what was written when it closes the
+	 * file.  When it has, or was killed, it is owned by nobody, and so do others that
+	 * inherited it. */
+	atomic_bool is_owned;
+	pid_t owner; /* 0: it was not seen */
+	/* It was written to, and writing_n_begun() when that was the last time. */
+	atomic_bool has_written;
+	atomic_uint n_begun;
 	struct folder_list list;
 };
 

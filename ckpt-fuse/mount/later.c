@@ -59,37 +59,40 @@ void later_free(struct later *l)
 	free(l);
 }
 
-/* With the node's lock: another close of it is on its way, too.  One that is settled is
- * not, though it leaves the list only after the lock: of two that end together the second
- * would take the first for one that is still to come, and nobody would say that all is
+/* With the node's lock: a close of it is on its way, another than `c`, which may be NULL.  One that
+ * is settled is not, though it leaves the list only after the lock: of two that end together the
+ * second would take the first for one that is still to come, and nobody would say that all is
  * stored. */
-static bool has_other(const struct late_commit *c)
+static bool has_unsettled(struct later *l, const struct ckpt_node *n,
+			  const struct late_commit *c)
 {
 	const struct late_commit *o;
 
-	(void)pthread_mutex_lock(&c->l->lock);
-	TAILQ_FOREACH(o, &c->l->list, link)
-	if (o != c && o->n == c->n && !o->is_settled)
+	(void)pthread_mutex_lock(&l->lock);
+	TAILQ_FOREACH(o, &l->list, link)
+	if (o != c && o->n == n && !o->is_settled)
 		break;
-	(void)pthread_mutex_unlock(&c->l->lock);
+	(void)pthread_mutex_unlock(&l->lock);
 	return o != NULL;
 }
 
-/* With the node's lock: what was written is in the store, or lost.  True: more was
- * written meanwhile, whose writers left it to us. */
+bool later_commits(struct later *l, const struct ckpt_node *n)
+{
+	return has_unsettled(l, n, NULL);
+}
+
+/* With the node's lock: what was written is in the store, or lost.  True: more was written
+ * meanwhile, and the last that had it open left it to us. */
 static bool settle(struct late_commit *c, int rc, const struct error *err)
 {
 	struct ckpt_node *n = c->n;
 	AUTO_BUF path = BUF_INIT;
 
-	if (rc == 0 && n->n_writers - n->n_helpers == 1 &&
-	    writing_is_dirty(n->writing) && !node_writers(n).is_torn)
+	if (rc == 0 && !n->n_open && writing_is_pending(n->writing))
 		return true;
-	if (rc == 0)
-		node_note_stored(n);
 	c->is_settled = true;
 	/* All that was closed is stored, whoever has it open still. */
-	if (rc == 0 && !has_other(c))
+	if (rc == 0 && !has_unsettled(c->l, n, c))
 		node_set_staged(c->l->nodes, n, false);
 	if (rc < 0 && node_path(c->l->nodes, n, &path) == 0) {
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,

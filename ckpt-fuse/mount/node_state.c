@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a node's writers and readers have, and who wrote to it: what needs no table. */
+/* What a node's writers and readers have: what needs no table. */
 #include <errno.h>
 #include <string.h>
 
-#include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/nodes.h"
 
 void node_set_writing(struct ckpt_node *n, struct writing *w)
@@ -34,8 +33,8 @@ struct ckpt_stat node_stat(struct ckpt_node *n)
 
 bool node_is_being_changed(const struct ckpt_node *n)
 {
-	return n->writing &&
-	       (n->n_writers > n->n_done + n->n_helpers || n->n_committing);
+	return n->writing && (n->n_owned || n->n_committing ||
+			      writing_is_pending(n->writing));
 }
 
 bool node_is_changed_now(struct ckpt_node *n)
@@ -59,6 +58,7 @@ void node_end_commit(struct nodes *t, struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&t->commits);
 	n->n_committing--;
+	n->n_steps++;
 	n->n_committed++;
 	(void)pthread_cond_broadcast(&t->committed);
 	(void)pthread_mutex_unlock(&t->commits);
@@ -75,61 +75,11 @@ void node_wait_commits(struct nodes *t, struct ckpt_node *n)
 	(void)pthread_mutex_unlock(&t->commits);
 }
 
-/* What was closed is in the store: only a killed writer is through and leaves something
- * that is not. */
+/* A writer that was killed, or told that it failed, leaves something that is not stored. */
 bool node_is_abandoned(const struct ckpt_node *n)
 {
 	return n->writing && n->n_writers && !node_is_being_changed(n) &&
 	       writing_is_dirty(n->writing);
-}
-
-void node_note_writer(struct ckpt_node *n, pid_t thread)
-{
-	pid_t process;
-	bool is_known;
-
-	(void)pthread_mutex_lock(&n->seen);
-	is_known = file_writers_knows(&n->writers, thread);
-	(void)pthread_mutex_unlock(&n->seen);
-	if (is_known)
-		return;
-	process = closing_group(thread);
-	(void)pthread_mutex_lock(&n->seen);
-	file_writers_note(&n->writers, thread, process);
-	(void)pthread_mutex_unlock(&n->seen);
-}
-
-struct file_writers node_writers(struct ckpt_node *n)
-{
-	struct file_writers w;
-
-	(void)pthread_mutex_lock(&n->seen);
-	w = n->writers;
-	(void)pthread_mutex_unlock(&n->seen);
-	return w;
-}
-
-void node_note_killed(struct ckpt_node *n, pid_t process)
-{
-	(void)pthread_mutex_lock(&n->seen);
-	if (writing_is_dirty(n->writing))
-		file_writers_killed(&n->writers, process);
-	(void)pthread_mutex_unlock(&n->seen);
-}
-
-void node_forget_writers(struct ckpt_node *n)
-{
-	(void)pthread_mutex_lock(&n->seen);
-	file_writers_clear(&n->writers);
-	(void)pthread_mutex_unlock(&n->seen);
-}
-
-void node_note_stored(struct ckpt_node *n)
-{
-	(void)pthread_mutex_lock(&n->seen);
-	if (!writing_is_dirty(n->writing))
-		file_writers_clear(&n->writers);
-	(void)pthread_mutex_unlock(&n->seen);
 }
 
 bool node_is_written(struct ckpt_node *n)

@@ -478,16 +478,6 @@ int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 	return rc < 0 ? rc : buf_puts(out, name);
 }
 
-char *node_copy_name(struct nodes *t, const struct ckpt_node *n)
-{
-	char *name;
-
-	(void)pthread_mutex_lock(&t->lock);
-	name = strdup(node_name(n));
-	(void)pthread_mutex_unlock(&t->lock);
-	return name;
-}
-
 int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 {
 	struct ckpt_node *parent = NULL;

@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 
-#include "ckpt-fuse/mount/file_writers.h"
 #include "ckpt-fuse/mount/reading.h"
 #include "ckpt-fuse/mount/writing.h"
 #include "common/buf.h"
@@ -38,19 +37,16 @@ struct ckpt_node {
 	/* Readers of what was committed by nobody yet: they have what its writers have. */
 	atomic_uint n_peekers;
 	bool has_kept_use; /* those of a predecessor are one of n_readers */
-	/* Of the writers, those that have closed it, or were killed, and are not released;
-	 * read without the lock, too. */
-	atomic_uint n_done;
-	/* Of the writers, those that are no descriptor's, and are there for as long as it
-	 * takes: they commit what there is, and what comes later is others' to commit. */
-	atomic_uint n_helpers;
+	/* Of the writers, those that have a descriptor, and of these those whose process has
+	 * not closed it, nor was killed; read without the lock, too. */
+	atomic_uint n_open, n_owned;
 	/* Commits of it that are under way, and that have ended; nodes.commits. */
 	atomic_uint n_committing;
 	unsigned int n_committed;
 	unsigned int
 		n_cached; /* of the readers, those that have the kernel's pages */
-	/* Each time that a writer begins, closes or ends, or the name is another's: who asked
-	 * the store before may have been told of the version before.  Read without the lock,
+	/* Each time that a writer begins or ends, or a commit, or the name is another's: who
+	 * asked the store before may have been told of the version before.  Read without the lock,
 	 * too. */
 	atomic_uint n_steps;
 	struct reading *reading; /* the version that its readers have */
@@ -60,7 +56,6 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
-	struct file_writers writers;
 	/* sizes.h: what the kernel was told last, the same unless other answers may be
 	 * on their way, and what its readers have. */
 	uint64_t last_size, told_size, readers_size;
@@ -144,8 +139,6 @@ const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
 struct ckpt_node *node_successor(struct nodes *t,
 				 const struct ckpt_node *n) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n); /* the table is locked */
-/* A copy, which the caller frees.  NULL: no memory. */
-char *node_copy_name(struct nodes *t, const struct ckpt_node *n) MUST_CHECK;
 
 /* The folder that it is in, in use; NULL: it has no name. */
 struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n) MUST_CHECK;
@@ -164,17 +157,6 @@ void node_begin_commit(struct nodes *t, struct ckpt_node *n);
 void node_end_commit(struct nodes *t, struct ckpt_node *n);
 /* Wait for those that are under way, with no lock; what begins meanwhile is not waited for. */
 void node_wait_commits(struct nodes *t, struct ckpt_node *n);
-/* The thread is about to write to it, or did. */
-void node_note_writer(struct ckpt_node *n, pid_t thread);
-/* Of that moment. */
-struct file_writers node_writers(struct ckpt_node *n);
-/* The process, which opened it, was killed before it closed it; what was not stored is half of
- * something.  This and the last one: with the node's lock or an open handle. */
-void node_note_killed(struct ckpt_node *n, pid_t process);
-/* It begins anew, or nobody writes it any more. */
-void node_forget_writers(struct ckpt_node *n);
-/* So it does when all of it is stored. */
-void node_note_stored(struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */

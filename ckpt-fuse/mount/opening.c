@@ -81,10 +81,8 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 		if (rc == 0)
 			node_set_writing(n, w);
 	}
-	if (rc == 0 && o->is_new) {
+	if (rc == 0 && o->is_new)
 		node_forget_loss(&m->nodes, n);
-		node_forget_writers(n);
-	}
 	if (rc < 0)
 		return rc;
 	n->n_writers++;
@@ -116,7 +114,6 @@ static void drop_writing(struct nodes *t, struct ckpt_node *n)
 	if (n->n_writers + n->n_peekers)
 		return;
 	say_left(t, n);
-	node_forget_writers(n);
 	node_set_writing(n, NULL);
 	writing_free(w);
 }
@@ -130,7 +127,6 @@ static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
 	say_left(t, n);
-	node_forget_writers(n);
 	node_detach(t, n);
 	writing_move(n->writing, NULL);
 	return 0;
@@ -154,50 +150,27 @@ void ops_end_writing(struct nodes *t, struct ckpt_node *n)
 			    node_path_shown(t, n, &path), err.msg);
 }
 
-/* With the lock. */
-static void set_done(struct handle *h, bool is_done)
+void opening_settle_late(struct ckpt_mount *m, const struct handle *h)
+{
+	if (!h->is_owned && m->later)
+		(void)later_settle(m->later, h->node);
+}
+
+void opening_note_write(struct handle *h)
+{
+	h->n_begun = writing_n_begun(h->node->writing);
+	h->has_written = true;
+}
+
+void opening_disown(struct handle *h)
 {
 	struct ckpt_node *n = h->node;
 
-	if (h->is_done != is_done) {
-		n->n_done += is_done ? 1 : -1u;
-		n->n_steps++;
-	}
-	h->is_done = is_done;
-	if (!is_done)
-		h->is_left = false;
-}
-
-/* Whoever changes the file counts first and then looks whether it is done; here it is the
- * other way round, so that one of the two sees the other. */
-void opening_set_done(struct handle *h, unsigned int n_changes)
-{
-	(void)pthread_mutex_lock(&h->node->lock);
-	set_done(h, true);
-	if (h->n_changes != n_changes)
-		set_done(h, false);
-	(void)pthread_mutex_unlock(&h->node->lock);
-}
-
-void opening_go_on(struct ckpt_mount *m, struct handle *h)
-{
-	if (!h->is_done)
-		return;
-	/* What was closed is on its way, and would have half of this. */
-	if (m->later)
-		(void)later_settle(m->later, h->node);
-
-	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
-
-	(void)pthread_mutex_lock(&h->node->lock);
-	set_done(h, false);
-	(void)pthread_mutex_unlock(&h->node->lock);
-}
-
-void opening_has_changed(struct handle *h)
-{
-	h->n_changes++;
-	set_done(h, false);
+	(void)pthread_mutex_lock(&n->lock);
+	if (atomic_exchange(&h->is_owned, false))
+		n->n_owned--;
+	n->n_steps++;
+	(void)pthread_mutex_unlock(&n->lock);
 }
 
 /* With the lock: the version that a predecessor's readers have, if it is there still. */
@@ -401,7 +374,6 @@ int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	const unsigned int n_begun = writing_n_begun(n->writing);
 	int rc;
 
-	n->n_helpers++;
 	node_begin_commit(&m->nodes, n);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (has_paths)
@@ -412,7 +384,6 @@ int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	if (has_paths)
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
 	(void)pthread_mutex_lock(&n->lock);
-	n->n_helpers--;
 	ops_end_writing(&m->nodes, n);
 	node_end_commit(&m->nodes, n);
 	return rc;
@@ -452,16 +423,24 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 							      : 0));
 
 	rc = opening_begin_writing(m, n, flags & O_TRUNC, err);
+	if (rc == 0)
+		opening_own(n);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc == -ESTALE || rc == -ENOENT)
 		opening_leave_successor(m, n, flags & O_TRUNC);
 	return rc;
 }
 
-void opening_end_writer(struct ckpt_mount *m, struct handle *h)
+void opening_own(struct ckpt_node *n)
 {
-	h->node->n_done -= h->is_done;
-	ops_end_writing(&m->nodes, h->node);
+	n->n_open++;
+	n->n_owned++;
+}
+
+void opening_end_owner(struct ckpt_node *n, bool is_owned)
+{
+	n->n_open--;
+	n->n_owned -= is_owned;
 }
 
 /* -------------------------------------------------------------------- readers --- */

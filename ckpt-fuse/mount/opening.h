@@ -35,13 +35,16 @@ struct paths_stay opening_lock_settled(struct ckpt_mount *m,
  * which it takes again: the file may have another name then, or none. */
 int opening_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 		   struct error *err) MUST_CHECK;
-/* A writer has closed it or was killed; nothing is done when it was changed since its
- * `n_changes` were these. */
-void opening_set_done(struct handle *h, unsigned int n_changes);
-/* If such a one writes again, it is not done. */
-void opening_go_on(struct ckpt_mount *m, struct handle *h);
-/* The same, with the node's lock: it was changed. */
-void opening_has_changed(struct handle *h);
+/* With the node's lock: one of its writers has a descriptor; and it is released. */
+void opening_own(struct ckpt_node *n);
+void opening_end_owner(struct ckpt_node *n, bool is_owned);
+/* Before a write of a process that inherited it, with no lock: what its owner closed is on its way
+ * to the store, and would have half of this. */
+void opening_settle_late(struct ckpt_mount *m, const struct handle *h);
+/* After a write by it, before that is answered. */
+void opening_note_write(struct handle *h);
+/* The process that opened it has closed it, or was killed.  With no lock. */
+void opening_disown(struct handle *h);
 /* With the node's lock: have its file open to be written. */
 int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 			  bool is_new, struct error *err) MUST_CHECK;
@@ -54,8 +57,6 @@ int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
  * find a file that can be changed.  With no lock. */
 void opening_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 			     bool is_new);
-/* A writer's handle is released; with the node's lock. */
-void opening_end_writer(struct ckpt_mount *m, struct handle *h);
 
 /* Have it open to be read.  -ESTALE: look the name up again; -ENOENT: it is gone. */
 int opening_reader(struct ckpt_mount *m, struct ckpt_node *n,

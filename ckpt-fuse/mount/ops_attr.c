@@ -534,14 +534,15 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
+	/* Somebody else who writes it says when it is done; one that has closed it has
+	 * said so, though the kernel may take its time to release it. */
+	const bool is_others = node_is_being_changed(n);
 	int rc = opening_begin_writing(m, n, size == 0, err);
 
 	if (rc < 0)
 		return rc;
 	rc = writing_truncate(n->writing, size, err);
-	/* Somebody else who writes it says when it is done; one that has closed it has
-	 * said so, though the kernel may take its time to release it. */
-	if (rc == 0 && n->n_writers - n->n_helpers == n->n_done + 1)
+	if (rc == 0 && !is_others)
 		return opening_commit(m, n, true, err);
 	ops_end_writing(&m->nodes, n);
 	return rc;
@@ -644,8 +645,6 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		rc = error_set(&err, EIO,
 			       "what was written was lost when the mount was "
 			       "restarted");
-	if (h && (to_set & FUSE_SET_ATTR_SIZE))
-		node_note_writer(h->node, fuse_req_ctx(req)->pid);
 	if (rc == 0 && !n->is_folder) {
 		AUTO_PATHS_STAY stay = opening_lock_settled(
 			m, n,
@@ -653,12 +652,12 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 				(to_set & FUSE_SET_ATTR_SIZE ? OPENING_STORED
 							     : 0));
 
-		/* Whoever has it open says when it is done. */
-		if (h && (to_set & FUSE_SET_ATTR_SIZE))
-			opening_has_changed(h);
 		rc = opening_leave_abandoned(m, n, is_new, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
+		if (h && h->kind == HANDLE_WRITER &&
+		    (to_set & FUSE_SET_ATTR_SIZE))
+			opening_note_write(h);
 		if (rc == 0 && (to_set & SET_ATTRS))
 			rc = set_attrs(m, n, attr, to_set, &err);
 		(void)pthread_mutex_unlock(&n->lock);

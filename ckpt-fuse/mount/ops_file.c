@@ -139,17 +139,11 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	int64_t begun_ns = ckpt_phase_begin_call(&m->saves);
 	int rc;
 
-	if (w) {
-		node_note_writer(h->node, fuse_req_ctx(req)->pid);
-		opening_go_on(m, h);
-	}
+	if (w)
+		opening_settle_late(m, h);
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
-	/* A close beside it may not have seen it. */
-	if (w) {
-		node_note_writer(h->node, fuse_req_ctx(req)->pid);
-		h->n_changes++;
-		opening_go_on(m, h);
-	}
+	if (w)
+		opening_note_write(h);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	if (rc < 0)
 		ops_fail_of(req, h ? h->node : NULL, "write", rc, &err);
@@ -186,11 +180,9 @@ void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 	if (w && (mode & ~FALLOC_FL_KEEP_SIZE))
 		rc = refuse_fallocate(thread, mode, &err);
 	if (rc == 0 && !mode) {
-		node_note_writer(h->node, thread);
-		opening_go_on(m, h);
+		opening_settle_late(m, h);
 		rc = writing_grow(w, (uint64_t)off + (uint64_t)len, &err);
-		h->n_changes++;
-		opening_go_on(m, h);
+		opening_note_write(h);
 	}
 	if (rc < 0)
 		ops_fail_of(req, h ? h->node : NULL, "fallocate", rc, &err);
@@ -235,8 +227,6 @@ static int commit(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 	/* An earlier close's: a successor would take the file for lost. */
 	if (rc == 0 && m->later)
 		later_settle(m->later, h->node);
-	if (rc == 0)
-		node_note_stored(h->node);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	return rc < 0 ? rc : node_loss(h->node, err);
 }
@@ -255,101 +245,31 @@ static bool stage(struct ckpt_mount *m, struct handle *h, unsigned int n_begun,
 	*ret_rc = writing_state(n->writing, err);
 	if (*ret_rc == 0 && writing_is_dirty(n->writing) &&
 	    n_begun == writing_n_begun(n->writing))
-		is_staged = later_commit(m->later, n);
-	else
-		node_note_stored(n);
+		is_staged = !writing_is_torn(n->writing) &&
+			    later_commit(m->later, n);
 	(void)pthread_mutex_unlock(&n->lock);
 	return is_staged;
 }
 
-static bool has_any_open(const pid_t *processes, size_t n, dev_t dev,
-			 const struct ckpt_node *node, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (closing_has_open(processes[i], dev, node->id, name))
-			return true;
-	return false;
-}
-
-/* Each descriptor that is closed is told of, copies for a child's redirections, too: the file
- * is done when neither who closes it nor who wrote to it last has another, nor, if who closes
- * it did not write, who opened it. */
-static bool is_written_still(const struct handle *h, const struct closer *c,
-			     dev_t dev, const char *name)
-{
-	const struct file_writers w = node_writers(h->node);
-	const bool has_written = file_writers_has(&w, c->group);
-	const pid_t who[] = { c->thread, has_written ? 0 : h->opener, w.thread,
-			      w.process };
-	/* Mostly they are one. */
-	const size_t n =
-		has_written && w.thread == c->thread ? 1 : ARRAY_SIZE(who);
-
-	return has_any_open(who, n, dev, h->node, name);
-}
-
-/* A child that is killed may be the last that wrote, and its parent, or who opened the file,
- * goes on. */
-static bool is_anothers(const struct handle *h, const struct closer *c,
-			dev_t dev, const char *name)
-{
-	const pid_t who[] = { h->opener, c->parent };
-
-	return has_any_open(who, ARRAY_SIZE(who), dev, h->node, name);
-}
-
-/* Who was killed closes its files one after the other: a child that sees a pipe close may be
- * here before it. */
-static bool may_store(const struct handle *h, pid_t process)
-{
-	struct file_writers w;
-
-	if (process != h->opener && closing_look(h->opener).is_killed)
-		node_note_killed(h->node, h->opener);
-	w = node_writers(h->node);
-	return file_writers_may_store(&w, process);
-}
-
-enum close_means {
-	CLOSE_NOTHING, /* somebody has it open still */
-	CLOSE_STORES,
-	CLOSE_LEAVES, /* what was written is half of something */
-};
-
-/* What a program was killed over is not to be stored because a child of it, which never wrote
- * to it, ends later. */
-static enum close_means look_at_close(fuse_req_t req, const struct handle *h)
-{
-	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
-	const dev_t dev = session_device(session_of(req));
-	struct ckpt_node *n = h->node;
-	AUTO_FREE char *name = node_copy_name(&mount_of(req)->nodes, n);
-
-	if (c.is_killed && c.group == h->opener)
-		node_note_killed(n, c.group);
-	if (name && is_written_still(h, &c, dev, name))
-		return CLOSE_NOTHING;
-	if (!c.is_killed && may_store(h, c.group))
-		return CLOSE_STORES;
-	return name && is_anothers(h, &c, dev, name) ? CLOSE_NOTHING
-						     : CLOSE_LEAVES;
-}
-
+/* The rule of docs/checkpoints.md, "A close is the commit": each descriptor that is closed is
+ * told of, copies and those of children, too.  One look at the process that closes says whether
+ * it is the owner, has the file open once more, or was killed. */
 static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
-	const unsigned int n_changes = h->n_changes;
 	const unsigned int n_begun = writing_n_begun(h->node->writing);
-	const enum close_means means = look_at_close(req, h);
+	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
 	int rc = 0;
 
-	if (means == CLOSE_NOTHING)
+	if (h->is_owned && h->owner && c.group != h->owner)
 		return 0;
-	h->is_left = means == CLOSE_LEAVES;
-	if (means == CLOSE_STORES && !stage(m, h, n_begun, err, &rc))
+	if (closing_has_open(&c, session_device(session_of(req)), h->node->id))
+		return 0;
+	if (c.is_killed && h->is_owned && h->has_written)
+		writing_tear(h->node->writing, h->n_begun);
+	if (!c.is_killed && !stage(m, h, n_begun, err, &rc))
 		rc = commit(req, h->id, n_begun, err);
-	if (rc == 0)
-		opening_set_done(h, n_changes);
+	opening_disown(h);
 	return rc;
 }
 
@@ -373,11 +293,7 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
-	if (h && h->kind == HANDLE_WRITER &&
-	    !may_store(h, closing_group(fuse_req_ctx(req)->pid)))
-		rc = error_set(&err, EIO,
-			       "the program that wrote the file was killed");
-	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
+	if (handle_kind_of(fi->fh) == HANDLE_WRITER)
 		rc = commit(req, fi->fh,
 			    h ? writing_n_begun(h->node->writing) : 0, &err);
 	else if (h)
@@ -385,23 +301,19 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	reply(req, h ? h->node : NULL, "fsync", rc, &err);
 }
 
-/* With the node's lock, which it gives back meanwhile.  Where it was not seen which close was
- * the last; nobody waits for this one.  True: it was the end of the writer, too, so that
- * whoever writes meanwhile, and is released, leaves nothing to this one. */
-static bool commit_late(struct ckpt_mount *m, const struct handle *h)
+/* With the node's lock, which it gives back meanwhile: where no close was the last, the release
+ * of the last descriptor is; nobody waits for this one.  True: it was the end of the writer, too,
+ * so that whoever writes meanwhile, and is released, leaves nothing to this one. */
+static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 {
-	struct ckpt_node *n = h->node;
 	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
 
-	/* Others may write on, unless they are through. */
-	if (n->n_writers - n->n_helpers != n->n_done - h->is_done + 1 ||
-	    h->is_left || node_writers(n).is_torn ||
-	    !writing_is_dirty(n->writing))
+	if (n->n_open || !writing_is_pending(n->writing))
 		return false;
-	if (m->later && later_commit(m->later, n))
+	if (m->later &&
+	    (later_commits(m->later, n) || later_commit(m->later, n)))
 		return false;
-	n->n_done -= h->is_done;
 	if (opening_commit(m, n, false, &err) < 0)
 		log_warning("ckpt", "lost path=\"%s\" reason=\"%s\"",
 			    node_path_shown(&m->nodes, n, &path), err.msg);
@@ -415,8 +327,9 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
-		if (!commit_late(m, h))
-			opening_end_writer(m, h);
+		opening_end_owner(h->node, h->is_owned);
+		if (!commit_late(m, h->node))
+			ops_end_writing(&m->nodes, h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h && h->kind == HANDLE_PEEKER) {
 		opening_end_peeker(&m->nodes, h->node);

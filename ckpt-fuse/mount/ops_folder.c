@@ -309,7 +309,6 @@ static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
 	rc = ops_keep_for_readers(m, over, err);
 	if (rc == 0 && over->writing) {
 		over->n_writers++;
-		over->n_helpers++;
 		*ret = over->writing;
 	}
 	(void)pthread_mutex_unlock(&over->lock);
@@ -319,7 +318,6 @@ static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
 static void let_over_go(struct ckpt_mount *m, struct ckpt_node *over)
 {
 	(void)pthread_mutex_lock(&over->lock);
-	over->n_helpers--;
 	ops_end_writing(&m->nodes, over);
 	(void)pthread_mutex_unlock(&over->lock);
 }
@@ -403,13 +401,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	(void)pthread_mutex_lock(&n->lock);
 	f.writing = n->writing;
 	f.moved = steal_ptr(&moved);
-	/* What a killed writer left is no file. */
-	if (node_is_being_changed(n) && node_writers(n).is_torn)
-		rc = error_set(err, EIO,
-			       "the program that wrote '%.200s' was killed",
-			       from.data);
-	else
-		rc = rename_stored(m, v, &f, node_is_being_changed(n), err);
+	rc = rename_stored(m, v, &f, node_is_being_changed(n), err);
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && over)
@@ -654,8 +646,7 @@ static int store_written(struct ckpt_mount *m, struct ckpt_node *n,
 	int rc = 0;
 
 	(void)pthread_mutex_lock(&n->lock);
-	if (node_is_being_changed(n) && writing_is_dirty(n->writing) &&
-	    !node_writers(n).is_torn) {
+	if (node_is_being_changed(n) && writing_is_dirty(n->writing)) {
 		n->n_writers++;
 		rc = opening_commit(m, n, true, err);
 		rc = rc < 0 ? rc : 1;

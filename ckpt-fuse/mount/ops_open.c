@@ -20,6 +20,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 
 	if (!h) {
 		(void)pthread_mutex_lock(&n->lock);
+		opening_end_owner(n, true);
 		ops_end_writing(&m->nodes, n);
 		(void)pthread_mutex_unlock(&n->lock);
 		node_put(&m->nodes, n);
@@ -27,9 +28,10 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 		return;
 	}
 	fi->fh = h->id;
-	h->opener = closing_group(fuse_req_ctx(req)->pid);
+	h->owner = closing_look(fuse_req_ctx(req)->pid).group;
+	h->is_owned = true;
 	if (e || (fi->flags & O_TRUNC))
-		node_note_writer(n, fuse_req_ctx(req)->pid);
+		opening_note_write(h);
 	/* The kernel keeps no pages of it, so that nobody can map them to be
 	 * written in any order. */
 	fi->direct_io = 1;
@@ -182,6 +184,8 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 		return error_nomem(err);
 	(void)pthread_mutex_lock(&n->lock);
 	rc = ops_begin_writing(m, n, &o, err);
+	if (rc == 0)
+		opening_own(n);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)
 		node_put(&m->nodes, n);
@@ -227,6 +231,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		return rc;
 	begun_add(m->begun, session_request_id(), NULL);
 	(void)pthread_mutex_lock(&n->lock);
+	opening_end_owner(n, true);
 	rc = opening_commit(m, n, false, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)

@@ -27,7 +27,7 @@ static int say_state(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
 		     struct error *err)
 {
 	struct error why = ERROR_INIT;
-	bool is_dirty = false;
+	bool is_dirty = false, is_torn = false;
 	AUTO_BUF lost = BUF_INIT;
 	int rc;
 
@@ -42,6 +42,7 @@ static int say_state(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
 	if (n->writing) {
 		rc = writing_state(n->writing, &why);
 		is_dirty = writing_is_dirty(n->writing);
+		is_torn = writing_is_torn(n->writing);
 	}
 	(void)pthread_mutex_unlock(&n->seen);
 	if (rc < 0) {
@@ -49,6 +50,9 @@ static int say_state(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
 		text_make_printable(why.msg);
 		return buf_printf(out, "failed: %s", why.msg);
 	}
+	if (is_torn)
+		return buf_puts(out,
+				"failed: the program that wrote it was killed");
 	return buf_puts(out, is_dirty ? "buffered" : "durable");
 }
 

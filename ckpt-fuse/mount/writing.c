@@ -23,6 +23,7 @@ static void show(struct writing *w)
 					 .attr = w->attr,
 					 .is_known = w->is_loaded,
 					 .is_dirty = w->is_dirty && w->path,
+					 .is_torn = w->is_dirty && w->is_torn,
 					 .rc = w->rc };
 	if (w->rc < 0)
 		w->seen.err = w->err;
@@ -110,6 +111,7 @@ void writing_free(struct writing *w)
 static void note_change(struct writing *w)
 {
 	w->is_dirty = true;
+	w->is_torn = false;
 	w->has_mtime = false;
 	/* Cleaners remove what looks old, and this may be written for hours. */
 	w->attr.mtime_ns = clock_wall_ns();
@@ -452,7 +454,7 @@ int writing_begin_move(struct writing *w, bool stores, struct error *err)
 
 	writing_lock(w);
 	if (stores)
-		rc = writing_commit_locked(w, err);
+		rc = writing_commit_whole(w, err);
 	if (rc < 0)
 		writing_unlock(w);
 	return rc;
@@ -506,6 +508,33 @@ int writing_get_xattrs(struct writing *w, struct buf *ret, struct error *err)
 		rc = error_nomem(err);
 	writing_unlock(w);
 	return rc;
+}
+
+void writing_tear(struct writing *w, unsigned int n_begun)
+{
+	writing_lock(w);
+	w->is_torn = w->is_dirty && (w->is_torn || n_begun == w->n_begun);
+	writing_unlock(w);
+}
+
+bool writing_is_torn(struct writing *w)
+{
+	bool is_torn;
+
+	(void)pthread_mutex_lock(&w->seen_lock);
+	is_torn = w->seen.is_torn;
+	(void)pthread_mutex_unlock(&w->seen_lock);
+	return is_torn;
+}
+
+bool writing_is_pending(struct writing *w)
+{
+	bool is_pending;
+
+	(void)pthread_mutex_lock(&w->seen_lock);
+	is_pending = w->seen.is_dirty && !w->seen.is_torn && !w->seen.rc;
+	(void)pthread_mutex_unlock(&w->seen_lock);
+	return is_pending;
 }
 
 bool writing_is_dirty(struct writing *w)

@@ -77,13 +77,15 @@ void writing_go_on(struct writing *w, const struct ckpt_stat *now);
  * store come from there, uncommitted. */
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 		     struct error *err) MUST_CHECK;
-/* Have what was written durable, and seen by all; nothing to do is no error.
+/* Have what was written durable, and seen by all; nothing to do is no error.  So is what was
+ * closed before somebody else who wrote was killed.
  *   -ESTALE  another node has written the file since it was opened here */
 int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
 /* How often it began anew. */
 unsigned int writing_n_begun(const struct writing *w);
 /* As writing_commit(), for who closes what it had written when it had begun so often: if it
- * has begun anew since, that is gone, and what is there is another's, who has not closed it. */
+ * has begun anew since, that is gone, and what is there is another's, who has not closed it.
+ *   -EIO  it is torn */
 int writing_commit_begun(struct writing *w, unsigned int n_begun,
 			 struct error *err) MUST_CHECK;
 
@@ -108,7 +110,13 @@ int writing_change_xattr(struct writing *w, const struct xattr_change *c,
 int writing_get_xattrs(struct writing *w, struct buf *ret,
 		       struct error *err) MUST_CHECK;
 
-/* Is there something that was not committed, and is to be? */
+/* A process that wrote to it, the last time when it had begun so often, was killed before it
+ * closed it: what was not committed is half of something, until somebody writes to it again. */
+void writing_tear(struct writing *w, unsigned int n_begun);
+bool writing_is_torn(struct writing *w);
+/* Is there something that the next commit stores, unless it fails? */
+bool writing_is_pending(struct writing *w);
+/* Is there something that was not committed? */
 bool writing_is_dirty(struct writing *w);
 /* False: it was not changed yet, and is what the store has. */
 bool writing_stat(struct writing *w, uint64_t *ret_size,

@@ -174,7 +174,7 @@ int writing_store(struct writing *w, struct error *err)
 	return rc;
 }
 
-int writing_commit_locked(struct writing *w, struct error *err)
+static int commit_locked(struct writing *w, struct error *err)
 {
 	int rc = w->rc;
 
@@ -188,12 +188,22 @@ int writing_commit_locked(struct writing *w, struct error *err)
 	return rc;
 }
 
+int writing_commit_whole(struct writing *w, struct error *err)
+{
+	if (w->is_dirty && w->is_torn && w->path && w->rc == 0)
+		return error_set(err, EIO,
+				 "the program that wrote '%.200s' was killed: "
+				 "write it anew",
+				 w->path);
+	return commit_locked(w, err);
+}
+
 int writing_commit(struct writing *w, struct error *err)
 {
 	int rc;
 
 	writing_lock(w);
-	rc = writing_commit_locked(w, err);
+	rc = commit_locked(w, err);
 	writing_unlock(w);
 	return rc;
 }
@@ -209,7 +219,7 @@ int writing_commit_begun(struct writing *w, unsigned int n_begun,
 	int rc;
 
 	writing_lock(w);
-	rc = n_begun == w->n_begun ? writing_commit_locked(w, err) : 0;
+	rc = n_begun == w->n_begun ? writing_commit_whole(w, err) : 0;
 	writing_unlock(w);
 	return rc;
 }

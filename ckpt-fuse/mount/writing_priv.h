@@ -33,6 +33,7 @@ struct writing {
 	bool has_mtime;   /* it was set, and is not that of the last write */
 	bool is_loaded;   /* `size` is known */
 	bool is_dirty;
+	bool is_torn; /* so it is, and who wrote it was killed; nobody wrote since */
 	atomic_uint n_begun; /* anew; read without the lock, too */
 	int rc;              /* bytes were lost: so all that follows fails */
 	struct error err;
@@ -41,7 +42,7 @@ struct writing {
 	struct writing_seen {
 		uint64_t size;
 		struct ckpt_attr attr;
-		bool is_known, is_dirty;
+		bool is_known, is_dirty, is_torn;
 		int rc;
 		struct error err;
 	} seen;
@@ -115,7 +116,7 @@ int writing_have_writer(struct writing *w, struct error *err) MUST_CHECK;
 
 /* writing_commit.c: have what was written in the store; w->path is not NULL. */
 int writing_store(struct writing *w, struct error *err) MUST_CHECK;
-/* What writing_commit() does. */
-int writing_commit_locked(struct writing *w, struct error *err) MUST_CHECK;
+/* What writing_commit_begun() does: -EIO of what is torn. */
+int writing_commit_whole(struct writing *w, struct error *err) MUST_CHECK;
 
 #endif

@@ -613,12 +613,11 @@ kill_trainer() # FILE WHO-WRITES [anew|append [early]]
 	printf ' more' >>"$M/f"
 	[ "$(cat "$M/f")" = "before more" ]
 	grep -q 'not stored path="f" reason=' "$W"/run/*/log
-	# Redirected to: the worker is the one that writes.
-	kill_trainer "$M/f" worker
-	[ "$(cat "$M/f")" = "worker's" ]
-	# Or it writes, too, and knows what it does.
-	kill_trainer "$M/f" both
-	[ "$(cat "$M/f")" = "halfworker's" ]
+	for who in worker both; do
+		kill_trainer "$M/f" "$who"
+		[ "$(cat "$M/f")" = "before more" ]
+	done
+	# The worker writes after that, and is the one that has the file then.
 	kill_trainer "$M/f" later
 	[ "$(cat "$M/f")" = "half and on" ]
 	umount_store
@@ -642,23 +641,61 @@ p.wait()' "$M/f" "$close"
 	umount_store
 }
 
-@test "what a child has written is stored, though who started it is killed then" {
+# Ranks that have a file open each, of which one is killed.
+@test "what one of two writers was killed over is not stored by the other, who is told" {
 	mount_store
+	printf before >"$M/f"
 	python3 - "$M/f" <<-'END'
-		import os, signal, subprocess, sys
+		import errno, os, signal, sys
 		name = sys.argv[1]
-		wait, waited = os.pipe()
+		def rank(flags, text):
+		    wrote, writes = os.pipe()
+		    pid = os.fork()
+		    if pid == 0:
+		        os.write(os.open(name, flags), text)
+		        os.write(writes, b"x")
+		        signal.pause()
+		    os.read(wrote, 1)
+		    return pid
+		def kill(pid):
+		    os.kill(pid, signal.SIGKILL)
+		    os.waitpid(pid, 0)
+		def fails(call, *args):
+		    try:
+		        call(*args)
+		    except OSError as e:
+		        return e.errno == errno.EIO
+		state = lambda: os.getxattr(name, "user.bootseer.state")
+		f = os.open(name, os.O_RDWR)
+		pid = rank(os.O_WRONLY, b"half")
+		os.pwrite(f, b"mine", 2)
+		kill(pid)
+		assert state().startswith(b"failed: "), state()
+		assert fails(os.fsync, f) and fails(os.close, f)
+		assert open(name).read() == "before"
+		# Who begins anew has nothing of what one that is killed later wrote before.
+		pid = rank(os.O_WRONLY, b"half")
+		f = os.open(name, os.O_RDWR | os.O_TRUNC)
+		os.write(f, b"anew")
+		kill(pid)
+		os.close(f)
+		assert open(name).read() == "anew"
+		# An empty file is half of something, too.
 		pid = os.fork()
 		if pid == 0:
-		    with open(name, "w") as f:
-		        subprocess.run(["printf", "child"], stdout=f)
-		        os.write(waited, b"x")
-		        signal.pause()
-		os.read(wait, 1)
-		os.kill(pid, signal.SIGKILL)
+		    os.ftruncate(os.open(name, os.O_RDWR), 0)
+		    os.kill(os.getpid(), signal.SIGKILL)
 		os.waitpid(pid, 0)
+		assert open(name).read() == "anew"
+		# Who wrote nothing leaves nothing of the others torn.
+		f = os.open(name, os.O_RDWR | os.O_APPEND)
+		pid = rank(os.O_WRONLY, b"")
+		os.write(f, b"er")
+		kill(pid)
+		os.close(f)
+		assert open(name).read() == "anewer"
 	END
-	[ "$(cat "$M/f")" = child ]
+	grep -q 'failed path="f" .*was killed' "$W"/run/*/log
 	umount_store
 }
 

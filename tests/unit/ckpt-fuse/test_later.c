@@ -52,8 +52,8 @@ static void second_awaits_the_first(unsigned int n)
 		await(&first_is_between);
 }
 
-bool __wrap_writing_is_dirty(struct writing *w);
-bool __wrap_writing_is_dirty(struct writing *w)
+bool __wrap_writing_is_pending(struct writing *w);
+bool __wrap_writing_is_pending(struct writing *w)
 {
 	return false;
 }
