@@ -351,6 +351,18 @@ static int run_mount(const void *config, char **args, struct error *err)
 	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
 }
 
+/* It is mounted, and alive, but not by this --run. */
+static int check_run(const char *run, const char *dir, const char *path,
+		     struct error *err)
+{
+	if (access(dir, F_OK) == 0 || is_dead(path))
+		return 0;
+	return error_set(err, ENOENT,
+			 "'%s' was mounted with another --run than '%s': say "
+			 "which",
+			 path, run);
+}
+
 static int check_mount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_mount_options *c = config;
@@ -535,6 +547,8 @@ static int run_umount(const void *config, char **args, struct error *err)
 		rc = check_mounted(path, err);
 	if (rc == 0)
 		rc = run_dir_of(c->run, path, &dir, err);
+	if (rc == 0)
+		rc = check_run(c->run, dir, path, err);
 	if (rc < 0)
 		return rc;
 	p.fd = process = process_of(dir);
@@ -669,11 +683,8 @@ static int status(const char *run, const char *place, json_t *all,
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 && is_dead(path))
 		return say_dead(path, err);
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
-	    access(dir, F_OK) < 0)
-		return error_set(err, ENOENT,
-				 "'%s' was mounted with another --run than "
-				 "'%s': say which",
-				 path, run);
+	    check_run(run, dir, path, err) < 0)
+		return rc;
 	/* The name of its folder in --run says nothing to anybody. */
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0)
 		return error_set(

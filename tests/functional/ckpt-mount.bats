@@ -1807,6 +1807,13 @@ sys.stdin.read()' "$at" <"$W/end" >"$W/said" 3>&- &
 	[ ! -e "$W/run" ]
 	run -1 "$bootseer" ckpt status --run="$W/run" "$M"
 	[[ $output == *"no mount of 'bootseer ckpt' answers for '$M'" ]]
+	# By another --run nobody is asked what is on its way, and what was lost.
+	mount_store --close=buffered
+	echo text >"$M/f"
+	run -1 "$bootseer" ckpt umount --run="$W/other" "$M"
+	[[ $output == *"'$M' was mounted with another --run than '$W/other': say which" ]]
+	umount_store
+	[ "$(cat "$W/store/f")" = text ]
 }
 
 requests() { figure requests; }
