@@ -14,37 +14,51 @@ static int refuse_large(struct error *err)
 			 UNITS_MAX * MAP_UNIT / (1024 * GIB));
 }
 
-static int reserve_units(struct unit_map *f, uint64_t n, struct error *err)
+static const struct unit_place *unit_at(const struct unit_map *f, uint64_t u)
 {
-	struct unit_place *more;
-	uint64_t cap = f->cap_units ? f->cap_units : 64;
+	static const struct unit_place hole = { .len = 0 };
+	const struct unit_place *page =
+		u / MAP_PAGE < f->n_pages ? f->pages[u / MAP_PAGE] : NULL;
 
-	if (n > UNITS_MAX)
-		return refuse_large(err);
-	while (cap < n)
-		cap *= 2;
-	if (cap == f->cap_units)
+	return page ? &page[u % MAP_PAGE] : &hole;
+}
+
+static int reserve_pages(struct unit_map *f, uint64_t n, struct error *err)
+{
+	struct unit_place **more;
+
+	if (n <= f->n_pages)
 		return 0;
-	more = realloc(f->units, cap * sizeof(*more));
+	more = realloc(f->pages, n * sizeof(struct unit_place *));
 	if (!more)
 		return error_nomem(err);
-	f->units = more;
-	f->cap_units = cap;
+	memset(more + f->n_pages, 0,
+	       (n - f->n_pages) * sizeof(struct unit_place *));
+	f->pages = more;
+	f->n_pages = n;
 	return 0;
 }
 
-/* Units up to that one are there, the new ones as holes. */
-static int extend(struct unit_map *f, uint64_t n, struct error *err)
+/* Have a place for the unit. */
+static int have_unit(struct unit_map *f, uint64_t u, struct unit_place **ret,
+		     struct error *err)
 {
+	struct unit_place **page;
 	int rc;
 
-	if (n <= f->n_units)
-		return 0;
-	rc = reserve_units(f, n, err);
+	if (u >= UNITS_MAX)
+		return refuse_large(err);
+	rc = reserve_pages(f, u / MAP_PAGE + 1, err);
 	if (rc < 0)
 		return rc;
-	memset(f->units + f->n_units, 0, (n - f->n_units) * sizeof(*f->units));
-	f->n_units = n;
+	page = &f->pages[u / MAP_PAGE];
+	if (!*page)
+		*page = calloc(MAP_PAGE, sizeof(**page));
+	if (!*page)
+		return error_nomem(err);
+	if (f->n_units <= u)
+		f->n_units = u + 1;
+	*ret = &(*page)[u % MAP_PAGE];
 	return 0;
 }
 
@@ -73,14 +87,16 @@ static int add_base_segment(struct unit_map *f, const struct manifest *m,
 	const uint64_t first = s->start / MAP_UNIT;
 	const uint64_t n = (s->length + MAP_UNIT - 1) / MAP_UNIT;
 	const uint32_t *crcs = m->crcs + s->first_chunk;
-	int rc = extend(f, first + n, err);
 
-	for (uint64_t i = 0; i < n && rc == 0; i++) {
-		struct unit_place *p = &f->units[first + i];
+	for (uint64_t i = 0; i < n; i++) {
+		struct unit_place *p;
 		uint64_t left = s->length - i * MAP_UNIT;
+		int rc = have_unit(f, first + i, &p, err);
 
-		if (s->place + i > UINT32_MAX)
-			return refuse_large(err);
+		if (rc == 0 && s->place + i > UINT32_MAX)
+			rc = refuse_large(err);
+		if (rc < 0)
+			return rc;
 		*p = (struct unit_place){
 			.segment = index,
 			.place = (uint32_t)(s->place + i),
@@ -90,7 +106,7 @@ static int add_base_segment(struct unit_map *f, const struct manifest *m,
 		     at += MAP_CHUNK_SIZE, k++)
 			p->crcs[k] = *crcs++;
 	}
-	return rc;
+	return 0;
 }
 
 int unit_map_init(struct unit_map *f, const struct manifest *base,
@@ -130,8 +146,9 @@ int unit_map_init(struct unit_map *f, const struct manifest *base,
 
 void unit_map_fini(struct unit_map *f)
 {
+	unit_map_cut(f, 0);
 	free(f->segments);
-	free(f->units);
+	free(f->pages);
 	*f = (struct unit_map){ .n_units = 0 };
 }
 
@@ -139,7 +156,8 @@ int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 		      uint32_t *ret_place, struct error *err)
 {
 	struct ckpt_segment *s = &f->segments[f->n_segments - 1];
-	int rc = extend(f, u + 1, err);
+	struct unit_place *p;
+	int rc = have_unit(f, u, &p, err);
 
 	if (rc == 0 && s->length / MAP_UNIT >= UINT32_MAX)
 		rc = refuse_large(err);
@@ -147,31 +165,41 @@ int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 		return rc;
 	*ret_place = (uint32_t)(s->length / MAP_UNIT);
 	s->length += len;
-	f->units[u] =
-		(struct unit_place){ .segment = (uint32_t)f->n_segments - 1,
-				     .place = *ret_place,
-				     .len = len };
+	*p = (struct unit_place){ .segment = (uint32_t)f->n_segments - 1,
+				  .place = *ret_place,
+				  .len = len };
 	return 0;
 }
 
 void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
 		       const uint32_t crcs[MAP_UNIT_CHUNKS])
 {
-	struct unit_place *p = u < f->n_units ? &f->units[u] : NULL;
+	const struct unit_place *p = unit_at(f, u);
 
-	if (p && p->len && p->segment == f->n_segments - 1 && p->place == place)
-		memcpy(p->crcs, crcs, sizeof(p->crcs));
+	if (p->len && p->segment == f->n_segments - 1 && p->place == place)
+		memcpy(f->pages[u / MAP_PAGE][u % MAP_PAGE].crcs, crcs,
+		       sizeof(p->crcs));
 }
 
 const struct unit_place *unit_map_find(const struct unit_map *f, uint64_t u)
 {
-	return u < f->n_units && f->units[u].len ? &f->units[u] : NULL;
+	const struct unit_place *p = unit_at(f, u);
+
+	return p->len ? p : NULL;
 }
 
 void unit_map_cut(struct unit_map *f, uint64_t n)
 {
-	if (n < f->n_units)
-		f->n_units = n;
+	const uint64_t first = (n + MAP_PAGE - 1) / MAP_PAGE;
+
+	if (n >= f->n_units)
+		return;
+	for (uint64_t i = first; i < f->n_pages; i++)
+		free(steal_ptr(&f->pages[i]));
+	for (uint64_t u = n; u < first * MAP_PAGE && u < f->n_units; u++)
+		if (f->pages[u / MAP_PAGE])
+			f->pages[u / MAP_PAGE][u % MAP_PAGE].len = 0;
+	f->n_units = n;
 }
 
 bool unit_map_columns(const struct unit_map *f, size_t segment,
@@ -183,10 +211,12 @@ bool unit_map_columns(const struct unit_map *f, size_t segment,
 
 	memset(ret_used, 0, COLUMNS_MAX * sizeof(*ret_used));
 	for (uint64_t u = 0; u < f->n_units; u++) {
-		if (!f->units[u].len || f->units[u].segment != segment)
+		const struct unit_place *p = unit_at(f, u);
+
+		if (!p->len || p->segment != segment)
 			continue;
 		is_used = true;
-		ret_used[(f->units[u].place + s->rotation) % s->columns] = true;
+		ret_used[(p->place + s->rotation) % s->columns] = true;
 	}
 	return is_used;
 }
@@ -196,8 +226,8 @@ bool unit_map_columns(const struct unit_map *f, size_t segment,
 /* Does the unit go on where the one before it ends? */
 static bool is_next(const struct unit_map *f, uint64_t u)
 {
-	const struct unit_place *a = u ? &f->units[u - 1] : NULL;
-	const struct unit_place *b = &f->units[u];
+	const struct unit_place *a = u ? unit_at(f, u - 1) : NULL;
+	const struct unit_place *b = unit_at(f, u);
 
 	return a && a->len == MAP_UNIT && a->segment == b->segment &&
 	       a->place + 1 == b->place;
@@ -206,7 +236,7 @@ static bool is_next(const struct unit_map *f, uint64_t u)
 /* Of the unit that a file of this size has last, chunks behind the end are nobody's. */
 static uint32_t length_of(const struct unit_map *f, uint64_t u, uint64_t size)
 {
-	const uint32_t len = f->units[u].len;
+	const uint32_t len = unit_at(f, u)->len;
 	uint64_t left;
 
 	if (u * MAP_UNIT >= size)
@@ -246,7 +276,7 @@ int unit_map_fill(const struct unit_map *f, struct manifest *m,
 		return error_nomem(err);
 	n_chunks = 0;
 	for (uint64_t u = 0; u < f->n_units; u++) {
-		const struct unit_place *p = &f->units[u];
+		const struct unit_place *p = unit_at(f, u);
 		const uint32_t len = length_of(f, u, m->size);
 
 		if (!len)

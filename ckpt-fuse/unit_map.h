@@ -13,6 +13,7 @@
 #define MAP_CHUNK_SIZE ((uint32_t)MIB)
 #define MAP_UNIT_CHUNKS 4u
 #define MAP_UNIT ((uint64_t)MAP_CHUNK_SIZE * MAP_UNIT_CHUNKS)
+#define MAP_PAGE 1024u
 
 struct unit_place {
 	uint32_t segment,
@@ -24,8 +25,10 @@ struct unit_place {
 struct unit_map {
 	struct ckpt_segment *segments; /* start and place are not used */
 	size_t n_segments, cap_segments;
-	struct unit_place *units; /* behind the last are holes */
-	uint64_t n_units, cap_units;
+	/* Of MAP_PAGE units each, so that a file of holes takes none; NULL: all are holes. */
+	struct unit_place **pages;
+	uint64_t n_pages;
+	uint64_t n_units; /* behind the last are holes */
 };
 
 /* What a manifest has; NULL: nothing.  -EOPNOTSUPP: its units are of another size. */

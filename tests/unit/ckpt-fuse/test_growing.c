@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 
 TestSuite(growing, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 
@@ -105,6 +106,39 @@ Test(growing, files_have_holes_where_nothing_was_written)
 	cr_expect_eq(commit(w, "f", 5 * UNIT - 3), 0);
 	memcpy(want + 2 * UNIT, data, 7);
 	expect_file("f", want, 5 * UNIT - 3);
+}
+
+/* What all of the heap has; under a sanitizer it tells nothing. */
+static size_t heap_bytes(void)
+{
+	const struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+Test(growing, files_of_holes_take_no_memory_for_them)
+{
+	const uint64_t far = (UINT64_C(7) << 40) / UNIT;
+	struct error err = ERROR_INIT;
+	AUTO(ckpt_writer) w = begin_growing("far", NULL);
+	size_t before;
+
+	cr_assert_eq(ckpt_writer_begin_segment(w, 1, &err), 0);
+	add(w, 0, data, UNIT);
+	before = heap_bytes();
+	add(w, far, data, UNIT);
+	cr_expect_lt(heap_bytes(), before + MIB);
+	/* What is cut is a hole when the file grows again. */
+	add(w, far + 1, data, UNIT);
+	ckpt_writer_cut(w, far + 1);
+	add(w, far + 2, data, UNIT);
+	cr_expect_eq(ckpt_writer_stored(w, far), UNIT);
+	cr_expect_eq(ckpt_writer_stored(w, far + 1), 0);
+	cr_expect_eq(ckpt_writer_stored(w, 1), 0);
+	ckpt_writer_cut(w, 1);
+	cr_expect_eq(ckpt_writer_stored(w, far), 0);
+	cr_expect_eq(ckpt_writer_stored(w, 0), UNIT);
+	cr_assert_eq(commit(w, "far", UNIT), 0);
 }
 
 Test(growing, files_that_are_not_committed_leave_nothing)
