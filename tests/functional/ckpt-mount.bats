@@ -15,6 +15,12 @@ setup_file()
 	export F=$BATS_FILE_TMPDIR S3
 	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
 	make_checkpoint "$F/in"
+	# Enough for eight columns, of what is copied again and again.
+	mkdir "$F/few"
+	head -c 70000001 "$F/in/model.pt" >"$F/few/model.pt"
+	chmod 640 "$F/few/model.pt"
+	touch -r "$F/in/model.pt" "$F/few/model.pt"
+	cp "$F"/in/{optimizer.pt,config.json,done} "$F/few"
 }
 
 teardown_file()
@@ -49,38 +55,38 @@ name_node()
 use_as_folder()
 {
 	mkdir "$M/step-1"
-	dd if="$F/in/model.pt" of="$M/step-1/model.pt" bs=300k status=none
-	cmp "$M/step-1/model.pt" "$F/in/model.pt"
+	dd if="$F/few/model.pt" of="$M/step-1/model.pt" bs=300k status=none
+	cmp "$M/step-1/model.pt" "$F/few/model.pt"
 	[ "$(ckpt stat step-1/model.pt | jq -c '[.layout, .columns, .size]')" = \
-		'["striped",8,150000001]' ]
+		'["striped",8,70000001]' ]
 
-	cp -a "$F/in" "$M/copy"
-	diff -r "$F/in" "$M/copy"
+	cp -a "$F/few" "$M/copy"
+	diff -r "$F/few" "$M/copy"
 	[ "$(stat -c '%a %y' "$M/copy/model.pt")" = \
-		"$(stat -c '%a %y' "$F/in/model.pt")" ]
+		"$(stat -c '%a %y' "$F/few/model.pt")" ]
 	[ "$(ckpt stat copy/config.json | jq -r .layout)" = plain ]
 
-	tar cf "$M/a.tar" -C "$F" in
+	tar cf "$M/a.tar" -C "$F" few
 	mkdir "$M/untar"
 	tar xf "$M/a.tar" -C "$M/untar"
-	diff -r "$F/in" "$M/untar/in"
+	diff -r "$F/few" "$M/untar/few"
 
 	# Rename over, small over large and large over small.
-	cp "$F/in/config.json" "$M/x.tmp"
+	cp "$F/few/config.json" "$M/x.tmp"
 	mv "$M/x.tmp" "$M/step-1/model.pt"
-	cmp "$M/step-1/model.pt" "$F/in/config.json"
-	cp "$F/in/optimizer.pt" "$M/x.tmp"
+	cmp "$M/step-1/model.pt" "$F/few/config.json"
+	cp "$F/few/optimizer.pt" "$M/x.tmp"
 	mv "$M/x.tmp" "$M/step-1/model.pt"
-	cmp "$M/step-1/model.pt" "$F/in/optimizer.pt"
+	cmp "$M/step-1/model.pt" "$F/few/optimizer.pt"
 	[ ! -e "$M/x.tmp" ]
 
 	# Folders, as trainers do that save to a temporary one.
 	mkdir "$M/target" "$M/other"
-	cp -r "$F/in" "$M/step-2.tmp"
+	cp -r "$F/few" "$M/step-2.tmp"
 	mkdir "$M/step-2.tmp/empty"
 	mv -T "$M/step-2.tmp" "$M/target"
 	rmdir "$M/target/empty"
-	diff -r "$F/in" "$M/target"
+	diff -r "$F/few" "$M/target"
 	[ ! -e "$M/step-2.tmp" ]
 	run mv -T "$M/other" "$M/target"
 	[[ $output == *"not empty"* ]]
@@ -180,26 +186,6 @@ nothing_is_left()
 	cmp "$M/theirs/weights" "$F/in/shard/rank-0.pt"
 	[ "$(df --output=avail "$M" | tail -n 1)" -gt 0 ]
 	umount_store
-}
-
-@test "archives that seek back are written and read: python's zipfile" {
-	mount_store
-	python3 - "$M/model.zip" "$F/in/optimizer.pt" <<-'END'
-	import sys, zipfile
-	data = open(sys.argv[2], "rb").read()
-	with zipfile.ZipFile(sys.argv[1], "w") as z:
-	    for i in range(30):
-	        with z.open(f"data/{i}", "w") as f:
-	            f.write(data)
-	with zipfile.ZipFile(sys.argv[1], "a") as z:
-	    z.writestr("late", b"x" * 100000)
-	with zipfile.ZipFile(sys.argv[1]) as z:
-	    assert z.testzip() is None
-	    assert len(z.namelist()) == 31
-	    assert z.read("data/29") == data
-	END
-	umount_store
-	ckpt verify model.zip
 }
 
 @test "bytes that left are written again: headers, by many threads, after an fsync" {
@@ -803,7 +789,7 @@ keep_xattrs()
 	local before
 
 	mkdir "$M/d"
-	cp "$F/in/model.pt" "$M/d/large"
+	cp "$F/in/optimizer.pt" "$M/d/large"
 	cp "$F/in/config.json" "$M/d/small"
 	for f in "$M" "$M/d" "$M/d/large" "$M/d/small"; do
 		setfattr -n user.step -v 100 "$f"
@@ -831,7 +817,7 @@ keep_xattrs()
 	for f in copy copy/large copy/small t/d t/d/large t/d/small r r/large r/small; do
 		[ "$(xattrs "$M/$f")" = 'user.b=""user.step="100"' ]
 	done
-	cmp "$M/r/large" "$F/in/model.pt"
+	cmp "$M/r/large" "$F/in/optimizer.pt"
 	cmp "$M/t/d/small" "$F/in/config.json"
 
 	# Whatever is done to the file.
@@ -1547,12 +1533,12 @@ is_in_fuse() # PID
 	local column
 
 	mount_store
-	cp "$F/in/model.pt" "$M/f"
+	cp "$F/few/model.pt" "$M/f"
 	column=$(find "$W/store/.bootseer/data" -name c03)
 	printf '\125' | dd of="$column" bs=1 seek=1234567 conv=notrunc status=none
 	run cat "$M/f" 2>&1 >"$W/out"
 	[ "$status" != 0 ]
-	cmp -n "$(stat -c %s "$W/out")" "$W/out" "$F/in/model.pt"
+	cmp -n "$(stat -c %s "$W/out")" "$W/out" "$F/few/model.pt"
 	umount_store
 }
 
@@ -1896,11 +1882,11 @@ list_all_at_once() # N DIR
 	local before
 
 	mkdir "$W/store/many"
-	(cd "$W/store/many" && seq -f 'file-%08.0f.pt' 100000 | xargs touch)
+	(cd "$W/store/many" && seq -f 'file-%08.0f.pt' 25000 | xargs touch)
 	mount_store --threads=48
 	before=$(peak)
 	list_all_at_once 48 "$M/many"
-	(($(peak) - before < 400))
+	(($(peak) - before < 100))
 	umount_store
 }
 

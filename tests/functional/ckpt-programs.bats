@@ -113,8 +113,11 @@ umount_and_verify()
 	    for i in range(3):
 	        with z.open(f"{i}", "w") as f:
 	            f.write(data)
+	with zipfile.ZipFile(at + "/z.zip", "a") as z:
+	    z.writestr("late", b"x" * 100000)
 	with zipfile.ZipFile(at + "/z.zip") as z:
 	    assert z.testzip() is None and z.read("2") == data
+	    assert z.namelist()[3:] == ["late"]
 	END
 	umount_and_verify
 }
