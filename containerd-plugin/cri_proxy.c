@@ -149,7 +149,7 @@ static void relay_go_on(struct cri_relay *r)
 
 /* --------------------------------------------------------------------- logins --- */
 
-static void deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull)
+static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull)
 {
 	const struct node_login login = { .image = pull->image,
 					  .namespace_ = pull->namespace_,
@@ -172,14 +172,19 @@ static void deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull)
 			    "action=\"containerd pulls it all the same; it may "
 			    "start the ordinary way\"",
 			    pull->image, pull->namespace_, why.msg);
+	return rc;
 }
 
 static void deliver_pulls(struct work *w)
 {
 	struct cri_relay *r = container_of(w, struct cri_relay, work);
+	int rc = 0;
 
-	for (size_t k = 0; k < r->n_pulls; k++)
-		deliver_pull(r->proxy, &r->pulls[k]);
+	/* A bootseerd that is away keeps the others waiting no longer. */
+	for (size_t k = 0; k < r->n_pulls && rc != -ETIMEDOUT &&
+			   rc != -ENOENT && rc != -ECONNREFUSED;
+	     k++)
+		rc = deliver_pull(r->proxy, &r->pulls[k]);
 }
 
 static void on_delivered(struct work *w)

@@ -104,7 +104,7 @@ static struct tapped_call *find_call(struct grpc_tap *t, uint32_t stream)
 	return NULL;
 }
 
-/* The client has said all of it. */
+/* The client says no more, or has said all of it. */
 static void finish_call(struct grpc_tap *t, struct tapped_call *c)
 {
 	if (grpc_message_check_end(&c->message, NULL) == 0)
@@ -227,11 +227,13 @@ static int add_data(struct grpc_tap *t, const uint8_t *data, size_t len,
 	rc = strip_payload(t, &data, &len, err);
 	if (rc < 0)
 		return rc;
-	/* The server refuses such a message, too. */
+	/* The server refuses such a message, too.  It need not wait for the stream's end,
+	 * where that comes in a frame of its own. */
 	if (grpc_message_feed(&c->message, data, len, GRPC_TAP_MESSAGE_MAX,
 			      NULL) < 0)
 		end_call(c);
-	else if (t->flags & FLAG_END_STREAM)
+	else if (grpc_message_check_end(&c->message, NULL) == 0 ||
+		 (t->flags & FLAG_END_STREAM))
 		finish_call(t, c);
 	return 0;
 }

@@ -23,6 +23,7 @@ struct tap_client {
 struct tap_body {
 	const char *data;
 	size_t len;
+	bool keeps_open;
 };
 
 static void on_request(void *arg, const void *message, size_t len)
@@ -65,7 +66,9 @@ static ssize_t read_body(nghttp2_session *s, int32_t id, uint8_t *to,
 	memcpy(to, b->data, n);
 	b->data += n;
 	b->len -= n;
-	if (b->len == 0)
+	if (n == 0 && b->keeps_open)
+		return NGHTTP2_ERR_DEFERRED;
+	if (b->len == 0 && !b->keeps_open)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	return (ssize_t)n;
 }
@@ -237,6 +240,22 @@ Test(grpc_tap, takes_padding_and_priority_off)
 	cr_assert_eq(grpc_tap_feed(c.tap, (const uint8_t *)b.data, b.len, NULL),
 		     0);
 	cr_expect_str_eq(c.seen.data, "hi|");
+	stop(&c);
+}
+
+Test(grpc_tap, a_message_is_whole_before_its_stream_ends)
+{
+	struct tap_body b;
+	struct tap_client c;
+	char *data;
+
+	start(&c);
+	data = frame("now", 3, &b);
+	b.keeps_open = true;
+	(void)submit(&c, METHOD, &b);
+	cr_assert_eq(send_all(&c, 4), 0);
+	cr_expect_str_eq(c.seen.data, "now|");
+	free(data);
 	stop(&c);
 }
 
