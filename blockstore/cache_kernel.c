@@ -121,15 +121,19 @@ static int look_at_loops(struct cache *c, const struct kernel_places *p,
 
 		if (strncmp(e->d_name, "loop", 4) != 0)
 			continue;
-		if (buf_printf(&path, "/sys/block/%s/loop/backing_file",
-			       e->d_name) < 0)
-			rc = error_nomem(err);
-		/* One that is not in use has no such file. */
-		else if (fs_read_file(path.data, BACKING_FILE_MAX, &text,
-				      NULL) == 0 &&
-			 text.len) {
+		rc = buf_printf(&path, "/sys/block/%s/loop/backing_file",
+				e->d_name);
+		if (rc == 0)
+			rc = fs_read_file(path.data, BACKING_FILE_MAX, &text,
+					  NULL);
+		if (rc == 0 && text.len) {
 			text.data[strcspn(text.data, "\n")] = '\0';
 			rc = add_source(c, p, text.data, err);
+		} else if (rc == -ENOMEM) {
+			rc = error_nomem(err);
+		} else {
+			/* A device that is not in use has no such file. */
+			rc = 0;
 		}
 	}
 	(void)closedir(dir);
