@@ -219,32 +219,6 @@ objects()
 	ckpt verify
 }
 
-@test "wherever a writer is killed the file is the old or the new one" {
-	local i pid new=$F/in/shard/rank-0.pt old=$F/in/optimizer.pt killed=0
-
-	ckpt cp "$old" :f
-	for i in {1..40}; do
-		# Not by ckpt(): a function has a shell of its own, and that
-		# would be killed.
-		"$bootseer" ckpt cp --columns=5 "$STORE" "$new" :f \
-			>/dev/null 2>&1 3>&- &
-		pid=$!
-		# Any moment will do, and each run has others.
-		perl -e 'select(undef, undef, undef, rand(0.6))'
-		kill -9 "$pid" 2>/dev/null || :
-		wait "$pid" || killed=$((killed + 1))
-		ckpt cp :f "$W/back" >/dev/null
-		cmp -s "$W/back" "$new" || cmp "$W/back" "$old"
-		ckpt cp "$old" :f >/dev/null
-	done
-	echo "killed: $killed of 40"
-	[ "$killed" -gt 0 ]
-	ckpt gc --older=0
-	ckpt verify
-	# One column and one manifest are left.
-	[ "$(objects | wc -l)" = 2 ]
-}
-
 age_data()
 {
 	find "$W/store/.bootseer/data" -type f -exec touch -d '2 days ago' {} +

@@ -245,5 +245,4 @@ hdfs_files() # FOLDER
 @test "a checkpoint file is old or new at each request of its writer" {
 	STORE="hdfs://$NAMENODE/$ME?user=root"
 	killed_at_each_step striped other-striped 3
-	killed_at_each_step striped plain 3
 }
