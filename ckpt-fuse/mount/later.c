@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/log.h"
 
 /* A commit waits for its columns, which other threads send. */
@@ -99,7 +99,7 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 			  err->msg);
 		node_lose(c->l->nodes, n, rc, err->msg);
 	}
-	ops_end_writing(c->l->nodes, n);
+	writers_end(c->l->nodes, n);
 	return false;
 }
 

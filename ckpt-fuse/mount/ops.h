@@ -46,32 +46,8 @@ int ops_find_version(struct ckpt_mount *m, struct ckpt_node *parent,
 struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
 			     const char *folder, const char *name,
 			     struct fuse_entry_param *ret) MUST_CHECK;
-/* How a node's file is opened to be written. */
-struct ops_writer {
-	bool is_new; /* it begins empty */
-	struct ckpt_attr attr;
-	/* What was there then, of a new one; when nobody has looked it is not known. */
-	struct ckpt_version version;
-	/* Of one that goes on, the same; NULL: those that have it open know. */
-	const struct ckpt_stat *now;
-};
-/* Have the node's file open to be written; counts a writer. */
-int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
-		      const struct ops_writer *o, struct error *err) MUST_CHECK;
-/* What is at the path, and what commits are compared with where they are. */
-int ops_look(struct ckpt_mount *m, const char *path,
-	     struct ckpt_version *ret_version, struct ckpt_stat *ret,
-	     struct error *err) MUST_CHECK;
-void ops_end_writing(struct nodes *t, struct ckpt_node *n);
-/* With the node's lock, before another file takes its name, or none. */
-int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
-			 struct error *err) MUST_CHECK;
 /* -ESTALE: what a predecessor's reader has open is not there any more. */
 int ops_is_gone(struct error *err);
-/* With the node's lock, before its file is changed, or replaced by a new one.  -ESTALE: look
- * the name up again. */
-int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
-			 struct error *err) MUST_CHECK;
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n);

@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "ckpt-fuse/mount/manifests.h"
-#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/sizes.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -530,21 +530,21 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 
 /* -------------------------------------------------------------------- changes --- */
 
-/* With the locks of opening_commit(). */
+/* With the locks of writers_commit(). */
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
 	/* Somebody else who writes it says when it is done; one that has closed it has
 	 * said so, though the kernel may take its time to release it. */
 	const bool is_others = node_is_being_changed(n);
-	int rc = opening_begin_writing(m, n, size == 0, err);
+	int rc = writers_begin_now(m, n, size == 0, err);
 
 	if (rc < 0)
 		return rc;
 	rc = writing_truncate(n->writing, size, err);
 	if (rc == 0 && !is_others)
-		return opening_commit(m, n, true, err);
-	ops_end_writing(&m->nodes, n);
+		return writers_commit(m, n, true, err);
+	writers_end(&m->nodes, n);
 	return rc;
 }
 
@@ -578,18 +578,18 @@ static bool is_to_be_rewritten(const struct ckpt_stat *was,
 	       ckpt_attr_is_secret(&was->attr) != ckpt_attr_is_secret(now);
 }
 
-/* With the locks of opening_commit(). */
+/* With the locks of writers_commit(). */
 static int rewrite_with(struct ckpt_mount *m, struct ckpt_node *n,
 			const struct ckpt_attr *attr, struct error *err)
 {
-	int rc = opening_begin_writing(m, n, false, err);
+	int rc = writers_begin_now(m, n, false, err);
 
 	if (rc < 0)
 		return rc;
 	rc = writing_keep_attr(n->writing, attr, err);
 	if (rc == 0)
-		return opening_commit(m, n, true, err);
-	ops_end_writing(&m->nodes, n);
+		return writers_commit(m, n, true, err);
+	writers_end(&m->nodes, n);
 	return rc;
 }
 
@@ -646,24 +646,24 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 			       "what was written was lost when the mount was "
 			       "restarted");
 	if (rc == 0 && !n->is_folder) {
-		AUTO_PATHS_STAY stay = opening_lock_settled(
+		AUTO_PATHS_STAY stay = writers_lock_settled(
 			m, n,
-			OPENING_IDLE |
-				(to_set & FUSE_SET_ATTR_SIZE ? OPENING_STORED
+			WRITERS_IDLE |
+				(to_set & FUSE_SET_ATTR_SIZE ? WRITERS_STORED
 							     : 0));
 
-		rc = opening_leave_abandoned(m, n, is_new, &err);
+		rc = writers_leave_abandoned(m, n, is_new, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
 		if (h && h->kind == HANDLE_WRITER &&
 		    (to_set & FUSE_SET_ATTR_SIZE))
-			opening_note_write(h);
+			writers_note_write(h);
 		if (rc == 0 && (to_set & SET_ATTRS))
 			rc = set_attrs(m, n, attr, to_set, &err);
 		(void)pthread_mutex_unlock(&n->lock);
 		if ((rc == -ESTALE || rc == -ENOENT) &&
 		    (to_set & FUSE_SET_ATTR_SIZE))
-			opening_leave_successor(m, n, is_new);
+			writers_leave_successor(m, n, is_new);
 	}
 	if (rc == 0)
 		valid = valid_s(n);

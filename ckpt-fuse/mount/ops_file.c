@@ -6,8 +6,9 @@
 
 #include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/readers.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/log.h"
 
 /* ---------------------------------------------------------------------- bytes --- */
@@ -23,7 +24,7 @@ static int reopen(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 	if (!n)
 		return -ESTALE;
 	(void)pthread_mutex_lock(&n->lock);
-	rc = opening_use_kept(m, n, err);
+	rc = readers_use_kept(m, n, err);
 	if (rc == 0 && n->reading && handle_is_of(fh, n->reading))
 		*ret = reading_ref(n->reading);
 	else if (rc == 0)
@@ -78,7 +79,7 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 				 "what was written was lost when "
 				 "the mount was restarted");
 	if (h && h->is_fresh)
-		opening_has_pages(h);
+		readers_have_pages(h);
 	if (h)
 		a->reading = reading_ref(h->reading);
 	else
@@ -140,10 +141,10 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	int rc;
 
 	if (w)
-		opening_settle_late(m, h);
+		writers_settle_late(m, h);
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
 	if (w)
-		opening_note_write(h);
+		writers_note_write(h);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	if (rc < 0)
 		ops_fail_of(req, h ? h->node : NULL, "write", rc, &err);
@@ -180,9 +181,9 @@ void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 	if (w && (mode & ~FALLOC_FL_KEEP_SIZE))
 		rc = refuse_fallocate(thread, mode, &err);
 	if (rc == 0 && !mode) {
-		opening_settle_late(m, h);
+		writers_settle_late(m, h);
 		rc = writing_grow(w, (uint64_t)off + (uint64_t)len, &err);
-		opening_note_write(h);
+		writers_note_write(h);
 	}
 	if (rc < 0)
 		ops_fail_of(req, h ? h->node : NULL, "fallocate", rc, &err);
@@ -269,7 +270,7 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 		writing_tear(h->node->writing, h->n_begun);
 	if (!c.is_killed && !stage(m, h, n_begun, err, &rc))
 		rc = commit(req, h->id, n_begun, err);
-	opening_disown(h);
+	writers_disown(h);
 	return rc;
 }
 
@@ -314,7 +315,7 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 	if (m->later &&
 	    (later_commits(m->later, n) || later_commit(m->later, n)))
 		return false;
-	if (opening_commit(m, n, false, &err) < 0)
+	if (writers_commit(m, n, false, &err) < 0)
 		log_warning("ckpt", "lost path=\"%s\" reason=\"%s\"",
 			    node_path_shown(&m->nodes, n, &path), err.msg);
 	return true;
@@ -327,14 +328,14 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
-		opening_end_owner(h->node, h->is_owned);
+		writers_release(h->node, h->is_owned);
 		if (!commit_late(m, h->node))
-			ops_end_writing(&m->nodes, h->node);
+			writers_end(&m->nodes, h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h && h->kind == HANDLE_PEEKER) {
-		opening_end_peeker(&m->nodes, h->node);
+		writers_end_peeker(&m->nodes, h->node);
 	} else if (h) {
-		opening_end_reader(m, h->node, h->is_cached);
+		readers_end(m, h->node, h->is_cached);
 	}
 	if (h)
 		handle_free(&m->handles, &m->nodes, h);

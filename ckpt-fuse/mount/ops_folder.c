@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/readers.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/array.h"
 #include "common/log.h"
 
@@ -151,7 +152,7 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 	for (unsigned int i = 0;; i++) {
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
 		rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
-		if (rc < 0 || !n->n_committing || i == OPENING_WAITS_MAX)
+		if (rc < 0 || !n->n_committing || i == WRITERS_WAITS_MAX)
 			break;
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
 		node_wait_commits(&m->nodes, n);
@@ -235,7 +236,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		return rc;
 	keep_folder(m, parent);
 	(void)pthread_mutex_lock(&n->lock);
-	rc = ops_keep_for_readers(m, n, err);
+	rc = readers_keep(m, n, err);
 	if (rc == 0) {
 		was_written = n->writing;
 		rc = remove_stored(m, n, path.data, err);
@@ -306,7 +307,7 @@ static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
 	if (!over)
 		return 0;
 	(void)pthread_mutex_lock(&over->lock);
-	rc = ops_keep_for_readers(m, over, err);
+	rc = readers_keep(m, over, err);
 	if (rc == 0 && over->writing) {
 		over->n_writers++;
 		*ret = over->writing;
@@ -318,7 +319,7 @@ static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
 static void let_over_go(struct ckpt_mount *m, struct ckpt_node *over)
 {
 	(void)pthread_mutex_lock(&over->lock);
-	ops_end_writing(&m->nodes, over);
+	writers_end(&m->nodes, over);
 	(void)pthread_mutex_unlock(&over->lock);
 }
 
@@ -648,7 +649,7 @@ static int store_written(struct ckpt_mount *m, struct ckpt_node *n,
 	(void)pthread_mutex_lock(&n->lock);
 	if (node_is_being_changed(n) && writing_is_dirty(n->writing)) {
 		n->n_writers++;
-		rc = opening_commit(m, n, true, err);
+		rc = writers_commit(m, n, true, err);
 		rc = rc < 0 ? rc : 1;
 	}
 	(void)pthread_mutex_unlock(&n->lock);
@@ -704,7 +705,7 @@ static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 			(void)pthread_rwlock_rdlock(&m->nodes.paths);
 		rc = find_names(m, v, &f.n, &f.over, err);
 		if (rc < 0 || !f.n ||
-		    !must_look_again(m, &f, i < OPENING_WAITS_MAX, &rc, err))
+		    !must_look_again(m, &f, i < WRITERS_WAITS_MAX, &rc, err))
 			break;
 	}
 	if (rc == 0 && f.n && f.n->is_folder)

@@ -6,9 +6,10 @@
 
 #include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/readers.h"
 #include "ckpt-fuse/mount/sizes.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/clock.h"
 
 static void reply_writer(fuse_req_t req, struct ckpt_node *n,
@@ -20,8 +21,8 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 
 	if (!h) {
 		(void)pthread_mutex_lock(&n->lock);
-		opening_end_owner(n, true);
-		ops_end_writing(&m->nodes, n);
+		writers_release(n, true);
+		writers_end(&m->nodes, n);
 		(void)pthread_mutex_unlock(&n->lock);
 		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
@@ -31,7 +32,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 	h->owner = closing_look(fuse_req_ctx(req)->pid).group;
 	h->is_owned = true;
 	if (e || (fi->flags & O_TRUNC))
-		opening_note_write(h);
+		writers_note_write(h);
 	/* The kernel keeps no pages of it, so that nobody can map them to be
 	 * written in any order. */
 	fi->direct_io = 1;
@@ -49,9 +50,9 @@ static void end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	reading_unref(o->reading);
 	if (o->is_peeker)
-		opening_end_peeker(&m->nodes, n);
+		writers_end_peeker(&m->nodes, n);
 	else
-		opening_end_reader(m, n, !o->is_direct);
+		readers_end(m, n, !o->is_direct);
 }
 
 static void reply_reader(fuse_req_t req, struct ckpt_node *n,
@@ -94,7 +95,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc == 0)
 		rc = settle(m, n, err);
 	if (rc == 0)
-		rc = opening_reader(m, n, ret, err);
+		rc = readers_open(m, n, ret, err);
 	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);
 	return rc;
 }
@@ -110,7 +111,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int rc = n ? 0 : -ESTALE;
 
 	if (rc == 0)
-		rc = is_writer ? opening_writer(m, n, fi->flags, &err)
+		rc = is_writer ? writers_open(m, n, fi->flags, &err)
 			       : open_reader(m, n, &o, &err);
 	rc = ops_of_node(m, n, rc);
 	if (rc < 0) {
@@ -142,7 +143,7 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 		return 0;
 	}
 	if (rc == 0)
-		rc = ops_look(m, path.data, ret_version, &st, err);
+		rc = writers_look(m, path.data, ret_version, &st, err);
 	if (rc == 0)
 		return -EEXIST;
 	return rc == -ENOENT ? 0 : rc;
@@ -167,11 +168,11 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	struct ops_writer o = { .is_new = true,
-				.attr = { .mode = mode & 07777,
-					  .uid = ctx->uid,
-					  .gid = ctx->gid,
-					  .mtime_ns = clock_wall_ns() } };
+	struct writers_how o = { .is_new = true,
+				 .attr = { .mode = mode & 07777,
+					   .uid = ctx->uid,
+					   .gid = ctx->gid,
+					   .mtime_ns = clock_wall_ns() } };
 	struct ckpt_node *n;
 	int rc = m->cfg->read_only
 			 ? -EROFS
@@ -183,9 +184,9 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 	if (!n)
 		return error_nomem(err);
 	(void)pthread_mutex_lock(&n->lock);
-	rc = ops_begin_writing(m, n, &o, err);
+	rc = writers_begin(m, n, &o, err);
 	if (rc == 0)
-		opening_own(n);
+		writers_own(n);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)
 		node_put(&m->nodes, n);
@@ -231,8 +232,8 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		return rc;
 	begun_add(m->begun, session_request_id(), NULL);
 	(void)pthread_mutex_lock(&n->lock);
-	opening_end_owner(n, true);
-	rc = opening_commit(m, n, false, err);
+	writers_release(n, true);
+	rc = writers_commit(m, n, false, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)
 		node_put(&m->nodes, n);

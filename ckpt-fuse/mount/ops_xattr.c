@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/clock.h"
 #include "common/text.h"
 
@@ -271,7 +271,7 @@ static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* With the locks of opening_commit(): the file is written again, striped: a plain object keeps
+/* With the locks of writers_commit(): the file is written again, striped: a plain object keeps
  * none. */
 static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 			const struct xattr_change *c, struct error *err)
@@ -286,16 +286,16 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 			rc = ckpt_stat(m->store, path.data, &st, err);
 	}
 	if (rc == 0)
-		rc = ops_begin_writing(m, n,
-				       &(const struct ops_writer){
-					       .attr = st.attr },
-				       err);
+		rc = writers_begin(m, n,
+				   &(const struct writers_how){
+					   .attr = st.attr },
+				   err);
 	if (rc < 0)
 		return rc;
 	rc = writing_change_xattr(n->writing, c, err);
 	if (rc == 0)
-		return opening_commit(m, n, true, err);
-	ops_end_writing(&m->nodes, n);
+		return writers_commit(m, n, true, err);
+	writers_end(&m->nodes, n);
 	return rc;
 }
 
@@ -332,9 +332,9 @@ static int change(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc < 0 || n->is_folder)
 		return rc < 0 ? rc : change_folder(m, n, c, err);
 
-	AUTO_PATHS_STAY stay = opening_lock_settled(m, n, OPENING_IDLE);
+	AUTO_PATHS_STAY stay = writers_lock_settled(m, n, WRITERS_IDLE);
 
-	rc = opening_leave_abandoned(m, n, false, err);
+	rc = writers_leave_abandoned(m, n, false, err);
 	if (rc == 0)
 		rc = change_file(m, n, c, err);
 	(void)pthread_mutex_unlock(&n->lock);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/writers.h"
 
 #define PATIENCE_S 30
 
@@ -59,8 +59,8 @@ bool __wrap_writing_is_pending(struct writing *w)
 }
 
 /* The last that is done with the node's lock. */
-void __wrap_ops_end_writing(struct nodes *t, struct ckpt_node *n);
-void __wrap_ops_end_writing(struct nodes *t, struct ckpt_node *n)
+void __wrap_writers_end(struct nodes *t, struct ckpt_node *n);
+void __wrap_writers_end(struct nodes *t, struct ckpt_node *n)
 {
 	n->n_writers--;
 	if (atomic_fetch_add(&n_settled, 1) == 0)

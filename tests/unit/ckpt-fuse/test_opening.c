@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/readers.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/bytes.h"
 #include "common/fs.h"
 
@@ -76,7 +77,7 @@ static void expect_text(struct reading *r, const char *want)
 static void end(struct ckpt_node *n, struct reader_open *o)
 {
 	reading_unref(o->reading);
-	opening_end_reader(m, n, !o->is_direct);
+	readers_end(m, n, !o->is_direct);
 	node_put(&m->nodes, n);
 }
 
@@ -91,7 +92,7 @@ Test(opening, of_a_name_that_is_anothers_by_then_has_what_that_is)
 	n = look_up();
 	put("other");
 	node_detach(&m->nodes, n);
-	cr_assert_eq(opening_reader(m, n, &o, &err), 0, "%s", err.msg);
+	cr_assert_eq(readers_open(m, n, &o, &err), 0, "%s", err.msg);
 	expect_text(o.reading, "other");
 	cr_expect_eq(node_stat(n).size, 5);
 	end(n, &o);
@@ -108,7 +109,7 @@ Test(opening, of_a_name_that_is_nobodys_any_more_has_the_kernel_look)
 	cr_assert_eq(object_delete(m->store, "f", NULL, &err), 0, "%s",
 		     err.msg);
 	node_detach(&m->nodes, n);
-	cr_expect_eq(opening_reader(m, n, &o, &err), -ESTALE);
+	cr_expect_eq(readers_open(m, n, &o, &err), -ESTALE);
 	node_put(&m->nodes, n);
 }
 
@@ -120,10 +121,10 @@ Test(opening, of_what_its_readers_have_has_that_whatever_has_the_name)
 
 	put("first");
 	n = look_up();
-	cr_assert_eq(opening_reader(m, n, &before, &err), 0, "%s", err.msg);
+	cr_assert_eq(readers_open(m, n, &before, &err), 0, "%s", err.msg);
 	put("other");
 	node_detach(&m->nodes, n);
-	cr_assert_eq(opening_reader(m, n, &o, &err), 0, "%s", err.msg);
+	cr_assert_eq(readers_open(m, n, &o, &err), 0, "%s", err.msg);
 	expect_text(o.reading, "first");
 	node_use(&m->nodes, n);
 	end(n, &o);
@@ -140,16 +141,16 @@ Test(opening, to_write_finds_no_other_readers_when_the_kernel_looks_again)
 	first = look_up();
 	node_detach(&m->nodes, first);
 	n = look_up();
-	cr_assert_eq(opening_reader(m, n, &o, &err), 0, "%s", err.msg);
-	cr_expect_lt(opening_writer(m, first, O_WRONLY | O_TRUNC, &err), 0);
+	cr_assert_eq(readers_open(m, n, &o, &err), 0, "%s", err.msg);
+	cr_expect_lt(writers_open(m, first, O_WRONLY | O_TRUNC, &err), 0);
 	node_put(&m->nodes, first);
 	first = look_up();
 	cr_expect_neq(first, n);
-	cr_assert_eq(opening_writer(m, first, O_WRONLY | O_TRUNC, &err), 0,
-		     "%s", err.msg);
+	cr_assert_eq(writers_open(m, first, O_WRONLY | O_TRUNC, &err), 0, "%s",
+		     err.msg);
 	expect_text(o.reading, "first");
 	(void)pthread_mutex_lock(&first->lock);
-	ops_end_writing(&m->nodes, first);
+	writers_end(&m->nodes, first);
 	(void)pthread_mutex_unlock(&first->lock);
 	node_put(&m->nodes, first);
 	end(n, &o);

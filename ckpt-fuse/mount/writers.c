@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who has a node's file open to be written, from when to when, and the commits of it.  Which close
+ * stores it is in ops_file.c. */
+#include "ckpt-fuse/mount/writers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/readers.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+/* A file that is written anew has the extended attributes that it had, and the layout
+ * that its folder asks for. */
+static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
+		       const char *path, const struct writers_how *how,
+		       struct writing **ret, struct error *err)
+{
+	struct writing_options o = { .is_new = how->is_new, .attr = how->attr };
+	struct ckpt_version version = how->version;
+	AUTO_BUF xattrs = BUF_INIT;
+	struct ckpt_stat ignored;
+	int rc = 0;
+
+	if (o.is_new)
+		rc = ops_layout(m, n, &o.columns, err);
+	if (rc == 0 && o.is_new && m->writings.compares && !version.is_known)
+		rc = writers_look(m, path, &version, &ignored, err);
+	if (rc == -ENOENT)
+		rc = 0;
+	if (rc == 0 && o.is_new && node_stat(n).xattrs_len)
+		rc = ckpt_get_xattrs(m->store, path, false, &xattrs, err);
+	o.xattrs = &xattrs;
+	o.version = &version;
+	return rc == 0 ? writing_new(&m->writings, path, &o, ret, err) : rc;
+}
+
+int writers_look(struct ckpt_mount *m, const char *path,
+		 struct ckpt_version *ret_version, struct ckpt_stat *ret,
+		 struct error *err)
+{
+	*ret_version = (struct ckpt_version){ .is_known = false };
+	return m->writings.compares
+		       ? ckpt_look(m->store, path, ret_version, ret, err)
+		       : ckpt_stat(m->store, path, ret, err);
+}
+
+/* A writer is there whom some look at the name was to find. */
+static void end_coming(struct ckpt_mount *m, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (node_path(&m->nodes, n, &path) == 0)
+		coming_drop(&m->coming, path.data);
+}
+
+int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
+		  const struct writers_how *o, struct error *err)
+{
+	const struct ckpt_version *v = o->version.is_known ? &o->version : NULL;
+	AUTO_BUF path = BUF_INIT;
+	struct writing *w;
+	int rc = o->is_new ? 0 : node_loss(n, err);
+
+	if (rc < 0)
+		return rc;
+	if (n->writing) {
+		rc = o->is_new ? writing_begin_anew(n->writing, v, err) : 0;
+		if (o->now)
+			writing_go_on(n->writing, o->now);
+	} else {
+		rc = node_path(&m->nodes, n, &path);
+		if (rc == 0)
+			rc = new_writing(m, n, path.data, o, &w, err);
+		if (rc == 0)
+			node_set_writing(n, w);
+	}
+	if (rc == 0 && o->is_new)
+		node_forget_loss(&m->nodes, n);
+	if (rc < 0)
+		return rc;
+	n->n_writers++;
+	n->n_steps++;
+	end_coming(m, n);
+	return 0;
+}
+
+/* With the lock: what was written is nobody's from now on.  What failed was told of. */
+static void say_left(struct nodes *t, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (!writing_is_dirty(n->writing) ||
+	    writing_state(n->writing, NULL) < 0)
+		return;
+	if (node_last_path(t, n, &path) == 0)
+		log_warning("ckpt",
+			    "not stored path=\"%s\" reason=\"the program that "
+			    "wrote it was killed\"",
+			    path.data);
+}
+
+/* With the lock. */
+static void drop_writing(struct nodes *t, struct ckpt_node *n)
+{
+	struct writing *w = n->writing;
+
+	if (n->n_writers + n->n_peekers)
+		return;
+	say_left(t, n);
+	node_set_writing(n, NULL);
+	writing_free(w);
+}
+
+/* With the lock: peekers go on with what the writers had; whoever looks the name up has
+ * what is in the store.  What was never committed, because its writer was killed, is not to
+ * be now. */
+static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
+			    struct error *err)
+{
+	if (!writing_is_dirty(n->writing))
+		return writing_keep(n->writing, err);
+	say_left(t, n);
+	node_detach(t, n);
+	writing_move(n->writing, NULL);
+	return 0;
+}
+
+void writers_end(struct nodes *t, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	n->n_writers--;
+	n->n_steps++;
+	drop_writing(t, n);
+	/* Of what is lost the name says so. */
+	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
+		return;
+	if (leave_to_peekers(t, n, &err) < 0)
+		log_warning("ckpt",
+			    "readers lose their file path=\"%s\" "
+			    "reason=\"%s\"",
+			    node_path_shown(t, n, &path), err.msg);
+}
+
+void writers_end_peeker(struct nodes *t, struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&n->lock);
+	n->n_peekers--;
+	drop_writing(t, n);
+	(void)pthread_mutex_unlock(&n->lock);
+}
+
+void writers_settle_late(struct ckpt_mount *m, const struct handle *h)
+{
+	if (!h->is_owned && m->later)
+		(void)later_settle(m->later, h->node);
+}
+
+void writers_note_write(struct handle *h)
+{
+	h->n_begun = writing_n_begun(h->node->writing);
+	h->has_written = true;
+}
+
+void writers_own(struct ckpt_node *n)
+{
+	n->n_open++;
+	n->n_owned++;
+}
+
+void writers_release(struct ckpt_node *n, bool is_owned)
+{
+	n->n_open--;
+	n->n_owned -= is_owned;
+}
+
+void writers_disown(struct handle *h)
+{
+	struct ckpt_node *n = h->node;
+
+	(void)pthread_mutex_lock(&n->lock);
+	if (atomic_exchange(&h->is_owned, false))
+		n->n_owned--;
+	n->n_steps++;
+	(void)pthread_mutex_unlock(&n->lock);
+}
+
+/* Whoever looks the name up gets another node; a writer is about to. */
+static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	node_forget_loss(&m->nodes, n);
+	if (node_path(&m->nodes, n, &path) == 0)
+		coming_add(&m->coming, path.data, clock_now_ns());
+	node_detach(&m->nodes, n);
+	return -ESTALE;
+}
+
+int writers_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
+			    bool is_new, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = is_new ? 0 : node_loss(n, err);
+
+	if (rc < 0)
+		return rc;
+	/* What its readers have is not what has the name. */
+	if (n->writing && !node_is_being_changed(n) &&
+	    node_path(&m->nodes, n, &path) == -ENOENT)
+		return -ESTALE;
+	if (!node_is_abandoned(n))
+		return 0;
+	rc = readers_keep(m, n, err);
+	return rc < 0 ? rc : leave_name(m, n);
+}
+
+/* To the kernel a file has one size and one set of pages: readers of a version keep
+ * theirs when a file that changes is another to it, which the kernel then looks up.  So do
+ * those that read what its writers had. */
+int writers_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
+			     bool is_new, struct error *err)
+{
+	int rc = is_new ? 0 : node_loss(n, err);
+
+	if (rc == 0)
+		rc = readers_keep(m, n, err);
+	if (rc < 0)
+		return rc;
+	if (!(n->n_cached || n->n_peekers || n->is_kept) ||
+	    node_is_being_changed(n))
+		return writers_leave_abandoned(m, n, is_new, err);
+	return leave_name(m, n);
+}
+
+/* With the lock: who has it open here already knows what is there, unless he has closed
+ * it and others may have written it since. */
+static bool is_to_be_looked_at(const struct ckpt_node *n)
+{
+	if (n->writing)
+		return !node_is_being_changed(n);
+	return node_loss((struct ckpt_node *)(uintptr_t)n, NULL) == 0;
+}
+
+/* With the lock: what is there now, in *st, too. */
+static int look_at(struct ckpt_mount *m, struct ckpt_node *n,
+		   struct ckpt_version *ret_version, struct ckpt_stat *st,
+		   struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = node_path(&m->nodes, n, &path);
+
+	if (rc < 0)
+		return rc;
+	rc = writers_look(m, path.data, ret_version, st, err);
+	if (rc == 0)
+		node_set_stat(n, st);
+	/* Another node has removed it, and the name is not its writers' any more. */
+	if (rc == -ENOENT && n->writing) {
+		listed_change(m->listed, path.data);
+		node_detach(&m->nodes, n);
+	}
+	return rc;
+}
+
+int writers_begin_now(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
+		      struct error *err)
+{
+	struct writers_how o = { .is_new = is_new };
+	struct ckpt_stat st = node_stat(n);
+	int rc = writers_leave_to_readers(m, n, is_new, err);
+
+	/* Its attributes stay. */
+	if (rc == 0 && is_to_be_looked_at(n)) {
+		rc = look_at(m, n, &o.version, &st, err);
+		o.now = is_new ? NULL : &st;
+	}
+	o.attr = st.attr;
+	return rc == 0 ? writers_begin(m, n, &o, err) : rc;
+}
+
+/* The commit of what was closed would be of half a file.  Each may take minutes: a folder that
+ * is to be renamed, and all that wait for that, do not wait for it. */
+struct paths_stay writers_lock_settled(struct ckpt_mount *m,
+				       struct ckpt_node *n, unsigned int wants)
+{
+	for (unsigned int i = 0;; i++) {
+		const struct paths_stay stay = paths_stay(&m->nodes);
+		bool is_late, is_committed;
+
+		(void)pthread_mutex_lock(&n->lock);
+		is_late = (wants & WRITERS_STORED) && m->later &&
+			  later_has(m->later, n);
+		is_committed = (wants & WRITERS_IDLE) && n->n_committing &&
+			       i < WRITERS_WAITS_MAX;
+		if (!is_late && !is_committed)
+			return stay;
+		(void)pthread_mutex_unlock(&n->lock);
+		cleanup_paths_stay(&stay);
+		if (is_late)
+			(void)later_settle(m->later, n);
+		else
+			node_wait_commits(&m->nodes, n);
+	}
+}
+
+int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
+		   struct error *err)
+{
+	const unsigned int n_begun = writing_n_begun(n->writing);
+	int rc;
+
+	node_begin_commit(&m->nodes, n);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (has_paths)
+		(void)pthread_rwlock_unlock(&m->nodes.paths);
+	/* It stays: its writers have one that is not released.  Who begins it anew meanwhile
+	 * commits that. */
+	rc = writing_commit_begun(n->writing, n_begun, err);
+	if (has_paths)
+		(void)pthread_rwlock_rdlock(&m->nodes.paths);
+	(void)pthread_mutex_lock(&n->lock);
+	writers_end(&m->nodes, n);
+	node_end_commit(&m->nodes, n);
+	return rc;
+}
+
+void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
+			     bool is_new)
+{
+	struct ckpt_node *now = node_successor(&m->nodes, n);
+	struct error ignored = ERROR_INIT;
+	AUTO_BUF path = BUF_INIT;
+
+	if (node_last_path(&m->nodes, n, &path) == 0)
+		coming_add(&m->coming, path.data, clock_now_ns());
+	if (!now)
+		return;
+	(void)pthread_mutex_lock(&now->lock);
+	/* What it fails with now, the next open says. */
+	(void)!writers_leave_to_readers(m, now, is_new, &ignored);
+	(void)pthread_mutex_unlock(&now->lock);
+	node_put(&m->nodes, now);
+}
+
+int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,
+		 struct error *err)
+{
+	int rc;
+
+	if (m->cfg->read_only)
+		return -EROFS;
+
+	/* Only what begins anew has to wait for one that is open. */
+	AUTO_PATHS_STAY stay =
+		writers_lock_settled(m, n,
+				     WRITERS_STORED |
+					     (flags & O_TRUNC ? WRITERS_IDLE
+							      : 0));
+
+	rc = writers_begin_now(m, n, flags & O_TRUNC, err);
+	if (rc == 0)
+		writers_own(n);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (rc == -ESTALE || rc == -ENOENT)
+		writers_leave_successor(m, n, flags & O_TRUNC);
+	return rc;
+}
