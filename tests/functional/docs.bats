@@ -11,7 +11,7 @@ setup_file()
 	export TOP
 	W=$(mktemp -d)
 	export W bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
-	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/ckpt-fuse/mount:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$BOOTSEER_BUILD/registry:$BOOTSEER_BUILD/profiler/follow:$PATH
+	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/ckpt-fuse/mount:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$BOOTSEER_BUILD/registry:$BOOTSEER_BUILD/profiler/follow:$BOOTSEER_BUILD/csi:$PATH
 	export MANPATH=$BOOTSEER_BUILD/docs
 }
 
@@ -84,7 +84,7 @@ teardown()
 
 @test "every manual has its sections and every program a manual" {
 	for page in bootseer.1 bootseerd.8 bootseer-snapshotter.8 \
-		bootseer-registry.8 bootseer-ckpt.8 bootseer-events.8; do
+		bootseer-registry.8 bootseer-ckpt.8 bootseer-events.8 bootseer-csi.8; do
 		for section in NAME SYNOPSIS DESCRIPTION 'EXIT STATUS' 'SEE ALSO'; do
 			grep -q "^.SH $section" "$BOOTSEER_BUILD/docs/$page"
 		done
@@ -93,7 +93,7 @@ teardown()
 
 @test "help fits a terminal, goes to stdout, and errors go to stderr" {
 	for program in bootseer bootseerd bootseer-ckpt bootseer-snapshotter \
-		bootseer-registry bootseer-events; do
+		bootseer-registry bootseer-events bootseer-csi; do
 		run --separate-stderr "$program" --help
 		[ "$status" -eq 0 ]
 		[ -n "$output" ]
@@ -221,7 +221,7 @@ install_there()
 		grep -q '^Restart=always' "$unit"
 		n=$((n + 1))
 	done
-	[ "$n" -eq 5 ]
+	[ "$n" -eq 6 ]
 	echo '# mine' >>"$dest$config"
 	install_there
 	grep -q '# mine' "$dest$config"
@@ -231,7 +231,7 @@ install_there()
 	install_there
 	share=$(dirname "$(find "$dest" -type d -name bash-completion)")
 	for program in bootseer bootseerd bootseer-ckpt bootseer-snapshotter \
-		bootseer-registry bootseer-events; do
+		bootseer-registry bootseer-events bootseer-csi; do
 		bash -n "$share/bash-completion/completions/$program.bash"
 		zsh -n "$share/zsh/site-functions/_$program"
 		fish -n "$share/fish/vendor_completions.d/$program.fish"

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What pods of this node may have: the operator's rules.  Whoever has no rule has nothing.
+ * No I/O.
+ */
+#ifndef BOOTSEER_CSI_POLICY_H
+#define BOOTSEER_CSI_POLICY_H
+
+#include "csi/request.h"
+
+struct volume_policy;
+
+/* Rules as in docs/kubernetes.md; `rules` ends with NULL, and may be NULL.  -EINVAL names
+ * the rule and what is wrong with it. */
+int volume_policy_new(char *const *rules, struct volume_policy **ret,
+		      struct error *err) MUST_CHECK;
+void volume_policy_free(struct volume_policy *p);
+DEFINE_AUTO(volume_policy)
+
+enum volume_login {
+	VOLUME_LOGIN_NONE,   /* the store asks for none */
+	VOLUME_LOGIN_SECRET, /* the volume's nodePublishSecretRef */
+	VOLUME_LOGIN_ROLE,   /* `role`, by the pod's service account */
+	VOLUME_LOGIN_NODE,   /* this node's own */
+};
+
+/* What a rule gives; `role` is borrowed from the policy. */
+struct volume_grant {
+	char *store; /* its URL, with the rule's options; owned; NULL for an image */
+	enum volume_login login;
+	const char *role;
+	uint64_t memory, uid, gid;
+};
+void volume_grant_fini(struct volume_grant *g);
+
+/* -EACCES: no rule allows it; the message has the cure, for the operator or the pod. */
+int volume_policy_decide(const struct volume_policy *p,
+			 const struct volume_request *r,
+			 struct volume_grant *ret,
+			 struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Volumes of kind env: the socket of `bootseer env socket`, in a folder for the pod. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "csi/volumes_priv.h"
+
+#define START_MS 30000
+#define LIST_MAX 65536
+#define NAME_LEN 32 /* hex digits of a mount's name */
+#define MOST_DEFAULT 16
+#define READY "bootseer env socket: ready"
+
+/* The socket's folder: STATE/ID/env/pod. */
+static int folder_of(const char *dir, char **ret, struct error *err)
+{
+	if (asprintf(ret, "%s/env/pod", dir) < 0) {
+		*ret = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+static bool is_served(const char *folder)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if ((size_t)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/env.sock",
+			     folder) >= sizeof(sa.sun_path))
+		return false;
+	/* EAGAIN: it is busy. */
+	return fd >= 0 &&
+	       (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) == 0 ||
+		errno == EAGAIN);
+}
+
+static int start_socket(const struct volume_job *j, struct error *err)
+{
+	const struct volumes_config *cfg = &j->volumes->cfg;
+	const struct volume_request *r = j->request;
+	AUTO_FREE char *program = fs_join(cfg->programs, "bootseer");
+	AUTO_FREE char *dir = fs_join(j->dir, "env");
+	AUTO_FREE char *log = fs_join(j->dir, "log");
+	char **env = NULL;
+	char most[24];
+	char *argv[] = { program,
+			 (char *)(uintptr_t) "env",
+			 (char *)(uintptr_t) "socket",
+			 (char *)(uintptr_t) "--store",
+			 j->grant->store,
+			 (char *)(uintptr_t) "--most",
+			 most,
+			 (char *)(uintptr_t) "--socket",
+			 (char *)(uintptr_t)cfg->node_socket,
+			 dir,
+			 NULL };
+	struct helper_job h = { .id = j->target->id, .argv = argv, .log = log };
+	int rc;
+
+	if (!program || !dir || !log)
+		return error_nomem(err);
+	(void)snprintf(most, sizeof(most), "%llu",
+		       (unsigned long long)(r->has_most ? r->most
+							: MOST_DEFAULT));
+	rc = login_env(j->dir, j->grant, &env, err);
+	if (rc < 0)
+		return rc;
+	h.env = env;
+	rc = helper_start(&h, READY, START_MS, err);
+	login_env_free(env);
+	return error_wrap(err, rc, "environments of '%.120s'",
+			  j->request->store);
+}
+
+int volume_env_open(const struct volume_job *j, char **ret, struct error *err)
+{
+	AUTO_FREE char *folder = NULL;
+	int rc = folder_of(j->dir, &folder, err);
+
+	/* One that died is replaced; its folder stays, which containers have mounted. */
+	if (rc == 0 && !is_served(folder)) {
+		rc = helper_kill(j->target->id, err);
+		if (rc == 0)
+			rc = start_socket(j, err);
+	}
+	if (rc == 0)
+		*ret = steal_ptr(&folder);
+	return rc;
+}
+
+int volume_env_check(const char *dir, struct error *err)
+{
+	AUTO_FREE char *above = fs_join(dir, "env");
+	AUTO_FREE char *folder = NULL;
+	int rc = folder_of(dir, &folder, err);
+
+	if (rc < 0 || !above || access(above, F_OK) < 0 || is_served(folder))
+		return rc;
+	return error_set(err, ENOTCONN,
+			 "nobody serves the socket: the kubelet has it started "
+			 "again within two minutes (requiresRepublish)");
+}
+
+/* ---- the end ---- */
+
+static bool is_name(const char *s)
+{
+	return strlen(s) == NAME_LEN &&
+	       strspn(s, "0123456789abcdef") == NAME_LEN;
+}
+
+/* What is in use yet bootseerd ends by itself. */
+static void release_mounts(const struct volumes *v, char *list)
+{
+	struct node_client *c = NULL;
+	char *save = NULL;
+	struct error err = ERROR_INIT;
+
+	if (volume_node_open(v, 0, &c, &err) < 0) {
+		log_warning("csi",
+			    "environments stay with bootseerd for now: "
+			    "reason=\"%s\"",
+			    err.msg);
+		return;
+	}
+	for (char *w = strtok_r(list, "\n", &save); w;
+	     w = strtok_r(NULL, "\n", &save)) {
+		AUTO_FREE char *reply = NULL;
+		char params[64];
+
+		if (!is_name(w))
+			continue;
+		(void)snprintf(params, sizeof(params), "{\"name\":\"%s\"}", w);
+		if (node_call(c, "environment.umount", params, &reply, &err) <
+		    0)
+			log_debug("csi", "%s", err.msg);
+	}
+	node_client_close(c);
+}
+
+int volume_env_close(const struct volumes *v, const char *dir, const char *id,
+		     struct error *err)
+{
+	AUTO_FREE char *list = NULL;
+	AUTO_BUF text = BUF_INIT;
+	int rc = helper_kill(id, err);
+
+	if (rc == 0 && asprintf(&list, "%s/env/mounts", dir) < 0) {
+		list = NULL;
+		rc = error_nomem(err);
+	}
+	if (rc == 0 && fs_read_file(list, LIST_MAX, &text, NULL) == 0 &&
+	    text.data)
+		release_mounts(v, text.data);
+	return rc;
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "csi/volumes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/mount.h"
+#include "csi/volumes_priv.h"
+
+#define ANSWER_MS 2000
+/* In STATE/ID: the name of the target. */
+#define NAME_FILE "target"
+
+/* ---- parts of all kinds ---- */
+
+int volume_node_open(const struct volumes *v, uint32_t wait_ms,
+		     struct node_client **ret, struct error *err)
+{
+	return node_client_open_within(v->cfg.node_socket,
+				       (uint32_t)(v->cfg.node_timeout_ns /
+						  NS_PER_MS),
+				       wait_ms, ret, err);
+}
+
+int volume_dir(const struct volumes *v, const char *id, char **ret,
+	       struct error *err)
+{
+	*ret = fs_join(v->cfg.state, id);
+	return *ret ? 0 : error_nomem(err);
+}
+
+static bool is_there(const char *dir)
+{
+	return access(dir, F_OK) == 0;
+}
+
+/* ---- one call at a time ---- */
+
+static int volume_enter(struct volumes *v, struct busy_volume *b,
+			const struct target *t, struct error *err)
+{
+	int rc = 0;
+
+	b->id = t->id;
+	(void)pthread_mutex_lock(&v->lock);
+	for (struct busy_volume *o = v->busy; o; o = o->next)
+		if (strcmp(o->id, t->id) == 0)
+			rc = -EALREADY;
+	if (rc == 0) {
+		b->next = v->busy;
+		v->busy = b;
+	}
+	(void)pthread_mutex_unlock(&v->lock);
+	return rc < 0 ? error_set(err, EALREADY,
+				  "another call for volume %s is under way",
+				  t->name)
+		      : 0;
+}
+
+static void volume_leave(struct volumes *v, struct busy_volume *b)
+{
+	(void)pthread_mutex_lock(&v->lock);
+	for (struct busy_volume **p = &v->busy; *p; p = &(*p)->next)
+		if (*p == b) {
+			*p = b->next;
+			break;
+		}
+	(void)pthread_mutex_unlock(&v->lock);
+}
+
+/* ---- the end of a volume ---- */
+
+/* What has a folder in --state is of a kind with a process. */
+static int close_kinds(struct volumes *v, const struct target *t,
+		       struct error *err)
+{
+	AUTO_FREE char *dir = NULL;
+	struct error why = ERROR_INIT;
+	int rc = volume_dir(v, t->id, &dir, err);
+
+	if (rc < 0)
+		return rc;
+	if (is_there(dir)) {
+		rc = volume_ckpt_close(v, dir, t->id, err);
+		if (rc == 0)
+			rc = volume_env_close(v, dir, t->id, err);
+		return rc < 0 ? rc : fs_remove_tree(dir, err);
+	}
+	/* The pod need not wait for it: volumes_sweep() tries again. */
+	if (volume_image_close(v, t->name, &why) < 0)
+		log_warning("csi",
+			    "an image stays with bootseerd for now: "
+			    "volume=%s reason=\"%s\"",
+			    t->name, why.msg);
+	return 0;
+}
+
+int volumes_unpublish(struct volumes *v, const char *target_path,
+		      struct error *err)
+{
+	struct busy_volume busy;
+	struct target t;
+	int rc = target_open(v->cfg.kubelet_dir, target_path, &t, err);
+
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	rc = volume_enter(v, &busy, &t, err);
+	if (rc == 0) {
+		if (t.parent >= 0)
+			rc = target_unmount(&t, err);
+		if (rc == 0)
+			rc = close_kinds(v, &t, err);
+		volume_leave(v, &busy);
+	}
+	if (rc == 0)
+		log_info("csi", "unpublished: volume=%s", t.name);
+	target_close(&t);
+	return rc;
+}
+
+/* ---- the beginning ---- */
+
+static int make_dir(const struct volume_job *j, struct error *err)
+{
+	AUTO_FREE char *name = fs_join(j->dir, NAME_FILE);
+	int rc = fs_mkdir(j->dir, 0700, err);
+
+	if (rc == 0 && !name)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = fs_replace_file(name, j->target->name,
+				     strlen(j->target->name), 0600, err);
+	if (rc == 0)
+		rc = login_write(j->dir, j->volumes->cfg.audience, j->publish,
+				 j->request, j->grant, err);
+	return rc;
+}
+
+static int open_kind(const struct volume_job *j, char **ret, struct error *err)
+{
+	int rc;
+
+	if (j->request->kind == VOLUME_KIND_IMAGE)
+		return volume_image_open(j, ret, err);
+	rc = make_dir(j, err);
+	if (rc < 0)
+		return rc;
+	return j->request->kind == VOLUME_KIND_ENV
+		       ? volume_env_open(j, ret, err)
+		       : volume_ckpt_open(j, ret, err);
+}
+
+/* Bind what the kind has; where a dead one was bound, the new one in its stead. */
+static int bind_target(const struct volume_job *j, const char *source,
+		       int is_mounted, struct error *err)
+{
+	int rc = is_mounted ? target_shows(j->target, source, err) : 0;
+
+	if (is_mounted && rc == 0)
+		rc = target_unmount(j->target, err);
+	else if (is_mounted)
+		return rc < 0 ? rc : 0;
+	return rc < 0 ? rc
+		      : target_mount(j->target, source,
+				     j->request->mount_attributes, err);
+}
+
+static int publish_job(const struct volume_job *j, struct error *err)
+{
+	AUTO_FREE char *source = NULL;
+	struct error ignored = ERROR_INIT;
+	int is_mounted = target_is_mounted(j->target, err);
+	int rc;
+
+	/* bootseerd keeps it mounted; what a tag names by now is not asked each time. */
+	if (is_mounted < 0 ||
+	    (is_mounted && j->request->kind == VOLUME_KIND_IMAGE))
+		return is_mounted < 0 ? is_mounted : 0;
+	rc = open_kind(j, &source, err);
+	if (rc == 0)
+		rc = bind_target(j, source, is_mounted, err);
+	/* The kubelet does not ask for the end of what could not begin. */
+	if (rc < 0 && !is_mounted) {
+		if (target_unmount(j->target, &ignored) < 0 ||
+		    close_kinds(j->volumes, j->target, &ignored) < 0)
+			log_warning("csi", "%s", ignored.msg);
+	}
+	return rc;
+}
+
+static int publish_target(struct volumes *v, const struct csi_publish *p,
+			  const struct volume_request *r,
+			  const struct volume_grant *g, const struct target *t,
+			  struct error *err)
+{
+	AUTO_FREE char *dir = NULL;
+	struct busy_volume busy;
+	struct volume_job j = { .volumes = v,
+				.publish = p,
+				.request = r,
+				.grant = g,
+				.target = t };
+	int rc;
+
+	/* A pod that says itself whose it is does not know its own UID beforehand. */
+	if (strcmp(r->pod_uid, t->uid) != 0)
+		return error_set(err, EINVAL,
+				 "the target_path is not of the pod that the "
+				 "kubelet names: set podInfoOnMount: true in "
+				 "the CSIDriver csi.bootseer");
+	rc = volume_dir(v, t->id, &dir, err);
+	if (rc == 0)
+		rc = volume_enter(v, &busy, t, err);
+	if (rc < 0)
+		return rc;
+	j.dir = dir;
+	rc = publish_job(&j, err);
+	volume_leave(v, &busy);
+	return rc;
+}
+
+int volumes_publish(struct volumes *v, const struct csi_publish *p,
+		    struct error *err)
+{
+	struct volume_request r;
+	struct volume_grant g = { .store = NULL };
+	struct target t = { .parent = -1 };
+	int rc = volume_request_read(p, &r, err);
+
+	if (rc == 0)
+		rc = volume_policy_decide(v->policy, &r, &g, err);
+	if (rc == 0)
+		rc = target_open(v->cfg.kubelet_dir, p->target_path, &t, err);
+	if (rc == 0)
+		rc = publish_target(v, p, &r, &g, &t, err);
+	if (rc == 0)
+		log_debug("csi", "published: volume=%s kind=%s namespace=%s",
+			  t.name, volume_kind_name(r.kind), r.namespace);
+	target_close(&t);
+	volume_grant_fini(&g);
+	return rc;
+}
+
+/* ---- how it is ---- */
+
+static void fill_stats(const struct statfs *s, struct volume_stats *ret)
+{
+	uint64_t size =
+		s->f_frsize ? (uint64_t)s->f_frsize : (uint64_t)s->f_bsize;
+
+	ret->bytes = (struct csi_usage){
+		.available = s->f_bavail * size,
+		.total = s->f_blocks * size,
+		.used = (s->f_blocks - s->f_bfree) * size,
+	};
+	ret->files = (struct csi_usage){ .available = s->f_ffree,
+					 .total = s->f_files,
+					 .used = s->f_files - s->f_ffree };
+}
+
+/* A mount that nobody serves is asked by a child: it may never answer. */
+static int look_at(struct volumes *v, const struct target *t, const char *path,
+		   struct volume_stats *ret, struct error *err)
+{
+	AUTO_FREE char *dir = NULL;
+	struct target_path at = target_path(t);
+	struct statfs s;
+	int code = mount_ask(path, ANSWER_MS);
+	int rc = volume_dir(v, t->id, &dir, err);
+
+	if (rc < 0)
+		return rc;
+	ret->is_abnormal = true;
+	if (code != 0) {
+		(void)error_set(&ret->why, EIO, "it does not answer: %s",
+				code > 0 ? strerror(code)
+					 : "its process is started again, or "
+					   "waits for its store");
+		return 0;
+	}
+	ret->is_abnormal = volume_env_check(dir, &ret->why) < 0;
+	if (statfs(at.text, &s) < 0)
+		return error_set(err, errno, "statfs of volume %s: %s", t->name,
+				 strerror(errno));
+	fill_stats(&s, ret);
+	return 0;
+}
+
+int volumes_stats(struct volumes *v, const char *path, struct volume_stats *ret,
+		  struct error *err)
+{
+	struct target t;
+	int rc = target_open(v->cfg.kubelet_dir, path, &t, err);
+
+	*ret = (struct volume_stats){ .is_abnormal = false };
+	/* A path that is not of the kubelet's has no volume either. */
+	if (rc == -EINVAL)
+		return error_set(err, ENOENT, "no volume is at '%.200s'", path);
+	if (rc == 0)
+		rc = target_is_mounted(&t, err);
+	if (rc == 0)
+		rc = error_set(err, ENOENT, "no volume is at '%.200s'", path);
+	else if (rc == 1)
+		rc = look_at(v, &t, path, ret, err);
+	target_close(&t);
+	return rc;
+}
+
+/* ---- what is left ---- */
+
+static void sweep_name(struct volumes *v, const char *name)
+{
+	struct error err = ERROR_INIT;
+	struct busy_volume busy;
+	struct target t;
+	int rc = target_open_name(v->cfg.kubelet_dir, name, &t, &err);
+
+	target_close(&t);
+	/* Its pod is there, or nobody can say. */
+	if (rc != -ENOENT || volume_enter(v, &busy, &t, &err) < 0)
+		return;
+	rc = close_kinds(v, &t, &err);
+	volume_leave(v, &busy);
+	if (rc < 0)
+		log_warning("csi",
+			    "what a pod left stays for now: volume=%s "
+			    "reason=\"%s\"",
+			    name, err.msg);
+	else
+		log_info("csi", "ended what a pod left: volume=%s", name);
+}
+
+static void sweep_state(struct volumes *v)
+{
+	DIR *d = opendir(v->cfg.state);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_FREE char *dir = NULL;
+		AUTO_FREE char *name = NULL;
+		AUTO_BUF text = BUF_INIT;
+
+		if (*e->d_name == '.' ||
+		    volume_dir(v, e->d_name, &dir, NULL) < 0)
+			continue;
+		name = fs_join(dir, NAME_FILE);
+		if (name &&
+		    fs_read_file(name, TARGET_NAME_MAX, &text, NULL) == 0 &&
+		    text.data)
+			sweep_name(v, text.data);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void sweep_users(struct volumes *v)
+{
+	struct node_users users = { .names = NULL };
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	int rc = volume_node_open(v, 0, &c, &err);
+
+	if (rc == 0)
+		rc = node_image_users(c, VOLUME_USER_PREFIX, &users, &err);
+	node_client_close(c);
+	if (rc < 0)
+		log_debug("csi", "bootseerd is not asked: %s", err.msg);
+	for (size_t i = 0; rc == 0 && i < users.n; i++)
+		sweep_name(v, users.names[i] + strlen(VOLUME_USER_PREFIX));
+	node_users_fini(&users);
+}
+
+void volumes_sweep(struct volumes *v)
+{
+	sweep_state(v);
+	sweep_users(v);
+}
+
+/* ---- all of them ---- */
+
+int volumes_new(const struct volumes_config *cfg, struct volume_policy *policy,
+		struct volumes **ret, struct error *err)
+{
+	static const char *const ours[] = { NULL };
+	struct volumes *v = calloc(1, sizeof(*v));
+	int rc;
+
+	if (!v) {
+		volume_policy_free(policy);
+		return error_nomem(err);
+	}
+	v->cfg = *cfg;
+	v->policy = policy;
+	(void)pthread_mutex_init(&v->lock, NULL);
+	rc = fs_mkdir_private(cfg->state, ours, err);
+	if (rc < 0) {
+		volumes_free(v);
+		return rc;
+	}
+	*ret = v;
+	return 0;
+}
+
+void volumes_free(struct volumes *v)
+{
+	if (!v)
+		return;
+	volume_policy_free(v->policy);
+	(void)pthread_mutex_destroy(&v->lock);
+	free(v);
+}

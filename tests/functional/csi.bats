@@ -1,0 +1,279 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseer-csi with a kubelet that is emulated (kubelet.py); a real one has it in
+# tests/conformance/kubelet.bats.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+csi=$BOOTSEER_BUILD/csi/bootseer-csi
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+
+setup()
+{
+	node_setup
+	K=$T/kubelet
+	# As a node has its root: what is mounted here is seen by the pods.
+	mkdir -p "$K" "$T/programs"
+	ln -s "$bootseer" "$T/programs/"
+}
+
+teardown()
+{
+	local id
+
+	# Processes of volumes, of a test that failed.
+	for id in "$T"/state/*/; do
+		id=$(basename "$id")
+		cat /sys/fs/cgroup{,/*}/"bootseer/$id/cgroup.procs" 2>/dev/null |
+			sort -u | xargs -r kill -9 2>/dev/null || :
+	done
+	[ -z "${BATS_TEST_COMPLETED:-}" ] && sed 's/^/# /' "$T/csi.log" >&3
+	node_teardown
+}
+
+csi_start() # [OPTION...]
+{
+	PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH \
+		"$csi" --kubelet-dir "$K" --state "$T/state" --node "$BOOTSEER_SOCKET" \
+		--node-name node-1 --programs "$T/programs" \
+		--allow "namespace=a kind=image image=$REGISTRY" "$@" 2>>"$T/csi.log" 3>&- &
+	csi_pid=$!
+	pids+=("$csi_pid")
+	wait_for csi_is_up
+}
+
+csi_is_up()
+{
+	kill -0 "$csi_pid" || exit 1
+	[ -S "$K/plugins_registry/csi.bootseer-reg.sock" ] && kubelet register >/dev/null
+}
+
+kubelet() { /usr/bin/python3 "$BATS_TEST_DIRNAME/kubelet.py" "$K" "$@"; }
+
+# Where the pod's volume is.
+volume() { echo "$K/pods/uid-${1#*/}/volumes/kubernetes.io~csi/$2/mount"; } # POD VOLUME
+
+# What bootseerd keeps mounted for volumes.
+users() { call image.users '{"prefix":"csi:"}' | jq -c .result.users; }
+
+refused() # STATUS PATTERN COMMAND...
+{
+	run kubelet "${@:3}"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == "$1: "*$2* ]]
+}
+
+@test "the kubelet finds the plugin, and forgets it when it ends" {
+	csi_start
+	run -0 kubelet register
+	[ "$output" = "CSIPlugin csi.bootseer 1.0.0 node-1" ]
+	grep -q 'the kubelet has the plugin' "$T/csi.log"
+	# One at a time, whose sockets stay.
+	run -1 "$csi" --kubelet-dir "$K" --state "$T/state" --programs "$T/programs"
+	[[ $output == *"another bootseer-csi uses --state"* ]]
+	kubelet register
+	kill "$csi_pid"
+	wait "$csi_pid"
+	[ ! -e "$K/plugins_registry/csi.bootseer-reg.sock" ]
+	[ ! -e "$K/plugins/csi.bootseer/csi.sock" ]
+}
+
+@test "csi-sanity finds nothing" {
+	local sanity
+
+	sanity=$("$BATS_TEST_DIRNAME/../stores/build" csi-sanity)
+	csi_start
+	# Without those that make their volume by a controller first.
+	"$sanity/csi-sanity" --csi.endpoint="$K/plugins/csi.bootseer/csi.sock" \
+		--csi.mountdir="$T/m" --csi.stagingdir="$T/s" --ginkgo.no-color \
+		--ginkgo.focus='Identity Service|Node Service' \
+		--ginkgo.skip='should remove target path|on the specified path' >"$T/sanity"
+	cat "$T/sanity"
+	grep -q 'Ran 1[0-9] of .* Specs' "$T/sanity"
+}
+
+@test "an image is a volume, and gone with it" {
+	node_start
+	csi_start
+	kubelet publish a/p v kind=image "image=$IMAGE"
+	listing "$(volume a/p v)" >"$T/got"
+	diff "$D/want" "$T/got"
+	# Read only, and none of its files is a device or gives a right.
+	options=$(findmnt -no OPTIONS "$(volume a/p v)")
+	[[ ,$options, == *,ro,*nosuid,nodev,* ]]
+	[ "$(users)" = '["csi:uid-p/v"]' ]
+	[ "$(kubelet stats a/p v | jq -c '[.abnormal, .bytes > 1000000]')" = '[false,true]' ]
+	# Again is no error, and nothing is done.
+	requests=$(wc -l <"$T/requests")
+	kubelet publish a/p v kind=image "image=$IMAGE"
+	[ "$(wc -l <"$T/requests")" -eq "$requests" ]
+	kubelet unpublish a/p v
+	[ ! -e "$(volume a/p v)" ]
+	[ "$(users)" = '[]' ]
+	kubelet unpublish a/p v
+	refused NOT_FOUND "no volume is at" stats a/p v
+	[ "$(grep -c " $K/" /proc/self/mountinfo)" -eq 0 ]
+}
+
+@test "who is refused is told why, and how that is mended" {
+	local url=file://$T/store
+
+	mkdir "$T/store"
+	csi_start --allow "namespace=b kind=ckpt store=$url"
+	refused PERMISSION_DENIED "namespace=b kind=image image=$IMAGE" \
+		publish b/p v kind=image "image=$IMAGE"
+	refused PERMISSION_DENIED "add access=write" publish b/p v kind=ckpt "store=$url"
+	refused PERMISSION_DENIED "takes no secret" publish b/p v kind=ckpt "store=$url" \
+		@secret.AWS_ACCESS_KEY_ID=b @readonly=1
+	refused INVALID_ARGUMENT "leave it out" publish a/p v kind=image "image=$IMAGE" \
+		@secret.a=b
+	refused INVALID_ARGUMENT "no block" publish a/p v kind=image "image=$IMAGE" @block=1
+	refused UNAVAILABLE bootseerd publish a/p v kind=image "image=$IMAGE"
+	# Whose it is a pod does not say itself.
+	refused INVALID_ARGUMENT "podInfoOnMount: true" publish b/p v kind=image \
+		"image=$IMAGE" @bare=1 @raw=csi.storage.k8s.io/pod.namespace=a \
+		@raw=csi.storage.k8s.io/ephemeral=true @raw=csi.storage.k8s.io/pod.uid=made-up
+	# Nothing is left of any.
+	[ -z "$(ls "$T/state")" ]
+	[ ! -e "$(volume b/p v)" ]
+}
+
+@test "a hostile pod gets nothing, and nowhere" {
+	csi_start --allow "namespace=a kind=ckpt store=s3://bucket/a access=write" \
+		--allow "namespace=a kind=env store=s3://bucket/env"
+	[ "$(kubelet hostile 300 1)" = 300 ]
+	kill -0 "$csi_pid"
+	[ -z "$(ls "$T/state")" ]
+	# Links that somebody planted lead nowhere.
+	mkdir -p "$T/elsewhere/v" "$K/pods/uid-l/volumes"
+	ln -s "$T/elsewhere" "$K/pods/uid-l/volumes/kubernetes.io~csi"
+	refused INVALID_ARGUMENT "a link is in it" publish a/l v kind=image "image=$IMAGE"
+	refused INVALID_ARGUMENT "a link is in it" unpublish a/l v
+	mkdir -p "$K/pods/uid-m/volumes/kubernetes.io~csi/v"
+	ln -s "$T/elsewhere" "$(volume a/m v)"
+	node_start
+	run -1 kubelet publish a/m v kind=image "image=$IMAGE"
+	[ -z "$(ls "$T/elsewhere/v")" ]
+	[ "$(grep -c " $T/elsewhere" /proc/self/mountinfo)" -eq 0 ]
+	[ "$(users)" = '[]' ]
+}
+
+# Processes of a control group of a volume, one a line.
+group_of() # ID
+{
+	cat /sys/fs/cgroup{,/*}/bootseer/"$1"/cgroup.procs 2>/dev/null | sort -un
+}
+
+id_of() { printf %s "uid-${1#*/}/$2" | sha256sum | cut -c 1-16; } # POD VOLUME
+
+@test "a checkpoint mount outlives the plugin, and is mounted anew when all of it died" {
+	local url=file://$T/store id m
+
+	mkdir "$T/store"
+	csi_start --allow "namespace=a kind=ckpt store=$url access=write uid=5-6 gid=7"
+	m=$(volume a/p v) id=$(id_of a/p v)
+	kubelet publish a/p v kind=ckpt "store=$url" uid=6 @group=7 @flag=noexec
+	[ "$(stat -c %u:%g "$m")" = 6:7 ]
+	[[ ,$(findmnt -no OPTIONS "$m"), == *,nosuid,nodev,noexec,* ]]
+	echo one >"$m/file"
+	# The process below it is in no group of the plugin's, which is killed.
+	[ "$(group_of "$id" | wc -l)" -ge 2 ]
+	run -1 grep -qx "$csi_pid" <(group_of "$id")
+	kill -9 "$csi_pid"
+	wait "$csi_pid" || :
+	[ "$(cat "$m/file")" = one ]
+	csi_start --allow "namespace=a kind=ckpt store=$url access=write uid=5-6 gid=7"
+	kubelet publish a/p v kind=ckpt "store=$url" uid=6 @group=7 @flag=noexec
+	[ "$(cat "$m/file")" = one ]
+	# With its holder dead nobody answers, which the kubelet is told, and mends.
+	group_of "$id" | xargs kill -9
+	wait_for is_dead "$m"
+	[ "$(kubelet stats a/p v | jq .abnormal)" = true ]
+	kubelet publish a/p v kind=ckpt "store=$url" uid=6 @group=7 @flag=noexec
+	[ "$(cat "$m/file")" = one ]
+	[ "$(kubelet stats a/p v | jq .abnormal)" = false ]
+	kubelet unpublish a/p v
+	[ ! -e "$m" ]
+	[ -z "$(ls "$T/state")" ]
+	[ -z "$(compgen -G "/sys/fs/cgroup/*/bootseer/$id")" ]
+	# What was a pod's is gone with it when the node comes back.
+	kubelet publish a/p v kind=ckpt "store=$url" uid=6 @readonly=1 @group=7
+	run -1 touch "$m/new"
+	kill -9 "$csi_pid"
+	wait "$csi_pid" || :
+	umount -l "$m"
+	rm -r "$K/pods/uid-p"
+	csi_start --allow "namespace=a kind=ckpt store=$url"
+	wait_for is_empty "$T/state"
+	[ -z "$(group_of "$id")" ]
+}
+
+is_dead() { ! stat -f "$1" 2>/dev/null; } # FOLDER
+is_empty() { [ -z "$(ls "$1")" ]; } # FOLDER
+
+@test "an environment's socket is a volume, and is served again when its process died" {
+	local url=file://$T/store id m
+
+	mkdir "$T/store"
+	node_start --env-store "$url"
+	csi_start --allow "namespace=a kind=env store=$url"
+	m=$(volume a/p v) id=$(id_of a/p v)
+	kubelet publish a/p v kind=env "store=$url" most=3
+	[ -S "$m/env.sock" ]
+	run -1 touch "$m/new"
+	[ "$(ps -o args= "$(group_of "$id")" | grep -c -- "--store $url --most 3")" = 1 ]
+	# A pod captures what there is not yet, and the next one has it by the socket.
+	for i in 1 2; do
+		rm -rf "$T/site"
+		BOOTSEER_ENV_SOCKET=$m/env.sock "$bootseer" env run --unpack --store "$url" \
+			--target "$T/site" -- sh -c 'mkdir "$0"; echo hi >"$0/a"; echo x >>"$1"' \
+			"$T/site" "$T/ran"
+		[ "$(cat "$T/site/a")" = hi ]
+	done
+	[ "$(wc -l <"$T/ran")" -eq 1 ]
+	group_of "$id" | xargs kill -9
+	wait_for is_unserved a/p v
+	kubelet publish a/p v kind=env "store=$url" most=3
+	[ "$(kubelet stats a/p v | jq .abnormal)" = false ]
+	kubelet unpublish a/p v
+	[ -z "$(ls "$T/state")" ]
+	[ -z "$(group_of "$id")" ]
+	[ ! -e "$m" ]
+}
+
+is_unserved() { [ "$(kubelet stats "$@" | jq .abnormal)" = true ]; } # POD VOLUME
+
+@test "a secret of a pod is in no log, command line or environment" {
+	local pid id
+
+	# Nobody listens there: what the mount says of that is what the pod is told.
+	csi_start --log-level debug --allow "namespace=a kind=ckpt access=write \
+		store=s3://bkt/a?endpoint=http://127.0.0.1:9" --allow "namespace=a kind=ckpt \
+		access=write store=s3://bkt/b?endpoint=http://127.0.0.1:9 role=arn:r"
+	id=$(id_of a/p v)
+	aside mount kubelet publish a/p v kind=ckpt store=s3://bkt/a/run \
+		@secret.AWS_ACCESS_KEY_ID=the-key-id @secret.AWS_SECRET_ACCESS_KEY=the-secret-word
+	wait_for has_group "$id"
+	[ "$(stat -c %a "$T/state/$id" "$T/state/$id/credentials" | xargs)" = "700 600" ]
+	grep -q the-secret-word "$T/state/$id/credentials"
+	for pid in "$csi_pid" $(group_of "$id"); do
+		run -1 grep -aqE 'the-(secret-word|key-id)' "/proc/$pid/cmdline" "/proc/$pid/environ"
+	done
+	# Whoever takes the pod away meanwhile asks again.
+	refused ABORTED "under way" unpublish a/p v
+	group_of "$id" | xargs kill -9
+	wait_for has_ended mount
+	kubelet unpublish a/p v
+	[ -z "$(ls "$T/state")" ]
+	refused PERMISSION_DENIED "nodePublishSecretRef with AWS" publish a/p v kind=ckpt \
+		store=s3://bkt/a
+	refused PERMISSION_DENIED "gives no token for 'sts.amazonaws.com'" publish a/p v \
+		kind=ckpt store=s3://bkt/b
+	run -1 grep -E 'the-(secret-word|key-id)' "$T/csi.log"
+	[ -z "$(ls "$T/state")" ]
+}
+
+has_group() { [ "$(group_of "$1" | wc -l)" -ge 2 ]; } # ID
