@@ -277,3 +277,50 @@ is_unserved() { [ "$(kubelet stats "$@" | jq .abnormal)" = true ]; } # POD VOLUM
 }
 
 has_group() { [ "$(group_of "$1" | wc -l)" -ge 2 ]; } # ID
+
+# The plugin, again and again, as the kubelet has it; its process is in csi.pid.
+keep_csi() # OPTION...
+{
+	local pid=
+
+	trap '[ -z "$pid" ] || { kill "$pid" && wait "$pid"; } 2>/dev/null; exit' TERM
+	while :; do
+		PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH \
+			"$csi" --kubelet-dir "$K" --state "$T/state" --node "$BOOTSEER_SOCKET" \
+			--programs "$T/programs" "$@" 2>>"$T/csi.log" 3>&- &
+		pid=$!
+		echo "$pid" >"$T/csi.pid"
+		wait "$pid" || :
+	done
+}
+
+# BOOTSEER_CYCLES calls with a kill in each seventh, from BOOTSEER_SEED.
+@test "calls in any order, with the plugin killed among them, leave nothing" {
+	local keeper url=file://$T/store
+
+	mkdir "$T/store"
+	node_start
+	keep_csi --allow "namespace=a kind=image image=$REGISTRY" \
+		--allow "namespace=a kind=ckpt store=$url access=write" 3>&- &
+	keeper=$!
+	pids+=("$keeper")
+	wait_for test -S "$K/plugins_registry/csi.bootseer-reg.sock"
+	export PLUGIN_PID_FILE=$T/csi.pid
+	[ "$(kubelet cycle "${BOOTSEER_CYCLES:-30}" "${BOOTSEER_SEED:-7}" kind=image \
+		"image=$IMAGE")" = "done" ]
+	[ "$(kubelet cycle "${BOOTSEER_CYCLES:-8}" "${BOOTSEER_SEED:-7}" kind=ckpt \
+		"store=$url" memory=64Mi)" = "done" ]
+	kill "$keeper"
+	wait "$keeper" || :
+	[ "$(grep -c " $K/\| $T/state" /proc/self/mountinfo)" -eq 0 ]
+	[ -z "$(ls "$T/state")" ]
+	[ -z "$(find "$K/pods" -name mount)" ]
+	# What a killed call had asked of bootseerd ends with the pod, at the next start.
+	rm -r "$K/pods"
+	csi_start
+	wait_for no_users
+	kill "$csi_pid"
+	wait "$csi_pid"
+}
+
+no_users() { [ "$(users)" = '[]' ]; }
