@@ -252,6 +252,15 @@ static bool stage(struct ckpt_mount *m, struct handle *h, unsigned int n_begun,
 	return is_staged;
 }
 
+/* Does another process close the file than the one that opened it?  When /proc cannot be read
+ * (descriptors are short), it is taken for that one: a close that says 0 has stored the file. */
+static bool is_others(const struct handle *h, const struct closer *c)
+{
+	const bool is_unknown = c->thread && !c->group;
+
+	return h->owner && !is_unknown && c->group != h->owner;
+}
+
 /* The rule of docs/checkpoints.md, "A close is the commit": each descriptor that is closed is
  * told of, copies and those of children, too.  One look at the process that closes says whether
  * it is the owner, has the file open once more, or was killed. */
@@ -262,7 +271,7 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
 	int rc = 0;
 
-	if (h->is_owned && h->owner && c.group != h->owner)
+	if (h->is_owned && is_others(h, &c))
 		return 0;
 	if (closing_has_open(&c, session_device(session_of(req)), h->node->id))
 		return 0;
