@@ -61,7 +61,7 @@ asked_for() {
 	asked_for >"$T/run"
 	run -1 grep -x gcc "$T/run"
 	run -1 "$TOP/dev" setup rnu
-	[[ $output == *"no use 'rnu', but build run test measure"* ]]
+	[[ $output == *"no use 'rnu', but build run test measure package"* ]]
 }
 
 @test "install says how to start the daemons, with DESTDIR where they are" {
