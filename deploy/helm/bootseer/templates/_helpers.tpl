@@ -1,0 +1,20 @@
+{{- define "bootseer.name" -}}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{- end }}
+{{- define "bootseer.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag }}{{- end }}
+{{- define "bootseer.labels" -}}
+app.kubernetes.io/name: bootseer
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+{{- define "bootseer.selector" -}}
+app.kubernetes.io/name: bootseer
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+{{- define "bootseer.pull" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The chart as a user installs it, on a real Kubernetes of one node: a lazy pod starts, and an
+# uninstall leaves the node as it was.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/chart.bash"
+
+setup_file() {
+	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+	W=$(mktemp -d)
+	export TOP W
+	[ -d "${BOOTSEER_IMAGE:-}" ] || {
+		BOOTSEER_IMAGE=$W/image
+		"$TOP/dev" package image "$W/image"
+	}
+	export BOOTSEER_IMAGE
+	cluster_start "$W/cluster"
+	start_registry_of_cluster
+}
+
+teardown_file() {
+	cluster_stop
+	rm -rf --one-file-system "$W"
+}
+
+teardown() {
+	[[ ${BATS_TEST_COMPLETED:-} == 1 ]] || {
+		kubectl_ get pods -A -o wide
+		kubectl_ describe pods -A | tail -n 60
+		tail -n 20 "$C"/varlog/pods/*/*/*.log
+		tail -n 20 "$C"/log/{kubelet,controllers}
+		in_node cat /var/log/bootseer.log | tail -n 20
+	}
+}
+
+start_registry_of_cluster() {
+	mkdir -p "$W/registry" "$W/app/bin"
+	printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: "%s"}}\nhttp: {addr: "127.0.0.1:5000"}\n' \
+		"$W/registry" >"$W/registry.yml"
+	in_node_start registry docker-registry serve "$W/registry.yml"
+	wait_for in_node curl -sf http://127.0.0.1:5000/v2/
+	cp /bin/busybox "$W/app/bin/busybox"
+	for applet in sh cat tail; do ln -s busybox "$W/app/bin/$applet"; done
+	for image in pause app; do
+		# What an image has in common with one that is there is not fetched lazily.
+		head -c 4000000 /dev/urandom >"$W/app/data"
+		umoci init --layout "$W/oci-$image" >/dev/null
+		umoci new --image "$W/oci-$image:1" >/dev/null
+		umoci insert --rootless --image "$W/oci-$image:1" "$W/app" / >/dev/null
+		umoci config --image "$W/oci-$image:1" --config.cmd /bin/tail --config.cmd -f \
+			--config.cmd /dev/null
+		in_node skopeo copy -q --dest-tls-verify=false "oci:$W/oci-$image:1" \
+			"docker://127.0.0.1:5000/$image:1"
+	done
+	in_node skopeo copy -q --dest-tls-verify=false "oci:$BOOTSEER_IMAGE/oci:latest" \
+		docker://127.0.0.1:5000/bootseer:1
+	in_node "$BOOTSEER_BUILD/cli/bootseer" key new "$W/key" >/dev/null
+	in_node "$BOOTSEER_BUILD/cli/bootseer" image convert --plain-http --sign "$W/key" \
+		docker://127.0.0.1:5000/app:1 docker://127.0.0.1:5000/app:1 >/dev/null
+}
+
+# Everything of the node that an installation may touch.
+node_state() {
+	in_node containerd config dump 2>/dev/null
+	in_node find /opt /etc/containerd /etc/bootseer /var/lib/bootseer \
+		/var/lib/bootseer-snapshotter /run/bootseer /var/log/bootseer.log 2>/dev/null | sort || :
+	in_node grep -c bootseer /proc/self/mountinfo || :
+	in_node pgrep -a bootseer || :
+	find /sys/fs/cgroup -maxdepth 2 -name 'bootseer-node'
+}
+
+# begin_pod NAME IMAGE [RUNTIMECLASS]: an image that was pulled lazily has no layers for
+# another runtime.
+begin_pod() {
+	kubectl_ apply -f - <<-END
+	apiVersion: v1
+	kind: Pod
+	metadata:
+	  name: $1
+	  annotations: {io.containerd.cri.runtime-handler: ${3:-runc}}
+	spec:
+	  ${3:+runtimeClassName: $3}
+	  automountServiceAccountToken: false
+	  terminationGracePeriodSeconds: 0
+	  containers:
+	  - {name: c, image: "127.0.0.1:5000/$2:1", command: [/bin/sh, -c, "cat /data >/dev/null && exec tail -f /dev/null"]}
+	END
+}
+
+pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
+
+@test "chart: two commands, and a pod starts lazily" {
+	node_state >"$W/before"
+	began=$SECONDS
+	kubectl_ create secret generic trust --from-file=trust.pem="$W/key.pub"
+	helm_ install bootseer "$TOP/deploy/helm/bootseer" --wait --timeout 4m \
+		--set image.repository=127.0.0.1:5000/bootseer --set-string image.tag=1 \
+		--set node.secretName=trust \
+		--set node.containerd.restart=/opt/restart-containerd \
+		--set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];'
+	kubectl_ rollout status daemonset/bootseer-node --timeout=100s
+	begin_pod lazy app bootseer
+	pod_is_ready lazy
+	echo "# from helm install to a lazy pod that is ready: $((SECONDS - began)) s" >&3
+	in_node sh -c '/opt/bootseer/*/bin/bootseer node status' | tee /dev/stderr |
+		grep -qE 'mounted +(lazy|complete) at'
+	# An ordinary pod is not of the plugin.
+	begin_pod ordinary pause
+	pod_is_ready ordinary
+	[ "$(in_node ctr -n k8s.io snapshots --snapshotter bootseer ls | grep -c ' Active')" -ge 1 ]
+	helm_ test bootseer --timeout 2m
+}
+
+@test "chart: its pods are replaced, and the data path stays" {
+	pid=$(in_node pgrep -o -x bootseerd)
+	kubectl_ delete pod -l app.kubernetes.io/component=node --wait
+	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
+	[ "$(in_node pgrep -o -x bootseerd)" = "$pid" ]
+	kubectl_ exec lazy -- /bin/sh -c 'cat /data >/dev/null'
+}
+
+@test "chart: uninstalled, the node is as it was" {
+	kubectl_ delete pod lazy --wait
+	helm_ uninstall bootseer --wait --timeout 4m
+	node_state | diff "$W/before" -
+	# The pod that is no matter of it went on.
+	pod_is_ready ordinary
+	kubectl_ delete pod ordinary --wait
+}
