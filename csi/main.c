@@ -372,6 +372,10 @@ static int check_options(struct csi_config *cfg, struct error *err)
 		rc = check_folder("--state", cfg->state, err);
 	if (rc == 0)
 		rc = check_folder("--node", cfg->node, err);
+	if (rc == 0 && cfg->enter_host && !cfg->programs)
+		rc = error_set(err, EINVAL,
+			       "--enter-host: which folder of the node has "
+			       "bootseer and bootseer-ckpt? --programs DIR");
 	if (rc == 0)
 		rc = fill_defaults(cfg, err);
 	if (rc == 0)

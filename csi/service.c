@@ -9,8 +9,8 @@
 #include "common/text.h"
 #include "net/pool.h"
 
-#define THREADS \
-	32 /* a node starts its pods at once; each may wait for a store */
+/* A node starts its pods at once, and each may wait for a store. */
+#define THREADS 128
 #define QUEUE_MAX 1024
 #define SWEEP_NS (600 * NS_PER_S)
 

@@ -14,6 +14,9 @@
 #include "csi/volumes_priv.h"
 
 #define ANSWER_MS 2000
+/* Volumes of one namespace that are made at once: half of the threads, so that stores that
+ * do not answer keep no other tenant's pods waiting. */
+#define NAMESPACE_MAX 64
 /* In STATE/ID: the name of the target. */
 #define NAME_FILE "target"
 
@@ -42,21 +45,37 @@ static bool is_there(const char *dir)
 
 /* ---- one call at a time ---- */
 
-static int volume_enter(struct volumes *v, struct busy_volume *b,
-			const struct target *t, struct error *err)
+static bool is_same(const char *a, const char *b)
 {
+	return a && b && strcmp(a, b) == 0;
+}
+
+static int volume_enter(struct volumes *v, struct busy_volume *b,
+			const struct target *t, const char *namespace,
+			struct error *err)
+{
+	size_t n = 0;
 	int rc = 0;
 
-	b->id = t->id;
+	*b = (struct busy_volume){ .id = t->id, .namespace = namespace };
 	(void)pthread_mutex_lock(&v->lock);
-	for (struct busy_volume *o = v->busy; o; o = o->next)
+	for (struct busy_volume *o = v->busy; o; o = o->next) {
 		if (strcmp(o->id, t->id) == 0)
 			rc = -EALREADY;
+		n += is_same(o->namespace, namespace);
+	}
+	if (rc == 0 && n >= NAMESPACE_MAX)
+		rc = -EAGAIN;
 	if (rc == 0) {
 		b->next = v->busy;
 		v->busy = b;
 	}
 	(void)pthread_mutex_unlock(&v->lock);
+	if (rc == -EAGAIN)
+		return error_set(err, EAGAIN,
+				 "%d volumes of namespace %s are being made: "
+				 "the kubelet asks again",
+				 NAMESPACE_MAX, namespace);
 	return rc < 0 ? error_set(err, EALREADY,
 				  "another call for volume %s is under way",
 				  t->name)
@@ -110,7 +129,7 @@ int volumes_unpublish(struct volumes *v, const char *target_path,
 
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	rc = volume_enter(v, &busy, &t, err);
+	rc = volume_enter(v, &busy, &t, NULL, err);
 	if (rc == 0) {
 		if (t.parent >= 0)
 			rc = target_unmount(&t, err);
@@ -216,7 +235,7 @@ static int publish_target(struct volumes *v, const struct csi_publish *p,
 				 "the CSIDriver csi.bootseer");
 	rc = volume_dir(v, t->id, &dir, err);
 	if (rc == 0)
-		rc = volume_enter(v, &busy, t, err);
+		rc = volume_enter(v, &busy, t, r->namespace, err);
 	if (rc < 0)
 		return rc;
 	j.dir = dir;
@@ -323,10 +342,15 @@ static void sweep_name(struct volumes *v, const char *name)
 
 	target_close(&t);
 	/* Its pod is there, or nobody can say. */
-	if (rc != -ENOENT || volume_enter(v, &busy, &t, &err) < 0)
+	if (rc != -ENOENT || volume_enter(v, &busy, &t, NULL, &err) < 0)
 		return;
-	rc = close_kinds(v, &t, &err);
+	/* The pod may have come meanwhile, with a volume that is wanted. */
+	rc = target_open_name(v->cfg.kubelet_dir, name, &t, &err);
+	target_close(&t);
+	rc = rc == -ENOENT ? close_kinds(v, &t, &err) : -EEXIST;
 	volume_leave(v, &busy);
+	if (rc == -EEXIST)
+		return;
 	if (rc < 0)
 		log_warning("csi",
 			    "what a pod left stays for now: volume=%s "

@@ -16,6 +16,7 @@
 
 struct busy_volume {
 	const char *id;
+	const char *namespace; /* of the pod that wants it; NULL: it is ended */
 	struct busy_volume *next;
 };
 

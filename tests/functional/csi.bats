@@ -13,8 +13,7 @@ setup_file() { make_image "$BATS_FILE_TMPDIR"; }
 setup()
 {
 	node_setup
-	K=$T/kubelet
-	# As a node has its root: what is mounted here is seen by the pods.
+	K=$T/kubelet csi_starts=0
 	mkdir -p "$K" "$T/programs"
 	ln -s "$bootseer" "$T/programs/"
 }
@@ -41,13 +40,15 @@ csi_start() # [OPTION...]
 		--allow "namespace=a kind=image image=$REGISTRY" "$@" 2>>"$T/csi.log" 3>&- &
 	csi_pid=$!
 	pids+=("$csi_pid")
+	csi_starts=$((csi_starts + 1))
 	wait_for csi_is_up
 }
 
 csi_is_up()
 {
 	kill -0 "$csi_pid" || exit 1
-	[ -S "$K/plugins_registry/csi.bootseer-reg.sock" ] && kubelet register >/dev/null
+	# A killed one left its sockets.
+	[ "$(grep -c 'main: listening' "$T/csi.log")" -ge "$csi_starts" ]
 }
 
 kubelet() { /usr/bin/python3 "$BATS_TEST_DIRNAME/kubelet.py" "$K" "$@"; }
@@ -71,6 +72,8 @@ refused() # STATUS PATTERN COMMAND...
 	run -0 kubelet register
 	[ "$output" = "CSIPlugin csi.bootseer 1.0.0 node-1" ]
 	grep -q 'the kubelet has the plugin' "$T/csi.log"
+	grep VmRSS "/proc/$csi_pid/status"
+	[ "$(awk '/^VmRSS/ { print $2 }' "/proc/$csi_pid/status")" -lt 20480 ]
 	# One at a time, whose sockets stay.
 	run -1 "$csi" --kubelet-dir "$K" --state "$T/state" --programs "$T/programs"
 	[[ $output == *"another bootseer-csi uses --state"* ]]
@@ -317,6 +320,7 @@ keep_csi() # OPTION...
 	[ -z "$(find "$K/pods" -name mount)" ]
 	# What a killed call had asked of bootseerd ends with the pod, at the next start.
 	rm -r "$K/pods"
+	csi_starts=$(grep -c 'main: listening' "$T/csi.log")
 	csi_start
 	wait_for no_users
 	kill "$csi_pid"
