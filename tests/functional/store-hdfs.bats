@@ -164,6 +164,15 @@ hdfs_files() # FOLDER
 	proxied 'GET /webhdfs.*OPEN'
 }
 
+@test "a name node that fails by an exception without a rule is asked again" {
+	with_proxy
+	fault match='^PUT /webhdfs.*CREATE' kind=status code=500 \
+		body='{"RemoteException":{"exception":"QueueFullException","javaClassName":"x","message":"later"}}'
+	run -0 store put a "$F/small"
+	[[ $output == *retries=1* ]]
+	expect_back a "$F/small"
+}
+
 @test "a name node that is standby is left for the next" {
 	with_proxy
 	fault match='^[A-Z]* /webhdfs' kind=status code=403 times=1000 \
