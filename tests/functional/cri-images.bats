@@ -203,6 +203,39 @@ answer() { # PASSWORD
 	[[ $output != *fs* ]]
 }
 
+# A bootseerd where /var/lib has the kubelet's configuration alone.
+make_beside_kubelet() {
+	cat >"$T/beside" <<-END
+	#!/bin/sh
+	exec unshare --mount --propagation slave sh -ec '
+		mount -t tmpfs kubelet /var/lib
+		mkdir /var/lib/kubelet
+		ln -s "$T/kubelet.yaml" /var/lib/kubelet/config.yaml
+		exec "\$@"' - "$bootseerd" "\$@"
+	END
+	chmod +x "$T/beside"
+}
+
+expect_row() { # WORDS
+	"$bootseer" node doctor >"$T/doctor" || : # of a machine that lacks something
+	grep -F -A 3 "pods' logins" "$T/doctor" >"$T/row"
+	grep -F -e "$1" "$T/row"
+}
+
+@test "the doctor says whether the kubelet's logins come here" {
+	make_beside_kubelet
+	bootseerd=$T/beside
+	echo 'kind: KubeletConfiguration' >"$T/kubelet.yaml"
+	start_node --login-key "$T/login.key"
+	expect_row 'the kubelet has no imageServiceEndpoint'
+	expect_row --image-service
+	printf '\nimageServiceEndpoint: unix://%s/images.sock\n' "$T" >>"$T/kubelet.yaml"
+	expect_row 'nobody listens'
+	start_plugin --image-service "$T/images.sock" --containerd "$T/ctd/containerd.sock"
+	wait_until "$plugin_pid" test -S "$T/images.sock"
+	expect_row "the kubelet pulls by '$T/images.sock'"
+}
+
 @test "no core is written of what has logins in its memory" {
 	start_all
 	pull_as team tenant "$CANARY"
