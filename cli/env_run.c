@@ -803,10 +803,20 @@ static int open_store(struct env_run *r, struct error *err)
 	return rc;
 }
 
-static void say_waits(void *arg)
+/* `holder` is what another node, or whoever may write to the store, says. */
+static void say_waits(void *arg, const char *holder)
 {
-	say_wait(arg,
-		 "another node runs the command: waiting for what it makes");
+	AUTO_BUF text = BUF_INIT;
+	size_t len = 0;
+
+	while (holder[len] > ' ' && holder[len] < 0x7f)
+		len++;
+	if (buf_printf(
+		    &text,
+		    "another node%s%.*s%s runs the command: waiting for what "
+		    "it makes",
+		    len ? " (" : "", (int)len, holder, len ? ")" : "") == 0)
+		say_wait(arg, text.data);
 }
 
 /* With the turn; otherwise it does not return. */
@@ -893,6 +903,7 @@ static int check(const void *config, char **args, struct error *err)
 	const struct env_run_config *c = config;
 	int rc = env_check_store(c->store, err);
 
+	(void)args;
 	if (rc == 0)
 		rc = env_check_service(&c->service, err);
 	if (rc == 0)

@@ -109,8 +109,9 @@ enum env_turn_kind {
 struct env_turn_options {
 	uint32_t ttl_ms; /* a turn that is not renewed for so long is lost */
 	int64_t deadline_ns; /* CLOCK_MONOTONIC */
-	/* Called once, when another node has the turn; may be NULL. */
-	void (*waits)(void *arg);
+	/* Called once, when another node has the turn: its "host:pid", or "" when that is
+	 * not known; may be NULL. */
+	void (*waits)(void *arg, const char *holder);
 	void *arg;
 };
 

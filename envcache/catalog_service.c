@@ -530,7 +530,7 @@ static int wait_lease(struct service_wait *w, enum env_turn_kind *ret,
 		if (rc < 0 || (rc == 0 && is_over(w, ret)))
 			return rc;
 		if (w->n_looks == 1 && rc == 0 && w->opts->waits)
-			w->opts->waits(w->opts->arg);
+			w->opts->waits(w->opts->arg, w->said.holder);
 		if (!pause_wait(w)) {
 			*ret = ENV_TURN_TIMEOUT;
 			return 0;

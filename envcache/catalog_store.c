@@ -115,7 +115,7 @@ struct turn_wait {
 	char failed_tag[OBJECT_TAG_MAX]; /* as it was in the beginning, or "" */
 	enum env_turn_kind kind;
 	const struct env_turn_options *opts;
-	uint64_t n_looks;
+	bool is_told;
 };
 
 static void failed_tag(const struct turn_wait *w, char ret[OBJECT_TAG_MAX])
@@ -137,9 +137,6 @@ static bool turn_is_over(void *arg)
 		w->kind = ENV_TURN_MADE;
 		return true;
 	}
-	/* A second look: another node had it at the first one. */
-	if (++w->n_looks == 2 && w->opts->waits)
-		w->opts->waits(w->opts->arg);
 	failed_tag(w, tag);
 	if (!*tag || strcmp(tag, w->failed_tag) == 0)
 		return false;
@@ -167,6 +164,15 @@ static int wrap_lease(struct env_catalog *c, const struct digest *key,
 	return 0;
 }
 
+static void turn_is_held(void *arg, const char *owner)
+{
+	struct turn_wait *w = arg;
+
+	if (!w->is_told && w->opts->waits)
+		w->opts->waits(w->opts->arg, owner);
+	w->is_told = true;
+}
+
 static int store_take(struct env_catalog *c, const struct digest *key,
 		      const char *owner, const struct env_turn_options *opts,
 		      enum env_turn_kind *ret_kind, struct env_lease **ret,
@@ -181,6 +187,7 @@ static int store_take(struct env_catalog *c, const struct digest *key,
 		.ttl_ms = opts->ttl_ms,
 		.deadline_ns = opts->deadline_ns,
 		.is_over = turn_is_over,
+		.is_held = turn_is_held,
 		.arg = &w
 	};
 	struct object_lease *lease = NULL;

@@ -266,7 +266,10 @@ static int read_lease(const json_t *o, struct env_lease_said *ret,
 {
 	const char *state = text_of(o, "state");
 	int64_t retry = number_of(o, "retry_ms");
+	const char *by = json_string_value(
+		json_object_get(json_object_get(o, "lease"), "by"));
 
+	(void)snprintf(ret->holder, sizeof(ret->holder), "%s", by ? by : "");
 	ret->failures = number_of(o, "failures");
 	ret->generation = (uint64_t)number_of(o, "generation");
 	ret->retry_ms = (uint32_t)(retry < RETRY_LEAST_MS  ? RETRY_LEAST_MS

@@ -4,6 +4,7 @@
 #ifndef BOOTSEER_ENVCACHE_SERVICE_CALLS_H
 #define BOOTSEER_ENVCACHE_SERVICE_CALLS_H
 
+#include "envcache/catalog_priv.h"
 #include "envcache/envcache.h"
 
 #define ENV_CAPTURE_ROOM 33 /* of the id of a capture, with its NUL */
@@ -34,9 +35,10 @@ struct env_lease_said {
 		ENV_LEASE_MADE,
 		ENV_LEASE_FAILED, /* a command did since the caller waits */
 	} state;
-	uint64_t generation; /* of ENV_LEASE_YOURS */
-	int64_t failures;    /* of commands, ever */
-	uint32_t retry_ms;   /* ask again after this */
+	uint64_t generation;         /* of ENV_LEASE_YOURS */
+	int64_t failures;            /* of commands, ever */
+	uint32_t retry_ms;           /* ask again after this */
+	char holder[ENV_OWNER_ROOM]; /* of ENV_LEASE_HELD; "": nobody says */
 };
 
 /* -ENOENT: a service that has no such routes; -EREMOTEIO: it answered that it cannot, or

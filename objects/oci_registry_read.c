@@ -405,7 +405,10 @@ static int waited_in_vain(struct error *err)
 {
 	const struct error why = *err;
 
-	return error_set(err, ETIMEDOUT, "%s", why.msg);
+	return error_set(err, ETIMEDOUT,
+			 "not read in the time that a read has (bootseerd: "
+			 "--read-timeout): %s",
+			 why.msg);
 }
 
 /* Wait before attempt `n` + 1 of a read that failed for `rc`; 0, or what the read

@@ -279,9 +279,9 @@ struct object_lease_options {
 	const char *owner;
 	uint32_t ttl_ms;
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait for another's */
-	/* Asked before each look at it; true: it is not wanted any more.  May be
-	 * NULL. */
+	/* Asked before each look: is it over?  Told that `owner` has it.  May be NULL. */
 	bool (*is_over)(void *arg);
+	void (*is_held)(void *arg, const char *owner);
 	void *arg;
 };
 

@@ -163,6 +163,8 @@ static int take(struct object_lease *l, const struct object_lease_options *opts,
 			continue;
 		if (rc < 0 && !none)
 			return rc;
+		if (!none && *now.owner && opts->is_held)
+			opts->is_held(opts->arg, now.owner);
 		if (none || is_dead(&seen, tag, &now)) {
 			l->text.generation = now.generation + 1;
 			rc = put_text(l->store, l->name, &l->text,

@@ -247,7 +247,7 @@ two_captors() # [OPTION OF THE SECOND...]
 	wait_for test -e once
 	on b "$@" -- sh slow.sh x 2>b.err &
 	second=$!
-	wait_for grep -q 'another node runs the command' b.err
+	wait_for grep -qE 'another node \([^ ]+:[0-9]+\) runs the command' b.err
 }
 
 @test "of two captors one runs the command, and the other has what it made" {

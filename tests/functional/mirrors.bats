@@ -67,7 +67,7 @@ requests() { grep -c '^GET' "$T/requests" || :; }
 	fault basic=1
 	run ! "$bootseer" image mount "$IMAGE" "$T/mnt"
 	run -0 "$bootseer" image explain "$IMAGE"
-	[[ $output == *"starts the ordinary way"*"cure:"*"login"*"pull secrets"* ]]
+	[[ $output == *"starts the ordinary way"*"cure:"*"pull secrets"*"login"* ]]
 	run "$bootseer" node doctor
 	[[ $output == *"ordinary start"*"$IMAGE"* ]]
 }
