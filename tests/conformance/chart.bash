@@ -174,4 +174,5 @@ cluster_stop() {
 	kill "$NS" || :
 	kill -9 "$NODE" 2>/dev/null || :
 	timeout 30 tail --pid="$NODE" -f /dev/null || :
+	find /sys/fs/cgroup -maxdepth 2 -name bootseer-node -exec rmdir {} + 2>/dev/null || :
 }

@@ -65,7 +65,7 @@ node_state() {
 	in_node containerd config dump 2>/dev/null
 	in_node find /opt /etc/containerd /etc/bootseer /var/lib/bootseer \
 		/var/lib/bootseer-snapshotter /run/bootseer /var/log/bootseer.log 2>/dev/null | sort || :
-	in_node grep -c bootseer /proc/self/mountinfo || :
+	in_node grep -c ' /run/bootseer' /proc/self/mountinfo || :
 	in_node pgrep -a bootseer || :
 	find /sys/fs/cgroup -maxdepth 2 -name 'bootseer-node'
 }
