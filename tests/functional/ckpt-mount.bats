@@ -1889,7 +1889,7 @@ list_all_at_once() # N DIR
 	mount_store --threads=48
 	before=$(peak)
 	list_all_at_once 48 "$M/many"
-	(($(peak) - before < 100))
+	(($(peak) - before < 150))
 	umount_store
 }
 
