@@ -92,10 +92,10 @@ our_files() {
 	in_root containerd config dump >"$W/before"
 	in_root bootseer node join
 	[ -e "$ROOT/etc/containerd/conf.d/bootseer.toml" ]
-	apt_ remove bootseer bootseer-registry python3-bootseer
+	apt_ remove bootseer bootseer-csi bootseer-registry python3-bootseer
 	[ ! -e "$ROOT/etc/containerd/conf.d" ]
 	in_root containerd config dump | diff "$W/before" -
 	[ -e "$ROOT/var/lib/bootseer/block" ]
-	in_root dpkg --purge bootseer bootseer-registry
+	in_root dpkg --purge bootseer bootseer-csi bootseer-registry
 	[ "$(our_files)" = '' ] || { our_files; false; }
 }
