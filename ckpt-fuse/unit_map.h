@@ -25,7 +25,7 @@ struct unit_place {
 struct unit_map {
 	struct ckpt_segment *segments; /* start and place are not used */
 	size_t n_segments, cap_segments;
-	/* Of MAP_PAGE units each, so that a file of holes takes none; NULL: all are holes. */
+	/* Pages of MAP_PAGE units each, so that a file of holes takes none; NULL: all are holes. */
 	struct unit_place **pages;
 	uint64_t n_pages;
 	uint64_t n_units; /* behind the last are holes */

@@ -351,7 +351,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
 }
 
-/* It is mounted, and alive, but not by this --run. */
+/* A mount that is alive, but was not made with this --run, is refused. */
 static int check_run(const char *run, const char *dir, const char *path,
 		     struct error *err)
 {

@@ -126,8 +126,8 @@ static int copy_runtime(const char *dump, const char *containerd,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* What CRI has, with the plugin in it: a section of an imported file replaces that of the
- * same name, and all below it. */
+/* CRI's section is repeated with the plugin in it: a section of an imported file replaces that
+ * of the same name, and all below it. */
 static int copy_cri(const struct dropin_want *want, const char *dump,
 		    struct buf *ret, struct error *err)
 {

@@ -36,7 +36,7 @@ static void print_all(const json_t *image, const json_t *starts)
 	}
 }
 
-/* What a start that hangs may wait for. */
+/* Registries in trouble, which a start that hangs may wait for. */
 static void print_troubles(const json_t *registries)
 {
 	const json_t *one;

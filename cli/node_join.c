@@ -228,7 +228,7 @@ static int open_files(struct join *j, struct error *err)
 
 /* -------------------------------------------------------------- containerd --- */
 
-/* What a program prints on stdout; what it says besides is in `err` when it fails. */
+/* Returns a program's stdout; its stderr is in `err` when it fails. */
 static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 		     struct error *err)
 {
@@ -261,8 +261,8 @@ static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 				    : "it failed");
 }
 
-/* What containerd makes of its files as they are now.  One without a file of its own is
- * not told of any, as that would be an error. */
+/* Returns what containerd makes of its files as they are now.  Where its main file does not
+ * exist none is named, as that would be an error. */
 static int dump_config(const struct join *j, struct buf *ret, struct error *err)
 {
 	bool there = access(j->main.path, F_OK) == 0;
@@ -413,7 +413,7 @@ static int fetch_layers(const struct join *j, struct error *err)
 
 /* -------------------------------------------------------------------- join --- */
 
-/* What the drop-in has of this machine: its platform, and whether its kernel maps ids of
+/* The drop-in depends on the machine: its platform, and whether its kernel maps ids of
  * overlay mounts (5.19). */
 static void describe_machine(struct dropin_want *want, char platform[80])
 {
@@ -500,7 +500,7 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	return rc < 0 ? rc : check_after(j, pods != DROPIN_NO_PODS, err);
 }
 
-/* What containerd has without the drop-in, which is out of its way for that long. */
+/* Reads containerd's configuration without the drop-in, which is moved away for that long. */
 static int begin(struct join *j, const struct join_config *config,
 		 struct error *err)
 {

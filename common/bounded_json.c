@@ -68,7 +68,7 @@ static int load(const void *json, size_t len, const char *what, json_type type,
 	if (!j) {
 		char *near = strstr(where.text, " near '");
 
-		/* What it quotes of the text may be a secret. */
+		/* The parser's quotation is cut off, since the text may be a secret. */
 		if (near)
 			*near = '\0';
 		return error_set(err, EINVAL, "%s is not JSON: line %d: %s",

@@ -24,7 +24,7 @@
 #define NODE_WAIT_MS 2000 /* for a bootseerd that is being started again */
 #define NODE_TIMEOUT_MS 3000
 
-/* One end, and what it has yet to be sent. */
+/* An end of a relay, and the bytes that it has yet to be sent. */
 struct cri_relay_end {
 	struct loop_watch watch;
 	struct buf out;
@@ -113,7 +113,7 @@ static int flush_end(struct cri_relay_end *e)
 			return errno == EAGAIN ? 0 : -1;
 		e->out_off += (size_t)n;
 	}
-	/* It may have held a login. */
+	/* The buffer may have held a login. */
 	if (e->out.data)
 		explicit_bzero(e->out.data, e->out.len);
 	buf_reset(&e->out);
@@ -217,7 +217,7 @@ static void on_pull(void *arg, const void *message, size_t len)
 		cri_pull_fini(&pull);
 }
 
-/* What the client sent is to wait until bootseerd has the logins in it. */
+/* The client's bytes wait until bootseerd has the logins in them. */
 static void hold_client(struct cri_relay *r)
 {
 	if (r->n_pulls == 0 || r->is_held)
@@ -302,7 +302,7 @@ static int connect_containerd(const char *path, int *ret, struct error *err)
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return error_set(err, ENAMETOOLONG, "'%s' is too long", path);
 	memcpy(addr.sun_path, path, strlen(path) + 1);
-	/* Of a Unix socket it is done at once, or not at all. */
+	/* A Unix socket connects at once, or not at all. */
 	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return error_set(err, errno,
 				 "connect to containerd at '%s': %s", path,

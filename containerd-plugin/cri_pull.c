@@ -148,7 +148,7 @@ static bool is_for_host(const char *server, const char *image)
 	const char *scheme = strstr(server, "://");
 	size_t host = strcspn(image, "/"), len;
 
-	/* It reads it as a URL, which has no host without a scheme. */
+	/* containerd reads the server as a URL, which has no host without a scheme. */
 	if (!scheme)
 		return false;
 	server = scheme + 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a CRI PullImage request (runtime.v1.ImageService) says of a login, without I/O. */
+/* Logins in CRI PullImage requests (runtime.v1.ImageService), read without I/O. */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_CRI_PULL_H
 #define BOOTSEER_CONTAINERD_PLUGIN_CRI_PULL_H
 

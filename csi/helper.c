@@ -200,7 +200,7 @@ static void exec_helper(const struct helper_job *job,
 	int fd;
 
 	for (size_t i = 0; i < f->group.n; i++)
-		/* One of them is enough, and cpuset takes nobody. */
+		/* Any controller's group is enough, and cpuset takes nobody. */
 		(void)!write(f->group.fds[i], "0", 1);
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)

@@ -181,7 +181,7 @@ int login_write(const char *dir, const char *audience,
 
 /* ---- the environment ---- */
 
-/* What says where things are on this node, and gives nobody a right. */
+/* Variables are passed on that say where things are on this node and give nobody a right. */
 static bool is_passed_on(const char *entry)
 {
 	static const char *const names[] = {

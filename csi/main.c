@@ -223,7 +223,7 @@ static int watch_signals(struct csi_daemon *d, struct error *err)
 	return rc;
 }
 
-/* One at a time looks after the volumes of a node. */
+/* The lock keeps a second plugin from looking after the same volumes. */
 static int lock_state(struct csi_daemon *d, const char *state,
 		      struct error *err)
 {

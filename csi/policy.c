@@ -252,8 +252,8 @@ static bool is_plain_folder(const char *path)
 	return true;
 }
 
-/* What stands behind the rule's URL, "" or "/folder"; NULL: it is no store of the rule.  A
- * folder of a file system is asked for whole: names below it may be links. */
+/* Returns the part behind the rule's URL, "" or "/folder"; NULL: it is no store of the rule.
+ * A folder of a file system is granted whole only, because names below it may be links. */
 static const char *folder_below(const struct volume_rule *r, const char *store)
 {
 	size_t len = strcspn(r->what, "?");

@@ -24,7 +24,7 @@ enum volume_login {
 	VOLUME_LOGIN_NODE,   /* this node's own */
 };
 
-/* What a rule gives; `role` is borrowed from the policy. */
+/* A grant by a rule; `role` is borrowed from the policy. */
 struct volume_grant {
 	char *store; /* its URL, with the rule's options; owned; NULL for an image */
 	enum volume_login login;

@@ -83,7 +83,7 @@ int volume_env_open(const struct volume_job *j, char **ret, struct error *err)
 	AUTO_FREE char *folder = NULL;
 	int rc = folder_of(j->dir, &folder, err);
 
-	/* One that died is replaced; its folder stays, which containers have mounted. */
+	/* A process that died is replaced; its folder stays, which containers have mounted. */
 	if (rc == 0 && !is_served(folder)) {
 		rc = helper_kill(j->target->id, err);
 		if (rc == 0)
@@ -115,7 +115,7 @@ static bool is_name(const char *s)
 	       strspn(s, "0123456789abcdef") == NAME_LEN;
 }
 
-/* What is in use yet bootseerd ends by itself. */
+/* Mounts that are in use yet are ended by bootseerd itself. */
 static void release_mounts(const struct volumes *v, char *list)
 {
 	struct node_client *c = NULL;

@@ -95,7 +95,7 @@ static void volume_leave(struct volumes *v, struct busy_volume *b)
 
 /* ---- the end of a volume ---- */
 
-/* What has a folder in --state is of a kind with a process. */
+/* Volumes with a folder in --state are of the kinds that have a process. */
 static int close_kinds(struct volumes *v, const struct target *t,
 		       struct error *err)
 {

@@ -26,11 +26,11 @@ int volumes_new(const struct volumes_config *cfg, struct volume_policy *policy,
 		struct volumes **ret, struct error *err) MUST_CHECK;
 void volumes_free(struct volumes *v);
 
-/* What was published already is looked after: a process that died is started again, a
- * token renewed. */
+/* A volume that was published already is looked after: a process that died is started again,
+ * a token renewed. */
 int volumes_publish(struct volumes *v, const struct csi_publish *p,
 		    struct error *err) MUST_CHECK;
-/* What is not there (any more) is no error. */
+/* A volume that is not there (any more) is no error. */
 int volumes_unpublish(struct volumes *v, const char *target_path,
 		      struct error *err) MUST_CHECK;
 

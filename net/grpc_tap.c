@@ -44,7 +44,7 @@ struct grpc_tap {
 	size_t n_preface; /* bytes of it that came */
 	uint8_t head[FRAME_HEAD_SIZE];
 	size_t n_head;
-	/* Of the frame whose head is whole: */
+	/* The frame whose head is whole: */
 	size_t left; /* bytes of its payload that are to come */
 	uint8_t type, flags;
 	uint32_t stream;
@@ -171,7 +171,7 @@ static int end_block(struct grpc_tap *t, struct error *err)
 	return 0;
 }
 
-/* What of a payload is no padding and no priority. */
+/* Cuts padding and priority off a payload. */
 static int strip_payload(const struct grpc_tap *t, const uint8_t **data,
 			 size_t *len, struct error *err)
 {

@@ -71,7 +71,7 @@ bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
 			  char host[OCI_HOST_ROOM], int64_t *ret_ns,
 			  struct error *ret_why);
 
-/* What is wrong with a hosts.toml, for a person. */
+/* Faults of a hosts.toml, as told to a person. */
 enum oci_hosts_fault {
 	OCI_HOSTS_UNREAD,   /* it, or a file that it names; it is left aside */
 	OCI_HOSTS_IGNORED,  /* it says what is not heeded here */

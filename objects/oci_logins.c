@@ -271,7 +271,7 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 	return !same;
 }
 
-/* One that has worked may have been refused by a registry or token service in trouble. */
+/* A login that has worked may have been refused by a registry or token service in trouble. */
 static bool is_to_be_tried(const struct shown_login *s, int64_t now_ns)
 {
 	return !s->is_refused || (s->has_worked && now_ns >= s->again_ns);

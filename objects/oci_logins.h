@@ -26,8 +26,8 @@ int oci_logins_new(const char *providers, struct oci_logins **ret,
 		   struct error *err) MUST_CHECK;
 void oci_logins_free(struct oci_logins *l);
 
-/* Of one repository; all borrowed.  Either user and password, or an identity token (an OAuth
- * 2 refresh token); the others are NULL. */
+/* A login to a repository; all borrowed.  Either user and password, or an identity token (an
+ * OAuth 2 refresh token); the others are NULL. */
 struct oci_login {
 	const char *host, *repo;
 	const char *shown_by; /* the pod's namespace */

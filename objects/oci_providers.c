@@ -104,7 +104,7 @@ static char *answer_key(const char *name, enum provider_use use,
 	return rc < 0 ? NULL : key;
 }
 
-/* One use of the answer that is kept, or NULL. */
+/* Returns a reference to the answer that is kept, or NULL. */
 static json_t *find_kept(struct oci_providers *p, const char *name,
 			 const char *host, const char *repo)
 {
@@ -280,7 +280,7 @@ static int ask_plugin(struct oci_providers *p, const json_t *provider,
 		      : 0;
 }
 
-/* One provider's login: 0, -ENOENT, or why it cannot tell. */
+/* Asks a provider for its login: 0, -ENOENT, or why it cannot tell. */
 static int ask_provider(struct oci_providers *p, const json_t *provider,
 			const char *host, const char *repo, bool anew,
 			struct pace *pace, struct credentials *ret,

@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------ patterns --- */
 
-/* One part of a host's name up to a '.'; false: it is longer than any. */
+/* Takes the part of a host's name up to a '.'; false: it is longer than any. */
 static bool take_part(const char **p, const char *end, char out[PART_MAX])
 {
 	size_t n = 0;

@@ -13,7 +13,7 @@
 #include "objects/oci_json.h"
 
 #define RETRY_AFTER_MAX_MS 60000
-/* What a host may take to answer before it counts as away. */
+/* Time that a host may take to answer before it counts as away. */
 #define SILENT_NS (10 * NS_PER_S)
 #define KEPT_AFTER_MS 5000      /* of what such a request is asked to wait */
 #define LAST_CHANCE_NS NS_PER_S /* before a deadline: time for an answer */

@@ -133,7 +133,7 @@ bool registry_may_log_in(struct registry *r, const struct http_response *resp,
  * waits, and so does who works for one. */
 bool registry_is_optional(const struct registry *r,
 			  const struct registry_request *req);
-/* What a request that can be done without waits for TCP: a lost SYN is sent again after
+/* Time that a request which can be done without waits for TCP: a lost SYN is sent again after
  * a second. */
 #define REGISTRY_REACH_MS 1200
 

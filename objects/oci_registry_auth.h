@@ -32,8 +32,8 @@ int credentials_parse(const void *json, size_t len, const char *place,
 		      struct credentials *ret, char **helper,
 		      struct error *err) MUST_CHECK;
 
-/* What pods showed (oci_logins.h): of host/repo, the login that was not refused since, those
- * that have worked first, then the newest.  -ENOENT, -ENOMEM. */
+/* Finds a login that pods showed for host/repo (oci_logins.h) and that was not refused since:
+ * those that have worked first, then the newest.  -ENOENT, -ENOMEM. */
 int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
 		    struct credentials *ret, uint64_t *ret_id) MUST_CHECK;
 /* The registry accepted or refused it. */

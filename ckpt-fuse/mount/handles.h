@@ -33,12 +33,12 @@ struct handle {
 	bool is_cached; /* a reader that has the kernel's pages */
 	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
 	atomic_bool is_fresh;
-	/* Of a writer: the process that opened it stores what was written when it closes the
-	 * file.  When it has, or was killed, it is owned by nobody, and so do others that
-	 * inherited it. */
+	/* A writer is owned by the process that opened it, whose close stores the file.  Once that
+	 * has closed or was killed nobody owns it, and closes of children that inherited it
+	 * store. */
 	atomic_bool is_owned;
 	pid_t owner; /* 0: it was not seen */
-	/* It was written to, and writing_n_begun() when that was the last time. */
+	/* The descriptor was written to; writing_n_begun() at the last such time. */
 	atomic_bool has_written;
 	atomic_uint n_begun;
 	struct folder_list list;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a node's writers and readers have: what needs no table. */
+/* A node's state that needs no table: its writers and readers. */
 #include <errno.h>
 #include <string.h>
 

@@ -37,8 +37,8 @@ struct ckpt_node {
 	/* Readers of what was committed by nobody yet: they have what its writers have. */
 	atomic_uint n_peekers;
 	bool has_kept_use; /* those of a predecessor are one of n_readers */
-	/* Of the writers, those that have a descriptor, and of these those whose process has
-	 * not closed it, nor was killed; read without the lock, too. */
+	/* Writers that have a descriptor, and those of them whose process has neither closed it
+	 * nor was killed; read without the lock, too. */
 	atomic_uint n_open, n_owned;
 	/* Commits of it that are under way, and that have ended; nodes.commits. */
 	atomic_uint n_committing;

@@ -206,8 +206,8 @@ static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
 	return 0;
 }
 
-/* One look at the store, with the lock when it `waits` for writers; else -EAGAIN: some of
- * them began or ended meanwhile, so that it may be of the version before. */
+/* Looks at the store once, with the lock when it `waits` for writers; else -EAGAIN: some of
+ * them began or ended meanwhile, so that the look may be of the version before. */
 static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 			const char *path, bool waits, struct reader_open *o,
 			struct error *err)
@@ -230,7 +230,7 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 		rc = use_version(m, n, path, f, o, err);
 	if (rc == -ESTALE)
 		node_detach(&m->nodes, n);
-	/* What nobody has committed yet is read by way of its writer. */
+	/* A file that nobody has committed yet is read by way of its writer. */
 	o->is_peeker = rc == -ENOENT && n->writing;
 	if (o->is_peeker) {
 		n->n_peekers++;

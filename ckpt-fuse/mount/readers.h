@@ -21,7 +21,7 @@ struct reader_open {
 int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
 		 struct reader_open *ret, struct error *err) MUST_CHECK;
 void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached);
-/* It reads for the first time: the kernel has dropped the pages of another version. */
+/* A handle reads for the first time: the kernel has dropped the pages of another version. */
 void readers_have_pages(struct handle *h);
 
 /* With the node's lock: what a predecessor's readers have is open here, too, if it is

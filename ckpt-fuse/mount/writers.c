@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who has a node's file open to be written, from when to when, and the commits of it.  Which close
- * stores it is in ops_file.c. */
+/* Writers of a node's file, from open to release, and the commits of it.  Which close stores it
+ * is in ops_file.c. */
 #include "ckpt-fuse/mount/writers.h"
 
 #include <errno.h>
@@ -136,7 +136,7 @@ void writers_end(struct nodes *t, struct ckpt_node *n)
 	n->n_writers--;
 	n->n_steps++;
 	drop_writing(t, n);
-	/* Of what is lost the name says so. */
+	/* A file that is lost keeps its node, whose name says so. */
 	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
 		return;
 	if (leave_to_peekers(t, n, &err) < 0)
@@ -189,7 +189,7 @@ void writers_disown(struct handle *h)
 	(void)pthread_mutex_unlock(&n->lock);
 }
 
-/* Whoever looks the name up gets another node; a writer is about to. */
+/* The name is given up: lookups get another node, and a writer is about to make it. */
 static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -209,7 +209,7 @@ int writers_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (rc < 0)
 		return rc;
-	/* What its readers have is not what has the name. */
+	/* The readers' version is not the one that has the name. */
 	if (n->writing && !node_is_being_changed(n) &&
 	    node_path(&m->nodes, n, &path) == -ENOENT)
 		return -ESTALE;
@@ -318,8 +318,8 @@ int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	(void)pthread_mutex_unlock(&n->lock);
 	if (has_paths)
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
-	/* It stays: its writers have one that is not released.  Who begins it anew meanwhile
-	 * commits that. */
+	/* The writing stays, because its writers are not released.  A writer that begins it anew
+	 * meanwhile commits that. */
 	rc = writing_commit_begun(n->writing, n_begun, err);
 	if (has_paths)
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
@@ -341,7 +341,7 @@ void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 	if (!now)
 		return;
 	(void)pthread_mutex_lock(&now->lock);
-	/* What it fails with now, the next open says. */
+	/* An error is told by the next open. */
 	(void)!writers_leave_to_readers(m, now, is_new, &ignored);
 	(void)pthread_mutex_unlock(&now->lock);
 	node_put(&m->nodes, now);

@@ -14,15 +14,15 @@
 struct writers_how {
 	bool is_new; /* it begins empty */
 	struct ckpt_attr attr;
-	/* What was there then, of a new one; when nobody has looked it is not known. */
+	/* The version that a new file replaces; unknown when nobody has looked. */
 	struct ckpt_version version;
-	/* Of one that goes on, the same; NULL: those that have it open know. */
+	/* The version that a file goes on from; NULL: those that have it open know. */
 	const struct ckpt_stat *now;
 };
 /* Have the node's file open to be written; counts a writer. */
 int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
 		  const struct writers_how *o, struct error *err) MUST_CHECK;
-/* What is at the path, and what commits are compared with where they are. */
+/* Looks at the path: its version, which commits are compared with, and its attributes. */
 int writers_look(struct ckpt_mount *m, const char *path,
 		 struct ckpt_version *ret_version, struct ckpt_stat *ret,
 		 struct error *err) MUST_CHECK;
@@ -38,8 +38,8 @@ int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 /* Take the node's lock, while no folder is renamed, with no commit of it on its way.  Such a
  * one is waited for with neither lock, and has the store's deadlines. */
 #define WRITERS_STORED 1u /* of what was closed */
-/* Of what is open: a few times; when another begins each time, it is waited for later, with
- * what has to wait for it. */
+/* Open files are waited for a few times; when another begins each time, later, together with
+ * whatever has to wait for them. */
 #define WRITERS_IDLE 2u
 #define WRITERS_WAITS_MAX 4u
 struct paths_stay writers_lock_settled(struct ckpt_mount *m,

@@ -116,7 +116,7 @@ int writing_have_writer(struct writing *w, struct error *err) MUST_CHECK;
 
 /* writing_commit.c: have what was written in the store; w->path is not NULL. */
 int writing_store(struct writing *w, struct error *err) MUST_CHECK;
-/* What writing_commit_begun() does: -EIO of what is torn. */
+/* Commits as writing_commit_begun() does; a torn file is refused with -EIO. */
 int writing_commit_whole(struct writing *w, struct error *err) MUST_CHECK;
 
 #endif

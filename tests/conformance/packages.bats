@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages of this tree: lintian has nothing to say, and in a fresh root they are
 # installed, upgraded, downgraded, removed and purged.  The build and the root take minutes,
-# so this is not in ./dev test.  Other releases: BOOTSEER_SUITES="bookworm trixie".
+# so this is not in ./dev test.
 
 bats_require_minimum_version 1.5.0
 

@@ -25,7 +25,7 @@ static struct volume_policy *make_policy(void)
 	return p;
 }
 
-/* What is given begins with what the rule has, and has no way up. */
+/* A grant begins with what the rule has, and has no way up. */
 static void check_grant(const struct volume_request *r,
 			const struct volume_grant *g)
 {

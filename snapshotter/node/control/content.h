@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What containerd has already pulled: its content store, read where it lies on the disk. */
+/* containerd's content store, with all that it has pulled, read where it lies on the disk. */
 #ifndef BOOTSEER_NODE_CONTENT_H
 #define BOOTSEER_NODE_CONTENT_H
 

@@ -16,7 +16,7 @@
 #include "snapshotter/node/node.h"
 
 #define ROUND_NS INT64_C(60000000000)
-/* What somebody who looks at the log at night is to find within seconds. */
+/* Period of looks at what has to be in the log within seconds: full disks, silent hosts. */
 #define WATCH_NS INT64_C(5000000000)
 
 struct housekeeper {
@@ -26,7 +26,7 @@ struct housekeeper {
 	struct loop_timer timer;
 	struct work work;
 	bool stopped;
-	/* Of the watch, on the loop. */
+	/* The watch, on the loop: */
 	struct loop_timer watch;
 	uint64_t n_not_kept;  /* blocks, when it was told */
 	int64_t told_full_ns; /* 0: never */

@@ -43,7 +43,7 @@ char *kubelet_image_service(const char *config, const char *flags)
 	return path ? path : find_endpoint(config, "\nimageServiceEndpoint");
 }
 
-/* Who listens there?  Its name, or "" when nobody does. */
+/* Returns the name of the program that listens there, or "" when nobody does. */
 static void ask_server(const char *path, char name[64])
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };

@@ -523,7 +523,7 @@ static int ask(struct node *n, const struct asked *q, struct oci_store *store,
 	bool is_here;
 	int rc = 0;
 
-	/* What containerd's CRI names is an image, whose manifest it has just pulled.
+	/* The digest that containerd's CRI names is an image's, whose manifest it has just pulled.
 	 * Registries that have a quota count manifests.  Where it is not to be read,
 	 * the artifacts are asked for beside it, a round trip earlier. */
 	is_here = q->of_image &&

@@ -108,7 +108,7 @@ Test(growing, files_have_holes_where_nothing_was_written)
 	expect_file("f", want, 5 * UNIT - 3);
 }
 
-/* What all of the heap has; under a sanitizer it tells nothing. */
+/* Bytes of the whole heap; under a sanitizer they tell nothing. */
 static size_t heap_bytes(void)
 {
 	const struct mallinfo2 m = mallinfo2();
@@ -128,7 +128,7 @@ Test(growing, files_of_holes_take_no_memory_for_them)
 	before = heap_bytes();
 	add(w, far, data, UNIT);
 	cr_expect_lt(heap_bytes(), before + MIB);
-	/* What is cut is a hole when the file grows again. */
+	/* Bytes that were cut are a hole when the file grows again. */
 	add(w, far + 1, data, UNIT);
 	ckpt_writer_cut(w, far + 1);
 	add(w, far + 2, data, UNIT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kubelet says for a pod of namespace "a", in tests. */
+/* The kubelet's request for a pod of namespace "a", in tests. */
 #ifndef BOOTSEER_TESTS_CSI_REQUEST_H
 #define BOOTSEER_TESTS_CSI_REQUEST_H
 

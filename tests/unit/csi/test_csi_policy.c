@@ -19,7 +19,7 @@ static struct volume_policy *make_policy(const char *rule)
 	return p;
 }
 
-/* What a pod of namespace "a" gets; `store` is the caller's. */
+/* The grant of a pod of namespace "a"; `store` is the caller's. */
 static int decide(const char *rule, const char *const *words, char **store,
 		  struct error *err)
 {

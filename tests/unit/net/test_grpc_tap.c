@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What nghttp2 sends as a client, in pieces of any size. */
+/* Bytes that nghttp2 sends as a client, in pieces of any size. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
@@ -19,7 +19,7 @@ struct tap_client {
 	struct grpc_tap *tap;
 };
 
-/* What is sent of one call. */
+/* The body of a call. */
 struct tap_body {
 	const char *data;
 	size_t len;
@@ -189,7 +189,7 @@ Test(grpc_tap, forgets_a_call_that_is_reset)
 	char *data[GRPC_TAP_STREAMS + 1];
 	struct tap_client c;
 
-	/* Of each only the headers and some bytes come, then it is given up. */
+	/* Each call sends its headers and some bytes, and is then given up. */
 	start(&c);
 	for (size_t k = 0; k <= GRPC_TAP_STREAMS; k++) {
 		static const uint8_t rst[] = { 0, 0, 0, 8 };

@@ -93,7 +93,7 @@ Test(oci_logins, that_worked_go_first_and_refused_ones_not_at_all)
 	free(next(l, "h:1", "r", &bad));
 	oci_logins_note(l, bad, false);
 	expect_next(l, "r", NULL);
-	/* Whoever shows it again thinks that it is good. */
+	/* A login that is shown again is thought to be good. */
 	(void)!show(l, "r", "a", "good", 3);
 	expect_next(l, "r", "good");
 	oci_logins_free(l);
@@ -480,7 +480,7 @@ Test(oci_login_places, wrong_ones_are_each_tried_once_until_one_is_right)
 	before = fixture_count(&fix, "/blobs/", NULL);
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 	cr_expect_eq(fixture_count(&fix, "/blobs/", NULL), before + 1);
-	/* What was refused once is not tried for a new connection either. */
+	/* A login that was refused once is not tried for a new connection either. */
 	fixture_reopen(&fix);
 	before = fixture_count(&fix, "/blobs/", NULL);
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
