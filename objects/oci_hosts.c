@@ -21,6 +21,7 @@ struct oci_host {
 	unsigned int n_away; /* times in a row; 0: it is there */
 	int64_t away_until_ns;
 	bool is_probed;   /* a caller was let through since n_away last grew */
+	bool is_refusing; /* while n_away: it costs no time to ask it */
 	struct error why; /* while n_away */
 	int64_t throttled_until_ns;
 	unsigned int n_logins;
@@ -108,6 +109,8 @@ static int check_host(struct oci_host *host, int64_t now_ns, struct error *err)
 					 1);
 	if (!host->n_away)
 		return 0;
+	if (host->away_until_ns > now_ns && host->is_refusing)
+		return 1;
 	if (host->away_until_ns > now_ns)
 		return error_set(err, ETIMEDOUT,
 				 "it is away, and is asked again in %" PRId64
@@ -135,8 +138,8 @@ int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
 }
 
 /* Requests that fail together are one time. */
-void oci_hosts_note_away(struct oci_hosts *h, const char *host,
-			 const struct error *why, int64_t now_ns)
+static void note_gone(struct oci_hosts *h, const char *host, bool is_refusing,
+		      const struct error *why, int64_t now_ns)
 {
 	struct oci_host *found;
 	int64_t wait = AWAY_FIRST_NS;
@@ -154,9 +157,23 @@ void oci_hosts_note_away(struct oci_hosts *h, const char *host,
 		found->away_until_ns =
 			now_ns + (wait < AWAY_MOST_NS ? wait : AWAY_MOST_NS);
 	}
-	if (found)
+	if (found) {
 		found->why = *why;
+		found->is_refusing = is_refusing;
+	}
 	(void)pthread_mutex_unlock(&h->lock);
+}
+
+void oci_hosts_note_away(struct oci_hosts *h, const char *host,
+			 const struct error *why, int64_t now_ns)
+{
+	note_gone(h, host, false, why, now_ns);
+}
+
+void oci_hosts_note_refusing(struct oci_hosts *h, const char *host,
+			     const struct error *why, int64_t now_ns)
+{
+	note_gone(h, host, true, why, now_ns);
 }
 
 void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,

@@ -29,6 +29,7 @@ void oci_hosts_forget(struct oci_hosts *h);
  * May a request go to `host` that somebody can do without?  `h` may be NULL.
  * -ETIMEDOUT while the host is away; once such a time is over, one caller is let through
  * and the others only after oci_hosts_answered().  -EBUSY while it wants to be left alone.
+ * 1: it may be asked once, and not again when that fails.
  */
 int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
 		    struct error *err) MUST_CHECK;
@@ -37,6 +38,10 @@ int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
  * row twice as long, up to five minutes. */
 void oci_hosts_note_away(struct oci_hosts *h, const char *host,
 			 const struct error *why, int64_t now_ns);
+/* The host has refused each connection of a question: as long as it would be away, it is
+ * asked once for each question, which costs no time, and is found again at once. */
+void oci_hosts_note_refusing(struct oci_hosts *h, const char *host,
+			     const struct error *why, int64_t now_ns);
 /* It wants no request for `wait_ns`; an hour at most is kept. */
 void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
 			      int64_t wait_ns, int64_t now_ns);

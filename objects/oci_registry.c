@@ -361,16 +361,16 @@ static void note_host(struct registry *r, struct registry_request *req, int rc,
 	req->is_final = registry_is_optional(r, req);
 }
 
-/* A host that has refused each attempt is away for the images after this one, too; one
- * that restarts is asked again before that. */
+/* A host that has refused each attempt is asked once by each image after this one; one that
+ * restarts was asked again before that. */
 static void note_refusing_host(const struct registry *r,
 			       const struct registry_request *req, int rc,
 			       const struct error *why)
 {
 	if (rc == -ECONNREFUSED && *req->refused_by &&
 	    registry_is_optional(r, req))
-		oci_hosts_note_away(r->cfg.hosts, req->refused_by, why,
-				    clock_now_ns());
+		oci_hosts_note_refusing(r->cfg.hosts, req->refused_by, why,
+					clock_now_ns());
 }
 
 /* Does the host want more time than such a request has?  It is left alone then. */
@@ -415,11 +415,14 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 	if (make_url(r, req, &url) < 0)
 		return error_nomem(err);
 	own = is_own_url(r, url.data);
-	if (own && (registry_is_optional(r, req) || r->is_mirror) &&
-	    oci_hosts_check(r->cfg.hosts, r->origin, clock_now_ns(), err) < 0) {
+	if (own && (registry_is_optional(r, req) || r->is_mirror)) {
+		int rc = oci_hosts_check(r->cfg.hosts, r->origin,
+					 clock_now_ns(), err);
+
 		resp->status = 0;
-		req->is_final = true;
-		return -err->code;
+		req->is_final = rc != 0;
+		if (rc < 0)
+			return rc;
 	}
 	for (int n_logins = 0;; n_logins++) {
 		AUTO_FREE char *login_line = NULL;

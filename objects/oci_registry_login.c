@@ -259,10 +259,10 @@ static int ask_token_service(struct registry *r, struct registry_request *req,
 	registry_origin_of(c->realm, host);
 	if (is_optional)
 		rc = oci_hosts_check(hosts, host, clock_now_ns(), err);
-	if (rc < 0) {
+	if (rc != 0)
 		req->is_final = true;
+	if (rc < 0)
 		return error_wrap(err, rc, "token service %.100s", c->realm);
-	}
 	rc = challenge_answer(r->http, c, who, &wait, ret, err);
 	if (rc == -ECONNREFUSED) {
 		memcpy(req->refused_by, host, sizeof(host));

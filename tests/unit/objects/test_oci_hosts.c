@@ -54,6 +54,18 @@ Test(oci_hosts, one_that_is_away_is_asked_by_one_after_growing_pauses)
 	cr_expect_eq(check(HOST, now), 0);
 }
 
+Test(oci_hosts, one_that_refuses_is_asked_once_until_it_answers)
+{
+	oci_hosts_note_refusing(hosts, HOST, &away, 0);
+	cr_expect_eq(check(HOST, 1), 1);
+	cr_expect_eq(check(HOST, 2), 1);
+	oci_hosts_answered(hosts, HOST);
+	cr_expect_eq(check(HOST, 3), 0);
+	oci_hosts_note_refusing(hosts, HOST, &away, 4);
+	oci_hosts_note_away(hosts, HOST, &away, 5);
+	cr_expect_eq(check(HOST, 6), -ETIMEDOUT, "it is silent by now");
+}
+
 Test(oci_hosts, one_that_asks_for_hours_is_left_alone_for_one)
 {
 	struct error err = ERROR_INIT;
