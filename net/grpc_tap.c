@@ -292,7 +292,7 @@ static size_t take_some(struct grpc_tap *t, const uint8_t *data, size_t len,
 	if (t->n_preface < PREFACE_SIZE) {
 		n = PREFACE_SIZE - t->n_preface;
 		n = n < len ? n : len;
-		if (memcmp(data, PREFACE + t->n_preface, n) != 0)
+		if (memcmp(data, &PREFACE[t->n_preface], n) != 0)
 			*rc = error_set(err, EPROTO, "it is no HTTP/2");
 		t->n_preface += n;
 		return n;

@@ -75,8 +75,9 @@ Test(cri_pull, names_the_image_as_containerd_completes_it)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct cri_pull p;
 
-		cr_assert_eq(parse(names[i][0], (struct auth_fields){ NULL },
-				   &p, NULL),
+		cr_assert_eq(parse(names[i][0],
+				   (struct auth_fields){ .user = NULL }, &p,
+				   NULL),
 			     0);
 		cr_expect_str_eq(p.image, names[i][1]);
 		cr_expect_str_eq(p.namespace_, "team");
