@@ -20,10 +20,11 @@ struct shown_login {
 	uint64_t id;
 	char *host, *repo, *shown_by;
 	struct credentials who;
-	int64_t shown_at; /* seconds since 1970, of the last time */
-	bool has_worked;  /* the registry accepted it */
-	bool is_refused;  /* since it was shown */
-	int64_t again_ns; /* then: not tried before */
+	int64_t shown_at;        /* seconds since 1970, of the last time */
+	bool has_worked;         /* the registry accepted it */
+	bool is_refused;         /* since it was shown */
+	int64_t again_ns;        /* then: not tried before */
+	int64_t passed_until_ns; /* others go first until then; 0: it has no fault */
 };
 
 struct oci_logins {
@@ -274,7 +275,8 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 /* A login that has worked may have been refused by a registry or token service in trouble. */
 static bool is_to_be_tried(const struct shown_login *s, int64_t now_ns)
 {
-	return !s->is_refused || (s->has_worked && now_ns >= s->again_ns);
+	return now_ns >= s->passed_until_ns &&
+	       (!s->is_refused || (s->has_worked && now_ns >= s->again_ns));
 }
 
 int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
@@ -300,6 +302,58 @@ int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
 	return rc;
 }
 
+static bool is_passed(const struct shown_login *s, const char *host,
+		      const char *repo)
+{
+	return s->passed_until_ns && !s->is_refused && is_of(s, host, repo);
+}
+
+size_t oci_logins_count_passed(struct oci_logins *l, const char *host,
+			       const char *repo)
+{
+	size_t n = 0;
+
+	if (!l)
+		return 0;
+	(void)pthread_mutex_lock(&l->lock);
+	for (size_t k = 0; k < l->n; k++)
+		n += is_passed(&l->list[k], host, repo);
+	(void)pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+int oci_logins_find_passed(struct oci_logins *l, const char *host,
+			   const char *repo, struct credentials *ret,
+			   uint64_t *ret_id)
+{
+	const struct shown_login *best = NULL;
+	int rc = -ENOENT;
+
+	(void)pthread_mutex_lock(&l->lock);
+	for (size_t k = 0; k < l->n; k++) {
+		const struct shown_login *s = &l->list[k];
+
+		if (is_passed(s, host, repo) &&
+		    (!best || s->passed_until_ns < best->passed_until_ns))
+			best = s;
+	}
+	if (best) {
+		*ret_id = best->id;
+		rc = copy_credentials(&best->who, ret);
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+void oci_logins_pass(struct oci_logins *l, uint64_t id)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	for (size_t k = 0; k < l->n; k++)
+		if (l->list[k].id == id)
+			l->list[k].passed_until_ns = clock_now_ns() + AGAIN_NS;
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
 void oci_logins_note(struct oci_logins *l, uint64_t id, bool works)
 {
 	(void)pthread_mutex_lock(&l->lock);
@@ -311,6 +365,7 @@ void oci_logins_note(struct oci_logins *l, uint64_t id, bool works)
 		s->has_worked = s->has_worked || works;
 		s->is_refused = !works;
 		s->again_ns = clock_now_ns() + AGAIN_NS;
+		s->passed_until_ns = 0;
 	}
 	(void)pthread_mutex_unlock(&l->lock);
 }

@@ -25,6 +25,7 @@ enum login_place {
 	LOGIN_PROVIDER, /* a plugin of the kubelet, or what it said before */
 	LOGIN_PROVIDER_ANEW,
 	LOGIN_ANONYMOUS,
+	LOGIN_PASSED, /* by a pod, and the token service failed for them before */
 	LOGIN_PLACES /* all were refused */
 };
 

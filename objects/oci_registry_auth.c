@@ -245,6 +245,8 @@ static int bearer_header(struct http *http, const struct challenge *c,
 		return error_nomem(err);
 	req.url = url.data;
 	rc = http_do(http, &req, &resp, err);
+	if (wait->ret_is_reached)
+		*wait->ret_is_reached = resp.status || resp.wait_ns > 0;
 	if (rc == 0 && (resp.status == 429 || resp.status >= 500))
 		rc = error_set(err, EIO, "it answered %ld", resp.status);
 	if (rc == 0 && resp.status != 200)

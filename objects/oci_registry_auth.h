@@ -36,6 +36,16 @@ int credentials_parse(const void *json, size_t len, const char *place,
  * those that have worked first, then the newest.  -ENOENT, -ENOMEM. */
 int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
 		    struct credentials *ret, uint64_t *ret_id) MUST_CHECK;
+/* The token service failed, but not by a refusal, when it was shown this login: the failure may
+ * be the login's own, so that for a minute other places go first. */
+void oci_logins_pass(struct oci_logins *l, uint64_t id);
+/* Finds, of those for which the token service failed and that no registry refused, the login
+ * whose turn is longest ago; how many there are is 0 for NULL.  -ENOENT, -ENOMEM. */
+int oci_logins_find_passed(struct oci_logins *l, const char *host,
+			   const char *repo, struct credentials *ret,
+			   uint64_t *ret_id) MUST_CHECK;
+size_t oci_logins_count_passed(struct oci_logins *l, const char *host,
+			       const char *repo);
 /* The registry accepted or refused it. */
 void oci_logins_note(struct oci_logins *l, uint64_t id, bool works);
 /* How many new ones there were; NULL: 0. */
@@ -58,6 +68,7 @@ struct challenge_wait {
 	struct pace *pace; /* or NULL */
 	uint32_t
 		reach_ms; /* as in struct http_request; 0: as long as it takes */
+	bool *ret_is_reached; /* or NULL: there was a connection */
 };
 
 /* The value of an Authorization header that meets the challenge; asks the

@@ -202,6 +202,11 @@ static void note_refused(struct registry *r, uint64_t id)
 		oci_logins_note(r->cfg.logins, id, false);
 }
 
+static size_t count_passed(const struct registry *r)
+{
+	return oci_logins_count_passed(r->cfg.logins, r->host, r->repo);
+}
+
 /* A login of a place: 0, -ENOENT when it has none, or what keeps it from telling.  `*place`
  * becomes the one that is next. */
 static int login_of_place(struct registry *r, enum login_place *place,
@@ -236,21 +241,33 @@ static int login_of_place(struct registry *r, enum login_place *place,
 		if (!is_kept)
 			*place = LOGIN_ANONYMOUS;
 		return rc;
+	case LOGIN_PASSED:
+		/* Failures of theirs end a request, so that each has its turn. */
+		rc = oci_logins_find_passed(r->cfg.logins, r->host, r->repo,
+					    ret, ret_shown);
+		if (count_passed(r) > 1)
+			*place = LOGIN_PASSED;
+		return rc;
 	default:
+		if (count_passed(r) == 0)
+			*place = LOGIN_PLACES;
 		return 0;
 	}
 }
 
-/* A service that is away, or silent, is not waited for by each image anew. */
+/* A service that is away, or silent, is not waited for by each image anew.  Its silence after a
+ * pod's login (`shown`, 0: another) may be about that login alone. */
 static int ask_token_service(struct registry *r, struct registry_request *req,
 			     const struct challenge *c,
-			     const struct credentials *who, char **ret,
-			     struct error *err)
+			     const struct credentials *who, uint64_t shown,
+			     char **ret, struct error *err)
 {
 	bool is_optional = registry_is_optional(r, req);
+	bool is_reached = false;
 	const struct challenge_wait wait = {
 		.pace = req->http.pace,
 		.reach_ms = is_optional ? REGISTRY_REACH_MS : 0,
+		.ret_is_reached = &is_reached,
 	};
 	struct oci_hosts *hosts = r->cfg.hosts;
 	char host[OCI_HOST_ROOM];
@@ -266,13 +283,44 @@ static int ask_token_service(struct registry *r, struct registry_request *req,
 	rc = challenge_answer(r->http, c, who, &wait, ret, err);
 	if (rc == -ECONNREFUSED) {
 		memcpy(req->refused_by, host, sizeof(host));
-	} else if (rc == -ETIMEDOUT && is_optional) {
+	} else if (rc == -ETIMEDOUT && is_optional && !(shown && is_reached)) {
 		oci_hosts_note_away(hosts, host, err, clock_now_ns());
 		req->is_final = true;
 	} else if (rc == 0 || rc == -EACCES) {
 		oci_hosts_answered(hosts, host);
 	}
 	return rc;
+}
+
+/* Can a failure of the token service be about the login that it was shown?  Some answer 429 to
+ * a user that is locked out. */
+static bool may_be_of_login(uint64_t shown, int rc)
+{
+	return shown && rc < 0 && rc != -EACCES && rc != -ECANCELED &&
+	       rc != -ENOMEM && rc != -ECONNREFUSED;
+}
+
+/* Note how a pod's login fared.  May the next place be tried?  A token service that is down is
+ * so for all of them; after a silence no more logins are tried before none. */
+static bool note_fate(struct registry *r, struct registry_request *req,
+		      uint64_t shown, enum login_place tried,
+		      enum login_place *place, int rc)
+{
+	if (rc == -EACCES) {
+		note_refused(r, shown);
+		return true;
+	}
+	if (req->is_final || !may_be_of_login(shown, rc))
+		return false;
+	oci_logins_pass(r->cfg.logins, shown);
+	if (tried == LOGIN_PASSED) {
+		req->is_final =
+			rc == -ETIMEDOUT && registry_is_optional(r, req);
+		return false;
+	}
+	if (rc == -ETIMEDOUT)
+		*place = LOGIN_ANONYMOUS;
+	return true;
 }
 
 /* A line by the next place that has a login which the token service, where there is one,
@@ -287,6 +335,7 @@ static int next_line(struct registry *r, struct registry_request *req,
 
 	while (*place < LOGIN_PLACES) {
 		struct credentials who = { .user = NULL };
+		enum login_place tried = *place;
 		int has;
 
 		*ret_shown = 0;
@@ -295,20 +344,22 @@ static int next_line(struct registry *r, struct registry_request *req,
 		if (!r->cfg.logins && has == -ENOENT)
 			has = 0; /* anonymous */
 		rc = has < 0     ? has
-		     : c->bearer ? ask_token_service(r, req, c, &who, ret, err)
+		     : c->bearer ? ask_token_service(r, req, c, &who,
+						     *ret_shown, ret, err)
 				 : challenge_answer(r->http, c, &who, &no_wait,
 						    ret, err);
 		credentials_fini(&who);
-		if (has == 0 && rc == -EACCES)
-			note_refused(r, *ret_shown);
-		/* A token service that is down is so for all of them. */
 		if (!r->cfg.logins || rc == 0 || rc == -ECANCELED ||
-		    (has == 0 && rc != -EACCES))
+		    (has == 0 &&
+		     !note_fate(r, req, *ret_shown, tried, place, rc)))
 			break;
 		/* The first that is no mere lack says most. */
 		if (rc != -ENOENT && !first.code)
 			first = *err;
 	}
+	/* The last of those with a failure was forgotten meanwhile. */
+	if (rc == -ENOENT)
+		rc = error_set(err, EACCES, "every login was refused");
 	if (rc < 0 && rc != -ECANCELED && first.code) {
 		*err = first;
 		rc = -first.code;

@@ -47,6 +47,7 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_BEARER] = { "bearer", false, false },
 	[FAULT_REFUSAL] = { "refusal", false, false },
 	[FAULT_LOGIN] = { "login", false, false },
+	[FAULT_LOCKED] = { "locked", false, false },
 	[FAULT_TOKEN_USES] = { "token_uses", false, false },
 	[FAULT_REDIRECT] = { "redirect", false, false },
 	[FAULT_STORAGE_LOGIN] = { "storage_login", false, false },

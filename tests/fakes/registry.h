@@ -33,6 +33,8 @@ enum fault {
 	                      * more), instead of 401 */
 	FAULT_LOGIN,       /* /token wants the same user and password, or the
 			    * refresh token "refresh" */
+	FAULT_LOCKED,      /* status of /token for who shows another user or
+			    * password */
 	FAULT_TOKEN_USES,  /* a token expires after so many requests */
 	FAULT_REDIRECT,    /* blobs are at the control port, 307 */
 	FAULT_STORAGE_LOGIN, /* the control port wants a login: 1 a password, 2 a

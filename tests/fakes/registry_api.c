@@ -37,8 +37,8 @@ static void serve_token(struct fake *f, struct evhttp_request *req)
 	const char *uri = evhttp_request_get_uri(req);
 	struct evbuffer *out;
 	AUTO_BUF form = BUF_INIT;
-	bool good = !fault(f, FAULT_LOGIN) ||
-		    strcmp(in_header(req, "Authorization"), BASIC_LOGIN) == 0;
+	const char *login = in_header(req, "Authorization");
+	bool good = !fault(f, FAULT_LOGIN) || strcmp(login, BASIC_LOGIN) == 0;
 
 	if (fault(f, FAULT_TOKEN_MOVED)) {
 		char to[64];
@@ -54,6 +54,11 @@ static void serve_token(struct fake *f, struct evhttp_request *req)
 		       evbuffer_get_length(in)) == 0) {
 		good = strstr(form.data, "refresh_token=refresh") != NULL;
 		uri = form.data;
+	}
+	if (fault(f, FAULT_LOCKED) && *login &&
+	    strcmp(login, BASIC_LOGIN) != 0) {
+		fake_reply_text(f, req, (int)fault(f, FAULT_LOCKED), "{}");
+		return;
 	}
 	if (!good) {
 		fake_reply_text(f, req, 401, "{}");

@@ -498,6 +498,55 @@ Test(oci_login_places, a_token_service_refuses_them_one_by_one_too)
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 }
 
+/* As Docker Hub answers a user that is locked out. */
+Test(oci_login_places, a_login_that_is_locked_out_does_not_stop_the_others)
+{
+	struct error err = ERROR_INIT;
+	size_t before;
+
+	use_logins(NULL);
+	fixture_fault(&fix, "bearer=1&login=1&locked=429");
+	pod_shows("a", "secret");
+	pod_shows("evil", "wrong1");
+	pod_shows("evil", "wrong2");
+	cr_expect_eq(ask(&err), 0, "%s", err.msg);
+	cr_expect_eq(fixture_count(&fix, "/token", " 429 "), 2);
+	/* Nor is it asked about at each new connection. */
+	fixture_reopen(&fix);
+	before = fixture_count(&fix, "/token", NULL);
+	cr_expect_eq(ask(&err), 0, "%s", err.msg);
+	cr_expect_eq(fixture_count(&fix, "/token", NULL), before + 1);
+}
+
+Test(oci_login_places, a_login_that_is_locked_out_leaves_what_is_for_everybody)
+{
+	static const int statuses[] = { 429, 503 };
+	struct error err = ERROR_INIT;
+	char faults[64];
+
+	use_logins(NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+		(void)snprintf(faults, sizeof(faults), "bearer=1&locked=%d",
+			       statuses[i]);
+		fixture_fault(&fix, faults);
+		pod_shows("evil", i ? "wrong2" : "wrong1");
+		fixture_reopen(&fix);
+		cr_expect_eq(ask(&err), 0, "%s", err.msg);
+	}
+}
+
+/* The only login that is good is tried again after a failure, behind all others. */
+Test(oci_login_places, a_token_service_that_was_down_refuses_nobody_for_good)
+{
+	struct error err = ERROR_INIT;
+
+	use_logins(NULL);
+	pod_shows("a", "secret");
+	fixture_fault(&fix, "bearer=1&login=1&status=503&match=/token&times=2");
+	cr_expect_eq(ask(&err), 0, "%s", err.msg);
+	cr_expect_eq(fixture_count(&fix, "/token", " 503 "), 2);
+}
+
 Test(oci_login_places, a_refusal_by_403_is_one)
 {
 	struct error err = ERROR_INIT;
