@@ -92,9 +92,16 @@ static bool is_of(const struct shown_login *s, const char *host,
 	return strcmp(s->host, host) == 0 && strcmp(s->repo, repo) == 0;
 }
 
+/* Bytes of a text as login_json() has it written. */
 static size_t text_size(const char *text)
 {
-	return text ? strlen(text) : 0;
+	size_t size = 0;
+
+	for (const char *c = text ? text : ""; *c; c++)
+		size += (unsigned char)*c < 0x20  ? 6
+			: *c == '"' || *c == '\\' ? 2
+						  : 1;
+	return size;
 }
 
 static int check_login(const struct oci_login *login, struct error *err)

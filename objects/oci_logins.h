@@ -16,7 +16,7 @@
 
 #define OCI_LOGINS_MAX 512        /* that are kept */
 #define OCI_LOGINS_EACH 8         /* of one repository */
-#define OCI_LOGIN_TEXT_MAX 16384u /* bytes of one, all its texts together */
+#define OCI_LOGIN_TEXT_MAX 16384u /* bytes of its texts, as in JSON */
 
 struct oci_logins;
 

@@ -13,7 +13,11 @@
 #include "snapshotter/node/images/images.h"
 
 #define FILE_MAX (16u << 20)
+#define ENTRY_MAX 256u /* bytes of a login's JSON beside its texts */
 #define UNUSED_S 86400 /* a pull may take long before its image is here */
+
+_Static_assert(OCI_LOGINS_MAX *(OCI_LOGIN_TEXT_MAX + ENTRY_MAX) < FILE_MAX,
+	       "a full table is read again");
 
 struct kept_logins {
 	struct oci_logins *table;

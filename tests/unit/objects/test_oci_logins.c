@@ -140,6 +140,59 @@ Test(oci_logins, that_are_none_are_refused)
 	oci_logins_free(l);
 }
 
+/* The longest password, but for some bytes, that is kept: of bytes that JSON writes as six. */
+static char *largest_password(void)
+{
+	struct oci_logins *l = new_logins();
+	size_t len = OCI_LOGIN_TEXT_MAX;
+	char *text = calloc(1, len + 1);
+
+	cr_assert_not_null(text);
+	memset(text, 1, len);
+	while (len > 0 && show(l, "repo000", "n", text, 1) < 0)
+		text[--len] = '\0';
+	oci_logins_free(l);
+	return text;
+}
+
+Test(oci_logins, are_counted_as_they_are_written)
+{
+	static const char bytes[] = { 1, '"', '\\' };
+	AUTO_FREE char *text = calloc(1, OCI_LOGIN_TEXT_MAX);
+	struct oci_logins *l = new_logins();
+
+	for (size_t i = 0; i < sizeof(bytes); i++) {
+		memset(text, bytes[i], OCI_LOGIN_TEXT_MAX - 64);
+		cr_expect_eq(show(l, "r", "n", text, 1), -EINVAL);
+	}
+	memset(text, 'x', OCI_LOGIN_TEXT_MAX - 64);
+	cr_expect_eq(show(l, "r", "n", text, 1), 1);
+	oci_logins_free(l);
+}
+
+Test(oci_logins, of_a_full_table_are_read_again)
+{
+	struct oci_logins *l = new_logins(), *again = new_logins();
+	AUTO_FREE char *largest = largest_password();
+	AUTO_BUF text = BUF_INIT;
+	char repo[32];
+
+	for (int i = 0; i < OCI_LOGINS_MAX; i++) {
+		(void)snprintf(repo, sizeof(repo), "repo%d", i);
+		cr_assert_eq(show(l, repo, "n", largest, 1), 1);
+	}
+	cr_assert_eq(oci_logins_encode(l, &text, NULL), 0);
+	/* The most that kept_logins.c reads. */
+	cr_expect_lt(text.len, 16u << 20);
+	cr_assert_eq(oci_logins_decode(again, text.data, text.len, NULL), 0);
+	for (int i = 0; i < OCI_LOGINS_MAX; i++) {
+		(void)snprintf(repo, sizeof(repo), "repo%d", i);
+		expect_next(again, repo, largest);
+	}
+	oci_logins_free(l);
+	oci_logins_free(again);
+}
+
 Test(oci_logins, come_back_from_their_file)
 {
 	const struct oci_login token = { .host = "h:1",
