@@ -195,7 +195,7 @@ static bool is_within(const struct shown_login *s,
 	return !of_repo || is_of(s, of_repo->host, of_repo->repo);
 }
 
-/* Does `a` go before `b`?  Both are of one namespace. */
+/* Is `a` given up before `b`?  Namespaces that have as many logins are alike. */
 static bool goes_first(const struct shown_login *a, const struct shown_login *b)
 {
 	if (a->is_refused != b->is_refused)
@@ -220,7 +220,8 @@ static void give_up_one(struct oci_logins *l, const struct oci_login *of_repo)
 			n += is_within(&l->list[i], of_repo) &&
 			     strcmp(l->list[i].shown_by, l->list[k].shown_by) ==
 				     0;
-		if (n <= n_most)
+		if (n < n_most ||
+		    (n == n_most && most && !goes_first(&l->list[k], most)))
 			continue;
 		n_most = n;
 		most = &l->list[k];

@@ -125,6 +125,23 @@ Test(oci_logins, of_a_namespace_that_shows_many_displace_its_own_only)
 	oci_logins_free(l);
 }
 
+Test(oci_logins, of_many_namespaces_do_not_displace_what_has_worked)
+{
+	struct oci_logins *l = new_logins();
+	char by[32];
+	uint64_t id;
+
+	(void)!show(l, "r", "quiet", "good", 1);
+	free(next(l, "h:1", "r", &id));
+	oci_logins_note(l, id, true);
+	for (int i = 0; i < 4 * OCI_LOGINS_EACH; i++) {
+		(void)snprintf(by, sizeof(by), "loud%d", i);
+		cr_assert_eq(show(l, "r", by, "wrong", 2 + i), 1);
+	}
+	expect_next(l, "r", "good");
+	oci_logins_free(l);
+}
+
 Test(oci_logins, that_are_none_are_refused)
 {
 	AUTO_FREE char *long_one = calloc(1, OCI_LOGIN_TEXT_MAX + 1);
