@@ -12,6 +12,14 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
+/* A child that leads a process group is killed with all in it; no other has its number while the
+ * child is not waited for. */
+static void kill_child(pid_t pid)
+{
+	(void)kill(-pid, SIGKILL);
+	(void)kill(pid, SIGKILL);
+}
+
 int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
 		 struct error *err)
 {
@@ -31,7 +39,7 @@ int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
 			rc = error_set(err, ETIMEDOUT, "it does not end");
 	}
 	if (rc < 0)
-		(void)kill(pid, SIGKILL);
+		kill_child(pid);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
 	return rc;

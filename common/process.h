@@ -10,8 +10,8 @@
 
 /*
  * Wait for the end of the child `pid`, and store its wait status in `*status`.  It is
- * killed when it does not end within `timeout_ms`, or at once where `rc` says that
- * something failed before.  Blocks; any thread.
+ * killed, with the process group that it leads, when it does not end within `timeout_ms`,
+ * or at once where `rc` says that something failed before.  Blocks; any thread.
  *
  * Returns `rc` where that is below 0, else 0, -ETIMEDOUT, or what pidfd_open(2) says.
  */

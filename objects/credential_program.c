@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 
@@ -50,17 +51,38 @@ static int read_answer(int fd, struct pace *pace, struct buf *ret,
 	}
 }
 
+/* Threads of a pool block all signals, which a program would inherit; a group of its own lets
+ * process_reap() kill what it started, too. */
+static int init_attributes(posix_spawnattr_t *ret)
+{
+	sigset_t none;
+	int rc = posix_spawnattr_init(ret);
+
+	(void)sigemptyset(&none);
+	if (rc)
+		return rc;
+	(void)posix_spawnattr_setsigmask(ret, &none);
+	(void)posix_spawnattr_setpgroup(ret, 0);
+	(void)posix_spawnattr_setflags(ret, POSIX_SPAWN_SETSIGMASK |
+						    POSIX_SPAWN_SETPGROUP);
+	return 0;
+}
+
 static int spawn_program(const struct credential_program *p, int in, int out,
 			 pid_t *ret, struct error *err)
 {
 	posix_spawn_file_actions_t files;
-	int rc;
+	posix_spawnattr_t how;
+	int rc = init_attributes(&how);
 
+	if (rc)
+		return error_nomem(err);
 	(void)posix_spawn_file_actions_init(&files);
 	(void)posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
 	(void)posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-	rc = posix_spawnp(ret, p->argv[0], &files, NULL, p->argv, p->envp);
+	rc = posix_spawnp(ret, p->argv[0], &files, &how, p->argv, p->envp);
 	(void)posix_spawn_file_actions_destroy(&files);
+	(void)posix_spawnattr_destroy(&how);
 	return rc ? error_set(err, rc, "start it: %s", strerror(rc)) : 0;
 }
 

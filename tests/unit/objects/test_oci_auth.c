@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -389,6 +390,70 @@ Test(oci_login, a_helper_that_does_not_end_is_killed)
 		    "\"secret\"}'\nexec tail -f /dev/null >&2\n");
 	cr_expect_eq(get(&err), -ETIMEDOUT);
 	cr_expect(strstr(err.msg, "does not end"), "%s", err.msg);
+}
+
+/* Is the process whose number is in that file there, and no zombie? */
+static bool is_running(const char *name)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF pid = BUF_INIT;
+	AUTO_BUF command = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/%s", fix.dir, name), 0);
+	cr_assert_eq(fs_read_file(path.data, 64, &pid, NULL), 0);
+	buf_reset(&path);
+	cr_assert_eq(buf_printf(&path, "/proc/%ld/cmdline",
+				strtol(pid.data, NULL, 10)),
+		     0);
+	return fs_read_file(path.data, 65536, &command, NULL) == 0 &&
+	       command.len > 0;
+}
+
+Test(oci_login, a_helper_that_does_not_end_is_killed_with_its_children)
+{
+	const struct timespec moment = { .tv_nsec = 10 * 1000000 };
+	struct error err = ERROR_INIT;
+	AUTO_BUF script = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&script,
+				"#!/bin/sh\ntail -f /dev/null >&2 &\n"
+				"echo $! >%s/child\n"
+				"echo '{\"Username\":\"user\",\"Secret\":"
+				"\"secret\"}'\nexec tail -f /dev/null >&2\n",
+				fix.dir),
+		     0);
+	make_helper(script.data);
+	cr_expect_eq(get(&err), -ETIMEDOUT);
+	for (int i = 0; i < 1000 && is_running("child"); i++)
+		(void)nanosleep(&moment, NULL);
+	cr_expect_not(is_running("child"));
+}
+
+/* A shell would unblock them by itself. */
+Test(oci_login, helpers_inherit_no_blocked_signals)
+{
+	AUTO_BUF script = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+	sigset_t all;
+
+	cr_assert_eq(
+		buf_printf(&script,
+			   "#!/usr/bin/awk -f\nBEGIN {\n"
+			   "while ((getline line <\"/proc/self/status\") > 0)"
+			   "\nif (line ~ /^SigBlk:/) print line >"
+			   "\"%s/blocked\"\n"
+			   "print \"{\\\"Username\\\":\\\"user\\\","
+			   "\\\"Secret\\\":\\\"secret\\\"}\"\nexit\n}\n",
+			   fix.dir),
+		0);
+	make_helper(script.data);
+	(void)sigfillset(&all);
+	cr_assert_eq(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
+	expect_get();
+	cr_assert_eq(buf_printf(&path, "%s/blocked", fix.dir), 0);
+	cr_assert_eq(fs_read_file(path.data, 256, &text, NULL), 0);
+	cr_expect(strstr(text.data, "\t0000000000000000\n"), "%s", text.data);
 }
 
 /* Goes on once, then stops. */
