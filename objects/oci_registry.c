@@ -373,7 +373,8 @@ static void note_refusing_host(const struct registry *r,
 					clock_now_ns());
 }
 
-/* Does the host want more time than such a request has?  It is left alone then. */
+/* Does the host want more time than such a request has?  It is left alone then, by other images
+ * too unless the limit is a pod's account's or another host's. */
 static bool is_sent_away(struct registry *r, const struct registry_request *req,
 			 const struct http_response *resp)
 {
@@ -381,6 +382,8 @@ static bool is_sent_away(struct registry *r, const struct registry_request *req,
 
 	if (!registry_is_optional(r, req) || ms <= KEPT_AFTER_MS)
 		return false;
+	if (req->is_of_others)
+		return true;
 	oci_hosts_note_throttled(registry_whole(r)->cfg.hosts, r->origin,
 				 (int64_t)ms * NS_PER_MS, clock_now_ns());
 	return true;
@@ -427,12 +430,14 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 	for (int n_logins = 0;; n_logins++) {
 		AUTO_FREE char *login_line = NULL;
 		unsigned int used = 0;
-		bool is_verdict;
+		bool is_verdict, is_shown = false;
 		int rc;
 
 		if (own)
-			login_line = registry_login_line(r, &used);
+			login_line = registry_login_line(r, &used, &is_shown);
 		rc = send_once(r, req, url.data, login_line, resp, err);
+		req->is_of_others =
+			is_shown || !is_own_answer(r, url.data, resp);
 		if (own)
 			note_host(r, req, rc, resp, err);
 		if (rc < 0 || !registry_is_refusal(resp) ||
@@ -583,7 +588,7 @@ static int registry_authorization(struct oci_store *s, const struct digest *d,
 	oci_manifest_fini(&m);
 	if (rc < 0)
 		return rc;
-	line = registry_login_line(r, &generation);
+	line = registry_login_line(r, &generation, NULL);
 	if (!line || strncasecmp(line, name, strlen(name)) != 0)
 		return 0;
 	*ret = strdup(line + strlen(name));

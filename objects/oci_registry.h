@@ -83,7 +83,9 @@ struct registry_request {
 	                           * headers without Authorization */
 	const char *what;         /* for messages: "blob sha256:..." */
 	bool (*accept)(long status); /* is it a good answer?  NULL: 2xx is */
-	bool is_final;         /* set: this failure is not to be tried again */
+	bool is_final;     /* set: this failure is not to be tried again */
+	bool is_of_others; /* set: the answer may be about a pod's login, or is of a
+	                        * host that the registry led to */
 	enum registry_use use; /* who may answer */
 	/* Who answered; who is to be asked for an absolute url, as one that it had
 	 * led to.  NULL: the registry itself. */
@@ -116,8 +118,10 @@ int registry_try(struct registry *r, struct registry_request *req,
 
 /* Logins (oci_registry_login.c). */
 
-/* The header line to be shown now, the caller's, and its number; NULL: none. */
-char *registry_login_line(struct registry *r, unsigned int *ret_generation);
+/* The header line to be shown now, the caller's, and its number; NULL: none.  `ret_is_shown`
+ * (may be NULL): a pod showed the login that it is of. */
+char *registry_login_line(struct registry *r, unsigned int *ret_generation,
+			  bool *ret_is_shown);
 
 /* Is it an answer that another login may change?  401, 403, and what the registry's
  * own text calls a refusal. */

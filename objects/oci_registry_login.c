@@ -38,7 +38,8 @@ static int most_logins(const struct registry *r)
 			     : LOGINS_MAX;
 }
 
-char *registry_login_line(struct registry *part, unsigned int *ret_generation)
+char *registry_login_line(struct registry *part, unsigned int *ret_generation,
+			  bool *ret_is_shown)
 {
 	struct registry *r = registry_whole(part);
 	char *copy;
@@ -46,6 +47,8 @@ char *registry_login_line(struct registry *part, unsigned int *ret_generation)
 	(void)pthread_mutex_lock(&r->lock);
 	copy = r->login.authorization ? strdup(r->login.authorization) : NULL;
 	*ret_generation = r->login.generation;
+	if (ret_is_shown)
+		*ret_is_shown = copy && r->login.shown_id;
 	(void)pthread_mutex_unlock(&r->lock);
 	return copy;
 }

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "objects/oci_hosts.h"
 #include "objects/oci_providers.h"
 #include "objects/oci_registry_auth.h"
 #include "oci_fixture.h"
@@ -615,6 +616,46 @@ Test(oci_login_places, a_token_service_that_was_down_refuses_nobody_for_good)
 	fixture_fault(&fix, "bearer=1&login=1&status=503&match=/token&times=2");
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 	cr_expect_eq(fixture_count(&fix, "/token", " 503 "), 2);
+}
+
+static int resolve(struct error *err)
+{
+	struct oci_manifest m;
+	int rc = oci_get_manifest(fix.store, "v1", &m, err);
+
+	if (rc == 0)
+		oci_manifest_fini(&m);
+	return rc;
+}
+
+static bool is_paused(struct oci_hosts *hosts)
+{
+	char name[OCI_HOST_ROOM];
+
+	(void)snprintf(name, sizeof(name), "http://127.0.0.1:%u", fix.port);
+	return oci_hosts_check(hosts, name, clock_now_ns(), NULL) < 0;
+}
+
+/* The limit may be that of the account: other repositories are asked for all the same. */
+Test(oci_login_places, a_pod_s_login_that_is_throttled_pauses_no_registry)
+{
+	struct oci_hosts *hosts = oci_hosts_new();
+
+	cr_assert_not_null(hosts);
+	fix.cfg.hosts = hosts;
+	use_logins(NULL);
+	fixture_fault(&fix, "basic=1");
+	pod_shows("a", "secret");
+	cr_expect_eq(resolve(NULL), -ENOENT, "the login is good");
+	fixture_fault(&fix, "status=429&retry_after=3600");
+	cr_expect_eq(resolve(NULL), -EBUSY);
+	cr_expect_not(is_paused(hosts));
+	/* Without a login the limit is this node's. */
+	fixture_reopen(&fix);
+	cr_expect_eq(resolve(NULL), -EBUSY);
+	cr_expect(is_paused(hosts));
+	oci_store_free(steal_ptr(&fix.store));
+	oci_hosts_free(hosts);
 }
 
 Test(oci_login_places, a_refusal_by_403_is_one)
