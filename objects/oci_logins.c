@@ -20,6 +20,7 @@ struct shown_login {
 	uint64_t id;
 	char *host, *repo, *shown_by;
 	struct credentials who;
+	unsigned int news;       /* of all, when it was new or good again */
 	int64_t shown_at;        /* seconds since 1970, of the last time */
 	bool has_worked;         /* the registry accepted it */
 	bool is_refused;         /* since it was shown */
@@ -33,7 +34,7 @@ struct oci_logins {
 	struct shown_login list[OCI_LOGINS_MAX];
 	size_t n;
 	uint64_t next_id;
-	unsigned int n_shown; /* new ones so far */
+	unsigned int n_news; /* logins that were new, or good again, so far */
 };
 
 int oci_logins_new(const char *providers, struct oci_logins **ret,
@@ -248,8 +249,8 @@ static void add_login(struct oci_logins *l, struct shown_login *s)
 	else if (l->n >= OCI_LOGINS_MAX)
 		give_up_one(l, NULL);
 	s->id = ++l->next_id;
+	s->news = ++l->n_news;
 	l->list[l->n++] = *s;
-	l->n_shown++;
 }
 
 /* ------------------------------------------------------------------- any thread --- */
@@ -269,7 +270,8 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 	same = find_same(l, login);
 	if (same) {
 		same->shown_at = now_s;
-		l->n_shown += same->is_refused;
+		if (same->is_refused)
+			same->news = ++l->n_news;
 		same->is_refused = false;
 	} else {
 		add_login(l, &s);
@@ -378,14 +380,17 @@ void oci_logins_note(struct oci_logins *l, uint64_t id, bool works)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-unsigned int oci_logins_count(struct oci_logins *l)
+unsigned int oci_logins_news(struct oci_logins *l, const char *host,
+			     const char *repo)
 {
-	unsigned int n;
+	unsigned int n = 0;
 
 	if (!l)
 		return 0;
 	(void)pthread_mutex_lock(&l->lock);
-	n = l->n_shown;
+	for (size_t k = 0; k < l->n; k++)
+		if (is_of(&l->list[k], host, repo) && l->list[k].news > n)
+			n = l->list[k].news;
 	(void)pthread_mutex_unlock(&l->lock);
 	return n;
 }

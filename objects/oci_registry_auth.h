@@ -48,8 +48,9 @@ size_t oci_logins_count_passed(struct oci_logins *l, const char *host,
 			       const char *repo);
 /* The registry accepted or refused it. */
 void oci_logins_note(struct oci_logins *l, uint64_t id, bool works);
-/* How many new ones there were; NULL: 0. */
-unsigned int oci_logins_count(struct oci_logins *l);
+/* A number that changes when there is a new one for that repository; NULL: 0. */
+unsigned int oci_logins_news(struct oci_logins *l, const char *host,
+			     const char *repo);
 /* NULL: no plugin is to be asked. */
 struct oci_providers *oci_logins_providers(struct oci_logins *l);
 

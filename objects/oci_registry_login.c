@@ -19,11 +19,11 @@
 #define RETRY_FIRST_NS (15 * NS_PER_S)
 #define RETRY_MOST_NS (300 * NS_PER_S)
 
-/* How often it was told that another login may work now. */
+/* A number that changes when another login may work now. */
 static unsigned int count_news(struct registry *r)
 {
 	return oci_hosts_logins(r->cfg.hosts, r->origin) +
-	       oci_logins_count(r->cfg.logins);
+	       oci_logins_news(r->cfg.logins, r->host, r->repo);
 }
 
 /* With the lock: is there a login that was refused, and a place with others? */

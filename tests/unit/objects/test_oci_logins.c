@@ -126,6 +126,29 @@ Test(oci_logins, of_a_namespace_that_shows_many_displace_its_own_only)
 	oci_logins_free(l);
 }
 
+Test(oci_logins, that_are_new_are_news_for_their_repository_alone)
+{
+	struct oci_logins *l = new_logins();
+	unsigned int before;
+	uint64_t id;
+
+	cr_expect_eq(oci_logins_news(NULL, "h:1", "r"), 0);
+	(void)!show(l, "r", "a", "p", 1);
+	before = oci_logins_news(l, "h:1", "r");
+	(void)!show(l, "other", "b", "p", 2);
+	(void)!show(l, "r", "a", "p", 3);
+	cr_expect_eq(oci_logins_news(l, "h:1", "r"), before);
+	(void)!show(l, "r", "b", "p", 4);
+	cr_expect_neq(oci_logins_news(l, "h:1", "r"), before);
+	before = oci_logins_news(l, "h:1", "r");
+	free(next(l, "h:1", "r", &id));
+	oci_logins_note(l, id, false);
+	(void)!show(l, "r", "b", "p", 5);
+	cr_expect_neq(oci_logins_news(l, "h:1", "r"), before,
+		      "what was refused is shown again");
+	oci_logins_free(l);
+}
+
 Test(oci_logins, of_many_namespaces_do_not_displace_what_has_worked)
 {
 	struct oci_logins *l = new_logins();
