@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "containerd-plugin/cri_pull.h"
 #include "net/grpc_tap.h"
@@ -21,8 +22,9 @@
 #define PULLS_MAX GRPC_TAP_STREAMS /* that one chunk may end */
 #define THREADS 4
 #define QUEUE_MAX CONNECTIONS_MAX /* one work a connection */
-#define NODE_WAIT_MS 2000 /* for a bootseerd that is being started again */
-#define NODE_TIMEOUT_MS 3000
+#define NODE_MS 5000 /* for all pulls of a chunk; bootseerd may be starting */
+#define NODE_LEAST_MS 10
+#define QUIET_NS (10 * NS_PER_S) /* after bootseerd was away or silent */
 
 /* An end of a relay, and the bytes that it has yet to be sent. */
 struct cri_relay_end {
@@ -42,7 +44,8 @@ struct cri_relay {
 	struct cri_pull pulls[PULLS_MAX];
 	size_t n_pulls;
 	struct work work;
-	bool is_held; /* `work` is under way, and the client's bytes wait */
+	int delivered; /* by `work`: 0, or the last failure */
+	bool is_held;  /* `work` is under way, and the client's bytes wait */
 	bool is_closed;
 };
 
@@ -53,6 +56,7 @@ struct cri_proxy {
 	struct pool *pool;
 	struct cri_relay *relays;
 	size_t n_relays;
+	int64_t quiet_until_ns; /* no call waits for bootseerd before */
 };
 
 /* --------------------------------------------------------------- connections --- */
@@ -149,8 +153,11 @@ static void relay_go_on(struct cri_relay *r)
 
 /* --------------------------------------------------------------------- logins --- */
 
-static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull)
+/* Within `left_ms`, of which a part is for a bootseerd that does not listen yet. */
+static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull,
+			uint32_t left_ms)
 {
+	uint32_t wait_ms = left_ms * 2 / 5;
 	const struct node_login login = { .image = pull->image,
 					  .namespace_ = pull->namespace_,
 					  .user = pull->user,
@@ -159,8 +166,8 @@ static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull)
 						  pull->identity_token };
 	struct node_client *node = NULL;
 	struct error why = ERROR_INIT;
-	int rc = node_client_open_within(p->cfg.node, NODE_TIMEOUT_MS,
-					 NODE_WAIT_MS, &node, &why);
+	int rc = node_client_open_within(p->cfg.node, left_ms - wait_ms,
+					 wait_ms, &node, &why);
 
 	if (rc == 0)
 		rc = node_login_show(node, &login, &why);
@@ -175,16 +182,26 @@ static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull)
 	return rc;
 }
 
+static bool is_away(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -ENOENT || rc == -ECONNREFUSED;
+}
+
 static void deliver_pulls(struct work *w)
 {
 	struct cri_relay *r = container_of(w, struct cri_relay, work);
-	int rc = 0;
+	int64_t end = clock_now_ms() + NODE_MS;
 
+	r->delivered = 0;
 	/* A bootseerd that is away keeps the others waiting no longer. */
-	for (size_t k = 0; k < r->n_pulls && rc != -ETIMEDOUT &&
-			   rc != -ENOENT && rc != -ECONNREFUSED;
-	     k++)
-		rc = deliver_pull(r->proxy, &r->pulls[k]);
+	for (size_t k = 0; k < r->n_pulls && !is_away(r->delivered); k++) {
+		int64_t left = end - clock_now_ms();
+
+		r->delivered = left < NODE_LEAST_MS
+				       ? -ETIMEDOUT
+				       : deliver_pull(r->proxy, &r->pulls[k],
+						      (uint32_t)left);
+	}
 }
 
 static void on_delivered(struct work *w)
@@ -193,6 +210,8 @@ static void on_delivered(struct work *w)
 
 	forget_pulls(r);
 	r->is_held = false;
+	if (is_away(r->delivered))
+		r->proxy->quiet_until_ns = clock_now_ns() + QUIET_NS;
 	if (r->is_closed)
 		relay_free(r);
 	else
@@ -217,11 +236,20 @@ static void on_pull(void *arg, const void *message, size_t len)
 		cri_pull_fini(&pull);
 }
 
-/* The client's bytes wait until bootseerd has the logins in them. */
+/* The client's bytes wait until bootseerd has the logins in them, but not for one that was away
+ * a moment ago: all calls of the kubelet would wait at each pull. */
 static void hold_client(struct cri_relay *r)
 {
 	if (r->n_pulls == 0 || r->is_held)
 		return;
+	if (clock_now_ns() < r->proxy->quiet_until_ns) {
+		log_warning("cri",
+			    "%zu logins are not kept: bootseerd was away a "
+			    "moment ago",
+			    r->n_pulls);
+		forget_pulls(r);
+		return;
+	}
 	r->is_held = true;
 	if (pool_submit(r->proxy->pool, &r->work) < 0) {
 		log_warning("cri", "%zu logins are not kept: too many wait",

@@ -192,6 +192,19 @@ answer() { # PASSWORD
 	no_canary
 }
 
+@test "a bootseerd that is away is waited for once, not at each pull" {
+	start_all
+	kill_node
+	for _ in 1 2 3; do
+		CRI_USER=tenant CRI_PASSWORD=$CANARY \
+			run images pull-as team "$REGISTRY/nothing:1"
+		[ "$status" -ne 0 ]
+	done
+	[ "$(grep -c 'bootseerd has not got the login of a pull' "$T/plugin.log")" -eq 1 ]
+	grep -q 'bootseerd was away a moment ago' "$T/plugin.log"
+	no_canary
+}
+
 @test "the image service's socket is for root alone" {
 	start_all
 	[ "$(stat -c %a "$T/images.sock")" = 600 ]
