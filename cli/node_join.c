@@ -704,8 +704,9 @@ const struct command node_leave_command = {
 			"Take away what 'bootseer node join' told containerd, "
 			"after fetching the layers that images lack under "
 			"another snapshotter.  While containers go on with the "
-			"plugin it stays known, and new ones do not use it: the "
-			"exit status is 3 then.",
+			"plugin it stays known, and the exit status is 3.  New "
+			"pods do not use it then, but with 'join --pods "
+			"runtime' those of its handler do.",
 		.options = leave_options,
 		.see_also = "bootseer-snapshotter(8)",
 	},

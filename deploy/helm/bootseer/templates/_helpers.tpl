@@ -10,6 +10,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/name: bootseer
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
+{{- /* The secret with the registry service's certificate. */}}
+{{- define "bootseer.registry.tls" -}}
+{{- if .Values.registry.issuerRef }}{{ include "bootseer.name" . }}-registry-tls
+{{- else }}{{ .Values.registry.tlsSecretName }}{{ end }}
+{{- end }}
 {{- define "bootseer.pull" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
