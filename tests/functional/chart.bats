@@ -87,8 +87,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	chmod +x "$fakes"/* "$BATS_TEST_TMPDIR/home/bin/bootseer"
 	export CALLS=$BATS_TEST_TMPDIR/calls FAKES=$fakes BOOTSEER_HOME=$BATS_TEST_TMPDIR/home
 	run -0 unshare -mpf --mount-proc bash -euc '
-		mkdir -p /var/lib/kubelet
-		mount -t tmpfs tmpfs /var/lib/kubelet
+		mount -t tmpfs tmpfs /var/lib
 		volume="/var/lib/kubelet/pods/4711/volumes/kubernetes.io~csi/model"
 		mkdir -p "$volume"
 		printf "{\"attachmentID\":\"csi-1\",\"driverName\":\"csi.bootseer\"}" \
