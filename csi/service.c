@@ -243,6 +243,7 @@ static void on_swept(struct work *w)
 	if (s->pool &&
 	    loop_timer_start(s->cfg.loop, &s->sweep_timer, SWEEP_NS, NULL) < 0)
 		log_warning("csi", "what pods left is not looked for any more");
+	leave_call(s);
 }
 
 static void on_sweep_time(struct loop_timer *t)

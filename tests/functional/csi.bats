@@ -82,6 +82,8 @@ refused() # STATUS PATTERN COMMAND...
 	wait "$csi_pid"
 	[ ! -e "$K/plugins_registry/csi.bootseer-reg.sock" ]
 	[ ! -e "$K/plugins/csi.bootseer/csi.sock" ]
+	# Nothing was under way, so the end waited for nothing.
+	run -1 grep 'ending with calls under way' "$T/csi.log"
 }
 
 @test "csi-sanity finds nothing" {
