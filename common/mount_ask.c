@@ -13,12 +13,18 @@
 
 #define ANSWER_FD 3
 
-/* In the child, which has no other descriptor of ours. */
-static void ask(int fd, const char *path)
+/* The process that asks has no other descriptor of ours.  Its alarm ends it, since its
+ * parent waits for it no more. */
+static void ask_path(int fd, const char *path, int64_t wait_ms)
 {
 	struct statfs st;
+	sigset_t none;
 	int code;
 
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)alarm((unsigned)(wait_ms / 1000) + 1);
 	if (fd != ANSWER_FD)
 		(void)dup2(fd, ANSWER_FD);
 	(void)close_range(ANSWER_FD + 1, ~0U, 0);
@@ -43,6 +49,20 @@ static int read_in_time(int fd, int64_t wait_ms)
 	return code;
 }
 
+/* The child ends at once, so that the process that asks is adopted by process 1, which
+ * takes its status also when it hangs past our patience. */
+static pid_t fork_away(int fd, const char *path, int64_t wait_ms)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	pid = fork();
+	if (pid == 0)
+		ask_path(fd, path, wait_ms);
+	_exit(pid < 0);
+}
+
 int mount_ask(const char *path, int64_t wait_ms)
 {
 	int p[2], code;
@@ -50,16 +70,11 @@ int mount_ask(const char *path, int64_t wait_ms)
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -1;
-	pid = fork();
-	if (pid == 0)
-		ask(p[1], path);
+	pid = fork_away(p[1], path, wait_ms);
 	(void)close(p[1]);
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
 	code = pid < 0 ? -1 : read_in_time(p[0], wait_ms);
 	(void)close(p[0]);
-	if (pid < 0)
-		return -1;
-	if (code < 0)
-		(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, code < 0 ? WNOHANG : 0);
 	return code;
 }

@@ -219,6 +219,22 @@ id_of() { printf %s "uid-${1#*/}/$2" | sha256sum | cut -c 1-16; } # POD VOLUME
 is_dead() { ! stat -f "$1" 2>/dev/null; } # FOLDER
 is_empty() { [ -z "$(ls "$1")" ]; } # FOLDER
 
+@test "a mount that does not answer is told of, and leaves no process of the question" {
+	local url=file://$T/store id
+
+	mkdir "$T/store"
+	csi_start --allow "namespace=a kind=ckpt store=$url access=write"
+	id=$(id_of a/p v)
+	kubelet publish a/p v kind=ckpt "store=$url"
+	group_of "$id" | xargs kill -STOP
+	[[ $(kubelet stats a/p v | jq -r .message) == "it does not answer"* ]]
+	group_of "$id" | xargs kill -CONT
+	wait_for has_no_child "$csi_pid"
+	kubelet unpublish a/p v
+}
+
+has_no_child() { [ -z "$(ps -o pid= --ppid "$1")" ]; } # PID
+
 @test "an environment's socket is a volume, and is served again when its process died" {
 	local url=file://$T/store id m
 
