@@ -22,16 +22,6 @@ static int place_of(const char *dir, char **ret, struct error *err)
 	return *ret ? 0 : error_nomem(err);
 }
 
-static int is_mounted(const char *path, struct error *err)
-{
-	struct mount_line l = { .major = 0 };
-	int rc = mount_find(path, &l, err);
-
-	if (rc == 1)
-		mount_line_fini(&l);
-	return rc;
-}
-
 /* With its process and the one above it killed, nobody ever answers. */
 static bool is_dead(const char *path)
 {
@@ -126,7 +116,7 @@ int volume_ckpt_open(const struct volume_job *j, char **ret, struct error *err)
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return error_set(err, errno, "make '%s': %s", path,
 				 strerror(errno));
-	rc = is_mounted(path, err);
+	rc = volume_is_mounted(path, err);
 	if (rc == 1 && is_dead(path)) {
 		rc = take_dead_down(path, j->target->id, err);
 		if (rc == 0)
@@ -154,7 +144,7 @@ int volume_ckpt_close(const struct volumes *v, const char *dir, const char *id,
 	if (rc == 0 && !run)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = is_mounted(path, err);
+		rc = volume_is_mounted(path, err);
 	if (rc == 1 && is_dead(path)) {
 		rc = take_dead_down(path, id, err);
 	} else if (rc == 1) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Volumes of kind env: the socket of `bootseer env socket`, in a folder for the pod. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "common/fs.h"
@@ -13,6 +16,8 @@
 #define LIST_MAX 65536
 #define NAME_LEN 32 /* hex digits of a mount's name */
 #define MOST_DEFAULT 16
+/* For a socket, and nothing that a container might store there. */
+#define TMPFS "size=64k,nr_inodes=16,mode=755"
 #define READY "bootseer env socket: ready"
 
 /* The socket's folder: STATE/ID/env/pod. */
@@ -25,19 +30,65 @@ static int folder_of(const char *dir, char **ret, struct error *err)
 	return 0;
 }
 
+/* Root of a container may put a link in the socket's place; it is not followed. */
+static int open_socket(const char *folder)
+{
+	AUTO_FREE char *path = fs_join(folder, "env.sock");
+	int fd = path ? open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode))) {
+		(void)close(fd);
+		return -1;
+	}
+	return fd;
+}
+
 static bool is_served(const char *folder)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int at = open_socket(folder);
 	AUTO_CLOSE int fd =
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if ((size_t)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/env.sock",
-			     folder) >= sizeof(sa.sun_path))
-		return false;
+	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d",
+		       at);
 	/* EAGAIN: it is busy. */
-	return fd >= 0 &&
+	return at >= 0 && fd >= 0 &&
 	       (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) == 0 ||
 		errno == EAGAIN);
+}
+
+/* The pod gets a file system of its own: a container may be able to write it, because
+ * runtimes mount it once more without our "read only", and fills nothing but that. */
+static int mount_folder(const char *dir, const char *folder, struct error *err)
+{
+	AUTO_FREE char *above = fs_join(dir, "env");
+	int rc = volume_is_mounted(folder, err);
+
+	if (rc != 0 || !above)
+		return rc < 0 ? rc : rc == 1 ? 0 : error_nomem(err);
+	rc = fs_mkdir(above, 0700, err);
+	if (rc == 0)
+		rc = fs_mkdir(folder, 0755, err);
+	if (rc == 0 && mount("bootseer-env", folder, "tmpfs",
+			     MS_NOSUID | MS_NODEV | MS_NOEXEC, TMPFS) < 0)
+		rc = error_set(err, errno, "mount a tmpfs at '%s': %s", folder,
+			       strerror(errno));
+	return rc;
+}
+
+/* Containers that have it mounted yet keep it until they end. */
+static int unmount_folder(const char *dir, struct error *err)
+{
+	AUTO_FREE char *folder = NULL;
+	int rc = folder_of(dir, &folder, err);
+
+	if (rc == 0 && umount2(folder, UMOUNT_NOFOLLOW | MNT_DETACH) < 0 &&
+	    errno != EINVAL && errno != ENOENT)
+		rc = error_set(err, errno, "unmount '%s': %s", folder,
+			       strerror(errno));
+	return rc;
 }
 
 static int start_socket(const struct volume_job *j, struct error *err)
@@ -86,6 +137,8 @@ int volume_env_open(const struct volume_job *j, char **ret, struct error *err)
 	/* A process that died is replaced; its folder stays, which containers have mounted. */
 	if (rc == 0 && !is_served(folder)) {
 		rc = helper_kill(j->target->id, err);
+		if (rc == 0)
+			rc = mount_folder(j->dir, folder, err);
 		if (rc == 0)
 			rc = start_socket(j, err);
 	}
@@ -158,5 +211,5 @@ int volume_env_close(const struct volumes *v, const char *dir, const char *id,
 	if (rc == 0 && fs_read_file(list, LIST_MAX, &text, NULL) == 0 &&
 	    text.data)
 		release_mounts(v, text.data);
-	return rc;
+	return rc < 0 ? rc : unmount_folder(dir, err);
 }

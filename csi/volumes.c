@@ -38,6 +38,16 @@ int volume_dir(const struct volumes *v, const char *id, char **ret,
 	return *ret ? 0 : error_nomem(err);
 }
 
+int volume_is_mounted(const char *path, struct error *err)
+{
+	struct mount_line l = { .major = 0 };
+	int rc = mount_find(path, &l, err);
+
+	if (rc == 1)
+		mount_line_fini(&l);
+	return rc;
+}
+
 static bool is_there(const char *dir)
 {
 	return access(dir, F_OK) == 0;

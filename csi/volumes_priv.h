@@ -44,6 +44,9 @@ int volume_node_open(const struct volumes *v, uint32_t wait_ms,
 int volume_dir(const struct volumes *v, const char *id, char **ret,
 	       struct error *err) MUST_CHECK;
 
+/* 1: something is mounted at `path`; 0: nothing is.  Asks no file system. */
+int volume_is_mounted(const char *path, struct error *err) MUST_CHECK;
+
 /*
  * For each kind: have what is to be bound at the target, and store its path in *ret, the
  * caller's.  Idempotent.

@@ -245,6 +245,11 @@ has_no_child() { [ -z "$(ps -o pid= --ppid "$1")" ]; } # PID
 	kubelet publish a/p v kind=env "store=$url" most=3
 	[ -S "$m/env.sock" ]
 	run -1 touch "$m/new"
+	# The folder is no part of the node's /run, and holds little.
+	[[ $(findmnt -no FSTYPE,OPTIONS "$m") == tmpfs*ro*nosuid*nodev*size=64k*nr_inodes=16* ]]
+	[ "$(stat -c %a "$m")" = 755 ]
+	run -1 dd if=/dev/zero "of=$T/state/$id/env/pod/full" bs=1k count=100 status=none
+	rm "$T/state/$id/env/pod/full"
 	[ "$(ps -o args= "$(group_of "$id")" | grep -c -- "--store $url --most 3")" = 1 ]
 	# A pod captures what there is not yet, and the next one has it by the socket.
 	for i in 1 2; do
@@ -259,10 +264,18 @@ has_no_child() { [ -z "$(ps -o pid= --ppid "$1")" ]; } # PID
 	wait_for is_unserved a/p v
 	kubelet publish a/p v kind=env "store=$url" most=3
 	[ "$(kubelet stats a/p v | jq .abnormal)" = false ]
+	# A link that a container put there leads nowhere.
+	mv "$T/state/$id/env/pod/"{env.sock,old}
+	ln -s "$BOOTSEER_SOCKET" "$T/state/$id/env/pod/env.sock"
+	[ "$(kubelet stats a/p v | jq .abnormal)" = true ]
+	kubelet publish a/p v kind=env "store=$url" most=3
+	[ ! -L "$m/env.sock" ]
+	[ "$(kubelet stats a/p v | jq .abnormal)" = false ]
 	kubelet unpublish a/p v
 	[ -z "$(ls "$T/state")" ]
 	[ -z "$(group_of "$id")" ]
 	[ ! -e "$m" ]
+	[ "$(grep -c " $T/state" /proc/self/mountinfo)" -eq 0 ]
 }
 
 is_unserved() { [ "$(kubelet stats "$@" | jq .abnormal)" = true ]; } # POD VOLUME
