@@ -28,6 +28,7 @@
 #include "cli/node_socket.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/log.h"
 #include "net/control.h"
 #include "net/shortage.h"
 
@@ -41,6 +42,8 @@
 #define TARGETS_MAX 64
 #define TARGET_MAX 4095
 #define LIST_MAX 65536
+#define LOG_FILE_MAX \
+	262144 /* bytes; a line for each question that is refused */
 
 struct env_socket_config {
 	struct node_options node;
@@ -447,6 +450,13 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	return rc;
 }
 
+/* Whoever asks could fill a file, which may be in memory. */
+static void say_refused(const struct error *err)
+{
+	if (log_has_room(LOG_LEVEL_WARNING))
+		fprintf(stderr, "bootseer env socket: %s\n", err->msg);
+}
+
 static void serve_child(const struct pod_socket *s, int fd)
 {
 	const struct timeval patience = { .tv_sec = ASK_S };
@@ -464,7 +474,7 @@ static void serve_child(const struct pod_socket *s, int fd)
 	rc = answer(s, fd, &q, &err);
 	(void)!reply_with(fd, rc, &err);
 	if (rc < 0 && rc != -ECONNRESET)
-		fprintf(stderr, "bootseer env socket: %s\n", err.msg);
+		say_refused(&err);
 	control_request_fini(&q.request);
 }
 
@@ -493,7 +503,7 @@ static void refuse(int fd, int code)
 	int rc = error_set(&err, code, "start a process for the answer: %s",
 			   strerror(code));
 
-	fprintf(stderr, "bootseer env socket: %s\n", err.msg);
+	say_refused(&err);
 	(void)!reply_with(fd, rc, &err);
 }
 
@@ -641,6 +651,7 @@ static int run(const void *config, char **args, struct error *err)
 				 "it mounts, which user %u may not: run it as "
 				 "root",
 				 geteuid());
+	log_set_file_max(LOG_FILE_MAX);
 	rc = open_dir(&s, args[0], err);
 	if (rc == 0)
 		rc = watch_signals(&s, err);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/text.h"
@@ -20,10 +21,33 @@ static const char *const names[] = {
 };
 
 static atomic_int current_level = LOG_LEVEL_INFO;
+static atomic_uint_fast64_t file_max;
 
 void log_set_level(enum log_level level)
 {
 	atomic_store(&current_level, (int)level);
+}
+
+void log_set_file_max(uint64_t most)
+{
+	atomic_store(&file_max, most);
+}
+
+bool log_has_room(enum log_level level)
+{
+	uint64_t most = atomic_load(&file_max);
+	int saved = errno;
+	struct stat st;
+	bool is_full;
+
+	if (!most)
+		return true;
+	if (level == LOG_LEVEL_ERROR)
+		most *= 2;
+	is_full = fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
+		  (uint64_t)st.st_size > most;
+	errno = saved;
+	return !is_full;
 }
 
 int log_level_parse(const char *text, enum log_level *ret)
@@ -45,7 +69,7 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	va_list ap;
 	int n;
 
-	if ((int)level > atomic_load(&current_level))
+	if ((int)level > atomic_load(&current_level) || !log_has_room(level))
 		return;
 	n = snprintf(line, sizeof(line), "%s %s: ", names[level], module);
 	if (n < 0)

@@ -3,6 +3,9 @@
 #ifndef BOOTSEER_COMMON_LOG_H
 #define BOOTSEER_COMMON_LOG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/cleanup.h"
 
 enum log_level {
@@ -14,6 +17,13 @@ enum log_level {
 
 /* Lines above `level` are dropped; INFO at start.  Any thread. */
 void log_set_level(enum log_level level);
+
+/* Where standard error is a file, drop lines that would come behind `most` bytes of it, and
+ * errors behind twice as much; 0, as at start: write each.  Any thread. */
+void log_set_file_max(uint64_t most);
+
+/* False: a line of this level would be dropped, for what log_set_file_max() says. */
+bool log_has_room(enum log_level level);
 
 /* "error", "warning", "info", "debug"; -EINVAL otherwise. */
 int log_level_parse(const char *text, enum log_level *ret) MUST_CHECK;

@@ -32,6 +32,7 @@
 #define BEGUN_NAME "ckpt-begun"
 #define LIFE_NAME "ckpt-life"
 #define LOOK_AGAIN_MS 1000
+#define LOG_FILE_MAX MIB /* of a mount that is held: its log may be in memory */
 #define EXIT_USAGE 2
 #define EXIT_LOST 3 /* files that were closed are not in the store */
 
@@ -352,6 +353,8 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 
 	if (rc < 0)
 		return rc;
+	if (fd_keeper_is_durable(keeper))
+		log_set_file_max(LOG_FILE_MAX);
 	is_successor = getenv("LISTEN_FDS") != NULL;
 	rc = mount_canonical(args[1], &path, err);
 	if (is_successor && session_is_gone(keeper, SESSION_NAME))
@@ -405,6 +408,7 @@ static int run_held(int argc, char **argv, struct error *err)
 	for (int i = 1; i < argc; i++)
 		if (strncmp(argv[i], "--hold", 6) != 0)
 			args[n++] = argv[i];
+	log_set_file_max(LOG_FILE_MAX);
 	return hold_run(args, err);
 }
 

@@ -46,6 +46,8 @@ struct ckpt_mount {
 	const char *local;    /* folder of a file: store; NULL: it is another */
 	int64_t started_ns;   /* since 1970: what folders say of themselves */
 	atomic_bool is_ready; /* whoever started it waits no more */
+	/* The last EOPNOTSUPP in the log: its thread and operation. */
+	atomic_uint_fast64_t refusal;
 };
 
 /* Files in memory that are kept for a successor, borrowed; -1: it knows nothing. */

@@ -40,6 +40,16 @@ static void log_failure(struct ckpt_mount *m, struct ckpt_node *n,
 		log_warning("ckpt", "%s failed reason=\"%s\"", what, why);
 }
 
+/* A program that was refused something may ask a million times: its first line is enough. */
+static bool is_said(fuse_req_t req, const char *what, int code)
+{
+	uint64_t refusal = (uint64_t)(unsigned)fuse_req_ctx(req)->pid << 32 |
+			   (uint32_t)(uintptr_t)what;
+
+	return code == EOPNOTSUPP &&
+	       atomic_exchange(&mount_of(req)->refusal, refusal) == refusal;
+}
+
 void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
 {
 	ops_fail_of(req, NULL, what, rc, err);
@@ -64,8 +74,10 @@ void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 	case EPERM:
 		break;
 	default:
-		log_failure(mount_of(req), n, what,
-			    err && *err->msg ? err->msg : strerror(code));
+		if (!is_said(req, what, code))
+			log_failure(mount_of(req), n, what,
+				    err && *err->msg ? err->msg
+						     : strerror(code));
 	}
 	if (code == EBADMSG || code == EPROTO || code == ECONNREFUSED ||
 	    code == ECANCELED)

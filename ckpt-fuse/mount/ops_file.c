@@ -325,8 +325,8 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 	    (later_commits(m->later, n) || later_commit(m->later, n)))
 		return false;
 	if (writers_commit(m, n, false, &err) < 0)
-		log_warning("ckpt", "lost path=\"%s\" reason=\"%s\"",
-			    node_path_shown(&m->nodes, n, &path), err.msg);
+		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"",
+			  node_path_shown(&m->nodes, n, &path), err.msg);
 	return true;
 }
 

@@ -233,6 +233,46 @@ is_empty() { [ -z "$(ls "$1")" ]; } # FOLDER
 	kubelet unpublish a/p v
 }
 
+# Holes that are refused, asked for by one thread, and by a thread for each.
+ask_for_holes() # FILE BY-ONE BY-EACH
+{
+	/usr/bin/python3 - "$@" <<-'EOF'
+	import ctypes, os, sys, threading
+
+	libc = ctypes.CDLL(None, use_errno=True)
+	fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+
+	def ask():
+	    # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+	    assert libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(4096)) == -1
+
+	for i in range(int(sys.argv[2])):
+	    ask()
+	for i in range(int(sys.argv[3])):
+	    thread = threading.Thread(target=ask)
+	    thread.start()
+	    thread.join()
+	EOF
+}
+
+@test "a pod that is refused again and again does not fill the node's memory by a log" {
+	local url=file://$T/store id m log part
+
+	mkdir "$T/store"
+	csi_start --allow "namespace=a kind=ckpt store=$url access=write"
+	m=$(volume a/p v) id=$(id_of a/p v)
+	kubelet publish a/p v kind=ckpt "store=$url"
+	log=$(compgen -G "$T/state/$id/run/*/log")
+	part=$(printf 'x%.0s' {1..240})
+	mkdir -p "$m/$part/$part/$part"
+	ask_for_holes "$m/$part/$part/$part/file" 100 0
+	[ "$(grep -c 'fallocate failed' "$log")" -eq 1 ]
+	ask_for_holes "$m/$part/$part/$part/file" 0 1500
+	[ "$(stat -c %s "$log")" -gt 1048576 ]
+	[ "$(stat -c %s "$log")" -lt 1052672 ]
+	kubelet unpublish a/p v
+}
+
 has_no_child() { [ -z "$(ps -o pid= --ppid "$1")" ]; } # PID
 
 @test "an environment's socket is a volume, and is served again when its process died" {
