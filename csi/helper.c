@@ -31,6 +31,7 @@
 
 struct group_files {
 	const char *id;
+	uint64_t memory;
 	int fds[HIERARCHIES_MAX];
 	size_t n;
 };
@@ -52,6 +53,25 @@ static bool is_hierarchy(const struct mountinfo *m)
 	       strcmp(m->fstype, "cgroup2") == 0;
 }
 
+/* A hierarchy without the file bounds no memory. */
+static void write_file(const char *dir, const char *file, const char *text)
+{
+	AUTO_FREE char *path = fs_join(dir, file);
+	AUTO_CLOSE int fd = path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		(void)!write(fd, text, strlen(text));
+}
+
+static void bound_memory(const char *dir, uint64_t memory)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)memory);
+	write_file(dir, "memory.max", text);
+	write_file(dir, "memory.limit_in_bytes", text);
+}
+
 /* A hierarchy that is mounted for reading only, say, has no group of ours. */
 static int open_group(void *arg, const struct mountinfo *m, struct error *err)
 {
@@ -68,9 +88,13 @@ static int open_group(void *arg, const struct mountinfo *m, struct error *err)
 		rc = group_path(m->path, g->id, "cgroup.procs", &procs, err);
 	if (rc < 0 || !above)
 		return error_nomem(err);
-	if ((mkdir(above, 0755) < 0 && errno != EEXIST) ||
-	    (mkdir(dir, 0755) < 0 && errno != EEXIST))
+	if (mkdir(above, 0755) < 0 && errno != EEXIST)
 		return 0;
+	write_file(above, "cgroup.subtree_control", "+memory");
+	if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+		return 0;
+	if (g->memory)
+		bound_memory(dir, g->memory);
 	fd = open(procs, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
 		g->fds[g->n++] = fd;
@@ -83,11 +107,12 @@ static void group_close(struct group_files *g)
 		(void)close(g->fds[--g->n]);
 }
 
-static int group_open(const char *id, struct group_files *g, struct error *err)
+static int group_open(const struct helper_job *job, struct group_files *g,
+		      struct error *err)
 {
 	int rc;
 
-	*g = (struct group_files){ .id = id };
+	*g = (struct group_files){ .id = job->id, .memory = job->memory };
 	rc = mountinfo_each(open_group, g, err);
 	if (rc == 0 && g->n == 0)
 		rc = error_set(
@@ -223,7 +248,7 @@ static int open_files(const struct helper_job *job, struct helper_files *f,
 	int rc;
 
 	*f = (struct helper_files){ .log = -1, .out = -1 };
-	rc = group_open(job->id, &f->group, err);
+	rc = group_open(job, &f->group, err);
 	if (rc < 0)
 		return rc;
 	f->log =

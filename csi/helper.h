@@ -15,6 +15,8 @@ struct helper_job {
 	const char *id;    /* of the volume: TARGET_ID_MAX */
 	char *const *argv; /* argv[0] is a path */
 	char *const *env;
+	uint64_t
+		memory; /* bytes of the group, where it can be bound; 0: as it is */
 	const char *
 		log; /* file that gets what it says; its last line is the reason */
 };

@@ -10,6 +10,8 @@
 #define ID_MAX UINT32_C(4294967294)
 #define MEMORY_MIN (64 * MIB) /* of bootseer-ckpt */
 #define MEMORY_DEFAULT (512 * MIB)
+#define TOTAL_DEFAULT 4 /* times `memory`, for all volumes of a namespace */
+#define SIZE_MOST (UINT64_C(1) << 60)
 #define RULE_MAX 4096
 
 struct id_range {
@@ -22,7 +24,7 @@ struct volume_rule {
 	enum volume_kind kind;
 	enum volume_login login;
 	bool has_kind, has_login, may_write;
-	uint64_t memory;
+	uint64_t memory, total; /* total 0: TOTAL_DEFAULT times the memory */
 	struct id_range uid, gid;
 };
 
@@ -62,6 +64,15 @@ static int take_login(struct volume_rule *r, const char *value)
 	return 0;
 }
 
+/* Sums of what is taken here do not wrap. */
+static int take_size(const char *value, uint64_t *ret)
+{
+	return volume_size_parse(value, ret) < 0 || *ret < MEMORY_MIN ||
+			       *ret > SIZE_MOST
+		       ? -EINVAL
+		       : 0;
+}
+
 static bool is_s3(const char *url)
 {
 	return strncmp(url, "s3:", 3) == 0;
@@ -92,10 +103,9 @@ static int take_word(struct volume_rule *r, const char *key, const char *value)
 		return r->may_write || strcmp(value, "read") == 0 ? 0 : -EINVAL;
 	}
 	if (strcmp(key, "memory") == 0)
-		return volume_size_parse(value, &r->memory) < 0 ||
-				       r->memory < MEMORY_MIN
-			       ? -EINVAL
-			       : 0;
+		return take_size(value, &r->memory);
+	if (strcmp(key, "total") == 0)
+		return take_size(value, &r->total);
 	if (strcmp(key, "uid") == 0)
 		return take_range(value, &r->uid);
 	if (strcmp(key, "gid") == 0)
@@ -130,6 +140,11 @@ static int check_rule(const struct volume_rule *r, const char *rule,
 		return error_set(err, EINVAL,
 				 "--allow '%.200s': store= is a URL, as "
 				 "s3://BUCKET/PATH",
+				 rule);
+	if (r->total && r->total < r->memory)
+		return error_set(err, EINVAL,
+				 "--allow '%.200s': total= is less than "
+				 "memory=, that one volume may have",
 				 rule);
 	if (r->login == VOLUME_LOGIN_ROLE && !is_s3(r->what))
 		return error_set(err, EINVAL,
@@ -320,6 +335,7 @@ static int fill_grant(const struct volume_rule *r,
 	g->memory = q->has_memory                ? q->memory
 		    : r->memory < MEMORY_DEFAULT ? r->memory
 						 : MEMORY_DEFAULT;
+	g->total = r->total ? r->total : TOTAL_DEFAULT * r->memory;
 	g->uid = q->has_uid ? q->uid : r->uid.from;
 	g->gid = q->has_gid ? q->gid : r->gid.from;
 	rc = check_id("uid", g->uid, &r->uid, err);

@@ -30,6 +30,7 @@ struct volume_grant {
 	enum volume_login login;
 	const char *role;
 	uint64_t memory, uid, gid;
+	uint64_t total; /* memory of all ckpt volumes of the namespace */
 };
 void volume_grant_fini(struct volume_grant *g);
 

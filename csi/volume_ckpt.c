@@ -58,7 +58,12 @@ static int run_bootseer(const struct volumes *v, const char *dir,
 {
 	AUTO_FREE char *program = fs_join(v->cfg.programs, "bootseer");
 	AUTO_FREE char *log = fs_join(dir, "log");
-	struct helper_job h = { .id = id, .argv = a->argv, .log = log };
+	struct helper_job h = {
+		.id = id,
+		.argv = a->argv,
+		.log = log,
+		.memory = g->memory ? g->memory + VOLUME_MEMORY_SLACK : 0
+	};
 	char **env = NULL;
 	int rc;
 

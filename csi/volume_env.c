@@ -111,7 +111,10 @@ static int start_socket(const struct volume_job *j, struct error *err)
 			 (char *)(uintptr_t)cfg->node_socket,
 			 dir,
 			 NULL };
-	struct helper_job h = { .id = j->target->id, .argv = argv, .log = log };
+	struct helper_job h = { .id = j->target->id,
+				.argv = argv,
+				.log = log,
+				.memory = VOLUME_MEMORY_SLACK };
 	int rc;
 
 	if (!program || !dir || !log)

@@ -11,6 +11,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/mount.h"
+#include "csi/charge.h"
 #include "csi/volumes_priv.h"
 
 #define ANSWER_MS 2000
@@ -155,6 +156,29 @@ int volumes_unpublish(struct volumes *v, const char *target_path,
 
 /* ---- the beginning ---- */
 
+/* Images have no process, and bootseerd bounds what it keeps of them. */
+static int charge_volume(const struct volume_job *j, bool is_mounted,
+			 struct error *err)
+{
+	const struct volume_charge c = {
+		.id = j->target->id,
+		.namespace = j->request->namespace,
+		.kind = j->request->kind,
+		.memory = j->request->kind == VOLUME_KIND_CKPT
+				  ? j->grant->memory
+				  : 0,
+		.total = j->grant->total,
+	};
+	int rc;
+
+	if (c.kind == VOLUME_KIND_IMAGE)
+		return 0;
+	(void)pthread_mutex_lock(&j->volumes->charges);
+	rc = charge_take(j->volumes->cfg.state, &c, is_mounted, err);
+	(void)pthread_mutex_unlock(&j->volumes->charges);
+	return rc;
+}
+
 static int make_dir(const struct volume_job *j, struct error *err)
 {
 	AUTO_FREE char *name = fs_join(j->dir, NAME_FILE);
@@ -211,6 +235,9 @@ static int publish_job(const struct volume_job *j, struct error *err)
 	if (is_mounted < 0 ||
 	    (is_mounted && j->request->kind == VOLUME_KIND_IMAGE))
 		return is_mounted < 0 ? is_mounted : 0;
+	rc = charge_volume(j, is_mounted, err);
+	if (rc < 0)
+		return rc;
 	rc = open_kind(j, &source, err);
 	if (rc == 0)
 		rc = bind_target(j, source, is_mounted, err);
@@ -432,6 +459,7 @@ int volumes_new(const struct volumes_config *cfg, struct volume_policy *policy,
 	v->cfg = *cfg;
 	v->policy = policy;
 	(void)pthread_mutex_init(&v->lock, NULL);
+	(void)pthread_mutex_init(&v->charges, NULL);
 	rc = fs_mkdir_private(cfg->state, ours, err);
 	if (rc < 0) {
 		volumes_free(v);
@@ -446,6 +474,7 @@ void volumes_free(struct volumes *v)
 	if (!v)
 		return;
 	volume_policy_free(v->policy);
+	(void)pthread_mutex_destroy(&v->charges);
 	(void)pthread_mutex_destroy(&v->lock);
 	free(v);
 }

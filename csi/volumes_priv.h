@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "common/bytes.h"
 #include "csi/helper.h"
 #include "csi/login.h"
 #include "csi/target.h"
@@ -13,6 +14,10 @@
 
 /* bootseerd knows a volume's need by this and the target's name. */
 #define VOLUME_USER_PREFIX "csi:"
+
+/* Room of a volume's control group beside the memory that it asked for: programs, names and
+ * lists.  A process that needs more is killed, and its mount begun anew. */
+#define VOLUME_MEMORY_SLACK GIB
 
 struct busy_volume {
 	const char *id;
@@ -25,6 +30,8 @@ struct volumes {
 	struct volume_policy *policy;
 	pthread_mutex_t lock; /* of `busy` */
 	struct busy_volume *busy;
+	pthread_mutex_t
+		charges; /* of the files of charge.h, over I/O in memory */
 };
 
 /* A volume that is to be there: all borrowed. */

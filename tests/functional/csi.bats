@@ -320,6 +320,42 @@ has_no_child() { [ -z "$(ps -o pid= --ppid "$1")" ]; } # PID
 
 is_unserved() { [ "$(kubelet stats "$@" | jq .abnormal)" = true ]; } # POD VOLUME
 
+# Bounds of the memory of a volume's control group, where there are any.
+memory_of() # ID
+{
+	cat /sys/fs/cgroup{,/*}/bootseer/"$1"/memory.{max,limit_in_bytes} 2>/dev/null || :
+}
+
+@test "a namespace has so much memory in volumes as its rule says, and no more" {
+	local url=file://$T/store bound
+	local -a rule words
+
+	mkdir "$T/store"
+	rule=(--allow "namespace=* kind=ckpt store=$url access=write memory=64M total=128M")
+	words=(kind=ckpt "store=$url")
+	csi_start "${rule[@]}"
+	kubelet publish a/p v "${words[@]}"
+	kubelet publish a/q v "${words[@]}"
+	bound=$(memory_of "$(id_of a/p v)")
+	[ "${bound:-1140850688}" = 1140850688 ]
+	refused RESOURCE_EXHAUSTED "raise total=" publish a/r v "${words[@]}"
+	# The other namespace has its own, and a plugin that is started again knows.
+	kubelet publish b/s v "${words[@]}"
+	kill -9 "$csi_pid"
+	wait "$csi_pid" || :
+	csi_start "${rule[@]}"
+	refused RESOURCE_EXHAUSTED "raise total=" publish a/r v "${words[@]}"
+	[ "$(find "$T/state" -mindepth 1 -maxdepth 1 | wc -l)" -eq 3 ]
+	# Volumes that are there are looked after as before; an end gives the share back.
+	kubelet publish a/p v "${words[@]}"
+	kubelet unpublish a/q v
+	kubelet publish a/r v "${words[@]}"
+	for pod in a/p a/r b/s; do
+		kubelet unpublish "$pod" v
+	done
+	[ -z "$(ls "$T/state")" ]
+}
+
 @test "a secret of a pod is in no log, command line or environment" {
 	local pid id
 

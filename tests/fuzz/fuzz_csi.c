@@ -35,6 +35,8 @@ static void check_grant(const struct volume_request *r,
 		    : strncmp(g->store, "s3://b/", 7) != 0 ||
 			      strstr(g->store, "/..") || strchr(g->store, '%'))
 		abort();
+	if (r->kind == VOLUME_KIND_CKPT && g->memory > g->total)
+		abort();
 }
 
 static void publish(const uint8_t *data, size_t size)

@@ -56,6 +56,11 @@ Test(csi_policy, refuses_rules_that_say_nothing_or_too_much)
 		"namespace=a kind=ckpt store=/srv",
 		"namespace=a kind=ckpt store=s3://b access=all",
 		"namespace=a kind=ckpt store=s3://b memory=1M",
+		"namespace=a kind=ckpt store=s3://b total=1M",
+		"namespace=a kind=ckpt store=s3://b total=128M",
+		"namespace=a kind=ckpt store=s3://b total=2G memory=4G",
+		"namespace=a kind=env store=s3://b total=1G",
+		"namespace=a kind=ckpt store=s3://b memory=2000000T",
 		"namespace=a kind=ckpt store=s3://b uid=9-7",
 		"namespace=a kind=ckpt store=s3://b uid=-7",
 		"namespace=a kind=ckpt store=s3://b uid=4294967295",
@@ -247,6 +252,34 @@ Test(csi_policy, asks_for_a_secret_unless_the_rule_says_another_login)
 		cr_assert_eq(volume_policy_decide(p, &r, &g, NULL), 0);
 		cr_expect_eq(g.login, cases[i].login, "%s", cases[i].rule);
 		cr_expect_eq(g.memory, 512 * MIB);
+		volume_grant_fini(&g);
+	}
+}
+
+Test(csi_policy, gives_a_namespace_four_times_the_memory_unless_the_rule_says)
+{
+	static const struct {
+		const char *rule;
+		uint64_t total;
+	} cases[] = {
+		{ "namespace=a kind=ckpt store=s3://b access=write", 2 * GIB },
+		{ "namespace=a kind=ckpt store=s3://b access=write memory=4G",
+		  16 * GIB },
+		{ "namespace=a kind=ckpt store=s3://b access=write total=3G "
+		  "memory=1G",
+		  3 * GIB },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO(volume_policy) p = make_policy(cases[i].rule);
+		struct volume_grant g = { .store = NULL };
+		struct volume_request r;
+		struct test_publish t;
+
+		test_publish_init(&t, WORDS("kind", "ckpt", "store", "s3://b"));
+		cr_assert_eq(volume_request_read(&t.p, &r, NULL), 0);
+		cr_assert_eq(volume_policy_decide(p, &r, &g, NULL), 0);
+		cr_expect_eq(g.total, cases[i].total, "%s", cases[i].rule);
 		volume_grant_fini(&g);
 	}
 }
