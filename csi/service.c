@@ -32,6 +32,7 @@ struct csi_call {
 	int (*run)(struct csi_call *c);
 	const uint8_t *data; /* the message */
 	size_t len;
+	int64_t deadline_ns; /* 0: none */
 	struct buf reply;
 	struct error err;
 	int rc;
@@ -140,7 +141,13 @@ static void on_call(struct work *w)
 	struct csi_call *c = container_of(w, struct csi_call, work);
 
 	c->data = grpc_call_request(c->call, &c->len);
-	c->rc = c->run(c);
+	/* The kubelet may have asked for the reverse by now. */
+	if (c->deadline_ns && clock_now_ns() >= c->deadline_ns)
+		c->rc = error_set(&c->err, ETIMEDOUT,
+				  "it waited for a thread until the kubelet "
+				  "waited no more");
+	else
+		c->rc = c->run(c);
 }
 
 static void finish_call(struct csi_call *c)
@@ -182,6 +189,7 @@ static void start_call(struct grpc_call *call, struct csi_service *s,
 	c->call = call;
 	c->name = name;
 	c->run = run;
+	c->deadline_ns = grpc_call_deadline(call);
 	c->work.run = on_call;
 	c->work.done = on_call_done;
 	s->n_busy++;

@@ -210,6 +210,11 @@ const uint8_t *grpc_call_request(const struct grpc_call *c, size_t *ret_len)
 	return (const uint8_t *)c->request.body.data;
 }
 
+int64_t grpc_call_deadline(const struct grpc_call *c)
+{
+	return c->deadline;
+}
+
 bool grpc_call_is_cancelled(const struct grpc_call *c)
 {
 	return !c->conn || c->expired;

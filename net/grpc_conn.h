@@ -88,6 +88,9 @@ int grpc_call_send(struct grpc_call *c, const void *data,
 /* Nobody waits for the answer any more: reset, disconnected or expired. */
 bool grpc_call_is_cancelled(const struct grpc_call *c);
 
+/* When the peer waits no more, by the connection's clock; 0: it did not say. */
+int64_t grpc_call_deadline(const struct grpc_call *c);
+
 /* Call `fn` once: when the peer has taken what was sent, or is gone. */
 void grpc_call_when_drained(struct grpc_call *c,
 			    void (*fn)(struct grpc_call *c, void *arg),

@@ -356,6 +356,7 @@ Test(grpc_conn, a_deadline_answers_for_the_service)
 	request(&p, &st, "/test/Call", "100m");
 	exchange(&p);
 	cr_expect_eq(p.deadline, 100000000);
+	cr_expect_eq(grpc_call_deadline(p.held), 100000000);
 	p.now = 99999999;
 	cr_expect_eq(grpc_conn_expire(p.server), 1);
 	p.now = 100000000;
