@@ -37,7 +37,8 @@ struct oci_login {
 /*
  * Keep a login.  When there are too many, that namespace gives one up which has the most of
  * them: what was refused first, then what was never accepted, then the oldest; so it goes
- * among namespaces that have as many, too.  1: it is new; 0: it was there.  -EINVAL: it is none, or longer than OCI_LOGIN_TEXT_MAX.
+ * among namespaces that have as many, too.  1: it is new; 0: it was there.  -EINVAL: it is
+ * none, or longer than OCI_LOGIN_TEXT_MAX.
  */
 int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 		    int64_t now_s, struct error *err) MUST_CHECK;
