@@ -548,7 +548,7 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 {
 	/* Somebody else who writes it says when it is done; one that has closed it has
 	 * said so, though the kernel may take its time to release it. */
-	const bool is_others = node_is_being_changed(n);
+	const bool is_others = n->n_open && node_is_being_changed(n);
 	int rc = writers_begin_now(m, n, size == 0, err);
 
 	if (rc < 0)
