@@ -136,20 +136,20 @@ static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 	       strtoull(inode + 4, NULL, 10) == ino;
 }
 
-bool closing_has_open(const struct closer *c, dev_t dev, uint64_t ino)
+unsigned int closing_count_open(const struct closer *c, dev_t dev, uint64_t ino)
 {
 	char path[32];
 	struct dirent *e;
-	bool has = false;
+	unsigned int n = 0;
 	DIR *d;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)c->thread);
 	d = c->group > 0 ? opendir(path) : NULL;
-	while (d && !has && (e = readdir(d)))
-		has = *e->d_name != '.' &&
-		      is_writer_of(c->thread, e->d_name, ino) &&
-		      is_of_device(dirfd(d), e->d_name, dev);
+	while (d && (e = readdir(d)))
+		n += *e->d_name != '.' &&
+		     is_writer_of(c->thread, e->d_name, ino) &&
+		     is_of_device(dirfd(d), e->d_name, dev);
 	if (d)
 		(void)closedir(d);
-	return has;
+	return n;
 }

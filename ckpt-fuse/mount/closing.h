@@ -17,8 +17,9 @@ struct closer closing_look(pid_t thread);
 #define CLOSING_NAME_MAX 32 /* bytes, terminating NUL included */
 /* Read the thread's name; "?" when the thread is not seen from here. */
 void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX]);
-/* Has its process a descriptor to write to the file of this number?  Other mounts have files of
- * the same; `dev` 0: which mount it is of is not known. */
-bool closing_has_open(const struct closer *c, dev_t dev, uint64_t ino);
+/* How many descriptors has its process to write to the file of this number?  Other mounts have
+ * files of the same; `dev` 0: which mount it is of is not known. */
+unsigned int closing_count_open(const struct closer *c, dev_t dev,
+				uint64_t ino);
 
 #endif

@@ -105,6 +105,9 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
 
 	if (!h)
 		return NULL;
+	h->kind = kind;
+	h->node = n;
+	h->reading = r;
 	(void)pthread_mutex_lock(&t->lock);
 	h->id = next_id(t, kind, r);
 	HASH_ADD(hh, t->all, id, sizeof(h->id), h);
@@ -113,9 +116,6 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
 		free(h);
 		return NULL;
 	}
-	h->kind = kind;
-	h->node = n;
-	h->reading = r;
 	return h;
 }
 
@@ -127,6 +127,19 @@ struct handle *handle_get(struct handles *t, uint64_t id)
 	HASH_FIND(hh, t->all, &id, sizeof(id), h);
 	(void)pthread_mutex_unlock(&t->lock);
 	return h;
+}
+
+unsigned int handles_count_owned(struct handles *t, const struct handle *h,
+				 pid_t owner)
+{
+	struct handle *o, *next;
+	unsigned int n = 0;
+
+	(void)pthread_mutex_lock(&t->lock);
+	HASH_ITER(hh, t->all, o, next)
+	n += o != h && o->node == h->node && o->is_owned && o->owner == owner;
+	(void)pthread_mutex_unlock(&t->lock);
+	return n;
 }
 
 enum handle_kind handle_kind_of(uint64_t id)

@@ -38,7 +38,12 @@ struct handle {
 	 * store. */
 	atomic_bool is_owned;
 	pid_t owner; /* 0: it was not seen */
-	/* The descriptor was written to; writing_n_begun() at the last such time. */
+	/* Descriptors to write to the file, of no handle that it owned, which the opener had. */
+	unsigned int n_before;
+	/* The process that closed a copy last was killed, and what it wrote is not torn yet. */
+	atomic_bool is_left;
+	/* The descriptor was written to since a close stored the file; writing_n_begun() at the
+	 * last such time. */
 	atomic_bool has_written;
 	atomic_uint n_begun;
 	struct folder_list list;
@@ -60,6 +65,9 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
  * when no request has it. */
 struct handle *handle_get(struct handles *t, uint64_t id) MUST_CHECK;
 enum handle_kind handle_kind_of(uint64_t id);
+/* How many other handles of the file of `h` are owned by the process? */
+unsigned int handles_count_owned(struct handles *t, const struct handle *h,
+				 pid_t owner) MUST_CHECK;
 /* Is it a handle of a reader of this very version? */
 bool handle_is_of(uint64_t id, struct reading *r);
 void handle_free(struct handles *t, struct nodes *nodes, struct handle *h);

@@ -563,6 +563,7 @@ static void replay_add(struct nodes *t, const char *text)
 	n->key = strlen(end + 3) > KEY_PREFIX ? strdup(end + 3) : NULL;
 	n->n_lookups = LOOKUPS_UNKNOWN;
 	n->is_staged = end[1] == 's';
+	n->is_inherited = true;
 	if (id > t->last_id)
 		t->last_id = id;
 }

@@ -26,6 +26,7 @@ struct ckpt_node {
 	uint64_t n_lookups; /* of the kernel */
 	unsigned int n_users; /* children, and requests under way */
 	bool is_folder, is_staged;
+	bool is_inherited; /* a predecessor had it, and programs may have it open since */
 	/* ckpt_file_bytes_id() of what its readers have; 0: it has none.  Those of
 	 * a predecessor may have it open for as long as the node is there. */
 	uint64_t read_version;

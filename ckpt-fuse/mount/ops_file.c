@@ -261,26 +261,68 @@ static bool is_others(const struct handle *h, const struct closer *c)
 	return h->owner && !is_unknown && c->group != h->owner;
 }
 
+/* The process has a copy of the descriptor that it closes.  Other handles of the file that it owns
+ * have one descriptor at least each. */
+static bool has_copy(fuse_req_t req, const struct handle *h,
+		     const struct closer *c)
+{
+	const unsigned int n =
+		closing_count_open(c, session_device(session_of(req)),
+				   h->node->id);
+
+	return n > h->n_before &&
+	       n > h->n_before + handles_count_owned(&mount_of(req)->handles, h,
+						     c->group);
+}
+
+/* The process that ends may have been the owner long ago, as far as was seen. */
+static void tear_killed(struct handle *h, const struct closer *c)
+{
+	if (!c->is_killed || !h->has_written ||
+	    !(h->is_owned || c->group == h->owner))
+		return;
+	writing_tear(h->node->writing, h->n_begun);
+	h->is_left = false;
+}
+
+/* With --close=buffered what is staged is as good as stored. */
+static int store_closed(fuse_req_t req, struct handle *h, unsigned int n_begun,
+			struct error *err)
+{
+	struct writing *w = h->node->writing;
+	int rc = 0;
+
+	/* Others write the file, and this descriptor has nothing of its own to store. */
+	if (!h->has_written && h->node->n_open > 1 && !writing_is_torn(w)) {
+		rc = writing_state(w, err);
+		return rc < 0 ? rc : node_loss(h->node, err);
+	}
+	/* Before: what is written meanwhile is to be stored yet. */
+	h->has_written = false;
+	if (!stage(mount_of(req), h, n_begun, err, &rc))
+		rc = commit(req, h->id, n_begun, err);
+	return rc;
+}
+
 /* The rule of docs/checkpoints.md, "A close is the commit": each descriptor that is closed is
  * told of, copies and those of children, too.  One look at the process that closes says whether
  * it is the owner, has the file open once more, or was killed. */
 static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 {
-	struct ckpt_mount *m = mount_of(req);
 	const unsigned int n_begun = writing_n_begun(h->node->writing);
 	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
-	int rc = 0;
 
-	if (h->is_owned && is_others(h, &c))
+	if (h->is_owned && is_others(h, &c)) {
+		h->is_left = c.is_killed || closing_look(h->owner).is_killed;
 		return 0;
-	if (closing_has_open(&c, session_device(session_of(req)), h->node->id))
+	}
+	h->is_left = c.is_killed;
+	if (has_copy(req, h, &c))
 		return 0;
-	if (c.is_killed && h->is_owned && h->has_written)
-		writing_tear(h->node->writing, h->n_begun);
-	if (!c.is_killed && !stage(m, h, n_begun, err, &rc))
-		rc = commit(req, h->id, n_begun, err);
+	tear_killed(h, &c);
+	/* Before the commit: a child that writes and closes meanwhile has to store that. */
 	writers_disown(h);
-	return rc;
+	return c.is_killed ? 0 : store_closed(req, h, n_begun, err);
 }
 
 void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -330,12 +372,23 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 	return true;
 }
 
+/* Some kernels close the files of a process that exits in a thread of their own: its owner is
+ * looked at then. */
+static void tear_left(struct handle *h)
+{
+	if (h->has_written &&
+	    (h->is_left ||
+	     (h->is_owned && h->owner && closing_look(h->owner).is_killed)))
+		writing_tear(h->node->writing, h->n_begun);
+}
+
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct handle *h = handle_get(&m->handles, fi->fh);
 
 	if (h && h->kind == HANDLE_WRITER) {
+		tear_left(h);
 		(void)pthread_mutex_lock(&h->node->lock);
 		writers_release(h->node, h->is_owned);
 		if (!commit_late(m, h->node))

@@ -12,6 +12,25 @@
 #include "ckpt-fuse/mount/writers.h"
 #include "common/clock.h"
 
+/* The file may be open in the process already: by a descriptor that it inherited, or has since
+ * before the mount was restarted. */
+static void set_owner(fuse_req_t req, struct handle *h)
+{
+	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
+	const struct ckpt_node *n = h->node;
+	unsigned int n_open = 0, n_owned = 0;
+
+	if (n->n_open > 1 || n->is_inherited) {
+		n_open = closing_count_open(&c, session_device(session_of(req)),
+					    n->id);
+		n_owned = handles_count_owned(&mount_of(req)->handles, h,
+					      c.group);
+	}
+	h->n_before = n_open > n_owned ? n_open - n_owned : 0;
+	h->owner = c.group;
+	h->is_owned = true;
+}
+
 static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 			 struct fuse_file_info *fi,
 			 const struct fuse_entry_param *e)
@@ -29,8 +48,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 		return;
 	}
 	fi->fh = h->id;
-	h->owner = closing_look(fuse_req_ctx(req)->pid).group;
-	h->is_owned = true;
+	set_owner(req, h);
 	if (e || (fi->flags & O_TRUNC))
 		writers_note_write(h);
 	/* The kernel keeps no pages of it, so that nobody can map them to be

@@ -685,6 +685,101 @@ p.wait()' "$M/f" "$close"
 	umount_store
 }
 
+# A writer that is killed over half of f, after what PYTHON does with it.
+kill_over() # PYTHON
+{
+	run -137 python3 -c '
+import os, signal, socket, subprocess, sys
+name = sys.argv[1]
+def killed(): os.kill(os.getpid(), signal.SIGKILL)
+def written(flags, text):
+    f = os.open(name, flags)
+    os.write(f, text)
+    return f
+'"$1" "$M/f"
+}
+
+@test "a close by others, or an early one, stores no half of a program that is killed later" {
+	mount_store
+	printf before >"$M/f"
+	kill_over '
+f = written(os.O_RDWR | os.O_TRUNC, b"half")
+subprocess.check_call(["sh", "-c", ": >>\"$0\"", name])
+killed()'
+	[ "$(cat "$W/store/f")" = before ]
+	# shellcheck disable=SC2016 # the child's
+	run -137 bash -c 'exec 9>>"$1"; { printf half; kill -9 $$; } >"$1"' - "$M/f"
+	[ "$(cat "$M/f")" = before ]
+	# A descriptor in a message is seen nowhere.
+	kill_over '
+f = written(os.O_RDWR | os.O_TRUNC, b"first")
+one, other = socket.socketpair()
+socket.send_fds(one, [b"x"], [f])
+os.close(f)
+f = socket.recv_fds(other, 1, 1)[1][0]
+os.pwrite(f, b"half", 0)
+killed()'
+	[ "$(cat "$M/f")" = first ]
+	umount_store
+}
+
+@test "what a child was killed over is not stored, though who opened it has closed it" {
+	mount_store
+	printf before >"$M/f"
+	kill_over '
+f = open(name, "r+b")
+p = subprocess.Popen(["sh", "-c", "read x; printf half; kill -9 $$"],
+                     stdin=subprocess.PIPE, stdout=f)
+f.close()
+p.communicate(b"\n")
+killed()'
+	wait_for grep -q 'not stored path="f" reason=' "$W"/run/*/log
+	[ "$(cat "$M/f")" = before ]
+	umount_store
+}
+
+@test "a file that a process has open twice is stored by the close of each" {
+	mount_store
+	python3 - "$M/f" "$W/store/f" <<-'END'
+		import os, sys
+		name, stored = sys.argv[1:]
+		has = lambda text: open(stored).read() == text
+		leaked = os.open(name, os.O_WRONLY | os.O_CREAT, 0o644)
+		f = os.open(name, os.O_WRONLY | os.O_TRUNC)
+		os.write(f, b"again")
+		os.close(f)
+		assert has("again"), open(stored).read()
+		# A child that has one of them stores what it writes after that.
+		end, ended = os.pipe()
+		if (child := os.fork()) == 0:
+		    os.read(end, 1)
+		    os.write(leaked, b"child")
+		    os.close(leaked)
+		    os._exit(0 if has("child") else 1)
+		f = os.open(name, os.O_WRONLY)
+		os.close(leaked)
+		os.write(ended, b"x")
+		assert os.waitpid(child, 0)[1] == 0, open(stored).read()
+		os.close(f)
+	END
+	umount_store
+}
+
+@test "a file that is open since before a restart is stored by the close of another descriptor" {
+	mount_store
+	exec 8>"$M/f"
+	printf lost >&8
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	printf again >"$M/f"
+	[ "$(cat "$W/store/f")" = again ]
+	# shellcheck disable=SC2016 # the child's
+	run -137 bash -c '{ printf half; kill -9 $$; } >"$1"' - "$M/f"
+	[ "$(cat "$M/f")" = again ]
+	exec 8>&- || :
+	umount_store
+}
+
 # The kernel ends the other threads as it ends those of a program that is killed.
 @test "a program of many threads that exits has stored what it wrote" {
 	mount_store
