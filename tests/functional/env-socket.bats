@@ -252,7 +252,8 @@ with_blocks()
 	run ! grep 'not of bootseerd' own.said
 	cmp "bundle.own/rootfs$SITE/big" "bundle.maker/rootfs$SITE/big"
 	[ "$(grep -c . "$W/store/ran")" = 1 ]
-	[ "$(n_environments)" = 1 ]
+	# bootseerd hears a moment later that the second has gone.
+	wait_for has_one
 }
 
 @test "by its socket a container has blocks of its stores only, and nothing else" {
@@ -276,6 +277,7 @@ with_blocks()
 	# What it left is nobody's any more.
 	wait_for has_none
 }
+has_one() { [ "$(n_environments)" = 1 ]; }
 has_none() { [ "$(n_environments)" = 0 ]; }
 
 @test "others' files of a folder such as /tmp are not hidden by an environment" {
