@@ -733,8 +733,9 @@ p = subprocess.Popen(["sh", "-c", "read x; printf half; kill -9 $$"],
 f.close()
 p.communicate(b"\n")
 killed()'
-	wait_for grep -q 'not stored path="f" reason=' "$W"/run/*/log
-	[ "$(cat "$M/f")" = before ]
+	wait_for is_figure files_written 0
+	[ "$(cat "$W/store/f")" = before ]
+	grep -q 'not stored path="f" reason=' "$W"/run/*/log
 	umount_store
 }
 
