@@ -57,7 +57,7 @@ static bool dump_next(const char **text, struct dump_line *l)
 }
 
 /* Is `section` this one, or one below it?  What follows its name, or NULL. */
-static const char *below(const char *section, const char *top)
+static const char *name_below(const char *section, const char *top)
 {
 	size_t len = strlen(top);
 
@@ -105,7 +105,7 @@ static int copy_runtime(const char *dump, const char *containerd,
 		return rc;
 	snprintf(top, sizeof(top), "%s.runtimes.%s", containerd, name);
 	while (rc == 0 && dump_next(&dump, &l)) {
-		const char *rest = below(l.section, top);
+		const char *rest = name_below(l.section, top);
 
 		if (!rest)
 			continue;
@@ -137,8 +137,9 @@ static int copy_cri(const struct dropin_want *want, const char *dump,
 	for (const char *text = dump; rc == 0 && dump_next(&text, &l);) {
 		bool here = strcmp(l.section, CRI_1 ".containerd") == 0;
 
-		if (!below(l.section, CRI_1) ||
-		    below(l.section, CRI_1 ".containerd.runtimes.bootseer"))
+		if (!name_below(l.section, CRI_1) ||
+		    name_below(l.section,
+			       CRI_1 ".containerd.runtimes.bootseer"))
 			continue;
 		if (here && want->pods == DROPIN_ALL &&
 		    strcmp(l.key, "snapshotter") == 0)
@@ -333,7 +334,7 @@ static bool is_ours(const struct dump_line *l)
 		   strcmp(l->section, IMAGES_2) == 0;
 
 	/* Folders of sections that have nothing else are new with them. */
-	if (strstr(l->section, "bootseer") || below(l->section, UNPACK) ||
+	if (strstr(l->section, "bootseer") || name_below(l->section, UNPACK) ||
 	    (l->is_header &&
 	     (strcmp(l->section, "proxy_plugins") == 0 ||
 	      strcmp(l->section, IMAGES_2 ".runtime_platforms") == 0)))

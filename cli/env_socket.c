@@ -450,7 +450,8 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	return rc;
 }
 
-/* Whoever asks could fill a file, which may be in memory. */
+/* Refusals are told while the log has room: a program that asks again and again could fill
+ * a file, which may be in memory. */
 static void say_refused(const struct error *err)
 {
 	if (log_has_room(LOG_LEVEL_WARNING))

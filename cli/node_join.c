@@ -501,8 +501,8 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 }
 
 /* Reads containerd's configuration without the drop-in, which is moved away for that long. */
-static int begin(struct join *j, const struct join_config *config,
-		 struct error *err)
+static int begin_join(struct join *j, const struct join_config *config,
+		      struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int rc;
@@ -522,7 +522,8 @@ static int begin(struct join *j, const struct join_config *config,
 	return rc;
 }
 
-static int change(struct join *j, enum dropin_pods pods, struct error *err)
+static int change_config(struct join *j, enum dropin_pods pods,
+			 struct error *err)
 {
 	struct error why = ERROR_INIT;
 	bool same = false;
@@ -541,7 +542,7 @@ static int run_join(const void *config, char **args, struct error *err)
 	const struct join_config *c = config;
 	struct containerd_config was = { .proxy = false };
 	struct join j = { .config = c };
-	int rc = begin(&j, c, err);
+	int rc = begin_join(&j, c, err);
 
 	(void)args;
 	if (rc == 0) {
@@ -551,11 +552,11 @@ static int run_join(const void *config, char **args, struct error *err)
 		if (rc < 0)
 			rc = roll_back(&j, rc, false, err);
 		else
-			rc = change(&j,
-				    strcmp(c->pods, "all") == 0
-					    ? DROPIN_ALL
-					    : DROPIN_RUNTIME,
-				    err);
+			rc = change_config(&j,
+					   strcmp(c->pods, "all") == 0
+						   ? DROPIN_ALL
+						   : DROPIN_RUNTIME,
+					   err);
 	}
 	if (rc == 0)
 		printf("%s: containerd %s\n", j.dropin.path,
@@ -634,7 +635,7 @@ static int leave_all(struct join *j, struct error *err)
 	return rc < 0 ? roll_back(j, rc, true, err) : 0;
 }
 
-static int leave(struct join *j, struct error *err)
+static int leave_containerd(struct join *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	size_t n = 0;
@@ -653,7 +654,7 @@ static int leave(struct join *j, struct error *err)
 	if (strstr(j->dropin.text.data, ".runtimes.bootseer]"))
 		rc = restore_files(j, err);
 	else
-		rc = change(j, DROPIN_NO_PODS, err);
+		rc = change_config(j, DROPIN_NO_PODS, err);
 	if (rc < 0)
 		return rc;
 	printf("%zu containers and pods go on with the plugin: run this again "
@@ -665,11 +666,11 @@ static int leave(struct join *j, struct error *err)
 static int run_leave(const void *config, char **args, struct error *err)
 {
 	struct join j = { .config = config };
-	int rc = begin(&j, config, err);
+	int rc = begin_join(&j, config, err);
 
 	(void)args;
 	if (rc == 0)
-		rc = leave(&j, err);
+		rc = leave_containerd(&j, err);
 	if (rc == 0)
 		printf("containerd knows nothing of the plugin\n");
 	join_fini(&j);

@@ -15,6 +15,13 @@ void buf_fini(struct buf *b)
 	b->cap = 0;
 }
 
+void buf_wipe(struct buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->cap);
+	buf_fini(b);
+}
+
 void buf_reset(struct buf *b)
 {
 	b->len = 0;

@@ -24,6 +24,9 @@ struct buf {
 /* Release the memory; `b` is then as after BUF_INIT. */
 void buf_fini(struct buf *b);
 
+/* Overwrite the memory, secrets were in it, and release it. */
+void buf_wipe(struct buf *b);
+
 /* Forget the content, keep the memory. */
 void buf_reset(struct buf *b);
 

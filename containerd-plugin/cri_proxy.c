@@ -67,19 +67,12 @@ static void forget_pulls(struct cri_relay *r)
 		cri_pull_fini(&r->pulls[--r->n_pulls]);
 }
 
-static void wipe(struct buf *b)
-{
-	if (b->data)
-		explicit_bzero(b->data, b->cap);
-	buf_fini(b);
-}
-
 static void relay_free(struct cri_relay *r)
 {
 	forget_pulls(r);
 	grpc_tap_free(r->tap);
-	wipe(&r->client.out);
-	wipe(&r->server.out);
+	buf_wipe(&r->client.out);
+	buf_wipe(&r->server.out);
 	free(r);
 }
 

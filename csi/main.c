@@ -308,7 +308,7 @@ static void stop_daemon(struct csi_daemon *d)
 	free(d->registration_socket);
 }
 
-static int serve(const struct csi_config *cfg, struct error *err)
+static int serve_kubelet(const struct csi_config *cfg, struct error *err)
 {
 	struct csi_daemon d = { .lock = -1 };
 	int rc;
@@ -412,7 +412,7 @@ int main(int argc, char **argv)
 	} else if (action == OPTION_ACTION_RUN) {
 		log_set_level(level);
 		if ((cfg.enter_host && host_enter(&err) < 0) ||
-		    serve(&cfg, &err) < 0) {
+		    serve_kubelet(&cfg, &err) < 0) {
 			log_error("main", "%s", err.msg);
 			status = EXIT_FAILURE;
 		}

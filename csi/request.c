@@ -160,7 +160,7 @@ struct shown {
 	char text[SHOWN + 1];
 };
 
-static struct shown show(const char *text)
+static struct shown show_text(const char *text)
 {
 	struct shown s;
 
@@ -196,11 +196,11 @@ static int take_attribute(struct volume_request *r, const struct csi_pair *p,
 				 "volumeAttributes: there is no '%s': known "
 				 "are kind, image, workload, store, most, "
 				 "memory, uid and gid",
-				 show(p->key).text);
+				 show_text(p->key).text);
 	if (a->take(r, p->value) < 0)
 		return error_set(err, EINVAL,
 				 "volumeAttributes: %s '%s': wanted is %s",
-				 a->key, show(p->value).text, a->wanted);
+				 a->key, show_text(p->value).text, a->wanted);
 	return 0;
 }
 
@@ -212,7 +212,7 @@ static int check_unique(const struct csi_publish *p, size_t i,
 			return error_set(err, EINVAL,
 					 "volumeAttributes: '%s' is there "
 					 "twice",
-					 show(p->attributes[i].key).text);
+					 show_text(p->attributes[i].key).text);
 	return 0;
 }
 
@@ -297,7 +297,7 @@ static int take_flag(struct volume_request *r, const char *flag,
 	return error_set(err, EINVAL,
 			 "mountOptions: there is no '%s': known are ro, "
 			 "noexec, nosuid, nodev and noatime",
-			 show(flag).text);
+			 show_text(flag).text);
 }
 
 static bool may_write(const struct csi_publish *p)
@@ -315,7 +315,7 @@ static int take_capability(const struct csi_publish *p,
 		return error_set(err, EINVAL,
 				 "fsType '%s': leave it out, nothing is "
 				 "formatted",
-				 show(p->fs_type).text);
+				 show_text(p->fs_type).text);
 	if (p->access <= CSI_ACCESS_UNKNOWN ||
 	    p->access > CSI_ACCESS_NODE_WRITERS)
 		return error_set(err, EINVAL, "access mode %d is not known",
@@ -339,7 +339,7 @@ static int take_capability(const struct csi_publish *p,
 		return 0;
 	if (volume_number_parse(p->group, ID_MAX, &r->gid) < 0)
 		return error_set(err, EINVAL, "fsGroup '%s' is no number",
-				 show(p->group).text);
+				 show_text(p->group).text);
 	r->has_gid = r->is_group = true;
 	return 0;
 }

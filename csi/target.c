@@ -27,7 +27,7 @@ static bool is_name(const char *s, size_t len, const char *more)
 }
 
 /* Step over `text` at *p; false: it is not there. */
-static bool skip(const char **p, const char *text)
+static bool skip_text(const char **p, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -62,12 +62,12 @@ static int take_path(const char *kubelet_dir, const char *path,
 	const char *p = path, *uid, *volume;
 	size_t uid_len, volume_len;
 
-	if (!skip(&p, kubelet_dir) || !skip(&p, "/pods/"))
+	if (!skip_text(&p, kubelet_dir) || !skip_text(&p, "/pods/"))
 		return -EINVAL;
 	uid = p;
 	uid_len = strcspn(p, "/");
 	p += uid_len;
-	if (!skip(&p, "/" VOLUMES "/"))
+	if (!skip_text(&p, "/" VOLUMES "/"))
 		return -EINVAL;
 	volume = p;
 	volume_len = strcspn(p, "/");
@@ -179,7 +179,7 @@ int target_shows(const struct target *t, const char *source, struct error *err)
 	       at.stx_dev_minor == want.stx_dev_minor;
 }
 
-static int attach(const struct target *t, int tree, struct error *err)
+static int attach_tree(const struct target *t, int tree, struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int is_mounted;
@@ -222,7 +222,7 @@ int target_mount(const struct target *t, const char *source,
 				 t->name, strerror(errno),
 				 errno == ENOSYS ? ": volumes want Linux 5.12"
 						 : "");
-	return attach(t, tree, err);
+	return attach_tree(t, tree, err);
 }
 
 struct target_path target_path(const struct target *t)

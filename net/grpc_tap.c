@@ -71,16 +71,9 @@ int grpc_tap_new(const char *path,
 	return 0;
 }
 
-static void wipe(struct buf *b)
-{
-	if (b->data)
-		explicit_bzero(b->data, b->cap);
-	buf_fini(b);
-}
-
 static void end_call(struct tapped_call *c)
 {
-	wipe(&c->message.body);
+	buf_wipe(&c->message.body);
 	*c = (struct tapped_call){ .stream = 0 };
 }
 
@@ -91,7 +84,7 @@ void grpc_tap_free(struct grpc_tap *t)
 	for (size_t k = 0; k < GRPC_TAP_STREAMS; k++)
 		end_call(&t->calls[k]);
 	nghttp2_hd_inflate_del(t->inflater);
-	wipe(&t->payload);
+	buf_wipe(&t->payload);
 	buf_fini(&t->block);
 	free(t);
 }
