@@ -56,7 +56,7 @@ note_start_cpu() { # VARIANT
 
 images="numpy-2 ml-2" rounds=5
 only="native bootseer bootseer-before bootseer-trace bootseer-trace-before bootseer-warm"
-[[ ! $bench_quick ]] || images=busybox rounds=1 only="native bootseer-trace"
+[[ ! $bench_quick ]] || images=busybox-busy rounds=1 only="native bootseer-trace"
 
 # What no start can beat that moves the hot set first, in seconds; or nothing.
 t_two_stars() {
