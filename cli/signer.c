@@ -72,7 +72,7 @@ static int keep_key(const struct sign_key *key, const char *path,
 		    const char *name, unsigned int uses, int64_t not_after_s,
 		    struct error *err)
 {
-	AUTO_BUF private = BUF_INIT;
+	AUTO_BUF private = BUF_SECRET_INIT;
 	AUTO_BUF public = BUF_INIT;
 	AUTO_BUF public_path = BUF_INIT;
 	char own_name[TRUST_NAME_MAX + 1];
@@ -95,8 +95,6 @@ static int keep_key(const struct sign_key *key, const char *path,
 	if (rc < 0)
 		return rc;
 	rc = put_new_file(path, &private, 0600, err);
-	if (private.data)
-		explicit_bzero(private.data, private.len);
 	if (rc < 0)
 		(void)unlink(public_path.data);
 	return rc;

@@ -9,24 +9,38 @@
 
 void buf_fini(struct buf *b)
 {
+	if (b->is_secret && b->data)
+		explicit_bzero(b->data, b->cap);
 	free(b->data);
 	b->data = NULL;
 	b->len = 0;
 	b->cap = 0;
 }
 
-void buf_wipe(struct buf *b)
-{
-	if (b->data)
-		explicit_bzero(b->data, b->cap);
-	buf_fini(b);
-}
-
 void buf_reset(struct buf *b)
 {
+	if (b->is_secret && b->data)
+		explicit_bzero(b->data, b->cap);
 	b->len = 0;
 	if (b->data)
 		b->data[0] = '\0';
+}
+
+/* Secrets are moved by hand: realloc leaves what it moved where it was. */
+static char *grow_memory(struct buf *b, size_t cap)
+{
+	struct buf old = *b;
+	char *p;
+
+	if (!b->is_secret)
+		return realloc(b->data, cap);
+	p = malloc(cap);
+	if (!p)
+		return NULL;
+	if (b->data)
+		memcpy(p, b->data, b->len);
+	buf_fini(&old);
+	return p;
 }
 
 int buf_reserve(struct buf *b, size_t more)
@@ -44,7 +58,7 @@ int buf_reserve(struct buf *b, size_t more)
 	cap = b->cap ? b->cap : 64;
 	while (cap < want)
 		cap = cap > SIZE_MAX / 2 ? want : cap * 2;
-	p = realloc(b->data, cap);
+	p = grow_memory(b, cap);
 	if (!p)
 		return -ENOMEM;
 	b->data = p;

@@ -3,29 +3,33 @@
 #ifndef BOOTSEER_COMMON_BUF_H
 #define BOOTSEER_COMMON_BUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/cleanup.h"
 
 struct buf {
-	char *data;   /* NULL while nothing was appended; NUL after `len` */
-	size_t len;   /* bytes used, without the NUL */
-	size_t cap;   /* bytes allocated */
-	size_t limit; /* `len` never grows past this; 0 is no limit */
+	char *data;     /* NULL while nothing was appended; NUL after `len` */
+	size_t len;     /* bytes used, without the NUL */
+	size_t cap;     /* bytes allocated */
+	size_t limit;   /* `len` never grows past this; 0 is no limit */
+	bool is_secret; /* memory is overwritten before it is given back */
 };
 
 #define BUF_INIT \
 	{ \
 		.data = NULL \
 	}
+/* For passwords, tokens and keys: none is left in memory that others get. */
+#define BUF_SECRET_INIT \
+	{ \
+		.is_secret = true \
+	}
 #define AUTO_BUF __attribute__((cleanup(buf_fini))) struct buf
 
-/* Release the memory; `b` is then as after BUF_INIT. */
+/* Release the memory; `b` is then empty, with its limit and its secrecy. */
 void buf_fini(struct buf *b);
-
-/* Overwrite the memory, secrets were in it, and release it. */
-void buf_wipe(struct buf *b);
 
 /* Forget the content, keep the memory. */
 void buf_reset(struct buf *b);

@@ -27,7 +27,7 @@ static int make_random(void *out, size_t len, struct error *err)
 
 int seal_key_load(const char *path, struct seal_key *ret, struct error *err)
 {
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	struct seal_key key;
 	int rc = fs_check_private(path, err);
 
@@ -40,10 +40,8 @@ int seal_key_load(const char *path, struct seal_key *ret, struct error *err)
 				 "'%s' is no key of %d bytes: remove it, and a "
 				 "new one is made",
 				 path, SEAL_KEY_SIZE);
-	if (rc == 0) {
+	if (rc == 0)
 		memcpy(ret->b, text.data, SEAL_KEY_SIZE);
-		explicit_bzero(text.data, text.len);
-	}
 	if (rc != -ENOENT)
 		return rc;
 	rc = make_random(key.b, sizeof(key.b), err);

@@ -71,8 +71,8 @@ static void relay_free(struct cri_relay *r)
 {
 	forget_pulls(r);
 	grpc_tap_free(r->tap);
-	buf_wipe(&r->client.out);
-	buf_wipe(&r->server.out);
+	buf_fini(&r->client.out);
+	buf_fini(&r->server.out);
 	free(r);
 }
 
@@ -110,9 +110,6 @@ static int flush_end(struct cri_relay_end *e)
 			return errno == EAGAIN ? 0 : -1;
 		e->out_off += (size_t)n;
 	}
-	/* The buffer may have held a login. */
-	if (e->out.data)
-		explicit_bzero(e->out.data, e->out.len);
 	buf_reset(&e->out);
 	e->out_off = 0;
 	return 0;
@@ -345,6 +342,9 @@ static int relay_new(struct cri_proxy *p, int fd, struct error *err)
 	r->proxy = p;
 	r->client.fd = fd;
 	r->server.fd = -1;
+	/* Messages that pass may hold a login. */
+	r->client.out.is_secret = true;
+	r->server.out.is_secret = true;
 	r->client.watch.fn = on_client;
 	r->server.watch.fn = on_server;
 	r->work.run = deliver_pulls;

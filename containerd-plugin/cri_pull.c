@@ -159,7 +159,7 @@ static bool is_for_host(const char *server, const char *image)
 /* "auth" is base 64 of user:password. */
 static int split_auth(const char *auth, struct cri_pull *p, struct error *err)
 {
-	AUTO_BUF plain = BUF_INIT;
+	AUTO_BUF plain = BUF_SECRET_INIT;
 	char *colon;
 	int rc = 0;
 
@@ -173,7 +173,6 @@ static int split_auth(const char *auth, struct cri_pull *p, struct error *err)
 		p->password = strdup(colon + 1);
 		rc = p->user && p->password ? 0 : error_nomem(err);
 	}
-	explicit_bzero(plain.data, plain.len);
 	return rc;
 }
 

@@ -24,7 +24,7 @@ static int read_claims(const char *token, json_t **ret)
 {
 	const char *dot = strchr(token, '.');
 	size_t len = dot ? strcspn(dot + 1, ".") : 0;
-	AUTO_BUF text = BUF_INIT, bytes = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT, bytes = BUF_SECRET_INIT;
 
 	if (len == 0 || len > TOKEN_MAX || dot[1 + len] != '.' ||
 	    buf_append(&text, dot + 1, len) < 0)
@@ -133,7 +133,7 @@ static int write_secrets(const char *path, const struct csi_publish *p,
 			 struct error *err)
 {
 	const char *id, *secret, *session;
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc = find_secret(p, "AWS_ACCESS_KEY_ID", true, &id, err);
 
 	if (rc == 0)
@@ -143,19 +143,15 @@ static int write_secrets(const char *path, const struct csi_publish *p,
 		rc = find_secret(p, "AWS_SESSION_TOKEN", false, &session, err);
 	if (rc < 0)
 		return rc;
-	rc = buf_reserve(&text, 4 * SECRET_MAX);
-	if (rc == 0)
-		rc = buf_printf(&text,
-				"[default]\naws_access_key_id = %s\n"
-				"aws_secret_access_key = %s\n",
-				id, secret);
+	rc = buf_printf(&text,
+			"[default]\naws_access_key_id = %s\n"
+			"aws_secret_access_key = %s\n",
+			id, secret);
 	if (rc == 0 && session)
 		rc = buf_printf(&text, "aws_session_token = %s\n", session);
 	if (rc < 0)
 		return error_nomem(err);
-	rc = fs_replace_file(path, text.data, text.len, 0600, err);
-	explicit_bzero(text.data, text.len);
-	return rc;
+	return fs_replace_file(path, text.data, text.len, 0600, err);
 }
 
 int login_write(const char *dir, const char *audience,

@@ -65,6 +65,7 @@ int grpc_tap_new(const char *path,
 		return error_nomem(err);
 	}
 	t->path = path;
+	t->payload.is_secret = true;
 	t->request = request;
 	t->arg = arg;
 	*ret = t;
@@ -73,7 +74,7 @@ int grpc_tap_new(const char *path,
 
 static void end_call(struct tapped_call *c)
 {
-	buf_wipe(&c->message.body);
+	buf_fini(&c->message.body);
 	*c = (struct tapped_call){ .stream = 0 };
 }
 
@@ -84,7 +85,7 @@ void grpc_tap_free(struct grpc_tap *t)
 	for (size_t k = 0; k < GRPC_TAP_STREAMS; k++)
 		end_call(&t->calls[k]);
 	nghttp2_hd_inflate_del(t->inflater);
-	buf_wipe(&t->payload);
+	buf_fini(&t->payload);
 	buf_fini(&t->block);
 	free(t);
 }
@@ -156,8 +157,10 @@ static int end_block(struct grpc_tap *t, struct error *err)
 	c = find_call(t, t->block_stream);
 	if (!c && is_of_method && !t->block_ends_stream) {
 		c = find_call(t, 0);
-		if (c)
+		if (c) {
 			c->stream = t->block_stream;
+			c->message.body.is_secret = true;
+		}
 	} else if (c && t->block_ends_stream) {
 		finish_call(t, c);
 	}
@@ -253,8 +256,6 @@ static int end_frame(struct grpc_tap *t, struct error *err)
 		if (c)
 			end_call(c);
 	}
-	if (t->payload.data)
-		explicit_bzero(t->payload.data, t->payload.len);
 	buf_reset(&t->payload);
 	t->n_head = 0;
 	return rc;

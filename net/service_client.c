@@ -72,7 +72,7 @@ static int keep(struct http_sink *sink, const struct http_response *r,
 static int read_token(const struct service_client *s, struct client_call *c,
 		      struct error *err)
 {
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	size_t n;
 	int rc;
 
@@ -185,7 +185,9 @@ static int send_call(struct service_client *s, const struct service_request *r,
 int service_client_do(struct service_client *s, const struct service_request *r,
 		      struct service_answer *ret, struct error *err)
 {
-	struct client_call c = { .sink.put = keep, .body = &ret->body };
+	struct client_call c = { .sink.put = keep,
+				 .body = &ret->body,
+				 .token = BUF_SECRET_INIT };
 	size_t n = 0;
 	int rc = read_token(s, &c, err);
 
@@ -197,8 +199,6 @@ int service_client_do(struct service_client *s, const struct service_request *r,
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = send_call(s, r, &c, ret, err);
-	if (c.token.data)
-		explicit_bzero(c.token.data, c.token.len);
 	buf_fini(&c.token);
 	buf_fini(&c.url);
 	return rc;

@@ -260,7 +260,7 @@ static int ask_plugin(struct oci_providers *p, const json_t *provider,
 	const char *name = json_string_value(json_object_get(provider, "name"));
 	AUTO_FREE char *program = fs_join(p->bin_dir, name);
 	AUTO_FREE char *question = NULL;
-	AUTO_BUF answer = BUF_INIT;
+	AUTO_BUF answer = BUF_SECRET_INIT;
 	int rc;
 
 	/* Names of hosts and repositories need no escapes. */
@@ -274,8 +274,6 @@ static int ask_plugin(struct oci_providers *p, const json_t *provider,
 	rc = run_plugin(provider, program, question, pace, &answer, err);
 	if (rc == 0)
 		rc = provider_answer_parse(answer.data, answer.len, ret, err);
-	if (answer.data)
-		explicit_bzero(answer.data, answer.len);
 	return rc < 0 ? error_wrap(err, rc, "credential provider %s", program)
 		      : 0;
 }

@@ -80,7 +80,7 @@ static int parse_auth(const json_t *entry, struct credentials *c,
 		      struct error *err)
 {
 	AUTO_FREE char *auth = copy_text(entry, "auth");
-	AUTO_BUF plain = BUF_INIT;
+	AUTO_BUF plain = BUF_SECRET_INIT;
 	char *colon;
 
 	c->identity_token = copy_text(entry, "identitytoken");
@@ -177,7 +177,7 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 		      struct credentials *ret, struct error *err)
 {
 	AUTO_BUF program = BUF_INIT;
-	AUTO_BUF answer = BUF_INIT;
+	AUTO_BUF answer = BUF_SECRET_INIT;
 	int status = 0, rc;
 
 	if (buf_printf(&program, "docker-credential-%s", name) < 0)
@@ -199,8 +199,6 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 			       host, answer.data ? answer.data : "");
 	if (rc == 0)
 		rc = parse_answer(&answer, ret, err);
-	if (answer.data)
-		explicit_bzero(answer.data, answer.len);
 	return rc < 0 ? error_wrap(err, rc, "%s", program.data) : 0;
 }
 
@@ -242,7 +240,7 @@ int credentials_find(const char *path, const char *host, const char *repo,
 	AUTO_FREE char *helper = NULL;
 	AUTO_BUF place = BUF_INIT;
 	AUTO_BUF file = BUF_INIT;
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc;
 
 	*ret = (struct credentials){ .user = NULL };

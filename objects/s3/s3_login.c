@@ -101,7 +101,7 @@ static int from_file(const struct s3_login *l, struct s3_credentials *ret,
 {
 	const char *named = env("AWS_SHARED_CREDENTIALS_FILE");
 	const char *home = env("HOME");
-	AUTO_BUF path = BUF_INIT, text = BUF_INIT;
+	AUTO_BUF path = BUF_INIT, text = BUF_SECRET_INIT;
 	int rc;
 
 	if (!named && !home)
@@ -116,8 +116,6 @@ static int from_file(const struct s3_login *l, struct s3_credentials *ret,
 		return error_wrap(err, -EACCES, "credentials");
 	rc = s3_credentials_from_file(text.data ? text.data : "", text.len,
 				      l->profile, ret);
-	if (text.data)
-		explicit_bzero(text.data, text.len);
 	if (rc == -EBADMSG)
 		return error_set(err, EACCES,
 				 "'%s' has no aws_access_key_id and "
@@ -279,7 +277,7 @@ static int from_instance(const struct s3_login *l, int64_t deadline_ns,
 	const char *base = env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
 	const char *off = env("AWS_EC2_METADATA_DISABLED");
 	AUTO_BUF url = BUF_INIT, token = BUF_INIT, role = BUF_INIT;
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc;
 
 	if (off && strcasecmp(off, "true") == 0)

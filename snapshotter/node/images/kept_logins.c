@@ -40,21 +40,19 @@ static int need_key(struct kept_logins *k, struct error *err)
 
 static int load_logins(struct kept_logins *k, struct error *err)
 {
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc = need_key(k, err);
 
 	if (rc == 0)
 		rc = seal_read_file(&k->key, k->path, FILE_MAX, &text, err);
 	if (rc == 0)
 		rc = oci_logins_decode(k->table, text.data, text.len, err);
-	if (text.data)
-		explicit_bzero(text.data, text.len);
 	return rc;
 }
 
 static int save_logins(struct kept_logins *k, struct error *err)
 {
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc = need_key(k, err);
 
 	if (rc == 0)
@@ -62,8 +60,6 @@ static int save_logins(struct kept_logins *k, struct error *err)
 	if (rc == 0)
 		rc = seal_write_file(&k->key, k->path, text.data, text.len,
 				     err);
-	if (text.data)
-		explicit_bzero(text.data, text.len);
 	return rc;
 }
 

@@ -35,3 +35,24 @@ Test(buf, steal_of_an_empty_one_is_an_empty_string)
 	cr_expect_str_empty(s);
 	cr_expect_null(b.data);
 }
+
+Test(buf, secret_leaves_nothing_in_its_memory)
+{
+	AUTO_BUF b = BUF_SECRET_INIT;
+	size_t cap;
+
+	cr_assert_eq(buf_puts(&b, "swordfish"), 0);
+	buf_reset(&b);
+	for (size_t i = 0; i < b.cap; i++)
+		cr_expect_eq(b.data[i], '\0');
+
+	/* What grew is the same text, in memory of its own. */
+	cr_assert_eq(buf_puts(&b, "swordfish"), 0);
+	cap = b.cap;
+	cr_assert_eq(buf_reserve(&b, b.cap), 0);
+	cr_expect_str_eq(b.data, "swordfish");
+	cr_expect_eq(b.len, (size_t)9);
+	cr_expect_gt(b.cap, cap);
+	buf_fini(&b);
+	cr_expect(b.is_secret);
+}
