@@ -6,10 +6,12 @@
 #include "cli/command.h"
 #include "cli/explain.h"
 #include "cli/node_ask.h"
+#include "cli/pod.h"
 #include "common/json.h"
 
 struct explain_config {
 	struct node_options node;
+	struct pod_options pod;
 	bool json;
 };
 
@@ -19,6 +21,9 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct explain_config, json),
 	  .def = "no",
 	  .help = "Print bootseerd's figures as they are." },
+	POD_OPTIONS(struct explain_config,
+		    "Explain the images of this pod's containers. The pod is "
+		    "on this node; containerd is asked, by ctr."),
 	NODE_OPTIONS(struct explain_config),
 	{ .key = NULL },
 };
@@ -54,46 +59,118 @@ static void print_troubles(const json_t *registries)
 	}
 }
 
+/* What node.status has on an image: it is lazy here, or why not; borrowed. */
+struct explain_found {
+	const json_t *image, *ordinary;
+};
+
+static bool explain_look(const json_t *status, const char *ref,
+			 struct explain_found *ret)
+{
+	ret->image = explain_find(status, ref);
+	ret->ordinary = explain_ordinary(status, ref);
+	return ret->image || ret->ordinary;
+}
+
+/* Images of pods have another name in bootseerd, which containerd knows. */
+static int explain_look_all(const json_t *status, const struct pod_options *pod,
+			    const char *ref, struct explain_found *ret,
+			    struct error *err)
+{
+	AUTO_BUF name = BUF_INIT;
+
+	if (explain_look(status, ref, ret))
+		return 0;
+	if (pod_image_name(pod, ref, &name, NULL) == 0 &&
+	    explain_look(status, name.data, ret))
+		return 0;
+	return error_set(err, ENOENT,
+			 "the node has no lazy image '%s': none was asked "
+			 "for here, it has no artifact ('bootseer image "
+			 "check' tells), or its registry hides it from "
+			 "nodes without a login; 'bootseer node status' "
+			 "lists what the node has",
+			 ref);
+}
+
 /* The node knows its images by itself: no registry is asked, as it may be what
  * is down. */
-static int explain(struct node_client *c, const char *ref, bool json,
-		   struct error *err)
+static int explain(struct node_client *c, const struct explain_config *cfg,
+		   const char *ref, struct error *err)
 {
+	struct explain_found found = { .image = NULL };
 	AUTO_JSON *status = NULL;
 	AUTO_JSON *reply = NULL;
-	const json_t *image = NULL;
-	const json_t *ordinary = NULL;
 	int rc = node_ask_on(c, "node.status", json_object(), &status, err);
 
-	if (rc == 0)
-		image = explain_find(status, ref);
-	if (rc == 0)
-		ordinary = explain_ordinary(status, ref);
-	if (rc == 0 && !json)
+	if (rc == 0 && !cfg->json)
 		print_troubles(json_object_get(status, "registries"));
-	if (rc == 0 && ordinary && !json)
+	if (rc == 0)
+		rc = explain_look_all(status, &cfg->pod, ref, &found, err);
+	if (rc == 0 && found.ordinary && !cfg->json)
 		printf("%s starts the ordinary way: %s\n  cure: %s\n", ref,
-		       reply_text(ordinary, "reason"),
-		       reply_text(ordinary, "cure"));
-	if (rc == 0 && !image && !ordinary)
-		rc = error_set(
-			err, ENOENT,
-			"the node has no lazy image '%s': none was asked "
-			"for here, it has no artifact ('bootseer image "
-			"check' tells), or its registry hides it from "
-			"nodes without a login; 'bootseer node status' "
-			"lists what the node has",
-			ref);
-	if (rc == 0 && image)
-		rc = node_ask_on(c, "image.explain",
-				 json_pack("{s:s}", "id",
-					   reply_text(image, "id")),
-				 &reply, err);
-	if (rc == 0 && json && image)
+		       reply_text(found.ordinary, "reason"),
+		       reply_text(found.ordinary, "cure"));
+	if (rc < 0 || !found.image)
+		return rc;
+	rc = node_ask_on(c, "image.explain",
+			 json_pack("{s:s}", "id",
+				   reply_text(found.image, "id")),
+			 &reply, err);
+	if (rc == 0 && cfg->json)
 		reply_print(reply);
-	else if (rc == 0 && image)
-		print_all(image, json_object_get(reply, "starts"));
+	else if (rc == 0)
+		print_all(found.image, json_object_get(reply, "starts"));
 	return rc;
+}
+
+/* Had an earlier container of the list the same name and image, before it was started
+ * again? */
+static bool is_repeated(const json_t *containers, size_t at)
+{
+	const json_t *one = json_array_get(containers, at), *before;
+	size_t k;
+
+	json_array_foreach(containers, k, before)
+	{
+		if (k < at &&
+		    strcmp(pod_container_name(before),
+			   pod_container_name(one)) == 0 &&
+		    strcmp(reply_text(before, "Image"),
+			   reply_text(one, "Image")) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* An image that is not lazy is said so, and the next container looked at: a pod may have
+ * some that nobody converted. */
+static int explain_pod(struct node_client *c, const struct explain_config *cfg,
+		       struct error *err)
+{
+	AUTO_JSON *containers = NULL;
+	const json_t *one;
+	size_t k;
+	int rc = pod_containers(&cfg->pod, &containers, err);
+
+	if (rc < 0)
+		return rc;
+	json_array_foreach(containers, k, one)
+	{
+		const char *image = reply_raw(one, "Image");
+		struct error why = ERROR_INIT;
+
+		if (is_repeated(containers, k))
+			continue;
+		printf("%scontainer %s, %s\n", k ? "\n" : "",
+		       pod_container_name(one), reply_text(one, "Image"));
+		rc = explain(c, cfg, image, &why);
+		if (rc == -ENOENT)
+			printf("%s\n", why.msg);
+		else if (rc < 0)
+			return error_set(err, -rc, "%s", why.msg);
+	}
+	return 0;
 }
 
 static int run(const void *config, char **args, struct error *err)
@@ -103,27 +180,40 @@ static int run(const void *config, char **args, struct error *err)
 	int rc = node_connect(&cfg->node, &c, err);
 
 	if (rc == 0)
-		rc = explain(c, args[0], cfg->json, err);
+		rc = cfg->pod.pod ? explain_pod(c, cfg, err)
+				  : explain(c, cfg, args[0], err);
 	node_client_close(c);
 	return rc;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct explain_config *cfg = config;
+
+	if (cfg->pod.pod && cfg->json)
+		return error_set(err, EINVAL,
+				 "--json is for an image, not for --pod");
+	return pod_check(&cfg->pod, args, "REF", err);
 }
 
 const struct command image_explain_command = {
 	.brief = "Tell how the last starts of an image on this node went",
 	.program = {
 		.name = "bootseer image explain",
-		.usage = "[OPTIONS] REF",
+		.usage = "[OPTIONS] REF|--pod NAMESPACE/NAME",
 		.summary = "Tell how the last starts of an image on this node "
 			   "went: what they waited for, what was prefetched "
 			   "and what was missed, and what to do about it. REF "
 			   "is a name of the image, or 12 digits or more of "
 			   "its digest.",
 		.options = options,
-		.examples = "  bootseer image explain registry.example/ml:1",
+		.examples = "  bootseer image explain registry.example/ml:1\n"
+			    "  bootseer image explain --pod team-a/train-0",
 		.see_also = "bootseerd(8)",
-		.min_args = 1,
+		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct explain_config),
+	.check = check,
 	.run = run,
 };

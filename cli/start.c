@@ -31,6 +31,9 @@ static const struct option_spec ls_options[] = {
 
 static const struct option_spec show_options[] = {
 	START_LIMIT_OPTION("20", "At most so many nodes, the slowest first."),
+	POD_OPTIONS(struct start_config,
+		    "Show the newest start of this pod's job. The pod is on "
+		    "this node; containerd is asked, by ctr."),
 	START_JSON_OPTION,
 	SERVICE_WHERE_OPTIONS(struct start_config),
 	{ .key = NULL },
@@ -352,14 +355,32 @@ int start_show(const struct start_config *c, const char *what, const char *part,
 
 static int run_show(const void *config, char **args, struct error *err)
 {
-	return start_show(config, args[0], "", print_start, err);
+	const struct start_config *c = config;
+	char job[STAGE_JOB_MAX + 1];
+	AUTO_JSON *containers = NULL;
+	int rc;
+
+	if (!c->pod.pod)
+		return start_show(c, args[0], "", print_start, err);
+	rc = pod_containers(&c->pod, &containers, err);
+	if (rc == 0)
+		rc = pod_job_name(&c->pod, containers, job, err);
+	return rc == 0 ? start_show(c, job, "", print_start, err) : rc;
+}
+
+static int check_show(const void *config, char **args, struct error *err)
+{
+	const struct start_config *c = config;
+	int rc = pod_check(&c->pod, args, "a start", err);
+
+	return rc == 0 ? start_check(config, args, err) : rc;
 }
 
 const struct command start_show_command = {
 	.brief = "Show where the time of a job's start went",
 	.program = {
 		.name = "bootseer start show",
-		.usage = "[OPTIONS] ID|JOB",
+		.usage = "[OPTIONS] ID|JOB|--pod NAMESPACE/NAME",
 		.summary = "Show the start ID, or the newest one of JOB: whom "
 			   "it waits for, what failed first, its stages over "
 			   "all nodes, stragglers, the critical "
@@ -367,15 +388,19 @@ const struct command start_show_command = {
 			   "Max/Median, JOB from the first begin to the last "
 			   "end on any node, AGAIN how often a stage began "
 			   "again, OPEN how often it has no end, FAIL how "
-			   "often it ended with a status.",
+			   "often it ended with a status. A pod's job "
+			   "is NAMESPACE/ and the BOOTSEER_JOB of a container "
+			   "of it, or else the pod's name.",
 		.options = show_options,
 		.examples = "bootseer start show --service "
-			    "https://boot.example j1\n",
+			    "https://boot.example j1\n"
+			    "bootseer start show --service "
+			    "https://boot.example --pod team-a/train-0\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
-		.min_args = 1,
+		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
-	.check = start_check,
+	.check = check_show,
 	.run = run_show,
 };

@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_CLI_START_H
 #define BOOTSEER_CLI_START_H
 
+#include "cli/pod.h"
 #include "cli/service.h"
 #include "common/duration.h"
 
@@ -10,6 +11,7 @@ struct start_config {
 	struct service_where where;
 	bool json;
 	uint64_t limit;
+	struct pod_options pod;          /* of start show */
 	char *format;                    /* of start export */
 	int64_t interval_ns, timeout_ns; /* of start watch */
 };

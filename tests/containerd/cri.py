@@ -8,7 +8,8 @@
     images                     print the names of all images, and of the image
                                service's calls what else it says
     run IMAGE POD COMMAND...   start a pod (host network) and a container in it
-                               that sleeps, run COMMAND in it and print its output
+                               that sleeps, run COMMAND in it and print its output;
+                               its job is $CRI_JOB
     run-userns ...             the same in a user namespace of the pod (hostUsers:
                                false), and a network of its own
     stop                       end and remove all pods
@@ -66,8 +67,10 @@ class Client:
         if userns:
             ids = [(1, 100000), (2, 0), (3, 65536)]
             host = [(1, 0), (5, [(1, 0), (2, ids), (3, ids)])]
+        labels = {"io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.name": pod}
         sandbox = [
             (1, [(1, pod), (2, "uid-" + pod), (3, "default")]),
+            *((6, [(1, key), (2, value)]) for key, value in labels.items()),
             (8, [(2, [(1, host)])]),
         ]
         runtime = "RuntimeService"
@@ -78,8 +81,12 @@ class Client:
             (2, [(1, image)]),
             (3, "/bin/sleep"),
             (4, "1000"),
+            *((9, [(1, key), (2, value)]) for key, value in labels.items()),
+            (9, [(1, "io.kubernetes.container.name"), (2, "main")]),
             (15, [(2, [(3, host)])]),
         ]
+        if "CRI_JOB" in os.environ:
+            config.append((6, [(1, "BOOTSEER_JOB"), (2, os.environ["CRI_JOB"])]))
         reply = self.call(
             runtime, "CreateContainer", [(1, pod_id), (2, config), (3, sandbox)]
         )
