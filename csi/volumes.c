@@ -15,9 +15,11 @@
 #include "csi/volumes_priv.h"
 
 #define ANSWER_MS 2000
-/* Volumes of one namespace that are made at once: half of the threads, so that stores that
- * do not answer keep no other tenant's pods waiting. */
-#define NAMESPACE_MAX 64
+/* Volumes of one namespace, and of all, that are made and ended at once, of the 128 threads of
+ * service.c: stores that do not answer keep no other tenant's pods waiting, and some threads
+ * are left for calls that wait for nothing. */
+#define NAMESPACE_MAX 16
+#define BUSY_MAX 96
 /* In STATE/ID: the name of the target. */
 #define NAME_FILE "target"
 
@@ -65,7 +67,7 @@ static int volume_enter(struct volumes *v, struct busy_volume *b,
 			const struct target *t, const char *namespace,
 			struct error *err)
 {
-	size_t n = 0;
+	size_t n = 0, n_all = 0;
 	int rc = 0;
 
 	*b = (struct busy_volume){ .id = t->id, .namespace = namespace };
@@ -74,8 +76,9 @@ static int volume_enter(struct volumes *v, struct busy_volume *b,
 		if (strcmp(o->id, t->id) == 0)
 			rc = -EALREADY;
 		n += is_same(o->namespace, namespace);
+		n_all++;
 	}
-	if (rc == 0 && n >= NAMESPACE_MAX)
+	if (rc == 0 && (n >= NAMESPACE_MAX || n_all >= BUSY_MAX))
 		rc = -EAGAIN;
 	if (rc == 0) {
 		b->next = v->busy;
@@ -84,9 +87,10 @@ static int volume_enter(struct volumes *v, struct busy_volume *b,
 	(void)pthread_mutex_unlock(&v->lock);
 	if (rc == -EAGAIN)
 		return error_set(err, EAGAIN,
-				 "%d volumes of namespace %s are being made: "
-				 "the kubelet asks again",
-				 NAMESPACE_MAX, namespace);
+				 "%zu volumes of namespace %.63s, and %zu in "
+				 "all, are being made or ended: the kubelet "
+				 "asks again",
+				 n, namespace ? namespace : "(unknown)", n_all);
 	return rc < 0 ? error_set(err, EALREADY,
 				  "another call for volume %s is under way",
 				  t->name)
@@ -134,13 +138,15 @@ static int close_kinds(struct volumes *v, const struct target *t,
 int volumes_unpublish(struct volumes *v, const char *target_path,
 		      struct error *err)
 {
+	AUTO_FREE char *namespace = NULL;
 	struct busy_volume busy;
 	struct target t;
 	int rc = target_open(v->cfg.kubelet_dir, target_path, &t, err);
 
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	rc = volume_enter(v, &busy, &t, NULL, err);
+	namespace = charge_namespace(v->cfg.state, t.id);
+	rc = volume_enter(v, &busy, &t, namespace, err);
 	if (rc == 0) {
 		if (t.parent >= 0)
 			rc = target_unmount(&t, err);

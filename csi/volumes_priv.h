@@ -21,7 +21,7 @@
 
 struct busy_volume {
 	const char *id;
-	const char *namespace; /* of the pod that wants it; NULL: it is ended */
+	const char *namespace; /* of its pod; NULL: an image's end has none */
 	struct busy_volume *next;
 };
 

@@ -356,6 +356,32 @@ memory_of() # ID
 	[ -z "$(ls "$T/state")" ]
 }
 
+@test "ends of one namespace's volumes that hang leave threads to the others" {
+	local url=file://$T/store i
+	local -a ids=()
+
+	mkdir "$T/store"
+	csi_start --allow "namespace=* kind=ckpt store=$url access=write total=2G"
+	kubelet many publish 17 v kind=ckpt "store=$url" memory=64Mi
+	for i in {1..17}; do
+		ids+=("$(id_of "a/$i" v)")
+		group_of "${ids[-1]}" | xargs kill -STOP
+	done
+	aside ends kubelet many unpublish 17 v >"$T/ends"
+	# The seventeenth is refused, and the other namespace served.
+	wait_for grep -q RESOURCE_EXHAUSTED "$T/ends"
+	kubelet publish b/p v kind=ckpt "store=$url" memory=64Mi
+	kubelet unpublish b/p v
+	for i in "${ids[@]}"; do
+		group_of "$i" | xargs -r kill -CONT
+	done
+	wait_for has_ended ends
+	# An end that a stopped process kept waiting may have found its mount in use.
+	[ "$(grep -c RESOURCE_EXHAUSTED "$T/ends")" -eq 1 ]
+	[ -z "$(kubelet many unpublish 17 v)" ]
+	[ -z "$(ls "$T/state")" ]
+}
+
 @test "a secret of a pod is in no log, command line or environment" {
 	local pid id
 

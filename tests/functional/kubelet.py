@@ -6,6 +6,9 @@
                                make the pod's folder, and publish the volume in it
     unpublish POD VOLUME       the reverse; the folder stays
     stats POD VOLUME           as JSON
+    many publish|unpublish COUNT VOLUME [KEY=VALUE...]
+                               of the pods a/1 to a/COUNT: publish one after the other,
+                               unpublish all at once; print the status of each refusal
     hostile COUNT SEED         publish that many requests made of rubbish, and print
                                how many were refused; none may succeed
     cycle COUNT SEED KEY=VALUE...
@@ -24,6 +27,7 @@ import os
 import random
 import signal
 import sys
+import threading
 
 import grpc
 
@@ -129,6 +133,24 @@ class Kubelet:
             "message": condition.get(2, [b""])[0].decode(),
             "bytes": usage[0].get(2, [0])[0], "files": usage[1].get(2, [0])[0]}))
 
+    def many(self, verb, count, volume, words):
+        def unpublish(i):
+            try:
+                self.unpublish(f"a/{i}", volume)
+            except grpc.RpcError as e:
+                print(e.code().name, flush=True)
+
+        threads = [threading.Thread(target=unpublish, args=(i,))
+                   for i in range(1, count + 1)]
+        if verb == "publish":
+            for i in range(1, count + 1):
+                self.publish(f"a/{i}", volume, words)
+            return
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     def hostile(self, count, seed):
         """Nothing that is made of pieces like these may be given."""
         rng = random.Random(seed)
@@ -197,7 +219,9 @@ class Kubelet:
 def main():
     kubelet, command, args = Kubelet(sys.argv[1]), sys.argv[2], sys.argv[3:]
     try:
-        if command == "register":
+        if command == "many":
+            kubelet.many(args[0], int(args[1]), args[2], args[3:])
+        elif command == "register":
             kubelet.register()
         elif command == "publish":
             kubelet.publish(args[0], args[1], args[2:])
