@@ -24,6 +24,7 @@
 #define RECEIVE_BUFFER (256L << 10)
 #define SEND_BUFFER (256L << 10)
 #define MAX_IDLE 8
+#define RETRY_AFTER_MAX_MS (UINT64_C(24) * 3600 * 1000)
 
 /* Connections of bulk have narrow windows: readers get others. */
 enum conn_class { CONN_URGENT, CONN_BULK, N_CLASSES };
@@ -101,6 +102,28 @@ int64_t http_date_ms(const char *text)
 	time_t t = curl_getdate(text, NULL);
 
 	return t == (time_t)-1 ? -1 : (int64_t)t * 1000;
+}
+
+uint64_t http_retry_after_ms(const struct http_response *r)
+{
+	AUTO_FREE char *after = http_header(r, "retry-after");
+	AUTO_FREE char *date = http_header(r, "date");
+	int64_t until_ms, now_ms;
+	uint64_t ms;
+
+	if (!after)
+		return 0;
+	if (isdigit((unsigned char)*after)) {
+		ms = strtoull(after, NULL, 10);
+		ms = ms < RETRY_AFTER_MAX_MS ? ms * 1000 : RETRY_AFTER_MAX_MS;
+	} else {
+		until_ms = http_date_ms(after);
+		now_ms = date ? http_date_ms(date) : -1;
+		if (now_ms < 0)
+			now_ms = clock_wall_ns() / NS_PER_MS;
+		ms = until_ms > now_ms ? (uint64_t)(until_ms - now_ms) : 0;
+	}
+	return ms < RETRY_AFTER_MAX_MS ? ms : RETRY_AFTER_MAX_MS;
 }
 
 /* Each answer of a chain of redirects starts with a status line. */

@@ -97,6 +97,10 @@ char *http_header(const struct http_response *r, const char *name) MUST_CHECK;
  * none. */
 int64_t http_date_ms(const char *text);
 
+/* How long the server wants to be left alone (Retry-After: seconds, or a date, which is
+ * compared with the answer's own Date, as clocks differ), up to a day; 0: it does not say. */
+uint64_t http_retry_after_ms(const struct http_response *r);
+
 #define HTTP_STOP 1 /* from a sink: this is enough, and no failure */
 
 /* Takes the body of a 2xx answer as it arrives; status and headers are in `r`.

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -136,8 +137,8 @@ static int status_error(const struct service_request *r,
 			const struct client_call *c,
 			const struct http_response *resp, struct error *err)
 {
-	AUTO_FREE char *after = http_header(resp, "retry-after");
-	char reason[REASON_MAX];
+	uint64_t after_s = (http_retry_after_ms(resp) + 999) / 1000;
+	char reason[REASON_MAX], after[32] = "";
 	const char *cure = "";
 	int code = EIO;
 
@@ -146,14 +147,14 @@ static int status_error(const struct service_request *r,
 			code = refusals[i].code;
 			cure = refusals[i].cure;
 		}
-	if (after)
-		text_make_printable(after);
+	if (after_s)
+		(void)snprintf(after, sizeof(after), " (after %" PRIu64 " s)",
+			       after_s);
 	get_reason(resp, reason);
 	return error_set(err, code,
-			 "%s %s: the trace service answered %ld%s%s%s%.12s%s",
+			 "%s %s: the trace service answered %ld%s%s%s",
 			 r->method, c->url.data, resp->status, reason, cure,
-			 after ? " (after " : "", after ? after : "",
-			 after ? " s)" : "");
+			 after);
 }
 
 /* ---------------------------------------------------------------------- call --- */

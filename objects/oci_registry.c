@@ -12,7 +12,7 @@
 #include "net/url.h"
 #include "objects/oci_json.h"
 
-#define RETRY_AFTER_MAX_MS 60000
+#define WAIT_KEPT_MAX_MS 60000
 /* Time that a host may take to answer before it counts as away. */
 #define SILENT_NS (10 * NS_PER_S)
 #define KEPT_AFTER_MS 5000      /* of what such a request is asked to wait */
@@ -283,27 +283,17 @@ int registry_status_error(const struct http_response *resp, struct error *err)
 			 cure);
 }
 
-/* What the registry asks for, in seconds (RFC 9110, 10.2.3), up to a day; 0 when it does
- * not.  The form with a date is not honoured. */
-static uint64_t retry_after_ms(const struct http_response *resp)
-{
-	AUTO_FREE char *after = resp ? http_header(resp, "retry-after") : NULL;
-	uint64_t s = after ? strtoull(after, NULL, 10) : 0;
-
-	return (s < 86400 ? s : 86400) * 1000;
-}
-
 int registry_back_off(unsigned int n, const struct http_response *resp,
 		      int64_t deadline_ns, struct pace *pace)
 {
 	static const struct backoff backoff = { .first_ms = 100,
 						.most_ms = 5000 };
 	int64_t now = clock_now_ns();
-	uint64_t least_ms = retry_after_ms(resp);
+	uint64_t least_ms = resp ? http_retry_after_ms(resp) : 0;
 	int64_t until;
 
-	if (!deadline_ns && least_ms > RETRY_AFTER_MAX_MS)
-		least_ms = RETRY_AFTER_MAX_MS;
+	if (!deadline_ns && least_ms > WAIT_KEPT_MAX_MS)
+		least_ms = WAIT_KEPT_MAX_MS;
 	until = now + backoff_ns(&backoff, n, least_ms);
 
 	if (deadline_ns && now >= deadline_ns - LAST_CHANCE_NS)
@@ -318,7 +308,8 @@ int registry_wait(struct registry *r, unsigned int n,
 		  const struct http_response *resp)
 {
 	struct oci_watch *w = r->cfg.watch;
-	bool is_throttled = resp->status == 429 || retry_after_ms(resp) > 0;
+	bool is_throttled =
+		resp->status == 429 || http_retry_after_ms(resp) > 0;
 	int rc;
 
 	if (w)
@@ -378,7 +369,7 @@ static void note_refusing_host(const struct registry *r,
 static bool is_sent_away(struct registry *r, const struct registry_request *req,
 			 const struct http_response *resp)
 {
-	uint64_t ms = retry_after_ms(resp);
+	uint64_t ms = http_retry_after_ms(resp);
 
 	if (!registry_is_optional(r, req) || ms <= KEPT_AFTER_MS)
 		return false;

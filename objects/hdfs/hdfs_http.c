@@ -219,6 +219,7 @@ static int judge(const char *server, const struct http_response *resp,
 	AUTO_FREE char *name = NULL;
 	AUTO_FREE char *why = NULL;
 
+	v->after_ms = http_retry_after_ms(resp);
 	if (hdfs_exception_parse(resp->body.data ? resp->body.data : "",
 				 resp->body.len, &name, &why) == 0)
 		return judge_exception(server, name, why, resp->status, v,

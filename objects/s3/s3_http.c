@@ -9,7 +9,6 @@
 #include "objects/s3/s3_store_priv.h"
 #include "objects/s3/s3_xml.h"
 
-#define AFTER_MAX_MS 30000u /* of a server's wish to be left alone */
 #define REASON_MAX 200
 
 void s3_header(struct s3_request *r, const char *name, const char *value)
@@ -153,14 +152,6 @@ static void make_printable(char *text)
 	}
 }
 
-static uint32_t after_ms(const struct http_response *resp)
-{
-	AUTO_FREE char *after = http_header(resp, "retry-after");
-	unsigned long s = after ? strtoul(after, NULL, 10) : 0;
-
-	return s < AFTER_MAX_MS / 1000 ? (uint32_t)s * 1000 : AFTER_MAX_MS;
-}
-
 static int judge_status(const struct s3_store *s,
 			const struct http_response *resp,
 			struct retry_verdict *v, struct error *err)
@@ -186,7 +177,7 @@ static int judge(struct s3_store *s, const struct http_response *resp,
 	AUTO_FREE char *why = s3_element(resp, "Error/Message");
 	AUTO_FREE char *region = http_header(resp, "x-amz-bucket-region");
 
-	v->after_ms = after_ms(resp);
+	v->after_ms = http_retry_after_ms(resp);
 	v->most_tries = 0;
 	make_printable(why);
 	for (size_t i = 0; code && i < ARRAY_SIZE(answers); i++) {

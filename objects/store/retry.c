@@ -4,6 +4,8 @@
 #include "common/backoff.h"
 #include "common/clock.h"
 
+#define AFTER_MAX_MS 30000u /* of a server's wish to be left alone */
+
 static const struct backoff backoff = { .first_ms = 50, .most_ms = 5000 };
 
 void retry_init(struct retry_budget *r, struct object_store *s,
@@ -28,6 +30,8 @@ int64_t retry_until(const struct retry_budget *r)
 
 bool retry_again(struct retry_budget *r, const struct retry_verdict *v)
 {
+	uint64_t least_ms =
+		v->after_ms < AFTER_MAX_MS ? v->after_ms : AFTER_MAX_MS;
 	int64_t now = clock_now_ns(), until;
 
 	if (!v->can_retry || pace_level(r->pace) == PACE_STOP ||
@@ -40,7 +44,7 @@ bool retry_again(struct retry_budget *r, const struct retry_verdict *v)
 		return true;
 	}
 	r->n++;
-	until = now + backoff_ns(&backoff, r->n, v->after_ms);
+	until = now + backoff_ns(&backoff, r->n, least_ms);
 	if (until >= retry_until(r))
 		return false;
 	return backoff_wait(until, r->pace) == 0;

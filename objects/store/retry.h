@@ -10,7 +10,7 @@
 /* What an attempt says of its failure. */
 struct retry_verdict {
 	bool can_retry;
-	uint32_t after_ms;       /* the server's wish; 0: none */
+	uint64_t after_ms;       /* the server's wish; 0: none */
 	bool at_once;            /* another server is asked next */
 	unsigned int most_tries; /* without progress; 0: as time allows */
 };

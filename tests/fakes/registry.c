@@ -330,6 +330,20 @@ static void on_reset(struct evhttp_request *req, void *arg)
 
 /* --------------------------------------------------------------- registry --- */
 
+static void add_retry_after(struct evhttp_request *req, int64_t s)
+{
+	time_t at = time(NULL) - (time_t)s;
+	char text[64];
+	struct tm tm;
+
+	if (s < 0 && gmtime_r(&at, &tm))
+		(void)evutil_date_rfc1123(text, sizeof(text), &tm);
+	else
+		(void)snprintf(text, sizeof(text), "%" PRId64, s);
+	if (s)
+		fake_header(req, "Retry-After", text);
+}
+
 static void on_request(struct evhttp_request *req, void *arg)
 {
 	struct fake *f = arg;
@@ -340,12 +354,7 @@ static void on_request(struct evhttp_request *req, void *arg)
 		log_request(f, req, 0, 0);
 		fake_drop(f, req);
 	} else if (fault_strikes(f, FAULT_STATUS, uri)) {
-		char seconds[32];
-
-		snprintf(seconds, sizeof(seconds), "%" PRId64,
-			 fault(f, FAULT_RETRY_AFTER));
-		if (fault(f, FAULT_RETRY_AFTER))
-			fake_header(req, "Retry-After", seconds);
+		add_retry_after(req, fault(f, FAULT_RETRY_AFTER));
 		fake_reply_text(f, req, (int)fault(f, FAULT_STATUS),
 				"{\"errors\":[{\"code\":\"FAULT\","
 				"\"message\":\"as told\"}]}");

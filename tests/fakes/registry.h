@@ -15,7 +15,7 @@ enum fault {
 	FAULT_MATCH,  /* text: counted faults strike URIs that contain it */
 	FAULT_TIMES,  /* counted faults end after so many strikes; 0 never */
 	FAULT_STATUS, /* answer with this status */
-	FAULT_RETRY_AFTER, /* seconds, in a Retry-After beside `status` */
+	FAULT_RETRY_AFTER, /* of `status`, in seconds; < 0: as a date */
 	FAULT_DELAY_MS,    /* before the answer */
 	FAULT_DROP,        /* close the connection instead of an answer */
 	FAULT_DROP_AFTER,  /* do as asked by PUT, then close without answer */

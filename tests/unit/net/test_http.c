@@ -321,3 +321,49 @@ Test(http, names_the_options_of_who_asks)
 		cr_expect_str_eq(err.msg + strlen(err.msg) - end, cases[i].end);
 	}
 }
+
+Test(http, knows_how_long_a_server_wants_to_be_left_alone)
+{
+#define NOON "Date: Sun, 29 Nov 2026 12:00:00 GMT"
+	static const struct {
+		const char *after, *date;
+		uint64_t ms;
+	} cases[] = {
+		{ "Retry-After: 120", NULL, 120000 },
+		{ "Retry-After: 120", NOON, 120000 },
+		{ "Retry-After: 0", NOON, 0 },
+		{ "Retry-After: 86401", NULL, 86400000 },
+		{ "Retry-After: 99999999999999999999999", NULL, 86400000 },
+		{ "Retry-After: -5", NULL, 0 },
+		{ "Retry-After: soon", NOON, 0 },
+		{ "Retry-After:", NOON, 0 },
+		{ "X-After: 5", NOON, 0 },
+		/* The three forms of a date (RFC 9110, 5.6.7). */
+		{ "Retry-After: Sun, 29 Nov 2026 12:00:07 GMT", NOON, 7000 },
+		{ "Retry-After: Sunday, 29-Nov-26 12:00:07 GMT", NOON, 7000 },
+		{ "Retry-After: Sun Nov 29 12:00:07 2026", NOON, 7000 },
+		{ "Retry-After: Sun, 29 Nov 2026 11:59:59 GMT", NOON, 0 },
+		{ "Retry-After: Sun, 29 Nov 2026 12:00:00 GMT", NOON, 0 },
+		{ "Retry-After: Thu, 29 Nov 2096 12:00:00 GMT", NOON,
+		  86400000 },
+		/* Without the server's clock ours counts. */
+		{ "Retry-After: Thu, 29 Nov 2096 12:00:00 GMT", NULL,
+		  86400000 },
+		{ "Retry-After: Thu, 29 Nov 2096 12:00:00 GMT", "Date: now?",
+		  86400000 },
+		{ "Retry-After: Fri, 29 Nov 1996 12:00:00 GMT", NULL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct http_response r = HTTP_RESPONSE_INIT;
+		const char *lines[] = { cases[i].after, cases[i].date };
+
+		for (size_t k = 0; k < 2 && lines[k]; k++)
+			cr_assert_eq(buf_append(&r.headers, lines[k],
+						strlen(lines[k]) + 1),
+				     0);
+		cr_expect_eq(http_retry_after_ms(&r), cases[i].ms, "%s, %s",
+			     lines[0], lines[1] ? lines[1] : "no date");
+		http_response_fini(&r);
+	}
+}

@@ -722,14 +722,14 @@ Test(oci_registry_read, a_host_out_of_reach_is_waited_for_once)
 	full_port_close(&full);
 }
 
-Test(oci_registry_read, a_wait_that_cannot_be_kept_is_not_begun)
+static void expect_wait_refused(const char *wish)
 {
 	struct error err = ERROR_INIT;
 
 	fix.cfg.hosts = oci_hosts_new();
 	fixture_reopen(&fix);
 	open_source();
-	fixture_fault(&fix, "status=429&retry_after=21600&match=/manifests/");
+	fixture_fault(&fix, wish);
 	cr_expect_eq(ask_manifest(&err), -EBUSY, "%s", err.msg);
 	fixture_reopen(&fix);
 	for (int i = 0; i < 3; i++)
@@ -744,4 +744,14 @@ Test(oci_registry_read, a_wait_that_cannot_be_kept_is_not_begun)
 	source_free(steal_ptr(&src));
 	oci_store_free(steal_ptr(&fix.store));
 	oci_hosts_free(fix.cfg.hosts);
+}
+
+Test(oci_registry_read, a_wait_that_cannot_be_kept_is_not_begun)
+{
+	expect_wait_refused("status=429&retry_after=21600&match=/manifests/");
+}
+
+Test(oci_registry_read, nor_is_one_until_a_date)
+{
+	expect_wait_refused("status=429&retry_after=-21600&match=/manifests/");
 }

@@ -236,6 +236,11 @@ Test(store_service, refusals_name_the_address_the_reason_and_the_cure)
 		{ REPLY_JSON("429 Too Many\r\nRetry-After: 7",
 			     "{\"error\":{\"message\":\"a\\u001bb\"}}"),
 		  -EBUSY, "a?b; try again later (after 7 s)" },
+		{ REPLY_JSON("503 Unavailable\r\n"
+			     "Date: Sun, 29 Nov 2026 12:00:00 GMT\r\n"
+			     "Retry-After: Sun, 29 Nov 2026 12:01:05 GMT",
+			     ""),
+		  -EBUSY, "try again later (after 65 s)" },
 		{ REPLY_JSON("500 Oh", "[1,2"), -EIO, "500" },
 	};
 
