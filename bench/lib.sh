@@ -232,8 +232,8 @@ median() { values "$1" "$2" | median_of; }
 
 has_sample() { [[ $(values "$1" "$2") ]]; }
 
-# A's value by B's value in the same round, for each round that has both.
-ratios() { # SERIES A B
+# A's value and B's value in the same round, for each round that has both.
+pairs() { # SERIES A B
 	awk -F'\t' -v s="$1" -v a="$2" -v b="$3" '
 	$1 == s && ($2 == a || $2 == b) {
 		round = $5 != "" ? $5 : ++n[$2]
@@ -241,12 +241,17 @@ ratios() { # SERIES A B
 		rounds[round]
 	}
 	END { for (r in rounds)
-		if (((a, r) in v) && ((b, r) in v) && v[b, r] > 0)
-			print v[a, r] / v[b, r]
+		if (((a, r) in v) && ((b, r) in v))
+			print v[a, r], v[b, r]
 	}' "$W/samples"
 }
 
+ratios() { pairs "$@" | awk '$2 > 0 { print $1 / $2 }'; } # SERIES A B
+
 median_ratio() { ratios "$@" | median_of; } # SERIES A B
+
+# How much more A is than B.
+median_over() { pairs "$@" | awk '{ print $1 - $2 }' | median_of; } # SERIES A B
 
 calc() { awk "BEGIN {printf \"%.6g\", ($*)}"; }
 
