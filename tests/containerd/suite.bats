@@ -20,18 +20,59 @@ run_suite() { # PROGRAM
 	[ "$(grep -c '^    --- PASS' "$T/out")" -ge 20 ]
 }
 
-@test "the tests of containerd 1.6 pass" {
-	local src=$T/go/src/bootseer/tests/containerd go=/usr/bin/go
+# Compiling Go's library and gRPC takes a minute of processor time where Go has no cache
+# yet, so a program stays in the cache for as long as its sources, their versions and the
+# compiler are the same.
+cached_program() # NAME GO BUILD-FUNCTION VERSION: makes $T/suite
+{
+	local cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer} key at lock
 
-	# Debian's Go has its library compiled, and shares what it compiles here with
-	# tests/differential/containerd/build.
-	[ -x "$go" ] || go=go
+	key=$(cd "$suite" && {
+		"$2" version
+		echo "$4"
+		declare -f "$3"
+		find . -type f -print0 | sort -z | xargs -0 sha256sum
+	} | sha256sum | cut -c1-16)
+	at=$cache/containerd-suite-$1
+	mkdir -p "$cache"
+	exec {lock}>"$at.lock"
+	flock "$lock"
+	if [ ! -e "$at-$key" ]; then
+		"$3" "$2"
+		rm -f "$at"-*
+		cp "$T/suite" "$at.new"
+		mv "$at.new" "$at-$key"
+	fi
+	cp "$at-$key" "$T/suite"
+	exec {lock}>&-
+}
+
+# Debian's Go has its library compiled, and shares what it compiles here with
+# tests/differential/containerd/build.
+build_debian() # GO
+{
+	local src=$T/go/src/bootseer/tests/containerd
+
 	mkdir -p "$src"
 	cp -r "$suite" "$src"
-	cd "$src/suite/debian"
-	GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= GOPROXY=off \
+	(cd "$src/suite/debian" && GO111MODULE=off GOTOOLCHAIN=local GOFLAGS='' GOPROXY=off \
 		GOPATH=$T/go:/usr/share/gocode \
-		"$go" test -vet=off -tags debian -c -o "$T/suite" .
+		"$1" test -vet=off -tags debian -c -o "$T/suite" .)
+}
+
+# This program speaks to a daemon and waits for it: optimised it is no faster.
+build_module() # GO
+{
+	(cd "$suite" && CGO_ENABLED=0 "$1" test -vet=off -gcflags=all='-N -l' \
+		-ldflags='-s -w' -c -o "$T/suite" .)
+}
+
+@test "the tests of containerd 1.6 pass" {
+	local go=/usr/bin/go sources
+
+	[ -x "$go" ] || go=go
+	sources=$(dpkg-query -W 'golang-*-dev')
+	cached_program 1 "$go" build_debian "$sources"
 	run_suite "$T/suite"
 }
 
@@ -40,9 +81,6 @@ run_suite() { # PROGRAM
 		head -1) != go1.26.3 ]]; then
 		skip "containerd 2 is built by go 1.26.3 or later"
 	fi
-	cd "$suite"
-	# What is compiled speaks to a daemon and waits for it: optimised it is no faster.
-	CGO_ENABLED=0 go test -vet=off -gcflags=all='-N -l' -ldflags='-s -w' \
-		-c -o "$T/suite" .
+	cached_program 2 go build_module ''
 	run_suite "$T/suite"
 }
