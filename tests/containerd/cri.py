@@ -9,7 +9,7 @@
                                service's calls what else it says
     run IMAGE POD COMMAND...   start a pod (host network) and a container in it
                                that sleeps, run COMMAND in it and print its output;
-                               its job is $CRI_JOB
+                               its job is $CRI_JOB, its CDI device $CRI_DEVICE
     run-userns ...             the same in a user namespace of the pod (hostUsers:
                                false), and a network of its own
     stop                       end and remove all pods
@@ -87,6 +87,8 @@ class Client:
         ]
         if "CRI_JOB" in os.environ:
             config.append((6, [(1, "BOOTSEER_JOB"), (2, os.environ["CRI_JOB"])]))
+        if "CRI_DEVICE" in os.environ:
+            config.append((17, [(1, os.environ["CRI_DEVICE"])]))
         reply = self.call(
             runtime, "CreateContainer", [(1, pod_id), (2, config), (3, sandbox)]
         )

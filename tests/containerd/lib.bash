@@ -255,6 +255,7 @@ start_containerd() {
 	  startup_delay = "${GC_DELAY:-10ms}"
 	[plugins."io.containerd.$cri"]
 	  restrict_oom_score_adj = true # for a root without CAP_SYS_RESOURCE
+	  ${EXTRA_CRI:-}
 	  $sandbox = "$REGISTRY/pause:1"
 	END
 	documented "$doc" >>"$T/ctd/config.toml"
