@@ -72,8 +72,7 @@ requests() { grep -c '^GET' "$T/requests" || :; }
 	[[ $output == *"ordinary start"*"$IMAGE"* ]]
 }
 
-# A registry by TLS before the fake one: its port, and what it is reached with in $T/up.
-tls_start() {
+make_certs() {
 	local f
 
 	mkdir -p "$T/hosts/up.invalid"
@@ -86,12 +85,17 @@ tls_start() {
 			-CAcreateserial -days 2 -out "$T/$f.pem" \
 			-extfile <(echo subjectAltName=IP:127.0.0.1) 2>/dev/null
 	done
+	cp "$T/ca.pem" "$T/hosts/up.invalid/authority.pem"
+}
+
+# A registry by TLS before the fake one: its port, and what it is reached with in $T/up.
+tls_start() {
+	make_certs
 	"$BATS_TEST_DIRNAME/tls-front.py" "$REGISTRY" "$T/tls.port" "$T/server.pem" \
 		"$T/server.key" "$T/ca.pem" 3>&- &
 	pids+=($!)
 	wait_for test -s "$T/tls.port"
 	FRONT=https://127.0.0.1:$(cat "$T/tls.port")
-	cp "$T/ca.pem" "$T/hosts/up.invalid/authority.pem"
 	cat "$T/client.pem" "$T/client.key" >"$T/both.pem"
 }
 
@@ -129,6 +133,66 @@ tls_hosts() { # LINE...
 	wait_for grep -q 'info main: reload' "$T/log"
 	"$bootseer" image mount up.invalid/other:v1 "$T/mnt"
 	"$bootseer" image umount "$T/mnt"
+}
+
+# nginx by TLS and HTTP/2 before the fake registry.  Every second answer ends its
+# connection: by GOAWAY, beside other transfers, where HTTP/2 is spoken.
+h2_start() {
+	make_certs
+	cat >"$T/nginx.conf" <<-EOF
+		daemon off;
+		user root;
+		pid $T/nginx.pid;
+		error_log stderr;
+		events {}
+		http {
+			log_format said '\$server_protocol \$request_method \$uri';
+			access_log $T/said.h2 said;
+			keepalive_requests 2;
+			client_body_temp_path $T/body;
+			proxy_temp_path $T/proxy;
+			fastcgi_temp_path $T/fastcgi;
+			uwsgi_temp_path $T/uwsgi;
+			scgi_temp_path $T/scgi;
+			server {
+				listen 127.0.0.1:PORT ssl http2;
+				ssl_certificate $T/server.pem;
+				ssl_certificate_key $T/server.key;
+				location / { proxy_pass http://$REGISTRY; }
+			}
+		}
+	EOF
+	# It takes no port of the kernel's choice, but a socket that listens.
+	python3 -c '
+import os, socket, sys
+conf, port_file = sys.argv[1:]
+s = socket.create_server(("127.0.0.1", 0))
+s.set_inheritable(True)
+port = str(s.getsockname()[1])
+text = open(conf).read().replace("PORT", port)
+open(conf, "w").write(text)
+open(port_file, "w").write(port + "\n")
+os.environ["NGINX"] = f"{s.fileno()};"
+os.execvp("nginx", ["nginx", "-e", "stderr", "-c", conf])' \
+		"$T/nginx.conf" "$T/h2.port" 2>"$T/nginx.log" 3>&- &
+	pids+=($!)
+	wait_for test -s "$T/nginx.pid"
+	FRONT=https://127.0.0.1:$(cat "$T/h2.port")
+}
+
+@test "a registry that prefers HTTP/2, and ends its connections, is read by HTTP/1.1" {
+	h2_start
+	curl -sf --http2 --cacert "$T/ca.pem" -o /dev/null "$FRONT/v2/"
+	wait_for grep -q '^HTTP/2.0 GET /v2/' "$T/said.h2"
+	tls_hosts 'ca = "authority.pem"'
+	node_start --hosts-dir "$T/hosts" --trust up.invalid=registry
+	"$bootseer" image mount up.invalid/img:v1 "$T/mnt"
+	diff -r --no-dereference "$T/mnt/many" "$BATS_FILE_TMPDIR/bundle/rootfs/many"
+	cmp "$T/mnt/big" "$BATS_FILE_TMPDIR/bundle/rootfs/big"
+	cmp "$T/mnt/top/data" "$BATS_FILE_TMPDIR/bundle/rootfs/top/data"
+	"$bootseer" image umount "$T/mnt"
+	[ "$(grep -c '^HTTP/1.1 GET .*/blobs/' "$T/said.h2")" -gt 2 ]
+	[ "$(grep -vc '^HTTP/1.1' "$T/said.h2")" = 1 ]
 }
 
 @test "doctor looks at each hosts.toml: hosts, files, and what is not heeded" {
