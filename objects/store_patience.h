@@ -36,4 +36,9 @@ typedef void object_store_say_fn(void *arg, const char *line);
 int object_store_watch(struct object_store *s, object_store_say_fn *say,
 		       void *arg, struct error *err) MUST_CHECK;
 
+/* True while a caller waits for a server that has not been heard for 3 s or more: `*ret_ns` is for
+ * how long, `*ret_why` why the last attempt failed, or that there is no answer. */
+bool object_store_is_away(struct object_store *s, int64_t *ret_ns,
+			  struct error *ret_why);
+
 #endif

@@ -14,6 +14,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "objects/store_patience.h"
 
 #define SENDERS 16u
 #define NS_IN_MS 1000000u
@@ -384,6 +385,24 @@ static int put_all_lost(struct ckpt_mount *m, struct buf *out)
 	return buf_printf(out, ", \"lost\": [%s]", paths.len ? paths.data : "");
 }
 
+/* Programs that hang on a store that is away: the status is where their owner looks first.
+ * null: the store answers, or nobody asks it. */
+static int put_away(struct ckpt_mount *m, struct buf *out)
+{
+	struct error why = ERROR_INIT;
+	int64_t ns;
+
+	if (!object_store_is_away(m->store, &ns, &why))
+		return buf_puts(out, ", \"store_away\": null");
+	if (buf_printf(out,
+		       ", \"store_away\": {\"seconds\": %" PRId64
+		       ", \"reason\": ",
+		       ns / NS_PER_S) < 0 ||
+	    put_string(out, why.msg) < 0)
+		return -ENOMEM;
+	return buf_puts(out, "}");
+}
+
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
@@ -403,7 +422,8 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 	    buf_puts(out, ", \"store\": ") < 0 ||
 	    put_string(out, object_store_url(m->store)) < 0 ||
 	    put_waits(out, "save", &waits.save) < 0 ||
-	    put_waits(out, "load", &waits.load) < 0 || put_all_lost(m, out) < 0)
+	    put_waits(out, "load", &waits.load) < 0 ||
+	    put_all_lost(m, out) < 0 || put_away(m, out) < 0)
 		return -ENOMEM;
 	return buf_printf(
 		out,

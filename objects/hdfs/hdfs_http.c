@@ -434,7 +434,7 @@ int hdfs_call(struct hdfs_store *s, struct hdfs_request *r,
 
 		atomic_fetch_add(&s->base.count.n_requests, 1);
 		rc = hdfs_try(s, r, resp, &v, err);
-		if (rc == 0 || !retry_again(&retry, &v))
+		if (rc == 0 || !retry_again(&retry, &v, err))
 			return rc;
 	}
 }

@@ -173,7 +173,7 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 		 * on a connection that was kept. */
 		if (rc == -EEXIST)
 			v.can_retry = v.at_once = true;
-		if (!retry_again(&retry, &v))
+		if (!retry_again(&retry, &v, err))
 			return rc;
 	}
 }
@@ -230,7 +230,7 @@ static int send_behind(struct hdfs_put *p, const struct part *part,
 		rc = append(s, name.data, (const char *)part->data + have,
 			    part->len - (size_t)have, &v, err);
 		is_said_done = rc == 0;
-		if (rc < 0 && retry_again(&retry, &v))
+		if (rc < 0 && retry_again(&retry, &v, err))
 			rc = 0;
 	}
 	return rc;

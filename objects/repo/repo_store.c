@@ -111,7 +111,7 @@ static int put_manifest(struct repo_store *s, const char *tag,
 		atomic_fetch_add(&s->base.count.n_requests, 1);
 		rc = oci_put_manifest(s->oci, tag, REPO_MANIFEST_TYPE,
 				      body->data, body->len, err);
-	} while (rc == -EIO && retry_again(&budget, &again));
+	} while (rc == -EIO && retry_again(&budget, &again, err));
 	return rc;
 }
 
@@ -246,6 +246,7 @@ static int repo_sweep(struct object_store *s, const char *folder,
 	struct repo_sweep w = { .store = s, .before_ms = before_ms };
 	int rc = repo_store_list(s, STORE_TMP, true, sweep_one, &w, err);
 
+	(void)folder;
 	*ret_n = w.n;
 	return rc;
 }

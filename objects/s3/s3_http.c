@@ -372,6 +372,7 @@ static int take_whole(struct http_sink *base, const struct http_response *resp,
 	struct s3_whole_sink *s =
 		container_of(base, struct s3_whole_sink, base);
 
+	(void)resp;
 	if (len > s->max - s->to->len)
 		return error_set(err, EFBIG, "it is longer than %zu bytes",
 				 s->max);
@@ -436,7 +437,7 @@ int s3_call(struct s3_store *s, struct s3_request *r,
 
 		atomic_fetch_add(&s->base.count.n_requests, 1);
 		rc = s3_try(s, r, resp, &v, err);
-		if (rc == 0 || !retry_again(&retry, &v))
+		if (rc == 0 || !retry_again(&retry, &v, err))
 			return rc;
 	}
 }

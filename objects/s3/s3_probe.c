@@ -42,7 +42,8 @@ static int request(const struct s3_probe *p, const char *method,
 	do {
 		v = (struct retry_verdict){ .can_retry = false };
 		rc = s3_try(p->s, &r, &resp, &v, err);
-	} while (rc < 0 && !is_answer(&resp, &v) && retry_again(&retry, &v));
+	} while (rc < 0 && !is_answer(&resp, &v) &&
+		 retry_again(&retry, &v, err));
 	*ret_status = resp.status;
 	http_response_fini(&resp);
 	/* Whatever it answers is an answer; what never came is none. */

@@ -7,6 +7,7 @@
 #ifndef BOOTSEER_OBJECTS_STORE_BACKEND_H
 #define BOOTSEER_OBJECTS_STORE_BACKEND_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "objects/store.h"
@@ -99,6 +100,9 @@ struct store_silence {
 	atomic_int_fast64_t
 		heard_ns; /* bytes moved, or a call ended by an answer */
 	atomic_int_fast64_t told_ns; /* the heard_ns of which it was told */
+	pthread_mutex_t lock;        /* of the rest */
+	int64_t failed_ns;           /* when an attempt failed for `why` */
+	struct error why;
 };
 
 /* First member of every store. */
@@ -135,6 +139,9 @@ struct object_put {
 	uint64_t size;      /* bytes written */
 	int rc;             /* the first failure: no commit after it */
 };
+
+/* An attempt failed, and is to be made again. */
+void store_note_failure(struct object_store *s, const struct error *why);
 
 /* Fill the base in: memory, and `n_workers` threads if that is not 0. */
 int store_init(struct object_store *s, const struct object_store_ops *ops,

@@ -234,7 +234,7 @@ static int attempts(struct piece_try *own, struct error *err)
 			return 0;
 		if (t->pos > before)
 			retry_progress(&retry);
-		if (!retry_again(&retry, &v))
+		if (!retry_again(&retry, &v, err))
 			return rc;
 	}
 }

@@ -28,11 +28,15 @@ int64_t retry_until(const struct retry_budget *r)
 	return r->give_up_ns;
 }
 
-bool retry_again(struct retry_budget *r, const struct retry_verdict *v)
+bool retry_again(struct retry_budget *r, const struct retry_verdict *v,
+		 const struct error *why)
 {
 	uint64_t least_ms =
 		v->after_ms < AFTER_MAX_MS ? v->after_ms : AFTER_MAX_MS;
 	int64_t now = clock_now_ns(), until;
+
+	if (why && v->can_retry)
+		store_note_failure(r->store, why);
 
 	if (!v->can_retry || pace_level(r->pace) == PACE_STOP ||
 	    now >= retry_until(r) ||

@@ -29,7 +29,9 @@ void retry_init(struct retry_budget *r, struct object_store *s,
 void retry_progress(struct retry_budget *r);
 /* Until when an attempt that begins now may take. */
 int64_t retry_until(const struct retry_budget *r);
-/* Wait before the next attempt.  false: there is to be none. */
-bool retry_again(struct retry_budget *r, const struct retry_verdict *v);
+/* Wait before the next attempt, since the last failed for `why` (may be NULL).  false:
+ * there is to be none. */
+bool retry_again(struct retry_budget *r, const struct retry_verdict *v,
+		 const struct error *why);
 
 #endif

@@ -108,6 +108,7 @@ int store_init(struct object_store *s, const struct object_store_ops *ops,
 
 	s->ops = ops;
 	s->cfg = *cfg;
+	(void)pthread_mutex_init(&s->silence.lock, NULL);
 	s->cfg.ca_file = NULL;
 	atomic_store(&s->is_shared, cfg->shares_files);
 	s->cfg.life = NULL; /* a kind that has a use for it has its own */
@@ -131,6 +132,7 @@ void store_fini(struct object_store *s)
 {
 	workers_free(s->workers);
 	store_memory_free(s->memory);
+	(void)pthread_mutex_destroy(&s->silence.lock);
 	free((char *)(uintptr_t)s->cfg.ca_file);
 	free(s->url);
 }

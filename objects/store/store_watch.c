@@ -14,6 +14,7 @@
 #define AFTER_MAX_NS (5 * NS_PER_S)
 #define TIMEOUT_MIN_NS NS_PER_S /* what is over sooner needs no line */
 #define LINE_MAX_BYTES 512
+#define AWAY_NS (3 * NS_PER_S) /* silence that is worth a word to who asks */
 
 struct store_watch {
 	struct object_store *store;
@@ -52,6 +53,34 @@ void store_call_end(struct object_store *s, int rc)
 void store_heard(struct object_store *s)
 {
 	atomic_store(&s->silence.heard_ns, clock_now_ns());
+}
+
+void store_note_failure(struct object_store *s, const struct error *why)
+{
+	(void)pthread_mutex_lock(&s->silence.lock);
+	s->silence.failed_ns = clock_now_ns();
+	s->silence.why = *why;
+	(void)pthread_mutex_unlock(&s->silence.lock);
+}
+
+bool object_store_is_away(struct object_store *s, int64_t *ret_ns,
+			  struct error *ret_why)
+{
+	struct store_silence *q = &s->silence;
+	int64_t heard = atomic_load(&q->heard_ns);
+	int64_t silent = clock_now_ns() - heard;
+
+	if (!s->ops->is_remote || !atomic_load(&q->n_calls) || silent < AWAY_NS)
+		return false;
+	*ret_ns = silent;
+	(void)pthread_mutex_lock(&q->lock);
+	if (q->failed_ns >= heard)
+		*ret_why = q->why;
+	else
+		(void)error_set(ret_why, ETIMEDOUT,
+				"it has taken a request and does not answer");
+	(void)pthread_mutex_unlock(&q->lock);
+	return true;
 }
 
 int64_t store_silence_after(int64_t timeout_ns)

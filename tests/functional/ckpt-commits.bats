@@ -218,3 +218,36 @@ make_node() { python3 -c 'import os, sys; os.mknod(sys.argv[1])' "$1"; }
 	[[ $output == *'line 5,'*PermissionError* ]]
 	M=$W/second umount_store
 }
+
+is_away() # JQ of store_away
+{
+	"$bootseer" ckpt status --run="$W/run" "$M" |
+		jq -e ".[0].store_away | $1" >/dev/null
+}
+
+@test "status says of a store that is away for how long, and why" {
+	local reader
+
+	STORE=$DIRECT ckpt cp "$F/small" :f
+	STORE=$DIRECT ckpt cp "$F/small" :g
+	mount_store --store-timeout 5m
+	is_away '. == null'
+	# All of it fails: as long as one request is answered, the store is there.
+	fault match='^(GET|HEAD) ' kind=status code=503 times=100000
+	cat "$M/f" >"$W/got" 3>&- &
+	reader=$!
+	wait_for is_away '.seconds >= 3 and (.reason | contains("503"))'
+	curl -sf -d '' "http://$PROXY/clear"
+	wait "$reader"
+	cmp "$F/small" "$W/got"
+	# It takes a request and is silent.
+	fault match='^(GET|HEAD) ' kind=wait times=100000
+	cat "$M/g" >"$W/got" 3>&- &
+	reader=$!
+	wait_for is_away '.seconds >= 3 and (.reason | contains("does not answer"))'
+	go
+	wait "$reader"
+	cmp "$F/small" "$W/got"
+	is_away '. == null'
+	umount_store
+}
