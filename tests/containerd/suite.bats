@@ -25,7 +25,7 @@ run_suite() { # PROGRAM
 # compiler are the same.
 cached_program() # NAME GO BUILD-FUNCTION VERSION: makes $T/suite
 {
-	local cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer} key at lock
+	local cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer} key at
 
 	key=$(cd "$suite" && {
 		"$2" version
@@ -35,8 +35,8 @@ cached_program() # NAME GO BUILD-FUNCTION VERSION: makes $T/suite
 	} | sha256sum | cut -c1-16)
 	at=$cache/containerd-suite-$1
 	mkdir -p "$cache"
-	exec {lock}>"$at.lock"
-	flock "$lock"
+	exec 9>"$at.lock"
+	flock 9
 	if [ ! -e "$at-$key" ]; then
 		"$3" "$2"
 		rm -f "$at"-*
@@ -44,7 +44,7 @@ cached_program() # NAME GO BUILD-FUNCTION VERSION: makes $T/suite
 		mv "$at.new" "$at-$key"
 	fi
 	cp "$at-$key" "$T/suite"
-	exec {lock}>&-
+	exec 9>&-
 }
 
 # Debian's Go has its library compiled, and shares what it compiles here with
