@@ -15,10 +15,11 @@
 
 #define LIST_MAX (64u << 20)
 #define ERRORS_MAX (64u << 10)
-/* What ctr writes at once is less: it ends behind its limit, and not before. */
+/* Room past the limit, more than ctr writes at once: output that is too long ends in it, so its
+ * length says so. */
 #define OUTPUT_SLACK (1u << 20)
 
-/* Where ctr says why it fails; before it may be warnings. */
+/* The line in which ctr says why it fails; those before may be warnings. */
 static const char *last_line(struct buf *said)
 {
 	char *line;

@@ -59,7 +59,8 @@ static void print_troubles(const json_t *registries)
 	}
 }
 
-/* What node.status has on an image: it is lazy here, or why not; borrowed. */
+/* Entries of node.status for an image that is lazy here, and for one that is not, with the
+ * reason; borrowed. */
 struct explain_found {
 	const json_t *image, *ordinary;
 };
@@ -93,20 +94,14 @@ static int explain_look_all(const json_t *status, const struct pod_options *pod,
 			 ref);
 }
 
-/* The node knows its images by itself: no registry is asked, as it may be what
- * is down. */
-static int explain(struct node_client *c, const struct explain_config *cfg,
-		   const char *ref, struct error *err)
+static int explain_image(struct node_client *c,
+			 const struct explain_config *cfg, const json_t *status,
+			 const char *ref, struct error *err)
 {
 	struct explain_found found = { .image = NULL };
-	AUTO_JSON *status = NULL;
 	AUTO_JSON *reply = NULL;
-	int rc = node_ask_on(c, "node.status", json_object(), &status, err);
+	int rc = explain_look_all(status, &cfg->pod, ref, &found, err);
 
-	if (rc == 0 && !cfg->json)
-		print_troubles(json_object_get(status, "registries"));
-	if (rc == 0)
-		rc = explain_look_all(status, &cfg->pod, ref, &found, err);
 	if (rc == 0 && found.ordinary && !cfg->json)
 		printf("%s starts the ordinary way: %s\n  cure: %s\n", ref,
 		       reply_text(found.ordinary, "reason"),
@@ -146,7 +141,7 @@ static bool is_repeated(const json_t *containers, size_t at)
 /* An image that is not lazy is said so, and the next container looked at: a pod may have
  * some that nobody converted. */
 static int explain_pod(struct node_client *c, const struct explain_config *cfg,
-		       struct error *err)
+		       const json_t *status, struct error *err)
 {
 	AUTO_JSON *containers = NULL;
 	const json_t *one;
@@ -157,14 +152,14 @@ static int explain_pod(struct node_client *c, const struct explain_config *cfg,
 		return rc;
 	json_array_foreach(containers, k, one)
 	{
-		const char *image = reply_raw(one, "Image");
+		const char *image = reply_text(one, "Image");
 		struct error why = ERROR_INIT;
 
 		if (is_repeated(containers, k))
 			continue;
 		printf("%scontainer %s, %s\n", k ? "\n" : "",
-		       pod_container_name(one), reply_text(one, "Image"));
-		rc = explain(c, cfg, image, &why);
+		       pod_container_name(one), image);
+		rc = explain_image(c, cfg, status, image, &why);
 		if (rc == -ENOENT)
 			printf("%s\n", why.msg);
 		else if (rc < 0)
@@ -173,20 +168,27 @@ static int explain_pod(struct node_client *c, const struct explain_config *cfg,
 	return 0;
 }
 
+/* The node knows its images by itself: no registry is asked, as it may be what
+ * is down. */
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct explain_config *cfg = config;
 	struct node_client *c = NULL;
+	AUTO_JSON *status = NULL;
 	int rc = node_connect(&cfg->node, &c, err);
 
 	if (rc == 0)
-		rc = cfg->pod.pod ? explain_pod(c, cfg, err)
-				  : explain(c, cfg, args[0], err);
+		rc = node_ask_on(c, "node.status", json_object(), &status, err);
+	if (rc == 0 && !cfg->json)
+		print_troubles(json_object_get(status, "registries"));
+	if (rc == 0)
+		rc = cfg->pod.pod ? explain_pod(c, cfg, status, err)
+				  : explain_image(c, cfg, status, args[0], err);
 	node_client_close(c);
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_explain(const void *config, char **args, struct error *err)
 {
 	const struct explain_config *cfg = config;
 
@@ -214,6 +216,6 @@ const struct command image_explain_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct explain_config),
-	.check = check,
+	.check = check_explain,
 	.run = run,
 };

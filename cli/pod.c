@@ -115,7 +115,12 @@ int pod_containers(const struct pod_options *o, json_t **ret, struct error *err)
 		rc = list_ids(&at, &name, &ids, err);
 	rest = ids.data;
 	while (rc == 0 && rest && (id = strsep(&rest, "\n")))
-		if (*id && json_array_size(list) < CONTAINERS_MAX)
+		if (*id && json_array_size(list) == CONTAINERS_MAX)
+			rc = error_set(err, E2BIG,
+				       "pod '%s' has more than %d containers "
+				       "on this node: name an image",
+				       o->pod, CONTAINERS_MAX);
+		else if (*id)
 			rc = add_container(&at, id, list, err);
 	if (rc == 0 && json_array_size(list) == 0)
 		rc = error_set(

@@ -20,7 +20,7 @@ void buf_fini(struct buf *b)
 void buf_reset(struct buf *b)
 {
 	if (b->is_secret && b->data)
-		explicit_bzero(b->data, b->cap);
+		explicit_bzero(b->data, b->len);
 	b->len = 0;
 	if (b->data)
 		b->data[0] = '\0';

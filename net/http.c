@@ -107,7 +107,7 @@ int64_t http_date_ms(const char *text)
 uint64_t http_retry_after_ms(const struct http_response *r)
 {
 	AUTO_FREE char *after = http_header(r, "retry-after");
-	AUTO_FREE char *date = http_header(r, "date");
+	AUTO_FREE char *date = NULL;
 	int64_t until_ms, now_ms;
 	uint64_t ms;
 
@@ -117,6 +117,7 @@ uint64_t http_retry_after_ms(const struct http_response *r)
 		ms = strtoull(after, NULL, 10);
 		ms = ms < RETRY_AFTER_MAX_MS ? ms * 1000 : RETRY_AFTER_MAX_MS;
 	} else {
+		date = http_header(r, "date");
 		until_ms = http_date_ms(after);
 		now_ms = date ? http_date_ms(date) : -1;
 		if (now_ms < 0)
