@@ -163,12 +163,12 @@ more_requests() { [ "$(fetches)" -gt "$1" ]; } # N
 	for i in {1..24}; do
 		n=$(fetches)
 		node_step 10000
-		wait_for more_requests "$n"
+		# The answer before may be looked at only now, and its back-off begin here.
+		wait_for slowly more_requests "$n"
 	done
 	run ! has_ended read
 	run ! grep 'read failed' "$T/log"
-	node_step 59500 # just before, so that the answer is the last
-	# The answer before may be looked at only now, and its back-off begin here.
+	node_step $((299500 - node_ms)) # just before, so that the answer is the last
 	wait_for slowly grep -q 'read failed.*503' "$T/log"
 	# The kernel asks once more, with a time-out of its own.
 	fault
