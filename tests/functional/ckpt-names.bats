@@ -128,7 +128,8 @@ end_copy() # SIGNAL STATUS
 {
 	local pid rc=0
 
-	"$bootseer" ckpt cp "$STORE" :hangs "$W/out/file" 3>&- &
+	# A program that nohup began, this suite too, ignores HUP.
+	env --default-signal=HUP "$bootseer" ckpt cp "$STORE" :hangs "$W/out/file" 3>&- &
 	pid=$!
 	wait_for has_temporary
 	kill "-$1" "$pid"
