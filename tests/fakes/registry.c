@@ -2,15 +2,19 @@
 /*
  * A registry that serves an OCI layout folder and misbehaves when told to.
  *
- *   fake-registry --dir LAYOUT --port-file FILE [--log FILE] [--address ADDRESS]
+ *   fake-registry --dir LAYOUT --port-file FILE [--log FILE] [--heads FILE]
+ *                 [--address ADDRESS]
  *
  * FILE (- is stdout) gets two numbers when it listens: the registry's port and the control
  * port on 127.0.0.1.  GET /set?NAME=VALUE&... on the control port switches a
  * fault (the table below), GET /reset switches all off.  Every request to the
- * registry is one line in the log: METHOD URI STATUS BYTES auth=A range=R.
+ * registry is one line in the log: METHOD URI STATUS BYTES auth=A range=R; in --heads it is
+ * METHOD URI, and all of its header behind it, each line after a tab.
  * All repository names mean the same folder.
  */
 #include <errno.h>
+#include <sys/queue.h> /* before event2/keyvalq_struct.h, which makes its own otherwise */
+
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -186,6 +190,19 @@ static void send_piece(evutil_socket_t fd, short what, void *arg)
 	evbuffer_free(piece);
 }
 
+static void log_head(FILE *to, const char *method, struct evhttp_request *req)
+{
+	struct evkeyval *h;
+
+	fprintf(to, "%s %s", method, evhttp_request_get_uri(req));
+	TAILQ_FOREACH(h, evhttp_request_get_input_headers(req), next)
+	{
+		fprintf(to, "\t%s: %s", h->key, h->value);
+	}
+	fputc('\n', to);
+	fflush(to);
+}
+
 static void log_request(struct fake *f, struct evhttp_request *req, int status,
 			size_t bytes)
 {
@@ -209,6 +226,8 @@ static void log_request(struct fake *f, struct evhttp_request *req, int status,
 		evhttp_find_header(in, "Authorization") ? "yes" : "no",
 		range ? range : "-");
 	fflush(f->log);
+	if (f->heads)
+		log_head(f->heads, method, req);
 }
 
 void fake_header(struct evhttp_request *req, const char *name,
@@ -497,6 +516,7 @@ static int parse_options(struct fake *f, int argc, char **argv,
 		{ "dir", required_argument, NULL, 'd' },
 		{ "port-file", required_argument, NULL, 'p' },
 		{ "log", required_argument, NULL, 'l' },
+		{ "heads", required_argument, NULL, 'h' },
 		{ "address", required_argument, NULL, 'a' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -513,6 +533,8 @@ static int parse_options(struct fake *f, int argc, char **argv,
 			f->address = optarg;
 		else if (c == 'l')
 			f->log = fopen(optarg, "ae");
+		else if (c == 'h')
+			f->heads = fopen(optarg, "ae");
 		else
 			return -1;
 	}
@@ -528,7 +550,7 @@ int main(int argc, char **argv)
 	if (parse_options(&f, argc, argv, &ports) < 0) {
 		fprintf(stderr,
 			"usage: %s --dir LAYOUT --port-file FILE "
-			"[--log FILE] [--address ADDRESS]\n",
+			"[--log FILE] [--heads FILE] [--address ADDRESS]\n",
 			argv[0]);
 		return 2;
 	}

@@ -99,7 +99,7 @@ struct fake {
 	struct oci_store *store;
 	char *dir;
 	const char *address; /* of the registry itself */
-	FILE *log;
+	FILE *log, *heads;   /* the latter or NULL */
 	int64_t faults[N_FAULTS];
 	char match[128];
 	uint64_t expired; /* bits of faults that end with this request */
