@@ -2,6 +2,7 @@
 #include "cli/service.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define TIMEOUT_MS 30000
@@ -22,6 +23,13 @@ int service_where_check(const struct service_where *w, struct error *err)
 				       "URL, or $BOOTSEER_SERVICE");
 }
 
+static void print_silence(const char *url, uint32_t timeout_ms)
+{
+	(void)fprintf(stderr,
+		      "%s has not answered for %d s; waiting for %u s in all\n",
+		      url, SERVICE_SILENT_MS / 1000, timeout_ms / 1000);
+}
+
 int service_open(const struct service_where *w, struct service_client **ret,
 		 struct error *err)
 {
@@ -30,6 +38,7 @@ int service_open(const struct service_where *w, struct service_client **ret,
 		.token_file = w->token_file,
 		.ca_file = w->ca_file,
 		.timeout_ms = TIMEOUT_MS,
+		.silent = print_silence,
 	};
 
 	return service_client_new(&cfg, ret, err);

@@ -294,6 +294,9 @@ static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
 		x->moved = moved;
 		x->moved_ns = now;
 		heard(x, now);
+	} else if (x->req->silent) {
+		x->req->silent(x->req->silent_arg,
+			       (now - x->moved_ns) / 1000000);
 	}
 	if (stall_ms && now - x->moved_ns > stall_ms * 1000000) {
 		x->rc = error_set(x->err, ETIMEDOUT,

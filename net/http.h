@@ -139,6 +139,10 @@ struct http_request {
 	 * May be NULL. */
 	int (*sent)(void *arg, uint64_t n);
 	void *sent_arg;
+
+	/* No byte came or went for so long; about once a second.  May be NULL. */
+	void (*silent)(void *arg, int64_t ms);
+	void *silent_arg;
 };
 
 /*

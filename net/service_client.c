@@ -21,11 +21,14 @@ struct service_client {
 	char *url; /* without a slash at its end */
 	char *token_file;
 	uint32_t timeout_ms;
+	void (*silent)(const char *url, uint32_t timeout_ms);
 };
 
 /* A request on its way. */
 struct client_call {
 	struct http_sink sink;
+	const struct service_client *client;
+	bool is_silence_told;
 	struct buf *body; /* of a good answer */
 	struct buf url, token;
 	const char *headers[SERVICE_HEADERS_MAX + 2];
@@ -159,6 +162,17 @@ static int status_error(const struct service_request *r,
 
 /* ---------------------------------------------------------------------- call --- */
 
+static void tell_silent(void *arg, int64_t ms)
+{
+	struct client_call *c = arg;
+	const struct service_client *s = c->client;
+
+	if (ms < SERVICE_SILENT_MS || c->is_silence_told)
+		return;
+	c->is_silence_told = true;
+	s->silent(s->url, s->timeout_ms);
+}
+
 static int send_call(struct service_client *s, const struct service_request *r,
 		     struct client_call *c, struct service_answer *ret,
 		     struct error *err)
@@ -172,6 +186,8 @@ static int send_call(struct service_client *s, const struct service_request *r,
 		.sink = &c->sink,
 		.deadline_ns =
 			clock_now_ns() + (int64_t)s->timeout_ms * 1000000,
+		.silent = s->silent ? tell_silent : NULL,
+		.silent_arg = c,
 	};
 	int rc = http_do(s->http, &req, &ret->head, err);
 
@@ -187,6 +203,7 @@ int service_client_do(struct service_client *s, const struct service_request *r,
 		      struct service_answer *ret, struct error *err)
 {
 	struct client_call c = { .sink.put = keep,
+				 .client = s,
 				 .body = &ret->body,
 				 .token = BUF_SECRET_INIT };
 	size_t n = 0;
@@ -284,6 +301,7 @@ static int open_service(struct service_client *s,
 	if (!s->url || (cfg->token_file && !s->token_file))
 		return error_nomem(err);
 	s->timeout_ms = cfg->timeout_ms;
+	s->silent = cfg->silent;
 	return http_new(&http, &s->http, err);
 }
 

@@ -10,6 +10,8 @@
 
 struct service_client;
 
+#define SERVICE_SILENT_MS 3000
+
 struct service_client_config {
 	const char *url;        /* "https://host:port" */
 	const char *token_file; /* bearer token, read for each request; NULL */
@@ -20,6 +22,9 @@ struct service_client_config {
 	const char *cert_file, *key_file;
 	bool is_direct;      /* whatever http_proxy says */
 	uint32_t timeout_ms; /* of one request in all */
+	/* Called once for a request that has waited for a byte for SERVICE_SILENT_MS.
+	 * NULL: nobody is told. */
+	void (*silent)(const char *url, uint32_t timeout_ms);
 };
 
 /* Nothing is contacted.  -EINVAL: the address is none, or another machine's that

@@ -452,6 +452,33 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	grep -qx 'training began after 1 min 40 s' "$W/text"
 }
 
+# A service takes connections and never answers.
+silent_service()
+{
+	python3 -c 'if True:
+		import pathlib, socket, sys
+		s = socket.create_server(("127.0.0.1", 0))
+		pathlib.Path(sys.argv[1]).write_text(str(s.getsockname()[1]))
+		taken = []
+		while True:
+			taken.append(s.accept())' "$W/port" 3>&- &
+	silent=$!
+	services+=("$silent")
+	wait_for test -s "$W/port"
+}
+
+@test "a service that is silent is named while it is waited for, with the end of that" {
+	local asked
+
+	silent_service
+	"$bootseer" start show --service "http://127.0.0.1:$(cat "$W/port")" j1 2>"$W/said" 3>&- &
+	asked=$!
+	wait_for test -s "$W/said"
+	kill "$asked" "$silent"
+	grep -qx "http://127.0.0.1:$(cat "$W/port") has not answered for 3 s; waiting for 30 s in all" \
+		"$W/said"
+}
+
 # Six nodes load a model, and one of them hangs in it since ten minutes.
 a_hung_start()
 {
