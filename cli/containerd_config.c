@@ -107,9 +107,11 @@ static void take_snapshotter(const char *path, struct containerd_config *ret)
 	for (size_t v = 0; v < 3; v++) {
 		if (!is_snapshotter(path, v))
 			continue;
-		if (v == now)
+		if (v == now) {
 			ret->used = true;
-		else
+			ret->by_default |= is_key(path, sections[v].path, false,
+						  "snapshotter");
+		} else
 			ret->misplaced = true;
 	}
 }

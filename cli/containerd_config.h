@@ -13,7 +13,8 @@
 struct containerd_config {
 	unsigned int version; /* of the file; 0: it says none, which means 1 */
 	bool proxy;           /* the plugin is named */
-	bool used;            /* some pods or clients use it by default */
+	bool used;            /* pods use it, if only those of some runtime */
+	bool by_default;      /* pods of every runtime that says nothing else */
 	bool labels;          /* CRI tells the plugin what it pulls */
 	bool cri_off;         /* CRI is among disabled_plugins */
 	bool misplaced; /* snapshotter = "bootseer" where this version looks not */

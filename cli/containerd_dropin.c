@@ -126,6 +126,26 @@ static int copy_runtime(const char *dump, const char *containerd,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
+/* The runtime handler "bootseer" stays when its pods are no longer the only ones that start
+ * lazily: containerd refuses to exec in a pod whose handler it does not know. */
+static int add_runtime(const struct dropin_want *want, const char *dump,
+		       const char *containerd, const char *written,
+		       struct buf *ret, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct error why = ERROR_INIT;
+	int rc = copy_runtime(dump, containerd, written, &text, &why);
+
+	if (rc == 0)
+		return buf_append(ret, text.data, text.len) < 0
+			       ? error_nomem(err)
+			       : 0;
+	if (want->pods != DROPIN_RUNTIME && (rc == -ENOTSUP || rc == -ENOENT))
+		return 0; /* nor is there a pod of this handler then */
+	*err = why;
+	return rc;
+}
+
 /* CRI's section is repeated with the plugin in it: a section of an imported file replaces that
  * of the same name, and all below it. */
 static int copy_cri(const struct dropin_want *want, const char *dump,
@@ -153,12 +173,11 @@ static int copy_cri(const struct dropin_want *want, const char *dump,
 					l.is_header ? "" : "  ", (int)l.len,
 					l.at);
 	}
-	if (rc == 0 && want->pods == DROPIN_RUNTIME)
-		return copy_runtime(dump, CRI_1 ".containerd",
-				    "plugins.\"io.containerd.grpc.v1.cri\""
-				    ".containerd",
-				    ret, err);
-	return rc < 0 ? error_nomem(err) : 0;
+	if (rc < 0)
+		return error_nomem(err);
+	return add_runtime(want, dump, CRI_1 ".containerd",
+			   "plugins.\"io.containerd.grpc.v1.cri\".containerd",
+			   ret, err);
 }
 
 /* From 2.0 on sections are merged key by key. */
@@ -171,21 +190,19 @@ static int add_cri(const struct dropin_want *want, const char *dump,
 
 	if (rc == 0 && want->pods == DROPIN_ALL)
 		rc = buf_puts(ret, "  snapshotter = \"bootseer\"\n");
-	if (rc == 0 && want->pods == DROPIN_RUNTIME) {
+	if (rc == 0)
 		rc = buf_printf(ret,
 				"[plugins.\"io.containerd.cri.v1.images\""
 				".runtime_platforms.bootseer]\n"
 				"  platform = \"%s\"\n"
 				"  snapshotter = \"bootseer\"\n",
 				want->platform);
-		if (rc == 0)
-			return copy_runtime(
-				dump, RUNTIME_2 ".containerd",
-				"plugins.\"io.containerd.cri.v1.runtime\""
-				".containerd",
-				ret, err);
-	}
-	return rc < 0 ? error_nomem(err) : 0;
+	if (rc < 0)
+		return error_nomem(err);
+	return add_runtime(
+		want, dump, RUNTIME_2 ".containerd",
+		"plugins.\"io.containerd.cri.v1.runtime\".containerd", ret,
+		err);
 }
 
 static int add_plugin(const struct dropin_want *want, bool is_2,
@@ -250,8 +267,6 @@ int dropin_compose(const struct dropin_want *want, const char *dump,
 		rc = add_unpack(want, dump, ret);
 	if (rc < 0)
 		return error_nomem(err);
-	if (want->pods == DROPIN_NO_PODS)
-		return 0;
 	return is_2 ? add_cri(want, dump, ret, err)
 		    : copy_cri(want, dump, ret, err);
 }

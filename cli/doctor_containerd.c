@@ -208,7 +208,9 @@ static void check_cri(json_t *list, const char *file,
 		cure = NULL;
 	doctor_add(list, "containerd CRI snapshotter", c->used, DOCTOR_ADVICE,
 		   cure ? cure : section, "by %s Kubernetes pods %s it%s", file,
-		   c->used ? "use" : "do not use",
+		   c->by_default ? "use"
+		   : c->used     ? "of some runtime handler use"
+				 : "do not use",
 		   !c->used && c->misplaced
 			   ? ": snapshotter = \"bootseer\" is in a section of "
 			     "another version, which is not read"

@@ -449,16 +449,19 @@ static int import_dropin(const struct join *j, unsigned int version,
 }
 
 /* With the new files in place: is what containerd makes of them what is meant? */
-static int check_after(const struct join *j, bool pods, struct error *err)
+static int check_after(const struct join *j, enum dropin_pods pods,
+		       struct error *err)
 {
 	struct containerd_config c = { .proxy = false };
 	AUTO_BUF after = BUF_INIT;
 	int rc = dump_config(j, &after, err);
+	bool is_used;
 
 	if (rc < 0)
 		return rc;
 	containerd_config_scan(after.data, &c);
-	if (!c.proxy || (pods && !c.cri_off && !(c.used && c.labels)))
+	is_used = (pods == DROPIN_ALL ? c.by_default : c.used) && c.labels;
+	if (!c.proxy || (pods != DROPIN_LEAVING && !c.cri_off && !is_used))
 		return error_set(err, EIO,
 				 "another file of those that containerd "
 				 "imports has the last word");
@@ -497,7 +500,7 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 		rc = put_file(&j->dropin, text.data, err);
 	if (rc == 0)
 		rc = import_dropin(j, c.version, err);
-	return rc < 0 ? rc : check_after(j, pods != DROPIN_NO_PODS, err);
+	return rc < 0 ? rc : check_after(j, pods, err);
 }
 
 /* Reads containerd's configuration without the drop-in, which is moved away for that long. */
@@ -650,11 +653,7 @@ static int leave_containerd(struct join *j, struct error *err)
 		return roll_back(j, rc, false, err);
 	if (n == 0)
 		return leave_all(j, err);
-	/* Where only some pods use it, their runtime has to stay for them. */
-	if (strstr(j->dropin.text.data, ".runtimes.bootseer]"))
-		rc = restore_files(j, err);
-	else
-		rc = change_config(j, DROPIN_NO_PODS, err);
+	rc = change_config(j, DROPIN_LEAVING, err);
 	if (rc < 0)
 		return rc;
 	printf("%zu containers and pods go on with the plugin: run this again "
@@ -706,8 +705,8 @@ const struct command node_leave_command = {
 			"after fetching the layers that images lack under "
 			"another snapshotter.  While containers go on with the "
 			"plugin it stays known, and the exit status is 3.  New "
-			"pods do not use it then, but with 'join --pods "
-			"runtime' those of its handler do.",
+			"pods do not use it then, but for those of the runtime "
+			"handler 'bootseer'.",
 		.options = leave_options,
 		.see_also = "bootseer-snapshotter(8)",
 	},

@@ -32,6 +32,14 @@ teardown() { join_teardown; }
 	joins_and_leaves
 }
 
+@test "containerd 1.7: a pod of the handler goes on when all pods are, and when none is" {
+	a_pod_of_the_handler_goes_on
+}
+
+@test "containerd 2: a pod of the handler goes on when all pods are, and when none is" {
+	a_pod_of_the_handler_goes_on
+}
+
 @test "containerd 1.7: a containerd that does not come back is as it was" {
 	a_containerd_that_does_not_come_back_is_as_it_was
 }

@@ -9,7 +9,9 @@
                                service's calls what else it says
     run IMAGE POD COMMAND...   start a pod (host network) and a container in it
                                that sleeps, run COMMAND in it and print its output;
-                               its job is $CRI_JOB, its CDI device $CRI_DEVICE
+                               its job is $CRI_JOB, its CDI device $CRI_DEVICE,
+                               its runtime handler $CRI_HANDLER, which pull has too
+    exec COMMAND...            run COMMAND in the container that runs, print its output
     run-userns ...             the same in a user namespace of the pod (hostUsers:
                                false), and a network of its own
     stop                       end and remove all pods
@@ -25,6 +27,7 @@ import grpc
 from protobuf import decode, encode
 
 TIMEOUT = 120  # seconds, as containerd's client sends it
+HANDLER = os.environ.get("CRI_HANDLER", "")
 
 
 class Client:
@@ -41,6 +44,9 @@ class Client:
 
     def pull(self, image, sandbox=()):
         request = [(1, [(1, image)])]
+        if HANDLER:
+            annotation = [(1, "io.containerd.cri.runtime-handler"), (2, HANDLER)]
+            sandbox = [*sandbox, (7, annotation)]
         if sandbox:
             request.append((3, sandbox))
         return self.call("ImageService", "PullImage", request)[1][-1].decode()
@@ -74,7 +80,7 @@ class Client:
             (8, [(2, [(1, host)])]),
         ]
         runtime = "RuntimeService"
-        reply = self.call(runtime, "RunPodSandbox", [(1, sandbox)])
+        reply = self.call(runtime, "RunPodSandbox", [(1, sandbox), (2, HANDLER)])
         pod_id = reply[1][-1].decode()
         config = [
             (1, [(1, "main")]),
@@ -94,11 +100,18 @@ class Client:
         )
         container = reply[1][-1].decode()
         self.call(runtime, "StartContainer", [(1, container)])
+        return self.execute(container, command)
+
+    def execute(self, container, command):
         request = [(1, container)] + [(2, word) for word in command] + [(3, 60)]
-        reply = self.call(runtime, "ExecSync", request)
+        reply = self.call("RuntimeService", "ExecSync", request)
         sys.stdout.write(reply.get(1, [b""])[-1].decode())
         sys.stderr.write(reply.get(2, [b""])[-1].decode())
         return reply.get(3, [0])[-1]
+
+    def execute_in_only(self, command):
+        containers = self.call("RuntimeService", "ListContainers", [])[1]
+        return self.execute(decode(containers[-1])[1][-1].decode(), command)
 
     def stop(self):
         pods = self.call("RuntimeService", "ListPodSandbox", [])
@@ -121,6 +134,8 @@ def main():
             sys.exit(client.run(args[0], args[1], args[2:]))
         elif command == "run-userns":
             sys.exit(client.run(args[0], args[1], args[2:], userns=True))
+        elif command == "exec":
+            sys.exit(client.execute_in_only(args))
         elif command == "stop":
             client.stop()
         else:

@@ -117,6 +117,36 @@ joins_and_leaves() {
 	cri stop
 }
 
+# 1.7 answers before its CRI does.
+cri_answers() { cri images &>/dev/null; }
+exec_when_ready() {
+	restarted
+	wait_until "$containerd_pid" cri_answers
+	cri exec /bin/echo there
+}
+
+# A pod of the runtime handler goes on while every pod comes to start lazily, and while the
+# node leaves: containerd refuses to exec in a pod whose handler it does not have.
+a_pod_of_the_handler_goes_on() {
+	run -0 node_ join --pods runtime
+	export CRI_HANDLER=bootseer
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	[ "$(cri run "$REGISTRY/lazy:1" pod /bin/sh -c 'cat /srv/one/deep/link')" = one ]
+	run -0 node_ join --pods all
+	[ "$(restarts)" -eq 2 ]
+	[ "$(exec_when_ready)" = there ]
+	run -3 node_ leave --no-fetch
+	[ "$(restarts)" -eq 3 ]
+	[ "$(exec_when_ready)" = there ]
+	run -3 node_ leave --no-fetch
+	[ "$(restarts)" -eq 3 ]
+	cri stop
+	run -0 node_ leave --no-fetch
+	restarted
+	same_as_before
+}
+
 a_containerd_that_does_not_come_back_is_as_it_was() {
 	touch "$T/broken"
 	run -1 node_ join --answer-timeout 2s

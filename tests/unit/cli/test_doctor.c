@@ -26,7 +26,7 @@ Test(doctor, sees_all_that_a_good_configuration_says)
 		     "\tsnapshotter   =\t\"bootseer\"\n"
 		     "\tdisable_snapshot_annotations = false");
 
-	cr_expect(c.proxy && c.used && c.labels);
+	cr_expect(c.proxy && c.used && c.by_default && c.labels);
 	cr_expect_str_eq(c.address, "/run/x.sock");
 }
 
@@ -110,7 +110,7 @@ Test(doctor, reads_dotted_keys_and_snapshotters_of_a_runtime)
 	cr_expect_str_eq(c.address, "/a");
 	c = scan("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
 		 ".containerd.runtimes.runc]\nsnapshotter = \"bootseer\"\n");
-	cr_expect(c.used);
+	cr_expect(c.used && !c.by_default);
 	c = scan("version = 2\n[other]\nsnapshotter = \"bootseer\"\n");
 	cr_expect(!c.used && !c.misplaced);
 }
