@@ -308,7 +308,10 @@ int helper_run(const struct helper_job *job, int64_t timeout_ms,
 		return error_set(err, ETIMEDOUT, "%s took longer than %lld s",
 				 job->argv[0], (long long)(timeout_ms / 1000));
 	}
-	if (rc == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+	if (rc == 0 && WIFSIGNALED(status))
+		rc = error_set(err, EIO, "%s ended by signal %d", job->argv[0],
+			       WTERMSIG(status));
+	else if (rc == 0 && WEXITSTATUS(status) != 0)
 		rc = say_last(job, "it failed", err);
 	return rc;
 }
