@@ -470,7 +470,7 @@ static int end_large(struct chunker *c, struct error *err)
 
 /* --------------------------------------------------------------- interface --- */
 
-/* docs/formats/chunking.md, "Holes": the index of a file's chunks has a bound. */
+/* docs/formats/chunking.md: the index of a file's chunks has a bound. */
 static uint64_t grain_of(uint64_t size)
 {
 	uint64_t grain = PAGE;

@@ -13,7 +13,7 @@
 #include "objects/s3/s3_store_priv.h"
 
 /* A connection of S3 has a rate of its own: 16 files at 24 MiB/s for each come at 264 MiB/s by
- * 8, 344 by 16 and 423 by 24 (docs/benchmarks.md). */
+ * 8, 344 by 16 and 423 by 24 (bench/ckpt). */
 #define PARALLEL 24u
 /* With memory for so many: 16 files through a mount of 1 GiB came at 457 by 24, 496 by 48;
  * through one of 512 MiB 48 are not better than 24. */

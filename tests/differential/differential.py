@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Unpack random stacks of layers by conversion (through each data path), by layer.apply,
-by containerd and by umoci, and compare every path, attribute and byte: docs/testing.md,
-"The differential test". Ends with 0 when every difference is one of docs/layers.md."""
+by containerd and by umoci, and compare every path, attribute and byte: docs/testing.md.
+Ends with 0 when every difference is one of docs/layers.md."""
 
 import argparse
 import collections

@@ -60,6 +60,8 @@ bench()
 		"$BATS_TEST_TMPDIR/r"
 	"$top/bench/tools/report" "$BATS_TEST_TMPDIR/r" |
 		grep -F '| time | a | 3 | 3 | 1 | 20 | s |'
+	"$top/bench/tools/results" "$BATS_TEST_TMPDIR/r" |
+		grep -E '^\| test \| 20.*; load .* \|  \| a by b 1.5 \(<= 1\) \|$'
 }
 
 # The number of goals of a benchmark whose names match.

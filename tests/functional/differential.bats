@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Stacks of layers by conversion, layer.apply, containerd 1.6 and umoci:
-# docs/testing.md, "The differential test". tests/soak has thousands.
+# docs/testing.md. tests/soak has thousands.
 
 bats_require_minimum_version 1.5.0
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Thousands of random stacks of layers by conversion, layer.apply, containerd 1.6 and
-# 2, and umoci: docs/testing.md, "The differential test". BOOTSEER_STACKS says how many
+# 2, and umoci: docs/testing.md. BOOTSEER_STACKS says how many
 # (5,000), BOOTSEER_SEED where to begin (else by the clock), BOOTSEER_JSON where the
 # figures go.
 
