@@ -14,6 +14,7 @@
 #define CRI_NAMESPACE "k8s.io"
 #define LABEL_NAMESPACE "io.kubernetes.pod.namespace"
 #define LABEL_POD "io.kubernetes.pod.name"
+#define LABEL_UID "io.kubernetes.pod.uid"
 #define LABEL_CONTAINER "io.kubernetes.container.name"
 #define LABEL_KIND "io.cri-containerd.kind"
 #define CONTAINERS_MAX 64
@@ -100,6 +101,40 @@ static int add_container(const struct ctr_target *at, const char *id,
 	return json_array_append(list, one) < 0 ? error_nomem(err) : 0;
 }
 
+static const char *uid_of(const json_t *container)
+{
+	return reply_text(json_object_get(container, "Labels"), LABEL_UID);
+}
+
+/* Was it made after the other?  Times are in UTC, of any number of decimals. */
+static bool is_newer(const json_t *container, const json_t *other)
+{
+	const char *a = reply_text(container, "CreatedAt");
+	const char *b = reply_text(other, "CreatedAt");
+	size_t len = strcspn(a, "Z"), other_len = strcspn(b, "Z");
+	int order = memcmp(a, b, len < other_len ? len : other_len);
+
+	return order ? order > 0 : len > other_len;
+}
+
+/* Containers of a pod that had the name before are there until the kubelet removes them. */
+static void drop_earlier_pods(json_t *list)
+{
+	const json_t *newest = json_array_get(list, 0), *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+	{
+		if (is_newer(one, newest))
+			newest = one;
+	}
+	for (i = json_array_size(list); i-- > 0;) {
+		one = json_array_get(list, i);
+		if (one != newest && strcmp(uid_of(one), uid_of(newest)) != 0)
+			(void)json_array_remove(list, i);
+	}
+}
+
 int pod_containers(const struct pod_options *o, json_t **ret, struct error *err)
 {
 	const struct ctr_target at = { o->address, CRI_NAMESPACE };
@@ -129,9 +164,11 @@ int pod_containers(const struct pod_options *o, json_t **ret, struct error *err)
 			"pod -o wide -n %s %s' says where it is, and whether "
 			"it has begun; run this there",
 			o->pod, name.namespace, name.pod);
-	if (rc == 0)
-		*ret = steal_ptr(&list);
-	return rc;
+	if (rc < 0)
+		return rc;
+	drop_earlier_pods(list);
+	*ret = steal_ptr(&list);
+	return 0;
 }
 
 const char *pod_container_name(const json_t *container)

@@ -38,8 +38,9 @@ int pod_check(const struct pod_options *o, char **args, const char *what,
 	      struct error *err) MUST_CHECK;
 
 /*
- * Ask for the containers of the pod, without its sandbox.  `*ret` is a list
- * of containerd's own objects (ID, Image, Labels, Spec ...), which the caller owns.
+ * Ask for the containers of the pod, without its sandbox; of several pods that had the
+ * name one after the other, the newest.  `*ret` is a list of containerd's own objects (ID,
+ * Image, Labels, Spec ...), which the caller owns.
  *   -ENOENT  the pod has no container on this node; `err` says where to look
  *   -E2BIG   it has more than 64
  *   others   as of ctr_run()

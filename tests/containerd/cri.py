@@ -10,7 +10,8 @@
     run IMAGE POD COMMAND...   start a pod (host network) and a container in it
                                that sleeps, run COMMAND in it and print its output;
                                its job is $CRI_JOB, its CDI device $CRI_DEVICE,
-                               its runtime handler $CRI_HANDLER, which pull has too
+                               its runtime handler $CRI_HANDLER, which pull has too,
+                               its uid $CRI_UID, or made of its name
     exec COMMAND...            run COMMAND in the container that runs, print its output
     run-userns ...             the same in a user namespace of the pod (hostUsers:
                                false), and a network of its own
@@ -73,9 +74,14 @@ class Client:
         if userns:
             ids = [(1, 100000), (2, 0), (3, 65536)]
             host = [(1, 0), (5, [(1, 0), (2, ids), (3, ids)])]
-        labels = {"io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.name": pod}
+        uid = os.environ.get("CRI_UID", "uid-" + pod)
+        labels = {
+            "io.kubernetes.pod.namespace": "default",
+            "io.kubernetes.pod.name": pod,
+            "io.kubernetes.pod.uid": uid,
+        }
         sandbox = [
-            (1, [(1, pod), (2, "uid-" + pod), (3, "default")]),
+            (1, [(1, pod), (2, uid), (3, "default")]),
             *((6, [(1, key), (2, value)]) for key, value in labels.items()),
             (8, [(2, [(1, host)])]),
         ]

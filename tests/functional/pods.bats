@@ -51,6 +51,16 @@ teardown() {
 	grep -q 'no lazy image' "$T/said"
 }
 
+@test "of pods that had the same name the newest is told of" {
+	cri pull "$REGISTRY/lazy:1"
+	cri pull "$REGISTRY/plain:1"
+	CRI_UID=b cri run "$REGISTRY/plain:1" app-0 /bin/sh -c :
+	CRI_UID=a cri run "$REGISTRY/plain:1" app-0 /bin/sh -c :
+	CRI_UID=d cri run "$REGISTRY/lazy:1" app-0 /bin/sh -c :
+	"$bootseer" image explain --pod default/app-0 >"$T/said"
+	[ "$(grep ^container "$T/said")" = "container main, $REGISTRY/lazy:1" ]
+}
+
 @test "a pod that is not on this node is said where to look for" {
 	run -1 "$bootseer" image explain --pod default/app-0
 	[[ $output == *"kubectl get pod -o wide -n default app-0"* ]]
