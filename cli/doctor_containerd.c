@@ -32,7 +32,16 @@
 #define STATUS_MAX 65536u
 #define IMPORTS_MAX 1024u /* names of a folder that are looked at */
 #define DAEMONS_MAX 64u   /* containerds on one machine */
+#define DROPIN "/conf.d/bootseer.toml"
+#define CRI_1 "io.containerd.grpc.v1.cri"
 #define DUMP_TIMEOUT_MS 20000
+
+/* A file that says something of CRI, and when it was changed last; the clock is the inode's,
+ * as a file that is copied into place keeps its other times. */
+struct cri_file {
+	char name[256];
+	struct timespec changed;
+};
 
 /* A containerd, running or not. */
 struct containerd {
@@ -41,6 +50,7 @@ struct containerd {
 	 * named it. */
 	int root;
 	int program; /* prints its configuration; -1: the one in PATH, or none */
+	struct cri_file dropin, newest; /* ours, and of the others; "": none */
 };
 
 static void containerd_fini(struct containerd *d)
@@ -54,7 +64,32 @@ static void containerd_fini(struct containerd *d)
 
 /* -------------------------------------------------------------------- files --- */
 
-static int read_one(const struct containerd *d, const char *file,
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec
+				      : a->tv_nsec > b->tv_nsec;
+}
+
+static void note_cri(struct containerd *d, const char *file)
+{
+	AUTO_CLOSE int fd =
+		d->root < 0
+			? open(file, O_PATH | O_CLOEXEC)
+			: fs_openat2(d->root, file, O_PATH,
+				     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	size_t len = strlen(file), end = strlen(DROPIN);
+	bool is_ours = len > end && strcmp(file + len - end, DROPIN) == 0;
+	struct cri_file *f = is_ours ? &d->dropin : &d->newest;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    (*f->name && !is_later(&st.st_ctim, &f->changed)))
+		return;
+	f->changed = st.st_ctim;
+	(void)snprintf(f->name, sizeof(f->name), "%s", file);
+}
+
+static int read_one(struct containerd *d, const char *file,
 		    struct containerd_config *ret, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -62,12 +97,15 @@ static int read_one(const struct containerd *d, const char *file,
 			 ? fs_read_file(file, FILE_MAX, &text, err)
 			 : fs_read_file_in(d->root, file, FILE_MAX, &text, err);
 
-	if (rc == 0 && text.data)
-		containerd_config_scan(text.data, ret);
-	return rc;
+	if (rc < 0 || !text.data)
+		return rc;
+	containerd_config_scan(text.data, ret);
+	if (strstr(text.data, CRI_1))
+		note_cri(d, file);
+	return 0;
 }
 
-static void read_import(const struct containerd *d, const char *file,
+static void read_import(struct containerd *d, const char *file,
 			struct containerd_config *c)
 {
 	unsigned int version = c->version;
@@ -76,7 +114,7 @@ static void read_import(const struct containerd *d, const char *file,
 	c->version = version;
 }
 
-static void read_glob(const struct containerd *d, const char *pattern,
+static void read_glob(struct containerd *d, const char *pattern,
 		      struct containerd_config *c)
 {
 	glob_t found;
@@ -89,7 +127,7 @@ static void read_glob(const struct containerd *d, const char *pattern,
 
 /* Of a process: only its last part may be a pattern, as whose file it is may be a
  * stranger, and there is no end to what others match. */
-static void read_folder(const struct containerd *d, const char *pattern,
+static void read_folder(struct containerd *d, const char *pattern,
 			struct containerd_config *c)
 {
 	const char *slash = strrchr(pattern, '/');
@@ -117,7 +155,7 @@ static void read_folder(const struct containerd *d, const char *pattern,
 }
 
 /* What the file imports counts too; one level of it, as far as it is there. */
-static int read_files(const struct containerd *d, struct containerd_config *ret,
+static int read_files(struct containerd *d, struct containerd_config *ret,
 		      struct error *err)
 {
 	int rc = read_one(d, d->file, ret, err);
@@ -252,7 +290,23 @@ static void check_capabilities(json_t *list, const struct containerd_config *c)
 					  "image is fetched and copied whole");
 }
 
-static void check_one(json_t *list, const struct containerd *d)
+/* containerd 1.x takes CRI's section from one file alone, which is ours where pods use the
+ * plugin: it repeats what the others said then. */
+static void check_dropin(json_t *list, const struct containerd *d)
+{
+	bool is_old = is_later(&d->newest.changed, &d->dropin.changed);
+
+	if (*d->dropin.name && *d->newest.name)
+		doctor_add(list, "containerd drop-in", !is_old, DOCTOR_ADVICE,
+			   "bootseer node join again, with its --pods as it "
+			   "was",
+			   is_old ? "%s was changed after %s: what it says of "
+				    "CRI may not be in force"
+				  : "%s is older than %s, which repeats it",
+			   d->newest.name, d->dropin.name);
+}
+
+static void check_one(json_t *list, struct containerd *d)
 {
 	struct containerd_config lines = { .proxy = false };
 	struct containerd_config c = { .proxy = false };
@@ -291,6 +345,8 @@ static void check_one(json_t *list, const struct containerd *d)
 			  : " (by its lines: there is no containerd here that "
 			    "could be asked)");
 	check_cri(list, d->file, &c);
+	if (c.version == 2)
+		check_dropin(list, d);
 	if (c.proxy)
 		check_capabilities(list, &c);
 	if (!*c.address)

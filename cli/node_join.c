@@ -179,15 +179,15 @@ static int make_folder(const struct join *j, struct error *err)
 	return error_set(err, errno, "make '%s': %s", path, strerror(errno));
 }
 
-/* The same, unless others have something there. */
-static void remove_folder(const struct join *j)
+/* The same; false: others have something there. */
+static bool remove_folder(const struct join *j)
 {
 	AUTO_FREE char *path = strdup(j->dropin.path);
 
-	if (path) {
-		*strrchr(path, '/') = '\0';
-		(void)rmdir(path);
-	}
+	if (!path)
+		return false;
+	*strrchr(path, '/') = '\0';
+	return rmdir(path) == 0 || errno == ENOENT;
 }
 
 static int restore_files(const struct join *j, struct error *err)
@@ -198,7 +198,7 @@ static int restore_files(const struct join *j, struct error *err)
 	if (rc2 == 0)
 		rc2 = restore_file(&j->dropin, err);
 	if (rc2 == 0 && !j->dropin.is_there)
-		remove_folder(j);
+		(void)remove_folder(j);
 
 	return rc < 0 ? rc : rc2;
 }
@@ -496,10 +496,11 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	*ret_same = rc == 0 && is_same(&j->dropin, text.data);
 	if (rc == 0)
 		rc = make_folder(j, err);
-	if (rc == 0)
-		rc = put_file(&j->dropin, text.data, err);
+	/* The drop-in comes last: by its time doctor knows what was changed since. */
 	if (rc == 0)
 		rc = import_dropin(j, c.version, err);
+	if (rc == 0)
+		rc = put_file(&j->dropin, text.data, err);
 	return rc < 0 ? rc : check_after(j, pods, err);
 }
 
@@ -603,24 +604,21 @@ static int count_containers(const struct join *j, size_t *ret,
 	return rc;
 }
 
+/* What others put into the folder since stays imported. */
 static int remove_files(const struct join *j, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
-	const char *ours = NULL;
+	bool is_ours;
 	int rc = dropin_unimport(j->main.text.data, j->pattern, &text, err);
 
-	if (rc < 0)
-		return rc;
-	if (strcmp(text.data, "version = 3\n") == 0 ||
-	    strcmp(text.data, "version = 2\n") == 0)
-		ours = "the whole file was made by join";
-	if (j->main.is_there && strcmp(text.data, j->main.text.data) != 0)
-		rc = put_file(&j->main, ours ? NULL : text.data, err);
 	if (rc == 0)
 		rc = put_file(&j->dropin, NULL, err);
-	if (rc == 0)
-		remove_folder(j);
-	return rc;
+	if (rc < 0 || !remove_folder(j) || !j->main.is_there ||
+	    strcmp(text.data, j->main.text.data) == 0)
+		return rc;
+	is_ours = strcmp(text.data, "version = 3\n") == 0 ||
+		  strcmp(text.data, "version = 2\n") == 0;
+	return put_file(&j->main, is_ours ? NULL : text.data, err);
 }
 
 static int leave_all(struct join *j, struct error *err)

@@ -90,6 +90,34 @@ same_as_before() {
 		diff "$T/dump.was" -
 }
 
+# doctor_ ok|advice: what it says of the drop-in; only containerd 1.x has the row.
+doctor_() {
+	BOOTSEER_SOCKET=$T/node.sock "$bootseer" node doctor --containerd "$T/ctd/config.toml" |
+		grep -q "^$1 *containerd drop-in "
+}
+
+# An operator's file that comes after ours is not in force, and doctor says so until the node
+# has joined again.  A node that leaves leaves it there.
+a_later_file_is_told_of() {
+	run -0 node_ join
+	doctor_ ok
+	touch "$T/ctd/config.toml"
+	doctor_ advice
+	run -0 node_ join
+	doctor_ ok
+	printf 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  max_container_log_line_size = 77\n' \
+		>"$T/ctd/conf.d/99-later.toml"
+	touch -d yesterday "$T/ctd/conf.d/99-later.toml"
+	doctor_ advice
+	# The file stays in force when ours goes, and so does the line that imports it.
+	run -0 node_ leave --no-fetch
+	containerd --config "$T/ctd/config.toml" config dump 2>/dev/null |
+		grep -q 'max_container_log_line_size = 77'
+	rm "$T/ctd/conf.d/99-later.toml"
+	run -0 node_ leave --no-fetch
+	same_as_before
+}
+
 joins_and_leaves() {
 	cri pull "$REGISTRY/plain:1"
 	run -0 node_ join

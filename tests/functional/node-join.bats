@@ -23,6 +23,10 @@ teardown() { join_teardown; }
 	what_another_file_says_last_is_found io.containerd.grpc.v1.cri .containerd
 }
 
+@test "join: a file of the operator's that came later is told of by doctor" {
+	a_later_file_is_told_of
+}
+
 @test "join: imports that are there get one more, and lose it again" {
 	sed -i '1i imports = ["/none/*.toml"]' "$T/ctd/config.toml"
 	cp "$T/ctd/config.toml" "$T/was.toml"
