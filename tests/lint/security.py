@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does every promise of SECURITY.md have a test?  security.py [FILE]: one line for
-each row without one, and for each test that is named and not there."""
+"""Does every promise of SECURITY.md have a test?  security.py [DOCUMENT [TESTS]]: one
+line for each promise without tests in tests/lint/promises.txt, for each key there that
+is no promise, and for each test that is named and not there."""
 import re
 import subprocess
 import sys
@@ -23,28 +24,40 @@ def tests_by_file():
     return found
 
 
-def check(path, known):
+def named_tests(path):
+    """{key: [(file, test)]} of the file of tests."""
+    named, key = {}, None
     with open(path, encoding="utf-8") as f:
-        rows = [line.strip().strip("|").split(" | ") for line in f
-                if line.startswith("| ")]
-    rows = [[cell.strip() for cell in row] for row in rows]
-    rows = [row for row in rows if row[0] != "promise"]
-    if not rows:
-        yield "%s has no table" % path
-    for row in rows:
-        where = None
-        if len(row) != 3 or not all(row):
-            yield "no promise, attacker and test: %s" % " | ".join(row)
-            continue
-        for part in row[2].split("; "):
-            named = re.match(r"([\w-]+\.(?:bats|c)): (.*)", part)
-            if named:
-                where, part = named.groups()
-            if part not in known.get(where, ()):
-                yield "%s: no test '%s' in %s" % (row[0], part, where)
+        for line in f:
+            if line.startswith("#") or not line.strip():
+                continue
+            if not line[0].isspace():
+                key = line.strip()
+                named[key] = []
+            else:
+                named[key].append(tuple(line.strip().split(": ", 1)))
+    return named
 
 
-wrong = list(check(sys.argv[1] if len(sys.argv) > 1 else "SECURITY.md",
-                   tests_by_file()))
+def check(document, tests, known):
+    with open(document, encoding="utf-8") as f:
+        text = f.read().partition("\n## What is promised\n")[2]
+    keys = re.findall(r"^\| `([\w-]+)` \| ", text.partition("\n## ")[0], flags=re.M)
+    named = named_tests(tests)
+    if not keys:
+        yield "%s has no promises" % document
+    for key in keys:
+        if not named.get(key):
+            yield "%s: promise '%s' has no test in %s" % (document, key, tests)
+    for key, found in named.items():
+        if key not in keys:
+            yield "%s: '%s' is no promise of %s" % (tests, key, document)
+        for test in found:
+            if len(test) != 2 or test[1] not in known.get(test[0], ()):
+                yield "%s: %s: no test '%s'" % (tests, key, ": ".join(test))
+
+
+wrong = list(check((sys.argv[1:2] or ["SECURITY.md"])[0],
+                   (sys.argv[2:3] or ["tests/lint/promises.txt"])[0], tests_by_file()))
 print("\n".join(wrong), end="\n" if wrong else "")
 sys.exit(bool(wrong))
