@@ -27,8 +27,14 @@ struct proc_text {
 	char s[TEXT_MAX + 1];
 };
 
-/* False: there is none. */
-static bool read_text(pid_t thread, const char *what, struct proc_text *ret)
+static bool is_short_of_descriptors(void)
+{
+	return errno == EMFILE || errno == ENFILE;
+}
+
+/* False: there is none, or no descriptor for it, which is noted. */
+static bool read_text(pid_t thread, const char *what, struct proc_text *ret,
+		      bool *is_unread)
 {
 	char path[64];
 	ssize_t n = -1;
@@ -37,6 +43,8 @@ static bool read_text(pid_t thread, const char *what, struct proc_text *ret)
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)thread, what);
 	if (thread > 0)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (thread > 0 && fd < 0)
+		*is_unread |= is_short_of_descriptors();
 	if (fd >= 0) {
 		n = read(fd, ret->s, TEXT_MAX);
 		(void)close(fd);
@@ -69,13 +77,13 @@ static bool may_look(pid_t thread)
 	return false;
 }
 
-static pid_t read_group(pid_t thread)
+static pid_t read_group(pid_t thread, bool *is_unread)
 {
 	static const char key[] = "\nTgid:";
 	struct proc_text text;
 	const char *p;
 
-	if (!read_text(thread, "status", &text))
+	if (!read_text(thread, "status", &text, is_unread))
 		return 0;
 	p = strstr(text.s, key);
 	return p ? (pid_t)strtol(p + sizeof(key) - 1, NULL, 10) : 0;
@@ -83,11 +91,12 @@ static pid_t read_group(pid_t thread)
 
 struct closer closing_look(pid_t thread)
 {
-	struct closer c = { .thread = thread, .group = read_group(thread) };
+	struct closer c = { .thread = thread };
 	struct proc_text text;
 	const char *p;
 
-	if (!read_text(thread, "stat", &text))
+	c.group = read_group(thread, &c.is_unread);
+	if (!read_text(thread, "stat", &text, &c.is_unread))
 		return c;
 	/* The name may hold anything, parentheses and blanks, too. */
 	p = strrchr(text.s, ')');
@@ -101,8 +110,9 @@ struct closer closing_look(pid_t thread)
 void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX])
 {
 	struct proc_text text;
+	bool is_unread = false;
 
-	if (!read_text(thread, "comm", &text))
+	if (!read_text(thread, "comm", &text, &is_unread))
 		(void)strcpy(text.s, "?");
 	text.s[strcspn(text.s, "\n")] = '\0';
 	(void)snprintf(ret, CLOSING_NAME_MAX, "%.31s", text.s);
@@ -120,14 +130,14 @@ static bool is_of_device(int dir, const char *fd, dev_t dev)
 	return makedev(st.stx_dev_major, st.stx_dev_minor) == dev;
 }
 
-static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
+static bool is_writer_of(struct closer *c, const char *fd, uint64_t ino)
 {
 	struct proc_text text;
 	char what[32];
 	const char *flags, *inode;
 
 	(void)snprintf(what, sizeof(what), "fdinfo/%.20s", fd);
-	if (!read_text(thread, what, &text))
+	if (!read_text(c->thread, what, &text, &c->is_unread))
 		return false;
 	flags = strstr(text.s, "flags:");
 	inode = strstr(text.s, "ino:");
@@ -136,7 +146,7 @@ static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 	       strtoull(inode + 4, NULL, 10) == ino;
 }
 
-unsigned int closing_count_open(const struct closer *c, dev_t dev, uint64_t ino)
+unsigned int closing_count_open(struct closer *c, dev_t dev, uint64_t ino)
 {
 	char path[32];
 	struct dirent *e;
@@ -145,9 +155,10 @@ unsigned int closing_count_open(const struct closer *c, dev_t dev, uint64_t ino)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)c->thread);
 	d = c->group > 0 ? opendir(path) : NULL;
+	if (c->group > 0 && !d)
+		c->is_unread |= is_short_of_descriptors();
 	while (d && (e = readdir(d)))
-		n += *e->d_name != '.' &&
-		     is_writer_of(c->thread, e->d_name, ino) &&
+		n += *e->d_name != '.' && is_writer_of(c, e->d_name, ino) &&
 		     is_of_device(dirfd(d), e->d_name, dev);
 	if (d)
 		(void)closedir(d);

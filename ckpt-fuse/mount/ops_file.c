@@ -252,8 +252,8 @@ static bool stage(struct ckpt_mount *m, struct handle *h, unsigned int n_begun,
 	return is_staged;
 }
 
-/* Does another process close the file than the one that opened it?  When /proc cannot be read
- * (descriptors are short), it is taken for that one: a close that says 0 has stored the file. */
+/* Does another process close the file than the one that opened it?  One that is not seen is taken
+ * for that one: a close that says 0 has stored the file. */
 static bool is_others(const struct handle *h, const struct closer *c)
 {
 	const bool is_unknown = c->thread && !c->group;
@@ -263,8 +263,7 @@ static bool is_others(const struct handle *h, const struct closer *c)
 
 /* The process has a copy of the descriptor that it closes.  Other handles of the file that it owns
  * have one descriptor at least each. */
-static bool has_copy(fuse_req_t req, const struct handle *h,
-		     const struct closer *c)
+static bool has_copy(fuse_req_t req, const struct handle *h, struct closer *c)
 {
 	const unsigned int n =
 		closing_count_open(c, session_device(session_of(req)),
@@ -310,14 +309,24 @@ static int store_closed(fuse_req_t req, struct handle *h, unsigned int n_begun,
 static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 {
 	const unsigned int n_begun = writing_n_begun(h->node->writing);
-	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
+	struct closer c = closing_look(fuse_req_ctx(req)->pid);
+	const bool is_childs = h->is_owned && is_others(h, &c);
+	const bool is_copy = !is_childs && has_copy(req, h, &c);
 
-	if (h->is_owned && is_others(h, &c)) {
+	/* It may be killed, and this half of a file.  One that lives is told. */
+	if (c.is_unread) {
+		h->is_left = true;
+		return error_set(err, EMFILE,
+				 "not stored: no descriptor is left to see who "
+				 "closes it; give bootseer-ckpt a higher "
+				 "LimitNOFILE=, or ulimit -n");
+	}
+	if (is_childs) {
 		h->is_left = c.is_killed || closing_look(h->owner).is_killed;
 		return 0;
 	}
 	h->is_left = c.is_killed;
-	if (has_copy(req, h, &c))
+	if (is_copy)
 		return 0;
 	tear_killed(h, &c);
 	/* Before the commit: a child that writes and closes meanwhile has to store that. */
@@ -376,9 +385,13 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
  * looked at then. */
 static void tear_left(struct handle *h)
 {
-	if (h->has_written &&
-	    (h->is_left ||
-	     (h->is_owned && h->owner && closing_look(h->owner).is_killed)))
+	struct closer c = { .thread = 0 };
+
+	if (!h->has_written)
+		return;
+	if (h->is_owned && h->owner)
+		c = closing_look(h->owner);
+	if (h->is_left || c.is_killed || c.is_unread)
 		writing_tear(h->node->writing, h->n_begun);
 }
 

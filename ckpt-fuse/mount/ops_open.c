@@ -16,7 +16,7 @@
  * before the mount was restarted. */
 static void set_owner(fuse_req_t req, struct handle *h)
 {
-	const struct closer c = closing_look(fuse_req_ctx(req)->pid);
+	struct closer c = closing_look(fuse_req_ctx(req)->pid);
 	const struct ckpt_node *n = h->node;
 	unsigned int n_open = 0, n_owned = 0;
 

@@ -251,3 +251,48 @@ is_away() # JQ of store_away
 	is_away '. == null'
 	umount_store
 }
+
+# From now on PID can open no descriptor: the limit is the lowest number that is free.
+starve() # PID
+{
+	local n=0
+
+	while [ -e "/proc/$1/fd/$n" ]; do n=$((n + 1)); done
+	prlimit --pid "$1" --nofile="$n:"
+}
+
+is_released() { [ "$(figure files_written)" = 0 ]; }
+
+@test "what a killed program left is not stored by a mount that has no descriptor to see that" {
+	local pid mount
+
+	mount_store
+	mount=$(figure pid)
+	echo before >"$M/f"
+	# The connection that is used again needs none.
+	perl -e 'open(my $f, ">", $ARGV[0]) or die; syswrite($f, "half") or die;
+		kill("STOP", $$)' "$M/f" 3>&- &
+	pid=$!
+	wait_for is_stopped "$pid"
+	starve "$mount"
+	kill -9 "$pid"
+	wait_fails "$pid"
+	# Not before: the mount tells nobody its figures without a descriptor.
+	prlimit --pid "$mount" --nofile=1024:
+	wait_for is_released
+	[ "$(cat "$M/f")" = before ]
+	# One that lives is told.
+	run -1 python3 - "$M/f" "$mount" <<-'END'
+	import os, subprocess, sys
+	f = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
+	os.write(f, b"other")
+	n = min(set(range(1024)) - {int(n) for n in os.listdir(f"/proc/{sys.argv[2]}/fd")})
+	subprocess.run(["prlimit", "--pid", sys.argv[2], f"--nofile={n}:"], check=True)
+	os.close(f)
+	END
+	[[ $output == *"Too many open files"* ]]
+	prlimit --pid "$mount" --nofile=1024:
+	[ "$(cat "$M/f")" = before ]
+	grep -q 'close failed path="f" .*higher LimitNOFILE' "$W"/run/*/log
+	umount_store
+}
