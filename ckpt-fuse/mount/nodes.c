@@ -118,8 +118,8 @@ static void journal_append(struct nodes *t, const struct buf *record)
 
 static int record_version(const struct ckpt_node *n, struct buf *out)
 {
-	int rc = buf_printf(out, "V%" PRIx64 " %" PRIx64, n->id,
-			    n->read_version);
+	int rc = buf_printf(out, "V%" PRIx64 " %" PRIx64 " %" PRIx64, n->id,
+			    n->read_version, n->read_size);
 
 	return rc < 0 ? rc : buf_append(out, "", 1);
 }
@@ -395,13 +395,14 @@ void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
 }
 
 void node_set_read_version(struct nodes *t, struct ckpt_node *n,
-			   uint64_t version)
+			   uint64_t version, uint64_t size)
 {
 	AUTO_BUF record = BUF_INIT;
 
 	(void)pthread_mutex_lock(&t->lock);
 	if (!n->is_kept && n->read_version != version) {
 		n->read_version = version;
+		n->read_size = size;
 		if (record_version(n, &record) == 0)
 			journal_put(t, &record, true);
 	}
@@ -568,7 +569,7 @@ static void replay_add(struct nodes *t, const char *text)
 		t->last_id = id;
 }
 
-/* "ID VERSION" */
+/* "ID VERSION SIZE".  The kernel is told no other size: it would end reads there. */
 static void replay_version(struct nodes *t, const char *text)
 {
 	char *end;
@@ -576,8 +577,10 @@ static void replay_version(struct nodes *t, const char *text)
 
 	if (!n || n == t->root || *end != ' ')
 		return;
-	n->read_version = strtoull(end + 1, NULL, 16);
+	n->read_version = strtoull(end + 1, &end, 16);
 	n->is_kept = n->read_version != 0;
+	n->read_size = strtoull(end, NULL, 16);
+	n->readers_size = n->is_kept ? n->read_size : SIZE_UNKNOWN;
 }
 
 static void replay_remove(struct nodes *t, const char *text)

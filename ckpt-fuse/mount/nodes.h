@@ -30,6 +30,7 @@ struct ckpt_node {
 	/* ckpt_file_bytes_id() of what its readers have; 0: it has none.  Those of
 	 * a predecessor may have it open for as long as the node is there. */
 	uint64_t read_version;
+	uint64_t read_size; /* of that version */
 	bool is_kept;
 
 	pthread_mutex_t
@@ -165,10 +166,10 @@ bool node_is_peeked(struct ckpt_node *n);
 
 /* A successor is to know that what was written and closed may not be in the store. */
 void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged);
-/* A successor is to know which version its readers have; 0: none has it open.  Of one
- * that is kept from a predecessor it stays. */
+/* A successor is to know which version its readers have, and its size; 0: none has it open.
+ * Of one that is kept from a predecessor it stays. */
 void node_set_read_version(struct nodes *t, struct ckpt_node *n,
-			   uint64_t version);
+			   uint64_t version, uint64_t size);
 /* What was written is lost, until node_forget_loss(): the node stays meanwhile. */
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why);
 /* It is replaced or removed. */

@@ -178,6 +178,9 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 	/* Another node has replaced it: those that have it open keep theirs, and whoever
 	 * looks the name up gets another one. */
 	if (rc == 0 && sizes_differ(n, ret->size)) {
+		/* A predecessor's readers have a version that nobody here has opened. */
+		if (n->is_kept && !n->n_readers)
+			return ops_is_gone(err);
 		*ret = node_stat(n);
 		return 0;
 	}

@@ -92,12 +92,13 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct ckpt_file *f, struct error *err)
 {
 	const uint64_t version = ckpt_file_bytes_id(f);
+	const uint64_t size = ckpt_file_stat(f)->size;
 	int rc;
 
 	reading_unref(n->reading);
 	n->reading = NULL;
 	rc = reading_new(&m->readings, f, &n->reading, err);
-	node_set_read_version(&m->nodes, n, rc == 0 ? version : 0);
+	node_set_read_version(&m->nodes, n, rc == 0 ? version : 0, size);
 	return rc;
 }
 
@@ -264,12 +265,12 @@ int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
 void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached)
 {
 	(void)pthread_mutex_lock(&n->lock);
-	if (is_cached && --n->n_cached == 0)
+	if (is_cached && --n->n_cached == 0 && !n->is_kept)
 		sizes_set_readers(n, SIZE_UNKNOWN);
 	if (--n->n_readers == 0) {
 		reading_unref(n->reading);
 		n->reading = NULL;
-		node_set_read_version(&m->nodes, n, 0);
+		node_set_read_version(&m->nodes, n, 0, 0);
 	}
 	(void)pthread_mutex_unlock(&n->lock);
 }

@@ -1295,6 +1295,31 @@ keep_versions() # whether readers of files that are replaced here go on
 	umount_store
 }
 
+# The kernel cuts at the size that it is told what programs read.
+@test "a file that gets shorter is no end to readers of before a restart" {
+	local how
+
+	mount_store
+	for how in stat read list; do
+		head -c 3000000 "$F/in/model.pt" >"$M/f"
+		exec 5<"$M/f"
+		head -c 1000000 <&5 | cmp -n 1000000 - "$F/in/model.pt"
+		kill -9 "$(figure pid)"
+		wait_for is_restarted
+		ckpt cp "$F/in/config.json" :f
+		case $how in
+		stat) cmp "$M/f" "$F/in/config.json" ;;
+		list) ls -l "$M" ;;
+		esac
+		run -1 cat <&5
+		[[ $output == *"Stale file handle" ]]
+		exec 5<&-
+		umount_store
+		mount_store
+	done
+	umount_store
+}
+
 @test "no file goes from readers of before a restart while the store does not say which" {
 	local file=$F/in/optimizer.pt i
 

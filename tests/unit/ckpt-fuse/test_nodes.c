@@ -143,6 +143,8 @@ Test(nodes, are_known_to_a_successor)
 	expect_path(moved, "d/there");
 }
 
+#define READ_SIZE 77u
+
 static void expect_kept(uint64_t id, uint64_t version)
 {
 	struct ckpt_node *n = node_get(&t, id);
@@ -150,8 +152,11 @@ static void expect_kept(uint64_t id, uint64_t version)
 	cr_assert(n);
 	cr_expect_eq(n->read_version, version);
 	cr_expect_eq(n->is_kept, version != 0);
+	/* The kernel is to be told the size of no other version. */
+	if (version > 1)
+		cr_expect_eq(n->readers_size, READ_SIZE);
 	/* Of its readers nobody can tell when they are gone. */
-	node_set_read_version(&t, n, 1);
+	node_set_read_version(&t, n, 1, 1);
 	cr_expect_eq(n->read_version, version ? version : 1);
 	node_put(&t, n);
 }
@@ -161,7 +166,7 @@ static void read_by_some(uint64_t id, uint64_t version)
 	struct ckpt_node *n = node_get(&t, id);
 
 	cr_assert(n);
-	node_set_read_version(&t, n, version);
+	node_set_read_version(&t, n, version, READ_SIZE);
 	node_put(&t, n);
 }
 
