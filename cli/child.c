@@ -50,8 +50,8 @@ static int set_files(posix_spawn_file_actions_t *f, int in, int out, int errors)
 	return rc;
 }
 
-static int start_with(char *const argv[], int in, int out, int errors,
-		      pid_t *ret, struct error *err)
+int child_start_with(char *const argv[], int in, int out, int errors,
+		     pid_t *ret, struct error *err)
 {
 	extern char **environ;
 	posix_spawn_file_actions_t files;
@@ -80,7 +80,7 @@ static int start_with(char *const argv[], int in, int out, int errors,
 int child_start(char *const argv[], int out, int errors, pid_t *ret,
 		struct error *err)
 {
-	return start_with(argv, -1, out, errors, ret, err);
+	return child_start_with(argv, -1, out, errors, ret, err);
 }
 
 /* Take what is in the pipe now. */
@@ -132,8 +132,8 @@ int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
 	out = ends[1];
 	if (fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
-	rc = start_with(argv, stdin_fd, stdout_fd < 0 ? out : stdout_fd, out,
-			&pid, err);
+	rc = child_start_with(argv, stdin_fd, stdout_fd < 0 ? out : stdout_fd,
+			      out, &pid, err);
 	if (rc < 0)
 		return rc;
 	(void)close(steal_fd(&out));

@@ -17,6 +17,9 @@
  */
 int child_start(char *const argv[], int out, int errors, pid_t *ret,
 		struct error *err) MUST_CHECK;
+/* The same with `in` as its stdin; -1: none. */
+int child_start_with(char *const argv[], int in, int out, int errors,
+		     pid_t *ret, struct error *err) MUST_CHECK;
 
 /*
  * Run `argv` (looked for in PATH, no input) and append what it prints on

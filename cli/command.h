@@ -73,6 +73,7 @@ extern const struct command node_gc_command;
 extern const struct command node_fetch_command;
 extern const struct command node_join_command;
 extern const struct command node_leave_command;
+extern const struct command job_run_command;
 extern const struct command stage_begin_command;
 extern const struct command stage_end_command;
 extern const struct command stage_mark_command;

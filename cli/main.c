@@ -75,6 +75,7 @@ static const struct command *const commands[] = {
 	&start_watch_command,
 	&start_export_command,
 	&start_checkpoints_command,
+	&job_run_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

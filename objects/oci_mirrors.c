@@ -10,7 +10,7 @@
 #include "common/json.h"
 #include "net/http.h"
 #include "net/url.h"
-#include "objects/toml.h"
+#include "common/toml.h"
 
 #define CA_BYTES_MAX (1u << 20)
 

@@ -59,6 +59,18 @@ start_stage()
 	"$BATS_TEST_DIRNAME/make-trace" "sha256:$image" train 1767225600 \
 		>"$TRACE"
 	mkdir -p "$DIR"
+	make_jobs
+}
+
+# docs/jobs.md's own file, and one that has all that this test has.
+make_jobs()
+{
+	JOB=$W/job.toml HOSTJOB=$W/hostjob.toml
+	export JOB HOSTJOB
+	awk '/^```toml$/ { on = 1; next } /^```/ { on = 0 } on' \
+		"$TOP/docs/jobs.md" >"$JOB"
+	printf 'command = ["true"]\n[environment]\nstore = "%s"\ncommand = "%s"\ntargets = ["%s"]\n' \
+		"$STORE" "pip install --target $W/jobsite $WHEEL" "$W/jobsite" >"$HOSTJOB"
 }
 
 # bootseerd leaves its mounts to a successor; here there is none.
@@ -129,6 +141,10 @@ teardown()
 		image record --ready-file relative $image
 		image record --mount nonsense $image
 		image ready --user me --start 7
+		job run
+		job run <(echo 'nmae = "a"') -- true
+		job run <(echo 'name = "a"')
+		job run <(echo 'checkpoint.a.dir = "/a"') -- true
 		node gc
 		node gc --cache much
 		trace ls

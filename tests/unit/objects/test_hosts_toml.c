@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 #include "objects/oci_mirrors.h"
-#include "objects/toml.h"
+#include "common/toml.h"
 
 static json_t *parse(const char *text, struct error *err)
 {

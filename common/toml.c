@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "objects/toml.h"
+#include "common/toml.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * TOML 1.0 as containerd's hosts.toml has it: tables, dotted and quoted keys, strings of
- * one line, booleans, arrays, inline tables.  Pure.
+ * TOML 1.0 as containerd's hosts.toml has it, and files of jobs: tables, dotted and quoted
+ * keys, strings of one line, booleans, arrays, inline tables.  Pure.
  */
-#ifndef BOOTSEER_OBJECTS_TOML_H
-#define BOOTSEER_OBJECTS_TOML_H
+#ifndef BOOTSEER_COMMON_TOML_H
+#define BOOTSEER_COMMON_TOML_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/job_parts.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/job_file.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/text.h"
+
+#define PARTS_MAX (JOB_CKPTS_MAX + 2)
+#define SAID_TAIL 4096 /* of a command that failed: the last line is in it */
+#define TICK_MS 500    /* between two looks at the clock */
+#define SAY_FIRST_MS 2000
+#define SAY_AGAIN_MS 30000
+#define END_MS 10000 /* a command that was told to end is killed then */
+
+struct job_words *job_way_step(struct job_way *w)
+{
+	return w->n < JOB_STEPS_MAX ? &w->steps[w->n++] : NULL;
+}
+
+static void finish_way(struct job_way *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		job_words_fini(&w->steps[i]);
+	w->n = 0;
+}
+
+void job_part_fini(struct job_part *p)
+{
+	finish_way(&p->way);
+	finish_way(&p->otherwise);
+}
+
+static struct job_way *way_of(struct job_part *p)
+{
+	return p->is_ordinary ? &p->otherwise : &p->way;
+}
+
+/* ------------------------------------------------------------------------ a step --- */
+
+static int start_step(struct job_part *p, struct error *err)
+{
+	struct job_words *w = &way_of(p)->steps[p->at];
+	int out = STDERR_FILENO, rc;
+
+	if (w->is_short || !w->v)
+		return error_nomem(err);
+	p->said = p->is_open ? -1 : memfd_create("job", MFD_CLOEXEC);
+	if (p->said >= 0)
+		out = p->said;
+	rc = child_start(w->v, out, out, &p->pid, err);
+	if (rc == 0) {
+		p->group = p->pid;
+		p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+		if (p->pidfd >= 0)
+			return 0;
+		rc = error_set(err, errno, "pidfd: %s", strerror(errno));
+		(void)kill(-p->pid, SIGKILL);
+		(void)waitpid(p->pid, NULL, 0);
+	}
+	if (p->said >= 0)
+		(void)close(steal_fd(&p->said));
+	return rc;
+}
+
+/* The last line that the command printed. */
+static void note_why(struct job_part *p)
+{
+	char tail[SAID_TAIL + 1];
+	off_t end = p->said >= 0 ? lseek(p->said, 0, SEEK_END) : 0;
+	size_t n = end > SAID_TAIL ? SAID_TAIL : (size_t)(end > 0 ? end : 0);
+	char *line;
+
+	(void)snprintf(p->why, sizeof(p->why), "exit status %d", p->status);
+	if (!n || fs_pread_full(p->said, tail, n, (uint64_t)end - n) < 0)
+		return;
+	while (n && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
+		n--;
+	tail[n] = '\0';
+	line = memrchr(tail, '\n', n);
+	line = line ? line + 1 : tail;
+	text_make_printable(line);
+	if (*line)
+		(void)snprintf(p->why, sizeof(p->why), "%.*s",
+			       (int)sizeof(p->why) - 1, line);
+}
+
+static void reap_step(struct job_part *p)
+{
+	int status = 0;
+
+	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	p->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+					: WEXITSTATUS(status);
+	(void)close(steal_fd(&p->pidfd));
+	p->pid = 0;
+	if (p->status)
+		note_why(p);
+	if (p->said >= 0)
+		(void)close(steal_fd(&p->said));
+}
+
+/* ---------------------------------------------------------------------- the parts --- */
+
+/* A step that cannot be started has failed. */
+static void begin_step(struct job_part *p)
+{
+	struct error err = ERROR_INIT;
+
+	if (start_step(p, &err) == 0)
+		return;
+	p->pidfd = -1;
+	p->status = err.code == ENOENT ? 127 : 126;
+	(void)snprintf(p->why, sizeof(p->why), "%s", err.msg);
+}
+
+/* After a step: the next one, those in their place, or the end. */
+static void go_on(struct job_part *p, struct job_say *s, bool stops)
+{
+	for (;;) {
+		if (p->status == 0 && ++p->at < way_of(p)->n) {
+			begin_step(p);
+		} else if (p->status && !p->is_ordinary && p->otherwise.n &&
+			   !stops) {
+			fprintf(stderr, "bootseer job run: %s: %s: %s\n",
+				p->what, p->why, p->ordinary);
+			p->is_ordinary = true;
+			p->at = 0;
+			p->status = 0;
+			begin_step(p);
+		} else {
+			p->is_done = true;
+			job_say(s, p->stage, STAGE_END, p->status);
+			return;
+		}
+		if (p->pidfd >= 0)
+			return;
+	}
+}
+
+static void kill_all(struct job_part *parts, size_t n, int sig)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!parts[i].is_done && parts[i].pid > 0)
+			(void)kill(-parts[i].pid, sig);
+}
+
+/* They have some time for what they made. */
+static void end_all(struct job_part *parts, size_t n, int sig)
+{
+	int64_t until = clock_now_ms() + END_MS;
+
+	kill_all(parts, n, sig);
+	for (size_t i = 0; i < n; i++) {
+		struct pollfd p = { .fd = parts[i].pidfd, .events = POLLIN };
+		int64_t left = until - clock_now_ms();
+
+		if (parts[i].is_done || parts[i].pidfd < 0)
+			continue;
+		if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0)
+			(void)kill(-parts[i].pid, SIGKILL);
+		reap_step(&parts[i]);
+		parts[i].is_done = true;
+	}
+}
+
+/* Of what takes long, so that people see what is waited for. */
+static void say_waits(const struct job_part *parts, size_t n, int64_t *next_ms)
+{
+	AUTO_BUF what = BUF_INIT;
+	int rc = 0;
+
+	if (clock_now_ms() < *next_ms)
+		return;
+	*next_ms = clock_now_ms() + SAY_AGAIN_MS;
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (!parts[i].is_done)
+			rc = buf_printf(&what, "%s%s", what.len ? ", " : "",
+					parts[i].what);
+	if (rc == 0 && what.len)
+		fprintf(stderr, "bootseer job run: waiting for %s\n",
+			what.data);
+}
+
+static size_t collect(struct job_part *parts, size_t n, int signal_fd,
+		      struct pollfd *ret)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct pollfd){ .fd = parts[i].is_done
+							? -1
+							: parts[i].pidfd,
+					  .events = POLLIN };
+		left += !parts[i].is_done;
+	}
+	ret[n] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
+	return left;
+}
+
+int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
+		  int signal_fd, bool stops, int *ret_signal, struct error *err)
+{
+	int64_t next_ms = clock_now_ms() + SAY_FIRST_MS;
+	struct signalfd_siginfo info;
+	struct pollfd p[PARTS_MAX + 1];
+
+	if (n > PARTS_MAX)
+		return error_set(err, E2BIG, "too many parts");
+	for (size_t i = 0; i < n; i++) {
+		parts[i].said = parts[i].pidfd = -1;
+		job_say(s, parts[i].stage, STAGE_BEGIN, STAGE_NONE);
+		begin_step(&parts[i]);
+		if (parts[i].pidfd < 0)
+			go_on(&parts[i], s, stops);
+	}
+	while (collect(parts, n, signal_fd, p) > 0) {
+		say_waits(parts, n, &next_ms);
+		if (poll(p, n + 1, TICK_MS) <= 0)
+			continue;
+		if (p[n].revents &&
+		    read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+			*ret_signal = (int)info.ssi_signo;
+			end_all(parts, n, *ret_signal);
+			return -EINTR;
+		}
+		for (size_t i = 0; i < n; i++) {
+			if (p[i].fd < 0 || !p[i].revents)
+				continue;
+			reap_step(&parts[i]);
+			go_on(&parts[i], s, stops);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a job waits for before its program begins: parts, all at once, each of which is some
+ * commands in a row, and others in their place where one of them fails.
+ */
+#ifndef BOOTSEER_CLI_JOB_PARTS_H
+#define BOOTSEER_CLI_JOB_PARTS_H
+
+#include "cli/job_say.h"
+#include "cli/job_words.h"
+
+#define JOB_STEPS_MAX 64u
+
+struct job_way {
+	struct job_words steps[JOB_STEPS_MAX];
+	size_t n;
+};
+
+struct job_part {
+	const char *stage; /* as the profiler has it */
+	char what[128];    /* for people */
+	struct job_way way,
+		otherwise;    /* of the second: no steps, there is none */
+	const char *ordinary; /* what `otherwise` does, for people */
+	bool is_open;         /* what the commands print is for people */
+	/* Set: how it went. */
+	bool is_done, is_ordinary;
+	int status; /* exit status of the command that failed last; 0: none did */
+	char why[ERROR_MSG_MAX];
+	/* The command that runs. */
+	size_t at;
+	pid_t pid;
+	pid_t group; /* of the last command, and of what it left */
+	int pidfd, said;
+};
+
+/* The next words of a way; NULL: there are too many. */
+struct job_words *job_way_step(struct job_way *w);
+
+/* Run them to their ends.  -EINTR: `*ret_signal` of `signal_fd` came, and none runs any more;
+ * `stops`: nothing is done otherwise. */
+int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
+		  int signal_fd, bool stops, int *ret_signal,
+		  struct error *err) MUST_CHECK;
+void job_part_fini(struct job_part *p);
+
+#endif

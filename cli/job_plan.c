@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <string.h>
+
+#include "ckpt-fuse/ckpt.h"
+#include "cli/child.h"
+#include "cli/job_run.h"
+#include "common/fs.h"
+#include "common/mount.h"
+#include "common/mountinfo.h"
+
+#define ASK_MS 30000 /* of what --explain asks */
+
+/* Reads behind the program's back what the page cache then has. */
+#define READ_AHEAD "find \"$@\" -type f -exec cat {} + >/dev/null 2>&1 &"
+
+/* ------------------------------------------------------------------- environment --- */
+
+/* Without an image the program runs here, and so does its set-up. */
+static void add_environment(struct job_plan *p)
+{
+	const struct job_environment *e = &p->file->environment;
+	struct job_part *part = &p->parts[p->n++];
+	struct job_words *w = job_way_step(&part->way);
+
+	part->stage = "env";
+	part->is_open = true;
+	(void)snprintf(part->what, sizeof(part->what), "environment");
+	job_words_add(w, "%s", p->self);
+	job_words_add(w, "env");
+	job_words_add(w, "run");
+	job_words_add(w, "--store=%s", e->store);
+	job_words_add_each(w, "--target", e->targets);
+	job_words_add_each(w, "--key", e->keys);
+	job_words_add_each(w, "--key-file", e->key_files);
+	job_words_add_all(w, e->options);
+	job_words_add(w, "--");
+	job_words_add_all(w, e->command);
+}
+
+/* -------------------------------------------------------------------- checkpoints --- */
+
+/* A name of the list, with this node's rank in it. */
+static void name_prefetched(const struct job_plan *p, const char *name,
+			    struct buf *ret, bool *is_short)
+{
+	static const char mark[] = "{rank}";
+	const char *at;
+	int rc = 0;
+
+	buf_reset(ret);
+	while (rc == 0 && (at = strstr(name, mark))) {
+		rc = buf_append(ret, name, (size_t)(at - name));
+		if (rc == 0)
+			rc = buf_puts(ret, p->file->rank);
+		name = at + sizeof(mark) - 1;
+	}
+	if (rc == 0)
+		rc = buf_puts(ret, name);
+	*is_short |= rc < 0;
+}
+
+static void add_mount_steps(const struct job_plan *p, const struct job_ckpt *c,
+			    struct job_way *way)
+{
+	struct job_words *w = job_way_step(way);
+	AUTO_BUF name = BUF_INIT;
+
+	job_words_add(w, "%s", p->self);
+	job_words_add(w, "ckpt");
+	job_words_add(w, "mount");
+	if (c->read_only)
+		job_words_add(w, "--read-only");
+	job_words_add_all(w, c->options);
+	job_words_add(w, "%s", c->store);
+	job_words_add(w, "%s", c->dir);
+	if (!c->prefetch || !*c->prefetch)
+		return;
+	w = job_way_step(way);
+	job_words_add(w, "/bin/sh");
+	job_words_add(w, "-c");
+	job_words_add(w, READ_AHEAD);
+	job_words_add(w, "sh");
+	for (char **f = c->prefetch; *f; f++) {
+		name_prefetched(p, *f, &name, &w->is_short);
+		job_words_add(w, "%s/%s", c->dir, name.len ? name.data : "");
+	}
+}
+
+/* Downloaded, and then loaded: only what is named, as nobody has room for a whole store. */
+static int add_copy_steps(const struct job_plan *p, const struct job_ckpt *c,
+			  struct job_way *way, struct error *err)
+{
+	AUTO_BUF name = BUF_INIT;
+
+	for (char **f = c->prefetch; f && *f; f++) {
+		struct job_words *w = job_way_step(way);
+		bool is_folder = (*f)[strlen(*f) - 1] == '/';
+		char *slash;
+
+		if (!w || way->n + 1 > JOB_STEPS_MAX)
+			return error_set(err, E2BIG,
+					 "more than %u names in 'prefetch'",
+					 JOB_STEPS_MAX / 2);
+		name_prefetched(p, *f, &name, &w->is_short);
+		if (w->is_short)
+			return error_nomem(err);
+		job_words_add(w, "mkdir");
+		job_words_add(w, "-p");
+		slash = is_folder ? NULL : strrchr(name.data, '/');
+		job_words_add(w, "%s/%.*s", c->dir,
+			      slash       ? (int)(slash - name.data)
+			      : is_folder ? (int)name.len
+					  : 0,
+			      name.data);
+		w = job_way_step(way);
+		if (!w)
+			return error_set(err, E2BIG,
+					 "more than %u names in 'prefetch'",
+					 JOB_STEPS_MAX / 2);
+		job_words_add(w, "%s", p->self);
+		job_words_add(w, "ckpt");
+		job_words_add(w, "cp");
+		if (is_folder)
+			job_words_add(w, "-r");
+		for (char **o = c->options; o && *o; o++)
+			if (strncmp(*o, "--ca-file=", 10) == 0)
+				job_words_add(w, "%s", *o);
+		job_words_add(w, "%s", c->store);
+		job_words_add(w, ":%s", name.data);
+		job_words_add(w, "%s/%s", c->dir, name.data);
+	}
+	return 0;
+}
+
+/* A program that is to save must not save where nothing is kept: then there is no other way. */
+static int add_ckpt(struct job_plan *p, const struct job_ckpt *c,
+		    struct error *err)
+{
+	struct job_part *part = &p->parts[p->n++];
+
+	part->stage = "ckpt.mount";
+	(void)snprintf(part->what, sizeof(part->what), "checkpoint %.100s",
+		       c->dir);
+	add_mount_steps(p, c, &part->way);
+	part->ordinary = "the files are copied before they are read";
+	return c->read_only ? add_copy_steps(p, c, &part->otherwise, err) : 0;
+}
+
+/* ------------------------------------------------------------------------- plan --- */
+
+static bool is_ckpt_mount(const char *dir)
+{
+	struct mount_line l = { .major = 0 };
+	bool is = false;
+
+	if (mount_find(dir, &l, NULL) == 1) {
+		is = strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
+		mount_line_fini(&l);
+	}
+	return is;
+}
+
+int job_plan_make(struct job_plan *p, struct error *err)
+{
+	const struct job_file *f = p->file;
+	int rc = 0;
+
+	if (f->image.reference) {
+		p->image = &p->parts[p->n++];
+		job_container_pull(f, p->image);
+	} else if (f->environment.store) {
+		add_environment(p);
+	}
+	for (size_t i = 0; rc == 0 && i < f->n_ckpts; i++) {
+		if (is_ckpt_mount(f->ckpts[i].dir))
+			continue;
+		p->mounts[i] = &p->parts[p->n];
+		rc = add_ckpt(p, &f->ckpts[i], err);
+	}
+	for (size_t i = 0; rc == 0 && i < p->n; i++)
+		for (size_t k = 0; rc == 0 && k < p->parts[i].way.n; k++)
+			if (p->parts[i].way.steps[k].is_short)
+				rc = error_nomem(err);
+	return rc;
+}
+
+void job_plan_fini(struct job_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		job_part_fini(&p->parts[i]);
+	p->n = 0;
+}
+
+/* --------------------------------------------------------------------- for people --- */
+
+static int print_words(const char *before, char *const *v, struct error *err)
+{
+	AUTO_BUF line = BUF_INIT;
+
+	if (job_words_quote(v, &line) < 0)
+		return error_nomem(err);
+	printf("%s%s\n", before, line.len ? line.data : "");
+	return 0;
+}
+
+static int print_part(const struct job_part *p, struct error *err)
+{
+	int rc = 0;
+
+	printf("%s, beside the others:\n", p->what);
+	for (size_t k = 0; rc == 0 && k < p->way.n; k++)
+		rc = print_words("  ", p->way.steps[k].v, err);
+	if (p->otherwise.n)
+		printf("  where that fails, %s:\n", p->ordinary);
+	for (size_t k = 0; rc == 0 && k < p->otherwise.n; k++)
+		rc = print_words("    ", p->otherwise.steps[k].v, err);
+	return rc;
+}
+
+/* The first lines that a question to one of our own commands is answered by. */
+static void print_answer(char *const *argv)
+{
+	AUTO_BUF said = { .limit = 16384 };
+	int status = 0;
+	char *save = NULL;
+
+	if (child_capture(argv, ASK_MS, &said, &status, NULL) < 0 || !said.len)
+		return;
+	for (char *line = strtok_r(said.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		printf("  | %s\n", line);
+}
+
+static void explain_image(const struct job_plan *p)
+{
+	char image[] = "image", explain[] = "explain";
+	char *argv[] = { (char *)(uintptr_t)p->self, image, explain,
+			 p->file->image.reference, NULL };
+
+	printf("  what this node has of the image, and its starts before:\n");
+	print_answer(argv);
+}
+
+static void explain_ckpt(const struct job_plan *p, const struct job_ckpt *c)
+{
+	char ckpt[] = "ckpt", ls[] = "ls", l[] = "-l";
+	AUTO_BUF name = BUF_INIT;
+	bool is_short = false;
+
+	for (char **f = c->prefetch; f && *f; f++) {
+		char *argv[] = { (char *)(uintptr_t)p->self,
+				 ckpt,
+				 ls,
+				 l,
+				 c->store,
+				 NULL,
+				 NULL };
+
+		name_prefetched(p, *f, &name, &is_short);
+		if (is_short)
+			return;
+		argv[5] = name.data;
+		print_answer(argv);
+	}
+}
+
+static void explain_environment(const struct job_plan *p)
+{
+	const struct job_environment *e = &p->file->environment;
+	struct job_words w = { .v = NULL };
+
+	if (p->image) {
+		printf("environment: its key is of the container's files: "
+		       "'bootseer env run' looks for its snapshot there, and "
+		       "runs the command when there is none\n");
+		return;
+	}
+	printf("environment: the key, by which its snapshot is found; without "
+	       "one the command is run:\n");
+	job_words_add(&w, "%s", p->self);
+	job_words_add(&w, "env");
+	job_words_add(&w, "key");
+	job_words_add(&w, "--explain");
+	job_words_add_each(&w, "--target", e->targets);
+	job_words_add_each(&w, "--key", e->keys);
+	job_words_add_each(&w, "--key-file", e->key_files);
+	job_words_add(&w, "--");
+	job_words_add_all(&w, e->command);
+	if (!w.is_short)
+		print_answer(w.v);
+	job_words_fini(&w);
+}
+
+int job_plan_print(const struct job_plan *p, bool explains, struct error *err)
+{
+	const struct job_file *f = p->file;
+	struct job_container c = { .file = f, .self = p->self };
+	int rc = 0;
+
+	printf("job %s, node %s\n", f->name, f->rank);
+	for (size_t i = 0; rc == 0 && i < p->n; i++) {
+		(void)fflush(stdout);
+		rc = print_part(&p->parts[i], err);
+		if (explains && &p->parts[i] == p->image)
+			explain_image(p);
+	}
+	for (size_t i = 0; i < f->n_ckpts; i++) {
+		if (!p->mounts[i])
+			printf("checkpoint %s: mounted already, and stays\n",
+			       f->ckpts[i].dir);
+		if (explains)
+			explain_ckpt(p, &f->ckpts[i]);
+	}
+	if (explains && f->environment.store)
+		explain_environment(p);
+	if (rc < 0)
+		return rc;
+	printf("then:\n");
+	if (!p->image)
+		return print_words("  ", p->command, err);
+	job_container_words(&c, true, p->command);
+	rc = c.words.is_short ? error_nomem(err)
+			      : print_words("  ", c.words.v, err);
+	job_words_fini(&c.words);
+	return rc;
+}

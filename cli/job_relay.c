@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `ctr run` may lose what a container says last (containerd 1.6 to 2.3 close its pipes with
+ * the task), so the program writes to FIFOs that are read here.
+ */
+#include "cli/job_relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "profiler/stage_event.h"
+
+#define READ_SIZE 65536u
+
+struct relay_stream {
+	int in, out;
+	char line[STAGE_LINE_MAX]; /* its beginning, while it has no end yet */
+	size_t n;
+	bool is_long; /* more than fits, which no event has */
+};
+
+/* Whole lines with an event; the rest is none of the profiler's. */
+static void find_events(struct relay_stream *s, const char *text, size_t len,
+			int events)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (s->n == sizeof(s->line)) {
+			s->is_long = true;
+			s->n = 0;
+		}
+		s->line[s->n++] = text[i];
+		if (text[i] != '\n')
+			continue;
+		if (!s->is_long &&
+		    memmem(s->line, s->n, STAGE_MARKER, strlen(STAGE_MARKER)))
+			(void)!write(events, s->line, s->n);
+		s->is_long = false;
+		s->n = 0;
+	}
+}
+
+/* False: nothing comes any more, or nobody reads it. */
+static bool pass_on(struct relay_stream *s, int events)
+{
+	char text[READ_SIZE];
+	ssize_t n = read(s->in, text, sizeof(text));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n <= 0)
+		return false;
+	if (events >= 0)
+		find_events(s, text, (size_t)n, events);
+	return fs_write_full(s->out, text, (size_t)n) == 0;
+}
+
+/* The program is to see a reader that left, as it would of a pipe of its own. */
+static void relay_main(struct relay_stream streams[2], int events)
+{
+	struct pollfd p[2];
+
+	for (int i = 0; i < 2; i++)
+		p[i] = (struct pollfd){ .fd = streams[i].in, .events = POLLIN };
+	while (p[0].fd >= 0 || p[1].fd >= 0) {
+		if (poll(p, 2, -1) < 0)
+			continue;
+		for (int i = 0; i < 2; i++) {
+			if (p[i].fd < 0 || !p[i].revents ||
+			    pass_on(&streams[i], events))
+				continue;
+			(void)close(p[i].fd);
+			p[i].fd = -1;
+		}
+	}
+	_exit(0);
+}
+
+/* Its reader, and a writer that keeps it open. */
+static int open_fifo(const char *dir, const char *name, int *ret_in,
+		     int *ret_keep, struct error *err)
+{
+	AUTO_FREE char *path = fs_join(dir, name);
+
+	if (!path)
+		return error_nomem(err);
+	/* Whatever user the container has: only who may enter the folder above sees it. */
+	if (mkfifo(path, 0600) < 0 || chmod(path, 0622) < 0)
+		return error_set(err, errno, "make '%s': %s", path,
+				 strerror(errno));
+	*ret_in = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	*ret_keep = *ret_in < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+	return *ret_keep < 0 ? error_set(err, errno, "open '%s': %s", path,
+					 strerror(errno))
+			     : 0;
+}
+
+static void ignore_signals(void)
+{
+	static const int sent[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+				    SIGUSR1, SIGUSR2, SIGPIPE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sent); i++)
+		(void)signal(sent[i], SIG_IGN);
+}
+
+int job_relay_start(const char *dir, int events, struct job_relay *ret,
+		    struct error *err)
+{
+	struct relay_stream streams[2] = { { .in = -1, .out = STDOUT_FILENO },
+					   { .in = -1, .out = STDERR_FILENO } };
+	int rc;
+
+	*ret = (struct job_relay){ .keep = { -1, -1 } };
+	rc = open_fifo(dir, "out", &streams[0].in, &ret->keep[0], err);
+	if (rc == 0)
+		rc = open_fifo(dir, "err", &streams[1].in, &ret->keep[1], err);
+	if (rc == 0) {
+		ret->pid = fork();
+		if (ret->pid == 0) {
+			(void)close(ret->keep[0]);
+			(void)close(ret->keep[1]);
+			ignore_signals();
+			relay_main(streams, events);
+		}
+		if (ret->pid < 0)
+			rc = error_set(err, errno, "fork: %s", strerror(errno));
+	}
+	for (int i = 0; i < 2; i++)
+		if (streams[i].in >= 0)
+			(void)close(streams[i].in);
+	if (rc < 0)
+		job_relay_end(ret);
+	return rc;
+}
+
+void job_relay_end(struct job_relay *r)
+{
+	for (int i = 0; i < 2; i++)
+		if (r->keep[i] >= 0)
+			(void)close(steal_fd(&r->keep[i]));
+	if (r->pid > 0)
+		(void)waitpid(r->pid, NULL, 0);
+	r->pid = 0;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A program's output, passed on by a process of its own until nobody can write more. */
+#ifndef BOOTSEER_CLI_JOB_RELAY_H
+#define BOOTSEER_CLI_JOB_RELAY_H
+
+#include <sys/types.h>
+
+#include "common/error.h"
+
+struct job_relay {
+	int keep[2]; /* the last writers, so that there is no end before */
+	pid_t pid;
+};
+
+/* Pass what is written to the FIFOs DIR/out and DIR/err, which are made, to our stdout and
+ * stderr, and lines of stages to `events`, too, unless it is -1. */
+int job_relay_start(const char *dir, int events, struct job_relay *ret,
+		    struct error *err) MUST_CHECK;
+/* All that was written is passed on. */
+void job_relay_end(struct job_relay *r);
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What `bootseer job run` does, beside running it. */
+#ifndef BOOTSEER_CLI_JOB_RUN_H
+#define BOOTSEER_CLI_JOB_RUN_H
+
+#include "cli/job_container.h"
+#include "cli/job_parts.h"
+
+struct job_plan {
+	const struct job_file *file;
+	const char *self;
+	char *const *command;
+	struct job_part parts[JOB_CKPTS_MAX + 2];
+	size_t n;
+	struct job_part *image; /* of `parts`, or NULL */
+	/* Of each checkpoint; NULL: it is mounted already, and stays. */
+	struct job_part *mounts[JOB_CKPTS_MAX];
+};
+
+/* What is done, and nothing of it yet. */
+int job_plan_make(struct job_plan *p, struct error *err) MUST_CHECK;
+void job_plan_fini(struct job_plan *p);
+
+/* Print the plan for people; `explains`: with what of it would be reused. */
+int job_plan_print(const struct job_plan *p, bool explains,
+		   struct error *err) MUST_CHECK;
+
+#endif

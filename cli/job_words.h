@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The words of a command that is put together.  Memory that is short is told at the end. */
+#ifndef BOOTSEER_CLI_JOB_WORDS_H
+#define BOOTSEER_CLI_JOB_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/buf.h"
+
+struct job_words {
+	char **v; /* ends with NULL; NULL: no word */
+	size_t n, cap;
+	bool is_short; /* of memory: words are missing */
+};
+
+void job_words_add(struct job_words *w, const char *fmt, ...) PRINTF(2, 3);
+void job_words_add_all(struct job_words *w, char *const *list);
+/* Each of the list behind `option`. */
+void job_words_add_each(struct job_words *w, const char *option,
+			char *const *list);
+void job_words_fini(struct job_words *w);
+
+/* Append them as a shell reads them. */
+int job_words_quote(char *const *v, struct buf *ret) MUST_CHECK;
+
+#endif

@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# `bootseer job run`: a job's file, its parts at once, its program as if run directly; with
+# a real containerd where the file names an image.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+export PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
+
+setup_file() {
+	make_images "$BATS_FILE_TMPDIR" >/dev/null
+	"$bootseer" key new "$BATS_FILE_TMPDIR/key" >/dev/null
+}
+
+# Without containerd, of which only some tests have one.
+setup() {
+	T=$BATS_TEST_TMPDIR I=$BATS_FILE_TMPDIR pids=()
+	cd "$T"
+	mkdir store env ckpt vartmp
+	unset BOOTSEER_JOB BOOTSEER_SERVICE BOOTSEER_RANK RANK
+	export BOOTSEER_SOCKET=$T/none
+}
+teardown() {
+	cd /
+	containerd_teardown
+}
+
+start_all() { # [OPTION OF BOOTSEERD...]
+	containerd_setup
+	start_node "$@"
+	start_plugin
+	start_containerd
+	push "$I" lazy
+	convert_image lazy --sign "$I/key"
+	gets_before=$(layer_gets "$I" lazy)
+}
+
+job() { "$bootseer" job run "$@" 3>&-; }
+
+# A file of a job with checkpoints, and what else is said on standard input.
+ckpt_job() { # [LINE OF THE TABLE...]
+	cat
+	printf '[checkpoint.load]\nstore = "file://%s/store"\ndir = "%s/ckpt"\n' "$T" "$T"
+	printf 'options = ["--run=%s/run"]\n' "$T"
+	printf '%s\n' "$@"
+}
+
+image_job() {
+	cat <<-END
+	[image]
+	reference = "$REGISTRY/lazy:1"
+	plain-http = true
+	END
+}
+
+no_mounts() { ! grep -q " $T/ckpt " /proc/self/mountinfo; }
+
+# --- as if run directly ----------------------------------------------------------------
+
+@test "the program ends as it does by itself, and has our input and output" {
+	echo 'command = ["/bin/sh", "-c", "cat; echo err >&2; exit 7"]' >a.toml
+	run -7 --separate-stderr job a.toml <<<hello
+	[ "$output" = hello ]
+	[ "$stderr" = err ]
+	run -0 job a.toml -- echo other
+	[ "$output" = other ]
+	run -143 job a.toml -- sh -c 'kill -TERM $$'
+}
+
+@test "signals go to the program" {
+	echo >a.toml
+	mkfifo said
+	"$bootseer" job run a.toml -- \
+		sh -c 'trap "exit 9" USR1; echo ready; read -r x' \
+		<> <(:) >said 3>&- &
+	read -r line <said
+	[ "$line" = ready ]
+	kill -USR1 $!
+	status=0; wait $! || status=$?
+	[ "$status" -eq 9 ]
+}
+
+# --- parts ------------------------------------------------------------------------------
+
+@test "environment and checkpoint are there before the program, and gone after it" {
+	head -c 9000000 /dev/urandom >model
+	"$bootseer" ckpt cp "file://$T/store" model :step/model
+	ckpt_job 'read-only = true' 'prefetch = ["step/model"]' >a.toml <<-END
+	[environment]
+	store = "file://$T/env"
+	command = "echo ran >>$T/ran; mkdir -p $T/site; echo v >$T/site/v"
+	targets = ["$T/site"]
+	END
+	run -0 --separate-stderr job a.toml -- sh -c "cat site/v; cmp model ckpt/step/model"
+	[ "$output" = v ]
+	no_mounts
+	rm -rf site
+	run -0 --separate-stderr job a.toml -- cat site/v
+	[ "$output" = v ]
+	[[ $stderr == *restored* ]]
+	[ "$(wc -l <ran)" -eq 1 ]
+}
+
+@test "what the program saves is in the store when it has ended" {
+	ckpt_job >a.toml </dev/null
+	job a.toml -- sh -c "echo saved >ckpt/out"
+	no_mounts
+	run -0 "$bootseer" ckpt cp "file://$T/store" :out got
+	[ "$(<got)" = saved ]
+}
+
+# --- containers -------------------------------------------------------------------------
+
+@test "a container starts lazily, and ends as its program does" {
+	start_all
+	image_job >a.toml
+	run -5 --separate-stderr job a.toml -- /bin/sh -c \
+		'cat /srv/one/deep/file; echo err >&2; exit 5'
+	[ "$output" = one ]
+	[ "$stderr" = err ]
+	[ "$(layer_gets "$I" lazy)" -eq "$gets_before" ]
+	[ -z "$(ctr containers ls -q)" ]
+	run -0 job a.toml -- cat /srv/one/deep/file <<<x
+}
+
+@test "a container has its environment by bootseerd, and the checkpoint" {
+	start_all --env-store "file://$T/env"
+	echo weights >model
+	"$bootseer" ckpt cp "file://$T/store" model :step/model
+	{
+		image_job
+		cat <<-END
+		mounts = ["$T/env:$T/env", "$T/vartmp:/var/tmp"]
+		[environment]
+		store = "file://$T/env"
+		command = "echo ran >>$T/env/ran; echo v >/opt/site/v"
+		targets = ["/opt/site"]
+		END
+	} | ckpt_job 'read-only = true' 'prefetch = ["step/"]' >a.toml
+	for did in captured mounted; do
+		run -0 --separate-stderr job a.toml -- cat /opt/site/v "$T/ckpt/step/model"
+		[ "$output" = "v
+weights" ]
+		echo "$stderr"
+		[[ $stderr == *"$did"* ]]
+	done
+	[ "$(wc -l <env/ran)" -eq 1 ]
+	no_mounts
+}
+
+@test "a container is told of signals, and leaves nothing" {
+	start_all
+	image_job >a.toml
+	mkfifo said
+	"$bootseer" job run a.toml -- \
+		/bin/sh -c 'trap "exit 9" USR1; echo ready; while :; do :; done' \
+		>said 3>&- &
+	read -r line <said
+	[ "$line" = ready ]
+	kill -USR1 $!
+	status=0; wait $! || status=$?
+	[ "$status" -eq 9 ]
+	[ -z "$(ctr containers ls -q)" ]
+}
