@@ -386,10 +386,10 @@ say_nothing() { # PORT FIFO
 }
 
 @test "every metric is in the documents" {
-	"$bootseerd" --list-metrics | sed -n 's/^bootseer_node_//p' >"$T/has"
-	sed -nE 's/^\| `([a-z0-9_]+)` \| .*\. \|$/\1/p' \
-		"$BATS_TEST_DIRNAME/../../docs/operations.md" |
-		diff "$T/has" -
+	"$bootseerd" --list-metrics | grep '^bootseer_node_' >"$T/has"
+	[ -s "$T/has" ]
+	sed -n '/^.SH METRICS/,/^.SH SEE/p' "$BOOTSEER_BUILD/docs/bootseerd.8" |
+		grep -o 'bootseer_node_[a-z0-9_]*' | diff "$T/has" -
 }
 
 @test "a file that the configuration names and that is not there is told" {
@@ -491,10 +491,10 @@ say_nothing() { # PORT FIFO
 	run -2 "$bootseerd" --config "$T/conf" --check-config
 }
 
-# The rows of docs/operations.md, each as `option` and why.
+# The rows of docs/decisions/0022-options.md, each as `option` and why.
 retired_options() {
-	sed -n '/^### Options that are no more/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
-		"$BATS_TEST_DIRNAME/../../docs/operations.md"
+	sed -n '/^## Options that are no more/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../docs/decisions/0022-options.md"
 }
 
 @test "options that are no more are ignored, with a warning that says why" {
@@ -541,8 +541,8 @@ retired_options() {
 		grep -qF "line 1: key '$old' is '$new' now: rename it" "$T/said"
 		grep -qE "^$new = \"?$value\"?;" "$T/dump"
 		run ! grep -q "^$old = " "$T/dump"
-	done < <(sed -n '/^### Options that have/,/^##/s/^| `\(.*\)` | `\(.*\)` |$/\1 \2/p' \
-		"$BATS_TEST_DIRNAME/../../docs/operations.md")
+	done < <(sed -n '/^## Options that have/,/^##/s/^| `\(.*\)` | `\(.*\)` |$/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../docs/decisions/0022-options.md")
 	[ "$n" = 3 ]
 }
 
@@ -557,8 +557,8 @@ retired_options() {
 		run -2 "$bootseerd" "--$old" x --check-config
 		[[ $output == *"option '--$old' is no more: $cure" ]]
 		run ! grep -qE -- "--$old( |$)" <<<"$("$bootseerd" --help)"
-	done < <(sed -n '/^### Options that are said otherwise/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
-		"$BATS_TEST_DIRNAME/../../docs/operations.md")
+	done < <(sed -n '/^## Options that are said otherwise/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../docs/decisions/0022-options.md")
 	[ "$n" = 8 ]
 }
 
