@@ -5,7 +5,7 @@
  * is stored depends on the tree, the contents and their order, the chunking and the
  * dedup index, never on the number of threads.
  *
- * The tree may come from anywhere.  docs/design.md has the steps to there and back.
+ * The tree may come from anywhere.  docs/architecture.md has the steps to there and back.
  */
 #ifndef BOOTSEER_IMAGE_WRITER_WRITER_H
 #define BOOTSEER_IMAGE_WRITER_WRITER_H

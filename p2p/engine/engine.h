@@ -63,7 +63,7 @@ struct bytes {
 };
 
 /* An image: what engine_image.c holds, and of each other file the part that this one
- * alone reads and writes (docs/threads.md has the table, and the lint keeps it). */
+ * alone reads and writes (tests/lint/locks.md has the table, and the lint keeps it). */
 struct p2p_image {
 	LIST_ENTRY(p2p_image) all;
 	struct p2p *p;

@@ -5,7 +5,7 @@
  * again loses the xattrs it had (as overlayfs shows it), the time of a folder
  * that is only implied is that of the entry that implied it (not "now"), and
  * a name that climbs out of the root is refused.  A whiteout hides nothing of its
- * own layer, whatever comes first: docs/layers.md has the contested cases.
+ * own layer, whatever comes first: docs/formats/layers.md has the contested cases.
  *
  * containerd unpacks each layer into a folder of its own, which overlayfs puts
  * over the others.  So a path leads through folders of any layer, but only

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * image_convert(): plan, copy, publish, in that order, for one image or each
- * of an index.  docs/design.md, section 1.
+ * of an index.  docs/architecture.md.
  */
 #include "snapshotter/convert.h"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unpack random stacks of layers by conversion (through each data path), by layer.apply,
 by containerd and by umoci, and compare every path, attribute and byte: docs/testing.md.
-Ends with 0 when every difference is one of docs/layers.md."""
+Ends with 0 when every difference is one of docs/formats/layers.md."""
 
 import argparse
 import collections
@@ -111,7 +111,7 @@ def like(d):
 
 
 def report(seed, unknown, small):
-    print("\nseed %s: %d differences that docs/layers.md does not have" %
+    print("\nseed %s: %d differences that docs/formats/layers.md does not have" %
           (seed, len(unknown)))
     for d in unknown[:12]:
         print("  %s and %s: %r %s: %.300r and %.300r" %

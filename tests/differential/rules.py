@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may differ: docs/layers.md, "Where implementations differ", has a line for each
+"""What may differ: docs/formats/layers.md, "Where implementations differ", has a line for each
 rule here. A rule knows a difference by the entries of the stack that make it, and by
 the values themselves; what no rule knows fails the test."""
 import re

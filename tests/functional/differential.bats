@@ -29,11 +29,11 @@ run_differential() {
 	run_differential "${args[@]}"
 }
 
-@test "random stacks are alike everywhere but for what docs/layers.md says" {
+@test "random stacks are alike everywhere but for what docs/formats/layers.md says" {
 	run_differential --seed 1 --stacks 24
 }
 
-@test "a difference that docs/layers.md does not have fails, and is made small" {
+@test "a difference that docs/formats/layers.md does not have fails, and is made small" {
 	run -1 run_differential --without-rule trusted-xattr \
 		--stack "$differential/stacks/trusted.json" --keep "$BATS_TEST_TMPDIR"
 	[[ $output == *"xattr trusted.note"* ]]
@@ -58,10 +58,10 @@ run_differential() {
 	run -1 cmp <(run_differential --show 8) "$BATS_TEST_TMPDIR/a"
 }
 
-@test "every rule has its line in docs/layers.md, and no other is there" {
+@test "every rule has its line in docs/formats/layers.md, and no other is there" {
 	run_differential --rules | sort >"$BATS_TEST_TMPDIR/rules"
 	[ -s "$BATS_TEST_TMPDIR/rules" ]
 	sed -n '/^## Where implementations differ/,$ s/^| `\([a-z-]*\)` |.*/\1/p' \
-		"$BATS_TEST_DIRNAME/../../docs/layers.md" | sort |
+		"$BATS_TEST_DIRNAME/../../docs/formats/layers.md" | sort |
 		diff "$BATS_TEST_TMPDIR/rules" -
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # What layers mean, from an image that is converted to the files of its mount, and
-# through layer.apply: docs/layers.md.
+# through layer.apply: docs/formats/layers.md.
 
 bats_require_minimum_version 1.5.0
 load node.bash
@@ -71,7 +71,7 @@ same_huge() { # FILE FILE
 
 # --- contested orders ---------------------------------------------------------
 
-@test "contested layers are the same tree lazily and unpacked, as docs/layers.md says" {
+@test "contested layers are the same tree lazily and unpacked, as docs/formats/layers.md says" {
 	local i below=
 
 	"$BATS_TEST_DIRNAME/make-image.py" "$T/src" contested

@@ -243,7 +243,7 @@ class Layout:
 
 
 def contested(layout):
-    """docs/layers.md: a folder C0, C1, ... a case, in two layers."""
+    """docs/formats/layers.md: a folder C0, C1, ... a case, in two layers."""
     low, up, note = Tar(), Tar(), {"user.below": "b"}
     low.dir("./", 0o711, uid=7, xattrs=note)
     for i in range(12):

@@ -46,13 +46,6 @@ function fault(text)
 	print text
 	bad = 1
 }
-function listed(items,   n, i, item, text)
-{
-	n = split(items, item, " ")
-	for (i = 1; i <= n; i++)
-		text = text (i > 1 ? ", " : "") item[i]
-	return text
-}
 BEGIN { FS = " [|] " }
 FNR == NR {
 	if ($0 ~ /^#/ || $0 ~ /^[ \t]*$/)
@@ -73,7 +66,7 @@ FNR == NR {
 		if (item[i] ~ /\.h$/)
 			single[$1, item[i]] = FILENAME ":" FNR
 	}
-	rows[++n_rows] = "| " $1 " | " $4 " | " listed($3) " |"
+	rows[++n_rows] = "| " $1 " | " $4 " |"
 	next
 }
 /^#include "/ {
@@ -100,8 +93,8 @@ FNR == NR {
 }
 END {
 	if (table) {
-		print "| room | what | may use |"
-		print "|---|---|---|"
+		print "| room | what |"
+		print "|---|---|"
 		for (i = 1; i <= n_rows; i++)
 			print rows[i]
 		exit

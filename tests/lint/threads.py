@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does docs/threads.md have each lock, condition and thread of the product, and no
+"""Does tests/lint/locks.md have each lock, condition and thread of the product, and no
 others?  threads.py DOCUMENT SOURCE...: one line for each that is missing on either
 side, for a lock of the order that does not exist, and for an order with a circle.
 

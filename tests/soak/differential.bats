@@ -18,7 +18,7 @@ bats_require_minimum_version 1.5.0
 		--ours "${BOOTSEER_BUILD:?}/tests/differential/tar-list"
 }
 
-@test "thousands of random stacks differ only as docs/layers.md says" {
+@test "thousands of random stacks differ only as docs/formats/layers.md says" {
 	local cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer} n
 	local differential=$BATS_TEST_DIRNAME/../differential
 

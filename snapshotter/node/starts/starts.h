@@ -2,7 +2,7 @@
 /*
  * Starts of containers: each is watched from start.begin until it is ready, its
  * window ends, or its container goes; then what it read becomes a trace and
- * figures (docs/design.md, section 4).  Any thread.
+ * figures (docs/architecture.md).  Any thread.
  */
 #ifndef BOOTSEER_NODE_STARTS_H
 #define BOOTSEER_NODE_STARTS_H
