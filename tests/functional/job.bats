@@ -109,6 +109,86 @@ no_mounts() { ! grep -q " $T/ckpt " /proc/self/mountinfo; }
 	[ "$(<got)" = saved ]
 }
 
+# --- where a part fails -----------------------------------------------------------------
+
+# A node without FUSE for checkpoints.
+no_mount() {
+	mkdir bin
+	printf '#!/bin/sh\necho "no /dev/fuse here" >&2; exit 1\n' >bin/bootseer-ckpt
+	chmod +x bin/bootseer-ckpt
+	export PATH=$T/bin:$PATH
+}
+
+@test "what cannot be mounted to be read is copied, and the program told of nothing" {
+	head -c 5000000 /dev/urandom >model
+	"$bootseer" ckpt cp "file://$T/store" model :step/3/model
+	no_mount
+	ckpt_job 'read-only = true' 'prefetch = ["step/{rank}/model"]' >a.toml </dev/null
+	SLURM_NODEID=3 run -0 --separate-stderr job a.toml -- cmp model ckpt/step/3/model
+	[[ $stderr == *"the files are copied"* ]]
+	run -125 --separate-stderr job a.toml -- touch began
+	[[ $stderr == *step/0/model* ]]
+	[ ! -e began ]
+	sed -i '1i stop-on-failure = true' a.toml
+	SLURM_NODEID=3 run -125 job a.toml -- touch began
+	[ ! -e began ]
+}
+
+@test "a program that would save where nothing is kept is not run" {
+	no_mount
+	ckpt_job 'prefetch = ["a"]' >a.toml </dev/null
+	run -125 --separate-stderr job a.toml -- touch began
+	[[ $stderr == *"no /dev/fuse here"*"the program is not run"* ]]
+	[ ! -e began ]
+}
+
+@test "a set-up that fails ends the job as it ended" {
+	printf '[environment]\nstore = "file://%s/none"\ncommand = "exit 4"\ntargets = ["%s/s"]\n' \
+		"$T" "$T" >a.toml
+	run -4 job a.toml -- touch began
+	[ ! -e began ]
+}
+
+@test "a signal before the program ends what was begun" {
+	mkfifo said
+	ckpt_job >a.toml <<-END
+	[environment]
+	store = "file://$T/env"
+	command = "echo begun >$T/said; read -r x <$T/said"
+	targets = ["$T/site"]
+	END
+	"$bootseer" job run a.toml -- touch began 3>&- &
+	read -r line <said
+	kill -TERM $!
+	status=0; wait $! || status=$?
+	[ "$status" -eq 143 ]
+	[ ! -e began ]
+	no_mounts
+}
+
+# --- stages -----------------------------------------------------------------------------
+
+@test "stages are told without a line of the user's" {
+	ckpt_job >a.toml <<-END
+	[environment]
+	store = "file://$T/env"
+	command = "mkdir -p $T/site; echo v >$T/site/v"
+	targets = ["$T/site"]
+	[stages]
+	ready-file = "$T/ready"
+	END
+	mkfifo said
+	BOOTSEER_EVENTS=$T/none BOOTSEER_JOB=j1 "$bootseer" job run a.toml -- \
+		sh -c "touch $T/ready; read -r x <said" 2>log 3>&- &
+	wait_for grep -q 'stage=train' log
+	echo go >said
+	wait $!
+	for want in "stage=env ev=begin" "stage=env.install ev=end" "stage=env ev=end" \
+		"stage=ckpt.mount ev=end" "stage=train ev=mark"; do
+		grep "$want" log | grep -q job=j1
+	done
+}
+
 # --- containers -------------------------------------------------------------------------
 
 @test "a container starts lazily, and ends as its program does" {
@@ -161,4 +241,17 @@ weights" ]
 	status=0; wait $! || status=$?
 	[ "$status" -eq 9 ]
 	[ -z "$(ctr containers ls -q)" ]
+}
+
+@test "an image that cannot be had lazily runs the ordinary way" {
+	start_all
+	stop_daemon "$plugin_pid"
+	image_job >a.toml
+	run -3 --separate-stderr job a.toml -- /bin/sh -c 'cat /srv/one/deep/file; exit 3'
+	[ "$output" = one ]
+	[[ $stderr == *"the image is pulled the ordinary way"* ]]
+	# What was pulled once runs without its registry.
+	stop_daemon "${pids[0]}"
+	run -0 --separate-stderr job a.toml -- cat /srv/one/deep/file
+	[ "$output" = one ]
 }
