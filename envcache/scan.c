@@ -64,7 +64,9 @@ int env_entry_look(int dir, const char *name, struct env_entry *ret,
 	ret->gid = x.stx_gid;
 	ret->nlink = x.stx_nlink;
 	ret->size = S_ISDIR(x.stx_mode) ? 0 : x.stx_size;
-	ret->ino = x.stx_ino;
+	/* A folder of an overlay gets a new number when the kernel forgets it and its layers
+	 * are on several file systems; its times tell as much. */
+	ret->ino = S_ISDIR(x.stx_mode) ? 0 : x.stx_ino;
 	ret->dev = makedev(x.stx_dev_major, x.stx_dev_minor);
 	ret->rdev = makedev(x.stx_rdev_major, x.stx_rdev_minor);
 	ret->mtime_ns = statx_ns(&x.stx_mtime);

@@ -166,6 +166,24 @@ Test(env_scan, says_what_lies_too_deep)
 	cr_expect(strstr(err.msg, "lies in more than"), "%s", err.msg);
 }
 
+/* On an overlay whose layers are on several file systems they change while nobody works there. */
+Test(env_scan, numbers_of_folders_do_not_count)
+{
+	struct env_entry folder = { .path = NULL };
+	struct env_entry file = { .path = NULL };
+	AUTO_FREE char *folder_path = env_path("folder");
+	AUTO_FREE char *file_path = env_path("folder/file");
+	bool is_mount;
+
+	env_mkdir("folder");
+	env_write("folder/file", "text");
+	cr_assert_eq(env_entry_look(AT_FDCWD, folder_path, &folder, &is_mount),
+		     0);
+	cr_assert_eq(env_entry_look(AT_FDCWD, file_path, &file, &is_mount), 0);
+	cr_expect_eq(folder.ino, 0);
+	cr_expect_neq(file.ino, 0);
+}
+
 Test(env_scan, has_a_digest_of_signs_and_lengths)
 {
 	static const struct env_entry entries[] = {
