@@ -24,7 +24,7 @@ env_setup()
 			head -c 6000000 >"$T/site/big.so"
 		mkdir "$T/site/pkg"
 		cd "$T/site/pkg"
-		tail -c 800000 ../big.so | split -b 200 -a 3
+		tail -c 800000 ../big.so | split -b 800 -a 3
 	EOT
 }
 
