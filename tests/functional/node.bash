@@ -120,6 +120,7 @@ node_hold() {
 
 node_step() { # MILLISECONDS
 	node_ms=$((node_ms + $1))
+	looks=0 # of wait_for
 	echo "${node_ms}000000" >"$NODE_CLOCK.new"
 	mv "$NODE_CLOCK.new" "$NODE_CLOCK"
 }

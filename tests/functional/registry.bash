@@ -166,6 +166,7 @@ clock_hold() {
 
 clock_step() { # MILLISECONDS
 	clock_ms=$((clock_ms + $1))
+	looks=0 # of wait_for
 	echo "${clock_ms}000000" >"$TEST_CLOCK.new"
 	mv "$TEST_CLOCK.new" "$TEST_CLOCK"
 }
