@@ -7,6 +7,8 @@
 #define SLACK (2 * MIB)
 /* One read alone says nothing of the next. */
 #define READS_MIN 2u
+/* Reads of a file by all, after which who has read none of them is not waited for. */
+#define RECENT 256u
 
 void readahead_init(struct readahead *r, uint64_t unit, uint64_t most)
 {
@@ -50,6 +52,21 @@ uint64_t readahead_end(const struct readahead *r, uint64_t off, uint64_t end)
 	return end;
 }
 
+/* Where the part of a reader ends, as far as that is seen by others that began behind it.  The
+ * kernel reads over an end: there a reader has to go on for a while until more is read ahead. */
+static uint64_t part_end(const struct readahead *r,
+			 const struct readahead_reader *me, uint64_t end)
+{
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		const struct readahead_reader *x = &r->readers[i];
+
+		if (x->used && x->n >= READS_MIN && x->begin > me->begin &&
+		    x->begin + SLACK >= me->next && x->begin < end)
+			end = x->begin;
+	}
+	return end;
+}
+
 /* How far ahead of a reader it is worth to read: what a reader that stops leaves unread
  * is in proportion to what it read. */
 static uint64_t window_of(const struct readahead *r,
@@ -78,8 +95,7 @@ static void advise(struct readahead *r, struct readahead_reader *x,
 	to -= to % r->unit;
 	if (to > size)
 		to = size;
-	/* This reader may be at the end of its part. */
-	to = readahead_end(r, x->next - 1, to);
+	to = part_end(r, x, to);
 	if (to <= x->ahead)
 		return;
 	ret->from = x->ahead;
@@ -106,6 +122,18 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	if (ret.goes_on && size > r->unit)
 		advise(r, x, size, &ret);
 	return ret;
+}
+
+unsigned int readahead_count(const struct readahead *r)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		const struct readahead_reader *x = &r->readers[i];
+
+		n += x->n >= READS_MIN && x->used + RECENT > r->clock;
+	}
+	return n ? n : 1;
 }
 
 void readahead_lost(struct readahead *r, uint64_t off)

@@ -49,6 +49,9 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
  * is read ahead of that reader. */
 uint64_t readahead_end(const struct readahead *r, uint64_t off, uint64_t end);
 
+/* How many read forward just now, at least 1. */
+unsigned int readahead_count(const struct readahead *r);
+
 /* What was worth reading from there on was not read, or is gone: it is worth it again. */
 void readahead_lost(struct readahead *r, uint64_t off);
 /* How many bytes the reader that is nearest has before it gets to these; 0: it reads forward

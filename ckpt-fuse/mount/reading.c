@@ -577,8 +577,13 @@ static uint64_t share_of(const struct reading *r)
 static void set_window(struct reading *r)
 {
 	const uint64_t share = share_of(r), most = r->all->readahead_most;
+	const unsigned int n = readahead_count(&r->ahead);
 
 	r->ahead.most = share < most ? share : most;
+	/* Several places of one file would take from each other what they want next; blocks that
+	 * they are at are beside that. */
+	if (n > 1 && !r->order && r->ahead.most > share / (n + 1))
+		r->ahead.most = share / (n + 1);
 }
 
 /* The block that has the byte, in use, to be read here and now when it is none that

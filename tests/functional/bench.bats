@@ -119,6 +119,7 @@ goals_of()
 	[ "$(goals_of lazy-start 'unused of the hot set')" = 7 ]
 	[ "$(goals_of ckpt "share of the servers' sum")" = 4 ]
 	[ "$(goals_of ckpt 'mount against (rclone|s3fs|juicefs)')" = 16 ]
+	[ "$(goals_of ckpt 'a part each')" = 2 ]
 	[ "$(goals_of ckpt-io 'the mount')" = 4 ]
 	[ "$(goals_of ckpt-small 'best peer')" = 5 ]
 	[ "$(goals_of ckpt-load 'one stream against the mount')" = 4 ]

@@ -88,6 +88,36 @@ Test(readahead, tells_several_readers_of_a_file_apart)
 		cr_expect_geq(asked[i], 64 * MIB);
 }
 
+/* As the kernel asks for what is mapped: from a little before a byte on, and to a little behind. */
+Test(readahead, of_a_part_ends_where_another_began)
+{
+	const uint64_t part = 16 * MIB, over = 64 * KIB;
+	struct readahead r;
+	uint64_t most = 0;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t at = 0; at < part + over; at += over)
+		for (uint64_t i = 2; i--;) {
+			struct readahead_advice a =
+				readahead_note(&r, i * (part - over) + at, over,
+					       4 * part);
+
+			if (i == 0 && a.to > most)
+				most = a.to;
+		}
+	cr_expect_leq(most, part);
+	cr_expect_eq(readahead_count(&r), 2);
+	/* A reader that goes on for longer reads on, and the other is not waited for. */
+	for (uint64_t at = part; at < 3 * part; at += over) {
+		struct readahead_advice a =
+			readahead_note(&r, at, over, 4 * part);
+
+		most = a.to > most ? a.to : most;
+	}
+	cr_expect_gt(most, 2 * part);
+	cr_expect_eq(readahead_count(&r), 1);
+}
+
 Test(readahead, bears_requests_that_come_in_another_order)
 {
 	struct readahead r;
