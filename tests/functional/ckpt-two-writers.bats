@@ -217,3 +217,60 @@ adopt_and_back()
 	run -1 ckpt adopt --plain run/model.pt
 	[[ $output == *"--drop-attributes"*"has permissions 0600"* ]]
 }
+
+# Not refused, and between nodes not so, as docs/checkpoints.md says.
+locks_are_of_one_node()
+{
+	python3 - "$M" "$N" <<-'END'
+	import errno, fcntl, os, sys
+
+	m, n = sys.argv[1:]
+	def fails(code, fn, *args):
+	    try:
+	        fn(*args)
+	    except OSError as e:
+	        assert e.errno == code, e
+	    else:
+	        raise AssertionError(f"{fn} succeeded")
+	ONE = fcntl.LOCK_EX | fcntl.LOCK_NB
+	NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+	os.close(os.open(f"{m}/lock", NEW))
+	# The second of one node waits; another node does not hear of it.
+	for lock in fcntl.flock, fcntl.lockf:
+	    a, b, other = (os.open(f"{at}/lock", os.O_RDWR) for at in (m, m, n))
+	    lock(a, ONE)
+	    if lock is fcntl.flock:
+	        fails(errno.EWOULDBLOCK, lock, b, ONE)
+	    lock(other, ONE)
+	    for fd in a, b, other:
+	        os.close(fd)
+	# Nobody sees a file that is open yet, and the second is told when it closes its.
+	a, b = (os.open(f"{at}/new", NEW) for at in (m, n))
+	os.write(a, b"first")
+	os.write(b, b"second")
+	os.close(a)
+	fails(errno.ESTALE, os.close, b)
+	assert open(f"{n}/new").read() == "first"
+	# So one of many is who made a folder, or a file that it closed at once.
+	fails(errno.EEXIST, os.open, f"{n}/lock", NEW)
+	os.mkdir(f"{m}/claimed")
+	fails(errno.EEXIST, os.mkdir, f"{n}/claimed")
+	os.rmdir(f"{m}/claimed")
+	os.unlink(f"{m}/lock")
+	os.unlink(f"{m}/new")
+	END
+}
+
+@test "locks are of one node, and the second of two that make a file is told at its close" {
+	mount_both
+	locks_are_of_one_node
+	both_end
+	bucket
+	mount_both
+	locks_are_of_one_node
+	both_end
+	STORE="$STORE&conditions=lock"
+	mount_both
+	locks_are_of_one_node
+	both_end
+}
