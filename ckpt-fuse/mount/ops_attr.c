@@ -106,13 +106,18 @@ static void set_time(int64_t ns, struct stat *st)
 	st->st_atim = st->st_ctim = st->st_mtim;
 }
 
-static void fill_folder(const struct ckpt_mount *m, struct stat *st)
+/* Programs that keep their newest folders only (checkpoint-10 beside checkpoint-9) go by this
+ * time; of one that did not change here it is the mount's. */
+static void fill_folder(const struct ckpt_mount *m, const struct ckpt_node *n,
+			struct stat *st)
 {
+	const int64_t changed_ns = atomic_load(&n->changed_ns);
+
 	st->st_mode = S_IFDIR | FOLDER_MODE;
 	st->st_nlink = 2;
 	st->st_uid = (uid_t)m->cfg->uid;
 	st->st_gid = (gid_t)m->cfg->gid;
-	set_time(m->started_ns, st);
+	set_time(changed_ns ? changed_ns : m->started_ns, st);
 }
 
 static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
@@ -201,7 +206,7 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 
 	*ret = (struct stat){ .st_ino = n->id };
 	if (n->is_folder) {
-		fill_folder(m, ret);
+		fill_folder(m, n, ret);
 		return 0;
 	}
 	rc = stat_file(m, n, &st, err);
@@ -458,7 +463,7 @@ static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 						valid_s(n) > 0 ? valid : 0,
 					.entry_timeout = valid };
 	if (n->is_folder) {
-		fill_folder(m, &e->attr);
+		fill_folder(m, n, &e->attr);
 		return;
 	}
 	/* Somebody may have begun to write it. */

@@ -58,7 +58,11 @@ static int inherit(struct ckpt_mount *m, struct ckpt_node *parent,
 	if (rc < 0)
 		return rc;
 	*ret = node_make(&m->nodes, parent, name, true);
-	return *ret ? 0 : error_nomem(err);
+	if (!*ret)
+		return error_nomem(err);
+	node_note_change(*ret);
+	node_note_change(parent);
+	return 0;
 }
 
 static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
@@ -166,6 +170,8 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		finish_removal(m, p, name);
 		rc = 0;
 	}
+	if (rc == 0)
+		node_note_change(p);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, p);
@@ -738,6 +744,10 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		rc = -ESTALE;
 	if (rc == 0)
 		rc = move(m, &v, &err);
+	if (rc == 0) {
+		node_note_change(v.parent);
+		node_note_change(v.to_parent);
+	}
 	node_put(&m->nodes, v.parent);
 	node_put(&m->nodes, v.to_parent);
 	if (rc < 0)

@@ -206,11 +206,13 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 	if (rc == 0)
 		writers_own(n);
 	(void)pthread_mutex_unlock(&n->lock);
-	if (rc < 0)
+	if (rc < 0) {
 		node_put(&m->nodes, n);
-	else
-		*ret = n;
-	return rc;
+		return rc;
+	}
+	node_note_change(parent);
+	*ret = n;
+	return 0;
 }
 
 void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,

@@ -319,6 +319,30 @@ def what_is_new():
 
 
 @case
+def folders_have_the_time_of_their_names():
+    """Programs that keep their newest folders only remove the others by it."""
+    def time_of(name):
+        return os.stat(name).st_mtime_ns
+    before = time.time_ns() - 10**9
+    os.mkdir("9")
+    os.mkdir("10")
+    assert before <= time_of("9") <= time_of("10")
+    def is_newer(fn, *args):
+        was = time_of("9")
+        fn(*args)
+        assert time_of("9") > was, fn
+    is_newer(make, "9/f")
+    is_newer(os.rename, "9/f", "10/f")
+    is_newer(os.rename, "10/f", "9/f")
+    is_newer(os.unlink, "9/f")
+    is_newer(os.mkdir, "9/d")
+    is_newer(os.rmdir, "9/d")
+    assert time_of("9") > time_of("10")
+    os.rmdir("9")
+    os.rmdir("10")
+
+
+@case
 def longest_paths():
     """The store has names of 1,000 bytes, of which the manifest's wants four."""
     path = ""
