@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,8 +15,13 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/fs.h"
+#include "common/text.h"
 
 #define READ_SIZE 4096u
+/* Room past the limit, more than a program writes at once: output that is too long ends in
+ * it, so its length says so. */
+#define OUTPUT_SLACK (1u << 20)
 
 static int set_attributes(posix_spawnattr_t *a)
 {
@@ -158,4 +164,71 @@ int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 {
 	return child_capture_with(argv, -1, -1, timeout_ms, ret, ret_status,
 				  err);
+}
+
+const char *child_last_line(struct buf *said)
+{
+	char *line;
+
+	while (said->len && said->data[said->len - 1] == '\n')
+		said->data[--said->len] = '\0';
+	if (!said->len)
+		return "it failed";
+	line = memrchr(said->data, '\n', said->len);
+	line = line ? line + 1 : said->data;
+	text_make_printable(line);
+	return line;
+}
+
+/* A file that takes so many bytes and a little more: what is printed may be of any size,
+ * since a stranger's index, or a user's name of a job, is in it. */
+static int open_output(size_t limit, struct error *err)
+{
+	AUTO_CLOSE int fd =
+		memfd_create("output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)limit + OUTPUT_SLACK) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+		return error_set(err, errno, "memfd: %s", strerror(errno));
+	return steal_fd(&fd);
+}
+
+/* `len` bytes of the file, as a text. */
+static int read_output(int fd, size_t len, struct buf *ret, struct error *err)
+{
+	int rc;
+
+	if (len == 0)
+		return 0;
+	if (buf_reserve(ret, len) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(fd, ret->data, len, 0);
+	if (rc < 0)
+		return error_set(err, -rc, "what was printed: %s",
+				 strerror(-rc));
+	ret->len = len;
+	ret->data[len] = '\0';
+	return 0;
+}
+
+int child_read_output(char *const argv[], int in, size_t limit,
+		      int64_t timeout_ms, struct buf *ret, struct buf *said,
+		      int *ret_status, struct error *err)
+{
+	AUTO_CLOSE int out = open_output(limit, err);
+	off_t len;
+	int rc;
+
+	if (out < 0)
+		return out;
+	rc = child_capture_with(argv, in, out, timeout_ms, said, ret_status,
+				err);
+	if (rc < 0)
+		return rc;
+	/* The child wrote from the beginning, by the same open file. */
+	len = lseek(out, 0, SEEK_CUR);
+	if (len < 0 || (size_t)len > limit)
+		return error_set(err, EFBIG, "%s prints more than %zu bytes",
+				 argv[0], limit);
+	return ret ? read_output(out, (size_t)len, ret, err) : 0;
 }

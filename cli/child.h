@@ -40,4 +40,17 @@ int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
 		       int64_t timeout_ms, struct buf *ret, int *ret_status,
 		       struct error *err) MUST_CHECK;
 
+/* The last line of what a program said on stderr, made printable: most say there why they
+ * fail, and lines before it may be warnings.  "it failed" where it said nothing. */
+const char *child_last_line(struct buf *said);
+
+/*
+ * Run `argv` as child_capture() does, with `in` as its input (-1: none), and append what
+ * it prints on stdout to `ret`, which may be NULL; what it prints on stderr goes to `said`.
+ * -EFBIG: it prints more than `limit` bytes.
+ */
+int child_read_output(char *const argv[], int in, size_t limit,
+		      int64_t timeout_ms, struct buf *ret, struct buf *said,
+		      int *ret_status, struct error *err) MUST_CHECK;
+
 #endif

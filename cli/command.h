@@ -85,5 +85,8 @@ extern const struct command start_compare_command;
 extern const struct command start_watch_command;
 extern const struct command start_checkpoints_command;
 extern const struct command start_export_command;
+extern const struct command ops_chains_command;
+extern const struct command ops_cost_command;
+extern const struct command ops_nodes_command;
 
 #endif

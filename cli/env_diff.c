@@ -172,20 +172,6 @@ struct env_diff_printer {
 	bool is_second; /* of the array, or a later one */
 };
 
-/* Bytes that are no UTF-8 as \xNN: JSON can say no others. */
-static json_t *json_bytes(const char *text)
-{
-	json_t *v = json_string(text);
-	AUTO_BUF out = BUF_INIT;
-
-	for (; !v && *text; text++)
-		if ((*text >= ' ' && *text <= '~' && *text != '\\')
-			    ? buf_append(&out, text, 1)
-			    : buf_printf(&out, "\\x%02x", (unsigned char)*text))
-			return NULL;
-	return v ? v : json_string(out.data);
-}
-
 static json_t *json_thing(const struct env_thing *t)
 {
 	char mode[8];

@@ -76,6 +76,9 @@ static const struct command *const commands[] = {
 	&start_export_command,
 	&start_checkpoints_command,
 	&job_run_command,
+	&ops_chains_command,
+	&ops_cost_command,
+	&ops_nodes_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

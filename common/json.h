@@ -13,4 +13,8 @@ static inline void cleanup_json(json_t **j)
 /* Must be initialised; steal_ptr() hands the reference on. */
 #define AUTO_JSON __attribute__((cleanup(cleanup_json))) json_t
 
+/* A text of a stranger: bytes that are no UTF-8 as \xNN, since JSON can say no others.  NULL:
+ * no memory. */
+json_t *json_bytes(const char *text);
+
 #endif

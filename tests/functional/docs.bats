@@ -46,7 +46,7 @@ start_stage()
 		BOOTSEER_SOCKET=$BOOTSEERD_SOCKET
 	export STORE=file://$W/store MODEL=$W/model.pt
 	export SITE=$W/site WHEEL=$W/demo-1.0-py3-none-any.whl PIP_NO_INDEX=1
-	export OUT=$W/out
+	export OUT=$W/out JOBS=$TOP/tests/fuzz/corpus/sacct/real
 	mkdir "$W/store" "$W/site" "$OUT"
 	python3 "$BATS_TEST_DIRNAME/make-wheel.py" "$W" demo 1.0
 	bootseer env run -q --store "$STORE" --target "$W/env" -- \

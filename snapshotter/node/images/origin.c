@@ -13,9 +13,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "common/bytes.h"
 #include "common/registry_host.h"
-#include "image/spans/spans.h"
 #include "objects/oci_hosts.h"
 #include "objects/store.h"
 #include "snapshotter/node/images/outages.h"
@@ -24,9 +22,6 @@
 #define STORE_MEMORY (1u << 20)
 /* Of an environment's store: docs/formats/environment.md. */
 #define SHARED_PACKS "env/packs"
-
-/* Unpacked parts of layers in memory. */
-#define SPANS_BYTES (32 * MIB)
 
 struct origins {
 	pthread_mutex_t lock; /* protects lists and counts */
@@ -37,8 +32,6 @@ struct origins {
 	struct outages *outages;
 	struct oci_hosts *hosts;
 	struct oci_logins *logins; /* NULL: none */
-	struct span_cache
-		*spans; /* of images that are read from their layers */
 	struct origin *first;
 };
 
@@ -72,11 +65,9 @@ struct origins *origins_new(const struct node_config *cfg,
 		return NULL;
 	o->outages = outages_new();
 	o->hosts = oci_hosts_new();
-	o->spans = span_cache_new(SPANS_BYTES);
-	if (!o->outages || !o->hosts || !o->spans) {
+	if (!o->outages || !o->hosts) {
 		outages_free(o->outages);
 		oci_hosts_free(o->hosts);
-		span_cache_free(o->spans);
 		free(o);
 		return NULL;
 	}
@@ -97,7 +88,6 @@ void origins_free(struct origins *o)
 	pthread_mutex_destroy(&o->lock);
 	outages_free(o->outages);
 	oci_hosts_free(o->hosts);
-	span_cache_free(o->spans);
 	free(o);
 }
 
@@ -548,14 +538,7 @@ int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 }
 
 int origin_packs(struct origin *o, const struct artifact *a,
-		 const struct blockmap *map, struct source ***ret,
-		 struct error *err)
+		 struct source ***ret, struct error *err)
 {
-	int rc = origin_blobs(o, a->packs, a->n_packs, ret, err);
-
-	if (rc == 0)
-		rc = span_sources_join(map, *ret, o->all->spans, err);
-	if (rc < 0)
-		free(steal_ptr(ret));
-	return rc;
+	return origin_blobs(o, a->packs, a->n_packs, ret, err);
 }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Slurm's accounts of jobs for bootseer ops: run sacct, or read what it printed. */
+#include "cli/ops.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli/child.h"
+#include "common/clock.h"
+#include "common/duration.h"
+#include "common/fs.h"
+
+#define SACCT_TIMEOUT_MS INT64_C(600000)
+#define ERRORS_MAX (64u << 10)
+#define LONG_S 9e9 /* 285 years: what int64_t has of nanoseconds */
+
+/* A delimiter that nobody can put into the name of a job, to make a row of another one. */
+static int make_delimiter(char out[64], struct error *err)
+{
+	unsigned char random[16];
+	int n;
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return error_set(err, errno, "getrandom: %s", strerror(errno));
+	n = snprintf(out, 64, "--delimiter=,");
+	for (size_t i = 0; i < sizeof(random); i++)
+		n += snprintf(out + n, 64 - (size_t)n, "%02x", random[i]);
+	return 0;
+}
+
+static int run_sacct(uint64_t days, struct buf *ret, struct error *err)
+{
+	AUTO_BUF said = { .limit = ERRORS_MAX };
+	char delimiter[64], since[64];
+	char *argv[] = { (char[]){ "sacct" },
+			 (char[]){ "--allusers" },
+			 (char[]){ "--allocations" },
+			 (char[]){ "--duplicates" },
+			 (char[]){ "--parsable2" },
+			 delimiter,
+			 since,
+			 (char[]){ "--format=" OPS_SACCT_COLUMNS },
+			 NULL };
+	int status = 0;
+	int rc = make_delimiter(delimiter, err);
+
+	(void)snprintf(since, sizeof(since), "--starttime=now-%lludays",
+		       (unsigned long long)days);
+	if (rc < 0)
+		return rc;
+	/* Local times have an hour twice when the clocks are put back. */
+	if (setenv("SLURM_TIME_FORMAT", "%s", 1) < 0)
+		return error_nomem(err);
+	rc = child_read_output(argv, -1, OPS_TEXT_MAX, SACCT_TIMEOUT_MS, ret,
+			       &said, &status, err);
+	if (rc == -ENOENT)
+		return error_set(err, ENOENT,
+				 "no sacct here: run it on a node of Slurm as "
+				 "--help says, and give its output by --sacct");
+	if (rc == 0 && status != 0)
+		return error_set(err, EIO, "sacct: %s", child_last_line(&said));
+	return rc;
+}
+
+/* Most of the nodes, so that no two of the jobs ran at once. */
+static uint32_t choose_nodes(const struct ops_set *s, uint64_t said)
+{
+	return said ? (uint32_t)said : (uint32_t)(s->n_nodes / 2 + 1);
+}
+
+int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
+		  struct ops_rule *rule, struct error *err)
+{
+	AUTO_BUF text = { .limit = OPS_TEXT_MAX };
+	int64_t now_s = time(NULL);
+	struct stat st;
+	int rc = c->sacct ? fs_read_file(c->sacct, OPS_TEXT_MAX, &text, err)
+			  : run_sacct(c->days, &text, err);
+
+	/* Jobs that ran then are known until then. */
+	if (rc == 0 && c->sacct && stat(c->sacct, &st) == 0)
+		now_s = st.st_mtime;
+	if (rc == 0)
+		rc = ops_read_sacct(&text, now_s, ret, err);
+	if (rc < 0)
+		return c->sacct ? error_wrap(err, rc, "%s", c->sacct) : rc;
+	*rule = (struct ops_rule){ .nodes_min = choose_nodes(*ret, c->nodes),
+				   .trained_s = c->trained_ns / NS_PER_S,
+				   .name = c->name };
+	return 0;
+}
+
+void ops_print_scope(const struct ops_set *s, const struct ops_rule *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_sessions; i++)
+		n += ops_is_of(&s->sessions[i], r);
+	printf("%zu of %zu jobs ran on %u nodes or more (--nodes), of %zu\n", n,
+	       s->n_sessions, r->nodes_min, s->n_nodes);
+	if (s->n_bad)
+		printf("%zu rows of sacct could not be read and are left out\n",
+		       s->n_bad);
+}
+
+const char *ops_text_of(double seconds, char out[DURATION_TEXT_MAX])
+{
+	if (!(seconds < LONG_S))
+		return "for ever";
+	duration_format((int64_t)(seconds * (double)NS_PER_S), out);
+	return out;
+}
+
+json_t *ops_number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+int ops_print_json(json_t *v, struct error *err)
+{
+	int rc = v ? json_dumpf(v, stdout, JSON_REAL_PRECISION(12)) : -1;
+
+	json_decref(v);
+	if (rc < 0)
+		return error_nomem(err);
+	putchar('\n');
+	return 0;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the commands of bootseer ops have in common. */
+#ifndef BOOTSEER_CLI_OPS_H
+#define BOOTSEER_CLI_OPS_H
+
+#include <jansson.h>
+
+#include "common/option.h"
+#include "profiler/ops/ops.h"
+
+struct ops_config {
+	char *sacct; /* a file of its output; NULL: it is run */
+	char *name;
+	uint64_t days, nodes; /* nodes 0: more than half of the cluster's */
+	int64_t trained_ns;
+	int64_t save_ns, interval_ns; /* of ops cost; 0: not said */
+	bool json;
+};
+
+#define OPS_OPTIONS \
+	{ .key = "sacct", \
+	  .type = OPTION_FILE, \
+	  .arg = "FILE", \
+	  .offset = offsetof(struct ops_config, sacct), \
+	  .absent = "write sacct's output into it, or leave --sacct out and " \
+		    "sacct is run", \
+	  .help = "Read this file, which has what sacct printed with " \
+		  "--allusers --allocations --duplicates --parsable2 " \
+		  "--format=" OPS_SACCT_COLUMNS ", and do not run sacct." }, \
+		{ .key = "days", \
+		  .type = OPTION_INTEGER, \
+		  .arg = "N", \
+		  .def = "60", \
+		  .min = "1", \
+		  .max = "3650", \
+		  .offset = offsetof(struct ops_config, days), \
+		  .help = "Ask sacct for the last N days." }, \
+		{ .key = "name", \
+		  .type = OPTION_STRING, \
+		  .arg = "NAME", \
+		  .offset = offsetof(struct ops_config, name), \
+		  .help = "Count jobs of this name only." }, \
+		{ .key = "nodes", \
+		  .type = OPTION_INTEGER, \
+		  .arg = "N", \
+		  .min = "1", \
+		  .max = "65536", \
+		  .offset = offsetof(struct ops_config, nodes), \
+		  .help = "Count jobs of N nodes or more; without it those of more " \
+			  "than half of all nodes that any job ran on." }, \
+	{ \
+		.key = "json", .type = OPTION_BOOL, \
+		.offset = offsetof(struct ops_config, json), \
+		.help = "Print JSON; times and lengths are seconds." \
+	}
+
+#define OPS_TRAINED_OPTION \
+	{ \
+		.key = "trained-after", .type = OPTION_DURATION, \
+		.arg = "TIME", .def = "1h", .min = "1s", .max = "720h", \
+		.offset = offsetof(struct ops_config, trained_ns), \
+		.help = "A job that ran so long, or ended well, had begun to " \
+			"train." \
+	}
+
+/* The sessions, and which of them count.  Release by ops_set_free(). */
+int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
+		  struct ops_rule *rule, struct error *err) MUST_CHECK;
+
+/* A line on the jobs that are counted, and one on rows that could not be read. */
+void ops_print_scope(const struct ops_set *s, const struct ops_rule *r);
+
+/* "5 min 3 s" */
+const char *ops_text_of(double seconds, char out[32]);
+/* Print `v`, which is taken over, on a line; an infinite number is null. */
+int ops_print_json(json_t *v, struct error *err) MUST_CHECK;
+json_t *ops_number(double v);
+
+#endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/json.h"
+
+#include "common/buf.h"
+
+json_t *json_bytes(const char *text)
+{
+	json_t *v = json_string(text);
+	AUTO_BUF out = BUF_INIT;
+
+	for (; !v && *text; text++)
+		if ((*text >= ' ' && *text <= '~' && *text != '\\')
+			    ? buf_append(&out, text, 1)
+			    : buf_printf(&out, "\\x%02x", (unsigned char)*text))
+			return NULL;
+	return v ? v : json_string(out.data);
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The mean time between failures and what saves cost beside lost work. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "profiler/ops/ops_priv.h"
+
+/* More failures than these are as good as normally distributed. */
+#define EXACT_MAX 1000
+#define NORMAL_95 1.959964
+
+static int by_value(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* Between the two values that are nearest. */
+static double quantile(const double *v, size_t n, double p)
+{
+	double at = p * (double)(n - 1);
+	size_t i = (size_t)at;
+
+	return i + 1 < n ? v[i] + (at - (double)i) * (v[i + 1] - v[i]) : v[i];
+}
+
+struct ops_spread ops_spread_of(double *v, size_t n)
+{
+	if (!n)
+		return (struct ops_spread){ .n = 0 };
+	qsort(v, n, sizeof(*v), by_value);
+	return (struct ops_spread){ .n = n,
+				    .min = v[0],
+				    .p25 = quantile(v, n, 0.25),
+				    .median = quantile(v, n, 0.5),
+				    .p75 = quantile(v, n, 0.75),
+				    .max = v[n - 1] };
+}
+
+/* The chance of `n` events or fewer where `mean` are expected. */
+static double poisson_below(size_t n, double mean)
+{
+	double sum = 0;
+
+	for (size_t k = 0; k <= n; k++)
+		sum += exp((double)k * log(mean) - mean -
+			   lgamma((double)k + 1));
+	return sum;
+}
+
+/* The mean with which `n` events or fewer have the chance `p`: it falls as the mean grows. */
+static double poisson_mean(size_t n, double p)
+{
+	double low = 1e-9, high = 2 * (double)n + 40;
+
+	for (int i = 0; i < 100; i++) {
+		double mid = (low + high) / 2;
+
+		if (poisson_below(n, mid) > p)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+void ops_find_cost(const struct ops_set *s, const struct ops_rule *r,
+		   struct ops_cost *ret)
+{
+	*ret = (struct ops_cost){ .sessions = 0 };
+	for (size_t i = 0; i < s->n_sessions; i++) {
+		const struct ops_session *v = &s->sessions[i];
+		double length = (double)ops_length(v);
+
+		if (!ops_is_of(v, r))
+			continue;
+		if (!ops_has_trained(v, r)) {
+			ret->early += v->end == OPS_FAILED;
+			continue;
+		}
+		ret->sessions++;
+		ret->failed += v->end == OPS_FAILED;
+		ret->run_s += length;
+		ret->gpu_s += length * v->gpus;
+	}
+	ret->mtbf_s = ret->failed ? ret->run_s / (double)ret->failed : INFINITY;
+	if (ret->failed > EXACT_MAX) {
+		double part = NORMAL_95 / sqrt((double)ret->failed);
+
+		ret->low_s = ret->mtbf_s / (1 + part);
+		ret->high_s = ret->mtbf_s / (1 - part);
+		return;
+	}
+	ret->low_s = ret->run_s / poisson_mean(ret->failed, 0.025);
+	ret->high_s =
+		ret->failed ? ret->run_s / poisson_mean(ret->failed - 1, 0.975)
+			    : INFINITY;
+}
+
+struct ops_share ops_share_of(double save_s, double interval_s, double mtbf_s)
+{
+	return (struct ops_share){ .interval_s = interval_s,
+				   .save = save_s / interval_s,
+				   .lost = interval_s / (2 * mtbf_s) };
+}
+
+double ops_best_interval(double save_s, double mtbf_s)
+{
+	return sqrt(2 * save_s * mtbf_s);
+}

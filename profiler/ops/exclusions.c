@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Nodes that sessions of many nodes ran without, and whether others held them meanwhile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/ops/ops_priv.h"
+
+/* Large sessions as they began, each with the latest end so far, which tells where a search
+ * for those that overlap may stop. */
+struct large {
+	const struct ops_session **v;
+	int64_t *latest_s;
+	size_t n;
+};
+
+static int by_begin(const void *x, const void *y)
+{
+	const struct ops_session *a = *(const struct ops_session *const *)x,
+				 *b = *(const struct ops_session *const *)y;
+
+	return (a->begin_s > b->begin_s) - (a->begin_s < b->begin_s);
+}
+
+static int find_large(const struct ops_set *s, const struct ops_rule *r,
+		      struct large *ret, struct error *err)
+{
+	ret->v = calloc(s->n_sessions + 1, sizeof(const struct ops_session *));
+	ret->latest_s = calloc(s->n_sessions + 1, sizeof(*ret->latest_s));
+	if (!ret->v || !ret->latest_s)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n_sessions; i++)
+		if (ops_is_of(&s->sessions[i], r) && s->sessions[i].n_nodes > 1)
+			ret->v[ret->n++] = &s->sessions[i];
+	if (ret->n)
+		qsort(ret->v, ret->n, sizeof(const struct ops_session *),
+		      by_begin);
+	for (size_t i = 0; i < ret->n; i++)
+		ret->latest_s[i] = i && ret->latest_s[i - 1] > ret->v[i]->end_s
+					   ? ret->latest_s[i - 1]
+					   : ret->v[i]->end_s;
+	return 0;
+}
+
+/* Of the large sessions' order the first that begins at `at_s` or later. */
+static size_t find_after(const struct large *l, int64_t at_s)
+{
+	size_t low = 0, high = l->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (l->v[mid]->begin_s < at_s)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool has_node(const struct ops_set *s, const struct ops_session *v,
+		     uint32_t node)
+{
+	return bsearch(&node, s->places + v->first, v->n_nodes, sizeof(node),
+		       ops_places_compare) != NULL;
+}
+
+/* Seconds of a session on one node in which large ones ran without that node. */
+static double find_held(const struct ops_set *s, const struct large *l,
+			const struct ops_session *one)
+{
+	uint32_t node = s->places[one->first];
+	double held = 0;
+
+	for (size_t i = find_after(l, one->end_s);
+	     i > 0 && l->latest_s[i - 1] > one->begin_s; i--) {
+		const struct ops_session *v = l->v[i - 1];
+		int64_t from =
+			v->begin_s > one->begin_s ? v->begin_s : one->begin_s;
+		int64_t to = v->end_s < one->end_s ? v->end_s : one->end_s;
+
+		if (to > from && !has_node(s, v, node))
+			held += (double)(to - from);
+	}
+	return held;
+}
+
+static int by_excluded(const void *x, const void *y)
+{
+	const struct ops_exclusion *a = x, *b = y;
+
+	if (a->excluded_s != b->excluded_s)
+		return a->excluded_s < b->excluded_s ? 1 : -1;
+	return (a->node > b->node) - (a->node < b->node);
+}
+
+static void fill_exclusions(const struct ops_set *s, const struct large *l,
+			    struct ops_exclusions *e)
+{
+	e->n = s->n_nodes;
+	e->sessions = l->n;
+	for (size_t i = 0; i < l->n; i++)
+		e->run_s += (double)ops_length(l->v[i]);
+	for (size_t i = 0; i < e->n; i++)
+		e->v[i] = (struct ops_exclusion){ .node = (uint32_t)i,
+						  .sessions = l->n,
+						  .excluded_s = e->run_s };
+	for (size_t i = 0; i < l->n; i++)
+		for (uint32_t k = 0; k < l->v[i]->n_nodes; k++) {
+			uint32_t node = s->places[l->v[i]->first + k];
+
+			e->v[node].sessions--;
+			e->v[node].excluded_s -= (double)ops_length(l->v[i]);
+		}
+	for (size_t i = 0; i < s->n_sessions; i++)
+		if (s->sessions[i].n_nodes == 1)
+			e->v[s->places[s->sessions[i].first]].held_s +=
+				find_held(s, l, &s->sessions[i]);
+	/* Two sessions that share a node hold it once. */
+	for (size_t i = 0; i < e->n; i++)
+		if (e->v[i].held_s > e->v[i].excluded_s)
+			e->v[i].held_s = e->v[i].excluded_s;
+}
+
+int ops_find_exclusions(const struct ops_set *s, const struct ops_rule *r,
+			struct ops_exclusions *ret, struct error *err)
+{
+	struct large l = { .n = 0 };
+	int rc = find_large(s, r, &l, err);
+
+	*ret = (struct ops_exclusions){ .n = 0 };
+	if (rc == 0) {
+		ret->v = calloc(s->n_nodes + 1, sizeof(*ret->v));
+		rc = ret->v ? 0 : error_nomem(err);
+	}
+	if (rc == 0) {
+		fill_exclusions(s, &l, ret);
+		qsort(ret->v, ret->n, sizeof(*ret->v), by_excluded);
+	}
+	free(l.v);
+	free(l.latest_s);
+	return rc;
+}
+
+void ops_exclusions_fini(struct ops_exclusions *e)
+{
+	free(e->v);
+	*e = (struct ops_exclusions){ .n = 0 };
+}
