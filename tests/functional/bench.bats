@@ -101,6 +101,7 @@ goals_of()
 	[ "$(goals_of env 'copies read')" = 36 ]
 	[ "$(goals_of env 'mounted by mounted with a trace')" = 1 ]
 	[ "$(goals_of memory 'resident memory with 100 images')" = 1 ]
+	[ "$(goals_of charge 'by files on the disk')" = 4 ]
 	[ "$(goals_of priority '99 % beside bulk')" = 2 ]
 	[ "$(goals_of p2p-serve 'served by a core')" = 2 ]
 	[ "$(goals_of p2p-serve 'received and checked')" = 4 ]
