@@ -157,6 +157,12 @@ none_left() { [ "$(volumes_left)" = 0 ]; }
 	wait_for gone typo
 }
 
+@test "kubelet: the API server knows each field of the job that docs/kubernetes.md shows" {
+	run -0 kubectl create --dry-run=server --validate=strict \
+		-f "$BATS_TEST_DIRNAME/../../deploy/kubernetes-job.yaml"
+	[[ $output == *job.batch/train* ]]
+}
+
 @test "kubelet: a checkpoint volume outlives the plugin's pod, the kubelet and a kill of each" {
 	local attributes="\"kind\": \"ckpt\", \"store\": \"file://$W/store\", \"memory\": \"64Mi\""
 

@@ -146,6 +146,26 @@ refused() # STATUS PATTERN COMMAND...
 	[ ! -e "$(volume b/p v)" ]
 }
 
+# Attributes of the volumes of deploy/kubernetes-job.yaml, a volume a line, as words.
+volumes_of_example()
+{
+	sed -nE 's/^ *volumeAttributes: \{ (.*) \}$/\1/p' \
+		"$BATS_TEST_DIRNAME/../../deploy/kubernetes-job.yaml" |
+		sed -E 's/: /=/g; s/,? (\w+=)/ \1/g; s/"//g'
+}
+
+@test "the volumes of the job that docs/kubernetes.md shows lack nothing but a rule" {
+	local line
+	local -a words
+
+	csi_start
+	[ "$(volumes_of_example | grep -c ^kind=)" = 3 ]
+	while read -r line; do
+		read -ra words <<<"$line"
+		refused PERMISSION_DENIED "no rule of this node" publish b/p v "${words[@]}"
+	done < <(volumes_of_example)
+}
+
 @test "a hostile pod gets nothing, and nowhere" {
 	csi_start --allow "namespace=a kind=ckpt store=s3://bucket/a access=write" \
 		--allow "namespace=a kind=env store=s3://bucket/env"
