@@ -15,6 +15,7 @@ setup_file() {
 		"$TOP/dev" package image "$W/image"
 	}
 	export BOOTSEER_IMAGE
+	make_next_image
 	cluster_start "$W/cluster"
 	start_registry_of_cluster
 }
@@ -32,6 +33,13 @@ teardown() {
 		tail -n 20 "$C"/log/{kubelet,controllers}
 		in_node cat /var/log/bootseer.log | tail -n 20
 	}
+}
+
+# The same programs as another version: it has its own folder on a node.
+make_next_image() {
+	git clone -q --shared "$TOP" "$W/next"
+	git -C "$W/next" -c user.name=t -c user.email=t@example.com commit -q --allow-empty -m next
+	"$W/next/deploy/image/build" "$W/next" "$W/image-next" >"$W/next.log" 2>&1
 }
 
 start_registry_of_cluster() {
@@ -55,10 +63,14 @@ start_registry_of_cluster() {
 	done
 	in_node skopeo copy -q --dest-tls-verify=false "oci:$BOOTSEER_IMAGE/oci:latest" \
 		docker://127.0.0.1:5000/bootseer:1
+	in_node skopeo copy -q --dest-tls-verify=false "oci:$W/image-next/oci:latest" \
+		docker://127.0.0.1:5000/bootseer:2
 	in_node "$BOOTSEER_BUILD/cli/bootseer" key new "$W/key" >/dev/null
 	in_node "$BOOTSEER_BUILD/cli/bootseer" image convert --plain-http --sign "$W/key" \
 		docker://127.0.0.1:5000/app:1 docker://127.0.0.1:5000/app:1 >/dev/null
 }
+
+CSI_CONFIG='allow = [ "namespace=default kind=image image=127.0.0.1:5000/app" ];'
 
 # Everything of the node that an installation may touch.
 node_state() {
@@ -90,16 +102,20 @@ begin_pod() {
 
 pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
 
-@test "chart: two commands, and a pod starts lazily" {
-	node_state >"$W/before"
-	began=$SECONDS
-	kubectl_ create secret generic trust --from-file=trust.pem="$W/key.pub"
+install() { # [OPTION...]
 	helm_ install bootseer "$TOP/deploy/helm/bootseer" --wait --timeout 4m \
 		--set image.repository=127.0.0.1:5000/bootseer --set-string image.tag=1 \
 		--set node.secretName=trust \
 		--set node.containerd.restart=/opt/restart-containerd \
-		--set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];'
+		--set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];' "$@"
 	kubectl_ rollout status daemonset/bootseer-node --timeout=100s
+}
+
+@test "chart: two commands, and a pod starts lazily" {
+	node_state >"$W/before"
+	began=$SECONDS
+	kubectl_ create secret generic trust --from-file=trust.pem="$W/key.pub"
+	install
 	begin_pod lazy app bootseer
 	pod_is_ready lazy
 	echo "# from helm install to a lazy pod that is ready: $((SECONDS - began)) s" >&3
@@ -120,6 +136,68 @@ pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
 	kubectl_ exec lazy -- /bin/sh -c 'cat /data >/dev/null'
 }
 
+# A pod whose volume at /v is the image app; with a period of grace it is there until the
+# volume is not.
+begin_volume_pod() { # NAME
+	kubectl_ apply -f - <<-END
+	{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1"}, "spec": {
+	 "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 1,
+	 "containers": [{"name": "c", "image": "127.0.0.1:5000/pause:1",
+		"volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+	 "volumes": [{"name": "v", "csi": {"driver": "csi.bootseer", "volumeAttributes": {
+		"kind": "image", "image": "127.0.0.1:5000/app:1"}}}]}}
+	END
+}
+
+# upgrade TAG [OPTION...]: with volumes, and every pod lazy.
+upgrade() {
+	cat >"$W/values.yaml" <<-END
+	node: {pods: all}
+	csi:
+	  enabled: true
+	  config: '$CSI_CONFIG'
+	END
+	helm_ upgrade bootseer "$TOP/deploy/helm/bootseer" --reuse-values -f "$W/values.yaml" \
+		--set-string image.tag="$1" --wait --timeout 4m
+	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
+	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
+}
+
+# Containers of the pods, each of which must be the one that it was.
+containers_of() { # POD...
+	kubectl_ get pods "$@" \
+		-o jsonpath='{range .items[*]}{.status.containerStatuses[0].containerID}{"\n"}{end}'
+}
+
+@test "chart: upgraded and downgraded, running pods and volumes stay" {
+	before=$(containers_of lazy ordinary)
+	upgrade 2
+	[ "$(containers_of lazy ordinary)" = "$before" ]
+	begin_volume_pod volume
+	begin_pod every app
+	pod_is_ready volume
+	pod_is_ready every
+	reads_all lazy every volume/v
+	before=$(containers_of lazy ordinary volume every)
+	upgrade 1
+	[ "$(containers_of lazy ordinary volume every)" = "$before" ]
+	reads_all lazy every volume/v
+	kubectl_ delete pod volume every --wait
+	helm_ rollback bootseer 1 --wait --timeout 4m
+	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
+	[ "$(containers_of lazy ordinary)" = "$(head -n 2 <<<"$before")" ]
+}
+
+# The file is that of the image.
+reads_all() { # POD[/FOLDER]...
+	local at
+
+	for at; do
+		kubectl_ exec "${at%%/*}" -- /bin/cat "${at#"${at%%/*}"}/data" |
+			cmp - "$W/app/data" || { echo "$at"; return 1; }
+	done
+}
+
 @test "chart: uninstalled, the node is as it was" {
 	kubectl_ delete pod lazy --wait
 	helm_ uninstall bootseer --wait --timeout 4m
@@ -127,4 +205,21 @@ pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
 	# The pod that is no matter of it went on.
 	pod_is_ready ordinary
 	kubectl_ delete pod ordinary --wait
+}
+
+# The pod keeps what it has; to end it a node needs the plugin once more.
+@test "chart: uninstalled under a pod with a volume, which goes on, and ends later" {
+	node_state >"$W/before"
+	install --set csi.enabled=true --set-string csi.config="$CSI_CONFIG"
+	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
+	begin_volume_pod volume
+	pod_is_ready volume
+	helm_ uninstall bootseer --wait --timeout 4m
+	reads_all volume/v
+	install --set csi.enabled=true --set-string csi.config="$CSI_CONFIG"
+	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
+	reads_all volume/v
+	kubectl_ delete pod volume --wait
+	helm_ uninstall bootseer --wait --timeout 4m
+	node_state | diff "$W/before" -
 }

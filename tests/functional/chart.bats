@@ -84,7 +84,10 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	END
 	printf '#!/bin/sh\necho "bootseer $*" >>"$CALLS"\n' >"$BATS_TEST_TMPDIR/home/bin/bootseer"
 	printf '#!/bin/sh\necho >>"$CALLS.waits"\n' >"$fakes/sleep"
+	# The clock of two minutes: five seconds a wait.
+	printf '#!/bin/sh\necho $((5 * $(wc -l <"$CALLS.waits")))\n' >"$fakes/cut"
 	chmod +x "$fakes"/* "$BATS_TEST_TMPDIR/home/bin/bootseer"
+	: >"$BATS_TEST_TMPDIR/calls.waits"
 	export CALLS=$BATS_TEST_TMPDIR/calls FAKES=$fakes BOOTSEER_HOME=$BATS_TEST_TMPDIR/home
 	run -0 unshare -mpf --mount-proc bash -euc '
 		mount -t tmpfs tmpfs /var/lib
@@ -97,7 +100,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 		sh "$TOP/deploy/image/node-agent" node'
 	[[ $output == *'volumes (csi.bootseer)'*'so it stays'* ]]
 	[ "$(grep -c '^bootseer node leave' "$CALLS")" -eq 1 ]
-	[ "$(wc -l <"$CALLS.waits")" -eq 26 ]
+	[ "$(wc -l <"$CALLS.waits")" -eq 24 ]
 	run ! grep nsenter "$CALLS"
 }
 
