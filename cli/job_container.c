@@ -245,7 +245,7 @@ static int write_variables(struct job_container *c, struct error *err)
 	for (char **v = c->file->image.env; rc == 0 && v && *v; v++) {
 		const char *value = strchr(*v, '=') ? "" : getenv(*v);
 
-		if (value)
+		if (value && !strchr(*v, '\n') && !strchr(value, '\n'))
 			rc = buf_printf(&text, "%s%s%s\n", *v,
 					*value ? "=" : "", value);
 	}
@@ -274,9 +274,12 @@ static void start_socket(struct job_container *c)
 	if (w.is_short || child_start(w.v, null, null, &c->socket, NULL) < 0)
 		c->socket = 0;
 	job_words_fini(&w);
-	while (c->socket && access(pod, F_OK) < 0 && clock_now_ms() < until &&
-	       waitpid(c->socket, NULL, WNOHANG) == 0)
-		(void)poll(NULL, 0, LOOK_MS);
+	while (c->socket && access(pod, F_OK) < 0 && clock_now_ms() < until) {
+		if (waitpid(c->socket, NULL, WNOHANG) != 0)
+			c->socket = 0; /* it ended, and its number is free */
+		else
+			(void)poll(NULL, 0, LOOK_MS);
+	}
 }
 
 /* ------------------------------------------------------------------------- words --- */
@@ -486,7 +489,9 @@ void job_container_words(struct job_container *c, bool is_lazy,
 
 void job_container_close(struct job_container *c)
 {
-	job_relay_end(&c->relay);
+	pid_t pid = job_container_pid(c);
+
+	job_relay_end(&c->relay, pid > 0 && kill(pid, 0) == 0);
 	if (c->socket > 0) {
 		(void)kill(-c->socket, SIGTERM);
 		(void)waitpid(c->socket, NULL, 0);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "profiler/stage_event.h"
 
 #define READ_SIZE 65536u
+#define END_MS 10000
 
 struct relay_stream {
 	int in, out;
@@ -138,16 +140,25 @@ int job_relay_start(const char *dir, int events, struct job_relay *ret,
 		if (streams[i].in >= 0)
 			(void)close(streams[i].in);
 	if (rc < 0)
-		job_relay_end(ret);
+		job_relay_end(ret, false);
 	return rc;
 }
 
-void job_relay_end(struct job_relay *r)
+void job_relay_end(struct job_relay *r, bool has_writer)
 {
+	struct pollfd p = { .events = POLLIN };
+
 	for (int i = 0; i < 2; i++)
 		if (r->keep[i] >= 0)
 			(void)close(steal_fd(&r->keep[i]));
-	if (r->pid > 0)
-		(void)waitpid(r->pid, NULL, 0);
+	if (r->pid <= 0)
+		return;
+	p.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+	/* Without one it waits for who reads our output alone, as the program would. */
+	if (has_writer && (p.fd < 0 || poll(&p, 1, END_MS) != 1))
+		(void)kill(r->pid, SIGKILL);
+	if (p.fd >= 0)
+		(void)close(p.fd);
+	(void)waitpid(r->pid, NULL, 0);
 	r->pid = 0;
 }

@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_CLI_JOB_RELAY_H
 #define BOOTSEER_CLI_JOB_RELAY_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/error.h"
@@ -16,7 +17,8 @@ struct job_relay {
  * stderr, and lines of stages to `events`, too, unless it is -1. */
 int job_relay_start(const char *dir, int events, struct job_relay *ret,
 		    struct error *err) MUST_CHECK;
-/* All that was written is passed on. */
-void job_relay_end(struct job_relay *r);
+/* All that was written is passed on; `has_writer`: the program outlives who ran it, and what it
+ * writes from now on is not waited for. */
+void job_relay_end(struct job_relay *r, bool has_writer);
 
 #endif
