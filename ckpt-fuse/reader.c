@@ -22,7 +22,9 @@ struct ckpt_file {
 	struct manifest *manifest;
 	/* Of all segments, one behind the other; opened when they are read. */
 	pthread_mutex_t lock;
+	pthread_cond_t opened;
 	struct object **columns;
+	bool *is_opening;     /* by one thread: the others wait for it */
 	size_t *first_column; /* of each segment */
 	size_t n_columns;
 };
@@ -49,7 +51,8 @@ static int open_striped(struct ckpt_file *f, struct error *err)
 	}
 	f->columns =
 		(struct object **)calloc(f->n_columns + 1, sizeof(*f->columns));
-	if (!f->columns)
+	f->is_opening = calloc(f->n_columns + 1, sizeof(*f->is_opening));
+	if (!f->columns || !f->is_opening)
 		return error_nomem(err);
 	manifest_stat(m, &f->stat);
 	return 0;
@@ -64,6 +67,7 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	if (!f)
 		return error_nomem(err);
 	(void)pthread_mutex_init(&f->lock, NULL);
+	(void)pthread_cond_init(&f->opened, NULL);
 	f->store = s;
 	f->path = strdup(path);
 	if (!f->path)
@@ -95,6 +99,7 @@ int ckpt_open_manifest(struct object_store *s, const char *path,
 		return error_nomem(err);
 	}
 	(void)pthread_mutex_init(&f->lock, NULL);
+	(void)pthread_cond_init(&f->opened, NULL);
 	f->store = s;
 	f->manifest = m;
 	f->path = strdup(path);
@@ -116,6 +121,8 @@ void ckpt_close(struct ckpt_file *f)
 	if (f->plain)
 		object_close(f->plain);
 	free((void *)f->columns);
+	free(f->is_opening);
+	(void)pthread_cond_destroy(&f->opened);
 	free(f->first_column);
 	manifest_free(f->manifest);
 	(void)pthread_mutex_destroy(&f->lock);
@@ -247,34 +254,42 @@ static int say_missing(const struct ckpt_file *f, const char *column,
 			  f->path);
 }
 
-/* Whoever comes second keeps the first one's. */
+static int ask_for_column(struct ckpt_file *f, size_t segment, uint32_t column,
+			  struct object **ret, struct error *err)
+{
+	char name[COLUMN_NAME_MAX];
+	int rc;
+
+	column_name(&f->manifest->segments[segment], column, name);
+	rc = object_open(f->store, name, ret, err);
+	return rc == -ENOENT ? say_missing(f, name, err) : rc;
+}
+
+/* A server is asked for each once, however many threads read in it. */
 static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 		       struct object **ret, struct error *err)
 {
-	struct object **slot = &f->columns[f->first_column[segment] + column];
-	char name[COLUMN_NAME_MAX];
-	struct object *o;
-	int rc;
+	const size_t i = f->first_column[segment] + column;
+	int rc = 0;
 
 	(void)pthread_mutex_lock(&f->lock);
-	*ret = *slot;
+	while (!f->columns[i] && f->is_opening[i])
+		(void)pthread_cond_wait(&f->opened, &f->lock);
+	if (!f->columns[i]) {
+		struct object *o = NULL;
+
+		f->is_opening[i] = true;
+		(void)pthread_mutex_unlock(&f->lock);
+		rc = ask_for_column(f, segment, column, &o, err);
+		(void)pthread_mutex_lock(&f->lock);
+		f->is_opening[i] = false;
+		if (rc == 0)
+			f->columns[i] = o;
+		(void)pthread_cond_broadcast(&f->opened);
+	}
+	*ret = f->columns[i];
 	(void)pthread_mutex_unlock(&f->lock);
-	if (*ret)
-		return 0;
-	column_name(&f->manifest->segments[segment], column, name);
-	rc = object_open(f->store, name, &o, err);
-	if (rc == -ENOENT)
-		return say_missing(f, name, err);
-	if (rc < 0)
-		return rc;
-	(void)pthread_mutex_lock(&f->lock);
-	if (!*slot)
-		*slot = steal_ptr(&o);
-	*ret = *slot;
-	(void)pthread_mutex_unlock(&f->lock);
-	if (o)
-		object_close(o);
-	return 0;
+	return rc;
 }
 
 /* ------------------------------------------------------------------- chunks --- */

@@ -184,23 +184,17 @@ static int copy_in(struct ckpt_cp *cp, struct error *err)
 
 /* ------------------------------------------------------------------- out of it --- */
 
-static int get_file(struct ckpt_cp *cp, const char *path, const char *local,
-		    struct error *err)
+static int get_opened(struct ckpt_cp *cp, struct ckpt_file *f, const char *path,
+		      const char *local, struct error *err)
 {
 	const struct ckpt_progress progress = { ckpt_bar_step, &cp->bar };
+	const struct ckpt_stat st = *ckpt_file_stat(f);
 	AUTO(ckpt_local) out = NULL;
-	struct ckpt_stat st;
-	struct ckpt_file *f;
-	int rc = ckpt_open(cp->store, path, &f, err);
+	int rc = ckpt_local_new(local, &out, err);
 
-	if (rc < 0)
-		return rc;
-	st = *ckpt_file_stat(f);
 	cp->bar.what = path;
-	rc = ckpt_local_new(local, &out, err);
 	if (rc == 0)
 		rc = ckpt_download(f, ckpt_local_fd(out), 0, &progress, err);
-	ckpt_close(f);
 	if (rc == 0)
 		rc = ckpt_local_commit(out, &st.attr, err);
 	if (rc < 0)
@@ -209,6 +203,19 @@ static int get_file(struct ckpt_cp *cp, const char *path, const char *local,
 	cp->n_bytes += st.size;
 	cp->n_files++;
 	return 0;
+}
+
+static int get_file(struct ckpt_cp *cp, const char *path, const char *local,
+		    struct error *err)
+{
+	struct ckpt_file *f;
+	int rc = ckpt_open(cp->store, path, &f, err);
+
+	if (rc < 0)
+		return rc;
+	rc = get_opened(cp, f, path, local, err);
+	ckpt_close(f);
+	return rc;
 }
 
 static int get_found(void *arg, const char *path, struct error *err)
@@ -230,12 +237,25 @@ static int get_found(void *arg, const char *path, struct error *err)
 	return rc < 0 ? rc : get_file(cp, path, local.data, err);
 }
 
-static int copy_out(struct ckpt_cp *cp, struct error *err)
+static int copy_file_out(struct ckpt_cp *cp, struct ckpt_file *f,
+			 struct error *err)
 {
 	AUTO_BUF to = BUF_INIT;
-	struct ckpt_stat st;
 	struct stat local;
-	int rc = *cp->from ? ckpt_stat(cp->store, cp->from, &st, err) : -EISDIR;
+
+	if (buf_puts(&to, cp->to) < 0)
+		return error_nomem(err);
+	if (stat(cp->to, &local) == 0 && S_ISDIR(local.st_mode) &&
+	    buf_printf(&to, "/%s", last_part(cp->from)) < 0)
+		return error_nomem(err);
+	return get_opened(cp, f, cp->from, to.data, err);
+}
+
+/* A server is asked for the manifest once. */
+static int copy_out(struct ckpt_cp *cp, struct error *err)
+{
+	struct ckpt_file *f;
+	int rc = *cp->from ? ckpt_open(cp->store, cp->from, &f, err) : -EISDIR;
 
 	if (rc == -EISDIR && cp->cfg->recursive)
 		return ckpt_walk(cp->store, cp->from, get_found, cp, err);
@@ -245,12 +265,9 @@ static int copy_out(struct ckpt_cp *cp, struct error *err)
 				 cp->from);
 	if (rc < 0)
 		return rc;
-	if (buf_puts(&to, cp->to) < 0)
-		return error_nomem(err);
-	if (stat(cp->to, &local) == 0 && S_ISDIR(local.st_mode) &&
-	    buf_printf(&to, "/%s", last_part(cp->from)) < 0)
-		return error_nomem(err);
-	return get_file(cp, cp->from, to.data, err);
+	rc = copy_file_out(cp, f, err);
+	ckpt_close(f);
+	return rc;
 }
 
 /* ---------------------------------------------------------------------- the command --- */

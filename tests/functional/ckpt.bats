@@ -69,6 +69,21 @@ objects()
 	[ "$(find "$W" -maxdepth 1 -name 'back*')" = "" ]
 }
 
+@test "a copy out of a bucket asks once for its manifest and what each column is" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	ckpt cp --columns=8 "$F/in/model.pt" :model.pt
+	curl -sf -X POST "http://$PROXY/clear"
+	ckpt cp :model.pt "$W/back"
+	cmp "$W/back" "$F/in/model.pt"
+	proxied '^(GET|HEAD) .*/model.pt.bsm' >"$W/manifests"
+	proxied '^HEAD .*/c0[0-7] ' >"$W/columns"
+	[ "$(wc -l <"$W/manifests")" = 2 ]
+	[ "$(wc -l <"$W/columns")" = 8 ]
+}
+
 @test "what others wrote is a file, and they can read what is small" {
 	mkdir "$W/store/old"
 	cp "$F/in/optimizer.pt" "$W/store/old/weights"
