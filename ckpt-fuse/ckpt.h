@@ -20,6 +20,7 @@
 #include "ckpt-fuse/mount_options.h"
 #include "ckpt-fuse/version.h"
 #include "ckpt-fuse/xattrs.h"
+#include "common/digest.h"
 #include "objects/store.h"
 
 /* Of a file's or folder's name, bytes: that of its manifest has four more, and parts of
@@ -70,6 +71,10 @@ bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b);
 /* A number that another version has not, for a process that comes later. */
 uint64_t ckpt_file_bytes_id(const struct ckpt_file *f);
 
+/* Of the version's bytes: no other file and no other version has the same one. */
+int ckpt_file_identity(const struct ckpt_file *f, struct digest *ret,
+		       struct error *err) MUST_CHECK;
+
 /* Bytes that are best read at once, by one of several threads: they lie in one object,
  * at multiples of it. */
 uint64_t ckpt_file_unit(const struct ckpt_file *f);
@@ -85,6 +90,11 @@ uint64_t ckpt_file_tables(const struct ckpt_file *f);
  * it.  -ERANGE: they are not in the file. */
 int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 	      int64_t deadline_ns, struct error *err) MUST_CHECK;
+
+/* Are these bytes, which begin and end with a unit or the file, those of the file?  Of a
+ * striped one its checksums say so (-EBADMSG), of a plain one nothing does. */
+int ckpt_check_bytes(const struct ckpt_file *f, uint64_t off, const void *data,
+		     size_t len, struct error *err) MUST_CHECK;
 
 /* ------------------------------------------------------------------- writing --- */
 

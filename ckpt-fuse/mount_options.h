@@ -8,7 +8,8 @@
 
 /* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
  * it: members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
- * `compare`, `ca_file`, `store_timeout` and `read_only` of `config_type`. */
+ * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait` and
+ * `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -85,6 +86,36 @@
 		  .offset = offsetof(config_type, ca_file), \
 		  .help = "Certificates (PEM) that the store's server is checked " \
 			  "with, instead of the system's." }, \
+		{ .key = "group", \
+		  .type = OPTION_STRING, \
+		  .arg = "HOST:PORT[,...]", \
+		  .offset = offsetof(config_type, group), \
+		  .help = "Read files together with the other mounts of this " \
+			  "store that have the same --group-key: what several " \
+			  "read at the same time leaves the store once, and is " \
+			  "passed on between them.  They find one another at " \
+			  "HOST:PORT, where the first of that host's mounts " \
+			  "listens; the others need a free port." }, \
+		{ .key = "group-key", \
+		  .type = OPTION_FILE, \
+		  .offset = offsetof(config_type, group_key), \
+		  .help = "File with the group's secret, 32 bytes or more; whoever " \
+			  "has it is believed what files of the store are." }, \
+		{ .key = "group-memory", \
+		  .type = OPTION_SIZE, \
+		  .def = "256M", \
+		  .min = "32M", \
+		  .offset = offsetof(config_type, group_memory), \
+		  .help = "Memory, beside --memory, for what is passed on, and " \
+			  "kept for who reads it again." }, \
+		{ .key = "group-wait", \
+		  .type = OPTION_DURATION, \
+		  .def = "5s", \
+		  .min = "100ms", \
+		  .max = "10m", \
+		  .offset = offsetof(config_type, group_wait), \
+		  .help = "Time without a byte after which a mount that was asked " \
+			  "is left out, and what it owes is read from the store." }, \
 	{ \
 		.key = "read-only", .letter = 'r', .type = OPTION_BOOL, \
 		.offset = offsetof(config_type, read_only), \

@@ -9,6 +9,7 @@
 #include "ckpt-fuse/names.h"
 #include "common/bytes.h"
 #include "common/crc32c.h"
+#include "common/digest.h"
 
 #define CHUNKS_AT_ONCE 64u
 #define PLAIN_UNIT (4 * MIB)
@@ -186,6 +187,42 @@ uint64_t ckpt_file_bytes_id(const struct ckpt_file *f)
 {
 	return f->plain ? tag_bytes_id(object_opened_stat(f->plain)->tag)
 			: manifest_bytes_id(f->manifest);
+}
+
+static int hash_manifest(struct hasher *h, const struct manifest *m)
+{
+	int rc = hasher_update(h, m->crcs, m->n_chunks * sizeof(*m->crcs));
+
+	for (size_t i = 0; i < m->n_segments && rc == 0; i++) {
+		const struct ckpt_segment *s = &m->segments[i];
+		const uint64_t at[] = { s->start, s->length, s->columns,
+					s->rotation, s->place };
+
+		rc = hasher_update(h, s->id, sizeof(s->id));
+		if (rc == 0)
+			rc = hasher_update(h, at, sizeof(at));
+	}
+	return rc;
+}
+
+int ckpt_file_identity(const struct ckpt_file *f, struct digest *ret,
+		       struct error *err)
+{
+	AUTO(hasher) h = hasher_new();
+	const char *tag = f->plain ? object_opened_stat(f->plain)->tag : "";
+	int rc = h ? 0 : -ENOMEM;
+
+	if (rc == 0 && f->manifest)
+		rc = hash_manifest(h, f->manifest);
+	/* A bucket's tag may be that of the same bytes elsewhere, and a directory's of others in
+	 * another file system. */
+	if (rc == 0 && f->plain)
+		rc = hasher_update(h, f->path, strlen(f->path) + 1);
+	if (rc == 0 && f->plain)
+		rc = hasher_update(h, tag, strlen(tag) + 1);
+	if (rc == 0)
+		rc = hasher_final(h, ret);
+	return rc < 0 ? error_nomem(err) : 0;
 }
 
 uint64_t ckpt_file_unit(const struct ckpt_file *f)
@@ -481,6 +518,59 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 		off += (uint64_t)n;
 		dst += n;
 		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ of others --- */
+
+static bool is_zero(const char *data, uint64_t len)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if (data[i])
+			return false;
+	return true;
+}
+
+/* How many of the bytes are right: those of a chunk, or of a hole; 0: they are not. */
+static uint64_t count_right(const struct ckpt_file *f, uint64_t off,
+			    const char *data, uint64_t len)
+{
+	const struct manifest *m = f->manifest;
+	size_t i = manifest_find(m, off);
+	const struct ckpt_segment *s = &m->segments[i];
+	struct chunk_place p;
+	uint64_t chunk, hole = len;
+
+	if (i == m->n_segments || s->start > off) {
+		if (i < m->n_segments && s->start - off < hole)
+			hole = s->start - off;
+		return is_zero(data, hole) ? hole : 0;
+	}
+	chunk = (off - s->start) / m->chunk_size;
+	p = chunk_place(m, s, chunk);
+	if ((off - s->start) % m->chunk_size || p.len > len)
+		return 0;
+	return crc32c(0, data, p.len) == m->crcs[s->first_chunk + chunk] ? p.len
+									 : 0;
+}
+
+int ckpt_check_bytes(const struct ckpt_file *f, uint64_t off, const void *data,
+		     size_t len, struct error *err)
+{
+	const char *at = data;
+
+	while (f->manifest && len) {
+		const uint64_t n = count_right(f, off, at, len);
+
+		if (!n)
+			return error_set(err, EBADMSG,
+					 "'%.200s': bytes from %" PRIu64
+					 " on are not what was written",
+					 f->path, off);
+		off += n;
+		at += n;
+		len -= n;
 	}
 	return 0;
 }

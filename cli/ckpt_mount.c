@@ -35,7 +35,7 @@
 #define ASK_TIMEOUT_MS 10000
 #define DEAD_ANSWER_MS 2000
 #define STATUS_MAX 16384u
-#define ARGS_MAX 32u
+#define ARGS_MAX 40u
 #define LOG_FILE "log"
 /* In a mount's folder of --run: for how many lost files an umount was refused. */
 #define REFUSED_FILE "umount.refused"
@@ -43,9 +43,9 @@
 #define BUFFERED_FILE "close.buffered"
 
 struct ckpt_mount_options {
-	char *run, *ca_file, *close, *compare, *metrics;
-	uint64_t memory, tail, readahead, uid, gid, threads;
-	int64_t store_timeout;
+	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key;
+	uint64_t memory, tail, readahead, uid, gid, threads, group_memory;
+	int64_t store_timeout, group_wait;
 	bool foreground, read_only;
 };
 
@@ -180,6 +180,15 @@ static void add_number(struct mount_args *a, const char *key, uint64_t v)
 	add_arg(a, text);
 }
 
+static void add_word(struct mount_args *a, const char *key, char *value)
+{
+	char *text = a->text[a->n];
+
+	(void)snprintf(text, sizeof(a->text[0]), "--%s", key);
+	add_arg(a, text);
+	add_arg(a, value);
+}
+
 static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 		    char *dir, char **args)
 {
@@ -214,6 +223,16 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 		(void)snprintf(a->text[27], sizeof(a->text[0]), "--metrics");
 		add_arg(a, a->text[27]);
 		add_arg(a, c->metrics);
+	}
+	if (c->group_key)
+		add_word(a, "group-key", c->group_key);
+	if (c->group) {
+		add_word(a, "group", c->group);
+		add_number(a, "group-memory", c->group_memory);
+		(void)snprintf(a->text[25], sizeof(a->text[0]),
+			       "--group-wait=%" PRId64 "ms",
+			       c->group_wait / NS_PER_MS);
+		add_arg(a, a->text[25]);
 	}
 	add_arg(a, args[0]);
 	add_arg(a, args[1]);

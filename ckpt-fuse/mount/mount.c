@@ -195,6 +195,7 @@ static void set_bounds(struct ckpt_mount *m)
 		.budget = &m->budget,
 		.jobs = m->readers,
 		.readahead_most = m->cfg->readahead,
+		.group = m->group,
 		.tables_own = m->cfg->memory / 128,
 	};
 	readings_init(&m->readings);
@@ -219,6 +220,31 @@ int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
 	*ret_n = atomic_load(&t.n_lost);
 	nodes_fini(&t);
 	return rc;
+}
+
+/* So many reads of the store at a time as are worth it. */
+#define GROUP_FETCHES_MIN 8u
+#define GROUP_FETCHES_MAX 16u
+
+static int open_group(struct ckpt_mount *m, struct error *err)
+{
+	const unsigned int parallel = object_store_caps(m->store).parallel;
+	const struct group_config cfg = {
+		.key_file = m->cfg->group_key,
+		.places = m->cfg->group,
+		.memory = m->cfg->group_memory,
+		.wait_ns = m->cfg->group_wait,
+		.fetches = parallel < GROUP_FETCHES_MIN   ? GROUP_FETCHES_MIN
+			   : parallel > GROUP_FETCHES_MAX ? GROUP_FETCHES_MAX
+							  : parallel,
+	};
+
+	if (!cfg.places && !cfg.key_file)
+		return 0;
+	if (!cfg.places || !cfg.key_file)
+		return error_set(err, EINVAL,
+				 "--group and --group-key belong together");
+	return group_new(&cfg, &m->group, err);
 }
 
 static int new_ahead(struct ckpt_mount *m, struct error *err)
@@ -246,6 +272,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	m->local = local_folder(url);
 	rc = open_store(m, url, kept->life_fd, err);
 	if (rc == 0)
+		rc = open_group(m, err);
+	if (rc == 0)
 		rc = jobs_new(SENDERS, &m->senders, err);
 	if (rc == 0)
 		rc = jobs_new(READERS, &m->readers, err);
@@ -254,6 +282,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc < 0) {
 		jobs_free(m->readers);
 		jobs_free(m->senders);
+		group_free(m->group);
 		object_store_free(m->store);
 		free((void *)(uintptr_t)m->local);
 		free(m);
@@ -296,6 +325,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	jobs_free(m->senders);
 	jobs_free(m->readers);
 	jobs_free(m->askers);
+	group_free(m->group);
 	readings_fini(&m->readings);
 	coming_fini(&m->coming);
 	absent_fini(&m->absent);
@@ -403,6 +433,26 @@ static int put_away(struct ckpt_mount *m, struct buf *out)
 	return buf_puts(out, "}");
 }
 
+/* null: it reads alone. */
+static int put_group(struct ckpt_mount *m, struct buf *out)
+{
+	struct group_stats s;
+
+	if (!m->group)
+		return buf_puts(out, ", \"group\": null");
+	group_stats(m->group, &s);
+	return buf_printf(out,
+			  ", \"group\": {\"members\": %" PRIu64
+			  ", \"bytes_fetched\": %" PRIu64
+			  ", \"bytes_received\": %" PRIu64
+			  ", \"bytes_sent\": %" PRIu64
+			  ", \"memory_used\": %" PRIu64 ", \"late\": %" PRIu64
+			  ", \"wrong\": %" PRIu64 "}",
+			  s.members, s.fetched_bytes, s.received_bytes,
+			  s.sent_bytes, s.memory_bytes, s.late_total,
+			  s.wrong_total);
+}
+
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
@@ -423,7 +473,8 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 	    put_string(out, object_store_url(m->store)) < 0 ||
 	    put_waits(out, "save", &waits.save) < 0 ||
 	    put_waits(out, "load", &waits.load) < 0 ||
-	    put_all_lost(m, out) < 0 || put_away(m, out) < 0)
+	    put_all_lost(m, out) < 0 || put_away(m, out) < 0 ||
+	    put_group(m, out) < 0)
 		return -ENOMEM;
 	return buf_printf(
 		out,

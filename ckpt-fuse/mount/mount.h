@@ -15,6 +15,7 @@
 #include "ckpt-fuse/mount/nodes.h"
 #include "ckpt-fuse/mount/phase.h"
 #include "fuse/fuse.h"
+#include "groupio/groupio.h"
 
 struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
@@ -22,12 +23,16 @@ struct ckpt_mount_config {
 	uint64_t threads, uid, gid;
 	int64_t store_timeout;
 	char *ca_file, *close, *compare, *metrics;
+	char *group, *group_key; /* of groupio.h; NULL: none */
+	uint64_t group_memory;
+	int64_t group_wait;
 	bool hold, read_only;
 };
 
 struct ckpt_mount {
 	const struct ckpt_mount_config *cfg;
 	struct object_store *store;
+	struct group *group; /* NULL: it reads alone */
 	struct budget budget;
 	struct jobs *senders, *readers, *askers;
 	struct writings writings;

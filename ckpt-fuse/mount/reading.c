@@ -35,7 +35,7 @@ struct read_block {
 
 struct reading {
 	struct readings *all;
-	struct ckpt_file *file;
+	struct grouped_file *file;
 	uint64_t size, unit;
 	atomic_uint refs;
 	TAILQ_HEAD(, read_block) blocks; /* this and below: readings.lock */
@@ -100,6 +100,11 @@ static bool take_tables(struct readings *all, uint64_t bytes)
 	return ok;
 }
 
+static void reading_give_tables(void *all, const struct ckpt_file *f)
+{
+	give_tables(all, ckpt_file_tables(f));
+}
+
 static int reading_refuse(struct ckpt_file *f, struct error *err)
 {
 	const uint64_t bytes = ckpt_file_tables(f);
@@ -116,6 +121,7 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		struct error *err)
 {
 	struct reading *r;
+	int rc;
 
 	if (!take_tables(all, ckpt_file_tables(f)))
 		return reading_refuse(f, err);
@@ -125,8 +131,13 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		ckpt_close(f);
 		return error_nomem(err);
 	}
+	rc = grouped_file_new(all->group, f, reading_give_tables, all, &r->file,
+			      err);
+	if (rc < 0) {
+		free(r);
+		return rc;
+	}
 	r->all = all;
-	r->file = f;
 	r->size = ckpt_file_stat(f)->size;
 	r->unit = ckpt_file_unit(f);
 	atomic_init(&r->refs, 1);
@@ -151,7 +162,7 @@ struct reading *reading_ref(struct reading *r)
 
 struct ckpt_file *reading_file(struct reading *r)
 {
-	return r->file;
+	return grouped_file_get(r->file);
 }
 
 /* --------------------------------------------------------------------- blocks --- */
@@ -210,8 +221,7 @@ static void reading_free(struct reading *r)
 	leave_active(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	zip_order_free(r->order);
-	give_tables(r->all, ckpt_file_tables(r->file));
-	ckpt_close(r->file);
+	grouped_file_free(r->file);
 	free(r);
 }
 
@@ -299,8 +309,8 @@ static void block_run(struct job *j)
 	struct read_block *b = container_of(j, struct read_block, job);
 	struct reading *r = b->r;
 	int rc = is_left(r) ? -ECANCELED
-			    : ckpt_read(r->file, b->off, b->data, b->len, 0,
-					&b->err);
+			    : grouped_file_read(r->file, b->off, b->data,
+						b->len, &b->err);
 	bool is_free;
 
 	(void)pthread_mutex_lock(&r->all->lock);
@@ -465,8 +475,8 @@ static char *read_part(struct reading *r, const struct zip_range *at)
 	if (!budget_take_ahead(r->all->budget, at->len))
 		return NULL;
 	part = malloc((size_t)at->len);
-	if (part && ckpt_read(r->file, at->off, part, (size_t)at->len, 0,
-			      &ignored) == 0)
+	if (part && grouped_file_read(r->file, at->off, part, (size_t)at->len,
+				      &ignored) == 0)
 		return part;
 	free(part);
 	budget_give_ahead(r->all->budget, at->len);
@@ -696,7 +706,7 @@ static int lend_own(struct reading *r, uint64_t off, size_t len,
 	loan->n = 1;
 	loan->parts[0] =
 		(struct iovec){ .iov_base = loan->own, .iov_len = len };
-	return ckpt_read(r->file, off, loan->own, len, 0, err);
+	return grouped_file_read(r->file, off, loan->own, len, err);
 }
 
 static int lend_all(struct reading *r, uint64_t off, size_t len,

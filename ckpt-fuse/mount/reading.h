@@ -13,6 +13,7 @@
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
 #include "ckpt-fuse/mount/jobs.h"
+#include "ckpt-fuse/mount/grouped_file.h"
 
 #define READING_PARTS_MAX 4u /* blocks that one read may take from */
 
@@ -31,6 +32,7 @@ struct reading_loan {
 struct readings {
 	struct budget *budget;
 	struct jobs *jobs;       /* that read ahead */
+	struct group *group;     /* NULL: files are read alone */
 	uint64_t readahead_most; /* bytes ahead of one reader; 0: none */
 	pthread_mutex_t lock;    /* the blocks of all files, and the list */
 	pthread_cond_t came;     /* a block was read */

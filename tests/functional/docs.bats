@@ -47,6 +47,8 @@ start_stage()
 	export STORE=file://$W/store MODEL=$W/model.pt
 	export SITE=$W/site WHEEL=$W/demo-1.0-py3-none-any.whl PIP_NO_INDEX=1
 	export OUT=$W/out JOBS=$TOP/tests/fuzz/corpus/sacct/real
+	# What mounts that read together meet by.
+	export PLACE=127.0.0.1:29600 GROUP_KEY=$W/group.key
 	mkdir "$W/store" "$W/site" "$OUT"
 	python3 "$BATS_TEST_DIRNAME/make-wheel.py" "$W" demo 1.0
 	bootseer env run -q --store "$STORE" --target "$W/env" -- \

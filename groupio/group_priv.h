@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A group, as its files share it. */
+#ifndef BOOTSEER_GROUPIO_GROUP_PRIV_H
+#define BOOTSEER_GROUPIO_GROUP_PRIV_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "common/hash.h"
+#include "groupio/groupio.h"
+#include "groupio/identity.h"
+#include "net/loop.h"
+#include "net/pool.h"
+#include "p2p/net/net.h"
+#include "p2p/net/net_addr.h"
+
+#define GROUP_SLOT ((size_t)GROUP_UNIT_MAX)
+
+/* A source with those that read from it. */
+struct group_origin {
+	struct group_source s;
+	unsigned int refs; /* group.lock */
+};
+
+enum group_unit_state {
+	GROUP_UNIT_QUEUED,   /* this node is to read it from the store */
+	GROUP_UNIT_FETCHING, /* it does */
+	GROUP_UNIT_ASKED,    /* `peer` is to send it */
+	GROUP_UNIT_CAME,     /* it did, and whoever asked has to check it */
+	GROUP_UNIT_READY,
+	GROUP_UNIT_MOVED, /* it is another member's to read by now: decide again */
+	GROUP_UNIT_FAILED, /* `rc` says why */
+};
+
+struct group_unit_key {
+	struct group_file *file;
+	uint64_t index;
+};
+
+/* A unit that is in memory, or comes.  All of it: group.lock, but the bytes of `data`, which
+ * belong to whoever fetches them until the state is another. */
+struct group_unit {
+	struct group_unit_key key;
+	UT_hash_handle hh;
+	TAILQ_ENTRY(group_unit)
+	unused; /* while it is READY, and n_users is 0 */
+	struct group *group;
+	enum group_unit_state state;
+	unsigned int n_users; /* reads, sends, and its own work or call */
+	bool is_known;        /* in the table */
+	bool was_asked;       /* of another member */
+	bool is_own;          /* no other member is to be asked for it */
+	char *data;
+	bool is_slot; /* `data` is memory of the group, else of a reader */
+	size_t len;
+	struct digest id;        /* of its file, on links */
+	struct group_peer *peer; /* that it was asked of; NULL: it is gone */
+	int64_t asked_ns;
+	int rc;
+	struct error err;
+	struct group_peer **wants; /* members that wait for it */
+	size_t n_wants, cap_wants;
+	struct work fetch;
+	struct loop_call ask;
+};
+
+enum peer_file_state {
+	PEER_FILE_OFFERED, /* no answer yet */
+	PEER_FILE_OPEN, /* both have it; what it has in memory is not known yet */
+	PEER_FILE_TOLD,
+};
+
+/* A file that is open with a member. */
+struct peer_file {
+	struct group_file *file;
+	struct group_peer *peer;
+	LIST_ENTRY(peer_file) of_peer;
+	enum peer_file_state state;
+	uint8_t *
+		has; /* bits: units that it had, or fetched, when both opened the file */
+};
+
+struct group_peer {
+	LIST_ENTRY(group_peer) of_group;
+	struct net_link *link;
+	bool is_up;
+	/* It sent nothing in time, or what was not the file's: group.lock; it was left. */
+	bool is_late, is_wrong, is_left;
+	char name[256], addr[64];
+	int64_t moved_ns; /* when it sent bytes last */
+	LIST_HEAD(, peer_file) files;
+};
+
+struct group_file {
+	struct group *group;
+	struct digest id; /* on links */
+	UT_hash_handle hh;
+	uint64_t size;
+	uint32_t unit;
+	uint64_t n_units;
+	struct group_origin
+		*origin; /* NULL: nobody here has had it open for a while */
+	unsigned int n_local; /* group_file_open() less group_file_close() */
+	size_t n_known;       /* units in the table, and others that name it */
+	int64_t used_ns, joined_ns; /* by a member, last */
+	int64_t settles_ns;         /* no longer are other members waited for */
+	bool is_offered;            /* to all that were linked */
+	bool is_posted;             /* `offer` is */
+	struct loop_call offer;
+	/* Members that have it open, by name, and this node's place among them. */
+	struct peer_file **members;
+	size_t n_members, cap_members, self_at;
+};
+
+/* An address where members meet; the loop's, but `resolve` while it runs. */
+struct group_place {
+	struct group *group;
+	char host[256], port[8];
+	char addr[64]; /* "": not looked up yet */
+	struct sockaddr_storage found;
+	socklen_t found_len;
+	int found_rc;
+	bool is_looked_up, is_busy, was_told;
+	int64_t next_ns;
+	struct work resolve;
+};
+
+struct group {
+	struct group_config cfg;
+	struct digest secret; /* of the key file */
+	char name[256];       /* this member's */
+	struct digest room;   /* the image by which members tell of others */
+	/* The loop's: */
+	struct loop *loop;
+	pthread_t thread;
+	struct pool *pool;
+	struct net *net; /* NULL: where members meet is not known yet */
+	struct loop_timer tick;
+	struct loop_call ending, ended;
+	struct group_place places[GROUP_PLACES_MAX];
+	size_t n_places;
+	int64_t told_ns; /* when a member was told of the others last */
+	unsigned int told_turn;
+	/* The rest with the lock.  Peers come and go on the loop alone, which may look at them
+	 * without it. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_ending;
+	LIST_HEAD(, group_peer) peers;
+	struct group_file *files;
+	struct group_unit *units;
+	size_t n_queued;
+	TAILQ_HEAD(, group_unit) unused; /* those used longest ago first */
+	char *memory;
+	size_t n_slots, n_free, n_slots_begun;
+	char **free_slots;
+	struct group_stats stats;
+};
+
+/* ---- units.c: all with the lock, unless they say otherwise */
+void unit_leave(struct group_unit *u); /* one of n_users */
+/* What a member that asks gets; without the lock, on the loop. */
+void units_want(struct group *g, struct group_peer *p, const struct digest *id,
+		uint64_t index);
+void units_unwant(struct group *g, const struct group_peer *p,
+		  struct group_file *f, uint64_t index);
+struct group_unit *unit_find(struct group *g, struct group_file *f,
+			     uint64_t index);
+void unit_came(struct group_unit *u);
+void unit_fail(struct group_unit *u, int rc, const char *why);
+/* What `p` was asked for of the file (NULL: of all) does not come. */
+void units_fail(struct group *g, const struct group_peer *p,
+		const struct group_file *f, int rc, const char *why);
+void units_forget_wants(struct group *g, const struct group_peer *p,
+			const struct group_file *f);
+int units_init(struct group *g, struct error *err) MUST_CHECK;
+void units_fini(struct group *g);
+
+/* ---- files.c: all with the lock, unless they say otherwise */
+struct group_file *files_find(struct group *g, const struct digest *id);
+/* Which member is to read the unit from the store; NULL: this one. */
+struct group_peer *file_owner(const struct group_file *f, uint64_t index);
+size_t unit_len(const struct group_file *f, uint64_t index);
+struct peer_file *peer_file_find(const struct group_peer *p,
+				 const struct group_file *f);
+int peer_file_add(struct group_peer *p, struct group_file *f) MUST_CHECK;
+void peer_file_remove(struct peer_file *pf);
+/* The member has it open, too. */
+int file_join(struct group_file *f, struct peer_file *pf) MUST_CHECK;
+void origin_unref(struct group *g, struct group_origin *o);
+void file_drop_if_unused(struct group_file *f);
+/* Without the lock, on the loop: a new member is told of all; those that nobody used for a
+ * while are withdrawn. */
+void file_offer_to(struct group_file *f, struct group_peer *p);
+void files_offer_to(struct group *g, struct group_peer *p);
+void files_withdraw_idle(struct group *g, int64_t now_ns);
+void files_fini(struct group *g);
+
+/* ---- join.c, on the loop */
+int places_parse(const char *text, struct group_place *places, size_t *ret_n,
+		 struct error *err) MUST_CHECK;
+void join_tick(struct group *g, int64_t now_ns);
+void join_tell(struct group *g, const struct group_peer *p);
+void join_heard(struct group *g, const struct net_node *nodes, size_t n);
+
+/* ---- links.c */
+extern const struct net_events group_events;
+void links_drop_late(struct group *g, int64_t now_ns);
+
+#endif

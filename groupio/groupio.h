@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reads that the nodes of a job share: each unit of a file that several of them read at the
+ * same time is read from the store by one node, which passes it on to the others from its
+ * memory.  docs/checkpoints.md ("Many nodes that read one file") has what users see,
+ * docs/formats/p2p.md the messages, SECURITY.md whom a node believes.
+ *
+ * Any thread may call any function, unless its comment says otherwise.
+ */
+#ifndef BOOTSEER_GROUPIO_GROUPIO_H
+#define BOOTSEER_GROUPIO_GROUPIO_H
+
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "common/error.h"
+
+/* Files whose units are larger are not shared. */
+#define GROUP_UNIT_MAX (4u << 20)
+#define GROUP_PLACES_MAX 8u  /* addresses of --group */
+#define GROUP_SECRET_MIN 32u /* bytes of a key file */
+#define GROUP_SECRET_MAX 4096u
+
+struct group;
+struct group_file;
+
+struct group_config {
+	/* A secret of the job, which every member has and nobody else may read. */
+	const char *key_file;
+	/* "HOST:PORT[,HOST:PORT...]": where members find one another.  A member whose own
+	 * address is among them listens there. */
+	const char *places;
+	uint64_t
+		memory; /* bytes for units that others want, or may want again */
+	unsigned int fetches; /* reads of the store at a time */
+	/* A member that is asked, and sends nothing for so long, is left out. */
+	int64_t wait_ns;
+};
+
+/* -EINVAL says what is wrong with the addresses. */
+int group_check_places(const char *places, struct error *err) MUST_CHECK;
+
+/* Reads the key; members are looked for from now on, and no failure of theirs is one of
+ * this. */
+int group_new(const struct group_config *cfg, struct group **ret,
+	      struct error *err) MUST_CHECK;
+/* With every file closed and no read under way. */
+void group_free(struct group *g);
+
+/* Where the bytes of a file come from when no other member has them. */
+struct group_source_ops {
+	/* Blocks; several threads at a time. */
+	int (*read)(void *arg, uint64_t off, void *buf, size_t len,
+		    struct error *err);
+	/* Are these bytes, a whole unit that another member sent, the file's, as far as this
+	 * node can tell?  -EBADMSG */
+	int (*check)(void *arg, uint64_t off, const void *buf, size_t len,
+		     struct error *err);
+	/* Nobody reads from it any more. */
+	void (*release)(void *arg);
+};
+
+struct group_source {
+	const struct group_source_ops *ops;
+	void *arg;
+	/* Of the version of the file: equal where the bytes are, and nowhere else. */
+	struct digest identity;
+	uint64_t size;
+	uint32_t
+		unit; /* bytes, GROUP_UNIT_MAX at most; the last one may be shorter */
+};
+
+/* Offer the file to the other members.  Takes `s->arg`, also on failure; it is kept beyond
+ * group_file_close() for members that still read. */
+int group_file_open(struct group *g, const struct group_source *s,
+		    struct group_file **ret, struct error *err) MUST_CHECK;
+void group_file_close(struct group_file *f);
+
+/* Read exactly `len` bytes, which lie in one unit.  Blocks; fails as the source's read
+ * does, and for no fault of another member. */
+int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
+	       struct error *err) MUST_CHECK;
+
+struct group_stats {
+	uint64_t members;       /* others that are linked now */
+	uint64_t fetched_bytes; /* read from the store */
+	uint64_t
+		received_bytes; /* of units that others sent, and were believed */
+	uint64_t sent_bytes;    /* passed on to others */
+	uint64_t memory_bytes; /* of units that are kept now */
+	uint64_t
+		late_total; /* members that were left out, since they sent nothing */
+	uint64_t wrong_total; /* units of others that were not the file's */
+};
+void group_stats(struct group *g, struct group_stats *ret);
+
+#endif

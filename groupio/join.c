@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How members find one another.  Each looks up the addresses of --group, listens at one that is
+ * its own where it can, and links with the others; who is linked tells the rest of whom it knows.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "groupio/group_priv.h"
+
+#define LOOK_UP_AGAIN_NS (2 * NS_PER_S)
+#define DIAL_AGAIN_NS NS_PER_S
+#define TELL_EVERY_NS (3 * NS_PER_S)
+
+/* ---------------------------------------------------------------------- the text --- */
+
+static int place_parse(const char *text, size_t len, struct group_place *ret,
+		       struct error *err)
+{
+	const char *colon = memrchr(text, ':', len);
+	const char *host = text;
+	size_t n_host = colon ? (size_t)(colon - text) : 0;
+	size_t n_port = colon ? len - n_host - 1 : 0;
+
+	if (n_host > 2 && host[0] == '[' && host[n_host - 1] == ']') {
+		host++;
+		n_host -= 2;
+	}
+	if (!n_host || n_host >= sizeof(ret->host) || !n_port || n_port > 5 ||
+	    strspn(colon + 1, "0123456789") < n_port || atoi(colon + 1) < 1 ||
+	    atoi(colon + 1) > 65535)
+		return error_set(err, EINVAL,
+				 "--group '%.*s': not HOST:PORT, as "
+				 "'10.0.0.1:29600' or 'job-0.job:29600'",
+				 (int)len, text);
+	(void)snprintf(ret->host, sizeof(ret->host), "%.*s", (int)n_host, host);
+	(void)snprintf(ret->port, sizeof(ret->port), "%.*s", (int)n_port,
+		       colon + 1);
+	return 0;
+}
+
+int places_parse(const char *text, struct group_place *places, size_t *ret_n,
+		 struct error *err)
+{
+	size_t n = 0;
+
+	while (*text) {
+		const size_t len = strcspn(text, ",");
+		int rc;
+
+		if (n == GROUP_PLACES_MAX)
+			return error_set(err, EINVAL,
+					 "--group: %u addresses at most",
+					 GROUP_PLACES_MAX);
+		rc = place_parse(text, len, &places[n++], err);
+		if (rc < 0)
+			return rc;
+		text += len + (text[len] == ',');
+	}
+	*ret_n = n;
+	return n ? 0 : error_set(err, EINVAL, "--group: no address");
+}
+
+int group_check_places(const char *places, struct error *err)
+{
+	AUTO_FREE struct group_place *all =
+		calloc(GROUP_PLACES_MAX, sizeof(*all));
+	size_t n;
+
+	return all ? places_parse(places, all, &n, err) : error_nomem(err);
+}
+
+/* --------------------------------------------------------------------- listening --- */
+
+static bool listen_at(struct group *g, const char *addr,
+		      const struct identity_files *files, struct error *err)
+{
+	struct net_config c = { .loop = g->loop,
+				.listen = addr,
+				.security = NET_MUTUAL_TLS,
+				.ca_file = files->ca,
+				.cert_file = files->cert,
+				.key_file = files->key,
+				.events = &group_events,
+				.arg = g };
+
+	(void)snprintf(c.self.name, sizeof(c.self.name), "%s", g->name);
+	return net_new(&c, &g->net, err) == 0;
+}
+
+/* The address of this machine by which it comes to the place; port 0. */
+static bool find_own_address(const struct group_place *p, char ret[64])
+{
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+	AUTO_CLOSE int fd =
+		socket(p->found.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	/* Nothing is sent. */
+	if (fd < 0 ||
+	    connect(fd, (const struct sockaddr *)&p->found, p->found_len) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&own, &len) < 0)
+		return false;
+	net_addr_set_port(&own, 0);
+	net_addr_format(&own, ret, 64);
+	return true;
+}
+
+static bool is_own(const struct group_place *p)
+{
+	return p->addr[0] && (net_addr_is_loopback(&p->found) ||
+			      net_addr_is_own(&p->found, p->found_len));
+}
+
+/* Once each place was looked up, or could not be. */
+static void begin_to_listen(struct group *g)
+{
+	const struct group_place *any = NULL;
+	struct identity_files files;
+	struct error err = ERROR_INIT;
+	char addr[64];
+	bool ok = false;
+
+	for (size_t i = 0; i < g->n_places; i++) {
+		if (!g->places[i].is_looked_up)
+			return;
+		if (g->places[i].addr[0])
+			any = &g->places[i];
+	}
+	if (!any || identity_make(&g->secret, g->name, &files, &err) < 0) {
+		if (any)
+			log_warning("group", "no group reason=\"%s\"", err.msg);
+		return;
+	}
+	/* Another mount of this machine may have the place. */
+	for (size_t i = 0; i < g->n_places && !ok; i++)
+		ok = is_own(&g->places[i]) &&
+		     listen_at(g, g->places[i].addr, &files, &err);
+	if (!ok)
+		ok = find_own_address(any, addr) &&
+		     listen_at(g, addr, &files, &err);
+	identity_close(&files);
+	if (ok)
+		log_info("group", "listens addr=\"%s\" name=\"%s\"",
+			 net_self(g->net)->addr, g->name);
+	else
+		log_warning("group", "no group reason=\"%s\"", err.msg);
+}
+
+/* -------------------------------------------------------------------- looking up --- */
+
+static void place_look_up(struct work *w)
+{
+	struct group_place *p = container_of(w, struct group_place, resolve);
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+					.ai_flags = AI_ADDRCONFIG |
+						    AI_NUMERICSERV };
+	struct addrinfo *found = NULL;
+
+	p->found_rc = getaddrinfo(p->host, p->port, &hints, &found);
+	if (p->found_rc == 0) {
+		memcpy(&p->found, found->ai_addr, found->ai_addrlen);
+		p->found_len = found->ai_addrlen;
+		freeaddrinfo(found);
+	}
+}
+
+static void place_looked_up(struct work *w)
+{
+	struct group_place *p = container_of(w, struct group_place, resolve);
+
+	p->is_busy = false;
+	p->is_looked_up = true;
+	if (p->found_rc == 0) {
+		net_addr_format(&p->found, p->addr, sizeof(p->addr));
+		p->next_ns = 0;
+		return;
+	}
+	p->next_ns = clock_now_ns() + LOOK_UP_AGAIN_NS;
+	if (!p->was_told)
+		log_warning("group",
+			    "no such host name=\"%s\" reason=\"%s\" "
+			    "note=\"looked for again\"",
+			    p->host, gai_strerror(p->found_rc));
+	p->was_told = true;
+}
+
+/* ----------------------------------------------------------------------- linking --- */
+
+/* On the loop peers are looked at without the lock. */
+static bool is_linked_with(const struct group *g, const char *name,
+			   const char *addr)
+{
+	const struct group_peer *p;
+
+	LIST_FOREACH(p, &g->peers, of_group)
+	if ((*name && strcmp(p->name, name) == 0) || strcmp(p->addr, addr) == 0)
+		return true;
+	return false;
+}
+
+static void dial(struct group *g, const char *addr, const char *name)
+{
+	struct group_peer *p = calloc(1, sizeof(*p));
+	struct net_link *l;
+
+	if (!p || net_connect(g->net, addr, name, &l, NULL) < 0) {
+		free(p);
+		return;
+	}
+	p->link = l;
+	(void)snprintf(p->name, sizeof(p->name), "%s", name ? name : "");
+	(void)snprintf(p->addr, sizeof(p->addr), "%s", addr);
+	net_set_user(l, p);
+	(void)pthread_mutex_lock(&g->lock);
+	LIST_INSERT_HEAD(&g->peers, p, of_group);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void place_step(struct group *g, struct group_place *p, int64_t now_ns)
+{
+	if (p->is_busy || now_ns < p->next_ns)
+		return;
+	if (!p->addr[0]) {
+		p->group = g;
+		p->resolve.run = place_look_up;
+		p->resolve.done = place_looked_up;
+		p->is_busy = pool_submit(g->pool, &p->resolve) == 0;
+		return;
+	}
+	if (!g->net || strcmp(net_self(g->net)->addr, p->addr) == 0 ||
+	    is_linked_with(g, "", p->addr))
+		return;
+	p->next_ns = now_ns + DIAL_AGAIN_NS;
+	dial(g, p->addr, NULL);
+}
+
+static void tell_next(struct group *g, int64_t now_ns)
+{
+	const struct group_peer *p;
+	unsigned int n = 0;
+
+	if (now_ns - g->told_ns < TELL_EVERY_NS)
+		return;
+	g->told_ns = now_ns;
+	LIST_FOREACH(p, &g->peers, of_group)
+	n += p->is_up;
+	if (!n)
+		return;
+	g->told_turn = (g->told_turn + 1) % n;
+	n = 0;
+	LIST_FOREACH(p, &g->peers, of_group)
+	if (p->is_up && n++ == g->told_turn)
+		join_tell(g, p);
+}
+
+void join_tick(struct group *g, int64_t now_ns)
+{
+	for (size_t i = 0; i < g->n_places; i++)
+		place_step(g, &g->places[i], now_ns);
+	if (!g->net)
+		begin_to_listen(g);
+	else
+		tell_next(g, now_ns);
+}
+
+void join_tell(struct group *g, const struct group_peer *p)
+{
+	struct net_node *nodes = calloc(64, sizeof(*nodes));
+	const struct group_peer *other;
+	size_t n = 0;
+
+	if (!nodes)
+		return;
+	LIST_FOREACH(other, &g->peers, of_group)
+	{
+		if (!other->is_up || other == p)
+			continue;
+		nodes[n++] = *net_peer(other->link);
+		if (n == 64) {
+			net_members(p->link, &g->room, nodes, n);
+			n = 0;
+		}
+	}
+	if (n)
+		net_members(p->link, &g->room, nodes, n);
+	free(nodes);
+}
+
+/* A name that two members tell is dialled once. */
+void join_heard(struct group *g, const struct net_node *nodes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(nodes[i].name, g->name) != 0 &&
+		    !is_linked_with(g, nodes[i].name, nodes[i].addr))
+			dial(g, nodes[i].addr, nodes[i].name);
+}

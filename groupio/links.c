@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What links between members tell: docs/formats/p2p.md, "Groups".  All on the loop. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "groupio/group_priv.h"
+
+static bool is_room(const struct group *g, const struct digest *image)
+{
+	return digest_equal(image, &g->room);
+}
+
+/* ---------------------------------------------------------------- come and gone --- */
+
+static void group_up(void *arg, struct net_link *l)
+{
+	struct group *g = arg;
+	struct group_peer *p = net_user(l);
+	const struct net_node *node = net_peer(l);
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p) {
+			net_close(l, "out of memory");
+			return;
+		}
+		p->link = l;
+		net_set_user(l, p);
+	}
+	(void)pthread_mutex_lock(&g->lock);
+	if (!p->of_group.le_prev)
+		LIST_INSERT_HEAD(&g->peers, p, of_group);
+	(void)snprintf(p->name, sizeof(p->name), "%s", node->name);
+	(void)snprintf(p->addr, sizeof(p->addr), "%s", node->addr);
+	p->is_up = true;
+	p->moved_ns = clock_now_ns();
+	g->stats.members++;
+	(void)pthread_mutex_unlock(&g->lock);
+	log_info("group",
+		 "member linked name=\"%s\" addr=\"%s\" members=%" PRIu64,
+		 p->name, p->addr, g->stats.members);
+	(void)!net_open_image(l, &g->room, 1, NULL, 0, NULL);
+	files_offer_to(g, p);
+}
+
+static void group_down(void *arg, struct net_link *l, const struct error *why)
+{
+	struct group *g = arg;
+	struct group_peer *p = net_user(l);
+	struct peer_file *pf;
+
+	if (!p)
+		return;
+	(void)pthread_mutex_lock(&g->lock);
+	units_fail(g, p, NULL, -ENOTCONN, "the member is gone");
+	units_forget_wants(g, p, NULL);
+	while ((pf = LIST_FIRST(&p->files)))
+		peer_file_remove(pf);
+	LIST_REMOVE(p, of_group);
+	g->stats.members -= p->is_up;
+	(void)pthread_mutex_unlock(&g->lock);
+	if (p->is_up && why && why->code != EALREADY)
+		log_info("group",
+			 "member gone name=\"%s\" members=%" PRIu64
+			 " reason=\"%s\"",
+			 p->name, g->stats.members, why->msg);
+	free(p);
+}
+
+static void group_failed(void *arg, const struct net_failure *f)
+{
+	(void)arg;
+	if (f->fault == NET_UNTRUSTED || f->fault == NET_UNLIKE)
+		log_warning("group",
+			    "not let in addr=\"%s\" reason=\"it has not this "
+			    "group's key (--group-key): %s\"",
+			    f->addr, f->why ? f->why->msg : "");
+}
+
+/* Whoever sends nothing of what it was asked for, or bytes that are not the file's, is
+ * linked with again only after a new handshake, which a process that stands still does not
+ * make. */
+void links_drop_late(struct group *g, int64_t now_ns)
+{
+	struct group_unit *u, *next;
+	struct group_peer *p, *after;
+
+	(void)pthread_mutex_lock(&g->lock);
+	HASH_ITER(hh, g->units, u, next)
+	if (u->state == GROUP_UNIT_ASKED && u->peer &&
+	    now_ns - u->asked_ns > g->cfg.wait_ns &&
+	    now_ns - u->peer->moved_ns > g->cfg.wait_ns)
+		u->peer->is_late = true;
+	(void)pthread_mutex_unlock(&g->lock);
+	for (p = LIST_FIRST(&g->peers); p; p = after) {
+		after = LIST_NEXT(p, of_group);
+		if (!p->is_up || (!p->is_late && !p->is_wrong) || p->is_left)
+			continue;
+		p->is_left = true;
+		log_warning("group",
+			    "member left out name=\"%s\" reason=\"%s\"",
+			    p->name,
+			    p->is_late
+				    ? "it was asked, and sent nothing in "
+				      "the time of --group-wait"
+				    : "it sent bytes that are not the file's");
+		(void)pthread_mutex_lock(&g->lock);
+		g->stats.late_total += p->is_late;
+		(void)pthread_mutex_unlock(&g->lock);
+		net_close(p->link, p->is_late ? "it sent nothing for too long"
+					      : "it sent other bytes");
+	}
+}
+
+/* ------------------------------------------------------------------------ files --- */
+
+static int group_may_open(void *arg, struct net_link *l,
+			  const struct digest *image, const void *capability,
+			  size_t len, struct error *err)
+{
+	struct group *g = arg;
+	struct group_file *f;
+	bool is_here;
+
+	/* Its certificate was the job's: that is the right to all that the job reads. */
+	(void)capability;
+	(void)len;
+	if (is_room(g, image))
+		return 0;
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, image);
+	is_here = f && f->origin;
+	if (is_here)
+		f->n_known++; /* it stays for what follows */
+	(void)pthread_mutex_unlock(&g->lock);
+	if (!is_here)
+		return error_set(err, ENOENT, "the file is not open");
+	/* It may have refused the file before it opened it itself. */
+	file_offer_to(f, net_user(l));
+	(void)pthread_mutex_lock(&g->lock);
+	f->n_known--;
+	file_drop_if_unused(f);
+	(void)pthread_mutex_unlock(&g->lock);
+	return 0;
+}
+
+/* With the lock: units that the member need not fetch.  NULL: memory is short. */
+static struct swarm_range *list_held(const struct group_file *f, size_t *ret_n)
+{
+	struct group *g = f->group;
+	const struct group_unit *u, *next;
+	struct swarm_range *r = calloc(f->n_known + 1, sizeof(*r));
+	uint8_t *held = calloc((size_t)(f->n_units / 8 + 1), 1);
+	size_t n = 0;
+
+	if (!r || !held) {
+		free(r);
+		free(held);
+		return NULL;
+	}
+	HASH_ITER(hh, g->units, u, next)
+	if (u->key.file == f && (u->state == GROUP_UNIT_FETCHING ||
+				 (u->state == GROUP_UNIT_READY && u->is_slot)))
+		held[u->key.index / 8] |= (uint8_t)(1u << u->key.index % 8);
+	for (uint64_t i = 0; i < f->n_units; i++) {
+		if (!(held[i / 8] & (1u << i % 8)))
+			continue;
+		if (n && r[n - 1].first + r[n - 1].n == i)
+			r[n - 1].n++;
+		else
+			r[n++] = (struct swarm_range){ (uint32_t)i, 1 };
+	}
+	r[n++] = (struct swarm_range){ (uint32_t)f->n_units, 1 };
+	free(held);
+	*ret_n = n;
+	return r;
+}
+
+static void group_opened(void *arg, struct net_link *l,
+			 const struct digest *image)
+{
+	struct group *g = arg;
+	struct group_peer *p = net_user(l);
+	AUTO_FREE struct swarm_range *held = NULL;
+	struct group_file *f;
+	struct peer_file *pf;
+	size_t n = 0;
+
+	if (is_room(g, image)) {
+		join_tell(g, p);
+		return;
+	}
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, image);
+	pf = f ? peer_file_find(p, f) : NULL;
+	if (pf && file_join(f, pf) == 0)
+		held = list_held(f, &n);
+	(void)pthread_mutex_unlock(&g->lock);
+	if (held)
+		net_news(l, image, held, n, NULL, 0, NULL, 0, 0);
+}
+
+static void group_closed(void *arg, struct net_link *l,
+			 const struct digest *image, enum swarm_refusal why)
+{
+	struct group *g = arg;
+	struct group_peer *p = net_user(l);
+	struct group_file *f;
+	struct peer_file *pf;
+
+	(void)why;
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, image);
+	pf = f ? peer_file_find(p, f) : NULL;
+	if (pf) {
+		units_fail(g, p, f, -EAGAIN, "it has closed the file");
+		units_forget_wants(g, p, f);
+		peer_file_remove(pf);
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+/* Ranges are within the image's pieces: net.h. */
+static void note_held(struct peer_file *pf, struct swarm_range r)
+{
+	const uint64_t n_units = pf->file->n_units;
+
+	for (uint32_t i = r.first; i < r.first + r.n; i++) {
+		if (i < n_units)
+			pf->has[i / 8] |= (uint8_t)(1u << i % 8);
+		else
+			pf->state = PEER_FILE_TOLD;
+	}
+}
+
+static void group_news(void *arg, struct net_link *l,
+		       const struct digest *image,
+		       const struct swarm_range *have, size_t n_have,
+		       const struct swarm_range *lost, size_t n_lost,
+		       const struct swarm_range *promised, size_t n_promised,
+		       int64_t eta_ns)
+{
+	struct group *g = arg;
+	struct group_file *f;
+	struct peer_file *pf;
+
+	(void)lost;
+	(void)n_lost;
+	(void)promised;
+	(void)n_promised;
+	(void)eta_ns;
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, image);
+	pf = f ? peer_file_find(net_user(l), f) : NULL;
+	for (size_t i = 0; i < n_have && pf && pf->has; i++)
+		note_held(pf, have[i]);
+	(void)pthread_cond_broadcast(&g->changed);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+/* ------------------------------------------------------------------------ units --- */
+
+static void group_wanted(void *arg, struct net_link *l,
+			 const struct digest *image, const uint32_t *pieces,
+			 size_t n, enum source_priority priority)
+{
+	(void)n;
+	(void)priority;
+	units_want(arg, net_user(l), image, pieces[0]);
+}
+
+static void group_unwanted(void *arg, struct net_link *l,
+			   const struct digest *image, uint32_t piece)
+{
+	struct group *g = arg;
+	struct group_file *f;
+
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, image);
+	if (f)
+		units_unwant(g, net_user(l), f, piece);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+/* With the lock: the unit that this member was asked for. */
+static struct group_unit *find_asked(struct group *g, struct net_link *l,
+				     const struct digest *image, uint32_t piece)
+{
+	struct group_file *f = files_find(g, image);
+	struct group_unit *u = f ? unit_find(g, f, piece) : NULL;
+
+	return u && u->state == GROUP_UNIT_ASKED && u->peer == net_user(l)
+		       ? u
+		       : NULL;
+}
+
+static void *group_room(void *arg, struct net_link *l,
+			const struct net_piece *p)
+{
+	struct group *g = arg;
+	struct group_unit *u;
+	void *room = NULL;
+
+	(void)pthread_mutex_lock(&g->lock);
+	u = find_asked(g, l, &p->image, p->piece);
+	if (u && p->len == u->len && p->form == NET_PLAIN) {
+		room = u->data;
+	} else if (u) {
+		u->peer->is_wrong = true;
+		unit_fail(u, -EBADMSG, "a unit of another length");
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+	return room;
+}
+
+static void group_moves(void *arg, struct net_link *l,
+			const struct net_piece *p, uint32_t n)
+{
+	(void)arg;
+	(void)p;
+	(void)n;
+	((struct group_peer *)net_user(l))->moved_ns = clock_now_ns();
+}
+
+static void group_got(void *arg, struct net_link *l, const struct net_piece *p,
+		      void *room)
+{
+	struct group *g = arg;
+	struct group_unit *u;
+
+	(void)pthread_mutex_lock(&g->lock);
+	u = find_asked(g, l, &p->image, p->piece);
+	if (u && u->data == room)
+		unit_came(u);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void group_lost(void *arg, struct net_link *l, const struct net_piece *p,
+		       void *room)
+{
+	struct group *g = arg;
+	struct group_unit *u;
+
+	(void)pthread_mutex_lock(&g->lock);
+	u = find_asked(g, l, &p->image, p->piece);
+	if (u && u->data == room)
+		unit_fail(u, -ENOTCONN, "the member is gone");
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void group_refused(void *arg, struct net_link *l,
+			  const struct digest *image, uint32_t piece,
+			  enum swarm_refusal why, int64_t retry_ns)
+{
+	struct group *g = arg;
+	struct group_unit *u;
+
+	(void)retry_ns;
+	(void)pthread_mutex_lock(&g->lock);
+	u = find_asked(g, l, image, piece);
+	if (u)
+		unit_fail(u, why == SWARM_BUSY ? -EBUSY : -EAGAIN,
+			  "the member refused it");
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void group_sent(void *arg, struct net_link *l, uint64_t tag)
+{
+	struct group *g = arg;
+	struct group_unit *u = (struct group_unit *)(uintptr_t)tag;
+
+	(void)l;
+	(void)pthread_mutex_lock(&g->lock);
+	unit_leave(u);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void group_members(void *arg, struct net_link *l,
+			  const struct digest *image,
+			  const struct net_node *nodes, size_t n)
+{
+	(void)l;
+	(void)image;
+	join_heard(arg, nodes, n);
+}
+
+const struct net_events group_events = {
+	.up = group_up,
+	.down = group_down,
+	.failed = group_failed,
+	.may_open = group_may_open,
+	.opened = group_opened,
+	.closed = group_closed,
+	.news = group_news,
+	.wanted = group_wanted,
+	.unwanted = group_unwanted,
+	.room = group_room,
+	.moves = group_moves,
+	.got = group_got,
+	.lost = group_lost,
+	.refused = group_refused,
+	.sent = group_sent,
+	.members = group_members,
+};

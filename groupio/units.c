@@ -1,0 +1,660 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Units in memory, and reads of them.  A unit that this node is to read from the store is
+ * fetched by a thread of the pool to memory of the group, from where readers here copy it and
+ * links send it; one that another member reads is asked for, mostly straight to the reader's
+ * memory.  A unit that could not be had of another is decided about again.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/clock.h"
+#include "common/cond.h"
+#include "groupio/group_priv.h"
+
+/* Fetches that wait for a thread; members that want more are told to ask again. */
+#define QUEUED_MAX 4096u
+/* So often another member is asked for a unit; then this node reads it. */
+#define TRIES_MAX 3u
+/* Members learn within so long that another one has opened a file. */
+#define JOIN_NS (NS_PER_S / 2)
+#define BUSY_RETRY_NS (20 * NS_PER_MS)
+/* The loop ends what is asked for in time; this is for clocks that were stopped. */
+#define LOOK_AGAIN_NS (60 * NS_PER_S)
+
+/* ----------------------------------------------------------------------- memory --- */
+
+int units_init(struct group *g, struct error *err)
+{
+	g->n_slots = (size_t)(g->cfg.memory / GROUP_SLOT);
+	if (g->n_slots < 2)
+		g->n_slots = 2;
+	TAILQ_INIT(&g->unused);
+	g->free_slots = (char **)calloc(g->n_slots, sizeof(*g->free_slots));
+	/* Pages come when they are written to, and stay: the kernel would clear them anew. */
+	g->memory = mmap(NULL, g->n_slots * GROUP_SLOT, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (g->memory == MAP_FAILED)
+		g->memory = NULL;
+	return g->free_slots && g->memory ? 0 : error_nomem(err);
+}
+
+static void slot_give(struct group *g, char *slot)
+{
+	g->free_slots[g->n_free++] = slot;
+	(void)pthread_cond_broadcast(&g->changed);
+}
+
+static void unit_forget(struct group_unit *u)
+{
+	struct group *g = u->group;
+
+	if (!u->is_known)
+		return;
+	u->is_known = false;
+	HASH_DELETE(hh, g->units, u);
+	u->key.file->n_known--;
+	file_drop_if_unused(u->key.file);
+	u->key.file = NULL;
+}
+
+static void unit_free(struct group_unit *u)
+{
+	struct group *g = u->group;
+
+	unit_forget(u);
+	if (u->is_slot) {
+		g->stats.memory_bytes -= u->len;
+		slot_give(g, u->data);
+	}
+	free((void *)u->wants);
+	free(u);
+}
+
+void units_fini(struct group *g)
+{
+	struct group_unit *u;
+
+	while ((u = TAILQ_FIRST(&g->unused))) {
+		TAILQ_REMOVE(&g->unused, u, unused);
+		unit_free(u);
+	}
+	if (g->memory)
+		(void)munmap(g->memory, g->n_slots * GROUP_SLOT);
+	free((void *)g->free_slots);
+}
+
+/* NULL: all of the memory is in use. */
+static char *slot_take(struct group *g)
+{
+	struct group_unit *u;
+
+	if (!g->n_free && g->n_slots_begun < g->n_slots)
+		return g->memory + g->n_slots_begun++ * GROUP_SLOT;
+	u = g->n_free ? NULL : TAILQ_FIRST(&g->unused);
+	if (u) {
+		TAILQ_REMOVE(&g->unused, u, unused);
+		unit_free(u);
+	}
+	return g->n_free ? g->free_slots[--g->n_free] : NULL;
+}
+
+static bool unit_take_slot(struct group_unit *u)
+{
+	u->data = slot_take(u->group);
+	u->is_slot = u->data != NULL;
+	if (u->is_slot)
+		u->group->stats.memory_bytes += u->len;
+	return u->is_slot;
+}
+
+/* ------------------------------------------------------------------------ units --- */
+
+struct group_unit *unit_find(struct group *g, struct group_file *f,
+			     uint64_t index)
+{
+	struct group_unit_key key;
+	struct group_unit *u;
+
+	memset(&key, 0, sizeof(key));
+	key.file = f;
+	key.index = index;
+	HASH_FIND(hh, g->units, &key, sizeof(key), u);
+	return u;
+}
+
+static struct group_unit *unit_new(struct group_file *f, uint64_t index)
+{
+	struct group *g = f->group;
+	struct group_unit *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->group = g;
+	u->key.file = f;
+	u->key.index = index;
+	u->id = f->id;
+	u->len = unit_len(f, index);
+	HASH_ADD(hh, g->units, key, sizeof(u->key), u);
+	if (!hash_has_added(u)) {
+		free(u);
+		return NULL;
+	}
+	u->is_known = true;
+	f->n_known++;
+	return u;
+}
+
+static void unit_use(struct group_unit *u)
+{
+	if (!u->n_users++ && u->state == GROUP_UNIT_READY)
+		TAILQ_REMOVE(&u->group->unused, u, unused);
+}
+
+/* What is in a reader's own memory is nobody else's, and what failed is decided anew. */
+void unit_leave(struct group_unit *u)
+{
+	if (--u->n_users)
+		return;
+	if (u->state == GROUP_UNIT_READY && u->is_slot && u->is_known) {
+		TAILQ_INSERT_TAIL(&u->group->unused, u, unused);
+		(void)pthread_cond_broadcast(&u->group->changed);
+	} else {
+		unit_free(u);
+	}
+}
+
+static void unit_end(struct group_unit *u, enum group_unit_state state)
+{
+	u->state = state;
+	(void)pthread_cond_broadcast(&u->group->changed);
+}
+
+void unit_came(struct group_unit *u)
+{
+	unit_end(u, GROUP_UNIT_CAME);
+}
+
+void unit_fail(struct group_unit *u, int rc, const char *why)
+{
+	u->rc = error_set(&u->err, -rc, "%s", why);
+	unit_end(u, GROUP_UNIT_FAILED);
+	/* That which was to be fetched may have members that wait: group_fetched(). */
+	if (u->was_asked)
+		unit_forget(u);
+}
+
+void units_fail(struct group *g, const struct group_peer *p,
+		const struct group_file *f, int rc, const char *why)
+{
+	struct group_unit *u, *next;
+
+	HASH_ITER(hh, g->units, u, next)
+	{
+		if (u->peer != p || (f && u->key.file != f))
+			continue;
+		u->peer = NULL;
+		if (u->state == GROUP_UNIT_ASKED)
+			unit_fail(u, rc, why);
+	}
+}
+
+/* --------------------------------------------------------------------- fetching --- */
+
+static void unit_answer(struct group_unit *u, struct group_peer *p)
+{
+	const struct net_piece piece = { .image = u->id,
+					 .piece = (uint32_t)u->key.index,
+					 .form = NET_PLAIN,
+					 .len = (uint32_t)u->len };
+	const struct net_body body = { .fd = -1, .data = u->data };
+
+	/* Bulk: its connection is another than that of the messages. */
+	net_send(p->link, &piece, SOURCE_HOT, &body, (uintptr_t)u);
+}
+
+/* On the loop: those that wanted it meanwhile.  Those that get a refusal ask nobody here for
+ * it again. */
+static void group_fetched(struct work *w)
+{
+	struct group_unit *u = container_of(w, struct group_unit, fetch);
+	struct group *g = u->group;
+	bool is_ready;
+
+	(void)pthread_mutex_lock(&g->lock);
+	is_ready = u->state == GROUP_UNIT_READY;
+	while (u->n_wants) {
+		struct group_peer *p = u->wants[--u->n_wants];
+
+		if (is_ready)
+			unit_use(u);
+		(void)pthread_mutex_unlock(&g->lock);
+		if (is_ready)
+			unit_answer(u, p);
+		else
+			net_refuse(p->link, &u->id, (uint32_t)u->key.index,
+				   SWARM_GONE, 0);
+		(void)pthread_mutex_lock(&g->lock);
+	}
+	if (!is_ready)
+		unit_forget(u);
+	unit_leave(u);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+/* With the lock: memory for it, which sends may give back meanwhile. */
+static bool wait_for_slot(struct group_unit *u)
+{
+	struct group *g = u->group;
+	const int64_t until_ns = clock_now_ns() + g->cfg.wait_ns;
+	bool is_late = false;
+
+	while (!unit_take_slot(u)) {
+		if (is_late || g->is_ending)
+			return false;
+		is_late = !cond_wait_until(&g->changed, &g->lock, until_ns);
+	}
+	return true;
+}
+
+/* With the lock. */
+static int read_origin(struct group_unit *u)
+{
+	struct group *g = u->group;
+	struct group_file *f = u->key.file;
+	struct group_origin *o = f->origin;
+	const uint64_t off = u->key.index * f->unit;
+	int rc;
+
+	o->refs++;
+	(void)pthread_mutex_unlock(&g->lock);
+	rc = o->s.ops->read(o->s.arg, off, u->data, u->len, &u->err);
+	(void)pthread_mutex_lock(&g->lock);
+	origin_unref(g, o);
+	g->stats.fetched_bytes += rc == 0 ? u->len : 0;
+	return rc;
+}
+
+static void group_fetch(struct work *w)
+{
+	struct group_unit *u = container_of(w, struct group_unit, fetch);
+	struct group *g = u->group;
+
+	(void)pthread_mutex_lock(&g->lock);
+	g->n_queued--;
+	/* Members that came since have their shares of what was not begun. */
+	if (!u->n_wants && !u->is_own &&
+	    file_owner(u->key.file, u->key.index)) {
+		unit_end(u, GROUP_UNIT_MOVED);
+		unit_forget(u);
+	} else if (!u->key.file->origin) {
+		unit_fail(u, -ENOENT, "the file is not open here");
+	} else if (!wait_for_slot(u)) {
+		unit_fail(u, -ENOBUFS, "the group's memory is in use");
+	} else {
+		u->state = GROUP_UNIT_FETCHING;
+		u->rc = read_origin(u);
+		unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static bool unit_queue(struct group_unit *u)
+{
+	struct group *g = u->group;
+
+	u->state = GROUP_UNIT_QUEUED;
+	u->fetch.run = group_fetch;
+	u->fetch.done = group_fetched;
+	u->n_users++;
+	g->n_queued++;
+	if (g->n_queued <= QUEUED_MAX && pool_submit(g->pool, &u->fetch) == 0)
+		return true;
+	g->n_queued--;
+	unit_forget(u);
+	unit_leave(u);
+	return false;
+}
+
+/* ----------------------------------------------------------------------- asking --- */
+
+/* On the loop. */
+static void group_ask(struct loop_call *c)
+{
+	struct group_unit *u = container_of(c, struct group_unit, ask);
+	struct group *g = u->group;
+	struct net_link *link = NULL;
+	struct digest id;
+	uint32_t index = 0, len = 0;
+
+	(void)pthread_mutex_lock(&g->lock);
+	if (u->state == GROUP_UNIT_ASKED &&
+	    !peer_file_find(u->peer, u->key.file)) {
+		unit_fail(u, -EAGAIN, "it has closed the file");
+	} else if (u->state == GROUP_UNIT_ASKED) {
+		link = u->peer->link;
+		id = u->key.file->id;
+		index = (uint32_t)u->key.index;
+		len = (uint32_t)u->len;
+		u->asked_ns = clock_now_ns();
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+	if (link)
+		net_ask(link, &id, &index, 1, len, SOURCE_HOT);
+	(void)pthread_mutex_lock(&g->lock);
+	unit_leave(u);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void unit_ask(struct group_unit *u, struct group_peer *p)
+{
+	u->state = GROUP_UNIT_ASKED;
+	u->was_asked = true;
+	u->peer = p;
+	u->asked_ns = clock_now_ns();
+	u->ask.fn = group_ask;
+	u->n_users++;
+	loop_post(u->group->loop, &u->ask);
+}
+
+/* ------------------------------------------------------------------ for members --- */
+
+static bool unit_add_want(struct group_unit *u, struct group_peer *p)
+{
+	size_t cap = u->cap_wants ? 2 * u->cap_wants : 4;
+	struct group_peer **more;
+
+	if (u->n_wants == u->cap_wants) {
+		more = (struct group_peer **)realloc((void *)u->wants,
+						     cap * sizeof(*u->wants));
+		if (!more)
+			return false;
+		u->wants = more;
+		u->cap_wants = cap;
+	}
+	u->wants[u->n_wants++] = p;
+	return true;
+}
+
+/* With the lock; the result says whether the member will be answered. */
+static bool note_want(struct group *g, struct group_peer *p,
+		      struct group_file *f, uint64_t index,
+		      struct group_unit **ret_ready)
+{
+	struct group_unit *u = unit_find(g, f, index);
+
+	f->used_ns = clock_now_ns();
+	if (u && u->state == GROUP_UNIT_READY) {
+		unit_use(u);
+		*ret_ready = u;
+		return true;
+	}
+	/* Each of two members that wait for one another would wait for ever. */
+	if (u && u->was_asked)
+		return false;
+	if (u)
+		return unit_add_want(u, p);
+	/* Whoever asks may not know yet of the member that reads it now. */
+	if (file_owner(f, index) && f->used_ns - f->joined_ns < JOIN_NS)
+		return false;
+	u = unit_new(f, index);
+	if (!u || !unit_add_want(u, p)) {
+		if (u)
+			unit_free(u);
+		return false;
+	}
+	return unit_queue(u);
+}
+
+void units_want(struct group *g, struct group_peer *p, const struct digest *id,
+		uint64_t index)
+{
+	struct group_unit *ready = NULL;
+	struct group_file *f;
+	bool ok;
+
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, id);
+	ok = f && f->origin && index < f->n_units &&
+	     note_want(g, p, f, index, &ready);
+	(void)pthread_mutex_unlock(&g->lock);
+	if (ready)
+		unit_answer(ready, p);
+	else if (!ok)
+		net_refuse(p->link, id, (uint32_t)index, SWARM_BUSY, 0);
+}
+
+static void unit_drop_wants(struct group_unit *u, const struct group_peer *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < u->n_wants; i++)
+		if (u->wants[i] != p)
+			u->wants[n++] = u->wants[i];
+	u->n_wants = n;
+}
+
+void units_unwant(struct group *g, const struct group_peer *p,
+		  struct group_file *f, uint64_t index)
+{
+	struct group_unit *u = unit_find(g, f, index);
+
+	if (u)
+		unit_drop_wants(u, p);
+}
+
+void units_forget_wants(struct group *g, const struct group_peer *p,
+			const struct group_file *f)
+{
+	struct group_unit *u, *next;
+
+	HASH_ITER(hh, g->units, u, next)
+	if (!f || u->key.file == f)
+		unit_drop_wants(u, p);
+}
+
+/* ------------------------------------------------------------------------ reads --- */
+
+/* A read of one unit, or of a part of it. */
+struct unit_read {
+	struct group_file *file;
+	uint64_t index;
+	size_t from, len; /* in the unit */
+	char *buf;
+	unsigned int tries; /* that other members were asked for */
+};
+
+/* With the lock: somebody is to bring it.  NULL: nobody can. */
+static struct group_unit *read_begin(struct unit_read *r)
+{
+	struct group_file *f = r->file;
+	struct group_peer *owner =
+		r->tries < TRIES_MAX ? file_owner(f, r->index) : NULL;
+	struct group_unit *u = unit_new(f, r->index);
+
+	if (!u)
+		return NULL;
+	u->n_users++;
+	u->is_own = r->tries >= TRIES_MAX;
+	if (owner && r->len == u->len) {
+		u->data = r->buf;
+	} else if (owner && !unit_take_slot(u)) {
+		owner = NULL;
+		u->is_own = true;
+	}
+	if (owner) {
+		unit_ask(u, owner);
+		return u;
+	}
+	if (unit_queue(u))
+		return u;
+	unit_leave(u);
+	return NULL;
+}
+
+/* Whoever asked another member for it looks at what came. */
+static bool is_over(const struct group_unit *u, bool is_mine)
+{
+	return u->state == GROUP_UNIT_READY || u->state == GROUP_UNIT_MOVED ||
+	       u->state == GROUP_UNIT_FAILED ||
+	       (u->state == GROUP_UNIT_CAME && is_mine);
+}
+
+/* With the lock: other members said which of its units they have, or do not answer. */
+static void wait_until_settled(struct group_file *f)
+{
+	struct group *g = f->group;
+
+	for (;;) {
+		bool is_settled = f->is_offered;
+		const struct group_peer *p;
+
+		LIST_FOREACH(p, &g->peers, of_group)
+		{
+			const struct peer_file *pf = peer_file_find(p, f);
+
+			is_settled = is_settled &&
+				     !(pf && pf->state != PEER_FILE_TOLD);
+		}
+		if (is_settled ||
+		    !cond_wait_until(&g->changed, &g->lock, f->settles_ns))
+			return;
+	}
+}
+
+/* With the lock, which is released meanwhile: are the bytes that came the file's? */
+static void check_unit(struct unit_read *r, struct group_unit *u)
+{
+	struct group *g = r->file->group;
+	const struct group_source *s = &r->file->origin->s;
+	int rc;
+
+	(void)pthread_mutex_unlock(&g->lock);
+	rc = s->ops->check(s->arg, r->index * r->file->unit, u->data, u->len,
+			   NULL);
+	(void)pthread_mutex_lock(&g->lock);
+	if (rc == 0) {
+		g->stats.received_bytes += u->len;
+		unit_end(u, GROUP_UNIT_READY);
+		return;
+	}
+	g->stats.wrong_total++;
+	if (u->peer)
+		u->peer->is_wrong = true;
+	unit_fail(u, -EBADMSG, "another member sent other bytes");
+}
+
+/* With the lock, which is released meanwhile. */
+static void pause_read(struct group *g, int64_t ns)
+{
+	const int64_t until_ns = clock_now_ns() + ns;
+
+	while (cond_wait_until(&g->changed, &g->lock, until_ns))
+		;
+}
+
+/* With the lock, which is released meanwhile.  1: decide again. */
+static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
+		       struct error *err)
+{
+	struct group *g = r->file->group;
+
+	while (!is_over(u, is_mine))
+		(void)cond_wait_until(&g->changed, &g->lock,
+				      clock_now_ns() + LOOK_AGAIN_NS);
+	if (u->state == GROUP_UNIT_CAME)
+		check_unit(r, u);
+	if (u->state == GROUP_UNIT_MOVED)
+		return 1;
+	if (u->state == GROUP_UNIT_FAILED && !u->was_asked) {
+		if (err)
+			*err = u->err;
+		return u->rc;
+	}
+	if (u->state == GROUP_UNIT_FAILED) {
+		/* Who has closed the file is asked no more, nor who is gone. */
+		r->tries +=
+			u->rc == -ENOTCONN || u->rc == -EBUSY ? 1 : TRIES_MAX;
+		if (u->rc == -EBUSY)
+			pause_read(g, r->tries * BUSY_RETRY_NS);
+		return 1;
+	}
+	if (u->data == r->buf)
+		return 0;
+	(void)pthread_mutex_unlock(&g->lock);
+	memcpy(r->buf, u->data + r->from, r->len);
+	(void)pthread_mutex_lock(&g->lock);
+	return 0;
+}
+
+/* With the lock.  1: decide again. */
+static int read_once(struct unit_read *r, struct error *err)
+{
+	struct group *g = r->file->group;
+	struct group_unit *u = unit_find(g, r->file, r->index);
+	bool is_mine = false;
+	int rc;
+
+	/* Bytes that come to another reader's memory are not there for this one. */
+	if (u && u->was_asked && !u->is_slot) {
+		(void)cond_wait_until(&g->changed, &g->lock,
+				      clock_now_ns() + LOOK_AGAIN_NS);
+		return 1;
+	}
+	if (u) {
+		unit_use(u);
+	} else {
+		u = read_begin(r);
+		is_mine = u && u->was_asked;
+	}
+	if (!u)
+		return -ENOBUFS;
+	rc = read_finish(r, u, is_mine, err);
+	/* A reader's memory is nobody else's. */
+	if (is_mine && !u->is_slot) {
+		unit_forget(u);
+		(void)pthread_cond_broadcast(&g->changed);
+	}
+	unit_leave(u);
+	return rc;
+}
+
+/* What the group has no memory for goes past it. */
+static int read_past(struct unit_read *r, struct error *err)
+{
+	struct group *g = r->file->group;
+	struct group_origin *o = r->file->origin;
+	const uint64_t off = r->index * r->file->unit + r->from;
+	int rc;
+
+	(void)pthread_mutex_unlock(&g->lock);
+	rc = o->s.ops->read(o->s.arg, off, r->buf, r->len, err);
+	(void)pthread_mutex_lock(&g->lock);
+	g->stats.fetched_bytes += rc == 0 ? r->len : 0;
+	return rc;
+}
+
+int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
+	       struct error *err)
+{
+	struct group *g = f->group;
+	struct unit_read r = { .file = f,
+			       .index = off / f->unit,
+			       .from = (size_t)(off % f->unit),
+			       .len = len,
+			       .buf = buf };
+	int rc;
+
+	(void)pthread_mutex_lock(&g->lock);
+	f->used_ns = clock_now_ns();
+	wait_until_settled(f);
+	do
+		rc = read_once(&r, err);
+	while (rc == 1);
+	if (rc == -ENOBUFS)
+		rc = read_past(&r, err);
+	(void)pthread_mutex_unlock(&g->lock);
+	return rc;
+}

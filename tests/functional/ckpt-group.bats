@@ -1,0 +1,301 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Mounts of one store that read together: what several read at the same time leaves the store
+# once.  Who asks whom, and members that lie, are in test_group.c.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+load ckpt-mounts.bash
+
+setup_file()
+{
+	export F=$BATS_FILE_TMPDIR S3
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	noise 60000001 41 >"$F/model"
+	noise 60000001 42 >"$F/other"
+}
+
+setup()
+{
+	begin_mounts
+	PLACE=$(own_address):29600
+	openssl rand -hex 32 >"$W/key"
+	chmod 600 "$W/key"
+	readers=()
+}
+
+teardown()
+{
+	exec 5>&-
+	pkill -CONT -f "^bootseer-ckpt .*$W/" || :
+	kill -9 "${readers[@]}" 2>/dev/null || :
+	end_mounts
+}
+
+member() # I COMMAND...: with that mount's folder
+{
+	local M=$W/m$1
+
+	shift
+	"$@"
+}
+
+mount_member() # I [OPTION...]
+{
+	local M=$W/m$1
+
+	shift
+	mkdir -p "$M"
+	mount_store --group="$PLACE" --group-key="$W/key" "$@"
+}
+
+members_are() # N: linked with all others
+{
+	local i
+
+	for ((i = 1; i <= $1; i++)); do
+		[ "$(member "$i" figure group.members)" = $(($1 - 1)) ] || return
+	done
+}
+
+mount_members() # N [OPTION...]
+{
+	local i n=$1
+
+	shift
+	for ((i = 1; i <= n; i++)); do
+		mount_member "$i" "$@"
+	done
+	wait_for members_are "$n"
+}
+
+sum_of() # KEY N
+{
+	local i sum=0
+
+	for ((i = 1; i <= $2; i++)); do
+		sum=$((sum + $(member "$i" figure "group.$1")))
+	done
+	echo "$sum"
+}
+
+read_all() # N NAME LIKE: at the same time
+{
+	local i pids=()
+
+	for ((i = 1; i <= $1; i++)); do
+		cmp "$W/m$i/$2" "$3" 3>&- &
+		pids+=($!)
+	done
+	wait_all "${pids[@]}"
+}
+
+is_one_copy() # BYTES of the file
+{
+	echo "# $1 bytes of 60000001" >&2
+	(($1 >= 60000001 && $1 <= 63000000))
+}
+
+@test "two, four and eight mounts read a file from the store once" {
+	local n readers
+
+	ckpt cp "$F/model" :model
+	for n in 2 4 8; do
+		PLACE=$(own_address):29600 readers=()
+		mount_members "$n" --readahead=4M
+		begin_reads "$n"
+		go_on $(seq "$n")
+		is_one_copy "$(sum_of bytes_fetched "$n")"
+		[ "$(sum_of bytes_received "$n")" -ge $(((n - 1) * 59000000)) ]
+		for ((i = 1; i <= n; i++)); do
+			member "$i" umount_store
+		done
+		rm "$W"/go*
+	done
+}
+
+# Who opens it a moment before others are told of may read some units for itself.
+@test "mounts that open a file in the same moment share it" {
+	ckpt cp "$F/model" :model
+	mount_members 4
+	read_all 4 model "$F/model"
+	(($(sum_of bytes_fetched 4) < 120000000))
+}
+
+# The server counts what it sends, by whatever way it was asked for.
+served() { awk '/^wchar/ { print $2 }' "/proc/${PIDS[0]}/io"; }
+
+@test "a bucket sends a striped file and a plain object once to four mounts" {
+	local before name
+
+	bucket
+	ckpt cp "$F/model" :striped
+	ckpt cp --columns=1 "$F/other" :plain
+	ckpt adopt --plain --drop-attributes plain
+	mount_members 4
+	for name in striped:model plain:other; do
+		before=$(served)
+		read_all 4 "${name%:*}" "$F/${name#*:}"
+		before=$(($(served) - before))
+		echo "# the server sent $before" >&2
+		((before < 120000000))
+	done
+}
+
+drop_pages() # N: what the kernel has of open mounts
+{
+	echo 1 >/proc/sys/vm/drop_caches
+}
+
+@test "what the mounts have in memory is not read from the store again" {
+	local before
+
+	ckpt cp "$F/model" :model
+	mount_members 2
+	read_all 2 model "$F/model"
+	before=$(sum_of bytes_fetched 2)
+	mv "$W/store" "$W/away"
+	mkdir "$W/store"
+	mkdir "$W/store/.bootseer"
+	cp "$W/away/model.bsm" "$W/store"
+	drop_pages
+	read_all 2 model "$F/model"
+	[ "$(sum_of bytes_fetched 2)" = "$before" ]
+}
+
+# Everybody has the file open, and has read a part.
+begin_reads() # N
+{
+	local i
+
+	for ((i = 1; i <= $1; i++)); do
+		mkfifo "$W/go$i"
+		perl -e '
+			my ($path, $like, $go) = @ARGV;
+			open(my $in, "<", $path) or die "open $path: $!";
+			open(my $same, "<", $like) or die "open $like: $!";
+			my ($a, $b, $n);
+			for (my $at = 0; ($n = sysread($in, $a, 1 << 20)); $at += $n) {
+				sysread($same, $b, $n) == $n && $a eq $b or
+					die "$path differs behind $at\n";
+				next if $at;
+				open(my $begun, ">", "$go.begun") or die;
+				open(my $wait, "<", $go) or die "open $go: $!";
+				<$wait>;
+			}
+			defined($n) or die "read $path: $!\n";
+			eof($same) && sysseek($in, 0, 1) == -s $like or die "$path is short\n";
+		' "$W/m$i/model" "$F/model" "$W/go$i" 3>&- &
+		readers[i]=$!
+		wait_for test -e "$W/go$i.begun"
+	done
+}
+
+go_on() # I...
+{
+	local i
+
+	for i; do
+		echo >"$W/go$i"
+	done
+	for i; do
+		wait "${readers[i]}"
+	done
+}
+
+@test "a member that is killed while others read from it takes nothing from them" {
+	local readers=() pid
+
+	ckpt cp "$F/model" :model
+	# Only what is asked for is read, so that much is left to be read by each.
+	mount_members 4 --readahead=4M
+	begin_reads 4
+	pid=$(member 3 figure pid)
+	kill -9 "$(parent_of "$pid")" "$pid"
+	echo >"$W/go3"
+	wait_fails "${readers[3]}"
+	go_on 1 2 4
+}
+
+@test "a member that stands still is left out, and holds nobody up for longer than it may" {
+	local readers=() pid
+
+	ckpt cp "$F/model" :model
+	mount_members 3 --readahead=4M --group-wait=300ms
+	begin_reads 3
+	pid=$(member 3 figure pid)
+	kill -STOP "$pid"
+	go_on 1 2
+	(($(sum_of late 2) >= 1))
+	kill -CONT "$pid"
+	go_on 3
+	wait_for members_are 3
+}
+
+@test "a member that comes late gets what others have, and the rest" {
+	ckpt cp "$F/model" :model
+	mount_members 2
+	read_all 2 model "$F/model"
+	mount_member 3
+	wait_for members_are 3
+	read_all 3 model "$F/model"
+	(($(sum_of bytes_fetched 3) < 120000000))
+}
+
+@test "who reads a file that is replaced has one version of it" {
+	local readers=()
+
+	ckpt cp "$F/model" :model
+	mount_members 3 --readahead=4M
+	begin_reads 2
+	ckpt cp "$F/other" :model
+	cmp "$W/m3/model" "$F/other"
+	go_on 1 2
+	read_all 3 model "$F/other"
+}
+
+@test "whoever has another key is not let in, and is given nothing" {
+	ckpt cp "$F/model" :model
+	mount_members 2
+	openssl rand -hex 32 >"$W/other"
+	chmod 600 "$W/other"
+	mount_member 3 --group-key="$W/other"
+	wait_for grep -q "not let in" "$W"/run/*/log
+	read_all 3 model "$F/model"
+	[ "$(member 3 figure group.members)" = 0 ]
+	[ "$(member 3 figure group.bytes_fetched)" = 60000001 ]
+	members_are 2
+	(($(sum_of bytes_fetched 2) < 120000000))
+}
+
+@test "a key that others may read, or that is short, is refused, and says what mends it" {
+	chmod 644 "$W/key"
+	run ! mount_member 1
+	[[ $output == *"$W/key"* ]]
+	[[ $output == *"chmod 600"* ]]
+	chmod 600 "$W/key"
+	echo short >"$W/key"
+	run ! mount_member 1
+	[[ $output == *"openssl rand -hex 32"* ]]
+	run ! mount_store --group="$PLACE"
+	[[ $output == *"--group and --group-key belong together"* ]]
+	openssl rand -hex 32 >"$W/key"
+	run ! mount_store --group=nowhere --group-key="$W/key"
+	[[ $output == *"HOST:PORT"* ]]
+}
+
+@test "a user of the machine reads by the group what the file's mode lets it, and no key" {
+	ckpt cp "$F/model" :model
+	install -m 600 "$F/other" "$W/secret"
+	ckpt cp "$W/secret" :secret
+	mount_members 2
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$W" || :
+	read_all 2 secret "$F/other"
+	setpriv --reuid=65534 --regid=65534 --clear-groups \
+		cmp "$W/m1/model" "$F/model"
+	run ! setpriv --reuid=65534 --regid=65534 --clear-groups cat "$W/m2/secret"
+	run ! setpriv --reuid=65534 --regid=65534 --clear-groups cat "$W/key"
+}
