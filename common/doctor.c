@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/text.h"
+
 void doctor_add(json_t *list, const char *name, bool ok, enum doctor_need need,
 		const char *cure, const char *fmt, ...)
 {
@@ -14,6 +16,8 @@ void doctor_add(json_t *list, const char *name, bool ok, enum doctor_need need,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	/* File names in it may be a stranger's. */
+	text_make_printable(text);
 	detail = json_string(text);
 	if (!detail)
 		detail = json_string("(not UTF-8)");

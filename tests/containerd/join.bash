@@ -92,8 +92,9 @@ same_as_before() {
 
 # doctor_ ok|advice: what it says of the drop-in; only containerd 1.x has the row.
 doctor_() {
-	BOOTSEER_SOCKET=$T/node.sock "$bootseer" node doctor --containerd "$T/ctd/config.toml" |
-		grep -q "^$1 *containerd drop-in "
+	BOOTSEER_SOCKET=$T/node.sock "$bootseer" node doctor \
+		--containerd "$T/ctd/config.toml" >"$T/doctor" || :
+	grep -q "^$1 *containerd drop-in " "$T/doctor"
 }
 
 # An operator's file that comes after ours is not in force, and doctor says so until the node
@@ -105,15 +106,17 @@ a_later_file_is_told_of() {
 	doctor_ advice
 	run -0 node_ join
 	doctor_ ok
+	later=$T/ctd/conf.d/99-later$'\e'.toml
 	printf 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  max_container_log_line_size = 77\n' \
-		>"$T/ctd/conf.d/99-later.toml"
-	touch -d yesterday "$T/ctd/conf.d/99-later.toml"
+		>"$later"
+	touch -d yesterday "$later"
 	doctor_ advice
+	run ! grep $'\e' "$T/doctor"
 	# The file stays in force when ours goes, and so does the line that imports it.
 	run -0 node_ leave --no-fetch
 	containerd --config "$T/ctd/config.toml" config dump 2>/dev/null |
 		grep -q 'max_container_log_line_size = 77'
-	rm "$T/ctd/conf.d/99-later.toml"
+	rm "$later"
 	run -0 node_ leave --no-fetch
 	same_as_before
 }
