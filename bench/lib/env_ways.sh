@@ -17,6 +17,9 @@
 # "hashed-second" are the same two, into a folder of their own in the bucket, with bytecode of
 # compileall(1) that has no times and no names of folders of pip's.
 #
+# nginx's limits of the index, the bucket and both are $index_limits, $bucket_limits and
+# $server_limits.
+#
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
 
@@ -157,6 +160,7 @@ start_server() {
 		sendfile on;
 		keepalive_requests 1000000;
 		client_max_body_size 0;
+		${server_limits-}
 		client_body_temp_path $W/front/body;
 		proxy_temp_path $W/front/proxy;
 		fastcgi_temp_path $W/front/fastcgi;
@@ -165,8 +169,13 @@ start_server() {
 		upstream bucket { server 127.0.0.1:7070; keepalive 64; }
 		server {
 			listen $ORIGIN;
-			location /simple/ { root $W/index; autoindex on; }
+			location /simple/ {
+				root $W/index;
+				autoindex on;
+				${index_limits-}
+			}
 			location / {
+				${bucket_limits-}
 				proxy_pass http://bucket;
 				proxy_http_version 1.1;
 				proxy_set_header Connection "";
