@@ -88,6 +88,7 @@ void links_drop_late(struct group *g, int64_t now_ns)
 {
 	struct group_unit *u, *next;
 	struct group_peer *p, *after;
+	bool is_good;
 
 	(void)pthread_mutex_lock(&g->lock);
 	HASH_ITER(hh, g->units, u, next)
@@ -98,7 +99,10 @@ void links_drop_late(struct group *g, int64_t now_ns)
 	(void)pthread_mutex_unlock(&g->lock);
 	for (p = LIST_FIRST(&g->peers); p; p = after) {
 		after = LIST_NEXT(p, of_group);
-		if (!p->is_up || (!p->is_late && !p->is_wrong) || p->is_left)
+		(void)pthread_mutex_lock(&g->lock);
+		is_good = !p->is_late && !p->is_wrong;
+		(void)pthread_mutex_unlock(&g->lock);
+		if (!p->is_up || is_good || p->is_left)
 			continue;
 		p->is_left = true;
 		log_warning("group",
