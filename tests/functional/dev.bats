@@ -43,14 +43,14 @@ asked_for() {
 	for package in gcc meson libcurl4-openssl-dev libfuse3-dev scdoc runc; do
 		grep -qx "$package" "$T/asked"
 	done
-	for package in qemu-system-x86 postgresql clang libcriterion-dev bats \
+	for package in qemu-system-x86 postgresql clang bats \
 		golang-go containerd docker-registry redis-server nginx-light; do
 		run -1 grep -x "$package" "$T/asked"
 	done
 	: >"$CALLS"
 	"$TOP/dev" setup
 	asked_for >"$T/all"
-	for package in qemu-system-x86 postgresql clang libcriterion-dev fio; do
+	for package in qemu-system-x86 postgresql clang fio; do
 		grep -qx "$package" "$T/all"
 	done
 	# All is more than what install wants, and has it.
@@ -89,7 +89,6 @@ asked_for() {
 	meson introspect "$T/product" --dependencies | jq -r '.[].name' |
 		grep -vx -e threads -e dl >"$T/dependencies"
 	grep -qx libcurl "$T/dependencies"
-	run -1 grep criterion "$T/dependencies"
 	while read -r name; do
 		file=$(pkg-config --variable=pcfiledir "$name")/$name.pc
 		[ -e "$file" ] || { echo "no $file"; return 1; }

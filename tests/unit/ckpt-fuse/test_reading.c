@@ -185,7 +185,7 @@ Test(reading, parts_of_a_file_that_are_read_side_by_side_are_fetched_once)
 
 			cr_assert_eq(reading_lend(r, i * part + off, step,
 						  &loan, &err),
-				     step);
+				     (int64_t)step);
 			cr_expect_eq(memcmp(loan.parts[0].iov_base,
 					    data + i * part + off,
 					    loan.parts[0].iov_len),

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs each test in a process of its own, or with --filter SUITE/NAME those alone that match
+ * the pattern, and prints TAP. */
+#include <criterion/criterion.h>
+
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIMEOUT 300 /* seconds, where a suite says nothing */
+/* Exit statuses; the sanitizers have 1, 23 and 66. */
+#define FAILED 99
+#define SKIPPED 77
+
+static struct unit_test *tests, *suites;
+static bool failed;
+
+void unit_add_test(struct unit_test *t)
+{
+	t->next = tests;
+	tests = t;
+}
+
+void unit_add_suite(struct unit_test *t)
+{
+	t->next = suites;
+	suites = t;
+}
+
+void unit_failed(bool fatal, const char *file, int line, const char *what,
+		 const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# %s:%d: %s:", file, line, what);
+	va_start(ap, fmt);
+	(void)vprintf(fmt, ap);
+	va_end(ap);
+	(void)putchar('\n');
+	(void)fflush(stdout);
+	failed = true;
+	if (fatal)
+		_exit(FAILED);
+}
+
+void unit_skip(const char *why)
+{
+	printf("# %s\n", why);
+	(void)fflush(stdout);
+	_exit(SKIPPED);
+}
+
+static const struct unit_options *suite_of(const struct unit_test *t)
+{
+	static const struct unit_options none;
+
+	for (const struct unit_test *s = suites; s; s = s->next)
+		if (strcmp(s->suite, t->suite) == 0)
+			return &s->options;
+	return &none;
+}
+
+static void run_here(const struct unit_test *t, const struct unit_options *s)
+{
+	double timeout = t->options.timeout > 0 ? t->options.timeout
+			 : s->timeout > 0       ? s->timeout
+						: TIMEOUT;
+
+	/* Several times slower under the sanitizer. */
+	(void)alarm((unsigned int)(timeout * 10));
+	if (s->init)
+		s->init();
+	if (t->options.init)
+		t->options.init();
+	t->run();
+	if (t->options.fini)
+		t->options.fini();
+	if (s->fini)
+		s->fini();
+	exit(failed ? FAILED : 0);
+}
+
+/* Whether the test passed; *ret_skipped: it did not run. */
+static bool run_apart(const struct unit_test *t, bool *ret_skipped)
+{
+	int status = 0;
+	pid_t pid;
+
+	*ret_skipped = false;
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		run_here(t, suite_of(t));
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return false;
+	if (t->options.signal)
+		return WIFSIGNALED(status) &&
+		       WTERMSIG(status) == t->options.signal;
+	if (WIFSIGNALED(status))
+		printf("# ended by signal %d\n", WTERMSIG(status));
+	*ret_skipped = WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED;
+	return *ret_skipped || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static bool name_matches(const struct unit_test *t, const char *pattern)
+{
+	char name[512];
+
+	(void)snprintf(name, sizeof(name), "%s/%s", t->suite, t->name);
+	return fnmatch(pattern, name, 0) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *pattern = "*";
+	int n = 0, bad = 0;
+
+	for (int i = 1; i + 1 < argc; i++)
+		if (strcmp(argv[i], "--filter") == 0)
+			pattern = argv[i + 1];
+	for (const struct unit_test *t = tests; t; t = t->next) {
+		bool skipped, ok;
+
+		if (!name_matches(t, pattern))
+			continue;
+		ok = run_apart(t, &skipped);
+		printf("%sok %d - %s::%s%s\n", ok ? "" : "not ", ++n, t->suite,
+		       t->name, skipped ? " # SKIP" : "");
+		bad += !ok;
+	}
+	printf("1..%d\n", n);
+	return bad ? EXIT_FAILURE : EXIT_SUCCESS;
+}
