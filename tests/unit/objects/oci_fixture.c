@@ -52,6 +52,9 @@ void fixture_start(struct registry_fixture *f)
 	FILE *in;
 
 	*f = (struct registry_fixture){ .cfg = OCI_CONFIG_INIT };
+	/* Before the folder is made, which a failed test leaves. */
+	cr_assert_not_null(getenv("FAKE_REGISTRY"),
+			   "FAKE_REGISTRY names no program: meson sets it");
 	/* The machine's proxies and logins are none of the tests' business. */
 	(void)setenv("no_proxy", "*", 1);
 	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/bootseer-oci.XXXXXX");
