@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs each test in a process of its own, or with --filter SUITE/NAME those alone that match
  * the pattern, and prints TAP. */
-#include <criterion/criterion.h>
+#include "criterion/criterion.h"
 
 #include <fnmatch.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +18,49 @@
 
 static struct unit_test *tests, *suites;
 static bool failed;
+
+/* Folders that the test under way has made, for a test that fails removes none. */
+#define FOLDERS_MAX 64
+#define FOLDER_MAX 128
+static struct folders {
+	atomic_uint n;
+	char path[FOLDERS_MAX][FOLDER_MAX];
+} * folders; /* shared with the test's process */
+
+char *__real_mkdtemp(char *path);
+char *__wrap_mkdtemp(char *path);
+
+char *__wrap_mkdtemp(char *path)
+{
+	unsigned int at;
+
+	if (!__real_mkdtemp(path))
+		return NULL;
+	at = folders && path[0] == '/' ? atomic_fetch_add(&folders->n, 1)
+				       : FOLDERS_MAX;
+	if (at < FOLDERS_MAX && strlen(path) < FOLDER_MAX)
+		strcpy(folders->path[at], path);
+	return path;
+}
+
+static void remove_folders(void)
+{
+	unsigned int n = atomic_load(&folders->n);
+	pid_t pid;
+
+	for (unsigned int i = 0; i < n && i < FOLDERS_MAX; i++) {
+		if (!folders->path[i][0])
+			continue;
+		pid = fork();
+		if (pid == 0) {
+			(void)execlp("rm", "rm", "-rf", "--one-file-system",
+				     folders->path[i], NULL);
+			_exit(FAILED);
+		}
+		if (pid > 0)
+			(void)waitpid(pid, NULL, 0);
+	}
+}
 
 void unit_add_test(struct unit_test *t)
 {
@@ -90,6 +135,7 @@ static bool run_apart(const struct unit_test *t, bool *ret_skipped)
 
 	*ret_skipped = false;
 	(void)fflush(stdout);
+	memset(folders, 0, sizeof(*folders));
 	pid = fork();
 	if (pid == 0)
 		run_here(t, suite_of(t));
@@ -117,6 +163,10 @@ int main(int argc, char **argv)
 	const char *pattern = "*";
 	int n = 0, bad = 0;
 
+	folders = mmap(NULL, sizeof(*folders), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (folders == MAP_FAILED)
+		return EXIT_FAILURE;
 	for (int i = 1; i + 1 < argc; i++)
 		if (strcmp(argv[i], "--filter") == 0)
 			pattern = argv[i + 1];
@@ -129,6 +179,8 @@ int main(int argc, char **argv)
 		printf("%sok %d - %s::%s%s\n", ok ? "" : "not ", ++n, t->suite,
 		       t->name, skipped ? " # SKIP" : "");
 		bad += !ok;
+		if (!ok)
+			remove_folders();
 	}
 	printf("1..%d\n", n);
 	return bad ? EXIT_FAILURE : EXIT_SUCCESS;
