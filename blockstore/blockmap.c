@@ -10,6 +10,7 @@
 
 #include "blockstore/blockmap_format.h"
 #include "blockstore/blockstore.h"
+#include "blockstore/span_map_check.h"
 #include "common/bytes.h"
 
 static const uint8_t *block_at(const struct blockmap *m, size_t i)
@@ -99,6 +100,11 @@ static const char *block_fault(const struct blockmap *m, size_t i,
 	if (b.pack >= m->n_packs)
 		return "no such pack";
 	blockmap_pack(m, b.pack, &p);
+	if (m->n_spans) {
+		if (b.pack || b.codec != BLOCK_CODEC_RAW)
+			return "not raw in the content of the layers";
+		p.size = m->content_size;
+	}
 	if (b.poff > p.size || b.csize > p.size - b.poff)
 		return "ends past its pack";
 	*end = b.voff + span;
@@ -116,12 +122,15 @@ static int check_header(const uint8_t *p, size_t len, struct error *err)
 	if (memcmp(p + HEADER_MAGIC, BLOCKMAP_MAGIC, 8) != 0)
 		return error_set(err, EINVAL, "block map: wrong magic");
 	version = get_le32(p + HEADER_VERSION);
-	if (version != BLOCKMAP_VERSION)
+	if (version != BLOCKMAP_VERSION && version != BLOCKMAP_VERSION_INDEX)
 		return error_set(err, ENOTSUP,
 				 "block map: version %" PRIu32
-				 ", this program reads %u",
-				 version, BLOCKMAP_VERSION);
-	if (!is_zero(p + HEADER_RESERVED, HEADER_SIZE - HEADER_RESERVED))
+				 ", this program reads %u and %u",
+				 version, BLOCKMAP_VERSION,
+				 BLOCKMAP_VERSION_INDEX);
+	if (!is_zero(p + HEADER_RESERVED, HEADER_SIZE - HEADER_RESERVED) ||
+	    (version == BLOCKMAP_VERSION &&
+	     !is_zero(p + HEADER_N_SPANS, HEADER_RESERVED - HEADER_N_SPANS)))
 		return error_set(err, EINVAL,
 				 "block map: reserved header bytes are set");
 	return 0;
@@ -132,15 +141,27 @@ static int check_counts(const uint8_t *p, size_t len, struct blockmap *m,
 {
 	uint64_t n_blocks = get_le64(p + HEADER_N_BLOCKS);
 	uint32_t n_packs = get_le32(p + HEADER_N_PACKS);
+	uint64_t n_spans = get_le64(p + HEADER_N_SPANS);
+	uint64_t n_places = get_le64(p + HEADER_N_PLACES);
 
 	if (n_packs > PACKS_MAX || n_blocks > BLOCKMAP_BYTES_MAX / BLOCK_SIZE)
 		return error_set(err, EINVAL,
 				 "block map: %" PRIu64 " blocks in %" PRIu32
 				 " packs is too many",
 				 n_blocks, n_packs);
-	/* Neither product can overflow: both factors are bounded above. */
+	if (n_spans > BLOCKMAP_BYTES_MAX / SPAN_SIZE ||
+	    n_places > BLOCKMAP_BYTES_MAX / PLACE_SIZE)
+		return error_set(err, EINVAL,
+				 "block map: %" PRIu64 " spans, %" PRIu64
+				 " places is too many",
+				 n_spans, n_places);
+	if (get_le32(p + HEADER_VERSION) == BLOCKMAP_VERSION_INDEX &&
+	    (n_spans == 0 || n_packs == 0))
+		return error_set(err, EINVAL, "block map: no layers");
+	/* No product can overflow: all factors are bounded above. */
 	if (HEADER_SIZE + n_blocks * BLOCK_SIZE +
-		    (uint64_t)n_packs * PACK_SIZE !=
+		    (uint64_t)n_packs * PACK_SIZE + n_spans * SPAN_SIZE +
+		    n_places * PLACE_SIZE !=
 	    len)
 		return error_set(err, EINVAL,
 				 "block map: %zu bytes do not hold %" PRIu64
@@ -148,7 +169,15 @@ static int check_counts(const uint8_t *p, size_t len, struct blockmap *m,
 				 len, n_blocks, n_packs);
 	m->n_blocks = (size_t)n_blocks;
 	m->n_packs = n_packs;
+	m->n_spans = (size_t)n_spans;
+	m->n_places = (size_t)n_places;
+	m->content_size = get_le64(p + HEADER_CONTENT);
 	m->device_size = get_le64(p + HEADER_DEVICE_SIZE);
+	if (m->content_size > OFFSET_MAX)
+		return error_set(err, EINVAL,
+				 "block map: content size %" PRIu64
+				 " is too large",
+				 m->content_size);
 	if (m->device_size % BLOCK_ALIGN || m->device_size > OFFSET_MAX)
 		return error_set(err, EINVAL,
 				 "block map: device size %" PRIu64
@@ -186,6 +215,9 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 			return error_set(err, EINVAL,
 					 "block map: block %zu: %s", i, fault);
 	}
+	rc = span_map_check(&m, err);
+	if (rc < 0)
+		return rc;
 	*ret = m;
 	return 0;
 }

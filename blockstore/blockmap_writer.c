@@ -5,15 +5,17 @@
 #include <string.h>
 
 #include "blockstore/blockmap_format.h"
-#include "blockstore/blockstore.h"
+#include "blockstore/span_map.h"
 #include "common/buf.h"
 #include "common/bytes.h"
 
 struct blockmap_writer {
 	struct buf blocks; /* header and records, as in the result */
 	struct buf packs;
+	struct buf spans, places; /* of a map of layers */
 	size_t n_blocks;
 	uint32_t n_packs;
+	uint64_t content; /* where the last block's stored form ends */
 };
 
 struct blockmap_writer *blockmap_writer_new(void)
@@ -35,6 +37,8 @@ void blockmap_writer_free(struct blockmap_writer *w)
 		return;
 	buf_fini(&w->blocks);
 	buf_fini(&w->packs);
+	buf_fini(&w->spans);
+	buf_fini(&w->places);
 	free(w);
 }
 
@@ -75,7 +79,44 @@ int blockmap_writer_block(struct blockmap_writer *w, const struct block *b,
 	if (rc < 0)
 		return error_nomem(err);
 	w->n_blocks++;
+	if (b->poff + b->csize > w->content)
+		w->content = b->poff + b->csize;
 	return 0;
+}
+
+int blockmap_writer_span(struct blockmap_writer *w, const struct span *s,
+			 struct error *err)
+{
+	uint8_t rec[SPAN_SIZE] = { 0 };
+
+	put_le64(rec + SPAN_PLAIN_OFF, s->plain);
+	put_le64(rec + SPAN_STORED_OFF, s->stored);
+	put_le64(rec + SPAN_WINDOW_OFF, s->window);
+	put_le32(rec + SPAN_WINDOW_LEN, s->window_len);
+	put_le32(rec + SPAN_PACK, s->pack);
+	rec[SPAN_KIND] = (uint8_t)s->kind;
+	rec[SPAN_BITS] = s->bits;
+	put_le32(rec + SPAN_CRC, s->crc);
+	return buf_append(&w->spans, rec, sizeof(rec)) < 0 ? error_nomem(err)
+							   : 0;
+}
+
+int blockmap_writer_place(struct blockmap_writer *w,
+			  const struct content_place *p, struct error *err)
+{
+	uint8_t rec[PLACE_SIZE];
+
+	put_le64(rec + PLACE_AT, p->at);
+	put_le64(rec + PLACE_PLAIN, p->plain);
+	put_le32(rec + PLACE_LEN, p->len);
+	put_le32(rec + PLACE_PACK, p->pack);
+	return buf_append(&w->places, rec, sizeof(rec)) < 0 ? error_nomem(err)
+							    : 0;
+}
+
+static int append_part(struct blockmap_writer *w, const struct buf *part)
+{
+	return part->len ? buf_append(&w->blocks, part->data, part->len) : 0;
 }
 
 int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
@@ -85,15 +126,26 @@ int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
 	size_t len;
 	int rc;
 
-	rc = w->packs.len ? buf_append(&w->blocks, w->packs.data, w->packs.len)
-			  : 0;
+	rc = append_part(w, &w->packs);
+	if (rc == 0)
+		rc = append_part(w, &w->spans);
+	if (rc == 0)
+		rc = append_part(w, &w->places);
 	if (rc == -EFBIG)
 		return error_set(err, EFBIG, "block map: more than %u bytes",
 				 BLOCKMAP_BYTES_MAX);
 	if (rc < 0)
 		return error_nomem(err);
 	memcpy(w->blocks.data + HEADER_MAGIC, BLOCKMAP_MAGIC, 8);
-	put_le32(w->blocks.data + HEADER_VERSION, BLOCKMAP_VERSION);
+	put_le32(w->blocks.data + HEADER_VERSION,
+		 w->spans.len ? BLOCKMAP_VERSION_INDEX : BLOCKMAP_VERSION);
+	if (w->spans.len) {
+		put_le64(w->blocks.data + HEADER_N_SPANS,
+			 w->spans.len / SPAN_SIZE);
+		put_le64(w->blocks.data + HEADER_N_PLACES,
+			 w->places.len / PLACE_SIZE);
+		put_le64(w->blocks.data + HEADER_CONTENT, w->content);
+	}
 	put_le32(w->blocks.data + HEADER_N_PACKS, w->n_packs);
 	put_le64(w->blocks.data + HEADER_N_BLOCKS, w->n_blocks);
 	put_le64(w->blocks.data + HEADER_DEVICE_SIZE, device_size);

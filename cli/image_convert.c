@@ -19,7 +19,7 @@ struct convert_config {
 	bool force, prune, no_sign;
 };
 
-static const char *const forms[] = { "referrer", "flat", NULL };
+static const char *const forms[] = { "referrer", "flat", "index", NULL };
 
 static const struct option_spec options[] = {
 	{ .key = "jobs",
@@ -49,7 +49,9 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct convert_config, form),
 	  .def = "referrer",
 	  .help = "referrer: the image untouched, its blocks beside it; flat: "
-		  "an image of one merged layer that names its blocks." },
+		  "an image of one merged layer that names its blocks; index: "
+		  "the image untouched, beside it only where its blocks lie in "
+		  "its own layers." },
 	IMAGE_PLATFORM_OPTION(struct convert_config,
 			      "Which image of an index, or 'all'; default is "
 			      "this machine's."),
@@ -104,6 +106,8 @@ static unsigned int default_jobs(void)
 
 static enum convert_form form_of(const struct convert_config *c)
 {
+	if (strcmp(c->form, "index") == 0)
+		return CONVERT_FORM_INDEX;
 	return strcmp(c->form, "flat") == 0 ? CONVERT_FORM_FLAT
 					    : CONVERT_FORM_REFERRER;
 }

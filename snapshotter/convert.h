@@ -12,6 +12,7 @@
 enum convert_form {
 	CONVERT_FORM_REFERRER, /* F2: the image untouched, artifact beside it */
 	CONVERT_FORM_FLAT,     /* F1: one merged layer, artifact named on it */
+	CONVERT_FORM_INDEX,    /* as F2, and the blocks stay in the layers */
 };
 
 /* What is being done now, for a progress line; called from one thread. */

@@ -98,6 +98,12 @@ static json_t *carried_json(const struct buf *config)
 	return o;
 }
 
+static const char *pack_type(const struct artifact *a, size_t i)
+{
+	return a->format == ARTIFACT_FORMAT_INDEX ? a->packs[i].media_type
+						  : ARTIFACT_PACK_TYPE;
+}
+
 static json_t *content_json(const struct digest *d, uint64_t size)
 {
 	return json_pack("{s:o, s:I}", "digest", digest_json(d), "size",
@@ -118,6 +124,8 @@ static int dump(json_t *root, struct buf *ret, struct error *err)
 int artifact_format_config(const struct artifact *a, struct buf *ret,
 			   struct error *err)
 {
+	int format = a->format == ARTIFACT_FORMAT_INDEX ? ARTIFACT_FORMAT_INDEX
+							: ARTIFACT_FORMAT;
 	json_t *root, *chain_ids = json_array();
 	int bad = 0;
 
@@ -125,11 +133,10 @@ int artifact_format_config(const struct artifact *a, struct buf *ret,
 		bad |= json_array_append_new(chain_ids,
 					     digest_json(&a->chain_ids[i]));
 	root = json_pack("{s:i, s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "format",
-			 ARTIFACT_FORMAT, "chunking", a->chunking, "chainIds",
-			 chain_ids, "metadata",
-			 content_json(&a->meta_raw, a->meta_size), "blockmap",
-			 content_json(&a->map_raw, a->map_size), "deviceSize",
-			 (json_int_t)a->device_size, "imageSize",
+			 format, "chunking", a->chunking, "chainIds", chain_ids,
+			 "metadata", content_json(&a->meta_raw, a->meta_size),
+			 "blockmap", content_json(&a->map_raw, a->map_size),
+			 "deviceSize", (json_int_t)a->device_size, "imageSize",
 			 (json_int_t)a->image_size, "inodes",
 			 (json_int_t)a->n_inodes);
 	if (root && !digest_is_zero(&a->image))
@@ -158,7 +165,7 @@ int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 						 &a->map_parts));
 	for (size_t i = 0; i < a->n_packs; i++)
 		bad |= json_array_append_new(layers,
-					     descriptor_json(ARTIFACT_PACK_TYPE,
+					     descriptor_json(pack_type(a, i),
 							     &a->packs[i]
 								      .digest,
 							     a->packs[i].size));
@@ -252,23 +259,31 @@ static int get_chain_ids(const json_t *root, struct artifact *a,
 	return 0;
 }
 
+static int parse_format(const json_t *root, struct artifact *a,
+			struct error *err)
+{
+	uint64_t format;
+	int rc = get_size(root, "format", INT32_MAX, &format, err);
+
+	if (rc < 0)
+		return rc;
+	if (format != ARTIFACT_FORMAT && format != ARTIFACT_FORMAT_INDEX)
+		return error_set(err, ENOTSUP,
+				 "artifact: format %" PRIu64 " is not known, "
+				 "only %d and %d: a newer BootSeer wrote it",
+				 format, ARTIFACT_FORMAT,
+				 ARTIFACT_FORMAT_INDEX);
+	a->format = (unsigned int)format;
+	return 0;
+}
+
 static int parse_config(const json_t *root, struct artifact *a,
 			struct error *err)
 {
 	const char *chunking =
 		json_string_value(json_object_get(root, "chunking"));
-	uint64_t format;
 	int rc;
 
-	rc = get_size(root, "format", INT32_MAX, &format, err);
-	if (rc < 0)
-		return rc;
-	if (format != ARTIFACT_FORMAT)
-		return error_set(err, ENOTSUP,
-				 "artifact: format %" PRIu64 " is not known, "
-				 "only %d: a newer BootSeer wrote it",
-				 format, ARTIFACT_FORMAT);
-	a->format = ARTIFACT_FORMAT;
 	if (!chunking || strlen(chunking) >= sizeof(a->chunking))
 		return error_set(err, EINVAL,
 				 "artifact: 'chunking' is no name");
@@ -349,7 +364,11 @@ static int take_blobs(const struct oci_image *m, struct artifact *a,
 	if (!a->packs)
 		return error_nomem(err);
 	for (size_t i = 2; i < m->n_layers; i++) {
-		rc = copy_descriptor(&m->layers[i], ARTIFACT_PACK_TYPE,
+		bool is_layer = a->format == ARTIFACT_FORMAT_INDEX;
+
+		rc = copy_descriptor(&m->layers[i],
+				     is_layer ? m->layers[i].media_type
+					      : ARTIFACT_PACK_TYPE,
 				     &a->packs[a->n_packs], err);
 		if (rc < 0)
 			return rc;
@@ -373,8 +392,10 @@ static int take_replaces(const struct oci_image *m, struct artifact *a,
 static int parse(const struct oci_image *m, const json_t *config,
 		 struct artifact *a, struct error *err)
 {
-	int rc = take_blobs(m, a, err);
+	int rc = parse_format(config, a, err);
 
+	if (rc == 0)
+		rc = take_blobs(m, a, err);
 	if (rc == 0)
 		rc = take_replaces(m, a, err);
 	if (rc == 0)

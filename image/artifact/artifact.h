@@ -15,6 +15,7 @@
 #define ARTIFACT_META_TYPE "application/vnd.bootseer.meta.v1.erofs+zstd"
 #define ARTIFACT_MAP_TYPE "application/vnd.bootseer.blockmap.v1+zstd"
 #define ARTIFACT_PACK_TYPE "application/vnd.bootseer.pack.v1"
+#define ARTIFACT_WINDOWS_TYPE "application/vnd.bootseer.windows.v1"
 /* On the one layer of a flat image (form F1): digest of its artifact. */
 #define ARTIFACT_ANNOTATION "dev.bootseer.artifact"
 
@@ -22,16 +23,17 @@
 #define ARTIFACT_REPLACES "dev.bootseer.replaces"
 
 #define ARTIFACT_FORMAT 1
-#define ARTIFACT_META_MAX (2u << 30)   /* bytes, unpacked */
-#define ARTIFACTS_MAX 32               /* looked at of one image */
-#define ARTIFACT_CHAIN_IDS_MAX 1024    /* layers of its image */
+#define ARTIFACT_FORMAT_INDEX 2      /* its blocks lie in the image's layers */
+#define ARTIFACT_META_MAX (2u << 30) /* bytes, unpacked */
+#define ARTIFACTS_MAX 32             /* looked at of one image */
+#define ARTIFACT_CHAIN_IDS_MAX 1024  /* layers of its image */
 #define ARTIFACT_CONFIG_MAX (1u << 20) /* bytes */
 
 /* The parsed artifact; also what its JSON config blob says. */
 struct artifact {
 	struct digest digest; /* of the artifact's manifest: the image's id */
 	struct digest image;  /* manifest of the ordinary image it belongs to */
-	unsigned int format;  /* ARTIFACT_FORMAT */
+	unsigned int format;  /* ARTIFACT_FORMAT, or .._INDEX */
 	char chunking[32];    /* name of the parameter set, "c1" */
 	struct digest *chain_ids; /* of the image's layers, bottom first */
 	size_t n_chain_ids;
@@ -39,7 +41,9 @@ struct artifact {
 	struct parts meta_parts, map_parts; /* of the zstd blobs; may be none */
 	struct digest meta_raw, map_raw;    /* unpacked content */
 	uint64_t meta_size, map_size;       /* bytes unpacked */
-	struct oci_descriptor *packs;       /* in the block map's order */
+	/* In the block map's order; of an index the layers, as the image names
+	 * them, and last the windows if there are any. */
+	struct oci_descriptor *packs;
 	size_t n_packs;
 	uint64_t device_size; /* bytes of the virtual data device */
 	uint64_t image_size;  /* bytes of all files */

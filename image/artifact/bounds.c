@@ -21,6 +21,7 @@
 #define MAP_HEADER 64u
 #define MAP_BLOCK 64u
 #define MAP_PACK 40u
+#define MAP_PLACE 24u /* of an index, for each page; spans are in FREE_BYTES */
 
 /* a + b * c, or all there is. */
 static uint64_t add_product(uint64_t a, uint64_t b, uint64_t c)
@@ -55,9 +56,12 @@ int artifact_check_sizes(const struct artifact *a, struct error *err)
 	uint64_t meta_max =
 		add_product(FREE_BYTES + a->image_size / CHUNK_SHARE,
 			    a->n_inodes, INODE_BYTES);
+	bool is_index = a->format == ARTIFACT_FORMAT_INDEX;
 	uint64_t map_max =
-		add_product(MAP_HEADER + (uint64_t)MAP_PACK * a->n_packs,
-			    a->device_size / BLOCK_ALIGN + 1, MAP_BLOCK);
+		add_product(MAP_HEADER + (uint64_t)MAP_PACK * a->n_packs +
+				    (is_index ? FREE_BYTES : 0),
+			    a->device_size / BLOCK_ALIGN + 1,
+			    MAP_BLOCK + (is_index ? MAP_PLACE : 0));
 
 	if (a->meta_size > meta_max)
 		return error_set(err, EINVAL,

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/bytes.h"
+#include "image/spans/spans.h"
 #include "objects/source.h"
 
 struct packs {
@@ -23,7 +25,8 @@ struct packs {
 int packs_check_map(const struct artifact *a, const struct blockmap *map,
 		    struct error *err)
 {
-	if (map->n_packs != a->n_packs || map->device_size != a->device_size)
+	if (map->n_packs != a->n_packs || map->device_size != a->device_size ||
+	    blockmap_is_index(map) != (a->format == ARTIFACT_FORMAT_INDEX))
 		return error_set(err, EBADMSG, "it is not of this artifact");
 	for (size_t i = 0; i < a->n_packs; i++) {
 		struct pack p;
@@ -155,6 +158,37 @@ static int packs_take(struct source_sink *s, uint64_t pos, const void *data,
 	return gather_blocks(r, pos, data, len, err);
 }
 
+/* Spans of its layers in memory: those that files of one block lie in. */
+#define CACHE_BYTES (32 * MIB)
+
+/* The content of an index, which has no digest of its own. */
+static int read_content(struct pack_reader *r, struct error *err)
+{
+	const struct packs *p = r->packs;
+	struct source_req req = { .len = p->map->content_size,
+				  .priority = SOURCE_COLD };
+	AUTO(span_cache) cache = span_cache_new(CACHE_BYTES);
+	AUTO_FREE struct source **blobs =
+		(struct source **)calloc(p->map->n_packs,
+					 sizeof(struct source *));
+	AUTO(source) content = NULL;
+	int rc = cache && blobs ? 0 : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < p->map->n_packs; i++)
+		rc = oci_open_blob(p->store, &p->artifact->packs[i].digest,
+				   p->artifact->packs[i].size, &blobs[i], err);
+	if (rc == 0)
+		rc = span_source_new(p->map, blobs, cache, &content, err);
+	for (size_t i = 0; blobs && i < p->map->n_packs; i++)
+		source_free(blobs[i]);
+	if (rc == 0 && req.len)
+		rc = source_read(content, &req, &r->sink, err);
+	source_free(steal_ptr(&content));
+	if (rc == 0 && r->at != r->end)
+		rc = error_set(err, EBADMSG, "a block lies behind its end");
+	return rc;
+}
+
 static int read_blob(struct pack_reader *r, const struct oci_descriptor *pack,
 		     struct error *err)
 {
@@ -195,8 +229,12 @@ static int read_pack(struct packs *p, size_t pack, size_t *at,
 	*at = r.end;
 	r.hash = hasher_new();
 	r.plain = malloc(BLOCK_USIZE_MAX);
-	rc = r.hash && r.plain ? read_blob(&r, &p->artifact->packs[pack], err)
-			       : error_nomem(err);
+	if (!r.hash || !r.plain)
+		rc = error_nomem(err);
+	else if (blockmap_is_index(p->map))
+		rc = read_content(&r, err);
+	else
+		rc = read_blob(&r, &p->artifact->packs[pack], err);
 	hasher_free(r.hash);
 	free(r.plain);
 	buf_fini(&r.stored);
@@ -224,7 +262,10 @@ int packs_read(struct oci_store *store, const struct artifact *a,
 	qsort_r(order, map->n_blocks, sizeof(*order), compare_places, &p);
 	for (size_t i = 0; i < map->n_packs; i++)
 		p.total += a->packs[i].size;
-	for (size_t i = 0; rc == 0 && i < map->n_packs; i++)
+	if (blockmap_is_index(map))
+		p.total = map->content_size;
+	for (size_t i = 0;
+	     rc == 0 && i < (blockmap_is_index(map) ? 1 : map->n_packs); i++)
 		rc = read_pack(&p, i, &at, err);
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "common/array.h"
+#include "blockstore/span_map.h"
 #include "common/bytes.h"
 #include "objects/oci.h"
 
@@ -212,6 +213,9 @@ int block_table_add(struct block_table *t, struct oci_store *store,
 		rc = unpack_map(a, &stored, &data, err);
 	if (rc == 0)
 		rc = blockmap_open(data, a->map_size, &map, err);
+	/* Blocks in layers have no stored form of their own. */
+	if (rc == 0 && blockmap_is_index(&map))
+		rc = error_set(err, ENOTSUP, "its blocks lie in layers");
 	/* A manifest has far fewer than a map could name. */
 	if (rc == 0 && map.n_packs != a->n_packs)
 		rc = error_set(err, EBADMSG,

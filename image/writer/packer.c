@@ -13,6 +13,7 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
+#include "image/spans/spans.h"
 #include "image/writer/dedup_index.h"
 #include "image/writer/ordered_pool.h"
 
@@ -47,6 +48,7 @@ struct packer {
 	uint32_t *table; /* stored index + 1 by digest; open addressing */
 	size_t cap_table;
 	struct packer_stats stats;
+	uint64_t content; /* bytes of new blocks, when they lie in layers */
 	size_t n_stored, cap_stored;
 	pthread_mutex_t lock; /* for the array, and all but the digests in it */
 	struct stored_block *stored;
@@ -153,7 +155,13 @@ static int add_stored(struct packer *p, struct stored_block *st, uint8_t **buf,
 {
 	int rc;
 
-	find_old(p, st);
+	if (p->cfg.spans) {
+		st->poff = p->content;
+		st->csize = st->usize;
+		p->content += st->usize;
+	} else {
+		find_old(p, st);
+	}
 	pthread_mutex_lock(&p->lock);
 	rc = array_grow(&p->stored, p->n_stored, &p->cap_stored, 1024);
 	if (rc == 0)
@@ -161,7 +169,7 @@ static int add_stored(struct packer *p, struct stored_block *st, uint8_t **buf,
 	pthread_mutex_unlock(&p->lock);
 	if (rc < 0)
 		return error_nomem(err);
-	if (st->old)
+	if (st->old || p->cfg.spans)
 		return 0;
 	p->stats.new_blocks++;
 	return ordered_pool_put(p->pool, buf, st->usize,
@@ -293,21 +301,44 @@ static int number_pack(struct packer *p, struct blockmap_writer *w,
 	return 0;
 }
 
+static struct block block_of(const struct packer *p, size_t entry)
+{
+	const struct stored_block *st = &p->stored[p->entries[entry].stored];
+
+	return (struct block){ .digest = st->digest,
+			       .voff = p->entries[entry].voff,
+			       .poff = st->poff,
+			       .usize = st->usize,
+			       .csize = st->csize,
+			       .codec = st->codec };
+}
+
+/* The same of blocks that lie in layers. */
+static int write_index(struct packer *p, struct blockmap_writer *w,
+		       struct error *err)
+{
+	AUTO_FREE struct block *first = calloc(p->n_stored + 1, sizeof(*first));
+	size_t n = 0;
+	int rc = first ? 0 : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < p->n_entries; i++) {
+		struct block b = block_of(p, i);
+
+		/* They are numbered as they came. */
+		if (p->entries[i].stored == n)
+			first[n++] = b;
+		rc = blockmap_writer_block(w, &b, err);
+	}
+	return rc < 0 ? rc : span_set_finish(p->cfg.spans, w, first, n, err);
+}
+
 static int write_map(struct packer *p, struct blockmap_writer *w,
 		     struct pack_numbers *n, struct error *err)
 {
 	for (size_t i = 0; i < p->n_entries; i++) {
-		const struct stored_block *st =
-			&p->stored[p->entries[i].stored];
-		struct block b = {
-			.digest = st->digest,
-			.voff = p->entries[i].voff,
-			.poff = st->poff,
-			.usize = st->usize,
-			.csize = st->csize,
-			.codec = st->codec,
-		};
-		int rc = number_pack(p, w, n, st, &b.pack, err);
+		struct block b = block_of(p, i);
+		int rc = number_pack(p, w, n, &p->stored[p->entries[i].stored],
+				     &b.pack, err);
 
 		if (rc == 0)
 			rc = blockmap_writer_block(w, &b, err);
@@ -338,7 +369,7 @@ int packer_finish(struct packer *p, uint64_t device_size, void **ret_map,
 	n.of_new = calloc(n_packs + 1, sizeof(uint32_t));
 	if (!n.of_new)
 		return error_nomem(err);
-	rc = write_map(p, w, &n, err);
+	rc = p->cfg.spans ? write_index(p, w, err) : write_map(p, w, &n, err);
 	free(n.of_new);
 	free(n.of_old);
 	if (rc == 0)

@@ -12,6 +12,7 @@
 #include "image/writer/pack.h"
 
 struct dedup_index;
+struct span_set;
 struct upload;
 
 struct packer_config {
@@ -22,6 +23,7 @@ struct packer_config {
 	struct dedup_index *index;         /* borrowed; may be NULL */
 	int level;                         /* of zstd; 0: that of `params` */
 	struct pack_sizes packs;           /* max 0: that of `params` */
+	struct span_set *spans; /* borrowed; as tree_writer_config's */
 };
 
 struct packer;

@@ -3,7 +3,10 @@
 #include "image/writer/writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 
+#include "image/spans/spans.h"
 #include "image/writer/chunker.h"
 #include "image/writer/metadata.h"
 #include "image/writer/packer.h"
@@ -38,6 +41,7 @@ static int start(struct tree_writer *w, struct error *err)
 		.temp_dir = w->cfg.temp_dir,
 		.index = w->cfg.index,
 		.level = w->cfg.level,
+		.spans = w->cfg.spans,
 		.packs = { .first = w->cfg.pack_first, .max = w->cfg.pack_max },
 	};
 	int rc = upload_new(w->cfg.packs ? w->cfg.packs : w->cfg.target,
@@ -117,16 +121,38 @@ int tree_writer_end(struct tree_writer *w, struct error *err)
 	return chunker_end(w->chunker, err);
 }
 
+/* The decoders' windows of the layers, a blob like a pack. */
+static int store_windows(struct tree_writer *w, uint64_t *ret_bytes,
+			 struct error *err)
+{
+	struct pack windows;
+	int fd, rc = span_set_windows(w->cfg.spans, &windows, &fd, err);
+
+	*ret_bytes = rc < 0 ? 0 : windows.size;
+	if (rc < 0 || windows.size == 0)
+		return rc;
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return error_set(err, errno, "duplicate a descriptor: %s",
+				 strerror(errno));
+	return upload_put(w->upload, &windows.digest, windows.size, fd, err);
+}
+
 /* The last blocks; of their packs some may be in the queue. */
 static int finish_blocks(struct tree_writer *w, struct metadata *m,
 			 void **ret_map, struct packer_stats *ret,
 			 struct error *err)
 {
+	uint64_t windows = 0;
 	int rc = chunker_finish(w->chunker, &m->device_size, err);
 
+	if (rc == 0 && w->cfg.spans)
+		rc = store_windows(w, &windows, err);
 	if (rc == 0)
 		rc = packer_finish(w->packer, m->device_size, ret_map,
 				   &m->map_len, ret, err);
+	if (rc == 0 && w->cfg.spans)
+		ret->new_bytes = windows;
 	m->map = *ret_map;
 	free_blocks(w);
 	return rc < 0 ? rc : spill_flush(w->spill, err);
@@ -160,7 +186,7 @@ int tree_writer_finish(struct tree_writer *w, struct artifact *a,
 		rc = store_metadata(w, &m, a, err);
 	if (rc < 0)
 		return rc;
-	a->format = ARTIFACT_FORMAT;
+	a->format = w->cfg.spans ? ARTIFACT_FORMAT_INDEX : ARTIFACT_FORMAT;
 	(void)snprintf(a->chunking, sizeof(a->chunking), "%s", w->params->name);
 	a->image_size = w->file_bytes;
 	a->n_inodes = tree_n_inodes(w->cfg.tree);

@@ -14,6 +14,7 @@
 #include "image/tree.h"
 
 struct dedup_index;
+struct span_set;
 struct upload;
 struct upload_target;
 
@@ -32,6 +33,9 @@ struct tree_writer_config {
 	int meta_level;      /* of zstd, for metadata and block map; 0: 12 */
 	uint64_t pack_first; /* bytes of the first pack; 0: of any */
 	uint64_t pack_max;   /* bytes of a pack; 0: the chunking's */
+	/* The layers that hold all contents: no block is stored, but where they lie
+	 * (image/spans/spans.h).  NULL: blocks are stored. */
+	struct span_set *spans;
 };
 
 struct tree_writer_stats {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "image/artifact/artifact.h"
+#include "image/spans/spans.h"
 #include "image/writer/oci_target.h"
 #include "image/writer/writer.h"
 #include "snapshotter/convert/convert_priv.h"
@@ -217,12 +218,27 @@ static int copy_files(struct convert_job *j, struct plan *plan,
 	return rc == 0 && flat ? flat_close(flat, err) : rc;
 }
 
+/* The layers of an index are of the types that the image says. */
+static void name_types(const struct convert_job *j, struct artifact *a)
+{
+	for (size_t i = 0; i < a->n_packs; i++)
+		(void)snprintf(a->packs[i].media_type,
+			       sizeof(a->packs[i].media_type), "%s",
+			       i < j->image.n_layers
+				       ? j->image.layers[i].media_type
+				       : ARTIFACT_WINDOWS_TYPE);
+}
+
 /* Form F2: the image as it is, the artifact beside it. */
 static int publish_beside(struct convert_job *j, struct publish *p,
 			  struct error *err)
 {
-	int rc = set_image(p->artifact, &j->manifest.digest, j->diff_ids,
-			   j->image.n_layers, err);
+	int rc;
+
+	if (p->artifact->format == ARTIFACT_FORMAT_INDEX)
+		name_types(j, p->artifact);
+	rc = set_image(p->artifact, &j->manifest.digest, j->diff_ids,
+		       j->image.n_layers, err);
 
 	if (rc == 0)
 		rc = put_image(j, err);
@@ -285,11 +301,12 @@ static int store_planned(struct convert_job *j, struct plan *plan,
 	const struct tree_writer_config cfg = {
 		.tree = plan->tree,
 		.target = &target.target,
-		.index = dedup_base_index(base),
+		.index = base ? dedup_base_index(base) : NULL,
 		.chunking = j->opt->chunking,
 		.level = j->opt->level,
 		.temp_dir = j->opt->temp_dir,
 		.jobs = j->opt->jobs,
+		.spans = plan->spans,
 	};
 	struct tree_writer_stats stats;
 	AUTO(tree_writer) writer = NULL;
@@ -328,7 +345,7 @@ static int convert_planned(struct convert_job *j, struct plan *plan,
 				 (unsigned long long)plan->image_bytes,
 				 (unsigned long long)LAYER_PLAIN_MAX);
 	rc = find_missing(j, err);
-	if (rc == 0)
+	if (rc == 0 && !plan->spans)
 		rc = dedup_base_load(j->dst, j->opt->sign, &base, err);
 	if (rc == 0)
 		rc = store_planned(j, plan, base, &a, err);
@@ -424,11 +441,16 @@ static int convert_job(struct convert_job *j, struct error *err)
 		.temp_dir = j->opt->temp_dir,
 		.progress = j->opt->progress,
 	};
+	AUTO(span_set) spans = NULL;
 	AUTO(plan) plan = NULL;
 	int rc = find_existing(j, err);
 
 	if (rc == 0) {
-		rc = plan_make(&cfg, &plan, err);
+		if (j->opt->form == CONVERT_FORM_INDEX)
+			rc = span_set_new(j->opt->temp_dir, &spans, err);
+		cfg.spans = spans;
+		if (rc == 0)
+			rc = plan_make(&cfg, &plan, err);
 		if (rc == 0)
 			rc = convert_planned(j, plan, err);
 	} else if (rc == 1 && j->opt->sign) {

@@ -10,10 +10,12 @@
 #include <zstd.h>
 
 #include "common/bytes.h"
-#include "snapshotter/convert/gzip_header.h"
+#include "image/spans/gzip_header.h"
+#include "image/spans/spans.h"
 #include "snapshotter/convert/zstd_stream.h"
 
 #define MAGIC_MAX 4
+#define PLAIN_SPAN (256 * KIB) /* of a layer that is not compressed */
 
 enum decode_kind { DECODE_UNKNOWN, DECODE_PLAIN, DECODE_GZIP, DECODE_ZSTD };
 
@@ -27,14 +29,20 @@ struct decoder {
 	struct inflate_state *gzip;
 	struct zstd_stream *zstd;
 	struct memory_claim *claim;
+	/* For those who ask where it can be entered; `indexed` instead of `gzip`. */
+	struct span_set *spans;
+	struct span_gzip *indexed;
+	uint64_t stored, plain; /* bytes used and made */
 };
 
-struct decoder *decoder_new(struct memory_claim *claim)
+struct decoder *decoder_new(struct memory_claim *claim, struct span_set *spans)
 {
 	struct decoder *d = calloc(1, sizeof(*d));
 
-	if (d)
+	if (d) {
 		d->claim = claim;
+		d->spans = spans;
+	}
 	return d;
 }
 
@@ -43,18 +51,23 @@ void decoder_free(struct decoder *d)
 	if (!d)
 		return;
 	free(d->gzip);
+	span_gzip_free(d->indexed);
 	zstd_stream_free(d->zstd);
 	free(d);
 }
 
 static int open_gzip(struct decoder *d, struct error *err)
 {
+	d->kind = DECODE_GZIP;
+	if (d->spans) {
+		d->indexed = span_gzip_new(d->spans);
+		return d->indexed ? 0 : error_nomem(err);
+	}
 	d->gzip = calloc(1, sizeof(*d->gzip));
 	if (!d->gzip)
 		return error_nomem(err);
 	isal_inflate_init(d->gzip);
 	d->gzip->crc_flag = ISAL_GZIP_NO_HDR_VER;
-	d->kind = DECODE_GZIP;
 	return 0;
 }
 
@@ -118,11 +131,33 @@ static int run_gzip(struct decoder *d, const uint8_t **in, size_t *in_len,
 	return 0;
 }
 
+/* Where a stream that is no gzip can be entered: everywhere, or between frames.  Sets
+ * how much may be made until it is asked again. */
+static int note_entry(struct decoder *d, size_t *cap, struct error *err)
+{
+	uint64_t most = PLAIN_SPAN - d->plain % PLAIN_SPAN;
+
+	if (!d->spans || d->kind == DECODE_GZIP)
+		return 0;
+	if (d->kind == DECODE_ZSTD)
+		return d->inside ? 0
+				 : span_set_enter(d->spans, SPAN_ZSTD,
+						  d->stored, d->plain, err);
+	if (*cap > most)
+		*cap = (size_t)most;
+	return most == PLAIN_SPAN ? span_set_enter(d->spans, SPAN_PLAIN,
+						   d->stored, d->plain, err)
+				  : 0;
+}
+
 static int run_known(struct decoder *d, const uint8_t **in, size_t *in_len,
 		     uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
 {
 	size_t n = *in_len < cap ? *in_len : cap;
 
+	if (d->indexed)
+		return span_gzip_run(d->indexed, in, in_len, out, cap, ret_n,
+				     &d->inside, err);
 	if (d->kind == DECODE_GZIP)
 		return run_gzip(d, in, in_len, out, cap, ret_n, err);
 	if (d->kind == DECODE_ZSTD)
@@ -154,15 +189,23 @@ int decoder_run(struct decoder *d, const uint8_t **in, size_t *in_len,
 		bool first = d->magic_used < d->n_magic;
 		const uint8_t *p = first ? d->magic + d->magic_used : *in;
 		size_t n, left = first ? d->n_magic - d->magic_used : *in_len;
+		size_t most = cap - made;
+		const uint8_t *begin = p;
 
 		if (left == 0 && !d->inside)
 			break;
 		/* With no input left it may still have output to give. */
 		n = 0;
-		rc = run_known(d, &p, &left, out + made, cap - made, &n, err);
+		rc = note_entry(d, &most, err);
+		if (rc == 0)
+			rc = run_known(d, &p, &left, out + made, most, &n, err);
 		if (rc < 0)
 			return rc;
+		if (d->spans && !d->indexed)
+			span_set_count(d->spans, out + made, n);
 		made += n;
+		d->plain += n;
+		d->stored += (uint64_t)(p - begin);
 		if (first) {
 			d->magic_used = (size_t)(p - d->magic);
 		} else {

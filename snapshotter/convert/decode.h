@@ -10,9 +10,12 @@
 
 struct decoder;
 struct memory_claim;
+struct span_set;
 
-/* `claim` as for zstd_stream_new(). */
-struct decoder *decoder_new(struct memory_claim *claim) MUST_CHECK;
+/* `claim` as for zstd_stream_new().  `spans`, borrowed, takes where the stream can be
+ * entered; NULL: nobody asks. */
+struct decoder *decoder_new(struct memory_claim *claim,
+			    struct span_set *spans) MUST_CHECK;
 void decoder_free(struct decoder *d);
 DEFINE_AUTO(decoder)
 

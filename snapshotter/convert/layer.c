@@ -188,7 +188,7 @@ int layer_open(const struct layer_input *in, struct layer **ret,
 	pthread_cond_init(&l->moved, NULL);
 	l->sink.put = take_stored;
 	l->in = *in;
-	l->decoder = decoder_new(in->windows);
+	l->decoder = decoder_new(in->windows, in->spans);
 	l->stored_hash = hasher_new();
 	l->plain_hash = hasher_new();
 	if (!l->decoder || !l->stored_hash || !l->plain_hash)

@@ -9,6 +9,7 @@
 #include "blockstore/blockstore.h"
 
 struct memory_claim;
+struct span_set;
 struct pace;
 
 #define LAYER_PLAIN_MAX (UINT64_C(1) << 40) /* bytes of one layer, decoded */
@@ -21,6 +22,9 @@ struct layer_input {
 	int copy_fd;           /* stored bytes are also written there; -1 */
 	struct memory_claim *windows; /* of large zstd windows, borrowed as the
 	                               * source; NULL: no bound */
+	/* Takes where it can be entered, and is of no other use until
+	 * layer_close(); or NULL. */
+	struct span_set *spans;
 	struct pace *pace; /* of layer_read(), until layer_close(); or NULL */
 };
 

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/temp_file.h"
+#include "image/spans/spans.h"
 #include "image/writer/upload.h"
 #include "snapshotter/convert/layer_type.h"
 #include "snapshotter/convert/tar.h"
@@ -93,6 +94,7 @@ static int plan_layer(struct planner *p, size_t i,
 		.size = l->blob->size,
 		.digest = l->blob->digest,
 		.want_diff_id = true,
+		.spans = cfg->spans,
 	};
 	int rc = layer_type_check(l->blob->media_type, err);
 
@@ -107,7 +109,11 @@ static int plan_layer(struct planner *p, size_t i,
 	in.copy_fd = l->spool_fd;
 	apply_next_layer(p->apply);
 	p->layer = l;
-	rc = layer_open(&in, &p->stream, err);
+	if (cfg->spans)
+		rc = span_set_begin_layer(cfg->spans, &l->blob->digest,
+					  l->blob->size, err);
+	if (rc == 0)
+		rc = layer_open(&in, &p->stream, err);
 	if (rc == 0)
 		rc = tar_walk(p->stream, &p->visitor, err);
 	if (rc == 0)
@@ -116,6 +122,8 @@ static int plan_layer(struct planner *p, size_t i,
 		l->plain_bytes = layer_plain_bytes(p->stream);
 	layer_close(p->stream);
 	p->stream = NULL;
+	if (rc == 0 && cfg->spans)
+		rc = span_set_end_layer(cfg->spans, l->plain_bytes, err);
 	p->plan->plain_bytes += l->plain_bytes;
 	p->done += l->blob->size;
 	if (rc == 0 && cfg->spool)
@@ -171,6 +179,7 @@ int plan_make(const struct plan_config *cfg, struct plan **ret,
 	p->store = cfg->store;
 	p->temp_dir = cfg->temp_dir;
 	p->progress = cfg->progress;
+	p->spans = cfg->spans;
 	p->tree = tree_new();
 	p->layers = calloc(cfg->image->n_layers + 1, sizeof(*p->layers));
 	if (!p->tree || !p->layers)
@@ -209,8 +218,9 @@ struct copier {
 	struct plan_layer *layer;
 	struct copy_sink *sink;
 	struct layer *stream;
-	size_t n_files; /* of this layer, so far */
-	uint64_t done;  /* unpacked bytes of the layers before */
+	size_t n_files;     /* of this layer, so far */
+	struct inode *file; /* whose bytes come */
+	uint64_t done;      /* unpacked bytes of the layers before */
 };
 
 static int copy_entry(struct tar_visitor *v, const struct layer_entry *e,
@@ -234,6 +244,7 @@ static int copy_entry(struct tar_visitor *v, const struct layer_entry *e,
 				 "the layer has changed between "
 				 "two readings");
 	*want = true;
+	c->file = i;
 	return c->sink->begin(c->sink, i, err);
 }
 
@@ -247,6 +258,14 @@ static int copy_data(struct tar_visitor *v, uint64_t off, const void *data,
 		progress->step(progress, "storing blocks",
 			       c->done + layer_plain_bytes(c->stream),
 			       c->plan->plain_bytes);
+	if (c->plan->spans) {
+		int rc = span_set_add_file(c->plan->spans, c->file, off, len,
+					   (size_t)(c->layer - c->plan->layers),
+					   v->plain, err);
+
+		if (rc < 0)
+			return rc;
+	}
 	return c->sink->data(c->sink, off, data, len, err);
 }
 

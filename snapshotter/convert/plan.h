@@ -30,6 +30,7 @@ struct plan {
 	uint64_t image_bytes; /* of all files that are left */
 	const char *temp_dir;
 	struct convert_progress *progress; /* may be NULL */
+	struct span_set *spans;
 };
 
 struct plan_config {
@@ -40,6 +41,9 @@ struct plan_config {
 	bool spool;
 	const char *temp_dir;
 	struct convert_progress *progress;
+	/* Takes where layers can be entered, and, when they are copied, which bytes
+	 * are whose; borrowed by the plan.  NULL: nobody asks. */
+	struct span_set *spans;
 };
 
 /*

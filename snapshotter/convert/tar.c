@@ -34,6 +34,7 @@ struct tar {
 	bool has_ended;      /* there is no other one */
 	struct buf gathered; /* bytes before that piece, side by side */
 	size_t gathered_at;  /* those used already */
+	uint64_t used;       /* bytes of the layer so far */
 	bool has_global;     /* a header for the whole archive */
 	bool has_namesake;   /* something else of that name, in any folder */
 	struct tar_head head;
@@ -152,6 +153,7 @@ static void use(struct tar *t, size_t n)
 {
 	size_t gathered = n_gathered(t) < n ? n_gathered(t) : n;
 
+	t->used += n;
 	t->gathered_at += gathered;
 	if (gathered < n) {
 		t->piece += n - gathered;
@@ -176,8 +178,10 @@ static int pass_on(struct tar *t, struct tar_visitor *v, uint64_t off,
 
 		if (rc == 0 && len == 0)
 			rc = cut_off(err);
-		if (rc == 0 && v)
+		if (rc == 0 && v) {
+			v->plain = t->used;
 			rc = v->data(v, off, p, len, err);
+		}
 		if (rc < 0)
 			return rc;
 		use(t, len);

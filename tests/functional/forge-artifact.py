@@ -115,6 +115,16 @@ elif kind == "inodes":
     config["inodes"] += 1
 elif kind == "map":
     blocks[len(blocks) // 2:len(blocks) // 2 + 64] = b"\xff" * 64
+elif kind in ("place", "span", "checksum"):
+    # Of an index: where the last bytes lie, where its second span begins, what
+    # its first unpacks to.
+    n_packs, = struct.unpack_from("<I", blocks, 12)
+    n_blocks, = struct.unpack_from("<Q", blocks, 16)
+    spans = 64 + 64 * n_blocks + 40 * n_packs
+    at = {"place": len(blocks) - 24 + 8, "span": spans + 40 + 8,
+          "checksum": spans + 36}[kind]
+    value, = struct.unpack_from("<I", blocks, at)
+    struct.pack_into("<I", blocks, at, max(value - 512, 0) if kind == "place" else value ^ 1)
 elif kind == "bomb":
     meta_blob = bomb(1 << 30)
 elif kind == "window":

@@ -11,6 +11,8 @@ make-image.py DIR nested DEPTH     that index, in DEPTH more of them
 make-image.py DIR none             an image without layers
 make-image.py DIR contested        what unpackers make different trees of
 make-image.py DIR tars FILE...     one whose layers are these
+make-image.py DIR stored TAR KIND=FILE...
+                                   one whose layers are FILEs, TAR as gzip or zstd
 make-image.py DIR bad CASE         one with a fault; 'bad list' names the cases
 """
 import gzip
@@ -406,6 +408,15 @@ def main():
         for name in sys.argv[3:]:
             with open(name, "rb") as f:
                 layout.layer(f.read())
+        layout.finish()
+    elif sys.argv[2] == "stored":
+        layout = Layout(sys.argv[1])
+        with open(sys.argv[3], "rb") as f:
+            plain = f.read()
+        for word in sys.argv[4:]:
+            kind, name = word.split("=", 1)
+            with open(name, "rb") as f:
+                layout.layer(plain, f.read(), kind)
         layout.finish()
     elif sys.argv[2] == "index":
         index(sys.argv[1])

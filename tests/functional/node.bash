@@ -45,7 +45,8 @@ make_image() { # DIR
 	umoci insert --image "$d/src:v1" --opaque "$d/top" /etc/old
 	umoci unpack --image "$d/src:v1" "$d/bundle" >/dev/null
 	listing "$d/bundle/rootfs" >"$d/want"
-	"$bootseer" image convert "oci:$d/src:v1" "oci:$d/oci:v1" >/dev/null
+	"$bootseer" image convert --form "${BOOTSEER_FORM:-referrer}" \
+		"oci:$d/src:v1" "oci:$d/oci:v1" >/dev/null
 }
 
 # Everything below DIR: attributes, and digests of files.  Times of folders are

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "blockstore/span_map.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -248,10 +249,12 @@ static int check_files(const struct artifact *a, const char *meta_path,
 	if (rc == 0)
 		rc = blockmap_open(map.data, map.len, &blocks, err);
 	if (rc == 0 && (blocks.device_size != a->device_size ||
-			blocks.n_packs != a->n_packs))
+			blocks.n_packs != a->n_packs ||
+			blockmap_is_index(&blocks) !=
+				(a->format == ARTIFACT_FORMAT_INDEX)))
 		rc = error_set(err, EBADMSG,
-			       "block map: its size or number of packs is not "
-			       "the artifact's");
+			       "block map: its form, size or number of packs "
+			       "is not the artifact's");
 	for (i = 0; rc == 0 && i < a->n_packs; i++) {
 		blockmap_pack(&blocks, i, &p);
 		if (!digest_equal(&p.digest, &a->packs[i].digest) ||

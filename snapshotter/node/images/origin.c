@@ -13,7 +13,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/registry_host.h"
+#include "image/spans/spans.h"
 #include "objects/oci_hosts.h"
 #include "objects/store.h"
 #include "snapshotter/node/images/outages.h"
@@ -22,6 +24,9 @@
 #define STORE_MEMORY (1u << 20)
 /* Of an environment's store: docs/formats/environment.md. */
 #define SHARED_PACKS "env/packs"
+
+/* Unpacked parts of layers in memory. */
+#define SPANS_BYTES (32 * MIB)
 
 struct origins {
 	pthread_mutex_t lock; /* protects lists and counts */
@@ -32,6 +37,8 @@ struct origins {
 	struct outages *outages;
 	struct oci_hosts *hosts;
 	struct oci_logins *logins; /* NULL: none */
+	struct span_cache
+		*spans; /* of images that are read from their layers */
 	struct origin *first;
 };
 
@@ -65,9 +72,11 @@ struct origins *origins_new(const struct node_config *cfg,
 		return NULL;
 	o->outages = outages_new();
 	o->hosts = oci_hosts_new();
-	if (!o->outages || !o->hosts) {
+	o->spans = span_cache_new(SPANS_BYTES);
+	if (!o->outages || !o->hosts || !o->spans) {
 		outages_free(o->outages);
 		oci_hosts_free(o->hosts);
+		span_cache_free(o->spans);
 		free(o);
 		return NULL;
 	}
@@ -88,6 +97,7 @@ void origins_free(struct origins *o)
 	pthread_mutex_destroy(&o->lock);
 	outages_free(o->outages);
 	oci_hosts_free(o->hosts);
+	span_cache_free(o->spans);
 	free(o);
 }
 
@@ -538,7 +548,14 @@ int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 }
 
 int origin_packs(struct origin *o, const struct artifact *a,
-		 struct source ***ret, struct error *err)
+		 const struct blockmap *map, struct source ***ret,
+		 struct error *err)
 {
-	return origin_blobs(o, a->packs, a->n_packs, ret, err);
+	int rc = origin_blobs(o, a->packs, a->n_packs, ret, err);
+
+	if (rc == 0)
+		rc = span_sources_join(map, *ret, o->all->spans, err);
+	if (rc < 0)
+		free(steal_ptr(ret));
+	return rc;
 }

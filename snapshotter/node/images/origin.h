@@ -17,6 +17,7 @@
  * and without a last '/'; the caller's, NULL when memory is short. */
 char *origin_place(const char *host, const char *repo) MUST_CHECK;
 
+struct blockmap;
 struct origins; /* all of a process: images of one repository share one */
 struct origin;
 
@@ -74,8 +75,10 @@ void store_lease_end(struct store_lease *l); /* NULL is allowed */
  * use of `o`. */
 int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 		 struct source ***ret, struct error *err) MUST_CHECK;
-/* The stored bytes of the packs. */
+/* The stored bytes of the packs of `a`, whose block map is `map`, outlived by it; of an
+ * index those of the content, as span_sources_join(). */
 int origin_packs(struct origin *o, const struct artifact *a,
-		 struct source ***ret, struct error *err) MUST_CHECK;
+		 const struct blockmap *map, struct source ***ret,
+		 struct error *err) MUST_CHECK;
 
 #endif

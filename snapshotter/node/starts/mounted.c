@@ -281,7 +281,7 @@ static int open_packs(struct mounted *m, struct image *i,
 	rc = origin_get(n->origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
-		rc = origin_packs(origin, &i->artifact, &stored, err);
+		rc = origin_packs(origin, &i->artifact, &m->map, &stored, err);
 	if (rc == 0)
 		rc = verify_sources_new(stored, i->artifact.n_packs, ret, err);
 	origin_put(origin);

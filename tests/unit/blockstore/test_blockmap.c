@@ -111,7 +111,9 @@ Test(blockmap, absurd_entries_are_refused_and_named)
 		const char *says;
 	} cases[] = {
 		{ HEADER_MAGIC, 'X', 1, -EINVAL, "magic" },
-		{ HEADER_VERSION, 2, 4, -ENOTSUP, "version 2" },
+		{ HEADER_VERSION, 3, 4, -ENOTSUP, "version 3" },
+		{ HEADER_VERSION, 2, 4, -EINVAL, "no layers" },
+		{ HEADER_N_SPANS, 1, 4, -EINVAL, "reserved" },
 		{ HEADER_N_BLOCKS, 11, 8, -EINVAL, "do not hold" },
 		{ HEADER_N_BLOCKS, UINT64_MAX, 8, -EINVAL, "too many" },
 		{ HEADER_N_BLOCKS, 1ull << 58, 8, -EINVAL, "too many" },

@@ -318,8 +318,8 @@ Test(artifact, unpacks_metadata_of_any_size)
 
 Test(artifact, refuses_a_newer_format_by_name)
 {
-	cr_expect_eq(parse_changed("\"format\":1", "\"format\":2"), -ENOTSUP);
-	cr_expect(strstr(err.msg, "format 2"));
+	cr_expect_eq(parse_changed("\"format\":1", "\"format\":3"), -ENOTSUP);
+	cr_expect(strstr(err.msg, "format 3"));
 }
 
 Test(artifact, refuses_what_is_missing_or_absurd)

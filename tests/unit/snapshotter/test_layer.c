@@ -64,7 +64,7 @@ static void add_zstd(struct buf *out, const void *data, size_t len)
 static int decode(const struct buf *stored, size_t in_step, size_t out_step,
 		  struct buf *out)
 {
-	AUTO(decoder) d = decoder_new(NULL);
+	AUTO(decoder) d = decoder_new(NULL, NULL);
 	uint8_t *room = malloc(out_step);
 	int rc = 0;
 
@@ -332,7 +332,7 @@ Test(decode, large_zstd_windows_are_counted_until_they_are_freed)
 	size_t left, n;
 
 	memory_gate_init(&g, window, window);
-	d = decoder_new(&c);
+	d = decoder_new(&c, NULL);
 	add_zstd(&stored, "a small frame before", 20);
 	add_window(&stored, 29, false, "first");
 	add_window(&stored, 29, false, "second");

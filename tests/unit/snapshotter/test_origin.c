@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blockstore/blockstore.h"
 #include "common/registry_host.h"
 #include "objects/oci_store.h"
 #include "objects/source.h"
@@ -298,9 +299,10 @@ Test(origin, packs_follow_it_to_a_new_store_and_open_their_blob_once)
 	const struct artifact a = { .packs = packs, .n_packs = 2 };
 	struct origins *all = new_origins();
 	struct origin *o = get(all, "h:1", "r");
+	const struct blockmap map = { .n_packs = 2 };
 	struct source **s;
 
-	cr_assert_eq(origin_packs(o, &a, &s, NULL), 0);
+	cr_assert_eq(origin_packs(o, &a, &map, &s, NULL), 0);
 	origin_put(o);
 	cr_expect_eq(s[0]->size, 10);
 	cr_expect_eq(s[1]->size, 20);

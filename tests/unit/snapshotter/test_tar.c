@@ -161,7 +161,9 @@ static int note_end(struct tar_visitor *v, struct error *why)
 	return buf_puts(&r->text, "\n");
 }
 
-static const struct tar_visitor noting = { note_entry, note_data, note_end };
+static const struct tar_visitor noting = { .entry = note_entry,
+					   .data = note_data,
+					   .end = note_end };
 
 /* As Go's reader: only a header without a flag is a folder by its slash. */
 Test(tar, a_slash_makes_a_folder_only_of_what_has_no_flag)

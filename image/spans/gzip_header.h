@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The header of a gzip member (RFC 1952, 2.3), in pieces of any size. */
-#ifndef BOOTSEER_SNAPSHOTTER_CONVERT_GZIP_HEADER_H
-#define BOOTSEER_SNAPSHOTTER_CONVERT_GZIP_HEADER_H
+#ifndef BOOTSEER_IMAGE_SPANS_GZIP_HEADER_H
+#define BOOTSEER_IMAGE_SPANS_GZIP_HEADER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* igzip 2.30 takes a right checksum of a header for a wrong one, so the header is
  * read here and igzip gets what is behind it. */
-#include "snapshotter/convert/gzip_header.h"
+#include "image/spans/gzip_header.h"
 
 #include <errno.h>
 #include <zlib.h>

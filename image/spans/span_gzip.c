@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Finds where gzip members can be entered: zlib stops between blocks of deflate, which
+ * igzip cannot.  A block may refer to the 32 KiB before it, the window, but refers to
+ * little of that: only the bytes that are used are kept, the others are zeros.
+ *
+ * Which are used is found by unpacking the first 32 KiB behind the place with three
+ * windows instead: one whose bytes are the low halves of their own numbers, one of the
+ * high halves, and one of the inverted low halves.  A byte of output that differs
+ * between the first and the last comes from the window, and first and second together
+ * say from where.  Behind 32 KiB nothing reaches the window but through what was copied
+ * before.
+ */
+#include <errno.h>
+#include <isa-l/igzip_lib.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/buf.h"
+#include "common/bytes.h"
+#include "image/spans/span_set.h"
+
+#define WINDOW SPAN_WINDOW_BYTES
+#define INPUT_MAX (128 * KIB) /* looked at behind a place */
+
+struct span_gzip {
+	struct span_set *set;
+	z_stream zlib;
+	bool inside;       /* of a member */
+	bool at_start;     /* of a member: its header comes */
+	uint64_t stored;   /* bytes used so far, of the layer */
+	uint64_t plain;    /* made */
+	uint8_t last_byte; /* that was used */
+
+	/* A place whose window is looked at when enough behind it was seen. */
+	bool has_place;
+	uint64_t place; /* its unpacked byte */
+	uint8_t bits;
+	struct buf input; /* stored bytes from there on */
+	uint8_t window[WINDOW];
+	uint8_t sparse[WINDOW];
+};
+
+struct span_gzip *span_gzip_new(struct span_set *set)
+{
+	struct span_gzip *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->set = set;
+	if (inflateInit2(&g->zlib, 15 + 16) != Z_OK) {
+		free(g);
+		return NULL;
+	}
+	return g;
+}
+
+void span_gzip_free(struct span_gzip *g)
+{
+	if (!g)
+		return;
+	(void)inflateEnd(&g->zlib);
+	buf_fini(&g->input);
+	free(g);
+}
+
+/* ----------------------------------------------------------------- windows --- */
+
+/* Up to WINDOW bytes behind the place, unpacked with `window`; returns how many.  All of
+ * the input was unpacked by zlib, so a failure is igzip's, and then nothing is known. */
+static size_t unpack_behind(const struct span_gzip *g, uint8_t *window,
+			    uint8_t *out)
+{
+	AUTO_FREE struct inflate_state *s = malloc(sizeof(*s));
+	uint8_t *in = (uint8_t *)g->input.data;
+	size_t n = g->input.len;
+
+	if (!s)
+		return 0;
+	isal_inflate_init(s);
+	s->crc_flag = ISAL_DEFLATE;
+	if (g->bits) {
+		s->read_in = *in >> (8 - g->bits);
+		s->read_in_length = g->bits;
+		in++;
+		n--;
+	}
+	if (isal_inflate_set_dict(s, window, WINDOW) != 0)
+		return 0;
+	s->next_in = in;
+	s->avail_in = (uint32_t)n;
+	s->next_out = out;
+	s->avail_out = WINDOW;
+	return isal_inflate(s) ? 0 : WINDOW - s->avail_out;
+}
+
+/* Into `sparse` those bytes of the window that are used.  False: it is not known. */
+static bool find_used(struct span_gzip *g)
+{
+	AUTO_FREE uint8_t *room = malloc((size_t)6 * WINDOW);
+	uint64_t want = g->plain - g->place;
+	uint8_t *low, *high, *inverted, *a, *b, *c;
+	size_t n;
+
+	/* Igzip has to come as far as zlib did, or what it left out is not known. */
+	want = want < WINDOW ? want : WINDOW;
+
+	if (!room || want == 0)
+		return false;
+	low = room;
+	high = low + WINDOW;
+	inverted = high + WINDOW;
+	a = inverted + WINDOW;
+	b = a + WINDOW;
+	c = b + WINDOW;
+	for (size_t i = 0; i < WINDOW; i++) {
+		low[i] = (uint8_t)i;
+		high[i] = (uint8_t)(i >> 8);
+		inverted[i] = (uint8_t)~i;
+	}
+	n = unpack_behind(g, low, a);
+	if (n < want || unpack_behind(g, high, b) != n ||
+	    unpack_behind(g, inverted, c) != n)
+		return false;
+	memset(g->sparse, 0, WINDOW);
+	for (size_t i = 0; i < n; i++) {
+		size_t at = ((size_t)b[i] << 8 | a[i]) % WINDOW;
+
+		if (a[i] != c[i])
+			g->sparse[at] = g->window[at];
+	}
+	return true;
+}
+
+static int end_place(struct span_gzip *g, struct error *err)
+{
+	bool is_whole = g->input.len >= INPUT_MAX;
+
+	g->has_place = false;
+	/* What follows the input could use more of it. */
+	if (is_whole || !find_used(g))
+		memcpy(g->sparse, g->window, WINDOW);
+	return span_set_keep_window(g->set, g->sparse, err);
+}
+
+/* A new place; the byte that it begins in, when it begins inside of one, was used. */
+static int begin_place(struct span_gzip *g, uint8_t bits, struct error *err)
+{
+	const struct span span = { .kind = SPAN_DEFLATE,
+				   .stored = g->stored - (bits ? 1 : 0),
+				   .plain = g->plain,
+				   .bits = bits };
+	uInt n = 0;
+	int rc = span_set_add(g->set, &span, err);
+
+	if (rc < 0)
+		return rc;
+	g->place = g->plain;
+	g->bits = bits;
+	memset(g->window, 0, WINDOW);
+	if (inflateGetDictionary(&g->zlib, g->window, &n) != Z_OK)
+		return error_set(err, EIO, "zlib has no window");
+	/* Its end is what is next to the place. */
+	memmove(g->window + WINDOW - n, g->window, n);
+	memset(g->window, 0, WINDOW - n);
+	buf_reset(&g->input);
+	g->has_place = true;
+	if (bits && buf_append(&g->input, &g->last_byte, 1) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ members --- */
+
+static int take_input(struct span_gzip *g, const uint8_t *in, size_t n,
+		      struct error *err)
+{
+	size_t room = INPUT_MAX - g->input.len;
+
+	g->stored += n;
+	if (n)
+		g->last_byte = in[n - 1];
+	if (!g->has_place)
+		return 0;
+	if (buf_append(&g->input, in, n < room ? n : room) < 0)
+		return error_nomem(err);
+	return g->plain - g->place >= WINDOW || g->input.len == INPUT_MAX
+		       ? end_place(g, err)
+		       : 0;
+}
+
+/* zlib stands between two blocks. */
+static int at_boundary(struct span_gzip *g, struct error *err)
+{
+	uint8_t bits = g->zlib.data_type & 7;
+
+	if (g->at_start) {
+		g->at_start = false;
+		return span_set_enter(g->set, SPAN_DEFLATE, g->stored, g->plain,
+				      err);
+	}
+	return !g->has_place && span_set_due(g->set, g->plain) == 0
+		       ? begin_place(g, bits, err)
+		       : 0;
+}
+
+static int end_member(struct span_gzip *g, struct error *err)
+{
+	int rc = g->has_place ? end_place(g, err) : 0;
+
+	g->inside = false;
+	if (rc == 0 && inflateReset(&g->zlib) != Z_OK)
+		rc = error_set(err, EIO, "zlib: it does not begin again");
+	return rc;
+}
+
+int span_gzip_run(struct span_gzip *g, const uint8_t **in, size_t *in_len,
+		  uint8_t *out, size_t cap, size_t *ret_n, bool *ret_inside,
+		  struct error *err)
+{
+	z_stream *z = &g->zlib;
+	uint64_t due = span_set_due(g->set, g->plain);
+	bool stops;
+	int rc, status;
+
+	if (!g->inside)
+		g->inside = g->at_start = true;
+	/* Stopping at each block costs a copy of the window.  Without, zlib may pass
+	 * an end of a block where the output ends: so that ends before it matters. */
+	stops = g->at_start || (due <= 1 && !g->has_place);
+	if (!stops && due > 1 && cap > due - 1)
+		cap = (size_t)due - 1;
+	if (g->has_place && cap > WINDOW)
+		cap = WINDOW;
+	z->next_in = (Bytef *)(uintptr_t)*in;
+	z->avail_in = (uInt)*in_len;
+	z->next_out = out;
+	z->avail_out = (uInt)cap;
+	status = inflate(z, stops ? Z_BLOCK : Z_NO_FLUSH);
+	if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+		return error_set(err, EBADMSG, "damaged gzip stream: %s",
+				 z->msg ? z->msg : "zlib gives up");
+	*ret_n = cap - z->avail_out;
+	g->plain += *ret_n;
+	span_set_count(g->set, out, *ret_n);
+	rc = take_input(g, *in, *in_len - z->avail_in, err);
+	*in += *in_len - z->avail_in;
+	*in_len = z->avail_in;
+	if (rc == 0 && status == Z_STREAM_END)
+		rc = end_member(g, err);
+	else if (rc == 0 && stops && (z->data_type & 128) &&
+		 !(z->data_type & 64))
+		rc = at_boundary(g, err);
+	*ret_inside = g->inside;
+	return rc;
+}
