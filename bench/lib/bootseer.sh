@@ -26,6 +26,12 @@ store_before() {
 		"$(<"$store/image.$image")"
 }
 
+# The image with an index beside it, in a repository of its own.
+store_index() {
+	store_ours "$(image "$image")" "index/$ref" \
+		"$(<"$store/image.$image")" --form index
+}
+
 # Without a trace: nothing is fetched before it is read, nothing recorded.
 plain_lazy=(--prefetch off --record off --trace-oci no)
 

@@ -191,7 +191,7 @@ store_image() { # IMAGE
 
 # All versions go when the program changed: the artifact that another program
 # made must not lend its blocks.
-store_ours() { # LAYOUT REPOSITORY:TAG DIGEST
+store_ours() { # LAYOUT REPOSITORY:TAG DIGEST [CONVERT-OPTION...]
 	local notes=$store/${2%:*} bootseer built pattern=()
 
 	bootseer=$(program bootseer)
@@ -206,7 +206,7 @@ store_ours() { # LAYOUT REPOSITORY:TAG DIGEST
 	# Nodes see it behind the link, by another name.
 	! signs || pattern=(--repository "$SIGNED_REGISTRY/*")
 	XDG_CONFIG_HOME=$bench_cache "$bootseer" image convert --plain-http \
-		${pattern[@]+"${pattern[@]}"} \
+		${pattern[@]+"${pattern[@]}"} "${@:4}" \
 		"docker://$REGISTRY/$2" "docker://$REGISTRY/$2" >&2
 	mkdir -p "$notes"
 	echo "$built" >"$notes/program"

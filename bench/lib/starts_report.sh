@@ -96,6 +96,9 @@ goals_of_link() { # T*
 	ratio_goal "first start by no prefetch" bootseer-first bootseer '<=' 1
 	ratio_goal "inherited by own trace" bootseer-inherited bootseer-trace \
 		'<=' 1.3
+	ratio_goal "index by converted, no trace" index bootseer '<=' 1.15
+	ratio_goal "index by converted, with a trace" index-trace \
+		bootseer-trace '<=' 1.1
 	ratio_goal "profiled by not profiled" bootseer-profiled bootseer-trace \
 		'<=' 1.005
 	goal "$image $link: misses of blocks read, with a trace" \

@@ -108,7 +108,8 @@ goals_of()
 	# Seven images, or the one of machine learning, over two rates and delays.
 	for goal in 'trace by T\*' 'best peer by trace' '(^|: )trace by no trace' \
 		'first start by no prefetch' 'inherited by own trace' \
-		'profiled by not profiled' \
+		'profiled by not profiled' 'index by converted, no trace' \
+		'index by converted, with a trace' \
 		'misses of blocks read'; do
 		[ "$(goals_of lazy-start "$goal")" = 28 ]
 	done
