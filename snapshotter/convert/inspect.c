@@ -35,7 +35,10 @@ static json_t *artifact_json(const struct artifact *a)
 	uint64_t stored = a->meta.size + a->map.size;
 
 	for (size_t i = 0; i < a->n_packs; i++) {
-		stored += a->packs[i].size;
+		/* The layers of an index are the image's. */
+		if (a->format != ARTIFACT_FORMAT_INDEX ||
+		    strcmp(a->packs[i].media_type, ARTIFACT_WINDOWS_TYPE) == 0)
+			stored += a->packs[i].size;
 		(void)json_array_append_new(packs,
 					    json_pack("{s:o, s:I}", "digest",
 						      digest_json(
