@@ -59,6 +59,7 @@ struct blockmap {
 	/* Of a map whose blocks lie in layers (span_map.h), else 0. */
 	size_t n_spans, n_places;
 	uint64_t content_size; /* bytes of all stored blocks */
+	uint32_t stored_share; /* of them that is sent, in 256ths, about */
 };
 
 /* Check every entry and fill `ret`.  -EINVAL says which entry and why;

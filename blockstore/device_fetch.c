@@ -13,6 +13,7 @@
 
 #include "blockstore/device_priv.h"
 #include "blockstore/fetcher_pace.h"
+#include "blockstore/span_map.h"
 #include "common/clock.h"
 #include "common/cond.h"
 
@@ -145,7 +146,8 @@ static void grow(const struct fetch_run *r, struct device_range *g, int step)
 		at += (uint32_t)step;
 		block_at(r, at, &b);
 		bytes += b.csize;
-		if (b.pack != last.pack || bytes > max ||
+		if (b.pack != last.pack ||
+		    blockmap_sent(r->dev->map, bytes) > max ||
 		    (step > 0 ? last.poff + last.csize != b.poff
 			      : b.poff + b.csize != last.poff))
 			return;
@@ -155,7 +157,7 @@ static void grow(const struct fetch_run *r, struct device_range *g, int step)
 		last = b;
 		if (!is_wanted(r, at)) {
 			unasked += b.csize;
-			if (unasked > r->list->gap)
+			if (blockmap_sent(r->dev->map, unasked) > r->list->gap)
 				return;
 			continue;
 		}

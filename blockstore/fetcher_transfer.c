@@ -9,6 +9,7 @@
 #include "blockstore/device_priv.h"
 #include "blockstore/fetcher_pace.h"
 #include "blockstore/fetcher_share.h"
+#include "blockstore/span_map.h"
 #include "common/clock.h"
 
 #define SKIP_MAX 64 /* entries stored elsewhere that a range may pass over */
@@ -104,7 +105,8 @@ static size_t extend(struct fetcher *f, struct transfer *t, uint32_t window)
 			continue;
 		}
 		if (!has_room(t, &b) ||
-		    !add_next(f, t, i, &b, end + b.csize - start, window))
+		    !add_next(f, t, i, &b,
+			      blockmap_sent(m, end + b.csize - start), window))
 			break;
 		end += b.csize;
 		covered = i + 1;

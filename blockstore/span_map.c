@@ -199,7 +199,23 @@ static const char *place_fault(const struct blockmap *m, size_t i,
 	return NULL;
 }
 
-int span_map_check(const struct blockmap *m, struct error *err)
+/* How well the layers are compressed, at most as they are. */
+static uint32_t share_of(const struct blockmap *m)
+{
+	uint64_t plain = 1, stored = 1;
+	struct span s;
+
+	for (size_t i = 0; i < m->n_spans; i++) {
+		blockmap_span(m, i, &s);
+		if (s.kind != SPAN_END)
+			continue;
+		plain += s.plain / KIB;
+		stored += s.stored / KIB;
+	}
+	return stored >= plain ? 256 : (uint32_t)(stored * 256 / plain) + 1;
+}
+
+int span_map_check(struct blockmap *m, struct error *err)
 {
 	const char *fault = NULL;
 	uint64_t end = 0;
@@ -210,6 +226,7 @@ int span_map_check(const struct blockmap *m, struct error *err)
 			return error_set(err, EINVAL, "block map: span %zu: %s",
 					 i, fault);
 	}
+	m->stored_share = share_of(m);
 	for (size_t i = 0; i < m->n_places; i++) {
 		fault = place_fault(m, i, &end);
 		if (fault)

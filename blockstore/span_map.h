@@ -51,6 +51,12 @@ static inline bool blockmap_is_index(const struct blockmap *m)
 	return m->n_spans > 0;
 }
 
+/* About how many bytes an origin sends for so many of blocks' stored ones. */
+static inline uint64_t blockmap_sent(const struct blockmap *m, uint64_t bytes)
+{
+	return m->n_spans ? bytes / 256 * m->stored_share : bytes;
+}
+
 void blockmap_span(const struct blockmap *m, size_t i, struct span *ret);
 void blockmap_place(const struct blockmap *m, size_t i,
 		    struct content_place *ret);

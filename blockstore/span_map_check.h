@@ -4,8 +4,8 @@
 
 #include "blockstore/blockstore.h"
 
-/* Check each span and place of a map whose counts and packs are checked.  -EINVAL
- * says which and why. */
-int span_map_check(const struct blockmap *m, struct error *err) MUST_CHECK;
+/* Check each span and place of a map whose counts and packs are checked, and set its
+ * stored_share.  -EINVAL says which and why. */
+int span_map_check(struct blockmap *m, struct error *err) MUST_CHECK;
 
 #endif

@@ -17,8 +17,8 @@
 #include "common/clock.h"
 #include "image/spans/span_cache.h"
 
-#define RUN_SPANS 16            /* fetched at once */
-#define RUN_BYTES (4 * MIB)     /* that they unpack to, but for the first */
+#define RUN_SPANS 24            /* fetched at once */
+#define RUN_BYTES (6 * MIB)     /* that they unpack to, but for the first */
 #define WINDOWS_PART (64 * KIB) /* of the windows that are read at once */
 #define WINDOWS_KEY (UINT64_C(1) << 63)
 #define WAIT_TICK_NS (100 * NS_PER_MS)
