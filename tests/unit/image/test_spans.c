@@ -202,11 +202,16 @@ static void end_case(struct layer_case *c)
 static void check_layer(struct layer_case *c, size_t n_spans)
 {
 	struct layer_case again = { .plain = c->plain, .stored = c->stored };
+	uint64_t sent;
 
 	cr_assert_eq(find_spans(c, 100003), 0, "%s", err.msg);
 	make_map(c);
 	cr_expect_geq(c->map.n_spans, n_spans + 1);
 	check_content(c);
+	/* What an origin is believed to send is about what it sends. */
+	sent = blockmap_sent(&c->map, c->plain.len);
+	cr_expect_leq(sent, c->stored.len + c->plain.len / 16);
+	cr_expect_geq(sent + c->plain.len / 16, c->stored.len);
 	cr_assert_eq(find_spans(&again, 4099), 0, "%s", err.msg);
 	make_map(&again);
 	cr_assert_eq(again.map.len, c->map.len);
