@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -216,6 +217,15 @@ struct helper_files {
 	int log, out;
 };
 
+/* A program that is waited for ends with the plugin that waits: else it would go on beside
+ * what the next plugin begins, which knows nothing of it. */
+static void end_with_parent(pid_t parent)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(127);
+}
+
 /* In a child of a process with threads: system calls alone. */
 static void exec_helper(const struct helper_job *job,
 			const struct helper_files *f)
@@ -292,14 +302,16 @@ int helper_run(const struct helper_job *job, int64_t timeout_ms,
 {
 	struct helper_files f;
 	int status = 0, rc = open_files(job, &f, err);
-	pid_t pid;
+	pid_t pid, self = getpid();
 
 	if (rc < 0)
 		return rc;
 	f.out = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		end_with_parent(self);
 		exec_helper(job, &f);
+	}
 	rc = pid < 0 ? error_set(err, errno, "fork: %s", strerror(errno))
 		     : process_reap(pid, timeout_ms, 0, &status, err);
 	close_files(&f);

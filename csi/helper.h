@@ -21,8 +21,8 @@ struct helper_job {
 		log; /* file that gets what it says; its last line is the reason */
 };
 
-/* Run it to its end; what it leaves running stays.  -EIO: it failed, and why; -ETIMEDOUT: it
- * took longer, and all of the group was killed. */
+/* Run it to its end, or to this process's; what it leaves running stays.  -EIO: it failed, and
+ * why; -ETIMEDOUT: it took longer, and all of the group was killed. */
 int helper_run(const struct helper_job *job, int64_t timeout_ms,
 	       struct error *err) MUST_CHECK;
 

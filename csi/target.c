@@ -146,22 +146,31 @@ static int open_top(const struct target *t)
 			  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-int target_is_mounted(const struct target *t, struct error *err)
+/* 1: it is the root of a mount. */
+static int is_mount_root(int fd, const struct target *t, struct error *err)
 {
-	AUTO_CLOSE int fd = open_top(t);
 	struct statx sx;
 
-	if (fd < 0 && errno == ENOENT)
-		return 0;
-	if (fd < 0 ||
-	    statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &sx) < 0)
-		return error_set(err, errno, "'mount' of volume %s: %s",
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &sx) < 0)
+		return error_set(err, errno, "what is mounted of volume %s: %s",
 				 t->name, strerror(errno));
 	if (!(sx.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
 		return error_set(err, ENOSYS,
 				 "this kernel does not say what is mounted: "
 				 "volumes want Linux 5.12");
 	return (sx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+int target_is_mounted(const struct target *t, struct error *err)
+{
+	AUTO_CLOSE int fd = open_top(t);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0
+				       : error_set(err, errno,
+						   "'mount' of volume %s: %s",
+						   t->name, strerror(errno));
+	return is_mount_root(fd, t, err);
 }
 
 int target_shows(const struct target *t, const char *source, struct error *err)
@@ -203,17 +212,41 @@ static int attach_tree(const struct target *t, int tree, struct error *err)
 	return 0;
 }
 
+/* A copy of the mount at `source`.  The folder below it, when the mount has just gone, would
+ * be the node's own. */
+static int clone_mount(const struct target *t, const char *source,
+		       struct error *err)
+{
+	AUTO_CLOSE int fd =
+		open(source, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int tree, rc;
+
+	if (fd < 0)
+		return error_set(err, errno, "'%.200s': %s", source,
+				 strerror(errno));
+	rc = is_mount_root(fd, t, err);
+	if (rc == 0)
+		return error_set(err, ESTALE,
+				 "nothing is mounted at '%.200s' any more: the "
+				 "kubelet asks again",
+				 source);
+	if (rc < 0)
+		return rc;
+	tree = open_tree(fd, "",
+			 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	return tree >= 0 ? tree
+			 : error_set(err, errno, "bind '%.200s': %s", source,
+				     strerror(errno));
+}
+
 int target_mount(const struct target *t, const char *source,
 		 uint64_t attributes, struct error *err)
 {
-	AUTO_CLOSE int tree = open_tree(AT_FDCWD, source,
-					OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-						AT_SYMLINK_NOFOLLOW);
+	AUTO_CLOSE int tree = clone_mount(t, source, err);
 	struct mount_attr attr = { .attr_set = attributes };
 
 	if (tree < 0)
-		return error_set(err, errno, "bind '%.200s': %s", source,
-				 strerror(errno));
+		return tree;
 	/* Another time setting is only taken when the old one is cleared. */
 	if (attributes & MOUNT_ATTR_NOATIME)
 		attr.attr_clr = MOUNT_ATTR__ATIME;

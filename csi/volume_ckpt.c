@@ -14,6 +14,7 @@
 #define END_MS 900000   /* what was closed is stored first */
 #define ANSWER_MS 2000
 #define ARGS_MAX 16
+#define LAYERS_MAX 8 /* mounts one over the other */
 
 /* STATE/ID/ckpt, where it is mounted first. */
 static int place_of(const char *dir, char **ret, struct error *err)
@@ -28,16 +29,22 @@ static bool is_dead(const char *path)
 	return mount_ask(path, ANSWER_MS) == ENOTCONN;
 }
 
-static int take_dead_down(const char *path, const char *id, struct error *err)
+/* Kill what a mount that died, or a plugin that was killed at its work, has left.  The mount
+ * goes after the processes, which may have made it until then. */
+static int clear_place(const char *path, const char *id, struct error *err)
 {
-	log_warning("csi",
-		    "a checkpoint mount is dead, and made anew: "
-		    "volume=%s",
-		    id);
-	if (umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH) < 0 && errno != EINVAL)
-		return error_set(err, errno, "unmount '%s': %s", path,
-				 strerror(errno));
-	return helper_kill(id, err);
+	int rc = helper_kill(id, err);
+
+	for (int i = 0; rc == 0 && i < LAYERS_MAX; i++)
+		if (umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH) < 0)
+			return errno == EINVAL || errno == ENOENT
+				       ? 0
+				       : error_set(err, errno,
+						   "unmount '%s': %s", path,
+						   strerror(errno));
+	return rc < 0 ? rc
+		      : error_set(err, EBUSY, "over %d mounts lie on '%s'",
+				  LAYERS_MAX, path);
 }
 
 struct ckpt_args {
@@ -122,12 +129,15 @@ int volume_ckpt_open(const struct volume_job *j, char **ret, struct error *err)
 		return error_set(err, errno, "make '%s': %s", path,
 				 strerror(errno));
 	rc = volume_is_mounted(path, err);
-	if (rc == 1 && is_dead(path)) {
-		rc = take_dead_down(path, j->target->id, err);
-		if (rc == 0)
-			rc = start_mount(j, path, err);
-	} else if (rc == 0) {
-		rc = helper_kill(j->target->id, err);
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || is_dead(path)) {
+		if (rc == 1)
+			log_warning("csi",
+				    "a checkpoint mount is dead, and made "
+				    "anew: volume=%s",
+				    j->target->id);
+		rc = clear_place(path, j->target->id, err);
 		if (rc == 0)
 			rc = start_mount(j, path, err);
 	}
@@ -150,9 +160,7 @@ int volume_ckpt_close(const struct volumes *v, const char *dir, const char *id,
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = volume_is_mounted(path, err);
-	if (rc == 1 && is_dead(path)) {
-		rc = take_dead_down(path, id, err);
-	} else if (rc == 1) {
+	if (rc == 1 && !is_dead(path)) {
 		add_arg(&a, "ckpt");
 		add_arg(&a, "umount");
 		add_arg(&a, "--run");
@@ -160,7 +168,5 @@ int volume_ckpt_close(const struct volumes *v, const char *dir, const char *id,
 		add_arg(&a, path);
 		rc = run_bootseer(v, dir, id, &none, &a, END_MS, err);
 	}
-	if (rc == 0)
-		rc = helper_kill(id, err);
-	return rc;
+	return rc < 0 ? rc : clear_place(path, id, err);
 }

@@ -14,6 +14,8 @@ setup()
 {
 	node_setup
 	K=$T/kubelet csi_starts=0
+	# Control groups are the machine's, and named by the pod's UID.
+	export POD_UIDS=uid-${T##*.}
 	mkdir -p "$K" "$T/programs"
 	ln -s "$bootseer" "$T/programs/"
 }
@@ -54,7 +56,7 @@ csi_is_up()
 kubelet() { /usr/bin/python3 "$BATS_TEST_DIRNAME/kubelet.py" "$K" "$@"; }
 
 # Where the pod's volume is.
-volume() { echo "$K/pods/uid-${1#*/}/volumes/kubernetes.io~csi/$2/mount"; } # POD VOLUME
+volume() { echo "$K/pods/$POD_UIDS-${1#*/}/volumes/kubernetes.io~csi/$2/mount"; } # POD VOLUME
 
 # What bootseerd keeps mounted for volumes.
 users() { call image.users '{"prefix":"csi:"}' | jq -c .result.users; }
@@ -109,7 +111,7 @@ refused() # STATUS PATTERN COMMAND...
 	# Read only, and none of its files is a device or gives a right.
 	options=$(findmnt -no OPTIONS "$(volume a/p v)")
 	[[ ,$options, == *,ro,*nosuid,nodev,* ]]
-	[ "$(users)" = '["csi:uid-p/v"]' ]
+	[ "$(users)" = "[\"csi:$POD_UIDS-p/v\"]" ]
 	[ "$(kubelet stats a/p v | jq -c '[.abnormal, .bytes > 1000000]')" = '[false,true]' ]
 	# Again is no error, and nothing is done.
 	requests=$(wc -l <"$T/requests")
@@ -173,11 +175,11 @@ volumes_of_example()
 	kill -0 "$csi_pid"
 	[ -z "$(ls "$T/state")" ]
 	# Links that somebody planted lead nowhere.
-	mkdir -p "$T/elsewhere/v" "$K/pods/uid-l/volumes"
-	ln -s "$T/elsewhere" "$K/pods/uid-l/volumes/kubernetes.io~csi"
+	mkdir -p "$T/elsewhere/v" "$K/pods/$POD_UIDS-l/volumes"
+	ln -s "$T/elsewhere" "$K/pods/$POD_UIDS-l/volumes/kubernetes.io~csi"
 	refused INVALID_ARGUMENT "a link is in it" publish a/l v kind=image "image=$IMAGE"
 	refused INVALID_ARGUMENT "a link is in it" unpublish a/l v
-	mkdir -p "$K/pods/uid-m/volumes/kubernetes.io~csi/v"
+	mkdir -p "$K/pods/$POD_UIDS-m/volumes/kubernetes.io~csi/v"
 	ln -s "$T/elsewhere" "$(volume a/m v)"
 	node_start
 	run -1 kubelet publish a/m v kind=image "image=$IMAGE"
@@ -192,7 +194,7 @@ group_of() # ID
 	cat /sys/fs/cgroup{,/*}/bootseer/"$1"/cgroup.procs 2>/dev/null | sort -un
 }
 
-id_of() { printf %s "uid-${1#*/}/$2" | sha256sum | cut -c 1-16; } # POD VOLUME
+id_of() { printf %s "$POD_UIDS-${1#*/}/$2" | sha256sum | cut -c 1-16; } # POD VOLUME
 
 @test "a checkpoint mount outlives the plugin, and is mounted anew when all of it died" {
 	local url=file://$T/store id m
@@ -230,10 +232,53 @@ id_of() { printf %s "uid-${1#*/}/$2" | sha256sum | cut -c 1-16; } # POD VOLUME
 	kill -9 "$csi_pid"
 	wait "$csi_pid" || :
 	umount -l "$m"
-	rm -r "$K/pods/uid-p"
+	rm -r "$K/pods/$POD_UIDS-p"
 	csi_start --allow "namespace=a kind=ckpt store=$url"
 	wait_for is_empty "$T/state"
 	[ -z "$(group_of "$id")" ]
+}
+
+# The programs' `bootseer`, whose `ckpt umount` waits for a line in $T/go first.
+slow_umounts()
+{
+	mkfifo "$T/go"
+	rm "$T/programs/bootseer"
+	cat >"$T/programs/bootseer" <<-END
+	#!/bin/bash
+	if [ "\$2" = umount ]; then
+		echo "\$\$" >"$T/umount.pid"
+		read -r _ <"$T/go"
+	fi
+	exec "$bootseer" "\$@"
+	END
+	chmod +x "$T/programs/bootseer"
+}
+
+has_gone() { ! kill -0 "$1" 2>/dev/null; } # PID
+
+@test "what a killed plugin was waiting for does not go on beside the next one" {
+	local url=file://$T/store m pid
+
+	mkdir "$T/store"
+	slow_umounts
+	csi_start --allow "namespace=a kind=ckpt store=$url access=write"
+	m=$(volume a/p v)
+	kubelet publish a/p v kind=ckpt "store=$url"
+	echo one >"$m/file"
+	aside end kubelet unpublish a/p v
+	wait_for test -s "$T/umount.pid"
+	pid=$(cat "$T/umount.pid")
+	kill -9 "$csi_pid"
+	wait "$csi_pid" || :
+	wait_for has_gone "$pid"
+	wait_for has_ended end
+	# The volume is wanted once more: its mount is as it was, and gone in the end.
+	csi_start --allow "namespace=a kind=ckpt store=$url access=write"
+	kubelet publish a/p v kind=ckpt "store=$url"
+	[ "$(cat "$m/file")" = one ]
+	ln -sf "$bootseer" "$T/programs/bootseer"
+	kubelet unpublish a/p v
+	[ -z "$(ls "$T/state")" ]
 }
 
 is_dead() { ! stat -f "$1" 2>/dev/null; } # FOLDER

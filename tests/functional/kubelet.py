@@ -15,7 +15,7 @@
                                publish and unpublish in any order, again and again, with
                                the plugin's process killed at times (PLUGIN_PID_FILE)
 
-POD is NAMESPACE/NAME; its UID is uid-NAME. Keys are volumeAttributes, but for those that
+POD is NAMESPACE/NAME; its UID is $POD_UIDS-NAME. Keys are volumeAttributes, but for those that
 begin with '@': @readonly=true, @access=5, @flag=ro, @group=7, @secret.NAME=VALUE,
 @fstype=ext4, @block=1, @persistent=1, @bare=1 (no pod's info), @target=PATH, @id=ID, @raw=KEY=VALUE.
 
@@ -35,6 +35,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../containerd"))
 from protobuf import decode, encode  # noqa: E402
 
 DRIVER = "csi.bootseer"
+UIDS = os.environ.get("POD_UIDS", "uid")
 TIMEOUT = 120
 
 
@@ -55,7 +56,7 @@ class Kubelet:
 
     def place(self, pod, volume):
         name = pod.split("/")[1]
-        return (f"{self.folder}/pods/uid-{name}/volumes/"
+        return (f"{self.folder}/pods/{UIDS}-{name}/volumes/"
                 f"kubernetes.io~csi/{volume}/mount")
 
     def register(self):
@@ -105,7 +106,7 @@ class Kubelet:
                 ("csi.storage.k8s.io/ephemeral", "false" if persistent else "true"),
                 ("csi.storage.k8s.io/pod.name", name),
                 ("csi.storage.k8s.io/pod.namespace", namespace),
-                ("csi.storage.k8s.io/pod.uid", "uid-" + name),
+                ("csi.storage.k8s.io/pod.uid", f"{UIDS}-{name}"),
                 ("csi.storage.k8s.io/serviceAccount.name", "default"),
             ]
         fields += [(1, volume_id), (4, target),

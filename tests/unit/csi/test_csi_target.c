@@ -69,6 +69,9 @@ Test(csi_target, follows_no_link_and_says_when_the_pod_is_gone)
 	cr_assert_eq(mkdir(path, 0700), 0);
 	cr_expect_eq(target_unmount(&t, &err), 0);
 	cr_expect_eq(access(path, F_OK), -1);
+	/* Nothing but a mount is bound: this folder would be the node's. */
+	cr_expect_eq(target_mount(&t, pods, 0, &err), -ESTALE, "%s", err.msg);
+	cr_expect_eq(access(path, F_OK), -1);
 	target_close(&t);
 	cr_assert_eq(target_open_name(dir, "u/v", &t, &err), 0);
 	target_close(&t);
