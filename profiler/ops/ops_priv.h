@@ -20,6 +20,7 @@ struct ops_places {
 	struct ops_set *set;
 	struct ops_place_name *names;
 	size_t cap_nodes, cap_places;
+	size_t steps; /* numbers of ranges that were looked at */
 };
 
 /*

@@ -10,6 +10,14 @@
 #define NAME_MAX_LEN 255u
 #define BRACKETS_MAX 4 /* in one name */
 
+static int refuse_places(struct error *err)
+{
+	return error_set(err, EFBIG,
+			 "more than %u nodes in all sessions: ask sacct for "
+			 "fewer days",
+			 OPS_PLACES_MAX);
+}
+
 static int add_name(struct ops_places *p, const char *name, size_t len,
 		    struct error *err)
 {
@@ -41,11 +49,7 @@ static int add_name(struct ops_places *p, const char *name, size_t len,
 		s->nodes[s->n_nodes++] = copy;
 	}
 	if (s->n_places == OPS_PLACES_MAX)
-		return error_set(
-			err, EFBIG,
-			"more than %u nodes in all sessions: ask sacct "
-			"for fewer days",
-			OPS_PLACES_MAX);
+		return refuse_places(err);
 	if (array_grow(&s->places, s->n_places, &p->cap_places, 1024) < 0)
 		return error_nomem(err);
 	s->places[s->n_places++] = found->number;
@@ -91,9 +95,13 @@ static int expand_ranges(struct ops_places *p, char *name, size_t len,
 		    (at < close && *at++ != ','))
 			return 0;
 		for (; rc == 0 && first <= last; first++) {
-			int n = snprintf(name + len, NAME_MAX_LEN + 1 - len,
-					 "%0*u", digits, first);
+			int n;
 
+			/* Names that are given up at their end count, too. */
+			if (++p->steps > OPS_PLACES_MAX)
+				return refuse_places(err);
+			n = snprintf(name + len, NAME_MAX_LEN + 1 - len, "%0*u",
+				     digits, first);
 			if (n < 0 || len + (size_t)n > NAME_MAX_LEN)
 				return 0;
 			rc = expand_name(p, name, len + (size_t)n, close + 1,

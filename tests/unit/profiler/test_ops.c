@@ -215,6 +215,18 @@ Test(ops, cluster_of_too_many_nodes_is_refused)
 	cr_expect(strstr(err.msg, "65536 nodes"), "%s", err.msg);
 }
 
+/* A hundred million millions of names, none of which is whole. */
+Test(ops, list_without_an_end_is_not_walked)
+{
+	struct ops_set *s = NULL;
+	struct error err = ERROR_INIT;
+
+	cr_expect_eq(read_text(HEAD "1|u|FAILED|1:0|1|2|"
+				    "a[0-9999][0-9999][0-9999][||n\n",
+			       &s, &err),
+		     -EFBIG);
+}
+
 /* -------------------------------------------------------------------- chains --- */
 
 static struct ops_chains find_chains(const struct ops_set *s,
