@@ -237,7 +237,9 @@ void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key)
 	r = room_find(c, owner, key);
 	if (r && r->room.data) {
 		r->owner = NOBODY;
-		if (!r->uses && !r->loaders)
+		/* Who loads it still does not find it any more, to end that. */
+		r->loaders = 0;
+		if (!r->uses)
 			room_remove(c, r);
 	}
 	(void)pthread_mutex_unlock(&c->lock);
@@ -245,10 +247,25 @@ void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key)
 
 void span_cache_give(struct span_cache *c, struct span_room *room)
 {
+	struct cached_room *r;
+
 	if (!room)
 		return;
+	r = container_of(room, struct cached_room, room);
 	(void)pthread_mutex_lock(&c->lock);
-	container_of(room, struct cached_room, room)->uses--;
+	r->uses--;
+	if (!r->uses && r->owner == NOBODY)
+		room_remove(c, r);
 	rooms_evict(c);
 	(void)pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t span_cache_bytes(struct span_cache *c)
+{
+	uint64_t bytes;
+
+	(void)pthread_mutex_lock(&c->lock);
+	bytes = c->bytes;
+	(void)pthread_mutex_unlock(&c->lock);
+	return bytes;
 }

@@ -41,5 +41,6 @@ struct span_room *span_cache_put(struct span_cache *c, uint64_t owner,
 void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key);
 void span_cache_drop(struct span_cache *c, uint64_t owner, uint64_t key);
 void span_cache_give(struct span_cache *c, struct span_room *r); /* or NULL */
+uint64_t span_cache_bytes(struct span_cache *c); /* in memory now */
 
 #endif

@@ -11,6 +11,7 @@
 #include "common/buf.h"
 #include "common/bytes.h"
 #include "common/fs.h"
+#include "image/spans/span_cache.h"
 #include "image/tree.h"
 #include "tests/fakes/fault_source.h"
 
@@ -410,6 +411,33 @@ Test(spans, a_map_that_lies_is_refused_or_gives_other_bytes_and_harms_nothing)
 		}
 	}
 	end_case(&c);
+}
+
+/* A window is claimed twice, and the first of these expels what it brought. */
+Test(spans, that_are_expelled_while_they_are_loaded_leave_no_memory)
+{
+	AUTO(span_cache) cache = span_cache_new(MIB);
+	uint64_t owner = span_cache_owner(cache);
+	struct span_room *room = NULL, *other = NULL;
+
+	cr_assert_eq(span_cache_claim(cache, owner, 1, SOURCE_COLD, &room),
+		     SPAN_CLAIMED);
+	cr_assert_eq(span_cache_claim(cache, owner, 1, SOURCE_DEMAND, &other),
+		     SPAN_CLAIMED);
+	room = span_cache_put(cache, owner, 1, malloc(1000), 1000);
+	cr_assert_not_null(room);
+	span_cache_expel(cache, owner, 1);
+	/* Whoever has it keeps it. */
+	memset(room->data, 0, room->len);
+	span_cache_give(cache, room);
+	other = span_cache_put(cache, owner, 1, malloc(1000), 1000);
+	cr_assert_not_null(other);
+	span_cache_give(cache, other);
+	cr_expect_eq(span_cache_bytes(cache), 1000);
+	span_cache_expel(cache, owner, 1);
+	cr_expect_eq(span_cache_bytes(cache), 0);
+	span_cache_forget(cache, owner);
+	cr_expect_eq(span_cache_bytes(cache), 0);
 }
 
 /* ----------------------------------------------------------------- reading --- */
