@@ -190,7 +190,7 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 		  struct error *err)
 {
 	struct blockmap m = { .data = data, .len = len };
-	uint64_t end = 0;
+	uint64_t end = 0, in_blocks = 0;
 	int rc;
 
 	rc = check_header(data, len, err);
@@ -214,7 +214,14 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 		if (fault)
 			return error_set(err, EINVAL,
 					 "block map: block %zu: %s", i, fault);
+		in_blocks += get_le32(block_at(&m, i) + BLOCK_USIZE);
 	}
+	/* Its reader would make zeros for ever. */
+	if (m.content_size > in_blocks)
+		return error_set(err, EINVAL,
+				 "block map: content of %" PRIu64
+				 " bytes is more than all blocks",
+				 m.content_size);
 	rc = span_map_check(&m, err);
 	if (rc < 0)
 		return rc;

@@ -59,8 +59,8 @@ struct pack_reader {
 	struct source_sink sink;
 	struct packs *packs;
 	size_t at, end;
-	struct hasher *hash;
-	struct buf stored; /* of the block at `at`, so far */
+	struct hasher *hash; /* NULL: of content, which no digest is of */
+	struct buf stored;   /* of the block at `at`, so far */
 	uint8_t *plain;
 	bool is_zero; /* `plain` is */
 };
@@ -148,7 +148,7 @@ static int packs_take(struct source_sink *s, uint64_t pos, const void *data,
 {
 	struct pack_reader *r = container_of(s, struct pack_reader, sink);
 	struct packs *p = r->packs;
-	int rc = hasher_update(r->hash, data, len);
+	int rc = r->hash ? hasher_update(r->hash, data, len) : 0;
 
 	if (rc < 0)
 		return error_set(err, -rc, "hash: %s", strerror(-rc));
@@ -165,8 +165,8 @@ static int packs_take(struct source_sink *s, uint64_t pos, const void *data,
 static int read_content(struct pack_reader *r, struct error *err)
 {
 	const struct packs *p = r->packs;
-	struct source_req req = { .len = p->map->content_size,
-				  .priority = SOURCE_COLD };
+	struct source_req req = { .priority = SOURCE_COLD };
+	struct block last;
 	AUTO(span_cache) cache = span_cache_new(CACHE_BYTES);
 	AUTO_FREE struct source **blobs =
 		(struct source **)calloc(p->map->n_packs,
@@ -181,8 +181,11 @@ static int read_content(struct pack_reader *r, struct error *err)
 		rc = span_source_new(p->map, blobs, cache, &content, err);
 	for (size_t i = 0; blobs && i < p->map->n_packs; i++)
 		source_free(blobs[i]);
-	if (rc == 0 && req.len)
+	if (rc == 0 && r->end) {
+		blockmap_block(p->map, p->order[r->end - 1], &last);
+		req.len = last.poff + last.csize;
 		rc = source_read(content, &req, &r->sink, err);
+	}
 	source_free(steal_ptr(&content));
 	if (rc == 0 && r->at != r->end)
 		rc = error_set(err, EBADMSG, "a block lies behind its end");
@@ -227,9 +230,10 @@ static int read_pack(struct packs *p, size_t pack, size_t *at,
 		r.end++;
 	}
 	*at = r.end;
-	r.hash = hasher_new();
+	if (!blockmap_is_index(p->map))
+		r.hash = hasher_new();
 	r.plain = malloc(BLOCK_USIZE_MAX);
-	if (!r.hash || !r.plain)
+	if ((!r.hash && !blockmap_is_index(p->map)) || !r.plain)
 		rc = error_nomem(err);
 	else if (blockmap_is_index(p->map))
 		rc = read_content(&r, err);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "blockstore/blockmap_format.h"
 #include "common/buf.h"
 #include "common/bytes.h"
 #include "common/fs.h"
@@ -410,6 +411,20 @@ Test(spans, a_map_that_lies_is_refused_or_gives_other_bytes_and_harms_nothing)
 			bytes[at] ^= flips[k];
 		}
 	}
+	end_case(&c);
+}
+
+Test(spans, content_longer_than_all_blocks_is_refused)
+{
+	struct layer_case c = { .map = { .n_packs = 0 } };
+
+	make_plain(&c.plain, MIB + 5000, 9);
+	add_member(&c.stored, c.plain.data, c.plain.len, 6, 0, 0, NULL);
+	cr_assert_eq(find_spans(&c, 50000), 0);
+	make_map(&c);
+	put_le64((uint8_t *)c.bytes + HEADER_CONTENT, c.plain.len + 1);
+	cr_expect_eq(blockmap_open(c.bytes, c.map.len, &c.map, &err), -EINVAL);
+	cr_expect(strstr(err.msg, "more than all blocks"), "%s", err.msg);
 	end_case(&c);
 }
 
