@@ -14,7 +14,7 @@ setup() {
 
 # run_tests [OPTIONS]: those of $T/sample.bats, as ./dev test FILE runs them.
 run_tests() {
-	PATH=${PATH#"$BATS_LIBEXEC:"} BOOTSEER_BUILDS=$T "$TOP/tests/runner/main.py" --flaky "$T/flaky.txt" "$@" \
+	PATH=${PATH//"$BATS_LIBEXEC:"/} BOOTSEER_BUILDS=$T "$TOP/tests/runner/main.py" --flaky "$T/flaky.txt" "$@" \
 		"$T/sample.bats"
 }
 
