@@ -83,16 +83,16 @@ static bool is_to_pass(const siginfo_t *info)
 	       (info->si_signo == SIGHUP && getsid(0) == getpid());
 }
 
-/* Has it ended?  When it was stopped we stop, too, for who controls the job.  What it left
- * and we adopted is reaped, or it would fill the table of processes; children of other threads
- * are theirs. */
-static bool has_ended(pid_t pid, int *ret)
+/* Has it ended?  When it was stopped we stop, too, for who controls the job.  `which`: -1
+ * reaps also what the command left and we adopted, or it would fill the table of processes;
+ * children of other threads are theirs. */
+static bool has_ended(pid_t pid, pid_t which, int *ret)
 {
 	int status;
 	pid_t n;
 
-	while ((n = waitpid(-1, &status, WNOHANG | WUNTRACED | __WNOTHREAD)) >
-	       0) {
+	while ((n = waitpid(which, &status,
+			    WNOHANG | WUNTRACED | __WNOTHREAD)) > 0) {
 		if (n != pid)
 			continue;
 		if (!WIFSTOPPED(status)) {
@@ -111,11 +111,12 @@ static bool ends_commands(int sig)
 	       sig == SIGTERM;
 }
 
-static void follow(pid_t pid, const sigset_t *set, int *ret, int *ret_told)
+static void follow(pid_t pid, pid_t which, const sigset_t *set, int *ret,
+		   int *ret_told)
 {
 	siginfo_t info;
 
-	while (!has_ended(pid, ret)) {
+	while (!has_ended(pid, which, ret)) {
 		int sig = sigwaitinfo(set, &info);
 
 		if (ends_commands(sig) && ret_told)
@@ -127,8 +128,8 @@ static void follow(pid_t pid, const sigset_t *set, int *ret, int *ret_told)
 	}
 }
 
-int env_child_run(char *const *argv, int system, int *ret, int *ret_told,
-		  struct error *err)
+int env_child_run(char *const *argv, int system, const sigset_t *mask, int *ret,
+		  int *ret_told, struct error *err)
 {
 	pid_t parent = getpid(), pid;
 	sigset_t set, old;
@@ -138,7 +139,7 @@ int env_child_run(char *const *argv, int system, int *ret, int *ret_told,
 	(void)sigprocmask(SIG_BLOCK, &set, &old);
 	pid = fork();
 	if (pid == 0)
-		child_main(argv, system, parent, &old);
+		child_main(argv, system, parent, mask ? mask : &old);
 	if (pid < 0) {
 		int code = errno;
 
@@ -148,7 +149,7 @@ int env_child_run(char *const *argv, int system, int *ret, int *ret_told,
 	*ret = 0;
 	if (ret_told)
 		*ret_told = 0;
-	follow(pid, &set, ret, ret_told);
+	follow(pid, mask ? pid : -1, &set, ret, ret_told);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return 0;
 }

@@ -225,7 +225,8 @@ static void run_plain(struct env_run *r, const char *why)
 	env_guess_drop(&r->guess);
 	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
 	if ((r->cfg->daemons.commands || r->system >= 0) &&
-	    env_child_run(r->command, r->system, &status, NULL, &err) == 0)
+	    env_child_run(r->command, r->system, NULL, &status, NULL, &err) ==
+		    0)
 		end(r, status);
 	status = env_become(r->command, &err);
 	say(err.msg);
@@ -622,7 +623,8 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 	if (rc == 0) {
 		say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
 		env_left_adopt(true);
-		rc = env_child_run(r->command, r->system, &status, &told, &err);
+		rc = env_child_run(r->command, r->system, NULL, &status, &told,
+				   &err);
 		env_left_adopt(false);
 		env_left_list(&left);
 		say_stage("env.install", STAGE_END,

@@ -56,18 +56,23 @@ static int start_step(struct job_part *p, struct error *err)
 
 	if (w->is_short || !w->v)
 		return error_nomem(err);
+	if (p->group > 0)
+		(void)waitpid(p->group, NULL, 0);
+	p->group = 0;
 	p->said = p->is_open ? -1 : memfd_create("job", MFD_CLOEXEC);
 	if (p->said >= 0)
 		out = p->said;
 	rc = child_start(w->v, out, out, &p->pid, err);
 	if (rc == 0) {
-		p->group = p->pid;
 		p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
-		if (p->pidfd >= 0)
+		if (p->pidfd >= 0) {
+			p->group = p->pid;
 			return 0;
+		}
 		rc = error_set(err, errno, "pidfd: %s", strerror(errno));
 		(void)kill(-p->pid, SIGKILL);
 		(void)waitpid(p->pid, NULL, 0);
+		p->pid = 0;
 	}
 	if (p->said >= 0)
 		(void)close(steal_fd(&p->said));
@@ -96,14 +101,16 @@ static void note_why(struct job_part *p)
 			       (int)sizeof(p->why) - 1, line);
 }
 
-static void reap_step(struct job_part *p)
+static void end_step(struct job_part *p)
 {
-	int status = 0;
+	siginfo_t info = { .si_code = 0 };
 
-	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+	/* The command stays a zombie, which keeps the number of `group`. */
+	while (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOWAIT) < 0 &&
+	       errno == EINTR)
 		;
-	p->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-					: WEXITSTATUS(status);
+	p->status = info.si_code == CLD_EXITED ? info.si_status
+					       : 128 + info.si_status;
 	(void)close(steal_fd(&p->pidfd));
 	p->pid = 0;
 	if (p->status)
@@ -171,7 +178,7 @@ static void end_all(struct job_part *parts, size_t n, int sig)
 			continue;
 		if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0)
 			(void)kill(-parts[i].pid, SIGKILL);
-		reap_step(&parts[i]);
+		end_step(&parts[i]);
 		parts[i].is_done = true;
 	}
 }
@@ -239,7 +246,7 @@ int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		for (size_t i = 0; i < n; i++) {
 			if (p[i].fd < 0 || !p[i].revents)
 				continue;
-			reap_step(&parts[i]);
+			end_step(&parts[i]);
 			go_on(&parts[i], s, stops);
 		}
 	}

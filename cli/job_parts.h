@@ -30,7 +30,9 @@ struct job_part {
 	/* The command that runs. */
 	size_t at;
 	pid_t pid;
-	pid_t group; /* of the last command, and of what it left */
+	/* The last command's group, and its number, which is not reaped yet: else the
+	 * number could be a stranger's by the time that the group is killed. */
+	pid_t group;
 	int pidfd, said;
 };
 

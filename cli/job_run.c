@@ -154,9 +154,15 @@ static int judge_part(const struct job_run *r, const struct job_part *p)
 /* What reads ahead has files open. */
 static void end_readers(struct job_run *r)
 {
-	for (size_t i = 0; i < r->plan.n; i++)
-		if (r->plan.parts[i].group > 0)
-			(void)kill(-r->plan.parts[i].group, SIGKILL);
+	for (size_t i = 0; i < r->plan.n; i++) {
+		struct job_part *p = &r->plan.parts[i];
+
+		if (p->group <= 0)
+			continue;
+		(void)kill(-p->group, SIGKILL);
+		(void)waitpid(p->group, NULL, 0);
+		p->group = 0;
+	}
 }
 
 /* False: something of it is not stored. */
@@ -205,13 +211,16 @@ static bool end_mounts(struct job_run *r)
 static int run_words(struct job_run *r, char *const *argv, int *ret_status,
 		     struct error *err)
 {
-	sigset_t blocked;
+	struct signalfd_siginfo info;
 	int rc;
 
+	/* A signal since the parts were ready ends the job before its program. */
+	if (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		*ret_status = (int)info.ssi_signo;
+		return 0;
+	}
 	start_watch(r);
-	(void)sigprocmask(SIG_SETMASK, &r->old_mask, &blocked);
-	rc = env_child_run(argv, -1, ret_status, NULL, err);
-	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+	rc = env_child_run(argv, -1, &r->old_mask, ret_status, NULL, err);
 	end_watch(r);
 	return rc;
 }

@@ -166,6 +166,71 @@ no_mount() {
 	no_mounts
 }
 
+# A ctr whose image is there, and which waits for the test before it says so.
+slow_ctr() {
+	mkdir bin
+	mkfifo listing go
+	cat >bin/ctr <<-END
+	#!/bin/sh
+	case "\$*" in
+	"images ls") echo >$T/listing; read -r x <$T/go ;;
+	run*) touch $T/began ;;
+	*) echo ctr v2.0.0 ;;
+	esac
+	END
+	chmod +x bin/ctr
+	export PATH=$T/bin:$PATH
+}
+
+@test "a signal when the parts are ready, and the program is not, leaves nothing" {
+	slow_ctr
+	ckpt_job >a.toml <<-END
+	[image]
+	reference = "example.com/a:1"
+	env = ["JOB_OF=$T"]
+	END
+	"$bootseer" job run a.toml -- true 3>&- &
+	read -r line <listing
+	grep -q " $T/ckpt " /proc/self/mountinfo
+	kill -TERM $!
+	echo >go
+	status=0; wait $! || status=$?
+	[ "$status" -eq 143 ]
+	[ ! -e began ]
+	no_mounts
+	! grep -qs "JOB_OF=$T\$" /run/bootseer-job.*/env
+}
+
+# Children of PID that have ended and whose numbers nobody else can have.
+ended_of() { # PID COUNT
+	local child n=0
+
+	for child in $(<"/proc/$1/task/$1/children"); do
+		! grep -qs '^State:.Z' "/proc/$child/status" || n=$((n + 1))
+	done
+	[ "$n" -eq "$2" ]
+}
+
+@test "helpers that have ended keep their numbers until they are signalled" {
+	cat >a.toml <<-END
+	[environment]
+	store = "file://$T/env"
+	command = "mkdir -p $T/site; echo v >$T/site/v"
+	targets = ["$T/site"]
+	[stages]
+	ready-file = "$T/ready"
+	END
+	mkfifo said go
+	"$bootseer" job run a.toml -- \
+		sh -c "echo begun >said; read -r x <go; touch ready; read -r x <go" 3>&- &
+	read -r line <said
+	ended_of $! 1 # the set-up, whose group is killed at the end
+	echo >go
+	wait_for ended_of $! 2 # and that which looked for the file
+	echo >go
+	wait $!
+}
+
 # --- stages -----------------------------------------------------------------------------
 
 @test "stages are told without a line of the user's" {

@@ -121,7 +121,7 @@ Test(env_system, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 	be_other();
 	cr_assert_eq(take(&site, &fd), 0);
 	cr_assert_geq(fd, 0);
-	cr_assert_eq(env_child_run(sh, fd, &status, NULL, NULL), 0);
+	cr_assert_eq(env_child_run(sh, fd, NULL, &status, NULL, NULL), 0);
 	cr_expect_eq(WEXITSTATUS(status), 3);
 	cr_expect_null(getenv(ENV_SYSTEM_VARIABLE));
 	(void)close(fd);
