@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include "common/cond.h"
@@ -20,8 +21,8 @@ struct cached_room {
 	TAILQ_ENTRY(cached_room) link;
 	uint64_t owner, key;
 	unsigned int uses;
-	unsigned int loaders; /* who claimed it, while it has no data */
-	enum source_priority priority; /* the most urgent of these */
+	unsigned int loaders[SOURCE_COLD + 1]; /* who claimed it, while it has
+	                                        * no data */
 };
 
 TAILQ_HEAD(room_list, cached_room);
@@ -111,6 +112,16 @@ static struct span_room *room_use(struct span_cache *c, struct cached_room *r)
 	return &r->room;
 }
 
+/* Does anybody load it who is no less urgent? */
+static bool room_is_loaded(const struct cached_room *r,
+			   enum source_priority priority)
+{
+	for (size_t i = 0; i <= priority; i++)
+		if (r->loaders[i])
+			return true;
+	return false;
+}
+
 /* What nobody uses goes until there is room. */
 static void rooms_evict(struct span_cache *c)
 {
@@ -119,7 +130,7 @@ static void rooms_evict(struct span_cache *c)
 	for (; r && (c->bytes > c->max_bytes || c->n_rooms > ROOMS_MAX);
 	     r = next) {
 		next = TAILQ_NEXT(r, link);
-		if (!r->uses && !r->loaders)
+		if (!r->uses && !room_is_loaded(r, SOURCE_COLD))
 			room_remove(c, r);
 	}
 }
@@ -150,15 +161,13 @@ enum span_claim span_cache_claim(struct span_cache *c, uint64_t owner,
 	if (r && r->room.data) {
 		*ret = room_use(c, r);
 		claim = SPAN_READY;
-	} else if (r && r->loaders && r->priority <= priority) {
+	} else if (r && room_is_loaded(r, priority)) {
 		claim = SPAN_AWAITED;
 	} else {
 		/* Without memory for a mark the span is loaded all the same. */
 		r = r ? r : room_new(c, owner, key);
-		if (r) {
-			r->loaders++;
-			r->priority = priority;
-		}
+		if (r)
+			r->loaders[priority]++;
 	}
 	(void)pthread_mutex_unlock(&c->lock);
 	return claim;
@@ -191,7 +200,8 @@ void span_cache_wait(struct span_cache *c, uint64_t owner, uint64_t key,
 }
 
 struct span_room *span_cache_put(struct span_cache *c, uint64_t owner,
-				 uint64_t key, uint8_t *data, size_t len)
+				 uint64_t key, enum source_priority claimed_by,
+				 uint8_t *data, size_t len)
 {
 	struct span_room *room = NULL;
 	struct cached_room *r;
@@ -199,8 +209,8 @@ struct span_room *span_cache_put(struct span_cache *c, uint64_t owner,
 	(void)pthread_mutex_lock(&c->lock);
 	r = room_find(c, owner, key);
 	r = r ? r : room_new(c, owner, key);
-	if (r && r->loaders)
-		r->loaders--;
+	if (r && r->loaders[claimed_by])
+		r->loaders[claimed_by]--;
 	if (r && !r->room.data) {
 		r->room = (struct span_room){ .data = data, .len = len };
 		c->bytes += len;
@@ -215,15 +225,16 @@ struct span_room *span_cache_put(struct span_cache *c, uint64_t owner,
 	return room;
 }
 
-void span_cache_drop(struct span_cache *c, uint64_t owner, uint64_t key)
+void span_cache_drop(struct span_cache *c, uint64_t owner, uint64_t key,
+		     enum source_priority claimed_by)
 {
 	struct cached_room *r;
 
 	(void)pthread_mutex_lock(&c->lock);
 	r = room_find(c, owner, key);
-	if (r && r->loaders)
-		r->loaders--;
-	if (r && !r->loaders && !r->room.data)
+	if (r && r->loaders[claimed_by])
+		r->loaders[claimed_by]--;
+	if (r && !room_is_loaded(r, SOURCE_COLD) && !r->room.data)
 		room_remove(c, r);
 	(void)pthread_cond_broadcast(&c->changed);
 	(void)pthread_mutex_unlock(&c->lock);
@@ -238,7 +249,7 @@ void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key)
 	if (r && r->room.data) {
 		r->owner = NOBODY;
 		/* Who loads it still does not find it any more, to end that. */
-		r->loaders = 0;
+		memset(r->loaders, 0, sizeof(r->loaders));
 		if (!r->uses)
 			room_remove(c, r);
 	}

@@ -36,10 +36,12 @@ void span_cache_wait(struct span_cache *c, uint64_t owner, uint64_t key,
 /* What was claimed is here; takes `data`.  Returns it, or what another one brought
  * meanwhile, with a use; NULL: memory is short. */
 struct span_room *span_cache_put(struct span_cache *c, uint64_t owner,
-				 uint64_t key, uint8_t *data, size_t len);
+				 uint64_t key, enum source_priority claimed_by,
+				 uint8_t *data, size_t len);
 /* What was put was damaged: nobody finds it any more. */
 void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key);
-void span_cache_drop(struct span_cache *c, uint64_t owner, uint64_t key);
+void span_cache_drop(struct span_cache *c, uint64_t owner, uint64_t key,
+		     enum source_priority claimed_by);
 void span_cache_give(struct span_cache *c, struct span_room *r); /* or NULL */
 uint64_t span_cache_bytes(struct span_cache *c); /* in memory now */
 

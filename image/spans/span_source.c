@@ -22,6 +22,7 @@
 #define WINDOWS_PART (64 * KIB) /* of the windows that are read at once */
 #define WINDOWS_KEY (UINT64_C(1) << 63)
 #define WAIT_TICK_NS (100 * NS_PER_MS)
+#define RUN_PLACES 1024 /* of the request that are looked at for it */
 #define ZEROS 4096
 
 struct span_source {
@@ -172,10 +173,11 @@ static int read_part(struct content_read *r, uint64_t key, uint64_t off,
 		rc = error_set(err, EIO, "source ended early");
 	if (rc < 0) {
 		free(sink.data);
-		span_cache_drop(s->cache, s->owner, key);
+		span_cache_drop(s->cache, s->owner, key, req.priority);
 		return rc;
 	}
-	*ret = span_cache_put(s->cache, s->owner, key, sink.data, len);
+	*ret = span_cache_put(s->cache, s->owner, key, req.priority, sink.data,
+			      len);
 	return *ret ? 0 : error_nomem(err);
 }
 
@@ -247,15 +249,6 @@ static int read_window(struct content_read *r, const struct span *s,
 	return 0;
 }
 
-/* What came damaged is fetched anew when it is asked for again. */
-static void expel_window(const struct content_read *r, const struct span *s)
-{
-	uint64_t last = (s->window + s->window_len - 1) / WINDOWS_PART;
-
-	for (uint64_t i = s->window / WINDOWS_PART; i <= last; i++)
-		span_cache_expel(r->s->cache, r->s->owner, WINDOWS_KEY | i);
-}
-
 /* `*ret` NULL: the span needs none. */
 static int load_window(struct content_read *r, size_t index, uint8_t *room,
 		       const uint8_t **ret, struct error *err)
@@ -276,10 +269,8 @@ static int load_window(struct content_read *r, size_t index, uint8_t *room,
 	if (rc < 0)
 		return rc;
 	n = ZSTD_decompress(room, SPAN_WINDOW_BYTES, stored, s.window_len);
-	if (n != SPAN_WINDOW_BYTES) {
-		expel_window(r, &s);
+	if (n != SPAN_WINDOW_BYTES)
 		return error_set(err, EBADMSG, "a damaged window");
-	}
 	*ret = room;
 	return 0;
 }
@@ -341,8 +332,9 @@ static int unpack_next(struct span_run *k, struct error *err)
 			       "damaged: wrong checksum of a span");
 	if (rc < 0)
 		return rc;
-	r->rooms[k->next] = span_cache_put(r->s->cache, r->s->owner, index,
-					   steal_ptr(&plain), len);
+	r->rooms[k->next] =
+		span_cache_put(r->s->cache, r->s->owner, index,
+			       r->req->priority, steal_ptr(&plain), len);
 	if (!r->rooms[k->next])
 		return error_nomem(err);
 	k->next++;
@@ -408,7 +400,7 @@ static int load_run(struct content_read *r, struct error *err)
 	if (rc == 0 && k.next < r->n_run)
 		rc = error_set(err, EIO, "source ended early");
 	for (size_t i = k.next; i < r->n_run; i++)
-		span_cache_drop(s->cache, s->owner, r->first + i);
+		span_cache_drop(s->cache, s->owner, r->first + i, req.priority);
 	free(k.stored);
 	return rc < 0 ? wrap_layer(r, first.pack, rc, err) : 0;
 }
@@ -430,7 +422,8 @@ static uint32_t spans_needed(const struct content_read *r, size_t first)
 	uint64_t pos = r->pos;
 	uint32_t needed = 0;
 
-	for (size_t i = r->place; i < m->n_places; i++) {
+	for (size_t i = r->place; i < m->n_places && i - r->place < RUN_PLACES;
+	     i++) {
 		struct content_place p;
 		uint64_t from, to;
 		size_t a, b;
@@ -500,6 +493,46 @@ static int load_span(struct content_read *r, size_t span, struct error *err)
 	return wait_for_claim(r, span, err);
 }
 
+/* ------------------------------------------------------------------ damage --- */
+
+static void expel_window(const struct content_read *r, size_t index)
+{
+	struct span s;
+
+	blockmap_span(r->s->map, index, &s);
+	if (!s.window_len)
+		return;
+	for (uint64_t i = s.window / WINDOWS_PART;
+	     i <= (s.window + s.window_len - 1) / WINDOWS_PART; i++)
+		span_cache_expel(r->s->cache, r->s->owner, WINDOWS_KEY | i);
+}
+
+/* Which of what the request was given is wrong is not known, when a digest of it is: all
+ * of that is fetched anew when it is asked for again. */
+static void expel_request(const struct content_read *r)
+{
+	const struct blockmap *m = r->s->map;
+	struct content_place p;
+
+	if (r->n_run)
+		expel_window(r, r->first);
+	for (size_t i = blockmap_find_place(m, r->req->off); i < m->n_places;
+	     i++) {
+		uint64_t from, to;
+		size_t a, b;
+
+		blockmap_place(m, i, &p);
+		if (p.at > r->pos)
+			return;
+		from = r->req->off > p.at ? r->req->off - p.at : 0;
+		to = r->pos - p.at < p.len ? r->pos - p.at : p.len - 1;
+		b = blockmap_find_span(m, p.pack, p.plain + to);
+		for (a = blockmap_find_span(m, p.pack, p.plain + from); a <= b;
+		     a++)
+			span_cache_expel(r->s->cache, r->s->owner, a);
+	}
+}
+
 /* ------------------------------------------------------------------- source --- */
 
 static int span_source_read(struct source *base, const struct source_req *req,
@@ -520,6 +553,8 @@ static int span_source_read(struct source *base, const struct source_req *req,
 		if (rc == 0 && span < s->map->n_spans)
 			rc = load_span(&r, span, err);
 	} while (rc == 0 && r.pos < r.end);
+	if (rc == -EBADMSG)
+		expel_request(&r);
 	rooms_give(&r);
 	return rc;
 }

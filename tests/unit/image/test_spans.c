@@ -439,13 +439,14 @@ Test(spans, that_are_expelled_while_they_are_loaded_leave_no_memory)
 		     SPAN_CLAIMED);
 	cr_assert_eq(span_cache_claim(cache, owner, 1, SOURCE_DEMAND, &other),
 		     SPAN_CLAIMED);
-	room = span_cache_put(cache, owner, 1, malloc(1000), 1000);
+	room = span_cache_put(cache, owner, 1, SOURCE_COLD, malloc(1000), 1000);
 	cr_assert_not_null(room);
 	span_cache_expel(cache, owner, 1);
 	/* Whoever has it keeps it. */
 	memset(room->data, 0, room->len);
 	span_cache_give(cache, room);
-	other = span_cache_put(cache, owner, 1, malloc(1000), 1000);
+	other = span_cache_put(cache, owner, 1, SOURCE_DEMAND, malloc(1000),
+			       1000);
 	cr_assert_not_null(other);
 	span_cache_give(cache, other);
 	cr_expect_eq(span_cache_bytes(cache), 1000);
@@ -453,6 +454,26 @@ Test(spans, that_are_expelled_while_they_are_loaded_leave_no_memory)
 	cr_expect_eq(span_cache_bytes(cache), 0);
 	span_cache_forget(cache, owner);
 	cr_expect_eq(span_cache_bytes(cache), 0);
+}
+
+Test(spans, are_not_awaited_from_whoever_is_less_urgent)
+{
+	AUTO(span_cache) cache = span_cache_new(MIB);
+	uint64_t owner = span_cache_owner(cache);
+	struct span_room *room;
+
+	cr_expect_eq(span_cache_claim(cache, owner, 1, SOURCE_COLD, &room),
+		     SPAN_CLAIMED);
+	cr_expect_eq(span_cache_claim(cache, owner, 1, SOURCE_DEMAND, &room),
+		     SPAN_CLAIMED);
+	cr_expect_eq(span_cache_claim(cache, owner, 1, SOURCE_HOT, &room),
+		     SPAN_AWAITED);
+	/* The urgent one has failed. */
+	span_cache_drop(cache, owner, 1, SOURCE_DEMAND);
+	cr_expect_eq(span_cache_claim(cache, owner, 1, SOURCE_COLD, &room),
+		     SPAN_AWAITED);
+	cr_expect_eq(span_cache_claim(cache, owner, 1, SOURCE_HOT, &room),
+		     SPAN_CLAIMED);
 }
 
 /* ----------------------------------------------------------------- reading --- */
@@ -541,6 +562,40 @@ Test(spans, that_could_not_be_fetched_are_asked_for_again)
 	}
 	cr_expect_eq(source_read_buf(s, 0, got, c.plain.len, &err), 0);
 	cr_expect_eq(memcmp(got, c.plain.data, c.plain.len), 0);
+	source_free(s);
+	end_case(&c);
+}
+
+static int refuse_bytes(struct source_sink *sink, uint64_t pos,
+			const void *data, size_t len, struct error *e)
+{
+	(void)sink;
+	(void)data;
+	return pos + len < MIB ? 0 : error_set(e, EBADMSG, "a wrong digest");
+}
+
+Test(spans, that_a_reader_refuses_are_fetched_again)
+{
+	struct layer_case c = { .map = { .n_packs = 0 } };
+	AUTO(span_cache) cache = span_cache_new(64 * MIB);
+	struct source_sink sink = { .put = refuse_bytes };
+	struct source_req req = { .len = 2 * MIB };
+	struct fault_source *stored;
+	struct source *s;
+	uint64_t once;
+
+	make_plain(&c.plain, 2 * MIB, 10);
+	add_member(&c.stored, c.plain.data, c.plain.len, 6, 0, 0, NULL);
+	cr_assert_eq(find_spans(&c, 50000), 0);
+	make_map(&c);
+	stored = fault_source_new(
+		memory_source_new(c.stored.data, c.stored.len, 10000));
+	s = open_content(&c, cache, &stored->base);
+	cr_expect_eq(source_read(s, &req, &sink, &err), -EBADMSG);
+	cr_expect_eq(span_cache_bytes(cache), 0);
+	once = stored->n_bytes;
+	cr_expect_eq(source_read(s, &req, &sink, &err), -EBADMSG);
+	cr_expect_eq(stored->n_bytes, 2 * once);
 	source_free(s);
 	end_case(&c);
 }
