@@ -282,8 +282,12 @@ static void fail_current(struct fetcher *f, struct transfer *t, int rc,
 	blockmap_pack(t->dev->map, fl->b.pack, &p);
 	digest_format(&p.digest, pack);
 	digest_format(&fl->b.digest, block);
-	(void)error_wrap(err, rc, "image %s: block %s of pack %s",
-			 t->dev->label, block, pack);
+	if (blockmap_is_index(t->dev->map))
+		(void)error_wrap(err, rc, "image %s: block %s of the layers",
+				 t->dev->label, block);
+	else
+		(void)error_wrap(err, rc, "image %s: block %s of pack %s",
+				 t->dev->label, block, pack);
 	flight_fail(f, fl, rc, err);
 }
 
