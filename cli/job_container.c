@@ -245,7 +245,13 @@ static int write_variables(struct job_container *c, struct error *err)
 	for (char **v = c->file->image.env; rc == 0 && v && *v; v++) {
 		const char *value = strchr(*v, '=') ? "" : getenv(*v);
 
-		if (value && !strchr(*v, '\n') && !strchr(value, '\n'))
+		if (value && (strchr(*v, '\n') || strchr(value, '\n')))
+			return error_set(err, EINVAL,
+					 "image.env: '%.*s' has more than one "
+					 "line, which ctr cannot pass on: give "
+					 "it by a file",
+					 (int)strcspn(*v, "=\n"), *v);
+		if (value)
 			rc = buf_printf(&text, "%s%s%s\n", *v,
 					*value ? "=" : "", value);
 	}
@@ -279,6 +285,12 @@ static void start_socket(struct job_container *c)
 			c->socket = 0; /* it ended, and its number is free */
 		else
 			(void)poll(NULL, 0, LOOK_MS);
+	}
+	/* A missing folder cannot be mounted: then the container has no socket. */
+	if (c->socket && access(pod, F_OK) < 0) {
+		(void)kill(-c->socket, SIGKILL);
+		(void)waitpid(c->socket, NULL, 0);
+		c->socket = 0;
 	}
 }
 

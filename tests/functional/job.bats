@@ -201,6 +201,17 @@ slow_ctr() {
 	! grep -qs "JOB_OF=$T\$" /run/bootseer-job.*/env
 }
 
+@test "a variable of several lines is refused by its name" {
+	slow_ctr
+	rm listing go
+	touch go
+	printf '[image]\nreference = "example.com/a:1"\nenv = ["PEM"]\n' >a.toml
+	PEM=$'a\nLD_PRELOAD=/b' run -125 --separate-stderr job a.toml -- true
+	[[ $stderr == *"image.env: 'PEM' has more than one line"* ]]
+	[[ $stderr != *LD_PRELOAD* ]]
+	[ ! -e began ]
+}
+
 # Children of PID that have ended and whose numbers nobody else can have.
 ended_of() { # PID COUNT
 	local child n=0
