@@ -510,7 +510,7 @@ END
 	entry, = (e for e in index["manifests"] if "artifactType" in e)
 	manifest = get(entry)
 	config = get(manifest["config"])
-	config["format"] = 2
+	config["format"] = 3
 	manifest["config"].update(put(config))
 	entry.update(put(manifest))
 	json.dump(index, open(root + "/index.json", "w"))
