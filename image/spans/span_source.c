@@ -513,11 +513,11 @@ static void expel_request(const struct content_read *r)
 {
 	const struct blockmap *m = r->s->map;
 	struct content_place p;
+	size_t first = blockmap_find_place(m, r->req->off), last = SIZE_MAX;
 
 	if (r->n_run)
 		expel_window(r, r->first);
-	for (size_t i = blockmap_find_place(m, r->req->off); i < m->n_places;
-	     i++) {
+	for (size_t i = first; i < m->n_places && i - first < RUN_PLACES; i++) {
 		uint64_t from, to;
 		size_t a, b;
 
@@ -528,8 +528,12 @@ static void expel_request(const struct content_read *r)
 		to = r->pos - p.at < p.len ? r->pos - p.at : p.len - 1;
 		b = blockmap_find_span(m, p.pack, p.plain + to);
 		for (a = blockmap_find_span(m, p.pack, p.plain + from); a <= b;
-		     a++)
-			span_cache_expel(r->s->cache, r->s->owner, a);
+		     a++) {
+			/* Most places of a request lie in one span. */
+			if (a != last)
+				span_cache_expel(r->s->cache, r->s->owner, a);
+			last = a;
+		}
 	}
 }
 

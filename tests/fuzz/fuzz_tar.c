@@ -124,7 +124,9 @@ static void feed(struct feeder *f, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct chunk_sink sink = { put };
-	struct feeder f = { .visitor = { entry, data_of, end } };
+	struct feeder f = {
+		.visitor = { .entry = entry, .data = data_of, .end = end }
+	};
 	struct tree *t = tree_new();
 
 	if (!t)
