@@ -105,7 +105,7 @@ static const char *window_fault(const struct blockmap *m, const struct span *s)
 	return NULL;
 }
 
-/* What is wrong with the span that ends where `next` begins? */
+/* The fault of the span that ends where `next` begins; NULL: there is none. */
 static const char *length_fault(const struct span *s, const struct span *next)
 {
 	uint64_t plain = next->plain - s->plain;

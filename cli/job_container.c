@@ -203,7 +203,7 @@ static int write_file(const char *dir, const char *name, const struct buf *text,
 
 /* -------------------------------------------------------------------- environment --- */
 
-/* What launchers of jobs, stores and installers are told by. */
+/* Variables by which launchers of jobs, stores and installers are told what to do. */
 static bool is_passed(const char *v)
 {
 	static const char *const begins[] = {
@@ -259,7 +259,7 @@ static int write_variables(struct job_container *c, struct error *err)
 		      : write_file(c->dir, "env", &text, err);
 }
 
-/* Of a node whose bootseerd mounts environments. */
+/* The socket of a node whose bootseerd mounts environments. */
 static void start_socket(struct job_container *c)
 {
 	const char *named = getenv("BOOTSEER_SOCKET");
@@ -348,7 +348,7 @@ static void add_setup(const struct job_file *f, const struct job_program *o,
 	job_words_add_all(w, e->command);
 }
 
-/* What the shell of the container does before it becomes the program. */
+/* Commands of the container's shell before it becomes the program. */
 static int write_script(const struct job_container *c,
 			const struct job_program *o, const char *image,
 			struct buf *ret)

@@ -28,7 +28,7 @@ int job_container_open(struct job_container *c, bool is_lazy,
 		       struct error *err) MUST_CHECK;
 void job_container_close(struct job_container *c);
 
-/* What the container is started by, for people, before anything is there. */
+/* The words that start the container, for people, before anything is there. */
 void job_container_words(struct job_container *c, bool is_lazy,
 			 char *const *command);
 

@@ -185,7 +185,7 @@ static void end_all(struct job_part *parts, size_t n, int sig)
 	}
 }
 
-/* Of what takes long, so that people see what is waited for. */
+/* A line on each part that takes long, so that people see what is waited for. */
 static void say_waits(const struct job_part *parts, size_t n, int64_t *next_ms)
 {
 	AUTO_BUF what = BUF_INIT;
@@ -203,8 +203,8 @@ static void say_waits(const struct job_part *parts, size_t n, int64_t *next_ms)
 			what.data);
 }
 
-static size_t collect(struct job_part *parts, size_t n, int signal_fd,
-		      struct pollfd *ret)
+static size_t collect_parts(struct job_part *parts, size_t n, int signal_fd,
+			    struct pollfd *ret)
 {
 	size_t left = 0;
 
@@ -235,7 +235,7 @@ int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		if (parts[i].pidfd < 0)
 			go_on(&parts[i], s, stops);
 	}
-	while (collect(parts, n, signal_fd, p) > 0) {
+	while (collect_parts(parts, n, signal_fd, p) > 0) {
 		say_waits(parts, n, &next_ms);
 		if (poll(p, n + 1, TICK_MS) <= 0)
 			continue;

@@ -151,7 +151,7 @@ static int judge_part(const struct job_run *r, const struct job_part *p)
 	return strcmp(p->stage, "env") == 0 ? p->status : EXIT_OWN;
 }
 
-/* What reads ahead has files open. */
+/* Readers ahead have files of the mounts open, so they end first. */
 static void end_readers(struct job_run *r)
 {
 	for (size_t i = 0; i < r->plan.n; i++) {
@@ -356,7 +356,7 @@ static int open_file(void *config, char **args, struct error *err)
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_job_command(const void *config, char **args, struct error *err)
 {
 	const struct job_run_config *c = config;
 	struct job_file f = c->file;
@@ -408,5 +408,5 @@ const struct command job_run_command = {
 	.is_status = true,
 	.failed = EXIT_OWN,
 	.open = open_file,
-	.run = run,
+	.run = run_job_command,
 };

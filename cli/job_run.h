@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What `bootseer job run` does, beside running it. */
+/* Plans of `bootseer job run`, which are shown or carried out. */
 #ifndef BOOTSEER_CLI_JOB_RUN_H
 #define BOOTSEER_CLI_JOB_RUN_H
 
@@ -13,11 +13,11 @@ struct job_plan {
 	struct job_part parts[JOB_CKPTS_MAX + 2];
 	size_t n;
 	struct job_part *image; /* of `parts`, or NULL */
-	/* Of each checkpoint; NULL: it is mounted already, and stays. */
+	/* One of each checkpoint; NULL: it is mounted already, and stays. */
 	struct job_part *mounts[JOB_CKPTS_MAX];
 };
 
-/* What is done, and nothing of it yet. */
+/* All that will be done; nothing of it is done yet. */
 int job_plan_make(struct job_plan *p, struct error *err) MUST_CHECK;
 void job_plan_fini(struct job_plan *p);
 

@@ -23,7 +23,7 @@ void job_say_begin(struct job_say *s, const struct job_file *f,
 		   const char *self);
 void job_say(struct job_say *s, const char *stage, enum stage_ev ev,
 	     int64_t status);
-/* What was said is sent, or it took too long. */
+/* Wait until all that was said is sent, or it took too long. */
 void job_say_end(struct job_say *s);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands of bootseer ops have in common. */
+/* Options, input and output of all commands of bootseer ops. */
 #ifndef BOOTSEER_CLI_OPS_H
 #define BOOTSEER_CLI_OPS_H
 

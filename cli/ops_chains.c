@@ -79,7 +79,7 @@ static void print_rows(const struct ops_set *s, const struct ops_chains *c)
 		printf("%zu more: --json has all\n", c->n - ROWS_MAX);
 }
 
-/* What to do about it, in hours that were spent. */
+/* Advice, with the hours that it saves. */
 static void print_advice(const struct ops_chains *c)
 {
 	double node_s = 0, gpu_s = 0;

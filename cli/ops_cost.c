@@ -33,7 +33,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* What a save each so often costs, and what the best would. */
+/* The cost of today's interval between saves, and of the best one. */
 struct ops_plan {
 	bool has_now, has_best;
 	struct ops_share now, best;

@@ -70,7 +70,7 @@ static void group_ended(struct loop_call *c)
 	loop_stop(container_of(c, struct group, ended)->loop);
 }
 
-/* What links still had to tell is told between this and the end. */
+/* Links tell what is left to tell between this and the end. */
 static void group_end(struct loop_call *c)
 {
 	struct group *g = container_of(c, struct group, ending);

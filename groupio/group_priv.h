@@ -161,7 +161,7 @@ struct group {
 
 /* ---- units.c: all with the lock, unless they say otherwise */
 void unit_leave(struct group_unit *u); /* one of n_users */
-/* What a member that asks gets; without the lock, on the loop. */
+/* Answer a member that asks; without the lock, on the loop. */
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 		uint64_t index);
 void units_unwant(struct group *g, const struct group_peer *p,
@@ -170,7 +170,7 @@ struct group_unit *unit_find(struct group *g, struct group_file *f,
 			     uint64_t index);
 void unit_came(struct group_unit *u);
 void unit_fail(struct group_unit *u, int rc, const char *why);
-/* What `p` was asked for of the file (NULL: of all) does not come. */
+/* Units of the file (NULL: of all) that `p` was asked for do not come. */
 void units_fail(struct group *g, const struct group_peer *p,
 		const struct group_file *f, int rc, const char *why);
 void units_forget_wants(struct group *g, const struct group_peer *p,

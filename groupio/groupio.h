@@ -56,14 +56,14 @@ struct group_source_ops {
 	 * node can tell?  -EBADMSG */
 	int (*check)(void *arg, uint64_t off, const void *buf, size_t len,
 		     struct error *err);
-	/* Nobody reads from it any more. */
+	/* The file has no reader any more. */
 	void (*release)(void *arg);
 };
 
 struct group_source {
 	const struct group_source_ops *ops;
 	void *arg;
-	/* Of the version of the file: equal where the bytes are, and nowhere else. */
+	/* The version of the file: equal where the bytes are, and nowhere else. */
 	struct digest identity;
 	uint64_t size;
 	uint32_t

@@ -204,7 +204,7 @@ static bool is_linked_with(const struct group *g, const char *name,
 	return false;
 }
 
-static void dial(struct group *g, const char *addr, const char *name)
+static void dial_member(struct group *g, const char *addr, const char *name)
 {
 	struct group_peer *p = calloc(1, sizeof(*p));
 	struct net_link *l;
@@ -237,7 +237,7 @@ static void place_step(struct group *g, struct group_place *p, int64_t now_ns)
 	    is_linked_with(g, "", p->addr))
 		return;
 	p->next_ns = now_ns + DIAL_AGAIN_NS;
-	dial(g, p->addr, NULL);
+	dial_member(g, p->addr, NULL);
 }
 
 static void tell_next(struct group *g, int64_t now_ns)
@@ -298,5 +298,5 @@ void join_heard(struct group *g, const struct net_node *nodes, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(nodes[i].name, g->name) != 0 &&
 		    !is_linked_with(g, nodes[i].name, nodes[i].addr))
-			dial(g, nodes[i].addr, nodes[i].name);
+			dial_member(g, nodes[i].addr, nodes[i].name);
 }

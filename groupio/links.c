@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What links between members tell: docs/formats/p2p.md, "Groups".  All on the loop. */
+/* Messages of links between members: docs/formats/p2p.md, "Groups".  All on the loop. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

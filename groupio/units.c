@@ -153,7 +153,7 @@ static void unit_use(struct group_unit *u)
 		TAILQ_REMOVE(&u->group->unused, u, unused);
 }
 
-/* What is in a reader's own memory is nobody else's, and what failed is decided anew. */
+/* A unit in a reader's own memory is nobody else's, and one that failed is decided anew. */
 void unit_leave(struct group_unit *u)
 {
 	if (--u->n_users)
@@ -396,7 +396,7 @@ static bool note_want(struct group *g, struct group_peer *p,
 		return false;
 	if (u)
 		return unit_add_want(u, p);
-	/* Whoever asks may not know yet of the member that reads it now. */
+	/* The member that asks may not know yet of the one that reads it now. */
 	if (file_owner(f, index) && f->used_ns - f->joined_ns < JOIN_NS)
 		return false;
 	u = unit_new(f, index);
@@ -494,7 +494,7 @@ static struct group_unit *read_begin(struct unit_read *r)
 	return NULL;
 }
 
-/* Whoever asked another member for it looks at what came. */
+/* A reader that asked another member for the unit looks at what came. */
 static bool is_over(const struct group_unit *u, bool is_mine)
 {
 	return u->state == GROUP_UNIT_READY || u->state == GROUP_UNIT_MOVED ||
@@ -574,7 +574,7 @@ static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 		return u->rc;
 	}
 	if (u->state == GROUP_UNIT_FAILED) {
-		/* Who has closed the file is asked no more, nor who is gone. */
+		/* A member that has closed the file, or is gone, is asked no more. */
 		r->tries +=
 			u->rc == -ENOTCONN || u->rc == -EBUSY ? 1 : TRIES_MAX;
 		if (u->rc == -EBUSY)
@@ -621,7 +621,7 @@ static int read_once(struct unit_read *r, struct error *err)
 	return rc;
 }
 
-/* What the group has no memory for goes past it. */
+/* A unit for which the group has no memory goes past it. */
 static int read_past(struct unit_read *r, struct error *err)
 {
 	struct group *g = r->file->group;

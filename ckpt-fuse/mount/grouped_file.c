@@ -52,7 +52,7 @@ static const struct group_source_ops shared_source = {
 	.release = shared_source_release,
 };
 
-/* What cannot be shared is read alone. */
+/* A file that cannot be shared is read alone. */
 static void open_in_group(struct group *g, struct grouped_file *s)
 {
 	struct group_source source = {

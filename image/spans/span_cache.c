@@ -122,7 +122,7 @@ static bool room_is_loaded(const struct cached_room *r,
 	return false;
 }
 
-/* What nobody uses goes until there is room. */
+/* Rooms that nobody uses go until there is room. */
 static void rooms_evict(struct span_cache *c)
 {
 	struct cached_room *r = TAILQ_FIRST(&c->rooms), *next;
@@ -248,7 +248,7 @@ void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key)
 	r = room_find(c, owner, key);
 	if (r && r->room.data) {
 		r->owner = NOBODY;
-		/* Who loads it still does not find it any more, to end that. */
+		/* A thread that still loads it finds it no more, which ends its claim. */
 		memset(r->loaders, 0, sizeof(r->loaders));
 		if (!r->uses)
 			room_remove(c, r);

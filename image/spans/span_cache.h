@@ -11,7 +11,7 @@ struct span_room {
 	size_t len;
 };
 
-/* Who loads what is not there. */
+/* The thread that loads a span which is not there. */
 enum span_claim {
 	SPAN_READY,   /* `*ret` has it */
 	SPAN_CLAIMED, /* the caller: span_cache_put() or _drop() ends that */
@@ -33,12 +33,12 @@ struct span_room *span_cache_find(struct span_cache *c, uint64_t owner,
 /* Until the key's state may have changed, or `at_ns`. */
 void span_cache_wait(struct span_cache *c, uint64_t owner, uint64_t key,
 		     int64_t at_ns);
-/* What was claimed is here; takes `data`.  Returns it, or what another one brought
+/* Bytes that were claimed are here; takes `data`.  Returns it, or what another one brought
  * meanwhile, with a use; NULL: memory is short. */
 struct span_room *span_cache_put(struct span_cache *c, uint64_t owner,
 				 uint64_t key, enum source_priority claimed_by,
 				 uint8_t *data, size_t len);
-/* What was put was damaged: nobody finds it any more. */
+/* Bytes that were put are damaged: nobody finds them any more. */
 void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key);
 void span_cache_drop(struct span_cache *c, uint64_t owner, uint64_t key,
 		     enum source_priority claimed_by);

@@ -138,7 +138,7 @@ static int end_place(struct span_gzip *g, struct error *err)
 	bool is_whole = g->input.len >= INPUT_MAX;
 
 	g->has_place = false;
-	/* What follows the input could use more of it. */
+	/* The stream that follows the input could use more of it. */
 	if (is_whole || !find_used(g))
 		memcpy(g->sparse, g->window, WINDOW);
 	return span_set_keep_window(g->set, g->sparse, err);

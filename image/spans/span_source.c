@@ -454,7 +454,7 @@ static void claim_run(struct content_read *r)
 		size_t i = r->first + r->n_run;
 		struct span_room *room = NULL;
 
-		/* What is needed is a span, so another record is behind it. */
+		/* The record that is needed is a span, so another one is behind it. */
 		if (!(needed >> r->n_run & 1))
 			return;
 		blockmap_span(s->map, i + 1, &next);

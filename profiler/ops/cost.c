@@ -17,7 +17,7 @@ static int by_value(const void *x, const void *y)
 }
 
 /* Between the two values that are nearest. */
-static double quantile(const double *v, size_t n, double p)
+static double find_quantile(const double *v, size_t n, double p)
 {
 	double at = p * (double)(n - 1);
 	size_t i = (size_t)at;
@@ -32,9 +32,9 @@ struct ops_spread ops_spread_of(double *v, size_t n)
 	qsort(v, n, sizeof(*v), by_value);
 	return (struct ops_spread){ .n = n,
 				    .min = v[0],
-				    .p25 = quantile(v, n, 0.25),
-				    .median = quantile(v, n, 0.5),
-				    .p75 = quantile(v, n, 0.75),
+				    .p25 = find_quantile(v, n, 0.25),
+				    .median = find_quantile(v, n, 0.5),
+				    .p75 = find_quantile(v, n, 0.75),
 				    .max = v[n - 1] };
 }
 
