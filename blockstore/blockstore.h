@@ -56,7 +56,7 @@ struct blockmap {
 	size_t n_blocks;
 	size_t n_packs;
 	uint64_t device_size; /* bytes, multiple of BLOCK_ALIGN */
-	/* Of a map whose blocks lie in layers (span_map.h), else 0. */
+	/* Counts of a map whose blocks lie in layers (span_map.h), else 0. */
 	size_t n_spans, n_places;
 	uint64_t content_size; /* bytes of all stored blocks */
 	uint32_t stored_share; /* of them that is sent, in 256ths, about */

@@ -71,7 +71,7 @@ bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b);
 /* A number that another version has not, for a process that comes later. */
 uint64_t ckpt_file_bytes_id(const struct ckpt_file *f);
 
-/* Of the version's bytes: no other file and no other version has the same one. */
+/* The digest that names the version's bytes: no other file or version has the same one. */
 int ckpt_file_identity(const struct ckpt_file *f, struct digest *ret,
 		       struct error *err) MUST_CHECK;
 

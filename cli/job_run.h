@@ -13,7 +13,7 @@ struct job_plan {
 	struct job_part parts[JOB_CKPTS_MAX + 2];
 	size_t n;
 	struct job_part *image; /* of `parts`, or NULL */
-	/* One of each checkpoint; NULL: it is mounted already, and stays. */
+	/* The mount of each checkpoint; NULL: it is mounted already, and stays. */
 	struct job_part *mounts[JOB_CKPTS_MAX];
 };
 

@@ -604,7 +604,7 @@ static int count_containers(const struct join *j, size_t *ret,
 	return rc;
 }
 
-/* What others put into the folder since stays imported. */
+/* Files that others put into the folder since then stay imported. */
 static int remove_files(const struct join *j, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;

@@ -21,7 +21,7 @@ void origin_unref(struct group *g, struct group_origin *o)
 {
 	if (--o->refs)
 		return;
-	/* It closes objects of a store, and frees memory that it counts. */
+	/* The release closes objects of a store, which may wait, so it has no lock. */
 	(void)pthread_mutex_unlock(&g->lock);
 	o->s.ops->release(o->s.arg);
 	free(o);

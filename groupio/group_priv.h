@@ -86,7 +86,8 @@ struct group_peer {
 	LIST_ENTRY(group_peer) of_group;
 	struct net_link *link;
 	bool is_up;
-	/* It sent nothing in time, or what was not the file's: group.lock; it was left. */
+	/* The member sent nothing in time (late), or bytes that were not the file's (wrong), both
+	 * under group.lock; its link was dropped for that (left). */
 	bool is_late, is_wrong, is_left;
 	char name[256], addr[64];
 	int64_t moved_ns; /* when it sent bytes last */

@@ -81,7 +81,7 @@ static void group_failed(void *arg, const struct net_failure *f)
 			    f->addr, f->why ? f->why->msg : "");
 }
 
-/* Whoever sends nothing of what it was asked for, or bytes that are not the file's, is
+/* A member that sends nothing of what it was asked for, or bytes that are not the file's, is
  * linked with again only after a new handshake, which a process that stands still does not
  * make. */
 void links_drop_late(struct group *g, int64_t now_ns)
@@ -143,7 +143,7 @@ static int group_may_open(void *arg, struct net_link *l,
 	(void)pthread_mutex_unlock(&g->lock);
 	if (!is_here)
 		return error_set(err, ENOENT, "the file is not open");
-	/* It may have refused the file before it opened it itself. */
+	/* The member may have been refused the file before it was open here. */
 	file_offer_to(f, net_user(l));
 	(void)pthread_mutex_lock(&g->lock);
 	f->n_known--;

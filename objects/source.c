@@ -41,20 +41,29 @@ static int buf_sink_put(struct source_sink *sink, uint64_t pos,
 	return 0;
 }
 
+int source_read_into(struct source *s, const struct source_req *req, void *buf,
+		     struct error *err)
+{
+	struct buf_sink b = { .base.put = buf_sink_put,
+			      .off = req->off,
+			      .len = req->len,
+			      .buf = buf };
+	int rc = source_read(s, req, &b.base, err);
+
+	if (rc == 0 && b.got != req->len)
+		return error_set(err, EIO,
+				 "source ended after %" PRIu64 " of %" PRIu64
+				 " bytes",
+				 b.got, req->len);
+	return rc;
+}
+
 int source_read_buf(struct source *s, uint64_t off, void *buf, size_t len,
 		    struct error *err)
 {
 	struct source_req req = { .off = off, .len = len };
-	struct buf_sink b = {
-		.base.put = buf_sink_put, .off = off, .len = len, .buf = buf
-	};
-	int rc = source_read(s, &req, &b.base, err);
 
-	if (rc == 0 && b.got != len)
-		return error_set(err, EIO,
-				 "source ended after %" PRIu64 " of %zu bytes",
-				 b.got, len);
-	return rc;
+	return source_read_into(s, &req, buf, err);
 }
 
 void source_free(struct source *s)

@@ -71,6 +71,9 @@ struct source {
 int source_read(struct source *s, const struct source_req *req,
 		struct source_sink *sink, struct error *err) MUST_CHECK;
 
+/* Read exactly the range of `req` into `buf`, which has room for it. */
+int source_read_into(struct source *s, const struct source_req *req, void *buf,
+		     struct error *err) MUST_CHECK;
 /* Read exactly `len` bytes at `off` into `buf`. */
 int source_read_buf(struct source *s, uint64_t off, void *buf, size_t len,
 		    struct error *err) MUST_CHECK;

@@ -61,7 +61,7 @@ struct ckpt_node {
 	/* sizes.h: what the kernel was told last, the same unless other answers may be
 	 * on their way, and what its readers have. */
 	uint64_t last_size, told_size, readers_size;
-	/* Of a folder: when this process made it, or a name in it was made, removed or
+	/* The time of a folder: when this process made it, or a name in it was made, removed or
 	 * changed last, on the wall clock; 0: not yet.  Without a lock, too. */
 	atomic_int_fast64_t changed_ns;
 	/* Of a folder: columns of what is made in it, as they were then. */

@@ -313,7 +313,8 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	const bool is_childs = h->is_owned && is_others(h, &c);
 	const bool is_copy = !is_childs && has_copy(req, h, &c);
 
-	/* It may be killed, and this half of a file.  One that lives is told. */
+	/* The process may be one that is killed, and the file half written, so that nothing is
+	 * stored; a process that lives sees the error. */
 	if (c.is_unread) {
 		h->is_left = true;
 		return error_set(err, EMFILE,

@@ -5,7 +5,7 @@
 
 #include "image/spans/spans.h"
 
-/* One unpacked span, or a part of the windows.  Its bytes do not change. */
+/* The bytes of an unpacked span, or of a part of the windows; they do not change. */
 struct span_room {
 	uint8_t *data;
 	size_t len;

@@ -132,52 +132,25 @@ static int give_what_is_here(struct content_read *r, size_t *ret_span,
 
 /* ------------------------------------------------------------------- windows --- */
 
-struct part_sink {
-	struct source_sink base;
-	uint8_t *data;
-	uint64_t off, len, filled;
-};
-
-static int part_put(struct source_sink *sink, uint64_t pos, const void *data,
-		    size_t len, struct error *err)
-{
-	struct part_sink *p = container_of(sink, struct part_sink, base);
-
-	if (pos != p->off + p->filled || len > p->len - p->filled)
-		return error_set(err, EIO,
-				 "source passed on %zu bytes at %" PRIu64
-				 " that were not asked for",
-				 len, pos);
-	memcpy(p->data + p->filled, data, len);
-	p->filled += len;
-	return 0;
-}
-
 static int read_part(struct content_read *r, uint64_t key, uint64_t off,
 		     size_t len, struct span_room **ret, struct error *err)
 {
 	struct span_source *s = r->s;
-	struct part_sink sink = { .base.put = part_put,
-				  .off = off,
-				  .len = len };
 	struct source_req req = *r->req;
+	uint8_t *data = malloc(len);
 	int rc;
 
 	req.off = off;
 	req.len = len;
-	sink.data = malloc(len);
-	rc = sink.data ? source_read(s->packs[s->map->n_packs - 1], &req,
-				     &sink.base, err)
-		       : error_nomem(err);
-	if (rc == 0 && sink.filled != len)
-		rc = error_set(err, EIO, "source ended early");
+	rc = data ? source_read_into(s->packs[s->map->n_packs - 1], &req, data,
+				     err)
+		  : error_nomem(err);
 	if (rc < 0) {
-		free(sink.data);
+		free(data);
 		span_cache_drop(s->cache, s->owner, key, req.priority);
 		return rc;
 	}
-	*ret = span_cache_put(s->cache, s->owner, key, req.priority, sink.data,
-			      len);
+	*ret = span_cache_put(s->cache, s->owner, key, req.priority, data, len);
 	return *ret ? 0 : error_nomem(err);
 }
 

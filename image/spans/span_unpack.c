@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One span, from its stored bytes.  Pure, and the decoders' memory is bounded by
- * the two buffers. */
+/* Decoders of a span's stored bytes.  Pure; their memory is bounded by the two buffers. */
 #include <errno.h>
 #include <isa-l/igzip_lib.h>
 #include <string.h>

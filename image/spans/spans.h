@@ -13,7 +13,7 @@ struct inode;
 
 /* ------------------------------------------------------------------ making --- */
 
-/* What is found out about the layers of an image while they are read. */
+/* Spans of an image's layers, found while these are read. */
 struct span_set;
 
 /* `temp_dir` as for temp_file(). */

@@ -82,7 +82,7 @@ static void find_alike(const struct ops_set *s, const struct ops_rule *r,
 	}
 }
 
-/* What a chain's retries came to. */
+/* Fill in a chain's outcome, and what its tries that did not train held. */
 static void judge_chain(const struct ops_set *s, const struct ops_rule *r,
 			struct ops_chain *c)
 {

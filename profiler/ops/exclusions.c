@@ -41,7 +41,7 @@ static int find_large(const struct ops_set *s, const struct ops_rule *r,
 	return 0;
 }
 
-/* Of the large sessions' order the first that begins at `at_s` or later. */
+/* The index of the first large session that begins at `at_s` or later. */
 static size_t find_after(const struct large *l, int64_t at_s)
 {
 	size_t low = 0, high = l->n;

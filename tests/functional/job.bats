@@ -53,6 +53,18 @@ image_job() {
 	END
 }
 
+# A set-up of one file, and the program's mark.
+env_job() {
+	cat <<-END
+	[environment]
+	store = "file://$T/env"
+	command = "mkdir -p $T/site; echo v >$T/site/v"
+	targets = ["$T/site"]
+	[stages]
+	ready-file = "$T/ready"
+	END
+}
+
 no_mounts() { ! grep -q " $T/ckpt " /proc/self/mountinfo; }
 
 # --- as if run directly ----------------------------------------------------------------
@@ -223,14 +235,7 @@ ended_of() { # PID COUNT
 }
 
 @test "helpers that have ended keep their numbers until they are signalled" {
-	cat >a.toml <<-END
-	[environment]
-	store = "file://$T/env"
-	command = "mkdir -p $T/site; echo v >$T/site/v"
-	targets = ["$T/site"]
-	[stages]
-	ready-file = "$T/ready"
-	END
+	env_job >a.toml
 	mkfifo said go
 	"$bootseer" job run a.toml -- \
 		sh -c "echo begun >said; read -r x <go; touch ready; read -r x <go" 3>&- &
@@ -245,14 +250,7 @@ ended_of() { # PID COUNT
 # --- stages -----------------------------------------------------------------------------
 
 @test "stages are told without a line of the user's" {
-	ckpt_job >a.toml <<-END
-	[environment]
-	store = "file://$T/env"
-	command = "mkdir -p $T/site; echo v >$T/site/v"
-	targets = ["$T/site"]
-	[stages]
-	ready-file = "$T/ready"
-	END
+	env_job | ckpt_job >a.toml
 	mkfifo said
 	BOOTSEER_EVENTS=$T/none BOOTSEER_JOB=j1 "$bootseer" job run a.toml -- \
 		sh -c "touch $T/ready; read -r x <said" 2>log 3>&- &

@@ -45,7 +45,7 @@ static void make_plain(struct buf *to, size_t len, uint32_t seed)
 	to->len = len;
 }
 
-/* One member with these settings, flushed each `every` bytes (0: never). */
+/* Append a member with these settings, flushed each `every` bytes (0: never). */
 static void add_member(struct buf *to, const void *plain, size_t len, int level,
 		       int strategy, size_t every, gz_header *header)
 {
@@ -210,7 +210,7 @@ static void check_layer(struct layer_case *c, size_t n_spans)
 	make_map(c);
 	cr_expect_geq(c->map.n_spans, n_spans + 1);
 	check_content(c);
-	/* What an origin is believed to send is about what it sends. */
+	/* The bytes that an origin is believed to send are about those that it sends. */
 	sent = blockmap_sent(&c->map, c->plain.len);
 	cr_expect_leq(sent, c->stored.len + c->plain.len / 16);
 	cr_expect_geq(sent + c->plain.len / 16, c->stored.len);
@@ -309,7 +309,7 @@ static void put_bits(struct bits *b, uint32_t value, unsigned int n)
 	}
 }
 
-/* One block of fixed codes that unpacks to 258 * n + 1 zeros. */
+/* Append a block of fixed codes that unpacks to 258 * n + 1 zeros. */
 static void add_bomb(struct buf *to, size_t n)
 {
 	static const uint8_t head[] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3 };
@@ -442,7 +442,7 @@ Test(spans, that_are_expelled_while_they_are_loaded_leave_no_memory)
 	room = span_cache_put(cache, owner, 1, SOURCE_COLD, malloc(1000), 1000);
 	cr_assert_not_null(room);
 	span_cache_expel(cache, owner, 1);
-	/* Whoever has it keeps it. */
+	/* A reader that holds the room keeps its bytes. */
 	memset(room->data, 0, room->len);
 	span_cache_give(cache, room);
 	other = span_cache_put(cache, owner, 1, SOURCE_DEMAND, malloc(1000),

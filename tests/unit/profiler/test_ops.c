@@ -365,7 +365,7 @@ Test(ops, time_between_failures_is_the_papers)
 	cr_expect_float_eq(c.high_s / (double)HOUR, 2 * 1294 / 29.160, 0.01);
 }
 
-/* What the paper says of tables 10 and 11, in 4.2.2. */
+/* Figures that the paper gives of tables 10 and 11, in 4.2.2. */
 Test(ops, cost_of_intervals_is_the_papers)
 {
 	static const struct {
