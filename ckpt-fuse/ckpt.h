@@ -91,6 +91,10 @@ uint64_t ckpt_file_tables(const struct ckpt_file *f);
 int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 	      int64_t deadline_ns, struct error *err) MUST_CHECK;
 
+/* Can ckpt_check_bytes() judge each unit?  Not the last one of a file that was cut within a
+ * chunk: the checksum covers bytes that are not the file's any more. */
+bool ckpt_file_can_check(const struct ckpt_file *f);
+
 /* Are these bytes, which begin and end with a unit or the file, those of the file?  Of a
  * striped one its checksums say so (-EBADMSG), of a plain one nothing does. */
 int ckpt_check_bytes(const struct ckpt_file *f, uint64_t off, const void *data,

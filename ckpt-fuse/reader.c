@@ -555,6 +555,17 @@ static uint64_t count_right(const struct ckpt_file *f, uint64_t off,
 									 : 0;
 }
 
+bool ckpt_file_can_check(const struct ckpt_file *f)
+{
+	const struct manifest *m = f->manifest;
+	const struct ckpt_segment *last;
+
+	if (!m || !m->n_segments)
+		return true;
+	last = &m->segments[m->n_segments - 1];
+	return last->start + last->length <= m->size;
+}
+
 int ckpt_check_bytes(const struct ckpt_file *f, uint64_t off, const void *data,
 		     size_t len, struct error *err)
 {

@@ -232,12 +232,14 @@ int fs_read_file_in(int root, const char *path, size_t max, struct buf *ret,
 
 int fs_check_private(const char *path, struct error *err)
 {
+	const mode_t others = S_IROTH | S_IWOTH;
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !(st.st_mode & (S_IRGRP | S_IROTH)))
+	if (stat(path, &st) < 0 || !(st.st_mode & (others | S_IRGRP | S_IWGRP)))
 		return 0;
-	return error_set(err, EPERM, "'%s' may be read by %s, mode %04o", path,
-			 st.st_mode & S_IROTH ? "everybody" : "its group",
+	return error_set(err, EPERM, "'%s' may be %s by %s, mode %04o", path,
+			 st.st_mode & (S_IRGRP | S_IROTH) ? "read" : "changed",
+			 st.st_mode & others ? "everybody" : "its group",
 			 (unsigned int)st.st_mode & 07777);
 }
 

@@ -55,7 +55,7 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 int fs_replace_file(const char *path, const void *data, size_t len,
 		    unsigned int mode, struct error *err) MUST_CHECK;
 
-/* Is the file, which holds a secret, nobody's to read but its owner's?  -EPERM says
+/* Is the file, which holds a secret, nobody's to read or change but its owner's?  -EPERM says
  * which is not, and what its mode is; one that is not there is no matter. */
 int fs_check_private(const char *path, struct error *err) MUST_CHECK;
 

@@ -88,6 +88,7 @@ static void group_free_parts(struct group *g)
 {
 	loop_timer_stop(&g->tick);
 	pool_free(g->pool);
+	pool_free(g->resolver);
 	loop_free(g->loop);
 	files_fini(g);
 	(void)pthread_mutex_lock(&g->lock);
@@ -118,6 +119,8 @@ static int group_set_up(struct group *g, struct error *err)
 		rc = loop_new(&g->loop, err);
 	if (rc == 0)
 		rc = pool_new(g->loop, g->cfg.fetches, 0, &g->pool, err);
+	if (rc == 0)
+		rc = pool_new(g->loop, 1, 0, &g->resolver, err);
 	if (rc == 0)
 		rc = loop_timer_start(g->loop, &g->tick, 0, err);
 	return rc;

@@ -137,7 +137,9 @@ struct group {
 	struct loop *loop;
 	pthread_t thread;
 	struct pool *pool;
-	struct net *net; /* NULL: where members meet is not known yet */
+	struct pool *
+		resolver; /* names of hosts, which a silent server makes slow */
+	struct net *net;  /* NULL: where members meet is not known yet */
 	struct loop_timer tick;
 	struct loop_call ending, ended;
 	struct group_place places[GROUP_PLACES_MAX];

@@ -36,7 +36,7 @@ static size_t trimmed_len(const struct buf *b)
 int identity_read_secret(const char *path, struct digest *ret,
 			 struct error *err)
 {
-	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc = fs_check_private(path, NULL);
 	size_t len;
 
@@ -56,7 +56,6 @@ int identity_read_secret(const char *path, struct digest *ret,
 			       path, len, GROUP_SECRET_MIN);
 	else if (digest_of(text.data, len, ret) < 0)
 		rc = error_nomem(err);
-	OPENSSL_cleanse(text.data, text.len);
 	return rc;
 }
 

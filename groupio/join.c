@@ -230,7 +230,7 @@ static void place_step(struct group *g, struct group_place *p, int64_t now_ns)
 		p->group = g;
 		p->resolve.run = place_look_up;
 		p->resolve.done = place_looked_up;
-		p->is_busy = pool_submit(g->pool, &p->resolve) == 0;
+		p->is_busy = pool_submit(g->resolver, &p->resolve) == 0;
 		return;
 	}
 	if (!g->net || strcmp(net_self(g->net)->addr, p->addr) == 0 ||

@@ -260,21 +260,41 @@ static bool wait_for_slot(struct group_unit *u)
 }
 
 /* With the lock. */
-static int read_origin(struct group_unit *u)
+static int read_origin(struct group_unit *u, struct group_origin *o)
 {
 	struct group *g = u->group;
-	struct group_file *f = u->key.file;
-	struct group_origin *o = f->origin;
-	const uint64_t off = u->key.index * f->unit;
+	const uint64_t off = u->key.index * u->key.file->unit;
 	int rc;
 
-	o->refs++;
 	(void)pthread_mutex_unlock(&g->lock);
 	rc = o->s.ops->read(o->s.arg, off, u->data, u->len, &u->err);
 	(void)pthread_mutex_lock(&g->lock);
-	origin_unref(g, o);
 	g->stats.fetched_bytes += rc == 0 ? u->len : 0;
 	return rc;
+}
+
+/* With the lock.  The file may be withdrawn while memory is waited for, so its origin is held. */
+static void fetch_unit(struct group_unit *u, struct group_origin *o)
+{
+	o->refs++;
+	if (wait_for_slot(u)) {
+		u->state = GROUP_UNIT_FETCHING;
+		u->rc = read_origin(u, o);
+		unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
+	} else {
+		unit_fail(u, -ENOBUFS, "the group's memory is in use");
+	}
+	origin_unref(u->group, o);
+}
+
+/* With the lock: is the unit, which waits for its turn, for nobody any more, or for members
+ * that came since and have their shares of what was not begun? */
+static bool is_unwanted(const struct group_unit *u)
+{
+	if (u->n_wants)
+		return false;
+	return u->n_users == 1 ||
+	       (!u->is_own && file_owner(u->key.file, u->key.index));
 }
 
 static void group_fetch(struct work *w)
@@ -284,19 +304,15 @@ static void group_fetch(struct work *w)
 
 	(void)pthread_mutex_lock(&g->lock);
 	g->n_queued--;
-	/* Members that came since have their shares of what was not begun. */
-	if (!u->n_wants && !u->is_own &&
-	    file_owner(u->key.file, u->key.index)) {
+	if (g->is_ending) {
+		unit_fail(u, -ECANCELED, "the group ends");
+	} else if (is_unwanted(u)) {
 		unit_end(u, GROUP_UNIT_MOVED);
 		unit_forget(u);
 	} else if (!u->key.file->origin) {
 		unit_fail(u, -ENOENT, "the file is not open here");
-	} else if (!wait_for_slot(u)) {
-		unit_fail(u, -ENOBUFS, "the group's memory is in use");
 	} else {
-		u->state = GROUP_UNIT_FETCHING;
-		u->rc = read_origin(u);
-		unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
+		fetch_unit(u, u->key.file->origin);
 	}
 	(void)pthread_mutex_unlock(&g->lock);
 }

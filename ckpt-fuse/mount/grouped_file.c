@@ -64,6 +64,7 @@ static void open_in_group(struct group *g, struct grouped_file *s)
 	struct error why = ERROR_INIT;
 
 	if (source.size < SHARED_MIN || unit > GROUP_UNIT_MAX ||
+	    !ckpt_file_can_check(s->file) ||
 	    ckpt_file_identity(s->file, &source.identity, &why) < 0)
 		return;
 	source.unit = (uint32_t)unit;

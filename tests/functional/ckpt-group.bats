@@ -257,6 +257,17 @@ go_on() # I...
 	read_all 3 model "$F/other"
 }
 
+@test "a file that was cut is read, and nobody is blamed for it" {
+	mount_members 2
+	cp "$F/model" "$W/m1/model"
+	truncate -s 10000001 "$W/m1/model"
+	head -c 10000001 "$F/model" >"$W/cut"
+	drop_pages
+	read_all 2 model "$W/cut"
+	[ "$(sum_of wrong 2)" = 0 ]
+	members_are 2
+}
+
 @test "whoever has another key is not let in, and is given nothing" {
 	ckpt cp "$F/model" :model
 	mount_members 2

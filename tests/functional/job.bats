@@ -236,14 +236,14 @@ ended_of() { # PID COUNT
 
 @test "helpers that have ended keep their numbers until they are signalled" {
 	env_job >a.toml
-	mkfifo said go
+	mkfifo said go stop
 	"$bootseer" job run a.toml -- \
-		sh -c "echo begun >said; read -r x <go; touch ready; read -r x <go" 3>&- &
+		sh -c "echo begun >said; read -r x <go; touch ready; read -r x <stop" 3>&- &
 	read -r line <said
 	ended_of $! 1 # the set-up, whose group is killed at the end
 	echo >go
 	wait_for ended_of $! 2 # and that which looked for the file
-	echo >go
+	echo >stop
 	wait $!
 }
 

@@ -103,6 +103,8 @@ Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
 		{ 0440, "its group, mode 0440" },
 		{ 0644, "everybody, mode 0644" },
 		{ 0604, "everybody, mode 0604" },
+		{ 0622, "changed by everybody, mode 0622" },
+		{ 0620, "changed by its group, mode 0620" },
 	};
 	char dir[] = "/tmp/bootseer-fs.XXXXXX";
 	AUTO_FREE char *path = NULL;
