@@ -222,9 +222,9 @@ refused() # WORDS TRUST-CHECK-ARGUMENTS...
 	# A second artifact, signed too, which the third replaces.
 	"$HERE/make-image.py" "$W/other" times 1500000001
 	convert "oci:$W/other:latest" "oci:$W/out:other"
-	"$HERE/forge-layout.py" graft "$W/out" 1 other
+	other=$("$HERE/forge-layout.py" graft "$W/out" 1 other)
 	bootseer image sign --key "$F/a.key" --repository reg.example/app \
-		"oci:$W/out:1"
+		--artifact "$other" "oci:$W/out:1"
 	[ "$(signatures_in "$W/out")" -eq 3 ]
 	convert --force --prune --sign "$F/a.key" --repository reg.example/app \
 		"oci:$F/small:latest" "oci:$W/out:1"
