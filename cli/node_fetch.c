@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/ctr.h"
 #include "cli/image.h"
+#include "cli/node_ask.h"
 #include "cli/plain_output.h"
 #include "common/array.h"
 #include "common/bounded_json.h"
@@ -29,6 +30,8 @@
 
 #define INGEST_TIMEOUT_MS (30 * 60 * 1000) /* of one layer, from a local file */
 #define READ_SIZE (1u << 20)
+#define NODE_TIMEOUT_NS (10 * INT64_C(1000000000))
+#define HOSTS_DIRS "/etc/containerd/certs.d" /* where no bootseerd says it */
 
 struct fetch_config {
 	struct image_access access;
@@ -74,6 +77,7 @@ struct layer_fetch {
 	struct blob_known *blobs; /* of the namespace */
 	size_t n_blobs, cap_blobs;
 	struct progress *bar;
+	json_t *node; /* "access" of bootseerd's status; NULL: not asked yet */
 	uint64_t n_missing, n_fetched, n_failed, n_unread, bytes;
 	struct error why; /* the last failure */
 };
@@ -228,6 +232,61 @@ static int check_room(const struct layer_fetch *f,
 			 m->size, f->config->tmp);
 }
 
+/* ---------------------------------------------------------------- registries --- */
+
+/* Registries are reached as bootseerd reaches them, since containerd pulled by the same
+ * mirrors; a node whose bootseerd is away has the options alone. */
+static int ask_node(struct layer_fetch *f, struct error *err)
+{
+	const struct node_options node = { .timeout = NODE_TIMEOUT_NS };
+	AUTO_JSON *status = NULL;
+	struct error why = ERROR_INIT;
+	int rc = f->node ? 0
+			 : node_ask(&node, "node.status", json_object(),
+				    &status, &why);
+
+	if (f->node)
+		return 0;
+	if (rc < 0)
+		fprintf(stderr,
+			"registries are asked without bootseerd's options: "
+			"%s\n",
+			why.msg);
+	f->node = json_incref(json_object_get(status, "access"));
+	if (!f->node)
+		f->node = json_pack("{s:s}", "hosts_dirs", HOSTS_DIRS);
+	return f->node ? 0 : error_nomem(err);
+}
+
+static const char *node_string(const struct layer_fetch *f, const char *key)
+{
+	return json_string_value(json_object_get(f->node, key));
+}
+
+/* What the command line says comes before what bootseerd has. */
+static int open_registry(struct layer_fetch *f, struct image_target *t,
+			 struct oci_store **ret, struct error *err)
+{
+	struct oci_config *c = &t->config;
+	const json_t *host;
+	size_t i;
+	int rc = ask_node(f, err);
+
+	if (rc < 0)
+		return rc;
+	if (!c->auth_file)
+		c->auth_file = node_string(f, "auth_file");
+	if (!c->ca_file)
+		c->ca_file = node_string(f, "ca_file");
+	c->hosts_dirs = node_string(f, "hosts_dirs");
+	json_array_foreach(json_object_get(f->node, "plain_http"), i,
+			   host) if (t->ref.host && json_is_string(host) &&
+				     strcmp(json_string_value(host),
+					    t->ref.host) == 0) c->plain_http =
+		true;
+	return oci_store_open(&t->ref, c, false, ret, err);
+}
+
 static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 		       struct error *err)
 {
@@ -245,7 +304,7 @@ static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 	if (rc == 0)
 		rc = image_target_new(m->image, &f->config->access, &t, err);
 	if (rc == 0)
-		rc = oci_store_open(&t->ref, &t->config, false, &store, err);
+		rc = open_registry(f, t, &store, err);
 	if (rc == 0)
 		rc = oci_open_blob(store, &m->digest, m->size, &blob, err);
 	if (rc == 0)
@@ -412,6 +471,7 @@ static int run(const void *config, char **args, struct error *err)
 	(void)args;
 	progress_free(f.bar);
 	free(f.blobs);
+	json_decref(f.node);
 	if (rc < 0)
 		return rc;
 	progress_format_count(f.n_missing, "layer", count);
@@ -441,7 +501,9 @@ const struct command node_fetch_command = {
 			"were pulled lazily, and those whose layers were "
 			"deleted once they were unpacked.  Then another "
 			"snapshotter can unpack them.  Asks containerd by "
-			"ctr, and the registries.",
+			"ctr, and the registries as bootseerd does: by its "
+			"mirrors, logins, certificates and plain-http, where "
+			"no option here says otherwise.",
 		.options = options,
 		.examples = "  bootseer node fetch --dry-run",
 		.see_also = "bootseerd(8)",

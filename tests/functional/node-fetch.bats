@@ -22,6 +22,8 @@ setup() {
 			done ;;
 		images-ls) cat "$FAKE/images" ;;
 		content-get) cat "$FAKE/blobs/${3#sha256:}" || echo "$3" >>"$FAKE/cut" ;;
+		content-label) ;;
+		content-ingest) cat >>"$FAKE/ingested" ;;
 		*) exit 1 ;;
 		esac
 	END
@@ -30,7 +32,8 @@ setup() {
 
 teardown() { node_teardown; }
 
-fetch() { FAKE=$T PATH=$T/bin:$PATH "$bootseer" node fetch --plain-http "$@"; }
+node_fetch() { FAKE=$T PATH=$T/bin:$PATH "$bootseer" node fetch "$@"; }
+fetch() { node_fetch --plain-http "$@"; }
 
 # A blob of stdin; its hex digits.
 blob() {
@@ -42,7 +45,8 @@ blob() {
 	echo "$hex"
 }
 
-# image NAME SIZE: one that was unpacked here and lacks a layer of that size.
+# image NAME SIZE [HOST]: one that was unpacked here and lacks a layer of that size, which
+# is its name in a line.
 image() {
 	local config manifest
 
@@ -53,7 +57,7 @@ image() {
 		 [{"digest": "sha256:$(echo "$1" | sha256sum | cut -d' ' -f1)", "size": $2}]}
 	END
 	)
-	echo "127.0.0.1:1/$1:1 type sha256:$manifest" >>"$T/images"
+	echo "${3:-127.0.0.1:1}/$1:1 type sha256:$manifest" >>"$T/images"
 }
 
 @test "an index that calls a large blob a manifest costs no memory, and no other image" {
@@ -75,4 +79,42 @@ image() {
 	image huge 4611686018427387904
 	run -1 --separate-stderr fetch
 	[[ $stderr == *"1 layer still missing: "*"has no room in '/var/tmp': --tmp"* ]]
+}
+
+# Layers of two images are there, one in a registry without TLS, one at its mirror.
+registry_with_layers() {
+	D=$T
+	mkdir -p "$T/oci/blobs/sha256" "$T/hosts/up.invalid"
+	umoci init --layout "$T/layout"
+	cp "$T"/layout/{index.json,oci-layout} "$T/oci"
+	for name in plain mirrored; do
+		echo "$name" >"$T/oci/blobs/sha256/$(echo "$name" | sha256sum | cut -d' ' -f1)"
+	done
+	registry_start
+	cat >"$T/hosts/up.invalid/hosts.toml" <<-END
+		server = "https://up.invalid"
+		[host."http://$REGISTRY"]
+		  capabilities = ["pull", "resolve"]
+	END
+	image plain 6 "$REGISTRY"
+	image mirrored 9 up.invalid
+}
+
+@test "registries are asked as bootseerd asks them: without TLS, and by mirrors" {
+	registry_with_layers
+	export BOOTSEER_SOCKET=$T/run/bootseerd.sock
+	node_start --hosts-dir "$T/hosts"
+	run -0 --separate-stderr node_fetch
+	[ "${lines[-1]}" = "2 layers missing, 2 fetched, 15 B" ]
+	[ -z "$stderr" ]
+	printf 'plain\nmirrored\n' | diff - "$T/ingested"
+	grep -q '/blobs/.*?ns=up.invalid ' "$T/requests"
+}
+
+@test "where no bootseerd answers, that is said, and the options count" {
+	registry_with_layers
+	export BOOTSEER_SOCKET=$T/none.sock
+	run -1 --separate-stderr node_fetch
+	[[ $stderr == *"asked without bootseerd's options: bootseerd does not answer"* ]]
+	[[ $stderr == *"2 layers still missing: "* ]]
 }

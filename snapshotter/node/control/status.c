@@ -589,6 +589,19 @@ static json_t *p2p_json(const struct node *n, const struct p2p_stats *p)
 				      p->links_refused_total));
 }
 
+/* How registries are reached here, for a command that asks them in bootseerd's place. */
+static json_t *access_json(const struct node_config *cfg)
+{
+	json_t *plain = json_array();
+	char **host;
+
+	for (host = cfg->plain_http; plain && host && *host; host++)
+		(void)json_array_append_new(plain, json_string(*host));
+	return json_pack("{s:s?, s:s?, s:s?, s:o}", "auth_file", cfg->auth_file,
+			 "ca_file", cfg->ca_file, "hosts_dirs", cfg->hosts_dir,
+			 "plain_http", plain);
+}
+
 json_t *node_status(struct node *n)
 {
 	AUTO_JSON *images = json_array();
@@ -605,7 +618,7 @@ json_t *node_status(struct node *n)
 	images_list_free(list, len);
 	environments_each_room(n, add_environment, environments);
 	return json_pack(
-		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:o, s:o, s:o, s:o, s:O}",
+		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:O}",
 		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
 		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
 		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
@@ -616,5 +629,6 @@ json_t *node_status(struct node *n)
 		"starts", starts_under_way(n->starts), "p2p",
 		p2p_json(n, &f.p2p), "untrusted",
 		admission_refusals(n->admission), "registries",
-		node_registries(n), "environments", environments);
+		node_registries(n), "access", access_json(n->cfg),
+		"environments", environments);
 }
