@@ -29,6 +29,7 @@
 #include "blockstore/cache_mounts.h"
 #include "blockstore/cache_watch.h"
 #include "common/hash.h"
+#include "common/thread.h"
 
 #define CACHE_PAGE BLOCK_ALIGN
 #define CACHE_SEGMENT_BYTES (1ull << 30)
@@ -144,12 +145,11 @@ struct cache {
 	pthread_mutex_t scrub_lock; /* the next two; held over the call */
 	void (*damage_fn)(void *arg);
 	void *damage_arg;
-	pthread_t scrubber;
-	bool has_scrubber;
+	struct thread scrubber;
 
-	bool stop, has_watcher, is_soon;
+	bool stop, is_soon;
 	pthread_cond_t stopping; /* monotonic */
-	pthread_t watcher;
+	struct thread watcher;
 };
 
 static inline struct entry *entry_at(struct cache *c, uint32_t id)

@@ -258,20 +258,13 @@ void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg)
 
 int scrub_start(struct cache *c, struct error *err)
 {
-	int rc;
-
 	if (!c->scrub_every_ns || !c->scrub_rate)
 		return 0;
-	rc = pthread_create(&c->scrubber, NULL, scrub_main, c);
-	if (rc)
-		return error_set(err, rc, "cache: start thread");
-	c->has_scrubber = true;
-	return 0;
+	return thread_start(&c->scrubber, scrub_main, c, err);
 }
 
 /* After watch_stop(), which says that it is to end. */
 void scrub_stop(struct cache *c)
 {
-	if (c->has_scrubber)
-		(void)pthread_join(c->scrubber, NULL);
+	thread_join(&c->scrubber);
 }

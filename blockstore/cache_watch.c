@@ -170,21 +170,16 @@ void watch_soon(struct cache *c)
 
 int watch_start(struct cache *c, struct error *err)
 {
-	int rc = pthread_create(&c->watcher, NULL, watch_main, c);
-
-	if (rc)
-		return error_set(err, rc, "cache: start thread");
-	c->has_watcher = true;
-	return 0;
+	return thread_start(&c->watcher, watch_main, c, err);
 }
 
 void watch_stop(struct cache *c)
 {
-	if (!c->has_watcher)
+	if (!c->watcher.is_started)
 		return;
 	(void)pthread_mutex_lock(&c->space);
 	c->stop = true;
 	(void)pthread_cond_broadcast(&c->stopping);
 	(void)pthread_mutex_unlock(&c->space);
-	(void)pthread_join(c->watcher, NULL);
+	thread_join(&c->watcher);
 }

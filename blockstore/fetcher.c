@@ -175,18 +175,18 @@ static void init(struct fetcher *f)
 		TAILQ_INIT(&f->queue[i]);
 }
 
-/* Stop and release; the timer thread runs if any fetch thread does. */
-static void stop_threads(struct fetcher *f, bool has_timer)
+void fetcher_free(struct fetcher *f)
 {
+	if (!f)
+		return;
 	(void)pthread_mutex_lock(&f->lock);
 	f->stop = true;
 	(void)pthread_cond_broadcast(&f->work);
 	(void)pthread_cond_broadcast(&f->timer);
 	(void)pthread_mutex_unlock(&f->lock);
 	for (unsigned int i = 0; i < f->n_threads; i++)
-		(void)pthread_join(f->threads[i].id, NULL);
-	if (has_timer)
-		(void)pthread_join(f->timer_thread, NULL);
+		thread_join(&f->threads[i].thread);
+	thread_join(&f->timer_thread);
 	(void)pthread_cond_destroy(&f->way);
 	(void)pthread_cond_destroy(&f->copied);
 	(void)pthread_cond_destroy(&f->quiet);
@@ -223,30 +223,19 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	f->max_bulk =
 		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
 	init(f);
-	rc = -pthread_create(&f->timer_thread, NULL, timer_main, f);
-	if (rc < 0) {
-		stop_threads(f, false);
-		return error_set(err, -rc, "start thread: %s", strerror(-rc));
-	}
-	for (; f->n_threads < cfg->threads; f->n_threads++) {
+	rc = thread_start(&f->timer_thread, timer_main, f, err);
+	while (rc == 0 && f->n_threads < cfg->threads) {
 		struct fetch_thread *t = &f->threads[f->n_threads];
 
 		t->transfer.f = f;
-		rc = -pthread_create(&t->id, NULL, fetch_main, &t->transfer);
-		if (rc < 0) {
-			stop_threads(f, true);
-			return error_set(err, -rc, "start thread: %s",
-					 strerror(-rc));
-		}
+		rc = thread_start(&t->thread, fetch_main, &t->transfer, err);
+		f->n_threads += rc == 0;
 	}
-	*ret = f;
-	return 0;
-}
-
-void fetcher_free(struct fetcher *f)
-{
-	if (f)
-		stop_threads(f, true);
+	if (rc < 0)
+		fetcher_free(f);
+	else
+		*ret = f;
+	return rc;
 }
 
 int64_t fetcher_idle_ns(struct fetcher *f)

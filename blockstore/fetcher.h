@@ -31,6 +31,7 @@
 
 #include "blockstore/device.h"
 #include "common/hash.h"
+#include "common/thread.h"
 
 #define FLIGHT_BUCKETS 1024u
 #define TRANSFER_BLOCKS_MAX 1024u
@@ -145,9 +146,9 @@ struct fetcher {
 	pthread_cond_t way;        /* with the lock: n_moving became 0 */
 	struct block_rooms *rooms; /* of all threads */
 	unsigned int n_threads;
-	pthread_t timer_thread;
+	struct thread timer_thread;
 	struct fetch_thread {
-		pthread_t id;
+		struct thread thread;
 		struct transfer transfer;
 	} threads[];
 };

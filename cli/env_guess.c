@@ -2,7 +2,6 @@
 #include "cli/env_guess.h"
 
 #include <errno.h>
-#include <signal.h>
 
 #include "cli/env_give.h"
 
@@ -55,22 +54,9 @@ static void *guess_main(void *arg)
 	return NULL;
 }
 
-/* It takes no signals: the command is to have them. */
 void env_guess_begin(struct env_guess *g)
 {
-	sigset_t all, old;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	g->is_begun = pthread_create(&g->thread, NULL, guess_main, g) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-static void wait_for(struct env_guess *g)
-{
-	if (g->is_begun && !g->is_joined)
-		(void)pthread_join(g->thread, NULL);
-	g->is_joined = true;
+	g->is_begun = thread_start(&g->thread, guess_main, g, NULL) == 0;
 }
 
 void env_guess_settle(struct env_guess *g, const struct digest *key)
@@ -86,7 +72,7 @@ struct env_restoring *env_guess_take(struct env_guess *g,
 	if (!g->is_begun)
 		return NULL;
 	if (digest_equal(&g->snap.manifest, &snap->manifest)) {
-		wait_for(g);
+		thread_join(&g->thread);
 		if (g->restoring)
 			return steal_ptr(&g->restoring);
 	}
@@ -99,7 +85,7 @@ void env_guess_drop(struct env_guess *g)
 	if (!g->is_begun)
 		return;
 	atomic_store(&g->stop, true);
-	wait_for(g);
+	thread_join(&g->thread);
 	env_restore_drop(g->restoring);
 	env_give_close(g->giver);
 	if (atomic_load(&g->has_snap))

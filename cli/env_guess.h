@@ -7,9 +7,8 @@
 #ifndef BOOTSEER_CLI_ENV_GUESS_H
 #define BOOTSEER_CLI_ENV_GUESS_H
 
-#include <pthread.h>
-
 #include "cli/env.h"
+#include "common/thread.h"
 
 struct env_guess {
 	/* Of who begins it; all is borrowed, and not used otherwise until env_guess_settle(). */
@@ -19,8 +18,8 @@ struct env_guess {
 	const char *store,
 		*socket; /* for bootseerd, which may give the blocks */
 	/* Its own. */
-	pthread_t thread;
-	bool is_begun, is_joined;
+	struct thread thread;
+	bool is_begun;
 	atomic_bool stop;
 	atomic_bool
 		has_snap; /* what follows is set, and `catalog` is free again */

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cond.h"
 #include "common/periodic.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
+#include "common/thread.h"
 
 struct periodic {
 	periodic_fn *fn;
 	void *arg;
-	pthread_t thread;
+	struct thread thread;
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	bool is_stopping, is_woken;
+	int64_t at_ns; /* of the next call */
 };
 
 static void *periodic_main(void *arg)
@@ -26,14 +25,17 @@ static void *periodic_main(void *arg)
 	int64_t at;
 
 	pthread_mutex_lock(&p->lock);
-	while (!p->is_stopping) {
+	for (;;) {
+		while (!p->is_stopping && !p->is_woken &&
+		       cond_wait_until(&p->changed, &p->lock, p->at_ns))
+			;
+		if (p->is_stopping)
+			break;
 		p->is_woken = false;
 		pthread_mutex_unlock(&p->lock);
 		at = p->fn(p->arg);
 		pthread_mutex_lock(&p->lock);
-		while (!p->is_stopping && !p->is_woken &&
-		       cond_wait_until(&p->changed, &p->lock, at))
-			;
+		p->at_ns = at;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
@@ -46,29 +48,26 @@ static void periodic_free(struct periodic *p)
 	free(p);
 }
 
-int periodic_start(periodic_fn *fn, void *arg, struct periodic **ret,
-		   struct error *err)
+int periodic_start(periodic_fn *fn, void *arg, int64_t first_ns,
+		   struct periodic **ret, struct error *err)
 {
 	struct periodic *p = calloc(1, sizeof(*p));
-	sigset_t all, old;
 	int rc;
 
 	if (!p)
 		return error_nomem(err);
 	p->fn = fn;
 	p->arg = arg;
+	p->is_woken = first_ns == 0;
+	p->at_ns = clock_now_ns() + first_ns;
 	pthread_mutex_init(&p->lock, NULL);
 	cond_init(&p->changed);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&p->thread, NULL, periodic_main, p);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc) {
+	rc = thread_start(&p->thread, periodic_main, p, err);
+	if (rc < 0)
 		periodic_free(p);
-		return error_set(err, rc, "thread: %s", strerror(rc));
-	}
-	*ret = p;
-	return 0;
+	else
+		*ret = p;
+	return rc;
 }
 
 void periodic_wake(struct periodic *p)
@@ -89,6 +88,6 @@ void periodic_stop(struct periodic *p)
 	p->is_stopping = true;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-	pthread_join(p->thread, NULL);
+	thread_join(&p->thread);
 	periodic_free(p);
 }

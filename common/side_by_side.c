@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "common/thread.h"
+
 struct sides {
 	side_fn *fn;
 	void *arg;
@@ -45,18 +47,18 @@ static void *side_main(void *arg)
 int side_by_side(unsigned int n, side_fn *fn, void *arg, struct error *err)
 {
 	struct sides s = { .fn = fn, .arg = arg, .err = err, .n = n };
-	pthread_t threads[SIDES_MAX];
+	struct thread threads[SIDES_MAX];
 	unsigned int n_threads = 0;
 
 	if (n > SIDES_MAX)
 		return error_set(err, EINVAL, "%u threads are too many", n);
 	(void)pthread_mutex_init(&s.lock, NULL);
 	while (n_threads + 1 < n &&
-	       pthread_create(&threads[n_threads], NULL, side_main, &s) == 0)
+	       thread_start(&threads[n_threads], side_main, &s, NULL) == 0)
 		n_threads++;
 	(void)side_main(&s); /* we are one, too */
 	while (n_threads)
-		(void)pthread_join(threads[--n_threads], NULL);
+		thread_join(&threads[--n_threads]);
 	(void)pthread_mutex_destroy(&s.lock);
 	return s.rc;
 }

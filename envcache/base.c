@@ -95,19 +95,18 @@ static void *base_look_main(void *arg)
 void base_look_begin(struct base_look *l)
 {
 	l->err = (struct error)ERROR_INIT;
-	l->is_begun = pthread_create(&l->thread, NULL, base_look_main, l) == 0;
+	/* Without a thread base_look_end() looks itself. */
+	(void)!thread_start(&l->thread, base_look_main, l, NULL);
 }
 
 void base_look_drop(struct base_look *l)
 {
-	if (l->is_begun)
-		(void)pthread_join(l->thread, NULL);
-	l->is_begun = false;
+	thread_join(&l->thread);
 }
 
 int base_look_end(struct base_look *l, struct error *err)
 {
-	bool was_begun = l->is_begun;
+	bool was_begun = l->thread.is_started;
 	/* From here on nothing is done but to wait for it. */
 	int64_t now = clock_now_ns();
 

@@ -3,10 +3,10 @@
 #ifndef BOOTSEER_ENVCACHE_BASE_H
 #define BOOTSEER_ENVCACHE_BASE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/thread.h"
 #include "envcache/envcache.h"
 
 /* Are the targets now as the snapshot's key says they were?  1: they are as the command left
@@ -19,8 +19,7 @@ int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 struct base_look {
 	const struct env_snapshot *snap;
 	const struct env_targets *targets;
-	bool is_begun;
-	pthread_t thread;
+	struct thread thread;
 	int rc;
 	struct error err;
 	_Atomic int64_t ended_ns; /* 0: not yet */

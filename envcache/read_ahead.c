@@ -14,6 +14,7 @@
 
 #include "common/fs.h"
 #include "common/side_by_side.h"
+#include "common/thread.h"
 
 #define SLOTS 64u
 #define STAT_BLOCK 512u /* unit of st_blocks */
@@ -29,7 +30,7 @@ struct ahead_slot {
 struct read_ahead {
 	const struct changed_file *files;
 	size_t n;
-	pthread_t threads[SIDES_MAX];
+	struct thread threads[SIDES_MAX];
 	unsigned int n_threads;
 	pthread_mutex_t
 		lock; /* what follows, but `file` and `room` of a slot */
@@ -160,8 +161,8 @@ int read_ahead_new(const struct changed_file *files, size_t n,
 		rc = r->slots[i].room ? 0 : error_nomem(err);
 	}
 	while (rc == 0 && r->n_threads < threads &&
-	       pthread_create(&r->threads[r->n_threads], NULL, read_ahead_main,
-			      r) == 0)
+	       thread_start(&r->threads[r->n_threads], read_ahead_main, r,
+			    NULL) == 0)
 		r->n_threads++;
 	if (rc == 0 && r->n_threads == 0)
 		rc = error_set(err, EAGAIN, "start a thread: %s",
@@ -182,7 +183,7 @@ void read_ahead_free(struct read_ahead *r)
 	(void)pthread_cond_broadcast(&r->freed);
 	(void)pthread_mutex_unlock(&r->lock);
 	while (r->n_threads)
-		(void)pthread_join(r->threads[--r->n_threads], NULL);
+		thread_join(&r->threads[--r->n_threads]);
 	for (size_t i = 0; i < SLOTS; i++) {
 		if (r->slots[i].file.fd >= 0)
 			(void)close(r->slots[i].file.fd);

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One node runs the command of a key: whoever has the lease, which a thread renews. */
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
+/* One node runs the command of a key: the one that has the lease, which a thread renews. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/periodic.h"
 #include "envcache/catalog_priv.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -15,50 +12,16 @@
 struct env_turn {
 	struct env_lease *lease;
 	int64_t every_ns;
-	pthread_t thread;
-	pthread_mutex_t lock; /* is_ending */
-	pthread_cond_t ending;
-	bool is_ending;
+	struct periodic *renewal;
 };
 
-static void *renew_main(void *arg)
+/* A node whose lease was taken by another learns so at the commit, which one node wins. */
+static int64_t turn_renew(void *arg)
 {
 	struct env_turn *t = arg;
 
-	(void)pthread_mutex_lock(&t->lock);
-	while (!t->is_ending) {
-		struct timespec at =
-			clock_timespec(clock_now_ns() + t->every_ns);
-
-		if (pthread_cond_timedwait(&t->ending, &t->lock, &at) !=
-		    ETIMEDOUT)
-			continue;
-		/* Who lost it learns so at the commit, which one node wins. */
-		(void)pthread_mutex_unlock(&t->lock);
-		t->lease->renew(t->lease);
-		(void)pthread_mutex_lock(&t->lock);
-	}
-	(void)pthread_mutex_unlock(&t->lock);
-	return NULL;
-}
-
-static int start_thread(struct env_turn *t, struct error *err)
-{
-	pthread_condattr_t attr;
-	sigset_t all, old;
-	int rc;
-
-	(void)pthread_mutex_init(&t->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&t->ending, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	/* Signals are the command's. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&t->thread, NULL, renew_main, t);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc ? error_set(err, rc, "start a thread: %s", strerror(rc)) : 0;
+	t->lease->renew(t->lease);
+	return clock_now_ns() + t->every_ns;
 }
 
 static int begin_turn(struct env_lease *lease, uint32_t ttl_ms,
@@ -70,7 +33,8 @@ static int begin_turn(struct env_lease *lease, uint32_t ttl_ms,
 	if (rc == 0) {
 		*t = (struct env_turn){ .lease = lease,
 					.every_ns = ttl_ms / 4 * NS_PER_MS };
-		rc = start_thread(t, err);
+		rc = periodic_start(turn_renew, t, t->every_ns, &t->renewal,
+				    err);
 	}
 	if (rc < 0) {
 		lease->end(lease, false);
@@ -106,13 +70,7 @@ void env_turn_end(struct env_turn *t, bool has_failed)
 {
 	if (!t)
 		return;
-	(void)pthread_mutex_lock(&t->lock);
-	t->is_ending = true;
-	(void)pthread_cond_signal(&t->ending);
-	(void)pthread_mutex_unlock(&t->lock);
-	(void)pthread_join(t->thread, NULL);
+	periodic_stop(t->renewal);
 	t->lease->end(t->lease, has_failed);
-	(void)pthread_cond_destroy(&t->ending);
-	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
 }

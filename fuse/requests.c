@@ -142,12 +142,12 @@ static int start_one(struct session *s, struct request_thread *t,
 				 "threads: %s",
 				 (REQUEST_MAX + 4096) / 1024, s->cfg.threads,
 				 strerror(errno));
-	rc = pthread_create(&t->thread, NULL, requests_main, t);
+	rc = thread_start(&t->thread, requests_main, t, err);
 	if (rc == 0)
 		return 0;
 	(void)munmap(t->data, REQUEST_MAX + 4096);
-	return error_set(err, rc, "start thread %u of %u: %s", s->n_threads + 1,
-			 s->cfg.threads, strerror(rc));
+	return error_wrap(err, rc, "thread %u of %u", s->n_threads + 1,
+			  s->cfg.threads);
 }
 
 /* With the lock. */
@@ -205,9 +205,9 @@ void requests_stop(struct session *s)
 	s->is_stopping = true;
 	(void)pthread_mutex_unlock(&s->serving);
 	for (unsigned int i = 0; i < s->n_threads; i++)
-		(void)pthread_cancel(s->threads[i].thread);
+		(void)pthread_cancel(s->threads[i].thread.id);
 	for (unsigned int i = 0; i < s->n_threads; i++) {
-		(void)pthread_join(s->threads[i].thread, NULL);
+		thread_join(&s->threads[i].thread);
 		(void)munmap(s->threads[i].data, REQUEST_MAX + 4096);
 	}
 	s->n_threads = 0;

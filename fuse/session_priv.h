@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "common/buf.h"
+#include "common/thread.h"
 #include "fuse/fuse.h"
 
 #define SESSION_THREADS_MAX SESSION_THREADS_MOST
@@ -18,7 +19,7 @@
 
 struct request_thread {
 	struct session *session;
-	pthread_t thread;
+	struct thread thread;
 	char *data; /* the request that it read */
 };
 

@@ -141,12 +141,8 @@ int group_new(const struct group_config *cfg, struct group **ret,
 	TAILQ_INIT(&g->unused);
 	g->tick.fn = group_tick;
 	rc = group_set_up(g, err);
-	if (rc == 0) {
-		rc = -pthread_create(&g->thread, NULL, group_main, g);
-		if (rc < 0)
-			rc = error_set(err, -rc, "start a thread: %s",
-				       strerror(-rc));
-	}
+	if (rc == 0)
+		rc = thread_start(&g->thread, group_main, g, err);
 	if (rc < 0)
 		group_free_parts(g);
 	else
@@ -164,7 +160,7 @@ void group_free(struct group *g)
 	(void)pthread_mutex_unlock(&g->lock);
 	g->ending.fn = group_end;
 	loop_post(g->loop, &g->ending);
-	(void)pthread_join(g->thread, NULL);
+	thread_join(&g->thread);
 	group_free_parts(g);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "common/hash.h"
+#include "common/thread.h"
 #include "groupio/groupio.h"
 #include "groupio/identity.h"
 #include "net/loop.h"
@@ -135,7 +136,7 @@ struct group {
 	struct digest room;   /* the image by which members tell of others */
 	/* The loop's: */
 	struct loop *loop;
-	pthread_t thread;
+	struct thread thread;
 	struct pool *pool;
 	struct pool *
 		resolver; /* names of hosts, which a silent server makes slow */

@@ -3,15 +3,16 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <string.h>
+#include <stdlib.h>
+
+#include "common/thread.h"
 
 struct pool {
 	struct loop *loop;
 	size_t max_queued;
 	size_t n_threads;
-	pthread_t *threads;
+	struct thread *threads;
 
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t more;
@@ -64,22 +65,13 @@ static void *pool_main(void *arg)
 
 static int start_threads(struct pool *p, size_t n, struct error *err)
 {
-	sigset_t all, old;
 	int rc = 0;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (rc == 0 && p->n_threads < n) {
-		rc = pthread_create(&p->threads[p->n_threads], NULL, pool_main,
-				    p);
-		if (rc == 0)
-			p->n_threads++;
+		rc = thread_start(&p->threads[p->n_threads], pool_main, p, err);
+		p->n_threads += rc == 0;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc)
-		return error_set(err, rc, "cannot start a thread: %s",
-				 strerror(rc));
-	return 0;
+	return rc;
 }
 
 int pool_new(struct loop *loop, size_t n_threads, size_t max_queued,
@@ -114,7 +106,7 @@ void pool_free(struct pool *p)
 	pthread_cond_broadcast(&p->more);
 	pthread_mutex_unlock(&p->lock);
 	for (size_t i = 0; i < p->n_threads; i++)
-		pthread_join(p->threads[i], NULL);
+		thread_join(&p->threads[i]);
 	pthread_cond_destroy(&p->more);
 	pthread_mutex_destroy(&p->lock);
 	free(p->threads);

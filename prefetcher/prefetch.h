@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "common/thread.h"
 #include "prefetcher/limit.h"
 #include "prefetcher/order.h"
 
@@ -38,13 +39,12 @@ struct prefetcher {
 	struct limit limits[TASKS];
 	struct prefetch_queue queue[TASKS];
 	int64_t start_ns; /* when a start last asked for the rest */
-	pthread_t turns_id;
-	bool has_turns; /* the thread `turns_id` was started */
+	struct thread turns;
 	unsigned int n_workers;
 	struct worker {
 		struct prefetcher *p;
 		enum task task;
-		pthread_t id;
+		struct thread thread;
 		struct prefetch *now; /* what it does; NULL: nothing */
 		int64_t since_ns;
 	} workers[HOT_WORKERS + COLD_WORKERS];

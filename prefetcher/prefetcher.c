@@ -368,9 +368,8 @@ static void stop_workers(struct prefetcher *all)
 	(void)pthread_cond_broadcast(&all->work);
 	(void)pthread_mutex_unlock(&all->lock);
 	for (unsigned int i = 0; i < all->n_workers; i++)
-		(void)pthread_join(all->workers[i].id, NULL);
-	if (all->has_turns)
-		(void)pthread_join(all->turns_id, NULL);
+		thread_join(&all->workers[i].thread);
+	thread_join(&all->turns);
 }
 
 void prefetcher_free(struct prefetcher *all)
@@ -394,7 +393,7 @@ static void init(struct prefetcher *all, const struct prefetcher_config *cfg)
 		TAILQ_INIT(&all->queue[i]);
 }
 
-static int start_threads(struct prefetcher *all)
+static int start_threads(struct prefetcher *all, struct error *err)
 {
 	int rc = 0;
 
@@ -403,13 +402,10 @@ static int start_threads(struct prefetcher *all)
 
 		w->p = all;
 		w->task = all->n_workers < HOT_WORKERS ? TASK_HOT : TASK_COLD;
-		rc = -pthread_create(&w->id, NULL, worker_main, w);
+		rc = thread_start(&w->thread, worker_main, w, err);
 		all->n_workers += rc == 0;
 	}
-	if (rc == 0)
-		rc = -pthread_create(&all->turns_id, NULL, turns_main, all);
-	all->has_turns = rc == 0;
-	return rc;
+	return rc < 0 ? rc : thread_start(&all->turns, turns_main, all, err);
 }
 
 int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
@@ -424,11 +420,10 @@ int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
 	if (!all)
 		return error_nomem(err);
 	init(all, cfg);
-	rc = start_threads(all);
-	if (rc < 0) {
+	rc = start_threads(all, err);
+	if (rc < 0)
 		prefetcher_free(all);
-		return error_set(err, -rc, "start thread: %s", strerror(-rc));
-	}
-	*ret = all;
-	return 0;
+	else
+		*ret = all;
+	return rc;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +11,13 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/thread.h"
 
 struct beginning {
 	int signals, over; /* an eventfd */
 	void (*before_end)(void *arg);
 	void *arg;
-	pthread_t thread;
+	struct thread thread;
 };
 
 static void *beginning_main(void *arg)
@@ -54,8 +54,8 @@ int beginning_start(int signals, void (*before_end)(void *arg), void *arg,
 				 .before_end = before_end,
 				 .arg = arg };
 	b->over = eventfd(0, EFD_CLOEXEC);
-	rc = b->over < 0 ? errno
-			 : pthread_create(&b->thread, NULL, beginning_main, b);
+	rc = b->over < 0 ? error_set(err, errno, "eventfd: %s", strerror(errno))
+			 : thread_start(&b->thread, beginning_main, b, err);
 	if (rc == 0) {
 		*ret = b;
 		return 0;
@@ -63,7 +63,7 @@ int beginning_start(int signals, void (*before_end)(void *arg), void *arg,
 	if (b->over >= 0)
 		(void)close(b->over);
 	free(b);
-	return error_set(err, rc, "thread for signals: %s", strerror(rc));
+	return rc;
 }
 
 void beginning_end(struct beginning *b)
@@ -71,7 +71,7 @@ void beginning_end(struct beginning *b)
 	if (!b)
 		return;
 	(void)!eventfd_write(b->over, 1);
-	(void)pthread_join(b->thread, NULL);
+	thread_join(&b->thread);
 	(void)close(b->over);
 	free(b);
 }

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "common/clock.h"
+#include "common/thread.h"
 #include "net/shortage.h"
 
 struct control {
@@ -19,7 +20,7 @@ struct control {
 	char *socket;
 	bool is_metrics;
 	int fd, end_fd;
-	pthread_t thread;
+	struct thread thread;
 };
 
 /* Figures fit a socket's buffer: nobody who does not read holds us up. */
@@ -106,12 +107,9 @@ int control_new(const char *socket, struct ckpt_mount *m, const char *path,
 			       .end_fd = -1 };
 	rc = c->socket ? listen_at(c, err) : error_nomem(err);
 	if (rc == 0) {
-		rc = pthread_create(&c->thread, NULL, control_main, c);
-		if (rc) {
+		rc = thread_start(&c->thread, control_main, c, err);
+		if (rc < 0)
 			(void)unlink(c->socket); /* nobody answers there */
-			rc = error_set(err, rc, "start a thread: %s",
-				       strerror(rc));
-		}
 	}
 	if (rc < 0)
 		free_all(c);
@@ -128,6 +126,6 @@ void control_free(struct control *c)
 		return;
 	(void)unlink(c->socket);
 	(void)!write(c->end_fd, &one, sizeof(one));
-	(void)pthread_join(c->thread, NULL);
+	thread_join(&c->thread);
 	free_all(c);
 }

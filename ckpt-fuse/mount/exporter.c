@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt-fuse/mount/exporter.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/log.h"
+#include "common/thread.h"
 #include "net/metrics_server.h"
 
 struct exporter {
 	struct loop *loop;
 	struct metrics *metrics;
 	struct loop_call ending, ended;
-	pthread_t thread;
+	struct thread thread;
 };
 
 static int exporter_text(void *arg, struct buf *ret)
@@ -67,12 +66,9 @@ int exporter_new(const char *at, struct ckpt_mount *m, struct exporter **ret,
 				 err);
 	if (rc == 0) {
 		log_info("ckpt", "metrics port=%u", metrics_port(e->metrics));
-		rc = pthread_create(&e->thread, NULL, exporter_main, e);
-		if (rc) {
+		rc = thread_start(&e->thread, exporter_main, e, err);
+		if (rc < 0)
 			metrics_stop(e->metrics);
-			rc = error_set(err, rc, "start a thread: %s",
-				       strerror(rc));
-		}
 	}
 	if (rc < 0)
 		free_parts(e);
@@ -92,6 +88,6 @@ void exporter_free(struct exporter *e)
 		return;
 	e->ending.fn = exporter_end;
 	loop_post(e->loop, &e->ending);
-	(void)pthread_join(e->thread, NULL);
+	thread_join(&e->thread);
 	free_parts(e);
 }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt-fuse/mount/jobs.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "common/clock.h"
+#include "common/thread.h"
 
 struct jobs {
 	pthread_mutex_t lock; /* the rest */
 	pthread_cond_t more;
 	STAILQ_HEAD(, job) queue;
 	bool is_ending;
-	pthread_t threads[JOBS_THREADS_MAX];
+	struct thread threads[JOBS_THREADS_MAX];
 	unsigned int n_threads;
 	uint64_t waited_ns;
 };
@@ -53,14 +52,12 @@ int jobs_new(unsigned int threads, struct jobs **ret, struct error *err)
 	(void)pthread_cond_init(&j->more, NULL);
 	STAILQ_INIT(&j->queue);
 	for (; rc == 0 && j->n_threads < threads; j->n_threads += rc == 0)
-		rc = pthread_create(&j->threads[j->n_threads], NULL, jobs_main,
-				    j);
-	if (rc) {
+		rc = thread_start(&j->threads[j->n_threads], jobs_main, j, err);
+	if (rc < 0)
 		jobs_free(j);
-		return error_set(err, rc, "start a thread: %s", strerror(rc));
-	}
-	*ret = j;
-	return 0;
+	else
+		*ret = j;
+	return rc;
 }
 
 void jobs_free(struct jobs *j)
@@ -72,7 +69,7 @@ void jobs_free(struct jobs *j)
 	(void)pthread_cond_broadcast(&j->more);
 	(void)pthread_mutex_unlock(&j->lock);
 	while (j->n_threads)
-		(void)pthread_join(j->threads[--j->n_threads], NULL);
+		thread_join(&j->threads[--j->n_threads]);
 	(void)pthread_cond_destroy(&j->more);
 	(void)pthread_mutex_destroy(&j->lock);
 	free(j);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The list of an image's referrers, asked for before the image's manifest is here. */
-#include <pthread.h>
-
+#include "common/thread.h"
 #include "image/artifact/artifact.h"
 
 struct artifact_early {
 	struct oci_store *store;
 	struct digest image;
 	bool is_guess;
-	pthread_t beside;
-	bool has_thread;
+	struct thread thread;
 	int rc;
 	struct error err;
 	struct oci_referrers list;
@@ -39,15 +37,9 @@ struct artifact_early *artifact_early_begin(struct oci_store *store,
 	e->store = store;
 	e->image = *image;
 	e->is_guess = is_guess;
-	e->has_thread = pthread_create(&e->beside, NULL, early_main, e) == 0;
-	return e->has_thread ? steal_ptr(&e) : NULL;
-}
-
-static void early_join(struct artifact_early *e)
-{
-	if (e->has_thread)
-		(void)pthread_join(e->beside, NULL);
-	e->has_thread = false;
+	return thread_start(&e->thread, early_main, e, NULL) < 0
+		       ? NULL
+		       : steal_ptr(&e);
 }
 
 bool artifact_early_is_of(const struct artifact_early *e,
@@ -59,7 +51,7 @@ bool artifact_early_is_of(const struct artifact_early *e,
 int artifact_early_take(struct artifact_early *e, struct oci_referrers *ret,
 			struct error *err)
 {
-	early_join(e);
+	thread_join(&e->thread);
 	if (e->rc < 0 && err)
 		*err = e->err;
 	if (e->rc < 0)
@@ -73,7 +65,7 @@ void artifact_early_free(struct artifact_early *e)
 {
 	if (!e)
 		return;
-	early_join(e);
+	thread_join(&e->thread);
 	oci_referrers_fini(&e->list);
 	free(e);
 }

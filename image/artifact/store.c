@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
+#include "common/thread.h"
 #include "image/artifact/artifact.h"
 
 int artifact_get(struct oci_store *store, const struct digest *artifact,
@@ -47,8 +48,8 @@ struct artifact_search {
 	struct artifact_early *early; /* or NULL */
 	const struct digest *named;   /* the only one that counts; or NULL */
 	struct artifact_usable *all; /* takes those that can be used; or NULL */
-	pthread_t beside;
-	bool begun, has_thread;
+	struct thread thread;
+	bool begun;
 	int rc; /* of the config */
 	struct error err;
 	struct buf config;
@@ -96,16 +97,8 @@ static void search_begin(struct artifact_search *s)
 	if (s->begun)
 		return;
 	s->begun = true;
-	s->has_thread = pthread_create(&s->beside, NULL, config_main, s) == 0;
-	if (!s->has_thread)
+	if (thread_start(&s->thread, config_main, s, NULL) < 0)
 		(void)config_main(s);
-}
-
-static void search_join(struct artifact_search *s)
-{
-	if (s->has_thread)
-		(void)pthread_join(s->beside, NULL);
-	s->has_thread = false;
 }
 
 /* Snapshots are named by chain ids, so an artifact that claims others could
@@ -113,7 +106,7 @@ static void search_join(struct artifact_search *s)
 static int check_chain_ids(struct artifact_search *s, const struct artifact *a,
 			   struct error *err)
 {
-	search_join(s);
+	thread_join(&s->thread);
 	if (s->rc < 0 && err)
 		*err = s->err;
 	if (s->rc < 0)
@@ -130,8 +123,7 @@ static int check_chain_ids(struct artifact_search *s, const struct artifact *a,
 struct judgement {
 	const struct artifact_search *s;
 	const struct digest *artifact, *subject;
-	pthread_t beside;
-	bool has_thread;
+	struct thread thread;
 	int rc;
 	struct error err;
 	struct buf evidence;
@@ -150,17 +142,13 @@ static void judgement_begin(struct judgement *j)
 {
 	if (!j->s->judge)
 		return;
-	j->has_thread =
-		pthread_create(&j->beside, NULL, judgement_main, j) == 0;
-	if (!j->has_thread)
+	if (thread_start(&j->thread, judgement_main, j, NULL) < 0)
 		(void)judgement_main(j);
 }
 
 static int judgement_end(struct judgement *j, struct error *err)
 {
-	if (j->has_thread)
-		(void)pthread_join(j->beside, NULL);
-	j->has_thread = false;
+	thread_join(&j->thread);
 	if (j->rc < 0 && err)
 		*err = j->err;
 	return j->rc;
@@ -410,7 +398,7 @@ static int find_in(struct artifact_search *s, const struct oci_manifest *image,
 	s->image = &image->digest;
 	s->m = &parsed;
 	rc = find_either(s, ret, err);
-	search_join(s);
+	thread_join(&s->thread);
 	if (rc == 0) {
 		ret->image_config = s->config;
 		s->config = (struct buf)BUF_INIT;
@@ -688,17 +676,14 @@ int artifact_fetch(struct oci_store *store, const struct artifact *a,
 				   .want = &a->meta_raw,
 				   .size = a->meta_size,
 				   .path = meta_path };
-	pthread_t beside;
-	bool is_beside;
+	struct thread thread;
 	int rc;
 
 	/* Their round trips and syncs at once: a container waits for both. */
-	is_beside = pthread_create(&beside, NULL, fetch_main, &map) == 0;
-	(void)fetch_main(&meta);
-	if (is_beside)
-		(void)pthread_join(beside, NULL);
-	else
+	if (thread_start(&thread, fetch_main, &map, NULL) < 0)
 		(void)fetch_main(&map);
+	(void)fetch_main(&meta);
+	thread_join(&thread);
 	rc = end_fetch(&map, "block map", err);
 	if (rc == 0)
 		rc = end_fetch(&meta, "metadata image", err);

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/thread.h"
+
 struct pool_slot {
 	struct ordered_pool_item item;
 	bool done;
@@ -15,7 +17,7 @@ struct pool_slot {
 
 struct ordered_pool {
 	struct ordered_pool_config cfg;
-	pthread_t threads[ORDERED_POOL_JOBS_MAX];
+	struct thread threads[ORDERED_POOL_JOBS_MAX];
 	size_t n_threads;
 	pthread_mutex_t lock; /* for what is below */
 	pthread_cond_t moved;
@@ -121,11 +123,10 @@ int ordered_pool_new(const struct ordered_pool_config *cfg,
 			return error_nomem(err);
 	}
 	while (p->n_threads < cfg->jobs) {
-		rc = pthread_create(&p->threads[p->n_threads], NULL,
-				    ordered_pool_thread, p);
-		if (rc)
-			return error_set(err, rc, "start a thread: %s",
-					 strerror(rc));
+		rc = thread_start(&p->threads[p->n_threads],
+				  ordered_pool_thread, p, err);
+		if (rc < 0)
+			return rc;
 		p->n_threads++;
 	}
 	*ret = steal_ptr(&p);
@@ -139,7 +140,7 @@ static void join(struct ordered_pool *p)
 	pthread_cond_broadcast(&p->moved);
 	pthread_mutex_unlock(&p->lock);
 	for (size_t i = 0; i < p->n_threads; i++)
-		pthread_join(p->threads[i], NULL);
+		thread_join(&p->threads[i]);
 	p->n_threads = 0;
 }
 

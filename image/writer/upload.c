@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/thread.h"
+
 #define QUEUE_MAX 2 /* blobs that wait on the disk */
 
 struct upload_blob {
@@ -17,8 +19,7 @@ struct upload_blob {
 
 struct upload {
 	struct upload_target *target;
-	pthread_t thread;
-	bool started;
+	struct thread thread;
 	pthread_mutex_t lock; /* for what is below */
 	pthread_cond_t moved;
 	struct upload_blob queue[QUEUE_MAX];
@@ -72,24 +73,22 @@ int upload_new(struct upload_target *t, struct upload **ret, struct error *err)
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->moved, NULL);
 	u->target = t;
-	rc = pthread_create(&u->thread, NULL, upload_thread, u);
-	if (rc)
-		return error_set(err, rc, "start a thread: %s", strerror(rc));
-	u->started = true;
+	rc = thread_start(&u->thread, upload_thread, u, err);
+	if (rc < 0)
+		return rc;
 	*ret = steal_ptr(&u);
 	return 0;
 }
 
 static void join(struct upload *u)
 {
-	if (!u->started)
+	if (!u->thread.is_started)
 		return;
 	pthread_mutex_lock(&u->lock);
 	u->ending = true;
 	pthread_cond_broadcast(&u->moved);
 	pthread_mutex_unlock(&u->lock);
-	pthread_join(u->thread, NULL);
-	u->started = false;
+	thread_join(&u->thread);
 }
 
 void upload_free(struct upload *u)

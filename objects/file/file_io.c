@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "common/thread.h"
 #include "objects/file/file_ring.h"
 
 #define DEPTH 16u
@@ -14,7 +15,7 @@ struct file_engine {
 	struct file_ring *ring; /* NULL: by workers */
 	struct workers *workers;
 	struct store_memory *memory;
-	pthread_t reaper;
+	struct thread reaper;
 
 	pthread_mutex_t
 		lock; /* protects the rest, and what is pushed to ring */
@@ -112,18 +113,6 @@ static void *reap_main(void *arg)
 	return NULL;
 }
 
-static int start_reaper(struct file_engine *e)
-{
-	sigset_t all, before;
-	int rc;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&e->reaper, NULL, reap_main, e);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -rc;
-}
-
 int file_engine_new(bool is_plain, struct store_memory *memory,
 		    struct file_engine **ret, struct error *err)
 {
@@ -139,7 +128,7 @@ int file_engine_new(bool is_plain, struct store_memory *memory,
 	/* Whether there is one is known by trying: a version says nothing of
 	 * what a container may. */
 	if (!is_plain && file_ring_new(FILE_DEPTH_MAX, &e->ring) == 0 &&
-	    start_reaper(e) < 0) {
+	    thread_start(&e->reaper, reap_main, e, NULL) < 0) {
 		file_ring_free(e->ring);
 		e->ring = NULL;
 	}
@@ -160,7 +149,7 @@ void file_engine_free(struct file_engine *e)
 		(void)pthread_mutex_lock(&e->lock);
 		file_ring_wake(e->ring);
 		(void)pthread_mutex_unlock(&e->lock);
-		(void)pthread_join(e->reaper, NULL);
+		thread_join(&e->reaper);
 		file_ring_free(e->ring);
 	}
 	workers_free(e->workers);

@@ -148,7 +148,7 @@ int object_store_watch(struct object_store *s, object_store_say_fn *say,
 	*w = (struct store_watch){
 		.store = s, .say = say, .arg = arg, .after_ns = after
 	};
-	rc = periodic_start(store_watch_look, w, &w->thread, err);
+	rc = periodic_start(store_watch_look, w, 0, &w->thread, err);
 	if (rc < 0)
 		free(w);
 	else

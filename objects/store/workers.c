@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <string.h>
+#include <stdlib.h>
+
+#include "common/thread.h"
 
 struct workers {
 	pthread_mutex_t lock; /* protects the rest */
@@ -12,7 +13,7 @@ struct workers {
 	struct worker_job *first, **last;
 	unsigned int max, n_threads, n_idle, n_queued;
 	bool is_ending;
-	pthread_t threads[];
+	struct thread threads[];
 };
 
 static void *worker_main(void *arg)
@@ -43,24 +44,9 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Called with the lock. */
-static int start_thread(struct workers *w)
-{
-	sigset_t all, before;
-	int rc;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->threads[w->n_threads], NULL, worker_main, w);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc == 0)
-		w->n_threads++;
-	return rc;
-}
-
 int workers_new(unsigned int max, struct workers **ret, struct error *err)
 {
-	struct workers *w = calloc(1, sizeof(*w) + max * sizeof(pthread_t));
+	struct workers *w = calloc(1, sizeof(*w) + max * sizeof(struct thread));
 
 	if (!w)
 		return error_nomem(err);
@@ -81,7 +67,7 @@ void workers_free(struct workers *w)
 	(void)pthread_cond_broadcast(&w->more);
 	(void)pthread_mutex_unlock(&w->lock);
 	for (unsigned int i = 0; i < w->n_threads; i++)
-		(void)pthread_join(w->threads[i], NULL);
+		thread_join(&w->threads[i]);
 	(void)pthread_cond_destroy(&w->more);
 	(void)pthread_mutex_destroy(&w->lock);
 	free(w);
@@ -93,11 +79,14 @@ int workers_submit(struct workers *w, struct worker_job *j, bool first,
 	int rc = 0;
 
 	(void)pthread_mutex_lock(&w->lock);
-	if (w->n_queued >= w->n_idle && w->n_threads < w->max)
-		rc = start_thread(w);
+	if (w->n_queued >= w->n_idle && w->n_threads < w->max) {
+		rc = thread_start(&w->threads[w->n_threads], worker_main, w,
+				  err);
+		w->n_threads += rc == 0;
+	}
 	if (w->n_threads == 0) {
 		(void)pthread_mutex_unlock(&w->lock);
-		return error_set(err, rc, "start a thread: %s", strerror(rc));
+		return rc;
 	}
 	if (first) {
 		j->next = w->first;

@@ -331,13 +331,7 @@ static int start_parts(struct p2p *p, struct error *err)
 static void *loop_main(void *arg)
 {
 	struct p2p *p = arg;
-	sigset_t pipe;
 
-	/* A peer that went away is an error of a write, whatever the program
-	 * does with this signal. */
-	(void)sigemptyset(&pipe);
-	(void)sigaddset(&pipe, SIGPIPE);
-	(void)pthread_sigmask(SIG_BLOCK, &pipe, NULL);
 	/* It fails only where it could not begin, and then nothing goes on:
 	 * whoever waits has a deadline. */
 	(void)!loop_run(p->loop, NULL);
@@ -376,13 +370,8 @@ int p2p_open(const struct p2p_config *cfg, struct p2p **ret, struct error *err)
 		rc = set_self(p, err);
 	if (rc == 0)
 		rc = start_parts(p, err);
-	if (rc == 0) {
-		rc = -pthread_create(&p->thread, NULL, loop_main, p);
-		p->has_thread = rc == 0;
-		if (rc < 0)
-			(void)error_set(err, -rc, "p2p: start a thread: %s",
-					strerror(-rc));
-	}
+	if (rc == 0)
+		rc = thread_start(&p->thread, loop_main, p, err);
 	if (rc < 0) {
 		p2p_close(p);
 		return rc;
@@ -409,7 +398,7 @@ void p2p_close(struct p2p *p)
 {
 	if (!p)
 		return;
-	if (p->has_thread) {
+	if (p->thread.is_started) {
 		engine_run(p, stop_links, p);
 	} else if (p->loop) {
 		loop_timer_stop(&p->members_timer);
@@ -422,9 +411,9 @@ void p2p_close(struct p2p *p)
 	errands_free(p);
 	pool_free(p->disk);
 	pool_free(p->calls);
-	if (p->has_thread) {
+	if (p->thread.is_started) {
 		loop_stop(p->loop);
-		(void)pthread_join(p->thread, NULL);
+		thread_join(&p->thread);
 	}
 	loop_free(p->loop);
 	members_free(p);

@@ -34,6 +34,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "common/thread.h"
 #include "net/loop.h"
 #include "net/pool.h"
 #include "p2p/core/slots.h"
@@ -103,8 +104,7 @@ struct p2p {
 	struct p2p_config cfg;
 	struct net_node self;
 	struct loop *loop;
-	pthread_t thread;
-	bool has_thread;
+	struct thread thread;
 	struct pool *hash;                      /* unpacks and checks */
 	struct errand_threads errands[ERRANDS]; /* for origins, and rights */
 	LIST_HEAD(, errand_host) hosts;

@@ -231,7 +231,7 @@ int deliverer_start(struct event_spool *const spools[SPOOLS],
 	d->client = client;
 	d->node = node;
 	(void)pthread_mutex_init(&d->lock, NULL);
-	rc = periodic_start(deliver_some, d, &d->thread, err);
+	rc = periodic_start(deliver_some, d, 0, &d->thread, err);
 	if (rc < 0)
 		deliverer_stop(d);
 	else

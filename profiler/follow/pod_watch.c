@@ -2,15 +2,14 @@
 #include "profiler/follow/pod_watch.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/periodic.h"
 #include "net/http.h"
 #include "net/url.h"
 #include "profiler/emit/emit.h"
@@ -41,10 +40,7 @@ struct pod_watch {
 	struct stage_emitter *to;
 	struct pod_said *said;
 	bool is_told; /* why it is not known */
-	pthread_t thread;
-	pthread_mutex_t lock; /* protects is_ending */
-	pthread_cond_t ends;
-	bool has_thread, is_ending;
+	struct periodic *thread;
 };
 
 int pod_watch_new(const struct pod_watch_config *cfg, struct pod_watch **ret,
@@ -61,7 +57,6 @@ int pod_watch_new(const struct pod_watch_config *cfg, struct pod_watch **ret,
 	};
 	bool is_url = url_is_http(cfg->from);
 	struct pod_watch *w = calloc(1, sizeof(*w));
-	pthread_condattr_t attr;
 	int rc = w ? 0 : error_nomem(err);
 
 	if (rc == 0 && is_url && cfg->token_file && !url_is_secret(cfg->from) &&
@@ -79,11 +74,6 @@ int pod_watch_new(const struct pod_watch_config *cfg, struct pod_watch **ret,
 		return rc;
 	}
 	w->cfg = *cfg;
-	(void)pthread_mutex_init(&w->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&w->ends, &attr);
-	(void)pthread_condattr_destroy(&attr);
 	*ret = w;
 	return 0;
 }
@@ -183,68 +173,35 @@ int pod_watch_once(struct pod_watch *w, struct error *err)
 
 /* ---------------------------------------------------------------------- thread --- */
 
-/* False: it is to end. */
-static bool pause_for_next(struct pod_watch *w)
-{
-	struct timespec until;
-	int rc = 0;
-	bool goes_on;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ASK_S;
-	(void)pthread_mutex_lock(&w->lock);
-	while (!w->is_ending && rc != ETIMEDOUT)
-		rc = pthread_cond_timedwait(&w->ends, &w->lock, &until);
-	goes_on = !w->is_ending;
-	(void)pthread_mutex_unlock(&w->lock);
-	return goes_on;
-}
-
-static void *pod_watch_run(void *arg)
+static int64_t pod_watch_round(void *arg)
 {
 	struct pod_watch *w = arg;
+	struct error why = ERROR_INIT;
+	int rc = pod_watch_once(w, &why);
 
-	do {
-		struct error why = ERROR_INIT;
-		int rc = pod_watch_once(w, &why);
-
-		if (rc < 0 && !w->is_told)
-			log_warning("events",
-				    "it is not known how long pods waited "
-				    "reason=\"%s\"",
-				    why.msg);
-		if (rc == 0 && w->is_told)
-			log_info("events", "pods are known again");
-		w->is_told = rc < 0;
-	} while (pause_for_next(w));
-	return NULL;
+	if (rc < 0 && !w->is_told)
+		log_warning("events",
+			    "it is not known how long pods waited "
+			    "reason=\"%s\"",
+			    why.msg);
+	if (rc == 0 && w->is_told)
+		log_info("events", "pods are known again");
+	w->is_told = rc < 0;
+	return clock_now_ns() + ASK_S * NS_PER_S;
 }
 
 int pod_watch_start(struct pod_watch *w, struct error *err)
 {
-	int rc = pthread_create(&w->thread, NULL, pod_watch_run, w);
-
-	if (rc != 0)
-		return error_set(err, rc, "thread: %s", strerror(rc));
-	w->has_thread = true;
-	return 0;
+	return periodic_start(pod_watch_round, w, 0, &w->thread, err);
 }
 
 void pod_watch_free(struct pod_watch *w)
 {
 	if (!w)
 		return;
-	if (w->has_thread) {
-		(void)pthread_mutex_lock(&w->lock);
-		w->is_ending = true;
-		(void)pthread_cond_signal(&w->ends);
-		(void)pthread_mutex_unlock(&w->lock);
-		(void)pthread_join(w->thread, NULL);
-	}
+	periodic_stop(w->thread);
 	forget_said(w);
 	stage_emitter_free(w->to);
 	http_free(w->http);
-	(void)pthread_mutex_destroy(&w->lock);
-	(void)pthread_cond_destroy(&w->ends);
 	free(w);
 }

@@ -11,6 +11,7 @@
 #include "common/memory_gate.h"
 #include "common/pace.h"
 #include "common/temp_file.h"
+#include "common/thread.h"
 #include "snapshotter/convert/decode.h"
 
 #define PIECE (256 * KIB) /* plain bytes handed over at once */
@@ -23,8 +24,7 @@ struct layer {
 	struct hasher *stored_hash;
 	uint64_t stored; /* bytes that came; the thread's */
 	int64_t idle_ns; /* since when it waits for more; the thread's */
-	pthread_t thread;
-	bool started;
+	struct thread thread;
 
 	/* Ring: the thread fills head, the user takes tail. */
 	pthread_mutex_t lock; /* for what is below */
@@ -198,10 +198,9 @@ int layer_open(const struct layer_input *in, struct layer **ret,
 		if (!l->ring[i].data)
 			return error_nomem(err);
 	}
-	rc = pthread_create(&l->thread, NULL, read_thread, l);
-	if (rc)
-		return error_set(err, rc, "start a thread: %s", strerror(rc));
-	l->started = true;
+	rc = thread_start(&l->thread, read_thread, l, err);
+	if (rc < 0)
+		return rc;
 	*ret = steal_ptr(&l);
 	return 0;
 }
@@ -210,12 +209,12 @@ void layer_close(struct layer *l)
 {
 	if (!l)
 		return;
-	if (l->started) {
+	if (l->thread.is_started) {
 		pthread_mutex_lock(&l->lock);
 		l->stop = true;
 		pthread_cond_signal(&l->moved);
 		pthread_mutex_unlock(&l->lock);
-		pthread_join(l->thread, NULL);
+		thread_join(&l->thread);
 	}
 	for (size_t i = 0; i < PIECES; i++)
 		free(l->ring[i].data);

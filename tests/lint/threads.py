@@ -5,8 +5,9 @@ others?  threads.py DOCUMENT SOURCE...: one line for each that is missing on eit
 side, for a lock of the order that does not exist, and for an order with a circle.
 
 In the sources: each pthread_mutex_t, pthread_rwlock_t, pthread_cond_t and their like
-is STRUCT.MEMBER (or FUNCTION.VARIABLE, or VARIABLE), each pthread_create() the
+is STRUCT.MEMBER (or FUNCTION.VARIABLE, or VARIABLE), each thread_start() the
 function that it runs, as FUNCTION(), and each file that calls pool_new() has that.
+pthread_create() is called by common/thread.c alone.
 In the document: the rows of tables whose first two columns are `where` and `name`,
 an empty `where` being the one above; the order is the table of `held` and `taken`.
 
@@ -58,8 +59,10 @@ def of_sources(paths):
         with open(path, encoding="utf-8") as f:
             text = plain(f.read())
         found.update((path, name) for name in locks_of(text))
-        for body in re.findall(r"\bpthread_create\s*\(\s*[^,]+,[^,]+,\s*(\w+)", text):
+        for body in re.findall(r"\bthread_start\s*\(\s*&[^,]+,\s*(\w+)", text):
             found.add((path, body + "()"))
+        if path != "common/thread.c" and re.search(r"\bpthread_create\b", text):
+            found.add((path, "pthread_create()"))
         if re.search(r"\bpool_new\s*\(\s*(?!struct\b)", text):
             found.add((path, "pool_new()"))
     return found

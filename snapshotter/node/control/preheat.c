@@ -292,7 +292,7 @@ int preheat_open(struct node *n, struct preheat **ret, struct error *err)
 		(void)!gethostname(p->name, sizeof(p->name) - 1);
 	rc = service_client_new(&client, &p->client, err);
 	if (rc == 0)
-		rc = periodic_start(preheat_round, p, &p->thread, err);
+		rc = periodic_start(preheat_round, p, 0, &p->thread, err);
 	if (rc < 0) {
 		preheat_close(p);
 		return error_wrap(err, rc, "preheat");

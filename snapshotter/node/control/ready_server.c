@@ -2,11 +2,10 @@
 #include "snapshotter/node/control/ready_server.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "common/log.h"
+#include "common/thread.h"
 #include "net/control_server.h"
 #include "net/places.h"
 #include "snapshotter/node/control/control.h"
@@ -20,7 +19,7 @@ struct ready_server {
 	struct loop *loop;
 	struct pool *pool;
 	struct control_server *server;
-	pthread_t thread;
+	struct thread thread;
 };
 
 static int on_ready_line(void *arg, struct control_call *call, const char *line,
@@ -62,18 +61,6 @@ static void *ready_main(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct ready_server *s, struct error *err)
-{
-	sigset_t all, old;
-	int rc;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&s->thread, NULL, ready_main, s);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc ? error_set(err, rc, "thread: %s", strerror(rc)) : 0;
-}
-
 static int serve(struct ready_server *s, struct node *n, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
@@ -111,7 +98,7 @@ int ready_server_start(struct node *n, struct ready_server **ret,
 		return error_nomem(err);
 	rc = serve(s, n, err);
 	if (rc == 0)
-		rc = start_thread(s, err);
+		rc = thread_start(&s->thread, ready_main, s, err);
 	if (rc < 0) {
 		take_down(s);
 		free(s);
@@ -126,6 +113,6 @@ void ready_server_stop(struct ready_server *s)
 	if (!s)
 		return;
 	loop_stop(s->loop);
-	(void)pthread_join(s->thread, NULL);
+	thread_join(&s->thread);
 	free(s);
 }

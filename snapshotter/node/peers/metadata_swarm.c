@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 
@@ -641,7 +642,7 @@ int metadata_swarm_fetch(struct metadata_swarm *m, struct oci_store *store,
 {
 	AUTO_FREE bool *here = calloc(m->map.n_blocks, sizeof(*here));
 	uint64_t chance = 0;
-	pthread_t bringer;
+	struct thread bringer;
 	int rc;
 
 	if (!here)
@@ -651,11 +652,11 @@ int metadata_swarm_fetch(struct metadata_swarm *m, struct oci_store *store,
 	m->begun = clock_now_ns();
 	m->here = here;
 	m->pace = pace;
-	rc = pthread_create(&bringer, NULL, bring_main, m);
-	if (rc)
-		return error_set(err, rc, "start a thread: %s", strerror(rc));
+	rc = thread_start(&bringer, bring_main, m, err);
+	if (rc < 0)
+		return rc;
 	rc = fetch_brought(m, store, a, meta_path, map_path, err);
 	__atomic_store_n(&m->cancel, true, __ATOMIC_RELAXED);
-	(void)pthread_join(bringer, NULL);
+	thread_join(&bringer);
 	return rc;
 }

@@ -14,6 +14,7 @@
 #include "common/cond.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "net/service_client.h"
 #include "snapshotter/node/starts/report_files.h"
 
@@ -35,8 +36,7 @@ struct start_reports {
 	struct service_client *client;
 	struct report_files *files;
 	char *node_header;
-	pthread_t thread;
-	bool has_thread;
+	struct thread thread;
 	bool is_unkept;       /* it was said that a report has no file */
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
@@ -257,19 +257,6 @@ void start_reports_get_stats(struct start_reports *r,
 
 /* --------------------------------------------------------------- new and free --- */
 
-static int start_thread(struct start_reports *r, struct error *err)
-{
-	sigset_t mask, old;
-	int rc;
-
-	sigfillset(&mask);
-	(void)pthread_sigmask(SIG_SETMASK, &mask, &old);
-	rc = pthread_create(&r->thread, NULL, start_reports_main, r);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	r->has_thread = rc == 0;
-	return rc ? error_set(err, rc, "thread: %s", strerror(rc)) : 0;
-}
-
 static int make_client(struct start_reports *r, const struct node_config *cfg,
 		       struct error *err)
 {
@@ -347,7 +334,7 @@ int start_reports_new(const struct node_config *cfg, struct start_reports **ret,
 	if (rc == 0)
 		rc = open_files(r, cfg, err);
 	if (rc == 0)
-		rc = start_thread(r, err);
+		rc = thread_start(&r->thread, start_reports_main, r, err);
 	if (rc < 0) {
 		start_reports_free(r);
 		return rc;
@@ -366,8 +353,7 @@ void start_reports_free(struct start_reports *r)
 	r->is_stopping = true;
 	(void)pthread_cond_signal(&r->changed);
 	(void)pthread_mutex_unlock(&r->lock);
-	if (r->has_thread)
-		(void)pthread_join(r->thread, NULL);
+	thread_join(&r->thread);
 	while ((t = TAILQ_FIRST(&r->waiting))) {
 		TAILQ_REMOVE(&r->waiting, t, entry);
 		report_free(t);

@@ -575,7 +575,6 @@ static void *watch_main(void *arg)
 int starts_open(struct node *n, struct starts **ret, struct error *err)
 {
 	struct starts *all = calloc(1, sizeof(*all));
-	sigset_t mask, old;
 	int rc;
 
 	if (!all)
@@ -592,15 +591,8 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 		rc = start_reports_new(n->cfg, &all->reports, err);
 	if (rc == 0)
 		rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
-	if (rc == 0) {
-		sigfillset(&mask);
-		pthread_sigmask(SIG_SETMASK, &mask, &old);
-		rc = -pthread_create(&all->thread, NULL, watch_main, all);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-		all->has_thread = rc == 0;
-		if (rc < 0)
-			error_set(err, -rc, "thread: %s", strerror(-rc));
-	}
+	if (rc == 0)
+		rc = thread_start(&all->thread, watch_main, all, err);
 	if (rc < 0) {
 		starts_close(all);
 		return rc;
@@ -619,8 +611,7 @@ void starts_close(struct starts *all)
 	all->stopping = true;
 	pthread_cond_broadcast(&all->changed);
 	pthread_mutex_unlock(&all->lock);
-	if (all->has_thread)
-		pthread_join(all->thread, NULL);
+	thread_join(&all->thread);
 	pool_free(all->pool);
 	while ((s = all->first)) {
 		all->first = s->next;

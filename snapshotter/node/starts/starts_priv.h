@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_NODE_STARTS_PRIV_H
 #define BOOTSEER_NODE_STARTS_PRIV_H
 
+#include "common/thread.h"
 #include "net/pool.h"
 #include "snapshotter/node/images/back_offs.h"
 #include "snapshotter/node/peers/image_swarm.h"
@@ -59,8 +60,7 @@ struct starts {
 	struct start_reports *reports;  /* NULL: nobody is told */
 	struct pool *pool;              /* finishes starts */
 	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */
-	pthread_t thread;
-	bool has_thread;
+	struct thread thread;
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	struct container_start *first;

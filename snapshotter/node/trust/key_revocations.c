@@ -428,7 +428,7 @@ int key_revocations_open(const struct key_revocations_config *cfg,
 	if (rc == 0)
 		rc = load_own(t, err);
 	if (rc == 0 && t->n_services > 0)
-		rc = periodic_start(key_revocations_ask, t, &t->thread, err);
+		rc = periodic_start(key_revocations_ask, t, 0, &t->thread, err);
 	if (rc < 0) {
 		key_revocations_close(t);
 		return error_wrap(err, rc, "trust");

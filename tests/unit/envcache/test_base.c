@@ -46,7 +46,7 @@ static struct base_look *look_at(const struct env_snapshot *snap)
 	l.targets = &env_dir_targets;
 	atomic_store(&l.ended_ns, 0);
 	base_look_begin(&l);
-	cr_assert(l.is_begun);
+	cr_assert(l.thread.is_started);
 	while (!atomic_load(&l.ended_ns))
 		(void)sched_yield();
 	return &l;

@@ -91,7 +91,7 @@ Test(failing, what_is_periodic_does_not_begin)
 		while (failures_next(&f)) {
 			struct error err = ERROR_INIT;
 			struct periodic *p = NULL;
-			int rc = periodic_start(rarely, NULL, &p, &err);
+			int rc = periodic_start(rarely, NULL, 0, &p, &err);
 
 			expect(rc, failures_hit(&f),
 			       k == FAIL_THREAD ? EAGAIN : ENOMEM, &err);
