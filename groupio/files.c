@@ -47,7 +47,8 @@ size_t unit_len(const struct group_file *f, uint64_t index)
 
 void file_drop_if_unused(struct group_file *f)
 {
-	if (f->n_local || f->origin || f->n_known || f->is_posted)
+	if (f->n_local || f->origin || f->n_known || f->is_posted ||
+	    f->is_let_go)
 		return;
 	HASH_DELETE(hh, f->group->files, f);
 	free((void *)f->members);
@@ -136,7 +137,7 @@ static bool file_attach(struct group_file *f, struct group_origin *o)
 	if (f->origin)
 		return false;
 	f->origin = o;
-	f->is_offered = false;
+	f->is_offered = f->is_let_go = false;
 	f->settles_ns = now_ns + (wait_ns < SETTLE_NS ? wait_ns : SETTLE_NS);
 	if (!f->is_posted) {
 		f->is_posted = true;
@@ -280,7 +281,8 @@ struct group_peer *file_owner(const struct group_file *f, uint64_t index)
 	size_t at = (size_t)((index + f->id.b[0]) % n);
 
 	for (size_t i = 0; i < f->n_members; i++)
-		if (f->members[i]->has[index / 8] & (1u << index % 8))
+		if ((f->members[i]->has[index / 8] & (1u << index % 8)) &&
+		    f->members[i]->peer->shunned_ns <= clock_now_ns())
 			return f->members[i]->peer;
 	if (at == f->self_at)
 		return NULL;
@@ -315,15 +317,26 @@ void files_offer_to(struct group *g, struct group_peer *p)
 }
 
 /* With the lock, which is released meanwhile. */
+static void file_let_go(struct group_file *f)
+{
+	struct group_origin *o = f->origin;
+
+	f->origin = NULL;
+	f->is_let_go = true;
+	origin_unref(f->group, o);
+}
+
+/* With the lock, which is released meanwhile: tell the members. */
 static void file_withdraw(struct group_file *f)
 {
 	struct group *g = f->group;
-	struct group_origin *o = f->origin;
 	const struct digest id = f->id;
 	struct group_peer *p;
 
 	f->n_known++; /* until this is done */
-	f->origin = NULL;
+	if (f->origin)
+		file_let_go(f);
+	f->is_let_go = false;
 	LIST_FOREACH(p, &g->peers, of_group)
 	{
 		struct peer_file *pf = peer_file_find(p, f);
@@ -337,9 +350,19 @@ static void file_withdraw(struct group_file *f)
 		net_close_image(p->link, &id, SWARM_GONE);
 		(void)pthread_mutex_lock(&g->lock);
 	}
-	origin_unref(g, o);
 	f->n_known--;
 	file_drop_if_unused(f);
+}
+
+/* With the lock: a file of which the members are to be told that it is not here any more. */
+static struct group_file *find_let_go(struct group *g)
+{
+	struct group_file *f, *next;
+
+	HASH_ITER(hh, g->files, f, next)
+	if (f->is_let_go)
+		return f;
+	return NULL;
 }
 
 /* With the lock: the file that nobody here has open for longest, of `*ret_n`. */
@@ -350,7 +373,7 @@ static struct group_file *find_idle(struct group *g, size_t *ret_n)
 	*ret_n = 0;
 	HASH_ITER(hh, g->files, f, next)
 	{
-		if (f->n_local || !f->origin || f->is_posted)
+		if (f->n_local || !f->origin)
 			continue;
 		++*ret_n;
 		if (!oldest || f->used_ns < oldest->used_ns)
@@ -365,10 +388,28 @@ void files_withdraw_idle(struct group *g, int64_t now_ns)
 	size_t n;
 
 	(void)pthread_mutex_lock(&g->lock);
+	while ((f = find_let_go(g)))
+		file_withdraw(f);
 	while ((f = find_idle(g, &n)) &&
 	       (n > IDLE_MAX || now_ns - f->used_ns > IDLE_NS))
 		file_withdraw(f);
 	(void)pthread_mutex_unlock(&g->lock);
+}
+
+bool group_shed(struct group *g)
+{
+	struct group_file *f;
+	size_t n;
+
+	(void)pthread_mutex_lock(&g->lock);
+	f = find_idle(g, &n);
+	if (f) {
+		f->n_known++;
+		file_let_go(f);
+		f->n_known--;
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+	return f != NULL;
 }
 
 void files_fini(struct group *g)
@@ -385,7 +426,7 @@ void files_fini(struct group *g)
 		if (o)
 			origin_unref(g, o);
 		f->n_known--;
-		f->is_posted = false;
+		f->is_posted = f->is_let_go = false;
 		file_drop_if_unused(f);
 	}
 	(void)pthread_mutex_unlock(&g->lock);

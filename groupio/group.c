@@ -44,7 +44,7 @@ static void group_tick(struct loop_timer *t)
 	struct net_stats s = { .links = 0 };
 
 	join_tick(g, now_ns);
-	links_drop_late(g, now_ns);
+	links_drop_faulty(g, now_ns);
 	files_withdraw_idle(g, now_ns);
 	if (g->net)
 		net_get_stats(g->net, &s);
@@ -59,9 +59,21 @@ static void *group_main(void *arg)
 	struct group *g = arg;
 	struct error err = ERROR_INIT;
 
-	if (loop_run(g->loop, &err) < 0)
-		log_warning("group", "the group has ended reason=\"%s\"",
-			    err.msg);
+	if (loop_run(g->loop, &err) == 0)
+		return NULL;
+	log_error("group",
+		  "files are read alone from now on reason=\"%s\" cure=\"mount "
+		  "anew\"",
+		  err.msg);
+	/* Nobody hears members any more: their links end, and with them what they owe. */
+	(void)pthread_mutex_lock(&g->lock);
+	g->is_dead = true;
+	(void)pthread_mutex_unlock(&g->lock);
+	net_free(g->net);
+	g->net = NULL;
+	(void)pthread_mutex_lock(&g->lock);
+	(void)pthread_cond_broadcast(&g->changed);
+	(void)pthread_mutex_unlock(&g->lock);
 	return NULL;
 }
 

@@ -50,6 +50,7 @@ struct group_unit {
 	struct group *group;
 	enum group_unit_state state;
 	unsigned int n_users; /* reads, sends, and its own work or call */
+	unsigned int n_sends; /* of these, to members */
 	bool is_known;        /* in the table */
 	bool was_asked;       /* of another member */
 	bool is_own;          /* no other member is to be asked for it */
@@ -65,6 +66,28 @@ struct group_unit {
 	size_t n_wants, cap_wants;
 	struct work fetch;
 	struct loop_call ask;
+};
+
+/* A unit on its way to a member; its memory is not free before.  group.lock */
+struct group_send {
+	TAILQ_ENTRY(group_send) of_peer;
+	struct group_unit *unit;
+	struct group_peer *peer;
+	int64_t since_ns;
+};
+
+enum group_fault {
+	GROUP_FINE,
+	GROUP_LATE,  /* the member sent nothing in time */
+	GROUP_STUCK, /* it took nothing in time of what it asked for */
+	GROUP_WRONG, /* it sent bytes that were not the file's */
+};
+
+/* A member that held others up, by the name in its certificate, with which it links anew. */
+#define GROUP_SHUNNED_MAX 32u
+struct group_shunned {
+	char name[256];
+	int64_t until_ns;
 };
 
 enum peer_file_state {
@@ -87,11 +110,16 @@ struct group_peer {
 	LIST_ENTRY(group_peer) of_group;
 	struct net_link *link;
 	bool is_up;
-	/* The member sent nothing in time (late), or bytes that were not the file's (wrong), both
-	 * under group.lock; its link was dropped for that (left). */
-	bool is_late, is_wrong, is_left;
+	enum group_fault fault; /* group.lock */
+	bool is_left;           /* its link was dropped for that */
 	char name[256], addr[64];
 	int64_t moved_ns; /* when it sent bytes last */
+	/* All with group.lock: until when it is left alone; units that it waits for, and those of
+	 * them that are on their way, the first to be sent first; when one arrived last. */
+	int64_t shunned_ns;
+	size_t n_held;
+	TAILQ_HEAD(, group_send) sends;
+	int64_t took_ns;
 	LIST_HEAD(, peer_file) files;
 };
 
@@ -110,6 +138,7 @@ struct group_file {
 	int64_t settles_ns;         /* no longer are other members waited for */
 	bool is_offered;            /* to all that were linked */
 	bool is_posted;             /* `offer` is */
+	bool is_let_go; /* the origin is, and members are to be told */
 	struct loop_call offer;
 	/* Members that have it open, by name, and this node's place among them. */
 	struct peer_file **members;
@@ -147,15 +176,19 @@ struct group {
 	size_t n_places;
 	int64_t told_ns; /* when a member was told of the others last */
 	unsigned int told_turn;
+	uint64_t n_refused; /* since the log told of one, at refused_ns */
+	int64_t refused_ns;
 	/* The rest with the lock.  Peers come and go on the loop alone, which may look at them
 	 * without it. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_ending;
+	bool is_dead; /* its loop failed: files are read alone */
 	LIST_HEAD(, group_peer) peers;
 	struct group_file *files;
 	struct group_unit *units;
-	size_t n_queued;
+	size_t n_queued, n_sending; /* units: to be fetched, being sent */
+	struct group_shunned shunned[GROUP_SHUNNED_MAX];
 	TAILQ_HEAD(, group_unit) unused; /* those used longest ago first */
 	char *memory;
 	size_t n_slots, n_free, n_slots_begun;
@@ -181,6 +214,17 @@ void units_forget_wants(struct group *g, const struct group_peer *p,
 			const struct group_file *f);
 int units_init(struct group *g, struct error *err) MUST_CHECK;
 void units_fini(struct group *g);
+
+/* ---- bounds.c: all with the lock */
+/* May the member have another unit, is there memory to send one? */
+bool bounds_may_want(const struct group *g, const struct group_peer *p);
+bool bounds_may_send(const struct group *g);
+struct group_send *send_begin(struct group_unit *u, struct group_peer *p);
+struct group_unit *send_end(struct group_send *s); /* one of its n_users */
+/* Find the members that hold others up. */
+void bounds_look(struct group *g, int64_t now_ns);
+void bounds_shun(struct group *g, const struct group_peer *p);
+int64_t bounds_shunned_ns(struct group *g, const char *name);
 
 /* ---- files.c: all with the lock, unless they say otherwise */
 struct group_file *files_find(struct group *g, const struct digest *id);
@@ -211,6 +255,7 @@ void join_heard(struct group *g, const struct net_node *nodes, size_t n);
 
 /* ---- links.c */
 extern const struct net_events group_events;
-void links_drop_late(struct group *g, int64_t now_ns);
+struct group_peer *peer_new(struct net_link *l);
+void links_drop_faulty(struct group *g, int64_t now_ns);
 
 #endif

@@ -10,6 +10,7 @@
 #ifndef BOOTSEER_GROUPIO_GROUPIO_H
 #define BOOTSEER_GROUPIO_GROUPIO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/digest.h"
@@ -33,7 +34,8 @@ struct group_config {
 	uint64_t
 		memory; /* bytes for units that others want, or may want again */
 	unsigned int fetches; /* reads of the store at a time */
-	/* A member that is asked, and sends nothing for so long, is left out. */
+	/* A member that is asked, and sends nothing for so long, or a unit in four times that, is
+	 * left out, and so is one that asks and takes nothing. */
 	int64_t wait_ns;
 };
 
@@ -75,6 +77,9 @@ struct group_source {
 int group_file_open(struct group *g, const struct group_source *s,
 		    struct group_file **ret, struct error *err) MUST_CHECK;
 void group_file_close(struct group_file *f);
+/* Release the source of a closed file that is kept for other members, the one unused for
+ * longest; false: there is none. */
+bool group_shed(struct group *g);
 
 /* Read exactly `len` bytes, which lie in one unit.  Blocks; fails as the source's read
  * does, and for no fault of another member. */
@@ -87,9 +92,12 @@ struct group_stats {
 	uint64_t
 		received_bytes; /* of units that others sent, and were believed */
 	uint64_t sent_bytes;    /* passed on to others */
+	uint64_t
+		memory_read_bytes; /* read here from units that were in memory */
+	uint64_t read_ns; /* time that reads took, of all threads together */
 	uint64_t memory_bytes; /* of units that are kept now */
 	uint64_t
-		late_total; /* members that were left out, since they sent nothing */
+		late_total; /* members that were left out, since they held others up */
 	uint64_t wrong_total; /* units of others that were not the file's */
 };
 void group_stats(struct group *g, struct group_stats *ret);

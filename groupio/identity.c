@@ -154,7 +154,8 @@ static bool open_file(int *fd, char path[32], FILE **ret)
 	*ret = copy < 0 ? NULL : fdopen(copy, "w");
 	if (!*ret && copy >= 0)
 		(void)close(copy);
-	return *ret != NULL;
+	/* A buffer would leave the key in memory that is given back. */
+	return *ret && setvbuf(*ret, NULL, _IONBF, 0) == 0;
 }
 
 static bool write_cert(int *fd, char path[32], X509 *cert)

@@ -206,17 +206,18 @@ static bool is_linked_with(const struct group *g, const char *name,
 
 static void dial_member(struct group *g, const char *addr, const char *name)
 {
-	struct group_peer *p = calloc(1, sizeof(*p));
+	struct group_peer *p;
 	struct net_link *l;
 
-	if (!p || net_connect(g->net, addr, name, &l, NULL) < 0) {
-		free(p);
+	if (net_connect(g->net, addr, name, &l, NULL) < 0)
+		return;
+	p = peer_new(l);
+	if (!p) {
+		net_close(l, "out of memory");
 		return;
 	}
-	p->link = l;
 	(void)snprintf(p->name, sizeof(p->name), "%s", name ? name : "");
 	(void)snprintf(p->addr, sizeof(p->addr), "%s", addr);
-	net_set_user(l, p);
 	(void)pthread_mutex_lock(&g->lock);
 	LIST_INSERT_HEAD(&g->peers, p, of_group);
 	(void)pthread_mutex_unlock(&g->lock);

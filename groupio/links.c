@@ -9,6 +9,9 @@
 #include "common/log.h"
 #include "groupio/group_priv.h"
 
+/* One line in so long tells of those that were not let in. */
+#define REFUSED_EVERY_NS (60 * NS_PER_S)
+
 static bool is_room(const struct group *g, const struct digest *image)
 {
 	return digest_equal(image, &g->room);
@@ -16,20 +19,29 @@ static bool is_room(const struct group *g, const struct digest *image)
 
 /* ---------------------------------------------------------------- come and gone --- */
 
+struct group_peer *peer_new(struct net_link *l)
+{
+	struct group_peer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->link = l;
+	TAILQ_INIT(&p->sends);
+	net_set_user(l, p);
+	return p;
+}
+
 static void group_up(void *arg, struct net_link *l)
 {
 	struct group *g = arg;
 	struct group_peer *p = net_user(l);
 	const struct net_node *node = net_peer(l);
 
+	if (!p)
+		p = peer_new(l);
 	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (!p) {
-			net_close(l, "out of memory");
-			return;
-		}
-		p->link = l;
-		net_set_user(l, p);
+		net_close(l, "out of memory");
+		return;
 	}
 	(void)pthread_mutex_lock(&g->lock);
 	if (!p->of_group.le_prev)
@@ -37,6 +49,7 @@ static void group_up(void *arg, struct net_link *l)
 	(void)snprintf(p->name, sizeof(p->name), "%s", node->name);
 	(void)snprintf(p->addr, sizeof(p->addr), "%s", node->addr);
 	p->is_up = true;
+	p->shunned_ns = bounds_shunned_ns(g, p->name);
 	p->moved_ns = clock_now_ns();
 	g->stats.members++;
 	(void)pthread_mutex_unlock(&g->lock);
@@ -71,52 +84,64 @@ static void group_down(void *arg, struct net_link *l, const struct error *why)
 	free(p);
 }
 
+/* Strangers knock as often as they like; a line tells of many. */
 static void group_failed(void *arg, const struct net_failure *f)
 {
-	(void)arg;
-	if (f->fault == NET_UNTRUSTED || f->fault == NET_UNLIKE)
-		log_warning("group",
-			    "not let in addr=\"%s\" reason=\"it has not this "
-			    "group's key (--group-key): %s\"",
-			    f->addr, f->why ? f->why->msg : "");
+	struct group *g = arg;
+	const int64_t now_ns = clock_now_ns();
+
+	if (f->fault != NET_UNTRUSTED && f->fault != NET_UNLIKE)
+		return;
+	g->n_refused++;
+	if (g->refused_ns && now_ns - g->refused_ns < REFUSED_EVERY_NS)
+		return;
+	log_warning("group",
+		    "not let in addr=\"%s\" times=%" PRIu64
+		    " reason=\"it has not this group's key (--group-key): %s\"",
+		    f->addr, g->n_refused, f->why ? f->why->msg : "");
+	g->n_refused = 0;
+	g->refused_ns = now_ns;
 }
 
-/* A member that sends nothing of what it was asked for, or bytes that are not the file's, is
- * linked with again only after a new handshake, which a process that stands still does not
- * make. */
-void links_drop_late(struct group *g, int64_t now_ns)
+static const char *const fault_text[] = {
+	[GROUP_LATE] = "it was asked, and sent too little in the time of "
+		       "--group-wait",
+	[GROUP_STUCK] = "it asked, and took nothing of it in the time of "
+			"--group-wait",
+	[GROUP_WRONG] = "it sent bytes that are not the file's",
+};
+
+static void drop_faulty(struct group *g, struct group_peer *p)
 {
-	struct group_unit *u, *next;
-	struct group_peer *p, *after;
-	bool is_good;
+	enum group_fault fault;
 
 	(void)pthread_mutex_lock(&g->lock);
-	HASH_ITER(hh, g->units, u, next)
-	if (u->state == GROUP_UNIT_ASKED && u->peer &&
-	    now_ns - u->asked_ns > g->cfg.wait_ns &&
-	    now_ns - u->peer->moved_ns > g->cfg.wait_ns)
-		u->peer->is_late = true;
+	fault = p->is_up && !p->is_left ? p->fault : GROUP_FINE;
+	if (fault) {
+		p->is_left = true;
+		g->stats.late_total += fault != GROUP_WRONG;
+		bounds_shun(g, p);
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+	if (!fault)
+		return;
+	log_warning("group", "member left out name=\"%s\" reason=\"%s\"",
+		    p->name, fault_text[fault]);
+	net_close(p->link, fault_text[fault]);
+}
+
+/* A member that holds others up is linked with again only after a new handshake, which a process
+ * that stands still does not make, and is left alone for a while then. */
+void links_drop_faulty(struct group *g, int64_t now_ns)
+{
+	struct group_peer *p, *after;
+
+	(void)pthread_mutex_lock(&g->lock);
+	bounds_look(g, now_ns);
 	(void)pthread_mutex_unlock(&g->lock);
 	for (p = LIST_FIRST(&g->peers); p; p = after) {
 		after = LIST_NEXT(p, of_group);
-		(void)pthread_mutex_lock(&g->lock);
-		is_good = !p->is_late && !p->is_wrong;
-		(void)pthread_mutex_unlock(&g->lock);
-		if (!p->is_up || is_good || p->is_left)
-			continue;
-		p->is_left = true;
-		log_warning("group",
-			    "member left out name=\"%s\" reason=\"%s\"",
-			    p->name,
-			    p->is_late
-				    ? "it was asked, and sent nothing in "
-				      "the time of --group-wait"
-				    : "it sent bytes that are not the file's");
-		(void)pthread_mutex_lock(&g->lock);
-		g->stats.late_total += p->is_late;
-		(void)pthread_mutex_unlock(&g->lock);
-		net_close(p->link, p->is_late ? "it sent nothing for too long"
-					      : "it sent other bytes");
+		drop_faulty(g, p);
 	}
 }
 
@@ -314,7 +339,7 @@ static void *group_room(void *arg, struct net_link *l,
 	if (u && p->len == u->len && p->form == NET_PLAIN) {
 		room = u->data;
 	} else if (u) {
-		u->peer->is_wrong = true;
+		u->peer->fault = GROUP_WRONG;
 		unit_fail(u, -EBADMSG, "a unit of another length");
 	}
 	(void)pthread_mutex_unlock(&g->lock);
@@ -362,24 +387,29 @@ static void group_refused(void *arg, struct net_link *l,
 {
 	struct group *g = arg;
 	struct group_unit *u;
+	struct peer_file *pf;
 
 	(void)retry_ns;
 	(void)pthread_mutex_lock(&g->lock);
 	u = find_asked(g, l, image, piece);
-	if (u)
+	if (u) {
+		/* It has not what it said, or no more: another one is asked. */
+		pf = peer_file_find(u->peer, u->key.file);
+		if (pf && pf->has)
+			pf->has[piece / 8] &= (uint8_t) ~(1u << piece % 8);
 		unit_fail(u, why == SWARM_BUSY ? -EBUSY : -EAGAIN,
 			  "the member refused it");
+	}
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
 static void group_sent(void *arg, struct net_link *l, uint64_t tag)
 {
 	struct group *g = arg;
-	struct group_unit *u = (struct group_unit *)(uintptr_t)tag;
 
 	(void)l;
 	(void)pthread_mutex_lock(&g->lock);
-	unit_leave(u);
+	unit_leave(send_end((struct group_send *)(uintptr_t)tag));
 	(void)pthread_mutex_unlock(&g->lock);
 }
 

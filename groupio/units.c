@@ -203,8 +203,11 @@ void units_fail(struct group *g, const struct group_peer *p,
 
 /* --------------------------------------------------------------------- fetching --- */
 
+/* One of the unit's users, until it has arrived. */
 static void unit_answer(struct group_unit *u, struct group_peer *p)
 {
+	struct group *g = u->group;
+	struct group_send *s;
 	const struct net_piece piece = { .image = u->id,
 					 .piece = (uint32_t)u->key.index,
 					 .form = NET_PLAIN,
@@ -212,7 +215,15 @@ static void unit_answer(struct group_unit *u, struct group_peer *p)
 	const struct net_body body = { .fd = -1, .data = u->data };
 
 	/* Bulk: its connection is another than that of the messages. */
-	net_send(p->link, &piece, SOURCE_HOT, &body, (uintptr_t)u);
+	(void)pthread_mutex_lock(&g->lock);
+	s = send_begin(u, p);
+	if (!s)
+		unit_leave(u);
+	(void)pthread_mutex_unlock(&g->lock);
+	if (s)
+		net_send(p->link, &piece, SOURCE_HOT, &body, (uintptr_t)s);
+	else
+		net_refuse(p->link, &piece.image, piece.piece, SWARM_BUSY, 0);
 }
 
 /* On the loop: those that wanted it meanwhile.  Those that get a refusal ask nobody here for
@@ -227,11 +238,14 @@ static void group_fetched(struct work *w)
 	is_ready = u->state == GROUP_UNIT_READY;
 	while (u->n_wants) {
 		struct group_peer *p = u->wants[--u->n_wants];
+		const bool is_sent =
+			is_ready && (u->n_sends || bounds_may_send(g));
 
-		if (is_ready)
+		p->n_held--;
+		if (is_sent)
 			unit_use(u);
 		(void)pthread_mutex_unlock(&g->lock);
-		if (is_ready)
+		if (is_sent)
 			unit_answer(u, p);
 		else
 			net_refuse(p->link, &u->id, (uint32_t)u->key.index,
@@ -391,6 +405,7 @@ static bool unit_add_want(struct group_unit *u, struct group_peer *p)
 		u->cap_wants = cap;
 	}
 	u->wants[u->n_wants++] = p;
+	p->n_held++;
 	return true;
 }
 
@@ -402,6 +417,8 @@ static bool note_want(struct group *g, struct group_peer *p,
 	struct group_unit *u = unit_find(g, f, index);
 
 	f->used_ns = clock_now_ns();
+	if (!bounds_may_want(g, p))
+		return false;
 	if (u && u->state == GROUP_UNIT_READY) {
 		unit_use(u);
 		*ret_ready = u;
@@ -449,6 +466,8 @@ static void unit_drop_wants(struct group_unit *u, const struct group_peer *p)
 	for (size_t i = 0; i < u->n_wants; i++)
 		if (u->wants[i] != p)
 			u->wants[n++] = u->wants[i];
+		else
+			u->wants[i]->n_held--;
 	u->n_wants = n;
 }
 
@@ -494,6 +513,10 @@ static struct group_unit *read_begin(struct unit_read *r)
 		return NULL;
 	u->n_users++;
 	u->is_own = r->tries >= TRIES_MAX;
+	if (owner && owner->shunned_ns > clock_now_ns()) {
+		owner = NULL;
+		u->is_own = true;
+	}
 	if (owner && r->len == u->len) {
 		u->data = r->buf;
 	} else if (owner && !unit_take_slot(u)) {
@@ -534,7 +557,7 @@ static void wait_until_settled(struct group_file *f)
 			is_settled = is_settled &&
 				     !(pf && pf->state != PEER_FILE_TOLD);
 		}
-		if (is_settled ||
+		if (is_settled || g->is_dead ||
 		    !cond_wait_until(&g->changed, &g->lock, f->settles_ns))
 			return;
 	}
@@ -558,7 +581,7 @@ static void check_unit(struct unit_read *r, struct group_unit *u)
 	}
 	g->stats.wrong_total++;
 	if (u->peer)
-		u->peer->is_wrong = true;
+		u->peer->fault = GROUP_WRONG;
 	unit_fail(u, -EBADMSG, "another member sent other bytes");
 }
 
@@ -613,6 +636,9 @@ static int read_once(struct unit_read *r, struct error *err)
 	bool is_mine = false;
 	int rc;
 
+	if (g->is_dead)
+		return -ENOBUFS;
+
 	/* Bytes that come to another reader's memory are not there for this one. */
 	if (u && u->was_asked && !u->is_slot) {
 		(void)cond_wait_until(&g->changed, &g->lock,
@@ -620,6 +646,8 @@ static int read_once(struct unit_read *r, struct error *err)
 		return 1;
 	}
 	if (u) {
+		g->stats.memory_read_bytes +=
+			u->state == GROUP_UNIT_READY ? r->len : 0;
 		unit_use(u);
 	} else {
 		u = read_begin(r);
@@ -661,16 +689,18 @@ int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
 			       .from = (size_t)(off % f->unit),
 			       .len = len,
 			       .buf = buf };
+	const int64_t begun_ns = clock_now_ns();
 	int rc;
 
 	(void)pthread_mutex_lock(&g->lock);
-	f->used_ns = clock_now_ns();
+	f->used_ns = begun_ns;
 	wait_until_settled(f);
 	do
 		rc = read_once(&r, err);
 	while (rc == 1);
 	if (rc == -ENOBUFS)
 		rc = read_past(&r, err);
+	g->stats.read_ns += (uint64_t)(clock_now_ns() - begun_ns);
 	(void)pthread_mutex_unlock(&g->lock);
 	return rc;
 }

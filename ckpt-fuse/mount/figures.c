@@ -11,6 +11,7 @@ struct ckpt_figures {
 	struct ckpt_waits waits;
 	uint64_t commits, failures, written, staged, lost;
 	uint64_t memory, memory_used, requests, retries, hedges;
+	struct group_stats group;
 	struct counter_latency read, write, name;
 };
 
@@ -67,6 +68,25 @@ static const struct counter_spec figures[] = {
 	  "How long puts of bytes, and commits of objects, took." },
 	{ "store_name_seconds", COUNTER_LATENCY, AT(name),
 	  "How long calls about names took: stat, list, open, delete, rename." },
+	{ "group_members", COUNTER_GAUGE, AT(group.members),
+	  "Other mounts of its --group that this one is linked with." },
+	{ "group_fetched_bytes_total", COUNTER_TOTAL, AT(group.fetched_bytes),
+	  "Bytes that this mount read from the store, for itself and its group." },
+	{ "group_received_bytes_total", COUNTER_TOTAL, AT(group.received_bytes),
+	  "Bytes that other mounts sent instead." },
+	{ "group_sent_bytes_total", COUNTER_TOTAL, AT(group.sent_bytes),
+	  "Bytes that were sent to other mounts." },
+	{ "group_memory_read_bytes_total", COUNTER_TOTAL,
+	  AT(group.memory_read_bytes),
+	  "Bytes that were read from --group-memory, without store and mounts." },
+	{ "group_read_seconds_total", COUNTER_NS, AT(group.read_ns),
+	  "Time that blocks waited for the store, other mounts and memory." },
+	{ "group_memory_bytes", COUNTER_GAUGE, AT(group.memory_bytes),
+	  "Memory of --group-memory that has bytes of files." },
+	{ "group_left_out_total", COUNTER_TOTAL, AT(group.late_total),
+	  "Times that another mount was left out, since it held others up." },
+	{ "group_wrong_total", COUNTER_TOTAL, AT(group.wrong_total),
+	  "Units of other mounts that were not the file's." },
 	{ .name = NULL },
 };
 
@@ -128,5 +148,7 @@ int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 	f.memory_used = m->budget.used;
 	(void)pthread_mutex_unlock(&m->budget.lock);
 	gather_store(m, &f);
+	if (m->group)
+		group_stats(m->group, &f.group);
 	return counter_format(figures, &f, PREFIX, out);
 }

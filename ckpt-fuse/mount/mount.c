@@ -446,10 +446,13 @@ static int put_group(struct ckpt_mount *m, struct buf *out)
 			  ", \"bytes_fetched\": %" PRIu64
 			  ", \"bytes_received\": %" PRIu64
 			  ", \"bytes_sent\": %" PRIu64
+			  ", \"bytes_from_memory\": %" PRIu64
+			  ", \"read_ms\": %" PRIu64
 			  ", \"memory_used\": %" PRIu64 ", \"late\": %" PRIu64
 			  ", \"wrong\": %" PRIu64 "}",
 			  s.members, s.fetched_bytes, s.received_bytes,
-			  s.sent_bytes, s.memory_bytes, s.late_total,
+			  s.sent_bytes, s.memory_read_bytes,
+			  s.read_ns / NS_PER_MS, s.memory_bytes, s.late_total,
 			  s.wrong_total);
 }
 

@@ -96,7 +96,8 @@ static bool take_tables(struct readings *all, uint64_t bytes)
 					 beyond_own(all, all->tables));
 		all->tables += ok ? bytes : 0;
 		(void)pthread_mutex_unlock(&all->lock);
-	} while (!ok && is_within && readings_shrink(all));
+	} while (!ok && ((all->group && group_shed(all->group)) ||
+			 (is_within && readings_shrink(all))));
 	return ok;
 }
 

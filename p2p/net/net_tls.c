@@ -15,6 +15,7 @@
 
 #include "common/bytes.h"
 #include "common/cleanup.h"
+#include "common/fs.h"
 #include "p2p/net/net_cert.h"
 #include "p2p/net/net_priv.h"
 
@@ -22,6 +23,7 @@
 #define STAGE_SIZE (64u << 10) /* bytes that wait to be encrypted */
 #define KEY_LABEL "EXPORTER-bootseer-p2p-bulk"
 #define KEY_SIZE 32u
+#define KEY_FILE_MAX (64u << 10)
 /* Nodes never ask for them; OpenSSL might, after many bytes. */
 #define KEY_UPDATES_MAX 64u
 
@@ -55,6 +57,24 @@ static int file_fail(struct error *err, const char *option, const char *file,
 			 option, file, wanted, why ? why : "not usable");
 }
 
+/* No copy of the key's text stays in memory that is given back, as OpenSSL's own would. */
+static bool use_key(SSL_CTX *ctx, const char *file)
+{
+	AUTO_BUF text = BUF_SECRET_INIT;
+	EVP_PKEY *key = NULL;
+	BIO *bio = NULL;
+	bool ok;
+
+	if (fs_read_file(file, KEY_FILE_MAX, &text, NULL) == 0)
+		bio = BIO_new_mem_buf(text.data, (int)text.len);
+	if (bio)
+		key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+	ok = key && SSL_CTX_use_PrivateKey(ctx, key) == 1;
+	BIO_free(bio);
+	EVP_PKEY_free(key);
+	return ok;
+}
+
 static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 {
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
@@ -78,8 +98,7 @@ static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
 		return file_fail(err, "--p2p-cert-file", s->cert_file,
 				 "a certificate");
-	if (SSL_CTX_use_PrivateKey_file(ctx, s->key_file, SSL_FILETYPE_PEM) ==
-	    1)
+	if (use_key(ctx, s->key_file))
 		return 0;
 	if (ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH)
 		return file_fail(err, "--p2p-key-file", s->key_file,

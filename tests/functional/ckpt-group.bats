@@ -310,3 +310,41 @@ go_on() # I...
 	run ! setpriv --reuid=65534 --regid=65534 --clear-groups cat "$W/m2/secret"
 	run ! setpriv --reuid=65534 --regid=65534 --clear-groups cat "$W/key"
 }
+
+knock() # TIMES: as a stranger that speaks something else
+{
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		exec 5<>"/dev/tcp/${PLACE%:*}/${PLACE#*:}"
+		printf 'GET / HTTP/1.0\r\n\r\n' >&5
+		cat <&5 >/dev/null || :
+		exec 5>&-
+	done
+}
+
+told() { cat "$W"/run/*/log | grep -c "not let in"; }
+
+@test "strangers that knock all the time fill no log" {
+	mount_members 1
+	knock 20
+	wait_for told
+	knock 20
+	[ "$(told)" = 1 ]
+}
+
+@test "figures tell what came from the store, from other mounts and from memory" {
+	local all i sockets
+
+	ckpt cp "$F/model" :model
+	mount_members 2
+	read_all 2 model "$F/model"
+	drop_pages
+	read_all 1 model "$F/model"
+	sockets=("$W"/run/*/metrics.sock)
+	all=$(curl_socket "${sockets[0]}")
+	for i in members {fetched,received,sent}_bytes_total read_seconds_total memory_bytes; do
+		grep -E "^bootseer_ckpt_group_$i [0-9.e+]*[1-9]" <<<"$all"
+	done
+	grep "^bootseer_ckpt_group_memory_read_bytes_total" <<<"$all"
+}

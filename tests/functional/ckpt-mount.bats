@@ -1687,14 +1687,6 @@ metric() # NAME
 	curl_socket "$W"/run/*/metrics.sock | sed -n "s/^bootseer_ckpt_$1 //p"
 }
 
-curl_socket() # SOCKET
-{
-	python3 -c 'import socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-sys.stdout.write(s.makefile().read())' "$1"
-}
-
 @test "figures of saving and loading are Prometheus's, and in the documents" {
 	local n
 

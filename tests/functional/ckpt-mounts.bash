@@ -33,6 +33,14 @@ end_mounts()
 	stop_servers
 }
 
+curl_socket() # SOCKET
+{
+	python3 -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+sys.stdout.write(s.makefile().read())' "$1"
+}
+
 is_over()
 {
 	[ "$("$bootseer" ckpt status --run="$W/run")" = '[]' ]

@@ -3,10 +3,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt-fuse/mount/reading.h"
 #include "ckpt_fixture.h"
+#include "common/clock.h"
 #include "common/crc32c.h"
 
 #define PLACES 5u
@@ -240,6 +243,46 @@ Test(reading, tables_of_open_files_are_of_the_budget)
 	cr_expect_eq(budget.used, used);
 	cr_expect_eq(reading_new(&all, with_chunks(5 * MIB), &other, &err),
 		     -ENOBUFS);
+	cr_expect_eq(budget.used, used);
+}
+
+/* A key of a group of this mount alone. */
+static struct group *lone_group(void)
+{
+	static const char secret[GROUP_SECRET_MIN] = "a secret";
+	char key[] = "/tmp/bootseer-reading.XXXXXX";
+	struct group_config cfg = { .key_file = key,
+				    .places = "127.0.0.1:1",
+				    .memory = 32 * MIB,
+				    .fetches = 1,
+				    .wait_ns = NS_PER_S };
+	struct group *g = NULL;
+	int fd = mkstemp(key);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, secret, sizeof(secret)), sizeof(secret));
+	(void)close(fd);
+	cr_assert_eq(group_new(&cfg, &g, NULL), 0);
+	(void)unlink(key);
+	return g;
+}
+
+/* A group keeps files for a while that were closed here. */
+Test(reading, tables_of_closed_files_give_way_to_those_that_are_opened)
+{
+	struct error err = ERROR_INIT;
+	const uint64_t used = budget.used;
+	struct reading *r;
+
+	all.group = lone_group();
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(reading_new(&all, with_chunks(3 * MIB), &r, &err),
+			     0, "%s", err.msg);
+		reading_unref(r);
+		cr_expect_geq(budget.used, used + 12 * MIB);
+	}
+	group_free(all.group);
+	all.group = NULL;
 	cr_expect_eq(budget.used, used);
 }
 

@@ -4,7 +4,10 @@
 #include "groupio/groupio.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,16 +18,21 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "groupio/group_priv.h"
 #include "p2p/net/net_addr.h"
 
 #define UNIT (64u << 10)
 #define UNITS 12u
-#define SIZE ((uint64_t)UNIT * UNITS - 100)
 
 /* A member's way to a store, where unit n is made of bytes n. */
 struct fake_store {
 	atomic_uint n_reads;
 	bool lies, fails;
+	/* The first read of a unit, or each, waits while it is shut. */
+	enum { OPEN, SHUT_FOR_FIRST, SHUT } gate;
+	atomic_bool is_opened;
+	atomic_int held; /* the unit that was waited for first; -1: none */
+	atomic_uint n_held;
 };
 
 struct member {
@@ -36,16 +44,42 @@ struct member {
 static atomic_uint n_released;
 static char key[] = "/tmp/bootseer-group.XXXXXX";
 static char place[32];
+static size_t unit = UNIT; /* of the files */
+static int64_t wait_ns = 30 * NS_PER_S;
+
+static void nap(void)
+{
+	struct timespec t = { .tv_nsec = NS_PER_MS };
+
+	(void)nanosleep(&t, NULL); /* deadline poll */
+}
+
+/* Ends by itself, for tests that fail. */
+static void wait_at_gate(struct fake_store *s)
+{
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+
+	atomic_fetch_add(&s->n_held, 1);
+	while (!atomic_load(&s->is_opened) && clock_now_ns() < until)
+		nap();
+}
 
 static int store_read(void *arg, uint64_t off, void *buf, size_t len,
 		      struct error *err)
 {
 	struct fake_store *s = arg;
+	const int index = (int)(off / unit);
+	int none = -1;
 
 	atomic_fetch_add(&s->n_reads, 1);
+	if (s->gate == SHUT ||
+	    (s->gate == SHUT_FOR_FIRST &&
+	     (atomic_compare_exchange_strong(&s->held, &none, index) ||
+	      none == index)))
+		wait_at_gate(s);
 	if (s->fails)
 		return error_set(err, EACCES, "the store says no");
-	memset(buf, (int)(off / UNIT) + (s->lies ? 100 : 0), len);
+	memset(buf, index + (s->lies ? 100 : 0), len);
 	return 0;
 }
 
@@ -55,9 +89,9 @@ static int store_check(void *arg, uint64_t off, const void *buf, size_t len,
 	const uint8_t *b = buf;
 
 	(void)arg;
-	cr_expect_eq(off % UNIT, 0);
+	cr_expect_eq(off % unit, 0);
 	for (size_t i = 0; i < len; i++)
-		if (b[i] != off / UNIT)
+		if (b[i] != off / unit)
 			return error_set(err, EBADMSG, "not the file's");
 	return 0;
 }
@@ -105,16 +139,20 @@ static void member_begin(struct member *m)
 					  .places = place,
 					  .memory = 32 * MIB,
 					  .fetches = 4,
-					  .wait_ns = 30 * NS_PER_S };
+					  .wait_ns = wait_ns };
 
 	memset(m, 0, sizeof(*m));
+	atomic_init(&m->store.held, -1);
 	cr_assert_eq(group_new(&cfg, &m->group, NULL), 0);
 }
 
 static void member_open(struct member *m, const char *version)
 {
 	struct group_source s = {
-		.ops = &store_ops, .arg = &m->store, .size = SIZE, .unit = UNIT
+		.ops = &store_ops,
+		.arg = &m->store,
+		.size = UNITS * unit - 100,
+		.unit = (uint32_t)unit,
 	};
 
 	cr_assert_eq(digest_of(version, strlen(version), &s.identity), 0);
@@ -141,10 +179,8 @@ static void wait_linked(const struct member *all, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		while (members_of(&all[i]) != n - 1) {
-			struct timespec t = { .tv_nsec = NS_PER_MS };
-
 			cr_assert_lt(clock_now_ns(), until);
-			(void)nanosleep(&t, NULL); /* deadline poll */
+			nap();
 		}
 }
 
@@ -161,14 +197,16 @@ static void members_begin(struct member *all, size_t n)
 
 static void read_right(struct member *m, uint64_t index, size_t from)
 {
-	static _Thread_local uint8_t buf[UNIT];
-	size_t len = index == UNITS - 1 ? UNIT - 100 : UNIT;
+	size_t len = index == UNITS - 1 ? unit - 100 : unit;
+	uint8_t *buf = malloc(len);
 
-	cr_assert_eq(group_read(m->file, index * UNIT + from, buf, len - from,
+	cr_assert_not_null(buf);
+	cr_assert_eq(group_read(m->file, index * unit + from, buf, len - from,
 				NULL),
 		     0);
-	for (size_t i = 0; i < len - from; i++)
-		cr_assert_eq(buf[i], index);
+	cr_assert_eq(buf[0], index);
+	cr_assert_eq(memcmp(buf, buf + 1, len - from - 1), 0);
+	free(buf);
 }
 
 static unsigned int reads_of(struct member *all, size_t n)
@@ -277,4 +315,179 @@ Test(group, says_what_the_store_said_to_who_asked_it)
 	}
 	cr_expect_str_eq(err.msg, "the store says no");
 	member_end(&all[1]);
+}
+
+/* ------------------------------------------- members that would hold others up --- */
+
+static void *read_all(void *member)
+{
+	for (uint64_t u = 0; u < UNITS; u++)
+		read_right(member, u, 0);
+	return NULL;
+}
+
+static void *read_next(void *member)
+{
+	static atomic_uint next;
+
+	read_right(member, atomic_fetch_add(&next, 1) % UNITS, 0);
+	return NULL;
+}
+
+static uint64_t late_of(const struct member *m)
+{
+	struct group_stats s;
+
+	group_stats(m->group, &s);
+	return s.late_total;
+}
+
+static void wait_held(struct member *m, unsigned int n)
+{
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+
+	while (atomic_load(&m->store.n_held) < n) {
+		cr_assert_lt(clock_now_ns(), until);
+		nap();
+	}
+}
+
+Test(group, waits_not_for_ever_for_one_unit_of_a_member_that_sends_others)
+{
+	struct member all[2];
+	pthread_t reader;
+	uint64_t before;
+
+	wait_ns = 200 * NS_PER_MS;
+	members_begin(all, 2);
+	all[1].store.gate = SHUT_FOR_FIRST;
+	for (size_t i = 0; i < 2; i++)
+		member_open(&all[i], "one");
+	cr_assert_eq(pthread_create(&reader, NULL, read_all, &all[0]), 0);
+	wait_held(&all[1], 1);
+	while (!late_of(&all[0]))
+		for (int u = 0; u < (int)UNITS; u++)
+			if (u != atomic_load(&all[1].store.held))
+				read_right(&all[0], (uint64_t)u, 0);
+	cr_assert_eq(pthread_join(reader, NULL), 0);
+	/* It comes again, and is asked for nothing. */
+	wait_linked(all, 2);
+	before = atomic_load(&all[1].store.n_reads);
+	read_all(&all[0]);
+	cr_expect_eq(late_of(&all[0]), 1);
+	cr_expect_eq(atomic_load(&all[1].store.n_reads), before);
+	atomic_store(&all[1].store.is_opened, true);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+}
+
+static size_t held_of_peer(struct group *g)
+{
+	const struct group_peer *p;
+	size_t n = 0;
+
+	(void)pthread_mutex_lock(&g->lock);
+	LIST_FOREACH(p, &g->peers, of_group)
+	n += p->n_held;
+	(void)pthread_mutex_unlock(&g->lock);
+	return n;
+}
+
+/* The units that are asked of nobody. */
+static void read_own(struct member *m)
+{
+	for (uint64_t u = 0; u < UNITS; u++) {
+		bool is_own;
+
+		(void)pthread_mutex_lock(&m->group->lock);
+		is_own = !file_owner(m->file, u);
+		(void)pthread_mutex_unlock(&m->group->lock);
+		if (is_own)
+			read_right(m, u, 0);
+	}
+}
+
+/* Eight slots of memory, of which it may have four. */
+Test(group, leaves_out_a_member_that_asks_and_takes_nothing)
+{
+	struct member all[2];
+	pthread_t readers[UNITS];
+
+	wait_ns = 200 * NS_PER_MS;
+	unit = GROUP_UNIT_MAX;
+	members_begin(all, 2);
+	all[0].store.gate = SHUT;
+	for (size_t i = 0; i < 2; i++)
+		member_open(&all[i], "one");
+	for (size_t i = 0; i < UNITS; i++)
+		cr_assert_eq(pthread_create(&readers[i], NULL, read_next,
+					    &all[1]),
+			     0);
+	wait_held(&all[0], 2);
+	/* From now on it takes nothing. */
+	(void)pthread_mutex_lock(&all[1].group->lock);
+	atomic_store(&all[0].store.is_opened, true);
+	while (!late_of(&all[0])) {
+		cr_assert_leq(held_of_peer(all[0].group), 4);
+		read_own(&all[0]);
+	}
+	(void)pthread_mutex_unlock(&all[1].group->lock);
+	for (size_t i = 0; i < UNITS; i++)
+		cr_assert_eq(pthread_join(readers[i], NULL), 0);
+	cr_expect_eq(late_of(&all[0]), 1);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+}
+
+/* ------------------------------------------------------------------ a broken loop --- */
+
+static int find_epoll(void)
+{
+	char path[32], what[64];
+	struct dirent *e;
+	DIR *d = opendir("/proc/self/fd");
+	int fd = -1;
+
+	cr_assert_not_null(d);
+	while ((e = readdir(d))) {
+		ssize_t n;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/fd/%.9s",
+			       e->d_name);
+		n = readlink(path, what, sizeof(what) - 1);
+		what[n > 0 ? n : 0] = 0;
+		if (strcmp(what, "anon_inode:[eventpoll]") == 0)
+			fd = atoi(e->d_name);
+	}
+	(void)closedir(d);
+	return fd;
+}
+
+Test(group, reads_alone_when_its_loop_has_failed)
+{
+	struct member all[2];
+	pthread_t reader;
+	int loop_fd, fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	make_key();
+	make_place();
+	member_begin(&all[0]);
+	loop_fd = find_epoll();
+	cr_assert_geq(loop_fd, 0);
+	member_begin(&all[1]);
+	wait_linked(all, 2);
+	all[1].store.gate = SHUT;
+	for (size_t i = 0; i < 2; i++)
+		member_open(&all[i], "one");
+	cr_assert_eq(pthread_create(&reader, NULL, read_all, &all[0]), 0);
+	wait_held(&all[1], 1);
+	cr_assert_geq(dup3(fd, loop_fd, O_CLOEXEC), 0);
+	cr_assert_eq(pthread_join(reader, NULL), 0);
+	cr_expect_eq(members_of(&all[0]), 0);
+	read_all(&all[0]);
+	atomic_store(&all[1].store.is_opened, true);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+	(void)close(fd);
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What one member may hold of another.  Units on their way to a member keep memory; a member
+ * that holds others up, as a reader or as a sender, is left alone for a while.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "groupio/group_priv.h"
+
+/* A unit may take so many times --group-wait, however the member that sends it goes on, and a
+ * member that takes units has as long for each. */
+#define UNIT_WAITS 4
+/* A member that held others up is asked, and answered, nothing for so many. */
+#define SHUN_WAITS 12
+
+/* ------------------------------------------------------------------------ sends --- */
+
+/* A half of the memory is the most for one member, and three quarters are for all of them, so
+ * that members that take nothing leave others and the readers of this node their part. */
+bool bounds_may_want(const struct group *g, const struct group_peer *p)
+{
+	return p->shunned_ns <= clock_now_ns() && p->n_held < g->n_slots / 2 &&
+	       bounds_may_send(g);
+}
+
+bool bounds_may_send(const struct group *g)
+{
+	return g->n_sending < g->n_slots * 3 / 4;
+}
+
+struct group_send *send_begin(struct group_unit *u, struct group_peer *p)
+{
+	struct group_send *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->unit = u;
+	s->peer = p;
+	s->since_ns = clock_now_ns();
+	TAILQ_INSERT_TAIL(&p->sends, s, of_peer);
+	p->n_held++;
+	u->group->n_sending += !u->n_sends++;
+	return s;
+}
+
+struct group_unit *send_end(struct group_send *s)
+{
+	struct group_unit *u = s->unit;
+	struct group_peer *p = s->peer;
+
+	TAILQ_REMOVE(&p->sends, s, of_peer);
+	p->n_held--;
+	p->took_ns = clock_now_ns();
+	u->group->n_sending -= !--u->n_sends;
+	free(s);
+	return u;
+}
+
+/* ----------------------------------------------------------------------- faults --- */
+
+static bool is_late(const struct group_unit *u, int64_t now_ns)
+{
+	const int64_t wait_ns = u->group->cfg.wait_ns;
+
+	return u->state == GROUP_UNIT_ASKED && u->peer &&
+	       now_ns - u->asked_ns > wait_ns &&
+	       (now_ns - u->peer->moved_ns > wait_ns ||
+		now_ns - u->asked_ns > UNIT_WAITS * wait_ns);
+}
+
+/* Units go one after the other, so each begins when the one before has arrived. */
+static bool is_stuck(const struct group *g, const struct group_peer *p,
+		     int64_t now_ns)
+{
+	const struct group_send *s = TAILQ_FIRST(&p->sends);
+
+	return s && now_ns - s->since_ns > UNIT_WAITS * g->cfg.wait_ns &&
+	       now_ns - p->took_ns > UNIT_WAITS * g->cfg.wait_ns;
+}
+
+void bounds_look(struct group *g, int64_t now_ns)
+{
+	struct group_unit *u, *next;
+	struct group_peer *p;
+
+	HASH_ITER(hh, g->units, u, next)
+	if (is_late(u, now_ns))
+		u->peer->fault = GROUP_LATE;
+	LIST_FOREACH(p, &g->peers, of_group)
+	if (is_stuck(g, p, now_ns))
+		p->fault = GROUP_STUCK;
+}
+
+/* The place of the name, else the one that ends first. */
+static struct group_shunned *shunned_place(struct group *g, const char *name)
+{
+	struct group_shunned *first = g->shunned;
+
+	for (size_t i = 0; i < GROUP_SHUNNED_MAX; i++) {
+		if (strcmp(g->shunned[i].name, name) == 0)
+			return &g->shunned[i];
+		if (g->shunned[i].until_ns < first->until_ns)
+			first = &g->shunned[i];
+	}
+	return first;
+}
+
+void bounds_shun(struct group *g, const struct group_peer *p)
+{
+	struct group_shunned *s = shunned_place(g, p->name);
+
+	(void)snprintf(s->name, sizeof(s->name), "%s", p->name);
+	s->until_ns = clock_now_ns() + SHUN_WAITS * g->cfg.wait_ns;
+}
+
+int64_t bounds_shunned_ns(struct group *g, const char *name)
+{
+	const struct group_shunned *s = shunned_place(g, name);
+
+	return strcmp(s->name, name) == 0 ? s->until_ns : 0;
+}
