@@ -6,20 +6,22 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/thread.h"
 
 struct pool {
 	struct loop *loop;
 	size_t max_queued;
-	size_t n_threads;
-	struct thread *threads;
+	size_t max_threads;
 
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t more;
 	struct work *first;
 	struct work **last;
-	size_t n_queued;
+	size_t n_queued, n_idle, n_threads;
+	uint64_t waited_ns;
 	bool stopping;
+	struct thread threads[];
 };
 
 static void on_done(struct loop_call *c)
@@ -34,14 +36,17 @@ static struct work *next_work(struct pool *p)
 	struct work *w;
 
 	pthread_mutex_lock(&p->lock);
+	p->n_idle++;
 	while (!p->first && !p->stopping)
 		pthread_cond_wait(&p->more, &p->lock);
+	p->n_idle--;
 	w = p->first;
 	if (w) {
 		p->first = w->next;
 		if (!p->first)
 			p->last = &p->first;
 		p->n_queued--;
+		p->waited_ns += (uint64_t)(clock_now_ns() - w->queued_ns);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return w;
@@ -63,37 +68,53 @@ static void *pool_main(void *arg)
 	return NULL;
 }
 
-static int start_threads(struct pool *p, size_t n, struct error *err)
+/* With the lock, or before there is another thread. */
+static int start_next(struct pool *p, struct error *err)
 {
-	int rc = 0;
+	int rc = thread_start(&p->threads[p->n_threads], pool_main, p, err);
 
-	while (rc == 0 && p->n_threads < n) {
-		rc = thread_start(&p->threads[p->n_threads], pool_main, p, err);
-		p->n_threads += rc == 0;
-	}
+	p->n_threads += rc == 0;
 	return rc;
+}
+
+static struct pool *pool_make(size_t max_threads)
+{
+	struct pool *p =
+		calloc(1, sizeof(*p) + max_threads * sizeof(p->threads[0]));
+
+	if (!p)
+		return NULL;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->more, NULL);
+	p->max_threads = max_threads;
+	p->last = &p->first;
+	return p;
 }
 
 int pool_new(struct loop *loop, size_t n_threads, size_t max_queued,
 	     struct pool **ret, struct error *err)
 {
-	AUTO(pool) p = calloc(1, sizeof(*p));
-	int rc;
+	AUTO(pool) p = pool_make(n_threads);
+	int rc = p ? 0 : error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	p->loop = loop;
+	p->max_queued = max_queued;
+	while (rc == 0 && p->n_threads < n_threads)
+		rc = start_next(p, err);
+	if (rc == 0)
+		*ret = steal_ptr(&p);
+	return rc;
+}
+
+int pool_new_lazy(size_t max_threads, struct pool **ret, struct error *err)
+{
+	struct pool *p = pool_make(max_threads);
 
 	if (!p)
 		return error_nomem(err);
-	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->more, NULL);
-	p->loop = loop;
-	p->max_queued = max_queued;
-	p->last = &p->first;
-	p->threads = calloc(n_threads, sizeof(*p->threads));
-	if (!p->threads)
-		return error_nomem(err);
-	rc = start_threads(p, n_threads, err);
-	if (rc < 0)
-		return rc;
-	*ret = steal_ptr(&p);
+	*ret = p;
 	return 0;
 }
 
@@ -109,28 +130,49 @@ void pool_free(struct pool *p)
 		thread_join(&p->threads[i]);
 	pthread_cond_destroy(&p->more);
 	pthread_mutex_destroy(&p->lock);
-	free(p->threads);
 	free(p);
 }
 
-int pool_submit(struct pool *p, struct work *w)
+/* Threads of a pool that is not lazy are all there.  Lock held. */
+static int make_thread(struct pool *p)
 {
-	int rc = 0;
+	if (p->n_queued >= p->n_idle && p->n_threads < p->max_threads)
+		(void)!start_next(p, NULL);
+	return p->n_threads ? 0 : -EAGAIN;
+}
+
+static int submit(struct pool *p, struct work *w, bool is_first)
+{
+	int rc = -EAGAIN;
 
 	w->pool = p;
-	w->next = NULL;
 	w->call.fn = on_done;
+	w->queued_ns = clock_now_ns();
 	pthread_mutex_lock(&p->lock);
-	if (p->max_queued && p->n_queued >= p->max_queued) {
-		rc = -EAGAIN;
-	} else {
-		*p->last = w;
-		p->last = &w->next;
+	if (!p->max_queued || p->n_queued < p->max_queued)
+		rc = make_thread(p);
+	if (rc == 0) {
+		struct work **at = is_first ? &p->first : p->last;
+
+		w->next = *at;
+		*at = w;
+		if (!w->next)
+			p->last = &w->next;
 		p->n_queued++;
 		pthread_cond_signal(&p->more);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return rc;
+}
+
+int pool_submit(struct pool *p, struct work *w)
+{
+	return submit(p, w, false);
+}
+
+int pool_submit_first(struct pool *p, struct work *w)
+{
+	return submit(p, w, true);
 }
 
 size_t pool_queued(struct pool *p)
@@ -141,4 +183,14 @@ size_t pool_queued(struct pool *p)
 	n = p->n_queued;
 	pthread_mutex_unlock(&p->lock);
 	return n;
+}
+
+uint64_t pool_waited_ns(struct pool *p)
+{
+	uint64_t ns;
+
+	pthread_mutex_lock(&p->lock);
+	ns = p->waited_ns;
+	pthread_mutex_unlock(&p->lock);
+	return ns;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The threads of a daemon that do everything that blocks. */
+/* Threads that do everything that blocks: of a daemon, a store, a mount. */
 #ifndef BOOTSEER_NET_POOL_H
 #define BOOTSEER_NET_POOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 #include "net/loop.h"
@@ -20,6 +21,7 @@ struct work {
 		struct work *w); /* on the loop, exactly once; may be NULL */
 	struct pool *pool;       /* the pool's, as the rest */
 	struct work *next;
+	int64_t queued_ns;
 	struct loop_call call;
 };
 
@@ -32,6 +34,13 @@ int pool_new(struct loop *loop, size_t n_threads, size_t max_queued,
 	     struct pool **ret, struct error *err) MUST_CHECK;
 
 /*
+ * The same for works without `done`, of any number: threads begin as they are wanted,
+ * because most stores of a command are asked for little.
+ */
+int pool_new_lazy(size_t max_threads, struct pool **ret,
+		  struct error *err) MUST_CHECK;
+
+/*
  * Wait until every submitted work has run and end the threads.  Their `done` may
  * still be posted: they are called by loop_run(), or at the latest by loop_free(),
  * which must come after this.
@@ -41,12 +50,16 @@ DEFINE_AUTO(pool)
 
 /*
  * Have w->run called on a thread of the pool, first come first served, and w->done
- * on the loop after it.  Any thread.  -EAGAIN: the queue is full, `w` was not
- * taken.
+ * on the loop after it.  Any thread.  -EAGAIN: the queue is full, or a lazy pool has no
+ * thread and got none; `w` was not taken.
  */
 int pool_submit(struct pool *p, struct work *w) MUST_CHECK;
+/* The same, before all that wait: what is asked for a second time is late already. */
+int pool_submit_first(struct pool *p, struct work *w) MUST_CHECK;
 
 /* Works that wait for a thread now.  Any thread. */
 size_t pool_queued(struct pool *p);
+/* How long works waited for a thread, all together.  Any thread. */
+uint64_t pool_waited_ns(struct pool *p);
 
 #endif

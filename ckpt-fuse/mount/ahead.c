@@ -13,7 +13,7 @@
 
 /* A folder's list that nobody has asked for yet. */
 struct ahead_item {
-	struct job job;
+	struct work work;
 	struct ahead *all;
 	char *folder; /* NULL: the place is free */
 	bool is_running;
@@ -139,9 +139,9 @@ static int list_now(struct ahead *a, const char *folder, bool is_ahead,
 	return rc;
 }
 
-static void ahead_run(struct job *j)
+static void ahead_run(struct work *work)
 {
-	struct ahead_item *i = container_of(j, struct ahead_item, job);
+	struct ahead_item *i = container_of(work, struct ahead_item, work);
 	struct ahead *a = i->all;
 	struct error ignored = ERROR_INIT;
 
@@ -241,11 +241,11 @@ static void item_begin(struct ahead *a, char *folder, int64_t now_ns)
 		free(folder);
 		return;
 	}
-	*i = (struct ahead_item){ .job.run = ahead_run,
+	*i = (struct ahead_item){ .work.run = ahead_run,
 				  .all = a,
 				  .folder = folder,
 				  .is_running = true };
-	jobs_add(a->cfg.jobs, &i->job);
+	(void)!pool_submit(a->cfg.pool, &i->work);
 }
 
 /* A program lists the folder: begin with those that it will want next. */

@@ -9,7 +9,7 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_AHEAD_H
 
 #include "ckpt-fuse/mount/handles.h"
-#include "ckpt-fuse/mount/jobs.h"
+#include "net/pool.h"
 #include "ckpt-fuse/mount/listed.h"
 
 /* Lists ahead of one walk.  Of ten cold folders of 1,000 names in versitygw two at a time
@@ -25,12 +25,12 @@ struct ahead;
 struct ahead_config {
 	struct object_store *store;
 	struct listed *listed;
-	struct jobs *jobs; /* that ask */
+	struct pool *pool; /* whose threads ask */
 };
 
 int ahead_new(const struct ahead_config *cfg, struct ahead **ret,
 	      struct error *err) MUST_CHECK;
-void ahead_free(struct ahead *a); /* after jobs_free() of its jobs */
+void ahead_free(struct ahead *a); /* after pool_free() of its pool */
 
 /* What the folder has, from a list made ahead, which is waited for, or from the store, while
  * no more than LISTS_AT_ONCE are made.  Lists of folders behind it may be begun. */

@@ -117,8 +117,8 @@ struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m)
 	struct object_store_stats s = object_store_stats(m->store);
 	struct ckpt_waits w = { .load = s.read_waits, .save = s.write_waits };
 
-	w.load.queue_ns += jobs_waited_ns(m->readers);
-	w.save.queue_ns += jobs_waited_ns(m->senders) + waited(&m->budget) +
+	w.load.queue_ns += pool_waited_ns(m->readers);
+	w.save.queue_ns += pool_waited_ns(m->senders) + waited(&m->budget) +
 			   waited(&m->writings.slots);
 	return w;
 }

@@ -11,7 +11,7 @@
 
 /* One close. */
 struct late_commit {
-	struct job job;
+	struct work work;
 	struct later *l;
 	struct ckpt_node *n; /* in use, and counted as a writer */
 	bool is_settled;     /* with the node's lock; it is in the list still */
@@ -21,7 +21,7 @@ struct late_commit {
 
 struct later {
 	struct nodes *nodes;
-	struct jobs *jobs;
+	struct pool *pool;
 	pthread_mutex_t lock; /* the rest */
 	pthread_cond_t done;
 	TAILQ_HEAD(, late_commit) list;
@@ -36,7 +36,7 @@ int later_new(struct nodes *nodes, struct later **ret, struct error *err)
 
 	if (!l)
 		return error_nomem(err);
-	rc = jobs_new(THREADS, &l->jobs, err);
+	rc = pool_new(NULL, THREADS, 0, &l->pool, err);
 	if (rc < 0) {
 		free(l);
 		return rc;
@@ -53,7 +53,7 @@ void later_free(struct later *l)
 {
 	if (!l)
 		return;
-	jobs_free(l->jobs);
+	pool_free(l->pool);
 	(void)pthread_cond_destroy(&l->done);
 	(void)pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -103,9 +103,9 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 	return false;
 }
 
-static void late_run(struct job *job)
+static void late_run(struct work *work)
 {
-	struct late_commit *c = container_of(job, struct late_commit, job);
+	struct late_commit *c = container_of(work, struct late_commit, work);
 	struct later *l = c->l;
 	bool is_again = true;
 	int rc = 0;
@@ -136,7 +136,7 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 
 	if (!c)
 		return false;
-	*c = (struct late_commit){ .job.run = late_run, .l = l, .n = n };
+	*c = (struct late_commit){ .work.run = late_run, .l = l, .n = n };
 	n->n_writers++;
 	node_use(l->nodes, n);
 	node_set_staged(l->nodes, n, true);
@@ -145,7 +145,7 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 	TAILQ_INSERT_TAIL(&l->list, c, link);
 	l->stats.n_staged++;
 	(void)pthread_mutex_unlock(&l->lock);
-	jobs_add(l->jobs, &c->job);
+	(void)!pool_submit(l->pool, &c->work);
 	return true;
 }
 

@@ -16,7 +16,7 @@ struct manifests_asked {
 };
 
 struct manifest_question {
-	struct job job;
+	struct work work;
 	struct manifests_asked *all;
 	struct listed_striped file;
 };
@@ -38,10 +38,10 @@ static void ask(struct manifest_question *q)
 			    asked_ns);
 }
 
-static void manifest_question_run(struct job *j)
+static void manifest_question_run(struct work *work)
 {
 	struct manifest_question *q =
-		container_of(j, struct manifest_question, job);
+		container_of(work, struct manifest_question, work);
 	struct manifests_asked *all = q->all;
 
 	ask(q);
@@ -59,9 +59,9 @@ static void ask_all(struct manifests_asked *all, struct manifest_question *q)
 	(void)pthread_mutex_init(&all->lock, NULL);
 	(void)pthread_cond_init(&all->done, NULL);
 	for (size_t i = 0; i < n; i++) {
-		q[i].job.run = manifest_question_run;
+		q[i].work.run = manifest_question_run;
 		q[i].all = all;
-		jobs_add(all->by->jobs, &q[i].job);
+		(void)!pool_submit(all->by->pool, &q[i].work);
 	}
 	(void)pthread_mutex_lock(&all->lock);
 	while (all->n_left)

@@ -3,12 +3,13 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_MANIFESTS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_MANIFESTS_H
 
-#include "ckpt-fuse/mount/jobs.h"
+#include "net/pool.h"
 #include "ckpt-fuse/mount/listed.h"
 
 struct manifests {
 	struct object_store *store;
-	struct jobs *jobs; /* that ask; none of them may call manifests_ask() */
+	struct pool *
+		pool; /* whose threads ask; none of them may call manifests_ask() */
 	struct listed *listed;
 };
 

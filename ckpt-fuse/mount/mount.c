@@ -180,7 +180,7 @@ static void set_bounds(struct ckpt_mount *m)
 	m->writings = (struct writings){
 		.store = m->store,
 		.budget = &m->budget,
-		.jobs = m->senders,
+		.pool = m->senders,
 		.compares = ckpt_store_compares(m->store) ||
 			    strcmp(m->cfg->compare, "always") == 0,
 		.tail_most = m->cfg->tail,
@@ -193,7 +193,7 @@ static void set_bounds(struct ckpt_mount *m)
 	(void)pthread_mutex_init(&m->writings.lock, NULL);
 	m->readings = (struct readings){
 		.budget = &m->budget,
-		.jobs = m->readers,
+		.pool = m->readers,
 		.readahead_most = m->cfg->readahead,
 		.group = m->group,
 		.tables_own = m->cfg->memory / 128,
@@ -251,7 +251,7 @@ static int new_ahead(struct ckpt_mount *m, struct error *err)
 {
 	const struct ahead_config cfg = { .store = m->store,
 					  .listed = m->listed,
-					  .jobs = m->askers };
+					  .pool = m->askers };
 
 	return ahead_new(&cfg, &m->ahead, err);
 }
@@ -274,14 +274,14 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		rc = open_group(m, err);
 	if (rc == 0)
-		rc = jobs_new(SENDERS, &m->senders, err);
+		rc = pool_new(NULL, SENDERS, 0, &m->senders, err);
 	if (rc == 0)
-		rc = jobs_new(READERS, &m->readers, err);
+		rc = pool_new(NULL, READERS, 0, &m->readers, err);
 	if (rc == 0)
-		rc = jobs_new(ASKERS, &m->askers, err);
+		rc = pool_new(NULL, ASKERS, 0, &m->askers, err);
 	if (rc < 0) {
-		jobs_free(m->readers);
-		jobs_free(m->senders);
+		pool_free(m->readers);
+		pool_free(m->senders);
 		group_free(m->group);
 		object_store_free(m->store);
 		free((void *)(uintptr_t)m->local);
@@ -322,9 +322,9 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);
 	begun_free(m->begun);
-	jobs_free(m->senders);
-	jobs_free(m->readers);
-	jobs_free(m->askers);
+	pool_free(m->senders);
+	pool_free(m->readers);
+	pool_free(m->askers);
 	group_free(m->group);
 	readings_fini(&m->readings);
 	coming_fini(&m->coming);
@@ -344,7 +344,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
 {
 	return (struct manifests){ .store = m->store,
-				   .jobs = m->askers,
+				   .pool = m->askers,
 				   .listed = m->listed };
 }
 

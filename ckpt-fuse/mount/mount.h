@@ -34,7 +34,7 @@ struct ckpt_mount {
 	struct object_store *store;
 	struct group *group; /* NULL: it reads alone */
 	struct budget budget;
-	struct jobs *senders, *readers, *askers;
+	struct pool *senders, *readers, *askers;
 	struct writings writings;
 	struct readings readings;
 	struct nodes nodes;

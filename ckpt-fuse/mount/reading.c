@@ -20,7 +20,7 @@
 
 /* Bytes of a file, which lie in one unit.  No two of a file overlap. */
 struct read_block {
-	struct job job;
+	struct work work;
 	struct reading *r;
 	TAILQ_ENTRY(read_block) of_file;
 	TAILQ_ENTRY(read_block) idle; /* while it is ready, and n_users is 0 */
@@ -43,7 +43,7 @@ struct reading {
 	int64_t used_ns; /* when it was read on last; 0: it is not in that list */
 	unsigned int n_coming;
 	struct readahead ahead;
-	struct job order_job;
+	struct work order_work;
 	bool is_order_asked;
 	bool is_left;            /* nobody has it */
 	bool stays;              /* nothing is read ahead */
@@ -305,9 +305,9 @@ static uint64_t end_of(struct reading *r, uint64_t off, uint64_t wanted)
 	return end;
 }
 
-static void block_run(struct job *j)
+static void block_run(struct work *work)
 {
-	struct read_block *b = container_of(j, struct read_block, job);
+	struct read_block *b = container_of(work, struct read_block, work);
 	struct reading *r = b->r;
 	int rc = is_left(r) ? -ECANCELED
 			    : grouped_file_read(r->file, b->off, b->data,
@@ -433,7 +433,7 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 		free(b);
 		return NULL;
 	}
-	b->job.run = block_run;
+	b->work.run = block_run;
 	b->r = r;
 	b->off = off;
 	b->len = (size_t)(end - off);
@@ -458,7 +458,7 @@ static bool read_ahead(struct reading *r, const struct readahead_advice *a)
 				lose_block(r, off, end - off);
 				return false;
 			}
-			jobs_add(r->all->jobs, &b->job);
+			(void)!pool_submit(r->all->pool, &b->work);
 		}
 		off = end;
 	}
@@ -526,9 +526,9 @@ static struct zip_order *read_order(struct reading *r)
 	return o;
 }
 
-static void order_run(struct job *job)
+static void order_run(struct work *work)
 {
-	struct reading *r = container_of(job, struct reading, order_job);
+	struct reading *r = container_of(work, struct reading, order_work);
 	struct zip_order *o = is_left(r) ? NULL : read_order(r);
 	bool is_free;
 
@@ -546,9 +546,9 @@ static void ask_order(struct reading *r, uint64_t off, size_t len)
 	if (off + len == r->size && !r->is_order_asked &&
 	    r->size > ORDER_UNITS_MIN * r->unit && r->had < r->size / 4) {
 		r->is_order_asked = true;
-		r->order_job.run = order_run;
+		r->order_work.run = order_run;
 		r->n_coming++;
-		jobs_add(r->all->jobs, &r->order_job);
+		(void)!pool_submit(r->all->pool, &r->order_work);
 	}
 	r->had += len;
 }
@@ -645,7 +645,7 @@ static struct read_block *wait_block(struct reading *r, uint64_t off,
 	if (!b)
 		return NULL;
 	if (is_new)
-		block_run(&b->job);
+		block_run(&b->work);
 	(void)pthread_mutex_lock(&all->lock);
 	while (!b->is_ready)
 		(void)pthread_cond_wait(&all->came, &all->lock);

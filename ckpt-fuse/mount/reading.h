@@ -12,7 +12,7 @@
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
-#include "ckpt-fuse/mount/jobs.h"
+#include "net/pool.h"
 #include "ckpt-fuse/mount/grouped_file.h"
 
 #define READING_PARTS_MAX 4u /* blocks that one read may take from */
@@ -31,7 +31,7 @@ struct reading_loan {
 /* What the files of one mount share. */
 struct readings {
 	struct budget *budget;
-	struct jobs *jobs;       /* that read ahead */
+	struct pool *pool;       /* whose threads read ahead */
 	struct group *group;     /* NULL: files are read alone */
 	uint64_t readahead_most; /* bytes ahead of one reader; 0: none */
 	pthread_mutex_t lock;    /* the blocks of all files, and the list */
@@ -58,7 +58,7 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 /* Read nothing ahead of who reads it. */
 void reading_stay(struct reading *r);
 struct reading *reading_ref(struct reading *r);
-/* The last one waits for nobody: what comes yet frees it, before jobs_free() of readings.jobs
+/* The last one waits for nobody: what comes yet frees it, before pool_free() of readings.pool
  * returns. */
 void reading_unref(struct reading *r);
 struct ckpt_file *reading_file(struct reading *r);

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void sending_init(struct sending *s, struct budget *b, struct jobs *j)
+void sending_init(struct sending *s, struct budget *b, struct pool *p)
 {
-	*s = (struct sending){ .budget = b, .jobs = j };
+	*s = (struct sending){ .budget = b, .pool = p };
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)pthread_cond_init(&s->moved, NULL);
 }
@@ -65,10 +65,10 @@ static struct sending_unit *take_unit(struct sending_column *c)
 	return x;
 }
 
-static void sending_run(struct job *job)
+static void sending_run(struct work *work)
 {
 	struct sending_column *c =
-		container_of(job, struct sending_column, job);
+		container_of(work, struct sending_column, work);
 	struct sending *s = c->s;
 	struct sending_unit *x;
 
@@ -110,8 +110,9 @@ int sending_begin_segment(struct sending *s, uint32_t columns,
 	if (rc < 0)
 		return rc;
 	for (unsigned int i = 0; i < SENDING_COLUMNS_MAX; i++) {
-		s->columns[i] = (struct sending_column){ .job.run = sending_run,
-							 .s = s };
+		s->columns[i] =
+			(struct sending_column){ .work.run = sending_run,
+						 .s = s };
 		STAILQ_INIT(&s->columns[i].queue);
 	}
 	return 0;
@@ -130,7 +131,7 @@ static void queue_unit(struct sending *s, struct sending_unit *x)
 	c->is_running = true;
 	(void)pthread_mutex_unlock(&s->lock);
 	if (is_idle)
-		jobs_add(s->jobs, &c->job);
+		(void)!pool_submit(s->pool, &c->work);
 }
 
 /* Error of the units that were sent before, 0 if all of them arrived. */

@@ -9,7 +9,7 @@
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
-#include "ckpt-fuse/mount/jobs.h"
+#include "net/pool.h"
 #include "ckpt-fuse/mount/unit_stage.h"
 
 #define SENDING_COLUMNS_MAX 64u
@@ -24,7 +24,7 @@ struct sending_unit {
 };
 
 struct sending_column {
-	struct job job;
+	struct work work;
 	struct sending *s;
 	STAILQ_HEAD(, sending_unit) queue;
 	bool is_running;
@@ -32,7 +32,7 @@ struct sending_column {
 
 struct sending {
 	struct budget *budget;
-	struct jobs *jobs;
+	struct pool *pool;
 	struct ckpt_writer *writer; /* NULL: nothing was begun */
 	struct sending_column columns[SENDING_COLUMNS_MAX];
 	pthread_mutex_t lock; /* queues, and the rest */
@@ -42,7 +42,7 @@ struct sending {
 	struct error err;
 };
 
-void sending_init(struct sending *s, struct budget *b, struct jobs *j);
+void sending_init(struct sending *s, struct budget *b, struct pool *p);
 /* Waits for what is on its way; without a commit nothing of it stays. */
 void sending_fini(struct sending *s);
 

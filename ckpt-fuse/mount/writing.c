@@ -63,7 +63,7 @@ int writing_new(struct writings *all, const char *path,
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
 	show(w);
-	sending_init(&w->sending, all->budget, all->jobs);
+	sending_init(&w->sending, all->budget, all->pool);
 	(void)pthread_mutex_lock(&all->lock);
 	TAILQ_INSERT_TAIL(&all->list, w, link);
 	(void)pthread_mutex_unlock(&all->lock);

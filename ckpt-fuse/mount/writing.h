@@ -12,7 +12,7 @@
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
-#include "ckpt-fuse/mount/jobs.h"
+#include "net/pool.h"
 #include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/reading.h"
 
@@ -22,7 +22,7 @@ struct writing;
 struct writings {
 	struct object_store *store;
 	struct budget *budget;
-	struct jobs *jobs;     /* that send */
+	struct pool *pool;     /* whose threads send */
 	struct listed *listed; /* told of each commit */
 	bool compares;         /* a commit with what was there at the open */
 	uint64_t

@@ -12,8 +12,8 @@
 #define DEPTH 16u
 
 struct file_engine {
-	struct file_ring *ring; /* NULL: by workers */
-	struct workers *workers;
+	struct file_ring *ring; /* NULL: by a pool */
+	struct pool *pool;
 	struct store_memory *memory;
 	struct thread reaper;
 
@@ -59,9 +59,9 @@ static bool took(struct file_op *op, ssize_t n)
 	return true;
 }
 
-static void run_job(struct worker_job *j)
+static void file_op_run(struct work *w)
 {
-	struct file_op *op = container_of(j, struct file_op, job);
+	struct file_op *op = container_of(w, struct file_op, work);
 	ssize_t n;
 
 	do {
@@ -133,7 +133,7 @@ int file_engine_new(bool is_plain, struct store_memory *memory,
 		e->ring = NULL;
 	}
 	if (!e->ring)
-		rc = workers_new(DEPTH, &e->workers, err);
+		rc = pool_new_lazy(DEPTH, &e->pool, err);
 	if (rc < 0)
 		file_engine_free(e);
 	else
@@ -152,7 +152,7 @@ void file_engine_free(struct file_engine *e)
 		thread_join(&e->reaper);
 		file_ring_free(e->ring);
 	}
-	workers_free(e->workers);
+	pool_free(e->pool);
 	(void)pthread_mutex_destroy(&e->lock);
 	free(e);
 }
@@ -196,8 +196,8 @@ void file_engine_submit(struct file_engine *e, struct file_op *op)
 	if (!e->ring) {
 		int rc;
 
-		op->job.run = run_job;
-		rc = workers_submit(e->workers, &op->job, false, NULL);
+		op->work = (struct work){ .run = file_op_run };
+		rc = pool_submit(e->pool, &op->work);
 		/* Else it may be done and gone. */
 		if (rc < 0) {
 			op->rc = rc;

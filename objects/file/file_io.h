@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 
 #include "objects/store/memory.h"
-#include "objects/store/workers.h"
+#include "net/pool.h"
 
 #define FILE_OP_IOV 64u    /* buffers of one operation */
 #define FILE_DEPTH_MAX 64u /* operations that the kernel has at a time */
@@ -26,7 +26,7 @@ struct file_op {
 	void (*done)(struct file_op *op); /* on a thread of the engine: must not
 	                                   * block */
 	struct file_op *next;             /* the engine's, as the rest */
-	struct worker_job job;
+	struct work work;
 	struct file_engine *engine;
 };
 

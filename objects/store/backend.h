@@ -13,7 +13,7 @@
 #include "objects/store.h"
 #include "objects/store/memory.h"
 #include "objects/store/store_url.h"
-#include "objects/store/workers.h"
+#include "net/pool.h"
 
 /* Names that are the stores' own: uploads under way, locks. */
 #define STORE_OWN ".bootseer"
@@ -115,7 +115,7 @@ struct object_store {
 	struct object_caps caps;
 	struct store_counters count;
 	struct store_memory *memory;
-	struct workers *workers; /* NULL: the kind has its own way */
+	struct pool *pool; /* NULL: the kind has its own way */
 	struct store_silence silence;
 	struct store_watch *watch; /* NULL: nobody is told of silence */
 };
@@ -148,6 +148,10 @@ int store_init(struct object_store *s, const struct object_store_ops *ops,
 	       const struct store_url *url,
 	       const struct object_store_config *cfg, unsigned int n_workers,
 	       struct error *err) MUST_CHECK;
+/* Have `w` run on a thread of the store, before all that wait where it `is_first`.  Callers
+ * bound what they submit; it fails only where no thread is there and none can be begun. */
+int store_submit(struct object_store *s, struct work *w, bool is_first,
+		 struct error *err) MUST_CHECK;
 void store_fini(struct object_store *s);
 
 /* Fill in the base of an object or a put; fini takes what init made, or nothing. */

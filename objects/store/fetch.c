@@ -61,7 +61,7 @@ struct range_read {
 
 /* A try of a piece: the request that is first, or the hedge. */
 struct piece_try {
-	struct worker_job job;
+	struct work work;
 	struct fetch_try try;
 	struct range_piece *piece;
 	int64_t asked_ns;
@@ -239,9 +239,9 @@ static int attempts(struct piece_try *own, struct error *err)
 	}
 }
 
-static void try_run(struct worker_job *j)
+static void try_run(struct work *w)
 {
-	struct piece_try *own = container_of(j, struct piece_try, job);
+	struct piece_try *own = container_of(w, struct piece_try, work);
 	struct range_piece *p = own->piece;
 	struct range_read *r = p->read;
 	struct error err = ERROR_INIT;
@@ -295,7 +295,7 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 		return error_nomem(err);
 	own->piece = p;
 	own->asked_ns = clock_now_ns();
-	own->job.run = try_run;
+	own->work.run = try_run;
 	own->try = (struct fetch_try){
 		.object = r->object,
 		.end = p->end,
@@ -305,8 +305,7 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 			  .wait = no_move,
 			  .is_urgent = true },
 	};
-	rc = workers_submit(r->object->store->workers, &own->job, is_hedge,
-			    err);
+	rc = store_submit(r->object->store, &own->work, is_hedge, err);
 	if (rc < 0) {
 		free(own);
 		return rc;

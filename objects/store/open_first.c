@@ -9,10 +9,10 @@
 
 enum second_state { SECOND_WAITS, SECOND_RUNS, SECOND_DONE, SECOND_UNWANTED };
 
-/* The second name, asked for on a worker; its workers and who asks hold it, for a job
+/* The second name, asked for on a thread of the pool; that and who asks hold it, for a job
  * stays in the queue when nobody wants it any more. */
 struct second_open {
-	struct worker_job job;
+	struct work work;
 	struct object_store *store;
 	const char *name;     /* of who asks, while it is wanted */
 	pthread_mutex_t lock; /* what follows */
@@ -37,9 +37,9 @@ static void second_unref(struct second_open *o)
 	free(o);
 }
 
-static void second_run(struct worker_job *j)
+static void second_run(struct work *w)
 {
-	struct second_open *o = container_of(j, struct second_open, job);
+	struct second_open *o = container_of(w, struct second_open, work);
 
 	(void)pthread_mutex_lock(&o->lock);
 	if (o->state == SECOND_WAITS) {
@@ -57,17 +57,17 @@ static void second_run(struct worker_job *j)
 static struct second_open *second_begin(struct object_store *s,
 					const char *name)
 {
-	struct second_open *o = s->workers ? calloc(1, sizeof(*o)) : NULL;
+	struct second_open *o = s->pool ? calloc(1, sizeof(*o)) : NULL;
 
 	if (!o)
 		return NULL;
-	o->job.run = second_run;
+	o->work.run = second_run;
 	o->store = s;
 	o->name = name;
 	o->n_refs = 2;
 	(void)pthread_mutex_init(&o->lock, NULL);
 	(void)pthread_cond_init(&o->done, NULL);
-	if (workers_submit(s->workers, &o->job, true, NULL) < 0) {
+	if (store_submit(s, &o->work, true, NULL) < 0) {
 		o->n_refs = 1;
 		(void)pthread_mutex_lock(&o->lock);
 		second_unref(o);

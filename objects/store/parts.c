@@ -79,9 +79,9 @@ void put_parts_done(struct part *p, int rc, const struct error *err)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-static void part_run(struct worker_job *j)
+static void part_run(struct work *w)
 {
-	struct part *p = container_of(j, struct part, job);
+	struct part *p = container_of(w, struct part, work);
 	struct put_parts *s = p->of;
 	struct error err = ERROR_INIT;
 	int rc;
@@ -176,10 +176,9 @@ static int send(struct put_parts *s, struct error *err)
 		return rc;
 	p->n = s->n;
 	p->off = s->off;
-	p->job.run = part_run;
+	p->work.run = part_run;
 	p->asked_ns = clock_now_ns();
-	rc = s->way.send ? workers_submit(s->put->store->workers, &p->job,
-					  false, err)
+	rc = s->way.send ? store_submit(s->put->store, &p->work, false, err)
 			 : s->way.start(p, err);
 	if (rc < 0) {
 		(void)pthread_mutex_lock(&s->lock);

@@ -24,7 +24,7 @@ struct part {
 	void *data;       /* page-aligned, in the store's memory */
 	size_t len, size; /* bytes of it, and room for them */
 	struct put_parts *of;
-	struct worker_job job;
+	struct work work;
 	int64_t asked_ns; /* when it was given to the workers */
 };
 

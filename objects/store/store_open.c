@@ -124,17 +124,27 @@ int store_init(struct object_store *s, const struct object_store_ops *ops,
 	}
 	rc = store_memory_new(cfg->memory, &s->memory, err);
 	if (rc == 0 && n_workers)
-		rc = workers_new(n_workers, &s->workers, err);
+		rc = pool_new_lazy(n_workers, &s->pool, err);
 	return rc;
 }
 
 void store_fini(struct object_store *s)
 {
-	workers_free(s->workers);
+	pool_free(s->pool);
 	store_memory_free(s->memory);
 	(void)pthread_mutex_destroy(&s->silence.lock);
 	free((char *)(uintptr_t)s->cfg.ca_file);
 	free(s->url);
+}
+
+int store_submit(struct object_store *s, struct work *w, bool is_first,
+		 struct error *err)
+{
+	int rc = is_first ? pool_submit_first(s->pool, w)
+			  : pool_submit(s->pool, w);
+
+	return rc < 0 ? error_set(err, -rc, "start a thread: %s", strerror(-rc))
+		      : 0;
 }
 
 void object_store_free(struct object_store *s)

@@ -63,7 +63,7 @@ def of_sources(paths):
             found.add((path, body + "()"))
         if path != "common/thread.c" and re.search(r"\bpthread_create\b", text):
             found.add((path, "pthread_create()"))
-        if re.search(r"\bpool_new\s*\(\s*(?!struct\b)", text):
+        if re.search(r"\bpool_new(?:_lazy)?\s*\(\s*(?!struct\b|size_t\b)", text):
             found.add((path, "pool_new()"))
     return found
 

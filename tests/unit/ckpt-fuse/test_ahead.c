@@ -16,7 +16,7 @@
 #define EACH 1001u
 
 static struct listed *t;
-static struct jobs *jobs;
+static struct pool *jobs;
 static struct ahead *a;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
@@ -121,16 +121,16 @@ static void setup(void)
 	struct ahead_config cfg = { .store = NULL };
 
 	cr_assert_eq(listed_new(&t, &err), 0, "%s", err.msg);
-	cr_assert_eq(jobs_new(THREADS, &jobs, &err), 0, "%s", err.msg);
+	cr_assert_eq(pool_new(NULL, THREADS, 0, &jobs, &err), 0, "%s", err.msg);
 	cfg.listed = t;
-	cfg.jobs = jobs;
+	cfg.pool = jobs;
 	cr_assert_eq(ahead_new(&cfg, &a, &err), 0, "%s", err.msg);
 	n_files = 3;
 }
 
 static void teardown(void)
 {
-	jobs_free(jobs);
+	pool_free(jobs);
 	ahead_free(a);
 	listed_free(t);
 }
@@ -323,7 +323,7 @@ Test(ahead, only_so_many_lists_are_made_at_a_time)
 	unsigned int which[2 * LISTS_AT_ONCE];
 
 	/* The pool has nothing to do here, and would wait for that. */
-	jobs_free(jobs);
+	pool_free(jobs);
 	jobs = NULL;
 	n_waits = 0;
 	held = EACH;

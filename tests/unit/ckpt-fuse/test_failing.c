@@ -11,7 +11,7 @@
 
 #include "ckpt-fuse/mount/control.h"
 #include "ckpt-fuse/mount/exporter.h"
-#include "ckpt-fuse/mount/jobs.h"
+#include "net/pool.h"
 #include "common/clock.h"
 #include "tests/unit/accepts.h"
 #include "tests/unit/failures.h"
@@ -36,10 +36,10 @@ Test(ckpt_failing, jobs_end_the_threads_that_they_have)
 
 		while (failures_next(&f)) {
 			struct error err = ERROR_INIT;
-			struct jobs *j = NULL;
+			struct pool *j = NULL;
 
-			expect(&f, jobs_new(THREADS, &j, &err), &err);
-			jobs_free(j);
+			expect(&f, pool_new(NULL, THREADS, 0, &j, &err), &err);
+			pool_free(j);
 		}
 		cr_expect_eq(f.n, k == FAIL_THREAD ? THREADS + 1 : 2);
 	}

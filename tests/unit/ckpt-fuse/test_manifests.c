@@ -12,7 +12,7 @@
 #define THREADS 8u
 
 static struct listed *t;
-static struct jobs *jobs;
+static struct pool *jobs;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned int n_wanted; /* questions that wait for one another */
@@ -43,12 +43,12 @@ static void setup(void)
 	struct error err = ERROR_INIT;
 
 	cr_assert_eq(listed_new(&t, &err), 0, "%s", err.msg);
-	cr_assert_eq(jobs_new(THREADS, &jobs, &err), 0, "%s", err.msg);
+	cr_assert_eq(pool_new(NULL, THREADS, 0, &jobs, &err), 0, "%s", err.msg);
 }
 
 static void teardown(void)
 {
-	jobs_free(jobs);
+	pool_free(jobs);
 	listed_free(t);
 }
 
@@ -88,7 +88,7 @@ static int64_t later(void)
 
 static struct manifests by(void)
 {
-	return (struct manifests){ .jobs = jobs, .listed = t };
+	return (struct manifests){ .pool = jobs, .listed = t };
 }
 
 Test(manifests, are_asked_for_side_by_side)

@@ -26,7 +26,7 @@ static void setup(void)
 	/* Three blocks of a chunk each. */
 	budget_init(&budget, 64 * MIB, 3 * MIB);
 	all = (struct readings){ .budget = &budget };
-	cr_assert_eq(jobs_new(2, &all.jobs, &err), 0, "%s", err.msg);
+	cr_assert_eq(pool_new(NULL, 2, 0, &all.pool, &err), 0, "%s", err.msg);
 	readings_init(&all);
 	put("f", data, 6 * UNIT, 2);
 	cr_assert_eq(reading_new(&all, open_file("f"), &reading, &err), 0);
@@ -35,7 +35,7 @@ static void setup(void)
 static void teardown(void)
 {
 	reading_unref(reading);
-	jobs_free(all.jobs);
+	pool_free(all.pool);
 	cr_expect_eq(budget.used, 0);
 	readings_fini(&all);
 	budget_fini(&budget);
@@ -138,7 +138,7 @@ Test(reading, files_that_are_read_side_by_side_are_fetched_once)
 	struct budget mine;
 	struct readings some = { .budget = &mine,
 				 .readahead_most = 64 * MIB,
-				 .jobs = all.jobs };
+				 .pool = all.pool };
 
 	budget_init(&mine, 128 * MIB, 2 * SIDE_BY_SIDE * UNIT);
 	readings_init(&some);
@@ -177,7 +177,7 @@ Test(reading, parts_of_a_file_that_are_read_side_by_side_are_fetched_once)
 	struct budget mine;
 	struct readings some = { .budget = &mine,
 				 .readahead_most = 64 * MIB,
-				 .jobs = all.jobs };
+				 .pool = all.pool };
 
 	budget_init(&mine, 256 * MIB, 128 * MIB);
 	readings_init(&some);
@@ -313,20 +313,20 @@ Test(reading, begins_while_writers_have_all_the_memory)
 
 /* Keeps the only thread that reads ahead. */
 struct keeper {
-	struct job job;
+	struct work work;
 	sem_t go;
 };
 
-static void keep(struct job *j)
+static void keep(struct work *w)
 {
-	struct keeper *k = container_of(j, struct keeper, job);
+	struct keeper *k = container_of(w, struct keeper, work);
 
 	(void)sem_wait(&k->go);
 }
 
 Test(reading, who_leaves_a_file_waits_for_nothing_that_is_read_ahead_of_it)
 {
-	struct keeper k = { .job.run = keep };
+	struct keeper k = { .work.run = keep };
 	struct error err = ERROR_INIT;
 	struct reading *left = NULL;
 	struct reading_loan loan;
@@ -334,9 +334,9 @@ Test(reading, who_leaves_a_file_waits_for_nothing_that_is_read_ahead_of_it)
 	struct readings lone = { .budget = &mine, .readahead_most = 64 * MIB };
 
 	budget_init(&mine, 64 * MIB, 32 * MIB);
-	cr_assert_eq(jobs_new(1, &lone.jobs, &err), 0, "%s", err.msg);
+	cr_assert_eq(pool_new(NULL, 1, 0, &lone.pool, &err), 0, "%s", err.msg);
 	cr_assert_eq(sem_init(&k.go, 0, 0), 0);
-	jobs_add(lone.jobs, &k.job);
+	cr_assert_eq(pool_submit(lone.pool, &k.work), 0);
 	readings_init(&lone);
 	cr_assert_eq(reading_new(&lone, open_file("f"), &left, &err), 0);
 	/* All of the first unit, which who reads it fetches. */
@@ -348,7 +348,7 @@ Test(reading, who_leaves_a_file_waits_for_nothing_that_is_read_ahead_of_it)
 	cr_expect_gt(mine.ahead, UNIT);
 	reading_unref(left);
 	(void)sem_post(&k.go);
-	jobs_free(lone.jobs);
+	pool_free(lone.pool);
 	cr_expect_eq(mine.used, 0);
 	/* What was still to be read was not. */
 	cr_expect_eq(lone.bytes_ahead, UNIT);

@@ -22,11 +22,12 @@ static void setup(void)
 	ckpt_setup();
 	budget_init(&budget, 64 * MIB, 32 * MIB);
 	readings = (struct readings){ .budget = &budget };
-	cr_assert_eq(jobs_new(2, &readings.jobs, &err), 0, "%s", err.msg);
+	cr_assert_eq(pool_new(NULL, 2, 0, &readings.pool, &err), 0, "%s",
+		     err.msg);
 	readings_init(&readings);
 	all = (struct writings){ .store = store,
 				 .budget = &budget,
-				 .jobs = readings.jobs,
+				 .pool = readings.pool,
 				 .tail_most = 32 * MIB,
 				 .patience_ns = PATIENCE_NS,
 				 .readings = &readings };
@@ -42,7 +43,7 @@ static void teardown(void)
 	budget_fini(&all.slots);
 	listed_free(all.listed);
 	readings_fini(&readings);
-	jobs_free(readings.jobs);
+	pool_free(readings.pool);
 	cr_expect_eq(budget.used, 0);
 	budget_fini(&budget);
 	ckpt_teardown();

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "objects/store/workers.h"
+#include "net/pool.h"
 #include "tests/unit/failures.h"
 
 #define JOBS 64
@@ -20,7 +20,7 @@ struct ledger {
 };
 
 struct job {
-	struct worker_job base;
+	struct work base;
 	struct ledger *ledger;
 	unsigned int number;
 };
@@ -30,10 +30,10 @@ static struct ledger ledger = {
 	.changed = PTHREAD_COND_INITIALIZER,
 };
 static struct job jobs[JOBS];
-static struct workers *workers;
+static struct pool *pool;
 static struct error err;
 
-static void run(struct worker_job *base)
+static void run(struct work *base)
 {
 	struct job *j = (struct job *)base;
 	struct ledger *l = j->ledger;
@@ -56,12 +56,14 @@ static void begin(unsigned int max)
 		jobs[i] = (struct job){ { .run = run }, &ledger, i };
 	ledger.is_open = false;
 	ledger.n_running = ledger.most = ledger.n_done = 0;
-	cr_assert_eq(workers_new(max, &workers, &err), 0);
+	cr_assert_eq(pool_new_lazy(max, &pool, &err), 0);
 }
 
 static void submit(unsigned int i, bool first)
 {
-	cr_assert_eq(workers_submit(workers, &jobs[i].base, first, &err), 0);
+	cr_assert_eq(first ? pool_submit_first(pool, &jobs[i].base)
+			   : pool_submit(pool, &jobs[i].base),
+		     0);
 }
 
 static void wait_running(unsigned int n)
@@ -80,21 +82,21 @@ static void open_gate(void)
 	(void)pthread_mutex_unlock(&ledger.lock);
 }
 
-TestSuite(workers, .timeout = 60);
+TestSuite(pool_lazy, .timeout = 60);
 
-Test(workers, run_as_many_beside_one_another_as_may_be_and_no_more)
+Test(pool_lazy, runs_as_many_beside_one_another_as_may_be_and_no_more)
 {
 	begin(3);
 	for (unsigned int i = 0; i < JOBS; i++)
 		submit(i, false);
 	wait_running(3);
 	open_gate();
-	workers_free(workers);
+	pool_free(pool);
 	cr_assert_eq(ledger.n_done, JOBS);
 	cr_assert_eq(ledger.most, 3);
 }
 
-Test(workers, run_in_order_and_first_what_is_to_be_first)
+Test(pool_lazy, runs_in_order_and_first_what_is_to_be_first)
 {
 	begin(1);
 	submit(0, false);
@@ -104,7 +106,7 @@ Test(workers, run_in_order_and_first_what_is_to_be_first)
 	submit(3, true);
 	submit(4, false);
 	open_gate();
-	workers_free(workers);
+	pool_free(pool);
 	cr_assert_eq(ledger.n_done, 5);
 	cr_assert_eq(ledger.order[0], 0);
 	cr_assert_eq(ledger.order[1], 3);
@@ -113,7 +115,7 @@ Test(workers, run_in_order_and_first_what_is_to_be_first)
 	cr_assert_eq(ledger.order[4], 4);
 }
 
-Test(workers, a_job_that_is_first_of_none_is_the_last_too)
+Test(pool_lazy, a_job_that_is_first_of_none_is_the_last_too)
 {
 	begin(1);
 	submit(0, false);
@@ -121,7 +123,7 @@ Test(workers, a_job_that_is_first_of_none_is_the_last_too)
 	submit(1, true);
 	submit(2, false);
 	open_gate();
-	workers_free(workers);
+	pool_free(pool);
 	cr_assert_eq(ledger.n_done, 3);
 	cr_assert_eq(ledger.order[1], 1);
 	cr_assert_eq(ledger.order[2], 2);
@@ -129,7 +131,7 @@ Test(workers, a_job_that_is_first_of_none_is_the_last_too)
 
 /* Each job needs a thread of its own, so the n-th that cannot be started leaves n - 1:
  * with none the job is refused, and else one of these runs it. */
-Test(workers, go_on_with_the_threads_that_there_are)
+Test(pool_lazy, goes_on_with_the_threads_that_there_are)
 {
 	struct failures f = { .kind = FAIL_THREAD };
 	unsigned int rounds = 0;
@@ -139,8 +141,7 @@ Test(workers, go_on_with_the_threads_that_there_are)
 
 		begin(4);
 		for (unsigned int i = 0; i < 4; i++) {
-			int rc = workers_submit(workers, &jobs[i].base, false,
-						&err);
+			int rc = pool_submit(pool, &jobs[i].base);
 
 			cr_assert(rc == 0 || rc == -EAGAIN);
 			n_taken += rc == 0;
@@ -152,26 +153,26 @@ Test(workers, go_on_with_the_threads_that_there_are)
 		else
 			cr_assert_eq(n_taken, 4);
 		open_gate();
-		workers_free(workers);
+		pool_free(pool);
 		cr_assert_eq(ledger.n_done, n_taken);
 		rounds++;
 	}
 	cr_assert_eq(rounds, 5);
 }
 
-Test(workers, say_that_memory_is_short)
+Test(pool_lazy, says_that_memory_is_short)
 {
 	struct failures f = { .kind = FAIL_MEMORY };
 
 	while (failures_next(&f)) {
-		int rc = workers_new(4, &workers, &err);
+		int rc = pool_new_lazy(4, &pool, &err);
 
 		if (failures_hit(&f))
 			cr_assert_eq(rc, -ENOMEM);
 		else
 			cr_assert_eq(rc, 0);
 		if (rc == 0)
-			workers_free(workers);
+			pool_free(pool);
 	}
 }
 
@@ -180,13 +181,13 @@ static void *submit_half(void *arg)
 	unsigned int from = *(unsigned int *)arg;
 
 	for (unsigned int i = from; i < JOBS; i += 2)
-		if (workers_submit(workers, &jobs[i].base, i % 3 == 0, NULL) <
-		    0)
+		if ((i % 3 ? pool_submit(pool, &jobs[i].base)
+			   : pool_submit_first(pool, &jobs[i].base)) < 0)
 			return arg;
 	return NULL;
 }
 
-Test(workers, take_jobs_of_several_threads)
+Test(pool_lazy, takes_jobs_of_several_threads)
 {
 	unsigned int from[2] = { 0, 1 };
 	pthread_t threads[2];
@@ -202,6 +203,6 @@ Test(workers, take_jobs_of_several_threads)
 		cr_assert_eq(pthread_join(threads[i], &failed), 0);
 		cr_assert_null(failed);
 	}
-	workers_free(workers);
+	pool_free(pool);
 	cr_assert_eq(ledger.n_done, JOBS);
 }
