@@ -42,9 +42,17 @@ static int commit_column(void *arg, unsigned int c, struct error *err)
 	return 0;
 }
 
+int writer_end_column(struct ckpt_writer *w, uint32_t c, struct error *err)
+{
+	if (writer_is_plain(w))
+		return 0;
+	atomic_store(&w->is_begun, true);
+	return commit_column(w, c, err);
+}
+
 int writer_commit_columns(struct ckpt_writer *w, struct error *err)
 {
-	w->is_begun = true;
+	atomic_store(&w->is_begun, true);
 	return side_by_side(ckpt_writer_columns(w), commit_column, w, err);
 }
 

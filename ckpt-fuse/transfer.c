@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,8 +16,8 @@
 #include "common/fs.h"
 #include "common/side_by_side.h"
 
-#define ALIGNMENT 4096u
-#define TRIES 4u /* while others remove what is to be replaced */
+#define ALIGNMENT (2 * MIB) /* a huge page: of small ones each costs a fault */
+#define TRIES 4u            /* while others remove what is to be replaced */
 #define THREADS_MIN 4u
 #define THREADS_MAX 32u
 #define UNITS_A_COLUMN 4u /* at a time: while one is checked the next comes */
@@ -51,12 +52,14 @@ static uint64_t unit_bytes(const struct file_transfer *t, uint64_t u)
 
 static void *buffer_new(const struct file_transfer *t, struct error *err)
 {
+	const size_t size = round_up(t->unit, ALIGNMENT);
 	void *data = NULL;
 
-	if (posix_memalign(&data, ALIGNMENT, round_up(t->unit, ALIGNMENT))) {
+	if (posix_memalign(&data, ALIGNMENT, size)) {
 		(void)error_nomem(err);
 		return NULL;
 	}
+	(void)madvise(data, size, MADV_HUGEPAGE);
 	return data;
 }
 
@@ -77,21 +80,28 @@ static int upload_column(void *arg, unsigned int c, struct error *err)
 {
 	struct file_transfer *t = arg;
 	uint64_t u = 0, n = (t->size + t->unit - 1) / t->unit;
-	AUTO_FREE char *data = buffer_new(t, err);
-	int rc = data ? 0 : -ENOMEM;
+	AUTO_FREE char *own = NULL;
+	int rc = 0;
 
 	while (u < n && ckpt_writer_column(t->writer, u) != c)
 		u++;
 	for (; rc == 0 && u < n && !atomic_load(&t->stop);
 	     u += ckpt_writer_columns(t->writer)) {
 		uint64_t len = unit_bytes(t, u);
+		char *data = writer_unit_room(t->writer, u, len);
 
-		rc = read_local(t, u * t->unit, data, len, err);
+		if (!data && !own)
+			own = buffer_new(t, err);
+		data = data ? data : own;
+		rc = data ? read_local(t, u * t->unit, data, len, err)
+			  : -ENOMEM;
 		if (rc == 0)
 			rc = ckpt_write_unit(t->writer, u, data, err);
 		if (rc == 0)
 			told(t, len);
 	}
+	if (rc == 0 && !atomic_load(&t->stop))
+		rc = writer_end_column(t->writer, c, err);
 	if (rc < 0)
 		atomic_store(&t->stop, true);
 	return rc;
@@ -220,11 +230,15 @@ static int download_units(void *arg, unsigned int index, struct error *err)
 
 static unsigned int threads_for(const struct ckpt_file *f)
 {
+	const uint64_t unit = ckpt_file_unit(f);
+	const uint64_t units = (ckpt_file_stored(f) + unit - 1) / unit;
 	unsigned int n = ckpt_file_stat(f)->columns * UNITS_A_COLUMN;
 
 	if (n < THREADS_MIN)
-		return THREADS_MIN;
-	return n > THREADS_MAX ? THREADS_MAX : n;
+		n = THREADS_MIN;
+	if (n > THREADS_MAX)
+		n = THREADS_MAX;
+	return units < n ? (unsigned int)units : n;
 }
 
 /* Before its first byte: a disk that is full harms others. */

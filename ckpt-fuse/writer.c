@@ -34,16 +34,25 @@ int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
 	return 0;
 }
 
+/* Two objects of a request each take less time than a large one that a bucket is told to begin,
+ * given the parts of and told to put together. */
+static uint32_t columns_by_size(const struct ckpt_writer *w, uint64_t size)
+{
+	const uint64_t once = object_store_caps(w->store).put_once;
+
+	if (size >= STRIPED_SIZE)
+		return COLUMNS;
+	return once ? (uint32_t)((size + once - 1) / once) : 1;
+}
+
 static int set_segment(struct ckpt_writer *w,
 		       const struct ckpt_write_options *o, struct error *err)
 {
 	uint64_t unit = manifest_unit(w->manifest);
 	uint64_t units = (o->size + unit - 1) / unit;
-	uint32_t n = o->columns;
+	uint32_t n = o->columns ? o->columns : columns_by_size(w, o->size);
 	int rc;
 
-	if (!n)
-		n = o->size < STRIPED_SIZE ? 1 : COLUMNS;
 	rc = writer_new_segment(w->segment, n > units ? (uint32_t)units : n,
 				err);
 	w->segment->length = o->size;
@@ -258,21 +267,26 @@ int writer_put_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 	return rc;
 }
 
+void *writer_unit_room(struct ckpt_writer *w, uint64_t u, size_t len)
+{
+	struct object_put *p = w->puts[ckpt_writer_column(w, u)];
+
+	return p ? object_put_room(p, len) : NULL;
+}
+
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err)
 {
 	uint64_t unit = manifest_unit(w->manifest), size = w->manifest->size;
 	uint64_t len;
-	int rc;
 
 	if (w->is_growing || u * unit >= size)
 		return error_set(err, EINVAL, "'%.200s' has no unit %" PRIu64,
 				 w->path, u);
 	len = size - u * unit < unit ? size - u * unit : unit;
-	rc = writer_put_unit(w, u, data, len, err);
-	if (rc == 0 && !writer_is_plain(w))
+	if (!writer_is_plain(w))
 		set_crcs(w, u, data, len);
-	return rc;
+	return writer_put_unit(w, u, data, len, err);
 }
 
 /* ---------------------------------------------------------------------- the end --- */

@@ -4,6 +4,7 @@
 #define BOOTSEER_CKPT_FUSE_WRITER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "ckpt-fuse/unit_map.h"
 #include "ckpt-fuse/names.h"
@@ -19,7 +20,7 @@ struct ckpt_writer {
 	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
 	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
 	bool is_growing, is_plain;
-	bool is_begun; /* columns were committed, or may have been */
+	atomic_bool is_begun; /* columns were committed, or may have been */
 	/* The manifest may be there, whatever we heard of it: columns stay. */
 	bool is_sent;
 	/* The file that it goes on behind was removed or replaced: nobody names its columns but
@@ -50,9 +51,17 @@ void writer_begin_columns(struct ckpt_writer *w);
 /* Unit `u` of the segment goes to its column. */
 int writer_put_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    size_t len, struct error *err) MUST_CHECK;
+/* Where the unit's bytes may be laid before ckpt_write_unit() of them, which then copies none;
+ * NULL: nowhere.  As object_put_room(). */
+void *writer_unit_room(struct ckpt_writer *w, uint64_t u, size_t len);
 /* A new segment of so many columns; its ID is random. */
 int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
 		       struct error *err) MUST_CHECK;
+/* Have a column durable that has all its units, while others still get theirs.  Columns may
+ * be ended side by side; nobody sees them before the manifest.  A plain object is its file: it
+ * waits for ckpt_commit(). */
+int writer_end_column(struct ckpt_writer *w, uint32_t c,
+		      struct error *err) MUST_CHECK;
 /* Have what was written of the columns durable. */
 int writer_commit_columns(struct ckpt_writer *w, struct error *err) MUST_CHECK;
 /* What ckpt_write_open() does for a file that grows. */

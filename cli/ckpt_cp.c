@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/progress.h"
+#include "common/side_by_side.h"
 
 struct ckpt_cp_config {
 	struct ckpt_access access;
@@ -46,6 +47,7 @@ struct ckpt_cp {
 	bool is_into; /* `to` is a folder */
 	char *folder; /* no file is above what lies in it */
 	struct ckpt_bar bar;
+	bool is_probed; /* for the first file into it */
 	uint64_t n_files, n_bytes;
 };
 
@@ -105,10 +107,7 @@ static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
 static int look(struct ckpt_cp *cp, const char *path, struct ckpt_version *ret,
 		struct error *err)
 {
-	struct ckpt_stat ignored;
-	int rc = ckpt_store_compares(cp->store)
-			 ? ckpt_look(cp->store, path, ret, NULL, err)
-			 : ckpt_stat(cp->store, path, &ignored, err);
+	int rc = ckpt_look(cp->store, path, ret, NULL, err);
 
 	if (rc == -EISDIR)
 		return error_set(err, EISDIR,
@@ -117,6 +116,63 @@ static int look(struct ckpt_cp *cp, const char *path, struct ckpt_version *ret,
 	if (rc == -ENOENT || rc == -ENOTDIR)
 		return check_above(cp, path, err);
 	return rc == -EBADMSG ? 0 : rc;
+}
+
+/* Whether it compares; what else is wrong with it the first write says, but that it does not
+ * answer, which nobody waits for twice. */
+static int look_at_store(struct object_store *s, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc = object_store_probe(s, &why);
+
+	if (rc != -ETIMEDOUT && rc != -ECONNREFUSED)
+		return 0;
+	*err = why;
+	return rc;
+}
+
+/* What is asked before the first byte of the first file. */
+struct first_look {
+	struct ckpt_cp *cp;
+	const char *path;
+	struct ckpt_version version;
+	struct error err; /* of the path */
+	int rc;
+};
+
+static int look_first(void *arg, unsigned int index, struct error *err)
+{
+	struct first_look *l = arg;
+
+	if (index == 0)
+		return look_at_store(l->cp->store, err);
+	l->rc = look(l->cp, l->path, &l->version, &l->err);
+	return 0;
+}
+
+/* The store and the path are asked about side by side where each answer is a round trip away; a
+ * directory measures itself meanwhile. */
+static int look_before(struct ckpt_cp *cp, const char *path,
+		       struct ckpt_version *ret, struct error *err)
+{
+	struct first_look l = { .cp = cp, .path = path };
+	int rc = 0;
+
+	if (!cp->is_probed && object_store_caps(cp->store).is_remote) {
+		rc = side_by_side(2, look_first, &l, err);
+	} else {
+		rc = cp->is_probed ? 0 : look_first(&l, 0, err);
+		if (rc == 0)
+			rc = look_first(&l, 1, err);
+	}
+	if (rc < 0)
+		return rc;
+	cp->is_probed = true;
+	if (l.rc < 0)
+		*err = l.err;
+	else if (ckpt_store_compares(cp->store))
+		*ret = l.version;
+	return l.rc;
 }
 
 static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
@@ -141,7 +197,7 @@ static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
 						     : "");
 	o = options_of(cp, &st);
 	cp->bar.what = local;
-	rc = look(cp, path, &version, err);
+	rc = look_before(cp, path, &version, err);
 	o.version = &version;
 	if (rc == 0)
 		rc = ckpt_upload(cp->store, fd, path, &o, &progress, NULL, err);
@@ -303,19 +359,6 @@ static void print_end(const struct ckpt_cp *cp, int64_t began_ns)
 	       rate);
 }
 
-/* Whether it compares; what else is wrong with it the first write says, but that it does not
- * answer, which nobody waits for twice. */
-static int look_at_store(struct object_store *s, struct error *err)
-{
-	struct error why = ERROR_INIT;
-	int rc = object_store_probe(s, &why);
-
-	if (rc != -ETIMEDOUT && rc != -ECONNREFUSED)
-		return 0;
-	*err = why;
-	return rc;
-}
-
 static int run(const void *config, char **args, struct error *err)
 {
 	struct ckpt_cp cp = { .cfg = config };
@@ -323,10 +366,8 @@ static int run(const void *config, char **args, struct error *err)
 	char end = args[2][strlen(args[2]) - 1];
 	int64_t began_ns = clock_now_ns();
 	AUTO(object_store) s = cp.cfg->access.store;
-	int rc = is_in ? look_at_store(s, err) : 0;
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	cp.store = s;
 	cp.from = is_in ? args[1] : ckpt_store_path(args[1]);
 	cp.to = is_in ? ckpt_store_path(args[2]) : args[2];

@@ -72,10 +72,13 @@ struct object_caps {
 	bool has_checksum; /* the store refuses bytes that changed on their way */
 	bool is_direct; /* large transfers bypass this machine's page cache */
 	bool is_uring;  /* by io_uring, not by threads */
+	bool is_remote; /* a server answers, a round trip later */
 	unsigned int parallel; /* requests at a time that are worth it */
 	uint64_t read_size;    /* bytes of a range that is worth a request */
 	uint64_t part_size;    /* bytes of a put that are sent at once */
-	uint64_t put_memory;   /* for puts; UINT64_MAX: they take none */
+	uint64_t
+		put_once; /* largest object of a single request; 0: sizes cost none */
+	uint64_t put_memory; /* for puts; UINT64_MAX: they take none */
 };
 
 struct object_stat {
@@ -142,11 +145,9 @@ int object_stat(struct object_store *s, const char *name,
 
 struct object_entry {
 	const char *name; /* within the store, not only within the folder */
-	bool is_folder;   /* names that begin with it and a slash exist, or did
-	                   * where folders are real */
+	bool is_folder; /* names that begin with it and a slash exist, or did where folders are real */
 	struct object_stat stat; /* of an object */
-	int64_t asked_ns; /* CLOCK_MONOTONIC: the server was, for what this is a
-	                   * part of; 0: when the list was begun */
+	int64_t asked_ns; /* CLOCK_MONOTONIC of this part of the list; 0: when it was begun */
 	bool is_marker; /* an object by which another tool marks the folder `name` */
 	bool is_odd; /* the server has the name, and no object can here */
 };
@@ -207,6 +208,9 @@ struct object_put_options {
 int object_put_open(struct object_store *s, const char *name,
 		    const struct object_put_options *opts,
 		    struct object_put **ret, struct error *err) MUST_CHECK;
+/* Where the caller may lay the next `len` bytes, which object_put_write() then does not copy; until
+ * the next call for the put.  NULL: nowhere.  Waits while memory is short. */
+void *object_put_room(struct object_put *p, size_t len);
 /* The next bytes, which are copied.  Waits while memory is short; a failure of bytes
  * that were taken before shows here or at the commit. */
 int object_put_write(struct object_put *p, const void *data, size_t len,
@@ -221,9 +225,8 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 void object_put_free(struct object_put *p);
 DEFINE_AUTO(object_put)
 
-/* Memory of the store's bound, page-aligned, that a kernel's ring may know: reads into
- * it cost the least.  Waits until `deadline_ns`; NULL: others have it.  Give it back
- * with the same size. */
+/* Memory of the store's bound, page-aligned: reads into it cost the least.  Waits until
+ * `deadline_ns`; NULL: others have it.  Give it back with the same size. */
 void *object_buffer_take(struct object_store *s, size_t size,
 			 int64_t deadline_ns) MUST_CHECK;
 void object_buffer_give(struct object_store *s, void *buf, size_t size);
@@ -248,9 +251,8 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 		  enum object_condition condition,
 		  struct error *err) MUST_CHECK;
 
-/* What time it is there, as its objects are dated: that of one which is made for it and
- * removed.  Of directories and repositories, which whoever writes dates, it is ours.
- * Milliseconds since 1970. */
+/* What time it is there, in milliseconds since 1970, as it dates an object that is made for it
+ * and removed; ours of directories and repositories, which whoever writes dates. */
 int object_store_now(struct object_store *s, int64_t *ret_ms,
 		     struct error *err) MUST_CHECK;
 
@@ -258,9 +260,8 @@ int object_store_now(struct object_store *s, int64_t *ret_ms,
  * where all is, before INT64_MAX. */
 bool object_is_old(int64_t modified_ms, int64_t before_ms);
 
-/* Remove what puts, probes and locks that were cut off by a crash left behind, when it is
- * older by the store's clock, and locks also two days old; with 0 whatever its age, but no
- * locks. */
+/* Remove what puts, probes and locks left that a crash cut off, when it is older by the store's
+ * clock, and locks also two days old; with 0 whatever its age, but no locks. */
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err) MUST_CHECK;
 
@@ -271,10 +272,9 @@ int object_store_sweep_folder(struct object_store *s, const char *folder,
 
 /* ----------------------------------------------------------------- leases --- */
 
-/* A lease is an object that its holder renews.  One that was not renewed for `ttl_ms`,
- * as the clock of whoever wants it counts, may be taken over; the holder before learns
- * it at its next renewal.  `generation` grows with each holder: what is written under
- * a lease should carry it.  `owner` is for people. */
+/* A lease is an object that its holder renews.  One that was not renewed for `ttl_ms` by the
+ * clock of whoever wants it may be taken over; the holder before learns it at its next renewal.
+ * What is written under it should carry its `generation`, which grows.  `owner` is for people. */
 struct object_lease_options {
 	const char *owner;
 	uint32_t ttl_ms;

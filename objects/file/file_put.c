@@ -161,6 +161,11 @@ static void go_direct(struct file_put *p)
 		p->is_direct = fcntl(p->fd, F_SETFL, flags | O_DIRECT) == 0;
 }
 
+void *file_store_put_room(struct object_put *p, size_t len)
+{
+	return put_parts_room(file_put_of(p)->parts, len);
+}
+
 int file_store_put_write(struct object_put *base, const void *data, size_t len,
 			 struct error *err)
 {

@@ -373,6 +373,7 @@ static const struct object_store_ops file_ops = {
 	.close = file_store_close,
 	.put_open = file_store_put_open,
 	.put_write = file_store_put_write,
+	.put_room = file_store_put_room,
 	.put_commit = file_store_put_commit,
 	.put_free = file_store_put_free,
 	.remove = file_remove,

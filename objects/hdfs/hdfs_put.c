@@ -281,6 +281,11 @@ int hdfs_store_put_open(struct object_store *base, const char *name,
 	return rc;
 }
 
+void *hdfs_store_put_room(struct object_put *p, size_t len)
+{
+	return put_parts_room(hdfs_put_of(p)->parts, len);
+}
+
 int hdfs_store_put_write(struct object_put *p, const void *data, size_t len,
 			 struct error *err)
 {

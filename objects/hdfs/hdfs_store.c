@@ -243,6 +243,7 @@ static const struct object_store_ops hdfs_ops = {
 	.close = hdfs_store_close,
 	.put_open = hdfs_store_put_open,
 	.put_write = hdfs_store_put_write,
+	.put_room = hdfs_store_put_room,
 	.put_commit = hdfs_store_put_commit,
 	.put_free = hdfs_store_put_free,
 	.remove = hdfs_remove,

@@ -184,6 +184,11 @@ int s3_store_put_open(struct object_store *s, const char *name,
 	return rc;
 }
 
+void *s3_store_put_room(struct object_put *p, size_t len)
+{
+	return put_parts_room(s3_put_of(p)->parts, len);
+}
+
 int s3_store_put_write(struct object_put *p, const void *data, size_t len,
 		       struct error *err)
 {

@@ -168,6 +168,7 @@ static const struct object_store_ops s3_ops = {
 	.close = s3_store_close,
 	.put_open = s3_store_put_open,
 	.put_write = s3_store_put_write,
+	.put_room = s3_store_put_room,
 	.put_commit = s3_store_put_commit,
 	.put_free = s3_store_put_free,
 	.remove = s3_remove,
@@ -368,6 +369,7 @@ static int s3_open(struct store_url *url, const struct object_store_config *cfg,
 		.parallel = parallel,
 		.read_size = S3_READ,
 		.part_size = S3_PART,
+		.put_once = S3_PART,
 	};
 	*ret = &s->base;
 	return 0;

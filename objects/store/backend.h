@@ -46,6 +46,8 @@ struct object_store_ops {
 			struct object_put **ret, struct error *err);
 	int (*put_write)(struct object_put *p, const void *data, size_t len,
 			 struct error *err);
+	/* NULL: it has no room. */
+	void *(*put_room)(struct object_put *p, size_t len);
 	int (*put_commit)(struct object_put *p, struct object_stat *ret,
 			  struct error *err);
 	void (*put_free)(struct object_put *p);

@@ -251,6 +251,14 @@ static int make_room(struct put_parts *s, struct error *err)
 	return rc < 0 ? rc : next_fill(s, err);
 }
 
+void *put_parts_room(struct put_parts *s, size_t len)
+{
+	/* What fails here the write says. */
+	if (make_room(s, NULL) < 0 || s->fill->size - s->fill->len < len)
+		return NULL;
+	return (char *)s->fill->data + s->fill->len;
+}
+
 int put_parts_write(struct put_parts *s, const void *data, size_t len,
 		    struct error *err)
 {
@@ -259,12 +267,15 @@ int put_parts_write(struct put_parts *s, const void *data, size_t len,
 	while (len) {
 		int rc = make_room(s, err);
 		size_t room, n;
+		char *to;
 
 		if (rc < 0)
 			return rc;
 		room = s->fill->size - s->fill->len;
 		n = len < room ? len : room;
-		memcpy((char *)s->fill->data + s->fill->len, from, n);
+		to = (char *)s->fill->data + s->fill->len;
+		if (to != from)
+			memcpy(to, from, n);
 		s->fill->len += n;
 		from += n;
 		len -= n;

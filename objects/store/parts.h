@@ -49,6 +49,9 @@ void put_parts_free(struct put_parts *s);
 /* `err` says why when `rc` is not 0. */
 void put_parts_done(struct part *p, int rc, const struct error *err);
 
+/* NULL: the part that is filled has less room. */
+void *put_parts_room(struct put_parts *s, size_t len);
+/* Bytes that lie in the room already are not copied. */
 int put_parts_write(struct put_parts *s, const void *data, size_t len,
 		    struct error *err) MUST_CHECK;
 /* Send the rest, unless no part was sent, and wait for all. */

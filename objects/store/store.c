@@ -59,6 +59,7 @@ struct object_caps object_store_caps(const struct object_store *s)
 {
 	struct object_caps caps = s->caps;
 
+	caps.is_remote = s->ops->is_remote;
 	if (!caps.put_memory)
 		caps.put_memory = s->cfg.memory;
 	return caps;
@@ -487,6 +488,18 @@ int object_put_open(struct object_store *s, const char *name,
 	return wrap(s, "put", name, rc, err);
 }
 
+void *object_put_room(struct object_put *p, size_t len)
+{
+	void *room;
+
+	if (p->rc < 0 || !len || !p->store->ops->put_room)
+		return NULL;
+	(void)store_call_begin(p->store);
+	room = p->store->ops->put_room(p, len);
+	store_call_end(p->store, 0);
+	return room;
+}
+
 int object_put_write(struct object_put *p, const void *data, size_t len,
 		     struct error *err)
 {
@@ -512,12 +525,19 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 int object_put_fd(struct object_put *p, int fd, uint64_t size,
 		  struct error *err)
 {
-	AUTO_FREE char *piece = malloc(PIECE_BYTES);
-	int rc = piece ? 0 : error_nomem(err);
+	AUTO_FREE char *own = NULL;
+	int rc = 0;
 
 	for (uint64_t off = 0; rc == 0 && off < size;) {
 		size_t n = size - off < PIECE_BYTES ? (size_t)(size - off)
 						    : PIECE_BYTES;
+		char *piece = object_put_room(p, n);
+
+		if (!piece && !own)
+			own = malloc(PIECE_BYTES);
+		piece = piece ? piece : own;
+		if (!piece)
+			return error_nomem(err);
 
 		rc = fs_pread_full(fd, piece, n, off);
 		rc = rc < 0 ? error_set(err, -rc, "read what is to be put: %s",

@@ -84,6 +84,27 @@ objects()
 	[ "$(wc -l <"$W/columns")" = 8 ]
 }
 
+@test "a copy into a bucket asks about the path while it asks about the store, and sends no parts" {
+	local copy
+
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	noise $((15 << 20)) 9 >"$W/f"
+	fault 'match=^PUT .*/.bootseer/tmp/' kind=wait
+	ckpt cp "$W/f" :d/f 3>&- &
+	copy=$!
+	wait_for proxied '^HEAD .*/d/f.bsm'
+	curl -sf -X POST "http://$PROXY/go"
+	wait "$copy"
+	ckpt cp :d/f "$W/back"
+	cmp "$W/back" "$W/f"
+	proxied '^PUT .*/c0[01] ' >"$W/columns"
+	[ "$(wc -l <"$W/columns")" = 2 ]
+	[ -z "$(proxied '^POST')" ]
+}
+
 @test "what others wrote is a file, and they can read what is small" {
 	mkdir "$W/store/old"
 	cp "$F/in/optimizer.pt" "$W/store/old/weights"

@@ -51,6 +51,39 @@ Test(store, keeps_objects_of_every_size_around_its_parts)
 	free(data);
 }
 
+/* Laid in place as far as there is room, written from elsewhere where there is none. */
+Test(store, takes_bytes_that_are_laid_into_its_room)
+{
+	size_t part = (size_t)object_store_caps(store).part_size;
+	size_t len = 2 * part + 12345, step = part / 2, n_laid = 0;
+	const struct object_put_options opts = { .size = len };
+	char *data = store_test_noise(len, 7);
+	struct error err = ERROR_INIT;
+	struct object_put *p;
+
+	cr_assert_eq(object_put_open(store, "o", &opts, &p, &err), 0, "%s",
+		     err.msg);
+	for (size_t at = 0, n; at < len; at += n) {
+		char *room;
+
+		n = len - at < step ? len - at : step;
+		room = object_put_room(p, n);
+		if (room)
+			memcpy(room, data + at, n);
+		n_laid += room != NULL;
+		cr_assert_eq(object_put_write(p, room ? room : data + at, n,
+					      &err),
+			     0, "%s", err.msg);
+	}
+	cr_expect_eq(n_laid, store->ops->put_room ? 5 : 0);
+	cr_expect_null(object_put_room(p, SIZE_MAX), "there is no such room");
+	cr_assert_eq(object_put_commit(p, NULL, &err), 0, "%s", err.msg);
+	cr_expect_null(object_put_room(p, 1), "it is over");
+	object_put_free(p);
+	store_expect_bytes("o", data, len);
+	free(data);
+}
+
 Test(store, takes_a_stream_whose_length_nobody_knows)
 {
 	size_t part = (size_t)object_store_caps(store).part_size;
