@@ -88,5 +88,6 @@ extern const struct command start_export_command;
 extern const struct command ops_chains_command;
 extern const struct command ops_cost_command;
 extern const struct command ops_nodes_command;
+extern const struct command ops_phases_command;
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "cli/ops_prom.h"
 #include "common/option.h"
 #include "profiler/ops/ops.h"
 
@@ -15,7 +16,23 @@ struct ops_config {
 	int64_t trained_ns;
 	int64_t save_ns, interval_ns; /* of ops cost; 0: not said */
 	bool json;
+	struct ops_prom_config prom;
 };
+
+#define OPS_DAYS_OPTION \
+	{ \
+		.key = "days", .type = OPTION_INTEGER, .arg = "N", \
+		.def = "60", .min = "1", .max = "3650", \
+		.offset = offsetof(struct ops_config, days), \
+		.help = "Look at the last N days." \
+	}
+
+#define OPS_JSON_OPTION \
+	{ \
+		.key = "json", .type = OPTION_BOOL, \
+		.offset = offsetof(struct ops_config, json), \
+		.help = "Print JSON; times and lengths are seconds." \
+	}
 
 #define OPS_OPTIONS \
 	{ .key = "sacct", \
@@ -27,14 +44,7 @@ struct ops_config {
 	  .help = "Read this file, which has what sacct printed with " \
 		  "--allusers --allocations --duplicates --parsable2 " \
 		  "--format=" OPS_SACCT_COLUMNS ", and do not run sacct." }, \
-		{ .key = "days", \
-		  .type = OPTION_INTEGER, \
-		  .arg = "N", \
-		  .def = "60", \
-		  .min = "1", \
-		  .max = "3650", \
-		  .offset = offsetof(struct ops_config, days), \
-		  .help = "Ask sacct for the last N days." }, \
+		OPS_DAYS_OPTION, \
 		{ .key = "name", \
 		  .type = OPTION_STRING, \
 		  .arg = "NAME", \
@@ -48,11 +58,7 @@ struct ops_config {
 		  .offset = offsetof(struct ops_config, nodes), \
 		  .help = "Count jobs of N nodes or more; without it those of more " \
 			  "than half of all nodes that any job ran on." }, \
-	{ \
-		.key = "json", .type = OPTION_BOOL, \
-		.offset = offsetof(struct ops_config, json), \
-		.help = "Print JSON; times and lengths are seconds." \
-	}
+		OPS_JSON_OPTION
 
 #define OPS_TRAINED_OPTION \
 	{ \
@@ -75,5 +81,9 @@ const char *ops_text_of(double seconds, char out[32]);
 /* Print `v`, which is taken over, on a line; an infinite number is null. */
 int ops_print_json(json_t *v, struct error *err) MUST_CHECK;
 json_t *ops_number(double v);
+
+/* What was found in metrics: for `bootseer ops phases`, and in reports. */
+void ops_print_phases(const struct ops_metrics *m);
+json_t *ops_phases_json(const struct ops_metrics *m);
 
 #endif

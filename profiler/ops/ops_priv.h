@@ -34,7 +34,7 @@ void ops_places_fini(struct ops_places *p);
 /* For qsort() and bsearch(): a session's places are in the order of their numbers. */
 int ops_places_compare(const void *x, const void *y);
 
-/* Order statistics of `n` values, which are sorted here. */
-struct ops_spread ops_spread_of(double *v, size_t n);
+/* Divide saves into configurations.  -ENOMEM. */
+int ops_find_settings(struct ops_phases *p, struct error *err) MUST_CHECK;
 
 #endif

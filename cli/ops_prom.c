@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The metrics of a cluster for bootseer ops, by ranges and by the samples of each save. */
+#include "cli/ops_prom.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/array.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/progress.h"
+
+#define DAY_S INT64_C(86400)
+#define SURVEY_POINTS 400 /* to see where there are data */
+#define SURVEY_STEP_MIN_S 60
+#define SAMPLES_S 900u /* that a scrape interval is read from */
+#define STEP_MAX_S 3600u
+#define USED_POINTS 500
+#define MEASURED_MAX 2000 /* saves; of more each k-th is measured */
+#define MARGIN_SAMPLES 4  /* around a save */
+#define FLOWS_MAX 1000000u
+#define TIME_MAX_S INT64_C(100000000000)
+
+struct gather {
+	const struct ops_prom_config *c;
+	struct prom *prom;
+	struct ops_metrics *m;
+	struct progress *progress;
+	struct buf query;
+};
+
+/* ------------------------------------------------------------------- options --- */
+
+static int read_time(const char *text, int64_t *ret, struct error *err)
+{
+	static const char *const forms[] = { "%Y-%m-%dT%H:%M:%SZ",
+					     "%Y-%m-%dT%H:%MZ", "%Y-%m-%d" };
+	char *end;
+	long long s = strtoll(text, &end, 10);
+
+	if (*text && !*end && s >= 0 && s < TIME_MAX_S) {
+		*ret = s;
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		struct tm tm = { .tm_year = 0 };
+		const char *rest = strptime(text, forms[i], &tm);
+
+		if (rest && !*rest) {
+			*ret = (int64_t)timegm(&tm);
+			return 0;
+		}
+	}
+	return error_set(err, EINVAL,
+			 "'%s' is no time: wanted is 2025-10-01, "
+			 "2025-10-01T12:00:00Z, or seconds since 1970",
+			 text);
+}
+
+static int read_times(const struct ops_prom_config *c, uint64_t days,
+		      int64_t *from_s, int64_t *to_s, struct error *err)
+{
+	int rc = 0;
+
+	*to_s = (int64_t)time(NULL);
+	if (c->to)
+		rc = read_time(c->to, to_s, err);
+	*from_s = *to_s - (int64_t)days * DAY_S;
+	if (rc == 0 && c->from)
+		rc = read_time(c->from, from_s, err);
+	if (rc == 0 && *from_s >= *to_s)
+		rc = error_set(err, EINVAL, "--from is not before --to");
+	return rc;
+}
+
+/* Names between commas; a query is made of them. */
+static bool are_names(const char *list)
+{
+	char name[128];
+
+	while (*list) {
+		size_t n = strcspn(list, ",");
+
+		if (n >= sizeof(name))
+			return false;
+		memcpy(name, list, n);
+		name[n] = '\0';
+		if (!prom_is_name(name))
+			return false;
+		list += n + (list[n] == ',');
+	}
+	return true;
+}
+
+int ops_prom_check(const struct ops_prom_config *c, struct error *err)
+{
+	const char *const names[] = { c->write, c->read, c->gpu,
+				      c->size,  c->free, c->node_label };
+	int64_t from_s, to_s;
+
+	if (!c->url)
+		return error_set(err, EINVAL,
+				 "name the server that has the metrics: "
+				 "--prometheus URL");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!prom_is_name(names[i]))
+			return error_set(err, EINVAL,
+					 "'%s' is no name of a metric or label",
+					 names[i]);
+	if (!are_names(c->replica_labels))
+		return error_set(err, EINVAL,
+				 "--replica-labels '%s': wanted are names, "
+				 "with commas between them",
+				 c->replica_labels);
+	return read_times(c, 1, &from_s, &to_s, err);
+}
+
+/* ------------------------------------------------------------------- queries --- */
+
+/* "name{match,more}" */
+static int add_selector(struct gather *g, const char *name, const char *more)
+{
+	const char *match = g->c->match ? g->c->match : "";
+
+	return buf_printf(&g->query, "%s{%s%s%s}", name, match,
+			  *match && *more ? "," : "", more);
+}
+
+static int ask_range(struct gather *g, int64_t from_s, uint32_t step_s,
+		     size_t n, double *v, struct error *err)
+{
+	return prom_range(g->prom, g->query.data, from_s, step_s, n, v, err);
+}
+
+static int new_series(struct ops_series *s, int64_t from_s, uint32_t step_s,
+		      int64_t to_s, struct error *err)
+{
+	size_t n = (size_t)((to_s - from_s) / step_s) + 1;
+
+	if (n > OPS_POINTS_MAX)
+		return error_set(err, EFBIG,
+				 "%zu samples are too many: ask for fewer days",
+				 n);
+	*s = (struct ops_series){ .begin_s = from_s,
+				  .step_s = step_s,
+				  .n = n,
+				  .v = calloc(n, sizeof(*s->v)) };
+	return s->v ? 0 : error_nomem(err);
+}
+
+/* A series without a value is a metric that is missing. */
+static void drop_empty(struct ops_series *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!isnan(s->v[i]))
+			return;
+	free(s->v);
+	s->v = NULL;
+}
+
+static int read_series(struct gather *g, const char *what, struct ops_series *s,
+		       uint32_t step_s, struct error *err)
+{
+	int rc = new_series(s, g->m->from_s, step_s, g->m->to_s, err);
+
+	progress_step(g->progress, what, 0, 0, clock_now_ns());
+	if (rc == 0)
+		rc = ask_range(g, s->begin_s, s->step_s, s->n, s->v, err);
+	if (rc == 0)
+		drop_empty(s);
+	return rc;
+}
+
+/* The growth between the last two samples of each node, so that a burst is seen in the
+ * samples that it touches, and one lost sample hides none. */
+static int read_rate(struct gather *g, const char *name, struct ops_series *s,
+		     struct error *err)
+{
+	buf_reset(&g->query);
+	if (buf_printf(&g->query, "sum(max without(%s)(irate(",
+		       g->c->replica_labels) < 0 ||
+	    add_selector(g, name, "") < 0 ||
+	    buf_printf(&g->query, "[%" PRIu32 "s])))",
+		       g->m->step_s * 7 / 2 + 1) < 0)
+		return error_nomem(err);
+	return read_series(g, name, s, g->m->step_s, err);
+}
+
+static int read_gpus(struct gather *g, struct error *err)
+{
+	buf_reset(&g->query);
+	if (buf_printf(&g->query, "avg(max without(%s)(",
+		       g->c->replica_labels) < 0 ||
+	    add_selector(g, g->c->gpu, "") < 0 || buf_puts(&g->query, "))") < 0)
+		return error_nomem(err);
+	return read_series(g, g->c->gpu, &g->m->gpu, g->m->step_s, err);
+}
+
+static int read_used(struct gather *g, struct error *err)
+{
+	static const char nfs[] = "fstype=~\"nfs.*\"";
+	int64_t step = (g->m->to_s - g->m->from_s) / USED_POINTS;
+
+	if (step < g->m->step_s)
+		step = g->m->step_s;
+	buf_reset(&g->query);
+	if (buf_puts(&g->query, "max(") < 0 ||
+	    add_selector(g, g->c->size, nfs) < 0 ||
+	    buf_puts(&g->query, "-") < 0 ||
+	    add_selector(g, g->c->free, nfs) < 0 ||
+	    buf_puts(&g->query, ")") < 0)
+		return error_nomem(err);
+	return read_series(g, g->c->size, &g->m->used, (uint32_t)step, err);
+}
+
+/* -------------------------------------------------------------------- survey --- */
+
+static int no_writes(const struct gather *g, struct error *err)
+{
+	return error_set(err, ENOENT,
+			 "%s has no %s%s%s%s in this time: check --from, --to, "
+			 "--match and --metric-nfs-write (node_exporter needs "
+			 "--collector.mountstats)",
+			 g->c->url, g->c->write, g->c->match ? "{" : "",
+			 g->c->match ? g->c->match : "",
+			 g->c->match ? "}" : "");
+}
+
+/* Cut the time to where there are data, and see of how many nodes. */
+static int survey(struct gather *g, int64_t *last_s, struct error *err)
+{
+	struct ops_metrics *m = g->m;
+	int64_t step = (m->to_s - m->from_s) / SURVEY_POINTS;
+	size_t first = SIZE_MAX, last = 0;
+	struct ops_series s = { .v = NULL };
+	int rc;
+
+	if (step < SURVEY_STEP_MIN_S)
+		step = SURVEY_STEP_MIN_S;
+	buf_reset(&g->query);
+	if (buf_printf(&g->query, "count(count by(%s)(", g->c->node_label) <
+		    0 ||
+	    add_selector(g, g->c->write, "") < 0 ||
+	    buf_puts(&g->query, "))") < 0)
+		return error_nomem(err);
+	rc = read_series(g, g->c->write, &s, (uint32_t)step, err);
+	for (size_t i = 0; rc == 0 && s.v && i < s.n; i++)
+		if (!isnan(s.v[i])) {
+			first = first == SIZE_MAX ? i : first;
+			last = i;
+			m->nodes = fmax(m->nodes, s.v[i]);
+		}
+	free(s.v);
+	if (rc < 0)
+		return rc;
+	if (first == SIZE_MAX)
+		return no_writes(g, err);
+	*last_s = m->from_s + (int64_t)last * step;
+	if (*last_s + step < m->to_s)
+		m->to_s = *last_s + step;
+	if (first > 0)
+		m->from_s += (int64_t)(first - 1) * step;
+	return 0;
+}
+
+struct distances {
+	double *v;
+	size_t n, cap;
+};
+
+static int add_distances(void *arg, const struct prom_series *s,
+			 struct error *err)
+{
+	struct distances *d = arg;
+
+	for (size_t i = 1; i < s->n; i++) {
+		if (array_grow(&d->v, d->n, &d->cap, 256) < 0)
+			return error_nomem(err);
+		d->v[d->n++] = s->at_s[i] - s->at_s[i - 1];
+	}
+	return 0;
+}
+
+static struct prom_samples samples_of(struct gather *g, double end_s,
+				      uint32_t length_s)
+{
+	return (struct prom_samples){ .selector = g->query.data,
+				      .end_s = end_s,
+				      .length_s = length_s,
+				      .node_label = g->c->node_label,
+				      .replica_labels = g->c->replica_labels };
+}
+
+/* The distance of samples, where there are data. */
+static int find_step(struct gather *g, int64_t last_s, struct error *err)
+{
+	struct distances d = { .n = 0 };
+	struct ops_spread spread;
+	struct prom_samples s;
+	int rc = 0;
+
+	buf_reset(&g->query);
+	if (add_selector(g, g->c->write, "") < 0)
+		return error_nomem(err);
+	for (uint32_t length = SAMPLES_S;
+	     rc == 0 && !d.n && length <= 16 * SAMPLES_S; length *= 4) {
+		s = samples_of(g, (double)last_s, length);
+		rc = prom_samples(g->prom, &s, add_distances, &d, err);
+	}
+	spread = ops_spread_of(d.v, d.n);
+	free(d.v);
+	if (rc < 0)
+		return rc;
+	if (!d.n)
+		return no_writes(g, err);
+	g->m->jitter = (spread.p75 - spread.p25) / spread.median;
+	g->m->step_s = g->c->step_s ? (uint32_t)g->c->step_s
+				    : (uint32_t)fmax(1, round(spread.median));
+	return g->m->step_s <= STEP_MAX_S
+		       ? 0
+		       : error_set(err, ERANGE,
+				   "samples of %s are %u s apart, which is too "
+				   "coarse to see a save",
+				   g->c->write, g->m->step_s);
+}
+
+/* --------------------------------------------------------------------- saves --- */
+
+struct flows {
+	struct ops_flow *v; /* their texts are their own */
+	size_t n, cap;
+};
+
+static void free_flows(struct flows *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		free((char *)(uintptr_t)f->v[i].node);
+		free((char *)(uintptr_t)f->v[i].id);
+	}
+	free(f->v);
+}
+
+static int add_flow(void *arg, const struct prom_series *s, struct error *err)
+{
+	struct flows *f = arg;
+	AUTO_FREE struct ops_sample *v = calloc(s->n + 1, sizeof(*v));
+	struct ops_flow *to;
+
+	if (f->n == FLOWS_MAX)
+		return error_set(err, EFBIG, "more than %u series", FLOWS_MAX);
+	if (!v || array_grow(&f->v, f->n, &f->cap, 64) < 0)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n; i++)
+		v[i] = (struct ops_sample){ s->at_s[i], s->v[i] };
+	to = &f->v[f->n++];
+	*to = (struct ops_flow){ .node = strdup(s->node),
+				 .id = strdup(s->id),
+				 .samples = s->n,
+				 .growth = ops_find_growth(v, s->n) };
+	return to->node && to->id ? 0 : error_nomem(err);
+}
+
+static int measure_save(struct gather *g, struct ops_burst *b,
+			struct error *err)
+{
+	double margin = (double)MARGIN_SAMPLES * g->m->step_s;
+	struct flows f = { .n = 0 };
+	struct prom_samples s =
+		samples_of(g, b->end_s + margin,
+			   (uint32_t)(b->end_s - b->begin_s + 2 * margin));
+	int rc = prom_samples(g->prom, &s, add_flow, &f, err);
+
+	if (rc == 0) {
+		AUTO_FREE struct ops_flow *copy =
+			calloc(f.n + 1, sizeof(*copy));
+
+		if (!copy)
+			rc = error_nomem(err);
+		else {
+			if (f.n)
+				memcpy(copy, f.v, f.n * sizeof(*copy));
+			rc = ops_sum_flows(copy, f.n, b, err);
+		}
+	}
+	free_flows(&f);
+	return rc;
+}
+
+static int measure_saves(struct gather *g, struct error *err)
+{
+	struct ops_phases *p = &g->m->phases;
+	size_t each = p->n_saves / MEASURED_MAX + 1;
+	int rc = 0;
+
+	buf_reset(&g->query);
+	if (add_selector(g, g->c->write, "") < 0)
+		return error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < p->n_saves; i += each) {
+		progress_step(g->progress, "saves", 0, 0, clock_now_ns());
+		rc = measure_save(g, &p->saves[i], err);
+		g->m->n_measured += p->saves[i].nodes > 0;
+	}
+	return rc < 0 ? rc : ops_time_settings(p, err);
+}
+
+static int gather_all(struct gather *g, struct error *err)
+{
+	const struct ops_rates given = { g->c->save_above, g->c->load_above };
+	struct ops_metrics *m = g->m;
+	int64_t last_s = 0;
+	int rc = survey(g, &last_s, err);
+
+	if (rc == 0)
+		rc = find_step(g, last_s, err);
+	if (rc == 0)
+		rc = read_rate(g, g->c->write, &m->write, err);
+	if (rc == 0 && !m->write.v)
+		rc = no_writes(g, err);
+	if (rc == 0)
+		rc = read_rate(g, g->c->read, &m->read, err);
+	if (rc == 0)
+		rc = read_gpus(g, err);
+	if (rc == 0)
+		rc = read_used(g, err);
+	if (rc == 0)
+		rc = ops_find_phases(&m->write, &m->read, &m->gpu, &given,
+				     &m->phases, err);
+	return rc < 0 ? rc : measure_saves(g, err);
+}
+
+int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
+		     struct ops_metrics **ret, struct error *err)
+{
+	const struct prom_config cfg = {
+		.url = c->url,
+		.auth_file = c->auth,
+		.ca_file = c->ca,
+		.timeout_ms = (uint32_t)(c->timeout_ns / NS_PER_MS),
+	};
+	AUTO(ops_metrics) m = calloc(1, sizeof(*m));
+	AUTO(prom) p = NULL;
+	struct gather g = { .c = c, .m = m };
+	int rc = m ? prom_new(&cfg, &p, err) : error_nomem(err);
+
+	if (rc == 0)
+		rc = read_times(c, days, &m->from_s, &m->to_s, err);
+	if (rc < 0)
+		return rc;
+	g.prom = p;
+	g.progress = progress_new(stderr);
+	rc = gather_all(&g, err);
+	progress_free(g.progress);
+	buf_fini(&g.query);
+	if (rc < 0)
+		return rc;
+	m->requests = prom_requests(p);
+	(void)snprintf(m->warning, sizeof(m->warning), "%s", prom_warning(p));
+	*ret = steal_ptr(&m);
+	return 0;
+}
+
+void ops_metrics_free(struct ops_metrics *m)
+{
+	if (!m)
+		return;
+	free(m->write.v);
+	free(m->read.v);
+	free(m->gpu.v);
+	free(m->used.v);
+	ops_phases_fini(&m->phases);
+	free(m);
+}
+
+const char *ops_time_text(double at_s, char out[32])
+{
+	time_t s = (time_t)at_s;
+	struct tm tm;
+
+	if (!gmtime_r(&s, &tm) || !strftime(out, 32, "%F %H:%MZ", &tm))
+		(void)snprintf(out, 32, "-");
+	return out;
+}

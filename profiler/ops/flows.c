@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What each node wrote in a save, and how long that took. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/ops/ops_priv.h"
+
+/* Nodes that write little wait for the others: how long they take says little. */
+#define WRITES_MUCH 0.5 /* of the nodes' mean */
+
+static int by_node(const void *x, const void *y)
+{
+	const struct ops_flow *a = x, *b = y;
+	int c = strcmp(a->node, b->node);
+
+	if (c == 0)
+		c = strcmp(a->id, b->id);
+	/* Of two servers' copies of a series the fuller one comes first. */
+	return c ? c : (a->samples < b->samples) - (a->samples > b->samples);
+}
+
+static bool is_same_series(const struct ops_flow *a, const struct ops_flow *b)
+{
+	return strcmp(a->node, b->node) == 0 && strcmp(a->id, b->id) == 0;
+}
+
+static size_t drop_copies(struct ops_flow *v, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!left || !is_same_series(&v[left - 1], &v[i]))
+			v[left++] = v[i];
+	return left;
+}
+
+/* A node's flow is the sum of its mounts', as long as the largest of these. */
+static size_t sum_nodes(struct ops_flow *v, size_t n)
+{
+	size_t nodes = 0;
+	double largest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ops_growth g = v[i].growth;
+		struct ops_flow *to = nodes ? &v[nodes - 1] : NULL;
+
+		if (!to || strcmp(to->node, v[i].node) != 0) {
+			v[nodes++] = v[i];
+			largest = g.bytes;
+			continue;
+		}
+		to->growth.bytes += g.bytes;
+		if (g.bytes > largest) {
+			largest = g.bytes;
+			to->growth.length_s = g.length_s;
+		}
+	}
+	return nodes;
+}
+
+int ops_sum_flows(struct ops_flow *v, size_t n, struct ops_burst *b,
+		  struct error *err)
+{
+	AUTO_FREE double *values = calloc(n + 1, sizeof(*values));
+	double sum = 0;
+	size_t much = 0;
+
+	if (!values)
+		return error_nomem(err);
+	if (n)
+		qsort(v, n, sizeof(*v), by_node);
+	n = sum_nodes(v, drop_copies(v, n));
+	for (size_t i = 0; i < n; i++) {
+		sum += v[i].growth.bytes;
+		values[i] = v[i].growth.bytes;
+	}
+	b->nodes = n;
+	b->takes_s = (double)NAN;
+	if (!n || !(sum > 0))
+		return 0;
+	b->bytes = sum;
+	b->node_bytes = ops_spread_of(values, n);
+	for (size_t i = 0; i < n; i++)
+		if (v[i].growth.bytes >= WRITES_MUCH * sum / (double)n)
+			values[much++] = v[i].growth.length_s;
+	b->takes_s = ops_mean_of(values, much).mean;
+	return 0;
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Requests to a server of Prometheus's HTTP API: authorization, deadlines, retries. */
+#include "profiler/prom/prom.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backoff.h"
+#include "common/base64.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/side_by_side.h"
+#include "net/http.h"
+#include "net/service_client.h"
+#include "net/url.h"
+#include "profiler/prom/prom_priv.h"
+
+#define AUTH_MAX 8192
+#define REASON_MAX 200
+#define TRIES 4
+#define CONNECT_MS 5000
+#define WISH_MAX_MS UINT64_C(30000) /* of a server's Retry-After */
+#define POINTS_MIN 100 /* a query of fewer points is not cut in two */
+
+static const struct backoff pauses = { .first_ms = 200, .most_ms = 3000 };
+
+static const struct http_cures cures = {
+	.plain = "give its URL as http://",
+	.tls = "give its URL as https://",
+	.ca = "name the authority's file: --prometheus-ca",
+	.ca_file = "--prometheus-ca",
+	.proxy = HTTP_CURE_PROXY,
+};
+
+struct prom {
+	struct http *http;
+	char *url;       /* without a slash at its end */
+	struct buf auth; /* a header, or empty */
+	uint32_t timeout_ms;
+	pthread_mutex_t lock; /* the following */
+	char warning[PROM_WARNING_MAX];
+	size_t requests;
+};
+
+/* An answer as it comes. */
+struct prom_call {
+	struct http_sink sink;
+	struct buf body;
+	struct http_response head;
+};
+
+static int keep_body(struct http_sink *sink, const struct http_response *r,
+		     const void *data, size_t len, struct error *err)
+{
+	struct prom_call *c = container_of(sink, struct prom_call, sink);
+	int rc = buf_append(&c->body, data, len);
+
+	(void)r;
+	if (rc == -EFBIG)
+		return error_set(err, EFBIG, "the answer is longer than %u MiB",
+				 PROM_ANSWER_MAX >> 20);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* ------------------------------------------------------------------- failure --- */
+
+static const struct {
+	long status;
+	int code;
+	const char *cure;
+} refusals[] = {
+	{ 400, EINVAL, "" },
+	{ 401, EACCES, "; name its password or token: --prometheus-auth" },
+	{ 403, EACCES, "; --prometheus-auth does not allow it" },
+	{ 404, ENOENT, "; name its address up to what stands before /api/v1" },
+	{ 413, EFBIG, "" },
+	{ 422, EFBIG, "" },
+	{ 429, EBUSY, "" },
+	{ 502, EIO, "" },
+	{ 503, EBUSY, "" },
+	{ 504, ETIMEDOUT, "" },
+};
+
+static int status_error(const struct prom *p, const struct prom_call *c,
+			struct error *err)
+{
+	char reason[REASON_MAX];
+	const char *cure = "";
+	int code = EIO;
+
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (refusals[i].status == c->head.status) {
+			code = refusals[i].code;
+			cure = refusals[i].cure;
+		}
+	prom_answer_reason(c->head.body.data, c->head.body.len, reason,
+			   sizeof(reason));
+	return error_set(err, code, "%s answered %ld%s%s", p->url,
+			 c->head.status, reason, cure);
+}
+
+static bool is_passing(int rc)
+{
+	return rc == -EIO || rc == -EBUSY || rc == -ECONNREFUSED;
+}
+
+/* ---------------------------------------------------------------------- call --- */
+
+static int send_once(struct prom *p, const char *url, struct prom_call *c,
+		     struct error *err)
+{
+	const char *headers[] = { "Accept: application/json",
+				  p->auth.len ? p->auth.data : NULL, NULL };
+	struct http_request req = {
+		.method = "GET",
+		.url = url,
+		.headers = headers,
+		.sink = &c->sink,
+		.deadline_ns =
+			clock_now_ns() + (int64_t)p->timeout_ms * NS_PER_MS,
+	};
+	int rc;
+
+	buf_reset(&c->body);
+	(void)pthread_mutex_lock(&p->lock);
+	p->requests++;
+	(void)pthread_mutex_unlock(&p->lock);
+	rc = http_do(p->http, &req, &c->head, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "%s", p->url);
+	return c->head.status >= 200 && c->head.status < 300
+		       ? 0
+		       : status_error(p, c, err);
+}
+
+static int send_until_answered(struct prom *p, const char *url,
+			       struct prom_call *c, struct error *err)
+{
+	int rc = -EIO;
+
+	for (unsigned int i = 1; i <= TRIES; i++) {
+		uint64_t wish;
+
+		rc = send_once(p, url, c, err);
+		if (!is_passing(rc) || i == TRIES)
+			break;
+		wish = http_retry_after_ms(&c->head);
+		(void)backoff_wait(clock_now_ns() +
+					   backoff_ns(&pauses, i,
+						      wish < WISH_MAX_MS
+							      ? wish
+							      : WISH_MAX_MS),
+				   NULL);
+	}
+	return rc;
+}
+
+/* The series that a request's answer has; `*ret` is the caller's. */
+static int ask_series(struct prom *p, const char *url, json_t **ret,
+		      struct error *err)
+{
+	struct prom_call c = { .sink.put = keep_body,
+			       .body = { .limit = PROM_ANSWER_MAX },
+			       .head = HTTP_RESPONSE_INIT };
+	char warning[PROM_WARNING_MAX] = "";
+	int rc = send_until_answered(p, url, &c, err);
+
+	if (rc == 0) {
+		rc = prom_answer_read(c.body.data, c.body.len, warning, ret,
+				      err);
+		if (rc < 0)
+			rc = error_wrap(err, rc, "%s", p->url);
+	}
+	if (warning[0]) {
+		(void)pthread_mutex_lock(&p->lock);
+		if (!p->warning[0])
+			memcpy(p->warning, warning, sizeof(p->warning));
+		(void)pthread_mutex_unlock(&p->lock);
+	}
+	buf_fini(&c.body);
+	http_response_fini(&c.head);
+	return rc;
+}
+
+/* "URL/api/v1/query?query=...&timeout=..." */
+static int build_url(const struct prom *p, const char *call, const char *query,
+		     struct buf *url, struct error *err)
+{
+	char timeout[32];
+
+	(void)snprintf(timeout, sizeof(timeout), "%" PRIu32 "ms",
+		       p->timeout_ms);
+	if (buf_printf(url, "%s/api/v1/%s", p->url, call) < 0 ||
+	    service_client_param(url, "query", query) < 0 ||
+	    service_client_param(url, "timeout", timeout) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- range --- */
+
+struct prom_grid {
+	struct prom *prom;
+	const char *query;
+	int64_t begin_s;
+	uint32_t step_s;
+	size_t n;
+	double *v;
+};
+
+static int ask_grid(const struct prom_grid *g, struct error *err)
+{
+	int64_t end_s = g->begin_s + (int64_t)(g->n - 1) * g->step_s;
+	AUTO_BUF url = BUF_INIT;
+	AUTO_JSON *series = NULL;
+	int rc = build_url(g->prom, "query_range", g->query, &url, err);
+
+	if (rc == 0 &&
+	    buf_printf(&url, "&start=%" PRId64 "&end=%" PRId64 "&step=%" PRIu32,
+		       g->begin_s, end_s, g->step_s) < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = ask_series(g->prom, url.data, &series, err);
+	return rc < 0 ? rc
+		      : prom_answer_fill(series, g->begin_s, g->step_s, g->n,
+					 g->v, err);
+}
+
+/* A server that cannot do with so many samples at once is asked for halves of them. */
+static int ask_halves(struct prom_grid g, struct error *err)
+{
+	size_t left = g.n, now = g.n;
+
+	while (left) {
+		int rc;
+
+		g.n = now < left ? now : left;
+		rc = ask_grid(&g, err);
+		if ((rc == -EFBIG || rc == -ETIMEDOUT || rc == -EBUSY) &&
+		    g.n > POINTS_MIN) {
+			now = g.n / 2;
+			continue;
+		}
+		if (rc < 0)
+			return rc;
+		left -= g.n;
+		g.v += g.n;
+		g.begin_s += (int64_t)g.n * g.step_s;
+	}
+	return 0;
+}
+
+static int ask_share(void *arg, unsigned int index, struct error *err)
+{
+	const struct prom_grid *all = arg;
+	int rc = 0;
+
+	for (size_t at = (size_t)index * PROM_POINTS_MAX;
+	     rc == 0 && at < all->n;
+	     at += (size_t)PROM_PARALLEL * PROM_POINTS_MAX) {
+		struct prom_grid g = *all;
+
+		g.begin_s += (int64_t)at * g.step_s;
+		g.v += at;
+		g.n = all->n - at < PROM_POINTS_MAX ? all->n - at
+						    : PROM_POINTS_MAX;
+		rc = ask_halves(g, err);
+	}
+	return rc;
+}
+
+int prom_range(struct prom *p, const char *query, int64_t begin_s,
+	       uint32_t step_s, size_t n, double *v, struct error *err)
+{
+	struct prom_grid g = { p, query, begin_s, step_s, n, v };
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (double)NAN;
+	return side_by_side(PROM_PARALLEL, ask_share, &g, err);
+}
+
+int prom_samples(struct prom *p, const struct prom_samples *s,
+		 prom_series_fn *fn, void *arg, struct error *err)
+{
+	AUTO_BUF url = BUF_INIT, query = BUF_INIT;
+	AUTO_JSON *series = NULL;
+	int rc;
+
+	if (buf_printf(&query, "%s[%" PRIu32 "s]", s->selector, s->length_s) <
+	    0)
+		return error_nomem(err);
+	rc = build_url(p, "query", query.data, &url, err);
+	if (rc == 0 && buf_printf(&url, "&time=%.3f", s->end_s) < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = ask_series(p, url.data, &series, err);
+	return rc < 0 ? rc : prom_answer_each(series, s, fn, arg, err);
+}
+
+/* ---------------------------------------------------------------------- open --- */
+
+static int check_url(const struct prom_config *cfg, struct error *err)
+{
+	struct url u = { .scheme = NULL };
+	bool ok = url_is_http(cfg->url) && url_parse(cfg->url, &u) == 0 &&
+		  !u.query && !u.has_fragment && !u.has_user;
+
+	url_fini(&u);
+	if (!ok)
+		return error_set(err, EINVAL,
+				 "'%s' is no address of a Prometheus: wanted "
+				 "is https://HOST[:PORT][/PREFIX]",
+				 cfg->url);
+	if (cfg->auth_file && !url_is_secret(cfg->url) &&
+	    !url_is_loopback(cfg->url))
+		return error_set(err, EINVAL,
+				 "'%s' would get --prometheus-auth in the "
+				 "clear: say https://",
+				 cfg->url);
+	return 0;
+}
+
+/* Its header, from a line "TOKEN" or "USER:PASSWORD". */
+static int read_auth(const char *path, struct buf *ret, struct error *err)
+{
+	AUTO_BUF text = BUF_SECRET_INIT;
+	size_t n;
+	int rc = fs_read_file(path, AUTH_MAX, &text, err);
+
+	if (rc < 0)
+		return error_wrap(err, rc, "password or token of Prometheus");
+	for (n = text.len; n && isspace((unsigned char)text.data[n - 1]); n--)
+		;
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
+			n = 0;
+	if (n == 0)
+		return error_set(err, EINVAL,
+				 "'%s' holds neither a token nor "
+				 "USER:PASSWORD: wanted is one line",
+				 path);
+	if (!memchr(text.data, ':', n))
+		rc = buf_printf(ret, "Authorization: Bearer %.*s", (int)n,
+				text.data);
+	else {
+		rc = buf_puts(ret, "Authorization: Basic ");
+		if (rc == 0)
+			rc = base64_encode(text.data, n, ret);
+	}
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static int open_http(struct prom *p, const struct prom_config *cfg,
+		     struct error *err)
+{
+	const struct http_config http = {
+		.cures = &cures,
+		.ca_file = cfg->ca_file,
+		.allow_plain = !url_is_secret(cfg->url),
+		/* What is meant for this machine goes by no proxy. */
+		.is_direct = url_is_loopback(cfg->url),
+		.connect_timeout_ms = cfg->timeout_ms < CONNECT_MS
+					      ? cfg->timeout_ms
+					      : CONNECT_MS,
+		.stall_timeout_ms = cfg->timeout_ms,
+	};
+
+	return http_new(&http, &p->http, err);
+}
+
+int prom_new(const struct prom_config *cfg, struct prom **ret,
+	     struct error *err)
+{
+	AUTO(prom) p = NULL;
+	size_t n = strlen(cfg->url);
+	int rc = check_url(cfg, err);
+
+	if (rc < 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&p->lock, NULL);
+	p->auth = (struct buf)BUF_SECRET_INIT;
+	p->timeout_ms = cfg->timeout_ms;
+	while (n && cfg->url[n - 1] == '/')
+		n--;
+	p->url = strndup(cfg->url, n);
+	if (!p->url)
+		return error_nomem(err);
+	if (cfg->auth_file)
+		rc = read_auth(cfg->auth_file, &p->auth, err);
+	if (rc == 0)
+		rc = open_http(p, cfg, err);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&p);
+	return 0;
+}
+
+void prom_free(struct prom *p)
+{
+	if (!p)
+		return;
+	http_free(p->http);
+	buf_fini(&p->auth);
+	free(p->url);
+	(void)pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+const char *prom_warning(const struct prom *p)
+{
+	return p->warning;
+}
+
+size_t prom_requests(const struct prom *p)
+{
+	return p->requests;
+}

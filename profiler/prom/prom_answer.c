@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Answers of Prometheus's HTTP API: no I/O. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "profiler/prom/prom_priv.h"
+
+#define LABELS_MAX 256 /* of a series */
+
+static int refuse_answer(struct error *err)
+{
+	return error_set(err, EBADMSG,
+			 "the answer is none of Prometheus's HTTP API");
+}
+
+static void keep_warning(const json_t *answer, char out[PROM_WARNING_MAX])
+{
+	const char *text = json_string_value(
+		json_array_get(json_object_get(answer, "warnings"), 0));
+
+	if (!text || out[0])
+		return;
+	(void)snprintf(out, PROM_WARNING_MAX, "%s", text);
+	text_end_whole(out);
+	text_make_printable(out);
+}
+
+int prom_answer_read(const char *text, size_t len,
+		     char warning[PROM_WARNING_MAX], json_t **ret,
+		     struct error *err)
+{
+	AUTO_JSON *answer = text ? json_loadb(text, len, 0, NULL) : NULL;
+	const char *status =
+		json_string_value(json_object_get(answer, "status"));
+	const json_t *data = json_object_get(answer, "data");
+	const char *type =
+		json_string_value(json_object_get(data, "resultType"));
+	json_t *result = json_object_get(data, "result");
+
+	if (!status || strcmp(status, "success") != 0 || !type ||
+	    strcmp(type, "matrix") != 0 || !json_is_array(result))
+		return refuse_answer(err);
+	keep_warning(answer, warning);
+	*ret = json_incref(result);
+	return 0;
+}
+
+void prom_answer_reason(const char *text, size_t len, char *out, size_t max)
+{
+	AUTO_JSON *answer = text ? json_loadb(text, len, 0, NULL) : NULL;
+	const char *reason =
+		json_string_value(json_object_get(answer, "error"));
+
+	(void)snprintf(out, max, "%s%s", reason ? ": " : "",
+		       reason ? reason : "");
+	text_end_whole(out);
+	text_make_printable(out);
+}
+
+/* [1435781430.781, "1.5"] */
+static bool read_value(const json_t *pair, double *at_s, double *v)
+{
+	const json_t *at = json_array_get(pair, 0);
+	const char *text = json_string_value(json_array_get(pair, 1));
+	char *end;
+
+	if (!json_is_number(at) || !text || !*text)
+		return false;
+	*at_s = json_number_value(at);
+	*v = strtod(text, &end);
+	return *end == '\0';
+}
+
+int prom_answer_fill(const json_t *series, int64_t begin_s, uint32_t step_s,
+		     size_t n, double *v, struct error *err)
+{
+	const json_t *one, *pair;
+	size_t i, k;
+
+	json_array_foreach(series, i, one)
+	{
+		json_array_foreach(json_object_get(one, "values"), k, pair)
+		{
+			double at, value, index;
+
+			if (!read_value(pair, &at, &value))
+				return refuse_answer(err);
+			index = round((at - (double)begin_s) / step_s);
+			if (index >= 0 && index < (double)n)
+				v[(size_t)index] =
+					isinf(value) ? (double)NAN : value;
+		}
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------- samples --- */
+
+/* Is it one of the words of "a,b"? */
+static bool is_listed(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = list; p && *p;) {
+		size_t n = strcspn(p, ",");
+
+		if (n == len && strncmp(p, word, n) == 0)
+			return true;
+		p += n + (p[n] == ',');
+	}
+	return false;
+}
+
+static int by_name(const void *x, const void *y)
+{
+	return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+/* Labels in the order of their names, so that equal series have equal ids. */
+static int build_id(const json_t *labels, const struct prom_samples *s,
+		    struct buf *id, struct error *err)
+{
+	const char *names[LABELS_MAX];
+	const char *name;
+	const json_t *value;
+	size_t n = 0;
+
+	json_object_foreach((json_t *)(uintptr_t)labels, name, value)
+	{
+		if (strcmp(name, s->node_label) == 0 ||
+		    is_listed(s->replica_labels, name))
+			continue;
+		if (n == LABELS_MAX || !json_is_string(value))
+			return refuse_answer(err);
+		names[n++] = name;
+	}
+	qsort(names, n, sizeof(*names), by_name);
+	buf_reset(id);
+	for (size_t i = 0; i < n; i++)
+		if (buf_printf(id, "%s=%s\n", names[i],
+			       json_string_value(
+				       json_object_get(labels, names[i]))) < 0)
+			return error_nomem(err);
+	return 0;
+}
+
+static int read_samples(const json_t *values, double *at, double *v,
+			struct error *err)
+{
+	const json_t *pair;
+	size_t k;
+
+	json_array_foreach(values, k, pair)
+	{
+		if (!read_value(pair, &at[k], &v[k]))
+			return refuse_answer(err);
+	}
+	return 0;
+}
+
+static int each_series(const json_t *one, const struct prom_samples *s,
+		       struct buf *id, prom_series_fn *fn, void *arg,
+		       struct error *err)
+{
+	const json_t *labels = json_object_get(one, "metric");
+	const json_t *values = json_object_get(one, "values");
+	const char *node =
+		json_string_value(json_object_get(labels, s->node_label));
+	size_t n = json_array_size(values);
+	AUTO_FREE double *at = calloc(n + 1, sizeof(*at));
+	AUTO_FREE double *v = calloc(n + 1, sizeof(*v));
+	struct prom_series series;
+	int rc;
+
+	if (!at || !v)
+		return error_nomem(err);
+	rc = read_samples(values, at, v, err);
+	if (rc == 0)
+		rc = build_id(labels, s, id, err);
+	if (rc < 0)
+		return rc;
+	series = (struct prom_series){ .node = node ? node : "",
+				       .id = id->data ? id->data : "",
+				       .at_s = at,
+				       .v = v,
+				       .n = n };
+	return fn(arg, &series, err);
+}
+
+int prom_answer_each(const json_t *series, const struct prom_samples *s,
+		     prom_series_fn *fn, void *arg, struct error *err)
+{
+	AUTO_BUF id = BUF_INIT;
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(series, i, one)
+	{
+		int rc = each_series(one, s, &id, fn, arg, err);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+bool prom_is_name(const char *s)
+{
+	if (*s >= '0' && *s <= '9')
+		return false;
+	return *s &&
+	       s[strspn(s, "abcdefghijklmnopqrstuvwxyz"
+			   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:")] == '\0';
+}

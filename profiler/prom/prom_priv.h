@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BOOTSEER_PROFILER_PROM_PROM_PRIV_H
+#define BOOTSEER_PROFILER_PROM_PROM_PRIV_H
+
+#include <jansson.h>
+
+#include "profiler/prom/prom.h"
+
+/*
+ * The series of an answer's text, a JSON array that the caller owns.  `warning` gets the
+ * server's first one, where it is empty.  -EBADMSG: it is no answer of this API.
+ */
+int prom_answer_read(const char *text, size_t len,
+		     char warning[PROM_WARNING_MAX], json_t **ret,
+		     struct error *err) MUST_CHECK;
+/* Put its values into the grid; those of other times are left out.  -EBADMSG. */
+int prom_answer_fill(const json_t *series, int64_t begin_s, uint32_t step_s,
+		     size_t n, double *v, struct error *err) MUST_CHECK;
+/* prom_samples(), of an answer. */
+int prom_answer_each(const json_t *series, const struct prom_samples *s,
+		     prom_series_fn *fn, void *arg,
+		     struct error *err) MUST_CHECK;
+/* ": error" out of a refusal, printable; "" without one. */
+void prom_answer_reason(const char *text, size_t len, char *out, size_t max);
+
+#endif

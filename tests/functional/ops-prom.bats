@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseer ops on the metrics of a real Prometheus, of a cluster whose saves are known.
+
+bats_require_minimum_version 1.5.0
+
+. "$BATS_TEST_DIRNAME/../wait.bash"
+
+BEGIN=1760000000
+
+setup()
+{
+	W=$(mktemp -d)
+	note_jobs
+	PATH=$BOOTSEER_BUILD/cli:$PATH
+}
+
+teardown()
+{
+	kill_jobs
+	rm -rf --one-file-system "$W"
+}
+
+# The metrics of ops-metrics.py into a Prometheus, whose address is U.
+serve_metrics() # OPTION...
+{
+	"$BATS_TEST_DIRNAME/ops-metrics.py" --begin "$BEGIN" --truth "$W/truth" "$@" >"$W/m"
+	promtool tsdb create-blocks-from openmetrics "$W/m" "$W/data" >"$W/promtool" 2>&1
+	serve
+}
+
+serve() # OPTION...
+{
+	echo 'global: {}' >"$W/prometheus.yml"
+	prometheus --config.file="$W/prometheus.yml" --storage.tsdb.path="$W/data" \
+		--storage.tsdb.retention.time=100y --web.listen-address=127.0.0.1:0 \
+		"$@" >"$W/prometheus.log" 2>&1 &
+	wait_for grep -q 'msg="Server is ready' "$W/prometheus.log"
+	U=http://$(sed -n 's/.*msg="Listening on" address=//p' "$W/prometheus.log")
+}
+
+phases() { bootseer ops phases --prometheus "$U" --from 1759990000 --to 1760200000 "$@"; }
+
+# Each save of the truth is there and no other, within a sample and a half.
+expect_saves() # JSON SAMPLE
+{
+	jq -n --slurpfile t "$W/truth" --slurpfile p "$1" --argjson s "$2" -e '
+		def near($d): . < $d and . > -$d;
+		$t[0] as $t | $p[0] as $p |
+		($p.saves | length) == ($t.saves | length) and
+		($p.loads | length) == ($t.loads | length) and
+		all(range($t.saves | length); $p.saves[.].begin_s - $t.saves[.] | near(1.5 * $s)) and
+		all(range($t.loads | length); $p.loads[.].begin_s - $t.loads[.] | near(2 * $s)) and
+		all($p.saves[]; .bytes / .nodes / $t.bytes - 1 | near(0.05)) and
+		all($p.settings[]; .takes_s - $t.save_s | near($s / 2))'
+}
+
+@test "saves and loads of a real Prometheus are the true ones, where scrapes are late and lost" {
+	serve_metrics --saves 1800x16 --saves 900x12 --lost 0.01 --jitter 1
+	phases --json >"$W/json"
+	cat "$W/json"
+	expect_saves "$W/json" 30
+	jq -e '.sample_s == 30 and .nodes == 4 and (.settings | length) == 2 and
+		(.settings[0].interval_s - 1790 | . < 30 and . > -30) and
+		(.settings[1].interval_s - 900 | . < 15 and . > -15)' "$W/json"
+	run -0 --separate-stderr phases
+	echo "$output"
+	[[ $output == *"a sample each 30 s of 4 nodes"*"28 saves, 2 loads"*" 17 "*"29.7 min"* ]]
+	[[ $output == *"fullest file system of NFS went from 409.3 TiB to 411.4 TiB"* ]]
+	[[ $output != *missing* ]]
+	# A time without metrics is told from one without saves.
+	run -1 bootseer ops phases --prometheus "$U" --from 2025-11-01 --to 2025-11-02
+	[[ $output == *"$U has no node_mountstats_nfs_total_write_bytes_total in this time"* ]]
+	# A server that is busy and takes few points gives the same.
+	"$BATS_TEST_DIRNAME/ops-proxy.py" "$U" "$W/port" "$W/log" &
+	wait_for test -s "$W/port"
+	U=http://127.0.0.1:$(<"$W/port")
+	phases --json >"$W/json2"
+	diff <(jq 'del(.requests)' "$W/json") <(jq 'del(.requests)' "$W/json2")
+	[ "$(sort -n "$W/log" | tail -1)" -gt 500 ]
+	[ "$(wc -l <"$W/log")" = "$(jq .requests "$W/json2")" ]
+}
+
+@test "copies of two servers count once; other names and 15 s; what is missing is named" {
+	serve_metrics --saves 900x8 --replicas 2 --scrape 15 --nodes 3 \
+		--rename node_mountstats_nfs_total_write_bytes=nas_written_bytes \
+		--without DCGM_FI_DEV_GPU_UTIL --without node_filesystem_size_bytes
+	run -1 phases
+	[[ $output == *"check --from, --to, --match and --metric-nfs-write"* ]]
+	printf 'metric-nfs-write = "nas_written_bytes_total";\n' >"$W/ops.conf"
+	phases --config "$W/ops.conf" --json >"$W/json"
+	cat "$W/json"
+	expect_saves "$W/json" 15
+	jq -e '.sample_s == 15 and .nodes == 3 and all(.saves[]; .nodes == 3)' "$W/json"
+	run -0 --separate-stderr phases --config "$W/ops.conf" --match 'job="node"'
+	[[ $output == *"missing: the GPUs' utilisation (--metric-gpu)"*"missing: size and free"* ]]
+	run -0 --separate-stderr phases --config "$W/ops.conf" --save-above 1T
+	[[ $output == *"saves: more than 1.0 TiB/s, as given"*"0 saves"* ]]
+}
+
+@test "a password goes to a server by TLS or to this machine only, and its refusals have cures" {
+	local auth=$W/auth
+
+	openssl req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=localhost \
+		-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$W/key.pem" -out "$W/cert.pem"
+	# The password is "test".
+	cat >"$W/web.yml" <<-END
+	tls_server_config: { cert_file: $W/cert.pem, key_file: $W/key.pem }
+	basic_auth_users:
+	  alice: \$2b\$12\$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay
+	END
+	serve --web.config.file="$W/web.yml"
+	U=https${U#http}
+	run -1 phases
+	[[ $output == *"--prometheus-ca"* ]]
+	run -1 phases --prometheus-ca "$W/cert.pem"
+	[[ $output == *"$U answered 401"*"--prometheus-auth"* ]]
+	echo alice:test >"$auth"
+	run -1 phases --prometheus-ca "$W/cert.pem" --prometheus-auth "$auth"
+	[[ $output == *"$U has no node_mountstats"* ]]
+	echo a-token >"$auth"
+	run -1 phases --prometheus-ca "$W/cert.pem" --prometheus-auth "$auth"
+	[[ $output == *"answered 401"* ]]
+	run -1 bootseer ops phases --prometheus http://192.0.2.1:9090 --prometheus-auth "$auth"
+	[[ $output == *"would get --prometheus-auth in the clear: say https://"* ]]
+}
+
+@test "what is no metric, time or Prometheus is refused with what is wanted" {
+	run -2 bootseer ops phases
+	[[ $output == *"--prometheus URL"* ]]
+	run -2 bootseer ops phases --prometheus http://127.0.0.1:1 --metric-gpu 'x}) or vector(1'
+	[[ $output == *"is no name of a metric"* ]]
+	run -2 bootseer ops phases --prometheus http://127.0.0.1:1 --replica-labels 'a)(b'
+	[[ $output == *"--replica-labels"* ]]
+	run -2 bootseer ops phases --prometheus http://127.0.0.1:1 --from yesterday
+	[[ $output == *"'yesterday' is no time: wanted is 2025-10-01"* ]]
+	run -1 bootseer ops phases --prometheus http://127.0.0.1:1
+	[[ $output == *"http://127.0.0.1:1"*"check host, port"* ]]
+	echo '{"status": "success", "data": {"resultType": "vector", "result": []}}' >"$W/query_range"
+	python3 - "$W/query_range" "$W/port" <<-'END' &
+	import http.server, os, sys
+	body = open(sys.argv[1], "rb").read()
+	class H(http.server.BaseHTTPRequestHandler):
+	    def do_GET(self):
+	        self.send_response(200)
+	        self.end_headers()
+	        self.wfile.write(body)
+	    def log_message(self, *a): pass
+	s = http.server.HTTPServer(("127.0.0.1", 0), H)
+	open(sys.argv[2] + ".tmp", "w").write(str(s.server_address[1]))
+	os.rename(sys.argv[2] + ".tmp", sys.argv[2])
+	s.serve_forever()
+	END
+	wait_for test -s "$W/port"
+	run -1 bootseer ops phases --prometheus "http://127.0.0.1:$(<"$W/port")"
+	[[ $output == *"the answer is none of Prometheus's HTTP API"* ]]
+}
