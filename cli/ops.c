@@ -95,17 +95,20 @@ int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 	return 0;
 }
 
-void ops_print_scope(const struct ops_set *s, const struct ops_rule *r)
+void ops_print_scope(FILE *out, const struct ops_set *s,
+		     const struct ops_rule *r)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_sessions; i++)
 		n += ops_is_of(&s->sessions[i], r);
-	printf("%zu of %zu jobs ran on %u nodes or more (--nodes), of %zu\n", n,
-	       s->n_sessions, r->nodes_min, s->n_nodes);
+	fprintf(out,
+		"%zu of %zu jobs ran on %u nodes or more (--nodes), of %zu\n",
+		n, s->n_sessions, r->nodes_min, s->n_nodes);
 	if (s->n_bad)
-		printf("%zu rows of sacct could not be read and are left out\n",
-		       s->n_bad);
+		fprintf(out,
+			"%zu rows of sacct could not be read and are left out\n",
+			s->n_bad);
 }
 
 const char *ops_text_of(double seconds, char out[DURATION_TEXT_MAX])

@@ -17,6 +17,7 @@ struct ops_config {
 	int64_t save_ns, interval_ns; /* of ops cost; 0: not said */
 	bool json;
 	struct ops_prom_config prom;
+	char *out; /* of ops report */
 };
 
 #define OPS_DAYS_OPTION \
@@ -69,12 +70,29 @@ struct ops_config {
 			"train." \
 	}
 
+#define OPS_SAVE_OPTIONS \
+	{ .key = "save", \
+	  .type = OPTION_DURATION, \
+	  .arg = "TIME", \
+	  .min = "1ms", \
+	  .max = "24h", \
+	  .offset = offsetof(struct ops_config, save_ns), \
+	  .help = "Training stands still so long for a checkpoint " \
+		  "(bootseer start checkpoints JOB shows it)." }, \
+	{ \
+		.key = "interval", .type = OPTION_DURATION, .arg = "TIME", \
+		.min = "1s", .max = "720h", \
+		.offset = offsetof(struct ops_config, interval_ns), \
+		.help = "Checkpoints are that far apart now." \
+	}
+
 /* The sessions, and which of them count.  Release by ops_set_free(). */
 int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 		  struct ops_rule *rule, struct error *err) MUST_CHECK;
 
 /* A line on the jobs that are counted, and one on rows that could not be read. */
-void ops_print_scope(const struct ops_set *s, const struct ops_rule *r);
+void ops_print_scope(FILE *out, const struct ops_set *s,
+		     const struct ops_rule *r);
 
 /* "5 min 3 s" */
 const char *ops_text_of(double seconds, char out[32]);
@@ -82,8 +100,29 @@ const char *ops_text_of(double seconds, char out[32]);
 int ops_print_json(json_t *v, struct error *err) MUST_CHECK;
 json_t *ops_number(double v);
 
-/* What was found in metrics: for `bootseer ops phases`, and in reports. */
-void ops_print_phases(const struct ops_metrics *m);
+/* Results as text and as JSON: of the commands, and in reports. */
+void ops_print_phases(FILE *out, const struct ops_metrics *m);
 json_t *ops_phases_json(const struct ops_metrics *m);
+void ops_print_chains(FILE *out, const struct ops_set *s,
+		      const struct ops_rule *r, const struct ops_chains *c);
+json_t *ops_chains_json(const struct ops_set *s, const struct ops_rule *r,
+			const struct ops_chains *c);
+void ops_print_nodes(FILE *out, const struct ops_set *s,
+		     const struct ops_rule *r, const struct ops_exclusions *e);
+json_t *ops_nodes_json(const struct ops_set *s, const struct ops_rule *r,
+		       const struct ops_exclusions *e);
+
+/* What failures cost; `m` and `l` are NULL without metrics. */
+struct ops_cost_view {
+	const struct ops_config *config;
+	const struct ops_set *set;
+	const struct ops_rule *rule;
+	const struct ops_cost *cost;
+	const struct ops_metrics *m;
+	const struct ops_losses *l;
+};
+
+void ops_print_cost(FILE *out, const struct ops_cost_view *v);
+json_t *ops_cost_json(const struct ops_cost_view *v);
 
 #endif

@@ -30,57 +30,61 @@ static const char *outcome_text(enum ops_outcome o)
 
 /* -------------------------------------------------------------------- tables --- */
 
-static void print_spread(const char *what, const struct ops_spread *s)
+static void print_spread(FILE *out, const char *what,
+			 const struct ops_spread *s)
 {
 	char low[DURATION_TEXT_MAX], mid[DURATION_TEXT_MAX],
 		high[DURATION_TEXT_MAX];
 
 	if (s->n)
-		printf("  %-34s %5zu  %-14s %s to %s\n", what, s->n,
-		       ops_text_of(s->median, mid), ops_text_of(s->min, low),
-		       ops_text_of(s->max, high));
+		fprintf(out, "  %-34s %5zu  %-14s %s to %s\n", what, s->n,
+			ops_text_of(s->median, mid), ops_text_of(s->min, low),
+			ops_text_of(s->max, high));
 }
 
-static void print_spreads(const struct ops_chains *c)
+static void print_spreads(FILE *out, const struct ops_chains *c)
 {
-	printf("\n  %-34s %5s  %-14s %s\n", "", "TIMES", "MEDIAN", "RANGE");
-	print_spread("until the scheduler's own retry", &c->gap_automatic_s);
-	print_spread("until a job submitted anew", &c->gap_other_s);
-	print_spread("without training, by the scheduler",
+	fprintf(out, "\n  %-34s %5s  %-14s %s\n", "", "TIMES", "MEDIAN",
+		"RANGE");
+	print_spread(out, "until the scheduler's own retry",
+		     &c->gap_automatic_s);
+	print_spread(out, "until a job submitted anew", &c->gap_other_s);
+	print_spread(out, "without training, by the scheduler",
 		     &c->down_automatic_s);
-	print_spread("without training, submitted anew", &c->down_other_s);
+	print_spread(out, "without training, submitted anew", &c->down_other_s);
 }
 
-static void print_rows(const struct ops_set *s, const struct ops_chains *c)
+static void print_rows(FILE *out, const struct ops_set *s,
+		       const struct ops_chains *c)
 {
-	printf("\n%-12s %-24s %6s %6s %-9s %12s %10s  %s\n", "USER", "NAME",
-	       "TRIES", "OWN", "OUTCOME", "NODE HOURS", "GPU HOURS",
-	       "MOST ENDS ALIKE");
+	fprintf(out, "\n%-12s %-24s %6s %6s %-9s %12s %10s  %s\n", "USER",
+		"NAME", "TRIES", "OWN", "OUTCOME", "NODE HOURS", "GPU HOURS",
+		"MOST ENDS ALIKE");
 	for (size_t i = 0; i < c->n && i < ROWS_MAX; i++) {
 		const struct ops_chain *v = &c->v[i];
 		const struct ops_session *first = &s->sessions[v->first],
 					 *alike = &s->sessions[v->alike_last];
 
-		start_print_text(first->user, 12, 32, stdout);
-		putchar(' ');
-		start_print_text(first->name, 24, 64, stdout);
-		printf(" %6zu %6zu %-9s %12.1f %10.1f  ", v->n, v->automatic,
-		       outcome_text(v->outcome), v->wasted_node_s / HOUR_S,
-		       v->wasted_gpu_s / HOUR_S);
+		start_print_text(first->user, 12, 32, out);
+		(void)fputc(' ', out);
+		start_print_text(first->name, 24, 64, out);
+		fprintf(out, " %6zu %6zu %-9s %12.1f %10.1f  ", v->n,
+			v->automatic, outcome_text(v->outcome),
+			v->wasted_node_s / HOUR_S, v->wasted_gpu_s / HOUR_S);
 		if (v->alike > 1) {
-			printf("%zu of ", v->alike);
-			start_print_text(alike->state, 0, 32, stdout);
-			putchar(' ');
-			start_print_text(alike->exit, 0, 16, stdout);
+			fprintf(out, "%zu of ", v->alike);
+			start_print_text(alike->state, 0, 32, out);
+			(void)fputc(' ', out);
+			start_print_text(alike->exit, 0, 16, out);
 		}
-		printf("\n");
+		fprintf(out, "\n");
 	}
 	if (c->n > ROWS_MAX)
-		printf("%zu more: --json has all\n", c->n - ROWS_MAX);
+		fprintf(out, "%zu more: --json has all\n", c->n - ROWS_MAX);
 }
 
 /* Advice, with the hours that it saves. */
-static void print_advice(const struct ops_chains *c)
+static void print_advice(FILE *out, const struct ops_chains *c)
 {
 	double node_s = 0, gpu_s = 0;
 	size_t n = 0;
@@ -91,30 +95,32 @@ static void print_advice(const struct ops_chains *c)
 		gpu_s += c->v[i].alike_gpu_s;
 	}
 	if (n)
-		printf("\n%zu of them went on after three tries that ended "
-		       "alike: a limit of three saves %.1f node hours, %.1f GPU "
-		       "hours\n",
-		       n, node_s / HOUR_S, gpu_s / HOUR_S);
+		fprintf(out,
+			"\n%zu of them went on after three tries that ended "
+			"alike: a limit of three saves %.1f node hours, %.1f GPU "
+			"hours\n",
+			n, node_s / HOUR_S, gpu_s / HOUR_S);
 }
 
-static void print_chains(const struct ops_set *s, const struct ops_rule *r,
-			 const struct ops_chains *c)
+void ops_print_chains(FILE *out, const struct ops_set *s,
+		      const struct ops_rule *r, const struct ops_chains *c)
 {
 	char chains[PROGRESS_COUNT_MAX];
 
-	ops_print_scope(s, r);
+	ops_print_scope(out, s, r);
 	if (!c->n) {
-		printf("none of them was tried again after it failed\n");
+		fprintf(out, "none of them was tried again after it failed\n");
 		return;
 	}
 	progress_format_count(c->n, "chain", chains);
-	printf("%s of %zu tries; a retry trained in %zu; tries that did "
-	       "not train held %.1f node hours, %.1f GPU hours\n",
-	       chains, c->attempts, c->recovered, c->wasted_node_s / HOUR_S,
-	       c->wasted_gpu_s / HOUR_S);
-	print_spreads(c);
-	print_rows(s, c);
-	print_advice(c);
+	fprintf(out,
+		"%s of %zu tries; a retry trained in %zu; tries that did "
+		"not train held %.1f node hours, %.1f GPU hours\n",
+		chains, c->attempts, c->recovered, c->wasted_node_s / HOUR_S,
+		c->wasted_gpu_s / HOUR_S);
+	print_spreads(out, c);
+	print_rows(out, s, c);
+	print_advice(out, c);
 }
 
 /* ---------------------------------------------------------------------- JSON --- */
@@ -145,8 +151,8 @@ static json_t *chain_json(const struct ops_set *s, const struct ops_chain *v)
 		"alike_node_s", v->alike_node_s, "alike_gpu_s", v->alike_gpu_s);
 }
 
-static json_t *chains_json(const struct ops_set *s, const struct ops_rule *r,
-			   const struct ops_chains *c)
+json_t *ops_chains_json(const struct ops_set *s, const struct ops_rule *r,
+			const struct ops_chains *c)
 {
 	json_t *rows = json_array();
 
@@ -179,9 +185,9 @@ static int run_chains(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (c->json)
-		rc = ops_print_json(chains_json(s, &rule, &chains), err);
+		rc = ops_print_json(ops_chains_json(s, &rule, &chains), err);
 	else
-		print_chains(s, &rule, &chains);
+		ops_print_chains(stdout, s, &rule, &chains);
 	ops_chains_fini(&chains);
 	return rc;
 }

@@ -21,34 +21,34 @@ static double share_of(double part, double whole)
 	return whole > 0 ? part / whole : 0;
 }
 
-static void print_nodes(const struct ops_set *s, const struct ops_rule *r,
-			const struct ops_exclusions *e)
+void ops_print_nodes(FILE *out, const struct ops_set *s,
+		     const struct ops_rule *r, const struct ops_exclusions *e)
 {
 	size_t n = 0;
 
-	ops_print_scope(s, r);
+	ops_print_scope(out, s, r);
 	if (!e->sessions)
 		return;
-	printf("\n  %-28s %8s %10s %8s %6s\n", "NODE", "LEFT OUT", "HOURS",
-	       "SHARE", "HELD");
+	fprintf(out, "\n  %-28s %8s %10s %8s %6s\n", "NODE", "LEFT OUT",
+		"HOURS", "SHARE", "HELD");
 	for (; n < e->n && n < ROWS_MAX && e->v[n].sessions; n++) {
 		const struct ops_exclusion *v = &e->v[n];
 
-		printf("  ");
-		start_print_text(s->nodes[v->node], 28, 255, stdout);
-		printf(" %8zu %10.1f %6.1f %% %4.0f %%\n", v->sessions,
-		       v->excluded_s / HOUR_S,
-		       100 * share_of(v->excluded_s, e->run_s),
-		       100 * share_of(v->held_s, v->excluded_s));
+		fprintf(out, "  ");
+		start_print_text(s->nodes[v->node], 28, 255, out);
+		fprintf(out, " %8zu %10.1f %6.1f %% %4.0f %%\n", v->sessions,
+			v->excluded_s / HOUR_S,
+			100 * share_of(v->excluded_s, e->run_s),
+			100 * share_of(v->held_s, v->excluded_s));
 	}
 	if (!n)
-		printf("no node was left out of any of them\n");
+		fprintf(out, "no node was left out of any of them\n");
 	else if (n < e->n && e->v[n].sessions)
-		printf("more of them: --json has all\n");
+		fprintf(out, "more of them: --json has all\n");
 }
 
-static json_t *nodes_json(const struct ops_set *s, const struct ops_rule *r,
-			  const struct ops_exclusions *e)
+json_t *ops_nodes_json(const struct ops_set *s, const struct ops_rule *r,
+		       const struct ops_exclusions *e)
 {
 	json_t *rows = json_array();
 
@@ -80,9 +80,9 @@ static int run_nodes(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (c->json)
-		rc = ops_print_json(nodes_json(s, &rule, &e), err);
+		rc = ops_print_json(ops_nodes_json(s, &rule, &e), err);
 	else
-		print_nodes(s, &rule, &e);
+		ops_print_nodes(stdout, s, &rule, &e);
 	ops_exclusions_fini(&e);
 	return rc;
 }

@@ -37,99 +37,107 @@ static const char *bytes_text(double bytes, char out[PROGRESS_BYTES_MAX])
 
 /* ---------------------------------------------------------------------- text --- */
 
-static void print_level(const char *what, const struct ops_level *l)
+static void print_level(FILE *out, const char *what, const struct ops_level *l)
 {
 	char at[PROGRESS_BYTES_MAX], low[PROGRESS_BYTES_MAX],
 		high[PROGRESS_BYTES_MAX];
 
 	if (!l->is_found)
-		printf("%s do not stand out of the rest, and none is told\n",
-		       what);
+		fprintf(out,
+			"%s do not stand out of the rest, and none is told\n",
+			what);
 	else if (l->high > 0)
-		printf("%s: more than %s/s; typical are %s/s, otherwise %s/s\n",
-		       what, bytes_text(l->threshold, at),
-		       bytes_text(l->high, high), bytes_text(l->low, low));
+		fprintf(out,
+			"%s: more than %s/s; typical are %s/s, otherwise %s/s\n",
+			what, bytes_text(l->threshold, at),
+			bytes_text(l->high, high), bytes_text(l->low, low));
 	else
-		printf("%s: more than %s/s, as given\n", what,
-		       bytes_text(l->threshold, at));
+		fprintf(out, "%s: more than %s/s, as given\n", what,
+			bytes_text(l->threshold, at));
 }
 
-static void print_missing(const struct ops_metrics *m)
+static void print_missing(FILE *out, const struct ops_metrics *m)
 {
 	if (!m->read.v)
-		printf("missing: bytes that nodes read (--metric-nfs-read); no "
-		       "load is told from training\n");
+		fprintf(out,
+			"missing: bytes that nodes read (--metric-nfs-read); no "
+			"load is told from training\n");
 	if (!m->gpu.v)
-		printf("missing: the GPUs' utilisation (--metric-gpu); whatever "
-		       "reads much is taken for a load\n");
+		fprintf(out,
+			"missing: the GPUs' utilisation (--metric-gpu); whatever "
+			"reads much is taken for a load\n");
 	else if (!m->phases.gpu.is_found)
-		printf("the GPUs' utilisation does not divide itself: 50 %% is "
-		       "taken for busy\n");
+		fprintf(out,
+			"the GPUs' utilisation does not divide itself: 50 %% is "
+			"taken for busy\n");
 	if (!m->used.v)
-		printf("missing: size and free space of NFS "
-		       "(--metric-storage-size); its growth is unknown\n");
+		fprintf(out,
+			"missing: size and free space of NFS "
+			"(--metric-storage-size); its growth is unknown\n");
 	if (m->jitter > JITTER_MUCH)
-		printf("samples come irregularly: half of them are %.0f %% "
-		       "apart from the others' distance or more\n",
-		       100 * m->jitter);
+		fprintf(out,
+			"samples come irregularly: half of them are %.0f %% "
+			"apart from the others' distance or more\n",
+			100 * m->jitter);
 	if (m->warning[0]) {
-		printf("the server says: ");
-		start_print_text(m->warning, 0, PROM_WARNING_MAX, stdout);
-		putchar('\n');
+		fprintf(out, "the server says: ");
+		start_print_text(m->warning, 0, PROM_WARNING_MAX, out);
+		(void)fputc('\n', out);
 	}
 }
 
-static void print_lengths(const struct ops_phases *p)
+static void print_lengths(FILE *out, const struct ops_phases *p)
 {
 	double all = 0;
 
 	for (int i = 0; i < OPS_N_PHASES; i++)
 		all += p->length_s[i];
-	printf("\n  %-10s %10s %8s\n", "PHASE", "HOURS", "SHARE");
+	fprintf(out, "\n  %-10s %10s %8s\n", "PHASE", "HOURS", "SHARE");
 	for (int i = OPS_N_PHASES - 1; i >= 0; i--)
-		printf("  %-10s %10.1f %6.2f %%\n", phase_names[i],
-		       p->length_s[i] / HOUR_S, 100 * p->length_s[i] / all);
+		fprintf(out, "  %-10s %10.1f %6.2f %%\n", phase_names[i],
+			p->length_s[i] / HOUR_S, 100 * p->length_s[i] / all);
 	if (p->gpu.threshold > 0 && p->idle_s > 0)
-		printf("  in %.1f h of training the GPUs were below %.0f %%\n",
-		       p->idle_s / HOUR_S, p->gpu.threshold);
+		fprintf(out,
+			"  in %.1f h of training the GPUs were below %.0f %%\n",
+			p->idle_s / HOUR_S, p->gpu.threshold);
 }
 
-static void print_takes(const struct ops_mean *t)
+static void print_takes(FILE *out, const struct ops_mean *t)
 {
 	if (!t->n)
-		printf(" %18s", "-");
+		fprintf(out, " %18s", "-");
 	else if (isinf(t->error))
-		printf(" %16.1f s", t->mean);
+		fprintf(out, " %16.1f s", t->mean);
 	else
-		printf(" %9.1f +-%5.1f s", t->mean, t->error);
+		fprintf(out, " %9.1f +-%5.1f s", t->mean, t->error);
 }
 
-static void print_settings(const struct ops_phases *p)
+static void print_settings(FILE *out, const struct ops_phases *p)
 {
 	char bytes[PROGRESS_BYTES_MAX], node[PROGRESS_BYTES_MAX],
 		peak[PROGRESS_BYTES_MAX];
 
 	if (p->n_settings)
-		printf("\n  %-17s %6s %11s %9s %18s %11s %11s %13s\n", "FROM",
-		       "SAVES", "INTERVAL", "+-", "TAKES", "BYTES", "BY NODE",
-		       "PEAK");
+		fprintf(out, "\n  %-17s %6s %11s %9s %18s %11s %11s %13s\n",
+			"FROM", "SAVES", "INTERVAL", "+-", "TAKES", "BYTES",
+			"BY NODE", "PEAK");
 	for (size_t i = 0; i < p->n_settings && i < ROWS_MAX; i++) {
 		const struct ops_setting *s = &p->settings[i];
 		char from[32];
 
-		printf("  %-17s %6zu %7.1f min %5.1f min",
-		       ops_time_text(s->from_s, from), s->saves,
-		       s->interval_s / 60, s->sd_s / 60);
-		print_takes(&s->takes_s);
-		printf(" %11s %11s %11s/s\n", bytes_text(s->bytes, bytes),
-		       s->takes_s.n ? bytes_text(s->node_mid, node) : "-",
-		       bytes_text(s->peak, peak));
+		fprintf(out, "  %-17s %6zu %7.1f min %5.1f min",
+			ops_time_text(s->from_s, from), s->saves,
+			s->interval_s / 60, s->sd_s / 60);
+		print_takes(out, &s->takes_s);
+		fprintf(out, " %11s %11s %11s/s\n", bytes_text(s->bytes, bytes),
+			s->takes_s.n ? bytes_text(s->node_mid, node) : "-",
+			bytes_text(s->peak, peak));
 	}
 	if (p->n_settings > ROWS_MAX)
-		printf("  more of them: --json has all\n");
+		fprintf(out, "  more of them: --json has all\n");
 }
 
-static void print_used(const struct ops_series *used)
+static void print_used(FILE *out, const struct ops_series *used)
 {
 	size_t first = SIZE_MAX, last = 0;
 	char from[PROGRESS_BYTES_MAX], to[PROGRESS_BYTES_MAX],
@@ -144,40 +152,42 @@ static void print_used(const struct ops_series *used)
 	if (first >= last)
 		return;
 	days = (double)(last - first) * used->step_s / DAY_S;
-	printf("\nthe fullest file system of NFS went from %s to %s: %s%s a "
-	       "day\n",
-	       bytes_text(used->v[first], from), bytes_text(used->v[last], to),
-	       used->v[last] < used->v[first] ? "-" : "",
-	       bytes_text(fabs(used->v[last] - used->v[first]) / days, day));
+	fprintf(out,
+		"\nthe fullest file system of NFS went from %s to %s: %s%s a "
+		"day\n",
+		bytes_text(used->v[first], from), bytes_text(used->v[last], to),
+		used->v[last] < used->v[first] ? "-" : "",
+		bytes_text(fabs(used->v[last] - used->v[first]) / days, day));
 }
 
-void ops_print_phases(const struct ops_metrics *m)
+void ops_print_phases(FILE *out, const struct ops_metrics *m)
 {
 	const struct ops_phases *p = &m->phases;
 	char from[32], to[32], count[PROGRESS_COUNT_MAX];
 	size_t alone = 0;
 
 	progress_format_count((uint64_t)m->nodes, "node", count);
-	printf("%s to %s, a sample each %u s of %s\n",
-	       ops_time_text((double)m->from_s, from),
-	       ops_time_text((double)m->to_s, to), m->step_s, count);
-	print_level("saves", &p->write);
+	fprintf(out, "%s to %s, a sample each %u s of %s\n",
+		ops_time_text((double)m->from_s, from),
+		ops_time_text((double)m->to_s, to), m->step_s, count);
+	print_level(out, "saves", &p->write);
 	if (m->read.v)
-		print_level("loads", &p->read);
-	print_missing(m);
-	print_lengths(p);
+		print_level(out, "loads", &p->read);
+	print_missing(out, m);
+	print_lengths(out, p);
 	for (size_t i = 0; i < p->n_saves; i++)
 		alone += p->saves[i].setting == SIZE_MAX;
 	progress_format_count(p->n_saves, "save", count);
-	printf("\n%s, ", count);
+	fprintf(out, "\n%s, ", count);
 	progress_format_count(p->n_loads, "load", count);
-	printf("%s\n", count);
-	print_settings(p);
+	fprintf(out, "%s\n", count);
+	print_settings(out, p);
 	if (alone)
-		printf("  %zu saves are of no configuration: three intervals "
-		       "in a row have to be alike\n",
-		       alone);
-	print_used(&m->used);
+		fprintf(out,
+			"  %zu saves are of no configuration: three intervals "
+			"in a row have to be alike\n",
+			alone);
+	print_used(out, &m->used);
 }
 
 /* ---------------------------------------------------------------------- JSON --- */
@@ -285,7 +295,7 @@ static int run_phases(const void *config, char **args, struct error *err)
 		return rc;
 	if (c->json)
 		return ops_print_json(ops_phases_json(m), err);
-	ops_print_phases(m);
+	ops_print_phases(stdout, m);
 	return 0;
 }
 

@@ -25,7 +25,7 @@
 #define FLOWS_MAX 1000000u
 #define TIME_MAX_S INT64_C(100000000000)
 
-struct gather {
+struct ops_gather {
 	const struct ops_prom_config *c;
 	struct prom *prom;
 	struct ops_metrics *m;
@@ -122,7 +122,8 @@ int ops_prom_check(const struct ops_prom_config *c, struct error *err)
 /* ------------------------------------------------------------------- queries --- */
 
 /* "name{match,more}" */
-static int add_selector(struct gather *g, const char *name, const char *more)
+static int add_selector(struct ops_gather *g, const char *name,
+			const char *more)
 {
 	const char *match = g->c->match ? g->c->match : "";
 
@@ -130,7 +131,7 @@ static int add_selector(struct gather *g, const char *name, const char *more)
 			  *match && *more ? "," : "", more);
 }
 
-static int ask_range(struct gather *g, int64_t from_s, uint32_t step_s,
+static int ask_range(struct ops_gather *g, int64_t from_s, uint32_t step_s,
 		     size_t n, double *v, struct error *err)
 {
 	return prom_range(g->prom, g->query.data, from_s, step_s, n, v, err);
@@ -162,8 +163,8 @@ static void drop_empty(struct ops_series *s)
 	s->v = NULL;
 }
 
-static int read_series(struct gather *g, const char *what, struct ops_series *s,
-		       uint32_t step_s, struct error *err)
+static int read_series(struct ops_gather *g, const char *what,
+		       struct ops_series *s, uint32_t step_s, struct error *err)
 {
 	int rc = new_series(s, g->m->from_s, step_s, g->m->to_s, err);
 
@@ -177,8 +178,8 @@ static int read_series(struct gather *g, const char *what, struct ops_series *s,
 
 /* The growth between the last two samples of each node, so that a burst is seen in the
  * samples that it touches, and one lost sample hides none. */
-static int read_rate(struct gather *g, const char *name, struct ops_series *s,
-		     struct error *err)
+static int read_rate(struct ops_gather *g, const char *name,
+		     struct ops_series *s, struct error *err)
 {
 	buf_reset(&g->query);
 	if (buf_printf(&g->query, "sum(max without(%s)(irate(",
@@ -190,7 +191,7 @@ static int read_rate(struct gather *g, const char *name, struct ops_series *s,
 	return read_series(g, name, s, g->m->step_s, err);
 }
 
-static int read_gpus(struct gather *g, struct error *err)
+static int read_gpus(struct ops_gather *g, struct error *err)
 {
 	buf_reset(&g->query);
 	if (buf_printf(&g->query, "avg(max without(%s)(",
@@ -200,7 +201,7 @@ static int read_gpus(struct gather *g, struct error *err)
 	return read_series(g, g->c->gpu, &g->m->gpu, g->m->step_s, err);
 }
 
-static int read_used(struct gather *g, struct error *err)
+static int read_used(struct ops_gather *g, struct error *err)
 {
 	static const char nfs[] = "fstype=~\"nfs.*\"";
 	int64_t step = (g->m->to_s - g->m->from_s) / USED_POINTS;
@@ -219,7 +220,7 @@ static int read_used(struct gather *g, struct error *err)
 
 /* -------------------------------------------------------------------- survey --- */
 
-static int no_writes(const struct gather *g, struct error *err)
+static int no_writes(const struct ops_gather *g, struct error *err)
 {
 	return error_set(err, ENOENT,
 			 "%s has no %s%s%s%s in this time: check --from, --to, "
@@ -231,7 +232,7 @@ static int no_writes(const struct gather *g, struct error *err)
 }
 
 /* Cut the time to where there are data, and see of how many nodes. */
-static int survey(struct gather *g, int64_t *last_s, struct error *err)
+static int survey(struct ops_gather *g, int64_t *last_s, struct error *err)
 {
 	struct ops_metrics *m = g->m;
 	int64_t step = (m->to_s - m->from_s) / SURVEY_POINTS;
@@ -267,7 +268,7 @@ static int survey(struct gather *g, int64_t *last_s, struct error *err)
 	return 0;
 }
 
-struct distances {
+struct sample_distances {
 	double *v;
 	size_t n, cap;
 };
@@ -275,7 +276,7 @@ struct distances {
 static int add_distances(void *arg, const struct prom_series *s,
 			 struct error *err)
 {
-	struct distances *d = arg;
+	struct sample_distances *d = arg;
 
 	for (size_t i = 1; i < s->n; i++) {
 		if (array_grow(&d->v, d->n, &d->cap, 256) < 0)
@@ -285,7 +286,7 @@ static int add_distances(void *arg, const struct prom_series *s,
 	return 0;
 }
 
-static struct prom_samples samples_of(struct gather *g, double end_s,
+static struct prom_samples samples_of(struct ops_gather *g, double end_s,
 				      uint32_t length_s)
 {
 	return (struct prom_samples){ .selector = g->query.data,
@@ -296,9 +297,9 @@ static struct prom_samples samples_of(struct gather *g, double end_s,
 }
 
 /* The distance of samples, where there are data. */
-static int find_step(struct gather *g, int64_t last_s, struct error *err)
+static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 {
-	struct distances d = { .n = 0 };
+	struct sample_distances d = { .n = 0 };
 	struct ops_spread spread;
 	struct prom_samples s;
 	int rc = 0;
@@ -330,12 +331,12 @@ static int find_step(struct gather *g, int64_t last_s, struct error *err)
 
 /* --------------------------------------------------------------------- saves --- */
 
-struct flows {
+struct node_flows {
 	struct ops_flow *v; /* their texts are their own */
 	size_t n, cap;
 };
 
-static void free_flows(struct flows *f)
+static void free_flows(struct node_flows *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		free((char *)(uintptr_t)f->v[i].node);
@@ -346,7 +347,7 @@ static void free_flows(struct flows *f)
 
 static int add_flow(void *arg, const struct prom_series *s, struct error *err)
 {
-	struct flows *f = arg;
+	struct node_flows *f = arg;
 	AUTO_FREE struct ops_sample *v = calloc(s->n + 1, sizeof(*v));
 	struct ops_flow *to;
 
@@ -364,11 +365,11 @@ static int add_flow(void *arg, const struct prom_series *s, struct error *err)
 	return to->node && to->id ? 0 : error_nomem(err);
 }
 
-static int measure_save(struct gather *g, struct ops_burst *b,
+static int measure_save(struct ops_gather *g, struct ops_burst *b,
 			struct error *err)
 {
 	double margin = (double)MARGIN_SAMPLES * g->m->step_s;
-	struct flows f = { .n = 0 };
+	struct node_flows f = { .n = 0 };
 	struct prom_samples s =
 		samples_of(g, b->end_s + margin,
 			   (uint32_t)(b->end_s - b->begin_s + 2 * margin));
@@ -390,7 +391,7 @@ static int measure_save(struct gather *g, struct ops_burst *b,
 	return rc;
 }
 
-static int measure_saves(struct gather *g, struct error *err)
+static int measure_saves(struct ops_gather *g, struct error *err)
 {
 	struct ops_phases *p = &g->m->phases;
 	size_t each = p->n_saves / MEASURED_MAX + 1;
@@ -407,7 +408,7 @@ static int measure_saves(struct gather *g, struct error *err)
 	return rc < 0 ? rc : ops_time_settings(p, err);
 }
 
-static int gather_all(struct gather *g, struct error *err)
+static int gather_all(struct ops_gather *g, struct error *err)
 {
 	const struct ops_rates given = { g->c->save_above, g->c->load_above };
 	struct ops_metrics *m = g->m;
@@ -443,7 +444,7 @@ int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
 	};
 	AUTO(ops_metrics) m = calloc(1, sizeof(*m));
 	AUTO(prom) p = NULL;
-	struct gather g = { .c = c, .m = m };
+	struct ops_gather g = { .c = c, .m = m };
 	int rc = m ? prom_new(&cfg, &p, err) : error_nomem(err);
 
 	if (rc == 0)

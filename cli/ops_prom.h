@@ -4,7 +4,7 @@
 #define BOOTSEER_CLI_OPS_PROM_H
 
 #include "common/option.h"
-#include "profiler/ops/ops.h"
+#include "profiler/ops/saves.h"
 #include "profiler/prom/prom.h"
 
 /* A member of such a command's configuration. */

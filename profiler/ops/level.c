@@ -6,7 +6,8 @@
 
 #define BINS 512
 #define ROUNDS_MAX 100
-#define RATE_DECADES 6.0 /* below the largest value; less is nothing */
+#define RATE_DECADES 6.0 /* below the largest values; less is nothing */
+#define RATE_ABOVE 1.0   /* for what is larger than these */
 #define WRONG_MAX 3
 #define MANY 10000
 /* One group that is cut in two has its halves' means 2 to 2.5 deviations apart. */
@@ -144,7 +145,7 @@ static struct ops_level divide_shares(const double *bins,
 }
 
 /* Where most values are nothing, the upper half of the decades is divided instead: what is
- * below a thousandth of the largest is as good as nothing. */
+ * below a 300th of the largest is as good as nothing. */
 static struct ops_level divide_rates(double *bins, const struct level_scale *s)
 {
 	double all = 0;
@@ -175,8 +176,8 @@ struct ops_level ops_find_level(const struct ops_series *s, bool of_rate)
 	if (!(scale.high > 0) || isinf(scale.high))
 		return (struct ops_level){ .is_found = false };
 	if (of_rate) {
-		scale.high = log10(scale.high);
-		scale.low = scale.high - RATE_DECADES;
+		scale.high = log10(scale.high) + RATE_ABOVE;
+		scale.low = scale.high - RATE_ABOVE - RATE_DECADES;
 	}
 	for (size_t i = 0; i < s->n; i++) {
 		double part;

@@ -3,7 +3,7 @@
 #define BOOTSEER_PROFILER_OPS_OPS_PRIV_H
 
 #include "common/hash.h"
-#include "profiler/ops/ops.h"
+#include "profiler/ops/saves.h"
 
 /* The year 5138; sums of a million lengths below it fit into int64_t. */
 #define OPS_TIME_MAX INT64_C(100000000000)

@@ -37,16 +37,18 @@ class Flow:
 
 
 def make_plan(args, rng):
-    """Sessions of saves: [(begin, length, kind)]."""
-    plan, at = [], args.begin + 300.0
+    """Sessions of saves: [(begin, length, kind)], and when each began and ended."""
+    plan, sessions, at = [], [], args.begin + 300.0
     for interval, count in args.saves:
+        begin = at
         plan.append((at, args.load, "load"))
         at += args.load + 60
         for _ in range(count):
             at += interval * (1 + 0.02 * rng.uniform(-1, 1))
             plan.append((at, args.save, "save"))
         at += interval * rng.random() + args.save
-    return plan, at + 600
+        sessions.append((int(begin), int(at)))
+    return plan, sessions, at + 600
 
 
 def parse(argv):
@@ -121,9 +123,9 @@ def series(args, rng, plan, end):
 def main(argv):
     args = parse(argv)
     rng = random.Random(7)
-    plan, end = make_plan(args, rng)
+    plan, sessions, end = make_plan(args, rng)
     with open(args.truth, "w") as f:
-        json.dump({"begin": args.begin, "end": end, "save_s": args.save, "bytes": args.bytes,
+        json.dump({"begin": args.begin, "end": end, "save_s": args.save, "sessions": sessions, "bytes": args.bytes,
                    "saves": [p[0] for p in plan if p[2] == "save"],
                    "loads": [p[0] for p in plan if p[2] == "load"]}, f)
     for (name, kind), lines in series(args, rng, plan, end).items():

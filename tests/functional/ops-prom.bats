@@ -81,6 +81,73 @@ expect_saves() # JSON SAMPLE
 	[ "$(wc -l <"$W/log")" = "$(jq .requests "$W/json2")" ]
 }
 
+# sacct of the truth's sessions: each but the last failed; a name that is HTML and Markdown.
+write_jobs() # FILE
+{
+	{
+		echo 'JobID|User|State|ExitCode|Start|End|NodeList|AllocTRES|JobName'
+		jq -r '.sessions | to_entries[] | [.key + 1, "u",
+			(if .key + 1 < $n then "FAILED" else "CANCELLED" end), "1:0", .value[0], .value[1],
+			"gpu[000-003]", "gres/gpu=32", "</pre><script>x</script>```"] | join("|")' \
+			--argjson n "$(jq '.sessions | length' "$W/truth")" "$W/truth"
+	} >"$1"
+}
+
+@test "what failures lost, and a report of all in one file" {
+	local f
+
+	serve_metrics --saves 1800x6 --saves 900x8 --saves 900x4
+	write_jobs "$W/jobs"
+	run -0 --separate-stderr bootseer ops cost --sacct "$W/jobs" --prometheus "$U" \
+		--from 1759990000 --to 1760200000
+	echo "$output"
+	[[ $output == *"2 failures lost "*" since the last save before them"*"GPU hours"* ]]
+	[[ $output == *"saves from "*" take "*now*best*"by the bounds of both"* ]]
+	bootseer ops cost --sacct "$W/jobs" --prometheus "$U" --from 1759990000 --to 1760200000 \
+		--json >"$W/json"
+	jq -n --slurpfile t "$W/truth" --slurpfile p "$W/json" -e '$t[0] as $t | $p[0] as $p |
+		[$t.sessions[:2][][1] as $end | $end - ([$t.saves[] | select(. < $end)] | last) - $t.save_s]
+			as $lost |
+		$p.losses.failures == 2 and $p.losses.unknown == 0 and
+		all(range(2); $p.losses.lost_s[.] - $lost[.] | . < 45 and . > -45)'
+	for f in html md json; do
+		bootseer ops report --sacct "$W/jobs" --prometheus "$U" --from 1759990000 \
+			--to 1760200000 --out "$W/r.$f"
+	done
+	python3 - "$W/r.html" <<-'END'
+	import html.parser, sys
+	class P(html.parser.HTMLParser):
+	    open, seen = [], []
+	    def handle_starttag(self, tag, attrs):
+	        assert tag not in ("script", "img", "link", "iframe"), tag
+	        self.seen.append(tag)
+	        if tag not in ("meta", "rect", "line", "polyline"):
+	            self.open.append(tag)
+	    def handle_endtag(self, tag):
+	        if tag not in ("rect", "line", "polyline"):
+	            assert self.open.pop() == tag, tag
+	p = P()
+	p.feed(open(sys.argv[1]).read())
+	assert p.open == [] and p.seen.count("section") == 4 and p.seen.count("svg") >= 7, p.seen
+	END
+	grep -q '^## Chains of retries' "$W/r.md"
+	run ! grep -E '^[^ ].*(script|```)' "$W/r.md"
+	jq -e '(.sources | all(.is_there)) and .cost.losses.failures == 2 and .chains.n == 1 and
+		(.phases.saves | length) == 18 and .nodes.jobs == 3' "$W/r.json"
+	# One source is enough, and what the other would tell is named.
+	printf '#!/bin/sh\necho "error: no slurmdbd" >&2; exit 1\n' >"$W/sacct"
+	chmod +x "$W/sacct"
+	PATH=$W:$PATH run -0 bootseer ops report --prometheus "$U" \
+		--from 1759990000 --to 1760200000 --out "$W/p.json"
+	[[ $output == *"no jobs: sacct: error: no slurmdbd"* ]]
+	jq -e '.cost == null and .phases.nodes == 4 and (.sources[0].costs | test("retries"))' "$W/p.json"
+	run -0 bootseer ops report --sacct "$W/jobs" --prometheus http://127.0.0.1:1 --out "$W/p.html"
+	[[ $output == *"no metrics: http://127.0.0.1:1"* ]]
+	grep -q '<strong>No metrics</strong>: saves, loads,' "$W/p.html"
+	run -2 bootseer ops report --sacct "$W/jobs" --out "$W/p.txt"
+	[[ $output == *"--out NAME.html"* ]]
+}
+
 @test "copies of two servers count once; other names and 15 s; what is missing is named" {
 	serve_metrics --saves 900x8 --replicas 2 --scrape 15 --nodes 3 \
 		--rename node_mountstats_nfs_total_write_bytes=nas_written_bytes \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/ops/ops.h"
+#include "profiler/ops/saves.h"
 
 TestSuite(ops_phases, .timeout = 120);
 
@@ -291,6 +291,52 @@ Test(ops_phases, rates_that_are_given_are_taken)
 		     0);
 	cr_expect_eq(p.n_saves, 1);
 	cr_expect_eq(p.n_loads, 0);
+	ops_phases_fini(&p);
+	free(c);
+}
+
+static struct ops_set *read_jobs(const char *rows)
+{
+	struct buf b = BUF_INIT;
+	struct ops_set *s = NULL;
+
+	cr_assert_eq(buf_printf(&b,
+				"JobID|User|State|ExitCode|Start|End|NodeList|"
+				"AllocTRES|JobName\n%s",
+				rows),
+		     0);
+	cr_assert_eq(ops_read_sacct(&b, BEGIN, &s, NULL), 0);
+	return s;
+}
+
+Test(ops_phases, failure_loses_what_came_after_the_last_save_of_its_job)
+{
+	const struct ops_rule rule = { .nodes_min = 1, .trained_s = 3600 };
+	struct cluster *c = new_cluster();
+	struct ops_series write = series_of(c, c->write);
+	AUTO(ops_set)
+	s = read_jobs("1|u|FAILED|1|1760010000|1760050000|a|gres/gpu=8|x\n"
+		      "2|u|FAILED|1|1760050000|1760059000|a|gres/gpu=8|x\n"
+		      "3|u|CANCELLED|1|1760060000|1760070000|a|gres/gpu=8|x\n"
+		      "4|u|FAILED|1|1760070000|1760070100|a|gres/gpu=8|x\n"
+		      "5|u|FAILED|1|1759000000|1759100000|a|gres/gpu=8|x\n"
+		      "6|u|FAILED|1|1759000000|1760020000|a|gres/gpu=8|x\n");
+	struct ops_losses l;
+	struct ops_phases p;
+
+	add_flow(c, c->write, 30000, 100, NODE_BYTES);
+	p = find_phases(c, true);
+	cr_assert_eq(p.n_saves, 1, "%zu %g %g", p.n_saves, p.write.threshold,
+		     p.n_saves ? p.saves[0].begin_s - (double)BEGIN : 0);
+	cr_assert_eq(ops_find_losses(s, &rule, &p, &write, &l, NULL), 0);
+	cr_assert_eq(l.n, 2);
+	cr_expect_eq(l.n_unknown, 2);
+	cr_expect(l.v[0].has_save);
+	cr_expect_float_eq(l.v[0].lost_s, 50000 - 30100, 1.5 * STEP);
+	cr_expect_not(l.v[1].has_save);
+	cr_expect_eq(l.v[1].lost_s, 9000);
+	cr_expect_float_eq(l.gpu_s, 8 * l.sum_s, 1);
+	ops_losses_fini(&l);
 	ops_phases_fini(&p);
 	free(c);
 }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Figures of a report: plain SVG, no script, nothing fetched. */
+#include "cli/ops_figure.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "cli/ops_prom.h"
+
+#define WIDTH 960
+#define LEFT 80
+#define PLOT (WIDTH - LEFT - 10)
+#define HEIGHT 140
+#define STRIP 26
+#define TICKS 5
+#define BARS_MAX 60
+#define BAR_HEIGHT 16
+#define BAR_LEFT 200
+
+void ops_figure_text(const char *s, FILE *out)
+{
+	for (; *s; s++) {
+		unsigned char u = (unsigned char)*s;
+
+		if (u == '<')
+			(void)fputs("&lt;", out);
+		else if (u == '>')
+			(void)fputs("&gt;", out);
+		else if (u == '&')
+			(void)fputs("&amp;", out);
+		else if (u == '"')
+			(void)fputs("&quot;", out);
+		else if (u == '\n' || (u >= ' ' && u != 0x7f))
+			(void)fputc(u, out);
+		else
+			(void)fputc('?', out);
+	}
+}
+
+static void begin_figure(const char *title, int height, FILE *out)
+{
+	fprintf(out,
+		"<figure><figcaption>%s</figcaption>\n<svg viewBox=\"0 0 %d "
+		"%d\" role=\"img\" aria-label=\"%s\">\n",
+		title, WIDTH, height, title);
+}
+
+static void end_figure(FILE *out)
+{
+	(void)fputs("</svg></figure>\n", out);
+}
+
+static void draw_times(const struct ops_series *s, int y, FILE *out)
+{
+	for (int i = 0; i <= TICKS; i++) {
+		double part = (double)i / TICKS;
+		char text[32];
+
+		fprintf(out,
+			"<text class=\"t\" x=\"%.1f\" y=\"%d\" "
+			"text-anchor=\"%s\">%s</text>\n",
+			LEFT + part * PLOT, y,
+			i == 0       ? "start"
+			: i == TICKS ? "end"
+				     : "middle",
+			ops_time_text((double)s->begin_s +
+					      part * (double)s->n * s->step_s,
+				      text));
+	}
+}
+
+static size_t column_begin(size_t n, size_t column)
+{
+	return n * column / PLOT;
+}
+
+/* What most of the column's samples are, but a save or load is always shown. */
+static enum ops_phase phase_of_column(const struct ops_phases *p, size_t column)
+{
+	size_t count[OPS_N_PHASES] = { 0 };
+	size_t i = column_begin(p->n, column);
+	size_t to = column_begin(p->n, column + 1);
+
+	do
+		count[p->phase[i]]++;
+	while (++i < to);
+	return count[OPS_SAVE]                         ? OPS_SAVE
+	       : count[OPS_LOAD]                       ? OPS_LOAD
+	       : count[OPS_UNKNOWN] > count[OPS_TRAIN] ? OPS_UNKNOWN
+						       : OPS_TRAIN;
+}
+
+void ops_figure_phases(const struct ops_phases *p, const struct ops_series *s,
+		       FILE *out)
+{
+	static const char *const colours[OPS_N_PHASES] = { "u", "r", "l", "s" };
+	size_t from = 0;
+
+	begin_figure("Phases: grey training, orange saves, green loads, white "
+		     "unknown",
+		     STRIP + 20, out);
+	for (size_t i = 1; i <= PLOT; i++) {
+		enum ops_phase now = phase_of_column(p, from);
+
+		if (i < PLOT && phase_of_column(p, i) == now)
+			continue;
+		fprintf(out,
+			"<rect class=\"%s\" x=\"%zu\" y=\"0\" width=\"%zu\" "
+			"height=\"%d\"/>\n",
+			colours[now], LEFT + from, i - from, STRIP);
+		from = i;
+	}
+	draw_times(s, STRIP + 14, out);
+	end_figure(out);
+}
+
+static double column_value(const struct ops_series *s, size_t column)
+{
+	size_t to = column_begin(s->n, column + 1);
+	double v = (double)NAN;
+
+	for (size_t i = column_begin(s->n, column); i < to; i++)
+		v = fmax(v, s->v[i]); /* a number, where one of them is */
+	return v;
+}
+
+void ops_figure_line(const char *title, const struct ops_series *s,
+		     double scale, const char *unit, FILE *out)
+{
+	double top = 0;
+	bool is_open = false;
+
+	for (size_t i = 0; i < s->n; i++)
+		top = fmax(top, s->v[i]);
+	begin_figure(title, HEIGHT + 20, out);
+	fprintf(out,
+		"<line class=\"a\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n"
+		"<text class=\"t\" x=\"%d\" y=\"12\" text-anchor=\"end\">%.4g "
+		"%s</text>\n<text class=\"t\" x=\"%d\" y=\"%d\" "
+		"text-anchor=\"end\">0</text>\n",
+		LEFT, HEIGHT, WIDTH - 10, HEIGHT, LEFT - 6, top / scale, unit,
+		LEFT - 6, HEIGHT);
+	for (size_t i = 0; top > 0 && i < PLOT; i++) {
+		double v = column_value(s, i);
+
+		if (isnan(v) && s->n >= PLOT) {
+			(void)fputs(is_open ? "\"/>\n" : "", out);
+			is_open = false;
+		}
+		if (isnan(v))
+			continue;
+		if (!is_open)
+			(void)fputs("<polyline class=\"d\" points=\"", out);
+		is_open = true;
+		fprintf(out, "%zu,%.1f ", LEFT + i,
+			HEIGHT - (HEIGHT - 4) * fmax(0, v) / top);
+	}
+	(void)fputs(is_open ? "\"/>\n" : "", out);
+	draw_times(s, HEIGHT + 14, out);
+	end_figure(out);
+}
+
+void ops_figure_bars(const char *title, const struct ops_figure_bar *v,
+		     size_t n, const char *unit, double mark, FILE *out)
+{
+	size_t shown = n < BARS_MAX ? n : BARS_MAX;
+	double top = mark, width = WIDTH - BAR_LEFT - 90;
+
+	for (size_t i = 0; i < shown; i++)
+		top = fmax(top, v[i].value);
+	if (!(top > 0))
+		return;
+	begin_figure(title, (int)shown * BAR_HEIGHT + 4, out);
+	for (size_t i = 0; i < shown; i++) {
+		double x = BAR_LEFT + width * v[i].value / top;
+		int y = (int)i * BAR_HEIGHT;
+
+		fprintf(out,
+			"<text class=\"t\" x=\"%d\" y=\"%d\" "
+			"text-anchor=\"end\">",
+			BAR_LEFT - 6, y + 12);
+		ops_figure_text(v[i].label ? v[i].label : "", out);
+		fprintf(out,
+			"</text><rect class=\"b\" x=\"%d\" y=\"%d\" "
+			"width=\"%.1f\" height=\"%d\"/><text class=\"t\" "
+			"x=\"%.1f\" y=\"%d\">%.3g %s</text>\n",
+			BAR_LEFT, y + 2, x - BAR_LEFT, BAR_HEIGHT - 4, x + 4,
+			y + 12, v[i].value, unit);
+	}
+	if (mark > 0)
+		fprintf(out,
+			"<line class=\"m\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" "
+			"y2=\"%d\"/>\n",
+			BAR_LEFT + width * mark / top,
+			BAR_LEFT + width * mark / top, (int)shown * BAR_HEIGHT);
+	end_figure(out);
+	if (n > shown)
+		fprintf(out, "<p>%zu more are left out.</p>\n", n - shown);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Figures (SVG) of a report of bootseer ops. */
+#ifndef BOOTSEER_CLI_OPS_FIGURE_H
+#define BOOTSEER_CLI_OPS_FIGURE_H
+
+#include "profiler/ops/saves.h"
+
+/* A text of a stranger into HTML; what no terminal shows is a question mark. */
+void ops_figure_text(const char *s, FILE *out);
+
+/* Phases as a strip, one colour each. */
+void ops_figure_phases(const struct ops_phases *p, const struct ops_series *s,
+		       FILE *out);
+/* The largest value of each column of pixels; `unit` of a value of `scale`. */
+void ops_figure_line(const char *title, const struct ops_series *s,
+		     double scale, const char *unit, FILE *out);
+
+/* A bar each, and a line at `mark` (0: none), such as the mean. */
+struct ops_figure_bar {
+	const char *label; /* a stranger's; NULL: none */
+	double value;
+};
+void ops_figure_bars(const char *title, const struct ops_figure_bar *v,
+		     size_t n, const char *unit, double mark, FILE *out);
+
+#endif

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer ops report: all analyses that the sources allow, in one file. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/ops.h"
+#include "cli/ops_figure.h"
+#include "common/fs.h"
+#include "common/json.h"
+
+#define HOUR_S 3600.0
+#define TB 1e12
+#define GB 1e9
+#define BARS_MAX 40
+#define REPORT_MODE 0644
+
+static const struct option_spec options[] = {
+	OPS_OPTIONS,
+	OPS_TRAINED_OPTION,
+	OPS_SAVE_OPTIONS,
+	OPS_PROM_OPTIONS(struct ops_config),
+	{ .key = "out",
+	  .type = OPTION_STRING,
+	  .arg = "FILE",
+	  .offset = offsetof(struct ops_config, out),
+	  .help = "Write the report into this file: NAME.html, NAME.md or "
+		  "NAME.json." },
+	{ .key = NULL },
+};
+
+struct ops_report {
+	const struct ops_config *c;
+	struct ops_set *set; /* NULL: no jobs are known */
+	struct ops_rule rule;
+	struct ops_chains chains;
+	struct ops_exclusions nodes;
+	struct ops_cost cost;
+	struct ops_metrics *m; /* NULL: no metrics are */
+	struct ops_losses losses;
+	struct error no_jobs, no_metrics; /* why */
+};
+
+enum report_needs { NEEDS_JOBS = 1, NEEDS_METRICS = 2 };
+
+/* One analysis. */
+struct ops_report_part {
+	const char *name, *title;
+	const char *assumes; /* what it takes for granted */
+	int needs;
+	void (*print)(const struct ops_report *r, FILE *out);
+	void (*draw)(const struct ops_report *r,
+		     FILE *out); /* NULL: no figure */
+	json_t *(*json)(const struct ops_report *r);
+};
+
+static struct ops_cost_view report_cost_view(const struct ops_report *r)
+{
+	return (struct ops_cost_view){ r->c,     r->set,
+				       &r->rule, &r->cost,
+				       r->m,     r->m ? &r->losses : NULL };
+}
+
+/* --------------------------------------------------------------------- parts --- */
+
+static void print_report_phases(const struct ops_report *r, FILE *out)
+{
+	ops_print_phases(out, r->m);
+}
+
+static void draw_loads(const struct ops_phases *p, FILE *out)
+{
+	struct ops_figure_bar bars[BARS_MAX];
+	char labels[BARS_MAX][32];
+	size_t n = p->n_loads < BARS_MAX ? p->n_loads : BARS_MAX;
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ops_burst *b = &p->loads[p->n_loads - n + i];
+
+		bars[i].label = ops_time_text(b->begin_s, labels[i]);
+		bars[i].value = (b->end_s - b->begin_s) / 60;
+		sum += bars[i].value;
+	}
+	if (n)
+		ops_figure_bars("Loads, the last ones, and their mean", bars, n,
+				"min", sum / (double)n, out);
+}
+
+static void draw_report_phases(const struct ops_report *r, FILE *out)
+{
+	const struct ops_metrics *m = r->m;
+
+	ops_figure_phases(&m->phases, &m->write, out);
+	if (m->gpu.v)
+		ops_figure_line("GPU utilisation, mean of all", &m->gpu, 1, "%",
+				out);
+	ops_figure_line("Writes by NFS, all nodes", &m->write, GB, "GB/s", out);
+	if (m->read.v)
+		ops_figure_line("Reads by NFS, all nodes", &m->read, GB, "GB/s",
+				out);
+	if (m->used.v)
+		ops_figure_line("Used space of NFS", &m->used, TB, "TB", out);
+	draw_loads(&m->phases, out);
+}
+
+static json_t *report_phases_json(const struct ops_report *r)
+{
+	return ops_phases_json(r->m);
+}
+
+static void print_report_cost(const struct ops_report *r, FILE *out)
+{
+	const struct ops_cost_view v = report_cost_view(r);
+
+	ops_print_cost(out, &v);
+}
+
+static void draw_report_cost(const struct ops_report *r, FILE *out)
+{
+	const struct ops_losses *l = &r->losses;
+	struct ops_figure_bar bars[BARS_MAX];
+	size_t n = l->n < BARS_MAX ? l->n : BARS_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ops_loss *v = &l->v[l->n - n + i];
+
+		bars[i].label = r->set->sessions[v->session].job;
+		bars[i].value = v->lost_s / HOUR_S;
+	}
+	if (n)
+		ops_figure_bars(
+			"Time since the last save, of jobs that failed, "
+			"and the mean",
+			bars, n, "h", l->sum_s / HOUR_S / (double)l->n, out);
+}
+
+static json_t *report_cost_json(const struct ops_report *r)
+{
+	const struct ops_cost_view v = report_cost_view(r);
+
+	return ops_cost_json(&v);
+}
+
+static void print_report_nodes(const struct ops_report *r, FILE *out)
+{
+	ops_print_nodes(out, r->set, &r->rule, &r->nodes);
+}
+
+static void draw_report_nodes(const struct ops_report *r, FILE *out)
+{
+	struct ops_figure_bar bars[BARS_MAX];
+	size_t n = 0;
+
+	for (; n < r->nodes.n && n < BARS_MAX && r->nodes.v[n].sessions; n++) {
+		bars[n].label = r->set->nodes[r->nodes.v[n].node];
+		bars[n].value = r->nodes.v[n].excluded_s / HOUR_S;
+	}
+	ops_figure_bars("Hours that large jobs ran without a node", bars, n,
+			"h", 0, out);
+}
+
+static json_t *report_nodes_json(const struct ops_report *r)
+{
+	return ops_nodes_json(r->set, &r->rule, &r->nodes);
+}
+
+static void print_report_chains(const struct ops_report *r, FILE *out)
+{
+	ops_print_chains(out, r->set, &r->rule, &r->chains);
+}
+
+static void draw_report_chains(const struct ops_report *r, FILE *out)
+{
+	struct ops_figure_bar bars[BARS_MAX];
+	size_t n = 0;
+
+	for (; n < r->chains.n && n < BARS_MAX; n++) {
+		bars[n].label = r->set->sessions[r->chains.v[n].first].name;
+		bars[n].value = r->chains.v[n].wasted_node_s / HOUR_S;
+	}
+	ops_figure_bars("Node hours of tries that did not train, by chain",
+			bars, n, "h", 0, out);
+}
+
+static json_t *report_chains_json(const struct ops_report *r)
+{
+	return ops_chains_json(r->set, &r->rule, &r->chains);
+}
+
+static const struct ops_report_part parts[] = {
+	{ "phases", "Saves, loads and training",
+	  "Writes and reads of NFS are the job's own; a burst of them that "
+	  "stands out is a save or a load. A save takes equally long on each "
+	  "node that writes much.",
+	  NEEDS_METRICS, print_report_phases, draw_report_phases,
+	  report_phases_json },
+	{ "cost", "Cost of failures",
+	  "Failures come at random, at one rate (Young, 1974); a job that a "
+	  "person or its time limit ended did not fail. Bounds are of 95 %.",
+	  NEEDS_JOBS, print_report_cost, draw_report_cost, report_cost_json },
+	{ "nodes", "Nodes that are left out",
+	  "A node that no job of this time used is not known.", NEEDS_JOBS,
+	  print_report_nodes, draw_report_nodes, report_nodes_json },
+	{ "chains", "Chains of retries",
+	  "Jobs of one user and name that begin within a day after a failure "
+	  "try the same again.",
+	  NEEDS_JOBS, print_report_chains, draw_report_chains,
+	  report_chains_json },
+};
+
+static bool can_show(const struct ops_report *r,
+		     const struct ops_report_part *p)
+{
+	return !((p->needs & NEEDS_JOBS) && !r->set) &&
+	       !((p->needs & NEEDS_METRICS) && !r->m);
+}
+
+/* ------------------------------------------------------------------- sources --- */
+
+/* What is not there, why, and what that costs. */
+static const char *missing_cost(int needs)
+{
+	return needs == NEEDS_JOBS
+		       ? "retries, the cost of failures and nodes that are left "
+			 "out are unknown"
+		       : "saves, loads, what a save takes and what each failure "
+			 "lost are unknown";
+}
+
+static const char *why_missing(const struct ops_report *r, int needs)
+{
+	const struct error *e =
+		needs == NEEDS_JOBS ? &r->no_jobs : &r->no_metrics;
+
+	return e->code ? e->msg : "--prometheus was not given";
+}
+
+static json_t *source_json(const struct ops_report *r, const char *name,
+			   int needs, bool is_there)
+{
+	if (is_there)
+		return json_pack("{s:s,s:b}", "name", name, "is_there", 1);
+	return json_pack("{s:s,s:b,s:o,s:s}", "name", name, "is_there", 0,
+			 "why", json_bytes(why_missing(r, needs)), "costs",
+			 missing_cost(needs));
+}
+
+static json_t *report_json(const struct ops_report *r)
+{
+	json_t *root = json_object(), *sources = json_array();
+
+	(void)json_array_append_new(sources, source_json(r, "jobs", NEEDS_JOBS,
+							 r->set != NULL));
+	(void)json_array_append_new(sources,
+				    source_json(r, "metrics", NEEDS_METRICS,
+						r->m != NULL));
+	(void)json_object_set_new(root, "made_s",
+				  json_integer((json_int_t)time(NULL)));
+	(void)json_object_set_new(root, "sources", sources);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		(void)json_object_set_new(root, parts[i].name,
+					  can_show(r, &parts[i])
+						  ? parts[i].json(r)
+						  : json_null());
+	return root;
+}
+
+/* ---------------------------------------------------------------------- text --- */
+
+/* The part's text as the command prints it; the caller's. */
+static char *part_text(const struct ops_report *r,
+		       const struct ops_report_part *p, struct error *err)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	p->print(r, f);
+	if (fclose(f) != 0) {
+		free(text);
+		(void)error_nomem(err);
+		return NULL;
+	}
+	return text;
+}
+
+/* Lines that Markdown shows as they are: a fence could be ended by a job's name. */
+static void print_indented(const char *text, FILE *out)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+
+		fprintf(out, "    %.*s\n", (int)n, text);
+		text += n + (text[n] == '\n');
+	}
+}
+
+static void write_md_missing(const struct ops_report *r, int needs,
+			     bool is_there, const char *name, FILE *out)
+{
+	if (is_there)
+		return;
+	fprintf(out, "No %s: %s.\n\n", name, missing_cost(needs));
+	print_indented(why_missing(r, needs), out);
+	(void)fputc('\n', out);
+}
+
+static int write_md(const struct ops_report *r, FILE *out, struct error *err)
+{
+	char made[32];
+
+	fprintf(out, "# Operations report\n\nMade %s.\n\n",
+		ops_time_text((double)time(NULL), made));
+	write_md_missing(r, NEEDS_JOBS, r->set != NULL, "jobs", out);
+	write_md_missing(r, NEEDS_METRICS, r->m != NULL, "metrics", out);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		AUTO_FREE char *text = NULL;
+
+		if (!can_show(r, &parts[i]))
+			continue;
+		text = part_text(r, &parts[i], err);
+		if (!text)
+			return -ENOMEM;
+		fprintf(out, "## %s\n\n", parts[i].title);
+		print_indented(text, out);
+		fprintf(out, "\nAssumed: %s\n\n", parts[i].assumes);
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- HTML --- */
+
+static const char html_head[] =
+	"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+	"<meta http-equiv=\"Content-Security-Policy\" "
+	"content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+	"<meta name=\"viewport\" content=\"width=device-width\">\n"
+	"<title>Operations report</title>\n<style>\n"
+	":root{color-scheme:light dark;--f:#222;--g:#fff;--q:#666;--k:#ddd}\n"
+	"@media(prefers-color-scheme:dark){:root{--f:#ddd;--g:#181818;--q:#aaa;"
+	"--k:#444}}\n"
+	"body{font:15px/1.5 system-ui,sans-serif;color:var(--f);"
+	"background:var(--g);max-width:64rem;margin:2rem auto;padding:0 1rem}\n"
+	"pre{overflow-x:auto;font-size:12px;padding:.6rem;border:1px solid "
+	"var(--k)}\n"
+	"figure{margin:1rem 0}figcaption{font-weight:600}svg{width:100%;"
+	"height:auto}\n"
+	".t{font-size:11px;fill:var(--q)}.a{stroke:var(--k)}"
+	".d{fill:none;stroke:#2a78d6}.b{fill:#2a78d6}.m{stroke:#d03b3b}\n"
+	".r{fill:#b5b5b0}.s{fill:#eb6834}.l{fill:#1b9e5a}.u{fill:none}\n"
+	".q{color:var(--q)}@media print{body{margin:0;max-width:none}"
+	"section{break-inside:avoid}}\n"
+	"</style></head><body>\n<h1>Operations report</h1>\n";
+
+static void write_html_missing(const struct ops_report *r, int needs,
+			       bool is_there, const char *name, FILE *out)
+{
+	if (is_there)
+		return;
+	fprintf(out, "<p><strong>No %s</strong>: %s.</p><pre>", name,
+		missing_cost(needs));
+	ops_figure_text(why_missing(r, needs), out);
+	(void)fputs("</pre>\n", out);
+}
+
+static int write_html(const struct ops_report *r, FILE *out, struct error *err)
+{
+	char made[32];
+
+	(void)fputs(html_head, out);
+	fprintf(out, "<p>Made %s by bootseer ops report.</p>\n",
+		ops_time_text((double)time(NULL), made));
+	write_html_missing(r, NEEDS_JOBS, r->set != NULL, "jobs", out);
+	write_html_missing(r, NEEDS_METRICS, r->m != NULL, "metrics", out);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		AUTO_FREE char *text = NULL;
+
+		if (!can_show(r, &parts[i]))
+			continue;
+		text = part_text(r, &parts[i], err);
+		if (!text)
+			return -ENOMEM;
+		fprintf(out, "<section id=\"%s\"><h2>%s</h2>\n", parts[i].name,
+			parts[i].title);
+		parts[i].draw(r, out);
+		(void)fputs("<pre>", out);
+		ops_figure_text(text, out);
+		fprintf(out, "</pre><p class=\"q\">Assumed: %s</p></section>\n",
+			parts[i].assumes);
+	}
+	(void)fputs("</body></html>\n", out);
+	return 0;
+}
+
+static int write_json(const struct ops_report *r, FILE *out, struct error *err)
+{
+	AUTO_JSON *root = report_json(r);
+
+	if (!root || json_dumpf(root, out, JSON_REAL_PRECISION(12)) < 0)
+		return error_nomem(err);
+	(void)fputc('\n', out);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- report --- */
+
+static const struct ops_report_form {
+	const char *ending;
+	int (*write)(const struct ops_report *r, FILE *out, struct error *err);
+} forms[] = {
+	{ ".html", write_html },
+	{ ".md", write_md },
+	{ ".json", write_json },
+};
+
+static const struct ops_report_form *form_of(const char *path)
+{
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		size_t n = strlen(forms[i].ending);
+
+		if (len > n && strcmp(path + len - n, forms[i].ending) == 0)
+			return &forms[i];
+	}
+	return NULL;
+}
+
+/* A source that is missing is named in the report; without any there is none. */
+static int read_sources(struct ops_report *r, struct error *err)
+{
+	const struct ops_config *c = r->c;
+	int rc = ops_read_jobs(c, &r->set, &r->rule, &r->no_jobs);
+
+	if (rc == -ENOMEM || (rc < 0 && c->sacct)) {
+		*err = r->no_jobs;
+		return rc;
+	}
+	if (c->prom.url)
+		rc = ops_read_metrics(&c->prom, c->days, &r->m, &r->no_metrics);
+	if (rc == -ENOMEM || (!r->set && !r->m)) {
+		*err = c->prom.url ? r->no_metrics : r->no_jobs;
+		return rc;
+	}
+	return 0;
+}
+
+static int analyse(struct ops_report *r, struct error *err)
+{
+	int rc = 0;
+
+	if (!r->set)
+		return 0;
+	ops_find_cost(r->set, &r->rule, &r->cost);
+	rc = ops_find_chains(r->set, &r->rule, &r->chains, err);
+	if (rc == 0)
+		rc = ops_find_exclusions(r->set, &r->rule, &r->nodes, err);
+	if (rc == 0 && r->m)
+		rc = ops_find_losses(r->set, &r->rule, &r->m->phases,
+				     &r->m->write, &r->losses, err);
+	return rc;
+}
+
+static int write_report(const struct ops_report *r, struct error *err)
+{
+	const struct ops_report_form *form = form_of(r->c->out);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int rc = f ? form->write(r, f, err) : error_nomem(err);
+
+	if (f && fclose(f) != 0 && rc == 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = fs_replace_file(r->c->out, text, len, REPORT_MODE, err);
+	free(text);
+	return rc;
+}
+
+static int check_report(const void *config, char **args, struct error *err)
+{
+	const struct ops_config *c = config;
+
+	(void)args;
+	if (!c->out || !form_of(c->out))
+		return error_set(err, EINVAL,
+				 "name the report: --out NAME.html, NAME.md or "
+				 "NAME.json");
+	return c->prom.url ? ops_prom_check(&c->prom, err) : 0;
+}
+
+static int run_report(const void *config, char **args, struct error *err)
+{
+	struct ops_report r = { .c = config,
+				.no_jobs = ERROR_INIT,
+				.no_metrics = ERROR_INIT };
+	int rc = read_sources(&r, err);
+
+	(void)args;
+	if (rc == 0)
+		rc = analyse(&r, err);
+	if (rc == 0)
+		rc = write_report(&r, err);
+	if (rc == 0 && !r.set)
+		(void)fprintf(stderr, "no jobs: %s\n", r.no_jobs.msg);
+	if (rc == 0 && !r.m)
+		(void)fprintf(stderr, "no metrics: %s\n",
+			      why_missing(&r, NEEDS_METRICS));
+	ops_losses_fini(&r.losses);
+	ops_exclusions_fini(&r.nodes);
+	ops_chains_fini(&r.chains);
+	ops_metrics_free(r.m);
+	ops_set_free(r.set);
+	return rc;
+}
+
+const struct command ops_report_command = {
+	.brief = "Write all that ops tells of a cluster into one file",
+	.check = check_report,
+	.program = {
+		.name = "bootseer ops report",
+		.usage = "--out FILE [OPTIONS]",
+		.summary = "Write what the commands chains, cost, nodes and "
+			   "phases show, with figures, into one file that needs "
+			   "no other: as a page, as Markdown without figures, or "
+			   "as JSON. Jobs are sacct's, metrics those of "
+			   "--prometheus; what is missing is named, with what "
+			   "that costs.",
+		.options = options,
+		.examples = "bootseer ops report --prometheus https://prom:9090 "
+			    "--out report.html\n",
+		.see_also = "bootseer(1)",
+		.min_args = 0,
+		.max_args = 0,
+	},
+	.config_size = sizeof(struct ops_config),
+	.run = run_report,
+};
