@@ -13,7 +13,7 @@ setup_file()
 	local build=$BATS_TEST_DIRNAME/../stores/build
 
 	export PYTHONPATH S3
-	PYTHONPATH=$("$build" torch):$("$build" safetensors)
+	PYTHONPATH=$("$build" torch):$("$build" safetensors):$BATS_TEST_DIRNAME/../../python
 	S3=$("$build" versitygw)
 }
 
@@ -69,4 +69,23 @@ save_and_load()
 	bucket
 	mount_store
 	save_and_load
+}
+
+# In three lines of a program that has DCP: an import, a writer, a reader.
+dcp_by_ours()
+{
+	/usr/bin/python3 -W ignore "$BATS_TEST_DIRNAME/torch-dcp.py" "$M/last" "$W"
+	umount_store
+	ckpt verify >&2
+}
+
+@test "distributed checkpoints by bootseer.StorageWriter are there whole, and resharded: in a directory" {
+	mount_store
+	dcp_by_ours
+}
+
+@test "distributed checkpoints by bootseer.StorageWriter are there whole, and resharded: in a bucket" {
+	bucket
+	mount_store
+	dcp_by_ours
 }

@@ -348,3 +348,56 @@ told() { cat "$W"/run/*/log | grep -c "not let in"; }
 	done
 	grep "^bootseer_ckpt_group_memory_read_bytes_total" <<<"$all"
 }
+
+# bootseer.load_file on both, by Debian's torch.
+load_files() # LIKE FILE...
+{
+	PYTHONPATH=$BATS_TEST_DIRNAME/../../python /usr/bin/python3 - "$@" <<-'END'
+	import concurrent.futures, json, struct, sys, torch, bootseer
+	like = torch.load(sys.argv[1])
+	with concurrent.futures.ThreadPoolExecutor() as pool:
+	    for got in pool.map(bootseer.load_file, sys.argv[2:]):
+	        assert got.keys() == like.keys()
+	        assert all(got[k].dtype == v.dtype and torch.equal(got[k], v)
+	                   for k, v in like.items())
+	def refused(path, head, data=b""):
+	    with open(path, "wb") as f:
+	        f.write(struct.pack("<Q", len(head)) + head + data)
+	    try:
+	        bootseer.load_file(path)
+	    except ValueError:
+	        return True
+	one = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+	bad = sys.argv[1] + ".bad"
+	assert not refused(bad, json.dumps({"a": one}).encode(), bytes(8))
+	assert refused(bad, json.dumps({"a": one}).encode(), bytes(7))
+	assert refused(bad, json.dumps({"a": {**one, "shape": [3]}}).encode(), bytes(12))
+	assert refused(bad, json.dumps({"a": {**one, "data_offsets": [-8, 0]}}).encode(), bytes(8))
+	with open(bad, "wb") as f:
+	    f.write(struct.pack("<Q", 1 << 60))
+	try:
+	    bootseer.load_file(bad)
+	    assert False
+	except ValueError:
+	    pass
+	END
+}
+
+@test "bootseer.load_file loads safetensors from mounts of a group, once from the store" {
+	PYTHONPATH=$("$BATS_TEST_DIRNAME/../stores/build" safetensors) /usr/bin/python3 - "$W" <<-'END'
+	import sys, torch
+	from safetensors.torch import save_file
+	torch.manual_seed(1)
+	state = {f"w{i}": torch.randn(1000, 1500 + i) for i in range(8)}
+	state["odd"] = torch.arange(3, dtype=torch.int8)
+	state["half"] = torch.randn(7, 5).bfloat16()
+	state["none"] = torch.empty(0, 4)
+	state["one"] = torch.tensor(5)
+	torch.save(state, sys.argv[1] + "/like")
+	save_file(state, sys.argv[1] + "/model.safetensors")
+	END
+	ckpt cp "$W/model.safetensors" :model.safetensors
+	mount_members 2
+	load_files "$W/like" "$W/m1/model.safetensors" "$W/m2/model.safetensors"
+	(($(sum_of bytes_fetched 2) < 2 * $(stat -c %s "$W/model.safetensors")))
+}

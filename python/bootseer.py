@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints on a mount of BootSeer, for programs that have torch.
+
+    import bootseer
+
+    tensors = bootseer.load_file("/ckpt/model.safetensors")
+    dcp.save(state, storage_writer=bootseer.StorageWriter("/ckpt/last"))
+    dcp.load(state, storage_reader=bootseer.StorageReader("/ckpt/last"))
+
+The files are plain safetensors and those of torch.distributed.checkpoint (DCP), and the folder
+may be any.  Where it is a mount with --group, ranks of all nodes that load the same files at
+the same time read them from the store once.
+"""
+import concurrent.futures
+import ctypes
+import json
+import os
+
+__all__ = ["load_file", "StorageReader", "StorageWriter"]
+
+_HEADER_MAX = 100 << 20  # as safetensors has it
+_PIECE = 16 << 20
+_THREADS = 8
+
+
+def __getattr__(name):
+    # DCP takes a second to import, which load_file needs not.
+    if name in ("StorageReader", "StorageWriter"):
+        import bootseer_dcp
+
+        return getattr(bootseer_dcp, name)
+    raise AttributeError(name)
+
+
+def read_into(fd, buffer, offset):
+    """Fill the buffer with the bytes of a file from offset on."""
+    view = memoryview(buffer).cast("B")
+    while view:
+        n = os.preadv(fd, [view], offset)
+        if not n:
+            raise EOFError("the file ends at %d" % offset)
+        view, offset = view[n:], offset + n
+
+
+def _read_all(fd, buffer, offset):
+    view = memoryview(buffer).cast("B")
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        parts = [pool.submit(read_into, fd, view[at:at + _PIECE], offset + at)
+                 for at in range(0, len(view), _PIECE)]
+        for part in parts:
+            part.result()
+
+
+def _read_header(fd, size, path):
+    head = bytearray(8)
+    read_into(fd, head, 0)
+    length = int.from_bytes(head, "little")
+    if length > min(_HEADER_MAX, size - 8):
+        raise ValueError("%s is no safetensors file: a header of %d bytes" % (path, length))
+    text = bytearray(length)
+    read_into(fd, text, 8)
+    header = json.loads(text)
+    header.pop("__metadata__", None)
+    return header, 8 + length
+
+
+def _tensor(torch, data, entry):
+    names = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16",
+             "F16": "float16", "BF16": "bfloat16", "U32": "uint32", "I32": "int32",
+             "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
+             "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+    dtype = getattr(torch, names[entry["dtype"]])
+    begin, end = entry["data_offsets"]
+    shape = entry["shape"]
+    width = torch.empty(0, dtype=dtype).element_size()
+    count = 1
+    for n in shape:
+        count *= n
+    if not 0 <= begin <= end <= data.numel() or count * width != end - begin:
+        raise ValueError("a tensor that is not within the file")
+    part = data[begin:end]
+    # Where one of another width stands before it.
+    if begin % width:
+        part = part.clone()
+    return part.view(dtype).reshape(shape)
+
+
+def load_file(path, device="cpu"):
+    """The tensors of a safetensors file, by name, as safetensors.torch.load_file has them.
+
+    The file is read by large reads side by side into memory of the tensors, which share it;
+    nothing is mapped, so that a file that is replaced meanwhile stays what it was.
+    """
+    import torch
+
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        if size < 8:
+            raise ValueError("%s is no safetensors file: it has %d bytes" % (path, size))
+        header, at = _read_header(fd, size, path)
+        data = torch.empty(size - at, dtype=torch.uint8)
+        if size > at:
+            _read_all(fd, (ctypes.c_char * (size - at)).from_address(data.data_ptr()), at)
+    finally:
+        os.close(fd)
+    if str(device) != "cpu":
+        data = data.to(device)
+    return {name: _tensor(torch, data, entry) for name, entry in header.items()}
