@@ -9,8 +9,9 @@
 #include "common/clock.h"
 #include "groupio/group_priv.h"
 
-/* A unit may take so many times --group-wait, however the member that sends it goes on, and a
- * member that takes units has as long for each. */
+/* A unit may take so many times --group-wait, or as many times what this node's own fetches
+ * take from a slow store, however the member that sends it goes on; a member that takes units
+ * has so many times --group-wait for each. */
 #define UNIT_WAITS 4
 /* A member that held others up is asked, and answered, nothing for so many. */
 #define SHUN_WAITS 12
@@ -60,14 +61,33 @@ struct group_unit *send_end(struct group_send *s)
 
 /* ----------------------------------------------------------------------- faults --- */
 
-static bool is_late(const struct group_unit *u, int64_t now_ns)
+/* A store that is slow for all must not have each member read all of it. */
+void bounds_fetched(struct group *g, int64_t took_ns)
+{
+	const int64_t before_ns = g->slow_ns - g->slow_ns / 8;
+
+	g->slow_ns = took_ns > before_ns ? took_ns : before_ns;
+}
+
+static int64_t slow_now(const struct group *g, int64_t now_ns)
+{
+	const struct group_unit *u, *next;
+	int64_t ns = g->slow_ns;
+
+	HASH_ITER(hh, g->units, u, next)
+	if (u->state == GROUP_UNIT_FETCHING && now_ns - u->fetched_ns > ns)
+		ns = now_ns - u->fetched_ns;
+	return ns;
+}
+
+static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
 {
 	const int64_t wait_ns = u->group->cfg.wait_ns;
 
 	return u->state == GROUP_UNIT_ASKED && u->peer &&
 	       now_ns - u->asked_ns > wait_ns &&
 	       (now_ns - u->peer->moved_ns > wait_ns ||
-		now_ns - u->asked_ns > UNIT_WAITS * wait_ns);
+		now_ns - u->asked_ns > most_ns);
 }
 
 /* Units go one after the other, so each begins when the one before has arrived. */
@@ -82,11 +102,15 @@ static bool is_stuck(const struct group *g, const struct group_peer *p,
 
 void bounds_look(struct group *g, int64_t now_ns)
 {
+	const int64_t slow_ns = slow_now(g, now_ns);
+	const int64_t most_ns =
+		UNIT_WAITS *
+		(slow_ns > g->cfg.wait_ns ? slow_ns : g->cfg.wait_ns);
 	struct group_unit *u, *next;
 	struct group_peer *p;
 
 	HASH_ITER(hh, g->units, u, next)
-	if (is_late(u, now_ns))
+	if (is_late(u, now_ns, most_ns))
 		u->peer->fault = GROUP_LATE;
 	LIST_FOREACH(p, &g->peers, of_group)
 	if (is_stuck(g, p, now_ns))

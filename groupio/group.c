@@ -45,6 +45,7 @@ static void group_tick(struct loop_timer *t)
 
 	join_tick(g, now_ns);
 	links_drop_faulty(g, now_ns);
+	units_promise(g, now_ns);
 	files_withdraw_idle(g, now_ns);
 	if (g->net)
 		net_get_stats(g->net, &s);

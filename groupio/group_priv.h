@@ -59,7 +59,7 @@ struct group_unit {
 	size_t len;
 	struct digest id;        /* of its file, on links */
 	struct group_peer *peer; /* that it was asked of; NULL: it is gone */
-	int64_t asked_ns;
+	int64_t asked_ns, fetched_ns; /* when that began */
 	int rc;
 	struct error err;
 	struct group_peer **wants; /* members that wait for it */
@@ -120,6 +120,7 @@ struct group_peer {
 	size_t n_held;
 	TAILQ_HEAD(, group_send) sends;
 	int64_t took_ns;
+	int64_t promised_ns; /* when it was told last that a unit will come */
 	LIST_HEAD(, peer_file) files;
 };
 
@@ -188,6 +189,7 @@ struct group {
 	struct group_file *files;
 	struct group_unit *units;
 	size_t n_queued, n_sending; /* units: to be fetched, being sent */
+	int64_t slow_ns; /* time of the slowest of the latest fetches */
 	struct group_shunned shunned[GROUP_SHUNNED_MAX];
 	TAILQ_HEAD(, group_unit) unused; /* those used longest ago first */
 	char *memory;
@@ -201,6 +203,9 @@ void unit_leave(struct group_unit *u); /* one of n_users */
 /* Answer a member that asks; without the lock, on the loop. */
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 		uint64_t index);
+/* Tell members that wait for the store that this node does, too; without the lock, on the
+ * loop. */
+void units_promise(struct group *g, int64_t now_ns);
 void units_unwant(struct group *g, const struct group_peer *p,
 		  struct group_file *f, uint64_t index);
 struct group_unit *unit_find(struct group *g, struct group_file *f,
@@ -221,6 +226,7 @@ bool bounds_may_want(const struct group *g, const struct group_peer *p);
 bool bounds_may_send(const struct group *g);
 struct group_send *send_begin(struct group_unit *u, struct group_peer *p);
 struct group_unit *send_end(struct group_send *s); /* one of its n_users */
+void bounds_fetched(struct group *g, int64_t took_ns);
 /* Find the members that hold others up. */
 void bounds_look(struct group *g, int64_t now_ns);
 void bounds_shun(struct group *g, const struct group_peer *p);

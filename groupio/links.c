@@ -280,13 +280,15 @@ static void group_news(void *arg, struct net_link *l,
 	(void)lost;
 	(void)n_lost;
 	(void)promised;
-	(void)n_promised;
 	(void)eta_ns;
 	(void)pthread_mutex_lock(&g->lock);
 	f = files_find(g, image);
 	pf = f ? peer_file_find(net_user(l), f) : NULL;
 	for (size_t i = 0; i < n_have && pf && pf->has; i++)
 		note_held(pf, have[i]);
+	/* Its store is slow, and it stands not still. */
+	if (pf && n_promised)
+		pf->peer->moved_ns = clock_now_ns();
 	(void)pthread_cond_broadcast(&g->changed);
 	(void)pthread_mutex_unlock(&g->lock);
 }

@@ -283,6 +283,7 @@ static int read_origin(struct group_unit *u, struct group_origin *o)
 	(void)pthread_mutex_unlock(&g->lock);
 	rc = o->s.ops->read(o->s.arg, off, u->data, u->len, &u->err);
 	(void)pthread_mutex_lock(&g->lock);
+	bounds_fetched(g, clock_now_ns() - u->fetched_ns);
 	g->stats.fetched_bytes += rc == 0 ? u->len : 0;
 	return rc;
 }
@@ -292,6 +293,7 @@ static void fetch_unit(struct group_unit *u, struct group_origin *o)
 {
 	o->refs++;
 	if (wait_for_slot(u)) {
+		u->fetched_ns = clock_now_ns();
 		u->state = GROUP_UNIT_FETCHING;
 		u->rc = read_origin(u, o);
 		unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
@@ -457,6 +459,42 @@ void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 		unit_answer(ready, p);
 	else if (!ok)
 		net_refuse(p->link, id, (uint32_t)index, SWARM_BUSY, 0);
+}
+
+/* With the lock: a member that waits for a unit, and was not told for a while. */
+static struct group_peer *find_waiting(struct group *g, int64_t now_ns,
+				       const struct group_unit **ret)
+{
+	const int64_t every_ns = g->cfg.wait_ns / 4;
+	struct group_unit *u, *next;
+
+	HASH_ITER(hh, g->units, u, next)
+	for (size_t i = 0; i < u->n_wants; i++) {
+		if (now_ns - u->wants[i]->promised_ns < every_ns)
+			continue;
+		*ret = u;
+		return u->wants[i];
+	}
+	return NULL;
+}
+
+void units_promise(struct group *g, int64_t now_ns)
+{
+	const struct group_unit *u;
+	struct group_peer *p;
+
+	(void)pthread_mutex_lock(&g->lock);
+	while ((p = find_waiting(g, now_ns, &u))) {
+		const struct swarm_range one = { (uint32_t)u->key.index, 1 };
+		const struct digest id = u->id;
+
+		p->promised_ns = now_ns;
+		(void)pthread_mutex_unlock(&g->lock);
+		net_news(p->link, &id, NULL, 0, NULL, 0, &one, 1,
+			 g->cfg.wait_ns);
+		(void)pthread_mutex_lock(&g->lock);
+	}
+	(void)pthread_mutex_unlock(&g->lock);
 }
 
 static void unit_drop_wants(struct group_unit *u, const struct group_peer *p)

@@ -347,6 +347,14 @@ static uint64_t late_of(const struct member *m)
 	return s.late_total;
 }
 
+static uint64_t fetched_of(const struct member *m)
+{
+	struct group_stats s;
+
+	group_stats(m->group, &s);
+	return s.fetched_bytes;
+}
+
 static void wait_held(struct member *m, unsigned int n)
 {
 	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
@@ -509,4 +517,89 @@ Test(group, reads_alone_when_its_loop_has_failed)
 	for (size_t i = 0; i < 2; i++)
 		member_end(&all[i]);
 	(void)close(fd);
+}
+
+/* ---------------------------------------------------------------- a slow store --- */
+
+struct one_read {
+	struct member *member;
+	uint64_t index;
+};
+
+static void *read_one(void *arg)
+{
+	const struct one_read *r = arg;
+
+	read_right(r->member, r->index, 0);
+	return NULL;
+}
+
+static int64_t moved_ns(struct group *g)
+{
+	int64_t ns;
+
+	(void)pthread_mutex_lock(&g->lock);
+	ns = LIST_FIRST(&g->peers)->moved_ns;
+	(void)pthread_mutex_unlock(&g->lock);
+	return ns;
+}
+
+/* Is the other member left out so much later, when it said the moment before that it waits? */
+static bool is_left_out_in(struct group *g, int64_t ns)
+{
+	const int64_t then_ns = clock_now_ns() + ns;
+	struct group_peer *p;
+	bool is_left;
+
+	(void)pthread_mutex_lock(&g->lock);
+	p = LIST_FIRST(&g->peers);
+	p->moved_ns = then_ns;
+	bounds_look(g, then_ns);
+	is_left = p->fault != GROUP_FINE;
+	p->fault = GROUP_FINE;
+	p->moved_ns = clock_now_ns();
+	(void)pthread_mutex_unlock(&g->lock);
+	return is_left;
+}
+
+Test(group, leaves_nobody_out_for_a_store_that_is_slow_for_all)
+{
+	struct member all[2];
+	pthread_t readers[4];
+	struct one_read reads[4];
+	int64_t begun_ns;
+
+	wait_ns = 8 * NS_PER_S;
+	members_begin(all, 2);
+	for (size_t i = 0; i < 2; i++) {
+		all[i].store.gate = SHUT;
+		member_open(&all[i], "one");
+	}
+	for (size_t i = 0; i < 4; i++) {
+		reads[i] = (struct one_read){ &all[0], i };
+		cr_assert_eq(pthread_create(&readers[i], NULL, read_one,
+					    &reads[i]),
+			     0);
+	}
+	for (size_t i = 0; i < 2; i++)
+		wait_held(&all[i], 2);
+	begun_ns = clock_now_ns();
+	/* It sends no byte, and says so. */
+	while (moved_ns(all[0].group) < begun_ns) {
+		cr_assert_lt(clock_now_ns(), begun_ns + 60 * NS_PER_S);
+		nap();
+	}
+	cr_expect_not(is_left_out_in(all[0].group, 1000 * NS_PER_S));
+	/* For this one the store is not slow. */
+	atomic_store(&all[0].store.is_opened, true);
+	while (fetched_of(&all[0]) < 2 * unit)
+		nap();
+	cr_expect(is_left_out_in(all[0].group, 1000 * NS_PER_S));
+	atomic_store(&all[1].store.is_opened, true);
+	for (size_t i = 0; i < 4; i++)
+		cr_assert_eq(pthread_join(readers[i], NULL), 0);
+	for (size_t i = 0; i < 2; i++) {
+		cr_expect_eq(late_of(&all[i]), 0);
+		member_end(&all[i]);
+	}
 }
