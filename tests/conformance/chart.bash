@@ -124,7 +124,7 @@ start_containerd_of_node() {
 	in_node tee /etc/cni/net.d/10-b.conflist >/dev/null <<-END
 	{"cniVersion":"1.0.0","name":"b","plugins":[{"type":"bridge","bridge":"cni0",
 	 "isGateway":true,"ipMasq":false,"ipam":{"type":"host-local",
-	 "ranges":[[{"subnet":"10.89.0.0/24"}]],"dataDir":"/run/cni"}}]}
+	 "ranges":[[{"subnet":"10.89.0.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}],"dataDir":"/run/cni"}}]}
 	END
 	# What a service manager does for the node: process 1 starts it, in no pod's groups.
 	cat >"$C/opt/restart-containerd" <<-END

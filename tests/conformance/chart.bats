@@ -76,7 +76,8 @@ CSI_CONFIG='allow = [ "namespace=default kind=image image=127.0.0.1:5000/app" ];
 node_state() {
 	in_node containerd config dump 2>/dev/null
 	in_node find /opt /etc/containerd /etc/bootseer /var/lib/bootseer \
-		/var/lib/bootseer-snapshotter /run/bootseer /var/log/bootseer.log 2>/dev/null | sort || :
+		/var/lib/bootseer-snapshotter /run/bootseer /var/log/bootseer.log \
+		/run/bootseer-events /var/lib/bootseer-events 2>/dev/null | sort || :
 	in_node grep -c ' /run/bootseer' /proc/self/mountinfo || :
 	in_node pgrep -a bootseer || :
 	find /sys/fs/cgroup -maxdepth 2 -name 'bootseer-node'
@@ -205,6 +206,12 @@ reads_all() { # POD[/FOLDER]...
 	# The pod that is no matter of it went on.
 	pod_is_ready ordinary
 	kubectl_ delete pod ordinary --wait
+	# Its layers were fetched before: what was pulled lazily starts without the plugin, and
+	# without the registry.
+	begin_pod after app
+	pod_is_ready after
+	reads_all after
+	kubectl_ delete pod after --wait
 }
 
 # The pod keeps what it has; to end it a node needs the plugin once more.
@@ -222,4 +229,73 @@ reads_all() { # POD[/FOLDER]...
 	kubectl_ delete pod volume --wait
 	helm_ uninstall bootseer --wait --timeout 4m
 	node_state | diff "$W/before" -
+}
+
+# A node with certificates, events and figures, whose service is outside of the cluster.
+install_for_peers() {
+	install --set node.peers.enabled=true --set events.enabled=true \
+		--set events.service=http://10.88.0.1:9730 --set-string node.config='
+			trust-keys = "/etc/bootseer/trust.pem";
+			plain-http = [ "127.0.0.1:5000" ];
+			service = "http://10.88.0.1:9730";'
+	kubectl_ rollout status daemonset/bootseer-events --timeout=120s
+}
+
+bootseer_() { in_node sh -c '/opt/bootseer/*/bin/bootseer "$@"' sh "$@"; }
+
+tracker_is_good() { bootseer_ p2p status --json | jq -e '.trackers[0].state == "good"'; }
+start_is_there() {
+	bootseer_ start show --service http://10.88.0.1:9730 --json default/stages |
+		grep -q env.install
+}
+
+# Whoever asks, the signer gives certificates to node pods alone.
+request_is_denied() {
+	local name
+
+	openssl req -new -newkey ed25519 -nodes -keyout "$W/other.key" -subj /CN=node2 \
+		-addext subjectAltName=URI:bootseer://node/node2 2>/dev/null |
+		jq -Rs '{apiVersion: "certificates.k8s.io/v1", kind: "CertificateSigningRequest",
+			metadata: {name: "other"}, spec: {request: @base64,
+			signerName: "nodes.bootseer/peers", usages: ["client auth"]}}' >"$W/other.json"
+	kubectl_ create -f "$W/other.json"
+	kubectl_ wait --for=condition=Denied csr/other --timeout=60s
+	[ -z "$(kubectl_ get csr other -o 'jsonpath={.status.certificate}')" ]
+}
+
+node_is_as_before() { node_state | diff "$W/before" -; }
+
+@test "chart: a node has a certificate of its name, its pods' stages are followed, nothing is left" {
+	in_node_start service "$BOOTSEER_BUILD/registry/bootseer-registry" \
+		--listen 10.88.0.1:9730 --db "sqlite:$W/service.db" --insecure-no-auth
+	wait_for in_node curl -s -o /dev/null http://10.88.0.1:9730/
+	node_state >"$W/before"
+	kubectl_ get secret trust ||
+		kubectl_ create secret generic trust --from-file=trust.pem="$W/key.pub"
+	install_for_peers
+	pem=$C/etc/bootseer/peers
+	openssl x509 -in "$pem/node.pem" -noout -ext subjectAltName |
+		grep -q 'URI:bootseer://node/node1$'
+	openssl verify -CAfile "$pem/ca.pem" "$pem/node.pem"
+	[ "$(stat -c %a "$pem/node.key")" = 600 ]
+	wait_for tracker_is_good
+	bootseer_ p2p status --json | jq -e '.node == "node1" and .port == 9740 and
+		.certificate_not_after > now + 80 * 86400'
+	request_is_denied
+	# A second start of the pod asks for none, and of a chart that was removed for a new one.
+	serial=$(openssl x509 -in "$pem/node.pem" -noout -serial)
+	kubectl_ delete pod -l app.kubernetes.io/component=node --wait
+	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
+	[ "$(openssl x509 -in "$pem/node.pem" -noout -serial)" = "$serial" ]
+	in_node touch /etc/bootseer/peers/stale
+	kubectl_ delete pod -l app.kubernetes.io/component=node --wait
+	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
+	[ "$(openssl x509 -in "$pem/node.pem" -noout -serial)" != "$serial" ]
+	kubectl_ run stages --image=127.0.0.1:5000/pause:1 --restart=Never --command -- /bin/sh -c \
+		'echo BOOTSEER stage=env.install ev=begin; echo BOOTSEER stage=env.install ev=end'
+	wait_for start_is_there
+	kubectl_ delete pod stages --wait
+	helm_ uninstall bootseer --wait --timeout 4m
+	# Pods of the chart may end after it.
+	wait_for node_is_as_before
 }

@@ -4,6 +4,7 @@
 # once, of its Go module, by tests/conformance/build.
 
 bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../wait.bash"
 
 setup_file() {
 	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -20,6 +21,8 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	--set registry.tokensSecretName=tokens --set registry.clusterIP=10.96.0.73
 	--set networkPolicy.enabled=true --set networkPolicy.namespaceLabels.team=a
 	--set monitoring.enabled=true --set monitoring.tokenSecretName=metrics
+	--set monitoring.nodes=true --set events.enabled=true --set events.tokenSecretName=events
+	--set node.peers.enabled=true --set-string 'node.config=service = "https://10.96.0.73:9730";'
 	--set csi.tokenAudience=sts.example --set node.pods=all --set node.secretName=trust
 	--set 'imagePullSecrets={pull}')
 
@@ -48,6 +51,41 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 		--set networkPolicy.enabled=true
 	[[ $output == *'every namespace'* ]]
 	run ! render --set registry.clusterIP=registry.example
+	run ! render --set events.enabled=true
+	[[ $output == *'needs a service'* ]]
+	run ! render --set node.peers.enabled=true
+	[[ $output == *'needs a line service'* ]]
+	run ! render --set node.peers.enabled=true --kube-version 1.29.0 \
+		--set-string 'node.config=service = "https://10.96.0.73:9730";'
+	[[ $output == *'Kubernetes 1.30'* ]]
+	run ! render --set node.peers.rights=everybody
+}
+
+# The chart makes an empty secret for its own authority only, and only then the signer may write
+# to it.
+@test "chart: the authority of nodes is the chart's, a secret's or cert-manager's" {
+	peers=(--set node.peers.enabled=true --set-string 'node.config=service = "https://a:9730";')
+	render "${peers[@]}" >"$BATS_TEST_TMPDIR/own"
+	[ "$(grep -c '^kind: Secret$' "$BATS_TEST_TMPDIR/own")" -eq 1 ]
+	grep -q 'verbs: \[get, patch\]$' "$BATS_TEST_TMPDIR/own"
+	render "${peers[@]}" --set node.peers.authoritySecretName=mine >"$BATS_TEST_TMPDIR/given"
+	run ! grep '^kind: Secret$' "$BATS_TEST_TMPDIR/given"
+	grep -A1 'resourceNames: \[mine\]' "$BATS_TEST_TMPDIR/given" | grep -q 'verbs: \[get\]$'
+	render "${peers[@]}" --set node.peers.issuerRef.name=ca >"$BATS_TEST_TMPDIR/manager"
+	run ! grep '^kind: Secret$' "$BATS_TEST_TMPDIR/manager"
+	grep -q 'isCA: true' "$BATS_TEST_TMPDIR/manager"
+}
+
+@test "chart: the dashboard is about figures that are there" {
+	jq -r '.panels[].targets[].expr, .templating.list[].query' "$TOP/deploy/dashboard.json" |
+		grep -o 'bootseer_[a-z0-9_]*' | sed 's/_bucket$//' | sort -u >"$BATS_TEST_TMPDIR/wanted"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/wanted")" -ge 20 ]
+	{
+		"$BOOTSEER_BUILD/snapshotter/node/bootseerd" --list-metrics
+		"$BOOTSEER_BUILD/registry/bootseer-registry" --list-metrics
+	} | grep -o '^bootseer_[a-z0-9_]*' | sort -u >"$BATS_TEST_TMPDIR/there"
+	run -0 comm -23 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/there"
+	[ -z "$output" ]
 }
 
 # Nodes ask by an address or by names that the certificate has.
@@ -104,6 +142,77 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	run ! grep nsenter "$CALLS"
 }
 
+# An API server for node-certificate: its requests are in requests/NAME, what is put is kept.
+fake_api() {
+	mkdir -p "$BATS_TEST_TMPDIR"/{bin,requests,put,tmp}
+	cp "$TOP"/deploy/image/{node-certificate,kube-api} "$BATS_TEST_TMPDIR/bin"
+	# The account's token is there only in a pod.
+	sed -i "s|^account=.*|account=$BATS_TEST_TMPDIR|" "$BATS_TEST_TMPDIR/bin/kube-api"
+	echo token >"$BATS_TEST_TMPDIR/token"
+	echo '{"metadata": {"resourceVersion": "7"}}' >"$BATS_TEST_TMPDIR/secret"
+	cat >"$BATS_TEST_TMPDIR/bin/curl" <<-'END'
+	#!/bin/sh
+	cat >/dev/null
+	for word; do
+		case $word in @*) body=${word#@} ;; https*) url=$word ;; esac
+	done
+	name=${url##*certificatesigningrequests/} name=${name%%/*}
+	case $url in
+	*/secrets/*)
+		[ ! "${body:-}" ] || cp "$body" "$API/secret"
+		cat "$API/secret" ;;
+	*watch=1*)
+		cat "$API/events"
+		exec tail -f /dev/null ;;
+	*/approval | */status) cp "$body" "$API/put/$name${url##*/}"; cat "$body" ;;
+	*) cat "$API/requests/$name" ;;
+	esac
+	END
+	chmod +x "$BATS_TEST_TMPDIR/bin/curl"
+}
+
+# certificate_request NAME USER NODES: as the API server keeps it; the request wants node9.
+certificate_request() {
+	openssl req -new -newkey ed25519 -nodes -keyout "$BATS_TEST_TMPDIR/key" -subj /CN=node9 \
+		-addext subjectAltName=URI:bootseer://node/node9 2>/dev/null |
+		jq -Rsc --arg name "$1" --arg user "$2" --argjson nodes "$3" '
+			{kind: "CertificateSigningRequest", metadata: {name: $name}, status: {},
+			 spec: {username: $user, request: @base64,
+				extra: {"authentication.kubernetes.io/node-name": $nodes}}}' \
+			>"$BATS_TEST_TMPDIR/requests/$1"
+	jq -c '{type: "ADDED", object: .}' "$BATS_TEST_TMPDIR/requests/$1" >>"$BATS_TEST_TMPDIR/events"
+}
+
+@test "chart: the signer names a node as the API server does, and gives others nothing" {
+	fake_api
+	account=system:serviceaccount:boot:nodes
+	certificate_request other system:serviceaccount:else:nodes '["node1"]'
+	certificate_request nowhere "$account" '[]'
+	certificate_request both "$account" '["node1", "node2"]'
+	certificate_request strange "$account" '["a,URI:bootseer://node/b"]'
+	certificate_request broken "$account" '["node3"]'
+	jq -c '.object.spec.request = ("rubbish" | @base64)' <<<"$(tail -n 1 "$BATS_TEST_TMPDIR/events")" \
+		>"$BATS_TEST_TMPDIR/last"
+	sed -i '$d' "$BATS_TEST_TMPDIR/events"
+	cat "$BATS_TEST_TMPDIR/last" >>"$BATS_TEST_TMPDIR/events"
+	certificate_request good "$account" '["node1.internal"]'
+	TMPDIR=$BATS_TEST_TMPDIR/tmp API=$BATS_TEST_TMPDIR NAMESPACE=boot REQUESTER=nodes AUTHORITY=a 		MAKE_AUTHORITY=1 DAYS=9 KUBERNETES_SERVICE_HOST=h KUBERNETES_SERVICE_PORT=1 		PATH=$BATS_TEST_TMPDIR/bin:$PATH unshare -pf --kill-child 		sh "$BATS_TEST_TMPDIR/bin/node-certificate" sign >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- 4>&- &
+	signer=$!
+	wait_for test -s "$BATS_TEST_TMPDIR/put/goodstatus"
+	kill -9 "$signer" # the PID namespace ends with it
+	wait "$signer" || :
+	for name in other nowhere both strange broken; do
+		[ "$(jq -r '.status.conditions[].type' "$BATS_TEST_TMPDIR/put/${name}approval")" = Denied ]
+		[ ! -e "$BATS_TEST_TMPDIR/put/${name}status" ]
+	done
+	jq -r '.status.certificate | @base64d' "$BATS_TEST_TMPDIR/put/goodstatus" >"$BATS_TEST_TMPDIR/pem"
+	names=$(openssl x509 -in "$BATS_TEST_TMPDIR/pem" -noout -ext subjectAltName,basicConstraints)
+	[[ $names == *'URI:bootseer://node/node1.internal'* && $names == *CA:FALSE* ]]
+	[[ $names != *node9* ]]
+	jq -r '.data["tls.crt"] | @base64d' "$BATS_TEST_TMPDIR/secret" >"$BATS_TEST_TMPDIR/ca"
+	openssl verify -CAfile "$BATS_TEST_TMPDIR/ca" "$BATS_TEST_TMPDIR/pem"
+}
+
 @test "chart: with PostgreSQL the service is a Deployment of several replicas" {
 	render --set registry.enabled=true --set registry.postgresSecretName=db \
 		--set registry.replicas=3 --set registry.tlsSecretName=tls >"$BATS_TEST_TMPDIR/out"
@@ -112,13 +221,21 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	grep -q 'replicas: 3' "$BATS_TEST_TMPDIR/out"
 }
 
-# Only the removal asks the API server, and only about the one DaemonSet.
+# Only the removal asks the API server about the one DaemonSet, and for peers the nodes and their
+# signer about certificates.
 @test "chart: rights are the fewest, and only what works on nodes is privileged" {
-	render "${ALL[@]}" >"$BATS_TEST_TMPDIR/out"
+	render --set csi.enabled=true --set registry.enabled=true --set registry.tlsSecretName=tls \
+		--set events.enabled=true --set monitoring.enabled=true >"$BATS_TEST_TMPDIR/out"
 	[ "$(grep -c '^kind: Role$' "$BATS_TEST_TMPDIR/out")" -eq 1 ]
-	run ! grep -E '^kind: Cluster|verbs:.*\*' "$BATS_TEST_TMPDIR/out"
+	run ! grep -E '^kind: Cluster' "$BATS_TEST_TMPDIR/out"
 	grep -q 'verbs: \[get, patch\]' "$BATS_TEST_TMPDIR/out"
+	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 5 ]
+	[ "$(grep -c 'privileged: true' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
+	render "${ALL[@]}" >"$BATS_TEST_TMPDIR/out"
+	run ! grep -E 'verbs:.*\*|resources:.*\*' "$BATS_TEST_TMPDIR/out"
+	[ "$(grep -c '^kind: ClusterRole$' "$BATS_TEST_TMPDIR/out")" -eq 2 ]
 	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
+	[ "$(grep -c 'privileged: true' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	awk '/^kind: StatefulSet/,/^---/' "$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/registry"
 	run ! grep privileged "$BATS_TEST_TMPDIR/registry"
 	grep -q 'runAsNonRoot: true' "$BATS_TEST_TMPDIR/registry"
