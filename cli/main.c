@@ -81,6 +81,7 @@ static const struct command *const commands[] = {
 	&ops_nodes_command,
 	&ops_phases_command,
 	&ops_report_command,
+	&ops_restart_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

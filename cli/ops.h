@@ -17,7 +17,8 @@ struct ops_config {
 	int64_t save_ns, interval_ns; /* of ops cost; 0: not said */
 	bool json;
 	struct ops_prom_config prom;
-	char *out; /* of ops report */
+	char *out;                 /* of ops report */
+	uint64_t slots, bandwidth; /* of a node; 0: not said */
 };
 
 #define OPS_DAYS_OPTION \
@@ -86,6 +87,22 @@ struct ops_config {
 		.help = "Checkpoints are that far apart now." \
 	}
 
+#define OPS_RESTART_OPTIONS \
+	{ .key = "rpc-slots", \
+	  .type = OPTION_INTEGER, \
+	  .arg = "N", \
+	  .min = "1", \
+	  .max = "1048576", \
+	  .offset = offsetof(struct ops_config, slots), \
+	  .help = "Requests that a node's NFS client may have under way: " \
+		  "sunrpc.tcp_slot_table_entries, times nconnect." }, \
+	{ \
+		.key = "node-bandwidth", .type = OPTION_SIZE, .arg = "SIZE", \
+		.min = "1", .max = "100T", \
+		.offset = offsetof(struct ops_config, bandwidth), \
+		.help = "Bytes a second of a node's link to the storage." \
+	}
+
 /* The sessions, and which of them count.  Release by ops_set_free(). */
 int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 		  struct ops_rule *rule, struct error *err) MUST_CHECK;
@@ -103,6 +120,10 @@ json_t *ops_number(double v);
 /* Results as text and as JSON: of the commands, and in reports. */
 void ops_print_phases(FILE *out, const struct ops_metrics *m);
 json_t *ops_phases_json(const struct ops_metrics *m);
+void ops_print_restart(FILE *out, const struct ops_config *c,
+		       const struct ops_metrics *m);
+json_t *ops_restart_json(const struct ops_config *c,
+			 const struct ops_metrics *m);
 void ops_print_chains(FILE *out, const struct ops_set *s,
 		      const struct ops_rule *r, const struct ops_chains *c);
 json_t *ops_chains_json(const struct ops_set *s, const struct ops_rule *r,

@@ -114,18 +114,20 @@ void ops_figure_phases(const struct ops_phases *p, const struct ops_series *s,
 	end_figure(out);
 }
 
-static double column_value(const struct ops_series *s, size_t column)
+static double column_value(const struct ops_series *s, size_t column,
+			   bool is_lowest)
 {
 	size_t to = column_begin(s->n, column + 1);
 	double v = (double)NAN;
 
 	for (size_t i = column_begin(s->n, column); i < to; i++)
-		v = fmax(v, s->v[i]); /* a number, where one of them is */
+		/* A number, where one of them is. */
+		v = is_lowest ? fmin(v, s->v[i]) : fmax(v, s->v[i]);
 	return v;
 }
 
 void ops_figure_line(const char *title, const struct ops_series *s,
-		     double scale, const char *unit, FILE *out)
+		     double scale, const char *unit, bool is_lowest, FILE *out)
 {
 	double top = 0;
 	bool is_open = false;
@@ -141,7 +143,7 @@ void ops_figure_line(const char *title, const struct ops_series *s,
 		LEFT, HEIGHT, WIDTH - 10, HEIGHT, LEFT - 6, top / scale, unit,
 		LEFT - 6, HEIGHT);
 	for (size_t i = 0; top > 0 && i < PLOT; i++) {
-		double v = column_value(s, i);
+		double v = column_value(s, i, is_lowest);
 
 		if (isnan(v) && s->n >= PLOT) {
 			(void)fputs(is_open ? "\"/>\n" : "", out);

@@ -11,9 +11,9 @@ void ops_figure_text(const char *s, FILE *out);
 /* Phases as a strip, one colour each. */
 void ops_figure_phases(const struct ops_phases *p, const struct ops_series *s,
 		       FILE *out);
-/* The largest value of each column of pixels; `unit` of a value of `scale`. */
+/* The largest value of each column of pixels, or the lowest; `unit` of a value of `scale`. */
 void ops_figure_line(const char *title, const struct ops_series *s,
-		     double scale, const char *unit, FILE *out);
+		     double scale, const char *unit, bool is_lowest, FILE *out);
 
 /* A bar each, and a line at `mark` (0: none), such as the mean. */
 struct ops_figure_bar {

@@ -12,7 +12,6 @@
 #include "common/array.h"
 #include "common/buf.h"
 #include "common/clock.h"
-#include "common/progress.h"
 
 #define DAY_S INT64_C(86400)
 #define SURVEY_POINTS 400 /* to see where there are data */
@@ -20,8 +19,11 @@
 #define SAMPLES_S 900u /* that a scrape interval is read from */
 #define STEP_MAX_S 3600u
 #define USED_POINTS 500
-#define MEASURED_MAX 2000 /* saves; of more each k-th is measured */
-#define MARGIN_SAMPLES 4  /* around a save */
+#define MEASURED_MAX 2000  /* saves; of more each k-th is measured */
+#define REQUESTS_BURSTS 20 /* last ones that requests are looked at of */
+#define MARGIN_SAMPLES 4   /* around a save */
+#define TOLD_AFTER_NS (2 * NS_PER_S)
+#define TOLD_SAVES 200
 #define FLOWS_MAX 1000000u
 #define TIME_MAX_S INT64_C(100000000000)
 
@@ -29,7 +31,7 @@ struct ops_gather {
 	const struct ops_prom_config *c;
 	struct prom *prom;
 	struct ops_metrics *m;
-	struct progress *progress;
+	int64_t begin_ns; /* of the command, for lines that tell how far it is */
 	struct buf query;
 };
 
@@ -98,8 +100,9 @@ static bool are_names(const char *list)
 
 int ops_prom_check(const struct ops_prom_config *c, struct error *err)
 {
-	const char *const names[] = { c->write, c->read, c->gpu,
-				      c->size,  c->free, c->node_label };
+	const char *const names[] = { c->write, c->read,     c->gpu,
+				      c->size,  c->free,     c->requests,
+				      c->queue, c->response, c->node_label };
 	int64_t from_s, to_s;
 
 	if (!c->url)
@@ -163,12 +166,18 @@ static void drop_empty(struct ops_series *s)
 	s->v = NULL;
 }
 
+static void tell_reading(const struct ops_gather *g, const char *what)
+{
+	if (clock_now_ns() - g->begin_ns > TOLD_AFTER_NS)
+		(void)fprintf(stderr, "reading %s\n", what);
+}
+
 static int read_series(struct ops_gather *g, const char *what,
 		       struct ops_series *s, uint32_t step_s, struct error *err)
 {
 	int rc = new_series(s, g->m->from_s, step_s, g->m->to_s, err);
 
-	progress_step(g->progress, what, 0, 0, clock_now_ns());
+	tell_reading(g, what);
 	if (rc == 0)
 		rc = ask_range(g, s->begin_s, s->step_s, s->n, s->v, err);
 	if (rc == 0)
@@ -401,11 +410,76 @@ static int measure_saves(struct ops_gather *g, struct error *err)
 	if (add_selector(g, g->c->write, "") < 0)
 		return error_nomem(err);
 	for (size_t i = 0; rc == 0 && i < p->n_saves; i += each) {
-		progress_step(g->progress, "saves", 0, 0, clock_now_ns());
+		if (i % TOLD_SAVES == 0)
+			tell_reading(g, "the counters around saves");
 		rc = measure_save(g, &p->saves[i], err);
 		g->m->n_measured += p->saves[i].nodes > 0;
 	}
 	return rc < 0 ? rc : ops_time_settings(p, err);
+}
+
+/* ------------------------------------------------------------------- requests --- */
+
+/* What a counter, with such labels, grew by in a burst, all nodes together. */
+static int measure_counter(struct ops_gather *g, const struct ops_burst *b,
+			   const char *name, const char *labels,
+			   struct ops_burst *ret, struct error *err)
+{
+	*ret = (struct ops_burst){ .begin_s = b->begin_s, .end_s = b->end_s };
+	buf_reset(&g->query);
+	if (add_selector(g, name, labels) < 0)
+		return error_nomem(err);
+	return measure_save(g, ret, err);
+}
+
+static int measure_requests(struct ops_gather *g, const struct ops_burst *b,
+			    const char *bytes, const char *labels,
+			    struct ops_rpc *to, struct error *err)
+{
+	const struct {
+		const char *name, *labels;
+		double *sum;
+	} counters[] = { { g->c->requests, labels, &to->requests },
+			 { g->c->queue, labels, &to->queue_s },
+			 { g->c->response, labels, &to->response_s },
+			 { bytes, "", &to->bytes } };
+	struct ops_burst grown = { .n = 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
+		int rc = measure_counter(g, b, counters[i].name,
+					 counters[i].labels, &grown, err);
+
+		if (rc < 0)
+			return rc;
+		if (!grown.nodes)
+			return 0;
+		*counters[i].sum += grown.bytes;
+	}
+	/* `grown` is of the bytes now. */
+	to->node_s +=
+		(double)grown.nodes *
+		(isnan(grown.takes_s) ? b->end_s - b->begin_s : grown.takes_s);
+	return 0;
+}
+
+static int measure_all_requests(struct ops_gather *g, struct error *err)
+{
+	const struct ops_phases *p = &g->m->phases;
+	size_t saves =
+		p->n_saves < REQUESTS_BURSTS ? 0 : p->n_saves - REQUESTS_BURSTS;
+	size_t loads =
+		p->n_loads < REQUESTS_BURSTS ? 0 : p->n_loads - REQUESTS_BURSTS;
+	int rc = 0;
+
+	for (size_t i = saves; rc == 0 && i < p->n_saves; i++)
+		rc = measure_requests(g, &p->saves[i], g->c->write,
+				      "operation=\"WRITE\"", &g->m->saving,
+				      err);
+	for (size_t i = loads; rc == 0 && i < p->n_loads; i++)
+		rc = measure_requests(g, &p->loads[i], g->c->read,
+				      "operation=\"READ\"", &g->m->loading,
+				      err);
+	return rc;
 }
 
 static int gather_all(struct ops_gather *g, struct error *err)
@@ -430,7 +504,9 @@ static int gather_all(struct ops_gather *g, struct error *err)
 	if (rc == 0)
 		rc = ops_find_phases(&m->write, &m->read, &m->gpu, &given,
 				     &m->phases, err);
-	return rc < 0 ? rc : measure_saves(g, err);
+	if (rc == 0)
+		rc = measure_saves(g, err);
+	return rc < 0 ? rc : measure_all_requests(g, err);
 }
 
 int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
@@ -452,9 +528,8 @@ int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
 	if (rc < 0)
 		return rc;
 	g.prom = p;
-	g.progress = progress_new(stderr);
+	g.begin_ns = clock_now_ns();
 	rc = gather_all(&g, err);
-	progress_free(g.progress);
 	buf_fini(&g.query);
 	if (rc < 0)
 		return rc;

@@ -11,7 +11,7 @@
 struct ops_prom_config {
 	char *config; /* a file of options */
 	char *url, *auth, *ca, *match, *node_label, *replica_labels;
-	char *write, *read, *gpu, *size, *free;
+	char *write, *read, *gpu, *size, *free, *requests, *queue, *response;
 	char *from, *to; /* NULL: `days` before now; now */
 	int64_t timeout_ns;
 	uint64_t step_s; /* 0: as the data say */
@@ -97,6 +97,17 @@ struct ops_prom_config {
 		OPS_PROM_NAME(config_type, "metric-storage-free", free, \
 			      "node_filesystem_avail_bytes", \
 			      "of what is free of it"), \
+		OPS_PROM_NAME(config_type, "metric-nfs-requests", requests, \
+			      "node_mountstats_nfs_operations_requests_total", \
+			      "of requests of NFS, by operation"), \
+		OPS_PROM_NAME( \
+			config_type, "metric-nfs-queue", queue, \
+			"node_mountstats_nfs_operations_queue_time_seconds_total", \
+			"of the time that they waited to be sent"), \
+		OPS_PROM_NAME( \
+			config_type, "metric-nfs-response", response, \
+			"node_mountstats_nfs_operations_response_time_seconds_total", \
+			"of the time from there to the answer"), \
 		{ .key = "scrape-interval", \
 		  .type = OPTION_INTEGER, \
 		  .arg = "SECONDS", \
@@ -136,6 +147,8 @@ struct ops_metrics {
 		used; /* `used` has a step of its own */
 	struct ops_phases phases;
 	size_t n_measured; /* saves whose nodes were asked */
+	struct ops_rpc saving,
+		loading; /* requests of the last saves and loads */
 	char warning[PROM_WARNING_MAX];
 };
 

@@ -21,6 +21,7 @@ static const struct option_spec options[] = {
 	OPS_OPTIONS,
 	OPS_TRAINED_OPTION,
 	OPS_SAVE_OPTIONS,
+	OPS_RESTART_OPTIONS,
 	OPS_PROM_OPTIONS(struct ops_config),
 	{ .key = "out",
 	  .type = OPTION_STRING,
@@ -95,20 +96,36 @@ static void draw_report_phases(const struct ops_report *r, FILE *out)
 
 	ops_figure_phases(&m->phases, &m->write, out);
 	if (m->gpu.v)
-		ops_figure_line("GPU utilisation, mean of all", &m->gpu, 1, "%",
-				out);
-	ops_figure_line("Writes by NFS, all nodes", &m->write, GB, "GB/s", out);
+		ops_figure_line("GPU utilisation, mean of all, the lowest",
+				&m->gpu, 1, "%", true, out);
+	ops_figure_line("Writes by NFS, all nodes", &m->write, GB, "GB/s",
+			false, out);
 	if (m->read.v)
 		ops_figure_line("Reads by NFS, all nodes", &m->read, GB, "GB/s",
-				out);
+				false, out);
 	if (m->used.v)
-		ops_figure_line("Used space of NFS", &m->used, TB, "TB", out);
-	draw_loads(&m->phases, out);
+		ops_figure_line("Used space of NFS", &m->used, TB, "TB", false,
+				out);
 }
 
 static json_t *report_phases_json(const struct ops_report *r)
 {
 	return ops_phases_json(r->m);
+}
+
+static void print_report_restart(const struct ops_report *r, FILE *out)
+{
+	ops_print_restart(out, r->c, r->m);
+}
+
+static void draw_report_restart(const struct ops_report *r, FILE *out)
+{
+	draw_loads(&r->m->phases, out);
+}
+
+static json_t *report_restart_json(const struct ops_report *r)
+{
+	return ops_restart_json(r->c, r->m);
 }
 
 static void print_report_cost(const struct ops_report *r, FILE *out)
@@ -197,6 +214,11 @@ static const struct ops_report_part parts[] = {
 	  "node that writes much.",
 	  NEEDS_METRICS, print_report_phases, draw_report_phases,
 	  report_phases_json },
+	{ "restart", "Loads, and where requests wait",
+	  "A load is from the first sample that reads much to the last; "
+	  "requests are those of the last 20 saves and loads.",
+	  NEEDS_METRICS, print_report_restart, draw_report_restart,
+	  report_restart_json },
 	{ "cost", "Cost of failures",
 	  "Failures come at random, at one rate (Young, 1974); a job that a "
 	  "person or its time limit ended did not fail. Bounds are of 95 %.",

@@ -150,4 +150,28 @@ int ops_find_losses(const struct ops_set *s, const struct ops_rule *r,
 		    struct ops_losses *ret, struct error *err) MUST_CHECK;
 void ops_losses_fini(struct ops_losses *l);
 
+/* ------------------------------------------------------------------- requests --- */
+
+/* Counters of one kind of NFS's requests: their growth over bursts, all nodes together. */
+struct ops_rpc {
+	double requests, queue_s,
+		response_s; /* the last two: sums over requests */
+	double bytes;
+	double node_s; /* nodes, each as long as its bursts took */
+};
+
+/* Where a request's time goes (4.2.5). */
+struct ops_request {
+	double wait_s;     /* for a slot of the client's transport */
+	double serve_s;    /* network and server */
+	double wait_share; /* of both */
+	double bytes;
+	double in_flight; /* requests that a node had sent, in the mean (Little's law) */
+};
+
+/* False: there were none. */
+bool ops_find_request(const struct ops_rpc *r, struct ops_request *ret);
+/* Bytes a second of a node that has so many slots, at best. */
+double ops_slots_rate(const struct ops_request *r, double slots);
+
 #endif

@@ -14,6 +14,10 @@ import sys
 WRITE = "node_mountstats_nfs_total_write_bytes"
 READ = "node_mountstats_nfs_total_read_bytes"
 RPC = "node_mountstats_nfs_operations"
+REQUEST = 1 << 20
+# The operation, and what its requests wait for a slot and then for the answer: the paper's
+# table 13.
+RPC_TIMES = {WRITE: ("WRITE", 1.495, 0.126), READ: ("READ", 0.032, 0.027)}
 
 
 class Flow:
@@ -108,6 +112,11 @@ def series(args, rng, plan, end):
                     v = 5e12 + flow.at(t, args.begin) if since is None else \
                         flow.at(t, args.begin) - flow.at(since, args.begin)
                     put(name, "counter", mount + extra, v, t)
+                    op, queue, response = RPC_TIMES[name]
+                    labels = mount + extra + f',operation="{op}"'
+                    for what, each in (("requests", 1), ("queue_time_seconds", queue),
+                                       ("response_time_seconds", response)):
+                        put(f"{RPC}_{what}", "counter", labels, v / REQUEST * each, t)
                 loading = any(a <= t < a + length + 60 for a, length, k in plan if k == "load")
                 put("DCGM_FI_DEV_GPU_UTIL", "gauge",
                     base.replace("9100", "9400") + ',gpu="0"' + extra,

@@ -24,6 +24,8 @@ teardown()
 # The metrics of ops-metrics.py into a Prometheus, whose address is U.
 serve_metrics() # OPTION...
 {
+	kill_jobs
+	rm -rf "$W/data"
 	"$BATS_TEST_DIRNAME/ops-metrics.py" --begin "$BEGIN" --truth "$W/truth" "$@" >"$W/m"
 	promtool tsdb create-blocks-from openmetrics "$W/m" "$W/data" >"$W/promtool" 2>&1
 	serve
@@ -128,7 +130,7 @@ write_jobs() # FILE
 	            assert self.open.pop() == tag, tag
 	p = P()
 	p.feed(open(sys.argv[1]).read())
-	assert p.open == [] and p.seen.count("section") == 4 and p.seen.count("svg") >= 7, p.seen
+	assert p.open == [] and p.seen.count("section") == 5 and p.seen.count("svg") >= 7, p.seen
 	END
 	grep -q '^## Chains of retries' "$W/r.md"
 	run ! grep -E '^[^ ].*(script|```)' "$W/r.md"
@@ -146,6 +148,21 @@ write_jobs() # FILE
 	grep -q '<strong>No metrics</strong>: saves, loads,' "$W/p.html"
 	run -2 bootseer ops report --sacct "$W/jobs" --out "$W/p.txt"
 	[[ $output == *"--out NAME.html"* ]]
+}
+
+@test "requests of saves wait for slots, as in the paper, and what that says" {
+	serve_metrics --saves 1800x6 --nodes 2
+	restart() { bootseer ops restart --prometheus "$U" --from 1759990000 --to 1760200000 "$@"; }
+	run -0 --separate-stderr restart --rpc-slots 128 --node-bandwidth 25G
+	echo "$output"
+	[[ $output == *"1 load: "*" min in the mean"*"% of their links"* ]]
+	[[ $output == *"saves: "*" requests of 1.0 MiB; each waits 1495.0 ms for a slot (92 %) and 126.0 ms"* ]]
+	[[ $output == *"more bandwidth would help little: 92 %"*"of 128 slots"*"they allow 1015.9 MiB/s a node, 4 % of its link"* ]]
+	[[ $output == *"loads: "*"each waits 32.0 ms for a slot (54 %) and 27.0 ms"* ]]
+	restart --json | jq -e '.save_requests.wait_share - 0.9223 | . < 0.001 and . > -0.001'
+	serve_metrics --saves 1800x6 --nodes 2 --without node_mountstats_nfs_operations_requests
+	run -0 --separate-stderr restart
+	[[ $output == *"saves: unknown, for the counters of requests are missing"* ]]
 }
 
 @test "copies of two servers count once; other names and 15 s; what is missing is named" {

@@ -445,3 +445,23 @@ Test(ops_phases, little_writes_beside_none_are_no_bursts)
 	cr_expect_gt(l.threshold, 2e7);
 	cr_expect_lt(l.threshold, 1e10);
 }
+
+/* Table 13 and 4.2.5 of the paper: 1.5 of 1.621 s are spent waiting for 128 slots. */
+Test(ops_phases, requests_of_the_paper_wait_for_slots)
+{
+	const struct ops_rpc save = { .requests = 1000,
+				      .queue_s = 1495,
+				      .response_s = 126,
+				      .bytes = 1000 * 1048576.0,
+				      .node_s = 60 };
+	const struct ops_rpc none = { .requests = 0 };
+	struct ops_request r;
+
+	cr_assert(ops_find_request(&save, &r));
+	cr_expect_float_eq(r.wait_s, 1.495, 1e-9);
+	cr_expect_float_eq(r.serve_s, 0.126, 1e-9);
+	cr_expect_float_eq(100 * r.wait_share, 92, 0.5);
+	cr_expect_float_eq(r.in_flight, 2.1, 1e-9);
+	cr_expect_float_eq(ops_slots_rate(&r, 128), 128 * 1048576 / 0.126, 1);
+	cr_expect_not(ops_find_request(&none, &r));
+}
