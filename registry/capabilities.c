@@ -270,14 +270,14 @@ static int do_patiently(struct issuer *i, const char *repo,
 	return rc;
 }
 
-/* May it be pulled with these credentials?  Only the registry knows. */
-static int ask_registry(struct call *c, const struct wish *w, struct error *err)
+/* May it be pulled with these credentials?  Only the registry knows.  `kind` is what the
+ * digest is of there: "manifests", "blobs". */
+static int ask_registry(struct call *c, const struct issuer_pull *p,
+			const char *kind, struct error *err)
 {
 	struct issuer *i = c->service->issuer;
 	struct http_response r = HTTP_RESPONSE_INIT;
-	const char *slash = strchr(w->pulled, '/');
-	/* An environment's manifest is the blob of an object there. */
-	const char *kind = w->pulled == w->repo ? "manifests" : "blobs";
+	const char *slash = strchr(p->repo, '/');
 	AUTO_BUF url = BUF_INIT;
 	AUTO_BUF auth = BUF_INIT;
 	const char *headers[] = {
@@ -292,14 +292,14 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 
 	if (buf_printf(&url, "%s://%.*s/v2/%s/%s/%s",
 		       i->cfg->registry_plain_http ? "http" : "https",
-		       (int)(slash - w->pulled), w->pulled, slash + 1, kind,
-		       w->image) < 0 ||
-	    buf_printf(&auth, "Authorization: %s", w->authorization) < 0)
+		       (int)(slash - p->repo), p->repo, slash + 1, kind,
+		       p->image) < 0 ||
+	    buf_printf(&auth, "Authorization: %s", p->authorization) < 0)
 		return error_nomem(err);
-	if (w->authorization[0])
+	if (p->authorization[0])
 		headers[1] = auth.data;
 	req.url = url.data;
-	rc = do_patiently(i, w->pulled, &req, &r, err);
+	rc = do_patiently(i, p->repo, &req, &r, err);
 	if (rc < 0) {
 		atomic_fetch_add(&i->failed, 1);
 		rc = error_wrap(err, -EBUSY, "registry");
@@ -308,6 +308,35 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 	}
 	http_response_fini(&r);
 	return rc;
+}
+
+static int refuse_unasked(struct call *c, struct error *err)
+{
+	return deny(c, err,
+		    "this service does not ask that registry: its "
+		    "--registry names those that it does");
+}
+
+int issuer_check_pull(struct call *c, const struct issuer_pull *p,
+		      struct error *err)
+{
+	if (!strchr(p->repo, '/') ||
+	    !patience_with(c->service->issuer, p->repo))
+		return refuse_unasked(c, err);
+	return ask_registry(c, p, "manifests", err);
+}
+
+/* Of an environment the manifest is the blob of an object there. */
+static int ask_for_wish(struct call *c, const struct wish *w, struct error *err)
+{
+	const struct issuer_pull p = {
+		.image = w->image,
+		.repo = w->pulled,
+		.authorization = w->authorization,
+	};
+
+	return ask_registry(c, &p, w->pulled == w->repo ? "manifests" : "blobs",
+			    err);
 }
 
 /* Nothing else is asked: whoever may read a store reads all that is in it, and a capability
@@ -329,11 +358,9 @@ static int judge_wish(struct call *c, const struct wish *w, struct error *err)
 {
 	if (!w->pulled)
 		return ask_tokens(c, w, err);
-	if (!patience_with(c->service->issuer, w->pulled))
-		return deny(c, err,
-			    "this service does not ask that registry: its "
-			    "--registry names those that it does");
-	return 0;
+	return patience_with(c->service->issuer, w->pulled)
+		       ? 0
+		       : refuse_unasked(c, err);
 }
 
 /* ------------------------------------------------------------------ revocations --- */
@@ -473,7 +500,7 @@ int capabilities_post(struct call *c, struct error *err)
 			rc = deny(c, err, "it was revoked");
 	}
 	if (rc == 0 && w.pulled)
-		rc = ask_registry(c, &w, err);
+		rc = ask_for_wish(c, &w, err);
 	if (rc == 0)
 		rc = send_capability(c, &w, err);
 	json_decref(w.o);

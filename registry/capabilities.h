@@ -17,6 +17,17 @@ void issuer_free(struct issuer *i);
 /* The key files as they are now; a failure changes nothing. */
 int issuer_reload(struct issuer *i, struct error *err) MUST_CHECK;
 
+struct call;
+/* An image, and what it would be pulled with; `repo` is HOST/REPOSITORY. */
+struct issuer_pull {
+	const char *image, *repo;
+	const char *authorization; /* header of the registry; "": none */
+};
+/* Does its registry let it be pulled so?  Asks those of --registry only, and refuses the call
+ * else, as it does when the answer is no. */
+int issuer_check_pull(struct call *c, const struct issuer_pull *p,
+		      struct error *err) MUST_CHECK;
+
 struct issuer_stats {
 	uint64_t granted_total, denied_total, failed_total;
 };

@@ -182,6 +182,14 @@ static const struct option_spec options[] = {
 	  .min = "64K",
 	  .arg = "SIZE",
 	  .help = "Bytes of recordings of one node." },
+	{ .key = "index-bytes",
+	  .type = OPTION_SIZE,
+	  .offset = AT(index_bytes),
+	  .def = "4G",
+	  .arg = "SIZE",
+	  .help = "Bytes of indexes of images in all, of registries that "
+		  "--registry names; the token with most gives what was used "
+		  "least recently; 0: none." },
 	{ .key = "max-node-hourly",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(max_node_hourly),

@@ -20,6 +20,7 @@ struct registry_config {
 	uint64_t trace_max;                           /* bytes */
 	int64_t retention;                            /* ns */
 	uint64_t max_bytes, max_repo_bytes, max_node_bytes;
+	uint64_t index_bytes;
 	uint64_t max_node_hourly, max_node_events;
 	uint64_t swarm_memory, swarm_flying; /* bytes */
 	uint64_t swarm_copies;

@@ -70,6 +70,15 @@ static bool is_id(const char *s)
 	return n >= 1 && n <= 18 && !s[n];
 }
 
+static bool is_authorization(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n] >= ' ' && s[n] <= '~')
+		n++;
+	return !s[n] && n <= 8192;
+}
+
 static bool is_job(const char *s)
 {
 	return stage_is_job(stage_text(s));
@@ -202,6 +211,12 @@ const struct param_kind param_job = {
 	"1 to 128 of A-Z a-z 0-9 . _ - : / @ +",
 	STRING "\"pattern\":\"^[A-Za-z0-9._:/@+-]{1,128}$\"}",
 	is_job,
+};
+
+const struct param_kind param_authorization = {
+	"a header's value, 8192 bytes at most",
+	STRING "\"maxLength\":8192}",
+	is_authorization,
 };
 
 const struct param_kind param_clock = {

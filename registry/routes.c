@@ -3,6 +3,7 @@
 #include "p2p/tracker/tracker_json.h"
 #include "registry/capabilities.h"
 #include "registry/image_report.h"
+#include "registry/index_db.h"
 #include "registry/routes.h"
 
 #define JSON "application/json"
@@ -86,6 +87,28 @@
 	{ \
 		"generation", PARAM_QUERY, &param_id, true, \
 			"Of the lease, as it was given." \
+	}
+
+#define BYTES "application/octet-stream"
+#define P_PULLED P_REPO(true, "HOST/REPOSITORY that it is pulled from.")
+#define P_PULL \
+	{ \
+		"Bootseer-Pull", PARAM_HEADER, &param_authorization, false, \
+			"Authorization that the image's registry wants." \
+	}
+#define P_OFFERER \
+	{ \
+		"Bootseer-Node", PARAM_HEADER, &param_node, true, \
+			"Name of the node." \
+	}
+#define P_ARTIFACT \
+	{ \
+		"artifact", PARAM_QUERY, &param_digest, true, \
+			"Manifest of the index." \
+	}
+#define P_PART \
+	{ \
+		"part", PARAM_PATH, &param_id, true, "Number of the part." \
 	}
 
 const struct route routes[] = {
@@ -582,6 +605,85 @@ const struct route routes[] = {
 			"1: the command failed." } },
 	  .answers = { { HTTPD_OK, JSON,
 			 "1, or 0: another has the lease now." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/indexes/{digest}",
+	  .id = "listIndexes",
+	  .summary = "Indexes of an image that nodes offer, newest first.",
+	  .role = ROLE_READ,
+	  .is_asking = true,
+	  .run = image_indexes_list,
+	  .params = { P_DIGEST, P_PULLED, P_PULL },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/indexes/{digest}",
+	  .id = "claimIndex",
+	  .summary = "Ask to be the node that makes the index of an image.",
+	  .role = ROLE_WRITE,
+	  .is_asking = true,
+	  .run = image_indexes_claim,
+	  .params = { P_DIGEST, P_PULLED, P_OFFERER, P_PULL },
+	  .answers = { { HTTPD_OK, JSON, "yours, held, made or withdrawn." },
+		       { HTTPD_TOO_MANY, JSON, "Too many are kept." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/indexes/{digest}",
+	  .id = "publishIndex",
+	  .summary = "Say that all parts came, with the signature.",
+	  .role = ROLE_WRITE,
+	  .body = BYTES,
+	  .body_max = INDEX_SIGNATURE_MAX,
+	  .is_asking = true,
+	  .run = image_indexes_publish,
+	  .params = { P_DIGEST,
+		      P_PULLED,
+		      P_OFFERER,
+		      P_PULL,
+		      P_ARTIFACT,
+		      { "parts", PARAM_QUERY, &param_id, true,
+			"How many parts." } },
+	  .answers = { { HTTPD_OK, JSON, "It is offered." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/indexes/{digest}",
+	  .id = "forgetIndexes",
+	  .summary =
+		  "Forget the indexes of an image, and that they were wrong.",
+	  .role = ROLE_ADMIN,
+	  .run = image_indexes_forget,
+	  .params = { P_DIGEST, P_PULLED },
+	  .answers = { { HTTPD_OK, JSON, "How many." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/indexes/{digest}/parts/{part}",
+	  .id = "putIndexPart",
+	  .summary = "Add a part to the index that the node makes.",
+	  .role = ROLE_WRITE,
+	  .body = BYTES,
+	  .body_max = INDEX_PART_MAX,
+	  .is_asking = true,
+	  .run = image_indexes_put_part,
+	  .params = { P_DIGEST, P_PART, P_PULLED, P_OFFERER, P_PULL },
+	  .answers = { { HTTPD_OK, JSON, "It is there." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "There is no room." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/indexes/{digest}/parts/{part}",
+	  .id = "getIndexPart",
+	  .summary = "A part of an index.",
+	  .role = ROLE_READ,
+	  .is_asking = true,
+	  .run = image_indexes_get_part,
+	  .params = { P_DIGEST, P_PART, P_PULLED, P_PULL, P_ARTIFACT },
+	  .answers = { { HTTPD_OK, BYTES, "The bytes." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/indexes/{digest}/wrong",
+	  .id = "withdrawIndex",
+	  .summary = "Give this index to nobody any more: it is wrong.",
+	  .role = ROLE_WRITE,
+	  .is_asking = true,
+	  .run = image_indexes_withdraw,
+	  .params = { P_DIGEST, P_PULLED, P_OFFERER, P_PULL, P_ARTIFACT },
+	  .answers = { { HTTPD_OK, JSON, "How many offers it was." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/trust/revoked",
 	  .id = "listRevokedKeys",

@@ -410,11 +410,39 @@ static const char version_20[] =
 	"ALTER TABLE start_day ADD COLUMN tops BIGINT NOT NULL DEFAULT 0;"
 	"UPDATE start_day SET tops = starts";
 
+/*
+ * Indexes of ordinary images that nodes made (registry/index_db.h); `until` is when the claim of
+ * the node that makes one is over.  Parts are rows, so that no index is in memory whole.
+ */
+static const char version_21[] =
+	"CREATE TABLE image_index ("
+	" id @ID@,"
+	" image TEXT NOT NULL,"
+	" repo TEXT NOT NULL,"
+	" owner TEXT NOT NULL,"
+	" node TEXT NOT NULL,"
+	" artifact TEXT NOT NULL,"
+	" signature TEXT NOT NULL,"
+	" parts BIGINT NOT NULL,"
+	" bytes BIGINT NOT NULL,"
+	" state BIGINT NOT NULL,"
+	" changed BIGINT NOT NULL,"
+	" used BIGINT NOT NULL,"
+	" until BIGINT NOT NULL,"
+	" UNIQUE (image, repo, owner));"
+	"CREATE INDEX image_index_owner ON image_index (owner, used);"
+	"CREATE TABLE image_index_part ("
+	" offer BIGINT NOT NULL REFERENCES image_index (id) ON DELETE CASCADE,"
+	" part BIGINT NOT NULL,"
+	" bytes BIGINT NOT NULL,"
+	" data @BLOB@ NOT NULL,"
+	" PRIMARY KEY (offer, part))";
+
 static const char *const scripts[] = {
-	version_1,  version_2,  version_3,  version_4,  version_5,
-	version_6,  version_7,  version_8,  version_9,  version_10,
-	version_11, version_12, version_13, version_14, version_15,
-	version_16, version_17, version_18, version_19, version_20
+	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
+	version_7,  version_8,  version_9,  version_10, version_11, version_12,
+	version_13, version_14, version_15, version_16, version_17, version_18,
+	version_19, version_20, version_21
 };
 
 #define GROUP(list) \
@@ -425,7 +453,7 @@ static const char *const scripts[] = {
 static const struct db_statements statements[] = {
 	GROUP(sql_trace), GROUP(sql_trust), GROUP(sql_preheat),
 	GROUP(sql_image), GROUP(sql_stage), GROUP(sql_history),
-	GROUP(sql_ckpt),  GROUP(sql_env),
+	GROUP(sql_ckpt),  GROUP(sql_env),   GROUP(sql_index),
 };
 
 const struct db_schema schema = {

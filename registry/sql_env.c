@@ -15,7 +15,7 @@
 
 #define AT(s) (s - SQL_OF_ENV)
 
-const struct db_statement sql_env[SQL_COUNT_ - SQL_OF_ENV] = {
+const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 	/* repo, key */
 	[AT(SQL_ENV_GET)] = { "environment", ENV "WHERE repo = $1 AND env = $2",
 			      ENV_TYPES },

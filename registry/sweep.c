@@ -11,6 +11,7 @@
 #include "registry/env_db.h"
 #include "registry/history_db.h"
 #include "registry/image_db.h"
+#include "registry/index_db.h"
 #include "registry/service.h"
 #include "registry/stage_db.h"
 #include "registry/starts_json.h"
@@ -221,6 +222,19 @@ static void sweep_images(struct service *s)
 			    err.msg);
 }
 
+static void sweep_indexes(struct service *s)
+{
+	int64_t now = time(NULL);
+	struct error err = ERROR_INIT;
+	int n = index_db_sweep(s->db, now - s->limits.retention_s, now, &err);
+
+	if (n < 0)
+		log_warning("service",
+			    "sweep of indexes failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct sweep *sweep = container_of(w, struct sweep, work);
@@ -237,6 +251,7 @@ static void run_sweep(struct work *w)
 	count_open_starts(s);
 	sweep_environments(s);
 	sweep_images(s);
+	sweep_indexes(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/index_db.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "registry/schema.h"
+
+#define EVICT_MAX 64 /* offers for one part */
+
+/* The row of an owner, for whoever changes it. */
+struct index_row {
+	int64_t id, state, until, bytes;
+	bool is_nodes; /* the claim is of the node that asks */
+};
+
+struct index_call {
+	const struct index_name *n;
+	const struct index_published *published;
+	const char *artifact;
+	int64_t part;
+	const void *data;
+	size_t len;
+	uint64_t max;
+	struct index_row row;
+	enum index_state *ret_state;
+	struct buf *ret;
+	int (*each)(void *arg, const struct index_offer *o);
+	void *arg;
+};
+
+static int note_int(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+static int note_row(void *arg, const struct db_value *row)
+{
+	struct index_row *r = arg;
+
+	r->id = row[0].n;
+	r->state = row[1].n;
+	r->until = row[2].n;
+	r->bytes = row[3].n;
+	r->is_nodes = row[4].n != 0;
+	return 0;
+}
+
+/* 1: there is one. */
+static int find_row(struct db_conn *c, struct index_call *k, struct error *err)
+{
+	return DB_QUERY(c, SQL_INDEX_OF, note_row, &k->row, err,
+			db_text(k->n->node), db_text(k->n->image),
+			db_text(k->n->repo), db_text(k->n->owner));
+}
+
+/* ----------------------------------------------------------------------- claim --- */
+
+static int claim(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+	const struct index_name *n = k->n;
+	int64_t id = 0;
+	int rows = DB_QUERY(c, SQL_INDEX_CLAIM, note_int, &id, err,
+			    db_text(n->image), db_text(n->repo),
+			    db_text(n->owner), db_text(n->node), DB_INT(n->now),
+			    DB_INT(n->now + INDEX_CLAIM_S),
+			    DB_INT(INDEX_OFFERS_MAX),
+			    DB_INT(n->now - INDEX_KEEP_S));
+
+	if (rows > 0) {
+		rows = DB_QUERY(c, SQL_INDEX_DROP_PARTS, NULL, NULL, err,
+				DB_INT(id));
+		return rows < 0 ? rows : 1;
+	}
+	if (rows == 0)
+		rows = find_row(c, k, err);
+	if (rows < 0)
+		return rows;
+	if (rows == 0)
+		return error_set(err, EDQUOT,
+				 "it offers %d indexes, and no more are kept",
+				 INDEX_OFFERS_MAX);
+	*k->ret_state = (enum index_state)k->row.state;
+	return 0;
+}
+
+int index_db_claim(struct db *db, const struct index_name *n,
+		   enum index_state *ret, struct error *err)
+{
+	struct index_call k = { .n = n, .ret_state = ret };
+
+	return db_run(db, DB_WRITE, claim, &k, err);
+}
+
+/* ----------------------------------------------------------------------- parts --- */
+
+/* 0, or why the node may not add to it. */
+static int check_claim(struct db_conn *c, struct index_call *k,
+		       struct error *err)
+{
+	int n = find_row(c, k, err);
+
+	if (n < 0)
+		return n;
+	if (n == 0 || !k->row.is_nodes || k->row.state != INDEX_COMING ||
+	    k->row.until <= k->n->now)
+		return error_set(err, ECANCELED,
+				 "this node has no claim to it, or no more");
+	return 0;
+}
+
+static int bound_total(struct db_conn *c, struct index_call *k,
+		       struct error *err)
+{
+	int64_t total = 0;
+	int n;
+
+	for (int i = 0; i < EVICT_MAX; i++) {
+		n = db_query(c, SQL_INDEX_TOTAL, NULL, 0, note_int, &total,
+			     err);
+		if (n < 0 || (uint64_t)total <= k->max)
+			return n < 0 ? n : 0;
+		n = DB_QUERY(c, SQL_INDEX_BOUND, NULL, NULL, err,
+			     DB_INT(k->row.id));
+		if (n < 0)
+			return n;
+		if (n == 0)
+			break;
+	}
+	return error_set(err, EFBIG,
+			 "there is no room for it: %" PRIu64
+			 " bytes of indexes are kept",
+			 k->max);
+}
+
+static int put_part(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+	int n = check_claim(c, k, err);
+
+	if (n == 0)
+		n = DB_QUERY(c, SQL_INDEX_PUT_PART, NULL, NULL, err,
+			     DB_INT(k->row.id), DB_INT(k->part), DB_INT(k->len),
+			     db_blob(k->data, k->len));
+	if (n >= 0)
+		n = DB_QUERY(c, SQL_INDEX_SUM, NULL, NULL, err,
+			     DB_INT(k->row.id),
+			     DB_INT(k->n->now + INDEX_CLAIM_S));
+	return n < 0 ? n : bound_total(c, k, err);
+}
+
+int index_db_put_part(struct db *db, const struct index_name *n, int64_t part,
+		      const void *data, size_t len, uint64_t max,
+		      struct error *err)
+{
+	struct index_call k = {
+		.n = n, .part = part, .data = data, .len = len, .max = max
+	};
+
+	return db_run(db, DB_WRITE, put_part, &k, err);
+}
+
+static int publish(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+	int n = check_claim(c, k, err);
+
+	if (n == 0)
+		n = DB_QUERY(c, SQL_INDEX_PUBLISH, NULL, NULL, err,
+			     db_text(k->published->artifact),
+			     db_text(k->published->signature),
+			     DB_INT(k->published->parts), DB_INT(k->n->now),
+			     DB_INT(k->row.id));
+	if (n == 0)
+		return error_set(err, ECANCELED,
+				 "not all of its parts are there");
+	return n < 0 ? n : 0;
+}
+
+int index_db_publish(struct db *db, const struct index_name *n,
+		     const struct index_published *p, struct error *err)
+{
+	struct index_call k = { .n = n, .published = p };
+
+	return db_run(db, DB_WRITE, publish, &k, err);
+}
+
+/* --------------------------------------------------------------------- reading --- */
+
+static int note_offer(void *arg, const struct db_value *row)
+{
+	const struct index_call *k = arg;
+	const struct index_offer o = {
+		.artifact = row[0].data,
+		.signature = row[1].data,
+		.bytes = row[2].n,
+		.parts = row[3].n,
+		.made = row[4].n,
+	};
+
+	return k->each(k->arg, &o);
+}
+
+static int list(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+
+	return DB_QUERY(c, SQL_INDEX_LIST, note_offer, k, err,
+			db_text(k->n->image), db_text(k->n->repo),
+			DB_INT(INDEX_LIST_MAX));
+}
+
+int index_db_list(struct db *db, const struct index_name *n,
+		  int (*each)(void *arg, const struct index_offer *o),
+		  void *arg, struct error *err)
+{
+	struct index_call k = { .n = n, .each = each, .arg = arg };
+	int rows = db_run(db, DB_ALONE, list, &k, err);
+
+	return rows < 0 ? rows : 0;
+}
+
+static int note_part(void *arg, const struct db_value *row)
+{
+	const struct index_call *k = arg;
+
+	buf_reset(k->ret);
+	return buf_append(k->ret, row[0].data, row[0].len);
+}
+
+static int get_part(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+
+	return DB_QUERY(c, SQL_INDEX_PART, note_part, k, err,
+			db_text(k->n->image), db_text(k->n->repo),
+			db_text(k->artifact), DB_INT(k->part));
+}
+
+static int note_used(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+
+	return DB_QUERY(c, SQL_INDEX_USED, NULL, NULL, err, DB_INT(k->n->now),
+			db_text(k->n->image), db_text(k->n->repo),
+			db_text(k->artifact));
+}
+
+int index_db_part(struct db *db, const struct index_name *n,
+		  const char *artifact, int64_t part, struct buf *ret,
+		  struct error *err)
+{
+	struct index_call k = {
+		.n = n, .artifact = artifact, .part = part, .ret = ret
+	};
+	int rows = db_run(db, DB_ALONE, get_part, &k, err);
+
+	if (rows == 0)
+		return error_set(err, ENOENT, "there is no such index");
+	/* The answer is right without the note. */
+	if (rows > 0 && part == 0 &&
+	    db_run(db, DB_WRITE, note_used, &k, NULL) < 0)
+		return 0;
+	return rows < 0 ? rows : 0;
+}
+
+/* --------------------------------------------------------------------- leaving --- */
+
+static int withdraw(struct db_conn *c, void *arg, struct error *err)
+{
+	struct index_call *k = arg;
+	int n = DB_QUERY(c, SQL_INDEX_DROP_WRONG, NULL, NULL, err,
+			 db_text(k->n->image), db_text(k->n->repo),
+			 db_text(k->artifact));
+
+	return n < 0 ? n
+		     : DB_QUERY(c, SQL_INDEX_WITHDRAW, NULL, NULL, err,
+				DB_INT(k->n->now), db_text(k->n->image),
+				db_text(k->n->repo), db_text(k->artifact));
+}
+
+int index_db_withdraw(struct db *db, const struct index_name *n,
+		      const char *artifact, struct error *err)
+{
+	struct index_call k = { .n = n, .artifact = artifact };
+
+	return db_run(db, DB_WRITE, withdraw, &k, err);
+}
+
+static int forget(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct index_call *k = arg;
+
+	return DB_QUERY(c, SQL_INDEX_FORGET, NULL, NULL, err,
+			db_text(k->n->image), db_text(k->n->repo));
+}
+
+int index_db_forget(struct db *db, const struct index_name *n,
+		    struct error *err)
+{
+	struct index_call k = { .n = n };
+
+	return db_run(db, DB_WRITE, forget, &k, err);
+}
+
+struct index_sweep {
+	int64_t before, now;
+};
+
+static int sweep(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct index_sweep *s = arg;
+
+	return DB_QUERY(c, SQL_INDEX_EXPIRE, NULL, NULL, err, DB_INT(s->before),
+			DB_INT(s->now));
+}
+
+int index_db_sweep(struct db *db, int64_t before, int64_t now,
+		   struct error *err)
+{
+	struct index_sweep s = { .before = before, .now = now };
+
+	return db_run(db, DB_WRITE, sweep, &s, err);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What index_db.c asks of the tables: indexes of images that nodes offer. */
+#include "registry/sql.h"
+
+#define AT(s) (s - SQL_OF_INDEX)
+/* State 0: it comes; 1: it is whole; 2: it was withdrawn. */
+
+const struct db_statement sql_index[SQL_COUNT_ - SQL_OF_INDEX] = {
+	/* node, image, repo, owner */
+	[AT(SQL_INDEX_OF)] = { "index of an owner",
+			       "SELECT id, state, until, bytes, "
+			       "CAST(CASE WHEN node = CAST($1 AS TEXT) THEN 1 "
+			       "ELSE 0 END AS BIGINT) FROM image_index "
+			       "WHERE image = $2 AND repo = $3 AND owner = $4",
+			       "iiiii" },
+	/* image, repo, owner, node, now, until, at most, young.  A claim that is over, or of
+	 * the node itself, and what is old give way. */
+	[AT(SQL_INDEX_CLAIM)] = { "claim an index",
+				  "INSERT INTO image_index (image, repo, owner, "
+				  "node, artifact, signature, parts, bytes, "
+				  "state, changed, used, until) "
+				  "SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
+				  "CAST($3 AS TEXT), CAST($4 AS TEXT), '', '', "
+				  "0, 0, 0, CAST($5 AS BIGINT), "
+				  "CAST($5 AS BIGINT), CAST($6 AS BIGINT) "
+				  "WHERE (SELECT count(*) FROM image_index "
+				  "WHERE owner = CAST($3 AS TEXT)) < "
+				  "CAST($7 AS BIGINT) "
+				  "ON CONFLICT (image, repo, owner) DO UPDATE "
+				  "SET node = excluded.node, artifact = '', "
+				  "signature = '', parts = 0, bytes = 0, "
+				  "state = 0, changed = excluded.changed, "
+				  "used = excluded.used, "
+				  "until = excluded.until "
+				  "WHERE (image_index.state = 0 AND "
+				  "(image_index.until <= excluded.changed OR "
+				  "image_index.node = excluded.node)) OR "
+				  "(image_index.state = 1 AND "
+				  "image_index.changed < CAST($8 AS BIGINT)) "
+				  "RETURNING id",
+				  "i" },
+	[AT(SQL_INDEX_DROP_PARTS)] = { "drop parts of an index",
+				       "DELETE FROM image_index_part "
+				       "WHERE offer = $1",
+				       "" },
+	/* of, part, bytes, data */
+	[AT(SQL_INDEX_PUT_PART)] = { "put a part of an index",
+				     "INSERT INTO image_index_part (offer, part, "
+				     "bytes, data) VALUES ($1, $2, $3, $4) "
+				     "ON CONFLICT (offer, part) DO UPDATE SET "
+				     "bytes = excluded.bytes, "
+				     "data = excluded.data",
+				     "" },
+	/* id, until */
+	[AT(SQL_INDEX_SUM)] = { "sum up an index",
+				"UPDATE image_index SET bytes = (SELECT "
+				"CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM "
+				"image_index_part WHERE offer = $1), until = $2 "
+				"WHERE id = $1",
+				"" },
+	/* artifact, signature, parts, now, id */
+	[AT(SQL_INDEX_PUBLISH)] = { "publish an index",
+				    "UPDATE image_index SET artifact = $1, "
+				    "signature = $2, parts = $3, changed = $4, "
+				    "used = $4, state = 1 WHERE id = $5 AND "
+				    "CAST($3 AS BIGINT) = (SELECT count(*) FROM "
+				    "image_index_part WHERE offer = $5) AND "
+				    "CAST($3 AS BIGINT) = (SELECT max(part) + 1 "
+				    "FROM image_index_part WHERE offer = $5)",
+				    "" },
+	/* image, repo, at most */
+	[AT(SQL_INDEX_LIST)] = { "list indexes",
+				 "SELECT artifact, signature, bytes, parts, "
+				 "changed FROM image_index WHERE image = $1 AND "
+				 "repo = $2 AND state = 1 ORDER BY changed DESC, "
+				 "id DESC LIMIT CAST($3 AS BIGINT)",
+				 "ttiii" },
+	/* image, repo, artifact, part */
+	[AT(SQL_INDEX_PART)] = { "part of an index",
+				 "SELECT data FROM image_index_part WHERE offer = "
+				 "(SELECT id FROM image_index WHERE image = $1 "
+				 "AND repo = $2 AND artifact = $3 AND state = 1 "
+				 "ORDER BY id LIMIT 1) AND part = $4",
+				 "b" },
+	/* now, image, repo, artifact */
+	[AT(SQL_INDEX_USED)] = { "note the use of an index",
+				 "UPDATE image_index SET used = $1 WHERE "
+				 "image = $2 AND repo = $3 AND artifact = $4 "
+				 "AND state = 1",
+				 "" },
+	/* image, repo, artifact */
+	[AT(SQL_INDEX_DROP_WRONG)] = { "drop parts of a wrong index",
+				       "DELETE FROM image_index_part WHERE offer IN "
+				       "(SELECT id FROM image_index WHERE "
+				       "image = $1 AND repo = $2 AND "
+				       "artifact = $3 AND state = 1)",
+				       "" },
+	/* now, image, repo, artifact */
+	[AT(SQL_INDEX_WITHDRAW)] = { "withdraw an index",
+				     "UPDATE image_index SET state = 2, "
+				     "bytes = 0, parts = 0, signature = '', "
+				     "changed = $1, used = $1 WHERE image = $2 "
+				     "AND repo = $3 AND artifact = $4 AND "
+				     "state = 1",
+				     "" },
+	[AT(SQL_INDEX_FORGET)] = { "forget indexes",
+				   "DELETE FROM image_index WHERE image = $1 "
+				   "AND repo = $2",
+				   "" },
+	/* before, now */
+	[AT(SQL_INDEX_EXPIRE)] = { "expire indexes",
+				   "DELETE FROM image_index WHERE used < $1 OR "
+				   "(state = 0 AND until < $2)",
+				   "" },
+	[AT(SQL_INDEX_TOTAL)] = { "bytes of indexes",
+				  "SELECT CAST(coalesce(sum(bytes), 0) AS "
+				  "BIGINT) FROM image_index",
+				  "i" },
+	/* not this one */
+	[AT(SQL_INDEX_BOUND)] = { "bound indexes",
+				  "DELETE FROM image_index WHERE id = (SELECT id "
+				  "FROM image_index WHERE bytes > 0 AND id <> $1 "
+				  "AND owner = (SELECT owner FROM image_index "
+				  "GROUP BY owner ORDER BY sum(bytes) DESC, "
+				  "owner LIMIT 1) ORDER BY used, id LIMIT 1)",
+				  "" },
+};

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* On SQLite; tests/functional/offers.bats asks both databases.  The clock is ours. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "registry/index_db.h"
+#include "registry/schema.h"
+
+#define IMAGE "sha256:1"
+#define ARTIFACT "sha256:2"
+#define ROOM 100 /* bytes of all offers */
+
+static char dir[] = "/tmp/index_db.XXXXXX";
+static struct db *db;
+static int64_t now;
+static struct error err;
+
+static void open_db(void)
+{
+	char url[64];
+	struct db_config cfg = { .url = url,
+				 .schema = &schema,
+				 .timeout_ns = INT64_C(10000000000) };
+
+	cr_assert(mkdtemp(dir));
+	(void)snprintf(url, sizeof(url), "sqlite:%s/db", dir);
+	cr_assert_eq(db_open(&cfg, &db, &err), 0, "%s", err.msg);
+	now = INT64_C(1800000000);
+}
+
+static void close_db(void)
+{
+	char command[64];
+
+	db_close(db);
+	(void)snprintf(command, sizeof(command), "rm -r %s", dir);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(index_db, .init = open_db, .fini = close_db, .timeout = 60);
+
+static struct index_name name_of(const char *owner, const char *node)
+{
+	return (struct index_name){ .image = IMAGE,
+				    .repo = "reg.example/app",
+				    .owner = owner,
+				    .node = node,
+				    .now = now };
+}
+
+/* 1, or the state that is in its way, negative. */
+static int claim(const char *owner, const char *node)
+{
+	const struct index_name n = name_of(owner, node);
+	enum index_state s = INDEX_COMING;
+	int rc = index_db_claim(db, &n, &s, &err);
+
+	cr_assert_geq(rc, 0, "%s", err.msg);
+	return rc ? rc : -(int)s;
+}
+
+static int put(const char *owner, const char *node, int64_t part, size_t len)
+{
+	const struct index_name n = name_of(owner, node);
+	static char data[ROOM + 1];
+
+	memset(data, 'a' + (int)part, sizeof(data));
+	return index_db_put_part(db, &n, part, data, len, ROOM, &err);
+}
+
+static int publish(const char *owner, const char *node, int64_t parts)
+{
+	const struct index_name n = name_of(owner, node);
+	const struct index_published p = { .artifact = ARTIFACT,
+					   .signature = "c2ln",
+					   .parts = parts };
+
+	return index_db_publish(db, &n, &p, &err);
+}
+
+static int count_offer(void *arg, const struct index_offer *o)
+{
+	cr_expect_str_eq(o->artifact, ARTIFACT);
+	++*(int *)arg;
+	return 0;
+}
+
+static int count_offers(void)
+{
+	const struct index_name n = name_of("x", "x");
+	int count = 0;
+
+	cr_assert_eq(index_db_list(db, &n, count_offer, &count, &err), 0);
+	return count;
+}
+
+static void offer(const char *owner, size_t len)
+{
+	cr_assert_eq(claim(owner, "n1"), 1);
+	cr_assert_eq(put(owner, "n1", 0, len), 0, "%s", err.msg);
+	cr_assert_eq(publish(owner, "n1", 1), 0, "%s", err.msg);
+}
+
+Test(index_db, is_made_by_one_node_of_a_token_and_comes_as_it_was_sent)
+{
+	const struct index_name n = name_of("x", "x");
+	AUTO_BUF part = BUF_INIT;
+
+	cr_expect_eq(claim("t", "n1"), 1);
+	cr_expect_eq(claim("t", "n2"), -INDEX_COMING);
+	cr_expect_eq(claim("t", "n1"), 1, "it may begin anew");
+	cr_expect_eq(put("t", "n2", 0, 5), -ECANCELED);
+	cr_expect_eq(put("t", "n1", 0, 5), 0);
+	cr_expect_eq(put("t", "n1", 2, 5), 0);
+	cr_expect_eq(publish("t", "n1", 2), -ECANCELED, "part 1 is not there");
+	cr_expect_eq(count_offers(), 0);
+	cr_expect_eq(put("t", "n1", 1, 5), 0);
+	cr_expect_eq(publish("t", "n1", 3), 0, "%s", err.msg);
+	cr_expect_eq(count_offers(), 1);
+	cr_expect_eq(index_db_part(db, &n, ARTIFACT, 1, &part, &err), 0);
+	cr_expect_str_eq(part.data, "bbbbb");
+	cr_expect_eq(index_db_part(db, &n, ARTIFACT, 3, &part, &err), -ENOENT);
+	cr_expect_eq(claim("t", "n2"), -INDEX_WHOLE);
+	cr_expect_eq(put("t", "n1", 0, 5), -ECANCELED, "it is published");
+	now += INDEX_KEEP_S + 1;
+	cr_expect_eq(claim("t", "n2"), 1);
+}
+
+Test(index_db, has_a_claim_end_with_its_node)
+{
+	cr_expect_eq(claim("t", "n1"), 1);
+	now += INDEX_CLAIM_S;
+	cr_expect_eq(put("t", "n1", 0, 5), -ECANCELED);
+	cr_expect_eq(claim("t", "n2"), 1);
+}
+
+Test(index_db, has_nobody_hide_or_replace_the_offer_of_another_token)
+{
+	offer("liar", 5);
+	cr_expect_eq(claim("t", "n1"), 1);
+	cr_expect_eq(put("liar", "n1", 0, 5), -ECANCELED);
+	cr_expect_eq(put("t", "n1", 0, 5), 0);
+	cr_expect_eq(publish("t", "n1", 1), 0);
+	cr_expect_eq(count_offers(), 2);
+}
+
+Test(index_db, has_the_token_that_takes_most_give_way)
+{
+	offer("small", 10);
+	offer("large", 80);
+	cr_assert_eq(claim("new", "n1"), 1);
+	cr_expect_eq(put("new", "n1", 0, 30), 0, "%s", err.msg);
+	cr_expect_eq(count_offers(), 1);
+	cr_expect_eq(claim("small", "n2"), -INDEX_WHOLE);
+	cr_expect_eq(put("new", "n1", 1, ROOM), -EFBIG);
+}
+
+Test(index_db, gives_what_was_withdrawn_to_nobody_until_it_is_forgotten)
+{
+	const struct index_name n = name_of("x", "x");
+	AUTO_BUF part = BUF_INIT;
+
+	offer("t", 5);
+	cr_expect_eq(index_db_withdraw(db, &n, "sha256:other", &err), 0);
+	cr_expect_eq(count_offers(), 1);
+	cr_expect_eq(index_db_withdraw(db, &n, ARTIFACT, &err), 1);
+	cr_expect_eq(count_offers(), 0);
+	cr_expect_eq(index_db_part(db, &n, ARTIFACT, 0, &part, &err), -ENOENT);
+	cr_expect_eq(claim("t", "n1"), -INDEX_WITHDRAWN);
+	cr_expect_eq(index_db_forget(db, &n, &err), 1);
+	cr_expect_eq(claim("t", "n1"), 1);
+	now += INDEX_CLAIM_S + 1;
+	cr_expect_eq(index_db_sweep(db, now - 1000000, now, &err), 1);
+}
