@@ -39,6 +39,9 @@ struct convert_options {
 	enum convert_form form;
 	unsigned int jobs; /* compressing threads, 1..64 */
 	bool force;        /* convert although the image has an artifact */
+	/* Of form index: store the artifact and what it needs beside the layers, neither these
+	 * nor the image. */
+	bool alone;
 	bool prune; /* remove those that are replaced: nodes that use them
 	                    * may miss their blocks */
 	const char

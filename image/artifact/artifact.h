@@ -124,6 +124,11 @@ int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
 		     struct artifact_judge *judge, struct artifact_early *early,
 		     struct artifact *ret, struct error *err) MUST_CHECK;
 
+/* Is an artifact that came otherwise, with the image's config, of this image, and of its
+ * layers?  -EBADMSG.  Pure. */
+int artifact_check_image(const struct artifact *a, const struct digest *image,
+			 struct error *err) MUST_CHECK;
+
 /*
  * Ask for the list of what refers to `image` on a thread of its own, for whoever
  * knows the image's digest and still reads its manifest; `is_guess` unless it is known

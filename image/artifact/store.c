@@ -103,20 +103,37 @@ static void search_begin(struct artifact_search *s)
 
 /* Snapshots are named by chain ids, so an artifact that claims others could
  * put its files under another image's name. */
+static int compare_chain_ids(const struct digest *ids, size_t n,
+			     const struct artifact *a, struct error *err)
+{
+	if (n != a->n_chain_ids ||
+	    memcmp(ids, a->chain_ids, n * sizeof(*ids)) != 0)
+		return error_set(err, EBADMSG,
+				 "the artifact's chain ids are "
+				 "not the image's");
+	return 0;
+}
+
 static int check_chain_ids(struct artifact_search *s, const struct artifact *a,
 			   struct error *err)
 {
 	thread_join(&s->thread);
 	if (s->rc < 0 && err)
 		*err = s->err;
-	if (s->rc < 0)
-		return s->rc;
-	if (s->n_ids != a->n_chain_ids ||
-	    memcmp(s->ids, a->chain_ids, s->n_ids * sizeof(*s->ids)) != 0)
-		return error_set(err, EBADMSG,
-				 "the artifact's chain ids are "
-				 "not the image's");
-	return 0;
+	return s->rc < 0 ? s->rc : compare_chain_ids(s->ids, s->n_ids, a, err);
+}
+
+int artifact_check_image(const struct artifact *a, const struct digest *image,
+			 struct error *err)
+{
+	AUTO_FREE struct digest *ids = NULL;
+	size_t n = 0;
+	int rc = digest_equal(&a->image, image)
+			 ? chain_ids_of(&a->image_config, &ids, &n, err)
+			 : error_set(err, EBADMSG,
+				     "the artifact belongs to another image");
+
+	return rc < 0 ? rc : compare_chain_ids(ids, n, a, err);
 }
 
 /* What the judge says of one artifact, asked while that is fetched. */

@@ -138,7 +138,7 @@ static int find_missing(struct convert_job *j, struct error *err)
 	if (!j->missing)
 		return error_nomem(err);
 	/* A flat image has a layer of its own. */
-	if (j->opt->form == CONVERT_FORM_FLAT)
+	if (j->opt->form == CONVERT_FORM_FLAT || j->opt->alone)
 		return 0;
 	for (size_t i = 0; rc == 0 && i < j->image.n_layers; i++) {
 		bool has = false;
@@ -240,7 +240,7 @@ static int publish_beside(struct convert_job *j, struct publish *p,
 	rc = set_image(p->artifact, &j->manifest.digest, j->diff_ids,
 		       j->image.n_layers, err);
 
-	if (rc == 0)
+	if (rc == 0 && !j->opt->alone)
 		rc = put_image(j, err);
 	p->image_manifest_size = j->manifest.body.len;
 	p->image_media_type = j->manifest.media_type;
@@ -606,7 +606,8 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 		digest_format(&named, text);
 		rc = convert_one(run, text, named_platform(run), &m, err);
 	}
-	if (rc == 0 && dst->tag && !tag_holds(run->dst, dst->tag, &named))
+	if (rc == 0 && dst->tag && !run->opt->alone &&
+	    !tag_holds(run->dst, dst->tag, &named))
 		rc = oci_put_manifest(run->dst, dst->tag, m.media_type,
 				      m.body.data, m.body.len, err);
 	oci_manifest_fini(&m);
@@ -632,6 +633,10 @@ int image_convert_check(const struct oci_ref *dst,
 	if (opt->platform && strcmp(opt->platform, "all") != 0 &&
 	    oci_platform_check(opt->platform, err) < 0)
 		return error_wrap(err, -EINVAL, "--platform");
+	if (opt->alone && opt->form != CONVERT_FORM_INDEX)
+		return error_set(err, EINVAL,
+				 "--alone is of --form index: the blocks of "
+				 "others are of no use without the image");
 	if (opt->form == CONVERT_FORM_FLAT && opt->platform &&
 	    strcmp(opt->platform, "all") == 0)
 		return error_set(err, EINVAL,

@@ -372,6 +372,25 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "Public keys of who signs artifacts, as 'bootseer key new' "
 		  "writes them, or a folder of such files." },
+	{ .key = "index",
+	  .type = OPTION_LIST,
+	  .offset = AT(index),
+	  .arg = "PREFIX=MODE",
+	  .help = "Indexes of ordinary images of repositories below PREFIX "
+		  "(as of --trust): ask, --service is asked whether another "
+		  "node made one; build, this node makes the one that the "
+		  "service has not, when containerd has pulled the image "
+		  "whole, and offers it, signed by --index-key; off.  Without "
+		  "a rule off.  They are believed by --trust, where a key is "
+		  "asked for.  docs/trust.md, 'Nobody converts'." },
+	{ .key = "index-key",
+	  .type = OPTION_FILE,
+	  .offset = AT(index_key),
+	  .arg = "FILE",
+	  .absent = "'bootseer key new FILE' makes one",
+	  .help = "Private key that signs the indexes that this node makes "
+		  "(PEM, Ed25519); its public half is among --trust-keys of "
+		  "those that are to believe it." },
 	{ .key = "auth-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(auth_file),
@@ -500,6 +519,27 @@ int node_config_min_free(const struct node_config *c, unsigned int *ret,
 	return 0;
 }
 
+static int check_index(const struct node_config *c, struct error *err)
+{
+	struct policy p;
+	bool builds = false;
+	int rc = policy_parse_index(c->index, &p, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < p.n; i++)
+		builds |= p.rules[i].mode == POLICY_BUILD;
+	if (p.n && !c->service)
+		rc = error_set(err, EINVAL,
+			       "--index asks a service: name it, --service");
+	else if (builds && !c->index_key)
+		rc = error_set(err, EINVAL,
+			       "--index says build: nobody believes an index "
+			       "that nobody signed; name a key, --index-key");
+	policy_fini(&p);
+	return rc;
+}
+
 int node_config_check(const struct node_config *c, struct error *err)
 {
 	unsigned int min_free;
@@ -569,7 +609,8 @@ int node_config_check(const struct node_config *c, struct error *err)
 	if (rc < 0)
 		return rc;
 	policy_fini(&policy);
-	return node_config_check_p2p(c, err);
+	rc = check_index(c, err);
+	return rc < 0 ? rc : node_config_check_p2p(c, err);
 }
 
 struct service_client_config node_config_service(const struct node_config *c,

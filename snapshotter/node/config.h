@@ -37,9 +37,11 @@ struct node_config {
 	char *p2p_rdma;   /* yes, no or a device: node_config_rdma() */
 	char *location;   /* node_location_parse() */
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
-	char *events;      /* folder that stages are said in; "" is none */
-	char *metrics;     /* "address:port"; NULL is none */
-	char **trust;      /* rules; policy_parse() */
+	char *events;  /* folder that stages are said in; "" is none */
+	char *metrics; /* "address:port"; NULL is none */
+	char **trust;  /* rules; policy_parse() */
+	char **index;
+	char *index_key;
 	char *trust_keys;  /* file or folder of public keys */
 	char **env_stores; /* URLs whose environments are mounted */
 	char *env_ca_file;

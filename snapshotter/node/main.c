@@ -35,6 +35,7 @@
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/parser/confine.h"
+#include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/starts/mount.h"
@@ -273,6 +274,8 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
+		rc = offers_open(n, &n->offers, err);
+	if (rc == 0)
 		rc = trace_lookup_open(n, &user, &n->traces, err);
 	if (rc == 0)
 		rc = starts_open(n, &n->starts, err);
@@ -292,6 +295,7 @@ static void node_close(struct node *n)
 	starts_close(n->starts);
 	n->starts = NULL;
 	recordings_close(n->recordings);
+	offers_close(n->offers);
 	trace_lookup_close(n->traces);
 	node_prefetch_close(n);
 	if (n->datapath)
@@ -615,6 +619,8 @@ int main(int argc, char **argv)
 
 	if (argc == 1 && strcmp(argv[0], PARSER_NAME) == 0)
 		return parser_main();
+	if (argc == 1 && strcmp(argv[0], OFFERS_CHILD_NAME) == 0)
+		return offers_child_main();
 	rc = option_parse(&node_program, &cfg, argc, argv, &action, &operand,
 			  &err);
 	if (rc == 0)

@@ -41,6 +41,7 @@ struct node {
 	struct image_swarms *peers; /* NULL: none are wanted */
 	struct keyed_lock *gate;    /* of work on one image */
 	struct memory_gate windows; /* of ordinary layers, NODE_WINDOWS_MAX */
+	struct offers *offers;      /* NULL: no index is asked for */
 	struct trace_lookup *traces;
 	struct starts *starts;
 	struct recordings *recordings;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshotter/node/control/housekeeper.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <sys/statvfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -14,6 +16,8 @@
 #include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/offers/offers.h"
+#include "snapshotter/node/starts/mounted.h"
 
 #define ROUND_NS INT64_C(60000000000)
 /* Period of looks at what has to be in the log within seconds: full disks, silent hosts. */
@@ -42,10 +46,50 @@ static void wait_round(struct housekeeper *h, int64_t delay_ns)
 		log_error("gc", "no timer reason=\"%s\"", err.msg);
 }
 
+/* Was a block of it not what its index says? */
+static bool is_wrong(struct image *i)
+{
+	struct mounted *m = mounted_hold(i);
+	struct device_stats d = { .error_at = 0 };
+	bool wrong;
+
+	if (m)
+		(void)mounted_stats(m, &d);
+	if (m)
+		mounted_release(m);
+	images_lock(i->all);
+	wrong = d.error.code == EBADMSG ||
+		(i->last_error_at && i->last_error.code == EBADMSG);
+	images_unlock(i->all);
+	return wrong;
+}
+
+/* Indexes that other nodes made: of those that are wrong no other node is to start, nor this one
+ * again.  Without its signature an image is not taken from the disk any more. */
+static void withdraw_wrong(struct node *n)
+{
+	struct error err = ERROR_INIT;
+	struct image **list;
+	size_t count;
+
+	if (!n->offers || images_list(n->images, &list, &count, &err) < 0)
+		return;
+	for (size_t k = 0; k < count; k++) {
+		AUTO_FREE char *offer = image_path(list[k], OFFER_FILE);
+		AUTO_FREE char *evidence = image_path(list[k], EVIDENCE_FILE);
+
+		if (offer && evidence && access(offer, F_OK) == 0 &&
+		    is_wrong(list[k]) && unlink(evidence) == 0)
+			offers_wrong(n->offers, list[k]);
+	}
+	images_list_free(list, count);
+}
+
 static void housekeeper_run(struct work *w)
 {
 	struct housekeeper *h = container_of(w, struct housekeeper, work);
 
+	withdraw_wrong(h->node);
 	node_collect_old(h->node, time(NULL));
 	environments_collect(h->node, time(NULL));
 	kept_logins_collect(h->node->logins, h->node->images);

@@ -26,6 +26,7 @@
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/images/map_file.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/peers/metadata_swarm.h"
@@ -364,6 +365,34 @@ int prepare_fetch(struct node *n, const struct metadata_swarm_of *of,
 	return rc;
 }
 
+/* The same of an index that the service had: all of it is here. */
+static int fetch_offer(struct node *n, const struct metadata_swarm_of *of,
+		       struct oci_store *store, const struct offer_found *offer,
+		       const char *dir, struct error *err)
+{
+	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
+	AUTO_FREE char *map = fs_join(dir, "blockmap");
+	AUTO(source) meta_source = NULL;
+	AUTO(source) map_source = NULL;
+	struct artifact_sources from = {
+		.parser = parser_of_artifacts(n->parser),
+	};
+	int rc;
+
+	if (!meta || !map)
+		return error_nomem(err);
+	rc = offer_found_keep(offer, dir, err);
+	if (rc == 0)
+		rc = offer_file_members(dir, &meta_source, &map_source, err);
+	from.meta = meta_source;
+	from.map = map_source;
+	if (rc == 0)
+		rc = artifact_fetch(store, of->artifact, &from, meta, map, err);
+	if (rc == 0)
+		rc = images_stage_texts(dir, of->artifact, err);
+	return rc == 0 ? check_files(of->artifact, meta, map, err) : rc;
+}
+
 /* What was recorded of it is looked for while its files come. */
 static struct trace_early *begin_search(struct node *n, const struct asked *q,
 					const struct artifact *a,
@@ -406,11 +435,12 @@ static int add_image(struct node *n, const struct asked *q,
 	return images_add(n->images, staged, a, &place, &ret->image, err);
 }
 
-/* Have the artifact's files on the node.  Takes what `a` owns on success. */
+/* Have the artifact's files on the node.  Takes what `a` owns on success. `offer` NULL: they are
+ * in the registry. */
 static int fetch_image(struct node *n, struct oci_store *store,
 		       const struct asked *q, const struct digest *top,
-		       struct artifact *a, struct prepared *ret,
-		       struct error *err)
+		       struct artifact *a, const struct offer_found *offer,
+		       struct prepared *ret, struct error *err)
 {
 	const struct metadata_swarm_of of = {
 		.artifact = a,
@@ -436,7 +466,7 @@ static int fetch_image(struct node *n, struct oci_store *store,
 	if (ret->image && a->evidence.len > 0)
 		rc = image_set_evidence(ret->image, &a->evidence, err);
 	if (!ret->image) {
-		room = artifact_disk_bytes(a);
+		room = artifact_disk_bytes(a) + (offer ? offer->size : 0);
 		rc = node_collect_for_place(n, err);
 		if (rc == 0)
 			rc = disk_reserve(n->disk, room, err);
@@ -447,8 +477,11 @@ static int fetch_image(struct node *n, struct oci_store *store,
 		ret->early = begin_search(n, q, a, &ret->manifest);
 		rc = images_stage(n->images, &id, &staged, err);
 		if (rc == 0)
-			rc = prepare_fetch(n, &of, store, &q->call->pace,
-					   staged, &m, err);
+			rc = offer ? fetch_offer(n, &of, store, offer, staged,
+						 err)
+				   : prepare_fetch(n, &of, store,
+						   &q->call->pace, staged, &m,
+						   err);
 		if (rc == 0)
 			rc = add_image(n, q, top, staged, a, ret, err);
 		if (rc < 0 && staged && fs_remove_tree(staged, &ignored) < 0)
@@ -508,6 +541,43 @@ static int recheck(struct node *n, struct prepared *p, struct error *err)
 
 /* --------------------------------------------------------------- together --- */
 
+/* Does `rc` say that the registry has no artifact that may be used here? */
+static bool is_ordinary(int rc)
+{
+	return rc == -ENOENT || rc == -ADMISSION_REFUSED;
+}
+
+/*
+ * The image has none in its registry, for `rc` and `err`: ask the service for an index.  Where
+ * there is none either the image is ordinary for the same reason, and its index may be made.
+ */
+static int ask_service(struct node *n, const struct asked *q,
+		       struct oci_store *store, const struct oci_manifest *m,
+		       const struct digest *top, int rc, struct prepared *ret,
+		       struct error *err)
+{
+	const struct offer_query query = {
+		.host = q->ref.host,
+		.repo = q->ref.repo,
+		.plain_http = q->plain_http,
+		.image = m,
+		.store = store,
+		.pace = &q->call->pace,
+	};
+	struct offer_found found = { .size = 0 };
+	struct error why = ERROR_INIT;
+
+	if (!n->offers || !is_ordinary(rc))
+		return rc;
+	if (offers_find(n->offers, &query, &found, &why) < 0) {
+		offers_note(n->offers, &query);
+		return rc;
+	}
+	rc = fetch_image(n, store, q, top, &found.artifact, &found, ret, err);
+	offer_found_fini(&found);
+	return rc;
+}
+
 /* Ask the registry.  `ret->image` is set on success. */
 static int ask(struct node *n, const struct asked *q, struct oci_store *store,
 	       struct prepared *ret, struct error *err)
@@ -558,7 +628,9 @@ static int ask(struct node *n, const struct asked *q, struct oci_store *store,
 		rc = artifact_find_of(store, &m, &judge.judge, early, &a, err);
 		ret->resolved_ns = clock_now_ns();
 		if (rc == 0)
-			rc = fetch_image(n, store, q, &top, &a, ret, err);
+			rc = fetch_image(n, store, q, &top, &a, NULL, ret, err);
+		else
+			rc = ask_service(n, q, store, &m, &top, rc, ret, err);
 		artifact_fini(&a);
 		if (rc == 0)
 			rc = add_digest_name(ret->image, q, &m.digest, err);

@@ -18,6 +18,7 @@
 #include "image/spans/spans.h"
 #include "objects/oci_hosts.h"
 #include "objects/store.h"
+#include "snapshotter/node/images/offer_file.h"
 #include "snapshotter/node/images/outages.h"
 #include "snapshotter/node/constants.h"
 
@@ -547,12 +548,14 @@ int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 	return 0;
 }
 
-int origin_packs(struct origin *o, const struct artifact *a,
+int origin_packs(struct origin *o, const struct artifact *a, const char *dir,
 		 const struct blockmap *map, struct source ***ret,
 		 struct error *err)
 {
 	int rc = origin_blobs(o, a->packs, a->n_packs, ret, err);
 
+	if (rc == 0)
+		rc = offer_file_windows(dir, a, *ret, err);
 	if (rc == 0)
 		rc = span_sources_join(map, *ret, o->all->spans, err);
 	if (rc < 0)

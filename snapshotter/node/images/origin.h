@@ -75,9 +75,9 @@ void store_lease_end(struct store_lease *l); /* NULL is allowed */
  * use of `o`. */
 int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 		 struct source ***ret, struct error *err) MUST_CHECK;
-/* The stored bytes of the packs of `a`, whose block map is `map`, outlived by it; of an
- * index those of the content, as span_sources_join(). */
-int origin_packs(struct origin *o, const struct artifact *a,
+/* The stored bytes of the packs of `a`, whose folder is `dir` and whose block map, outlived by
+ * it, is `map`; of an index those of the content, as span_sources_join(). */
+int origin_packs(struct origin *o, const struct artifact *a, const char *dir,
 		 const struct blockmap *map, struct source ***ret,
 		 struct error *err) MUST_CHECK;
 

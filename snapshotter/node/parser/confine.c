@@ -20,7 +20,10 @@
 #define STATUS_MAX 65536u
 #define CAPABILITIES_MAX 64
 #define CPU_SECONDS 60 /* of one job: 2 GiB of metadata take a tenth of it */
-#define JOB_FILES 16   /* descriptors of a process of the parser */
+/* Bytes of the process that makes an index: 3 GiB are the limit of a tree (artifact.md). */
+#define INDEX_MEMORY (UINT64_C(4) << 30)
+#define INDEX_FILE (UINT64_C(4) << 30)
+#define JOB_FILES 16 /* descriptors of a process of the parser */
 
 /* Of bootseerd, and for what. */
 static const int
@@ -286,14 +289,14 @@ static int become(unsigned int id)
 	return setresgid(id, id, id) < 0 ? -1 : setresuid(id, id, id);
 }
 
-static int become_nobody(struct error *err)
+static int become_nobody(unsigned int id, struct error *err)
 {
 	if (geteuid() != 0)
 		return 0;
 	if (setgroups(0, NULL) < 0)
 		return error_set(err, errno, "leave all groups: %s",
 				 strerror(errno));
-	if (become(CONFINE_PARSER_ID) < 0 && become(NOBODY) < 0)
+	if (become(id) < 0 && become(NOBODY) < 0)
 		return error_set(err, errno, "become uid %d: %s", NOBODY,
 				 strerror(errno));
 	return 0;
@@ -312,11 +315,60 @@ int confine_parser(struct error *err)
 			     setrlimit(RLIMIT_NOFILE, &files) < 0
 		     ? error_set(err, errno, "limits: %s", strerror(errno))
 		     : 0;
-	rc = first_of(rc, become_nobody(rc < 0 ? &other : err));
+	rc = first_of(rc,
+		      become_nobody(CONFINE_PARSER_ID, rc < 0 ? &other : err));
 	rc = first_of(rc, keep_capabilities(0, rc < 0 ? &other : err));
 	rc = first_of(rc, no_new_privs(rc < 0 ? &other : err));
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	return first_of(rc, allow_calls(true, rc < 0 ? &other : err));
+}
+
+/* Unlike the parser it has threads and files, so what it may not do is listed. */
+static int refuse_index_calls(struct error *err)
+{
+	static const int calls[] = {
+		SCMP_SYS(socket),        SCMP_SYS(socketpair),
+		SCMP_SYS(execve),        SCMP_SYS(execveat),
+		SCMP_SYS(mount),         SCMP_SYS(umount2),
+		SCMP_SYS(kill),          SCMP_SYS(tkill),
+		SCMP_SYS(pidfd_open),    SCMP_SYS(pidfd_send_signal),
+		SCMP_SYS(inotify_init1),
+	};
+	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
+	int rc;
+
+	if (!f)
+		return error_nomem(err);
+	rc = add_all(f, SCMP_ACT_ERRNO(EPERM), calls, ARRAY_SIZE(calls));
+	if (rc == 0)
+		rc = add_all(f, SCMP_ACT_ERRNO(EPERM), refused,
+			     ARRAY_SIZE(refused));
+	return load_filter(f, rc, true, err);
+}
+
+int confine_index(struct error *err)
+{
+	const struct rlimit none = { 0, 0 };
+	const struct rlimit data = { INDEX_MEMORY, INDEX_MEMORY };
+	const struct rlimit size = { INDEX_FILE, INDEX_FILE };
+	struct error other;
+	int rc;
+
+	(void)!bound_capabilities(0, &other);
+	rc = setrlimit(RLIMIT_CORE, &none) < 0 ||
+			     setrlimit(RLIMIT_DATA, &data) < 0 ||
+			     setrlimit(RLIMIT_FSIZE, &size) < 0
+		     ? error_set(err, errno, "limits: %s", strerror(errno))
+		     : 0;
+	if (rc == 0)
+		rc = become_nobody(CONFINE_INDEX_ID, err);
+	if (rc == 0)
+		rc = keep_capabilities(0, err);
+	if (rc == 0)
+		rc = no_new_privs(err);
+	/* Its own /proc/self/fd, by which it comes to the layers, is its again. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	return rc == 0 ? refuse_index_calls(err) : rc;
 }
 
 int confine_job(uint64_t memory, uint64_t file, struct error *err)

@@ -37,6 +37,14 @@ int confine_parser(struct error *err) MUST_CHECK;
 int confine_job(uint64_t memory, uint64_t file, struct error *err) MUST_CHECK;
 
 /*
+ * The process that makes an index (offers/build.c): a user that owns nothing, without
+ * capabilities, that can begin no program and no connection.
+ */
+int confine_index(struct error *err) MUST_CHECK;
+#define CONFINE_INDEX_ID \
+	2063621868 /* as CONFINE_PARSER_ID, and not the parser's */
+
+/*
  * Uid and gid of the parser: of nobody else, since whoever has a process's uid may
  * stop it.  Above what systemd gives to containers (1879048191) and SSSD's id mapping
  * to domains (2000200000), below systemd's foreign ids (2147352576) and the sign bit;

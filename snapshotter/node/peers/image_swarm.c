@@ -388,8 +388,8 @@ static int join(struct image_swarm *p, struct error *err)
 		rc = origin_get(n->origins, i->state.host, i->state.repo,
 				i->state.plain_http, &p->origin, err);
 	if (rc == 0)
-		rc = origin_packs(p->origin, &i->artifact, &p->map, &cfg.packs,
-				  err);
+		rc = origin_packs(p->origin, &i->artifact, i->dir, &p->map,
+				  &cfg.packs, err);
 	if (rc < 0)
 		return rc;
 	cfg.label = p->label;

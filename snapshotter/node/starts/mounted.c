@@ -9,6 +9,7 @@
 #include "blockstore/cache_mount.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "snapshotter/node/images/offer_file.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 
@@ -98,7 +99,9 @@ static int refetch(struct node *n, const struct image *i,
 	AUTO_FREE char *map = image_path(i, "blockmap");
 	AUTO_FREE char *new_meta = image_path(i, "meta.erofs.new");
 	AUTO_FREE char *new_map = image_path(i, "blockmap.new");
-	const struct artifact_sources from = {
+	AUTO(source) meta_source = NULL;
+	AUTO(source) map_source = NULL;
+	struct artifact_sources from = {
 		.parser = parser_of_artifacts(n->parser),
 	};
 	struct store_lease *lease = NULL;
@@ -107,8 +110,12 @@ static int refetch(struct node *n, const struct image *i,
 
 	if (!meta || !map || !new_meta || !new_map)
 		return error_nomem(err);
-	rc = origin_get(n->origins, i->state.host, i->state.repo,
-			i->state.plain_http, &origin, err);
+	rc = offer_file_members(i->dir, &meta_source, &map_source, err);
+	from.meta = meta_source;
+	from.map = map_source;
+	if (rc == 0)
+		rc = origin_get(n->origins, i->state.host, i->state.repo,
+				i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease_paced(origin, &call->pace, &lease, err);
 	if (rc == 0 && ((unlink(new_meta) < 0 && errno != ENOENT) ||
@@ -281,7 +288,8 @@ static int open_packs(struct mounted *m, struct image *i,
 	rc = origin_get(n->origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
-		rc = origin_packs(origin, &i->artifact, &m->map, &stored, err);
+		rc = origin_packs(origin, &i->artifact, i->dir, &m->map,
+				  &stored, err);
 	if (rc == 0)
 		rc = verify_sources_new(stored, i->artifact.n_packs, ret, err);
 	origin_put(origin);

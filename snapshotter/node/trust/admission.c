@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "common/log.h"
 #include "snapshotter/node/images/images.h"
+#include "snapshotter/node/images/offer_file.h"
 #include "snapshotter/node/trust/key_revocations.h"
 #include "snapshotter/trust.h"
 
@@ -489,6 +491,7 @@ struct signature_input {
 	struct oci_store *store; /* NULL: it is `held` */
 	const struct buf *held;
 	struct buf *evidence;       /* gets what was found in `store` */
+	bool is_offer;              /* it must be there whatever the rule */
 	enum admission_reason *why; /* as in struct admission_query */
 };
 
@@ -540,6 +543,13 @@ static int decide(struct admission *a, const struct admission_query *asked,
 	r = rule_of(a, repository, in->why, err);
 	if (!r)
 		return -ADMISSION_REFUSED;
+	if (!needs_keys(r) && in->is_offer) {
+		note_reason(in->why, ADMISSION_UNSIGNED);
+		return error_set(
+			err, ADMISSION_REFUSED,
+			"not trusted: an index of the service counts "
+			"by its signature, and the rule asks for none");
+	}
 	if (!needs_keys(r))
 		return 0;
 	if (!in->store && in->held->len == 0) {
@@ -562,19 +572,34 @@ int admission_judge(struct admission *a, const struct admission_query *q,
 	return decide(a, q, &in, err);
 }
 
+int admission_judge_offer(struct admission *a, const struct admission_query *q,
+			  const struct buf *signature, struct error *err)
+{
+	const struct signature_input in = { .held = signature,
+					    .is_offer = true,
+					    .why = q->why };
+
+	return decide(a, q, &in, err);
+}
+
 int admission_recheck(struct admission *a, const struct image *i,
 		      enum admission_reason *ret_why, struct error *err)
 {
 	AUTO_FREE char *path = image_path(i, EVIDENCE_FILE);
 	AUTO_BUF held = BUF_INIT;
-	const struct signature_input in = { .held = &held, .why = ret_why };
+	AUTO_FREE char *offer = image_path(i, OFFER_FILE);
+	const struct signature_input in = {
+		.held = &held,
+		.is_offer = offer && access(offer, F_OK) == 0,
+		.why = ret_why,
+	};
 	const struct admission_query q = { .host = i->state.host,
 					   .repo = i->state.repo,
 					   .artifact = &i->artifact.digest,
 					   .subject = &i->artifact.image };
 	int rc;
 
-	if (!path)
+	if (!path || !offer)
 		return error_nomem(err);
 	rc = fs_read_file(path, EVIDENCE_MAX, &held, err);
 	if (rc < 0 && rc != -ENOENT)

@@ -91,6 +91,12 @@ int admission_judge(struct admission *a, const struct admission_query *q,
 		    struct oci_store *store, struct buf *evidence,
 		    struct error *err) MUST_CHECK;
 
+/* The same of an index that the service has, with the signature that came with it.  Nobody
+ * pushed it into the repository, so a rule that believes the registry does not allow it. */
+int admission_judge_offer(struct admission *a, const struct admission_query *q,
+			  const struct buf *signature,
+			  struct error *err) MUST_CHECK;
+
 /* The same of an image that the node has, by the evidence in its folder.  No
  * registry is asked.  `ret_why` as in struct admission_query. */
 int admission_recheck(struct admission *a, const struct image *i,

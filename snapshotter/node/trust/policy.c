@@ -10,14 +10,29 @@
 #include "common/cleanup.h"
 #include "common/text.h"
 
-#define WANTED \
-	"PREFIX=off, PREFIX=registry, PREFIX=sign or PREFIX=verified is wanted"
-
 static const char *const mode_names[] = {
-	[POLICY_OFF] = "off",
-	[POLICY_REGISTRY] = "registry",
-	[POLICY_SIGN] = "sign",
-	[POLICY_VERIFIED] = "verified",
+	[POLICY_OFF] = "off",   [POLICY_REGISTRY] = "registry",
+	[POLICY_SIGN] = "sign", [POLICY_VERIFIED] = "verified",
+	[POLICY_ASK] = "ask",   [POLICY_BUILD] = "build",
+};
+
+/* Which option rules are of. */
+struct policy_option {
+	const char *name, *modes; /* for messages */
+	unsigned int allowed;     /* a bit for each mode */
+};
+
+static const struct policy_option trust_option = {
+	.name = "--trust",
+	.modes = "off, registry, sign or verified",
+	.allowed = 1u << POLICY_OFF | 1u << POLICY_REGISTRY |
+		   1u << POLICY_SIGN | 1u << POLICY_VERIFIED,
+};
+
+static const struct policy_option index_option = {
+	.name = "--index",
+	.modes = "off, ask or build",
+	.allowed = 1u << POLICY_OFF | 1u << POLICY_ASK | 1u << POLICY_BUILD,
 };
 
 const char *policy_mode_name(enum policy_mode mode)
@@ -70,10 +85,11 @@ static char *normal_form(const char *text, size_t len)
 
 /* ---- one rule ---- */
 
-static bool mode_parse(const char *text, size_t len, enum policy_mode *ret)
+static bool mode_parse(const struct policy_option *o, const char *text,
+		       size_t len, enum policy_mode *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(mode_names); i++) {
-		if (strlen(mode_names[i]) == len &&
+		if (o->allowed & 1u << i && strlen(mode_names[i]) == len &&
 		    memcmp(mode_names[i], text, len) == 0) {
 			*ret = (enum policy_mode)i;
 			return true;
@@ -135,8 +151,8 @@ static int check_file(enum policy_mode mode, const char *file,
 }
 
 /* `len` bytes of prefix, then '='. */
-static int check_rule(const char *text, size_t len, struct policy_rule *ret,
-		      struct error *err)
+static int check_rule(const struct policy_option *o, const char *text,
+		      size_t len, struct policy_rule *ret, struct error *err)
 {
 	bool everywhere = len == 1 && text[0] == '*';
 	const char *mode = text + len + 1;
@@ -146,11 +162,10 @@ static int check_rule(const char *text, size_t len, struct policy_rule *ret,
 
 	if (rc < 0)
 		return rc;
-	if (!mode_parse(mode, mode_len, &ret->mode))
-		return error_set(err, EINVAL,
-				 "'%.*s' is no mode: off, registry, sign or "
-				 "verified",
-				 (int)(mode_len < 40 ? mode_len : 40), mode);
+	if (!mode_parse(o, mode, mode_len, &ret->mode))
+		return error_set(err, EINVAL, "'%.*s' is no mode: %s",
+				 (int)(mode_len < 40 ? mode_len : 40), mode,
+				 o->modes);
 	rc = check_file(ret->mode, file, err);
 	if (rc < 0)
 		return rc;
@@ -164,35 +179,41 @@ static int check_rule(const char *text, size_t len, struct policy_rule *ret,
 	return ret->prefix && (!file || ret->keys) ? 0 : error_nomem(err);
 }
 
-static int rule_parse(const char *text, struct policy_rule *ret,
-		      struct error *err)
+static int rule_parse(const struct policy_option *o, const char *text,
+		      struct policy_rule *ret, struct error *err)
 {
 	const char *equal = strchr(text, '=');
-	int rc = equal ? check_rule(text, (size_t)(equal - text), ret, err)
-		       : error_set(err, EINVAL, "'=' is missing: " WANTED);
+	int rc = equal ? check_rule(o, text, (size_t)(equal - text), ret, err)
+		       : error_set(err, EINVAL,
+				   "'=' is missing: PREFIX=MODE is wanted, "
+				   "MODE being %s",
+				   o->modes);
 
-	return rc < 0 ? error_wrap(err, rc, "--trust '%.80s'", text) : 0;
+	return rc < 0 ? error_wrap(err, rc, "%s '%.80s'", o->name, text) : 0;
 }
 
 /* ---- all of them ---- */
 
-static int add_rule(struct policy *p, const char *text, struct error *err)
+static int add_rule(const struct policy_option *o, struct policy *p,
+		    const char *text, struct error *err)
 {
 	struct policy_rule *r = &p->rules[p->n++];
-	int rc = rule_parse(text, r, err);
+	int rc = rule_parse(o, text, r, err);
 
 	for (size_t i = 0; rc == 0 && i + 1 < p->n; i++) {
 		if (strcmp(p->rules[i].prefix, r->prefix) == 0)
 			rc = error_set(err, EINVAL,
-				       "--trust: two rules for '%s'; keep one",
-				       *r->prefix ? r->prefix : "*");
+				       "%s: two rules for '%s'; keep one",
+				       o->name, *r->prefix ? r->prefix : "*");
 	}
 	return rc;
 }
 
-int policy_parse(char *const *list, struct policy *ret, struct error *err)
+/* `by_default` is the only rule where there is no other; NULL: none then. */
+static int parse_list(const struct policy_option *o, char *const *list,
+		      const char *by_default, struct policy *ret,
+		      struct error *err)
 {
-	static const char by_default[] = "*=sign";
 	struct policy p = { .rules = NULL };
 	size_t n = 0;
 	int rc = 0;
@@ -200,20 +221,30 @@ int policy_parse(char *const *list, struct policy *ret, struct error *err)
 	while (list && list[n])
 		n++;
 	if (n > POLICY_RULES_MAX)
-		return error_set(err, EINVAL, "--trust: %zu rules, %d at most",
-				 n, POLICY_RULES_MAX);
+		return error_set(err, EINVAL, "%s: %zu rules, %d at most",
+				 o->name, n, POLICY_RULES_MAX);
 	p.rules = calloc(n ? n : 1, sizeof(*p.rules));
 	if (!p.rules)
 		return error_nomem(err);
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = add_rule(&p, list[i], err);
-	if (n == 0)
-		rc = add_rule(&p, by_default, err);
+		rc = add_rule(o, &p, list[i], err);
+	if (n == 0 && by_default)
+		rc = add_rule(o, &p, by_default, err);
 	if (rc < 0)
 		policy_fini(&p);
 	else
 		*ret = p;
 	return rc;
+}
+
+int policy_parse(char *const *list, struct policy *ret, struct error *err)
+{
+	return parse_list(&trust_option, list, "*=sign", ret, err);
+}
+
+int policy_parse_index(char *const *list, struct policy *ret, struct error *err)
+{
+	return parse_list(&index_option, list, NULL, ret, err);
 }
 
 const struct policy_rule *policy_find(const struct policy *p,

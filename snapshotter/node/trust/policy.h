@@ -21,6 +21,9 @@ enum policy_mode {
 	POLICY_REGISTRY, /* whoever may push to the repository */
 	POLICY_SIGN,     /* a key of the list signed the artifact */
 	POLICY_VERIFIED, /* a key of the list compared it with the layers */
+	/* Of the option --index, with POLICY_OFF: */
+	POLICY_ASK,   /* the service is asked for an index */
+	POLICY_BUILD, /* the same; where it has none, the node makes it */
 };
 
 struct policy_rule {
@@ -43,6 +46,10 @@ struct policy {
  */
 int policy_parse(char *const *list, struct policy *ret,
 		 struct error *err) MUST_CHECK;
+/* The rules of the option --index: "PREFIX=MODE", MODE being off, ask or build; an empty list
+ * has no rule.  Else the same. */
+int policy_parse_index(char *const *list, struct policy *ret,
+		       struct error *err) MUST_CHECK;
 void policy_fini(struct policy *p);
 
 /* The rule of the longest prefix that `repository` ("host[:port]/path") lies in;

@@ -407,3 +407,39 @@ Test(admission, so_many_refusals_are_kept_and_no_more)
 	cr_expect_str_eq(member(list, 63, "image"), "h/a:936");
 	admission_close(a);
 }
+
+Test(admission, believes_an_offer_by_its_signature_alone)
+{
+	AUTO(sign_key) k = new_key();
+	struct trust_statement s = { .artifact = artifact,
+				     .claim = TRUST_CLAIM_SIGNED,
+				     .repository = HOST "/" REPO };
+	const struct admission_query q = { .host = HOST,
+					   .repo = REPO,
+					   .artifact = &artifact,
+					   .subject = &none };
+	static const struct {
+		const char *rule;
+		int rc;
+	} all[] = { { "*=sign", 0 },
+		    { "*=verified", -ADMISSION_REFUSED },
+		    { HOST "=registry", -ADMISSION_REFUSED },
+		    { HOST "=off", -ADMISSION_REFUSED } };
+	uint8_t data[TRUST_SIGNATURE_MAX];
+	AUTO_BUF sig = BUF_INIT;
+	AUTO_BUF nothing = BUF_INIT;
+	size_t len;
+
+	list_key(keys_path, k, TRUST_USE_SIGN, 0);
+	cr_assert_eq(trust_sign(k, &s, data, &len, &err), 0, "%s", err.msg);
+	cr_assert_eq(buf_append(&sig, data, len), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		struct admission *a = open_rules(all[i].rule, NULL);
+
+		cr_expect_eq(admission_judge_offer(a, &q, &sig, &err),
+			     all[i].rc, "%s", all[i].rule);
+		cr_expect_eq(admission_judge_offer(a, &q, &nothing, &err),
+			     -ADMISSION_REFUSED);
+		admission_close(a);
+	}
+}

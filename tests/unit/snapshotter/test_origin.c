@@ -302,7 +302,7 @@ Test(origin, packs_follow_it_to_a_new_store_and_open_their_blob_once)
 	const struct blockmap map = { .n_packs = 2 };
 	struct source **s;
 
-	cr_assert_eq(origin_packs(o, &a, &map, &s, NULL), 0);
+	cr_assert_eq(origin_packs(o, &a, "/nowhere", &map, &s, NULL), 0);
 	origin_put(o);
 	cr_expect_eq(s[0]->size, 10);
 	cr_expect_eq(s[1]->size, 20);

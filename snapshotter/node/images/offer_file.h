@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * An index that came from the service is kept as it came (image/artifact/offer.h), in the image's
+ * folder: the windows that unpacking begins with are read there, in no registry.
+ */
+#ifndef BOOTSEER_NODE_OFFER_FILE_H
+#define BOOTSEER_NODE_OFFER_FILE_H
+
+#include "image/artifact/artifact.h"
+#include "image/artifact/offer.h"
+
+#define OFFER_FILE "offer"
+
+/* The bytes of a member of the offer that `fd` is open on, which stays the caller's. */
+int offer_member_new(int fd, const struct offer *o, enum offer_member m,
+		     struct source **ret, struct error *err) MUST_CHECK;
+
+/* Open the offer in the folder of an image.  -ENOENT: it came otherwise. */
+int offer_file_open(const char *dir, int *ret_fd, struct offer *ret,
+		    struct error *err) MUST_CHECK;
+
+/* Its metadata image and block map, as they came; both stay NULL where `dir` has no offer. */
+int offer_file_members(const char *dir, struct source **ret_meta,
+		       struct source **ret_map, struct error *err) MUST_CHECK;
+
+/* Replace the source of the windows among the packs of `a`, where `dir` has an offer. */
+int offer_file_windows(const char *dir, const struct artifact *a,
+		       struct source **packs, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Making the index of an image that containerd has pulled: the layers are read once more, from
+ * containerd's content store, by a process that has no rights, no network and no key, and runs when
+ * nothing else does.  What it writes is looked at as a stranger's (send.c).
+ *
+ * The process finds two folders where it is: `src`, an OCI layout whose blobs are containerd's,
+ * and `dst`, its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/process.h"
+#include "snapshotter/convert.h"
+#include "snapshotter/node/images/origin.h"
+#include "snapshotter/node/offers/offers_priv.h"
+#include "snapshotter/node/parser/confine.h"
+
+#define FOLDER "indexing" /* below --root */
+#define BUILD_NS (6000 * NS_PER_S)
+#define LOOK_MS 500
+#define SAID_MAX 512 /* bytes that the process says */
+#define BLOBS_FD 3
+#define SAY_FD 4
+#define SRC "oci:src:image"
+#define DST "oci:dst:image"
+
+/* ----------------------------------------------------------------- the process --- */
+
+static void say(const char *text)
+{
+	(void)!write(SAY_FD, text, strlen(text));
+}
+
+static int make(struct error *err)
+{
+	const struct convert_options opt = {
+		.form = CONVERT_FORM_INDEX,
+		.alone = true,
+		.jobs = 1,
+		.temp_dir = "dst",
+	};
+	struct convert_result result;
+	struct oci_ref src = { .tag = NULL }, dst = { .tag = NULL };
+	char text[DIGEST_STR_MAX];
+	int rc = oci_ref_parse(SRC, &src, err);
+
+	if (rc == 0)
+		rc = oci_ref_parse(DST, &dst, err);
+	if (rc == 0)
+		rc = image_convert(&src, &dst, &opt, &result, err);
+	oci_ref_fini(&src);
+	oci_ref_fini(&dst);
+	if (rc < 0)
+		return rc;
+	digest_format(&result.artifact, text);
+	say(text);
+	return 0;
+}
+
+int offers_child_main(void)
+{
+	struct error err = ERROR_INIT;
+	int rc = confine_index(&err);
+
+	if (rc == 0)
+		rc = make(&err);
+	if (rc < 0)
+		say(err.msg);
+	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ its folders --- */
+
+static int write_file(int dir, const char *name, const char *text,
+		      struct error *err)
+{
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		       0644);
+	int rc = fd < 0 ? -errno : fs_write_full(fd, text, strlen(text));
+
+	return rc < 0 ? error_set(err, -rc, "write '%s': %s", name,
+				  strerror(-rc))
+		      : 0;
+}
+
+static int fill_src(int dir, const struct offer_image *i, struct error *err)
+{
+	AUTO_CLOSE int src =
+		openat(dir, "src", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char text[DIGEST_STR_MAX];
+	AUTO_BUF index = BUF_INIT;
+	int rc;
+
+	digest_format(&i->digest, text);
+	if (buf_printf(&index,
+		       "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":"
+		       "\"application/vnd.oci.image.manifest.v1+json\","
+		       "\"digest\":\"%s\",\"size\":%zu,\"annotations\":{"
+		       "\"org.opencontainers.image.ref.name\":\"image\"}}]}",
+		       text, i->manifest.len) < 0)
+		return error_nomem(err);
+	if (src < 0 || symlinkat("/proc/self/fd/3", src, "blobs") < 0)
+		return error_set(err, errno, "folder of its layers: %s",
+				 strerror(errno));
+	rc = write_file(src, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}",
+			err);
+	return rc < 0 ? rc : write_file(src, "index.json", index.data, err);
+}
+
+/* `ret` is open on the folder, whose path is the caller's, to be removed. */
+static int make_folders(const struct offers *o, const struct offer_image *i,
+			char **ret_path, int *ret, struct error *err)
+{
+	AUTO_FREE char *path = fs_join(o->node->cfg->root, FOLDER);
+	AUTO_CLOSE int dir = -1;
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	/* Of one that was killed. */
+	rc = fs_remove_tree(path, err);
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	if (mkdir(path, 0711) < 0)
+		return error_set(err, errno, "create '%s': %s", path,
+				 strerror(errno));
+	*ret_path = strdup(path);
+	if (!*ret_path)
+		return error_nomem(err);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fchmod(dir, 0711) < 0 || mkdirat(dir, "src", 0755) < 0 ||
+	    mkdirat(dir, "dst", 0700) < 0 ||
+	    fchownat(dir, "dst", CONFINE_INDEX_ID, CONFINE_INDEX_ID,
+		     AT_SYMLINK_NOFOLLOW) < 0)
+		return error_set(err, errno, "folders of '%s': %s", path,
+				 strerror(errno));
+	rc = fill_src(dir, i, err);
+	if (rc == 0)
+		*ret = steal_fd(&dir);
+	return rc;
+}
+
+/* ---------------------------------------------------------------------- running --- */
+
+/* In the child of a process with threads: system calls only. */
+static _Noreturn void become_child(int dir, int blobs, int say_fd)
+{
+	static char name[] = OFFERS_CHILD_NAME;
+	static char *const args[] = { name, NULL };
+	static char *const env[] = { NULL };
+	const struct sched_param none = { .sched_priority = 0 };
+	sigset_t no_signals;
+
+	(void)setpgid(0, 0);
+	(void)sigemptyset(&no_signals);
+	(void)sigprocmask(SIG_SETMASK, &no_signals, NULL);
+	(void)setpriority(PRIO_PROCESS, 0, 19);
+	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	/* ioprio_set(IOPRIO_WHO_PROCESS, itself, IOPRIO_CLASS_IDLE) */
+	(void)syscall(SYS_ioprio_set, 1, 0, 3 << 13);
+	/* Out of each other's way, then to their places, which an exec leaves open. */
+	blobs = fcntl(blobs, F_DUPFD, 10);
+	say_fd = fcntl(say_fd, F_DUPFD, 10);
+	if (fchdir(dir) == 0 && dup2(blobs, BLOBS_FD) == BLOBS_FD &&
+	    dup2(say_fd, SAY_FD) == SAY_FD &&
+	    syscall(SYS_close_range, SAY_FD + 1, ~0U, 0) == 0)
+		(void)execve("/proc/self/exe", args, env);
+	_exit(127);
+}
+
+static int open_blobs(const struct offers *o, struct error *err)
+{
+	AUTO_FREE char *path =
+		fs_join(o->node->cfg->containerd_root, OFFERS_BLOBS);
+	int fd;
+
+	if (!path)
+		return error_nomem(err);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? error_set(err, errno, "open '%s': %s", path,
+				  strerror(errno))
+		      : fd;
+}
+
+/* Until it ends, it is over time, or bootseerd ends. */
+static int wait_for(const struct offers *o, pid_t pid, struct error *err)
+{
+	int64_t end = clock_now_ns() + BUILD_NS;
+	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	int status = 0, rc = 0;
+
+	while (pidfd >= 0 && rc == 0 && poll(&p, 1, LOOK_MS) <= 0) {
+		if (atomic_load(&o->node->is_ending))
+			rc = error_set(err, ECANCELED, "bootseerd ends");
+		else if (clock_now_ns() > end)
+			rc = error_set(err, ETIMEDOUT, "it takes too long");
+	}
+	rc = process_reap(pid, LOOK_MS, rc, &status, err);
+	if (rc == 0 && WIFSIGNALED(status))
+		rc = error_set(err, EIO, "its process was killed by signal %d",
+			       WTERMSIG(status));
+	return rc < 0 ? rc : WEXITSTATUS(status);
+}
+
+/* Its last words: the digest of the artifact, or why there is none. */
+static int run_child(const struct offers *o, int dir, struct digest *ret,
+		     struct error *err)
+{
+	AUTO_CLOSE int said_r = -1, said_w = -1, blobs = -1;
+	char said[SAID_MAX + 1] = "";
+	int pipes[2], rc;
+	ssize_t n;
+	pid_t pid;
+
+	blobs = open_blobs(o, err);
+	if (blobs < 0)
+		return blobs;
+	if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	said_r = pipes[0];
+	said_w = pipes[1];
+	pid = fork();
+	if (pid < 0)
+		return error_set(err, errno, "fork: %s", strerror(errno));
+	if (pid == 0)
+		become_child(dir, blobs, said_w);
+	rc = wait_for(o, pid, err);
+	if (rc < 0)
+		return rc;
+	n = read(said_r, said, SAID_MAX);
+	said[n > 0 ? n : 0] = '\0';
+	for (char *c = said; *c; c++)
+		*c = *c < ' ' || *c > '~' ? '?' : *c;
+	return rc == 0 ? digest_parse(said, ret, err)
+		       : error_set(err, EINVAL, "%s",
+				   *said ? said : "its process failed");
+}
+
+/* -------------------------------------------------------------------- together --- */
+
+static int build_and_send(struct offers *o, const struct offer_image *i,
+			  const char *authorization, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int dir = -1, dst = -1;
+	struct error ignored = ERROR_INIT;
+	struct digest artifact;
+	int rc = make_folders(o, i, &path, &dir, err);
+
+	if (rc == 0)
+		rc = run_child(o, dir, &artifact, err);
+	if (rc == 0) {
+		dst = openat(dir, "dst",
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		rc = dst < 0 ? error_set(err, errno, "its folder: %s",
+					 strerror(errno))
+			     : offers_send(o, i, dst, &artifact, authorization,
+					   err);
+	}
+	if (path && fs_remove_tree(path, &ignored) < 0)
+		log_warning("index", "leftover path=\"%s\"", path);
+	return rc;
+}
+
+/* 1: this node is to make it. */
+static int claim(struct offers *o, const struct offer_image *i,
+		 const char *repo, const char *authorization, struct error *err)
+{
+	const struct offer_call c = {
+		.method = "POST",
+		.below = "",
+		.image = &i->digest,
+		.repo = repo,
+		.authorization = authorization,
+	};
+	AUTO_BUF text = { .limit = 4096 };
+	AUTO_JSON *answer = NULL;
+	const char *state;
+	int rc = offers_call(o, &c, &text, err);
+
+	if (rc < 0)
+		return rc;
+	answer = json_loadb(text.data ? text.data : "", text.len, 0, NULL);
+	state = json_string_value(json_object_get(answer, "state"));
+	log_info("index", "claim image=\"%s\" state=%s", repo,
+		 state && strlen(state) < 20 ? state : "?");
+	return state && strcmp(state, "yours") == 0;
+}
+
+int offers_build(struct offers *o, const struct offer_image *i,
+		 struct error *err)
+{
+	AUTO_FREE char *repo = origin_place(i->host, i->repo);
+	AUTO_FREE char *authorization = NULL;
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	int rc;
+
+	if (!repo)
+		return error_nomem(err);
+	rc = origin_get(o->node->origins, i->host, i->repo, i->plain_http,
+			&origin, err);
+	if (rc == 0)
+		rc = origin_lease(origin, &lease, err);
+	if (rc == 0)
+		rc = offers_authorization(o, lease->store, &i->digest, NULL,
+					  &authorization, err);
+	store_lease_end(lease);
+	origin_put(origin);
+	if (rc == 0)
+		rc = claim(o, i, repo, authorization, err);
+	return rc <= 0 ? rc : build_and_send(o, i, authorization, err);
+}

@@ -1,0 +1,672 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Asking the service for the index of an image, and what is to be made or withdrawn. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base64.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/temp_file.h"
+#include "net/url.h"
+#include "snapshotter/node/offers/offers_priv.h"
+#include "snapshotter/node/images/origin.h"
+
+#define TIMEOUT_MS 10000
+#define LIST_MAX (512u << 10) /* bytes: eight signatures */
+#define OFFERS_LOOKED_AT 8
+#define SILENT_NS (30 * NS_PER_S)
+#define LOOK_NS (2 * NS_PER_S) /* between two looks at what is pulled */
+#define PULL_NS \
+	(3600 * NS_PER_S) /* a pull that lasts longer is not waited for */
+
+/* ----------------------------------------------------------------------- calls --- */
+
+static int format_path(const struct offer_call *c, struct buf *ret)
+{
+	char text[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(c->image, text);
+	rc = buf_printf(ret, "/v1/indexes/%s%s", text, c->below);
+	if (rc == 0)
+		rc = service_client_param(ret, "repo", c->repo);
+	if (rc == 0 && c->artifact) {
+		digest_format(c->artifact, text);
+		rc = service_client_param(ret, "artifact", text);
+	}
+	return rc == 0 ? service_client_param(ret, "parts", c->parts) : rc;
+}
+
+static int do_call(struct offers *o, const struct offer_call *c,
+		   struct service_request *r, struct service_answer *a,
+		   struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF pull = BUF_INIT;
+	AUTO_BUF node = BUF_INIT;
+	size_t n = 0;
+
+	if (format_path(c, &path) < 0 ||
+	    buf_printf(&pull, "Bootseer-Pull: %s",
+		       c->authorization ? c->authorization : "") < 0 ||
+	    buf_printf(&node, "Bootseer-Node: %s", o->name) < 0)
+		return error_nomem(err);
+	if (strcmp(c->method, "GET") != 0)
+		r->headers[n++] = node.data;
+	if (c->authorization)
+		r->headers[n++] = pull.data;
+	if (c->body)
+		r->headers[n++] = "Content-Type: application/octet-stream";
+	r->path = path.data;
+	return service_client_do(o->client, r, a, err);
+}
+
+static bool is_silent(struct offers *o)
+{
+	bool silent;
+
+	(void)pthread_mutex_lock(&o->lock);
+	silent = clock_now_ns() < o->silent_until_ns;
+	(void)pthread_mutex_unlock(&o->lock);
+	return silent;
+}
+
+/* Starts do not wait, one after the other, for a service that is away. */
+static void note_answer(struct offers *o, int rc)
+{
+	bool is_away = rc == -ETIMEDOUT || rc == -ECONNREFUSED || rc == -EIO ||
+		       rc == -EHOSTUNREACH || rc == -ENETUNREACH;
+
+	if (!is_away)
+		return;
+	(void)pthread_mutex_lock(&o->lock);
+	o->silent_until_ns = clock_now_ns() + SILENT_NS;
+	(void)pthread_mutex_unlock(&o->lock);
+}
+
+int offers_call(struct offers *o, const struct offer_call *c, struct buf *ret,
+		struct error *err)
+{
+	struct service_request r = {
+		.method = c->method,
+		.body = c->body,
+		.body_len = c->body_len,
+	};
+	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
+				    .body = { .limit = ret->limit } };
+	int rc;
+
+	if (is_silent(o))
+		return error_set(err, EBUSY,
+				 "the service did not answer a moment ago");
+	rc = do_call(o, c, &r, &a, err);
+	note_answer(o, rc);
+	if (rc == 0) {
+		*ret = a.body;
+		a.body = (struct buf)BUF_INIT;
+	}
+	service_answer_fini(&a);
+	return rc;
+}
+
+int offers_authorization(const struct offers *o, struct oci_store *store,
+			 const struct digest *image, struct pace *pace,
+			 char **ret, struct error *err)
+{
+	AUTO_FREE char *header = NULL;
+	int rc = oci_authorization(store, image, pace, &header, err);
+
+	if (rc == 0 && header && !o->is_private)
+		return error_set(err, EACCES,
+				 "credentials are not told to the service: it "
+				 "is no https://");
+	if (rc == 0)
+		*ret = steal_ptr(&header);
+	return rc;
+}
+
+/* ---------------------------------------------------------------------- asking --- */
+
+static enum policy_mode mode_of(const struct offers *o, const char *host,
+				const char *repo)
+{
+	AUTO_FREE char *name = origin_place(host, repo);
+	const struct policy_rule *r =
+		o && name ? policy_find(&o->policy, name) : NULL;
+
+	return r ? r->mode : POLICY_OFF;
+}
+
+void offer_found_fini(struct offer_found *f)
+{
+	artifact_fini(&f->artifact);
+	if (f->size)
+		(void)close(f->fd);
+	*f = (struct offer_found){ .size = 0 };
+}
+
+/* One who asks, and one of the offers. */
+struct offer_look {
+	struct offers *o;
+	const struct offer_query *q;
+	const char *repo, *authorization;
+	struct digest artifact;
+	struct buf signature;
+	uint64_t bytes;
+	unsigned int parts;
+};
+
+static int read_entry(struct offer_look *l, const json_t *one,
+		      struct error *err)
+{
+	const char *artifact =
+		json_string_value(json_object_get(one, "artifact"));
+	const char *signature =
+		json_string_value(json_object_get(one, "signature"));
+	json_int_t bytes = json_integer_value(json_object_get(one, "bytes"));
+	json_int_t parts = json_integer_value(json_object_get(one, "parts"));
+
+	buf_reset(&l->signature);
+	if (!artifact || !signature || bytes < OFFER_HEAD ||
+	    (uint64_t)bytes > OFFER_MAX || parts < 1 ||
+	    parts > OFFERS_PARTS_MAX ||
+	    base64_decode(signature, strlen(signature), &l->signature) < 0 ||
+	    l->signature.len > EVIDENCE_MAX)
+		return error_set(err, EBADMSG,
+				 "an offer of the service is none");
+	l->bytes = (uint64_t)bytes;
+	l->parts = (unsigned int)parts;
+	return digest_parse(artifact, &l->artifact, err);
+}
+
+static int judge(const struct offer_look *l, struct error *err)
+{
+	const struct admission_query q = { .host = l->q->host,
+					   .repo = l->q->repo,
+					   .artifact = &l->artifact,
+					   .subject = &l->q->image->digest };
+
+	return admission_judge_offer(l->o->node->admission, &q, &l->signature,
+				     err);
+}
+
+static int fetch_part(const struct offer_look *l, unsigned int part, int fd,
+		      uint64_t *at, struct error *err)
+{
+	char below[32];
+	const struct offer_call c = {
+		.method = "GET",
+		.below = below,
+		.image = &l->q->image->digest,
+		.artifact = &l->artifact,
+		.repo = l->repo,
+		.authorization = l->authorization,
+	};
+	AUTO_BUF data = { .limit = OFFERS_PART };
+	int rc;
+
+	(void)snprintf(below, sizeof(below), "/parts/%u", part);
+	if (l->q->pace && pace_level(l->q->pace) == PACE_STOP)
+		return error_set(err, ECANCELED, "not wanted any more");
+	rc = offers_call(l->o, &c, &data, err);
+	if (rc < 0)
+		return rc;
+	if (data.len == 0 || data.len > l->bytes - *at)
+		return error_set(err, EBADMSG,
+				 "part %u is not what was offered", part);
+	rc = fs_pwrite_full(fd, data.data, data.len, *at);
+	*at += data.len;
+	return rc < 0 ? error_set(err, -rc, "write the offer: %s",
+				  strerror(-rc))
+		      : 0;
+}
+
+/* The texts, which must be what was signed. */
+static int read_texts(const struct offer_look *l, struct offer_found *f,
+		      struct error *err)
+{
+	AUTO_BUF texts = BUF_INIT;
+	size_t manifest, config;
+	uint8_t head[OFFER_HEAD];
+	struct digest is;
+	int rc = fs_pread_full(f->fd, head, sizeof(head), 0);
+
+	rc = rc < 0 ? error_set(err, -rc, "read the offer")
+		    : offer_parse_head(head, sizeof(head), l->bytes, &f->offer,
+				       err);
+	if (rc < 0)
+		return rc;
+	manifest = f->offer.size[OFFER_MANIFEST];
+	config = f->offer.size[OFFER_CONFIG];
+	if (buf_reserve(&texts, manifest + config + 1) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(f->fd, texts.data, manifest + config, OFFER_HEAD);
+	if (rc < 0)
+		return error_set(err, -rc, "read the offer");
+	if (digest_of(texts.data, manifest, &is) < 0)
+		return error_nomem(err);
+	if (!digest_equal(&is, &l->artifact))
+		return error_set(err, EBADMSG,
+				 "the offer is not the index that was signed");
+	return artifact_parse(texts.data, manifest, texts.data + manifest,
+			      config, &f->artifact, err);
+}
+
+static int check_windows(const struct offer_found *f, struct error *err)
+{
+	const struct artifact *a = &f->artifact;
+	const struct oci_descriptor *last =
+		a->n_packs ? &a->packs[a->n_packs - 1] : NULL;
+	bool has_windows =
+		last && strcmp(last->media_type, ARTIFACT_WINDOWS_TYPE) == 0;
+
+	if (a->format != ARTIFACT_FORMAT_INDEX)
+		return error_set(err, EBADMSG, "the offer is no index");
+	if (f->offer.size[OFFER_META] != a->meta.size ||
+	    f->offer.size[OFFER_MAP] != a->map.size ||
+	    f->offer.size[OFFER_WINDOWS] != (has_windows ? last->size : 0))
+		return error_set(err, EBADMSG,
+				 "the offer's blobs are not its own");
+	return 0;
+}
+
+/* Is it of this image, whose config says which snapshots it may be? */
+static int check_image(const struct offer_look *l, struct artifact *a,
+		       struct error *err)
+{
+	struct oci_image image;
+	int rc = oci_image_parse(l->q->image->body.data, l->q->image->body.len,
+				 &image, err);
+
+	if (rc < 0)
+		return rc;
+	rc = oci_get_config(l->q->store, &image, OCI_CONFIG_MAX,
+			    &a->image_config, err);
+	oci_image_fini(&image);
+	return rc < 0 ? rc : artifact_check_image(a, &l->q->image->digest, err);
+}
+
+static int fetch(const struct offer_look *l, struct offer_found *ret,
+		 struct error *err)
+{
+	struct offer_found f = { .fd = -1 };
+	uint64_t at = 0;
+	int rc = temp_file(l->o->node->cfg->root, &f.fd, err);
+
+	if (rc < 0)
+		return rc;
+	f.size = l->bytes;
+	for (unsigned int p = 0; rc == 0 && p < l->parts; p++)
+		rc = fetch_part(l, p, f.fd, &at, err);
+	if (rc == 0 && at != l->bytes)
+		rc = error_set(err, EBADMSG, "the offer is cut off");
+	if (rc == 0)
+		rc = read_texts(l, &f, err);
+	if (rc == 0)
+		rc = check_windows(&f, err);
+	if (rc == 0)
+		rc = check_image(l, &f.artifact, err);
+	if (rc == 0 && buf_append(&f.artifact.evidence, l->signature.data,
+				  l->signature.len) < 0)
+		rc = error_nomem(err);
+	if (rc < 0)
+		offer_found_fini(&f);
+	else
+		*ret = f;
+	return rc;
+}
+
+/* Of several the first that is believed; else why the first was not. */
+static int choose(struct offer_look *l, const json_t *all,
+		  struct offer_found *ret, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	const json_t *one;
+	int first = -ENOENT;
+	size_t i;
+
+	error_set(err, ENOENT, "the service has no index of it");
+	json_array_foreach(all, i, one)
+	{
+		int rc = i < OFFERS_LOOKED_AT ? read_entry(l, one, &why)
+					      : -E2BIG;
+
+		if (rc == 0)
+			rc = judge(l, &why);
+		if (rc == 0)
+			rc = fetch(l, ret, &why);
+		if (rc == 0)
+			return 0;
+		if (first == -ENOENT && rc != -E2BIG) {
+			first = rc;
+			if (err)
+				*err = why;
+		}
+	}
+	return first;
+}
+
+static int ask(struct offer_look *l, struct offer_found *ret, struct error *err)
+{
+	const struct offer_call c = {
+		.method = "GET",
+		.below = "",
+		.image = &l->q->image->digest,
+		.repo = l->repo,
+		.authorization = l->authorization,
+	};
+	AUTO_BUF text = { .limit = LIST_MAX };
+	AUTO_JSON *all = NULL;
+	int rc = offers_call(l->o, &c, &text, err);
+
+	if (rc < 0)
+		return rc;
+	all = json_loadb(text.data ? text.data : "", text.len, 0, NULL);
+	return choose(l, json_object_get(all, "indexes"), ret, err);
+}
+
+int offers_find(struct offers *o, const struct offer_query *q,
+		struct offer_found *ret, struct error *err)
+{
+	AUTO_FREE char *repo = NULL;
+	AUTO_FREE char *authorization = NULL;
+	struct offer_look l = { .o = o, .q = q, .signature = BUF_INIT };
+	int rc;
+
+	if (mode_of(o, q->host, q->repo) == POLICY_OFF)
+		return error_set(err, ENOENT, "no rule of --index is for it");
+	repo = origin_place(q->host, q->repo);
+	if (!repo)
+		return error_nomem(err);
+	rc = offers_authorization(o, q->store, &q->image->digest, q->pace,
+				  &authorization, err);
+	l.repo = repo;
+	l.authorization = authorization;
+	if (rc == 0)
+		rc = ask(&l, ret, err);
+	buf_fini(&l.signature);
+	if (rc == 0)
+		log_info("index", "found image=\"%s\" bytes=%llu", repo,
+			 (unsigned long long)ret->size);
+	else if (rc != -ENOENT)
+		log_warning("index",
+			    "none from the service image=\"%s\" reason=\"%s\"",
+			    repo, err->msg);
+	return rc;
+}
+
+int offer_found_keep(const struct offer_found *f, const char *dir,
+		     struct error *err)
+{
+	AUTO_FREE char *path = fs_join(dir, OFFER_FILE);
+	char from[64];
+
+	if (!path)
+		return error_nomem(err);
+	(void)snprintf(from, sizeof(from), "/proc/self/fd/%d", f->fd);
+	if (fsync(f->fd) < 0 ||
+	    linkat(AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0)
+		return error_set(err, errno, "keep '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- making --- */
+
+void offer_image_fini(struct offer_image *i)
+{
+	free(i->host);
+	free(i->repo);
+	buf_fini(&i->manifest);
+	*i = (struct offer_image){ .host = NULL };
+}
+
+static bool has_same(const struct offers *o, const struct offer_image *i)
+{
+	for (size_t k = 0; k < o->n; k++)
+		if (digest_equal(&o->v[k].digest, &i->digest) &&
+		    o->v[k].is_wrong == i->is_wrong &&
+		    strcmp(o->v[k].repo, i->repo) == 0 &&
+		    strcmp(o->v[k].host, i->host) == 0)
+			return true;
+	return false;
+}
+
+/* Takes it.  Of too many the newest is left out: another node will come to it. */
+static void add_image(struct offers *o, struct offer_image *i)
+{
+	bool is_taken = false;
+
+	i->until_ns = clock_now_ns() + PULL_NS;
+	(void)pthread_mutex_lock(&o->lock);
+	if (i->host && i->repo && o->n < OFFERS_AT_ONCE && !has_same(o, i)) {
+		o->v[o->n++] = *i;
+		is_taken = true;
+	}
+	(void)pthread_mutex_unlock(&o->lock);
+	if (!is_taken)
+		offer_image_fini(i);
+	else
+		periodic_wake(o->thread);
+}
+
+void offers_note(struct offers *o, const struct offer_query *q)
+{
+	struct offer_image i = { .plain_http = q->plain_http };
+
+	if (mode_of(o, q->host, q->repo) != POLICY_BUILD || !o->key)
+		return;
+	i.host = strdup(q->host);
+	i.repo = strdup(q->repo);
+	i.digest = q->image->digest;
+	if (buf_append(&i.manifest, q->image->body.data, q->image->body.len) <
+	    0) {
+		offer_image_fini(&i);
+		return;
+	}
+	add_image(o, &i);
+}
+
+void offers_wrong(struct offers *o, const struct image *image)
+{
+	struct offer_image i = { .is_wrong = true };
+
+	if (!o)
+		return;
+	i.host = strdup(image->state.host);
+	i.repo = strdup(image->state.repo);
+	i.plain_http = image->state.plain_http;
+	i.digest = image->artifact.image;
+	i.artifact = image->artifact.digest;
+	add_image(o, &i);
+}
+
+/* Has containerd got all of it?  A blob has its name once it is whole and checked. */
+static bool is_pulled(const struct offers *o, const struct offer_image *i)
+{
+	struct oci_image image;
+	bool is_there = true;
+
+	if (oci_image_parse(i->manifest.data, i->manifest.len, &image, NULL) <
+	    0)
+		return false;
+	for (size_t k = 0; is_there && k <= image.n_layers; k++) {
+		const struct oci_descriptor *d =
+			k < image.n_layers ? &image.layers[k] : &image.config;
+		char name[DIGEST_STR_MAX];
+		AUTO_BUF path = BUF_INIT;
+		struct stat st;
+
+		digest_format(&d->digest, name);
+		is_there = buf_printf(&path, "%s/" OFFERS_BLOBS "/sha256/%s",
+				      o->node->cfg->containerd_root,
+				      name + strlen("sha256:")) == 0 &&
+			   stat(path.data, &st) == 0 &&
+			   (uint64_t)st.st_size == d->size;
+	}
+	oci_image_fini(&image);
+	return is_there;
+}
+
+static int withdraw(struct offers *o, const struct offer_image *i,
+		    struct error *err)
+{
+	AUTO_FREE char *repo = origin_place(i->host, i->repo);
+	AUTO_FREE char *authorization = NULL;
+	struct offer_call c = {
+		.method = "PUT",
+		.below = "/wrong",
+		.image = &i->digest,
+		.artifact = &i->artifact,
+		.repo = repo,
+	};
+	AUTO_BUF answer = { .limit = LIST_MAX };
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	int rc;
+
+	if (!repo)
+		return error_nomem(err);
+	rc = origin_get(o->node->origins, i->host, i->repo, i->plain_http,
+			&origin, err);
+	if (rc == 0)
+		rc = origin_lease(origin, &lease, err);
+	if (rc == 0)
+		rc = offers_authorization(o, lease->store, &i->digest, NULL,
+					  &authorization, err);
+	c.authorization = authorization;
+	if (rc == 0)
+		rc = offers_call(o, &c, &answer, err);
+	store_lease_end(lease);
+	origin_put(origin);
+	return rc;
+}
+
+/* Take out the first; false: there is none. */
+static bool pop_image(struct offers *o, struct offer_image *ret, size_t *ret_n)
+{
+	bool has_one;
+
+	(void)pthread_mutex_lock(&o->lock);
+	has_one = o->n > 0;
+	if (has_one) {
+		*ret = o->v[0];
+		memmove(o->v, o->v + 1, --o->n * sizeof(o->v[0]));
+	}
+	*ret_n = o->n;
+	(void)pthread_mutex_unlock(&o->lock);
+	return has_one;
+}
+
+/* Back, behind the others. */
+static void push_image(struct offers *o, struct offer_image *i)
+{
+	bool has_room;
+
+	(void)pthread_mutex_lock(&o->lock);
+	has_room = o->n < OFFERS_AT_ONCE;
+	if (has_room)
+		o->v[o->n++] = *i;
+	(void)pthread_mutex_unlock(&o->lock);
+	if (!has_room)
+		offer_image_fini(i);
+}
+
+static void work_on(struct offers *o, const struct offer_image *i)
+{
+	struct error err = ERROR_INIT;
+	int rc = i->is_wrong ? withdraw(o, i, &err) : offers_build(o, i, &err);
+
+	if (rc < 0)
+		log_warning("index", "%s image=\"%s/%s\" reason=\"%s\"",
+			    i->is_wrong ? "not withdrawn" : "not made", i->host,
+			    i->repo, err.msg);
+	else if (i->is_wrong)
+		log_warning("index",
+			    "withdrawn image=\"%s/%s\" reason=\"it is not what "
+			    "the layers hold\"",
+			    i->host, i->repo);
+}
+
+static int64_t offers_round(void *arg)
+{
+	struct offers *o = arg;
+	struct offer_image i;
+	size_t left = 0, n = OFFERS_AT_ONCE;
+
+	while (n-- > 0 && !atomic_load(&o->node->is_ending) &&
+	       pop_image(o, &i, &left)) {
+		if (!i.is_wrong && clock_now_ns() <= i.until_ns &&
+		    !is_pulled(o, &i)) {
+			push_image(o, &i);
+			if (n > left)
+				n = left;
+			continue;
+		}
+		if (clock_now_ns() <= i.until_ns)
+			work_on(o, &i);
+		offer_image_fini(&i);
+	}
+	(void)pthread_mutex_lock(&o->lock);
+	left = o->n;
+	(void)pthread_mutex_unlock(&o->lock);
+	return clock_now_ns() + (left ? LOOK_NS : PULL_NS);
+}
+
+/* ------------------------------------------------------------ open and close --- */
+
+int offers_open(struct node *n, struct offers **ret, struct error *err)
+{
+	const struct node_config *cfg = n->cfg;
+	const struct service_client_config client =
+		node_config_service(cfg, TIMEOUT_MS);
+	struct offers *o;
+	int rc;
+
+	*ret = NULL;
+	if (!cfg->index || !cfg->index[0] || !cfg->service)
+		return 0;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return error_nomem(err);
+	o->node = n;
+	(void)pthread_mutex_init(&o->lock, NULL);
+	if (cfg->node_name)
+		(void)snprintf(o->name, sizeof(o->name), "%s", cfg->node_name);
+	else
+		(void)!gethostname(o->name, sizeof(o->name) - 1);
+	o->is_private = url_is_secret(cfg->service) ||
+			url_is_loopback(cfg->service) || client.plain_token;
+	rc = policy_parse_index(cfg->index, &o->policy, err);
+	if (rc == 0 && cfg->index_key)
+		rc = sign_key_load(cfg->index_key, &o->key, err);
+	if (rc == 0)
+		rc = service_client_new(&client, &o->client, err);
+	if (rc == 0)
+		rc = periodic_start(offers_round, o, 0, &o->thread, err);
+	if (rc < 0) {
+		offers_close(o);
+		return error_wrap(err, rc, "index");
+	}
+	*ret = o;
+	return 0;
+}
+
+void offers_close(struct offers *o)
+{
+	if (!o)
+		return;
+	periodic_stop(o->thread);
+	for (size_t k = 0; k < o->n; k++)
+		offer_image_fini(&o->v[k]);
+	service_client_free(o->client);
+	sign_key_free(o->key);
+	policy_fini(&o->policy);
+	(void)pthread_mutex_destroy(&o->lock);
+	free(o);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Indexes of ordinary images that nodes make for each other, by way of bootseer-registry
+ * (docs/trust.md, "Nobody converts"): asked for when an image has no artifact that may be used,
+ * and made of what containerd has pulled.  Nothing that the service says is believed: its
+ * signatures are held against --trust (trust/admission.h), its bytes against the digest that was
+ * signed.  Any thread.
+ */
+#ifndef BOOTSEER_NODE_OFFERS_H
+#define BOOTSEER_NODE_OFFERS_H
+
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/images/offer_file.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/trust/admission.h"
+
+struct offers;
+
+/* *ret is NULL where no rule of --index asks for anything. */
+int offers_open(struct node *n, struct offers **ret,
+		struct error *err) MUST_CHECK;
+void offers_close(struct offers *o); /* NULL is allowed, as in all below */
+
+/* An image that the registry has no usable artifact of; all borrowed. */
+struct offer_query {
+	const char *host, *repo;
+	bool plain_http;
+	const struct oci_manifest *image;
+	struct oci_store *store; /* its repository */
+	struct pace *pace;       /* of the one who waits */
+};
+
+struct offer_found {
+	struct artifact artifact; /* with evidence and the image's config */
+	struct offer offer;
+	int fd; /* a nameless file below --root that holds the offer */
+	uint64_t size;
+};
+void offer_found_fini(struct offer_found *f); /* zeroed is allowed */
+
+/* Ask the service.  -ENOENT: no rule asks, it has none, or it cannot be asked; -EKEYREJECTED: it
+ * has some, but nobody whom this node believes made them. */
+int offers_find(struct offers *o, const struct offer_query *q,
+		struct offer_found *ret, struct error *err) MUST_CHECK;
+
+/* Give the file its name in the folder of the new image. */
+int offer_found_keep(const struct offer_found *f, const char *dir,
+		     struct error *err) MUST_CHECK;
+
+/* The image starts the ordinary way: make its index once containerd has all of it, where a rule
+ * says so. */
+void offers_note(struct offers *o, const struct offer_query *q);
+
+/* A block of the image is not what its index says. */
+void offers_wrong(struct offers *o, const struct image *i);
+
+/* bootseerd as the process that makes an index: argv[0] is this, and it ends with the status
+ * that is returned. */
+#define OFFERS_CHILD_NAME "bootseerd-index"
+int offers_child_main(void);
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What asking, making and sending of indexes share. */
+#ifndef BOOTSEER_NODE_OFFERS_PRIV_H
+#define BOOTSEER_NODE_OFFERS_PRIV_H
+
+#include <pthread.h>
+
+#include "common/periodic.h"
+#include "common/sign_key.h"
+#include "net/service_client.h"
+#include "snapshotter/node/offers/offers.h"
+#include "snapshotter/node/trust/policy.h"
+
+#define OFFERS_PART (4u << 20) /* bytes: docs/registry-api.md */
+#define OFFERS_PARTS_MAX 256
+/* Below containerd-root. */
+#define OFFERS_BLOBS "io.containerd.content.v1.content/blobs"
+#define OFFERS_AT_ONCE 16 /* images whose index is to be made */
+
+/* An image on its way to an index, or whose index was wrong. */
+struct offer_image {
+	char *host, *repo;
+	bool plain_http, is_wrong;
+	struct digest digest, artifact; /* artifact: of one that is wrong */
+	struct buf manifest;
+	int64_t until_ns;
+};
+void offer_image_fini(struct offer_image *i);
+
+struct offers {
+	struct node *node;
+	struct policy policy;
+	struct service_client *client;
+	char name[256]; /* of this node */
+	/* Credentials of registries may be told to the service: it is asked by TLS, or on this
+	 * machine, or the operator allowed it. */
+	bool is_private;
+	struct sign_key *key; /* NULL: none is made here */
+	struct periodic *thread;
+
+	pthread_mutex_t lock; /* of what is below */
+	struct offer_image v[OFFERS_AT_ONCE];
+	size_t n;
+	int64_t silent_until_ns; /* the service did not answer */
+};
+
+/* One call about an image. */
+struct offer_call {
+	const char *method;
+	const char *below;                     /* "", "/wrong", "/parts/3" */
+	const struct digest *image, *artifact; /* artifact: NULL, none */
+	const char *repo;                      /* HOST/REPOSITORY */
+	const char *authorization;             /* of the registry; NULL: none */
+	const char *parts;                     /* or NULL */
+	const void *body;
+	size_t body_len;
+};
+/* -ENOENT and -EACCES are the service's answers; `ret` has the limit of the answer. */
+int offers_call(struct offers *o, const struct offer_call *c, struct buf *ret,
+		struct error *err) MUST_CHECK;
+
+/* What the image is pulled with; NULL: without credentials.  -EACCES: the service must not be
+ * told. */
+int offers_authorization(const struct offers *o, struct oci_store *store,
+			 const struct digest *image, struct pace *pace,
+			 char **ret, struct error *err) MUST_CHECK;
+
+/* Make the index of an image that containerd has, and send it (build.c; send.c). */
+int offers_build(struct offers *o, const struct offer_image *i,
+		 struct error *err) MUST_CHECK;
+/* An artifact that lies in the OCI layout `dir`, which a process without rights wrote. */
+int offers_send(struct offers *o, const struct offer_image *i, int dir,
+		const struct digest *artifact, const char *authorization,
+		struct error *err) MUST_CHECK;
+
+#endif
