@@ -623,6 +623,8 @@ const struct route routes[] = {
 	  .run = image_indexes_claim,
 	  .params = { P_DIGEST, P_PULLED, P_OFFERER, P_PULL },
 	  .answers = { { HTTPD_OK, JSON, "yours, held, made or withdrawn." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "There is a body." },
 		       { HTTPD_TOO_MANY, JSON, "Too many are kept." } } },
 	{ .method = HTTPD_PUT,
 	  .path = "/v1/indexes/{digest}",

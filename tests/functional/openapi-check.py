@@ -31,6 +31,10 @@ GOOD = {
     "generation": "9",
     "capture": "ab" * 16,
     "failed": "1",
+    "artifact": "sha256:" + "cd" * 32,
+    "part": "3",
+    "parts": "4",
+    "Bootseer-Pull": "Basic dXNlcjpzZWNyZXQ=",
 }
 BAD = {
     "key": "x",
@@ -55,6 +59,10 @@ BAD = {
     "generation": "x",
     "capture": "ab",
     "failed": "2",
+    "artifact": "x",
+    "part": "x",
+    "parts": "x",
+    "Bootseer-Pull": "x" * 9000,
 }
 checks = 0
 

@@ -867,6 +867,7 @@ request_is_in() { [ "$(metric body_bytes)" -gt 0 ]; }
 			path=${path/\{digest\}/DIGEST}
 			path=${path/\{key\}/KEY}
 			path=${path/\{node\}/NODE}
+			path=${path/\{part\}/N}
 			grep -qF "${path/\{id\}/ID}" \
 				"$BATS_TEST_DIRNAME/../../docs/registry-api.md"
 		done
