@@ -436,6 +436,12 @@ expect_nothing_left()
 	[ ! -e "$dir" ]
 }
 
+@test "a report on a cluster's metrics has all that is true of it, and no more" {
+	"$top/bench/ops" --quick --json "$BATS_TEST_TMPDIR/r"
+	jq -e '(.goals | length) == 6 and all(.goals[]; .name == "the report" or .met)' \
+		"$BATS_TEST_TMPDIR/r"
+}
+
 @test "a benchmark leaves no process, mount or namespace behind" {
 	bench "$has_all"
 	expect_nothing_left
