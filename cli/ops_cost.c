@@ -125,7 +125,7 @@ static void print_setting(FILE *out, const struct ops_setting *s,
 	char from[32];
 
 	fprintf(out, "\nsaves from %s on", ops_time_text(s->from_s, from));
-	if (!s->takes_s.n) {
+	if (!s->takes_s.n || !(s->takes_s.mean > 0)) {
 		fprintf(out, ": what one takes is unknown\n");
 		return;
 	}

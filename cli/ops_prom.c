@@ -14,7 +14,7 @@
 #include "common/clock.h"
 
 #define DAY_S INT64_C(86400)
-#define SURVEY_POINTS 400 /* to see where there are data */
+#define SURVEY_POINTS 8000 /* to see where there are data */
 #define SURVEY_STEP_MIN_S 60
 #define SAMPLES_S 900u /* that a scrape interval is read from */
 #define STEP_MAX_S 3600u
@@ -327,7 +327,8 @@ static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 		return rc;
 	if (!d.n)
 		return no_writes(g, err);
-	g->m->jitter = (spread.p75 - spread.p25) / spread.median;
+	if (spread.median > 0)
+		g->m->jitter = (spread.p75 - spread.p25) / spread.median;
 	g->m->step_s = g->c->step_s ? (uint32_t)g->c->step_s
 				    : (uint32_t)fmax(1, round(spread.median));
 	return g->m->step_s <= STEP_MAX_S
@@ -359,18 +360,20 @@ static int add_flow(void *arg, const struct prom_series *s, struct error *err)
 	struct node_flows *f = arg;
 	AUTO_FREE struct ops_sample *v = calloc(s->n + 1, sizeof(*v));
 	struct ops_flow *to;
+	size_t n = 0;
 
 	if (f->n == FLOWS_MAX)
 		return error_set(err, EFBIG, "more than %u series", FLOWS_MAX);
 	if (!v || array_grow(&f->v, f->n, &f->cap, 64) < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < s->n; i++)
-		v[i] = (struct ops_sample){ s->at_s[i], s->v[i] };
+		if (isfinite(s->v[i]))
+			v[n++] = (struct ops_sample){ s->at_s[i], s->v[i] };
 	to = &f->v[f->n++];
 	*to = (struct ops_flow){ .node = strdup(s->node),
 				 .id = strdup(s->id),
-				 .samples = s->n,
-				 .growth = ops_find_growth(v, s->n) };
+				 .samples = n,
+				 .growth = ops_find_growth(v, n) };
 	return to->node && to->id ? 0 : error_nomem(err);
 }
 

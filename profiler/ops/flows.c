@@ -39,7 +39,7 @@ static size_t drop_copies(struct ops_flow *v, size_t n)
 static size_t sum_nodes(struct ops_flow *v, size_t n)
 {
 	size_t nodes = 0;
-	double largest = 0;
+	double largest = 0, sum;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct ops_growth g = v[i].growth;
@@ -50,13 +50,34 @@ static size_t sum_nodes(struct ops_flow *v, size_t n)
 			largest = g.bytes;
 			continue;
 		}
-		to->growth.bytes += g.bytes;
+		sum = to->growth.bytes + g.bytes;
+		to->growth.bytes = sum;
 		if (g.bytes > largest) {
 			largest = g.bytes;
-			to->growth.length_s = g.length_s;
+			to->growth = g;
+			to->growth.bytes = sum;
 		}
 	}
 	return nodes;
+}
+
+/* Begin, end and length are the means of nodes that wrote `least` bytes. */
+static void time_burst(const struct ops_flow *v, size_t n, double least,
+		       double *values, struct ops_burst *b)
+{
+	double begin = 0, end = 0;
+	size_t much = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].growth.bytes < least)
+			continue;
+		begin += v[i].growth.begin_s;
+		end += v[i].growth.end_s;
+		values[much++] = v[i].growth.length_s;
+	}
+	b->takes_s = ops_mean_of(values, much).mean;
+	b->begin_s = begin / (double)much;
+	b->end_s = end / (double)much;
 }
 
 int ops_sum_flows(struct ops_flow *v, size_t n, struct ops_burst *b,
@@ -64,7 +85,6 @@ int ops_sum_flows(struct ops_flow *v, size_t n, struct ops_burst *b,
 {
 	AUTO_FREE double *values = calloc(n + 1, sizeof(*values));
 	double sum = 0;
-	size_t much = 0;
 
 	if (!values)
 		return error_nomem(err);
@@ -81,9 +101,6 @@ int ops_sum_flows(struct ops_flow *v, size_t n, struct ops_burst *b,
 		return 0;
 	b->bytes = sum;
 	b->node_bytes = ops_spread_of(values, n);
-	for (size_t i = 0; i < n; i++)
-		if (v[i].growth.bytes >= WRITES_MUCH * sum / (double)n)
-			values[much++] = v[i].growth.length_s;
-	b->takes_s = ops_mean_of(values, much).mean;
+	time_burst(v, n, WRITES_MUCH * sum / (double)n, values, b);
 	return 0;
 }

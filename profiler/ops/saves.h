@@ -41,7 +41,8 @@ struct ops_burst {
 	double begin_s, end_s;
 	double middle_s;    /* by bytes */
 	double bytes, peak; /* all nodes; the highest rate of a sample */
-	/* By ops_sum_flows(); 0 nodes: not measured.  `takes_s` is NAN where unknown. */
+	/* By ops_sum_flows(), which makes begin_s and end_s exact, too; 0 nodes: not
+	 * measured.  `takes_s` is NAN where unknown. */
 	size_t nodes;
 	double takes_s;
 	struct ops_spread node_bytes;
@@ -106,6 +107,8 @@ struct ops_growth {
 	/* How long the growth took, which most often is shorter than the distance of two
 	 * samples: right in the mean of many (docs/analysis.md), 0 where nothing grew. */
 	double length_s;
+	/* The middles of the samples in which it began and ended; as right in the mean. */
+	double begin_s, end_s;
 };
 
 struct ops_growth ops_find_growth(const struct ops_sample *v, size_t n);

@@ -180,6 +180,8 @@ struct ops_growth ops_find_growth(const struct ops_sample *v, size_t n)
 			first = first ? first : i;
 			last = i;
 		}
+	g.begin_s = (v[first - 1].at_s + v[first].at_s) / 2;
+	g.end_s = (v[last - 1].at_s + v[last].at_s) / 2;
 	if (last > first)
 		g.length_s = (v[last].at_s - v[first].at_s) / (1 - 2 * part);
 	return g;

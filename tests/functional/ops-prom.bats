@@ -67,7 +67,7 @@ expect_saves() # JSON SAMPLE
 		(.settings[1].interval_s - 900 | . < 15 and . > -15)' "$W/json"
 	run -0 --separate-stderr phases
 	echo "$output"
-	[[ $output == *"a sample each 30 s of 4 nodes"*"28 saves, 2 loads"*" 17 "*"29.7 min"* ]]
+	[[ $output == *"a sample each 30 s of 4 nodes"*"28 saves, 2 loads"*" 17 "*"29."*" min"* ]]
 	[[ $output == *"fullest file system of NFS went from 409.3 TiB to 411.4 TiB"* ]]
 	[[ $output != *missing* ]]
 	# A time without metrics is told from one without saves.
@@ -111,7 +111,7 @@ write_jobs() # FILE
 		[$t.sessions[:2][][1] as $end | $end - ([$t.saves[] | select(. < $end)] | last) - $t.save_s]
 			as $lost |
 		$p.losses.failures == 2 and $p.losses.unknown == 0 and
-		all(range(2); $p.losses.lost_s[.] - $lost[.] | . < 45 and . > -45)'
+		all(range(2); $p.losses.lost_s[.] - $lost[.] | . < 20 and . > -20)'
 	for f in html md json; do
 		bootseer ops report --sacct "$W/jobs" --prometheus "$U" --from 1759990000 \
 			--to 1760200000 --out "$W/r.$f"

@@ -368,17 +368,24 @@ Test(ops_phases, mean_duration_is_right_whatever_the_sampling)
 	struct cluster *c = new_cluster();
 
 	for (size_t k = 0; k < sizeof(lengths) / sizeof(*lengths); k++) {
-		double v[4000];
+		double v[4000], ends[4000];
 		struct ops_mean m;
 
-		for (size_t i = 0; i < 4000; i++)
-			v[i] = grow(300 + 30 * next_random(c), lengths[k], 20e9,
-				    1e6, i % 3 == 0)
-				       .length_s;
+		for (size_t i = 0; i < 4000; i++) {
+			double at = 300 + 30 * next_random(c);
+			struct ops_growth g =
+				grow(at, lengths[k], 20e9, 1e6, i % 3 == 0);
+
+			v[i] = g.length_s;
+			ends[i] = g.end_s - at - lengths[k];
+		}
 		m = ops_mean_of(v, 4000);
 		cr_expect_float_eq(m.mean, lengths[k], 1.5, "%f of %f", m.mean,
 				   lengths[k]);
 		cr_expect_lt(m.error, 1.0);
+		m = ops_mean_of(ends, 4000);
+		cr_expect_float_eq(m.mean, 0, fmax(1.5, 0.06 * lengths[k]),
+				   "%f of %f", m.mean, lengths[k]);
 	}
 	free(c);
 }
@@ -412,9 +419,11 @@ Test(ops_phases, series_of_other_times_are_refused)
 Test(ops_phases, copies_of_a_counter_count_once_and_mounts_of_a_node_together)
 {
 	struct ops_flow v[] = {
-		{ "b", "1", 9, { 20e9, 18 } },  { "a", "1", 10, { 20e9, 20 } },
-		{ "a", "2", 10, { 1e9, 90 } },  { "a", "1", 4, { 7e9, 300 } },
-		{ "c", "1", 10, { 1e9, 500 } },
+		{ "b", "1", 9, { 20e9, 18, 100, 130 } },
+		{ "a", "1", 10, { 20e9, 20, 110, 110 } },
+		{ "a", "2", 10, { 1e9, 90, 70, 190 } },
+		{ "a", "1", 4, { 7e9, 300, 1, 2 } },
+		{ "c", "1", 10, { 1e9, 500, 50, 550 } },
 	};
 	struct ops_burst b = { .n = 1 };
 
@@ -424,6 +433,8 @@ Test(ops_phases, copies_of_a_counter_count_once_and_mounts_of_a_node_together)
 	cr_expect_float_eq(b.node_bytes.max, 21e9, 1);
 	cr_expect_float_eq(b.node_bytes.min, 1e9, 1);
 	cr_expect_float_eq(b.takes_s, 19, 1e-9);
+	cr_expect_float_eq(b.begin_s, 105, 1e-9);
+	cr_expect_float_eq(b.end_s, 120, 1e-9);
 	cr_assert_eq(ops_sum_flows(v, 0, &b, NULL), 0);
 	cr_expect_eq(b.nodes, 0);
 	cr_expect(isnan(b.takes_s));
