@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/log.h"
 #include "common/option_priv.h"
 
 /* What the scan of one command line has found so far. */
@@ -20,39 +19,6 @@ struct scan {
 	const char *generate; /* "man" or a shell, borrowed from argv */
 };
 
-const struct option_spec *option_find(const struct option_spec *options,
-				      const char *key, size_t len)
-{
-	for (const struct option_spec *o = options; o->key; o++)
-		if (strlen(o->key) == len && memcmp(o->key, key, len) == 0)
-			return o;
-	return NULL;
-}
-
-const struct option_retired *
-option_find_retired(const struct option_program *prog, const char *key,
-		    size_t len)
-{
-	const struct option_retired *r = prog->retired;
-
-	for (; r && r->key; r++)
-		if (strlen(r->key) == len && memcmp(r->key, key, len) == 0)
-			return r;
-	return NULL;
-}
-
-void option_warn_retired(const struct option_retired *r, const char *where)
-{
-	if (r->now)
-		log_warning("options", "%s '%s' is '%s' now: rename it", where,
-			    r->key, r->now);
-	else
-		log_warning("options",
-			    "%s '%s' is no more, and is ignored: %s. Remove it",
-			    where, r->key,
-			    r->why ? r->why : "it asks for nothing");
-}
-
 static const struct option_spec *find_letter(const struct option_spec *options,
 					     char letter)
 {
@@ -60,11 +26,6 @@ static const struct option_spec *find_letter(const struct option_spec *options,
 		if (o->letter == letter)
 			return o;
 	return NULL;
-}
-
-const char *option_bare(const struct option_spec *o)
-{
-	return o->type == OPTION_BOOL ? "yes" : o->bare;
 }
 
 static bool has_file(const struct option_program *prog)
@@ -119,22 +80,9 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 	const char *eq = strchr(arg, '=');
 	size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
 	const struct option_spec *o = option_find(s->prog->options, arg, len);
-	const struct option_retired *r = option_find_retired(s->prog, arg, len);
 	const char *text = eq ? eq + 1 : NULL;
 	int rc;
 
-	if (r && r->cure)
-		return error_set(err, EINVAL, "option '--%s' is no more: %s",
-				 r->key, r->cure);
-	if (r && s->seen_file)
-		option_warn_retired(r, "option");
-	if (r && r->now)
-		o = option_find(s->prog->options, r->now, strlen(r->now));
-	else if (r) {
-		return text || r->is_switch
-			       ? 0
-			       : next_value(s, s->argv[s->i], &text, err);
-	}
 	if (!o && !eq && scan_builtin(s, arg))
 		return 0;
 	if (!o)
@@ -206,7 +154,6 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 		return error_nomem(err);
 	for (int i = 1; i < argc; i++) {
 		const struct option_spec *o = NULL;
-		const struct option_retired *r = NULL;
 		char *arg = argv[i];
 
 		if (strcmp(arg, "--") == 0) {
@@ -225,13 +172,7 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 		else if (arg[1] == '-' && !strchr(arg, '='))
 			o = option_find(prog->options, arg + 2,
 					strlen(arg + 2));
-		if (arg[1] == '-')
-			r = option_find_retired(prog, arg + 2, strlen(arg + 2));
-		if (r && r->now)
-			o = option_find(prog->options, r->now, strlen(r->now));
-		if (((r && !r->now && !r->is_switch) ||
-		     (o && !option_bare(o))) &&
-		    i + 1 < argc)
+		if (o && !option_bare(o) && i + 1 < argc)
 			argv[n_opt++] = argv[++i];
 	}
 	memcpy(argv + n_opt, rest, (size_t)n_rest * sizeof(*rest));

@@ -41,32 +41,15 @@ struct option_spec {
 	bool no_file;       /* command line only */
 };
 
-/* An option that was one, and is none any more: it is ignored, with a warning, so that
- * who upgrades a program need not change its configuration first.  Or it has another name:
- * its value is taken, but for a switch that is off in a file, since another old name may
- * have turned the new one on.  Or it is refused, with its cure: what it asked for is
- * asked for otherwise now, and would be missed; in a file it is ignored where it asked for
- * nothing: a switch that is off, an empty text. */
-struct option_retired {
-	const char *key;
-	const char
-		*cure; /* "say --location ZONE/RACK"; NULL: it is not refused */
-	const char *why; /* "16 transfers serve all links that were measured" */
-	const char *
-		now; /* its name now, which its value is for; NULL: it has none */
-	bool is_switch; /* without a value on the command line: "--key" */
-};
-
 /* A program (or one subcommand of it) as --help shows it. */
 struct option_program {
 	const char *name;    /* "bootseerd", "bootseer image convert" */
 	const char *usage;   /* "[OPTIONS] SRC DST" */
 	const char *summary; /* what it does: one or more sentences */
-	const struct option_spec *options;    /* ends with key NULL */
-	const char *examples;                 /* lines, or NULL */
-	const char *see_also;                 /* "bootseerd(8)" or NULL */
-	int min_args, max_args;               /* operands; max -1: any number */
-	const struct option_retired *retired; /* ends with key NULL, or NULL */
+	const struct option_spec *options; /* ends with key NULL */
+	const char *examples;              /* lines, or NULL */
+	const char *see_also;              /* "bootseerd(8)" or NULL */
+	int min_args, max_args;            /* operands; max -1: any number */
 };
 
 /* What the command line asked for besides its options. */

@@ -53,16 +53,6 @@ static int set_key(const struct option_spec *o, void *cfg,
 	return rc;
 }
 
-/* A switch that is off, or a text of nothing: what is no more would not be missed. */
-static bool asks_for_nothing(const struct option_retired *r,
-			     const config_setting_t *value)
-{
-	if (config_setting_type(value) == CONFIG_TYPE_BOOL)
-		return r->is_switch && !config_setting_get_bool(value);
-	return config_setting_type(value) == CONFIG_TYPE_STRING &&
-	       !*config_setting_get_string(value);
-}
-
 static int set_all(const struct option_program *prog, void *cfg,
 		   const char *path, const config_setting_t *root,
 		   struct error *err)
@@ -74,26 +64,8 @@ static int set_all(const struct option_program *prog, void *cfg,
 		unsigned int line = config_setting_source_line(value);
 		const struct option_spec *o =
 			option_find(prog->options, key, strlen(key));
-		const struct option_retired *r =
-			option_find_retired(prog, key, strlen(key));
-		AUTO_BUF where = BUF_INIT;
 		int rc;
 
-		if (r && r->cure && !asks_for_nothing(r, value))
-			return error_set(err, EINVAL,
-					 "line %u: key '%s' is no more: %s",
-					 line, key, r->cure);
-		if (r) {
-			rc = buf_printf(&where,
-					"configuration '%s': line %u: key",
-					path, line);
-			option_warn_retired(r, rc < 0 ? "key" : where.data);
-			if (!r->now ||
-			    (config_setting_type(value) == CONFIG_TYPE_BOOL &&
-			     !config_setting_get_bool(value)))
-				continue;
-			o = option_find(prog->options, r->now, strlen(r->now));
-		}
 		if (o && o->no_file)
 			return error_set(
 				err, EINVAL,

@@ -33,14 +33,6 @@ bool option_is_text(enum option_type type);
 const struct option_spec *option_find(const struct option_spec *options,
 				      const char *key, size_t len);
 
-/* The same of those that are no more. */
-const struct option_retired *
-option_find_retired(const struct option_program *prog, const char *key,
-		    size_t len);
-
-/* Say that `where` ("option", "configuration 'x': line 3: key") it is ignored. */
-void option_warn_retired(const struct option_retired *r, const char *where);
-
 /* The value of "--key" alone; NULL: the next word is. */
 const char *option_bare(const struct option_spec *o);
 

@@ -280,3 +280,17 @@ void option_fini(const struct option_spec *options, void *cfg)
 	for (const struct option_spec *o = options; o->key; o++)
 		option_clear(o, cfg);
 }
+
+const struct option_spec *option_find(const struct option_spec *options,
+				      const char *key, size_t len)
+{
+	for (const struct option_spec *o = options; o->key; o++)
+		if (strlen(o->key) == len && memcmp(o->key, key, len) == 0)
+			return o;
+	return NULL;
+}
+
+const char *option_bare(const struct option_spec *o)
+{
+	return o->type == OPTION_BOOL ? "yes" : o->bare;
+}

@@ -67,7 +67,7 @@ start_trace_service() { # STORE PORT
 # Start an image once, as any first start, and wait until the service on PORT
 # has the trace of that.
 record_start() { # REF PORT
-	start_node "$W/node" --trace-service "http://10.213.0.1:$2"
+	start_node "$W/node" --service "http://10.213.0.1:$2"
 	must "${rpull[@]}" "$1"
 	run_until_ready bootseer "$1"
 	end_run
@@ -100,7 +100,7 @@ note_traced_start() { # VARIANT PORT MATCH BOOTSEERD-OPTION...
 	local at
 
 	at=$(our_image)
-	start_node "$W/node" --trace-service "http://10.213.0.1:$2" "${@:4}"
+	start_node "$W/node" --service "http://10.213.0.1:$2" "${@:4}"
 	note_start "$1" bootseer "$at" "${rpull[@]}"
 	end_run
 	last_start "$at" >"$W/figures"
@@ -123,7 +123,7 @@ note_hot_set() { # VARIANT PORT
 	local at
 
 	at=$(our_image)
-	start_node "$W/node" --trace-service "http://10.213.0.1:$2" \
+	start_node "$W/node" --service "http://10.213.0.1:$2" \
 		--prefetch hot --wait all --record off
 	must "${rpull[@]}" "$at"
 	run_until_ready bootseer "$at"

@@ -54,7 +54,7 @@ start_tracker() {
 record_hot_set() {
 	RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns tracker)")
 	start_bootseerd "$W_nodes/recorder" --plain-http 10.214.0.1:5000 \
-		--trace-service http://10.214.0.2:5001 --trace-oci no
+		--service http://10.214.0.2:5001 --trace-oci no
 	RUN_IN=()
 	BOOTSEER_SOCKET=$BOOTSEERD_SOCKET timeout 300 "$(program bootseer)" \
 		image record --window 60s "$image_name" >"$W/record.log" 2>&1 ||
@@ -119,7 +119,7 @@ spawn_nodes() { # OPTION...
 			--plain-http 10.214.0.1:5000 \
 			$(trust_options --plain-http 10.214.0.1:5000) \
 			--record off --trace-oci no \
-			--trace-service http://10.214.0.2:5001 --log-level warning \
+			--service http://10.214.0.2:5001 --log-level warning \
 			"$@" $(node_options "$i")
 		node_pids[i]=$daemon_pid
 		RUN_IN=()

@@ -268,8 +268,7 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_rights),
 	  .values = p2p_rights,
 	  .arg = "FILE|cluster",
-	  .absent = "name what p2p-capability-keys did, a file of public "
-		    "keys, or say cluster",
+	  .absent = "name a file of public keys, or say cluster",
 	  .help = "Who may have an image from this node: who shows that it "
 		  "may pull it, signed by one of the public keys of FILE, "
 		  "PEM; or cluster: every node that has a certificate of "
@@ -480,7 +479,6 @@ const struct option_program node_program = {
 	.summary = "BootSeer's daemon of a node: caches blocks of images and "
 		   "mounts images whose blocks are still remote.",
 	.options = options,
-	.retired = node_options_retired,
 	.examples = "bootseerd --plain-http 127.0.0.1:5000\n"
 		    "bootseerd --root /data/bootseer --cache-quota 200G --hold",
 	.see_also = "bootseer(1), bootseer-snapshotter(8), "

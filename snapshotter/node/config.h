@@ -59,7 +59,6 @@ struct node_config {
 };
 
 extern const struct option_program node_program;
-extern const struct option_retired node_options_retired[];
 
 /* What options say by being left out: with --p2p-listen and no --p2p-tracker the tracker
  * is --service, with its token and its authority.  To be called once, before the

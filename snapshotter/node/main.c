@@ -331,7 +331,7 @@ static void tell_registry_is_busy(const char *lane, char *ret, size_t size)
 	(void)snprintf(ret, size,
 		       "registry %.80s: too many calls wait for it already: it "
 		       "is slow or out of reach (bootseer node doctor "
-		       "--registry); --registry-calls has more at once",
+		       "--registry)",
 		       lane);
 }
 

@@ -491,30 +491,6 @@ say_nothing() { # PORT FIFO
 	run -2 "$bootseerd" --config "$T/conf" --check-config
 }
 
-# The rows of docs/decisions/0022-options.md, each as `option` and why.
-retired_options() {
-	sed -n '/^## Options that are no more/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
-		"$BATS_TEST_DIRNAME/../../docs/decisions/0022-options.md"
-}
-
-@test "options that are no more are ignored, with a warning that says why" {
-	local key why n=0
-
-	while read -r key why; do
-		n=$((n + 1))
-		printf '%s = "8";\nlog-level = "debug";\n' "$key" >"$T/conf"
-		"$bootseerd" --config "$T/conf" --check-config 2>"$T/said"
-		grep -qF "warning options: configuration '$T/conf': line 1: key '$key' is no more, and is ignored: $why. Remove it" "$T/said"
-		"$bootseerd" "--$key=8" --dump-config 2>"$T/said" >"$T/dump"
-		[ "$(grep -cF "option '$key' is no more, and is ignored: $why" \
-			"$T/said")" = 1 ]
-		run ! grep -q "^$key = " "$T/dump"
-	done < <(retired_options)
-	[ "$n" = 23 ]
-	run ! grep -qE "$(retired_options | sed 's/ .*//; s/^/--/; s/$/ /' | paste -sd'|')" \
-		<<<"$("$bootseerd" --help)"
-}
-
 @test "a check of the configuration names a file of keys that is not there" {
 	set -- "$bootseerd" --root "$T/root" --run "$T/run" --check-config \
 		--trust-keys "$T/none.pem"
@@ -523,43 +499,6 @@ retired_options() {
 	# Where no rule needs it, that is as meant.
 	run -0 "$@" --trust reg.example=registry
 	[ -z "$output" ]
-}
-
-@test "options that have another name are taken by the old one, with a warning" {
-	local old new value n=0
-
-	echo t >"$T/token"
-	while read -r old new; do
-		n=$((n + 1))
-		case $new in
-		*-file) value=$T/token ;;
-		*) value=http://127.0.0.1:1 ;;
-		esac
-		echo "$old = \"$value\";" >"$T/conf"
-		"$bootseerd" --config "$T/conf" --dump-config \
-			2>"$T/said" >"$T/dump"
-		grep -qF "line 1: key '$old' is '$new' now: rename it" "$T/said"
-		grep -qE "^$new = \"?$value\"?;" "$T/dump"
-		run ! grep -q "^$old = " "$T/dump"
-	done < <(sed -n '/^## Options that have/,/^##/s/^| `\(.*\)` | `\(.*\)` |$/\1 \2/p' \
-		"$BATS_TEST_DIRNAME/../../docs/decisions/0022-options.md")
-	[ "$n" = 3 ]
-}
-
-@test "options whose value is said otherwise are refused, with the cure" {
-	local old cure n=0
-
-	while read -r old cure; do
-		n=$((n + 1))
-		printf 'log-level = "info";\n%s = "x";\n' "$old" >"$T/conf"
-		run -2 "$bootseerd" --config "$T/conf" --check-config
-		[[ $output == *"'$T/conf': line 2: key '$old' is no more: $cure" ]]
-		run -2 "$bootseerd" "--$old" x --check-config
-		[[ $output == *"option '--$old' is no more: $cure" ]]
-		run ! grep -qE -- "--$old( |$)" <<<"$("$bootseerd" --help)"
-	done < <(sed -n '/^## Options that are said otherwise/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
-		"$BATS_TEST_DIRNAME/../../docs/decisions/0022-options.md")
-	[ "$n" = 8 ]
 }
 
 @test "a location has three parts at most, and each may be unknown" {

@@ -117,7 +117,7 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 	if (rc == 0)
 		rc = find_layer(lease->store, &m, layer, place->chain_id, &d,
 				&diff_id, err);
-	/* How long a layer takes is its size's affair: see --least-rate. */
+	/* A layer takes as long as its size needs; LEAST_RATE ends one that stands still. */
 	if (rc == 0)
 		remote_call_no_deadline(q->call);
 	if (rc == 0)

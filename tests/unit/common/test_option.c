@@ -87,19 +87,6 @@ static const struct option_program prog = {
 	.options = options,
 	.min_args = 0,
 	.max_args = 2,
-	.retired =
-		(const struct option_retired[]){
-			{ .key = "streams", .why = "it is 8" },
-			{ .key = "titled", .now = "name" },
-			{ .key = "violent", .now = "force" },
-			{ .key = "wire", .cure = "say link" },
-			{ .key = "loud",
-			  .cure = "say voice",
-			  .is_switch = true },
-			{ .key = "mute",
-			  .why = "it always is",
-			  .is_switch = true },
-			{ 0 } },
 };
 
 static int parse(struct config *cfg, struct error *err, int *args,
@@ -254,85 +241,6 @@ Test(option, the_file_is_refused_for_unknown_keys_and_wrong_syntax)
 		option_fini(options, &cfg);
 		unlink(path);
 	}
-}
-
-Test(option, one_that_is_no_more_is_ignored_with_its_value)
-{
-	AUTO_FREE char *path = config_file("streams = 3;\njobs = 2;");
-	struct config cfg = { 0 };
-	struct error err = ERROR_INIT;
-	int args;
-
-	cr_assert_eq(PARSE(&cfg, &err, &args, "--config", path, "a",
-			   "--streams", "4", "--streams=5", "b"),
-		     0, "%s", err.msg);
-	cr_expect_eq(cfg.jobs, 2);
-	cr_expect_eq(args, 6, "its value is no operand");
-	option_fini(options, &cfg);
-	cfg = (struct config){ 0 };
-	cr_expect_lt(PARSE(&cfg, &err, &args, "--streams"), 0);
-	cr_expect_str_eq(err.msg, "option '--streams' wants a value: see "
-				  "'prog --help'");
-	option_fini(options, &cfg);
-	unlink(path);
-}
-
-Test(option, one_that_has_another_name_is_taken_by_the_old_one)
-{
-	AUTO_FREE char *file = config_file("force = true;\nviolent = false;");
-	struct config cfg = { 0 };
-	struct error err = ERROR_INIT;
-	int args;
-
-	cr_assert_eq(PARSE(&cfg, &err, &args, "--titled", "x", "a", "--violent",
-			   "--mute", "b"),
-		     0, "%s", err.msg);
-	cr_expect_str_eq(cfg.name, "x");
-	cr_expect(cfg.force);
-	cr_expect_eq(args, 5, "a switch takes no word after it");
-	option_fini(options, &cfg);
-	cfg = (struct config){ 0 };
-	cr_assert_eq(PARSE(&cfg, &err, &args, "--config", file), 0, "%s",
-		     err.msg);
-	cr_expect(cfg.force, "an old name does not turn it off");
-	option_fini(options, &cfg);
-	unlink(file);
-}
-
-Test(option, one_that_is_said_otherwise_is_refused_with_the_cure)
-{
-	AUTO_FREE char *file = config_file("jobs = 2;\nwire = \"x\";");
-	struct config cfg = { 0 };
-	struct error err = ERROR_INIT;
-	int args;
-
-	cr_expect_eq(PARSE(&cfg, &err, &args, "a", "--wire", "x"), -EINVAL);
-	cr_expect_str_eq(err.msg, "option '--wire' is no more: say link");
-	option_fini(options, &cfg);
-	cfg = (struct config){ 0 };
-	cr_expect_eq(PARSE(&cfg, &err, &args, "--config", file), -EINVAL);
-	cr_expect(strstr(err.msg, "line 2: key 'wire' is no more: say link"),
-		  "%s", err.msg);
-	option_fini(options, &cfg);
-	unlink(file);
-}
-
-Test(option, one_that_is_said_otherwise_is_ignored_where_it_asks_for_nothing)
-{
-	AUTO_FREE char *off = config_file("loud = false;\nwire = \"\";");
-	AUTO_FREE char *on = config_file("loud = true;");
-	struct config cfg = { 0 };
-	struct error err = ERROR_INIT;
-	int args;
-
-	cr_expect_eq(PARSE(&cfg, &err, &args, "a", "--config", off), 0, "%s",
-		     err.msg);
-	option_fini(options, &cfg);
-	cfg = (struct config){ 0 };
-	cr_expect_eq(PARSE(&cfg, &err, &args, "a", "--config", on), -EINVAL);
-	option_fini(options, &cfg);
-	unlink(off);
-	unlink(on);
 }
 
 Test(option, a_value_that_may_be_left_out_is_no_word_after_it)
