@@ -86,6 +86,25 @@ int hasher_update(struct hasher *h, const void *data, size_t len)
 	return EVP_DigestUpdate(h->ctx, data, len) == 1 ? 0 : -EIO;
 }
 
+int hasher_update_file(struct hasher *h, int fd, size_t piece, uint64_t step)
+{
+	AUTO_FREE char *data = malloc(piece);
+	uint64_t off = 0;
+	int rc = data ? 0 : -ENOMEM;
+
+	while (rc == 0) {
+		ssize_t n = pread(fd, data, piece, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		rc = hasher_update(h, data, (size_t)n);
+		off += step ? step : (uint64_t)n;
+	}
+	return rc;
+}
+
 int hasher_final(struct hasher *h, struct digest *ret)
 {
 	if (EVP_DigestFinal_ex(h->ctx, ret->b, NULL) != 1 ||

@@ -39,6 +39,10 @@ struct hasher;
 
 struct hasher *hasher_new(void) MUST_CHECK; /* NULL when memory is short */
 int hasher_update(struct hasher *h, const void *data, size_t len) MUST_CHECK;
+/* Feed it with an open file, in reads of `piece` bytes: all of it, or, with `step`, the piece
+ * at each multiple of that.  Returns the read's -errno. */
+int hasher_update_file(struct hasher *h, int fd, size_t piece,
+		       uint64_t step) MUST_CHECK;
 /* The digest of what was fed so far; the hasher then starts afresh. */
 int hasher_final(struct hasher *h, struct digest *ret) MUST_CHECK;
 void hasher_free(struct hasher *h);

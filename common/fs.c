@@ -380,3 +380,18 @@ int fs_write_full(int fd, const void *buf, size_t len)
 	}
 	return 0;
 }
+
+bool fs_is_empty(int dir)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	size_t n = 0; /* "." and ".." too */
+
+	while (d && n < 3 && readdir(d))
+		n++;
+	if (d)
+		(void)closedir(d);
+	else if (copy >= 0)
+		(void)close(copy);
+	return n == 2;
+}

@@ -32,6 +32,10 @@ int fs_mkdir(const char *path, unsigned int mode, struct error *err) MUST_CHECK;
 int fs_mkdir_private(const char *path, const char *const *ours,
 		     struct error *err) MUST_CHECK;
 
+/* Is there nothing in the open folder (of which an O_PATH descriptor will do)?  False also
+ * where it cannot be read. */
+bool fs_is_empty(int dir);
+
 /* Can the folder be made by fs_mkdir()?  -ENOENT: it is not there, nor is the one
  * that it would be in; -ENOTDIR: its name is that of something else. */
 int fs_check_parent(const char *path, struct error *err) MUST_CHECK;

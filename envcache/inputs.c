@@ -172,27 +172,16 @@ int inputs_note(struct gather *g, struct error *err, const char *fmt, ...)
 static int hash_content(int fd, uint64_t size, bool is_whole,
 			struct digest *ret)
 {
-	AUTO_FREE char *piece = malloc(READ_PIECE);
 	AUTO(hasher) h = hasher_new();
-	uint64_t step = is_whole ? READ_PIECE : size / PIECES, off = 0;
 	unsigned char head[8];
-	int rc = h && piece ? 0 : -ENOMEM;
+	int rc = h ? 0 : -ENOMEM;
 
 	put_le64(head, size);
 	if (rc == 0 && !is_whole)
 		rc = hasher_update(h, head, sizeof(head));
-	while (rc == 0) {
-		ssize_t n = pread(fd, piece, READ_PIECE, (off_t)off);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			rc = n < 0 ? -errno : 0;
-			break;
-		}
-		rc = hasher_update(h, piece, (size_t)n);
-		off += is_whole ? (uint64_t)n : step;
-	}
+	if (rc == 0)
+		rc = hasher_update_file(h, fd, READ_PIECE,
+					is_whole ? 0 : size / PIECES);
 	return rc < 0 ? rc : hasher_final(h, ret);
 }
 

@@ -4,7 +4,6 @@
  * there, what the snapshot has of it, and an empty upper folder.  Whiteouts and opaque
  * folders of the snapshot are what the kernel takes them for.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -74,21 +73,11 @@ static int open_in_tree(const struct joining *a, const char *path)
 static bool needs_nothing(const struct joining *a, const struct join_target *t,
 			  const struct stat *st)
 {
-	int copy = openat(t->snapshot, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	const struct dirent *e;
 	struct stat is;
-	size_t n = 0;
 
-	while (d && n < 3 && (e = readdir(d)))
-		n++;
-	if (d)
-		(void)closedir(d);
-	else if (copy >= 0)
-		(void)close(copy);
-	return n == 2 && !a->j->asker && lstat(t->path, &is) == 0 &&
-	       is.st_mode == st->st_mode && is.st_uid == st->st_uid &&
-	       is.st_gid == st->st_gid;
+	return fs_is_empty(t->snapshot) && !a->j->asker &&
+	       lstat(t->path, &is) == 0 && is.st_mode == st->st_mode &&
+	       is.st_uid == st->st_uid && is.st_gid == st->st_gid;
 }
 
 static int find_in_snapshot(const struct joining *a, struct join_target *t,

@@ -155,21 +155,9 @@ int env_entry_open(const struct env_entry *e, int *ret_fd, struct error *err)
 
 static int hash_fd(int fd, struct digest *ret)
 {
-	AUTO_FREE char *piece = malloc(HASH_PIECE);
 	AUTO(hasher) h = hasher_new();
-	int rc = h && piece ? 0 : -ENOMEM;
+	int rc = h ? hasher_update_file(h, fd, HASH_PIECE, 0) : -ENOMEM;
 
-	while (rc == 0) {
-		ssize_t n = read(fd, piece, HASH_PIECE);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			rc = n < 0 ? -errno : 0;
-			break;
-		}
-		rc = hasher_update(h, piece, (size_t)n);
-	}
 	return rc < 0 ? rc : hasher_final(h, ret);
 }
 

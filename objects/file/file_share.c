@@ -5,12 +5,12 @@
  * first.  What an object holds is as private as its user's umask makes it, unless the store is
  * open for sharing.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "objects/file/file_path.h"
 #include "objects/file/file_store_priv.h"
 
@@ -42,22 +42,6 @@ static mode_t bits_for(const struct file_store *f, int fd,
 	return bits;
 }
 
-static bool is_empty(int fd)
-{
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	const struct dirent *e;
-	size_t n = 0;
-
-	while (d && n < 3 && (e = readdir(d)))
-		n++;
-	if (d)
-		(void)closedir(d);
-	else if (copy >= 0)
-		(void)close(copy);
-	return n == 2;
-}
-
 /* Ours, new and empty: in a directory that others may write to, the name may lead elsewhere by
  * now, to a folder of ours that nobody is to see. */
 void file_share_folder(const struct file_store *f, const char *path)
@@ -67,7 +51,7 @@ void file_share_folder(const struct file_store *f, const char *path)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
-	    !is_empty(fd))
+	    !fs_is_empty(fd))
 		return;
 	bits = bits_for(f, fd, &st, ALL_OF_GROUP | ALL_OF_OTHERS);
 	if (bits)

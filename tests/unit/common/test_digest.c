@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 
 #include "common/digest.h"
 
@@ -65,4 +66,26 @@ Test(digest, hasher_starts_afresh_after_final)
 	}
 	cr_expect(digest_equal(&one, &want));
 	cr_expect(digest_equal(&two, &want));
+}
+
+Test(digest, of_a_file_is_of_all_of_it_or_of_a_piece_at_each_step)
+{
+	static const char text[] = "0123456789abcdefghij";
+	AUTO(hasher) h = hasher_new();
+	struct digest is, wanted;
+	FILE *f = tmpfile();
+
+	cr_assert(h && f);
+	cr_assert_eq(fwrite(text, 1, 20, f), 20);
+	cr_assert_eq(fflush(f), 0);
+	cr_assert_eq(hasher_update_file(h, fileno(f), 3, 0), 0);
+	cr_assert_eq(hasher_final(h, &is), 0);
+	cr_assert_eq(digest_of(text, 20, &wanted), 0);
+	cr_expect(digest_equal(&is, &wanted));
+	cr_assert_eq(hasher_update_file(h, fileno(f), 2, 8), 0);
+	cr_assert_eq(hasher_final(h, &is), 0);
+	cr_assert_eq(digest_of("0189gh", 6, &wanted), 0);
+	cr_expect(digest_equal(&is, &wanted));
+	cr_expect_eq(hasher_update_file(h, -1, 2, 8), -EBADF);
+	(void)fclose(f);
 }

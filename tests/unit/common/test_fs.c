@@ -269,3 +269,22 @@ Test(fs, read_file_in_is_led_nowhere_else_and_opens_no_device)
 	cr_expect_eq(read_in("/", "/dev/zero", &got), -EINVAL);
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
+
+Test(fs, knows_an_empty_folder_by_a_descriptor_that_only_names_it)
+{
+	char dir[] = "/tmp/bootseer-empty.XXXXXX", path[64];
+	int fd;
+
+	cr_assert(mkdtemp(dir));
+	(void)snprintf(path, sizeof(path), "%s/.a", dir);
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	cr_expect(fs_is_empty(fd));
+	cr_assert_eq(mkdir(path, 0700), 0);
+	cr_expect_not(fs_is_empty(fd));
+	cr_assert_eq(rmdir(path), 0);
+	cr_expect(fs_is_empty(fd));
+	cr_expect_not(fs_is_empty(-1));
+	(void)close(fd);
+	cr_assert_eq(rmdir(dir), 0);
+}
