@@ -20,7 +20,6 @@
 #define COLUMNS_DEFAULT 80
 #define NAME_WIDTH 28
 #define STRAGGLERS_MAX 20
-#define START_SECONDS_MAX 1e9
 
 static const struct option_spec ls_options[] = {
 	START_LIMIT_OPTION("100", "At most so many starts."),
@@ -48,17 +47,6 @@ static void print_time(const json_t *o)
 	if (gmtime_r(&s, &tm))
 		(void)strftime(text, sizeof(text), "%F %TZ", &tm);
 	fputs(text, stdout);
-}
-
-void start_duration(const json_t *o, const char *key,
-		    char out[DURATION_TEXT_MAX])
-{
-	double s = start_number(o, key);
-
-	/* Whatever a service answers with, it is a number that int64_t holds. */
-	if (!(s > -START_SECONDS_MAX && s < START_SECONDS_MAX))
-		s = 0;
-	duration_format((int64_t)(s * (double)NS_PER_S), out);
 }
 
 static void print_said(const char *what, const json_t *o, const char *key)

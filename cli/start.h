@@ -47,9 +47,6 @@ int start_show(const struct start_config *c, const char *what, const char *part,
 	       struct error *err) MUST_CHECK;
 
 double start_number(const json_t *o, const char *key);
-/* "5 min 3 s" of a member that has seconds. */
-void start_duration(const json_t *o, const char *key,
-		    char out[DURATION_TEXT_MAX]);
 /* Lines that say what failed in a start, and whom it waits for; none where there is nothing
  * to say. */
 void start_print_now(const json_t *s);

@@ -5,6 +5,7 @@
 
 #include "cli/start.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/text.h"
 
 #define NAME_MAX_WIDTH 24
@@ -13,6 +14,7 @@
 #define IDLE '.'
 #define OPEN '?' /* it began, and no end is known */
 #define FAILED '!'
+#define START_SECONDS_MAX 1e9
 
 void start_print_text(const char *s, int min, int max, FILE *out)
 {
@@ -34,6 +36,17 @@ static const char *text_of(const json_t *o, const char *key)
 static double number_of(const json_t *o, const char *key)
 {
 	return json_number_value(json_object_get(o, key));
+}
+
+void start_duration(const json_t *o, const char *key,
+		    char out[DURATION_TEXT_MAX])
+{
+	double s = number_of(o, key);
+
+	/* Whatever a service answers with, it is a number that int64_t holds. */
+	if (!(s > -START_SECONDS_MAX && s < START_SECONDS_MAX))
+		s = 0;
+	duration_format((int64_t)(s * (double)NS_PER_S), out);
 }
 
 static bool is_set(const json_t *o, const char *key)
