@@ -104,3 +104,11 @@ fsx_on() # [OPTION OF THE MOUNT...]
 	bucket
 	fsx_on
 }
+
+@test "fsx: the same on a folder of HDFS" {
+	export no_proxy='*' HDFS
+	HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
+	hdfs_server "$W/hdfs" 2
+	STORE="hdfs://$NAMENODE/ckpt?user=root"
+	BOOTSEER_OPERATIONS=${BOOTSEER_OPERATIONS:-1000} fsx_on # each costs requests
+}

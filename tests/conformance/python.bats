@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Programs of PyPI that save checkpoints, on a mount: zarr, the Trainer of transformers, orbax.
+# Programs of PyPI that save checkpoints, on a mount: zarr, the Trainers of transformers and of
+# Lightning, orbax.
 
 bats_require_minimum_version 1.5.0
 load ../wait.bash
@@ -10,24 +11,37 @@ load ../functional/ckpt-mounts.bash
 
 build=$BATS_TEST_DIRNAME/../stores/build
 
+# HDFS takes a minute to start: all tests have the same servers, each a folder of its own.
 setup_file()
 {
-	export S3
-	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	export S3 HDFS NAMENODE SERVERS no_proxy='*'
+	S3=$("$build" versitygw)
+	HDFS=$("$build" hadoop-hdfs)
+	hdfs_server "$BATS_FILE_TMPDIR/hdfs" 2
+	SERVERS=${PIDS[*]}
+}
+
+teardown_file()
+{
+	read -ra PIDS <<<"$SERVERS"
+	stop_servers
 }
 
 setup() { begin_mounts; }
 teardown() { end_mounts; }
 
-# The program on standard input, with the folder of a directory's mount, and of a bucket's.
+directory() { :; } # begin_mounts has one
+folder_of_hdfs() { STORE="hdfs://$NAMENODE/$BATS_TEST_NUMBER?user=root"; }
+
+# The program on standard input, with the folder of a mount of each kind of store.
 on_each_store() # PACKAGE
 {
 	local packages
 
 	packages=$("$build" "$1")
 	cat >"$W/program.py"
-	for store in directory bucket; do
-		[ "$store" = directory ] || bucket
+	for store in directory bucket folder_of_hdfs; do
+		"$store"
 		mount_store
 		HF_HUB_OFFLINE=1 PYTHONPATH=$packages /usr/bin/python3 -W ignore \
 			"$W/program.py" "$M" >&2
@@ -79,6 +93,43 @@ on_each_store() # PACKAGE
 	t.save_model(at + "/final")
 	back = BertForSequenceClassification.from_pretrained(at + "/final").state_dict()
 	assert all(torch.equal(v, back[k]) for k, v in t.model.state_dict().items())
+	END
+}
+
+# is_available: FSDP of Debian's torch is not for its Python, and Lightning imports it.
+@test "lightning: the Trainer keeps its newest checkpoints, and goes on from the last" {
+	on_each_store lightning <<-'END'
+	import os, sys, torch
+	torch.distributed.is_available = lambda: False
+	import pytorch_lightning as pl
+	from pytorch_lightning.callbacks import ModelCheckpoint
+	at = sys.argv[1] + "/lightning"
+	class Line(pl.LightningModule):
+	    def __init__(self):
+	        super().__init__()
+	        self.of = torch.nn.Linear(64, 256)
+	    def training_step(self, batch, _):
+	        return self.of(batch).pow(2).mean()
+	    def configure_optimizers(self):
+	        return torch.optim.Adam(self.parameters(), 0.01)
+	def run(steps, **how):
+	    pl.seed_everything(1)
+	    keep = ModelCheckpoint(at, filename="{step}", every_n_train_steps=2, save_top_k=2,
+	        monitor="step", mode="max", save_last=True)
+	    m = Line()
+	    t = pl.Trainer(max_steps=steps, callbacks=[keep], accelerator="cpu", logger=False,
+	        enable_progress_bar=False, enable_model_summary=False, default_root_dir=at)
+	    t.fit(m, torch.utils.data.DataLoader(torch.randn(64, 64), batch_size=4), **how)
+	    return t, m
+	def names():
+	    return sorted(os.listdir(at))
+	run(6)
+	assert names() == ["last.ckpt", "step=4.ckpt", "step=6.ckpt"], names()
+	t, m = run(10, ckpt_path=at + "/last.ckpt")
+	assert t.global_step == 10
+	assert names() == ["last.ckpt", "step=10.ckpt", "step=8.ckpt"], names()
+	back = Line.load_from_checkpoint(at + "/last.ckpt").state_dict()
+	assert all(torch.equal(v, back[k]) for k, v in m.state_dict().items())
 	END
 }
 
