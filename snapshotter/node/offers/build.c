@@ -4,11 +4,13 @@
  * containerd's content store, by a process that has no rights, no network and no key, and runs when
  * nothing else does.  What it writes is looked at as a stranger's (send.c).
  *
- * The process finds two folders where it is: `src`, an OCI layout whose blobs are containerd's,
- * and `dst`, its own.
+ * The process finds two folders where it is: `src`, an OCI layout whose blobs are descriptors that
+ * it has open, since other images' blobs, which may be private, are none of its business; and
+ * `dst`, its own.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,8 +35,7 @@
 #define BUILD_NS (6000 * NS_PER_S)
 #define LOOK_MS 500
 #define SAID_MAX 512 /* bytes that the process says */
-#define BLOBS_FD 3
-#define SAY_FD 4
+#define SAY_FD STDOUT_FILENO
 #define SRC "oci:src:image"
 #define DST "oci:dst:image"
 
@@ -98,10 +99,71 @@ static int write_file(int dir, const char *name, const char *text,
 		      : 0;
 }
 
-static int fill_src(int dir, const struct offer_image *i, struct error *err)
+/* Blobs of the image, open. */
+struct blob_files {
+	int *fd;
+	size_t n;
+};
+
+static void blob_files_fini(struct blob_files *b)
+{
+	for (size_t k = 0; k < b->n; k++)
+		(void)close(b->fd[k]);
+	free(b->fd);
+	*b = (struct blob_files){ .n = 0 };
+}
+
+static int open_blob(const struct offers *o, const struct digest *d, int dir,
+		     struct blob_files *b, struct error *err)
+{
+	char name[DIGEST_STR_MAX], to[64];
+	AUTO_BUF path = BUF_INIT;
+	int fd;
+
+	digest_format(d, name);
+	if (buf_printf(&path, "%s/" OFFERS_BLOBS "/sha256/%s",
+		       o->node->cfg->containerd_root,
+		       name + strlen("sha256:")) < 0)
+		return error_nomem(err);
+	fd = open(path.data, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path.data,
+				 strerror(errno));
+	b->fd[b->n++] = fd;
+	(void)snprintf(to, sizeof(to), "/proc/self/fd/%d", fd);
+	/* One that the image has twice is there already. */
+	return symlinkat(to, dir, name + strlen("sha256:")) < 0 &&
+			       errno != EEXIST
+		       ? error_set(err, errno, "folder of its layers: %s",
+				   strerror(errno))
+		       : 0;
+}
+
+static int open_blobs(const struct offers *o, const struct offer_image *i,
+		      int dir, struct blob_files *b, struct error *err)
+{
+	struct oci_image image;
+	int rc =
+		oci_image_parse(i->manifest.data, i->manifest.len, &image, err);
+
+	if (rc < 0)
+		return rc;
+	b->fd = calloc(image.n_layers + 2, sizeof(*b->fd));
+	rc = b->fd ? open_blob(o, &i->digest, dir, b, err) : error_nomem(err);
+	if (rc == 0)
+		rc = open_blob(o, &image.config.digest, dir, b, err);
+	for (size_t k = 0; rc == 0 && k < image.n_layers; k++)
+		rc = open_blob(o, &image.layers[k].digest, dir, b, err);
+	oci_image_fini(&image);
+	return rc;
+}
+
+static int fill_src(const struct offers *o, const struct offer_image *i,
+		    int dir, struct blob_files *b, struct error *err)
 {
 	AUTO_CLOSE int src =
 		openat(dir, "src", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int blobs = -1;
 	char text[DIGEST_STR_MAX];
 	AUTO_BUF index = BUF_INIT;
 	int rc;
@@ -114,17 +176,24 @@ static int fill_src(int dir, const struct offer_image *i, struct error *err)
 		       "\"org.opencontainers.image.ref.name\":\"image\"}}]}",
 		       text, i->manifest.len) < 0)
 		return error_nomem(err);
-	if (src < 0 || symlinkat("/proc/self/fd/3", src, "blobs") < 0)
+	if (src >= 0 && mkdirat(src, "blobs", 0755) == 0 &&
+	    mkdirat(src, "blobs/sha256", 0755) == 0)
+		blobs = openat(src, "blobs/sha256",
+			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (blobs < 0)
 		return error_set(err, errno, "folder of its layers: %s",
 				 strerror(errno));
-	rc = write_file(src, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}",
-			err);
+	rc = open_blobs(o, i, blobs, b, err);
+	if (rc == 0)
+		rc = write_file(src, "oci-layout",
+				"{\"imageLayoutVersion\":\"1.0.0\"}", err);
 	return rc < 0 ? rc : write_file(src, "index.json", index.data, err);
 }
 
 /* `ret` is open on the folder, whose path is the caller's, to be removed. */
 static int make_folders(const struct offers *o, const struct offer_image *i,
-			char **ret_path, int *ret, struct error *err)
+			char **ret_path, int *ret, struct blob_files *b,
+			struct error *err)
 {
 	AUTO_FREE char *path = fs_join(o->node->cfg->root, FOLDER);
 	AUTO_CLOSE int dir = -1;
@@ -149,7 +218,7 @@ static int make_folders(const struct offers *o, const struct offer_image *i,
 		     AT_SYMLINK_NOFOLLOW) < 0)
 		return error_set(err, errno, "folders of '%s': %s", path,
 				 strerror(errno));
-	rc = fill_src(dir, i, err);
+	rc = fill_src(o, i, dir, b, err);
 	if (rc == 0)
 		*ret = steal_fd(&dir);
 	return rc;
@@ -158,7 +227,8 @@ static int make_folders(const struct offers *o, const struct offer_image *i,
 /* ---------------------------------------------------------------------- running --- */
 
 /* In the child of a process with threads: system calls only. */
-static _Noreturn void become_child(int dir, int blobs, int say_fd)
+static _Noreturn void become_child(int dir, const struct blob_files *b,
+				   int say_fd)
 {
 	static char name[] = OFFERS_CHILD_NAME;
 	static char *const args[] = { name, NULL };
@@ -173,28 +243,15 @@ static _Noreturn void become_child(int dir, int blobs, int say_fd)
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	/* ioprio_set(IOPRIO_WHO_PROCESS, itself, IOPRIO_CLASS_IDLE) */
 	(void)syscall(SYS_ioprio_set, 1, 0, 3 << 13);
-	/* Out of each other's way, then to their places, which an exec leaves open. */
-	blobs = fcntl(blobs, F_DUPFD, 10);
-	say_fd = fcntl(say_fd, F_DUPFD, 10);
-	if (fchdir(dir) == 0 && dup2(blobs, BLOBS_FD) == BLOBS_FD &&
-	    dup2(say_fd, SAY_FD) == SAY_FD &&
-	    syscall(SYS_close_range, SAY_FD + 1, ~0U, 0) == 0)
-		(void)execve("/proc/self/exe", args, env);
+	if (fchdir(dir) < 0 || dup2(say_fd, SAY_FD) != SAY_FD ||
+	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0U,
+		    CLOSE_RANGE_CLOEXEC) < 0)
+		_exit(127);
+	for (size_t k = 0; k < b->n; k++)
+		if (fcntl(b->fd[k], F_SETFD, 0) < 0)
+			_exit(127);
+	(void)execve("/proc/self/exe", args, env);
 	_exit(127);
-}
-
-static int open_blobs(const struct offers *o, struct error *err)
-{
-	AUTO_FREE char *path =
-		fs_join(o->node->cfg->containerd_root, OFFERS_BLOBS);
-	int fd;
-
-	if (!path)
-		return error_nomem(err);
-	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? error_set(err, errno, "open '%s': %s", path,
-				  strerror(errno))
-		      : fd;
 }
 
 /* Until it ends, it is over time, or bootseerd ends. */
@@ -219,18 +276,16 @@ static int wait_for(const struct offers *o, pid_t pid, struct error *err)
 }
 
 /* Its last words: the digest of the artifact, or why there is none. */
-static int run_child(const struct offers *o, int dir, struct digest *ret,
+static int run_child(const struct offers *o, int dir,
+		     const struct blob_files *b, struct digest *ret,
 		     struct error *err)
 {
-	AUTO_CLOSE int said_r = -1, said_w = -1, blobs = -1;
+	AUTO_CLOSE int said_r = -1, said_w = -1;
 	char said[SAID_MAX + 1] = "";
 	int pipes[2], rc;
 	ssize_t n;
 	pid_t pid;
 
-	blobs = open_blobs(o, err);
-	if (blobs < 0)
-		return blobs;
 	if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
 	said_r = pipes[0];
@@ -239,7 +294,7 @@ static int run_child(const struct offers *o, int dir, struct digest *ret,
 	if (pid < 0)
 		return error_set(err, errno, "fork: %s", strerror(errno));
 	if (pid == 0)
-		become_child(dir, blobs, said_w);
+		become_child(dir, b, said_w);
 	rc = wait_for(o, pid, err);
 	if (rc < 0)
 		return rc;
@@ -260,11 +315,13 @@ static int build_and_send(struct offers *o, const struct offer_image *i,
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int dir = -1, dst = -1;
 	struct error ignored = ERROR_INIT;
+	struct blob_files blobs = { .n = 0 };
 	struct digest artifact;
-	int rc = make_folders(o, i, &path, &dir, err);
+	int rc = make_folders(o, i, &path, &dir, &blobs, err);
 
 	if (rc == 0)
-		rc = run_child(o, dir, &artifact, err);
+		rc = run_child(o, dir, &blobs, &artifact, err);
+	blob_files_fini(&blobs);
 	if (rc == 0) {
 		dst = openat(dir, "dst",
 			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
