@@ -75,7 +75,9 @@ class Bench:
         tag, out, refused = "s%d" % self.n, {}, None
         layers = layout.write(self.place.layout, stack, tag)
         try:
-            convert(self.args.build, self.place, tag)
+            # Of two stacks one keeps its blocks in its layers.
+            convert(self.args.build, self.place, tag,
+                    "index" if self.n % 2 else "referrer")
         except Refused as e:
             refused = str(e)
         for one in self.all:

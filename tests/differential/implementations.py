@@ -217,9 +217,10 @@ class Apply:
         pass
 
 
-def convert(build, place, tag):
+def convert(build, place, tag, form):
     ref = "oci:%s:%s" % (place.layout, tag)
-    p = subprocess.run([build + "/cli/bootseer", "image", "convert", "-j1", ref, ref],
+    p = subprocess.run([build + "/cli/bootseer", "image", "convert", "-j1", "--form",
+                        form, ref, ref],
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if p.returncode != 0:
         text = p.stdout.decode("utf-8", "replace").strip()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Stacks of layers by conversion, layer.apply, containerd 1.6 and umoci:
+# Stacks of layers by conversion to either form, layer.apply, containerd 1.6 and umoci:
 # docs/testing.md. tests/soak has thousands.
 
 bats_require_minimum_version 1.5.0
