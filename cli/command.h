@@ -61,6 +61,7 @@ extern const struct command env_verify_command;
 extern const struct command env_rm_command;
 extern const struct command env_umount_command;
 extern const struct command env_socket_command;
+extern const struct command env_prefetch_command;
 extern const struct command env_pin_command;
 extern const struct command env_unpin_command;
 extern const struct command env_gc_command;

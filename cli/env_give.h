@@ -10,6 +10,10 @@
  * message: there is none for us; -ENOSYS: it is one of before. */
 int env_give_open(const struct env_mount_job *job, struct env_giver **ret,
 		  struct error *err) MUST_CHECK;
+/* Have bootseerd bring all of the snapshot, which goes on when this has returned: for whoever has
+ * it mounted, or unpacks it, within five minutes. */
+int env_give_order(const struct env_mount_job *job,
+		   struct error *err) MUST_CHECK;
 void env_give_close(struct env_giver *g); /* NULL is allowed */
 
 /* Of `env socket`: a snapshot whose blocks a container asks for; texts are borrowed. */

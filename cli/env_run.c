@@ -33,7 +33,7 @@ struct env_run_config {
 	struct store_access access;
 	struct env_service_access service;
 	struct env_parts parts;
-	char *store;
+	char *store, *name;
 	char *verify, *socket;
 	struct env_daemons daemons;
 	int64_t wait, lease, ttl, verify_timeout;
@@ -48,6 +48,12 @@ static const struct option_spec options[] = {
 	  .help = "Where snapshots are kept: file:///DIR, s3://BUCKET/PREFIX, "
 		  "hdfs://HOST:PORT/DIR or docker://REGISTRY/REPOSITORY." },
 	ENV_PARTS_OPTIONS(struct env_run_config),
+	{ .key = "name",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_run_config, name),
+	  .arg = "NAME",
+	  .help = "Note in the store that this is what NAME had last: 'bootseer "
+		  "env prefetch' finds it so before its key is known." },
 	{ .key = "wait",
 	  .type = OPTION_DURATION,
 	  .offset = offsetof(struct env_run_config, wait),
@@ -275,6 +281,12 @@ static void say_done(const struct env_run *r, const char *what,
 		(double)(clock_now_ns() - r->begun_ns) / NS_PER_S);
 }
 
+static void note_name(const struct env_run *r)
+{
+	if (r->cfg->name)
+		env_named_put(r->at.store, r->cfg->name, &r->key.digest);
+}
+
 /* ------------------------------------------------------------------------ snapshot --- */
 
 static int run_smoke(const struct env_run *r, struct error *err)
@@ -455,6 +467,7 @@ static void restore(struct env_run *r, const struct env_snapshot *snap,
 		 : is_mounted       ? "mounted"
 				    : "restored",
 		 snap);
+	note_name(r);
 	r->now = snap;
 	end(r, EXIT_SUCCESS);
 }
@@ -589,6 +602,7 @@ static bool capture(struct env_run *r, struct env_snapshot *ret)
 	if (rc == 0) {
 		if (r->targets.is_usual)
 			env_near_put(r->at.store, &r->near, &r->key.digest);
+		note_name(r);
 		say_done(r, "captured", ret);
 		r->now = ret;
 	} else if (rc != -EEXIST) {

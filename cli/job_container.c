@@ -340,6 +340,7 @@ static void add_setup(const struct job_file *f, const struct job_program *o,
 	job_words_add(w, "--store=%s", e->store);
 	if (image)
 		job_words_add(w, "--image=%s", image);
+	job_words_add(w, "--name=%s %s", f->name, f->image.reference);
 	job_words_add_each(w, "--target", e->targets);
 	job_words_add_each(w, "--key", e->keys);
 	job_words_add_each(w, "--key-file", e->key_files);

@@ -17,7 +17,6 @@
 #include "common/fs.h"
 #include "common/text.h"
 
-#define PARTS_MAX (JOB_CKPTS_MAX + 2)
 #define SAID_TAIL 4096 /* of a command that failed: the last line is in it */
 #define TICK_MS 500    /* between two looks at the clock */
 #define SAY_FIRST_MS 2000
@@ -149,7 +148,9 @@ static void go_on(struct job_part *p, struct job_say *s, bool stops)
 			begin_step(p);
 		} else {
 			p->is_done = true;
-			job_say(s, p->stage, STAGE_END, p->status);
+			/* At a first start there is nothing to be had. */
+			job_say(s, p->stage, STAGE_END,
+				p->is_ahead ? 0 : p->status);
 			return;
 		}
 		if (p->pidfd >= 0)
@@ -195,7 +196,7 @@ static void say_waits(const struct job_part *parts, size_t n, int64_t *next_ms)
 		return;
 	*next_ms = clock_now_ms() + SAY_AGAIN_MS;
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		if (!parts[i].is_done)
+		if (!parts[i].is_done && !parts[i].is_ahead)
 			rc = buf_printf(&what, "%s%s", what.len ? ", " : "",
 					parts[i].what);
 	if (rc == 0 && what.len)
@@ -219,14 +220,40 @@ static size_t collect_parts(struct job_part *parts, size_t n, int signal_fd,
 	return left;
 }
 
+static bool is_waited_for(const struct job_part *parts, size_t n)
+{
+	bool is = false;
+
+	for (size_t i = 0; i < n; i++)
+		is = is || (!parts[i].is_done && !parts[i].is_ahead);
+	return is;
+}
+
+/* Those that nobody waits for: their group is ended with the job. */
+static void leave_ahead(struct job_part *parts, size_t n, struct job_say *s)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct job_part *p = &parts[i];
+
+		if (p->is_done)
+			continue;
+		(void)close(steal_fd(&p->pidfd));
+		if (p->said >= 0)
+			(void)close(steal_fd(&p->said));
+		p->pid = 0;
+		p->is_done = true;
+		job_say(s, p->stage, STAGE_END, 0);
+	}
+}
+
 int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		  int signal_fd, bool stops, int *ret_signal, struct error *err)
 {
 	int64_t next_ms = clock_now_ms() + SAY_FIRST_MS;
 	struct signalfd_siginfo info;
-	struct pollfd p[PARTS_MAX + 1];
+	struct pollfd p[JOB_PARTS_MAX + 1];
 
-	if (n > PARTS_MAX)
+	if (n > JOB_PARTS_MAX)
 		return error_set(err, E2BIG, "too many parts");
 	for (size_t i = 0; i < n; i++) {
 		parts[i].said = parts[i].pidfd = -1;
@@ -235,7 +262,8 @@ int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		if (parts[i].pidfd < 0)
 			go_on(&parts[i], s, stops);
 	}
-	while (collect_parts(parts, n, signal_fd, p) > 0) {
+	while (collect_parts(parts, n, signal_fd, p) > 0 &&
+	       is_waited_for(parts, n)) {
 		say_waits(parts, n, &next_ms);
 		if (poll(p, n + 1, TICK_MS) <= 0)
 			continue;
@@ -252,5 +280,6 @@ int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 			go_on(&parts[i], s, stops);
 		}
 	}
+	leave_ahead(parts, n, s);
 	return 0;
 }

@@ -9,6 +9,8 @@
 #include "cli/job_say.h"
 #include "cli/job_words.h"
 
+#define JOB_PARTS_MAX \
+	(JOB_CKPTS_MAX + 2) /* and the image, and the environment */
 #define JOB_STEPS_MAX 64u
 
 struct job_way {
@@ -23,6 +25,8 @@ struct job_part {
 		otherwise;    /* of the second: no steps, there is none */
 	const char *ordinary; /* what `otherwise` does, for people */
 	bool is_open;         /* what the commands print is for people */
+	bool is_ahead; /* nobody waits for it, or hears of its failure: it goes on
+			* in `group` when the others have ended */
 	/* Set: how it went. */
 	bool is_done, is_ordinary;
 	int status; /* exit status of the command that failed last; 0: none did */
@@ -39,8 +43,8 @@ struct job_part {
 /* The next words of a way; NULL: there are too many. */
 struct job_words *job_way_step(struct job_way *w);
 
-/* Run them to their ends.  -EINTR: `*ret_signal` of `signal_fd` came, and none runs any more;
- * `stops`: nothing is done otherwise. */
+/* Run them to their ends, but for those that are ahead.  -EINTR: `*ret_signal` of `signal_fd`
+ * came, and none runs any more; `stops`: nothing is done otherwise. */
 int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		  int signal_fd, bool stops, int *ret_signal,
 		  struct error *err) MUST_CHECK;

@@ -38,6 +38,32 @@ static void add_environment(struct job_plan *p)
 	job_words_add_all(w, e->command);
 }
 
+/* In a container the key is of files that are not here yet, so what this job had last with this
+ * image is fetched, which is the right one unless something changed. */
+static void add_environment_ahead(struct job_plan *p)
+{
+	const struct job_environment *e = &p->file->environment;
+	struct job_part *part = &p->parts[p->n++];
+	struct job_words *w = job_way_step(&part->way);
+
+	part->stage = "env.prefetch";
+	part->is_ahead = true;
+	(void)snprintf(part->what, sizeof(part->what),
+		       "environment, fetched ahead");
+	job_words_add(w, "%s", p->self);
+	job_words_add(w, "env");
+	job_words_add(w, "prefetch");
+	job_words_add(w, "--quiet");
+	for (char **o = e->options; o && *o; o++)
+		if (strncmp(*o, "--service", 9) == 0 ||
+		    strncmp(*o, "--token-file=", 13) == 0 ||
+		    strncmp(*o, "--ca-file=", 10) == 0)
+			job_words_add(w, "%s", *o);
+	job_words_add(w, "--name");
+	job_words_add(w, "%s", e->store);
+	job_words_add(w, "%s %s", p->file->name, p->file->image.reference);
+}
+
 /* -------------------------------------------------------------------- checkpoints --- */
 
 /* A name of the list, with this node's rank in it. */
@@ -169,6 +195,8 @@ int job_plan_make(struct job_plan *p, struct error *err)
 	if (f->image.reference) {
 		p->image = &p->parts[p->n++];
 		job_container_pull(f, p->image);
+		if (f->environment.store)
+			add_environment_ahead(p);
 	} else if (f->environment.store) {
 		add_environment(p);
 	}

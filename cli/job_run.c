@@ -135,7 +135,7 @@ static void end_watch(struct job_run *r)
 /* The exit status that a failed part ends the job with; 0: it goes on. */
 static int judge_part(const struct job_run *r, const struct job_part *p)
 {
-	if (!p->status)
+	if (!p->status || p->is_ahead)
 		return 0;
 	/* containerd may have it since before. */
 	if (p == r->plan.image && !r->plan.file->stops) {

@@ -10,7 +10,7 @@ struct job_plan {
 	const struct job_file *file;
 	const char *self;
 	char *const *command;
-	struct job_part parts[JOB_CKPTS_MAX + 2];
+	struct job_part parts[JOB_PARTS_MAX];
 	size_t n;
 	struct job_part *image; /* of `parts`, or NULL */
 	/* The mount of each checkpoint; NULL: it is mounted already, and stays. */

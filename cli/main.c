@@ -75,6 +75,7 @@ static const struct command *const commands[] = {
 	&start_watch_command,
 	&start_export_command,
 	&start_checkpoints_command,
+	&env_prefetch_command,
 	&job_run_command,
 	&ops_chains_command,
 	&ops_cost_command,

@@ -176,6 +176,13 @@ int env_near_get(struct object_store *s, const struct env_key *near,
 void env_near_put(struct object_store *s, const struct env_key *near,
 		  const struct digest *key);
 bool env_key_is_near(const struct env_key *key, const struct env_key *near);
+/* The key that whoever calls itself `name` had last, for whoever cannot make the key yet; a
+ * guess, too. */
+int env_named_get(struct object_store *s, const char *name, struct digest *ret,
+		  struct error *err) MUST_CHECK;
+/* Nothing is written when it is noted already. */
+void env_named_put(struct object_store *s, const char *name,
+		   const struct digest *key);
 
 /* -ENOENT: there is none of this key. */
 int env_snapshot_get(struct object_store *s, const struct digest *key,

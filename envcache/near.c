@@ -41,6 +41,43 @@ void env_near_put(struct object_store *s, const struct env_key *near,
 	(void)!object_put(s, name, text, strlen(text), NULL, NULL, NULL);
 }
 
+/* Beside those of keys, whose texts begin otherwise. */
+static int name_object(const char *name, char ret[ENV_NAME_ROOM],
+		       struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct digest d;
+
+	if (buf_printf(&text, "bootseer environment name 1\n%s", name) < 0 ||
+	    digest_of(text.data, text.len, &d) < 0)
+		return error_nomem(err);
+	env_object_name(ENV_NEAR_FOLDER, &d, ret);
+	return 0;
+}
+
+int env_named_get(struct object_store *s, const char *name, struct digest *ret,
+		  struct error *err)
+{
+	char object[ENV_NAME_ROOM];
+	int rc = name_object(name, object, err);
+
+	return rc < 0 ? rc : env_near_read(s, object, ret, err);
+}
+
+void env_named_put(struct object_store *s, const char *name,
+		   const struct digest *key)
+{
+	char object[ENV_NAME_ROOM], text[DIGEST_STR_MAX];
+	struct digest was;
+
+	if (name_object(name, object, NULL) < 0 ||
+	    (env_near_read(s, object, &was, NULL) == 0 &&
+	     digest_equal(&was, key)))
+		return;
+	digest_format(key, text);
+	(void)!object_put(s, object, text, strlen(text), NULL, NULL, NULL);
+}
+
 static void note_other(void *arg, const struct env_item *a,
 		       const struct env_item *b)
 {

@@ -21,6 +21,7 @@ setup() {
 	export BOOTSEER_SOCKET=$T/none
 }
 teardown() {
+	exec 7>&-
 	cd /
 	containerd_teardown
 }
@@ -239,12 +240,13 @@ ended_of() { # PID COUNT
 	mkfifo said go stop
 	"$bootseer" job run a.toml -- \
 		sh -c "echo begun >said; read -r x <go; touch ready; read -r x <stop" 3>&- &
+	pid=$! # wait_for has processes, too
 	read -r line <said
-	ended_of $! 1 # the set-up, whose group is killed at the end
+	ended_of "$pid" 1 # the set-up, whose group is killed at the end
 	echo >go
-	wait_for ended_of $! 2 # and that which looked for the file
+	wait_for ended_of "$pid" 2 # and that which looked for the file
 	echo >stop
-	wait $!
+	wait "$pid"
 }
 
 # --- stages -----------------------------------------------------------------------------
@@ -254,9 +256,10 @@ ended_of() { # PID COUNT
 	mkfifo said
 	BOOTSEER_EVENTS=$T/none BOOTSEER_JOB=j1 "$bootseer" job run a.toml -- \
 		sh -c "touch $T/ready; read -r x <said" 2>log 3>&- &
+	pid=$!
 	wait_for grep -q 'stage=train' log
 	echo go >said
-	wait $!
+	wait "$pid"
 	for want in "stage=env ev=begin" "stage=env.install ev=end" "stage=env ev=end" \
 		"stage=ckpt.mount ev=end" "stage=train ev=mark"; do
 		grep "$want" log | grep -q job=j1
@@ -300,6 +303,57 @@ weights" ]
 	done
 	[ "$(wc -l <env/ran)" -eq 1 ]
 	no_mounts
+}
+
+# Containerd's clients, which pull when the test says so.
+held_pull() {
+	local program
+
+	mkdir bin
+	mkfifo go
+	exec 7<>go # the end of a test ends who waits
+	for program in ctr ctr-remote; do
+		cat >"bin/$program" <<-END
+		#!/bin/sh
+		case "\$*" in "images pull"* | "images rpull"*) read -r x <$T/go ;; esac
+		PATH=${PATH@Q} exec $program "\$@"
+		END
+	done
+	chmod +x bin/*
+}
+
+env_is_here() {
+	"$bootseer" node status --json | jq -e \
+		'[.images[] | select(.prefetch.phase == "done")] | length > 0' >/dev/null
+}
+
+@test "the environment that a job had last is fetched while the image loads" {
+	start_all --env-store "file://$T/env"
+	{
+		image_job
+		cat <<-END
+		mounts = ["$T/env:$T/env", "$T/vartmp:/var/tmp"]
+		[environment]
+		store = "file://$T/env"
+		command = "echo v >/opt/site/v; head -c 3000000 /dev/urandom >/opt/site/w"
+		targets = ["/opt/site"]
+		[stages]
+		END
+	} >a.toml
+	export BOOTSEER_EVENTS=$T/none
+	job a.toml -- cat /opt/site/w >was
+	held_pull
+	PATH=$T/bin:$PATH job a.toml -- cat /opt/site/w >is 2>log 7>&- &
+	pid=$!
+	pids+=("$pid")
+	wait_for env_is_here
+	grep -q 'stage=image.pull ev=begin' log
+	run ! grep -q 'stage=image.pull ev=end' log
+	wait_for grep -q 'stage=env.prefetch ev=end' log
+	echo go >&7
+	wait "$pid"
+	cmp was is
+	grep -q 'mounted' log
 }
 
 @test "a container is told of signals, and leaves nothing" {
