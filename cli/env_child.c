@@ -27,6 +27,13 @@ void env_signals_take(void)
 	(void)sigaction(SIGCHLD, &a, &old_child);
 }
 
+bool env_signal_is_ignored(int sig)
+{
+	struct sigaction a;
+
+	return sigaction(sig, NULL, &a) == 0 && a.sa_handler == SIG_IGN;
+}
+
 static void give_back(void)
 {
 	(void)sigaction(SIGPIPE, &old_pipe, NULL);
@@ -76,9 +83,12 @@ static void passed_signals(sigset_t *ret)
 }
 
 /* A terminal's signals go to the whole group, so the command had them; but a hangup is
- * told to the session's leader alone. */
+ * told to the session's leader alone.  A hangup that is ignored here ends nothing: what runs
+ * containers would tell them of it. */
 static bool is_to_pass(const siginfo_t *info)
 {
+	if (info->si_signo == SIGHUP && env_signal_is_ignored(SIGHUP))
+		return false;
 	return info->si_code <= 0 ||
 	       (info->si_signo == SIGHUP && getsid(0) == getpid());
 }

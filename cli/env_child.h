@@ -4,11 +4,14 @@
 #define BOOTSEER_CLI_ENV_CHILD_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include "common/error.h"
 
 /* Before anything else: SIGPIPE is ignored from now on, SIGCHLD is not. */
 void env_signals_take(void);
+/* Whoever began this process has it ignore the signal, as nohup(1) a hangup. */
+bool env_signal_is_ignored(int sig);
 
 /* Become the command.  Returns, with the exit status for the failure, only when that
  * cannot be; the message is in `err`. */

@@ -180,8 +180,6 @@ static void end_all(struct job_part *parts, size_t n, int sig)
 		if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0)
 			(void)kill(-parts[i].pid, SIGKILL);
 		end_step(&parts[i]);
-		/* A mount that was made all the same is unmounted by this count. */
-		parts[i].at += parts[i].status == 0;
 		parts[i].is_done = true;
 	}
 }

@@ -175,12 +175,12 @@ static int add_ckpt(struct job_plan *p, const struct job_ckpt *c,
 
 /* ------------------------------------------------------------------------- plan --- */
 
-static bool is_ckpt_mount(const char *dir)
+bool job_plan_is_mounted(const struct job_ckpt *c)
 {
 	struct mount_line l = { .major = 0 };
 	bool is = false;
 
-	if (mount_find(dir, &l, NULL) == 1) {
+	if (mount_find(c->dir, &l, NULL) == 1) {
 		is = strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
 		mount_line_fini(&l);
 	}
@@ -201,7 +201,7 @@ int job_plan_make(struct job_plan *p, struct error *err)
 		add_environment(p);
 	}
 	for (size_t i = 0; rc == 0 && i < f->n_ckpts; i++) {
-		if (is_ckpt_mount(f->ckpts[i].dir))
+		if (job_plan_is_mounted(&f->ckpts[i]))
 			continue;
 		p->mounts[i] = &p->parts[p->n];
 		rc = add_ckpt(p, &f->ckpts[i], err);

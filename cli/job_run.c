@@ -57,14 +57,15 @@ struct job_run {
 
 static int take_signals(struct job_run *r, struct error *err)
 {
+	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
 	sigset_t set;
 
 	env_signals_take();
 	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)sigaddset(&set, SIGTERM);
+	/* A signal that nohup(1) has us ignore would come by the descriptor all the same. */
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (!env_signal_is_ignored(ends[i]))
+			(void)sigaddset(&set, ends[i]);
 	(void)sigprocmask(SIG_BLOCK, &set, &r->old_mask);
 	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return r->signal_fd < 0
@@ -196,10 +197,8 @@ static bool end_mounts(struct job_run *r)
 
 	end_readers(r);
 	for (size_t i = 0; i < f->n_ckpts; i++) {
-		const struct job_part *p = r->plan.mounts[i];
-
-		/* Mounted by its first step. */
-		if (p && !p->is_ordinary && p->at > 0 &&
+		/* A step that was ended in its middle may have mounted it. */
+		if (r->plan.mounts[i] && job_plan_is_mounted(&f->ckpts[i]) &&
 		    !end_mount(r, &f->ckpts[i]))
 			is_good = false;
 	}

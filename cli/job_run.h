@@ -20,6 +20,8 @@ struct job_plan {
 /* All that will be done; nothing of it is done yet. */
 int job_plan_make(struct job_plan *p, struct error *err) MUST_CHECK;
 void job_plan_fini(struct job_plan *p);
+/* Asked of the kernel. */
+bool job_plan_is_mounted(const struct job_ckpt *c);
 
 /* Print the plan for people; `explains`: with what of it would be reused. */
 int job_plan_print(const struct job_plan *p, bool explains,

@@ -179,6 +179,54 @@ no_mount() {
 	no_mounts
 }
 
+@test "a hangup that nohup ignores ends neither what is begun nor the program" {
+	mkfifo said go
+	cat >a.toml <<-END
+	[environment]
+	store = "file://$T/env"
+	command = "echo begun >$T/said; read -r x <$T/go"
+	targets = ["$T/site"]
+	END
+	(trap '' HUP; exec "$bootseer" job run a.toml -- \
+		sh -c "echo ran >$T/said; read -r x <$T/go; exit 3") 3>&- &
+	pid=$!
+	read -r line <said
+	kill -HUP "$pid"
+	echo >go
+	read -r line <said
+	[ "$line" = ran ]
+	kill -HUP "$pid"
+	echo >go
+	status=0; wait "$pid" || status=$?
+	[ "$status" -eq 3 ]
+}
+
+@test "a mount that is ended between its mount and its word leaves nothing" {
+	local real
+
+	real=$(command -v bootseer-ckpt)
+	mkdir bin
+	mkfifo said
+	cat >bin/bootseer-ckpt <<-END
+	#!/bin/sh
+	[ "\$1" != --version ] || exec $real "\$@"
+	$real "\$@" >/dev/null &
+	until grep -q " $T/ckpt " /proc/self/mountinfo; do :; done
+	echo mounted >$T/said
+	wait
+	END
+	chmod +x bin/bootseer-ckpt
+	ckpt_job >a.toml </dev/null
+	PATH=$T/bin:$PATH "$bootseer" job run a.toml -- touch began 3>&- &
+	pid=$!
+	read -r line <said
+	kill -TERM "$pid"
+	status=0; wait "$pid" || status=$?
+	[ "$status" -eq 143 ]
+	[ ! -e began ]
+	no_mounts
+}
+
 # A ctr whose image is there, and which waits for the test before it says so.
 slow_ctr() {
 	mkdir bin
