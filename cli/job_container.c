@@ -49,11 +49,28 @@ static const char *lazy_puller(void)
 		       : "ctr-remote";
 }
 
+/* `ctr` asks once, and a registry that is away for a moment would end the job.  An image that
+ * containerd has is used at once instead, and what a registry refuses it refuses again. */
+#define PULL_AGAIN \
+	"ref=$1; shift; for s in 1 2 4 8 16; do said=$(\"$@\" 2>&1) && exit; " \
+	"case $said in *'failed to do request'*|*timeout*|*'reset by peer'*|" \
+	"*' 50'[0-9]*|*' 429'*) ;; *) break ;; esac; " \
+	"[ -z \"$(ctr images ls -q \"name==$ref\")\" ] || break; " \
+	"sleep $s; " /* deadline poll */ \
+	"done; printf '%s\\n' \"$said\" >&2; exit 1"
+
 static void add_pull(const struct job_image *i, const char *program, bool lazy,
 		     struct job_way *way)
 {
 	struct job_words *w = job_way_step(way);
 
+	if (!lazy) {
+		job_words_add(w, "/bin/sh");
+		job_words_add(w, "-c");
+		job_words_add(w, "%s", PULL_AGAIN);
+		job_words_add(w, "sh");
+		job_words_add(w, "%s", i->reference);
+	}
 	job_words_add(w, "%s", program ? program : "ctr");
 	job_words_add(w, "images");
 	job_words_add(w, program ? "rpull" : "pull");

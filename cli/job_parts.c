@@ -142,6 +142,9 @@ static void go_on(struct job_part *p, struct job_say *s, bool stops)
 			   !stops) {
 			fprintf(stderr, "bootseer job run: %s: %s: %s\n",
 				p->what, p->why, p->ordinary);
+			/* The page names what failed, and shows it again. */
+			job_say(s, p->stage, STAGE_END, p->status);
+			job_say(s, p->stage, STAGE_BEGIN, STAGE_NONE);
 			p->is_ordinary = true;
 			p->at = 0;
 			p->status = 0;

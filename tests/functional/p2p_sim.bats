@@ -60,3 +60,8 @@ holds() { awk -v a="$1" -v b="$3" "BEGIN { exit !(a $2 b) }"; }
 	run -2 "$sim" nonsense=1
 	run -2 "$sim" nodes=x
 }
+
+@test "a job of the paper's sizes starts in what the store's link takes" {
+	run -0 "$BATS_TEST_DIRNAME/../../bench/job-sim" --quick --json "$BATS_TEST_TMPDIR/j"
+	jq -e '[.goals[].met] == [true, true]' "$BATS_TEST_TMPDIR/j"
+}
