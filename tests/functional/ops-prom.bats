@@ -33,11 +33,12 @@ serve_metrics() # OPTION...
 
 serve() # OPTION...
 {
+	rm -f "$W/prometheus.log" # which tells of the server before
 	echo 'global: {}' >"$W/prometheus.yml"
 	prometheus --config.file="$W/prometheus.yml" --storage.tsdb.path="$W/data" \
 		--storage.tsdb.retention.time=100y --web.listen-address=127.0.0.1:0 \
 		"$@" >"$W/prometheus.log" 2>&1 &
-	wait_for grep -q 'msg="Server is ready' "$W/prometheus.log"
+	wait_for grep -qs 'msg="Server is ready' "$W/prometheus.log"
 	U=http://$(sed -n 's/.*msg="Listening on" address=//p' "$W/prometheus.log")
 }
 
@@ -108,7 +109,7 @@ write_jobs() # FILE
 	bootseer ops cost --sacct "$W/jobs" --prometheus "$U" --from 1759990000 --to 1760200000 \
 		--json >"$W/json"
 	jq -n --slurpfile t "$W/truth" --slurpfile p "$W/json" -e '$t[0] as $t | $p[0] as $p |
-		[$t.sessions[:2][][1] as $end | $end - ([$t.saves[] | select(. < $end)] | last) - $t.save_s]
+		[$t.sessions[:2][][1] as $stop | $stop - ([$t.saves[] | select(. < $stop)] | last) - $t.save_s]
 			as $lost |
 		$p.losses.failures == 2 and $p.losses.unknown == 0 and
 		all(range(2); $p.losses.lost_s[.] - $lost[.] | . < 20 and . > -20)'
