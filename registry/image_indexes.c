@@ -129,7 +129,8 @@ int image_indexes_publish(struct call *c, struct error *err)
 static int add_offer(void *arg, const struct index_offer *o)
 {
 	json_t *one =
-		json_pack("{s:s,s:s,s:I,s:I,s:I}", "artifact", o->artifact,
+		json_pack("{s:I,s:s,s:s,s:I,s:I,s:I}", "offer",
+			  (json_int_t)o->id, "artifact", o->artifact,
 			  "signature", o->signature, "bytes",
 			  (json_int_t)o->bytes, "parts", (json_int_t)o->parts,
 			  "made_at", (json_int_t)o->made);
@@ -164,6 +165,7 @@ int image_indexes_get_part(struct call *c, struct error *err)
 	c->reply.type = "application/octet-stream";
 	return rc < 0 ? rc
 		      : index_db_part(c->service->db, &n,
+				      atoll(call_param(c, "offer")),
 				      call_param(c, "artifact"),
 				      atoll(call_param(c, "part")),
 				      &c->reply.body, err);

@@ -6,7 +6,7 @@
 
 #include "registry/schema.h"
 
-#define EVICT_MAX 64 /* offers for one part */
+#define EVICT_MAX 64 /* owners that give way to one part */
 
 /* The row of an owner, for whoever changes it. */
 struct index_row {
@@ -18,11 +18,12 @@ struct index_call {
 	const struct index_name *n;
 	const struct index_published *published;
 	const char *artifact;
-	int64_t part;
+	int64_t id, part;
 	const void *data;
 	size_t len;
 	uint64_t max;
 	struct index_row row;
+	bool was_withdrawn;
 	enum index_state *ret_state;
 	struct buf *ret;
 	int (*each)(void *arg, const struct index_offer *o);
@@ -61,14 +62,22 @@ static int claim(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 	const struct index_name *n = k->n;
-	int64_t id = 0;
-	int rows = DB_QUERY(c, SQL_INDEX_CLAIM, note_int, &id, err,
+	int64_t id = 0, held = 0;
+	int rows = DB_QUERY(c, SQL_INDEX_HELD, note_int, &held, err,
 			    db_text(n->image), db_text(n->repo),
-			    db_text(n->owner), db_text(n->node), DB_INT(n->now),
-			    DB_INT(n->now + INDEX_CLAIM_S),
-			    DB_INT(INDEX_OFFERS_MAX),
-			    DB_INT(n->now - INDEX_KEEP_S));
+			    db_text(n->owner), DB_INT(n->now));
 
+	if (rows >= 0 && held > 0) {
+		*k->ret_state = INDEX_COMING;
+		return 0;
+	}
+	if (rows >= 0)
+		rows = DB_QUERY(c, SQL_INDEX_CLAIM, note_int, &id, err,
+				db_text(n->image), db_text(n->repo),
+				db_text(n->owner), db_text(n->node),
+				DB_INT(n->now), DB_INT(n->now + INDEX_CLAIM_S),
+				DB_INT(INDEX_OFFERS_MAX),
+				DB_INT(n->now - INDEX_KEEP_S));
 	if (rows > 0) {
 		rows = DB_QUERY(c, SQL_INDEX_DROP_PARTS, NULL, NULL, err,
 				DB_INT(id));
@@ -123,7 +132,8 @@ static int bound_total(struct db_conn *c, struct index_call *k,
 		if (n < 0 || (uint64_t)total <= k->max)
 			return n < 0 ? n : 0;
 		n = DB_QUERY(c, SQL_INDEX_BOUND, NULL, NULL, err,
-			     DB_INT(k->row.id));
+			     DB_INT(k->row.id),
+			     DB_INT(total - (int64_t)k->max));
 		if (n < 0)
 			return n;
 		if (n == 0)
@@ -162,12 +172,39 @@ int index_db_put_part(struct db *db, const struct index_name *n, int64_t part,
 	return db_run(db, DB_WRITE, put_part, &k, err);
 }
 
+/* Every owner's withdrawal counts: the same layers give the same index. */
+static int check_withdrawn(struct db_conn *c, struct index_call *k,
+			   struct error *err)
+{
+	int64_t count = 0;
+	int n = DB_QUERY(c, SQL_INDEX_IS_WRONG, note_int, &count, err,
+			 db_text(k->n->image), db_text(k->n->repo),
+			 db_text(k->published->artifact));
+
+	k->was_withdrawn = count > 0;
+	if (n >= 0 && k->was_withdrawn)
+		n = DB_QUERY(c, SQL_INDEX_DROP_PARTS, NULL, NULL, err,
+			     DB_INT(k->row.id));
+	if (n >= 0 && k->was_withdrawn)
+		n = DB_QUERY(c, SQL_INDEX_REFUSE, NULL, NULL, err,
+			     db_text(k->published->artifact), DB_INT(k->n->now),
+			     DB_INT(k->row.id));
+	return n < 0 ? n : 0;
+}
+
 static int publish(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 	int n = check_claim(c, k, err);
 
 	if (n == 0)
+		n = check_withdrawn(c, k, err);
+	if (n < 0 || k->was_withdrawn)
+		return n;
+	n = DB_QUERY(c, SQL_INDEX_REPLACE, NULL, NULL, err,
+		     db_text(k->n->image), db_text(k->n->repo),
+		     db_text(k->n->owner));
+	if (n >= 0)
 		n = DB_QUERY(c, SQL_INDEX_PUBLISH, NULL, NULL, err,
 			     db_text(k->published->artifact),
 			     db_text(k->published->signature),
@@ -183,8 +220,13 @@ int index_db_publish(struct db *db, const struct index_name *n,
 		     const struct index_published *p, struct error *err)
 {
 	struct index_call k = { .n = n, .published = p };
+	int rc = db_run(db, DB_WRITE, publish, &k, err);
 
-	return db_run(db, DB_WRITE, publish, &k, err);
+	return rc == 0 && k.was_withdrawn
+		       ? error_set(err, ECANCELED,
+				   "this index was withdrawn as wrong; DELETE "
+				   "/v1/indexes takes that back")
+		       : rc;
 }
 
 /* --------------------------------------------------------------------- reading --- */
@@ -198,6 +240,7 @@ static int note_offer(void *arg, const struct db_value *row)
 		.bytes = row[2].n,
 		.parts = row[3].n,
 		.made = row[4].n,
+		.id = row[5].n,
 	};
 
 	return k->each(k->arg, &o);
@@ -234,7 +277,7 @@ static int get_part(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 
-	return DB_QUERY(c, SQL_INDEX_PART, note_part, k, err,
+	return DB_QUERY(c, SQL_INDEX_PART, note_part, k, err, DB_INT(k->id),
 			db_text(k->n->image), db_text(k->n->repo),
 			db_text(k->artifact), DB_INT(k->part));
 }
@@ -244,16 +287,15 @@ static int note_used(struct db_conn *c, void *arg, struct error *err)
 	struct index_call *k = arg;
 
 	return DB_QUERY(c, SQL_INDEX_USED, NULL, NULL, err, DB_INT(k->n->now),
-			db_text(k->n->image), db_text(k->n->repo),
-			db_text(k->artifact));
+			DB_INT(k->id));
 }
 
-int index_db_part(struct db *db, const struct index_name *n,
+int index_db_part(struct db *db, const struct index_name *n, int64_t id,
 		  const char *artifact, int64_t part, struct buf *ret,
 		  struct error *err)
 {
 	struct index_call k = {
-		.n = n, .artifact = artifact, .part = part, .ret = ret
+		.n = n, .artifact = artifact, .id = id, .part = part, .ret = ret
 	};
 	int rows = db_run(db, DB_ALONE, get_part, &k, err);
 

@@ -2,7 +2,8 @@
 /*
  * Indexes of ordinary images, which nodes made and offer to others: docs/registry-api.md,
  * "Indexes of images".  An offer is of an image, a repository and an owner (a token or a
- * certificate), so nobody keeps another's from being found; its bytes come in parts.  All of it
+ * certificate), and its bytes, which come in parts, are asked for by its number: nobody puts other
+ * bytes in the place of another's.  All of it
  * blocks: threads of the pool only.  Times are seconds since 1970, and the caller's.
  */
 #ifndef BOOTSEER_REGISTRY_INDEX_DB_H
@@ -46,7 +47,8 @@ struct index_published {
 	const char *signature; /* base64 */
 	int64_t parts;
 };
-/* All parts came. -ECANCELED: no claim, or other parts. */
+/* All parts came: what the owner offered before goes. -ECANCELED: no claim, other parts, or
+ * somebody withdrew this artifact. */
 int index_db_publish(struct db *db, const struct index_name *n,
 		     const struct index_published *p,
 		     struct error *err) MUST_CHECK;
@@ -54,14 +56,14 @@ int index_db_publish(struct db *db, const struct index_name *n,
 /* Offers that are whole, of anybody, the newest first; texts are borrowed for the call. */
 struct index_offer {
 	const char *artifact, *signature;
-	int64_t bytes, parts, made;
+	int64_t bytes, parts, made, id;
 };
 int index_db_list(struct db *db, const struct index_name *n,
 		  int (*each)(void *arg, const struct index_offer *o),
 		  void *arg, struct error *err) MUST_CHECK;
 
-/* A part of an offer that is whole. -ENOENT. */
-int index_db_part(struct db *db, const struct index_name *n,
+/* A part of the offer `id` that is whole, and of this artifact. -ENOENT. */
+int index_db_part(struct db *db, const struct index_name *n, int64_t id,
 		  const char *artifact, int64_t part, struct buf *ret,
 		  struct error *err) MUST_CHECK;
 

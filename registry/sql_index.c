@@ -6,15 +6,16 @@
 /* State 0: it comes; 1: it is whole; 2: it was withdrawn. */
 
 const struct db_statement sql_index[SQL_COUNT_ - SQL_OF_INDEX] = {
-	/* node, image, repo, owner */
+	/* node, image, repo, owner.  A claim is before what is offered already. */
 	[AT(SQL_INDEX_OF)] = { "index of an owner",
 			       "SELECT id, state, until, bytes, "
 			       "CAST(CASE WHEN node = CAST($1 AS TEXT) THEN 1 "
 			       "ELSE 0 END AS BIGINT) FROM image_index "
-			       "WHERE image = $2 AND repo = $3 AND owner = $4",
+			       "WHERE image = $2 AND repo = $3 AND owner = $4 "
+			       "ORDER BY state LIMIT 1",
 			       "iiiii" },
 	/* image, repo, owner, node, now, until, at most, young.  A claim that is over, or of
-	 * the node itself, and what is old give way. */
+	 * the node itself, gives way; an offer stays until another replaces it. */
 	[AT(SQL_INDEX_CLAIM)] = { "claim an index",
 				  "INSERT INTO image_index (image, repo, owner, "
 				  "node, artifact, signature, parts, bytes, "
@@ -25,20 +26,30 @@ const struct db_statement sql_index[SQL_COUNT_ - SQL_OF_INDEX] = {
 				  "CAST($5 AS BIGINT), CAST($6 AS BIGINT) "
 				  "WHERE (SELECT count(*) FROM image_index "
 				  "WHERE owner = CAST($3 AS TEXT)) < "
-				  "CAST($7 AS BIGINT) "
-				  "ON CONFLICT (image, repo, owner) DO UPDATE "
-				  "SET node = excluded.node, artifact = '', "
-				  "signature = '', parts = 0, bytes = 0, "
-				  "state = 0, changed = excluded.changed, "
+				  "CAST($7 AS BIGINT) AND NOT EXISTS (SELECT 1 "
+				  "FROM image_index AS o WHERE o.image = "
+				  "CAST($1 AS TEXT) AND o.repo = "
+				  "CAST($2 AS TEXT) AND o.owner = "
+				  "CAST($3 AS TEXT) AND (o.state = 2 OR "
+				  "(o.state = 1 AND o.changed >= "
+				  "CAST($8 AS BIGINT)))) "
+				  "ON CONFLICT (image, repo, owner) "
+				  "WHERE state = 0 DO UPDATE "
+				  "SET node = excluded.node, bytes = 0, "
+				  "changed = excluded.changed, "
 				  "used = excluded.used, "
 				  "until = excluded.until "
-				  "WHERE (image_index.state = 0 AND "
-				  "(image_index.until <= excluded.changed OR "
-				  "image_index.node = excluded.node)) OR "
-				  "(image_index.state = 1 AND "
-				  "image_index.changed < CAST($8 AS BIGINT)) "
+				  "WHERE image_index.until <= "
+				  "excluded.changed OR "
+				  "image_index.node = excluded.node "
 				  "RETURNING id",
 				  "i" },
+	/* image, repo, owner, now: does another token make it? */
+	[AT(SQL_INDEX_HELD)] = { "claims of others to an index",
+				 "SELECT count(*) FROM image_index WHERE "
+				 "image = $1 AND repo = $2 AND owner <> $3 AND "
+				 "state = 0 AND until > $4",
+				 "i" },
 	[AT(SQL_INDEX_DROP_PARTS)] = { "drop parts of an index",
 				       "DELETE FROM image_index_part "
 				       "WHERE offer = $1",
@@ -68,25 +79,41 @@ const struct db_statement sql_index[SQL_COUNT_ - SQL_OF_INDEX] = {
 				    "CAST($3 AS BIGINT) = (SELECT max(part) + 1 "
 				    "FROM image_index_part WHERE offer = $5)",
 				    "" },
+	/* image, repo, owner: what the token offered before */
+	[AT(SQL_INDEX_REPLACE)] = { "replace an index",
+				    "DELETE FROM image_index WHERE image = $1 "
+				    "AND repo = $2 AND owner = $3 AND state = 1",
+				    "" },
+	/* image, repo, artifact */
+	[AT(SQL_INDEX_IS_WRONG)] = { "was an index withdrawn",
+				     "SELECT count(*) FROM image_index WHERE "
+				     "image = $1 AND repo = $2 AND "
+				     "artifact = $3 AND state = 2",
+				     "i" },
+	/* artifact, now, id: a claim to what was withdrawn meanwhile */
+	[AT(SQL_INDEX_REFUSE)] = { "refuse an index",
+				   "UPDATE image_index SET artifact = $1, "
+				   "bytes = 0, state = 2, changed = $2, "
+				   "used = $2 WHERE id = $3",
+				   "" },
 	/* image, repo, at most */
 	[AT(SQL_INDEX_LIST)] = { "list indexes",
 				 "SELECT artifact, signature, bytes, parts, "
-				 "changed FROM image_index WHERE image = $1 AND "
-				 "repo = $2 AND state = 1 ORDER BY changed DESC, "
-				 "id DESC LIMIT CAST($3 AS BIGINT)",
-				 "ttiii" },
-	/* image, repo, artifact, part */
+				 "changed, id FROM image_index WHERE image = $1 "
+				 "AND repo = $2 AND state = 1 ORDER BY changed "
+				 "DESC, id DESC LIMIT CAST($3 AS BIGINT)",
+				 "ttiiii" },
+	/* offer, image, repo, artifact, part */
 	[AT(SQL_INDEX_PART)] = { "part of an index",
 				 "SELECT data FROM image_index_part WHERE offer = "
-				 "(SELECT id FROM image_index WHERE image = $1 "
-				 "AND repo = $2 AND artifact = $3 AND state = 1 "
-				 "ORDER BY id LIMIT 1) AND part = $4",
+				 "(SELECT id FROM image_index WHERE id = $1 AND "
+				 "image = $2 AND repo = $3 AND artifact = $4 "
+				 "AND state = 1) AND part = $5",
 				 "b" },
-	/* now, image, repo, artifact */
+	/* now, offer */
 	[AT(SQL_INDEX_USED)] = { "note the use of an index",
 				 "UPDATE image_index SET used = $1 WHERE "
-				 "image = $2 AND repo = $3 AND artifact = $4 "
-				 "AND state = 1",
+				 "id = $2 AND state = 1",
 				 "" },
 	/* image, repo, artifact */
 	[AT(SQL_INDEX_DROP_WRONG)] = { "drop parts of a wrong index",
@@ -116,12 +143,16 @@ const struct db_statement sql_index[SQL_COUNT_ - SQL_OF_INDEX] = {
 				  "SELECT CAST(coalesce(sum(bytes), 0) AS "
 				  "BIGINT) FROM image_index",
 				  "i" },
-	/* not this one */
+	/* not this one, bytes to free: of the owner that has most, what was used least
+	 * recently, as many as it takes */
 	[AT(SQL_INDEX_BOUND)] = { "bound indexes",
-				  "DELETE FROM image_index WHERE id = (SELECT id "
-				  "FROM image_index WHERE bytes > 0 AND id <> $1 "
+				  "DELETE FROM image_index WHERE id IN (SELECT "
+				  "id FROM (SELECT id, sum(bytes) OVER (ORDER BY "
+				  "used, id) - bytes AS freed FROM image_index "
+				  "WHERE bytes > 0 AND id <> $1 "
 				  "AND owner = (SELECT owner FROM image_index "
-				  "GROUP BY owner ORDER BY sum(bytes) DESC, "
-				  "owner LIMIT 1) ORDER BY used, id LIMIT 1)",
+				  "WHERE id <> $1 GROUP BY owner "
+				  "ORDER BY sum(bytes) DESC, owner LIMIT 1)) "
+				  "AS o WHERE freed < CAST($2 AS BIGINT))",
 				  "" },
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "objects/oci_hosts.h"
 #include "snapshotter/node/control/disk.h"
@@ -46,27 +47,75 @@ static void wait_round(struct housekeeper *h, int64_t delay_ns)
 		log_error("gc", "no timer reason=\"%s\"", err.msg);
 }
 
-/* Was a block of it not what its index says? */
-static bool is_wrong(struct image *i)
+/* Was a block of it not what its index says, since this was asked last? */
+static bool has_new_damage(struct image *i)
 {
 	struct mounted *m = mounted_hold(i);
 	struct device_stats d = { .error_at = 0 };
-	bool wrong;
+	int64_t at = 0;
+	bool is_new;
 
 	if (m)
 		(void)mounted_stats(m, &d);
 	if (m)
 		mounted_release(m);
+	if (d.error.code == EBADMSG)
+		at = d.error_at;
 	images_lock(i->all);
-	wrong = d.error.code == EBADMSG ||
-		(i->last_error_at && i->last_error.code == EBADMSG);
+	if (i->last_error.code == EBADMSG && i->last_error_at > at)
+		at = i->last_error_at;
+	is_new = at > i->judged_error_at;
+	if (is_new)
+		i->judged_error_at = at;
 	images_unlock(i->all);
-	return wrong;
+	return is_new;
 }
 
-/* Indexes that other nodes made: of those that are wrong no other node is to start, nor this one
- * again.  Without its signature an image is not taken from the disk any more. */
-static void withdraw_wrong(struct node *n)
+/*
+ * Blocks did not fit: have no start use the index again, which without its signature is not taken
+ * from the disk any more.  A copy that this node's disk damaged is asked for again; an index that
+ * is as it was signed is wrong for all nodes.
+ */
+static int leave_index(struct image *i, const char *evidence, const char *wrong,
+		       struct error *err)
+{
+	int rc = offer_file_check(i->dir, &i->artifact, err);
+
+	if (rc == -EBADMSG)
+		log_warning("index",
+			    "damaged on this node's disk image=\"%s/%s\" "
+			    "action=\"the next start asks the service for it\"",
+			    i->state.host, i->state.repo);
+	else if (rc == 0)
+		rc = fs_replace_file(wrong, "", 0, 0600, err);
+	else
+		return rc;
+	if (rc == 0 || rc == -EBADMSG)
+		rc = unlink(evidence) < 0 ? -errno : 0;
+	return rc;
+}
+
+/* What was found wrong and the service was not told yet, however long that takes. */
+static void withdraw_index(struct node *n, struct image *i, const char *wrong)
+{
+	struct error err = ERROR_INIT;
+
+	if (offers_withdraw(n->offers, i, &err) < 0) {
+		log_warning("index",
+			    "not withdrawn image=\"%s/%s\" reason=\"%s\" "
+			    "action=\"tried again in a minute\"",
+			    i->state.host, i->state.repo, err.msg);
+		return;
+	}
+	(void)unlink(wrong);
+	log_warning("index",
+		    "withdrawn image=\"%s/%s\" reason=\"it is not what the "
+		    "layers hold\"",
+		    i->state.host, i->state.repo);
+}
+
+/* Indexes that other nodes made. */
+static void judge_indexes(struct node *n)
 {
 	struct error err = ERROR_INIT;
 	struct image **list;
@@ -74,13 +123,21 @@ static void withdraw_wrong(struct node *n)
 
 	if (!n->offers || images_list(n->images, &list, &count, &err) < 0)
 		return;
-	for (size_t k = 0; k < count; k++) {
+	for (size_t k = 0; k < count && !atomic_load(&n->is_ending); k++) {
 		AUTO_FREE char *offer = image_path(list[k], OFFER_FILE);
 		AUTO_FREE char *evidence = image_path(list[k], EVIDENCE_FILE);
+		AUTO_FREE char *wrong = image_path(list[k], WRONG_FILE);
 
-		if (offer && evidence && access(offer, F_OK) == 0 &&
-		    is_wrong(list[k]) && unlink(evidence) == 0)
-			offers_wrong(n->offers, list[k]);
+		if (!offer || !evidence || !wrong || access(offer, F_OK) < 0)
+			continue;
+		if (has_new_damage(list[k]) && access(evidence, F_OK) == 0 &&
+		    leave_index(list[k], evidence, wrong, &err) < 0)
+			log_error("index",
+				  "not judged image=\"%s/%s\" reason=\"%s\"",
+				  list[k]->state.host, list[k]->state.repo,
+				  err.msg);
+		if (access(wrong, F_OK) == 0)
+			withdraw_index(n, list[k], wrong);
 	}
 	images_list_free(list, count);
 }
@@ -89,12 +146,13 @@ static void housekeeper_run(struct work *w)
 {
 	struct housekeeper *h = container_of(w, struct housekeeper, work);
 
-	withdraw_wrong(h->node);
 	node_collect_old(h->node, time(NULL));
 	environments_collect(h->node, time(NULL));
 	kept_logins_collect(h->node->logins, h->node->images);
 	disk_refresh(h->node->disk);
 	disk_give_way(h->node->disk);
+	/* Last, as it waits for the service. */
+	judge_indexes(h->node);
 }
 
 static void housekeeper_done(struct work *w)

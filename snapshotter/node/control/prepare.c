@@ -463,7 +463,9 @@ static int fetch_image(struct node *n, struct oci_store *store,
 	if (rc < 0)
 		return rc;
 	ret->image = images_get(n->images, &id);
-	if (ret->image && a->evidence.len > 0)
+	if (ret->image && offer)
+		rc = offer_found_renew(offer, ret->image, err);
+	if (rc == 0 && ret->image && a->evidence.len > 0)
 		rc = image_set_evidence(ret->image, &a->evidence, err);
 	if (!ret->image) {
 		room = artifact_disk_bytes(a) + (offer ? offer->size : 0);
@@ -566,6 +568,7 @@ static int ask_service(struct node *n, const struct asked *q,
 	};
 	struct offer_found found = { .size = 0 };
 	struct error why = ERROR_INIT;
+	int taken;
 
 	if (!n->offers || !is_ordinary(rc))
 		return rc;
@@ -573,7 +576,18 @@ static int ask_service(struct node *n, const struct asked *q,
 		offers_note(n->offers, &query);
 		return rc;
 	}
-	rc = fetch_image(n, store, q, top, &found.artifact, &found, ret, err);
+	taken = fetch_image(n, store, q, top, &found.artifact, &found, ret,
+			    &why);
+	if (taken == -EBADMSG) {
+		log_warning("index",
+			    "not used image=\"%s\" reason=\"%s\" "
+			    "action=\"it starts the ordinary way\"",
+			    q->name, why.msg);
+		images_put(steal_ptr(&ret->image));
+	} else {
+		rc = taken;
+		*err = why;
+	}
 	offer_found_fini(&found);
 	return rc;
 }

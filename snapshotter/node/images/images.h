@@ -10,6 +10,8 @@
  *	state.json     what the node remembers (state.h)
  *	evidence       the signature that admission.h accepted it for; absent where
  *	               none was wanted
+ *	offer          of an index that came from the service (offer_file.h)
+ *	wrong          that index is wrong, which the service does not know yet
  *	complete.*     of a bootseerd before; now complete.c has it elsewhere
  *	hot.json       see prefetch.c
  *
@@ -29,6 +31,7 @@
 /* What its artifact was accepted for (trust/admission.h), in its folder; bytes. */
 #define EVIDENCE_FILE "evidence"
 #define EVIDENCE_MAX (64u << 10)
+#define WRONG_FILE "wrong"
 #define IMAGE_HEX_MAX 65 /* 64 hex digits and NUL */
 
 struct mounted;
@@ -61,6 +64,7 @@ struct image {
 	struct metadata_swarm *metadata; /* the same: it is served */
 	struct error last_error;         /* images_lock() */
 	int64_t last_error_at;           /* seconds since 1970 */
+	int64_t judged_error_at; /* the newest that housekeeper.c acted upon */
 	int64_t used_at; /* the same, images_lock(): when its state last changed
 	                  * or it was last asked for, the mtime of state.json */
 

@@ -77,6 +77,101 @@ int offer_member_new(int fd, const struct offer *o, enum offer_member m,
 	return 0;
 }
 
+static int hash_member(int fd, const struct offer *o, enum offer_member m,
+		       const struct digest *want, struct error *err)
+{
+	AUTO_FREE char *piece = malloc(PIECE_BYTES);
+	AUTO(hasher) h = hasher_new();
+	uint64_t begin = offer_begin(o, m);
+	struct digest is;
+
+	if (!piece || !h)
+		return error_nomem(err);
+	for (uint64_t at = 0; at < o->size[m];) {
+		uint64_t left = o->size[m] - at;
+		size_t n = left < PIECE_BYTES ? left : PIECE_BYTES;
+		int rc = fs_pread_full(fd, piece, n, begin + at);
+
+		if (rc < 0)
+			return error_set(err, -rc, "read the offer: %s",
+					 strerror(-rc));
+		if (hasher_update(h, piece, n) < 0)
+			return error_nomem(err);
+		at += n;
+	}
+	if (hasher_final(h, &is) < 0)
+		return error_nomem(err);
+	return digest_equal(&is, want)
+		       ? 0
+		       : error_set(err, EBADMSG,
+				   "a blob of the offer is not the one that "
+				   "was signed");
+}
+
+int offer_check_blobs(int fd, const struct offer *o, const struct artifact *a,
+		      struct error *err)
+{
+	const struct oci_descriptor *last =
+		a->n_packs ? &a->packs[a->n_packs - 1] : NULL;
+	const struct oci_descriptor *of[OFFER_MEMBERS] = {
+		[OFFER_META] = &a->meta,
+		[OFFER_MAP] = &a->map,
+	};
+	int rc = 0;
+
+	if (a->format != ARTIFACT_FORMAT_INDEX)
+		return error_set(err, EBADMSG, "the offer is no index");
+	if (last && strcmp(last->media_type, ARTIFACT_WINDOWS_TYPE) == 0)
+		of[OFFER_WINDOWS] = last;
+	for (int m = OFFER_META; m < OFFER_MEMBERS; m++)
+		if (o->size[m] != (of[m] ? of[m]->size : 0))
+			return error_set(err, EBADMSG,
+					 "a blob of the offer has not the size "
+					 "that was signed");
+	for (int m = OFFER_META; rc == 0 && m < OFFER_MEMBERS; m++)
+		if (of[m])
+			rc = hash_member(fd, o, (enum offer_member)m,
+					 &of[m]->digest, err);
+	return rc;
+}
+
+int offer_file_check(const char *dir, const struct artifact *a,
+		     struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	struct offer o;
+	int rc = offer_file_open(dir, &fd, &o, err);
+
+	return rc < 0 ? rc : offer_check_blobs(fd, &o, a, err);
+}
+
+int offer_file_mend(const char *dir, int from, uint64_t size, struct error *err)
+{
+	AUTO_FREE char *path = fs_join(dir, OFFER_FILE);
+	AUTO_FREE char *piece = malloc(PIECE_BYTES);
+	AUTO_CLOSE int fd = -1;
+	int rc = 0;
+
+	if (!path || !piece)
+		return error_nomem(err);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+		rc = -errno;
+	for (uint64_t at = 0; rc == 0 && at < size;) {
+		size_t n = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+
+		rc = fs_pread_full(from, piece, n, at);
+		if (rc == 0)
+			rc = fs_pwrite_full(fd, piece, n, at);
+		at += n;
+	}
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	return rc < 0 ? error_set(err, -rc, "mend '%s': %s", path,
+				  strerror(-rc))
+		      : 0;
+}
+
 int offer_file_open(const char *dir, int *ret_fd, struct offer *ret,
 		    struct error *err)
 {

@@ -15,6 +15,20 @@
 int offer_member_new(int fd, const struct offer *o, enum offer_member m,
 		     struct source **ret, struct error *err) MUST_CHECK;
 
+/* Are the blobs of the offer that `fd` is open on those of `a`, byte for byte?  -EBADMSG: they
+ * are not. */
+int offer_check_blobs(int fd, const struct offer *o, const struct artifact *a,
+		      struct error *err) MUST_CHECK;
+
+/* The same of the offer in the folder of an image.  -ENOENT: it has none. */
+int offer_file_check(const char *dir, const struct artifact *a,
+		     struct error *err) MUST_CHECK;
+
+/* Write the bytes of a good offer into that of the folder, in place: mounts that have it open
+ * read these from then on. */
+int offer_file_mend(const char *dir, int from, uint64_t size,
+		    struct error *err) MUST_CHECK;
+
 /* Open the offer in the folder of an image.  -ENOENT: it came otherwise. */
 int offer_file_open(const char *dir, int *ret_fd, struct offer *ret,
 		    struct error *err) MUST_CHECK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Asking the service for the index of an image, and what is to be made or withdrawn. */
+/* Asking the service for the index of an image, and which ones are to be made. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -39,6 +39,8 @@ static int format_path(const struct offer_call *c, struct buf *ret)
 		digest_format(c->artifact, text);
 		rc = service_client_param(ret, "artifact", text);
 	}
+	if (rc == 0)
+		rc = service_client_param(ret, "offer", c->offer);
 	return rc == 0 ? service_client_param(ret, "parts", c->parts) : rc;
 }
 
@@ -159,6 +161,7 @@ struct offer_look {
 	struct buf signature;
 	uint64_t bytes;
 	unsigned int parts;
+	char offer[24]; /* its number */
 };
 
 static int read_entry(struct offer_look *l, const json_t *one,
@@ -170,6 +173,7 @@ static int read_entry(struct offer_look *l, const json_t *one,
 		json_string_value(json_object_get(one, "signature"));
 	json_int_t bytes = json_integer_value(json_object_get(one, "bytes"));
 	json_int_t parts = json_integer_value(json_object_get(one, "parts"));
+	json_int_t offer = json_integer_value(json_object_get(one, "offer"));
 
 	buf_reset(&l->signature);
 	if (!artifact || !signature || bytes < OFFER_HEAD ||
@@ -177,10 +181,14 @@ static int read_entry(struct offer_look *l, const json_t *one,
 	    parts > OFFERS_PARTS_MAX ||
 	    base64_decode(signature, strlen(signature), &l->signature) < 0 ||
 	    l->signature.len > EVIDENCE_MAX)
-		return error_set(err, EBADMSG,
-				 "an offer of the service is none");
+		return error_set(
+			err, EBADMSG,
+			"an entry of the service's list has no digest, "
+			"signature or size of an index: is it another "
+			"version's?");
 	l->bytes = (uint64_t)bytes;
 	l->parts = (unsigned int)parts;
+	(void)snprintf(l->offer, sizeof(l->offer), "%lld", (long long)offer);
 	return digest_parse(artifact, &l->artifact, err);
 }
 
@@ -206,6 +214,7 @@ static int fetch_part(const struct offer_look *l, unsigned int part, int fd,
 		.artifact = &l->artifact,
 		.repo = l->repo,
 		.authorization = l->authorization,
+		.offer = l->offer,
 	};
 	AUTO_BUF data = { .limit = OFFERS_PART };
 	int rc;
@@ -257,24 +266,6 @@ static int read_texts(const struct offer_look *l, struct offer_found *f,
 			      config, &f->artifact, err);
 }
 
-static int check_windows(const struct offer_found *f, struct error *err)
-{
-	const struct artifact *a = &f->artifact;
-	const struct oci_descriptor *last =
-		a->n_packs ? &a->packs[a->n_packs - 1] : NULL;
-	bool has_windows =
-		last && strcmp(last->media_type, ARTIFACT_WINDOWS_TYPE) == 0;
-
-	if (a->format != ARTIFACT_FORMAT_INDEX)
-		return error_set(err, EBADMSG, "the offer is no index");
-	if (f->offer.size[OFFER_META] != a->meta.size ||
-	    f->offer.size[OFFER_MAP] != a->map.size ||
-	    f->offer.size[OFFER_WINDOWS] != (has_windows ? last->size : 0))
-		return error_set(err, EBADMSG,
-				 "the offer's blobs are not its own");
-	return 0;
-}
-
 /* Is it of this image, whose config says which snapshots it may be? */
 static int check_image(const struct offer_look *l, struct artifact *a,
 		       struct error *err)
@@ -308,7 +299,7 @@ static int fetch(const struct offer_look *l, struct offer_found *ret,
 	if (rc == 0)
 		rc = read_texts(l, &f, err);
 	if (rc == 0)
-		rc = check_windows(&f, err);
+		rc = offer_check_blobs(f.fd, &f.offer, &f.artifact, err);
 	if (rc == 0)
 		rc = check_image(l, &f.artifact, err);
 	if (rc == 0 && buf_append(&f.artifact.evidence, l->signature.data,
@@ -416,6 +407,24 @@ int offer_found_keep(const struct offer_found *f, const char *dir,
 	return 0;
 }
 
+int offer_found_renew(const struct offer_found *f, const struct image *i,
+		      struct error *err)
+{
+	AUTO_FREE char *wrong = image_path(i, WRONG_FILE);
+	int rc;
+
+	if (!wrong)
+		return error_nomem(err);
+	if (access(wrong, F_OK) == 0)
+		return error_set(err, EBADMSG,
+				 "this node found that index wrong, and could "
+				 "not withdraw it yet");
+	rc = offer_file_check(i->dir, &i->artifact, err);
+	if (rc == -EBADMSG)
+		return offer_file_mend(i->dir, f->fd, f->size, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
 /* ---------------------------------------------------------------------- making --- */
 
 void offer_image_fini(struct offer_image *i)
@@ -430,7 +439,6 @@ static bool has_same(const struct offers *o, const struct offer_image *i)
 {
 	for (size_t k = 0; k < o->n; k++)
 		if (digest_equal(&o->v[k].digest, &i->digest) &&
-		    o->v[k].is_wrong == i->is_wrong &&
 		    strcmp(o->v[k].repo, i->repo) == 0 &&
 		    strcmp(o->v[k].host, i->host) == 0)
 			return true;
@@ -472,20 +480,6 @@ void offers_note(struct offers *o, const struct offer_query *q)
 	add_image(o, &i);
 }
 
-void offers_wrong(struct offers *o, const struct image *image)
-{
-	struct offer_image i = { .is_wrong = true };
-
-	if (!o)
-		return;
-	i.host = strdup(image->state.host);
-	i.repo = strdup(image->state.repo);
-	i.plain_http = image->state.plain_http;
-	i.digest = image->artifact.image;
-	i.artifact = image->artifact.digest;
-	add_image(o, &i);
-}
-
 /* Has containerd got all of it?  A blob has its name once it is whole and checked. */
 static bool is_pulled(const struct offers *o, const struct offer_image *i)
 {
@@ -513,16 +507,15 @@ static bool is_pulled(const struct offers *o, const struct offer_image *i)
 	return is_there;
 }
 
-static int withdraw(struct offers *o, const struct offer_image *i,
-		    struct error *err)
+int offers_withdraw(struct offers *o, const struct image *i, struct error *err)
 {
-	AUTO_FREE char *repo = origin_place(i->host, i->repo);
+	AUTO_FREE char *repo = origin_place(i->state.host, i->state.repo);
 	AUTO_FREE char *authorization = NULL;
 	struct offer_call c = {
 		.method = "PUT",
 		.below = "/wrong",
-		.image = &i->digest,
-		.artifact = &i->artifact,
+		.image = &i->artifact.image,
+		.artifact = &i->artifact.digest,
 		.repo = repo,
 	};
 	AUTO_BUF answer = { .limit = LIST_MAX };
@@ -532,13 +525,13 @@ static int withdraw(struct offers *o, const struct offer_image *i,
 
 	if (!repo)
 		return error_nomem(err);
-	rc = origin_get(o->node->origins, i->host, i->repo, i->plain_http,
-			&origin, err);
+	rc = origin_get(o->node->origins, i->state.host, i->state.repo,
+			i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease(origin, &lease, err);
 	if (rc == 0)
-		rc = offers_authorization(o, lease->store, &i->digest, NULL,
-					  &authorization, err);
+		rc = offers_authorization(o, lease->store, &i->artifact.image,
+					  NULL, &authorization, err);
 	c.authorization = authorization;
 	if (rc == 0)
 		rc = offers_call(o, &c, &answer, err);
@@ -577,20 +570,13 @@ static void push_image(struct offers *o, struct offer_image *i)
 		offer_image_fini(i);
 }
 
-static void work_on(struct offers *o, const struct offer_image *i)
+static void build_image(struct offers *o, const struct offer_image *i)
 {
 	struct error err = ERROR_INIT;
-	int rc = i->is_wrong ? withdraw(o, i, &err) : offers_build(o, i, &err);
 
-	if (rc < 0)
-		log_warning("index", "%s image=\"%s/%s\" reason=\"%s\"",
-			    i->is_wrong ? "not withdrawn" : "not made", i->host,
-			    i->repo, err.msg);
-	else if (i->is_wrong)
-		log_warning("index",
-			    "withdrawn image=\"%s/%s\" reason=\"it is not what "
-			    "the layers hold\"",
-			    i->host, i->repo);
+	if (offers_build(o, i, &err) < 0)
+		log_warning("index", "not made image=\"%s/%s\" reason=\"%s\"",
+			    i->host, i->repo, err.msg);
 }
 
 static int64_t offers_round(void *arg)
@@ -601,15 +587,14 @@ static int64_t offers_round(void *arg)
 
 	while (n-- > 0 && !atomic_load(&o->node->is_ending) &&
 	       pop_image(o, &i, &left)) {
-		if (!i.is_wrong && clock_now_ns() <= i.until_ns &&
-		    !is_pulled(o, &i)) {
+		if (clock_now_ns() <= i.until_ns && !is_pulled(o, &i)) {
 			push_image(o, &i);
 			if (n > left)
 				n = left;
 			continue;
 		}
 		if (clock_now_ns() <= i.until_ns)
-			work_on(o, &i);
+			build_image(o, &i);
 		offer_image_fini(&i);
 	}
 	(void)pthread_mutex_lock(&o->lock);

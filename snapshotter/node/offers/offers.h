@@ -43,6 +43,11 @@ void offer_found_fini(struct offer_found *f); /* zeroed is allowed */
 int offers_find(struct offers *o, const struct offer_query *q,
 		struct offer_found *ret, struct error *err) MUST_CHECK;
 
+/* The image that the node has of it may start by it again: a damaged offer in its folder is
+ * mended.  -EBADMSG: this node found the index wrong, and the service does not know yet. */
+int offer_found_renew(const struct offer_found *f, const struct image *i,
+		      struct error *err) MUST_CHECK;
+
 /* Give the file its name in the folder of the new image. */
 int offer_found_keep(const struct offer_found *f, const char *dir,
 		     struct error *err) MUST_CHECK;
@@ -51,8 +56,10 @@ int offer_found_keep(const struct offer_found *f, const char *dir,
  * says so. */
 void offers_note(struct offers *o, const struct offer_query *q);
 
-/* A block of the image is not what its index says. */
-void offers_wrong(struct offers *o, const struct image *i);
+/* A block of the image is not what its index says: no node is to have that index any more.  Waits
+ * for the service. */
+int offers_withdraw(struct offers *o, const struct image *i,
+		    struct error *err) MUST_CHECK;
 
 /* bootseerd as the process that makes an index: argv[0] is this, and it ends with the status
  * that is returned. */

@@ -17,11 +17,11 @@
 #define OFFERS_BLOBS "io.containerd.content.v1.content/blobs"
 #define OFFERS_AT_ONCE 16 /* images whose index is to be made */
 
-/* An image on its way to an index, or whose index was wrong. */
+/* An image on its way to an index. */
 struct offer_image {
 	char *host, *repo;
-	bool plain_http, is_wrong;
-	struct digest digest, artifact; /* artifact: of one that is wrong */
+	bool plain_http;
+	struct digest digest;
 	struct buf manifest;
 	int64_t until_ns;
 };
@@ -51,7 +51,7 @@ struct offer_call {
 	const struct digest *image, *artifact; /* artifact: NULL, none */
 	const char *repo;                      /* HOST/REPOSITORY */
 	const char *authorization;             /* of the registry; NULL: none */
-	const char *parts;                     /* or NULL */
+	const char *parts, *offer;             /* numbers, or NULL */
 	const void *body;
 	size_t body_len;
 };
