@@ -183,7 +183,7 @@ static void end_all(struct job_part *parts, size_t n, int sig)
 		if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0)
 			(void)kill(-parts[i].pid, SIGKILL);
 		end_step(&parts[i]);
-		parts[i].is_done = true;
+		parts[i].is_done = parts[i].is_cut = true;
 	}
 }
 

@@ -29,6 +29,7 @@ struct job_part {
 			* in `group` when the others have ended */
 	/* Set: how it went. */
 	bool is_done, is_ordinary;
+	bool is_cut; /* a signal to the job ended the command that ran */
 	int status; /* exit status of the command that failed last; 0: none did */
 	char why[ERROR_MSG_MAX];
 	/* The command that runs. */

@@ -190,6 +190,16 @@ static bool end_mount(const struct job_run *r, const struct job_ckpt *c)
 	return status == 0;
 }
 
+/* Made by the part's first step.  One that failed by itself made nothing: a mount that is there
+ * all the same is another job's, whose program saves into it. */
+static bool is_own_mount(const struct job_part *p, const struct job_ckpt *c)
+{
+	bool is_made = !p->is_ordinary && p->at > 0;
+	bool may_be_made = p->is_cut && (p->status == 0 || p->status > 128);
+
+	return (is_made || may_be_made) && job_plan_is_mounted(c);
+}
+
 static bool end_mounts(struct job_run *r)
 {
 	const struct job_file *f = r->plan.file;
@@ -197,8 +207,9 @@ static bool end_mounts(struct job_run *r)
 
 	end_readers(r);
 	for (size_t i = 0; i < f->n_ckpts; i++) {
-		/* A step that was ended in its middle may have mounted it. */
-		if (r->plan.mounts[i] && job_plan_is_mounted(&f->ckpts[i]) &&
+		const struct job_part *p = r->plan.mounts[i];
+
+		if (p && is_own_mount(p, &f->ckpts[i]) &&
 		    !end_mount(r, &f->ckpts[i]))
 			is_good = false;
 	}

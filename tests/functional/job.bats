@@ -227,6 +227,26 @@ no_mount() {
 	no_mounts
 }
 
+@test "a mount that another job was first to make stays" {
+	local real=$PATH
+
+	mkdir bin
+	cat >bin/bootseer-ckpt <<-END
+	#!/bin/sh
+	[ "\$1" != --version ] || exec env PATH=$real bootseer-ckpt "\$@"
+	PATH=$real $bootseer ckpt mount file://$T/store $T/ckpt
+	echo "another was first" >&2
+	exit 1
+	END
+	chmod +x bin/bootseer-ckpt
+	ckpt_job >a.toml </dev/null
+	PATH=$T/bin:$PATH run -125 --separate-stderr job a.toml -- touch began
+	[ ! -e began ]
+	grep -q " $T/ckpt " /proc/self/mountinfo
+	"$bootseer" ckpt umount "$T/ckpt"
+	no_mounts
+}
+
 # A ctr whose image is there, and which waits for the test before it says so.
 slow_ctr() {
 	mkdir bin
