@@ -52,11 +52,11 @@ static const char *lazy_puller(void)
 /* `ctr` asks once, and a registry that is away for a moment would end the job.  An image that
  * containerd has is used at once instead, and what a registry refuses it refuses again. */
 #define PULL_AGAIN \
-	"ref=$1; shift; for s in 1 2 4 8 16; do said=$(\"$@\" 2>&1) && exit; " \
+	"ref=$1; shift; for s in 0 1 2 4 8 16; do sleep $s; " /* deadline poll */ \
+	"said=$(\"$@\" 2>&1) && exit; " \
 	"case $said in *'failed to do request'*|*timeout*|*'reset by peer'*|" \
 	"*' 50'[0-9]*|*' 429'*) ;; *) break ;; esac; " \
 	"[ -z \"$(ctr images ls -q \"name==$ref\")\" ] || break; " \
-	"sleep $s; " /* deadline poll */ \
 	"done; printf '%s\\n' \"$said\" >&2; exit 1"
 
 static void add_pull(const struct job_image *i, const char *program, bool lazy,

@@ -54,11 +54,9 @@ static void add_environment_ahead(struct job_plan *p)
 	job_words_add(w, "env");
 	job_words_add(w, "prefetch");
 	job_words_add(w, "--quiet");
-	for (char **o = e->options; o && *o; o++)
-		if (strncmp(*o, "--service", 9) == 0 ||
-		    strncmp(*o, "--token-file=", 13) == 0 ||
-		    strncmp(*o, "--ca-file=", 10) == 0)
-			job_words_add(w, "%s", *o);
+	job_words_add_option(w, e->options, "--service");
+	job_words_add_option(w, e->options, "--token-file");
+	job_words_add_option(w, e->options, "--ca-file");
 	job_words_add(w, "--name");
 	job_words_add(w, "%s", e->store);
 	job_words_add(w, "%s %s", p->file->name, p->file->image.reference);
@@ -149,9 +147,7 @@ static int add_copy_steps(const struct job_plan *p, const struct job_ckpt *c,
 		job_words_add(w, "cp");
 		if (is_folder)
 			job_words_add(w, "-r");
-		for (char **o = c->options; o && *o; o++)
-			if (strncmp(*o, "--ca-file=", 10) == 0)
-				job_words_add(w, "%s", *o);
+		job_words_add_option(w, c->options, "--ca-file");
 		job_words_add(w, "%s", c->store);
 		job_words_add(w, ":%s", name.data);
 		job_words_add(w, "%s/%s", c->dir, name.data);

@@ -176,9 +176,7 @@ static bool end_mount(const struct job_run *r, const struct job_ckpt *c)
 	job_words_add(&w, "%s", r->plan.self);
 	job_words_add(&w, "ckpt");
 	job_words_add(&w, "umount");
-	for (char **o = c->options; o && *o; o++)
-		if (strncmp(*o, "--run=", 6) == 0)
-			job_words_add(&w, "%s", *o);
+	job_words_add_option(&w, c->options, "--run");
 	job_words_add(&w, "%s", c->dir);
 	if (w.is_short ||
 	    child_start(w.v, STDERR_FILENO, STDERR_FILENO, &pid, NULL) < 0)

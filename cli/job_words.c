@@ -38,6 +38,23 @@ void job_words_add_all(struct job_words *w, char *const *list)
 		job_words_add(w, "%s", *list);
 }
 
+void job_words_add_option(struct job_words *w, char *const *list,
+			  const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; list && *list; list++) {
+		if (strncmp(*list, name, n) != 0)
+			continue;
+		if ((*list)[n] == '=') {
+			job_words_add(w, "%s", *list);
+		} else if (!(*list)[n] && list[1]) {
+			job_words_add(w, "%s", *list++);
+			job_words_add(w, "%s", *list);
+		}
+	}
+}
+
 void job_words_add_each(struct job_words *w, const char *option,
 			char *const *list)
 {

@@ -19,6 +19,10 @@ void job_words_add_all(struct job_words *w, char *const *list);
 /* Each of the list behind `option`. */
 void job_words_add_each(struct job_words *w, const char *option,
 			char *const *list);
+/* Of a list of options, the one of this name with its value, be that behind '=' or a word of its
+ * own. */
+void job_words_add_option(struct job_words *w, char *const *list,
+			  const char *name);
 void job_words_fini(struct job_words *w);
 
 /* Append them as a shell reads them. */

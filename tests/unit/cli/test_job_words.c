@@ -45,6 +45,22 @@ Test(job_words, come_one_by_one_with_an_option_or_all)
 	cr_expect_null(w.v);
 }
 
+Test(job_words, of_an_option_come_with_its_value)
+{
+	char *options[] = { (char[]){ "--run" },    (char[]){ "/a" },
+			    (char[]){ "--runs=1" }, (char[]){ "--run=/b" },
+			    (char[]){ "--run" },    NULL };
+	struct job_words w = { .v = NULL };
+	AUTO_BUF text = BUF_INIT;
+
+	job_words_add_option(&w, options, "--run");
+	job_words_add_option(&w, options, "--other");
+	job_words_add_option(&w, NULL, "--run");
+	cr_assert_eq(job_words_quote(w.v, &text), 0);
+	cr_expect_str_eq(text.data, "--run /a --run=/b");
+	job_words_fini(&w);
+}
+
 Test(job_words, are_as_many_as_are_added)
 {
 	struct job_words w = { .v = NULL };
