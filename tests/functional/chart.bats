@@ -163,12 +163,27 @@ fake_api() {
 		cat "$API/secret" ;;
 	*watch=1*)
 		cat "$API/events"
-		exec tail -f /dev/null ;;
+		[ -e "$API/next-secret" ] || exec tail -f /dev/null
+		mv "$API/next-secret" "$API/secret" ;;
 	*/approval | */status) cp "$body" "$API/put/$name${url##*/}"; cat "$body" ;;
 	*) cat "$API/requests/$name" ;;
 	esac
 	END
 	chmod +x "$BATS_TEST_TMPDIR/bin/curl"
+}
+
+# In a PID namespace, which ends with its first process.
+start_signer() {
+	TMPDIR=$BATS_TEST_TMPDIR/tmp API=$BATS_TEST_TMPDIR NAMESPACE=boot REQUESTER=nodes AUTHORITY=a \
+		MAKE_AUTHORITY=1 DAYS=9 KUBERNETES_SERVICE_HOST=h KUBERNETES_SERVICE_PORT=1 \
+		PATH=$BATS_TEST_TMPDIR/bin:$PATH unshare -pf --kill-child \
+		sh "$BATS_TEST_TMPDIR/bin/node-certificate" sign >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- 4>&- &
+	signer=$!
+}
+
+stop_signer() {
+	kill -9 "$signer"
+	wait "$signer" || :
 }
 
 # certificate_request NAME USER NODES: as the API server keeps it; the request wants node9.
@@ -183,6 +198,15 @@ certificate_request() {
 	jq -c '{type: "ADDED", object: .}' "$BATS_TEST_TMPDIR/requests/$1" >>"$BATS_TEST_TMPDIR/events"
 }
 
+# last_request FILTER [event]: the last request and its event, or the event alone, put through it.
+last_request() {
+	jq -c ".object |= ($1)" <<<"$(tail -n 1 "$BATS_TEST_TMPDIR/events")" >"$BATS_TEST_TMPDIR/last"
+	sed -i '$d' "$BATS_TEST_TMPDIR/events"
+	cat "$BATS_TEST_TMPDIR/last" >>"$BATS_TEST_TMPDIR/events"
+	[ "${2:-}" = event ] || jq .object "$BATS_TEST_TMPDIR/last" \
+		>"$BATS_TEST_TMPDIR/requests/$(jq -r .object.metadata.name "$BATS_TEST_TMPDIR/last")"
+}
+
 @test "chart: the signer names a node as the API server does, and gives others nothing" {
 	fake_api
 	account=system:serviceaccount:boot:nodes
@@ -191,16 +215,20 @@ certificate_request() {
 	certificate_request both "$account" '["node1", "node2"]'
 	certificate_request strange "$account" '["a,URI:bootseer://node/b"]'
 	certificate_request broken "$account" '["node3"]'
-	jq -c '.object.spec.request = ("rubbish" | @base64)' <<<"$(tail -n 1 "$BATS_TEST_TMPDIR/events")" \
-		>"$BATS_TEST_TMPDIR/last"
-	sed -i '$d' "$BATS_TEST_TMPDIR/events"
-	cat "$BATS_TEST_TMPDIR/last" >>"$BATS_TEST_TMPDIR/events"
+	last_request '.spec.request = ("rubbish" | @base64)'
+	# Its name has a line that is another request, of a node that did not ask.
+	certificate_request forged "$account" '["node1"]'
+	last_request '.metadata.name = "x\nforged victim \(.spec.request)\ny"' event
+	# The object itself counts, and not the event about it.
 	certificate_request good "$account" '["node1.internal"]'
-	TMPDIR=$BATS_TEST_TMPDIR/tmp API=$BATS_TEST_TMPDIR NAMESPACE=boot REQUESTER=nodes AUTHORITY=a 		MAKE_AUTHORITY=1 DAYS=9 KUBERNETES_SERVICE_HOST=h KUBERNETES_SERVICE_PORT=1 		PATH=$BATS_TEST_TMPDIR/bin:$PATH unshare -pf --kill-child 		sh "$BATS_TEST_TMPDIR/bin/node-certificate" sign >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- 4>&- &
-	signer=$!
+	last_request '.spec.extra[] = ["node7"]' event
+	start_signer
 	wait_for test -s "$BATS_TEST_TMPDIR/put/goodstatus"
-	kill -9 "$signer" # the PID namespace ends with it
-	wait "$signer" || :
+	stop_signer
+	run ! grep -r victim "$BATS_TEST_TMPDIR/put" "$BATS_TEST_TMPDIR/log"
+	for name in x y forged; do
+		[ ! -e "$BATS_TEST_TMPDIR/put/${name}approval" ]
+	done
 	for name in other nowhere both strange broken; do
 		[ "$(jq -r '.status.conditions[].type' "$BATS_TEST_TMPDIR/put/${name}approval")" = Denied ]
 		[ ! -e "$BATS_TEST_TMPDIR/put/${name}status" ]
@@ -211,6 +239,25 @@ certificate_request() {
 	[[ $names != *node9* ]]
 	jq -r '.data["tls.crt"] | @base64d' "$BATS_TEST_TMPDIR/secret" >"$BATS_TEST_TMPDIR/ca"
 	openssl verify -CAfile "$BATS_TEST_TMPDIR/ca" "$BATS_TEST_TMPDIR/pem"
+}
+
+signed_by_next() {
+	jq -r '.status.certificate | @base64d' "$BATS_TEST_TMPDIR/put/goodstatus" >"$BATS_TEST_TMPDIR/pem"
+	openssl verify -CAfile "$BATS_TEST_TMPDIR/next.crt" "$BATS_TEST_TMPDIR/pem"
+}
+
+# The authority changes at the end of the first watch.
+@test "chart: the signer signs by the authority that the secret has now" {
+	fake_api
+	certificate_request good system:serviceaccount:boot:nodes '["node1"]'
+	openssl req -x509 -newkey ed25519 -nodes -subj /CN=next -keyout "$BATS_TEST_TMPDIR/next.key" \
+		-out "$BATS_TEST_TMPDIR/next.crt"
+	jq -n --rawfile key "$BATS_TEST_TMPDIR/next.key" --rawfile crt "$BATS_TEST_TMPDIR/next.crt" \
+		'{data: {"tls.key": ($key | @base64), "tls.crt": ($crt | @base64)}}' \
+		>"$BATS_TEST_TMPDIR/next-secret"
+	start_signer
+	wait_for signed_by_next
+	stop_signer
 }
 
 @test "chart: with PostgreSQL the service is a Deployment of several replicas" {
