@@ -260,6 +260,40 @@ signed_by_next() {
 	stop_signer
 }
 
+# A copy of node-agent whose node and configuration are folders of the test. The installation ends
+# where it would put units of systemd on the node, as the chart's home is empty.
+fake_node() {
+	mkdir -p "$BATS_TEST_TMPDIR"/{bin,config,home,secret,node/etc/bootseer,node/run/systemd/system}
+	sed "s|^node=.*|node=$BATS_TEST_TMPDIR/node|; s|/tmp/config|$BATS_TEST_TMPDIR/made|g
+		s| /config/| $BATS_TEST_TMPDIR/config/|; s| /secret/| $BATS_TEST_TMPDIR/secret/|" \
+		"$TOP/deploy/image/node-agent" >"$BATS_TEST_TMPDIR/bin/node-agent"
+	cp "$TOP/deploy/image/kube-api" "$BATS_TEST_TMPDIR/bin"
+	printf '#!/bin/sh\necho "nobody signs" >&2\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/node-certificate"
+	chmod +x "$BATS_TEST_TMPDIR"/bin/*
+	echo 'p2p-cert-file = "/etc/bootseer/peers/node.pem";' >"$BATS_TEST_TMPDIR/config/bootseerd.conf"
+}
+
+install_fake() { # VARIABLE...
+	env BOOTSEER_HOME="$BATS_TEST_TMPDIR/home" NODE_ACTION=install NODE_NAME=n HOST_IP=192.0.2.1 \
+		PATH="$BATS_TEST_TMPDIR/bin:$PATH" "$@" sh "$BATS_TEST_TMPDIR/bin/node-agent" node
+}
+
+@test "chart: a node without a certificate gets no configuration that names one" {
+	fake_node
+	run ! install_fake PEERS_DAYS=90
+	[ "$output" = 'nobody signs' ]
+	run -0 ls -A "$BATS_TEST_TMPDIR/node/etc/bootseer"
+	[ -z "$output" ]
+}
+
+@test "chart: a node that is told of no peers asks anew when it is told of some" {
+	fake_node
+	mkdir "$BATS_TEST_TMPDIR/node/etc/bootseer/peers"
+	run ! install_fake
+	[ -e "$BATS_TEST_TMPDIR/node/etc/bootseer/bootseerd.conf" ]
+	[ -e "$BATS_TEST_TMPDIR/node/etc/bootseer/peers/stale" ]
+}
+
 @test "chart: with PostgreSQL the service is a Deployment of several replicas" {
 	render --set registry.enabled=true --set registry.postgresSecretName=db \
 		--set registry.replicas=3 --set registry.tlsSecretName=tls >"$BATS_TEST_TMPDIR/out"
