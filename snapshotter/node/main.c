@@ -237,6 +237,7 @@ static int open_logins(struct node *n, struct error *err)
 
 static int node_open(struct node *n, struct error *err)
 {
+	static const struct offers_room room = { disk_reserve, disk_settle };
 	const struct trace_user user = node_prefetch_trace_user(n);
 	int rc;
 
@@ -274,7 +275,7 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
-		rc = offers_open(n, &n->offers, err);
+		rc = offers_open(n, &room, &n->offers, err);
 	if (rc == 0)
 		rc = trace_lookup_open(n, &user, &n->traces, err);
 	if (rc == 0)

@@ -993,3 +993,11 @@ with sqlite3.connect(sys.argv[1]) as c:
 @test "a database of a newer version is left alone" {
 	on_each_db newer
 }
+
+index_units() {
+	INDEX_DB_URL=$DB "$BOOTSEER_BUILD/tests/unit/registry/test_registry_index_db" --tap
+}
+
+@test "indexes that nodes offer are kept the same way by both databases" {
+	on_each_db index_units
+}

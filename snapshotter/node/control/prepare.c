@@ -468,7 +468,7 @@ static int fetch_image(struct node *n, struct oci_store *store,
 	if (rc == 0 && ret->image && a->evidence.len > 0)
 		rc = image_set_evidence(ret->image, &a->evidence, err);
 	if (!ret->image) {
-		room = artifact_disk_bytes(a) + (offer ? offer->size : 0);
+		room = artifact_disk_bytes(a);
 		rc = node_collect_for_place(n, err);
 		if (rc == 0)
 			rc = disk_reserve(n->disk, room, err);
@@ -572,8 +572,9 @@ static int ask_service(struct node *n, const struct asked *q,
 
 	if (!n->offers || !is_ordinary(rc))
 		return rc;
-	if (offers_find(n->offers, &query, &found, &why) < 0) {
-		offers_note(n->offers, &query);
+	taken = offers_find(n->offers, &query, &found, &why);
+	if (taken < 0) {
+		offers_note(n->offers, &query, taken);
 		return rc;
 	}
 	taken = fetch_image(n, store, q, top, &found.artifact, &found, ret,

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
@@ -34,6 +35,8 @@
 #define FOLDER "indexing" /* below --root */
 #define BUILD_NS (6000 * NS_PER_S)
 #define LOOK_MS 500
+#define ROOM_LEAST (16 * MIB)
+#define ROOM_MOST (UINT64_C(4) << 30)
 #define SAID_MAX 512 /* bytes that the process says */
 #define SAY_FD STDOUT_FILENO
 #define SRC "oci:src:image"
@@ -72,10 +75,22 @@ static int make(struct error *err)
 	return 0;
 }
 
+/* Not the last that the kernel kills for memory, as bootseerd is, but before any container. */
+static void give_up_shelter(void)
+{
+	AUTO_CLOSE int fd =
+		open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	(void)!write(fd, "500", 3);
+}
+
 int offers_child_main(void)
 {
 	struct error err = ERROR_INIT;
-	int rc = confine_index(&err);
+	int rc;
+
+	give_up_shelter();
+	rc = confine_index(&err);
 
 	if (rc == 0)
 		rc = make(&err);
@@ -268,6 +283,8 @@ static int wait_for(const struct offers *o, pid_t pid, struct error *err)
 		else if (clock_now_ns() > end)
 			rc = error_set(err, ETIMEDOUT, "it takes too long");
 	}
+	/* Its group, too, while nobody else can have the number. */
+	(void)kill(-pid, SIGKILL);
 	rc = process_reap(pid, LOOK_MS, rc, &status, err);
 	if (rc == 0 && WIFSIGNALED(status))
 		rc = error_set(err, EIO, "its process was killed by signal %d",
@@ -360,6 +377,21 @@ static int claim(struct offers *o, const struct offer_image *i,
 	return state && strcmp(state, "yours") == 0;
 }
 
+/* Of an index, and of the files on the way to it: some 2 % of the layers. */
+static uint64_t bytes_at_most(const struct offer_image *i)
+{
+	uint64_t sum = ROOM_LEAST;
+	struct oci_image image;
+
+	if (oci_image_parse(i->manifest.data, i->manifest.len, &image, NULL) <
+	    0)
+		return sum;
+	for (size_t k = 0; k < image.n_layers; k++)
+		sum += image.layers[k].size / 10;
+	oci_image_fini(&image);
+	return sum < ROOM_MOST ? sum : ROOM_MOST;
+}
+
 int offers_build(struct offers *o, const struct offer_image *i,
 		 struct error *err)
 {
@@ -367,6 +399,7 @@ int offers_build(struct offers *o, const struct offer_image *i,
 	AUTO_FREE char *authorization = NULL;
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
+	uint64_t room;
 	int rc;
 
 	if (!repo)
@@ -381,6 +414,16 @@ int offers_build(struct offers *o, const struct offer_image *i,
 	store_lease_end(lease);
 	origin_put(origin);
 	if (rc == 0)
-		rc = claim(o, i, repo, authorization, err);
-	return rc <= 0 ? rc : build_and_send(o, i, authorization, err);
+		rc = i->was_none && offers_is_made(o, i, repo, authorization)
+			     ? 0
+			     : claim(o, i, repo, authorization, err);
+	if (rc <= 0)
+		return rc;
+	room = bytes_at_most(i);
+	rc = o->room->reserve(o->node->disk, room, err);
+	if (rc < 0)
+		return rc;
+	rc = build_and_send(o, i, authorization, err);
+	o->room->settle(o->node->disk, room, NULL);
+	return rc;
 }

@@ -17,6 +17,10 @@
 #include "snapshotter/node/images/origin.h"
 
 #define TIMEOUT_MS 10000
+#define LIST_TIMEOUT_MS 2000
+/* A start waits for bytes that come faster than this, after a moment. */
+#define SLOW_BPS (1 << 20)
+#define SLOW_NS (10 * NS_PER_S)
 #define LIST_MAX (512u << 10) /* bytes: eight signatures */
 #define OFFERS_LOOKED_AT 8
 #define SILENT_NS (30 * NS_PER_S)
@@ -65,7 +69,7 @@ static int do_call(struct offers *o, const struct offer_call *c,
 	if (c->body)
 		r->headers[n++] = "Content-Type: application/octet-stream";
 	r->path = path.data;
-	return service_client_do(o->client, r, a, err);
+	return service_client_do(c->is_list ? o->asked : o->client, r, a, err);
 }
 
 static bool is_silent(struct offers *o)
@@ -147,8 +151,10 @@ static enum policy_mode mode_of(const struct offers *o, const char *host,
 void offer_found_fini(struct offer_found *f)
 {
 	artifact_fini(&f->artifact);
-	if (f->size)
+	if (f->size) {
 		(void)close(f->fd);
+		f->room->settle(f->disk, f->size, NULL);
+	}
 	*f = (struct offer_found){ .size = 0 };
 }
 
@@ -160,6 +166,8 @@ struct offer_look {
 	struct digest artifact;
 	struct buf signature;
 	uint64_t bytes;
+	int64_t begin_ns;
+	uint64_t got; /* bytes since then */
 	unsigned int parts;
 	char offer[24]; /* its number */
 };
@@ -203,7 +211,7 @@ static int judge(const struct offer_look *l, struct error *err)
 				     err);
 }
 
-static int fetch_part(const struct offer_look *l, unsigned int part, int fd,
+static int fetch_part(struct offer_look *l, unsigned int part, int fd,
 		      uint64_t *at, struct error *err)
 {
 	char below[32];
@@ -222,9 +230,15 @@ static int fetch_part(const struct offer_look *l, unsigned int part, int fd,
 	(void)snprintf(below, sizeof(below), "/parts/%u", part);
 	if (l->q->pace && pace_level(l->q->pace) == PACE_STOP)
 		return error_set(err, ECANCELED, "not wanted any more");
+	if (clock_now_ns() - l->begin_ns >
+	    SLOW_NS + (int64_t)(l->got / SLOW_BPS) * NS_PER_S)
+		return error_set(err, ETIMEDOUT,
+				 "the service sends less than 1 MiB in a "
+				 "second");
 	rc = offers_call(l->o, &c, &data, err);
 	if (rc < 0)
 		return rc;
+	l->got += data.len;
 	if (data.len == 0 || data.len > l->bytes - *at)
 		return error_set(err, EBADMSG,
 				 "part %u is not what was offered", part);
@@ -282,15 +296,22 @@ static int check_image(const struct offer_look *l, struct artifact *a,
 	return rc < 0 ? rc : artifact_check_image(a, &l->q->image->digest, err);
 }
 
-static int fetch(const struct offer_look *l, struct offer_found *ret,
+static int fetch(struct offer_look *l, struct offer_found *ret,
 		 struct error *err)
 {
 	struct offer_found f = { .fd = -1 };
 	uint64_t at = 0;
-	int rc = temp_file(l->o->node->cfg->root, &f.fd, err);
+	int rc = l->o->room->reserve(l->o->node->disk, l->bytes, err);
 
 	if (rc < 0)
 		return rc;
+	rc = temp_file(l->o->node->cfg->root, &f.fd, err);
+	if (rc < 0) {
+		l->o->room->settle(l->o->node->disk, l->bytes, NULL);
+		return rc;
+	}
+	f.room = l->o->room;
+	f.disk = l->o->node->disk;
 	f.size = l->bytes;
 	for (unsigned int p = 0; rc == 0 && p < l->parts; p++)
 		rc = fetch_part(l, p, f.fd, &at, err);
@@ -342,23 +363,60 @@ static int choose(struct offer_look *l, const json_t *all,
 	return first;
 }
 
-static int ask(struct offer_look *l, struct offer_found *ret, struct error *err)
+static int fetch_list(const struct offer_look *l, json_t **ret,
+		      struct error *err)
 {
 	const struct offer_call c = {
 		.method = "GET",
+		.is_list = true,
 		.below = "",
 		.image = &l->q->image->digest,
 		.repo = l->repo,
 		.authorization = l->authorization,
 	};
 	AUTO_BUF text = { .limit = LIST_MAX };
-	AUTO_JSON *all = NULL;
 	int rc = offers_call(l->o, &c, &text, err);
 
-	if (rc < 0)
-		return rc;
-	all = json_loadb(text.data ? text.data : "", text.len, 0, NULL);
-	return choose(l, json_object_get(all, "indexes"), ret, err);
+	if (rc == 0)
+		*ret = json_loadb(text.data ? text.data : "", text.len, 0,
+				  NULL);
+	return rc;
+}
+
+static int ask(struct offer_look *l, struct offer_found *ret, struct error *err)
+{
+	AUTO_JSON *all = NULL;
+	int rc = fetch_list(l, &all, err);
+
+	l->begin_ns = clock_now_ns();
+	return rc < 0 ? rc
+		      : choose(l, json_object_get(all, "indexes"), ret, err);
+}
+
+bool offers_is_made(struct offers *o, const struct offer_image *i,
+		    const char *repo, const char *authorization)
+{
+	const struct oci_manifest m = { .digest = i->digest };
+	const struct offer_query q = { .host = i->host,
+				       .repo = i->repo,
+				       .image = &m };
+	struct offer_look l = { .o = o,
+				.q = &q,
+				.repo = repo,
+				.authorization = authorization,
+				.signature = BUF_INIT };
+	AUTO_JSON *all = NULL;
+	bool is_made = false;
+	const json_t *one;
+	size_t k;
+
+	if (fetch_list(&l, &all, NULL) < 0)
+		return false;
+	json_array_foreach(json_object_get(all, "indexes"), k, one) is_made =
+		is_made ||
+		(read_entry(&l, one, NULL) == 0 && judge(&l, NULL) == 0);
+	buf_fini(&l.signature);
+	return is_made;
 }
 
 int offers_find(struct offers *o, const struct offer_query *q,
@@ -463,11 +521,25 @@ static void add_image(struct offers *o, struct offer_image *i)
 		periodic_wake(o->thread);
 }
 
-void offers_note(struct offers *o, const struct offer_query *q)
+/* A service that was away, or signatures that no rule here allows, are no reason to make one. */
+static bool is_wanted(const struct offers *o, const struct offer_query *q,
+		      int rc)
 {
-	struct offer_image i = { .plain_http = q->plain_http };
+	const struct policy_rule *r;
 
-	if (mode_of(o, q->host, q->repo) != POLICY_BUILD || !o->key)
+	if (rc != -ADMISSION_REFUSED)
+		return rc == -ENOENT || rc == -EBADMSG;
+	r = admission_rule(o->node->admission, q->host, q->repo, NULL, NULL);
+	return r && r->mode == POLICY_SIGN;
+}
+
+void offers_note(struct offers *o, const struct offer_query *q, int rc)
+{
+	struct offer_image i = { .plain_http = q->plain_http,
+				 .was_none = rc == -ENOENT };
+
+	if (mode_of(o, q->host, q->repo) != POLICY_BUILD || !o->key ||
+	    !is_wanted(o, q, rc))
 		return;
 	i.host = strdup(q->host);
 	i.repo = strdup(q->repo);
@@ -605,11 +677,14 @@ static int64_t offers_round(void *arg)
 
 /* ------------------------------------------------------------ open and close --- */
 
-int offers_open(struct node *n, struct offers **ret, struct error *err)
+int offers_open(struct node *n, const struct offers_room *room,
+		struct offers **ret, struct error *err)
 {
 	const struct node_config *cfg = n->cfg;
 	const struct service_client_config client =
 		node_config_service(cfg, TIMEOUT_MS);
+	const struct service_client_config list =
+		node_config_service(cfg, LIST_TIMEOUT_MS);
 	struct offers *o;
 	int rc;
 
@@ -620,6 +695,7 @@ int offers_open(struct node *n, struct offers **ret, struct error *err)
 	if (!o)
 		return error_nomem(err);
 	o->node = n;
+	o->room = room;
 	(void)pthread_mutex_init(&o->lock, NULL);
 	if (cfg->node_name)
 		(void)snprintf(o->name, sizeof(o->name), "%s", cfg->node_name);
@@ -632,6 +708,8 @@ int offers_open(struct node *n, struct offers **ret, struct error *err)
 		rc = sign_key_load(cfg->index_key, &o->key, err);
 	if (rc == 0)
 		rc = service_client_new(&client, &o->client, err);
+	if (rc == 0)
+		rc = service_client_new(&list, &o->asked, err);
 	if (rc == 0)
 		rc = periodic_start(offers_round, o, 0, &o->thread, err);
 	if (rc < 0) {
@@ -650,6 +728,7 @@ void offers_close(struct offers *o)
 	for (size_t k = 0; k < o->n; k++)
 		offer_image_fini(&o->v[k]);
 	service_client_free(o->client);
+	service_client_free(o->asked);
 	sign_key_free(o->key);
 	policy_fini(&o->policy);
 	(void)pthread_mutex_destroy(&o->lock);

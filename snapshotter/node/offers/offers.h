@@ -16,9 +16,16 @@
 
 struct offers;
 
-/* *ret is NULL where no rule of --index asks for anything. */
-int offers_open(struct node *n, struct offers **ret,
-		struct error *err) MUST_CHECK;
+struct disk;
+/* Bytes below --root are set aside by these (control/disk.h) before they are written. */
+struct offers_room {
+	int (*reserve)(struct disk *d, uint64_t bytes, struct error *err);
+	void (*settle)(struct disk *d, uint64_t bytes, const char *path);
+};
+
+/* `room` is borrowed. *ret is NULL where no rule of --index asks for anything. */
+int offers_open(struct node *n, const struct offers_room *room,
+		struct offers **ret, struct error *err) MUST_CHECK;
 void offers_close(struct offers *o); /* NULL is allowed, as in all below */
 
 /* An image that the registry has no usable artifact of; all borrowed. */
@@ -35,11 +42,13 @@ struct offer_found {
 	struct offer offer;
 	int fd; /* a nameless file below --root that holds the offer */
 	uint64_t size;
+	const struct offers_room *room; /* where `size` is set aside */
+	struct disk *disk;
 };
 void offer_found_fini(struct offer_found *f); /* zeroed is allowed */
 
-/* Ask the service.  -ENOENT: no rule asks, it has none, or it cannot be asked; -EKEYREJECTED: it
- * has some, but nobody whom this node believes made them. */
+/* Ask the service.  -ENOENT: no rule asks, it has none, or it cannot be asked; -ADMISSION_REFUSED:
+ * it has some, but nobody whom this node believes made them. */
 int offers_find(struct offers *o, const struct offer_query *q,
 		struct offer_found *ret, struct error *err) MUST_CHECK;
 
@@ -52,9 +61,9 @@ int offer_found_renew(const struct offer_found *f, const struct image *i,
 int offer_found_keep(const struct offer_found *f, const char *dir,
 		     struct error *err) MUST_CHECK;
 
-/* The image starts the ordinary way: make its index once containerd has all of it, where a rule
- * says so. */
-void offers_note(struct offers *o, const struct offer_query *q);
+/* The image starts the ordinary way, as offers_find() said `rc`: make its index once containerd has
+ * all of it, where a rule says so. */
+void offers_note(struct offers *o, const struct offer_query *q, int rc);
 
 /* A block of the image is not what its index says: no node is to have that index any more.  Waits
  * for the service. */

@@ -21,6 +21,7 @@
 struct offer_image {
 	char *host, *repo;
 	bool plain_http;
+	bool was_none; /* the service had no index of it */
 	struct digest digest;
 	struct buf manifest;
 	int64_t until_ns;
@@ -29,9 +30,11 @@ void offer_image_fini(struct offer_image *i);
 
 struct offers {
 	struct node *node;
+	const struct offers_room *room;
 	struct policy policy;
 	struct service_client *client;
-	char name[256]; /* of this node */
+	struct service_client *asked; /* of the list, for which a start waits */
+	char name[256];               /* of this node */
 	/* Credentials of registries may be told to the service: it is asked by TLS, or on this
 	 * machine, or the operator allowed it. */
 	bool is_private;
@@ -47,6 +50,7 @@ struct offers {
 /* One call about an image. */
 struct offer_call {
 	const char *method;
+	bool is_list;
 	const char *below;                     /* "", "/wrong", "/parts/3" */
 	const struct digest *image, *artifact; /* artifact: NULL, none */
 	const char *repo;                      /* HOST/REPOSITORY */
@@ -64,6 +68,10 @@ int offers_call(struct offers *o, const struct offer_call *c, struct buf *ret,
 int offers_authorization(const struct offers *o, struct oci_store *store,
 			 const struct digest *image, struct pace *pace,
 			 char **ret, struct error *err) MUST_CHECK;
+
+/* Has the service one by now, by a signature that is believed here? */
+bool offers_is_made(struct offers *o, const struct offer_image *i,
+		    const char *repo, const char *authorization);
 
 /* Make the index of an image that containerd has, and send it (build.c; send.c). */
 int offers_build(struct offers *o, const struct offer_image *i,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <seccomp.h>
 #include <stdio.h>
 #include <string.h>
@@ -332,8 +333,15 @@ static int refuse_index_calls(struct error *err)
 		SCMP_SYS(mount),         SCMP_SYS(umount2),
 		SCMP_SYS(kill),          SCMP_SYS(tkill),
 		SCMP_SYS(pidfd_open),    SCMP_SYS(pidfd_send_signal),
-		SCMP_SYS(inotify_init1),
+		SCMP_SYS(inotify_init1), SCMP_SYS(setsid),
+		SCMP_SYS(setpgid),       SCMP_SYS(fork),
+		SCMP_SYS(vfork),         SCMP_SYS(open_tree),
+		SCMP_SYS(move_mount),    SCMP_SYS(fsopen),
+		SCMP_SYS(fsconfig),      SCMP_SYS(fsmount),
+		SCMP_SYS(fspick),        SCMP_SYS(mount_setattr),
 	};
+	/* Its flags are in memory, where no filter sees them; libc then uses clone. */
+	static const int clone3_call[] = { SCMP_SYS(clone3) };
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
 	int rc;
 
@@ -343,6 +351,14 @@ static int refuse_index_calls(struct error *err)
 	if (rc == 0)
 		rc = add_all(f, SCMP_ACT_ERRNO(EPERM), refused,
 			     ARRAY_SIZE(refused));
+	if (rc == 0)
+		rc = add_all(f, SCMP_ACT_ERRNO(ENOSYS), clone3_call, 1);
+	/* Threads alone: no process of it outlives it, none has other namespaces. */
+	if (rc == 0)
+		rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone),
+				      1,
+				      SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD,
+					      0));
 	return load_filter(f, rc, true, err);
 }
 

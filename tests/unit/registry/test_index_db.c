@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On SQLite; on PostgreSQL with $INDEX_DB_URL (offers.bats).  The clock is ours. */
+/* On SQLite, and on PostgreSQL by registry.bats with $INDEX_DB_URL.  The clock is ours. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +21,9 @@ static struct error err;
 
 static void open_db(void)
 {
+	const char *given = getenv("INDEX_DB_URL");
 	char url[64];
-	struct db_config cfg = { .url = url,
+	struct db_config cfg = { .url = given ? given : url,
 				 .schema = &schema,
 				 .timeout_ns = INT64_C(10000000000) };
 
@@ -30,6 +31,8 @@ static void open_db(void)
 	(void)snprintf(url, sizeof(url), "sqlite:%s/db", dir);
 	cr_assert_eq(db_open(&cfg, &db, &err), 0, "%s", err.msg);
 	now = INT64_C(1800000000);
+	cr_assert_geq(index_db_sweep(db, now * 2, now * 2, &err), 0, "%s",
+		      err.msg);
 }
 
 static void close_db(void)
