@@ -61,7 +61,8 @@ struct group_unit *send_end(struct group_send *s)
 
 /* ----------------------------------------------------------------------- faults --- */
 
-/* A store that is slow for all must not have each member read all of it. */
+/* A store that is slow for all must not have each member read all of it.  Fetches that failed
+ * do not count: their deadline says nothing of how long a unit takes. */
 void bounds_fetched(struct group *g, int64_t took_ns)
 {
 	const int64_t before_ns = g->slow_ns - g->slow_ns / 8;

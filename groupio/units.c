@@ -283,9 +283,11 @@ static int read_origin(struct group_unit *u, struct group_origin *o)
 	(void)pthread_mutex_unlock(&g->lock);
 	rc = o->s.ops->read(o->s.arg, off, u->data, u->len, &u->err);
 	(void)pthread_mutex_lock(&g->lock);
+	if (rc < 0)
+		return rc;
 	bounds_fetched(g, clock_now_ns() - u->fetched_ns);
-	g->stats.fetched_bytes += rc == 0 ? u->len : 0;
-	return rc;
+	g->stats.fetched_bytes += u->len;
+	return 0;
 }
 
 /* With the lock.  The file may be withdrawn while memory is waited for, so its origin is held. */
@@ -440,7 +442,11 @@ static bool note_want(struct group *g, struct group_peer *p,
 			unit_free(u);
 		return false;
 	}
-	return unit_queue(u);
+	if (unit_queue(u))
+		return true;
+	/* The unit is gone, and this was its only want. */
+	p->n_held--;
+	return false;
 }
 
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
