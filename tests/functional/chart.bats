@@ -55,6 +55,8 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	[[ $output == *'needs a service'* ]]
 	run ! render --set node.peers.enabled=true
 	[[ $output == *'needs a line service'* ]]
+	run ! render --set node.peers.enabled=true --set-string 'node.config=# no service = here'
+	[[ $output == *'needs a line service'* ]]
 	run ! render --set node.peers.enabled=true --kube-version 1.29.0 \
 		--set-string 'node.config=service = "https://10.96.0.73:9730";'
 	[[ $output == *'Kubernetes 1.30'* ]]
@@ -98,6 +100,17 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	for name in bootseer-registry bootseer-registry.bootseer-system.svc traces.internal; do
 		grep -q "^    - \"$name\"" "$BATS_TEST_TMPDIR/out"
 		grep -q "^ *- --host=$name\$" "$BATS_TEST_TMPDIR/out"
+	done
+}
+
+@test "chart: a node has its Kubernetes name unless the configuration has a line with another" {
+	for config in '' '# not node-name = "a";' 'cache-size = "1G"; # node-name = "a";'; do
+		render --set-string "node.config=$config" >"$BATS_TEST_TMPDIR/out"
+		grep -q 'node-name = "@NODE_NAME@"' "$BATS_TEST_TMPDIR/out"
+	done
+	for config in 'node-name = "a";' 'run = "/r"; node-name: "a";'; do
+		render --set-string "node.config=$config" >"$BATS_TEST_TMPDIR/out"
+		run ! grep 'node-name = "@NODE_NAME@"' "$BATS_TEST_TMPDIR/out"
 	done
 }
 
@@ -216,6 +229,9 @@ last_request() {
 	certificate_request strange "$account" '["a,URI:bootseer://node/b"]'
 	certificate_request broken "$account" '["node3"]'
 	last_request '.spec.request = ("rubbish" | @base64)'
+	certificate_request unsigned "$account" '["node3"]'
+	last_request '.spec.request |= (@base64d |
+		sub("[A-Za-z0-9+/]{4}(?<end>=*\n-----END)"; "AAAA" + .end) | @base64)'
 	# Its name has a line that is another request, of a node that did not ask.
 	certificate_request forged "$account" '["node1"]'
 	last_request '.metadata.name = "x\nforged victim \(.spec.request)\ny"' event
@@ -229,7 +245,7 @@ last_request() {
 	for name in x y forged; do
 		[ ! -e "$BATS_TEST_TMPDIR/put/${name}approval" ]
 	done
-	for name in other nowhere both strange broken; do
+	for name in other nowhere both strange broken unsigned; do
 		[ "$(jq -r '.status.conditions[].type' "$BATS_TEST_TMPDIR/put/${name}approval")" = Denied ]
 		[ ! -e "$BATS_TEST_TMPDIR/put/${name}status" ]
 	done
