@@ -446,6 +446,7 @@ static int measure_requests(struct ops_gather *g, const struct ops_burst *b,
 			 { g->c->queue, labels, &to->queue_s },
 			 { g->c->response, labels, &to->response_s },
 			 { bytes, "", &to->bytes } };
+	double growth[ARRAY_SIZE(counters)];
 	struct ops_burst grown = { .n = 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
@@ -456,8 +457,12 @@ static int measure_requests(struct ops_gather *g, const struct ops_burst *b,
 			return rc;
 		if (!grown.nodes)
 			return 0;
-		*counters[i].sum += grown.bytes;
+		growth[i] = grown.bytes;
 	}
+	/* A burst counts with all four counters or not at all, for means divide one by
+	 * another. */
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+		*counters[i].sum += growth[i];
 	/* `grown` is of the bytes now. */
 	to->node_s +=
 		(double)grown.nodes *

@@ -270,24 +270,27 @@ static json_t *source_json(const struct ops_report *r, const char *name,
 			 missing_cost(needs));
 }
 
+/* NULL where a part of it could not be made, so that no report lacks one unseen. */
 static json_t *report_json(const struct ops_report *r)
 {
-	json_t *root = json_object(), *sources = json_array();
+	AUTO_JSON *root = json_object();
+	json_t *sources = json_array();
+	int rc = 0;
 
-	(void)json_array_append_new(sources, source_json(r, "jobs", NEEDS_JOBS,
-							 r->set != NULL));
-	(void)json_array_append_new(sources,
-				    source_json(r, "metrics", NEEDS_METRICS,
-						r->m != NULL));
-	(void)json_object_set_new(root, "made_s",
+	rc |= json_array_append_new(
+		sources, source_json(r, "jobs", NEEDS_JOBS, r->set != NULL));
+	rc |= json_array_append_new(
+		sources,
+		source_json(r, "metrics", NEEDS_METRICS, r->m != NULL));
+	rc |= json_object_set_new(root, "made_s",
 				  json_integer((json_int_t)time(NULL)));
-	(void)json_object_set_new(root, "sources", sources);
+	rc |= json_object_set_new(root, "sources", sources);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		(void)json_object_set_new(root, parts[i].name,
+		rc |= json_object_set_new(root, parts[i].name,
 					  can_show(r, &parts[i])
 						  ? parts[i].json(r)
 						  : json_null());
-	return root;
+	return rc < 0 ? NULL : steal_ptr(&root);
 }
 
 /* ---------------------------------------------------------------------- text --- */
@@ -549,10 +552,10 @@ const struct command ops_report_command = {
 	.program = {
 		.name = "bootseer ops report",
 		.usage = "--out FILE [OPTIONS]",
-		.summary = "Write what the commands chains, cost, nodes and "
-			   "phases show, with figures, into one file that needs "
-			   "no other: as a page, as Markdown without figures, or "
-			   "as JSON. Jobs are sacct's, metrics those of "
+		.summary = "Write what the commands chains, cost, nodes, "
+			   "phases and restart show, with figures, into one file "
+			   "that needs no other: as a page, as Markdown without "
+			   "figures, or as JSON. Jobs are sacct's, metrics those of "
 			   "--prometheus; what is missing is named, with what "
 			   "that costs.",
 		.options = options,
