@@ -79,6 +79,12 @@ static void print_missing(FILE *out, const struct ops_metrics *m)
 			"samples come irregularly: half of them are %.0f %% "
 			"apart from the others' distance or more\n",
 			100 * m->jitter);
+	if (m->n_too_large)
+		fprintf(out,
+			"missing: the counters of single nodes, %zu times "
+			"around a save or load, for they are more than one "
+			"answer may have; --match takes fewer series\n",
+			m->n_too_large);
 	if (m->warning[0]) {
 		fprintf(out, "the server says: ");
 		start_print_text(m->warning, 0, PROM_WARNING_MAX, out);
@@ -263,13 +269,14 @@ json_t *ops_phases_json(const struct ops_metrics *m)
 	const struct ops_phases *p = &m->phases;
 
 	return json_pack(
-		"{s:I,s:I,s:I,s:f,s:f,s:b,s:b,s:b,s:I,s:o,s:o,s:o,s:o,s:f,s:o,"
+		"{s:I,s:I,s:I,s:f,s:f,s:b,s:b,s:b,s:I,s:I,s:o,s:o,s:o,s:o,s:f,s:o,"
 		"s:o,s:o}",
 		"from_s", (json_int_t)m->from_s, "to_s", (json_int_t)m->to_s,
 		"sample_s", (json_int_t)m->step_s, "jitter", m->jitter, "nodes",
 		m->nodes, "has_reads", m->read.v != NULL, "has_gpus",
 		m->gpu.v != NULL, "has_storage", m->used.v != NULL, "requests",
-		(json_int_t)m->requests, "save_rate", level_json(&p->write),
+		(json_int_t)m->requests, "too_large",
+		(json_int_t)m->n_too_large, "save_rate", level_json(&p->write),
 		"load_rate", level_json(&p->read), "gpu", level_json(&p->gpu),
 		"phases_s", lengths_json(p), "idle_s", p->idle_s, "settings",
 		settings_json(p), "saves", bursts_json(p->saves, p->n_saves),

@@ -305,6 +305,16 @@ static struct prom_samples samples_of(struct ops_gather *g, double end_s,
 				      .replica_labels = g->c->replica_labels };
 }
 
+static int check_step(const struct ops_gather *g, struct error *err)
+{
+	return g->m->step_s <= STEP_MAX_S
+		       ? 0
+		       : error_set(err, ERANGE,
+				   "samples of %s are %u s apart, which is too "
+				   "coarse to see a save",
+				   g->c->write, g->m->step_s);
+}
+
 /* The distance of samples, where there are data. */
 static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 {
@@ -313,6 +323,12 @@ static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 	struct prom_samples s;
 	int rc = 0;
 
+	/* Samples of all series at once may be more than one answer has, so that they
+	 * are not asked for where the distance is known. */
+	if (g->c->step_s) {
+		g->m->step_s = (uint32_t)g->c->step_s;
+		return check_step(g, err);
+	}
 	buf_reset(&g->query);
 	if (add_selector(g, g->c->write, "") < 0)
 		return error_nomem(err);
@@ -323,20 +339,19 @@ static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 	}
 	spread = ops_spread_of(d.v, d.n);
 	free(d.v);
+	if (rc == -EFBIG)
+		return error_wrap(err, rc,
+				  "say how far samples are apart "
+				  "(--scrape-interval), or take fewer series "
+				  "(--match)");
 	if (rc < 0)
 		return rc;
 	if (!d.n)
 		return no_writes(g, err);
 	if (spread.median > 0)
 		g->m->jitter = (spread.p75 - spread.p25) / spread.median;
-	g->m->step_s = g->c->step_s ? (uint32_t)g->c->step_s
-				    : (uint32_t)fmax(1, round(spread.median));
-	return g->m->step_s <= STEP_MAX_S
-		       ? 0
-		       : error_set(err, ERANGE,
-				   "samples of %s are %u s apart, which is too "
-				   "coarse to see a save",
-				   g->c->write, g->m->step_s);
+	g->m->step_s = (uint32_t)fmax(1, round(spread.median));
+	return check_step(g, err);
 }
 
 /* --------------------------------------------------------------------- saves --- */
@@ -377,6 +392,8 @@ static int add_flow(void *arg, const struct prom_series *s, struct error *err)
 	return to->node && to->id ? 0 : error_nomem(err);
 }
 
+/* A burst whose samples are too many for one answer stays unmeasured, and is counted: the
+ * other bursts, and what the ranges tell of this one, are worth showing. */
 static int measure_save(struct ops_gather *g, struct ops_burst *b,
 			struct error *err)
 {
@@ -400,6 +417,10 @@ static int measure_save(struct ops_gather *g, struct ops_burst *b,
 		}
 	}
 	free_flows(&f);
+	if (rc == -EFBIG) {
+		g->m->n_too_large++;
+		return 0;
+	}
 	return rc;
 }
 

@@ -114,7 +114,8 @@ struct ops_prom_config {
 		  .min = "1", \
 		  .max = "3600", \
 		  .offset = offsetof(config_type, prom.step_s), \
-		  .help = "The metrics' distance; default is what they say." }, \
+		  .help = "The metrics' distance; default is what they say, " \
+			  "for which samples of all series have to fit one answer." }, \
 		{ .key = "save-above", \
 		  .type = OPTION_SIZE, \
 		  .arg = "SIZE", \
@@ -147,6 +148,7 @@ struct ops_metrics {
 		used; /* `used` has a step of its own */
 	struct ops_phases phases;
 	size_t n_measured; /* saves whose nodes were asked */
+	size_t n_too_large; /* questions about a burst that no answer could hold */
 	struct ops_rpc saving,
 		loading; /* requests of the last saves and loads */
 	char warning[PROM_WARNING_MAX];

@@ -277,11 +277,11 @@ static json_t *report_json(const struct ops_report *r)
 	json_t *sources = json_array();
 	int rc = 0;
 
-	rc |= json_array_append_new(
-		sources, source_json(r, "jobs", NEEDS_JOBS, r->set != NULL));
-	rc |= json_array_append_new(
-		sources,
-		source_json(r, "metrics", NEEDS_METRICS, r->m != NULL));
+	rc |= json_array_append_new(sources, source_json(r, "jobs", NEEDS_JOBS,
+							 r->set != NULL));
+	rc |= json_array_append_new(sources,
+				    source_json(r, "metrics", NEEDS_METRICS,
+						r->m != NULL));
 	rc |= json_object_set_new(root, "made_s",
 				  json_integer((json_int_t)time(NULL)));
 	rc |= json_object_set_new(root, "sources", sources);

@@ -142,6 +142,12 @@ void ops_print_restart(FILE *out, const struct ops_config *c,
 	print_loads(out, c, m);
 	print_request(out, c, "saves", &m->saving);
 	print_request(out, c, "loads", &m->loading);
+	if (m->n_too_large)
+		fprintf(out,
+			"missing: counters around a save or load, %zu times, for "
+			"they are more than one answer may have; --match takes "
+			"fewer series\n",
+			m->n_too_large);
 }
 
 /* ---------------------------------------------------------------------- JSON --- */

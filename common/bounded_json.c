@@ -22,8 +22,8 @@ static size_t weigh(char c)
 	}
 }
 
-static int check_bounds(const char *s, size_t len, const char *what,
-			struct error *err)
+static int check_bounds(const char *s, size_t len, size_t values_max,
+			const char *what, struct error *err)
 {
 	size_t depth = 0, values = 1;
 	bool quoted = false;
@@ -47,20 +47,21 @@ static int check_bounds(const char *s, size_t len, const char *what,
 			return error_set(err, EINVAL,
 					 "%s is nested deeper than %d", what,
 					 BOUNDED_JSON_DEPTH_MAX);
-		if (values > BOUNDED_JSON_VALUES_MAX)
+		if (values > values_max)
 			return error_set(err, EINVAL,
-					 "%s has more than %u values", what,
-					 BOUNDED_JSON_VALUES_MAX);
+					 "%s has more than %zu values", what,
+					 values_max);
 	}
 	return 0;
 }
 
-static int load(const void *json, size_t len, const char *what, json_type type,
-		json_t **ret, struct error *err)
+static int load(const void *json, size_t len, size_t values_max,
+		const char *what, json_type type, json_t **ret,
+		struct error *err)
 {
 	json_error_t where;
 	json_t *j;
-	int rc = check_bounds(json, len, what, err);
+	int rc = check_bounds(json, len, values_max, what, err);
 
 	if (rc < 0)
 		return rc;
@@ -86,11 +87,19 @@ static int load(const void *json, size_t len, const char *what, json_type type,
 int bounded_json_load(const void *json, size_t len, const char *what,
 		      json_t **ret, struct error *err)
 {
-	return load(json, len, what, JSON_OBJECT, ret, err);
+	return load(json, len, BOUNDED_JSON_VALUES_MAX, what, JSON_OBJECT, ret,
+		    err);
+}
+
+int bounded_json_load_large(const void *json, size_t len, size_t values_max,
+			    const char *what, json_t **ret, struct error *err)
+{
+	return load(json, len, values_max, what, JSON_OBJECT, ret, err);
 }
 
 int bounded_json_load_array(const void *json, size_t len, const char *what,
 			    json_t **ret, struct error *err)
 {
-	return load(json, len, what, JSON_ARRAY, ret, err);
+	return load(json, len, BOUNDED_JSON_VALUES_MAX, what, JSON_ARRAY, ret,
+		    err);
 }

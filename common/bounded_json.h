@@ -16,6 +16,11 @@
 int bounded_json_load(const void *json, size_t len, const char *what,
 		      json_t **ret, struct error *err) MUST_CHECK;
 
+/* The same of a text that may weigh `values_max` instead; each costs 100 bytes at most. */
+int bounded_json_load_large(const void *json, size_t len, size_t values_max,
+			    const char *what, json_t **ret,
+			    struct error *err) MUST_CHECK;
+
 int bounded_json_load_array(const void *json, size_t len, const char *what,
 			    json_t **ret, struct error *err) MUST_CHECK;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bounded_json.h"
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/text.h"
@@ -35,14 +36,18 @@ int prom_answer_read(const char *text, size_t len,
 		     char warning[PROM_WARNING_MAX], json_t **ret,
 		     struct error *err)
 {
-	AUTO_JSON *answer = text ? json_loadb(text, len, 0, NULL) : NULL;
-	const char *status =
-		json_string_value(json_object_get(answer, "status"));
-	const json_t *data = json_object_get(answer, "data");
-	const char *type =
-		json_string_value(json_object_get(data, "resultType"));
-	json_t *result = json_object_get(data, "result");
+	AUTO_JSON *answer = NULL;
+	const char *status, *type;
+	const json_t *data;
+	json_t *result;
 
+	if (bounded_json_load_large(text, len, PROM_VALUES_MAX, "it", &answer,
+				    NULL) < 0)
+		return refuse_answer(err);
+	status = json_string_value(json_object_get(answer, "status"));
+	data = json_object_get(answer, "data");
+	type = json_string_value(json_object_get(data, "resultType"));
+	result = json_object_get(data, "result");
 	if (!status || strcmp(status, "success") != 0 || !type ||
 	    strcmp(type, "matrix") != 0 || !json_is_array(result))
 		return refuse_answer(err);
@@ -53,10 +58,11 @@ int prom_answer_read(const char *text, size_t len,
 
 void prom_answer_reason(const char *text, size_t len, char *out, size_t max)
 {
-	AUTO_JSON *answer = text ? json_loadb(text, len, 0, NULL) : NULL;
-	const char *reason =
-		json_string_value(json_object_get(answer, "error"));
+	AUTO_JSON *answer = NULL;
+	const char *reason = NULL;
 
+	if (bounded_json_load(text, len, "it", &answer, NULL) == 0)
+		reason = json_string_value(json_object_get(answer, "error"));
 	(void)snprintf(out, max, "%s%s", reason ? ": " : "",
 		       reason ? reason : "");
 	text_end_whole(out);

@@ -6,6 +6,10 @@
 
 #include "profiler/prom/prom.h"
 
+/* Of an answer, as bounded_json.h weighs them: a sample weighs 4 and has 17 bytes or more,
+ * so that the longest answer passes; its tree has 400 MiB at most. */
+#define PROM_VALUES_MAX (PROM_ANSWER_MAX / 4)
+
 /*
  * The series of an answer's text, a JSON array that the caller owns.  `warning` gets the
  * server's first one, where it is empty.  -EBADMSG: it is no answer of this API.

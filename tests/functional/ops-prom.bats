@@ -59,6 +59,8 @@ expect_saves() # JSON SAMPLE
 }
 
 @test "saves and loads of a real Prometheus are the true ones, where scrapes are late and lost" {
+	local direct
+
 	serve_metrics --saves 1800x16 --saves 900x12 --lost 0.01 --jitter 1
 	phases --json >"$W/json"
 	cat "$W/json"
@@ -75,13 +77,27 @@ expect_saves() # JSON SAMPLE
 	run -1 bootseer ops phases --prometheus "$U" --from 2025-11-01 --to 2025-11-02
 	[[ $output == *"$U has no node_mountstats_nfs_total_write_bytes_total in this time"* ]]
 	# A server that is busy and takes few points gives the same.
-	"$BATS_TEST_DIRNAME/ops-proxy.py" "$U" "$W/port" "$W/log" &
+	direct=$U
+	"$BATS_TEST_DIRNAME/ops-proxy.py" "$direct" "$W/port" "$W/log" &
 	wait_for test -s "$W/port"
 	U=http://127.0.0.1:$(<"$W/port")
 	phases --json >"$W/json2"
 	diff <(jq 'del(.requests)' "$W/json") <(jq 'del(.requests)' "$W/json2")
 	[ "$(sort -n "$W/log" | tail -1)" -gt 500 ]
 	[ "$(wc -l <"$W/log")" = "$(jq .requests "$W/json2")" ]
+	# One whose samples of all nodes are too many for an answer leaves saves unmeasured, and says so.
+	"$BATS_TEST_DIRNAME/ops-proxy.py" "$direct" "$W/port3" "$W/log3" samples &
+	wait_for test -s "$W/port3"
+	U=http://127.0.0.1:$(<"$W/port3")
+	run -1 phases
+	[[ $output == *"--scrape-interval"*"answered 422: too many samples"* ]]
+	phases --scrape-interval 30 --json >"$W/json3"
+	jq -e '.too_large >= 28 and (.saves | length) == 28 and all(.saves[]; .nodes == 0)' "$W/json3"
+	run -0 --separate-stderr phases --scrape-interval 30
+	[[ $output == *"missing: the counters of single nodes, "*"28 saves, 2 loads"* ]]
+	run -0 --separate-stderr bootseer ops restart --prometheus "$U" --from 1759990000 \
+		--to 1760200000 --scrape-interval 30
+	[[ $output == *"missing: counters around a save or load, "*"--match"* ]]
 }
 
 # sacct of the truth's sessions: each but the last failed; a name that is HTML and Markdown.

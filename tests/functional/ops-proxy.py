@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A server before a Prometheus (ops-proxy.py URL PORTFILE LOG) that is busy at times, and refuses
-ranges of many points, as one does that may not load so many samples."""
+"""A server before a Prometheus (ops-proxy.py URL PORTFILE LOG [SAMPLES]) that is busy at
+times, and refuses ranges of many points, as one does that may not load so many samples; with
+SAMPLES one that is not busy, and refuses all raw ones, too."""
 import http.server
 import os
 import sys
@@ -9,7 +10,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-TO, PORTFILE, LOG = sys.argv[1:]
+TO, PORTFILE, LOG = sys.argv[1:4]
+REFUSES_SAMPLES = len(sys.argv) > 4
 POINTS = 500
 seen = 0
 
@@ -34,9 +36,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             points = (float(q["end"][0]) - float(q["start"][0])) / float(q["step"][0])
         with open(LOG, "a") as log:
             log.write(f"{points:.0f}\n")
-        if seen % 5 == 2:
+        if seen % 5 == 2 and not REFUSES_SAMPLES:
             return self.answer(503, b'{"status":"error","error":"busy"}', [("Retry-After", "0")])
-        if points > POINTS:
+        if points > POINTS or REFUSES_SAMPLES and "step" not in q:
             return self.answer(422, b'{"status":"error","error":"too many samples"}')
         try:
             with urllib.request.urlopen(TO + self.path) as r:

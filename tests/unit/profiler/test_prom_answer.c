@@ -48,6 +48,42 @@ Test(prom_answer, other_answers_are_refused)
 	}
 }
 
+Test(prom_answer, what_would_fill_the_memory_is_refused_before_it_is_parsed)
+{
+	static const char head[] =
+		"{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\","
+		"\"result\":[";
+	const size_t n = PROM_VALUES_MAX / 3;
+	AUTO_BUF text = BUF_INIT;
+	char warning[PROM_WARNING_MAX] = "";
+	json_t *series = NULL;
+
+	cr_assert_eq(buf_puts(&text, head), 0);
+	for (size_t i = 0; i < n; i++)
+		cr_assert_eq(buf_append(&text, "[],", 3), 0);
+	cr_assert_eq(buf_puts(&text, "[]]}}"), 0);
+	cr_expect_lt(text.len, (size_t)PROM_ANSWER_MAX);
+	cr_expect_eq(prom_answer_read(text.data, text.len, warning, &series,
+				      NULL),
+		     -EBADMSG);
+}
+
+Test(prom_answer, samples_of_many_nodes_are_read)
+{
+	AUTO_BUF text = BUF_INIT;
+	AUTO_JSON *series = NULL;
+
+	cr_assert_eq(buf_puts(&text, "{\"status\":\"success\",\"data\":{"
+				     "\"resultType\":\"matrix\",\"result\":["
+				     "{\"metric\":{},\"values\":["),
+		     0);
+	for (int i = 0; i < 100000; i++)
+		cr_assert_eq(buf_puts(&text, "[1760000000,\"0\"],"), 0);
+	cr_assert_eq(buf_puts(&text, "[1,\"0\"]]}]}}"), 0);
+	series = must_read(text.data);
+	cr_expect_eq(json_array_size(series), 1);
+}
+
 Test(prom_answer, values_come_to_their_places_in_the_grid)
 {
 	AUTO_JSON *series = must_read(
