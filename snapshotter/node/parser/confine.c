@@ -362,10 +362,21 @@ static int refuse_index_calls(struct error *err)
 	return load_filter(f, rc, true, err);
 }
 
+uint64_t confine_data_bytes(void)
+{
+	AUTO_FCLOSE FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long pages = 0;
+
+	if (f && fscanf(f, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+		pages = 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 int confine_index(struct error *err)
 {
 	const struct rlimit none = { 0, 0 };
-	const struct rlimit data = { INDEX_MEMORY, INDEX_MEMORY };
+	const uint64_t memory = INDEX_MEMORY + confine_data_bytes();
+	const struct rlimit data = { memory, memory };
 	const struct rlimit size = { INDEX_FILE, INDEX_FILE };
 	struct error other;
 	int rc;

@@ -36,6 +36,9 @@ int confine_parser(struct error *err) MUST_CHECK;
  */
 int confine_job(uint64_t memory, uint64_t file, struct error *err) MUST_CHECK;
 
+/* Private memory that this process has, in bytes, which RLIMIT_DATA counts too. */
+uint64_t confine_data_bytes(void);
+
 /*
  * The process that makes an index (offers/build.c): a user that owns nothing, without
  * capabilities, that can begin no program and no connection.

@@ -152,17 +152,6 @@ static bool receive_job(struct parser_job *job, int fds[PARSER_N_FDS],
 	return *ret_whole;
 }
 
-/* Pages of private memory that this process has, which a limit counts too. */
-static uint64_t data_bytes(void)
-{
-	AUTO_FCLOSE FILE *f = fopen("/proc/self/statm", "re");
-	unsigned long long pages = 0;
-
-	if (f && fscanf(f, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
-		pages = 0;
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* A job that asks for too much is what the kernel kills first, not last as it
  * would be as a child of bootseerd. */
 static void give_up_shelter(void)
@@ -265,7 +254,7 @@ int parser_main(void)
 {
 	struct error err = ERROR_INIT;
 	bool leads_group = setsid() >= 0;
-	uint64_t memory = data_bytes();
+	uint64_t memory = confine_data_bytes();
 
 	(void)prctl(PR_SET_NAME, "bootseerd-parse", 0, 0, 0);
 	keep_nothing();
