@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -16,8 +15,8 @@
 #include "common/fs.h"
 #include "common/side_by_side.h"
 
-#define ALIGNMENT (2 * MIB) /* a huge page: of small ones each costs a fault */
-#define TRIES 4u            /* while others remove what is to be replaced */
+#define ALIGNMENT 4096u
+#define TRIES 4u /* while others remove what is to be replaced */
 #define THREADS_MIN 4u
 #define THREADS_MAX 32u
 #define UNITS_A_COLUMN 4u /* at a time: while one is checked the next comes */
@@ -52,14 +51,12 @@ static uint64_t unit_bytes(const struct file_transfer *t, uint64_t u)
 
 static void *buffer_new(const struct file_transfer *t, struct error *err)
 {
-	const size_t size = round_up(t->unit, ALIGNMENT);
 	void *data = NULL;
 
-	if (posix_memalign(&data, ALIGNMENT, size)) {
+	if (posix_memalign(&data, ALIGNMENT, round_up(t->unit, ALIGNMENT))) {
 		(void)error_nomem(err);
 		return NULL;
 	}
-	(void)madvise(data, size, MADV_HUGEPAGE);
 	return data;
 }
 
