@@ -211,6 +211,13 @@ class Bootseerd(Daemon):
             time.sleep(0.1)
 
 
+def is_running_in(pid, namespace):
+    try:
+        return os.readlink("/proc/%s/ns/mnt" % pid) == namespace
+    except OSError:  # it has ended
+        return False
+
+
 class Node:
     """A mount namespace, in which `site` is the node's folder."""
 
@@ -263,6 +270,21 @@ class Node:
         with open(self.log, "a") as log:
             return subprocess.Popen(self.inside(words), env=env, stdout=log,
                                     stderr=log, stdin=subprocess.DEVNULL)
+
+    def kill_all(self):
+        """As a pod is killed: with what its command has begun, which else goes on writing."""
+        here = os.readlink(self.proc + "/ns/mnt")
+        while True:
+            found = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and
+                     int(pid) != self.holder.pid and is_running_in(pid, here)]
+            if not found:
+                return
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.01)
 
     def tree(self):
         return list(list_tree.lines(self.proc + "/root" + self.site))
@@ -375,6 +397,7 @@ class Lane:
     def kill_node(self, n):
         self.procs[n].send_signal(signal.SIGKILL)
         self.procs[n].wait()
+        self.nodes[n].kill_all()
         self.procs[n] = self.start(self.nodes[n])
 
     def hurt(self, rng, kind):
