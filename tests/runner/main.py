@@ -109,13 +109,21 @@ def judge_flaky(path, found):
     return suite
 
 
+def existing_file(path):
+    """A test file that was named, before anything is run."""
+    if not Path(path).is_file():
+        raise argparse.ArgumentTypeError(f"{path}: there is no such file")
+    return path
+
+
 def parse_arguments():
     p = argparse.ArgumentParser(prog="./dev test", description=__doc__.split("\n")[0])
     p.add_argument("-q", action="store_true", dest="quick", help="no functional tests")
     p.add_argument("--json", metavar="FILE", help="write what each suite and test cost")
     p.add_argument("--flaky", metavar="FILE", default=TOP / "tests/flaky.txt",
                    help="the list of flaky tests (tests/flaky.txt)")
-    p.add_argument("files", nargs="*", metavar="FILE.bats", help="functional tests alone")
+    p.add_argument("files", nargs="*", metavar="FILE.bats", type=existing_file,
+                   help="functional tests alone")
     return p.parse_args()
 
 
