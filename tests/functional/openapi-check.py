@@ -34,6 +34,7 @@ GOOD = {
     "artifact": "sha256:" + "cd" * 32,
     "part": "3",
     "parts": "4",
+    "offer": "7",
     "Bootseer-Pull": "Basic dXNlcjpzZWNyZXQ=",
 }
 BAD = {
@@ -62,6 +63,7 @@ BAD = {
     "artifact": "x",
     "part": "x",
     "parts": "x",
+    "offer": "x",
     "Bootseer-Pull": "x" * 9000,
 }
 checks = 0
