@@ -105,6 +105,9 @@ as_of_version() # NUMBER
 {
 	local c
 
+	[ "$1" -ge 21 ] || for c in image_index_part image_index; do
+		in_db "DROP TABLE $c"
+	done
 	[ "$1" -ge 20 ] || for c in space node_name node_count summary; do
 		in_db "ALTER TABLE job_start DROP COLUMN $c"
 	done
