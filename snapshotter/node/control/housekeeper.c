@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/starts/mounted.h"
 
+#define REFUSED "refused\n" /* in the file `wrong`: nobody will be told */
 #define ROUND_NS INT64_C(60000000000)
 /* Period of looks at what has to be in the log within seconds: full disks, silent hosts. */
 #define WATCH_NS INT64_C(5000000000)
@@ -99,8 +102,18 @@ static int leave_index(struct image *i, const char *evidence, const char *wrong,
 static void withdraw_index(struct node *n, struct image *i, const char *wrong)
 {
 	struct error err = ERROR_INIT;
+	int rc = offers_withdraw(n->offers, i, &err);
 
-	if (offers_withdraw(n->offers, i, &err) < 0) {
+	if (rc == -EACCES &&
+	    fs_replace_file(wrong, REFUSED, strlen(REFUSED), 0600, &err) == 0) {
+		log_warning("index",
+			    "not withdrawn image=\"%s/%s\" reason=\"the "
+			    "service lets this node withdraw none\" "
+			    "cure=\"DELETE /v1/indexes there\"",
+			    i->state.host, i->state.repo);
+		return;
+	}
+	if (rc < 0) {
 		log_warning("index",
 			    "not withdrawn image=\"%s/%s\" reason=\"%s\" "
 			    "action=\"tried again in a minute\"",
@@ -127,6 +140,7 @@ static void judge_indexes(struct node *n)
 		AUTO_FREE char *offer = image_path(list[k], OFFER_FILE);
 		AUTO_FREE char *evidence = image_path(list[k], EVIDENCE_FILE);
 		AUTO_FREE char *wrong = image_path(list[k], WRONG_FILE);
+		struct stat st;
 
 		if (!offer || !evidence || !wrong || access(offer, F_OK) < 0)
 			continue;
@@ -136,7 +150,8 @@ static void judge_indexes(struct node *n)
 				  "not judged image=\"%s/%s\" reason=\"%s\"",
 				  list[k]->state.host, list[k]->state.repo,
 				  err.msg);
-		if (access(wrong, F_OK) == 0)
+		/* One that was refused is not asked for again. */
+		if (stat(wrong, &st) == 0 && st.st_size == 0)
 			withdraw_index(n, list[k], wrong);
 	}
 	images_list_free(list, count);

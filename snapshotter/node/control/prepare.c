@@ -465,6 +465,8 @@ static int fetch_image(struct node *n, struct oci_store *store,
 	ret->image = images_get(n->images, &id);
 	if (ret->image && offer)
 		rc = offer_found_renew(offer, ret->image, err);
+	if (rc == 0 && ret->image && offer)
+		image_forget_errors(ret->image);
 	if (rc == 0 && ret->image && a->evidence.len > 0)
 		rc = image_set_evidence(ret->image, &a->evidence, err);
 	if (!ret->image) {

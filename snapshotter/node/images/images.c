@@ -696,6 +696,13 @@ int image_set_evidence(struct image *i, const struct buf *evidence,
 	return error_wrap(err, rc, "evidence of image %.12s", i->hex);
 }
 
+void image_forget_errors(struct image *i)
+{
+	images_lock(i->all);
+	i->judged_error_at = time(NULL);
+	images_unlock(i->all);
+}
+
 /* Of a folder that a crash leaves nothing of: no name has to lead to a whole file at
  * each moment, and images_add() makes the names durable, all at once. */
 static int write_staged(const char *dir, const char *name, const struct buf *b,

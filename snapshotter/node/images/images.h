@@ -168,6 +168,9 @@ int image_set_name(struct image *i, const char *name,
 int image_set_evidence(struct image *i, const struct buf *evidence,
 		       struct error *err) MUST_CHECK;
 
+/* Have blocks that were wrong until now judge nothing any more: what they came from is mended. */
+void image_forget_errors(struct image *i);
+
 /* A file of the image; NULL when memory is short. */
 char *image_path(const struct image *i, const char *name) MUST_CHECK;
 

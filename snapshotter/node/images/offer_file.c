@@ -108,26 +108,42 @@ static int hash_member(int fd, const struct offer *o, enum offer_member m,
 				   "was signed");
 }
 
-int offer_check_blobs(int fd, const struct offer *o, const struct artifact *a,
-		      struct error *err)
+/* To OFFER_MEMBERS descriptors; NULL: `a` has no such blob. */
+static void list_blobs(const struct artifact *a,
+		       const struct oci_descriptor **ret)
 {
 	const struct oci_descriptor *last =
 		a->n_packs ? &a->packs[a->n_packs - 1] : NULL;
-	const struct oci_descriptor *of[OFFER_MEMBERS] = {
-		[OFFER_META] = &a->meta,
-		[OFFER_MAP] = &a->map,
-	};
-	int rc = 0;
+
+	ret[OFFER_META] = &a->meta;
+	ret[OFFER_MAP] = &a->map;
+	if (last && strcmp(last->media_type, ARTIFACT_WINDOWS_TYPE) == 0)
+		ret[OFFER_WINDOWS] = last;
+}
+
+int offer_check_sizes(const struct offer *o, const struct artifact *a,
+		      struct error *err)
+{
+	const struct oci_descriptor *of[OFFER_MEMBERS] = { NULL };
 
 	if (a->format != ARTIFACT_FORMAT_INDEX)
 		return error_set(err, EBADMSG, "the offer is no index");
-	if (last && strcmp(last->media_type, ARTIFACT_WINDOWS_TYPE) == 0)
-		of[OFFER_WINDOWS] = last;
+	list_blobs(a, of);
 	for (int m = OFFER_META; m < OFFER_MEMBERS; m++)
 		if (o->size[m] != (of[m] ? of[m]->size : 0))
 			return error_set(err, EBADMSG,
 					 "a blob of the offer has not the size "
 					 "that was signed");
+	return 0;
+}
+
+int offer_check_blobs(int fd, const struct offer *o, const struct artifact *a,
+		      struct error *err)
+{
+	const struct oci_descriptor *of[OFFER_MEMBERS] = { NULL };
+	int rc = offer_check_sizes(o, a, err);
+
+	list_blobs(a, of);
 	for (int m = OFFER_META; rc == 0 && m < OFFER_MEMBERS; m++)
 		if (of[m])
 			rc = hash_member(fd, o, (enum offer_member)m,

@@ -15,6 +15,10 @@
 int offer_member_new(int fd, const struct offer *o, enum offer_member m,
 		     struct source **ret, struct error *err) MUST_CHECK;
 
+/* Has the offer the sizes that were signed with `a`?  -EBADMSG: it has others. */
+int offer_check_sizes(const struct offer *o, const struct artifact *a,
+		      struct error *err) MUST_CHECK;
+
 /* Are the blobs of the offer that `fd` is open on those of `a`, byte for byte?  -EBADMSG: they
  * are not. */
 int offer_check_blobs(int fd, const struct offer *o, const struct artifact *a,

@@ -413,17 +413,17 @@ int offers_build(struct offers *o, const struct offer_image *i,
 					  &authorization, err);
 	store_lease_end(lease);
 	origin_put(origin);
-	if (rc == 0)
-		rc = i->was_none && offers_is_made(o, i, repo, authorization)
-			     ? 0
-			     : claim(o, i, repo, authorization, err);
-	if (rc <= 0)
+	if (rc < 0)
 		return rc;
+	/* A claim keeps others from making it, so none is made without room. */
 	room = bytes_at_most(i);
 	rc = o->room->reserve(o->node->disk, room, err);
 	if (rc < 0)
 		return rc;
-	rc = build_and_send(o, i, authorization, err);
+	if (!i->was_none || !offers_is_made(o, i, repo, authorization))
+		rc = claim(o, i, repo, authorization, err);
+	if (rc > 0)
+		rc = build_and_send(o, i, authorization, err);
 	o->room->settle(o->node->disk, room, NULL);
 	return rc;
 }
