@@ -137,7 +137,23 @@ make_one() { # [OPTION...]
 		spoil "$at"
 		: >"$T/log"
 	done
+	# A larger one is refused before its other parts, which there are none of, are asked for.
+	swell
+	prepare | grep -q 'not converted'
+	said "none from the service.*size that was signed"
 	[ "$(curl -fsS "$U$INDEXES" | jq -r '.indexes[0].artifact')" = "$artifact" ]
+}
+
+# Have an offer say that its last blob has 8 MiB more, in two more parts.
+swell() {
+	python3 -c 'import sqlite3, struct, sys
+d = sqlite3.connect(sys.argv[1])
+b = bytearray(d.execute("SELECT data FROM image_index_part WHERE part = 0").fetchone()[0])
+at, more = 8 + 8 * 4, 8 << 20
+struct.pack_into("<Q", b, at, struct.unpack_from("<Q", b, at)[0] + more)
+d.execute("UPDATE image_index_part SET data = ? WHERE part = 0", (bytes(b),))
+d.execute("UPDATE image_index SET parts = parts + 2, bytes = bytes + ?", (more,))
+d.commit()' "${DB#sqlite:}"
 }
 
 # Flip a bit of what the service keeps, or flip it back.
