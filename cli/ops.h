@@ -45,22 +45,22 @@ struct ops_config {
 		    "sacct is run", \
 	  .help = "Read this file, which has what sacct printed with " \
 		  "--allusers --allocations --duplicates --parsable2 " \
-		  "--format=" OPS_SACCT_COLUMNS ", and do not run sacct." }, \
+		  "--format=" OPS_SACCT_COLUMNS ", best also with " \
+		  "--delimiter=X and an X that nobody can guess, and do not " \
+		  "run sacct." }, \
 		OPS_DAYS_OPTION, \
 		{ .key = "name", \
 		  .type = OPTION_STRING, \
 		  .arg = "NAME", \
 		  .offset = offsetof(struct ops_config, name), \
 		  .help = "Count jobs of this name only." }, \
-		{ .key = "nodes", \
-		  .type = OPTION_INTEGER, \
-		  .arg = "N", \
-		  .min = "1", \
-		  .max = "65536", \
-		  .offset = offsetof(struct ops_config, nodes), \
-		  .help = "Count jobs of N nodes or more; without it those of more " \
-			  "than half of all nodes that any job ran on." }, \
-		OPS_JSON_OPTION
+	{ \
+		.key = "nodes", .type = OPTION_INTEGER, .arg = "N", \
+		.min = "1", .max = "65536", \
+		.offset = offsetof(struct ops_config, nodes), \
+		.help = "Count jobs of N nodes or more; without it those of more " \
+			"than half of all nodes that any job ran on." \
+	}
 
 #define OPS_TRAINED_OPTION \
 	{ \

@@ -15,6 +15,7 @@
 
 static const struct option_spec options[] = {
 	OPS_OPTIONS,
+	OPS_JSON_OPTION,
 	OPS_TRAINED_OPTION,
 	{ .key = NULL },
 };

@@ -13,8 +13,11 @@
 #define SAVE_SHARE_MAX 0.1
 
 static const struct option_spec options[] = {
-	OPS_OPTIONS,      OPS_TRAINED_OPTION,
-	OPS_SAVE_OPTIONS, OPS_PROM_OPTIONS(struct ops_config),
+	OPS_OPTIONS,
+	OPS_JSON_OPTION,
+	OPS_TRAINED_OPTION,
+	OPS_SAVE_OPTIONS,
+	OPS_PROM_OPTIONS(struct ops_config),
 	{ .key = NULL },
 };
 

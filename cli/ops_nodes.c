@@ -13,6 +13,7 @@
 
 static const struct option_spec options[] = {
 	OPS_OPTIONS,
+	OPS_JSON_OPTION,
 	{ .key = NULL },
 };
 

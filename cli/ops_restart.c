@@ -217,7 +217,7 @@ const struct command ops_restart_command = {
 			   "network and server; and what would help.",
 		.options = options,
 		.examples = "bootseer ops restart --prometheus https://prom:9090 "
-			    "--rpc-slots 128 --node-bandwidth 25G\n",
+			    "--rpc-slots 128 --node-bandwidth 23G\n",
 		.see_also = "bootseer(1)",
 		.min_args = 0,
 		.max_args = 0,
