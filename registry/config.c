@@ -306,11 +306,11 @@ static const struct option_spec options[] = {
 const struct option_program registry_program = {
 	.name = "bootseer-registry",
 	.usage = "[OPTIONS]",
-	.summary =
-		"BootSeer's service of a cluster: keeps what container "
-		"starts read, merged from the recordings of all nodes; and is "
-		"the tracker of those that give each other blocks "
-		"(bootseerd's --p2p-tracker).",
+	.summary = "BootSeer's service of a cluster: keeps what container "
+		   "starts read, merged from the recordings of all nodes, "
+		   "indexes of images and of environments, and the stages of "
+		   "jobs' starts; and is the tracker of nodes that give each "
+		   "other blocks (bootseerd's --p2p-tracker).",
 	.options = options,
 	.examples = "bootseer-registry --db sqlite:/srv/traces.db\n"
 		    "bootseer-registry --config /etc/bootseer/registry.conf",

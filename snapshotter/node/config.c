@@ -163,7 +163,8 @@ static const struct option_spec options[] = {
 	  .offset = AT(service),
 	  .arg = "URL",
 	  .help = "bootseer-registry, which merges the recordings of all nodes, "
-		  "has orders for them and revoked keys, and tells them of each "
+		  "has orders for them, revoked keys and indexes (--index), "
+		  "takes the figures of starts, and tells nodes of each "
 		  "other (--p2p-listen)." },
 	{ .key = "service-token-file",
 	  .type = OPTION_FILE,
