@@ -81,7 +81,8 @@ static void print_rows(FILE *out, const struct ops_set *s,
 		fprintf(out, "\n");
 	}
 	if (c->n > ROWS_MAX)
-		fprintf(out, "%zu more: --json has all\n", c->n - ROWS_MAX);
+		fprintf(out, "%zu more: the JSON output has all\n",
+			c->n - ROWS_MAX);
 }
 
 /* Advice, with the hours that it saves. */

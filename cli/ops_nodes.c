@@ -45,7 +45,7 @@ void ops_print_nodes(FILE *out, const struct ops_set *s,
 	if (!n)
 		fprintf(out, "no node was left out of any of them\n");
 	else if (n < e->n && e->v[n].sessions)
-		fprintf(out, "more of them: --json has all\n");
+		fprintf(out, "more of them: the JSON output has all\n");
 }
 
 json_t *ops_nodes_json(const struct ops_set *s, const struct ops_rule *r,

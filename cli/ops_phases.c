@@ -140,7 +140,7 @@ static void print_settings(FILE *out, const struct ops_phases *p)
 			bytes_text(s->peak, peak));
 	}
 	if (p->n_settings > ROWS_MAX)
-		fprintf(out, "  more of them: --json has all\n");
+		fprintf(out, "  more of them: the JSON output has all\n");
 }
 
 static void print_used(FILE *out, const struct ops_series *used)
