@@ -131,7 +131,7 @@ static int look_at_store(struct object_store *s, struct error *err)
 	return rc;
 }
 
-/* What is asked before the first byte of the first file. */
+/* The questions before the first byte of the first file, which two threads ask. */
 struct first_look {
 	struct ckpt_cp *cp;
 	const char *path;

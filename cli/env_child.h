@@ -10,7 +10,7 @@
 
 /* Before anything else: SIGPIPE is ignored from now on, SIGCHLD is not. */
 void env_signals_take(void);
-/* Whoever began this process has it ignore the signal, as nohup(1) a hangup. */
+/* Was the signal ignored when this process began, as a hangup under nohup(1)? */
 bool env_signal_is_ignored(int sig);
 
 /* Become the command.  Returns, with the exit status for the failure, only when that

@@ -43,8 +43,8 @@ static int find_key(const struct env_prefetch_config *c,
 			  : env_catalog_find(o->catalog, text, ret, err);
 }
 
-static int order(const struct env_prefetch_config *c, const char *url,
-		 const struct env_snapshot *snap, struct error *err)
+static int order_fetch(const struct env_prefetch_config *c, const char *url,
+		       const struct env_snapshot *snap, struct error *err)
 {
 	const char *named = getenv("BOOTSEER_SOCKET");
 	const struct env_mount_job job = {
@@ -79,7 +79,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = env_catalog_get(o.catalog, &key, &snap, err);
 	if (rc == 0) {
-		rc = order(c, args[0], &snap, err);
+		rc = order_fetch(c, args[0], &snap, err);
 		env_snapshot_fini(&snap);
 	}
 	env_opened_fini(&o);

@@ -19,8 +19,8 @@ void job_words_add_all(struct job_words *w, char *const *list);
 /* Each of the list behind `option`. */
 void job_words_add_each(struct job_words *w, const char *option,
 			char *const *list);
-/* Of a list of options, the one of this name with its value, be that behind '=' or a word of its
- * own. */
+/* Add each option of the list that has this name, with its value, which stands behind '=' or is the
+ * next word. */
 void job_words_add_option(struct job_words *w, char *const *list,
 			  const char *name);
 void job_words_fini(struct job_words *w);

@@ -263,7 +263,7 @@ static const char *node_string(const struct layer_fetch *f, const char *key)
 	return json_string_value(json_object_get(f->node, key));
 }
 
-/* What the command line says comes before what bootseerd has. */
+/* Options of the command line come before bootseerd's, as whoever calls knows better. */
 static int open_registry(struct layer_fetch *f, struct image_target *t,
 			 struct oci_store **ret, struct error *err)
 {

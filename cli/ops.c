@@ -134,3 +134,11 @@ int ops_print_json(json_t *v, struct error *err)
 	putchar('\n');
 	return 0;
 }
+
+int ops_check_metrics(const void *config, char **args, struct error *err)
+{
+	const struct ops_config *c = config;
+
+	(void)args;
+	return ops_prom_check(&c->prom, err);
+}

@@ -133,7 +133,7 @@ void ops_print_nodes(FILE *out, const struct ops_set *s,
 json_t *ops_nodes_json(const struct ops_set *s, const struct ops_rule *r,
 		       const struct ops_exclusions *e);
 
-/* What failures cost; `m` and `l` are NULL without metrics. */
+/* The cost of failures; `m` and `l` are NULL without metrics. */
 struct ops_cost_view {
 	const struct ops_config *config;
 	const struct ops_set *set;
@@ -145,5 +145,9 @@ struct ops_cost_view {
 
 void ops_print_cost(FILE *out, const struct ops_cost_view *v);
 json_t *ops_cost_json(const struct ops_cost_view *v);
+
+/* The check of commands that are about metrics alone. */
+int ops_check_metrics(const void *config, char **args,
+		      struct error *err) MUST_CHECK;
 
 #endif

@@ -283,14 +283,6 @@ json_t *ops_phases_json(const struct ops_metrics *m)
 		"loads", bursts_json(p->loads, p->n_loads));
 }
 
-static int check_phases(const void *config, char **args, struct error *err)
-{
-	const struct ops_config *c = config;
-
-	(void)args;
-	return ops_prom_check(&c->prom, err);
-}
-
 static int run_phases(const void *config, char **args, struct error *err)
 {
 	const struct ops_config *c = config;
@@ -308,7 +300,7 @@ static int run_phases(const void *config, char **args, struct error *err)
 
 const struct command ops_phases_command = {
 	.brief = "Show when a cluster saved, loaded and trained",
-	.check = check_phases,
+	.check = ops_check_metrics,
 	.program = {
 		.name = "bootseer ops phases",
 		.usage = "--prometheus URL [OPTIONS]",

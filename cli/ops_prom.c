@@ -241,7 +241,8 @@ static int no_writes(const struct ops_gather *g, struct error *err)
 }
 
 /* Cut the time to where there are data, and see of how many nodes. */
-static int survey(struct ops_gather *g, int64_t *last_s, struct error *err)
+static int survey_metrics(struct ops_gather *g, int64_t *last_s,
+			  struct error *err)
 {
 	struct ops_metrics *m = g->m;
 	int64_t step = (m->to_s - m->from_s) / SURVEY_POINTS;
@@ -516,7 +517,7 @@ static int gather_all(struct ops_gather *g, struct error *err)
 	const struct ops_rates given = { g->c->save_above, g->c->load_above };
 	struct ops_metrics *m = g->m;
 	int64_t last_s = 0;
-	int rc = survey(g, &last_s, err);
+	int rc = survey_metrics(g, &last_s, err);
 
 	if (rc == 0)
 		rc = find_step(g, last_s, err);

@@ -46,7 +46,7 @@ struct ops_report {
 
 enum report_needs { NEEDS_JOBS = 1, NEEDS_METRICS = 2 };
 
-/* One analysis. */
+/* An analysis, as a part of the report. */
 struct ops_report_part {
 	const char *name, *title;
 	const char *assumes; /* what it takes for granted */
@@ -242,7 +242,7 @@ static bool can_show(const struct ops_report *r,
 
 /* ------------------------------------------------------------------- sources --- */
 
-/* What is not there, why, and what that costs. */
+/* A source that is missing, why, and which analyses that costs. */
 static const char *missing_cost(int needs)
 {
 	return needs == NEEDS_JOBS
@@ -477,7 +477,7 @@ static int read_sources(struct ops_report *r, struct error *err)
 	return 0;
 }
 
-static int analyse(struct ops_report *r, struct error *err)
+static int analyse_sources(struct ops_report *r, struct error *err)
 {
 	int rc = 0;
 
@@ -530,7 +530,7 @@ static int run_report(const void *config, char **args, struct error *err)
 
 	(void)args;
 	if (rc == 0)
-		rc = analyse(&r, err);
+		rc = analyse_sources(&r, err);
 	if (rc == 0)
 		rc = write_report(&r, err);
 	if (rc == 0 && !r.set)

@@ -20,7 +20,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* Of the loads: how long, and bytes a second of all nodes. */
+/* The length of loads, and the bytes a second of all nodes in them. */
 struct restart_loads {
 	struct ops_spread length_s;
 	double mean_s, rate;
@@ -181,14 +181,6 @@ json_t *ops_restart_json(const struct ops_config *c,
 			 "load_requests", request_json(&m->loading));
 }
 
-static int check_restart(const void *config, char **args, struct error *err)
-{
-	const struct ops_config *c = config;
-
-	(void)args;
-	return ops_prom_check(&c->prom, err);
-}
-
 static int run_restart(const void *config, char **args, struct error *err)
 {
 	const struct ops_config *c = config;
@@ -206,7 +198,7 @@ static int run_restart(const void *config, char **args, struct error *err)
 
 const struct command ops_restart_command = {
 	.brief = "Show how long loads take, and where NFS waits",
-	.check = check_restart,
+	.check = ops_check_metrics,
 	.program = {
 		.name = "bootseer ops restart",
 		.usage = "--prometheus URL [OPTIONS]",

@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "groupio/group_priv.h"
 
-/* One line in so long tells of those that were not let in. */
+/* Members that were not let in are told of by a line in so long, however many they are. */
 #define REFUSED_EVERY_NS (60 * NS_PER_S)
 
 static bool is_room(const struct group *g, const struct digest *image)
@@ -395,7 +395,7 @@ static void group_refused(void *arg, struct net_link *l,
 	(void)pthread_mutex_lock(&g->lock);
 	u = find_asked(g, l, image, piece);
 	if (u) {
-		/* It has not what it said, or no more: another one is asked. */
+		/* The member has not the unit that it named, or no more: another one is asked. */
 		pf = peer_file_find(u->peer, u->key.file);
 		if (pf && pf->has)
 			pf->has[piece / 8] &= (uint8_t) ~(1u << piece % 8);

@@ -203,7 +203,7 @@ void units_fail(struct group *g, const struct group_peer *p,
 
 /* --------------------------------------------------------------------- fetching --- */
 
-/* One of the unit's users, until it has arrived. */
+/* The send is a user of the unit, until it has arrived. */
 static void unit_answer(struct group_unit *u, struct group_peer *p)
 {
 	struct group *g = u->group;

@@ -58,7 +58,7 @@ static int find_row(struct db_conn *c, struct index_call *k, struct error *err)
 
 /* ----------------------------------------------------------------------- claim --- */
 
-static int claim(struct db_conn *c, void *arg, struct error *err)
+static int claim_index(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 	const struct index_name *n = k->n;
@@ -100,7 +100,7 @@ int index_db_claim(struct db *db, const struct index_name *n,
 {
 	struct index_call k = { .n = n, .ret_state = ret };
 
-	return db_run(db, DB_WRITE, claim, &k, err);
+	return db_run(db, DB_WRITE, claim_index, &k, err);
 }
 
 /* ----------------------------------------------------------------------- parts --- */
@@ -192,7 +192,7 @@ static int check_withdrawn(struct db_conn *c, struct index_call *k,
 	return n < 0 ? n : 0;
 }
 
-static int publish(struct db_conn *c, void *arg, struct error *err)
+static int publish_index(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 	int n = check_claim(c, k, err);
@@ -220,7 +220,7 @@ int index_db_publish(struct db *db, const struct index_name *n,
 		     const struct index_published *p, struct error *err)
 {
 	struct index_call k = { .n = n, .published = p };
-	int rc = db_run(db, DB_WRITE, publish, &k, err);
+	int rc = db_run(db, DB_WRITE, publish_index, &k, err);
 
 	return rc == 0 && k.was_withdrawn
 		       ? error_set(err, ECANCELED,
@@ -246,7 +246,7 @@ static int note_offer(void *arg, const struct db_value *row)
 	return k->each(k->arg, &o);
 }
 
-static int list(struct db_conn *c, void *arg, struct error *err)
+static int list_indexes(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 
@@ -260,7 +260,7 @@ int index_db_list(struct db *db, const struct index_name *n,
 		  void *arg, struct error *err)
 {
 	struct index_call k = { .n = n, .each = each, .arg = arg };
-	int rows = db_run(db, DB_ALONE, list, &k, err);
+	int rows = db_run(db, DB_ALONE, list_indexes, &k, err);
 
 	return rows < 0 ? rows : 0;
 }
@@ -310,7 +310,7 @@ int index_db_part(struct db *db, const struct index_name *n, int64_t id,
 
 /* --------------------------------------------------------------------- leaving --- */
 
-static int withdraw(struct db_conn *c, void *arg, struct error *err)
+static int withdraw_index(struct db_conn *c, void *arg, struct error *err)
 {
 	struct index_call *k = arg;
 	int n = DB_QUERY(c, SQL_INDEX_DROP_WRONG, NULL, NULL, err,
@@ -328,10 +328,10 @@ int index_db_withdraw(struct db *db, const struct index_name *n,
 {
 	struct index_call k = { .n = n, .artifact = artifact };
 
-	return db_run(db, DB_WRITE, withdraw, &k, err);
+	return db_run(db, DB_WRITE, withdraw_index, &k, err);
 }
 
-static int forget(struct db_conn *c, void *arg, struct error *err)
+static int forget_index(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct index_call *k = arg;
 
@@ -344,14 +344,14 @@ int index_db_forget(struct db *db, const struct index_name *n,
 {
 	struct index_call k = { .n = n };
 
-	return db_run(db, DB_WRITE, forget, &k, err);
+	return db_run(db, DB_WRITE, forget_index, &k, err);
 }
 
 struct index_sweep {
 	int64_t before, now;
 };
 
-static int sweep(struct db_conn *c, void *arg, struct error *err)
+static int sweep_indexes(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct index_sweep *s = arg;
 
@@ -364,5 +364,5 @@ int index_db_sweep(struct db *db, int64_t before, int64_t now,
 {
 	struct index_sweep s = { .before = before, .now = now };
 
-	return db_run(db, DB_WRITE, sweep, &s, err);
+	return db_run(db, DB_WRITE, sweep_indexes, &s, err);
 }

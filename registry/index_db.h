@@ -26,7 +26,7 @@ enum index_state {
 	INDEX_WITHDRAWN, /* somebody found it wrong */
 };
 
-/* Whose offer; texts are borrowed. */
+/* The owner of an offer; texts are borrowed. */
 struct index_name {
 	const char *image, *repo, *owner, *node;
 	int64_t now;
@@ -75,7 +75,7 @@ int index_db_withdraw(struct db *db, const struct index_name *n,
 int index_db_forget(struct db *db, const struct index_name *n,
 		    struct error *err) MUST_CHECK;
 
-/* What nobody used since `before`, and claims that are over by `now`. */
+/* Remove offers that nobody used since `before`, and claims that are over by `now`. */
 int index_db_sweep(struct db *db, int64_t before, int64_t now,
 		   struct error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What index_db.c asks of the tables: indexes of images that nodes offer. */
+/* The statements of index_db.c: indexes of images that nodes offer. */
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_INDEX)

@@ -253,7 +253,7 @@ static int make_room(struct put_parts *s, struct error *err)
 
 void *put_parts_room(struct put_parts *s, size_t len)
 {
-	/* What fails here the write says. */
+	/* The write that follows meets the same failure, and says it. */
 	if (make_room(s, NULL) < 0 || s->fill->size - s->fill->len < len)
 		return NULL;
 	return (char *)s->fill->data + s->fill->len;

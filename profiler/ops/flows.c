@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What each node wrote in a save, and how long that took. */
+/* The bytes that each node wrote in a save, and how long that took. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int by_node(const void *x, const void *y)
 
 	if (c == 0)
 		c = strcmp(a->id, b->id);
-	/* Of two servers' copies of a series the fuller one comes first. */
+	/* The fuller copy comes first, where two servers have the series. */
 	return c ? c : (a->samples < b->samples) - (a->samples > b->samples);
 }
 

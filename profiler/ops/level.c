@@ -10,7 +10,7 @@
 #define RATE_ABOVE 1.0   /* for what is larger than these */
 #define WRONG_MAX 3
 #define MANY 10000
-/* One group that is cut in two has its halves' means 2 to 2.5 deviations apart. */
+/* A group that is cut in two has its halves' means 2 to 2.5 deviations apart. */
 #define APART 3.0
 /* Deviations from the median: of 10^8 values of one normal group none is further. */
 #define TAIL 6.0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What failures lost: the time since the last save. */
+/* The time that failures lost: since the last save. */
 #include <math.h>
 #include <stdlib.h>
 

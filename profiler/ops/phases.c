@@ -9,7 +9,7 @@
 
 /* A save or load with a pause of so many samples is one. */
 #define PAUSE_SAMPLES_MAX 3
-/* Of the time, where saves stand out. */
+/* A share of the time, above which saves do not stand out. */
 #define SAVE_TIME_MAX 0.5
 #define GPU_BUSY 50.0 /* %, where the data do not divide themselves */
 

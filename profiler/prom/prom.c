@@ -364,7 +364,7 @@ static int open_http(struct prom *p, const struct prom_config *cfg,
 		.cures = &cures,
 		.ca_file = cfg->ca_file,
 		.allow_plain = !url_is_secret(cfg->url),
-		/* What is meant for this machine goes by no proxy. */
+		/* Requests to this machine go by no proxy. */
 		.is_direct = url_is_loopback(cfg->url),
 		.connect_timeout_ms = cfg->timeout_ms < CONNECT_MS
 					      ? cfg->timeout_ms

@@ -37,7 +37,7 @@ int prom_new(const struct prom_config *cfg, struct prom **ret,
 void prom_free(struct prom *p);
 DEFINE_AUTO(prom)
 
-/* What the server said beside a result, such as that parts are missing; or "". */
+/* The server's warning beside a result, such as that parts are missing; or "". */
 const char *prom_warning(const struct prom *p);
 /* Requests that were sent. */
 size_t prom_requests(const struct prom *p);

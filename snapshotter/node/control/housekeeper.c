@@ -98,7 +98,7 @@ static int leave_index(struct image *i, const char *evidence, const char *wrong,
 	return rc;
 }
 
-/* What was found wrong and the service was not told yet, however long that takes. */
+/* Tell the service of an index that was found wrong; a round that cannot leaves it to the next. */
 static void withdraw_index(struct node *n, struct image *i, const char *wrong)
 {
 	struct error err = ERROR_INIT;
@@ -150,7 +150,7 @@ static void judge_indexes(struct node *n)
 				  "not judged image=\"%s/%s\" reason=\"%s\"",
 				  list[k]->state.host, list[k]->state.repo,
 				  err.msg);
-		/* One that was refused is not asked for again. */
+		/* A withdrawal that was refused has text in its file, and is not asked for again. */
 		if (stat(wrong, &st) == 0 && st.st_size == 0)
 			withdraw_index(n, list[k], wrong);
 	}

@@ -44,12 +44,12 @@
 
 /* ----------------------------------------------------------------- the process --- */
 
-static void say(const char *text)
+static void answer_parent(const char *text)
 {
 	(void)!write(SAY_FD, text, strlen(text));
 }
 
-static int make(struct error *err)
+static int make_index(struct error *err)
 {
 	const struct convert_options opt = {
 		.form = CONVERT_FORM_INDEX,
@@ -71,7 +71,7 @@ static int make(struct error *err)
 	if (rc < 0)
 		return rc;
 	digest_format(&result.artifact, text);
-	say(text);
+	answer_parent(text);
 	return 0;
 }
 
@@ -93,9 +93,9 @@ int offers_child_main(void)
 	rc = confine_index(&err);
 
 	if (rc == 0)
-		rc = make(&err);
+		rc = make_index(&err);
 	if (rc < 0)
-		say(err.msg);
+		answer_parent(err.msg);
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -146,7 +146,7 @@ static int open_blob(const struct offers *o, const struct digest *d, int dir,
 				 strerror(errno));
 	b->fd[b->n++] = fd;
 	(void)snprintf(to, sizeof(to), "/proc/self/fd/%d", fd);
-	/* One that the image has twice is there already. */
+	/* A layer that the image has twice is there already. */
 	return symlinkat(to, dir, name + strlen("sha256:")) < 0 &&
 			       errno != EEXIST
 		       ? error_set(err, errno, "folder of its layers: %s",
@@ -216,7 +216,7 @@ static int make_folders(const struct offers *o, const struct offer_image *i,
 
 	if (!path)
 		return error_nomem(err);
-	/* Of one that was killed. */
+	/* Files of a process that was killed. */
 	rc = fs_remove_tree(path, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
@@ -353,8 +353,9 @@ static int build_and_send(struct offers *o, const struct offer_image *i,
 }
 
 /* 1: this node is to make it. */
-static int claim(struct offers *o, const struct offer_image *i,
-		 const char *repo, const char *authorization, struct error *err)
+static int claim_index(struct offers *o, const struct offer_image *i,
+		       const char *repo, const char *authorization,
+		       struct error *err)
 {
 	const struct offer_call c = {
 		.method = "POST",
@@ -377,7 +378,7 @@ static int claim(struct offers *o, const struct offer_image *i,
 	return state && strcmp(state, "yours") == 0;
 }
 
-/* Of an index, and of the files on the way to it: some 2 % of the layers. */
+/* The bytes of an index and of the files on the way to it, which were some 2 % of the layers. */
 static uint64_t bytes_at_most(const struct offer_image *i)
 {
 	uint64_t sum = ROOM_LEAST;
@@ -421,7 +422,7 @@ int offers_build(struct offers *o, const struct offer_image *i,
 	if (rc < 0)
 		return rc;
 	if (!i->was_none || !offers_is_made(o, i, repo, authorization))
-		rc = claim(o, i, repo, authorization, err);
+		rc = claim_index(o, i, repo, authorization, err);
 	if (rc > 0)
 		rc = build_and_send(o, i, authorization, err);
 	o->room->settle(o->node->disk, room, NULL);

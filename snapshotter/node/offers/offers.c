@@ -107,7 +107,7 @@ int offers_call(struct offers *o, const struct offer_call *c, struct buf *ret,
 				    .body = { .limit = ret->limit } };
 	int rc;
 
-	/* What is being sent took an hour to make, and nobody waits for it. */
+	/* Parts that are sent took up to an hour to make, and no start waits for them. */
 	if (strcmp(c->method, "GET") == 0 && is_silent(o))
 		return error_set(err, EBUSY,
 				 "the service did not answer a moment ago");
@@ -159,7 +159,7 @@ void offer_found_fini(struct offer_found *f)
 	*f = (struct offer_found){ .size = 0 };
 }
 
-/* One who asks, and one of the offers. */
+/* A start's question, and the offer that is looked at. */
 struct offer_look {
 	struct offers *o;
 	const struct offer_query *q;
@@ -204,7 +204,7 @@ static int read_entry(struct offer_look *l, const json_t *one,
 	return digest_parse(artifact, &l->artifact, err);
 }
 
-static int judge(const struct offer_look *l, struct error *err)
+static int judge_entry(const struct offer_look *l, struct error *err)
 {
 	const struct admission_query q = { .host = l->q->host,
 					   .repo = l->q->repo,
@@ -339,8 +339,8 @@ static int fetch_checked(struct offer_look *l, struct offer_found *f,
 		      : offer_check_blobs(f->fd, &f->offer, &f->artifact, err);
 }
 
-static int fetch(struct offer_look *l, struct offer_found *ret,
-		 struct error *err)
+static int fetch_offer(struct offer_look *l, struct offer_found *ret,
+		       struct error *err)
 {
 	struct offer_found f = { .fd = -1 };
 	int rc = l->o->room->reserve(l->o->node->disk, l->bytes, err);
@@ -370,9 +370,9 @@ static int fetch(struct offer_look *l, struct offer_found *ret,
 	return rc;
 }
 
-/* Of several the first that is believed; else why the first was not. */
-static int choose(struct offer_look *l, const json_t *all,
-		  struct offer_found *ret, struct error *err)
+/* The first offer that is believed; else why the first was not. */
+static int choose_offer(struct offer_look *l, const json_t *all,
+			struct offer_found *ret, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	const json_t *one;
@@ -386,9 +386,9 @@ static int choose(struct offer_look *l, const json_t *all,
 					      : -E2BIG;
 
 		if (rc == 0)
-			rc = judge(l, &why);
+			rc = judge_entry(l, &why);
 		if (rc == 0)
-			rc = fetch(l, ret, &why);
+			rc = fetch_offer(l, ret, &why);
 		if (rc == 0)
 			return 0;
 		if (first == -ENOENT && rc != -E2BIG) {
@@ -420,14 +420,16 @@ static int fetch_list(const struct offer_look *l, json_t **ret,
 	return rc;
 }
 
-static int ask(struct offer_look *l, struct offer_found *ret, struct error *err)
+static int ask_service(struct offer_look *l, struct offer_found *ret,
+		       struct error *err)
 {
 	AUTO_JSON *all = NULL;
 	int rc = fetch_list(l, &all, err);
 
 	l->begin_ns = clock_now_ns();
 	return rc < 0 ? rc
-		      : choose(l, json_object_get(all, "indexes"), ret, err);
+		      : choose_offer(l, json_object_get(all, "indexes"), ret,
+				     err);
 }
 
 bool offers_is_made(struct offers *o, const struct offer_image *i,
@@ -451,7 +453,7 @@ bool offers_is_made(struct offers *o, const struct offer_image *i,
 		return false;
 	json_array_foreach(json_object_get(all, "indexes"), k, one) is_made =
 		is_made ||
-		(read_entry(&l, one, NULL) == 0 && judge(&l, NULL) == 0);
+		(read_entry(&l, one, NULL) == 0 && judge_entry(&l, NULL) == 0);
 	buf_fini(&l.signature);
 	return is_made;
 }
@@ -474,7 +476,7 @@ int offers_find(struct offers *o, const struct offer_query *q,
 	l.repo = repo;
 	l.authorization = authorization;
 	if (rc == 0)
-		rc = ask(&l, ret, err);
+		rc = ask_service(&l, ret, err);
 	buf_fini(&l.signature);
 	if (rc == 0)
 		log_info("index", "found image=\"%s\" bytes=%llu", repo,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What asking, making and sending of indexes share. */
+/* Asking, making and sending of indexes share this. */
 #ifndef BOOTSEER_NODE_OFFERS_PRIV_H
 #define BOOTSEER_NODE_OFFERS_PRIV_H
 
@@ -47,7 +47,7 @@ struct offers {
 	int64_t silent_until_ns; /* the service did not answer */
 };
 
-/* One call about an image. */
+/* A call of the service about an image. */
 struct offer_call {
 	const char *method;
 	bool is_list;
@@ -63,7 +63,7 @@ struct offer_call {
 int offers_call(struct offers *o, const struct offer_call *c, struct buf *ret,
 		struct error *err) MUST_CHECK;
 
-/* What the image is pulled with; NULL: without credentials.  -EACCES: the service must not be
+/* Credentials of the pull; NULL: without credentials.  -EACCES: the service must not be
  * told. */
 int offers_authorization(const struct offers *o, struct oci_store *store,
 			 const struct digest *image, struct pace *pace,

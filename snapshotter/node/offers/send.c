@@ -173,9 +173,10 @@ static int send_file(struct index_sending *s, int fd, uint64_t size,
 
 /* ------------------------------------------------------------------ the signature --- */
 
-static int sign(const struct offers *o, const struct offer_image *i,
-		const struct artifact *a, uint8_t ret[TRUST_SIGNATURE_MAX],
-		size_t *ret_len, struct error *err)
+static int sign_index(const struct offers *o, const struct offer_image *i,
+		      const struct artifact *a,
+		      uint8_t ret[TRUST_SIGNATURE_MAX], size_t *ret_len,
+		      struct error *err)
 {
 	const struct oci_ref ref = {
 		.transport = OCI_TRANSPORT_REGISTRY,
@@ -193,8 +194,8 @@ static int sign(const struct offers *o, const struct offer_image *i,
 	return rc < 0 ? rc : trust_sign(o->key, &s, ret, ret_len, err);
 }
 
-static int publish(struct index_sending *s, const struct artifact *a,
-		   struct error *err)
+static int publish_index(struct index_sending *s, const struct artifact *a,
+			 struct error *err)
 {
 	uint8_t signature[TRUST_SIGNATURE_MAX];
 	char parts[16];
@@ -209,7 +210,7 @@ static int publish(struct index_sending *s, const struct artifact *a,
 		.body = signature,
 	};
 	AUTO_BUF answer = { .limit = 4096 };
-	int rc = sign(s->o, s->i, a, signature, &c.body_len, err);
+	int rc = sign_index(s->o, s->i, a, signature, &c.body_len, err);
 
 	(void)snprintf(parts, sizeof(parts), "%u", s->n);
 	return rc < 0 ? rc : offers_call(s->o, &c, &answer, err);
@@ -284,7 +285,7 @@ static int send_all(struct index_sending *s, int dir, const struct artifact *a,
 	}
 	if (rc == 0)
 		rc = send_part(s, err);
-	return rc == 0 ? publish(s, a, err) : rc;
+	return rc == 0 ? publish_index(s, a, err) : rc;
 }
 
 int offers_send(struct offers *o, const struct offer_image *i, int dir,
