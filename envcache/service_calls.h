@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is asked of bootseer-registry about environments: docs/registry-api.md, "Environments".
- * Any thread. */
+/*
+ * Calls of bootseer-registry about environments: docs/formats/registry-api.md,
+ * "Environments".  Any thread.
+ */
 #ifndef BOOTSEER_ENVCACHE_SERVICE_CALLS_H
 #define BOOTSEER_ENVCACHE_SERVICE_CALLS_H
 

@@ -252,7 +252,7 @@ static int check_token(const struct service_client_config *cfg,
 			 cfg->plain_cure ? cfg->plain_cure : "");
 }
 
-/* A name that can be sent: docs/registry-api.md, "Sending a recording". */
+/* A name that can be sent: docs/formats/registry-api.md, "Sending a recording". */
 int service_client_check_node(const char *node, struct error *err)
 {
 	for (const char *p = node; *p; p++)

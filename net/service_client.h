@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A client of bootseer-registry (docs/registry-api.md): one request after
+ * A client of bootseer-registry (docs/formats/registry-api.md): one request after
  * another, with the token, and what its refusals mean.  Any thread.
  */
 #ifndef BOOTSEER_NET_SERVICE_CLIENT_H

@@ -152,7 +152,7 @@ int trace_store_remove(struct trace_store *s, const struct trace_query *q,
 void trace_store_free(struct trace_store *s);
 DEFINE_AUTO(trace_store)
 
-/* bootseer-registry, over HTTP (docs/registry-api.md). */
+/* bootseer-registry, over HTTP (docs/formats/registry-api.md). */
 struct trace_service_config {
 	const char *url;        /* "https://host:port" */
 	const char *token_file; /* bearer token, read for each request; NULL */

@@ -42,9 +42,10 @@ static int parse_info(const json_t *j, struct trace_info *ret,
 			"ready_ms", &ready, "truncated", &truncated) < 0 ||
 	    runs < 1 || runs > UINT32_MAX || created < 0 || window < 0 ||
 	    window > UINT32_MAX || ready < 0 || ready > UINT32_MAX)
-		return error_set(err, EINVAL,
-				 "the list is not as docs/registry-api.md "
-				 "says");
+		return error_set(
+			err, EINVAL,
+			"the list is not as docs/formats/registry-api.md "
+			"says");
 	info = (struct trace_info){
 		.repo = (char *)(uintptr_t)repo,
 		.workload = (char *)(uintptr_t)workload,

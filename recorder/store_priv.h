@@ -40,7 +40,7 @@ int store_list_add(struct store_list *l, struct trace_info *info,
 		   struct error *err) MUST_CHECK;
 void store_list_fini(struct store_list *l);
 
-/* The list of traces of docs/registry-api.md; only those of `workload` unless
+/* The list of traces of docs/formats/registry-api.md; only those of `workload` unless
  * that is NULL.  Pure; -EINVAL. */
 int store_list_parse(const char *text, size_t len, const char *workload,
 		     struct store_list *ret, struct error *err) MUST_CHECK;

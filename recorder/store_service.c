@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Traces of bootseer-registry: docs/registry-api.md. */
+/* Traces of bootseer-registry: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

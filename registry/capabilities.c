@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/capabilities: docs/registry-api.md. */
+/* /v1/capabilities: docs/formats/registry-api.md. */
 #include "registry/capabilities.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/checkpoints and /v1/starts/ID/checkpoints: docs/registry-api.md. */
+/* /v1/checkpoints and /v1/starts/ID/checkpoints: docs/formats/registry-api.md. */
 #include <jansson.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/env, the index of environment snapshots: docs/registry-api.md. */
+/* /v1/env, the index of environment snapshots: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

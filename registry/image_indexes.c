@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /v1/indexes: docs/registry-api.md.  An index tells an image's file names, so each call is
+ * /v1/indexes: docs/formats/registry-api.md.  An index tells an image's file names, so each call is
  * answered only when the image's registry lets its credentials pull the image.  The service
  * cannot tell a right index from a wrong one, and need not: nodes believe signatures.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a node says of a start of an image on it (docs/registry-api.md, "Images"): the figures
- * of `bootseer image explain`, whose start it was, and which nodes gave it blocks.  Pure: no
- * I/O, any thread.
+ * A node's report of a start of an image on it (docs/formats/registry-api.md, "Images"): the
+ * figures of `bootseer image explain`, whose start it was, and which nodes gave it blocks.
+ * Pure: no I/O, any thread.
  */
 #ifndef BOOTSEER_REGISTRY_IMAGE_REPORT_H
 #define BOOTSEER_REGISTRY_IMAGE_REPORT_H

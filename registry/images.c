@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* /v1/images: what starts of an image read, missed and had prefetched
- * (docs/registry-api.md). */
+ * (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Indexes of ordinary images, which nodes made and offer to others: docs/registry-api.md,
+ * Indexes of ordinary images, which nodes made and offer to others: docs/formats/registry-api.md,
  * "Indexes of images".  An offer is of an image, a repository and an owner (a token or a
  * certificate), and its bytes, which come in parts, are asked for by its number: nobody puts other
  * bytes in the place of another's.  All of it

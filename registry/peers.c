@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/peers and /v1/starts/ID/peers: who gave whom how much (docs/registry-api.md). */
+/* /v1/peers and /v1/starts/ID/peers: who gave whom how much (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/preheats, orders to nodes to fetch an image: docs/registry-api.md. */
+/* /v1/preheats, orders to nodes to fetch an image: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

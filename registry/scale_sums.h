@@ -40,7 +40,7 @@ int scale_stage_format(const struct scale_row *r, struct buf *ret) MUST_CHECK;
 bool scale_stage_parse(const char **text, char stage[STAGE_NAME_MAX + 1],
 		       struct scale_row *ret);
 
-/* docs/registry-api.md; NULL: memory is short.  A node can make up starts of its own, and
+/* docs/formats/registry-api.md; NULL: memory is short.  A node can make up starts of its own, and
  * stages within those of others, but none of several nodes: these decide which stages are
  * told, and whether sizes are GPUs. */
 json_t *scale_sums_json(struct scale_sums *s);

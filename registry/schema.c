@@ -284,7 +284,7 @@ static const char version_10[] = "CREATE TABLE env_key ("
 /*
  * What nodes said of their starts of images, the last of each start and node; ids grow with
  * the time of saying.  Texts, which lists do not want, are apart: `figures` and `peers`
- * are JSON of docs/registry-api.md; peers no more since version 17.
+ * are JSON of docs/formats/registry-api.md; peers no more since version 17.
  */
 static const char version_11[] =
 	"CREATE TABLE image_start ("

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/events and /v1/starts: docs/registry-api.md. */
+/* /v1/events and /v1/starts: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/swarms: docs/registry-api.md.  Everything here is the loop's. */
+/* /v1/swarms: docs/formats/registry-api.md.  Everything here is the loop's. */
 #include "registry/swarms.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/traces: docs/registry-api.md. */
+/* /v1/traces: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

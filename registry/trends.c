@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/trends and /v1/nodes: what is known of many starts (docs/registry-api.md). */
+/* /v1/trends and /v1/nodes: what is known of many starts (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

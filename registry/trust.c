@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* /v1/trust/revoked, keys that sign images and are not to be believed any more:
- * docs/registry-api.md. */
+ * docs/formats/registry-api.md. */
 #include <errno.h>
 #include <jansson.h>
 #include <time.h>

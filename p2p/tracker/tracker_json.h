@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A call to a tracker and its answer as JSON, for both sides; pure.  The fields are
- * described in docs/registry-api.md; what is not known is passed over.
+ * described in docs/formats/registry-api.md; what is not known is passed over.
  */
 #ifndef BOOTSEER_P2P_TRACKER_TRACKER_JSON_H
 #define BOOTSEER_P2P_TRACKER_TRACKER_JSON_H

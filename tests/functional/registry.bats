@@ -869,7 +869,7 @@ request_is_in() { [ "$(metric body_bytes)" -gt 0 ]; }
 			path=${path/\{node\}/NODE}
 			path=${path/\{part\}/N}
 			grep -qF "${path/\{id\}/ID}" \
-				"$BATS_TEST_DIRNAME/../../docs/registry-api.md"
+				"$BATS_TEST_DIRNAME/../../docs/formats/registry-api.md"
 		done
 }
 

@@ -421,7 +421,7 @@ static size_t pieces(struct run *r, uint32_t *ret, size_t max)
 	return n;
 }
 
-/* As docs/registry-api.md says. */
+/* As docs/formats/registry-api.md says. */
 static bool is_past(const struct model *m, unsigned int node,
 		    const struct tracker_call *c)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Random kills of mounts of checkpoints, of their holders, and of programs that write to
-# them: docs/testing.md, "The soak of checkpoints". BOOTSEER_KILLS says how many (1,000 in
+# them: docs/testing.md, "Long runs". BOOTSEER_KILLS says how many (1,000 in
 # all), BOOTSEER_SEED where to begin (else by the clock).
 
 bats_require_minimum_version 1.5.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Nodes that set up one environment while the one that captures is killed, the store cut off
-# and the service started again: docs/testing.md, "The drill of environments". BOOTSEER_RUNS
+# and the service started again: docs/testing.md, "Long runs". BOOTSEER_RUNS
 # says how many times (200), BOOTSEER_SEED where to begin (else by the clock), BOOTSEER_AT_ONCE
 # how many are at work at once (3).
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Random kills of bootseerd, its holder and bootseer-snapshotter under load:
-# docs/testing.md, "The soak". BOOTSEER_KILLS says how many (1,000),
+# docs/testing.md, "Long runs". BOOTSEER_KILLS says how many (1,000),
 # BOOTSEER_SEED where to begin (else by the clock), BOOTSEER_JSON where the
 # figures go.
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Pulls and starts by a real containerd while bootseerd is killed at random and run
-# again: docs/testing.md, "Restarts". BOOTSEER_ROUNDS says how many (100).
+# again: docs/testing.md, "Long runs". BOOTSEER_ROUNDS says how many (100).
 
 bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/../containerd/lib.bash"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # A node under quota whose pods write all that they can, while another tenant's images are
-# read: docs/testing.md, "The soak of writers". BOOTSEER_SOAK says for how many seconds (600).
+# read: docs/testing.md, "Long runs". BOOTSEER_SOAK says for how many seconds (600).
 
 bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/../functional/node.bash"

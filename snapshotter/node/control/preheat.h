@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Orders of bootseer-registry to fetch images before they start here
- * (docs/registry-api.md, "Preheating nodes"): a thread asks for them now and
+ * (docs/formats/registry-api.md, "Preheating nodes"): a thread asks for them now and
  * then, prefetches, and reports.  What was begun goes on without the service.
  */
 #ifndef BOOTSEER_NODE_PREHEAT_H

@@ -11,7 +11,7 @@
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/trust/policy.h"
 
-#define OFFERS_PART (4u << 20) /* bytes: docs/registry-api.md */
+#define OFFERS_PART (4u << 20) /* bytes: docs/formats/registry-api.md */
 #define OFFERS_PARTS_MAX 256
 /* Below containerd-root. */
 #define OFFERS_BLOBS "io.containerd.content.v1.content/blobs"

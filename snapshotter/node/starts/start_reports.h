@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Figures of starts for bootseer-registry (docs/registry-api.md, "Images"), sent by a thread
- * of their own: a start waits for none of it.  What cannot be sent waits, also in files below
- * ROOT for the next bootseerd, and the oldest gives way; the node keeps its own figures
- * anyway.
+ * Figures of starts for bootseer-registry (docs/formats/registry-api.md, "Images"), sent by a
+ * thread of their own: a start waits for none of it.  Reports that cannot be sent wait, also in
+ * files below ROOT for the next bootseerd, and the oldest gives way; the node keeps its own
+ * figures anyway.
  */
 #ifndef BOOTSEER_NODE_START_REPORTS_H
 #define BOOTSEER_NODE_START_REPORTS_H

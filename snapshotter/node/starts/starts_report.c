@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseer-registry is told of a start that ended (docs/registry-api.md, "Images"). */
+/* What bootseer-registry is told of a start that ended (docs/formats/registry-api.md, "Images"). */
 #include <stdlib.h>
 #include <string.h>
 

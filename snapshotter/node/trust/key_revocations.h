@@ -3,7 +3,7 @@
  * Keys that sign images and are not to be believed any more, by their ids: SHA-256
  * of the raw public key of Ed25519, of the DER SubjectPublicKeyInfo of any other.
  *
- * All lists count together.  Those of bootseer-registry (docs/registry-api.md, "Keys
+ * All lists count together.  Those of bootseer-registry (docs/formats/registry-api.md, "Keys
  * that are not believed") a thread asks for once a minute, each service that the node
  * knows, as they may have databases of their own; what was said last is kept in
  * ROOT/trust-revoked, so it holds without them and after a restart.  The other one is

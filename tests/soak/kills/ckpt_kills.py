@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill a mount of checkpoints, its holder, programs that write to it, copies and gc at
 random, while files are saved, replaced, renamed over, grown, removed and read: each is
-the version before or the one after, and never a mix. docs/testing.md, "The soak of
-checkpoints". Ends with 0 when that was so, `ckpt verify` found nothing, and after `ckpt
+the version before or the one after, and never a mix. docs/testing.md, "Long runs". Ends with 0 when that was so, `ckpt verify` found nothing, and after `ckpt
 gc` the store has what its files need and nothing else.
 
 Everything but the store's server runs in PID and mount namespaces of its own, so that

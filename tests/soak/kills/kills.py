@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Kill bootseerd, its holder and bootseer-snapshotter at random while images are
-read through every kind of mount, and compare every byte: docs/testing.md, "The
-soak". Ends with 0 when no byte was wrong, none was zero, and no read failed but
-those that are declared there.
+read through every kind of mount, and compare every byte: docs/testing.md, "Long
+runs". Ends with 0 when no byte was wrong, none was zero, and no read failed but those that
+are declared there.
 
 Everything runs in PID and mount namespaces of its own, so that nothing is left
 behind however it ends."""
