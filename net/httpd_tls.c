@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 struct httpd_tls {
-	char *cert_file, *key_file, *client_ca; /* the last may be NULL */
+	char *cert_file, *key_file;
+	char *const *client_cas; /* borrowed; NULL-terminated, or NULL */
 	SSL_CTX *ctx;
 };
 
@@ -80,6 +81,26 @@ static int key_fail(const struct httpd_tls *t, struct error *err)
 	return file_fail(err, "--tls-key", "PRIVATE KEY", t->key_file);
 }
 
+static int load_client_cas(const struct httpd_tls *t, SSL_CTX *ctx,
+			   struct error *err)
+{
+	for (char *const *file = t->client_cas; *file; file++) {
+		if (SSL_CTX_load_verify_file(ctx, *file) != 1)
+			return file_fail(err, "--tls-client-ca", "CERTIFICATE",
+					 *file);
+	}
+	/* An authority below another one counts without that other one. */
+	if (X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx),
+					X509_V_FLAG_PARTIAL_CHAIN) != 1)
+		return tls_fail(err, "--tls-client-ca", *t->client_cas);
+	/* Who shows none is judged by its token. */
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	if (SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"bootseer",
+					   8) != 1)
+		return tls_fail(err, "TLS", "session id");
+	return 0;
+}
+
 static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 {
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
@@ -96,17 +117,7 @@ static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 		    1 ||
 	    SSL_CTX_check_private_key(ctx) != 1)
 		return key_fail(t, err);
-	if (!t->client_ca)
-		return 0;
-	if (SSL_CTX_load_verify_file(ctx, t->client_ca) != 1)
-		return file_fail(err, "--tls-client-ca", "CERTIFICATE",
-				 t->client_ca);
-	/* Who shows none is judged by its token. */
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	if (SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"bootseer",
-					   8) != 1)
-		return tls_fail(err, "TLS", "session id");
-	return 0;
+	return t->client_cas ? load_client_cas(t, ctx, err) : 0;
 }
 
 int httpd_tls_reload(struct httpd_tls *t, struct error *err)
@@ -127,7 +138,7 @@ int httpd_tls_reload(struct httpd_tls *t, struct error *err)
 }
 
 int httpd_tls_new(const char *cert_file, const char *key_file,
-		  const char *client_ca, struct httpd_tls **ret,
+		  char *const *client_cas, struct httpd_tls **ret,
 		  struct error *err)
 {
 	struct httpd_tls *t = calloc(1, sizeof(*t));
@@ -136,10 +147,9 @@ int httpd_tls_new(const char *cert_file, const char *key_file,
 	if (t) {
 		t->cert_file = strdup(cert_file);
 		t->key_file = strdup(key_file);
-		if (client_ca)
-			t->client_ca = strdup(client_ca);
+		t->client_cas = client_cas;
 	}
-	if (!t || !t->cert_file || !t->key_file || !t->client_ca != !client_ca)
+	if (!t || !t->cert_file || !t->key_file)
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = httpd_tls_reload(t, err);
@@ -179,7 +189,6 @@ void httpd_tls_free(struct httpd_tls *t)
 	SSL_CTX_free(t->ctx);
 	free(t->cert_file);
 	free(t->key_file);
-	free(t->client_ca);
 	free(t);
 }
 

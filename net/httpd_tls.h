@@ -12,10 +12,11 @@ struct bufferevent;
 struct event_base;
 struct httpd_tls;
 
-/* Certificate chain and key in PEM.  TLS 1.2 at least.  With `client_ca` (PEM; may
- * be NULL) a client may show a certificate too, which that CA must have signed. */
+/* Certificate chain and key in PEM.  TLS 1.2 at least.  With `client_cas` (files of PEM,
+ * NULL-terminated; may be NULL; borrowed until httpd_tls_free()) a client may show a
+ * certificate too, which one of these CAs must have signed. */
 int httpd_tls_new(const char *cert_file, const char *key_file,
-		  const char *client_ca, struct httpd_tls **ret,
+		  char *const *client_cas, struct httpd_tls **ret,
 		  struct error *err) MUST_CHECK;
 void httpd_tls_free(struct httpd_tls *t);
 

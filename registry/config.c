@@ -50,10 +50,11 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "Its key, PEM, which nobody else is to read (mode 600)." },
 	{ .key = "tls-client-ca",
-	  .type = OPTION_STRING,
+	  .type = OPTION_LIST,
 	  .offset = AT(tls_client_ca),
 	  .arg = "FILE",
-	  .help = "Clients may show a certificate of this CA, PEM; one for "
+	  .help = "Clients may show a certificate of this CA, PEM, of each "
+		  "one named here, of an intermediate one too; one for "
 		  "bootseer://node/NAME speaks for that node only, and "
 		  "without --tokens may do what nodes do." },
 	{ .key = "tokens",

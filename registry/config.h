@@ -9,7 +9,7 @@ struct registry_config {
 	char *listen;
 	char *db;
 	int64_t db_timeout; /* ns */
-	char *tls_cert, *tls_key, *tls_client_ca;
+	char *tls_cert, *tls_key, **tls_client_ca;
 	char *tokens;
 	bool insecure_no_auth;
 	bool behind_tls_proxy;

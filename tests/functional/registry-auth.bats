@@ -177,13 +177,29 @@ capability=503 orders=200 report=200 " ]
 	jq -e '.traces | length == 1 and .[0].runs == 2' "$O"
 }
 
+# n1's certificate anew, of an authority that is another one's.
+certificate_from_below()
+{
+	openssl req -x509 -newkey ed25519 -keyout "$W/root.key" -out "$W/root.pem" \
+		-nodes -days 2 -subj /CN=root 2>/dev/null
+	openssl req -newkey ed25519 -keyout "$W/below.key" -out "$W/below.csr" \
+		-nodes -subj /CN=below 2>/dev/null
+	openssl x509 -req -in "$W/below.csr" -CA "$W/root.pem" -CAkey "$W/root.key" \
+		-days 2 -extfile <(echo basicConstraints=critical,CA:TRUE) \
+		-out "$W/below.pem" 2>/dev/null
+	openssl x509 -req -in "$W/n1.csr" -CA "$W/below.pem" -CAkey "$W/below.key" -days 2 \
+		-extfile <(echo subjectAltName=URI:bootseer://node/n1) -out "$W/n1.pem" \
+		2>/dev/null
+}
+
 @test "a certificate of one node does nothing in the name of another" {
 	local order=1 me
 
 	say_yes
 	certificates
+	certificate_from_below
 	service --tls-cert "$W/server.pem" --tls-key "$W/server.key" \
-		--tls-client-ca "$W/ca.pem" "${rights[@]}"
+		--tls-client-ca "$W/below.pem" --tls-client-ca "$W/ca.pem" "${rights[@]}"
 	U=https${U#http}
 	me=(--cacert "$W/ca.pem" --cert "$W/n1.pem" --key "$W/n1.key")
 	node_calls n1
