@@ -310,6 +310,34 @@ install_fake() { # VARIABLE...
 	[ -e "$BATS_TEST_TMPDIR/node/etc/bootseer/peers/stale" ]
 }
 
+# What is run on the node is noted, and its volumes are none.
+@test "chart: the removal leaves what packages of the node have" {
+	fake_node
+	etc=$BATS_TEST_TMPDIR/node/etc/bootseer calls=$BATS_TEST_TMPDIR/calls
+	mkdir -p "$BATS_TEST_TMPDIR/node$BATS_TEST_TMPDIR/home" "$etc/peers" \
+		"$BATS_TEST_TMPDIR/node/usr/sbin"
+	printf '#!/bin/sh\necho "$*" >>%s\ncase "$*" in *vol_data*) exit 1 ;; esac\n' "$calls" \
+		>"$BATS_TEST_TMPDIR/bin/nsenter"
+	chmod +x "$BATS_TEST_TMPDIR/bin/nsenter"
+	touch "$etc"/{events.conf,trust.pem} "$BATS_TEST_TMPDIR/secret/trust.pem" \
+		"$BATS_TEST_TMPDIR/node/usr/sbin/bootseer-events"
+	remove_fake() {
+		env NODE_ACTION=remove NODE_CONTAINERD_RESTART=x NODE_CONTAINERD_FILE=x \
+			NODE_CONTAINERD_SOCKET=x BOOTSEER_HOME="$BATS_TEST_TMPDIR/home" \
+			PATH="$BATS_TEST_TMPDIR/bin:$PATH" sh "$BATS_TEST_TMPDIR/bin/node-agent" node
+	}
+	remove_fake
+	run -0 ls "$etc"
+	[ "$output" = events.conf ]
+	grep -q ' rm .*/var/lib/bootseer ' "$calls"
+	run ! grep -q ' rm .*bootseer-events' "$calls"
+	# A node without packages keeps nothing.
+	rm "$BATS_TEST_TMPDIR/node/usr/sbin/bootseer-events"
+	remove_fake
+	[ ! -e "$etc" ]
+	grep -q ' rm .*/var/lib/bootseer-events$' "$calls"
+}
+
 @test "chart: with PostgreSQL the service is a Deployment of several replicas" {
 	render --set registry.enabled=true --set registry.postgresSecretName=db \
 		--set registry.replicas=3 --set registry.tlsSecretName=tls >"$BATS_TEST_TMPDIR/out"
