@@ -19,10 +19,11 @@ render() { # OPTION...
 
 ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecretName=tls
 	--set registry.tokensSecretName=tokens --set registry.clusterIP=10.96.0.73
+	--set-string 'registry.config=registry = [ "registry.example" ];' --set registry.secretName=caps
 	--set networkPolicy.enabled=true --set networkPolicy.namespaceLabels.team=a
 	--set monitoring.enabled=true --set monitoring.tokenSecretName=metrics
 	--set monitoring.nodes=true --set events.enabled=true --set events.tokenSecretName=events
-	--set node.peers.enabled=true --set-string 'node.config=service = "https://10.96.0.73:9730";'
+	--set node.peers.enabled=true
 	--set csi.tokenAudience=sts.example --set node.pods=all --set node.secretName=trust
 	--set 'imagePullSecrets={pull}')
 
@@ -54,9 +55,9 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	run ! render --set events.enabled=true
 	[[ $output == *'needs a service'* ]]
 	run ! render --set node.peers.enabled=true
-	[[ $output == *'needs a line service'* ]]
+	[[ $output == *'needs a service, by which'* ]]
 	run ! render --set node.peers.enabled=true --set-string 'node.config=# no service = here'
-	[[ $output == *'needs a line service'* ]]
+	[[ $output == *'needs a service, by which'* ]]
 	run ! render --set node.peers.enabled=true --kube-version 1.29.0 \
 		--set-string 'node.config=service = "https://10.96.0.73:9730";'
 	[[ $output == *'Kubernetes 1.30'* ]]
@@ -101,6 +102,21 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 		grep -q "^    - \"$name\"" "$BATS_TEST_TMPDIR/out"
 		grep -q "^ *- --host=$name\$" "$BATS_TEST_TMPDIR/out"
 	done
+}
+
+@test "chart: nodes are told of the chart's service unless they are told of another" {
+	service=(--set registry.enabled=true --set registry.clusterIP=fd00::73)
+	render "${service[@]}" --set registry.tlsSecretName=tls >"$BATS_TEST_TMPDIR/out"
+	grep -q '^    service = "https://\[fd00::73\]:9730";' "$BATS_TEST_TMPDIR/out"
+	grep -q '^    service-ca-file' "$BATS_TEST_TMPDIR/out"
+	grep -A1 'name: service-ca$' "$BATS_TEST_TMPDIR/out" | grep -q 'secretName: tls, items:'
+	render "${service[@]}" --set registry.insecureNoAuth=true \
+		--set-string 'node.config=service-token-file = "/t";' >"$BATS_TEST_TMPDIR/out"
+	grep -q '^    service = "http://' "$BATS_TEST_TMPDIR/out"
+	run ! grep service-ca "$BATS_TEST_TMPDIR/out"
+	render "${service[@]}" --set registry.tlsSecretName=tls \
+		--set-string 'node.config=service = "https://a:9730";' >"$BATS_TEST_TMPDIR/out"
+	run ! grep -E 'fd00::73\]|service-ca' "$BATS_TEST_TMPDIR/out"
 }
 
 @test "chart: a node has its Kubernetes name unless the configuration has a line with another" {
@@ -281,7 +297,7 @@ signed_by_next() {
 fake_node() {
 	mkdir -p "$BATS_TEST_TMPDIR"/{bin,config,home,secret,node/etc/bootseer,node/run/systemd/system}
 	sed "s|^node=.*|node=$BATS_TEST_TMPDIR/node|; s|/tmp/config|$BATS_TEST_TMPDIR/made|g
-		s| /config/| $BATS_TEST_TMPDIR/config/|; s| /secret/| $BATS_TEST_TMPDIR/secret/|" \
+		s| /config/| $BATS_TEST_TMPDIR/config/|; s| /secret/| $BATS_TEST_TMPDIR/secret/|g" \
 		"$TOP/deploy/image/node-agent" >"$BATS_TEST_TMPDIR/bin/node-agent"
 	cp "$TOP/deploy/image/kube-api" "$BATS_TEST_TMPDIR/bin"
 	printf '#!/bin/sh\necho "nobody signs" >&2\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/node-certificate"

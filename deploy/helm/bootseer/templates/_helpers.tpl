@@ -15,6 +15,27 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.registry.issuerRef }}{{ include "bootseer.name" . }}-registry-tls
 {{- else }}{{ .Values.registry.tlsSecretName }}{{ end }}
 {{- end }}
+{{- /* The secret with the authority of nodes' certificates. */}}
+{{- define "bootseer.peers.secret" -}}
+{{ .Values.node.peers.authoritySecretName | default (printf "%s-peers" (include "bootseer.name" .)) }}
+{{- end }}
+{{- /* Not empty if node.config has a line with this option: (list . "service"). */}}
+{{- define "bootseer.node.says" -}}
+{{- if regexMatch (printf "(?m)^([^#\\n]*;)?\\s*%s\\s*[=:]" (last .)) (first .).Values.node.config }}1{{ end }}
+{{- end }}
+{{- /* The URL of the chart's service for nodes, unless they are told of another one. */}}
+{{- define "bootseer.node.service" -}}
+{{- $ip := .Values.registry.clusterIP }}
+{{- if and .Values.registry.enabled $ip (not (include "bootseer.node.says" (list . "service"))) -}}
+{{ ternary "https" "http" (ne (include "bootseer.registry.tls" .) "") }}://{{ ternary (printf "[%s]" $ip) $ip (contains ":" $ip) }}:9730
+{{- end }}
+{{- end }}
+{{- /* The secret whose ca.crt nodes trust that service by. */}}
+{{- define "bootseer.node.serviceCa" -}}
+{{- if and (include "bootseer.node.service" .) (not (include "bootseer.node.says" (list . "service-ca-file"))) }}
+{{- include "bootseer.registry.tls" . }}
+{{- end }}
+{{- end }}
 {{- define "bootseer.pull" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
