@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sentences on the figures of an image's starts (docs/operations.md, "Explain"). */
+/* Sentences on the figures of an image's starts (docs/formats/control.md, "image.explain"). */
 #ifndef BOOTSEER_CLI_EXPLAIN_H
 #define BOOTSEER_CLI_EXPLAIN_H
 
