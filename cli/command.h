@@ -90,6 +90,7 @@ extern const struct command ops_chains_command;
 extern const struct command ops_cost_command;
 extern const struct command ops_nodes_command;
 extern const struct command ops_phases_command;
+extern const struct command ops_precursors_command;
 extern const struct command ops_report_command;
 extern const struct command ops_restart_command;
 

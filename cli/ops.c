@@ -140,5 +140,8 @@ int ops_check_metrics(const void *config, char **args, struct error *err)
 	const struct ops_config *c = config;
 
 	(void)args;
+	if (c->xid && !prom_is_name(c->xid))
+		return error_set(err, EINVAL, "'%s' is no name of a metric",
+				 c->xid);
 	return ops_prom_check(&c->prom, err);
 }

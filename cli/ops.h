@@ -19,6 +19,9 @@ struct ops_config {
 	struct ops_prom_config prom;
 	char *out;                 /* of ops report */
 	uint64_t slots, bandwidth; /* of a node; 0: not said */
+	/* Of ops precursors. */
+	char *failures, *signals, *xid, *rules;
+	int64_t before_ns;
 };
 
 #define OPS_DAYS_OPTION \
@@ -101,6 +104,34 @@ struct ops_config {
 		.min = "1", .max = "100T", \
 		.offset = offsetof(struct ops_config, bandwidth), \
 		.help = "Bytes a second of a node's link to the storage." \
+	}
+
+#define OPS_PRECURSOR_OPTIONS \
+	{ .key = "failures", \
+	  .type = OPTION_FILE, \
+	  .arg = "FILE", \
+	  .offset = offsetof(struct ops_config, failures), \
+	  .absent = "write lines TIME NODE [XID] into it, or leave " \
+		    "--failures out", \
+	  .help = "Failures are this file's lines, TIME NODE [XID], and not " \
+		  "the XIDs of GPUs." }, \
+		OPS_PROM_NAME(struct ops_config, "metric-xid", xid, \
+			      "DCGM_FI_DEV_XID_ERRORS", \
+			      "of a GPU's last XID"), \
+		{ .key = "signals", \
+		  .type = OPTION_FILE, \
+		  .arg = "FILE", \
+		  .offset = offsetof(struct ops_config, signals), \
+		  .absent = "leave --signals out, and the usual metrics are " \
+			    "compared", \
+		  .help = "Compare the metrics of this file's lines: " \
+			  "{sum|min|max} {value|rate|errors} METRIC [low|high]; " \
+			  "the last word says which side is a slow node's." }, \
+	{ \
+		.key = "before", .type = OPTION_DURATION, .arg = "TIME", \
+		.def = "2h", .min = "10m", .max = "24h", \
+		.offset = offsetof(struct ops_config, before_ns), \
+		.help = "Look so long before each failure." \
 	}
 
 /* The sessions, and which of them count.  Release by ops_set_free(). */

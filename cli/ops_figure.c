@@ -5,7 +5,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "cli/ops_prom.h"
+#include "cli/ops_study.h"
 
 #define WIDTH 960
 #define LEFT 80
@@ -16,6 +16,7 @@
 #define BARS_MAX 60
 #define BAR_HEIGHT 16
 #define BAR_LEFT 200
+#define LABEL_MAX 64
 
 void ops_figure_text(const char *s, FILE *out)
 {
@@ -198,4 +199,31 @@ void ops_figure_bars(const char *title, const struct ops_figure_bar *v,
 	end_figure(out);
 	if (n > shown)
 		fprintf(out, "<p>%zu more are left out.</p>\n", n - shown);
+}
+
+void ops_figure_leads(const struct ops_inquiry *q, FILE *out)
+{
+	const struct ops_precursors *p = q->found;
+	struct ops_figure_bar bars[BARS_MAX];
+	char labels[BARS_MAX][LABEL_MAX];
+	size_t n = 0;
+
+	/* A failure's departures begin with the earliest. */
+	for (size_t i = 0; i < p->n_departures && n < BARS_MAX; i++) {
+		const struct ops_departure *d = &p->departures[i];
+		const struct ops_failure *f = &q->failures[d->failure];
+		char at[32];
+
+		if (d->warning_s <= 0 ||
+		    (i && p->departures[i - 1].failure == d->failure))
+			continue;
+		(void)snprintf(labels[n], LABEL_MAX, "%s %.30s",
+			       ops_time_text(f->at_s, at),
+			       q->nodes[f->node]->name);
+		bars[n].label = labels[n];
+		bars[n++].value = d->lead_s / 60;
+	}
+	ops_figure_bars("How long before a failure a metric of its node left "
+			"its peers'",
+			bars, n, "min", 0, out);
 }

@@ -23,4 +23,8 @@ struct ops_figure_bar {
 void ops_figure_bars(const char *title, const struct ops_figure_bar *v,
 		     size_t n, const char *unit, double mark, FILE *out);
 
+/* Of each failure that something preceded, how long before. */
+struct ops_inquiry;
+void ops_figure_leads(const struct ops_inquiry *q, FILE *out);
+
 #endif

@@ -37,7 +37,7 @@ struct ops_gather {
 
 /* ------------------------------------------------------------------- options --- */
 
-static int read_time(const char *text, int64_t *ret, struct error *err)
+int ops_read_time(const char *text, int64_t *ret, struct error *err)
 {
 	static const char *const forms[] = { "%Y-%m-%dT%H:%M:%SZ",
 					     "%Y-%m-%dT%H:%MZ", "%Y-%m-%d" };
@@ -70,10 +70,10 @@ static int read_times(const struct ops_prom_config *c, uint64_t days,
 
 	*to_s = (int64_t)time(NULL);
 	if (c->to)
-		rc = read_time(c->to, to_s, err);
+		rc = ops_read_time(c->to, to_s, err);
 	*from_s = *to_s - (int64_t)days * DAY_S;
 	if (rc == 0 && c->from)
-		rc = read_time(c->from, from_s, err);
+		rc = ops_read_time(c->from, from_s, err);
 	if (rc == 0 && *from_s >= *to_s)
 		rc = error_set(err, EINVAL, "--from is not before --to");
 	return rc;
@@ -229,20 +229,23 @@ static int read_used(struct ops_gather *g, struct error *err)
 
 /* -------------------------------------------------------------------- survey --- */
 
-static int no_writes(const struct ops_gather *g, struct error *err)
+static int no_metric(const struct ops_gather *g, const char *name,
+		     struct error *err)
 {
 	return error_set(err, ENOENT,
 			 "%s has no %s%s%s%s in this time: check --from, --to, "
-			 "--match and --metric-nfs-write (node_exporter needs "
-			 "--collector.mountstats)",
-			 g->c->url, g->c->write, g->c->match ? "{" : "",
-			 g->c->match ? g->c->match : "",
-			 g->c->match ? "}" : "");
+			 "--match and %s",
+			 g->c->url, name, g->c->match ? "{" : "",
+			 g->c->match ? g->c->match : "", g->c->match ? "}" : "",
+			 name == g->c->write
+				 ? "--metric-nfs-write (node_exporter needs "
+				   "--collector.mountstats)"
+				 : "its name");
 }
 
 /* Cut the time to where there are data, and see of how many nodes. */
-static int survey_metrics(struct ops_gather *g, int64_t *last_s,
-			  struct error *err)
+static int survey_metrics(struct ops_gather *g, const char *name,
+			  int64_t *last_s, struct error *err)
 {
 	struct ops_metrics *m = g->m;
 	int64_t step = (m->to_s - m->from_s) / SURVEY_POINTS;
@@ -255,10 +258,9 @@ static int survey_metrics(struct ops_gather *g, int64_t *last_s,
 	buf_reset(&g->query);
 	if (buf_printf(&g->query, "count(count by(%s)(", g->c->node_label) <
 		    0 ||
-	    add_selector(g, g->c->write, "") < 0 ||
-	    buf_puts(&g->query, "))") < 0)
+	    add_selector(g, name, "") < 0 || buf_puts(&g->query, "))") < 0)
 		return error_nomem(err);
-	rc = read_series(g, g->c->write, &s, (uint32_t)step, err);
+	rc = read_series(g, name, &s, (uint32_t)step, err);
 	for (size_t i = 0; rc == 0 && s.v && i < s.n; i++)
 		if (!isnan(s.v[i])) {
 			first = first == SIZE_MAX ? i : first;
@@ -269,7 +271,7 @@ static int survey_metrics(struct ops_gather *g, int64_t *last_s,
 	if (rc < 0)
 		return rc;
 	if (first == SIZE_MAX)
-		return no_writes(g, err);
+		return no_metric(g, name, err);
 	*last_s = m->from_s + (int64_t)last * step;
 	if (*last_s + step < m->to_s)
 		m->to_s = *last_s + step;
@@ -306,18 +308,20 @@ static struct prom_samples samples_of(struct ops_gather *g, double end_s,
 				      .replica_labels = g->c->replica_labels };
 }
 
-static int check_step(const struct ops_gather *g, struct error *err)
+static int check_step(const struct ops_gather *g, const char *name,
+		      struct error *err)
 {
 	return g->m->step_s <= STEP_MAX_S
 		       ? 0
 		       : error_set(err, ERANGE,
 				   "samples of %s are %u s apart, which is too "
 				   "coarse to see a save",
-				   g->c->write, g->m->step_s);
+				   name, g->m->step_s);
 }
 
 /* The distance of samples, where there are data. */
-static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
+static int find_step(struct ops_gather *g, const char *name, int64_t last_s,
+		     struct error *err)
 {
 	struct sample_distances d = { .n = 0 };
 	struct ops_spread spread;
@@ -328,10 +332,10 @@ static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 	 * are not asked for where the distance is known. */
 	if (g->c->step_s) {
 		g->m->step_s = (uint32_t)g->c->step_s;
-		return check_step(g, err);
+		return check_step(g, name, err);
 	}
 	buf_reset(&g->query);
-	if (add_selector(g, g->c->write, "") < 0)
+	if (add_selector(g, name, "") < 0)
 		return error_nomem(err);
 	for (uint32_t length = SAMPLES_S;
 	     rc == 0 && !d.n && length <= 16 * SAMPLES_S; length *= 4) {
@@ -348,11 +352,11 @@ static int find_step(struct ops_gather *g, int64_t last_s, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (!d.n)
-		return no_writes(g, err);
+		return no_metric(g, name, err);
 	if (spread.median > 0)
 		g->m->jitter = (spread.p75 - spread.p25) / spread.median;
 	g->m->step_s = (uint32_t)fmax(1, round(spread.median));
-	return check_step(g, err);
+	return check_step(g, name, err);
 }
 
 /* --------------------------------------------------------------------- saves --- */
@@ -517,14 +521,14 @@ static int gather_all(struct ops_gather *g, struct error *err)
 	const struct ops_rates given = { g->c->save_above, g->c->load_above };
 	struct ops_metrics *m = g->m;
 	int64_t last_s = 0;
-	int rc = survey_metrics(g, &last_s, err);
+	int rc = survey_metrics(g, g->c->write, &last_s, err);
 
 	if (rc == 0)
-		rc = find_step(g, last_s, err);
+		rc = find_step(g, g->c->write, last_s, err);
 	if (rc == 0)
 		rc = read_rate(g, g->c->write, &m->write, err);
 	if (rc == 0 && !m->write.v)
-		rc = no_writes(g, err);
+		rc = no_metric(g, g->c->write, err);
 	if (rc == 0)
 		rc = read_rate(g, g->c->read, &m->read, err);
 	if (rc == 0)
@@ -539,8 +543,8 @@ static int gather_all(struct ops_gather *g, struct error *err)
 	return rc < 0 ? rc : measure_all_requests(g, err);
 }
 
-int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
-		     struct ops_metrics **ret, struct error *err)
+int ops_prom_open(const struct ops_prom_config *c, struct prom **ret,
+		  struct error *err)
 {
 	const struct prom_config cfg = {
 		.url = c->url,
@@ -548,10 +552,40 @@ int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
 		.ca_file = c->ca,
 		.timeout_ms = (uint32_t)(c->timeout_ns / NS_PER_MS),
 	};
+
+	return prom_new(&cfg, ret, err);
+}
+
+int ops_prom_survey(const struct ops_prom_config *c, struct prom *p,
+		    uint64_t days, const char *const *names, size_t n,
+		    struct ops_span *ret, struct error *err)
+{
+	struct ops_metrics m = { .n_measured = 0 };
+	struct ops_gather g = {
+		.c = c, .prom = p, .m = &m, .begin_ns = clock_now_ns()
+	};
+	int64_t last_s = 0;
+	int rc = -ENOENT;
+
+	for (size_t i = 0; i < n && rc == -ENOENT; i++) {
+		rc = read_times(c, days, &m.from_s, &m.to_s, err);
+		if (rc == 0)
+			rc = survey_metrics(&g, names[i], &last_s, err);
+		if (rc == 0)
+			rc = find_step(&g, names[i], last_s, err);
+	}
+	buf_fini(&g.query);
+	*ret = (struct ops_span){ m.from_s, m.to_s, m.step_s };
+	return rc;
+}
+
+int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
+		     struct ops_metrics **ret, struct error *err)
+{
 	AUTO(ops_metrics) m = calloc(1, sizeof(*m));
 	AUTO(prom) p = NULL;
 	struct ops_gather g = { .c = c, .m = m };
-	int rc = m ? prom_new(&cfg, &p, err) : error_nomem(err);
+	int rc = m ? ops_prom_open(c, &p, err) : error_nomem(err);
 
 	if (rc == 0)
 		rc = read_times(c, days, &m->from_s, &m->to_s, err);

@@ -21,7 +21,7 @@ struct ops_prom_config {
 #define OPS_PROM_NAME(config_type, name, member, metric, what) \
 	{ \
 		.key = name, .type = OPTION_STRING, .arg = "NAME", \
-		.def = metric, .offset = offsetof(config_type, prom.member), \
+		.def = metric, .offset = offsetof(config_type, member), \
 		.help = "The metric " what "." \
 	}
 
@@ -82,30 +82,31 @@ struct ops_prom_config {
 		  .offset = offsetof(config_type, prom.replica_labels), \
 		  .help = "Labels in which copies of a series differ; the " \
 			  "copies count once." }, \
-		OPS_PROM_NAME(config_type, "metric-nfs-write", write, \
+		OPS_PROM_NAME(config_type, "metric-nfs-write", prom.write, \
 			      "node_mountstats_nfs_total_write_bytes_total", \
 			      "of bytes that a node has written by NFS"), \
-		OPS_PROM_NAME(config_type, "metric-nfs-read", read, \
+		OPS_PROM_NAME(config_type, "metric-nfs-read", prom.read, \
 			      "node_mountstats_nfs_total_read_bytes_total", \
 			      "of bytes that a node has read by NFS"), \
-		OPS_PROM_NAME(config_type, "metric-gpu", gpu, \
+		OPS_PROM_NAME(config_type, "metric-gpu", prom.gpu, \
 			      "DCGM_FI_DEV_GPU_UTIL", \
 			      "of a GPU's utilisation in %"), \
-		OPS_PROM_NAME(config_type, "metric-storage-size", size, \
+		OPS_PROM_NAME(config_type, "metric-storage-size", prom.size, \
 			      "node_filesystem_size_bytes", \
 			      "of a file system's size"), \
-		OPS_PROM_NAME(config_type, "metric-storage-free", free, \
+		OPS_PROM_NAME(config_type, "metric-storage-free", prom.free, \
 			      "node_filesystem_avail_bytes", \
 			      "of what is free of it"), \
-		OPS_PROM_NAME(config_type, "metric-nfs-requests", requests, \
+		OPS_PROM_NAME(config_type, "metric-nfs-requests", \
+			      prom.requests, \
 			      "node_mountstats_nfs_operations_requests_total", \
 			      "of requests of NFS, by operation"), \
 		OPS_PROM_NAME( \
-			config_type, "metric-nfs-queue", queue, \
+			config_type, "metric-nfs-queue", prom.queue, \
 			"node_mountstats_nfs_operations_queue_time_seconds_total", \
 			"of the time that they waited to be sent"), \
 		OPS_PROM_NAME( \
-			config_type, "metric-nfs-response", response, \
+			config_type, "metric-nfs-response", prom.response, \
 			"node_mountstats_nfs_operations_response_time_seconds_total", \
 			"of the time from there to the answer"), \
 		{ .key = "scrape-interval", \
@@ -163,6 +164,22 @@ int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
 		     struct ops_metrics **ret, struct error *err) MUST_CHECK;
 void ops_metrics_free(struct ops_metrics *m);
 DEFINE_AUTO(ops_metrics)
+
+int ops_prom_open(const struct ops_prom_config *c, struct prom **ret,
+		  struct error *err) MUST_CHECK;
+
+/* Where there are data, and how far samples are apart. */
+struct ops_span {
+	int64_t from_s, to_s;
+	uint32_t step_s;
+};
+
+/* By the first of the metrics that there is.  -ENOENT: none is. */
+int ops_prom_survey(const struct ops_prom_config *c, struct prom *p,
+		    uint64_t days, const char *const *names, size_t n,
+		    struct ops_span *ret, struct error *err) MUST_CHECK;
+/* A time as --from has it. */
+int ops_read_time(const char *text, int64_t *ret, struct error *err) MUST_CHECK;
 
 /* "2025-10-01 12:00Z" */
 const char *ops_time_text(double at_s, char out[32]);

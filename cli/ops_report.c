@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/ops.h"
 #include "cli/ops_figure.h"
+#include "cli/ops_study.h"
 #include "common/fs.h"
 #include "common/json.h"
 
@@ -22,6 +23,7 @@ static const struct option_spec options[] = {
 	OPS_TRAINED_OPTION,
 	OPS_SAVE_OPTIONS,
 	OPS_RESTART_OPTIONS,
+	OPS_PRECURSOR_OPTIONS,
 	OPS_PROM_OPTIONS(struct ops_config),
 	{ .key = "out",
 	  .type = OPTION_STRING,
@@ -30,6 +32,13 @@ static const struct option_spec options[] = {
 	  .help = "Write the report into this file: NAME.html, NAME.md or "
 		  "NAME.json." },
 	{ .key = NULL },
+};
+
+enum report_source {
+	REPORT_JOBS,
+	REPORT_METRICS,
+	REPORT_PEERS,
+	N_REPORT_SOURCES
 };
 
 struct ops_report {
@@ -41,16 +50,15 @@ struct ops_report {
 	struct ops_cost cost;
 	struct ops_metrics *m; /* NULL: no metrics are */
 	struct ops_losses losses;
-	struct error no_jobs, no_metrics; /* why */
+	struct ops_inquiry *q; /* NULL: no peers' metrics are */
+	struct error missing[N_REPORT_SOURCES]; /* why */
 };
-
-enum report_needs { NEEDS_JOBS = 1, NEEDS_METRICS = 2 };
 
 /* An analysis, as a part of the report. */
 struct ops_report_part {
 	const char *name, *title;
 	const char *assumes; /* what it takes for granted */
-	int needs;
+	enum report_source needs;
 	void (*print)(const struct ops_report *r, FILE *out);
 	void (*draw)(const struct ops_report *r,
 		     FILE *out); /* NULL: no figure */
@@ -207,87 +215,106 @@ static json_t *report_chains_json(const struct ops_report *r)
 	return ops_chains_json(r->set, &r->rule, &r->chains);
 }
 
+static void print_report_precursors(const struct ops_report *r, FILE *out)
+{
+	ops_print_precursors(out, r->q);
+}
+
+static void draw_report_precursors(const struct ops_report *r, FILE *out)
+{
+	ops_figure_leads(r->q, out);
+}
+
+static json_t *report_precursors_json(const struct ops_report *r)
+{
+	return ops_precursors_json(r->q);
+}
+
 static const struct ops_report_part parts[] = {
 	{ "phases", "Saves, loads and training",
 	  "Writes and reads of NFS are the job's own; a burst of them that "
 	  "stands out is a save or a load. A save takes equally long on each "
 	  "node that writes much.",
-	  NEEDS_METRICS, print_report_phases, draw_report_phases,
+	  REPORT_METRICS, print_report_phases, draw_report_phases,
 	  report_phases_json },
 	{ "restart", "Loads, and where requests wait",
 	  "A load is from the first sample that reads much to the last; "
 	  "requests are those of the last 20 saves and loads.",
-	  NEEDS_METRICS, print_report_restart, draw_report_restart,
+	  REPORT_METRICS, print_report_restart, draw_report_restart,
 	  report_restart_json },
 	{ "cost", "Cost of failures",
 	  "Failures come at random, at one rate (Young, 1974); a job that a "
 	  "person or its time limit ended did not fail. Bounds are of 95 %.",
-	  NEEDS_JOBS, print_report_cost, draw_report_cost, report_cost_json },
+	  REPORT_JOBS, print_report_cost, draw_report_cost, report_cost_json },
 	{ "nodes", "Nodes that are left out",
-	  "A node that no job of this time used is not known.", NEEDS_JOBS,
+	  "A node that no job of this time used is not known.", REPORT_JOBS,
 	  print_report_nodes, draw_report_nodes, report_nodes_json },
 	{ "chains", "Chains of retries",
 	  "Jobs of one user and name that begin within a day after a failure "
 	  "try the same again.",
-	  NEEDS_JOBS, print_report_chains, draw_report_chains,
+	  REPORT_JOBS, print_report_chains, draw_report_chains,
 	  report_chains_json },
+	{ "precursors", "What moved before failures, and slow nodes",
+	  "Nodes do the same at the same time, so that each is measured by the "
+	  "others.",
+	  REPORT_PEERS, print_report_precursors, draw_report_precursors,
+	  report_precursors_json },
 };
 
-static bool can_show(const struct ops_report *r,
-		     const struct ops_report_part *p)
+static bool has_source(const struct ops_report *r, enum report_source source)
 {
-	return !((p->needs & NEEDS_JOBS) && !r->set) &&
-	       !((p->needs & NEEDS_METRICS) && !r->m);
+	return source == REPORT_JOBS      ? r->set != NULL
+	       : source == REPORT_METRICS ? r->m != NULL
+					  : r->q != NULL;
 }
 
 /* ------------------------------------------------------------------- sources --- */
 
-/* A source that is missing, why, and which analyses that costs. */
-static const char *missing_cost(int needs)
-{
-	return needs == NEEDS_JOBS
-		       ? "retries, the cost of failures and nodes that are left "
-			 "out are unknown"
-		       : "saves, loads, what a save takes and what each failure "
-			 "lost are unknown";
-}
+/* A source, and which analyses it costs where it is missing. */
+static const struct {
+	const char *name, *costs;
+} sources[N_REPORT_SOURCES] = {
+	{ "jobs", "retries, the cost of failures and nodes that are left out "
+		  "are unknown" },
+	{ "metrics", "saves, loads, what a save takes and what each failure "
+		     "lost are unknown" },
+	{ "peers", "what moved before failures, and which nodes are slow, are "
+		   "unknown" },
+};
 
-static const char *why_missing(const struct ops_report *r, int needs)
+static const char *why_missing(const struct ops_report *r,
+			       enum report_source source)
 {
-	const struct error *e =
-		needs == NEEDS_JOBS ? &r->no_jobs : &r->no_metrics;
+	const struct error *e = &r->missing[source];
 
 	return e->code ? e->msg : "--prometheus was not given";
 }
 
-static json_t *source_json(const struct ops_report *r, const char *name,
-			   int needs, bool is_there)
+static json_t *source_json(const struct ops_report *r, enum report_source i)
 {
-	if (is_there)
-		return json_pack("{s:s,s:b}", "name", name, "is_there", 1);
-	return json_pack("{s:s,s:b,s:o,s:s}", "name", name, "is_there", 0,
-			 "why", json_bytes(why_missing(r, needs)), "costs",
-			 missing_cost(needs));
+	if (has_source(r, i))
+		return json_pack("{s:s,s:b}", "name", sources[i].name,
+				 "is_there", 1);
+	return json_pack("{s:s,s:b,s:o,s:s}", "name", sources[i].name,
+			 "is_there", 0, "why", json_bytes(why_missing(r, i)),
+			 "costs", sources[i].costs);
 }
 
 /* NULL where a part of it could not be made, so that no report lacks one unseen. */
 static json_t *report_json(const struct ops_report *r)
 {
 	AUTO_JSON *root = json_object();
-	json_t *sources = json_array();
+	json_t *rows = json_array();
 	int rc = 0;
 
-	rc |= json_array_append_new(sources, source_json(r, "jobs", NEEDS_JOBS,
-							 r->set != NULL));
-	rc |= json_array_append_new(sources,
-				    source_json(r, "metrics", NEEDS_METRICS,
-						r->m != NULL));
+	for (enum report_source i = 0; i < N_REPORT_SOURCES; i++)
+		rc |= json_array_append_new(rows, source_json(r, i));
 	rc |= json_object_set_new(root, "made_s",
 				  json_integer((json_int_t)time(NULL)));
-	rc |= json_object_set_new(root, "sources", sources);
+	rc |= json_object_set_new(root, "sources", rows);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		rc |= json_object_set_new(root, parts[i].name,
-					  can_show(r, &parts[i])
+					  has_source(r, parts[i].needs)
 						  ? parts[i].json(r)
 						  : json_null());
 	return rc < 0 ? NULL : steal_ptr(&root);
@@ -327,37 +354,32 @@ static void print_indented(const char *text, FILE *out)
 	}
 }
 
-static void write_md_missing(const struct ops_report *r, int needs,
-			     bool is_there, const char *name, FILE *out)
+static void begin_md(const char *made, FILE *out)
 {
-	if (is_there)
-		return;
-	fprintf(out, "No %s: %s.\n\n", name, missing_cost(needs));
-	print_indented(why_missing(r, needs), out);
+	fprintf(out, "# Operations report\n\nMade %s.\n\n", made);
+}
+
+static void write_md_missing(const struct ops_report *r, enum report_source i,
+			     FILE *out)
+{
+	fprintf(out, "No %s: %s.\n\n", sources[i].name, sources[i].costs);
+	print_indented(why_missing(r, i), out);
 	(void)fputc('\n', out);
 }
 
-static int write_md(const struct ops_report *r, FILE *out, struct error *err)
+static void write_md_part(const struct ops_report *r,
+			  const struct ops_report_part *p, const char *text,
+			  FILE *out)
 {
-	char made[32];
+	(void)r;
+	fprintf(out, "## %s\n\n", p->title);
+	print_indented(text, out);
+	fprintf(out, "\nAssumed: %s\n\n", p->assumes);
+}
 
-	fprintf(out, "# Operations report\n\nMade %s.\n\n",
-		ops_time_text((double)time(NULL), made));
-	write_md_missing(r, NEEDS_JOBS, r->set != NULL, "jobs", out);
-	write_md_missing(r, NEEDS_METRICS, r->m != NULL, "metrics", out);
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		AUTO_FREE char *text = NULL;
-
-		if (!can_show(r, &parts[i]))
-			continue;
-		text = part_text(r, &parts[i], err);
-		if (!text)
-			return -ENOMEM;
-		fprintf(out, "## %s\n\n", parts[i].title);
-		print_indented(text, out);
-		fprintf(out, "\nAssumed: %s\n\n", parts[i].assumes);
-	}
-	return 0;
+static void end_md(FILE *out)
+{
+	(void)out;
 }
 
 /* ---------------------------------------------------------------------- HTML --- */
@@ -384,43 +406,76 @@ static const char html_head[] =
 	"section{break-inside:avoid}}\n"
 	"</style></head><body>\n<h1>Operations report</h1>\n";
 
-static void write_html_missing(const struct ops_report *r, int needs,
-			       bool is_there, const char *name, FILE *out)
+static void begin_html(const char *made, FILE *out)
 {
-	if (is_there)
-		return;
-	fprintf(out, "<p><strong>No %s</strong>: %s.</p><pre>", name,
-		missing_cost(needs));
-	ops_figure_text(why_missing(r, needs), out);
+	fprintf(out, "%s<p>Made %s by bootseer ops report.</p>\n", html_head,
+		made);
+}
+
+static void write_html_missing(const struct ops_report *r, enum report_source i,
+			       FILE *out)
+{
+	fprintf(out, "<p><strong>No %s</strong>: %s.</p><pre>", sources[i].name,
+		sources[i].costs);
+	ops_figure_text(why_missing(r, i), out);
 	(void)fputs("</pre>\n", out);
 }
 
-static int write_html(const struct ops_report *r, FILE *out, struct error *err)
+static void write_html_part(const struct ops_report *r,
+			    const struct ops_report_part *p, const char *text,
+			    FILE *out)
+{
+	fprintf(out, "<section id=\"%s\"><h2>%s</h2>\n", p->name, p->title);
+	p->draw(r, out);
+	(void)fputs("<pre>", out);
+	ops_figure_text(text, out);
+	fprintf(out, "</pre><p class=\"q\">Assumed: %s</p></section>\n",
+		p->assumes);
+}
+
+static void end_html(FILE *out)
+{
+	(void)fputs("</body></html>\n", out);
+}
+
+/* --------------------------------------------------------------------- report --- */
+
+/* The texts of all parts, after which sources are missing. */
+struct report_text {
+	void (*begin)(const char *made, FILE *out);
+	void (*missing)(const struct ops_report *r, enum report_source i,
+			FILE *out);
+	void (*part)(const struct ops_report *r,
+		     const struct ops_report_part *p, const char *text,
+		     FILE *out);
+	void (*end)(FILE *out);
+};
+
+static const struct report_text md = { begin_md, write_md_missing,
+				       write_md_part, end_md };
+static const struct report_text html = { begin_html, write_html_missing,
+					 write_html_part, end_html };
+
+static int write_parts(const struct ops_report *r, const struct report_text *t,
+		       FILE *out, struct error *err)
 {
 	char made[32];
 
-	(void)fputs(html_head, out);
-	fprintf(out, "<p>Made %s by bootseer ops report.</p>\n",
-		ops_time_text((double)time(NULL), made));
-	write_html_missing(r, NEEDS_JOBS, r->set != NULL, "jobs", out);
-	write_html_missing(r, NEEDS_METRICS, r->m != NULL, "metrics", out);
+	t->begin(ops_time_text((double)time(NULL), made), out);
+	for (enum report_source i = 0; i < N_REPORT_SOURCES; i++)
+		if (!has_source(r, i))
+			t->missing(r, i, out);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		AUTO_FREE char *text = NULL;
 
-		if (!can_show(r, &parts[i]))
+		if (!has_source(r, parts[i].needs))
 			continue;
 		text = part_text(r, &parts[i], err);
 		if (!text)
 			return -ENOMEM;
-		fprintf(out, "<section id=\"%s\"><h2>%s</h2>\n", parts[i].name,
-			parts[i].title);
-		parts[i].draw(r, out);
-		(void)fputs("<pre>", out);
-		ops_figure_text(text, out);
-		fprintf(out, "</pre><p class=\"q\">Assumed: %s</p></section>\n",
-			parts[i].assumes);
+		t->part(r, &parts[i], text, out);
 	}
-	(void)fputs("</body></html>\n", out);
+	t->end(out);
 	return 0;
 }
 
@@ -434,15 +489,13 @@ static int write_json(const struct ops_report *r, FILE *out, struct error *err)
 	return 0;
 }
 
-/* --------------------------------------------------------------------- report --- */
-
 static const struct ops_report_form {
 	const char *ending;
-	int (*write)(const struct ops_report *r, FILE *out, struct error *err);
+	const struct report_text *text; /* NULL: JSON */
 } forms[] = {
-	{ ".html", write_html },
-	{ ".md", write_md },
-	{ ".json", write_json },
+	{ ".html", &html },
+	{ ".md", &md },
+	{ ".json", NULL },
 };
 
 static const struct ops_report_form *form_of(const char *path)
@@ -462,17 +515,30 @@ static const struct ops_report_form *form_of(const char *path)
 static int read_sources(struct ops_report *r, struct error *err)
 {
 	const struct ops_config *c = r->c;
-	int rc = ops_read_jobs(c, &r->set, &r->rule, &r->no_jobs);
+	int rc = ops_read_jobs(c, &r->set, &r->rule, &r->missing[REPORT_JOBS]);
 
 	if (rc == -ENOMEM || (rc < 0 && c->sacct)) {
-		*err = r->no_jobs;
+		*err = r->missing[REPORT_JOBS];
 		return rc;
 	}
-	if (c->prom.url)
-		rc = ops_read_metrics(&c->prom, c->days, &r->m, &r->no_metrics);
-	if (rc == -ENOMEM || (!r->set && !r->m)) {
-		*err = c->prom.url ? r->no_metrics : r->no_jobs;
+	if (!c->prom.url) {
+		*err = r->missing[REPORT_JOBS];
 		return rc;
+	}
+	rc = ops_read_metrics(&c->prom, c->days, &r->m,
+			      &r->missing[REPORT_METRICS]);
+	if (rc == -ENOMEM) {
+		*err = r->missing[REPORT_METRICS];
+		return rc;
+	}
+	rc = ops_read_inquiry(c, &r->q, &r->missing[REPORT_PEERS]);
+	if (rc == -ENOMEM || (rc == -EINVAL && (c->signals || c->failures))) {
+		*err = r->missing[REPORT_PEERS];
+		return rc;
+	}
+	if (!r->set && !r->m && !r->q) {
+		*err = r->missing[REPORT_METRICS];
+		return err->code ? -err->code : rc;
 	}
 	return 0;
 }
@@ -499,7 +565,9 @@ static int write_report(const struct ops_report *r, struct error *err)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
-	int rc = f ? form->write(r, f, err) : error_nomem(err);
+	int rc = !f           ? error_nomem(err)
+		 : form->text ? write_parts(r, form->text, f, err)
+			      : write_json(r, f, err);
 
 	if (f && fclose(f) != 0 && rc == 0)
 		rc = error_nomem(err);
@@ -518,14 +586,12 @@ static int check_report(const void *config, char **args, struct error *err)
 		return error_set(err, EINVAL,
 				 "name the report: --out NAME.html, NAME.md or "
 				 "NAME.json");
-	return c->prom.url ? ops_prom_check(&c->prom, err) : 0;
+	return c->prom.url ? ops_check_metrics(c, args, err) : 0;
 }
 
 static int run_report(const void *config, char **args, struct error *err)
 {
-	struct ops_report r = { .c = config,
-				.no_jobs = ERROR_INIT,
-				.no_metrics = ERROR_INIT };
+	struct ops_report r = { .c = config };
 	int rc = read_sources(&r, err);
 
 	(void)args;
@@ -533,11 +599,11 @@ static int run_report(const void *config, char **args, struct error *err)
 		rc = analyse_sources(&r, err);
 	if (rc == 0)
 		rc = write_report(&r, err);
-	if (rc == 0 && !r.set)
-		(void)fprintf(stderr, "no jobs: %s\n", r.no_jobs.msg);
-	if (rc == 0 && !r.m)
-		(void)fprintf(stderr, "no metrics: %s\n",
-			      why_missing(&r, NEEDS_METRICS));
+	for (enum report_source i = 0; rc == 0 && i < N_REPORT_SOURCES; i++)
+		if (!has_source(&r, i))
+			(void)fprintf(stderr, "no %s: %s\n", sources[i].name,
+				      why_missing(&r, i));
+	ops_inquiry_free(r.q);
 	ops_losses_fini(&r.losses);
 	ops_exclusions_fini(&r.nodes);
 	ops_chains_fini(&r.chains);
@@ -553,7 +619,7 @@ const struct command ops_report_command = {
 		.name = "bootseer ops report",
 		.usage = "--out FILE [OPTIONS]",
 		.summary = "Write what the commands chains, cost, nodes, "
-			   "phases and restart show, with figures, into one file "
+			   "phases, precursors and restart show, with figures, into one file "
 			   "that needs no other: as a page, as Markdown without "
 			   "figures, or as JSON. Jobs are sacct's, metrics those of "
 			   "--prometheus; what is missing is named, with what "

@@ -65,9 +65,24 @@ static double poisson_mean(size_t n, double p)
 	return low;
 }
 
+void ops_bound_events(size_t n, double *low, double *high)
+{
+	if (n > EXACT_MAX) {
+		double part = NORMAL_95 * sqrt((double)n);
+
+		*low = (double)n - part;
+		*high = (double)n + part;
+		return;
+	}
+	*low = n ? poisson_mean(n - 1, 0.975) : 0;
+	*high = poisson_mean(n, 0.025);
+}
+
 void ops_find_cost(const struct ops_set *s, const struct ops_rule *r,
 		   struct ops_cost *ret)
 {
+	double low, high;
+
 	*ret = (struct ops_cost){ .sessions = 0 };
 	for (size_t i = 0; i < s->n_sessions; i++) {
 		const struct ops_session *v = &s->sessions[i];
@@ -85,17 +100,9 @@ void ops_find_cost(const struct ops_set *s, const struct ops_rule *r,
 		ret->gpu_s += length * v->gpus;
 	}
 	ret->mtbf_s = ret->failed ? ret->run_s / (double)ret->failed : INFINITY;
-	if (ret->failed > EXACT_MAX) {
-		double part = NORMAL_95 / sqrt((double)ret->failed);
-
-		ret->low_s = ret->mtbf_s / (1 + part);
-		ret->high_s = ret->mtbf_s / (1 - part);
-		return;
-	}
-	ret->low_s = ret->run_s / poisson_mean(ret->failed, 0.025);
-	ret->high_s =
-		ret->failed ? ret->run_s / poisson_mean(ret->failed - 1, 0.975)
-			    : INFINITY;
+	ops_bound_events(ret->failed, &low, &high);
+	ret->low_s = ret->run_s / high;
+	ret->high_s = low > 0 ? ret->run_s / low : INFINITY;
 }
 
 struct ops_share ops_share_of(double save_s, double interval_s, double mtbf_s)

@@ -34,6 +34,9 @@ void ops_places_fini(struct ops_places *p);
 /* For qsort() and bsearch(): a session's places are in the order of their numbers. */
 int ops_places_compare(const void *x, const void *y);
 
+/* Between which numbers the mean of what happened `n` times is in 95 of 100 cases (Poisson). */
+void ops_bound_events(size_t n, double *low, double *high);
+
 /* Divide saves into configurations.  -ENOMEM. */
 int ops_find_settings(struct ops_phases *p, struct error *err) MUST_CHECK;
 

@@ -211,8 +211,10 @@ struct prom_grid {
 	const char *query;
 	int64_t begin_s;
 	uint32_t step_s;
-	size_t n;
+	size_t n, n_min; /* a range of n_min points is not cut in two */
+	size_t first;    /* where its values go, in what is filled */
 	double *v;
+	const struct prom_nodes *nodes; /* `v` is not filled, but these */
 };
 
 static int ask_grid(const struct prom_grid *g, struct error *err)
@@ -228,9 +230,13 @@ static int ask_grid(const struct prom_grid *g, struct error *err)
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = ask_series(g->prom, url.data, &series, err);
-	return rc < 0 ? rc
-		      : prom_answer_fill(series, g->begin_s, g->step_s, g->n,
-					 g->v, err);
+	if (rc < 0)
+		return rc;
+	if (g->nodes)
+		return prom_answer_fill_nodes(series, g->nodes, g->begin_s,
+					      g->n, g->first, err);
+	return prom_answer_fill(series, g->begin_s, g->step_s, g->n,
+				g->v + g->first, err);
 }
 
 /* A server that cannot do with so many samples at once is asked for halves of them. */
@@ -244,14 +250,14 @@ static int ask_halves(struct prom_grid g, struct error *err)
 		g.n = now < left ? now : left;
 		rc = ask_grid(&g, err);
 		if ((rc == -EFBIG || rc == -ETIMEDOUT || rc == -EBUSY) &&
-		    g.n > POINTS_MIN) {
+		    g.n > g.n_min) {
 			now = g.n / 2;
 			continue;
 		}
 		if (rc < 0)
 			return rc;
 		left -= g.n;
-		g.v += g.n;
+		g.first += g.n;
 		g.begin_s += (int64_t)g.n * g.step_s;
 	}
 	return 0;
@@ -268,7 +274,7 @@ static int ask_share(void *arg, unsigned int index, struct error *err)
 		struct prom_grid g = *all;
 
 		g.begin_s += (int64_t)at * g.step_s;
-		g.v += at;
+		g.first = at;
 		g.n = all->n - at < PROM_POINTS_MAX ? all->n - at
 						    : PROM_POINTS_MAX;
 		rc = ask_halves(g, err);
@@ -279,11 +285,31 @@ static int ask_share(void *arg, unsigned int index, struct error *err)
 int prom_range(struct prom *p, const char *query, int64_t begin_s,
 	       uint32_t step_s, size_t n, double *v, struct error *err)
 {
-	struct prom_grid g = { p, query, begin_s, step_s, n, v };
+	struct prom_grid g = { .prom = p,
+			       .query = query,
+			       .begin_s = begin_s,
+			       .step_s = step_s,
+			       .n = n,
+			       .n_min = POINTS_MIN,
+			       .v = v };
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = (double)NAN;
 	return side_by_side(PROM_PARALLEL, ask_share, &g, err);
+}
+
+int prom_ask_nodes(struct prom *p, const struct prom_nodes *q,
+		   struct error *err)
+{
+	const struct prom_grid g = { .prom = p,
+				     .query = q->query,
+				     .begin_s = q->begin_s,
+				     .step_s = q->step_s,
+				     .n = q->n,
+				     .n_min = 1,
+				     .nodes = q };
+
+	return ask_halves(g, err);
 }
 
 int prom_samples(struct prom *p, const struct prom_samples *s,

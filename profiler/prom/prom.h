@@ -57,6 +57,26 @@ int prom_range(struct prom *p, const char *query, int64_t begin_s,
 	       uint32_t step_s, size_t n, double *v,
 	       struct error *err) MUST_CHECK;
 
+/* Room for the values of a node, in the order of the range's times.  A result other than 0 is
+ * returned. */
+typedef int prom_row_fn(void *arg, const char *node, float **ret,
+			struct error *err);
+
+struct prom_nodes {
+	const char *query,
+		*node_label; /* an expression with a series for each node */
+	int64_t begin_s;
+	uint32_t step_s;
+	size_t n;
+	prom_row_fn *row;
+	void *arg;
+};
+
+/* prom_range() of a series for each node; what has no value, or none that is finite as a float,
+ * stays as it was in its row.  Of several series of a node the last one counts. */
+int prom_ask_nodes(struct prom *p, const struct prom_nodes *q,
+		   struct error *err) MUST_CHECK;
+
 /* A series as it was scraped. */
 struct prom_series {
 	const char *
@@ -81,6 +101,9 @@ struct prom_samples {
 /* The samples of the last `length_s` before `end_s`, of all series.  Errors as above. */
 int prom_samples(struct prom *p, const struct prom_samples *s,
 		 prom_series_fn *fn, void *arg, struct error *err) MUST_CHECK;
+
+/* The length of a node's name without the port that an `instance` has at its end. */
+size_t prom_node_length(const char *node);
 
 /* Is it a name of a metric or label, in letters that need no quotes? */
 bool prom_is_name(const char *s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Answers of Prometheus's HTTP API: no I/O. */
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +105,63 @@ int prom_answer_fill(const json_t *series, int64_t begin_s, uint32_t step_s,
 		}
 	}
 	return 0;
+}
+
+static int fill_row(const json_t *values, int64_t begin_s, uint32_t step_s,
+		    size_t n, float *row, struct error *err)
+{
+	const json_t *pair;
+	size_t k;
+
+	json_array_foreach(values, k, pair)
+	{
+		double at, value, index;
+
+		if (!read_value(pair, &at, &value))
+			return refuse_answer(err);
+		index = round((at - (double)begin_s) / step_s);
+		if (index >= 0 && index < (double)n &&
+		    fabs(value) <= (double)FLT_MAX)
+			row[(size_t)index] = (float)value;
+	}
+	return 0;
+}
+
+int prom_answer_fill_nodes(const json_t *series, const struct prom_nodes *q,
+			   int64_t begin_s, size_t n, size_t first,
+			   struct error *err)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(series, i, one)
+	{
+		const char *node = json_string_value(
+			json_object_get(json_object_get(one, "metric"),
+					q->node_label));
+		float *row;
+		int rc;
+
+		if (!node)
+			continue;
+		rc = q->row(q->arg, node, &row, err);
+		if (rc == 0)
+			rc = fill_row(json_object_get(one, "values"), begin_s,
+				      q->step_s, n, row + first, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+size_t prom_node_length(const char *node)
+{
+	const char *port = strrchr(node, ':');
+
+	return port && port != node && port[1] &&
+			       port[1 + strspn(port + 1, "0123456789")] == '\0'
+		       ? (size_t)(port - node)
+		       : strlen(node);
 }
 
 /* ------------------------------------------------------------------- samples --- */

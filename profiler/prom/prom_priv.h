@@ -20,6 +20,10 @@ int prom_answer_read(const char *text, size_t len,
 /* Put its values into the grid; those of other times are left out.  -EBADMSG. */
 int prom_answer_fill(const json_t *series, int64_t begin_s, uint32_t step_s,
 		     size_t n, double *v, struct error *err) MUST_CHECK;
+/* The same of prom_ask_nodes(): its values begin at `first` of the rows. */
+int prom_answer_fill_nodes(const json_t *series, const struct prom_nodes *q,
+			   int64_t begin_s, size_t n, size_t first,
+			   struct error *err) MUST_CHECK;
 /* prom_samples(), of an answer. */
 int prom_answer_each(const json_t *series, const struct prom_samples *s,
 		     prom_series_fn *fn, void *arg,

@@ -151,7 +151,8 @@ write_jobs() # FILE
 	END
 	grep -q '^## Chains of retries' "$W/r.md"
 	run ! grep -E '^[^ ].*(script|```)' "$W/r.md"
-	jq -e '(.sources | all(.is_there)) and .cost.losses.failures == 2 and .chains.n == 1 and
+	jq -e '(.sources | map(.is_there)) == [true, true, false] and .precursors == null and
+		(.sources[2].why | test("ask for more days")) and .cost.losses.failures == 2 and .chains.n == 1 and
 		(.phases.saves | length) == 18 and .nodes.jobs == 3' "$W/r.json"
 	# One source is enough, and what the other would tell is named.
 	printf '#!/bin/sh\necho "error: no slurmdbd" >&2; exit 1\n' >"$W/sacct"
@@ -197,6 +198,86 @@ write_jobs() # FILE
 	[[ $output == *"missing: the GPUs' utilisation (--metric-gpu)"*"missing: size and free"* ]]
 	run -0 --separate-stderr phases --config "$W/ops.conf" --save-above 1T
 	[[ $output == *"saves: more than 1.0 TiB/s, as given"*"0 saves"* ]]
+}
+
+# Rules as Prometheus runs them: gpu002 leaves its peers in the second hour, and gpu003 is slow.
+write_rule_test() # RULES
+{
+	local n
+
+	{
+		printf 'rule_files: [%s]\nevaluation_interval: 2m\ntests:\n' "$1"
+		printf '  - interval: 2m\n    input_series:\n'
+		for n in 0 1 2 3 4 5 6; do
+			printf '      - {series: "DCGM_FI_DEV_GPU_UTIL{instance=\\"gpu00%s:9400\\"}", values: "98x300"}\n' $n
+			printf '      - {series: "node_procs_running{instance=\\"gpu00%s:9100\\"}", values: "%s"}\n' $n \
+				"$([ $n = 2 ] && echo "64x60 10x240" || echo "6${n}x300")"
+			printf '      - {series: "DCGM_FI_DEV_SM_CLOCK{instance=\\"gpu00%s:9400\\"}", values: "%sx300"}\n' $n \
+				"$([ $n = 3 ] && echo 1400 || echo 1830)"
+		done
+		cat <<-'END'
+		    alert_rule_test:
+		      - {eval_time: 118m, alertname: BootseerNodeLeftPeers}
+		      - {eval_time: 130m, alertname: BootseerNodeLeftPeers,
+		         exp_alerts: [{exp_labels: {node: gpu002, signal: node_procs_running, severity: warning},
+		         exp_annotations: {summary: "gpu002: node_procs_running is 17.9 deviations from where it usually is among its peers"}}]}
+		      - {eval_time: 590m, alertname: BootseerNodeSlow,
+		         exp_alerts: [{exp_labels: {node: gpu003, signal: DCGM_FI_DEV_SM_CLOCK, severity: warning},
+		         exp_annotations: {summary: "gpu003 is slow: DCGM_FI_DEV_SM_CLOCK is 23.5% behind its peers"}}]}
+		END
+	} >"$W/rule-test.yml"
+}
+
+@test "what moved before failures, who is slow, and rules that say so" {
+	"$BATS_TEST_DIRNAME/ops-peers.py" "$BEGIN" "$W/truth" >"$W/m"
+	promtool tsdb create-blocks-from openmetrics "$W/m" "$W/data" >"$W/promtool" 2>&1
+	serve
+	precursors() {
+		bootseer ops precursors --prometheus "$U" --from "$BEGIN" --to $((BEGIN + 172800)) \
+			--before 1h "$@"
+	}
+	precursors --rules "$W/rules.yml" --json >"$W/json"
+	jq -c 'del(.metrics)' "$W/json"
+	jq -n --slurpfile t "$W/truth" --slurpfile p "$W/json" -e '$t[0] as $t | $p[0] as $p |
+		($p.failures | length) == 3 and $p.compared == 3 and $p.preceded == 2 and $p.alarms == 0 and
+		all(range(3); $t.failures[.] as $f | $p.failures[.] as $g |
+			$g.node == $f.node and $g.xid == $f.xid and ($g.at_s - $f.at | . >= 0 and . <= 120) and
+			([$g.metrics[] | select(.is_before)] as $m | if $f.metric then
+				($m | length) == 1 and ($m[0].metric | startswith($f.metric)) and
+				($m[0].lead_s - $f.lead | . >= -120 and . <= 240) else $m == [] end)) and
+		($p.slow | length) == 1 and $p.slow[0].node == "gpu003" and
+		($p.slow[0].share + 0.2 | . < 0.01 and . > -0.01)'
+	run -0 --separate-stderr precursors
+	echo "$output"
+	[[ $output == *"gpu005  XID 79: preceded by"*"40 min  node_procs_running -"* ]]
+	[[ $output == *"gpu008  XID 94: nothing preceded it"*"with it node_"* ]]
+	[[ $output == *"false alarms: 0 in "*"slow: gpu003 from "*"DCGM_FI_DEV_SM_CLOCK is -20 %"* ]]
+	# The report has the same, as far as there are sources.
+	echo 'JobID|User|State|ExitCode|Start|End|NodeList|AllocTRES|JobName' >"$W/jobs"
+	for f in html json; do
+		bootseer ops report --sacct "$W/jobs" --prometheus "$U" --from "$BEGIN" \
+			--to $((BEGIN + 172800)) --before 1h --out "$W/r.$f"
+	done
+	jq -e '.phases == null and .precursors.preceded == 2' "$W/r.json"
+	grep -q '<strong>No metrics</strong>.*has no node_mountstats' <(tr -d '\n' <"$W/r.html")
+	grep -q '2025-10-09 22:47Z gpu005</text>' "$W/r.html"
+	promtool check rules "$W/rules.yml"
+	write_rule_test "$W/rules.yml"
+	promtool test rules "$W/rule-test.yml"
+	# Failures of a file, of which one has no node that is known; metrics of another one.
+	printf '# from the vendor\n%s gpu005 79\n2025-10-10 gpu077\n' $((BEGIN + 50000)) >"$W/failures"
+	echo 'max value node_procs_running' >"$W/signals"
+	run -0 --separate-stderr precursors --failures "$W/failures" --signals "$W/signals"
+	[[ $output == *"1 of 1 metrics"*"2 failures, 1 of nodes that can be compared; 1 had a warning in the 1 h"* ]]
+	[[ $output == *"gpu077: its metrics are unknown"* ]]
+	echo 'mean value node_procs_running' >"$W/signals"
+	run -1 precursors --signals "$W/signals"
+	[[ $output == *"$W/signals: line 1: wanted is {sum|min|max} {value|rate|errors} METRIC"* ]]
+	echo 'yesterday gpu005' >"$W/failures"
+	run -1 precursors --failures "$W/failures"
+	[[ $output == *"$W/failures: line 1: 'yesterday' is no time"* ]]
+	run -1 bootseer ops precursors --prometheus "$U" --from "$BEGIN" --to $((BEGIN + 20000)) --before 1h
+	[[ $output == *"ask for more days"* ]]
 }
 
 @test "a password goes to a server by TLS or to this machine only, and its refusals have cures" {

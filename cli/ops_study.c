@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads failures, and one metric after another around them, for ops precursors. */
+#include "cli/ops_study.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/fs.h"
+
+#define LIST_MAX (16u << 20)
+#define XID_MAX 100000u
+#define XID_STEP_S 300u /* a look at changes each */
+#define XID_POINTS_MAX 200000u
+#define SAME_FAILURE_S 600.0 /* errors of a node that are one failure */
+#define WINDOW_SAMPLES 240
+#define FALSE_ALARMS 1.0 /* a day, that thresholds are chosen for */
+#define THERE_POINTS 200 /* a look at a metric each */
+#define TOLD_AFTER_NS (2 * NS_PER_S)
+
+/* --------------------------------------------------------------------- nodes --- */
+
+int ops_node_number(struct ops_inquiry *q, const char *name, uint32_t *ret,
+		    struct error *err)
+{
+	size_t len = prom_node_length(name);
+	struct ops_node_name *n;
+
+	HASH_FIND(hh, q->names, name, len, n);
+	if (!n) {
+		if (q->n_nodes == OPS_PEERS_MAX)
+			return error_set(err, EFBIG,
+					 "more than %u nodes: take fewer by "
+					 "--match",
+					 OPS_PEERS_MAX);
+		if (array_grow(&q->nodes, q->n_nodes, &q->cap_nodes, 64) < 0)
+			return error_nomem(err);
+		n = calloc(1, sizeof(*n) + len + 1);
+		if (!n)
+			return error_nomem(err);
+		memcpy(n->name, name, len);
+		n->number = (uint32_t)q->n_nodes;
+		HASH_ADD_KEYPTR(hh, q->names, n->name, len, n);
+		if (!hash_has_added(n)) {
+			free(n);
+			return error_nomem(err);
+		}
+		q->nodes[q->n_nodes++] = n;
+	}
+	*ret = n->number;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ failures --- */
+
+static int add_failure(struct ops_inquiry *q, const char *node, double at_s,
+		       uint32_t xid, struct error *err)
+{
+	struct ops_failure f = { .at_s = at_s, .xid = xid };
+	int rc = ops_node_number(q, node, &f.node, err);
+
+	if (rc < 0)
+		return rc;
+	if (array_grow(&q->failures, q->n_failures, &q->cap_failures, 64) < 0)
+		return error_nomem(err);
+	q->failures[q->n_failures++] = f;
+	return 0;
+}
+
+static int by_time(const void *x, const void *y)
+{
+	const struct ops_failure *a = x, *b = y;
+
+	if (a->at_s != b->at_s)
+		return a->at_s < b->at_s ? -1 : 1;
+	return (a->node > b->node) - (a->node < b->node);
+}
+
+/* Errors of several GPUs, or several errors of one, are one failure of the node; of more
+ * than can be looked at the last ones are. */
+static void merge_failures(struct ops_inquiry *q)
+{
+	size_t n = 0;
+
+	if (q->n_failures)
+		qsort(q->failures, q->n_failures, sizeof(*q->failures),
+		      by_time);
+	for (size_t i = 0; i < q->n_failures; i++) {
+		bool is_same = false;
+
+		for (size_t k = n;
+		     k-- > 0 && q->failures[i].at_s - q->failures[k].at_s <
+					SAME_FAILURE_S;)
+			is_same |= q->failures[k].node == q->failures[i].node;
+		if (!is_same)
+			q->failures[n++] = q->failures[i];
+	}
+	q->n_left_out = n > OPS_FAILURES_MAX ? n - OPS_FAILURES_MAX : 0;
+	memmove(q->failures, q->failures + q->n_left_out,
+		(n - q->n_left_out) * sizeof(*q->failures));
+	q->n_failures = n - q->n_left_out;
+}
+
+/* "TIME NODE [XID]" */
+static int read_failure(struct ops_inquiry *q, char *line, size_t number,
+			struct error *err)
+{
+	char *save = NULL, *end = NULL;
+	const char *at = strtok_r(line, " \t\r", &save);
+	const char *node = strtok_r(NULL, " \t\r", &save);
+	const char *xid = strtok_r(NULL, " \t\r", &save);
+	unsigned long code = xid ? strtoul(xid, &end, 10) : 0;
+	int64_t at_s;
+	int rc;
+
+	if (!at || *at == '#')
+		return 0;
+	if (!node || (xid && (*end || code > XID_MAX)))
+		return error_set(err, EINVAL,
+				 "line %zu: wanted is TIME NODE [XID]", number);
+	rc = ops_read_time(at, &at_s, err);
+	return rc < 0 ? error_wrap(err, rc, "line %zu", number)
+		      : add_failure(q, node, (double)at_s, (uint32_t)code, err);
+}
+
+static int read_failure_file(struct ops_inquiry *q, struct error *err)
+{
+	AUTO_BUF text = { .limit = LIST_MAX };
+	size_t number = 0;
+	int rc = fs_read_file(q->c->failures, LIST_MAX, &text, err);
+
+	if (rc == 0 && buf_puts(&text, "\n") < 0)
+		rc = error_nomem(err);
+	for (char *line = rc == 0 ? text.data : NULL, *next;
+	     rc == 0 && line && *line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		rc = read_failure(q, line, ++number, err);
+	}
+	return rc < 0 ? error_wrap(err, rc, "%s", q->c->failures) : 0;
+}
+
+/* When a GPU told of an error that it had not told of before. */
+static int add_xids(void *arg, const struct prom_series *s, struct error *err)
+{
+	struct ops_inquiry *q = arg;
+
+	for (size_t i = 1; i < s->n; i++) {
+		int rc;
+
+		if (!(s->v[i] >= 1 && s->v[i] <= XID_MAX) ||
+		    s->v[i] == s->v[i - 1] || !*s->node)
+			continue;
+		rc = add_failure(q, s->node, s->at_s[i], (uint32_t)s->v[i],
+				 err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_xid_selector(const struct ops_inquiry *q, struct buf *query)
+{
+	return buf_printf(query, "%s{%s}", q->c->xid,
+			  q->c->prom.match ? q->c->prom.match : "");
+}
+
+/* Where an error's number changed within a step, the samples say when. */
+static int read_xids(struct ops_inquiry *q, struct error *err)
+{
+	size_t n = (size_t)((q->span.to_s - q->span.from_s) / XID_STEP_S) + 1;
+	AUTO_FREE double *v = calloc(n, sizeof(*v));
+	AUTO_BUF query = BUF_INIT, selector = BUF_INIT;
+	struct prom_samples s = { .length_s = 2 * XID_STEP_S,
+				  .node_label = q->c->prom.node_label,
+				  .replica_labels = q->c->prom.replica_labels };
+	int rc;
+
+	if (n > XID_POINTS_MAX)
+		return error_set(err, EFBIG, "ask for fewer days");
+	if (!v || buf_puts(&query, "sum(changes(") < 0 ||
+	    add_xid_selector(q, &query) < 0 ||
+	    buf_printf(&query, "[%us]))", XID_STEP_S + q->span.step_s) < 0 ||
+	    add_xid_selector(q, &selector) < 0)
+		return error_nomem(err);
+	rc = prom_range(q->prom, query.data, q->span.from_s, XID_STEP_S, n, v,
+			err);
+	s.selector = selector.data;
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		if (!(v[i] > 0))
+			continue;
+		s.end_s = (double)q->span.from_s + (double)i * XID_STEP_S;
+		rc = prom_samples(q->prom, &s, add_xids, q, err);
+	}
+	return rc;
+}
+
+/* -------------------------------------------------------------------- panels --- */
+
+struct panel_fill {
+	struct ops_inquiry *q;
+	struct ops_panel *p;
+	size_t window;
+};
+
+static int find_row(void *arg, const char *name, float **ret, struct error *err)
+{
+	struct panel_fill *f = arg;
+	uint32_t node = 0;
+	int rc = ops_node_number(f->q, name, &node, err);
+
+	return rc < 0 ? rc : ops_panel_row(f->p, node, f->window, ret, err);
+}
+
+/* A metric over all windows. */
+static int read_panel(struct ops_inquiry *q, const struct ops_signal *s,
+		      struct ops_panel *p, struct error *err)
+{
+	const struct ops_windows *w = &q->windows;
+	struct panel_fill fill = { q, p, 0 };
+	AUTO_BUF query = BUF_INIT;
+	int rc = ops_signal_query(s, &q->c->prom, w->step_s, &query, err);
+
+	p->windows = w;
+	for (; rc == 0 && fill.window < w->n_all; fill.window++) {
+		const struct prom_nodes ask = {
+			.query = query.data,
+			.node_label = q->c->prom.node_label,
+			.begin_s = w->v[fill.window].begin_s,
+			.step_s = w->step_s,
+			.n = w->n,
+			.row = find_row,
+			.arg = &fill,
+		};
+
+		rc = prom_ask_nodes(q->prom, &ask, err);
+	}
+	return rc;
+}
+
+/* Most lists have metrics that a cluster has not; one question tells, instead of one a
+ * window. */
+static int is_there(struct ops_inquiry *q, const struct ops_signal *s,
+		    bool *ret, struct error *err)
+{
+	int64_t step_s = (q->span.to_s - q->span.from_s) / THERE_POINTS + 1;
+	double v[THERE_POINTS + 1];
+	AUTO_BUF query = BUF_INIT;
+	int rc;
+
+	*ret = false;
+	if (buf_puts(&query, "count(") < 0)
+		return error_nomem(err);
+	rc = ops_signal_select(s, &q->c->prom, &query, err);
+	if (rc == 0 && buf_puts(&query, ")") < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = prom_range(q->prom, query.data, q->span.from_s,
+				(uint32_t)step_s, ARRAY_SIZE(v), v, err);
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(v); i++)
+		*ret |= v[i] > 0;
+	return rc;
+}
+
+static int read_busy(struct ops_inquiry *q, struct ops_panel *p,
+		     struct error *err)
+{
+	const struct ops_signal gpu = { .over = "max",
+					.kind = OPS_SIGNAL_VALUE,
+					.metric = q->c->prom.gpu,
+					.labels = "" };
+	int rc = read_panel(q, &gpu, p, err);
+
+	q->has_gpus = p->n_nodes > 0;
+	if (rc == 0 && q->has_gpus)
+		rc = ops_study_set_busy(q->study, p, err);
+	ops_panel_fini(p);
+	return rc;
+}
+
+static int read_signals(struct ops_inquiry *q, struct error *err)
+{
+	AUTO_FREE struct ops_panel *p = calloc(1, sizeof(*p));
+	int rc = p ? read_busy(q, p, err) : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < q->signals.n; i++) {
+		bool there;
+
+		if (clock_now_ns() - q->begin_ns > TOLD_AFTER_NS)
+			(void)fprintf(stderr, "comparing %s\n",
+				      q->signals.v[i].metric);
+		rc = is_there(q, &q->signals.v[i], &there, err);
+		if (rc == 0 && there)
+			rc = read_panel(q, &q->signals.v[i], p, err);
+		if (rc == 0 && there)
+			rc = ops_study_add(q->study, i, q->signals.v[i].slow, p,
+					   err);
+		ops_panel_fini(p);
+	}
+	return rc;
+}
+
+/* ---------------------------------------------------------------------- open --- */
+
+/* The GPUs' metric, or else the first that there is, tells of the time. */
+static int survey_nodes(struct ops_inquiry *q, struct error *err)
+{
+	AUTO_FREE const char **names = calloc(q->signals.n + 1, sizeof(*names));
+	int rc;
+
+	if (!names)
+		return error_nomem(err);
+	names[0] = q->c->prom.gpu;
+	for (size_t i = 0; i < q->signals.n; i++)
+		names[i + 1] = q->signals.v[i].metric;
+	rc = ops_prom_survey(&q->c->prom, q->prom, q->c->days, names,
+			     q->signals.n + 1, &q->span, err);
+	return rc == -ENOENT
+		       ? error_wrap(err, rc, "none of the metrics is there")
+		       : rc;
+}
+
+static int choose_windows(struct ops_inquiry *q, struct error *err)
+{
+	int64_t before_s = q->c->before_ns / NS_PER_S;
+	uint32_t least = (uint32_t)(before_s / WINDOW_SAMPLES);
+
+	return ops_choose_windows(q->span.from_s, q->span.to_s,
+				  q->span.step_s > least ? q->span.step_s
+							 : least,
+				  before_s, q->failures, q->n_failures,
+				  &q->windows, err);
+}
+
+static int fill_inquiry(struct ops_inquiry *q, struct error *err)
+{
+	int rc = ops_signals_read(q->c->signals, &q->signals, err);
+
+	if (rc == 0)
+		rc = ops_prom_open(&q->c->prom, &q->prom, err);
+	if (rc == 0)
+		rc = survey_nodes(q, err);
+	if (rc == 0)
+		rc = q->c->failures ? read_failure_file(q, err)
+				    : read_xids(q, err);
+	if (rc < 0)
+		return rc;
+	merge_failures(q);
+	rc = choose_windows(q, err);
+	if (rc == 0)
+		rc = ops_study_new(&q->windows, q->failures, q->n_failures,
+				   q->signals.n, FALSE_ALARMS, &q->study, err);
+	if (rc == 0)
+		rc = read_signals(q, err);
+	if (rc == 0)
+		q->found = ops_study_end(q->study);
+	return rc;
+}
+
+int ops_read_inquiry(const struct ops_config *c, struct ops_inquiry **ret,
+		     struct error *err)
+{
+	AUTO(ops_inquiry) q = calloc(1, sizeof(*q));
+	int rc;
+
+	if (!q)
+		return error_nomem(err);
+	q->c = c;
+	q->begin_ns = clock_now_ns();
+	rc = fill_inquiry(q, err);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&q);
+	return 0;
+}
+
+void ops_inquiry_free(struct ops_inquiry *q)
+{
+	if (!q)
+		return;
+	HASH_CLEAR(hh, q->names);
+	for (size_t i = 0; i < q->n_nodes; i++)
+		free(q->nodes[i]);
+	free(q->nodes);
+	free(q->failures);
+	ops_study_free(q->study);
+	ops_windows_fini(&q->windows);
+	ops_signals_fini(&q->signals);
+	prom_free(q->prom);
+	free(q);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Failures, and the metrics of nodes before them, from a Prometheus. */
+#ifndef BOOTSEER_CLI_OPS_STUDY_H
+#define BOOTSEER_CLI_OPS_STUDY_H
+
+#include "cli/ops.h"
+#include "cli/ops_signals.h"
+#include "common/hash.h"
+#include "profiler/ops/precursors.h"
+
+struct ops_node_name {
+	uint32_t number;
+	UT_hash_handle hh;
+	char name[];
+};
+
+struct ops_inquiry {
+	const struct ops_config *c;
+	struct prom *prom;
+	struct ops_signals signals;
+	struct ops_node_name *names;  /* by name */
+	struct ops_node_name **nodes; /* by number */
+	size_t n_nodes, cap_nodes;
+	struct ops_failure *failures;
+	size_t n_failures, cap_failures, n_left_out;
+	bool has_gpus; /* nodes are compared where these work */
+	struct ops_span span;
+	struct ops_windows windows;
+	struct ops_study *study;
+	const struct ops_precursors *found; /* the study's */
+	int64_t begin_ns;
+};
+
+/* Ask for it all, and compare.  Release by ops_inquiry_free(). */
+int ops_read_inquiry(const struct ops_config *c, struct ops_inquiry **ret,
+		     struct error *err) MUST_CHECK;
+void ops_inquiry_free(struct ops_inquiry *q);
+DEFINE_AUTO(ops_inquiry)
+
+/* The number of a node by its name; a port at its end is left out.  -EFBIG, -ENOMEM. */
+int ops_node_number(struct ops_inquiry *q, const char *name, uint32_t *ret,
+		    struct error *err) MUST_CHECK;
+
+/* As ops_print_phases(). */
+void ops_print_precursors(FILE *out, const struct ops_inquiry *q);
+json_t *ops_precursors_json(const struct ops_inquiry *q);
+
+#endif

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How far a node is from its peers, from where on that is far, and since when. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/ops/scores.h"
+
+/* Of a normal distribution, the deviation by the median absolute one. */
+#define MAD_SCALE 1.4826
+/* Peers that are all alike: differences of a hundredth are none. */
+#define SCALE_SHARE 0.01
+#define SCALE_MIN 1e-9
+#define TAIL_SHARE 20 /* one in so many windows tells how the tail falls */
+#define TAIL_MIN 5u
+#define TAIL_MAX 200u
+#define TAIL_LEAST 0.5 /* a score below it says nothing of a tail */
+#define BEYOND 1.1
+
+static int by_float(const void *x, const void *y)
+{
+	float a = *(const float *)x, b = *(const float *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* Hoare's. */
+float ops_rank(float *v, size_t n, size_t k)
+{
+	size_t low = 0, high = n - 1;
+
+	while (low < high) {
+		float pivot = v[low + (high - low) / 2];
+		size_t i = low, j = high;
+
+		while (i <= j) {
+			while (v[i] < pivot)
+				i++;
+			while (v[j] > pivot)
+				j--;
+			if (i <= j) {
+				float swap = v[i];
+
+				v[i++] = v[j];
+				v[j] = swap;
+				if (j-- == 0)
+					break;
+			}
+		}
+		if (k >= i)
+			low = i;
+		else if (j != SIZE_MAX && k <= j)
+			high = j;
+		else
+			break;
+	}
+	return v[k];
+}
+
+float ops_median(float *v, size_t n)
+{
+	float upper, lower;
+
+	if (!n)
+		return NAN;
+	upper = ops_rank(v, n, n / 2);
+	if (n % 2)
+		return upper;
+	lower = v[0];
+	for (size_t i = 1; i < n / 2; i++)
+		lower = fmaxf(lower, v[i]);
+	return (lower + upper) / 2;
+}
+
+static float bound_score(double z)
+{
+	return (float)fmax(-(double)OPS_SCORE_MAX,
+			   fmin((double)OPS_SCORE_MAX, z));
+}
+
+float ops_score_nodes(const float *v, size_t n, float *ret, float *room)
+{
+	size_t known = 0;
+	double scale;
+	float middle;
+
+	for (size_t i = 0; i < n; i++)
+		if (!isnan(v[i]))
+			room[known++] = v[i];
+	if (known < OPS_PEERS_MIN) {
+		for (size_t i = 0; i < n; i++)
+			ret[i] = NAN;
+		return NAN;
+	}
+	middle = ops_median(room, known);
+	for (size_t i = 0; i < known; i++)
+		room[i] = fabsf(room[i] - middle);
+	scale = MAD_SCALE * (double)ops_median(room, known);
+	scale = fmax(scale, SCALE_SHARE * fabs((double)middle));
+	scale = fmax(scale, SCALE_MIN);
+	for (size_t i = 0; i < n; i++)
+		ret[i] = isnan(v[i])
+				 ? NAN
+				 : bound_score(((double)v[i] - (double)middle) /
+					       scale);
+	return middle;
+}
+
+/* The score on the side of `first` that all of OPS_STAY samples have; 0: they are on both. */
+static float stayed_score(const float *z, float base)
+{
+	float least = OPS_SCORE_MAX * 2;
+	float side = z[0] - base > 0 ? 1 : -1;
+
+	for (size_t i = 0; i < OPS_STAY; i++) {
+		float here = side * (z[i] - base);
+
+		if (!(here > 0))
+			return 0;
+		least = fminf(least, here);
+	}
+	return least;
+}
+
+float ops_farthest(const float *z, size_t n, float base)
+{
+	float most = 0;
+
+	for (size_t i = 0; i + OPS_STAY <= n; i++)
+		most = fmaxf(most, stayed_score(z + i, base));
+	return most;
+}
+
+bool ops_find_outside(const float *z, size_t n, float base, double threshold,
+		      struct ops_outside *ret)
+{
+	for (size_t i = 0; i + OPS_STAY <= n; i++) {
+		float side = z[i] - base > 0 ? 1 : -1, most = 0;
+
+		if (!((double)stayed_score(z + i, base) >= threshold))
+			continue;
+		for (size_t k = i;
+		     k < n && (double)(side * (z[k] - base)) >= threshold; k++)
+			most = fmaxf(most, side * (z[k] - base));
+		*ret = (struct ops_outside){ .first = i, .score = side * most };
+		return true;
+	}
+	return false;
+}
+
+/* Beyond the k-th largest a tail is taken to fall as a power of the score does, which is
+ * more careful than what most metrics do; its exponent is Hill's (1975). */
+double ops_find_threshold(float *farthest, size_t n, double chance)
+{
+	size_t k = n / TAIL_SHARE;
+	double start, sum = 0, most, second;
+
+	k = k < TAIL_MIN ? TAIL_MIN : k > TAIL_MAX ? TAIL_MAX : k;
+	if (n < OPS_SCORES_MIN)
+		return INFINITY;
+	qsort(farthest, n, sizeof(*farthest), by_float);
+	start = fmax(TAIL_LEAST, (double)farthest[n - k - 1]);
+	for (size_t i = n - k; i < n; i++)
+		sum += log(fmax(1, (double)farthest[i] / start));
+	most = start * exp(sum / (double)k *
+			   log(fmax(1, (double)k / (double)n / chance)));
+	/* A window may have had a fault that nobody knows of; two of them are the
+	 * metric's way. */
+	second = (double)farthest[n - 2] * BEYOND;
+	most = fmax(OPS_THRESHOLD_MIN, fmax(most, second));
+	return most > (double)OPS_SCORE_MAX ? INFINITY : most;
+}
