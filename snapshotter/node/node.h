@@ -44,6 +44,8 @@ struct node {
 	struct offers *offers;      /* NULL: no index is asked for */
 	struct trace_lookup *traces;
 	struct starts *starts;
+	/* Starts under way whose ready file is not there yet. */
+	_Atomic size_t n_unready_starts;
 	struct recordings *recordings;
 	struct wait_policy wait_policy; /* cfg->wait */
 	struct node_events events;

@@ -96,7 +96,9 @@ static int64_t idle_ns(void *arg)
 {
 	const struct prefetches *all = arg;
 
-	return fetcher_idle_ns(all->n->fetcher);
+	/* A container that is not ready yet may wait for what other programs bring to this
+	 * node over the same link, a checkpoint above all. */
+	return all->n->n_unready_starts ? 0 : fetcher_idle_ns(all->n->fetcher);
 }
 
 /* -------------------------------------------------------- open and close --- */

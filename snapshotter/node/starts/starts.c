@@ -171,6 +171,7 @@ static int insert(struct starts *all, struct container_start *s,
 		s->refs = 1;
 		all->first = s;
 		all->n++;
+		all->node->n_unready_starts += s->ready_file != NULL;
 		all->stats.begun++;
 		all->stats.with_trace += s->reply.found;
 		all->stats.waited_ms +=
@@ -403,6 +404,7 @@ static void end_start(struct container_start *s, enum start_end how)
 		;
 	*p = s->next;
 	all->n--;
+	all->node->n_unready_starts -= s->ready_file != NULL;
 	unref(s);
 	pthread_cond_broadcast(&all->changed);
 }

@@ -224,10 +224,15 @@ Test(starts, end_when_their_file_is_there)
 	setup(&f);
 	path = fs_join(f.n.dir, "ready");
 	cr_assert(path);
+	(void)begin(&f,
+		    (struct start_request){ .workload = "w", .user = "other" });
+	cr_expect_eq(f.n.node.n_unready_starts, 0);
 	(void)begin(&f, (struct start_request){ .ready_file = path });
+	cr_expect_eq(f.n.node.n_unready_starts, 1);
 	cr_assert_eq(fs_replace_file(path, "", 0, 0600, NULL), 0);
 	list = await_figures(&f, 1);
 	cr_expect_str_eq(figure(list, "end"), "ready");
+	cr_expect_eq(f.n.node.n_unready_starts, 0);
 	json_decref(list);
 	end(&f);
 }
