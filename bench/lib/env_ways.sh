@@ -18,7 +18,7 @@
 # compileall(1) that has no times and no names of folders of pip's.
 #
 # nginx's limits of the index, the bucket and both are $index_limits, $bucket_limits and
-# $server_limits.
+# $server_limits; $more_locations are what it serves besides.
 #
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
@@ -174,6 +174,7 @@ start_server() {
 				autoindex on;
 				${index_limits-}
 			}
+			${more_locations-}
 			location / {
 				${bucket_limits-}
 				proxy_pass http://bucket;

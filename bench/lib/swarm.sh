@@ -20,11 +20,12 @@ swarm_bits() { # RATE: bits a second of "50mbit"
 
 # --- the far side ------------------------------------------------------------------
 
+# The registry's answers take $registry_ms each way.
 far_side_begin() {
 	RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns origin)")
 	start_registry "$W/registry"
 	start_front "$W/registry"
-	start_daemon "$W/front.proxy.log" "$(bench_tool delay_proxy)" 0 \
+	start_daemon "$W/front.proxy.log" "$(bench_tool delay_proxy)" "${registry_ms:-0}" \
 		10.214.0.1:5000 "$FRONT" "$W/front.proxy.stats"
 	origin_pids=("$daemon_pid" "$front_pid")
 	wait_for_line "$W/front.proxy.log" listening "$daemon_pid" >/dev/null

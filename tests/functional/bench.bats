@@ -337,6 +337,75 @@ goals_of()
 	[ "$(missing | grep -c 'not on PATH')" = 0 ]
 }
 
+# Rows of the profiler's export of a start: node, stage, begin, duration.
+csv_rows() {
+	echo job,attempt,node,rank,stage,try,begin_s,duration_s,status,open,top,begin_unix_s,cause,excess_s
+	sed 's/\(.*\) \(.*\) \(.*\) \(.*\)/j,0,\1,,\2,1,\3,\4,,0,1,0,,/'
+}
+
+@test "a job's stages are summed from what the profiler has of them" {
+	csv_rows >"$BATS_TEST_TMPDIR/csv" <<-END
+	n0 submit 1 0
+	n0 image.pull 1.1 1.5
+	n0 env.key 4 0.1
+	n0 image.import 6 0.5
+	n0 env.import 7 2
+	n0 ckpt.read 9 3
+	n1 submit 1 0
+	n1 env.install 3 10
+	n1 ckpt.download 13 4
+	n1 image.import 18 1
+	n1 env.import 19 1
+	n1 ckpt.read 20 2
+	END
+	bash -c '. "$1/bench/lib/job.sh"; stages_of_csv' - "$top" \
+		<"$BATS_TEST_TMPDIR/csv" | sort >"$BATS_TEST_TMPDIR/stages"
+	diff - "$BATS_TEST_TMPDIR/stages" <<-END
+	n0 all 11
+	n0 ckpt 3
+	n0 env 4
+	n0 image 3.5
+	n1 all 21
+	n1 ckpt 6
+	n1 env 12
+	n1 image 3
+	END
+	# A node that has not read its checkpoint has no times.
+	run ! bash -c '. "$1/bench/lib/job.sh"; grep -v "n1,.*ckpt.read" | stages_of_csv' \
+		- "$top" <"$BATS_TEST_TMPDIR/csv"
+}
+
+@test "the paper's figures are drawn of a job's result" {
+	cd "$BATS_TEST_TMPDIR"
+	jq -n '{samples: ([
+		["1 nodes: all", "baseline", 40], ["1 nodes: all", "baseline", 60],
+		["1 nodes: all", "ours", 10], ["16 nodes: all", "ours", 12.5],
+		["16 nodes: image", "ours", 3], ["16 nodes: env", "ours", 4],
+		["16 nodes: ckpt", "ours", 5.5],
+		(1, 2, 3, 4, 9 | ["16 nodes: env, each node", "ours", .])] |
+		map({series: .[0], variant: .[1], value: .[2], unit: "s"}))}' >r.json
+	python3 "$top/bench/tools/job_figures.py" r.json . >tables
+	diff - tables <<-END
+	| nodes | all: baseline, ours, s | image: baseline, ours, s | environment: baseline, ours, s | checkpoint: baseline, ours, s |
+	|---|---|---|---|---|
+	| 1 | 50.0, 10.0 | -, - | -, - | -, - |
+	| 16 | -, 12.5 | -, 3.0 | -, 4.0 | -, 5.5 |
+
+	| environment of 16 nodes | least | quartiles | most | s |
+	|---|---|---|---|---|
+	| ours | 1.0 | 2.0, 3.0, 4.0 | 9.0 | |
+	END
+	# The plot is 200 high, and as much is the largest value and a twelfth of it.
+	grep -q 'height="185.2" fill="#e07b39"' job-12.svg
+	grep -q 'height="46.3" fill="#2f6db5"' job-12.svg
+	[ "$(grep -c '<rect' job-13.svg)" = 5 ]
+	grep -q 'width="44.0" height="41.2" fill="#2f6db5"' job-14.svg
+	python3 -c 'import sys, xml.dom.minidom as m; [m.parse(f) for f in sys.argv[1:]]' \
+		job-1?.svg
+	run ! python3 "$top/bench/tools/job_figures.py" <(echo '{"samples": []}') .
+	[[ $output == *"no starts of a job"* ]]
+}
+
 @test "a start is ready by a line that came in two parts" {
 	mkdir "$BATS_TEST_TMPDIR/bin"
 	# The wait is longer than the reader waits for a line.
