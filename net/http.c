@@ -104,6 +104,15 @@ int64_t http_date_ms(const char *text)
 	return t == (time_t)-1 ? -1 : (int64_t)t * 1000;
 }
 
+struct http_refusal http_refusal_of(const struct http_refusal *v, size_t n,
+				    long status)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].status == status)
+			return v[i];
+	return (struct http_refusal){ status, EIO, "" };
+}
+
 uint64_t http_retry_after_ms(const struct http_response *r)
 {
 	AUTO_FREE char *after = http_header(r, "retry-after");

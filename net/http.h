@@ -93,6 +93,17 @@ void http_response_fini(struct http_response *r);
  * ", " (RFC 9110, 5.3).  Caller owns; NULL if there is none. */
 char *http_header(const struct http_response *r, const char *name) MUST_CHECK;
 
+/* What a status other than 2xx means to a caller, and what helps ("; ..."). */
+struct http_refusal {
+	long status;
+	int code; /* an errno */
+	const char *cure;
+};
+
+/* The one of `status` among `n`; -EIO's without a cure where there is none. */
+struct http_refusal http_refusal_of(const struct http_refusal *v, size_t n,
+				    long status);
+
 /* The date of a header ("Sun, 06 Nov 1994 08:49:37 GMT") in ms since 1970; -1: it is
  * none. */
 int64_t http_date_ms(const char *text);

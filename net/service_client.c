@@ -102,11 +102,7 @@ static int read_token(const struct service_client *s, struct client_call *c,
 
 /* ------------------------------------------------------------------- failure --- */
 
-static const struct {
-	long status;
-	int code;
-	const char *cure;
-} refusals[] = {
+static const struct http_refusal refusals[] = {
 	{ 400, EINVAL, "" },
 	{ 401, EACCES,
 	  "; give a token that the service knows (--token-file; "
@@ -142,22 +138,17 @@ static int status_error(const struct service_request *r,
 {
 	uint64_t after_s = (http_retry_after_ms(resp) + 999) / 1000;
 	char reason[REASON_MAX], after[32] = "";
-	const char *cure = "";
-	int code = EIO;
+	const struct http_refusal refusal =
+		http_refusal_of(refusals, ARRAY_SIZE(refusals), resp->status);
 
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
-		if (refusals[i].status == resp->status) {
-			code = refusals[i].code;
-			cure = refusals[i].cure;
-		}
 	if (after_s)
 		(void)snprintf(after, sizeof(after), " (after %" PRIu64 " s)",
 			       after_s);
 	get_reason(resp, reason);
-	return error_set(err, code,
+	return error_set(err, refusal.code,
 			 "%s %s: the trace service answered %ld%s%s%s",
-			 r->method, c->url.data, resp->status, reason, cure,
-			 after);
+			 r->method, c->url.data, resp->status, reason,
+			 refusal.cure, after);
 }
 
 /* ---------------------------------------------------------------------- call --- */

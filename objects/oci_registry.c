@@ -196,11 +196,7 @@ bool registry_can_retry(int rc, long status)
 	}
 }
 
-static const struct {
-	long status;
-	int code;
-	const char *cure;
-} refusals[] = {
+static const struct http_refusal refusals[] = {
 	{ 401, EACCES,
 	  ": log in to the registry (docker login, skopeo login) or name a "
 	  "file with --auth-file (bootseerd.conf: auth-file)" },
@@ -265,22 +261,17 @@ static bool wants_tls(const struct http_response *resp)
 int registry_status_error(const struct http_response *resp, struct error *err)
 {
 	AUTO_BUF reason = BUF_INIT;
-	const char *cure = "";
-	int code = EIO;
+	struct http_refusal refusal =
+		http_refusal_of(refusals, ARRAY_SIZE(refusals), resp->status);
 
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
-		if (refusals[i].status == resp->status) {
-			code = refusals[i].code;
-			cure = refusals[i].cure;
-		}
 	if (wants_tls(resp))
-		cure = ": it speaks TLS: leave out --plain-http "
-		       "(bootseerd.conf: plain-http)";
+		refusal.cure = ": it speaks TLS: leave out --plain-http "
+			       "(bootseerd.conf: plain-http)";
 	get_reason(resp, &reason);
-	return error_set(err, code, "the registry answered %ld%s%s%s%s",
+	return error_set(err, refusal.code, "the registry answered %ld%s%s%s%s",
 			 resp->status, reason.len ? " (" : "",
 			 reason.len ? reason.data : "", reason.len ? ")" : "",
-			 cure);
+			 refusal.cure);
 }
 
 int registry_back_off(unsigned int n, const struct http_response *resp,
