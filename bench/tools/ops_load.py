@@ -11,6 +11,7 @@ import numpy as np
 
 STEP, HOUR = 30, 3600
 URL, NODES, DAYS, BEGIN = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+FAILURES = max(2, DAYS * 10 // 55)
 SAVE_S, LOAD_S, NODE_BYTES = 18.0, 1980.0, 20.55e9
 rng = np.random.default_rng(2025)
 SAMPLE = np.dtype([("tag", "u1"), ("size", "u1"), ("vtag", "u1"), ("v", "<f8"), ("ttag", "u1"),
@@ -85,6 +86,39 @@ saves, loads = make_plan()
 write, read = curve(saves, SAVE_S, NODE_BYTES), curve(loads, LOAD_S, 150e9 * LOAD_S / 60)
 gpu = np.array([p for s in loads for p in (s, s + LOAD_S + 60)])
 phase = rng.random(NODES) * STEP
+# Failures, ten as in the paper's table 9: node, time, XID, and what moves how long before; and
+# nodes that are slow for a while.
+failures = [(int(rng.integers(NODES)), BEGIN + (k + 0.6 + 0.3 * rng.random()) * DAYS / (FAILURES + 0.5) * 86400,
+             (79, 145, 94)[k % 3], ("intr", "running", "temp", None, None)[k % 5],
+             600 + 6000 * rng.random()) for k in range(FAILURES)]
+slow = [(3 % NODES, BEGIN + 0.2 * DAYS * 86400, BEGIN + 0.6 * DAYS * 86400, 0.15),
+        (41 % NODES, BEGIN + 0.5 * DAYS * 86400, BEGIN + DAYS * 86400, 0.3)]
+level = rng.standard_normal((4, NODES))
+walk = np.zeros((4, NODES))
+
+
+def wander(k, n, count):
+    """Noise that remembers a quarter of an hour, and leaps at times."""
+    out, x = np.empty(count), walk[k, n]
+    noise = rng.standard_normal(count)
+    for i in range(count):
+        x = 0.97 * x + 0.243 * noise[i]
+        out[i] = x
+    walk[k, n] = x
+    return level[k, n] + out + 8 * rng.random(count) * (rng.random(count) < 1e-4)
+
+
+def moved(n, t, what):
+    """Deviations by which a metric of a node is off: before its failure, and after any."""
+    out = np.zeros(len(t))
+    for node, at, _, metric, lead in failures:
+        if node == n:
+            out += 25.0 * ((t >= at - lead) & (t < at)) * (metric == what)
+            out += 40.0 * ((t >= at) & (t < at + 900)) * (what != "temp")
+    return out
+
+
+total = np.zeros(NODES)
 for hour in range(DAYS * 24):
     body = []
     for n in range(NODES):
@@ -96,6 +130,23 @@ for hour in range(DAYS * 24):
                  np.interp(t, *read) + 2e4 * (t - BEGIN)),
                 ("DCGM_FI_DEV_GPU_UTIL", 9400, {"gpu": "0"},
                  np.where(np.searchsorted(gpu, t) % 2, 2.0, 99.0))]
+        xid = np.zeros(len(t))
+        for node, at, code, _, _ in failures:
+            if node == n:
+                xid = np.where((t >= at) & (t < at + 3600), code, xid)
+        clock = np.full(len(t), 1830.0) + 2 * wander(0, n, len(t))
+        for node, a, b, share in slow:
+            if node == n:
+                clock = np.where((t >= a) & (t < b), clock * (1 - share), clock)
+        intr = STEP * (3e5 - 6e3 * moved(n, t, "intr") + 6e3 * wander(1, n, len(t)))
+        rows += [("DCGM_FI_DEV_XID_ERRORS", 9400, {"gpu": "0"}, xid),
+                 ("DCGM_FI_DEV_SM_CLOCK", 9400, {"gpu": "0"}, clock),
+                 ("DCGM_FI_DEV_GPU_TEMP", 9400, {"gpu": "0"},
+                  62 + 1.5 * moved(n, t, "temp") + 1.5 * wander(2, n, len(t))),
+                 ("node_procs_running", 9100, {}, 100 - 2 * moved(n, t, "running") +
+                  2 * wander(3, n, len(t))),
+                 ("node_intr_total", 9100, {}, total[n] + np.cumsum(intr))]
+        total[n] += intr.sum()
         if n == 0:
             disk = dict(device="nas:/ckpt", fstype="nfs4", mountpoint="/ckpt")
             used = 450e12 + NODES * np.interp(t, *write)
@@ -109,4 +160,7 @@ for hour in range(DAYS * 24):
         headers={"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf",
                  "X-Prometheus-Remote-Write-Version": "0.1.0"})).read()
 json.dump({"saves": len(saves), "loads": len(loads), "save_s": SAVE_S,
+           "failures": [{"node": f"gpu{n:03d}", "at_s": at, "lead_s": lead if what else None}
+                        for n, at, _, what, lead in failures],
+           "slow": sorted(f"gpu{n:03d}" for n, _, _, _ in slow),
            "end": BEGIN + DAYS * 86400}, sys.stdout)
