@@ -20,7 +20,7 @@ struct ops_config {
 	char *out;                 /* of ops report */
 	uint64_t slots, bandwidth; /* of a node; 0: not said */
 	/* Of ops precursors. */
-	char *failures, *signals, *xid, *rules;
+	char *failures, *signals, *xid, *rules, *alertmanager;
 	int64_t before_ns;
 };
 

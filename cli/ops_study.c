@@ -217,11 +217,11 @@ static int find_row(void *arg, const char *name, float **ret, struct error *err)
 	return rc < 0 ? rc : ops_panel_row(f->p, node, f->window, ret, err);
 }
 
-/* A metric over all windows. */
-static int read_panel(struct ops_inquiry *q, const struct ops_signal *s,
-		      struct ops_panel *p, struct error *err)
+/* A metric over all of some windows. */
+static int read_panel(struct ops_inquiry *q, const struct ops_windows *w,
+		      const struct ops_signal *s, struct ops_panel *p,
+		      struct error *err)
 {
-	const struct ops_windows *w = &q->windows;
 	struct panel_fill fill = { q, p, 0 };
 	AUTO_BUF query = BUF_INIT;
 	int rc = ops_signal_query(s, &q->c->prom, w->step_s, &query, err);
@@ -267,14 +267,19 @@ static int is_there(struct ops_inquiry *q, const struct ops_signal *s,
 	return rc;
 }
 
+static struct ops_signal gpu_signal(const struct ops_inquiry *q)
+{
+	return (struct ops_signal){ .over = "max",
+				    .kind = OPS_SIGNAL_VALUE,
+				    .metric = q->c->prom.gpu,
+				    .labels = "" };
+}
+
 static int read_busy(struct ops_inquiry *q, struct ops_panel *p,
 		     struct error *err)
 {
-	const struct ops_signal gpu = { .over = "max",
-					.kind = OPS_SIGNAL_VALUE,
-					.metric = q->c->prom.gpu,
-					.labels = "" };
-	int rc = read_panel(q, &gpu, p, err);
+	const struct ops_signal gpu = gpu_signal(q);
+	int rc = read_panel(q, &q->windows, &gpu, p, err);
 
 	q->has_gpus = p->n_nodes > 0;
 	if (rc == 0 && q->has_gpus)
@@ -291,18 +296,40 @@ static int read_signals(struct ops_inquiry *q, struct error *err)
 	for (size_t i = 0; rc == 0 && i < q->signals.n; i++) {
 		bool there;
 
-		if (clock_now_ns() - q->begin_ns > TOLD_AFTER_NS)
+		rc = is_there(q, &q->signals.v[i], &there, err);
+		if (there && clock_now_ns() - q->begin_ns > TOLD_AFTER_NS)
 			(void)fprintf(stderr, "comparing %s\n",
 				      q->signals.v[i].metric);
-		rc = is_there(q, &q->signals.v[i], &there, err);
 		if (rc == 0 && there)
-			rc = read_panel(q, &q->signals.v[i], p, err);
+			rc = read_panel(q, &q->windows, &q->signals.v[i], p,
+					err);
 		if (rc == 0 && there)
 			rc = ops_study_add(q->study, i, q->signals.v[i].slow, p,
 					   err);
 		ops_panel_fini(p);
 	}
 	return rc;
+}
+
+int ops_read_now(struct ops_inquiry *q, const struct ops_signal *s,
+		 int64_t now_s, struct ops_panel *p, struct error *err)
+{
+	q->now = (struct ops_window){
+		.begin_s = now_s - (int64_t)(OPS_STAY - 1) * q->windows.step_s
+	};
+	q->latest = (struct ops_windows){ .v = &q->now,
+					  .n_all = 1,
+					  .n = OPS_STAY,
+					  .step_s = q->windows.step_s };
+	return read_panel(q, &q->latest, s, p, err);
+}
+
+int ops_read_now_gpus(struct ops_inquiry *q, int64_t now_s, struct ops_panel *p,
+		      struct error *err)
+{
+	const struct ops_signal gpu = gpu_signal(q);
+
+	return ops_read_now(q, &gpu, now_s, p, err);
 }
 
 /* ---------------------------------------------------------------------- open --- */

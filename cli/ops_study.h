@@ -26,6 +26,9 @@ struct ops_inquiry {
 	bool has_gpus; /* nodes are compared where these work */
 	struct ops_span span;
 	struct ops_windows windows;
+	struct ops_window
+		now; /* of the last samples, and all windows of these */
+	struct ops_windows latest;
 	struct ops_study *study;
 	const struct ops_precursors *found; /* the study's */
 	int64_t begin_ns;
@@ -40,6 +43,13 @@ DEFINE_AUTO(ops_inquiry)
 /* The number of a node by its name; a port at its end is left out.  -EFBIG, -ENOMEM. */
 int ops_node_number(struct ops_inquiry *q, const char *name, uint32_t *ret,
 		    struct error *err) MUST_CHECK;
+
+/* The last OPS_STAY samples of a metric, or of the GPUs' utilisation. */
+int ops_read_now(struct ops_inquiry *q, const struct ops_signal *s,
+		 int64_t now_s, struct ops_panel *p,
+		 struct error *err) MUST_CHECK;
+int ops_read_now_gpus(struct ops_inquiry *q, int64_t now_s, struct ops_panel *p,
+		      struct error *err) MUST_CHECK;
 
 /* As ops_print_phases(). */
 void ops_print_precursors(FILE *out, const struct ops_inquiry *q);

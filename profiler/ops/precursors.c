@@ -27,7 +27,6 @@ struct ops_study {
 	/* By node and window, OPS_PEERS_MAX * n_all. */
 	uint8_t *is_idle;    /* not compared there; NULL: all are */
 	uint8_t *is_alarmed; /* of the rest */
-	size_t busy_nodes;
 	struct ops_precursors found;
 	size_t cap_departures, cap_slow;
 	/* Of the metric at hand, by node and window. */
@@ -76,6 +75,8 @@ void ops_study_free(struct ops_study *s)
 		return;
 	free(s->found.departures);
 	free(s->found.slow);
+	for (size_t i = 0; s->found.signals && i < s->found.n_signals; i++)
+		free(s->found.signals[i].usual);
 	free(s->found.signals);
 	free(s->found.samples);
 	free(s->is_idle);
@@ -98,32 +99,32 @@ static float window_median(const float *row, size_t n, float *room)
 	return ops_median(room, known);
 }
 
-/* The nodes that idle in a window, by each one's usual utilisation; `mid` is that. */
-static void mark_idle(struct ops_study *s, size_t window, const float *mid,
-		      size_t n_nodes, float *room)
+/* The utilisation from which on a node works, by the usual one of all in a window, which
+ * goes to `mid`; NAN: none is known. */
+static float least_busy(const struct ops_panel *gpu, size_t window, size_t n,
+			float *mid, float *room)
 {
 	size_t known = 0;
-	float least;
 
-	for (size_t node = 0; node < n_nodes; node++)
+	for (size_t node = 0; node < gpu->n_nodes; node++)
+		mid[node] =
+			gpu->rows[node]
+				? window_median(gpu->rows[node] +
+							window *
+								gpu->windows->n,
+						n, room)
+				: NAN;
+	for (size_t node = 0; node < gpu->n_nodes; node++)
 		if (!isnan(mid[node]))
 			room[known++] = mid[node];
-	if (!known)
-		return;
-	least = BUSY_SHARE * ops_rank(room, known, known * 3 / 4);
-	if (known > s->busy_nodes)
-		s->busy_nodes = known;
-	for (size_t node = 0; node < OPS_PEERS_MAX; node++)
-		s->is_idle[cell_of(s, node, window)] =
-			!(node < n_nodes && mid[node] >= least);
+	return known ? BUSY_SHARE * ops_rank(room, known, known * 3 / 4) : NAN;
 }
 
 int ops_study_set_busy(struct ops_study *s, const struct ops_panel *gpu,
 		       struct error *err)
 {
-	size_t n = s->w->n;
 	AUTO_FREE float *mid = calloc(gpu->n_nodes + 1, sizeof(*mid));
-	AUTO_FREE float *room = calloc(gpu->n_nodes + n, sizeof(*room));
+	AUTO_FREE float *room = calloc(gpu->n_nodes + s->w->n, sizeof(*room));
 
 	if (!s->is_idle)
 		s->is_idle = calloc((size_t)OPS_PEERS_MAX * s->w->n_all, 1);
@@ -131,13 +132,12 @@ int ops_study_set_busy(struct ops_study *s, const struct ops_panel *gpu,
 		return error_nomem(err);
 	for (size_t w = 0; w < s->w->n_all; w++) {
 		/* Work ends with a failure, so that what is before it counts. */
-		for (size_t node = 0; node < gpu->n_nodes; node++)
-			mid[node] =
-				gpu->rows[node]
-					? window_median(gpu->rows[node] + w * n,
-							s->w->n_before, room)
-					: NAN;
-		mark_idle(s, w, mid, gpu->n_nodes, room);
+		float least = least_busy(gpu, w, s->w->n_before, mid, room);
+
+		for (size_t node = 0; !isnan(least) && node < OPS_PEERS_MAX;
+		     node++)
+			s->is_idle[cell_of(s, node, w)] =
+				!(node < gpu->n_nodes && mid[node] >= least);
 	}
 	return 0;
 }
@@ -260,24 +260,32 @@ static int find_middles(struct ops_study *s, const struct ops_panel *p,
 	return 0;
 }
 
-/* The usual score of a node at a window, which may differ from its peers' for good: the
- * median of the windows of the rest beside it, or of those before a failure. */
-static float usual_score(const struct ops_study *s, size_t node, size_t window)
+/* The median of a node's last three windows of the rest in [from, to) that are known. */
+static float recent_score(const struct ops_study *s, size_t node, size_t from,
+			  size_t to)
 {
-	size_t n = 0, from = window ? window - 1 : 0, to = window + 2;
-	float near[OPS_REST_MAX], v;
+	float near[3], v;
+	size_t n = 0;
 
-	if (window >= s->w->n_rest) {
-		for (to = 0; to < s->w->n_rest &&
-			     s->w->v[to].begin_s < s->w->v[window].begin_s;)
-			to++;
-		from = 0;
-	}
-	/* The last three that are known. */
 	for (size_t w = to < s->w->n_rest ? to : s->w->n_rest; w-- > from;)
 		if (!isnan(v = s->middle[cell_of(s, node, w)]) && n < 3)
 			near[n++] = v;
 	return n ? ops_median(near, n) : 0;
+}
+
+/* The usual score of a node at a window, which may differ from its peers' for good: the
+ * median of the windows of the rest beside it, or of those before a failure. */
+static float usual_score(const struct ops_study *s, size_t node, size_t window)
+{
+	size_t to = 0;
+
+	if (window < s->w->n_rest)
+		return recent_score(s, node, window ? window - 1 : 0,
+				    window + 2);
+	while (to < s->w->n_rest &&
+	       s->w->v[to].begin_s < s->w->v[window].begin_s)
+		to++;
+	return recent_score(s, node, 0, to);
 }
 
 /* ---------------------------------------------------------------------- slow --- */
@@ -444,6 +452,20 @@ static int look_before(struct ops_study *s, size_t signal,
 	return 0;
 }
 
+static int keep_usual(const struct ops_study *s, struct ops_signal_result *r,
+		      const struct ops_panel *p, struct error *err)
+{
+	free(r->usual);
+	r->n_usual = 0;
+	r->usual = calloc(p->n_nodes + 1, sizeof(*r->usual));
+	if (!r->usual)
+		return error_nomem(err);
+	r->n_usual = p->n_nodes;
+	for (size_t node = 0; node < p->n_nodes; node++)
+		r->usual[node] = recent_score(s, node, 0, s->w->n_rest);
+	return 0;
+}
+
 static size_t count_nodes(const struct ops_panel *p)
 {
 	size_t n = 0;
@@ -476,7 +498,50 @@ int ops_study_add(struct ops_study *s, size_t signal, int slow,
 		count_alarms(s, signal, p);
 	for (size_t w = s->w->n_rest; rc == 0 && w < s->w->n_all; w++)
 		rc = look_before(s, signal, p, w, err);
-	return rc;
+	return rc < 0 ? rc : keep_usual(s, r, p, err);
+}
+
+int ops_score_now(const struct ops_signal_result *r,
+		  const struct ops_panel *gpu, struct ops_panel *p, float *ret,
+		  struct error *err)
+{
+	size_t n = p->n_nodes + (gpu ? gpu->n_nodes : 0);
+	AUTO_FREE float *mid = calloc(n + 1, sizeof(*mid));
+	AUTO_FREE float *room = calloc(n + OPS_STAY, sizeof(*room));
+	AUTO_FREE float *values = calloc(n + 1, sizeof(*values));
+	AUTO_FREE float *scores = calloc(n + 1, sizeof(*scores));
+	float least = NAN;
+
+	if (!mid || !room || !values || !scores)
+		return error_nomem(err);
+	if (gpu)
+		least = least_busy(gpu, 0, OPS_STAY, mid, room);
+	for (size_t i = 0; i < OPS_STAY; i++) {
+		for (size_t node = 0; node < p->n_nodes; node++) {
+			bool is_busy = isnan(least) || (node < gpu->n_nodes &&
+							mid[node] >= least);
+
+			values[node] = p->rows[node] && is_busy
+					       ? p->rows[node][i]
+					       : NAN;
+		}
+		(void)ops_score_nodes(values, p->n_nodes, scores, room);
+		for (size_t node = 0; node < p->n_nodes; node++)
+			if (p->rows[node])
+				p->rows[node][i] = scores[node];
+	}
+	for (size_t node = 0; node < p->n_nodes; node++) {
+		const float *z = p->rows[node];
+		bool is_known = z != NULL;
+
+		for (size_t i = 0; is_known && i < OPS_STAY; i++)
+			is_known = !isnan(z[i]);
+		ret[node] = is_known ? ops_stayed(z, node < r->n_usual
+							     ? r->usual[node]
+							     : 0)
+				     : NAN;
+	}
+	return 0;
 }
 
 /* ----------------------------------------------------------------------- end --- */

@@ -99,6 +99,9 @@ struct ops_signal_result {
 	bool is_elsewhere; /* only nodes without GPUs, or named otherwise, have it */
 	double threshold; /* scores from which on it is outside; infinite: too restless */
 	size_t alarms; /* in windows of the rest that set no threshold */
+	/* Of each node, by the last windows: what is taken from its scores. */
+	float *usual;
+	size_t n_usual;
 };
 
 struct ops_study;
@@ -141,6 +144,16 @@ struct ops_precursors {
 
 /* What was found so far; the study's. */
 const struct ops_precursors *ops_study_end(struct ops_study *s);
+
+/*
+ * How far nodes are from their peers now: `p` has the last OPS_STAY samples, as its only
+ * window, and is changed; `gpu`, NULL where unknown, has those of the GPUs' utilisation.
+ * `ret` gets, by p's nodes, what a node stayed beyond on one side, with its sign; 0 where it
+ * was on both, NAN where samples are missing.  -ENOMEM.
+ */
+int ops_score_now(const struct ops_signal_result *r,
+		  const struct ops_panel *gpu, struct ops_panel *p, float *ret,
+		  struct error *err) MUST_CHECK;
 
 /*
  * Scores of nodes at one time: the distance of each value from the median of all, in

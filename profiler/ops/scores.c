@@ -106,8 +106,7 @@ float ops_score_nodes(const float *v, size_t n, float *ret, float *room)
 	return middle;
 }
 
-/* The score on the side of `first` that all of OPS_STAY samples have; 0: they are on both. */
-static float stayed_score(const float *z, float base)
+float ops_stayed(const float *z, float base)
 {
 	float least = OPS_SCORE_MAX * 2;
 	float side = z[0] - base > 0 ? 1 : -1;
@@ -119,7 +118,7 @@ static float stayed_score(const float *z, float base)
 			return 0;
 		least = fminf(least, here);
 	}
-	return least;
+	return side * least;
 }
 
 float ops_farthest(const float *z, size_t n, float base)
@@ -127,7 +126,7 @@ float ops_farthest(const float *z, size_t n, float base)
 	float most = 0;
 
 	for (size_t i = 0; i + OPS_STAY <= n; i++)
-		most = fmaxf(most, stayed_score(z + i, base));
+		most = fmaxf(most, fabsf(ops_stayed(z + i, base)));
 	return most;
 }
 
@@ -137,7 +136,7 @@ bool ops_find_outside(const float *z, size_t n, float base, double threshold,
 	for (size_t i = 0; i + OPS_STAY <= n; i++) {
 		float side = z[i] - base > 0 ? 1 : -1, most = 0;
 
-		if (!((double)stayed_score(z + i, base) >= threshold))
+		if (!((double)fabsf(ops_stayed(z + i, base)) >= threshold))
 			continue;
 		for (size_t k = i;
 		     k < n && (double)(side * (z[k] - base)) >= threshold; k++)

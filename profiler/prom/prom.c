@@ -49,8 +49,10 @@ struct prom {
 	size_t requests;
 };
 
-/* An answer as it comes. */
+/* A request, and its answer as it comes. */
 struct prom_call {
+	const char *json; /* posted; NULL: it asks */
+	size_t json_len;
 	struct http_sink sink;
 	struct buf body;
 	struct http_response head;
@@ -71,11 +73,7 @@ static int keep_body(struct http_sink *sink, const struct http_response *r,
 
 /* ------------------------------------------------------------------- failure --- */
 
-static const struct {
-	long status;
-	int code;
-	const char *cure;
-} refusals[] = {
+static const struct http_refusal refusals[] = {
 	{ 400, EINVAL, "" },
 	{ 401, EACCES, "; name its password or token: --prometheus-auth" },
 	{ 403, EACCES, "; --prometheus-auth does not allow it" },
@@ -92,18 +90,13 @@ static int status_error(const struct prom *p, const struct prom_call *c,
 			struct error *err)
 {
 	char reason[REASON_MAX];
-	const char *cure = "";
-	int code = EIO;
+	const struct http_refusal refusal =
+		http_refusal_of(refusals, ARRAY_SIZE(refusals), c->head.status);
 
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
-		if (refusals[i].status == c->head.status) {
-			code = refusals[i].code;
-			cure = refusals[i].cure;
-		}
 	prom_answer_reason(c->head.body.data, c->head.body.len, reason,
 			   sizeof(reason));
-	return error_set(err, code, "%s answered %ld%s%s", p->url,
-			 c->head.status, reason, cure);
+	return error_set(err, refusal.code, "%s answered %ld%s%s", p->url,
+			 c->head.status, reason, refusal.cure);
 }
 
 static bool is_passing(int rc)
@@ -117,10 +110,14 @@ static int send_once(struct prom *p, const char *url, struct prom_call *c,
 		     struct error *err)
 {
 	const char *headers[] = { "Accept: application/json",
+				  "Content-Type: application/json",
 				  p->auth.len ? p->auth.data : NULL, NULL };
 	struct http_request req = {
-		.method = "GET",
+		.method = c->json ? "POST" : "GET",
 		.url = url,
+		.body = c->json,
+		.body_len = c->json_len,
+		.stays = c->json,
 		.headers = headers,
 		.sink = &c->sink,
 		.deadline_ns =
@@ -184,6 +181,24 @@ static int ask_series(struct prom *p, const char *url, json_t **ret,
 			memcpy(p->warning, warning, sizeof(p->warning));
 		(void)pthread_mutex_unlock(&p->lock);
 	}
+	buf_fini(&c.body);
+	http_response_fini(&c.head);
+	return rc;
+}
+
+int prom_post(struct prom *p, const char *path, const char *json, size_t len,
+	      struct error *err)
+{
+	struct prom_call c = { .json = json,
+			       .json_len = len,
+			       .sink.put = keep_body,
+			       .body = { .limit = PROM_ANSWER_MAX },
+			       .head = HTTP_RESPONSE_INIT };
+	AUTO_BUF url = BUF_INIT;
+	int rc = buf_printf(&url, "%s%s", p->url, path) < 0
+			 ? error_nomem(err)
+			 : send_until_answered(p, url.data, &c, err);
+
 	buf_fini(&c.body);
 	http_response_fini(&c.head);
 	return rc;
@@ -341,7 +356,7 @@ static int check_url(const struct prom_config *cfg, struct error *err)
 	url_fini(&u);
 	if (!ok)
 		return error_set(err, EINVAL,
-				 "'%s' is no address of a Prometheus: wanted "
+				 "'%s' is no address of a server: wanted "
 				 "is https://HOST[:PORT][/PREFIX]",
 				 cfg->url);
 	if (cfg->auth_file && !url_is_secret(cfg->url) &&

@@ -102,6 +102,11 @@ struct prom_samples {
 int prom_samples(struct prom *p, const struct prom_samples *s,
 		 prom_series_fn *fn, void *arg, struct error *err) MUST_CHECK;
 
+/* Send JSON to `path` ("/api/v2/alerts") of the server, such as an Alertmanager's; what it
+ * answers is not read.  Errors as of prom_range(). */
+int prom_post(struct prom *p, const char *path, const char *json, size_t len,
+	      struct error *err) MUST_CHECK;
+
 /* The length of a node's name without the port that an `instance` has at its end. */
 size_t prom_node_length(const char *node);
 

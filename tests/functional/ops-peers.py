@@ -3,12 +3,14 @@
 """Metrics of 12 nodes over two days, in which it is known what moved before which failure.
 
 ops-peers.py BEGIN TRUTH: prints OpenMetrics (promtool tsdb create-blocks-from openmetrics), and
-writes what is true of them into TRUTH.  gpu003 is slow for a day, gpu011 has no work."""
+writes what is true of them into TRUTH.  gpu003 is slow for a day, gpu011 has no work, and gpu006
+leaves its peers in the last half hour of the two days, for longer than these."""
 import json
 import random
 import sys
 
-BEGIN, NODES, SCRAPE, END = int(sys.argv[1]), 12, 120, 2 * 86400
+BEGIN, NODES, SCRAPE, END = int(sys.argv[1]), 12, 120, 2 * 86400 + 1800
+LEAVES = (6, 2 * 86400 - 1800)
 rng = random.Random(41)
 # Failures: node, when, XID, what moves before it, and for how long.
 FAILURES = [(5, 50000, 79, "node_procs_running", 2400), (8, 90000, 94, None, 0),
@@ -29,6 +31,8 @@ for node in range(NODES):
         moved = {what for n, at, _, what, lead in FAILURES if n == node and at - lead <= t < at + 60}
         failed = any(n == node and at <= t < at + 1800 for n, at, _, _, _ in FAILURES)
         xid = next((x for n, at, x, _, _ in FAILURES if n == node and at <= t < at + SCRAPE), xid)
+        if node == LEAVES[0] and t >= LEAVES[1]:
+            moved.add("node_procs_running")
         works = node != 11
         running = (64 if works else 1) + rng.gauss(0, 1.5) - 50 * ("node_procs_running" in moved or failed)
         intr += SCRAPE * ((3e5 if works else 9e3) * (1 + rng.gauss(0, 0.02)) -

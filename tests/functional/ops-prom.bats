@@ -229,11 +229,12 @@ write_rule_test() # RULES
 }
 
 @test "what moved before failures, who is slow, and rules that say so" {
+	BEGIN=$(($(date +%s) - 172800)) # it goes on after now
 	"$BATS_TEST_DIRNAME/ops-peers.py" "$BEGIN" "$W/truth" >"$W/m"
 	promtool tsdb create-blocks-from openmetrics "$W/m" "$W/data" >"$W/promtool" 2>&1
 	serve
 	precursors() {
-		bootseer ops precursors --prometheus "$U" --from "$BEGIN" --to $((BEGIN + 172800)) \
+		bootseer ops precursors --prometheus "$U" --from "$BEGIN" --to $((BEGIN + 165600)) \
 			--before 1h "$@"
 	}
 	precursors --rules "$W/rules.yml" --json >"$W/json"
@@ -256,16 +257,29 @@ write_rule_test() # RULES
 	echo 'JobID|User|State|ExitCode|Start|End|NodeList|AllocTRES|JobName' >"$W/jobs"
 	for f in html json; do
 		bootseer ops report --sacct "$W/jobs" --prometheus "$U" --from "$BEGIN" \
-			--to $((BEGIN + 172800)) --before 1h --out "$W/r.$f"
+			--to $((BEGIN + 165600)) --before 1h --out "$W/r.$f"
 	done
 	jq -e '.phases == null and .precursors.preceded == 2' "$W/r.json"
 	grep -q '<strong>No metrics</strong>.*has no node_mountstats' <(tr -d '\n' <"$W/r.html")
-	grep -q '2025-10-09 22:47Z gpu005</text>' "$W/r.html"
+	grep -q 'Z gpu005</text>' "$W/r.html"
 	promtool check rules "$W/rules.yml"
 	write_rule_test "$W/rules.yml"
 	promtool test rules "$W/rule-test.yml"
+	# Live, and to a real Alertmanager.
+	printf 'route: {receiver: none}\nreceivers: [{name: none}]\n' >"$W/am.yml"
+	prometheus-alertmanager --config.file="$W/am.yml" --storage.path="$W/am" \
+		--web.listen-address=127.0.0.1:0 --cluster.listen-address= >"$W/am.log" 2>&1 &
+	wait_for grep -qs 'Listening.*address=127' "$W/am.log"
+	A=http://$(grep -o '127.0.0.1:[0-9]*' "$W/am.log" | tail -1)
+	bootseer ops watch --prometheus "$U" --from "$BEGIN" --to $((BEGIN + 165600)) --before 1h \
+		--alertmanager "$A" >"$W/watch" 2>&1 &
+	alerts() { curl -sf "$A/api/v2/alerts" | jq -e "$@"; }
+	wait_for eval 'alerts "length > 0" >/dev/null'
+	alerts -c 'map([.labels.alertname, .labels.node, .labels.signal, .labels.severity])
+		== [["BootseerNodeLeftPeers", "gpu006", "node_procs_running", "warning"]]'
+	grep 'gpu006 node_procs_running left its peers: -.*(outside from ' "$W/watch"
 	# Failures of a file, of which one has no node that is known; metrics of another one.
-	printf '# from the vendor\n%s gpu005 79\n2025-10-10 gpu077\n' $((BEGIN + 50000)) >"$W/failures"
+	printf '# from the vendor\n%s gpu005 79\n%s gpu077\n' $((BEGIN + 50000)) $((BEGIN + 90000)) >"$W/failures"
 	echo 'max value node_procs_running' >"$W/signals"
 	run -0 --separate-stderr precursors --failures "$W/failures" --signals "$W/signals"
 	[[ $output == *"1 of 1 metrics"*"2 failures, 1 of nodes that can be compared; 1 had a warning in the 1 h"* ]]

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer ops watch: compares nodes as ops precursors does, all the time. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/ops_study.h"
+#include "common/clock.h"
+#include "common/json.h"
+
+#define LEARNED_FOR_S 86400 /* then thresholds are found anew */
+#define KEPT_STEPS 5     /* an alert ends so long after nobody said it again */
+#define ALERTS_MAX 1000u /* said at once; more are no news of single nodes */
+
+static const struct option_spec options[] = {
+	OPS_DAYS_OPTION,
+	OPS_PRECURSOR_OPTIONS,
+	{ .key = "alertmanager",
+	  .type = OPTION_STRING,
+	  .arg = "URL",
+	  .offset = offsetof(struct ops_config, alertmanager),
+	  .help = "Send what is seen to this Alertmanager, too: "
+		  "http://HOST:9093[/PREFIX]." },
+	OPS_PROM_OPTIONS(struct ops_config),
+	{ .key = NULL },
+};
+
+struct ops_watcher {
+	const struct ops_config *c;
+	struct ops_inquiry *q;
+	struct prom *alerts; /* NULL: there is no Alertmanager */
+	/* By signal and node, signals.n * OPS_PEERS_MAX: since when it is outside; 0: it is
+	 * not. */
+	int64_t *since_s;
+	bool *is_slow_told; /* of slow nodes */
+	struct ops_panel *gpu, *panel;
+	float *scores;
+	json_t *said; /* alerts of this round */
+};
+
+/* -------------------------------------------------------------------- alerts --- */
+
+static json_t *utc_json(int64_t at_s)
+{
+	char text[32];
+	time_t t = (time_t)at_s;
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) ||
+	    !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		return NULL;
+	return json_string(text);
+}
+
+static void say_alert(struct ops_watcher *w, const char *name, size_t signal,
+		      uint32_t node, const char *summary, int64_t since_s,
+		      int64_t until_s)
+{
+	if (!w->alerts || json_array_size(w->said) >= ALERTS_MAX)
+		return;
+	(void)json_array_append_new(
+		w->said,
+		json_pack("{s:{s:s,s:o,s:s,s:s},s:{s:o},s:o,s:o}", "labels",
+			  "alertname", name, "node",
+			  json_bytes(w->q->nodes[node]->name), "signal",
+			  w->q->signals.v[signal].metric, "severity", "warning",
+			  "annotations", "summary", json_bytes(summary),
+			  "startsAt", utc_json(since_s), "endsAt",
+			  utc_json(until_s)));
+}
+
+/* An Alertmanager that is away hears the same in the next round. */
+static void send_alerts(struct ops_watcher *w)
+{
+	struct error err = ERROR_INIT;
+	char *text;
+
+	if (!w->alerts || !json_array_size(w->said))
+		return;
+	text = json_dumps(w->said, JSON_COMPACT);
+	if (!text || prom_post(w->alerts, "/api/v2/alerts", text, strlen(text),
+			       &err) < 0)
+		(void)fprintf(stderr, "Alertmanager: %s\n",
+			      text ? err.msg : "out of memory");
+	free(text);
+	(void)json_array_clear(w->said);
+}
+
+/* --------------------------------------------------------------------- round --- */
+
+static void print_change(const struct ops_watcher *w, size_t signal,
+			 uint32_t node, int64_t now_s, const char *what)
+{
+	char at[32];
+
+	printf("%s %s %s %s\n", ops_time_text((double)now_s, at),
+	       w->q->nodes[node]->name, w->q->signals.v[signal].metric, what);
+}
+
+static void look_at_node(struct ops_watcher *w, size_t signal, uint32_t node,
+			 float score, int64_t now_s)
+{
+	const struct ops_signal_result *r = &w->q->found->signals[signal];
+	int64_t *since_s = &w->since_s[signal * OPS_PEERS_MAX + node];
+	uint32_t step_s = w->q->windows.step_s;
+	bool is_outside = (double)fabsf(score) >= r->threshold;
+	char text[128];
+
+	/* A node that is away is not back; its alert ends by itself. */
+	if (isnan(score))
+		return;
+	if (is_outside) {
+		(void)snprintf(text, sizeof(text),
+			       "left its peers: %+.1f (outside from %.1f on)",
+			       (double)score, r->threshold);
+		if (!*since_s) {
+			*since_s = now_s - (int64_t)(OPS_STAY - 1) * step_s;
+			print_change(w, signal, node, now_s, text);
+		}
+		say_alert(w, "BootseerNodeLeftPeers", signal, node, text,
+			  *since_s, now_s + (int64_t)KEPT_STEPS * step_s);
+	} else if (*since_s) {
+		print_change(w, signal, node, now_s, "is back among its peers");
+		say_alert(w, "BootseerNodeLeftPeers", signal, node,
+			  "is back among its peers", *since_s, now_s);
+		*since_s = 0;
+	}
+}
+
+/* Of one that is slow until the last window. */
+static void look_at_slow(struct ops_watcher *w, int64_t now_s)
+{
+	const struct ops_inquiry *q = w->q;
+	const struct ops_windows *win = &q->windows;
+	double last_s = (double)win->v[win->n_rest - 1].begin_s;
+
+	for (size_t i = 0; i < q->found->n_slow; i++) {
+		const struct ops_slow *s = &q->found->slow[i];
+		char text[128];
+
+		if (s->to_s <= last_s)
+			continue;
+		(void)snprintf(text, sizeof(text),
+			       "is slow: %+.0f %% of its peers'",
+			       100 * s->share);
+		if (!w->is_slow_told[s->node])
+			print_change(w, s->signal, s->node, now_s, text);
+		w->is_slow_told[s->node] = true;
+		say_alert(w, "BootseerNodeSlow", s->signal, s->node, text,
+			  (int64_t)s->from_s,
+			  now_s + (int64_t)KEPT_STEPS * win->step_s);
+	}
+}
+
+static int look_at_signal(struct ops_watcher *w, size_t signal, int64_t now_s,
+			  struct error *err)
+{
+	struct ops_inquiry *q = w->q;
+	int rc = ops_read_now(q, &q->signals.v[signal], now_s, w->panel, err);
+
+	if (rc == 0)
+		rc = ops_score_now(&q->found->signals[signal],
+				   q->has_gpus ? w->gpu : NULL, w->panel,
+				   w->scores, err);
+	for (uint32_t node = 0; rc == 0 && node < w->panel->n_nodes; node++)
+		if (w->panel->rows[node])
+			look_at_node(w, signal, node, w->scores[node], now_s);
+	ops_panel_fini(w->panel);
+	return rc;
+}
+
+static int look_once(struct ops_watcher *w, int64_t now_s, struct error *err)
+{
+	struct ops_inquiry *q = w->q;
+	int rc = q->has_gpus ? ops_read_now_gpus(q, now_s, w->gpu, err) : 0;
+
+	for (size_t i = 0; rc == 0 && i < q->signals.n; i++)
+		if (isfinite(q->found->signals[i].threshold))
+			rc = look_at_signal(w, i, now_s, err);
+	ops_panel_fini(w->gpu);
+	if (rc == 0)
+		look_at_slow(w, now_s);
+	send_alerts(w);
+	(void)fflush(stdout);
+	return rc;
+}
+
+/* ---------------------------------------------------------------------- days --- */
+
+/* Thresholds are of the last days, so that they are found anew each day; a server that is
+ * away then leaves the old ones. */
+static int learn_anew(struct ops_watcher *w, struct error *err)
+{
+	struct ops_inquiry *q = NULL;
+	int rc = ops_read_inquiry(w->c, &q, err);
+	size_t n = 0;
+
+	if (rc < 0)
+		return rc;
+	free(w->since_s);
+	w->since_s = calloc(q->signals.n * OPS_PEERS_MAX, sizeof(*w->since_s));
+	if (!w->since_s) {
+		ops_inquiry_free(q);
+		return error_nomem(err);
+	}
+	ops_inquiry_free(w->q);
+	w->q = q;
+	memset(w->is_slow_told, 0, OPS_PEERS_MAX * sizeof(bool));
+	for (size_t i = 0; i < q->signals.n; i++)
+		n += isfinite(q->found->signals[i].threshold) != 0;
+	printf("watching %zu metrics of %zu nodes, each %" PRIu32 " s\n", n,
+	       q->n_nodes, q->windows.step_s);
+	(void)fflush(stdout);
+	return 0;
+}
+
+static int watch_on(struct ops_watcher *w, struct error *err)
+{
+	int rc = learn_anew(w, err);
+	int64_t learned_s = (int64_t)time(NULL);
+
+	while (rc == 0) {
+		const struct timespec step = { .tv_sec = w->q->windows.step_s };
+		struct error now_err = ERROR_INIT;
+		int64_t now_s = (int64_t)time(NULL);
+
+		if (now_s - learned_s >= LEARNED_FOR_S) {
+			learned_s = now_s;
+			rc = learn_anew(w, &now_err);
+		}
+		if (rc == 0)
+			/* The sample before may not have come yet. */
+			rc = look_once(w, now_s - w->q->windows.step_s / 2,
+				       &now_err);
+		if (rc == -ENOMEM) {
+			*err = now_err;
+			return rc;
+		}
+		if (rc < 0)
+			(void)fprintf(stderr, "%s\n", now_err.msg);
+		rc = 0;
+		(void)nanosleep(&step, NULL);
+	}
+	return rc;
+}
+
+static int run_watch(const void *config, char **args, struct error *err)
+{
+	const struct ops_config *c = config;
+	struct ops_watcher w = {
+		.c = c,
+		.is_slow_told = calloc(OPS_PEERS_MAX, sizeof(bool)),
+		.gpu = calloc(1, sizeof(struct ops_panel)),
+		.panel = calloc(1, sizeof(struct ops_panel)),
+		.scores = calloc(OPS_PEERS_MAX, sizeof(float)),
+		.said = json_array(),
+	};
+	const struct prom_config alerts = {
+		.url = c->alertmanager,
+		.ca_file = c->prom.ca,
+		.timeout_ms = (uint32_t)(c->prom.timeout_ns / NS_PER_MS),
+	};
+	int rc = w.is_slow_told && w.gpu && w.panel && w.scores && w.said
+			 ? 0
+			 : error_nomem(err);
+
+	(void)args;
+	if (rc == 0 && c->alertmanager)
+		rc = prom_new(&alerts, &w.alerts, err);
+	if (rc == 0)
+		rc = watch_on(&w, err);
+	prom_free(w.alerts);
+	ops_inquiry_free(w.q);
+	json_decref(w.said);
+	free(w.since_s);
+	free(w.is_slow_told);
+	free(w.gpu);
+	free(w.panel);
+	free(w.scores);
+	return rc;
+}
+
+const struct command ops_watch_command = {
+	.brief = "Say which nodes leave their peers, all the time",
+	.check = ops_check_metrics,
+	.program = {
+		.name = "bootseer ops watch",
+		.usage = "--prometheus URL [OPTIONS]",
+		.summary = "Find thresholds as ops precursors does, then say "
+			   "which nodes leave their peers, when they come back, "
+			   "and which are slow, until it is ended; to an "
+			   "Alertmanager, too.",
+		.options = options,
+		.examples = "bootseer ops watch --prometheus https://prom:9090 "
+			    "--alertmanager http://alertmanager:9093\n",
+		.see_also = "bootseer(1)",
+		.min_args = 0,
+		.max_args = 0,
+	},
+	.config_size = sizeof(struct ops_config),
+	.run = run_watch,
+};
