@@ -51,8 +51,8 @@ struct p2p_config {
 	bool rdma;
 	const char *rdma_device; /* NULL: that of the address, or any */
 	uint64_t rdma_memory;    /* to be registered; 0: 256 MiB */
-	uint64_t upload_rate, download_rate, origin_rate; /* bytes/s; 0 none */
-	unsigned int neighbours;                          /* wanted: 1..64 */
+	uint64_t upload_rate, download_rate; /* bytes/s; 0 none */
+	unsigned int neighbours;             /* wanted: 1..64 */
 	uint64_t relay_bytes; /* stored blocks kept to be passed on, on disk */
 	uint64_t memory;      /* bytes of pieces under way */
 	const char *dir;      /* of p2p alone; created: members, relay */

@@ -143,8 +143,7 @@ struct p2p {
 	atomic_uint_fast64_t memory;
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t changed;
-	unsigned int n_uploads;  /* begun and not ended */
-	int64_t origin_ready_ns; /* when what was read has been paid for */
+	unsigned int n_uploads; /* begun and not ended */
 };
 
 /* ------------------------------------------------------------ engine.c --- */

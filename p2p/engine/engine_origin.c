@@ -13,7 +13,6 @@
 
 #define RANGE_MAX (8 * MIB)
 #define BUSY_WAIT_NS NS_PER_S /* what the origin wants when it says no more */
-#define RATE_TICK_NS (100 * NS_PER_MS) /* how soon a stop is seen */
 
 struct origin_read {
 	LIST_ENTRY(origin_read) link; /* the loop's */
@@ -78,34 +77,6 @@ static void moves(struct pace *p)
 	(void)p;
 }
 
-/* What readers wait for is paid for too, but does not wait. */
-static int pay(struct origin_read *r, size_t len, struct error *err)
-{
-	struct p2p *p = r->i->p;
-	uint64_t rate = p->cfg.origin_rate;
-	int64_t now = clock_now_ns(), until;
-
-	if (!rate)
-		return 0;
-	(void)pthread_mutex_lock(&p->lock);
-	if (p->origin_ready_ns < now)
-		p->origin_ready_ns = now;
-	until = p->origin_ready_ns;
-	p->origin_ready_ns += (int64_t)(len * (uint64_t)NS_PER_S / rate);
-	while (r->priority != SOURCE_DEMAND && !atomic_load(&r->stop) &&
-	       now < until) {
-		int64_t tick = now + RATE_TICK_NS;
-
-		(void)cond_wait_until(&p->changed, &p->lock,
-				      tick < until ? tick : until);
-		now = clock_now_ns();
-	}
-	(void)pthread_mutex_unlock(&p->lock);
-	return atomic_load(&r->stop)
-		       ? error_set(err, ECANCELED, "not wanted any more")
-		       : 0;
-}
-
 /* Pass the piece on that is whole. */
 static int pass_on(struct origin_read *r, struct error *err)
 {
@@ -125,7 +96,7 @@ static int put(struct source_sink *sink, uint64_t pos, const void *data,
 {
 	struct origin_read *r = container_of(sink, struct origin_read, sink);
 	const uint8_t *from = data;
-	int rc = pay(r, len, err);
+	int rc = 0;
 
 	image_moves(r->i);
 	while (rc == 0 && len && r->next < r->n) {

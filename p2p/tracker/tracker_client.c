@@ -47,9 +47,8 @@ struct tracker_client {
 static const struct http_cures cures = {
 	.plain = "give its URL as http:// (--service, --p2p-tracker)",
 	.tls = "give its URL as https:// (--service, --p2p-tracker)",
-	.ca = "name the authority's file: --service-ca-file, or "
-	      "--p2p-tracker-ca-file of a --p2p-tracker",
-	.ca_file = "--p2p-tracker-ca-file",
+	.ca = "name the authority's file: --service-ca-file",
+	.ca_file = "--service-ca-file",
 };
 
 bool tracker_is_here(const char *url)
@@ -302,7 +301,7 @@ static int get_token(const struct tracker_client *c, struct buf *header,
 		return 0;
 	rc = fs_read_file(c->token_file, TOKEN_MAX, &text, err);
 	if (rc < 0)
-		return error_wrap(err, rc, "--p2p-token-file");
+		return error_wrap(err, rc, "--service-token-file");
 	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
 		text.data[--text.len] = '\0';
 	for (size_t i = 0; i < text.len; i++)
@@ -331,12 +330,10 @@ static const struct verdict {
 	{ 200, 0, OUTCOME_DONE, OUTCOME_OWN, "", false },
 	{ 400, EINVAL, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
 	{ 401, EACCES, OUTCOME_REFUSED, OUTCOME_REFUSED,
-	  "put one that its --tokens has into the file of --service-token-file, "
-	  "or --p2p-token-file of a --p2p-tracker",
+	  "put one that its --tokens has into the file of --service-token-file",
 	  true },
 	{ 403, EACCES, OUTCOME_REFUSED, OUTCOME_OWN,
-	  "wanted in --service-token-file, or --p2p-token-file of a "
-	  "--p2p-tracker, is one with read,write, for this node",
+	  "wanted in --service-token-file is one with read,write, for this node",
 	  false },
 	{ 404, ECONNREFUSED, OUTCOME_STRANGER, OUTCOME_STRANGER, NO_TRACKER,
 	  true },

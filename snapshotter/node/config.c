@@ -48,7 +48,8 @@ static const struct option_spec options[] = {
 	  .values = datapaths,
 	  .arg = "KIND",
 	  .help = "How files reach the kernel; auto takes the first that "
-		  "works." },
+		  "works, and mounts an image that is whole on the node "
+		  "without a daemon in the path." },
 	{ .key = "cache-quota",
 	  .type = OPTION_SIZE,
 	  .offset = AT(cache_quota),
@@ -108,15 +109,6 @@ static const struct option_spec options[] = {
 	  .arg = "TIME",
 	  .help = "What a registry must send before an image can be mounted "
 		  "is given up after so long." },
-	{ .key = "complete-budget",
-	  .type = OPTION_DURATION,
-	  .offset = AT(complete_budget),
-	  .def = "2s",
-	  .min = "0ms",
-	  .max = "10m",
-	  .arg = "TIME",
-	  .help = "Time a mount may take to check an image that is whole on "
-		  "the node and to mount it without a daemon; 0ms: never." },
 	{ .key = "prefetch",
 	  .type = OPTION_ENUM,
 	  .offset = AT(prefetch),
@@ -170,13 +162,14 @@ static const struct option_spec options[] = {
 	  .type = OPTION_FILE,
 	  .offset = AT(service_token_file),
 	  .arg = "FILE",
-	  .help = "Bearer token for --service, with the roles read and write "
-		  "there." },
+	  .help = "Bearer token for --service and each --p2p-tracker, with the "
+		  "roles read and write there." },
 	{ .key = "service-ca-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(service_ca_file),
 	  .arg = "FILE",
-	  .help = "Certificates that --service is trusted by, PEM." },
+	  .help = "Certificates that --service and each --p2p-tracker are "
+		  "trusted by, PEM." },
 	{ .key = "trust-revoked-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(trust_revoked_file),
@@ -184,12 +177,6 @@ static const struct option_spec options[] = {
 	  .help = "Believe no image that one of these keys signed, by their "
 		  "ids, one a line; besides those that --service or a "
 		  "--p2p-tracker has revoked." },
-	{ .key = "preheat",
-	  .type = OPTION_BOOL,
-	  .offset = AT(preheat),
-	  .def = "yes",
-	  .help = "Fetch the images that --service orders before they "
-		  "start here." },
 	{ .key = "trace-oci",
 	  .type = OPTION_ENUM,
 	  .offset = AT(trace_oci),
@@ -225,19 +212,8 @@ static const struct option_spec options[] = {
 	  .arg = "URL",
 	  .help = "bootseer-registry, which tells nodes of each other, with "
 		  "its port and without a path: https://HOST:9730; several "
-		  "share the images.  --service without it." },
-	{ .key = "p2p-token-file",
-	  .type = OPTION_FILE,
-	  .offset = AT(p2p_token_file),
-	  .arg = "FILE",
-	  .help = "Bearer token for a --p2p-tracker that is named, with the "
-		  "roles read and write there." },
-	{ .key = "p2p-tracker-ca-file",
-	  .type = OPTION_FILE,
-	  .offset = AT(p2p_tracker_ca_file),
-	  .arg = "FILE",
-	  .help = "Certificates that a --p2p-tracker that is named is trusted "
-		  "by, PEM." },
+		  "share the images.  --service without it.  Each gets "
+		  "--service-token-file." },
 	{ .key = "p2p-security",
 	  .type = OPTION_ENUM,
 	  .offset = AT(p2p_security),
@@ -286,28 +262,14 @@ static const struct option_spec options[] = {
 		  "or the option alone, that of the address of --p2p-listen, "
 		  "or any; not with --p2p-security tls, since nothing "
 		  "encrypts it." },
-	{ .key = "p2p-upload-rate",
+	{ .key = "p2p-rate",
 	  .type = OPTION_SIZE,
-	  .offset = AT(p2p_upload_rate),
+	  .offset = AT(p2p_rate),
 	  .def = "0",
 	  .max = "64G",
 	  .arg = "SIZE",
-	  .help = "Bytes a second sent to other nodes; 0: no limit." },
-	{ .key = "p2p-download-rate",
-	  .type = OPTION_SIZE,
-	  .offset = AT(p2p_download_rate),
-	  .def = "0",
-	  .max = "64G",
-	  .arg = "SIZE",
-	  .help = "Bytes a second taken from other nodes; 0: no limit." },
-	{ .key = "p2p-origin-rate",
-	  .type = OPTION_SIZE,
-	  .offset = AT(p2p_origin_rate),
-	  .def = "0",
-	  .max = "64G",
-	  .arg = "SIZE",
-	  .help = "Bytes a second read from registries on behalf of the "
-		  "swarm; 0: no limit." },
+	  .help = "Bytes a second sent to other nodes, and as many taken from "
+		  "them (not by RDMA, where the senders bound it); 0: no limit." },
 	{ .key = "location",
 	  .type = OPTION_STRING,
 	  .offset = AT(location),
@@ -336,12 +298,6 @@ static const struct option_spec options[] = {
 		  "hdfs://HOST:PORT/DIR or docker://REGISTRY/REPOSITORY, as "
 		  "'bootseer env run --store' has it. "
 		  "Without it they are unpacked." },
-	{ .key = "env-ca-file",
-	  .type = OPTION_FILE,
-	  .offset = AT(env_ca_file),
-	  .arg = "FILE",
-	  .help = "Certificates that the servers of --env-store are trusted "
-		  "by, PEM, instead of the system's." },
 	{ .key = "env-write-max",
 	  .type = OPTION_SIZE,
 	  .offset = AT(env_write_max),
@@ -419,8 +375,8 @@ static const struct option_spec options[] = {
 	  .type = OPTION_FILE,
 	  .offset = AT(ca_file),
 	  .arg = "FILE",
-	  .help = "Certificates that registries are trusted "
-		  "by, PEM." },
+	  .help = "Certificates that registries and the servers of --env-store "
+		  "are trusted by, PEM, instead of the system's." },
 	{ .key = "hosts-dir",
 	  .type = OPTION_STRING,
 	  .offset = AT(hosts_dir),

@@ -16,7 +16,6 @@ struct node_config {
 	int64_t stall_timeout;     /* ns; of the registry */
 	uint64_t attempts;         /* of a registry request */
 	int64_t prepare_timeout;   /* ns */
-	int64_t complete_budget;   /* ns; see complete.c */
 	char *prefetch;            /* "off", "hot", "all" */
 	char *wait;                /* wait_policy_parse() */
 	uint64_t cold_rate;        /* bytes a second; 0 no limit */
@@ -24,27 +23,24 @@ struct node_config {
 	int64_t record_window;     /* ns */
 	char *service, *service_token_file, *service_ca_file;
 	char *trust_revoked_file; /* NULL: none */
-	bool preheat;
-	char *trace_oci;     /* "no", "read", "push" */
-	char *node_name;     /* NULL: the machine's */
-	char *p2p_listen;    /* "address:port"; NULL: no peers */
-	char *p2p_advertise; /* NULL: what is listened on */
-	char **p2p_trackers; /* URLs; see node_config_complete() */
-	char *p2p_token_file, *p2p_tracker_ca_file;
-	char *p2p_security; /* "tls", "signed", "open" */
+	char *trace_oci;          /* "no", "read", "push" */
+	char *node_name;          /* NULL: the machine's */
+	char *p2p_listen;         /* "address:port"; NULL: no peers */
+	char *p2p_advertise;      /* NULL: what is listened on */
+	char **p2p_trackers;      /* URLs; see node_config_complete() */
+	char *p2p_security;       /* "tls", "signed", "open" */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
-	char *p2p_rights; /* "cluster" or a file of keys; NULL: not said */
-	char *p2p_rdma;   /* yes, no or a device: node_config_rdma() */
-	char *location;   /* node_location_parse() */
-	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
-	char *events;  /* folder that stages are said in; "" is none */
-	char *metrics; /* "address:port"; NULL is none */
-	char **trust;  /* rules; policy_parse() */
+	char *p2p_rights;  /* "cluster" or a file of keys; NULL: not said */
+	char *p2p_rdma;    /* yes, no or a device: node_config_rdma() */
+	char *location;    /* node_location_parse() */
+	uint64_t p2p_rate; /* bytes a second, each way; 0 no limit */
+	char *events;      /* folder that stages are said in; "" is none */
+	char *metrics;     /* "address:port"; NULL is none */
+	char **trust;      /* rules; policy_parse() */
 	char **index;
 	char *index_key;
-	char *trust_keys;  /* file or folder of public keys */
-	char **env_stores; /* URLs whose environments are mounted */
-	char *env_ca_file;
+	char *trust_keys;       /* file or folder of public keys */
+	char **env_stores;      /* URLs whose environments are mounted */
 	uint64_t env_write_max; /* bytes written to one that is mounted */
 	char *auth_file, *ca_file;
 	char *login_key;            /* file; "" keeps no login of a pod */

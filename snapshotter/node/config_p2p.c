@@ -10,17 +10,8 @@
 #include "p2p/p2p.h"
 #include "snapshotter/node/config.h"
 
-static int copy_text(const char *text, char **ret, struct error *err)
-{
-	if (text && !*ret)
-		*ret = strdup(text);
-	return text && !*ret ? error_nomem(err) : 0;
-}
-
 int node_config_complete(struct node_config *c, struct error *err)
 {
-	int rc;
-
 	/* A service behind a path of its own is no tracker. */
 	if (!c->p2p_listen || (c->p2p_trackers && c->p2p_trackers[0]) ||
 	    !c->service || !url_is_http(c->service) ||
@@ -28,15 +19,9 @@ int node_config_complete(struct node_config *c, struct error *err)
 		return 0;
 	free(c->p2p_trackers);
 	c->p2p_trackers = calloc(2, sizeof(*c->p2p_trackers));
-	if (!c->p2p_trackers)
-		return error_nomem(err);
-	rc = copy_text(c->service, &c->p2p_trackers[0], err);
-	if (rc == 0)
-		rc = copy_text(c->service_token_file, &c->p2p_token_file, err);
-	if (rc == 0)
-		rc = copy_text(c->service_ca_file, &c->p2p_tracker_ca_file,
-			       err);
-	return rc;
+	if (c->p2p_trackers)
+		c->p2p_trackers[0] = strdup(c->service);
+	return c->p2p_trackers && c->p2p_trackers[0] ? 0 : error_nomem(err);
 }
 
 bool node_config_is_plain(const struct node_config *c, const char *url)
@@ -125,7 +110,8 @@ int node_location_parse(const char *text, struct node_location *ret,
 
 static int check_trackers(const struct node_config *c, struct error *err)
 {
-	bool is_secret = c->p2p_token_file || node_config_capability_keys(c);
+	bool is_secret =
+		c->service_token_file || node_config_capability_keys(c);
 
 	for (char **url = c->p2p_trackers; url && *url; url++) {
 		if (!url_is_http(*url))
@@ -146,8 +132,8 @@ static int check_trackers(const struct node_config *c, struct error *err)
 					 "the clear: say https://, or its "
 					 "HOST:PORT with --plain-http",
 					 *url,
-					 c->p2p_token_file
-						 ? "--p2p-token-file"
+					 c->service_token_file
+						 ? "--service-token-file"
 						 : "registry credentials");
 	}
 	return 0;
@@ -184,10 +170,6 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma is not encrypted: say "
 				 "--p2p-security signed, or do without");
-	if (is_rdma && c->p2p_download_rate)
-		return error_set(err, EINVAL,
-				 "--p2p-rdma knows no --p2p-download-rate: do "
-				 "without one of them");
 	/* That every node may have every image is said, and does not follow from a
 	 * file that was forgotten. */
 	if (!open && !c->p2p_rights)

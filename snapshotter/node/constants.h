@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What bootseerd was told by options once, and nobody could choose better than the
- * figures that are named here.  Each was an option: config.c has the list of those.
+ * figures that are named here.  Each was an option: docs/decisions/0022-options.md
+ * has the list of those.
  */
 #ifndef BOOTSEER_NODE_CONSTANTS_H
 #define BOOTSEER_NODE_CONSTANTS_H
@@ -39,6 +40,13 @@
  * readers of all images wait meanwhile.  An image whose registry takes longer is mounted
  * when somebody asks for it. */
 #define NODE_RESTORE_REMOTE_NS (10 * NS_PER_S)
+
+/* Time that a mount may take to check an image that is whole on the node, and to mount it
+ * without a daemon.  A block that was served is checked already; of others one core hashes
+ * 0.75 GB in this time (docs/decisions/0012).  A lazy mount of the same image is there in
+ * tens of ms, and reads it 1.0 to 1.15 times as long (docs/decisions/0002), so waiting
+ * longer never pays. */
+#define NODE_COMPLETE_NS (2 * NS_PER_S)
 
 /* To connect to a registry.  TCP sends its SYN again after 1, 3 and 7 seconds: three
  * lost packets are no outage. */

@@ -25,7 +25,7 @@ supervise() {
 	while :; do
 		"$bootseerd" --hold --root "$T/noderoot" --run "$T/noderun" \
 			--plain-http "$REGISTRY" --trust-keys "$I/key.pub" \
-			--complete-budget 0s >>"$T/node.log" 2>&1 &
+			--datapath erofs-fuse >>"$T/node.log" 2>&1 &
 		holder=$!
 		echo "$holder" >"$T/holder.new"
 		mv "$T/holder.new" "$T/holder"

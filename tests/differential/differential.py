@@ -48,12 +48,11 @@ class Bench:
             self.services.append(Node(place, build, port, name, *options))
             return self.services[-1]
 
-        lazy = node("lazy", "--complete-budget", "0ms")
+        lazy = node("lazy", "--datapath", "erofs-fuse")
         self.all = [Apply(place, lazy, port),
                     Mounted(place, lazy, port, "convert", False),
                     Mounted(place, node("complete"), port, "complete", True),
-                    Mounted(place, node("fuse", "--complete-budget", "0ms", "--datapath",
-                                        "fuse"), port, "fuse", False),
+                    Mounted(place, node("fuse", "--datapath", "fuse"), port, "fuse", False),
                     Umoci(place)]
         for name, program in (("containerd1", args.containerd1),
                               ("containerd2", args.containerd2)):

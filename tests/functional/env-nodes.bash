@@ -130,5 +130,5 @@ rightful() # NAME TOKEN [OPTION...]
 
 	shift 2
 	env_peer "$name" --p2p-rights "$T/keys.pem" \
-		--p2p-token-file "$T/token.$token" "$@"
+		--service-token-file "$T/token.$token" "$@"
 }

@@ -554,7 +554,7 @@ other_image() { "$bootseer" image mount "$REGISTRY/other:v1" "$T/other"; }
 	mkdir "$T/other"
 	for kind in erofs-fuse:carrier erofs-loop:carrier-loop fuse:fuse; do
 		carrier=$T/run/${kind#*:}
-		node_start --datapath "${kind%:*}" --complete-budget 0s
+		node_start --datapath "${kind%:*}"
 		mount_it
 		# By the way that leaves the mounted image as it is.
 		umount -l "$carrier"
@@ -585,7 +585,7 @@ other_image() { "$bootseer" image mount "$REGISTRY/other:v1" "$T/other"; }
 
 	mkdir "$T/other" "$T/third" "$T/real"
 	ln -s real "$T/run"
-	node_start --hold --complete-budget 0s
+	node_start --hold --datapath erofs-fuse
 	mount_it
 	other_image
 	"$bootseer" image mount "$IMAGE" "$T/third"

@@ -169,7 +169,7 @@ is_told_again() { [ "$(curl -fsS "$TRACKER/v1/peers" | jq .peer_bytes)" = 0 ]; }
 
 # Node b fetches all, at RATE, in process $waiting; some of it is there.
 begin_fetch() { # RATE
-	peer_start b --p2p-download-rate "$1"
+	peer_start b --p2p-rate "$1"
 	prepare_on b
 	fetch_all b >/dev/null 3>&- &
 	waiting=$!
@@ -180,7 +180,7 @@ begin_fetch() { # RATE
 	tracker_start
 	peer_start a
 	fetch_all a
-	peer_start b --p2p-download-rate 8M
+	peer_start b --p2p-rate 8M
 	prepare_on b
 	# How much a busy node would ask of the registry, too, nobody can say: it gives nothing.
 	fault match=/blobs/ status=503
@@ -475,9 +475,9 @@ tracker_with_rights() {
 	token_allow read
 	token_show wrong
 	tracker_start --tokens "$T/tokens"
-	peer_start a --p2p-token-file "$T/token"
+	peer_start a --service-token-file "$T/token"
 	# Before any image.
-	wait_for grep -q "^warning p2p: tracker refuses url=\"$TRACKER\" reason=\"401: .*--p2p-token-file" "$T/a/log"
+	wait_for grep -q "^warning p2p: tracker refuses url=\"$TRACKER\" reason=\"401: .*--service-token-file" "$T/a/log"
 	[ "$(p2p a '.trackers[0].state')" = refuses ]
 	[ "$(p2p a .totals.tracker)" = false ]
 	run -0 on a p2p status
@@ -498,7 +498,7 @@ tracker_with_rights() {
 	token_allow read,write
 	token_show wrong
 	tracker_start --tokens "$T/tokens"
-	peer_start a --p2p-token-file "$T/token"
+	peer_start a --service-token-file "$T/token"
 	wait_for grep -q 'p2p: tracker refuses .*401' "$T/a/log"
 	token_show "$TOKEN"
 	kill -HUP "${node_pids[a]}"
@@ -588,13 +588,13 @@ tracker_with_rights() {
 	check 'no authority that --p2p-ca-file has' $(with_tls other a)
 	: >"$T/empty"
 	# shellcheck disable=SC2046
-	check "'$T/empty' is empty" $(with_tls ca a) --p2p-token-file "$T/empty"
+	check "'$T/empty' is empty" $(with_tls ca a) --service-token-file "$T/empty"
 	# shellcheck disable=SC2046
 	check "'$T/empty'" $(with_certificate ca a) --p2p-rights "$T/empty"
 	# shellcheck disable=SC2046
 	check 'a private key' $(with_certificate ca a) --p2p-rights "$T/a.key"
 	# shellcheck disable=SC2046
-	check "'$T/empty'" $(with_tls ca a) --p2p-tracker-ca-file "$T/empty"
+	check "'$T/empty'" $(with_tls ca a) --service-ca-file "$T/empty"
 }
 is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 is_told_revoked() { # NAME
@@ -715,19 +715,19 @@ failed_reloads_are() {
 	[[ $output == *"http://"* ]]
 	: >"$T/token"
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
-		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token"
+		--p2p-tracker http://10.0.0.1:1 --service-token-file "$T/token"
 	[[ $output == *"in the clear"*"https://"*"--plain-http"* ]]
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-rights "$T/token"
 	[[ $output == *"registry credentials"* ]]
 	echo secret >"$T/token"
 	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
-		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token" \
+		--p2p-tracker http://10.0.0.1:1 --service-token-file "$T/token" \
 		--plain-http 10.0.0.1:1 --check-config
 	# Another one's leave is not this one's.
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-tracker http://10.0.0.2:1 \
-		--p2p-token-file "$T/token" --plain-http 10.0.0.1:1 --check-config
+		--service-token-file "$T/token" --plain-http 10.0.0.1:1 --check-config
 	[[ $output == *"'http://10.0.0.2:1' would get"* ]]
 }
 

@@ -276,7 +276,7 @@ with open(top + "/index.json", "w") as f:
 	tracker_start
 	peer_start a
 	prepare_on a
-	peer_start b --p2p-download-rate 1M
+	peer_start b --p2p-rate 1M
 	prepare_on b >/dev/null 3>&- &
 	waiting=$!
 	wait_for gives_some a

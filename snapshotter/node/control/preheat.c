@@ -280,7 +280,7 @@ int preheat_open(struct node *n, struct preheat **ret, struct error *err)
 	int rc;
 
 	*ret = NULL;
-	if (!cfg->service || !cfg->preheat)
+	if (!cfg->service)
 		return 0;
 	p = calloc(1, sizeof(*p));
 	if (!p)

@@ -13,7 +13,7 @@
 
 struct preheat;
 
-/* `*ret` is NULL when there is no --service, or with --preheat=no. */
+/* `*ret` is NULL when there is no --service. */
 int preheat_open(struct node *n, struct preheat **ret,
 		 struct error *err) MUST_CHECK;
 /* Waits for the request under way.  NULL is allowed. */

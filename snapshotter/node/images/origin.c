@@ -280,7 +280,7 @@ static int open_objects(const struct origin *o, struct oci_store **ret,
 	objects.memory = STORE_MEMORY; /* nothing is put */
 	objects.connect_timeout_ms = NODE_CONNECT_MS;
 	objects.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000);
-	objects.ca_file = cfg->env_ca_file;
+	objects.ca_file = cfg->ca_file;
 	objects.is_write_once = true;
 	return oci_objects_open(o->host, &objects, o->repo, SHARED_PACKS, ret,
 				err);

@@ -5,9 +5,9 @@
  *   lazy      metadata image over the data path, blocks come when they are read
  *   complete  every block is in the cache: the kernel reads the cache's files
  *
- * A mount is complete when the image is whole at that moment and can be checked
- * within --complete-budget, and no recording is wanted, which would see nothing;
- * in every other case it is lazy.  After a restart a
+ * A mount is complete when --datapath is auto, the image is whole at that moment and
+ * can be checked within NODE_COMPLETE_NS, and no recording is wanted, which would see
+ * nothing; in every other case it is lazy.  After a restart a
  * mount that the kernel still has is adopted in its mode, others start lazy:
  * the start of a node does not wait for the hashing of whole images.
  */
@@ -74,7 +74,7 @@ static int mount_complete(struct node *n, struct image *i, struct mounted *m,
 	};
 	int rc;
 
-	job.deadline_ns = clock_now_ns() + n->cfg->complete_budget;
+	job.deadline_ns = clock_now_ns() + NODE_COMPLETE_NS;
 	rc = complete_prepare(&job, &m->complete, err);
 	if (rc < 0)
 		return rc;
@@ -159,7 +159,7 @@ static int mount_either(struct node *n, struct image *i, struct mounted *m,
 	/* Also when its state was lost, and with it that it was mounted. */
 	if (has_complete(n, i))
 		return adopt_complete(n, i, m, err);
-	if (mount != MOUNT_RESTORE && n->cfg->complete_budget > 0 &&
+	if (mount != MOUNT_RESTORE && strcmp(n->cfg->datapath, "auto") == 0 &&
 	    !(mount == MOUNT_START && starts_would_record(n->starts, i)))
 		rc = mount_complete(n, i, m, meta, &why);
 	if (rc == 0)

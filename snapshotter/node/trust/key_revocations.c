@@ -377,8 +377,8 @@ void key_revocations_config_of(const struct node_config *cfg,
 			continue;
 		s[ret->n_services++] = (struct service_client_config){
 			.url = *u,
-			.token_file = cfg->p2p_token_file,
-			.ca_file = cfg->p2p_tracker_ca_file,
+			.token_file = cfg->service_token_file,
+			.ca_file = cfg->service_ca_file,
 			.plain_token = node_config_is_plain(cfg, *u),
 			.cert_file = cfg->p2p_cert_file,
 			.key_file = cfg->p2p_key_file,

@@ -305,7 +305,7 @@ Test(tracker_client, a_probe_tells_of_one_tracker_and_changes_nothing)
 	cr_expect_eq(place[0].state, TRACKER_GOOD);
 	o.f.answer = ANSWER("401 No", "{}");
 	cr_expect_eq(tracker_client_probe(o.c, 0, "n1", NULL, &err), -EACCES);
-	cr_expect(strstr(err.msg, "--p2p-token-file"), "%s", err.msg);
+	cr_expect(strstr(err.msg, "--service-token-file"), "%s", err.msg);
 	(void)tracker_client_places(o.c, place);
 	cr_expect_eq(place[0].state, TRACKER_REFUSES);
 	o.f.answer = ANSWER("200 OK", "<html>");
@@ -594,7 +594,7 @@ Test(tracker_client, a_tracker_that_refuses_is_told_once_for_each_reason)
 	static const struct {
 		const char *answer, *cure;
 	} cases[] = {
-		{ ANSWER("401 No", "{}"), "--p2p-token-file" },
+		{ ANSWER("401 No", "{}"), "--service-token-file" },
 		{ ANSWER("403 No", "{}"), "read,write" },
 		{ ANSWER("404 No", "<html>"), "it is no tracker" },
 		{ ANSWER("200 OK", "<html>"), "it is no tracker" },
@@ -673,7 +673,7 @@ Test(tracker_client, a_token_that_cannot_be_read_is_told)
 		cr_expect_eq(tracker_client_call(c, &call, &answer, NULL),
 			     -EACCES);
 	cr_expect_eq(atomic_load(&n.refuses), 1);
-	cr_expect(strstr(n.why, "--p2p-token-file"), "%s", n.why);
+	cr_expect(strstr(n.why, "--service-token-file"), "%s", n.why);
 	tracker_client_free(c);
 }
 
