@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How inodes are stored.  Where is place.c's. */
+/* How inodes are stored, and where. */
 #include "image/erofs/layout.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "image/erofs/chunks.h"
 #include "image/erofs/dirent.h"
@@ -28,12 +29,68 @@ void layout_free(struct layout *l)
 	free(l);
 }
 
-int layout_wrap(const struct layout *l, const struct inode *i, int rc,
-		struct error *err)
+/* A growing stack of folders: depth is bounded by memory only. */
+struct dir_stack {
+	struct inode **list;
+	size_t n, cap;
+};
+
+static int stack_push(struct dir_stack *s, struct inode *dir)
+{
+	if (array_grow(&s->list, s->n, &s->cap, 64) < 0)
+		return -ENOMEM;
+	s->list[s->n++] = dir;
+	return 0;
+}
+
+static void stack_reverse(struct dir_stack *s, size_t from)
+{
+	for (size_t a = from, b = s->n; a + 1 < b; a++) {
+		struct inode *i = s->list[a];
+
+		s->list[a] = s->list[--b];
+		s->list[b] = i;
+	}
+}
+
+/* A path of the inode, which the caller frees; slow.  NULL for the root. */
+static char *layout_path(struct tree *t, const struct inode *wanted)
+{
+	struct dir_stack s = { .list = NULL };
+	char *path = NULL;
+	int rc = stack_push(&s, tree_root(t));
+
+	while (rc == 0 && s.n > 0 && !path) {
+		struct inode *dir = s.list[--s.n];
+
+		for (struct dentry *d = dir->children; d && rc == 0;
+		     d = d->next) {
+			if (d->inode == wanted) {
+				path = tree_path(d);
+				break;
+			}
+			if (S_ISDIR(d->inode->mode))
+				rc = stack_push(&s, d->inode);
+		}
+	}
+	free(s.list);
+	return path;
+}
+
+/* Put "'/path'" of the inode before the message. */
+static int layout_wrap(const struct layout *l, const struct inode *i, int rc,
+		       struct error *err)
 {
 	AUTO_FREE char *path = err ? layout_path(l->tree, i) : NULL;
 
 	return error_wrap(err, rc, "'%.300s'", path ? path : "/");
+}
+
+/* Bytes of superblock and device table: where inodes start. */
+static uint64_t layout_head_size(const struct layout *l)
+{
+	return EROFS_SB_POS + EROFS_SB_SIZE +
+	       l->params->n_devices * (uint64_t)EROFS_DEVT_SIZE;
 }
 
 /* Content in the image itself: whole blocks apart, the rest with the inode
@@ -159,6 +216,248 @@ static int map_devices(struct layout *l, struct error *err)
 	return 0;
 }
 
+/* ------------------------------------------------------------------ order and places --- */
+
+/*
+ * Order and places.  The children of a folder lie together, behind its whole
+ * blocks if it has such, and the branches below follow one after the other, so
+ * that listing a folder reads neighbouring blocks, and so does a walk of a
+ * branch.  The room that a tail or a block run leaves in a block is filled with
+ * the next small inodes.
+ */
+
+#define GAPS_MAX 8
+
+/* inode.user while the places are given: nids are larger. */
+enum { STATE_NEW, STATE_SEEN, STATE_PLACED };
+
+/* Room in a block behind the inode `last`. */
+struct gap {
+	uint64_t pos;
+	struct inode *last;
+};
+
+struct placer {
+	struct layout *l;
+	struct error *err;
+	uint64_t pos;
+	struct inode *last;        /* with the highest position so far */
+	struct gap gaps[GAPS_MAX]; /* oldest first */
+	size_t n_gaps;
+};
+
+typedef int visit_fn(struct placer *p, struct inode *dir, struct inode *i);
+
+/* Call `visit` for each folder (with `i` NULL), then its children, then the
+ * same for the folders in it. */
+static int walk(struct placer *p, visit_fn *visit)
+{
+	struct dir_stack s = { .list = NULL };
+	int rc = stack_push(&s, tree_root(p->l->tree));
+
+	while (rc == 0 && s.n > 0) {
+		struct inode *dir = s.list[--s.n];
+		size_t from = s.n;
+
+		rc = visit(p, dir, NULL);
+		for (struct dentry *d = dir->children; d && rc == 0;
+		     d = d->next) {
+			if (S_ISDIR(d->inode->mode))
+				rc = stack_push(&s, d->inode);
+			if (rc == 0)
+				rc = visit(p, dir, d->inode);
+		}
+		stack_reverse(&s, from);
+	}
+	free(s.list);
+	return rc == -ENOMEM ? error_nomem(p->err) : rc;
+}
+
+static int clear(struct placer *p, struct inode *dir, struct inode *i)
+{
+	if (!i)
+		return tree_sort(dir);
+	i->user = STATE_NEW;
+	return 0;
+}
+
+static int see_inode(struct placer *p, struct inode *i)
+{
+	int rc = xattr_table_add(&p->l->xattrs, i, p->err);
+
+	i->user = STATE_SEEN;
+	p->l->n_inodes++;
+	return rc < 0 ? layout_wrap(p->l, i, rc, p->err) : 0;
+}
+
+static int see(struct placer *p, struct inode *dir, struct inode *i)
+{
+	return i && i->user == STATE_NEW ? see_inode(p, i) : 0;
+}
+
+/* Remember the rest of the block and go on with the next one. */
+static void next_block(struct placer *p)
+{
+	if (p->pos % EROFS_BLOCK == 0)
+		return;
+	if (p->last) {
+		if (p->n_gaps == GAPS_MAX)
+			memmove(p->gaps, p->gaps + 1,
+				--p->n_gaps * sizeof(p->gaps[0]));
+		p->gaps[p->n_gaps++] = (struct gap){ p->pos, p->last };
+	}
+	p->pos = round_up(p->pos, EROFS_BLOCK);
+}
+
+static bool fits(uint64_t pos, uint64_t need)
+{
+	return pos % EROFS_BLOCK != 0 &&
+	       pos % EROFS_BLOCK + need <= EROFS_BLOCK;
+}
+
+static bool place_in_gap(struct placer *p, struct inode *i, uint64_t need)
+{
+	for (size_t k = 0; k < p->n_gaps; k++) {
+		struct gap *g = &p->gaps[k];
+
+		if (!fits(g->pos, need))
+			continue;
+		i->user = g->pos / EROFS_SLOT;
+		i->user_ptr = g->last->user_ptr;
+		g->last->user_ptr = i;
+		if (p->last == g->last)
+			p->last = i;
+		g->last = i;
+		g->pos = round_up(g->pos + need, EROFS_SLOT);
+		if (g->pos % EROFS_BLOCK == 0)
+			memmove(g, g + 1,
+				(--p->n_gaps - k) * sizeof(p->gaps[0]));
+		return true;
+	}
+	return false;
+}
+
+static int add_run(struct placer *p, struct inode *i, uint64_t n_blocks)
+{
+	struct layout *l = p->l;
+
+	if (array_grow(&l->runs, l->n_runs, &l->cap_runs, 64) < 0)
+		return -ENOMEM;
+	next_block(p);
+	l->runs[l->n_runs++] = (struct block_run){ i, p->pos };
+	p->pos += n_blocks * EROFS_BLOCK;
+	return 0;
+}
+
+static int place_inode(struct placer *p, struct inode *i)
+{
+	struct layout *l = p->l;
+	struct inode_plan plan;
+	int rc = layout_plan(l, i, &plan, p->err);
+
+	if (rc < 0)
+		return rc;
+	l->n_holes += plan.n_holes;
+	if (l->n_holes > LAYOUT_HOLES_MAX)
+		return layout_wrap(l, i,
+				   error_set(p->err, EFBIG,
+					     "too many holes in the image"),
+				   p->err);
+	if (!place_in_gap(p, i, plan.need)) {
+		/* A tail lies in one block with its inode. */
+		if (plan.tail && p->pos % EROFS_BLOCK + plan.need > EROFS_BLOCK)
+			next_block(p);
+		i->user = p->pos / EROFS_SLOT;
+		i->user_ptr = NULL;
+		if (p->last)
+			p->last->user_ptr = i;
+		else
+			l->first = i;
+		p->last = i;
+		p->pos = round_up(p->pos + plan.need, EROFS_SLOT);
+	}
+	/* A folder's blocks come with its children. */
+	if (plan.n_blocks && !S_ISDIR(i->mode))
+		return add_run(p, i, plan.n_blocks);
+	return 0;
+}
+
+static int place_dir_blocks(struct placer *p, struct inode *dir)
+{
+	struct inode_plan plan;
+	int rc = layout_plan(p->l, dir, &plan, p->err);
+
+	return rc < 0 || plan.n_blocks == 0 ? rc
+					    : add_run(p, dir, plan.n_blocks);
+}
+
+static int place(struct placer *p, struct inode *dir, struct inode *i)
+{
+	if (!i)
+		return place_dir_blocks(p, dir);
+	if (i->user != STATE_SEEN)
+		return 0;
+	i->user = STATE_PLACED;
+	return place_inode(p, i);
+}
+
+static int compare_nids(const void *a, const void *b)
+{
+	uint64_t x = ((const struct block_run *)a)->inode->user;
+	uint64_t y = ((const struct block_run *)b)->inode->user;
+
+	return x < y ? -1 : x > y;
+}
+
+static int index_runs(struct layout *l, struct error *err)
+{
+	size_t size = l->n_runs * sizeof(*l->runs);
+
+	if (!l->n_runs)
+		return 0;
+	l->runs_by_nid = malloc(size);
+	if (!l->runs_by_nid)
+		return error_nomem(err);
+	memcpy(l->runs_by_nid, l->runs, size);
+	qsort(l->runs_by_nid, l->n_runs, sizeof(*l->runs), compare_nids);
+	return 0;
+}
+
+uint64_t layout_run_pos(const struct layout *l, const struct inode *i)
+{
+	struct block_run key = { .inode = (struct inode *)(uintptr_t)i };
+	const struct block_run *r =
+		l->n_runs ? bsearch(&key, l->runs_by_nid, l->n_runs,
+				    sizeof(key), compare_nids)
+			  : NULL;
+
+	return r ? r->pos : 0;
+}
+
+/* Give all inodes their order, xattrs, nids and block runs. */
+static int layout_place(struct layout *l, struct error *err)
+{
+	struct placer p = { .l = l, .err = err };
+	struct inode *root = tree_root(l->tree);
+	int rc;
+
+	p.pos = round_up(layout_head_size(l), EROFS_SLOT);
+	rc = walk(&p, clear);
+	if (rc == 0)
+		rc = see_inode(&p, root);
+	if (rc == 0)
+		rc = walk(&p, see);
+	if (rc == 0)
+		rc = xattr_table_finish(&l->xattrs, err);
+	/* The root comes first: its nid has 16 bits. */
+	if (rc == 0)
+		rc = place_inode(&p, root);
+	if (rc == 0)
+		rc = walk(&p, place);
+	l->end = p.pos;
+	return rc < 0 ? rc : index_runs(l, err);
+}
+
 int layout_new(struct tree *t, const struct erofs_params *params,
 	       struct layout **ret, struct error *err)
 {
@@ -180,12 +479,6 @@ int layout_new(struct tree *t, const struct erofs_params *params,
 				 (unsigned long long)layout_size(l));
 	*ret = steal_ptr(&l);
 	return 0;
-}
-
-uint64_t layout_head_size(const struct layout *l)
-{
-	return EROFS_SB_POS + EROFS_SB_SIZE +
-	       l->params->n_devices * (uint64_t)EROFS_DEVT_SIZE;
 }
 
 uint64_t layout_shared_pos(const struct layout *l)

@@ -58,24 +58,11 @@ int layout_new(struct tree *t, const struct erofs_params *params,
 int layout_plan(struct layout *l, const struct inode *i, struct inode_plan *ret,
 		struct error *err) MUST_CHECK;
 
-/* Put "'/path'" of the inode before the message. */
-int layout_wrap(const struct layout *l, const struct inode *i, int rc,
-		struct error *err);
-
 /* Byte of the inode's block run; 0 when it has none. */
 uint64_t layout_run_pos(const struct layout *l, const struct inode *i);
 
 /* Byte where the shared xattrs start, and the size of the image. */
 uint64_t layout_shared_pos(const struct layout *l);
 uint64_t layout_size(const struct layout *l);
-
-/* Bytes of superblock and device table: where inodes start. */
-uint64_t layout_head_size(const struct layout *l);
-
-/* place.c's part of layout_new(): order, xattrs, nids and block runs. */
-int layout_place(struct layout *l, struct error *err) MUST_CHECK;
-
-/* A path of the inode, which the caller frees; slow.  NULL for the root. */
-char *layout_path(struct tree *t, const struct inode *i);
 
 #endif
