@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Byte offsets of the block map, versions 1 and 2: docs/formats/blockmap.md has the
- * tables and the rules.  Private to blockmap*.c and span_map.c.
+ * tables and the rules.  Private to blockmap*.c.
  */
 #ifndef BOOTSEER_BLOCKSTORE_BLOCKMAP_FORMAT_H
 #define BOOTSEER_BLOCKSTORE_BLOCKMAP_FORMAT_H
