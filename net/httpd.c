@@ -13,19 +13,6 @@
 
 #define BACKLOG 4096
 
-void httpd_resume(struct httpd *s)
-{
-	if (s->listener.is_paused &&
-	    s->stats.connections < s->cfg.connections_max)
-		listener_resume(&s->listener);
-	if (s->stopping && s->stats.connections == 0 && s->on_idle) {
-		void (*idle)(void *) = s->on_idle;
-
-		s->on_idle = NULL;
-		idle(s->on_idle_arg);
-	}
-}
-
 /* When all places are taken, whoever nobody knows and does not take his answer gives
  * his; then whoever is idle longest, but not to be idle again himself: then newcomers
  * stay in the kernel's queue. */

@@ -18,6 +18,19 @@
 #define LARGE 65536u      /* smaller answers are as bounded as places are */
 #define LINGER_NS INT64_C(2000000000)
 
+void httpd_resume(struct httpd *s)
+{
+	if (s->listener.is_paused &&
+	    s->stats.connections < s->cfg.connections_max)
+		listener_resume(&s->listener);
+	if (s->stopping && s->stats.connections == 0 && s->on_idle) {
+		void (*idle)(void *) = s->on_idle;
+
+		s->on_idle = NULL;
+		idle(s->on_idle_arg);
+	}
+}
+
 static void conn_step(struct httpd_conn *c);
 static void grant_bodies(struct httpd *s);
 
