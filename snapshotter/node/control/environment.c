@@ -21,7 +21,6 @@
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/starts.h"
 
-#define NAME_HEX 32
 #define USER_PREFIX "environment:"
 #define OVERLAYS_MAX 64 /* of one mount */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
@@ -37,12 +36,6 @@ void environment_mount_fini(struct environment_mount *m)
 }
 
 /* ----------------------------------------------------------------- the question --- */
-
-bool environment_is_name(const char *s)
-{
-	return strlen(s) == NAME_HEX &&
-	       strspn(s, "0123456789abcdef") == NAME_HEX;
-}
 
 static size_t url_len(const char *url)
 {
@@ -239,16 +232,6 @@ int environment_find(struct node *n, const struct environment_query *q,
 }
 
 /* --------------------------------------------------------------- the mount's folder --- */
-
-char *environment_work(const struct node *n, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/environments%s%s", n->cfg->root,
-			*name ? "/" : "", name) < 0
-		       ? NULL
-		       : path;
-}
 
 static int read_boot(struct buf *ret, struct error *err)
 {

@@ -6,7 +6,9 @@
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/images/images.h"
 
-/* 32 hex digits? */
+#define NAME_HEX 32
+
+/* NAME_HEX hex digits? */
 bool environment_is_name(const char *s);
 /* ROOT/environments/NAME, of "" the folder of all; the caller's, NULL without memory. */
 char *environment_work(const struct node *n, const char *name);

@@ -29,6 +29,22 @@
 #define MKFS_TIMEOUT_MS 60000
 #define PROBE_BYTES (16 * MIB)
 
+bool environment_is_name(const char *s)
+{
+	return strlen(s) == NAME_HEX &&
+	       strspn(s, "0123456789abcdef") == NAME_HEX;
+}
+
+char *environment_work(const struct node *n, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/environments%s%s", n->cfg->root,
+			*name ? "/" : "", name) < 0
+		       ? NULL
+		       : path;
+}
+
 char *environment_upper_path(const struct node *n, const char *name)
 {
 	char *path;

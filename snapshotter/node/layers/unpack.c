@@ -11,22 +11,6 @@
 
 #include "common/fs.h"
 
-int unpack_spend(struct unpack *u, uint64_t steps, struct error *err)
-{
-	if (pace_level(u->pace) == PACE_STOP)
-		return error_set(err, ECANCELED,
-				 "nobody waits for it any more");
-	u->steps += steps;
-	if (u->steps > u->steps_max)
-		return error_set(err, E2BIG,
-				 "the names of the layer lead through over "
-				 "%llu folders in all, more than any tree "
-				 "needs: make its paths and symlinks shorter, "
-				 "or several layers of it",
-				 (unsigned long long)u->steps_max);
-	return 0;
-}
-
 /* A path to the last part for calls that take no descriptor; none of its own
  * parts but the last can be the layer's. */
 static char *place_proc(const struct unpack_place *p)

@@ -97,8 +97,6 @@ int unpack_set_time(int folder, const struct timespec *mtime,
 int unpack_drop_whiteouts(struct unpack *u, int folder,
 			  struct error *err) MUST_CHECK;
 
-/* ---- unpack_lower.c ---- */
-
 /* Give the new folder `fd`, at `path`, what the layers below show there: owner,
  * mode, xattrs and time.  0 too when they show no folder there. */
 int unpack_copy_lower(struct unpack *u, const char *path, int fd,

@@ -3,7 +3,7 @@
  * The parser's side.  Its process parses nothing itself: it forks, so that what goes
  * wrong with one image touches no other.  The job's process begins when bootseerd has
  * its pidfd: that the process is gone, not what it replied, says that nobody writes
- * its files any more (parser_call.c).
+ * its files any more (parser.c).
  */
 #include <errno.h>
 #include <fcntl.h>

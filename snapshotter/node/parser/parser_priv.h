@@ -75,18 +75,6 @@ struct parser {
 int parser_open_bounded(const char *program, const struct parser_bounds *bounds,
 			struct parser **ret, struct error *err) MUST_CHECK;
 
-/*
- * Begin a job, with its first two descriptors and a new pipe for its reply.  A
- * parser that has ended or does not answer is killed and run again, once; jobs
- * that it began are processes of their own and go on.  -ETIMEDOUT.
- */
-int parser_ask(struct parser *p, const struct parser_job *job, int first,
-	       int second, struct artifact_job *ret,
-	       struct error *err) MUST_CHECK;
-
-/* parser_call.c's part of struct artifact_parser. */
-void parser_init_jobs(struct parser *p);
-
 /* What a process of the parser does with a job; it ends there. */
 typedef void parser_do_fn(const struct parser_job *job,
 			  const int fds[PARSER_N_FDS], uint64_t memory);

@@ -618,3 +618,29 @@ void image_swarms_resume(struct node *n)
 	}
 	images_list_free(list, len);
 }
+
+struct bytes_of_image {
+	const struct digest *image;
+	struct image_swarm_bytes *ret;
+};
+
+static void add_bytes(void *arg, const struct p2p_image_info *info)
+{
+	const struct bytes_of_image *of = arg;
+
+	if (info->is_metadata || !digest_equal(&info->image, of->image))
+		return;
+	of->ret->peers += info->from_peers;
+	of->ret->origin += info->from_origin;
+}
+
+void image_swarm_get_bytes(struct node *n, const struct image *i,
+			   struct image_swarm_bytes *ret)
+{
+	struct bytes_of_image of = { .image = &i->artifact.digest, .ret = ret };
+
+	*ret = (struct image_swarm_bytes){ .peers = 0 };
+	if (n->peers)
+		(void)!p2p_each_image(image_swarms_p2p(n), add_bytes, &of,
+				      NULL);
+}

@@ -96,32 +96,6 @@ void image_swarms_stats(struct node *n, struct p2p_stats *ret)
 		p2p_get_stats(image_swarms_p2p(n), ret);
 }
 
-struct bytes_of_image {
-	const struct digest *image;
-	struct image_swarm_bytes *ret;
-};
-
-static void add_bytes(void *arg, const struct p2p_image_info *info)
-{
-	const struct bytes_of_image *of = arg;
-
-	if (info->is_metadata || !digest_equal(&info->image, of->image))
-		return;
-	of->ret->peers += info->from_peers;
-	of->ret->origin += info->from_origin;
-}
-
-void image_swarm_get_bytes(struct node *n, const struct image *i,
-			   struct image_swarm_bytes *ret)
-{
-	struct bytes_of_image of = { .image = &i->artifact.digest, .ret = ret };
-
-	*ret = (struct image_swarm_bytes){ .peers = 0 };
-	if (n->peers)
-		(void)!p2p_each_image(image_swarms_p2p(n), add_bytes, &of,
-				      NULL);
-}
-
 json_t *image_swarms_json(struct node *n)
 {
 	AUTO_JSON *peers = json_array();

@@ -340,7 +340,11 @@ int starts_begin(struct starts *all, struct image *i,
 
 static void finish_run(struct work *w)
 {
-	container_start_finish(container_of(w, struct container_start, work));
+	struct container_start *s =
+		container_of(w, struct container_start, work);
+
+	container_start_finish(s);
+	container_start_free(s);
 }
 
 /* Lock held: drop a use; the last one hands it to the pool. */

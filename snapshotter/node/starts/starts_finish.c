@@ -470,5 +470,4 @@ void container_start_finish(struct container_start *s)
 	json_decref(figures);
 	add_stats(&f);
 	finish_fini(&f);
-	container_start_free(s);
 }

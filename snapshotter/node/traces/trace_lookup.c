@@ -323,14 +323,6 @@ bool trace_lookup_has_any(struct trace_lookup *t, struct image *i)
 	return any;
 }
 
-void trace_lookup_forget(struct trace_lookup *t, struct image *i)
-{
-	pthread_mutex_lock(&t->lock);
-	if (i->workloads)
-		workload_forget(i->workloads);
-	pthread_mutex_unlock(&t->lock);
-}
-
 void trace_lookup_get_stats(struct trace_lookup *t,
 			    struct trace_lookup_stats *ret)
 {

@@ -73,7 +73,4 @@ void oci_traces_end(struct oci_traces *o);
 int trace_send_open_sink(struct trace_lookup *t, enum sink_kind kind,
 			 struct error *err) MUST_CHECK;
 
-/* trace_lookup.c: what was found of the image may be less than what is there now. */
-void trace_lookup_forget(struct trace_lookup *t, struct image *i);
-
 #endif

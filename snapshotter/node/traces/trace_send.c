@@ -12,6 +12,7 @@
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/remote_call.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
+#include "snapshotter/node/traces/workload.h"
 
 #define DRAIN_MIN_NS (5 * NS_PER_S)
 #define DRAIN_MAX_NS (600 * NS_PER_S)
@@ -150,6 +151,15 @@ void trace_send_due(struct trace_lookup *t)
 	}
 }
 
+/* What was found of the image may be less than what is there now. */
+static void forget_workload(struct trace_lookup *t, struct image *i)
+{
+	pthread_mutex_lock(&t->lock);
+	if (i->workloads)
+		workload_forget(i->workloads);
+	pthread_mutex_unlock(&t->lock);
+}
+
 int trace_keep(struct trace_lookup *t, struct image *i,
 	       const struct trace *trace, struct error *err)
 {
@@ -172,7 +182,7 @@ int trace_keep(struct trace_lookup *t, struct image *i,
 			drain_start(t, s);
 		pthread_mutex_unlock(&t->lock);
 	}
-	trace_lookup_forget(t, i);
+	forget_workload(t, i);
 	return rc;
 }
 
