@@ -16,16 +16,6 @@
 #include "containerd-plugin/snapshots_priv.h"
 #include "containerd-plugin/usage.h"
 
-char *snapshots_path(struct snapshots *s, uint64_t id, const char *name)
-{
-	AUTO_BUF b = BUF_INIT;
-
-	if (buf_printf(&b, "%s/%" PRIu64 "%s%s", s->folder, id,
-		       *name ? "/" : "", name) < 0)
-		return NULL;
-	return buf_steal(&b);
-}
-
 struct store *snapshots_store(struct snapshots *s)
 {
 	return s->store;

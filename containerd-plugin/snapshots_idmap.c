@@ -17,18 +17,6 @@
 #define LABEL_GID_MAPPING "containerd.io/snapshot/gidmapping"
 /* Ours, and outside of what containerd passes on from the manifests of images. */
 #define LABEL_SHIFTED "bootseer/shifted"
-#define REMAP_SUFFIX "-remap"
-
-bool snapshots_is_remap_key(const char *key)
-{
-	const char *slash = strrchr(key, '/');
-	const char *name = slash ? slash + 1 : key;
-	size_t n = strlen(name), len = strlen(REMAP_SUFFIX);
-
-	/* A container may be called "...-remap", too. */
-	return strncmp(name, "sha256:", 7) == 0 && n > len &&
-	       strcmp(name + n - len, REMAP_SUFFIX) == 0;
-}
 
 /* containerd's clients chown a whole image in the snapshot "DIGEST-remap", for
  * snapshotters that they know no better way for, and commit it as "DIGEST". */

@@ -34,9 +34,20 @@ struct snapshots {
 	bool cleaning; /* a thread is in snapshots_cleanup() */
 };
 
-/* ROOT/snapshots/ID/NAME; `name` may be "".  NULL when memory is short. */
+/* snapshots_names.c: ROOT/snapshots/ID/NAME; `name` may be "".  NULL when memory is
+ * short. */
 char *snapshots_path(struct snapshots *s, uint64_t id,
 		     const char *name) MUST_CHECK;
+
+/* snapshots_names.c: the client's own part of a snapshot's name: containerd says
+ * "NAMESPACE/NUMBER/KEY".  NULL: there is none. */
+const char *snapshots_client_key(const char *name);
+
+/* snapshots_names.c: is a layer unpacked into this snapshot? */
+bool snapshots_is_layer(const struct snapshot *snap);
+
+/* snapshots_names.c: is the key one that a client chowns an image in? */
+bool snapshots_is_remap_key(const char *key);
 
 /* snapshots_lazy.c: the chain id of a committed snapshot: containerd names its own
  * "NAMESPACE/NUMBER/CHAINID". */
@@ -80,16 +91,10 @@ int snapshots_id_maps(const struct snapshot *snap,
 		      const struct snapshot *parent, struct id_maps *ret,
 		      struct error *err) MUST_CHECK;
 
-/* snapshots_idmap.c: is the key one that a client chowns an image in? */
-bool snapshots_is_remap_key(const char *key);
-
 /* snapshots_idmap.c: -EKEYREJECTED, with a line in the log: the kernel maps no ids of
  * this mounted tree. */
 int snapshots_check_mappable(const char *tree, const char *image,
 			     struct error *err) MUST_CHECK;
-
-/* snapshots_start.c: is it one that a layer is unpacked into? */
-bool snapshots_is_layer(const struct snapshot *snap);
 
 /* snapshots_start.c: which of `chain` has the tree that a container of this snapshot
  * starts on; NULL: it is none, or has no tree. */

@@ -14,26 +14,6 @@
 #define LABEL_WORKLOAD "containerd.io/snapshot/bootseer.workload"
 #define LABEL_WAIT "containerd.io/snapshot/bootseer.wait"
 #define LABEL_READY_FILE "containerd.io/snapshot/bootseer.ready-file"
-#define EXTRACT_PREFIX "extract-"
-
-/* The client's own name of a snapshot: containerd says "NAMESPACE/NUMBER/KEY". */
-static const char *client_key(const char *name)
-{
-	const char *p = strchr(name, '/');
-
-	p = p ? strchr(p + 1, '/') : NULL;
-	return p ? p + 1 : NULL;
-}
-
-bool snapshots_is_layer(const struct snapshot *snap)
-{
-	const char *key = client_key(snap->name);
-
-	if (labels_get(&snap->labels, LABEL_SNAPSHOT_REF))
-		return true;
-	return strncmp(key ? key : snap->name, EXTRACT_PREFIX,
-		       strlen(EXTRACT_PREFIX)) == 0;
-}
 
 /* Containers are named by their id; what a layer is unpacked into, or an image chowned
  * in, is not. */
@@ -46,7 +26,8 @@ static bool is_container(const struct snapshot *snap)
 /* Where the bundle of this container will be; NULL: not known. */
 static char *bundle_path(const struct snapshots *s, const char *name)
 {
-	const char *key = client_key(name), *state = s->config.containerd_state;
+	const char *key = snapshots_client_key(name),
+		   *state = s->config.containerd_state;
 	int ns_len = (int)strcspn(name, "/");
 	char *path;
 

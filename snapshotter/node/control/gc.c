@@ -6,7 +6,6 @@
 #include "blockstore/cache_mount.h"
 #include "common/log.h"
 #include "snapshotter/node/constants.h"
-#include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/node.h"
@@ -123,8 +122,6 @@ int node_gc(struct node *n, bool images, bool shrink, uint64_t cache_bytes,
 		rc = remove_unused(n, &r.images, err);
 	if (rc == 0 && shrink)
 		rc = cache_gc(n->cache, cache_bytes, &r.freed_bytes, err);
-	if (images)
-		disk_refresh(n->disk);
 	if (rc == 0)
 		*ret = r;
 	return rc;

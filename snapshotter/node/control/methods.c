@@ -9,6 +9,7 @@
 #include "common/registry_host.h"
 #include "net/control_server.h"
 #include "snapshotter/node/control/control.h"
+#include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/control/layer.h"
@@ -382,12 +383,16 @@ static json_t *do_gc(struct node *n, json_t *params, struct error *err)
 {
 	json_int_t cache_bytes = -1;
 	struct gc_result r;
-	int images = 0;
+	int images = 0, rc;
 
 	if (params_unpack(params, err, "{s?b, s?I}", "images", &images,
-			  "cache_bytes", &cache_bytes) < 0 ||
-	    node_gc(n, images, cache_bytes >= 0, (uint64_t)cache_bytes, &r,
-		    err) < 0)
+			  "cache_bytes", &cache_bytes) < 0)
+		return NULL;
+	rc = node_gc(n, images, cache_bytes >= 0, (uint64_t)cache_bytes, &r,
+		     err);
+	if (images)
+		disk_refresh(n->disk);
+	if (rc < 0)
 		return NULL;
 	return checked(json_pack("{s:I, s:I}", "images", (json_int_t)r.images,
 				 "freed_bytes", (json_int_t)r.freed_bytes),
