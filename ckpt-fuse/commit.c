@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "ckpt-fuse/writer.h"
-#include "common/side_by_side.h"
 
 #define TRIES 8u /* others may change attributes meanwhile, again and again */
 
@@ -23,37 +22,6 @@ static int is_whole(const struct ckpt_writer *w, struct error *err)
 					 " was not written",
 					 w->path, w->next_unit[c]);
 	return 0;
-}
-
-static int commit_column(void *arg, unsigned int c, struct error *err)
-{
-	struct ckpt_writer *w = arg;
-	int rc;
-
-	/* A file that grew may have fewer units than columns. */
-	if (!w->puts[c])
-		return 0;
-	rc = object_put_commit(w->puts[c], NULL, err);
-	if (rc < 0)
-		return rc;
-	/* The manifest needs some of the memory. */
-	object_put_free(w->puts[c]);
-	w->puts[c] = NULL;
-	return 0;
-}
-
-int writer_end_column(struct ckpt_writer *w, uint32_t c, struct error *err)
-{
-	if (writer_is_plain(w))
-		return 0;
-	atomic_store(&w->is_begun, true);
-	return commit_column(w, c, err);
-}
-
-int writer_commit_columns(struct ckpt_writer *w, struct error *err)
-{
-	atomic_store(&w->is_begun, true);
-	return side_by_side(ckpt_writer_columns(w), commit_column, w, err);
 }
 
 /* ------------------------------------------------------------------ what is there --- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file that is being written, as writer.c and commit.c share it. */
+/* A file that is being written, as writer*.c, growing.c and commit.c share it. */
 #ifndef BOOTSEER_CKPT_FUSE_WRITER_H
 #define BOOTSEER_CKPT_FUSE_WRITER_H
 
