@@ -69,6 +69,10 @@ int offers_authorization(const struct offers *o, struct oci_store *store,
 			 const struct digest *image, struct pace *pace,
 			 char **ret, struct error *err) MUST_CHECK;
 
+/* What --index says of a repository; POLICY_OFF without a rule. */
+enum policy_mode offers_mode(const struct offers *o, const char *host,
+			     const char *repo);
+
 /* Has the service one by now, by a signature that is believed here? */
 bool offers_is_made(struct offers *o, const struct offer_image *i,
 		    const char *repo, const char *authorization);
