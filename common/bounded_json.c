@@ -7,7 +7,7 @@
 
 /* Three bytes of JSON make two hundred bytes of tree, so values are weighed by a scan
  * that allocates nothing.  It need not find errors: the parser does. */
-static size_t weigh(char c)
+static size_t bounded_json_weigh(char c)
 {
 	switch (c) {
 	case '{':
@@ -42,7 +42,7 @@ static int check_bounds(const char *s, size_t len, size_t values_max,
 			depth++;
 		else if ((s[i] == ']' || s[i] == '}') && depth)
 			depth--;
-		values += weigh(s[i]);
+		values += bounded_json_weigh(s[i]);
 		if (depth > BOUNDED_JSON_DEPTH_MAX)
 			return error_set(err, EINVAL,
 					 "%s is nested deeper than %d", what,
@@ -55,9 +55,9 @@ static int check_bounds(const char *s, size_t len, size_t values_max,
 	return 0;
 }
 
-static int load(const void *json, size_t len, size_t values_max,
-		const char *what, json_type type, json_t **ret,
-		struct error *err)
+static int load_json(const void *json, size_t len, size_t values_max,
+		     const char *what, json_type type, json_t **ret,
+		     struct error *err)
 {
 	json_error_t where;
 	json_t *j;
@@ -87,19 +87,19 @@ static int load(const void *json, size_t len, size_t values_max,
 int bounded_json_load(const void *json, size_t len, const char *what,
 		      json_t **ret, struct error *err)
 {
-	return load(json, len, BOUNDED_JSON_VALUES_MAX, what, JSON_OBJECT, ret,
-		    err);
+	return load_json(json, len, BOUNDED_JSON_VALUES_MAX, what, JSON_OBJECT,
+			 ret, err);
 }
 
 int bounded_json_load_large(const void *json, size_t len, size_t values_max,
 			    const char *what, json_t **ret, struct error *err)
 {
-	return load(json, len, values_max, what, JSON_OBJECT, ret, err);
+	return load_json(json, len, values_max, what, JSON_OBJECT, ret, err);
 }
 
 int bounded_json_load_array(const void *json, size_t len, const char *what,
 			    json_t **ret, struct error *err)
 {
-	return load(json, len, BOUNDED_JSON_VALUES_MAX, what, JSON_ARRAY, ret,
-		    err);
+	return load_json(json, len, BOUNDED_JSON_VALUES_MAX, what, JSON_ARRAY,
+			 ret, err);
 }

@@ -32,7 +32,7 @@ struct removal {
 };
 
 /* -ENOENT is said of what is gone. */
-static int push(struct removal *r, int parent, const char *name)
+static int fs_remove_push(struct removal *r, int parent, const char *name)
 {
 	struct remove_level *l = &r->levels[r->depth];
 	int fd = openat(parent, name,
@@ -101,7 +101,7 @@ static int remove_entry(struct removal *r, struct remove_level *l,
 	else if (r->depth == LEVELS)
 		rc = move_up(r, fd, d->d_name);
 	else
-		rc = push(r, fd, d->d_name);
+		rc = fs_remove_push(r, fd, d->d_name);
 	/* An empty folder that may not be read can be removed. */
 	if (rc == -EACCES && unlinkat(fd, d->d_name, AT_REMOVEDIR) == 0)
 		rc = 0;
@@ -111,7 +111,7 @@ static int remove_entry(struct removal *r, struct remove_level *l,
 }
 
 /* The innermost level has been read to its end. */
-static int pop(struct removal *r, const char *path)
+static int fs_remove_pop(struct removal *r, const char *path)
 {
 	struct remove_level *l = &r->levels[r->depth - 1];
 	int parent = r->depth > 1 ? dirfd(l[-1].dir) : AT_FDCWD;
@@ -133,7 +133,7 @@ static int pop(struct removal *r, const char *path)
 
 static int remove_all(struct removal *r, const char *path)
 {
-	int rc = push(r, AT_FDCWD, path);
+	int rc = fs_remove_push(r, AT_FDCWD, path);
 
 	if (rc == -ENOTDIR || rc == -ELOOP)
 		return unlink(path) < 0 ? -errno : 0;
@@ -146,7 +146,7 @@ static int remove_all(struct removal *r, const char *path)
 		if (d)
 			rc = remove_entry(r, l, d);
 		else
-			rc = errno ? -errno : pop(r, path);
+			rc = errno ? -errno : fs_remove_pop(r, path);
 	}
 	while (r->depth)
 		(void)closedir(r->levels[--r->depth].dir);

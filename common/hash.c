@@ -15,7 +15,7 @@ int hash_seed_new(struct hash_seed *ret, struct error *err)
 	return 0;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t hash_mix(uint64_t a, uint64_t b)
 {
 	__extension__ unsigned __int128 m = (unsigned __int128)a * b;
 
@@ -29,9 +29,9 @@ uint64_t hash_seeded(const struct hash_seed *s, const void *data, size_t len)
 
 	for (; len > 8; p += 8, len -= 8) {
 		memcpy(&w, p, 8);
-		h = mix(h ^ w, s->factor);
+		h = hash_mix(h ^ w, s->factor);
 	}
 	w = 0;
 	memcpy(&w, p, len);
-	return mix(h ^ w, s->factor);
+	return hash_mix(h ^ w, s->factor);
 }

@@ -18,8 +18,8 @@
 #define TRIES 64
 
 /* -EBUSY: somebody else has it now. */
-static int configure(int fd, int file_fd, const char *file, bool is_writable,
-		     struct error *err)
+static int loops_configure(int fd, int file_fd, const char *file,
+			   bool is_writable, struct error *err)
 {
 	struct loop_config c = {
 		.fd = (uint32_t)file_fd,
@@ -77,7 +77,7 @@ static int open_loop(const char *file, bool is_writable,
 		if (fd < 0)
 			return error_set(err, errno, "open '%s': %s", path,
 					 strerror(errno));
-		rc = configure(fd, file_fd, file, is_writable, err);
+		rc = loops_configure(fd, file_fd, file, is_writable, err);
 		if (rc == 0) {
 			*ret_fd = steal_fd(&fd);
 			return 0;

@@ -30,8 +30,8 @@ static bool is_short(const struct memory_gate *g, uint64_t bytes)
 }
 
 /* Lock held. */
-static bool fits(const struct memory_gate *g, const struct memory_claim *c,
-		 uint64_t bytes)
+static bool memory_gate_fits(const struct memory_gate *g,
+			     const struct memory_claim *c, uint64_t bytes)
 {
 	uint64_t used = 0;
 
@@ -55,7 +55,8 @@ static int wait_given(struct memory_gate *g, struct pace *pace, int64_t end)
 	return 0;
 }
 
-static void unlist(struct memory_gate *g, const struct memory_claim *c)
+static void memory_gate_unlist(struct memory_gate *g,
+			       const struct memory_claim *c)
 {
 	struct memory_claim **p;
 
@@ -75,7 +76,7 @@ int memory_claim_take(struct memory_claim *c, uint64_t bytes,
 	c->wants = bytes;
 	c->next = g->first;
 	g->first = c;
-	while (!fits(g, c, bytes) && rc == 0)
+	while (!memory_gate_fits(g, c, bytes) && rc == 0)
 		rc = wait_given(g, c->pace, end);
 	c->wants = 0;
 	if (rc == 0) {
@@ -84,7 +85,7 @@ int memory_claim_take(struct memory_claim *c, uint64_t bytes,
 		c->waited_ns = 0;
 		g->used += bytes;
 	} else {
-		unlist(g, c);
+		memory_gate_unlist(g, c);
 	}
 	(void)pthread_mutex_unlock(&g->lock);
 	if (rc == -ECANCELED)
@@ -106,7 +107,7 @@ void memory_claim_give(struct memory_claim *c)
 	(void)pthread_mutex_lock(&g->lock);
 	g->used -= c->bytes;
 	c->bytes = 0;
-	unlist(g, c);
+	memory_gate_unlist(g, c);
 	(void)pthread_cond_broadcast(&g->given);
 	(void)pthread_mutex_unlock(&g->lock);
 }

@@ -95,8 +95,8 @@ static int run_locked(const char *path, uint64_t lock, mount_isolated_fn *fn,
 }
 
 /* `path`: of the file of locks. */
-static void child(int fd, const char *path, uint64_t lock,
-		  mount_isolated_fn *fn, void *arg)
+static void mount_child(int fd, const char *path, uint64_t lock,
+			mount_isolated_fn *fn, void *arg)
 {
 	struct isolated_result r = { .rc = 0 };
 	ssize_t n;
@@ -142,7 +142,7 @@ int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 		return rc;
 	}
 	if (pid == 0)
-		child(p[1], path, lock, fn, arg);
+		mount_child(p[1], path, lock, fn, arg);
 	(void)close(p[1]);
 	rc = read_result(p[0], &r);
 	(void)close(p[0]);

@@ -14,7 +14,7 @@
 #define LINE_MAX_BYTES (64u << 10)
 
 /* Space, tab, newline and backslash are written as \ooo. */
-static char *unescape(char *text)
+static char *mountinfo_unescape(char *text)
 {
 	char *out = text;
 
@@ -51,10 +51,10 @@ bool mountinfo_parse(char *line, struct mountinfo *ret)
 	source = strtok_r(NULL, " \n", &save);
 	if (!root || !path || !word || !fstype)
 		return false;
-	ret->root = unescape(root);
-	ret->path = unescape(path);
+	ret->root = mountinfo_unescape(root);
+	ret->path = mountinfo_unescape(path);
 	ret->fstype = fstype;
-	ret->source = source ? unescape(source) : "";
+	ret->source = source ? mountinfo_unescape(source) : "";
 	return true;
 }
 

@@ -50,8 +50,8 @@ static bool scan_builtin(struct scan *s, const char *key)
 	return false;
 }
 
-static int apply(struct scan *s, const struct option_spec *o, const char *text,
-		 struct error *err)
+static int option_apply(struct scan *s, const struct option_spec *o,
+			const char *text, struct error *err)
 {
 	/* The first pass looks for the file alone, so that what stands on the
 	 * command line wins over the file wherever it stands. */
@@ -96,7 +96,7 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 		if (rc < 0)
 			return rc;
 	}
-	return apply(s, o, text, err);
+	return option_apply(s, o, text, err);
 }
 
 static int scan_short(struct scan *s, const char *arg, struct error *err)
@@ -114,13 +114,13 @@ static int scan_short(struct scan *s, const char *arg, struct error *err)
 				 "unknown option '-%s': see '%s --help'", arg,
 				 s->prog->name);
 	if (o->type == OPTION_BOOL)
-		return apply(s, o, "yes", err);
+		return option_apply(s, o, "yes", err);
 	if (!text) {
 		rc = next_value(s, s->argv[s->i], &text, err);
 		if (rc < 0)
 			return rc;
 	}
-	return apply(s, o, text, err);
+	return option_apply(s, o, text, err);
 }
 
 /* Options first, then operands; "--" ends the options. */
@@ -144,8 +144,8 @@ static int scan_all(struct scan *s, struct error *err)
 }
 
 /* Move operands behind all options, so that "SRC DST --force" works. */
-static int permute(const struct option_program *prog, int argc, char **argv,
-		   struct error *err)
+static int option_permute(const struct option_program *prog, int argc,
+			  char **argv, struct error *err)
 {
 	AUTO_FREE char **rest = calloc((size_t)argc + 2, sizeof(*rest));
 	int n_opt = 1, n_rest = 0;
@@ -285,7 +285,7 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 	int rc = set_defaults(prog->options, cfg, err);
 
 	if (rc == 0)
-		rc = permute(prog, argc, argv, err);
+		rc = option_permute(prog, argc, argv, err);
 	if (rc == 0)
 		rc = scan_all(&s, err);
 	if (rc < 0)

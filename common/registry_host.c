@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Not tolower(): that depends on the locale. */
-static char lower(char c)
+static char registry_host_lower(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -28,7 +28,7 @@ void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX])
 	if (len >= REGISTRY_HOST_MAX)
 		len = REGISTRY_HOST_MAX - 1;
 	for (i = 0; i < len; i++)
-		ret[i] = lower(text[i]);
+		ret[i] = registry_host_lower(text[i]);
 	ret[len] = '\0';
 }
 

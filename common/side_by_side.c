@@ -18,7 +18,7 @@ struct sides {
 	unsigned int n;
 };
 
-static void fail(struct sides *s, int rc, const struct error *err)
+static void side_by_side_fail(struct sides *s, int rc, const struct error *err)
 {
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->rc == 0) {
@@ -39,7 +39,7 @@ static void *side_main(void *arg)
 		int rc = s->fn(s->arg, i, &err);
 
 		if (rc < 0)
-			fail(s, rc, &err);
+			side_by_side_fail(s, rc, &err);
 	}
 	return NULL;
 }
