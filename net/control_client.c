@@ -218,7 +218,8 @@ void control_client_heed(struct control_client *c, const atomic_bool *is_gone)
 	c->is_gone = is_gone;
 }
 
-static int lost(const struct control_client *c, struct error *err)
+static int control_client_lost(const struct control_client *c,
+			       struct error *err)
 {
 	return error_set(err, ECONNRESET,
 			 "%s closed the connection: it ended or was "
@@ -243,7 +244,7 @@ static int send_all(struct control_client *c, const struct buf *b,
 		if (errno == EINTR)
 			continue;
 		if (errno == EPIPE || errno == ECONNRESET)
-			return lost(c, err);
+			return control_client_lost(c, err);
 		if (errno != EAGAIN)
 			return error_set(err, errno, "send: %s",
 					 strerror(errno));
@@ -273,7 +274,7 @@ static int recv_line(struct control_client *c, int64_t deadline,
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n == 0 || (n < 0 && errno == ECONNRESET))
-			return lost(c, err);
+			return control_client_lost(c, err);
 		if (n < 0)
 			return error_set(err, errno, "recv: %s",
 					 strerror(errno));
@@ -286,8 +287,8 @@ static int recv_line(struct control_client *c, int64_t deadline,
 }
 
 /* Send the line and read the reply's into c->in. */
-static int exchange(struct control_client *c, const struct buf *line,
-		    struct error *err)
+static int control_client_exchange(struct control_client *c,
+				   const struct buf *line, struct error *err)
 {
 	int64_t deadline =
 		c->cfg.timeout_ms ? clock_now_ms() + c->cfg.timeout_ms : 0;
@@ -307,7 +308,7 @@ static bool is_repeatable(const struct control_client *c, const char *method)
 
 /* The connection was closed in a call: the server is being started again.  0: there
  * is another one. */
-static int reconnect(struct control_client *c)
+static int control_client_reconnect(struct control_client *c)
 {
 	struct error ignored = ERROR_INIT;
 	int rc;
@@ -334,9 +335,10 @@ int control_client_call(struct control_client *c, const char *method,
 	if (rc < 0)
 		return rc;
 	for (unsigned int n = 0; n < REPEATS_MAX; n++) {
-		rc = exchange(c, &line, err);
+		rc = control_client_exchange(c, &line, err);
 		if (rc != -ECONNRESET || !c->patience ||
-		    !is_repeatable(c, method) || reconnect(c) < 0)
+		    !is_repeatable(c, method) ||
+		    control_client_reconnect(c) < 0)
 			break;
 	}
 	if (rc < 0)

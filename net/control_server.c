@@ -126,7 +126,8 @@ static void wait_for(struct control_conn *c, unsigned int events)
 		conn_close(c);
 }
 
-static void refuse(struct control_conn *c, int code, const char *why)
+static void control_server_refuse(struct control_conn *c, int code,
+				  const char *why)
 {
 	struct error err = ERROR_INIT;
 
@@ -146,10 +147,10 @@ static void refuse_busy(struct control_conn *c)
 
 	if (c->call.lane[0])
 		cfg->lane_is_full(c->call.lane, why, sizeof(why));
-	refuse(c, EBUSY, why);
+	control_server_refuse(c, EBUSY, why);
 }
 
-static void submit(struct control_conn *c)
+static void control_server_submit(struct control_conn *c)
 {
 	c->at_work = true;
 	if (pool_submit(c->server->cfg.pools[c->call.kind], &c->work) == 0)
@@ -164,7 +165,7 @@ static void submit(struct control_conn *c)
 
 static void on_turn(struct lane_turn *t)
 {
-	submit(container_of(t, struct control_conn, turn));
+	control_server_submit(container_of(t, struct control_conn, turn));
 }
 
 /* The line is for another kind of thread. */
@@ -178,7 +179,7 @@ static void submit_later(struct control_conn *c)
 	if (rc < 0)
 		refuse_busy(c);
 	else if (rc == 0)
-		submit(c);
+		control_server_submit(c);
 }
 
 /* Start the call if a whole line is there, else read on. */
@@ -188,7 +189,8 @@ static void next_line(struct control_conn *c)
 
 	if (!end) {
 		if (c->in.len >= c->server->cfg.line_max)
-			refuse(c, EMSGSIZE, "the request is too long");
+			control_server_refuse(c, EMSGSIZE,
+					      "the request is too long");
 		else
 			wait_for(c, LOOP_READ);
 		return;
@@ -202,7 +204,7 @@ static void next_line(struct control_conn *c)
 	if (loop_watch_set(&c->watch, LOOP_CLOSED) < 0)
 		conn_close(c);
 	else
-		submit(c);
+		control_server_submit(c);
 }
 
 static void on_done(struct work *w)

@@ -87,13 +87,13 @@ static void call_detach(struct grpc_call *c)
 	call_drained(c);
 }
 
-static void wake(struct grpc_conn *conn)
+static void grpc_conn_wake(struct grpc_conn *conn)
 {
 	if (!conn->in_session)
 		conn->ops->wake(conn->owner);
 }
 
-static nghttp2_nv header(const char *name, const char *value)
+static nghttp2_nv grpc_conn_header(const char *name, const char *value)
 {
 	return (nghttp2_nv){ .name = (uint8_t *)(uintptr_t)name,
 			     .value = (uint8_t *)(uintptr_t)value,
@@ -106,10 +106,10 @@ static size_t status_headers(struct grpc_call *c, char number[12],
 			     struct buf *text, nghttp2_nv out[2])
 {
 	snprintf(number, 12, "%d", (int)c->status);
-	out[0] = header("grpc-status", number);
+	out[0] = grpc_conn_header("grpc-status", number);
 	if (!c->text || grpc_percent_encode(c->text, text) < 0 || !text->len)
 		return 1;
-	out[1] = header("grpc-message", text->data);
+	out[1] = grpc_conn_header("grpc-message", text->data);
 	return 2;
 }
 
@@ -163,15 +163,15 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream_id,
 }
 
 /* Headers of a reply that has messages, or that is only an error. */
-static int respond(struct grpc_call *c)
+static int grpc_conn_respond(struct grpc_call *c)
 {
 	nghttp2_data_provider data = { .source.ptr = c,
 				       .read_callback = on_read };
 	AUTO_BUF text = BUF_INIT;
 	char number[12];
 	nghttp2_nv nv[4] = {
-		header(":status", "200"),
-		header("content-type", "application/grpc"),
+		grpc_conn_header(":status", "200"),
+		grpc_conn_header("content-type", "application/grpc"),
 	};
 	size_t n = 2;
 
@@ -183,25 +183,25 @@ static int respond(struct grpc_call *c)
 }
 
 /* The connection's memory is short: the stream ends without an answer. */
-static void reset(struct grpc_call *c)
+static void grpc_conn_reset(struct grpc_call *c)
 {
 	(void)nghttp2_submit_rst_stream(c->conn->session, NGHTTP2_FLAG_NONE,
 					c->stream_id, NGHTTP2_INTERNAL_ERROR);
 }
 
-static void push(struct grpc_call *c)
+static void grpc_conn_push(struct grpc_call *c)
 {
 	int rc;
 
 	if (!c->responded)
-		rc = respond(c);
+		rc = grpc_conn_respond(c);
 	else
 		rc = nghttp2_session_resume_data(c->conn->session,
 						 c->stream_id);
 	/* Data that is not deferred needs no resuming. */
 	if (rc != 0 && rc != NGHTTP2_ERR_INVALID_ARGUMENT)
-		reset(c);
-	wake(c->conn);
+		grpc_conn_reset(c);
+	grpc_conn_wake(c->conn);
 }
 
 const uint8_t *grpc_call_request(const struct grpc_call *c, size_t *ret_len)
@@ -233,7 +233,7 @@ int grpc_call_send(struct grpc_call *c, const void *data, size_t len)
 	    buf_append(&c->out, prefix, sizeof(prefix)) < 0 ||
 	    buf_append(&c->out, data, len) < 0)
 		return -ENOMEM;
-	push(c);
+	grpc_conn_push(c);
 	return 0;
 }
 
@@ -255,7 +255,7 @@ static void set_status(struct grpc_call *c, enum grpc_status status,
 	c->finished = true;
 	c->status = status;
 	c->text = text ? strdup(text) : NULL;
-	push(c);
+	grpc_conn_push(c);
 }
 
 void grpc_call_finish(struct grpc_call *c, enum grpc_status status,
@@ -270,7 +270,7 @@ void grpc_call_finish(struct grpc_call *c, enum grpc_status status,
 
 /* ---- requests ---- */
 
-static bool equal(const char *name, const uint8_t *data, size_t len)
+static bool grpc_conn_equal(const char *name, const uint8_t *data, size_t len)
 {
 	return strlen(name) == len && memcmp(name, data, len) == 0;
 }
@@ -301,7 +301,7 @@ static const struct grpc_method *find_method(const struct grpc_conn *conn,
 					     const uint8_t *path, size_t len)
 {
 	for (const struct grpc_method *m = conn->ops->methods; m->path; m++)
-		if (equal(m->path, path, len))
+		if (grpc_conn_equal(m->path, path, len))
 			return m;
 	return NULL;
 }
@@ -319,25 +319,25 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 
 	if (!c || len > HEADER_MAX)
 		return 0;
-	if (equal(":path", name, name_len))
+	if (grpc_conn_equal(":path", name, name_len))
 		c->method = find_method(conn, value, len);
-	else if (equal(":method", name, name_len))
-		c->is_post = equal("POST", value, len);
-	else if (equal("content-type", name, name_len))
+	else if (grpc_conn_equal(":method", name, name_len))
+		c->is_post = grpc_conn_equal("POST", value, len);
+	else if (grpc_conn_equal("content-type", name, name_len))
 		/* "+proto" or parameters may follow. */
 		c->is_grpc =
 			len >= strlen(type) &&
 			memcmp(value, type, strlen(type)) == 0 &&
 			(len == strlen(type) || value[strlen(type)] == '+' ||
 			 value[strlen(type)] == ';');
-	else if (equal("grpc-timeout", name, name_len) &&
+	else if (grpc_conn_equal("grpc-timeout", name, name_len) &&
 		 grpc_timeout_parse((const char *)value, len, &timeout) == 0)
 		c->deadline = conn->ops->clock() + timeout;
 	return 0;
 }
 
-static void refuse(struct grpc_call *c, enum grpc_status status,
-		   const char *text)
+static void grpc_conn_refuse(struct grpc_call *c, enum grpc_status status,
+			     const char *text)
 {
 	if (!c->finished)
 		set_status(c, status, text);
@@ -355,7 +355,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
 		return 0;
 	rc = grpc_message_feed(&c->request, data, len, GRPC_REQUEST_MAX, &err);
 	if (rc < 0)
-		refuse(c, grpc_status_of_errno(-rc), err.msg);
+		grpc_conn_refuse(c, grpc_status_of_errno(-rc), err.msg);
 	return 0;
 }
 
@@ -367,22 +367,24 @@ static void start_call(struct grpc_conn *conn, struct grpc_call *c)
 	if (c->finished)
 		return;
 	if (!c->is_post || !c->is_grpc) {
-		refuse(c, GRPC_STATUS_INVALID_ARGUMENT, "this is not gRPC");
+		grpc_conn_refuse(c, GRPC_STATUS_INVALID_ARGUMENT,
+				 "this is not gRPC");
 		return;
 	}
 	if (!c->method) {
-		refuse(c, GRPC_STATUS_UNIMPLEMENTED, "unknown method");
+		grpc_conn_refuse(c, GRPC_STATUS_UNIMPLEMENTED,
+				 "unknown method");
 		return;
 	}
 	if (grpc_message_check_end(&c->request, &err) < 0) {
-		refuse(c, GRPC_STATUS_INVALID_ARGUMENT, err.msg);
+		grpc_conn_refuse(c, GRPC_STATUS_INVALID_ARGUMENT, err.msg);
 		return;
 	}
 	if (c->deadline) {
 		left = c->deadline - conn->ops->clock();
 		if (left <= 0) {
-			refuse(c, GRPC_STATUS_DEADLINE_EXCEEDED,
-			       "the deadline is over");
+			grpc_conn_refuse(c, GRPC_STATUS_DEADLINE_EXCEEDED,
+					 "the deadline is over");
 			return;
 		}
 		if (conn->ops->deadline)
@@ -549,7 +551,7 @@ void grpc_conn_drain(struct grpc_conn *conn)
 				    nghttp2_session_get_last_proc_stream_id(
 					    conn->session),
 				    NGHTTP2_NO_ERROR, NULL, 0);
-	wake(conn);
+	grpc_conn_wake(conn);
 }
 
 int64_t grpc_conn_expire(struct grpc_conn *conn)

@@ -281,7 +281,7 @@ static bool is_too_slow(struct exchange *x, uint64_t moved, int64_t now)
 }
 
 /* A server that only refuses is not heard of. */
-static void heard(const struct exchange *x, int64_t now)
+static void http_heard(const struct exchange *x, int64_t now)
 {
 	atomic_int_fast64_t *at = x->client->cfg.heard_ns;
 
@@ -302,7 +302,7 @@ static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
 	if (moved != x->moved) {
 		x->moved = moved;
 		x->moved_ns = now;
-		heard(x, now);
+		http_heard(x, now);
 	} else if (x->req->silent) {
 		x->req->silent(x->req->silent_arg,
 			       (now - x->moved_ns) / 1000000);
@@ -652,7 +652,7 @@ static bool is_out_of_reach(struct exchange *x, int64_t begun_ns)
 }
 
 /* curl_easy_perform(), but with an eye on x->req->pace. */
-static CURLcode perform(struct exchange *x, int64_t begun_ns)
+static CURLcode http_perform(struct exchange *x, int64_t begun_ns)
 {
 	bool is_watched = x->req->pace || x->req->reach_ms;
 	CURLM *multi = x->conn->multi;
@@ -703,7 +703,7 @@ static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
 	x->r->wait_ns = answered > sent ? answered - sent : 0;
 }
 
-static int run(CURL *h, struct exchange *x)
+static int http_run(CURL *h, struct exchange *x)
 {
 	char why[CURL_ERROR_SIZE] = "";
 	int64_t begun_ns = clock_now_ns();
@@ -721,7 +721,7 @@ static int run(CURL *h, struct exchange *x)
 	}
 	x->moved_ns = begun_ns;
 	x->window_ns = begun_ns;
-	code = perform(x, begun_ns);
+	code = http_perform(x, begun_ns);
 	note_times(h, x, begun_ns);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)
@@ -731,7 +731,7 @@ static int run(CURL *h, struct exchange *x)
 				  strncasecmp(x->req->url, "http:", 5) == 0,
 				  x->r->status != 0, x->client->cfg.cures,
 				  x->err);
-	heard(x, clock_now_ns());
+	http_heard(x, clock_now_ns());
 	return keep_url(h, x->r, x->err);
 }
 
@@ -770,7 +770,7 @@ int http_do(struct http *c, const struct http_request *req,
 	if (curl_easy_setopt(h, CURLOPT_URL, req->url) != CURLE_OK)
 		rc = error_nomem(err);
 	else
-		rc = run(h, &x);
+		rc = http_run(h, &x);
 	give_conn(c, class, conn);
 	curl_slist_free_all(headers);
 	return rc;

@@ -105,7 +105,7 @@ static const struct {
 	{ CURLE_TOO_MANY_REDIRECTS, WHEN_ALWAYS, NULL, EINVAL, NULL, NO_CURE },
 };
 
-static bool applies(enum when when, bool plain, bool answered)
+static bool http_error_applies(enum when when, bool plain, bool answered)
 {
 	return when == WHEN_ALWAYS ||
 	       (plain && (when == WHEN_PLAIN || !answered));
@@ -134,7 +134,7 @@ int http_error(CURLcode code, const char *why, bool plain, bool answered,
 		const char *advice = causes[i].advice;
 
 		if (causes[i].code != code ||
-		    !applies(causes[i].when, plain, answered) ||
+		    !http_error_applies(causes[i].when, plain, answered) ||
 		    (causes[i].part && !strstr(why, causes[i].part)))
 			continue;
 		return error_set(err, causes[i].error, "%s%s%s%s", why,

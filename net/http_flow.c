@@ -41,7 +41,7 @@ static void set_clamp(struct http_flow *f, uint32_t clamp)
 }
 
 /* What the kernel measured; what it does not know is 0. */
-static void look(int fd, uint32_t *ret_rtt_us, uint32_t *ret_segment)
+static void http_flow_look(int fd, uint32_t *ret_rtt_us, uint32_t *ret_segment)
 {
 	struct tcp_info info = { .tcpi_min_rtt = 0 };
 	socklen_t len = sizeof(info);
@@ -68,14 +68,14 @@ uint32_t http_flow_window(uint64_t bytes, int64_t ns, uint32_t rtt_us)
 
 /* Long enough to even out bursts: those of the network, which come once in a
  * round trip, and ours, when this thread had to wait for a CPU. */
-static void adapt(struct http_flow *f, int64_t now)
+static void http_flow_adapt(struct http_flow *f, int64_t now)
 {
 	int64_t ns = now - f->since_ns;
 	uint32_t rtt_us, segment;
 
 	if (ns < INTERVAL_NS)
 		return;
-	look(f->fd, &rtt_us, &segment);
+	http_flow_look(f->fd, &rtt_us, &segment);
 	if (ns < 2000LL * rtt_us)
 		return;
 	f->window = http_flow_window(f->bytes, ns, rtt_us);
@@ -108,7 +108,7 @@ void http_flow_took(struct http_flow *f, size_t n, struct pace *pace)
 		uint32_t rtt_us, segment;
 
 		/* The request and the handshake were measured. */
-		look(f->fd, &rtt_us, &segment);
+		http_flow_look(f->fd, &rtt_us, &segment);
 		f->is_long = rtt_us >= LONG_US;
 	}
 	if (f->is_long) {
@@ -125,7 +125,7 @@ void http_flow_took(struct http_flow *f, size_t n, struct pace *pace)
 		f->since_ns = now;
 		f->bytes = 0;
 	} else {
-		adapt(f, now);
+		http_flow_adapt(f, now);
 	}
 	set_clamp(f, f->window);
 }

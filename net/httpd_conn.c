@@ -264,7 +264,7 @@ static bool step_body(struct httpd_conn *c)
 
 /* --------------------------------------------------------------------- heads --- */
 
-static bool refuse(struct httpd_conn *c, int status, const char *why)
+static bool httpd_conn_refuse(struct httpd_conn *c, int status, const char *why)
 {
 	/* Where this request ends is not known. */
 	c->last = true;
@@ -325,7 +325,7 @@ static bool handle_head(struct httpd_conn *c, size_t len)
 	status = httpd_head_parse(c->head, len, &c->req.head, &err);
 	c->req.begun_ns = clock_now_ns();
 	if (status)
-		return refuse(c, status, err.msg);
+		return httpd_conn_refuse(c, status, err.msg);
 	c->last = c->last || !c->req.head.keep_alive || s->stopping;
 	s->stats.requests_total++;
 	if (s->cfg.tls)
@@ -353,12 +353,12 @@ static bool step_head(struct httpd_conn *c)
 	if (end.pos < 0 && len < HTTPD_HEAD_MAX)
 		return false;
 	if (end.pos < 0 || (size_t)end.pos + 4 > HTTPD_HEAD_MAX)
-		return refuse(c, HTTPD_HEADERS_TOO_LARGE,
-			      "the headers are too large");
+		return httpd_conn_refuse(c, HTTPD_HEADERS_TOO_LARGE,
+					 "the headers are too large");
 	len = (size_t)end.pos + 4;
 	c->head = malloc(len + 1);
 	if (!c->head)
-		return refuse(c, HTTPD_UNAVAILABLE, "out of memory");
+		return httpd_conn_refuse(c, HTTPD_UNAVAILABLE, "out of memory");
 	if (evbuffer_remove(in, c->head, len) != (int)len)
 		return false;
 	return handle_head(c, len);

@@ -82,7 +82,7 @@ static bool is_token(const char *s)
 	return true;
 }
 
-static int refuse(struct error *err, int status, const char *why)
+static int httpd_head_refuse(struct error *err, int status, const char *why)
 {
 	error_set(err, EINVAL, "%s", why);
 	return status;
@@ -95,10 +95,10 @@ static int parse_version(const char *version, struct httpd_head *ret,
 		ret->keep_alive = true;
 	else if (strcmp(version, "HTTP/1.0") != 0)
 		return strncmp(version, "HTTP/", 5) == 0
-			       ? refuse(err, HTTPD_VERSION,
-					"HTTP/1.1 is spoken here")
-			       : refuse(err, HTTPD_BAD_REQUEST,
-					"that is not HTTP");
+			       ? httpd_head_refuse(err, HTTPD_VERSION,
+						   "HTTP/1.1 is spoken here")
+			       : httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+						   "that is not HTTP");
 	return 0;
 }
 
@@ -111,15 +111,17 @@ static int parse_request_line(char *line, struct httpd_head *ret,
 	char *question;
 
 	if (!version)
-		return refuse(err, HTTPD_BAD_REQUEST, "that is not HTTP");
+		return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+					 "that is not HTTP");
 	*target++ = '\0';
 	*version++ = '\0';
 	if (!is_token(line) || target[0] != '/')
-		return refuse(err, HTTPD_BAD_REQUEST, "bad request line");
+		return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+					 "bad request line");
 	for (const char *p = target; *p; p++) {
 		if (*p <= ' ' || *p >= 0x7f)
-			return refuse(err, HTTPD_BAD_REQUEST,
-				      "bad character in the target");
+			return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+						 "bad character in the target");
 	}
 	ret->method = HTTPD_GET;
 	while (ret->method < HTTPD_METHOD_OTHER &&
@@ -139,11 +141,12 @@ static int parse_length(const char *value, struct httpd_head *ret,
 	uint64_t n = 0;
 
 	if (ret->has_length || !*value || strlen(value) > 18)
-		return refuse(err, HTTPD_BAD_REQUEST, "bad Content-Length");
+		return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+					 "bad Content-Length");
 	for (; *value; value++) {
 		if (!isdigit((unsigned char)*value))
-			return refuse(err, HTTPD_BAD_REQUEST,
-				      "bad Content-Length");
+			return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+						 "bad Content-Length");
 		n = n * 10 + (uint64_t)(*value - '0');
 	}
 	ret->has_length = true;
@@ -175,8 +178,8 @@ static int note_header(const struct httpd_field *f, struct httpd_head *ret,
 	if (strcasecmp(f->name, "Content-Length") == 0)
 		return parse_length(f->value, ret, err);
 	if (strcasecmp(f->name, "Transfer-Encoding") == 0)
-		return refuse(err, HTTPD_LENGTH_REQUIRED,
-			      "a body needs Content-Length here");
+		return httpd_head_refuse(err, HTTPD_LENGTH_REQUIRED,
+					 "a body needs Content-Length here");
 	if (strcasecmp(f->name, "Connection") == 0) {
 		if (has_word(f->value, "close"))
 			ret->keep_alive = false;
@@ -192,20 +195,23 @@ static int parse_header(char *line, struct httpd_head *ret, struct error *err)
 	struct httpd_field *f;
 
 	if (!colon)
-		return refuse(err, HTTPD_BAD_REQUEST, "header without a colon");
+		return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+					 "header without a colon");
 	if (ret->n_headers == HTTPD_HEADERS_MAX)
-		return refuse(err, HTTPD_HEADERS_TOO_LARGE, "too many headers");
+		return httpd_head_refuse(err, HTTPD_HEADERS_TOO_LARGE,
+					 "too many headers");
 	*colon = '\0';
 	value = colon + 1 + strspn(colon + 1, " \t");
 	end = value + strlen(value);
 	while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
 		*--end = '\0';
 	if (!is_token(line))
-		return refuse(err, HTTPD_BAD_REQUEST, "bad name of a header");
+		return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+					 "bad name of a header");
 	for (const char *p = value; *p; p++) {
 		if ((unsigned char)*p < ' ' && *p != '\t')
-			return refuse(err, HTTPD_BAD_REQUEST,
-				      "bad character in a header");
+			return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+						 "bad character in a header");
 	}
 	f = &ret->headers[ret->n_headers++];
 	f->name = line;
@@ -221,13 +227,14 @@ int httpd_head_parse(char *text, size_t len, struct httpd_head *ret,
 
 	memset(ret, 0, sizeof(*ret));
 	if (strlen(text) != len)
-		return refuse(err, HTTPD_BAD_REQUEST, "NUL in the head");
+		return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+					 "NUL in the head");
 	for (;;) {
 		char *end = strstr(text, "\r\n");
 
 		if (!end)
-			return refuse(err, HTTPD_BAD_REQUEST,
-				      "the head has no end");
+			return httpd_head_refuse(err, HTTPD_BAD_REQUEST,
+						 "the head has no end");
 		*end = '\0';
 		if (end == text && !first)
 			return 0;

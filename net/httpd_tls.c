@@ -101,7 +101,8 @@ static int load_client_cas(const struct httpd_tls *t, SSL_CTX *ctx,
 	return 0;
 }
 
-static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
+static int httpd_tls_load(const struct httpd_tls *t, SSL_CTX *ctx,
+			  struct error *err)
 {
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
 		return tls_fail(err, "TLS", "1.2");
@@ -127,7 +128,7 @@ int httpd_tls_reload(struct httpd_tls *t, struct error *err)
 
 	if (!ctx)
 		return error_nomem(err);
-	rc = load(t, ctx, err);
+	rc = httpd_tls_load(t, ctx, err);
 	if (rc < 0) {
 		SSL_CTX_free(ctx);
 		return rc;

@@ -83,7 +83,7 @@ static struct lane *lane_get(struct lanes *l, const char *name)
 }
 
 /* Forget the lanes that say nothing, and of others the oldest beyond KEPT_MAX. */
-static void sweep(struct lanes *l, int64_t now_ns)
+static void lanes_sweep(struct lanes *l, int64_t now_ns)
 {
 	struct lane *i, *next, *oldest = NULL;
 	size_t kept = 0;
@@ -199,7 +199,7 @@ int lanes_enter(struct lanes *l, const char *name, struct lane_turn *t,
 		return 0;
 	}
 	if (lane->n_waiting >= l->cfg.waiting) {
-		sweep(l, now_ns);
+		lanes_sweep(l, now_ns);
 		return -EAGAIN;
 	}
 	t->lane = lane;
@@ -244,7 +244,7 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 	t->lane = NULL;
 	if (t->is_waiting) {
 		stop_waiting(lane, t);
-		sweep(l, now_ns);
+		lanes_sweep(l, now_ns);
 		return;
 	}
 	go_outside(l, lane, t);
@@ -260,5 +260,5 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		go_inside(l, lane, next, now_ns);
 		next->begin(next);
 	}
-	sweep(l, now_ns);
+	lanes_sweep(l, now_ns);
 }

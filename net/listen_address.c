@@ -15,7 +15,8 @@ static bool is_port(const char *text)
 	return n >= 1 && n <= 5 && !text[n] && strtoul(text, NULL, 10) <= 65535;
 }
 
-static int refuse(const char *option, const char *text, struct error *err)
+static int listen_address_refuse(const char *option, const char *text,
+				 struct error *err)
 {
 	return error_set(err, EINVAL,
 			 "%s '%.120s' is not ADDR:PORT: want an address in "
@@ -41,7 +42,7 @@ int listen_address_parse(const char *option, const char *text,
 	if (!host)
 		return error_nomem(err);
 	if (!colon || colon == host || !is_port(colon + 1))
-		return refuse(option, text, err);
+		return listen_address_refuse(option, text, err);
 	*colon = '\0';
 	n = strlen(host);
 	if (host[0] == '[' && host[n - 1] == ']') {
@@ -49,7 +50,7 @@ int listen_address_parse(const char *option, const char *text,
 		name++;
 	}
 	if (getaddrinfo(name, colon + 1, &hints, &found) != 0)
-		return refuse(option, text, err);
+		return listen_address_refuse(option, text, err);
 	memcpy(ret, found->ai_addr, found->ai_addrlen);
 	*ret_len = found->ai_addrlen;
 	freeaddrinfo(found);

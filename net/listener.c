@@ -13,7 +13,7 @@
 
 #define BATCH 64 /* connections a round, so that others have their turn */
 
-static void update(struct listener *l)
+static void listener_update(struct listener *l)
 {
 	unsigned int want = l->is_paused || l->is_short ? 0 : LOOP_READ;
 
@@ -26,7 +26,7 @@ static void on_again(struct loop_timer *t)
 	struct listener *l = container_of(t, struct listener, again);
 
 	l->is_short = false;
-	update(l);
+	listener_update(l);
 }
 
 /* The connection stays in the queue, so the watch would call again at once. */
@@ -35,7 +35,7 @@ static void wait_for_room(struct listener *l, int code)
 	shortage_note(&l->shortage, l->name, code);
 	l->is_short = loop_timer_start(l->loop, &l->again, SHORTAGE_PAUSE_NS,
 				       NULL) == 0;
-	update(l);
+	listener_update(l);
 }
 
 /* Was it the connection that failed, which is out of the queue then?  accept(2)
@@ -133,13 +133,13 @@ void listener_stop(struct listener *l)
 void listener_pause(struct listener *l)
 {
 	l->is_paused = true;
-	update(l);
+	listener_update(l);
 }
 
 void listener_resume(struct listener *l)
 {
 	l->is_paused = false;
-	update(l);
+	listener_update(l);
 }
 
 unsigned int listener_port(const struct listener *l)

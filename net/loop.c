@@ -28,7 +28,7 @@ struct loop {
 	struct loop_call **last;
 };
 
-static void wake(struct loop *l)
+static void loop_wake(struct loop *l)
 {
 	const uint64_t one = 1;
 
@@ -137,7 +137,7 @@ int loop_run(struct loop *l, struct error *err)
 void loop_stop(struct loop *l)
 {
 	atomic_store(&l->stopping, true);
-	wake(l);
+	loop_wake(l);
 }
 
 bool loop_is_here(const struct loop *l)
@@ -168,7 +168,7 @@ void loop_post(struct loop *l, struct loop_call *c)
 	*l->last = c;
 	l->last = &c->next;
 	if (was_empty)
-		wake(l);
+		loop_wake(l);
 	pthread_mutex_unlock(&l->lock);
 }
 

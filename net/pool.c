@@ -141,7 +141,7 @@ static int make_thread(struct pool *p)
 	return p->n_threads ? 0 : -EAGAIN;
 }
 
-static int submit(struct pool *p, struct work *w, bool is_first)
+static int submit_pool(struct pool *p, struct work *w, bool is_first)
 {
 	int rc = -EAGAIN;
 
@@ -167,12 +167,12 @@ static int submit(struct pool *p, struct work *w, bool is_first)
 
 int pool_submit(struct pool *p, struct work *w)
 {
-	return submit(p, w, false);
+	return submit_pool(p, w, false);
 }
 
 int pool_submit_first(struct pool *p, struct work *w)
 {
-	return submit(p, w, true);
+	return submit_pool(p, w, true);
 }
 
 size_t pool_queued(struct pool *p)

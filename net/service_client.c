@@ -58,8 +58,9 @@ void service_answer_fini(struct service_answer *a)
 	buf_fini(&a->body);
 }
 
-static int keep(struct http_sink *sink, const struct http_response *r,
-		const void *data, size_t len, struct error *err)
+static int service_client_keep(struct http_sink *sink,
+			       const struct http_response *r, const void *data,
+			       size_t len, struct error *err)
 {
 	struct client_call *c = container_of(sink, struct client_call, sink);
 	int rc = buf_append(c->body, data, len);
@@ -193,7 +194,7 @@ static int send_call(struct service_client *s, const struct service_request *r,
 int service_client_do(struct service_client *s, const struct service_request *r,
 		      struct service_answer *ret, struct error *err)
 {
-	struct client_call c = { .sink.put = keep,
+	struct client_call c = { .sink.put = service_client_keep,
 				 .client = s,
 				 .body = &ret->body,
 				 .token = BUF_SECRET_INIT };

@@ -118,7 +118,7 @@ static bool is_loopback(const struct url *u)
 	       IN6_IS_ADDR_LOOPBACK(&six);
 }
 
-static bool is(const char *text, bool (*what)(const struct url *u))
+static bool url_is_kind(const char *text, bool (*what)(const struct url *u))
 {
 	struct url u;
 	bool yes = url_parse(text, &u) == 0;
@@ -132,22 +132,22 @@ static bool is(const char *text, bool (*what)(const struct url *u))
 
 bool url_is_http(const char *text)
 {
-	return is(text, is_http);
+	return url_is_kind(text, is_http);
 }
 
 bool url_is_origin(const char *text)
 {
-	return is(text, is_http_origin);
+	return url_is_kind(text, is_http_origin);
 }
 
 bool url_is_secret(const char *text)
 {
-	return is(text, is_https);
+	return url_is_kind(text, is_https);
 }
 
 bool url_is_loopback(const char *text)
 {
-	return is(text, is_loopback);
+	return url_is_kind(text, is_loopback);
 }
 
 bool url_is_same_origin(const char *a, const char *b)
