@@ -90,7 +90,7 @@ static void held_add(struct holder *h, const char *name, int fd)
 }
 
 /* Value of "KEY=" in a message of lines, or NULL; cuts the message up. */
-static char *field(char *text, const char *key)
+static char *hold_field(char *text, const char *key)
 {
 	size_t n = strlen(key);
 
@@ -104,9 +104,9 @@ static char *field(char *text, const char *key)
 
 static void handle_message(struct holder *h, char *text, int *fds, int n_fds)
 {
-	bool store = field(text, "FDSTORE=1") != NULL;
-	bool drop = field(text, "FDSTOREREMOVE=1") != NULL;
-	char *name = field(text, "FDNAME=");
+	bool store = hold_field(text, "FDSTORE=1") != NULL;
+	bool drop = hold_field(text, "FDSTOREREMOVE=1") != NULL;
+	char *name = hold_field(text, "FDNAME=");
 
 	if (name)
 		name[strcspn(name, "\n")] = '\0';
@@ -245,7 +245,7 @@ static void run_child(struct holder *h)
 	_exit(127);
 }
 
-static void spawn(struct holder *h)
+static void hold_spawn(struct holder *h)
 {
 	pid_t pid = fork();
 
@@ -299,7 +299,7 @@ static int child_ended(struct holder *h, int status, int *ret_code)
 	return 0;
 }
 
-static int reap(struct holder *h, int *ret_code)
+static int hold_reap(struct holder *h, int *ret_code)
 {
 	int status, over = 0;
 	pid_t pid;
@@ -327,7 +327,7 @@ static int handle_signal(struct holder *h, int *ret_code)
 	if (si.ssi_signo == SIGCHLD) {
 		/* What it sent before it died comes first. */
 		receive_messages(h);
-		return reap(h, ret_code);
+		return hold_reap(h, ret_code);
 	}
 	if (si.ssi_signo != SIGHUP)
 		h->ending = true;
@@ -348,13 +348,13 @@ static int wait_ms(const struct holder *h)
 	return left > 0 ? (int)left : 0;
 }
 
-static int loop(struct holder *h)
+static int hold_loop(struct holder *h)
 {
 	struct pollfd p[2] = { { .fd = h->signals, .events = POLLIN },
 			       { .fd = h->sock, .events = POLLIN } };
 	int code = 0;
 
-	spawn(h);
+	hold_spawn(h);
 	for (;;) {
 		int n = poll(p, 2, wait_ms(h));
 
@@ -363,7 +363,7 @@ static int loop(struct holder *h)
 		if (n > 0 && (p[0].revents & POLLIN) && handle_signal(h, &code))
 			return code;
 		if (!h->child && wait_ms(h) == 0)
-			spawn(h);
+			hold_spawn(h);
 	}
 }
 
@@ -431,7 +431,7 @@ int hold_run(char *const argv[], struct error *err)
 	if (rc == 0)
 		rc = open_signals(h, err);
 	if (rc == 0)
-		rc = loop(h);
+		rc = hold_loop(h);
 	take_down(h);
 	return rc;
 }

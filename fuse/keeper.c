@@ -240,7 +240,7 @@ static int send_text(struct fd_keeper *k, const char *text, int fd,
 }
 
 /* Wait until the other side has read what was sent: it closes a pipe. */
-static int barrier(struct fd_keeper *k, struct error *err)
+static int keeper_barrier(struct fd_keeper *k, struct error *err)
 {
 	struct pollfd p = { .events = 0 };
 	int fds[2], rc;
@@ -287,7 +287,7 @@ int fd_keeper_put(struct fd_keeper *k, const char *name, int fd,
 		return rc;
 	(void)snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
 	rc = send_text(k, text, fd, err);
-	return rc == 0 ? barrier(k, err) : rc;
+	return rc == 0 ? keeper_barrier(k, err) : rc;
 }
 
 int fd_keeper_drop(struct fd_keeper *k, const char *name, struct error *err)
@@ -297,5 +297,5 @@ int fd_keeper_drop(struct fd_keeper *k, const char *name, struct error *err)
 	if (k->sock < 0)
 		return 0;
 	rc = send_remove(k, name, err);
-	return rc == 0 ? barrier(k, err) : rc;
+	return rc == 0 ? keeper_barrier(k, err) : rc;
 }

@@ -111,7 +111,7 @@ bool parking_take(struct parking *p, const char *request, size_t len)
 }
 
 /* The requests that may go on now, off the list. */
-static struct parked *split(struct parking *p, bool all)
+static struct parked *parking_split(struct parking *p, bool all)
 {
 	struct parked *go = NULL, **go_last = &go, **at = &p->first;
 
@@ -140,7 +140,7 @@ void parking_release(struct parking *p, bool all,
 		     void (*process)(void *arg, void *request, size_t len),
 		     void *arg)
 {
-	struct parked *r = split(p, all);
+	struct parked *r = parking_split(p, all);
 
 	while (r) {
 		struct parked *next = r->next;

@@ -45,7 +45,7 @@ struct reply_pool {
 	char *memory;
 };
 
-static void divide(struct shelf *f)
+static void reply_pool_divide(struct shelf *f)
 {
 	unsigned int n = f->n_free, half = n / 2;
 
@@ -84,7 +84,7 @@ static void fill_shelves(struct reply_pool *p)
 		f->n_free++;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(p->shelves); i++)
-		divide(&p->shelves[i]);
+		reply_pool_divide(&p->shelves[i]);
 }
 
 int reply_pool_new(struct reply_pool **ret, struct error *err)

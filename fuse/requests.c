@@ -41,7 +41,7 @@ void requests_process(void *session, void *data, size_t len)
 	request_id = 0;
 }
 
-static void dispatch(struct session *s, char *data, size_t len)
+static void requests_dispatch(struct session *s, char *data, size_t len)
 {
 	const struct fuse_in_header *in = (const void *)data;
 	struct error err = ERROR_INIT;
@@ -116,7 +116,7 @@ static void *requests_main(void *arg)
 		ssize_t n = read_request(s, data);
 
 		if (n > 0)
-			dispatch(s, data, (size_t)n);
+			requests_dispatch(s, data, (size_t)n);
 		/* ENOENT: the request was withdrawn while we read it. */
 		else if (n == 0 ||
 			 (errno != EINTR && errno != EAGAIN && errno != ENOENT))
