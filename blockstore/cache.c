@@ -22,8 +22,8 @@ static bool is_servable(const struct entry *e)
  * yet is verified by one reader while the others wait; `ret_verify` says that
  * it is the caller.
  */
-static struct entry *acquire(struct cache *c, const struct block *b,
-			     uint32_t *ret_id, bool *ret_verify)
+static struct entry *cache_acquire(struct cache *c, const struct block *b,
+				   uint32_t *ret_id, bool *ret_verify)
 {
 	struct shard *s = shard_of(c, &b->digest);
 	struct entry *e = NULL;
@@ -203,7 +203,7 @@ int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
 				 "cache: %zu bytes at %" PRIu32
 				 " of a block of %" PRIu32,
 				 len, off, b->usize);
-	e = acquire(c, b, &id, &verify);
+	e = cache_acquire(c, b, &id, &verify);
 	if (!e)
 		return error_set(err, ENOENT, "cache: block is not held");
 	if (verify) {
@@ -602,7 +602,7 @@ int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
 	bool verify;
 	int rc = 0;
 
-	e = acquire(c, b, &id, &verify);
+	e = cache_acquire(c, b, &id, &verify);
 	if (!e)
 		return error_set(err, ENOENT, "cache: block is not held");
 	if (verify)

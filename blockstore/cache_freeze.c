@@ -118,7 +118,7 @@ static void drop_damaged_of(struct cache *c, uint32_t segment)
 }
 
 /* With space, which is released and taken again. */
-static void thaw(struct cache *c, uint32_t n)
+static void cache_freeze_thaw(struct cache *c, uint32_t n)
 {
 	struct segment *s = &c->segments[n];
 
@@ -171,7 +171,7 @@ bool freeze_poll(struct cache *c)
 	for (uint32_t i = 0; i < c->n_segments && c->n_frozen; i++)
 		if (c->segments[i].used && c->segments[i].frozen &&
 		    fs_is_in_use(c->fds[i]) == 0)
-			thaw(c, i);
+			cache_freeze_thaw(c, i);
 	any = c->n_frozen > 0;
 	(void)pthread_mutex_unlock(&c->space);
 	return any;

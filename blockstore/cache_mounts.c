@@ -63,7 +63,7 @@ int cache_mount_path(struct cache *c, const char *name, const char *suffix,
 
 /* ------------------------------------------------------------------- room --- */
 
-static uint64_t measure(struct cache *c)
+static uint64_t cache_mounts_measure(struct cache *c)
 {
 	int fd = openat(c->dir_fd, MOUNTS_DIR,
 			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,7 +91,7 @@ static void files_changed(struct cache *c, uint64_t no_longer_laying)
 
 	/* So that the last one to tell is the last one to look. */
 	(void)pthread_mutex_lock(&c->mounts_lock);
-	sum = measure(c);
+	sum = cache_mounts_measure(c);
 	(void)pthread_mutex_lock(&c->space);
 	c->laid = sum;
 	c->laying -= no_longer_laying;
@@ -137,8 +137,8 @@ static int ask_kernel(struct cache *c, const char *name)
 
 /* The header of an index, the blocks as its records, and an end mark: a drop of
  * "block" n with the digest of all bytes before it. */
-static int encode(const struct cache *c, const struct cache_mount *m,
-		  struct buf *ret)
+static int cache_mounts_encode(const struct cache *c,
+			       const struct cache_mount *m, struct buf *ret)
 {
 	struct log_record end = { .kind = LOG_DROP,
 				  .page = (uint32_t)m->n_blocks,
@@ -158,8 +158,8 @@ static int encode(const struct cache *c, const struct cache_mount *m,
 	return rc < 0 ? rc : buf_append(ret, record, sizeof(record));
 }
 
-static int decode(const struct buf *text, struct cache_mount *m,
-		  uint64_t *ret_segment_bytes)
+static int cache_mounts_decode(const struct buf *text, struct cache_mount *m,
+			       uint64_t *ret_segment_bytes)
 {
 	const uint8_t *p = (const uint8_t *)text->data;
 	struct log_record end;
@@ -418,7 +418,7 @@ static int write_list(struct cache *c, const struct cache_mount *m,
 
 	if (rc < 0)
 		return rc;
-	if (encode(c, m, &text) < 0)
+	if (cache_mounts_encode(c, m, &text) < 0)
 		return error_nomem(err);
 	return fs_replace_file(path, text.data, text.len, 0600, err);
 }
@@ -651,7 +651,7 @@ static int load_list(struct cache *c, struct cache_mount *m,
 	if (rc == 0)
 		rc = fs_read_file(path, LIST_BYTES_MAX, &text, NULL);
 	if (rc == 0)
-		rc = decode(&text, m, &segment_bytes);
+		rc = cache_mounts_decode(&text, m, &segment_bytes);
 	if (rc < 0)
 		return rc;
 	if (!*segment_bytes_known) {
@@ -740,7 +740,7 @@ int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
 	while (rc == 0 && (e = readdir(dir)))
 		rc = load_one(c, e->d_name, &segment_bytes_known, err);
 	(void)closedir(dir);
-	c->laid = measure(c);
+	c->laid = cache_mounts_measure(c);
 	return rc < 0 ? rc : kernel_mounts_load(c, err);
 }
 

@@ -98,7 +98,7 @@ static int open_index(struct cache *c, struct error *err)
 	return rc == 0 && c->log_fd >= 0 ? log_replay(c, err) : rc;
 }
 
-static int recover(struct cache *c, struct error *err)
+static int cache_open_recover(struct cache *c, struct error *err)
 {
 	int rc = open_index(c, err);
 
@@ -174,7 +174,7 @@ int cache_open(const struct cache_config *cfg, struct cache **ret,
 	if (rc == 0)
 		rc = lock_dir(c, err);
 	if (rc == 0)
-		rc = recover(c, err);
+		rc = cache_open_recover(c, err);
 	if (rc == 0)
 		rc = watch_start(c, err);
 	if (rc == 0)

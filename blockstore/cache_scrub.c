@@ -82,7 +82,8 @@ static int read_disk(struct cache *c, uint32_t page, uint8_t *buf, size_t len)
 	return fs_pread_full(own, buf, len, at);
 }
 
-static int check(const struct block *b, const uint8_t *buf, size_t len)
+static int cache_scrub_check(const struct block *b, const uint8_t *buf,
+			     size_t len)
 {
 	int rc = block_check(b, buf, NULL);
 
@@ -92,8 +93,8 @@ static int check(const struct block *b, const uint8_t *buf, size_t len)
 }
 
 /* Is it right in the page cache?  Then the disk gets it again. */
-static bool mend(struct cache *c, const struct block *b, uint32_t page,
-		 uint8_t *buf, size_t len)
+static bool cache_scrub_mend(struct cache *c, const struct block *b,
+			     uint32_t page, uint8_t *buf, size_t len)
 {
 	bool frozen;
 
@@ -102,7 +103,7 @@ static bool mend(struct cache *c, const struct block *b, uint32_t page,
 	watch_written(c, page);
 	(void)pthread_mutex_unlock(&c->space);
 	return !frozen && space_read(c, page, 0, buf, len) == 0 &&
-	       check(b, buf, len) == 0 &&
+	       cache_scrub_check(b, buf, len) == 0 &&
 	       space_write(c, page, buf, b->usize) == 0;
 }
 
@@ -120,9 +121,9 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 	len = extent_bytes(b.usize);
 	rc = read_disk(c, page, buf, len);
 	if (rc == 0)
-		rc = check(&b, buf, len);
+		rc = cache_scrub_check(&b, buf, len);
 	if (rc < 0 && rc != -ENOMEM && rc != -EINTR) {
-		mended = mend(c, &b, page, buf, len);
+		mended = cache_scrub_mend(c, &b, page, buf, len);
 		lost = !mended;
 	}
 	if (lost)

@@ -73,7 +73,8 @@ static bool is_used(const struct segment *s, uint32_t i)
 	return s->used[i / 64] >> (i % 64) & 1;
 }
 
-static void mark(struct segment *s, uint32_t first, uint32_t n, bool used)
+static void cache_space_mark(struct segment *s, uint32_t first, uint32_t n,
+			     bool used)
 {
 	for (uint32_t i = first; i < first + n; i++) {
 		if (used)
@@ -97,14 +98,14 @@ bool space_claim(struct cache *c, uint32_t page, uint32_t n)
 	for (uint32_t i = first; i < first + n; i++)
 		if (is_used(s, i))
 			return false;
-	mark(s, first, n, true);
+	cache_space_mark(s, first, n, true);
 	return true;
 }
 
 void space_release(struct cache *c, uint32_t page, uint32_t n)
 {
-	mark(&c->segments[page / c->segment_pages], page % c->segment_pages, n,
-	     false);
+	cache_space_mark(&c->segments[page / c->segment_pages],
+			 page % c->segment_pages, n, false);
 }
 
 /* First of `n` free pages at or after `from`, or segment_pages. */
@@ -137,7 +138,7 @@ static bool alloc_in(struct cache *c, uint32_t number, uint32_t from,
 	at = find_run(c, s, from, n);
 	if (at == c->segment_pages)
 		return false;
-	mark(s, at, n, true);
+	cache_space_mark(s, at, n, true);
 	c->open_segment = number;
 	c->cursor = at + n;
 	*ret_page = number * c->segment_pages + at;
@@ -199,7 +200,8 @@ int space_alloc(struct cache *c, uint32_t n, uint32_t *ret_page,
 	return alloc_fresh(c, n, ret_page, err);
 }
 
-static void punch(struct cache *c, uint32_t number, uint32_t first, uint32_t n)
+static void cache_space_punch(struct cache *c, uint32_t number, uint32_t first,
+			      uint32_t n)
 {
 	/* A file system that cannot punch keeps the bytes until the pages are
 	 * written again; the quota counts what is claimed. */
@@ -210,7 +212,8 @@ static void punch(struct cache *c, uint32_t number, uint32_t first, uint32_t n)
 
 void space_punch(struct cache *c, uint32_t page, uint32_t n)
 {
-	punch(c, page / c->segment_pages, page % c->segment_pages, n);
+	cache_space_punch(c, page / c->segment_pages, page % c->segment_pages,
+			  n);
 }
 
 static void sweep_gap(struct cache *c, uint32_t number, uint32_t first,
@@ -220,7 +223,7 @@ static void sweep_gap(struct cache *c, uint32_t number, uint32_t first,
 	off_t data = lseek(c->fds[number], from, SEEK_DATA);
 
 	if (data >= 0 && data < (off_t)end * CACHE_PAGE)
-		punch(c, number, first, end - first);
+		cache_space_punch(c, number, first, end - first);
 }
 
 void space_sweep_segment(struct cache *c, uint32_t number)

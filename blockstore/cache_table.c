@@ -94,7 +94,7 @@ void table_give(struct cache *c, uint32_t id)
 }
 
 /* Twice the buckets.  When memory is short, chains get longer instead. */
-static void grow(struct cache *c, struct shard *s)
+static void cache_table_grow(struct cache *c, struct shard *s)
 {
 	size_t n = ((size_t)s->mask + 1) * 2;
 	uint32_t *old = s->buckets, n_old = s->mask + 1;
@@ -127,7 +127,7 @@ void table_insert(struct cache *c, struct shard *s, uint32_t id)
 	uint32_t *to;
 
 	if (s->count > s->mask)
-		grow(c, s);
+		cache_table_grow(c, s);
 	to = &s->buckets[bucket_of(c, s, &e->digest)];
 	e->hnext = *to;
 	*to = id;

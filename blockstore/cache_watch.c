@@ -79,7 +79,8 @@ static bool ask_disk(struct cache *c, uint32_t segment, uint64_t off,
 /* The last look: nobody would hear of pages that are written later, so what a slow disk has
  * left dirty until now is written.  It ends early when the segment is written again, because
  * its looks begin anew, and after an error, behind which the next round goes on. */
-static void settle(struct cache *c, uint32_t segment, int64_t end_ns)
+static void cache_watch_settle(struct cache *c, uint32_t segment,
+			       int64_t end_ns)
 {
 	struct segment *s = &c->segments[segment];
 	bool goes_on = true;
@@ -109,7 +110,7 @@ void watch_look(struct cache *c)
 		if (!s->used || !s->looks)
 			continue;
 		if (s->looks == 1) {
-			settle(c, i, end_ns);
+			cache_watch_settle(c, i, end_ns);
 			continue;
 		}
 		s->looks--;

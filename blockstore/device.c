@@ -12,13 +12,13 @@
 
 #define SYNC_BYTES (4 * MIB) /* of one read of device_read_sync() */
 
-static void count(atomic_uint_fast64_t *counter, uint64_t n)
+static void device_count(atomic_uint_fast64_t *counter, uint64_t n)
 {
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
 /* Of a whole device, or what there is of one. */
-static void release(struct device *dev)
+static void device_release(struct device *dev)
 {
 	share_leave(dev);
 	for (size_t i = 0; dev->packs && i < dev->map->n_packs; i++)
@@ -80,7 +80,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		rc = share_join(f, dev, host, err);
 	if (rc < 0) {
 		if (dev)
-			release(dev);
+			device_release(dev);
 		return rc;
 	}
 	*ret = dev;
@@ -142,7 +142,7 @@ void device_free(struct device *dev)
 	}
 	leave_flights(dev);
 	(void)pthread_mutex_unlock(&f->lock);
-	release(dev);
+	device_release(dev);
 }
 
 void device_observe(struct device *d, struct device_observer *o)
@@ -267,15 +267,15 @@ static int walk_blocks(struct device_walk *w, struct error *err)
 
 void device_failed(struct device *dev, const struct error *err)
 {
-	count(&dev->errors, 1);
+	device_count(&dev->errors, 1);
 	(void)pthread_mutex_lock(&dev->error_lock);
 	dev->error = *err;
 	dev->error_at = time(NULL);
 	(void)pthread_mutex_unlock(&dev->error_lock);
 }
 
-static void finish(struct device *dev, struct device_read *r, int rc,
-		   const struct error *err)
+static void device_finish(struct device *dev, struct device_read *r, int rc,
+			  const struct error *err)
 {
 	if (rc < 0)
 		device_failed(dev, err);
@@ -322,8 +322,8 @@ void device_submit(struct device *d, struct device_read *r)
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
-	count(&d->reads, 1);
-	count(&d->read_bytes, r->len);
+	device_count(&d->reads, 1);
+	device_count(&d->read_bytes, r->len);
 	atomic_store_explicit(&d->f->last_read_ns, clock_now_ns(),
 			      memory_order_relaxed);
 	if (r->off > d->map->device_size ||
@@ -338,11 +338,11 @@ void device_submit(struct device *d, struct device_read *r)
 	}
 	if (rc < 0) {
 		pending_free(w.missing);
-		finish(d, r, rc, &err);
+		device_finish(d, r, rc, &err);
 	} else if (!w.missing) {
-		finish(d, r, 0, NULL);
+		device_finish(d, r, 0, NULL);
 	} else {
-		count(&d->misses, 1);
+		device_count(&d->misses, 1);
 		wait_for(&w);
 	}
 }

@@ -78,7 +78,8 @@ static bool is_held(const struct fetch_run *r, const struct block *b)
 	return cache_has(r->dev->f->cfg.cache, &b->digest);
 }
 
-static void tell(const struct fetch_run *r, uint32_t place, uint32_t cost)
+static void device_fetch_tell(const struct fetch_run *r, uint32_t place,
+			      uint32_t cost)
 {
 	r->state[place] = PLACE_DONE;
 	if (r->first[place] == NONE && cost && r->list->have)
@@ -91,7 +92,7 @@ static void tell(const struct fetch_run *r, uint32_t place, uint32_t cost)
 }
 
 /* Find the next block to ask for; false: there is none. */
-static bool advance(struct fetch_run *r)
+static bool device_fetch_advance(struct fetch_run *r)
 {
 	for (; r->next < r->list->n; r->next++) {
 		uint32_t place = r->places->of[r->list->blocks[r->next]];
@@ -102,7 +103,7 @@ static bool advance(struct fetch_run *r)
 		block_at(r, place, &b);
 		if (!is_held(r, &b))
 			return true;
-		tell(r, place, 0);
+		device_fetch_tell(r, place, 0);
 	}
 	return false;
 }
@@ -132,7 +133,8 @@ static uint32_t range_max(const struct fetch_run *r)
 }
 
 /* Let the neighbours on one side ride along. */
-static void grow(const struct fetch_run *r, struct device_range *g, int step)
+static void device_fetch_grow(const struct fetch_run *r, struct device_range *g,
+			      int step)
 {
 	uint32_t max = range_max(r);
 	uint32_t at = step > 0 ? g->end - 1 : g->first;
@@ -206,7 +208,7 @@ static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 }
 
 /* All at once, so that the thread that takes the first finds the others. */
-static void ask(struct fetch_run *r, const struct device_range *g)
+static void device_fetch_ask(struct fetch_run *r, const struct device_range *g)
 {
 	struct fetcher *f = r->dev->f;
 	unsigned int slot = 0;
@@ -247,27 +249,27 @@ static bool is_narrow(const struct fetch_run *r)
 }
 
 /* Begin the requests that may be begun now. */
-static void begin(struct fetch_run *r)
+static void device_fetch_begin(struct fetch_run *r)
 {
 	while (!is_cancelled(r) && is_narrow(r) && !TAILQ_EMPTY(&r->idle) &&
-	       advance(r)) {
+	       device_fetch_advance(r)) {
 		uint32_t place = r->places->of[r->list->blocks[r->next]];
 		struct device_range g = { .first = place, .end = place + 1 };
 		struct block b;
 
 		block_at(r, place, &b);
 		g.bytes = b.csize;
-		grow(r, &g, 1);
-		grow(r, &g, -1);
+		device_fetch_grow(r, &g, 1);
+		device_fetch_grow(r, &g, -1);
 		if (!may_begin(r, g.bytes))
 			break;
-		ask(r, &g);
+		device_fetch_ask(r, &g);
 		r->asked += g.bytes;
 	}
 }
 
 /* Tell of what is done.  Returns the first failure. */
-static int collect(struct fetch_run *r)
+static int device_fetch_collect(struct fetch_run *r)
 {
 	struct fetcher *f = r->dev->f;
 	struct piece_list done = TAILQ_HEAD_INITIALIZER(done);
@@ -284,7 +286,7 @@ static int collect(struct fetch_run *r)
 		r->n_slots_used -= --r->slots[piece->slot] == 0;
 		r->state[piece->place] = PLACE_DONE;
 		if (piece->kept)
-			tell(r, piece->place, piece->cost);
+			device_fetch_tell(r, piece->place, piece->cost);
 		TAILQ_INSERT_TAIL(&r->idle, piece, link);
 	}
 	return rc;
@@ -304,7 +306,7 @@ static void wait_progress(struct fetch_run *r)
 	(void)pthread_mutex_unlock(&f->lock);
 }
 
-static int fetch(struct fetch_run *r, struct error *err)
+static int fetch_device(struct fetch_run *r, struct error *err)
 {
 	struct fetcher *f = r->dev->f;
 	bool cancelled = false;
@@ -313,11 +315,11 @@ static int fetch(struct fetch_run *r, struct error *err)
 	(void)pthread_mutex_lock(&f->lock);
 	pending_add(f, r->p);
 	(void)pthread_mutex_unlock(&f->lock);
-	while ((rc = collect(r)) == 0) {
+	while ((rc = device_fetch_collect(r)) == 0) {
 		cancelled = is_cancelled(r);
 		if (cancelled)
 			break;
-		begin(r);
+		device_fetch_begin(r);
 		if (!r->n_out && r->next == r->list->n)
 			break;
 		wait_progress(r);
@@ -327,7 +329,7 @@ static int fetch(struct fetch_run *r, struct error *err)
 	r->dev->n_reads--;
 	(void)pthread_cond_broadcast(&f->quiet);
 	(void)pthread_mutex_unlock(&f->lock);
-	rc = collect(r);
+	rc = device_fetch_collect(r);
 	if (rc < 0 && err)
 		*err = r->p->err;
 	if (rc == 0 && cancelled)
@@ -395,7 +397,7 @@ int device_fetch_list(struct device *d, const struct device_list *list,
 		TAILQ_INSERT_TAIL(&r.idle, &r.p->pieces[i], link);
 	}
 	find_positions(&r);
-	rc = fetch(&r, err);
+	rc = fetch_device(&r, err);
 	pending_free(r.p);
 	return rc;
 }

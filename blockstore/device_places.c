@@ -16,7 +16,7 @@ struct stored {
 	uint32_t entry;
 };
 
-static int compare(const void *a, const void *b)
+static int device_places_compare(const void *a, const void *b)
 {
 	const struct stored *x = a, *y = b;
 
@@ -50,12 +50,12 @@ static int check_alike(const struct blockmap *map, uint32_t entry,
 }
 
 /* Fill `p`, whose arrays have room for all entries. */
-static int fill(const struct blockmap *map, struct places *p,
-		struct stored *all, size_t n, struct error *err)
+static int device_places_fill(const struct blockmap *map, struct places *p,
+			      struct stored *all, size_t n, struct error *err)
 {
 	int rc = 0;
 
-	qsort(all, n, sizeof(*all), compare);
+	qsort(all, n, sizeof(*all), device_places_compare);
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		if (i == 0 || !is_same(&all[i], &all[i - 1]))
 			p->entry[p->n++] = all[i].entry;
@@ -90,7 +90,7 @@ int places_make(const struct blockmap *map, struct places *ret,
 					  .pack = b.pack,
 					  .entry = (uint32_t)i };
 	}
-	rc = fill(map, &p, all, n, err);
+	rc = device_places_fill(map, &p, all, n, err);
 	if (rc < 0)
 		places_fini(&p);
 	else

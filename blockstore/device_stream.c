@@ -15,7 +15,7 @@
 #define NEAR 4     /* entries after a window that still count as its end */
 #define HELP_MIN 6 /* of the last GUESSES: fewer is by chance */
 
-static struct stream *oldest(struct device *dev)
+static struct stream *device_stream_oldest(struct device *dev)
 {
 	struct stream *s = &dev->streams[0];
 
@@ -78,7 +78,7 @@ static bool windows_help(const struct device *dev)
 	return n >= HELP_MIN;
 }
 
-static size_t look(const atomic_size_t *n)
+static size_t device_stream_look(const atomic_size_t *n)
 {
 	return atomic_load_explicit(n, memory_order_relaxed);
 }
@@ -89,7 +89,8 @@ static void guesses_note(struct device *dev, size_t first, size_t end)
 	for (size_t i = 0; i < GUESSES; i++) {
 		struct guess *g = &dev->guesses[i];
 
-		if (first < look(&g->end) && end > look(&g->miss) + 1)
+		if (first < device_stream_look(&g->end) &&
+		    end > device_stream_look(&g->miss) + 1)
 			atomic_store_explicit(&g->helps, true,
 					      memory_order_relaxed);
 	}
@@ -124,7 +125,7 @@ uint32_t stream_window(struct device *dev, size_t index,
 		grow_window(dev, s);
 		window = s->window;
 	} else {
-		s = oldest(dev);
+		s = device_stream_oldest(dev);
 		window = begin_stream(dev, s, index);
 	}
 	s->stamp = ++dev->stamp;
@@ -170,7 +171,7 @@ void stream_note(struct device *dev, size_t first, size_t end)
 
 	guesses_note(dev, first, end);
 	for (size_t i = 0; i < STREAMS; i++) {
-		size_t mark = look(&dev->marks[i]);
+		size_t mark = device_stream_look(&dev->marks[i]);
 
 		if (mark < first || mark >= end)
 			continue;

@@ -23,7 +23,7 @@ static bool is_bulk_full(const struct fetcher *f)
 
 /* With the lock: the memory of blocks is for the next request, which often comes at
  * once, but not for ever. */
-static void rest(struct fetcher *f)
+static void fetcher_rest(struct fetcher *f)
 {
 	if (f->n_idle < f->cfg.threads || f->trim_ns)
 		return;
@@ -32,7 +32,7 @@ static void rest(struct fetcher *f)
 }
 
 /* With the lock. */
-static void trim(struct fetcher *f, int64_t now)
+static void fetcher_trim(struct fetcher *f, int64_t now)
 {
 	if (f->trim_ns > now)
 		return;
@@ -42,7 +42,7 @@ static void trim(struct fetcher *f, int64_t now)
 }
 
 /* What a free thread does next; NULL: nothing, for now. */
-static struct flight *pick(struct fetcher *f)
+static struct flight *fetcher_pick(struct fetcher *f)
 {
 	struct flight *fl = share_next_demand(f);
 
@@ -70,14 +70,14 @@ static void *fetch_main(void *arg)
 
 	(void)pthread_mutex_lock(&f->lock);
 	while (!f->stop) {
-		struct flight *fl = pick(f);
+		struct flight *fl = fetcher_pick(f);
 
 		if (fl) {
 			transfer_run(f, t, fl);
 			continue;
 		}
 		f->n_idle++;
-		rest(f);
+		fetcher_rest(f);
 		(void)pthread_cond_wait(&f->work, &f->lock);
 		f->n_idle--;
 	}
@@ -86,7 +86,7 @@ static void *fetch_main(void *arg)
 }
 
 /* With the lock, released meanwhile. */
-static void expire(struct fetcher *f, struct pending *p)
+static void fetcher_expire(struct fetcher *f, struct pending *p)
 {
 	struct error err = ERROR_INIT;
 	char text[DIGEST_STR_MAX] = "";
@@ -105,7 +105,7 @@ static void expire(struct fetcher *f, struct pending *p)
 	pending_fail(f, p, -ETIMEDOUT, &err);
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t fetcher_sooner(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
@@ -122,24 +122,24 @@ static void *timer_main(void *arg)
 
 		if (is_bulk_full(f)) {
 			share_look_bulk(f, now);
-			until = sooner(now + NS_PER_S, until);
+			until = fetcher_sooner(now + NS_PER_S, until);
 		}
 		if (f->look_ns && f->look_ns <= now)
 			share_look(f, now);
 		if (f->look_ns)
-			until = sooner(f->look_ns, until);
+			until = fetcher_sooner(f->look_ns, until);
 		if (f->trim_ns)
-			trim(f, now);
+			fetcher_trim(f, now);
 		if (f->trim_ns)
-			until = sooner(f->trim_ns, until);
+			until = fetcher_sooner(f->trim_ns, until);
 		if (f->has_guests && detour_begin(f))
-			until = sooner(now + NS_PER_S, until);
+			until = fetcher_sooner(now + NS_PER_S, until);
 		if (until == INT64_MAX)
 			(void)pthread_cond_wait(&f->timer, &f->lock);
 		else if (until > now)
 			(void)cond_wait_until(&f->timer, &f->lock, until);
 		else
-			expire(f, p);
+			fetcher_expire(f, p);
 	}
 	(void)pthread_mutex_unlock(&f->lock);
 	return NULL;
@@ -160,7 +160,7 @@ static int check_config(const struct fetcher_config *cfg, struct error *err)
 	return 0;
 }
 
-static void init(struct fetcher *f)
+static void fetcher_init(struct fetcher *f)
 {
 
 	(void)pthread_mutex_init(&f->lock, NULL);
@@ -222,7 +222,7 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	/* A quarter of the threads waits for readers, whatever bulk there is. */
 	f->max_bulk =
 		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
-	init(f);
+	fetcher_init(f);
 	rc = thread_start(&f->timer_thread, timer_main, f, err);
 	while (rc == 0 && f->n_threads < cfg->threads) {
 		struct fetch_thread *t = &f->threads[f->n_threads];

@@ -34,7 +34,7 @@
 /* Fewer bytes than that may all have lain in a buffer. */
 #define RATE_BYTES (512u << 10)
 
-static void note(atomic_int_fast64_t *until)
+static void fetcher_pace_note(atomic_int_fast64_t *until)
 {
 	atomic_store_explicit(until, clock_now_ns() + MOMENT_NS,
 			      memory_order_relaxed);
@@ -58,7 +58,7 @@ static bool must_wait(struct transfer *t)
 	return t->priority == SOURCE_COLD && is_now(&f->hot_until);
 }
 
-static enum pace_level level(struct pace *p)
+static enum pace_level fetcher_pace_level(struct pace *p)
 {
 	struct transfer *t = container_of(p, struct transfer, pace);
 
@@ -67,7 +67,7 @@ static enum pace_level level(struct pace *p)
 	return must_wait(t) ? PACE_WAIT : PACE_GO;
 }
 
-static void moves(struct pace *p)
+static void fetcher_pace_moves(struct pace *p)
 {
 	struct transfer *t = container_of(p, struct transfer, pace);
 	struct fetcher *f = t->f;
@@ -79,22 +79,23 @@ static void moves(struct pace *p)
 	if (!t->first_ns)
 		t->first_ns = now;
 	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed)) {
-		note(&f->moving_until);
+		fetcher_pace_note(&f->moving_until);
 		if (!atomic_exchange(&t->is_moving, true))
 			atomic_fetch_add(&f->n_moving, 1);
 	} else if (t->priority == SOURCE_HOT) {
-		note(&f->hot_until);
+		fetcher_pace_note(&f->hot_until);
 	}
 }
 
-static void wait(struct pace *p)
+static void fetcher_pace_wait(struct pace *p)
 {
 	struct transfer *t = container_of(p, struct transfer, pace);
 	int64_t begin = clock_now_ns(), now = begin, end = begin + WAIT_NS;
 	struct fetcher *f = t->f;
 
 	(void)pthread_mutex_lock(&f->lock);
-	for (; now < end && level(p) == PACE_WAIT; now = clock_now_ns())
+	for (; now < end && fetcher_pace_level(p) == PACE_WAIT;
+	     now = clock_now_ns())
 		(void)cond_wait_until(&f->way, &f->lock, now + MOMENT_NS);
 	(void)pthread_mutex_unlock(&f->lock);
 	t->waited_ns += now - begin;
@@ -115,9 +116,9 @@ static bool set_awaited(struct transfer *t, bool is_awaited)
 
 void pace_begin(struct transfer *t)
 {
-	t->pace = (struct pace){ .level = level,
-				 .moves = moves,
-				 .wait = wait,
+	t->pace = (struct pace){ .level = fetcher_pace_level,
+				 .moves = fetcher_pace_moves,
+				 .wait = fetcher_pace_wait,
 				 .is_urgent = t->priority == SOURCE_DEMAND };
 	atomic_store(&t->moved_ns, clock_now_ns());
 	atomic_store(&t->is_moving, false);
@@ -148,7 +149,7 @@ void pace_await(struct transfer *t, bool is_awaited)
 }
 
 /* More than are used would not be used either. */
-static void widen(struct device *dev)
+static void fetcher_pace_widen(struct device *dev)
 {
 	unsigned int width = atomic_load(&dev->width);
 
@@ -157,7 +158,7 @@ static void widen(struct device *dev)
 }
 
 /* Those that began when there were more are under way still: not again at once. */
-static void narrow(struct device *dev, int64_t now)
+static void fetcher_pace_narrow(struct device *dev, int64_t now)
 {
 	unsigned int width = atomic_load(&dev->width);
 
@@ -211,15 +212,15 @@ void pace_brought(struct transfer *t, uint32_t bytes)
 		if (t->bytes >= SWIFT)
 			atomic_store(&dev->is_slow, false);
 		if (!t->is_judged && is_at_least(t, ns, SWIFT))
-			widen(dev);
+			fetcher_pace_widen(dev);
 		return;
 	}
 	if (is_at_least(t, ns, SWIFT))
 		atomic_store(&dev->is_slow, false);
 	if (!is_at_least(t, ns, FAIR)) {
-		narrow(dev, now);
+		fetcher_pace_narrow(dev, now);
 	} else if (now >= dev->widen_ns) {
-		widen(dev);
+		fetcher_pace_widen(dev);
 		dev->widen_ns = now + WIDEN_NS;
 	}
 	t->is_judged = true;

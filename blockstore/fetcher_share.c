@@ -154,8 +154,10 @@ struct flight *share_next_demand(struct fetcher *f)
 }
 
 /* Transfers, not stopped yet, of the device, or with NULL of the host. */
-static unsigned int count(const struct fetcher *f, const struct fetch_host *h,
-			  const struct device *dev, bool is_awaited)
+static unsigned int fetcher_share_count(const struct fetcher *f,
+					const struct fetch_host *h,
+					const struct device *dev,
+					bool is_awaited)
 {
 	unsigned int n = 0;
 
@@ -228,7 +230,7 @@ void share_look(struct fetcher *f, int64_t now)
 		h->hangs_until = now + HANGS_FOR_NS;
 		/* What is left finds out when it answers; what the others were
 		 * to bring is queued again. */
-		if (count(f, h, NULL, true) > 1)
+		if (fetcher_share_count(f, h, NULL, true) > 1)
 			atomic_store(&t->stop, true);
 	}
 	f->look_ns = TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) ? 0 : now + NS_PER_S;
@@ -247,11 +249,11 @@ void share_look_bulk(struct fetcher *f, int64_t now)
 		    atomic_load(&t->is_awaited))
 			continue;
 		h = t->dev->host;
-		if (count(f, h, t->dev, false) > 1) {
+		if (fetcher_share_count(f, h, t->dev, false) > 1) {
 			t->dev->hangs_until = now + HANGS_FOR_NS;
 			atomic_store(&t->stop, true);
 		} else if (!has_one_host(f) && host_is_silent(h, now) &&
-			   count(f, h, NULL, false) > 1) {
+			   fetcher_share_count(f, h, NULL, false) > 1) {
 			h->hangs_until = now + HANGS_FOR_NS;
 			atomic_store(&t->stop, true);
 		}

@@ -19,7 +19,7 @@
 /* Another request has its first block no sooner, what of the first is on its way counted. */
 #define CUT_NS (30 * NS_PER_MS)
 
-static void add(struct transfer *t, struct flight *fl)
+static void fetcher_transfer_add(struct transfer *t, struct flight *fl)
 {
 	const struct block_wait *p;
 
@@ -67,7 +67,7 @@ static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
 		fl->dev = t->dev;
 		fl->index = index;
 		fl->b = *b;
-		add(t, fl);
+		fetcher_transfer_add(t, fl);
 		return true;
 	}
 	if (bytes > window || cache_has(f->cfg.cache, &b->digest))
@@ -76,12 +76,13 @@ static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
 	if (!fl)
 		return false;
 	fl->priority = t->priority;
-	add(t, fl);
+	fetcher_transfer_add(t, fl);
 	return true;
 }
 
 /* Returns the entry after the last one that the range covers. */
-static size_t extend(struct fetcher *f, struct transfer *t, uint32_t window)
+static size_t fetcher_transfer_extend(struct fetcher *f, struct transfer *t,
+				      uint32_t window)
 {
 	const struct blockmap *m = t->dev->map;
 	uint64_t start = t->blocks[0].poff;
@@ -128,7 +129,7 @@ static void take_range(struct fetcher *f, struct transfer *t,
 
 		next = TAILQ_NEXT(fl, queue);
 		flight_dequeue(f, fl);
-		add(t, fl);
+		fetcher_transfer_add(t, fl);
 		end += fl->b.csize;
 	}
 }
@@ -354,7 +355,7 @@ static void fetch_around(struct fetcher *f, struct transfer *t, bool ahead)
 				       &is_sequential);
 	else if (ahead)
 		stream = stream_at(t->dev, fl->index);
-	end = extend(f, t, window);
+	end = fetcher_transfer_extend(f, t, window);
 	if (stream) {
 		stream->next = end;
 		if (is_sequential)
@@ -381,7 +382,7 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 	t->priority = fl->priority;
 	pace_begin(t);
 	flight_dequeue(f, fl);
-	add(t, fl);
+	fetcher_transfer_add(t, fl);
 	dev->n_transfers++;
 	if (fl->range) {
 		take_range(f, t, next);
