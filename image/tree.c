@@ -321,7 +321,7 @@ int tree_link(struct tree *t, struct inode *dir, const char *name, size_t len,
 }
 
 /* Remove one name; a folder is empty by now. */
-static void detach(struct tree *t, struct dentry *d)
+static void tree_detach(struct tree *t, struct dentry *d)
 {
 	struct inode *dir = d->parent;
 	struct inode *inode = d->inode;
@@ -366,13 +366,13 @@ void tree_unlink(struct tree *t, struct dentry *d)
 		else if (S_ISDIR(c->inode->mode) && c->inode->children)
 			dir = c->inode;
 		else
-			detach(t, c);
+			tree_detach(t, c);
 	}
-	detach(t, d);
+	tree_detach(t, d);
 }
 
 /* Bytes equal to these that live as long as the tree. */
-static const void *intern(struct tree *t, const void *data, size_t size)
+static const void *tree_intern(struct tree *t, const void *data, size_t size)
 {
 	uint64_t h = size <= INTERN_MAX ? hash_seeded(&t->seed, data, size) : 0;
 	struct intern_slot *s = &t->interned[h & (INTERN_SLOTS - 1)];
@@ -409,11 +409,11 @@ int tree_set_xattr(struct tree *t, struct inode *i, const char *name,
 		listed += strlen(x->name) + 1;
 	if (!x && listed > XATTR_LIST_MAX)
 		return -E2BIG;
-	v = intern(t, value, size);
+	v = tree_intern(t, value, size);
 	if (!v)
 		return -ENOMEM;
 	if (!x) {
-		const char *n = intern(t, name, len + 1);
+		const char *n = tree_intern(t, name, len + 1);
 
 		x = n ? tree_alloc(t, sizeof(*x)) : NULL;
 		if (!x)

@@ -111,7 +111,7 @@ static json_t *content_json(const struct digest *d, uint64_t size)
 }
 
 /* Takes `root`. */
-static int dump(json_t *root, struct buf *ret, struct error *err)
+static int artifact_dump(json_t *root, struct buf *ret, struct error *err)
 {
 	AUTO_FREE char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 
@@ -146,7 +146,7 @@ int artifact_format_config(const struct artifact *a, struct buf *ret,
 		json_decref(root);
 		return error_nomem(err);
 	}
-	return dump(root, ret, err);
+	return artifact_dump(root, ret, err);
 }
 
 int artifact_format_manifest(const struct artifact *a, const struct buf *config,
@@ -186,7 +186,7 @@ int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 		json_decref(root);
 		return error_nomem(err);
 	}
-	return dump(root, ret, err);
+	return artifact_dump(root, ret, err);
 }
 
 /* ----------------------------------------------------------------- parsing --- */
@@ -389,8 +389,8 @@ static int take_replaces(const struct oci_image *m, struct artifact *a,
 	return 0;
 }
 
-static int parse(const struct oci_image *m, const json_t *config,
-		 struct artifact *a, struct error *err)
+static int parse_artifact(const struct oci_image *m, const json_t *config,
+			  struct artifact *a, struct error *err)
 {
 	int rc = parse_format(config, a, err);
 
@@ -432,7 +432,7 @@ int artifact_parse(const void *manifest, size_t manifest_len,
 	rc = bounded_json_load(config, config_len, "artifact: its config",
 			       &root, err);
 	if (rc == 0)
-		rc = parse(&m, root, &a, err);
+		rc = parse_artifact(&m, root, &a, err);
 	if (rc == 0 && (digest_of(config, config_len, &d) < 0 ||
 			digest_of(manifest, manifest_len, &a.digest) < 0))
 		rc = error_nomem(err);

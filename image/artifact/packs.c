@@ -65,8 +65,8 @@ struct pack_reader {
 	bool is_zero; /* `plain` is */
 };
 
-static int unpack(struct pack_reader *r, const struct block *b,
-		  struct error *err)
+static int packs_unpack(struct pack_reader *r, const struct block *b,
+			struct error *err)
 {
 	int rc = block_unpack(b, r->stored.data, r->plain, err);
 
@@ -92,13 +92,13 @@ static int put_blocks(struct pack_reader *r, struct error *err)
 
 	blockmap_block(p->map, p->order[r->at], &b);
 	next = b;
-	rc = unpack(r, &b, err);
+	rc = packs_unpack(r, &b, err);
 	while (rc == 0 && r->at < r->end && next.poff == b.poff) {
 		if (next.csize != b.csize)
 			return error_set(err, EBADMSG,
 					 "blocks overlap in a pack");
 		if (!is_same_block(&next, &b))
-			rc = unpack(r, &next, err);
+			rc = packs_unpack(r, &next, err);
 		if (rc == 0)
 			rc = p->sink->put(p->sink, &next,
 					  r->is_zero ? NULL : r->plain, err);

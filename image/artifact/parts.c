@@ -15,7 +15,7 @@ void parts_fini(struct parts *p)
 	*p = (struct parts){ .digests = NULL };
 }
 
-static uint64_t count(uint64_t blob, uint32_t size)
+static uint64_t parts_count(uint64_t blob, uint32_t size)
 {
 	return blob / size + (blob % size != 0);
 }
@@ -87,7 +87,7 @@ int parts_parse(const char *text, uint64_t blob, struct parts *ret,
 	if (rc < 0)
 		return rc;
 	text += rc;
-	wanted = count(blob, size);
+	wanted = parts_count(blob, size);
 	if (wanted < 1 || wanted > PARTS_MAX)
 		return error_set(err, EINVAL,
 				 "parts: a blob of %" PRIu64

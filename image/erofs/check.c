@@ -230,7 +230,7 @@ static const char *find_fault(const uint8_t *p, uint64_t room)
 }
 
 /* By namespace, then name. */
-static int compare(const uint8_t *a, const uint8_t *b)
+static int check_compare(const uint8_t *a, const uint8_t *b)
 {
 	size_t a_len = a[XE_NAME_LEN], b_len = b[XE_NAME_LEN];
 	int c = a[XE_INDEX] - b[XE_INDEX];
@@ -300,7 +300,7 @@ static int check_ids(struct checker *c, uint64_t nid, struct area *a)
 		p = shared_at(c, a, k);
 		if (!p)
 			return check_bad(c, nid, "refers to no shared xattr");
-		if (before && compare(before, p) >= 0)
+		if (before && check_compare(before, p) >= 0)
 			return check_bad(c, nid, "xattrs out of order");
 		count_name(a, p);
 	}
@@ -315,7 +315,7 @@ static bool is_shared_too(const struct checker *c, struct area *a,
 	int order = -1;
 
 	while (a->next < a->n_ids) {
-		order = compare(shared_at(c, a, a->next), entry);
+		order = check_compare(shared_at(c, a, a->next), entry);
 		if (order >= 0)
 			break;
 		a->next++;
@@ -333,7 +333,7 @@ static int check_own(struct checker *c, uint64_t nid, struct area *a)
 
 		if (fault)
 			return check_bad(c, nid, fault);
-		if (before && compare(before, p) >= 0)
+		if (before && check_compare(before, p) >= 0)
 			return check_bad(c, nid, "xattrs out of order");
 		if (is_shared_too(c, a, p))
 			return check_bad(c, nid, "an xattr that it has twice");

@@ -47,7 +47,7 @@ static bool next_entry(struct dirent_iter *it, struct dir_entry *ret)
 	return true;
 }
 
-static size_t measure(struct dirent_iter *it, size_t *ret_n)
+static size_t dirent_measure(struct dirent_iter *it, size_t *ret_n)
 {
 	size_t used = 0, n = 0;
 	struct dir_entry e;
@@ -72,7 +72,7 @@ size_t dirent_block(struct dirent_iter *it, uint8_t *block)
 {
 	struct dirent_iter again = *it;
 	size_t n;
-	size_t used = measure(it, &n);
+	size_t used = dirent_measure(it, &n);
 	size_t name_off = n * EROFS_DIRENT_SIZE;
 
 	if (!block)

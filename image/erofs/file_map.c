@@ -105,7 +105,7 @@ static int add_run(struct file_map_builder *b, const struct device_run *r)
 }
 
 /* Work that honest images have in proportion to their size. */
-static int spend(struct file_map_builder *b, uint64_t steps)
+static int file_map_spend(struct file_map_builder *b, uint64_t steps)
 {
 	if (steps > b->budget)
 		return error_set(b->err, EINVAL,
@@ -133,7 +133,7 @@ static int add_file(struct file_map_builder *b, const struct erofs_inode *i,
 	for (off = 0; rc == 0 && off < i->size; off += map.len) {
 		rc = erofs_map(b->m->img, i, off, &map, b->err);
 		if (rc == 0)
-			rc = spend(b, 1 + (map.len >> chunk_bits(i)));
+			rc = file_map_spend(b, 1 + (map.len >> chunk_bits(i)));
 		if (rc < 0 || map.kind != EROFS_MAP_DEVICE)
 			continue;
 		/* Its path is longer than a map has. */
@@ -177,7 +177,7 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 
 	(void)type;
 	(void)cookie;
-	rc = spend(b, 1);
+	rc = file_map_spend(b, 1);
 	if (rc < 0 || is_dots(name, len))
 		return rc;
 	rc = erofs_inode(b->m->img, nid, &i, b->err);

@@ -250,7 +250,7 @@ typedef int visit_fn(struct placer *p, struct inode *dir, struct inode *i);
 
 /* Call `visit` for each folder (with `i` NULL), then its children, then the
  * same for the folders in it. */
-static int walk(struct placer *p, visit_fn *visit)
+static int layout_walk(struct placer *p, visit_fn *visit)
 {
 	struct dir_stack s = { .list = NULL };
 	int rc = stack_push(&s, tree_root(p->l->tree));
@@ -273,7 +273,7 @@ static int walk(struct placer *p, visit_fn *visit)
 	return rc == -ENOMEM ? error_nomem(p->err) : rc;
 }
 
-static int clear(struct placer *p, struct inode *dir, struct inode *i)
+static int layout_clear(struct placer *p, struct inode *dir, struct inode *i)
 {
 	if (!i)
 		return tree_sort(dir);
@@ -290,7 +290,7 @@ static int see_inode(struct placer *p, struct inode *i)
 	return rc < 0 ? layout_wrap(p->l, i, rc, p->err) : 0;
 }
 
-static int see(struct placer *p, struct inode *dir, struct inode *i)
+static int layout_see(struct placer *p, struct inode *dir, struct inode *i)
 {
 	return i && i->user == STATE_NEW ? see_inode(p, i) : 0;
 }
@@ -309,7 +309,7 @@ static void next_block(struct placer *p)
 	p->pos = round_up(p->pos, EROFS_BLOCK);
 }
 
-static bool fits(uint64_t pos, uint64_t need)
+static bool layout_fits(uint64_t pos, uint64_t need)
 {
 	return pos % EROFS_BLOCK != 0 &&
 	       pos % EROFS_BLOCK + need <= EROFS_BLOCK;
@@ -320,7 +320,7 @@ static bool place_in_gap(struct placer *p, struct inode *i, uint64_t need)
 	for (size_t k = 0; k < p->n_gaps; k++) {
 		struct gap *g = &p->gaps[k];
 
-		if (!fits(g->pos, need))
+		if (!layout_fits(g->pos, need))
 			continue;
 		i->user = g->pos / EROFS_SLOT;
 		i->user_ptr = g->last->user_ptr;
@@ -391,7 +391,7 @@ static int place_dir_blocks(struct placer *p, struct inode *dir)
 					    : add_run(p, dir, plan.n_blocks);
 }
 
-static int place(struct placer *p, struct inode *dir, struct inode *i)
+static int place_layout(struct placer *p, struct inode *dir, struct inode *i)
 {
 	if (!i)
 		return place_dir_blocks(p, dir);
@@ -442,18 +442,18 @@ static int layout_place(struct layout *l, struct error *err)
 	int rc;
 
 	p.pos = round_up(layout_head_size(l), EROFS_SLOT);
-	rc = walk(&p, clear);
+	rc = layout_walk(&p, layout_clear);
 	if (rc == 0)
 		rc = see_inode(&p, root);
 	if (rc == 0)
-		rc = walk(&p, see);
+		rc = layout_walk(&p, layout_see);
 	if (rc == 0)
 		rc = xattr_table_finish(&l->xattrs, err);
 	/* The root comes first: its nid has 16 bits. */
 	if (rc == 0)
 		rc = place_inode(&p, root);
 	if (rc == 0)
-		rc = walk(&p, place);
+		rc = layout_walk(&p, place_layout);
 	l->end = p.pos;
 	return rc < 0 ? rc : index_runs(l, err);
 }

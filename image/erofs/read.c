@@ -255,8 +255,9 @@ int erofs_content(const struct erofs_image *img, const struct erofs_inode *i,
 }
 
 /* A run of blocks in the common address space of image and devices. */
-static int resolve(const struct erofs_image *img, uint64_t nid, uint64_t block,
-		   uint64_t n, struct erofs_map *ret, struct error *err)
+static int read_resolve(const struct erofs_image *img, uint64_t nid,
+			uint64_t block, uint64_t n, struct erofs_map *ret,
+			struct error *err)
 {
 	uint64_t image_blocks = img->len / EROFS_BLOCK;
 
@@ -320,7 +321,7 @@ static int map_chunk(const struct erofs_image *img, uint64_t nid,
 		return 0;
 	}
 	if (device == 0)
-		return resolve(img, nid, block, n_blocks(len), ret, err);
+		return read_resolve(img, nid, block, n_blocks(len), ret, err);
 	rc = erofs_device(img, device, &size, NULL, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "EROFS inode %llu",
@@ -334,8 +335,8 @@ static int map_chunk(const struct erofs_image *img, uint64_t nid,
 	return 0;
 }
 
-static bool continues(const struct erofs_map *a, uint64_t a_len,
-		      const struct erofs_map *b)
+static bool read_continues(const struct erofs_map *a, uint64_t a_len,
+			   const struct erofs_map *b)
 {
 	if (a->kind != b->kind)
 		return false;
@@ -373,7 +374,7 @@ static int map_chunks(const struct erofs_image *img,
 			       len, &m, err);
 		if (rc < 0)
 			return rc;
-		if (first.len && !continues(&first, first.len, &m))
+		if (first.len && !read_continues(&first, first.len, &m))
 			break;
 		if (first.len == 0)
 			first = m;
@@ -401,7 +402,8 @@ int erofs_map(const struct erofs_image *img, const struct erofs_inode *i,
 	if (i->layout == EROFS_LAYOUT_FLAT_INLINE) {
 		rc = erofs_content(img, i, off, &m.data, &m.len, err);
 	} else {
-		rc = resolve(img, i->nid, i->u, n_blocks(i->size), &m, err);
+		rc = read_resolve(img, i->nid, i->u, n_blocks(i->size), &m,
+				  err);
 		m.len = i->size - off;
 		if (m.kind == EROFS_MAP_DEVICE)
 			m.voff += off;

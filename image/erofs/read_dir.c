@@ -78,7 +78,7 @@ static int get_name(const struct erofs_inode *dir, const struct dir_block *b,
 	return 0;
 }
 
-static int compare(const char *a, size_t a_len, const struct name *b)
+static int read_dir_compare(const char *a, size_t a_len, const struct name *b)
 {
 	int c = memcmp(a, b->p, a_len < b->len ? a_len : b->len);
 
@@ -107,7 +107,7 @@ static int find_block(const struct erofs_image *img,
 			rc = get_name(dir, &b, 0, &first, err);
 		if (rc < 0)
 			break;
-		if (compare(name, len, &first) < 0) {
+		if (read_dir_compare(name, len, &first) < 0) {
 			hi = mid;
 		} else {
 			lo = mid;
@@ -138,7 +138,7 @@ int erofs_lookup(const struct erofs_image *img, const struct erofs_inode *dir,
 		rc = get_name(dir, &b, mid, &n, err);
 		if (rc < 0)
 			return rc;
-		c = compare(name, len, &n);
+		c = read_dir_compare(name, len, &n);
 		if (c == 0) {
 			*ret_nid = get_le64(b.p + mid * EROFS_DIRENT_SIZE +
 					    DIRENT_NID);

@@ -41,16 +41,16 @@ struct tree_reader {
 	struct inode *inode;
 };
 
-static int bad(struct tree_reader *r, uint64_t nid, const char *what)
+static int read_tree_bad(struct tree_reader *r, uint64_t nid, const char *what)
 {
 	return error_set(r->err, EINVAL, "EROFS inode %llu: %s",
 			 (unsigned long long)nid, what);
 }
 
-static int use(struct tree_reader *r, uint64_t nid, uint64_t bytes)
+static int read_tree_use(struct tree_reader *r, uint64_t nid, uint64_t bytes)
 {
 	if (bytes > r->img->len - r->used)
-		return bad(r, nid, "shares bytes with another");
+		return read_tree_bad(r, nid, "shares bytes with another");
 	r->used += bytes;
 	return 0;
 }
@@ -94,7 +94,7 @@ static int read_symlink(struct tree_reader *r, const struct erofs_inode *ei,
 	int rc = erofs_readlink(r->img, ei, &target, &len, r->err);
 
 	if (rc == 0)
-		rc = use(r, ei->nid, len);
+		rc = read_tree_use(r, ei->nid, len);
 	if (rc < 0)
 		return rc;
 	copy = tree_alloc(r->t, len + 1);
@@ -110,7 +110,7 @@ static int read_inline(struct tree_reader *r, const struct erofs_inode *ei,
 		       struct inode *i)
 {
 	uint8_t *bytes;
-	int rc = use(r, ei->nid, ei->size);
+	int rc = read_tree_use(r, ei->nid, ei->size);
 
 	if (rc < 0)
 		return rc;
@@ -135,7 +135,8 @@ static int next_extent(struct tree_reader *r, const struct erofs_inode *ei,
 		if (rc < 0)
 			return rc;
 		if (m.kind == EROFS_MAP_INLINE)
-			return bad(r, ei->nid, "chunks in the image itself");
+			return read_tree_bad(r, ei->nid,
+					     "chunks in the image itself");
 		if (m.kind == EROFS_MAP_DEVICE) {
 			uint64_t voff = EROFS_VOFF(m.device - 1, m.voff);
 
@@ -198,7 +199,8 @@ static int read_file(struct tree_reader *r, const struct erofs_inode *ei,
 	if (ei->layout == EROFS_LAYOUT_CHUNK_BASED) {
 		rc = erofs_chunks(r->img, ei, &index, &n, &bits, r->err);
 		if (rc == 0)
-			rc = use(r, ei->nid, n * EROFS_CHUNK_INDEX_SIZE);
+			rc = read_tree_use(r, ei->nid,
+					   n * EROFS_CHUNK_INDEX_SIZE);
 		return rc < 0 ? rc : read_extents(r, ei, i);
 	}
 	rc = erofs_map(r->img, ei, 0, &m, r->err);
@@ -226,7 +228,7 @@ static int queue_dir(struct tree_reader *r, struct inode *dir)
 static int fill_inode(struct tree_reader *r, const struct erofs_inode *ei,
 		      struct inode *i)
 {
-	int rc = use(r, ei->nid, (uint64_t)ei->head + ei->xattr_len);
+	int rc = read_tree_use(r, ei->nid, (uint64_t)ei->head + ei->xattr_len);
 
 	i->mode = (uint16_t)ei->mode;
 	i->uid = ei->uid;
@@ -242,7 +244,7 @@ static int fill_inode(struct tree_reader *r, const struct erofs_inode *ei,
 	if (rc < 0)
 		return rc;
 	if (S_ISDIR(ei->mode)) {
-		rc = use(r, ei->nid, ei->size);
+		rc = read_tree_use(r, ei->nid, ei->size);
 		return rc < 0 ? rc : queue_dir(r, i);
 	}
 	if (S_ISREG(ei->mode) || S_ISLNK(ei->mode))
@@ -254,7 +256,8 @@ static int fill_inode(struct tree_reader *r, const struct erofs_inode *ei,
 	if (rc == 0 &&
 	    tree_memory(r->t) / TREE_MEMORY_FACTOR >
 		    r->img->len + TREE_MEMORY_BASE / TREE_MEMORY_FACTOR)
-		return bad(r, ei->nid, "the tree grows out of proportion");
+		return read_tree_bad(r, ei->nid,
+				     "the tree grows out of proportion");
 	return rc;
 }
 
@@ -269,9 +272,10 @@ static int get_inode(struct tree_reader *r, uint64_t nid, uint8_t type,
 	if (nid < r->n_nids && r->by_nid[nid]) {
 		i = r->by_nid[nid];
 		if (S_ISDIR(i->mode))
-			return bad(r, nid, "a folder with two names");
+			return read_tree_bad(r, nid, "a folder with two names");
 		if (erofs_file_type(i->mode) != type)
-			return bad(r, nid, "an entry of another type");
+			return read_tree_bad(r, nid,
+					     "an entry of another type");
 		*ret = i;
 		return 0;
 	}
@@ -279,7 +283,7 @@ static int get_inode(struct tree_reader *r, uint64_t nid, uint8_t type,
 	if (rc < 0)
 		return rc;
 	if (erofs_file_type(ei.mode) != type)
-		return bad(r, nid, "an entry of another type");
+		return read_tree_bad(r, nid, "an entry of another type");
 	i = tree_inode_new(r->t, ei.mode);
 	if (!i)
 		return error_nomem(r->err);
@@ -308,7 +312,7 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 
 	(void)cookie;
 	if (!is_behind(r, name, len))
-		return bad(r, r->dir->user, "entries out of order");
+		return read_tree_bad(r, r->dir->user, "entries out of order");
 	memcpy(r->prev, name, len);
 	r->prev_len = len;
 	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) {
@@ -316,7 +320,8 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 		r->n_dots++;
 		return nid == i->user && type == EROFS_FT_DIR
 			       ? 0
-			       : bad(r, r->dir->user, "wrong '.' or '..'");
+			       : read_tree_bad(r, r->dir->user,
+					       "wrong '.' or '..'");
 	}
 	rc = get_inode(r, nid, type, &i);
 	if (rc < 0)
@@ -342,7 +347,7 @@ static int read_dir(struct tree_reader *r, const struct unread_dir *next)
 	if (rc == 0)
 		rc = erofs_readdir(r->img, &ei, 0, take_entry, r, r->err);
 	if (rc == 0 && r->n_dots != 2)
-		return bad(r, dir->user, "no '.' or '..'");
+		return read_tree_bad(r, dir->user, "no '.' or '..'");
 	return rc;
 }
 
@@ -356,7 +361,7 @@ static int check_links(struct tree_reader *r)
 			continue;
 		rc = erofs_inode(r->img, nid, &ei, r->err);
 		if (rc == 0 && ei.nlink != r->by_nid[nid]->nlink)
-			return bad(r, nid, "wrong number of links");
+			return read_tree_bad(r, nid, "wrong number of links");
 	}
 	if (rc == 0 && tree_n_inodes(r->t) != r->img->n_inodes)
 		return error_set(r->err, EINVAL,

@@ -18,9 +18,9 @@ static int bad_xattr(const struct erofs_inode *i, const char *what,
 
 /* The entry at `p`, of which `room` bytes are there; `*ret_used` is its size
  * with padding. */
-static int entry(const struct erofs_inode *i, const uint8_t *p, uint64_t room,
-		 erofs_xattr_fn *each, void *arg, uint64_t *ret_used,
-		 struct error *err)
+static int read_xattr_entry(const struct erofs_inode *i, const uint8_t *p,
+			    uint64_t room, erofs_xattr_fn *each, void *arg,
+			    uint64_t *ret_used, struct error *err)
 {
 	char name[NAME_MAX_LEN];
 	const char *prefix;
@@ -64,13 +64,13 @@ int erofs_xattrs(const struct erofs_image *img, const struct erofs_inode *i,
 
 		if (at > img->len)
 			return bad_xattr(i, "leaves the image", err);
-		rc = entry(i, img->data + at, img->len - at, each, arg, &used,
-			   err);
+		rc = read_xattr_entry(i, img->data + at, img->len - at, each,
+				      arg, &used, err);
 	}
 	used = EROFS_XATTR_HEADER + 4u * p[XH_SHARED_COUNT];
 	while (rc == 0 && (left -= used) > 0) {
 		p += used;
-		rc = entry(i, p, left, each, arg, &used, err);
+		rc = read_xattr_entry(i, p, left, each, arg, &used, err);
 		/* Padding of the last one is inside the area: both are
 		 * multiples of four. */
 	}

@@ -30,7 +30,7 @@ static int compare_names(const struct xattr *a, const struct xattr *b)
 	return c ? c : strcmp(rest_a, rest_b);
 }
 
-static int compare(const void *p, const void *q)
+static int xattr_table_compare(const void *p, const void *q)
 {
 	const struct xattr *a = *(const struct xattr *const *)p;
 	const struct xattr *b = *(const struct xattr *const *)q;
@@ -52,7 +52,8 @@ static uint32_t entry_size(const struct xattr *x)
 				  4);
 }
 
-static int grow(const struct xattr ***list, size_t *cap, size_t want)
+static int xattr_table_grow(const struct xattr ***list, size_t *cap,
+			    size_t want)
 {
 	size_t n = *cap ? *cap : 64;
 	const struct xattr **p;
@@ -79,7 +80,7 @@ int xattr_table_add(struct xattr_table *xt, const struct inode *i,
 			return error_set(err, ENOTSUP,
 					 "EROFS has no place for xattr '%.64s'",
 					 x->name);
-		if (grow(&xt->all, &xt->cap_all, xt->n_all + 1) < 0)
+		if (xattr_table_grow(&xt->all, &xt->cap_all, xt->n_all + 1) < 0)
 			return error_nomem(err);
 		xt->all[xt->n_all++] = x;
 	}
@@ -92,13 +93,14 @@ int xattr_table_finish(struct xattr_table *xt, struct error *err)
 
 	if (xt->n_all == 0)
 		return 0;
-	qsort(xt->all, xt->n_all, sizeof(struct xattr *), compare);
+	qsort(xt->all, xt->n_all, sizeof(struct xattr *), xattr_table_compare);
 	/* Runs of equal ones: keep the first of those that are to be shared. */
 	for (size_t i = 0; i < xt->n_all; i += n) {
 		uint64_t size = entry_size(xt->all[i]);
 
 		for (n = 1; i + n < xt->n_all; n++)
-			if (compare(&xt->all[i], &xt->all[i + n]) != 0)
+			if (xattr_table_compare(&xt->all[i], &xt->all[i + n]) !=
+			    0)
 				break;
 		if (n * size > size + n * 4)
 			xt->all[out++] = xt->all[i];
@@ -125,7 +127,7 @@ static int compare_shared(const void *key, const void *member)
 {
 	const struct xattr_shared *s = member;
 
-	return compare(&key, &s->x);
+	return xattr_table_compare(&key, &s->x);
 }
 
 static const struct xattr_shared *find_shared(const struct xattr_table *xt,
@@ -138,17 +140,17 @@ static const struct xattr_shared *find_shared(const struct xattr_table *xt,
 }
 
 /* The inode's xattrs into `list`: shared ones first, each part sorted. */
-static int gather(struct xattr_table *xt, const struct inode *i, size_t *ret_n,
-		  size_t *ret_n_shared)
+static int xattr_table_gather(struct xattr_table *xt, const struct inode *i,
+			      size_t *ret_n, size_t *ret_n_shared)
 {
 	size_t n = 0, n_shared = 0;
 
 	for (const struct xattr *x = i->xattrs; x; x = x->next) {
-		if (grow(&xt->list, &xt->cap_list, n + 1) < 0)
+		if (xattr_table_grow(&xt->list, &xt->cap_list, n + 1) < 0)
 			return -ENOMEM;
 		xt->list[n++] = x;
 	}
-	qsort(xt->list, n, sizeof(struct xattr *), compare);
+	qsort(xt->list, n, sizeof(struct xattr *), xattr_table_compare);
 	for (size_t k = 0; k < n && n_shared < EROFS_XATTR_SHARED_MAX; k++) {
 		const struct xattr *x = xt->list[k];
 
@@ -173,7 +175,7 @@ int xattr_table_size(struct xattr_table *xt, const struct inode *i,
 		*ret = 0;
 		return 0;
 	}
-	if (gather(xt, i, &n, &n_shared) < 0)
+	if (xattr_table_gather(xt, i, &n, &n_shared) < 0)
 		return error_nomem(err);
 	size += n_shared * 4;
 	for (size_t k = n_shared; k < n; k++)
@@ -216,7 +218,7 @@ int xattr_table_put(struct xattr_table *xt, const struct inode *i,
 
 	if (!i->xattrs)
 		return 0;
-	if (gather(xt, i, &n, &n_shared) < 0)
+	if (xattr_table_gather(xt, i, &n, &n_shared) < 0)
 		return error_nomem(err);
 	head[XH_SHARED_COUNT] = (uint8_t)n_shared;
 	rc = put(arg, head, sizeof(head));

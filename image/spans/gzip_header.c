@@ -43,8 +43,8 @@ static int take_fixed(struct gzip_header *h, uint8_t byte, struct error *err)
 }
 
 /* The byte belongs to the part; `*ret_last`: it is the part's last. */
-static int take(struct gzip_header *h, uint8_t byte, bool *ret_last,
-		struct error *err)
+static int gzip_header_take(struct gzip_header *h, uint8_t byte, bool *ret_last,
+			    struct error *err)
 {
 	int rc = 0;
 
@@ -106,7 +106,7 @@ int gzip_header_read(struct gzip_header *h, const uint8_t **in, size_t *in_len,
 	while (h->part != PART_DONE && *in_len) {
 		uint8_t byte = *(*in)++;
 		bool last = false;
-		int rc = take(h, byte, &last, err);
+		int rc = gzip_header_take(h, byte, &last, err);
 
 		if (rc < 0)
 			return rc;

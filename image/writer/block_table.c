@@ -53,7 +53,7 @@ static size_t table_slot(const struct block_table *t, const uint32_t *table,
 	return at;
 }
 
-static int grow(struct block_table *t, struct error *err)
+static int block_table_grow(struct block_table *t, struct error *err)
 {
 	if (array_grow(&t->blocks, t->n_blocks, &t->cap_blocks, 1024) < 0)
 		return error_nomem(err);
@@ -134,7 +134,7 @@ static int add_pack(struct block_table *t, const struct pack *p, uint32_t *ret,
 static int add_block(struct block_table *t, const struct known_block *k,
 		     struct error *err)
 {
-	int rc = grow(t, err);
+	int rc = block_table_grow(t, err);
 	size_t at;
 
 	if (rc < 0)

@@ -149,7 +149,7 @@ uint64_t chunker_shared_bytes(const struct chunker *c)
 	return c->shared_bytes;
 }
 
-static uint64_t mul(uint64_t v, unsigned int shift)
+static uint64_t chunker_mul(uint64_t v, unsigned int shift)
 {
 	v *= UINT64_C(0x9fb21c651e98df25);
 	return v ^ v >> shift;
@@ -165,10 +165,10 @@ static uint64_t page_hash(const uint8_t *p)
 	uint64_t d = UINT64_C(0x27d4eb2f165667c5);
 
 	for (size_t i = 0; i < PAGE; i += 32) {
-		a = mul(a ^ get_le64(p + i), 29);
-		b = mul(b ^ get_le64(p + i + 8), 31);
-		c = mul(c ^ get_le64(p + i + 16), 33);
-		d = mul(d ^ get_le64(p + i + 24), 30);
+		a = chunker_mul(a ^ get_le64(p + i), 29);
+		b = chunker_mul(b ^ get_le64(p + i + 8), 31);
+		c = chunker_mul(c ^ get_le64(p + i + 16), 33);
+		d = chunker_mul(d ^ get_le64(p + i + 24), 30);
 	}
 	a ^= (b << 13 | b >> 51) ^ (c << 27 | c >> 37) ^ (d << 41 | d >> 23);
 	a ^= a >> 32;
@@ -222,8 +222,8 @@ static size_t shared_slot(const struct shared_file *set, size_t cap,
 }
 
 /* The file that came first with this content, or NULL: then `i` is it. */
-static int share(struct chunker *c, const struct digest *d, struct inode *i,
-		 struct inode **ret, struct error *err)
+static int chunker_share(struct chunker *c, const struct digest *d,
+			 struct inode *i, struct inode **ret, struct error *err)
 {
 	size_t at;
 
@@ -265,7 +265,7 @@ static int end_small(struct chunker *c, struct error *err)
 	rc = digest_of(c->small, len, &d);
 	if (rc < 0)
 		return error_set(err, -rc, "hash: %s", strerror(-rc));
-	rc = share(c, &d, i, &same, err);
+	rc = chunker_share(c, &d, i, &same, err);
 	if (rc < 0)
 		return rc;
 	if (same) {

@@ -30,7 +30,8 @@ struct ordered_pool {
 	struct error err;
 };
 
-static void fail(struct ordered_pool *p, int rc, const struct error *err)
+static void ordered_pool_fail(struct ordered_pool *p, int rc,
+			      const struct error *err)
 {
 	if (p->rc == 0) {
 		p->rc = rc;
@@ -40,7 +41,7 @@ static void fail(struct ordered_pool *p, int rc, const struct error *err)
 }
 
 /* Write finished slots in order.  Holds the lock but while it writes. */
-static void drain(struct ordered_pool *p)
+static void ordered_pool_drain(struct ordered_pool *p)
 {
 	while (!p->writing && p->rc == 0 && p->tail < p->next &&
 	       p->slots[p->tail % p->n_slots].done) {
@@ -54,7 +55,7 @@ static void drain(struct ordered_pool *p)
 		pthread_mutex_lock(&p->lock);
 		p->writing = false;
 		if (rc < 0) {
-			fail(p, rc, &err);
+			ordered_pool_fail(p, rc, &err);
 			return;
 		}
 		s->done = false;
@@ -71,7 +72,7 @@ static void *ordered_pool_thread(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	if (!worker)
-		fail(p, error_nomem(&err), &err);
+		ordered_pool_fail(p, error_nomem(&err), &err);
 	for (;;) {
 		struct pool_slot *s;
 		int rc;
@@ -85,11 +86,11 @@ static void *ordered_pool_thread(void *arg)
 		rc = p->cfg.work(p->cfg.arg, worker, &s->item, &err);
 		pthread_mutex_lock(&p->lock);
 		if (rc < 0) {
-			fail(p, rc, &err);
+			ordered_pool_fail(p, rc, &err);
 			break;
 		}
 		s->done = true;
-		drain(p);
+		ordered_pool_drain(p);
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (worker)
@@ -133,7 +134,7 @@ int ordered_pool_new(const struct ordered_pool_config *cfg,
 	return 0;
 }
 
-static void join(struct ordered_pool *p)
+static void ordered_pool_join(struct ordered_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->ending = true;
@@ -151,9 +152,9 @@ void ordered_pool_free(struct ordered_pool *p)
 	if (!p)
 		return;
 	pthread_mutex_lock(&p->lock);
-	fail(p, -ECANCELED, &err);
+	ordered_pool_fail(p, -ECANCELED, &err);
 	pthread_mutex_unlock(&p->lock);
-	join(p);
+	ordered_pool_join(p);
 	for (size_t i = 0; p->slots && i < p->n_slots; i++) {
 		free(p->slots[i].item.in);
 		free(p->slots[i].item.out);
@@ -164,7 +165,7 @@ void ordered_pool_free(struct ordered_pool *p)
 	free(p);
 }
 
-static int failure(const struct ordered_pool *p, struct error *err)
+static int ordered_pool_failure(const struct ordered_pool *p, struct error *err)
 {
 	if (p->rc < 0 && err)
 		*err = p->err;
@@ -179,7 +180,7 @@ int ordered_pool_put(struct ordered_pool *p, uint8_t **buf, uint32_t len,
 	pthread_mutex_lock(&p->lock);
 	while (p->head - p->tail == p->n_slots && p->rc == 0)
 		pthread_cond_wait(&p->moved, &p->lock);
-	rc = failure(p, err);
+	rc = ordered_pool_failure(p, err);
 	if (rc == 0) {
 		struct ordered_pool_item *i =
 			&p->slots[p->head % p->n_slots].item;
@@ -198,6 +199,6 @@ int ordered_pool_put(struct ordered_pool *p, uint8_t **buf, uint32_t len,
 
 int ordered_pool_finish(struct ordered_pool *p, struct error *err)
 {
-	join(p);
-	return failure(p, err);
+	ordered_pool_join(p);
+	return ordered_pool_failure(p, err);
 }

@@ -80,7 +80,7 @@ int upload_new(struct upload_target *t, struct upload **ret, struct error *err)
 	return 0;
 }
 
-static void join(struct upload *u)
+static void upload_join(struct upload *u)
 {
 	if (!u->thread.is_started)
 		return;
@@ -99,13 +99,13 @@ void upload_free(struct upload *u)
 	if (u->rc == 0)
 		u->rc = -ECANCELED;
 	pthread_mutex_unlock(&u->lock);
-	join(u);
+	upload_join(u);
 	pthread_cond_destroy(&u->moved);
 	pthread_mutex_destroy(&u->lock);
 	free(u);
 }
 
-static int failure(const struct upload *u, struct error *err)
+static int upload_failure(const struct upload *u, struct error *err)
 {
 	if (u->rc < 0 && err)
 		*err = u->err;
@@ -120,7 +120,7 @@ int upload_put(struct upload *u, const struct digest *d, uint64_t size, int fd,
 	pthread_mutex_lock(&u->lock);
 	while (u->head - u->tail == QUEUE_MAX && u->rc == 0)
 		pthread_cond_wait(&u->moved, &u->lock);
-	rc = failure(u, err);
+	rc = upload_failure(u, err);
 	if (rc == 0)
 		u->queue[u->head++ % QUEUE_MAX] = (struct upload_blob){
 			.digest = *d, .size = size, .fd = fd
@@ -134,6 +134,6 @@ int upload_put(struct upload *u, const struct digest *d, uint64_t size, int fd,
 
 int upload_finish(struct upload *u, struct error *err)
 {
-	join(u);
-	return failure(u, err);
+	upload_join(u);
+	return upload_failure(u, err);
 }

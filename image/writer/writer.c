@@ -33,7 +33,7 @@ const char *tree_writer_chunking(const char *name)
 	return p ? p->name : NULL;
 }
 
-static int start(struct tree_writer *w, struct error *err)
+static int writer_start(struct tree_writer *w, struct error *err)
 {
 	struct packer_config packer = {
 		.params = w->params,
@@ -71,7 +71,7 @@ int tree_writer_new(const struct tree_writer_config *cfg,
 		return error_set(err, EINVAL,
 				 "chunking '%s' is not known; '%s' is",
 				 cfg->chunking, tree_writer_chunking(NULL));
-	rc = start(w, err);
+	rc = writer_start(w, err);
 	if (rc == 0)
 		*ret = steal_ptr(&w);
 	return rc;

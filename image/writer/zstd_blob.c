@@ -65,8 +65,8 @@ static int write_out(struct zstd_blob *b, size_t len, struct error *err)
 	return rc < 0 ? fs_refuse_write(b->fd, rc, len, TEMP_CURE, err) : 0;
 }
 
-static int compress(struct zstd_blob *b, const void *data, size_t len,
-		    ZSTD_EndDirective how, struct error *err)
+static int zstd_blob_compress(struct zstd_blob *b, const void *data, size_t len,
+			      ZSTD_EndDirective how, struct error *err)
 {
 	ZSTD_inBuffer in = { .src = data, .size = len };
 	size_t left;
@@ -95,7 +95,7 @@ int zstd_blob_put(struct zstd_blob *b, uint64_t whole, const void *data,
 	if (hasher_update(b->plain, data, len) < 0)
 		return error_nomem(err);
 	b->n_plain += len;
-	return compress(b, data, len, ZSTD_e_continue, err);
+	return zstd_blob_compress(b, data, len, ZSTD_e_continue, err);
 }
 
 static int digest_part(int fd, uint64_t off, size_t len, void *room,
@@ -142,7 +142,7 @@ int zstd_blob_store(struct zstd_blob *b, struct upload_target *to,
 		    struct zstd_blob_stored *ret, struct error *err)
 {
 	struct zstd_blob_stored s = { .plain_size = b->n_plain };
-	int rc = compress(b, "", 0, ZSTD_e_end, err);
+	int rc = zstd_blob_compress(b, "", 0, ZSTD_e_end, err);
 
 	if (rc < 0)
 		return rc;
