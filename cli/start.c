@@ -68,6 +68,11 @@ void start_print_now(const json_t *s)
 	print_said(is_over ? "waited for" : "waiting for", s, "waiting");
 }
 
+bool start_is_hot_update(const json_t *s)
+{
+	return strcmp(reply_text(s, "class"), "hot_update") == 0;
+}
+
 /* ----------------------------------------------------------------------- ls --- */
 
 static const char *state_of(const json_t *s)
@@ -91,7 +96,8 @@ static void print_line(const json_t *s)
 	start_duration(s, "duration_s", took);
 	printf("%6lld  ", reply_number(s, "id"));
 	start_print_text(reply_text(s, "job"), NAME_WIDTH, 128, stdout);
-	printf("  %3lld  ", reply_number(s, "attempt"));
+	printf("  %3lld  %-5s  ", reply_number(s, "attempt"),
+	       start_is_hot_update(s) ? "hot" : "full");
 	print_time(s);
 	printf("  %11s  %-8s  %5lld", took, state_of(s),
 	       reply_number(s, "nodes_all"));
@@ -117,9 +123,9 @@ static void print_starts(const json_t *reply)
 	const json_t *s;
 	size_t k;
 
-	printf("%6s  %-*s  %3s  %-20s  %11s  %-8s  %5s  %5s  %4s\n", "ID",
-	       NAME_WIDTH, "JOB", "TRY", "BEGIN", "DURATION", "STATE", "NODES",
-	       "M/M", "SLOW");
+	printf("%6s  %-*s  %3s  %-5s  %-20s  %11s  %-8s  %5s  %5s  %4s\n", "ID",
+	       NAME_WIDTH, "JOB", "TRY", "CLASS", "BEGIN", "DURATION", "STATE",
+	       "NODES", "M/M", "SLOW");
 	json_array_foreach(json_object_get(reply, "starts"), k, s)
 	{
 		print_line(s);
@@ -147,6 +153,8 @@ const struct command start_ls_command = {
 		.name = "bootseer start ls",
 		.usage = "[OPTIONS] [JOB]",
 		.summary = "List starts, of JOB or of all jobs, newest first. "
+			   "CLASS says that a job's nodes and containers "
+			   "stayed since an earlier try (hot update), or not. "
 			   "STATE says whether the job trains, is starting, "
 			   "has failed, or was not heard of for a day; "
 			   "DURATION is until training began, or until now. "
@@ -175,7 +183,8 @@ static void print_head(const json_t *s)
 	start_print_now(s);
 	fputs("job ", stdout);
 	start_print_text(reply_text(s, "job"), 0, 128, stdout);
-	printf(", attempt %lld, start %lld of ", reply_number(s, "attempt"),
+	printf(", attempt %lld%s, start %lld of ", reply_number(s, "attempt"),
+	       start_is_hot_update(s) ? " (hot update)" : "",
 	       reply_number(s, "id"));
 	print_time(s);
 	start_duration(s, "duration_s", took);

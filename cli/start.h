@@ -50,5 +50,6 @@ double start_number(const json_t *o, const char *key);
 /* Lines that say what failed in a start, and whom it waits for; none where there is nothing
  * to say. */
 void start_print_now(const json_t *s);
+bool start_is_hot_update(const json_t *s);
 
 #endif

@@ -21,10 +21,12 @@ static void print_whole(const json_t *o, const char *name)
 
 	printf("%s: job ", name);
 	start_print_text(reply_text(s, "job"), 0, 128, stdout);
-	printf(", attempt %lld, start %lld: %.1f s, %lld nodes, Max/Median "
+	printf(", attempt %lld%s, start %lld: %.1f s, %lld nodes, Max/Median "
 	       "%.2f\n",
-	       reply_number(s, "attempt"), reply_number(s, "id"),
-	       start_number(s, "duration_s"), reply_number(s, "nodes_all"),
+	       reply_number(s, "attempt"),
+	       start_is_hot_update(s) ? " (hot update)" : "",
+	       reply_number(s, "id"), start_number(s, "duration_s"),
+	       reply_number(s, "nodes_all"),
 	       start_number(json_object_get(s, "node_level"), "max_median"));
 }
 

@@ -91,12 +91,13 @@ static int write_chrome(const struct start_report *r,
 		buf_printf(ret,
 			   "{\"displayTimeUnit\":\"ms\",\"otherData\":{"
 			   "\"job\":\"%s\",\"attempt\":\"%" PRId64
-			   "\"},\"traceEvents\":[\n"
+			   "\",\"class\":\"%s\"},\"traceEvents\":[\n"
 			   "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,"
 			   "\"args\":{\"name\":\"start of %s\"}},\n"
 			   "{\"ph\":\"X\",\"name\":\"start\",\"cat\":\"start\","
 			   "\"pid\":0,\"tid\":0,\"ts\":0,\"dur\":%.3f}",
-			   n->job, n->attempt, n->job,
+			   n->job, n->attempt, start_class_name(n->class),
+			   n->job,
 			   (double)(r->end_ns - r->begin_ns) / NS_PER_US);
 
 	for (size_t i = 0; rc == 0 && i < r->n_nodes; i++)
@@ -111,7 +112,7 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 {
 	int rc = buf_puts(ret, "job,attempt,node,rank,stage,try,begin_s,"
 			       "duration_s,status,open,top,begin_unix_s,"
-			       "cause,excess_s\n");
+			       "cause,excess_s,class\n");
 
 	for (size_t i = 0; rc == 0 && i < r->n_runs; i++) {
 		const struct start_run *run = &r->runs[i];
@@ -143,7 +144,8 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 					start_cause_name(b->cause),
 					(double)b->excess_ns / 1e9);
 		if (rc == 0)
-			rc = buf_puts(ret, b ? "\n" : ",\n");
+			rc = buf_printf(ret, "%s,%s\n", b ? "" : ",",
+					start_class_name(n->class));
 	}
 	return rc;
 }
@@ -329,11 +331,13 @@ static int write_otlp(const struct start_report *r, const struct start_title *n,
 	if (rc == 0)
 		rc = open_span(&o, ROOT, 0, "start", r->begin_ns, r->end_ns);
 	if (rc == 0)
-		rc = buf_printf(ret,
-				",\"attributes\":[{\"key\":\"bootseer.job."
-				"attempt\",\"value\":{\"intValue\":\"%" PRId64
-				"\"}}]}]}]}",
-				n->attempt);
+		rc = buf_printf(
+			ret,
+			",\"attributes\":[{\"key\":\"bootseer.job."
+			"attempt\",\"value\":{\"intValue\":\"%" PRId64
+			"\"}},{\"key\":\"bootseer.start.class\",\"value\":"
+			"{\"stringValue\":\"%s\"}}]}]}]}",
+			n->attempt, start_class_name(n->class));
 	for (size_t i = 0; rc == 0 && i < r->n_nodes; i++)
 		if (r->nodes[i].n_runs)
 			rc = put_node(&o, n, i);

@@ -8,6 +8,7 @@
 struct start_title {
 	const char *job; /* of the characters that stage_is_job() allows */
 	int64_t attempt;
+	enum start_class class;
 	const struct start_blame
 		*blames; /* of the report's stragglers, in their order */
 	size_t n_blames;

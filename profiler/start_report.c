@@ -211,16 +211,42 @@ static int order_node(const void *x, const void *y, void *arg)
 	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* Stages before a node has its GPUs (paper, 3.2). */
-static bool is_queue(const char *stage)
-{
-	static const char *const names[] = { "queue", "schedule", "allocate" };
-	size_t n = strcspn(stage, ".");
+/* Stages before a node has its GPUs (paper, 3.2), and then that of its image. */
+static const char *const placing[] = { "queue", "schedule", "allocate",
+				       "image" };
+#define PLACING_QUEUES 3u
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strlen(names[i]) == n && memcmp(names[i], stage, n) == 0)
+/* Is it one of the first `n` of these, or a part of it? */
+static bool is_placing(struct stage_text stage, size_t n)
+{
+	const char *dot = memchr(stage.s, '.', stage.n);
+	size_t len = dot ? (size_t)(dot - stage.s) : stage.n;
+
+	for (size_t i = 0; i < n; i++)
+		if (strlen(placing[i]) == len &&
+		    memcmp(placing[i], stage.s, len) == 0)
 			return true;
 	return false;
+}
+
+static bool is_queue(const char *stage)
+{
+	return is_placing(stage_text(stage), PLACING_QUEUES);
+}
+
+bool start_stage_is_placing(struct stage_text stage)
+{
+	return is_placing(stage, ARRAY_SIZE(placing));
+}
+
+enum start_class start_class_of(bool is_placed, bool was_placed)
+{
+	return was_placed && !is_placed ? START_HOT_UPDATE : START_FULL;
+}
+
+const char *start_class_name(enum start_class c)
+{
+	return c == START_HOT_UPDATE ? "hot_update" : "full";
 }
 
 /* The time in which some rank of the node was in a stage, waiting left out. */

@@ -22,6 +22,19 @@
  * took. */
 #define START_OVER_MARK "train.end"
 
+/* How much of a start there was (paper, 3.1). */
+enum start_class {
+	START_FULL,
+	START_HOT_UPDATE, /* the job's nodes and containers stayed */
+};
+/* "full", "hot_update". */
+const char *start_class_name(enum start_class c);
+/* Does a node get its job in this stage: queue, schedule, allocate, image, or a part of
+ * one of them? */
+bool start_stage_is_placing(struct stage_text stage);
+/* A start without such a stage of a job that had one in an earlier attempt. */
+enum start_class start_class_of(bool is_placed, bool was_placed);
+
 struct start_set;
 
 struct start_event {

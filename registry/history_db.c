@@ -192,7 +192,7 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 				     : 0),
 			DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes)
 				     : 0),
-			DB_INT(is_top));
+			DB_INT(is_top), DB_INT(job_start_class(&f->head)));
 }
 
 /* Of the nodes together; 0 where some do not say how many they have. */
@@ -284,7 +284,8 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 			DB_INT(sane_ms(r->end_ns - r->begin_ns)),
 			DB_INT(sane_ms(r->spread.median_ns)),
 			DB_INT(sane_ms(r->spread.max_ns)),
-			db_text(stages.data ? stages.data : ""));
+			db_text(stages.data ? stages.data : ""),
+			DB_INT(job_start_class(&f->head)));
 }
 
 static int put_summary(struct db_conn *c, const struct start_found *f,
@@ -501,13 +502,14 @@ static int ask_trend(struct db_conn *c, void *arg, struct error *err)
 		[TREND_BY_DAY] = SQL_TREND_DAY,
 		[TREND_BY_IMAGE] = SQL_TREND_IMAGE,
 		[TREND_BY_LABEL] = SQL_TREND_LABEL,
+		[TREND_BY_CLASS] = SQL_TREND_CLASS,
 	};
 	struct history_query *q = arg;
 	const struct trend_query *t = q->trend;
 
 	return DB_QUERY(c, statements[t->by], see_trend, q, err,
 			DB_INT(t->since_day), db_text(t->image),
-			db_text(t->label), DB_INT(t->limit));
+			db_text(t->label), DB_INT(t->class), DB_INT(t->limit));
 }
 
 int history_db_trend(struct db *db, const struct trend_query *t,
@@ -555,13 +557,14 @@ static int ask_scales(struct db_conn *c, void *arg, struct error *err)
 	int64_t since = q->of->since_day * DAY_S;
 	int n = DB_QUERY(c, SQL_SCALE_LIST, see_scale, q, err, DB_INT(since),
 			 db_text(q->of->image), db_text(q->of->label),
-			 DB_INT(2), DB_INT(INT64_MAX), DB_INT(q->of->limit));
+			 DB_INT(2), DB_INT(INT64_MAX), DB_INT(q->of->class),
+			 DB_INT(q->of->limit));
 
 	return n < 0 ? n
 		     : DB_QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
 				DB_INT(since), db_text(q->of->image),
 				db_text(q->of->label), DB_INT(0), DB_INT(1),
-				DB_INT(q->of->limit));
+				DB_INT(q->of->class), DB_INT(q->of->limit));
 }
 
 int history_db_scales(struct db *db, const struct trend_query *t,

@@ -68,9 +68,13 @@ enum trend_by {
 	TREND_BY_DAY,
 	TREND_BY_IMAGE,
 	TREND_BY_LABEL,
+	TREND_BY_CLASS,
 };
 
-/* Sums over starts; key: a day since 1970, an image, a label.  stage "": the whole. */
+#define TREND_CLASS_ANY (-1)
+
+/* Sums over starts; key: a day since 1970, an image, a label, a class (its number).
+ * stage "": the whole. */
 struct trend_row {
 	int64_t starts, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
 		wait_ms;
@@ -81,6 +85,7 @@ struct trend_query {
 	enum trend_by by;
 	int64_t since_day, limit;
 	const char *image, *label; /* "" any */
+	int class;                 /* enum start_class, or TREND_CLASS_ANY */
 };
 int history_db_trend(struct db *db, const struct trend_query *q,
 		     int (*each)(void *arg, const struct trend_row *t),

@@ -136,7 +136,13 @@ static bool is_format(const char *s)
 static bool is_by(const char *s)
 {
 	return strcmp(s, "day") == 0 || strcmp(s, "image") == 0 ||
-	       strcmp(s, "label") == 0;
+	       strcmp(s, "label") == 0 || strcmp(s, "class") == 0;
+}
+
+static bool is_class(const char *s)
+{
+	return strcmp(s, start_class_name(START_FULL)) == 0 ||
+	       strcmp(s, start_class_name(START_HOT_UPDATE)) == 0;
 }
 
 static bool is_days(const char *s)
@@ -386,9 +392,14 @@ const struct param_kind param_format = {
 	is_format,
 };
 const struct param_kind param_by = {
-	"day, image or label",
-	STRING "\"enum\":[\"day\",\"image\",\"label\"]}",
+	"day, image, label or class",
+	STRING "\"enum\":[\"day\",\"image\",\"label\",\"class\"]}",
 	is_by,
+};
+const struct param_kind param_class = {
+	"full or hot_update",
+	STRING "\"enum\":[\"full\",\"hot_update\"]}",
+	is_class,
 };
 const struct param_kind param_days = {
 	"1 to 400",

@@ -72,6 +72,11 @@
 		"label", PARAM_QUERY, &param_label, false, \
 			"Only of jobs with this label." \
 	}
+#define P_CLASS \
+	{ \
+		"class", PARAM_QUERY, &param_class, false, \
+			"Only full starts, or only hot updates." \
+	}
 #define P_DAYS \
 	{ \
 		"days", PARAM_QUERY, &param_days, false, "How far back; 30." \
@@ -458,15 +463,16 @@ const struct route routes[] = {
 	{ .method = HTTPD_GET,
 	  .path = "/v1/trends",
 	  .id = "getTrends",
-	  .summary = "Stages of all starts that are over, by day, image or "
-		     "label.",
+	  .summary = "Stages of all starts that are over, by day, image, "
+		     "label or class.",
 	  .role = ROLE_READ,
 	  .run = trends_get,
 	  .params = { { "by", PARAM_QUERY, &param_by, false,
 			"What a row is of; day." },
 		      P_DAYS,
 		      P_JOB_IMAGE,
-		      P_LABEL },
+		      P_LABEL,
+		      P_CLASS },
 	  .answers = { { HTTPD_OK, JSON, "A list." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/scales",
@@ -474,7 +480,7 @@ const struct route routes[] = {
 	  .summary = "Starts that are over, by the size of their jobs.",
 	  .role = ROLE_READ,
 	  .run = scales_get,
-	  .params = { P_DAYS, P_JOB_IMAGE, P_LABEL },
+	  .params = { P_DAYS, P_JOB_IMAGE, P_LABEL, P_CLASS },
 	  .answers = { { HTTPD_OK, JSON,
 			 "How times spread, by size and stage." } } },
 	{ .method = HTTPD_GET,

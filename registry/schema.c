@@ -440,11 +440,40 @@ static const char version_21[] =
 	" data @BLOB@ NOT NULL,"
 	" PRIMARY KEY (offer, part))";
 
+/*
+ * Hot updates: `placed` says that a start's nodes were found or its image loaded, `class` is
+ * enum start_class.  Sums of a day are kept by class; those from before are of full starts.
+ */
+static const char version_22[] =
+	"ALTER TABLE job_start ADD COLUMN placed BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE start_scale ADD COLUMN class BIGINT NOT NULL DEFAULT 0;"
+	"CREATE TABLE start_day_22 ("
+	" day BIGINT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" class BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" starts BIGINT NOT NULL,"
+	" nodes BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" job_ms BIGINT NOT NULL,"
+	" worst_ms BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" node_ms BIGINT NOT NULL,"
+	" wait_ms BIGINT NOT NULL,"
+	" tops BIGINT NOT NULL,"
+	" PRIMARY KEY (day, image, label, class, stage));"
+	"INSERT INTO start_day_22 SELECT day, image, label, 0, stage, starts,"
+	" nodes, median_ms, job_ms, worst_ms, slow, node_ms, wait_ms, tops"
+	" FROM start_day;"
+	"DROP TABLE start_day;"
+	"ALTER TABLE start_day_22 RENAME TO start_day";
+
 static const char *const scripts[] = {
 	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
 	version_7,  version_8,  version_9,  version_10, version_11, version_12,
 	version_13, version_14, version_15, version_16, version_17, version_18,
-	version_19, version_20, version_21
+	version_19, version_20, version_21, version_22
 };
 
 #define GROUP(list) \

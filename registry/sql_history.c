@@ -4,7 +4,7 @@
 #include "registry/sql.h"
 
 /* Rows of a day, an image or a label, by stage. */
-#define DAY_KEY "image || ' ' || label || ' ' || stage"
+#define DAY_KEY "image || ' ' || label || ' ' || class || ' ' || stage"
 /* Slow nodes whose starts are looked at for whose they are. */
 #define NODE_LIST_MAX "10000"
 /* When there are too many: those of the most nodes. */
@@ -17,8 +17,9 @@
 	"CAST(sum(wait_ms) AS BIGINT), CAST(sum(tops) AS BIGINT) " \
 	"FROM start_day WHERE " \
 	"day >= $1 AND (CAST($2 AS TEXT) = '' OR image = $2) AND " \
-	"(CAST($3 AS TEXT) = '' OR label = $3) GROUP BY 1, 2 " \
-	"ORDER BY 4 DESC, 1, 2 LIMIT CAST($4 AS BIGINT)) AS t ORDER BY 1, 2"
+	"(CAST($3 AS TEXT) = '' OR label = $3) AND " \
+	"(CAST($4 AS BIGINT) < 0 OR class = $4) GROUP BY 1, 2 " \
+	"ORDER BY 4 DESC, 1, 2 LIMIT CAST($5 AS BIGINT)) AS t ORDER BY 1, 2"
 #define TREND_TYPES "ttiiiiiiiii"
 
 #define AT(s) (s - SQL_OF_HISTORY)
@@ -126,13 +127,14 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 	[AT(SQL_NODE_EXPIRE)] = { "expire starts of nodes",
 				  "DELETE FROM start_node WHERE at < $1", "" },
 	/* day, image, label, stage, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
-	 * wait_ms, is it in no other stage */
+	 * wait_ms, is it in no other stage, class */
 	[AT(SQL_DAY_PUT)] = { "add to a day",
 			      "INSERT INTO start_day (day, image, label, stage, "
 			      "starts, nodes, median_ms, job_ms, worst_ms, slow, "
-			      "node_ms, wait_ms, tops) VALUES ($1, $2, $3, $4, "
-			      "1, $5, $6, $7, $8, $9, $10, $11, $12) "
-			      "ON CONFLICT (day, image, label, stage) DO UPDATE "
+			      "node_ms, wait_ms, tops, class) VALUES ($1, $2, $3, $4, "
+			      "1, $5, $6, $7, $8, $9, $10, $11, $12, $13) "
+			      "ON CONFLICT (day, image, label, class, stage) DO "
+			      "UPDATE "
 			      "SET starts = start_day.starts + 1, "
 			      "nodes = start_day.nodes + excluded.nodes, "
 			      "median_ms = start_day.median_ms + "
@@ -159,21 +161,24 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 			       "ORDER BY nodes - starts, starts, 1 "
 			       "LIMIT CAST($2 AS BIGINT))",
 			       "" },
-	/* since, image or '', label or '', at most */
+	/* since, image or '', label or '', class or -1, at most */
 	[AT(SQL_TREND_DAY)] = { "trend by day", TREND("CAST(day AS TEXT)"),
 				TREND_TYPES },
 	[AT(SQL_TREND_IMAGE)] = { "trend by image", TREND("image"),
 				  TREND_TYPES },
 	[AT(SQL_TREND_LABEL)] = { "trend by label", TREND("label"),
 				  TREND_TYPES },
+	[AT(SQL_TREND_CLASS)] = { "trend by class",
+				  TREND("CAST(class AS TEXT)"), TREND_TYPES },
 	[AT(SQL_DAY_EXPIRE)] = { "expire days",
 				 "DELETE FROM start_day WHERE day < $1", "" },
-	/* start, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms, stages */
+	/* start, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms, stages,
+	 * class */
 	[AT(SQL_SCALE_PUT)] = { "add to starts by size",
 				"INSERT INTO start_scale (start, stage, at, job, "
 				"image, label, nodes, gpus, job_ms, median_ms, "
-				"max_ms, stages) VALUES ($1, '', $2, $3, $4, $5, "
-				"$6, $7, $8, $9, $10, $11) "
+				"max_ms, stages, class) VALUES ($1, '', $2, $3, $4, "
+				"$5, $6, $7, $8, $9, $10, $11, $12) "
 				"ON CONFLICT (start, stage) DO "
 				"UPDATE SET at = excluded.at, job = excluded.job, "
 				"image = excluded.image, label = excluded.label, "
@@ -181,9 +186,11 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				"job_ms = excluded.job_ms, "
 				"median_ms = excluded.median_ms, "
 				"max_ms = excluded.max_ms, "
-				"stages = excluded.stages",
+				"stages = excluded.stages, "
+				"class = excluded.class",
 				"" },
-	/* since, image or '', label or '', nodes from and to, at most: the newest */
+	/* since, image or '', label or '', nodes from and to, class or -1, at most: the
+	 * newest */
 	[AT(SQL_SCALE_LIST)] = { "starts by size",
 				 "SELECT stage, job, nodes, gpus, job_ms, "
 				 "median_ms, max_ms, stages FROM start_scale "
@@ -191,8 +198,9 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				 "(CAST($2 AS TEXT) = '' OR image = $2) AND "
 				 "(CAST($3 AS TEXT) = '' OR label = $3) AND "
 				 "nodes BETWEEN CAST($4 AS BIGINT) AND "
-				 "CAST($5 AS BIGINT) "
-				 "ORDER BY at DESC LIMIT CAST($6 AS BIGINT)",
+				 "CAST($5 AS BIGINT) AND "
+				 "(CAST($6 AS BIGINT) < 0 OR class = $6) "
+				 "ORDER BY at DESC LIMIT CAST($7 AS BIGINT)",
 				 "ttiiiiit" },
 	[AT(SQL_SCALE_EXPIRE)] = { "expire starts by size",
 				   "DELETE FROM start_scale WHERE at < $1",

@@ -4,10 +4,14 @@
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
-	"received, image, label, revision, node_count, summary, " \
+	"received, image, label, revision, node_count, summary, placed, " JOB_OTHERS
+/* How many later attempts there are, and was an earlier one placed? */
+#define JOB_OTHERS \
 	"(SELECT CAST(count(*) AS BIGINT) FROM job_start AS n " \
-	"WHERE n.job = s.job AND n.attempt > s.attempt AND n.events > 0) "
-#define JOB_TYPES "itiiiiiittiiti"
+	"WHERE n.job = s.job AND n.attempt > s.attempt AND n.events > 0), " \
+	"(SELECT CAST(coalesce(max(placed), 0) AS BIGINT) FROM job_start AS n " \
+	"WHERE n.job = s.job AND n.attempt < s.attempt) "
+#define JOB_TYPES "itiiiiiittiitiii"
 /* Starts that the list chooses from, the newest; of these, so many of one node alone come
  * before those of others. */
 #define JOB_LIST_MAX "100000"
@@ -46,7 +50,8 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 				"revision = job_start.revision + 1 "
 				"RETURNING id, events, revision",
 				"iii" },
-	/* new events, first_ns, last_ns, ready_ns, image, label, node, new nodes, id */
+	/* new events, first_ns, last_ns, ready_ns, image, label, node, new nodes, is it
+	 * placed, id */
 	[AT(SQL_JOB_SUM)] = { "sum of a start",
 			      "UPDATE job_start SET "
 			      "events = events + CAST($1 AS BIGINT), "
@@ -64,8 +69,9 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 			      "ELSE CAST($6 AS TEXT) END, "
 			      "node_name = CASE WHEN node_count = 0 THEN "
 			      "CAST($7 AS TEXT) ELSE node_name END, "
-			      "node_count = node_count + CAST($8 AS BIGINT) "
-			      "WHERE id = $9",
+			      "node_count = node_count + CAST($8 AS BIGINT), "
+			      "placed = CASE WHEN placed = 1 THEN 1 ELSE "
+			      "CAST($9 AS BIGINT) END WHERE id = $10",
 			      "" },
 	/* job or '', image or '', label or '', limit: while there are others, half of them
 	 * of one namespace, and sixteen that one node alone told of */
@@ -111,11 +117,11 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 			       "n.job = s.job AND n.attempt > s.attempt AND "
 			       "n.events > 0)",
 			       "iii" },
-	/* job, attempt */
-	[AT(SQL_JOB_LATER)] = { "later attempts of a job",
-				"SELECT CAST(count(*) AS BIGINT) FROM job_start "
-				"WHERE job = $1 AND attempt > $2 AND events > 0",
-				"i" },
+	/* id */
+	[AT(SQL_JOB_OTHERS)] = { "other attempts of a job",
+				 "SELECT " JOB_OTHERS
+				 "FROM job_start AS s WHERE id = $1",
+				 "ii" },
 	/* before, at most */
 	[AT(SQL_JOB_EXPIRE)] = { "expire starts",
 				 "DELETE FROM job_start WHERE id IN "

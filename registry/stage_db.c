@@ -76,7 +76,7 @@ struct put_start {
 	int64_t stored, first_ns, last_ns, ready_ns;
 	char image[STAGE_IMAGE_MAX + 1], label[STAGE_NAME_MAX + 1];
 	bool is_open;
-	bool has_new_clock, is_new_node;
+	bool has_new_clock, is_new_node, is_placed;
 	/* Rows that wait to be put together, which spares most of the way there. */
 	struct stage_event rows[STAGE_PUT_ROWS];
 	size_t n_rows;
@@ -259,6 +259,7 @@ static int put_event(struct db_conn *c, struct stage_batch *b,
 	s->rows[s->n_rows++] = *e;
 	note_time(s, b, e);
 	note_labels(s, e);
+	s->is_placed |= start_stage_is_placing(e->stage);
 	return s->n_rows == STAGE_PUT_ROWS ? flush_rows(c, b, s, err) : 0;
 }
 
@@ -281,7 +282,8 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 			     DB_INT(s->first_ns), DB_INT(s->last_ns),
 			     DB_INT(s->ready_ns), db_text(s->image),
 			     db_text(s->label), db_text(b->node),
-			     DB_INT(s->is_new_node), DB_INT(s->id));
+			     DB_INT(s->is_new_node), DB_INT(s->is_placed),
+			     DB_INT(s->id));
 	return n < 0 ? n : 0;
 }
 
@@ -358,7 +360,9 @@ static int note_job(void *arg, const struct db_value *row)
 		.revision = row[10].n,
 		.nodes = row[11].n,
 		.summary = row[12].data,
-		.later = row[13].n,
+		.is_placed = row[13].n != 0,
+		.later = row[14].n,
+		.was_placed = row[15].n != 0,
 	};
 	int rc = q->each(q->arg, &s);
 
@@ -577,28 +581,31 @@ int stage_db_count_open(struct db *db, struct job_open *ret, struct error *err)
 	return db_run(db, DB_ALONE, count_open, ret, err);
 }
 
-struct later_query {
-	const struct job_start *start;
-	int64_t n;
-};
-
-static int count_later(struct db_conn *c, void *arg, struct error *err)
+static int note_others(void *arg, const struct db_value *row)
 {
-	struct later_query *q = arg;
-	int n = DB_QUERY(c, SQL_JOB_LATER, note_count, &q->n, err,
-			 db_text(q->start->job), DB_INT(q->start->attempt));
+	struct job_start *s = arg;
+
+	s->later = row[0].n;
+	s->was_placed = row[1].n != 0;
+	return 0;
+}
+
+static int ask_others(struct db_conn *c, void *arg, struct error *err)
+{
+	struct job_start *s = arg;
+	int n = DB_QUERY(c, SQL_JOB_OTHERS, note_others, s, err, DB_INT(s->id));
 
 	return n < 0 ? n : 0;
 }
 
-int stage_db_later(struct db *db, const struct job_start *s, int64_t *ret,
-		   struct error *err)
+int stage_db_others(struct db *db, struct job_start *s, struct error *err)
 {
-	struct later_query q = { .start = s };
-	int rc = db_run(db, DB_ALONE, count_later, &q, err);
+	return db_run(db, DB_ALONE, ask_others, s, err);
+}
 
-	*ret = q.n;
-	return rc;
+enum start_class job_start_class(const struct job_start *s)
+{
+	return start_class_of(s->is_placed, s->was_placed);
 }
 
 bool job_start_is_open(const struct job_start *s, int64_t now_ns)

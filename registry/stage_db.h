@@ -41,7 +41,9 @@ struct job_start {
 	int64_t revision;          /* grows with each batch */
 	int64_t nodes;             /* that sent events */
 	int64_t later;             /* later attempts of the job */
-	const char *summary;       /* of one that is over: JSON, or "" */
+	bool is_placed;      /* start_stage_is_placing() of one of its events */
+	bool was_placed;     /* of an earlier attempt's */
+	const char *summary; /* of one that is over: JSON, or "" */
 	const char *job;
 	const char *image, *label; /* "" unknown */
 };
@@ -52,9 +54,10 @@ struct job_start {
 #define JOB_SILENT_NS (INT64_C(600) * 1000000000)
 bool job_start_is_open(const struct job_start *s, int64_t now_ns);
 
-/* Later attempts of the start's job now. */
-int stage_db_later(struct db *db, const struct job_start *s, int64_t *ret,
-		   struct error *err) MUST_CHECK;
+/* What the other attempts of the start's job say now: `later` and `was_placed`. */
+int stage_db_others(struct db *db, struct job_start *s,
+		    struct error *err) MUST_CHECK;
+enum start_class job_start_class(const struct job_start *s);
 
 struct job_open {
 	int64_t now_ns; /* the caller's, since 1970 */

@@ -98,9 +98,10 @@ json_t *starts_job_json(const struct job_start *s, int64_t now_ns)
 						   : s->last_ns;
 
 	return json_pack(
-		"{s:I,s:s,s:I,s:I,s:f,s:b,s:s,s:I,s:I,s:I,s:I,s:s,s:s}", "id",
-		(json_int_t)s->id, "job", s->job, "attempt",
-		(json_int_t)s->attempt, "begin_ms",
+		"{s:I,s:s,s:I,s:s,s:I,s:f,s:b,s:s,s:I,s:I,s:I,s:I,s:s,s:s}",
+		"id", (json_int_t)s->id, "job", s->job, "attempt",
+		(json_int_t)s->attempt, "class",
+		start_class_name(job_start_class(s)), "begin_ms",
 		(json_int_t)(s->first_ns / NS_PER_MS), "duration_s",
 		seconds(end > s->first_ns ? end - s->first_ns : 0), "ready",
 		s->ready_ns != 0, "state", state, "nodes_all",

@@ -269,7 +269,7 @@ static int open_view(struct call *c, const char *id, struct start_view *ret,
 		return rc;
 	r = &ret->found->report;
 	ret->head = ret->found->head;
-	rc = stage_db_later(s->db, &ret->head, &ret->head.later, err);
+	rc = stage_db_others(s->db, &ret->head, err);
 	ret->until_ns = job_start_is_open(&ret->head, ret->now_ns) &&
 					ret->now_ns > r->end_ns
 				? ret->now_ns
@@ -427,6 +427,7 @@ int starts_export(struct call *c, struct error *err)
 	if (rc == 0) {
 		name = (struct start_title){ .job = v.head.job,
 					     .attempt = v.head.attempt,
+					     .class = job_start_class(&v.head),
 					     .blames = v.found->blames,
 					     .n_blames = v.found->n_blames };
 		if (start_export(k, &v.found->report, &name, &c->reply.body) <

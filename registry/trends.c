@@ -21,10 +21,31 @@ static double mean_s(int64_t sum_ms, int64_t n)
 	return n > 0 ? (double)sum_ms / 1e3 / (double)n : 0;
 }
 
+struct trend_rows {
+	enum trend_by by;
+	json_t *rows;
+};
+
+static int class_asked(struct call *c)
+{
+	const char *name = call_param(c, "class");
+
+	if (!name[0])
+		return TREND_CLASS_ANY;
+	return strcmp(name, start_class_name(START_FULL)) == 0
+		       ? START_FULL
+		       : START_HOT_UPDATE;
+}
+
 static int add_trend(void *arg, const struct trend_row *t)
 {
+	const struct trend_rows *to = arg;
+	const char *key =
+		to->by == TREND_BY_CLASS
+			? start_class_name((enum start_class)atoi(t->key))
+			: t->key;
 	json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f}",
-			      "key", t->key, "stage", t->stage, "starts",
+			      "key", key, "stage", t->stage, "starts",
 			      (json_int_t)t->starts, "top", (json_int_t)t->tops,
 			      "nodes", (json_int_t)t->nodes, "median_s",
 			      mean_s(t->median_ms, t->starts), "job_s",
@@ -34,7 +55,7 @@ static int add_trend(void *arg, const struct trend_row *t)
 			      (double)t->node_ms / 3.6e6, "wait_hours",
 			      (double)t->wait_ms / 3.6e6);
 
-	return json_array_append_new(arg, o) < 0 ? -ENOMEM : 0;
+	return json_array_append_new(to->rows, o) < 0 ? -ENOMEM : 0;
 }
 
 int trends_get(struct call *c, struct error *err)
@@ -43,23 +64,25 @@ int trends_get(struct call *c, struct error *err)
 	struct trend_query q = {
 		.by = strcmp(by, "image") == 0   ? TREND_BY_IMAGE
 		      : strcmp(by, "label") == 0 ? TREND_BY_LABEL
+		      : strcmp(by, "class") == 0 ? TREND_BY_CLASS
 						 : TREND_BY_DAY,
 		.since_day = time(NULL) / DAY_S -
 			     (days[0] ? atoi(days) : DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 		.label = call_param(c, "label"),
+		.class = class_asked(c),
 		.limit = ROWS_MAX,
 	};
-	json_t *rows = json_array();
+	struct trend_rows to = { .by = q.by, .rows = json_array() };
 	int rc = call_check_repo(c, "", err);
 
 	if (rc == 0)
-		rc = history_db_trend(c->service->db, &q, add_trend, rows, err);
+		rc = history_db_trend(c->service->db, &q, add_trend, &to, err);
 	if (rc < 0) {
-		json_decref(rows);
+		json_decref(to.rows);
 		return rc;
 	}
-	return call_send_json(c, json_pack("{s:o}", "rows", rows), err);
+	return call_send_json(c, json_pack("{s:o}", "rows", to.rows), err);
 }
 
 static int add_scale(void *arg, const struct scale_row *r)
@@ -75,6 +98,7 @@ int scales_get(struct call *c, struct error *err)
 			     (days[0] ? atoi(days) : DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 		.label = call_param(c, "label"),
+		.class = class_asked(c),
 		.limit = SCALE_ROWS_MAX,
 	};
 	AUTO(scale_sums) sums = NULL;

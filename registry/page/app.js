@@ -247,12 +247,18 @@ function longestOf(starts) {
 	return Math.max(sorted[Math.floor((sorted.length - 1) * 0.9)] || 0, 1);
 }
 
+const HOT = "hot_update";
+
+function attemptOf(s) {
+	return "attempt " + s.attempt + (s.class === HOT ? ", hot update" : "");
+}
+
 function nameOf(s) {
 	const cell = make("span", undefined, "job");
 	const more = cell.appendChild(make("small"));
 
 	cell.prepend(link(s.job, "start/" + s.id));
-	more.append(s.attempt ? " attempt " + s.attempt : "");
+	more.append(s.attempt ? " " + attemptOf(s) : "");
 	if (s.label)
 		more.append(" ", link(s.label, "label/" + s.label));
 	if (s.image)
@@ -571,7 +577,7 @@ function startView(start, bars) {
 	const map = colours(new Set([...top, ...start.stages].map((s) => s.stage).concat(bars.stages)));
 	const links = make("p", undefined, "links");
 
-	view.append(make("h2", start.job + ", attempt " + start.attempt), links);
+	view.append(make("h2", start.job + ", " + attemptOf(start)), links);
 	links.append(stateBadge({ ...start, summary: start.failed ? { failed: start.failed.text } : null }), " ",
 		moment(start.begin_ms), " ");
 	if (start.image)
@@ -612,8 +618,8 @@ function compareView(c) {
 	const view = make("section");
 	const cell = (s, key) => (s ? seconds(s[key]) : "-");
 
-	view.append(make("h2", c.a.job + ", attempt " + c.a.attempt + ", and " + (c.a.job === c.b.job ? "" : c.b.job + ", ") +
-		"attempt " + c.b.attempt + ": " + (c.change_s > 0 ? "+" : "") + seconds(c.change_s)));
+	view.append(make("h2", c.a.job + ", " + attemptOf(c.a) + ", and " + (c.a.job === c.b.job ? "" : c.b.job + ", ") +
+		attemptOf(c.b) + ": " + (c.change_s > 0 ? "+" : "") + seconds(c.change_s)));
 	view.append(table([
 		["Which", (s) => s.name],
 		["Job", (s) => link(s.of.job, "start/" + s.of.id)],
@@ -639,7 +645,7 @@ function compareView(c) {
 // Attempts as columns of the median node's stages, up to when training began, the oldest first.
 function attemptsChart(starts, map) {
 	const shown = starts.filter((s) => s.summary).slice(0, HISTORY_MOST).reverse();
-	const names = shown.map((s) => "attempt " + s.attempt);
+	const names = shown.map(attemptOf);
 	const sums = shown.map((s) => s.summary.stages.reduce((n, p) => n + p[1], 0));
 	const series = [...map].map(([stage, colour]) => {
 		const data = shown.map((s) => (s.summary.stages.find((p) => p[0] === stage) || [])[1] ?? null);
@@ -661,7 +667,7 @@ function jobView(found, job) {
 	view.firstChild.after(...attemptsChart(found.starts, coloursOf(found.starts)));
 	if (pairs.length)
 		part(view, "Compare", firstRows([
-			["Start", (p) => link("attempt " + p[1].attempt, "start/" + p[1].id)],
+			["Start", (p) => link(attemptOf(p[1]), "start/" + p[1].id)],
 			["Began", (p) => moment(p[1].begin_ms)],
 			["Took", (p) => seconds(p[1].duration_s), true],
 			["Change", (p) => change(p[1].duration_s - p[0].duration_s), true],
@@ -707,10 +713,18 @@ function trendTable(rows, title, name) {
 	], rows.filter((r) => !r.stage));
 }
 
-function trendView(title, scales, days, images, labels) {
+// What is below it is of full starts: the means of the two together would be of neither.
+function classPart(view, classes) {
+	if (classes.rows.some((r) => r.key === HOT))
+		part(view, "By class; all else here is of full starts",
+			trendTable(classes.rows, "Class", (k) => k.replace("_", " ")));
+}
+
+function trendView(title, scales, days, classes, images, labels) {
 	const view = make("section");
 
 	view.append(make("h2", title));
+	classPart(view, classes);
 	if (!days.rows.length) {
 		view.append(make("p", "No start is over yet: that is a minute after training began."));
 		return view;
@@ -732,10 +746,11 @@ function trendView(title, scales, days, images, labels) {
 
 async function groupView(kind, name) {
 	const q = kind + "=" + encodeURIComponent(name);
-	const [scales, trend, starts, parts] = await Promise.all([
-		ask("/v1/scales?days=90&" + q), ask("/v1/trends?days=90&" + q), ask("/v1/starts?limit=200&" + q),
+	const [scales, trend, classes, starts, parts] = await Promise.all([
+		ask("/v1/scales?days=90&class=full&" + q), ask("/v1/trends?days=90&class=full&" + q),
+		ask("/v1/trends?days=90&by=class&" + q), ask("/v1/starts?limit=200&" + q),
 		kind === "image" ? imageParts(name) : ""]);
-	const view = trendView((kind === "image" ? "Image " : "Label ") + name, scales, trend);
+	const view = trendView((kind === "image" ? "Image " : "Label ") + name, scales, trend, classes);
 
 	view.append(parts, listView(starts, "Its starts"));
 	return view;
@@ -1013,7 +1028,8 @@ const views = [
 		return hotView(await ask("/v1/images/" + m[1] + "?limit=1000&repo=" + m[2] + "&workload=" + m[3]));
 	}],
 	[/^#trends$/, async () => trendView("Trends of 90 days", ...await Promise.all(
-		["scales?", "trends?by=day&", "trends?by=image&", "trends?by=label&"].map((what) =>
+		["scales?class=full&", "trends?class=full&by=day&", "trends?by=class&",
+			"trends?class=full&by=image&", "trends?class=full&by=label&"].map((what) =>
 			ask("/v1/" + what + "days=90"))))],
 	[/^/, startsView],
 ];

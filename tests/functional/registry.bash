@@ -105,6 +105,10 @@ as_of_version() # NUMBER
 {
 	local c
 
+	[ "$1" -ge 22 ] || {
+		in_db "ALTER TABLE job_start DROP COLUMN placed"
+		in_db "ALTER TABLE start_scale DROP COLUMN class"
+	}
 	[ "$1" -ge 21 ] || for c in image_index_part image_index; do
 		in_db "DROP TABLE $c"
 	done

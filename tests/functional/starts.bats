@@ -153,8 +153,22 @@ starts_are_compared_by_size()
 	done
 	BEGIN=
 	a_start 0 | grep ' node=n1 ' | "$bootseer" stage send --service "$U" --job small -
+	# Neither placed nor pulled: the job's nodes stayed.
+	a_start 0 | grep -v ' stage=image ' |
+		"$bootseer" stage send --service "$U" --job big --attempt 4 -
 	make_old
-	ask "$U/v1/scales"
+	"$bootseer" start ls --service "$U" big >"$W/ls"
+	[ "$(awk '{ print $3 $4 }' "$W/ls" | tr '\n' ' ')" = 'TRYCLASS 4hot 3full 2full 1full ' ]
+	"$bootseer" start show --service "$U" big >"$W/show"
+	grep -q '^job big, attempt 4 (hot update), start ' "$W/show"
+	ask "$U/v1/trends?by=class"
+	jq -e '[.rows[] | select(.stage == "") | [.key, .starts, .median_s]] ==
+		[["full", 4, 30], ["hot_update", 1, 20]]' "$O"
+	ask "$U/v1/trends?class=hot_update&label=team"
+	jq -e '.rows == []' "$O"
+	ask "$U/v1/trends?class=hot_update"
+	jq -e '[.rows[].stage] == ["", "env"]' "$O"
+	ask "$U/v1/scales?class=full"
 	# Five nodes of eight GPUs, and one.
 	jq -e '.unit == "gpus" and .starts == 4 and .jobs == 2 and (.ranges | length) == 16 and
 		[.ranges[] | select(.job_s) | [.from, .to, .job_s.n, .job_s.median]] ==
@@ -171,7 +185,7 @@ starts_are_compared_by_size()
 	# A version before had a row for each stage.
 	ask "$U/v1/scales"
 	cp "$O" "$W/scales"
-	[ "$(rows_of start_scale)" = 4 ]
+	[ "$(rows_of start_scale)" = 5 ]
 	end_service TERM
 	in_db "INSERT INTO start_scale (start, stage, at, job, image, label, nodes, gpus, job_ms,
 			median_ms, max_ms)
@@ -180,7 +194,7 @@ starts_are_compared_by_size()
 	in_db "UPDATE start_scale SET stages = '' WHERE job = 'small'"
 	as_of_version 17
 	service
-	[ "$(rows_of start_scale)" = 4 ]
+	[ "$(rows_of start_scale)" = 5 ]
 	ask "$U/v1/scales"
 	jq -e --slurpfile was "$W/scales" '(.stages | map(select(.stage == "env")) | .[0].node_s.n) ==
 		($was[0].stages | map(select(.stage == "env")) | .[0].node_s.n) and
@@ -350,9 +364,19 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 		line $((n == 7 ? 60 : 10)) "n$n" env end
 		line 100 "n$n" train mark
 	done | "$bootseer" stage send --service "$U" --job j1 -
+	{
+		line 0 n1 queue begin
+		line 1 n1 queue end
+	} | "$bootseer" stage send --service "$U" --job j1 -
+	for n in {1..12}; do
+		line 0 "n$n" env begin
+		line 10 "n$n" env end
+		line 20 "n$n" train mark
+	done | "$bootseer" stage send --service "$U" --job j1 --attempt 1 -
 	make_old
 	wait_for page_shows "$U/#trends" "$W/trends" '<td>env</td><td class="number">6</td>'
 	grep -q '<h2>By the size of the job: 1 start of 1 job</h2>' "$W/trends"
+	grep -q '<td>hot update</td><td class="number">1</td>' "$W/trends"
 	grep -q '<li>8 to 15 nodes: half from 1 min 40 s to 1 min 40 s, .*, 1 in all</li>' "$W/trends"
 	wait_for page_shows "$U/#image/h/a:1" "$W/image" \
 		'<h2>By the size of the job: 1 start of 1 job</h2>'
@@ -421,8 +445,8 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 		"$W/chrome"
 	"$bootseer" start export --format csv j1 >"$W/csv"
 	[ "$(wc -l <"$W/csv")" = 11 ]
-	grep -qx "j1,0,n3,,env,1,20.000000,60.000000,,0,1,$((BEGIN + 20)).000,slow_disk,40.000" "$W/csv"
-	grep -qx "j1,0,n1,,env,1,20.000000,20.000000,,0,1,$((BEGIN + 20)).000,," "$W/csv"
+	grep -qx "j1,0,n3,,env,1,20.000000,60.000000,,0,1,$((BEGIN + 20)).000,slow_disk,40.000,full" "$W/csv"
+	grep -qx "j1,0,n1,,env,1,20.000000,20.000000,,0,1,$((BEGIN + 20)).000,,,full" "$W/csv"
 	jq -e '[.traceEvents[] | select(.args.cause) | .name + " " + .args.cause] ==
 		["env slow_disk"]' "$W/chrome"
 	"$bootseer" start export --format otlp j1 >"$W/otlp"
@@ -648,7 +672,7 @@ history_of_one_gives_way()
 	BEGIN=$(($(date +%s) - 101))
 	send_start j1 40
 	in_db "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-		INSERT INTO start_day SELECT $((BEGIN / 86400)), 'made', 'up', 's' || i,
+		INSERT INTO start_day SELECT $((BEGIN / 86400)), 'made', 'up', 0, 's' || i,
 		50, 50, 0, 0, 0, 0, 0, 0, 50 FROM n"
 	make_old
 	ask "$U/v1/trends?by=label"

@@ -273,6 +273,66 @@ Test(stage_db, keeps_jobs_and_attempts_of_a_batch_apart, .init = open_new,
 	cr_expect_eq(start_of("k").events, 1);
 }
 
+static int note_class(void *arg, const struct job_start *s)
+{
+	return buf_printf(arg, "%lld %s, ", (long long)s->attempt,
+			  start_class_name(job_start_class(s)));
+}
+
+/* What a start's stages were, by attempt; the newest last. */
+static void expect_classes(const char *const *stages, const char *want)
+{
+	const struct job_filter all = { "j", "", "" };
+	struct error err = ERROR_INIT;
+	AUTO_BUF lines = BUF_INIT;
+	AUTO_BUF b = BUF_INIT;
+	uint64_t n = 0;
+
+	for (; stages[n]; n++) {
+		struct stage_event e = event_at((int64_t)n + 1, (int64_t)n);
+
+		e.stage = stage_text(stages[n]);
+		e.attempt = (int64_t)n;
+		add(&lines, e);
+	}
+	cr_assert_eq(put("n1", &lines), n);
+	cr_assert_eq(stage_db_list(db, &all, 10, note_class, &b, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(buf_append(&b, "", 1), 0);
+	cr_expect_str_eq(b.data, want);
+}
+
+Test(stage_db, tells_a_hot_update_from_a_full_start, .init = open_new,
+     .fini = close_db)
+{
+	static const char *const stages[] = {
+		"env", "image.pull", "env", "queued.env", "schedule", NULL
+	};
+
+	expect_classes(stages, "4 full, 3 hot_update, 2 hot_update, 1 full, "
+			       "0 full, ");
+}
+
+Test(stage_db, hears_late_that_an_attempt_before_was_placed, .init = open_new,
+     .fini = close_db)
+{
+	struct stage_event e = event_at(1, 10);
+	struct job_start s = { .is_placed = false };
+	struct error err = ERROR_INIT;
+
+	e.attempt = 1;
+	put_one("n1", e);
+	s.id = start_of("j").id;
+	cr_assert_eq(stage_db_others(db, &s, &err), 0, "%s", err.msg);
+	cr_expect_eq(job_start_class(&s), START_FULL);
+	e = event_at(2, 5);
+	e.stage = stage_text("queue");
+	put_one("n2", e);
+	cr_assert_eq(stage_db_others(db, &s, &err), 0, "%s", err.msg);
+	cr_expect_eq(job_start_class(&s), START_HOT_UPDATE);
+	cr_expect_eq(s.later, 0);
+}
+
 Test(stage_db, tells_times_by_the_clock_of_the_service, .init = open_new,
      .fini = close_db)
 {
