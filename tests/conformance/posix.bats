@@ -29,7 +29,8 @@ list_failed()
 		name { sub(/^\t/, ""); print name "\t" $0; name = "" }' "$W/out" | LC_ALL=C sort
 }
 
-@test "pjdfstest: what is refused is refused by EPERM, or in the list" {
+pjdfstest_on()
+{
 	cat >"$W/pjdfstest.toml" <<-'END'
 	[features]
 	posix_fallocate = {}
@@ -53,6 +54,23 @@ list_failed()
 	grep -q '116 passed' "$W/out"
 	rm -rf "$M/w"
 	umount_store
+}
+
+on_hdfs()
+{
+	export no_proxy='*' HDFS
+	HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
+	hdfs_server "$W/hdfs" 2
+	STORE="hdfs://$NAMENODE/ckpt?user=root"
+}
+
+@test "pjdfstest: what is refused is refused by EPERM, or in the list" {
+	pjdfstest_on
+}
+
+@test "pjdfstest: the same on a folder of HDFS" {
+	on_hdfs
+	pjdfstest_on
 }
 
 fsx_on() # [OPTION OF THE MOUNT...]
@@ -106,9 +124,6 @@ fsx_on() # [OPTION OF THE MOUNT...]
 }
 
 @test "fsx: the same on a folder of HDFS" {
-	export no_proxy='*' HDFS
-	HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
-	hdfs_server "$W/hdfs" 2
-	STORE="hdfs://$NAMENODE/ckpt?user=root"
+	on_hdfs
 	BOOTSEER_OPERATIONS=${BOOTSEER_OPERATIONS:-1000} fsx_on # each costs requests
 }
