@@ -21,6 +21,7 @@
 #include "cli/ckpt.h"
 #include "cli/ckpt_start.h"
 #include "cli/mount_holders.h"
+#include "cli/nfs_mounts.h"
 #include "common/clock.h"
 #include "common/digest.h"
 #include "common/fs.h"
@@ -323,6 +324,18 @@ static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
 		      : 0;
 }
 
+/* A store in a directory, which may be on NFS whose settings are those of small files. */
+static void advise_store(const char *store)
+{
+	static const char scheme[] = "file:";
+
+	if (strncmp(store, scheme, strlen(scheme)) != 0)
+		return;
+	store += strlen(scheme);
+	nfs_mounts_advise(store[0] == '/' && store[1] == '/' ? store + 2
+							     : store);
+}
+
 static int run_mount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_mount_options *c = config;
@@ -357,6 +370,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	if (!c->foreground)
 		add_arg(&a, hold);
 	collect(c, &a, dir, operands);
+	advise_store(args[0]);
 	if (!c->foreground) {
 		rc = ckpt_start(a.argv, dir,
 				START_TIMEOUT_MS + c->store_timeout / NS_PER_MS,

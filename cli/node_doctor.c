@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "cli/nfs_mounts.h"
 #include "cli/node_ask.h"
 #include "common/json.h"
 
@@ -93,6 +94,7 @@ static void gather(const struct doctor_config *cfg, struct node_client *c,
 	AUTO_JSON *reply = NULL;
 
 	doctor_check_host(list, c != NULL);
+	nfs_mounts_check(list, NULL);
 	if (!c)
 		json_decref(params);
 	else if (node_ask_on(c, "node.doctor", params, &reply, &err) == 0)
