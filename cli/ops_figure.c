@@ -91,28 +91,116 @@ static enum ops_phase phase_of_column(const struct ops_phases *p, size_t column)
 						       : OPS_TRAIN;
 }
 
-void ops_figure_phases(const struct ops_phases *p, const struct ops_series *s,
-		       FILE *out)
+static void draw_phases(const struct ops_phases *p, int y, FILE *out)
 {
 	static const char *const colours[OPS_N_PHASES] = { "u", "r", "l", "s" };
 	size_t from = 0;
 
-	begin_figure("Phases: grey training, orange saves, green loads, white "
-		     "unknown",
-		     STRIP + 20, out);
 	for (size_t i = 1; i <= PLOT; i++) {
 		enum ops_phase now = phase_of_column(p, from);
 
 		if (i < PLOT && phase_of_column(p, i) == now)
 			continue;
 		fprintf(out,
-			"<rect class=\"%s\" x=\"%zu\" y=\"0\" width=\"%zu\" "
+			"<rect class=\"%s\" x=\"%zu\" y=\"%d\" width=\"%zu\" "
 			"height=\"%d\"/>\n",
-			colours[now], LEFT + from, i - from, STRIP);
+			colours[now], LEFT + from, y, i - from, STRIP);
 		from = i;
 	}
-	draw_times(s, STRIP + 14, out);
+}
+
+/* Where a time is on the axis, within the plot. */
+static double axis_x(const struct ops_series *axis, double at_s)
+{
+	double part = (at_s - (double)axis->begin_s) /
+		      ((double)axis->n * axis->step_s);
+
+	return LEFT + PLOT * fmax(0, fmin(1, part));
+}
+
+static void draw_sessions(const struct ops_timeline *t, int y, FILE *out)
+{
+	static const char *const colours[] = { [OPS_RUNS] = "o",
+					       [OPS_DONE] = "o",
+					       [OPS_FAILED] = "f",
+					       [OPS_REQUEUED] = "f",
+					       [OPS_STOPPED] = "o" };
+
+	for (size_t i = 0; i < t->set->n_sessions; i++) {
+		const struct ops_session *s = &t->set->sessions[i];
+		double from = axis_x(t->axis, (double)s->begin_s);
+		double to = axis_x(t->axis, (double)s->end_s);
+		char at[32];
+
+		if (!ops_is_of(s, t->rule) || to <= from)
+			continue;
+		fprintf(out,
+			"<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
+			"height=\"%d\"><title>",
+			colours[s->end], from, y, fmax(1, to - from - 0.5),
+			STRIP);
+		ops_figure_text(s->name, out);
+		fprintf(out, " ");
+		ops_figure_text(s->job, out);
+		fprintf(out, ", from %s, ",
+			ops_time_text((double)s->begin_s, at));
+		ops_figure_text(s->state, out);
+		fprintf(out, "</title></rect>\n");
+	}
+}
+
+static void draw_failures(const struct ops_timeline *t, int y, FILE *out)
+{
+	const struct ops_inquiry *q = t->inquiry;
+
+	for (size_t i = 0; i < q->n_failures; i++) {
+		double x = axis_x(t->axis, q->failures[i].at_s);
+		char at[32];
+
+		fprintf(out,
+			"<path class=\"x\" d=\"M%.1f %dl4 -8h-8z\"><title>", x,
+			y + 10);
+		ops_figure_text(q->nodes[q->failures[i].node]->name, out);
+		fprintf(out, ", %s, XID %u</title></path>\n",
+			ops_time_text(q->failures[i].at_s, at),
+			q->failures[i].xid);
+	}
+}
+
+static void draw_lane_name(const char *name, int y, FILE *out)
+{
+	fprintf(out,
+		"<text class=\"t\" x=\"%d\" y=\"%d\" "
+		"text-anchor=\"end\">%s</text>\n",
+		LEFT - 6, y, name);
+}
+
+void ops_figure_timeline(const struct ops_timeline *t, FILE *out)
+{
+	int y = 0;
+	int above = (t->set ? STRIP + 4 : 0) + (t->inquiry ? 16 : 0);
+
+	begin_figure("Large jobs, failures of nodes and phases",
+		     above + STRIP + 20, out);
+	if (t->set) {
+		draw_lane_name("jobs", y + 17, out);
+		draw_sessions(t, y, out);
+		y += STRIP + 4;
+	}
+	if (t->inquiry) {
+		draw_lane_name("failures", y + 11, out);
+		draw_failures(t, y, out);
+		y += 16;
+	}
+	draw_lane_name("phases", y + 17, out);
+	draw_phases(t->phases, y, out);
+	draw_times(t->axis, y + STRIP + 14, out);
 	end_figure(out);
+	(void)fputs("<p class=\"q\"><span class=\"k o\"></span> job <span "
+		    "class=\"k f\"></span> job that failed <span class=\"k "
+		    "r\"></span> training <span class=\"k s\"></span> saves "
+		    "<span class=\"k l\"></span> loads, white: unknown</p>\n",
+		    out);
 }
 
 static double column_value(const struct ops_series *s, size_t column,

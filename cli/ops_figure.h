@@ -8,9 +8,19 @@
 /* A text of a stranger into HTML; what no terminal shows is a question mark. */
 void ops_figure_text(const char *s, FILE *out);
 
-/* Phases as a strip, one colour each. */
-void ops_figure_phases(const struct ops_phases *p, const struct ops_series *s,
-		       FILE *out);
+struct ops_inquiry;
+
+/* What is known of a time; each may be NULL but `phases` and `axis`. */
+struct ops_timeline {
+	const struct ops_phases *phases;
+	const struct ops_series *axis;
+	const struct ops_set *set;
+	const struct ops_rule *rule;
+	const struct ops_inquiry *inquiry;
+};
+
+/* Large jobs, failures of nodes and phases on one axis of time. */
+void ops_figure_timeline(const struct ops_timeline *t, FILE *out);
 /* The largest value of each column of pixels, or the lowest; `unit` of a value of `scale`. */
 void ops_figure_line(const char *title, const struct ops_series *s,
 		     double scale, const char *unit, bool is_lowest, FILE *out);
@@ -24,7 +34,6 @@ void ops_figure_bars(const char *title, const struct ops_figure_bar *v,
 		     size_t n, const char *unit, double mark, FILE *out);
 
 /* Of each failure that something preceded, how long before. */
-struct ops_inquiry;
 void ops_figure_leads(const struct ops_inquiry *q, FILE *out);
 
 #endif

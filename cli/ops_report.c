@@ -102,7 +102,10 @@ static void draw_report_phases(const struct ops_report *r, FILE *out)
 {
 	const struct ops_metrics *m = r->m;
 
-	ops_figure_phases(&m->phases, &m->write, out);
+	const struct ops_timeline t = { &m->phases, &m->write, r->set, &r->rule,
+					r->q };
+
+	ops_figure_timeline(&t, out);
 	if (m->gpu.v)
 		ops_figure_line("GPU utilisation, mean of all, the lowest",
 				&m->gpu, 1, "%", true, out);
@@ -397,11 +400,16 @@ static const char html_head[] =
 	"background:var(--g);max-width:64rem;margin:2rem auto;padding:0 1rem}\n"
 	"pre{overflow-x:auto;font-size:12px;padding:.6rem;border:1px solid "
 	"var(--k)}\n"
-	"figure{margin:1rem 0}figcaption{font-weight:600}svg{width:100%;"
-	"height:auto}\n"
+	"figure{margin:1rem 0;overflow-x:auto}figcaption{font-weight:600}"
+	"svg{width:100%;min-width:42rem;height:auto}\n"
 	".t{font-size:11px;fill:var(--q)}.a{stroke:var(--k)}"
 	".d{fill:none;stroke:#2a78d6}.b{fill:#2a78d6}.m{stroke:#d03b3b}\n"
-	".r{fill:#b5b5b0}.s{fill:#eb6834}.l{fill:#1b9e5a}.u{fill:none}\n"
+	".r{fill:#b5b5b0;background:#b5b5b0}.s{fill:#eb6834;"
+	"background:#eb6834}.l{fill:#1b9e5a;background:#1b9e5a}"
+	".u{fill:none}.o{fill:#2a78d6;background:#2a78d6}"
+	".f{fill:#d03b3b;background:#d03b3b}.x{fill:#d03b3b}"
+	".k{display:inline-block;width:.8em;height:.8em;"
+	"margin-left:.8em}\n"
 	".q{color:var(--q)}@media print{body{margin:0;max-width:none}"
 	"section{break-inside:avoid}}\n"
 	"</style></head><body>\n<h1>Operations report</h1>\n";

@@ -149,6 +149,7 @@ write_jobs() # FILE
 	p.feed(open(sys.argv[1]).read())
 	assert p.open == [] and p.seen.count("section") == 5 and p.seen.count("svg") >= 7, p.seen
 	END
+	[ "$(grep -c '<rect class="f".*<title>&lt;/pre&gt;' "$W/r.html")" = 2 ] # on the axis of phases
 	grep -q '^## Chains of retries' "$W/r.md"
 	run ! grep -E '^[^ ].*(script|```)' "$W/r.md"
 	jq -e '(.sources | map(.is_there)) == [true, true, false] and .precursors == null and
