@@ -276,6 +276,7 @@ static int check_mount(void *arg, const struct nfs_mount *m)
 	if (nfs_mount_judge(m, &l, &detail, &cure, NULL) < 0)
 		return -ENOMEM;
 	(void)snprintf(name, sizeof(name), "nfs %s", m->path);
+	text_end_whole(name);
 	doctor_add(c->list, name, cure.len == 0, DOCTOR_ADVICE,
 		   cure.len ? cure.data : "", "%s", detail.data);
 	return 0;

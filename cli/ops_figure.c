@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli/ops_study.h"
+#include "common/text.h"
 
 #define WIDTH 960
 #define LEFT 80
@@ -308,6 +309,7 @@ void ops_figure_leads(const struct ops_inquiry *q, FILE *out)
 		(void)snprintf(labels[n], LABEL_MAX, "%s %.30s",
 			       ops_time_text(f->at_s, at),
 			       q->nodes[f->node]->name);
+		text_end_whole(labels[n]);
 		bars[n].label = labels[n];
 		bars[n++].value = d->lead_s / 60;
 	}

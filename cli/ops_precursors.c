@@ -151,7 +151,7 @@ void ops_print_precursors(FILE *out, const struct ops_inquiry *q)
 		ops_text_of((double)(q->windows.n_before * q->windows.step_s),
 			    before));
 	if (q->n_left_out)
-		fprintf(out, "%zu earlier failures are left out\n",
+		fprintf(out, "%zu failures of other times are left out\n",
 			q->n_left_out);
 	for (size_t i = 0; i < q->n_failures; i++)
 		print_failure(out, q, i);

@@ -11,11 +11,13 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/text.h"
 
 #define LIST_MAX (16u << 20)
 #define XID_MAX 100000u
 #define XID_STEP_S 300u /* a look at changes each */
 #define XID_POINTS_MAX 200000u
+#define XIDS_MAX 5000u       /* changes; enough for OPS_FAILURES_MAX failures */
 #define SAME_FAILURE_S 600.0 /* errors of a node that are one failure */
 #define WINDOW_SAMPLES 240
 #define FALSE_ALARMS 1.0 /* a day, that thresholds are chosen for */
@@ -24,12 +26,16 @@
 
 /* --------------------------------------------------------------------- nodes --- */
 
-int ops_node_number(struct ops_inquiry *q, const char *name, uint32_t *ret,
+int ops_node_number(struct ops_inquiry *q, const char *label, uint32_t *ret,
 		    struct error *err)
 {
-	size_t len = prom_node_length(name);
+	size_t len = prom_node_length(label);
+	AUTO_FREE char *name = strndup(label, len);
 	struct ops_node_name *n;
 
+	if (!name)
+		return error_nomem(err);
+	text_make_printable(name);
 	HASH_FIND(hh, q->names, name, len, n);
 	if (!n) {
 		if (q->n_nodes == OPS_PEERS_MAX)
@@ -84,8 +90,15 @@ static int by_time(const void *x, const void *y)
  * than can be looked at the last ones are. */
 static void merge_failures(struct ops_inquiry *q)
 {
-	size_t n = 0;
+	size_t n = 0, all = 0;
 
+	/* No metrics are asked for where there are none. */
+	for (size_t i = 0; i < q->n_failures; i++)
+		if (q->failures[i].at_s >= (double)q->span.from_s &&
+		    q->failures[i].at_s <= (double)q->span.to_s)
+			q->failures[all++] = q->failures[i];
+	q->n_left_out = q->n_failures - all;
+	q->n_failures = all;
 	if (q->n_failures)
 		qsort(q->failures, q->n_failures, sizeof(*q->failures),
 		      by_time);
@@ -99,10 +112,12 @@ static void merge_failures(struct ops_inquiry *q)
 		if (!is_same)
 			q->failures[n++] = q->failures[i];
 	}
-	q->n_left_out = n > OPS_FAILURES_MAX ? n - OPS_FAILURES_MAX : 0;
-	memmove(q->failures, q->failures + q->n_left_out,
-		(n - q->n_left_out) * sizeof(*q->failures));
-	q->n_failures = n - q->n_left_out;
+	all = n > OPS_FAILURES_MAX ? n - OPS_FAILURES_MAX : 0;
+	if (all)
+		memmove(q->failures, q->failures + all,
+			(n - all) * sizeof(*q->failures));
+	q->n_left_out += all;
+	q->n_failures = n - all;
 }
 
 /* "TIME NODE [XID]" */
@@ -191,12 +206,17 @@ static int read_xids(struct ops_inquiry *q, struct error *err)
 	rc = prom_range(q->prom, query.data, q->span.from_s, XID_STEP_S, n, v,
 			err);
 	s.selector = selector.data;
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	/* From the end on: only the last failures are looked at. */
+	for (size_t i = n; rc == 0 && i-- > 0 && q->n_failures < XIDS_MAX;) {
 		if (!(v[i] > 0))
 			continue;
 		s.end_s = (double)q->span.from_s + (double)i * XID_STEP_S;
 		rc = prom_samples(q->prom, &s, add_xids, q, err);
 	}
+	if (rc == -EFBIG)
+		return error_wrap(err, rc,
+				  "XIDs of so many GPUs (take fewer by "
+				  "--match, or name --failures)");
 	return rc;
 }
 

@@ -40,8 +40,8 @@ int ops_read_inquiry(const struct ops_config *c, struct ops_inquiry **ret,
 void ops_inquiry_free(struct ops_inquiry *q);
 DEFINE_AUTO(ops_inquiry)
 
-/* The number of a node by its name; a port at its end is left out.  -EFBIG, -ENOMEM. */
-int ops_node_number(struct ops_inquiry *q, const char *name, uint32_t *ret,
+/* The number of a node by its name, as printed; a port at its end is left out.  -EFBIG, -ENOMEM. */
+int ops_node_number(struct ops_inquiry *q, const char *label, uint32_t *ret,
 		    struct error *err) MUST_CHECK;
 
 /* The last OPS_STAY samples of a metric, or of the GPUs' utilisation. */

@@ -171,15 +171,17 @@ static void panel_room_fini(struct panel_room *r)
 	free(r->n);
 }
 
-/* A node is no equal of its peers while it recovers from its failure before. */
+/* A node is no equal of its peers while it recovers from its failure before; failures are in
+ * the order of time. */
 static bool is_aftermath(const struct ops_study *s, size_t window, size_t node,
 			 double at_s)
 {
-	size_t i = s->w->v[window].failure;
+	size_t k = s->w->v[window].failure;
 
-	if (i == SIZE_MAX)
+	if (k == SIZE_MAX)
 		return false;
-	for (size_t k = 0; k < i; k++)
+	while (k-- > 0 &&
+	       s->f[k].at_s + AFTERMATH_S > (double)s->w->v[window].begin_s)
 		if (s->f[k].node == node && s->f[k].at_s <= at_s &&
 		    at_s < s->f[k].at_s + AFTERMATH_S)
 			return true;
