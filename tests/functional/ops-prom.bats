@@ -229,6 +229,67 @@ write_rule_test() # RULES
 	} >"$W/rule-test.yml"
 }
 
+# The kernel's files of a machine with NFS, InfiniBand, sensors and ECC memory.
+write_kernel_files() # FOLDER
+{
+	local ib=$1/sys/class/infiniband/mlx5_0 hw=$1/sys/class/hwmon/hwmon0 f
+	local mc=$1/sys/devices/system/edac/mc/mc0
+
+	mkdir -p "$1/proc/1" "$ib/ports/1/counters" "$hw" "$mc"
+	ln -s 1 "$1/proc/self"
+	echo '53 1 0:53 / /ckpt rw - nfs4 nas:/ckpt rw,vers=4.2,mountaddr=10.0.0.1,proto=tcp' \
+		>"$1/proc/1/mountinfo"
+	cat >"$1/proc/1/mountstats" <<-'END'
+	device nas:/ckpt mounted on /ckpt with fstype nfs4 statvers=1.1
+		opts:	rw,vers=4.2,rsize=1048576,wsize=1048576,proto=tcp,mountaddr=10.0.0.1
+		age:	5400
+		events:	52 226 0 0 1 13 398 0 0 331 0 47 0 0 77 0 0 77 0 0 0 0 0 0 0 0 0
+		bytes:	10 20 0 0 1234 5678 3 4
+		RPC iostats version: 1.1  p/v: 100003/4 (nfs)
+		xprt:	tcp 832 0 1 0 11 17 17 0 17 0 2 0 0
+		per-op statistics
+		        READ: 1298 1298 0 207680 1210292152 6 79386 79407
+	END
+	echo 4 >"$ib/ports/1/counters/link_downed"
+	echo 5 >"$ib/ports/1/counters/link_error_recovery"
+	echo '4: ACTIVE' >"$ib/ports/1/state"
+	echo '5: LinkUp' >"$ib/ports/1/phys_state"
+	echo '400 Gb/sec (4X NDR)' >"$ib/ports/1/rate"
+	for f in board_id fw_ver hca_type; do echo 1 >"$ib/$f"; done
+	echo coretemp >"$hw/name"
+	echo 42000 >"$hw/temp1_input"
+	for f in ce_count ue_count ce_noinfo_count ue_noinfo_count; do echo 3 >"$mc/$f"; done
+}
+
+# What a real node_exporter calls things.
+export_names() # OPTION...
+{
+	local log=$W/exporter.$RANDOM
+
+	prometheus-node-exporter --web.listen-address=127.0.0.1:0 "$@" >"$log" 2>&1 &
+	wait_for grep -qs 'Listening on' "$log"
+	curl -sf "$(sed -n 's|.*Listening on" address=|http://|p' "$log")/metrics" | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p'
+}
+
+@test "metrics have the names that exporters give them" {
+	local name
+
+	write_kernel_files "$W/fs"
+	{
+		export_names
+		export_names --collector.disable-defaults --collector.mountstats --collector.infiniband \
+			--collector.edac --collector.hwmon --path.procfs="$W/fs/proc" --path.sysfs="$W/fs/sys"
+		sed -n 's/^\(#+ \)\?\(DCGM[^,]*\),.*/\2/p' "$BATS_TEST_DIRNAME/dcgm-counters.csv"
+	} >"$W/names"
+	# Those of options, and those that are compared.
+	bootseer ops precursors --help >"$W/wanted"
+	grep -o '"[a-z]* [a-z]* [A-Za-z_]*' "$BATS_TEST_DIRNAME/../../cli/ops_signals.c" >>"$W/wanted"
+	[ "$(grep -oE '\b(node|DCGM)_[A-Za-z_]*[a-zA-Z]\b' "$W/wanted" | sort -u | tee "$W/list" | wc -l)" -ge 30 ]
+	for name in $(<"$W/list"); do
+		grep -qx "$name" "$W/names" || { echo "no exporter has $name"; false; }
+	done
+}
+
 @test "what moved before failures, who is slow, and rules that say so" {
 	BEGIN=$(($(date +%s) - 172800)) # it goes on after now
 	"$BATS_TEST_DIRNAME/ops-peers.py" "$BEGIN" "$W/truth" >"$W/m"
