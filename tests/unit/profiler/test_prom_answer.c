@@ -172,3 +172,48 @@ Test(prom_answer, names_are_letters)
 	cr_expect_not(prom_is_name("1x"));
 	cr_expect_not(prom_is_name("a{b"));
 }
+
+static int keep_row(void *arg, const char *node, float **ret, struct error *err)
+{
+	float(*rows)[4] = arg;
+
+	(void)err;
+	*ret = rows[strncmp(node, "b", 1) == 0];
+	return strcmp(node, "c") == 0 ? -EFBIG : 0;
+}
+
+Test(prom_answer, each_node_has_a_row_of_what_is_finite)
+{
+	float rows[2][4] = { { -1, -1, -1, -1 }, { -1, -1, -1, -1 } };
+	const struct prom_nodes q = { .node_label = "instance",
+				      .step_s = 30,
+				      .row = keep_row,
+				      .arg = rows };
+	json_t *series = must_read(MATRIX(
+		"[{\"metric\":{\"instance\":\"a:9100\"},\"values\":["
+		"[100,\"1\"],[130,\"NaN\"],[160,\"1e300\"],[190,\"4\"]]},"
+		"{\"metric\":{\"instance\":\"b\"},\"values\":[[130,\"7\"]]},"
+		"{\"metric\":{},\"values\":[[100,\"9\"]]}]"));
+
+	/* Two values, which are the rows' last. */
+	cr_assert_eq(prom_answer_fill_nodes(series, &q, 100, 2, 2, NULL), 0);
+	cr_expect(rows[0][0] == -1 && rows[0][1] == -1 && rows[0][2] == 1 &&
+		  rows[0][3] == -1);
+	cr_expect(rows[1][2] == -1 && rows[1][3] == 7);
+	json_decref(series);
+	series = must_read(MATRIX("[{\"metric\":{\"instance\":\"c\"},"
+				  "\"values\":[]}]"));
+	cr_expect_eq(prom_answer_fill_nodes(series, &q, 100, 2, 2, NULL),
+		     -EFBIG);
+	json_decref(series);
+}
+
+Test(prom_answer, a_node_has_its_name_without_a_port)
+{
+	cr_expect_eq(prom_node_length("gpu1:9100"), 4);
+	cr_expect_eq(prom_node_length("gpu1"), 4);
+	cr_expect_eq(prom_node_length("gpu1:"), 5);
+	cr_expect_eq(prom_node_length(":9100"), 5);
+	cr_expect_eq(prom_node_length("gpu1:a9"), 7);
+	cr_expect_eq(prom_node_length("[::1]:9100"), 5);
+}
