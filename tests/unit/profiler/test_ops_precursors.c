@@ -58,7 +58,7 @@ static double level_of(uint32_t node, size_t signal)
 	return 0.5 * (double)((node * 7 + signal * 3) % 5) - 1;
 }
 
-static void plant(struct truth *t, uint64_t seed, double size)
+static void plant_failures(struct truth *t, uint64_t seed, double size)
 {
 	*t = (struct truth){ .random = seed, .size = size };
 	for (size_t i = 0; i < FAILURES; i++) {
@@ -74,8 +74,8 @@ static void plant(struct truth *t, uint64_t seed, double size)
 	}
 }
 
-static double planted(const struct truth *t, uint32_t node, size_t signal,
-		      double at_s)
+static double planted_deviation(const struct truth *t, uint32_t node,
+				size_t signal, double at_s)
 {
 	for (size_t i = 0; i < FAILURES; i++) {
 		if (t->f[i].node != node)
@@ -113,8 +113,9 @@ static void fill_panel(struct truth *t, const struct ops_windows *w,
 				double v = 1000;
 
 				wander = 0.9 * wander + 0.44 * next_normal(t);
-				v += 30 * (wander + level_of(node, signal) +
-					   planted(t, node, signal, at_s));
+				v += 30 *
+				     (wander + level_of(node, signal) +
+				      planted_deviation(t, node, signal, at_s));
 				if (next_random(t) < 0.002)
 					v += 600 * next_random(t);
 				for (size_t s = 0; s < n_slow; s++)
@@ -155,7 +156,7 @@ Test(ops_precursors, planted_ones_are_found_with_their_lead_and_no_others)
 	const struct ops_precursors *p;
 	size_t n = 0;
 
-	plant(&t, 88172645463325252, 20);
+	plant_failures(&t, 88172645463325252, 20);
 	s = study_all(&t, &w, NULL, 0);
 	p = ops_study_end(s);
 	cr_assert_eq(p->compared, FAILURES);
@@ -200,7 +201,7 @@ Test(ops_precursors, clean_data_give_one_false_alarm_a_day_at_most)
 		struct ops_study *s;
 		const struct ops_precursors *p;
 
-		plant(&t, seed * 7919, 0);
+		plant_failures(&t, seed * 7919, 0);
 		s = study_all(&t, &w, NULL, 0);
 		p = ops_study_end(s);
 		cr_assert_eq(p->preceded, 0);
@@ -227,7 +228,7 @@ Test(ops_precursors, slow_nodes_are_found_all_and_alone)
 	struct ops_study *s;
 	const struct ops_precursors *p;
 
-	plant(&t, 424242, 20);
+	plant_failures(&t, 424242, 20);
 	s = study_all(&t, &w, slow, ARRAY_SIZE(slow));
 	p = ops_study_end(s);
 	cr_assert_eq(p->n_slow, ARRAY_SIZE(slow));
@@ -268,7 +269,7 @@ Test(ops_precursors, idle_nodes_and_restless_metrics_give_no_alarms)
 	const struct ops_precursors *found;
 	float *row;
 
-	plant(&t, 1, 0);
+	plant_failures(&t, 1, 0);
 	cr_assert_eq(ops_choose_windows(BEGIN, END, STEP, BEFORE, t.f, FAILURES,
 					&w, NULL),
 		     0);
@@ -317,7 +318,7 @@ Test(ops_precursors, windows_keep_clear_of_failures)
 	struct ops_windows w;
 	struct error err = ERROR_INIT;
 
-	plant(&t, 3, 0);
+	plant_failures(&t, 3, 0);
 	cr_assert_eq(ops_choose_windows(BEGIN, END, STEP, BEFORE, t.f, FAILURES,
 					&w, NULL),
 		     0);
