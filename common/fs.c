@@ -230,12 +230,20 @@ int fs_read_file_in(int root, const char *path, size_t max, struct buf *ret,
 	return read_all(fd, path, max, ret, err);
 }
 
+mode_t fs_foreign_mode(const struct stat *st)
+{
+	bool is_lent = st->st_uid == 0 && geteuid() != 0;
+
+	return st->st_mode & 077 & ~(is_lent ? (mode_t)S_IRGRP : 0);
+}
+
 int fs_check_private(const char *path, struct error *err)
 {
 	const mode_t others = S_IROTH | S_IWOTH;
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !(st.st_mode & (others | S_IRGRP | S_IWGRP)))
+	if (stat(path, &st) < 0 ||
+	    !(fs_foreign_mode(&st) & (others | S_IRGRP | S_IWGRP)))
 		return 0;
 	return error_set(err, EPERM, "'%s' may be %s by %s, mode %04o", path,
 			 st.st_mode & (S_IRGRP | S_IROTH) ? "read" : "changed",

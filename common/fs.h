@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/buf.h"
 #include "common/error.h"
@@ -58,6 +59,12 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
  */
 int fs_replace_file(const char *path, const void *data, size_t len,
 		    unsigned int mode, struct error *err) MUST_CHECK;
+
+struct stat;
+
+/* The bits of a secret's mode by which others than this process may use it.  Its group may read
+ * what is root's and of a user's process, as Kubernetes mounts secrets for a pod's fsGroup. */
+mode_t fs_foreign_mode(const struct stat *st);
 
 /* Is the file, which holds a secret, nobody's to read or change but its owner's?  -EPERM says
  * which is not, and what its mode is; one that is not there is no matter. */

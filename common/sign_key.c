@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/fs.h"
+
 #define RAW_SIZE 32u /* of an Ed25519 key, public */
 
 struct sign_key {
@@ -89,7 +91,7 @@ static int check_mode(FILE *f, const char *path, struct error *err)
 	if (S_ISDIR(st.st_mode))
 		return error_set(err, EISDIR,
 				 "it is a folder: name the file of the key");
-	if (st.st_mode & 077)
+	if (fs_foreign_mode(&st))
 		return error_set(err, EACCES,
 				 "it is not its owner's alone: chmod 600 '%s'",
 				 path);

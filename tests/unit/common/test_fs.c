@@ -130,6 +130,31 @@ Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
 }
 
+/* With Kubernetes' fsGroup a secret is root's and its group's. */
+Test(fs, a_secret_of_root_may_be_lent_to_a_group)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	AUTO_FREE char *path = NULL;
+
+	if (geteuid() != 0)
+		return; /* only root has files that are root's */
+	cr_assert_not_null(mkdtemp(dir));
+	path = path_in(dir, "key");
+	cr_assert_eq(chmod(dir, 0755), 0);
+	cr_assert_eq(fs_replace_file(path, "k", 1, 0440, NULL), 0);
+	cr_expect_eq(fs_check_private(path, NULL), -EPERM, "it is our own");
+	cr_assert_eq(seteuid(65532), 0);
+	cr_expect_eq(fs_check_private(path, NULL), 0);
+	cr_assert_eq(seteuid(0), 0);
+	for (int mode = 0444; mode <= 0460; mode += 014) {
+		cr_assert_eq(chmod(path, (mode_t)mode), 0);
+		cr_assert_eq(seteuid(65532), 0);
+		cr_expect_eq(fs_check_private(path, NULL), -EPERM, "%o", mode);
+		cr_assert_eq(seteuid(0), 0);
+	}
+	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
+
 /* Folders in each other, `n` of them, with a file and a link in each. */
 static void make_deep(const char *dir, int n, size_t name_len)
 {
