@@ -6,6 +6,8 @@
 # node's programs and data are. Everything ends with process 1 of these.
 #
 #	cluster_start DIR; cluster_stop
+#	second_node_start     one more kubelet and containerd, in namespaces of their own
+#	on_second COMMAND...  with the second as the node that is meant
 
 . "$BATS_TEST_DIRNAME/../wait.bash"
 
@@ -16,11 +18,41 @@ cluster_start() { # DIR
 	HELM=$("$BATS_TEST_DIRNAME/build" helm)
 	export C K CTD
 	export PATH=$HELM:$CTD:$K:$PATH
-	mkdir -p "$C"/{ctd,cni,etc,work,lib,log,varlog,opt,pki,etcd}
 	start_namespaces
+	in_node ip addr add 10.99.0.1/32 dev lo
+	in_node ip link add d0 type veth peer name d1
+	connect_node d0 1
+	in_node ip link set d1 up
 	start_control_plane
-	start_containerd_of_node
-	start_kubelet
+	start_containerd_of_node 1
+	start_kubelet 1
+}
+
+# connect_node DEVICE N: as 10.88.0.N.
+connect_node() {
+	in_node ip addr add "10.88.0.$2/24" dev "$1"
+	in_node ip link set "$1" up
+	in_node ip route add default dev "$1"
+}
+
+second_node_start() {
+	mkdir -p "$C/second"
+	cp "$C/kubeconfig" "$C/second"
+	on_second start_namespaces
+	nsenter -t "$NODE" -n ip link set d1 netns "$(cut -d' ' -f1 "$C/second/pids")"
+	on_second connect_node d1 2
+	in_node ip route add 10.89.2.0/24 via 10.88.0.2
+	on_second in_node ip route add 10.89.1.0/24 via 10.88.0.1
+	on_second in_node ip route add 10.99.0.0/24 via 10.88.0.1
+	on_second start_containerd_of_node 2
+	on_second start_kubelet 2
+}
+
+on_second() {
+	local C=$C/second NODE NS
+
+	[ ! -e "$C/pids" ] || read -r NODE NS <"$C/pids"
+	"$@"
 }
 
 in_node() { nsenter -t "$NODE" -m -n -p -- "$@"; }
@@ -35,6 +67,7 @@ in_node_start() { # LOG COMMAND...
 
 # Process 1 takes in what loses its parent, and runs containerd.
 start_namespaces() {
+	mkdir -p "$C"/{ctd,cni,etc,work,lib,log,varlog,opt,pki,etcd}
 	setsid unshare -n -m -p --fork --kill-child --propagation private bash -c '
 		mount -t proc proc /proc
 		mount --make-rshared /
@@ -44,12 +77,6 @@ start_namespaces() {
 		mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0/etc,workdir=$0/work" /etc
 		mount -t tmpfs run /run
 		ip link set lo up
-		ip addr add 10.99.0.1/32 dev lo
-		ip link add d0 type veth peer name d1
-		ip addr add 10.88.0.1/24 dev d0
-		ip link set d0 up
-		ip link set d1 up
-		ip route add default dev d0
 		exec 5<> <(:)
 		touch "$0/namespaces"
 		while :; do
@@ -62,6 +89,7 @@ start_namespaces() {
 	wait_for test -e "$C/namespaces"
 	NODE=$(pgrep -P "$NS")
 	export NODE
+	echo "$NODE $NS" >"$C/pids"
 }
 
 start_control_plane() {
@@ -106,7 +134,7 @@ helm_() {
 	in_node env HOME="$C/lib" KUBECONFIG="$C/kubeconfig" helm "$@"
 }
 
-start_containerd_of_node() {
+start_containerd_of_node() { # N
 	in_node mkdir -p /etc/containerd /etc/cni/net.d
 	in_node tee /etc/containerd/config.toml >/dev/null <<-END
 	version = 3
@@ -124,7 +152,7 @@ start_containerd_of_node() {
 	in_node tee /etc/cni/net.d/10-b.conflist >/dev/null <<-END
 	{"cniVersion":"1.0.0","name":"b","plugins":[{"type":"bridge","bridge":"cni0",
 	 "isGateway":true,"ipMasq":false,"ipam":{"type":"host-local",
-	 "ranges":[[{"subnet":"10.89.0.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}],"dataDir":"/run/cni"}}]}
+	 "ranges":[[{"subnet":"10.89.$1.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}],"dataDir":"/run/cni"}}]}
 	END
 	# What a service manager does for the node: process 1 starts it, in no pod's groups.
 	cat >"$C/opt/restart-containerd" <<-END
@@ -142,11 +170,11 @@ start_containerd_of_node() {
 	wait_for in_node ctr version
 }
 
-start_kubelet() {
+start_kubelet() { # N
 	cat >"$C/kubelet.yaml" <<-END
 	apiVersion: kubelet.config.k8s.io/v1beta1
 	kind: KubeletConfiguration
-	address: 10.88.0.1
+	address: 10.88.0.$1
 	authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 	authorization: {mode: AlwaysAllow}
 	cgroupDriver: cgroupfs
@@ -154,6 +182,7 @@ start_kubelet() {
 	enforceNodeAllocatable: []
 	failSwapOn: false
 	failCgroupV1: false
+	maxPods: 250
 	containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 	evictionHard: {imagefs.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", memory.available: "0%"}
 	imageGCHighThresholdPercent: 100
@@ -161,12 +190,17 @@ start_kubelet() {
 	resolvConf: ""
 	END
 	in_node_start kubelet kubelet --config "$C/kubelet.yaml" --kubeconfig "$C/kubeconfig" \
-		--hostname-override node1 --node-ip 10.88.0.1
-	wait_for kubectl_ wait --for=condition=Ready node/node1 --timeout=5s
+		--hostname-override "node$1" --node-ip "10.88.0.$1"
+	wait_for kubectl_ wait --for=condition=Ready "node/node$1" --timeout=5s
 }
 
 cluster_stop() {
-	[[ ${NODE:-} ]] || return 0
+	[ ! -e "$C/second/pids" ] || on_second node_stop
+	[[ ! ${NODE:-} ]] || node_stop
+	find /sys/fs/cgroup -maxdepth 2 -name bootseer-node -exec rmdir {} + 2>/dev/null || :
+}
+
+node_stop() {
 	in_node pkill -x kubelet || :
 	for id in $(in_node ctr -n k8s.io task ls -q 2>/dev/null); do
 		in_node ctr -n k8s.io task rm -f "$id" >/dev/null 2>&1 || :
@@ -174,5 +208,20 @@ cluster_stop() {
 	kill "$NS" || :
 	kill -9 "$NODE" 2>/dev/null || :
 	timeout 30 tail --pid="$NODE" -f /dev/null || :
-	find /sys/fs/cgroup -maxdepth 2 -name bootseer-node -exec rmdir {} + 2>/dev/null || :
+}
+
+# Of the same images on each node, whose log has what that node fetched.
+serve_registry() {
+	in_node_start registry docker-registry serve "$W/registry.yml"
+	wait_for in_node curl -sf http://127.0.0.1:5000/v2/
+}
+
+# The chart from $TOP, whose image the registry on 127.0.0.1:5000 has.
+install() { # [OPTION...]
+	helm_ install bootseer "$TOP/deploy/helm/bootseer" --wait --timeout 4m \
+		--set image.repository=127.0.0.1:5000/bootseer --set-string image.tag=1 \
+		--set node.secretName=trust \
+		--set node.containerd.restart=/opt/restart-containerd \
+		--set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];' "$@"
+	kubectl_ rollout status daemonset/bootseer-node --timeout=100s
 }

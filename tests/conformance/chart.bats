@@ -46,8 +46,7 @@ start_registry_of_cluster() {
 	mkdir -p "$W/registry" "$W/app/bin"
 	printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: "%s"}}\nhttp: {addr: "127.0.0.1:5000"}\n' \
 		"$W/registry" >"$W/registry.yml"
-	in_node_start registry docker-registry serve "$W/registry.yml"
-	wait_for in_node curl -sf http://127.0.0.1:5000/v2/
+	serve_registry
 	cp /bin/busybox "$W/app/bin/busybox"
 	for applet in sh cat tail; do ln -s busybox "$W/app/bin/$applet"; done
 	for image in pause app; do
@@ -83,7 +82,7 @@ node_state() {
 	find /sys/fs/cgroup -maxdepth 2 -name 'bootseer-node'
 }
 
-# begin_pod NAME IMAGE [RUNTIMECLASS]: an image that was pulled lazily has no layers for
+# begin_pod NAME IMAGE [RUNTIMECLASS [NODE]]: an image that was pulled lazily has no layers for
 # another runtime.
 begin_pod() {
 	kubectl_ apply -f - <<-END
@@ -94,6 +93,7 @@ begin_pod() {
 	  annotations: {io.containerd.cri.runtime-handler: ${3:-runc}}
 	spec:
 	  ${3:+runtimeClassName: $3}
+	  ${4:+nodeName: $4}
 	  automountServiceAccountToken: false
 	  terminationGracePeriodSeconds: 0
 	  containers:
@@ -102,15 +102,6 @@ begin_pod() {
 }
 
 pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
-
-install() { # [OPTION...]
-	helm_ install bootseer "$TOP/deploy/helm/bootseer" --wait --timeout 4m \
-		--set image.repository=127.0.0.1:5000/bootseer --set-string image.tag=1 \
-		--set node.secretName=trust \
-		--set node.containerd.restart=/opt/restart-containerd \
-		--set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];' "$@"
-	kubectl_ rollout status daemonset/bootseer-node --timeout=100s
-}
 
 @test "chart: two commands, and a pod starts lazily" {
 	node_state >"$W/before"
@@ -298,4 +289,88 @@ node_is_as_before() { node_state | diff "$W/before" -; }
 	helm_ uninstall bootseer --wait --timeout 4m
 	# Pods of the chart may end after it.
 	wait_for node_is_as_before
+}
+
+# The service's certificate, its tokens and its disk; and what stands for kube-proxy.
+make_service_secrets() {
+	openssl req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=service \
+		-addext subjectAltName=IP:10.99.0.73 -keyout "$W/service.key" \
+		-out "$W/service.crt" 2>/dev/null
+	openssl genpkey -algorithm ed25519 -out "$W/capability.key"
+	for role in read,admin read,write; do
+		echo "${role#*,} sha256:$(printf "${role#*,}" | sha256sum | cut -d' ' -f1) $role"
+	done >"$W/tokens"
+	printf write >"$W/service.token"
+	kubectl_ create secret generic nodes --from-file=trust.pem="$W/key.pub" \
+		--from-file="$W/service.token"
+	kubectl_ create secret generic service --from-file=tls.crt="$W/service.crt" \
+		--from-file=tls.key="$W/service.key" --from-file=ca.crt="$W/service.crt"
+	kubectl_ create secret generic tokens --from-file=tokens="$W/tokens"
+	kubectl_ create secret generic keys --from-file=capability.key="$W/capability.key"
+	mkdir -p "$W/data"
+	chown 65532:65532 "$W/data"
+	kubectl_ apply -f - <<-END
+	{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"}, "spec": {
+	 "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
+	 "hostPath": {"path": "$W/data"}}}
+	END
+}
+
+# Nothing in this cluster makes a Service's address one of its pods.
+forward_service() {
+	local pod
+
+	wait_for kubectl_ wait --for=condition=Ready pod/bootseer-registry-0 --timeout=100s
+	pod=$(kubectl_ get pod bootseer-registry-0 -o 'jsonpath={.status.podIP}')
+	in_node ip addr add 10.99.0.73/32 dev lo
+	in_node_start forward socat TCP-LISTEN:9730,bind=10.99.0.73,fork,reuseaddr "TCP:$pod:9730"
+}
+
+ask_service() { # PATH
+	in_node curl -sf --cacert "$W/service.crt" -H 'Authorization: Bearer admin' \
+		"https://10.99.0.73:9730$1"
+}
+
+# Sums of what the second node has got.
+bytes_of() { on_second bootseer_ p2p status --json | jq ".totals | $1"; }
+
+
+@test "chart: two nodes with the chart's certificates and service pass blocks on, and both are left clean" {
+	second_node_start
+	on_second serve_registry
+	kubectl_ label node node2 pool=gpu
+	make_service_secrets
+	node_state >"$W/before"
+	on_second node_state >"$W/before2"
+	install --set node.secretName=nodes --set-string node.config='
+			trust-keys = "/etc/bootseer/trust.pem";
+			plain-http = [ "127.0.0.1:5000" ];
+			service-token-file = "/etc/bootseer/service.token";' \
+		--set node.peers.enabled=true --set registry.enabled=true \
+		--set registry.clusterIP=10.99.0.73 --set registry.tlsSecretName=service \
+		--set registry.tokensSecretName=tokens --set registry.secretName=keys \
+		--set-string registry.config='registry = [ "127.0.0.1:5000" ];
+			capability-key = "/etc/bootseer/capability.key";'
+	forward_service
+	wait_for tracker_is_good
+	wait_for on_second tracker_is_good
+	# The files of registry.secretName are there.
+	ask_service /v1/capability-keys | jq -re .keys | grep -q 'BEGIN PUBLIC KEY'
+	bootseer_ image prefetch --wait 127.0.0.1:5000/app:1
+	# The nodes of a pool are told by the service.
+	printf admin >"$W/admin.token"
+	in_node "$BOOTSEER_BUILD/cli/bootseer" image prefetch --wait --nodes \
+		"$(kubectl_ get nodes -l pool=gpu -o 'jsonpath={.items[*].metadata.name}' | tr ' ' ,)" \
+		--service https://10.99.0.73:9730 --ca-file "$W/service.crt" \
+		--token-file "$W/admin.token" 127.0.0.1:5000/app:1
+	on_second bootseer_ p2p status >&2
+	[ "$(bytes_of '.rack_bytes + .zone_bytes')" -gt 3000000 ]
+	[ "$(bytes_of .origin_bytes)" -lt 1000000 ]
+	begin_pod second app bootseer node2
+	pod_is_ready second
+	reads_all second
+	kubectl_ delete pod second --wait
+	helm_ uninstall bootseer --wait --timeout 4m
+	wait_for node_is_as_before
+	on_second node_state | diff "$W/before2" -
 }
