@@ -318,6 +318,29 @@ install_fake() { # VARIABLE...
 	[ -z "$output" ]
 }
 
+# The node's programs are fakes, as the node is.
+@test "chart: what a node lacks is said once" {
+	fake_node
+	sed -i "s|/tmp/doctor|$BATS_TEST_TMPDIR/said|" "$BATS_TEST_TMPDIR/bin/node-agent"
+	jq -n '{checks: [{name: "disk", ok: true, needed: true, detail: "d", cure: ""},
+		{name: "peers", ok: false, needed: false, detail: "none", cure: "mend it"}]}' \
+		>"$BATS_TEST_TMPDIR/answer"
+	printf '#!/bin/sh\ncat %s\n' "$BATS_TEST_TMPDIR/answer" >"$BATS_TEST_TMPDIR/bin/nsenter"
+	chmod +x "$BATS_TEST_TMPDIR/bin/nsenter"
+	doctor() {
+		BOOTSEER_HOME=/ PATH=$BATS_TEST_TMPDIR/bin:$PATH \
+			sh "$BATS_TEST_TMPDIR/bin/node-agent" doctor
+	}
+	run -0 doctor
+	[ "$output" = 'doctor: advice peers: none; cure: mend it' ]
+	run -0 doctor
+	[ -z "$output" ]
+	# A node that does not answer has said nothing new.
+	echo >"$BATS_TEST_TMPDIR/answer"
+	run -0 doctor
+	[ -z "$output" ]
+}
+
 @test "chart: a node that is told of no peers asks anew when it is told of some" {
 	fake_node
 	mkdir "$BATS_TEST_TMPDIR/node/etc/bootseer/peers"
