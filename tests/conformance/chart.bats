@@ -118,7 +118,14 @@ pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
 	pod_is_ready ordinary
 	[ "$(in_node ctr -n k8s.io snapshots --snapshotter bootseer ls | grep -c ' Active')" -ge 1 ]
 	helm_ test bootseer --timeout 2m
+	node=$(kubectl_ get pods -o name -l app.kubernetes.io/component=node)
+	kubectl_ exec "$node" -c node -- node-agent cli image explain --pod default/lazy |
+		tee /dev/stderr | grep -q 127.0.0.1:5000/app:1
+	wait_for doctor_said "$node"
 }
+
+# There is always something: no trace service, if nothing else.
+doctor_said() { kubectl_ logs "$1" -c node | grep '^doctor: '; }
 
 @test "chart: its pods are replaced, and the data path stays" {
 	pid=$(in_node pgrep -o -x bootseerd)
@@ -355,7 +362,8 @@ bytes_of() { on_second bootseer_ p2p status --json | jq ".totals | $1"; }
 	wait_for tracker_is_good
 	wait_for on_second tracker_is_good
 	# The files of registry.secretName are there.
-	ask_service /v1/capability-keys | jq -re .keys | grep -q 'BEGIN PUBLIC KEY'
+	ask_service /v1/capability-keys >"$W/keys"
+	jq -e '.keys | contains("BEGIN PUBLIC KEY")' "$W/keys"
 	bootseer_ image prefetch --wait 127.0.0.1:5000/app:1
 	# The nodes of a pool are told by the service.
 	printf admin >"$W/admin.token"
