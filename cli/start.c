@@ -49,14 +49,15 @@ static void print_time(const json_t *o)
 	fputs(text, stdout);
 }
 
-static void print_said(const char *what, const json_t *o, const char *key)
+static void print_said(const char *what, const json_t *o, const char *key,
+		       const char *text)
 {
 	const json_t *said = json_object_get(o, key);
 
-	if (!json_is_object(said) || !reply_text(said, "text")[0])
+	if (!json_is_object(said) || !reply_text(said, text)[0])
 		return;
 	printf("%s ", what);
-	start_print_text(reply_text(said, "text"), 0, 1024, stdout);
+	start_print_text(reply_text(said, text), 0, 1024, stdout);
 	printf("\n");
 }
 
@@ -64,8 +65,10 @@ void start_print_now(const json_t *s)
 {
 	bool is_over = strcmp(reply_text(s, "state"), "stopped") == 0;
 
-	print_said("failed:", s, "failed");
-	print_said(is_over ? "waited for" : "waiting for", s, "waiting");
+	print_said("failed:", s, "failed", "text");
+	print_said("failed at first:", s, "failed", "mended");
+	print_said(is_over ? "waited for" : "waiting for", s, "waiting",
+		   "text");
 }
 
 bool start_is_hot_update(const json_t *s)

@@ -217,13 +217,15 @@ int start_report_make_stages(struct start_set *s, struct start_report *ret,
 void start_report_fini(struct start_report *r);
 
 /*
- * Sentences without a full stop about a start at `now_ns`: whom it waits for, and what
- * failed first.  Nothing is appended where there is nothing to say.  -ENOMEM.
+ * Sentences without a full stop about a start at `now_ns`: whom it waits for, what failed
+ * first, and which failure took longest of those that were mended.  Nothing is appended
+ * where there is nothing to say.  -ENOMEM.
  */
 int start_wait_text(const struct start_report *r, int64_t now_ns,
 		    struct buf *ret) MUST_CHECK;
 int start_failure_text(const struct start_report *r,
 		       struct buf *ret) MUST_CHECK;
+int start_mended_text(const struct start_report *r, struct buf *ret) MUST_CHECK;
 /* Is it in the state of the first wait, whom the others wait for? */
 bool start_wait_is_first(const struct start_report *r,
 			 const struct start_wait *w);

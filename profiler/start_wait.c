@@ -463,27 +463,62 @@ static int put_status(int64_t status, struct buf *ret)
 	return rc;
 }
 
-int start_failure_text(const struct start_report *r, struct buf *ret)
+/* Failures that were not mended; the first ones, as they are ordered. */
+static size_t count_lasting(const struct start_report *r)
 {
-	const struct start_run *run;
-	char at[DURATION_TEXT_MAX];
 	size_t n = 0;
-	int rc;
 
 	while (n < r->n_failures && !r->failures[n].is_again)
 		n++;
-	if (!n)
-		return 0;
-	run = &r->runs[r->failures[0].run];
-	duration_format(run->end_ns - r->begin_ns, at);
-	rc = put_track(r, run->node, run->rank, ret);
+	return n;
+}
+
+static int put_failure(const struct start_report *r,
+		       const struct start_run *run, int64_t after_ns,
+		       struct buf *ret)
+{
+	char after[DURATION_TEXT_MAX];
+	int rc = put_track(r, run->node, run->rank, ret);
+
+	duration_format(after_ns, after);
 	if (rc == 0)
 		rc = buf_printf(ret, ": %s ended with ",
 				r->stages[run->stage].name);
 	if (rc == 0)
 		rc = put_status(run->status, ret);
-	if (rc == 0)
-		rc = buf_printf(ret, " after %s", at);
+	return rc == 0 ? buf_printf(ret, " after %s", after) : rc;
+}
+
+int start_mended_text(const struct start_report *r, struct buf *ret)
+{
+	size_t from = count_lasting(r), n = r->n_failures - from;
+	const struct start_run *run, *worst = NULL;
+	int rc;
+
+	for (size_t i = from; i < r->n_failures; i++) {
+		run = &r->runs[r->failures[i].run];
+		if (!worst || run->duration_ns > worst->duration_ns)
+			worst = run;
+	}
+	if (!worst)
+		return 0;
+	rc = put_failure(r, worst, worst->duration_ns, ret);
+	if (rc == 0 && n > 1)
+		rc = buf_printf(ret, ", and %zu other%s", n - 1,
+				n > 2 ? "s" : "");
+	return rc == 0 ? buf_puts(ret, "; done again it went well") : rc;
+}
+
+int start_failure_text(const struct start_report *r, struct buf *ret)
+{
+	size_t n = count_lasting(r);
+	const struct start_run *run;
+	int rc;
+
+	if (!n)
+		return 0;
+	run = &r->runs[r->failures[0].run];
+	rc = put_failure(r, run, run->end_ns - r->begin_ns, ret);
 	return rc == 0 && n > 1 ? buf_printf(ret, ", before %zu other%s", n - 1,
 					     n > 2 ? "s" : "")
 				: rc;

@@ -94,9 +94,11 @@ static json_t *failure_json(const struct start_report *r,
 json_t *starts_failed_json(const struct start_report *r)
 {
 	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF mended = BUF_INIT;
 	json_t *runs;
 
-	if (start_failure_text(r, &text) < 0)
+	if (start_failure_text(r, &text) < 0 ||
+	    start_mended_text(r, &mended) < 0)
 		return NULL;
 	if (!r->n_failures)
 		return json_null();
@@ -104,8 +106,9 @@ json_t *starts_failed_json(const struct start_report *r)
 	for (size_t i = 0; i < r->n_failures && i < NAMED_MAX; i++)
 		(void)json_array_append_new(runs,
 					    failure_json(r, &r->failures[i]));
-	return json_pack("{s:s,s:I,s:o}", "text", text.len ? text.data : "",
-			 "all", (json_int_t)r->n_failures, "runs", runs);
+	return json_pack("{s:s,s:s,s:I,s:o}", "text", text.len ? text.data : "",
+			 "mended", mended.len ? mended.data : "", "all",
+			 (json_int_t)r->n_failures, "runs", runs);
 }
 
 /* ------------------------------------------------------------------- summary --- */

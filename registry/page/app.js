@@ -517,6 +517,8 @@ function nowPart(start) {
 
 	if (f && f.text)
 		box.append(make("p", "Failed: " + f.text, "bad"));
+	if (f && f.mended)
+		box.append(make("p", "Failed at first: " + f.mended, "busy"));
 	// A node that failed is not to be waited for once more.
 	if (w && (!start.ready || w.nodes.length) &&
 		!(f && f.text && w.nodes.every((x) => f.runs.some((y) => y.node === x.node && !y.mended))))

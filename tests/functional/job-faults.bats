@@ -20,7 +20,7 @@ setup() {
 	cd "$T"
 	mkdir ckpt vartmp index s3 proxy.{registry,bucket,index}
 	unset BOOTSEER_JOB BOOTSEER_SERVICE BOOTSEER_RANK RANK
-	export BOOTSEER_EVENTS=$T/none
+	export BOOTSEER_EVENTS=$T/none BOOTSEER_ATTEMPT=0
 	containerd_setup
 	start_all
 }
@@ -54,11 +54,16 @@ start_all() {
 	proxied_by index "127.0.0.1:$(port_of "${PIDS[-1]}")"
 	proxied_by registry "$REGISTRY"
 	store=s3://bkt/env?endpoint=http://$bucket
+	start_daemon service.log "$BOOTSEER_BUILD/registry/bootseer-registry" \
+		--listen 127.0.0.1:0 --insecure-no-auth --db "sqlite:$T/service.db"
+	wait_for grep -q 'ready port=' service.log
+	BOOTSEER_SERVICE=http://127.0.0.1:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' service.log)
+	export BOOTSEER_SERVICE
 	start_node --hold --plain-http "$registry" --env-store "$store"
 	start_plugin
 	start_containerd
 	push "$I" lazy
-	convert_image lazy --sign "$I/key"
+	convert_image lazy --sign "$I/key" --repository "$registry/lazy"
 	head -c 9000000 /dev/urandom >model
 	"$bootseer" ckpt cp "s3://bkt/ckpt?endpoint=http://$bucket" model :step/model
 	cat >a.toml <<-END
@@ -80,8 +85,9 @@ start_all() {
 	END
 }
 
-# All three parts are there, whatever way they came.
+# All three parts are there, whatever way they came, and the page says so.
 starts() {
+	BOOTSEER_ATTEMPT=$((BOOTSEER_ATTEMPT + 1))
 	timeout 120 "$bootseer" job run a.toml -- /bin/sh -c "cat /srv/one/deep/file \
 		/opt/site/v; sha256sum <$T/ckpt/step/model" >out 2>log 3>&- </dev/null || {
 		cat log
@@ -91,14 +97,17 @@ starts() {
 package" ]
 	[ "$(tail -n 1 out)" = "$(sha256sum <model)" ]
 	grep -q 'stage=env.* ev=end .*status=0' log
-	! grep -q " $T/ckpt " /proc/self/mountinfo
+	run ! grep " $T/ckpt " /proc/self/mountinfo
+	"$bootseer" stage send log
+	"$bootseer" start show a >shown
+	cat shown
 }
 
 @test "an index that throttles" {
 	fault_at "$index" match=GET kind=status code=429 after=1 times=4
 	starts
 	was_at_fault "$index"
-	grep -q 'stage=env.install ev=end' log
+	grep -q ' env.install ' shown # what its time went to
 	# Nobody asks it again.
 	fault_at "$index" match=GET kind=refuse times=1000
 	starts
@@ -109,13 +118,16 @@ package" ]
 	fault_at "$registry" 'match=/(blobs|manifests)/' kind=refuse skip=4 times=12
 	starts
 	was_at_fault "$registry"
+	grep -q '^failed at first: .*: image.pull ended with status 1 after' shown
 }
 
 @test "a registry that is gone when the job starts again" {
 	starts
+	grep -q 'image.pull .* 0$' shown
 	fault_at "$registry" match=. kind=refuse times=100000
 	starts
 	was_at_fault "$registry"
+	grep -q '^failed: .*: image.pull ended with status 1 after' shown
 }
 
 @test "a bucket that asks for less" {

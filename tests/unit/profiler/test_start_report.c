@@ -94,6 +94,14 @@ static void expect_failure(const char *text)
 	cr_expect_str_eq(b.data ? b.data : "", text);
 }
 
+static void expect_mended(const char *text)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	cr_assert_eq(start_mended_text(&r, &b), 0);
+	cr_expect_str_eq(b.data ? b.data : "", text);
+}
+
 REPORT_TEST(names_the_node_that_hangs_and_not_one_that_was_late)
 {
 	for (int i = 0; i < 500; i++) {
@@ -243,12 +251,30 @@ REPORT_TEST(tells_a_failure_that_was_mended_from_one_that_was_not)
 	cr_assert_eq(r.n_failures, 1);
 	cr_expect(r.failures[0].is_again);
 	expect_failure("");
+	expect_mended(
+		"a: env ended with status 1 after 3.0 s; done again it went well");
 	start_report_fini(&r);
 	at(7, "b", -1, "model", STAGE_BEGIN);
 	ends_with(9, "b", -1, "model", 137);
 	report();
 	expect_failure("b: model ended with status 137 (killed, often for "
 		       "memory) after 9.0 s");
+	expect_mended(
+		"a: env ended with status 1 after 3.0 s; done again it went well");
+}
+
+REPORT_TEST(names_the_failure_that_took_longest_of_those_that_were_mended)
+{
+	at(0, "a", -1, "env", STAGE_BEGIN);
+	ends_with(1, "a", -1, "env", 1);
+	at(2, "a", -1, "env", STAGE_BEGIN);
+	ends_with(7, "a", -1, "env", 2);
+	at(8, "a", -1, "env", STAGE_BEGIN);
+	ends_with(9, "a", -1, "env", 0);
+	report();
+	expect_mended(
+		"a: env ended with status 2 after 5.0 s, and 1 other; done again it "
+		"went well");
 }
 
 REPORT_TEST(takes_a_second_barrier_for_no_retry)
