@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
+#include "tests/unit/p2p/wait.h"
 
 TestSuite(engine_fetch, .timeout = 120);
 
@@ -82,8 +83,8 @@ Test(engine_fetch, a_list_waits_while_it_is_paused)
 	crowd_make(&c, &cfg);
 	c.node[0].pause = pause_for_ever;
 	crowd_fetch(&c.node[0]);
-	while (atomic_load(&c.node[0].n_pauses) < 10)
-		p2p_get_stats(c.node[0].p2p, &s);
+	wait_for((p2p_get_stats(c.node[0].p2p, &s),
+		  atomic_load(&c.node[0].n_pauses) >= 10));
 	__atomic_store_n(&c.node[0].cancel, true, __ATOMIC_RELAXED);
 	cr_expect_eq(crowd_join(&c.node[0]), -ECANCELED);
 	cr_expect_eq(crowd_origin_bytes(&c), 0);

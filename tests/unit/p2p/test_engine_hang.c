@@ -296,8 +296,7 @@ Test(engine_hang, a_read_that_nobody_wants_any_more_stops)
 static char *say_nothing(void *arg, struct pace *pace)
 {
 	atomic_fetch_add(&n_asked, 1);
-	while (pace_level(pace) != PACE_STOP)
-		(void)sched_yield();
+	wait_for(pace_level(pace) == PACE_STOP);
 	atomic_fetch_add(&n_ended, 1);
 	return NULL;
 }
@@ -320,10 +319,9 @@ Test(engine_hang, registries_that_do_not_say_yes_keep_no_tracker_waiting)
 	wait_for(atomic_load(&n_asked) >= 4);
 	p2p_get_stats(c.node[0].p2p, &before);
 	/* Announcements of seven images. */
-	do
-		p2p_get_stats(c.node[0].p2p, &s);
-	while (s.tracker_calls_total < before.tracker_calls_total + 8 &&
-	       !atomic_load(&n_ended));
+	wait_for((p2p_get_stats(c.node[0].p2p, &s),
+		  s.tracker_calls_total >= before.tracker_calls_total + 8 ||
+			  atomic_load(&n_ended)));
 	cr_expect_eq(atomic_load(&n_ended), 0);
 	/* Those that wait for a thread first: they wait for nobody. */
 	for (unsigned int k = IMAGES; k-- > 4;)

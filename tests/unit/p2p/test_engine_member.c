@@ -11,6 +11,7 @@
 #include "p2p/engine/engine_peer.h"
 #include "p2p/net/net_addr.h"
 #include "tests/unit/p2p/crowd.h"
+#include "tests/unit/p2p/wait.h"
 #include "tests/unit/p2p/fake_tracker.h"
 
 TestSuite(engine_member, .timeout = 120);
@@ -569,8 +570,8 @@ Test(engine_member, names_that_were_dialled_in_vain_are_blamed_on_who_said_them)
 	crowd_make(&c, &crowd_two);
 	crowd_wait_neighbours(&c.node[1], 1);
 	engine_run(c.node[1].p2p, tell_of_port_1, c.node[1].p2p);
-	while (!is_muted)
-		engine_run(c.node[1].p2p, look_muted, c.node[1].p2p);
+	wait_for((engine_run(c.node[1].p2p, look_muted, c.node[1].p2p),
+		  is_muted));
 	crowd_remove(&c);
 }
 

@@ -124,8 +124,7 @@ Test(engine_probe, one_that_says_nothing_does_not_keep_a_node_from_ending)
 
 	cache_dir_make(&b.dir);
 	begin(&b, url);
-	while (s.tracker_calls_total == 0)
-		p2p_get_stats(b.p2p, &s);
+	wait_for((p2p_get_stats(b.p2p, &s), s.tracker_calls_total));
 	p2p_close(b.p2p);
 	/* It was not waited for: else it would be lost by now. */
 	cr_expect_eq(atomic_load(&b.n_notes), 0);

@@ -2,7 +2,6 @@
 /* Who may have an image: for how long, and until it is revoked. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -46,14 +45,10 @@ static void count_holders(void *arg)
  * `until`. */
 static void wait_holders(struct crowd_node *node, unsigned int n, int64_t until)
 {
-	int64_t end = clock_now_ns() + 110 * NS_PER_S;
 	struct holders h = { .p = node->p2p };
 
-	do {
-		cr_assert_lt(clock_now_ns(), end, "node %u: %u take part",
-			     node->number, h.n);
-		engine_run(h.p, count_holders, &h);
-	} while (h.n != n || (n && h.until <= until));
+	wait_for((engine_run(h.p, count_holders, &h),
+		  h.n == n && (!n || h.until > until)));
 }
 
 /* Two nodes that meet by the tracker, the first with the image. */
@@ -286,6 +281,7 @@ Test(engine_rights, who_has_no_right_does_not_learn_which_images_are_here)
 Test(engine_rights, a_right_is_renewed_while_the_link_serves)
 {
 	int64_t until = time(NULL) + 5;
+	struct holders h = { .n = 0 };
 	struct fake_tracker *t;
 	struct p2p_stats s;
 	struct crowd c;
@@ -297,16 +293,9 @@ Test(engine_rights, a_right_is_renewed_while_the_link_serves)
 	cr_expect_eq(s.denied_total, 0);
 	/* Nobody gives one any more: it ends. */
 	fake_tracker_sign(t, 0);
-	{
-		int64_t end = clock_now_ns() + 110 * NS_PER_S;
-		struct holders h = { .p = c.node[0].p2p };
-
-		do {
-			cr_assert_lt(clock_now_ns(), end);
-			h.check_s = time(NULL);
-			engine_run(h.p, count_holders, &h);
-		} while (h.n);
-	}
+	h.p = c.node[0].p2p;
+	wait_for((h.check_s = time(NULL), engine_run(h.p, count_holders, &h),
+		  !h.n));
 	crowd_origin_dies(&c.node[0]);
 	crowd_fetch(&c.node[1]);
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
@@ -507,8 +496,7 @@ static char *answer_later(void *arg, struct pace *pace)
 {
 	(void)arg;
 	atomic_fetch_add(&n_asked, 1);
-	while (!atomic_load(&may_answer) && pace_level(pace) != PACE_STOP)
-		(void)sched_yield();
+	wait_for(atomic_load(&may_answer) || pace_level(pace) == PACE_STOP);
 	return NULL;
 }
 
@@ -535,22 +523,19 @@ static char *wait_for_stop(void *arg, struct pace *pace)
 	struct crowd_node *n = arg;
 
 	atomic_store(&n->is_asked, true);
-	while (pace_level(pace) != PACE_STOP)
-		(void)sched_yield();
+	wait_for(pace_level(pace) == PACE_STOP);
 	return NULL;
 }
 
 Test(engine_rights, who_leaves_an_image_does_not_wait_for_the_registry)
 {
-	int64_t end = clock_now_ns() + 110 * NS_PER_S;
 	struct fake_tracker *t;
 	struct crowd c;
 
 	t = permitted(&c, 3600);
 	c.node[1].authorization = wait_for_stop;
 	crowd_reopen(&c.node[1]);
-	while (!atomic_load(&c.node[1].is_asked))
-		cr_assert_lt(clock_now_ns(), end);
+	wait_for(atomic_load(&c.node[1].is_asked));
 	crowd_kill(&c.node[1]); /* for ever, if it waited */
 	crowd_remove(&c);
 	fake_tracker_free(t);
