@@ -38,6 +38,15 @@ start_all() { # [OPTION OF BOOTSEERD...]
 
 job() { "$bootseer" job run "$@" 3>&-; }
 
+is_ended() { [[ ! -e /proc/$1 || $(<"/proc/$1/stat") == *") Z "* ]]; } # PID of a child
+
+# The next line of descriptor 5, in `line`, while the process that writes it lives.
+read_unless_ended() { # PID
+	has_line_or_ended() { read -r -t 0.01 line <&5 || is_ended "$1"; }
+	line=
+	wait_for has_line_or_ended "$1"
+}
+
 # A file of a job with checkpoints, and what else is said on standard input.
 ckpt_job() { # [LINE OF THE TABLE...]
 	cat
@@ -181,6 +190,8 @@ no_mount() {
 
 @test "a hangup that nohup ignores ends neither what is begun nor the program" {
 	mkfifo said go
+	# Both ways, so that no open waits for a program that has ended.
+	exec 5<>said 6<>go
 	cat >a.toml <<-END
 	[environment]
 	store = "file://$T/env"
@@ -188,15 +199,16 @@ no_mount() {
 	targets = ["$T/site"]
 	END
 	(trap '' HUP; exec "$bootseer" job run a.toml -- \
-		sh -c "echo ran >$T/said; read -r x <$T/go; exit 3") 3>&- &
-	pid=$!
-	read -r line <said
+		sh -c "echo ran >$T/said; read -r x <$T/go; exit 3") 3>&- 5>&- 6>&- &
+	pid=$! pids+=($!)
+	read -r -t 300 line <&5
 	kill -HUP "$pid"
-	echo >go
-	read -r line <said
+	echo >&6
+	read_unless_ended "$pid"
 	[ "$line" = ran ]
 	kill -HUP "$pid"
-	echo >go
+	echo >&6
+	wait_for is_ended "$pid"
 	status=0; wait "$pid" || status=$?
 	[ "$status" -eq 3 ]
 }
