@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages of this tree: lintian has nothing to say, and in a fresh root they are
 # installed, upgraded, downgraded, removed and purged.  The build and the root take minutes,
-# so this is not in ./dev test.
+# so this is not in ./dev test.  With BOOTSEER_DEBS, a folder of packages built in a root of
+# another release, BOOTSEER_SUITE is that release.
 
 bats_require_minimum_version 1.5.0
 
@@ -22,7 +23,7 @@ teardown_file() {
 new_root() { # DIR
 	mmdebstrap --quiet --mode=root --variant=minbase \
 		--include=containerd,runc,python3-minimal --skip=cleanup/apt/lists \
-		"$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" 2>&1
+		"${BOOTSEER_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}" "$1" 2>&1
 	mkdir "$1/debs"
 	cp "$DEBS"/*.deb "$1/debs"
 	rm -f "$1"/debs/*dbgsym*
