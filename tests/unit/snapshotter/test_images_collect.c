@@ -290,3 +290,20 @@ Test(images_collect, unused_images_give_way_and_used_ones_are_a_reason,
 	cr_expect(strstr(err.msg, "--cache-quota"), "%s", err.msg);
 	cr_expect(has(2));
 }
+
+Test(images_collect,
+     what_failed_before_an_index_came_anew_is_not_held_against_it,
+     .init = set_up, .fini = tear_down)
+{
+	struct image *i = NULL;
+
+	cr_assert_eq(try_add(1, &i, NULL), 0);
+	images_lock(node.images);
+	(void)error_set(&i->last_error, EBADMSG, "a block does not fit");
+	i->last_error_at = time(NULL);
+	cr_expect_lt(i->judged_error_at, i->last_error_at);
+	images_unlock(node.images);
+	image_forget_errors(i);
+	cr_expect_geq(i->judged_error_at, i->last_error_at);
+	images_put(i);
+}
