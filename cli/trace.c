@@ -208,6 +208,7 @@ void trace_tell(const struct trace_found *f, const char *ref)
 		[TRACE_MATCH_RELATIVE] = "of another image of the repository",
 		[TRACE_MATCH_WORKLOAD] = "of another workload of this image",
 		[TRACE_MATCH_FAR] = "of another image and workload",
+		[TRACE_MATCH_PREDICTED] = "of other images",
 	};
 
 	fprintf(stderr, "%s: trace %s, runs: %" PRIu32 ", entries: %zu\n", ref,

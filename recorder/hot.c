@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 #include "common/array.h"
-#include "recorder/recorder.h"
+#include "recorder/recorder_priv.h"
 
 #define NONE UINT32_MAX
 /* Blocks that all paths of a trace together may lead to, twice or more. */
@@ -253,9 +253,9 @@ void hot_list_fini(struct hot_list *l)
 	memset(l, 0, sizeof(*l));
 }
 
-int hot_list_make(const struct trace *t, const struct blockmap *map,
-		  struct file_map *files, struct hot_list *ret,
-		  struct error *err)
+static int map_trace(const struct trace *t, const struct blockmap *map,
+		     struct file_map *files, struct hot_list *ret,
+		     struct error *err)
 {
 	struct picks p = { .map = map, .err = err };
 	struct contents c = { .slots = NULL };
@@ -275,5 +275,25 @@ int hot_list_make(const struct trace *t, const struct blockmap *map,
 	free(p.v);
 	if (rc == 0)
 		*ret = l;
+	return rc;
+}
+
+int hot_list_make(const struct trace *t, const struct blockmap *map,
+		  struct file_map *files, struct hot_list *ret,
+		  struct error *err)
+{
+	struct trace chosen = { .entries = NULL };
+	int rc;
+
+	if (!t->readers)
+		return map_trace(t, map, files, ret, err);
+	rc = prediction_choose(t, files, &chosen, err);
+	if (rc == 0)
+		rc = map_trace(&chosen, map, files, ret, err);
+	if (rc == 0) {
+		ret->is_predicted = true;
+		ret->lost += t->n - chosen.n;
+	}
+	free(chosen.entries);
 	return rc;
 }

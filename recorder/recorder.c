@@ -220,6 +220,39 @@ void recorder_get_stats(struct recorder *r, struct recorder_stats *ret)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
+static bool has_seen(const struct recorder *r, uint64_t from, uint64_t to)
+{
+	while (from < to && from < r->n_pages) {
+		uint64_t stop = (from / WORD_BITS + 1) * WORD_BITS;
+
+		if (stop > to)
+			stop = to;
+		if (atomic_load_explicit(&r->seen[from / WORD_BITS],
+					 memory_order_relaxed) &
+		    mask_of(from, stop))
+			return true;
+		from = stop;
+	}
+	return false;
+}
+
+void recorder_mark_read(const struct recorder *r, const struct blockmap *map,
+			uint8_t *bits)
+{
+	for (size_t i = 0; i < map->n_blocks; i++) {
+		struct block b;
+		uint64_t page;
+
+		if (bits[i / 8] & 1u << i % 8)
+			continue;
+		blockmap_block(map, i, &b);
+		page = b.voff / BLOCK_ALIGN;
+		if (has_seen(r, page,
+			     page + (b.usize + BLOCK_ALIGN - 1) / BLOCK_ALIGN))
+			bits[i / 8] |= (uint8_t)(1u << i % 8);
+	}
+}
+
 void record_fini(struct record *c)
 {
 	free(c->ranges);

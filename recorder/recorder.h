@@ -53,6 +53,10 @@ int recorder_trace(struct recorder *r, const struct trace_info *info,
 		   uint32_t until_ms, struct trace **ret,
 		   struct error *err) MUST_CHECK;
 
+/* Set the bits of the blocks of which a page was read: some ns a block. */
+void recorder_mark_read(const struct recorder *r, const struct blockmap *map,
+			uint8_t *bits);
+
 /* Blocks touched, and blocks that readers missed, as entries of the map in
  * order of first time; arrays are the caller's. */
 int recorder_blocks(struct recorder *r, const struct blockmap *map,
@@ -77,11 +81,15 @@ struct hot_list {
 	size_t by_path;   /* by path and offset because the content changed, */
 	size_t lost;      /* and not found; */
 	size_t rare;      /* left out: less than TRACE_HOT of the runs had it */
+	/* Made of a prediction, which may be wrong: prefetch_start() goes on only as
+	 * far as it proves right. */
+	bool is_predicted;
 };
 void hot_list_fini(struct hot_list *l);
 
 /* Map a trace, of this image or of a relative, to the blocks of an image.
- * `files` may be NULL: by content only. */
+ * `files` may be NULL: by content only.  A prediction needs them: it holds for what
+ * its donors read when the image has nearly all of that. */
 int hot_list_make(const struct trace *t, const struct blockmap *map,
 		  struct file_map *files, struct hot_list *ret,
 		  struct error *err) MUST_CHECK;
@@ -94,14 +102,16 @@ struct trace_query {
 	const char *repo;    /* "host/repository", for relatives; may be NULL */
 	const char *workload; /* for lists and removal NULL is every one */
 	bool exact;           /* no relative, no other workload */
+	bool predict; /* without any of these, what starts of other images read */
 };
 
 /* How near it is, nearest first. */
 enum trace_match {
 	TRACE_MATCH_OWN,      /* this image, this workload */
 	TRACE_MATCH_RELATIVE, /* another image of the repository, this workload */
-	TRACE_MATCH_WORKLOAD, /* this image, another workload */
-	TRACE_MATCH_FAR,      /* neither, but the same repository */
+	TRACE_MATCH_WORKLOAD,  /* this image, another workload */
+	TRACE_MATCH_FAR,       /* neither, but the same repository */
+	TRACE_MATCH_PREDICTED, /* what starts of other images read */
 };
 
 struct trace_found {

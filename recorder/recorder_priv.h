@@ -27,4 +27,9 @@ int recorder_snapshot(struct recorder *r, struct record *ret,
 		      struct error *err) MUST_CHECK;
 void record_fini(struct record *c);
 
+/* The entries of a prediction that hold for an image with these files, into `ret`, whose
+ * `entries` are the caller's, with the paths of `t`; nothing else of it is set. */
+int prediction_choose(const struct trace *t, struct file_map *files,
+		      struct trace *ret, struct error *err) MUST_CHECK;
+
 #endif

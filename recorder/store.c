@@ -33,6 +33,7 @@ static int check_found(const struct trace_query *q, const struct trace_found *f,
 	if ((f->match == TRACE_MATCH_OWN && !(image && workload)) ||
 	    (f->match == TRACE_MATCH_RELATIVE && !workload) ||
 	    (f->match == TRACE_MATCH_WORKLOAD && !image) ||
+	    (f->match == TRACE_MATCH_PREDICTED && !q->predict) ||
 	    (q->exact && f->match != TRACE_MATCH_OWN))
 		return error_set(err, EBADMSG,
 				 "the trace that came is not the one asked "

@@ -84,6 +84,7 @@ static int read_match(const struct store_call *c, enum trace_match *ret,
 		[TRACE_MATCH_RELATIVE] = "relative",
 		[TRACE_MATCH_WORKLOAD] = "workload",
 		[TRACE_MATCH_FAR] = "far",
+		[TRACE_MATCH_PREDICTED] = "predicted",
 	};
 	AUTO_FREE char *text = http_header(&c->answer.head, "bootseer-match");
 
@@ -102,12 +103,14 @@ static int read_found(const struct store_call *c, struct trace_found *ret,
 {
 	AUTO_FREE char *wanted =
 		http_header(&c->answer.head, "bootseer-wanted");
+	const char *body = c->answer.body.data ? c->answer.body.data : "";
+	size_t len = c->answer.body.len;
 	int rc = read_match(c, &ret->match, err);
 
 	if (rc == 0)
-		rc = trace_decode(c->answer.body.data ? c->answer.body.data
-						      : "",
-				  c->answer.body.len, &ret->trace, err);
+		rc = ret->match == TRACE_MATCH_PREDICTED
+			     ? prediction_decode(body, len, &ret->trace, err)
+			     : trace_decode(body, len, &ret->trace, err);
 	ret->wanted = wanted && strcmp(wanted, "1") == 0;
 	return rc < 0 ? bad_answer(c, rc, err) : 0;
 }
@@ -120,6 +123,7 @@ static int service_get(struct trace_store *s, const struct trace_query *q,
 
 	call_init(&c, store_of(s), "GET", TRACE_BYTES_MAX);
 	c.req.headers[0] = "Accept: " TRACE_MEDIA_TYPE;
+	c.req.headers[1] = q->predict ? "Bootseer-Predict: 1" : NULL;
 	rc = call_path(&c, &q->image);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "workload", q->workload);

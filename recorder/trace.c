@@ -126,6 +126,7 @@ void trace_free(struct trace *t)
 	}
 	trace_info_fini(&t->info);
 	free(t->entries);
+	free(t->readers);
 	free(t);
 }
 

@@ -60,6 +60,8 @@ struct trace {
 	struct trace_entry *entries;
 	size_t n;
 	void *paths; /* what the entries point to */
+	/* Of a prediction: by entry, which of its donors read that path; NULL. */
+	uint64_t *readers;
 };
 
 void trace_free(struct trace *t); /* NULL is allowed */
@@ -141,5 +143,37 @@ struct trace_merge_config {
 int trace_merge(const struct trace_run *runs, size_t n,
 		const struct trace_merge_config *cfg, struct trace **ret,
 		struct error *err) MUST_CHECK;
+
+/* ------------------------------------------------------------- predicting --- */
+
+#define PREDICTION_MEDIA_TYPE "application/vnd.bootseer.prediction.v1"
+#define PREDICTION_DONORS_MAX 64u
+#define PREDICTION_ENTRIES_MAX 32768u
+#define PREDICTION_OWNERS_MAX 64u
+
+/* A start of another image. */
+struct trace_donor {
+	const struct trace *trace; /* borrowed */
+	uint32_t owner;            /* whose; below PREDICTION_OWNERS_MAX */
+	bool is_own; /* the asker may see this start: all of it is told */
+};
+
+/*
+ * What starts of other images read, in order of time, for an image that nobody has
+ * started.  What only starts that are not the asker's own had is told when they are of
+ * `owners_min` owners.  Entries that less than half of a start's runs had do not count.  A
+ * range and its time are one donor's: the longest of the asker's own, else the shortest, so
+ * that no stranger makes it grow.  Those of the most owners stay.  Deterministic; n log n.
+ *   -EINVAL  too many donors;  -EFBIG  more than TRACE_MERGE_MAX entries
+ */
+int trace_predict(const struct trace_donor *donors, size_t n,
+		  uint32_t owners_min, struct trace **ret,
+		  struct error *err) MUST_CHECK;
+
+/* As trace_encode() and trace_decode(), of a trace with `readers`: docs/formats/trace.md. */
+int prediction_encode(const struct trace *t, struct buf *ret,
+		      struct error *err) MUST_CHECK;
+int prediction_decode(const void *data, size_t len, struct trace **ret,
+		      struct error *err) MUST_CHECK;
 
 #endif

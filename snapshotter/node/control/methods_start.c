@@ -66,6 +66,7 @@ static json_t *begin_json(const struct start_reply *r)
 		[TRACE_MATCH_RELATIVE] = "relative",
 		[TRACE_MATCH_WORKLOAD] = "workload",
 		[TRACE_MATCH_FAR] = "far",
+		[TRACE_MATCH_PREDICTED] = "predicted",
 	};
 
 	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:b}", "start",

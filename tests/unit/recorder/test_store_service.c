@@ -192,6 +192,41 @@ Test(store_service, a_relative_is_told_apart)
 	trace_free(found.trace);
 }
 
+Test(store_service, a_prediction_is_read_by_who_asked_for_one)
+{
+	struct trace_query q = query();
+	AUTO(trace) t = make_trace(1, 50);
+	const struct trace_donor donor = { t, 0, true };
+	AUTO(trace) predicted = NULL;
+	struct error err = ERROR_INIT;
+	struct trace_found found;
+	AUTO_BUF body = BUF_INIT;
+	AUTO_BUF reply = BUF_INIT;
+	struct trace_store *s;
+	struct server server;
+
+	cr_assert_eq(trace_predict(&donor, 1, 3, &predicted, &err), 0);
+	cr_assert_eq(prediction_encode(predicted, &body, &err), 0);
+	cr_assert_eq(buf_printf(&reply,
+				"HTTP/1.1 200 OK\r\nBootseer-Match: predicted"
+				"\r\nContent-Length: %zu\r\n\r\n",
+				body.len),
+		     0);
+	cr_assert_eq(buf_append(&reply, body.data, body.len), 0);
+	cr_expect_eq(get(reply.data, reply.len, &found, &err, NULL), -EBADMSG);
+	q.predict = true;
+	server_start(&server, reply.data, reply.len);
+	s = client(&server, NULL, 10000);
+	cr_assert_eq(trace_store_get(s, &q, &found, &err), 0, "%s", err.msg);
+	cr_expect(strstr(server.request.data, "Bootseer-Predict: 1\r\n"));
+	cr_expect_eq(found.match, TRACE_MATCH_PREDICTED);
+	expect_same(predicted, found.trace);
+	cr_expect_not_null(found.trace->readers);
+	trace_free(found.trace);
+	trace_store_free(s);
+	server_stop(&server);
+}
+
 Test(store_service, answers_that_lie_or_make_no_sense_are_refused)
 {
 	AUTO(trace) t = make_trace(1, 50);

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What starts of other images read, as one trace: what of it an image has that nobody has
+ * started is found by predict.c.  Entries of all donors are sorted by what they are of;
+ * those of one path and block are one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "recorder/trace_priv.h"
+
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+struct donor_entry {
+	const struct trace_entry *entry;
+	uint32_t donor;
+};
+
+/* One of the answer. */
+struct predicted_entry {
+	const struct trace_entry *entry;
+	uint64_t readers; /* donors that read the path */
+	uint32_t weight;  /* own donors, and owners of the others */
+};
+
+struct prediction {
+	const struct trace_donor *donors;
+	struct donor_entry *refs; /* by path, then block */
+	size_t n_refs;
+	struct predicted_entry *groups;
+	size_t n_groups;
+};
+
+static void prediction_fini(struct prediction *p)
+{
+	free(p->refs);
+	free(p->groups);
+}
+
+static int order_of_content(const struct trace_entry *a,
+			    const struct trace_entry *b)
+{
+	int c = strcmp(a->path, b->path);
+
+	return c ? c : memcmp(a->block.b, b->block.b, DIGEST_SIZE);
+}
+
+static int by_content(const void *a, const void *b)
+{
+	const struct donor_entry *x = a, *y = b;
+	int c = order_of_content(x->entry, y->entry);
+
+	c = c ? c : ORDER(x->donor, y->donor);
+	return c ? c : ORDER(x->entry->off, y->entry->off);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct predicted_entry *x = a, *y = b;
+	int c = ORDER(y->weight, x->weight);
+
+	return c ? c : order_of_content(x->entry, y->entry);
+}
+
+static int by_first_access(const void *a, const void *b)
+{
+	const struct predicted_entry *x = a, *y = b;
+	int c = ORDER(x->entry->at_ms, y->entry->at_ms);
+
+	return c ? c : order_of_content(x->entry, y->entry);
+}
+
+static bool speaks_before(const struct prediction *p,
+			  const struct donor_entry *x,
+			  const struct donor_entry *y)
+{
+	bool is_own = p->donors[x->donor].is_own;
+
+	if (is_own != p->donors[y->donor].is_own)
+		return is_own;
+	return is_own ? x->entry->len > y->entry->len
+		      : x->entry->len < y->entry->len;
+}
+
+/* One entry of the `n` refs at `r`, if the asker may know of it. */
+static void add_group(struct prediction *p, const struct donor_entry *r,
+		      size_t n, uint32_t owners_min)
+{
+	const struct donor_entry *best = r;
+	uint64_t own = 0, owners = 0;
+	struct predicted_entry g;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct trace_donor *d = &p->donors[r[i].donor];
+
+		if (speaks_before(p, &r[i], best))
+			best = &r[i];
+		if (d->is_own)
+			own |= UINT64_C(1) << r[i].donor;
+		else
+			owners |= UINT64_C(1) << d->owner;
+	}
+	g.entry = best->entry;
+	g.readers = 0;
+	g.weight = (uint32_t)(__builtin_popcountll(own) +
+			      __builtin_popcountll(owners));
+	if (own || (uint32_t)__builtin_popcountll(owners) >= owners_min)
+		p->groups[p->n_groups++] = g;
+}
+
+/* Who of the donors of the `n` refs, all of one path, may be told of: the asker's own, and
+ * strangers when they are of enough owners, or a path would tell who else has it. */
+static uint64_t readers_of(const struct prediction *p,
+			   const struct donor_entry *r, size_t n,
+			   uint32_t owners_min)
+{
+	uint64_t own = 0, strangers = 0, owners = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct trace_donor *d = &p->donors[r[i].donor];
+		uint64_t bit = UINT64_C(1) << r[i].donor;
+
+		own |= d->is_own ? bit : 0;
+		strangers |= d->is_own ? 0 : bit;
+		owners |= d->is_own ? 0 : UINT64_C(1) << d->owner;
+	}
+	return (uint32_t)__builtin_popcountll(owners) >= owners_min
+		       ? own | strangers
+		       : own;
+}
+
+/* All that is told of one path, of which `n` refs are: its readers are those of any block
+ * of it, as another version of a file has other blocks. */
+static void add_path(struct prediction *p, const struct donor_entry *r,
+		     size_t n, uint32_t owners_min)
+{
+	size_t first = p->n_groups, from = 0, to;
+	uint64_t readers = readers_of(p, r, n, owners_min);
+
+	for (; from < n; from = to) {
+		for (to = from + 1;
+		     to < n &&
+		     digest_equal(&r[from].entry->block, &r[to].entry->block);
+		     to++)
+			;
+		add_group(p, r + from, to - from, owners_min);
+	}
+	for (; first < p->n_groups; first++)
+		p->groups[first].readers = readers;
+}
+
+static int gather(struct prediction *p, size_t n_donors, struct error *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_donors; i++) {
+		if (p->donors[i].owner >= PREDICTION_OWNERS_MAX)
+			return error_set(err, EINVAL, "too many owners");
+		n += p->donors[i].trace->n;
+	}
+	if (n_donors > PREDICTION_DONORS_MAX)
+		return error_set(err, EINVAL, "too many starts at once");
+	if (n > TRACE_MERGE_MAX)
+		return error_set(err, EFBIG,
+				 "the starts have too many entries");
+	p->refs = calloc(n + 1, sizeof(*p->refs));
+	p->groups = calloc(n + 1, sizeof(*p->groups));
+	if (!p->refs || !p->groups)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < n_donors; i++) {
+		const struct trace *t = p->donors[i].trace;
+
+		for (size_t k = 0; k < t->n; k++)
+			if (t->entries[k].confidence >= TRACE_HOT)
+				p->refs[p->n_refs++] =
+					(struct donor_entry){ &t->entries[k],
+							      i };
+	}
+	return 0;
+}
+
+static int build(const struct prediction *p, struct trace **ret,
+		 struct error *err)
+{
+	static char none[] = "", name[] = "predicted";
+	const struct trace_info info = { .repo = none,
+					 .workload = name,
+					 .runs = 1 };
+	AUTO_FREE uint64_t *readers = calloc(p->n_groups + 1, sizeof(*readers));
+	struct trace_builder *b;
+	int rc = readers ? trace_builder_new(&info, &b, err) : error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < p->n_groups && rc == 0; i++) {
+		struct trace_entry e = *p->groups[i].entry;
+
+		e.confidence = TRACE_CERTAIN;
+		readers[i] = p->groups[i].readers;
+		rc = trace_builder_add(b, &e, err);
+	}
+	if (rc < 0) {
+		trace_builder_free(b);
+		return rc;
+	}
+	rc = trace_builder_finish(b, ret, err);
+	if (rc == 0)
+		(*ret)->readers = steal_ptr(&readers);
+	return rc;
+}
+
+static void group_all(struct prediction *p, uint32_t owners_min)
+{
+	size_t from = 0, to;
+
+	for (; from < p->n_refs; from = to) {
+		for (to = from + 1;
+		     to < p->n_refs && strcmp(p->refs[from].entry->path,
+					      p->refs[to].entry->path) == 0;
+		     to++)
+			;
+		add_path(p, p->refs + from, to - from, owners_min);
+	}
+}
+
+int trace_predict(const struct trace_donor *donors, size_t n,
+		  uint32_t owners_min, struct trace **ret, struct error *err)
+{
+	struct prediction p = { .donors = donors };
+	int rc = gather(&p, n, err);
+
+	if (rc == 0 && p.n_refs)
+		qsort(p.refs, p.n_refs, sizeof(*p.refs), by_content);
+	if (rc == 0)
+		group_all(&p, owners_min);
+	if (rc == 0 && p.n_groups) {
+		qsort(p.groups, p.n_groups, sizeof(*p.groups), by_weight);
+		if (p.n_groups > PREDICTION_ENTRIES_MAX)
+			p.n_groups = PREDICTION_ENTRIES_MAX;
+		qsort(p.groups, p.n_groups, sizeof(*p.groups), by_first_access);
+	}
+	if (rc == 0)
+		rc = build(&p, ret, err);
+	prediction_fini(&p);
+	return rc;
+}
