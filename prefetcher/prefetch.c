@@ -63,6 +63,7 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 	p->fetch_arg = cfg->fetch_arg;
 	p->done = cfg->done;
 	p->failed = cfg->failed;
+	p->mark_read = cfg->mark_read;
 	p->arg = cfg->arg;
 	p->label = strdup(cfg->label);
 	p->is_hot = calloc(bit_bytes(p) + 1, 1);
@@ -142,6 +143,7 @@ struct hot_set {
 	uint8_t *is_hot, *is_here;
 	size_t n_here;
 	uint64_t bytes_here;
+	bool is_predicted;
 };
 
 static void hot_set_fini(struct hot_set *s)
@@ -186,16 +188,23 @@ static int choose_hot(struct prefetch *p, struct hot_list *hot,
 		      struct hot_set *ret, struct error *err)
 {
 	struct order *order;
+	bool is_predicted;
 	int rc = 0;
 
 	if (hot && hot->n > 0) {
 		rc = order_of_hot(p->map, hot, &order, err);
+		is_predicted = hot->is_predicted;
 	} else {
 		(void)pthread_mutex_lock(&p->all->lock);
 		order = order_ref(p->hot);
+		is_predicted = p->is_predicted;
 		(void)pthread_mutex_unlock(&p->all->lock);
 	}
-	return rc < 0 ? rc : hot_set_look(p, order, ret, err);
+	if (rc == 0)
+		rc = hot_set_look(p, order, ret, err);
+	if (rc == 0)
+		ret->is_predicted = is_predicted;
+	return rc;
 }
 
 /* With the lock.  What `p` had is in `s` then. */
@@ -205,6 +214,7 @@ static void swap_hot(struct prefetch *p, struct hot_set *s)
 			       .is_hot = p->is_hot,
 			       .is_here = p->is_here };
 
+	p->is_predicted = s->is_predicted;
 	p->hot = s->order;
 	p->is_hot = s->is_hot;
 	p->is_here = s->is_here;
@@ -235,6 +245,8 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 		p->settle = rest == PREFETCH_REST_IDLE;
 	p->failures = 0;
 	p->is_retrying = false;
+	p->gave_up = false;
+	p->proved_ns = 0;
 	p->all_ns = 0;
 	p->begun_ns = clock_now_ns();
 	if (rest == PREFETCH_REST_IDLE)
@@ -279,8 +291,11 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 	} else {
 		is_other = set.order &&
 			   !(p->hot && order_equal(p->hot, set.order));
-		if (is_other)
+		if (is_other) {
 			p->hot_ns = p->hot_at_ns = 0;
+			p->guessed_before = p->fetched_bytes[TASK_HOT];
+			p->proved_bytes = 0;
+		}
 		swap_hot(p, &set);
 		begin(p, rest, is_other);
 		(void)pthread_cond_broadcast(&p->changed);
@@ -525,6 +540,8 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 	p->starved = false;
 	if (p->n_stopping)
 		return false;
+	if (p->gave_up && rc == -ECANCELED && !p->again)
+		rc = 0;
 	__atomic_store_n(&p->cancel, false, __ATOMIC_RELAXED);
 	if (p->again || p->state == PREFETCH_STOPPED)
 		return false;
@@ -539,7 +556,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 	}
 	p->failures = 0;
 	p->is_retrying = false;
-	if (task == TASK_HOT && p->hot) {
+	if (task == TASK_HOT && p->hot && !p->gave_up) {
 		p->hot_at_ns = clock_now_ns();
 		p->hot_ns = p->hot_at_ns - p->begun_ns;
 		p->hot_have = p->hot->n;
@@ -688,6 +705,8 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 	s.cold_fetched_blocks = p->fetched_blocks[TASK_COLD];
 	s.pauses = p->n_pauses;
 	s.failures = p->n_failures;
+	s.is_predicted = p->is_predicted;
+	s.has_given_up = p->gave_up;
 	s.hot_ns = p->hot_ns;
 	s.hot_at_ns = p->hot_at_ns;
 	s.all_ns = p->all_ns;

@@ -4,6 +4,7 @@
  *
  *   prefetcher.c  threads, whose turn it is, what makes bulk wait
  *   prefetch.c    the prefetch of one image: what it fetches, and how far it is
+ *   proof.c       how far a predicted hot set is believed
  *
  * One lock, prefetcher.lock, guards all of it.  It is a leaf: not held over
  * calls of the device, the configuration's functions or `done`.
@@ -93,6 +94,15 @@ struct prefetch {
 	uint64_t blocks_before; /* fetched when it failed last */
 	struct error error;
 
+	/* Of a predicted hot set: proof.c. */
+	bool is_predicted;
+	bool gave_up;            /* for want of proof */
+	uint64_t guessed_before; /* fetched_bytes[TASK_HOT] when it began */
+	uint64_t proved_bytes; /* of its fetched ones, read when last looked */
+	int64_t proved_ns;     /* when that grew last; 0: it has not waited */
+	int64_t looked_ns;
+	void (*mark_read)(void *arg, uint8_t *bits);
+
 	/* Bits by index of the map; fetched_hot: in the hot set's phase. */
 	uint8_t *is_hot, *is_here, *is_fetched, *is_fetched_hot;
 	size_t hot_have;
@@ -108,6 +118,11 @@ void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p);
 
 /* prefetcher.c; without the lock.  device_list.pause of a prefetch. */
 int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes);
+
+/* proof.c; without the lock: nanoseconds that a predicted hot set waits before so many
+ * bytes more.  It may give up meanwhile. */
+int64_t prefetch_proof_wait(struct prefetch *p, uint64_t next_bytes,
+			    int64_t now);
 
 /* prefetch.c; with the lock: what a prefetch begins with. */
 enum task prefetch_first_task(const struct prefetch *p);

@@ -343,6 +343,11 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 		wait = HOT_POLL_NS;
 	else if (p->task == TASK_COLD)
 		wait = settle_wait(all, p, idle_ns, now);
+	if (wait == 0 && p->task == TASK_HOT && p->is_predicted) {
+		(void)pthread_mutex_unlock(&all->lock);
+		wait = prefetch_proof_wait(p, next_bytes, now);
+		(void)pthread_mutex_lock(&all->lock);
+	}
 	if (wait == 0)
 		wait = limit_take(&all->limits[p->task], next_bytes, now);
 	(void)pthread_mutex_unlock(&all->lock);

@@ -66,6 +66,11 @@ struct prefetch_limits {
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
 	                   * 64 of it, as long as no block comes; up to a fourth
 	                   * longer by chance; 0: 15 s */
+	/* Of a predicted hot set: bytes that it may be ahead of what was read of it,
+	 * beside a third of that; 0: 32 MiB.  For `guess_ns` without more being read
+	 * it waits there, then ends; 0: 5 s. */
+	uint64_t guess_lead;
+	int64_t guess_ns;
 	int64_t turn_ns; /* for so long an image is fetched while others wait for
 	                   * its thread, at first; 0: 10 s */
 };
@@ -102,6 +107,9 @@ struct prefetch_config {
 	int (*fetch)(void *fetch_arg, const struct device_list *list,
 		     struct error *err);
 	void *fetch_arg;
+	/* Set the bits of blocks that readers have read, for hot sets that are
+	 * predicted; must not block.  NULL: nobody knows. */
+	void (*mark_read)(void *arg, uint8_t *bits);
 	/* What was asked for is on the node.  On a thread of the prefetcher,
 	 * which prefetch_stop() waits for.  May be NULL. */
 	void (*done)(void *arg);
@@ -131,7 +139,7 @@ enum prefetch_rest {
  * Fetch the hot set, then the rest.  Returns at once.  Takes what `hot` owns,
  * also when this fails; NULL keeps the hot set that it has.
  * What is under way goes on when the hot set is the same, and begins anew with
- * another one.
+ * another one.  A predicted one is fetched as far as it proves right.
  */
 int prefetch_start(struct prefetch *p, struct hot_list *hot,
 		   enum prefetch_rest rest, struct error *err) MUST_CHECK;
@@ -165,11 +173,13 @@ struct prefetch_stats {
 	/* By this prefetch, the hot set and the rest. */
 	uint64_t hot_fetched_bytes, cold_fetched_bytes;
 	uint64_t hot_fetched_blocks, cold_fetched_blocks;
-	uint64_t pauses;    /* times that pressure stopped it */
-	uint64_t failures;  /* times that an error did */
-	int64_t hot_ns;     /* how long the hot set took; 0 not yet */
-	int64_t hot_at_ns;  /* when it was there, monotonic; 0 not yet */
-	int64_t all_ns;     /* and all that was asked for */
+	uint64_t pauses;   /* times that pressure stopped it */
+	uint64_t failures; /* times that an error did */
+	bool is_predicted; /* the hot set */
+	bool has_given_up; /* and the rest of it is not fetched: it was wrong */
+	int64_t hot_ns;    /* how long the hot set took; 0 not yet */
+	int64_t hot_at_ns; /* when it was there, monotonic; 0 not yet */
+	int64_t all_ns;    /* and all that was asked for */
 	struct error error; /* of PREFETCH_RETRYING, _FAILED and _PAUSED */
 };
 enum prefetch_phase prefetch_get_phase(struct prefetch *p);

@@ -39,6 +39,13 @@ static int64_t idle(void *arg)
 	return atomic_load(&((struct bed *)arg)->idle_ns);
 }
 
+static void mark_read(void *arg, uint8_t *bits)
+{
+	for (unsigned int i = 0; i < atomic_load(&((struct bed *)arg)->n_seen);
+	     i++)
+		bits[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
 static void on_done(void *arg)
 {
 	atomic_fetch_add(&((struct bed *)arg)->n_done, 1);
@@ -81,6 +88,7 @@ void bed_make(struct bed *b, const struct prefetch_limits *limits)
 		struct prefetch_config one = { .dev = b->n.dev[i],
 					       .map = &b->n.img.map,
 					       .label = i ? "b" : "a",
+					       .mark_read = mark_read,
 					       .done = on_done,
 					       .failed = on_failed,
 					       .arg = b };

@@ -19,6 +19,8 @@ struct bed {
 	atomic_bool memory_short; /* ... memory is */
 	atomic_uint_fast64_t room;
 	atomic_llong idle_ns;
+	atomic_uint
+		n_seen; /* so many blocks of the map, the first, were read */
 	atomic_uint n_done, n_failed;
 	atomic_uint n_given_up; /* of n_failed, those that are no mere pause */
 };

@@ -507,3 +507,78 @@ Test(prefetch, refuses_a_hot_list_of_another_image_and_goes_on)
 	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_IDLE);
 	bed_remove(&b);
 }
+
+/* Blocks of these tests do not compress: each is SPAN bytes and little more. */
+static const struct prefetch_limits guessing = { .hot_streams = 1,
+						 .cold_streams = 1,
+						 .hot_range = SPAN + 1024,
+						 .guess_lead = 6 * SPAN,
+						 .guess_ns = 3600 * NS_PER_S };
+
+static struct hot_list guess(size_t n)
+{
+	struct hot_list hot = bed_hot_list(0, 1, n);
+
+	hot.is_predicted = true;
+	return hot;
+}
+
+/* Until so many bytes of the hot set were fetched: how many were. */
+static uint64_t wait_fetched(struct bed *b, uint64_t bytes)
+{
+	int64_t end = clock_now_ns() + 30 * NS_PER_S;
+	struct prefetch_stats s;
+
+	do {
+		prefetch_wait_end(b->p[0], clock_now_ns() + 5 * NS_PER_MS);
+		prefetch_get_stats(b->p[0], &s);
+	} while (s.hot_fetched_bytes < bytes && clock_now_ns() < end);
+	cr_expect_geq(s.hot_fetched_bytes, bytes);
+	cr_expect_eq(s.phase, PREFETCH_HOT);
+	cr_expect(s.is_predicted);
+	return s.hot_fetched_bytes;
+}
+
+Test(prefetch, a_prediction_is_fetched_as_far_as_it_is_read)
+{
+	struct prefetch_stats s;
+	uint64_t first;
+	struct bed b;
+
+	bed_make(&b, &guessing);
+	bed_start(&b, 0, guess(36), false);
+	first = wait_fetched(&b, 3 * SPAN);
+	cr_expect_leq(first, 6 * SPAN);
+	/* A third of what was read more than that, and the bytes that were. */
+	atomic_store(&b.n_seen, 3);
+	cr_expect_leq(wait_fetched(&b, first + 1), 10 * SPAN);
+	atomic_store(&b.n_seen, 40);
+	bed_wait_phase(&b, 0, PREFETCH_DONE);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.hot_have, 36);
+	cr_expect_not(s.has_given_up);
+	bed_remove(&b);
+}
+
+Test(prefetch, a_prediction_that_nobody_reads_ends_and_a_trace_takes_its_place)
+{
+	struct prefetch_limits limits = guessing;
+	struct hot_list hot = bed_hot_list(0, 1, 36);
+	struct prefetch_stats s;
+	struct bed b;
+
+	limits.guess_ns = NS_PER_MS;
+	bed_make(&b, &limits);
+	bed_start(&b, 0, guess(36), false);
+	bed_wait_phase(&b, 0, PREFETCH_DONE);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect(s.has_given_up);
+	cr_expect_leq(s.hot_fetched_bytes, 6 * SPAN);
+	cr_expect_eq(s.failures, 0);
+	bed_start(&b, 0, hot, false);
+	bed_wait_phase(&b, 0, PREFETCH_DONE);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.hot_have, 36);
+	cr_expect_not(s.is_predicted);
+	bed_remove(&b);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How far a predicted hot set is believed.  It is fetched ahead of what readers have read of
+ * it by a fixed number of bytes and a third of what they have, so that of all it fetches no
+ * more than that is of no use, whoever made it.  When readers come no further, it ends.
+ */
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "prefetcher/prefetch.h"
+
+#define LEAD (32 * MIB)
+#define GIVE_UP_NS (5 * NS_PER_S)
+#define LOOK_NS (20 * NS_PER_MS)
+
+/* With the lock: may so many bytes more be fetched? */
+static bool is_within_lead(const struct prefetch *p, uint64_t next_bytes)
+{
+	uint64_t lead = p->all->cfg.limits.guess_lead;
+	uint64_t fetched = p->fetched_bytes[TASK_HOT] - p->guessed_before;
+
+	return fetched + next_bytes <=
+	       (lead ? lead : LEAD) + p->proved_bytes + p->proved_bytes / 3;
+}
+
+/* With the lock: stored bytes that it fetched and that were read. */
+static uint64_t sum_read(const struct prefetch *p, const uint8_t *is_read)
+{
+	uint64_t sum = 0;
+	struct block b;
+
+	for (size_t i = 0; p->hot && i < p->hot->n; i++) {
+		uint32_t k = p->hot->blocks[i];
+
+		if (!(p->is_fetched_hot[k / 8] & is_read[k / 8] & 1u << k % 8))
+			continue;
+		blockmap_block(p->map, k, &b);
+		sum += b.csize;
+	}
+	return sum;
+}
+
+/* With the lock. */
+static void note_read(struct prefetch *p, uint64_t bytes, int64_t now)
+{
+	if (bytes > p->proved_bytes || !p->proved_ns)
+		p->proved_ns = now;
+	if (bytes > p->proved_bytes)
+		p->proved_bytes = bytes;
+}
+
+/* With the lock. */
+static void give_up_if_due(struct prefetch *p, int64_t now)
+{
+	int64_t ns = p->all->cfg.limits.guess_ns;
+
+	if (now - p->proved_ns < (ns ? ns : GIVE_UP_NS) || p->gave_up)
+		return;
+	p->gave_up = true;
+	__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
+}
+
+int64_t prefetch_proof_wait(struct prefetch *p, uint64_t next_bytes,
+			    int64_t now)
+{
+	AUTO_FREE uint8_t *is_read = NULL;
+	bool is_within, is_looking;
+
+	(void)pthread_mutex_lock(&p->all->lock);
+	is_within = is_within_lead(p, next_bytes);
+	is_looking = !is_within && now - p->looked_ns >= LOOK_NS;
+	if (is_looking)
+		p->looked_ns = now;
+	(void)pthread_mutex_unlock(&p->all->lock);
+	if (is_within)
+		return 0;
+	if (!is_looking)
+		return LOOK_NS;
+	is_read = calloc(p->map->n_blocks / 8 + 1, 1);
+	if (is_read && p->mark_read)
+		p->mark_read(p->arg, is_read);
+	(void)pthread_mutex_lock(&p->all->lock);
+	note_read(p, is_read ? sum_read(p, is_read) : 0, now);
+	is_within = is_within_lead(p, next_bytes);
+	if (!is_within)
+		give_up_if_due(p, now);
+	(void)pthread_mutex_unlock(&p->all->lock);
+	return is_within ? 0 : LOOK_NS;
+}
