@@ -25,8 +25,8 @@ static const char *const hot[] = {
 	"used_blocks", "used_bytes", "unused_blocks",  "unused_bytes",
 };
 static const char *const ends[] = { "ready", "window", "gone" };
-static const char *const traces[] = { "own", "relative", "workload", "far",
-				      "none" };
+static const char *const traces[] = { "own", "relative",  "workload",
+				      "far", "predicted", "none" };
 
 static int read_number(const json_t *o, const char *name, int64_t *ret,
 		       struct error *err)

@@ -11,6 +11,7 @@
 struct values {
 	struct httpd_stats http;
 	struct hot_stats hot;
+	struct prediction_stats prediction;
 	struct db_stats db;
 	uint64_t queued, tls_not_after;
 	uint64_t stored, replaced, enough, refused, too_many;
@@ -107,6 +108,16 @@ static const struct counter_spec table[] = {
 		    "Time that merging took."),
 	TOTAL("merge_failures_total", hot.merge_failures_total,
 	      "Merges that failed."),
+	TOTAL("predictions_asked_total", prediction.asked_total,
+	      "Starts without a trace that asked for a prediction."),
+	TOTAL("predictions_told_total", prediction.told_total,
+	      "Of these, those that were given one."),
+	TOTAL("predictions_made_total", prediction.made_total,
+	      "Predictions made of the lists of many images."),
+	NANOSECONDS("prediction_seconds_total", prediction.made_ns_total,
+		    "Time that making them took."),
+	GAUGE("prediction_entries", prediction.entries,
+	      "Parts of files in the one made last."),
 	GAUGE("lists", hot.lists, "Lists in memory."),
 	GAUGE("list_bytes", hot.bytes, "Bytes of lists in memory."),
 	GAUGE("db_connections", db.connections, "Database connections."),
@@ -160,6 +171,7 @@ int metrics_format(struct service *s, struct buf *ret)
 		v.tls_not_after = (uint64_t)httpd_tls_not_after(s->tls);
 	httpd_get_stats(s->httpd, &v.http);
 	hot_get_stats(s->hot, &v.hot);
+	predictions_get_stats(s->predictions, &v.prediction);
 	db_get_stats(s->db, &v.db);
 	swarms_get_stats(s->swarms, &v.swarm);
 	issuer_get_stats(s->issuer, &v.issuer);

@@ -130,6 +130,9 @@ const struct route routes[] = {
 		      P_REPO(false, "HOST/REPOSITORY, for relatives."),
 		      { "exact", PARAM_QUERY, &param_flag, false,
 			"1: no relative." },
+		      { "Bootseer-Predict", PARAM_HEADER, &param_flag, false,
+			"1: where there is none, what starts of other images "
+			"read." },
 		      P_LIMIT },
 	  .answers = { { HTTPD_OK, TRACE, "The list, or JSON." },
 		       { HTTPD_NOT_MODIFIED, NULL, "It is that of the ETag." },

@@ -150,6 +150,8 @@ int service_start(struct service *s, struct error *err)
 		rc = hot_new(s->db, s->cfg->list_memory, s->cfg->db_timeout,
 			     &s->hot, err);
 	if (rc == 0)
+		rc = predictions_new(s->db, s->hot, &s->predictions, err);
+	if (rc == 0)
 		rc = recent_new(&s->recent, err);
 	if (rc == 0)
 		rc = stage_quota_new(s->cfg->max_node_events, &s->stage_quota,
@@ -208,6 +210,7 @@ void service_fini(struct service *s)
 	start_cache_free(s->start_cache);
 	ckpt_cache_free(s->ckpt_cache);
 	stage_times_free(s->stage_times);
+	predictions_free(s->predictions);
 	hot_free(s->hot);
 	db_close(s->db);
 	token_set_unref(s->tokens);

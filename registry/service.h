@@ -15,6 +15,7 @@
 #include "registry/ckpt_cache.h"
 #include "registry/config.h"
 #include "registry/hot.h"
+#include "registry/predictions.h"
 #include "registry/recent.h"
 #include "registry/refusals.h"
 #include "registry/stage_times.h"
@@ -46,6 +47,7 @@ struct service {
 	struct httpd_tls *tls;
 	struct db *db;
 	struct hot *hot;
+	struct predictions *predictions;
 	struct recent *recent;
 	struct stage_quota *stage_quota;
 	struct start_cache *start_cache;

@@ -53,6 +53,16 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				     "ORDER BY newest DESC, id DESC "
 				     "LIMIT CAST($2 AS BIGINT)",
 				LIST_TYPES },
+	/* at most */
+	[AT(SQL_LIST_DONORS)] = { "list donors",
+				  FIND "AS s WHERE repo <> '' AND "
+				       "repo NOT LIKE '%://%' AND newest = ("
+				       "SELECT max(newest) FROM start "
+				       "WHERE repo = s.repo AND "
+				       "workload = s.workload) "
+				       "ORDER BY newest DESC, id DESC "
+				       "LIMIT CAST($1 AS BIGINT)",
+				  FIND_TYPES },
 	/* repo, image, workload, now, used: the start's row, locked */
 	[AT(SQL_TOUCH)] = { "touch",
 			    "INSERT INTO start (repo, image, workload, version, "

@@ -521,6 +521,36 @@ int trace_db_list(struct db *db, const char *image, const char *repo,
 	return n < 0 ? n : 0;
 }
 
+struct donor_list {
+	int (*each)(void *arg, const struct donor_line *l);
+	void *arg;
+};
+
+static int note_donor(void *arg, const struct db_value *row)
+{
+	struct donor_list *l = arg;
+	struct donor_line line = { .repo = row[1].data };
+	int rc = note_start(&line.start, row);
+
+	return rc < 0 ? rc : l->each(l->arg, &line);
+}
+
+static int list_donors(struct db_conn *c, void *arg, struct error *err)
+{
+	return DB_QUERY(c, SQL_LIST_DONORS, note_donor, arg, err,
+			DB_INT(DONOR_LINES_MAX));
+}
+
+int trace_db_donors(struct db *db,
+		    int (*each)(void *arg, const struct donor_line *l),
+		    void *arg, struct error *err)
+{
+	struct donor_list l = { .each = each, .arg = arg };
+	int n = db_run(db, DB_ALONE, list_donors, &l, err);
+
+	return n < 0 ? n : 0;
+}
+
 static int forget(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct trace_list *l = arg;

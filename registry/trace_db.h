@@ -101,6 +101,16 @@ int trace_db_list(struct db *db, const char *image, const char *repo,
 		  int (*each)(void *arg, const struct start_line *l), void *arg,
 		  struct error *err) MUST_CHECK;
 
+/* The newest start of each repository and workload, newest first; none of stores. */
+#define DONOR_LINES_MAX 16384u
+struct donor_line {
+	const char *repo;
+	struct start start;
+};
+int trace_db_donors(struct db *db,
+		    int (*each)(void *arg, const struct donor_line *l),
+		    void *arg, struct error *err) MUST_CHECK;
+
 /* The number of starts forgotten; `workload` and `repo` may be "". */
 int trace_db_forget(struct db *db, const char *image, const char *workload,
 		    const char *repo, const char *prefix,

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/registry_host.h"
 #include "recorder/trace.h"
 #include "registry/call.h"
 #include "registry/routes.h"
@@ -97,6 +98,51 @@ static bool has_it(const struct call *c, struct hot_list_text *list)
 	return tags && strstr(tags, list->etag);
 }
 
+/* What is sent when there is no trace of the start or a relative. */
+struct lent_prediction {
+	struct predictions *predictions;
+	struct prediction_text *text;
+};
+
+static void give_back_prediction(void *arg)
+{
+	struct lent_prediction *l = arg;
+
+	predictions_put(l->predictions, l->text);
+	free(l);
+}
+
+/* -ENOENT: there is none, or it was not asked for. */
+static int send_prediction(struct call *c, const struct start_query *q,
+			   struct error *err)
+{
+	struct predictions *p = c->service->predictions;
+	struct lent_prediction *l;
+	const struct buf *trace;
+	int rc;
+
+	if (call_param(c, "Bootseer-Predict")[0] != '1' || q->exact ||
+	    wants_json(c) || registry_host_is_store(q->repo))
+		return error_set(err, ENOENT, "there is no trace yet");
+	l = malloc(sizeof(*l));
+	if (!l)
+		return error_nomem(err);
+	l->predictions = p;
+	rc = predictions_get(p, q->prefix, &l->text, err);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	trace = prediction_trace(l->text);
+	c->reply.type = PREDICTION_MEDIA_TYPE;
+	c->reply.shared = trace->data;
+	c->reply.shared_len = trace->len;
+	c->reply.release = give_back_prediction;
+	c->reply.release_arg = l;
+	rc = call_header(c, "Bootseer-Match", "predicted");
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
 struct found_trace {
 	struct start start;
 	bool none;
@@ -144,6 +190,8 @@ static int get_list(struct call *c, const struct start_query *q,
 	if ((rc == 0 || rc == -ENOENT) && s.wanted &&
 	    call_header(c, "Bootseer-Wanted", "1") < 0)
 		return error_nomem(err);
+	if (rc == -ENOENT)
+		return send_prediction(c, q, err);
 	if (rc == 0)
 		rc = hot_get(c->service->hot, &s, &list, err);
 	if (rc < 0)

@@ -293,6 +293,7 @@ static void node_close(struct node *n)
 {
 	if (n->cache)
 		cache_on_damage(n->cache, NULL, NULL);
+	node_prefetch_forget_starts(n);
 	starts_close(n->starts);
 	n->starts = NULL;
 	recordings_close(n->recordings);

@@ -145,6 +145,15 @@ relatives()
 		none $B?workload=train&repo=h/app&exact=1
 		none $A?workload=other&repo=h/app&exact=1
 	END
+	# Who asks for it has what starts of other images read, of nobody's trace.
+	ask -H 'Bootseer-Predict: 1' "$U/v1/traces/$B?workload=train&repo=h/new"
+	[ "$code/$(header Bootseer-Match)" = 200/predicted ]
+	[ "$(header Bootseer-Wanted)" = 1 ]
+	[ "$(head -c 8 "$O")" = BSEERPRD ]
+	[ "$(metric predictions_told_total)" = 1 ]
+	ask -H 'Bootseer-Predict: 1' \
+		"$U/v1/traces/$B?workload=train&repo=h/new&exact=1"
+	[ "$code" = 404 ]
 	# Wanted is what was asked for, not what was found.
 	ask "$U/v1/traces/$B?workload=train&repo=h/app"
 	[ "$(header Bootseer-Wanted)" = 1 ]

@@ -20,9 +20,10 @@ static void prefetch_on_trace(void *arg, struct image *i,
 	if (rc == 0) {
 		log_info("traces",
 			 "hot set image=%.12s blocks=%zu bytes=%llu "
-			 "by_digest=%zu by_path=%zu lost=%zu",
+			 "by_digest=%zu by_path=%zu lost=%zu predicted=%d",
 			 i->hex, hot.n, (unsigned long long)hot.bytes,
-			 hot.by_digest, hot.by_path, hot.lost);
+			 hot.by_digest, hot.by_path, hot.lost,
+			 hot.is_predicted);
 		rc = node_prefetch(arg, i,
 				   for_start ? PREFETCH_ON_TRACE_START
 					     : PREFETCH_ON_TRACE,

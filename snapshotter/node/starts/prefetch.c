@@ -13,6 +13,7 @@
 #include "snapshotter/node/starts/hot_file.h"
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/pressure.h"
+#include "snapshotter/node/starts/starts.h"
 #include "snapshotter/node/constants.h"
 
 #define LOOK_NS (NS_PER_S / 20) /* how often a pace is asked */
@@ -26,6 +27,9 @@
 struct prefetches {
 	struct node *n;
 	struct prefetcher *prefetcher;
+	/* Held while starts are asked what they have read; none are once they go. */
+	pthread_mutex_t asking;
+	bool has_starts;      /* asking */
 	pthread_mutex_t lock; /* the rest */
 	struct pressure_facts facts;
 	int64_t looked_ns;
@@ -35,6 +39,7 @@ struct prefetches {
 
 /* Of one image. */
 struct image_prefetch {
+	struct node *node;
 	struct image *image;   /* a use */
 	struct mounted *files; /* block map and device; mounted nowhere */
 	struct prefetch *prefetch;
@@ -131,14 +136,28 @@ int node_prefetch_open(struct node *n, struct error *err)
 	all->looked_ns = clock_now_ns();
 	pressure_gather(cfg->root, n->min_free, n->cache, &all->facts);
 	(void)pthread_mutex_init(&all->lock, NULL);
+	(void)pthread_mutex_init(&all->asking, NULL);
+	all->has_starts = n->starts != NULL;
 	rc = prefetcher_new(&p, &all->prefetcher, err);
 	if (rc < 0) {
 		(void)pthread_mutex_destroy(&all->lock);
+		(void)pthread_mutex_destroy(&all->asking);
 		free(all);
 		return rc;
 	}
 	n->prefetches = all;
 	return 0;
+}
+
+void node_prefetch_forget_starts(struct node *n)
+{
+	struct prefetches *all = n->prefetches;
+
+	if (!all)
+		return;
+	(void)pthread_mutex_lock(&all->asking);
+	all->has_starts = false;
+	(void)pthread_mutex_unlock(&all->asking);
 }
 
 void node_prefetch_close(struct node *n)
@@ -155,6 +174,7 @@ void node_prefetch_close(struct node *n)
 	}
 	prefetcher_free(n->prefetches->prefetcher);
 	(void)pthread_mutex_destroy(&n->prefetches->lock);
+	(void)pthread_mutex_destroy(&n->prefetches->asking);
 	free(n->prefetches);
 	n->prefetches = NULL;
 }
@@ -228,6 +248,17 @@ static struct image_prefetch *get(struct image *i)
 	return ip;
 }
 
+static void mark_read(void *arg, uint8_t *bits)
+{
+	const struct image_prefetch *ip = arg;
+	struct node *n = ip->node;
+
+	(void)pthread_mutex_lock(&n->prefetches->asking);
+	if (n->prefetches->has_starts)
+		starts_mark_read(n->starts, ip->image, &ip->files->map, bits);
+	(void)pthread_mutex_unlock(&n->prefetches->asking);
+}
+
 static void on_done(void *arg);
 static void on_failed(void *arg, const struct error *why, int64_t retry_ns);
 
@@ -236,13 +267,15 @@ static int make(struct node *n, struct image *i, struct remote_call *call,
 {
 	struct image_prefetch *ip = calloc(1, sizeof(*ip));
 	struct map_file meta = MAP_FILE_INIT;
-	struct prefetch_config cfg = { .done = on_done,
+	struct prefetch_config cfg = { .mark_read = mark_read,
+				       .done = on_done,
 				       .failed = on_failed,
 				       .arg = ip };
 	int rc;
 
 	if (!ip)
 		return error_nomem(err);
+	ip->node = n;
 	ip->image = i;
 	images_ref(i);
 	(void)pthread_mutex_init(&ip->noting, NULL);
@@ -432,13 +465,15 @@ static int begin_noted(struct image_prefetch *ip, struct hot_list *hot,
 		       const struct buf *text, struct error *err)
 {
 	bool is_to_unpack = to_unpack && !is_ordered(ip);
+	/* A prediction is not gone on with after a restart: its start is over. */
+	bool is_passing = to_unpack || (hot && hot->is_predicted);
 	/* The transfers first: they need not wait for the disk. */
 	int rc = prefetch_start(ip->prefetch, hot, rest, err);
 
 	if (rc < 0)
 		return rc;
 	ip->is_to_unpack = is_to_unpack;
-	if (!to_unpack && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
+	if (!is_passing && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
 		note(ip,
 		     rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
 						: STATE_PREFETCH_ALL,

@@ -22,6 +22,9 @@ int node_prefetch_open(struct node *n, struct error *err) MUST_CHECK;
 /* Stop all; before the fetcher goes. */
 void node_prefetch_close(struct node *n);
 
+/* Before starts_close(): nobody is asked any more what starts have read. */
+void node_prefetch_forget_starts(struct node *n);
+
 /* Go on with what a bootseerd before left unfinished. */
 void node_prefetch_resume(struct node *n);
 

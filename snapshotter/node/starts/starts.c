@@ -122,6 +122,7 @@ static int look_up(struct starts *all, struct container_start *s,
 	s->reply.found = a.found;
 	s->reply.match = a.match;
 	*ret_wanted = !a.found || a.wanted || a.match != TRACE_MATCH_OWN;
+	s->is_predicted = a.found && a.match == TRACE_MATCH_PREDICTED;
 	/* A prefetch that failed goes on. */
 	rc = node_prefetch(n, s->image,
 			   a.found ? PREFETCH_ON_START_KNOWN
@@ -144,7 +145,8 @@ static void wait_for_hot(struct starts *all, struct container_start *s,
 	struct error why = ERROR_INIT;
 
 	(void)node_prefetch_stats(all->node, s->image, &s->prefetch_before);
-	if (s->reply.found && policy->kind != WAIT_NONE &&
+	/* A prediction goes only as far as the start shows it to be right. */
+	if (s->reply.found && !s->is_predicted && policy->kind != WAIT_NONE &&
 	    node_prefetch_wait(all->node, s->image, policy, &r->call->pace,
 			       &why) < 0)
 		log_info("starts", "waited image=%.12s reason=\"%s\"",
@@ -173,7 +175,8 @@ static int insert(struct starts *all, struct container_start *s,
 		all->n++;
 		all->node->n_unready_starts += s->ready_file != NULL;
 		all->stats.begun++;
-		all->stats.with_trace += s->reply.found;
+		all->stats.with_trace += s->reply.found && !s->is_predicted;
+		all->stats.predicted += s->is_predicted;
 		all->stats.waited_ms +=
 			(uint64_t)(s->reply.waited_ns / NS_PER_MS);
 		/* It may be over as soon as the lock is free. */
@@ -634,6 +637,37 @@ void starts_close(struct starts *all)
 }
 
 /* -------------------------------------------------------------------- state --- */
+
+/* Lock held: a use of the newest watched start of the image before number `last`, or NULL. */
+static struct container_start *
+next_watched(struct starts *all, const struct image *i, uint64_t last)
+{
+	struct container_start *s;
+
+	for (s = all->first; s; s = s->next)
+		if (s->number < last && s->image == i && s->recorder) {
+			s->refs++;
+			return s;
+		}
+	return NULL;
+}
+
+void starts_mark_read(struct starts *all, const struct image *i,
+		      const struct blockmap *map, uint8_t *bits)
+{
+	uint64_t last = UINT64_MAX;
+	struct container_start *s;
+
+	pthread_mutex_lock(&all->lock);
+	while ((s = next_watched(all, i, last))) {
+		last = s->number;
+		pthread_mutex_unlock(&all->lock);
+		recorder_mark_read(s->recorder, map, bits);
+		pthread_mutex_lock(&all->lock);
+		unref(s);
+	}
+	pthread_mutex_unlock(&all->lock);
+}
 
 bool starts_would_record(struct starts *all, struct image *i)
 {

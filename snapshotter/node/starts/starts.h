@@ -88,6 +88,10 @@ void starts_end(struct starts *s, const char *user);
 /* A device goes: let go of it before.  `s` may be NULL: nobody watches. */
 void starts_detach(struct starts *s, const struct device *d);
 
+/* Set the bits of the image's blocks that starts under way have read. */
+void starts_mark_read(struct starts *s, const struct image *i,
+		      const struct blockmap *map, uint8_t *bits);
+
 /* Would the next start of the image be recorded? */
 bool starts_would_record(struct starts *s, struct image *i);
 
@@ -101,6 +105,8 @@ struct starts_stats {
 	uint64_t begun, ready, recorded, record_failed, unready, under_way;
 	uint64_t waited_ms, with_trace;
 	uint64_t hot_used_bytes, hot_unused_bytes, misses;
+	uint64_t predicted; /* without a trace, but with a prediction */
+	uint64_t predicted_used_bytes, predicted_unused_bytes;
 	/* For the service: how each start went. */
 	uint64_t reports_sent, reports_waiting, reports_dropped;
 	struct counter_seconds ready_after; /* of those that got ready */

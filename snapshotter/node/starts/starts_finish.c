@@ -273,6 +273,7 @@ static const char *match_name(const struct container_start *s)
 		[TRACE_MATCH_RELATIVE] = "relative",
 		[TRACE_MATCH_WORKLOAD] = "workload",
 		[TRACE_MATCH_FAR] = "far",
+		[TRACE_MATCH_PREDICTED] = "predicted",
 	};
 
 	return s->reply.found ? names[s->reply.match] : "none";
@@ -412,6 +413,10 @@ static void add_stats(const struct finish *f)
 	st->misses += f->n_missed;
 	st->hot_used_bytes += f->used_bytes;
 	st->hot_unused_bytes += f->unused_bytes;
+	if (s->is_predicted) {
+		st->predicted_used_bytes += f->used_bytes;
+		st->predicted_unused_bytes += f->unused_bytes;
+	}
 	if (s->end == START_READY)
 		counter_add_ms(&st->ready_after,
 			       ms_between(s->begun_ns, s->end_ns));

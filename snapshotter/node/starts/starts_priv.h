@@ -35,6 +35,7 @@ struct container_start {
 	/* The lock.  What is over lets go of its device, then leaves the table. */
 	enum start_end end;
 	struct start_reply reply;
+	bool is_predicted; /* what is prefetched for it */
 	enum recording_sight sight;
 	enum recording_state recording; /* of its end alone, once it is over */
 	enum start_words words;         /* the lock */

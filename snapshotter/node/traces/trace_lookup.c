@@ -318,7 +318,8 @@ bool trace_lookup_has_any(struct trace_lookup *t, struct image *i)
 	}
 	for (e = i->workloads ? i->workloads->first : NULL; e && !any;
 	     e = e->next)
-		any = workload_has_answer(e) && e->found;
+		any = workload_has_answer(e) && e->found &&
+		      e->match != TRACE_MATCH_PREDICTED;
 	pthread_mutex_unlock(&t->lock);
 	return any;
 }

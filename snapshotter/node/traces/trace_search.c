@@ -38,6 +38,7 @@ static bool ask(struct trace_lookup *t, struct trace_store *store,
 		.image = s->place.image,
 		.repo = s->place.name,
 		.workload = s->workload,
+		.predict = strcmp(s->workload, ENVIRONMENT_WORKLOAD) != 0,
 	};
 	struct trace_found f = { .trace = NULL };
 	struct error err = ERROR_INIT;

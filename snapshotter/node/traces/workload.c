@@ -108,7 +108,7 @@ void workload_answer(struct workload_entry *e, const struct trace_found *best)
 	e->match = best->match;
 	e->wanted = !t || best->wanted;
 	e->length_ms = 0;
-	if (t)
+	if (t && !t->readers)
 		e->length_ms =
 			t->info.ready_ms ? t->info.ready_ms : t->info.window_ms;
 	e->phase = WORKLOAD_ANSWERED;
@@ -124,8 +124,10 @@ void workload_end(struct image_workloads *w, struct workload_entry *e,
 	e->phase = WORKLOAD_KNOWN;
 	/* 0: forgotten while it was searched. */
 	if (e->expires_ns != 0)
-		e->expires_ns = now_ns + (e->found ? WORKLOAD_FOUND_NS
-						   : WORKLOAD_NONE_NS);
+		e->expires_ns =
+			now_ns + (e->found && e->match != TRACE_MATCH_PREDICTED
+					  ? WORKLOAD_FOUND_NS
+					  : WORKLOAD_NONE_NS);
 	if (e->found && e->purpose != WORKLOAD_TO_LOOK)
 		w->hot = e;
 }
