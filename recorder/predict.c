@@ -2,56 +2,50 @@
 /*
  * What of a prediction holds for an image.  A donor whose files the image has nearly all
  * is its twin (another version, or the same program elsewhere): then what twins read is
- * all that is taken.  Without one it is the parts that the image has nearly whole: of each
- * donor the files that others read too (a base, an interpreter), and those that only it
- * read.  A file alone says little: an image has many that its start does not read.
+ * all that is taken.  Without one it is what was read by the same donors (a base, an
+ * interpreter, a library), where the image has nearly all of that.  A file alone says
+ * little: an image has many that its start does not read.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "recorder/recorder_priv.h"
 
-/* Of a donor's files, in hundredths, that the image must have: as measured in
+/* Of the files, in hundredths, that the image must have: as measured in
  * docs/decisions/0027-predicted-starts.md. */
 #define TWIN_PERCENT 90u
-#define PART_PERCENT 80u
-#define PART_FILES_MIN 4u
-
-enum donor_part {
-	PART_COMMON,
-	PART_ALONE,
-	PARTS,
-};
-
-struct part_files {
-	uint32_t all, here;
-};
+#define GROUP_PERCENT 80u
+#define FILES_MIN 4u
 
 struct predicted_path {
 	const char *path; /* equal paths are one pointer */
-	uint32_t entry;
-	bool is_here;
+	uint32_t entry;   /* the first of the path */
+	uint64_t readers;
+	bool is_here, is_chosen;
 };
 
 struct choosing {
 	const struct trace *t;
-	struct predicted_path *paths; /* by path */
-	struct part_files files[PREDICTION_DONORS_MAX][PARTS];
-	uint64_t twins, parts[PARTS]; /* donors that hold */
+	struct predicted_path *paths;
+	size_t n_paths;
 };
+
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int by_pointer(const void *a, const void *b)
 {
 	const struct predicted_path *x = a, *y = b;
-	uintptr_t p = (uintptr_t)x->path, q = (uintptr_t)y->path;
+	int c = ORDER((uintptr_t)x->path, (uintptr_t)y->path);
 
-	return p != q ? (p < q ? -1 : 1)
-		      : (x->entry > y->entry) - (x->entry < y->entry);
+	return c ? c : ORDER(x->entry, y->entry);
 }
 
-static enum donor_part part_of(uint64_t readers)
+static int by_readers(const void *a, const void *b)
 {
-	return readers & (readers - 1) ? PART_COMMON : PART_ALONE;
+	const struct predicted_path *x = a, *y = b;
+	int c = ORDER(x->readers, y->readers);
+
+	return c ? c : ORDER(x->entry, y->entry);
 }
 
 static int ignore_range(void *arg, const struct file_range *f)
@@ -61,103 +55,129 @@ static int ignore_range(void *arg, const struct file_range *f)
 	return 0;
 }
 
+/* Each path once, and whether the image has it. */
 static int look_for_files(struct choosing *c, struct file_map *files,
 			  struct error *err)
 {
+	for (size_t i = 0; i < c->t->n; i++)
+		c->paths[i] = (struct predicted_path){
+			.path = c->t->entries[i].path,
+			.entry = (uint32_t)i,
+			.readers = c->t->readers[i],
+		};
+	qsort(c->paths, c->t->n, sizeof(*c->paths), by_pointer);
 	for (size_t i = 0; i < c->t->n; i++) {
-		struct predicted_path *p = &c->paths[i];
-		uint64_t readers = c->t->readers[p->entry];
+		struct predicted_path *last =
+			c->n_paths ? &c->paths[c->n_paths - 1] : NULL;
 		int rc;
 
-		if (i > 0 && p->path == c->paths[i - 1].path) {
-			p->is_here = c->paths[i - 1].is_here;
+		if (last && last->path == c->paths[i].path)
 			continue;
-		}
-		rc = files->ops->of(files, p->path, 0, 1, ignore_range, NULL,
+		last = &c->paths[c->n_paths++];
+		*last = c->paths[i];
+		rc = files->ops->of(files, last->path, 0, 1, ignore_range, NULL,
 				    err);
 		if (rc < 0 && rc != -ENOENT)
 			return rc;
-		p->is_here = rc == 0;
-		for (unsigned int d = 0; d < PREDICTION_DONORS_MAX; d++) {
-			struct part_files *f = &c->files[d][part_of(readers)];
-
-			f->all += readers >> d & 1;
-			f->here += (readers >> d & 1) && p->is_here;
-		}
+		last->is_here = rc == 0;
 	}
 	return 0;
 }
 
-static bool is_share(uint32_t here, uint32_t all, uint32_t percent)
+static bool is_share(size_t here, size_t all, size_t percent)
 {
-	return all >= PART_FILES_MIN &&
-	       (uint64_t)here * 100 >= (uint64_t)all * percent;
+	return all >= FILES_MIN && here * 100 >= all * percent;
 }
 
-static void judge_donors(struct choosing *c)
+static uint64_t find_twins(const struct choosing *c)
 {
-	for (unsigned int d = 0; d < PREDICTION_DONORS_MAX; d++) {
-		const struct part_files *f = c->files[d];
-		uint64_t bit = UINT64_C(1) << d;
+	uint64_t twins = 0;
 
-		if (is_share(f[PART_COMMON].here + f[PART_ALONE].here,
-			     f[PART_COMMON].all + f[PART_ALONE].all,
-			     TWIN_PERCENT))
-			c->twins |= bit;
-		for (int k = 0; k < PARTS; k++)
-			if (is_share(f[k].here, f[k].all, PART_PERCENT))
-				c->parts[k] |= bit;
+	for (unsigned int d = 0; d < PREDICTION_DONORS_MAX; d++) {
+		uint64_t bit = UINT64_C(1) << d;
+		size_t all = 0, here = 0;
+
+		for (size_t i = 0; i < c->n_paths; i++) {
+			bool is_its = c->paths[i].readers & bit;
+
+			all += is_its;
+			here += is_its && c->paths[i].is_here;
+		}
+		twins |= is_share(here, all, TWIN_PERCENT) ? bit : 0;
+	}
+	return twins;
+}
+
+static void choose_of_twins(struct choosing *c, uint64_t twins)
+{
+	for (size_t i = 0; i < c->n_paths; i++)
+		c->paths[i].is_chosen =
+			c->paths[i].is_here && c->paths[i].readers & twins;
+}
+
+static void choose_groups(struct choosing *c)
+{
+	struct predicted_path *p = c->paths;
+	size_t from = 0, to, here;
+
+	qsort(p, c->n_paths, sizeof(*p), by_readers);
+	for (; from < c->n_paths; from = to) {
+		here = 0;
+		for (to = from;
+		     to < c->n_paths && p[to].readers == p[from].readers; to++)
+			here += p[to].is_here;
+		for (size_t i = from;
+		     i < to && is_share(here, to - from, GROUP_PERCENT); i++)
+			p[i].is_chosen = p[i].is_here;
 	}
 }
 
-static bool holds(const struct choosing *c, uint64_t readers)
+static int find_pointer(const void *key, const void *path)
 {
-	return c->twins ? readers & c->twins
-			: readers & c->parts[part_of(readers)];
+	const struct predicted_path *p = path;
+
+	return ORDER((uintptr_t)key, (uintptr_t)p->path);
 }
 
-/* Chosen entries go to where they were, which keeps their order. */
+/* Chosen entries keep their order. */
 static int take_chosen(struct choosing *c, struct trace *ret, struct error *err)
 {
-	AUTO_FREE bool *is_chosen = calloc(c->t->n + 1, sizeof(*is_chosen));
-
 	ret->entries = calloc(c->t->n + 1, sizeof(*ret->entries));
-	if (!is_chosen || !ret->entries)
+	if (!ret->entries)
 		return error_nomem(err);
+	qsort(c->paths, c->n_paths, sizeof(*c->paths), by_pointer);
 	for (size_t i = 0; i < c->t->n; i++) {
-		const struct predicted_path *p = &c->paths[i];
+		const struct trace_entry *e = &c->t->entries[i];
+		const struct predicted_path *p =
+			bsearch(e->path, c->paths, c->n_paths,
+				sizeof(*c->paths), find_pointer);
 
-		is_chosen[p->entry] =
-			p->is_here && holds(c, c->t->readers[p->entry]);
+		if (p && p->is_chosen)
+			ret->entries[ret->n++] = *e;
 	}
-	for (size_t i = 0; i < c->t->n; i++)
-		if (is_chosen[i])
-			ret->entries[ret->n++] = c->t->entries[i];
 	return 0;
 }
 
 int prediction_choose(const struct trace *t, struct file_map *files,
 		      struct trace *ret, struct error *err)
 {
-	AUTO_FREE struct choosing *c = calloc(1, sizeof(*c));
 	AUTO_FREE struct predicted_path *paths =
 		calloc(t->n + 1, sizeof(*paths));
+	struct choosing c = { .t = t, .paths = paths };
+	uint64_t twins;
 	int rc;
 
-	if (!c || !paths)
+	if (!paths)
 		return error_nomem(err);
-	c->t = t;
-	c->paths = paths;
-	for (size_t i = 0; i < t->n; i++)
-		paths[i] = (struct predicted_path){ .path = t->entries[i].path,
-						    .entry = (uint32_t)i };
-	if (t->n)
-		qsort(paths, t->n, sizeof(*paths), by_pointer);
-	if (!files)
+	if (!files || !t->n)
 		return 0;
-	rc = look_for_files(c, files, err);
+	rc = look_for_files(&c, files, err);
 	if (rc < 0)
 		return rc;
-	judge_donors(c);
-	return take_chosen(c, ret, err);
+	twins = find_twins(&c);
+	if (twins)
+		choose_of_twins(&c, twins);
+	else
+		choose_groups(&c);
+	return take_chosen(&c, ret, err);
 }

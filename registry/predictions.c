@@ -11,6 +11,8 @@
 #define KEPT_MAX 16u /* prefixes whose lists are in memory */
 #define FRESH_NS (5 * NS_PER_S)
 #define EMPTY_FRESH_NS NS_PER_S
+#define MAKE_NS \
+	(NS_PER_S / 4) /* a start waits; the next one finds more lists merged */
 #define OWNERS_KNOWN_MAX 4096u      /* the newest */
 #define PAUSE_FACTOR 4              /* between two, of what the first took */
 #define MEMORY_MAX (64u << 20)      /* of these, decoded */
@@ -260,11 +262,14 @@ static int make_text(struct predictions *p, const char *prefix,
 		     struct error *err)
 {
 	struct donor_traces *all = calloc(1, sizeof(*all));
+	int64_t until = clock_now_ns() + MAKE_NS;
 	struct donor_choice *c = NULL;
 	int rc = all ? choose_donors(p, prefix, &c, err) : error_nomem(err);
 
 	for (size_t i = 0;
-	     rc == 0 && i < c->n && all->n < PREDICTION_DONORS_MAX; i++)
+	     rc == 0 && i < c->n && all->n < PREDICTION_DONORS_MAX &&
+	     clock_now_ns() < until;
+	     i++)
 		load_donor(p, &c->v[i], all);
 	if (rc == 0)
 		rc = predict_of(all, &ret->trace, ret_entries, err);

@@ -133,14 +133,17 @@ static int send_prediction(struct call *c, const struct start_query *q,
 		free(l);
 		return rc;
 	}
+	if (call_header(c, "Bootseer-Match", "predicted") < 0) {
+		give_back_prediction(l);
+		return error_nomem(err);
+	}
 	trace = prediction_trace(l->text);
 	c->reply.type = PREDICTION_MEDIA_TYPE;
 	c->reply.shared = trace->data;
 	c->reply.shared_len = trace->len;
 	c->reply.release = give_back_prediction;
 	c->reply.release_arg = l;
-	rc = call_header(c, "Bootseer-Match", "predicted");
-	return rc < 0 ? error_nomem(err) : 0;
+	return 0;
 }
 
 struct found_trace {

@@ -219,16 +219,22 @@ Test(predict, a_twins_files_are_all_that_is_taken)
 	expect_chosen(both, 2, "0 1 2 3 4 ");
 }
 
-Test(predict, without_a_twin_the_parts_that_the_image_has_are_taken)
+Test(predict,
+     without_a_twin_what_the_same_donors_read_is_taken_when_it_is_there)
 {
+	/* Only of `a` the image has 4 of 5 files; of `b` it has 4 of 8 in all, and
+	 * those that both read. */
 	AUTO(trace) a = RUN(COMMON, NUMPY, { "/x1", 9, 9, 9 });
+	AUTO(trace)
+	twin_of_a = RUN(COMMON, NUMPY, { "/x1", 9, 9, 9 }, { "/x2", 9, 9, 9 });
 	AUTO(trace)
 	b = RUN(COMMON, { "/y1", 9, 9, 12 }, { "/y2", 9, 9, 13 },
 		{ "/y3", 9, 9, 14 }, { "/y4", 9, 9, 15 });
-	const struct trace *both[] = { a, b };
+	const struct trace *all[] = { a, b, twin_of_a };
 
-	/* Of `a` 4 of 5 files that only it read, and those in common with b. */
-	expect_chosen(both, 2, "0 1 2 3 4 5 6 7 ");
-	/* One donor alone has nothing in common, and half is too little. */
-	expect_chosen(both + 1, 1, "");
+	expect_chosen(all, 2, "0 1 2 3 4 5 6 7 ");
+	/* That more starts read the same changes nothing. */
+	expect_chosen(all, 3, "0 1 2 3 4 5 6 7 ");
+	/* Half is too little. */
+	expect_chosen(all + 1, 1, "");
 }
