@@ -289,6 +289,24 @@ Test(starts, tell_what_is_known_of_them)
 	end(&f);
 }
 
+Test(starts, with_a_prediction_are_without_a_trace)
+{
+	struct starts_fixture f;
+	struct start_reply reply;
+
+	setup(&f);
+	f.folder.rc = 0;
+	f.folder.match = TRACE_MATCH_PREDICTED;
+	reply = begin(&f, (struct start_request){ .workload = "w" });
+	cr_expect(reply.found);
+	cr_expect_eq(reply.match, TRACE_MATCH_PREDICTED);
+	cr_expect_eq(stats_of(&f).with_trace, 0);
+	cr_expect_eq(stats_of(&f).predicted, 1);
+	/* The next one is recorded still. */
+	cr_expect(starts_would_record(f.n.node.starts, f.image));
+	end(&f);
+}
+
 Test(starts, do_not_begin_for_who_has_left)
 {
 	struct error err = ERROR_INIT;

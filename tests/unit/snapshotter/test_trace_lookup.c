@@ -225,6 +225,29 @@ Test(trace_lookup, takes_the_nearest_of_all_stores)
 	end(&f);
 }
 
+Test(trace_lookup, takes_a_prediction_for_want_of_a_trace_and_asks_again_soon)
+{
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	start(&f, true);
+	f.service.rc = f.folder.rc = 0;
+	f.service.match = TRACE_MATCH_PREDICTED;
+	f.folder.match = TRACE_MATCH_FAR;
+	cr_expect_eq(find(&f, "a").match, TRACE_MATCH_FAR);
+	f.folder.rc = -ENOENT;
+	a = find(&f, "b");
+	cr_expect_eq(a.match, TRACE_MATCH_PREDICTED);
+	cr_expect_eq(f.user.n_found, 2);
+	cr_expect_eq(f.service.n_asked, 2);
+	/* For as long as it is known that there is no trace. */
+	test_clock_step(WORKLOAD_NONE_NS);
+	(void)find(&f, "b");
+	cr_expect_eq(f.service.n_asked, 3);
+	end(&f);
+}
+
 Test(trace_lookup, leaves_a_service_that_failed_alone_for_a_while)
 {
 	struct trace_lookup_stats s;
