@@ -13,8 +13,7 @@
 
 /* Of the files, in hundredths, that the image must have: as measured in
  * docs/decisions/0027-predicted-starts.md. */
-#define TWIN_PERCENT 90u
-#define GROUP_PERCENT 80u
+#define PERCENT 80u
 #define FILES_MIN 4u
 
 struct predicted_path {
@@ -84,9 +83,9 @@ static int look_for_files(struct choosing *c, struct file_map *files,
 	return 0;
 }
 
-static bool is_share(size_t here, size_t all, size_t percent)
+static bool is_share(size_t here, size_t all)
 {
-	return all >= FILES_MIN && here * 100 >= all * percent;
+	return all >= FILES_MIN && here * 100 >= all * PERCENT;
 }
 
 static uint64_t find_twins(const struct choosing *c)
@@ -103,7 +102,7 @@ static uint64_t find_twins(const struct choosing *c)
 			all += is_its;
 			here += is_its && c->paths[i].is_here;
 		}
-		twins |= is_share(here, all, TWIN_PERCENT) ? bit : 0;
+		twins |= is_share(here, all) ? bit : 0;
 	}
 	return twins;
 }
@@ -126,8 +125,7 @@ static void choose_groups(struct choosing *c)
 		for (to = from;
 		     to < c->n_paths && p[to].readers == p[from].readers; to++)
 			here += p[to].is_here;
-		for (size_t i = from;
-		     i < to && is_share(here, to - from, GROUP_PERCENT); i++)
+		for (size_t i = from; i < to && is_share(here, to - from); i++)
 			p[i].is_chosen = p[i].is_here;
 	}
 }

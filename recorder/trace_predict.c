@@ -18,7 +18,7 @@ struct donor_entry {
 
 /* One of the answer. */
 struct predicted_entry {
-	const struct trace_entry *entry;
+	struct trace_entry entry;
 	uint64_t readers; /* donors that read the path */
 	uint32_t weight;  /* own donors, and owners of the others */
 };
@@ -59,49 +59,54 @@ static int by_weight(const void *a, const void *b)
 	const struct predicted_entry *x = a, *y = b;
 	int c = ORDER(y->weight, x->weight);
 
-	return c ? c : order_of_content(x->entry, y->entry);
+	return c ? c : order_of_content(&x->entry, &y->entry);
 }
 
 static int by_first_access(const void *a, const void *b)
 {
 	const struct predicted_entry *x = a, *y = b;
-	int c = ORDER(x->entry->at_ms, y->entry->at_ms);
+	int c = ORDER(x->entry.at_ms, y->entry.at_ms);
 
-	return c ? c : order_of_content(x->entry, y->entry);
+	return c ? c : order_of_content(&x->entry, &y->entry);
 }
 
-static bool speaks_before(const struct prediction *p,
-			  const struct donor_entry *x,
-			  const struct donor_entry *y)
+/* What two donors say of one path and block.  An asker's own starts are taken together; of
+ * strangers the one that claims least, so that none makes the range of all grow. */
+static void join_entry(struct trace_entry *e, const struct trace_entry *x,
+		       bool are_own)
 {
-	bool is_own = p->donors[x->donor].is_own;
+	uint64_t off = x->off < e->off ? x->off : e->off;
+	uint64_t end = x->off + x->len > e->off + e->len ? x->off + x->len
+							 : e->off + e->len;
 
-	if (is_own != p->donors[y->donor].is_own)
-		return is_own;
-	return is_own ? x->entry->len > y->entry->len
-		      : x->entry->len < y->entry->len;
+	if (!are_own && x->len < e->len)
+		*e = *x;
+	if (!are_own || end - off > TRACE_BLOCK_MAX)
+		return;
+	e->off = off;
+	e->len = (uint32_t)(end - off);
+	e->at_ms = x->at_ms < e->at_ms ? x->at_ms : e->at_ms;
 }
 
 /* One entry of the `n` refs at `r`, if the asker may know of it. */
 static void add_group(struct prediction *p, const struct donor_entry *r,
 		      size_t n, uint32_t owners_min)
 {
-	const struct donor_entry *best = r;
+	struct predicted_entry g = { .entry = *r[0].entry };
 	uint64_t own = 0, owners = 0;
-	struct predicted_entry g;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct trace_donor *d = &p->donors[r[i].donor];
 
-		if (speaks_before(p, &r[i], best))
-			best = &r[i];
+		if (d->is_own && !own)
+			g.entry = *r[i].entry;
+		else if (d->is_own || !own)
+			join_entry(&g.entry, r[i].entry, d->is_own);
 		if (d->is_own)
 			own |= UINT64_C(1) << r[i].donor;
 		else
 			owners |= UINT64_C(1) << d->owner;
 	}
-	g.entry = best->entry;
-	g.readers = 0;
 	g.weight = (uint32_t)(__builtin_popcountll(own) +
 			      __builtin_popcountll(owners));
 	if (own || (uint32_t)__builtin_popcountll(owners) >= owners_min)
@@ -193,7 +198,7 @@ static int build(const struct prediction *p, struct trace **ret,
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < p->n_groups && rc == 0; i++) {
-		struct trace_entry e = *p->groups[i].entry;
+		struct trace_entry e = p->groups[i].entry;
 
 		e.confidence = TRACE_CERTAIN;
 		readers[i] = p->groups[i].readers;

@@ -7,6 +7,8 @@
  *	record-tool compare DIR TRACE WANT	map TRACE to the image in DIR, and
  *						hold that against WANT, which was
  *						recorded on it
+ *	record-tool predict DIR WANT TRACE...	the same of what starts of other images
+ *						predict, whose traces these are
  *	record-tool cost			nanoseconds of an observed read, its
  *						pages new and seen: 4 KiB, 128 KiB
  *
@@ -273,19 +275,17 @@ static uint64_t common_bytes(const struct blockmap *map,
 	return bytes;
 }
 
-static int compare(char **argv, struct error *err)
+static int compare_with(const char *dir, const struct trace *trace,
+			const char *recorded_path, struct error *err)
 {
 	struct image image = { .files = NULL };
 	struct hot_list got = { .n = 0 }, content = { .n = 0 },
 			want = { .n = 0 };
-	AUTO(trace) trace = NULL;
 	AUTO(trace) recorded = NULL;
-	int rc = image_load(argv[0], &image, err);
+	int rc = image_load(dir, &image, err);
 
 	if (rc == 0)
-		rc = load_trace(argv[1], &trace, err);
-	if (rc == 0)
-		rc = load_trace(argv[2], &recorded, err);
+		rc = load_trace(recorded_path, &recorded, err);
 	if (rc == 0)
 		rc = hot_list_make(trace, &image.map, image.files, &got, err);
 	if (rc == 0)
@@ -307,6 +307,40 @@ static int compare(char **argv, struct error *err)
 	hot_list_fini(&content);
 	hot_list_fini(&want);
 	image_fini(&image);
+	return rc;
+}
+
+static int compare(char **argv, struct error *err)
+{
+	AUTO(trace) trace = NULL;
+	int rc = load_trace(argv[1], &trace, err);
+
+	return rc < 0 ? rc : compare_with(argv[0], trace, argv[2], err);
+}
+
+static int predict(char **argv, struct error *err)
+{
+	struct trace *traces[PREDICTION_DONORS_MAX];
+	struct trace_donor donors[PREDICTION_DONORS_MAX];
+	AUTO(trace) t = NULL;
+	size_t n = 0;
+	int rc = 0;
+
+	for (char **path = argv + 2;
+	     rc == 0 && *path && n < PREDICTION_DONORS_MAX; path++) {
+		rc = load_trace(*path, &traces[n], err);
+		if (rc == 0) {
+			donors[n] = (struct trace_donor){ .trace = traces[n],
+							  .is_own = true };
+			n++;
+		}
+	}
+	if (rc == 0)
+		rc = trace_predict(donors, n, 1, &t, err);
+	if (rc == 0)
+		rc = compare_with(argv[0], t, argv[1], err);
+	while (n > 0)
+		trace_free(traces[--n]);
 	return rc;
 }
 
@@ -374,6 +408,8 @@ int main(int argc, char **argv)
 		rc = record(argv + 2, &err);
 	else if (strcmp(what, "compare") == 0 && argc == 5)
 		rc = compare(argv + 2, &err);
+	else if (strcmp(what, "predict") == 0 && argc >= 5)
+		rc = predict(argv + 2, &err);
 	else if (strcmp(what, "cost") == 0 && argc == 2)
 		rc = cost(&err);
 	else

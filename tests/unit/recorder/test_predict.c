@@ -126,8 +126,9 @@ Test(predict, a_stranger_makes_no_range_grow_and_an_own_start_speaks_first)
 	AUTO(trace) u = predict(own, 3);
 
 	cr_expect_eq(t->entries[0].len, 10);
+	/* All that own starts read, from when the first did. */
 	cr_expect_eq(u->entries[0].len, TRACE_BLOCK_MAX);
-	cr_expect_eq(u->entries[0].at_ms, 5);
+	cr_expect_eq(u->entries[0].at_ms, 1);
 }
 
 Test(predict, the_encoded_form_comes_back_and_others_are_refused)
@@ -181,6 +182,12 @@ static const struct layout_range ranges[] = {
 		"/n4", 9, 8, 98 \
 	}
 
+#define ABSENT \
+	{ "/y1", 9, 9, 12 }, { "/y2", 9, 9, 13 }, { "/y3", 9, 9, 14 }, \
+	{ \
+		"/y4", 9, 9, 15 \
+	}
+
 /* What is chosen for the image, as the blocks of its map in order. */
 static void expect_chosen(const struct trace *const *runs, size_t n,
 			  const char *want)
@@ -222,19 +229,16 @@ Test(predict, a_twins_files_are_all_that_is_taken)
 Test(predict,
      without_a_twin_what_the_same_donors_read_is_taken_when_it_is_there)
 {
-	/* Only of `a` the image has 4 of 5 files; of `b` it has 4 of 8 in all, and
-	 * those that both read. */
-	AUTO(trace) a = RUN(COMMON, NUMPY, { "/x1", 9, 9, 9 });
-	AUTO(trace)
-	twin_of_a = RUN(COMMON, NUMPY, { "/x1", 9, 9, 9 }, { "/x2", 9, 9, 9 });
-	AUTO(trace)
-	b = RUN(COMMON, { "/y1", 9, 9, 12 }, { "/y2", 9, 9, 13 },
-		{ "/y3", 9, 9, 14 }, { "/y4", 9, 9, 15 });
+	/* Of what `a` alone read the image has 4 of 5 files, of what `b` alone did all, and
+	 * of what both did none. */
+	AUTO(trace) a = RUN(NUMPY, { "/x1", 9, 9, 9 }, ABSENT);
+	AUTO(trace) twin_of_a = RUN(NUMPY, { "/x1", 9, 9, 9 }, ABSENT);
+	AUTO(trace) b = RUN(COMMON, ABSENT);
 	const struct trace *all[] = { a, b, twin_of_a };
 
 	expect_chosen(all, 2, "0 1 2 3 4 5 6 7 ");
 	/* That more starts read the same changes nothing. */
 	expect_chosen(all, 3, "0 1 2 3 4 5 6 7 ");
-	/* Half is too little. */
+	/* Half of all that a donor read is too little. */
 	expect_chosen(all + 1, 1, "");
 }
