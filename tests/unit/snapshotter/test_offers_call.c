@@ -40,7 +40,7 @@ Test(offers_call,
      a_silent_service_is_left_alone_by_starts_and_not_by_what_is_sent)
 {
 	char url[64];
-	AUTO_CLOSE int fd = bind_port(url, sizeof(url));
+	int fd = bind_port(url, sizeof(url));
 	const struct service_client_config cfg = { .url = url,
 						   .timeout_ms = 30000 };
 	struct offers o = { .name = "n" };
@@ -57,4 +57,5 @@ Test(offers_call,
 	cr_expect_eq(call(&o, "GET"), -EBUSY);
 	service_client_free(o.client);
 	(void)pthread_mutex_destroy(&o.lock);
+	(void)close(fd);
 }
