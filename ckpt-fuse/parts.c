@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt-fuse/writer.h"
+
+int ckpt_writer_give_part(struct ckpt_writer *w, uint64_t size, struct buf *ret,
+			  struct error *err)
+{
+	int rc = ckpt_writer_end_segment(w, err);
+
+	w->manifest->size = size;
+	if (rc == 0)
+		rc = writer_fill_manifest(w, err);
+	if (rc == 0)
+		rc = manifest_encode(w->manifest, ret, err);
+	if (rc == 0)
+		w->is_sent = true;
+	return rc;
+}
+
+/* ----------------------------------------------------------------------- merging --- */
+
+struct part_merge {
+	struct manifest *all;
+	size_t n_segments;
+	uint64_t n_chunks;
+};
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct ckpt_segment *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int check_part(const struct manifest *m, const struct ckpt_file_parts *p,
+		      struct error *err)
+{
+	if (m->size == p->size && manifest_unit(m) == CKPT_PART_UNIT &&
+	    m->chunk_size == MAP_CHUNK_SIZE)
+		return 0;
+	return error_set(err, EBADMSG, "a part is of another file");
+}
+
+static void add_part(struct part_merge *g, const struct manifest *m)
+{
+	for (size_t i = 0; i < m->n_segments; i++) {
+		struct ckpt_segment s = m->segments[i];
+
+		s.first_chunk += g->n_chunks;
+		g->all->segments[g->n_segments++] = s;
+	}
+	memcpy(g->all->crcs + g->n_chunks, m->crcs,
+	       m->n_chunks * sizeof(*m->crcs));
+	g->n_chunks += m->n_chunks;
+}
+
+/* Checksums follow the order of the segments in a manifest. */
+static int order_segments(struct manifest *m, struct error *err)
+{
+	uint32_t *crcs = calloc(m->n_chunks + 1, sizeof(*crcs));
+	uint64_t at = 0;
+
+	if (!crcs)
+		return error_nomem(err);
+	qsort(m->segments, m->n_segments, sizeof(*m->segments), compare_starts);
+	for (size_t i = 0; i < m->n_segments; i++) {
+		struct ckpt_segment *s = &m->segments[i];
+		const uint64_t n = segment_chunks(m, s);
+
+		memcpy(crcs + at, m->crcs + s->first_chunk, n * sizeof(*crcs));
+		s->first_chunk = at;
+		at += n;
+	}
+	free(m->crcs);
+	m->crcs = crcs;
+	return 0;
+}
+
+static int decode_parts(const struct ckpt_file_parts *p,
+			struct manifest **parts, size_t *ret_segments,
+			uint64_t *ret_chunks, struct error *err)
+{
+	int rc = 0;
+
+	*ret_segments = 0;
+	*ret_chunks = 0;
+	for (size_t i = 0; i < p->n && rc == 0; i++) {
+		rc = manifest_decode(p->parts[i].data, p->parts[i].len,
+				     &parts[i], err);
+		if (rc == 0)
+			rc = check_part(parts[i], p, err);
+		if (rc < 0)
+			return error_wrap(err, -EBADMSG, "part %zu", i);
+		*ret_segments += parts[i]->n_segments;
+		*ret_chunks += parts[i]->n_chunks;
+	}
+	return rc;
+}
+
+/* Encoded and decoded again, which finds segments that overlap. */
+static int merge_parts(const struct ckpt_file_parts *p, struct manifest **parts,
+		       struct manifest **ret, struct error *err)
+{
+	AUTO(manifest) all = NULL;
+	struct part_merge g = { .n_segments = 0 };
+	AUTO_BUF text = BUF_INIT;
+	size_t n_segments;
+	uint64_t n_chunks;
+	int rc = decode_parts(p, parts, &n_segments, &n_chunks, err);
+
+	if (rc == 0)
+		rc = manifest_new(n_segments, n_chunks, &all, err);
+	if (rc < 0)
+		return rc;
+	all->chunk_size = MAP_CHUNK_SIZE;
+	all->unit_chunks = MAP_UNIT_CHUNKS;
+	all->size = p->size;
+	g.all = all;
+	for (size_t i = 0; i < p->n; i++)
+		add_part(&g, parts[i]);
+	all->n_segments = n_segments;
+	all->n_chunks = n_chunks;
+	rc = order_segments(all, err);
+	if (rc == 0)
+		rc = manifest_encode(all, &text, err);
+	return rc < 0 ? rc : manifest_decode(text.data, text.len, ret, err);
+}
+
+/* A unit that no part has would be read as zeros. */
+static int check_units(const struct unit_map *map,
+		       const struct ckpt_file_parts *p, struct error *err)
+{
+	const uint64_t n = (p->size + CKPT_PART_UNIT - 1) / CKPT_PART_UNIT;
+
+	for (uint64_t u = 0; u < n; u++) {
+		const struct unit_place *at = unit_map_find(map, u);
+		const uint32_t len = at ? at->len : 0;
+
+		if (len != p->stored[u])
+			return error_set(err, EBADMSG,
+					 "unit %" PRIu64 " has %" PRIu32
+					 " bytes in the parts, not %" PRIu32,
+					 u, len, p->stored[u]);
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- the commit --- */
+
+/* The parts are to a writer what a file is that it goes on from: the commit looks whether their
+ * columns are still there. */
+static int set_parts(struct ckpt_writer *w, const struct manifest *m,
+		     const struct ckpt_file_parts *p, struct error *err)
+{
+	int rc;
+
+	unit_map_fini(&w->map);
+	rc = unit_map_init(&w->map, m, err);
+	if (rc < 0)
+		return rc;
+	w->n_base = w->map.n_segments;
+	w->is_base_gone = true;
+	w->manifest->size = p->size;
+	rc = check_units(&w->map, p, err);
+	if (rc == 0 && p->xattrs)
+		rc = ckpt_writer_set_xattrs(w, p->xattrs, err);
+	return rc;
+}
+
+int ckpt_commit_parts(struct object_store *s, const char *path,
+		      const struct ckpt_file_parts *p, struct error *err)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .attr = p->attr };
+	AUTO_FREE struct manifest **parts =
+		(struct manifest **)calloc(p->n + 1, sizeof(*parts));
+	AUTO(ckpt_writer) w = NULL;
+	AUTO(manifest) m = NULL;
+	int rc;
+
+	if (!parts)
+		return error_nomem(err);
+	rc = merge_parts(p, parts, &m, err);
+	for (size_t i = 0; i < p->n; i++)
+		manifest_free(parts[i]);
+	if (rc == 0)
+		rc = ckpt_write_open(s, path, &o, &w, err);
+	if (rc == 0)
+		rc = set_parts(w, m, p, err);
+	if (rc == 0)
+		rc = ckpt_commit(w, NULL, err);
+	return rc;
+}

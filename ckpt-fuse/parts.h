@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A file that several processes write: each writes some of its units with a writer of its own
+ * (growing.h), gives what it wrote as a part, and one of them commits the parts of all.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_PARTS_H
+#define BOOTSEER_CKPT_FUSE_PARTS_H
+
+#include "ckpt-fuse/ckpt.h"
+#include "common/buf.h"
+
+#define CKPT_PART_UNIT (UINT64_C(4) << 20) /* bytes of a unit of such a file */
+
+/* Have all that the writer has durable, and append its part to `ret`.  The writer then leaves
+ * its columns in the store, whatever becomes of the file: others may name them by now, and
+ * ckpt_gc() removes those that nobody names. */
+int ckpt_writer_give_part(struct ckpt_writer *w, uint64_t size, struct buf *ret,
+			  struct error *err) MUST_CHECK;
+
+struct ckpt_file_parts {
+	const struct buf *parts;
+	size_t n;
+	uint64_t size; /* of the file, at least 1 */
+	/* Bytes that have to be stored of each of the units; 0: it is a hole. */
+	const uint32_t *stored;
+	struct ckpt_attr attr;
+	const struct buf *xattrs; /* xattrs.h; NULL: none */
+};
+
+/* Make the file of the parts appear, in one step.  Also when another has committed parts of the
+ * same bytes before.
+ *   -EBADMSG  the parts are damaged, are of other files, overlap, or are not all of the file
+ *   -ESTALE   columns are gone */
+int ckpt_commit_parts(struct object_store *s, const char *path,
+		      const struct ckpt_file_parts *p,
+		      struct error *err) MUST_CHECK;
+
+#endif
