@@ -8,8 +8,8 @@
 
 /* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
  * it: members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
- * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait` and
- * `read_only` of `config_type`. */
+ * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
+ * `group_socket`, `group_staging` and `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -116,6 +116,20 @@
 		  .offset = offsetof(config_type, group_wait), \
 		  .help = "Time without a byte after which a mount that was asked " \
 			  "is left out, and what it owes is read from the store." }, \
+		{ .key = "group-socket", \
+		  .type = OPTION_STRING, \
+		  .arg = "FILE", \
+		  .offset = offsetof(config_type, group_socket), \
+		  .help = "Take what ranks of this node save together with those of " \
+			  "other nodes (bootseer.group) at this Unix socket, from " \
+			  "the owner of --group-key and root." }, \
+		{ .key = "group-staging", \
+		  .type = OPTION_SIZE, \
+		  .def = "8G", \
+		  .min = "16M", \
+		  .offset = offsetof(config_type, group_staging), \
+		  .help = "Memory of ranks and this mount for what they save together " \
+			  "and the store has not yet; who wants more waits." }, \
 	{ \
 		.key = "read-only", .letter = 'r', .type = OPTION_BOOL, \
 		.offset = offsetof(config_type, read_only), \

@@ -177,7 +177,8 @@ int ckpt_commit_parts(struct object_store *s, const char *path,
 		      const struct ckpt_file_parts *p, struct error *err)
 {
 	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
-					      .attr = p->attr };
+					      .attr = p->attr,
+					      .version = p->version };
 	AUTO_FREE struct manifest **parts =
 		(struct manifest **)calloc(p->n + 1, sizeof(*parts));
 	AUTO(ckpt_writer) w = NULL;

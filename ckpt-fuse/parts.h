@@ -25,12 +25,14 @@ struct ckpt_file_parts {
 	const uint32_t *stored;
 	struct ckpt_attr attr;
 	const struct buf *xattrs; /* xattrs.h; NULL: none */
+	/* As ckpt_write_options has it. */
+	struct ckpt_version *version;
 };
 
 /* Make the file of the parts appear, in one step.  Also when another has committed parts of the
  * same bytes before.
  *   -EBADMSG  the parts are damaged, are of other files, overlap, or are not all of the file
- *   -ESTALE   columns are gone */
+ *   -ESTALE   columns are gone; or another has written the file since `version` */
 int ckpt_commit_parts(struct object_store *s, const char *path,
 		      const struct ckpt_file_parts *p,
 		      struct error *err) MUST_CHECK;

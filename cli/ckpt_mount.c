@@ -44,8 +44,10 @@
 #define BUFFERED_FILE "close.buffered"
 
 struct ckpt_mount_options {
-	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key;
-	uint64_t memory, tail, readahead, uid, gid, threads, group_memory;
+	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key,
+		*group_socket;
+	uint64_t memory, tail, readahead, uid, gid, threads, group_memory,
+		group_staging;
 	int64_t store_timeout, group_wait;
 	bool foreground, read_only;
 };
@@ -202,27 +204,27 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	add_number(a, "threads", c->threads);
 	add_number(a, "uid", c->uid);
 	add_number(a, "gid", c->gid);
-	(void)snprintf(a->text[26], sizeof(a->text[0]),
+	(void)snprintf(a->text[36], sizeof(a->text[0]),
 		       "--store-timeout=%" PRId64 "ms",
 		       c->store_timeout / NS_PER_MS);
-	add_arg(a, a->text[26]);
-	(void)snprintf(a->text[29], sizeof(a->text[0]), "--close=%s", c->close);
-	add_arg(a, a->text[29]);
-	(void)snprintf(a->text[28], sizeof(a->text[0]), "--compare=%s",
+	add_arg(a, a->text[36]);
+	(void)snprintf(a->text[39], sizeof(a->text[0]), "--close=%s", c->close);
+	add_arg(a, a->text[39]);
+	(void)snprintf(a->text[38], sizeof(a->text[0]), "--compare=%s",
 		       c->compare);
-	add_arg(a, a->text[28]);
+	add_arg(a, a->text[38]);
 	if (c->read_only) {
-		(void)snprintf(a->text[30], sizeof(a->text[0]), "--read-only");
-		add_arg(a, a->text[30]);
+		(void)snprintf(a->text[34], sizeof(a->text[0]), "--read-only");
+		add_arg(a, a->text[34]);
 	}
 	if (c->ca_file) {
-		(void)snprintf(a->text[31], sizeof(a->text[0]), "--ca-file");
-		add_arg(a, a->text[31]);
+		(void)snprintf(a->text[33], sizeof(a->text[0]), "--ca-file");
+		add_arg(a, a->text[33]);
 		add_arg(a, c->ca_file);
 	}
 	if (c->metrics) {
-		(void)snprintf(a->text[27], sizeof(a->text[0]), "--metrics");
-		add_arg(a, a->text[27]);
+		(void)snprintf(a->text[37], sizeof(a->text[0]), "--metrics");
+		add_arg(a, a->text[37]);
 		add_arg(a, c->metrics);
 	}
 	if (c->group_key)
@@ -230,10 +232,14 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	if (c->group) {
 		add_word(a, "group", c->group);
 		add_number(a, "group-memory", c->group_memory);
-		(void)snprintf(a->text[25], sizeof(a->text[0]),
+		(void)snprintf(a->text[35], sizeof(a->text[0]),
 			       "--group-wait=%" PRId64 "ms",
 			       c->group_wait / NS_PER_MS);
-		add_arg(a, a->text[25]);
+		add_arg(a, a->text[35]);
+	}
+	if (c->group_socket) {
+		add_word(a, "group-socket", c->group_socket);
+		add_number(a, "group-staging", c->group_staging);
 	}
 	add_arg(a, args[0]);
 	add_arg(a, args[1]);

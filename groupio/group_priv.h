@@ -184,7 +184,8 @@ struct group {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_ending;
-	bool is_dead; /* its loop failed: files are read alone */
+	char host[64]; /* that it listens at; "": not yet */
+	bool is_dead;  /* its loop failed: files are read alone */
 	LIST_HEAD(, group_peer) peers;
 	struct group_file *files;
 	struct group_unit *units;

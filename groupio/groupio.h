@@ -86,6 +86,11 @@ bool group_shed(struct group *g);
 int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
 	       struct error *err) MUST_CHECK;
 
+/* The address of this machine that the group listens at, without a port, once it does.
+ * -ETIMEDOUT: no place of --group could be looked up. */
+int group_wait_host(struct group *g, int64_t until_ns, char ret[64],
+		    struct error *err) MUST_CHECK;
+
 struct group_stats {
 	uint64_t members;       /* others that are linked now */
 	uint64_t fetched_bytes; /* read from the store */

@@ -125,12 +125,14 @@ static X509 *make_authority(EVP_PKEY *key)
 	return NULL;
 }
 
-static X509 *make_member(EVP_PKEY *key, EVP_PKEY *authority, const char *name)
+static X509 *make_member(EVP_PKEY *key, EVP_PKEY *authority, const char *name,
+			 const char *host)
 {
 	X509 *cert = begin_cert(key, "bootseer member");
-	char uri[sizeof(URI_PREFIX) + 256];
+	char uri[sizeof(URI_PREFIX) + 256 + 4 + 64];
 
-	(void)snprintf(uri, sizeof(uri), URI_PREFIX "%s", name);
+	(void)snprintf(uri, sizeof(uri), URI_PREFIX "%s%s%s", name,
+		       host ? ",IP:" : "", host ? host : "");
 	if (cert &&
 	    add_extension(cert, NID_ext_key_usage, "serverAuth,clientAuth") &&
 	    add_extension(cert, NID_subject_alt_name, uri) &&
@@ -181,7 +183,8 @@ static bool write_key(int *fd, char path[32], EVP_PKEY *key)
 }
 
 int identity_make(const struct digest *secret, const char *name,
-		  struct identity_files *ret, struct error *err)
+		  const char *host, struct identity_files *ret,
+		  struct error *err)
 {
 	EVP_PKEY *authority = NULL, *key = NULL;
 	X509 *ca = NULL, *cert = NULL;
@@ -198,7 +201,7 @@ int identity_make(const struct digest *secret, const char *name,
 	key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
 	if (authority && key) {
 		ca = make_authority(authority);
-		cert = make_member(key, authority, name);
+		cert = make_member(key, authority, name, host);
 	}
 	ok = ca && cert && write_cert(&ret->fds[0], ret->ca, ca) &&
 	     write_cert(&ret->fds[1], ret->cert, cert) &&

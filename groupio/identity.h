@@ -22,8 +22,10 @@ struct identity_files {
 	int fds[3];
 	char ca[32], cert[32], key[32];
 };
+/* `host`: an address that the certificate is of, too; NULL: none. */
 int identity_make(const struct digest *secret, const char *name,
-		  struct identity_files *ret, struct error *err) MUST_CHECK;
+		  const char *host, struct identity_files *ret,
+		  struct error *err) MUST_CHECK;
 void identity_close(struct identity_files *f);
 
 #endif

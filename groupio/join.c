@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/log.h"
 #include "groupio/group_priv.h"
 
@@ -117,6 +118,35 @@ static bool is_own(const struct group_place *p)
 			      net_addr_is_own(&p->found, p->found_len));
 }
 
+/* Saves listen there, too. */
+static void tell_host(struct group *g)
+{
+	const char *addr = net_self(g->net)->addr;
+	const char *colon = strrchr(addr, ':');
+
+	(void)pthread_mutex_lock(&g->lock);
+	(void)snprintf(g->host, sizeof(g->host), "%.*s",
+		       colon ? (int)(colon - addr) : 0, addr);
+	(void)pthread_cond_broadcast(&g->changed);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+int group_wait_host(struct group *g, int64_t until_ns, char ret[64],
+		    struct error *err)
+{
+	bool in_time = true;
+
+	(void)pthread_mutex_lock(&g->lock);
+	while (!g->host[0] && !g->is_ending && !g->is_dead && in_time)
+		in_time = cond_wait_until(&g->changed, &g->lock, until_ns);
+	(void)snprintf(ret, 64, "%s", g->host);
+	(void)pthread_mutex_unlock(&g->lock);
+	return *ret ? 0
+		    : error_set(err, ETIMEDOUT,
+				"no address of --group is known yet: look "
+				"whether its hosts' names are");
+}
+
 /* Once each place was looked up, or could not be. */
 static void begin_to_listen(struct group *g)
 {
@@ -132,7 +162,8 @@ static void begin_to_listen(struct group *g)
 		if (g->places[i].addr[0])
 			any = &g->places[i];
 	}
-	if (!any || identity_make(&g->secret, g->name, &files, &err) < 0) {
+	if (!any ||
+	    identity_make(&g->secret, g->name, NULL, &files, &err) < 0) {
 		if (any)
 			log_warning("group", "no group reason=\"%s\"", err.msg);
 		return;
@@ -145,6 +176,8 @@ static void begin_to_listen(struct group *g)
 		ok = find_own_address(any, addr) &&
 		     listen_at(g, addr, &files, &err);
 	identity_close(&files);
+	if (ok)
+		tell_host(g);
 	if (ok)
 		log_info("group", "listens addr=\"%s\" name=\"%s\"",
 			 net_self(g->net)->addr, g->name);

@@ -7,6 +7,10 @@
     dcp.save(state, storage_writer=bootseer.StorageWriter("/ckpt/last"))
     dcp.load(state, storage_reader=bootseer.StorageReader("/ckpt/last"))
 
+    group = bootseer.group()
+    save = group.put("/ckpt/step-100.safetensors", tensors)
+    save.buffered.wait()
+
 The files are plain safetensors and those of torch.distributed.checkpoint (DCP), and the folder
 may be any.  Where it is a mount with --group, ranks of all nodes that load the same files at
 the same time read them from the store once.
@@ -16,7 +20,7 @@ import ctypes
 import json
 import os
 
-__all__ = ["load_file", "StorageReader", "StorageWriter"]
+__all__ = ["load_file", "group", "StorageReader", "StorageWriter"]
 
 _HEADER_MAX = 100 << 20  # as safetensors has it
 _PIECE = 16 << 20
@@ -30,6 +34,13 @@ def __getattr__(name):
 
         return getattr(bootseer_dcp, name)
     raise AttributeError(name)
+
+
+def group(*args, **named):
+    """The ranks of this job, which save together: bootseer_group.Group."""
+    import bootseer_group
+
+    return bootseer_group.Group(*args, **named)
 
 
 def read_into(fd, buffer, offset):
@@ -59,9 +70,14 @@ def _read_header(fd, size, path):
         raise ValueError("%s is no safetensors file: a header of %d bytes" % (path, length))
     text = bytearray(length)
     read_into(fd, text, 8)
-    header = json.loads(text)
-    header.pop("__metadata__", None)
-    return header, 8 + length
+    return json.loads(text), 8 + length
+
+
+def read_metadata(path):
+    """The texts that a safetensors file has beside its tensors."""
+    with open(path, "rb") as f:
+        header, _ = _read_header(f.fileno(), os.fstat(f.fileno()).st_size, path)
+    return header.get("__metadata__", {})
 
 
 def _tensor(torch, data, entry):
@@ -99,6 +115,7 @@ def load_file(path, device="cpu"):
         if size < 8:
             raise ValueError("%s is no safetensors file: it has %d bytes" % (path, size))
         header, at = _read_header(fd, size, path)
+        header.pop("__metadata__", None)
         data = torch.empty(size - at, dtype=torch.uint8)
         if size > at:
             _read_all(fd, (ctypes.c_char * (size - at)).from_address(data.data_ptr()), at)

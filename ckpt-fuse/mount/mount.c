@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -247,6 +248,38 @@ static int open_group(struct ckpt_mount *m, struct error *err)
 	return group_new(&cfg, &m->group, err);
 }
 
+int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
+			   struct error *err)
+{
+	struct saves_config cfg = {
+		.group = m->group,
+		.store = m->store,
+		.socket = m->cfg->group_socket,
+		.mount = path,
+		.plain_owner = (uid_t)m->cfg->uid,
+		.memory = m->cfg->group_staging,
+		.wait_ns = m->cfg->group_wait,
+		.read_only = m->cfg->read_only,
+	};
+	struct stat st;
+
+	if (!cfg.socket)
+		return 0;
+	if (!m->group)
+		return error_set(
+			err, EINVAL,
+			"--group-socket needs --group and --group-key");
+	if (cfg.socket[0] != '/')
+		return error_set(err, EINVAL,
+				 "--group-socket '%s': not from / on",
+				 cfg.socket);
+	if (stat(m->cfg->group_key, &st) < 0)
+		return error_set(err, errno, "the group's key '%s': %s",
+				 m->cfg->group_key, strerror(errno));
+	cfg.owner = st.st_uid;
+	return saves_new(&cfg, &m->group_saves, err);
+}
+
 static int new_ahead(struct ckpt_mount *m, struct error *err)
 {
 	const struct ahead_config cfg = { .store = m->store,
@@ -318,6 +351,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 {
 	if (!m)
 		return;
+	saves_free(m->group_saves);
 	later_free(m->later);
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);
@@ -436,8 +470,11 @@ static int put_away(struct ckpt_mount *m, struct buf *out)
 /* null: it reads alone. */
 static int put_group(struct ckpt_mount *m, struct buf *out)
 {
+	struct saves_stats w = { .buffered = 0 };
 	struct group_stats s;
 
+	if (m->group_saves)
+		saves_stats(m->group_saves, &w);
 	if (!m->group)
 		return buf_puts(out, ", \"group\": null");
 	group_stats(m->group, &s);
@@ -449,11 +486,18 @@ static int put_group(struct ckpt_mount *m, struct buf *out)
 			  ", \"bytes_from_memory\": %" PRIu64
 			  ", \"read_ms\": %" PRIu64
 			  ", \"memory_used\": %" PRIu64 ", \"late\": %" PRIu64
-			  ", \"wrong\": %" PRIu64 "}",
+			  ", \"wrong\": %" PRIu64
+			  ", \"saves\": {\"given\": %" PRIu64
+			  ", \"copied\": %" PRIu64 ", \"stored\": %" PRIu64
+			  ", \"memory_used\": %" PRIu64 ", \"wrong\": %" PRIu64
+			  ", \"buffered\": %" PRIu64 ", \"durable\": %" PRIu64
+			  ", \"failed\": %" PRIu64 "}}",
 			  s.members, s.fetched_bytes, s.received_bytes,
 			  s.sent_bytes, s.memory_read_bytes,
 			  s.read_ns / NS_PER_MS, s.memory_bytes, s.late_total,
-			  s.wrong_total);
+			  s.wrong_total, w.given_bytes, w.copied_bytes,
+			  w.stored_bytes, w.memory_bytes, w.wrong_total,
+			  w.buffered, w.durable_total, w.failed_total);
 }
 
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,

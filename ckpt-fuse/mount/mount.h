@@ -16,6 +16,7 @@
 #include "ckpt-fuse/mount/phase.h"
 #include "fuse/fuse.h"
 #include "groupio/groupio.h"
+#include "groupio/save.h"
 
 struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
@@ -24,7 +25,8 @@ struct ckpt_mount_config {
 	int64_t store_timeout;
 	char *ca_file, *close, *compare, *metrics;
 	char *group, *group_key; /* of groupio.h; NULL: none */
-	uint64_t group_memory;
+	char *group_socket;      /* of save.h; NULL: none */
+	uint64_t group_memory, group_staging;
 	int64_t group_wait;
 	bool hold, read_only;
 };
@@ -32,7 +34,8 @@ struct ckpt_mount_config {
 struct ckpt_mount {
 	const struct ckpt_mount_config *cfg;
 	struct object_store *store;
-	struct group *group; /* NULL: it reads alone */
+	struct group *group;       /* NULL: it reads alone */
+	struct saves *group_saves; /* NULL: ranks save by files alone */
 	struct budget budget;
 	struct pool *senders, *readers, *askers;
 	struct writings writings;
@@ -68,6 +71,9 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
  * killed whose journal it is. */
 int ckpt_tell_lost(int journal_fd, unsigned int *ret_n,
 		   struct error *err) MUST_CHECK;
+/* Take what ranks save together, where that is wanted; they know the mount by `path`. */
+int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
+			   struct error *err) MUST_CHECK;
 void ckpt_mount_free(struct ckpt_mount *m);
 /* Wait until what was closed is in the store; how many files were lost. */
 unsigned int ckpt_mount_settle(struct ckpt_mount *m);

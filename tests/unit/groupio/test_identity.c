@@ -73,7 +73,7 @@ Test(identity, leaves_no_private_key_in_memory_that_was_given_back)
 	struct digest secret;
 
 	cr_assert_eq(digest_of("a secret", 8, &secret), 0);
-	cr_assert_eq(identity_make(&secret, "node-1", &files, NULL), 0);
+	cr_assert_eq(identity_make(&secret, "node-1", NULL, &files, NULL), 0);
 	find_needle(&files);
 	cr_expect_not(heap_has_needle());
 	/* As links do. */

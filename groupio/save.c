@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The saves that there are, and their memory. */
+#include "groupio/save.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/cond.h"
+#include "common/log.h"
+#include "groupio/save_priv.h"
+
+#define SAVES_MAX 64u
+/* Other nodes may ask so long for what became of a save. */
+#define KEPT_NS (60 * NS_PER_S)
+
+/* ------------------------------------------------------------------------ parts --- */
+
+void save_terms_fini(struct save_terms *t)
+{
+	free(t->path);
+	free(t->members);
+	free(t->node_of);
+	*t = (struct save_terms){ .path = NULL };
+}
+
+void rank_fini(struct save_rank *r)
+{
+	if (r->map)
+		(void)munmap(r->map, r->size);
+	save_table_fini(&r->table);
+	*r = (struct save_rank){ .map = NULL };
+}
+
+/* Its bytes are in the store, or will not be. */
+static void drop_bytes(struct save *v)
+{
+	v->is_dropped = true;
+	for (size_t i = 0; i < v->n_here; i++)
+		if (v->ranks[i].map) {
+			(void)munmap(v->ranks[i].map, v->ranks[i].size);
+			v->ranks[i].map = NULL;
+		}
+	for (uint32_t i = 0; v->pulled && i < v->plan->n_chunks; i++)
+		free(v->pulled[i]);
+	free((void *)v->pulled);
+	v->pulled = NULL;
+	v->all->used -= v->memory;
+	v->memory = 0;
+	v->all->stats.memory_bytes = v->all->used;
+	(void)pthread_cond_broadcast(&v->all->changed);
+}
+
+static void save_free(struct save *v)
+{
+	drop_bytes(v);
+	for (size_t i = 0; i < v->n_here; i++)
+		rank_fini(&v->ranks[i]);
+	free(v->ranks);
+	for (size_t i = 0; v->tables && i < v->terms.n_nodes; i++)
+		save_table_fini(&v->tables[i]);
+	free(v->tables);
+	buf_fini(&v->text);
+	save_plan_free(v->plan);
+	free(v->is_kept);
+	for (size_t i = 0; i < SAVE_NODES_MAX; i++)
+		buf_fini(&v->parts[i].text);
+	save_terms_fini(&v->terms);
+	free(v);
+}
+
+/* Whoever was the last to have its bytes gives them back. */
+void save_unref(struct save *v)
+{
+	if (--v->refs == 0 && v->is_over)
+		drop_bytes(v);
+}
+
+void save_put(struct save *v)
+{
+	struct saves *s = v->all;
+
+	(void)pthread_mutex_lock(&s->lock);
+	save_unref(v);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Saves that ended a while ago; without the lock, which a thread that ends takes. */
+static void reap_saves(struct saves *s, int64_t before_ns)
+{
+	struct save *v, *next;
+	TAILQ_HEAD(, save) over = TAILQ_HEAD_INITIALIZER(over);
+
+	(void)pthread_mutex_lock(&s->lock);
+	for (v = TAILQ_FIRST(&s->list); v; v = next) {
+		next = TAILQ_NEXT(v, of_all);
+		if (!v->is_over || v->refs || v->ended_ns > before_ns)
+			continue;
+		TAILQ_REMOVE(&s->list, v, of_all);
+		TAILQ_INSERT_TAIL(&over, v, of_all);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	while ((v = TAILQ_FIRST(&over))) {
+		TAILQ_REMOVE(&over, v, of_all);
+		thread_join(&v->thread);
+		(void)pthread_mutex_lock(&s->lock);
+		save_free(v);
+		(void)pthread_mutex_unlock(&s->lock);
+	}
+}
+
+/* ----------------------------------------------------------------------- states --- */
+
+struct save *saves_find(struct saves *s, const char *id)
+{
+	struct save *v;
+
+	TAILQ_FOREACH(v, &s->list, of_all)
+	if (strcmp(v->terms.id, id) == 0)
+		return v;
+	return NULL;
+}
+
+void save_set_state(struct save *v, enum save_state state)
+{
+	struct saves *s = v->all;
+
+	(void)pthread_mutex_lock(&s->lock);
+	s->stats.buffered += (state == SAVE_BUFFERED);
+	s->stats.buffered -= (v->state == SAVE_BUFFERED);
+	s->stats.durable_total += (state == SAVE_DURABLE);
+	s->stats.failed_total += (state == SAVE_FAILED);
+	v->state = state;
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+	peers_kick(s);
+}
+
+void save_fail(struct save *v, const struct error *why)
+{
+	(void)pthread_mutex_lock(&v->all->lock);
+	v->err = *why;
+	(void)pthread_mutex_unlock(&v->all->lock);
+	log_error("save", "failed id=\"%s\" path=\"%s\" reason=\"%s\"",
+		  v->terms.id, v->terms.path, why->msg);
+	save_set_state(v, SAVE_FAILED);
+}
+
+int saves_take(struct saves *s, uint64_t bytes, int64_t until_ns,
+	       struct error *err)
+{
+	bool in_time = true, ok;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (s->used + bytes > s->cfg.memory && bytes <= s->cfg.memory &&
+	       in_time && !atomic_load(&s->is_ending))
+		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
+	ok = bytes <= s->cfg.memory && s->used + bytes <= s->cfg.memory;
+	if (ok) {
+		s->used += bytes;
+		s->stats.memory_bytes = s->used;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return ok ? 0
+		  : error_set(err, ENOBUFS,
+			      "%" PRIu64 " bytes more are not within "
+			      "--group-staging: give the mount more, or save "
+			      "less often",
+			      bytes);
+}
+
+void saves_give(struct saves *s, uint64_t bytes)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	s->used -= bytes;
+	s->stats.memory_bytes = s->used;
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---------------------------------------------------------------------- joining --- */
+
+static bool terms_are_equal(const struct save_terms *a,
+			    const struct save_terms *b)
+{
+	return strcmp(a->path, b->path) == 0 && a->n_nodes == b->n_nodes &&
+	       a->n_ranks == b->n_ranks && a->self == b->self &&
+	       memcmp(a->members, b->members,
+		      a->n_nodes * sizeof(*a->members)) == 0 &&
+	       memcmp(a->node_of, b->node_of, a->n_ranks) == 0;
+}
+
+/* With the lock. */
+static int new_save(struct saves *s, const struct save_terms *t,
+		    struct save **ret, struct error *err)
+{
+	struct save *v = calloc(1, sizeof(*v));
+	const struct save *other;
+	size_t n = 0;
+
+	TAILQ_FOREACH(other, &s->list, of_all)
+	n += !other->is_over;
+	if (n >= SAVES_MAX) {
+		free(v);
+		return error_set(err, EBUSY, "%u saves are under way",
+				 SAVES_MAX);
+	}
+	if (!v)
+		return error_nomem(err);
+	v->all = s;
+	for (size_t i = 0; i < t->n_ranks; i++)
+		v->n_local += t->node_of[i] == t->self;
+	v->ranks = calloc(v->n_local, sizeof(*v->ranks));
+	v->tables = calloc(t->n_nodes, sizeof(*v->tables));
+	v->until_ns = clock_now_ns() + t->stage_ns;
+	if (!v->ranks || !v->tables) {
+		free(v->ranks);
+		free(v->tables);
+		free(v);
+		return error_nomem(err);
+	}
+	*ret = v;
+	return 0;
+}
+
+static int add_rank(struct save *v, struct save_rank *r, struct error *err)
+{
+	for (size_t i = 0; i < v->n_here; i++)
+		if (v->ranks[i].rank == r->rank)
+			return error_set(err, EEXIST,
+					 "rank %u is in this save already",
+					 r->rank);
+	if (v->state != SAVE_BEGUN)
+		return error_set(err, EEXIST, "the save is over");
+	v->ranks[v->n_here++] = *r;
+	v->memory += r->size;
+	v->refs++;
+	*r = (struct save_rank){ .map = NULL };
+	(void)pthread_cond_broadcast(&v->all->changed);
+	return 0;
+}
+
+bool save_has_earlier(const struct save *v)
+{
+	const struct save *other;
+
+	TAILQ_FOREACH(other, &v->all->list, of_all)
+	{
+		if (other == v)
+			return false;
+		if (!other->is_over &&
+		    strcmp(other->terms.path, v->terms.path) == 0)
+			return true;
+	}
+	return false;
+}
+
+int saves_look(const struct saves *s, const char *path, uid_t uid,
+	       struct ckpt_version *ret, struct error *err)
+{
+	struct ckpt_stat st;
+	uint32_t owner;
+	int rc = ckpt_look(s->cfg.store, path, ret, &st, err);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return rc;
+	owner = st.is_striped ? st.attr.uid : s->cfg.plain_owner;
+	if (!uid || owner == uid)
+		return 0;
+	return error_set(err, EACCES, "'%.100s' is of user %" PRIu32, path,
+			 owner);
+}
+
+/* With the lock: the first of its ranks begins it. */
+static int begin_save(struct saves *s, struct save_terms *t,
+		      struct save_rank *r, const struct ckpt_version *seen,
+		      struct save **ret, struct error *err)
+{
+	struct save *v = NULL;
+	int rc = new_save(s, t, &v, err);
+
+	if (rc < 0)
+		return rc;
+	v->terms = *t;
+	v->version = *seen;
+	*t = (struct save_terms){ .path = NULL };
+	rc = add_rank(v, r, err);
+	TAILQ_INSERT_TAIL(&s->list, v, of_all);
+	v->is_behind = save_has_earlier(v);
+	if (rc == 0)
+		rc = thread_start(&v->thread, save_main, v, err);
+	if (rc == 0) {
+		*ret = v;
+		return 0;
+	}
+	TAILQ_REMOVE(&s->list, v, of_all);
+	/* The rank's memory is given back by whoever took it. */
+	if (v->n_here) {
+		*r = v->ranks[0];
+		v->n_here = 0;
+	}
+	v->memory = 0;
+	save_free(v);
+	return rc;
+}
+
+int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
+	       const struct ckpt_version *seen, struct save **ret,
+	       struct error *err)
+{
+	const uint64_t bytes = r->size;
+	struct save *v;
+	int rc = 0;
+
+	reap_saves(s, clock_now_ns() - KEPT_NS);
+	(void)pthread_mutex_lock(&s->lock);
+	v = saves_find(s, t->id);
+	if (!v)
+		rc = begin_save(s, t, r, seen, &v, err);
+	else if (!terms_are_equal(&v->terms, t))
+		rc = error_set(err, EINVAL,
+			       "ranks of one save do not agree on its path, "
+			       "members or ranks");
+	else
+		rc = add_rank(v, r, err);
+	if (rc == 0) {
+		*ret = v;
+		s->stats.given_bytes += bytes;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+/* ------------------------------------------------------------------- new and free --- */
+
+static void saves_free_parts(struct saves *s)
+{
+	(void)pthread_cond_destroy(&s->changed);
+	(void)pthread_mutex_destroy(&s->lock);
+	(void)pthread_mutex_destroy(&s->peers_lock);
+	free(s->socket);
+	free(s->mount);
+	free(s);
+}
+
+int saves_new(const struct saves_config *cfg, struct saves **ret,
+	      struct error *err)
+{
+	struct saves *s = calloc(1, sizeof(*s));
+	int rc = 0;
+
+	if (!s)
+		return error_nomem(err);
+	s->cfg = *cfg;
+	s->listen_fd = s->end_fd = -1;
+	s->socket = strdup(cfg->socket);
+	s->mount = strdup(cfg->mount);
+	(void)pthread_mutex_init(&s->lock, NULL);
+	(void)pthread_mutex_init(&s->peers_lock, NULL);
+	cond_init(&s->changed);
+	TAILQ_INIT(&s->list);
+	TAILQ_INIT(&s->parked);
+	if (!s->socket || !s->mount)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = ranks_begin(s, err);
+	if (rc < 0)
+		saves_free_parts(s);
+	else
+		*ret = s;
+	return rc;
+}
+
+void saves_free(struct saves *s)
+{
+	if (!s)
+		return;
+	atomic_store(&s->is_ending, true);
+	(void)pthread_mutex_lock(&s->lock);
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+	ranks_end(s);
+	for (struct save *v = TAILQ_FIRST(&s->list); v;
+	     v = TAILQ_NEXT(v, of_all))
+		thread_join(&v->thread);
+	peers_end(s);
+	reap_saves(s, INT64_MAX);
+	saves_free_parts(s);
+}
+
+void saves_stats(struct saves *s, struct saves_stats *ret)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	*ret = s->stats;
+	(void)pthread_mutex_unlock(&s->lock);
+}

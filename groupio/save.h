@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Saves of all ranks of a job together: ranks hand tensors to their node's mount, which finds
+ * with the mounts of the other nodes what is double, has each byte in the memory of two nodes,
+ * and writes each once, to one file that is there whole or not at all.
+ * docs/decisions/0027-grouped-write.md has how, docs/checkpoints.md what users see.
+ */
+#ifndef BOOTSEER_GROUPIO_SAVE_H
+#define BOOTSEER_GROUPIO_SAVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/error.h"
+
+struct group;
+struct object_store;
+struct saves;
+
+struct saves_config {
+	struct group *group;
+	struct object_store *store;
+	const char *socket; /* where ranks come */
+	const char *mount;  /* the folder that they know the store by */
+	uid_t plain_owner;  /* of plain files there */
+	uid_t owner;        /* whose ranks may, besides root's */
+	uint64_t memory;    /* bytes that are not in the store yet */
+	int64_t wait_ns;    /* of silence, after which a node is gone */
+	bool read_only;
+};
+
+/* Borrows group and store, and copies the rest. */
+int saves_new(const struct saves_config *cfg, struct saves **ret,
+	      struct error *err) MUST_CHECK;
+/* Saves that are buffered become durable, or fail, first; others fail.  NULL is allowed. */
+void saves_free(struct saves *s);
+
+struct saves_stats {
+	uint64_t given_bytes;  /* that ranks of this node handed in */
+	uint64_t copied_bytes; /* had from other nodes, and checked */
+	uint64_t stored_bytes; /* this node wrote */
+	uint64_t memory_bytes; /* not in the store yet */
+	uint64_t
+		wrong_total; /* chunks of others that were not what they had said */
+	uint64_t durable_total, failed_total;
+	uint64_t buffered; /* saves that are buffered, and not durable, now */
+};
+void saves_stats(struct saves *s, struct saves_stats *ret);
+
+#endif

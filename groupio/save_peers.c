@@ -1,0 +1,628 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What nodes ask one another of a save: docs/formats/group-save.md.  Whoever asks for something
+ * that is not there yet is answered when it is, or, after half of --group-wait, that it is not:
+ * so a node that says nothing for --group-wait is gone.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/cond.h"
+#include "common/log.h"
+#include "groupio/group_priv.h"
+#include "groupio/save_priv.h"
+
+#define CONNECTIONS_MAX 1024
+#define ANSWER_MEMORY (256u << 20)
+#define TICK_NS (100 * NS_PER_MS)
+#define RETRY_NS (50 * NS_PER_MS)
+#define HOST_WAIT_NS (30 * NS_PER_S)
+#define CHUNKS_MAX 4u
+#define TAKERS 2u
+
+/* ---------------------------------------------------------------------- answers --- */
+
+/* What is decided with the lock is sent without it: a reply that nobody takes any more is released
+ * at once, which takes the lock. */
+enum peer_answer { PEER_ANSWERED, PEER_WAITS };
+
+static enum peer_answer set_text(struct httpd_reply *reply, int status,
+				 const char *text)
+{
+	reply->status = status;
+	if (text && *text && buf_puts(&reply->body, text) == 0)
+		reply->type = "text/plain; charset=utf-8";
+	return PEER_ANSWERED;
+}
+
+static void answer_text(struct httpd_request *r, int status, const char *text)
+{
+	struct httpd_reply reply = HTTPD_REPLY_INIT;
+
+	(void)set_text(&reply, status, text);
+	httpd_answer(r, &reply);
+}
+
+static void release_save(void *arg)
+{
+	save_put(arg);
+}
+
+/* Bytes of the save, which is held until they are sent. */
+static enum peer_answer set_bytes(struct httpd_reply *reply, struct save *v,
+				  const void *data, size_t len)
+{
+	if (!len)
+		return PEER_ANSWERED;
+	v->refs++;
+	reply->type = "application/octet-stream";
+	reply->shared = data;
+	reply->shared_len = len;
+	reply->release = release_save;
+	reply->release_arg = v;
+	return PEER_ANSWERED;
+}
+
+static enum peer_answer set_chunks(struct httpd_reply *reply, struct save *v,
+				   const struct save_entry *e, uint32_t first,
+				   uint32_t n)
+{
+	uint64_t len = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		len += save_chunk_len(e->tensor->len, first + i);
+	if (e->data)
+		return set_bytes(reply, v, e->data + (size_t)first * SAVE_CHUNK,
+				 (size_t)len);
+	for (uint32_t i = 0; i < n; i++) {
+		const char *at = chunk_here(v, e, first + i);
+
+		if (!at ||
+		    buf_append(&reply->body, at,
+			       save_chunk_len(e->tensor->len, first + i)) < 0) {
+			buf_fini(&reply->body);
+			return set_text(reply, HTTPD_BAD_REQUEST, "not here");
+		}
+	}
+	reply->type = "application/octet-stream";
+	return PEER_ANSWERED;
+}
+
+/* "E/C/N": N chunks of entry E from C on. */
+static enum peer_answer want_chunks(struct httpd_reply *reply, struct save *v,
+				    const char *what)
+{
+	const struct save_plan *p = v->plan;
+	unsigned int e, c, n;
+	int end = 0;
+
+	if (v->state < SAVE_PLANNED)
+		return PEER_WAITS;
+	if (sscanf(what, "%9u/%9u/%9u%n", &e, &c, &n, &end) != 3 || what[end] ||
+	    v->is_dropped || e >= p->n_entries || !n || n > CHUNKS_MAX ||
+	    c >= p->entries[e].tensor->n_chunks ||
+	    n > p->entries[e].tensor->n_chunks - c)
+		return set_text(reply, HTTPD_BAD_REQUEST, "no such chunks");
+	return set_chunks(reply, v, &p->entries[e], c, n);
+}
+
+/* ----------------------------------------------------- units of a node that is gone --- */
+
+struct takeover {
+	struct work work;
+	struct save *save;
+	size_t of;
+};
+
+/* The pool has no loop, so that the work ends here. */
+static void takeover_run(struct work *w)
+{
+	struct takeover *t = container_of(w, struct takeover, work);
+	struct save *v = t->save;
+	struct error err = ERROR_INIT;
+
+	log_warning("save",
+		    "writes for a node that is gone id=\"%s\" node=\"%s\"",
+		    v->terms.id, v->terms.members[t->of]);
+	if (part_write(v, t->of, &err) < 0)
+		log_error("save", "not written id=\"%s\" reason=\"%s\"",
+			  v->terms.id, err.msg);
+	save_put(v);
+	free(t);
+}
+
+static bool begin_takeover(struct save *v, size_t of)
+{
+	struct takeover *t;
+
+	if (v->asked_parts >> of & 1)
+		return true;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return false;
+	*t = (struct takeover){ .work = { .run = takeover_run },
+				.save = v,
+				.of = of };
+	v->refs++;
+	v->asked_parts |= UINT64_C(1) << of;
+	if (pool_submit(v->all->pool, &t->work) == 0)
+		return true;
+	save_unref(v);
+	free(t);
+	return false;
+}
+
+/* "N": the part of the units that node N is to write. */
+static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
+				  const char *what)
+{
+	enum save_part_state state;
+	unsigned int of;
+	int end = 0;
+
+	if (sscanf(what, "%2u%n", &of, &end) != 1 || what[end] ||
+	    of >= v->terms.n_nodes)
+		return set_text(reply, HTTPD_BAD_REQUEST, "no such part");
+	if (v->state < SAVE_STAGED)
+		return PEER_WAITS;
+	state = v->parts[of].state;
+	if (state == PART_READY)
+		return set_bytes(reply, v, v->parts[of].text.data,
+				 v->parts[of].text.len);
+	if (state != PART_FAILED &&
+	    (of == v->terms.self || (!v->is_over && begin_takeover(v, of))))
+		return PEER_WAITS;
+	return set_text(reply, HTTPD_INTERNAL, "the part cannot be written");
+}
+
+/* --------------------------------------------------------------------- requests --- */
+
+static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
+				     const char *what)
+{
+	static const struct {
+		const char *name;
+		enum save_state from;
+	} states[] = { { "table", SAVE_TABLED },
+		       { "staged", SAVE_STAGED },
+		       { "durable", SAVE_DURABLE } };
+
+	if (v->state == SAVE_FAILED)
+		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		if (strcmp(what, states[i].name) != 0)
+			continue;
+		if (v->state < states[i].from)
+			return PEER_WAITS;
+		return i ? PEER_ANSWERED
+			 : set_bytes(reply, v, v->text.data, v->text.len);
+	}
+	if (strncmp(what, "chunks/", 7) == 0)
+		return want_chunks(reply, v, what + 7);
+	if (strncmp(what, "part/", 5) == 0)
+		return want_part(reply, v, what + 5);
+	return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
+}
+
+#define PATH_BEGIN "/v1/saves/"
+
+static enum peer_answer choose_answer(struct saves *s, const char *path,
+				      bool is_late, struct httpd_reply *reply)
+{
+	enum peer_answer a = PEER_WAITS;
+	char id[SAVE_ID_LEN + 1];
+	struct save *v;
+
+	if (strncmp(path, PATH_BEGIN, strlen(PATH_BEGIN)) != 0 ||
+	    strlen(path) < strlen(PATH_BEGIN) + SAVE_ID_LEN + 2)
+		return set_text(reply, HTTPD_BAD_REQUEST, "no save");
+	path += strlen(PATH_BEGIN);
+	(void)snprintf(id, sizeof(id), "%s", path);
+	(void)pthread_mutex_lock(&s->lock);
+	v = saves_find(s, id);
+	if (v)
+		a = want_of_save(reply, v, path + SAVE_ID_LEN + 1);
+	(void)pthread_mutex_unlock(&s->lock);
+	if (a == PEER_WAITS && is_late)
+		a = set_text(reply, v ? HTTPD_ACCEPTED : HTTPD_NOT_FOUND, NULL);
+	return a;
+}
+
+static enum peer_answer answer_request(struct saves *s, struct httpd_request *r,
+				       bool is_late)
+{
+	struct httpd_reply reply = HTTPD_REPLY_INIT;
+	const enum peer_answer a =
+		choose_answer(s, r->head.path, is_late, &reply);
+
+	if (a == PEER_ANSWERED)
+		httpd_answer(r, &reply);
+	return a;
+}
+
+static void park_timer_start(struct saves *s)
+{
+	if (!TAILQ_EMPTY(&s->parked))
+		(void)!loop_timer_start(s->loop, &s->tick, TICK_NS, NULL);
+}
+
+static void answer_parked(struct saves *s, int64_t now_ns)
+{
+	struct save_parked *p, *next;
+
+	for (p = TAILQ_FIRST(&s->parked); p; p = next) {
+		next = TAILQ_NEXT(p, of_all);
+		if (answer_request(s, p->request, p->until_ns <= now_ns) ==
+		    PEER_WAITS)
+			continue;
+		TAILQ_REMOVE(&s->parked, p, of_all);
+		free(p);
+	}
+}
+
+static void peers_tick(struct loop_timer *t)
+{
+	struct saves *s = container_of(t, struct saves, tick);
+
+	answer_parked(s, clock_now_ns());
+	park_timer_start(s);
+}
+
+static void peers_kicked(struct loop_call *c)
+{
+	struct saves *s = container_of(c, struct saves, kick);
+
+	atomic_store(&s->is_kicked, false);
+	answer_parked(s, clock_now_ns());
+}
+
+void peers_kick(struct saves *s)
+{
+	if (atomic_load(&s->is_serving) &&
+	    !atomic_exchange(&s->is_kicked, true))
+		loop_post(s->loop, &s->kick);
+}
+
+static uint64_t peers_head(void *arg, struct httpd_request *r)
+{
+	(void)arg;
+	if (!r->peer_node[0])
+		answer_text(r, HTTPD_FORBIDDEN, "no member of the group");
+	else if (r->head.method != HTTPD_GET)
+		answer_text(r, HTTPD_METHOD_NOT_ALLOWED, "GET alone");
+	return 0;
+}
+
+static void peers_request(void *arg, struct httpd_request *r)
+{
+	struct saves *s = arg;
+	struct save_parked *p;
+
+	if (answer_request(s, r, false) == PEER_ANSWERED)
+		return;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		answer_text(r, HTTPD_ACCEPTED, NULL);
+		return;
+	}
+	p->request = r;
+	p->until_ns = clock_now_ns() + s->cfg.wait_ns / 2;
+	TAILQ_INSERT_TAIL(&s->parked, p, of_all);
+	park_timer_start(s);
+}
+
+static void peers_drop(void *arg, struct httpd_request *r)
+{
+	/* A request has nothing of its own. */
+	(void)arg;
+	(void)r;
+}
+
+static int peers_error(void *arg, int status, const char *message,
+		       struct buf *ret)
+{
+	(void)arg;
+	(void)status;
+	return buf_printf(ret, "%s\n", message);
+}
+
+static const struct httpd_handler peers_handler = {
+	.head = peers_head,
+	.request = peers_request,
+	.drop = peers_drop,
+	.error_type = "text/plain; charset=utf-8",
+	.error = peers_error,
+};
+
+/* ---------------------------------------------------------------- begin and end --- */
+
+static void *peers_main(void *arg)
+{
+	struct saves *s = arg;
+	struct error err = ERROR_INIT;
+
+	if (loop_run(s->loop, &err) < 0)
+		log_error("save", "other nodes are not answered reason=\"%s\"",
+			  err.msg);
+	return NULL;
+}
+
+static int begin_server(struct saves *s, const char *host, struct error *err)
+{
+	char listen[80];
+	const struct httpd_config cfg = {
+		.loop = s->loop,
+		.name = "saves",
+		.option = "--group",
+		.listen = listen,
+		.tls = s->tls,
+		.connections_max = CONNECTIONS_MAX,
+		.answer_memory = ANSWER_MEMORY,
+		.idle_ns = 60 * NS_PER_S,
+		.request_ns = 30 * NS_PER_S,
+		.handler = &peers_handler,
+		.arg = s,
+	};
+	int rc;
+
+	(void)snprintf(listen, sizeof(listen), "%s:0", host);
+	rc = httpd_new(&cfg, &s->httpd, err);
+	if (rc == 0)
+		(void)snprintf(s->addr, sizeof(s->addr), "%.56s:%u", host,
+			       httpd_port(s->httpd));
+	return rc;
+}
+
+static int begin_client(struct saves *s, struct error *err)
+{
+	const int64_t stall_ms = s->cfg.wait_ns / NS_PER_MS;
+	const struct http_config cfg = {
+		.ca_file = s->identity.ca,
+		.cert_file = s->identity.cert,
+		.key_file = s->identity.key,
+		.stays = true,
+		.is_direct = true,
+		.connect_timeout_ms = (uint32_t)stall_ms,
+		.stall_timeout_ms =
+			(uint32_t)(stall_ms < 1000 ? 1000 : stall_ms),
+		.max_idle = SAVE_NODES_MAX,
+	};
+
+	return http_new(&cfg, &s->http, err);
+}
+
+/* An address without the brackets of IPv6. */
+static void bare_host(const char *host, char ret[64])
+{
+	const size_t n = strlen(host);
+
+	if (n > 2 && host[0] == '[')
+		(void)snprintf(ret, 64, "%.*s", (int)(n - 2), host + 1);
+	else
+		(void)snprintf(ret, 64, "%s", host);
+}
+
+static int begin_locked(struct saves *s, struct error *err)
+{
+	struct group *g = s->cfg.group;
+	char host[64], bare[64];
+	int rc = group_wait_host(g, clock_now_ns() + HOST_WAIT_NS, host, err);
+
+	if (rc < 0)
+		return rc;
+	bare_host(host, bare);
+	s->tick.fn = peers_tick;
+	s->kick.fn = peers_kicked;
+	rc = identity_make(&g->secret, g->name, bare, &s->identity, err);
+	if (rc < 0)
+		return rc;
+	s->client_cas[0] = s->identity.ca;
+	rc = httpd_tls_new(s->identity.cert, s->identity.key, s->client_cas,
+			   &s->tls, err);
+	if (rc == 0)
+		rc = loop_new(&s->loop, err);
+	if (rc == 0)
+		rc = pool_new(NULL, TAKERS, 0, &s->pool, err);
+	if (rc == 0)
+		rc = begin_client(s, err);
+	if (rc == 0)
+		rc = begin_server(s, host, err);
+	if (rc == 0)
+		rc = thread_start(&s->serving, peers_main, s, err);
+	if (rc == 0) {
+		atomic_store(&s->is_serving, true);
+		log_info("save", "listens addr=\"%s\"", s->addr);
+		return 0;
+	}
+	if (s->httpd)
+		httpd_abort(s->httpd);
+	httpd_free(s->httpd);
+	s->httpd = NULL;
+	http_free(s->http);
+	s->http = NULL;
+	pool_free(s->pool);
+	s->pool = NULL;
+	loop_free(s->loop);
+	s->loop = NULL;
+	httpd_tls_free(s->tls);
+	s->tls = NULL;
+	identity_close(&s->identity);
+	return rc;
+}
+
+int peers_begin(struct saves *s, struct error *err)
+{
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&s->peers_lock);
+	if (!atomic_load(&s->is_serving))
+		rc = begin_locked(s, err);
+	(void)pthread_mutex_unlock(&s->peers_lock);
+	return rc;
+}
+
+static void peers_stopped(struct loop_call *c)
+{
+	loop_stop(container_of(c, struct saves, stopped)->loop);
+}
+
+static void peers_stop(struct loop_call *c)
+{
+	struct saves *s = container_of(c, struct saves, stop);
+	struct save_parked *p;
+
+	loop_timer_stop(&s->tick);
+	httpd_abort(s->httpd);
+	while ((p = TAILQ_FIRST(&s->parked))) {
+		TAILQ_REMOVE(&s->parked, p, of_all);
+		answer_text(p->request, HTTPD_UNAVAILABLE, NULL);
+		free(p);
+	}
+	s->stopped.fn = peers_stopped;
+	loop_post(s->loop, &s->stopped);
+}
+
+void peers_end(struct saves *s)
+{
+	if (!atomic_load(&s->is_serving))
+		return;
+	pool_free(s->pool); /* what is taken over is written first */
+	atomic_store(&s->is_serving, false);
+	s->stop.fn = peers_stop;
+	loop_post(s->loop, &s->stop);
+	thread_join(&s->serving);
+	httpd_free(s->httpd);
+	loop_free(s->loop);
+	httpd_tls_free(s->tls);
+	http_free(s->http);
+	identity_close(&s->identity);
+}
+
+/* ----------------------------------------------------------------------- asking --- */
+
+static void note_gone(struct save *v, size_t node, const char *why)
+{
+	if (!atomic_exchange(&v->gone[node], true))
+		log_warning("save",
+			    "node gone id=\"%s\" node=\"%s\" reason=\"%s\"",
+			    v->terms.id, v->terms.members[node], why);
+}
+
+/* Others' words are shown to people. */
+static void clean_text(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isprint((unsigned char)text[i]) || text[i] == '"')
+			text[i] = '.';
+}
+
+static bool is_to_stop(struct save *v)
+{
+	struct saves *s = v->all;
+	bool is;
+
+	(void)pthread_mutex_lock(&s->lock);
+	is = v->is_given_up ||
+	     (atomic_load(&s->is_ending) && v->state < SAVE_STAGED);
+	(void)pthread_mutex_unlock(&s->lock);
+	return is;
+}
+
+static void pause_before_retry(struct saves *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	(void)cond_wait_until(&s->changed, &s->lock, clock_now_ns() + RETRY_NS);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* 1: ask again. */
+static int take_answer(struct save *v, size_t node, struct http_response *r,
+		       struct buf *ret, struct error *err)
+{
+	switch (r->status) {
+	case HTTPD_OK:
+		atomic_store(&v->was_seen[node], true);
+		if (ret) {
+			*ret = r->body;
+			r->body = (struct buf)BUF_INIT;
+		}
+		return 0;
+	case HTTPD_ACCEPTED:
+		atomic_store(&v->was_seen[node], true);
+		return 1;
+	case HTTPD_NOT_FOUND:
+		if (!atomic_load(&v->was_seen[node]))
+			return 1;
+		note_gone(v, node, "it knows the save no more");
+		return error_set(err, ENOTCONN, "it was started anew");
+	case HTTPD_BAD_REQUEST:
+		return error_set(err, EINVAL, "it has it not");
+	case HTTPD_UNAVAILABLE:
+	case HTTPD_TOO_MANY:
+	case HTTPD_TIMEOUT:
+		return error_set(err, EIO, "it asks for patience");
+	default:
+		if (r->body.data)
+			clean_text(r->body.data, r->body.len);
+		return error_set(err, EREMOTEIO, "%.160s",
+				 r->body.data
+					 ? r->body.data
+					 : "it refused, and did not say why");
+	}
+}
+
+static int ask_once(struct save *v, size_t node, const char *what,
+		    struct buf *ret, struct error *err)
+{
+	struct http_response r = HTTP_RESPONSE_INIT;
+	char url[160];
+	const struct http_request req = { .method = "GET",
+					  .url = url,
+					  .deadline_ns = v->until_ns };
+	int rc;
+
+	(void)snprintf(url, sizeof(url), "https://%s" PATH_BEGIN "%s/%s",
+		       v->terms.members[node], v->terms.id, what);
+	rc = http_do(v->all->http, &req, &r, err);
+	if (rc == 0)
+		rc = take_answer(v, node, &r, ret, err);
+	else if (rc == -EINVAL || rc == -EREMOTEIO || rc == -ENOTCONN)
+		rc = -EIO;
+	http_response_fini(&r);
+	return rc;
+}
+
+int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
+	     struct error *err)
+{
+	const int64_t wait_ns = v->all->cfg.wait_ns;
+	int64_t heard_ns = clock_now_ns();
+
+	for (;;) {
+		const int rc = ask_once(v, node, what, ret, err);
+		const int64_t now_ns = clock_now_ns();
+
+		if (rc == 0 || rc == -EINVAL || rc == -EREMOTEIO ||
+		    rc == -ENOTCONN || rc == -ENOMEM || rc == -EFBIG)
+			return rc;
+		if (is_to_stop(v))
+			return error_set(err, ECANCELED,
+					 "the save was given up");
+		if (now_ns >= v->until_ns)
+			return error_set(err, ETIMEDOUT,
+					 "it has not said '%s' in time", what);
+		if (rc == 1) {
+			heard_ns = now_ns;
+			continue;
+		}
+		if (rc == -ECONNREFUSED || now_ns - heard_ns >= wait_ns) {
+			note_gone(v, node, err->msg);
+			return error_set(err, ENOTCONN, "it is gone");
+		}
+		pause_before_retry(v->all);
+	}
+}

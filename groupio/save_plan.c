@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is in the file, and who writes which units of it. */
+#include "groupio/save_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* Smaller tensors that are equal by chance, norms of ones, keep their names in the file. */
+#define ALIAS_MIN SAVE_CHUNK
+#define RUN_UNITS 4u /* units in a row have the same writer */
+#define FILE_MAX (UINT64_C(1) << 42)
+#define HEAD_MAX (100u << 20) /* as safetensors has it */
+#define HEAD_ALIGN 64u
+
+/* A tensor of a rank while the plan is made. */
+struct item {
+	struct save_tensor *tensor;
+	unsigned int node;
+	char *key;    /* an entry's: the first item of a content */
+	size_t first; /* index of that item */
+};
+
+struct making {
+	struct save_plan *plan;
+	struct item *items; /* by name, content, rank */
+	size_t n;
+	size_t self;
+	json_t *aliases; /* names that are not in the file, with those that are */
+};
+
+/* ----------------------------------------------------------------- what is equal --- */
+
+static int compare_content(const struct item *x, const struct item *y)
+{
+	return memcmp(&x->tensor->content, &y->tensor->content,
+		      sizeof(x->tensor->content));
+}
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	int order = strcmp(x->tensor->name, y->tensor->name);
+
+	if (!order)
+		order = compare_content(x, y);
+	if (!order)
+		order = x->tensor->rank < y->tensor->rank
+				? -1
+				: x->tensor->rank > y->tensor->rank;
+	return order ? order : (x->node < y->node ? -1 : x->node > y->node);
+}
+
+static bool tensor_is_zero(const struct save_tensor *t)
+{
+	for (uint32_t i = 0; i < t->n_chunks; i++)
+		if (!save_chunk_is_zero(&t->chunks[i]))
+			return false;
+	return true;
+}
+
+static int add_alias(struct making *m, const char *name, const char *key)
+{
+	return json_object_set_new(m->aliases, name, json_string(key));
+}
+
+static char *rank_name(const struct save_tensor *t)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	if (buf_printf(&b, "%s@rank%u", t->name, t->rank) < 0)
+		return NULL;
+	return buf_steal(&b);
+}
+
+/* Items from..to have one name.  Where all ranks agree it is the file's, else each content is
+ * named by its first rank, and the other ranks' names are aliases of that. */
+static int name_items(struct making *m, size_t from, size_t to)
+{
+	const bool agree =
+		compare_content(&m->items[from], &m->items[to - 1]) == 0;
+	size_t first = from;
+
+	for (size_t i = from; i < to; i++) {
+		struct item *x = &m->items[i];
+		AUTO_FREE char *name = NULL;
+
+		if (compare_content(x, &m->items[first]) != 0)
+			first = i;
+		x->first = first;
+		if (agree) {
+			x->key = i == first ? strdup(x->tensor->name) : NULL;
+			if (i == first && !x->key)
+				return -ENOMEM;
+			continue;
+		}
+		name = rank_name(x->tensor);
+		if (!name)
+			return -ENOMEM;
+		if (i == first)
+			x->key = steal_ptr(&name);
+		else if (x->tensor->rank != m->items[first].tensor->rank &&
+			 add_alias(m, name, m->items[first].key) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int name_all(struct making *m)
+{
+	int rc = 0;
+
+	for (size_t i = 0, to; i < m->n && rc == 0; i = to) {
+		for (to = i + 1;
+		     to < m->n && strcmp(m->items[to].tensor->name,
+					 m->items[i].tensor->name) == 0;)
+			to++;
+		rc = name_items(m, i, to);
+	}
+	return rc;
+}
+
+static int compare_named(const void *a, const void *b)
+{
+	const struct item *x = *(struct item *const *)a;
+	const struct item *y = *(struct item *const *)b;
+	const int order = compare_content(x, y);
+
+	return order ? order : strcmp(x->key, y->key);
+}
+
+/* Tied weights: contents that have several names are in the file by the first of them. */
+static int tie_names(struct making *m)
+{
+	AUTO_FREE struct item **all =
+		(struct item **)calloc(m->n + 1, sizeof(*all));
+	struct item *kept = NULL;
+	size_t n = 0;
+
+	if (!all)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n; i++)
+		if (m->items[i].key)
+			all[n++] = &m->items[i];
+	qsort(all, n, sizeof(*all), compare_named);
+	for (size_t i = 0; i < n; i++) {
+		struct item *x = all[i];
+
+		if (!kept || compare_content(kept, x) != 0) {
+			kept = x;
+			continue;
+		}
+		if (x->tensor->len < ALIAS_MIN || tensor_is_zero(x->tensor))
+			continue;
+		if (add_alias(m, x->key, kept->key) < 0)
+			return -ENOMEM;
+		free(x->key);
+		x->key = NULL;
+		x->first = (size_t)(kept - m->items);
+	}
+	return 0;
+}
+
+/* An alias of what became an alias itself is one of what that is of. */
+static int resolve_aliases(struct making *m)
+{
+	const char *name;
+	json_t *v, *of;
+	void *next;
+
+	json_object_foreach_safe(m->aliases, next, name, v)
+	{
+		of = json_object_get(m->aliases, json_string_value(v));
+		if (of && json_object_set(m->aliases, name, of) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --------------------------------------------------------------------- the file --- */
+
+static unsigned int width_of(const struct save_tensor *t)
+{
+	static const char *const wide[] = { "64", "32", "16" };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(wide); i++)
+		if (strstr(t->dtype, wide[i]))
+			return 8u >> i;
+	return 1;
+}
+
+/* Wide types first, so that each tensor is aligned; zeros together, so that they are holes; what
+ * the same nodes have together, so that few units are of several. */
+static int compare_entries(const void *a, const void *b)
+{
+	const struct save_entry *x = a, *y = b;
+	const unsigned int wx = width_of(x->tensor), wy = width_of(y->tensor);
+
+	if (wx != wy)
+		return wx > wy ? -1 : 1;
+	if (x->is_zero != y->is_zero)
+		return x->is_zero ? 1 : -1;
+	if (x->holders != y->holders)
+		return x->holders < y->holders ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
+static int place_entries(struct making *m, struct error *err)
+{
+	struct save_plan *p = m->plan;
+	uint64_t at = 0, chunks = 0;
+
+	qsort(p->entries, p->n_entries, sizeof(*p->entries), compare_entries);
+	for (size_t i = 0; i < p->n_entries; i++) {
+		struct save_entry *e = &p->entries[i];
+
+		e->start = at;
+		e->first_chunk = (uint32_t)chunks;
+		at += e->tensor->len;
+		chunks += e->tensor->n_chunks;
+		if (at > FILE_MAX || chunks > UINT32_MAX)
+			return error_set(err, EFBIG,
+					 "more than 4 TiB in one file: save "
+					 "them by more than one");
+		if (!e->is_zero)
+			p->unique += e->tensor->len;
+	}
+	p->size = at;
+	p->n_chunks = (uint32_t)chunks;
+	return 0;
+}
+
+/* Entries have their keys' pointers; items find theirs by it. */
+static int make_entries(struct making *m, struct error *err)
+{
+	struct save_plan *p = m->plan;
+	AUTO_FREE size_t *index = calloc(m->n + 1, sizeof(*index));
+
+	p->entries = calloc(m->n + 1, sizeof(*p->entries));
+	if (!p->entries || !index)
+		return error_nomem(err);
+	for (size_t i = 0; i < m->n; i++) {
+		struct item *x = &m->items[i];
+
+		if (!x->key)
+			continue;
+		index[i] = p->n_entries;
+		p->entries[p->n_entries++] = (struct save_entry){
+			.tensor = x->tensor,
+			.key = steal_ptr(&x->key),
+			.is_zero = tensor_is_zero(x->tensor),
+		};
+	}
+	for (size_t i = 0; i < m->n; i++) {
+		const struct item *x = &m->items[i];
+		/* An item whose first was tied to another has that one's. */
+		const size_t first = m->items[x->first].first;
+		struct save_entry *e = &p->entries[index[first]];
+
+		e->holders |= UINT64_C(1) << x->node;
+		if (x->node == m->self && !e->data)
+			e->data = x->tensor->data;
+		x->tensor->entry = (uint32_t)index[first];
+		p->given += x->tensor->len;
+	}
+	return 0;
+}
+
+/* qsort moved the entries: tensors name them by their new places. */
+static int renumber_tensors(struct making *m, struct error *err)
+{
+	struct save_plan *p = m->plan;
+	AUTO_FREE uint32_t *to = calloc(p->n_entries + 1, sizeof(*to));
+
+	if (!to)
+		return error_nomem(err);
+	for (size_t i = 0; i < p->n_entries; i++)
+		to[p->entries[i].tensor->entry] = (uint32_t)i;
+	for (size_t i = 0; i < m->n; i++)
+		m->items[i].tensor->entry = to[m->items[i].tensor->entry];
+	return 0;
+}
+
+static json_t *entry_json(const struct save_entry *e)
+{
+	json_t *shape = json_loads(e->tensor->shape, 0, NULL);
+
+	return shape ? json_pack("{s:s,s:o,s:[I,I]}", "dtype", e->tensor->dtype,
+				 "shape", shape, "data_offsets",
+				 (json_int_t)e->start,
+				 (json_int_t)(e->start + e->tensor->len))
+		     : NULL;
+}
+
+/* An alias that is a name of the file, too, would hide one of the two. */
+static int check_aliases(const struct making *m, const json_t *root,
+			 struct error *err)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach(m->aliases, name, v)
+	{
+		if (json_object_get(root, name))
+			return error_set(err, EINVAL,
+					 "'%.60s' would be two tensors", name);
+	}
+	return 0;
+}
+
+static int make_head(struct making *m, struct error *err)
+{
+	struct save_plan *p = m->plan;
+	AUTO_JSON *root = json_object();
+	AUTO_FREE char *text = NULL;
+	uint8_t len[8] = { 0 };
+	size_t n, padded;
+
+	if (json_object_get(m->aliases, "format"))
+		return error_set(err, EINVAL,
+				 "'format' is no name of a tied tensor");
+	if (json_object_set_new(m->aliases, "format", json_string("pt")) < 0 ||
+	    json_object_set(root, "__metadata__", m->aliases) < 0)
+		return error_nomem(err);
+	for (size_t i = 0; i < p->n_entries; i++)
+		if (json_object_set_new(root, p->entries[i].key,
+					entry_json(&p->entries[i])) < 0)
+			return error_nomem(err);
+	if (json_object_size(root) != p->n_entries + 1)
+		return error_set(err, EINVAL, "two tensors have one name");
+	if (check_aliases(m, root, err) < 0)
+		return -EINVAL;
+	text = json_dumps(root, JSON_COMPACT);
+	if (!text)
+		return error_nomem(err);
+	n = strlen(text);
+	padded = (n + 8 + HEAD_ALIGN - 1) / HEAD_ALIGN * HEAD_ALIGN - 8;
+	if (padded > HEAD_MAX)
+		return error_set(err, EFBIG, "too many tensors for one file");
+	for (size_t i = 0; i < 8; i++)
+		len[i] = (uint8_t)(padded >> 8 * i);
+	if (buf_append(&p->head, len, 8) < 0 || buf_puts(&p->head, text) < 0)
+		return error_nomem(err);
+	while (p->head.len < padded + 8)
+		if (buf_puts(&p->head, " ") < 0)
+			return error_nomem(err);
+	for (size_t i = 0; i < p->n_entries; i++)
+		p->entries[i].start += p->head.len;
+	p->size += p->head.len;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- who writes --- */
+
+size_t save_plan_find(const struct save_plan *p, uint64_t off)
+{
+	size_t low = 0, high = p->n_entries;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (p->entries[mid].start + p->entries[mid].tensor->len > off)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static uint64_t unit_end(const struct save_plan *p, uint64_t u)
+{
+	const uint64_t end = (u + 1) * SAVE_UNIT;
+
+	return end < p->size ? end : p->size;
+}
+
+static bool range_is_zero(const struct save_entry *e, uint64_t from,
+			  uint64_t to)
+{
+	if (e->is_zero)
+		return true;
+	for (uint64_t c = from / SAVE_CHUNK; c * SAVE_CHUNK < to; c++)
+		if (!save_chunk_is_zero(&e->tensor->chunks[c]))
+			return false;
+	return true;
+}
+
+static bool unit_is_zero(const struct save_plan *p, uint64_t u)
+{
+	const uint64_t from = u * SAVE_UNIT, to = unit_end(p, u);
+
+	if (from < p->head.len)
+		return false;
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to; i++) {
+		const struct save_entry *e = &p->entries[i];
+		const uint64_t end = e->start + e->tensor->len;
+
+		if (e->tensor->len &&
+		    !range_is_zero(e, from > e->start ? from - e->start : 0,
+				   (to < end ? to : end) - e->start))
+			return false;
+	}
+	return true;
+}
+
+/* Nodes that have all bytes of the units; *ret_some: that have some. */
+static uint64_t run_holders(const struct save_plan *p, uint64_t from,
+			    uint64_t to, uint64_t *ret_some)
+{
+	uint64_t all = UINT64_MAX >> (64 - p->n_nodes);
+
+	*ret_some = 0;
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to; i++) {
+		if (p->entries[i].is_zero || !p->entries[i].tensor->len)
+			continue;
+		all &= p->entries[i].holders;
+		*ret_some |= p->entries[i].holders;
+	}
+	if (!*ret_some)
+		*ret_some = UINT64_MAX >> (64 - p->n_nodes);
+	return all;
+}
+
+/* The node of `among` that has least; -1: there is none. */
+static int least_of(const uint64_t *load, uint64_t among)
+{
+	int best = -1;
+
+	for (unsigned int i = 0; i < SAVE_NODES_MAX; i++)
+		if (among >> i & 1 && (best < 0 || load[i] < load[best]))
+			best = (int)i;
+	return best;
+}
+
+struct loads {
+	uint64_t written[SAVE_NODES_MAX], copied[SAVE_NODES_MAX];
+};
+
+/* A node that has the bytes, and another one: one that has them too, or else one that gets
+ * them.  The one of both that writes less writes them. */
+static struct save_unit choose_nodes(const struct save_plan *p, struct loads *l,
+				     uint64_t from, uint64_t to, uint64_t bytes)
+{
+	const uint64_t nodes = UINT64_MAX >> (64 - p->n_nodes);
+	uint64_t some, all = run_holders(p, from, to, &some);
+	const int a = least_of(l->written, all ? all : some);
+	const uint64_t others = nodes & ~(UINT64_C(1) << a);
+	int b = least_of(l->written, all & others);
+
+	if (b < 0) {
+		b = least_of(l->copied, others);
+		if (b < 0)
+			b = a;
+		l->copied[b] += bytes;
+	}
+	if (l->written[b] < l->written[a]) {
+		l->written[b] += bytes;
+		return (struct save_unit){ (uint8_t)b, (uint8_t)a };
+	}
+	l->written[a] += bytes;
+	return (struct save_unit){ (uint8_t)a, (uint8_t)b };
+}
+
+static int assign_units(struct save_plan *p, struct error *err)
+{
+	struct loads l = { .written = { 0 } };
+
+	p->n_units = (p->size + SAVE_UNIT - 1) / SAVE_UNIT;
+	p->units = calloc(p->n_units + 1, sizeof(*p->units));
+	p->stored = calloc(p->n_units + 1, sizeof(*p->stored));
+	if (!p->units || !p->stored)
+		return error_nomem(err);
+	for (uint64_t u = 0; u < p->n_units; u += RUN_UNITS) {
+		const uint64_t to =
+			u + RUN_UNITS < p->n_units ? u + RUN_UNITS : p->n_units;
+		struct save_unit by;
+		uint64_t bytes = 0;
+
+		for (uint64_t i = u; i < to; i++) {
+			if (!unit_is_zero(p, i))
+				p->stored[i] = (uint32_t)(unit_end(p, i) -
+							  i * SAVE_UNIT);
+			bytes += p->stored[i];
+		}
+		by = choose_nodes(p, &l, u * SAVE_UNIT, unit_end(p, to - 1),
+				  bytes);
+		for (uint64_t i = u; i < to; i++)
+			p->units[i] = by;
+		p->to_store += bytes;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- the plan --- */
+
+static int collect_items(struct making *m, struct save_table *tables,
+			 struct error *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->plan->n_nodes; i++)
+		n += tables[i].n;
+	m->items = calloc(n + 1, sizeof(*m->items));
+	if (!m->items)
+		return error_nomem(err);
+	for (size_t i = 0; i < m->plan->n_nodes; i++)
+		for (size_t k = 0; k < tables[i].n; k++)
+			m->items[m->n++] =
+				(struct item){ .tensor = &tables[i].tensors[k],
+					       .node = (unsigned int)i };
+	qsort(m->items, m->n, sizeof(*m->items), compare_items);
+	for (size_t i = 1; i < m->n; i++) {
+		const struct save_tensor *x = m->items[i - 1].tensor,
+					 *y = m->items[i].tensor;
+
+		if (x->rank == y->rank && strcmp(x->name, y->name) == 0)
+			return error_set(err, EINVAL,
+					 "rank %u has '%.60s' twice", x->rank,
+					 x->name);
+	}
+	return 0;
+}
+
+static int make_plan(struct making *m, struct save_table *tables,
+		     struct error *err)
+{
+	int rc = collect_items(m, tables, err);
+
+	if (rc < 0)
+		return rc;
+	if (name_all(m) < 0 || tie_names(m) < 0 || resolve_aliases(m) < 0)
+		return error_nomem(err);
+	rc = make_entries(m, err);
+	if (rc == 0)
+		rc = place_entries(m, err);
+	if (rc == 0)
+		rc = renumber_tensors(m, err);
+	if (rc == 0)
+		rc = make_head(m, err);
+	return rc < 0 ? rc : assign_units(m->plan, err);
+}
+
+int save_plan_make(struct save_table *tables, size_t n, size_t self,
+		   struct save_plan **ret, struct error *err)
+{
+	struct making m = { .self = self, .aliases = json_object() };
+	int rc;
+
+	m.plan = calloc(1, sizeof(*m.plan));
+	if (!m.plan || !m.aliases) {
+		rc = error_nomem(err);
+	} else {
+		m.plan->n_nodes = n;
+		rc = make_plan(&m, tables, err);
+	}
+	for (size_t i = 0; m.items && i < m.n; i++)
+		free(m.items[i].key);
+	free(m.items);
+	json_decref(m.aliases);
+	if (rc < 0)
+		save_plan_free(m.plan);
+	else
+		*ret = m.plan;
+	return rc;
+}
+
+void save_plan_free(struct save_plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n_entries; i++)
+		free(p->entries[i].key);
+	free(p->entries);
+	free(p->units);
+	free(p->stored);
+	buf_fini(&p->head);
+	free(p);
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the tensors of all ranks become: one safetensors file, in which each content is once, and
+ * who keeps and who writes each of its units.  Every node makes the same plan of the same tables,
+ * so that nobody has to hand it out.  Pure: docs/decisions/0027-grouped-write.md.
+ */
+#ifndef BOOTSEER_GROUPIO_SAVE_PLAN_H
+#define BOOTSEER_GROUPIO_SAVE_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/digest.h"
+
+#define SAVE_CHUNK (1u << 20) /* bytes of a tensor that one digest is of */
+#define SAVE_UNIT (4u << 20)  /* bytes of the file that one node writes */
+#define SAVE_NODES_MAX 64u
+#define SAVE_RANKS_MAX 4096u
+#define SAVE_NAME_MAX 512u        /* bytes of a tensor's name */
+#define SAVE_TABLE_MAX (8u << 20) /* bytes of a node's table */
+
+/* A tensor of one rank. */
+struct save_tensor {
+	char *name, *dtype, *shape; /* the last two as safetensors has them */
+	unsigned int rank;
+	uint64_t len;
+	uint32_t n_chunks;
+	struct digest *chunks; /* all bytes 0: the chunk is zeros */
+	struct digest content; /* of all these but name and rank */
+	/* Where the bytes are, on the node that has them alone. */
+	const char *data;
+	uint32_t entry; /* in the plan */
+};
+
+struct save_table {
+	struct save_tensor *tensors;
+	size_t n, cap;
+};
+
+/* Add a tensor whose bytes are at `data`; its digests are not known yet.  -EINVAL: its length is
+ * not that of its type and shape, or its name is none. */
+int save_table_add(struct save_table *t, const char *name, const char *dtype,
+		   const uint64_t *shape, size_t n_dims, uint64_t len,
+		   struct error *err) MUST_CHECK;
+/* The digest of a chunk, from its bytes. */
+int save_tensor_digest(struct save_tensor *t, uint32_t chunk,
+		       struct error *err) MUST_CHECK;
+/* Once the chunks of all tensors have theirs. */
+int save_table_finish(struct save_table *t, struct error *err) MUST_CHECK;
+void save_table_fini(struct save_table *t);
+
+/* As other nodes are told of it. */
+int save_table_encode(const struct save_table *t, struct buf *ret,
+		      struct error *err) MUST_CHECK;
+int save_table_decode(const char *text, size_t len, struct save_table *ret,
+		      struct error *err) MUST_CHECK;
+
+static inline uint32_t save_chunk_len(uint64_t len, uint32_t chunk)
+{
+	const uint64_t left = len - (uint64_t)chunk * SAVE_CHUNK;
+
+	return left < SAVE_CHUNK ? (uint32_t)left : SAVE_CHUNK;
+}
+bool save_chunk_is_zero(const struct digest *d);
+
+/* A tensor of the file. */
+struct save_entry {
+	const struct save_tensor *tensor; /* one that has the content */
+	char *key;                        /* its name in the file */
+	const char *data; /* the bytes on this node; NULL: it has them not */
+	uint64_t start;   /* byte of the file */
+	uint64_t holders; /* nodes that have the bytes, a bit each */
+	uint32_t first_chunk; /* among those of the plan */
+	bool is_zero;
+};
+
+/* Nodes that keep a unit until it is in the store; copy == writer: there is one node alone. */
+struct save_unit {
+	uint8_t writer, copy;
+};
+
+struct save_plan {
+	size_t n_nodes;
+	struct save_entry *entries; /* by `start` */
+	size_t n_entries;
+	struct buf head; /* what stands before the tensors */
+	uint64_t size;   /* of the file */
+	uint64_t n_units;
+	uint32_t *stored; /* bytes of each unit; 0: it is zeros, and a hole */
+	struct save_unit *units;
+	uint32_t n_chunks;
+	uint64_t given, unique, to_store; /* bytes of tensors; of units */
+};
+
+/* Of the tables of nodes 0 to n - 1, which stay as long as the plan; `self` is this node.
+ * -EINVAL: ranks name tensors as the plan would, or the file is too large. */
+int save_plan_make(struct save_table *tables, size_t n, size_t self,
+		   struct save_plan **ret, struct error *err) MUST_CHECK;
+void save_plan_free(struct save_plan *p);
+
+static inline bool save_unit_is_kept(const struct save_unit *u, size_t node)
+{
+	return u->writer == node || u->copy == node;
+}
+/* The first entry that has bytes behind `off`; n_entries: there is none. */
+size_t save_plan_find(const struct save_plan *p, uint64_t off);
+
+#endif

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A save, as the files that it is done by share it. */
+#ifndef BOOTSEER_GROUPIO_SAVE_PRIV_H
+#define BOOTSEER_GROUPIO_SAVE_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "ckpt-fuse/ckpt.h"
+#include "common/pace.h"
+#include "common/thread.h"
+#include "groupio/identity.h"
+#include "groupio/save.h"
+#include "groupio/save_plan.h"
+#include "net/http.h"
+#include "net/httpd.h"
+#include "net/loop.h"
+#include "net/pool.h"
+
+#define SAVE_ID_LEN 32u
+#define SAVE_CLIENTS_MAX 64u
+#define SAVE_XATTR "user.bootseer.save" /* a file's: the save that made it */
+
+enum save_state {
+	SAVE_BEGUN,    /* ranks of this node come */
+	SAVE_TABLED,   /* all are here, and their digests are known */
+	SAVE_PLANNED,  /* other nodes' tables are, too */
+	SAVE_STAGED,   /* all that this node is to keep is in its memory */
+	SAVE_BUFFERED, /* so it is on all nodes */
+	SAVE_DURABLE,
+	SAVE_FAILED, /* save.err says why */
+};
+
+/* What a rank handed in. */
+struct save_rank {
+	unsigned int rank;
+	void *map; /* of a sealed memfd; NULL: it has no bytes */
+	size_t size;
+	uid_t uid;
+	gid_t gid;
+	struct save_table table; /* until all are here */
+};
+
+/* Units that one node is to write, as written by this one. */
+enum save_part_state { PART_NONE, PART_BUSY, PART_READY, PART_FAILED };
+struct save_part {
+	enum save_part_state state;
+	struct buf text; /* of the part; once it is PART_READY */
+};
+
+/* What all ranks of a save say alike. */
+struct save_terms {
+	char id[SAVE_ID_LEN + 1];
+	char *path;
+	size_t n_nodes, n_ranks, self;
+	char (*members)[64];        /* addresses, by node */
+	uint8_t *node_of;           /* rank */
+	int64_t stage_ns, store_ns; /* how long each may take */
+};
+void save_terms_fini(struct save_terms *t);
+
+struct save {
+	struct saves *all;
+	TAILQ_ENTRY(save) of_all;
+	struct thread thread;
+	struct save_terms terms;
+	/* Of the file, when the save began; or, where another save of it was under way then, when that
+	 * is over. */
+	struct ckpt_version version;
+	bool is_behind;
+	/* All below with saves.lock, but what is set once and read by those who saw the state
+	 * after it. */
+	unsigned int refs; /* answers that have bytes of it, and clients */
+	enum save_state state;
+	bool is_over;    /* its thread has ended */
+	bool is_dropped; /* its bytes are not here any more */
+	struct error err;
+	int64_t ended_ns, until_ns;
+	struct save_rank *ranks;
+	size_t n_here, n_local;
+	struct save_table *tables; /* by node */
+	struct buf text;           /* of this node's table */
+	struct save_plan *plan;
+	char **pulled; /* chunks of other nodes, by their number in the plan */
+	uint8_t *is_kept; /* units that are whole in memory */
+	uint64_t memory;  /* bytes of saves.used */
+	struct save_part parts[SAVE_NODES_MAX];
+	atomic_bool gone[SAVE_NODES_MAX], was_seen[SAVE_NODES_MAX];
+	bool is_single;       /* a node died: some bytes have one copy */
+	bool is_given_up;     /* its bytes will not be written */
+	uint64_t asked_parts; /* of other nodes' units, to be written here */
+};
+
+struct save_client {
+	struct saves *all;
+	struct thread thread;
+	int fd;
+	bool is_used, is_over; /* saves.lock */
+};
+
+/* A request of another node that waits for something. */
+struct save_parked {
+	TAILQ_ENTRY(save_parked) of_all;
+	struct httpd_request *request;
+	int64_t until_ns;
+};
+
+struct saves {
+	struct saves_config cfg;
+	char *socket, *mount;
+	int listen_fd, end_fd;
+	struct thread accepting;
+	struct save_client clients[SAVE_CLIENTS_MAX];
+	/* Other nodes ask here: peers' loop, once a rank has come. */
+	pthread_mutex_t peers_lock; /* that it begins once */
+	atomic_bool is_serving;
+	char addr[64];
+	struct identity_files identity;
+	char *client_cas[2]; /* that of `identity`, as httpd_tls.h has it */
+	struct loop *loop;
+	struct httpd_tls *tls;
+	struct httpd *httpd;
+	struct http *http;
+	struct pool *pool; /* writes units of nodes that are gone */
+	struct thread serving;
+	struct loop_timer tick;
+	struct loop_call kick, stop, stopped;
+	atomic_bool is_kicked;
+	TAILQ_HEAD(, save_parked) parked; /* the loop's */
+	atomic_bool is_ending;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	TAILQ_HEAD(, save) list;
+	uint64_t used; /* bytes of cfg.memory */
+	struct saves_stats stats;
+};
+
+/* ---- save.c */
+/* A save of these terms, new or joined: takes `t` and `r` where it succeeds, with a reference to
+ * the save, until save_put().  `seen`: what the path has now. */
+int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
+	       const struct ckpt_version *seen, struct save **ret,
+	       struct error *err) MUST_CHECK;
+/* Is an earlier save of the path under way?  With the lock. */
+bool save_has_earlier(const struct save *v);
+/* May ranks of this user replace what is there?  As on the mount. */
+int saves_look(const struct saves *s, const char *path, uid_t uid,
+	       struct ckpt_version *ret, struct error *err) MUST_CHECK;
+void save_put(struct save *v);                            /* without the lock */
+void save_unref(struct save *v);                          /* with it */
+struct save *saves_find(struct saves *s, const char *id); /* with it */
+void save_set_state(struct save *v, enum save_state state);
+void save_fail(struct save *v, const struct error *why);
+/* Wait until there are so many bytes; -ENOBUFS */
+int saves_take(struct saves *s, uint64_t bytes, int64_t until_ns,
+	       struct error *err) MUST_CHECK;
+void saves_give(struct saves *s, uint64_t bytes);
+void rank_fini(struct save_rank *r);
+
+/* ---- save_run.c: the thread of a save */
+void *save_main(void *arg);
+
+/* ---- save_stage.c: bytes in memory, and from it to the store */
+int stage_units(struct save *v, struct error *err) MUST_CHECK;
+/* Bytes of a chunk that are here, as long as the save is held; NULL: they are not.  With
+ * saves.lock. */
+const char *chunk_here(const struct save *v, const struct save_entry *e,
+		       uint32_t chunk);
+/* Write the units of a node, which this one keeps, and have their part. */
+int part_write(struct save *v, size_t of, struct error *err) MUST_CHECK;
+
+/* ---- save_peers.c */
+/* Begin to be asked by other nodes; the address is in saves.addr then. */
+int peers_begin(struct saves *s, struct error *err) MUST_CHECK;
+void peers_end(struct saves *s);
+void peers_kick(struct saves *s); /* something has changed: any thread */
+/* Ask a node for something of the save until it is there.
+ *   -ENOTCONN   the node is gone
+ *   -EREMOTEIO  the save has failed there
+ *   -ETIMEDOUT, -ECANCELED */
+int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
+	     struct error *err) MUST_CHECK;
+
+/* ---- save_ranks.c */
+int ranks_begin(struct saves *s, struct error *err) MUST_CHECK;
+void ranks_end(struct saves *s);
+
+#endif

@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Ranks of this node: a Unix socket, a request for each connection.  docs/formats/group-save.md has
+ * the messages.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/bounded_json.h"
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "common/cond.h"
+#include "common/log.h"
+#include "groupio/save_priv.h"
+#include "net/shortage.h"
+
+#define REQUEST_MAX (16u << 20)
+#define REQUEST_VALUES_MAX (1u << 19)
+#define REQUEST_S 10 /* of silence within a request */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define DIMS_MAX 32u
+#define STAGE_MS_MAX (INT64_C(3600) * 1000)
+#define STORE_MS_MAX (INT64_C(24) * 3600 * 1000)
+#define AGAIN_NS (60 * NS_PER_S)
+
+/* ----------------------------------------------------------------------- receiving --- */
+
+static int take_fd(struct msghdr *m, int *fd)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+		    c->cmsg_len != CMSG_LEN(sizeof(int)))
+			return -EPROTO;
+		if (*fd >= 0)
+			(void)close(*fd);
+		memcpy(fd, CMSG_DATA(c), sizeof(int));
+	}
+	return m->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
+}
+
+static int receive_all(int sock, void *data, size_t len, int *fd,
+		       struct error *err)
+{
+	char *to = data;
+
+	while (len) {
+		union {
+			struct cmsghdr align;
+			char space[CMSG_SPACE(sizeof(int))];
+		} control;
+		struct iovec io = { .iov_base = to, .iov_len = len };
+		struct msghdr m = { .msg_iov = &io,
+				    .msg_iovlen = 1,
+				    .msg_control = &control,
+				    .msg_controllen = CMSG_LEN(sizeof(int)) };
+		const ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || take_fd(&m, fd) < 0)
+			return error_set(err, EPROTO,
+					 "the request ended before its end");
+		to += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* A length, and so much JSON; with the first of it a descriptor, where there is one. */
+static int receive_request(int sock, json_t **ret, int *fd, struct error *err)
+{
+	AUTO_FREE char *text = NULL;
+	uint8_t head[4];
+	uint32_t len;
+	int rc = receive_all(sock, head, sizeof(head), fd, err);
+
+	if (rc < 0)
+		return rc;
+	len = get_le32(head);
+	if (!len || len > REQUEST_MAX)
+		return error_set(err, EPROTO, "a request of %" PRIu32 " bytes",
+				 len);
+	text = malloc(len);
+	if (!text)
+		return error_nomem(err);
+	rc = receive_all(sock, text, len, fd, err);
+	return rc < 0 ? rc
+		      : bounded_json_load_large(text, len, REQUEST_VALUES_MAX,
+						"a request", ret, err);
+}
+
+static void send_json(int sock, json_t *j)
+{
+	AUTO_FREE char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	size_t len = text ? strlen(text) : 0, at = 0;
+
+	if (text)
+		text[len++] = '\n';
+	while (at < len) {
+		const ssize_t n = send(sock, text + at, len - at, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		at += (size_t)n;
+	}
+	json_decref(j);
+}
+
+static void send_error(int sock, const struct error *err)
+{
+	json_t *j = json_pack("{s:s,s:o}", "state", "failed", "reason",
+			      json_bytes(err->msg));
+
+	send_json(sock, j);
+}
+
+/* ---------------------------------------------------------------------- what is said --- */
+
+static int refuse_request(struct error *err)
+{
+	return error_set(err, EINVAL,
+			 "the request is none of this version's: have mount "
+			 "and bootseer.py of one version");
+}
+
+static int take_path(const struct saves *s, const char *path, char **ret,
+		     struct error *err)
+{
+	const size_t n = strlen(s->mount);
+
+	if (path[0] == '/') {
+		if (strncmp(path, s->mount, n) != 0 || path[n] != '/')
+			return error_set(err, EINVAL,
+					 "'%.100s' is not on this mount, '%s'",
+					 path, s->mount);
+		path += n + 1;
+	}
+	*ret = strdup(path);
+	return *ret ? 0 : error_nomem(err);
+}
+
+static bool is_id(const char *id)
+{
+	return strlen(id) == SAVE_ID_LEN &&
+	       strspn(id, "0123456789abcdef") == SAVE_ID_LEN;
+}
+
+/* Addresses go into URLs. */
+static bool is_address(const char *a)
+{
+	return strlen(a) < 64 &&
+	       strspn(a, "0123456789abcdefABCDEF.:[]") == strlen(a) &&
+	       strchr(a, ':');
+}
+
+static int take_members(struct save_terms *t, const json_t *members,
+			const json_t *nodes, struct error *err)
+{
+	t->n_nodes = json_array_size(members);
+	t->n_ranks = json_array_size(nodes);
+	if (!t->n_nodes || t->n_nodes > SAVE_NODES_MAX || !t->n_ranks ||
+	    t->n_ranks > SAVE_RANKS_MAX)
+		return error_set(err, EINVAL,
+				 "%zu nodes, %zu ranks: 1 to %u, "
+				 "and to %u",
+				 t->n_nodes, t->n_ranks, SAVE_NODES_MAX,
+				 SAVE_RANKS_MAX);
+	t->members = calloc(t->n_nodes, sizeof(*t->members));
+	t->node_of = calloc(t->n_ranks, 1);
+	if (!t->members || !t->node_of)
+		return error_nomem(err);
+	for (size_t i = 0; i < t->n_nodes; i++) {
+		const char *a = json_string_value(json_array_get(members, i));
+
+		if (!a || !is_address(a))
+			return refuse_request(err);
+		(void)snprintf(t->members[i], sizeof(t->members[i]), "%s", a);
+	}
+	for (size_t i = 0; i < t->n_ranks; i++) {
+		const json_t *v = json_array_get(nodes, i);
+		const json_int_t node = json_integer_value(v);
+
+		if (!json_is_integer(v) || node < 0 ||
+		    (size_t)node >= t->n_nodes)
+			return refuse_request(err);
+		t->node_of[i] = (uint8_t)node;
+	}
+	return 0;
+}
+
+static int take_tensor(struct save_rank *r, json_t *v, struct error *err)
+{
+	uint64_t shape[DIMS_MAX];
+	const char *name, *dtype;
+	json_int_t off, len;
+	json_t *dims;
+	size_t n;
+	int rc;
+
+	if (json_unpack(v, "[s,s,o,I,I!]", &name, &dtype, &dims, &off, &len) <
+		    0 ||
+	    !json_is_array(dims) || json_array_size(dims) > DIMS_MAX ||
+	    off < 0 || len < 0 || (uint64_t)off > r->size ||
+	    (uint64_t)len > r->size - (uint64_t)off)
+		return refuse_request(err);
+	n = json_array_size(dims);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *d = json_array_get(dims, i);
+
+		if (!json_is_integer(d) || json_integer_value(d) < 0)
+			return refuse_request(err);
+		shape[i] = (uint64_t)json_integer_value(d);
+	}
+	rc = save_table_add(&r->table, name, dtype, shape, n, (uint64_t)len,
+			    err);
+	if (rc == 0)
+		r->table.tensors[r->table.n - 1].data =
+			(const char *)r->map + off;
+	return rc;
+}
+
+/* Bytes that nobody can change or cut any more, so that they are what their digests say, and a
+ * look at them is no fault. */
+static int map_bytes(struct save_rank *r, int fd, struct error *err)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return 0;
+	if ((fcntl(fd, F_GET_SEALS) & SEALS) != SEALS || fstat(fd, &st) < 0 ||
+	    st.st_size < 0)
+		return error_set(err, EINVAL, "the memory is not sealed");
+	r->size = (size_t)st.st_size;
+	if (!r->size)
+		return 0;
+	r->map = mmap(NULL, r->size, PROT_READ, MAP_SHARED, fd, 0);
+	if (r->map != MAP_FAILED)
+		return 0;
+	r->map = NULL;
+	return error_set(err, errno, "map a rank's memory: %s",
+			 strerror(errno));
+}
+
+static int take_rank(struct save_rank *r, const struct save_terms *t,
+		     json_int_t rank, json_t *tensors, int fd,
+		     struct error *err)
+{
+	size_t i;
+	json_t *v;
+	int rc;
+
+	if (rank < 0 || (size_t)rank >= t->n_ranks || !json_is_array(tensors))
+		return refuse_request(err);
+	r->rank = (unsigned int)rank;
+	rc = map_bytes(r, fd, err);
+	json_array_foreach(tensors, i, v)
+	{
+		if (rc == 0)
+			rc = take_tensor(r, v, err);
+	}
+	return rc;
+}
+
+static int take_put(struct saves *s, json_t *j, int fd, struct save_terms *t,
+		    struct save_rank *r, struct error *err)
+{
+	const char *id, *path;
+	json_t *members, *nodes, *tensors;
+	json_int_t rank, stage_ms, store_ms;
+	int rc;
+
+	if (json_unpack(j, "{s:s,s:s,s:I,s:o,s:o,s:o,s:I,s:I}", "id", &id,
+			"path", &path, "rank", &rank, "members", &members,
+			"nodes", &nodes, "tensors", &tensors, "stage_ms",
+			&stage_ms, "store_ms", &store_ms) < 0 ||
+	    !is_id(id) || stage_ms < 1 || stage_ms > STAGE_MS_MAX ||
+	    store_ms < 1 || store_ms > STORE_MS_MAX)
+		return refuse_request(err);
+	memcpy(t->id, id, SAVE_ID_LEN + 1);
+	t->stage_ns = stage_ms * NS_PER_MS;
+	t->store_ns = store_ms * NS_PER_MS;
+	rc = take_path(s, path, &t->path, err);
+	if (rc == 0)
+		rc = take_members(t, members, nodes, err);
+	if (rc == 0)
+		rc = take_rank(r, t, rank, tensors, fd, err);
+	if (rc < 0)
+		return rc;
+	t->self = t->node_of[r->rank];
+	if (strcmp(t->members[t->self], s->addr) == 0)
+		return 0;
+	return error_set(err, EINVAL,
+			 "rank %u is said to be on another node than this, "
+			 "%s",
+			 r->rank, s->addr);
+}
+
+/* ------------------------------------------------------------------------ answering --- */
+
+/* Where each tensor of the rank is in the file. */
+static json_t *places_json(const struct save *v, unsigned int rank)
+{
+	const struct save_table *t = &v->tables[v->terms.self];
+	json_t *all = json_object();
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct save_entry *e;
+
+		if (t->tensors[i].rank != rank)
+			continue;
+		e = &v->plan->entries[t->tensors[i].entry];
+		if (json_object_set_new(all, t->tensors[i].name,
+					json_pack("[I,I]", (json_int_t)e->start,
+						  (json_int_t)e->tensor->len)) <
+		    0) {
+			json_decref(all);
+			return NULL;
+		}
+	}
+	return all;
+}
+
+static json_t *state_json(const struct save *v, unsigned int rank,
+			  const char *state)
+{
+	return json_pack("{s:s,s:I,s:I,s:I,s:o}", "state", state, "given",
+			 (json_int_t)v->plan->given, "unique",
+			 (json_int_t)v->plan->unique, "stored",
+			 (json_int_t)v->plan->to_store, "places",
+			 places_json(v, rank));
+}
+
+/* The state is another than `before`, or the save is over. */
+static enum save_state wait_state(struct save *v, bool is_buffered,
+				  struct error *ret_why)
+{
+	struct saves *s = v->all;
+	enum save_state state;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (!v->is_over && (is_buffered || v->state < SAVE_BUFFERED))
+		(void)cond_wait_until(&s->changed, &s->lock,
+				      clock_now_ns() + AGAIN_NS);
+	state = v->state;
+	*ret_why = v->err;
+	(void)pthread_mutex_unlock(&s->lock);
+	return state;
+}
+
+static void follow_save(struct save *v, unsigned int rank, int sock)
+{
+	struct error why = ERROR_INIT;
+	enum save_state state = wait_state(v, false, &why);
+
+	if (state == SAVE_BUFFERED) {
+		send_json(sock, state_json(v, rank, "buffered"));
+		state = wait_state(v, true, &why);
+	}
+	if (state == SAVE_DURABLE)
+		send_json(sock, state_json(v, rank, "durable"));
+	else
+		send_error(sock, &why);
+}
+
+static int join_save(struct saves *s, json_t *j, int fd,
+		     const struct ucred *who, struct save **ret,
+		     unsigned int *ret_rank, struct error *err)
+{
+	struct save_terms t = { .path = NULL };
+	struct save_rank r = { .uid = who->uid, .gid = who->gid };
+	struct ckpt_version seen = { .is_known = false };
+	int rc = take_put(s, j, fd, &t, &r, err);
+	const size_t bytes = r.size;
+
+	*ret_rank = r.rank;
+	if (rc == 0 && s->cfg.read_only)
+		rc = error_set(err, EROFS, "the mount is read-only");
+	if (rc == 0)
+		rc = saves_look(s, t.path, who->uid, &seen, err);
+	if (rc == 0)
+		rc = saves_take(s, bytes, clock_now_ns() + t.stage_ns, err);
+	if (rc == 0) {
+		rc = saves_join(s, &t, &r, &seen, ret, err);
+		if (rc < 0)
+			saves_give(s, bytes);
+	}
+	save_terms_fini(&t);
+	rank_fini(&r);
+	return rc;
+}
+
+static void serve_put(struct saves *s, int sock, json_t *j, int *fd,
+		      const struct ucred *who)
+{
+	struct error err = ERROR_INIT;
+	struct save *v = NULL;
+	unsigned int rank;
+	int rc = join_save(s, j, *fd, who, &v, &rank, &err);
+
+	if (*fd >= 0)
+		(void)close(steal_fd(fd));
+	if (rc < 0) {
+		send_error(sock, &err);
+		return;
+	}
+	follow_save(v, rank, sock);
+	save_put(v);
+}
+
+static int check_user(const struct saves *s, int sock, struct ucred *ret,
+		      struct error *err)
+{
+	socklen_t len = sizeof(*ret);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret, &len) < 0)
+		return error_set(err, errno, "peer: %s", strerror(errno));
+	if (ret->uid == 0 || ret->uid == s->cfg.owner)
+		return 0;
+	return error_set(err, EACCES,
+			 "user %u is not the one whose --group-key is (%u)",
+			 ret->uid, s->cfg.owner);
+}
+
+/* What is closed with bytes unread takes the answer away from whoever sent them. */
+static void refuse_client(int sock, const struct error *why)
+{
+	char rest[4096];
+	size_t n = 0;
+	ssize_t got;
+
+	send_error(sock, why);
+	(void)shutdown(sock, SHUT_WR);
+	do {
+		got = recv(sock, rest, sizeof(rest), 0);
+		n += got > 0 ? (size_t)got : 0;
+	} while (got > 0 && n <= REQUEST_MAX);
+}
+
+static void serve_client(struct saves *s, int sock)
+{
+	const struct timeval patience = { .tv_sec = REQUEST_S };
+	struct error err = ERROR_INIT;
+	AUTO_JSON *j = NULL;
+	AUTO_CLOSE int fd = -1;
+	struct ucred who;
+	const char *op;
+	int rc = check_user(s, sock, &who, &err);
+
+	(void)setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			 sizeof(patience));
+	(void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience,
+			 sizeof(patience));
+	if (rc == 0)
+		rc = receive_request(sock, &j, &fd, &err);
+	if (rc == 0)
+		rc = peers_begin(s, &err);
+	op = json_string_value(json_object_get(j, "op"));
+	if (rc == 0 && op && strcmp(op, "hello") == 0)
+		send_json(sock, json_pack("{s:s}", "address", s->addr));
+	else if (rc == 0 && op && strcmp(op, "put") == 0)
+		serve_put(s, sock, j, &fd, &who);
+	else if (rc == 0)
+		rc = refuse_request(&err);
+	if (rc < 0)
+		refuse_client(sock, &err);
+}
+
+/* ------------------------------------------------------------------------- the socket --- */
+
+static void *client_main(void *arg)
+{
+	struct save_client *c = arg;
+	struct saves *s = c->all;
+
+	serve_client(s, c->fd);
+	(void)pthread_mutex_lock(&s->lock);
+	(void)close(steal_fd(&c->fd));
+	c->is_over = true;
+	(void)pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* A place that nobody has, or nobody has any more. */
+static struct save_client *client_place(struct saves *s)
+{
+	struct save_client *found = NULL;
+
+	(void)pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < SAVE_CLIENTS_MAX && !found; i++)
+		if (!s->clients[i].is_used || s->clients[i].is_over)
+			found = &s->clients[i];
+	(void)pthread_mutex_unlock(&s->lock);
+	if (found && found->is_used)
+		thread_join(&found->thread);
+	return found;
+}
+
+static void accept_client(struct saves *s, struct accept_shortage *shortage)
+{
+	const int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	struct pollfd end = { .fd = s->end_fd, .events = POLLIN };
+	struct save_client *c = fd < 0 ? NULL : client_place(s);
+	struct error err = ERROR_INIT;
+
+	if (fd < 0) {
+		if (shortage_is(errno)) {
+			shortage_note(shortage, "save", errno);
+			(void)poll(&end, 1, SHORTAGE_PAUSE_NS / NS_PER_MS);
+		}
+		return;
+	}
+	if (!c) {
+		(void)error_set(&err, EBUSY, "%u requests are under way",
+				SAVE_CLIENTS_MAX);
+		send_error(fd, &err);
+		(void)close(fd);
+		return;
+	}
+	*c = (struct save_client){ .all = s, .fd = fd, .is_used = true };
+	if (thread_start(&c->thread, client_main, c, &err) < 0) {
+		send_error(fd, &err);
+		(void)close(fd);
+		c->is_used = false;
+	}
+}
+
+static void *accept_main(void *arg)
+{
+	struct saves *s = arg;
+	struct accept_shortage shortage = { .total = 0 };
+	struct pollfd p[2] = { { .fd = s->listen_fd, .events = POLLIN },
+			       { .fd = s->end_fd, .events = POLLIN } };
+
+	while (poll(p, 2, -1) >= 0 || errno == EINTR) {
+		if (p[1].revents)
+			break;
+		if (p[0].revents)
+			accept_client(s, &shortage);
+		p[0].revents = 0;
+	}
+	return NULL;
+}
+
+static int listen_for_ranks(struct saves *s, struct error *err)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	if (strlen(s->socket) >= sizeof(sa.sun_path))
+		return error_set(err, ENAMETOOLONG,
+				 "--group-socket '%s' is too long", s->socket);
+	memcpy(sa.sun_path, s->socket, strlen(s->socket));
+	(void)unlink(s->socket);
+	s->listen_fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->end_fd = eventfd(0, EFD_CLOEXEC);
+	/* Any user may knock: who it is, is looked at. */
+	if (s->listen_fd < 0 || s->end_fd < 0 ||
+	    bind(s->listen_fd, (const void *)&sa, sizeof(sa)) < 0 ||
+	    chmod(s->socket, 0666) < 0 || listen(s->listen_fd, 64) < 0)
+		return error_set(err, errno, "--group-socket '%s': %s",
+				 s->socket, strerror(errno));
+	return 0;
+}
+
+static void close_socket(struct saves *s)
+{
+	if (s->listen_fd >= 0)
+		(void)close(s->listen_fd);
+	if (s->end_fd >= 0)
+		(void)close(s->end_fd);
+}
+
+int ranks_begin(struct saves *s, struct error *err)
+{
+	int rc = listen_for_ranks(s, err);
+
+	if (rc == 0)
+		rc = thread_start(&s->accepting, accept_main, s, err);
+	if (rc < 0)
+		close_socket(s);
+	return rc;
+}
+
+void ranks_end(struct saves *s)
+{
+	const uint64_t one = 1;
+
+	(void)unlink(s->socket);
+	(void)!write(s->end_fd, &one, sizeof(one));
+	thread_join(&s->accepting);
+	(void)pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < SAVE_CLIENTS_MAX; i++)
+		if (s->clients[i].is_used && !s->clients[i].is_over)
+			(void)shutdown(s->clients[i].fd, SHUT_RD);
+	(void)pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < SAVE_CLIENTS_MAX; i++)
+		if (s->clients[i].is_used)
+			thread_join(&s->clients[i].thread);
+	close_socket(s);
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A save from its first rank to its end, on a thread of its own.  Every node does the same: makes
+ * the plan from all tables, keeps and writes its units, and waits for the node that commits, which
+ * is the first that is there; when that dies, the next one is.  Two that commit the same save put
+ * the same bytes, so nobody has to agree on who does.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt-fuse/parts.h"
+#include "common/clock.h"
+#include "common/cond.h"
+#include "common/log.h"
+#include "common/side_by_side.h"
+#include "groupio/save_priv.h"
+
+#define HASH_THREADS 4u
+
+/* ------------------------------------------------------------- this node's table --- */
+
+static int wait_for_ranks(struct save *v, struct error *err)
+{
+	struct saves *s = v->all;
+	bool in_time = true;
+	size_t n;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (v->n_here < v->n_local && in_time && !atomic_load(&s->is_ending))
+		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
+	n = v->n_here;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (n == v->n_local)
+		return 0;
+	return error_set(err, in_time ? ECANCELED : ETIMEDOUT,
+			 "%zu of this node's %zu ranks have handed in their "
+			 "tensors",
+			 n, v->n_local);
+}
+
+/* The tensors of all ranks become one table, whose tensors know their rank. */
+static int join_tables(struct save *v, struct error *err)
+{
+	struct save_table *all = &v->tables[v->terms.self];
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n_here; i++)
+		n += v->ranks[i].table.n;
+	all->tensors = calloc(n + 1, sizeof(*all->tensors));
+	if (!all->tensors)
+		return error_nomem(err);
+	all->cap = n + 1;
+	for (size_t i = 0; i < v->n_here; i++) {
+		struct save_table *t = &v->ranks[i].table;
+
+		for (size_t k = 0; k < t->n; k++) {
+			all->tensors[all->n] = t->tensors[k];
+			all->tensors[all->n++].rank = v->ranks[i].rank;
+		}
+		t->n = 0;
+	}
+	return 0;
+}
+
+static int hash_some(void *arg, unsigned int index, struct error *err)
+{
+	struct save *v = arg;
+	struct save_table *t = &v->tables[v->terms.self];
+	uint64_t k = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		for (uint32_t c = 0; c < t->tensors[i].n_chunks && rc == 0;
+		     c++, k++)
+			if (k % HASH_THREADS == index)
+				rc = save_tensor_digest(&t->tensors[i], c, err);
+	return rc;
+}
+
+static int make_table(struct save *v, struct error *err)
+{
+	struct save_table *t = &v->tables[v->terms.self];
+	int rc = join_tables(v, err);
+
+	if (rc == 0)
+		rc = side_by_side(HASH_THREADS, hash_some, v, err);
+	if (rc == 0)
+		rc = save_table_finish(t, err);
+	return rc < 0 ? rc : save_table_encode(t, &v->text, err);
+}
+
+/* ------------------------------------------------------------------- other nodes --- */
+
+/* Nodes but this one. */
+static size_t other_node(const struct save *v, unsigned int index)
+{
+	return index < v->terms.self ? index : index + 1;
+}
+
+static int get_table(void *arg, unsigned int index, struct error *err)
+{
+	struct save *v = arg;
+	const size_t node = other_node(v, index);
+	AUTO_BUF text = BUF_INIT;
+	struct save_table *t = &v->tables[node];
+	int rc = peer_get(v, node, "table", &text, err);
+
+	if (rc == 0)
+		rc = save_table_decode(text.data ? text.data : "", text.len, t,
+				       err);
+	for (size_t i = 0; i < t->n && rc == 0; i++)
+		if (t->tensors[i].rank >= v->terms.n_ranks ||
+		    v->terms.node_of[t->tensors[i].rank] != node)
+			rc = error_set(err, EBADMSG,
+				       "it has a tensor of rank %u, which is "
+				       "not its",
+				       t->tensors[i].rank);
+	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
+		      : 0;
+}
+
+static int make_plan(struct save *v, struct error *err)
+{
+	struct saves *s = v->all;
+	struct save_plan *p = NULL;
+	int rc = save_plan_make(v->tables, v->terms.n_nodes, v->terms.self, &p,
+				err);
+	char **pulled;
+	uint8_t *kept;
+
+	if (rc < 0)
+		return rc;
+	pulled = (char **)calloc(p->n_chunks + 1, sizeof(*pulled));
+	kept = calloc(p->n_units + 1, 1);
+	(void)pthread_mutex_lock(&s->lock);
+	v->plan = p;
+	v->pulled = pulled;
+	v->is_kept = kept;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (!pulled || !kept)
+		return error_nomem(err);
+	log_info("save",
+		 "planned id=\"%s\" path=\"%s\" nodes=%zu given=%" PRIu64
+		 " unique=%" PRIu64 " stored=%" PRIu64,
+		 v->terms.id, v->terms.path, v->terms.n_nodes, p->given,
+		 p->unique, p->to_store);
+	return 0;
+}
+
+static unsigned int count_gone(struct save *v)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < v->terms.n_nodes; i++)
+		n += atomic_load(&v->gone[i]);
+	return n;
+}
+
+/* A node that is gone is no failure: two have each byte. */
+static int get_staged(void *arg, unsigned int index, struct error *err)
+{
+	struct save *v = arg;
+	const size_t node = other_node(v, index);
+	int rc = peer_get(v, node, "staged", NULL, err);
+
+	if (rc == -ENOTCONN)
+		return 0;
+	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
+		      : 0;
+}
+
+static int check_gone(struct save *v, struct error *err)
+{
+	if (count_gone(v) < 2)
+		return 0;
+	return error_set(err, ENOTCONN,
+			 "%u nodes are gone, and each byte was on two",
+			 count_gone(v));
+}
+
+/* --------------------------------------------------------------------- the commit --- */
+
+struct gathering {
+	struct save *save;
+	struct buf parts[2 * SAVE_NODES_MAX];
+};
+
+static int copy_own_part(struct save *v, size_t of, struct buf *ret,
+			 struct error *err)
+{
+	int rc = part_write(v, of, err);
+
+	if (rc < 0)
+		return rc;
+	return buf_append(ret, v->parts[of].text.data, v->parts[of].text.len) <
+			       0
+		       ? error_nomem(err)
+		       : 0;
+}
+
+/* What `node` wrote of the units of `of`, into *ret. */
+static int get_part(struct save *v, size_t node, size_t of, struct buf *ret,
+		    struct error *err)
+{
+	char what[32];
+	int rc;
+
+	if (node == v->terms.self)
+		return copy_own_part(v, of, ret, err);
+	(void)snprintf(what, sizeof(what), "part/%zu", of);
+	rc = peer_get(v, node, what, ret, err);
+	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
+		      : 0;
+}
+
+static int gather_one(void *arg, unsigned int node, struct error *err)
+{
+	struct gathering *g = arg;
+	struct save *v = g->save;
+
+	if (atomic_load(&v->gone[node]))
+		return 0;
+	return get_part(v, node, node, &g->parts[node], err);
+}
+
+static bool has_copies(const struct save *v, size_t node, size_t of)
+{
+	for (uint64_t u = 0; u < v->plan->n_units; u++)
+		if (v->plan->units[u].writer == of &&
+		    v->plan->units[u].copy == node && v->plan->stored[u])
+			return true;
+	return false;
+}
+
+/* Units of a node that is gone are written by those that have their copies. */
+static int gather_lost(void *arg, unsigned int node, struct error *err)
+{
+	struct gathering *g = arg;
+	struct save *v = g->save;
+
+	for (size_t of = 0; of < v->terms.n_nodes; of++)
+		if (atomic_load(&v->gone[of]) && of != node &&
+		    !atomic_load(&v->gone[node]) && has_copies(v, node, of))
+			return get_part(v, node, of,
+					&g->parts[SAVE_NODES_MAX + node], err);
+	return 0;
+}
+
+static int gather_parts(struct gathering *g, struct error *err)
+{
+	struct save *v = g->save;
+	const unsigned int n = (unsigned int)v->terms.n_nodes;
+	int rc = side_by_side(n, gather_one, g, err);
+
+	/* A node that went meanwhile has written nothing that counts. */
+	if (rc == -ENOTCONN)
+		rc = 0;
+	for (unsigned int i = 0; i < n; i++)
+		if (atomic_load(&v->gone[i]))
+			buf_fini(&g->parts[i]);
+	if (rc == 0)
+		rc = check_gone(v, err);
+	if (rc == 0 && count_gone(v))
+		rc = side_by_side(n, gather_lost, g, err);
+	return rc;
+}
+
+/* Saves of one file are committed in their order on this node.  Bytes that somebody else put there
+ * since this save began stay: a node that stood still for long must not put an old step over a new
+ * one. */
+static int look_at_file(struct save *v, struct ckpt_version *ret,
+			struct error *err)
+{
+	struct saves *s = v->all;
+	struct ckpt_version now;
+	bool in_time = true;
+	int rc;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (v->is_behind && save_has_earlier(v) && in_time)
+		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
+	(void)pthread_mutex_unlock(&s->lock);
+	if (!in_time)
+		return error_set(err, ETIMEDOUT,
+				 "the save of this file before is not over");
+	rc = saves_look(s, v->terms.path, v->ranks[0].uid, &now, err);
+	*ret = v->is_behind ? now : v->version;
+	return rc;
+}
+
+static int commit_parts(struct save *v, struct gathering *g, struct error *err)
+{
+	AUTO_BUF xattrs = BUF_INIT;
+	struct ckpt_version version;
+	const struct xattr_change id = { .name = SAVE_XATTR,
+					 .value = v->terms.id,
+					 .len = SAVE_ID_LEN };
+	struct ckpt_file_parts p = { .parts = g->parts,
+				     .size = v->plan->size,
+				     .stored = v->plan->stored,
+				     .attr = { .mode = 0644,
+					       .uid = v->ranks[0].uid,
+					       .gid = v->ranks[0].gid,
+					       .mtime_ns = clock_wall_ns() },
+				     .xattrs = &xattrs,
+				     .version = &version };
+	int rc = look_at_file(v, &version, err);
+
+	/* Those that are there, one behind the other. */
+	for (size_t i = 0; i < 2 * SAVE_NODES_MAX; i++)
+		if (g->parts[i].len) {
+			const struct buf b = g->parts[i];
+
+			g->parts[i] = (struct buf)BUF_INIT;
+			g->parts[p.n++] = b;
+		}
+	if (rc == 0)
+		rc = xattrs_change(&xattrs, &id, err);
+	if (rc == 0)
+		rc = ckpt_commit_parts(v->all->cfg.store, v->terms.path, &p,
+				       err);
+	return rc;
+}
+
+/* Is the file in the store that of this save? */
+static bool is_committed(struct save *v)
+{
+	struct error ignored = ERROR_INIT;
+	AUTO_BUF list = BUF_INIT;
+	const void *id;
+	size_t len;
+
+	return ckpt_get_xattrs(v->all->cfg.store, v->terms.path, false, &list,
+			       &ignored) == 0 &&
+	       xattrs_get(list.data, list.len, SAVE_XATTR, &id, &len) == 0 &&
+	       len == SAVE_ID_LEN && memcmp(id, v->terms.id, len) == 0;
+}
+
+static int commit_here(struct save *v, struct error *err)
+{
+	struct gathering *g = calloc(1, sizeof(*g));
+	int rc;
+
+	if (!g)
+		return error_nomem(err);
+	g->save = v;
+	rc = is_committed(v) ? 1 : gather_parts(g, err);
+	if (rc == 0)
+		rc = commit_parts(v, g, err);
+	for (size_t i = 0; i < 2 * SAVE_NODES_MAX; i++)
+		buf_fini(&g->parts[i]);
+	free(g);
+	return rc < 0 ? rc : 0;
+}
+
+/* The first node that is there commits; this one writes its part before it asks. */
+static int commit_save(struct save *v, struct error *err)
+{
+	int rc = part_write(v, v->terms.self, err);
+
+	for (size_t i = 0; i < v->terms.self && rc == 0; i++) {
+		if (atomic_load(&v->gone[i]))
+			continue;
+		rc = peer_get(v, i, "durable", NULL, err);
+		if (rc == 0)
+			return 0;
+		if (rc == -ENOTCONN)
+			rc = check_gone(v, err);
+	}
+	return rc < 0 ? rc : commit_here(v, err);
+}
+
+/* ----------------------------------------------------------------------- the thread --- */
+
+/* Up to the plan, by which units are kept and written. */
+static int plan_save(struct save *v, struct error *err)
+{
+	const unsigned int others = (unsigned int)v->terms.n_nodes - 1;
+	int rc = wait_for_ranks(v, err);
+
+	if (rc == 0)
+		rc = make_table(v, err);
+	if (rc < 0)
+		return rc;
+	save_set_state(v, SAVE_TABLED);
+	rc = others ? side_by_side(others, get_table, v, err) : 0;
+	if (rc == 0)
+		rc = make_plan(v, err);
+	if (rc == 0)
+		save_set_state(v, SAVE_PLANNED);
+	return rc;
+}
+
+/* Until each byte is on two nodes; or one has died, and whoever waits for that waits for the
+ * store. */
+static int buffer_save(struct save *v, struct error *err)
+{
+	const unsigned int others = (unsigned int)v->terms.n_nodes - 1;
+	int rc = stage_units(v, err);
+
+	if (rc < 0)
+		return rc;
+	save_set_state(v, SAVE_STAGED);
+	rc = others ? side_by_side(others, get_staged, v, err) : 0;
+	if (rc == 0)
+		rc = check_gone(v, err);
+	if (rc < 0)
+		return rc;
+	(void)pthread_mutex_lock(&v->all->lock);
+	v->until_ns = clock_now_ns() + v->terms.store_ns;
+	v->is_single = count_gone(v) > 0;
+	(void)pthread_mutex_unlock(&v->all->lock);
+	if (!v->is_single)
+		save_set_state(v, SAVE_BUFFERED);
+	return 0;
+}
+
+/* Units leave for the store as they come; commit_save() says why they did not. */
+static void *write_ahead_main(void *arg)
+{
+	struct error ignored = ERROR_INIT;
+	struct save *v = arg;
+
+	(void)!part_write(v, v->terms.self, &ignored);
+	return NULL;
+}
+
+static void give_up(struct save *v)
+{
+	(void)pthread_mutex_lock(&v->all->lock);
+	v->is_given_up = true;
+	(void)pthread_cond_broadcast(&v->all->changed);
+	(void)pthread_mutex_unlock(&v->all->lock);
+}
+
+static int run_save(struct save *v, struct error *err)
+{
+	struct thread ahead = { .is_started = false };
+	int rc = plan_save(v, err);
+
+	if (rc < 0)
+		return rc;
+	rc = thread_start(&ahead, write_ahead_main, v, err);
+	if (rc == 0)
+		rc = buffer_save(v, err);
+	if (rc < 0)
+		give_up(v);
+	if (rc == 0)
+		rc = commit_save(v, err);
+	thread_join(&ahead);
+	/* The node that commits may have done so before this one heard of it. */
+	if (rc < 0 && is_committed(v))
+		return 0;
+	if (rc < 0 && v->parts[v->terms.self].state == PART_READY)
+		return error_wrap(err, rc,
+				  "look at '%.100s', which another node may "
+				  "still commit",
+				  v->terms.path);
+	return rc;
+}
+
+static void end_save(struct save *v)
+{
+	struct saves *s = v->all;
+
+	(void)pthread_mutex_lock(&s->lock);
+	v->is_over = true;
+	v->is_given_up = true;
+	v->ended_ns = clock_now_ns();
+	v->refs++;
+	save_unref(v);
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void *save_main(void *arg)
+{
+	struct save *v = arg;
+	struct error err = ERROR_INIT;
+	const int64_t begun_ns = clock_now_ns();
+
+	if (run_save(v, &err) < 0) {
+		save_fail(v, &err);
+	} else {
+		log_info("save", "durable id=\"%s\" path=\"%s\" ms=%" PRId64,
+			 v->terms.id, v->terms.path,
+			 (clock_now_ns() - begun_ns) / NS_PER_MS);
+		save_set_state(v, SAVE_DURABLE);
+	}
+	end_save(v);
+	return NULL;
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Bytes of a save: from other nodes into memory, and from memory to the store. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt-fuse/parts.h"
+#include "common/clock.h"
+#include "common/cond.h"
+#include "common/log.h"
+#include "common/side_by_side.h"
+#include "groupio/save_priv.h"
+
+#define PULL_THREADS 4u
+#define PULL_CHUNKS 4u /* of one request */
+#define COLUMNS 8u     /* of a file, by all nodes */
+
+/* ---------------------------------------------------------------------- what is here --- */
+
+const char *chunk_here(const struct save *v, const struct save_entry *e,
+		       uint32_t chunk)
+{
+	static const char zeros[SAVE_CHUNK];
+
+	if (save_chunk_is_zero(&e->tensor->chunks[chunk]))
+		return zeros;
+	if (e->data)
+		return e->data + (size_t)chunk * SAVE_CHUNK;
+	return v->pulled ? v->pulled[e->first_chunk + chunk] : NULL;
+}
+
+static const char *chunk_of(struct save *v, const struct save_entry *e,
+			    uint32_t chunk)
+{
+	const char *at;
+
+	(void)pthread_mutex_lock(&v->all->lock);
+	at = chunk_here(v, e, chunk);
+	(void)pthread_mutex_unlock(&v->all->lock);
+	return at;
+}
+
+/* ------------------------------------------------------------------- from other nodes --- */
+
+static uint64_t chunks_len(const struct save_entry *e, uint32_t first,
+			   uint32_t n)
+{
+	uint64_t len = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		len += save_chunk_len(e->tensor->len, first + i);
+	return len;
+}
+
+/* Is each what its owner said that it is? */
+static int check_chunks(const struct save_entry *e, uint32_t first, uint32_t n,
+			const struct buf *body, struct error *err)
+{
+	const char *at = body->data;
+
+	if (body->len != chunks_len(e, first, n))
+		return error_set(err, EBADMSG, "it sent %zu bytes of '%.60s'",
+				 body->len, e->key);
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t len = save_chunk_len(e->tensor->len, first + i);
+		struct digest d;
+
+		if (digest_of(at, len, &d) < 0)
+			return error_nomem(err);
+		if (!digest_equal(&d, &e->tensor->chunks[first + i]))
+			return error_set(err, EBADMSG,
+					 "it sent other bytes of '%.60s' than "
+					 "it had said",
+					 e->key);
+		at += len;
+	}
+	return 0;
+}
+
+static int keep_chunks(struct save *v, const struct save_entry *e,
+		       uint32_t first, uint32_t n, const struct buf *body,
+		       struct error *err)
+{
+	struct saves *s = v->all;
+	const char *from = body->data;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n && rc == 0; i++) {
+		const uint32_t len = save_chunk_len(e->tensor->len, first + i);
+		char **place = &v->pulled[e->first_chunk + first + i];
+		char *copy;
+
+		rc = saves_take(s, len, v->until_ns, err);
+		if (rc < 0)
+			break;
+		copy = malloc(len);
+		if (copy)
+			memcpy(copy, from, len);
+		from += len;
+		(void)pthread_mutex_lock(&s->lock);
+		if (copy && !*place) {
+			*place = steal_ptr(&copy);
+			v->memory += len;
+			s->stats.copied_bytes += len;
+			(void)pthread_mutex_unlock(&s->lock);
+			continue;
+		}
+		rc = *place ? 0 : error_nomem(err);
+		(void)pthread_mutex_unlock(&s->lock);
+		free(copy);
+		saves_give(s, len);
+	}
+	return rc;
+}
+
+static int pull_from(struct save *v, size_t node, const struct save_entry *e,
+		     uint32_t first, uint32_t n, struct error *err)
+{
+	AUTO_BUF body = BUF_INIT;
+	char what[64];
+	int rc;
+
+	(void)snprintf(what, sizeof(what), "chunks/%zu/%" PRIu32 "/%" PRIu32,
+		       (size_t)(e - v->plan->entries), first, n);
+	rc = peer_get(v, node, what, &body, err);
+	if (rc < 0)
+		return rc;
+	rc = check_chunks(e, first, n, &body, err);
+	if (rc == -EBADMSG) {
+		log_warning("save",
+			    "a node's bytes are not believed node=\"%s\" "
+			    "reason=\"%s\"",
+			    v->terms.members[node], err->msg);
+		(void)pthread_mutex_lock(&v->all->lock);
+		v->all->stats.wrong_total++;
+		(void)pthread_mutex_unlock(&v->all->lock);
+	}
+	return rc < 0 ? rc : keep_chunks(v, e, first, n, &body, err);
+}
+
+/* Of one of those that have them, each at another moment; the next one, where that fails. */
+static int pull_chunks(struct save *v, const struct save_entry *e,
+		       uint32_t first, uint32_t n, struct error *err)
+{
+	const size_t nodes = v->terms.n_nodes;
+	int rc = error_set(err, ENOTCONN, "no node has '%.60s' any more",
+			   e->key);
+
+	for (size_t i = 0; i < nodes; i++) {
+		const size_t node =
+			(v->terms.self + first / PULL_CHUNKS + i) % nodes;
+
+		if (node == v->terms.self || !(e->holders >> node & 1) ||
+		    atomic_load(&v->gone[node]))
+			continue;
+		rc = pull_from(v, node, e, first, n, err);
+		if (rc == 0)
+			return 0;
+		error_wrap(err, rc, "node %s", v->terms.members[node]);
+		if (rc != -ENOTCONN && rc != -EBADMSG && rc != -EINVAL &&
+		    rc != -EFBIG)
+			break;
+	}
+	return rc;
+}
+
+/* Chunks first..end-1 of an entry that are not here. */
+static int pull_missing(struct save *v, const struct save_entry *e,
+			uint32_t first, uint32_t end, struct error *err)
+{
+	int rc = 0;
+
+	while (first < end && rc == 0) {
+		uint32_t n = 0;
+
+		while (n < PULL_CHUNKS && first + n < end &&
+		       !chunk_of(v, e, first + n))
+			n++;
+		if (n)
+			rc = pull_chunks(v, e, first, n, err);
+		else
+			n = 1;
+		first += n;
+	}
+	return rc;
+}
+
+/* What an entry has of from..to of the file. */
+struct entry_range {
+	const struct save_entry *entry;
+	uint64_t from, to; /* bytes of the entry */
+};
+
+static struct entry_range entry_range(const struct save_entry *e, uint64_t from,
+				      uint64_t to)
+{
+	const uint64_t end = e->start + e->tensor->len;
+
+	return (struct entry_range){ e, from > e->start ? from - e->start : 0,
+				     (to < end ? to : end) - e->start };
+}
+
+static int keep_unit(struct save *v, uint64_t u, struct error *err)
+{
+	const struct save_plan *p = v->plan;
+	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	int rc = 0;
+
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to && rc == 0; i++) {
+		const struct entry_range s =
+			entry_range(&p->entries[i], from, to);
+
+		if (s.from < s.to)
+			rc = pull_missing(v, s.entry,
+					  (uint32_t)(s.from / SAVE_CHUNK),
+					  (uint32_t)((s.to + SAVE_CHUNK - 1) /
+						     SAVE_CHUNK),
+					  err);
+	}
+	if (rc < 0)
+		return rc;
+	(void)pthread_mutex_lock(&v->all->lock);
+	v->is_kept[u] = 1;
+	(void)pthread_cond_broadcast(&v->all->changed);
+	(void)pthread_mutex_unlock(&v->all->lock);
+	return 0;
+}
+
+static int keep_some(void *arg, unsigned int index, struct error *err)
+{
+	struct save *v = arg;
+	const struct save_plan *p = v->plan;
+	const size_t self = v->terms.self;
+	uint64_t n = 0;
+	int rc = 0;
+
+	for (uint64_t u = 0; u < p->n_units && rc == 0; u++) {
+		if (!p->stored[u] || !save_unit_is_kept(&p->units[u], self))
+			continue;
+		/* Those of a run by one thread, as chunks are of two units. */
+		if (n++ / 4 % PULL_THREADS == index)
+			rc = keep_unit(v, u, err);
+	}
+	return rc;
+}
+
+int stage_units(struct save *v, struct error *err)
+{
+	return side_by_side(PULL_THREADS, keep_some, v, err);
+}
+
+/* ------------------------------------------------------------------------ to the store --- */
+
+static int wait_kept(struct save *v, uint64_t u, struct error *err)
+{
+	struct saves *s = v->all;
+	bool in_time = true, is_kept;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (!v->is_kept[u] && !v->is_given_up && in_time)
+		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
+	is_kept = v->is_kept[u] && !v->is_given_up;
+	(void)pthread_mutex_unlock(&s->lock);
+	return is_kept ? 0
+		       : error_set(err, ECANCELED,
+				   "the bytes of a unit did not come");
+}
+
+static void copy_range(struct save *v, const struct entry_range *s, char *to)
+{
+	uint64_t at = s->from;
+
+	while (at < s->to) {
+		const uint32_t chunk = (uint32_t)(at / SAVE_CHUNK);
+		const uint64_t in = at % SAVE_CHUNK;
+		const uint64_t left = SAVE_CHUNK - in;
+		const size_t n =
+			(size_t)(s->to - at < left ? s->to - at : left);
+
+		memcpy(to, chunk_of(v, s->entry, chunk) + in, n);
+		to += n;
+		at += n;
+	}
+}
+
+static void fill_unit(struct save *v, uint64_t u, char *ret)
+{
+	const struct save_plan *p = v->plan;
+	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+
+	if (from < p->head.len)
+		memcpy(ret, p->head.data + from,
+		       (size_t)((to < p->head.len ? to : p->head.len) - from));
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to; i++) {
+		const struct entry_range s =
+			entry_range(&p->entries[i], from, to);
+
+		if (s.from < s.to)
+			copy_range(v, &s,
+				   ret + (s.entry->start + s.from - from));
+	}
+}
+
+static bool is_to_write(const struct save *v, size_t of, uint64_t u)
+{
+	const struct save_unit *x = &v->plan->units[u];
+
+	return v->plan->stored[u] && x->writer == of &&
+	       save_unit_is_kept(x, v->terms.self);
+}
+
+static int write_units(struct save *v, size_t of, struct ckpt_writer *w,
+		       char *unit, struct error *err)
+{
+	const struct save_plan *p = v->plan;
+	int rc = 0;
+
+	for (uint64_t u = 0; u < p->n_units && rc == 0; u++) {
+		uint32_t place;
+
+		if (!is_to_write(v, of, u))
+			continue;
+		rc = wait_kept(v, u, err);
+		if (rc == 0)
+			rc = ckpt_writer_add(w, u, p->stored[u], &place, err);
+		if (rc < 0)
+			break;
+		fill_unit(v, u, unit);
+		rc = ckpt_write_placed(w, u, place, unit, p->stored[u], err);
+		if (rc < 0)
+			break;
+		(void)pthread_mutex_lock(&v->all->lock);
+		v->all->stats.stored_bytes += p->stored[u];
+		(void)pthread_mutex_unlock(&v->all->lock);
+	}
+	return rc;
+}
+
+static int make_part(struct save *v, size_t of, struct buf *ret,
+		     struct error *err)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
+	AUTO_FREE char *unit = malloc(SAVE_UNIT);
+	AUTO(ckpt_writer) w = NULL;
+	uint32_t columns = COLUMNS / (uint32_t)v->terms.n_nodes;
+	uint64_t n = 0;
+	int rc;
+
+	if (!unit)
+		return error_nomem(err);
+	for (uint64_t u = 0; u < v->plan->n_units; u++)
+		n += is_to_write(v, of, u);
+	if (columns > n)
+		columns = (uint32_t)n;
+	rc = ckpt_write_open(v->all->cfg.store, v->terms.path, &o, &w, err);
+	if (rc == 0 && n)
+		rc = ckpt_writer_begin_segment(w, columns ? columns : 1, err);
+	if (rc == 0)
+		rc = write_units(v, of, w, unit, err);
+	if (rc == 0)
+		rc = ckpt_writer_give_part(w, v->plan->size, ret, err);
+	return rc;
+}
+
+int part_write(struct save *v, size_t of, struct error *err)
+{
+	struct saves *s = v->all;
+	struct save_part *part = &v->parts[of];
+	AUTO_BUF text = BUF_INIT;
+	bool in_time = true, is_busy, is_ready;
+	int rc;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (part->state == PART_BUSY && in_time)
+		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
+	is_busy = part->state == PART_BUSY;
+	is_ready = part->state == PART_READY;
+	if (!is_busy && !is_ready)
+		part->state = PART_BUSY;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (is_ready)
+		return 0;
+	if (is_busy)
+		return error_set(err, ETIMEDOUT,
+				 "the store did not take the bytes in time");
+	rc = make_part(v, of, &text, err);
+	(void)pthread_mutex_lock(&s->lock);
+	part->state = rc < 0 ? PART_FAILED : PART_READY;
+	if (rc == 0) {
+		part->text = text;
+		text = (struct buf)BUF_INIT;
+	}
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+	peers_kick(s);
+	return rc;
+}

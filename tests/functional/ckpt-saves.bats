@@ -1,0 +1,215 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Ranks of several nodes that save one file together: it has each byte once, and is there whole or
+# not at all, whoever dies.  What is stored by whom is in test_save_plan.c.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+load ckpt-mounts.bash
+
+setup_file()
+{
+	export S3
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+}
+
+setup()
+{
+	begin_mounts
+	export JOB=$BATS_TEST_NAME PYTHONPATH=$BATS_TEST_DIRNAME/../../python
+	export PYTHONDONTWRITEBYTECODE=1
+	PLACE=$(own_address):29600
+	openssl rand -hex 32 >"$W/key"
+	chmod 600 "$W/key"
+}
+
+teardown()
+{
+	kill -9 "${ranks-}" 2>/dev/null || :
+	end_mounts
+}
+
+node() # I COMMAND...: with that mount's folder
+{
+	local M=$W/m$1
+
+	shift
+	"$@"
+}
+
+mount_node() # I [OPTION...]
+{
+	local M=$W/m$1
+
+	mkdir -p "$M"
+	mount_store --group="$PLACE" --group-key="$W/key" --group-socket="$W/ranks$1" "${@:2}"
+}
+
+kill_node() # I
+{
+	local pid
+
+	pid=$(node "$1" figure pid)
+	kill -9 "$(parent_of "$pid")" "$pid"
+}
+
+ranks() { "$BATS_TEST_DIRNAME/save-ranks.py" "$@" 3>&-; }
+
+begin_put() # N: what it says is in W/said
+{
+	local i sockets=()
+
+	for ((i = 1; i <= $1; i++)); do sockets+=("$W/ranks$i"); done
+	ranks put step "${sockets[@]}" >"$W/said" &
+	ranks=$!
+}
+
+said() { grep -q "^$1" "$W/said"; }
+
+has_step() # NODES
+{
+	ckpt cp :step "$W/step"
+	ranks check "$W/step" $((2 * $1))
+}
+
+has_no_step()
+{
+	! "$bootseer" ckpt ls "$STORE" | grep -q step
+}
+
+# Bytes of one node do not come to the bucket.
+mount_with_slow() # I N
+{
+	local direct=$STORE STORE i
+
+	fault_proxy "$AT" "$W"
+	fault match='^PUT .*/data/.*/c[0-9]' kind=late times=99
+	for ((i = 1; i <= $2; i++)); do
+		STORE=$direct
+		((i != $1)) || STORE=${direct/"$AT"/$PROXY}
+		mount_node "$i"
+	done
+}
+
+@test "ranks of three nodes save one file, in which each byte is once" {
+	local i stored=0
+
+	for i in 1 2 3; do mount_node "$i"; done
+	begin_put 3
+	wait "$ranks"
+	said buffered
+	said durable
+	has_step 3
+	for i in 1 2 3; do
+		stored=$((stored + $(node "$i" figure group.saves.stored)))
+		[ "$(node "$i" figure group.saves.memory_used)" = 0 ]
+		[ "$(node "$i" figure group.saves.durable)" = 1 ]
+		[ "$(node "$i" figure restarted)" = false ]
+		(($(node "$i" figure group.saves.stored) > 4000000))
+	done
+	echo "# $stored bytes" >&2
+	# 27 MB, and what is in the units at the ends of the zeros.
+	((stored > 27000000 && stored < 36000000))
+	[ "$stored" = "$(sed -n 's/^durable //p' "$W/said")" ]
+	[ "$(getfattr --only-values -n user.bootseer.save "$W/m1/step" | wc -c)" = 32 ]
+}
+
+has_come() # I RANKS: have handed in their tensors since it was mounted
+{
+	(($(node "$1" figure group.saves.given) >= $2 * 30000000))
+}
+
+@test "without a rank, or with a node that dies, a step is not there, or whole" {
+	for i in 1 2; do mount_node "$i"; done
+	ABSENT=3 TIMEOUT=1 ranks put step "$W"/ranks[12] >"$W/said"
+	[ "$(grep -c '^failed' "$W/said")" = 3 ]
+	said "failed.*1 of this node's 2 ranks"
+	has_no_step
+	export JOB=again
+	begin_put 2
+	wait_for has_come 2 3
+	kill_node 2
+	wait "$ranks"
+	cat "$W/said" >&2
+	if said durable || said buffered; then
+		has_step 2
+	else
+		has_no_step || has_step 2
+	fi
+}
+
+# The first node commits; what the second was to write is asked of others by the first.
+done_without() # I
+{
+	local i
+
+	mount_with_slow "$1" 3
+	begin_put 3
+	wait_for said buffered
+	kill_node "$1"
+	wait "$ranks"
+	# Its own two ranks are told to look, the four others that it is there.
+	[ "$(grep -c '^lost.*look whether it is' "$W/said")" = 2 ]
+	[ "$(wc -l <"$W/said")" = 3 ]
+	has_step 3
+	for i in 1 2 3; do
+		((i == $1)) || [ "$(node "$i" figure restarted)" = false ]
+	done
+}
+
+@test "a node that dies when the step is buffered is done without" {
+	bucket
+	done_without 1
+}
+
+@test "what a dead node was to write, others write that have its copies" {
+	bucket
+	done_without 2
+	cat "$W"/run/*/log | grep "writes for a node that is gone"
+}
+
+@test "of two nodes that die nothing is left, and it is said" {
+	bucket
+	mount_with_slow 1 3
+	begin_put 3
+	wait_for said buffered
+	kill_node 1
+	kill_node 2
+	wait "$ranks"
+	[ "$(grep -c '^lost.*2 nodes are gone' "$W/said")" = 2 ]
+	[ "$(node 3 figure group.saves.failed)" = 1 ]
+	has_no_step
+}
+
+@test "who is no member, or lies or keeps silent, stores nothing" {
+	local at host=${PLACE%:*} key=$W/key
+
+	mount_node 1 --group-wait=1s
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$W" || :
+	run ! setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$BATS_TEST_DIRNAME/save-ranks.py" raw "$W/ranks1"
+	[[ $output == *"user 65534 is not the one whose --group-key is"* ]]
+	ranks raw "$W/ranks1" >"$W/said"
+	cat "$W/said" >&2
+	[ "$(grep -c '"failed"' "$W/said")" = 6 ]
+	grep -q "the memory is not sealed" "$W/said"
+	# Whoever shows no certificate of the group is told nothing.
+	at=$(sed -n 's/.*save: listens addr="\(.*\)".*/\1/p' "$W"/run/*/log)
+	run curl -sk "https://$at/v1/saves/00000000000000000000000000000000/table"
+	[ "$output" = "no member of the group" ]
+	ranks lie "$key" "$host" "$W/ranks1" bytes length rank json part silence >"$W/said"
+	cat "$W/said" >&2
+	grep -q "^bytes .*other bytes of 'a' than it had said" "$W/said"
+	grep -q "^length .*too large" "$W/said"
+	grep -q "^rank .*which is not its" "$W/said"
+	grep -q "^json .*no tensor" "$W/said"
+	grep -q "^part .*part 1" "$W/said"
+	grep -q "^silence .*it is gone" "$W/said"
+	[ "$(node 1 figure group.saves.wrong)" = 1 ]
+	[ "$(node 1 figure group.saves.memory_used)" = 0 ]
+	[ "$(node 1 figure restarted)" = false ]
+	run ! "$bootseer" ckpt stat "$STORE" :lie
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/json.h"
+#include "groupio/save_plan.h"
+
+TestSuite(save_plan, .timeout = 60);
+
+#define NODES_MAX 8u
+
+/* Tables of nodes, each with one rank, and what their tensors have. */
+struct given {
+	struct save_table tables[NODES_MAX];
+};
+
+/* Bytes that `seed` says; 0: zeros.  Nobody looks at them but by their digests. */
+static void give(struct given *g, unsigned int rank, const char *name,
+		 uint64_t len, uint8_t seed)
+{
+	static const char nowhere[1];
+	struct save_table *t = &g->tables[rank];
+	struct save_tensor *x;
+
+	cr_assert_eq(save_table_add(t, name, "U8", &len, 1, len, NULL), 0);
+	x = &t->tensors[t->n - 1];
+	x->rank = rank;
+	x->data = nowhere;
+	for (uint32_t c = 0; c < x->n_chunks && seed; c++)
+		x->chunks[c] = (struct digest){ .b = { seed, (uint8_t)c } };
+}
+
+static struct save_plan *plan(struct given *g, size_t n, size_t self)
+{
+	struct save_plan *p = NULL;
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < n; i++)
+		cr_assert_eq(save_table_finish(&g->tables[i], NULL), 0);
+	cr_assert_eq(save_plan_make(g->tables, n, self, &p, &err), 0, "%s",
+		     err.msg);
+	return p;
+}
+
+static void take_back(struct given *g)
+{
+	for (size_t i = 0; i < NODES_MAX; i++)
+		save_table_fini(&g->tables[i]);
+}
+
+static json_t *head(const struct save_plan *p)
+{
+	json_t *j = json_loadb(p->head.data + 8, p->head.len - 8, 0, NULL);
+
+	cr_assert(j);
+	cr_assert_eq(get_le64(p->head.data), p->head.len - 8);
+	return j;
+}
+
+static const char *metadata(json_t *j, const char *name)
+{
+	return json_string_value(
+		json_object_get(json_object_get(j, "__metadata__"), name));
+}
+
+static uint64_t written(const struct save_plan *p, size_t node)
+{
+	uint64_t n = 0;
+
+	for (uint64_t u = 0; u < p->n_units; u++)
+		n += p->units[u].writer == node ? p->stored[u] : 0;
+	return n;
+}
+
+Test(save_plan, has_what_all_ranks_have_once_and_all_nodes_write_of_it)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_plan *p;
+
+	for (unsigned int r = 0; r < 4; r++)
+		give(&g, r, "w", 128 * MIB, 7);
+	p = plan(&g, 4, 1);
+	cr_expect_eq(p->n_entries, 1);
+	cr_expect_eq(p->given, 512 * MIB);
+	cr_expect_eq(p->unique, 128 * MIB);
+	cr_expect_eq(p->to_store, 128 * MIB + p->head.len);
+	cr_expect_eq(p->entries[0].holders, 15);
+	cr_expect_eq(p->entries[0].data, g.tables[1].tensors[0].data);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect(written(p, i) >= 28 * MIB &&
+			  written(p, i) <= 36 * MIB);
+	for (uint64_t u = 0; u < p->n_units; u++)
+		cr_expect_neq(p->units[u].writer, p->units[u].copy);
+	save_plan_free(p);
+	take_back(&g);
+}
+
+Test(save_plan, lets_others_write_of_what_one_node_alone_has)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_plan *p;
+
+	give(&g, 0, "w", 128 * MIB, 7);
+	p = plan(&g, 4, 0);
+	for (uint64_t u = 0; u < p->n_units; u++)
+		cr_expect(save_unit_is_kept(&p->units[u], 0));
+	for (size_t i = 0; i < 4; i++)
+		cr_expect(written(p, i) >= 16 * MIB, "node %zu", i);
+	save_plan_free(p);
+	take_back(&g);
+}
+
+Test(save_plan, names_what_ranks_have_differently_by_rank)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_plan *p;
+	json_t *j;
+
+	/* Two of data parallel, two of tensor parallel. */
+	for (unsigned int r = 0; r < 4; r++)
+		give(&g, r, "w", 1000, 1 + r % 2);
+	p = plan(&g, 4, 3);
+	j = head(p);
+	cr_expect(json_object_get(j, "w@rank0"));
+	cr_expect(json_object_get(j, "w@rank1"));
+	cr_expect_str_eq(metadata(j, "w@rank2"), "w@rank0");
+	cr_expect_str_eq(metadata(j, "w@rank3"), "w@rank1");
+	cr_expect_eq(p->n_entries, 2);
+	cr_expect_eq(g.tables[3].tensors[0].entry,
+		     g.tables[1].tensors[0].entry);
+	json_decref(j);
+	save_plan_free(p);
+	take_back(&g);
+}
+
+Test(save_plan, ties_equal_weights_and_neither_zeros_nor_small_ones)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_plan *p;
+	json_t *j;
+
+	give(&g, 0, "embed", 2 * MIB, 5);
+	give(&g, 0, "head", 2 * MIB, 5);
+	give(&g, 1, "head", 2 * MIB, 5);
+	give(&g, 0, "a.moment", 9 * MIB, 0);
+	give(&g, 0, "b.moment", 9 * MIB, 0);
+	give(&g, 0, "a.norm", 4096, 6);
+	give(&g, 0, "b.norm", 4096, 6);
+	p = plan(&g, 2, 0);
+	j = head(p);
+	cr_expect_str_eq(metadata(j, "head"), "embed");
+	cr_expect_str_eq(metadata(j, "format"), "pt");
+	cr_expect_eq(p->n_entries, 5);
+	cr_expect_eq(p->entries[g.tables[1].tensors[0].entry].holders, 3);
+	/* Zeros stand behind the rest: all but the unit where they begin, and the one where
+	 * they end if it is not whole, are holes. */
+	cr_expect(p->to_store <= 8 * MIB);
+	json_decref(j);
+	save_plan_free(p);
+	take_back(&g);
+}
+
+Test(save_plan, is_the_same_on_all_nodes_by_tables_that_travelled)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_table other[2];
+	struct save_plan *p, *q;
+
+	give(&g, 0, "a\n\"\xc3\xa4", 5 * MIB + 3, 5);
+	give(&g, 0, "zeros", 6 * MIB, 0);
+	give(&g, 1, "mine", 3 * MIB, 9);
+	p = plan(&g, 2, 0);
+	for (size_t i = 0; i < 2; i++) {
+		AUTO_BUF text = BUF_INIT;
+		struct error err = ERROR_INIT;
+
+		cr_assert_eq(save_table_encode(&g.tables[i], &text, NULL), 0);
+		cr_assert_eq(save_table_decode(text.data, text.len, &other[i],
+					       &err),
+			     0, "%s", err.msg);
+	}
+	cr_assert_eq(save_plan_make(other, 2, 1, &q, NULL), 0);
+	cr_expect_eq(p->head.len, q->head.len);
+	cr_expect_eq(memcmp(p->head.data, q->head.data, p->head.len), 0);
+	cr_expect_eq(p->n_units, q->n_units);
+	cr_expect_eq(memcmp(p->units, q->units, p->n_units * sizeof(*p->units)),
+		     0);
+	cr_expect_eq(memcmp(p->stored, q->stored,
+			    p->n_units * sizeof(*p->stored)),
+		     0);
+	save_plan_free(p);
+	save_plan_free(q);
+	save_table_fini(&other[0]);
+	save_table_fini(&other[1]);
+	take_back(&g);
+}
+
+Test(save_plan, knows_zeros_and_other_bytes_by_their_digests)
+{
+	static char bytes[SAVE_CHUNK + 5];
+	const uint64_t len = sizeof(bytes);
+	struct save_table t = { .n = 0 };
+	struct digest d;
+
+	bytes[len - 1] = 1;
+	cr_assert_eq(save_table_add(&t, "a", "U8", &len, 1, len, NULL), 0);
+	t.tensors[0].data = bytes;
+	cr_assert_eq(t.tensors[0].n_chunks, 2);
+	cr_assert_eq(save_tensor_digest(&t.tensors[0], 0, NULL), 0);
+	cr_assert_eq(save_tensor_digest(&t.tensors[0], 1, NULL), 0);
+	cr_assert_eq(digest_of(bytes + SAVE_CHUNK, 5, &d), 0);
+	cr_expect(save_chunk_is_zero(&t.tensors[0].chunks[0]));
+	cr_expect(digest_equal(&t.tensors[0].chunks[1], &d));
+	save_table_fini(&t);
+}
+
+Test(save_plan, refuses_a_rank_with_a_name_twice)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_plan *p;
+
+	give(&g, 0, "w", 100, 5);
+	give(&g, 0, "w", 100, 6);
+	cr_assert_eq(save_table_finish(&g.tables[0], NULL), 0);
+	cr_expect_eq(save_plan_make(g.tables, 1, 0, &p, NULL), -EINVAL);
+	take_back(&g);
+}
+
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
+
+Test(save_plan, refuses_tables_that_are_none)
+{
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"{}",
+		"{\"tensors\":{}}",
+		"{\"tensors\":[1]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[1],1]]}",
+		"{\"tensors\":[[-1,\"a\",\"U8\",[1],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[4096,\"a\",\"U8\",[1],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U9\",[1],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[2],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[-1],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[\"1\"],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[1],1,\"" ZEROS "00\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[1],1,\"\"]]}",
+		"{\"tensors\":[[0,\"\",\"U8\",[1],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"a@rank1\",\"U8\",[1],1,\"" ZEROS "\"]]}",
+		"{\"tensors\":[[0,\"__metadata__\",\"U8\",[1],1,\"" ZEROS
+		"\"]]}",
+		"{\"tensors\":[[0,\"a\",\"U8\",[4611686018427387904],"
+		"4611686018427387904,\"\"]]}",
+		"{\"tensors\":[[0,\"a\",\"I64\",[4611686018427387904,4],0,"
+		"\"\"]]}",
+	};
+	struct save_table t;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_expect_lt(save_table_decode(bad[i], strlen(bad[i]), &t,
+					       NULL),
+			     0, "%s", bad[i]);
+}
