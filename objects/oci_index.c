@@ -115,3 +115,21 @@ int oci_index_find(struct oci_store *store, const struct oci_manifest *index,
 	buf_fini(&s.others);
 	return rc;
 }
+
+int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
+		const char *platform, struct digest *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	int rc = oci_get_manifest(s, oci_ref_name(ref, text), &m, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = m.digest;
+	if (oci_media_type_is_index(m.media_type))
+		rc = oci_index_find(s, &m, platform, ret, err);
+	else if (platform)
+		rc = oci_check_platform(s, &m, platform, err);
+	oci_manifest_fini(&m);
+	return rc;
+}

@@ -8,9 +8,7 @@
 
 #include "common/backoff.h"
 #include "common/clock.h"
-#include "common/cond.h"
 #include "net/url.h"
-#include "objects/oci_json.h"
 
 #define WAIT_KEPT_MAX_MS 60000
 /* Time that a host may take to answer before it counts as away. */
@@ -18,62 +16,6 @@
 #define KEPT_AFTER_MS 5000      /* of what such a request is asked to wait */
 #define LAST_CHANCE_NS NS_PER_S /* before a deadline: time for an answer */
 #define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
-#define REASON_MAX 120 /* bytes of a stranger's text in a message */
-
-struct registry *registry_of(struct oci_store *s)
-{
-	return container_of(s, struct registry, base);
-}
-
-struct registry *registry_ref(struct registry *r)
-{
-	atomic_fetch_add(&r->refs, 1);
-	return r;
-}
-
-void registry_unref(struct registry *r)
-{
-	if (atomic_fetch_sub(&r->refs, 1) != 1)
-		return;
-	if (r->whole) {
-		registry_unref(r->whole);
-		free(r);
-		return;
-	}
-	for (size_t i = 0; i < r->n_mirrors; i++)
-		registry_unref(r->mirrors[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(r->extra); i++)
-		free(r->extra[i]);
-	free(r->query);
-	http_free(r->http);
-	(void)pthread_cond_destroy(&r->logged_in);
-	(void)pthread_mutex_destroy(&r->lock);
-	free(r->login.authorization);
-	free(r->login.challenge);
-	free(r->auth_file);
-	free(r->host);
-	free(r->repo);
-	free(r->url);
-	free(r->origin);
-	free(r);
-}
-
-void registry_origin_of(const char *url, char ret[OCI_HOST_ROOM])
-{
-	const char *host = strstr(url, "://");
-	size_t len =
-		host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/?#") : 0;
-
-	if (len >= OCI_HOST_ROOM)
-		len = 0;
-	memcpy(ret, url, len);
-	ret[len] = '\0';
-}
-
-struct registry *registry_whole(struct registry *r)
-{
-	return r->whole ? r->whole : r;
-}
 
 /* -------------------------------------------------------------- requests --- */
 
@@ -105,19 +47,6 @@ static int refused_elsewhere(const char *url, struct error *err)
 
 	url_fini(&u);
 	return rc;
-}
-
-static bool is_question(const struct http_request *req)
-{
-	return !req->sink && (strcmp(req->method, "GET") == 0 ||
-			      strcmp(req->method, "HEAD") == 0);
-}
-
-bool registry_is_optional(const struct registry *r,
-			  const struct registry_request *req)
-{
-	return r->cfg.hosts && is_question(&req->http) &&
-	       !req->http.deadline_ns;
 }
 
 /* Bulk gives way of its own, so that its silence says nothing of the host. */
@@ -162,7 +91,7 @@ static int send_once(struct registry *r, const struct registry_request *req,
 	 * an upload, nobody knows beforehand. */
 	if (registry_is_optional(r, req) || r->is_mirror)
 		http.reach_ms = REGISTRY_REACH_MS;
-	if (is_question(&http) && !http.deadline_ns)
+	if (registry_is_question(&http) && !http.deadline_ns)
 		http.deadline_ns = clock_now_ns() + ANSWER_MAX_NS;
 	return send_watched(r, &http, req->what, resp, err);
 }
@@ -194,84 +123,6 @@ bool registry_can_retry(int rc, long status)
 			rc == -ECONNREFUSED) &&
 		       status < 300;
 	}
-}
-
-static const struct http_refusal refusals[] = {
-	{ 401, EACCES,
-	  ": log in to the registry (docker login, skopeo login) or name a "
-	  "file with --auth-file (bootseerd.conf: auth-file)" },
-	{ 403, EACCES,
-	  ": these credentials do not allow it: use others (--auth-file; "
-	  "bootseerd.conf: auth-file) or ask for the right" },
-	{ 404, ENOENT,
-	  ": it is not there: check name, tag and digest ('bootseer image ls' "
-	  "lists tags)" },
-	{ 405, ENOTSUP,
-	  ": the registry does not allow it (deleting may have to be enabled "
-	  "in its configuration)" },
-	{ 408, ETIMEDOUT, "" },
-	{ 413, EFBIG, ": it is too large for this registry" },
-	{ 416, ERANGE, "" },
-	{ 429, EBUSY,
-	  ": too many requests: try again later; a login may have a higher "
-	  "limit" },
-	{ 504, ETIMEDOUT, "" },
-};
-
-/* Text of a stranger for a person's terminal. */
-static void append_printable(struct buf *b, const char *text)
-{
-	for (size_t i = 0; text && text[i] && i < REASON_MAX; i++) {
-		char c = (unsigned char)text[i] < 0x20 || text[i] == 0x7f
-				 ? '?'
-				 : text[i];
-
-		if (buf_append(b, &c, 1) < 0)
-			return;
-	}
-}
-
-/* "CODE message" out of the registry's JSON, or nothing. */
-static void get_reason(const struct http_response *resp, struct buf *ret)
-{
-	const json_t *first;
-	json_t *j;
-
-	if (resp->body.len == 0 ||
-	    bounded_json_load(resp->body.data, resp->body.len, "", &j, NULL) <
-		    0)
-		return;
-	first = json_array_get(json_object_get(j, "errors"), 0);
-	append_printable(ret,
-			 json_string_value(json_object_get(first, "code")));
-	append_printable(ret, ret->len ? " " : NULL);
-	append_printable(ret,
-			 json_string_value(json_object_get(first, "message")));
-	json_decref(j);
-}
-
-/* What Go, nginx and Apache tell those who come without TLS. */
-static bool wants_tls(const struct http_response *resp)
-{
-	return resp->status == 400 && resp->body.data &&
-	       (strstr(resp->body.data, "HTTPS ") ||
-		strstr(resp->body.data, "SSL-enabled"));
-}
-
-int registry_status_error(const struct http_response *resp, struct error *err)
-{
-	AUTO_BUF reason = BUF_INIT;
-	struct http_refusal refusal =
-		http_refusal_of(refusals, ARRAY_SIZE(refusals), resp->status);
-
-	if (wants_tls(resp))
-		refusal.cure = ": it speaks TLS: leave out --plain-http "
-			       "(bootseerd.conf: plain-http)";
-	get_reason(resp, &reason);
-	return error_set(err, refusal.code, "the registry answered %ld%s%s%s%s",
-			 resp->status, reason.len ? " (" : "",
-			 reason.len ? reason.data : "", reason.len ? ")" : "",
-			 refusal.cure);
 }
 
 int registry_back_off(unsigned int n, const struct http_response *resp,
@@ -550,214 +401,3 @@ int registry_try(struct registry *r, struct registry_request *req,
 }
 
 /* ------------------------------------------------------------------ open --- */
-
-/* The manifest is read for it: a token may be over, or of another right. */
-static int registry_authorization(struct oci_store *s, const struct digest *d,
-				  struct pace *pace, char **ret,
-				  struct error *err)
-{
-	static const char name[] = "Authorization: ";
-	struct oci_manifest m = { .body = BUF_INIT };
-	struct registry *r = registry_of(s);
-	AUTO_FREE char *line = NULL;
-	char ref[DIGEST_STR_MAX];
-	unsigned int generation;
-	int rc;
-
-	digest_format(d, ref);
-	/* What a mirror was shown is none of the registry's. */
-	rc = registry_read_manifest(s, ref, false, pace, &m, err);
-	oci_manifest_fini(&m);
-	if (rc < 0)
-		return rc;
-	line = registry_login_line(r, &generation, NULL);
-	if (!line || strncasecmp(line, name, strlen(name)) != 0)
-		return 0;
-	*ret = strdup(line + strlen(name));
-	return *ret ? 0 : error_nomem(err);
-}
-
-static int registry_with_pace(struct oci_store *s, struct pace *pace,
-			      struct oci_store **ret, struct error *err)
-{
-	struct registry *r = registry_whole(registry_of(s));
-	struct registry *part = calloc(1, sizeof(*part));
-
-	if (!part)
-		return error_nomem(err);
-	part->base.ops = r->base.ops;
-	atomic_init(&part->refs, 1);
-	part->whole = registry_ref(r);
-	part->http = r->http;
-	part->auth_file = r->auth_file;
-	part->host = r->host;
-	part->repo = r->repo;
-	part->url = r->url;
-	part->origin = r->origin;
-	part->cfg = r->cfg;
-	part->cfg.pace = pace;
-	*ret = &part->base;
-	return 0;
-}
-
-static void registry_free(struct oci_store *s)
-{
-	registry_unref(registry_of(s));
-}
-
-static const struct oci_store_ops registry_ops = {
-	.name = "registry",
-	.get_manifest = registry_pull_manifest,
-	.open_blob = registry_open_blob,
-	.find_blob = registry_find_blob,
-	.put_blob = registry_put_blob,
-	.put_manifest = registry_put_manifest,
-	.remove_manifest = registry_remove_manifest,
-	.list_tags = registry_list_tags,
-	.list_referrers = registry_list_referrers,
-	.list_noted = registry_list_noted,
-	.with_pace = registry_with_pace,
-	.authorization = registry_authorization,
-	.free = registry_free,
-};
-
-/* docker's own registry answers under another name. */
-static const char *api_host(const char *host)
-{
-	return strcmp(host, "docker.io") == 0 ? "registry-1.docker.io" : host;
-}
-
-static void set_origin(struct registry *r)
-{
-	const char *host = strstr(r->url, "://") + 3;
-
-	r->origin =
-		strndup(r->url, (size_t)(host - r->url) + strcspn(host, "/"));
-}
-
-/* How `r` is spoken to, with what hosts.toml says of it in `m`; NULL: nothing. */
-static int fill_access(struct registry *r, const struct oci_ref *ref,
-		       const struct oci_config *cfg, struct oci_mirror *m,
-		       struct error *err)
-{
-	const char *origin = m ? m->origin : NULL;
-	struct http_config http = {
-		.ca_file = cfg->ca_file,
-		.allow_plain = cfg->plain_http,
-		.tells_referer = true,
-		.heard_ns = &r->heard_ns,
-		.connect_timeout_ms = cfg->connect_timeout_ms,
-		.stall_timeout_ms = cfg->stall_timeout_ms,
-		.least_rate = cfg->least_rate,
-		.cures = cfg->cures,
-	};
-	const char *host = origin ? strstr(origin, "://") + 3 : ref->host;
-	bool is_same = strcmp(host, ref->host) == 0 ||
-		       strcmp(host, api_host(ref->host)) == 0;
-	AUTO_BUF url = BUF_INIT;
-	int rc;
-
-	if (origin)
-		rc = buf_printf(&url, "%s%s/%s", origin, m->path, ref->repo);
-	else
-		rc = buf_printf(&url, "%s://%s/v2/%s",
-				cfg->plain_http ? "http" : "https",
-				api_host(ref->host), ref->repo);
-	/* The login of a host is for that host. */
-	r->host = strdup(is_same ? ref->host : host);
-	if (rc < 0 || !r->host)
-		return error_nomem(err);
-	r->url = buf_steal(&url);
-	set_origin(r);
-	if (!is_same && asprintf(&r->query, "ns=%s", ref->host) < 0)
-		r->query = NULL;
-	if (!r->origin || (!is_same && !r->query))
-		return error_nomem(err);
-	r->uses = REGISTRY_PULLS | REGISTRY_RESOLVES;
-	if (m) {
-		r->uses = (m->pulls ? REGISTRY_PULLS : 0) |
-			  (m->resolves ? REGISTRY_RESOLVES : 0);
-		oci_mirror_access(m, &http);
-		memcpy(r->extra, m->headers, sizeof(r->extra));
-		memset(m->headers, 0, sizeof(m->headers));
-	}
-	return http_new(&http, &r->http, err);
-}
-
-static int fill(struct registry *r, const struct oci_ref *ref,
-		const struct oci_config *cfg, struct oci_mirror *m,
-		struct error *err)
-{
-	r->cfg = *cfg;
-	if (r->cfg.attempts == 0)
-		r->cfg.attempts = 1;
-	r->cfg.auth_file = NULL;
-	r->cfg.ca_file = NULL;
-	r->cfg.hosts_dirs = NULL;
-	if (cfg->auth_file)
-		r->auth_file = strdup(cfg->auth_file);
-	r->repo = strdup(ref->repo);
-	if (!r->repo || (cfg->auth_file && !r->auth_file))
-		return error_nomem(err);
-	return fill_access(r, ref, cfg, m, err);
-}
-
-static int registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
-			struct oci_mirror *m, struct registry **ret,
-			struct error *err)
-{
-	struct registry *r = calloc(1, sizeof(*r));
-	int rc;
-
-	if (!r)
-		return error_nomem(err);
-	r->base.ops = &registry_ops;
-	atomic_init(&r->refs, 1);
-	(void)pthread_mutex_init(&r->lock, NULL);
-	cond_init(&r->logged_in);
-	rc = fill(r, ref, cfg, m, err);
-	if (rc < 0)
-		registry_unref(r);
-	else
-		*ret = r;
-	return rc;
-}
-
-/* As containerd does: a file that cannot be read is as none, and that is said. */
-static void load_mirrors(const struct oci_ref *ref,
-			 const struct oci_config *cfg, struct oci_mirrors *ret)
-{
-	struct error why = ERROR_INIT;
-
-	if (oci_mirrors_load(cfg->hosts_dirs, ref->host, ret, &why) < 0 &&
-	    cfg->watch)
-		cfg->watch->misread(cfg->watch, ref->host, &why);
-}
-
-int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
-		     bool create, struct oci_store **ret, struct error *err)
-{
-	struct oci_mirrors said = { .n = 0 };
-	struct registry *r = NULL;
-	int rc;
-
-	(void)create;
-	load_mirrors(ref, cfg, &said);
-	rc = registry_new(ref, cfg, said.n ? &said.list[said.n - 1] : NULL, &r,
-			  err);
-	for (size_t i = 0; rc == 0 && i + 1 < said.n; i++) {
-		rc = registry_new(ref, cfg, &said.list[i], &r->mirrors[i], err);
-		r->n_mirrors += rc == 0;
-		if (rc == 0) {
-			r->mirrors[i]->is_mirror = true;
-			/* They were shown to the registry itself. */
-			r->mirrors[i]->cfg.logins = NULL;
-		}
-	}
-	oci_mirrors_fini(&said);
-	if (rc < 0 && r)
-		registry_unref(r);
-	else if (rc == 0)
-		*ret = &r->base;
-	return rc;
-}

@@ -134,6 +134,9 @@ bool registry_is_refusal(const struct http_response *resp);
 bool registry_may_log_in(struct registry *r, const struct http_response *resp,
 			 unsigned int used, int n_logins, bool is_verdict);
 
+/* Does it ask for something small, by GET or HEAD? */
+bool registry_is_question(const struct http_request *req);
+
 /* Is it a question that an image starts without, the ordinary way?  A reader of blocks
  * waits, and so does who works for one. */
 bool registry_is_optional(const struct registry *r,

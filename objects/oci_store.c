@@ -8,18 +8,6 @@
 
 #include "common/fs.h"
 
-static oci_store_new_fn *const kinds[] = {
-	[OCI_TRANSPORT_REGISTRY] = oci_registry_new,
-	[OCI_TRANSPORT_LAYOUT] = oci_layout_new,
-	[OCI_TRANSPORT_ARCHIVE] = oci_archive_new,
-};
-
-int oci_store_open(const struct oci_ref *ref, const struct oci_config *cfg,
-		   bool create, struct oci_store **ret, struct error *err)
-{
-	return kinds[ref->transport](ref, cfg, create, ret, err);
-}
-
 void oci_store_free(struct oci_store *s)
 {
 	if (s)
@@ -94,24 +82,6 @@ int oci_check_platform(struct oci_store *s, const struct oci_manifest *m,
 		rc = oci_config_check_platform(config.data, config.len,
 					       platform, err);
 	oci_image_fini(&image);
-	return rc;
-}
-
-int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
-		const char *platform, struct digest *ret, struct error *err)
-{
-	struct oci_manifest m = { .body = BUF_INIT };
-	char text[DIGEST_STR_MAX];
-	int rc = oci_get_manifest(s, oci_ref_name(ref, text), &m, err);
-
-	if (rc < 0)
-		return rc;
-	*ret = m.digest;
-	if (oci_media_type_is_index(m.media_type))
-		rc = oci_index_find(s, &m, platform, ret, err);
-	else if (platform)
-		rc = oci_check_platform(s, &m, platform, err);
-	oci_manifest_fini(&m);
 	return rc;
 }
 
