@@ -320,16 +320,25 @@ int dropin_unimport(const char *text, const char *pattern, struct buf *ret,
 {
 	const char *line = find_imports(text);
 	size_t len = line ? strcspn(line, "\n") : 0;
+	AUTO_BUF own = BUF_INIT;
 	AUTO_BUF added = BUF_INIT;
-	const char *at;
-	int rc = buf_printf(&added, "\"%s\", ", pattern);
+	const char *at = NULL;
+	int rc = buf_printf(&own, "imports = [\"%s\"]" MARK, pattern);
 
+	if (rc == 0)
+		rc = buf_printf(&added, "\"%s\"", pattern);
 	if (rc < 0)
 		return error_nomem(err);
-	at = line ? memmem(line, len, added.data, added.len) : NULL;
-	if (line && memmem(line, len, MARK, strlen(MARK))) {
+	/* Somebody may have added a file to the line that join made: it stays. */
+	if (line && len == own.len && memcmp(line, own.data, len) == 0) {
 		at = line;
 		added.len = len + (line[len] == '\n');
+	} else if (line) {
+		at = memmem(line, len, added.data, added.len);
+		if (at && strncmp(at + added.len, ", ", 2) == 0)
+			added.len += 2;
+		else if (at && at[added.len] == ',')
+			added.len++;
 	}
 	if (!at)
 		rc = buf_puts(ret, text);

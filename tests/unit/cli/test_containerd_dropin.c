@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "cli/containerd_dropin.h"
+#include "common/buf.h"
+
+#define OURS "/etc/containerd/bootseer.toml"
+#define MARKED \
+	"imports = [\"/etc/containerd/bootseer.toml\"] # by 'bootseer node join'\n"
+#define CRI "plugins.\"io.containerd.grpc.v1.cri\".containerd"
+#define DUMP_1 \
+	"version = 2\n[" CRI "]\n" \
+	"  default_runtime_name = \"runc\"\n" \
+	"  disable_snapshot_annotations = true\n" \
+	"  snapshotter = \"overlayfs\"\n" \
+	"[" CRI ".runtimes.runc]\n" \
+	"  runtime_type = \"io.containerd.runc.v2\"\n"
+
+TestSuite(containerd_dropin, .timeout = 120);
+
+static void expect_import(const char *text, const char *want, bool want_changed)
+{
+	AUTO_BUF got = BUF_INIT;
+	bool is_changed;
+
+	cr_assert_eq(dropin_import(text, OURS, &got, &is_changed, NULL), 0);
+	cr_expect_str_eq(got.data, want);
+	cr_expect_eq(is_changed, want_changed);
+}
+
+static void expect_unimport(const char *text, const char *want)
+{
+	AUTO_BUF got = BUF_INIT;
+
+	cr_assert_eq(dropin_unimport(text, OURS, &got, NULL), 0);
+	cr_expect_str_eq(got.data ? got.data : "", want);
+}
+
+Test(containerd_dropin, a_file_without_imports_gets_a_marked_line_and_loses_it)
+{
+	expect_import("version = 2\n", MARKED "version = 2\n", true);
+	expect_import(MARKED "version = 2\n", MARKED "version = 2\n", false);
+	expect_unimport(MARKED "version = 2\n", "version = 2\n");
+}
+
+Test(containerd_dropin, what_a_file_imported_before_it_imports_afterwards)
+{
+	expect_import("imports = [\"/own\"]\nversion = 2\n",
+		      "imports = [\"" OURS "\", \"/own\"]\nversion = 2\n",
+		      true);
+	expect_unimport("imports = [\"" OURS "\", \"/own\"]\nversion = 2\n",
+			"imports = [\"/own\"]\nversion = 2\n");
+	expect_import("imports = []\n", "imports = [\"" OURS "\", ]\n", true);
+	expect_unimport("imports = [\"" OURS "\", ]\n", "imports = []\n");
+	expect_unimport("imports = [\"/own\"]\n", "imports = [\"/own\"]\n");
+}
+
+Test(containerd_dropin, a_file_that_somebody_added_to_our_line_stays)
+{
+	expect_unimport("imports = [\"" OURS
+			"\", \"/own\"] # by 'bootseer node join'\n",
+			"imports = [\"/own\"] # by 'bootseer node join'\n");
+}
+
+Test(containerd_dropin, imports_of_a_section_or_a_comment_are_not_the_files)
+{
+	expect_import("# imports = [\"/a\"]\n[x]\nimports = [\"/b\"]\n",
+		      MARKED "# imports = [\"/a\"]\n[x]\nimports = [\"/b\"]\n",
+		      true);
+}
+
+Test(containerd_dropin, imports_that_are_not_understood_are_left_alone)
+{
+	AUTO_BUF got = BUF_INIT;
+	bool is_changed;
+
+	cr_expect_eq(dropin_import("imports =\n[\"/own\"]\n", OURS, &got,
+				   &is_changed, NULL),
+		     -EINVAL);
+}
+
+Test(containerd_dropin,
+     containerd_1_gets_its_section_again_with_the_plugin_in_it)
+{
+	const struct dropin_want want = { .pods = DROPIN_ALL,
+					  .address = "/run/b.sock",
+					  .root = "/var/lib/b",
+					  .platform = "linux/amd64" };
+	AUTO_BUF got = BUF_INIT;
+
+	cr_assert_eq(dropin_compose(&want, DUMP_1, &got, NULL), 0);
+	cr_expect(strstr(got.data, "version = 2\n[proxy_plugins.bootseer]\n"));
+	cr_expect(strstr(got.data, "  address = \"/run/b.sock\"\n"));
+	cr_expect(strstr(got.data, "  snapshotter = \"bootseer\"\n"));
+	cr_expect(strstr(got.data, "  disable_snapshot_annotations = false\n"));
+	cr_expect(strstr(got.data, "  default_runtime_name = \"runc\"\n"));
+	cr_expect(strstr(got.data, "[" CRI ".runtimes.runc]\n"));
+	cr_expect_null(strstr(got.data, "snapshotter = \"overlayfs\""));
+}
+
+Test(containerd_dropin,
+     pods_of_one_runtime_are_refused_where_all_have_one_snapshotter)
+{
+	const struct dropin_want want = { .pods = DROPIN_RUNTIME,
+					  .address = "/run/b.sock",
+					  .root = "/var/lib/b",
+					  .platform = "linux/amd64" };
+	AUTO_BUF got = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	cr_expect_eq(dropin_compose(&want, DUMP_1, &got, &err), -ENOTSUP);
+	cr_expect(strstr(err.msg, "--pods all"), "%s", err.msg);
+	cr_expect_eq(dropin_compose(&want, "version = 2\n", &got, &err),
+		     -ENOENT);
+}
+
+Test(containerd_dropin, a_change_that_is_not_the_plugins_is_named)
+{
+	struct error err = ERROR_INIT;
+
+	cr_expect_eq(dropin_compare(DUMP_1,
+				    DUMP_1 "[proxy_plugins.bootseer]\n"
+					   "  type = \"snapshot\"\n",
+				    &err),
+		     0, "%s", err.msg);
+	cr_expect_eq(dropin_compare(DUMP_1, DUMP_1 "[debug]\n  level = 1\n",
+				    &err),
+		     -EBADMSG);
+	cr_expect(strstr(err.msg, "containerd would get [debug]"), "%s",
+		  err.msg);
+	cr_expect_eq(dropin_compare(DUMP_1 "[debug]\n  level = 1\n", DUMP_1,
+				    &err),
+		     -EBADMSG);
+	cr_expect(strstr(err.msg, "containerd would lose"), "%s", err.msg);
+}
