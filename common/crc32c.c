@@ -49,7 +49,7 @@ static uint32_t by_table(uint32_t crc, const uint8_t *p, size_t len)
  * of lanes that lie one behind the other, take as long as one. */
 #define LANE 4096u
 
-/* What a checksum becomes by LANE bytes of 0 behind it, the sum of those of its bytes. */
+/* A checksum moved past LANE bytes of 0 is the sum of these, one for each of its bytes. */
 static uint32_t past_lane[4][256];
 
 __attribute__((target("sse4.2"))) static uint32_t

@@ -20,7 +20,7 @@ void duration_format(int64_t ns, char out[DURATION_TEXT_MAX])
 	int64_t s = ns / NS_PER_S + (ns % NS_PER_S >= NS_PER_S / 2);
 	size_t i = 0;
 
-	/* What would be rounded to 60.0 s is a minute. */
+	/* A duration that would be rounded to 60.0 s is printed as a minute. */
 	if (ns < 60 * NS_PER_S - NS_PER_S / 20) {
 		(void)snprintf(out, DURATION_TEXT_MAX, "%.1f s",
 			       (double)ns / (double)NS_PER_S);

@@ -45,7 +45,7 @@ static int fs_remove_push(struct removal *r, int parent, const char *name)
 	rc = fstat(fd, &st) < 0 ? -errno : 0;
 	if (rc == 0 && r->depth == 0)
 		r->dev = st.st_dev;
-	/* Of others than root what is in it is not removed with its owner's rights. */
+	/* An owner other than root needs these rights to remove entries of the folder. */
 	if (rc == 0 && (st.st_mode & 0300) != 0300 && st.st_uid == geteuid() &&
 	    st.st_uid != 0)
 		(void)!fchmod(fd, (st.st_mode & 07777) | 0300);
@@ -118,8 +118,8 @@ static int fs_remove_pop(struct removal *r, const char *path)
 	const char *name = r->depth > 1 ? l->name : path;
 
 	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
-		/* What came meanwhile, what was moved here, or what the file
-		 * system left out while others went. */
+		/* Entries came meanwhile, or the file system left some out
+		 * of its list while others went: read the folder again. */
 		if (errno != ENOTEMPTY || !l->did)
 			return -errno;
 		l->did = false;

@@ -80,7 +80,7 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	text_make_printable(line);
 	len = strlen(line);
 	line[len++] = '\n';
-	/* One write, so that lines of several threads never mix. */
+	/* The line is one write, so that lines of several threads never mix. */
 	if (write(STDERR_FILENO, line, len) < 0)
 		errno = saved;
 	errno = saved;

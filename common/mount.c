@@ -170,7 +170,7 @@ void mount_line_fini(struct mount_line *l)
 	*l = (struct mount_line){ .major = 0 };
 }
 
-/* What mount_see() looks for. */
+/* The search of mount_see(). */
 struct mount_search {
 	const char *path;
 	struct mount_seen *found;

@@ -7,7 +7,7 @@
 
 #include "common/option_priv.h"
 
-/* What the scan of one command line has found so far. */
+/* The state of the scan of one command line. */
 struct scan {
 	const struct option_program *prog;
 	void *cfg;

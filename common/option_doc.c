@@ -42,7 +42,7 @@ void option_scdoc(const struct option_program *prog, FILE *out)
 	      out);
 }
 
-/* What every program knows, and then those that have a configuration. */
+/* Options of every program, then those of programs that have a configuration. */
 static const struct {
 	const char *key, *help;
 } builtins[] = {

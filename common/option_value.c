@@ -170,8 +170,8 @@ static int set_string(void *member, const char *text, struct error *err)
 	return 0;
 }
 
-/* One that is named and cannot be read would be noticed when it is needed first,
- * which may be late or never. */
+/* A file that is named is read now: that it cannot be read would otherwise be noticed
+ * when it is needed first, late or never. */
 static int set_file(const struct option_spec *o, void *member, const char *text,
 		    struct error *err)
 {

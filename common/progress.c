@@ -78,7 +78,7 @@ static void print_amounts(struct progress *p, uint64_t done, uint64_t total,
 		fprintf(p->out, ", %" PRIu64 " s left", (total - done) / rate);
 }
 
-/* It may be the name of a file. */
+/* The text may be the name of a file, which may have any byte. */
 static void print_what(const struct progress *p)
 {
 	char what[WHAT_MAX];

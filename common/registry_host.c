@@ -14,7 +14,7 @@ void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX])
 	const char *scheme = strstr(text, "://");
 	size_t len, i;
 
-	/* Of a store's URL: those of one kind have nothing else in common. */
+	/* Stores of one kind have only the host of their URLs in common. */
 	if (scheme && scheme == text + strcspn(text, ":/"))
 		text = scheme + 3;
 	if (*text == '[') {

@@ -81,7 +81,7 @@ int sign_key_new(struct sign_key **ret, struct error *err)
 	return take_private(pkey, ret, err);
 }
 
-/* Of the file that is open, so that no other one is read than was looked at. */
+/* The open file is checked, not the path: no other file can come between check and read. */
 static int check_mode(FILE *f, const char *path, struct error *err)
 {
 	struct stat st;

@@ -9,8 +9,8 @@
 /* An aborted mount says so at once. */
 #define ANSWER_MS 5000
 
-/* One that was unmounted may have given its number to the next one there, which answers,
- * or does not. */
+/* A session that was unmounted may have given its device number to the next mount there,
+ * which answers or does not. */
 bool session_is_aborted(const struct session *s)
 {
 	struct mount_line line = { .major = 0 };

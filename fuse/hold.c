@@ -32,11 +32,11 @@
 #define MESSAGES_A_TURN 4096u
 #define FDS_PER_MESSAGE 16
 #define BACKOFF_FIRST_MS 50
-/* What is mended soon is served soon; what fails for hours fills no disk with what it
- * says each time. */
+/* Pauses between two starts of a child: short at first, so that a mended fault is served
+ * soon; long later, so that a child that fails for hours fills no disk with its log. */
 #define QUICK_MAX_MS 2000
 #define SLOW_MAX_MS 30000
-/* One that lived this long did not crash because of how it was started. */
+/* A child that lived this long did not crash because of how it was started. */
 #define STABLE_MS 5000
 
 struct held {
@@ -114,7 +114,7 @@ static void handle_message(struct holder *h, char *text, int *fds, int n_fds)
 		name = NULL;
 	if (drop && name)
 		held_remove(h, name);
-	/* What is not kept is closed; BARRIER=1 asks for just that. */
+	/* Descriptors that are not kept are closed; BARRIER=1 asks for just that. */
 	for (int i = 0; i < n_fds; i++) {
 		if (store && name)
 			held_add(h, name, fds[i]);
@@ -172,7 +172,8 @@ static bool receive_message(struct holder *h)
 		return errno == EINTR;
 	text[n] = '\0';
 	parse_control(&msg, &r);
-	/* What the child runs may have inherited its end. */
+	/* Programs that the child runs may have inherited its end of the socket: a message
+	 * of theirs has its descriptors closed, and does nothing else. */
 	if (h->child == 0 || r.pid != h->child || (msg.msg_flags & MSG_TRUNC))
 		memcpy(text, none, sizeof(none));
 	handle_message(h, text, r.fds, r.n_fds);
@@ -280,8 +281,8 @@ static int child_ended(struct holder *h, int status, int *ret_code)
 
 	h->child = 0;
 	*ret_code = by_itself ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	/* One that fails before it kept anything has nothing to come back for:
-	 * a wrong option, say. */
+	/* A child that fails before it kept a descriptor is not started again: it may
+	 * have a wrong option. */
 	if (h->ending || (by_itself && (*ret_code == 0 || h->n_held == 0)))
 		return 1;
 	if (now - h->started_ms >= STABLE_MS)
@@ -325,7 +326,7 @@ static int handle_signal(struct holder *h, int *ret_code)
 	if (read(h->signals, &si, sizeof(si)) != (ssize_t)sizeof(si))
 		return 0;
 	if (si.ssi_signo == SIGCHLD) {
-		/* What it sent before it died comes first. */
+		/* Messages that it sent before it died come first. */
 		receive_messages(h);
 		return hold_reap(h, ret_code);
 	}

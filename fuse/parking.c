@@ -60,7 +60,7 @@ void parking_open(struct parking *p)
 	atomic_store(&p->open, p->is_early != NULL);
 }
 
-/* What is about no node, or expects no answer, is never too early. */
+/* Requests about no node, or without an answer, are never too early. */
 static bool is_early(struct parking *p, const char *request)
 {
 	const struct fuse_in_header *in = (const void *)request;

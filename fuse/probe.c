@@ -32,7 +32,7 @@ static int probe_resend(void *arg, struct error *err)
 	bool resend = false;
 	int rc;
 
-	/* Of one that was killed. */
+	/* A probe that was killed may have left its mount. */
 	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
 	rc = fs_mkdir(t->path, 0700, err);
 	if (rc == 0)

@@ -21,7 +21,7 @@
 
 TAILQ_HEAD(reply_lines, reply_line);
 
-/* What the replies of one kind leave of a shelf. */
+/* Buffers of a shelf that replies of one kind must leave free. */
 struct leave {
 	unsigned int all;  /* by all shares together */
 	unsigned int many; /* by those that do not have few */

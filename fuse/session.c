@@ -269,7 +269,8 @@ static void take_back(struct session *s)
 		log_warning(s->cfg.log, "left mounted: %s", strerror(errno));
 }
 
-/* What is where a link leads is not found by the link's name. */
+/* A path that ends in a symlink is not the mount point's name in mountinfo: such a mount is
+ * taken back. */
 static int mount_fresh(struct session *s, struct error *err)
 {
 	int rc = mount_session(s, err);
@@ -289,7 +290,7 @@ static int mount_fresh(struct session *s, struct error *err)
 
 static int start_fresh(struct session *s, struct error *err)
 {
-	/* One that a predecessor left without anybody to keep it is dead. */
+	/* A mount that a predecessor left, and that nobody keeps, is dead. */
 	int rc = mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path, true,
 				 err);
 
@@ -322,7 +323,7 @@ bool session_is_gone(const struct fd_keeper *k, const char *name)
 	return fd >= 0 && !is_connected(fd);
 }
 
-/* What keep() wrote.  An older one wrote INIT alone. */
+/* Read the text that keep() wrote; older versions wrote INIT alone. */
 static int read_kept(struct session *s, int fd, size_t len, struct error *err)
 {
 	struct buf *init = &s->init_request;
