@@ -14,7 +14,7 @@
 
 TestSuite(http_tls, .timeout = 120);
 
-#define CHANGES 200000
+#define CHANGES 50000
 #define CHANGE_MIN 20u /* bytes of one, at least */
 #define ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
 
