@@ -5,12 +5,13 @@
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
 	"received, image, label, revision, node_count, summary, placed, " JOB_OTHERS
-/* How many later attempts there are, and was an earlier one placed? */
+/* How many later attempts there are; and, of one that was not placed, was an earlier one? */
 #define JOB_OTHERS \
 	"(SELECT CAST(count(*) AS BIGINT) FROM job_start AS n " \
 	"WHERE n.job = s.job AND n.attempt > s.attempt AND n.events > 0), " \
-	"(SELECT CAST(coalesce(max(placed), 0) AS BIGINT) FROM job_start AS n " \
-	"WHERE n.job = s.job AND n.attempt < s.attempt) "
+	"CAST(CASE WHEN s.placed = 0 AND EXISTS (SELECT 1 FROM job_start AS n " \
+	"WHERE n.job = s.job AND n.attempt < s.attempt AND n.placed = 1) " \
+	"THEN 1 ELSE 0 END AS BIGINT) "
 #define JOB_TYPES "itiiiiiittiitiii"
 /* Starts that the list chooses from, the newest; of these, so many of one node alone come
  * before those of others. */

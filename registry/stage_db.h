@@ -42,7 +42,7 @@ struct job_start {
 	int64_t nodes;             /* that sent events */
 	int64_t later;             /* later attempts of the job */
 	bool is_placed;      /* start_stage_is_placing() of one of its events */
-	bool was_placed;     /* of an earlier attempt's */
+	bool was_placed;     /* of an earlier one, if this is not */
 	const char *summary; /* of one that is over: JSON, or "" */
 	const char *job;
 	const char *image, *label; /* "" unknown */
