@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/bounded_json.h"
@@ -22,6 +21,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "groupio/save_priv.h"
+#include "net/listener.h"
 #include "net/shortage.h"
 
 #define REQUEST_MAX (16u << 20)
@@ -227,7 +227,7 @@ static int take_tensor(struct save_rank *r, json_t *v, struct error *err)
 			    err);
 	if (rc == 0)
 		r->table.tensors[r->table.n - 1].data =
-			(const char *)r->map + off;
+			r->map ? (const char *)r->map + off : NULL;
 	return rc;
 }
 
@@ -235,11 +235,13 @@ static int take_tensor(struct save_rank *r, json_t *v, struct error *err)
  * look at them is no fault. */
 static int map_bytes(struct save_rank *r, int fd, struct error *err)
 {
+	const int seals = fd < 0 ? 0 : fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
 	if (fd < 0)
 		return 0;
-	if ((fcntl(fd, F_GET_SEALS) & SEALS) != SEALS || fstat(fd, &st) < 0 ||
+	/* A file of the disk has no seals: -1, of which all bits are set. */
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
 	    st.st_size < 0)
 		return error_set(err, EINVAL, "the memory is not sealed");
 	r->size = (size_t)st.st_size;
@@ -553,25 +555,22 @@ static void *accept_main(void *arg)
 	return NULL;
 }
 
+/* Only those may knock whose requests are taken: nobody else can have its places. */
 static int listen_for_ranks(struct saves *s, struct error *err)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int rc = listener_open_unix(s->socket, 0600, 64,
+				    "name another --group-socket",
+				    &s->listen_fd, err);
 
-	if (strlen(s->socket) >= sizeof(sa.sun_path))
-		return error_set(err, ENAMETOOLONG,
-				 "--group-socket '%s' is too long", s->socket);
-	memcpy(sa.sun_path, s->socket, strlen(s->socket));
-	(void)unlink(s->socket);
-	s->listen_fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (rc < 0)
+		return rc;
 	s->end_fd = eventfd(0, EFD_CLOEXEC);
-	/* Any user may knock: who it is, is looked at. */
-	if (s->listen_fd < 0 || s->end_fd < 0 ||
-	    bind(s->listen_fd, (const void *)&sa, sizeof(sa)) < 0 ||
-	    chmod(s->socket, 0666) < 0 || listen(s->listen_fd, 64) < 0)
-		return error_set(err, errno, "--group-socket '%s': %s",
-				 s->socket, strerror(errno));
-	return 0;
+	if (s->end_fd >= 0 && fcntl(s->listen_fd, F_SETFL, O_NONBLOCK) == 0 &&
+	    (s->cfg.owner == geteuid() ||
+	     chown(s->socket, s->cfg.owner, (gid_t)-1) == 0))
+		return 0;
+	return error_set(err, errno, "--group-socket '%s': %s", s->socket,
+			 strerror(errno));
 }
 
 static void close_socket(struct saves *s)

@@ -98,11 +98,14 @@ def raw(address):
     fd = os.memfd_create("raw", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 64)
 
-    def says(**other):
+    def says(fd=fd, **other):
         with bootseer_group._call(address, {**request, **other}, fd) as sock:
             print(sock.makefile().readline().strip(), flush=True)
 
     says()
+    with tempfile.TemporaryFile() as file:
+        file.truncate(64)
+        says(fd=file.fileno())
     bootseer_group.fcntl.fcntl(fd, 1033, 15)
     says(tensors=[["a", "U8", [65], 0, 65]])
     says(tensors=[["a", "U8", [1 << 40, 1 << 40], 0, 64]])
