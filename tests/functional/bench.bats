@@ -279,18 +279,6 @@ goals_of()
 	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
 }
 
-@test "nodes in every kind of trouble have the image in the end" {
-	"$top/bench/p2p" --quick --only peers --node-rate 8mbit --origin-rate 32mbit \
-		--scenarios "slow kill tracker origin join delay" \
-		--json "$BATS_TEST_TMPDIR/p"
-	jq -e '[.samples[].series |
-		capture("^4 nodes, (?<trouble>.*): (time to full, p99|void)$") |
-		.trouble] | sort ==
-		["delay", "join", "kill", "origin", "slow", "tracker"]' \
-		"$BATS_TEST_TMPDIR/p"
-	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
-}
-
 @test "a peer whose programs are missing is left out, and that is said" {
 	programs=$BATS_TEST_TMPDIR/programs
 	mkdir "$programs"

@@ -35,6 +35,8 @@ bootseer_predicted_set_up() {
 # What the prediction fetched and the start did not read.
 note_waste() {
 	note_hot_set bootseer-predicted 5003
+	(($(jq .hot.fetched_bytes "$W/figures") > 0)) ||
+		die "the service predicted nothing yet: its list may be 5 s old"
 	sample "$image: unused of what was fetched" bootseer-predicted \
 		"$(jq '100 * .hot.unused_bytes /
 			([.hot.fetched_bytes, 1] | max)' "$W/figures")" %
