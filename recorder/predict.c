@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What of a prediction holds for an image.  A donor whose files the image has nearly all
- * is its twin (another version, or the same program elsewhere): then what twins read is
- * all that is taken.  Without one it is what was read by the same donors (a base, an
- * interpreter, a library), where the image has nearly all of that.  A file alone says
- * little: an image has many that its start does not read.
+ * is its twin (another version, or the same program elsewhere), and what twins read is
+ * taken.  So is what was read by the same donors (a base, an interpreter, a library), where
+ * the image has nearly all of that: of strangers the node knows only common files, so that
+ * any may seem to be a twin, which must hide nothing.  A file alone says little: an image
+ * has many that its start does not read.
  */
 #include <errno.h>
 #include <string.h>
@@ -107,10 +108,12 @@ static uint64_t find_twins(const struct choosing *c)
 	return twins;
 }
 
-static void choose_of_twins(struct choosing *c, uint64_t twins)
+static void choose_of_twins(struct choosing *c)
 {
+	uint64_t twins = find_twins(c);
+
 	for (size_t i = 0; i < c->n_paths; i++)
-		c->paths[i].is_chosen =
+		c->paths[i].is_chosen |=
 			c->paths[i].is_here && c->paths[i].readers & twins;
 }
 
@@ -126,7 +129,7 @@ static void choose_groups(struct choosing *c)
 		     to < c->n_paths && p[to].readers == p[from].readers; to++)
 			here += p[to].is_here;
 		for (size_t i = from; i < to && is_share(here, to - from); i++)
-			p[i].is_chosen = p[i].is_here;
+			p[i].is_chosen |= p[i].is_here;
 	}
 }
 
@@ -162,7 +165,6 @@ int prediction_choose(const struct trace *t, struct file_map *files,
 	AUTO_FREE struct predicted_path *paths =
 		calloc(t->n + 1, sizeof(*paths));
 	struct choosing c = { .t = t, .paths = paths };
-	uint64_t twins;
 	int rc;
 
 	if (!paths)
@@ -172,10 +174,7 @@ int prediction_choose(const struct trace *t, struct file_map *files,
 	rc = look_for_files(&c, files, err);
 	if (rc < 0)
 		return rc;
-	twins = find_twins(&c);
-	if (twins)
-		choose_of_twins(&c, twins);
-	else
-		choose_groups(&c);
+	choose_of_twins(&c);
+	choose_groups(&c);
 	return take_chosen(&c, ret, err);
 }

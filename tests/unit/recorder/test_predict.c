@@ -242,3 +242,15 @@ Test(predict,
 	/* Half of all that a donor read is too little. */
 	expect_chosen(all + 1, 1, "");
 }
+
+Test(predict, a_twin_of_few_files_hides_nothing_that_others_show)
+{
+	AUTO(trace) common = RUN(COMMON);
+	AUTO(trace) a = RUN(COMMON, NUMPY, ABSENT);
+	AUTO(trace)
+	b = RUN(NUMPY, { "/x1", 9, 9, 9 }, { "/x2", 9, 9, 10 },
+		{ "/x3", 9, 9, 11 });
+	const struct trace *all[] = { common, a, b };
+
+	expect_chosen(all, 3, "0 1 2 3 4 5 6 7 ");
+}
