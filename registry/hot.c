@@ -343,14 +343,16 @@ static bool is_stale(int64_t made_ms)
 
 /* The list from the database, merged anew when it is of an older version and a
  * second old.  With -EBUSY there may be a `*ret`, too, which is older. */
-static int make_list(struct hot *h, const struct start *s, struct hot_row *row,
-		     struct kept_hot **ret, struct error *err)
+static int make_list(struct hot *h, const struct start *s, bool may_merge,
+		     struct hot_row *row, struct kept_hot **ret,
+		     struct error *err)
 {
 	int found = trace_db_hot(h->db, s->id, row, err);
 	int rc = found;
 
-	if (rc == -ENOENT ||
-	    (rc == 0 && row->version < s->version && is_stale(row->made_ms)))
+	if (may_merge &&
+	    (rc == -ENOENT ||
+	     (rc == 0 && row->version < s->version && is_stale(row->made_ms))))
 		rc = merge_one(h, s, row, err);
 	if (rc == 0)
 		return make_kept(row, ret, err);
@@ -391,7 +393,7 @@ static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 
 /* With the lock held, which is given up meanwhile. */
 static int fill(struct hot *h, struct slot *slot, const struct start *s,
-		struct error *err)
+		bool may_merge, struct error *err)
 {
 	struct hot_row row = { .version = 0 };
 	struct error why = ERROR_INIT;
@@ -403,11 +405,12 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 	slot->busy = true;
 	h->stats.misses_total++;
 	pthread_mutex_unlock(&h->lock);
-	rc = make_list(h, s, &row, &k, &why);
+	rc = make_list(h, s, may_merge, &row, &k, &why);
 	pthread_mutex_lock(&h->lock);
 	slot->busy = false;
 	slot->tries++;
-	slot->error = why;
+	/* Those who wait may merge it themselves. */
+	slot->error = may_merge ? why : (struct error)ERROR_INIT;
 	if (rc < 0 && err)
 		*err = why;
 	if (k)
@@ -433,12 +436,37 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 		h->stats.hits_total++;
 	while (rc == 0 && !is_usable(slot, s))
 		rc = slot->busy ? wait_ready(h, slot, s, err)
-				: fill(h, slot, s, err);
+				: fill(h, slot, s, true, err);
 	/* An older list is better than none. */
 	if (rc == -EBUSY && slot->kept)
 		rc = 0;
 	if (rc == 0) {
 		h->stats.stale_total += slot->version < s->version;
+		slot->kept->refs++;
+		*ret = &slot->kept->list;
+	}
+	leave_slot(h, slot);
+	shrink(h);
+	pthread_mutex_unlock(&h->lock);
+	return rc;
+}
+
+int hot_get_merged(struct hot *h, const struct start *s,
+		   struct hot_list_text **ret, struct error *err)
+{
+	struct slot *slot;
+	int rc = 0;
+
+	pthread_mutex_lock(&h->lock);
+	slot = find_slot(h, s->id);
+	if (!slot) {
+		pthread_mutex_unlock(&h->lock);
+		return error_nomem(err);
+	}
+	if (!slot->kept)
+		rc = slot->busy ? error_set(err, ENOENT, "it is being merged")
+				: fill(h, slot, s, false, err);
+	if (rc == 0) {
 		slot->kept->refs++;
 		*ret = &slot->kept->list;
 	}

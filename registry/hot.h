@@ -41,6 +41,9 @@ DEFINE_AUTO(hot)
  */
 int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	    struct error *err) MUST_CHECK;
+/* The same without merging anything: a list that was made before, of any version. */
+int hot_get_merged(struct hot *h, const struct start *s,
+		   struct hot_list_text **ret, struct error *err) MUST_CHECK;
 void hot_put(struct hot *h, struct hot_list_text *l);
 
 void hot_get_stats(struct hot *h, struct hot_stats *ret);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "recorder/trace.h"
 
 #define KEPT_MAX 16u /* prefixes whose lists are in memory */
@@ -13,7 +14,9 @@
 #define EMPTY_FRESH_NS NS_PER_S
 #define MAKE_NS \
 	(NS_PER_S / 4) /* a start waits; the next one finds more lists merged */
-#define OWNERS_KNOWN_MAX 4096u      /* the newest */
+#define CHOICE_FACTOR \
+	100 /* a choice is kept so much longer than making it took */
+#define CHOICE_KEPT_NS (60 * NS_PER_S)
 #define PAUSE_FACTOR 4              /* between two, of what the first took */
 #define MEMORY_MAX (64u << 20)      /* of these, decoded */
 #define ENTRIES_BEFORE (256u << 10) /* of its donors */
@@ -31,9 +34,14 @@ struct prediction_slot {
 	bool busy; /* somebody makes it anew */
 };
 
+struct donor_choice;
+
 struct predictions {
 	struct db *db;
 	struct hot *hot;
+	struct donor_choice
+		*choice; /* these two: of the one who makes a list */
+	size_t merge_first;
 	pthread_mutex_t lock; /* protects what follows */
 	bool is_making;       /* one at once: its memory */
 	int64_t next_ns; /* none is made before: it is a part of what a core does */
@@ -64,6 +72,8 @@ static void unref_text(struct prediction_text *t)
 	free(t);
 }
 
+static void donor_choice_free(struct donor_choice *c);
+
 void predictions_free(struct predictions *p)
 {
 	if (!p)
@@ -72,6 +82,7 @@ void predictions_free(struct predictions *p)
 		unref_text(p->slots[i].text);
 		free(p->slots[i].prefix);
 	}
+	donor_choice_free(p->choice);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -93,23 +104,6 @@ bool prediction_owner(const char *repo, char *ret)
 	return true;
 }
 
-struct owner_names {
-	char *v[OWNERS_KNOWN_MAX];
-	size_t n;
-};
-
-/* Its number; -ENOSPC, -ENOMEM. */
-static int owner_number(struct owner_names *o, const char *name)
-{
-	for (size_t i = 0; i < o->n; i++)
-		if (strcmp(o->v[i], name) == 0)
-			return (int)i;
-	if (o->n == OWNERS_KNOWN_MAX)
-		return -ENOSPC;
-	o->v[o->n] = strdup(name);
-	return o->v[o->n] ? (int)o->n++ : -ENOMEM;
-}
-
 static bool is_below(const char *repo, const char *prefix)
 {
 	size_t len = strlen(prefix);
@@ -123,25 +117,26 @@ static bool is_below(const char *repo, const char *prefix)
 /* A start that may take part. */
 struct prediction_donor {
 	struct start start;
+	char *repo;
+	size_t owner_len;     /* of the repository's name, from its begin */
 	uint32_t owner, turn; /* turn: how many of the owner are newer */
 	uint32_t order;
-	bool is_own;
 };
 
+/* The starts of all repositories, whoever asks; by turns, so that no owner's many starts
+ * crowd out those of others. */
 struct donor_choice {
-	const char *prefix;
-	struct owner_names owners;
-	uint32_t turns[OWNERS_KNOWN_MAX];
 	struct prediction_donor *v;
 	size_t n;
+	int64_t until_ns; /* then it is made anew */
 };
 
 static void donor_choice_free(struct donor_choice *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->owners.n; i++)
-		free(c->owners.v[i]);
+	for (size_t i = 0; i < c->n; i++)
+		free(c->v[i].repo);
 	free(c->v);
 	free(c);
 }
@@ -150,58 +145,114 @@ static int note_donor(void *arg, const struct donor_line *l)
 {
 	struct donor_choice *c = arg;
 	char name[PREDICTION_OWNER_MAX];
-	int owner;
+	struct prediction_donor *d = &c->v[c->n];
 
 	if (c->n == DONOR_LINES_MAX || !prediction_owner(l->repo, name))
 		return 0;
-	owner = owner_number(&c->owners, name);
-	if (owner < 0)
-		return owner == -ENOSPC ? 0 : owner;
-	c->v[c->n] = (struct prediction_donor){
+	*d = (struct prediction_donor){
 		.start = l->start,
-		.owner = (uint32_t)owner,
-		.turn = c->turns[owner]++,
+		.repo = strdup(l->repo),
+		.owner_len = strlen(name),
 		.order = (uint32_t)c->n,
-		.is_own = is_below(l->repo, c->prefix),
 	};
+	if (!d->repo)
+		return -ENOMEM;
 	c->n++;
 	return 0;
 }
 
-/* By turns, so that no owner's many starts crowd out those of others. */
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int order_of_owners(const struct prediction_donor *x,
+			   const struct prediction_donor *y)
+{
+	int c = ORDER(x->owner_len, y->owner_len);
+
+	return c ? c : memcmp(x->repo, y->repo, x->owner_len);
+}
+
+static int by_owner(const void *a, const void *b)
+{
+	const struct prediction_donor *x = a, *y = b;
+	int c = order_of_owners(x, y);
+
+	return c ? c : ORDER(x->order, y->order);
+}
+
 static int by_turn(const void *a, const void *b)
 {
 	const struct prediction_donor *x = a, *y = b;
+	int c = ORDER(x->turn, y->turn);
 
-	if (x->turn != y->turn)
-		return x->turn < y->turn ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return c ? c : ORDER(x->order, y->order);
 }
 
-static int choose_donors(struct predictions *p, const char *prefix,
-			 struct donor_choice **ret, struct error *err)
+static void give_turns(struct donor_choice *c)
 {
-	struct donor_choice *c = calloc(1, sizeof(*c));
+	struct prediction_donor *v = c->v;
+
+	qsort(v, c->n, sizeof(*v), by_owner);
+	for (size_t i = 1; i < c->n; i++) {
+		bool is_same = order_of_owners(&v[i - 1], &v[i]) == 0;
+
+		v[i].owner = v[i - 1].owner + !is_same;
+		v[i].turn = is_same ? v[i - 1].turn + 1 : 0;
+	}
+	qsort(v, c->n, sizeof(*v), by_turn);
+}
+
+/* By the one who makes a list. */
+static int renew_choice(struct predictions *p, struct error *err)
+{
+	int64_t begun = clock_now_ns(), kept;
+	struct donor_choice *c;
 	int rc;
 
+	if (p->choice && begun < p->choice->until_ns)
+		return 0;
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return error_nomem(err);
-	c->prefix = prefix;
-	c->v = calloc(DONOR_LINES_MAX, sizeof(*c->v));
+	c->v = calloc(DONOR_LINES_MAX + 1, sizeof(*c->v));
 	rc = c->v ? trace_db_donors(p->db, note_donor, c, err)
 		  : error_nomem(err);
 	if (rc < 0) {
 		donor_choice_free(c);
 		return rc;
 	}
-	qsort(c->v, c->n, sizeof(*c->v), by_turn);
-	*ret = c;
+	give_turns(c);
+	kept = CHOICE_FACTOR * (clock_now_ns() - begun);
+	c->until_ns = clock_now_ns() +
+		      (kept < CHOICE_KEPT_NS ? kept : CHOICE_KEPT_NS);
+	donor_choice_free(p->choice);
+	p->choice = c;
 	return 0;
+}
+
+/* Numbers of the choice's starts: first the asker's own, up to half of all that take part. */
+static void put_own_first(const struct donor_choice *c, const char *prefix,
+			  uint32_t *ret)
+{
+	size_t n = 0, n_own, next = 0;
+
+	for (uint32_t i = 0; i < c->n && n < PREDICTION_DONORS_MAX / 2; i++)
+		if (is_below(c->v[i].repo, prefix))
+			ret[n++] = i;
+	n_own = n;
+	for (uint32_t i = 0; i < c->n; i++) {
+		if (next < n_own && ret[next] == i)
+			next++;
+		else
+			ret[n++] = i;
+	}
 }
 
 /* -------------------------------------------------------------------- making --- */
 
 struct donor_traces {
+	const char *prefix;
+	int64_t until_ns;
+	bool is_cut; /* there may be more, which could not be had now */
 	struct trace_donor v[PREDICTION_DONORS_MAX];
 	struct trace *traces[PREDICTION_DONORS_MAX];
 	uint32_t owners[PREDICTION_DONORS_MAX]; /* as of the choice */
@@ -219,15 +270,12 @@ static uint32_t small_owner(struct donor_traces *all, uint32_t owner)
 	return (uint32_t)all->n_owners++;
 }
 
-/* One whose list cannot be had is left out. */
-static void load_donor(struct predictions *p, const struct prediction_donor *d,
-		       struct donor_traces *all)
+static void add_donor(const struct prediction_donor *d,
+		      const struct hot_list_text *list,
+		      struct donor_traces *all)
 {
-	struct hot_list_text *list;
 	struct trace *t = NULL;
 
-	if (hot_get(p->hot, &d->start, &list, NULL) < 0)
-		return;
 	if (trace_decode_within(list->trace.data, list->trace.len,
 				MEMORY_MAX - all->memory, &t, NULL) == 0 &&
 	    all->entries + t->n <= ENTRIES_BEFORE) {
@@ -237,11 +285,57 @@ static void load_donor(struct predictions *p, const struct prediction_donor *d,
 		all->v[all->n++] = (struct trace_donor){
 			.trace = steal_ptr(&t),
 			.owner = small_owner(all, d->owner),
-			.is_own = d->is_own,
+			.is_own = is_below(d->repo, all->prefix),
 		};
 	}
 	trace_free(t);
+}
+
+typedef int get_list(struct hot *h, const struct start *s,
+		     struct hot_list_text **ret, struct error *err);
+
+/* Of start `i` of the choice; -ENOENT: it has no list. */
+static int load_donor(struct predictions *p, uint32_t i, get_list *get,
+		      struct donor_traces *all)
+{
+	const struct prediction_donor *d = &p->choice->v[i];
+	struct hot_list_text *list;
+	int rc = get(p->hot, &d->start, &list, NULL);
+
+	if (rc < 0) {
+		all->is_cut |= rc != -ENOENT;
+		return rc;
+	}
+	add_donor(d, list, all);
 	hot_put(p->hot, list);
+	return 0;
+}
+
+static bool is_in_time(struct donor_traces *all)
+{
+	bool is = clock_now_ns() < all->until_ns;
+
+	all->is_cut |= !is;
+	return is;
+}
+
+/* Lists that are there come first.  Merging those of the first donors has what time is left,
+ * by turns, so that large recordings of a few keep nobody out for long. */
+static void load_donors(struct predictions *p, const uint32_t *order,
+			struct donor_traces *all)
+{
+	size_t n = p->choice->n, i = 0, n_unmerged = 0;
+	uint32_t unmerged[PREDICTION_DONORS_MAX];
+
+	for (; i < n && i < PREDICTION_DONORS_MAX && is_in_time(all); i++)
+		if (load_donor(p, order[i], hot_get_merged, all) == -ENOENT)
+			unmerged[n_unmerged++] = order[i];
+	for (size_t k = 0; k < n_unmerged && is_in_time(all); k++)
+		(void)load_donor(p, unmerged[(k + p->merge_first) % n_unmerged],
+				 hot_get, all);
+	p->merge_first++;
+	for (; i < n && all->n < PREDICTION_DONORS_MAX && is_in_time(all); i++)
+		(void)load_donor(p, order[i], hot_get_merged, all);
 }
 
 static int predict_of(const struct donor_traces *all, struct buf *ret,
@@ -261,31 +355,35 @@ static int make_text(struct predictions *p, const char *prefix,
 		     struct prediction_text *ret, size_t *ret_entries,
 		     struct error *err)
 {
-	struct donor_traces *all = calloc(1, sizeof(*all));
-	int64_t until = clock_now_ns() + MAKE_NS;
-	struct donor_choice *c = NULL;
-	int rc = all ? choose_donors(p, prefix, &c, err) : error_nomem(err);
+	AUTO_FREE struct donor_traces *all = calloc(1, sizeof(*all));
+	AUTO_FREE uint32_t *order = NULL;
+	int rc = all ? renew_choice(p, err) : error_nomem(err);
 
-	for (size_t i = 0;
-	     rc == 0 && i < c->n && all->n < PREDICTION_DONORS_MAX &&
-	     clock_now_ns() < until;
-	     i++)
-		load_donor(p, &c->v[i], all);
-	if (rc == 0)
-		rc = predict_of(all, &ret->trace, ret_entries, err);
-	for (size_t i = 0; all && i < all->n; i++)
+	if (rc < 0)
+		return rc;
+	order = calloc(p->choice->n + 1, sizeof(*order));
+	if (!order)
+		return error_nomem(err);
+	put_own_first(p->choice, prefix, order);
+	all->prefix = prefix;
+	all->until_ns = clock_now_ns() + MAKE_NS;
+	load_donors(p, order, all);
+	rc = predict_of(all, &ret->trace, ret_entries, err);
+	for (size_t i = 0; i < all->n; i++)
 		trace_free(all->traces[i]);
-	donor_choice_free(c);
-	free(all);
+	/* Nothing is an answer only when all was looked at. */
+	if (rc == 0 && ret->trace.len == 0 && all->is_cut)
+		rc = error_set(err, EBUSY,
+			       "too few lists could be had in time");
 	return rc;
 }
 
 /* ----------------------------------------------------------------------- get --- */
 
-/* With the lock: the prefix's slot, or the one that was used least recently of those that
- * nobody fills; NULL: all are being filled. */
+/* With the lock: the prefix's slot, or, where it is filled now, the one that was used least
+ * recently; NULL: neither. */
 static struct prediction_slot *find_slot(struct predictions *p,
-					 const char *prefix)
+					 const char *prefix, bool may_fill)
 {
 	struct prediction_slot *oldest = NULL;
 
@@ -297,7 +395,7 @@ static struct prediction_slot *find_slot(struct predictions *p,
 		if (!s->busy && (!oldest || s->used_ns < oldest->used_ns))
 			oldest = s;
 	}
-	if (!oldest)
+	if (!oldest || !may_fill)
 		return NULL;
 	unref_text(oldest->text);
 	free(oldest->prefix);
@@ -348,28 +446,33 @@ int predictions_get(struct predictions *p, const char *prefix,
 		    struct prediction_text **ret, struct error *err)
 {
 	struct prediction_slot *s;
+	struct error why = ERROR_INIT;
 	int64_t now = clock_now_ns();
+	bool may_fill, is_told;
 	int rc = 0;
 
 	pthread_mutex_lock(&p->lock);
 	p->stats.asked_total++;
-	s = find_slot(p, prefix);
+	may_fill = !p->is_making && now >= p->next_ns;
+	s = find_slot(p, prefix, may_fill);
 	if (s) {
 		s->used_ns = now;
-		if (!p->is_making && now >= p->next_ns && is_old(s, now))
-			rc = fill_slot(p, s, err);
+		if (may_fill && is_old(s, now))
+			rc = fill_slot(p, s, &why);
 	}
 	/* What was there before is better than nothing. */
-	if (s && s->text && s->text->trace.len) {
+	is_told = s && s->text && s->text->trace.len;
+	if (is_told) {
 		s->text->refs++;
 		p->stats.told_total++;
 		*ret = s->text;
-		rc = 0;
-	} else if (rc == 0) {
-		rc = error_set(err, ENOENT, "there is no trace yet");
 	}
 	pthread_mutex_unlock(&p->lock);
-	return rc;
+	if (rc < 0)
+		log_warning("predictions",
+			    "a prediction could not be made reason=\"%s\"",
+			    why.msg);
+	return is_told ? 0 : error_set(err, ENOENT, "there is no trace yet");
 }
 
 const struct buf *prediction_trace(const struct prediction_text *t)

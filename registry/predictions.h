@@ -23,7 +23,8 @@ DEFINE_AUTO(predictions)
 /*
  * What whoever may see the repositories below `prefix` ("": all) is told: an encoded trace
  * of no image.  Blocks while it is made, but for nobody else who makes it.  -ENOENT: there is
- * nothing to tell, or it is being made for the first time.  The caller gives it back.
+ * nothing to tell, or it is being made for the first time, or it could not be made, which is
+ * logged: for who asks a missing prediction is a missing trace.  The caller gives it back.
  */
 struct prediction_text;
 int predictions_get(struct predictions *p, const char *prefix,

@@ -53,15 +53,22 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				     "ORDER BY newest DESC, id DESC "
 				     "LIMIT CAST($2 AS BIGINT)",
 				LIST_TYPES },
-	/* at most */
+	/* at most; one pass over the index start_relative, which has all that is grouped */
 	[AT(SQL_LIST_DONORS)] = { "list donors",
-				  FIND "AS s WHERE repo <> '' AND "
-				       "repo NOT LIKE '%://%' AND newest = ("
-				       "SELECT max(newest) FROM start "
-				       "WHERE repo = s.repo AND "
-				       "workload = s.workload) "
-				       "ORDER BY newest DESC, id DESC "
-				       "LIMIT CAST($1 AS BIGINT)",
+				  "SELECT s.id, s.repo, s.image, s.workload, "
+				  "s.version, s.votes, s.newest, s.used "
+				  "FROM (SELECT repo, workload, "
+				  "max(newest) AS newest FROM start "
+				  "WHERE repo <> '' AND repo NOT LIKE '%://%' "
+				  "GROUP BY repo, workload "
+				  "ORDER BY max(newest) DESC "
+				  "LIMIT CAST($1 AS BIGINT)) AS m "
+				  "CROSS JOIN start AS s "
+				  "WHERE s.repo = m.repo AND "
+				  "s.workload = m.workload AND "
+				  "s.newest = m.newest "
+				  "ORDER BY s.newest DESC, s.id DESC "
+				  "LIMIT CAST($1 AS BIGINT)",
 				  FIND_TYPES },
 	/* repo, image, workload, now, used: the start's row, locked */
 	[AT(SQL_TOUCH)] = { "touch",

@@ -126,7 +126,7 @@ static int send_prediction(struct call *c, const struct start_query *q,
 		return error_set(err, ENOENT, "there is no trace yet");
 	l = malloc(sizeof(*l));
 	if (!l)
-		return error_nomem(err);
+		return error_set(err, ENOENT, "there is no trace yet");
 	l->predictions = p;
 	rc = predictions_get(p, q->prefix, &l->text, err);
 	if (rc < 0) {

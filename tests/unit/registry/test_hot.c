@@ -147,3 +147,20 @@ Test(hot, an_older_list_does_while_others_are_merged)
 	hot_put(h, list);
 	end_merge(h, &first);
 }
+
+Test(hot, a_list_that_nobody_merged_is_not_merged_for_a_prediction)
+{
+	const struct start none = { .id = 2, .version = 2 };
+	const struct start older = { .id = OLD, .version = 2 };
+	struct hot_list_text *list;
+	AUTO(hot) h = NULL;
+
+	cr_assert_eq(hot_new(NULL, 1 << 20, NS_PER_S, &h, NULL), 0);
+	cr_expect_eq(hot_get_merged(h, &none, &list, NULL), -ENOENT);
+	cr_assert_eq(hot_get_merged(h, &older, &list, NULL), 0);
+	hot_put(h, list);
+	cr_expect_eq(atomic_load(&n_loading), 0);
+	/* Who needs it has it merged all the same. */
+	cr_expect_eq(hot_get(h, &older, &list, NULL), -ENOENT);
+	cr_expect_eq(atomic_load(&n_loading), 1);
+}

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "recorder/trace.h"
+#include "tests/unit/test_clock.h"
 
 TestSuite(predictions, .timeout = 120);
 
@@ -17,12 +19,18 @@ struct repo_start {
 
 static const struct repo_start *starts;
 static size_t n_starts, n_asked;
+/* How long it takes to list starts, to look for a list, and to merge one. */
+static int64_t listing_ns, looking_ns, merging_ns;
+static bool is_db_down;
 
 int trace_db_donors(struct db *db,
 		    int (*each)(void *arg, const struct donor_line *l),
 		    void *arg, struct error *err)
 {
 	n_asked++;
+	test_clock_step(listing_ns);
+	if (is_db_down)
+		return error_set(err, ETIMEDOUT, "the database is busy");
 	for (size_t i = 0; i < n_starts; i++) {
 		const struct donor_line l = { .repo = starts[i].repo,
 					      .start.id = (int64_t)i };
@@ -49,8 +57,8 @@ static void encode(const char *files, struct buf *ret)
 					 .len = 1,
 					 .confidence = TRACE_CERTAIN };
 
-		path[1] = *files;
-		e.block.b[0] = (uint8_t)*files;
+		path[1] = (char)(*files | 0x20);
+		e.block.b[0] = (uint8_t)path[1];
 		cr_assert_eq(trace_builder_add(b, &e, NULL), 0);
 	}
 	cr_assert_eq(trace_builder_finish(b, &t, NULL), 0);
@@ -58,8 +66,8 @@ static void encode(const char *files, struct buf *ret)
 	trace_free(t);
 }
 
-int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
-	    struct error *err)
+static int get_list(const struct start *s, struct hot_list_text **ret,
+		    struct error *err)
 {
 	struct hot_list_text *l;
 
@@ -70,6 +78,23 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	encode(starts[s->id].files, &l->trace);
 	*ret = l;
 	return 0;
+}
+
+/* In capitals: nobody merged it yet. */
+int hot_get_merged(struct hot *h, const struct start *s,
+		   struct hot_list_text **ret, struct error *err)
+{
+	test_clock_step(looking_ns);
+	if (starts[s->id].files[0] < 'a')
+		return error_set(err, ENOENT, "there is no list");
+	return get_list(s, ret, err);
+}
+
+int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
+	    struct error *err)
+{
+	test_clock_step(merging_ns);
+	return get_list(s, ret, err);
 }
 
 void hot_put(struct hot *h, struct hot_list_text *l)
@@ -173,4 +198,119 @@ Test(predictions, a_list_is_made_once_for_all_who_ask)
 	cr_expect_eq(s.told_total, 100);
 	cr_expect_eq(s.made_total, 1);
 	cr_expect_eq(s.entries, 1);
+}
+
+#define HOUR (3600 * NS_PER_S)
+
+Test(predictions, a_database_that_fails_is_no_trace_or_the_one_of_before)
+{
+	AUTO(predictions) p = NULL;
+
+	STARTS({ "h/a/app", "l" });
+	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
+	is_db_down = true;
+	expect_told_by(p, "h/a", "-"); /* by -ENOENT alone */
+	test_clock_step(HOUR);
+	is_db_down = false;
+	expect_told_by(p, "h/a", "l");
+	test_clock_step(HOUR);
+	is_db_down = true;
+	expect_told_by(p, "h/a", "l");
+	cr_expect_eq(n_asked, 3);
+}
+
+/* Each of an owner of its own; all read `files`. */
+static void make_many(const char *files)
+{
+	static struct repo_start all[10000];
+	static char names[10000][32];
+
+	for (size_t i = 0; i < 10000; i++) {
+		snprintf(names[i], sizeof(names[i]), "h/%zu/app", i);
+		all[i] = (struct repo_start){ names[i], files };
+	}
+	starts = all;
+	n_starts = 10000;
+}
+
+Test(predictions, ten_thousand_repositories_are_listed_once_a_minute)
+{
+	AUTO(predictions) p = NULL;
+
+	make_many("l");
+	listing_ns = 2 * NS_PER_S;
+	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
+	for (int i = 0; i < 6; i++) {
+		expect_told_by(p, "h/x", "l");
+		test_clock_step(9 * NS_PER_S);
+	}
+	cr_expect_eq(n_asked, 1);
+	test_clock_step(9 * NS_PER_S);
+	expect_told_by(p, "h/x", "l");
+	cr_expect_eq(n_asked, 2);
+}
+
+Test(predictions, what_was_told_stays_when_there_is_no_time_for_more)
+{
+	AUTO(predictions) p = NULL;
+
+	make_many("l");
+	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
+	expect_told_by(p, "h/x", "l");
+	test_clock_step(HOUR);
+	looking_ns = NS_PER_S;
+	expect_told_by(p, "h/x", "l");
+	looking_ns = 0;
+	test_clock_step(HOUR);
+	/* All was looked at, and there is nothing. */
+	n_starts = 0;
+	expect_told_by(p, "h/x", "-");
+}
+
+Test(predictions, lists_that_take_long_to_merge_keep_no_other_out)
+{
+	AUTO(predictions) p = NULL;
+
+	STARTS({ "h/evil/1", "V" }, { "h/a/app", "l" }, { "h/b/app", "lm" },
+	       { "h/c/app", "lm" }, { "h/d/app", "M" });
+	merging_ns = NS_PER_S;
+	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
+	/* One is merged in the time that is left, the next time the next one. */
+	expect_told_by(p, "h/x", "l");
+	test_clock_step(HOUR);
+	expect_told_by(p, "h/x", "lm");
+}
+
+Test(predictions, half_of_the_places_are_an_askers_own_and_half_are_not)
+{
+	static struct repo_start all[200];
+	static char names[200][32];
+
+	for (size_t i = 0; i < 200; i++) {
+		snprintf(names[i], sizeof(names[i]),
+			 i < 100 ? "h/%zu/app" : "h/own/%zu", i);
+		all[i] = (struct repo_start){ names[i], i < 100 ? "l" : "o" };
+	}
+	all[131].files = "x"; /* the last one that has a place */
+	all[132].files = "y";
+	starts = all;
+	n_starts = 200;
+	expect_told("h/own", "lox");
+}
+
+Test(predictions, no_list_is_dropped_for_one_that_is_not_made_now)
+{
+	AUTO(predictions) p = NULL;
+	char name[32];
+
+	STARTS({ "h/0/app", "l" }, { "h/a/app", "k" }, { "h/b/app", "k" },
+	       { "h/c/app", "k" });
+	listing_ns = NS_PER_S; /* after which none is made for a while */
+	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
+	expect_told_by(p, "h/0", "kl");
+	for (int i = 1; i < 100; i++) {
+		snprintf(name, sizeof(name), "h/%d", i);
+		expect_told_by(p, name, "-");
+	}
+	expect_told_by(p, "h/0", "kl");
 }
