@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <event2/bufferevent_ssl.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <string.h>
@@ -81,11 +82,32 @@ static int key_fail(const struct httpd_tls *t, struct error *err)
 	return file_fail(err, "--tls-key", "PRIVATE KEY", t->key_file);
 }
 
+/* A file that begins with a root is a list of authorities.  In any other file the first
+ * certificate is the authority, and those after it are the chain that signed it: they
+ * have also signed certificates of strangers, so they are not believed. */
+static bool load_client_ca(SSL_CTX *ctx, const char *file)
+{
+	BIO *bio = BIO_new_file(file, "r");
+	X509 *first = bio ? PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL) : NULL;
+	bool is_below = first && X509_self_signed(first, 0) == 0;
+	bool ok;
+
+	ERR_clear_error();
+	if (is_below)
+		ok = X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), first) ==
+		     1;
+	else
+		ok = SSL_CTX_load_verify_file(ctx, file) == 1;
+	X509_free(first);
+	BIO_free(bio);
+	return ok;
+}
+
 static int load_client_cas(const struct httpd_tls *t, SSL_CTX *ctx,
 			   struct error *err)
 {
 	for (char *const *file = t->client_cas; *file; file++) {
-		if (SSL_CTX_load_verify_file(ctx, *file) != 1)
+		if (!load_client_ca(ctx, *file))
 			return file_fail(err, "--tls-client-ca", "CERTIFICATE",
 					 *file);
 	}

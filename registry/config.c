@@ -54,7 +54,9 @@ static const struct option_spec options[] = {
 	  .offset = AT(tls_client_ca),
 	  .arg = "FILE",
 	  .help = "Clients may show a certificate of this CA, PEM, of each "
-		  "one named here, of an intermediate one too; one for "
+		  "one named here; of an intermediate one too, which is "
+		  "the first of its file, and those after it are not "
+		  "believed; one for "
 		  "bootseer://node/NAME speaks for that node only, and "
 		  "without --tokens may do what nodes do." },
 	{ .key = "tokens",

@@ -190,6 +190,11 @@ certificate_from_below()
 	openssl x509 -req -in "$W/n1.csr" -CA "$W/below.pem" -CAkey "$W/below.key" -days 2 \
 		-extfile <(echo subjectAltName=URI:bootseer://node/n1) -out "$W/n1.pem" \
 		2>/dev/null
+	# The file has the chain too; the root's other certificates are of strangers.
+	cat "$W/root.pem" >>"$W/below.pem"
+	openssl x509 -req -in "$W/n1.csr" -CA "$W/root.pem" -CAkey "$W/root.key" -days 2 \
+		-extfile <(echo subjectAltName=URI:bootseer://node/n1) \
+		-out "$W/stranger.pem" 2>/dev/null
 }
 
 @test "a certificate of one node does nothing in the name of another" {
@@ -212,6 +217,8 @@ capability=503 orders=200 report=404 " ]
 	admin_calls
 	all_are 403
 	grep -q 'has not the role for this: admin' "$O"
+	run -35 curl -sS --tls-max 1.2 --cacert "$W/ca.pem" --cert "$W/stranger.pem" --key "$W/n1.key" \
+		"$U/v1/traces/$A"
 	# Without a certificate, or with one that names no node, it is nobody.
 	for me in "--cacert $W/ca.pem" \
 		"--cacert $W/ca.pem --cert $W/server.pem --key $W/server.key"; do
