@@ -17,11 +17,12 @@
 /* Bodies come and go: memory of their size goes back to the system, instead of
  * staying in pieces. */
 #define MMAP_THRESHOLD (64 << 10)
+#define FILES_POLL_NS INT64_C(60000000000)
 
 struct registry_daemon {
 	struct service service;
 	struct loop_signal on_term, on_int, on_hup;
-	struct loop_timer grace;
+	struct loop_timer grace, files;
 	bool ending;
 };
 
@@ -63,6 +64,20 @@ static void on_hup(struct loop_signal *s, int signo)
 		&container_of(s, struct registry_daemon, on_hup)->service);
 }
 
+/* A pod's secrets change without a signal. */
+static void on_files(struct loop_timer *t)
+{
+	struct registry_daemon *d =
+		container_of(t, struct registry_daemon, files);
+	struct error err = ERROR_INIT;
+
+	service_reload_changed(&d->service);
+	if (loop_timer_start(d->service.loop, t, FILES_POLL_NS, &err) < 0)
+		log_error("main",
+			  "files are read again at SIGHUP only reason=\"%s\"",
+			  err.msg);
+}
+
 static int watch_signals(struct registry_daemon *d, struct error *err)
 {
 	struct loop *l = d->service.loop;
@@ -73,6 +88,7 @@ static int watch_signals(struct registry_daemon *d, struct error *err)
 	d->on_int.fn = on_int;
 	d->on_hup.fn = on_hup;
 	d->grace.fn = on_grace_over;
+	d->files.fn = on_files;
 	rc = loop_signal_start(l, &d->on_term, SIGTERM, err);
 	if (rc == 0)
 		rc = loop_signal_start(l, &d->on_int, SIGINT, err);
@@ -110,6 +126,7 @@ static void stop(struct registry_daemon *d)
 	pool_free(s->pool);
 	pool_free(s->askers);
 	loop_timer_stop(&d->grace);
+	loop_timer_stop(&d->files);
 	loop_signal_stop(&d->on_term);
 	loop_signal_stop(&d->on_int);
 	loop_signal_stop(&d->on_hup);
@@ -133,6 +150,8 @@ static int run(const struct registry_config *cfg, struct error *err)
 		rc = pool_new(s->loop, cfg->threads, 0, &s->askers, err);
 	if (rc == 0)
 		rc = service_start(s, err);
+	if (rc == 0)
+		rc = loop_timer_start(s->loop, &d.files, FILES_POLL_NS, err);
 	if (rc == 0) {
 		log_info("main", "ready port=%u db=%s tls=%s tokens=%s",
 			 httpd_port(s->httpd), db_kind(s->db),

@@ -72,7 +72,7 @@ static const struct counter_spec table[] = {
 	      "Requests that waited too long for a thread."),
 	TOTAL("denied_total", denied,
 	      "Requests refused for their token or certificate."),
-	TOTAL("reloads_total", reloads, "SIGHUPs."),
+	TOTAL("reloads_total", reloads, "SIGHUPs, and changes of files."),
 	TOTAL("stage_events_total", stage_events, "Stage events stored."),
 	TOTAL("start_reports_cached_total", start_cache.hits_total,
 	      "Starts asked for whose analysis was in memory."),

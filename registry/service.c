@@ -3,6 +3,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "registry/named_files.h"
 #include "registry/requests.h"
 #include "registry/routes.h"
 #include "registry/schema.h"
@@ -58,8 +59,11 @@ static void tell_doubts(const struct service *s)
 void service_reload(struct service *s)
 {
 	struct error err = ERROR_INIT;
-	int rc = load_tokens(s, &err);
+	int rc;
 
+	/* Before they are read: what is written meanwhile is then another file. */
+	s->files_sum = named_files_sum(s->cfg);
+	rc = load_tokens(s, &err);
 	if (rc == 0 && s->tls)
 		rc = httpd_tls_reload(s->tls, &err);
 	if (rc == 0)
@@ -73,6 +77,14 @@ void service_reload(struct service *s)
 			 "reloaded what=\"tokens, certificate and keys\"");
 	tell_doubts(s);
 	atomic_fetch_add(&s->counts.reloads, 1);
+}
+
+void service_reload_changed(struct service *s)
+{
+	if (named_files_sum(s->cfg) == s->files_sum)
+		return;
+	log_info("service", "a file of tokens, certificates or keys changed");
+	service_reload(s);
 }
 
 /* -------------------------------------------------------------- start and stop --- */
@@ -138,6 +150,7 @@ int service_start(struct service *s, struct error *err)
 	int rc;
 
 	readiness_init(&s->readiness);
+	s->files_sum = named_files_sum(s->cfg);
 	set_limits(s);
 	rc = make_turns(s, err);
 	if (rc == 0)
