@@ -355,6 +355,23 @@ static bool copy_text(char **ret, const char *text)
 	return *ret || !text;
 }
 
+/* The authorities that this machine trusts.  libcurl knows the file of the distribution that it
+ * was built on, and programs of an image also run on other distributions. */
+static const char *find_system_ca(void)
+{
+	static const char *const files[] = {
+		"/etc/ssl/certs/ca-certificates.crt", /* Debian, Arch */
+		"/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+		"/etc/ssl/ca-bundle.pem",             /* SUSE */
+		"/etc/ssl/cert.pem",                  /* Alpine */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (access(files[i], R_OK) == 0)
+			return files[i];
+	return NULL;
+}
+
 int http_new(const struct http_config *cfg, struct http **ret,
 	     struct error *err)
 {
@@ -371,7 +388,9 @@ int http_new(const struct http_config *cfg, struct http **ret,
 	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
 		(void)pthread_mutex_init(&c->share_lock[i], NULL);
 	c->share = curl_share_init();
-	if (!c->share || !copy_text(&c->ca_file, cfg->ca_file) ||
+	if (!c->share ||
+	    !copy_text(&c->ca_file,
+		       cfg->ca_file ? cfg->ca_file : find_system_ca()) ||
 	    !copy_text(&c->more_ca, cfg->more_ca) ||
 	    !copy_text(&c->cert_file, cfg->cert_file) ||
 	    !copy_text(&c->key_file, cfg->key_file)) {
