@@ -38,13 +38,27 @@ static int compare_starts(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static int check_part(const struct manifest *m, const struct ckpt_file_parts *p,
-		      struct error *err)
+static int decode_part(const struct buf *part, uint64_t size,
+		       struct manifest **ret, struct error *err)
 {
-	if (m->size == p->size && manifest_unit(m) == CKPT_PART_UNIT &&
-	    m->chunk_size == MAP_CHUNK_SIZE)
+	AUTO(manifest) m = NULL;
+	int rc = manifest_decode(part->data, part->len, &m, err);
+
+	if (rc < 0)
+		return -EBADMSG;
+	if (m->size == size && manifest_unit(m) == CKPT_PART_UNIT &&
+	    m->chunk_size == MAP_CHUNK_SIZE) {
+		*ret = steal_ptr(&m);
 		return 0;
+	}
 	return error_set(err, EBADMSG, "a part is of another file");
+}
+
+int ckpt_check_part(const struct buf *part, uint64_t size, struct error *err)
+{
+	AUTO(manifest) m = NULL;
+
+	return decode_part(part, size, &m, err);
 }
 
 static void add_part(struct part_merge *g, const struct manifest *m)
@@ -91,10 +105,7 @@ static int decode_parts(const struct ckpt_file_parts *p,
 	*ret_segments = 0;
 	*ret_chunks = 0;
 	for (size_t i = 0; i < p->n && rc == 0; i++) {
-		rc = manifest_decode(p->parts[i].data, p->parts[i].len,
-				     &parts[i], err);
-		if (rc == 0)
-			rc = check_part(parts[i], p, err);
+		rc = decode_part(&p->parts[i], p->size, &parts[i], err);
 		if (rc < 0)
 			return error_wrap(err, -EBADMSG, "part %zu", i);
 		*ret_segments += parts[i]->n_segments;

@@ -17,6 +17,10 @@
 int ckpt_writer_give_part(struct ckpt_writer *w, uint64_t size, struct buf *ret,
 			  struct error *err) MUST_CHECK;
 
+/* Is it a part of a file of `size` bytes?  -EBADMSG: no */
+int ckpt_check_part(const struct buf *part, uint64_t size,
+		    struct error *err) MUST_CHECK;
+
 struct ckpt_file_parts {
 	const struct buf *parts;
 	size_t n;

@@ -89,6 +89,16 @@ void save_put(struct save *v)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
+/* A later save of the file may find what this one made there, and asks whose it is. */
+static bool is_followed(const struct save *v)
+{
+	for (const struct save *w = TAILQ_NEXT(v, of_all); w;
+	     w = TAILQ_NEXT(w, of_all))
+		if (!w->is_over && strcmp(w->terms.path, v->terms.path) == 0)
+			return true;
+	return false;
+}
+
 /* Saves that ended a while ago; without the lock, which a thread that ends takes. */
 static void reap_saves(struct saves *s, int64_t before_ns)
 {
@@ -98,7 +108,8 @@ static void reap_saves(struct saves *s, int64_t before_ns)
 	(void)pthread_mutex_lock(&s->lock);
 	for (v = TAILQ_FIRST(&s->list); v; v = next) {
 		next = TAILQ_NEXT(v, of_all);
-		if (!v->is_over || v->refs || v->ended_ns > before_ns)
+		if (!v->is_over || v->refs || v->ended_ns > before_ns ||
+		    is_followed(v))
 			continue;
 		TAILQ_REMOVE(&s->list, v, of_all);
 		TAILQ_INSERT_TAIL(&over, v, of_all);
@@ -259,6 +270,37 @@ bool save_has_earlier(const struct save *v)
 	return false;
 }
 
+int saves_look_id(const struct saves *s, const char *path,
+		  char ret[SAVE_ID_LEN + 1], struct error *err)
+{
+	AUTO_BUF list = BUF_INIT;
+	const void *id;
+	size_t len;
+	int rc = ckpt_get_xattrs(s->cfg.store, path, false, &list, err);
+
+	ret[0] = '\0';
+	if (rc == 0 &&
+	    xattrs_get(list.data, list.len, SAVE_XATTR, &id, &len) == 0 &&
+	    len == SAVE_ID_LEN) {
+		memcpy(ret, id, len);
+		ret[len] = '\0';
+	}
+	return rc;
+}
+
+/* Did a save of the path end after somebody looked at it?  With the lock. */
+static bool has_ended_since(const struct saves *s, const char *path,
+			    int64_t looked_ns)
+{
+	const struct save *v;
+
+	TAILQ_FOREACH(v, &s->list, of_all)
+	if (v->is_over && v->ended_ns >= looked_ns &&
+	    strcmp(v->terms.path, path) == 0)
+		return true;
+	return false;
+}
+
 int saves_look(const struct saves *s, const char *path, uid_t uid,
 	       struct ckpt_version *ret, struct error *err)
 {
@@ -279,7 +321,7 @@ int saves_look(const struct saves *s, const char *path, uid_t uid,
 
 /* With the lock: the first of its ranks begins it. */
 static int begin_save(struct saves *s, struct save_terms *t,
-		      struct save_rank *r, const struct ckpt_version *seen,
+		      struct save_rank *r, const struct save_seen *seen,
 		      struct save **ret, struct error *err)
 {
 	struct save *v = NULL;
@@ -288,11 +330,12 @@ static int begin_save(struct saves *s, struct save_terms *t,
 	if (rc < 0)
 		return rc;
 	v->terms = *t;
-	v->version = *seen;
+	v->version = seen->version;
 	*t = (struct save_terms){ .path = NULL };
 	rc = add_rank(v, r, err);
 	TAILQ_INSERT_TAIL(&s->list, v, of_all);
-	v->is_behind = save_has_earlier(v);
+	v->is_behind = save_has_earlier(v) ||
+		       has_ended_since(s, v->terms.path, seen->looked_ns);
 	if (rc == 0)
 		rc = thread_start(&v->thread, save_main, v, err);
 	if (rc == 0) {
@@ -311,7 +354,7 @@ static int begin_save(struct saves *s, struct save_terms *t,
 }
 
 int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
-	       const struct ckpt_version *seen, struct save **ret,
+	       const struct save_seen *seen, struct save **ret,
 	       struct error *err)
 {
 	const uint64_t bytes = r->size;

@@ -173,8 +173,9 @@ static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
 	if (state == PART_READY)
 		return set_bytes(reply, v, v->parts[of].text.data,
 				 v->parts[of].text.len);
-	if (state != PART_FAILED &&
-	    (of == v->terms.self || (!v->is_over && begin_takeover(v, of))))
+	/* This node tries its own part again until the save is over. */
+	if (!v->is_over && (of == v->terms.self ||
+			    (state != PART_FAILED && begin_takeover(v, of))))
 		return PEER_WAITS;
 	return set_text(reply, HTTPD_INTERNAL, "the part cannot be written");
 }
@@ -191,6 +192,9 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 		       { "staged", SAVE_STAGED },
 		       { "durable", SAVE_DURABLE } };
 
+	/* A node that asks late must not take a failure after `buffered` for one before it. */
+	if (v->were_all_staged && strcmp(what, "staged") == 0)
+		return PEER_ANSWERED;
 	if (v->state == SAVE_FAILED)
 		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
@@ -504,7 +508,7 @@ void peers_end(struct saves *s)
 
 /* ----------------------------------------------------------------------- asking --- */
 
-static void note_gone(struct save *v, size_t node, const char *why)
+void note_gone(struct save *v, size_t node, const char *why)
 {
 	if (!atomic_exchange(&v->gone[node], true))
 		log_warning("save",
@@ -619,7 +623,7 @@ int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
 			heard_ns = now_ns;
 			continue;
 		}
-		if (rc == -ECONNREFUSED || now_ns - heard_ns >= wait_ns) {
+		if (now_ns - heard_ns >= wait_ns) {
 			note_gone(v, node, err->msg);
 			return error_set(err, ENOTCONN, "it is gone");
 		}

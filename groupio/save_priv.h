@@ -65,8 +65,8 @@ struct save {
 	TAILQ_ENTRY(save) of_all;
 	struct thread thread;
 	struct save_terms terms;
-	/* Of the file, when the save began; or, where another save of it was under way then, when that
-	 * is over. */
+	/* Of the file, when the save began; is_behind: another save of it was under way then, and has
+	 * changed it, or will. */
 	struct ckpt_version version;
 	bool is_behind;
 	/* All below with saves.lock, but what is set once and read by those who saw the state
@@ -88,6 +88,7 @@ struct save {
 	struct save_part parts[SAVE_NODES_MAX];
 	atomic_bool gone[SAVE_NODES_MAX], was_seen[SAVE_NODES_MAX];
 	bool is_single;       /* a node died: some bytes have one copy */
+	bool were_all_staged; /* all nodes that are not gone have said so */
 	bool is_given_up;     /* its bytes will not be written */
 	uint64_t asked_parts; /* of other nodes' units, to be written here */
 };
@@ -136,17 +137,26 @@ struct saves {
 	struct saves_stats stats;
 };
 
+/* What a path had, and when that was asked. */
+struct save_seen {
+	struct ckpt_version version;
+	int64_t looked_ns;
+};
+
 /* ---- save.c */
 /* A save of these terms, new or joined: takes `t` and `r` where it succeeds, with a reference to
- * the save, until save_put().  `seen`: what the path has now. */
+ * the save, until save_put(). */
 int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
-	       const struct ckpt_version *seen, struct save **ret,
+	       const struct save_seen *seen, struct save **ret,
 	       struct error *err) MUST_CHECK;
 /* Is an earlier save of the path under way?  With the lock. */
 bool save_has_earlier(const struct save *v);
 /* May ranks of this user replace what is there?  As on the mount. */
 int saves_look(const struct saves *s, const char *path, uid_t uid,
 	       struct ckpt_version *ret, struct error *err) MUST_CHECK;
+/* The ID of the save that made what is there; "": none has. */
+int saves_look_id(const struct saves *s, const char *path,
+		  char ret[SAVE_ID_LEN + 1], struct error *err) MUST_CHECK;
 void save_put(struct save *v);                            /* without the lock */
 void save_unref(struct save *v);                          /* with it */
 struct save *saves_find(struct saves *s, const char *id); /* with it */
@@ -181,6 +191,8 @@ void peers_kick(struct saves *s); /* something has changed: any thread */
  *   -ETIMEDOUT, -ECANCELED */
 int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
 	     struct error *err) MUST_CHECK;
+/* The save goes on without the node. */
+void note_gone(struct save *v, size_t node, const char *why);
 
 /* ---- save_ranks.c */
 int ranks_begin(struct saves *s, struct error *err) MUST_CHECK;

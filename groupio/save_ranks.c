@@ -376,13 +376,35 @@ static void follow_save(struct save *v, unsigned int rank, int sock)
 		send_error(sock, &why);
 }
 
+/* An ID that is there already is of an earlier run of the job's name: nothing of this one would be
+ * written, as all nodes would find it saved. */
+static int look_before(const struct saves *s, const struct save_terms *t,
+		       uid_t uid, struct save_seen *ret, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	char id[SAVE_ID_LEN + 1];
+	int rc;
+
+	ret->looked_ns = clock_now_ns();
+	rc = saves_look(s, t->path, uid, &ret->version, err);
+	if (rc < 0)
+		return rc;
+	if (saves_look_id(s, t->path, id, &ignored) < 0 ||
+	    strcmp(id, t->id) != 0)
+		return 0;
+	return error_set(err, EEXIST,
+			 "'%.100s' is of a save with the same job and number: "
+			 "give each run of the job a name of its own",
+			 t->path);
+}
+
 static int join_save(struct saves *s, json_t *j, int fd,
 		     const struct ucred *who, struct save **ret,
 		     unsigned int *ret_rank, struct error *err)
 {
 	struct save_terms t = { .path = NULL };
 	struct save_rank r = { .uid = who->uid, .gid = who->gid };
-	struct ckpt_version seen = { .is_known = false };
+	struct save_seen seen = { .looked_ns = 0 };
 	int rc = take_put(s, j, fd, &t, &r, err);
 	const size_t bytes = r.size;
 
@@ -390,11 +412,13 @@ static int join_save(struct saves *s, json_t *j, int fd,
 	if (rc == 0 && s->cfg.read_only)
 		rc = error_set(err, EROFS, "the mount is read-only");
 	if (rc == 0)
-		rc = saves_look(s, t.path, who->uid, &seen, err);
-	if (rc == 0)
 		rc = saves_take(s, bytes, clock_now_ns() + t.stage_ns, err);
 	if (rc == 0) {
-		rc = saves_join(s, &t, &r, &seen, ret, err);
+		/* The look comes last: while this rank waited, an earlier save of the path may have
+		 * become durable. */
+		rc = look_before(s, &t, who->uid, &seen, err);
+		if (rc == 0)
+			rc = saves_join(s, &t, &r, &seen, ret, err);
 		if (rc < 0)
 			saves_give(s, bytes);
 	}

@@ -215,14 +215,34 @@ static int get_part(struct save *v, size_t node, size_t of, struct buf *ret,
 		      : 0;
 }
 
+/* After `buffered` a node that fails, or lies, is as good as one that died: others have copies of
+ * what it was to write.  1: the save goes on without it. */
+static int excuse_node(struct save *v, size_t node, int rc,
+		       const struct error *why)
+{
+	if (rc != -EREMOTEIO && rc != -EBADMSG && rc != -EFBIG &&
+	    rc != -EINVAL && rc != -ENOTCONN)
+		return rc;
+	note_gone(v, node, why->msg);
+	return 1;
+}
+
 static int gather_one(void *arg, unsigned int node, struct error *err)
 {
 	struct gathering *g = arg;
 	struct save *v = g->save;
+	struct buf *part = &g->parts[node];
+	int rc;
 
 	if (atomic_load(&v->gone[node]))
 		return 0;
-	return get_part(v, node, node, &g->parts[node], err);
+	rc = get_part(v, node, node, part, err);
+	if (node == v->terms.self)
+		return rc;
+	if (rc == 0)
+		rc = ckpt_check_part(part, v->plan->size, err);
+	rc = rc < 0 ? excuse_node(v, node, rc, err) : 0;
+	return rc < 0 ? rc : 0;
 }
 
 static bool has_copies(const struct save *v, size_t node, size_t of)
@@ -255,8 +275,6 @@ static int gather_parts(struct gathering *g, struct error *err)
 	int rc = side_by_side(n, gather_one, g, err);
 
 	/* A node that went meanwhile has written nothing that counts. */
-	if (rc == -ENOTCONN)
-		rc = 0;
 	for (unsigned int i = 0; i < n; i++)
 		if (atomic_load(&v->gone[i]))
 			buf_fini(&g->parts[i]);
@@ -267,14 +285,66 @@ static int gather_parts(struct gathering *g, struct error *err)
 	return rc;
 }
 
+/* The save that made the file which is there; "": none did, or that cannot be told. */
+static void look_who(struct save *v, char ret[SAVE_ID_LEN + 1])
+{
+	struct error ignored = ERROR_INIT;
+
+	if (saves_look_id(v->all, v->terms.path, ret, &ignored) < 0)
+		ret[0] = '\0';
+}
+
+static bool is_committed(struct save *v)
+{
+	char id[SAVE_ID_LEN + 1];
+
+	look_who(v, id);
+	return strcmp(id, v->terms.id) == 0;
+}
+
+/* Is the file of a save of it that this node knows, before this one or (is_later) after it? */
+static bool is_of_known(struct save *v, bool is_later)
+{
+	const struct save *other;
+	char id[SAVE_ID_LEN + 1];
+	bool is_after = false, found = false;
+
+	look_who(v, id);
+	(void)pthread_mutex_lock(&v->all->lock);
+	TAILQ_FOREACH(other, &v->all->list, of_all)
+	{
+		is_after |= other == v;
+		found |= other != v && is_after == is_later &&
+			 strcmp(other->terms.id, id) == 0 &&
+			 strcmp(other->terms.path, v->terms.path) == 0;
+	}
+	(void)pthread_mutex_unlock(&v->all->lock);
+	return found;
+}
+
+/* A node says that it has committed: the file is of this save, or of the next one by now. */
+static bool is_committed_since(struct save *v)
+{
+	return is_committed(v) || is_of_known(v, true);
+}
+
+static bool version_is(const struct ckpt_version *a,
+		       const struct ckpt_version *b)
+{
+	return a->is_known && b->is_known &&
+	       strcmp(a->striped, b->striped) == 0 &&
+	       strcmp(a->plain, b->plain) == 0 &&
+	       a->generation == b->generation && a->bytes_id == b->bytes_id;
+}
+
 /* Saves of one file are committed in their order on this node.  Bytes that somebody else put there
  * since this save began stay: a node that stood still for long must not put an old step over a new
- * one. */
+ * one, also where saves that it does not know came after an earlier one that it waited for. */
 static int look_at_file(struct save *v, struct ckpt_version *ret,
 			struct error *err)
 {
 	struct saves *s = v->all;
-	struct ckpt_version now;
+	struct ckpt_version now = { .is_known = false };
 	bool in_time = true;
 	int rc;
 
@@ -287,7 +357,12 @@ static int look_at_file(struct save *v, struct ckpt_version *ret,
 				 "the save of this file before is not over");
 	rc = saves_look(s, v->terms.path, v->ranks[0].uid, &now, err);
 	*ret = v->is_behind ? now : v->version;
-	return rc;
+	if (rc < 0 || !v->is_behind || version_is(&now, &v->version) ||
+	    is_of_known(v, false))
+		return rc;
+	return error_set(err, ESTALE,
+			 "another has written '%.100s' since this save began",
+			 v->terms.path);
 }
 
 static int commit_parts(struct save *v, struct gathering *g, struct error *err)
@@ -324,20 +399,6 @@ static int commit_parts(struct save *v, struct gathering *g, struct error *err)
 	return rc;
 }
 
-/* Is the file in the store that of this save? */
-static bool is_committed(struct save *v)
-{
-	struct error ignored = ERROR_INIT;
-	AUTO_BUF list = BUF_INIT;
-	const void *id;
-	size_t len;
-
-	return ckpt_get_xattrs(v->all->cfg.store, v->terms.path, false, &list,
-			       &ignored) == 0 &&
-	       xattrs_get(list.data, list.len, SAVE_XATTR, &id, &len) == 0 &&
-	       len == SAVE_ID_LEN && memcmp(id, v->terms.id, len) == 0;
-}
-
 static int commit_here(struct save *v, struct error *err)
 {
 	struct gathering *g = calloc(1, sizeof(*g));
@@ -347,6 +408,9 @@ static int commit_here(struct save *v, struct error *err)
 		return error_nomem(err);
 	g->save = v;
 	rc = is_committed(v) ? 1 : gather_parts(g, err);
+	/* Gathering may have taken long, and another node have committed meanwhile. */
+	if (rc == 0 && is_committed(v))
+		rc = 1;
 	if (rc == 0)
 		rc = commit_parts(v, g, err);
 	for (size_t i = 0; i < 2 * SAVE_NODES_MAX; i++)
@@ -364,9 +428,14 @@ static int commit_save(struct save *v, struct error *err)
 		if (atomic_load(&v->gone[i]))
 			continue;
 		rc = peer_get(v, i, "durable", NULL, err);
-		if (rc == 0)
+		if (rc == 0 && is_committed_since(v))
 			return 0;
-		if (rc == -ENOTCONN)
+		if (rc == 0)
+			rc = error_set(err, EBADMSG,
+				       "it says that the file is in the store, "
+				       "which is not so");
+		rc = excuse_node(v, i, rc, err);
+		if (rc == 1)
 			rc = check_gone(v, err);
 	}
 	return rc < 0 ? rc : commit_here(v, err);
@@ -411,6 +480,7 @@ static int buffer_save(struct save *v, struct error *err)
 	(void)pthread_mutex_lock(&v->all->lock);
 	v->until_ns = clock_now_ns() + v->terms.store_ns;
 	v->is_single = count_gone(v) > 0;
+	v->were_all_staged = true;
 	(void)pthread_mutex_unlock(&v->all->lock);
 	if (!v->is_single)
 		save_set_state(v, SAVE_BUFFERED);
@@ -445,10 +515,10 @@ static int run_save(struct save *v, struct error *err)
 	rc = thread_start(&ahead, write_ahead_main, v, err);
 	if (rc == 0)
 		rc = buffer_save(v, err);
-	if (rc < 0)
-		give_up(v);
 	if (rc == 0)
 		rc = commit_save(v, err);
+	if (rc < 0)
+		give_up(v);
 	thread_join(&ahead);
 	/* The node that commits may have done so before this one heard of it. */
 	if (rc < 0 && is_committed(v))

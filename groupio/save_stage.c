@@ -261,11 +261,13 @@ static int wait_kept(struct save *v, uint64_t u, struct error *err)
 	(void)pthread_mutex_lock(&s->lock);
 	while (!v->is_kept[u] && !v->is_given_up && in_time)
 		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
-	is_kept = v->is_kept[u] && !v->is_given_up;
+	is_kept = v->is_kept[u] && !v->is_given_up &&
+		  clock_now_ns() < v->until_ns;
 	(void)pthread_mutex_unlock(&s->lock);
 	return is_kept ? 0
 		       : error_set(err, ECANCELED,
-				   "the bytes of a unit did not come");
+				   "the bytes of a unit, or the store, did not "
+				   "come in time");
 }
 
 static void copy_range(struct save *v, const struct entry_range *s, char *to)

@@ -51,6 +51,9 @@ class Save:
         self.path = path
         self.buffered = _Future()
         self.durable = _Future()
+        for future in (self.buffered, self.durable):
+            # Whoever awaits it with a timeout would else cancel it for all.
+            future.set_running_or_notify_cancel()
 
     def _say(self, line):
         state = line.pop("state", None)
@@ -184,11 +187,12 @@ class Group:
         NAME@rankN in the file.  Until `timeout` seconds it is buffered, `durable_timeout` after
         that durable, or it fails.
         """
+        # Counted first: a put() that fails must not shift the later ones of this rank alone.
+        with self._lock:
+            self._n += 1
+            text = "%s %d" % (self._job, self._n)
         table, fd = _stage(tensors)
         try:
-            with self._lock:
-                self._n += 1
-                text = "%s %d" % (self._job, self._n)
             sock = _call(self._address, {
                 "op": "put", "id": hashlib.sha256(text.encode()).hexdigest()[:32],
                 "path": os.fspath(path), "rank": self.rank, "members": self._members,

@@ -6,12 +6,14 @@ save-ranks.py put PATH SOCKET...   rank R has the socket R / 2; prints "buffered
                                    then "durable", or "failed REASON" for each that is not, and
                                    "lost REASON" for each that was buffered before; $ABSENT does
                                    not come; $TIMEOUT is that of put()
+save-ranks.py twice PATH SOCKET... the same path two times, without a wait between
 save-ranks.py check FILE N         is it what N ranks have saved?
 save-ranks.py raw SOCKET           what the socket says to memory that may change, and to bytes
                                    that no tensor has
 save-ranks.py lie KEY-FILE ADDRESS SOCKET WHAT...
                                    the first rank saves by the socket; the other node is a member
                                    at ADDRESS that tells what is not so, or keeps silent"""
+import asyncio
 import http.server
 import base64
 import hashlib
@@ -68,6 +70,21 @@ def put(path, *sockets):
             print("failed" if before else "lost", why, flush=True)
     if not any(late):
         print("durable", saves[0].durable.wait()["stored"], flush=True)
+
+
+async def be_impatient(future):
+    try:
+        await asyncio.wait_for(future, 0.001)
+    except (asyncio.TimeoutError, bootseer_group.SaveError):
+        pass
+
+
+def twice(path, *sockets):
+    all_ranks = groups(sockets)
+    saves = [g.put(path, tensors(g.rank), 60, 60) for _ in "12" for g in all_ranks]
+    asyncio.run(be_impatient(saves[-1].durable))
+    for save in saves:
+        print(reason(save.durable) or "durable", flush=True)
 
 
 def check(path, n):
@@ -149,6 +166,7 @@ class Liar(http.server.BaseHTTPRequestHandler):
         digest = hashlib.sha256(data).hexdigest()
         tables = {"length": [[1, "a", "U8", [1 << 41], 1 << 41, digest]],
                   "rank": [[0, "a", "U8", [64], 64, digest]],
+                  "durable": [[0, "a", "U8", [64], 64, digest]],
                   "json": [[1, "a"]]}
         if self.path.endswith("/table") and self.what == "silence":
             threading.Event().wait(60)
@@ -175,12 +193,15 @@ def lie(key_file, host, address, *lies):
         server.daemon_threads = True
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        members = [bootseer_group.address_of(address), "%s:%d" % (host, server.server_port)]
+        honest, liar = bootseer_group.address_of(address), "%s:%d" % (host, server.server_port)
         for what in lies:
             Liar.what = what
-            save = bootseer_group.Group(address, 0, members, "lie " + what).put(
-                "lie", {"b": ("U8", [64], bytes(range(64)))}, 30, 30)
+            # The first node is who says that the file is in the store.
+            rank = int(what == "durable")
+            members = [liar, honest] if rank else [honest, liar]
+            save = bootseer_group.Group(address, rank, members, "lie " + what).put(
+                "lie-" + what, {"b": ("U8", [64], bytes(range(64)))}, 30, 30)
             print(what, reason(save.durable), flush=True)
 
 
-{"put": put, "check": check, "raw": raw, "lie": lie}[sys.argv[1]](*sys.argv[2:])
+{"put": put, "twice": twice, "check": check, "raw": raw, "lie": lie}[sys.argv[1]](*sys.argv[2:])
