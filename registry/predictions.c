@@ -20,6 +20,7 @@
 #define PAUSE_FACTOR 4              /* between two, of what the first took */
 #define MEMORY_MAX (64u << 20)      /* of these, decoded */
 #define ENTRIES_BEFORE (256u << 10) /* of its donors */
+#define LOOKED_AT_MAX (4 * PREDICTION_DONORS_MAX) /* starts, for their lists */
 
 /* A list; never changes. */
 struct prediction_text {
@@ -334,6 +335,7 @@ static void load_donors(struct predictions *p, const uint32_t *order,
 		(void)load_donor(p, unmerged[(k + p->merge_first) % n_unmerged],
 				 hot_get, all);
 	p->merge_first++;
+	n = n < LOOKED_AT_MAX ? n : LOOKED_AT_MAX;
 	for (; i < n && all->n < PREDICTION_DONORS_MAX && is_in_time(all); i++)
 		(void)load_donor(p, order[i], hot_get_merged, all);
 }
