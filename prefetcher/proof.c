@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How far a predicted hot set is believed.  It is fetched ahead of what readers have read of
- * it by a fixed number of bytes and a third of what they have, so that of all it fetches no
- * more than that is of no use, whoever made it.  When readers come no further, it ends.
+ * it by a fixed number of bytes and a third of what they have, so that of all it fetches for
+ * a start no more than that is of no use, whoever made it.  When readers come no further, it ends.
  */
 #include "common/bytes.h"
 #include "common/clock.h"

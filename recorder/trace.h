@@ -162,8 +162,9 @@ struct trace_donor {
  * What starts of other images read, in order of time, for an image that nobody has
  * started.  What only starts that are not the asker's own had is told when they are of
  * `owners_min` owners.  Entries that less than half of a start's runs had do not count.
- * Ranges are those of all of the asker's own, else the shortest, so that no stranger makes
- * them grow.  Those of the most owners stay.  Deterministic; n log n.
+ * Ranges are those of all starts of one owner, and of several owners the shortest, so that
+ * none makes them grow; where there are starts of the asker's own these alone decide.  The
+ * asker's own stay, then those of the most owners.  Deterministic; n log n.
  *   -EINVAL  too many donors;  -EFBIG  more than TRACE_MERGE_MAX entries
  */
 int trace_predict(const struct trace_donor *donors, size_t n,

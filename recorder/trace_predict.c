@@ -13,19 +13,19 @@
 
 struct donor_entry {
 	const struct trace_entry *entry;
-	uint32_t donor;
+	uint32_t donor, owner;
 };
 
 /* One of the answer. */
 struct predicted_entry {
 	struct trace_entry entry;
 	uint64_t readers; /* donors that read the path */
-	uint32_t weight;  /* own donors, and owners of the others */
+	uint32_t weight;  /* own or not, then owners, then own donors */
 };
 
 struct prediction {
 	const struct trace_donor *donors;
-	struct donor_entry *refs; /* by path, then block */
+	struct donor_entry *refs; /* by path, block, owner */
 	size_t n_refs;
 	struct predicted_entry *groups;
 	size_t n_groups;
@@ -50,6 +50,7 @@ static int by_content(const void *a, const void *b)
 	const struct donor_entry *x = a, *y = b;
 	int c = order_of_content(x->entry, y->entry);
 
+	c = c ? c : ORDER(x->owner, y->owner);
 	c = c ? c : ORDER(x->donor, y->donor);
 	return c ? c : ORDER(x->entry->off, y->entry->off);
 }
@@ -70,47 +71,80 @@ static int by_first_access(const void *a, const void *b)
 	return c ? c : order_of_content(&x->entry, &y->entry);
 }
 
-/* What two donors say of one path and block.  An asker's own starts are taken together; of
- * strangers the one that claims least, so that none makes the range of all grow. */
-static void join_entry(struct trace_entry *e, const struct trace_entry *x,
-		       bool are_own)
+static void unite_ranges(struct trace_entry *e, const struct trace_entry *x)
 {
 	uint64_t off = x->off < e->off ? x->off : e->off;
 	uint64_t end = x->off + x->len > e->off + e->len ? x->off + x->len
 							 : e->off + e->len;
 
-	if (!are_own && x->len < e->len)
-		*e = *x;
-	if (!are_own || end - off > TRACE_BLOCK_MAX)
+	if (end - off > TRACE_BLOCK_MAX)
 		return;
 	e->off = off;
 	e->len = (uint32_t)(end - off);
 	e->at_ms = x->at_ms < e->at_ms ? x->at_ms : e->at_ms;
 }
 
+/* All that one owner's starts, of which the `n` refs are, read of a path and block: those
+ * that are the asker's own, or the others. */
+static bool unite_owner(const struct prediction *p, const struct donor_entry *r,
+			size_t n, bool are_own, struct trace_entry *ret)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p->donors[r[i].donor].is_own != are_own)
+			continue;
+		if (has_any)
+			unite_ranges(ret, r[i].entry);
+		else
+			*ret = *r[i].entry;
+		has_any = true;
+	}
+	return has_any;
+}
+
+/* The range of a path and block: what one owner's starts read is taken together, and of
+ * several owners the one counts that claims least, so that none makes the range of all
+ * grow.  Owners of whom the asker may know all are asked first.  Returns all owners. */
+static uint32_t find_range(const struct prediction *p,
+			   const struct donor_entry *r, size_t n, bool is_own,
+			   struct trace_entry *ret)
+{
+	struct trace_entry e;
+	uint32_t owners = 0;
+	bool has_any = false;
+	size_t from = 0, to;
+
+	for (; from < n; from = to, owners++) {
+		for (to = from + 1; to < n && r[to].owner == r[from].owner;
+		     to++)
+			;
+		if (!unite_owner(p, r + from, to - from, is_own, &e))
+			continue;
+		if (!has_any || e.len < ret->len)
+			*ret = e;
+		has_any = true;
+	}
+	return owners;
+}
+
 /* One entry of the `n` refs at `r`, if the asker may know of it. */
 static void add_group(struct prediction *p, const struct donor_entry *r,
 		      size_t n, uint32_t owners_min)
 {
-	struct predicted_entry g = { .entry = *r[0].entry };
-	uint64_t own = 0, owners = 0;
+	struct predicted_entry g = { .readers = 0 };
+	uint64_t own = 0, strangers = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct trace_donor *d = &p->donors[r[i].donor];
-
-		if (d->is_own && !own)
-			g.entry = *r[i].entry;
-		else if (d->is_own || !own)
-			join_entry(&g.entry, r[i].entry, d->is_own);
-		if (d->is_own)
+	for (size_t i = 0; i < n; i++)
+		if (p->donors[r[i].donor].is_own)
 			own |= UINT64_C(1) << r[i].donor;
 		else
-			owners |= UINT64_C(1) << d->owner;
-	}
-	g.weight = (uint32_t)(__builtin_popcountll(own) +
-			      __builtin_popcountll(owners));
-	if (own || (uint32_t)__builtin_popcountll(owners) >= owners_min)
-		p->groups[p->n_groups++] = g;
+			strangers |= UINT64_C(1) << r[i].owner;
+	if (!own && (uint32_t)__builtin_popcountll(strangers) < owners_min)
+		return;
+	g.weight = find_range(p, r, n, own, &g.entry) << 8;
+	g.weight |= (own ? 1u << 16 : 0) | (uint32_t)__builtin_popcountll(own);
+	p->groups[p->n_groups++] = g;
 }
 
 /* Who of the donors of the `n` refs, all of one path, may be told of: the asker's own, and
@@ -177,9 +211,9 @@ static int gather(struct prediction *p, size_t n_donors, struct error *err)
 
 		for (size_t k = 0; k < t->n; k++)
 			if (t->entries[k].confidence >= TRACE_HOT)
-				p->refs[p->n_refs++] =
-					(struct donor_entry){ &t->entries[k],
-							      i };
+				p->refs[p->n_refs++] = (struct donor_entry){
+					&t->entries[k], i, p->donors[i].owner
+				};
 	}
 	return 0;
 }

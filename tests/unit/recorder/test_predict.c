@@ -120,15 +120,57 @@ Test(predict, a_stranger_makes_no_range_grow_and_an_own_start_speaks_first)
 	const struct trace_donor own[] = {
 		{ small, 0, false },
 		{ large, 1, true },
-		{ small, 2, true },
+		{ small, 1, true },
+	};
+	/* Who may see all repositories believes none of their owners more. */
+	const struct trace_donor all[] = {
+		{ small, 0, true },
+		{ large, 1, true },
+		{ large, 1, true },
 	};
 	AUTO(trace) t = predict(strangers, 3);
 	AUTO(trace) u = predict(own, 3);
+	AUTO(trace) v = predict(all, 3);
 
 	cr_expect_eq(t->entries[0].len, 10);
+	cr_expect_eq(v->entries[0].len, 10);
 	/* All that own starts read, from when the first did. */
 	cr_expect_eq(u->entries[0].len, TRACE_BLOCK_MAX);
 	cr_expect_eq(u->entries[0].at_ms, 1);
+}
+
+/* As much as a prediction can hold, of files that others do not have. */
+static struct trace *run_flood(void)
+{
+	struct trace_info info = make_info();
+	char path[16];
+	struct trace_entry e = { .path = path,
+				 .len = 1,
+				 .confidence = TRACE_CERTAIN };
+	struct trace_builder *b;
+	struct trace *t;
+
+	cr_assert_eq(trace_builder_new(&info, &b, NULL), 0);
+	for (unsigned int i = 0; i < PREDICTION_ENTRIES_MAX; i++) {
+		snprintf(path, sizeof(path), "/a%u", i);
+		cr_assert_eq(trace_builder_add(b, &e, NULL), 0);
+	}
+	cr_assert_eq(trace_builder_finish(b, &t, NULL), 0);
+	return t;
+}
+
+Test(predict, starts_of_one_owner_are_one_voice_for_who_may_see_all)
+{
+	AUTO(trace) flood = run_flood();
+	AUTO(trace) libc = RUN({ "/libc", 10, 1, 1 });
+	const struct trace_donor donors[] = {
+		{ flood, 0, true }, { flood, 0, true }, { flood, 0, true },
+		{ libc, 1, true },  { libc, 2, true },
+	};
+	AUTO(trace) t = predict(donors, 5);
+
+	cr_expect_eq(t->n, PREDICTION_ENTRIES_MAX);
+	cr_expect(entry_of(t, "/libc"));
 }
 
 Test(predict, the_encoded_form_comes_back_and_others_are_refused)
