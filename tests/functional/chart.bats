@@ -335,6 +335,10 @@ install_fake() { # VARIABLE...
 	[ "$output" = 'doctor: advice peers: none; cure: mend it' ]
 	run -0 doctor
 	[ -z "$output" ]
+	# Figures are no news.
+	sed -i 's/"none"/"81 %"/' "$BATS_TEST_TMPDIR/answer"
+	run -0 doctor
+	[ -z "$output" ]
 	# A node that does not answer has said nothing new.
 	echo >"$BATS_TEST_TMPDIR/answer"
 	run -0 doctor
@@ -358,7 +362,7 @@ install_fake() { # VARIABLE...
 	printf '#!/bin/sh\necho "$*" >>%s\ncase "$*" in *vol_data*) exit 1 ;; esac\n' "$calls" \
 		>"$BATS_TEST_TMPDIR/bin/nsenter"
 	chmod +x "$BATS_TEST_TMPDIR/bin/nsenter"
-	touch "$etc"/{events.conf,trust.pem} "$BATS_TEST_TMPDIR/secret/trust.pem" \
+	touch "$etc"/{events,bootseerd,snapshotter}.conf "$etc/trust.pem" "$BATS_TEST_TMPDIR/secret/trust.pem" \
 		"$BATS_TEST_TMPDIR/node/usr/sbin/bootseer-events"
 	remove_fake() {
 		env NODE_ACTION=remove NODE_CONTAINERD_RESTART=x NODE_CONTAINERD_FILE=x \
