@@ -249,8 +249,11 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 	p->proved_ns = 0;
 	p->all_ns = 0;
 	p->begun_ns = clock_now_ns();
-	if (rest == PREFETCH_REST_IDLE)
+	if (rest == PREFETCH_REST_IDLE) {
 		p->all->start_ns = p->begun_ns;
+		p->held_ns =
+			0; /* this start may hold the rest as long as any */
+	}
 	p->due_ns = 0;
 	p->n_turns = 0;
 	p->hot_begun_ns = 0;
