@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A node by its name without a port, as exporters of one node have different ones. */
+/* A node by its name without a port, as exporters of one node have different ones: as
+ * prom_node_length() has it. */
 #define BY_NODE \
 	"max by(node)(label_replace(%s, \"node\", \"$1\", \"%s\", " \
-	"\"(.*?)(:[0-9]+)?\"))"
+	"\"([^:]+|.*[]]|.*)(:[0-9]+)?\"))"
 
 static const char head[] =
 	"# Written by bootseer ops precursors: nodes that leave their peers. "
@@ -128,12 +129,21 @@ static int write_constant(const char *record, const char *name, double v,
 			  record, name, v);
 }
 
-/* A name that needs no quotes; metrics with labels may stand in a list twice. */
+static bool has_namesake(const struct ops_inquiry *q, size_t i)
+{
+	for (size_t k = 0; k < q->signals.n; k++)
+		if (k != i &&
+		    strcmp(q->signals.v[k].metric, q->signals.v[i].metric) == 0)
+			return true;
+	return false;
+}
+
+/* A name that needs no quotes; a metric may stand in a list twice. */
 static void name_signal(const struct ops_inquiry *q, size_t i, char out[160])
 {
 	const struct ops_signal *s = &q->signals.v[i];
 
-	if (*s->labels)
+	if (*s->labels || has_namesake(q, i))
 		(void)snprintf(out, 160, "%.120s:%zu", s->metric, i + 1);
 	else
 		(void)snprintf(out, 160, "%.120s", s->metric);

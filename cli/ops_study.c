@@ -39,7 +39,7 @@ int ops_node_number(struct ops_inquiry *q, const char *label, uint32_t *ret,
 	HASH_FIND(hh, q->names, name, len, n);
 	if (!n) {
 		if (q->n_nodes == OPS_PEERS_MAX)
-			return error_set(err, EFBIG,
+			return error_set(err, E2BIG,
 					 "more than %u nodes: take fewer by "
 					 "--match",
 					 OPS_PEERS_MAX);

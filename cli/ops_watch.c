@@ -14,6 +14,8 @@
 #include "common/json.h"
 
 #define LEARNED_FOR_S 86400 /* then thresholds are found anew */
+#define LEARN_AGAIN_S 600   /* after that failed */
+#define SLOW_FOR_S 21600    /* an alert of slow nodes is no news after that */
 #define KEPT_STEPS 5     /* an alert ends so long after nobody said it again */
 #define ALERTS_MAX 1000u /* said at once; more are no news of single nodes */
 
@@ -38,6 +40,7 @@ struct ops_watcher {
 	 * not. */
 	int64_t *since_s;
 	bool *is_slow_told; /* of slow nodes */
+	int64_t learned_s;
 	struct ops_panel *gpu, *panel;
 	float *scores;
 	json_t *said; /* alerts of this round */
@@ -139,6 +142,8 @@ static void look_at_slow(struct ops_watcher *w, int64_t now_s)
 	const struct ops_windows *win = &q->windows;
 	double last_s = (double)win->v[win->n_rest - 1].begin_s;
 
+	if (now_s - w->learned_s >= SLOW_FOR_S)
+		return;
 	for (size_t i = 0; i < q->found->n_slow; i++) {
 		const struct ops_slow *s = &q->found->slow[i];
 		char text[128];
@@ -178,13 +183,23 @@ static int look_once(struct ops_watcher *w, int64_t now_s, struct error *err)
 {
 	struct ops_inquiry *q = w->q;
 	int rc = q->has_gpus ? ops_read_now_gpus(q, now_s, w->gpu, err) : 0;
+	bool can_compare = rc == 0;
 
-	for (size_t i = 0; rc == 0 && i < q->signals.n; i++)
-		if (isfinite(q->found->signals[i].threshold))
-			rc = look_at_signal(w, i, now_s, err);
+	/* A metric that fails leaves the others; the first failure is told. */
+	for (size_t i = 0; can_compare && i < q->signals.n; i++) {
+		struct error one = ERROR_INIT;
+		int failed = isfinite(q->found->signals[i].threshold)
+				     ? look_at_signal(w, i, now_s, &one)
+				     : 0;
+
+		if (failed < 0 && rc == 0) {
+			rc = failed;
+			*err = one;
+		}
+		can_compare = failed != -ENOMEM;
+	}
 	ops_panel_fini(w->gpu);
-	if (rc == 0)
-		look_at_slow(w, now_s);
+	look_at_slow(w, now_s);
 	send_alerts(w);
 	(void)fflush(stdout);
 	return rc;
@@ -192,22 +207,63 @@ static int look_once(struct ops_watcher *w, int64_t now_s, struct error *err)
 
 /* ---------------------------------------------------------------------- days --- */
 
+static size_t find_signal(const struct ops_inquiry *q,
+			  const struct ops_signal *s)
+{
+	size_t i = 0;
+
+	for (; i < q->signals.n; i++) {
+		const struct ops_signal *o = &q->signals.v[i];
+
+		if (o->kind == s->kind && strcmp(o->over, s->over) == 0 &&
+		    strcmp(o->metric, s->metric) == 0 &&
+		    strcmp(o->labels, s->labels) == 0)
+			break;
+	}
+	return i;
+}
+
+/* Nodes that are outside stay so over a learning, which may number them in another way. */
+static void carry_since(const struct ops_watcher *w,
+			const struct ops_inquiry *to, int64_t *since_s)
+{
+	const struct ops_inquiry *from = w->q;
+
+	for (size_t i = 0; from && i < from->signals.n; i++) {
+		size_t k = find_signal(to, &from->signals.v[i]);
+
+		for (size_t node = 0; k < to->signals.n && node < from->n_nodes;
+		     node++) {
+			const char *name = from->nodes[node]->name;
+			const struct ops_node_name *n;
+
+			HASH_FIND(hh, to->names, name, strlen(name), n);
+			if (n)
+				since_s[k * OPS_PEERS_MAX + n->number] =
+					w->since_s[i * OPS_PEERS_MAX + node];
+		}
+	}
+}
+
 /* Thresholds are of the last days, so that they are found anew each day; a server that is
  * away then leaves the old ones. */
 static int learn_anew(struct ops_watcher *w, struct error *err)
 {
 	struct ops_inquiry *q = NULL;
 	int rc = ops_read_inquiry(w->c, &q, err);
+	int64_t *since_s;
 	size_t n = 0;
 
 	if (rc < 0)
 		return rc;
-	free(w->since_s);
-	w->since_s = calloc(q->signals.n * OPS_PEERS_MAX, sizeof(*w->since_s));
-	if (!w->since_s) {
+	since_s = calloc(q->signals.n * OPS_PEERS_MAX, sizeof(*since_s));
+	if (!since_s) {
 		ops_inquiry_free(q);
 		return error_nomem(err);
 	}
+	carry_since(w, q, since_s);
+	free(w->since_s);
+	w->since_s = since_s;
 	ops_inquiry_free(w->q);
 	w->q = q;
 	memset(w->is_slow_told, 0, OPS_PEERS_MAX * sizeof(bool));
@@ -222,16 +278,18 @@ static int learn_anew(struct ops_watcher *w, struct error *err)
 static int watch_on(struct ops_watcher *w, struct error *err)
 {
 	int rc = learn_anew(w, err);
-	int64_t learned_s = (int64_t)time(NULL);
 
+	w->learned_s = (int64_t)time(NULL);
 	while (rc == 0) {
 		const struct timespec step = { .tv_sec = w->q->windows.step_s };
 		struct error now_err = ERROR_INIT;
 		int64_t now_s = (int64_t)time(NULL);
 
-		if (now_s - learned_s >= LEARNED_FOR_S) {
-			learned_s = now_s;
+		if (now_s - w->learned_s >= LEARNED_FOR_S) {
 			rc = learn_anew(w, &now_err);
+			w->learned_s =
+				rc == 0 ? now_s
+					: now_s - LEARNED_FOR_S + LEARN_AGAIN_S;
 		}
 		if (rc == 0)
 			/* The sample before may not have come yet. */

@@ -520,9 +520,9 @@ int ops_score_now(const struct ops_signal_result *r,
 		least = least_busy(gpu, 0, OPS_STAY, mid, room);
 	for (size_t i = 0; i < OPS_STAY; i++) {
 		for (size_t node = 0; node < p->n_nodes; node++) {
-			bool is_busy = !gpu || (!isnan(least) &&
-						node < gpu->n_nodes &&
-						mid[node] >= least);
+			bool is_busy =
+				!gpu || (!isnan(least) && node < gpu->n_nodes &&
+					 mid[node] >= least);
 
 			values[node] = p->rows[node] && is_busy
 					       ? p->rows[node][i]

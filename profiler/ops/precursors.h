@@ -70,7 +70,8 @@ struct ops_panel {
 
 #define OPS_PANEL_MAX (256u << 20) /* bytes */
 
-/* The values of a node in a window; they are unknown at first.  -EFBIG, -ENOMEM. */
+/* The values of a node in a window; they are unknown at first.  -E2BIG, -ENOMEM: a
+ * server is asked for less after -EFBIG, which does not help here. */
 int ops_panel_row(struct ops_panel *p, uint32_t node, size_t window,
 		  float **ret, struct error *err) MUST_CHECK;
 void ops_panel_fini(struct ops_panel *p);

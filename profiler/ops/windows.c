@@ -80,11 +80,11 @@ int ops_panel_row(struct ops_panel *p, uint32_t node, size_t window,
 	size_t n = p->windows->n_all * p->windows->n;
 
 	if (node >= OPS_PEERS_MAX)
-		return error_set(err, EFBIG, "more than %u nodes",
+		return error_set(err, E2BIG, "more than %u nodes",
 				 OPS_PEERS_MAX);
 	if (!p->rows[node]) {
 		if (p->bytes + n * sizeof(float) > OPS_PANEL_MAX)
-			return error_set(err, EFBIG,
+			return error_set(err, E2BIG,
 					 "samples of more than %zu nodes over "
 					 "%zu windows are too many",
 					 p->n_nodes, p->windows->n_all);

@@ -86,12 +86,30 @@ static const struct http_refusal refusals[] = {
 	{ 504, ETIMEDOUT, "" },
 };
 
+/* An Alertmanager's. */
+static const struct http_refusal post_refusals[] = {
+	{ 400, EINVAL, "" },
+	{ 401, EACCES,
+	  "; it wants a password, of which none is sent: name an address of "
+	  "it that wants none" },
+	{ 403, EACCES, "; name an address of it that allows this machine" },
+	{ 404, ENOENT, "; name its address up to what stands before /api/v2" },
+	{ 429, EBUSY, "" },
+	{ 502, EIO, "" },
+	{ 503, EBUSY, "" },
+	{ 504, ETIMEDOUT, "" },
+};
+
 static int status_error(const struct prom *p, const struct prom_call *c,
 			struct error *err)
 {
 	char reason[REASON_MAX];
 	const struct http_refusal refusal =
-		http_refusal_of(refusals, ARRAY_SIZE(refusals), c->head.status);
+		c->json ? http_refusal_of(post_refusals,
+					  ARRAY_SIZE(post_refusals),
+					  c->head.status)
+			: http_refusal_of(refusals, ARRAY_SIZE(refusals),
+					  c->head.status);
 
 	prom_answer_reason(c->head.body.data, c->head.body.len, reason,
 			   sizeof(reason));

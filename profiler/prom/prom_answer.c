@@ -157,11 +157,13 @@ int prom_answer_fill_nodes(const json_t *series, const struct prom_nodes *q,
 size_t prom_node_length(const char *node)
 {
 	const char *port = strrchr(node, ':');
+	size_t len = port ? (size_t)(port - node) : 0;
+	bool is_port = len && port[1] &&
+		       port[1 + strspn(port + 1, "0123456789")] == '\0' &&
+		       /* Without brackets it is the end of an IPv6 address. */
+		       (port[-1] == ']' || !memchr(node, ':', len));
 
-	return port && port != node && port[1] &&
-			       port[1 + strspn(port + 1, "0123456789")] == '\0'
-		       ? (size_t)(port - node)
-		       : strlen(node);
+	return is_port ? len : strlen(node);
 }
 
 /* ------------------------------------------------------------------- samples --- */

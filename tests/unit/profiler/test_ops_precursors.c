@@ -347,3 +347,31 @@ Test(ops_precursors, windows_keep_clear_of_failures)
 		     -ENODATA);
 	cr_assert(strstr(err.msg, "ask for more days"));
 }
+
+/* Where no GPU says what it does nobody knows which nodes idle, so none is compared. */
+Test(ops_precursors, nodes_are_not_compared_while_no_gpu_is_heard_of)
+{
+	struct ops_window window = { .failure = SIZE_MAX };
+	const struct ops_windows now = {
+		.v = &window, .n_all = 1, .n_rest = 1, .n = OPS_STAY
+	};
+	const struct ops_signal_result r = { .threshold = 6 };
+	AUTO_FREE struct ops_panel *gpu = calloc(1, sizeof(*gpu));
+	AUTO_FREE struct ops_panel *p = calloc(1, sizeof(*p));
+	struct error err = ERROR_INIT;
+	float scores[20], *row;
+
+	cr_assert(gpu && p);
+	gpu->windows = p->windows = &now;
+	for (uint32_t node = 0; node < 20; node++) {
+		cr_assert_eq(ops_panel_row(p, node, 0, &row, &err), 0, "%s",
+			     err.msg);
+		for (size_t i = 0; i < OPS_STAY; i++)
+			row[i] = node == 7 ? 100 : (float)(node % 3);
+	}
+	cr_assert_eq(ops_score_now(&r, gpu, p, scores, &err), 0, "%s", err.msg);
+	for (uint32_t node = 0; node < 20; node++)
+		cr_expect(isnan(scores[node]), "%u", node);
+	ops_panel_fini(p);
+	ops_panel_fini(gpu);
+}

@@ -216,4 +216,6 @@ Test(prom_answer, a_node_has_its_name_without_a_port)
 	cr_expect_eq(prom_node_length(":9100"), 5);
 	cr_expect_eq(prom_node_length("gpu1:a9"), 7);
 	cr_expect_eq(prom_node_length("[::1]:9100"), 5);
+	cr_expect_eq(prom_node_length("fd00::12"), 8);
+	cr_expect_eq(prom_node_length("[fd00::12]"), 10);
 }
