@@ -205,6 +205,101 @@ static bool terms_are_equal(const struct save_terms *a,
 	       memcmp(a->node_of, b->node_of, a->n_ranks) == 0;
 }
 
+static bool has_rank(const struct save *v, unsigned int rank)
+{
+	for (size_t i = 0; i < v->n_here; i++)
+		if (v->ranks[i].rank == rank)
+			return true;
+	return false;
+}
+
+/* With the lock: a save that cannot have all its ranks fails at once. */
+static void doom_save(struct save *v, const struct error *why)
+{
+	if (v->state != SAVE_BEGUN || v->is_doomed)
+		return;
+	v->is_doomed = true;
+	v->err = *why;
+	(void)pthread_cond_broadcast(&v->all->changed);
+}
+
+/* With the lock: has an earlier save of the job still to take memory here?  Ranks save in one
+ * order, so a rank that an earlier save lacks will not come to it any more. */
+static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
+				unsigned int rank)
+{
+	struct error why = ERROR_INIT;
+	struct save *v;
+	bool has = false;
+
+	TAILQ_FOREACH(v, &s->list, of_all)
+	{
+		if (strcmp(v->terms.id, t->id) == 0)
+			break;
+		if (v->state >= SAVE_STAGED ||
+		    strcmp(v->terms.job, t->job) != 0)
+			continue;
+		has = true;
+		if (v->state != SAVE_BEGUN || has_rank(v, rank))
+			continue;
+		(void)error_set(&why, ECANCELED,
+				"rank %u has left it out, and saves '%.100s' "
+				"now",
+				rank, t->path);
+		doom_save(v, &why);
+	}
+	return has;
+}
+
+/* With the lock. */
+static int check_ranks_fit(struct saves *s, const struct save_terms *t,
+			   uint64_t bytes, struct error *err)
+{
+	struct save *v = saves_find(s, t->id);
+	const uint64_t all = bytes + (v ? v->memory : 0);
+
+	if (all <= s->cfg.memory)
+		return 0;
+	(void)error_set(err, ENOBUFS,
+			"this node's ranks save %" PRIu64
+			" bytes and more, and --group-staging is %" PRIu64,
+			all, s->cfg.memory);
+	if (v)
+		doom_save(v, err);
+	return -ENOBUFS;
+}
+
+int saves_take_rank(struct saves *s, const struct save_terms *t,
+		    const struct save_rank *r, int64_t until_ns,
+		    struct error *err)
+{
+	bool in_time = true;
+	int rc;
+
+	(void)pthread_mutex_lock(&s->lock);
+	for (;;) {
+		rc = check_ranks_fit(s, t, r->size, err);
+		if (rc < 0)
+			break;
+		if (!has_unstaged_before(s, t, r->rank) &&
+		    s->used + r->size <= s->cfg.memory) {
+			s->used += r->size;
+			s->stats.memory_bytes = s->used;
+			break;
+		}
+		if (!in_time || atomic_load(&s->is_ending)) {
+			rc = error_set(err, ENOBUFS,
+				       "--group-staging was not free in time: "
+				       "give the mount more, or save less "
+				       "often");
+			break;
+		}
+		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
 /* With the lock. */
 static int new_save(struct saves *s, const struct save_terms *t,
 		    struct save **ret, struct error *err)
@@ -240,12 +335,10 @@ static int new_save(struct saves *s, const struct save_terms *t,
 
 static int add_rank(struct save *v, struct save_rank *r, struct error *err)
 {
-	for (size_t i = 0; i < v->n_here; i++)
-		if (v->ranks[i].rank == r->rank)
-			return error_set(err, EEXIST,
-					 "rank %u is in this save already",
-					 r->rank);
-	if (v->state != SAVE_BEGUN)
+	if (has_rank(v, r->rank))
+		return error_set(err, EEXIST, "rank %u is in this save already",
+				 r->rank);
+	if (v->is_doomed || v->state != SAVE_BEGUN)
 		return error_set(err, EEXIST, "the save is over");
 	v->ranks[v->n_here++] = *r;
 	v->memory += r->size;

@@ -52,6 +52,7 @@ struct save_part {
 /* What all ranks of a save say alike. */
 struct save_terms {
 	char id[SAVE_ID_LEN + 1];
+	char job[SAVE_ID_LEN + 1]; /* whose ranks save in one order */
 	char *path;
 	size_t n_nodes, n_ranks, self;
 	char (*members)[64];        /* addresses, by node */
@@ -88,16 +89,24 @@ struct save {
 	struct save_part parts[SAVE_NODES_MAX];
 	atomic_bool gone[SAVE_NODES_MAX], was_seen[SAVE_NODES_MAX];
 	bool is_single;       /* a node died: some bytes have one copy */
+	bool is_doomed;       /* before its ranks are here; `err` has why */
 	bool were_all_staged; /* all nodes that are not gone have said so */
 	bool is_given_up;     /* its bytes will not be written */
 	uint64_t asked_parts; /* of other nodes' units, to be written here */
 };
 
+enum client_step { CLIENT_READS, CLIENT_JOINS, CLIENT_WAITS };
+
 struct save_client {
 	struct saves *all;
 	struct thread thread;
 	int fd;
-	bool is_used, is_over; /* saves.lock */
+	/* With saves.lock. */
+	bool is_used, is_over;
+	enum client_step step;
+	uint64_t number;   /* in the order in which they came */
+	pid_t pid;         /* whose it is */
+	unsigned int rank; /* from CLIENT_JOINS on */
 };
 
 /* A request of another node that waits for something. */
@@ -113,6 +122,7 @@ struct saves {
 	int listen_fd, end_fd;
 	struct thread accepting;
 	struct save_client clients[SAVE_CLIENTS_MAX];
+	uint64_t n_clients; /* that ever came */
 	/* Other nodes ask here: peers' loop, once a rank has come. */
 	pthread_mutex_t peers_lock; /* that it begins once */
 	atomic_bool is_serving;
@@ -165,6 +175,11 @@ void save_fail(struct save *v, const struct error *why);
 /* Wait until there are so many bytes; -ENOBUFS */
 int saves_take(struct saves *s, uint64_t bytes, int64_t until_ns,
 	       struct error *err) MUST_CHECK;
+/* The same for a rank's own bytes.  Saves of one job take memory in their order, as two that have
+ * half of what they need each would wait for each other. */
+int saves_take_rank(struct saves *s, const struct save_terms *t,
+		    const struct save_rank *r, int64_t until_ns,
+		    struct error *err) MUST_CHECK;
 void saves_give(struct saves *s, uint64_t bytes);
 void rank_fini(struct save_rank *r);
 

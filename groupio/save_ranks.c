@@ -111,8 +111,11 @@ static void send_json(int sock, json_t *j)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n <= 0) {
+			/* A line without its end is the last one. */
+			(void)shutdown(sock, SHUT_RDWR);
 			break;
+		}
 		at += (size_t)n;
 	}
 	json_decref(j);
@@ -278,19 +281,20 @@ static int take_rank(struct save_rank *r, const struct save_terms *t,
 static int take_put(struct saves *s, json_t *j, int fd, struct save_terms *t,
 		    struct save_rank *r, struct error *err)
 {
-	const char *id, *path;
+	const char *id, *job, *path;
 	json_t *members, *nodes, *tensors;
 	json_int_t rank, stage_ms, store_ms;
 	int rc;
 
-	if (json_unpack(j, "{s:s,s:s,s:I,s:o,s:o,s:o,s:I,s:I}", "id", &id,
-			"path", &path, "rank", &rank, "members", &members,
-			"nodes", &nodes, "tensors", &tensors, "stage_ms",
-			&stage_ms, "store_ms", &store_ms) < 0 ||
-	    !is_id(id) || stage_ms < 1 || stage_ms > STAGE_MS_MAX ||
-	    store_ms < 1 || store_ms > STORE_MS_MAX)
+	if (json_unpack(j, "{s:s,s:s,s:s,s:I,s:o,s:o,s:o,s:I,s:I}", "id", &id,
+			"job", &job, "path", &path, "rank", &rank, "members",
+			&members, "nodes", &nodes, "tensors", &tensors,
+			"stage_ms", &stage_ms, "store_ms", &store_ms) < 0 ||
+	    !is_id(id) || !is_id(job) || stage_ms < 1 ||
+	    stage_ms > STAGE_MS_MAX || store_ms < 1 || store_ms > STORE_MS_MAX)
 		return refuse_request(err);
 	memcpy(t->id, id, SAVE_ID_LEN + 1);
+	memcpy(t->job, job, SAVE_ID_LEN + 1);
 	t->stage_ns = stage_ms * NS_PER_MS;
 	t->store_ns = store_ms * NS_PER_MS;
 	rc = take_path(s, path, &t->path, err);
@@ -398,21 +402,71 @@ static int look_before(const struct saves *s, const struct save_terms *t,
 			 t->path);
 }
 
-static int join_save(struct saves *s, json_t *j, int fd,
+/* With the lock: does a request that came before say a rank's earlier save?  Whose rank it is, is
+ * not known before it is read. */
+static bool has_before(const struct save_client *c)
+{
+	const struct saves *s = c->all;
+
+	for (size_t i = 0; i < SAVE_CLIENTS_MAX; i++) {
+		const struct save_client *o = &s->clients[i];
+
+		if (o->is_used && !o->is_over && o->number < c->number &&
+		    o->pid == c->pid &&
+		    (o->step == CLIENT_READS ||
+		     (o->step == CLIENT_JOINS && o->rank == c->rank)))
+			return true;
+	}
+	return false;
+}
+
+static void client_step(struct save_client *c, enum client_step step)
+{
+	(void)pthread_mutex_lock(&c->all->lock);
+	c->step = step;
+	(void)pthread_cond_broadcast(&c->all->changed);
+	(void)pthread_mutex_unlock(&c->all->lock);
+}
+
+/* Threads overtake each other: a rank's saves are to begin in the order in which it sent them. */
+static int wait_turn(struct save_client *c, unsigned int rank, int64_t until_ns,
+		     struct error *err)
+{
+	struct saves *s = c->all;
+	bool in_time = true, is_turn;
+
+	(void)pthread_mutex_lock(&s->lock);
+	c->rank = rank;
+	c->step = CLIENT_JOINS;
+	(void)pthread_cond_broadcast(&s->changed);
+	while (has_before(c) && in_time && !atomic_load(&s->is_ending))
+		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
+	is_turn = !has_before(c);
+	(void)pthread_mutex_unlock(&s->lock);
+	return is_turn ? 0
+		       : error_set(err, ETIMEDOUT,
+				   "the rank's save before has not begun");
+}
+
+static int join_save(struct save_client *c, json_t *j, int fd,
 		     const struct ucred *who, struct save **ret,
 		     unsigned int *ret_rank, struct error *err)
 {
+	struct saves *s = c->all;
 	struct save_terms t = { .path = NULL };
 	struct save_rank r = { .uid = who->uid, .gid = who->gid };
 	struct save_seen seen = { .looked_ns = 0 };
 	int rc = take_put(s, j, fd, &t, &r, err);
 	const size_t bytes = r.size;
+	const int64_t until_ns = clock_now_ns() + t.stage_ns;
 
 	*ret_rank = r.rank;
 	if (rc == 0 && s->cfg.read_only)
 		rc = error_set(err, EROFS, "the mount is read-only");
 	if (rc == 0)
-		rc = saves_take(s, bytes, clock_now_ns() + t.stage_ns, err);
+		rc = wait_turn(c, r.rank, until_ns, err);
+	if (rc == 0)
+		rc = saves_take_rank(s, &t, &r, until_ns, err);
 	if (rc == 0) {
 		/* The look comes last: while this rank waited, an earlier save of the path may have
 		 * become durable. */
@@ -427,14 +481,15 @@ static int join_save(struct saves *s, json_t *j, int fd,
 	return rc;
 }
 
-static void serve_put(struct saves *s, int sock, json_t *j, int *fd,
+static void serve_put(struct save_client *c, int sock, json_t *j, int *fd,
 		      const struct ucred *who)
 {
 	struct error err = ERROR_INIT;
 	struct save *v = NULL;
 	unsigned int rank;
-	int rc = join_save(s, j, *fd, who, &v, &rank, &err);
+	int rc = join_save(c, j, *fd, who, &v, &rank, &err);
 
+	client_step(c, CLIENT_WAITS);
 	if (*fd >= 0)
 		(void)close(steal_fd(fd));
 	if (rc < 0) {
@@ -474,8 +529,9 @@ static void refuse_client(int sock, const struct error *why)
 	} while (got > 0 && n <= REQUEST_MAX);
 }
 
-static void serve_client(struct saves *s, int sock)
+static void serve_client(struct save_client *c, int sock)
 {
+	struct saves *s = c->all;
 	const struct timeval patience = { .tv_sec = REQUEST_S };
 	struct error err = ERROR_INIT;
 	AUTO_JSON *j = NULL;
@@ -496,11 +552,21 @@ static void serve_client(struct saves *s, int sock)
 	if (rc == 0 && op && strcmp(op, "hello") == 0)
 		send_json(sock, json_pack("{s:s}", "address", s->addr));
 	else if (rc == 0 && op && strcmp(op, "put") == 0)
-		serve_put(s, sock, j, &fd, &who);
+		serve_put(c, sock, j, &fd, &who);
 	else if (rc == 0)
 		rc = refuse_request(&err);
+	client_step(c, CLIENT_WAITS);
 	if (rc < 0)
 		refuse_client(sock, &err);
+}
+
+static pid_t client_pid(int sock)
+{
+	struct ucred who = { .pid = 0 };
+	socklen_t len = sizeof(who);
+
+	(void)!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len);
+	return who.pid;
 }
 
 /* ------------------------------------------------------------------------- the socket --- */
@@ -510,7 +576,7 @@ static void *client_main(void *arg)
 	struct save_client *c = arg;
 	struct saves *s = c->all;
 
-	serve_client(s, c->fd);
+	serve_client(c, c->fd);
 	(void)pthread_mutex_lock(&s->lock);
 	(void)close(steal_fd(&c->fd));
 	c->is_over = true;
@@ -554,11 +620,20 @@ static void accept_client(struct saves *s, struct accept_shortage *shortage)
 		(void)close(fd);
 		return;
 	}
-	*c = (struct save_client){ .all = s, .fd = fd, .is_used = true };
+	(void)pthread_mutex_lock(&s->lock);
+	*c = (struct save_client){ .all = s,
+				   .fd = fd,
+				   .is_used = true,
+				   .number = ++s->n_clients,
+				   .pid = client_pid(fd) };
+	(void)pthread_mutex_unlock(&s->lock);
 	if (thread_start(&c->thread, client_main, c, &err) < 0) {
 		send_error(fd, &err);
 		(void)close(fd);
+		(void)pthread_mutex_lock(&s->lock);
 		c->is_used = false;
+		(void)pthread_cond_broadcast(&s->changed);
+		(void)pthread_mutex_unlock(&s->lock);
 	}
 }
 

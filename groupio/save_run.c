@@ -24,14 +24,20 @@
 static int wait_for_ranks(struct save *v, struct error *err)
 {
 	struct saves *s = v->all;
-	bool in_time = true;
+	bool in_time = true, is_doomed;
 	size_t n;
 
 	(void)pthread_mutex_lock(&s->lock);
-	while (v->n_here < v->n_local && in_time && !atomic_load(&s->is_ending))
+	while (v->n_here < v->n_local && in_time && !v->is_doomed &&
+	       !atomic_load(&s->is_ending))
 		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
 	n = v->n_here;
+	is_doomed = v->is_doomed;
+	if (is_doomed)
+		*err = v->err;
 	(void)pthread_mutex_unlock(&s->lock);
+	if (is_doomed)
+		return -err->code;
 	if (n == v->n_local)
 		return 0;
 	return error_set(err, in_time ? ECANCELED : ETIMEDOUT,

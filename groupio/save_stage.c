@@ -246,9 +246,60 @@ static int keep_some(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
+/* Bytes of chunks of a unit that are not here; `seen`: chunks that were counted already. */
+static uint64_t count_missing(struct save *v, uint64_t u, uint8_t *seen)
+{
+	const struct save_plan *p = v->plan;
+	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	uint64_t n = 0;
+
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to; i++) {
+		const struct save_entry *e = &p->entries[i];
+		const struct entry_range s = entry_range(e, from, to);
+
+		for (uint64_t at = s.from - s.from % SAVE_CHUNK; at < s.to;
+		     at += SAVE_CHUNK) {
+			const uint32_t c = (uint32_t)(at / SAVE_CHUNK);
+
+			if (seen[e->first_chunk + c] || chunk_of(v, e, c))
+				continue;
+			seen[e->first_chunk + c] = 1;
+			n += save_chunk_len(e->tensor->len, c);
+		}
+	}
+	return n;
+}
+
+/* What would never fit fails at once: nobody is to wait for its deadline. */
+static int check_room(struct save *v, struct error *err)
+{
+	const struct save_plan *p = v->plan;
+	AUTO_FREE uint8_t *seen = calloc(p->n_chunks + 1, 1);
+	uint64_t n = 0, own = 0;
+
+	if (!seen)
+		return error_nomem(err);
+	for (uint64_t u = 0; u < p->n_units; u++)
+		if (p->stored[u] &&
+		    save_unit_is_kept(&p->units[u], v->terms.self))
+			n += count_missing(v, u, seen);
+	for (size_t i = 0; i < v->n_local; i++)
+		own += v->ranks[i].size;
+	if (own + n <= v->all->cfg.memory)
+		return 0;
+	return error_set(err, ENOBUFS,
+			 "this node's ranks save %" PRIu64
+			 " bytes, and it is to keep %" PRIu64
+			 " of others: --group-staging is %" PRIu64,
+			 own, n, v->all->cfg.memory);
+}
+
 int stage_units(struct save *v, struct error *err)
 {
-	return side_by_side(PULL_THREADS, keep_some, v, err);
+	const int rc = check_room(v, err);
+
+	return rc < 0 ? rc : side_by_side(PULL_THREADS, keep_some, v, err);
 }
 
 /* ------------------------------------------------------------------------ to the store --- */

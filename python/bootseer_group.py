@@ -78,6 +78,10 @@ class Save:
                     future.set_exception(why)
 
 
+def _digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def _call(address, request, fd=None):
     text = json.dumps(request).encode()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -119,6 +123,8 @@ def _copy_tensor(memory, t, at, length):
 
 def _fill(fd, tensors, table, size):
     memory = mmap.mmap(fd, size)
+    # A child that the process forks meanwhile would keep it from being sealed.
+    memory.madvise(mmap.MADV_DONTFORK)
     try:
         for t, (_, _, _, at, length) in zip(tensors.values(), table):
             if not length:
@@ -190,12 +196,12 @@ class Group:
         # Counted first: a put() that fails must not shift the later ones of this rank alone.
         with self._lock:
             self._n += 1
-            text = "%s %d" % (self._job, self._n)
+            number = self._n
         table, fd = _stage(tensors)
         try:
             sock = _call(self._address, {
-                "op": "put", "id": hashlib.sha256(text.encode()).hexdigest()[:32],
-                "path": os.fspath(path), "rank": self.rank, "members": self._members,
+                "op": "put", "id": _digest("%s %d" % (self._job, number)),
+                "job": _digest(self._job), "path": os.fspath(path), "rank": self.rank, "members": self._members,
                 "nodes": self._nodes, "tensors": table, "stage_ms": int(timeout * 1000),
                 "store_ms": int(durable_timeout * 1000)}, fd)
         finally:
