@@ -17,7 +17,7 @@
 /* Bodies come and go: memory of their size goes back to the system, instead of
  * staying in pieces. */
 #define MMAP_THRESHOLD (64 << 10)
-#define FILES_POLL_NS INT64_C(60000000000)
+#define FILES_POLL_NS INT64_C(25000000000)
 
 struct registry_daemon {
 	struct service service;

@@ -81,7 +81,11 @@ void service_reload(struct service *s)
 
 void service_reload_changed(struct service *s)
 {
-	if (named_files_sum(s->cfg) == s->files_sum)
+	uint64_t sum = named_files_sum(s->cfg);
+	bool is_settled = sum == s->seen_sum;
+
+	s->seen_sum = sum;
+	if (sum == s->files_sum || !is_settled)
 		return;
 	log_info("service", "a file of tokens, certificates or keys changed");
 	service_reload(s);

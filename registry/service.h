@@ -58,7 +58,8 @@ struct service {
 	struct token_set *tokens; /* NULL: there is no --tokens */
 	struct trace_limits limits;
 	struct refusals refusals; /* the loop's */
-	uint64_t files_sum;       /* of the files that were loaded last */
+	/* Of files: as they were loaded, and at the last look. */
+	uint64_t files_sum, seen_sum;
 	struct service_counts counts;
 	struct buf openapi;
 	struct sweep sweep;
@@ -69,7 +70,8 @@ struct service {
 int service_start(struct service *s, struct error *err) MUST_CHECK;
 /* SIGHUP: tokens and certificates again.  What is wrong stays as it was. */
 void service_reload(struct service *s);
-/* The same if one of their files is another than was loaded. */
+/* The same if one of their files is another than was loaded, and the same as at the last call:
+ * half of a file of tokens may give more rights than all of it. */
 void service_reload_changed(struct service *s);
 /* Answer what is under way, then stop the loop. */
 void service_stop(struct service *s);
