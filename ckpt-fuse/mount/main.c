@@ -291,6 +291,9 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		ckpt_say_fini(&say);
 		return rc;
 	}
+	/* Outlets tell of saves, on threads of their own. */
+	if (rc == 0)
+		rc = ckpt_mount_begin_saves(m, session_path(s), err);
 	if (rc == 0) {
 		oc = (struct outlets_config){ .mount = m,
 					      .path = session_path(s),
@@ -298,8 +301,6 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 						      session_is_adopted(s) };
 		rc = outlets_new(&oc, &outlets, err);
 	}
-	if (rc == 0)
-		rc = ckpt_mount_begin_saves(m, session_path(s), err);
 	/* A predecessor's that has gone since was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		say_ready(s, m, args[0]);
