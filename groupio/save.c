@@ -145,6 +145,8 @@ void save_set_state(struct save *v, enum save_state state)
 	s->stats.buffered -= (v->state == SAVE_BUFFERED);
 	s->stats.durable_total += (state == SAVE_DURABLE);
 	s->stats.failed_total += (state == SAVE_FAILED);
+	s->stats.lost_total +=
+		(state == SAVE_FAILED && v->state == SAVE_BUFFERED);
 	v->state = state;
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -480,6 +482,7 @@ static void saves_free_parts(struct saves *s)
 	(void)pthread_cond_destroy(&s->changed);
 	(void)pthread_mutex_destroy(&s->lock);
 	(void)pthread_mutex_destroy(&s->peers_lock);
+	(void)pthread_mutex_destroy(&s->decoding);
 	free(s->socket);
 	free(s->mount);
 	free(s);
@@ -499,6 +502,7 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	s->mount = strdup(cfg->mount);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)pthread_mutex_init(&s->peers_lock, NULL);
+	(void)pthread_mutex_init(&s->decoding, NULL);
 	cond_init(&s->changed);
 	TAILQ_INIT(&s->list);
 	TAILQ_INIT(&s->parked);
@@ -513,10 +517,12 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	return rc;
 }
 
-void saves_free(struct saves *s)
+unsigned int saves_free(struct saves *s)
 {
+	unsigned int n_lost;
+
 	if (!s)
-		return;
+		return 0;
 	atomic_store(&s->is_ending, true);
 	(void)pthread_mutex_lock(&s->lock);
 	(void)pthread_cond_broadcast(&s->changed);
@@ -527,7 +533,9 @@ void saves_free(struct saves *s)
 		thread_join(&v->thread);
 	peers_end(s);
 	reap_saves(s, INT64_MAX);
+	n_lost = (unsigned int)s->stats.lost_total;
 	saves_free_parts(s);
+	return n_lost;
 }
 
 void saves_stats(struct saves *s, struct saves_stats *ret)

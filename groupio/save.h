@@ -33,8 +33,9 @@ struct saves_config {
 /* Borrows group and store, and copies the rest. */
 int saves_new(const struct saves_config *cfg, struct saves **ret,
 	      struct error *err) MUST_CHECK;
-/* Saves that are buffered become durable, or fail, first; others fail.  NULL is allowed. */
-void saves_free(struct saves *s);
+/* Saves that are buffered become durable, or fail, first; others fail.  NULL is allowed.  How many
+ * were buffered, ever, and did not become durable. */
+unsigned int saves_free(struct saves *s);
 
 struct saves_stats {
 	uint64_t given_bytes;  /* that ranks of this node handed in */
@@ -44,7 +45,8 @@ struct saves_stats {
 	uint64_t
 		wrong_total; /* chunks of others that were not what they had said */
 	uint64_t durable_total, failed_total;
-	uint64_t buffered; /* saves that are buffered, and not durable, now */
+	uint64_t lost_total; /* that failed after they were buffered */
+	uint64_t buffered;   /* saves that are buffered, and not durable, now */
 };
 void saves_stats(struct saves *s, struct saves_stats *ret);
 

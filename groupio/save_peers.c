@@ -607,6 +607,7 @@ int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
 	int64_t heard_ns = clock_now_ns();
 
 	for (;;) {
+		const int64_t asked_ns = clock_now_ns();
 		const int rc = ask_once(v, node, what, ret, err);
 		const int64_t now_ns = clock_now_ns();
 
@@ -621,6 +622,9 @@ int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
 					 "it has not said '%s' in time", what);
 		if (rc == 1) {
 			heard_ns = now_ns;
+			/* A node that does not wait with its answer must not keep this one busy. */
+			if (now_ns - asked_ns < wait_ns / 4)
+				pause_before_retry(v->all);
 			continue;
 		}
 		if (now_ns - heard_ns >= wait_ns) {

@@ -19,6 +19,8 @@
 #define SAVE_RANKS_MAX 4096u
 #define SAVE_NAME_MAX 512u        /* bytes of a tensor's name */
 #define SAVE_TABLE_MAX (8u << 20) /* bytes of a node's table */
+/* Chunks of a node's ranks; more digests are in no such table. */
+#define SAVE_CHUNKS_MAX (SAVE_TABLE_MAX / (2 * DIGEST_SIZE))
 
 /* A tensor of one rank. */
 struct save_tensor {

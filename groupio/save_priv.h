@@ -40,6 +40,7 @@ struct save_rank {
 	uid_t uid;
 	gid_t gid;
 	struct save_table table; /* until all are here */
+	uint64_t n_chunks;       /* of its tensors */
 };
 
 /* Units that one node is to write, as written by this one. */
@@ -119,6 +120,8 @@ struct save_parked {
 struct saves {
 	struct saves_config cfg;
 	char *socket, *mount;
+	dev_t socket_dev; /* and its inode: another may stand there by now */
+	ino_t socket_ino;
 	int listen_fd, end_fd;
 	struct thread accepting;
 	struct save_client clients[SAVE_CLIENTS_MAX];
@@ -144,6 +147,8 @@ struct saves {
 	pthread_cond_t changed;
 	TAILQ_HEAD(, save) list;
 	uint64_t used; /* bytes of cfg.memory */
+	/* One table at a time is JSON in memory. */
+	pthread_mutex_t decoding;
 	struct saves_stats stats;
 };
 

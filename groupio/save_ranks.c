@@ -226,6 +226,11 @@ static int take_tensor(struct save_rank *r, json_t *v, struct error *err)
 			return refuse_request(err);
 		shape[i] = (uint64_t)json_integer_value(d);
 	}
+	/* Tensors may have the same bytes, so that the memory is no bound. */
+	r->n_chunks += ((uint64_t)len + SAVE_CHUNK - 1) / SAVE_CHUNK;
+	if (r->n_chunks > SAVE_CHUNKS_MAX)
+		return error_set(err, EFBIG, "tensors of more than %u MiB",
+				 SAVE_CHUNKS_MAX);
 	rc = save_table_add(&r->table, name, dtype, shape, n, (uint64_t)len,
 			    err);
 	if (rc == 0)
@@ -657,6 +662,7 @@ static void *accept_main(void *arg)
 /* Only those may knock whose requests are taken: nobody else can have its places. */
 static int listen_for_ranks(struct saves *s, struct error *err)
 {
+	struct stat st;
 	int rc = listener_open_unix(s->socket, 0600, 64,
 				    "name another --group-socket",
 				    &s->listen_fd, err);
@@ -666,8 +672,12 @@ static int listen_for_ranks(struct saves *s, struct error *err)
 	s->end_fd = eventfd(0, EFD_CLOEXEC);
 	if (s->end_fd >= 0 && fcntl(s->listen_fd, F_SETFL, O_NONBLOCK) == 0 &&
 	    (s->cfg.owner == geteuid() ||
-	     chown(s->socket, s->cfg.owner, (gid_t)-1) == 0))
+	     chown(s->socket, s->cfg.owner, (gid_t)-1) == 0) &&
+	    lstat(s->socket, &st) == 0) {
+		s->socket_dev = st.st_dev;
+		s->socket_ino = st.st_ino;
 		return 0;
+	}
 	return error_set(err, errno, "--group-socket '%s': %s", s->socket,
 			 strerror(errno));
 }
@@ -694,8 +704,11 @@ int ranks_begin(struct saves *s, struct error *err)
 void ranks_end(struct saves *s)
 {
 	const uint64_t one = 1;
+	struct stat st;
 
-	(void)unlink(s->socket);
+	if (lstat(s->socket, &st) == 0 && st.st_dev == s->socket_dev &&
+	    st.st_ino == s->socket_ino)
+		(void)unlink(s->socket);
 	(void)!write(s->end_fd, &one, sizeof(one));
 	thread_join(&s->accepting);
 	(void)pthread_mutex_lock(&s->lock);

@@ -50,10 +50,18 @@ static int wait_for_ranks(struct save *v, struct error *err)
 static int join_tables(struct save *v, struct error *err)
 {
 	struct save_table *all = &v->tables[v->terms.self];
+	uint64_t n_chunks = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < v->n_here; i++)
+	for (size_t i = 0; i < v->n_here; i++) {
 		n += v->ranks[i].table.n;
+		n_chunks += v->ranks[i].n_chunks;
+	}
+	if (n_chunks > SAVE_CHUNKS_MAX)
+		return error_set(err, EFBIG,
+				 "this node's tensors have %" PRIu64
+				 " MiB, of at most %u",
+				 n_chunks, SAVE_CHUNKS_MAX);
 	all->tensors = calloc(n + 1, sizeof(*all->tensors));
 	if (!all->tensors)
 		return error_nomem(err);
@@ -79,9 +87,14 @@ static int hash_some(void *arg, unsigned int index, struct error *err)
 
 	for (size_t i = 0; i < t->n; i++)
 		for (uint32_t c = 0; c < t->tensors[i].n_chunks && rc == 0;
-		     c++, k++)
-			if (k % HASH_THREADS == index)
-				rc = save_tensor_digest(&t->tensors[i], c, err);
+		     c++, k++) {
+			if (k % HASH_THREADS != index)
+				continue;
+			if (atomic_load(&v->all->is_ending))
+				return error_set(err, ECANCELED,
+						 "the mount ends");
+			rc = save_tensor_digest(&t->tensors[i], c, err);
+		}
 	return rc;
 }
 
@@ -113,9 +126,12 @@ static int get_table(void *arg, unsigned int index, struct error *err)
 	struct save_table *t = &v->tables[node];
 	int rc = peer_get(v, node, "table", &text, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		(void)pthread_mutex_lock(&v->all->decoding);
 		rc = save_table_decode(text.data ? text.data : "", text.len, t,
 				       err);
+		(void)pthread_mutex_unlock(&v->all->decoding);
+	}
 	for (size_t i = 0; i < t->n && rc == 0; i++)
 		if (t->tensors[i].rank >= v->terms.n_ranks ||
 		    v->terms.node_of[t->tensors[i].rank] != node)

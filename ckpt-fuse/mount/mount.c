@@ -351,7 +351,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 {
 	if (!m)
 		return;
-	saves_free(m->group_saves);
+	(void)saves_free(m->group_saves);
 	later_free(m->later);
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);
@@ -384,9 +384,12 @@ struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
 
 unsigned int ckpt_mount_settle(struct ckpt_mount *m)
 {
+	const unsigned int n_lost = saves_free(m->group_saves);
+
+	m->group_saves = NULL;
 	if (m->later)
 		(void)later_settle(m->later, NULL);
-	return atomic_load(&m->nodes.n_lost);
+	return n_lost + atomic_load(&m->nodes.n_lost);
 }
 
 /* As a string of JSON. */

@@ -81,12 +81,12 @@ has_no_step()
 }
 
 # Bytes of one node do not come to the bucket.
-mount_with_slow() # I N [FAULT...]
+mount_with_slow() # I N
 {
 	local direct=$STORE STORE i
 
 	fault_proxy "$AT" "$W"
-	fault match='^PUT .*/data/.*/c[0-9]' times=99 "${@:3}"
+	fault match='^PUT .*/data/.*/c[0-9]' times=99 kind=late
 	for ((i = 1; i <= $2; i++)); do
 		STORE=$direct
 		((i != $1)) || STORE=${direct/"$AT"/$PROXY}
@@ -146,7 +146,7 @@ done_without() # I
 {
 	local i
 
-	mount_with_slow "$1" 3 kind=late
+	mount_with_slow "$1" 3
 	begin_put 3
 	wait_for said buffered
 	kill_node "$1"
@@ -173,14 +173,25 @@ done_without() # I
 
 @test "a node whose store refuses its bytes is done without, once the step is buffered" {
 	bucket
-	mount_with_slow 1 3 kind=status code=403
+	local mount direct=$STORE status=0
+
+	fault_proxy "$AT" "$W"
+	fault match='^PUT .*/data/.*/c[0-9]' times=99 kind=status code=403
+	for i in 2 3; do mount_node "$i"; done
+	STORE=${direct/"$AT"/$PROXY} mount_node 1 --foreground 3>&- &
+	mount=$!
+	wait_for test -S "$W/ranks1"
 	begin_put 3
 	wait "$ranks"
 	cat "$W/said" >&2
 	said buffered
 	[ "$(grep -c '^lost' "$W/said")" = 2 ]
 	[ "$(wc -l <"$W/said")" = 3 ]
-	has_step 3
+	STORE=$direct has_step 3
+	# What was lost is in the status that the mount ends with.
+	node 1 umount_store
+	wait "$mount" || status=$?
+	[ "$status" = 3 ]
 }
 
 @test "steps of one path follow one another in memory for one" {
@@ -208,7 +219,7 @@ done_without() # I
 
 @test "of two nodes that die nothing is left, and it is said" {
 	bucket
-	mount_with_slow 1 3 kind=late
+	mount_with_slow 1 3
 	begin_put 3
 	wait_for said buffered
 	kill_node 1
