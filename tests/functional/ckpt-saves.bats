@@ -205,12 +205,7 @@ done_without() # I
 	ranks twice step "$W/ranks1" >"$W/said"
 	cat "$W/said" >&2
 	[ "$(grep -c 'same job and number' "$W/said")" = 2 ]
-	export JOB=other
-	ranks skip small "$W/ranks1" >"$W/said"
-	cat "$W/said" >&2
-	[ "$(grep -c 'rank 0 has left it out' "$W/said")" = 1 ]
-	[ "$(grep -c '^durable' "$W/said")" = 2 ]
-	JOB=third
+	export JOB=third
 	mount_node 2 --group-staging=50M
 	ranks put large "$W/ranks2" >"$W/said"
 	cat "$W/said" >&2

@@ -7,7 +7,6 @@ save-ranks.py put PATH SOCKET...   rank R has the socket R / 2; prints "buffered
                                    "lost REASON" for each that was buffered before; $ABSENT does
                                    not come; $TIMEOUT is that of put()
 save-ranks.py twice PATH SOCKET... the same path two times, without a wait between
-save-ranks.py skip PATH SOCKET...  rank 0 leaves out the first of two saves
 save-ranks.py check FILE N         is it what N ranks have saved?
 save-ranks.py raw SOCKET           what the socket says to memory that may change, and to bytes
                                    that no tensor has
@@ -84,20 +83,6 @@ def twice(path, *sockets):
     all_ranks = groups(sockets)
     saves = [g.put(path, tensors(g.rank), 60, 60) for _ in "12" for g in all_ranks]
     asyncio.run(be_impatient(saves[-1].durable))
-    for save in saves:
-        print(reason(save.durable) or "durable", flush=True)
-
-
-def skip(path, *sockets):
-    all_ranks = groups(sockets)
-    saves = []
-    for i in "12":
-        for g in all_ranks:
-            try:
-                saves.append(g.put(path + i, {"a": None} if i == "1" and not g.rank else {
-                    "a": ("U8", [64], bytes(range(64)))}, 60, 60))
-            except AttributeError:
-                pass
     for save in saves:
         print(reason(save.durable) or "durable", flush=True)
 
@@ -219,4 +204,4 @@ def lie(key_file, host, address, *lies):
             print(what, reason(save.durable), flush=True)
 
 
-{"put": put, "twice": twice, "skip": skip, "check": check, "raw": raw, "lie": lie}[sys.argv[1]](*sys.argv[2:])
+{"put": put, "twice": twice, "check": check, "raw": raw, "lie": lie}[sys.argv[1]](*sys.argv[2:])
