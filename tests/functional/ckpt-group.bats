@@ -325,8 +325,11 @@ knock() # TIMES: as a stranger that speaks something else
 
 told() { cat "$W"/run/*/log | grep -c "not let in"; }
 
+listens() { cat "$W"/run/*/log | grep -q "group: listens"; }
+
 @test "strangers that knock all the time fill no log" {
 	mount_members 1
+	wait_for listens
 	knock 20
 	wait_for told
 	knock 20

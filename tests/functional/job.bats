@@ -440,12 +440,19 @@ env_is_here() {
 	start_all
 	image_job >a.toml
 	mkfifo said
+	exec 5<>said
 	"$bootseer" job run a.toml -- \
-		/bin/sh -c 'trap "exit 9" USR1; echo ready; while :; do :; done' \
-		>said 3>&- &
-	read -r line <said
+		/bin/sh -c 'trap "echo told; exit 9" USR1; echo ready; while :; do :; done' \
+		>said 3>&- 5>&- &
+	read -r -t 300 line <&5
 	[ "$line" = ready ]
-	kill -USR1 $!
+	# ctr begins to pass signals on when the container runs already: one that comes before is
+	# lost.
+	for _ in {1..100}; do
+		kill -USR1 $!
+		! read -r -t 2 line <&5 || break
+	done
+	[ "$line" = told ]
 	status=0; wait $! || status=$?
 	[ "$status" -eq 9 ]
 	[ -z "$(ctr containers ls -q)" ]
