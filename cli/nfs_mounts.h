@@ -28,7 +28,7 @@ typedef int nfs_mount_fn(void *arg, const struct nfs_mount *m);
  * 0, which is returned. */
 int nfs_mounts_parse(char *text, nfs_mount_fn *fn, void *arg);
 
-/* What the machine allows; 0: unknown. */
+/* Limits of the machine for a mount; 0: unknown. */
 struct nfs_limits {
 	uint64_t tcp_slots, rdma_slots; /* sunrpc.*, of a connection */
 	uint64_t session_slots;    /* nfs.max_session_slots, of NFS 4.1 on */
@@ -36,7 +36,7 @@ struct nfs_limits {
 	unsigned int major, minor; /* of the mount */
 };
 
-/* What a mount has, and what to set ("" where nothing). */
+/* The findings on a mount, and the settings that help ("": none does). */
 int nfs_mount_judge(const struct nfs_mount *m, const struct nfs_limits *l,
 		    struct buf *detail, struct buf *cure,
 		    struct error *err) MUST_CHECK;

@@ -19,7 +19,7 @@ struct ops_config {
 	struct ops_prom_config prom;
 	char *out;                 /* of ops report */
 	uint64_t slots, bandwidth; /* of a node; 0: not said */
-	/* Of ops precursors. */
+	/* Options of ops precursors alone. */
 	char *failures, *signals, *xid, *rules, *alertmanager;
 	int64_t before_ns;
 };

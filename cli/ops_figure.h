@@ -10,7 +10,7 @@ void ops_figure_text(const char *s, FILE *out);
 
 struct ops_inquiry;
 
-/* What is known of a time; each may be NULL but `phases` and `axis`. */
+/* Everything known about a span of time; all but `phases` and `axis` may be NULL. */
 struct ops_timeline {
 	const struct ops_phases *phases;
 	const struct ops_series *axis;
@@ -33,7 +33,7 @@ struct ops_figure_bar {
 void ops_figure_bars(const char *title, const struct ops_figure_bar *v,
 		     size_t n, const char *unit, double mark, FILE *out);
 
-/* Of each failure that something preceded, how long before. */
+/* Lead times: how long before each failure its first precursor came. */
 void ops_figure_leads(const struct ops_inquiry *q, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseer ops precursors found, as rules of Prometheus. */
+/* Findings of bootseer ops precursors as rules of Prometheus. */
 #ifndef BOOTSEER_CLI_OPS_RULES_H
 #define BOOTSEER_CLI_OPS_RULES_H
 

@@ -26,7 +26,8 @@ struct ops_signals {
 	size_t n;
 };
 
-/* Of a file, or the usual ones where `path` is NULL.  -EINVAL, as fs_read_file(). */
+/* The signals that a file lists, or the usual ones where `path` is NULL.  -EINVAL, as
+ * fs_read_file(). */
 int ops_signals_read(const char *path, struct ops_signals *ret,
 		     struct error *err) MUST_CHECK;
 void ops_signals_fini(struct ops_signals *s);

@@ -135,7 +135,7 @@ static void look_at_node(struct ops_watcher *w, size_t signal, uint32_t node,
 	}
 }
 
-/* Of one that is slow until the last window. */
+/* Alerts of nodes that were slow up to the last window that was learned from. */
 static void look_at_slow(struct ops_watcher *w, int64_t now_s)
 {
 	const struct ops_inquiry *q = w->q;

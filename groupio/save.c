@@ -73,7 +73,7 @@ static void save_free(struct save *v)
 	free(v);
 }
 
-/* Whoever was the last to have its bytes gives them back. */
+/* The last reference to a save that is over gives its bytes back. */
 void save_unref(struct save *v)
 {
 	if (--v->refs == 0 && v->is_over)

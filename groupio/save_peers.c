@@ -26,8 +26,8 @@
 
 /* ---------------------------------------------------------------------- answers --- */
 
-/* What is decided with the lock is sent without it: a reply that nobody takes any more is released
- * at once, which takes the lock. */
+/* An answer is decided with the lock and sent without it, since sending to a client that has gone
+ * releases the reply at once, and that takes the lock. */
 enum peer_answer { PEER_ANSWERED, PEER_WAITS };
 
 static enum peer_answer set_text(struct httpd_reply *reply, int status,

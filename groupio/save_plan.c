@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is in the file, and who writes which units of it. */
+/* The contents of the file, and the writer of each of its units. */
 #include "groupio/save_plan.h"
 
 #include <errno.h>

@@ -95,7 +95,7 @@ struct save_plan {
 	uint64_t given, unique, to_store; /* bytes of tensors; of units */
 };
 
-/* Of the tables of nodes 0 to n - 1, which stay as long as the plan; `self` is this node.
+/* The plan that the tables of nodes 0 to n - 1 give, which stay as long as it; `self` is this node.
  * -EINVAL: ranks name tensors as the plan would, or the file is too large. */
 int save_plan_make(struct save_table *tables, size_t n, size_t self,
 		   struct save_plan **ret, struct error *err) MUST_CHECK;

@@ -32,7 +32,7 @@ enum save_state {
 	SAVE_FAILED, /* save.err says why */
 };
 
-/* What a rank handed in. */
+/* The tensors that a rank handed in. */
 struct save_rank {
 	unsigned int rank;
 	void *map; /* of a sealed memfd; NULL: it has no bytes */
@@ -50,7 +50,7 @@ struct save_part {
 	struct buf text; /* of the part; once it is PART_READY */
 };
 
-/* What all ranks of a save say alike. */
+/* The terms of a save, which its ranks have to state alike. */
 struct save_terms {
 	char id[SAVE_ID_LEN + 1];
 	char job[SAVE_ID_LEN + 1]; /* whose ranks save in one order */
@@ -67,8 +67,8 @@ struct save {
 	TAILQ_ENTRY(save) of_all;
 	struct thread thread;
 	struct save_terms terms;
-	/* Of the file, when the save began; is_behind: another save of it was under way then, and has
-	 * changed it, or will. */
+	/* The version of the file when the save began; is_behind: another save of that file was
+	 * under way then, and has changed it, or will. */
 	struct ckpt_version version;
 	bool is_behind;
 	/* All below with saves.lock, but what is set once and read by those who saw the state
@@ -147,12 +147,12 @@ struct saves {
 	pthread_cond_t changed;
 	TAILQ_HEAD(, save) list;
 	uint64_t used; /* bytes of cfg.memory */
-	/* One table at a time is JSON in memory. */
+	/* Decoding is done for one table at a time: as JSON each takes up to 100 MB. */
 	pthread_mutex_t decoding;
 	struct saves_stats stats;
 };
 
-/* What a path had, and when that was asked. */
+/* The version that a path had, and the time at which the store was asked. */
 struct save_seen {
 	struct ckpt_version version;
 	int64_t looked_ns;

@@ -519,7 +519,7 @@ static int check_user(const struct saves *s, int sock, struct ucred *ret,
 			 ret->uid, s->cfg.owner);
 }
 
-/* What is closed with bytes unread takes the answer away from whoever sent them. */
+/* Bytes that are unread when a socket is closed take the answer away from their sender. */
 static void refuse_client(int sock, const struct error *why)
 {
 	char rest[4096];

@@ -222,7 +222,7 @@ static int copy_own_part(struct save *v, size_t of, struct buf *ret,
 		       : 0;
 }
 
-/* What `node` wrote of the units of `of`, into *ret. */
+/* The part that `node` wrote of the units of `of`. */
 static int get_part(struct save *v, size_t node, size_t of, struct buf *ret,
 		    struct error *err)
 {

@@ -139,7 +139,8 @@ static int pull_from(struct save *v, size_t node, const struct save_entry *e,
 	return rc < 0 ? rc : keep_chunks(v, e, first, n, &body, err);
 }
 
-/* Of one of those that have them, each at another moment; the next one, where that fails. */
+/* Chunks come from one of the nodes that have them, from another for other chunks; the next node is
+ * asked where that fails. */
 static int pull_chunks(struct save *v, const struct save_entry *e,
 		       uint32_t first, uint32_t n, struct error *err)
 {
@@ -186,7 +187,7 @@ static int pull_missing(struct save *v, const struct save_entry *e,
 	return rc;
 }
 
-/* What an entry has of from..to of the file. */
+/* The bytes of an entry that lie within a range of the file. */
 struct entry_range {
 	const struct save_entry *entry;
 	uint64_t from, to; /* bytes of the entry */
@@ -271,7 +272,7 @@ static uint64_t count_missing(struct save *v, uint64_t u, uint8_t *seen)
 	return n;
 }
 
-/* What would never fit fails at once: nobody is to wait for its deadline. */
+/* A save that can never fit into the memory fails at once, and not at its deadline. */
 static int check_room(struct save *v, struct error *err)
 {
 	const struct save_plan *p = v->plan;

@@ -93,7 +93,7 @@ void http_response_fini(struct http_response *r);
  * ", " (RFC 9110, 5.3).  Caller owns; NULL if there is none. */
 char *http_header(const struct http_response *r, const char *name) MUST_CHECK;
 
-/* What a status other than 2xx means to a caller, and what helps ("; ..."). */
+/* The meaning of a status other than 2xx to a caller, and its cure ("; ..."). */
 struct http_refusal {
 	long status;
 	int code; /* an errno */

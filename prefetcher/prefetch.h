@@ -94,7 +94,7 @@ struct prefetch {
 	uint64_t blocks_before; /* fetched when it failed last */
 	struct error error;
 
-	/* Of a predicted hot set: proof.c. */
+	/* State of a predicted hot set: proof.c. */
 	bool is_predicted;
 	bool gave_up;            /* for want of proof */
 	uint64_t guessed_before; /* fetched_bytes[TASK_HOT] when it began */

@@ -66,9 +66,9 @@ struct prefetch_limits {
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
 	                   * 64 of it, as long as no block comes; up to a fourth
 	                   * longer by chance; 0: 15 s */
-	/* Of a predicted hot set: bytes that it may be ahead of what was read of it,
-	 * beside a third of that; 0: 32 MiB.  For `guess_ns` without more being read
-	 * it waits there, then ends; 0: 5 s. */
+	/* The lead of a predicted hot set: bytes that it may be ahead of what was
+	 * read of it, beside a third of that; 0: 32 MiB.  For `guess_ns` without more
+	 * being read it waits there, then ends; 0: 5 s. */
 	uint64_t guess_lead;
 	int64_t guess_ns;
 	int64_t turn_ns; /* for so long an image is fetched while others wait for

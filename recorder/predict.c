@@ -12,7 +12,7 @@
 
 #include "recorder/recorder_priv.h"
 
-/* Of the files, in hundredths, that the image must have: as measured in
+/* The share of a donor's files that the image must have, in hundredths: as measured in
  * docs/decisions/0028-predicted-starts.md. */
 #define PERCENT 80u
 #define FILES_MIN 4u

@@ -60,7 +60,7 @@ struct trace {
 	struct trace_entry *entries;
 	size_t n;
 	void *paths; /* what the entries point to */
-	/* Of a prediction: by entry, which of its donors read that path; NULL. */
+	/* Donors that read the path of each entry, in a prediction; else NULL. */
 	uint64_t *readers;
 };
 

@@ -16,7 +16,7 @@ struct donor_entry {
 	uint32_t donor, owner;
 };
 
-/* One of the answer. */
+/* An entry of the prediction. */
 struct predicted_entry {
 	struct trace_entry entry;
 	uint64_t readers; /* donors that read the path */
@@ -128,7 +128,7 @@ static uint32_t find_range(const struct prediction *p,
 	return owners;
 }
 
-/* One entry of the `n` refs at `r`, if the asker may know of it. */
+/* The `n` refs at `r` become one entry, if the asker may know of it. */
 static void add_group(struct prediction *p, const struct donor_entry *r,
 		      size_t n, uint32_t owners_min)
 {
@@ -147,8 +147,8 @@ static void add_group(struct prediction *p, const struct donor_entry *r,
 	p->groups[p->n_groups++] = g;
 }
 
-/* Who of the donors of the `n` refs, all of one path, may be told of: the asker's own, and
- * strangers when they are of enough owners, or a path would tell who else has it. */
+/* The donors of the `n` refs, all of one path, that may be told of: the asker's own, and
+ * strangers when they are of enough owners, since a path would tell else who has it. */
 static uint64_t readers_of(const struct prediction *p,
 			   const struct donor_entry *r, size_t n,
 			   uint32_t owners_min)

@@ -420,6 +420,21 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 	return rc;
 }
 
+/* The end of a call that asked for the slot's list: lent where `rc` is 0, and the lock given
+ * up. */
+static int lend_kept(struct hot *h, struct slot *slot, int rc,
+		     struct hot_list_text **ret)
+{
+	if (rc == 0) {
+		slot->kept->refs++;
+		*ret = &slot->kept->list;
+	}
+	leave_slot(h, slot);
+	shrink(h);
+	pthread_mutex_unlock(&h->lock);
+	return rc;
+}
+
 int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	    struct error *err)
 {
@@ -440,15 +455,9 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	/* An older list is better than none. */
 	if (rc == -EBUSY && slot->kept)
 		rc = 0;
-	if (rc == 0) {
+	if (rc == 0)
 		h->stats.stale_total += slot->version < s->version;
-		slot->kept->refs++;
-		*ret = &slot->kept->list;
-	}
-	leave_slot(h, slot);
-	shrink(h);
-	pthread_mutex_unlock(&h->lock);
-	return rc;
+	return lend_kept(h, slot, rc, ret);
 }
 
 int hot_get_merged(struct hot *h, const struct start *s,
@@ -466,14 +475,7 @@ int hot_get_merged(struct hot *h, const struct start *s,
 	if (!slot->kept)
 		rc = slot->busy ? error_set(err, ENOENT, "it is being merged")
 				: fill(h, slot, s, false, err);
-	if (rc == 0) {
-		slot->kept->refs++;
-		*ret = &slot->kept->list;
-	}
-	leave_slot(h, slot);
-	shrink(h);
-	pthread_mutex_unlock(&h->lock);
-	return rc;
+	return lend_kept(h, slot, rc, ret);
 }
 
 void hot_put(struct hot *h, struct hot_list_text *l)

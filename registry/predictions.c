@@ -295,7 +295,7 @@ static void add_donor(const struct prediction_donor *d,
 typedef int get_list(struct hot *h, const struct start *s,
 		     struct hot_list_text **ret, struct error *err);
 
-/* Of start `i` of the choice; -ENOENT: it has no list. */
+/* The list of start `i` of the choice; -ENOENT: it has none. */
 static int load_donor(struct predictions *p, uint32_t i, get_list *get,
 		      struct donor_traces *all)
 {
@@ -462,7 +462,7 @@ int predictions_get(struct predictions *p, const char *prefix,
 		if (may_fill && is_old(s, now))
 			rc = fill_slot(p, s, &why);
 	}
-	/* What was there before is better than nothing. */
+	/* An older prediction is better than none. */
 	is_told = s && s->text && s->text->trace.len;
 	if (is_told) {
 		s->text->refs++;

@@ -58,7 +58,7 @@ struct service {
 	struct token_set *tokens; /* NULL: there is no --tokens */
 	struct trace_limits limits;
 	struct refusals refusals; /* the loop's */
-	/* Of files: as they were loaded, and at the last look. */
+	/* Sums over the named files: as they were loaded, and at the last look. */
 	uint64_t files_sum, seen_sum;
 	struct service_counts counts;
 	struct buf openapi;

@@ -54,7 +54,7 @@ struct job_start {
 #define JOB_SILENT_NS (INT64_C(600) * 1000000000)
 bool job_start_is_open(const struct job_start *s, int64_t now_ns);
 
-/* What the other attempts of the start's job say now: `later` and `was_placed`. */
+/* Set `later` and `was_placed` by the other attempts of the start's job. */
 int stage_db_others(struct db *db, struct job_start *s,
 		    struct error *err) MUST_CHECK;
 enum start_class job_start_class(const struct job_start *s);

@@ -98,7 +98,7 @@ static bool has_it(const struct call *c, struct hot_list_text *list)
 	return tags && strstr(tags, list->etag);
 }
 
-/* What is sent when there is no trace of the start or a relative. */
+/* The prediction that is sent when there is no trace of the start or a relative. */
 struct lent_prediction {
 	struct predictions *predictions;
 	struct prediction_text *text;

@@ -318,7 +318,7 @@ static int compare(char **argv, struct error *err)
 	return rc < 0 ? rc : compare_with(argv[0], trace, argv[2], err);
 }
 
-static int predict(char **argv, struct error *err)
+static int predict_start(char **argv, struct error *err)
 {
 	struct trace *traces[PREDICTION_DONORS_MAX];
 	struct trace_donor donors[PREDICTION_DONORS_MAX];
@@ -409,7 +409,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "compare") == 0 && argc == 5)
 		rc = compare(argv + 2, &err);
 	else if (strcmp(what, "predict") == 0 && argc >= 5)
-		rc = predict(argv + 2, &err);
+		rc = predict_start(argv + 2, &err);
 	else if (strcmp(what, "cost") == 0 && argc == 2)
 		rc = cost(&err);
 	else

@@ -29,7 +29,7 @@ struct ops_study {
 	uint8_t *is_alarmed; /* of the rest */
 	struct ops_precursors found;
 	size_t cap_departures, cap_slow;
-	/* Of the metric at hand, by node and window. */
+	/* Scores of the metric at hand, by node and window. */
 	float *middle; /* the median score */
 	float *share;  /* how far its value is off its peers', of 1 */
 	bool *is_slow; /* by node */

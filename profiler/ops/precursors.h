@@ -100,7 +100,7 @@ struct ops_signal_result {
 	bool is_elsewhere; /* only nodes without GPUs, or named otherwise, have it */
 	double threshold; /* scores from which on it is outside; infinite: too restless */
 	size_t alarms; /* in windows of the rest that set no threshold */
-	/* Of each node, by the last windows: what is taken from its scores. */
+	/* The usual score of each node in the last windows, which is taken from its scores. */
 	float *usual;
 	size_t n_usual;
 };
@@ -143,7 +143,7 @@ struct ops_precursors {
 	double by_chance; /* failures that would have had a warning so */
 };
 
-/* What was found so far; the study's. */
+/* The findings so far, which stay the study's. */
 const struct ops_precursors *ops_study_end(struct ops_study *s);
 
 /*

@@ -6,7 +6,7 @@
 
 #include "profiler/ops/scores.h"
 
-/* Of a normal distribution, the deviation by the median absolute one. */
+/* The standard deviation of a normal distribution by its median absolute one. */
 #define MAD_SCALE 1.4826
 /* Peers that are all alike: differences of a hundredth are none. */
 #define SCALE_SHARE 0.01

@@ -15,8 +15,8 @@ float ops_median(float *v, size_t n);
 /* The farthest score, without its side, that a node had over OPS_STAY samples in a row. */
 float ops_farthest(const float *z, size_t n, float base);
 
-/* What a node stayed beyond in all of OPS_STAY samples, with the sign of that side; 0: they
- * are on both sides. */
+/* The score that a node stayed beyond in all of OPS_STAY samples, with the sign of that side;
+ * 0: they are on both sides. */
 float ops_stayed(const float *z, float base);
 
 struct ops_outside {

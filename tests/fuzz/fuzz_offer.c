@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool ok)
+static void require_true(bool ok)
 {
 	if (!ok)
 		__builtin_trap();
@@ -28,13 +28,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (offer_parse_head(data, size, total, &o, NULL) < 0)
 		return 0;
 	for (int m = 0; m < OFFER_MEMBERS; m++) {
-		require(offer_begin(&o, (enum offer_member)m) == end);
-		require(o.size[m] <= OFFER_MAX);
+		require_true(offer_begin(&o, (enum offer_member)m) == end);
+		require_true(o.size[m] <= OFFER_MAX);
 		end += o.size[m];
 	}
-	require(end == total && total <= OFFER_MAX);
-	require(offer_format_head(&o, &again) == 0);
-	require(again.len == OFFER_HEAD &&
-		memcmp(again.data, data, OFFER_HEAD) == 0);
+	require_true(end == total && total <= OFFER_MAX);
+	require_true(offer_format_head(&o, &again) == 0);
+	require_true(again.len == OFFER_HEAD &&
+		     memcmp(again.data, data, OFFER_HEAD) == 0);
 	return 0;
 }

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool ok)
+static void require_true(bool ok)
 {
 	if (!ok)
 		__builtin_trap();
@@ -27,13 +27,14 @@ static void decode(const void *data, size_t size)
 		t = NULL;
 		return;
 	}
-	require(t->n >= 1 && t->n <= PREDICTION_ENTRIES_MAX && t->readers);
+	require_true(t->n >= 1 && t->n <= PREDICTION_ENTRIES_MAX && t->readers);
 	for (size_t i = 0; i < t->n; i++)
-		require(t->readers[i] != 0);
-	require(prediction_encode(t, &b, NULL) == 0);
-	require(prediction_decode(b.data, b.len, &again, NULL) == 0);
-	require(again->n == t->n && memcmp(again->readers, t->readers,
-					   t->n * sizeof(*t->readers)) == 0);
+		require_true(t->readers[i] != 0);
+	require_true(prediction_encode(t, &b, NULL) == 0);
+	require_true(prediction_decode(b.data, b.len, &again, NULL) == 0);
+	require_true(again->n == t->n &&
+		     memcmp(again->readers, t->readers,
+			    t->n * sizeof(*t->readers)) == 0);
 }
 
 /* A prediction of an entry for each eight bytes, the readers of which they are. */
@@ -50,21 +51,21 @@ static void decode_numbers(const uint8_t *data, size_t size)
 
 	if (n < 1 || n > 64)
 		return;
-	require(trace_builder_new(&info, &builder, NULL) == 0);
+	require_true(trace_builder_new(&info, &builder, NULL) == 0);
 	for (size_t i = 0; i < n; i++) {
 		struct trace_entry e = { .path = "/a",
 					 .off = i * 4096,
 					 .len = 1,
 					 .confidence = TRACE_CERTAIN };
 
-		require(trace_builder_add(builder, &e, NULL) == 0);
+		require_true(trace_builder_add(builder, &e, NULL) == 0);
 	}
-	require(trace_builder_finish(builder, &t, NULL) == 0);
+	require_true(trace_builder_finish(builder, &t, NULL) == 0);
 	t->readers = calloc(n, sizeof(*t->readers));
-	require(t->readers);
+	require_true(t->readers);
 	for (size_t i = 0; i < n; i++)
 		t->readers[i] = get_le64(data + i * sizeof(uint64_t));
-	require(prediction_encode(t, &b, NULL) == 0);
+	require_true(prediction_encode(t, &b, NULL) == 0);
 	decode(b.data, b.len);
 }
 

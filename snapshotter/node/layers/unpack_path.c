@@ -175,7 +175,7 @@ static bool is_at_or_below(const char *path, const struct buf *folder)
 }
 
 /* Show the folder at `path`; that of before is often the same, or above it. */
-static int show(struct unpack *u, const char *path, struct error *err)
+static int view_show(struct unpack *u, const char *path, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
 	struct layer_view *v = &u->view;
@@ -203,7 +203,7 @@ int unpack_is_shown(struct unpack *u, const char *path, const char *name,
 	struct layer_view *v = &u->view;
 	bool is_opaque = false;
 	struct stat st;
-	int rc = show(u, path, err);
+	int rc = view_show(u, path, err);
 
 	if (rc == 0)
 		rc = unpack_spend(u, v->n, err);
@@ -273,7 +273,7 @@ int unpack_copy_lower(struct unpack *u, const char *path, int fd,
 
 	if (u->n_lower == 0)
 		return 0;
-	rc = show(u, path, err);
+	rc = view_show(u, path, err);
 	if (rc < 0 || u->view.n == 0)
 		return rc;
 	from = *path ? u->view.folders[0] : u->lower[0];

@@ -396,7 +396,7 @@ struct heard {
 	bool is_all; /* nobody can say any more */
 };
 
-static void hear(struct heard *h, int fd)
+static void read_reply(struct heard *h, int fd)
 {
 	ssize_t n = 1;
 
@@ -427,7 +427,7 @@ static int hear_out(const struct parser *p, const struct artifact_job *job,
 		rc = wait_job(p, job, &w, &gone, err);
 		/* Also what it said just before it went. */
 		if (rc == 0 && !h->is_all)
-			hear(h, job->reply);
+			read_reply(h, job->reply);
 		if (h->is_all)
 			w.fd = -1;
 	}
@@ -456,7 +456,7 @@ static int kill_job(const struct artifact_job *job, int rc, struct error *err)
 			 job->pid);
 }
 
-static int judge(const struct heard *h, struct error *err)
+static int judge_reply(const struct heard *h, struct error *err)
 {
 	struct parser_reply r = { .err = ERROR_INIT };
 
@@ -493,7 +493,7 @@ static int end_job(struct artifact_parser *a, struct artifact_job *job,
 			       p->bounds.stall / 1000);
 	else
 		rc = hear_out(p, job, &h, err);
-	rc = rc < 0 ? kill_job(job, rc, err) : judge(&h, err);
+	rc = rc < 0 ? kill_job(job, rc, err) : judge_reply(&h, err);
 	(void)close(job->reply);
 	(void)close(job->pidfd);
 	return rc;

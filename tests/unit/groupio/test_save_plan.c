@@ -18,8 +18,8 @@ struct given {
 };
 
 /* Bytes that `seed` says; 0: zeros.  Nobody looks at them but by their digests. */
-static void give(struct given *g, unsigned int rank, const char *name,
-		 uint64_t len, uint8_t seed)
+static void give_tensor(struct given *g, unsigned int rank, const char *name,
+			uint64_t len, uint8_t seed)
 {
 	static const char nowhere[1];
 	struct save_table *t = &g->tables[rank];
@@ -33,7 +33,7 @@ static void give(struct given *g, unsigned int rank, const char *name,
 		x->chunks[c] = (struct digest){ .b = { seed, (uint8_t)c } };
 }
 
-static struct save_plan *plan(struct given *g, size_t n, size_t self)
+static struct save_plan *make_plan(struct given *g, size_t n, size_t self)
 {
 	struct save_plan *p = NULL;
 	struct error err = ERROR_INIT;
@@ -51,7 +51,7 @@ static void take_back(struct given *g)
 		save_table_fini(&g->tables[i]);
 }
 
-static json_t *head(const struct save_plan *p)
+static json_t *parse_head(const struct save_plan *p)
 {
 	json_t *j = json_loadb(p->head.data + 8, p->head.len - 8, 0, NULL);
 
@@ -60,7 +60,7 @@ static json_t *head(const struct save_plan *p)
 	return j;
 }
 
-static const char *metadata(json_t *j, const char *name)
+static const char *find_metadata(json_t *j, const char *name)
 {
 	return json_string_value(
 		json_object_get(json_object_get(j, "__metadata__"), name));
@@ -81,8 +81,8 @@ Test(save_plan, has_what_all_ranks_have_once_and_all_nodes_write_of_it)
 	struct save_plan *p;
 
 	for (unsigned int r = 0; r < 4; r++)
-		give(&g, r, "w", 128 * MIB, 7);
-	p = plan(&g, 4, 1);
+		give_tensor(&g, r, "w", 128 * MIB, 7);
+	p = make_plan(&g, 4, 1);
 	cr_expect_eq(p->n_entries, 1);
 	cr_expect_eq(p->given, 512 * MIB);
 	cr_expect_eq(p->unique, 128 * MIB);
@@ -103,8 +103,8 @@ Test(save_plan, lets_others_write_of_what_one_node_alone_has)
 	struct given g = { .tables = { { .n = 0 } } };
 	struct save_plan *p;
 
-	give(&g, 0, "w", 128 * MIB, 7);
-	p = plan(&g, 4, 0);
+	give_tensor(&g, 0, "w", 128 * MIB, 7);
+	p = make_plan(&g, 4, 0);
 	for (uint64_t u = 0; u < p->n_units; u++)
 		cr_expect(save_unit_is_kept(&p->units[u], 0));
 	for (size_t i = 0; i < 4; i++)
@@ -121,13 +121,13 @@ Test(save_plan, names_what_ranks_have_differently_by_rank)
 
 	/* Two of data parallel, two of tensor parallel. */
 	for (unsigned int r = 0; r < 4; r++)
-		give(&g, r, "w", 1000, 1 + r % 2);
-	p = plan(&g, 4, 3);
-	j = head(p);
+		give_tensor(&g, r, "w", 1000, 1 + r % 2);
+	p = make_plan(&g, 4, 3);
+	j = parse_head(p);
 	cr_expect(json_object_get(j, "w@rank0"));
 	cr_expect(json_object_get(j, "w@rank1"));
-	cr_expect_str_eq(metadata(j, "w@rank2"), "w@rank0");
-	cr_expect_str_eq(metadata(j, "w@rank3"), "w@rank1");
+	cr_expect_str_eq(find_metadata(j, "w@rank2"), "w@rank0");
+	cr_expect_str_eq(find_metadata(j, "w@rank3"), "w@rank1");
 	cr_expect_eq(p->n_entries, 2);
 	cr_expect_eq(g.tables[3].tensors[0].entry,
 		     g.tables[1].tensors[0].entry);
@@ -142,17 +142,17 @@ Test(save_plan, ties_equal_weights_and_neither_zeros_nor_small_ones)
 	struct save_plan *p;
 	json_t *j;
 
-	give(&g, 0, "embed", 2 * MIB, 5);
-	give(&g, 0, "head", 2 * MIB, 5);
-	give(&g, 1, "head", 2 * MIB, 5);
-	give(&g, 0, "a.moment", 9 * MIB, 0);
-	give(&g, 0, "b.moment", 9 * MIB, 0);
-	give(&g, 0, "a.norm", 4096, 6);
-	give(&g, 0, "b.norm", 4096, 6);
-	p = plan(&g, 2, 0);
-	j = head(p);
-	cr_expect_str_eq(metadata(j, "head"), "embed");
-	cr_expect_str_eq(metadata(j, "format"), "pt");
+	give_tensor(&g, 0, "embed", 2 * MIB, 5);
+	give_tensor(&g, 0, "head", 2 * MIB, 5);
+	give_tensor(&g, 1, "head", 2 * MIB, 5);
+	give_tensor(&g, 0, "a.moment", 9 * MIB, 0);
+	give_tensor(&g, 0, "b.moment", 9 * MIB, 0);
+	give_tensor(&g, 0, "a.norm", 4096, 6);
+	give_tensor(&g, 0, "b.norm", 4096, 6);
+	p = make_plan(&g, 2, 0);
+	j = parse_head(p);
+	cr_expect_str_eq(find_metadata(j, "head"), "embed");
+	cr_expect_str_eq(find_metadata(j, "format"), "pt");
 	cr_expect_eq(p->n_entries, 5);
 	cr_expect_eq(p->entries[g.tables[1].tensors[0].entry].holders, 3);
 	/* Zeros stand behind the rest: all but the unit where they begin, and the one where
@@ -169,10 +169,10 @@ Test(save_plan, is_the_same_on_all_nodes_by_tables_that_travelled)
 	struct save_table other[2];
 	struct save_plan *p, *q;
 
-	give(&g, 0, "a\n\"\xc3\xa4", 5 * MIB + 3, 5);
-	give(&g, 0, "zeros", 6 * MIB, 0);
-	give(&g, 1, "mine", 3 * MIB, 9);
-	p = plan(&g, 2, 0);
+	give_tensor(&g, 0, "a\n\"\xc3\xa4", 5 * MIB + 3, 5);
+	give_tensor(&g, 0, "zeros", 6 * MIB, 0);
+	give_tensor(&g, 1, "mine", 3 * MIB, 9);
+	p = make_plan(&g, 2, 0);
 	for (size_t i = 0; i < 2; i++) {
 		AUTO_BUF text = BUF_INIT;
 		struct error err = ERROR_INIT;
@@ -222,8 +222,8 @@ Test(save_plan, refuses_a_rank_with_a_name_twice)
 	struct given g = { .tables = { { .n = 0 } } };
 	struct save_plan *p;
 
-	give(&g, 0, "w", 100, 5);
-	give(&g, 0, "w", 100, 6);
+	give_tensor(&g, 0, "w", 100, 5);
+	give_tensor(&g, 0, "w", 100, 6);
 	cr_assert_eq(save_table_finish(&g.tables[0], NULL), 0);
 	cr_expect_eq(save_plan_make(g.tables, 1, 0, &p, NULL), -EINVAL);
 	take_back(&g);

@@ -515,7 +515,7 @@ static const struct prefetch_limits guessing = { .hot_streams = 1,
 						 .guess_lead = 6 * SPAN,
 						 .guess_ns = 3600 * NS_PER_S };
 
-static struct hot_list guess(size_t n)
+static struct hot_list make_guess(size_t n)
 {
 	struct hot_list hot = bed_hot_list(0, 1, n);
 
@@ -546,7 +546,7 @@ Test(prefetch, a_prediction_is_fetched_as_far_as_it_is_read)
 	struct bed b;
 
 	bed_make(&b, &guessing);
-	bed_start(&b, 0, guess(36), false);
+	bed_start(&b, 0, make_guess(36), false);
 	first = wait_fetched(&b, 3 * SPAN);
 	cr_expect_leq(first, 6 * SPAN);
 	/* A third of what was read more than that, and the bytes that were. */
@@ -569,7 +569,7 @@ Test(prefetch, a_prediction_that_nobody_reads_ends_and_a_trace_takes_its_place)
 
 	limits.guess_ns = NS_PER_MS;
 	bed_make(&b, &limits);
-	bed_start(&b, 0, guess(36), false);
+	bed_start(&b, 0, make_guess(36), false);
 	bed_wait_phase(&b, 0, PREFETCH_DONE);
 	prefetch_get_stats(b.p[0], &s);
 	cr_expect(s.has_given_up);

@@ -13,7 +13,7 @@ struct line {
 	uint32_t len, at_ms, block;
 };
 
-static struct trace *run(const struct line *lines, size_t n)
+static struct trace *make_run(const struct line *lines, size_t n)
 {
 	struct trace_info info = make_info();
 	AUTO(trace_builder) b = NULL;
@@ -37,11 +37,11 @@ static struct trace *run(const struct line *lines, size_t n)
 }
 
 #define RUN(...) \
-	run((const struct line[]){ __VA_ARGS__ }, \
-	    sizeof((const struct line[]){ __VA_ARGS__ }) / \
-		    sizeof(struct line))
+	make_run((const struct line[]){ __VA_ARGS__ }, \
+		 sizeof((const struct line[]){ __VA_ARGS__ }) / \
+			 sizeof(struct line))
 
-static struct trace *predict(const struct trace_donor *donors, size_t n)
+static struct trace *predict_for(const struct trace_donor *donors, size_t n)
 {
 	struct error err = ERROR_INIT;
 	struct trace *t;
@@ -78,8 +78,8 @@ Test(predict, strangers_content_is_told_when_three_owners_have_it)
 		{ b, 1, false },
 		{ c, 2, false },
 	};
-	AUTO(trace) t = predict(donors, 4);
-	AUTO(trace) two = predict(donors, 3);
+	AUTO(trace) t = predict_for(donors, 4);
+	AUTO(trace) two = predict_for(donors, 3);
 
 	cr_expect_eq(t->n, 1);
 	cr_expect_eq(readers_of(t, "/libc"), 0xf);
@@ -98,7 +98,7 @@ Test(predict, an_own_start_is_told_whole_but_not_who_else_has_a_file)
 		{ b, 2, false },
 		{ c, 3, false },
 	};
-	AUTO(trace) t = predict(donors, 4);
+	AUTO(trace) t = predict_for(donors, 4);
 
 	cr_expect_eq(t->n, 2);
 	cr_expect_eq(readers_of(t, "/app"), 0x1);
@@ -128,9 +128,9 @@ Test(predict, a_stranger_makes_no_range_grow_and_an_own_start_speaks_first)
 		{ large, 1, true },
 		{ large, 1, true },
 	};
-	AUTO(trace) t = predict(strangers, 3);
-	AUTO(trace) u = predict(own, 3);
-	AUTO(trace) v = predict(all, 3);
+	AUTO(trace) t = predict_for(strangers, 3);
+	AUTO(trace) u = predict_for(own, 3);
+	AUTO(trace) v = predict_for(all, 3);
 
 	cr_expect_eq(t->entries[0].len, 10);
 	cr_expect_eq(v->entries[0].len, 10);
@@ -167,7 +167,7 @@ Test(predict, starts_of_one_owner_are_one_voice_for_who_may_see_all)
 		{ flood, 0, true }, { flood, 0, true }, { flood, 0, true },
 		{ libc, 1, true },  { libc, 2, true },
 	};
-	AUTO(trace) t = predict(donors, 5);
+	AUTO(trace) t = predict_for(donors, 5);
 
 	cr_expect_eq(t->n, PREDICTION_ENTRIES_MAX);
 	cr_expect(entry_of(t, "/libc"));
@@ -177,7 +177,7 @@ Test(predict, the_encoded_form_comes_back_and_others_are_refused)
 {
 	AUTO(trace) a = RUN({ "/a", 10, 1, 1 }, { "/b", 20, 2, 2 });
 	const struct trace_donor donor = { a, 0, true };
-	AUTO(trace) t = predict(&donor, 1);
+	AUTO(trace) t = predict_for(&donor, 1);
 	struct error err = ERROR_INIT;
 	AUTO(trace) again = NULL;
 	AUTO(trace) bad = NULL;
@@ -243,7 +243,7 @@ static void expect_chosen(const struct trace *const *runs, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 		donors[i] = (struct trace_donor){ runs[i], (uint32_t)i, true };
-	t = predict(donors, n);
+	t = predict_for(donors, n);
 	layout_make(&layout, blocks, ARRAY_SIZE(blocks), ranges,
 		    ARRAY_SIZE(ranges));
 	cr_assert_eq(hot_list_make(t, &layout.map, &layout.files, &l, &err), 0,
