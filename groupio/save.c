@@ -28,6 +28,15 @@ void save_terms_fini(struct save_terms *t)
 	*t = (struct save_terms){ .path = NULL };
 }
 
+bool save_id_parse(const char *id, char job[SAVE_JOB_LEN + 1], uint32_t *number)
+{
+	int end = 0;
+
+	return sscanf(id, "%32[0-9a-f]-%9" SCNu32 "%n", job, number, &end) ==
+		       2 &&
+	       strlen(job) == SAVE_JOB_LEN && !id[end];
+}
+
 void rank_fini(struct save_rank *r)
 {
 	if (r->map)
@@ -136,6 +145,16 @@ struct save *saves_find(struct saves *s, const char *id)
 	return NULL;
 }
 
+bool saves_have_later(const struct saves *s, const char *job, uint32_t number)
+{
+	const struct save *v;
+
+	TAILQ_FOREACH(v, &s->list, of_all)
+	if (v->terms.number > number && strcmp(v->terms.job, job) == 0)
+		return true;
+	return false;
+}
+
 void save_set_state(struct save *v, enum save_state state)
 {
 	struct saves *s = v->all;
@@ -163,27 +182,62 @@ void save_fail(struct save *v, const struct error *why)
 	save_set_state(v, SAVE_FAILED);
 }
 
-int saves_take(struct saves *s, uint64_t bytes, int64_t until_ns,
-	       struct error *err)
+/* The order in which saves that are not buffered have a right to memory, alike on all nodes. */
+static bool comes_before(const struct save_terms *a, const struct save_terms *b)
 {
-	bool in_time = true, ok;
+	if (a->number != b->number)
+		return a->number < b->number;
+	return strcmp(a->job, b->job) < 0;
+}
+
+/* With the lock.  A save takes what is free.  The first of those that are not buffered takes as if
+ * the later ones had none, since on one node or on two, saves that have half of what each needs
+ * would wait for each other.  Saves that are buffered need the store alone, and are waited for. */
+static bool has_room(const struct saves *s, const struct save_terms *t,
+		     uint64_t bytes)
+{
+	const struct save *v;
+	uint64_t held = 0;
+
+	if (s->used + bytes <= s->cfg.memory)
+		return true;
+	TAILQ_FOREACH(v, &s->list, of_all)
+	if (v->were_all_staged || v->is_over || strcmp(v->terms.id, t->id) == 0)
+		held += v->memory;
+	else if (comes_before(&v->terms, t))
+		return false;
+	return held + bytes <= s->cfg.memory;
+}
+
+static int refuse_room(uint64_t bytes, struct error *err)
+{
+	return error_set(err, ENOBUFS,
+			 "%" PRIu64 " bytes more were not within "
+			 "--group-staging in time: give the mount more, or "
+			 "save less often",
+			 bytes);
+}
+
+/* With the lock. */
+static void count_taken(struct saves *s, uint64_t bytes)
+{
+	s->used += bytes;
+	s->stats.memory_bytes = s->used;
+}
+
+int saves_take(struct saves *s, const struct save_terms *t, uint64_t bytes,
+	       int64_t until_ns, struct error *err)
+{
+	bool in_time = true, has;
 
 	(void)pthread_mutex_lock(&s->lock);
-	while (s->used + bytes > s->cfg.memory && bytes <= s->cfg.memory &&
-	       in_time && !atomic_load(&s->is_ending))
+	while (!(has = has_room(s, t, bytes)) && in_time &&
+	       !atomic_load(&s->is_ending))
 		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
-	ok = bytes <= s->cfg.memory && s->used + bytes <= s->cfg.memory;
-	if (ok) {
-		s->used += bytes;
-		s->stats.memory_bytes = s->used;
-	}
+	if (has)
+		count_taken(s, bytes);
 	(void)pthread_mutex_unlock(&s->lock);
-	return ok ? 0
-		  : error_set(err, ENOBUFS,
-			      "%" PRIu64 " bytes more are not within "
-			      "--group-staging: give the mount more, or save "
-			      "less often",
-			      bytes);
+	return has ? 0 : refuse_room(bytes, err);
 }
 
 void saves_give(struct saves *s, uint64_t bytes)
@@ -225,8 +279,8 @@ static void doom_save(struct save *v, const struct error *why)
 	(void)pthread_cond_broadcast(&v->all->changed);
 }
 
-/* With the lock: has an earlier save of the job still to take memory here?  Ranks save in one
- * order, so a rank that an earlier save lacks will not come to it any more. */
+/* With the lock: ranks save in the order of numbers, so earlier saves that lack this one will not
+ * have it any more.  Has one of the others still to take memory? */
 static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
 				unsigned int rank)
 {
@@ -236,9 +290,7 @@ static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
 
 	TAILQ_FOREACH(v, &s->list, of_all)
 	{
-		if (strcmp(v->terms.id, t->id) == 0)
-			break;
-		if (v->state >= SAVE_STAGED ||
+		if (v->terms.number >= t->number || v->state >= SAVE_STAGED ||
 		    strcmp(v->terms.job, t->job) != 0)
 			continue;
 		has = true;
@@ -251,6 +303,33 @@ static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
 		doom_save(v, &why);
 	}
 	return has;
+}
+
+/* With the lock: does a later save of the job have a rank that this one lacks? */
+static int check_left_out(struct saves *s, const struct save_terms *t,
+			  struct error *err)
+{
+	struct save *v = saves_find(s, t->id);
+	const struct save *w;
+
+	TAILQ_FOREACH(w, &s->list, of_all)
+	{
+		if (w->terms.number <= t->number ||
+		    strcmp(w->terms.job, t->job) != 0)
+			continue;
+		for (size_t i = 0; i < w->n_here; i++) {
+			if (v && has_rank(v, w->ranks[i].rank))
+				continue;
+			(void)error_set(err, ECANCELED,
+					"rank %u has left it out, and saves "
+					"'%.100s' now",
+					w->ranks[i].rank, w->terms.path);
+			if (v)
+				doom_save(v, err);
+			return -ECANCELED;
+		}
+	}
+	return 0;
 }
 
 /* With the lock. */
@@ -281,19 +360,17 @@ int saves_take_rank(struct saves *s, const struct save_terms *t,
 	(void)pthread_mutex_lock(&s->lock);
 	for (;;) {
 		rc = check_ranks_fit(s, t, r->size, err);
+		if (rc == 0)
+			rc = check_left_out(s, t, err);
 		if (rc < 0)
 			break;
 		if (!has_unstaged_before(s, t, r->rank) &&
-		    s->used + r->size <= s->cfg.memory) {
-			s->used += r->size;
-			s->stats.memory_bytes = s->used;
+		    has_room(s, t, r->size)) {
+			count_taken(s, r->size);
 			break;
 		}
 		if (!in_time || atomic_load(&s->is_ending)) {
-			rc = error_set(err, ENOBUFS,
-				       "--group-staging was not free in time: "
-				       "give the mount more, or save less "
-				       "often");
+			rc = refuse_room(r->size, err);
 			break;
 		}
 		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
@@ -366,7 +443,7 @@ bool save_has_earlier(const struct save *v)
 }
 
 int saves_look_id(const struct saves *s, const char *path,
-		  char ret[SAVE_ID_LEN + 1], struct error *err)
+		  char ret[SAVE_ID_MAX], struct error *err)
 {
 	AUTO_BUF list = BUF_INIT;
 	const void *id;
@@ -376,7 +453,7 @@ int saves_look_id(const struct saves *s, const char *path,
 	ret[0] = '\0';
 	if (rc == 0 &&
 	    xattrs_get(list.data, list.len, SAVE_XATTR, &id, &len) == 0 &&
-	    len == SAVE_ID_LEN) {
+	    len < SAVE_ID_MAX) {
 		memcpy(ret, id, len);
 		ret[len] = '\0';
 	}
@@ -459,7 +536,11 @@ int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
 	reap_saves(s, clock_now_ns() - KEPT_NS);
 	(void)pthread_mutex_lock(&s->lock);
 	v = saves_find(s, t->id);
-	if (!v)
+	/* Another rank may have come with a later save while this one looked at the store. */
+	rc = check_left_out(s, t, err);
+	if (rc < 0)
+		v = NULL;
+	else if (!v)
 		rc = begin_save(s, t, r, seen, &v, err);
 	else if (!terms_are_equal(&v->terms, t))
 		rc = error_set(err, EINVAL,

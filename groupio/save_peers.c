@@ -182,29 +182,38 @@ static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
 
 /* --------------------------------------------------------------------- requests --- */
 
+/* "table", or the name of the plan, by which it is asked, and what of it is wanted. */
 static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 				     const char *what)
 {
-	static const struct {
-		const char *name;
-		enum save_state from;
-	} states[] = { { "table", SAVE_TABLED },
-		       { "staged", SAVE_STAGED },
-		       { "durable", SAVE_DURABLE } };
+	const bool is_table = strcmp(what, "table") == 0;
+	const size_t n_plan = strcspn(what, "/");
 
+	if (!is_table && what[n_plan] != '/')
+		return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
+	if (v->state == SAVE_FAILED && !v->were_all_staged)
+		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
+	if (is_table)
+		return v->state < SAVE_TABLED
+			       ? PEER_WAITS
+			       : set_bytes(reply, v, v->text.data, v->text.len);
+	if (v->state < SAVE_PLANNED)
+		return PEER_WAITS;
+	if (n_plan != SAVE_PLAN_LEN || memcmp(what, v->plan_id, n_plan) != 0)
+		return set_text(reply, HTTPD_INTERNAL,
+				"its ranks said another path, members or nodes,"
+				" or it has other tensors of a third node, or "
+				"another version of the mount");
+	what += n_plan + 1;
 	/* A node that asks late must not take a failure after `buffered` for one before it. */
 	if (v->were_all_staged && strcmp(what, "staged") == 0)
 		return PEER_ANSWERED;
 	if (v->state == SAVE_FAILED)
 		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
-	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-		if (strcmp(what, states[i].name) != 0)
-			continue;
-		if (v->state < states[i].from)
-			return PEER_WAITS;
-		return i ? PEER_ANSWERED
-			 : set_bytes(reply, v, v->text.data, v->text.len);
-	}
+	if (strcmp(what, "staged") == 0)
+		return v->state < SAVE_STAGED ? PEER_WAITS : PEER_ANSWERED;
+	if (strcmp(what, "durable") == 0)
+		return v->state < SAVE_DURABLE ? PEER_WAITS : PEER_ANSWERED;
 	if (strncmp(what, "chunks/", 7) == 0)
 		return want_chunks(reply, v, what + 7);
 	if (strncmp(what, "part/", 5) == 0)
@@ -218,18 +227,26 @@ static enum peer_answer choose_answer(struct saves *s, const char *path,
 				      bool is_late, struct httpd_reply *reply)
 {
 	enum peer_answer a = PEER_WAITS;
-	char id[SAVE_ID_LEN + 1];
+	char id[SAVE_ID_MAX], job[SAVE_JOB_LEN + 1];
+	uint32_t number;
 	struct save *v;
+	size_t n;
 
-	if (strncmp(path, PATH_BEGIN, strlen(PATH_BEGIN)) != 0 ||
-	    strlen(path) < strlen(PATH_BEGIN) + SAVE_ID_LEN + 2)
+	if (strncmp(path, PATH_BEGIN, strlen(PATH_BEGIN)) != 0)
 		return set_text(reply, HTTPD_BAD_REQUEST, "no save");
 	path += strlen(PATH_BEGIN);
-	(void)snprintf(id, sizeof(id), "%s", path);
+	n = strcspn(path, "/");
+	(void)snprintf(id, sizeof(id), "%.*s", (int)(n < sizeof(id) ? n : 0),
+		       path);
+	if (!path[n] || !save_id_parse(id, job, &number))
+		return set_text(reply, HTTPD_BAD_REQUEST, "no save");
 	(void)pthread_mutex_lock(&s->lock);
 	v = saves_find(s, id);
 	if (v)
-		a = want_of_save(reply, v, path + SAVE_ID_LEN + 1);
+		a = want_of_save(reply, v, path + n + 1);
+	else if (saves_have_later(s, job, number))
+		a = set_text(reply, HTTPD_INTERNAL,
+			     "its ranks have left the save out");
 	(void)pthread_mutex_unlock(&s->lock);
 	if (a == PEER_WAITS && is_late)
 		a = set_text(reply, v ? HTTPD_ACCEPTED : HTTPD_NOT_FOUND, NULL);
@@ -583,14 +600,16 @@ static int ask_once(struct save *v, size_t node, const char *what,
 		    struct buf *ret, struct error *err)
 {
 	struct http_response r = HTTP_RESPONSE_INIT;
-	char url[160];
+	const bool is_planned = v->plan_id[0];
+	char url[256];
 	const struct http_request req = { .method = "GET",
 					  .url = url,
 					  .deadline_ns = v->until_ns };
 	int rc;
 
-	(void)snprintf(url, sizeof(url), "https://%s" PATH_BEGIN "%s/%s",
-		       v->terms.members[node], v->terms.id, what);
+	(void)snprintf(url, sizeof(url), "https://%s" PATH_BEGIN "%s/%s%s%s",
+		       v->terms.members[node], v->terms.id, v->plan_id,
+		       is_planned ? "/" : "", what);
 	rc = http_do(v->all->http, &req, &r, err);
 	if (rc == 0)
 		rc = take_answer(v, node, &r, ret, err);

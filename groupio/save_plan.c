@@ -569,6 +569,20 @@ int save_plan_make(struct save_table *tables, size_t n, size_t self,
 	return rc;
 }
 
+int save_plan_hash(const struct save_plan *p, struct hasher *h)
+{
+	int rc = hasher_update(h, p->head.data, p->head.len);
+
+	for (size_t i = 0; i < p->n_entries && rc == 0; i++)
+		rc = hasher_update(h, &p->entries[i].tensor->content,
+				   sizeof(p->entries[i].tensor->content));
+	if (rc == 0)
+		rc = hasher_update(h, p->units, p->n_units * sizeof(*p->units));
+	return rc < 0 ? rc
+		      : hasher_update(h, p->stored,
+				      p->n_units * sizeof(*p->stored));
+}
+
 void save_plan_free(struct save_plan *p)
 {
 	if (!p)

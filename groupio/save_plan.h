@@ -100,6 +100,8 @@ struct save_plan {
 int save_plan_make(struct save_table *tables, size_t n, size_t self,
 		   struct save_plan **ret, struct error *err) MUST_CHECK;
 void save_plan_free(struct save_plan *p);
+/* Feed `h` with all that nodes have to have planned alike. */
+int save_plan_hash(const struct save_plan *p, struct hasher *h) MUST_CHECK;
 
 static inline bool save_unit_is_kept(const struct save_unit *u, size_t node)
 {

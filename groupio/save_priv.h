@@ -18,7 +18,9 @@
 #include "net/loop.h"
 #include "net/pool.h"
 
-#define SAVE_ID_LEN 32u
+#define SAVE_JOB_LEN 32u
+#define SAVE_ID_MAX 48u /* bytes: a job, '-', and a number */
+#define SAVE_PLAN_LEN (2 * DIGEST_SIZE)
 #define SAVE_CLIENTS_MAX 64u
 #define SAVE_XATTR "user.bootseer.save" /* a file's: the save that made it */
 
@@ -52,8 +54,9 @@ struct save_part {
 
 /* The terms of a save, which its ranks have to state alike. */
 struct save_terms {
-	char id[SAVE_ID_LEN + 1];
-	char job[SAVE_ID_LEN + 1]; /* whose ranks save in one order */
+	char id[SAVE_ID_MAX]; /* of the next two */
+	char job[SAVE_JOB_LEN + 1];
+	uint32_t number; /* each rank saves in the order of these */
 	char *path;
 	size_t n_nodes, n_ranks, self;
 	char (*members)[64];        /* addresses, by node */
@@ -61,6 +64,9 @@ struct save_terms {
 	int64_t stage_ns, store_ns; /* how long each may take */
 };
 void save_terms_fini(struct save_terms *t);
+/* The job and the number that an ID names. */
+bool save_id_parse(const char *id, char job[SAVE_JOB_LEN + 1],
+		   uint32_t *number);
 
 struct save {
 	struct saves *all;
@@ -84,6 +90,8 @@ struct save {
 	struct save_table *tables; /* by node */
 	struct buf text;           /* of this node's table */
 	struct save_plan *plan;
+	/* Hex digits; nodes name it to one another. */
+	char plan_id[SAVE_PLAN_LEN + 1];
 	char **pulled; /* chunks of other nodes, by their number in the plan */
 	uint8_t *is_kept; /* units that are whole in memory */
 	uint64_t memory;  /* bytes of saves.used */
@@ -105,9 +113,11 @@ struct save_client {
 	/* With saves.lock. */
 	bool is_used, is_over;
 	enum client_step step;
-	uint64_t number;   /* in the order in which they came */
-	pid_t pid;         /* whose it is */
-	unsigned int rank; /* from CLIENT_JOINS on */
+	uint64_t number; /* in the order in which they came */
+	pid_t pid;       /* whose it is */
+	/* From CLIENT_JOINS on. */
+	char job[SAVE_JOB_LEN + 1];
+	unsigned int rank;
 };
 
 /* A request of another node that waits for something. */
@@ -171,17 +181,20 @@ int saves_look(const struct saves *s, const char *path, uid_t uid,
 	       struct ckpt_version *ret, struct error *err) MUST_CHECK;
 /* The ID of the save that made what is there; "": none has. */
 int saves_look_id(const struct saves *s, const char *path,
-		  char ret[SAVE_ID_LEN + 1], struct error *err) MUST_CHECK;
+		  char ret[SAVE_ID_MAX], struct error *err) MUST_CHECK;
 void save_put(struct save *v);                            /* without the lock */
 void save_unref(struct save *v);                          /* with it */
 struct save *saves_find(struct saves *s, const char *id); /* with it */
+/* With the lock: is a later save of the job here, so that this one will not come? */
+bool saves_have_later(const struct saves *s, const char *job, uint32_t number);
 void save_set_state(struct save *v, enum save_state state);
 void save_fail(struct save *v, const struct error *why);
-/* Wait until there are so many bytes; -ENOBUFS */
-int saves_take(struct saves *s, uint64_t bytes, int64_t until_ns,
-	       struct error *err) MUST_CHECK;
-/* The same for a rank's own bytes.  Saves of one job take memory in their order, as two that have
- * half of what they need each would wait for each other. */
+/* Wait until the save of these terms may have so many bytes more.
+ *   -ENOBUFS    there was no memory in time, or never can be
+ *   -ECANCELED  a rank has left the save out */
+int saves_take(struct saves *s, const struct save_terms *t, uint64_t bytes,
+	       int64_t until_ns, struct error *err) MUST_CHECK;
+/* The same for a rank's own bytes, before the rank joins. */
 int saves_take_rank(struct saves *s, const struct save_terms *t,
 		    const struct save_rank *r, int64_t until_ns,
 		    struct error *err) MUST_CHECK;

@@ -29,6 +29,7 @@
 #define REQUEST_S 10 /* of silence within a request */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define DIMS_MAX 32u
+#define NUMBER_MAX 999999999
 #define STAGE_MS_MAX (INT64_C(3600) * 1000)
 #define STORE_MS_MAX (INT64_C(24) * 3600 * 1000)
 #define AGAIN_NS (60 * NS_PER_S)
@@ -154,10 +155,10 @@ static int take_path(const struct saves *s, const char *path, char **ret,
 	return *ret ? 0 : error_nomem(err);
 }
 
-static bool is_id(const char *id)
+static bool is_job(const char *id)
 {
-	return strlen(id) == SAVE_ID_LEN &&
-	       strspn(id, "0123456789abcdef") == SAVE_ID_LEN;
+	return strlen(id) == SAVE_JOB_LEN &&
+	       strspn(id, "0123456789abcdef") == SAVE_JOB_LEN;
 }
 
 /* Addresses go into URLs. */
@@ -286,20 +287,22 @@ static int take_rank(struct save_rank *r, const struct save_terms *t,
 static int take_put(struct saves *s, json_t *j, int fd, struct save_terms *t,
 		    struct save_rank *r, struct error *err)
 {
-	const char *id, *job, *path;
+	const char *job, *path;
 	json_t *members, *nodes, *tensors;
-	json_int_t rank, stage_ms, store_ms;
+	json_int_t number, rank, stage_ms, store_ms;
 	int rc;
 
-	if (json_unpack(j, "{s:s,s:s,s:s,s:I,s:o,s:o,s:o,s:I,s:I}", "id", &id,
-			"job", &job, "path", &path, "rank", &rank, "members",
-			&members, "nodes", &nodes, "tensors", &tensors,
-			"stage_ms", &stage_ms, "store_ms", &store_ms) < 0 ||
-	    !is_id(id) || !is_id(job) || stage_ms < 1 ||
+	if (json_unpack(j, "{s:s,s:I,s:s,s:I,s:o,s:o,s:o,s:I,s:I}", "job", &job,
+			"number", &number, "path", &path, "rank", &rank,
+			"members", &members, "nodes", &nodes, "tensors",
+			&tensors, "stage_ms", &stage_ms, "store_ms",
+			&store_ms) < 0 ||
+	    !is_job(job) || number < 1 || number > NUMBER_MAX || stage_ms < 1 ||
 	    stage_ms > STAGE_MS_MAX || store_ms < 1 || store_ms > STORE_MS_MAX)
 		return refuse_request(err);
-	memcpy(t->id, id, SAVE_ID_LEN + 1);
-	memcpy(t->job, job, SAVE_ID_LEN + 1);
+	memcpy(t->job, job, SAVE_JOB_LEN + 1);
+	t->number = (uint32_t)number;
+	(void)snprintf(t->id, sizeof(t->id), "%s-%" PRIu32, job, t->number);
 	t->stage_ns = stage_ms * NS_PER_MS;
 	t->store_ns = store_ms * NS_PER_MS;
 	rc = take_path(s, path, &t->path, err);
@@ -391,7 +394,7 @@ static int look_before(const struct saves *s, const struct save_terms *t,
 		       uid_t uid, struct save_seen *ret, struct error *err)
 {
 	struct error ignored = ERROR_INIT;
-	char id[SAVE_ID_LEN + 1];
+	char id[SAVE_ID_MAX];
 	int rc;
 
 	ret->looked_ns = clock_now_ns();
@@ -419,7 +422,8 @@ static bool has_before(const struct save_client *c)
 		if (o->is_used && !o->is_over && o->number < c->number &&
 		    o->pid == c->pid &&
 		    (o->step == CLIENT_READS ||
-		     (o->step == CLIENT_JOINS && o->rank == c->rank)))
+		     (o->step == CLIENT_JOINS && o->rank == c->rank &&
+		      strcmp(o->job, c->job) == 0)))
 			return true;
 	}
 	return false;
@@ -434,14 +438,15 @@ static void client_step(struct save_client *c, enum client_step step)
 }
 
 /* Threads overtake each other: a rank's saves are to begin in the order in which it sent them. */
-static int wait_turn(struct save_client *c, unsigned int rank, int64_t until_ns,
-		     struct error *err)
+static int wait_turn(struct save_client *c, const struct save_terms *t,
+		     unsigned int rank, int64_t until_ns, struct error *err)
 {
 	struct saves *s = c->all;
 	bool in_time = true, is_turn;
 
 	(void)pthread_mutex_lock(&s->lock);
 	c->rank = rank;
+	memcpy(c->job, t->job, sizeof(c->job));
 	c->step = CLIENT_JOINS;
 	(void)pthread_cond_broadcast(&s->changed);
 	while (has_before(c) && in_time && !atomic_load(&s->is_ending))
@@ -469,7 +474,7 @@ static int join_save(struct save_client *c, json_t *j, int fd,
 	if (rc == 0 && s->cfg.read_only)
 		rc = error_set(err, EROFS, "the mount is read-only");
 	if (rc == 0)
-		rc = wait_turn(c, r.rank, until_ns, err);
+		rc = wait_turn(c, &t, r.rank, until_ns, err);
 	if (rc == 0)
 		rc = saves_take_rank(s, &t, &r, until_ns, err);
 	if (rc == 0) {

@@ -143,21 +143,52 @@ static int get_table(void *arg, unsigned int index, struct error *err)
 		      : 0;
 }
 
+/* The name of this node's plan, and of the terms that its ranks stated: nodes take no word from one
+ * another but by it, so that those which planned differently never mix. */
+static int name_plan(const struct save_terms *t, const struct save_plan *p,
+		     char ret[SAVE_PLAN_LEN + 1], struct error *err)
+{
+	AUTO(hasher) h = hasher_new();
+	struct digest d;
+	int rc = h ? hasher_update(h, t->path, strlen(t->path) + 1) : -ENOMEM;
+
+	if (rc == 0)
+		rc = hasher_update(h, t->members,
+				   t->n_nodes * sizeof(*t->members));
+	if (rc == 0)
+		rc = hasher_update(h, t->node_of, t->n_ranks);
+	if (rc == 0)
+		rc = save_plan_hash(p, h);
+	if (rc == 0)
+		rc = hasher_final(h, &d);
+	if (rc < 0)
+		return error_nomem(err);
+	for (size_t i = 0; i < DIGEST_SIZE; i++)
+		(void)snprintf(ret + 2 * i, 3, "%02x", d.b[i]);
+	return 0;
+}
+
 static int make_plan(struct save *v, struct error *err)
 {
 	struct saves *s = v->all;
 	struct save_plan *p = NULL;
 	int rc = save_plan_make(v->tables, v->terms.n_nodes, v->terms.self, &p,
 				err);
+	char plan_id[SAVE_PLAN_LEN + 1];
 	char **pulled;
 	uint8_t *kept;
 
-	if (rc < 0)
+	if (rc == 0)
+		rc = name_plan(&v->terms, p, plan_id, err);
+	if (rc < 0) {
+		save_plan_free(p);
 		return rc;
+	}
 	pulled = (char **)calloc(p->n_chunks + 1, sizeof(*pulled));
 	kept = calloc(p->n_units + 1, 1);
 	(void)pthread_mutex_lock(&s->lock);
 	v->plan = p;
+	memcpy(v->plan_id, plan_id, sizeof(plan_id));
 	v->pulled = pulled;
 	v->is_kept = kept;
 	(void)pthread_mutex_unlock(&s->lock);
@@ -308,7 +339,7 @@ static int gather_parts(struct gathering *g, struct error *err)
 }
 
 /* The save that made the file which is there; "": none did, or that cannot be told. */
-static void look_who(struct save *v, char ret[SAVE_ID_LEN + 1])
+static void look_who(struct save *v, char ret[SAVE_ID_MAX])
 {
 	struct error ignored = ERROR_INIT;
 
@@ -318,7 +349,7 @@ static void look_who(struct save *v, char ret[SAVE_ID_LEN + 1])
 
 static bool is_committed(struct save *v)
 {
-	char id[SAVE_ID_LEN + 1];
+	char id[SAVE_ID_MAX];
 
 	look_who(v, id);
 	return strcmp(id, v->terms.id) == 0;
@@ -328,7 +359,7 @@ static bool is_committed(struct save *v)
 static bool is_of_known(struct save *v, bool is_later)
 {
 	const struct save *other;
-	char id[SAVE_ID_LEN + 1];
+	char id[SAVE_ID_MAX];
 	bool is_after = false, found = false;
 
 	look_who(v, id);
@@ -393,7 +424,7 @@ static int commit_parts(struct save *v, struct gathering *g, struct error *err)
 	struct ckpt_version version;
 	const struct xattr_change id = { .name = SAVE_XATTR,
 					 .value = v->terms.id,
-					 .len = SAVE_ID_LEN };
+					 .len = strlen(v->terms.id) };
 	struct ckpt_file_parts p = { .parts = g->parts,
 				     .size = v->plan->size,
 				     .stored = v->plan->stored,

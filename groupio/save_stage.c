@@ -91,7 +91,7 @@ static int keep_chunks(struct save *v, const struct save_entry *e,
 		char **place = &v->pulled[e->first_chunk + first + i];
 		char *copy;
 
-		rc = saves_take(s, len, v->until_ns, err);
+		rc = saves_take(s, &v->terms, len, v->until_ns, err);
 		if (rc < 0)
 			break;
 		copy = malloc(len);

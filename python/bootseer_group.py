@@ -137,19 +137,28 @@ def _fill(fd, tensors, table, size):
         memory.close()
 
 
-def _stage(tensors):
-    """Their bytes in sealed memory, which the mount takes over: the one copy that is made."""
-    table, size = _describe(tensors)
+def stage(fill):
+    """Memory that fill(fd) has filled, sealed, for the mount to take over."""
     fd = os.memfd_create("bootseer-save", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        os.ftruncate(fd, size)
-        if size:
-            _fill(fd, tensors, table, size)
+        fill(fd)
         fcntl.fcntl(fd, _ADD_SEALS, _SEALS)
     except BaseException:
         os.close(fd)
         raise
-    return table, fd
+    return fd
+
+
+def _stage_tensors(tensors):
+    """The one copy that is made of them."""
+    table, size = _describe(tensors)
+
+    def fill(fd):
+        os.ftruncate(fd, size)
+        if size:
+            _fill(fd, tensors, table, size)
+
+    return table, stage(fill)
 
 
 class Group:
@@ -197,11 +206,16 @@ class Group:
         with self._lock:
             self._n += 1
             number = self._n
-        table, fd = _stage(tensors)
+        table, fd = _stage_tensors(tensors)
+        return self.put_staged(path, table, fd, number, timeout, durable_timeout)
+
+    def put_staged(self, path, table, fd, number, timeout=600, durable_timeout=3600):
+        """As put(), of what lies in memory of stage(), which is closed here: table has name, dtype,
+        shape, offset and length of each tensor."""
         try:
             sock = _call(self._address, {
-                "op": "put", "id": _digest("%s %d" % (self._job, number)),
-                "job": _digest(self._job), "path": os.fspath(path), "rank": self.rank, "members": self._members,
+                "op": "put", "job": _digest(self._job), "number": number,
+                "path": os.fspath(path), "rank": self.rank, "members": self._members,
                 "nodes": self._nodes, "tensors": table, "stage_ms": int(timeout * 1000),
                 "store_ms": int(durable_timeout * 1000)}, fd)
         finally:

@@ -114,7 +114,7 @@ mount_with_slow() # I N
 	# 27 MB, and what is in the units at the ends of the zeros.
 	((stored > 27000000 && stored < 36000000))
 	[ "$stored" = "$(sed -n 's/^durable //p' "$W/said")" ]
-	[ "$(getfattr --only-values -n user.bootseer.save "$W/m1/step" | wc -c)" = 32 ]
+	[[ $(getfattr --only-values -n user.bootseer.save "$W/m1/step") =~ ^[0-9a-f]{32}-1$ ]]
 }
 
 has_come() # I RANKS: have handed in their tensors since it was mounted
@@ -139,6 +139,40 @@ has_come() # I RANKS: have handed in their tensors since it was mounted
 	else
 		has_no_step || has_step 2
 	fi
+}
+
+holds() # I: most of its memory is of saves
+{
+	(($(node "$1" figure group.saves.memory_used) > 60000000))
+}
+
+@test "a save that a rank leaves out, or nodes plan differently, fails; jobs share memory" {
+	for i in 1 2; do mount_node "$i" --group-staging=80M; done
+	ranks leave step "$W"/ranks[12] >"$W/said"
+	cat "$W/said" >&2
+	[ "$(grep -c '^left.*left.* out' "$W/said")" = 3 ]
+	[ "$(grep -c '^durable' "$W/said")" = 4 ]
+	has_step 2
+	export JOB=other
+	ranks differ path "$W"/ranks[12] >"$W/said"
+	cat "$W/said" >&2
+	[ "$(grep -c 'its ranks said another path' "$W/said")" = 4 ]
+	run -0 "$bootseer" ckpt ls "$STORE"
+	[[ $output != *path* ]]
+	export JOB=jobs
+	mkfifo "$W/go"
+	ranks jobs step "$W"/ranks[12] <"$W/go" >"$W/said" &
+	ranks=$!
+	exec 7>"$W/go"
+	wait_for said early
+	# A node of each of the two jobs has most of what memory there is.
+	wait_for holds 1
+	wait_for holds 2
+	echo >&7
+	exec 7>&-
+	wait "$ranks"
+	cat "$W/said" >&2
+	[ "$(grep -c '^durable' "$W/said")" = 8 ]
 }
 
 # The first node commits; what the second was to write is asked of others by the first.

@@ -7,6 +7,11 @@ save-ranks.py put PATH SOCKET...   rank R has the socket R / 2; prints "buffered
                                    "lost REASON" for each that was buffered before; $ABSENT does
                                    not come; $TIMEOUT is that of put()
 save-ranks.py twice PATH SOCKET... the same path two times, without a wait between
+save-ranks.py leave PATH SOCKET... the last rank leaves the first of two saves out; prints
+                                   "left REASON" for each rank of the first, then as put does
+save-ranks.py differ PATH SOCKET...
+                                   each node's ranks name another path
+save-ranks.py jobs PATH SOCKET...  two jobs, of which each node has another one's ranks first
 save-ranks.py check FILE N         is it what N ranks have saved?
 save-ranks.py raw SOCKET           what the socket says to memory that may change, and to bytes
                                    that no tensor has
@@ -83,8 +88,42 @@ def twice(path, *sockets):
     all_ranks = groups(sockets)
     saves = [g.put(path, tensors(g.rank), 60, 60) for _ in "12" for g in all_ranks]
     asyncio.run(be_impatient(saves[-1].durable))
+    tell(saves)
+
+
+def tell(saves):
     for save in saves:
         print(reason(save.durable) or "durable", flush=True)
+
+
+def leave(path, *sockets):
+    all_ranks = groups(sockets)
+    all_ranks[-1]._n = 1
+    saves = [all_ranks[-1].put(path, tensors(all_ranks[-1].rank), 60, 60)]
+    left = [g.put("left", tensors(g.rank), 60, 60) for g in all_ranks[:-1]]
+    saves += [g.put(path, tensors(g.rank), 60, 60) for g in all_ranks[:-1]]
+    for save in left:
+        print("left", reason(save.durable), flush=True)
+    tell(saves)
+
+
+def differ(path, *sockets):
+    tell([g.put(path + sockets[g.rank // 2][-1], tensors(g.rank), 60, 60)
+          for g in groups(sockets)])
+
+
+def jobs(path, *sockets):
+    one = groups(sockets)
+    os.environ["JOB"] += " too"
+    two = groups(sockets)
+    half = len(one) // 2
+    early = one[:half] + two[half:]
+    saves = [g.put(path + str(int(g in two)), tensors(g.rank), 60, 60) for g in early]
+    print("early", flush=True)
+    sys.stdin.readline()
+    saves += [g.put(path + str(int(g in two)), tensors(g.rank), 60, 60)
+              for g in one + two if g not in early]
+    tell(saves)
 
 
 def check(path, n):
@@ -109,7 +148,7 @@ def check(path, n):
 
 def raw(address):
     hello = bootseer_group.address_of(address)
-    request = {"op": "put", "id": "0" * 32, "job": "0" * 32, "path": "raw", "rank": 0, "members": [hello],
+    request = {"op": "put", "job": "0" * 32, "number": 1, "path": "raw", "rank": 0, "members": [hello],
                "nodes": [0], "stage_ms": 5000, "store_ms": 5000,
                "tensors": [["a", "U8", [64], 0, 64]]}
     fd = os.memfd_create("raw", os.MFD_ALLOW_SEALING)
@@ -204,4 +243,5 @@ def lie(key_file, host, address, *lies):
             print(what, reason(save.durable), flush=True)
 
 
-{"put": put, "twice": twice, "check": check, "raw": raw, "lie": lie}[sys.argv[1]](*sys.argv[2:])
+{"put": put, "twice": twice, "leave": leave, "differ": differ, "jobs": jobs, "check": check,
+ "raw": raw, "lie": lie}[sys.argv[1]](*sys.argv[2:])
