@@ -4,6 +4,7 @@ is what they are tested with."""
 import collections
 import concurrent.futures
 import dataclasses
+import hashlib
 import io
 import os
 import uuid
@@ -11,16 +12,20 @@ import uuid
 import torch
 from torch.distributed._shard._utils import narrow_tensor_by_index
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
-from torch.distributed.checkpoint.filesystem import FileSystem
-from torch.distributed.checkpoint.planner import LoadItemType
+from torch.distributed.checkpoint.filesystem import FileSystem, _StorageInfo
+from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
+from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from bootseer import read_into
+from bootseer_group import Group, address_of, stage
 
 __all__ = ["StorageReader", "StorageWriter"]
 
 _THREADS = 8
 _AHEAD = 256 << 20  # bytes that are read before they are needed, at most, but for one item
+_ALIGN = 64
+_NAME_MAX = 512  # as docs/formats/group-save.md has it
 
 
 class _Replacing(FileSystem):
@@ -31,26 +36,113 @@ class _Replacing(FileSystem):
         pass
 
 
+@dataclasses.dataclass
+class _Member:
+    """A rank's plan has it on the way to the coordinator: the rank's node."""
+
+    address: str
+
+
+@dataclasses.dataclass
+class _Shared:
+    """A rank's plan has it on the way back: one file of all ranks."""
+
+    save: str
+    members: list
+    rank: int
+
+
+def _item_name(index):
+    name = index.fqn
+    if index.offset is not None:
+        name += str(list(index.offset))
+    if not name or len(name.encode()) > _NAME_MAX or "@rank" in name or name == "__metadata__":
+        name = hashlib.sha256(name.encode()).hexdigest()
+    return name
+
+
+def _write_tensor(tensor, stream):
+    tensor = tensor.detach().cpu()
+    # torch.save would write all that the view is of.
+    if tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size():
+        tensor = tensor.clone()
+    torch.save(tensor, stream)
+
+
 class StorageWriter(FileSystemWriter):
     """DCP's FileSystemWriter, where a save is there whole, for all ranks, or not at all, also
     one into the folder of an earlier one: its files have names of their own, .metadata is
-    replaced when all are durable, and then what it does not name is removed."""
+    replaced when all are durable, and then what it does not name is removed.
 
-    def __init__(self, path, **options):
+    With group_socket, else $BOOTSEER_GROUP_SOCKET, the --group-socket of this node's mount, all
+    ranks' items become one file, each byte of which leaves the nodes once.  Either all ranks
+    have it, or none.
+    """
+
+    def __init__(self, path, *, group_socket=None, **options):
         super().__init__(path, **options)
         self.fs = _Replacing()
+        self._socket = group_socket or os.environ.get("BOOTSEER_GROUP_SOCKET")
 
     def prepare_local_plan(self, plan):
-        if not self.overwrite:
-            return super().prepare_local_plan(plan)
-        self.fs.mkdir(self.path)
+        if self.overwrite:
+            self.fs.mkdir(self.path)
+        else:
+            plan = super().prepare_local_plan(plan)
+        if self._socket:
+            plan = dataclasses.replace(plan, storage_data=_Member(address_of(self._socket)))
         return plan
 
     def prepare_global_plan(self, plans):
         save = uuid.uuid4().hex[:12]
+        nodes = [plan.storage_data for plan in plans]
+        if any(isinstance(node, _Member) for node in nodes):
+            if not all(isinstance(node, _Member) for node in nodes):
+                raise ValueError("some ranks have $BOOTSEER_GROUP_SOCKET, others have not")
+            members = [node.address for node in nodes]
+            return [dataclasses.replace(plan, storage_data=_Shared(save, members, rank))
+                    for rank, plan in enumerate(plans)]
         plans = super().prepare_global_plan(plans)
         return [dataclasses.replace(plan, storage_data=dataclasses.replace(
             plan.storage_data, prefix=save + plan.storage_data.prefix)) for plan in plans]
+
+    def write_data(self, plan, planner):
+        shared = plan.storage_data
+        if not isinstance(shared, _Shared):
+            return super().write_data(plan, planner)
+        table, descriptors = [], []
+
+        def fill(fd):
+            with open(fd, "wb", closefd=False) as stream:
+                for item in plan.items:
+                    stream.write(bytes(-stream.tell() % _ALIGN))
+                    begin = stream.tell()
+                    descriptors.append(self._write_item(item, planner, stream))
+                    length = stream.tell() - begin
+                    table.append([_item_name(item.index), "U8", [length], begin, length])
+
+        name = shared.save + ".distcp"
+        fd = stage(fill)
+        group = Group(self._socket, shared.rank, shared.members, shared.save)
+        # The mount knows no other names of its folder.
+        path = os.path.join(os.path.realpath(self.path), name)
+        places = group.put_staged(path, table, fd, 1).durable.wait()["places"]
+        done = Future()
+        done.set_result([
+            WriteResult(index=item.index, size_in_bytes=row[4], storage_data=_StorageInfo(
+                name, *places[row[0]], transform_descriptors=used or None))
+            for item, row, used in zip(plan.items, table, descriptors)])
+        return done
+
+    def _write_item(self, item, planner, stream):
+        to, descriptors = self.transforms.transform_save_stream(item, stream)
+        data = planner.resolve_data(item)
+        if item.type == WriteItemType.BYTE_IO:
+            to.write(data.getbuffer())
+        else:
+            _write_tensor(data, to)
+        to.close()
+        return list(descriptors)
 
     def finish(self, metadata, results):
         super().finish(metadata, results)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch-dcp.py FOLDER TMP: 8 ranks save, 6 load; a save that is killed leaves the one before.  Without
-other processes than those that this one forks, after the imports."""
+"""torch-dcp.py TMP FOLDER [SOCKET FOLDER SOCKET]: 8 ranks save, 6 load; a save that is killed leaves
+the one before.  Ranks of two nodes have a folder and a --group-socket each.  Without other processes
+than those that this one forks, after the imports."""
 import os
 import sys
 
@@ -13,6 +14,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import bootseer
 
 PARTS = 12
+FOLDERS, SOCKETS = sys.argv[2::2], sys.argv[3::2]
 
 
 def value(step):
@@ -35,22 +37,30 @@ def save(path, step, ranks, rank, dies=None):
             os._exit(7)  # its file is written, and nobody is told
 
         writer.write_data = write_and_die
-    state = {**shards(step, ranks), "step": step}
-    dcp.save(state, storage_writer=writer)
+    state = {**shards(step, ranks), "step": step, "all": value(-step)["w0"]}
+    if step != 4:
+        dcp.save(state, storage_writer=writer)
+        return
+    saving = dcp.async_save(state, storage_writer=writer)
+    for tensor in state.values():
+        if isinstance(tensor, torch.Tensor):
+            tensor.zero_()
+    saving.result()
 
 
 def load(path, step, ranks, rank, reader=bootseer.StorageReader):
-    state = {**shards(0, ranks), "step": -1}
+    state = {**shards(0, ranks), "step": -1, "all": torch.empty(48, 1000)}
     dcp.load(state, storage_reader=reader(path))
     want = shards(step, ranks)
     assert state["step"] == step, state["step"]
+    assert torch.equal(state["all"], value(-step)["w0"])
     for name, tensor in want.items():
         assert torch.equal(state[name].to_local(), tensor.to_local()), (rank, name)
 
 
 def run(ranks, what, path, *args, **more):
     """On so many ranks; the exit statuses."""
-    store = os.path.join(sys.argv[2], "rendezvous")
+    store = os.path.join(sys.argv[1], "rendezvous")
     pids = []
     for rank in range(ranks):
         pid = os.fork()
@@ -58,9 +68,12 @@ def run(ranks, what, path, *args, **more):
             status = 1
             try:
                 torch.set_num_threads(1)
+                node = rank * len(FOLDERS) // ranks
+                if SOCKETS:
+                    os.environ["BOOTSEER_GROUP_SOCKET"] = SOCKETS[node]
                 dist.init_process_group("gloo", init_method="file://" + store,
                                         rank=rank, world_size=ranks)
-                what(path, *args, ranks, rank, **more)
+                what(os.path.join(FOLDERS[node], path), *args, ranks, rank, **more)
                 status = 0
             except Exception as e:
                 print("rank %d: %r" % (rank, e), file=sys.stderr)
@@ -82,12 +95,15 @@ def main(path):
     assert run(6, load, path, 1) == [0] * 6, "a save that was killed took the one before"
     assert run(6, save, path, 3) == [0] * 6
     assert run(2, load, path, 3) == [0] * 2
-    names = os.listdir(path)
-    assert len([n for n in names if n.endswith(".distcp")]) == 6, names
-    dcp.save({"a": torch.arange(9)}, checkpoint_id=path + ".plain", no_dist=True)
+    assert run(6, save, path, 4) == [0] * 6
+    assert run(3, load, path, 4) == [0] * 3
+    whole = os.path.join(FOLDERS[0], path)
+    names = os.listdir(whole)
+    assert len([n for n in names if n.endswith(".distcp")]) == (1 if SOCKETS else 6), names
+    dcp.save({"a": torch.arange(9)}, checkpoint_id=whole + ".plain", no_dist=True)
     state = {"a": torch.zeros(9, dtype=torch.int64)}
-    dcp.load(state, storage_reader=bootseer.StorageReader(path + ".plain"), no_dist=True)
+    dcp.load(state, storage_reader=bootseer.StorageReader(whole + ".plain"), no_dist=True)
     assert torch.equal(state["a"], torch.arange(9))
 
 
-main(sys.argv[1])
+main("last")

@@ -74,7 +74,7 @@ save_and_load()
 # In three lines of a program that has DCP: an import, a writer, a reader.
 dcp_by_ours()
 {
-	/usr/bin/python3 -W ignore "$BATS_TEST_DIRNAME/torch-dcp.py" "$M/last" "$W"
+	/usr/bin/python3 -W ignore "$BATS_TEST_DIRNAME/torch-dcp.py" "$W" "$M"
 	umount_store
 	ckpt verify >&2
 }
@@ -88,4 +88,28 @@ dcp_by_ours()
 	bucket
 	mount_store
 	dcp_by_ours
+}
+
+@test "distributed checkpoints by a group are one file, in which each byte is once" {
+	local place i stored
+
+	place=$(own_address):29600
+	openssl rand -hex 32 >"$W/key"
+	chmod 600 "$W/key"
+	mkdir "$W/two"
+	for i in mnt two; do
+		M=$W/$i mount_store --group="$place" --group-key="$W/key" --group-socket="$W/$i.ranks"
+	done
+	/usr/bin/python3 -W ignore "$BATS_TEST_DIRNAME/torch-dcp.py" "$W" "$M" "$M.ranks" \
+		"$W/two" "$W/two.ranks"
+	stored=0
+	for i in mnt two; do
+		stored=$((stored + $(M=$W/$i figure group.saves.stored)))
+	done
+	echo "# $stored bytes of four saves" >&2
+	# Each 12 parts of 193 KB to 195 KB, and one that all ranks have.
+	((stored > 4 * 2500000 && stored < 4 * 3000000))
+	M=$W/two umount_store
+	umount_store
+	ckpt verify >&2
 }
