@@ -92,6 +92,7 @@ extern const struct command ops_nodes_command;
 extern const struct command ops_phases_command;
 extern const struct command ops_precursors_command;
 extern const struct command ops_watch_command;
+extern const struct command ops_recover_command;
 extern const struct command ops_report_command;
 extern const struct command ops_restart_command;
 

@@ -48,7 +48,7 @@ static const struct command *const commands[] = {
 	&ops_cost_command,       &ops_nodes_command,
 	&ops_phases_command,     &ops_restart_command,
 	&ops_precursors_command, &ops_watch_command,
-	&ops_report_command,
+	&ops_report_command,     &ops_recover_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

@@ -20,7 +20,8 @@ struct ops_config {
 	char *out;                 /* of ops report */
 	uint64_t slots, bandwidth; /* of a node; 0: not said */
 	/* Options of ops precursors alone. */
-	char *failures, *signals, *xid, *rules, *alertmanager;
+	char *failures, *signals, *xid, *rules, *alertmanager,
+		*alertmanager_auth;
 	int64_t before_ns;
 };
 

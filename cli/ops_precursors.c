@@ -11,6 +11,7 @@
 #include "common/duration.h"
 #include "common/fs.h"
 #include "common/json.h"
+#include "profiler/ops/recover.h"
 
 #define SHOWN_MAX 4 /* metrics of one failure */
 #define RULES_MODE 0644
@@ -66,12 +67,15 @@ static bool has_departure(const struct ops_precursors *p, size_t failure)
 static void print_failure(FILE *out, const struct ops_inquiry *q, size_t i)
 {
 	const struct ops_failure *f = &q->failures[i];
+	const char *cure;
 	char at[32];
 
 	fprintf(out, "  %s  %s", ops_time_text(f->at_s, at),
 		q->nodes[f->node]->name);
+	cure = recover_xid_text(recover_read_xid(f->xid));
 	if (f->xid)
-		fprintf(out, "  XID %u", f->xid);
+		fprintf(out, "  XID %u%s%s%s", f->xid, *cure ? " (" : "", cure,
+			*cure ? ")" : "");
 	if (!q->found->samples[i])
 		fprintf(out, ": its metrics are unknown, or it had no work\n");
 	else if (!has_departure(q->found, i))

@@ -550,6 +550,8 @@ int ops_prom_open(const struct ops_prom_config *c, struct prom **ret,
 		.url = c->url,
 		.auth_file = c->auth,
 		.ca_file = c->ca,
+		.auth_option = "--prometheus-auth",
+		.ca_option = "--prometheus-ca",
 		.timeout_ms = (uint32_t)(c->timeout_ns / NS_PER_MS),
 	};
 

@@ -129,34 +129,14 @@ static int write_constant(const char *record, const char *name, double v,
 			  record, name, v);
 }
 
-static bool has_namesake(const struct ops_inquiry *q, size_t i)
-{
-	for (size_t k = 0; k < q->signals.n; k++)
-		if (k != i &&
-		    strcmp(q->signals.v[k].metric, q->signals.v[i].metric) == 0)
-			return true;
-	return false;
-}
-
-/* A name that needs no quotes; a metric may stand in a list twice. */
-static void name_signal(const struct ops_inquiry *q, size_t i, char out[160])
-{
-	const struct ops_signal *s = &q->signals.v[i];
-
-	if (*s->labels || has_namesake(q, i))
-		(void)snprintf(out, 160, "%.120s:%zu", s->metric, i + 1);
-	else
-		(void)snprintf(out, 160, "%.120s", s->metric);
-}
-
 static int write_signal(const struct ops_inquiry *q, size_t i, struct buf *ret,
 			struct error *err)
 {
 	const struct ops_signal *s = &q->signals.v[i];
-	char name[160];
+	char name[OPS_SIGNAL_NAME_MAX];
 	int rc;
 
-	name_signal(q, i, name);
+	ops_signal_name(&q->signals, i, name);
 	rc = write_metric(q, name, s, ret, err);
 	if (rc < 0)
 		return rc;

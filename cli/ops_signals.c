@@ -148,6 +148,27 @@ void ops_signals_fini(struct ops_signals *s)
 	free(s->v);
 }
 
+static bool has_namesake(const struct ops_signals *s, size_t index)
+{
+	for (size_t k = 0; k < s->n; k++)
+		if (k != index &&
+		    strcmp(s->v[k].metric, s->v[index].metric) == 0)
+			return true;
+	return false;
+}
+
+void ops_signal_name(const struct ops_signals *s, size_t index,
+		     char out[OPS_SIGNAL_NAME_MAX])
+{
+	const struct ops_signal *v = &s->v[index];
+
+	if (*v->labels || has_namesake(s, index))
+		(void)snprintf(out, OPS_SIGNAL_NAME_MAX, "%.120s:%zu",
+			       v->metric, index + 1);
+	else
+		(void)snprintf(out, OPS_SIGNAL_NAME_MAX, "%.120s", v->metric);
+}
+
 int ops_signal_select(const struct ops_signal *s,
 		      const struct ops_prom_config *c, struct buf *ret,
 		      struct error *err)

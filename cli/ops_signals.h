@@ -32,6 +32,13 @@ int ops_signals_read(const char *path, struct ops_signals *ret,
 		     struct error *err) MUST_CHECK;
 void ops_signals_fini(struct ops_signals *s);
 
+#define OPS_SIGNAL_NAME_MAX 160
+
+/* A name that no other signal of the list has, and that needs no quotes: its metric, and behind a
+ * colon its place, where that is not enough, for a metric may stand in a list twice. */
+void ops_signal_name(const struct ops_signals *s, size_t index,
+		     char out[OPS_SIGNAL_NAME_MAX]);
+
 /* "metric{labels}" */
 int ops_signal_select(const struct ops_signal *s,
 		      const struct ops_prom_config *c, struct buf *ret,

@@ -28,6 +28,13 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct ops_config, alertmanager),
 	  .help = "Send what is seen to this Alertmanager, too: "
 		  "http://HOST:9093[/PREFIX]." },
+	{ .key = "alertmanager-auth",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .offset = offsetof(struct ops_config, alertmanager_auth),
+	  .absent = "write the token, or USER:PASSWORD, into it",
+	  .help = "A line: the Alertmanager's bearer token, or "
+		  "USER:PASSWORD; sent by https:// or to this machine only." },
 	OPS_PROM_OPTIONS(struct ops_config),
 	{ .key = NULL },
 };
@@ -64,17 +71,19 @@ static void say_alert(struct ops_watcher *w, const char *name, size_t signal,
 		      uint32_t node, const char *summary, int64_t since_s,
 		      int64_t until_s)
 {
+	char label[OPS_SIGNAL_NAME_MAX];
+
 	if (!w->alerts || json_array_size(w->said) >= ALERTS_MAX)
 		return;
+	ops_signal_name(&w->q->signals, signal, label);
 	(void)json_array_append_new(
 		w->said,
 		json_pack("{s:{s:s,s:o,s:s,s:s},s:{s:o},s:o,s:o}", "labels",
 			  "alertname", name, "node",
-			  json_bytes(w->q->nodes[node]->name), "signal",
-			  w->q->signals.v[signal].metric, "severity", "warning",
-			  "annotations", "summary", json_bytes(summary),
-			  "startsAt", utc_json(since_s), "endsAt",
-			  utc_json(until_s)));
+			  json_bytes(w->q->nodes[node]->name), "signal", label,
+			  "severity", "warning", "annotations", "summary",
+			  json_bytes(summary), "startsAt", utc_json(since_s),
+			  "endsAt", utc_json(until_s)));
 }
 
 /* An Alertmanager that is away hears the same in the next round. */
@@ -99,10 +108,11 @@ static void send_alerts(struct ops_watcher *w)
 static void print_change(const struct ops_watcher *w, size_t signal,
 			 uint32_t node, int64_t now_s, const char *what)
 {
-	char at[32];
+	char at[32], label[OPS_SIGNAL_NAME_MAX];
 
+	ops_signal_name(&w->q->signals, signal, label);
 	printf("%s %s %s %s\n", ops_time_text((double)now_s, at),
-	       w->q->nodes[node]->name, w->q->signals.v[signal].metric, what);
+	       w->q->nodes[node]->name, label, what);
 }
 
 static void look_at_node(struct ops_watcher *w, size_t signal, uint32_t node,
@@ -320,7 +330,10 @@ static int run_watch(const void *config, char **args, struct error *err)
 	};
 	const struct prom_config alerts = {
 		.url = c->alertmanager,
+		.auth_file = c->alertmanager_auth,
 		.ca_file = c->prom.ca,
+		.auth_option = "--alertmanager-auth",
+		.ca_option = "--prometheus-ca",
 		.timeout_ms = (uint32_t)(c->prom.timeout_ns / NS_PER_MS),
 	};
 	int rc = w.is_slow_told && w.gpu && w.panel && w.scores && w.said

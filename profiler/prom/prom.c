@@ -24,6 +24,7 @@
 
 #define AUTH_MAX 8192
 #define REASON_MAX 200
+#define CURE_MAX 120
 #define TRIES 4
 #define CONNECT_MS 5000
 #define WISH_MAX_MS UINT64_C(30000) /* of a server's Retry-After */
@@ -31,18 +32,13 @@
 
 static const struct backoff pauses = { .first_ms = 200, .most_ms = 3000 };
 
-static const struct http_cures cures = {
-	.plain = "give its URL as http://",
-	.tls = "give its URL as https://",
-	.ca = "name the authority's file: --prometheus-ca",
-	.ca_file = "--prometheus-ca",
-	.proxy = HTTP_CURE_PROXY,
-};
-
 struct prom {
 	struct http *http;
 	char *url;       /* without a slash at its end */
 	struct buf auth; /* a header, or empty */
+	const char *auth_option;
+	struct http_cures cures;
+	char ca_cure[80];
 	uint32_t timeout_ms;
 	pthread_mutex_t lock; /* the following */
 	char warning[PROM_WARNING_MAX];
@@ -51,6 +47,8 @@ struct prom {
 
 /* A request, and its answer as it comes. */
 struct prom_call {
+	const char
+		*path; /* that the server's address ends before; "": nowhere */
 	const char *json; /* posted; NULL: it asks */
 	size_t json_len;
 	struct http_sink sink;
@@ -74,47 +72,42 @@ static int keep_body(struct http_sink *sink, const struct http_response *r,
 /* ------------------------------------------------------------------- failure --- */
 
 static const struct http_refusal refusals[] = {
-	{ 400, EINVAL, "" },
-	{ 401, EACCES, "; name its password or token: --prometheus-auth" },
-	{ 403, EACCES, "; --prometheus-auth does not allow it" },
-	{ 404, ENOENT, "; name its address up to what stands before /api/v1" },
-	{ 413, EFBIG, "" },
-	{ 422, EFBIG, "" },
-	{ 429, EBUSY, "" },
-	{ 502, EIO, "" },
-	{ 503, EBUSY, "" },
+	{ 400, EINVAL, "" },    { 401, EACCES, "" }, { 403, EACCES, "" },
+	{ 404, ENOENT, "" },    { 413, EFBIG, "" },  { 422, EFBIG, "" },
+	{ 429, EBUSY, "" },     { 502, EIO, "" },    { 503, EBUSY, "" },
 	{ 504, ETIMEDOUT, "" },
 };
 
-/* An Alertmanager's. */
-static const struct http_refusal post_refusals[] = {
-	{ 400, EINVAL, "" },
-	{ 401, EACCES,
-	  "; it wants a password, of which none is sent: name an address of "
-	  "it that wants none" },
-	{ 403, EACCES, "; name an address of it that allows this machine" },
-	{ 404, ENOENT, "; name its address up to what stands before /api/v2" },
-	{ 429, EBUSY, "" },
-	{ 502, EIO, "" },
-	{ 503, EBUSY, "" },
-	{ 504, ETIMEDOUT, "" },
-};
+/* The option, or the address, that mends a refusal. */
+static void write_cure(const struct prom *p, const struct prom_call *c,
+		       int code, char out[CURE_MAX])
+{
+	out[0] = '\0';
+	if (c->head.status == 401)
+		(void)snprintf(out, CURE_MAX,
+			       "; name its password or token: %s",
+			       p->auth_option);
+	else if (code == EACCES)
+		(void)snprintf(out, CURE_MAX, "; %s does not allow it",
+			       p->auth_option);
+	else if (code == ENOENT && *c->path)
+		(void)snprintf(out, CURE_MAX,
+			       "; name its address up to what stands before %s",
+			       c->path);
+}
 
 static int status_error(const struct prom *p, const struct prom_call *c,
 			struct error *err)
 {
-	char reason[REASON_MAX];
+	char reason[REASON_MAX], cure[CURE_MAX];
 	const struct http_refusal refusal =
-		c->json ? http_refusal_of(post_refusals,
-					  ARRAY_SIZE(post_refusals),
-					  c->head.status)
-			: http_refusal_of(refusals, ARRAY_SIZE(refusals),
-					  c->head.status);
+		http_refusal_of(refusals, ARRAY_SIZE(refusals), c->head.status);
 
 	prom_answer_reason(c->head.body.data, c->head.body.len, reason,
 			   sizeof(reason));
+	write_cure(p, c, refusal.code, cure);
 	return error_set(err, refusal.code, "%s answered %ld%s%s", p->url,
-			 c->head.status, reason, refusal.cure);
+			 c->head.status, reason, cure);
 }
 
 static bool is_passing(int rc)
@@ -181,7 +174,8 @@ static int send_until_answered(struct prom *p, const char *url,
 static int ask_series(struct prom *p, const char *url, json_t **ret,
 		      struct error *err)
 {
-	struct prom_call c = { .sink.put = keep_body,
+	struct prom_call c = { .path = "/api/v1",
+			       .sink.put = keep_body,
 			       .body = { .limit = PROM_ANSWER_MAX },
 			       .head = HTTP_RESPONSE_INIT };
 	char warning[PROM_WARNING_MAX] = "";
@@ -207,7 +201,8 @@ static int ask_series(struct prom *p, const char *url, json_t **ret,
 int prom_post(struct prom *p, const char *path, const char *json, size_t len,
 	      struct error *err)
 {
-	struct prom_call c = { .json = json,
+	struct prom_call c = { .path = path,
+			       .json = json,
 			       .json_len = len,
 			       .sink.put = keep_body,
 			       .body = { .limit = PROM_ANSWER_MAX },
@@ -380,9 +375,8 @@ static int check_url(const struct prom_config *cfg, struct error *err)
 	if (cfg->auth_file && !url_is_secret(cfg->url) &&
 	    !url_is_loopback(cfg->url))
 		return error_set(err, EINVAL,
-				 "'%s' would get --prometheus-auth in the "
-				 "clear: say https://",
-				 cfg->url);
+				 "'%s' would get %s in the clear: say https://",
+				 cfg->url, cfg->auth_option);
 	return 0;
 }
 
@@ -394,7 +388,7 @@ static int read_auth(const char *path, struct buf *ret, struct error *err)
 	int rc = fs_read_file(path, AUTH_MAX, &text, err);
 
 	if (rc < 0)
-		return error_wrap(err, rc, "password or token of Prometheus");
+		return error_wrap(err, rc, "password or token");
 	for (n = text.len; n && isspace((unsigned char)text.data[n - 1]); n--)
 		;
 	for (size_t i = 0; i < n; i++)
@@ -420,7 +414,7 @@ static int open_http(struct prom *p, const struct prom_config *cfg,
 		     struct error *err)
 {
 	const struct http_config http = {
-		.cures = &cures,
+		.cures = &p->cures,
 		.ca_file = cfg->ca_file,
 		.allow_plain = !url_is_secret(cfg->url),
 		/* Requests to this machine go by no proxy. */
@@ -431,6 +425,13 @@ static int open_http(struct prom *p, const struct prom_config *cfg,
 		.stall_timeout_ms = cfg->timeout_ms,
 	};
 
+	(void)snprintf(p->ca_cure, sizeof(p->ca_cure),
+		       "name the authority's file: %s", cfg->ca_option);
+	p->cures = (struct http_cures){ .plain = "give its URL as http://",
+					.tls = "give its URL as https://",
+					.ca = p->ca_cure,
+					.ca_file = cfg->ca_option,
+					.proxy = HTTP_CURE_PROXY };
 	return http_new(&http, &p->http, err);
 }
 
@@ -448,6 +449,7 @@ int prom_new(const struct prom_config *cfg, struct prom **ret,
 		return error_nomem(err);
 	(void)pthread_mutex_init(&p->lock, NULL);
 	p->auth = (struct buf)BUF_SECRET_INIT;
+	p->auth_option = cfg->auth_option;
 	p->timeout_ms = cfg->timeout_ms;
 	while (n && cfg->url[n - 1] == '/')
 		n--;

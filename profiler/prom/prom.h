@@ -27,6 +27,8 @@ struct prom_config {
 	const char
 		*auth_file; /* a line: a bearer token, or USER:PASSWORD; NULL */
 	const char *ca_file; /* PEM; NULL: the system's */
+	/* The options that name these two, for messages. */
+	const char *auth_option, *ca_option;
 	uint32_t timeout_ms; /* of one request */
 };
 

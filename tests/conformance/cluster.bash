@@ -48,7 +48,7 @@ start_api() {
 		--service-account-key-file="$pki/sa.pub" \
 		--service-account-signing-key-file="$pki/sa.key" \
 		--service-account-issuer=https://kubernetes.default.svc \
-		--authorization-mode=AlwaysAllow --token-auth-file="$pki/tokens.csv" \
+		--authorization-mode="${CLUSTER_AUTHORIZATION:-AlwaysAllow}" --token-auth-file="$pki/tokens.csv" \
 		--disable-admission-plugins=ServiceAccount --advertise-address=10.88.0.1 \
 		--kubelet-preferred-address-types=InternalIP \
 		--endpoint-reconciler-type=none --allow-privileged=true

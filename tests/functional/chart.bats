@@ -23,7 +23,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	--set networkPolicy.enabled=true --set networkPolicy.namespaceLabels.team=a
 	--set monitoring.enabled=true --set monitoring.tokenSecretName=metrics
 	--set monitoring.nodes=true --set events.enabled=true --set events.tokenSecretName=events
-	--set node.peers.enabled=true
+	--set node.peers.enabled=true --set recover.enabled=true
 	--set csi.tokenAudience=sts.example --set node.pods=all --set node.secretName=trust
 	--set 'imagePullSecrets={pull}')
 
@@ -389,8 +389,8 @@ install_fake() { # VARIABLE...
 	grep -q 'replicas: 3' "$BATS_TEST_TMPDIR/out"
 }
 
-# Only the removal asks the API server about the one DaemonSet, and for peers the nodes and their
-# signer about certificates.
+# Only the removal asks the API server about the one DaemonSet, for peers the nodes and their
+# signer about certificates, and recoveries about nodes.
 @test "chart: rights are the fewest, and only what works on nodes is privileged" {
 	render --set csi.enabled=true --set registry.enabled=true --set registry.tlsSecretName=tls \
 		--set events.enabled=true --set monitoring.enabled=true >"$BATS_TEST_TMPDIR/out"
@@ -401,7 +401,8 @@ install_fake() { # VARIABLE...
 	[ "$(grep -c 'privileged: true' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	render "${ALL[@]}" >"$BATS_TEST_TMPDIR/out"
 	run ! grep -E 'verbs:.*\*|resources:.*\*' "$BATS_TEST_TMPDIR/out"
-	[ "$(grep -c '^kind: ClusterRole$' "$BATS_TEST_TMPDIR/out")" -eq 2 ]
+	[ "$(grep -c '^kind: ClusterRole$' "$BATS_TEST_TMPDIR/out")" -eq 3 ]
+	[ "$(grep -A2 'resources: \[nodes\]' "$BATS_TEST_TMPDIR/out" | grep -c 'verbs: \[get, list, patch\]')" -eq 1 ]
 	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	[ "$(grep -c 'privileged: true' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	awk '/^kind: StatefulSet/,/^---/' "$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/registry"

@@ -312,8 +312,8 @@ export_names() # OPTION...
 		($p.slow[0].share + 0.2 | . < 0.01 and . > -0.01)'
 	run -0 --separate-stderr precursors
 	echo "$output"
-	[[ $output == *"gpu005  XID 79: preceded by"*"40 min  node_procs_running -"* ]]
-	[[ $output == *"gpu008  XID 94: nothing preceded it"*"with it node_"* ]]
+	[[ $output == *"gpu005  XID 79 (call support): preceded by"*"40 min  node_procs_running -"* ]]
+	[[ $output == *"gpu008  XID 94 (start the program again): nothing preceded it"*"with it node_"* ]]
 	[[ $output == *"false alarms: 0 in "*"slow: gpu003 from "*"DCGM_FI_DEV_SM_CLOCK is -20 %"* ]]
 	# The report has the same, as far as there are sources.
 	echo 'JobID|User|State|ExitCode|Start|End|NodeList|AllocTRES|JobName' >"$W/jobs"

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Changes of a cluster by its API server, each with its audit line. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/ops_recover.h"
+#include "common/buf.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "net/service_client.h"
+#include "profiler/ops/ops.h"
+
+#define PAGE_NODES 100
+#define PATCH_TRIES 4
+#define MERGE_PATCH "application/merge-patch+json"
+#define JOB_RETRY "bootseer.io/retry-after"
+#define FIELD_MANAGER "fieldManager=bootseer-recover"
+#define DRY_RUN "&dryRun=All"
+#define EVENT_NAME "bootseer-recover."
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* ----------------------------------------------------------------------- run --- */
+
+static int make_random(char out[17], struct error *err)
+{
+	uint64_t v;
+
+	if (getrandom(&v, sizeof(v), 0) != (ssize_t)sizeof(v))
+		return error_set(err, errno, "getrandom: %s", strerror(errno));
+	(void)snprintf(out, 17, "%016" PRIx64, v);
+	return 0;
+}
+
+/* The API server says who asks; a server that cannot is older than 1.28. */
+static int ask_user(struct recover_run *r, struct error *err)
+{
+	AUTO_JSON *body =
+		json_pack("{s:s,s:s}", "apiVersion", "authentication.k8s.io/v1",
+			  "kind", "SelfSubjectReview");
+	AUTO_JSON *answer = NULL;
+	const struct kube_call c = {
+		.method = "POST",
+		.path = "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		.type = "application/json",
+		.body = body
+	};
+	int rc = kube_do(r->kube, &c, &answer, err);
+
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	(void)snprintf(r->by, sizeof(r->by), "%s",
+		       text_of(json_object_get(json_object_get(answer,
+							       "status"),
+					       "userInfo"),
+			       "username"));
+	if (!r->by[0])
+		(void)snprintf(r->by, sizeof(r->by), "unknown user");
+	text_end_whole(r->by);
+	text_make_printable(r->by);
+	return 0;
+}
+
+int recover_run_init(struct recover_run *r, struct error *err)
+{
+	char random[17];
+	time_t now = time(NULL);
+	struct tm tm;
+	int rc = make_random(random, err);
+
+	if (rc == 0 &&
+	    (!gmtime_r(&now, &tm) ||
+	     !strftime(r->at, sizeof(r->at), "%Y-%m-%dT%H:%M:%SZ", &tm)))
+		rc = error_set(err, ERANGE, "the clock has no time");
+	if (rc == 0)
+		(void)snprintf(r->holder, sizeof(r->holder), "bootseer-%s",
+			       random);
+	return rc < 0 || !r->kube ? rc : ask_user(r, err);
+}
+
+/* A text between quotes, whose own are escaped, so that nobody writes a second audit line. */
+static void print_quoted(const char *text)
+{
+	AUTO_JSON *v = json_bytes(text);
+	AUTO_FREE char *s =
+		v ? json_dumps(v, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+
+	(void)fputs(s ? s : "\"?\"", stdout);
+}
+
+void recover_print_audit(const struct recover_run *r, const char *did,
+			 const char *object, const char *why,
+			 const struct error *failed)
+{
+	printf("%s recover %s object=", r->at, did);
+	print_quoted(object);
+	(void)fputs(" by=", stdout);
+	print_quoted(r->by);
+	if (why) {
+		(void)fputs(" why=", stdout);
+		print_quoted(why);
+	}
+	printf(" result=%s", failed       ? "failed"
+			     : r->is_real ? "done"
+					  : "dry-run");
+	if (failed) {
+		(void)fputs(" error=", stdout);
+		print_quoted(failed->msg);
+	}
+	printf("\n");
+	(void)fflush(stdout);
+}
+
+/* --------------------------------------------------------------------- nodes --- */
+
+/* Images and the owners of fields are most of a node's text, and nobody reads them here. */
+static void keep_small(json_t *node)
+{
+	(void)json_object_del(json_object_get(node, "status"), "images");
+	(void)json_object_del(json_object_get(node, "metadata"),
+			      "managedFields");
+}
+
+static int read_page(struct kube *k, json_t *all, char **ret_more,
+		     struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_JSON *page = NULL;
+	const json_t *items;
+	const char *more;
+	json_t *node;
+	size_t i;
+	int rc = 0;
+
+	if (buf_printf(&path, "/api/v1/nodes?limit=%d", PAGE_NODES) < 0 ||
+	    service_client_param(&path, "continue", *ret_more) < 0)
+		return error_nomem(err);
+	rc = kube_do(k,
+		     &(struct kube_call){ .method = "GET", .path = path.data },
+		     &page, err);
+	if (rc < 0)
+		return rc;
+	items = json_object_get(page, "items");
+	json_array_foreach(items, i, node)
+	{
+		keep_small(node);
+		if (json_array_append(all, node) < 0)
+			return error_nomem(err);
+	}
+	free(*ret_more);
+	*ret_more = NULL;
+	more = text_of(json_object_get(page, "metadata"), "continue");
+	if (*more && !(*ret_more = strdup(more)))
+		return error_nomem(err);
+	if (json_array_size(all) > OPS_NODES_MAX)
+		return error_set(err, EFBIG,
+				 "the cluster has more than %u nodes",
+				 OPS_NODES_MAX);
+	return 0;
+}
+
+static int view_nodes(struct recover_cluster *c, struct error *err)
+{
+	c->n = json_array_size(c->objects);
+	c->nodes = calloc(c->n + 1, sizeof(*c->nodes));
+	c->view = calloc(c->n + 1, sizeof(*c->view));
+	if (!c->nodes || !c->view)
+		return error_nomem(err);
+	for (size_t i = 0; i < c->n; i++) {
+		struct kube_node *n = &c->nodes[i];
+		int rc = kube_node_read(json_array_get(c->objects, i), n, err);
+
+		if (rc < 0)
+			return rc;
+		c->view[i] = (struct recover_node){
+			.name = n->name,
+			.others = n->others,
+			.is_held = kube_node_is_held(n),
+			.is_out = kube_node_is_out(n),
+			.is_control_plane = n->is_control_plane,
+		};
+	}
+	return 0;
+}
+
+int recover_read_cluster(struct kube *k, struct recover_cluster *ret,
+			 struct error *err)
+{
+	AUTO_FREE char *more = NULL;
+	int rc;
+
+	*ret = (struct recover_cluster){ .objects = json_array() };
+	do
+		rc = read_page(k, ret->objects, &more, err);
+	while (rc == 0 && more);
+	return rc < 0 ? rc : view_nodes(ret, err);
+}
+
+void recover_cluster_fini(struct recover_cluster *c)
+{
+	json_decref(c->objects);
+	free(c->nodes);
+	free(c->view);
+}
+
+/* -------------------------------------------------------------------- change --- */
+
+static int send_event(const struct recover_run *r, const struct kube_node *n,
+		      const char *did, const char *why, struct error *err)
+{
+	char random[17], name[64], text[1024];
+	AUTO_JSON *event = NULL;
+	int rc = make_random(random, err);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(name, sizeof(name), EVENT_NAME "%s", random);
+	(void)snprintf(text, sizeof(text), "%s by %s%s%.*s", did, r->by,
+		       why ? ": " : "", KUBE_WHY_MAX, why ? why : "");
+	text_end_whole(text);
+	text_make_printable(text);
+	event = json_pack(
+		"{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s},s:s,s:o,s:s,s:{s:s},"
+		"s:s,s:s,s:i}",
+		"apiVersion", "v1", "kind", "Event", "metadata", "name", name,
+		"namespace", "default", "involvedObject", "apiVersion", "v1",
+		"kind", "Node", "name", n->name, "uid", n->uid, "reason",
+		why ? "BootseerTakenOut" : "BootseerGivenBack", "message",
+		json_bytes(text), "type", why ? "Warning" : "Normal", "source",
+		"component", "bootseer", "firstTimestamp", r->at,
+		"lastTimestamp", r->at, "count", 1);
+	rc = event ? kube_do(r->kube,
+			     &(struct kube_call){
+				     .method = "POST",
+				     .path = "/api/v1/namespaces/default/"
+					     "events",
+				     .type = "application/json",
+				     .body = event },
+			     NULL, err)
+		   : error_nomem(err);
+	/* An answer was lost, and the event is there. */
+	return rc == -EEXIST ? 0 : rc;
+}
+
+/* The node as it is now, after a change of somebody else or a lost answer.  1: it is already as
+ * wanted. */
+static int read_again(const struct recover_run *r, const char *path,
+		      const char *record, json_t **node, struct error *err)
+{
+	AUTO_JSON *now = NULL;
+	struct kube_node n;
+	int rc = kube_do(r->kube,
+			 &(struct kube_call){ .method = "GET", .path = path },
+			 &now, err);
+
+	if (rc == 0)
+		rc = kube_node_read(now, &n, err);
+	if (rc < 0)
+		return rc;
+	if (record ? n.record && strcmp(n.record, record) == 0 : !n.record)
+		return 1;
+	if (record && kube_node_is_out(&n))
+		return error_set(err, EEXIST,
+				 "somebody else took it out meanwhile");
+	json_decref(*node);
+	*node = steal_ptr(&now);
+	return 0;
+}
+
+/* `record` NULL: give it back. */
+static int patch_node(const struct recover_run *r, json_t **node,
+		      const char *name, enum kube_act act, const char *record,
+		      struct error *err)
+{
+	AUTO_BUF path = BUF_INIT, query = BUF_INIT;
+	int rc = buf_printf(&path, "/api/v1/nodes/%s", name) < 0 ||
+				 buf_printf(&query, "%s?" FIELD_MANAGER "%s",
+					    path.data,
+					    r->is_real ? "" : DRY_RUN) < 0
+			 ? error_nomem(err)
+			 : 0;
+
+	for (int i = 0; rc == 0 && i < PATCH_TRIES; i++) {
+		AUTO_JSON *patch = record ? kube_node_take(*node, act, record)
+					  : kube_node_give_back(*node);
+
+		rc = patch ? kube_do(r->kube,
+				     &(struct kube_call){ .method = "PATCH",
+							  .path = query.data,
+							  .type = MERGE_PATCH,
+							  .body = patch },
+				     NULL, err)
+			   : error_nomem(err);
+		if (rc != -EEXIST)
+			return rc;
+		rc = read_again(r, path.data, record, node, err);
+		if (rc == 1)
+			return 0;
+	}
+	return rc < 0 ? rc
+		      : error_set(err, EBUSY,
+				  "it changes all the time: try "
+				  "again");
+}
+
+int recover_change_node(const struct recover_run *r, json_t *object,
+			enum kube_act act, const char *why, struct error *err)
+{
+	const char *did = !why ? "give-back" : kube_act_name(act);
+	AUTO_JSON *node = json_incref(object);
+	AUTO_FREE char *record =
+		why ? kube_record_new(act, r->by, r->at, why) : NULL;
+	struct error one = ERROR_INIT;
+	struct kube_node n;
+	int rc = kube_node_read(object, &n, err);
+
+	if (rc == 0 && why && !record)
+		rc = error_nomem(err);
+	if (rc < 0)
+		return rc;
+	rc = patch_node(r, &node, n.name, act, record, err);
+	recover_print_audit(r, did, n.name, why, rc < 0 ? err : NULL);
+	if (rc < 0 || !r->is_real)
+		return rc < 0 ? error_wrap(err, rc, "node %s", n.name) : 0;
+	/* The node is out, and its annotation says why, whether there is an event or not. */
+	if (send_event(r, &n, did, why, &one) < 0)
+		(void)fprintf(stderr, "no event of node %s: %s\n", n.name,
+			      one.msg);
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- jobs --- */
+
+/* "jobs.v1.batch" or "pods.v1" */
+static bool is_kind(const char *kind)
+{
+	return kube_is_name(kind) && strchr(kind, '.');
+}
+
+int recover_check_job(const char *kind, const char *name, struct error *err)
+{
+	const char *slash = strchr(name, '/');
+	AUTO_FREE char *space =
+		slash ? strndup(name, (size_t)(slash - name)) : NULL;
+
+	if (!is_kind(kind))
+		return error_set(err, EINVAL,
+				 "--kind '%s' is none: wanted is as "
+				 "jobs.v1.batch",
+				 kind);
+	if (!space || !kube_is_name(space) || strchr(space, '.') ||
+	    !kube_is_name(slash + 1))
+		return error_set(err, EINVAL,
+				 "'%s' is no job: wanted is NAMESPACE/NAME",
+				 name);
+	return 0;
+}
+
+static int job_path(const struct recover_run *r, const char *kind,
+		    const char *name, struct buf *ret, struct error *err)
+{
+	const char *slash = strchr(name, '/');
+	const char *version = strchr(kind, '.') + 1;
+	const char *group = strchr(version, '.');
+	int n_version =
+		(int)(group ? (size_t)(group - version) : strlen(version));
+
+	if (buf_printf(ret,
+		       "%s%s/%.*s/namespaces/%.*s/%.*s/%s?" FIELD_MANAGER "%s",
+		       group ? "/apis/" : "/api", group ? group + 1 : "",
+		       n_version, version, (int)(slash - name), name,
+		       (int)(version - 1 - kind), kind, slash + 1,
+		       r->is_real ? "" : DRY_RUN) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+int recover_annotate_job(const struct recover_run *r, const char *kind,
+			 const char *name, int64_t retry_after_s,
+			 const char *why, struct error *err)
+{
+	const char *did = retry_after_s ? "back-off" : "no-back-off";
+	AUTO_BUF path = BUF_INIT;
+	AUTO_JSON *patch = NULL;
+	char seconds[32], record[KUBE_WHY_MAX + RECOVER_BY_MAX + 64];
+	int rc = job_path(r, kind, name, &path, err);
+
+	(void)snprintf(seconds, sizeof(seconds), "%" PRId64 "s", retry_after_s);
+	(void)snprintf(record, sizeof(record), "back-off by %s at %s: %.*s",
+		       r->by, r->at, KUBE_WHY_MAX, why);
+	text_end_whole(record);
+	text_make_printable(record);
+	patch = json_pack("{s:{s:{s:o,s:o}}}", "metadata", "annotations",
+			  JOB_RETRY,
+			  retry_after_s ? json_string(seconds) : json_null(),
+			  KUBE_NODE_RECORD,
+			  retry_after_s ? json_bytes(record) : json_null());
+	if (rc == 0)
+		rc = patch ? kube_do(r->kube,
+				     &(struct kube_call){ .method = "PATCH",
+							  .path = path.data,
+							  .type = MERGE_PATCH,
+							  .body = patch },
+				     NULL, err)
+			   : error_nomem(err);
+	recover_print_audit(r, did, name, retry_after_s ? why : NULL,
+			    rc < 0 ? err : NULL);
+	return rc < 0 ? error_wrap(err, rc, "%s %s", kind, name) : 0;
+}
