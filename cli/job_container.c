@@ -14,6 +14,8 @@
 #include "cli/child.h"
 #include "cli/ctr.h"
 #include "cli/env_pod.h"
+#include "cli/job_client.h"
+#include "cli/job_init.h"
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -336,11 +338,9 @@ static void add_user_mount(struct job_words *w, const char *text)
 		      dst + 1, is_ro ? "ro" : "rw");
 }
 
-/* The set-up command in the container, as `env run` has it. */
-static void add_setup(const struct job_file *f, const struct job_program *o,
-		      const char *image, struct job_words *w)
+/* This program, as the container has it. */
+static void add_program(const struct job_program *o, struct job_words *w)
 {
-	const struct job_environment *e = &f->environment;
 	AUTO_BUF path = BUF_INIT;
 	int rc = 0;
 
@@ -352,6 +352,15 @@ static void add_setup(const struct job_file *f, const struct job_program *o,
 	job_words_add(w, "--library-path");
 	job_words_add(w, "%s", path.len ? path.data : "");
 	job_words_add(w, JOB_CONTAINER_DIR "/bootseer");
+}
+
+/* The set-up command in the container, as `env run` has it. */
+static void add_setup(const struct job_file *f, const struct job_program *o,
+		      const char *image, struct job_words *w)
+{
+	const struct job_environment *e = &f->environment;
+
+	add_program(o, w);
 	job_words_add(w, "env");
 	job_words_add(w, "run");
 	job_words_add(w, "--store=%s", e->store);
@@ -409,8 +418,6 @@ static void add_own_mounts(const struct job_container *c,
 		      "type=bind,src=%s/in,dst=" JOB_CONTAINER_DIR
 		      ",options=rbind:ro",
 		      c->dir);
-	if (!c->file->environment.store)
-		return;
 	for (size_t i = 0; i < o->n; i++) {
 		(void)snprintf(dst, sizeof(dst), JOB_CONTAINER_DIR "/lib/%zu",
 			       i);
@@ -440,6 +447,19 @@ static void add_labels(const struct job_image *i, struct job_words *w)
 	}
 }
 
+/* A library that an image preloads into all programs may not suit this one's loader. */
+#define BECOME_INIT \
+	"[ -z \"$LD_PRELOAD\" ] || export " JOB_INIT_PRELOAD \
+	"=\"$LD_PRELOAD\"; unset LD_PRELOAD; exec \"$@\""
+
+static void add_shell(const char *script, struct job_words *w)
+{
+	job_words_add(w, "/bin/sh");
+	job_words_add(w, "-c");
+	job_words_add(w, "%s", script);
+	job_words_add(w, "sh");
+}
+
 static void make_words(struct job_container *c, const struct job_program *o,
 		       bool is_lazy, const char *script, char *const *command)
 {
@@ -465,18 +485,38 @@ static void make_words(struct job_container *c, const struct job_program *o,
 		add_user_mount(w, *m);
 	job_words_add_all(w, f->image.run);
 	job_words_add(w, "%s", f->image.reference);
-	job_words_add(w, "job-%d-%llx", (int)getpid(),
-		      (unsigned long long)clock_now_ns());
+	(void)snprintf(c->id, sizeof(c->id), "job-%d-%llx", (int)getpid(),
+		       (unsigned long long)clock_now_ns());
+	job_words_add(w, "%s", c->id);
 	if (script) {
-		job_words_add(w, "/bin/sh");
-		job_words_add(w, "-c");
-		job_words_add(w, "%s", script);
-		job_words_add(w, "sh");
+		add_shell(BECOME_INIT, w);
+		add_program(o, w);
+		job_words_add(w, JOB_INIT);
+		job_words_add(w, JOB_CONTAINER_DIR "/signals");
+		add_shell(script, w);
 	}
 	job_words_add_all(w, command);
 }
 
 /* ----------------------------------------------------------------- open and close --- */
+
+/* Open here for both, so that a signal waits in it for the container. */
+static int open_signals(struct job_container *c, const char *in,
+			struct error *err)
+{
+	AUTO_FREE char *path = fs_join(in, "signals");
+
+	if (!path)
+		return error_nomem(err);
+	/* Whatever user the container has reads it; nobody else comes here. */
+	if (mkfifo(path, 0600) < 0 || chmod(path, 0644) < 0)
+		return error_set(err, errno, "make '%s': %s", path,
+				 strerror(errno));
+	c->signals = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return c->signals < 0 ? error_set(err, errno, "open '%s': %s", path,
+					  strerror(errno))
+			      : 0;
+}
 
 int job_container_open(struct job_container *c, bool is_lazy,
 		       char *const *command, int events, struct error *err)
@@ -503,6 +543,9 @@ int job_container_open(struct job_container *c, bool is_lazy,
 		rc = error_nomem(err);
 	if (rc == 0 && !c->is_terminal)
 		rc = job_relay_start(in, events, &c->relay, err);
+	/* Behind the relay, which would keep it open when we are killed. */
+	if (rc == 0)
+		rc = open_signals(c, in, err);
 	if (rc == 0)
 		make_words(c, &own, is_lazy, script.data, command);
 	job_program_fini(&own);
@@ -517,11 +560,40 @@ void job_container_words(struct job_container *c, bool is_lazy,
 	make_words(c, &none, is_lazy, NULL, command);
 }
 
+int job_container_run(const struct job_container *c, const sigset_t *mask,
+		      int *ret_status, int *ret_told, struct error *err)
+{
+	const struct job_client client = { .argv = c->words.v,
+					   .mask = mask,
+					   .in = c->relay.typed,
+					   .signals = c->signals,
+					   .is_terminal = c->is_terminal };
+
+	return job_client_run(&client, ret_status, ret_told, err);
+}
+
+/* `ctr run --rm` does so unless it was killed, or containerd was started anew under it. */
+static void remove_left(const struct job_container *c)
+{
+	const struct ctr_target at = { .address = NULL };
+	const char *const task[] = { "tasks", "rm", "--force", c->id, NULL };
+	const char *const all[] = { "containers", "rm", c->id, NULL };
+
+	(void)!ctr_run(&at, task, -1, CTR_TIMEOUT_MS, NULL, NULL);
+	(void)!ctr_run(&at, all, -1, CTR_TIMEOUT_MS, NULL, NULL);
+}
+
 void job_container_close(struct job_container *c)
 {
 	pid_t pid = job_container_pid(c);
+	bool is_left = pid > 0 && kill(pid, 0) == 0;
 
-	job_relay_end(&c->relay, pid > 0 && kill(pid, 0) == 0);
+	/* A container that is left ends by that. */
+	if (c->signals >= 0)
+		(void)close(steal_fd(&c->signals));
+	job_relay_end(&c->relay, is_left);
+	if (is_left || c->is_cut)
+		remove_left(c);
 	if (c->socket > 0) {
 		(void)kill(-c->socket, SIGTERM);
 		(void)waitpid(c->socket, NULL, 0);

@@ -3,6 +3,8 @@
 #ifndef BOOTSEER_CLI_JOB_CONTAINER_H
 #define BOOTSEER_CLI_JOB_CONTAINER_H
 
+#include <signal.h>
+
 #include "cli/job_parts.h"
 #include "cli/job_relay.h"
 
@@ -12,10 +14,13 @@ struct job_container {
 	const struct job_file *file;
 	const char *self;
 	char *dir; /* ours; "in" in it is the container's */
+	char id[48];
+	int signals; /* to the container's first process, or -1 */
 	struct job_words words;
 	struct job_relay relay;
 	pid_t socket; /* of 'env socket', or 0 */
 	bool is_terminal;
+	bool is_cut; /* its client was killed */
 };
 
 /* How the image comes to the node. */
@@ -26,6 +31,11 @@ void job_container_pull(const struct job_file *f, struct job_part *ret);
 int job_container_open(struct job_container *c, bool is_lazy,
 		       char *const *command, int events,
 		       struct error *err) MUST_CHECK;
+/* Start it, and wait for its end: job_client_run(). */
+int job_container_run(const struct job_container *c, const sigset_t *mask,
+		      int *ret_status, int *ret_told,
+		      struct error *err) MUST_CHECK;
+/* Nothing of it is left, in containerd either. */
 void job_container_close(struct job_container *c);
 
 /* The words that start the container, for people, before anything is there. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `ctr run` may lose what a container says last (containerd 1.6 to 2.3 close its pipes with
- * the task), so the program writes to FIFOs that are read here.
+ * the task), so the program writes to FIFOs that are read here.  It has no terminal, so that
+ * it gets no signal of one: what is typed is passed on to it.
  */
 #include "cli/job_relay.h"
 
@@ -21,6 +22,7 @@
 #include "profiler/stage_event.h"
 
 #define READ_SIZE 65536u
+#define TYPED_SIZE 4096u /* so much has room in a pipe that can be written to */
 #define END_MS 10000
 
 struct relay_stream {
@@ -51,10 +53,10 @@ static void find_events(struct relay_stream *s, const char *text, size_t len,
 }
 
 /* False: nothing comes any more, or nobody reads it. */
-static bool pass_on(struct relay_stream *s, int events)
+static bool pass_on(struct relay_stream *s, size_t size, int events)
 {
 	char text[READ_SIZE];
-	ssize_t n = read(s->in, text, sizeof(text));
+	ssize_t n = read(s->in, text, size);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
@@ -65,23 +67,39 @@ static bool pass_on(struct relay_stream *s, int events)
 	return fs_write_full(s->out, text, (size_t)n) == 0;
 }
 
-/* The program is to see a reader that left, as it would of a pipe of its own. */
-static void relay_main(struct relay_stream streams[2], int events)
+/* Input is read when there is some, and room for it, so that a program that does not read keeps no
+ * output waiting. */
+static void pass_typed(struct relay_stream *s, struct pollfd *p)
 {
-	struct pollfd p[2];
+	if (p->fd == s->in) {
+		*p = (struct pollfd){ .fd = s->out, .events = POLLOUT };
+	} else if (pass_on(s, TYPED_SIZE, -1)) {
+		*p = (struct pollfd){ .fd = s->in, .events = POLLIN };
+	} else {
+		(void)close(s->out);
+		p->fd = -1;
+	}
+}
 
-	for (int i = 0; i < 2; i++)
+/* The program is to see a reader that left, as it would of a pipe of its own. */
+static void relay_main(struct relay_stream streams[3], int events)
+{
+	struct pollfd p[3];
+
+	for (int i = 0; i < 3; i++)
 		p[i] = (struct pollfd){ .fd = streams[i].in, .events = POLLIN };
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
-		if (poll(p, 2, -1) < 0)
+		if (poll(p, 3, -1) < 0)
 			continue;
 		for (int i = 0; i < 2; i++) {
 			if (p[i].fd < 0 || !p[i].revents ||
-			    pass_on(&streams[i], events))
+			    pass_on(&streams[i], READ_SIZE, events))
 				continue;
 			(void)close(p[i].fd);
 			p[i].fd = -1;
 		}
+		if (p[2].fd >= 0 && p[2].revents)
+			pass_typed(&streams[2], &p[2]);
 	}
 	_exit(0);
 }
@@ -108,28 +126,47 @@ static int open_fifo(const char *dir, const char *name, int *ret_in,
 static void ignore_signals(void)
 {
 	static const int sent[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-				    SIGUSR1, SIGUSR2, SIGPIPE };
+				    SIGUSR1, SIGUSR2, SIGPIPE, SIGTSTP };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sent); i++)
 		(void)signal(sent[i], SIG_IGN);
 }
 
+static int open_typed(struct relay_stream *ret, int *ret_typed,
+		      struct error *err)
+{
+	int ends[2];
+
+	if (!isatty(STDIN_FILENO))
+		return 0;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	*ret = (struct relay_stream){ .in = STDIN_FILENO, .out = ends[1] };
+	*ret_typed = ends[0];
+	return 0;
+}
+
 int job_relay_start(const char *dir, int events, struct job_relay *ret,
 		    struct error *err)
 {
-	struct relay_stream streams[2] = { { .in = -1, .out = STDOUT_FILENO },
-					   { .in = -1, .out = STDERR_FILENO } };
+	struct relay_stream streams[3] = { { .in = -1, .out = STDOUT_FILENO },
+					   { .in = -1, .out = STDERR_FILENO },
+					   { .in = -1, .out = -1 } };
 	int rc;
 
-	*ret = (struct job_relay){ .keep = { -1, -1 } };
+	*ret = (struct job_relay)JOB_RELAY_INIT;
 	rc = open_fifo(dir, "out", &streams[0].in, &ret->keep[0], err);
 	if (rc == 0)
 		rc = open_fifo(dir, "err", &streams[1].in, &ret->keep[1], err);
+	if (rc == 0)
+		rc = open_typed(&streams[2], &ret->typed, err);
 	if (rc == 0) {
 		ret->pid = fork();
 		if (ret->pid == 0) {
 			(void)close(ret->keep[0]);
 			(void)close(ret->keep[1]);
+			if (ret->typed >= 0)
+				(void)close(ret->typed);
 			ignore_signals();
 			relay_main(streams, events);
 		}
@@ -139,6 +176,8 @@ int job_relay_start(const char *dir, int events, struct job_relay *ret,
 	for (int i = 0; i < 2; i++)
 		if (streams[i].in >= 0)
 			(void)close(streams[i].in);
+	if (streams[2].out >= 0)
+		(void)close(streams[2].out);
 	if (rc < 0)
 		job_relay_end(ret, false);
 	return rc;
@@ -151,6 +190,8 @@ void job_relay_end(struct job_relay *r, bool has_writer)
 	for (int i = 0; i < 2; i++)
 		if (r->keep[i] >= 0)
 			(void)close(steal_fd(&r->keep[i]));
+	if (r->typed >= 0)
+		(void)close(steal_fd(&r->typed));
 	if (r->pid <= 0)
 		return;
 	p.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);

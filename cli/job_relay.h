@@ -10,11 +10,18 @@
 
 struct job_relay {
 	int keep[2]; /* the last writers, so that there is no end before */
+	int typed;   /* standard input of who runs the program, or -1: ours */
 	pid_t pid;
 };
 
+#define JOB_RELAY_INIT \
+	{ \
+		.keep = { -1, -1 }, .typed = -1 \
+	}
+
 /* Pass what is written to the FIFOs DIR/out and DIR/err, which are made, to our stdout and
- * stderr, and lines of stages to `events`, too, unless it is -1. */
+ * stderr, and lines of stages to `events`, too, unless it is -1.  Where our stdin is a
+ * terminal, what is typed there goes to `typed`. */
 int job_relay_start(const char *dir, int events, struct job_relay *ret,
 		    struct error *err) MUST_CHECK;
 /* All that was written is passed on; `has_writer`: the program outlives who ran it, and what it

@@ -57,7 +57,9 @@ struct job_run {
 
 static int take_signals(struct job_run *r, struct error *err)
 {
-	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+	/* The last two also end a program that does not take them. */
+	static const int ends[] = { SIGHUP,  SIGINT,  SIGQUIT,
+				    SIGTERM, SIGUSR1, SIGUSR2 };
 	sigset_t set;
 
 	env_signals_take();
@@ -216,19 +218,26 @@ static bool end_mounts(struct job_run *r)
 
 /* ---------------------------------------------------------------------- program --- */
 
-static int run_words(struct job_run *r, char *const *argv, int *ret_status,
-		     struct error *err)
+/* A signal since the parts were ready ends the job before its program. */
+static bool was_signalled(const struct job_run *r, int *ret_status)
 {
 	struct signalfd_siginfo info;
+
+	if (read(r->signal_fd, &info, sizeof(info)) != sizeof(info))
+		return false;
+	*ret_status = (int)info.ssi_signo;
+	return true;
+}
+
+static int run_here(struct job_run *r, int *ret_status, struct error *err)
+{
 	int rc;
 
-	/* A signal since the parts were ready ends the job before its program. */
-	if (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		*ret_status = (int)info.ssi_signo;
+	if (was_signalled(r, ret_status))
 		return 0;
-	}
 	start_watch(r);
-	rc = env_child_run(argv, -1, &r->old_mask, ret_status, NULL, err);
+	rc = env_child_run(r->plan.command, -1, &r->old_mask, ret_status, NULL,
+			   err);
 	end_watch(r);
 	return rc;
 }
@@ -237,16 +246,24 @@ static int run_container(struct job_run *r, bool is_lazy, int *ret_status,
 			 bool *ret_began, struct error *err)
 {
 	struct job_container *c = &r->container;
-	int rc;
+	int rc, told = 0;
 
 	*c = (struct job_container){ .file = r->plan.file,
 				     .self = r->plan.self,
-				     .relay = { .keep = { -1, -1 } } };
+				     .signals = -1,
+				     .relay = JOB_RELAY_INIT };
 	rc = job_container_open(c, is_lazy, r->plan.command, r->say.sender_fd,
 				err);
-	if (rc == 0)
-		rc = run_words(r, c->words.v, ret_status, err);
+	if (rc == 0 && !was_signalled(r, ret_status)) {
+		start_watch(r);
+		rc = job_container_run(c, &r->old_mask, ret_status, &told, err);
+		end_watch(r);
+		c->is_cut = rc == 0 && WIFSIGNALED(*ret_status);
+	}
 	*ret_began = job_container_pid(c) > 0;
+	/* No program was there for it. */
+	if (rc == 0 && told && (!*ret_began || WIFSIGNALED(*ret_status)))
+		*ret_status = told;
 	job_container_close(c);
 	return rc;
 }
@@ -279,7 +296,7 @@ static int run_program(struct job_run *r, int *ret_status, struct error *err)
 	int rc;
 
 	if (!image)
-		return run_words(r, r->plan.command, ret_status, err);
+		return run_here(r, ret_status, err);
 	/* With neither pulled it is as it was before. */
 	is_lazy = !image->is_ordinary || image->status;
 	rc = run_container(r, is_lazy, ret_status, &began, err);
@@ -381,7 +398,7 @@ static int run_job_command(const void *config, char **args, struct error *err)
 				 strerror(errno));
 	self[n] = '\0';
 	r.plan.self = self;
-	r.container.relay.keep[0] = r.container.relay.keep[1] = -1;
+	r.container.relay = (struct job_relay)JOB_RELAY_INIT;
 	rc = !r.plan.command ? error_set(err, EINVAL, "no word is behind '--'")
 			     : job_plan_make(&r.plan, err);
 	if (rc == 0)

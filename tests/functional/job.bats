@@ -436,26 +436,84 @@ env_is_here() {
 	grep -q 'mounted' log
 }
 
-@test "a container is told of signals, and leaves nothing" {
+# Containerd's client, which runs a container when the test says so.
+held_run() {
+	mkdir bin
+	mkfifo go
+	exec 7<>go # the end of a test ends who waits
+	cat >bin/ctr <<-END
+	#!/bin/sh
+	case "\$*" in run*) echo held >$T/said; read -r x <$T/go ;; esac
+	PATH=${PATH@Q} exec ctr "\$@"
+	END
+	chmod +x bin/ctr
+}
+
+begin_job() { # COMMAND...: with an input that has no end, its output in said
+	"$bootseer" job run a.toml -- "$@" <> <(:) >said 3>&- 5>&- 7>&- &
+	pid=$!
+	pids+=("$pid")
+}
+
+expect_said() { # LINE, by descriptor 5, once only
+	read -r -t 300 line <&5
+	[ "$line" = "$1" ]
+}
+
+expect_end() { # STATUS
+	local status=0
+
+	wait "$pid" || status=$?
+	[ "$status" -eq "$1" ]
+	[ -z "$(ctr containers ls -q)" ]
+}
+
+no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
+
+@test "a container is told of a signal at each moment, and leaves nothing" {
 	start_all
 	image_job >a.toml
 	mkfifo said
 	exec 5<>said
-	"$bootseer" job run a.toml -- \
-		/bin/sh -c 'trap "echo told; exit 9" USR1; echo ready; while :; do :; done' \
-		>said 3>&- 5>&- &
-	read -r -t 300 line <&5
-	[ "$line" = ready ]
-	# ctr begins to pass signals on when the container runs already: one that comes before is
-	# lost.
-	for _ in {1..100}; do
-		kill -USR1 $!
-		! read -r -t 2 line <&5 || break
-	done
-	[ "$line" = told ]
-	status=0; wait $! || status=$?
-	[ "$status" -eq 9 ]
-	[ -z "$(ctr containers ls -q)" ]
+	held_run
+	# Before containerd knows of it.
+	PATH=$T/bin:$PATH begin_job /bin/sh -c 'read -r x'
+	expect_said held
+	kill -TERM "$pid"
+	echo go >&7
+	expect_end 143
+	# In the program, which takes it, or does not.
+	begin_job /bin/sh -c 'trap "echo told; exit 9" USR1; echo ready; read -r x; read -r x'
+	expect_said ready
+	kill -USR1 "$pid"
+	expect_said told
+	expect_end 9
+	begin_job /bin/sh -c 'echo ready; read -r x'
+	expect_said ready
+	kill -TERM "$pid"
+	expect_end 143
+	# While the environment is set up.
+	mkfifo env/said env/never
+	exec 6<>env/said
+	cat >>a.toml <<-END
+	mounts = ["$T/env:$T/env", "$T/vartmp:/var/tmp"]
+	[environment]
+	store = "file://$T/env"
+	command = "echo begun >$T/env/said; read -r x <$T/env/never"
+	targets = ["/opt/site"]
+	END
+	begin_job touch "$T/env/began"
+	read -r -t 300 line <&6
+	kill -TERM "$pid"
+	expect_end 143
+	[ ! -e env/began ]
+	# Nobody can pass a signal on any more.
+	image_job >a.toml
+	begin_job /bin/sh -c 'echo ready; read -r x'
+	expect_said ready
+	kill -KILL "$pid"
+	wait_for no_task_runs
+	ctr containers rm $(ctr containers ls -q)
 }
 
 @test "an image that cannot be had lazily runs the ordinary way" {
