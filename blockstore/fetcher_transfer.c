@@ -249,21 +249,20 @@ static bool may_retry(struct flight *fl, int rc, int64_t deadline_ns)
 {
 	switch (rc) {
 	case -EBADMSG:
-		/* Somebody on the way may have spoilt it. */
+	case -ENOMEM:
+		/* Somebody on the way may have spoilt it; or others took the
+		 * memory just now. */
 		return ++fl->wrong < FLIGHT_ATTEMPTS &&
 		       !TAILQ_EMPTY(&fl->pieces);
-	case -EIO:
-	case -EBUSY:
-		/* Bulk gives up after a few attempts; a reader who joined it has
-		 * time, and asks with that. */
-		return !deadline_ns && flight_deadline(fl) > clock_now_ns();
 	case -ETIMEDOUT:
 		/* It had the time of those who waited when it began; others
 		 * came later. */
 		return flight_deadline(fl) >
 		       (deadline_ns ? deadline_ns : clock_now_ns());
 	default:
-		return false;
+		/* Bulk gives up after a few attempts, whatever the reason: a
+		 * reader who joined it asks once more, with time of his own. */
+		return !deadline_ns && flight_deadline(fl) > clock_now_ns();
 	}
 }
 

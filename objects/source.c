@@ -20,6 +20,12 @@ int source_read(struct source *s, const struct source_req *req,
 	return s->ops->read(s, req, sink, err);
 }
 
+bool source_may_pass(int rc)
+{
+	return rc == -EIO || rc == -EBUSY || rc == -ETIMEDOUT ||
+	       rc == -ECONNREFUSED;
+}
+
 struct buf_sink {
 	struct source_sink base;
 	uint64_t off, len, got;

@@ -7,6 +7,7 @@
 #ifndef BOOTSEER_SOURCE_H
 #define BOOTSEER_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,10 +67,15 @@ struct source {
  *   -ERANGE     the range lies outside the object
  *   -ECANCELED  its pace became PACE_STOP; an origin sees that soon, also
  *               while no bytes come
- *   -ETIMEDOUT, -EIO, -ENOMEM, or what the sink returned
+ *   -ECONNREFUSED  nobody takes a connection there, as while it is started again
+ *   -ETIMEDOUT, -EIO, -EBUSY, -ENOMEM, or what the sink returned
  */
 int source_read(struct source *s, const struct source_req *req,
 		struct source_sink *sink, struct error *err) MUST_CHECK;
+
+/* May the same read go well a little later?  An origin that is away, busy, silent or cut off
+ * may be back by then; one that refuses for good is not. */
+bool source_may_pass(int rc);
 
 /* Read exactly the range of `req` into `buf`, which has room for it. */
 int source_read_into(struct source *s, const struct source_req *req, void *buf,

@@ -79,10 +79,11 @@ static int await(struct reader *r, struct error *err)
 	return rc;
 }
 
-/* The origin refuses, or says that it cannot now. */
+/* Also a request of the origin that was stopped as unwanted just before this reader came, or
+ * found no memory, says nothing of the next one. */
 static bool may_pass(int rc)
 {
-	return rc == -EIO || rc == -EBUSY || rc == -ETIMEDOUT;
+	return source_may_pass(rc) || rc == -ECANCELED || rc == -ENOMEM;
 }
 
 /*
@@ -98,7 +99,8 @@ static int begin_once_more(struct reader *r, int rc, unsigned int n,
 	int64_t now = clock_now_ns(), until = now + pause;
 	int64_t last = r->deadline - LAST_CHANCE_NS;
 
-	if (!r->req->deadline_ns || !may_pass(rc))
+	if (!r->req->deadline_ns || !may_pass(rc) ||
+	    pace_level(r->req->pace) == PACE_STOP)
 		return rc;
 	if (now >= last) {
 		if (err)
