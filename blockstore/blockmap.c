@@ -58,7 +58,7 @@ void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret)
 	ret->size = get_le64(p + PACK_BYTES);
 }
 
-/* What makes a stored form impossible, or NULL. */
+/* Returns why this stored form is impossible, or NULL. */
 static const char *stored_fault(const struct block *b)
 {
 	switch (b->codec) {

@@ -26,7 +26,7 @@ enum block_codec {
 	BLOCK_CODEC_ZSTD = 1,
 };
 
-/* One block of a virtual data device. */
+/* A block of a virtual data device. */
 struct block {
 	struct digest digest; /* SHA-256 of the unpacked content */
 	uint64_t voff;        /* byte in the device, multiple of BLOCK_ALIGN */
@@ -155,7 +155,7 @@ struct block_sink {
 
 struct block_source;
 
-/* What a kind of block source can do: one `static const` table per kind. */
+/* Operations of a kind of block source: one `static const` table per kind. */
 struct block_source_ops {
 	const char *name; /* lower case: "verify", "peers" */
 

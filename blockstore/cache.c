@@ -359,8 +359,8 @@ static void repair_commit(struct cache *c, const struct block *b, uint32_t id,
 		e->flags =
 			(uint8_t)(ENTRY_VERIFIED | (logged ? ENTRY_LOGGED : 0));
 		c->blocks++;
-		/* It may have been the last of a mount, whose next damage is told at
-		 * once when this one stays mended. */
+		/* A mount's last damaged block may have been mended by this;
+		 * tell at once of damage that comes to that mount later. */
 		scrub_tell_soon(c);
 	}
 	(void)pthread_mutex_unlock(&s->lock);

@@ -55,8 +55,9 @@ enum entry_flag {
 };
 
 /*
- * One block, 60 bytes.  Members marked S change under the shard's lock, L under
- * `space`, SL under both (so either suffices to look).
+ * An entry of the table, 60 bytes, for a block. Members marked S change under
+ * the shard's lock, L under `space`, SL under both (so either suffices to
+ * look).
  */
 struct entry {
 	struct digest digest; /* SL */
@@ -255,13 +256,14 @@ int evict_for(struct cache *c, uint64_t need, struct error *err) MUST_CHECK;
 /* Drop about `want` bytes; returns the bytes dropped. */
 uint64_t evict_bytes(struct cache *c, uint64_t want);
 void evict_refresh_limit(struct cache *c);
-/* What others and the files of mounts have of the quota. */
+/* Bytes of the quota that mounts' files and users other than the cache have. */
 uint64_t evict_others(const struct cache *c);
 
 /* cache.c, for its other parts. With both locks: out of the table; freed when
  * the last reader has left. */
 void make_dead(struct cache *c, struct shard *s, uint32_t id);
-/* Of a reader of the entry: it is not what its name says; and its end. */
+/* The reader of the entry found bytes that its digest does not name: drop the
+ * entry, and end the read. */
 void drop_damaged(struct cache *c, uint32_t id);
 /* With space, which may be released and taken again: its bytes are not believed, and it
  * loses the flags `unset`. */

@@ -68,7 +68,8 @@ int freeze_unknown(struct cache *c, struct error *err)
 {
 	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	/* One that is not known may read segments that others read, too. */
+	/* A mount whose blocks are not known may read segments that known
+	 * mounts read, too. */
 	bool trust_mounts = mounts_are_known(c);
 	struct dirent *e;
 	int rc = 0;

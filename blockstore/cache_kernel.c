@@ -15,7 +15,7 @@
 #include "common/mountinfo.h"
 
 #define BACKING_FILE_MAX 65536u
-/* What the kernel adds to the path of a file that was deleted. */
+/* Suffix that the kernel puts behind the path of a deleted file. */
 #define DELETED " (deleted)"
 
 /* The folders that hold metadata images of our mounts, without symlinks. */
@@ -86,7 +86,7 @@ static int add_source(struct cache *c, const struct kernel_places *p,
 	return mounts_add_unknown(c, name, err);
 }
 
-/* What look_at_mount() works with. */
+/* Argument of look_at_mount(). */
 struct kernel_look {
 	struct cache *cache;
 	const struct kernel_places *places;

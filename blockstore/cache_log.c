@@ -235,8 +235,8 @@ int log_compact(struct cache *c, bool force, struct error *err)
 	return 0;
 }
 
-/* One record, newer ones were seen before.  Returns false when it is obsolete
- * or impossible. */
+/* Replay a record; newer ones were seen before. Returns false when it is
+ * obsolete or impossible. */
 static bool replay_one(struct cache *c, const struct log_record *r)
 {
 	struct shard *s = shard_of(c, &r->digest);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What mounts read directly.  MOUNTS/NAME.erofs is the metadata image of a mount:
+ * Files of complete mounts. MOUNTS/NAME.erofs is the metadata image of a mount:
  * the kernel holds it open for as long as the superblock lives, and nobody else
  * does, so a write lease on it can be had exactly when the mount is gone.
  * MOUNTS/NAME.blocks says which blocks it reads and where they lie; it is read
- * before the index, which may be damaged.  Format: docs/formats/cache.md.
+ * before the index, which may be damaged. Format: docs/formats/cache.md.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -284,7 +284,8 @@ size_t cache_mounts_told(struct cache *c)
 	return n;
 }
 
-/* It is told now: twice as long a pause as before, unless that was long ago. */
+/* Damage of the mount is told now. The next pause is twice as long, unless the
+ * last telling was long ago. */
 static void note_told(struct cache_mount *m, int64_t now_ns)
 {
 	int64_t pause_ns = TELL_AGAIN_NS;

@@ -93,7 +93,8 @@ static int open_index(struct cache *c, struct error *err)
 	} else if (c->log_fd >= 0) {
 		(void)close(steal_fd(&c->log_fd));
 	}
-	/* What mounts read is known better than by the index. */
+	/* The lists of mounts are a better source than the index for the blocks
+	 * that mounts read. */
 	rc = mounts_load(c, rc == 0, err);
 	return rc == 0 && c->log_fd >= 0 ? log_replay(c, err) : rc;
 }

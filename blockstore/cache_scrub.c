@@ -159,8 +159,8 @@ static int64_t tell_damage(struct cache *c)
 	return next_ns;
 }
 
-/* Whoever is told may fail, and a mount reads the wrong bytes meanwhile, so it is told again
- * until they are right. */
+/* Tell of damage again until the blocks are right: the listener may fail, and a
+ * mount reads wrong bytes meanwhile. */
 bool scrub_tell(struct cache *c)
 {
 	int64_t next_ns;
@@ -230,7 +230,8 @@ static void *scrub_main(void *arg)
 	int64_t at_ns = clock_now_ns() + scrub_first_ns(c);
 	void *buf;
 
-	/* Of this thread alone; without it, it is only less polite. */
+	/* Lower the priorities of this thread alone; a failure only makes the
+	 * scrubber less polite. */
 	(void)setpriority(PRIO_PROCESS, 0, 19);
 	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
 		      IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
@@ -251,7 +252,7 @@ void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg)
 	c->damage_fn = fn;
 	c->damage_arg = arg;
 	(void)pthread_mutex_unlock(&c->scrub_lock);
-	/* What was found before there was anybody to tell. */
+	/* Damage may have been found before there was a listener. */
 	(void)pthread_mutex_lock(&c->space);
 	scrub_tell_soon(c);
 	(void)pthread_mutex_unlock(&c->space);

@@ -40,7 +40,8 @@ void watch_written(struct cache *c, uint32_t page)
 
 void watch_distrust(struct cache *c, uint32_t segment)
 {
-	/* Whoever writes in it just now has no entry yet, or a damaged one. */
+	/* A block that is being written there has no entry yet, or a damaged
+	 * one: the loop does not find it, and the count tells its writer. */
 	c->segments[segment].n_lost++;
 	for (uint32_t id = 0; id < c->n_entries; id++) {
 		const struct entry *e = entry_at(c, id);

@@ -17,7 +17,7 @@ static void device_count(atomic_uint_fast64_t *counter, uint64_t n)
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Of a whole device, or what there is of one. */
+/* Release a device, whole or half built. */
 static void device_release(struct device *dev)
 {
 	share_leave(dev);
@@ -36,7 +36,8 @@ static void init_watch(struct device *dev)
 {
 	pthread_rwlockattr_t fair;
 
-	/* Who wants to leave must not wait for as long as others read. */
+	/* The writer goes first: somebody who wants to leave must not wait for
+	 * as long as others read. */
 	(void)pthread_rwlockattr_init(&fair);
 	(void)pthread_rwlockattr_setkind_np(
 		&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -194,7 +195,7 @@ static void tell_misses(struct device *d, const struct pending *p)
 	(void)pthread_rwlock_unlock(&d->watch);
 }
 
-/* One read on its way through the blocks that it covers. */
+/* The walk of a read through the blocks that it covers. */
 struct device_walk {
 	struct device *dev;
 	struct device_read *r;

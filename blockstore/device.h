@@ -59,7 +59,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
  * device_fetch_list() be under way.  Does not wait for a registry. */
 void device_free(struct device *d);
 
-/* One read; the caller owns it and its buffer until `done`. */
+/* A read; the caller owns it and its buffer until `done`. */
 struct device_read {
 	uint64_t off;
 	size_t len;

@@ -184,7 +184,8 @@ static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 
 	block_at(r, place, &b);
 	is_ours = !flight_find(f, &b);
-	/* It came since the range was chosen, or is not worth waiting for. */
+	/* The block came since the range was chosen, or is not worth waiting
+	 * for. */
 	if (is_ours ? is_held(r, &b) : r->first[place] == NONE)
 		return 0;
 	piece->index = r->places->entry[place];

@@ -32,7 +32,8 @@ static bool is_same(const struct stored *x, const struct stored *y)
 	return x->pack == y->pack && x->poff == y->poff;
 }
 
-/* Who checks a place by one entry must not answer for another one by that. */
+/* Entries with one place must agree on the block, since the place is checked by
+ * one of them and answers for all. */
 static int check_alike(const struct blockmap *map, uint32_t entry,
 		       uint32_t first, struct error *err)
 {

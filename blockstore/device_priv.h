@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a device knows of its map and its readers; private to device*.c and
- * fetcher*.c. */
+/* A device's map, places and readers; private to device*.c and fetcher*.c. */
 #ifndef BOOTSEER_BLOCKSTORE_DEVICE_PRIV_H
 #define BOOTSEER_BLOCKSTORE_DEVICE_PRIV_H
 

@@ -96,7 +96,7 @@ static void guesses_note(struct device *dev, size_t first, size_t end)
 	}
 }
 
-/* One who does not read sequentially, or not yet. */
+/* Begin a stream for a reader that is not sequential, or not yet. */
 static uint32_t begin_stream(struct device *dev, struct stream *s, size_t index)
 {
 	uint32_t window = dev->f->cfg.window;

@@ -41,7 +41,7 @@ static void fetcher_trim(struct fetcher *f, int64_t now)
 		block_rooms_trim(f->rooms);
 }
 
-/* What a free thread does next; NULL: nothing, for now. */
+/* The flight that a free thread takes next; NULL: none, for now. */
 static struct flight *fetcher_pick(struct fetcher *f)
 {
 	struct flight *fl = share_next_demand(f);

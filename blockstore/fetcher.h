@@ -50,7 +50,7 @@ struct block_wait {
 	size_t index;          /* of the block in the owner's device */
 	uint8_t *dst;          /* NULL: only keep it in the cache */
 	uint32_t off, len;     /* part of the block */
-	/* Of a device_fetch_list(): */
+	/* For pieces of a device_fetch_list(): */
 	uint32_t place;    /* of the block */
 	uint32_t cost;     /* stored bytes fetched for it */
 	unsigned int slot; /* request that it belongs to */
@@ -106,7 +106,8 @@ struct transfer {
 	atomic_bool is_moving;  /* and bytes are coming: others give way */
 	atomic_int_fast64_t moved_ns; /* when bytes of it came last */
 	atomic_bool stop;             /* what is left is not wanted any more */
-	/* Of its own thread: what tells how fast it is, of the last second. */
+	/* Measures of how fast the transfer is, over the last second; for its
+	 * own thread. */
 	int64_t first_ns;  /* since its first byte; 0: none came */
 	int64_t waited_ns; /* what it has given way since */
 	uint64_t bytes;    /* stored, of whole blocks */
@@ -281,8 +282,8 @@ bool transfer_hangs(struct transfer *t);
 /* A transfer has flights that others than its device wait for: look now and then
  * whether it gets on. */
 void detour_watch(struct fetcher *f);
-/* Of transfers that hang, fetch what others wait for through their own devices.  True
- * when such waits are left. */
+/* Fetch blocks of transfers that hang, and that others wait for, through the
+ * waiters' own devices. True when such waits are left. */
 bool detour_begin(struct fetcher *f);
 /* Fetch a queued flight through the device of somebody who waits, other than `than`,
  * if there is one. */

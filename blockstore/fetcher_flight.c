@@ -98,7 +98,8 @@ void flight_enqueue(struct fetcher *f, struct flight *fl, bool first)
 	}
 	if (fl->priority == SOURCE_DEMAND && f->n_idle == 0)
 		share_watch(f);
-	/* One thread takes a whole range. */
+	/* A woken thread takes a whole range, so a signal for its first flight
+	 * is enough. */
 	if (!is_more)
 		(void)pthread_cond_signal(&f->work);
 }

@@ -99,7 +99,7 @@ static void fetcher_pace_wait(struct pace *p)
 		(void)cond_wait_until(&f->way, &f->lock, now + MOMENT_NS);
 	(void)pthread_mutex_unlock(&f->lock);
 	t->waited_ns += now - begin;
-	/* What gives way does not hang. */
+	/* Time spent giving way does not count as hanging. */
 	atomic_store(&t->moved_ns, now);
 }
 
@@ -136,14 +136,14 @@ void pace_await(struct transfer *t, bool is_awaited)
 	if (!set_awaited(t, is_awaited))
 		return;
 	if (is_awaited) {
-		/* It may be giving way right now. */
+		/* The transfer may be giving way right now: wake it. */
 		(void)pthread_cond_broadcast(&f->way);
 		return;
 	}
 	if (atomic_exchange(&t->is_moving, false) &&
 	    atomic_fetch_sub(&f->n_moving, 1) == 1)
 		(void)pthread_cond_broadcast(&f->way);
-	/* One who had to wait for his device's share may begin. */
+	/* A demand flight that had to wait for its device's share may begin. */
 	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
 		(void)pthread_cond_signal(&f->work);
 }
@@ -176,7 +176,8 @@ static bool is_at_least(const struct transfer *t, int64_t ns, uint64_t rate)
 	return t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * rate;
 }
 
-/* One that readers wait for has what the others leave it. */
+/* Note the device's rate. A transfer that readers wait for is left out, since
+ * it has only what the others leave it. */
 static void note_rate(const struct transfer *t, int64_t ns)
 {
 	uint64_t rate, was = atomic_load(&t->dev->rate);

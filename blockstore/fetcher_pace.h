@@ -10,7 +10,7 @@
 void pace_begin(struct transfer *t);
 /* A reader waits for it, or no one any more. */
 void pace_await(struct transfer *t, bool is_awaited);
-/* It brought a whole block, of so many stored bytes. */
+/* The transfer brought a whole block, of so many stored bytes. */
 void pace_brought(struct transfer *t, uint32_t bytes);
 /* So many bytes a request of bulk brings in that time of late; UINT64_MAX: that is not
  * known.  Without the lock, too. */

@@ -144,7 +144,8 @@ struct flight *share_next_demand(struct fetcher *f)
 		if (!share_may_begin(f, fl->dev) &&
 		    !detour_queued(f, fl, share_may_begin))
 			continue;
-		/* It may have gone to another device. */
+		/* detour_queued() may have moved the flight to another
+		 * device. */
 		if (!best || rank_of(fl->dev, now) < rank_of(best->dev, now))
 			best = fl;
 		if (rank_of(best->dev, now) == 0)
@@ -224,17 +225,18 @@ void share_look(struct fetcher *f, int64_t now)
 			continue;
 		t->dev->hangs_until = now + HANGS_FOR_NS;
 		h = t->dev->host;
-		/* One image of a host may be slow where the others are not. */
+		/* An image of a host may be slow where its other images are
+		 * not. */
 		if (!other_host || !host_is_silent(h, now))
 			continue;
 		h->hangs_until = now + HANGS_FOR_NS;
-		/* What is left finds out when it answers; what the others were
-		 * to bring is queued again. */
+		/* The transfer that is left finds out when the host answers;
+		 * blocks that the others were to bring are queued again. */
 		if (fetcher_share_count(f, h, NULL, true) > 1)
 			atomic_store(&t->stop, true);
 	}
 	f->look_ns = TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) ? 0 : now + NS_PER_S;
-	/* Who hung then may not do so now. */
+	/* Devices that hung then may not hang now: have an idle thread look. */
 	if (f->look_ns && f->n_idle)
 		(void)pthread_cond_signal(&f->work);
 }

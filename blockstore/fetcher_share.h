@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose turn it is to have a fetch thread.  Registries' hosts share the threads, and
- * the images of a host share its part, so that neither a host that does not answer
- * nor an image has all.  Private to device.c and fetcher*.c; all of it with the
- * fetcher's lock, but for what says otherwise.
+ * Decides which device gets a fetch thread. Registries' hosts share the
+ * threads, and the images of a host share its part, so that neither a host that
+ * does not answer nor an image has all. Private to device.c and fetcher*.c; all
+ * of it with the fetcher's lock, unless a comment says otherwise.
  */
 #ifndef BOOTSEER_BLOCKSTORE_FETCHER_SHARE_H
 #define BOOTSEER_BLOCKSTORE_FETCHER_SHARE_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One request to a source: the wanted block first, then what lies behind it in
- * the pack, so that the next misses are already under way.  Each block goes to
- * those who wait as soon as it is verified.
+ * Requests to a source: the wanted block first, then the blocks behind it in
+ * the pack, so that the next misses are already under way. Each block goes to
+ * its waiters as soon as it is verified.
  */
 #include <errno.h>
 
@@ -204,7 +204,8 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	(void)pthread_mutex_lock(&f->lock);
 	(void)flight_deliver(f, fl, data);
 	why = fl->priority;
-	/* Who comes now does not wait for the disk. */
+	/* Readers that come now get the data from here, and do not wait for the
+	 * disk. */
 	fl->data = data;
 	(void)pthread_mutex_unlock(&f->lock);
 	rc = cache_put(f->cfg.cache, &t->blocks[index], data, why, &put_err);
@@ -228,7 +229,8 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	return rc;
 }
 
-/* What a transfer that ended early did not bring.  Releases. */
+/* Queue again the blocks that a transfer did not bring before it ended.
+ * Releases. */
 static void requeue_rest(struct fetcher *f, struct transfer *t)
 {
 	for (size_t i = t->n; i-- > t->next;) {
@@ -255,8 +257,8 @@ static bool may_retry(struct flight *fl, int rc, int64_t deadline_ns)
 		return ++fl->wrong < FLIGHT_ATTEMPTS &&
 		       !TAILQ_EMPTY(&fl->pieces);
 	case -ETIMEDOUT:
-		/* It had the time of those who waited when it began; others
-		 * came later. */
+		/* The transfer had the time of the readers who waited when it
+		 * began; readers with later deadlines joined since. */
 		return flight_deadline(fl) >
 		       (deadline_ns ? deadline_ns : clock_now_ns());
 	default:
@@ -388,7 +390,7 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 		transfer_read(f, t);
 	} else if (cache_has(f->cfg.cache, &fl->b.digest) &&
 		   flight_deliver(f, fl, NULL)) {
-		/* It came with another flight since it was asked for. */
+		/* The block came with another flight since it was asked for. */
 		flight_kept(fl, 0, NULL);
 		flight_drop(f, fl);
 	} else {

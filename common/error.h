@@ -34,9 +34,9 @@ int error_set(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
 int error_wrap(struct error *err, int rc, const char *fmt, ...) PRINTF(3, 4);
 
 /*
- * What to put at the end of a message on an operation that failed with `code`:
- * ": run it as root, for example with sudo" when rights are what lacks and we
- * are somebody else, "" otherwise.
+ * Returns an ending for the message of an operation that failed with `code`: ":
+ * run it as root, for example with sudo" when rights are missing and this
+ * process is not root, "" otherwise.
  */
 const char *error_root_hint(int code);
 

@@ -29,7 +29,8 @@ struct memory_gate {
 	uint64_t used;
 };
 
-/* What one thread has of it.  The user sets the first three, and the rest to 0. */
+/* A thread's claim on the gate. The user sets the first three members, and the
+ * rest to 0. */
 struct memory_claim {
 	struct memory_gate *gate;
 	const char *name;  /* borrowed */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a process that serves FUSE mounts does about mounts: calls in which it could
- * wait for itself, in a child; what is mounted where, without asking a file system.
+ * Mount calls for a process that serves FUSE mounts: those that could wait for
+ * this process itself are made in a child, and mounts are looked up without
+ * asking a file system.
  */
 #ifndef BOOTSEER_COMMON_MOUNT_H
 #define BOOTSEER_COMMON_MOUNT_H
@@ -51,7 +52,7 @@ int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
 int mount_take_down_alone(const char *path, bool lazily,
 			  struct error *err) MUST_CHECK;
 
-/* One line of /proc/self/mountinfo. */
+/* A line of /proc/self/mountinfo. */
 struct mount_line {
 	unsigned int major, minor;
 	char *root; /* folder of the file system that is mounted */
@@ -85,14 +86,14 @@ struct mount_options {
 int mount_options_add(struct mount_options *o, struct error *err,
 		      const char *fmt, ...) PRINTF(3, 4) MUST_CHECK;
 
-/* What is mounted on top at `path`: 1 and *ret, or 0, or -errno.  Sends no
+/* Find the topmost mount at `path`: 1 and *ret, or 0, or -errno. Sends no
  * request to any file system. */
 int mount_find(const char *path, struct mount_line *ret,
 	       struct error *err) MUST_CHECK;
 
-/* What statfs(2) says of it, asked in a child, which may hang with what is mounted there: 0, or
- * an errno (ENOTCONN: nobody serves it any more, and nobody can); -1: nothing, within
- * `wait_ms`. */
+/* Call statfs(2) on the path in a child, which may hang with the file system
+ * mounted there. Returns 0, or an errno (ENOTCONN: its server is gone for
+ * good), or -1 when nothing came within `wait_ms`. */
 int mount_ask(const char *path, int64_t wait_ms) MUST_CHECK;
 
 /* `path` without symlinks in the folder that holds it; the last part itself is

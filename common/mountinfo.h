@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is mounted, as /proc/self/mountinfo tells it: no file system is asked. */
+/* Mounts as /proc/self/mountinfo lists them; no file system is asked. */
 #ifndef BOOTSEER_COMMON_MOUNTINFO_H
 #define BOOTSEER_COMMON_MOUNTINFO_H
 

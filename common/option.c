@@ -245,7 +245,7 @@ static int check_operands(const struct scan *s, bool may_lack,
 	return 0;
 }
 
-static int generate(const struct scan *s, struct error *err)
+static int option_generate(const struct scan *s, struct error *err)
 {
 	const struct option_program *const all[] = { s->prog, NULL };
 
@@ -291,7 +291,7 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 	if (rc < 0)
 		return rc;
 	if (s.generate)
-		rc = generate(&s, err);
+		rc = option_generate(&s, err);
 	if (rc < 0)
 		return rc;
 	if (!s.help && !s.version && !s.generate) {

@@ -52,7 +52,7 @@ struct option_program {
 	int min_args, max_args;            /* operands; max -1: any number */
 };
 
-/* What the command line asked for besides its options. */
+/* Actions that the command line asked for besides its options. */
 enum option_action {
 	OPTION_ACTION_RUN,
 	OPTION_ACTION_EXIT, /* --help, --version were printed on stdout */

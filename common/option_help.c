@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an option table says to people: --help and --dump-config. */
+/* Texts made from an option table for people: --help and --dump-config. */
 #include <inttypes.h>
 #include <string.h>
 

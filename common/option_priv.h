@@ -20,7 +20,7 @@ int option_read_file(const struct option_program *prog, void *cfg,
 /* Line of `key` in a configuration file; 0: it is not there. */
 unsigned int option_file_line(const char *path, const char *key);
 
-/* What stands for the value in help texts; NULL for a switch. */
+/* Name of the value in help texts; NULL for a switch. */
 const char *option_value_name(const struct option_spec *o);
 
 /* Append the help sentence with values, default and repetition. */

@@ -24,7 +24,7 @@ struct pace {
 	void (*moves)(struct pace *p);
 	/* Give way; at most a second, then a little may be taken. */
 	void (*wait)(struct pace *p);
-	/* Of those for whom somebody waits when they begin. */
+	/* Requests of this pace have a waiting reader from their beginning. */
 	bool is_urgent;
 };
 

@@ -40,8 +40,8 @@ enum verify_key_kind { VERIFY_KEY_ED25519, VERIFY_KEY_P256 };
 /* The public half.  Any thread. */
 struct verify_key;
 
-/* One "PUBLIC KEY" block; a text with none or with more is refused.  -EINVAL
- * says what it is instead. */
+/* Parse a single "PUBLIC KEY" block; a text with none or with more is refused.
+ * -EINVAL says what the text is instead. */
 int verify_key_parse(const char *pem, size_t len, struct verify_key **ret,
 		     struct error *err) MUST_CHECK;
 void verify_key_free(struct verify_key *k);

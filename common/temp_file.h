@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 
-/* What else helps when the disk of temporary files is full. */
+/* End of the message about a full disk of temporary files: another way out. */
 #define TEMP_CURE ", or name a folder on another disk with --temp-dir"
 
 /* A nameless file in `dir` (NULL: $TMPDIR or /var/tmp), open for reading and

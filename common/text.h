@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a text of a stranger may be. */
+/* Bounds and checks for texts that come from strangers. */
 #ifndef BOOTSEER_COMMON_TEXT_H
 #define BOOTSEER_COMMON_TEXT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What pods of this node may have: the operator's rules.  Whoever has no rule has nothing.
- * No I/O.
+ * The operator's rules: which volumes pods of this node may have. A namespace
+ * without a rule gets nothing. No I/O.
  */
 #ifndef BOOTSEER_CSI_POLICY_H
 #define BOOTSEER_CSI_POLICY_H

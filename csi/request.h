@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a pod asks for: its volume's attributes, each known, of its type and bounded, and the
- * capability that the kubelet says beside them.  No I/O.
+ * A pod's request: its volume's attributes, each known, of its type and
+ * bounded, and the capability that the kubelet sends beside them. No I/O.
  */
 #ifndef BOOTSEER_CSI_REQUEST_H
 #define BOOTSEER_CSI_REQUEST_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a predecessor left that nobody will serve again. */
+/* Removes mounts that a predecessor left and that nobody will serve again. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -67,7 +67,8 @@ int hold_run(char *const argv[], struct error *err) MUST_CHECK;
 #define SESSION_REQUEST_DATA (SESSION_DATA_MAX + 4096u)
 
 /*
- * What answers the requests of a mount; one `static const` table for each kind.
+ * Handlers of a mount's requests; one `static const` table for each kind of
+ * mount.
  *
  * The process may be killed at any moment, and its successor goes on.  So a handler
  *  - gives out node ids and file handles that mean the same to the successor, which
@@ -117,7 +118,8 @@ struct session;
 #define SESSION_THREADS_MOST 64
 
 struct session_config {
-	/* Of the kept descriptors, see fd_keeper_put(); the mount's source. */
+	/* Name of the kept descriptors, see fd_keeper_put(), and the mount's
+	 * source. */
 	const char *name;
 	/* Mount point, absolute; made if it is not there.  Unless the mount is
 	 * taken over, what is mounted there is unmounted first. */
@@ -184,7 +186,7 @@ bool session_is_gone(const struct fd_keeper *k, const char *name);
  */
 void session_admit(struct session *s, bool all);
 
-/* Of a request. */
+/* The session that a request came by. */
 struct session *session_of(struct fuse_req *req);
 void *session_owner(struct session *s);
 /* The kernel's number of the request that this thread is at, which it has again when it is
@@ -253,10 +255,10 @@ struct reply_line {
 };
 
 /*
- * One among whom the buffers are divided (an image).  A quarter of them, and of
- * the half for replies that may wait, is for those that have few: an image whose
- * origin is down keeps all it can get until its readers are told.  All zeros at
- * first.
+ * A user of the pool among whom the buffers are divided (an image). A quarter
+ * of the buffers, and of the half for replies that may wait, is for users that
+ * have few: an image whose origin is down keeps all it can get until its
+ * readers get their errors. All zeros at first.
  */
 struct reply_share {
 	/* That it has; this and all else: the pool's lock. */

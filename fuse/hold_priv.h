@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What keeper.c and hold.c say to each other beside sd_notify(3). */
+/* Names and variables that keeper.c and hold.c agree on, beside
+ * sd_notify(3). */
 #ifndef BOOTSEER_FUSE_HOLD_PRIV_H
 #define BOOTSEER_FUSE_HOLD_PRIV_H
 

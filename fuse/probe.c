@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What this kernel's FUSE can do, found by doing it. */
+/* Finds which FUSE features this kernel has by using them. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mount.h>

@@ -186,7 +186,7 @@ void session_admit(struct session *s, bool all)
 
 /* INIT first: whoever finds the descriptor needs it.  Behind it is which file system ours
  * is: another one may be at its path by then. */
-static int keep(struct session *s, struct error *err)
+static int session_keep(struct session *s, struct error *err)
 {
 	AUTO_CLOSE int fd = memfd_create(s->init_name, MFD_CLOEXEC);
 	int rc;
@@ -306,7 +306,7 @@ static int start_fresh(struct session *s, struct error *err)
 	/* Without RESEND the requests of a crash would wait for ever: then it
 	 * is better that they fail. */
 	if (rc == 0 && s->resend)
-		rc = keep(s, err);
+		rc = session_keep(s, err);
 	if (rc == 0)
 		rc = make_libfuse(s, err);
 	if (rc == 0)
@@ -323,7 +323,7 @@ bool session_is_gone(const struct fd_keeper *k, const char *name)
 	return fd >= 0 && !is_connected(fd);
 }
 
-/* Read the text that keep() wrote; older versions wrote INIT alone. */
+/* Read the text that session_keep() wrote; older versions wrote INIT alone. */
 static int read_kept(struct session *s, int fd, size_t len, struct error *err)
 {
 	struct buf *init = &s->init_request;

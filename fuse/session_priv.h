@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What session.c and requests.c have in common. */
+/* The session's members, shared by session.c and requests.c. */
 #ifndef BOOTSEER_FUSE_SESSION_PRIV_H
 #define BOOTSEER_FUSE_SESSION_PRIV_H
 
@@ -35,8 +35,8 @@ struct session {
 	 * so that it can be mounted again. */
 	int root_fd;
 	pthread_mutex_t mounting; /* one looks and mounts at a time */
-	/* Of the mount, by which it is told from another one that is made at its
-	 * path later; 0: it was not found there. */
+	/* Device number of the mount, which tells it from another mount that is
+	 * made at its path later; 0: it was not found there. */
 	dev_t dev;
 	bool adopted, resend;
 	bool swallow; /* drop what libfuse answers: INIT fed again */

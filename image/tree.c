@@ -227,7 +227,8 @@ static void index_remove(struct tree *t, struct dir_index *x, struct dentry *d)
 			return;
 		home = (uint32_t)hash_seeded(&t->seed, e->name, e->name_len) &
 		       x->mask;
-		/* It may move only if its home is not behind the gap. */
+		/* An entry may move into the gap only if its home is not behind
+		 * the gap. */
 		if (((at - home) & x->mask) < ((at - gap) & x->mask))
 			continue;
 		x->slots[gap] = e;

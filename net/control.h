@@ -14,7 +14,7 @@
 #define CONTROL_REQUEST_MAX (1u << 20) /* bytes of a line, its end included */
 #define CONTROL_REPLY_MAX (16u << 20)
 
-/* One call. */
+/* A parsed call of the control socket. */
 struct control_request {
 	json_t *root;       /* owns the two below */
 	const char *method; /* "image.mount" */

@@ -48,8 +48,8 @@ static int no_answer(const struct control_client *c, struct error *err)
 			 c->cfg.server, c->cfg.timeout_ms);
 }
 
-/* It listens or not; with a queue that is full, of one that takes nobody, this waits
- * for as long as a call may. */
+/* Connect once. A server that listens but accepts nobody has a full queue, and
+ * this waits for as long as a call may. */
 static int connect_once(struct control_client *c, struct error *err)
 {
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -21,11 +21,11 @@ struct control_client;
  * may be made twice.
  */
 struct control_patience {
-	/* It does not listen, for `why`: for how many more ms to try.  Asked again
-	 * after each attempt; 0 gives up. */
+	/* The server does not listen, for `why`. Returns for how many more ms
+	 * to try; called again after each attempt, and 0 gives up. */
 	uint32_t (*left_ms)(struct control_patience *p,
 			    const struct error *why);
-	/* It does. */
+	/* The server listens. */
 	void (*is_there)(struct control_patience *p);
 };
 

@@ -92,7 +92,8 @@ static void leave_lane(struct control_conn *c, bool is_answered)
 			    clock_now_ns());
 }
 
-/* What is at work comes to its end, which is soon. */
+/* Close the connection. A line that is at work comes to its own end, which is
+ * soon. */
 static void conn_close(struct control_conn *c)
 {
 	if (!c->at_work) {
@@ -330,8 +331,9 @@ static int peer_pidfd(int fd)
 }
 
 /*
- * Whoever has something to say says it at once, so the silent give way.  When all
- * are being answered, which does not take long, newcomers wait in the kernel.
+ * Make place for a new connection. Clients that have something to say say it at
+ * once, so silent ones are closed first. When all are being answered, which
+ * does not take long, new ones wait in the kernel.
  */
 static bool make_place(struct control_server *s)
 {

@@ -16,8 +16,8 @@
 struct lanes;
 struct control_server;
 
-/* What a call may have to wait for: each kind has threads of its own, so that none
- * keeps the others from being answered. */
+/* Kinds of calls by what they may wait for: each kind has threads of its own,
+ * so that none keeps the others from being answered. */
 enum control_kind {
 	CONTROL_QUICK,  /* this machine's disk */
 	CONTROL_WAITS,  /* what was begun already, other processes, others at
@@ -26,7 +26,7 @@ enum control_kind {
 	CONTROL_KINDS,
 };
 
-/* Who says a line. */
+/* The process at the other end of a connection. */
 struct control_peer {
 	int pid;
 	int pidfd; /* of the same process, whatever its number becomes; -1 on
@@ -55,7 +55,8 @@ struct control_server_config {
 	/* Borrowed; only the first is needed where no answer is for later. */
 	struct pool *pools[CONTROL_KINDS];
 	struct lanes *lanes; /* borrowed; of what has a lane */
-	/* What to tell people when a lane has no room left; with `lanes`. */
+	/* Writes the message for people when a lane has no room left; with
+	 * `lanes`. */
 	void (*lane_is_full)(const char *lane, char *ret, size_t size);
 	size_t line_max; /* bytes of a request */
 	/* Everybody may connect, say one line, and has to hurry; else only

@@ -20,7 +20,7 @@ struct grpc_call;
 #define GRPC_REQUEST_MAX ((size_t)1 << 20) /* bytes of a request's message */
 #define GRPC_STREAMS_MAX 128               /* calls under way a connection */
 
-/* What a service offers.  A table of these ends with path NULL. */
+/* A method that a service offers. A table of these ends with path NULL. */
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
 
@@ -31,7 +31,7 @@ struct grpc_method {
 	void (*start)(struct grpc_call *c, void *arg);
 };
 
-/* What a connection needs around it. */
+/* Callbacks and methods that a connection is given by its owner. */
 struct grpc_conn_ops {
 	const struct grpc_method *methods;
 	void *arg; /* for `start` */

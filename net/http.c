@@ -48,7 +48,7 @@ struct http_conn {
 	struct http_flow flow;
 };
 
-/* One request under way. */
+/* A request under way. */
 struct exchange {
 	const struct http *client;
 	const struct http_request *req;
@@ -620,7 +620,8 @@ static struct curl_slist *make_headers(const struct http_request *req)
 	return list;
 }
 
-/* Who we are is in the ticket cache: libcurl wants a name all the same. */
+/* Log in by Kerberos. The ticket cache says who we are; libcurl wants a name
+ * all the same. */
 static void set_login(CURL *h, const struct http_request *req)
 {
 	if (!req->negotiates)

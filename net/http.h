@@ -26,8 +26,8 @@
 
 #define HTTP_CURE_PROXY "; behind a proxy, https_proxy"
 
-/* What people can do about a failure: ends of sentences that name the options
- * and keys which decide.  All are wanted, but for the last. */
+/* Cures that messages of failures name: ends of sentences with the options and
+ * keys that decide. All are wanted, but for the last. */
 struct http_cures {
 	const char *plain;   /* to talk without TLS */
 	const char *tls;     /* to talk with it */

@@ -89,7 +89,7 @@ static const struct {
 	{ CURLE_SSL_CIPHER, WHEN_ALWAYS, NULL, EPROTO, NULL, NO_CURE },
 	{ CURLE_SSL_ISSUER_ERROR, WHEN_ALWAYS, NULL, EPROTO, "", CURE_CA },
 
-	/* What a TLS server says to a request without TLS. */
+	/* A TLS server's answers to a request without TLS. */
 	{ CURLE_UNSUPPORTED_PROTOCOL, WHEN_PLAIN, "HTTP/0.9", EPROTO,
 	  "if it speaks TLS, ", CURE_TLS },
 	{ CURLE_GOT_NOTHING, WHEN_SILENT, NULL, EIO, "if it speaks TLS, ",

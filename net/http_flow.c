@@ -40,7 +40,8 @@ static void set_clamp(struct http_flow *f, uint32_t clamp)
 	f->clamp = clamp;
 }
 
-/* What the kernel measured; what it does not know is 0. */
+/* Ask the kernel for its measured round trip and segment size; 0 where it has
+ * none. */
 static void http_flow_look(int fd, uint32_t *ret_rtt_us, uint32_t *ret_segment)
 {
 	struct tcp_info info = { .tcpi_min_rtt = 0 };

@@ -13,7 +13,7 @@
 
 #include "common/pace.h"
 
-/* Of one connection; one thread at a time. */
+/* Flow control of a connection; one thread at a time. */
 struct http_flow {
 	int fd;           /* -1: none yet */
 	uint32_t window;  /* bytes allowed in flight when not waiting */
@@ -31,7 +31,7 @@ struct http_flow {
 /* The connection is this socket. */
 void http_flow_use(struct http_flow *f, int fd);
 
-/* What comes next does not follow at once. */
+/* The next bytes do not follow at once: measure anew when they come. */
 void http_flow_pause(struct http_flow *f);
 
 /* `n` more bytes were taken from it.  Gives way when it must: blocks. */

@@ -9,15 +9,16 @@
 #include "net/http.h"
 
 /*
- * What libcurl's failure means, and what to do about it, for people.  `why` is
- * its text; `plain`: the URL was http://; `answered`: headers of an answer came;
- * `cures` NULL: those of registries.  Returns -errno as http_do() documents it.
+ * Translate a failure of libcurl into an errno and a message with a cure. `why`
+ * is libcurl's text; `plain`: the URL was http://; `answered`: headers of an
+ * answer came; `cures` NULL: those of registries. Returns -errno as http_do()
+ * documents it.
  */
 int http_error(CURLcode code, const char *why, bool plain, bool answered,
 	       const struct http_cures *cures, struct error *err) MUST_CHECK;
 
-/* Of libcurl's connections: CURLOPT_SSL_CTX_FUNCTION; `arg` is PEM that is trusted, too, or
- * NULL. */
+/* Prepare libcurl's TLS connections: a CURLOPT_SSL_CTX_FUNCTION; `arg` is PEM
+ * that is trusted, too, or NULL. */
 CURLcode http_tls_prepare(CURL *h, void *ssl_ctx, void *arg);
 
 #endif

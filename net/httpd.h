@@ -19,7 +19,7 @@
 
 struct httpd;
 
-/* One request; the server's until it was answered. */
+/* A request; it belongs to the server until it was answered. */
 struct httpd_request {
 	struct httpd_head head;
 	const char *body; /* head.content_length bytes; NULL without */
@@ -34,7 +34,7 @@ struct httpd_request {
 	void *user; /* the handler's, until it has answered */
 };
 
-/* What is sent.  Initialise with HTTPD_REPLY_INIT. */
+/* The answer to send. Initialise with HTTPD_REPLY_INIT. */
 struct httpd_reply {
 	int status;
 	const char *type;   /* Content-Type; NULL without a body */

@@ -48,15 +48,16 @@ static bool awaits_body(const struct httpd_conn *c)
 	return c->state == CONN_QUEUED || c->state == CONN_BODY;
 }
 
-/* It gives its place to nobody, and counts as its owner's: somebody waits for its
- * answer, or is sent it. */
+/* Such a connection keeps its place, and counts as its owner's: a client waits
+ * for its answer, or is sent it. */
 static bool holds_place(const struct httpd_conn *c)
 {
 	return awaits_body(c) || c->state == CONN_RUNNING ||
 	       c->state == CONN_ANSWER;
 }
 
-/* Whoever nobody knows has small answers, which are sent at once. */
+/* Clients without an owner get small answers, which are sent at once, so their
+ * connections may be closed while they send. */
 static bool is_unread(const struct httpd_conn *c)
 {
 	return c->state == CONN_ANSWER && c->share == c->server->shares;
@@ -234,7 +235,7 @@ static void grant_bodies(struct httpd *s)
 
 	while ((c = first_waiting(s)) && take_memory(c)) {
 		begin_body(c);
-		/* What came before it had to wait. */
+		/* Bytes that came before this had to wait in the buffer. */
 		bufferevent_trigger(c->bev, EV_READ,
 				    BEV_TRIG_IGNORE_WATERMARKS |
 					    BEV_TRIG_DEFER_CALLBACKS);
@@ -482,7 +483,8 @@ static uint64_t large_of(const struct httpd_conn *c,
 		       : r->body.len;
 }
 
-/* Of whoever has most, the answer that was not taken the longest. */
+/* The answer that was not taken for the longest time, among those of the owner
+ * that has most bytes of large answers. */
 static struct httpd_conn *first_of_most(const struct httpd *s)
 {
 	struct httpd_conn *most = TAILQ_FIRST(&s->large), *c;
@@ -554,8 +556,8 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	}
 	len = r->shared ? r->shared_len : r->body.len;
 	count_answer(c->server, req, r->status);
-	/* What of the body was not read is dropped, unless the client waits
-	 * to be told to send it. */
+	/* The part of the body that was not read is dropped, unless the client
+	 * waits to be told to send it. */
 	c->discard = req->head.content_length - c->got;
 	if (c->discard && req->head.expect_continue && !c->continue_sent) {
 		c->discard = 0;
@@ -683,7 +685,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		return;
 	if (c->server->cfg.tls && httpd_tls_failed(bev))
 		c->server->stats.tls_failures_total++;
-	/* One that only ended its side still waits for its answer. */
+	/* A client that closed only its sending side still waits for its
+	 * answer. */
 	if ((what & BEV_EVENT_EOF) &&
 	    (c->state == CONN_RUNNING || c->state == CONN_ANSWER)) {
 		c->last = true;

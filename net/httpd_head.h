@@ -15,7 +15,8 @@
 #define HTTPD_HEADERS_MAX 64u
 #define HTTPD_PARAMS_MAX 16u
 
-/* What an answer says; those that the parsers give as errors, and others. */
+/* Status codes of answers: those that the parsers give as errors, and
+ * others. */
 enum httpd_status {
 	HTTPD_OK = 200,
 	HTTPD_ACCEPTED = 202,

@@ -22,8 +22,9 @@ enum httpd_conn_state {
 	               * end, or the next head */
 };
 
-/* Of owners by a hash of their names that nobody knows before; the first: of
- * requests without one. */
+/* Number of shares of owners. The hash of their names is seeded, so nobody
+ * knows which share a name gets; the first share is for requests without an
+ * owner. */
 #define HTTPD_SHARES 1024u
 
 struct httpd_share {

@@ -115,7 +115,7 @@ static int load_client_cas(const struct httpd_tls *t, SSL_CTX *ctx,
 	if (X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx),
 					X509_V_FLAG_PARTIAL_CHAIN) != 1)
 		return tls_fail(err, "--tls-client-ca", *t->client_cas);
-	/* Who shows none is judged by its token. */
+	/* A client that shows no certificate is judged by its token. */
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	if (SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"bootseer",
 					   8) != 1)

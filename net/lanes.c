@@ -52,7 +52,8 @@ void lanes_free(struct lanes *l)
 	free(l);
 }
 
-/* It answered lately, and nothing in it has waited long for an answer. */
+/* A lane is good when it answered lately, and nothing in it has waited long for
+ * an answer. */
 static bool is_good(const struct lane *lane, int64_t now_ns)
 {
 	if (lane->inside && now_ns - lane->inside->begun_ns >= LANES_LATE_NS)
@@ -113,13 +114,14 @@ static size_t count_inside(const struct lanes *l)
 	return all;
 }
 
-/* Of the quarter that names with several places leave to those that have none. */
+/* The last quarter of places is used up by now; names with several places leave
+ * it to names that have none. */
 static bool is_in_quarter(const struct lanes *l, size_t all)
 {
 	return all >= l->cfg.all - l->cfg.all / 4;
 }
 
-/* What is kept for good names, and none of them has. */
+/* Places that are kept for good names, and that none of them has yet. */
 static size_t kept_for_good(const struct lanes *l)
 {
 	size_t kept = l->cfg.all / 8;
@@ -223,7 +225,7 @@ static void stop_waiting(struct lane *lane, struct lane_turn *t)
 	t->is_waiting = false;
 }
 
-/* Whose turn is next; NULL: nobody's. */
+/* The lane that may begin work next; NULL: none. */
 static struct lane *next_lane(const struct lanes *l, int64_t now_ns)
 {
 	struct lane *i, *best = NULL;

@@ -54,9 +54,9 @@ void lanes_free(struct lanes *l); /* NULL is allowed; with nobody inside */
 int lanes_enter(struct lanes *l, const char *name, struct lane_turn *t,
 		int64_t now_ns) MUST_CHECK;
 
-/* It is done, or does not want to wait any more.  `is_answered`: it came to its own
- * end, good or bad.  May begin others: of those that wait, the first of the name
- * that has least. */
+/* The turn is done, or does not want to wait any more. `is_answered`: it came
+ * to its own end, good or bad. Waiting turns may begin by this: the first of
+ * the name that has least. */
 void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		 int64_t now_ns);
 

@@ -72,7 +72,8 @@ static struct event_base *base_new(void)
 
 	if (!cfg)
 		return NULL;
-	/* One thread uses the base; timers need finer grain than a tick. */
+	/* A single thread uses the base, so it needs no lock; timers need finer
+	 * grain than a tick. */
 	event_config_set_flag(cfg, EVENT_BASE_FLAG_NOLOCK |
 					   EVENT_BASE_FLAG_PRECISE_TIMER);
 	base = event_base_new_with_config(cfg);

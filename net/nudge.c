@@ -56,7 +56,7 @@ void nudge_free(struct nudge *n)
 	free(n);
 }
 
-static void set(struct nudge *n, int64_t ns)
+static void nudge_timeout_set(struct nudge *n, int64_t ns)
 {
 	const struct timespec at = { .tv_nsec = ns };
 	const struct itimerspec each = { .it_interval = at, .it_value = at };
@@ -67,10 +67,10 @@ static void set(struct nudge *n, int64_t ns)
 
 void nudge_begin(struct nudge *n)
 {
-	set(n, NUDGE_NS);
+	nudge_timeout_set(n, NUDGE_NS);
 }
 
 void nudge_end(struct nudge *n)
 {
-	set(n, 0);
+	nudge_timeout_set(n, 0);
 }

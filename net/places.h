@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who keeps a place when all connections of a socket that is for everybody are
- * taken, so that one container that floods it does not keep others from being
- * heard.  Pure.
+ * Decides which connection keeps its place when all connections of a socket
+ * that is open to everybody are taken, so that a container that floods the
+ * socket does not keep others from being heard. Pure.
  */
 #ifndef BOOTSEER_NET_PLACES_H
 #define BOOTSEER_NET_PLACES_H

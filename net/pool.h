@@ -12,7 +12,7 @@
 struct pool;
 
 /*
- * One thing to do.  The submitter embeds and owns it, and must keep it until
+ * A task for the pool. The submitter embeds and owns it, and must keep it until
  * `done` was called; it may be submitted again, or freed, from within `done`.
  */
 struct work {

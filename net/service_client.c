@@ -276,7 +276,7 @@ static int open_service(struct service_client *s,
 		.cert_file = cfg->cert_file,
 		.key_file = cfg->key_file,
 		.allow_plain = !url_is_secret(cfg->url),
-		/* What is meant for this machine goes by no proxy. */
+		/* Requests to this machine go by no proxy. */
 		.is_direct = cfg->is_direct || url_is_loopback(cfg->url),
 		.connect_timeout_ms = cfg->timeout_ms < CONNECT_MS
 					      ? cfg->timeout_ms

@@ -18,7 +18,8 @@ struct service_client_config {
 	const char *ca_file;    /* PEM; NULL: the system's */
 	bool plain_token; /* the token may go to another machine by http:// */
 	const char *plain_cure; /* how to allow that, for messages; NULL: not */
-	/* Of the node, PEM, for a service that asks for it; NULL: none. */
+	/* The node's own certificate and key, PEM, for a service that asks for
+	 * them; NULL: none. */
 	const char *cert_file, *key_file;
 	bool is_direct;      /* whatever http_proxy says */
 	uint32_t timeout_ms; /* of one request in all */

@@ -13,7 +13,7 @@
 
 #define SHORTAGE_PAUSE_NS INT64_C(100000000)
 
-/* Of one socket; zeroed at first.  One thread at a time. */
+/* State of a listening socket, zeroed at first. One thread at a time. */
 struct accept_shortage {
 	uint64_t total; /* how often there was one */
 	int64_t told_ns;

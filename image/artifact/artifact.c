@@ -377,7 +377,7 @@ static int take_blobs(const struct oci_image *m, struct artifact *a,
 	return 0;
 }
 
-/* It is searched for each other artifact: it must not be long. */
+/* The value is searched for every other artifact, so its length is bounded. */
 static int take_replaces(const struct oci_image *m, struct artifact *a,
 			 struct error *err)
 {

@@ -55,7 +55,7 @@ struct artifact {
 	/* Config of the ordinary image; set by artifact_find(), which reads
 	 * it. */
 	struct buf image_config;
-	/* What an artifact_judge accepted it for; opaque here. */
+	/* Evidence by which an artifact_judge accepted it; opaque here. */
 	struct buf evidence;
 };
 
@@ -82,8 +82,9 @@ int artifact_parse(const void *manifest, size_t manifest_len,
 		   struct error *err) MUST_CHECK;
 
 /*
- * Who decides whether an artifact may be used, whoever put it into the repository.
- * Asked by digests, so that the answer can come beside the artifact itself.
+ * Decides whether an artifact may be used, whoever put it into the repository.
+ * Asked by digests, so that the answer can come while the artifact itself is
+ * fetched.
  */
 struct artifact_judge {
 	/* May `artifact` be used as that of the image `subject` (zero: of a flat

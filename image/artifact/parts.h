@@ -31,7 +31,8 @@ uint32_t parts_size(uint64_t blob);
 /* The annotation's value. */
 int parts_format(const struct parts *p, struct buf *ret,
 		 struct error *err) MUST_CHECK;
-/* Of a blob of `blob` bytes.  -EINVAL says what is wrong. */
+/* Parse the annotation of a blob of `blob` bytes. -EINVAL says what is
+ * wrong. */
 int parts_parse(const char *text, uint64_t blob, struct parts *ret,
 		struct error *err) MUST_CHECK;
 

@@ -136,7 +136,8 @@ int artifact_check_image(const struct artifact *a, const struct digest *image,
 	return rc < 0 ? rc : compare_chain_ids(ids, n, a, err);
 }
 
-/* What the judge says of one artifact, asked while that is fetched. */
+/* The judge's verdict on an artifact, asked for while the artifact is
+ * fetched. */
 struct judgement {
 	const struct artifact_search *s;
 	const struct digest *artifact, *subject;
@@ -205,8 +206,8 @@ static int try_artifact(struct artifact_search *s, const struct digest *d,
 	return rc;
 }
 
-/* What is kept of each artifact that can be used, so that many that are large are
- * not in memory together. */
+/* Facts that are kept of each artifact that can be used, so that many large
+ * ones are not in memory together. */
 struct artifact_candidate {
 	struct digest digest;
 	const char *replaces; /* or NULL; `text`, or the first one's */
@@ -467,7 +468,7 @@ int artifact_find(struct oci_store *store, const struct digest *image,
 
 /* ------------------------------------------------------------------- blobs --- */
 
-/* One of the two files. */
+/* A fetch of the metadata image or of the block map. */
 struct file_fetch {
 	struct oci_store *store;
 	struct source *from;            /* or NULL */
@@ -555,7 +556,8 @@ static int unpack_elsewhere(const struct file_fetch *f, int fd,
 		return rc;
 	rc = read_blob(f, &h.sink, err);
 	end = h.parser->end(h.parser, &h.job, &why);
-	/* One that stopped reading says why. */
+	/* A parser that stopped reading knows the reason better than the
+	 * reader. */
 	if (end < 0 && (rc == 0 || h.has_failed)) {
 		if (err)
 			*err = why;
@@ -573,7 +575,8 @@ static int hash_content(const struct file_fetch *f, int fd, struct error *err)
 
 	if (fstat(fd, &st) < 0)
 		return error_set(err, errno, "stat: %s", strerror(errno));
-	/* Whoever wrote it. */
+	/* The file may have been written by the parser's process, which has
+	 * read hostile input: check it as a stranger's. */
 	if ((uint64_t)st.st_size != f->size || f->size == 0)
 		return error_set(err, EBADMSG,
 				 "its content is not what the artifact names");
@@ -708,8 +711,8 @@ int artifact_fetch(struct oci_store *store, const struct artifact *a,
 		rc = sync_folder_of(meta_path, err);
 	if (rc == 0)
 		rc = sync_folder_of(map_path, err);
-	/* One without the other is of no use; what was there before this call
-	 * is not its to remove. */
+	/* Neither file is of use without the other. A file that was there
+	 * before this call is not removed. */
 	if (rc < 0 && map.rc == 0)
 		(void)unlink(map_path);
 	if (rc < 0 && meta.rc == 0)

@@ -104,7 +104,7 @@ static int check_claim(struct checker *c, uint64_t nid, uint64_t pos,
 	return 0;
 }
 
-/* What nothing has claimed must be zero. */
+/* Bytes that nothing has claimed must be zero. */
 static int check_rest(struct checker *c)
 {
 	for (uint64_t w = 0; w < c->img->len / WORD_BYTES; w++) {
@@ -146,7 +146,8 @@ static int check_slots(struct checker *c)
 	return 0;
 }
 
-/* What erofs_open() leaves to writers of other images. */
+/* Check the fields of the superblock that erofs_open() does not look at, since
+ * other writers may use them. */
 static int check_super(struct checker *c, size_t len)
 {
 	const struct erofs_image *img = c->img;
@@ -188,7 +189,7 @@ static int check_super(struct checker *c, size_t len)
  * could make each inode look at the whole area again.
  */
 
-/* What listxattr(2) gives at most. */
+/* listxattr(2) returns this many bytes at most. */
 #define NAMES_MAX 65536u
 #define OVERLAY "overlay." /* of trusted.* */
 
@@ -203,7 +204,8 @@ static uint64_t size_of(const uint8_t *entry)
 	       get_le16(entry + XE_SIZE);
 }
 
-/* One entry of which `room` bytes are there.  NULL, or what is wrong. */
+/* Check one entry, of which `room` bytes are there. Returns NULL, or the
+ * fault. */
 static const char *find_fault(const uint8_t *p, uint64_t room)
 {
 	const char *prefix;
@@ -218,7 +220,8 @@ static const char *find_fault(const uint8_t *p, uint64_t room)
 	if ((prefix[len - 1] == '.') == (p[XE_NAME_LEN] == 0) ||
 	    memchr(name_of(p), '\0', p[XE_NAME_LEN]))
 		return "an xattr with an impossible name";
-	/* What a lower layer says there, the overlay of a container believes. */
+	/* A container's overlayfs believes such xattrs of a lower layer, so an
+	 * image may not bring them. */
 	if (strcmp(prefix, "trusted.") == 0 &&
 	    p[XE_NAME_LEN] >= strlen(OVERLAY) &&
 	    memcmp(name_of(p), OVERLAY, strlen(OVERLAY)) == 0)
@@ -249,7 +252,7 @@ static int check_shared_xattrs(struct checker *c)
 	const char *fault;
 	int rc;
 
-	/* What follows the last one is zero, which begins no entry. */
+	/* Bytes behind the last xattr are zero, and zero begins no entry. */
 	while (pos < img->len && get_le32(img->data + pos) != 0) {
 		fault = find_fault(img->data + pos, img->len - pos);
 		if (fault)
@@ -265,7 +268,8 @@ static int check_shared_xattrs(struct checker *c)
 	return 0;
 }
 
-/* What one inode has: references first, then entries of its own. */
+/* Xattrs of an inode: references to shared ones first, then entries of its
+ * own. */
 struct area {
 	const uint8_t *ids;
 	unsigned int n_ids, next; /* ids that were taken */
@@ -593,8 +597,8 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 		       : check_bad(s->c, s->dir->nid, "wrong '.' or '..'");
 }
 
-/* What erofs_readdir() does not look at: fields that are zero, and the room
- * behind the last name. */
+/* Check the parts that erofs_readdir() does not look at: fields that must be
+ * zero, and the room behind the last name. */
 static int check_dir_block(struct checker *c, const struct erofs_inode *dir,
 			   const uint8_t *p, size_t len)
 {

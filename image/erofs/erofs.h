@@ -12,7 +12,7 @@
 #define EROFS_BLOCK 4096u
 #define EROFS_DEVICES_MAX 64
 
-/* One extra device that files' chunks lie in. */
+/* An extra device that files' chunks lie in. */
 struct erofs_device {
 	uint64_t size; /* bytes, multiple of EROFS_BLOCK */
 	char tag[64];  /* shown by tools; not NUL-terminated when full */
@@ -82,7 +82,7 @@ int erofs_device(const struct erofs_image *img, uint16_t device,
 		 uint64_t *ret_size, char *ret_tag,
 		 struct error *err) MUST_CHECK;
 
-/* One inode by nid, decoded and bounds-checked. */
+/* An inode, found by nid, decoded and bounds-checked. */
 struct erofs_inode {
 	uint64_t nid;
 	uint32_t mode, uid, gid, nlink;

@@ -16,7 +16,7 @@
 
 #define NO_NAME UINT32_MAX
 
-/* One folder or file with data; the root is the first. */
+/* A folder, or a file with data; the first is the root. */
 struct path_name {
 	const char *text; /* in the image, no NUL */
 	uint32_t parent;  /* index, smaller than its own */
@@ -56,7 +56,8 @@ struct file_map_builder {
 	uint32_t dir; /* name of the folder that is read */
 };
 
-/* Of a name of `len` bytes in that folder; no depth makes it wrap. */
+/* Length of the path of a name of `len` bytes in that folder, which no depth
+ * makes wrap around. */
 static uint32_t path_len(const struct erofs_file_map *m, uint32_t parent,
 			 size_t len)
 {

@@ -42,7 +42,8 @@ uint32_t erofs_crc32c(const void *data, size_t len)
 	const uint8_t *p = data;
 	uint32_t crc = ~UINT32_C(0);
 
-	/* One block per image: no table is worth it. */
+	/* The checksum is made once for an image, so a table is not worth
+	 * it. */
 	for (size_t i = 0; i < len; i++) {
 		crc ^= p[i];
 		for (int bit = 0; bit < 8; bit++)

@@ -141,8 +141,8 @@ static int plan_extents(struct layout *l, const struct inode *i,
 }
 
 /* layout_plan() without the path in the message. */
-static int plan(struct layout *l, const struct inode *i, struct inode_plan *p,
-		struct error *err)
+static int layout_plan_unnamed(struct layout *l, const struct inode *i,
+			       struct inode_plan *p, struct error *err)
 {
 	int rc;
 
@@ -186,7 +186,7 @@ static int plan(struct layout *l, const struct inode *i, struct inode_plan *p,
 int layout_plan(struct layout *l, const struct inode *i, struct inode_plan *ret,
 		struct error *err)
 {
-	int rc = plan(l, i, ret, err);
+	int rc = layout_plan_unnamed(l, i, ret, err);
 
 	return rc < 0 ? layout_wrap(l, i, rc, err) : 0;
 }

@@ -304,7 +304,7 @@ int erofs_chunks(const struct erofs_image *img, const struct erofs_inode *i,
 	return 0;
 }
 
-/* One chunk, of which `len` bytes are in the file. */
+/* Map a chunk, of which `len` bytes belong to the file. */
 static int map_chunk(const struct erofs_image *img, uint64_t nid,
 		     const uint8_t *index, uint64_t len, struct erofs_map *ret,
 		     struct error *err)

@@ -81,7 +81,8 @@ static size_t pack_slot(const struct block_table *t, const uint32_t *table,
 	for (; table[at]; at = (at + 1) & (cap - 1)) {
 		const struct pack *have = &t->packs[table[at] - 1];
 
-		/* Of several sizes at most one is right. */
+		/* Packs of one digest may be named with several sizes, of which
+		 * one is right. */
 		if (digest_equal(&have->digest, &p->digest) &&
 		    have->size == p->size)
 			break;

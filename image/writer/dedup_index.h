@@ -5,7 +5,8 @@
 
 #include "blockstore/blockstore.h"
 
-/* Whoever knows such blocks implements it.  Called on one thread. */
+/* Finds blocks that are stored already; implemented by whoever knows such
+ * blocks. Called on one thread. */
 struct dedup_index {
 	/* False when it has no such block.  ret->voff is not set; ret->pack
 	 * counts in the index's own packs. */

@@ -112,7 +112,8 @@ int ordered_pool_new(const struct ordered_pool_config *cfg,
 	if (cfg->jobs < 1 || cfg->jobs > ORDERED_POOL_JOBS_MAX)
 		return error_set(err, EINVAL, "jobs must be 1 to %d",
 				 ORDERED_POOL_JOBS_MAX);
-	/* One in work for each, one being written, one being filled. */
+	/* A slot for each thread, one that is being written, and one that is
+	 * being filled. */
 	p->n_slots = cfg->jobs + (size_t)2;
 	p->slots = calloc(p->n_slots, sizeof(*p->slots));
 	if (!p->slots)

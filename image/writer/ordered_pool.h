@@ -22,7 +22,7 @@ struct ordered_pool_config {
 	unsigned int jobs; /* threads, 1..ORDERED_POOL_JOBS_MAX */
 	size_t in_cap, out_cap;
 	void *arg;
-	/* What a thread works with; NULL when memory is short. */
+	/* Makes a thread's working state; NULL when memory is short. */
 	void *(*worker_new)(void *arg);
 	void (*worker_free)(void *worker);
 	/* On any thread, several at once: `in` to `out`. */

@@ -20,10 +20,10 @@
 /* A block is stored raw unless compression saves this share of it: reading
  * raw is cheaper. */
 #define RAW_SHARE 64
-/* More do not go into a map, of which each takes this many bytes. */
+/* A map has this many entries at most: each takes 64 bytes. */
 #define ENTRIES_MAX (BLOCKMAP_BYTES_MAX / 64u)
 
-/* One place in a pack that blocks of the device refer to. */
+/* A stored block: the place in a pack that blocks of the device refer to. */
 struct stored_block {
 	struct digest digest;
 	uint64_t poff;

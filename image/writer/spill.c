@@ -106,7 +106,8 @@ int spill_put(struct spill *s, const void *data, size_t len,
 
 void spill_forget(struct spill *s)
 {
-	/* Of a mapping of a file this drops the pages, not their content. */
+	/* MADV_DONTNEED on a mapped file drops the pages from memory, not their
+	 * content. */
 	for (size_t i = 0; i < s->n_segments; i++)
 		(void)madvise(s->segments[i], SEGMENT, MADV_DONTNEED);
 }

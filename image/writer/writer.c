@@ -77,7 +77,7 @@ int tree_writer_new(const struct tree_writer_config *cfg,
 	return rc;
 }
 
-/* Of what cuts and packs, the memory; the threads go first. */
+/* Free the memory of the chunker and the packer; their threads end first. */
 static void free_blocks(struct tree_writer *w)
 {
 	chunker_free(steal_ptr(&w->chunker));

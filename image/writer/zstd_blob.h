@@ -21,7 +21,7 @@ DEFINE_AUTO(zstd_blob)
 int zstd_blob_put(struct zstd_blob *b, uint64_t whole, const void *data,
 		  size_t len, struct error *err) MUST_CHECK;
 
-/* What was stored. */
+/* A blob that was stored. */
 struct zstd_blob_stored {
 	struct oci_descriptor blob; /* digest and size; no annotations */
 	struct parts parts;         /* of the blob, or none: the caller's */
