@@ -11,8 +11,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "snapshotter/node/control/disk.h"
-#include "snapshotter/node/control/gc.h"
-#include "snapshotter/node/control/prepare.h"
+#include "snapshotter/node/control/fetch.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
@@ -87,41 +86,6 @@ static int place_of(const struct environment_query *q, char **ret_store,
 
 /* ------------------------------------------------------------------- its files --- */
 
-/* Inside the image's gate.  Takes what `a` owns on success. */
-static int fetch_files(struct node *n, const struct metadata_swarm_of *of,
-		       struct oci_store *store, struct artifact *a,
-		       const struct digest *id, struct pace *pace,
-		       struct image **ret, struct error *err)
-{
-	uint64_t room = artifact_disk_bytes(a);
-	struct metadata_swarm *m = NULL;
-	AUTO_FREE char *staged = NULL;
-	int rc;
-
-	rc = node_collect_for_place(n, err);
-	if (rc == 0)
-		rc = disk_reserve(n->disk, room, err);
-	if (rc < 0)
-		return rc;
-	rc = images_stage(n->images, id, &staged, err);
-	if (rc == 0)
-		rc = prepare_fetch(n, of, store, pace, staged, &m, err);
-	if (rc == 0)
-		rc = images_add(n->images, staged, a,
-				&(struct image_place){ .host = of->host,
-						       .repo = of->repo },
-				ret, err);
-	if (rc < 0 && staged && fs_remove_tree(staged, NULL) < 0)
-		log_warning("environment", "leftover path=\"%s\"", staged);
-	if (rc == 0) {
-		(*ret)->is_checked = true;
-		image_swarm_keep_metadata(*ret, steal_ptr(&m));
-	}
-	metadata_swarm_close(m);
-	disk_settle(n->disk, room, rc == 0 ? (*ret)->dir : NULL);
-	return rc;
-}
-
 /* The key is what the caller asked for; the artifact says so itself. */
 static int get_artifact(struct oci_store *store,
 			const struct environment_query *q, struct artifact *ret,
@@ -160,15 +124,19 @@ static void name_it(struct image *i, const char *label)
 			    why.msg);
 }
 
-static int fetch(struct node *n, const struct environment_query *q,
-		 const struct digest *id, const char *url, const char *folder,
-		 struct image **ret, struct error *err)
+static int fetch_environment(struct node *n, const struct environment_query *q,
+			     const struct digest *id, const char *url,
+			     const char *folder, struct image **ret,
+			     struct error *err)
 {
 	struct artifact a = { .format = 0 };
 	AUTO_FREE char *label = label_of(url, &q->key);
-	const struct metadata_swarm_of of = {
-		.artifact = &a, .host = url, .repo = folder, .label = label
-	};
+	const struct image_place place = { .host = url, .repo = folder };
+	struct fetch_request request = { .artifact = &a,
+					 .id = id,
+					 .place = &place,
+					 .label = label,
+					 .pace = &q->call->pace };
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
 	int rc;
@@ -186,9 +154,10 @@ static int fetch(struct node *n, const struct environment_query *q,
 			rc = origin_lease(origin, &lease, err);
 		if (rc == 0)
 			rc = get_artifact(lease->store, q, &a, err);
-		if (rc == 0)
-			rc = fetch_files(n, &of, lease->store, &a, id,
-					 &q->call->pace, ret, err);
+		if (rc == 0) {
+			request.store = lease->store;
+			rc = fetch_image(n, &request, ret, err);
+		}
 		if (rc == 0)
 			name_it(*ret, label);
 		artifact_fini(&a);
@@ -218,7 +187,7 @@ static int find_image(struct node *n, const struct environment_query *q,
 		return 0;
 	if (q->call->is_local)
 		return error_set(err, EINPROGRESS, "the store is needed");
-	rc = fetch(n, q, &id, url, folder, ret, err);
+	rc = fetch_environment(n, q, &id, url, folder, ret, err);
 	return error_wrap(err, remote_call_why(q->call, url, rc, err),
 			  "environment");
 }

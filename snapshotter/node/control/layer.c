@@ -107,7 +107,7 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 	struct digest diff_id;
 	int rc;
 
-	rc = node_manifest(n, q, &origin, &m, err);
+	rc = resolve_manifest(n->origins, q, &origin, &m, err);
 	if (rc < 0)
 		return rc;
 	/* As in lanes: one host, whatever its ports. */

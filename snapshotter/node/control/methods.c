@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/registry_host.h"
 #include "net/control_server.h"
+#include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
@@ -23,7 +24,6 @@
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/record.h"
 #include "snapshotter/node/traces/trace_lookup.h"
-#include "snapshotter/node/trust/admission.h"
 
 #define PREFETCH_WAIT_MS_MAX 60000
 
@@ -114,8 +114,7 @@ static json_t *do_prepare(struct node *n, json_t *params,
 static json_t *do_mount(struct node *n, json_t *params,
 			struct remote_call *call, struct error *err)
 {
-	const char *id, *user;
-	const struct policy_rule *rule;
+	const char *id, *user, *scope;
 	json_t *result = NULL;
 	struct image *i;
 	int for_start = 0, rc;
@@ -128,12 +127,7 @@ static json_t *do_mount(struct node *n, json_t *params,
 	i = params_image(n, id, err);
 	if (!i)
 		return NULL;
-	rc = admission_recheck(n->admission, i, NULL, err);
-	rule = rc < 0 ? NULL
-		      : admission_rule(n->admission, i->state.host,
-				       i->state.repo, NULL, err);
-	if (!rule)
-		rc = -ADMISSION_REFUSED;
+	rc = admit_image(n->admission, i, &scope, err);
 	if (rc == 0)
 		rc = node_mount(n, i, user, for_start, call, err);
 	if (rc == 0) {
@@ -143,7 +137,7 @@ static json_t *do_mount(struct node *n, json_t *params,
 		result = checked(json_pack("{s:s, s:s, s:s}", "path",
 					   i->mountpoint, "mode",
 					   complete ? "complete" : "lazy",
-					   "scope", rule->prefix),
+					   "scope", scope),
 				 err);
 	}
 	images_put(i);

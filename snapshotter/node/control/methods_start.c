@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/methods.h"
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/starts/record.h"
 #include "snapshotter/node/starts/starts.h"
-#include "snapshotter/node/trust/admission.h"
 
 #define WINDOW_MS_MAX (24 * 3600 * 1000)
 
@@ -183,12 +183,13 @@ static json_t *record(struct node *n, struct image *i, const char *user,
 		      struct remote_call *call, struct error *err)
 {
 	struct record_reply r = { .path = NULL };
+	const char *scope;
 	AUTO_BUF config = BUF_INIT;
 	json_t *result;
 	bool was;
 
 	if (image_config(n, i, &config, err) < 0 ||
-	    admission_recheck(n->admission, i, NULL, err) < 0 ||
+	    admit_image(n->admission, i, &scope, err) < 0 ||
 	    node_record(n, i, user, workload, window_ns, call, &r, err) < 0)
 		return NULL;
 	result = json_pack("{s:s, s:I, s:s}", "path", r.path, "start",
