@@ -266,15 +266,6 @@ static int walk_blocks(struct device_walk *w, struct error *err)
 	return 0;
 }
 
-void device_failed(struct device *dev, const struct error *err)
-{
-	device_count(&dev->errors, 1);
-	(void)pthread_mutex_lock(&dev->error_lock);
-	dev->error = *err;
-	dev->error_at = time(NULL);
-	(void)pthread_mutex_unlock(&dev->error_lock);
-}
-
 static void device_finish(struct device *dev, struct device_read *r, int rc,
 			  const struct error *err)
 {

@@ -209,10 +209,17 @@ struct device {
 	struct places places;        /* made when first wanted */
 };
 
-/* A read of it failed: count it.  Without the lock. */
+/* A read of the device failed: count it.  Without the lock; fetcher_flight.c. */
 void device_failed(struct device *dev, const struct error *err);
 
 /* All below: with the lock.  "Releases" says that it is let go in between. */
+
+/* Has the transfer brought nothing for so long, though it may, that readers of another
+ * device should not wait for it any more?  fetcher_flight.c. */
+bool transfer_hangs(struct transfer *t);
+/* A transfer has flights that others than its device wait for: look now and then
+ * whether it gets on.  fetcher_flight.c. */
+void detour_watch(struct fetcher *f);
 
 /* fetcher_flight.c */
 /* Is it the block's?  A map may lie about a size: what it says of a digest is never
@@ -276,12 +283,6 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl);
 void transfers_stop(struct fetcher *f, const struct device *dev);
 
 /* fetcher_detour.c */
-/* Has it brought nothing for so long, though it may, that who waits with another
- * device should not wait for it any more? */
-bool transfer_hangs(struct transfer *t);
-/* A transfer has flights that others than its device wait for: look now and then
- * whether it gets on. */
-void detour_watch(struct fetcher *f);
 /* Fetch blocks of transfers that hang, and that others wait for, through the
  * waiters' own devices. True when such waits are left. */
 bool detour_begin(struct fetcher *f);

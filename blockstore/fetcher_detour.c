@@ -8,23 +8,6 @@
 #include "blockstore/fetcher.h"
 #include "common/clock.h"
 
-/* A registry that is well has sent something by then. */
-#define HANGS_NS NS_PER_S
-
-bool transfer_hangs(struct transfer *t)
-{
-	return clock_now_ns() - atomic_load(&t->moved_ns) >= HANGS_NS &&
-	       pace_level(&t->pace) != PACE_WAIT;
-}
-
-void detour_watch(struct fetcher *f)
-{
-	if (f->has_guests)
-		return;
-	f->has_guests = true;
-	(void)pthread_cond_signal(&f->timer);
-}
-
 /* Takes the piece off `from`.  False when memory is short: it waits on. */
 static bool take_guest(struct fetcher *f, struct flight *from,
 		       struct block_wait *p)

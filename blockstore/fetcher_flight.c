@@ -10,6 +10,32 @@
 #include "common/clock.h"
 #include "common/cond.h"
 
+/* A registry that is well has sent something by then. */
+#define HANGS_NS NS_PER_S
+
+void device_failed(struct device *dev, const struct error *err)
+{
+	atomic_fetch_add_explicit(&dev->errors, 1, memory_order_relaxed);
+	(void)pthread_mutex_lock(&dev->error_lock);
+	dev->error = *err;
+	dev->error_at = time(NULL);
+	(void)pthread_mutex_unlock(&dev->error_lock);
+}
+
+bool transfer_hangs(struct transfer *t)
+{
+	return clock_now_ns() - atomic_load(&t->moved_ns) >= HANGS_NS &&
+	       pace_level(&t->pace) != PACE_WAIT;
+}
+
+void detour_watch(struct fetcher *f)
+{
+	if (f->has_guests)
+		return;
+	f->has_guests = true;
+	(void)pthread_cond_signal(&f->timer);
+}
+
 /* Seeded: a map may name digests of nothing. */
 struct flight **flight_bucket(struct fetcher *f, const struct block *b)
 {

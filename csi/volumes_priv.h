@@ -44,7 +44,7 @@ struct volume_job {
 	const char *dir; /* STATE/ID; kinds with a process have one */
 };
 
-/* Wait `wait_ms` for one that is being started again. */
+/* volume_parts.c.  Wait `wait_ms` for one that is being started again. */
 int volume_node_open(const struct volumes *v, uint32_t wait_ms,
 		     struct node_client **ret, struct error *err) MUST_CHECK;
 /* STATE/ID; owned. */

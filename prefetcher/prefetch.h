@@ -118,6 +118,14 @@ void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p);
 
 /* prefetcher.c; without the lock.  device_list.pause of a prefetch. */
 int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes);
+/* For how long another image's hot set goes before the rest; 0: none does.  With the
+ * lock, as the next. */
+int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now);
+/* For how long the rest of `p` waits for a start that may be under way. */
+int64_t prefetcher_settle_wait(const struct prefetcher *all, struct prefetch *p,
+			       int64_t idle_ns, int64_t now);
+/* Since when no reader wanted anything. */
+int64_t prefetcher_idle_ns(const struct prefetcher *all);
 
 /* proof.c; without the lock: nanoseconds that a predicted hot set waits before so many
  * bytes more.  It may give up meanwhile. */

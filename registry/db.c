@@ -135,16 +135,6 @@ static int show(void *arg, const struct db_value *row)
 	return s->each(s->arg, row);
 }
 
-const struct db_statement *db_statement_of(const struct db_schema *schema,
-					   size_t s)
-{
-	const struct db_statements *g = schema->statements;
-
-	while (s >= g->n)
-		s -= g++->n;
-	return &g->list[s];
-}
-
 int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 	     size_t n, int (*each)(void *arg, const struct db_value *row),
 	     void *arg, struct error *err)

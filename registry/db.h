@@ -66,8 +66,15 @@ struct db_schema {
 };
 
 /* Statement number `s`: by its place in the groups, one behind the other. */
-const struct db_statement *db_statement_of(const struct db_schema *schema,
-					   size_t s);
+static inline const struct db_statement *
+db_statement_of(const struct db_schema *schema, size_t s)
+{
+	const struct db_statements *g = schema->statements;
+
+	while (s >= g->n)
+		s -= g++->n;
+	return &g->list[s];
+}
 
 struct db_config {
 	const char *url; /* "sqlite:PATH" or "postgresql://..." */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tracker: images, and what one call does.  Members are in tracker_members.c,
+ * The tracker's calls.  Images are in tracker_images.c, members in tracker_members.c,
  * leases in the files that tracker_book.h names, who gives way in tracker_room.c.
  */
 #include <errno.h>
@@ -9,10 +9,6 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "p2p/tracker/tracker_priv.h"
-
-#define WINDOW_FIRST (2 * MIB)
-/* Before anything was measured: 4 MiB a second. */
-#define NS_PER_MIB_FIRST (NS_PER_S / 4)
 
 const struct tracker_config tracker_config_default = {
 	.images_max = 8192, /* 4096, each with its metadata */
@@ -27,16 +23,6 @@ const struct tracker_config tracker_config_default = {
 	.flying_max = 256 * MIB,
 	.interval_ns = 2 * NS_PER_S,
 };
-
-/* splitmix64: small, and good enough to draw lots. */
-uint64_t tracker_random(struct tracker *t)
-{
-	uint64_t z = t->random += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
 
 static int config_check(const struct tracker_config *c, struct error *err)
 {
@@ -113,112 +99,6 @@ void tracker_free(struct tracker *t)
 	free(t->heads);
 	free(t->taken);
 	free(t);
-}
-
-/* --------------------------------------------------------------------- images --- */
-
-/* Seeded: calls may name images that nobody has. */
-uint64_t image_hash(const struct tracker *t, const struct digest *d,
-		    uint32_t n_pieces)
-{
-	uint64_t h = hash_seeded(&t->seed, d->b, sizeof(d->b));
-
-	return hash_seeded(&t->seed, &n_pieces, sizeof(n_pieces)) ^ h;
-}
-
-static struct tracker_image **
-image_bucket(const struct tracker *t, const struct digest *d, uint32_t n_pieces)
-{
-	return &t->images[image_hash(t, d, n_pieces) & (t->n_buckets_i - 1)];
-}
-
-/* Who says that an image has another number of pieces is among his like: he spoils
- * nothing for the others. */
-static struct tracker_image *
-image_find(const struct tracker *t, const struct digest *d, uint32_t n_pieces)
-{
-	struct tracker_image *i = *image_bucket(t, d, n_pieces);
-
-	while (i && !(digest_equal(&i->digest, d) && i->n_pieces == n_pieces))
-		i = i->next;
-	return i;
-}
-
-/* Of those of one image that with most members.  They are apart in the table, so all
- * images are looked at: only lists ask for it. */
-static const struct tracker_image *image_main(const struct tracker *t,
-					      const struct digest *d)
-{
-	const struct tracker_image *best = NULL;
-
-	for (const struct tracker_image *i = t->newest; i; i = i->older)
-		if (digest_equal(&i->digest, d) &&
-		    (!best || i->n_who > best->n_who))
-			best = i;
-	return best;
-}
-
-static void image_unlink_age(struct tracker *t, struct tracker_image *i)
-{
-	if (i->older)
-		i->older->newer = i->newer;
-	else
-		t->oldest = i->newer;
-	if (i->newer)
-		i->newer->older = i->older;
-	else
-		t->newest = i->older;
-	i->older = i->newer = NULL;
-}
-
-static void image_link_newest(struct tracker *t, struct tracker_image *i)
-{
-	i->older = t->newest;
-	if (t->newest)
-		t->newest->newer = i;
-	else
-		t->oldest = i;
-	t->newest = i;
-}
-
-static struct tracker_image *
-image_add(struct tracker *t, const struct digest *d, uint32_t n_pieces)
-{
-	struct tracker_image *i = calloc(1, sizeof(*i));
-	struct tracker_image **bucket = image_bucket(t, d, n_pieces);
-
-	if (!i)
-		return NULL;
-	i->digest = *d;
-	i->n_pieces = n_pieces;
-	i->window = t->cfg.flying_max < WINDOW_FIRST ? t->cfg.flying_max
-						     : WINDOW_FIRST;
-	i->ns_per_mib = NS_PER_MIB_FIRST;
-	i->cut_at = INT64_MIN;
-	i->cut_by = NONE;
-	i->book.free = NONE;
-	i->book.by_end = (struct tracker_list){ .first = NONE, .last = NONE };
-	i->next = *bucket;
-	*bucket = i;
-	image_link_newest(t, i);
-	t->n_images++;
-	return i;
-}
-
-void image_drop(struct tracker *t, struct tracker_image *i)
-{
-	struct tracker_image **at = image_bucket(t, &i->digest, i->n_pieces);
-
-	while (i->n_who > 0)
-		member_remove(t, &t->members[i->who[i->n_who - 1].slot]);
-	book_fini(t, i);
-	free(i->who);
-	image_unlink_age(t, i);
-	while (*at != i)
-		at = &(*at)->next;
-	*at = i->next;
-	free(i);
-	t->n_images--;
 }
 
 /* ---------------------------------------------------------------------- calls --- */
@@ -408,8 +288,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		rc = member_update(t, m, c, now, ret, err);
 	if (rc < 0)
 		return rc;
-	image_unlink_age(t, m->image);
-	image_link_newest(t, m->image);
+	image_touch_age(t, m->image);
 	leases_expire(t, m->image, now);
 	leases_report(t, m, c, now);
 	rc = leases_give(t, m, c, now, ret, err);

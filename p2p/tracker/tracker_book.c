@@ -8,6 +8,8 @@
 #include "p2p/tracker/tracker_book.h"
 
 #define LEASES_MAX 65536u /* of an image */
+/* A member has leases for so long ahead, as QUEUE_NS of tracker_window.c. */
+#define SOON_NS (1000 * MS)
 
 static uint32_t n_pages(const struct tracker_image *i)
 {
@@ -184,6 +186,30 @@ static void unlink_end(struct book *b, const struct lease *l)
 		b->leases[l->by_end.next].by_end.prev = l->by_end.prev;
 }
 
+uint64_t member_reads_soon(const struct swarm_member *m)
+{
+	if (!m->ns_per_mib)
+		return SHARE_MIN;
+	return (uint64_t)((double)MIB * SOON_NS / (double)m->ns_per_mib);
+}
+
+/* The rest waits at the member: if that were counted, the origin would idle while a
+ * slow one has its leases. */
+uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased)
+{
+	uint64_t soon = member_reads_soon(m);
+
+	return leased < soon ? leased : soon;
+}
+
+void book_count(struct tracker_image *i, struct swarm_member *m)
+{
+	uint64_t busy = member_keeps_busy(m, m->flying);
+
+	i->flying = i->flying - m->counted + busy;
+	m->counted = busy;
+}
+
 uint32_t book_find(const struct tracker_image *i, uint32_t piece, uint32_t slot)
 {
 	const struct tracker_piece *p = book_piece(i, piece);
@@ -206,7 +232,7 @@ void book_end(struct tracker *t, struct tracker_image *i, uint32_t at)
 	*p = l->next;
 	unlink_end(b, l);
 	m->flying -= l->bytes;
-	window_count(i, m);
+	book_count(i, m);
 	m->n_leases--;
 	b->n_leases--;
 	t->stats.leases--;

@@ -38,12 +38,12 @@ uint32_t book_find(const struct tracker_image *i, uint32_t piece,
 /* The lease is over. */
 void book_end(struct tracker *t, struct tracker_image *i, uint32_t at);
 
-/* tracker_window.c: bytes that a member reads soon; little while that is not known. */
+/* Bytes that a member reads soon; little while that is not known. */
 uint64_t member_reads_soon(const struct swarm_member *m);
-/* Of so much that is leased to it, what the origin is busy with. */
+/* The part of `leased` bytes that the origin is busy with. */
 uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased);
 /* After what it is leased, or how long it needs, has changed. */
-void window_count(struct tracker_image *i, struct swarm_member *m);
+void book_count(struct tracker_image *i, struct swarm_member *m);
 
 /* Who read this piece and is still there. */
 struct swarm_member *piece_reader(const struct tracker *t,

@@ -293,7 +293,7 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 	piece_leased(book_piece(i, piece), g->m);
 	wait_end(g->m, piece);
 	g->m->flying += bytes;
-	window_count(i, g->m);
+	book_count(i, g->m);
 	g->m->n_leases++;
 	g->given[g->n_given++] = at;
 	g->ret->granted[g->ret->n_granted++] = piece;

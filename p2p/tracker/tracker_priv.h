@@ -144,10 +144,34 @@ struct tracker {
 	struct tracker_stats stats;
 };
 
-/* tracker.c */
-uint64_t tracker_random(struct tracker *t);
-uint64_t image_hash(const struct tracker *t, const struct digest *d,
-		    uint32_t n_pieces);
+/* splitmix64: small, and good enough to draw lots. */
+static inline uint64_t tracker_random(struct tracker *t)
+{
+	uint64_t z = t->random += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+/* Seeded: calls may name images that nobody has. */
+static inline uint64_t image_hash(const struct tracker *t,
+				  const struct digest *d, uint32_t n_pieces)
+{
+	uint64_t h = hash_seeded(&t->seed, d->b, sizeof(d->b));
+
+	return hash_seeded(&t->seed, &n_pieces, sizeof(n_pieces)) ^ h;
+}
+
+/* tracker_images.c */
+struct tracker_image *image_find(const struct tracker *t,
+				 const struct digest *d, uint32_t n_pieces);
+const struct tracker_image *image_main(const struct tracker *t,
+				       const struct digest *d);
+struct tracker_image *image_add(struct tracker *t, const struct digest *d,
+				uint32_t n_pieces);
+/* A call named it: it is the newest now. */
+void image_touch_age(struct tracker *t, struct tracker_image *i);
 void image_drop(struct tracker *t, struct tracker_image *i);
 
 /* tracker_room.c */

@@ -11,7 +11,6 @@
 /* What is leased is read within about so long, or reads would only wait for each
  * other at the origin, and what they bring would come late to all. */
 #define QUEUE_NS (500 * MS)
-#define SOON_NS (1000 * MS)
 #define PAUSE_NS (5000 * MS)
 #define RATE_NS (250 * MS) /* over which the origin is measured */
 #define WINDOW_MIN MIB
@@ -20,30 +19,6 @@
 #define NS_PER_MIB_MAX (60000 * MS)
 #define ORIGIN_WAIT_MAX (30000 * MS)
 #define CUT_TIMES 8
-
-uint64_t member_reads_soon(const struct swarm_member *m)
-{
-	if (!m->ns_per_mib)
-		return SHARE_MIN;
-	return (uint64_t)((double)MIB * SOON_NS / (double)m->ns_per_mib);
-}
-
-/* The rest waits at the member: if that were counted, the origin would idle while a
- * slow one has its leases. */
-uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased)
-{
-	uint64_t soon = member_reads_soon(m);
-
-	return leased < soon ? leased : soon;
-}
-
-void window_count(struct tracker_image *i, struct swarm_member *m)
-{
-	uint64_t busy = member_keeps_busy(m, m->flying);
-
-	i->flying = i->flying - m->counted + busy;
-	m->counted = busy;
-}
 
 /* What a holder needed for a MiB of all that it was to read by then. */
 static int64_t needed(const struct lease *l, int64_t until)

@@ -285,7 +285,7 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = open_datapath(n, err);
 	if (rc == 0)
-		rc = node_prefetch_open(n, err);
+		rc = node_prefetch_open(n, starts_mark_read, err);
 	return rc;
 }
 

@@ -13,7 +13,6 @@
 #include "snapshotter/node/starts/hot_file.h"
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/pressure.h"
-#include "snapshotter/node/starts/starts.h"
 #include "snapshotter/node/constants.h"
 
 #define LOOK_NS (NS_PER_S / 20) /* how often a pace is asked */
@@ -29,8 +28,8 @@ struct prefetches {
 	struct prefetcher *prefetcher;
 	/* Held while starts are asked what they have read; none are once they go. */
 	pthread_mutex_t asking;
-	bool has_starts;      /* asking */
-	pthread_mutex_t lock; /* the rest */
+	starts_reads_fn *reads; /* asking; NULL: no start is there */
+	pthread_mutex_t lock;   /* the rest */
 	struct pressure_facts facts;
 	int64_t looked_ns;
 	bool was_short; /* when the log was told last */
@@ -108,7 +107,8 @@ static int64_t idle_ns(void *arg)
 
 /* -------------------------------------------------------- open and close --- */
 
-int node_prefetch_open(struct node *n, struct error *err)
+int node_prefetch_open(struct node *n, starts_reads_fn *reads,
+		       struct error *err)
 {
 	const struct node_config *cfg = n->cfg;
 	struct prefetches *all = calloc(1, sizeof(*all));
@@ -137,7 +137,7 @@ int node_prefetch_open(struct node *n, struct error *err)
 	pressure_gather(cfg->root, n->min_free, n->cache, &all->facts);
 	(void)pthread_mutex_init(&all->lock, NULL);
 	(void)pthread_mutex_init(&all->asking, NULL);
-	all->has_starts = n->starts != NULL;
+	all->reads = n->starts ? reads : NULL;
 	rc = prefetcher_new(&p, &all->prefetcher, err);
 	if (rc < 0) {
 		(void)pthread_mutex_destroy(&all->lock);
@@ -156,7 +156,7 @@ void node_prefetch_forget_starts(struct node *n)
 	if (!all)
 		return;
 	(void)pthread_mutex_lock(&all->asking);
-	all->has_starts = false;
+	all->reads = NULL;
 	(void)pthread_mutex_unlock(&all->asking);
 }
 
@@ -254,8 +254,9 @@ static void mark_read(void *arg, uint8_t *bits)
 	struct node *n = ip->node;
 
 	(void)pthread_mutex_lock(&n->prefetches->asking);
-	if (n->prefetches->has_starts)
-		starts_mark_read(n->starts, ip->image, &ip->files->map, bits);
+	if (n->prefetches->reads)
+		n->prefetches->reads(n->starts, ip->image, &ip->files->map,
+				     bits);
 	(void)pthread_mutex_unlock(&n->prefetches->asking);
 }
 

@@ -17,8 +17,14 @@
 #include "snapshotter/node/starts/prefetch_choice.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
-/* node.prefetcher, from the configuration. */
-int node_prefetch_open(struct node *n, struct error *err) MUST_CHECK;
+struct starts;
+/* Set the bits of blocks that a start on the image has read: starts_mark_read(). */
+typedef void starts_reads_fn(struct starts *s, const struct image *i,
+			     const struct blockmap *map, uint8_t *bits);
+
+/* node.prefetches, from the configuration; `reads` is asked of node.starts. */
+int node_prefetch_open(struct node *n, starts_reads_fn *reads,
+		       struct error *err) MUST_CHECK;
 /* Stop all; before the fetcher goes. */
 void node_prefetch_close(struct node *n);
 
