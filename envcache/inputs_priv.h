@@ -26,6 +26,8 @@ int inputs_note(struct gather *g, struct error *err, const char *fmt, ...)
 int inputs_add_file(struct gather *g, const char *name, const char *path,
 		    bool *ret_is_new, struct error *err) MUST_CHECK;
 
+/* Files that the words of the command name. */
+int inputs_look_at_command(struct gather *g, struct error *err) MUST_CHECK;
 /* The file at `path`, as a list of requirements; what is no file is let be. */
 int inputs_look_at_list(struct gather *g, const char *path,
 			struct error *err) MUST_CHECK;
@@ -34,7 +36,6 @@ int inputs_look_at_list(struct gather *g, const char *path,
 void inputs_note_tool(struct gather *g, const char *word);
 /* Files of the working folder, and settings, of the package managers that were named. */
 int inputs_add_tools(struct gather *g, struct error *err) MUST_CHECK;
-int inputs_add_variables(struct gather *g, struct error *err) MUST_CHECK;
 int inputs_add_gpu(struct gather *g, struct error *err) MUST_CHECK;
 
 #endif

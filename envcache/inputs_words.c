@@ -549,11 +549,9 @@ static bool reads_input(char *const *command)
 	       strcmp(command[n], "-s") == 0;
 }
 
-int env_inputs_gather(const struct env_inputs_from *from,
-		      struct env_inputs *ret, struct error *err)
+int inputs_look_at_command(struct gather *g, struct error *err)
 {
-	struct env_inputs in = { .n = 0 };
-	struct gather g = { .from = from, .in = &in, .whole = ENV_INPUT_BYTES };
+	const struct env_inputs_from *from = g->from;
 	const struct text_place at = { .name = "" };
 	AUTO_FREE struct shell_word *list = NULL;
 	struct shell_words all;
@@ -571,19 +569,9 @@ int env_inputs_gather(const struct env_inputs_from *from,
 					       .is_first = i == 0 };
 	all = (struct shell_words){ .list = list, .n = n };
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = look_at_word(&g, &at, &all, i, err);
+		rc = look_at_word(g, &at, &all, i, err);
 	if (rc == 0 && from->reads_script && reads_input(from->command))
-		rc = inputs_note(&g, err, "the script on standard input");
-	if (rc == 0)
-		rc = inputs_add_tools(&g, err);
-	if (rc == 0)
-		rc = inputs_add_variables(&g, err);
-	if (rc == 0)
-		rc = inputs_add_gpu(&g, err);
-	if (rc < 0)
-		env_inputs_fini(&in);
-	else
-		*ret = in;
+		rc = inputs_note(g, err, "the script on standard input");
 	return rc;
 }
 
