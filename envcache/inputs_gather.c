@@ -5,8 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/text.h"
 #include "envcache/inputs_priv.h"
+#include "envcache/words.h"
 
 /* ----------------------------------------------------------------------- variables --- */
 
