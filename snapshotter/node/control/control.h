@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What others may ask of the node: lines of the control socket and of ready.sock, and
- * the figures for Prometheus.
+ * Answers to lines of the control socket and of ready.sock, and the figures for
+ * Prometheus.
  */
 #ifndef BOOTSEER_NODE_CONTROL_H
 #define BOOTSEER_NODE_CONTROL_H
@@ -9,9 +9,9 @@
 #include "common/buf.h"
 #include "snapshotter/node/node.h"
 
-/* What a process says on RUN/ready.sock, which is for everybody: its container is
- * ready.  Nothing else is understood.  `pidfd`: of the same process, or -1.  One
- * thread at a time. */
+/* Answer a line of RUN/ready.sock, which is for everybody: a process says that
+ * its container is ready, and may say nothing else. `pidfd`: of the same
+ * process, or -1. One thread at a time. */
 int node_ready_line(struct node *n, int pid, int pidfd, const char *line,
 		    size_t len, struct buf *reply) MUST_CHECK;
 

@@ -43,8 +43,8 @@ static bool begins(const char *path, const char *with)
 	return strncmp(path, with, strlen(with)) == 0;
 }
 
-/* Of which part is the file with this path below ROOT?  NULL: the cache's
- * blocks. */
+/* The part of the usage that a file with this path below ROOT counts to; NULL:
+ * the cache's blocks. */
 static uint64_t *part_of(struct disk_usage *u, const char *path)
 {
 	if (begins(path, "/cache/segment-"))
@@ -195,7 +195,7 @@ void disk_refresh(struct disk *d)
 
 	disk_look(d->node->cfg->root, &now);
 	pthread_mutex_lock(&d->lock);
-	/* What is being written is in `reserved`. */
+	/* Bytes of folders that are being written are in `reserved`. */
 	if (d->reserved)
 		now.stages = 0;
 	d->usage = now;
@@ -243,7 +243,8 @@ void disk_close(struct disk *d)
 
 /* -------------------------------------------------------------------- room --- */
 
-/* What the disk and the quota leave when all that may go is gone; 0: enough. */
+/* Bytes that the disk and the quota lack when all that may go is gone; 0: there
+ * is enough. */
 struct shortage {
 	uint64_t of_quota, of_disk;
 	uint64_t evict; /* bytes of blocks that must go for it */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What lies below ROOT beside the blocks of the cache, which gives way to it: all of
+ * Usage of ROOT beside the blocks of the cache, which gives way to it: all of
  * ROOT together keeps to --cache-quota and --cache-min-free.
  */
 #ifndef BOOTSEER_NODE_DISK_H
@@ -26,8 +26,8 @@ struct disk_usage {
 	uint64_t other;
 };
 
-/* What is below `root` now.  What cannot be read, what is mounted there and what is more
- * than 32 folders deep counts as nothing.  Waits for no server of a file system. */
+/* Measure what is below `root` now. Unreadable files, mounts and folders more
+ * than 32 deep count as nothing. Waits for no server of a file system. */
 void disk_look(const char *root, struct disk_usage *ret);
 /* Without files of complete mounts, which the cache counts itself, as they come. */
 uint64_t disk_sum(const struct disk_usage *u);

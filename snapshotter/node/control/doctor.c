@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseerd lacks, and how to get it.  What anybody on the machine can see
- * is checked by the command line (cli/doctor_host.c). */
+/* Checks for what bootseerd lacks, and how to get it. Checks that need no
+ * rights are made by the command line (cli/doctor_host.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -77,7 +77,8 @@ static void check_mounting(struct node *n, json_t *list)
 		"%s", rc == 0 ? "images can be mounted" : err.msg);
 }
 
-/* What somebody who takes this process over could ask of the kernel. */
+/* Check which calls the kernel would still take from an attacker in this
+ * process. */
 static void check_confined(json_t *list)
 {
 	struct error err = ERROR_INIT;
@@ -98,7 +99,7 @@ static void check_confined(json_t *list)
 		c.has_filter ? "seccomp filter" : "no seccomp filter");
 }
 
-/* Whoever has its uid may stop it. */
+/* Check the parser's process; whoever else has its uid may stop it. */
 static void check_parser(struct node *n, json_t *list)
 {
 	struct error err = ERROR_INIT;
@@ -375,7 +376,7 @@ static void add_tracker(void *list, const char *url, const char *why)
 		*why ? "" : " answers, and takes calls of this node");
 }
 
-/* Of an image's two swarms, that of its blocks. */
+/* An image has two swarms; the refusal that counts is that of its blocks. */
 static void add_refusal(void *list, const struct p2p_image_info *i)
 {
 	if (*i->refusal && !i->is_metadata)
@@ -457,7 +458,8 @@ static void check_links(struct node *n, json_t *list)
 				   o.all_failed, faults[k].what, o.last[k]);
 }
 
-/* Whoever has it is this node to all others. */
+/* Check that the key is readable by its owner alone: any holder of it is this
+ * node to all others. */
 static void check_key(struct node *n, json_t *list)
 {
 	const char *file = n->cfg->p2p_key_file;
@@ -474,7 +476,7 @@ static void check_key(struct node *n, json_t *list)
 		   cure ? cure : "chmod 600", "%s", err.msg);
 }
 
-/* What others have to believe of this node, and where they reach it. */
+/* Check what makes others believe this node, and where they reach it. */
 static void check_peers(struct node *n, json_t *list)
 {
 	struct error err = ERROR_INIT;

@@ -24,7 +24,7 @@
 #define OVERLAYS_MAX 64 /* of one mount */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_MAX 64
-/* Whoever asked for a mount has joined it to its targets long before. */
+/* A caller that asked for a mount has joined it to its targets long before. */
 #define GRACE_S 300
 
 void environment_mount_fini(struct environment_mount *m)
@@ -368,7 +368,7 @@ static int begin_start(struct node *n, struct image *i, const char *user,
 	return 0;
 }
 
-/* Of a mount that came to nothing. */
+/* Remove the folder of a mount that came to nothing. */
 static void forget_work(struct node *n, const char *name, const char *work)
 {
 	environment_upper_end(n, name);

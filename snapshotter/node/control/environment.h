@@ -45,7 +45,7 @@ int environment_mount(struct node *n, const struct environment_query *q,
 		      struct environment_mount *ret,
 		      struct error *err) MUST_CHECK;
 
-/* What an environment that is unpacked is read from, without a mount. */
+/* Files from which an environment is unpacked without a mount. */
 struct environment_files {
 	char *meta, *map; /* metadata image and block map, as they unpack to */
 	char *blocks;     /* takes what environment_read() reads */

@@ -120,7 +120,8 @@ static int check_ranges(const struct environment_range *r, size_t n,
 	return 0;
 }
 
-/* What a range has, to `*at` of the file, which goes on; a `piece` at a time is in memory. */
+/* Copy a range's bytes to `*at` of the file, which moves on; one `piece` at a
+ * time is in memory. */
 static int copy_range(struct node *n, struct image *i,
 		      const struct environment_range *r, char *piece, int fd,
 		      uint64_t *at, struct remote_call *call, struct error *err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of environments share. */
+/* Parts that the files of environments share. */
 #ifndef BOOTSEER_NODE_ENVIRONMENT_PRIV_H
 #define BOOTSEER_NODE_ENVIRONMENT_PRIV_H
 
@@ -15,12 +15,13 @@ char *environment_work(const struct node *n, const char *name);
 /* Make that folder, as of this boot. */
 int environment_make_work(const char *work, struct error *err) MUST_CHECK;
 /*
- * What is written into the environment goes to a file system of its own, whose size is
- * --env-write-max: whoever writes meets its end (ENOSPC), and nobody else does.  It is a
- * file in the folder of the name, whose space is allocated at once, mounted by a loop
- * device at RUN/environments/NAME.  It outlives bootseerd.
+ * Writes into the environment go to a file system of its own, whose size is
+ * --env-write-max: a writer meets its end (ENOSPC), and nobody else does. It is
+ * a file in the folder of the name, whose space is allocated at once, mounted
+ * by a loop device at RUN/environments/NAME. It outlives bootseerd.
  *
- * make: nothing is done where it is there.  -EDQUOT, -ENOSPC: there is no room for it.
+ * make: nothing is done where it is there. -EDQUOT, -ENOSPC: there is no room
+ * for it.
  */
 int environment_upper_make(struct node *n, const char *name,
 			   struct error *err) MUST_CHECK;

@@ -82,8 +82,9 @@ static int allocate_file(const char *path, uint64_t bytes, struct error *err)
 				   bytes, path, strerror(errno));
 }
 
-/* What it holds ends with the environment, so there is no journal; features that every
- * kernel has which can mount images, whatever mke2fs.conf says. */
+/* The file system ends with the environment, so it has no journal; its features
+ * are those that every kernel has which can mount images, whatever mke2fs.conf
+ * says. */
 static int make_ext4(const char *path, struct error *err)
 {
 	const char *const argv[] = {

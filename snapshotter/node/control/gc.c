@@ -60,7 +60,7 @@ static int remove_unused(struct node *n, uint64_t *ret_n, struct error *err)
 
 /* ------------------------------------------------------- without being told --- */
 
-/* Whoever just prepared an image will mount it. */
+/* An image that was prepared so short a time ago is about to be mounted. */
 #define GRACE_S 60
 
 /* The oldest unused image from before `before`; `*after` moves on to it. */
@@ -73,7 +73,7 @@ static bool collect_before(struct node *n, int64_t before, int64_t *after)
 	       (i = images_oldest_unused(n->images, *after, before))) {
 		struct error err = ERROR_INIT;
 
-		/* One that is being worked on is not unused. */
+		/* remove_one() leaves an image that is being worked on. */
 		if (remove_one(n, i, 0, &removed, &err) < 0)
 			log_info("gc", "left image=%.12s reason=\"%s\"", i->hex,
 				 err.msg);

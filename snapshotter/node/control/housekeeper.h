@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is to be done now and then: a look at the disk, and old images go. */
+/* Regular work: looks at the disk, and the removal of old images. */
 #ifndef BOOTSEER_NODE_HOUSEKEEPER_H
 #define BOOTSEER_NODE_HOUSEKEEPER_H
 

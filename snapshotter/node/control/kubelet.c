@@ -33,7 +33,8 @@ static bool is_in_comment(const char *config, const char *at)
 	return false;
 }
 
-/* What follows the next `key`: its value's first character; NULL: there is none. */
+/* Find the next `key`, and return its value's first character; NULL: there is
+ * none. */
 static const char *find_value(const char *config, const char **from,
 			      const char *key)
 {
@@ -146,7 +147,8 @@ unsigned int kubelet_wants_free(const char *root)
 	if (rc == -ENOENT || statvfs(root, &fs) < 0)
 		return 0;
 	disk.bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
-	/* One that cannot be read is a kubelet all the same. */
+	/* A configuration that cannot be read still means that there is a
+	 * kubelet. */
 	return kubelet_percent(rc == 0 && buf_append(&text, "", 1) == 0
 				       ? text.data
 				       : NULL,

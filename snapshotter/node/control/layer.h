@@ -12,7 +12,8 @@ struct layer_place {
 	const char *dir;
 	const char **lower; /* NULL: it was not said */
 	size_t n_lower;
-	/* What the layer and those below it must be, by their config; NULL: any. */
+	/* Chain id of the layer and those below it, by the image's config;
+	 * NULL: not checked. */
 	const struct digest *chain_id;
 };
 

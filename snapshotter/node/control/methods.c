@@ -264,7 +264,7 @@ static json_t *do_prefetch(struct node *n, json_t *params,
 		return NULL;
 	if (what)
 		rc = prefetch_what(n, i, what, call, err);
-	/* What is left has a time of its own. */
+	/* The wait below has a time of its own. */
 	remote_call_no_deadline(call);
 	if (rc == 0)
 		rc = node_prefetch_wait_end(n, i, wait_ms * 1000000,
@@ -435,7 +435,8 @@ static const struct method *find_method(const char *name, struct error *err)
 	return NULL;
 }
 
-/* What a URL of a store names behind its scheme; a registry's host as it is. */
+/* The server that a store's URL names; a registry's host is returned as it
+ * is. */
 static const char *store_server(const char *text)
 {
 	const char *at = text ? strstr(text, "://") : NULL;
@@ -458,7 +459,7 @@ static void name_lane(struct node *n, const json_t *params,
 	if (!text)
 		text = store_server(
 			json_string_value(json_object_get(params, "store")));
-	/* Of an environment that is read. */
+	/* environment.read names an environment. */
 	if (!i && !text && name)
 		(void)!environment_image(n, name, &i, NULL);
 	if (i)
@@ -475,7 +476,8 @@ static json_t *do_remote(struct node *n, const struct method *m,
 
 	if (call->kind == CONTROL_QUICK)
 		return m->remote(n, params, NULL, err);
-	/* It began to run when the call came, whatever it waited for since. */
+	/* The deadline counts from the arrival of the call, wherever it has
+	 * waited since. */
 	remote_call_init(&remote, &n->is_ending,
 			 m->goes_on ? NULL : &call->is_gone, call->arrived_ns,
 			 n->cfg->prepare_timeout);

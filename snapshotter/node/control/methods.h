@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the control socket's methods share. */
+/* Helpers that the files of the control socket's methods share. */
 #ifndef BOOTSEER_NODE_METHODS_H
 #define BOOTSEER_NODE_METHODS_H
 
@@ -35,7 +35,8 @@ method_fn method_login;
 remote_method_fn method_env_mount, method_env_open, method_env_read,
 	method_env_umount;
 
-/* Of a method that is for a thread that may wait, whatever it finds: -EINPROGRESS. */
+/* For a method that always needs a thread that may wait: -EINPROGRESS on
+ * another one. */
 int method_waits(const struct remote_call *call, struct error *err) MUST_CHECK;
 
 #endif

@@ -188,7 +188,8 @@ static void look_after(struct preheat *p, struct node_preheat_order *o)
 		o->wants_report = false;
 	else if (rc != -ENOENT)
 		log_debug("preheat", "report reason=\"%s\"", err.msg);
-	/* One that is gone needs no report; what was begun goes on. */
+	/* An order that the service has no more needs no report; its
+	 * preparation goes on. */
 	if (rc == -ENOENT || (rc == 0 && o->state != RUNNING))
 		drop(o);
 }

@@ -29,7 +29,8 @@ static int on_ready_line(void *arg, struct control_call *call, const char *line,
 			       reply);
 }
 
-/* Of a container, so that one that floods the socket is one. */
+/* Connections are grouped by container, so that a container that floods the
+ * socket is one of many. */
 static uint64_t peer_group(const struct control_peer *peer)
 {
 	AUTO_BUF cgroups = BUF_INIT;

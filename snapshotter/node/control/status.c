@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseerd knows of itself: node.status and /metrics. */
+/* Answers about bootseerd itself: node.status and /metrics. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>

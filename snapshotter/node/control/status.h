@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the node says of itself. */
+/* JSON answers about the node. */
 #ifndef BOOTSEER_NODE_STATUS_H
 #define BOOTSEER_NODE_STATUS_H
 

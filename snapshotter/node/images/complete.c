@@ -136,7 +136,7 @@ static int locate_all(struct complete_layout *l, struct error *err)
 	return 0;
 }
 
-/* What the layout depends on. */
+/* Hash everything that the layout depends on. */
 static int layout_key(struct complete_layout *l, struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
@@ -313,7 +313,8 @@ static int build_alone(struct complete_layout *l, void **ret, size_t *ret_len,
 	return rc < 0 ? rc : erofs_check(*ret, *ret_len, &img, err);
 }
 
-/* One at a time: the tree of a large one is a GiB of memory. */
+/* Build the layout. Builds go one after the other, since the tree of a large
+ * image is a GiB of memory. */
 static int build(struct complete_layout *l, void **ret, size_t *ret_len,
 		 struct error *err)
 {

@@ -17,7 +17,7 @@ struct complete_job {
 	int64_t deadline_ns;         /* CLOCK_MONOTONIC */
 };
 
-/* What to mount. */
+/* Files of a complete mount. */
 struct complete {
 	char *meta_path;
 	char **files; /* the extra devices */

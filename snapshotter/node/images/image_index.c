@@ -135,7 +135,8 @@ int image_config(struct node *n, struct image *i, struct buf *ret,
 		return 0;
 	buf_reset(ret);
 	rc = fetch_config(n, i, ret, err);
-	/* It can be asked for again, so that it is kept is no condition. */
+	/* The config can be fetched again, so a failure to keep it is
+	 * ignored. */
 	if (rc == 0)
 		(void)!fs_replace_file(path, ret->data, ret->len, 0600, NULL);
 	return rc;

@@ -27,10 +27,10 @@ int image_index_open(const struct image *i, struct image_index *ret,
 		     struct error *err) MUST_CHECK;
 void image_index_close(struct image_index *v);
 
-/* What traces call the image: the manifest of the ordinary image. */
+/* Name of the image in traces: the manifest of the ordinary image. */
 struct digest image_manifest(struct image *i);
-/* What traces call the place it is from: origin_place(); the caller's, NULL when memory
- * is short. */
+/* Name in traces of the place that the image is from: origin_place(); the
+ * caller's, NULL when memory is short. */
 char *image_repo(const struct image *i) MUST_CHECK;
 
 /* Is it the snapshot of an environment? */

@@ -197,8 +197,8 @@ static void load_one(struct images *t, const char *name)
 
 /* ---------------------------------------------------------------- indexes --- */
 
-/* Of two images that say the same of themselves one is damaged; which may keep
- * its index is known if it was mounted. */
+/* Give each image an index of its own. When two images claim one, one of their
+ * states is damaged; the image that was mounted keeps it. */
 static int claim_indexes(struct images *t, struct error *err)
 {
 	struct image *i;
@@ -232,7 +232,7 @@ static int open_indexes(struct images *t, const char *run, struct error *err)
 	return rc < 0 ? rc : claim_indexes(t, err);
 }
 
-/* What a crash left half made. */
+/* Remove a folder that a crash left half made. */
 static void remove_stage(struct images *t, const char *name)
 {
 	AUTO_FREE char *path = join(t->dir, name);
@@ -703,8 +703,8 @@ void image_forget_errors(struct image *i)
 	images_unlock(i->all);
 }
 
-/* Of a folder that a crash leaves nothing of: no name has to lead to a whole file at
- * each moment, and images_add() makes the names durable, all at once. */
+/* Write a file of a staged folder. A crash leaves nothing of the folder, so the
+ * file needs no rename, and images_add() makes all of them durable at once. */
 static int write_staged(const char *dir, const char *name, const struct buf *b,
 			struct error *err)
 {

@@ -28,7 +28,8 @@
 
 #define IMAGES_MAX 4096
 #define IMAGES_STAGE_PREFIX "tmp." /* of folders that are no images (yet) */
-/* What its artifact was accepted for (trust/admission.h), in its folder; bytes. */
+/* File of the image's folder with the evidence that its artifact was accepted
+ * for (trust/admission.h), and its bytes at most. */
 #define EVIDENCE_FILE "evidence"
 #define EVIDENCE_MAX (64u << 10)
 #define WRONG_FILE "wrong"
@@ -97,7 +98,7 @@ struct image *images_get(struct images *t, const struct digest *id) MUST_CHECK;
 struct image *images_by_name(struct images *t, const char *name) MUST_CHECK;
 void images_put(struct image *i); /* NULL is allowed */
 
-/* One more use of an image that the caller has a use of. */
+/* Take another use of an image that the caller has a use of. */
 void images_ref(struct image *i);
 
 size_t images_count(struct images *t);
@@ -177,7 +178,7 @@ char *image_path(const struct image *i, const char *name) MUST_CHECK;
 /* A name for messages: one of the references, else the id. */
 char *image_label(const struct image *i) MUST_CHECK;
 
-/* It was asked for.  Not for power losses. */
+/* Note that the image was asked for; a power loss may forget it. */
 void image_touch(struct image *i);
 
 /* Remember a failure for `node status`. */

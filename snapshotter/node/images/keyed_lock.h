@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One at a time for each image: work on an image lasts long (transfers,
- * mounts), so it is not a lock that is held but a place that is taken.
+ * A gate for each image, inside of which one thread works at a time. Work on an
+ * image lasts long (transfers, mounts), so a place is taken, and no lock held.
  */
 #ifndef BOOTSEER_NODE_KEYED_LOCK_H
 #define BOOTSEER_NODE_KEYED_LOCK_H

@@ -23,7 +23,7 @@
 #include "snapshotter/node/constants.h"
 
 #define STORE_MEMORY (1u << 20)
-/* Of an environment's store: docs/formats/environment.md. */
+/* Folder of packs in an environment's store: docs/formats/environment.md. */
 #define SHARED_PACKS "env/packs"
 
 /* Unpacked parts of layers in memory. */
@@ -261,7 +261,7 @@ char *origin_place(const char *host, const char *repo)
 		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
 	while (len > 0 && host[len - 1] == '/')
 		len--;
-	/* Of one store there is one name: file:/DIR is file:///DIR. */
+	/* A store has one name only: file:/DIR is file:///DIR. */
 	if (!strstr(host, "://"))
 		return asprintf(&name, "file://%.*s", (int)(len - 5),
 				host + 5) < 0

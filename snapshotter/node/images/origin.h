@@ -11,10 +11,10 @@
 #include "image/artifact/artifact.h"
 #include "snapshotter/node/config.h"
 
-/* Of `host`, a registry's or, of environments, the URL of a store of objects, whose `repo`
- * is the folder of the blobs: the name of that place to others, for rights and traces.
- * HOST/REPOSITORY, of a store its URL without options, in which a node may have secrets,
- * and without a last '/'; the caller's, NULL when memory is short. */
+/* Name, for rights and traces, of the place `repo` at `host`: a registry's
+ * repository or, for environments, the folder of blobs in the store with that
+ * URL. The name is HOST/REPOSITORY, or the URL without options, which may hold
+ * secrets, and without a last '/'. The caller's; NULL when memory is short. */
 char *origin_place(const char *host, const char *repo) MUST_CHECK;
 
 struct blockmap;
@@ -71,8 +71,8 @@ int origin_lease_paced(struct origin *o, struct pace *pace,
 		       struct store_lease **ret, struct error *err) MUST_CHECK;
 void store_lease_end(struct store_lease *l); /* NULL is allowed */
 
-/* One source a blob: the array and the sources are the caller's.  Each keeps a
- * use of `o`. */
+/* Open a source for each blob: the array and the sources are the caller's. Each
+ * keeps a use of `o`. */
 int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 		 struct source ***ret, struct error *err) MUST_CHECK;
 /* The stored bytes of the packs of `a`, whose folder is `dir` and whose block map, outlived by

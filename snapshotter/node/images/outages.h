@@ -15,7 +15,7 @@ void outages_free(struct outages *o);
 /* For oci_config.watch; borrowed, valid until outages_free(). */
 struct oci_watch *outages_watch(struct outages *o);
 
-/* What all requests have waited; the same. */
+/* Time that all requests have waited; borrowed, valid until outages_free(). */
 struct back_offs *outages_back_offs(struct outages *o);
 
 /* A registry that is waited for: its name in `host`, why, and for how long.  False:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the node remembers of an image beside its files; no I/O in here. */
+/* The state of an image that the node remembers beside its files; no I/O in
+ * here. */
 #ifndef BOOTSEER_NODE_STATE_H
 #define BOOTSEER_NODE_STATE_H
 
@@ -29,7 +30,7 @@ int names_add(struct names *l, const char *s, size_t max,
 /* Whether it was there. */
 bool names_remove(struct names *l, const char *s);
 
-/* What of an image is being prefetched and not all there yet. */
+/* Prefetch of the image that is under way, and not all there yet. */
 enum state_prefetch {
 	STATE_PREFETCH_NONE,
 	STATE_PREFETCH_HOT,
