@@ -13,7 +13,8 @@
 /* Images that are served again after a restart, before anybody uses them. */
 #define RESUME_MAX 32
 
-/* Of one image: image->peer, and each device that reads through it. */
+/* The swarm of an image, used by image->peer and by each device that reads
+ * through it. */
 struct image_swarm {
 	struct node *node;
 	struct image *image;   /* a use */
@@ -26,7 +27,7 @@ struct image_swarm {
 	struct image_swarm_bytes told; /* image_swarms.telling */
 };
 
-static char *authorization(void *arg, struct pace *pace)
+static char *image_swarm_authorization(void *arg, struct pace *pace)
 {
 	const struct image_swarm *p = arg;
 
@@ -34,7 +35,7 @@ static char *authorization(void *arg, struct pace *pace)
 					  pace);
 }
 
-static void destroy(struct image_swarm *p)
+static void image_swarm_free(struct image_swarm *p)
 {
 	if (!p)
 		return;
@@ -63,14 +64,14 @@ static int open_map(struct image_swarm *p, struct error *err)
 	return rc;
 }
 
-static int join(struct image_swarm *p, struct error *err)
+static int image_swarm_join(struct image_swarm *p, struct error *err)
 {
 	struct image *i = p->image;
 	struct node *n = p->node;
 	struct p2p_image_config cfg = {
 		.image = i->artifact.digest,
 		.map = &p->map,
-		.authorization = authorization,
+		.authorization = image_swarm_authorization,
 		.arg = p,
 	};
 	int rc;
@@ -96,7 +97,7 @@ static int join(struct image_swarm *p, struct error *err)
 	return rc;
 }
 
-static struct image_swarm *find(struct image *i)
+static struct image_swarm *image_swarm_use(struct image *i)
 {
 	struct image_swarm *p;
 
@@ -129,13 +130,14 @@ void image_flow_count(struct image_swarm_bytes *told,
 void image_swarm_take_flow(struct node *n, struct image *i,
 			   struct image_flow *ret)
 {
-	struct image_swarm *p = n->peers ? find(i) : NULL;
+	struct image_swarm *p = n->peers ? image_swarm_use(i) : NULL;
 	struct image_swarm_bytes now;
 
 	*ret = (struct image_flow){ .n = 0 };
 	if (!p)
 		return;
-	/* Of two starts that end together, one has the givers and their bytes. */
+	/* When two starts end together, the first gets the givers and their
+	 * bytes. */
 	(void)pthread_mutex_lock(&n->peers->telling);
 	ret->n = p2p_image_take_givers(p->p2p, ret->givers, IMAGE_FLOW_GIVERS);
 	image_swarm_get_bytes(n, i, &now);
@@ -144,8 +146,8 @@ void image_swarm_take_flow(struct node *n, struct image *i,
 	image_swarm_put(p);
 }
 
-static int make(struct node *n, struct image *i, struct image_swarm **ret,
-		struct error *err)
+static int image_swarm_new(struct node *n, struct image *i,
+			   struct image_swarm **ret, struct error *err)
 {
 	struct image_swarm *p = calloc(1, sizeof(*p));
 	int rc;
@@ -155,13 +157,13 @@ static int make(struct node *n, struct image *i, struct image_swarm **ret,
 	p->node = n;
 	p->image = i;
 	images_ref(i);
-	rc = join(p, err);
+	rc = image_swarm_join(p, err);
 	if (rc < 0) {
-		destroy(p);
+		image_swarm_free(p);
 		return error_wrap(err, rc, "peers of image %.12s", i->hex);
 	}
 	images_lock(i->all);
-	/* One use is the image's own, unless it was removed meanwhile. */
+	/* The image itself has a use, unless it was removed meanwhile. */
 	p->refs = 1 + !i->removed;
 	i->peer = i->removed ? NULL : p;
 	images_unlock(i->all);
@@ -177,13 +179,13 @@ int image_swarm_get(struct node *n, struct image *i, struct image_swarm **ret,
 	*ret = NULL;
 	if (!n->peers)
 		return 0;
-	*ret = find(i);
+	*ret = image_swarm_use(i);
 	if (*ret)
 		return 0;
 	(void)pthread_mutex_lock(&n->peers->opening);
-	*ret = find(i);
+	*ret = image_swarm_use(i);
 	if (!*ret)
-		rc = make(n, i, ret, err);
+		rc = image_swarm_new(n, i, ret, err);
 	(void)pthread_mutex_unlock(&n->peers->opening);
 	return rc;
 }
@@ -200,7 +202,7 @@ void image_swarm_put(struct image_swarm *p)
 	last = --p->refs == 0;
 	images_unlock(all);
 	if (last)
-		destroy(p);
+		image_swarm_free(p);
 }
 
 void image_swarm_drop(struct node *n, struct image *i)

@@ -38,8 +38,8 @@ void image_swarms_resume(struct node *n);
 
 struct p2p *image_swarms_p2p(const struct node *n);  /* there are peers */
 const char *image_swarms_name(const struct node *n); /* of this one; the same */
-/* What the registry takes from us of whoever wants to pull the artifact, as
- * p2p_image_config.authorization. */
+/* The header by which this node would pull the artifact from its registry,
+ * shown as its right to it: p2p_image_config.authorization. */
 char *image_swarms_authorization(struct origin *o,
 				 const struct digest *artifact,
 				 struct pace *pace) MUST_CHECK;
@@ -55,27 +55,28 @@ int image_swarm_get(struct node *n, struct image *i, struct image_swarm **ret,
 		    struct error *err) MUST_CHECK;
 void image_swarm_put(struct image_swarm *p); /* NULL is allowed */
 
-/* One source a pack, for device_new(): the array and the sources are the
- * caller's; `p` outlives them. */
+/* Make a source for each pack, for device_new(): the array and the sources are
+ * the caller's; `p` outlives them. */
 int image_swarm_packs(struct image_swarm *p, struct block_source ***ret,
 		      struct error *err) MUST_CHECK;
 
-/* Of a struct image_swarm: prefetch_config.fetch. */
+/* prefetch_config.fetch, whose argument is a struct image_swarm. */
 int image_swarm_fetch(void *peer_image, const struct device_list *list,
 		      struct error *err) MUST_CHECK;
 
 /* The image was removed: leave its swarm when the last use is put back. */
 void image_swarm_drop(struct node *n, struct image *i);
 
-/* What its blocks were had from since it has a swarm; zero without one. */
+/* Bytes of its blocks by where they came from, since the image has a swarm;
+ * zero without one. */
 struct image_swarm_bytes {
 	uint64_t peers, origin;
 };
 void image_swarm_get_bytes(struct node *n, const struct image *i,
 			   struct image_swarm_bytes *ret);
 
-/* What came of its blocks since this was asked last, and who gave most of it; nothing
- * without a swarm. */
+/* Bytes of its blocks that came since the last call, and which peers gave most;
+ * nothing without a swarm. */
 #define IMAGE_FLOW_GIVERS 32u
 struct image_flow {
 	uint64_t peer_bytes, origin_bytes;

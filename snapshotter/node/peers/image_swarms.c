@@ -15,9 +15,9 @@ static bool is_open(const struct node_config *cfg)
 	return strcmp(cfg->p2p_security, "open") == 0;
 }
 
-/* What the operator is told, and how. */
-static void note(void *arg, enum p2p_note what, const char *about,
-		 const char *why)
+/* Log what the engine of peers has to tell the operator. */
+static void log_note(void *arg, enum p2p_note what, const char *about,
+		     const char *why)
 {
 	static const struct {
 		enum log_level level;
@@ -77,9 +77,9 @@ static bool is_plain(const struct node_config *cfg)
 	return false;
 }
 
-static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
-		struct node_location *at, struct p2p_config *ret,
-		char **ret_dir, struct error *err)
+static int config_fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
+		       struct node_location *at, struct p2p_config *ret,
+		       char **ret_dir, struct error *err)
 {
 	bool open = is_open(cfg);
 	const char *device;
@@ -123,7 +123,7 @@ static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
 		.relay_bytes = NODE_P2P_RELAY,
 		.memory = NODE_P2P_MEMORY,
 		.dir = *ret_dir,
-		.note = note,
+		.note = log_note,
 	};
 	return 0;
 }
@@ -138,7 +138,7 @@ int image_swarms_check(const struct node_config *cfg, struct error *err)
 
 	if (!cfg->p2p_listen)
 		return 0;
-	rc = fill(cfg, name, &at, &p2p, &dir, err);
+	rc = config_fill(cfg, name, &at, &p2p, &dir, err);
 	if (rc == 0)
 		rc = p2p_check(&p2p, err);
 	return rc < 0 ? error_wrap(err, rc, "peers") : 0;
@@ -150,7 +150,7 @@ int image_swarms_check_reach(const struct node_config *cfg, struct error *err)
 	AUTO_FREE char *dir = NULL;
 	struct node_location at;
 	struct p2p_config p2p;
-	int rc = fill(cfg, name, &at, &p2p, &dir, err);
+	int rc = config_fill(cfg, name, &at, &p2p, &dir, err);
 
 	return rc < 0 ? rc : p2p_check_reach(&p2p, err);
 }
@@ -192,7 +192,7 @@ int image_swarms_open(struct node *n, struct error *err)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_nomem(err);
-	rc = fill(n->cfg, p->name, &at, &cfg, &dir, err);
+	rc = config_fill(n->cfg, p->name, &at, &cfg, &dir, err);
 	cfg.cache = n->cache;
 	if (rc == 0)
 		rc = p2p_open(&cfg, &p->p2p, err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One call of p2p_image_fetch() has all parts brought; each blob is read, in order, by
- * a source that waits for them.  What peers do not bring is read by range from the
- * registry, checked part by part, and passed on like the rest.
+ * A call of p2p_image_fetch() has all parts brought; each blob is read, in
+ * order, by a source that waits for them. Parts that no peer brings are read by
+ * range from the registry, checked one by one, and passed on like the rest.
  */
 #include "snapshotter/node/peers/metadata_swarm.h"
 
@@ -57,7 +57,7 @@ struct metadata_swarm {
 	struct p2p_image *p2p;
 	struct block_source *direct[BLOBS]; /* by pack: the registry's */
 
-	/* Of metadata_swarm_fetch(). */
+	/* State of metadata_swarm_fetch(). */
 	int64_t begun, chance_ns;
 	struct pace *pace; /* whether it is still wanted */
 	volatile bool cancel;
@@ -100,7 +100,7 @@ static enum p2p_swarm_kind kind_of(const struct artifact *a,
 
 /* ----------------------------------------------------------------- joining --- */
 
-static char *authorization(void *arg, struct pace *pace)
+static char *metadata_authorization(void *arg, struct pace *pace)
 {
 	const struct metadata_swarm *m = arg;
 
@@ -160,8 +160,10 @@ static bool holds_some(const struct metadata_swarm *m)
 	return false;
 }
 
-static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
-		const struct passed_blob blobs[BLOBS], struct error *err)
+static int metadata_join(struct metadata_swarm *m,
+			 const struct metadata_swarm_of *of,
+			 const struct passed_blob blobs[BLOBS],
+			 struct error *err)
 {
 	AUTO_FREE struct source **packs = NULL;
 	AUTO_FREE char *repo = NULL;
@@ -170,7 +172,7 @@ static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
 		.kind = kind_of(of->artifact, blobs),
 		.map = &m->map,
 		.label = of->label,
-		.authorization = authorization,
+		.authorization = metadata_authorization,
 		.arg = m,
 	};
 	int rc;
@@ -191,7 +193,7 @@ static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
 
 /* ----------------------------------------------------------------- room --- */
 
-static bool reserve(struct node *n, uint64_t size)
+static bool bytes_reserve(struct node *n, uint64_t size)
 {
 	uint64_t share = n->cfg->cache_quota / CACHE_SHARE;
 	uint64_t had = atomic_load(&n->metadata_bytes);
@@ -227,7 +229,7 @@ static struct metadata_swarm *take_oldest(struct node *n)
 
 static bool make_room(struct node *n, uint64_t size, bool may_close)
 {
-	while (!reserve(n, size)) {
+	while (!bytes_reserve(n, size)) {
 		struct metadata_swarm *m = NULL;
 
 		if (may_close && size <= n->cfg->cache_quota / CACHE_SHARE)
@@ -285,7 +287,7 @@ int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
 	if (rc == 0)
 		rc = open_direct(m, blobs, err);
 	if (rc == 0)
-		rc = join(m, of, blobs, err);
+		rc = metadata_join(m, of, blobs, err);
 	if (rc < 0) {
 		metadata_swarm_close(m);
 		return rc;
@@ -321,7 +323,7 @@ static void set_here(struct metadata_swarm *m, size_t block, bool is_here)
 	(void)pthread_mutex_unlock(&m->lock);
 }
 
-static int64_t latest(int64_t a, int64_t b)
+static int64_t latest_end(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -333,8 +335,8 @@ static bool is_stuck(const struct metadata_swarm *m, int64_t now)
 	int64_t moved, any;
 
 	p2p_image_progress(m->p2p, &at);
-	moved = latest(m->begun, at.moved_ns);
-	any = latest(moved, at.heard_ns);
+	moved = latest_end(m->begun, at.moved_ns);
+	any = latest_end(moved, at.heard_ns);
 	return now - any >= (at.heard_ns || at.told_ns ? HEARD_NS + m->chance_ns
 						       : ALONE_NS) ||
 	       now - moved >= TALK_NS || now - m->begun >= TOTAL_NS;
@@ -416,9 +418,10 @@ static int keep_part(struct block_sink *sink, size_t index, const void *data,
 	return 0;
 }
 
-/* Of the parts that are missing, where to read: anywhere, so that nodes which wait for
- * each other in vain read different ones.  Returns how many follow each other. */
-static size_t choose(struct blob *b, size_t *ret_first)
+/* Choose at random which missing parts to read, so that nodes which wait for
+ * each other in vain read different ones. Returns how many follow each
+ * other. */
+static size_t choose_parts(struct blob *b, size_t *ret_first)
 {
 	struct metadata_swarm *m = b->m;
 	uint64_t any = 0;
@@ -436,7 +439,7 @@ static size_t choose(struct blob *b, size_t *ret_first)
 	return n;
 }
 
-/* What is read of the registry while `block` is waited for. */
+/* A read from the registry while `block` is waited for. */
 struct metadata_reading {
 	struct pace pace;
 	struct metadata_swarm *m;
@@ -477,7 +480,7 @@ static int read_registry(struct blob *b, size_t block, struct error *err)
 	struct keep keep = { .sink.put = keep_part,
 			     .m = b->m,
 			     .blocks = blocks };
-	size_t n = choose(b, &keep.first);
+	size_t n = choose_parts(b, &keep.first);
 	struct block_req req = { .blocks = blocks,
 				 .n_blocks = n,
 				 .priority = SOURCE_DEMAND,
@@ -575,7 +578,7 @@ static int blob_new(struct metadata_swarm *m, const struct passed_blob *p,
 
 /* --------------------------------------------------------------- fetch --- */
 
-static void have(void *arg, uint32_t block, uint32_t bytes)
+static void have_part(void *arg, uint32_t block, uint32_t bytes)
 {
 	(void)bytes;
 	set_here(arg, block, true);
@@ -589,7 +592,7 @@ static void *bring_main(void *arg)
 				    .n = m->map.n_blocks,
 				    .priority = SOURCE_HOT,
 				    .streams = 1,
-				    .have = have,
+				    .have = have_part,
 				    .arg = m,
 				    .cancel = &m->cancel };
 	struct error err = ERROR_INIT;

@@ -16,7 +16,7 @@
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/remote_call.h"
 
-/* Of which artifact, and where it is; all borrowed during the call. */
+/* The artifact, and where it is; all borrowed during the call. */
 struct metadata_swarm_of {
 	const struct artifact *artifact;
 	const char *host, *repo, *label;

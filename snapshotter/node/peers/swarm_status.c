@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What p2p.status answers: docs/peers.md, "Watching it". */
+/* The answer of p2p.status: docs/peers.md, "Watching it". */
 #include <string.h>
 
 #include "snapshotter/node/peers/image_swarm.h"
 
-static json_t *text(const char *s)
+static json_t *json_text(const char *s)
 {
 	json_t *j = json_string(s);
 
@@ -17,17 +17,17 @@ static void add_peer(void *arg, const struct p2p_peer_info *i)
 		arg,
 		json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:I, s:I, s:I, "
 			  "s:I, s:I, s:i, s:i, s:o}",
-			  "node", text(i->node), "addr", text(i->addr), "rack",
-			  text(i->rack), "zone", text(i->zone), "distance",
-			  i->distance, "up", (int)i->is_up, "rdma",
-			  (int)i->is_rdma, "received_bytes",
-			  (json_int_t)i->received_bytes, "sent_bytes",
-			  (json_int_t)i->sent_bytes, "rate",
+			  "node", json_text(i->node), "addr",
+			  json_text(i->addr), "rack", json_text(i->rack),
+			  "zone", json_text(i->zone), "distance", i->distance,
+			  "up", (int)i->is_up, "rdma", (int)i->is_rdma,
+			  "received_bytes", (json_int_t)i->received_bytes,
+			  "sent_bytes", (json_int_t)i->sent_bytes, "rate",
 			  (json_int_t)i->rate, "rtt_us",
 			  (json_int_t)(i->rtt_ns / 1000), "quarantine_ms",
 			  (json_int_t)(i->quarantine_ns / 1000000), "strikes",
 			  (int)i->strikes, "failures", (int)i->failures,
-			  "error", text(i->why)));
+			  "error", json_text(i->why)));
 }
 
 static void add_image(void *arg, const struct p2p_image_info *i)
@@ -38,20 +38,20 @@ static void add_image(void *arg, const struct p2p_image_info *i)
 	(void)json_array_append_new(
 		arg,
 		json_pack("{s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "id",
-			  id, "name", text(i->label), "metadata",
+			  id, "name", json_text(i->label), "metadata",
 			  (int)i->is_metadata, "pieces", (json_int_t)i->pieces,
 			  "have", (json_int_t)i->have, "peers",
 			  (json_int_t)i->peers, "peer_bytes",
 			  (json_int_t)i->from_peers, "origin_bytes",
 			  (json_int_t)i->from_origin, "error",
-			  text(i->refusal)));
+			  json_text(i->refusal)));
 }
 
 static void add_tracker(void *arg, const struct p2p_tracker_info *i)
 {
 	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:o}", "url",
 						   i->url, "state", i->state,
-						   "error", text(i->why)));
+						   "error", json_text(i->why)));
 }
 
 static json_t *failures_json(const struct p2p_stats *s)
@@ -71,10 +71,10 @@ static json_t *last_failure_json(struct p2p *p)
 
 	if (!p2p_last_failure(p, &i))
 		return json_null();
-	return json_pack("{s:o, s:s, s:b, s:I, s:o}", "node", text(i.node),
+	return json_pack("{s:o, s:s, s:b, s:I, s:o}", "node", json_text(i.node),
 			 "addr", i.addr, "outgoing", (int)i.is_outgoing,
 			 "ago_ms", (json_int_t)(i.ago_ns / 1000000), "error",
-			 text(i.why));
+			 json_text(i.why));
 }
 
 static json_t *totals_json(const struct p2p_stats *s)

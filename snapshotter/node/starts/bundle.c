@@ -42,7 +42,7 @@ static char *key_of(const json_t *args)
 
 /* The value of a variable, or NULL; of one that is there twice the last, as runc has
  * it. */
-static const char *variable(const json_t *env, const char *name)
+static const char *find_variable(const json_t *env, const char *name)
 {
 	size_t n = strlen(name);
 	const char *value = NULL;
@@ -56,7 +56,7 @@ static const char *variable(const json_t *env, const char *name)
 	return value;
 }
 
-static const char *annotation(const json_t *all, const char *name)
+static const char *find_annotation(const json_t *all, const char *name)
 {
 	return json_string_value(json_object_get(all, name));
 }
@@ -64,9 +64,10 @@ static const char *annotation(const json_t *all, const char *name)
 /* The names are those of a pod's logs: what may be one is decided in one place. */
 static bool pod_of(const json_t *all, struct pod_name *ret)
 {
-	const char *space = annotation(all, CRI_PREFIX "sandbox-namespace");
-	const char *pod = annotation(all, CRI_PREFIX "sandbox-name");
-	const char *uid = annotation(all, CRI_PREFIX "sandbox-uid");
+	const char *space =
+		find_annotation(all, CRI_PREFIX "sandbox-namespace");
+	const char *pod = find_annotation(all, CRI_PREFIX "sandbox-name");
+	const char *uid = find_annotation(all, CRI_PREFIX "sandbox-uid");
 	char folder[POD_FOLDER_MAX];
 	int n;
 
@@ -81,8 +82,8 @@ static bool pod_of(const json_t *all, struct pod_name *ret)
 
 static bool is_of_a_pod(const json_t *all)
 {
-	return annotation(all, CRI_PREFIX "sandbox-namespace") ||
-	       annotation(all, CRI_PREFIX "sandbox-id");
+	return find_annotation(all, CRI_PREFIX "sandbox-namespace") ||
+	       find_annotation(all, CRI_PREFIX "sandbox-id");
 }
 
 /* "": nobody's. */
@@ -106,16 +107,16 @@ static int owner_of(const json_t *root, const char *space,
 {
 	const json_t *env =
 		json_object_get(json_object_get(root, "process"), "env");
-	struct stage_text said = stage_text(variable(env, "BOOTSEER_JOB"));
+	struct stage_text said = stage_text(find_variable(env, "BOOTSEER_JOB"));
 
 	*ret = (struct start_owner){ .attempt = STAGE_NONE,
 				     .rank = STAGE_NONE };
 	if (!stage_is_job(said))
 		said = stage_text(NULL);
-	(void)stage_read_count(variable(env, "BOOTSEER_ATTEMPT"),
+	(void)stage_read_count(find_variable(env, "BOOTSEER_ATTEMPT"),
 			       &ret->attempt);
-	if (!stage_read_count(variable(env, "BOOTSEER_RANK"), &ret->rank))
-		(void)stage_read_count(variable(env, "RANK"), &ret->rank);
+	if (!stage_read_count(find_variable(env, "BOOTSEER_RANK"), &ret->rank))
+		(void)stage_read_count(find_variable(env, "RANK"), &ret->rank);
 	return name_job(json_object_get(root, "annotations"), said, space,
 			ret->job);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What an OCI bundle's config.json says of a container: what it runs, and which job's
- * it is.  bundle_parse() is pure.
+ * Reads an OCI bundle's config.json: which program the container runs, and
+ * which job it belongs to. bundle_parse() is pure.
  */
 #ifndef BOOTSEER_NODE_BUNDLE_H
 #define BOOTSEER_NODE_BUNDLE_H
@@ -13,7 +13,7 @@
 #define BUNDLE_WORDS_MAX 4096
 #define BUNDLE_CRI "k8s.io" /* containerd's namespace of all pods */
 
-/* Whose events a start's are; `job` "": nobody's. */
+/* The job to which a start's events belong; `job` "": none. */
 struct start_owner {
 	char job[STAGE_JOB_MAX + 1];
 	int64_t attempt, rank; /* STAGE_NONE */

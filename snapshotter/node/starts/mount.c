@@ -142,7 +142,7 @@ static void back_to_lazy(struct mounted *m)
 	m->image.n_files = 0;
 }
 
-/* What is asked of a mount. */
+/* Reasons for a mount. */
 enum mount_why {
 	MOUNT_USE,     /* somebody wants the files */
 	MOUNT_START,   /* containers will start on it */
@@ -281,7 +281,7 @@ static int mount_again_if_gone(struct node *n, struct image *i,
 
 /* ------------------------------------------------------------------ users --- */
 
-static int wrap(struct image *i, int rc, struct error *err)
+static int wrap_image(struct image *i, int rc, struct error *err)
 {
 	AUTO_FREE char *label = NULL;
 
@@ -303,7 +303,7 @@ int node_mount(struct node *n, struct image *i, const char *user,
 
 	rc = mounted_enter_gate(n, i, call, err);
 	if (rc < 0)
-		return wrap(i, rc, err);
+		return wrap_image(i, rc, err);
 	images_lock(n->images);
 	was = names_has(&i->state.users, user);
 	rc = i->removed ? -ENOENT : 0;
@@ -330,7 +330,7 @@ int node_mount(struct node *n, struct image *i, const char *user,
 		}
 	}
 	keyed_lock_leave(n->gate, &i->id);
-	return wrap(i, rc, err);
+	return wrap_image(i, rc, err);
 }
 
 int node_umount(struct node *n, struct image *i, const char *user,
@@ -342,7 +342,7 @@ int node_umount(struct node *n, struct image *i, const char *user,
 	*ret_was = false;
 	rc = mounted_enter_gate_long(n, i, call, err);
 	if (rc < 0)
-		return wrap(i, rc, err);
+		return wrap_image(i, rc, err);
 	images_lock(n->images);
 	last = i->state.users.n == 0 ||
 	       (i->state.users.n == 1 && names_has(&i->state.users, user));
@@ -354,7 +354,7 @@ int node_umount(struct node *n, struct image *i, const char *user,
 	keyed_lock_leave(n->gate, &i->id);
 	if (rc == 0 && last)
 		node_prefetch_leave(n, i);
-	return wrap(i, rc, err);
+	return wrap_image(i, rc, err);
 }
 
 /* ----------------------------------------------------------- start and end --- */
@@ -371,7 +371,7 @@ static void restore_one(struct node *n, struct image *i,
 	if (rc == -EINPROGRESS && call->is_local)
 		return;
 	i->is_not_restored = rc < 0;
-	if (wrap(i, rc, &err) < 0)
+	if (wrap_image(i, rc, &err) < 0)
 		log_error("mount",
 			  "not restored reason=\"%s\" effect=\"reads of its "
 			  "containers wait or fail\"",
@@ -433,7 +433,8 @@ static void tell_frozen(struct node *n)
 			 (unsigned long long)s.mounts_lingering);
 }
 
-/* What a complete mount reads is mended where it lies, by fetching it again. */
+/* A complete mount reads the cache's files, so damage is mended where it lies,
+ * by fetching the blocks again. */
 static void refetch_damaged(struct node *n, struct image *i, void *n_images)
 {
 	struct error err = ERROR_INIT;
@@ -479,7 +480,8 @@ void node_restore(struct node *n)
 	call.is_local = true;
 	(void)for_each(n, restore_complete, &call);
 	(void)for_each(n, restore_rest, &call);
-	/* What is damaged is fetched again, and the readers of all images wait for that. */
+	/* Damaged images are fetched again now; the readers of all images wait
+	 * for that. */
 	remote_call_init(&call, &n->is_ending, NULL, clock_now_ns(),
 			 NODE_RESTORE_REMOTE_NS);
 	(void)for_each(n, restore_rest, &call);

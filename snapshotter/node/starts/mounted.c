@@ -92,8 +92,8 @@ static int open_checked(const struct image *i, const char *name,
 }
 
 /* Fetch the two files again: the disk lost them. */
-static int refetch(struct node *n, const struct image *i,
-		   struct remote_call *call, struct error *err)
+static int refetch_files(struct node *n, const struct image *i,
+			 struct remote_call *call, struct error *err)
 {
 	AUTO_FREE char *meta = image_path(i, "meta.erofs");
 	AUTO_FREE char *map = image_path(i, "blockmap");
@@ -122,7 +122,7 @@ static int refetch(struct node *n, const struct image *i,
 			(unlink(new_map) < 0 && errno != ENOENT)))
 		rc = error_set(err, errno, "remove '%s': %s", new_meta,
 			       strerror(errno));
-	/* What is good of the two stays until both are there anew. */
+	/* The old files stay until both are there anew: either may be good. */
 	if (rc == 0)
 		rc = artifact_fetch(lease->store, &i->artifact, &from, new_meta,
 				    new_map, err);
@@ -247,7 +247,7 @@ int mounted_open(struct node *n, struct image *i, struct remote_call *call,
 		    "damaged image=%.12s reason=\"%s\" "
 		    "action=\"fetching it again\"",
 		    i->hex, err->msg);
-	rc = refetch(n, i, call, err);
+	rc = refetch_files(n, i, call, err);
 	return rc < 0 ? rc : open_once(n, i, true, ret_meta, ret, err);
 }
 

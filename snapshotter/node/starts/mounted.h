@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One mount of an image: what mount.c and record.c have in common. */
+/* A mount of an image: what mount.c and record.c have in common. */
 #ifndef BOOTSEER_NODE_MOUNTED_H
 #define BOOTSEER_NODE_MOUNTED_H
 

@@ -36,7 +36,7 @@ struct prefetches {
 	struct prefetch_sums past;
 };
 
-/* Of one image. */
+/* The prefetch of an image. */
 struct image_prefetch {
 	struct node *node;
 	struct image *image;   /* a use */
@@ -59,7 +59,7 @@ static struct pressure_facts facts_now(struct prefetches *all)
 	(void)pthread_mutex_lock(&all->lock);
 	facts = all->facts;
 	is_old = clock_now_ns() - all->looked_ns >= PRESSURE_EVERY_NS;
-	/* One looks, the others take what was seen before. */
+	/* A single thread looks, and the others take what was seen before. */
 	if (is_old)
 		all->looked_ns = clock_now_ns();
 	(void)pthread_mutex_unlock(&all->lock);
@@ -89,7 +89,7 @@ static bool is_under_pressure(void *arg, struct error *why)
 	return is_short;
 }
 
-static uint64_t room(void *arg)
+static uint64_t disk_room(void *arg)
 {
 	struct pressure_facts facts = facts_now(arg);
 
@@ -124,7 +124,7 @@ int node_prefetch_open(struct node *n, starts_reads_fn *reads,
 			    .settle_max_ns = SETTLE_MAX_NS,
 			    .retry_ns = NODE_PREFETCH_RETRY_NS },
 		.pressure = is_under_pressure,
-		.room = room,
+		.room = disk_room,
 		.idle_ns = idle_ns,
 		.arg = all,
 	};
@@ -211,7 +211,7 @@ static void merge_sums(struct prefetch_sums *to, const struct prefetch_sums *s)
 	to->fetched_bytes += s->fetched_bytes;
 }
 
-static void destroy(struct image_prefetch *ip)
+static void image_prefetch_free(struct image_prefetch *ip)
 {
 	prefetch_free(ip->prefetch);
 	mounted_free(ip->files);
@@ -220,7 +220,7 @@ static void destroy(struct image_prefetch *ip)
 	free(ip);
 }
 
-static void put(struct image_prefetch *ip)
+static void image_prefetch_put(struct image_prefetch *ip)
 {
 	struct images *images;
 	bool last;
@@ -232,11 +232,11 @@ static void put(struct image_prefetch *ip)
 	last = --ip->refs == 0;
 	images_unlock(images);
 	if (last)
-		destroy(ip);
+		image_prefetch_free(ip);
 }
 
 /* A use of what the image has, or NULL. */
-static struct image_prefetch *get(struct image *i)
+static struct image_prefetch *image_prefetch_get(struct image *i)
 {
 	struct image_prefetch *ip;
 
@@ -263,8 +263,9 @@ static void mark_read(void *arg, uint8_t *bits)
 static void on_done(void *arg);
 static void on_failed(void *arg, const struct error *why, int64_t retry_ns);
 
-static int make(struct node *n, struct image *i, struct remote_call *call,
-		struct image_prefetch **ret, struct error *err)
+static int image_prefetch_new(struct node *n, struct image *i,
+			      struct remote_call *call,
+			      struct image_prefetch **ret, struct error *err)
 {
 	struct image_prefetch *ip = calloc(1, sizeof(*ip));
 	struct map_file meta = MAP_FILE_INIT;
@@ -294,7 +295,7 @@ static int make(struct node *n, struct image *i, struct remote_call *call,
 				  &ip->prefetch, err);
 	}
 	if (rc < 0) {
-		destroy(ip);
+		image_prefetch_free(ip);
 		return rc;
 	}
 	*ret = ip;
@@ -306,7 +307,7 @@ static int get_or_make(struct node *n, struct image *i,
 		       struct remote_call *call, struct image_prefetch **ret,
 		       struct error *err)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 	bool removed;
 	int rc;
 
@@ -317,11 +318,11 @@ static int get_or_make(struct node *n, struct image *i,
 		images_lock(i->all);
 		removed = i->removed;
 		images_unlock(i->all);
-		ip = get(i);
+		ip = image_prefetch_get(i);
 		if (removed)
 			rc = error_set(err, ENOENT, "it was removed meanwhile");
 		else if (!ip)
-			rc = make(n, i, call, &ip, err);
+			rc = image_prefetch_new(n, i, call, &ip, err);
 		if (rc == 0) {
 			images_lock(i->all);
 			ip->refs += i->prefetch ? 0 : 2;
@@ -330,7 +331,7 @@ static int get_or_make(struct node *n, struct image *i,
 		}
 		keyed_lock_leave(n->gate, &i->id);
 		if (rc < 0) {
-			put(ip);
+			image_prefetch_put(ip);
 			return rc;
 		}
 	}
@@ -354,7 +355,7 @@ void node_prefetch_drop(struct node *n, struct image *i)
 	(void)pthread_mutex_lock(&n->prefetches->lock);
 	merge_sums(&n->prefetches->past, &sums);
 	(void)pthread_mutex_unlock(&n->prefetches->lock);
-	put(ip);
+	image_prefetch_put(ip);
 }
 
 /* ----------------------------------------------------------- what is noted --- */
@@ -384,8 +385,8 @@ static int write_hot(const struct image *i, const struct buf *hot,
 }
 
 /* With `noting`. */
-static void note(struct image_prefetch *ip, enum state_prefetch what,
-		 const struct buf *hot)
+static void note_state(struct image_prefetch *ip, enum state_prefetch what,
+		       const struct buf *hot)
 {
 	struct error err = ERROR_INIT;
 	int rc;
@@ -475,15 +476,16 @@ static int begin_noted(struct image_prefetch *ip, struct hot_list *hot,
 		return rc;
 	ip->is_to_unpack = is_to_unpack;
 	if (!is_passing && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
-		note(ip,
-		     rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
-						: STATE_PREFETCH_ALL,
-		     text);
+		note_state(ip,
+			   rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
+						      : STATE_PREFETCH_ALL,
+			   text);
 	return 0;
 }
 
-static int begin(struct image_prefetch *ip, struct hot_list *hot,
-		 enum prefetch_rest rest, bool to_unpack, struct error *err)
+static int begin_prefetch(struct image_prefetch *ip, struct hot_list *hot,
+			  enum prefetch_rest rest, bool to_unpack,
+			  struct error *err)
 {
 	AUTO_BUF text = { .limit = HOT_FILE_MAX };
 	int rc = 0;
@@ -511,14 +513,14 @@ static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
 	mounted_call_init(n, &own);
 	rc = get_or_make(n, i, call ? call : &own, &ip, err);
 	if (rc == 0)
-		rc = begin(ip, hot, rest, to_unpack, err);
+		rc = begin_prefetch(ip, hot, rest, to_unpack, err);
 	else if (hot)
 		hot_list_fini(hot);
-	put(ip);
+	image_prefetch_put(ip);
 	return error_wrap(err, rc, "prefetch");
 }
 
-/* Of a hot set alone there has to be one. */
+/* A prefetch of the hot set alone needs a trace; without one it fails. */
 static int check_order(struct node *n, struct image *i, struct error *err)
 {
 	struct prefetch_stats s;
@@ -558,7 +560,7 @@ int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
 
 int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 
 	(void)n;
 	(void)err;
@@ -566,18 +568,19 @@ int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
 		return 0;
 	prefetch_stop(ip->prefetch);
 	note_end(ip);
-	put(ip);
+	image_prefetch_put(ip);
 	return 0;
 }
 
 void node_prefetch_leave(struct node *n, struct image *i)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 	bool is_unused;
 
 	if (!ip)
 		return;
-	/* Whoever comes has the image before its order comes here, so either is seen. */
+	/* A new user adds himself to the image before his order comes here, so
+	 * one of the two is seen. */
 	(void)pthread_mutex_lock(&ip->noting);
 	images_lock(n->images);
 	is_unused = i->state.users.n == 0 && !i->mounted;
@@ -587,7 +590,7 @@ void node_prefetch_leave(struct node *n, struct image *i)
 		ip->is_to_unpack = false;
 	}
 	(void)pthread_mutex_unlock(&ip->noting);
-	put(ip);
+	image_prefetch_put(ip);
 }
 
 /* How long to wait until it is asked again whether somebody wants to. */
@@ -609,7 +612,7 @@ int node_prefetch_wait(struct node *n, struct image *i,
 		       const struct wait_policy *policy, struct pace *pace,
 		       struct error *err)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 	int64_t until = clock_now_ns() + NODE_PREFETCH_WAIT_NS, slice;
 	int rc;
 
@@ -622,14 +625,14 @@ int node_prefetch_wait(struct node *n, struct image *i,
 		slice = next_look(until, pace);
 		rc = prefetch_wait(ip->prefetch, policy, slice, err);
 	} while (rc == -ETIMEDOUT && goes_on(slice, until, pace));
-	put(ip);
+	image_prefetch_put(ip);
 	return rc;
 }
 
 int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
 			   struct pace *pace, struct error *err)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 	int64_t until = clock_now_ns() + timeout_ns, slice;
 
 	(void)n;
@@ -639,7 +642,7 @@ int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
 		slice = next_look(until, pace);
 		prefetch_wait_end(ip->prefetch, slice);
 	} while (goes_on(slice, until, pace));
-	put(ip);
+	image_prefetch_put(ip);
 	return pace_level(pace) == PACE_STOP
 		       ? error_set(err, ECANCELED, "whoever asked has left")
 		       : 0;
@@ -656,7 +659,7 @@ int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 		rc = error_set(err, EINPROGRESS, "the store is needed");
 	if (rc == 0)
 		rc = device_read_sync(ip->files->device, off, buf, len, err);
-	put(ip);
+	image_prefetch_put(ip);
 	return rc;
 }
 
@@ -665,28 +668,28 @@ int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 bool node_prefetch_stats(struct node *n, struct image *i,
 			 struct prefetch_stats *ret)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 
 	(void)n;
 	*ret = (struct prefetch_stats){ .phase = PREFETCH_IDLE };
 	if (!ip)
 		return false;
 	prefetch_get_stats(ip->prefetch, ret);
-	put(ip);
+	image_prefetch_put(ip);
 	return true;
 }
 
 int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
 			  uint8_t **ret_bits, struct error *err)
 {
-	struct image_prefetch *ip = get(i);
+	struct image_prefetch *ip = image_prefetch_get(i);
 	int rc;
 
 	(void)n;
 	if (!ip)
 		return error_set(err, ENOENT, "the image has no prefetch");
 	rc = prefetch_fetched(ip->prefetch, hot_only, ret_bits, err);
-	put(ip);
+	image_prefetch_put(ip);
 	return rc;
 }
 
@@ -702,10 +705,10 @@ void node_prefetch_sums(struct node *n, struct prefetch_sums *ret)
 	if (images_list(n->images, &list, &len, NULL) < 0)
 		return;
 	for (k = 0; k < len; k++) {
-		ip = get(list[k]);
+		ip = image_prefetch_get(list[k]);
 		if (ip)
 			add_sums(ret, ip);
-		put(ip);
+		image_prefetch_put(ip);
 	}
 	images_list_free(list, len);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is prefetched of an image, and when: decided here and nowhere else.  Pure.
+ * Decides what is prefetched of an image, and when; nothing else does.  Pure.
  *
  *                         --prefetch   off       hot       all
  *   PREFETCH_ON_TRACE                  nothing   hot       hot
@@ -28,7 +28,7 @@ enum prefetch_mode {
 	PREFETCH_MODES
 };
 
-/* What happened. */
+/* Events after which a prefetch is decided about. */
 enum prefetch_event {
 	PREFETCH_ON_TRACE,         /* one was found before a container came */
 	PREFETCH_ON_TRACE_START,   /* one was found, and a container waits */

@@ -8,7 +8,8 @@
 
 #include "blockstore/blockstore.h"
 
-/* What is looked at; bytes.  What is not known is 0, and no pressure. */
+/* Facts that decide about pressure, in bytes. Unknown ones are 0, and no
+ * pressure. */
 struct pressure_facts {
 	uint64_t disk_free;    /* of the cache's disk */
 	uint64_t disk_reserve; /* --cache-min-free of it */

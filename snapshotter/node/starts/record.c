@@ -58,7 +58,8 @@ static void recording_free(struct recording *r)
 }
 
 /* Lock held. */
-static struct recording *find(struct recordings *all, const char *user)
+static struct recording *find_recording(struct recordings *all,
+					const char *user)
 {
 	struct recording *r;
 
@@ -67,7 +68,7 @@ static struct recording *find(struct recordings *all, const char *user)
 	return r;
 }
 
-static void forget(struct recordings *all, struct recording *r)
+static void forget_recording(struct recordings *all, struct recording *r)
 {
 	struct recording **p;
 
@@ -81,8 +82,9 @@ static void forget(struct recordings *all, struct recording *r)
 }
 
 /* A place in the table, marked busy. */
-static int claim(struct recordings *all, struct image *i, const char *user,
-		 struct recording **ret, uint64_t *ret_index, struct error *err)
+static int claim_user(struct recordings *all, struct image *i, const char *user,
+		      struct recording **ret, uint64_t *ret_index,
+		      struct error *err)
 {
 	struct recording *r = calloc(1, sizeof(*r));
 	int rc = 0;
@@ -101,7 +103,7 @@ static int claim(struct recordings *all, struct image *i, const char *user,
 	if (!r->user || !r->image)
 		rc = error_set(err, r->user ? ENOENT : ENOMEM,
 			       "image %.12s was removed", i->hex);
-	else if (find(all, user))
+	else if (find_recording(all, user))
 		rc = error_set(err, EBUSY, "'%s' records already", user);
 	else if (all->n >= RECORDINGS_MAX)
 		rc = error_set(err, EAGAIN, "%d recordings are under way",
@@ -133,7 +135,8 @@ static int mount_own(struct node *n, struct recording *r, uint64_t index,
 		r->path = NULL;
 		return error_nomem(err);
 	}
-	/* It may have to fetch the image's files again, as others may. */
+	/* mounted_open() may fetch the image's files again, as others may:
+	 * inside the gate. */
 	rc = mounted_enter_gate(n, r->image, call, err);
 	if (rc < 0)
 		return rc;
@@ -193,7 +196,7 @@ int node_record(struct node *n, struct image *i, const char *user,
 	uint64_t index = 0;
 	int rc;
 
-	rc = claim(n->recordings, i, user, &r, &index, err);
+	rc = claim_user(n->recordings, i, user, &r, &index, err);
 	if (rc < 0)
 		return rc;
 	rc = mount_own(n, r, index, call, err);
@@ -206,7 +209,7 @@ int node_record(struct node *n, struct image *i, const char *user,
 		rc = error_nomem(err);
 	ret->start = reply.number;
 	if (rc < 0 && umount_own(n, r, &ignored) == 0) {
-		forget(n->recordings, r);
+		forget_recording(n->recordings, r);
 		return error_wrap(err, rc, "recording");
 	}
 	pthread_mutex_lock(&n->recordings->lock);
@@ -227,7 +230,7 @@ int node_record_end(struct node *n, const char *user, bool *ret_was,
 	int rc;
 
 	pthread_mutex_lock(&all->lock);
-	r = find(all, user);
+	r = find_recording(all, user);
 	busy = r && r->busy;
 	if (r)
 		r->busy = true;
@@ -243,7 +246,7 @@ int node_record_end(struct node *n, const char *user, bool *ret_was,
 	rc = umount_own(n, r, err);
 	if (rc == 0) {
 		*ret_was = true;
-		forget(all, r);
+		forget_recording(all, r);
 		return 0;
 	}
 	pthread_mutex_lock(&all->lock);

@@ -5,7 +5,8 @@
 
 #include "common/clock.h"
 
-/* What was read in less is too little to learn from, if the start goes on. */
+/* A recording that was alone for less than this is too short to learn from, if
+ * the start goes on. */
 #define ALONE_MIN_NS (INT64_C(10000) * NS_PER_MS)
 /* A start without an end of its own that took less than one part in so many of
  * what it is known to take is a crash. */
@@ -56,7 +57,7 @@ bool recording_is_on(enum recording_state s)
 	return false;
 }
 
-static enum recording_state kept(const struct recording_end *e)
+static enum recording_state recording_kept(const struct recording_end *e)
 {
 	return e->n_entries && e->has_key ? RECORDING_KEPT : RECORDING_EMPTY;
 }
@@ -70,10 +71,11 @@ enum recording_state recording_end(enum recording_state s,
 		return RECORDING_NAMELESS;
 	if (e->alone_ns < ALONE_MIN_NS)
 		return RECORDING_MIXED;
-	/* It had an end of its own, and is what was asked about before. */
+	/* The start ended by itself, with the words that were asked about
+	 * before: no question is left. */
 	if (!e->has_key ||
 	    (e->end != START_GONE && e->words != START_WORDS_OTHER))
-		return kept(e);
+		return recording_kept(e);
 	return s == RECORDING_ORDERED ? RECORDING_ORDERED_ASK
 				      : RECORDING_OFFERED_ASK;
 }
@@ -100,12 +102,12 @@ enum recording_state recording_judge(enum recording_state s,
 {
 	if (!recording_has_to_ask(s))
 		return s;
-	/* Whoever cannot be asked takes it. */
+	/* Without an answer the recording is kept. */
 	if (!known || !known->is_own)
-		return kept(e);
+		return recording_kept(e);
 	if (is_fragment(e, known->length_ms))
 		return RECORDING_FRAGMENT;
 	if (s == RECORDING_OFFERED_ASK && (!known->is_wanted || is_short(e)))
 		return RECORDING_KNOWN;
-	return kept(e);
+	return recording_kept(e);
 }

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What can be seen of a start's reads. */
+/* Reads of a start that this node can see. */
 enum recording_sight {
 	RECORDING_BLIND, /* nothing: a complete mount, or no memory */
 	RECORDING_STALE, /* not what the page cache has of earlier reads */
@@ -87,7 +87,7 @@ enum recording_state recording_end(enum recording_state s,
 /* Has somebody who knows traces to be asked? */
 bool recording_has_to_ask(enum recording_state s);
 
-/* What the stores have of this start. */
+/* Traces that the stores have of this start. */
 struct recording_known {
 	bool is_own;    /* a trace of this image and workload; else no more */
 	bool is_wanted; /* and they want another one */

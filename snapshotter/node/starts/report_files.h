@@ -38,7 +38,7 @@ int report_files_load(struct report_files *f, size_t max, size_t body_max,
 int report_files_put(struct report_files *f, const char *path, const char *body,
 		     uint64_t *ret_number, struct error *err) MUST_CHECK;
 
-/* It was sent, or is not wanted any more. */
+/* Remove a report that was sent, or is not wanted any more. */
 void report_files_drop(struct report_files *f, uint64_t number);
 
 #endif

@@ -14,7 +14,7 @@
 #define EMITTER_NAME "bootseerd"
 #define HOUR_NS (3600 * NS_PER_S)
 
-/* What a namespace of pods has said within the hour. */
+/* Number of events that a namespace of pods has said within the hour. */
 struct events_share {
 	UT_hash_handle hh;
 	unsigned int events;
@@ -75,7 +75,7 @@ void start_events_free(struct start_events *e)
 }
 
 /* Lock held.  Told once, until it works again. */
-static void tell(struct start_events *e, const char *why)
+static void tell_event(struct start_events *e, const char *why)
 {
 	if (!e->is_told)
 		log_warning("starts",
@@ -120,7 +120,7 @@ static bool has_room(struct start_events *e, const char *job)
 	}
 	s = share_of(e, job);
 	if (!s || s->events >= START_EVENTS_HOUR_MAX - e->hour_events) {
-		tell(e, "too many within the hour");
+		tell_event(e, "too many within the hour");
 		return false;
 	}
 	s->events++;
@@ -136,14 +136,14 @@ static bool open_emitter(struct start_events *e)
 		       : stage_emitter_new(e->dir, EMITTER_NAME, &e->to, &why);
 
 	if (rc < 0 && rc != -ENOENT)
-		tell(e, why.msg);
+		tell_event(e, why.msg);
 	return rc == 0;
 }
 
 /* Lock held. */
-static bool say(struct start_events *e, const struct start_stages *s,
-		const char *stage, enum stage_ev ev, int64_t at_ns,
-		const uint64_t *facts)
+static bool say_event(struct start_events *e, const struct start_stages *s,
+		      const char *stage, enum stage_ev ev, int64_t at_ns,
+		      const uint64_t *facts)
 {
 	struct stage_text image = stage_text(s->image);
 	struct stage_event event;
@@ -170,10 +170,11 @@ static void say_ev(struct start_events *e, const struct start_stages *s,
 
 	if (!at || !has_room(e, s->owner->job))
 		return;
-	if (say(e, s, stage, ev, at, ev == STAGE_END ? span->facts : NULL))
+	if (say_event(e, s, stage, ev, at,
+		      ev == STAGE_END ? span->facts : NULL))
 		e->is_told = false;
 	else
-		tell(e, "the file cannot be written");
+		tell_event(e, "the file cannot be written");
 }
 
 /* Lock held. */

@@ -77,7 +77,8 @@ static int send_report(struct start_reports *r,
 	return rc;
 }
 
-/* What no later try changes: the service is older, or the token does not allow it. */
+/* Failures that no later try changes: the service is older, or the token does
+ * not allow it. */
 static bool is_for_good(int rc)
 {
 	return rc == -EINVAL || rc == -EACCES || rc == -ENOENT || rc == -EFBIG;

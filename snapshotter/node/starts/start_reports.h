@@ -19,7 +19,8 @@ struct start_reports;
 /* Without --service `*ret` is NULL, and all else does nothing. */
 int start_reports_new(const struct node_config *cfg, struct start_reports **ret,
 		      struct error *err) MUST_CHECK;
-/* What waits is in files then; one that is being sent has seconds to end. */
+/* Reports that wait are in files then; a report that is being sent has seconds
+ * to end. */
 void start_reports_free(struct start_reports *r);
 
 /* Which start; texts are copied. */

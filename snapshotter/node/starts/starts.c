@@ -27,7 +27,7 @@
 #define GATE_NS (5 * NS_PER_S)
 #define POLL_NS (100 * NS_PER_MS) /* ready files, bundles */
 #define IDLE_NS NS_PER_S
-/* Who probes a new device, as udev does, reads less. */
+/* A prober of new devices, as udev is, reads less than this. */
 #define PROBE_BYTES_MAX (1u << 20)
 #define FINISHERS 2
 #define ASKED_AGE_NS (300 * NS_PER_S)
@@ -40,7 +40,7 @@ static struct mounted *mount_of(const struct start_request *r,
 	return r->mount ? r->mount : i->mounted;
 }
 
-static void unreserve(struct container_start *s)
+static void unreserve_watched(struct container_start *s)
 {
 	if (s->watched_bytes)
 		atomic_fetch_sub(&s->all->watched_bytes, s->watched_bytes);
@@ -52,7 +52,7 @@ void container_start_free(struct container_start *s)
 	if (!s)
 		return;
 	recorder_free(s->recorder);
-	unreserve(s);
+	unreserve_watched(s);
 	images_put(s->image);
 	if (s->ready_root >= 0)
 		close(s->ready_root);
@@ -103,7 +103,7 @@ static int copy_request(struct container_start *s,
 
 /* ------------------------------------------------------------------- begin --- */
 
-/* What is known of this start, and the prefetch for it. */
+/* Look up what is known of this start, and begin the prefetch for it. */
 static int look_up(struct starts *all, struct container_start *s,
 		   const struct start_request *r, bool *ret_wanted,
 		   struct error *err)
@@ -159,8 +159,8 @@ static void wait_for_hot(struct starts *all, struct container_start *s,
 }
 
 /* Put it into the table.  Inside the image's gate. */
-static int insert(struct starts *all, struct container_start *s,
-		  struct start_reply *ret, struct error *err)
+static int insert_start(struct starts *all, struct container_start *s,
+			struct start_reply *ret, struct error *err)
 {
 	int rc = 0;
 
@@ -179,7 +179,7 @@ static int insert(struct starts *all, struct container_start *s,
 		all->stats.predicted += s->is_predicted;
 		all->stats.waited_ms +=
 			(uint64_t)(s->reply.waited_ns / NS_PER_MS);
-		/* It may be over as soon as the lock is free. */
+		/* The start may be over as soon as the lock is free. */
 		*ret = s->reply;
 		pthread_cond_broadcast(&all->changed);
 	}
@@ -189,7 +189,8 @@ static int insert(struct starts *all, struct container_start *s,
 
 /* A recorder has two bits for each page of its device, which an image may claim to be
  * as large as it likes: all together are bounded. */
-static int reserve(struct container_start *s, uint64_t bytes, struct error *err)
+static int reserve_watched(struct container_start *s, uint64_t bytes,
+			   struct error *err)
 {
 	uint64_t before = atomic_fetch_add(&s->all->watched_bytes, bytes);
 
@@ -203,7 +204,7 @@ static int reserve(struct container_start *s, uint64_t bytes, struct error *err)
 }
 
 /* Begin to see the reads of a lazy mount. */
-static void observe(struct container_start *s, struct mounted *m)
+static void observe_device(struct container_start *s, struct mounted *m)
 {
 	const struct recorder_config cfg = { .device_size =
 						     m->image.device_size };
@@ -211,10 +212,10 @@ static void observe(struct container_start *s, struct mounted *m)
 
 	if (!m->device)
 		return;
-	if (reserve(s, cfg.device_size, &why) < 0 ||
+	if (reserve_watched(s, cfg.device_size, &why) < 0 ||
 	    recorder_new(&cfg, &s->recorder, &why) < 0) {
 		log_warning("starts", "not watched reason=\"%s\"", why.msg);
-		unreserve(s);
+		unreserve_watched(s);
 		return;
 	}
 	s->device = m->device;
@@ -227,9 +228,9 @@ static void observe(struct container_start *s, struct mounted *m)
 	device_observe(s->device, recorder_observer(s->recorder));
 }
 
-static int watch(struct starts *all, struct container_start *s,
-		 const struct start_request *r, bool wanted,
-		 struct start_reply *ret, struct error *err)
+static int watch_start(struct starts *all, struct container_start *s,
+		       const struct start_request *r, bool wanted,
+		       struct start_reply *ret, struct error *err)
 {
 	enum recording_mode mode =
 		r->mount ? RECORDING_MODE_ALWAYS
@@ -246,14 +247,14 @@ static int watch(struct starts *all, struct container_start *s,
 		return error_set(err, ENOENT, "image %.12s is not mounted",
 				 i->hex);
 	}
-	observe(s, m);
+	observe_device(s, m);
 	s->recording = recording_begin(s->sight, mode, wanted);
 	s->reply.recording = recording_is_on(s->recording);
 	s->watch_ns = clock_now_ns();
 	s->until_ns =
 		s->watch_ns +
 		(r->window_ns ? r->window_ns : all->node->cfg->record_window);
-	rc = insert(all, s, ret, err);
+	rc = insert_start(all, s, ret, err);
 	if (rc < 0 && s->device)
 		device_unobserve(s->device, recorder_observer(s->recorder));
 	keyed_lock_leave(all->node->gate, &i->id);
@@ -277,7 +278,8 @@ void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
 	asked.peer_bytes = bytes.peers;
 	asked.origin_bytes = bytes.origin;
 	images_lock(n->images);
-	/* One that found all here takes no place of one that did not. */
+	/* A preparation that found all here does not replace one that had to
+	 * ask. */
 	if (!i->asked.end_ns || resolved_ns ||
 	    asked.end_ns - i->asked.end_ns > ASKED_AGE_NS)
 		i->asked = asked;
@@ -326,14 +328,14 @@ int starts_begin(struct starts *all, struct image *i,
 		rc = look_up(all, s, r, &wanted, err);
 	if (rc < 0)
 		return rc;
-	/* What is left has times of its own. */
+	/* The waits below have times of their own. */
 	remote_call_no_deadline(r->call);
-	/* One start a user: the container before is gone. */
+	/* A user has one start at a time: the container before is gone. */
 	starts_end(all, r->user);
 	wait_for_hot(all, s, r);
 	if (pace_level(&r->call->pace) == PACE_STOP)
 		return error_set(err, ECANCELED, "whoever asked has left");
-	rc = watch(all, s, r, wanted, ret, err);
+	rc = watch_start(all, s, r, wanted, ret, err);
 	if (rc == 0)
 		s = NULL; /* the table's */
 	return rc;
@@ -351,7 +353,7 @@ static void finish_run(struct work *w)
 }
 
 /* Lock held: drop a use; the last one hands it to the pool. */
-static void unref(struct container_start *s)
+static void start_unref(struct container_start *s)
 {
 	if (--s->refs > 0)
 		return;
@@ -412,7 +414,7 @@ static void end_start(struct container_start *s, enum start_end how)
 	*p = s->next;
 	all->n--;
 	all->node->n_unready_starts -= s->ready_file != NULL;
-	unref(s);
+	start_unref(s);
 	pthread_cond_broadcast(&all->changed);
 }
 
@@ -515,10 +517,11 @@ static void look_after(struct container_start *s)
 		note_bundle(s, &bundle);
 	if (ready && !is_over(s))
 		end_start(s, START_READY);
-	unref(s);
+	start_unref(s);
 }
 
-/* One that was not looked at in this round.  Numbers fall along the list. */
+/* The next start below this number that was not looked at in this round.
+ * Numbers fall along the list. */
 static struct container_start *next_polled(struct starts *all, uint64_t below)
 {
 	struct container_start *s;
@@ -664,7 +667,7 @@ void starts_mark_read(struct starts *all, const struct image *i,
 		pthread_mutex_unlock(&all->lock);
 		recorder_mark_read(s->recorder, map, bits);
 		pthread_mutex_lock(&all->lock);
-		unref(s);
+		start_unref(s);
 	}
 	pthread_mutex_unlock(&all->lock);
 }

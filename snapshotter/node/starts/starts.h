@@ -20,7 +20,8 @@ struct mounted;
 
 int starts_open(struct node *n, struct starts **ret,
 		struct error *err) MUST_CHECK;
-/* What is under way is forgotten.  While the devices are still there. */
+/* Starts that are under way are forgotten. Called while the devices are still
+ * there. */
 void starts_close(struct starts *s); /* NULL is allowed */
 
 /* The image was prepared, from `begin_ns` until now; what is meant was known of a

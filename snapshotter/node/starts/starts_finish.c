@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is made of a start that ended: its trace, for the stores, and its figures,
+ * Results of a start that ended: its trace, for the stores, and its figures,
  * for `image explain` (ROOT/images/ID/starts.json, docs/operations.md).
  */
 #include <errno.h>
@@ -73,7 +73,7 @@ static int make_trace(struct finish *f, struct error *err)
 			      until + 1, &f->trace, err);
 }
 
-/* What the stores have of this start, or NULL. */
+/* The traces that the stores have of this start, or NULL. */
 static const struct recording_known *ask_known(const struct container_start *s,
 					       struct recording_known *ret)
 {
@@ -92,7 +92,7 @@ static const struct recording_known *ask_known(const struct container_start *s,
 }
 
 /* Where the recording goes, once and for all. */
-static void decide(struct finish *f)
+static void decide_recording(struct finish *f)
 {
 	struct container_start *s = f->s;
 	const struct recording_end e = {
@@ -170,7 +170,8 @@ static void count_blocks(struct finish *f)
 		    !(is_missed[i / 8] & 1u << i % 8))
 			f->cached_bytes += b.csize;
 	}
-	/* Of what the page cache has no use is seen. */
+	/* Blocks that the page cache had from before are read unseen, so only a
+	 * fresh mount tells mistakes. */
 	if (f->s->sight != RECORDING_FRESH)
 		return;
 	/* Only what came on behalf of the hot set can be a mistake. */
@@ -375,7 +376,8 @@ static char *dump_notes(json_t *list)
 	return text;
 }
 
-static int note(const struct image *i, json_t *figures, struct error *err)
+static int note_figures(const struct image *i, json_t *figures,
+			struct error *err)
 {
 	AUTO_FREE char *path = image_path(i, "starts.json");
 	AUTO_JSON *list = starts_explain(i);
@@ -396,7 +398,7 @@ int starts_note(struct image *i, json_t *figures, struct error *err)
 	int rc;
 
 	pthread_mutex_lock(&i->saving);
-	rc = note(i, figures, err);
+	rc = note_figures(i, figures, err);
 	pthread_mutex_unlock(&i->saving);
 	json_decref(figures);
 	return rc;
@@ -425,7 +427,7 @@ static void add_stats(const struct finish *f)
 
 /* ------------------------------------------------------------------------ end --- */
 
-static int gather(struct finish *f, struct error *err)
+static int gather_figures(struct finish *f, struct error *err)
 {
 	struct container_start *s = f->s;
 	struct node *n = s->all->node;
@@ -448,7 +450,7 @@ static int gather(struct finish *f, struct error *err)
 	(void)!node_prefetch_fetched(n, s->image, false, &f->fetched, NULL);
 	(void)!node_prefetch_fetched(n, s->image, true, &f->fetched_hot, NULL);
 	count_blocks(f);
-	decide(f);
+	decide_recording(f);
 	if (s->recording == RECORDING_KEPT)
 		keep_recording(f);
 	return 0;
@@ -459,7 +461,7 @@ void container_start_finish(struct container_start *s)
 	struct finish f = { .s = s, .view = IMAGE_INDEX_INIT };
 	struct error err = ERROR_INIT;
 	json_t *figures;
-	int rc = gather(&f, &err);
+	int rc = gather_figures(&f, &err);
 
 	figures = rc == 0 ? figures_json(&f) : NULL;
 	json_incref(figures);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the starts share. */
+/* A start under way, for the files starts*.c. */
 #ifndef BOOTSEER_NODE_STARTS_PRIV_H
 #define BOOTSEER_NODE_STARTS_PRIV_H
 
@@ -47,7 +47,8 @@ struct container_start {
 	uint64_t watched_bytes; /* its share of starts.watched_bytes */
 	struct device_stats device_before, device_after;
 	struct prefetch_stats prefetch_before;
-	/* What it waited for before it began; end_ns 0: nothing. */
+	/* The preparation that this start waited for before it began; end_ns 0:
+	 * none. */
 	struct image_asked asked;
 	struct image_swarm_bytes swarm_before;
 	struct back_off_sums back_offs_before;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseer-registry is told of a start that ended (docs/formats/registry-api.md, "Images"). */
+/* The report of a start that ended, for bootseer-registry
+ * (docs/formats/registry-api.md, "Images"). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a start has waited for, as stages and their facts (docs/profiler.md). */
+/* The waits of a start, as stages and their facts (docs/profiler.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +60,7 @@ void container_start_say_begin(struct container_start *s,
 	start_events_begin(s->all->events, &stages);
 }
 
-static uint64_t more(uint64_t after, uint64_t before)
+static uint64_t count_more(uint64_t after, uint64_t before)
 {
 	return after > before ? after - before : 0;
 }
@@ -72,27 +72,27 @@ static uint64_t more_ms(int64_t after_ns, int64_t before_ns)
 		       : 0;
 }
 
-/* Of the registry's host: whichever of its requests waited, this start's wait with
- * them. */
+/* Add the waits for the registry's host: whichever of its requests waited, this
+ * start waited with them. */
 static void add_back_offs(const struct container_start *s, uint64_t *facts)
 {
 	struct back_off_sums now;
 
 	container_start_back_offs(s, &now);
-	facts[STAGE_FACT_RETRIES] = more(now.n, s->back_offs_before.n);
+	facts[STAGE_FACT_RETRIES] = count_more(now.n, s->back_offs_before.n);
 	facts[STAGE_FACT_RETRY_MS] =
 		more_ms(now.waited_ns, s->back_offs_before.waited_ns);
 	facts[STAGE_FACT_THROTTLED_MS] =
 		more_ms(now.throttled_ns, s->back_offs_before.throttled_ns);
 }
 
-static int64_t within(int64_t at, int64_t from, int64_t to)
+static int64_t clamp_time(int64_t at, int64_t from, int64_t to)
 {
 	return at < from ? from : at > to ? to : at;
 }
 
-/* What came of the hot set since the image was prepared, or since the start began; it
- * ends with the start at the latest. */
+/* The stage in which the hot set came, since the image was prepared or the
+ * start began; it ends with the start at the latest. */
 static void hot_stage(const struct container_start *s,
 		      const struct prefetch_stats *p, struct start_stages *ret)
 {
@@ -100,19 +100,21 @@ static void hot_stage(const struct container_start *s,
 	uint64_t before = s->asked.end_ns
 				  ? s->asked.hot_fetched_bytes
 				  : s->prefetch_before.hot_fetched_bytes;
-	uint64_t fetched = more(p->hot_fetched_bytes, before);
+	uint64_t fetched = count_more(p->hot_fetched_bytes, before);
 
 	if (!p->hot_blocks)
 		return;
 	ret->hot.begin_ns = from;
-	ret->hot.end_ns = within(p->hot_at_ns ? p->hot_at_ns : s->end_ns, from,
-				 s->end_ns);
-	/* What was there at the start's begin, but for what came since `before`. */
+	ret->hot.end_ns = clamp_time(p->hot_at_ns ? p->hot_at_ns : s->end_ns,
+				     from, s->end_ns);
+	/* Bytes that were there when the start began, without those that came
+	 * since `before`. */
 	ret->hot.facts[STAGE_FACT_CACHE_BYTES] =
-		more(s->prefetch_before.hot_have_bytes,
-		     more(s->prefetch_before.hot_fetched_bytes, before));
+		count_more(s->prefetch_before.hot_have_bytes,
+			   count_more(s->prefetch_before.hot_fetched_bytes,
+				      before));
 	add_back_offs(s, ret->hot.facts);
-	/* Of peers it is not known for which stage a block came. */
+	/* With peers it is not known for which stage a block came. */
 	if (!s->all->node->peers)
 		ret->hot.facts[STAGE_FACT_ORIGIN_BYTES] = fetched;
 }
@@ -133,16 +135,18 @@ static void start_stage(const struct container_start *s, size_t n_missed,
 	facts[STAGE_FACT_MISS_MS] =
 		more_ms(s->device_after.waited_ns, s->device_before.waited_ns);
 	add_back_offs(s, facts);
-	facts[STAGE_FACT_ORIGIN_BYTES] = more(s->device_after.fetched_bytes,
-					      s->device_before.fetched_bytes);
+	facts[STAGE_FACT_ORIGIN_BYTES] =
+		count_more(s->device_after.fetched_bytes,
+			   s->device_before.fetched_bytes);
 	if (!s->all->node->peers)
 		return;
 	image_swarm_get_bytes(s->all->node, s->image, &now);
-	facts[STAGE_FACT_PEER_BYTES] = more(now.peers, before->peers);
-	facts[STAGE_FACT_ORIGIN_BYTES] = more(now.origin, before->origin);
+	facts[STAGE_FACT_PEER_BYTES] = count_more(now.peers, before->peers);
+	facts[STAGE_FACT_ORIGIN_BYTES] = count_more(now.origin, before->origin);
 }
 
-/* One that was over before the thread that watches had read it. */
+/* Read the owner of a start that was over before the watching thread had read
+ * it. */
 void container_start_read_owner(struct container_start *s)
 {
 	struct bundle b = { .key = NULL };

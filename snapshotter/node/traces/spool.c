@@ -52,8 +52,8 @@ static char *path_of(const struct spool *s, const struct spooled *e)
 }
 
 /* The oldest behind `after`, and how many files there are.  Lock held. */
-static bool oldest(struct spool *s, uint64_t after, struct spooled *ret,
-		   size_t *ret_n, uint64_t *ret_last)
+static bool oldest_file(struct spool *s, uint64_t after, struct spooled *ret,
+			size_t *ret_n, uint64_t *ret_last)
 {
 	DIR *dir = opendir(s->dir);
 	struct spooled e;
@@ -90,7 +90,7 @@ static bool is_leftover(const char *name)
 	return whole && parse_name(whole, &e);
 }
 
-static void sweep(const char *path)
+static void sweep_folder(const char *path)
 {
 	DIR *dir = opendir(path);
 	struct dirent *d;
@@ -120,8 +120,8 @@ int spool_open(const char *dir, struct spool **ret, struct error *err)
 		spool_close(s);
 		return rc;
 	}
-	sweep(dir);
-	(void)oldest(s, 0, &e, &s->n, &s->next);
+	sweep_folder(dir);
+	(void)oldest_file(s, 0, &e, &s->n, &s->next);
 	s->next++;
 	*ret = s;
 	return 0;
@@ -159,7 +159,7 @@ static void make_room_locked(struct spool *s)
 	struct spooled e;
 	uint64_t last = 0;
 
-	while (oldest(s, 0, &e, &s->n, &last) && s->n >= SPOOL_FILES_MAX) {
+	while (oldest_file(s, 0, &e, &s->n, &last) && s->n >= SPOOL_FILES_MAX) {
 		log_warning("traces",
 			    "dropped path=\"%s/%016" PRIx64
 			    "\" reason=\"%d traces wait for their store\"",
@@ -196,8 +196,8 @@ int spool_add(struct spool *s, const struct trace *t, const char *note,
 	return rc;
 }
 
-static int load(struct spool *s, const struct spooled *e, struct trace **ret,
-		struct error *err)
+static int load_trace(struct spool *s, const struct spooled *e,
+		      struct trace **ret, struct error *err)
 {
 	AUTO_FREE char *path = path_of(s, e);
 	AUTO_BUF bytes = BUF_INIT;
@@ -221,7 +221,7 @@ static bool is_refused(int rc)
 	return rc == -EACCES || rc == -EPERM || rc == -ENOENT;
 }
 
-/* What went wrong so far, and with which hosts. */
+/* Failures so far, and their hosts. */
 struct failures {
 	char hosts[SPOOL_FILES_MAX][REGISTRY_HOST_MAX];
 	size_t n;
@@ -264,7 +264,7 @@ static int end_drain(const struct failures *f, struct error *err)
 	return f->rc ? error_set(err, -f->rc, "%s", f->why.msg) : 0;
 }
 
-static void drop(struct spool *s, const struct spooled *e)
+static void drop_file(struct spool *s, const struct spooled *e)
 {
 	pthread_mutex_lock(&s->lock);
 	remove_locked(s, e);
@@ -289,11 +289,11 @@ int spool_drain(struct spool *s, enum spool_target target,
 		AUTO(trace) t = NULL;
 
 		pthread_mutex_lock(&s->lock);
-		more = oldest(s, after, &e, &s->n, &last);
+		more = oldest_file(s, after, &e, &s->n, &last);
 		pthread_mutex_unlock(&s->lock);
 		if (!more)
 			return end_drain(f, err);
-		rc = load(s, &e, &t, &why);
+		rc = load_trace(s, &e, &t, &why);
 		if (rc == -ENOENT || /* made room for another */
 		    (rc == 0 && has_failed(f, t)))
 			continue;
@@ -303,7 +303,7 @@ int spool_drain(struct spool *s, enum spool_target target,
 			if (rc < 0)
 				log_warning("traces", "dropped reason=\"%s\"",
 					    why.msg);
-			drop(s, &e);
+			drop_file(s, &e);
 			continue;
 		}
 		note_failure(f, rc, &why);

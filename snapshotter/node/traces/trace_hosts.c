@@ -16,7 +16,7 @@ static bool is_known(const struct trace_host *h, int64_t now)
 	return h && h->answered_ns && now - h->answered_ns >= PROOF_NS;
 }
 
-static struct trace_host *find(struct trace_hosts *h, const char *name)
+static struct trace_host *find_host(struct trace_hosts *h, const char *name)
 {
 	for (size_t k = 0; k < TRACE_HOSTS_MAX; k++)
 		if (strcmp(h->v[k].name, name) == 0)
@@ -55,13 +55,13 @@ static struct trace_host *place_for(struct trace_hosts *h, const char *name,
 
 bool trace_hosts_know(struct trace_hosts *h, const char *host, int64_t now)
 {
-	return is_known(find(h, host), now);
+	return is_known(find_host(h, host), now);
 }
 
 bool trace_hosts_begin(struct trace_hosts *h, const char *host, int64_t now,
 		       struct trace_host **ret)
 {
-	struct trace_host *v = find(h, host);
+	struct trace_host *v = find_host(h, host);
 
 	if (v && now < v->down_until_ns)
 		return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is known of the registries that are asked for traces.  Few threads search, for
- * all images of the node, and a tenant's registry may be as slow as it likes: those
- * that have not proved themselves have threads of their own, and one whose search was
- * given up is left alone for a while.  Not thread-safe; the caller says what time it
- * is.
+ * Registries that are asked for traces, and how they did. Few threads search,
+ * for all images of the node, and a tenant's registry may be as slow as it
+ * likes: those that have not proved themselves have threads of their own, and a
+ * registry whose search was given up is left alone for a while. Not
+ * thread-safe; the caller says what time it is.
  */
 #ifndef BOOTSEER_NODE_TRACE_HOSTS_H
 #define BOOTSEER_NODE_TRACE_HOSTS_H

@@ -162,9 +162,9 @@ static enum workload_purpose purpose_here(const struct trace_lookup *t,
 }
 
 /* A workload whose answer is there or under way; NULL: there is no room. */
-static struct workload_entry *ask(struct trace_lookup *t, struct image *i,
-				  const char *key,
-				  enum workload_purpose purpose)
+static struct workload_entry *ask_stores(struct trace_lookup *t,
+					 struct image *i, const char *key,
+					 enum workload_purpose purpose)
 {
 	struct image_workloads *w = workloads_of(i);
 	struct workload_entry *e = w ? workload_find(w, key) : NULL;
@@ -198,8 +198,8 @@ static int wait_until(struct trace_lookup *t, struct workload_entry *e,
 }
 
 /* A workload for what is being searched already, unless somebody was faster. */
-static bool adopt(struct trace_lookup *t, struct image *i,
-		  struct trace_early *early)
+static bool adopt_early(struct trace_lookup *t, struct image *i,
+			struct trace_early *early)
 {
 	struct image_workloads *w = workloads_of(i);
 	struct workload_entry *e =
@@ -215,9 +215,10 @@ void trace_lookup_prepare(struct trace_lookup *t, struct image *i,
 	bool adopted;
 
 	pthread_mutex_lock(&t->lock);
-	adopted = early && adopt(t, i, early);
+	adopted = early && adopt_early(t, i, early);
 	if (!adopted)
-		(void)ask(t, i, NULL, purpose_here(t, WORKLOAD_TO_FETCH));
+		(void)ask_stores(t, i, NULL,
+				 purpose_here(t, WORKLOAD_TO_FETCH));
 	pthread_mutex_unlock(&t->lock);
 	if (!adopted)
 		trace_early_drop(early);
@@ -232,7 +233,7 @@ static int ask_and_wait(struct trace_lookup *t, struct image *i,
 	int rc, tries = 0;
 
 	do {
-		*ret = e = ask(t, i, key, purpose);
+		*ret = e = ask_stores(t, i, key, purpose);
 		if (e && purpose > e->most)
 			e->most = purpose;
 		rc = e ? wait_until(t, e, workload_is_settled) : -EAGAIN;
@@ -242,7 +243,7 @@ static int ask_and_wait(struct trace_lookup *t, struct image *i,
 	return rc;
 }
 
-/* What is known of a workload's key before anybody is asked. */
+/* The workload's key as far as it is known before anybody is asked. */
 static const char *known_key(const struct image *i, const char *workload)
 {
 	if (!workload && image_is_environment(i))
@@ -250,9 +251,9 @@ static const char *known_key(const struct image *i, const char *workload)
 	return workload ? workload : "";
 }
 
-static int find(struct trace_lookup *t, struct image *i, const char *workload,
-		enum workload_purpose purpose, struct trace_answer *ret,
-		struct error *err)
+static int find_answer(struct trace_lookup *t, struct image *i,
+		       const char *workload, enum workload_purpose purpose,
+		       struct trace_answer *ret, struct error *err)
 {
 	struct workload_entry *e;
 	int rc;
@@ -283,14 +284,14 @@ int trace_lookup_find(struct trace_lookup *t, struct image *i,
 		      const char *workload, struct trace_answer *ret,
 		      struct error *err)
 {
-	return find(t, i, workload, WORKLOAD_TO_START, ret, err);
+	return find_answer(t, i, workload, WORKLOAD_TO_START, ret, err);
 }
 
 int trace_lookup_peek(struct trace_lookup *t, struct image *i,
 		      const char *workload, struct trace_answer *ret,
 		      struct error *err)
 {
-	return find(t, i, workload, WORKLOAD_TO_LOOK, ret, err);
+	return find_answer(t, i, workload, WORKLOAD_TO_LOOK, ret, err);
 }
 
 void trace_lookup_await_hot(struct trace_lookup *t, struct image *i)
@@ -298,7 +299,7 @@ void trace_lookup_await_hot(struct trace_lookup *t, struct image *i)
 	struct trace_answer answer;
 	struct error why = ERROR_INIT;
 
-	if (find(t, i, NULL, WORKLOAD_TO_FETCH, &answer, &why) < 0)
+	if (find_answer(t, i, NULL, WORKLOAD_TO_FETCH, &answer, &why) < 0)
 		log_warning("traces",
 			    "no hot set yet image=%.12s reason=\"%s\"", i->hex,
 			    why.msg);
@@ -311,7 +312,7 @@ bool trace_lookup_has_any(struct trace_lookup *t, struct image *i)
 	bool any = false;
 
 	pthread_mutex_lock(&t->lock);
-	e = ask(t, i, NULL, purpose);
+	e = ask_stores(t, i, NULL, purpose);
 	if (e) {
 		e->most = purpose > e->most ? purpose : e->most;
 		(void)wait_until(t, e, workload_has_answer);

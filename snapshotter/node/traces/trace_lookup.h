@@ -70,9 +70,10 @@ void trace_lookup_prepare(struct trace_lookup *t, struct image *i,
 			  struct trace_early *early);
 
 /*
- * What is there for a start?  `workload` NULL is that of trace_lookup_prepare().  The
- * prefetch is under way when this returns.  Waits for at most
- * NODE_TRACE_LOOKUP_NS: -ETIMEDOUT, and the search goes on in the background.
+ * Find the trace for a start. `workload` NULL is that of
+ * trace_lookup_prepare(). The prefetch is under way when this returns. Waits
+ * for at most NODE_TRACE_LOOKUP_NS: -ETIMEDOUT, and the search goes on in the
+ * background.
  */
 int trace_lookup_find(struct trace_lookup *t, struct image *i,
 		      const char *workload, struct trace_answer *ret,

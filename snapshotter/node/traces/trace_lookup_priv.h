@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the traces share. */
+/* Parts that the files of the traces share. */
 #ifndef BOOTSEER_NODE_TRACE_LOOKUP_PRIV_H
 #define BOOTSEER_NODE_TRACE_LOOKUP_PRIV_H
 
@@ -40,7 +40,7 @@ struct trace_lookup {
 	int64_t wait_ns; /* of whoever needs an answer; never changed */
 };
 
-/* One search: for what, and the nearest that was found. */
+/* A search, and the nearest trace that was found. */
 struct search {
 	struct lookup_place place; /* borrowed, as the rest */
 	const char *workload;

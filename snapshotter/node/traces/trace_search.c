@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One search for a trace: the service, the image's repository and the folder are
- * asked in this order, and the nearest trace is taken.  It may begin while the
+ * A search for a trace: the service, the image's repository and the folder are
+ * asked in this order, and the nearest trace is taken. It may begin while the
  * image's metadata is on its way, since only what the trace names needs that.
  */
 #include <errno.h>
@@ -16,11 +16,11 @@
 
 /* A store that failed is left alone for so long. */
 #define DOWN_NS (10 * NS_PER_S)
-/* What an answer of a registry may take.  A start waits for less. */
+/* A registry's answer may take this long. A start waits for less. */
 #define SEARCH_NS (10 * NS_PER_S)
 
 /* Keep the nearest. */
-static void offer(struct search *s, struct trace_found *f)
+static void keep_nearest(struct search *s, struct trace_found *f)
 {
 	if (!s->best.trace || f->match < s->best.match) {
 		trace_free(s->best.trace);
@@ -31,8 +31,8 @@ static void offer(struct search *s, struct trace_found *f)
 }
 
 /* True when nothing nearer can be found. */
-static bool ask(struct trace_lookup *t, struct trace_store *store,
-		struct search *s)
+static bool ask_store(struct trace_lookup *t, struct trace_store *store,
+		      struct search *s)
 {
 	const struct trace_query q = {
 		.image = s->place.image,
@@ -45,7 +45,7 @@ static bool ask(struct trace_lookup *t, struct trace_store *store,
 	int rc = trace_store_get(store, &q, &f, &err);
 
 	if (rc == 0) {
-		offer(s, &f);
+		keep_nearest(s, &f);
 		return s->best.match == TRACE_MATCH_OWN;
 	}
 	if (rc == -ENOENT)
@@ -55,7 +55,8 @@ static bool ask(struct trace_lookup *t, struct trace_store *store,
 		    store->ops->name, err.msg);
 	pthread_mutex_lock(&t->lock);
 	t->stats.failed++;
-	/* One that has no trace for this node may have those of other images. */
+	/* A service without a trace that this node can use may have those of
+	 * other images. */
 	if (store == t->service && rc != -EBADMSG && rc != -EACCES)
 		t->service_down_until = clock_now_ns() + DOWN_NS;
 	pthread_mutex_unlock(&t->lock);
@@ -71,7 +72,7 @@ static bool ask_service(struct trace_lookup *t, struct search *s)
 	pthread_mutex_lock(&t->lock);
 	down = clock_now_ns() < t->service_down_until;
 	pthread_mutex_unlock(&t->lock);
-	return !down && ask(t, t->service, s);
+	return !down && ask_store(t, t->service, s);
 }
 
 static bool may_ask(struct trace_lookup *t, const char *host,
@@ -105,7 +106,7 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 	remote_call_init(&call, &t->node->is_ending, NULL, now, SEARCH_NS);
 	if (oci_traces_begin(t->node, s->place.host, s->place.repo,
 			     s->place.plain_http, &call.pace, &o, NULL) == 0) {
-		done = ask(t, o.store, s);
+		done = ask_store(t, o.store, s);
 		oci_traces_end(&o);
 	}
 	pthread_mutex_lock(&t->lock);
@@ -127,7 +128,7 @@ struct pool *search_pool(struct trace_lookup *t, const char *host)
 void search_run(struct trace_lookup *t, struct search *s)
 {
 	if (!ask_service(t, s) && !ask_oci(t, s))
-		(void)ask(t, t->folder, s);
+		(void)ask_store(t, t->folder, s);
 }
 
 /* ------------------------------------------------------------------- early --- */

@@ -16,7 +16,8 @@
 
 #define DRAIN_MIN_NS (5 * NS_PER_S)
 #define DRAIN_MAX_NS (600 * NS_PER_S)
-/* What a registry may take for one recording: those for others wait for it. */
+/* A registry may take this long for a recording: those for others wait for
+ * it. */
 #define SEND_NS (120 * NS_PER_S)
 #define NOTE_PLAIN "plain"
 #define NOTE_TLS "tls"
@@ -52,8 +53,9 @@ static int send_service(void *arg, const struct trace *trace, const char *note,
 	int rc = trace_store_put(t->sender, trace, err);
 
 	(void)note;
-	/* Who may not read the store is not about to: it is not tried again, and keeps no
-	 * other recording waiting.  The folder has it. */
+	/* A node without the right to the store does not get it by waiting: the
+	 * recording is not tried again, and keeps no other one waiting. The
+	 * folder has it. */
 	if (rc == -EACCES && registry_host_is_store(trace->info.repo))
 		rc = error_wrap(err, -ENOTSUP, "kept on this node alone");
 	return rc;
@@ -151,7 +153,7 @@ void trace_send_due(struct trace_lookup *t)
 	}
 }
 
-/* What was found of the image may be less than what is there now. */
+/* More traces may be there now than were found of the image. */
 static void forget_workload(struct trace_lookup *t, struct image *i)
 {
 	pthread_mutex_lock(&t->lock);
@@ -171,7 +173,8 @@ int trace_keep(struct trace_lookup *t, struct image *i,
 		struct sink *s = &t->sinks[k];
 		struct error why = ERROR_INIT;
 
-		/* What an environment's store has of other nodes is its blobs alone. */
+		/* An environment's store has only blobs of other nodes, and
+		 * takes no trace. */
 		if (!s->spool || (k == SINK_OCI && image_is_environment(i)))
 			continue;
 		if (spool_add(s->spool, trace, note, &why) < 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is known of the traces of an image's workloads, and what is being searched.
+ * State of the search for traces of an image's workloads.
  * Pure: no lock, no thread, no clock; the caller has the lock and says what time it is.
  *
  *            begin             answer            end
@@ -28,7 +28,7 @@ enum workload_phase {
 	WORKLOAD_KNOWN,    /* and that is done; good until `expires_ns` */
 };
 
-/* What the answer is for; each includes those before it. */
+/* Uses of the answer; each includes those before it. */
 enum workload_purpose {
 	WORKLOAD_TO_LOOK,  /* nothing is prefetched */
 	WORKLOAD_TO_FETCH, /* the hot set is */
@@ -62,7 +62,7 @@ struct workload_entry {
 /* Those of one image. */
 struct image_workloads {
 	struct workload_entry *first; /* the newest first */
-	/* Whose hot set is the one that is prefetched; NULL: none's. */
+	/* The workload whose hot set is prefetched; NULL: none. */
 	const struct workload_entry *hot;
 };
 
@@ -97,7 +97,7 @@ bool workload_is_due(const struct image_workloads *w,
 		     enum workload_purpose purpose, int64_t now_ns);
 
 void workload_begin(struct workload_entry *e, enum workload_purpose purpose);
-/* What the stores said; `best` keeps its trace. */
+/* The stores answered; `best` keeps its trace. */
 void workload_answer(struct workload_entry *e, const struct trace_found *best);
 /* The search is over and what followed is under way.  Takes `key` (or NULL), which is
  * that of the config when it was not known. */

@@ -18,15 +18,15 @@
 
 #define REFUSALS_MAX 64 /* images remembered that start the ordinary way */
 
-/* What one reading of a file gave.  It stays while a check is under way, which may
- * wait for a registry, whatever a reload brings meanwhile. */
+/* Result of reading a file of keys. It stays while a check is under way, which
+ * may wait for a registry, whatever a reload brings meanwhile. */
 struct key_list {
 	struct trust_keys *keys; /* NULL: the file cannot be read */
 	struct error why;        /* then */
 	unsigned int refs;       /* the lock of `files` */
 };
 
-/* One file of public keys, as last read. */
+/* A file of public keys, as last read. */
 struct key_file {
 	const char *path;      /* borrowed from configuration or rule */
 	struct key_list *list; /* NULL: nothing of it was wanted */
@@ -253,7 +253,7 @@ static bool is_revoked(void *arg, const struct digest *key)
 	return key_revocations_has(arg, key);
 }
 
-/* One of these keys may be used now. */
+/* Is there a key that may be used now? */
 static bool has_good_key(const struct admission *a,
 			 const struct trust_keys *keys, int64_t now_s)
 {
@@ -359,7 +359,7 @@ const char *admission_cure(enum admission_reason r)
 	return cures[r];
 }
 
-/* Of several reasons the first one is told. */
+/* Note a reason; the first one stays. */
 static void note_reason(enum admission_reason *why, enum admission_reason r)
 {
 	if (why && *why == ADMISSION_UNKNOWN)
@@ -528,8 +528,9 @@ static int check_by_rule(struct admission *a, const struct policy_rule *r,
 	return rc;
 }
 
-static int decide(struct admission *a, const struct admission_query *asked,
-		  const struct signature_input *in, struct error *err)
+static int decide_by_rule(struct admission *a,
+			  const struct admission_query *asked,
+			  const struct signature_input *in, struct error *err)
 {
 	char repository[TRUST_PATTERN_MAX + 1];
 	struct trust_query q = { .artifact = asked->artifact,
@@ -569,7 +570,7 @@ int admission_judge(struct admission *a, const struct admission_query *q,
 					    .evidence = evidence,
 					    .why = q->why };
 
-	return decide(a, q, &in, err);
+	return decide_by_rule(a, q, &in, err);
 }
 
 int admission_judge_offer(struct admission *a, const struct admission_query *q,
@@ -579,7 +580,7 @@ int admission_judge_offer(struct admission *a, const struct admission_query *q,
 					    .is_offer = true,
 					    .why = q->why };
 
-	return decide(a, q, &in, err);
+	return decide_by_rule(a, q, &in, err);
 }
 
 int admission_recheck(struct admission *a, const struct image *i,
@@ -604,7 +605,7 @@ int admission_recheck(struct admission *a, const struct image *i,
 	rc = fs_read_file(path, EVIDENCE_MAX, &held, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	return decide(a, &q, &in, err);
+	return decide_by_rule(a, &q, &in, err);
 }
 
 /* ---------------------------------------------------------------- refusals --- */

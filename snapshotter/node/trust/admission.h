@@ -38,7 +38,7 @@ enum admission_reason {
 	ADMISSION_NO_ANSWER,
 	ADMISSION_REASONS
 };
-/* What to do about it, in one sentence. */
+/* The cure for people, in one sentence. */
 const char *admission_cure(enum admission_reason r);
 
 struct image;

@@ -24,8 +24,8 @@
 #define FILE_BYTES_MAX (16u << 20)
 #define ANSWER_MAX (2u << 20)
 
-/* One service, and what it said last: others may have a database of their own, so none
- * of them takes back what another one revoked. */
+/* A service and its last answer. Services may have databases of their own, so
+ * none of them takes back what another one revoked. */
 struct trust_service {
 	struct service_client *client;
 	char etag[ETAG_MAX]; /* the thread's */
@@ -58,7 +58,8 @@ static bool is_same(const struct key_ids *a, const struct key_ids *b)
 	       (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
 }
 
-/* What the services say, and said before; with the lock, as the three below. */
+/* Merge the keys that the services say, and said before; with the lock, as the
+ * three below. */
 static int merge_told(const struct key_revocations *t, struct key_ids *ret,
 		      struct error *err)
 {
@@ -117,7 +118,7 @@ static void set_keys(struct key_revocations *t, struct key_ids *list,
 		log_info("trust", "revoked keys=%" PRIu64, n);
 }
 
-/* It was heard: what is known from before counts until all were. */
+/* The service was heard. Keys known from before count until all were heard. */
 static void set_heard(struct key_revocations *t, struct trust_service *s)
 {
 	struct key_ids none = { .n = 0 };
@@ -170,7 +171,7 @@ static int read_keys(const char *path, bool is_sealed, struct key_ids *ret,
 	return rc < 0 ? error_wrap(err, rc, "'%s'", path) : 0;
 }
 
-/* What the services said before this start. */
+/* Load the keys that the services said before this start. */
 static void load_before(struct key_revocations *t)
 {
 	struct key_ids keys = { .n = 0 };
@@ -242,7 +243,7 @@ static int save_told(struct key_revocations *t, struct error *err)
 
 /* -------------------------------------------------------------------- asking --- */
 
-/* It is sent back as it is, so it is to be one. */
+/* Keep the tag, if it can be sent back as it is. */
 static void keep_etag(struct trust_service *s, const struct http_response *r)
 {
 	AUTO_FREE char *tag = http_header(r, "etag");
@@ -271,8 +272,8 @@ static int take_answer(struct key_revocations *t, struct trust_service *s,
 	pthread_mutex_lock(&t->lock);
 	is_damaged = t->stats.is_damaged;
 	pthread_mutex_unlock(&t->lock);
-	/* What was lost may be known to a service that is yet to answer: a
-	 * list without that must not pass for a whole one. */
+	/* A key that the damaged list had may be known to a service that is yet
+	 * to answer: a list without it must not pass for a whole one. */
 	if (is_damaged)
 		return 0;
 	/* A list that is not kept would be forgotten at the next start: it

@@ -20,12 +20,12 @@
 
 struct node_config;
 
-/* Of one list.  bootseer-registry keeps 10,000, and some more when several replicas
- * take the last one at once. */
+/* Keys of one list at most. bootseer-registry keeps 10,000, and some more when
+ * several replicas take the last one at once. */
 #define TRUST_REVOKED_MAX 11000u
 #define TRUST_REVOKED_SERVICES_MAX 17u
-/* Of the list that the node keeps: one service that says all that it may must not keep
- * another's from being there after a restart. */
+/* Keys of the list that the node keeps: a service that says all that it may
+ * must not keep another's from being there after a restart. */
 #define TRUST_REVOKED_KEPT_MAX (TRUST_REVOKED_SERVICES_MAX * TRUST_REVOKED_MAX)
 #define TRUST_REVOKED_NAME "trust-revoked" /* of the file in ROOT */
 
@@ -38,8 +38,8 @@ struct key_revocations_config {
 	int64_t interval_ns; /* between two questions; 0: a minute */
 };
 
-/* What bootseerd was told: --service, then each --p2p-tracker.  Borrows from
- * `cfg`. */
+/* The configuration that bootseerd's options name: --service, then each
+ * --p2p-tracker. Borrows from `cfg`. */
 void key_revocations_config_of(const struct node_config *cfg,
 			       struct key_revocations_config *ret);
 

@@ -21,7 +21,7 @@ enum policy_mode {
 	POLICY_REGISTRY, /* whoever may push to the repository */
 	POLICY_SIGN,     /* a key of the list signed the artifact */
 	POLICY_VERIFIED, /* a key of the list compared it with the layers */
-	/* Of the option --index, with POLICY_OFF: */
+	/* Modes of the option --index, with POLICY_OFF: */
 	POLICY_ASK,   /* the service is asked for an index */
 	POLICY_BUILD, /* the same; where it has none, the node makes it */
 };
