@@ -77,8 +77,8 @@ void node_client_heed(struct node_client *c, const atomic_bool *is_gone)
 	control_client_heed(c->control, is_gone);
 }
 
-static int call(struct node_client *c, const char *method, json_t *params,
-		json_t **ret, struct error *err)
+static int call_node(struct node_client *c, const char *method, json_t *params,
+		     json_t **ret, struct error *err)
 {
 	return control_client_call(c->control, method, params, ret, err);
 }
@@ -97,7 +97,7 @@ int node_call(struct node_client *c, const char *method, const char *params,
 			return error_set(err, EINVAL, "parameters: %s",
 					 why.text);
 	}
-	rc = call(c, method, in, &out, err);
+	rc = call_node(c, method, in, &out, err);
 	if (rc < 0)
 		return rc;
 	*ret = json_dumps(out, JSON_COMPACT);
@@ -166,7 +166,7 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 
 	if (!params)
 		return error_nomem(err);
-	rc = call(c, "image.prepare", params, &out, err);
+	rc = call_node(c, "image.prepare", params, &out, err);
 	if (rc < 0)
 		return rc;
 	if (json_unpack(out, "{s:s, s:s, s:o, s:s, s?s}", "id", &id, "manifest",
@@ -206,7 +206,7 @@ int node_image_mount(struct node_client *c, const struct digest *id,
 
 	if (!params)
 		return error_set(err, EINVAL, "user '%s' is no UTF-8", user);
-	rc = call(c, "image.mount", params, &out, err);
+	rc = call_node(c, "image.mount", params, &out, err);
 	if (rc < 0)
 		return rc;
 	if (json_unpack(out, "{s:s, s:s}", "path", &path, "scope", &scope) < 0)
@@ -231,7 +231,7 @@ int node_image_umount(struct node_client *c, const struct digest *id,
 
 	if (!params)
 		return error_set(err, EINVAL, "user '%s' is no UTF-8", user);
-	return call(c, "image.umount", params, &out, err);
+	return call_node(c, "image.umount", params, &out, err);
 }
 
 void node_users_fini(struct node_users *u)
@@ -275,7 +275,7 @@ int node_image_users(struct node_client *c, const char *prefix,
 	if (!params)
 		return error_set(err, EINVAL, "prefix '%s' is no UTF-8",
 				 prefix);
-	rc = call(c, "image.users", params, &out, err);
+	rc = call_node(c, "image.users", params, &out, err);
 	if (rc < 0)
 		return rc;
 	if (!json_is_array(json_object_get(out, "users")))
@@ -305,7 +305,7 @@ int node_start_begin(struct node_client *c, const struct digest *id,
 	if (!params)
 		return error_set(err, EINVAL, "start of '%s': no UTF-8",
 				 s->user);
-	rc = call(c, "start.begin", params, &out, err);
+	rc = call_node(c, "start.begin", params, &out, err);
 	if (rc < 0)
 		return rc;
 	if (json_unpack(out, "{s:I}", "waited_ms", &waited) < 0)
@@ -322,7 +322,7 @@ int node_start_end(struct node_client *c, const char *user, struct error *err)
 
 	if (!params)
 		return error_set(err, EINVAL, "user '%s' is no UTF-8", user);
-	return call(c, "start.end", params, &out, err);
+	return call_node(c, "start.end", params, &out, err);
 }
 
 int node_login_show(struct node_client *c, const struct node_login *login,
@@ -337,7 +337,7 @@ int node_login_show(struct node_client *c, const struct node_login *login,
 
 	if (!params)
 		return error_set(err, EINVAL, "the login is no UTF-8");
-	return call(c, "login.show", params, &out, err);
+	return call_node(c, "login.show", params, &out, err);
 }
 
 /* "/a:/b" as ["/a", "/b"]. */
@@ -374,5 +374,5 @@ int node_layer_apply(struct node_client *c, const struct node_image_query *q,
 	if (chain_id &&
 	    json_object_set_new(params, "chain_id", digest_json(chain_id)) < 0)
 		return error_nomem(err);
-	return call(c, "layer.apply", params, &out, err);
+	return call_node(c, "layer.apply", params, &out, err);
 }

@@ -72,7 +72,7 @@ void apply_next_layer(struct apply *a)
 }
 
 /* Chains of symlinks and repeated markers make work out of few bytes. */
-static int spend(struct apply *a, uint64_t steps, struct error *err)
+static int spend_budget(struct apply *a, uint64_t steps, struct error *err)
 {
 	a->n_steps += steps;
 	if (a->n_steps > APPLY_STEPS_MAX)
@@ -117,7 +117,7 @@ static int links_add(struct apply *a, const struct dentry *d, struct error *err)
 }
 
 /* Next component of `*p`: its start and length; NULL at the end. */
-static const char *component(const char **p, size_t *ret_len)
+static const char *next_component(const char **p, size_t *ret_len)
 {
 	const char *s = *p, *e;
 
@@ -150,7 +150,7 @@ static int clean_path(struct apply *a, const char *path, struct error *err)
 	buf_reset(&a->path);
 	if (buf_reserve(&a->path, 1) < 0)
 		return error_nomem(err);
-	while ((s = component(&path, &len))) {
+	while ((s = next_component(&path, &len))) {
 		if (is_dots(s, len, 1))
 			continue;
 		if (is_dots(s, len, 2)) {
@@ -194,7 +194,7 @@ static int check_depth(struct apply *a, const struct inode *dir,
 			return error_set(err, ENAMETOOLONG,
 					 "more than %d folders in each other",
 					 TREE_DEPTH_MAX);
-	return spend(a, depth, err);
+	return spend_budget(a, depth, err);
 }
 
 static int link_name(struct apply *a, struct inode *dir, const char *name,
@@ -236,11 +236,12 @@ static int imply_dir(struct apply *a, const struct layer_entry *e,
 }
 
 /* Put a symlink's target before what is left to walk. */
-static int follow(struct apply *a, const struct inode *link, const char *rest,
-		  struct error *err)
+static int follow_symlink(struct apply *a, const struct inode *link,
+			  const char *rest, struct error *err)
 {
 	struct buf old;
-	int rc = spend(a, (strlen(link->target) + strlen(rest)) / 16, err);
+	int rc = spend_budget(a, (strlen(link->target) + strlen(rest)) / 16,
+			      err);
 
 	if (rc < 0)
 		return rc;
@@ -280,7 +281,7 @@ static bool skip_what_is_left(const char **p)
 	unsigned int depth = 1;
 	size_t n;
 
-	while (depth && (s = component(&q, &n))) {
+	while (depth && (s = next_component(&q, &n))) {
 		if (is_dots(s, n, 2))
 			depth--;
 		else if (!is_dots(s, n, 1))
@@ -297,8 +298,9 @@ static bool skip_what_is_left(const char **p)
  * root.  What is missing is made when `make`, else -ENOENT; a folder that is made
  * takes the place of what it hides.
  */
-static int walk(struct apply *a, const struct layer_entry *e, const char *path,
-		size_t len, bool make, struct inode **ret, struct error *err)
+static int walk_path(struct apply *a, const struct layer_entry *e,
+		     const char *path, size_t len, bool make,
+		     struct inode **ret, struct error *err)
 {
 	struct inode *dir = tree_root(a->tree);
 	unsigned int links = 0;
@@ -310,10 +312,10 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 	if (buf_append(&a->pending, path, len) < 0)
 		return error_nomem(err);
 	p = a->pending.data;
-	while ((s = component(&p, &n))) {
+	while ((s = next_component(&p, &n))) {
 		struct dentry *d;
 
-		rc = spend(a, 1, err);
+		rc = spend_budget(a, 1, err);
 		if (rc < 0)
 			return rc;
 		if (is_dots(s, n, 1))
@@ -327,7 +329,7 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 			return error_set(err, ENOENT, "'%.*s' does not exist",
 					 (int)n, s);
 		if (make && (!d || is_hidden(a, d))) {
-			rc = links ? spend(a, strlen(p) / 16, err) : 0;
+			rc = links ? spend_budget(a, strlen(p) / 16, err) : 0;
 			if (rc == 0 && links && skip_what_is_left(&p))
 				continue;
 			if (rc == 0 && d)
@@ -351,7 +353,7 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 						 APPLY_LINKS_MAX);
 			if (d->inode->target[0] == '/')
 				dir = tree_root(a->tree);
-			rc = follow(a, d->inode, p, err);
+			rc = follow_symlink(a, d->inode, p, err);
 			if (rc < 0)
 				return rc;
 			p = a->pending.data;
@@ -364,7 +366,7 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 /* The folder and those above it hold something of this layer, so that its own
  * whiteouts keep them, in whatever order they come.  Those above a folder of the
  * layer are so already. */
-static void touch(struct apply *a, struct inode *dir, bool by_whiteout)
+static void touch_folder(struct apply *a, struct inode *dir, bool by_whiteout)
 {
 	uint64_t mark = a->layer | (by_whiteout ? ONLY_WHITEOUTS : 0);
 
@@ -377,7 +379,7 @@ static void touch(struct apply *a, struct inode *dir, bool by_whiteout)
 static int make_opaque(struct apply *a, struct inode *dir, struct error *err)
 {
 	struct dentry *d, *next;
-	int rc = spend(a, dir->n_children, err);
+	int rc = spend_budget(a, dir->n_children, err);
 
 	for (d = dir->children; rc == 0 && d; d = next) {
 		next = d->next;
@@ -528,8 +530,8 @@ static int apply_hard_link(struct apply *a, const struct layer_entry *e,
 		return error_wrap(err, rc, "hard link to '%.200s'", e->link);
 	cut = memrchr(a->path.data, '/', a->path.len);
 	target = cut ? cut + 1 : a->path.data;
-	rc = walk(a, e, a->path.data, (size_t)(target - a->path.data), false,
-		  &target_dir, err);
+	rc = walk_path(a, e, a->path.data, (size_t)(target - a->path.data),
+		       false, &target_dir, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "hard link to '%.200s'", e->link);
 	d = tree_find(a->tree, target_dir, target, strlen(target));
@@ -644,13 +646,13 @@ int apply_entry(struct apply *a, const struct layer_entry *e,
 	}
 	cut = memrchr(a->path.data, '/', a->path.len);
 	base = cut ? cut + 1 : a->path.data;
-	rc = walk(a, e, a->path.data, (size_t)(base - a->path.data), true, &dir,
-		  err);
+	rc = walk_path(a, e, a->path.data, (size_t)(base - a->path.data), true,
+		       &dir, err);
 	if (rc < 0)
 		return rc;
 	is_whiteout =
 		strncmp(base, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0;
-	touch(a, dir, is_whiteout);
+	touch_folder(a, dir, is_whiteout);
 	if (is_whiteout)
 		return apply_whiteout(a, dir, base, err);
 

@@ -37,7 +37,7 @@ struct check {
 	bool wrote_meta, wrote_data; /* what the options name */
 };
 
-static void unmap(struct mapped *m)
+static void unmap_folder(struct mapped *m)
 {
 	if (m->data)
 		(void)munmap(m->data, m->len);
@@ -110,8 +110,8 @@ static int check_map(struct check *c, struct error *err)
 
 /* ------------------------------------------------------------------- parts --- */
 
-static int drop(struct block_sink *sink, size_t index, const void *data,
-		struct error *err)
+static int drop_bytes(struct block_sink *sink, size_t index, const void *data,
+		       struct error *err)
 {
 	return 0;
 }
@@ -121,7 +121,7 @@ static int check_parts(const struct check *c, const struct oci_descriptor *blob,
 		       const struct parts *parts, struct error *err)
 {
 	const struct parts_blob one = { .blob = blob, .parts = parts };
-	struct block_sink sink = { .put = drop };
+	struct block_sink sink = { .put = drop_bytes };
 	struct block_req req = { .n_blocks = parts->n };
 	AUTO_FREE struct block *blocks = NULL;
 	AUTO_FREE void *bytes = NULL;
@@ -276,8 +276,8 @@ static int check_in_folder(struct check *c, struct error *err)
 		rc = buf_printf(&meta, "%s/meta", folder.data);
 	rc = rc < 0 ? error_nomem(err)
 		    : check_files(c, meta.data, map.data, err);
-	unmap(&c->meta);
-	unmap(&c->map_file);
+	unmap_folder(&c->meta);
+	unmap_folder(&c->map_file);
 	/* Nothing that failed the check is left to be used. */
 	if (rc < 0 && c->wrote_meta)
 		(void)unlink(c->opt->metadata_to);

@@ -215,7 +215,8 @@ static const char *attribute_that_differs(const struct inode *a,
 
 /* ---------------------------------------------------------------------- walk --- */
 
-static void report(struct comparison *k, const char *name, const char *what)
+static void report_difference(struct comparison *k, const char *name,
+			      const char *what)
 {
 	struct compare_report *r = k->c->report;
 	char text[TAR_NAME_MAX];
@@ -267,7 +268,7 @@ static int compare_inodes(struct comparison *k, const char *name,
 	int rc;
 
 	if (what)
-		report(k, name, what);
+		report_difference(k, name, what);
 	if ((want->mode & S_IFMT) != (have->mode & S_IFMT))
 		return 0;
 	if (S_ISDIR(want->mode)) {
@@ -283,14 +284,14 @@ static int compare_inodes(struct comparison *k, const char *name,
 	if (rc < 0)
 		return rc;
 	if (!same)
-		report(k, name, "hard link");
+		report_difference(k, name, "hard link");
 	/* A file with many names is read once. */
 	if (!first || !S_ISREG(want->mode) || want->size != have->size ||
 	    !k->c->read)
 		return 0;
 	rc = same_content(k, want, have, &same, err);
 	if (rc == 0 && !same)
-		report(k, name, "content");
+		report_difference(k, name, "content");
 	return rc;
 }
 
@@ -316,9 +317,10 @@ static int compare_folders(struct comparison *k, struct inode *want,
 		int order = !x ? 1 : !y ? -1 : compare_names(x, y);
 
 		if (order < 0)
-			report(k, x->name, "missing in the artifact");
+			report_difference(k, x->name,
+					  "missing in the artifact");
 		else if (order > 0)
-			report(k, y->name, "not in the layers");
+			report_difference(k, y->name, "not in the layers");
 		else
 			rc = compare_inodes(k, x->name, x->inode, y->inode,
 					    err);

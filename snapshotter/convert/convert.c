@@ -279,8 +279,8 @@ static int publish_flat(struct convert_job *j, struct publish *p,
 	return rc < 0 ? error_wrap(err, rc, "publish the flat image") : 0;
 }
 
-static int publish(struct convert_job *j, struct artifact *a, struct flat *flat,
-		   struct error *err)
+static int publish_artifact(struct convert_job *j, struct artifact *a,
+			    struct flat *flat, struct error *err)
 {
 	struct publish p = { .store = j->dst, .artifact = a };
 	int rc = flat ? publish_flat(j, &p, flat, err)
@@ -323,7 +323,7 @@ static int store_planned(struct convert_job *j, struct plan *plan,
 	if (rc == 0)
 		rc = tree_writer_finish(writer, a, &stats, err);
 	if (rc == 0)
-		rc = publish(j, a, flat, err);
+		rc = publish_artifact(j, a, flat, err);
 	if (rc == 0)
 		add_result(j->result, a, plan, &stats);
 	return rc;
@@ -420,8 +420,8 @@ static int sign_used(struct convert_job *j, struct error *err)
 }
 
 /* Of what the image has, leave `artifact` only. */
-static int prune(struct convert_job *j, const struct digest *artifact,
-		 struct error *err)
+static int prune_others(struct convert_job *j, const struct digest *artifact,
+			struct error *err)
 {
 	int rc = list_others(j, err);
 
@@ -457,7 +457,7 @@ static int convert_job(struct convert_job *j, struct error *err)
 		rc = sign_used(j, err);
 	}
 	if (rc >= 0 && j->opt->prune)
-		rc = prune(j, &j->result->artifact, err);
+		rc = prune_others(j, &j->result->artifact, err);
 	return rc < 0 ? rc : 0;
 }
 

@@ -80,7 +80,7 @@ static int open_zstd(struct decoder *d, struct error *err)
 	return 0;
 }
 
-static int detect(struct decoder *d, struct error *err)
+static int detect_compression(struct decoder *d, struct error *err)
 {
 	uint32_t m = d->n_magic == MAGIC_MAX ? get_le32(d->magic) : 0;
 
@@ -180,7 +180,7 @@ int decoder_run(struct decoder *d, const uint8_t **in, size_t *in_len,
 		d->magic[d->n_magic++] = *(*in)++;
 		(*in_len)--;
 		if (d->n_magic == MAGIC_MAX) {
-			rc = detect(d, err);
+			rc = detect_compression(d, err);
 			if (rc < 0)
 				return rc;
 		}

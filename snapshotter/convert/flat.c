@@ -239,8 +239,8 @@ static bool has_content(const struct inode *i)
 typedef int walk_fn(struct flat *f, struct dentry *d, struct error *err);
 
 /* Every name below `dir`, folders before what is in them, in byte order. */
-static int walk(struct flat *f, struct inode *dir, walk_fn *each,
-		struct error *err)
+static int walk_folder(struct flat *f, struct inode *dir, walk_fn *each,
+		       struct error *err)
 {
 	AUTO_FREE struct dentry **list = NULL;
 	size_t n = 0;
@@ -251,7 +251,7 @@ static int walk(struct flat *f, struct inode *dir, walk_fn *each,
 	for (size_t k = 0; rc == 0 && k < n; k++) {
 		rc = each(f, list[k], err);
 		if (rc == 0 && S_ISDIR(list[k]->inode->mode))
-			rc = walk(f, list[k]->inode, each, err);
+			rc = walk_folder(f, list[k]->inode, each, err);
 	}
 	return rc;
 }
@@ -321,7 +321,8 @@ static int write_zeros(struct flat *f, uint64_t n, struct error *err)
 	return 0;
 }
 
-static int begin(struct copy_sink *s, struct inode *i, struct error *err)
+static int flat_file_begin(struct copy_sink *s, struct inode *i,
+			   struct error *err)
 {
 	struct flat *f = container_of(s, struct flat, sink);
 	int rc = write_header(f, i, i->user_ptr, NULL, err);
@@ -331,8 +332,8 @@ static int begin(struct copy_sink *s, struct inode *i, struct error *err)
 	return rc < 0 ? rc : f->next->begin(f->next, i, err);
 }
 
-static int data(struct copy_sink *s, uint64_t off, const void *bytes,
-		size_t len, struct error *err)
+static int flat_file_data(struct copy_sink *s, uint64_t off, const void *bytes,
+			  size_t len, struct error *err)
 {
 	struct flat *f = container_of(s, struct flat, sink);
 	int rc = f->next->data(f->next, off, bytes, len, err);
@@ -348,7 +349,7 @@ static int data(struct copy_sink *s, uint64_t off, const void *bytes,
 	return 0;
 }
 
-static int end(struct copy_sink *s, struct error *err)
+static int flat_file_end(struct copy_sink *s, struct error *err)
 {
 	struct flat *f = container_of(s, struct flat, sink);
 	int rc = write_zeros(f, f->file_size - f->pos, err);
@@ -394,7 +395,8 @@ int flat_new(struct tree *t, unsigned int jobs, const char *temp_dir,
 	f->fd = -1;
 	f->tree = t;
 	f->upload = upload;
-	f->sink = (struct copy_sink){ begin, data, end };
+	f->sink = (struct copy_sink){ flat_file_begin, flat_file_data,
+				      flat_file_end };
 	f->member = malloc(MEMBER);
 	f->plain_hash = hasher_new();
 	f->stored_hash = hasher_new();
@@ -410,9 +412,9 @@ int flat_new(struct tree *t, unsigned int jobs, const char *temp_dir,
 		rc = write_header(f, tree_root(t), "./", NULL, err);
 	tree_root(t)->user_ptr = NULL;
 	if (rc == 0)
-		rc = walk(f, tree_root(t), write_folder, err);
+		rc = walk_folder(f, tree_root(t), write_folder, err);
 	if (rc == 0)
-		rc = walk(f, tree_root(t), name_file, err);
+		rc = walk_folder(f, tree_root(t), name_file, err);
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&f);
@@ -442,7 +444,7 @@ struct copy_sink *flat_wrap(struct flat *f, struct copy_sink *next)
 
 int flat_close(struct flat *f, struct error *err)
 {
-	int rc = walk(f, tree_root(f->tree), write_rest, err);
+	int rc = walk_folder(f, tree_root(f->tree), write_rest, err);
 
 	if (rc == 0 && archive_write_close(f->archive) < ARCHIVE_WARN)
 		rc = tar_error(f, err);

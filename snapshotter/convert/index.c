@@ -9,7 +9,7 @@
 #include "common/fs.h"
 #include "common/temp_file.h"
 
-static const char *text(const json_t *o, const char *key)
+static const char *string_of(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -20,20 +20,20 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 		       struct error *err)
 {
 	const json_t *p = json_object_get(m, "platform");
-	const char *variant = text(p, "variant");
+	const char *variant = string_of(p, "variant");
 	int n = 0;
 
 	*ret = (struct index_entry){
 		.platform = "",
-		.is_index = oci_media_type_is_index(text(m, "mediaType")),
+		.is_index = oci_media_type_is_index(string_of(m, "mediaType")),
 	};
 	if (p)
 		n = snprintf(ret->platform, sizeof(ret->platform), "%s/%s%s%s",
-			     text(p, "os"), text(p, "architecture"),
+			     string_of(p, "os"), string_of(p, "architecture"),
 			     *variant ? "/" : "", variant);
 	if (n < 0 || (size_t)n >= sizeof(ret->platform))
 		return error_set(err, EINVAL, "index: a platform is too long");
-	return digest_parse(text(m, "digest"), &ret->digest, err);
+	return digest_parse(string_of(m, "digest"), &ret->digest, err);
 }
 
 /* An image may have an artifactType, too: what is made for a platform runs.  That of
@@ -41,10 +41,10 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 static bool is_image(const json_t *m)
 {
 	const json_t *p = json_object_get(m, "platform");
-	const char *os = text(p, "os");
+	const char *os = string_of(p, "os");
 
 	return strcmp(os, "unknown") != 0 &&
-	       (*os || *text(m, "artifactType") == '\0');
+	       (*os || *string_of(m, "artifactType") == '\0');
 }
 
 static int parse_list(const json_t *list, bool images, struct index_entry **ret,
@@ -108,8 +108,8 @@ struct gathered {
 	size_t n, looks;
 };
 
-static int gather(struct gathered *g, const struct oci_manifest *index,
-		  unsigned int depth, struct error *err);
+static int gather_entries(struct gathered *g, const struct oci_manifest *index,
+			  unsigned int depth, struct error *err);
 
 static int gather_below(struct gathered *g, const struct digest *d,
 			unsigned int depth, struct error *err)
@@ -125,13 +125,13 @@ static int gather_below(struct gathered *g, const struct digest *d,
 	digest_format(d, ref);
 	rc = oci_get_manifest(g->store, ref, &m, err);
 	if (rc == 0)
-		rc = gather(g, &m, depth, err);
+		rc = gather_entries(g, &m, depth, err);
 	oci_manifest_fini(&m);
 	return rc;
 }
 
-static int gather(struct gathered *g, const struct oci_manifest *index,
-		  unsigned int depth, struct error *err)
+static int gather_entries(struct gathered *g, const struct oci_manifest *index,
+			  unsigned int depth, struct error *err)
 {
 	AUTO_FREE struct index_entry *list = NULL;
 	size_t n = 0;
@@ -160,7 +160,7 @@ int index_images(struct oci_store *store, const struct oci_manifest *index,
 	g.list = calloc(INDEX_ENTRIES_MAX, sizeof(*g.list));
 	if (!g.list)
 		return error_nomem(err);
-	rc = gather(&g, index, 0, err);
+	rc = gather_entries(&g, index, 0, err);
 	if (rc < 0) {
 		free(g.list);
 		return rc;

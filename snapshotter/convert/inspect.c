@@ -105,7 +105,7 @@ static int signatures_json(struct oci_store *store,
 	return 0;
 }
 
-static int dump(const json_t *root, char **ret, struct error *err)
+static int dump_json(const json_t *root, char **ret, struct error *err)
 {
 	char *text = root ? json_dumps(root, JSON_STYLE) : NULL;
 
@@ -148,7 +148,7 @@ static int inspect_opened(struct check_opened *o,
 	if (root && !opt->artifact &&
 	    json_object_set_new(root, "otherArtifacts", others_json(o)) < 0)
 		return error_nomem(err);
-	return dump(root, ret, err);
+	return dump_json(root, ret, err);
 }
 
 int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
@@ -264,7 +264,7 @@ int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
 	free(tags);
 	if (rc < 0)
 		return error_wrap(err, rc, "list %s", name ? name : "");
-	return dump(list, ret, err);
+	return dump_json(list, ret, err);
 }
 
 /* ----------------------------------------------------------------- remove --- */

@@ -71,8 +71,8 @@ static void piece_done(struct layer *l)
 }
 
 /* Decode all of `in`; full pieces are handed over. */
-static int decode(struct layer *l, const uint8_t *in, size_t len,
-		  struct error *err)
+static int decode_layer(struct layer *l, const uint8_t *in, size_t len,
+			struct error *err)
 {
 	for (;;) {
 		size_t at = l->head % PIECES, n;
@@ -122,7 +122,7 @@ static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
 					       TEMP_CURE, err);
 	}
 	l->stored += len;
-	rc = decode(l, data, len, err);
+	rc = decode_layer(l, data, len, err);
 	l->idle_ns = clock_now_ns();
 	return rc;
 }

@@ -88,7 +88,7 @@ static size_t n_gathered(const struct tar *t)
 }
 
 /* NULL before there were any. */
-static const uint8_t *gathered(const struct tar *t)
+static const uint8_t *gathered_bytes(const struct tar *t)
 {
 	return t->gathered.data
 		       ? (const uint8_t *)t->gathered.data + t->gathered_at
@@ -97,8 +97,8 @@ static const uint8_t *gathered(const struct tar *t)
 
 /* The next `n` bytes side by side, or as many as there are; borrowed until the next
  * call of any of these. */
-static int peek(struct tar *t, uint64_t n, const uint8_t **ret, size_t *ret_n,
-		struct error *err)
+static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
+		      size_t *ret_n, struct error *err)
 {
 	int rc = next_piece(t, err);
 
@@ -126,7 +126,7 @@ static int peek(struct tar *t, uint64_t n, const uint8_t **ret, size_t *ret_n,
 		t->piece_len -= more;
 		rc = next_piece(t, err);
 	}
-	*ret = gathered(t);
+	*ret = gathered_bytes(t);
 	*ret_n = n_gathered(t) < n ? n_gathered(t) : (size_t)n;
 	return rc;
 }
@@ -138,7 +138,7 @@ static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
 	size_t have = n_gathered(t);
 	int rc = 0;
 
-	*ret = gathered(t);
+	*ret = gathered_bytes(t);
 	if (have == 0) {
 		rc = next_piece(t, err);
 		*ret = t->piece;
@@ -148,8 +148,8 @@ static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
 	return rc;
 }
 
-/* Of those that peek() or at_hand() gave. */
-static void use(struct tar *t, size_t n)
+/* Of those that peek_bytes() or at_hand() gave. */
+static void use_bytes(struct tar *t, size_t n)
 {
 	size_t gathered = n_gathered(t) < n ? n_gathered(t) : n;
 
@@ -184,7 +184,7 @@ static int pass_on(struct tar *t, struct tar_visitor *v, uint64_t off,
 		}
 		if (rc < 0)
 			return rc;
-		use(t, len);
+		use_bytes(t, len);
 		off += len;
 		n -= len;
 	}
@@ -197,10 +197,10 @@ static int skip_filling(struct tar *t, uint64_t stored, struct error *err)
 	uint64_t n = round_up(stored, TAR_BLOCK) - stored;
 	const uint8_t *p;
 	size_t len;
-	int rc = peek(t, n, &p, &len, err);
+	int rc = peek_bytes(t, n, &p, &len, err);
 
 	if (rc == 0)
-		use(t, len);
+		use_bytes(t, len);
 	return rc;
 }
 
@@ -382,7 +382,7 @@ static int find_header(struct tar *t, struct error *err)
 {
 	const uint8_t *p;
 	size_t n;
-	int rc = peek(t, TAR_BLOCK, &p, &n, err);
+	int rc = peek_bytes(t, TAR_BLOCK, &p, &n, err);
 
 	if (rc < 0 || n == 0)
 		return rc;
@@ -390,8 +390,8 @@ static int find_header(struct tar *t, struct error *err)
 		return is_zero(p, n) ? 0 : cut_off(err);
 	if (!is_zero(p, n))
 		return 1;
-	use(t, n);
-	rc = peek(t, TAR_BLOCK, &p, &n, err);
+	use_bytes(t, n);
+	rc = peek_bytes(t, TAR_BLOCK, &p, &n, err);
 	if (rc < 0)
 		return rc;
 	return is_zero(p, n) ? 0
@@ -410,7 +410,8 @@ static int read_headers(struct tar *t, const uint8_t **ret, size_t *ret_len,
 	do {
 		uint64_t more = 2 * got < HEADERS_MAX ? 2 * got : HEADERS_MAX;
 
-		rc = peek(t, need > more ? need : more, ret, ret_len, err);
+		rc = peek_bytes(t, need > more ? need : more, ret, ret_len,
+				err);
 		if (rc == 0 && *ret_len < need)
 			rc = cut_off(err);
 		got = *ret_len;
@@ -433,7 +434,7 @@ static int read_map(struct tar *t, uint64_t *left, struct error *err)
 
 	do {
 		want = want < *left ? want : *left;
-		rc = peek(t, want, &p, &n, err);
+		rc = peek_bytes(t, want, &p, &n, err);
 		if (rc == 0)
 			rc = tar_parts_of_content(&t->parts, t->head.size, p, n,
 						  &used, err);
@@ -516,14 +517,14 @@ static int read_entry(struct tar *t, struct tar_visitor *v,
 	if (rc < 0)
 		return rc;
 	if (t->head.type == 'g') {
-		use(t, len);
+		use_bytes(t, len);
 		return 0;
 	}
 	rc = make_entry(t, len, e, err);
 	if (rc == 0 && (t->head.sparse == TAR_SPARSE_OLD ||
 			t->head.sparse == TAR_SPARSE_RECORDS))
 		rc = tar_parts_of_head(&t->parts, &t->head, err);
-	use(t, len);
+	use_bytes(t, len);
 	if (rc == 0)
 		rc = v->entry(v, e, &want, err);
 	return rc == 0 ? read_content(t, want ? v : NULL, err) : rc;
@@ -543,12 +544,12 @@ static int check_rest(struct tar *t, struct error *err)
 				       "data behind the end of its tar");
 		if (rc < 0)
 			return rc;
-		use(t, n);
+		use_bytes(t, n);
 	} while (n);
 	return 0;
 }
 
-static int walk(struct tar *t, struct tar_visitor *v, struct error *err)
+static int walk_entries(struct tar *t, struct tar_visitor *v, struct error *err)
 {
 	char last[TAR_NAME_MAX] = "", name[TAR_NAME_MAX];
 	int rc;
@@ -578,7 +579,7 @@ int tar_walk(struct layer *l, struct tar_visitor *v, struct error *err)
 	if (!t)
 		return error_nomem(err);
 	t->layer = l;
-	rc = walk(t, v, err);
+	rc = walk_entries(t, v, err);
 	tar_parts_fini(&t->parts);
 	buf_fini(&t->gathered);
 	buf_fini(&t->texts);

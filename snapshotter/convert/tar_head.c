@@ -45,7 +45,7 @@ struct extended {
 	struct pax_text records, name, link; /* of 'x', 'L', 'K' */
 };
 
-static int odd(struct error *err, const char *what)
+static int odd_header(struct error *err, const char *what)
 {
 	return error_set(err, EINVAL,
 			 "%s, which programs read in different ways", what);
@@ -135,8 +135,8 @@ int tar_number(const uint8_t *field, size_t len, uint64_t *ret,
 	return 0;
 }
 
-static int number(const uint8_t *header, const struct tar_field *f,
-		  uint64_t *ret, struct error *err)
+static int parse_number(const uint8_t *header, const struct tar_field *f,
+			uint64_t *ret, struct error *err)
 {
 	return tar_number(header + f->at, f->len, ret, err);
 }
@@ -197,15 +197,15 @@ static int check_sum(const uint8_t *header, struct error *err)
 
 /* The bytes of blocks that follow a header: an extended one's text, or the map of an
  * old sparse file as far as it is there. */
-static int following(const uint8_t *header, size_t len, uint64_t *ret,
-		     struct error *err)
+static int following_record(const uint8_t *header, size_t len, uint64_t *ret,
+			    struct error *err)
 {
 	uint64_t n = 0;
 	bool goes_on;
 	int rc;
 
 	if (header[TYPE_AT] == 'g' || is_extended(header[TYPE_AT])) {
-		rc = number(header, &size_field, &n, err);
+		rc = parse_number(header, &size_field, &n, err);
 		if (rc == 0 && n > UINT32_MAX)
 			rc = error_set(err, EBADMSG,
 				       "its extended header is out of range");
@@ -234,7 +234,8 @@ int tar_head_len(const uint8_t *headers, size_t len, uint64_t *ret,
 		}
 		rc = check_sum(headers + at, err);
 		if (rc == 0)
-			rc = following(headers + at, len - at, &more, err);
+			rc = following_record(headers + at, len - at, &more,
+					      err);
 		if (rc < 0)
 			return rc;
 		*ret = at + TAR_BLOCK + more;
@@ -252,11 +253,11 @@ static int take_extended(struct extended *e, uint8_t type,
 					    : &e->link;
 
 	if (to->data)
-		return odd(err, "it has two extended headers of a kind");
+		return odd_header(err, "it has two extended headers of a kind");
 	*to = type == 'x' ? *body : text_of(body->data, body->len);
 	/* To Go the name is the header's then. */
 	if (type != 'x' && to->len == 0)
-		return odd(err, "it has a long name without a letter");
+		return odd_header(err, "it has a long name without a letter");
 	if (type == 'x' && !pax_is_whole(body->data, body->len))
 		return error_set(err, EBADMSG,
 				 "its extended header is damaged");
@@ -274,7 +275,7 @@ static const uint8_t *read_extended(const uint8_t *headers, size_t len,
 		struct pax_text body = { .data = headers + at + TAR_BLOCK };
 		uint64_t size;
 
-		*ret_rc = number(headers + at, &size_field, &size, err);
+		*ret_rc = parse_number(headers + at, &size_field, &size, err);
 		if (*ret_rc < 0)
 			return NULL;
 		if (round_up(size, TAR_BLOCK) > len - at - TAR_BLOCK)
@@ -292,8 +293,8 @@ static const uint8_t *read_extended(const uint8_t *headers, size_t len,
 }
 
 /* A record that is there and says something: an empty one leaves the header's. */
-static bool find(const struct pax_text *records, const char *key,
-		 struct pax_text *ret)
+static bool find_record(const struct pax_text *records, const char *key,
+			struct pax_text *ret)
 {
 	*ret = pax_find(records->data, records->len, key);
 	return ret->len > 0;
@@ -316,7 +317,7 @@ static int take_prefix(const uint8_t *h, struct tar_head *ret,
 		     signed_number(h, &gnu_atime_field, &n, NULL) < 0) ||
 		    (h[gnu_ctime_field.at] &&
 		     signed_number(h, &gnu_ctime_field, &n, NULL) < 0))
-			return odd(err, "a GNU header has a prefix");
+			return odd_header(err, "a GNU header has a prefix");
 		return 0;
 	}
 	if (dialect == DIALECT_STAR &&
@@ -339,12 +340,12 @@ static int take_names(const uint8_t *h, const struct extended *e,
 		      struct tar_head *ret, struct error *err)
 {
 	struct pax_text path, link;
-	bool has_path = find(&e->records, "path", &path);
-	bool has_link = find(&e->records, "linkpath", &link);
+	bool has_path = find_record(&e->records, "path", &path);
+	bool has_link = find_record(&e->records, "linkpath", &link);
 	int rc;
 
 	if ((has_path && e->name.data) || (has_link && e->link.data))
-		return odd(err, "it has two long names");
+		return odd_header(err, "it has two long names");
 	if ((has_path && has_nul(&path)) || (has_link && has_nul(&link)))
 		return error_set(err, EBADMSG, "a NUL is in its name");
 	ret->name = field_of(h, &name_field);
@@ -388,8 +389,8 @@ static int take_id(const uint8_t *h, const struct tar_field *f,
 {
 	struct pax_text t;
 	uint64_t n;
-	int rc = find(records, key, &t) ? tar_decimal(&t, key, &n, err)
-					: number(h, f, &n, err);
+	int rc = find_record(records, key, &t) ? tar_decimal(&t, key, &n, err)
+					       : parse_number(h, f, &n, err);
 
 	if (rc == 0 && n >= UINT32_MAX)
 		rc = error_set(err, EINVAL, "its %s %llu is out of range", key,
@@ -444,9 +445,9 @@ static int take_devices(const uint8_t *h, struct tar_head *ret,
 
 	if (dialect_of(h) == DIALECT_V7)
 		return 0;
-	rc = number(h, &major_field, &major, err);
+	rc = parse_number(h, &major_field, &major, err);
 	if (rc == 0)
-		rc = number(h, &minor_field, &minor, err);
+		rc = parse_number(h, &minor_field, &minor, err);
 	if (rc == 0 && (major > UINT32_MAX || minor > UINT32_MAX))
 		rc = error_set(err, EINVAL, "its device is out of range");
 	ret->major = (uint32_t)major;
@@ -459,7 +460,7 @@ static int take_attributes(const uint8_t *h, struct tar_head *ret,
 {
 	struct pax_text t;
 	uint64_t mode;
-	int rc = number(h, &mode_field, &mode, err);
+	int rc = parse_number(h, &mode_field, &mode, err);
 
 	/* Some writers say the type there, too. */
 	ret->mode = (uint32_t)mode & 07777;
@@ -471,7 +472,7 @@ static int take_attributes(const uint8_t *h, struct tar_head *ret,
 			     err);
 	if (rc == 0)
 		rc = signed_number(h, &mtime_field, &ret->mtime, err);
-	if (rc == 0 && find(&ret->records, "mtime", &t))
+	if (rc == 0 && find_record(&ret->records, "mtime", &t))
 		rc = parse_time(&t, ret, err);
 	return rc == 0 ? take_devices(h, ret, err) : rc;
 }
@@ -512,13 +513,13 @@ static int check_records(const struct pax_text *records, struct error *err)
 		for (size_t i = 0; i < ARRAY_SIZE(once); i++)
 			seen[i] += is_key(&key, once[i]);
 		if (has_prefix(&key, "SUN."))
-			return odd(err, "it has records of Solaris");
+			return odd_header(err, "it has records of Solaris");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(once); i++)
 		if (seen[i] > 1)
-			return odd(err, "it says twice what it is");
+			return odd_header(err, "it says twice what it is");
 	if (has_pairs && seen[2])
-		return odd(err, "it has two maps");
+		return odd_header(err, "it has two maps");
 	return 0;
 }
 
@@ -526,10 +527,10 @@ static int check_records(const struct pax_text *records, struct error *err)
 static int find_version(struct tar_head *h, struct error *err)
 {
 	struct pax_text major, minor, map;
-	bool has_major = find(&h->records, "GNU.sparse.major", &major);
-	bool has_minor = find(&h->records, "GNU.sparse.minor", &minor);
-	bool has_map = find(&h->records, "GNU.sparse.map", &map) ||
-		       find(&h->records, "GNU.sparse.offset", &map);
+	bool has_major = find_record(&h->records, "GNU.sparse.major", &major);
+	bool has_minor = find_record(&h->records, "GNU.sparse.minor", &minor);
+	bool has_map = find_record(&h->records, "GNU.sparse.map", &map) ||
+		       find_record(&h->records, "GNU.sparse.offset", &map);
 
 	if (!has_major && !has_minor) {
 		h->sparse = has_map ? TAR_SPARSE_RECORDS : TAR_DENSE;
@@ -546,7 +547,7 @@ static int find_version(struct tar_head *h, struct error *err)
 			return 0;
 		}
 	}
-	return odd(err, "it is a sparse file of an unknown version");
+	return odd_header(err, "it is a sparse file of an unknown version");
 }
 
 static int take_sparse_records(struct tar_head *h, struct error *err)
@@ -558,20 +559,20 @@ static int take_sparse_records(struct tar_head *h, struct error *err)
 
 	if (rc < 0 || h->sparse == TAR_DENSE)
 		return rc;
-	if (find(&h->records, "GNU.sparse.name", &name)) {
+	if (find_record(&h->records, "GNU.sparse.name", &name)) {
 		if (has_nul(&name))
 			return error_set(err, EBADMSG, "a NUL is in its name");
 		h->prefix.data = NULL;
 		h->name = name;
 	}
-	has_size = find(&h->records, "GNU.sparse.size", &size);
-	has_real = find(&h->records, "GNU.sparse.realsize", &real);
+	has_size = find_record(&h->records, "GNU.sparse.size", &size);
+	has_real = find_record(&h->records, "GNU.sparse.realsize", &real);
 	if (has_size)
 		rc = tar_decimal(&size, "size", &n, err);
 	if (rc == 0 && has_real)
 		rc = tar_decimal(&real, "size", &m, err);
 	if (rc == 0 && has_size && has_real && n != m)
-		rc = odd(err, "it is a sparse file of two sizes");
+		rc = odd_header(err, "it is a sparse file of two sizes");
 	h->size = has_size ? n : m;
 	return rc;
 }
@@ -579,9 +580,9 @@ static int take_sparse_records(struct tar_head *h, struct error *err)
 static int take_sizes(const uint8_t *h, struct tar_head *ret, struct error *err)
 {
 	struct pax_text t;
-	int rc = find(&ret->records, "size", &t)
+	int rc = find_record(&ret->records, "size", &t)
 			 ? tar_decimal(&t, "size", &ret->stored, err)
-			 : number(h, &size_field, &ret->stored, err);
+			 : parse_number(h, &size_field, &ret->stored, err);
 
 	if (rc < 0)
 		return rc;
@@ -596,7 +597,7 @@ static int take_sizes(const uint8_t *h, struct tar_head *ret, struct error *err)
 	if (dialect_of(h) != DIALECT_GNU)
 		return error_set(err, EBADMSG,
 				 "a sparse file in a header that is not GNU's");
-	return number(h, &real_size_field, &ret->size, err);
+	return parse_number(h, &real_size_field, &ret->size, err);
 }
 
 /* ------------------------------------------------------------------- whole --- */
@@ -614,7 +615,7 @@ static int take_global(const uint8_t *headers, size_t len,
 	const struct pax_text body = { .data = headers + TAR_BLOCK };
 	struct pax_text path;
 	uint64_t size;
-	int rc = number(headers, &size_field, &size, err);
+	int rc = parse_number(headers, &size_field, &size, err);
 
 	if (rc < 0)
 		return rc;
@@ -622,8 +623,8 @@ static int take_global(const uint8_t *headers, size_t len,
 		return error_set(err, EBADMSG, "a global header is damaged");
 	path = pax_find(body.data, size, "path");
 	if (path.len || h->prefix.data || !tar_is_global_name(&h->name))
-		return odd(err, "a global header that is not named "
-				"pax_global_header");
+		return odd_header(err, "a global header that is not named "
+				       "pax_global_header");
 	return 0;
 }
 
@@ -642,9 +643,10 @@ int tar_head_parse(const uint8_t *headers, size_t len, struct tar_head *ret,
 	if (rc == 0)
 		rc = take_type(ret, h[TYPE_AT], err);
 	if (rc == 0 && ret->type == 'g')
-		return h == headers ? take_global(headers, len, ret, err)
-				    : odd(err, "a global header lies between "
-					       "its own");
+		return h == headers
+			       ? take_global(headers, len, ret, err)
+			       : odd_header(err, "a global header lies between "
+						 "its own");
 	if (rc == 0)
 		rc = check_records(&ret->records, err);
 	if (rc == 0)

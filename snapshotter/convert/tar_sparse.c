@@ -32,8 +32,8 @@ uint64_t tar_parts_sum(const struct tar_parts *p)
 }
 
 /* Such as Go takes: in their order, and no byte twice. */
-static int add(struct tar_parts *p, uint64_t off, uint64_t len, uint64_t size,
-	       struct error *err)
+static int add_hole(struct tar_parts *p, uint64_t off, uint64_t len,
+		    uint64_t size, struct error *err)
 {
 	uint64_t before = p->n ? p->v[p->n - 1].off + p->v[p->n - 1].len : 0;
 
@@ -64,7 +64,7 @@ static int add_fields(struct tar_parts *p, const uint8_t *at, size_t n,
 			rc = tar_number(part + OFFSET_LEN, OFFSET_LEN, &len,
 					err);
 		if (rc == 0)
-			rc = add(p, off, len, size, err);
+			rc = add_hole(p, off, len, size, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -90,7 +90,7 @@ static int read_old(struct tar_parts *p, const struct tar_head *h,
 /* ------------------------------------------------------------------- records --- */
 
 /* Take the text before the next `end` off `*t`. */
-static struct pax_text cut(struct pax_text *t, char end)
+static struct pax_text cut_line(struct pax_text *t, char end)
 {
 	const uint8_t *at = memchr(t->data, end, t->len);
 	struct pax_text head = { .data = t->data,
@@ -109,16 +109,16 @@ static int read_list(struct tar_parts *p, struct pax_text list, uint64_t size,
 		return error_set(err, EBADMSG,
 				 "the map of a sparse file is damaged");
 	while (list.len) {
-		struct pax_text t = cut(&list, ',');
+		struct pax_text t = cut_line(&list, ',');
 		uint64_t off, len;
 		int rc = tar_decimal(&t, "map", &off, err);
 
 		if (rc < 0)
 			return rc;
-		t = cut(&list, ',');
+		t = cut_line(&list, ',');
 		rc = tar_decimal(&t, "map", &len, err);
 		if (rc == 0)
-			rc = add(p, off, len, size, err);
+			rc = add_hole(p, off, len, size, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -151,7 +151,7 @@ static int read_pairs(struct tar_parts *p, const struct tar_head *h,
 		rc = tar_decimal(&value, "map", &pair[i], err);
 		next = !next;
 		if (rc == 0 && i == 1)
-			rc = add(p, pair[0], pair[1], h->size, err);
+			rc = add_hole(p, pair[0], pair[1], h->size, err);
 	}
 	if (rc == 0 && next)
 		rc = error_set(err, EBADMSG,
@@ -197,7 +197,7 @@ static int take_line(struct pax_text *t, uint64_t *ret, struct error *err)
 
 	if (!end)
 		return 0;
-	line = cut(t, '\n');
+	line = cut_line(t, '\n');
 	rc = tar_decimal(&line, "map", ret, err);
 	return rc < 0 ? rc : 1;
 }
@@ -213,7 +213,7 @@ static int take_part(struct tar_parts *p, struct pax_text *t, uint64_t size,
 		rc = take_line(t, &len, err);
 	if (rc != 1)
 		return rc;
-	rc = add(p, off, len, size, err);
+	rc = add_hole(p, off, len, size, err);
 	return rc < 0 ? rc : 1;
 }
 

@@ -166,8 +166,9 @@ static int take_window(struct zstd_stream *z, struct error *err)
 	return 0;
 }
 
-static int feed(struct zstd_stream *z, const uint8_t **in, size_t *in_len,
-		uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
+static int feed_stream(struct zstd_stream *z, const uint8_t **in,
+		       size_t *in_len, uint8_t *out, size_t cap, size_t *ret_n,
+		       struct error *err)
 {
 	ZSTD_inBuffer src = { .src = *in, .size = *in_len };
 	ZSTD_outBuffer dst = { .dst = out, .size = cap };
@@ -205,7 +206,7 @@ static int begin_frame(struct zstd_stream *z, const uint8_t **in,
 		rc = take_window(z, err);
 	/* A header alone makes no output. */
 	while (rc == 0 && z->n_head)
-		rc = feed(z, &head, &z->n_head, out, cap, &n, err);
+		rc = feed_stream(z, &head, &z->n_head, out, cap, &n, err);
 	return rc;
 }
 
@@ -219,7 +220,7 @@ int zstd_stream_run(struct zstd_stream *z, const uint8_t **in, size_t *in_len,
 	if (!z->inside && *in_len)
 		rc = begin_frame(z, in, in_len, out, cap, err);
 	if (rc == 0 && z->inside)
-		rc = feed(z, in, in_len, out, cap, ret_n, err);
+		rc = feed_stream(z, in, in_len, out, cap, ret_n, err);
 	*ret_inside = z->inside || z->n_head;
 	return rc;
 }

@@ -133,7 +133,7 @@ static int hold_blocks(const struct mapping_job *j, struct error *err)
 				   "whoever mounts it has ended");
 }
 
-static int make(const struct mount_wish *w, struct error *err)
+static int make_device(const struct mount_wish *w, struct error *err)
 {
 	int rc = hold_blocks(w->arg, err);
 
@@ -157,7 +157,7 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 				   .lock = img->index,
 				   .path = img->mountpoint,
 				   .is_same = is_same,
-				   .make = make,
+				   .make = make_device,
 				   .arg = &job };
 
 	if (!meta)

@@ -13,7 +13,7 @@ static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 	       strcmp(l->source, j->meta_path) == 0;
 }
 
-static int make(const struct mount_wish *w, struct error *err)
+static int erofs_fuse_make(const struct mount_wish *w, struct error *err)
 {
 	const struct erofs_job *j = w->arg;
 	struct mount_options o = MOUNT_OPTIONS_INIT;
@@ -27,7 +27,7 @@ static const struct erofs_way way = {
 	.ops = &datapath_erofs_fuse,
 	.carrier = IMAGE_SESSION_CARRIER,
 	.is_same = is_same,
-	.make = make,
+	.make = erofs_fuse_make,
 };
 
 static int start(const struct datapath_config *cfg, struct datapath **ret,

@@ -18,7 +18,7 @@ static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 }
 
 /* The mount holds the devices; our descriptors go with this scope. */
-static int make(const struct mount_wish *w, struct error *err)
+static int erofs_loop_make(const struct mount_wish *w, struct error *err)
 {
 	const struct erofs_job *j = w->arg;
 	char meta[LOOP_PATH_MAX], data[LOOP_PATH_MAX];
@@ -38,7 +38,7 @@ static const struct erofs_way way = {
 	.ops = &datapath_erofs_loop,
 	.carrier = IMAGE_SESSION_CARRIER_LOOP,
 	.is_same = is_same,
-	.make = make,
+	.make = erofs_loop_make,
 };
 
 static int start(const struct datapath_config *cfg, struct datapath **ret,

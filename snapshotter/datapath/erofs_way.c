@@ -22,7 +22,7 @@ struct erofs_path {
 	char *made_dir;
 };
 
-static struct erofs_path *of(struct datapath *d)
+static struct erofs_path *erofs_way_of(struct datapath *d)
 {
 	return container_of(d, struct erofs_path, base);
 }
@@ -123,7 +123,7 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 int erofs_way_mount(struct datapath *d, struct datapath_image *img,
 		    struct error *err)
 {
-	struct erofs_path *p = of(d);
+	struct erofs_path *p = erofs_way_of(d);
 	int added, rc = image_session_ensure(p->carrier, err);
 
 	if (rc < 0)
@@ -140,7 +140,7 @@ int erofs_way_mount(struct datapath *d, struct datapath_image *img,
 int erofs_way_umount(struct datapath *d, struct datapath_image *img,
 		     struct error *err)
 {
-	struct erofs_path *p = of(d);
+	struct erofs_path *p = erofs_way_of(d);
 	AUTO_FREE char *made = made_file(p, img->index);
 	int rc = mount_take_down(p->run_dir, img->index, img->mountpoint, false,
 				 err);
@@ -155,18 +155,18 @@ int erofs_way_umount(struct datapath *d, struct datapath_image *img,
 
 int erofs_way_check(struct datapath *d, struct error *err)
 {
-	return image_session_ensure(of(d)->carrier, err);
+	return image_session_ensure(erofs_way_of(d)->carrier, err);
 }
 
 int erofs_way_resume(struct datapath *d, struct error *err)
 {
-	session_admit(of(d)->carrier->session, true);
+	session_admit(erofs_way_of(d)->carrier->session, true);
 	return 0;
 }
 
 void erofs_way_stop(struct datapath *d, bool keep)
 {
-	struct erofs_path *p = of(d);
+	struct erofs_path *p = erofs_way_of(d);
 
 	image_session_stop(p->carrier, keep);
 	free_path(p);

@@ -37,7 +37,7 @@ void image_table_free(struct image_table *t)
 }
 
 /* Place of `index`, or where it would go. */
-static size_t find(const struct image_table *t, uint64_t index)
+static size_t find_image(const struct image_table *t, uint64_t index)
 {
 	size_t lo = 0, hi = t->n;
 
@@ -52,7 +52,7 @@ static size_t find(const struct image_table *t, uint64_t index)
 	return lo;
 }
 
-static bool holds(const struct image_table *t, size_t i, uint64_t index)
+static bool holds_image(const struct image_table *t, size_t i, uint64_t index)
 {
 	return i < t->n && t->entries[i]->index == index;
 }
@@ -75,9 +75,9 @@ static int make_room(struct image_table *t)
 static int add_locked(struct image_table *t, struct image_entry *e,
 		      struct error *err)
 {
-	size_t i = find(t, e->index);
+	size_t i = find_image(t, e->index);
 
-	if (holds(t, i, e->index)) {
+	if (holds_image(t, i, e->index)) {
 		if (t->entries[i]->img == e->img)
 			return error_set(err, EALREADY,
 					 "image '%s' is served already",
@@ -124,8 +124,8 @@ int image_table_remove(struct image_table *t, uint64_t index, void **ret_priv)
 	size_t i;
 
 	pthread_mutex_lock(&t->lock);
-	i = find(t, index);
-	if (holds(t, i, index)) {
+	i = find_image(t, index);
+	if (holds_image(t, i, index)) {
 		e = t->entries[i];
 		t->n--;
 		memmove(t->entries + i, t->entries + i + 1,
@@ -148,8 +148,8 @@ struct image_entry *image_get(struct image_table *t, uint64_t index)
 	size_t i;
 
 	pthread_mutex_lock(&t->lock);
-	i = find(t, index);
-	if (holds(t, i, index)) {
+	i = find_image(t, index);
+	if (holds_image(t, i, index)) {
 		e = t->entries[i];
 		e->refs++;
 	}

@@ -29,7 +29,7 @@ struct mount_job {
 
 /* Earlier versions mounted without MS_NOSUID.  What fails is no reason to give
  * the mount up: it lies in a folder that is root's alone. */
-static void tighten(const char *path)
+static void tighten_flags(const char *path)
 {
 	struct mount_attr a = { .attr_set =
 					MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
@@ -55,7 +55,7 @@ static int mount_job(void *arg, struct error *err)
 		return error_set(err, EBUSY,
 				 "'%s' is already a mount of '%s' (%s)",
 				 j->path, seen.line.source, seen.line.fstype);
-	tighten(j->path);
+	tighten_flags(j->path);
 	return JOB_ADOPTED;
 }
 

@@ -308,8 +308,8 @@ static int plain_add_entry(void *arg, const char *name, size_t len,
 	return 0;
 }
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		 bool plus)
+static void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+			bool plus)
 {
 	AUTO_FREE char *buf = NULL;
 	struct plain_listing l = { .req = req, .size = size, .plus = plus };
@@ -341,13 +341,13 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 static void plain_readdir(fuse_req_t req, fuse_ino_t ino, size_t size,
 			  off_t off, struct fuse_file_info *fi)
 {
-	list(req, ino, size, off, false);
+	list_folder(req, ino, size, off, false);
 }
 
 static void plain_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size,
 			      off_t off, struct fuse_file_info *fi)
 {
-	list(req, ino, size, off, true);
+	list_folder(req, ino, size, off, true);
 }
 
 /* ------------------------------------------------------------- attributes --- */
@@ -384,8 +384,8 @@ static void count_xattr_request(fuse_req_t req)
 	atomic_fetch_add_explicit(&c->xattr_requests, 1, memory_order_relaxed);
 }
 
-static void search(fuse_req_t req, fuse_ino_t ino, const char *name,
-		   size_t size)
+static void search_folder(fuse_req_t req, fuse_ino_t ino, const char *name,
+			  size_t size)
 {
 	AUTO_FREE char *buf = malloc(size ? size : 1);
 	struct xattr_search x = { .name = name, .buf = buf, .size = size };
@@ -414,7 +414,7 @@ static void search(fuse_req_t req, fuse_ino_t ino, const char *name,
 static void plain_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 			   size_t size)
 {
-	search(req, ino, name, size);
+	search_folder(req, ino, name, size);
 }
 
 static void plain_getxattr_none(fuse_req_t req, fuse_ino_t ino,
@@ -426,7 +426,7 @@ static void plain_getxattr_none(fuse_req_t req, fuse_ino_t ino,
 
 static void plain_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	search(req, ino, NULL, size);
+	search_folder(req, ino, NULL, size);
 }
 
 static void plain_statfs(fuse_req_t req, fuse_ino_t ino)

@@ -44,7 +44,7 @@ struct plain_fuse {
 	char *run_dir;
 };
 
-static struct plain_fuse *of(struct datapath *d)
+static struct plain_fuse *plain_fuse_of(struct datapath *d)
 {
 	return container_of(d, struct plain_fuse, base);
 }
@@ -234,8 +234,8 @@ static int choose_side(struct plain_fuse *p, const struct plain_image *pi,
 	return 0;
 }
 
-static int add(struct plain_fuse *p, struct datapath_image *img,
-	       enum side there, enum side *ret, struct error *err)
+static int plain_fuse_add(struct plain_fuse *p, struct datapath_image *img,
+			  enum side there, enum side *ret, struct error *err)
 {
 	AUTO(plain_image) pi = NULL;
 	int rc;
@@ -256,7 +256,7 @@ static int add(struct plain_fuse *p, struct datapath_image *img,
 	return 0;
 }
 
-static void drop(struct plain_fuse *p, struct datapath_image *img)
+static void plain_fuse_drop(struct plain_fuse *p, struct datapath_image *img)
 {
 	void *pi = NULL;
 
@@ -281,7 +281,7 @@ static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 	return is_on(l, j->side, j->img);
 }
 
-static int make(const struct mount_wish *w, struct error *err)
+static int plain_fuse_make(const struct mount_wish *w, struct error *err)
 {
 	const struct fuse_job *j = w->arg;
 
@@ -302,7 +302,7 @@ static int mount_served(struct plain_fuse *p, struct datapath_image *img,
 					 .lock = img->index,
 					 .path = img->mountpoint,
 					 .is_same = is_same,
-					 .make = make,
+					 .make = plain_fuse_make,
 					 .arg = &job };
 	int rc = image_session_ensure(p->sessions[side], err);
 
@@ -319,7 +319,7 @@ static int mount_new(struct plain_fuse *p, struct datapath_image *img,
 	int rc = mounted_side(img, &there, err);
 
 	if (rc == 0)
-		rc = add(p, img, there, &side, err);
+		rc = plain_fuse_add(p, img, there, &side, err);
 	if (rc < 0)
 		return rc;
 	/* What a session that nobody kept left there can only fail, and nobody
@@ -331,14 +331,14 @@ static int mount_new(struct plain_fuse *p, struct datapath_image *img,
 	if (rc == 0)
 		rc = mount_served(p, img, side, err);
 	if (rc < 0)
-		drop(p, img);
+		plain_fuse_drop(p, img);
 	return rc;
 }
 
 static int do_mount(struct datapath *d, struct datapath_image *img,
 		    struct error *err)
 {
-	struct plain_fuse *p = of(d);
+	struct plain_fuse *p = plain_fuse_of(d);
 	enum side side;
 	int rc = served_side(p, img, &side, err);
 
@@ -351,34 +351,34 @@ static int do_mount(struct datapath *d, struct datapath_image *img,
 static int do_umount(struct datapath *d, struct datapath_image *img,
 		     struct error *err)
 {
-	struct plain_fuse *p = of(d);
+	struct plain_fuse *p = plain_fuse_of(d);
 	int rc = mount_take_down(p->run_dir, img->index, img->mountpoint, false,
 				 err);
 
 	if (rc == 0)
-		drop(p, img);
+		plain_fuse_drop(p, img);
 	return rc;
 }
 
-static int check(struct datapath *d, struct error *err)
+static int plain_fuse_check(struct datapath *d, struct error *err)
 {
 	int rc = 0;
 
 	for (int k = 0; rc == 0 && k < N_SIDES; k++)
-		rc = image_session_ensure(of(d)->sessions[k], err);
+		rc = image_session_ensure(plain_fuse_of(d)->sessions[k], err);
 	return rc;
 }
 
-static int resume(struct datapath *d, struct error *err)
+static int plain_fuse_resume(struct datapath *d, struct error *err)
 {
 	for (int k = 0; k < N_SIDES; k++)
-		session_admit(of(d)->sessions[k]->session, true);
+		session_admit(plain_fuse_of(d)->sessions[k]->session, true);
 	return 0;
 }
 
 static void get_stats(struct datapath *d, struct datapath_stats *ret)
 {
-	struct plain_fuse *p = of(d);
+	struct plain_fuse *p = plain_fuse_of(d);
 
 	*ret = (struct datapath_stats){
 		.images_no_xattr =
@@ -389,7 +389,7 @@ static void get_stats(struct datapath *d, struct datapath_stats *ret)
 
 static void stop(struct datapath *d, bool keep)
 {
-	struct plain_fuse *p = of(d);
+	struct plain_fuse *p = plain_fuse_of(d);
 
 	for (int k = 0; k < N_SIDES; k++)
 		image_session_stop(p->sessions[k], keep);
@@ -403,8 +403,8 @@ const struct datapath_ops datapath_plain_fuse = {
 	.start = start,
 	.mount = do_mount,
 	.umount = do_umount,
-	.check = check,
-	.resume = resume,
+	.check = plain_fuse_check,
+	.resume = plain_fuse_resume,
 	.get_stats = get_stats,
 	.stop = stop,
 };

@@ -208,7 +208,7 @@ static int try_mount(const struct trial *t, struct error *err)
 }
 
 /* In the child of mount_isolated(), so alone. */
-static int try(void *arg, struct error *err)
+static int try_datapath(void *arg, struct error *err)
 {
 	const struct trial *t = arg;
 	int rc;
@@ -244,8 +244,8 @@ static int probe_erofs(const struct datapath_config *cfg, struct trial *t,
 	if (rc == 0)
 		rc = trial_init(t, cfg, err);
 	if (rc == 0)
-		rc = mount_isolated(cfg->run_dir, MOUNT_LOCK_PROBE, try, t,
-				    err);
+		rc = mount_isolated(cfg->run_dir, MOUNT_LOCK_PROBE,
+				    try_datapath, t, err);
 	trial_fini(t);
 	return rc;
 }

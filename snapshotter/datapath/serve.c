@@ -54,8 +54,8 @@ void read_pool_unref(struct read_pool *p)
 	free(p);
 }
 
-static struct read_slot *arm(struct read_pool *p, struct reply_buffer *b,
-			     const struct read_request *ask)
+static struct read_slot *arm_timer(struct read_pool *p, struct reply_buffer *b,
+				   const struct read_request *ask)
 {
 	struct read_slot *s = &p->slots[b->index];
 
@@ -78,7 +78,7 @@ static struct read_slot *slot_put(struct read_pool *p, struct reply_buffer *b)
 	if (!wait)
 		return NULL;
 	w = container_of(wait, struct waiting_read, wait);
-	next = arm(p, b, &w->ask);
+	next = arm_timer(p, b, &w->ask);
 	free(w);
 	return next;
 }
@@ -100,7 +100,7 @@ static void log_failure(struct read_slot *s)
 }
 
 /* Returns the next to run, or NULL. */
-static struct read_slot *finish(struct read_slot *s)
+static struct read_slot *finish_request(struct read_slot *s)
 {
 	struct session *session = s->ask.session;
 	struct image_session *of = session_owner(session);
@@ -129,7 +129,7 @@ static struct read_slot *finish(struct read_slot *s)
  */
 enum { TURN_SUBMITTING, TURN_FIRST_CAME };
 
-static void run(struct read_slot *s);
+static void run_request(struct read_slot *s);
 
 static void on_piece(struct device_read *r, int rc, const struct error *err)
 {
@@ -141,7 +141,7 @@ static void on_piece(struct device_read *r, int rc, const struct error *err)
 	else if (err)
 		s->err = *err;
 	if (atomic_exchange(&s->turn, TURN_FIRST_CAME) == TURN_FIRST_CAME)
-		run(s);
+		run_request(s);
 }
 
 /* True when the piece is in the buffer, or failed: go on. */
@@ -222,10 +222,10 @@ static bool run_one(struct read_slot *s)
 	return true;
 }
 
-static void run(struct read_slot *s)
+static void run_request(struct read_slot *s)
 {
 	while (s && run_one(s))
-		s = finish(s);
+		s = finish_request(s);
 }
 
 /* Have the read wait, unless a buffer was given back meanwhile; then run it. */
@@ -242,7 +242,7 @@ static int wait_or_run(struct read_pool *p, const struct read_request *ask)
 				    kind, &w->wait);
 	if (b) {
 		free(w);
-		run(arm(p, b, ask));
+		run_request(arm_timer(p, b, ask));
 	}
 	return 0;
 }
@@ -267,7 +267,7 @@ void serve_read(struct fuse_req *req, struct image_entry *image, uint64_t local,
 	b = reply_pool_take(of->pool->replies, len, &image->share,
 			    REPLY_MAY_WAIT);
 	if (b) {
-		run(arm(of->pool, b, &ask));
+		run_request(arm_timer(of->pool, b, &ask));
 	} else if (wait_or_run(of->pool, &ask) < 0) {
 		image_put(of->images, image);
 		(void)fuse_reply_err(req, ENOMEM);

@@ -503,7 +503,7 @@ static int resume_prefetches(struct node_daemon *d, struct error *err)
 }
 
 /* Less than wanted is not nothing: it goes on, and `node doctor` tells. */
-static void confine(int (*by)(struct error *))
+static void confine_process(int (*by)(struct error *))
 {
 	struct error err = ERROR_INIT;
 
@@ -524,7 +524,7 @@ static void environments_restore(struct node *n)
 			  err.msg);
 }
 
-static int run(const struct node_config *cfg, struct error *err)
+static int run_node(const struct node_config *cfg, struct error *err)
 {
 	struct node_daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
 	int rc;
@@ -533,9 +533,9 @@ static int run(const struct node_config *cfg, struct error *err)
 	 * fs_is_in_use(). */
 	(void)signal(SIGIO, SIG_IGN);
 	/* Logins are in its memory. */
-	confine(process_forbid_core);
+	confine_process(process_forbid_core);
 	/* Threads take over what the first one has. */
-	confine(confine_node);
+	confine_process(confine_node);
 	rc = node_open(&d.node, err);
 	if (rc == 0)
 		rc = loop_new(&d.loop, err);
@@ -580,7 +580,7 @@ static int run_held(int argc, char **argv, struct error *err)
 		if (strncmp(argv[i], "--hold", 6) != 0)
 			args[n++] = argv[i];
 	}
-	confine(confine_holder);
+	confine_process(confine_holder);
 	rc = hold_run(args, err);
 	free(args);
 	return rc;
@@ -597,7 +597,7 @@ static int start(struct node_config *cfg, int argc, char **argv,
 		node_metrics_list(stdout);
 		return 0;
 	}
-	return cfg->hold ? run_held(argc, argv, err) : run(cfg, err);
+	return cfg->hold ? run_held(argc, argv, err) : run_node(cfg, err);
 }
 
 /* Nothing of it goes without: it mounts, unpacks and opens /dev/fuse. */

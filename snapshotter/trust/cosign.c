@@ -56,8 +56,8 @@ struct cosign_parts {
 	size_t signature_len, payload_len;
 };
 
-static int split(const uint8_t *p, size_t len, struct cosign_parts *ret,
-		 struct error *err)
+static int split_layer(const uint8_t *p, size_t len, struct cosign_parts *ret,
+		       struct error *err)
 {
 	ret->signature_len = get_le16(p + AT_SIGNATURE_LEN);
 	ret->payload_len = get_le32(p + AT_PAYLOAD_LEN);
@@ -132,7 +132,7 @@ int cosign_check(const struct trust_keys *keys, const struct trust_query *q,
 	const struct trust_key *k;
 	struct cosign_parts c = { .signature = NULL };
 	json_t *root;
-	int rc = split(data, len, &c, err);
+	int rc = split_layer(data, len, &c, err);
 
 	if (rc < 0)
 		return rc;

@@ -29,7 +29,8 @@ static bool can_pass_over(int rc)
 /* -------------------------------------------------------------------- reading --- */
 
 /* As the annotation has it. */
-static int decode(const char *text, struct buf *ret, struct error *err)
+static int decode_signature(const char *text, struct buf *ret,
+			    struct error *err)
 {
 	int rc;
 
@@ -57,7 +58,7 @@ static int take_ours(const struct oci_manifest *m, struct buf *ret,
 	if (strcmp(image.artifact_type, TRUST_ARTIFACT_TYPE) != 0 || !text)
 		rc = error_set(err, EINVAL, "it holds no signature");
 	oci_image_fini(&image);
-	return rc < 0 ? rc : decode(text, ret, err);
+	return rc < 0 ? rc : decode_signature(text, ret, err);
 }
 
 static int fetch_one(struct oci_store *store, const struct digest *manifest,
@@ -110,7 +111,7 @@ static int each_noted(const struct oci_referrers *list, signature_fn *each,
 		const char *text = list->notes[i - 1];
 		AUTO_BUF sig = BUF_INIT;
 
-		if (text && decode(text, &sig, NULL) == 0)
+		if (text && decode_signature(text, &sig, NULL) == 0)
 			rc = each(arg, &sig, &list->digests[i - 1], err);
 	}
 	return rc;
@@ -230,8 +231,8 @@ static int each_cosign(struct oci_store *store, const struct digest *artifact,
 
 /* ----------------------------------------------------------------------- all --- */
 
-static int collect(void *arg, struct buf *sig, const struct digest *manifest,
-		   struct error *err)
+static int collect_signatures(void *arg, struct buf *sig,
+			      const struct digest *manifest, struct error *err)
 {
 	struct trust_signatures *s = arg;
 
@@ -250,11 +251,12 @@ int trust_fetch(struct oci_store *store, const struct digest *artifact,
 {
 	struct trust_signatures s = { .n = 0 };
 	bool more_ours = false, more_cosign = false;
-	int rc = each_ours(store, artifact, collect, &s, &more_ours, err);
+	int rc = each_ours(store, artifact, collect_signatures, &s, &more_ours,
+			   err);
 
 	if (rc == 0)
-		rc = each_cosign(store, artifact, collect, &s, &more_cosign,
-				 err);
+		rc = each_cosign(store, artifact, collect_signatures, &s,
+				 &more_cosign, err);
 	s.more |= more_ours || more_cosign;
 	if (rc < 0)
 		trust_signatures_fini(&s);

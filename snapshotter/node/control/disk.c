@@ -38,7 +38,7 @@ struct disk {
 
 /* ---------------------------------------------------------------- looking --- */
 
-static bool begins(const char *path, const char *with)
+static bool begins_with(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
 }
@@ -47,21 +47,21 @@ static bool begins(const char *path, const char *with)
  * the cache's blocks. */
 static uint64_t *part_of(struct disk_usage *u, const char *path)
 {
-	if (begins(path, "/cache/segment-"))
+	if (begins_with(path, "/cache/segment-"))
 		return NULL;
-	if (begins(path, "/cache/mounts/"))
+	if (begins_with(path, "/cache/mounts/"))
 		return &u->mounts;
-	if (begins(path, "/cache/"))
+	if (begins_with(path, "/cache/"))
 		return &u->index;
-	if (begins(path, "/images/" IMAGES_STAGE_PREFIX))
+	if (begins_with(path, "/images/" IMAGES_STAGE_PREFIX))
 		return &u->stages;
-	if (begins(path, "/images/"))
+	if (begins_with(path, "/images/"))
 		return &u->images;
-	if (begins(path, "/traces/"))
+	if (begins_with(path, "/traces/"))
 		return &u->traces;
-	if (begins(path, "/p2p/"))
+	if (begins_with(path, "/p2p/"))
 		return &u->peers;
-	if (begins(path, "/environments/"))
+	if (begins_with(path, "/environments/"))
 		return &u->environments;
 	return &u->other;
 }
@@ -91,7 +91,7 @@ struct walk {
 	size_t depth;
 };
 
-static void count(const struct walk *w, const struct statx *st)
+static void count_file(const struct walk *w, const struct statx *st)
 {
 	uint64_t *part = part_of(w->usage, w->path);
 
@@ -100,7 +100,7 @@ static void count(const struct walk *w, const struct statx *st)
 }
 
 /* Go into the folder `fd`, which is at w->path; takes it. */
-static void enter(struct walk *w, int fd)
+static void enter_folder(struct walk *w, int fd)
 {
 	DIR *d = fd < 0 || w->depth == DEPTH_MAX ? NULL : fdopendir(fd);
 
@@ -123,11 +123,11 @@ static void look_at_entry(struct walk *w, struct level *l, const char *name)
 	    st.stx_attributes & STATX_ATTR_MOUNT_ROOT ||
 	    st.stx_dev_major != w->major || st.stx_dev_minor != w->minor)
 		return;
-	count(w, &st);
+	count_file(w, &st);
 	if (S_ISDIR(st.stx_mode))
-		enter(w,
-		      openat(dir, name,
-			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+		enter_folder(w, openat(dir, name,
+				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+					       O_CLOEXEC));
 }
 
 void disk_look(const char *root, struct disk_usage *ret)
@@ -142,8 +142,8 @@ void disk_look(const char *root, struct disk_usage *ret)
 		return;
 	w.major = st.stx_dev_major;
 	w.minor = st.stx_dev_minor;
-	count(&w, &st);
-	enter(&w, steal_fd(&fd));
+	count_file(&w, &st);
+	enter_folder(&w, steal_fd(&fd));
 	while (w.depth) {
 		struct level *l = &w.levels[w.depth - 1];
 
@@ -203,7 +203,7 @@ void disk_refresh(struct disk *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
-static uint64_t above(uint64_t a, uint64_t b)
+static uint64_t bytes_above(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
@@ -213,7 +213,7 @@ void disk_get(struct disk *d, struct disk_usage *ret)
 	pthread_mutex_lock(&d->lock);
 	*ret = d->usage;
 	ret->index += ret->mounts;
-	ret->stages += above(d->reserved, d->for_environments);
+	ret->stages += bytes_above(d->reserved, d->for_environments);
 	ret->environments += d->for_environments;
 	pthread_mutex_unlock(&d->lock);
 }
@@ -260,16 +260,16 @@ static struct shortage look_short(struct disk *d, uint64_t bytes)
 
 	cache_get_stats(d->node->cache, &cache);
 	wanted = cache.others + bytes;
-	spare = above(cache.bytes, cache.pinned_bytes);
-	s.of_quota = above(wanted + cache.pinned_bytes, cache.quota);
-	s.evict = above(wanted + cache.bytes, cache.quota);
+	spare = bytes_above(cache.bytes, cache.pinned_bytes);
+	s.of_quota = bytes_above(wanted + cache.pinned_bytes, cache.quota);
+	s.evict = bytes_above(wanted + cache.bytes, cache.quota);
 	if (statvfs(cfg->root, &st) == 0) {
 		uint64_t left = (uint64_t)st.f_bavail * st.f_frsize;
 		uint64_t keep = (uint64_t)st.f_blocks * st.f_frsize / 100 *
 				d->node->min_free;
-		uint64_t lacks = above(keep + bytes, left);
+		uint64_t lacks = bytes_above(keep + bytes, left);
 
-		s.of_disk = above(lacks, spare);
+		s.of_disk = bytes_above(lacks, spare);
 		s.evict = lacks > s.evict ? lacks : s.evict;
 	}
 	s.evict = s.evict < spare ? s.evict : spare;
@@ -294,7 +294,7 @@ static int no_room(const struct node_config *cfg, const struct shortage *s,
 			 bytes / 1024, s->of_quota / 1024 + 1);
 }
 
-static int evict(struct disk *d, uint64_t bytes, struct error *err)
+static int evict_blocks(struct disk *d, uint64_t bytes, struct error *err)
 {
 	struct cache_stats cache;
 	uint64_t freed;
@@ -302,7 +302,8 @@ static int evict(struct disk *d, uint64_t bytes, struct error *err)
 	if (!bytes)
 		return 0;
 	cache_get_stats(d->node->cache, &cache);
-	return cache_gc(d->node->cache, above(cache.bytes, bytes), &freed, err);
+	return cache_gc(d->node->cache, bytes_above(cache.bytes, bytes), &freed,
+			err);
 }
 
 int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
@@ -320,7 +321,7 @@ int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
 	if (s.of_quota || s.of_disk)
 		rc = no_room(d->node->cfg, &s, bytes, err);
 	else
-		rc = evict(d, s.evict, err);
+		rc = evict_blocks(d, s.evict, err);
 	if (rc == 0) {
 		pthread_mutex_lock(&d->lock);
 		d->reserved += bytes;
@@ -339,7 +340,7 @@ void disk_give_way(struct disk *d)
 
 	pthread_mutex_lock(&d->making_room);
 	s = look_short(d, 0);
-	rc = evict(d, s.evict, &err);
+	rc = evict_blocks(d, s.evict, &err);
 	pthread_mutex_unlock(&d->making_room);
 	if (rc < 0)
 		log_warning("disk", "the cache does not give way reason=\"%s\"",

@@ -35,7 +35,7 @@ static json_t *digest_json(const struct digest *d)
 	return json_string(text);
 }
 
-static json_t *checked(json_t *result, struct error *err)
+static json_t *checked_json(json_t *result, struct error *err)
 {
 	if (!result)
 		error_nomem(err);
@@ -108,7 +108,7 @@ static json_t *do_prepare(struct node *n, json_t *params,
 	/* A container may follow: what it reads can be known before it comes. */
 	trace_lookup_prepare(n->traces, p.image, p.early);
 	images_put(p.image);
-	return checked(result, err);
+	return checked_json(result, err);
 }
 
 static json_t *do_mount(struct node *n, json_t *params,
@@ -134,11 +134,11 @@ static json_t *do_mount(struct node *n, json_t *params,
 		images_lock(n->images);
 		complete = i->mounted && mounted_is_complete(i->mounted);
 		images_unlock(n->images);
-		result = checked(json_pack("{s:s, s:s, s:s}", "path",
-					   i->mountpoint, "mode",
-					   complete ? "complete" : "lazy",
-					   "scope", scope),
-				 err);
+		result = checked_json(json_pack("{s:s, s:s, s:s}", "path",
+						i->mountpoint, "mode",
+						complete ? "complete" : "lazy",
+						"scope", scope),
+				      err);
 	}
 	images_put(i);
 	return result;
@@ -209,7 +209,7 @@ static json_t *do_umount(struct node *n, json_t *params,
 	released += rc == 0 && recorded;
 	if (rc < 0)
 		return NULL;
-	return checked(json_pack("{s:i}", "released", released), err);
+	return checked_json(json_pack("{s:i}", "released", released), err);
 }
 
 static json_t *do_users(struct node *n, json_t *params, struct error *err)
@@ -218,7 +218,7 @@ static json_t *do_users(struct node *n, json_t *params, struct error *err)
 
 	if (params_unpack(params, err, "{s:s}", "prefix", &prefix) < 0)
 		return NULL;
-	return checked(node_users(n, prefix), err);
+	return checked_json(node_users(n, prefix), err);
 }
 
 static int prefetch_what(struct node *n, struct image *i, const char *what,
@@ -270,7 +270,7 @@ static json_t *do_prefetch(struct node *n, json_t *params,
 		rc = node_prefetch_wait_end(n, i, wait_ms * 1000000,
 					    &call->pace, err);
 	if (rc == 0)
-		result = checked(node_prefetch_json(n, i), err);
+		result = checked_json(node_prefetch_json(n, i), err);
 	images_put(i);
 	return result;
 }
@@ -339,7 +339,8 @@ static json_t *do_layer(struct node *n, json_t *params,
 	if (rc < 0)
 		return NULL;
 	atomic_fetch_add(&n->events.layers_applied, 1);
-	return checked(json_pack("{s:I}", "bytes", (json_int_t)bytes), err);
+	return checked_json(json_pack("{s:I}", "bytes", (json_int_t)bytes),
+			    err);
 }
 
 /* -------------------------------------------------------------------- node --- */
@@ -349,14 +350,14 @@ static json_t *do_status(struct node *n, json_t *params, struct error *err)
 
 	if (params_unpack(params, err, "{}") < 0)
 		return NULL;
-	return checked(node_status(n), err);
+	return checked_json(node_status(n), err);
 }
 
 static json_t *do_p2p_status(struct node *n, json_t *params, struct error *err)
 {
 	if (params_unpack(params, err, "{}") < 0)
 		return NULL;
-	return checked(image_swarms_json(n), err);
+	return checked_json(image_swarms_json(n), err);
 }
 
 static json_t *do_doctor(struct node *n, json_t *params,
@@ -370,7 +371,7 @@ static json_t *do_doctor(struct node *n, json_t *params,
 		error_set(err, EINPROGRESS, "the registry is needed");
 		return NULL;
 	}
-	return checked(node_doctor(n, registry, call), err);
+	return checked_json(node_doctor(n, registry, call), err);
 }
 
 static json_t *do_gc(struct node *n, json_t *params, struct error *err)
@@ -388,9 +389,10 @@ static json_t *do_gc(struct node *n, json_t *params, struct error *err)
 		disk_refresh(n->disk);
 	if (rc < 0)
 		return NULL;
-	return checked(json_pack("{s:I, s:I}", "images", (json_int_t)r.images,
-				 "freed_bytes", (json_int_t)r.freed_bytes),
-		       err);
+	return checked_json(json_pack("{s:I, s:I}", "images",
+				      (json_int_t)r.images, "freed_bytes",
+				      (json_int_t)r.freed_bytes),
+			    err);
 }
 
 static const struct method {
@@ -486,8 +488,8 @@ static json_t *do_remote(struct node *n, const struct method *m,
 }
 
 /* NULL with call->kind changed: a thread of that kind has to do it. */
-static json_t *dispatch(struct node *n, struct control_call *call,
-			const struct control_request *r, struct error *err)
+static json_t *dispatch_call(struct node *n, struct control_call *call,
+			     const struct control_request *r, struct error *err)
 {
 	const struct method *m = find_method(r->method, err);
 	json_t *result;
@@ -540,7 +542,7 @@ int node_answer(struct node *n, struct control_call *call, const char *line,
 
 	rc = control_request_parse(line, len, &r, &err);
 	if (rc == 0) {
-		result = dispatch(n, call, &r, &err);
+		result = dispatch_call(n, call, &r, &err);
 		if (call->kind == kind && !result)
 			log_failure(r.method, &err);
 		control_request_fini(&r);

@@ -178,9 +178,9 @@ json_t *method_end(struct node *n, json_t *params, struct error *err)
 	return result;
 }
 
-static json_t *record(struct node *n, struct image *i, const char *user,
-		      const char *workload, int64_t window_ns,
-		      struct remote_call *call, struct error *err)
+static json_t *record_image(struct node *n, struct image *i, const char *user,
+			    const char *workload, int64_t window_ns,
+			    struct remote_call *call, struct error *err)
 {
 	struct record_reply r = { .path = NULL };
 	const char *scope;
@@ -226,7 +226,8 @@ json_t *method_record(struct node *n, json_t *params, struct remote_call *call,
 	i = params_image(n, id, err);
 	if (!i)
 		return NULL;
-	result = record(n, i, user, workload, window_ms * NS_PER_MS, call, err);
+	result = record_image(n, i, user, workload, window_ms * NS_PER_MS, call,
+			      err);
 	images_put(i);
 	return result;
 }

@@ -43,8 +43,8 @@ struct preheat {
 
 /* --------------------------------------------------------------------- service --- */
 
-static int call(struct preheat *p, const char *method, const char *path,
-		const char *body, struct buf *ret, struct error *err)
+static int call_service(struct preheat *p, const char *method, const char *path,
+			const char *body, struct buf *ret, struct error *err)
 {
 	const struct service_request r = {
 		.method = method,
@@ -66,8 +66,8 @@ static int call(struct preheat *p, const char *method, const char *path,
 }
 
 /* 0, or -errno: it is said again later, but for -ENOENT: the order is gone. */
-static int report(struct preheat *p, const struct node_preheat_order *o,
-		  struct error *err)
+static int report_order(struct preheat *p, const struct node_preheat_order *o,
+			struct error *err)
 {
 	static const char *const states[] = {
 		[RUNNING] = "running", [DONE] = "done", [FAILED] = "failed"
@@ -83,18 +83,18 @@ static int report(struct preheat *p, const struct node_preheat_order *o,
 	if (!text)
 		return error_nomem(err);
 	snprintf(path, sizeof(path), "/v1/preheats/%lld", (long long)o->id);
-	return call(p, "POST", path, text, NULL, err);
+	return call_service(p, "POST", path, text, NULL, err);
 }
 
 /* ---------------------------------------------------------------------- orders --- */
 
-static void drop(struct node_preheat_order *o)
+static void drop_order(struct node_preheat_order *o)
 {
 	images_put(o->image);
 	*o = (struct node_preheat_order){ .id = 0 };
 }
 
-static void fail(struct node_preheat_order *o, const struct error *why)
+static void fail_order(struct node_preheat_order *o, const struct error *why)
 {
 	o->state = FAILED;
 	o->wants_report = true;
@@ -108,7 +108,7 @@ static void fail(struct node_preheat_order *o, const struct error *why)
 }
 
 /* Have the image on the node, and its prefetch under way. */
-static void begin(struct preheat *p, struct node_preheat_order *o)
+static void begin_order(struct preheat *p, struct node_preheat_order *o)
 {
 	struct remote_call call;
 	const struct image_query q = { .ref = o->ref, .call = &call };
@@ -132,7 +132,7 @@ static void begin(struct preheat *p, struct node_preheat_order *o)
 	}
 	o->wants_report = true;
 	if (rc < 0)
-		fail(o, &err);
+		fail_order(o, &err);
 	if (rc < 0)
 		log_warning("preheat",
 			    "failed order=%lld image=\"%s\" reason=\"%s\"",
@@ -142,7 +142,7 @@ static void begin(struct preheat *p, struct node_preheat_order *o)
 			 (long long)o->id, o->ref);
 }
 
-static void look(struct preheat *p, struct node_preheat_order *o)
+static void look_at_order(struct preheat *p, struct node_preheat_order *o)
 {
 	struct prefetch_stats s = { .phase = PREFETCH_IDLE };
 	struct error err = ERROR_INIT;
@@ -152,7 +152,7 @@ static void look(struct preheat *p, struct node_preheat_order *o)
 		return;
 	if (!node_prefetch_stats(p->node, o->image, &s)) {
 		error_set(&err, ENOENT, "the image was removed meanwhile");
-		fail(o, &err);
+		fail_order(o, &err);
 		return;
 	}
 	have = o->all ? s.all_have_bytes : s.hot_have_bytes;
@@ -167,7 +167,7 @@ static void look(struct preheat *p, struct node_preheat_order *o)
 		error_set(&err, EIO, "%s",
 			  s.phase == PREFETCH_FAILED ? s.error.msg
 						     : "somebody stopped it");
-		fail(o, &err);
+		fail_order(o, &err);
 	}
 }
 
@@ -179,11 +179,11 @@ static void look_after(struct preheat *p, struct node_preheat_order *o)
 	if (!o->id)
 		return;
 	if (!o->image && o->state == RUNNING)
-		begin(p, o);
-	look(p, o);
+		begin_order(p, o);
+	look_at_order(p, o);
 	if (!o->wants_report)
 		return;
-	rc = report(p, o, &err);
+	rc = report_order(p, o, &err);
 	if (rc == 0)
 		o->wants_report = false;
 	else if (rc != -ENOENT)
@@ -191,7 +191,7 @@ static void look_after(struct preheat *p, struct node_preheat_order *o)
 	/* An order that the service has no more needs no report; its
 	 * preparation goes on. */
 	if (rc == -ENOENT || (rc == 0 && o->state != RUNNING))
-		drop(o);
+		drop_order(o);
 }
 
 static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
@@ -207,7 +207,7 @@ static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
 	return free_one;
 }
 
-static void take(struct preheat *p, const json_t *one)
+static void take_order(struct preheat *p, const json_t *one)
 {
 	const char *ref = json_string_value(json_object_get(one, "ref"));
 	const char *what = json_string_value(json_object_get(one, "what"));
@@ -222,7 +222,7 @@ static void take(struct preheat *p, const json_t *one)
 	strcpy(o->ref, ref);
 }
 
-static void ask(struct preheat *p)
+static void ask_orders(struct preheat *p)
 {
 	struct error err = ERROR_INIT;
 	AUTO_BUF path = BUF_INIT;
@@ -235,7 +235,7 @@ static void ask(struct preheat *p)
 	if (rc == 0)
 		rc = service_client_param(&path, "node", p->name);
 	rc = rc < 0 ? error_nomem(&err)
-		    : call(p, "GET", path.data, NULL, &answer, &err);
+		    : call_service(p, "GET", path.data, NULL, &answer, &err);
 	if (rc < 0) {
 		/* Traces tell loudly when the service is away. */
 		log_debug("preheat", "no orders reason=\"%s\"", err.msg);
@@ -243,12 +243,12 @@ static void ask(struct preheat *p)
 	}
 	all = json_loadb(answer.data ? answer.data : "", answer.len, 0, NULL);
 	json_array_foreach(json_object_get(all, "preheats"), k, one)
-		take(p, one);
+		take_order(p, one);
 }
 
 /* ---------------------------------------------------------------------- thread --- */
 
-static int64_t jitter(void)
+static int64_t jitter_ns(void)
 {
 	uint32_t random = 0;
 
@@ -262,8 +262,9 @@ static int64_t preheat_round(void *arg)
 	bool busy = false;
 
 	if (clock_now_ns() >= p->ask_at) {
-		ask(p);
-		p->ask_at = clock_now_ns() + ASK_NS - JITTER_NS / 2 + jitter();
+		ask_orders(p);
+		p->ask_at =
+			clock_now_ns() + ASK_NS - JITTER_NS / 2 + jitter_ns();
 	}
 	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++) {
 		look_after(p, &p->orders[i]);
@@ -308,7 +309,7 @@ void preheat_close(struct preheat *p)
 		return;
 	periodic_stop(p->thread);
 	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++)
-		drop(&p->orders[i]);
+		drop_order(&p->orders[i]);
 	service_client_free(p->client);
 	free(p);
 }

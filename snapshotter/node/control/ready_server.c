@@ -62,7 +62,7 @@ static void *ready_main(void *arg)
 	return NULL;
 }
 
-static int serve(struct ready_server *s, struct node *n, struct error *err)
+static int serve_line(struct ready_server *s, struct node *n, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	struct control_server_config cfg = {
@@ -97,7 +97,7 @@ int ready_server_start(struct node *n, struct ready_server **ret,
 
 	if (!s)
 		return error_nomem(err);
-	rc = serve(s, n, err);
+	rc = serve_line(s, n, err);
 	if (rc == 0)
 		rc = thread_start(&s->thread, ready_main, s, err);
 	if (rc < 0) {

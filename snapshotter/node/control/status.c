@@ -350,7 +350,7 @@ static void add_image_figures(struct node *n, struct image *i,
 	f->blocks_held += count_held(i);
 }
 
-static int gather(struct node *n, struct figures *f, struct error *err)
+static int gather_figures(struct node *n, struct figures *f, struct error *err)
 {
 	const struct node_events *e = &n->events;
 	struct image **list;
@@ -402,7 +402,7 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 int node_metrics(struct node *n, struct buf *ret)
 {
 	struct figures f;
-	int rc = gather(n, &f, NULL);
+	int rc = gather_figures(n, &f, NULL);
 
 	return rc < 0 ? rc : counter_format(table, &f, "bootseer_node_", ret);
 }
@@ -618,7 +618,7 @@ json_t *node_status(struct node *n)
 	struct figures f;
 	size_t len, k;
 
-	if (!images || !environments || gather(n, &f, NULL) < 0 ||
+	if (!images || !environments || gather_figures(n, &f, NULL) < 0 ||
 	    images_list(n->images, &list, &len, NULL) < 0)
 		return NULL;
 	for (k = 0; k < len; k++)

@@ -15,7 +15,7 @@ void back_offs_fini(struct back_offs *b)
 }
 
 /* With the lock.  NULL: it has no place. */
-static struct back_off_host *find(struct back_offs *b, const char *host)
+static struct back_off_host *find_host(struct back_offs *b, const char *host)
 {
 	for (size_t i = 0; i < BACK_OFFS_HOSTS_MAX; i++)
 		if (strcmp(b->hosts[i].name, host) == 0)
@@ -24,13 +24,13 @@ static struct back_off_host *find(struct back_offs *b, const char *host)
 }
 
 /* With the lock.  Places are not given up: sums would begin anew. */
-static struct back_off_host *get(struct back_offs *b, const char *host)
+static struct back_off_host *get_host(struct back_offs *b, const char *host)
 {
-	struct back_off_host *h = find(b, host);
+	struct back_off_host *h = find_host(b, host);
 
 	if (h || strlen(host) >= BACK_OFFS_HOST_ROOM)
 		return h;
-	h = find(b, "");
+	h = find_host(b, "");
 	if (h)
 		strcpy(h->name, host);
 	return h;
@@ -47,7 +47,7 @@ void back_offs_note(struct back_offs *b, const char *host, bool is_throttled,
 	struct back_off_host *h;
 
 	(void)pthread_mutex_lock(&b->lock);
-	h = *host ? get(b, host) : NULL;
+	h = *host ? get_host(b, host) : NULL;
 	if (h && !is_over) {
 		h->sums.n++;
 		if (h->n_waiting[is_throttled]++ == 0)
@@ -67,7 +67,7 @@ void back_offs_get(struct back_offs *b, const char *host, int64_t now_ns,
 
 	*ret = (struct back_off_sums){ .n = 0 };
 	(void)pthread_mutex_lock(&b->lock);
-	h = *host ? find(b, host) : NULL;
+	h = *host ? find_host(b, host) : NULL;
 	if (h)
 		*ret = h->sums;
 	for (int k = 0; h && k < 2; k++)

@@ -102,7 +102,7 @@ static int device_of(struct complete_layout *l, uint32_t number, uint32_t *ret,
 	return 0;
 }
 
-static uint64_t padded(const struct block *b)
+static uint64_t padded_size(const struct block *b)
 {
 	return ((uint64_t)b->usize + BLOCK_ALIGN - 1) / BLOCK_ALIGN *
 	       BLOCK_ALIGN;
@@ -130,8 +130,8 @@ static int locate_all(struct complete_layout *l, struct error *err)
 			rc = device_of(l, number, &p->device, err);
 		if (rc < 0)
 			return rc;
-		if (p->off + padded(&b) > l->sizes[p->device])
-			l->sizes[p->device] = p->off + padded(&b);
+		if (p->off + padded_size(&b) > l->sizes[p->device])
+			l->sizes[p->device] = p->off + padded_size(&b);
 	}
 	return 0;
 }
@@ -215,7 +215,7 @@ static int map_extent(struct complete_layout *l, const struct extent *e,
 					 (unsigned long long)(e->voff + pos));
 		blockmap_block(map, i, &b);
 		delta = e->voff + pos - b.voff;
-		len = padded(&b) - delta;
+		len = padded_size(&b) - delta;
 		if (len > e->len - pos)
 			len = e->len - pos;
 		p = &l->places[i];
@@ -315,8 +315,8 @@ static int build_alone(struct complete_layout *l, void **ret, size_t *ret_len,
 
 /* Build the layout. Builds go one after the other, since the tree of a large
  * image is a GiB of memory. */
-static int build(struct complete_layout *l, void **ret, size_t *ret_len,
-		 struct error *err)
+static int build_layout(struct complete_layout *l, void **ret, size_t *ret_len,
+			struct error *err)
 {
 	static const struct digest layouts; /* the ID of no image */
 	struct keyed_lock *gate = l->job->gate;
@@ -405,7 +405,7 @@ static int write_layout(struct complete_layout *l, const struct complete *c,
 	if (cache_mount_is_live(l->job->cache, l->job->name))
 		return error_set(err, EBUSY,
 				 "an earlier mount of it is still in use");
-	rc = build(l, &data, &len, err);
+	rc = build_layout(l, &data, &len, err);
 	if (rc < 0)
 		return rc;
 	if (digest_of(data, len, &content) < 0)

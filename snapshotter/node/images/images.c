@@ -46,7 +46,7 @@ void images_unlock(struct images *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static char *join(const char *dir, const char *name)
+static char *join_path(const char *dir, const char *name)
 {
 	char *path;
 
@@ -55,7 +55,7 @@ static char *join(const char *dir, const char *name)
 
 char *image_path(const struct image *i, const char *name)
 {
-	return join(i->dir, name);
+	return join_path(i->dir, name);
 }
 
 static void image_destroy(struct image *i)
@@ -96,7 +96,7 @@ static struct image *image_new(struct images *t, const struct digest *id)
 	i->all = t;
 	i->id = *id;
 	digest_hex(id, i->hex);
-	i->dir = join(t->dir, i->hex);
+	i->dir = join_path(t->dir, i->hex);
 	if (asprintf(&i->mountpoint, "%s/%s/fs", t->run_dir, i->hex) < 0)
 		i->mountpoint = NULL;
 	if (!i->dir || !i->mountpoint) {
@@ -111,7 +111,7 @@ static struct image *image_new(struct images *t, const struct digest *id)
 static int read_into(const char *dir, const char *name, size_t max,
 		     struct buf *ret, struct error *err)
 {
-	AUTO_FREE char *path = join(dir, name);
+	AUTO_FREE char *path = join_path(dir, name);
 
 	if (!path)
 		return error_nomem(err);
@@ -223,7 +223,7 @@ static int claim_indexes(struct images *t, struct error *err)
 
 static int open_indexes(struct images *t, const char *run, struct error *err)
 {
-	AUTO_FREE char *dir = join(run, "indexes");
+	AUTO_FREE char *dir = join_path(run, "indexes");
 	int rc;
 
 	if (!dir)
@@ -235,7 +235,7 @@ static int open_indexes(struct images *t, const char *run, struct error *err)
 /* Remove a folder that a crash left half made. */
 static void remove_stage(struct images *t, const char *name)
 {
-	AUTO_FREE char *path = join(t->dir, name);
+	AUTO_FREE char *path = join_path(t->dir, name);
 	struct error err = ERROR_INIT;
 
 	if (path && fs_remove_tree(path, &err) < 0)
@@ -272,8 +272,8 @@ int images_open(const char *root, const char *run, struct images **ret,
 		return error_nomem(err);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->naming, NULL);
-	t->dir = join(root, "images");
-	t->run_dir = join(run, "images");
+	t->dir = join_path(root, "images");
+	t->run_dir = join_path(run, "images");
 	if (!t->dir || !t->run_dir)
 		rc = error_nomem(err);
 	else
@@ -678,7 +678,7 @@ int images_stage(struct images *t, const struct digest *id, char **ret,
 static int write_into(const char *dir, const char *name, const struct buf *b,
 		      struct error *err)
 {
-	AUTO_FREE char *path = join(dir, name);
+	AUTO_FREE char *path = join_path(dir, name);
 
 	if (!path)
 		return error_nomem(err);
@@ -708,7 +708,7 @@ void image_forget_errors(struct image *i)
 static int write_staged(const char *dir, const char *name, const struct buf *b,
 			struct error *err)
 {
-	AUTO_FREE char *path = join(dir, name);
+	AUTO_FREE char *path = join_path(dir, name);
 	AUTO_CLOSE int fd = -1;
 	int rc;
 
@@ -752,8 +752,8 @@ static int stage_state(struct image *i, const char *staged, struct error *err)
 }
 
 /* Write what is still missing in the staged folder and give it its name. */
-static int publish(struct images *t, struct image *i, const char *staged,
-		   struct error *err)
+static int publish_folder(struct images *t, struct image *i, const char *staged,
+			  struct error *err)
 {
 	int rc;
 
@@ -843,7 +843,7 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
 	pthread_mutex_lock(&t->naming);
 	rc = take_free_names(i, place, err);
 	if (rc == 0)
-		rc = publish(t, i, staged, err);
+		rc = publish_folder(t, i, staged, err);
 	if (rc == 0) {
 		/* The texts are on disk from here. */
 		buf_fini(&a->manifest_json);

@@ -37,7 +37,7 @@ struct indexes {
 	size_t n;
 };
 
-static char *join(const char *dir, const char *name)
+static char *join_path(const char *dir, const char *name)
 {
 	char *path;
 
@@ -57,8 +57,8 @@ static bool parse_index(const char *text, uint64_t *ret)
 
 /* ---------------------------------------------------------------- records --- */
 
-static int remember(struct indexes *x, const char *hex, uint64_t index,
-		    struct error *err)
+static int remember_index(struct indexes *x, const char *hex, uint64_t index,
+			  struct error *err)
 {
 	struct index_record *more =
 		realloc(x->records, (x->n + 1) * sizeof(*more));
@@ -75,7 +75,7 @@ static int remember(struct indexes *x, const char *hex, uint64_t index,
 
 static int read_record(struct indexes *x, const char *hex, struct error *err)
 {
-	AUTO_FREE char *path = join(x->dir, hex);
+	AUTO_FREE char *path = join_path(x->dir, hex);
 	char text[INDEX_TEXT_MAX];
 	uint64_t index;
 	ssize_t n;
@@ -86,7 +86,8 @@ static int read_record(struct indexes *x, const char *hex, struct error *err)
 	if (n < 0)
 		return 0; /* not one of ours */
 	text[n] = '\0';
-	return parse_index(text, &index) ? remember(x, hex, index, err) : 0;
+	return parse_index(text, &index) ? remember_index(x, hex, index, err)
+					 : 0;
 }
 
 static int read_records(struct indexes *x, struct error *err)
@@ -110,7 +111,7 @@ static int read_records(struct indexes *x, struct error *err)
 static int write_record(struct indexes *x, const char *hex, uint64_t index,
 			struct error *err)
 {
-	AUTO_FREE char *path = join(x->dir, hex);
+	AUTO_FREE char *path = join_path(x->dir, hex);
 	char text[INDEX_TEXT_MAX];
 
 	if (!path)
@@ -120,7 +121,7 @@ static int write_record(struct indexes *x, const char *hex, uint64_t index,
 	    (errno != EEXIST || unlink(path) < 0 || symlink(text, path) < 0))
 		return error_set(err, errno, "write '%s': %s", path,
 				 strerror(errno));
-	return remember(x, hex, index, err);
+	return remember_index(x, hex, index, err);
 }
 
 /* ----------------------------------------------------------- open and close --- */
@@ -149,7 +150,7 @@ int indexes_open(const char *images_dir, const char *run_dir,
 	if (!x)
 		return error_nomem(err);
 	pthread_mutex_init(&x->lock, NULL);
-	x->file = join(images_dir, INDEX_FILE);
+	x->file = join_path(images_dir, INDEX_FILE);
 	x->dir = strdup(run_dir);
 	rc = x->file && x->dir ? fs_mkdir_p(x->dir, 0700, err)
 			       : error_nomem(err);

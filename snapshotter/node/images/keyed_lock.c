@@ -41,7 +41,7 @@ void keyed_lock_free(struct keyed_lock *g)
 	free(g);
 }
 
-static struct inside **find(struct keyed_lock *g, const struct digest *key)
+static struct inside **find_key(struct keyed_lock *g, const struct digest *key)
 {
 	struct inside **p = &g->first;
 
@@ -84,9 +84,9 @@ int keyed_lock_enter_paced(struct keyed_lock *g, const struct digest *key,
 	me->key = *key;
 
 	pthread_mutex_lock(&g->lock);
-	while (*find(g, key) && rc == 0)
+	while (*find_key(g, key) && rc == 0)
 		rc = wait_left(g, end, pace);
-	if (!*find(g, key)) {
+	if (!*find_key(g, key)) {
 		me->next = g->first;
 		g->first = me;
 		me = NULL;
@@ -106,7 +106,7 @@ bool keyed_lock_is_taken(struct keyed_lock *g, const struct digest *key)
 	bool is_taken;
 
 	pthread_mutex_lock(&g->lock);
-	is_taken = *find(g, key) != NULL;
+	is_taken = *find_key(g, key) != NULL;
 	pthread_mutex_unlock(&g->lock);
 	return is_taken;
 }
@@ -116,7 +116,7 @@ void keyed_lock_leave(struct keyed_lock *g, const struct digest *key)
 	struct inside **p, *gone;
 
 	pthread_mutex_lock(&g->lock);
-	p = find(g, key);
+	p = find_key(g, key);
 	gone = *p;
 	if (gone)
 		*p = gone->next;

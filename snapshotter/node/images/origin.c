@@ -52,14 +52,14 @@ struct origin {
 	struct store_lease *lease; /* the current one; NULL until used */
 };
 
-static enum pace_level level(struct pace *p)
+static enum pace_level origin_pace_level(struct pace *p)
 {
 	const struct origins *o = container_of(p, struct origins, pace);
 
 	return atomic_load(o->is_ending) ? PACE_STOP : PACE_GO;
 }
 
-static void moves(struct pace *p)
+static void origin_pace_moves(struct pace *p)
 {
 	(void)p;
 }
@@ -85,8 +85,8 @@ struct origins *origins_new(const struct node_config *cfg,
 	o->cfg = cfg;
 	o->is_ending = is_ending;
 	o->open = open;
-	o->pace = (struct pace){ .level = level,
-				 .moves = moves,
+	o->pace = (struct pace){ .level = origin_pace_level,
+				 .moves = origin_pace_moves,
 				 .is_urgent = true };
 	return o;
 }

@@ -37,7 +37,7 @@ struct outages {
 };
 
 /* With the lock, as what follows.  NULL: none. */
-static struct outage *find(struct outages *o, const char *host)
+static struct outage *find_outage(struct outages *o, const char *host)
 {
 	for (size_t i = 0; i < HOSTS_MAX; i++)
 		if (strcmp(o->hosts[i].host, host) == 0)
@@ -45,9 +45,9 @@ static struct outage *find(struct outages *o, const char *host)
 	return NULL;
 }
 
-static struct outage *begin(struct outages *o, const char *host)
+static struct outage *begin_outage(struct outages *o, const char *host)
 {
-	struct outage *h = find(o, "");
+	struct outage *h = find_outage(o, "");
 
 	if (!h || strlen(host) >= sizeof(h->host))
 		return NULL;
@@ -57,18 +57,18 @@ static struct outage *begin(struct outages *o, const char *host)
 	return h;
 }
 
-static void waits(struct oci_watch *w, const char *host,
-		  const struct error *why)
+static void outages_on_wait(struct oci_watch *w, const char *host,
+			    const struct error *why)
 {
 	struct outages *o = container_of(w, struct outages, watch);
 	struct outage *h;
 	bool is_new;
 
 	(void)pthread_mutex_lock(&o->lock);
-	h = find(o, host);
+	h = find_outage(o, host);
 	is_new = !h;
 	if (!h)
-		h = begin(o, host);
+		h = begin_outage(o, host);
 	if (h) {
 		h->n_waiting++;
 		h->why = *why;
@@ -88,8 +88,8 @@ static void waits(struct oci_watch *w, const char *host,
  * read goes well.  A read that goes well while others wait is of another blob, or of
  * another repository; the wait is not over.
  */
-static void ended(struct oci_watch *w, const char *host, bool waited,
-		  bool is_good)
+static void outages_on_end(struct oci_watch *w, const char *host, bool waited,
+			   bool is_good)
 {
 	struct outages *o = container_of(w, struct outages, watch);
 	int64_t since = 0;
@@ -99,7 +99,7 @@ static void ended(struct oci_watch *w, const char *host, bool waited,
 	if (!atomic_load(&o->n))
 		return;
 	(void)pthread_mutex_lock(&o->lock);
-	h = find(o, host);
+	h = find_outage(o, host);
 	if (h) {
 		h->n_waiting -= waited && h->n_waiting;
 		is_over = is_good && !h->n_waiting;
@@ -134,8 +134,8 @@ static struct login_outage *find_login(struct outages *o, const char *place)
 	return NULL;
 }
 
-static void login(struct oci_watch *w, const char *host, const char *repo,
-		  const struct error *why)
+static void outages_on_login(struct oci_watch *w, const char *host,
+			     const char *repo, const struct error *why)
 {
 	struct outages *o = container_of(w, struct outages, watch);
 	char place[OUTAGE_PLACE_MAX];
@@ -166,8 +166,8 @@ static void login(struct oci_watch *w, const char *host, const char *repo,
 			 place);
 }
 
-static void misread(struct oci_watch *w, const char *host,
-		    const struct error *why)
+static void outages_on_misread(struct oci_watch *w, const char *host,
+			       const struct error *why)
 {
 	(void)w;
 	log_warning("origin",
@@ -183,11 +183,11 @@ struct outages *outages_new(void)
 
 	if (!o)
 		return NULL;
-	o->watch = (struct oci_watch){ .waits = waits,
-				       .ended = ended,
+	o->watch = (struct oci_watch){ .waits = outages_on_wait,
+				       .ended = outages_on_end,
 				       .backs_off = backs_off,
-				       .login = login,
-				       .misread = misread };
+				       .login = outages_on_login,
+				       .misread = outages_on_misread };
 	back_offs_init(&o->back_offs);
 	(void)pthread_mutex_init(&o->lock, NULL);
 	return o;

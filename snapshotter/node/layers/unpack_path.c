@@ -122,7 +122,7 @@ static int open_shown(int folder, const char *name, int *ret, bool *ret_ends,
 }
 
 /* Go from a folder to `name` in it, with each of the layers that show it. */
-static int descend(struct unpack *u, const char *name, struct error *err)
+static int descend_path(struct unpack *u, const char *name, struct error *err)
 {
 	struct layer_view *v = &u->view;
 	bool is_root = v->path.len == 0, ends = false;
@@ -188,7 +188,7 @@ static int view_show(struct unpack *u, const char *path, struct error *err)
 		rc = begin_view(u, err);
 	name = strtok_r(copy + v->path.len, "/", &at);
 	for (; rc == 0 && name; name = strtok_r(NULL, "/", &at)) {
-		rc = descend(u, name, err);
+		rc = descend_path(u, name, err);
 		if (rc == 0)
 			rc = descend_upper(v, name, err);
 	}
@@ -427,7 +427,8 @@ static int imply_folder(struct path_way *w, const char *name, int *ret,
 }
 
 /* Put the symlink's target before what is left of the way. */
-static int follow(struct path_way *w, const char *name, struct error *err)
+static int follow_symlink(struct path_way *w, const char *name,
+			  struct error *err)
 {
 	struct buf todo = BUF_INIT;
 	char target[PATH_MAX];
@@ -459,7 +460,7 @@ static int follow(struct path_way *w, const char *name, struct error *err)
 }
 
 /* Be in the folder `fd` (taken), which the path leads to now. */
-static void go(struct path_way *w, int fd)
+static void go_down(struct path_way *w, int fd)
 {
 	close(w->at->folder);
 	w->at->folder = fd;
@@ -491,7 +492,7 @@ static int go_up(struct path_way *w, struct error *err)
 		return no_folder(errno, err);
 	path->len = end_of_parent(path->data, path->len);
 	path->data[path->len] = '\0';
-	go(w, fd);
+	go_down(w, fd);
 	return 0;
 }
 
@@ -509,7 +510,7 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 		if (fstatat(w->at->folder, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return no_folder(errno, err);
 		if (S_ISLNK(st.st_mode)) {
-			rc = follow(w, part, err);
+			rc = follow_symlink(w, part, err);
 			return rc == 0 && *w->rest == '/' ? go_to_root(w, err)
 							  : rc;
 		}
@@ -522,7 +523,7 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 	rc = fd < 0 ? imply_folder(w, part, &fd, err) : 0;
 	if (rc < 0)
 		return rc;
-	go(w, fd);
+	go_down(w, fd);
 	return buf_printf(&w->at->path, "%s%s", w->at->path.len ? "/" : "",
 			  part) < 0
 		       ? error_nomem(err)
@@ -532,9 +533,9 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 /* ------------------------------------------------------------------ places --- */
 
 /* `name` has `len` bytes.  `ret` is the caller's, also after a failure. */
-static int walk(struct unpack *u, const char *name, size_t len,
-		const struct layer_entry *implied_by, struct unpack_place *ret,
-		struct error *err)
+static int walk_path(struct unpack *u, const char *name, size_t len,
+		     const struct layer_entry *implied_by,
+		     struct unpack_place *ret, struct error *err)
 {
 	struct path_way w = {
 		.u = u, .implied_by = implied_by, .at = ret, .todo = BUF_INIT
@@ -591,7 +592,7 @@ int place_open(struct unpack *u, const char *name,
 	len = (size_t)(ret->base - ret->name);
 	if (implied_by && take_last(u, ret, len, ret))
 		return unpack_spend(u, 1, err);
-	return walk(u, ret->name, len, implied_by, ret, err);
+	return walk_path(u, ret->name, len, implied_by, ret, err);
 }
 
 void place_fini(struct unpack_place *p)

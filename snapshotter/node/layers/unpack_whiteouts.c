@@ -31,7 +31,7 @@ struct hunt {
 	size_t n_closed; /* of those, the outer ones that are not open */
 };
 
-static int failed(const char *name, struct error *err)
+static int call_failed(const char *name, struct error *err)
 {
 	return error_set(err, errno, "look for whiteouts in '%.80s': %s", name,
 			 strerror(errno));
@@ -51,7 +51,7 @@ static int drop_if_whiteout(int folder, const struct dirent *d,
 	if (d->d_type != DT_CHR && d->d_type != DT_UNKNOWN)
 		return 0;
 	if (fstatat(folder, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return failed(d->d_name, err);
+		return call_failed(d->d_name, err);
 	if (!unpack_is_whiteout(&st))
 		return 0;
 	if (unlinkat(folder, d->d_name, 0) < 0)
@@ -78,7 +78,7 @@ static int drop_of_folder(struct hunt *h, DIR *dir, struct error *err)
 			rc = rc > 0 ? 0 : rc;
 		}
 		if (rc == 0 && errno)
-			rc = failed(".", err);
+			rc = call_failed(".", err);
 		rewinddir(dir);
 		has_changed |= n_dropped > 0;
 		/* A file system may leave names out while others go. */
@@ -96,18 +96,18 @@ static int open_level(int parent, const char *name, struct whiteout_level *ret,
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return failed(name, err);
+		return call_failed(name, err);
 	*ret = (struct whiteout_level){ .dir = fdopendir(fd),
 					.dev = st.st_dev,
 					.ino = st.st_ino };
 	if (!ret->dir)
-		return failed(name, err);
+		return call_failed(name, err);
 	(void)steal_fd(&fd);
 	return 0;
 }
 
-static int enter(struct hunt *h, int parent, const char *name,
-		 struct error *err)
+static int enter_folder(struct hunt *h, int parent, const char *name,
+			struct error *err)
 {
 	struct whiteout_level *l;
 	int rc;
@@ -127,7 +127,7 @@ static int enter(struct hunt *h, int parent, const char *name,
 }
 
 /* The innermost folder was read to its end. */
-static int leave(struct hunt *h, struct error *err)
+static int leave_folder(struct hunt *h, struct error *err)
 {
 	struct whiteout_level *l = &h->levels[--h->n], above, *up = l - 1;
 	int rc = 0;
@@ -147,7 +147,7 @@ static int leave(struct hunt *h, struct error *err)
 	return rc;
 }
 
-static int next(struct hunt *h, struct error *err)
+static int next_entry(struct hunt *h, struct error *err)
 {
 	struct whiteout_level *l = &h->levels[h->n - 1];
 	const struct dirent *d;
@@ -157,29 +157,30 @@ static int next(struct hunt *h, struct error *err)
 	errno = 0;
 	d = readdir(l->dir);
 	if (!d)
-		return errno ? failed(".", err) : leave(h, err);
+		return errno ? call_failed(".", err) : leave_folder(h, err);
 	rc = unpack_spend(h->unpack, 1, err);
 	if (rc < 0 || is_dots(d->d_name))
 		return rc;
 	if (d->d_type == DT_UNKNOWN) {
 		if (fstatat(dirfd(l->dir), d->d_name, &st,
 			    AT_SYMLINK_NOFOLLOW) < 0)
-			return failed(d->d_name, err);
+			return call_failed(d->d_name, err);
 		return S_ISDIR(st.st_mode)
-			       ? enter(h, dirfd(l->dir), d->d_name, err)
+			       ? enter_folder(h, dirfd(l->dir), d->d_name, err)
 			       : 0;
 	}
-	return d->d_type == DT_DIR ? enter(h, dirfd(l->dir), d->d_name, err)
-				   : 0;
+	return d->d_type == DT_DIR
+		       ? enter_folder(h, dirfd(l->dir), d->d_name, err)
+		       : 0;
 }
 
 int unpack_drop_whiteouts(struct unpack *u, int folder, struct error *err)
 {
 	struct hunt h = { .unpack = u };
-	int rc = enter(&h, folder, ".", err);
+	int rc = enter_folder(&h, folder, ".", err);
 
 	while (rc == 0 && h.n)
-		rc = next(&h, err);
+		rc = next_entry(&h, err);
 	while (h.n-- > h.n_closed)
 		(void)closedir(h.levels[h.n].dir);
 	free(h.levels);

@@ -285,7 +285,7 @@ int confine_holder(struct error *err)
 	return rc;
 }
 
-static int become(unsigned int id)
+static int become_user(unsigned int id)
 {
 	return setresgid(id, id, id) < 0 ? -1 : setresuid(id, id, id);
 }
@@ -297,7 +297,7 @@ static int become_nobody(unsigned int id, struct error *err)
 	if (setgroups(0, NULL) < 0)
 		return error_set(err, errno, "leave all groups: %s",
 				 strerror(errno));
-	if (become(id) < 0 && become(NOBODY) < 0)
+	if (become_user(id) < 0 && become_user(NOBODY) < 0)
 		return error_set(err, errno, "become uid %d: %s", NOBODY,
 				 strerror(errno));
 	return 0;

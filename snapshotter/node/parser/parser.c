@@ -182,8 +182,8 @@ static int open_job(int fd, pid_t pid, int *ret_pidfd)
 
 /* Until the parser has named the process, which then may begin.  -EPIPE and
  * -ETIMEDOUT are the parser's, and leave `err` alone. */
-static int begin(const struct parser *p, int fd, struct artifact_job *job,
-		 struct error *err)
+static int begin_job(const struct parser *p, int fd, struct artifact_job *job,
+		     struct error *err)
 {
 	struct pollfd w = { .fd = fd, .events = POLLIN };
 	struct parser_begun said = { .rc = 0 };
@@ -246,7 +246,7 @@ static int ask_once(struct parser *p, const struct parser_job *job, int first,
 	/* So that the end of all who could answer is seen. */
 	(void)close(steal_fd(&begin_there));
 	(void)close(steal_fd(&to));
-	rc = begin(p, begin_here, ret, err);
+	rc = begin_job(p, begin_here, ret, err);
 	if (rc == 0)
 		ret->reply = steal_fd(&from);
 	return rc;
