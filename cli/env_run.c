@@ -277,17 +277,6 @@ int env_run_smoke(const struct env_run *r, struct error *err)
 			     clock_now_ns() + r->cfg->verify_timeout, err);
 }
 
-bool env_run_is_over_age(const struct env_run *r,
-			 const struct env_snapshot *snap)
-{
-	struct env_marks m;
-
-	return r->cfg->ttl &&
-	       env_wall_ms() - snap->made_ms > r->cfg->ttl / NS_PER_MS &&
-	       env_catalog_marks(r->at.catalog, snap, &m, NULL) == 0 &&
-	       !m.is_pinned;
-}
-
 /* ---------------------------------------------------------------------------- run --- */
 
 /* Its threads take no signals: the command is to have them. */

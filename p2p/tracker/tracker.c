@@ -200,7 +200,7 @@ void tracker_sweep(struct tracker *t, int64_t now)
 static int member_get(struct tracker *t, const struct tracker_call *c,
 		      struct swarm_member **ret, struct error *err)
 {
-	struct tracker_image *i = image_find(t, &c->image, c->n_pieces);
+	struct tracker_image *i = tracker_image_find(t, &c->image, c->n_pieces);
 	struct swarm_member *m = i ? member_find(t, i, c->node) : NULL;
 
 	if (m) {
@@ -210,14 +210,14 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 	/* Making room may drop the very image. */
 	while (t->n_members >= t->cfg.members_max)
 		leave(t, &t->members[t->by_age.first]);
-	i = image_find(t, &c->image, c->n_pieces);
+	i = tracker_image_find(t, &c->image, c->n_pieces);
 	if (!i) {
 		int rc =
 			tracker_make_room(t, member_node_hash(t, c->node), err);
 
 		if (rc < 0)
 			return rc;
-		i = image_add(t, &c->image, c->n_pieces);
+		i = tracker_image_add(t, &c->image, c->n_pieces);
 		if (!i)
 			return error_nomem(err);
 	}
@@ -243,7 +243,7 @@ static bool is_past(const struct swarm_member *m, const struct tracker_call *c)
 static void hear_leaving(struct tracker *t, const struct tracker_call *c,
 			 int64_t now)
 {
-	struct tracker_image *i = image_find(t, &c->image, c->n_pieces);
+	struct tracker_image *i = tracker_image_find(t, &c->image, c->n_pieces);
 	struct swarm_member *m = i ? member_find(t, i, c->node) : NULL;
 
 	if (!m)
@@ -288,7 +288,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		rc = member_update(t, m, c, now, ret, err);
 	if (rc < 0)
 		return rc;
-	image_touch_age(t, m->image);
+	tracker_image_touch(t, m->image);
 	leases_expire(t, m->image, now);
 	leases_report(t, m, c, now);
 	rc = leases_give(t, m, c, now, ret, err);
@@ -340,7 +340,7 @@ void tracker_each_image(const struct tracker *t,
 bool tracker_get_image(const struct tracker *t, const struct digest *image,
 		       struct tracker_image_info *ret)
 {
-	const struct tracker_image *i = image_main(t, image);
+	const struct tracker_image *i = tracker_image_main(t, image);
 
 	if (i)
 		image_describe(i, ret);
@@ -352,7 +352,7 @@ void tracker_each_member(const struct tracker *t, const struct digest *image,
 				      const struct tracker_member_info *i),
 			 void *arg)
 {
-	const struct tracker_image *i = image_main(t, image);
+	const struct tracker_image *i = tracker_image_main(t, image);
 
 	for (uint32_t k = 0; i && k < i->n_who; k++) {
 		const struct swarm_member *m = &t->members[i->who[k].slot];

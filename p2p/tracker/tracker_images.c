@@ -16,8 +16,9 @@ image_bucket(const struct tracker *t, const struct digest *d, uint32_t n_pieces)
 
 /* Members that claim another number of pieces for an image are kept apart from the others,
  * whom they so cannot disturb. */
-struct tracker_image *image_find(const struct tracker *t,
-				 const struct digest *d, uint32_t n_pieces)
+struct tracker_image *tracker_image_find(const struct tracker *t,
+					 const struct digest *d,
+					 uint32_t n_pieces)
 {
 	struct tracker_image *i = *image_bucket(t, d, n_pieces);
 
@@ -28,8 +29,8 @@ struct tracker_image *image_find(const struct tracker *t,
 
 /* The entry with most members, where an image has several by numbers of pieces.  They are
  * apart in the table, so all are looked at: only lists ask for it. */
-const struct tracker_image *image_main(const struct tracker *t,
-				       const struct digest *d)
+const struct tracker_image *tracker_image_main(const struct tracker *t,
+					       const struct digest *d)
 {
 	const struct tracker_image *best = NULL;
 
@@ -64,14 +65,14 @@ static void image_link_newest(struct tracker *t, struct tracker_image *i)
 }
 
 /* Images are kept by the age of their last call. */
-void image_touch_age(struct tracker *t, struct tracker_image *i)
+void tracker_image_touch(struct tracker *t, struct tracker_image *i)
 {
 	image_unlink_age(t, i);
 	image_link_newest(t, i);
 }
 
-struct tracker_image *image_add(struct tracker *t, const struct digest *d,
-				uint32_t n_pieces)
+struct tracker_image *
+tracker_image_add(struct tracker *t, const struct digest *d, uint32_t n_pieces)
 {
 	struct tracker_image *i = calloc(1, sizeof(*i));
 	struct tracker_image **bucket = image_bucket(t, d, n_pieces);

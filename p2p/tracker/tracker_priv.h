@@ -164,14 +164,15 @@ static inline uint64_t image_hash(const struct tracker *t,
 }
 
 /* tracker_images.c */
-struct tracker_image *image_find(const struct tracker *t,
-				 const struct digest *d, uint32_t n_pieces);
-const struct tracker_image *image_main(const struct tracker *t,
-				       const struct digest *d);
-struct tracker_image *image_add(struct tracker *t, const struct digest *d,
-				uint32_t n_pieces);
+struct tracker_image *tracker_image_find(const struct tracker *t,
+					 const struct digest *d,
+					 uint32_t n_pieces);
+const struct tracker_image *tracker_image_main(const struct tracker *t,
+					       const struct digest *d);
+struct tracker_image *
+tracker_image_add(struct tracker *t, const struct digest *d, uint32_t n_pieces);
 /* A call named it: it is the newest now. */
-void image_touch_age(struct tracker *t, struct tracker_image *i);
+void tracker_image_touch(struct tracker *t, struct tracker_image *i);
 void image_drop(struct tracker *t, struct tracker_image *i);
 
 /* tracker_room.c */

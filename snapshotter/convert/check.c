@@ -111,7 +111,7 @@ static int check_map(struct check *c, struct error *err)
 /* ------------------------------------------------------------------- parts --- */
 
 static int drop_bytes(struct block_sink *sink, size_t index, const void *data,
-		       struct error *err)
+		      struct error *err)
 {
 	return 0;
 }

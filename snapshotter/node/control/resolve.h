@@ -7,7 +7,6 @@
 #ifndef BOOTSEER_NODE_RESOLVE_H
 #define BOOTSEER_NODE_RESOLVE_H
 
-#include "image/artifact/artifact.h"
 #include "objects/oci.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/images/origin.h"
