@@ -2,6 +2,8 @@
 #include "cli/image.h"
 #include "cli/plain_output.h"
 
+#include <sys/sysinfo.h>
+
 #include "common/clock.h"
 #include "common/progress.h"
 
@@ -61,6 +63,14 @@ int image_check_first(const void *config, char **args, struct error *err)
 {
 	(void)config;
 	return image_ref_check(args[0], err);
+}
+
+/* Each job takes some 15 MiB. */
+unsigned int image_default_jobs(void)
+{
+	int n = get_nprocs();
+
+	return n < 1 ? 1 : n > 8 ? 8 : (unsigned int)n;
 }
 
 static void step(struct convert_progress *base, const char *what, uint64_t done,

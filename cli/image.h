@@ -72,6 +72,9 @@ int image_ref_check(const char *ref, struct error *err) MUST_CHECK;
 int image_check_first(const void *config, char **args,
 		      struct error *err) MUST_CHECK;
 
+/* Threads that compress blocks, where nobody says how many. */
+unsigned int image_default_jobs(void);
+
 /* A progress line on stderr. */
 struct image_progress {
 	struct convert_progress base;

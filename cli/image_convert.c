@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 #include "cli/command.h"
 #include "cli/image.h"
@@ -95,14 +94,6 @@ static const struct option_spec options[] = {
 	IMAGE_ACCESS_OPTIONS(struct convert_config),
 	{ .key = NULL },
 };
-
-/* Each job takes some 15 MiB. */
-static unsigned int default_jobs(void)
-{
-	int n = get_nprocs();
-
-	return n < 1 ? 1 : n > 8 ? 8 : (unsigned int)n;
-}
 
 static enum convert_form form_of(const struct convert_config *c)
 {
@@ -218,7 +209,7 @@ static int convert(const struct convert_config *c, const char *name,
 	struct convert_options opt = {
 		.platform = c->platform,
 		.form = form_of(c),
-		.jobs = c->jobs ? (unsigned int)c->jobs : default_jobs(),
+		.jobs = c->jobs ? (unsigned int)c->jobs : image_default_jobs(),
 		.force = c->force,
 		.prune = c->prune,
 		.chunking = c->chunking,

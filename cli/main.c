@@ -50,6 +50,7 @@ static const struct command *const commands[] = {
 	&ops_phases_command,     &ops_restart_command,
 	&ops_precursors_command, &ops_watch_command,
 	&ops_report_command,     &ops_recover_command,
+	&convert_new_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

@@ -8,6 +8,7 @@
 
 #include "net/listen_address.h"
 #include "registry/db.h"
+#include "registry/push_events.h"
 
 #define AT(member) offsetof(struct registry_config, member)
 
@@ -193,6 +194,22 @@ static const struct option_spec options[] = {
 	  .help = "Bytes of indexes of images in all, of registries that "
 		  "--registry names; the token with most gives what was used "
 		  "least recently; 0: none." },
+	{ .key = "convert",
+	  .type = OPTION_LIST,
+	  .offset = AT(convert),
+	  .arg = "PREFIX=FORM",
+	  .help = "Have images that a registry says were pushed below PREFIX "
+		  "(HOST[:PORT][/PATH], the longest counts) converted by "
+		  "'bootseer image convert-new': index, referrer; off." },
+	{ .key = "max-convert-hourly",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(max_convert_hourly),
+	  .def = "120",
+	  .min = "1",
+	  .max = "1000000",
+	  .arg = "N",
+	  .help = "Conversions that begin in an hour for HOST and the first "
+		  "part of the repository; others wait." },
 	{ .key = "max-node-hourly",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(max_node_hourly),
@@ -387,7 +404,8 @@ int registry_config_check(const struct registry_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--capability-key needs a --registry to ask, "
 				 "or --tokens with stores=");
-	if (check_registries(c->registries, err) < 0)
+	if (check_registries(c->registries, err) < 0 ||
+	    convert_rules_check(c->convert, err) < 0)
 		return -EINVAL;
 	if (db_check_url(c->db, err) < 0)
 		return -EINVAL;

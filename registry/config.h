@@ -22,6 +22,8 @@ struct registry_config {
 	uint64_t max_bytes, max_repo_bytes, max_node_bytes;
 	uint64_t index_bytes;
 	uint64_t max_node_hourly, max_node_events;
+	char **convert; /* rules (push_events.h); NULL: none */
+	uint64_t max_convert_hourly;
 	uint64_t swarm_memory, swarm_flying; /* bytes */
 	uint64_t swarm_copies;
 	int64_t swarm_interval; /* ns */

@@ -18,6 +18,9 @@ struct values {
 	uint64_t evicted, expired_calls, denied, reloads, stage_events;
 	uint64_t set_aside;
 	uint64_t not_training, silent, silent_s;
+	uint64_t pushes_queued, pushes_dropped, pushes_other;
+	uint64_t conversions_done, conversions_failed, conversions_retried;
+	uint64_t waiting, running, failed, wait_s;
 	uint64_t starts, votes, bytes;
 	struct start_cache_stats start_cache;
 	struct tracker_stats swarm;
@@ -157,6 +160,27 @@ static const struct counter_spec table[] = {
 	      "revoked."),
 	TOTAL("capabilities_failed_total", issuer.failed_total,
 	      "Capabilities not given, since the registry did not answer."),
+	TOTAL("pushes_queued_total", pushes_queued,
+	      "Pushed images that --convert names and that were not known."),
+	TOTAL("pushes_dropped_total", pushes_dropped,
+	      "Such images that are not converted, as too many waited."),
+	TOTAL("pushes_other_total", pushes_other,
+	      "What else registries notified."),
+	GAUGE("conversions_waiting", waiting,
+	      "Images to be converted, at the last sweep."),
+	GAUGE("conversions_running", running,
+	      "Images that workers convert, at the last sweep."),
+	GAUGE("conversions_failed", failed,
+	      "Images whose conversion failed within a week, at the last "
+	      "sweep."),
+	GAUGE("conversion_wait_seconds", wait_s,
+	      "Time that the first of those that wait could have been taken "
+	      "for, at the last sweep: is there a worker?"),
+	TOTAL("conversions_done_total", conversions_done, "Images converted."),
+	TOTAL("conversions_failed_total", conversions_failed,
+	      "Images that were given up."),
+	TOTAL("conversions_retried_total", conversions_retried,
+	      "Tries that failed and are to be repeated."),
 	TOTAL("evicted_total", evicted, "Starts forgotten to make room."),
 	{ NULL, 0, 0, NULL },
 };
@@ -186,6 +210,16 @@ int metrics_format(struct service *s, struct buf *ret)
 	v.silent = atomic_load(&c->silent);
 	v.silent_s = atomic_load(&c->silent_s);
 	v.set_aside = atomic_load(&c->set_aside);
+	v.pushes_queued = atomic_load(&c->pushes_queued);
+	v.pushes_dropped = atomic_load(&c->pushes_dropped);
+	v.pushes_other = atomic_load(&c->pushes_other);
+	v.conversions_done = atomic_load(&c->conversions_done);
+	v.conversions_failed = atomic_load(&c->conversions_failed);
+	v.conversions_retried = atomic_load(&c->conversions_retried);
+	v.waiting = atomic_load(&c->converting[CONVERSION_WAITING]);
+	v.running = atomic_load(&c->converting[CONVERSION_RUNNING]);
+	v.failed = atomic_load(&c->converting[CONVERSION_FAILED]);
+	v.wait_s = atomic_load(&c->conversion_wait_s);
 	v.expired_calls = atomic_load(&c->expired_calls);
 	v.denied = atomic_load(&c->denied);
 	v.reloads = atomic_load(&c->reloads);

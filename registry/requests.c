@@ -271,14 +271,14 @@ static int check_certificate(struct call *c, struct error *err)
 
 	if (cfg->insecure_no_auth)
 		return check_browser(c, err);
-	if (c->req->peer_node[0] && c->route->role != ROLE_ADMIN)
+	if (c->req->peer_node[0] && c->route->role & (ROLE_READ | ROLE_WRITE))
 		return 0;
 	if (c->req->peer_node[0])
-		return call_refuse(
-			c, HTTPD_FORBIDDEN, err,
-			"node '%s' has not the role for this: admin, "
-			"which a token of --tokens gives",
-			c->req->peer_node);
+		return call_refuse(c, HTTPD_FORBIDDEN, err,
+				   "node '%s' has not the role for this: %s, "
+				   "which a token of --tokens gives",
+				   c->req->peer_node,
+				   token_role_name(c->route->role));
 	if (call_header(c, "WWW-Authenticate", "Bearer") < 0)
 		return error_nomem(err);
 	return call_refuse(

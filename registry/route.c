@@ -14,6 +14,7 @@
 #define WORKLOAD_MAX 255
 #define REPO_MAX 512
 #define NODE_MAX 255
+#define HOST_MAX 255
 #define KEY_HEX (2 * DIGEST_SIZE) /* hex digits of a key's id */
 #define CAPTURE_HEX 32
 
@@ -77,6 +78,15 @@ static bool is_authorization(const char *s)
 	while (s[n] >= ' ' && s[n] <= '~')
 		n++;
 	return !s[n] && n <= 8192;
+}
+
+/* HOST[:PORT] as images name it. */
+static bool is_host(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n >= 1 && n <= HOST_MAX &&
+	       !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.:[]-")];
 }
 
 static bool is_job(const char *s)
@@ -376,6 +386,11 @@ int route_allow(const struct route *routes, size_t n, const struct route *like,
 	return rc;
 }
 
+const struct param_kind param_host = {
+	"HOST[:PORT] in lower case",
+	STRING "\"pattern\":\"^[a-z0-9.:\\\\[\\\\]-]{1,255}$\"}",
+	is_host,
+};
 const struct param_kind param_image = {
 	"1 to 255 of A-Z a-z 0-9 . _ - : / @ +",
 	STRING "\"pattern\":\"^[A-Za-z0-9._:/@+-]{1,255}$\"}",

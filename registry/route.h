@@ -31,7 +31,7 @@ extern const struct param_kind param_digest, param_workload, param_repo,
 	param_node, param_flag, param_limit, param_id, param_key, param_job,
 	param_clock, param_image, param_label, param_format, param_by,
 	param_class, param_days, param_capture, param_key_begin,
-	param_authorization;
+	param_authorization, param_host;
 
 struct route_param {
 	const char *name;

@@ -469,11 +469,36 @@ static const char version_22[] =
 	"DROP TABLE start_day;"
 	"ALTER TABLE start_day_22 RENAME TO start_day";
 
+/*
+ * Pushed images that workers convert (registry/conversion_db.h).  `tries` also tells one try from
+ * the next; `due` is when it may be taken, when its worker's lease ends, or when it was over.
+ */
+static const char version_23[] =
+	"CREATE TABLE conversion ("
+	" id @ID@,"
+	" repo TEXT NOT NULL,"
+	" host TEXT NOT NULL,"
+	" owner TEXT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" tag TEXT NOT NULL,"
+	" form TEXT NOT NULL,"
+	" state BIGINT NOT NULL,"
+	" tries BIGINT NOT NULL,"
+	" queued BIGINT NOT NULL,"
+	" taken BIGINT NOT NULL,"
+	" due BIGINT NOT NULL,"
+	" worker TEXT NOT NULL,"
+	" error TEXT NOT NULL,"
+	" UNIQUE (repo, image));"
+	"CREATE INDEX conversion_state ON conversion (state, due);"
+	"CREATE INDEX conversion_owner ON conversion (owner, state);"
+	"CREATE INDEX conversion_host ON conversion (host, state)";
+
 static const char *const scripts[] = {
 	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
 	version_7,  version_8,  version_9,  version_10, version_11, version_12,
 	version_13, version_14, version_15, version_16, version_17, version_18,
-	version_19, version_20, version_21, version_22
+	version_19, version_20, version_21, version_22, version_23
 };
 
 #define GROUP(list) \
@@ -482,9 +507,10 @@ static const char *const scripts[] = {
 	}
 /* In the order of enum statement. */
 static const struct db_statements statements[] = {
-	GROUP(sql_trace), GROUP(sql_trust), GROUP(sql_preheat),
-	GROUP(sql_image), GROUP(sql_stage), GROUP(sql_history),
-	GROUP(sql_ckpt),  GROUP(sql_env),   GROUP(sql_index),
+	GROUP(sql_trace),      GROUP(sql_trust), GROUP(sql_preheat),
+	GROUP(sql_image),      GROUP(sql_stage), GROUP(sql_history),
+	GROUP(sql_ckpt),       GROUP(sql_env),   GROUP(sql_index),
+	GROUP(sql_conversion),
 };
 
 const struct db_schema schema = {

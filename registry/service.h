@@ -14,6 +14,7 @@
 #include "registry/capabilities.h"
 #include "registry/ckpt_cache.h"
 #include "registry/config.h"
+#include "registry/conversion_db.h"
 #include "registry/hot.h"
 #include "registry/predictions.h"
 #include "registry/recent.h"
@@ -33,6 +34,11 @@ struct service_counts {
 	atomic_uint_fast64_t not_training, silent,
 		silent_s; /* at the last sweep */
 	atomic_uint_fast64_t stage_events;
+	atomic_uint_fast64_t pushes_queued, pushes_dropped, pushes_other;
+	atomic_uint_fast64_t conversions_done, conversions_failed,
+		conversions_retried;
+	/* At the last sweep. */
+	atomic_uint_fast64_t converting[CONVERSION_STATES], conversion_wait_s;
 	atomic_uint_fast64_t new_bytes;            /* since the last sweep */
 	atomic_uint_fast64_t starts, votes, bytes; /* at the last sweep */
 };

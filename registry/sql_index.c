@@ -5,7 +5,7 @@
 #define AT(s) (s - SQL_OF_INDEX)
 /* State 0: it comes; 1: it is whole; 2: it was withdrawn. */
 
-const struct db_statement sql_index[SQL_COUNT_ - SQL_OF_INDEX] = {
+const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 	/* node, image, repo, owner.  A claim is before what is offered already. */
 	[AT(SQL_INDEX_OF)] = { "index of an owner",
 			       "SELECT id, state, until, bytes, "

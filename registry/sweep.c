@@ -235,6 +235,29 @@ static void sweep_indexes(struct service *s)
 			    err.msg);
 }
 
+static void sweep_conversions(struct service *s)
+{
+	int64_t now = time(NULL);
+	struct conversion_counts counts;
+	struct error err = ERROR_INIT;
+	int rc = conversion_db_sweep(s->db, now - s->limits.retention_s, now,
+				     &err);
+
+	if (rc == 0)
+		rc = conversion_db_count(s->db, "", now, &counts, &err);
+	if (rc < 0) {
+		log_warning("service",
+			    "sweep of conversions failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+		return;
+	}
+	for (size_t i = 0; i < CONVERSION_STATES; i++)
+		atomic_store(&s->counts.converting[i], (uint64_t)counts.n[i]);
+	atomic_store(&s->counts.conversion_wait_s,
+		     counts.due_since ? (uint64_t)(now - counts.due_since) : 0);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct sweep *sweep = container_of(w, struct sweep, work);
@@ -252,6 +275,7 @@ static void run_sweep(struct work *w)
 	sweep_environments(s);
 	sweep_images(s);
 	sweep_indexes(s);
+	sweep_conversions(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",

@@ -16,9 +16,9 @@ static const struct {
 	const char *name;
 	enum role role;
 } roles[] = {
-	{ "read", ROLE_READ },
-	{ "write", ROLE_WRITE },
-	{ "admin", ROLE_ADMIN },
+	{ "read", ROLE_READ },       { "write", ROLE_WRITE },
+	{ "admin", ROLE_ADMIN },     { "notify", ROLE_NOTIFY },
+	{ "convert", ROLE_CONVERT },
 };
 
 const char *token_role_name(enum role role)
@@ -57,7 +57,8 @@ static int parse_roles(char *list, unsigned int *ret, struct error *err)
 		}
 		if (i == ARRAY_SIZE(roles))
 			return error_set(err, EINVAL,
-					 "'%s' is no role: read, write, admin",
+					 "'%s' is no role: read, write, "
+					 "admin, notify, convert",
 					 word);
 		*ret |= roles[i].role;
 	}

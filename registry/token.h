@@ -18,6 +18,8 @@ enum role {
 	ROLE_READ = 1,
 	ROLE_WRITE = 2,
 	ROLE_ADMIN = 4,
+	ROLE_NOTIFY = 8,   /* a registry, that says what was pushed */
+	ROLE_CONVERT = 16, /* a worker, that converts it */
 };
 
 /* As a tokens file has it. */

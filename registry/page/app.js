@@ -1020,6 +1020,7 @@ const views = [
 	[/^#peers\/days\/([0-9]{1,3})$/, async (days) => peersView(Number(days))],
 	[/^#peers\/start\/([0-9]{1,18})$/, async (id) =>
 		startPeersView(await ask("/v1/starts/" + id + "/peers?limit=1000"))],
+	[/^#conversions$/, async () => conversionsView(await ask("/v1/conversions?limit=1000"))],
 	[/^#images$/, async () => imagesView(await ask("/v1/images?limit=1000"))],
 	[/^#hot\//, async () => {
 		// As it is: both names are in the address as a query has them.
@@ -1040,6 +1041,7 @@ const views = [
 const SECTIONS = [
 	[/^#(image|label|trends)(\/|$)/, "#trends"],
 	[/^#(hot|images)(\/|$)/, "#images"],
+	[/^#conversions$/, "#conversions"],
 	[/^#nodes?(\/|$)/, "#nodes"],
 	[/^#checkpoints(\/|$)/, "#checkpoints"],
 	[/^#(peers|swarm)(\/|$)/, "#peers"],

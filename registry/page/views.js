@@ -48,6 +48,33 @@ function imagesView(found) {
 	return view;
 }
 
+const CONVERSION_COLUMNS = [
+	["Image", (c) => make("span", c.repo + ":" + c.tag, "path")],
+	["State", (c) => make("span", c.state, c.state === "failed" ? "slow" : "")],
+	["Form", (c) => c.form],
+	["Tries", (c) => String(c.tries), true],
+	["Pushed", (c) => ago(c.queued_at * 1000)],
+	["Worker", (c) => c.worker || "-"],
+	["Next try", (c) => c.state === "waiting" && c.tries ? when(c.due_at * 1000) : "-"],
+	["Why", (c) => c.error || "-"],
+];
+
+function conversionsView(found) {
+	const view = make("section");
+	const n = found.counts;
+
+	view.append(make("h2", "Images that were pushed, and their conversions"));
+	if (!found.conversions.length) {
+		view.append(make("p", "No registry said that an image was pushed which is to be converted: " +
+			"bootseer-registry --convert."));
+		return view;
+	}
+	view.append(factsOf([["Waiting", String(n.waiting)], ["Running", String(n.running)],
+		["Failed", String(n.failed)], ["Done", String(n.done)]]),
+	searchOf(view), table(CONVERSION_COLUMNS, found.conversions));
+	return view;
+}
+
 // What is known of an image that starts name; of others of its repository, too.  The rest of
 // the view does without it.
 async function imageParts(name) {

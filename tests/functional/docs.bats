@@ -266,7 +266,7 @@ offers() # GOT WANT
 	for case in 'bootseerd --dat|--datapath' 'bootseer-registry --listen|--listen' \
 		'bootseer-snapshotter --check|--check-config' \
 		'bootseer-ckpt --reada|--readahead' 'bootseer ckpt umo|umount' \
-		'bootseer image conv|convert' \
+		'bootseer image insp|inspect' \
 		'bootseer image convert --jo|--jobs'; do
 		line=${case%|*} want=${case#*|} name=${line%% *}
 		offers "$(bash -c '. "$1"; read -ra COMP_WORDS <<<"$2"

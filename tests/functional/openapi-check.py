@@ -37,6 +37,9 @@ GOOD = {
     "part": "3",
     "parts": "4",
     "offer": "7",
+    "registry": "reg.example:5000",
+    "worker": "w1",
+    "try": "2",
     "Bootseer-Pull": "Basic dXNlcjpzZWNyZXQ=",
 }
 BAD = {
@@ -68,6 +71,9 @@ BAD = {
     "part": "x",
     "parts": "x",
     "offer": "x",
+    "registry": "http://reg.example",
+    "worker": "a b",
+    "try": "x",
     "Bootseer-Pull": "x" * 9000,
 }
 checks = 0

@@ -105,6 +105,7 @@ as_of_version() # NUMBER
 {
 	local c
 
+	[ "$1" -ge 23 ] || in_db "DROP TABLE conversion"
 	[ "$1" -ge 22 ] || {
 		in_db "ALTER TABLE job_start DROP COLUMN placed"
 		in_db "ALTER TABLE start_scale DROP COLUMN class"

@@ -866,7 +866,7 @@ request_is_in() { [ "$(metric body_bytes)" -gt 0 ]; }
 
 @test "the service is what its OpenAPI description says" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
-	echo "all sha256:$(printf t | sha256sum | cut -c1-64) read,write,admin node=*" \
+	echo "all sha256:$(printf t | sha256sum | cut -c1-64) read,write,admin,notify,convert node=*" \
 		>"$W/tokens"
 	service --tokens "$W/tokens"
 	python3 "$BATS_TEST_DIRNAME/openapi-check.py" "$U" t
@@ -1003,10 +1003,11 @@ with sqlite3.connect(sys.argv[1]) as c:
 	on_each_db newer
 }
 
-index_units() {
+both_units() {
 	INDEX_DB_URL=$DB "$BOOTSEER_BUILD/tests/unit/registry/test_registry_index_db" --tap
+	CONVERSION_DB_URL=$DB "$BOOTSEER_BUILD/tests/unit/registry/test_registry_conversion_db" --tap
 }
 
-@test "indexes that nodes offer are kept the same way by both databases" {
-	on_each_db index_units
+@test "indexes that nodes offer and conversions are kept the same way by both databases" {
+	on_each_db both_units
 }

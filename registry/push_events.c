@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The formats: docs/registries.md, "Convert on push". */
+#include "registry/push_events.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bounded_json.h"
+#include "common/cleanup.h"
+#include "common/digest.h"
+
+#define REPOSITORY_MAX 255
+#define TAG_MAX 128
+
+/* ---------------------------------------------------------------------- events --- */
+
+struct push_parse {
+	int (*each)(void *arg, const struct push_event *e);
+	void *arg;
+	struct push_events *sums;
+};
+
+static const char *text_member(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* Names as the distribution specification has them: nothing that could be another path of
+ * the registry, or another host. */
+static bool is_repository(const char *s)
+{
+	size_t n = strlen(s);
+
+	if (n < 1 || n > REPOSITORY_MAX ||
+	    s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._/-")])
+		return false;
+	for (const char *p = s; p; p = strchr(p, '/')) {
+		p += p != s;
+		if (!isalnum((unsigned char)*p))
+			return false;
+	}
+	return true;
+}
+
+static bool begins_with(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* A tag by which people push images: neither one of a list of referrers (sha256-HEX) or of
+ * cosign (sha256-HEX.sig), nor ours, or each conversion would be a push to convert. */
+static bool is_tag(const char *s)
+{
+	size_t n = strlen(s);
+
+	for (const char *p = s; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+			return false;
+	return n >= 1 && n <= TAG_MAX && !begins_with(s, "sha256-") &&
+	       !begins_with(s, "bootseer-");
+}
+
+static int take_push(struct push_parse *p, const struct push_event *e)
+{
+	struct digest d;
+
+	if (!is_repository(e->repository) || !is_tag(e->tag) ||
+	    digest_parse(e->digest, &d, NULL) < 0) {
+		p->sums->n_others++;
+		return 0;
+	}
+	if (p->sums->n_pushes == PUSH_EVENTS_MAX) {
+		p->sums->n_dropped++;
+		return 0;
+	}
+	p->sums->n_pushes++;
+	return p->each(p->arg, e);
+}
+
+/* Is it the type of a manifest, rather than of a layer? */
+static bool is_manifest_type(const char *type)
+{
+	return begins_with(type,
+			   "application/vnd.docker.distribution.manifest.") ||
+	       begins_with(type, "application/vnd.oci.image.manifest.") ||
+	       begins_with(type, "application/vnd.oci.image.index.");
+}
+
+/* {"events": [{"action": "push", "target": {"mediaType", "repository", "digest", "tag"}}]};
+ * where the event says what host it was pushed to, that is the word of who pushed. */
+static int take_distribution(struct push_parse *p, const json_t *events)
+{
+	const json_t *one;
+	size_t k;
+	int rc = 0;
+
+	json_array_foreach(events, k, one)
+	{
+		const json_t *target = json_object_get(one, "target");
+		const struct push_event e = {
+			.repository = text_member(target, "repository"),
+			.digest = text_member(target, "digest"),
+			.tag = text_member(target, "tag"),
+		};
+
+		if (rc < 0)
+			break;
+		if (strcmp(text_member(one, "action"), "push") != 0 ||
+		    !is_manifest_type(text_member(target, "mediaType")))
+			p->sums->n_others++;
+		else
+			rc = take_push(p, &e);
+	}
+	return rc;
+}
+
+/* {"type": "PUSH_ARTIFACT", "event_data": DATA}, or as CloudEvents {"type":
+ * "harbor.artifact.pushed", "data": DATA}; DATA is {"repository": {"repo_full_name"},
+ * "resources": [{"digest", "tag"}]}.  Without a tag Harbor has the digest in its place. */
+static int take_harbor(struct push_parse *p, const json_t *data)
+{
+	const json_t *repo = json_object_get(data, "repository"), *one;
+	size_t k;
+	int rc = 0;
+
+	json_array_foreach(json_object_get(data, "resources"), k, one)
+	{
+		const struct push_event e = {
+			.repository = text_member(repo, "repo_full_name"),
+			.digest = text_member(one, "digest"),
+			.tag = text_member(one, "tag"),
+		};
+
+		if (rc == 0)
+			rc = take_push(p, &e);
+	}
+	return rc;
+}
+
+int push_events_parse(const void *body, size_t len,
+		      int (*each)(void *arg, const struct push_event *e),
+		      void *arg, struct push_events *ret, struct error *err)
+{
+	struct push_parse p = { .each = each, .arg = arg, .sums = ret };
+	AUTO_JSON *o = NULL;
+	const json_t *events;
+	const char *type;
+	int rc = bounded_json_load(body, len, "the notification", &o, err);
+
+	*ret = (struct push_events){ .n_pushes = 0 };
+	if (rc < 0)
+		return rc;
+	events = json_object_get(o, "events");
+	type = text_member(o, "type");
+	if (json_is_array(events))
+		return take_distribution(&p, events);
+	if (strcmp(type, "PUSH_ARTIFACT") == 0)
+		return take_harbor(&p, json_object_get(o, "event_data"));
+	if (strcmp(type, "harbor.artifact.pushed") == 0)
+		return take_harbor(&p, json_object_get(o, "data"));
+	/* Harbor sends what else happened there to the same address, and its test, too. */
+	if (*type) {
+		ret->n_others++;
+		return 0;
+	}
+	return error_set(err, EINVAL,
+			 "it is no notification of distribution ('events') or "
+			 "Harbor ('type')");
+}
+
+/* ----------------------------------------------------------------------- rules --- */
+
+/* A rule is "PREFIX=FORM"; no name of a repository has '='. */
+static const char *form_of_rule(const char *rule, size_t *ret_prefix)
+{
+	static const char *const forms[] = { "index", "referrer", "off" };
+	const char *equals = strrchr(rule, '=');
+
+	if (!equals || equals == rule)
+		return NULL;
+	*ret_prefix = (size_t)(equals - rule);
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+		if (strcmp(equals + 1, forms[i]) == 0)
+			return forms[i];
+	return NULL;
+}
+
+int convert_rules_check(char *const *rules, struct error *err)
+{
+	size_t n = 0;
+
+	for (; rules && *rules; rules++) {
+		if (!form_of_rule(*rules, &n))
+			return error_set(err, EINVAL,
+					 "--convert '%s': wanted is "
+					 "HOST[/PATH]=index, =referrer or =off",
+					 *rules);
+		if (n >= PUSH_REPO_MAX ||
+		    strspn(*rules, "abcdefghijklmnopqrstuvwxyz0123456789._/:["
+				   "]-") != n ||
+		    **rules == '/' || (*rules)[n - 1] == '/' ||
+		    strstr(*rules, "//"))
+			return error_set(
+				err, EINVAL,
+				"--convert '%s': name the registry as images "
+				"do, without http://, * and a last '/'",
+				*rules);
+	}
+	return 0;
+}
+
+const char *convert_rules_find(char *const *rules, const char *repo)
+{
+	const char *found = NULL;
+	size_t longest = 0, n = 0;
+
+	for (; rules && *rules; rules++) {
+		const char *form = form_of_rule(*rules, &n);
+
+		if (form && n > longest && strncmp(repo, *rules, n) == 0 &&
+		    (repo[n] == '/' || !repo[n])) {
+			found = form;
+			longest = n;
+		}
+	}
+	return found && strcmp(found, "off") != 0 ? found : NULL;
+}
+
+bool convert_rules_have_host(char *const *rules, const char *host)
+{
+	size_t n = strlen(host);
+
+	for (; rules && *rules; rules++)
+		if (strcspn(*rules, "/=") == n && strncmp(*rules, host, n) == 0)
+			return true;
+	return false;
+}
