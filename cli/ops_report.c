@@ -17,6 +17,7 @@
 #define GB 1e9
 #define BARS_MAX 40
 #define REPORT_MODE 0644
+#define SESSIONS_MAX 5000u /* of the JSON form */
 
 static const struct option_spec options[] = {
 	OPS_OPTIONS,
@@ -293,6 +294,14 @@ static const char *why_missing(const struct ops_report *r,
 	return e->code ? e->msg : "--prometheus was not given";
 }
 
+static int by_begin(const void *x, const void *y)
+{
+	const struct ops_session *const *a = x, *const *b = y;
+
+	return ((*a)->begin_s > (*b)->begin_s) -
+	       ((*a)->begin_s < (*b)->begin_s);
+}
+
 static json_t *source_json(const struct ops_report *r, enum report_source i)
 {
 	if (has_source(r, i))
@@ -301,6 +310,33 @@ static json_t *source_json(const struct ops_report *r, enum report_source i)
 	return json_pack("{s:s,s:b,s:o,s:s}", "name", sources[i].name,
 			 "is_there", 0, "why", json_bytes(why_missing(r, i)),
 			 "costs", sources[i].costs);
+}
+
+/* The jobs that count, the latest SESSIONS_MAX, in the order of time. */
+static json_t *sessions_json(const struct ops_report *r)
+{
+	AUTO_FREE const struct ops_session **v =
+		calloc(r->set->n_sessions + 1, sizeof(struct ops_session *));
+	json_t *rows = v ? json_array() : NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; rows && i < r->set->n_sessions; i++)
+		if (ops_is_of(&r->set->sessions[i], &r->rule))
+			v[n++] = &r->set->sessions[i];
+	if (n)
+		qsort(v, n, sizeof(struct ops_session *), by_begin);
+	for (size_t i = n < SESSIONS_MAX ? 0 : n - SESSIONS_MAX; rows && i < n;
+	     i++)
+		(void)json_array_append_new(
+			rows, json_pack("{s:o,s:o,s:o,s:I,s:I,s:I,s:b}", "job",
+					json_bytes(v[i]->job), "name",
+					json_bytes(v[i]->name), "state",
+					json_bytes(v[i]->state), "begin_s",
+					(json_int_t)v[i]->begin_s, "end_s",
+					(json_int_t)v[i]->end_s, "nodes",
+					(json_int_t)v[i]->n_nodes, "failed",
+					v[i]->end == OPS_FAILED));
+	return rows;
 }
 
 /* NULL where a part of it could not be made, so that no report lacks one unseen. */
@@ -315,6 +351,8 @@ static json_t *report_json(const struct ops_report *r)
 	rc |= json_object_set_new(root, "made_s",
 				  json_integer((json_int_t)time(NULL)));
 	rc |= json_object_set_new(root, "sources", rows);
+	rc |= json_object_set_new(root, "sessions",
+				  r->set ? sessions_json(r) : json_null());
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		rc |= json_object_set_new(root, parts[i].name,
 					  has_source(r, parts[i].needs)

@@ -155,6 +155,13 @@ static const struct option_spec options[] = {
 	  .arg = "SIZE",
 	  .help = "The largest recording that is taken; four times as much "
 		  "decoded." },
+	{ .key = "operations",
+	  .type = OPTION_STRING,
+	  .offset = AT(operations),
+	  .arg = "FILE",
+	  .help = "The page's view of operations shows this report, which "
+		  "'bootseer ops report --out FILE.json' writes, for example "
+		  "each hour." },
 	{ .key = "retention",
 	  .type = OPTION_DURATION,
 	  .offset = AT(retention),

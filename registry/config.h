@@ -19,6 +19,7 @@ struct registry_config {
 	uint64_t body_memory, list_memory;            /* bytes */
 	uint64_t trace_max;                           /* bytes */
 	int64_t retention;                            /* ns */
+	char *operations;                             /* a file; NULL: none */
 	uint64_t max_bytes, max_repo_bytes, max_node_bytes;
 	uint64_t index_bytes;
 	uint64_t max_node_hourly, max_node_events;

@@ -59,6 +59,12 @@ int page_views(struct call *c, struct error *err)
 			 err);
 }
 
+int page_operations(struct call *c, struct error *err)
+{
+	return send_page(c, "text/javascript; charset=utf-8",
+			 page_operations_js, err);
+}
+
 int page_style(struct call *c, struct error *err)
 {
 	return send_page(c, "text/css; charset=utf-8", page_style_css, err);

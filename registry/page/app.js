@@ -1021,6 +1021,7 @@ const views = [
 	[/^#peers\/start\/([0-9]{1,18})$/, async (id) =>
 		startPeersView(await ask("/v1/starts/" + id + "/peers?limit=1000"))],
 	[/^#conversions$/, async () => conversionsView(await ask("/v1/conversions?limit=1000"))],
+	[/^#operations$/, operationsViewNow],
 	[/^#images$/, async () => imagesView(await ask("/v1/images?limit=1000"))],
 	[/^#hot\//, async () => {
 		// As it is: both names are in the address as a query has them.
@@ -1045,6 +1046,7 @@ const SECTIONS = [
 	[/^#nodes?(\/|$)/, "#nodes"],
 	[/^#checkpoints(\/|$)/, "#checkpoints"],
 	[/^#(peers|swarm)(\/|$)/, "#peers"],
+	[/^#operations(\/|$)/, "#operations"],
 	[/^/, "#"],
 ];
 

@@ -135,14 +135,24 @@ function shortName(name, most) {
 	return name.length > most ? "\u2026" + name.slice(1 - most) : name;
 }
 
-// A chart is made when it comes into sight.
+// A chart is made when it comes into sight, or onto paper.
 const sight = new IntersectionObserver((seen) => {
 	for (const { isIntersecting, target } of seen)
-		if (isIntersecting) {
-			sight.unobserve(target);
-			target.begin();
-		}
+		if (isIntersecting)
+			beginChart(target);
 }, { rootMargin: "200px" });
+
+function beginChart(box) {
+	sight.unobserve(box);
+	if (box.begin)
+		box.begin();
+	box.begin = null;
+}
+
+window.addEventListener("beforeprint", () => {
+	for (const box of document.querySelectorAll(".chart"))
+		beginChart(box);
+});
 
 function clearCharts() {
 	for (const c of charts.splice(0))

@@ -154,7 +154,8 @@ write_jobs() # FILE
 	run ! grep -E '^[^ ].*(script|```)' "$W/r.md"
 	jq -e '(.sources | map(.is_there)) == [true, true, false] and .precursors == null and
 		(.sources[2].why | test("ask for more days")) and .cost.losses.failures == 2 and .chains.n == 1 and
-		(.phases.saves | length) == 18 and .nodes.jobs == 3' "$W/r.json"
+		(.phases.saves | length) == 18 and
+		(.sessions | map(.failed)) == [true, true, false] and .nodes.jobs == 3' "$W/r.json"
 	# One source is enough, and what the other would tell is named.
 	printf '#!/bin/sh\necho "error: no slurmdbd" >&2; exit 1\n' >"$W/sacct"
 	chmod +x "$W/sacct"

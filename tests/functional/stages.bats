@@ -441,8 +441,15 @@ EOF
 
 @test "the page has nothing from elsewhere, and says so to browsers" {
 	DB=sqlite:$W/registry.db
-	service
-	for path in / /page/app.js /page/draw.js /page/views.js /page/style.css /page/chart.js; do
+	service --operations "$W/operations.json"
+	ask "$U/v1/operations"
+	[ "$code" = 404 ]
+	grep -q 'bootseer ops report --out' "$O"
+	echo '{"made_s": 1}' >"$W/operations.json"
+	ask "$U/v1/operations"
+	[ "$code" = 200 ]
+	cmp "$O" "$W/operations.json"
+	for path in / /page/app.js /page/draw.js /page/views.js /page/operations.js /page/style.css /page/chart.js; do
 		ask "$U$path"
 		[ "$code" = 200 ]
 		header Content-Security-Policy | grep -q "^default-src 'none'; script-src 'self';"
