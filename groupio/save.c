@@ -172,6 +172,48 @@ void save_set_state(struct save *v, enum save_state state)
 	peers_kick(s);
 }
 
+void save_end_phase(struct save *v, enum save_phase phase)
+{
+	(void)pthread_mutex_lock(&v->all->lock);
+	v->report.end_ns[phase] = clock_now_ns();
+	(void)pthread_mutex_unlock(&v->all->lock);
+}
+
+void save_report(struct save *v)
+{
+	struct saves *s = v->all;
+	uint64_t *const totals[] = { &s->stats.ranks_ns, &s->stats.plan_ns,
+				     &s->stats.buffer_ns, &s->stats.store_ns };
+	struct save_report *r = &v->report;
+	int64_t before_ns = r->begin_ns;
+	size_t n = 0;
+
+	/* The phase in which it failed ends with it. */
+	while (n < SAVE_PHASES - 1 && r->end_ns[n])
+		n++;
+	r->end_ns[n] = v->ended_ns;
+	for (size_t i = 0; i <= n; i++) {
+		*totals[i] += (uint64_t)(r->end_ns[i] - before_ns);
+		before_ns = r->end_ns[i];
+	}
+	r->is_durable = v->state == SAVE_DURABLE;
+	s->reports[s->n_reports++ % SAVE_REPORTS] = *r;
+}
+
+bool saves_take_report(struct saves *s, struct save_report *ret)
+{
+	bool has;
+
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->n_reports - s->n_taken > SAVE_REPORTS)
+		s->n_taken = s->n_reports - SAVE_REPORTS;
+	has = s->n_taken < s->n_reports;
+	if (has)
+		*ret = s->reports[s->n_taken++ % SAVE_REPORTS];
+	(void)pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
 void save_fail(struct save *v, const struct error *why)
 {
 	(void)pthread_mutex_lock(&v->all->lock);
@@ -401,7 +443,8 @@ static int new_save(struct saves *s, const struct save_terms *t,
 		v->n_local += t->node_of[i] == t->self;
 	v->ranks = calloc(v->n_local, sizeof(*v->ranks));
 	v->tables = calloc(t->n_nodes, sizeof(*v->tables));
-	v->until_ns = clock_now_ns() + t->stage_ns;
+	v->report.begin_ns = clock_now_ns();
+	v->until_ns = v->report.begin_ns + t->stage_ns;
 	if (!v->ranks || !v->tables) {
 		free(v->ranks);
 		free(v->tables);
@@ -420,6 +463,8 @@ static int add_rank(struct save *v, struct save_rank *r, struct error *err)
 	if (v->is_doomed || v->state != SAVE_BEGUN)
 		return error_set(err, EEXIST, "the save is over");
 	v->ranks[v->n_here++] = *r;
+	v->last_rank = r->rank;
+	v->report.given_bytes += r->size;
 	v->memory += r->size;
 	v->refs++;
 	*r = (struct save_rank){ .map = NULL };
@@ -598,13 +643,12 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	return rc;
 }
 
-unsigned int saves_free(struct saves *s)
+unsigned int saves_end(struct saves *s)
 {
-	unsigned int n_lost;
-
 	if (!s)
 		return 0;
-	atomic_store(&s->is_ending, true);
+	if (atomic_exchange(&s->is_ending, true))
+		return (unsigned int)s->stats.lost_total;
 	(void)pthread_mutex_lock(&s->lock);
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -614,9 +658,15 @@ unsigned int saves_free(struct saves *s)
 		thread_join(&v->thread);
 	peers_end(s);
 	reap_saves(s, INT64_MAX);
-	n_lost = (unsigned int)s->stats.lost_total;
+	return (unsigned int)s->stats.lost_total;
+}
+
+void saves_free(struct saves *s)
+{
+	if (!s)
+		return;
+	(void)saves_end(s);
 	saves_free_parts(s);
-	return n_lost;
 }
 
 void saves_stats(struct saves *s, struct saves_stats *ret)

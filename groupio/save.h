@@ -33,9 +33,10 @@ struct saves_config {
 /* Borrows group and store, and copies the rest. */
 int saves_new(const struct saves_config *cfg, struct saves **ret,
 	      struct error *err) MUST_CHECK;
-/* Saves that are buffered become durable, or fail, first; others fail.  NULL is allowed.  How many
- * were buffered, ever, and did not become durable. */
-unsigned int saves_free(struct saves *s);
+/* Saves that are buffered become durable, or fail, first; others fail, and none is taken any more.
+ * NULL is allowed.  How many were buffered, ever, and did not become durable. */
+unsigned int saves_end(struct saves *s);
+void saves_free(struct saves *s); /* ends them first, if nobody has */
 
 struct saves_stats {
 	uint64_t given_bytes;  /* that ranks of this node handed in */
@@ -47,7 +48,30 @@ struct saves_stats {
 	uint64_t durable_total, failed_total;
 	uint64_t lost_total; /* that failed after they were buffered */
 	uint64_t buffered;   /* saves that are buffered, and not durable, now */
+	/* Time of all saves until the ranks of this node and their digests were there, then until
+	 * the plan, until each byte was in the memory of two nodes, and until the end. */
+	uint64_t ranks_ns, plan_ns, buffer_ns, store_ns;
 };
 void saves_stats(struct saves *s, struct saves_stats *ret);
+
+/* The parts of a save in time, as in saves_stats. */
+enum save_phase {
+	SAVE_PHASE_RANKS,
+	SAVE_PHASE_PLAN,
+	SAVE_PHASE_BUFFER,
+	SAVE_PHASE_STORE,
+	SAVE_PHASES,
+};
+
+/* A save that is over.  A phase that it did not come to has 0. */
+struct save_report {
+	int64_t begin_ns;            /* clock_now_ns() */
+	int64_t end_ns[SAVE_PHASES]; /* each begins where the one before ends */
+	uint64_t given_bytes, copied_bytes, stored_bytes; /* by this node */
+	bool is_durable;
+};
+
+/* The oldest of the last 16 that nobody has taken; false: there is none. */
+bool saves_take_report(struct saves *s, struct save_report *ret);
 
 #endif

@@ -22,6 +22,7 @@
 #define SAVE_ID_MAX 48u /* bytes: a job, '-', and a number */
 #define SAVE_PLAN_LEN (2 * DIGEST_SIZE)
 #define SAVE_CLIENTS_MAX 64u
+#define SAVE_REPORTS 16u                /* that wait to be taken */
 #define SAVE_XATTR "user.bootseer.save" /* a file's: the save that made it */
 
 enum save_state {
@@ -85,6 +86,10 @@ struct save {
 	bool is_dropped; /* its bytes are not here any more */
 	struct error err;
 	int64_t ended_ns, until_ns;
+	struct save_report report; /* as far as the save has come */
+	/* That came last: a rank of this node, the table of a node, and its word that it has all
+	 * its units. */
+	size_t last_rank, last_table, last_staged;
 	struct save_rank *ranks;
 	size_t n_here, n_local;
 	struct save_table *tables; /* by node */
@@ -160,6 +165,8 @@ struct saves {
 	/* Decoding is done for one table at a time: as JSON each takes up to 100 MB. */
 	pthread_mutex_t decoding;
 	struct saves_stats stats;
+	struct save_report reports[SAVE_REPORTS]; /* of saves that are over */
+	uint64_t n_reports, n_taken;              /* ever */
 };
 
 /* The version that a path had, and the time at which the store was asked. */
@@ -189,6 +196,10 @@ struct save *saves_find(struct saves *s, const char *id); /* with it */
 bool saves_have_later(const struct saves *s, const char *job, uint32_t number);
 void save_set_state(struct save *v, enum save_state state);
 void save_fail(struct save *v, const struct error *why);
+/* A phase of the save has ended. */
+void save_end_phase(struct save *v, enum save_phase phase);
+/* With the lock: the save is over; what became of it is counted, and may be taken. */
+void save_report(struct save *v);
 /* Wait until the save of these terms may have so many bytes more.
  *   -ENOBUFS    there was no memory in time, or never can be
  *   -ECANCELED  a rank has left the save out */

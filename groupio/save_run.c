@@ -118,6 +118,14 @@ static size_t other_node(const struct save *v, unsigned int index)
 	return index < v->terms.self ? index : index + 1;
 }
 
+/* A node has answered, after those that did before. */
+static void note_last(struct save *v, size_t *last, size_t node)
+{
+	(void)pthread_mutex_lock(&v->all->lock);
+	*last = node;
+	(void)pthread_mutex_unlock(&v->all->lock);
+}
+
 static int get_table(void *arg, unsigned int index, struct error *err)
 {
 	struct save *v = arg;
@@ -132,6 +140,8 @@ static int get_table(void *arg, unsigned int index, struct error *err)
 				       err);
 		(void)pthread_mutex_unlock(&v->all->decoding);
 	}
+	if (rc == 0)
+		note_last(v, &v->last_table, node);
 	for (size_t i = 0; i < t->n && rc == 0; i++)
 		if (t->tensors[i].rank >= v->terms.n_ranks ||
 		    v->terms.node_of[t->tensors[i].rank] != node)
@@ -218,6 +228,8 @@ static int get_staged(void *arg, unsigned int index, struct error *err)
 	const size_t node = other_node(v, index);
 	int rc = peer_get(v, node, "staged", NULL, err);
 
+	if (rc == 0)
+		note_last(v, &v->last_staged, node);
 	if (rc == -ENOTCONN)
 		return 0;
 	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
@@ -506,13 +518,16 @@ static int plan_save(struct save *v, struct error *err)
 		rc = make_table(v, err);
 	if (rc < 0)
 		return rc;
+	save_end_phase(v, SAVE_PHASE_RANKS);
 	save_set_state(v, SAVE_TABLED);
 	rc = others ? side_by_side(others, get_table, v, err) : 0;
 	if (rc == 0)
 		rc = make_plan(v, err);
-	if (rc == 0)
-		save_set_state(v, SAVE_PLANNED);
-	return rc;
+	if (rc < 0)
+		return rc;
+	save_end_phase(v, SAVE_PHASE_PLAN);
+	save_set_state(v, SAVE_PLANNED);
+	return 0;
 }
 
 /* Until each byte is on two nodes; or one has died, and whoever waits for that waits for the
@@ -530,6 +545,7 @@ static int buffer_save(struct save *v, struct error *err)
 		rc = check_gone(v, err);
 	if (rc < 0)
 		return rc;
+	save_end_phase(v, SAVE_PHASE_BUFFER);
 	(void)pthread_mutex_lock(&v->all->lock);
 	v->until_ns = clock_now_ns() + v->terms.store_ns;
 	v->is_single = count_gone(v) > 0;
@@ -592,26 +608,56 @@ static void end_save(struct save *v)
 	v->is_over = true;
 	v->is_given_up = true;
 	v->ended_ns = clock_now_ns();
+	save_report(v);
 	v->refs++;
 	save_unref(v);
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
+static int64_t phase_ms(const struct save_report *r, enum save_phase phase)
+{
+	const int64_t from_ns = phase ? r->end_ns[phase - 1] : r->begin_ns;
+
+	return (r->end_ns[phase] - from_ns) / NS_PER_MS;
+}
+
+/* How long the step waited, and for whom last. */
+static void log_durable(struct save *v)
+{
+	struct save_report report;
+	const struct save_report *r = &report;
+
+	(void)pthread_mutex_lock(&v->all->lock);
+	report = v->report;
+	(void)pthread_mutex_unlock(&v->all->lock);
+	if (!r->is_durable)
+		return;
+	log_info("save",
+		 "durable id=\"%s\" path=\"%s\" ranks_ms=%" PRId64
+		 " last_rank=%zu plan_ms=%" PRId64
+		 " last_table=\"%s\" buffer_ms=%" PRId64
+		 " last_staged=\"%s\" store_ms=%" PRId64 " given=%" PRIu64
+		 " copied=%" PRIu64 " stored=%" PRIu64,
+		 v->terms.id, v->terms.path, phase_ms(r, SAVE_PHASE_RANKS),
+		 v->last_rank, phase_ms(r, SAVE_PHASE_PLAN),
+		 v->terms.members[v->last_table],
+		 phase_ms(r, SAVE_PHASE_BUFFER),
+		 v->terms.members[v->last_staged],
+		 phase_ms(r, SAVE_PHASE_STORE), r->given_bytes, r->copied_bytes,
+		 r->stored_bytes);
+}
+
 void *save_main(void *arg)
 {
 	struct save *v = arg;
 	struct error err = ERROR_INIT;
-	const int64_t begun_ns = clock_now_ns();
 
-	if (run_save(v, &err) < 0) {
+	if (run_save(v, &err) < 0)
 		save_fail(v, &err);
-	} else {
-		log_info("save", "durable id=\"%s\" path=\"%s\" ms=%" PRId64,
-			 v->terms.id, v->terms.path,
-			 (clock_now_ns() - begun_ns) / NS_PER_MS);
+	else
 		save_set_state(v, SAVE_DURABLE);
-	}
 	end_save(v);
+	log_durable(v);
 	return NULL;
 }

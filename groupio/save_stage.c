@@ -103,6 +103,7 @@ static int keep_chunks(struct save *v, const struct save_entry *e,
 			*place = steal_ptr(&copy);
 			v->memory += len;
 			s->stats.copied_bytes += len;
+			v->report.copied_bytes += len;
 			(void)pthread_mutex_unlock(&s->lock);
 			continue;
 		}
@@ -388,6 +389,7 @@ static int write_units(struct save *v, size_t of, struct ckpt_writer *w,
 			break;
 		(void)pthread_mutex_lock(&v->all->lock);
 		v->all->stats.stored_bytes += p->stored[u];
+		v->report.stored_bytes += p->stored[u];
 		(void)pthread_mutex_unlock(&v->all->lock);
 	}
 	return rc;

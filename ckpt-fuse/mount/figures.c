@@ -12,6 +12,7 @@ struct ckpt_figures {
 	uint64_t commits, failures, written, staged, lost;
 	uint64_t memory, memory_used, requests, retries, hedges;
 	struct group_stats group;
+	struct saves_stats saves;
 	struct counter_latency read, write, name;
 };
 
@@ -87,6 +88,34 @@ static const struct counter_spec figures[] = {
 	  "Times that another mount was left out, since it held others up." },
 	{ "group_wrong_total", COUNTER_TOTAL, AT(group.wrong_total),
 	  "Units of other mounts that were not the file's." },
+	{ "group_save_given_bytes_total", COUNTER_TOTAL, AT(saves.given_bytes),
+	  "Bytes that ranks of this node handed in to be saved." },
+	{ "group_save_copied_bytes_total", COUNTER_TOTAL,
+	  AT(saves.copied_bytes),
+	  "Bytes of saves that other mounts sent, as copies." },
+	{ "group_save_stored_bytes_total", COUNTER_TOTAL,
+	  AT(saves.stored_bytes),
+	  "Bytes of saves that this mount wrote to the store." },
+	{ "group_save_memory_bytes", COUNTER_GAUGE, AT(saves.memory_bytes),
+	  "Memory of --group-staging that has tensors not in the store yet." },
+	{ "group_saves_buffered", COUNTER_GAUGE, AT(saves.buffered),
+	  "Saves that are in the memory of two nodes, and not in the store." },
+	{ "group_saves_durable_total", COUNTER_TOTAL, AT(saves.durable_total),
+	  "Saves of ranks that became durable." },
+	{ "group_saves_failed_total", COUNTER_TOTAL, AT(saves.failed_total),
+	  "Saves of ranks that failed." },
+	{ "group_saves_lost_total", COUNTER_TOTAL, AT(saves.lost_total),
+	  "Saves of these that had been buffered." },
+	{ "group_save_wrong_total", COUNTER_TOTAL, AT(saves.wrong_total),
+	  "Chunks of other mounts that were not what they had said." },
+	{ "group_save_ranks_seconds_total", COUNTER_NS, AT(saves.ranks_ns),
+	  "Time from a save's first rank here to the last and their digests." },
+	{ "group_save_plan_seconds_total", COUNTER_NS, AT(saves.plan_ns),
+	  "Time from then until the tables of all nodes were here, and a plan." },
+	{ "group_save_buffer_seconds_total", COUNTER_NS, AT(saves.buffer_ns),
+	  "Time from then until all nodes had their units in memory." },
+	{ "group_save_store_seconds_total", COUNTER_NS, AT(saves.store_ns),
+	  "Time from then until the file was in the store." },
 	{ .name = NULL },
 };
 
@@ -150,5 +179,7 @@ int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 	gather_store(m, &f);
 	if (m->group)
 		group_stats(m->group, &f.group);
+	if (m->group_saves)
+		saves_stats(m->group_saves, &f.saves);
 	return counter_format(figures, &f, PREFIX, out);
 }

@@ -351,7 +351,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 {
 	if (!m)
 		return;
-	(void)saves_free(m->group_saves);
+	saves_free(m->group_saves);
 	later_free(m->later);
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);
@@ -384,9 +384,8 @@ struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
 
 unsigned int ckpt_mount_settle(struct ckpt_mount *m)
 {
-	const unsigned int n_lost = saves_free(m->group_saves);
+	const unsigned int n_lost = saves_end(m->group_saves);
 
-	m->group_saves = NULL;
 	if (m->later)
 		(void)later_settle(m->later, NULL);
 	return n_lost + atomic_load(&m->nodes.n_lost);

@@ -79,14 +79,45 @@ static void say_end(struct ckpt_say *s, const char *stage,
 	(void)stage_emit(s->to, &e);
 }
 
+/* A save of ranks, as stages one behind the other. */
+static void say_group_save(struct ckpt_say *s, const struct save_report *r)
+{
+	static const char *const stages[] = {
+		[SAVE_PHASE_RANKS] = "ckpt.save.ranks",
+		[SAVE_PHASE_PLAN] = "ckpt.save.plan",
+		[SAVE_PHASE_BUFFER] = "ckpt.save.buffer",
+		[SAVE_PHASE_STORE] = "ckpt.save.store",
+	};
+	int64_t begin_ns = r->begin_ns;
+
+	for (size_t i = 0; i < SAVE_PHASES && r->end_ns[i]; i++) {
+		const bool is_last = i + 1 == SAVE_PHASES || !r->end_ns[i + 1];
+		struct stage_event e;
+
+		say_begin(s, stages[i], begin_ns);
+		begin_ns = r->end_ns[i];
+		stage_make(stages[i], STAGE_END, begin_ns, &e);
+		stage_own_by_env(&e);
+		e.status = is_last && !r->is_durable;
+		if (i == SAVE_PHASE_BUFFER)
+			e.facts[STAGE_FACT_PEER_BYTES] = r->copied_bytes;
+		if (i == SAVE_PHASE_STORE)
+			e.facts[STAGE_FACT_SAVED_BYTES] = r->stored_bytes;
+		(void)stage_emit(s->to, &e);
+	}
+}
+
 void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last)
 {
 	int64_t now = clock_now_ns(), quiet = is_last ? 0 : QUIET_NS;
 	struct ckpt_phase_news load, save;
 	struct ckpt_waits waits;
+	struct save_report report;
 
 	if (!s->to)
 		return;
+	while (m->group_saves && saves_take_report(m->group_saves, &report))
+		say_group_save(s, &report);
 	load = ckpt_phase_look(&m->loads, now, quiet);
 	save = ckpt_phase_look(&m->saves, now, quiet);
 	if (!load.begin_ns && !load.end_ns && !save.begin_ns && !save.end_ns)

@@ -94,15 +94,27 @@ mount_with_slow() # I N
 	done
 }
 
+events_say() # N LINE
+{
+	[ "$(cat "$W"/events/* | grep -c "$2")" = "$1" ]
+}
+
 @test "ranks of three nodes save one file, in which each byte is once" {
 	local i stored=0
 
+	mkdir "$W/events"
+	export BOOTSEER_JOB=saves BOOTSEER_EVENTS=$W/events BOOTSEER_NODE=n
 	for i in 1 2 3; do mount_node "$i"; done
 	begin_put 3
 	wait "$ranks"
 	said buffered
 	said durable
 	has_step 3
+	for i in ranks plan buffer store; do
+		wait_for events_say 3 "stage=ckpt.save.$i ev=end"
+	done
+	grep -h "durable id=.*last_rank=.*last_staged=.*stored=" "$W"/run/*/log
+	curl_socket "$W"/run/*/metrics.sock | grep '^bootseer_ckpt_group_saves_durable_total 1'
 	for i in 1 2 3; do
 		stored=$((stored + $(node "$i" figure group.saves.stored)))
 		[ "$(node "$i" figure group.saves.memory_used)" = 0 ]
