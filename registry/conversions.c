@@ -71,11 +71,16 @@ static void count_events(struct notification *n, const struct push_events *e)
 	atomic_fetch_add(&counts->pushes_queued, (uint64_t)n->queued);
 	atomic_fetch_add(&counts->pushes_dropped, (uint64_t)n->dropped);
 	atomic_fetch_add(&counts->pushes_other, (uint64_t)n->other);
-	if (n->dropped)
+	/* A line a minute: whoever pushes all the time is to fill no log. */
+	if (n->dropped && n->now - atomic_load(&counts->drops_said_s) >= 60) {
+		atomic_store(&counts->drops_said_s, n->now);
 		log_warning("conversions",
 			    "pushed images are not converted, too many wait "
 			    "registry=%s images=%d reason=\"%s\"",
-			    n->host, n->dropped, n->err->msg);
+			    n->host, n->dropped,
+			    n->err->msg[0] ? n->err->msg
+					   : "one body has so many");
+	}
 }
 
 int notifications_post(struct call *c, struct error *err)

@@ -34,6 +34,8 @@ struct service_counts {
 	atomic_uint_fast64_t not_training, silent,
 		silent_s; /* at the last sweep */
 	atomic_uint_fast64_t stage_events;
+	atomic_int_fast64_t
+		drops_said_s; /* when the log said last that pushes were dropped */
 	atomic_uint_fast64_t pushes_queued, pushes_dropped, pushes_other;
 	atomic_uint_fast64_t conversions_done, conversions_failed,
 		conversions_retried;

@@ -92,8 +92,7 @@ Test(push_events, of_what_belongs_to_an_image_are_none)
 {
 	static const char *const tags[] = {
 		"",
-		"sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-		"aaaaaaaaa",
+		"sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 		"sha256-aaaa.sig",
 		"bootseer-trace-0123",
 		D, /* as Harbor says it of what has no tag */
