@@ -4,10 +4,11 @@
 
 bats_require_minimum_version 1.5.0
 load node.bash
+load registry.bash
 
 setup_file() { make_image "$BATS_FILE_TMPDIR"; }
 setup() { node_setup; export TMPDIR=$T; }
-teardown() { node_teardown; }
+teardown() { stop_all; node_teardown; }
 
 record() { "$bootseer" image record "$IMAGE" "$@"; }
 
@@ -40,6 +41,58 @@ record() { "$bootseer" image record "$IMAGE" "$@"; }
 	[ "$("$bootseer" image explain "$IMAGE" --json |
 		jq -r '.starts[0].trace')" = own ]
 }
+
+# Two images with the same files, which nothing else tells of each other: their repositories have
+# nothing in common, nor their manifests.
+relatives() {
+	local i
+
+	mkdir "$T/lib"
+	for i in {1..6}; do noise 200000 "2$i" >"$T/lib/$i"; done
+	umoci init --layout "$T/two"
+	umoci new --image "$T/two:a"
+	umoci insert --image "$T/two:a" "$D/rootfs/bin" /bin
+	umoci insert --image "$T/two:a" "$T/lib" /lib
+	umoci config --image "$T/two:a" --tag b --config.label of=another
+	for i in a b; do
+		"$bootseer" image convert "oci:$T/two:$i" "oci:$D/oci:$i" >/dev/null
+	done
+}
+
+@test "a first start fetches what another image's start read, as far as it proves right" {
+	local ref
+
+	W=$T DB=sqlite:$T/registry.db
+	relatives
+	ref=$REGISTRY/app/one:b
+	service
+	node_start --service "$U" --node-name n1
+	"$bootseer" image record "$REGISTRY/img:a" -- /bin/sh -c 'cat /lib/* >/dev/null'
+	wait_for has_trace
+	node_stop
+	# The other node has nothing, nor has the service a trace of this image; what it predicted
+	# before it knew the first start it keeps for a while.
+	end_service TERM
+	service
+	ROOT=$T/other node_start --service "$U" --node-name n2 --prefetch hot --record off
+	# The container stands still until what is predicted is there.
+	"$bootseer" image record "$ref" -- /bin/sh -c "/bin/sh -c 'kill -STOP \$\$ # $T'
+		cat /lib/1 /lib/2 /lib/3 /lib/4 /lib/5 >/dev/null" 3>&- &
+	pids+=($!)
+	wait_for stands_still
+	wait_for said 'prefetch: done'
+	kill -CONT "$still"
+	wait "${pids[-1]}"
+	"$bootseer" image explain "$ref" --json | tee "$T/explained" |
+		jq -e '.starts[0] | .trace == "predicted" and .hot.used_bytes > 900000 and
+		all(.missed_files[]; .path == "/bin/busybox") and .hot.unused_bytes > 0 and .hot.unused_bytes < 400000'
+}
+
+stands_still() {
+	still=$(pgrep -f "^/bin/sh -c kill -STOP .*$T") && [ "$(ps -o stat= "$still" | cut -c1)" = T ]
+}
+said() { grep -q "$1" "$T/log"; }
+has_trace() { curl -fsS "$U/metrics" | grep -q '^bootseer_registry_recordings_stored_total 1'; }
 
 @test "a line ends a recording, also of an image that is mounted" {
 	node_start
