@@ -116,7 +116,7 @@ static int put_entry(struct buf *out, const struct xattr_change *c)
 	return rc == 0 ? buf_append(out, c->value, c->len) : rc;
 }
 
-static int change(struct buf *list, const struct xattr_change *c,
+int xattrs_change(struct buf *list, const struct xattr_change *c,
 		  struct error *err)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -149,16 +149,6 @@ static int change(struct buf *list, const struct xattr_change *c,
 	buf_reset(list);
 	rc = out.len ? buf_append(list, out.data, out.len) : 0;
 	return rc < 0 ? error_nomem(err) : 0;
-}
-
-int xattrs_change(struct buf *list, const struct xattr_change *c,
-		  struct error *err)
-{
-	int rc = change(list, c, err);
-
-	if (c->decided)
-		c->decided(c->arg, rc);
-	return rc;
 }
 
 int xattrs_names(const void *list, size_t len, struct buf *out)

@@ -21,10 +21,6 @@ struct xattr_change {
 	const void *value; /* NULL: it is removed */
 	size_t len;
 	bool only_new, only_there;
-	/* Of xattrs_change(), with what it says; NULL: nobody wants to know.  After 0 the
-	 * store may be asked to change. */
-	void (*decided)(void *arg, int rc);
-	void *arg;
 };
 
 /* Is it a list that xattrs_change() could have made? */

@@ -17,10 +17,9 @@
  * for by nobody, and stays until its place is needed. */
 #define PLACES (4 * SESSION_THREADS_MOST)
 
-/* `request` is written last, and says whether the others mean anything. */
+/* `request` is written last, and says whether the other means anything. */
 struct begun_place {
 	atomic_uint_fast64_t request; /* 0: free */
-	struct begun_names names;
 	uint64_t life; /* of which process: each counts from the one before */
 };
 
@@ -100,27 +99,24 @@ static struct begun_place *find_place(struct begun *b)
 	return best;
 }
 
-void begun_add(struct begun *b, uint64_t request,
-	       const struct begun_names *names)
+void begun_add(struct begun *b, uint64_t request)
 {
 	struct begun_place *p;
 
 	if (!request)
 		return;
 	(void)pthread_mutex_lock(&b->lock);
-	/* A predecessor's says how things were before it was begun. */
+	/* A predecessor's stays: it says so to each successor. */
 	p = find(b, request) ? NULL : find_place(b);
 	if (p) {
 		atomic_store(&p->request, 0);
-		p->names =
-			names ? *names : (struct begun_names){ .from_id = 0 };
 		p->life = b->life;
 		atomic_store(&p->request, request);
 	}
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-bool begun_find(struct begun *b, uint64_t request, struct begun_names *ret)
+bool begun_find(struct begun *b, uint64_t request)
 {
 	struct begun_place *p;
 	bool is_there;
@@ -130,8 +126,6 @@ bool begun_find(struct begun *b, uint64_t request, struct begun_names *ret)
 	(void)pthread_mutex_lock(&b->lock);
 	p = find(b, request);
 	is_there = p && p->life < b->life;
-	if (is_there && ret)
-		*ret = p->names;
 	(void)pthread_mutex_unlock(&b->lock);
 	return is_there;
 }

@@ -15,23 +15,16 @@
 
 struct begun;
 
-/* Versions of the two names of a rename as it was begun; 0: there is none, or it is not
- * known. */
-struct begun_names {
-	uint64_t from_id, over_id;
-};
-
 /* `fd` is borrowed until begun_free(), and has what a predecessor wrote; -1: a successor
  * knows of none. */
 int begun_new(int fd, struct begun **ret, struct error *err) MUST_CHECK;
 void begun_free(struct begun *b);
 
 /* Before the store is asked to change anything, and after what makes the request fail was
- * looked at.  `names` may be NULL. */
-void begun_add(struct begun *b, uint64_t request,
-	       const struct begun_names *names);
-/* Has a predecessor begun it?  `ret` may be NULL. */
-bool begun_find(struct begun *b, uint64_t request, struct begun_names *ret);
+ * looked at. */
+void begun_add(struct begun *b, uint64_t request);
+/* Has a predecessor begun it? */
+bool begun_find(struct begun *b, uint64_t request);
 /* It was answered. */
 void begun_end(struct begun *b, uint64_t request);
 

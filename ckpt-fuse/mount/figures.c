@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a mount counts, as a table: docs/checkpoints.md has the same. */
+/* What a mount counts, as a table for Prometheus, which docs/checkpoints.md has, too, and as its
+ * status. */
+#include <errno.h>
+#include <unistd.h>
+
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/mount.h"
+#include "common/clock.h"
 #include "common/counter.h"
+#include "common/json.h"
 
 #define PREFIX "bootseer_ckpt_"
+/* Bytes of a status for names of lost files; one more is begun below that. */
+#define STATUS_LOST_MAX 4096u
 
 struct ckpt_figures {
 	uint64_t save_bytes, save_ns, load_bytes, load_ns, fetched, unused;
 	struct ckpt_waits waits;
 	uint64_t commits, failures, written, staged, lost;
-	uint64_t memory, memory_used, requests, retries, hedges;
+	uint64_t memory, memory_used, memory_peak, requests, retries, hedges;
 	struct group_stats group;
 	struct saves_stats saves;
 	struct counter_latency read, write, name;
@@ -152,7 +160,7 @@ struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m)
 	return w;
 }
 
-int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
+static struct ckpt_figures gather(struct ckpt_mount *m)
 {
 	struct later_stats late = { .n_staged = 0 };
 	struct ckpt_figures f = {
@@ -175,11 +183,137 @@ int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 	f.staged = late.n_staged;
 	(void)pthread_mutex_lock(&m->budget.lock);
 	f.memory_used = m->budget.used;
+	f.memory_peak = m->budget.peak;
 	(void)pthread_mutex_unlock(&m->budget.lock);
 	gather_store(m, &f);
 	if (m->group)
 		group_stats(m->group, &f.group);
 	if (m->group_saves)
 		saves_stats(m->group_saves, &f.saves);
+	return f;
+}
+
+int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
+{
+	const struct ckpt_figures f = gather(m);
+
 	return counter_format(figures, &f, PREFIX, out);
+}
+
+/* --------------------------------------------------------------------- the status --- */
+
+/* Paths of files that were lost, as many as a status has room for. */
+struct lost_paths {
+	struct nodes *nodes;
+	json_t *list;
+	size_t n_bytes;
+};
+
+static void add_lost(void *arg, struct ckpt_node *n)
+{
+	struct lost_paths *l = arg;
+	AUTO_BUF path = BUF_INIT;
+
+	if (!n->lost_rc || l->n_bytes > STATUS_LOST_MAX ||
+	    nodes_path_locked(l->nodes, n, &path) < 0)
+		return;
+	(void)json_array_append_new(l->list, json_bytes(path.data));
+	l->n_bytes += path.len;
+}
+
+static json_t *lost_of(struct ckpt_mount *m)
+{
+	struct lost_paths l = { .nodes = &m->nodes, .list = json_array() };
+
+	nodes_each(&m->nodes, NULL, add_lost, &l);
+	return l.list;
+}
+
+/* Programs that hang on a store that is away: the status is where their owner looks first.
+ * null: the store answers, or nobody asks it. */
+static json_t *away_of(struct ckpt_mount *m)
+{
+	struct error why = ERROR_INIT;
+	int64_t ns;
+
+	if (!object_store_is_away(m->store, &ns, &why))
+		return json_null();
+	return json_pack("{s:I, s:o}", "seconds", (json_int_t)(ns / NS_PER_S),
+			 "reason", json_bytes(why.msg));
+}
+
+/* null: it reads alone. */
+static json_t *group_of(const struct ckpt_mount *m,
+			const struct ckpt_figures *f)
+{
+	const struct group_stats *s = &f->group;
+	const struct saves_stats *w = &f->saves;
+	json_t *saves;
+
+	if (!m->group)
+		return json_null();
+	saves = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "given",
+			  w->given_bytes, "copied", w->copied_bytes, "stored",
+			  w->stored_bytes, "memory_used", w->memory_bytes,
+			  "wrong", w->wrong_total, "buffered", w->buffered,
+			  "durable", w->durable_total, "failed",
+			  w->failed_total);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+			 "members", s->members, "bytes_fetched",
+			 s->fetched_bytes, "bytes_received", s->received_bytes,
+			 "bytes_sent", s->sent_bytes, "bytes_from_memory",
+			 s->memory_read_bytes, "read_ms",
+			 s->read_ns / NS_PER_MS, "memory_used", s->memory_bytes,
+			 "late", s->late_total, "wrong", s->wrong_total,
+			 "saves", saves);
+}
+
+static json_t *counts_of(const struct ckpt_mount *m,
+			 const struct ckpt_figures *f)
+{
+	return json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"memory", m->cfg->memory, "memory_used", f->memory_used,
+		"memory_peak", f->memory_peak, "files_written", f->written,
+		"files_staged", f->staged, "files_lost", f->lost,
+		"bytes_written", f->save_bytes, "commits", f->commits,
+		"failures", f->failures, "bytes_read", f->load_bytes,
+		"bytes_fetched", f->fetched, "bytes_unused", f->unused);
+}
+
+static json_t *times_of(const struct ckpt_figures *f)
+{
+	const struct object_waits *s = &f->waits.save, *l = &f->waits.load;
+
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "save_ms", f->save_ns / NS_PER_MS, "save_queue_ms",
+			 s->queue_ns / NS_PER_MS, "save_storage_ms",
+			 s->storage_ns / NS_PER_MS, "save_network_ms",
+			 s->network_ns / NS_PER_MS, "load_ms",
+			 f->load_ns / NS_PER_MS, "load_queue_ms",
+			 l->queue_ns / NS_PER_MS, "load_storage_ms",
+			 l->storage_ns / NS_PER_MS, "load_network_ms",
+			 l->network_ns / NS_PER_MS, "requests", f->requests,
+			 "retries", f->retries);
+}
+
+int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
+		      struct buf *out)
+{
+	const struct ckpt_figures f = gather(m);
+	AUTO_JSON *all = json_pack("{s:o, s:o, s:i, s:b, s:o, s:o, s:o}",
+				   "path", json_bytes(path), "store",
+				   json_bytes(object_store_url(m->store)),
+				   "pid", (int)getpid(), "restarted",
+				   is_adopted, "lost", lost_of(m), "store_away",
+				   away_of(m), "group", group_of(m, &f));
+	AUTO_JSON *counts = counts_of(m, &f);
+	AUTO_JSON *times = times_of(&f);
+	AUTO_FREE char *text = NULL;
+
+	if (!all || json_object_update(all, counts) < 0 ||
+	    json_object_update(all, times) < 0)
+		return -ENOMEM;
+	text = json_dumps(all, 0);
+	return text ? buf_printf(out, "%s\n", text) : -ENOMEM;
 }

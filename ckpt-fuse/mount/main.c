@@ -17,7 +17,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "ckpt-fuse/mount/beginning.h"
 #include "ckpt-fuse/mount/outlets.h"
 #include "ckpt-fuse/mount/say.h"
 #include "common/bytes.h"
@@ -141,16 +140,9 @@ static int watch_signals(struct error *err)
 		      : fd;
 }
 
-/* The first of two waits to be over; -1 is none. */
-static int sooner(int a_ms, int b_ms)
-{
-	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
-}
-
 /* Until it is unmounted, by us when we are told to end and nobody uses it. */
-static int serve(struct session *s, struct ckpt_mount *m,
-		 struct outlets *outlets, struct ckpt_say *say, int signals,
-		 struct error *err)
+static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
+		 int signals, struct error *err)
 {
 	AUTO_CLOSE int mounts =
 		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
@@ -164,8 +156,7 @@ static int serve(struct session *s, struct ckpt_mount *m,
 		struct signalfd_siginfo si;
 		struct error why = ERROR_INIT;
 		int rc = session_is_mounted(s, &why);
-		int wait_ms = sooner(ckpt_say_interval(say),
-				     outlets_interval(outlets));
+		int wait_ms = ckpt_say_interval(say);
 
 		if (rc == 0)
 			return 0;
@@ -177,12 +168,11 @@ static int serve(struct session *s, struct ckpt_mount *m,
 				    why.msg);
 		was_told = rc < 0;
 		if (rc < 0)
-			wait_ms = sooner(wait_ms, LOOK_AGAIN_MS);
+			wait_ms = LOOK_AGAIN_MS;
 		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
 			return error_set(err, errno, "poll: %s",
 					 strerror(errno));
 		ckpt_say_phases(say, m, false);
-		outlets_retry(outlets);
 		if (!(p[0].revents & POLLIN) ||
 		    read(signals, &si, sizeof(si)) != (ssize_t)sizeof(si) ||
 		    si.ssi_signo == SIGHUP)
@@ -225,26 +215,37 @@ static bool is_left(struct session *s, bool was_ready, int rc,
 	       fd_keeper_is_durable(keeper) && session_is_mounted(s, NULL) != 0;
 }
 
-static void drop_all_kept(void *keeper)
+/* The process is told to end while it has no mount: nobody knows of it, and whoever keeps its
+ * descriptors has no use for them when it ends without a failure. */
+static void main_end_early(int signal_number)
 {
-	drop_kept(keeper);
+	static const char line[] =
+		"bootseer-ckpt: ended before it was mounted\n";
+
+	(void)signal_number;
+	(void)!write(STDERR_FILENO, line, sizeof(line) - 1);
+	_exit(EXIT_SUCCESS);
 }
 
-/* A store that is away is waited for; but not by who is told to end, unless somebody has the
- * mount of a predecessor open. */
+/* A store that is away is waited for, but not by a process that is told to end, unless somebody
+ * has the mount of a predecessor open. */
 static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
-		      struct fd_keeper *keeper, const struct ckpt_kept *kept,
-		      int signals, struct ckpt_mount **ret, struct error *err)
+		      const struct ckpt_kept *kept, struct ckpt_mount **ret,
+		      struct error *err)
 {
-	struct beginning *beginning = NULL;
-	int rc = 0;
+	sigset_t ending;
+	int rc;
 
-	if (!getenv("LISTEN_FDS"))
-		rc = beginning_start(signals, drop_all_kept, keeper, &beginning,
-				     err);
-	if (rc == 0)
-		rc = ckpt_mount_open(cfg, store, kept, ret, err);
-	beginning_end(beginning);
+	(void)sigemptyset(&ending);
+	(void)sigaddset(&ending, SIGTERM);
+	(void)sigaddset(&ending, SIGINT);
+	if (!getenv("LISTEN_FDS")) {
+		(void)signal(SIGTERM, main_end_early);
+		(void)signal(SIGINT, main_end_early);
+		(void)pthread_sigmask(SIG_UNBLOCK, &ending, NULL);
+	}
+	rc = ckpt_mount_open(cfg, store, kept, ret, err);
+	(void)pthread_sigmask(SIG_BLOCK, &ending, NULL);
 	return rc;
 }
 
@@ -280,7 +281,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 
 	ckpt_say_init(&say);
 	ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
-	rc = open_mount(cfg, args[0], keeper, kept, r->signals, &m, err);
+	rc = open_mount(cfg, args[0], kept, &m, err);
 	sc.owner = m;
 	if (rc == 0)
 		rc = session_start(&sc, &s, err);
@@ -305,7 +306,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		say_ready(s, m, args[0]);
 		was_ready = true;
-		rc = serve(s, m, outlets, &say, r->signals, err);
+		rc = serve(s, m, &say, r->signals, err);
 	}
 	outlets_free(outlets); /* which has the session's path */
 	was_started = s != NULL;

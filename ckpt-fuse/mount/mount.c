@@ -18,13 +18,14 @@
 #include "objects/store_patience.h"
 
 #define SENDERS 16u
-#define NS_IN_MS 1000000u
 #define READERS 32u
 #define ASKERS 16u
 #define PATIENCE_NS (120 * NS_PER_S)
 #define LIFE_LEN 16
-/* Bytes of a status for names of lost files; one more is begun below that. */
-#define STATUS_LOST_MAX 4096u
+/* A writer that has not come by then does not come. */
+#define COMING_NS (10 * NS_PER_S)
+/* A create may wait for a folder that is renamed: then the answer is old. */
+#define ABSENT_NS NS_PER_S
 
 /* ------------------------------------------------------------------- the handler --- */
 
@@ -324,8 +325,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	set_bounds(m);
 	ckpt_phase_init(&m->saves);
 	ckpt_phase_init(&m->loads);
-	coming_init(&m->coming);
-	absent_init(&m->absent);
+	recent_names_init(&m->coming, COMING_NS);
+	recent_names_init(&m->absent, ABSENT_NS);
 	rc = listed_new(&m->listed, err);
 	m->writings.listed = m->listed;
 	if (rc == 0)
@@ -361,8 +362,8 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	pool_free(m->askers);
 	group_free(m->group);
 	readings_fini(&m->readings);
-	coming_fini(&m->coming);
-	absent_fini(&m->absent);
+	recent_names_fini(&m->coming);
+	recent_names_fini(&m->absent);
 	ckpt_phase_fini(&m->loads);
 	ckpt_phase_fini(&m->saves);
 	ahead_free(m->ahead);
@@ -389,164 +390,4 @@ unsigned int ckpt_mount_settle(struct ckpt_mount *m)
 	if (m->later)
 		(void)later_settle(m->later, NULL);
 	return n_lost + atomic_load(&m->nodes.n_lost);
-}
-
-/* As a string of JSON. */
-static int put_string(struct buf *out, const char *text)
-{
-	int rc = buf_puts(out, "\"");
-
-	for (; *text && rc == 0; text++) {
-		if (*text == '"' || *text == '\\')
-			rc = buf_printf(out, "\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			rc = buf_printf(out, "\\u%04x", (unsigned char)*text);
-		else
-			rc = buf_append(out, text, 1);
-	}
-	return rc < 0 ? rc : buf_puts(out, "\"");
-}
-
-static int put_waits(struct buf *out, const char *key,
-		     const struct object_waits *w)
-{
-	return buf_printf(out,
-			  ", \"%s_queue_ms\": %" PRIu64
-			  ", \"%s_storage_ms\": %" PRIu64
-			  ", \"%s_network_ms\": %" PRIu64,
-			  key, w->queue_ns / NS_IN_MS, key,
-			  w->storage_ns / NS_IN_MS, key,
-			  w->network_ns / NS_IN_MS);
-}
-
-/* Paths of files that were lost, as many as a status has room for. */
-struct lost_paths {
-	struct nodes *nodes;
-	struct buf *out;
-	int rc;
-};
-
-static void put_lost(void *arg, struct ckpt_node *n)
-{
-	struct lost_paths *l = arg;
-	AUTO_BUF path = BUF_INIT;
-
-	if (!n->lost_rc || l->rc < 0 || l->out->len > STATUS_LOST_MAX ||
-	    nodes_path_locked(l->nodes, n, &path) < 0)
-		return;
-	if (l->out->len)
-		l->rc = buf_puts(l->out, ", ");
-	if (l->rc == 0)
-		l->rc = put_string(l->out, path.data);
-}
-
-static int put_all_lost(struct ckpt_mount *m, struct buf *out)
-{
-	AUTO_BUF paths = BUF_INIT;
-	struct lost_paths l = { .nodes = &m->nodes, .out = &paths };
-
-	nodes_each(&m->nodes, NULL, put_lost, &l);
-	if (l.rc < 0)
-		return l.rc;
-	return buf_printf(out, ", \"lost\": [%s]", paths.len ? paths.data : "");
-}
-
-/* Programs that hang on a store that is away: the status is where their owner looks first.
- * null: the store answers, or nobody asks it. */
-static int put_away(struct ckpt_mount *m, struct buf *out)
-{
-	struct error why = ERROR_INIT;
-	int64_t ns;
-
-	if (!object_store_is_away(m->store, &ns, &why))
-		return buf_puts(out, ", \"store_away\": null");
-	if (buf_printf(out,
-		       ", \"store_away\": {\"seconds\": %" PRId64
-		       ", \"reason\": ",
-		       ns / NS_PER_S) < 0 ||
-	    put_string(out, why.msg) < 0)
-		return -ENOMEM;
-	return buf_puts(out, "}");
-}
-
-/* null: it reads alone. */
-static int put_group(struct ckpt_mount *m, struct buf *out)
-{
-	struct saves_stats w = { .buffered = 0 };
-	struct group_stats s;
-
-	if (m->group_saves)
-		saves_stats(m->group_saves, &w);
-	if (!m->group)
-		return buf_puts(out, ", \"group\": null");
-	group_stats(m->group, &s);
-	return buf_printf(out,
-			  ", \"group\": {\"members\": %" PRIu64
-			  ", \"bytes_fetched\": %" PRIu64
-			  ", \"bytes_received\": %" PRIu64
-			  ", \"bytes_sent\": %" PRIu64
-			  ", \"bytes_from_memory\": %" PRIu64
-			  ", \"read_ms\": %" PRIu64
-			  ", \"memory_used\": %" PRIu64 ", \"late\": %" PRIu64
-			  ", \"wrong\": %" PRIu64
-			  ", \"saves\": {\"given\": %" PRIu64
-			  ", \"copied\": %" PRIu64 ", \"stored\": %" PRIu64
-			  ", \"memory_used\": %" PRIu64 ", \"wrong\": %" PRIu64
-			  ", \"buffered\": %" PRIu64 ", \"durable\": %" PRIu64
-			  ", \"failed\": %" PRIu64 "}}",
-			  s.members, s.fetched_bytes, s.received_bytes,
-			  s.sent_bytes, s.memory_read_bytes,
-			  s.read_ns / NS_PER_MS, s.memory_bytes, s.late_total,
-			  s.wrong_total, w.given_bytes, w.copied_bytes,
-			  w.stored_bytes, w.memory_bytes, w.wrong_total,
-			  w.buffered, w.durable_total, w.failed_total);
-}
-
-int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
-		      struct buf *out)
-{
-	struct object_store_stats s = object_store_stats(m->store);
-	struct ckpt_waits waits = ckpt_mount_waits(m);
-	struct later_stats late = { .n_staged = 0 };
-	uint64_t used, peak;
-
-	if (m->later)
-		late = later_stats(m->later);
-
-	(void)pthread_mutex_lock(&m->budget.lock);
-	used = m->budget.used;
-	peak = m->budget.peak;
-	(void)pthread_mutex_unlock(&m->budget.lock);
-	if (buf_puts(out, "{\"path\": ") < 0 || put_string(out, path) < 0 ||
-	    buf_puts(out, ", \"store\": ") < 0 ||
-	    put_string(out, object_store_url(m->store)) < 0 ||
-	    put_waits(out, "save", &waits.save) < 0 ||
-	    put_waits(out, "load", &waits.load) < 0 ||
-	    put_all_lost(m, out) < 0 || put_away(m, out) < 0 ||
-	    put_group(m, out) < 0)
-		return -ENOMEM;
-	return buf_printf(
-		out,
-		", \"pid\": %d, "
-		"\"restarted\": %s, \"memory\": %" PRIu64
-		", \"memory_used\": %" PRIu64 ", \"memory_peak\": %" PRIu64
-		", \"files_written\": %u, \"files_staged\": %u"
-		", \"files_lost\": %u, \"bytes_written\": %" PRIuFAST64
-		", \"commits\": %" PRIuFAST64 ", \"failures\": %" PRIuFAST64
-		", \"bytes_read\": %" PRIuFAST64
-		", \"bytes_fetched\": %" PRIuFAST64
-		", \"bytes_unused\": %" PRIuFAST64 ", \"save_ms\": %" PRIuFAST64
-		", \"load_ms\": %" PRIuFAST64 ", \"requests\": %" PRIu64
-		", \"retries\": %" PRIu64 "}\n",
-		(int)getpid(), is_adopted ? "true" : "false", m->cfg->memory,
-		used, peak, atomic_load(&m->writings.n), late.n_staged,
-		atomic_load(&m->nodes.n_lost),
-		atomic_load(&m->writings.bytes_written),
-		atomic_load(&m->writings.commits),
-		atomic_load(&m->writings.failures),
-		atomic_load(&m->readings.bytes_read),
-		atomic_load(&m->readings.bytes_ahead),
-		atomic_load(&m->readings.bytes_unused),
-		atomic_load(&m->save_ns) / NS_IN_MS,
-		atomic_load(&m->load_ns) / NS_IN_MS, s.n_requests, s.n_retries);
 }

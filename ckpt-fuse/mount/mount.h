@@ -5,15 +5,14 @@
 
 #include <sys/types.h>
 
-#include "ckpt-fuse/mount/absent.h"
 #include "ckpt-fuse/mount/ahead.h"
 #include "ckpt-fuse/mount/begun.h"
-#include "ckpt-fuse/mount/coming.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/manifests.h"
 #include "ckpt-fuse/mount/nodes.h"
 #include "ckpt-fuse/mount/phase.h"
+#include "ckpt-fuse/mount/recent_names.h"
 #include "fuse/fuse.h"
 #include "groupio/groupio.h"
 #include "groupio/save.h"
@@ -43,8 +42,18 @@ struct ckpt_mount {
 	struct nodes nodes;
 	struct begun *begun;
 	struct handles handles;
-	struct coming_writers coming;
-	struct absent_names absent;
+	/*
+	 * Names that writers were told to look up again, because others read the file that had
+	 * them.  The kernel does that once: whoever reads such a name meanwhile has no pages of
+	 * it, or the writer would be told so once more, and its open would fail.
+	 */
+	struct recent_names coming;
+	/*
+	 * Names that a thread was told are not there.  An open(2) that makes a file is a look-up
+	 * and a create, one behind the other, by one thread: the create does not ask the store
+	 * again.
+	 */
+	struct recent_names absent;
 	struct listed *listed; /* what lists told */
 	struct ahead *ahead; /* lists that are made before they are asked for */
 	/* That programs waited to write, close and sync, and to open and read. */

@@ -36,11 +36,6 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 /* Look a name up in the store: its node, in use. */
 int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err) MUST_CHECK;
-/* And what the store has of a file; bytes_id 0: of one that is written here, and of a
- * folder. */
-int ops_find_version(struct ckpt_mount *m, struct ckpt_node *parent,
-		     const char *name, struct ckpt_node **ret,
-		     struct ckpt_stat *ret_stat, struct error *err) MUST_CHECK;
 /* A name of the folder as a list has just told it: its node, in use, and what the kernel
  * is told of it.  NULL: no list did, or it is a file that is written here. */
 struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,

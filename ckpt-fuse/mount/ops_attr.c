@@ -434,19 +434,6 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	return find_name(m, parent, name, false, NULL, ret, err);
 }
 
-int ops_find_version(struct ckpt_mount *m, struct ckpt_node *parent,
-		     const char *name, struct ckpt_node **ret,
-		     struct ckpt_stat *ret_stat, struct error *err)
-{
-	struct name_look l = { .asked_ns = 0 };
-	int rc = find_name(m, parent, name, false, &l, ret, err);
-
-	*ret_stat = rc == 0 && !l.is_folder
-			    ? l.stat
-			    : (struct ckpt_stat){ .bytes_id = 0 };
-	return rc;
-}
-
 /* What is told now was so when the store was asked: the kernel keeps it for what is left
  * of the second. */
 static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
@@ -502,11 +489,11 @@ static void note_absent(fuse_req_t req, struct ckpt_node *parent,
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
-	bool is_absent = l->is_absent &&
-			 node_path_below(&m->nodes, parent, name, &path) == 0;
+	const pid_t thread = fuse_req_ctx(req)->pid; /* 0: it is not seen */
 
-	absent_note(&m->absent, fuse_req_ctx(req)->pid,
-		    is_absent ? path.data : NULL, l->asked_ns);
+	if (l->is_absent && thread &&
+	    node_path_below(&m->nodes, parent, name, &path) == 0)
+		recent_names_add(&m->absent, thread, path.data, l->asked_ns);
 }
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)

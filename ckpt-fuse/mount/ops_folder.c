@@ -16,14 +16,14 @@
 
 /* A request that a predecessor had begun, and may have done before it was killed, is sent
  * again: what it finds then may be its own work. */
-static bool was_begun(struct ckpt_mount *m, struct begun_names *ret)
+static bool was_begun(struct ckpt_mount *m)
 {
-	return begun_find(m->begun, session_request_id(), ret);
+	return begun_find(m->begun, session_request_id());
 }
 
-static void begin(struct ckpt_mount *m, const struct begun_names *names)
+static void begin(struct ckpt_mount *m)
 {
-	begun_add(m->begun, session_request_id(), names);
+	begun_add(m->begun, session_request_id());
 }
 
 /* After its answer. */
@@ -79,7 +79,7 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		return -EROFS;
 	rc = ops_find(m, parent, name, &n, err);
 	if (rc == 0) {
-		is_ours = n->is_folder && was_begun(m, NULL);
+		is_ours = n->is_folder && was_begun(m);
 		node_put(&m->nodes, n);
 		if (!is_ours)
 			return -EEXIST;
@@ -88,7 +88,7 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = node_path_below(&m->nodes, parent, name, &path);
 	if (rc < 0)
 		return rc;
-	begin(m, NULL);
+	begin(m);
 	rc = ckpt_folder_make(m->store, path.data, err);
 	if (rc == -EEXIST && is_ours)
 		rc = 0;
@@ -142,20 +142,21 @@ static int remove_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 }
 
 /* The kernel looked the name up before. */
-static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
-			int (*fn)(struct ckpt_mount *m,
-				  struct ckpt_node *parent, struct ckpt_node *n,
-				  struct error *err),
-			struct error *err)
+static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
+			 const char *what,
+			 int (*fn)(struct ckpt_mount *m,
+				   struct ckpt_node *parent,
+				   struct ckpt_node *n, struct error *err))
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
-	bool is_again = was_begun(m, NULL);
+	struct error err = ERROR_INIT;
+	bool is_again = was_begun(m);
 	int rc;
 
 	for (unsigned int i = 0;; i++) {
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
-		rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
+		rc = p ? ops_find(m, p, name, &n, &err) : -ESTALE;
 		if (rc < 0 || !n->n_committing || i == WRITERS_WAITS_MAX)
 			break;
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
@@ -163,8 +164,8 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		node_put(&m->nodes, steal_ptr(&n));
 	}
 	if (rc == 0) {
-		begin(m, NULL);
-		rc = fn(m, p, n, err);
+		begin(m);
+		rc = fn(m, p, n, &err);
 	}
 	if (rc == -ENOENT && is_again) {
 		finish_removal(m, p, name);
@@ -175,20 +176,16 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, p);
-	return rc;
+	if (rc < 0)
+		ops_fail(req, what, rc, &err);
+	else
+		(void)fuse_reply_err(req, 0);
+	end(m);
 }
 
 void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct error err = ERROR_INIT;
-	struct ckpt_mount *m = mount_of(req);
-	int rc = remove_child(req, parent, name, remove_folder, &err);
-
-	if (rc < 0)
-		ops_fail(req, "rmdir", rc, &err);
-	else
-		(void)fuse_reply_err(req, 0);
-	end(m);
+	remove_child(req, parent, name, "rmdir", remove_folder);
 }
 
 /* A folder stays when the last file leaves it: in a bucket it would be gone. */
@@ -262,15 +259,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 
 void ops_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct error err = ERROR_INIT;
-	struct ckpt_mount *m = mount_of(req);
-	int rc = remove_child(req, parent, name, remove_file, &err);
-
-	if (rc < 0)
-		ops_fail(req, "unlink", rc, &err);
-	else
-		(void)fuse_reply_err(req, 0);
-	end(m);
+	remove_child(req, parent, name, "unlink", remove_file);
 }
 
 /* --------------------------------------------------------------------- rename --- */
@@ -279,28 +268,8 @@ struct ops_move {
 	struct ckpt_node *parent, *to_parent;
 	const char *name, *to_name;
 	unsigned int flags;
-	/* A predecessor had begun it; which versions the names had before that. */
-	bool is_again;
-	struct begun_names was;
-	bool over_is_shared; /* the version may be another's of the same bytes, too */
+	bool is_again; /* a predecessor had begun it */
 };
-
-/* With the node's lock.  Its version is that of what was committed just now. */
-static int begin_move(struct ckpt_mount *m, const struct ops_move *v,
-		      const char *from, struct error *err)
-{
-	struct begun_names was = v->was;
-	struct ckpt_stat st;
-	int rc = 0;
-
-	if (v->over_is_shared && !v->is_again) {
-		rc = ckpt_stat(m->store, from, &st, err);
-		was.from_id = rc == 0 ? st.bytes_id : 0;
-	}
-	if (rc == 0)
-		begin(m, &was);
-	return rc;
-}
 
 /* What has the new name is kept for who reads it, and for us, who is one more of its writers.
  * NULL: nobody writes it. */
@@ -338,8 +307,8 @@ struct file_move {
 
 /* With the node's lock.  Nothing is committed by either name between the last commit and the
  * rename, nor after it by the wrong one; when it fails, both are as they were. */
-static int rename_stored(struct ckpt_mount *m, const struct ops_move *v,
-			 struct file_move *f, bool stores, struct error *err)
+static int rename_stored(struct ckpt_mount *m, struct file_move *f, bool stores,
+			 struct error *err)
 {
 	int rc = 0;
 
@@ -350,9 +319,8 @@ static int rename_stored(struct ckpt_mount *m, const struct ops_move *v,
 	if (f->over)
 		rc = writing_begin_move(f->over, false, err);
 	if (rc == 0) {
-		rc = begin_move(m, v, f->from, err);
-		if (rc == 0)
-			rc = ckpt_rename(m->store, f->from, f->to, err);
+		begin(m);
+		rc = ckpt_rename(m->store, f->from, f->to, err);
 		if (f->over)
 			writing_end_move(f->over, rc == 0, NULL);
 	}
@@ -408,7 +376,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	(void)pthread_mutex_lock(&n->lock);
 	f.writing = n->writing;
 	f.moved = steal_ptr(&moved);
-	rc = rename_stored(m, v, &f, node_is_being_changed(n), err);
+	rc = rename_stored(m, &f, node_is_being_changed(n), err);
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && over)
@@ -536,7 +504,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	else if (rc == 0 && over && over != n && !v->is_again)
 		rc = remove_folder(m, v->to_parent, over, err);
 	if (rc == 0) {
-		begin(m, NULL);
+		begin(m);
 		keep_folder(m, v->parent);
 		rc = ckpt_folder_rename(m->store, from.data, to.data, err);
 		listed_change_all(m->listed);
@@ -549,52 +517,41 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* Nothing has the old name.  0: because it was renamed, to what is not the version that
- * the name had before, or to one of the same bytes, which a bucket gives the same tag;
- * -ENOENT: it cannot be that. */
+/* A predecessor had begun it, and nothing has the old name: what has the new one is what was
+ * renamed.  -ENOENT: nothing has. */
 static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 		       struct error *err)
 {
 	struct ckpt_node *n, *moved;
-	struct ckpt_stat st;
-	int rc =
-		ops_find_version(m, v->to_parent, v->to_name, &moved, &st, err);
+	int rc = ops_find(m, v->to_parent, v->to_name, &moved, err);
 
 	if (rc < 0)
 		return rc;
-	if (!moved->is_folder && v->was.over_id &&
-	    st.bytes_id == v->was.over_id && v->was.from_id != v->was.over_id)
-		rc = -ENOENT;
 	/* The predecessor may have died before it wrote down what the kernel will take the
 	 * node for. */
-	n = rc == 0 ? node_find(&m->nodes, v->parent, v->name) : NULL;
+	n = node_find(&m->nodes, v->parent, v->name);
 	if (n) {
 		node_forget_loss(&m->nodes, moved);
 		node_rename(&m->nodes, n, v->to_parent, v->to_name);
 	}
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, moved);
-	return rc;
+	return 0;
 }
 
 /* While no folder is renamed: what both names are, and whether the one may become the
  * other.  0 and no node: a predecessor has renamed it. */
-static int find_names(struct ckpt_mount *m, struct ops_move *v,
+static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 		      struct ckpt_node **ret, struct ckpt_node **ret_over,
 		      struct error *err)
 {
-	struct ckpt_stat st;
 	int rc = ops_find(m, v->parent, v->name, ret, err);
 
 	if (rc == -ENOENT && v->is_again)
 		return finish_move(m, v, err);
 	if (rc < 0)
 		return rc;
-	rc = ops_find_version(m, v->to_parent, v->to_name, ret_over, &st, err);
-	if (!v->is_again)
-		v->was.over_id = st.bytes_id;
-	/* A striped one's is its own, unless nothing is in it. */
-	v->over_is_shared = rc == 0 && st.bytes_id && st.n_segments == 0;
+	rc = ops_find(m, v->to_parent, v->to_name, ret_over, err);
 	if (rc == -ENOENT)
 		return 0;
 	if (rc == 0 && (v->flags & RENAME_NOREPLACE) && !v->is_again)
@@ -703,7 +660,7 @@ static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 	struct found_names f = { .n = NULL };
 	int rc;
 
-	v->is_again = was_begun(m, &v->was);
+	v->is_again = was_begun(m);
 	for (unsigned int i = 0;; i++) {
 		if (f.is_alone)
 			(void)pthread_rwlock_wrlock(&m->nodes.paths);

@@ -79,67 +79,7 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)fuse_reply_open(req, fi);
 }
 
-/* Entry `i`, with "." and ".." before those of the list. */
-static size_t put_entry(fuse_req_t req, const struct folder_list *l, size_t i,
-			char *buf, size_t left)
-{
-	bool is_folder = i < 2 || folder_list_is_folder(l, i - 2);
-	const char *name = i == 0   ? "."
-			   : i == 1 ? ".."
-				    : folder_list_name(l, i - 2);
-	struct stat st = { .st_ino = KNOWN_BY_LOOKUP,
-			   .st_mode = is_folder ? S_IFDIR : S_IFREG };
-
-	return fuse_add_direntry(req, buf, left, name, &st, (off_t)i + 1);
-}
-
-static void reply_list(fuse_req_t req, const struct folder_list *l, size_t size,
-		       off_t off)
-{
-	AUTO_FREE char *buf = malloc(size ? size : 1);
-	size_t used = 0;
-
-	if (!buf) {
-		(void)fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	for (size_t i = (size_t)off; i < l->n + 2; i++) {
-		size_t n = put_entry(req, l, i, buf + used, size - used);
-
-		if (n > size - used)
-			break;
-		used += n;
-	}
-	(void)fuse_reply_buf(req, buf, used);
-}
-
-void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		 struct fuse_file_info *fi)
-{
-	struct ckpt_mount *m = mount_of(req);
-	struct handle *h = handle_get(&m->handles, fi->fh);
-	struct folder_list l = { .n = 0 };
-	struct error err = ERROR_INIT;
-	struct ckpt_node *n;
-	int rc;
-
-	if (size > SESSION_DATA_MAX)
-		size = SESSION_DATA_MAX;
-	if (h) {
-		reply_list(req, &h->list, size, off);
-		return;
-	}
-	n = node_get(&m->nodes, ino);
-	rc = n ? list(m, n, &l, &err) : -ESTALE;
-	if (rc < 0)
-		ops_fail(req, "readdir", rc, &err);
-	else
-		reply_list(req, &l, size, off);
-	folder_list_fini(&l);
-	node_put(&m->nodes, n);
-}
-
-/* ------------------------------------------------------------ with attributes --- */
+/* -------------------------------------------------------------------- answers --- */
 
 /* A part of a list that is being answered. */
 struct folder_reply {
@@ -150,49 +90,55 @@ struct folder_reply {
 	fuse_req_t req;
 	char *buf;
 	size_t used, size;
-	struct ckpt_node *
-		*told; /* what the kernel knows then, in use; NULL: not so */
+	/* With attributes: what the kernel knows then, in use; NULL: names alone are asked for. */
+	struct ckpt_node **told;
 	size_t n_told;
 };
 
-/* Bytes of the shortest entry that is no dot. */
+/* Bytes of the shortest entry with attributes that is no dot. */
 #define PLUS_MIN 152u
 
-/* Entry `i`; false: there is no room. */
-static bool put_plus(struct folder_reply *r, size_t i)
+/* Entry `i`, with "." and ".." before those of the list; false: there is no room. */
+static bool put_entry(struct folder_reply *r, size_t i)
 {
 	struct fuse_entry_param e = { .attr.st_ino = KNOWN_BY_LOOKUP };
 	const bool is_dot = i < 2;
 	const char *name = !is_dot ? folder_list_name(r->list, i - 2)
 			   : i     ? ".."
 				   : ".";
-	size_t len = fuse_add_direntry_plus(r->req, NULL, 0, name, NULL, 0);
+	char *at = r->buf + r->used;
+	const size_t left = r->size - r->used;
 	struct ckpt_node *n = NULL;
+	size_t len;
 
-	if (len > r->size - r->used)
-		return false;
-	if (!is_dot && r->path)
+	if (!is_dot && r->told && r->path)
 		n = ops_listed(r->m, r->folder, r->path, name, &e);
 	/* A node id of 0 says that the name alone is told: a look-up asks for more. */
 	if (!n)
 		e.attr.st_mode = is_dot || folder_list_is_folder(r->list, i - 2)
 					 ? S_IFDIR
 					 : S_IFREG;
+	len = r->told ? fuse_add_direntry_plus(r->req, at, left, name, &e,
+					       (off_t)i + 1)
+		      : fuse_add_direntry(r->req, at, left, name, &e.attr,
+					  (off_t)i + 1);
+	if (len > left) {
+		node_put(&r->m->nodes, n);
+		return false;
+	}
 	if (n) {
 		node_looked_up(&r->m->nodes, n);
 		r->told[r->n_told++] = n;
 	}
-	r->used += fuse_add_direntry_plus(r->req, r->buf + r->used,
-					  r->size - r->used, name, &e,
-					  (off_t)i + 1);
+	r->used += len;
 	return true;
 }
 
-static void reply_plus(struct folder_reply *r, size_t off)
+static void reply_entries(struct folder_reply *r, size_t off)
 {
 	bool is_lost;
 
-	while (off < r->list->n + 2 && put_plus(r, off))
+	while (off < r->list->n + 2 && put_entry(r, off))
 		off++;
 	is_lost = fuse_reply_buf(r->req, r->buf, r->used) < 0;
 	for (size_t i = 0; i < r->n_told; i++) {
@@ -209,14 +155,14 @@ static void ask_for_more(const struct folder_reply *r, size_t off)
 	const struct manifests a = ckpt_mount_manifests(r->m);
 	size_t n = r->size / PLUS_MIN;
 
-	if (!r->path || off < 3 || off >= r->list->n + 2)
+	if (!r->told || !r->path || off < 3 || off >= r->list->n + 2)
 		return;
 	manifests_ask(&a, r->path, folder_list_name(r->list, off - 2),
 		      n < LISTED_STRIPED_MOST ? n : LISTED_STRIPED_MOST);
 }
 
-void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		     struct fuse_file_info *fi)
+static void reply_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+			 const struct fuse_file_info *fi, bool has_attributes)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct handle *h = handle_get(&m->handles, fi->fh);
@@ -238,8 +184,10 @@ void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	else if (rc == 0)
 		rc = list(m, n, &own, &err);
 	buf = malloc(size + 1);
-	told = (struct ckpt_node **)calloc(size / PLUS_MIN + 1, sizeof(*told));
-	if (rc == 0 && (!buf || !told))
+	if (has_attributes)
+		told = (struct ckpt_node **)calloc(size / PLUS_MIN + 1,
+						   sizeof(*told));
+	if (rc == 0 && (!buf || (has_attributes && !told)))
 		rc = -ENOMEM;
 	r = (struct folder_reply){ .m = m,
 				   .folder = n,
@@ -253,10 +201,22 @@ void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		ops_fail(req, "readdir", rc, &err);
 	} else {
 		ask_for_more(&r, (size_t)off);
-		reply_plus(&r, (size_t)off);
+		reply_entries(&r, (size_t)off);
 	}
 	folder_list_fini(&own);
 	node_put(&m->nodes, n);
+}
+
+void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		 struct fuse_file_info *fi)
+{
+	reply_folder(req, ino, size, off, fi, false);
+}
+
+void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		     struct fuse_file_info *fi)
+{
+	reply_folder(req, ino, size, off, fi, true);
 }
 
 void ops_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

@@ -153,8 +153,8 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 	struct ckpt_stat st;
 	int rc = node_path_below(&m->nodes, parent, name, &path);
 
-	if (rc == 0 && absent_take(&m->absent, fuse_req_ctx(req)->pid,
-				   path.data, clock_now_ns())) {
+	if (rc == 0 && recent_names_take(&m->absent, fuse_req_ctx(req)->pid,
+					 path.data, clock_now_ns())) {
 		*ret_version =
 			(struct ckpt_version){ .is_known =
 						       m->writings.compares };
@@ -241,7 +241,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		      struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
-	const bool is_again = begun_find(m->begun, session_request_id(), NULL);
+	const bool is_again = begun_find(m->begun, session_request_id());
 	struct ckpt_node *n;
 	int rc = create(req, parent, name, mode, &n, err);
 
@@ -250,7 +250,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		return ops_find(m, parent, name, ret, err);
 	if (rc < 0)
 		return rc;
-	begun_add(m->begun, session_request_id(), NULL);
+	begun_add(m->begun, session_request_id());
 	(void)pthread_mutex_lock(&n->lock);
 	writers_release(n, true);
 	rc = writers_commit(m, n, false, err);

@@ -395,58 +395,19 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 		reply_xattr(req, &names, size);
 }
 
-/* It is sent again, to a successor of a process that had begun it: what it finds may be what
- * it asked for. */
-static bool was_done(struct ckpt_mount *m, struct ckpt_node *n,
-		     const struct xattr_change *c, int rc)
-{
-	AUTO_BUF now = BUF_INIT;
-
-	if (!c->value)
-		return rc == -ENODATA;
-	return rc == -EEXIST && get_xattr(m, n, c->name, &now, NULL) == 0 &&
-	       now.len == c->len && memcmp(now.data, c->value, c->len) == 0;
-}
-
-struct ops_asked {
-	struct begun *begun;
-	uint64_t request;
-	bool is_again; /* a predecessor had begun it */
-};
-
-/* Whoever was refused, or was killed before the list was looked at, has changed nothing:
- * a value that is there is another's, which may be a lock. */
-static void note_decision(void *arg, int rc)
-{
-	const struct ops_asked *a = arg;
-
-	if (rc == 0)
-		begun_add(a->begun, a->request, NULL);
-	else if (!a->is_again)
-		begun_end(a->begun, a->request);
-}
-
-static void reply_change(fuse_req_t req, fuse_ino_t ino, struct xattr_change *c)
+static void reply_change(fuse_req_t req, fuse_ino_t ino,
+			 const struct xattr_change *c)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
-	struct ops_asked a = { .begun = m->begun,
-			       .request = session_request_id() };
-	int rc;
+	int rc = ops_of_node(m, n, change(m, n, c, &err));
 
-	a.is_again = begun_find(m->begun, a.request, NULL);
-	c->decided = note_decision;
-	c->arg = &a;
-	rc = ops_of_node(m, n, change(m, n, c, &err));
-	if (a.is_again && n && was_done(m, n, c, rc))
-		rc = 0;
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		fail_xattr(req, "setxattr", rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
-	begun_end(m->begun, a.request);
 }
 
 void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,

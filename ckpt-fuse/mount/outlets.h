@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a mount tells its figures: two sockets in its folder, and --metrics.  Whoever has
- * files open in the mount needs none of them.
+ * Where a mount tells its figures, by a loop of its own: two sockets in its folder, which tell
+ * whoever connects, as JSON and as Prometheus has them, and --metrics, which is HTTP.  Whoever
+ * has files open in the mount needs none of them.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_OUTLETS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_OUTLETS_H
@@ -16,17 +17,13 @@ struct outlets_config {
 	bool is_adopted; /* it is in use: what cannot be opened is tried again */
 };
 
-/* Open all of them.  Of a mount that is adopted this fails only where memory is short; the
- * log says what is not open yet. */
+/* Open all of them.  Of a mount that is adopted this fails only where memory or threads are
+ * short; the log says what is not open yet. */
 int outlets_new(const struct outlets_config *cfg, struct outlets **ret,
 		struct error *err) MUST_CHECK;
 /* Nobody is told anything any more.  NULL is allowed. */
 void outlets_free(struct outlets *o);
-
-/* Try again what is not open, and was not tried for a while. */
-void outlets_retry(struct outlets *o);
-/* When outlets_retry() is to be called at the latest, milliseconds from now; -1: all are
- * open. */
-int outlets_interval(const struct outlets *o);
+/* The port of --metrics: the kernel's choice where that has port 0. */
+unsigned int outlets_port(const struct outlets *o);
 
 #endif

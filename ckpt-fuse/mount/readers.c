@@ -166,7 +166,7 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	int rc;
 
 	o->is_direct = node_is_being_changed(n) ||
-		       coming_has(&m->coming, path, clock_now_ns());
+		       recent_names_has(&m->coming, 0, path, clock_now_ns());
 	if (n->is_kept && ckpt_file_bytes_id(f) != n->read_version) {
 		ckpt_close(f);
 		return -ESTALE;

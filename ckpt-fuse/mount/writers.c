@@ -53,7 +53,7 @@ static void end_coming(struct ckpt_mount *m, struct ckpt_node *n)
 	AUTO_BUF path = BUF_INIT;
 
 	if (node_path(&m->nodes, n, &path) == 0)
-		coming_drop(&m->coming, path.data);
+		(void)recent_names_take(&m->coming, 0, path.data, 0);
 }
 
 int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
@@ -196,7 +196,7 @@ static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 
 	node_forget_loss(&m->nodes, n);
 	if (node_path(&m->nodes, n, &path) == 0)
-		coming_add(&m->coming, path.data, clock_now_ns());
+		recent_names_add(&m->coming, 0, path.data, clock_now_ns());
 	node_detach(&m->nodes, n);
 	return -ESTALE;
 }
@@ -337,7 +337,7 @@ void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 	AUTO_BUF path = BUF_INIT;
 
 	if (node_last_path(&m->nodes, n, &path) == 0)
-		coming_add(&m->coming, path.data, clock_now_ns());
+		recent_names_add(&m->coming, 0, path.data, clock_now_ns());
 	if (!now)
 		return;
 	(void)pthread_mutex_lock(&now->lock);

@@ -517,59 +517,50 @@ void writing_tear(struct writing *w, unsigned int n_begun)
 	writing_unlock(w);
 }
 
-bool writing_is_torn(struct writing *w)
+static struct writing_seen seen_of(struct writing *w)
 {
-	bool is_torn;
+	struct writing_seen seen;
 
 	(void)pthread_mutex_lock(&w->seen_lock);
-	is_torn = w->seen.is_torn;
+	seen = w->seen;
 	(void)pthread_mutex_unlock(&w->seen_lock);
-	return is_torn;
+	return seen;
+}
+
+bool writing_is_torn(struct writing *w)
+{
+	return seen_of(w).is_torn;
 }
 
 bool writing_is_pending(struct writing *w)
 {
-	bool is_pending;
+	const struct writing_seen seen = seen_of(w);
 
-	(void)pthread_mutex_lock(&w->seen_lock);
-	is_pending = w->seen.is_dirty && !w->seen.is_torn && !w->seen.rc;
-	(void)pthread_mutex_unlock(&w->seen_lock);
-	return is_pending;
+	return seen.is_dirty && !seen.is_torn && !seen.rc;
 }
 
 bool writing_is_dirty(struct writing *w)
 {
-	bool is_dirty;
-
-	(void)pthread_mutex_lock(&w->seen_lock);
-	is_dirty = w->seen.is_dirty;
-	(void)pthread_mutex_unlock(&w->seen_lock);
-	return is_dirty;
+	return seen_of(w).is_dirty;
 }
 
 bool writing_stat(struct writing *w, uint64_t *ret_size,
 		  struct ckpt_attr *ret_attr)
 {
-	bool is_known;
+	const struct writing_seen seen = seen_of(w);
 
-	(void)pthread_mutex_lock(&w->seen_lock);
-	is_known = w->seen.is_known;
-	*ret_size = w->seen.size;
-	*ret_attr = w->seen.attr;
-	(void)pthread_mutex_unlock(&w->seen_lock);
-	return is_known;
+	*ret_size = seen.size;
+	*ret_attr = seen.attr;
+	return seen.is_known;
 }
 
 int writing_state(struct writing *w, struct error *err)
 {
-	int rc;
+	const struct writing_seen seen = seen_of(w);
 
-	(void)pthread_mutex_lock(&w->seen_lock);
-	rc = w->seen.rc;
-	if (rc < 0 && err)
-		*err = w->seen.err;
-	(void)pthread_mutex_unlock(&w->seen_lock);
-	return rc;
+	if (seen.rc < 0 && err)
+		*err = seen.err;
+	return seen.rc;
 }
 
 int writing_keep_attr(struct writing *w, const struct ckpt_attr *attr,

@@ -3,11 +3,10 @@
  * Kills a program that serves a FUSE mount, as it is shipped, when it has done what a
  * request asked for and before it says so:
  *
- *	LD_PRELOAD=.../test-kill-answer.so KILL_OPCODES=N,N KILL_ONCE=FILE [KILL_ERROR=N] program
+ *	LD_PRELOAD=.../test-kill-answer.so KILL_OPCODES=N,N KILL_ONCE=FILE program
  *
  * N are kinds of requests, as in linux/fuse.h.  Nobody is killed while FILE is not there;
- * it is removed with the kill, so that a successor answers.  With an error it is before that
- * answer.
+ * it is removed with the kill, so that a successor answers.
  */
 #include <linux/fuse.h>
 #include <signal.h>
@@ -35,13 +34,6 @@ static bool is_wanted(uint32_t opcode)
 		at = *end ? end + 1 : end;
 	}
 	return false;
-}
-
-static bool is_answer(int32_t error)
-{
-	const char *wanted = getenv("KILL_ERROR");
-
-	return -error == (wanted ? atoi(wanted) : 0);
 }
 
 static bool swap(uint64_t from, uint64_t to)
@@ -84,8 +76,8 @@ ssize_t writev(int fd, const struct iovec *iov, int n)
 		*(void **)&real = next("writev");
 	if (n > 0 && iov->iov_len == sizeof(out)) {
 		memcpy(&out, iov->iov_base, sizeof(out));
-		if (out.unique && swap(out.unique, 0) && is_answer(out.error) &&
-		    once && unlink(once) == 0) {
+		if (out.unique && swap(out.unique, 0) && !out.error && once &&
+		    unlink(once) == 0) {
 			(void)kill(getpid(), SIGKILL);
 			for (;;)
 				(void)pause();

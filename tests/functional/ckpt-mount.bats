@@ -1776,6 +1776,11 @@ is_told() # ADDRESS:PORT
 	curl -fsS "http://$1/metrics" | grep -qx 'bootseer_ckpt_commits_total 0'
 }
 
+is_free() # ADDRESS:PORT
+{
+	! ss -tlnH src "$1" | grep -q .
+}
+
 @test "a successor that can tell no figures serves the mount, and tells them later" {
 	local log pid at reader taker sock
 
@@ -1791,6 +1796,8 @@ is_told() # ADDRESS:PORT
 	rm "$sock"
 	mkdir "$sock"
 	mkfifo "$W/end"
+	# Its last thread may end later than that which is waited for.
+	wait_for is_free "$at"
 	python3 -c 'import socket, sys
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

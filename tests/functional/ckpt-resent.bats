@@ -12,7 +12,7 @@ load ckpt.bash
 load ckpt-mounts.bash
 
 # As in linux/fuse.h.
-MKNOD=8 MKDIR=9 UNLINK=10 RMDIR=11 RENAMES=12,45 SETXATTR=21 REMOVEXATTR=24
+MKNOD=8 MKDIR=9 UNLINK=10 RMDIR=11 RENAMES=12,45
 
 setup_file()
 {
@@ -55,8 +55,7 @@ killed() # COMMAND...
 call() # FUNCTION OF PYTHON'S os, ARGUMENT...
 {
 	python3 -c 'import os, sys
-getattr(os, sys.argv[1])(*[a.encode() if a.startswith("v:") else a for a in sys.argv[2:]])' \
-		"$@"
+getattr(os, sys.argv[1])(*sys.argv[2:])' "$@"
 }
 
 fails_with() # ERRNO COMMAND...
@@ -132,22 +131,6 @@ renames() # [OPTION of the mount]
 	ckpt verify
 }
 
-set_new() # FILE
-{
-	python3 -c 'import os, sys
-os.setxattr(sys.argv[1], "user.a", b"1", os.XATTR_CREATE)' "$1"
-}
-
-attributes()
-{
-	killed_mount "$SETXATTR,$REMOVEXATTR"
-	cp "$F/striped" "$M/f"
-	killed set_new "$M/f"
-	fails_with 17 set_new "$M/f"
-	killed call removexattr "$M/f" user.a
-	fails_with 61 call removexattr "$M/f" user.a
-}
-
 @test "what was removed and not said so is removed" {
 	removes
 }
@@ -177,72 +160,4 @@ attributes()
 
 @test "... while closes only stage" {
 	renames --close=buffered
-}
-
-@test "attributes that were changed and not said so are changed" {
-	attributes
-}
-
-@test "an attribute that was there already is not taken for one that was set" {
-	KILL_ERROR=17 killed_mount "$SETXATTR"
-	cp "$F/striped" "$M/f"
-	set_new "$M/f"
-	touch "$W/once"
-	fails_with 17 set_new "$M/f"
-	[ ! -e "$W/once" ]
-	umount_store
-}
-
-@test "nor is one that another node set before it was looked at" {
-	local asker failed=0 pid
-
-	bucket
-	fault_proxy "$AT" "$W"
-	mkdir "$W/second"
-	M=$W/second mount_store
-	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
-	# Of a request of its own that the kernel makes first, the store would not tell.
-	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-believe.so mount_store
-	cp "$F/striped" "$W/second/f"
-	stat "$M/f"
-	fault match='^GET .*/f\.bsm' kind=wait
-	set_new "$M/f" >"$W/said" 2>&1 3>&- &
-	asker=$!
-	wait_for proxied '^GET .*/f\.bsm.* wait$'
-	pid=$(figure pid) holder=$(parent_of "$pid")
-	kill -STOP "$holder"
-	kill -9 "$pid"
-	setfattr -n user.a -v 1 "$W/second/f"
-	kill -CONT "$holder"
-	wait "$asker" || failed=$?
-	[ "$failed" = 1 ]
-	grep -F '[Errno 17]' "$W/said"
-	umount_store
-	M=$W/second umount_store
-}
-
-# What the successor finds was so before.
-@test "a rename that was not done is not taken for done" {
-	bucket
-	fault_proxy "$AT" "$W"
-	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
-	mount_store
-	cp "$F/plain" "$M/a"
-	cp "$F/other" "$M/b"
-	fault match='^PUT .*/ckpt/b' kind=status code=503 times=1000
-	call rename "$M/a" "$M/b" >"$W/said" 2>&1 3>&- &
-	asker=$!
-	wait_for proxied '^PUT .*/ckpt/b 503'
-	pid=$(figure pid) holder=$(parent_of "$pid")
-	# Another node removes it before there is a successor.
-	kill -STOP "$holder"
-	kill -9 "$pid"
-	rm "$W/s3/data/bkt/ckpt/a"
-	kill -CONT "$holder"
-	# What the one that was killed had sent is refused yet.
-	wait "$asker" || failed=$?
-	[ "$failed" = 1 ]
-	grep -F '[Errno 2]' "$W/said"
-	curl -sf -d '' "http://$PROXY/clear"
-	cmp "$M/b" "$F/other"
 }

@@ -9,8 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "ckpt-fuse/mount/control.h"
-#include "ckpt-fuse/mount/exporter.h"
+#include "ckpt-fuse/mount/outlets.h"
 #include "net/pool.h"
 #include "common/clock.h"
 #include "tests/unit/accepts.h"
@@ -45,48 +44,48 @@ Test(ckpt_failing, jobs_end_the_threads_that_they_have)
 	}
 }
 
+/* A mount whose figures are told in a folder of its own. */
+struct told_mount {
+	char dir[32];
+	struct ckpt_mount_config cfg;
+	struct ckpt_mount mount;
+};
+
+static struct outlets_config tell_mount(struct told_mount *t)
+{
+	static char http[] = "127.0.0.1:0";
+
+	*t = (struct told_mount){ .dir = "/tmp/bootseer-failing.XXXXXX" };
+	cr_assert(mkdtemp(t->dir));
+	t->cfg = (struct ckpt_mount_config){ .run_dir = t->dir,
+					     .metrics = http };
+	t->mount.cfg = &t->cfg;
+	return (struct outlets_config){ .mount = &t->mount, .path = "/mnt" };
+}
+
 /* Nobody listens at a socket that is left, and who finds it waits for an answer. */
 Test(ckpt_failing, no_socket_is_left_where_nobody_answers)
 {
-	char dir[] = "/tmp/bootseer-failing.XXXXXX", path[64];
+	struct told_mount t;
+	const struct outlets_config cfg = tell_mount(&t);
+	char path[64];
 
-	cr_assert(mkdtemp(dir));
-	(void)snprintf(path, sizeof(path), "%s/sock", dir);
+	(void)snprintf(path, sizeof(path), "%s/status.sock", t.dir);
 	for (enum failure_kind k = 0; k < FAILURE_KINDS; k++) {
 		struct failures f = { .kind = k };
 
 		while (failures_next(&f)) {
 			struct error err = ERROR_INIT;
-			struct control *c = NULL;
+			struct outlets *o = NULL;
 
-			expect(&f,
-			       control_new(path, NULL, "/mnt", false, false, &c,
-					   &err),
-			       &err);
-			cr_expect_eq(access(path, F_OK) == 0, c != NULL,
+			expect(&f, outlets_new(&cfg, &o, &err), &err);
+			cr_expect_eq(access(path, F_OK) == 0, o != NULL,
 				     "round %u", f.n);
-			control_free(c);
-		}
-		cr_expect_geq(f.n, 2);
-	}
-	cr_expect_eq(rmdir(dir), 0);
-}
-
-Test(ckpt_failing, figures_are_not_served)
-{
-	for (enum failure_kind k = 0; k < FAILURE_KINDS; k++) {
-		struct failures f = { .kind = k };
-
-		while (failures_next(&f)) {
-			struct error err = ERROR_INIT;
-			struct exporter *e = NULL;
-
-			expect(&f, exporter_new("127.0.0.1:0", NULL, &e, &err),
-			       &err);
-			exporter_free(e);
+			outlets_free(o);
 		}
 		cr_expect_geq(f.n, 3);
 	}
+	cr_expect_eq(rmdir(t.dir), 0);
 }
 
 /* Instead of the mount's. */
@@ -100,18 +99,18 @@ int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret)
 /* The pauses between tries take at least as long as they say, on any machine. */
 Test(ckpt_failing, who_asks_while_descriptors_are_short_is_answered_later)
 {
-	char dir[] = "/tmp/bootseer-failing.XXXXXX", got[32] = "";
+	struct told_mount t;
+	const struct outlets_config cfg = tell_mount(&t);
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct error err = ERROR_INIT;
-	struct control *c = NULL;
+	struct outlets *o = NULL;
+	char got[32] = "";
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int64_t begun;
 
-	cr_assert(mkdtemp(dir));
-	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s/sock", dir);
-	cr_assert_eq(control_new(to.sun_path, NULL, "/mnt", false, true, &c,
-				 &err),
-		     0, "%s", err.msg);
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s/metrics.sock",
+		       t.dir);
+	cr_assert_eq(outlets_new(&cfg, &o, &err), 0, "%s", err.msg);
 	accepts_starve();
 	begun = clock_now_ns();
 	cr_assert_eq(connect(fd, (const void *)&to, sizeof(to)), 0);
@@ -122,6 +121,6 @@ Test(ckpt_failing, who_asks_while_descriptors_are_short_is_answered_later)
 	cr_expect_eq(recv(fd, got, sizeof(got) - 1, 0), 9);
 	cr_expect_str_eq(got, "figure 1\n");
 	(void)close(fd);
-	control_free(c);
-	cr_expect_eq(rmdir(dir), 0);
+	outlets_free(o);
+	cr_expect_eq(rmdir(t.dir), 0);
 }

@@ -4,14 +4,15 @@
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ckpt-fuse/mount/exporter.h"
+#include "ckpt-fuse/mount/outlets.h"
 #include "net/pool.h"
 
-TestSuite(exporter, .timeout = 120);
+TestSuite(outlets, .timeout = 120);
 
 static sem_t asked, may_go_on;
 
@@ -37,11 +38,16 @@ void __wrap_pool_free(struct pool *p)
 	__real_pool_free(p);
 }
 
-Test(exporter, ends_while_its_figures_are_summed_up)
+Test(outlets, end_while_figures_are_summed_up)
 {
 	static const char head[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+	static char dir[] = "/tmp/bootseer-outlets.XXXXXX",
+		    at[] = "127.0.0.1:0";
+	static struct ckpt_mount_config cfg = { .run_dir = dir, .metrics = at };
+	static struct ckpt_mount mount = { .cfg = &cfg };
+	const struct outlets_config oc = { .mount = &mount, .path = "/mnt" };
 	struct error err = ERROR_INIT;
-	struct exporter *e = NULL;
+	struct outlets *o = NULL;
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	char byte;
@@ -49,17 +55,18 @@ Test(exporter, ends_while_its_figures_are_summed_up)
 
 	cr_assert_eq(sem_init(&asked, 0, 0), 0);
 	cr_assert_eq(sem_init(&may_go_on, 0, 0), 0);
-	cr_assert_eq(exporter_new("127.0.0.1:0", NULL, &e, &err), 0, "%s",
-		     err.msg);
-	to.sin_port = htons((uint16_t)exporter_port(e));
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(outlets_new(&oc, &o, &err), 0, "%s", err.msg);
+	to.sin_port = htons((uint16_t)outlets_port(o));
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
 	cr_assert_eq(send(fd, head, strlen(head), 0), (ssize_t)strlen(head));
 	while (sem_wait(&asked) < 0)
 		;
-	exporter_free(e);
+	outlets_free(o);
 	/* Nobody was answered. */
 	cr_expect_leq(recv(fd, &byte, 1, 0), 0);
 	(void)close(fd);
+	cr_expect_eq(rmdir(dir), 0);
 }
