@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ckpt-fuse/mount/nodes.h"
-#include "common/clock.h"
 
 void node_set_writing(struct ckpt_node *n, struct writing *w)
 {
@@ -13,11 +12,6 @@ void node_set_writing(struct ckpt_node *n, struct writing *w)
 	/* The kernel counts by itself what is written. */
 	n->told_size = SIZE_UNKNOWN;
 	(void)pthread_mutex_unlock(&n->seen);
-}
-
-void node_note_change(struct ckpt_node *folder)
-{
-	atomic_store(&folder->changed_ns, clock_wall_ns());
 }
 
 void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st)

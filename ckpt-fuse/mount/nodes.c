@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/text.h"
 
@@ -124,6 +125,14 @@ static int record_version(const struct ckpt_node *n, struct buf *out)
 	return rc < 0 ? rc : buf_append(out, "", 1);
 }
 
+static int record_change(const struct ckpt_node *n, struct buf *out)
+{
+	int rc = buf_printf(out, "T%" PRIx64 " %" PRIx64, n->id,
+			    (uint64_t)atomic_load(&n->changed_ns));
+
+	return rc < 0 ? rc : buf_append(out, "", 1);
+}
+
 static int record_of(const struct ckpt_node *n, struct buf *out)
 {
 	char kind = n->is_folder ? 'd' : n->is_staged ? 's' : 'f';
@@ -132,6 +141,8 @@ static int record_of(const struct ckpt_node *n, struct buf *out)
 
 	if (rc == 0)
 		rc = buf_append(out, "", 1);
+	if (rc == 0 && atomic_load(&n->changed_ns))
+		rc = record_change(n, out);
 	return rc == 0 && n->read_version ? record_version(n, out) : rc;
 }
 
@@ -146,6 +157,9 @@ static void journal_renew(struct nodes *t)
 		return;
 	HASH_ITER(by_id, t->by_id, n, next)
 	if (n != t->root && record_of(n, &all) < 0)
+		return;
+	if (atomic_load(&t->root->changed_ns) &&
+	    record_change(t->root, &all) < 0)
 		return;
 	journal_append(t, &all);
 	if (t->journal_len == before)
@@ -409,6 +423,17 @@ void node_set_read_version(struct nodes *t, struct ckpt_node *n,
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
+void node_note_change(struct nodes *t, struct ckpt_node *folder)
+{
+	AUTO_BUF record = BUF_INIT;
+
+	(void)pthread_mutex_lock(&t->lock);
+	atomic_store(&folder->changed_ns, clock_wall_ns());
+	if (record_change(folder, &record) == 0)
+		journal_put(t, &record, true);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
 {
 	(void)pthread_mutex_lock(&t->lock);
@@ -583,6 +608,17 @@ static void replay_version(struct nodes *t, const char *text)
 	n->readers_size = n->is_kept ? n->read_size : SIZE_UNKNOWN;
 }
 
+/* "ID TIME" */
+static void replay_change(struct nodes *t, const char *text)
+{
+	char *end;
+	struct ckpt_node *n = find_id(t, strtoull(text, &end, 16));
+
+	if (n && *end == ' ')
+		atomic_store(&n->changed_ns,
+			     (int64_t)strtoull(end + 1, NULL, 16));
+}
+
 static void replay_remove(struct nodes *t, const char *text)
 {
 	uint64_t id = strtoull(text, NULL, 16);
@@ -624,6 +660,8 @@ static void replay(struct nodes *t, const char *data, size_t len)
 			replay_add(t, data + at + 1);
 		else if (data[at] == 'V')
 			replay_version(t, data + at + 1);
+		else if (data[at] == 'T')
+			replay_change(t, data + at + 1);
 		else if (data[at] == 'D')
 			replay_remove(t, data + at + 1);
 		if (data[at] != 'R')

@@ -61,7 +61,7 @@ struct ckpt_node {
 	/* sizes.h: what the kernel was told last, the same unless other answers may be
 	 * on their way, and what its readers have. */
 	uint64_t last_size, told_size, readers_size;
-	/* The time of a folder: when this process made it, or a name in it was made, removed or
+	/* The time of a folder: when this mount made it, or a name in it was made, removed or
 	 * changed last, on the wall clock; 0: not yet.  Without a lock, too. */
 	atomic_int_fast64_t changed_ns;
 	/* Of a folder: columns of what is made in it, as they were then. */
@@ -149,8 +149,8 @@ const char *node_name(const struct ckpt_node *n); /* the table is locked */
 struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n) MUST_CHECK;
 
 void node_set_writing(struct ckpt_node *n, struct writing *w);
-/* The folder has changed just now. */
-void node_note_change(struct ckpt_node *folder);
+/* The folder has changed just now; a successor is to know when. */
+void node_note_change(struct nodes *t, struct ckpt_node *folder);
 void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st);
 struct ckpt_stat node_stat(struct ckpt_node *n);
 /* With the node's lock: will a writer change it, or say that it is done? */

@@ -60,8 +60,8 @@ static int inherit(struct ckpt_mount *m, struct ckpt_node *parent,
 	*ret = node_make(&m->nodes, parent, name, true);
 	if (!*ret)
 		return error_nomem(err);
-	node_note_change(*ret);
-	node_note_change(parent);
+	node_note_change(&m->nodes, *ret);
+	node_note_change(&m->nodes, parent);
 	return 0;
 }
 
@@ -172,7 +172,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		rc = 0;
 	}
 	if (rc == 0)
-		node_note_change(p);
+		node_note_change(&m->nodes, p);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, p);
@@ -702,8 +702,8 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	if (rc == 0)
 		rc = move(m, &v, &err);
 	if (rc == 0) {
-		node_note_change(v.parent);
-		node_note_change(v.to_parent);
+		node_note_change(&m->nodes, v.parent);
+		node_note_change(&m->nodes, v.to_parent);
 	}
 	node_put(&m->nodes, v.parent);
 	node_put(&m->nodes, v.to_parent);

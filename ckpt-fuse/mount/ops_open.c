@@ -210,7 +210,7 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 		node_put(&m->nodes, n);
 		return rc;
 	}
-	node_note_change(parent);
+	node_note_change(&m->nodes, parent);
 	*ret = n;
 	return 0;
 }

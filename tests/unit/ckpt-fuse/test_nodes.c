@@ -69,6 +69,47 @@ static void restart(void)
 	cr_assert_eq(nodes_init(&t, journal, &err), 0, "%s", err.msg);
 }
 
+/* 0: the folder did not change. */
+static int64_t time_of(uint64_t id)
+{
+	struct ckpt_node *n = node_get(&t, id);
+	int64_t ns;
+
+	cr_assert(n);
+	ns = atomic_load(&n->changed_ns);
+	node_put(&t, n);
+	return ns;
+}
+
+static int64_t change(uint64_t id)
+{
+	struct ckpt_node *n = node_get(&t, id);
+
+	cr_assert(n);
+	node_note_change(&t, n);
+	node_put(&t, n);
+	return time_of(id);
+}
+
+Test(nodes, folders_have_their_times_in_a_successor)
+{
+	uint64_t d = look_up(NODE_ROOT, "d", true);
+	uint64_t e = look_up(NODE_ROOT, "e", true);
+	int64_t of_root, of_d;
+
+	(void)change(d);
+	of_root = change(NODE_ROOT);
+	of_d = change(d);
+	cr_expect_neq(of_root, 0);
+	/* The second journal is written anew, of what is known then. */
+	for (unsigned int i = 0; i < 2; i++) {
+		restart();
+		cr_expect_eq(time_of(NODE_ROOT), of_root);
+		cr_expect_eq(time_of(d), of_d);
+		cr_expect_eq(time_of(e), 0);
+	}
+}
+
 Test(nodes, have_paths_and_one_id_for_a_name)
 {
 	uint64_t d = look_up(NODE_ROOT, "d", true), f = look_up(d, "f", false);
