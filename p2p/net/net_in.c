@@ -331,8 +331,9 @@ static ssize_t read_some(struct conn *c, struct error *err)
 		return error_nomem(err);
 	if (n) {
 		if (c->bulk && c->net->down.rate)
-			n = bucket_look(&c->net->down, least(n, NET_SLICE),
-					clock_now_ns());
+			n = bucket_look_bytes(&c->net->down,
+					      least(n, NET_SLICE),
+					      clock_now_ns());
 		if (n == 0) {
 			c->rx_paused = true;
 			net_wait_refill(c->net);

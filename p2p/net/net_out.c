@@ -96,8 +96,8 @@ static ssize_t write_part(struct conn *c)
 		return -EIO;
 	n = least(c->part_left, NET_BUDGET);
 	if (c->bulk && c->net->up.rate) {
-		n = bucket_look(&c->net->up, least(n, NET_SLICE),
-				clock_now_ns());
+		n = bucket_look_bytes(&c->net->up, least(n, NET_SLICE),
+				      clock_now_ns());
 		if (n == 0) {
 			c->tx_paused = true;
 			net_wait_refill(c->net);

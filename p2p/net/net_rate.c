@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "p2p/net/net_rate.h"
 
+/* A call moves as many bytes at least, or those of 1/CALLS_A_SECOND where these are fewer. */
+#define CALL_BYTES (16u << 10)
+#define CALLS_A_SECOND 64
+
 void bucket_init(struct bucket *b, uint64_t rate, int64_t burst, int64_t now)
 {
 	*b = (struct bucket){
@@ -27,6 +31,14 @@ uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now)
 	if (b->tokens <= 0)
 		return 0;
 	return b->tokens < want ? (uint32_t)b->tokens : want;
+}
+
+uint32_t bucket_look_bytes(struct bucket *b, uint32_t want, int64_t now)
+{
+	uint32_t n = bucket_look(b, want, now);
+
+	return n < want && n < CALL_BYTES && n < b->rate / CALLS_A_SECOND ? 0
+									  : n;
 }
 
 void bucket_take(struct bucket *b, uint32_t n)

@@ -16,6 +16,9 @@ struct bucket {
 void bucket_init(struct bucket *b, uint64_t rate, int64_t burst, int64_t now);
 /* What may be taken now: at most `want`; 0 none. */
 uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now);
+/* The same for bytes of a transfer: none until there are enough for one call.  A transfer
+ * that took each byte as its time came would keep a processor busy with calls. */
+uint32_t bucket_look_bytes(struct bucket *b, uint32_t want, int64_t now);
 /* Also more than there is: the next ones wait for it. */
 void bucket_take(struct bucket *b, uint32_t n);
 

@@ -538,6 +538,32 @@ static double seconds_of(uint64_t up, uint64_t down, uint32_t count,
 	return took;
 }
 
+Test(net, a_transfer_with_a_rate_goes_in_few_calls)
+{
+	const int64_t second = 1000000000;
+	struct bucket r;
+	uint32_t n, calls = 0;
+	uint64_t moved = 0;
+
+	/* As fast as a call takes no time: a call a microsecond. */
+	bucket_init(&r, 4 << 20, 256 << 10, 0);
+	bucket_take(&r, 256 << 10);
+	for (int64_t now = 0; now < second; now += 1000) {
+		n = bucket_look_bytes(&r, 64 << 10, now);
+		bucket_take(&r, n);
+		moved += n;
+		calls += n > 0;
+	}
+	cr_expect_gt(moved, (4 << 20) - (64 << 10));
+	cr_expect_leq(calls, 256);
+	/* A slow one does not wait long, and the end of a piece does not at all. */
+	bucket_init(&r, 1024, 1024, 0);
+	bucket_take(&r, 1024);
+	cr_expect_eq(bucket_look_bytes(&r, 1000, second / 128), 0);
+	cr_expect_eq(bucket_look_bytes(&r, 1000, second / 32), 32);
+	cr_expect_eq(bucket_look_bytes(&r, 5, second / 32), 5);
+}
+
 Test(net, keeps_to_its_rates)
 {
 	/* 32 pieces are 9.8 MB; half a megabyte may come at once, and what the
