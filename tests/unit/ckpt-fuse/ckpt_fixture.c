@@ -35,6 +35,12 @@ static char *noise(size_t len)
 	return p;
 }
 
+/* Before any test's process begins, so that each has it as it is. */
+__attribute__((constructor)) static void make_data(void)
+{
+	data = noise(DATA_MAX + SLACK);
+}
+
 void ckpt_setup(void)
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
@@ -49,7 +55,6 @@ void ckpt_setup(void)
 		     err.msg);
 	cr_assert_eq(object_store_probe(store, &err), 0, "%s", err.msg);
 	free(url);
-	data = noise(DATA_MAX + SLACK);
 }
 
 void ckpt_teardown(void)
@@ -57,7 +62,6 @@ void ckpt_teardown(void)
 	object_store_free(store);
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
 	free(dir);
-	free(data);
 }
 
 /* -------------------------------------------------------------------- helpers --- */

@@ -305,7 +305,7 @@ Test(writing, takes_no_more_memory_for_pieces_here_and_there)
 	cr_assert_eq(writing_commit(w, &err), 0, "%s", err.msg);
 	others = budget.most - budget.used - 2 * UNIT;
 	cr_assert(budget_take(&budget, others));
-	for (unsigned int k = 0; k < 20; k++)
+	for (unsigned int k = 0; k < 5; k++)
 		for (unsigned int i = 0; i < 6; i++)
 			write_both(w, want, i * UNIT + 1000 * k, 11,
 				   13 * k + i);
