@@ -146,32 +146,36 @@ make_units() {
 	END
 	cat >"$T/units/unit.c" <<-'END'
 	#include <stdio.h>
-	int main(void) { puts("1..2\nok - a\nok - b"); return 0; }
+	int main(void) { puts("1..2\nok - s::a\n# has threads\nok - s::b"); return 0; }
 	END
 	echo 'int main(void) { return 0; }' >"$T/units/replay.c"
-	meson setup "$T/build" "$T/units" >"$T/log"
-	ninja -C "$T/build" >>"$T/log"
+	meson setup "$T/asan" "$T/units" >"$T/log"
+	ninja -C "$T/asan" >>"$T/log"
 }
 
 # "NAME CACHED PASSED FAILED" of each.
 run_units() {
-	ninja -C "$T/build" >>"$T/log"
-	PYTHONPATH=$TOP/tests/runner python3 -B - "$TOP" "$T/build" <<-'END'
-	import sys, report, units
-	for s in units.run(sys.argv[1], sys.argv[2], None, 2):
+	ninja -C "$T/asan" >>"$T/log"
+	CI='' PYTHONPATH=$TOP/tests/runner python3 -B - "$TOP" "$T/asan" <<-'END'
+	import sys, plan, report, units
+	suites = list(units.run(sys.argv[1], sys.argv[2], None, 2))
+	plan.write_threads(sys.argv[2], suites)
+	for s in suites:
 	    print(s.name, s.cached, *report.sums([s])[:2])
 	END
 }
 
+# Which tests began a thread, for ThreadSanitizer, is known all the same.
 @test "a unit whose inputs are as they were when it passed is not run again" {
 	make_units
 	[ "$(run_units)" = $'unit False 2 0\ncorpus False 1 0' ]
 	[ "$(run_units)" = $'unit True 2 0\ncorpus True 1 0' ]
+	[ "$(jq -c . "$T/asan/unit-threads.json")" = '{"unit":["s/a"]}' ]
 	echo more >>"$T/units/corpus/a"
 	[ "$(run_units)" = $'unit True 2 0\ncorpus False 1 0' ]
 	touch "$T/units/corpus/b"
 	[ "$(run_units)" = $'unit True 2 0\ncorpus False 1 0' ]
-	sed -i 's/ok - b/not ok - b/' "$T/units/unit.c"
+	sed -i 's/ok - s::b/not ok - s::b/' "$T/units/unit.c"
 	[ "$(run_units)" = $'unit False 1 1\ncorpus True 1 0' ]
 	# A failure is never kept.
 	[ "$(run_units)" = $'unit False 1 1\ncorpus True 1 0' ]

@@ -17,13 +17,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import flaky as flaky_list
 import functional
 import job
+import plan
 import report
 import tap
 import units
 
 TOP = Path(__file__).resolve().parents[2]
 UNITS_AT_ONCE = os.cpu_count()
-FILES_AT_ONCE = 2 * os.cpu_count()
+FILES_AT_ONCE = 3 * os.cpu_count()  # they wait much
 BUILD_TIMEOUT = 3600  # seconds
 output_lock = threading.Lock()
 
@@ -60,15 +61,18 @@ def build_sanitized(builds, name):
 
 def run_units(builds):
     """Yield the suites of units and corpora of three builds, as they end."""
-    threads = subprocess.check_output([TOP / "tests/threaded", builds / "release", "tests"],
-                                      text=True)
-    for name, wanted in ("release", None), ("asan", None), ("tsan", threads.splitlines()):
+    for name in "release", "asan", "tsan":
         if name != "release":
             built = build_sanitized(builds, name)
             yield built
             if built.failed():
                 continue
-        yield from units.run(str(TOP), str(builds / name), wanted, UNITS_AT_ONCE)
+        build, suites = str(builds / name), []
+        for suite in units.run(str(TOP), build, plan.wanted(build), UNITS_AT_ONCE):
+            suites.append(suite)
+            yield suite
+        if name == "asan":
+            plan.write_threads(build, suites)
 
 
 def collect(suites, found):

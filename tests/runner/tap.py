@@ -19,6 +19,7 @@ class Test:
     status: str  # "passed", "failed" or "skipped"
     seconds: float | None = None
     detail: list = dataclasses.field(default_factory=list)  # lines of comment after it
+    has_threads: bool = False  # a unit that began one
 
 
 @dataclasses.dataclass
@@ -53,6 +54,8 @@ def parse(text):
             plan = int(match[1])
         elif match := RESULT.match(line):
             tests.append(parse_result(match))
+        elif line == "# has threads" and tests:
+            tests[-1].has_threads = True
         elif line.startswith("#") and tests:
             tests[-1].detail.append(line)
     if plan is None:

@@ -9,14 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import job
 import tap
+from plan import introspect
 from report import Suite
 
 # Meson's limits are for a machine with nothing else to do; these end what hangs.
 PATIENCE = 10
-
-
-def introspect(build, what):
-    return json.loads(subprocess.check_output(["meson", "introspect", what, build]))
 
 
 class Inputs:
@@ -64,10 +61,12 @@ class Inputs:
 
 
 class Results:
-    """What passed in earlier runs: counts by the inputs' digest, in the build folder."""
+    """What passed in earlier runs: counts by the inputs' digest, in the build folder.
+    CI has a fresh clone, and no use for what a later run would find."""
 
     def __init__(self, build):
-        self.path = os.path.join(build, "unit-results.json")
+        self.are_kept = os.environ.get("CI") != "true"
+        self.path = os.path.join(build, "units-passed.json")
         try:
             with open(self.path) as f:
                 self.known = json.load(f)
@@ -76,30 +75,36 @@ class Results:
         self.used = {}
 
     def save(self):
+        if not self.are_kept:
+            return
         with open(self.path + ".new", "w") as f:
             json.dump(self.used, f)
         os.replace(self.path + ".new", self.path)
 
 
 def run_one(build, kind, test, inputs, results):
-    key = inputs.key(test)
+    key = inputs.key(test) if results.are_kept else None
     suite = Suite(kind, test["name"])
     if key in results.known:
         suite.cached = True
-        suite.tests = [tap.Test(n, s) for n, s in results.known[key]]
+        suite.tests = [tap.Test(n, s, has_threads=h) for n, s, h in results.known[key]]
     else:
         env = {**os.environ, **test["env"]}
         done = job.run(test["cmd"], test["timeout"] * PATIENCE, cwd=build, env=env)
         suite.take(done, test["protocol"] == "tap")
     if not suite.failed():
-        results.used[key] = [(t.name, t.status) for t in suite.tests]
+        results.used[key] = [(t.name, t.status, t.has_threads) for t in suite.tests]
     return suite
 
 
 def run(top, build, wanted, jobs):
-    """Run the tests of `build` that `wanted` has (None: all); yields each suite's result."""
+    """Run the tests of `build` that `wanted` has, by its patterns (None: all); yields each
+    suite's result."""
     kind = os.path.basename(build)
     tests = [t for t in introspect(build, "--tests") if wanted is None or t["name"] in wanted]
+    for test in tests:
+        for pattern in wanted[test["name"]] if wanted else []:
+            test["cmd"] += ["--filter", pattern]
     inputs, results = Inputs(top, build), Results(build)
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(lambda t: run_one(build, kind, t, inputs, results), tests)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs each test in a process of its own, or with --filter SUITE/NAME those alone that match
- * the pattern, and prints TAP. */
+ * one of the patterns, and prints TAP, with a line after each test that began a thread. */
 #include "criterion/criterion.h"
 
+#include <errno.h>
 #include <fnmatch.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -19,11 +21,13 @@
 static struct unit_test *tests, *suites;
 static bool failed;
 
-/* Folders that the test under way has made, for a test that fails removes none. */
+/* Folders that the test under way has made, for a test that fails removes none; and whether
+ * the test began a thread. */
 #define FOLDERS_MAX 64
 #define FOLDER_MAX 128
 static struct folders {
 	atomic_uint n;
+	atomic_bool has_threads;
 	char path[FOLDERS_MAX][FOLDER_MAX];
 } * folders; /* shared with the test's process */
 
@@ -41,6 +45,28 @@ char *__wrap_mkdtemp(char *path)
 	if (at < FOLDERS_MAX && strlen(path) < FOLDER_MAX)
 		strcpy(folders->path[at], path);
 	return path;
+}
+
+bool (*unit_refuses_thread)(void);
+
+static void note_thread(void)
+{
+	if (folders)
+		atomic_store(&folders->has_threads, true);
+}
+
+int __real_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg)
+{
+	note_thread();
+	return unit_refuses_thread && unit_refuses_thread()
+		       ? EAGAIN
+		       : __real_pthread_create(ret, attr, fn, arg);
 }
 
 static void remove_folders(void)
@@ -150,34 +176,41 @@ static bool run_apart(const struct unit_test *t, bool *ret_skipped)
 	return *ret_skipped || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static bool name_matches(const struct unit_test *t, const char *pattern)
+/* Whether one of the patterns of --filter matches, or there is none. */
+static bool is_wanted(const struct unit_test *t, int argc, char **argv)
 {
+	bool has_filter = false;
 	char name[512];
 
 	(void)snprintf(name, sizeof(name), "%s/%s", t->suite, t->name);
-	return fnmatch(pattern, name, 0) == 0;
+	for (int i = 1; i + 1 < argc; i++) {
+		if (strcmp(argv[i], "--filter") != 0)
+			continue;
+		if (fnmatch(argv[i + 1], name, 0) == 0)
+			return true;
+		has_filter = true;
+	}
+	return !has_filter;
 }
 
 int main(int argc, char **argv)
 {
-	const char *pattern = "*";
 	int n = 0, bad = 0;
 
 	folders = mmap(NULL, sizeof(*folders), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (folders == MAP_FAILED)
 		return EXIT_FAILURE;
-	for (int i = 1; i + 1 < argc; i++)
-		if (strcmp(argv[i], "--filter") == 0)
-			pattern = argv[i + 1];
 	for (const struct unit_test *t = tests; t; t = t->next) {
 		bool skipped, ok;
 
-		if (!name_matches(t, pattern))
+		if (!is_wanted(t, argc, argv))
 			continue;
 		ok = run_apart(t, &skipped);
 		printf("%sok %d - %s::%s%s\n", ok ? "" : "not ", ++n, t->suite,
 		       t->name, skipped ? " # SKIP" : "");
+		if (atomic_load(&folders->has_threads))
+			(void)puts("# has threads");
 		bad += !ok;
 		if (!ok)
 			remove_folders();

@@ -34,6 +34,9 @@ void unit_add_suite(struct unit_test *t);
 void unit_failed(bool fatal, const char *file, int line, const char *what,
 		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
+/* Where a test has set it: pthread_create() fails by EAGAIN if this says so. */
+extern bool (*unit_refuses_thread)(void);
+
 /* End the test, which says why it cannot run here. */
 void unit_skip(const char *why) __attribute__((noreturn));
 
