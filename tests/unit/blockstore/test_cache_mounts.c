@@ -4,7 +4,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "tests/unit/blockstore/cache_dir.h"
 #include "tests/unit/blockstore/image.h"
 #include "tests/unit/test_clock.h"
+#include "tests/unit/pause.h"
 
 #define MB (1ull << 20)
 #define N 20u
@@ -597,7 +597,7 @@ static void step(void)
 {
 	test_clock_step(NS_PER_S);
 	watch_soon(c);
-	(void)sched_yield();
+	unit_pause();
 }
 
 /* Mounted, and nothing to be told. */

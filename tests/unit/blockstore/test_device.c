@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "blockstore/fetcher.h"
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
+#include "tests/unit/pause.h"
 
 TestSuite(device, .timeout = 120);
 
@@ -248,7 +248,7 @@ static void windows_wait(struct node *n)
 	unsigned int n_left;
 
 	do {
-		(void)sched_yield();
+		unit_pause();
 		(void)pthread_mutex_lock(&n->fetcher->lock);
 		n_left = n->dev[0]->n_urgent;
 		(void)pthread_mutex_unlock(&n->fetcher->lock);

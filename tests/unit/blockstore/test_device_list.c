@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
+#include "tests/unit/pause.h"
 
 TestSuite(device_list, .timeout = 120);
 
@@ -598,7 +599,7 @@ Test(device_list, an_observer_may_leave_while_others_read)
 		atomic_store(&w.gone, false);
 		device_observe(n.dev[0], &w.base);
 		while (atomic_load(&w.reads) == before)
-			(void)sched_yield();
+			unit_pause();
 		device_unobserve(n.dev[0], &w.base);
 		atomic_store(&w.gone, true);
 	}

@@ -2,7 +2,6 @@
 /* Prefetching beside readers, and many of both at once. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "blockstore/fetcher.h"
@@ -11,6 +10,7 @@
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
 #include "tests/unit/test_clock.h"
+#include "tests/unit/pause.h"
 
 TestSuite(fetcher, .timeout = 120);
 
@@ -272,7 +272,7 @@ static void wait_queued(struct node *n, size_t i, enum source_priority priority)
 	while (!is_queued) {
 		struct flight *fl;
 
-		(void)sched_yield();
+		unit_pause();
 		(void)pthread_mutex_lock(&n->fetcher->lock);
 		fl = flight_find(n->fetcher, &b);
 		is_queued = fl && fl->priority == priority;
@@ -341,7 +341,7 @@ static void *release_when_closing(void *arg)
 	bool is_closing = false;
 
 	while (!is_closing) {
-		(void)sched_yield();
+		unit_pause();
 		for (unsigned int i = 0; i < f->n_threads; i++)
 			is_closing |= atomic_load(&f->threads[i].transfer.stop);
 	}

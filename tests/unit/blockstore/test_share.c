@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Many images of one registry that hangs, beside those of others. */
 #include <criterion/criterion.h>
-#include <sched.h>
 
 #include "blockstore/fetcher_share.h"
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
 #include "tests/unit/test_clock.h"
+#include "tests/unit/pause.h"
 
 TestSuite(share, .timeout = 120);
 
@@ -54,7 +54,7 @@ static unsigned int all_held(struct node *n)
 static void wait_held(struct node *n, unsigned int count)
 {
 	while (all_held(n) != count)
-		(void)sched_yield();
+		unit_pause();
 }
 
 /* The readers of so many images, one image after the other; no two want the same

@@ -2,7 +2,6 @@
 /* A mount's threads and sockets that cannot begin, and manifests that do not fit. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include "common/clock.h"
 #include "tests/unit/accepts.h"
 #include "tests/unit/failures.h"
+#include "tests/unit/pause.h"
 
 TestSuite(ckpt_failing, .timeout = 120);
 
@@ -115,7 +115,7 @@ Test(ckpt_failing, who_asks_while_descriptors_are_short_is_answered_later)
 	begun = clock_now_ns();
 	cr_assert_eq(connect(fd, (const void *)&to, sizeof(to)), 0);
 	while (atomic_load(&accepts_starved) < 4)
-		(void)sched_yield();
+		unit_pause();
 	cr_expect_geq(clock_now_ns() - begun, 300 * NS_PER_MS);
 	accepts_feed();
 	cr_expect_eq(recv(fd, got, sizeof(got) - 1, 0), 9);

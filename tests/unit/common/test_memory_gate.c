@@ -2,12 +2,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/memory_gate.h"
+#include "tests/unit/pause.h"
 
 #define LONG_NS INT64_C(100000000000) /* it hangs */
 
@@ -59,7 +59,7 @@ Test(memory_gate, who_waits_has_it_when_it_is_given_back)
 					    &claims[i]),
 			     0);
 	while (atomic_load(&n_has) < 1)
-		sched_yield();
+		unit_pause();
 	/* The other one cannot have it, whenever one looks. */
 	cr_expect_eq(atomic_load(&n_has), 1);
 	memory_claim_give(&claims[claims[0].bytes ? 0 : 1]);
@@ -136,7 +136,7 @@ Test(memory_gate, a_slow_one_gives_way_when_others_wait)
 		/* It waits soon. */
 		if (second(&slow, 1000) == -EBUSY)
 			rc = -EBUSY;
-		sched_yield();
+		unit_pause();
 	}
 	cr_expect(strstr(err.msg, "others wait for its"), "%s", err.msg);
 	memory_claim_give(&slow);

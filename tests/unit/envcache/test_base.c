@@ -3,11 +3,11 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "env_fixture.h"
+#include "tests/unit/pause.h"
 
 TestSuite(env_base, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
@@ -48,7 +48,7 @@ static struct base_look *look_at(const struct env_snapshot *snap)
 	base_look_begin(&l);
 	cr_assert(l.thread.is_started);
 	while (!atomic_load(&l.ended_ns))
-		(void)sched_yield();
+		unit_pause();
 	return &l;
 }
 

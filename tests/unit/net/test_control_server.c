@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "net/listener.h"
 #include "tests/unit/accepts.h"
 #include "tests/unit/lingering.h"
+#include "tests/unit/pause.h"
 
 TestSuite(control_server, .timeout = 120);
 
@@ -55,7 +55,7 @@ static bool is_slow(struct control_call *call, const char *method)
 		atomic_fetch_add(&slow_inside, 1);
 		while (!atomic_load(&slow_released) &&
 		       !atomic_load(&call->is_gone))
-			sched_yield();
+			unit_pause();
 		/* Who is told of one that left finds its place free. */
 		atomic_fetch_sub(&slow_inside, 1);
 		atomic_fetch_add(&slow_left, atomic_load(&call->is_gone));
@@ -81,7 +81,7 @@ static bool is_left(struct control_call *call, const char *method)
 		return false;
 	}
 	while (!atomic_load(&call->is_gone))
-		sched_yield();
+		unit_pause();
 	call->kind = CONTROL_REMOTE;
 	call->goes_on = goes_on;
 	return true;
@@ -463,7 +463,7 @@ Test(control_server, waits_while_descriptors_are_short_without_spinning)
 	begun = clock_now_ns();
 	raw_connect_it(fd);
 	while (atomic_load(&accepts_starved) < 3)
-		sched_yield();
+		unit_pause();
 	cr_expect_geq(clock_now_ns() - begun, 2 * SHORTAGE_PAUSE_NS);
 	accepts_feed();
 	cr_assert_eq(write(fd, line, sizeof(line) - 1),
@@ -498,7 +498,7 @@ static int call_slow(const char *lane)
 static void until(const atomic_int *what, int value)
 {
 	while (atomic_load(what) != value)
-		sched_yield();
+		unit_pause();
 }
 
 /* A call that waits for nobody is answered. */

@@ -3,10 +3,10 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "tests/unit/pause.h"
 
 static const struct node_config plain = { .n_blocks = 40,
 					  .per_pack = 20,
@@ -161,7 +161,7 @@ void bed_read(struct bed *b, int which, uint32_t block)
 
 	expect_read(&b->n, which, block * (uint64_t)SPAN, 100);
 	while (!device_has(b->n.dev[which], block) && clock_now_ns() < end)
-		(void)sched_yield();
+		unit_pause();
 	cr_assert(device_has(b->n.dev[which], block));
 }
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "common/clock.h"
+#include "tests/unit/pause.h"
 
 TestSuite(hot, .timeout = 120);
 
@@ -90,7 +91,7 @@ static struct hot *begin_merge(struct asker *first, int64_t timeout_ns)
 	pthread_mutex_lock(&held);
 	begin(first, h, 1);
 	while (!atomic_load(&n_loading))
-		sched_yield();
+		unit_pause();
 	return h;
 }
 
@@ -111,7 +112,7 @@ Test(hot, a_merge_that_takes_long_is_waited_for_by_two_and_no_more)
 	for (int i = 0; i < 8; i++)
 		begin(&others[i], h, 2 + i);
 	while (atomic_load(&n_ended) < 6)
-		sched_yield();
+		unit_pause();
 	pthread_mutex_unlock(&held);
 	for (int i = 0; i < 8; i++) {
 		pthread_join(others[i].thread, NULL);

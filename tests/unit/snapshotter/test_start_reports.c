@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include "common/fs.h"
 #include "snapshotter/node/starts/report_files.h"
 #include "snapshotter/node/starts/start_reports.h"
+#include "tests/unit/pause.h"
 
 TestSuite(start_reports, .timeout = 120);
 
@@ -247,7 +247,7 @@ static void expect_answered(const char *answer, uint64_t sent)
 	(void)pthread_join(s.thread, NULL);
 	/* The answer to the last one may be on its way. */
 	while (stats_of(r).waiting)
-		(void)sched_yield();
+		unit_pause();
 	cr_expect_eq(stats_of(r).sent, sent);
 	cr_expect_eq(stats_of(r).dropped, 2 - sent);
 	start_reports_free(r);

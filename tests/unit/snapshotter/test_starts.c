@@ -2,7 +2,6 @@
 /* The table of starts: who begins and ends them, and what is remembered then. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 #include "tests/unit/snapshotter/test_node.h"
 #include "tests/unit/test_clock.h"
+#include "tests/unit/pause.h"
 
 TestSuite(starts, .timeout = 120);
 
@@ -91,7 +91,7 @@ static json_t *await_figures(struct starts_fixture *f, size_t n)
 
 	while (json_array_size(list) < n) {
 		json_decref(list);
-		sched_yield();
+		unit_pause();
 		list = starts_explain(f->image);
 	}
 	return list;
@@ -257,7 +257,7 @@ Test(starts, take_the_name_of_what_their_bundle_runs)
 		     0);
 	(void)begin(&f, (struct start_request){ .bundle = bundle });
 	/* Until the thread that watches has read it. */
-	for (bool has = false; !has; sched_yield()) {
+	for (bool has = false; !has; unit_pause()) {
 		json_t *all = starts_under_way(f.n.node.starts);
 
 		has = strcmp(figure(all, "workload"), key) == 0;

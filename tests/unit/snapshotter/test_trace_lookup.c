@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +14,7 @@
 #include "snapshotter/node/traces/workload.h"
 #include "tests/unit/snapshotter/test_node.h"
 #include "tests/unit/test_clock.h"
+#include "tests/unit/pause.h"
 
 TestSuite(trace_lookup, .timeout = 120);
 
@@ -314,7 +314,7 @@ static void await_start(struct lookup_fixture *f)
 		e = workload_find(f->image->workloads, NULL);
 		waits = e && e->most == WORKLOAD_TO_START && e->waiters > 0;
 		pthread_mutex_unlock(&f->t->lock);
-		sched_yield();
+		unit_pause();
 	}
 }
 
@@ -484,7 +484,7 @@ Test(trace_lookup, a_registry_that_hangs_gets_a_recording_for_a_while_only)
 	cr_expect(is_sending(f.t, SINK_OCI));
 	test_clock_step(121 * NS_PER_S);
 	while (is_sending(f.t, SINK_OCI))
-		sched_yield();
+		unit_pause();
 	cr_expect_eq(spool_waiting(f.t->sinks[SINK_OCI].spool), 1);
 	end(&f);
 	origins_free(f.n.node.origins);
@@ -545,7 +545,7 @@ static size_t waits_when_refused(const char *repo, struct lookup_fixture *f)
 
 	cr_assert_eq(trace_keep(f->t, f->image, t, NULL), 0);
 	while (is_sending(f->t, SINK_SERVICE))
-		sched_yield();
+		unit_pause();
 	return spool_waiting(f->t->sinks[SINK_SERVICE].spool);
 }
 

@@ -4,13 +4,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 #include "tests/unit/snapshotter/test_node.h"
 #include "tests/unit/test_clock.h"
+#include "tests/unit/pause.h"
 
 #define FIRST_PAUSE (5 * NS_PER_S)
 #define LAST_PAUSE (640 * NS_PER_S) /* the first that is not below 600 s */
@@ -123,7 +123,7 @@ static void settle(enum sink_kind kind)
 	bool is_busy;
 
 	do {
-		(void)sched_yield();
+		unit_pause();
 		(void)pthread_mutex_lock(&t->lock);
 		is_busy = t->sinks[kind].busy;
 		(void)pthread_mutex_unlock(&t->lock);
