@@ -9,10 +9,11 @@
 #include "cli/nfs_mounts.h"
 #include "cli/node_ask.h"
 #include "common/json.h"
+#include "common/log.h"
 
 struct doctor_config {
 	struct node_options node;
-	bool json;
+	bool json, report;
 	char *registry, *containerd;
 };
 
@@ -33,6 +34,12 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct doctor_config, json),
 	  .def = "no",
 	  .help = "Print the checks as JSON." },
+	{ .key = "report",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct doctor_config, report),
+	  .def = "no",
+	  .help = "Have bootseerd show the result in its figures, and tell "
+		  "its --service." },
 	NODE_OPTIONS(struct doctor_config),
 	{ .key = NULL },
 };
@@ -105,6 +112,20 @@ static void gather(const struct doctor_config *cfg, struct node_client *c,
 	doctor_check_containerd(list, cfg->containerd);
 }
 
+/* A report that fails is an error, and changes nothing in the list. */
+static int report_checks(struct node_client *c, json_t *list,
+			 const struct error *why, struct error *err)
+{
+	AUTO_JSON *reply = NULL;
+	int rc =
+		c ? node_ask_on(c, "node.doctor_report",
+				json_pack("{s:O}", "checks", list), &reply, err)
+		  : error_set(err, why->code ? why->code : ENOENT, "%s",
+			      why->msg);
+
+	return rc < 0 ? error_wrap(err, rc, "the result was not reported") : 0;
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct doctor_config *cfg = config;
@@ -120,18 +141,20 @@ static int run(const void *config, char **args, struct error *err)
 	rc = node_connect(&cfg->node, &c, &why);
 	add_daemon(list, rc, &why);
 	gather(cfg, c, list);
-	node_client_close(c);
 	if (cfg->json) {
 		all = json_pack("{s:O}", "checks", list);
 		reply_print(all);
 	} else {
 		print_checks(list);
 	}
-	return is_well(list)
-		       ? 0
-		       : error_set(err, ENOENT,
-				   "the node cannot do its work, see what "
-				   "is missing");
+	rc = cfg->report ? report_checks(c, list, &why, err) : 0;
+	node_client_close(c);
+	if (is_well(list))
+		return rc;
+	if (rc < 0)
+		log_warning("doctor", "%s", err->msg);
+	return error_set(err, ENOENT,
+			 "the node cannot do its work, see what is missing");
 }
 
 const struct command node_doctor_command = {

@@ -88,12 +88,13 @@ static int send_order(struct service_client *c, const struct preheat_options *o,
 	AUTO_FREE char *text = NULL;
 	AUTO_JSON *body = NULL;
 	AUTO_JSON *reply = NULL;
-	int rc = full_ref(o->ref, &ref, err);
+	int rc = o->env ? 0 : full_ref(o->ref, &ref, err);
 
 	if (rc < 0)
 		return rc;
-	body = json_pack("{s:s, s:s, s:o}", "ref", ref, "what", o->what,
-			 "nodes", nodes_json(o->nodes));
+	body = json_pack("{s:s, s:s, s:o, s:O*}", "ref", ref ? ref : o->ref,
+			 "what", o->what, "nodes", nodes_json(o->nodes), "env",
+			 o->env);
 	text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	if (!text)
 		return error_set(err, EINVAL, "--nodes: a name is not UTF-8");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bootseer image prefetch --nodes`: orders to nodes, at bootseer-registry. */
+/* `image prefetch --nodes` and `env prefetch --nodes`: orders to nodes, at bootseer-registry. */
 #ifndef BOOTSEER_CLI_PREHEAT_H
 #define BOOTSEER_CLI_PREHEAT_H
 
@@ -8,11 +8,14 @@
 
 #include "common/error.h"
 
+struct json_t;
+
 struct preheat_options {
 	char *service, *token_file, *ca_file;
-	const char *ref, *what; /* "hot", "all" */
-	char *const *nodes;     /* each "NAME[,NAME...]", or "all" */
-	int64_t wait_ns;        /* until all are over; 0: not */
+	const char *ref, *what;   /* "hot", "all", "env" */
+	const struct json_t *env; /* of "env": the snapshot; borrowed */
+	char *const *nodes;       /* each "NAME[,NAME...]", or "all" */
+	int64_t wait_ns;          /* until all are over; 0: not */
 };
 
 /* Is it an order to all nodes? */

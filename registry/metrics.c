@@ -21,6 +21,7 @@ struct values {
 	uint64_t pushes_queued, pushes_dropped, pushes_other;
 	uint64_t conversions_done, conversions_failed, conversions_retried;
 	uint64_t waiting, running, failed, wait_s;
+	uint64_t doctor_nodes, doctor_missing, doctor_advised;
 	uint64_t starts, votes, bytes;
 	struct start_cache_stats start_cache;
 	struct tracker_stats swarm;
@@ -91,6 +92,13 @@ static const struct counter_spec table[] = {
 	GAUGE("start_silence_seconds", silent_s,
 	      "Time since the last event of the one that is silent the "
 	      "longest."),
+	GAUGE("doctor_nodes", doctor_nodes,
+	      "Nodes that said within three hours what they lack, at the last "
+	      "sweep."),
+	GAUGE("doctor_nodes_missing", doctor_missing,
+	      "Those of them that lack something they need."),
+	GAUGE("doctor_nodes_advised", doctor_advised,
+	      "Those of them that have advice."),
 	GAUGE("start_report_bytes", start_cache.bytes,
 	      "Memory that analysed starts take."),
 	TOTAL("recordings_stored_total", stored, "Recordings of new voters."),
@@ -209,6 +217,9 @@ int metrics_format(struct service *s, struct buf *ret)
 	v.not_training = atomic_load(&c->not_training);
 	v.silent = atomic_load(&c->silent);
 	v.silent_s = atomic_load(&c->silent_s);
+	v.doctor_nodes = atomic_load(&c->doctor_nodes);
+	v.doctor_missing = atomic_load(&c->doctor_missing);
+	v.doctor_advised = atomic_load(&c->doctor_advised);
 	v.set_aside = atomic_load(&c->set_aside);
 	v.pushes_queued = atomic_load(&c->pushes_queued);
 	v.pushes_dropped = atomic_load(&c->pushes_dropped);

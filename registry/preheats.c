@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +19,7 @@
 #define MEMBERS_MAX 10000 /* that report on an order to all */
 #define ANSWER_ORDERS 100 /* for a node at once */
 #define REF_MAX 512
+#define FOLDER_MAX 64  /* bytes of the name of a folder in a store */
 #define REASON_MAX 400 /* bytes of a node's words */
 
 static const char *text_of(const json_t *o, const char *key)
@@ -39,6 +42,7 @@ struct preheat_order {
 	json_t *body;
 	const char *ref, *what;
 	char repo[REF_MAX + 1]; /* the reference without tag and digest */
+	char *env;              /* of an environment, as nodes get it; NULL */
 	json_t *nodes;          /* NULL: all */
 	int64_t now, id;
 };
@@ -60,6 +64,33 @@ static int read_ref(struct preheat_order *o, struct error *err)
 	memcpy(o->repo, o->ref, n);
 	o->repo[n] = '\0';
 	return 0;
+}
+
+static bool is_digest_of(const json_t *o, const char *key)
+{
+	return param_digest.ok(text_of(o, key));
+}
+
+/* A snapshot in a store: its URL, and how the node asks for it (docs/formats/control.md). */
+static int read_env(struct preheat_order *o, struct error *err)
+{
+	const json_t *env = json_object_get(o->body, "env");
+	const char *folder = text_of(env, "folder");
+
+	if (!registry_host_is_store(o->ref) || strlen(o->ref) > REF_MAX ||
+	    !param_repo.ok(o->ref))
+		return error_set(err, EINVAL,
+				 "ref of an environment must be the URL of its "
+				 "store");
+	if (json_object_size(env) != 3 || !folder[0] ||
+	    strlen(folder) > FOLDER_MAX || !is_digest_of(env, "key") ||
+	    !is_digest_of(env, "manifest"))
+		return error_set(err, EINVAL,
+				 "env must have folder, key and manifest");
+	(void)snprintf(o->repo, sizeof(o->repo), "%.*s",
+		       (int)strcspn(o->ref, "?"), o->ref);
+	o->env = json_dumps(env, JSON_COMPACT);
+	return o->env ? 0 : error_nomem(err);
 }
 
 static int read_nodes(struct preheat_order *o, struct error *err)
@@ -87,16 +118,16 @@ static int read_nodes(struct preheat_order *o, struct error *err)
 static int order_read(struct call *c, struct preheat_order *o,
 		      struct error *err)
 {
-	static const char *const whats[] = { "hot", "all", NULL };
+	static const char *const whats[] = { "hot", "all", "env", NULL };
 	int rc = call_body_json(c, &o->body, err);
 
 	if (rc < 0)
 		return rc;
 	o->ref = text_of(o->body, "ref");
 	o->what = text_of(o->body, "what");
-	rc = read_ref(o, err);
+	rc = strcmp(o->what, "env") == 0 ? read_env(o, err) : read_ref(o, err);
 	if (rc == 0 && !is_one_of(o->what, whats))
-		rc = error_set(err, EINVAL, "what must be hot or all");
+		rc = error_set(err, EINVAL, "what must be hot, all or env");
 	if (rc == 0)
 		rc = read_nodes(o, err);
 	return rc == 0 ? call_check_repo(c, o->repo, err) : rc;
@@ -120,7 +151,8 @@ static int order_put(struct db_conn *c, void *arg, struct error *err)
 		n = DB_QUERY(c, SQL_PREHEAT_PUT, note_id, &o->id, err,
 			     db_text(o->ref), db_text(o->repo),
 			     db_text(o->what), DB_INT(o->nodes == NULL),
-			     DB_INT(o->now), DB_INT(ORDERS_MAX));
+			     DB_INT(o->now), db_text(o->env ? o->env : ""),
+			     DB_INT(ORDERS_MAX));
 	if (n == 0)
 		return error_set(err, EDQUOT, "%d orders are kept already",
 				 ORDERS_MAX);
@@ -143,6 +175,7 @@ int preheats_post(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = db_run(c->service->db, DB_WRITE, order_put, &o, err);
 	json_decref(o.body);
+	free(o.env);
 	if (rc < 0)
 		return rc;
 	c->reply.status = HTTPD_ACCEPTED;
@@ -160,10 +193,15 @@ struct orders {
 
 static int add_order(void *arg, const struct db_value *row)
 {
-	return json_array_append_new(arg, json_pack("{s:I,s:s,s:s}", "id",
+	json_t *env = row[3].len ? json_loadb(row[3].data, row[3].len, 0, NULL)
+				 : NULL;
+
+	/* Without a snapshot there is no such key. */
+	return json_array_append_new(arg, json_pack("{s:I,s:s,s:s,s:o*}", "id",
 						    (json_int_t)row[0].n, "ref",
 						    row[1].data, "what",
-						    row[2].data)) < 0
+						    row[2].data, "env", env)) <
+			       0
 		       ? -ENOMEM
 		       : 0;
 }

@@ -15,6 +15,7 @@
 #define ENV_BODY_MAX 8192u
 #define NOTIFICATION_MAX (1u << 20)
 #define CONVERSION_BODY_MAX 8192u
+#define DOCTOR_BODY_MAX (64u << 10)
 
 #define P_DIGEST \
 	{ \
@@ -505,6 +506,28 @@ const struct route routes[] = {
 	  .params = { { "node", PARAM_PATH, &param_node, true,
 			"Name of the node." },
 		      P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/nodes/{node}/doctor",
+	  .id = "reportDoctor",
+	  .summary = "Say what the node lacks: bootseer node doctor --json.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = DOCTOR_BODY_MAX,
+	  .run = doctor_put,
+	  .params = { { "node", PARAM_PATH, &param_node, true,
+			"Name of the node." } },
+	  .answers = { { HTTPD_OK, JSON, "It is noted." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_MANY, JSON, "Too many nodes are kept." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/doctor",
+	  .id = "listDoctor",
+	  .summary = "What nodes lack, those that lack most first.",
+	  .role = ROLE_READ,
+	  .run = doctor_list,
+	  .params = { P_NODE, P_LIMIT },
 	  .answers = { { HTTPD_OK, JSON, "A list." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/operations",

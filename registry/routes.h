@@ -42,6 +42,8 @@ int trends_get(struct call *c, struct error *err);
 int nodes_list(struct call *c, struct error *err);
 int operations_get(struct call *c, struct error *err);
 int nodes_get(struct call *c, struct error *err);
+int doctor_put(struct call *c, struct error *err);
+int doctor_list(struct call *c, struct error *err);
 int page_index(struct call *c, struct error *err);
 int page_script(struct call *c, struct error *err);
 int page_views(struct call *c, struct error *err);

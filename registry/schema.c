@@ -494,11 +494,25 @@ static const char version_23[] =
 	"CREATE INDEX conversion_owner ON conversion (owner, state);"
 	"CREATE INDEX conversion_host ON conversion (host, state)";
 
+/* The last result of a node's doctor; `failed` is JSON (registry/doctor.c). */
+static const char version_24[] = "CREATE TABLE node_doctor ("
+				 " node TEXT PRIMARY KEY,"
+				 " received BIGINT NOT NULL,"
+				 " checks BIGINT NOT NULL,"
+				 " missing BIGINT NOT NULL,"
+				 " advice BIGINT NOT NULL,"
+				 " failed TEXT NOT NULL)";
+
+/* An order of an environment has the snapshot (JSON), as nodes get it. */
+static const char version_25[] =
+	"ALTER TABLE preheat ADD COLUMN env TEXT NOT NULL DEFAULT ''";
+
 static const char *const scripts[] = {
-	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
-	version_7,  version_8,  version_9,  version_10, version_11, version_12,
-	version_13, version_14, version_15, version_16, version_17, version_18,
-	version_19, version_20, version_21, version_22, version_23
+	version_1,  version_2,  version_3,  version_4,  version_5,
+	version_6,  version_7,  version_8,  version_9,  version_10,
+	version_11, version_12, version_13, version_14, version_15,
+	version_16, version_17, version_18, version_19, version_20,
+	version_21, version_22, version_23, version_24, version_25
 };
 
 #define GROUP(list) \
@@ -507,10 +521,10 @@ static const char *const scripts[] = {
 	}
 /* In the order of enum statement. */
 static const struct db_statements statements[] = {
-	GROUP(sql_trace),      GROUP(sql_trust), GROUP(sql_preheat),
-	GROUP(sql_image),      GROUP(sql_stage), GROUP(sql_history),
-	GROUP(sql_ckpt),       GROUP(sql_env),   GROUP(sql_index),
-	GROUP(sql_conversion),
+	GROUP(sql_trace),      GROUP(sql_trust),  GROUP(sql_preheat),
+	GROUP(sql_image),      GROUP(sql_stage),  GROUP(sql_history),
+	GROUP(sql_ckpt),       GROUP(sql_env),    GROUP(sql_index),
+	GROUP(sql_conversion), GROUP(sql_doctor),
 };
 
 const struct db_schema schema = {

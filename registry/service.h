@@ -33,6 +33,8 @@ struct service_counts {
 	atomic_uint_fast64_t set_aside;
 	atomic_uint_fast64_t not_training, silent,
 		silent_s; /* at the last sweep */
+	atomic_uint_fast64_t doctor_nodes, doctor_missing,
+		doctor_advised; /* at the last sweep */
 	atomic_uint_fast64_t stage_events;
 	atomic_int_fast64_t
 		drops_said_s; /* when the log said last that pushes were dropped */

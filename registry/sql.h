@@ -26,6 +26,8 @@ extern const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY];
 extern const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT];
 extern const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV];
 extern const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX];
-extern const struct db_statement sql_conversion[SQL_COUNT_ - SQL_OF_CONVERSION];
+extern const struct db_statement
+	sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION];
+extern const struct db_statement sql_doctor[SQL_COUNT_ - SQL_OF_DOCTOR];
 
 #endif

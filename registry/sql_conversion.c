@@ -8,7 +8,7 @@
 #define COLUMNS \
 	"id, repo, image, tag, form, state, tries, queued, due, worker, error "
 
-const struct db_statement sql_conversion[SQL_COUNT_ - SQL_OF_CONVERSION] = {
+const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 	/* repo, image */
 	[AT(SQL_CONVERSION_KNOWN)] = { "is a conversion known",
 				       "SELECT state, form FROM conversion "

@@ -9,15 +9,15 @@ const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
 	[AT(SQL_PREHEAT_EXPIRE)] = { "expire preheats",
 				     "DELETE FROM preheat WHERE created < $1",
 				     "" },
-	/* ref, repo, what, everybody, created, at most */
+	/* ref, repo, what, everybody, created, env, at most */
 	[AT(SQL_PREHEAT_PUT)] = { "put preheat",
 				  "INSERT INTO preheat (ref, repo, what, "
-				  "everybody, created) "
+				  "everybody, created, env) "
 				  "SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
 				  "CAST($3 AS TEXT), CAST($4 AS BIGINT), "
-				  "CAST($5 AS BIGINT) WHERE "
+				  "CAST($5 AS BIGINT), CAST($6 AS TEXT) WHERE "
 				  "(SELECT count(*) FROM preheat) < "
-				  "CAST($6 AS BIGINT) RETURNING id",
+				  "CAST($7 AS BIGINT) RETURNING id",
 				  "i" },
 	/* preheat, node, now */
 	[AT(SQL_PREHEAT_NAME)] = { "name a node to preheat",
@@ -28,7 +28,7 @@ const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
 				   "" },
 	/* node, since, prefix, limit: what is not over for it */
 	[AT(SQL_PREHEAT_FOR)] = { "preheats of a node",
-				  "SELECT id, ref, what FROM preheat "
+				  "SELECT id, ref, what, env FROM preheat "
 				  "LEFT JOIN preheat_node AS n "
 				  "ON n.preheat = id AND n.node = $1 "
 				  "WHERE created >= $2 AND " SEES(
@@ -36,7 +36,7 @@ const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
 							      "NULL THEN everybody = 1 ELSE "
 							      "n.state IN ('waiting', 'running') END "
 							      "ORDER BY id LIMIT CAST($4 AS BIGINT)",
-				  "itt" },
+				  "ittt" },
 	/* node, state, have, total, error, now, preheat, at most */
 	[AT(SQL_PREHEAT_REPORT)] = { "report a preheat",
 				     "INSERT INTO preheat_node (preheat, node, "

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "registry/ckpt_db.h"
+#include "registry/doctor.h"
 #include "registry/env_db.h"
 #include "registry/history_db.h"
 #include "registry/image_db.h"
@@ -258,6 +259,24 @@ static void sweep_conversions(struct service *s)
 		     counts.due_since ? (uint64_t)(now - counts.due_since) : 0);
 }
 
+/* Nodes that are gone report no more, and are not counted for ever. */
+static void sweep_doctor(struct service *s)
+{
+	struct doctor_counts n;
+	struct error err = ERROR_INIT;
+
+	if (doctor_sweep(s->db, time(NULL), &n, &err) < 0) {
+		log_warning("service",
+			    "nodes that lack something are not counted "
+			    "reason=\"%s\"",
+			    err.msg);
+		return;
+	}
+	atomic_store(&s->counts.doctor_nodes, (uint64_t)n.fresh);
+	atomic_store(&s->counts.doctor_missing, (uint64_t)n.missing);
+	atomic_store(&s->counts.doctor_advised, (uint64_t)n.advice);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct sweep *sweep = container_of(w, struct sweep, work);
@@ -276,6 +295,7 @@ static void run_sweep(struct work *w)
 	sweep_images(s);
 	sweep_indexes(s);
 	sweep_conversions(s);
+	sweep_doctor(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",

@@ -760,9 +760,48 @@ async function groupView(kind, name) {
 
 // --------------------------------------------------------------------- nodes
 
-function nodesView(found) {
+// What nodes found that they lack, a row for each finding.
+function doctorTable(nodes, named) {
+	const rows = nodes.flatMap((n) => n.failed.map((f) => ({ ...f, of: n })));
+
+	return firstRows([
+		...(named ? [["Node", (r) => nodeLink(r.of.node, r.needed)]] : []),
+		["Finding", (r) => make("span", (r.needed ? "missing: " : "advice: ") + r.name, r.needed ? "slow" : "")],
+		["What", (r) => r.detail],
+		["Cure", (r) => r.cure],
+		["Said", (r) => ago(r.of.received_at * 1000)],
+	], rows);
+}
+
+function doctorPart(view, found) {
+	const silent = found.nodes_all - found.nodes_fresh;
+
+	view.append(make("h2", "What nodes lack"));
+	if (!found.nodes_all) {
+		view.append(make("p", "No node said what it lacks: bootseer node doctor --report."));
+		return;
+	}
+	view.append(factsOf([
+		["Nodes that said it", String(found.nodes_fresh)],
+		["Of them, that lack what they need", String(found.nodes_missing)],
+		["With advice", String(found.nodes_advised)],
+		["Not heard of for three hours", String(silent)],
+	]));
+	if (found.nodes.some((n) => n.failed.length))
+		view.append(doctorTable(found.nodes, true));
+	else
+		view.append(make("p", "None lacks anything."));
+	if (silent)
+		part(view, "Nodes that were not heard of for three hours", firstRows([
+			["Node", (n) => nodeLink(n.node)],
+			["Last", (n) => ago(n.received_at * 1000)],
+		], found.nodes.filter((n) => !n.fresh)));
+}
+
+function nodesView(found, doctor) {
 	const view = make("section");
 
+	doctorPart(view, doctor);
 	view.append(make("h2", "Nodes that were slow within 30 days"));
 	view.append(table([
 		["Node", (n) => nodeLink(n.node)],
@@ -777,11 +816,13 @@ function nodesView(found) {
 	return view;
 }
 
-function nodeView(found) {
+function nodeView(found, doctor) {
 	const view = make("section");
 	const slow = found.starts.filter((s) => s.slow).length;
 
 	view.append(make("h2", "Node " + found.node));
+	if (doctor.nodes.some((n) => n.failed.length))
+		view.append(doctorTable(doctor.nodes, false));
 	view.append(make("p", "slow in " + slow + " of its last " + found.starts.length + " starts"));
 	if (found.starts.length > 1)
 		view.append(...history(found.starts));
@@ -1006,8 +1047,10 @@ const views = [
 	[/^#job\/([A-Za-z0-9._:/@+-]{1,128})$/, async (job) =>
 		jobView(await ask("/v1/starts?limit=200&job=" + encodeURIComponent(job)), job)],
 	[/^#(image|label)\/([A-Za-z0-9._:/@+-]{1,255})$/, groupView],
-	[/^#node\/([A-Za-z0-9._-]{1,255})$/, async (node) => nodeView(await ask("/v1/nodes/" + node))],
-	[/^#nodes$/, async () => nodesView(await ask("/v1/nodes"))],
+	[/^#node\/([A-Za-z0-9._-]{1,255})$/, async (node) => nodeView(...await Promise.all(
+		[ask("/v1/nodes/" + node), ask("/v1/doctor?node=" + node)]))],
+	[/^#nodes$/, async () => nodesView(...await Promise.all(
+		[ask("/v1/nodes"), ask("/v1/doctor?limit=1000")]))],
 	[/^#swarm\/(sha256:[0-9a-f]{64})$/, async (d) => swarmView(await ask("/v1/swarms/" + d), d)],
 	[/^#checkpoints\/([0-9]{1,18})$/, async (id) =>
 		checkpointView(await ask("/v1/starts/" + id + "/checkpoints?limit=1000"))],

@@ -20,6 +20,12 @@ struct node_events {
 	atomic_uint_fast64_t reloads_failed;
 };
 
+/* The last `node doctor --report`: how many checks failed, and when it was. */
+struct node_doctor {
+	atomic_uint_fast64_t missing, advice;
+	atomic_uint_fast64_t at; /* seconds since 1970; 0: there was none */
+};
+
 struct node {
 	const struct node_config *cfg;
 	int run_fd; /* holds the lock on RUN */
@@ -49,6 +55,7 @@ struct node {
 	struct recordings *recordings;
 	struct wait_policy wait_policy; /* cfg->wait */
 	struct node_events events;
+	struct node_doctor doctor;
 	atomic_uint_fast64_t metadata_bytes; /* pinned to be served */
 	struct device_stats past; /* of devices that are gone; images_lock() */
 	int64_t started_at;       /* seconds since 1970 */

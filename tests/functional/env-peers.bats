@@ -46,6 +46,29 @@ read_env() # NODE [OPTION...]
 	[[ $(p2p c '.images[0].name') == "$STORE/env/index/"* ]]
 }
 
+@test "an environment that was ordered is on the nodes that were named, all of it" {
+	tracker_start
+	capture
+	env_peer a --service "$TRACKER"
+	order() { # STORE OPTION...
+		run --separate-stderr "$bootseer" env prefetch --service "$TRACKER" --wait 10m \
+			"${@:2}" "$1" "$(ls "$T/store/env/index")"
+		echo "$output $stderr"
+	}
+	order "$STORE" --nodes a
+	[[ $status == 0 && $output == 'a: done, '* ]]
+	[ -z "$(ls "$T/a/root/environments")" ]
+	# The store has the manifest left, and no block.
+	lose_blobs
+	read_env a
+	# A node takes nothing of a store that nobody told it of.
+	cp -a "$T/store" "$T/other"
+	order "file://$T/other" --nodes a
+	[[ $status == 1 && $output == *'a: failed'*env-store* ]]
+	run -2 "$bootseer" env prefetch --nodes a "$STORE" 1
+	run -2 "$bootseer" env prefetch --nodes all --wait 1s --service "$TRACKER" "$STORE" 1
+}
+
 # The same, unpacked by bootseerd's blocks; ended without a trace at bootseerd.
 unpack_env() # NODE [OPTION...]
 {

@@ -110,8 +110,13 @@ is_over() { # N
 		curl -sS -o "$T/answer" -w '%{http_code}' -d "$1" \
 			-H 'Content-Type: application/json' "$U/v1/preheats"
 	}
+	env="{\"folder\":\"f\",\"key\":\"sha256:$(printf '1%.0s' {1..64})\""
+	env+=",\"manifest\":\"sha256:$(printf '1%.0s' {1..64})\"}"
 	for body in '' '{}' '[]' '{"ref":"h/r:1","what":"all"}' \
 		'{"ref":"h/r:1","what":"cold","nodes":"all"}' \
+		'{"ref":"s3://b/e","what":"env","nodes":"all"}' \
+		"{\"ref\":\"h/r:1\",\"what\":\"env\",\"nodes\":\"all\",\"env\":$env}" \
+		"{\"ref\":\"s3://b/e\",\"what\":\"env\",\"nodes\":\"all\",\"env\":${env/sha256:1/sha256:}}" \
 		'{"ref":"r:1","what":"all","nodes":"all"}' \
 		'{"ref":"oci://h/r","what":"all","nodes":"all"}' \
 		'{"ref":"h/r:1","what":"all","nodes":[]}' \
@@ -123,6 +128,9 @@ is_over() { # N
 		[[ $code == 4?? ]]
 	done
 	[ "$(order '{"ref":"h/r:1","what":"hot","nodes":["a","a"]}')" = 202 ]
+	[ "$(order "{\"ref\":\"s3://b/e\",\"what\":\"env\",\"nodes\":[\"e\"],\"env\":$env}")" = 202 ]
+	curl -fsS "$U/v1/preheats?node=e" | jq -e --argjson env "$env" '.preheats[0].env == $env'
+	curl -fsS "$U/v1/preheats?node=a" | jq -e '.preheats[0] | has("env") | not'
 	report() { # ID BODY
 		curl -sS -o "$T/answer" -w '%{http_code}' -d "$2" \
 			-H 'Content-Type: application/json' "$U/v1/preheats/$1"
@@ -134,7 +142,35 @@ is_over() { # N
 	[ "$(report 1 '{"node":"a","state":"done","have_bytes":-1}')" = 400 ]
 	[ "$(report 1 '{"node":"a","state":"done","have_bytes":5}')" = 200 ]
 	[ "$(curl -fsS "$U/v1/preheats/1" | jq -c '[.nodes[].have_bytes]')" = '[5]' ]
-	[ "$(curl -sS -o /dev/null -w '%{http_code}' "$U/v1/preheats/2")" = 404 ]
+	[ "$(curl -sS -o /dev/null -w '%{http_code}' "$U/v1/preheats/3")" = 404 ]
+}
+
+@test "what a node says that it lacks is checked, bounded and counted" {
+	service_start
+	say() { # NODE BODY
+		curl -sS -o "$T/answer" -w '%{http_code}' -X PUT --data-binary @- \
+			-H 'Content-Type: application/json' "$U/v1/nodes/$1/doctor" <<<"$2"
+	}
+	check='{"name":"n","ok":false,"needed":false,"detail":"d","cure":"c"}'
+	long=$(printf 'x%.0s' {1..1100})
+	for body in '' '[]' '{}' '{"checks":[]}' '{"checks":[7]}' '{"checks":{"a":1}}' \
+		"{\"checks\":[${check/false/0}]}" "{\"checks\":[${check/\"n\"/\"\"}]}" \
+		"{\"checks\":[${check/\"c\"/\"$long\"}]}" \
+		"{\"checks\":[${check/\"n\"/\"${long:0:70}\"}]}" \
+		"{\"checks\":[$check$(printf ",$check%.0s" {1..200})]}" \
+		"$(printf '%70000s' '')"; do
+		code=$(say n1 "$body")
+		echo "${body:0:100}: $code: $(cat "$T/answer")"
+		[[ $code == 4?? ]]
+	done
+	[ "$(say 'a%20b' "{\"checks\":[$check]}")" = 400 ]
+	[ "$(say n1 "{\"checks\":[$check$(printf ",$check%.0s" {1..99})]}")" = 200 ]
+	curl -fsS "$U/v1/doctor" | jq -e '.nodes_all == 1 and .nodes_fresh == 1 and
+		(.nodes[0] | .advice == 100 and (.failed | length == 50))'
+	# A node that has what it needs takes back what it said.
+	[ "$(say n1 "{\"checks\":[${check/false/true}]}")" = 200 ]
+	curl -fsS "$U/v1/doctor?node=n1" | jq -e '.nodes_advised == 0 and .nodes[0].failed == []'
+	curl -fsS "$U/v1/doctor?node=n2" | jq -e '.nodes == []'
 }
 
 @test "a node is known by its certificate, also where recordings go" {
@@ -169,6 +205,13 @@ is_over() { # N
 		--ca-file "$T/ca.pem" --nodes n1 --wait --timeout 10m
 	[[ $output == 'n1: done, '* ]]
 	digest=$(on n1 node status --json | jq -r '.images[0].manifest')
+	# The service knows it by the certificate, too; n1's figures have what it found.
+	on n1 node doctor --report >"$T/doctor" || :
+	run on other node doctor --report
+	[[ $output == *'the result was not reported'* ]]
+	curl -fsS --cacert "$T/ca.pem" -H 'Authorization: Bearer nodes' "$U/v1/doctor" |
+		jq -e --argjson n "$(grep -c '^advice' "$T/doctor")" \
+			'.nodes | length == 1 and .[0].node == "n1" and .[0].advice == $n'
 	has_runs() { # N
 		[ "$(curl -fsS --cacert "$T/ca.pem" -H 'Authorization: Bearer nodes' \
 			"$U/v1/traces/$digest" | jq '.traces[0].runs // 0')" = "$1" ]

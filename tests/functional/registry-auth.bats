@@ -45,6 +45,11 @@ certificates()
 	done
 }
 
+# What a node lacks, as `bootseer node doctor --json` says it.
+LACKS='{"checks":[{"name":"kernel","ok":true,"needed":true,"detail":"6.12","cure":""},
+	{"name":"fuse","ok":false,"needed":true,"detail":"no /dev/fuse","cure":"modprobe fuse"},
+	{"name":"disk","ok":false,"needed":false,"detail":"81 %","cure":"make room"}]}'
+
 # Everything that a node does in its own name, as NODE; who it is, is in "${me[@]}".
 # Each call's name and status are added to $answers.
 node_calls() { # NODE
@@ -64,6 +69,7 @@ node_calls() { # NODE
 		\"node\":\"$1\"}" "$U/v1/capabilities"
 	call orders "$U/v1/preheats?node=$1"
 	call report -d "{\"node\":\"$1\",\"state\":\"done\"}" "$U/v1/preheats/$order"
+	call lacks -X PUT -d "$LACKS" "$U/v1/nodes/$1/doctor"
 }
 
 # What an admin does.
@@ -147,7 +153,7 @@ distrust=200 trust=200 " ]
 	me=(-H 'Authorization: Bearer n1')
 	node_calls n1
 	[ "$answers" = "trace=202 announce=200 done=200 leave=200 \
-capability=503 orders=200 report=200 " ]
+capability=503 orders=200 report=200 lacks=200 " ]
 	me=(-H 'Authorization: Bearer n2')
 	node_calls n1
 	all_are 403
@@ -159,7 +165,7 @@ capability=503 orders=200 report=200 " ]
 	me=(-H 'Authorization: Bearer shared')
 	node_calls n1
 	[ "$answers" = "trace=403 announce=403 done=403 leave=403 \
-capability=403 orders=403 report=403 " ]
+capability=403 orders=403 report=403 lacks=403 " ]
 	grep -q "token 'shared' is of no node: .*node=n1.*node=\*.*--tls-client-ca" \
 		"$O"
 	ask "${me[@]}" "$U/v1/traces/$A"
@@ -167,14 +173,20 @@ capability=403 orders=403 report=403 " ]
 	me=(-H 'Authorization: Bearer chief')
 	node_calls n1
 	[ "$answers" = "trace=403 announce=403 done=403 leave=403 \
-capability=403 orders=200 report=403 " ]
+capability=403 orders=200 report=403 lacks=403 " ]
 	me=(-H 'Authorization: Bearer any')
 	node_calls n2
 	[ "$answers" = "trace=202 announce=200 done=200 leave=200 \
-capability=503 orders=200 report=200 " ]
+capability=503 orders=200 report=200 lacks=200 " ]
 	# What the wrong one sent is nowhere.
 	ask -H 'Authorization: Bearer n1' "$U/v1/traces/$A"
 	jq -e '.traces | length == 1 and .[0].runs == 2' "$O"
+	ask -H 'Authorization: Bearer n1' "$U/v1/doctor"
+	[ "$code" = 403 ]
+	ask -H 'Authorization: Bearer shared' "$U/v1/doctor"
+	jq -e '[.nodes[] | .node] == ["n1", "n2"] and .nodes_missing == 2 and (.nodes[0] |
+		.fresh and .checks == 3 and .missing == 1 and .advice == 1 and
+		(.failed | map(.name) == ["fuse", "disk"] and .[0].cure == "modprobe fuse"))' "$O"
 }
 
 # n1's certificate anew, of an authority that is another one's.
@@ -209,7 +221,7 @@ certificate_from_below()
 	me=(--cacert "$W/ca.pem" --cert "$W/n1.pem" --key "$W/n1.key")
 	node_calls n1
 	[ "$answers" = "trace=202 announce=200 done=200 leave=200 \
-capability=503 orders=200 report=404 " ]
+capability=503 orders=200 report=404 lacks=200 " ]
 	node_calls n2
 	all_are 403
 	grep -q "the certificate is of node 'n1'" "$O"
@@ -245,6 +257,9 @@ capability=503 orders=200 report=404 " ]
 	ask --cacert "$W/ca.pem" --cert "$W/n1.pem" --key "$W/n1.key" \
 		"https${U#http}/v1/preheats/1"
 	jq -e '.counts.done == 1 and (has("nodes") | not)' "$O"
+	# Nor what they lack.
+	ask --cacert "$W/ca.pem" --cert "$W/n1.pem" --key "$W/n1.key" "https${U#http}/v1/doctor"
+	[ "$code" = 403 ]
 }
 
 @test "a shared token speaks for whom the certificate names" {
@@ -259,11 +274,11 @@ capability=503 orders=200 report=404 " ]
 	me=(--cacert "$W/ca.pem" -H 'Authorization: Bearer shared')
 	node_calls n1
 	[ "$answers" = "trace=403 announce=403 done=403 leave=403 \
-capability=403 orders=403 report=403 " ]
+capability=403 orders=403 report=403 lacks=403 " ]
 	me+=(--cert "$W/n1.pem" --key "$W/n1.key")
 	node_calls n1
 	[ "$answers" = "trace=202 announce=200 done=200 leave=200 \
-capability=503 orders=200 report=404 " ]
+capability=503 orders=200 report=404 lacks=200 " ]
 	node_calls n2
 	all_are 403
 	# The certificate alone is no token, where tokens are asked for.

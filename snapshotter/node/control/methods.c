@@ -421,6 +421,8 @@ static const struct method {
 	{ "layer.apply", CONTROL_REMOTE, NULL, do_layer, false },
 	{ "node.status", CONTROL_QUICK, do_status, NULL, false },
 	{ "node.doctor", CONTROL_REMOTE, NULL, do_doctor, false },
+	{ "node.doctor_report", CONTROL_REMOTE, NULL, method_doctor_report,
+	  false },
 	{ "node.gc", CONTROL_WAITS, do_gc, NULL, false },
 	{ "p2p.status", CONTROL_QUICK, do_p2p_status, NULL, false },
 };

@@ -31,6 +31,9 @@ remote_method_fn method_begin, method_record;
 /* methods_login.c */
 method_fn method_login;
 
+/* methods_doctor.c */
+remote_method_fn method_doctor_report;
+
 /* methods_environment.c */
 remote_method_fn method_env_mount, method_env_open, method_env_read,
 	method_env_umount;

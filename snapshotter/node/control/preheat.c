@@ -2,6 +2,7 @@
 #include "snapshotter/node/control/preheat.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "common/log.h"
 #include "common/periodic.h"
 #include "net/service_client.h"
+#include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/prepare.h"
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/traces/trace_lookup.h"
@@ -21,10 +23,19 @@
 #define ANSWER_MAX (256u << 10)
 #define REASON_MAX 400 /* bytes that the service takes */
 
+/* A snapshot of the store that the order's `ref` is. */
+struct preheat_env {
+	char folder[65];
+	char name[33]; /* what it is open under; "": it is not */
+	struct digest key, manifest;
+};
+
 struct node_preheat_order {
 	int64_t id;          /* 0: the place is free */
 	struct image *image; /* a use; NULL: it is not prepared yet */
-	char ref[512];
+	char ref[513];
+	struct preheat_env env; /* of an environment */
+	bool is_env;
 	bool all;
 	bool wants_report; /* what was said last has changed */
 	enum { RUNNING, DONE, FAILED } state;
@@ -88,8 +99,22 @@ static int report_order(struct preheat *p, const struct node_preheat_order *o,
 
 /* ---------------------------------------------------------------------- orders --- */
 
-static void drop_order(struct node_preheat_order *o)
+static void begin_call(struct preheat *p, struct remote_call *call)
 {
+	remote_call_init(call, &p->node->is_ending, NULL, clock_now_ns(),
+			 p->node->cfg->prepare_timeout);
+}
+
+static void drop_order(struct preheat *p, struct node_preheat_order *o)
+{
+	struct remote_call call;
+	bool was;
+
+	/* Its blocks stay as long as others do. */
+	begin_call(p, &call);
+	if (o->env.name[0])
+		(void)!environment_umount(p->node, o->env.name, &call, &was,
+					  NULL);
 	images_put(o->image);
 	*o = (struct node_preheat_order){ .id = 0 };
 }
@@ -107,29 +132,62 @@ static void fail_order(struct node_preheat_order *o, const struct error *why)
 	}
 }
 
-/* Have the image on the node, and its prefetch under way. */
+static int begin_image(struct preheat *p, struct node_preheat_order *o,
+		       struct remote_call *call, struct error *err)
+{
+	const struct image_query q = { .ref = o->ref, .call = call };
+	struct prepared prepared = { .image = NULL };
+	int rc = node_prepare(p->node, &q, &prepared, err);
+
+	if (rc < 0)
+		return rc;
+	o->image = prepared.image;
+	/* The hot set of the nearest trace comes first. */
+	trace_lookup_prepare(p->node->traces, o->image, prepared.early);
+	trace_lookup_await_hot(p->node->traces, o->image);
+	return node_prefetch(p->node, o->image,
+			     o->all ? PREFETCH_ON_ORDER_ALL
+				    : PREFETCH_ON_ORDER_HOT,
+			     NULL, NULL, err);
+}
+
+/* Open, a snapshot is fetched whole; whether the node uses the store is its own to say. */
+static int begin_env(struct preheat *p, struct node_preheat_order *o,
+		     struct remote_call *call, struct error *err)
+{
+	struct environment_files files = { .meta = NULL };
+	uint64_t n[2];
+	int rc;
+
+	if (getrandom(n, sizeof(n), 0) != (ssize_t)sizeof(n))
+		return error_set(err, EIO, "no random bytes");
+	(void)snprintf(o->env.name, sizeof(o->env.name),
+		       "%016" PRIx64 "%016" PRIx64, n[0], n[1]);
+	rc = environment_open(p->node,
+			      &(struct environment_query){
+				      .store = o->ref,
+				      .folder = o->env.folder,
+				      .name = o->env.name,
+				      .key = o->env.key,
+				      .artifact = o->env.manifest,
+				      .call = call },
+			      &files, err);
+	if (rc == 0)
+		environment_files_fini(&files);
+	return rc < 0 ? rc
+		      : environment_image(p->node, o->env.name, &o->image, err);
+}
+
+/* Have it on the node, and its prefetch under way. */
 static void begin_order(struct preheat *p, struct node_preheat_order *o)
 {
 	struct remote_call call;
-	const struct image_query q = { .ref = o->ref, .call = &call };
-	struct prepared prepared = { .image = NULL };
 	struct error err = ERROR_INIT;
 	int rc;
 
-	remote_call_init(&call, &p->node->is_ending, NULL, clock_now_ns(),
-			 p->node->cfg->prepare_timeout);
-	rc = node_prepare(p->node, &q, &prepared, &err);
-
-	if (rc == 0) {
-		o->image = prepared.image;
-		/* The hot set of the nearest trace comes first. */
-		trace_lookup_prepare(p->node->traces, o->image, prepared.early);
-		trace_lookup_await_hot(p->node->traces, o->image);
-		rc = node_prefetch(p->node, o->image,
-				   o->all ? PREFETCH_ON_ORDER_ALL
-					  : PREFETCH_ON_ORDER_HOT,
-				   NULL, NULL, &err);
-	}
+	begin_call(p, &call);
+	rc = o->is_env ? begin_env(p, o, &call, &err)
+		       : begin_image(p, o, &call, &err);
 	o->wants_report = true;
 	if (rc < 0)
 		fail_order(o, &err);
@@ -150,6 +208,14 @@ static void look_at_order(struct preheat *p, struct node_preheat_order *o)
 
 	if (o->state != RUNNING)
 		return;
+	/* An environment that nobody asks for is closed after a while. */
+	if (o->is_env) {
+		struct remote_call call;
+
+		begin_call(p, &call);
+		(void)!environment_read(p->node, o->env.name, NULL, 0, &call,
+					NULL);
+	}
 	if (!node_prefetch_stats(p->node, o->image, &s)) {
 		error_set(&err, ENOENT, "the image was removed meanwhile");
 		fail_order(o, &err);
@@ -191,7 +257,7 @@ static void look_after(struct preheat *p, struct node_preheat_order *o)
 	/* An order that the service has no more needs no report; its
 	 * preparation goes on. */
 	if (rc == -ENOENT || (rc == 0 && o->state != RUNNING))
-		drop_order(o);
+		drop_order(p, o);
 }
 
 static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
@@ -207,7 +273,23 @@ static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
 	return free_one;
 }
 
-static void take_order(struct preheat *p, const json_t *one)
+/* The snapshot that an order names; false: it names none. */
+static bool read_env(const json_t *env, struct preheat_env *ret)
+{
+	const char *folder = json_string_value(json_object_get(env, "folder"));
+	const char *key = json_string_value(json_object_get(env, "key"));
+	const char *manifest =
+		json_string_value(json_object_get(env, "manifest"));
+
+	if (!folder || strlen(folder) >= sizeof(ret->folder) || !key ||
+	    !manifest || digest_parse(key, &ret->key, NULL) < 0 ||
+	    digest_parse(manifest, &ret->manifest, NULL) < 0)
+		return false;
+	strcpy(ret->folder, folder);
+	return true;
+}
+
+static void take(struct preheat *p, const json_t *one)
 {
 	const char *ref = json_string_value(json_object_get(one, "ref"));
 	const char *what = json_string_value(json_object_get(one, "what"));
@@ -220,6 +302,13 @@ static void take_order(struct preheat *p, const json_t *one)
 	*o = (struct node_preheat_order){ .id = id,
 					  .all = strcmp(what, "hot") != 0 };
 	strcpy(o->ref, ref);
+	o->is_env = strcmp(what, "env") == 0;
+	if (o->is_env && !read_env(json_object_get(one, "env"), &o->env)) {
+		struct error err = ERROR_INIT;
+
+		error_set(&err, EINVAL, "the order names no snapshot");
+		fail_order(o, &err);
+	}
 }
 
 static void ask_orders(struct preheat *p)
@@ -309,7 +398,7 @@ void preheat_close(struct preheat *p)
 		return;
 	periodic_stop(p->thread);
 	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++)
-		drop_order(&p->orders[i]);
+		drop_order(p, &p->orders[i]);
 	service_client_free(p->client);
 	free(p);
 }

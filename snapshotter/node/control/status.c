@@ -41,6 +41,7 @@ struct figures {
 	struct key_revocations_stats trust;
 	uint64_t trust_asked_s;
 	struct disk_usage disk;
+	uint64_t doctor_missing, doctor_advice, doctor_at;
 	uint64_t resident_bytes, started_at;
 };
 
@@ -294,6 +295,13 @@ static const struct counter_spec table[] = {
 	  "Bytes kept to be passed on." },
 	{ "p2p_memory_bytes", COUNTER_GAUGE, AT(p2p.memory_bytes),
 	  "Memory of blocks that are on their way." },
+	{ "doctor_failures", COUNTER_GAUGE, AT(doctor_missing),
+	  "What the node needs and lacks, by the last bootseer node doctor "
+	  "--report." },
+	{ "doctor_advice", COUNTER_GAUGE, AT(doctor_advice),
+	  "What that advised." },
+	{ "doctor_time_seconds", COUNTER_GAUGE, AT(doctor_at),
+	  "When it was, seconds since 1970; 0: not since the start." },
 	{ "resident_bytes", COUNTER_GAUGE, AT(resident_bytes),
 	  "Memory of the process, VmRSS." },
 	{ "start_time_seconds", COUNTER_GAUGE, AT(started_at),
@@ -372,6 +380,9 @@ static int gather_figures(struct node *n, struct figures *f, struct error *err)
 		.layers_applied = atomic_load(&e->layers_applied),
 		.reloads = atomic_load(&e->reloads),
 		.reloads_failed = atomic_load(&e->reloads_failed),
+		.doctor_missing = atomic_load(&n->doctor.missing),
+		.doctor_advice = atomic_load(&n->doctor.advice),
+		.doctor_at = atomic_load(&n->doctor.at),
 		.resident_bytes = resident_bytes(),
 		.started_at = (uint64_t)n->started_at,
 	};
