@@ -148,15 +148,15 @@ refused() # STATUS PATTERN COMMAND...
 	[ ! -e "$(volume b/p v)" ]
 }
 
-# Attributes of the volumes of deploy/kubernetes-job.yaml, a volume a line, as words.
+# Attributes of the volumes of both examples, a volume a line, as words, each once.
 volumes_of_example()
 {
 	sed -nE 's/^ *volumeAttributes: \{ (.*) \}$/\1/p' \
-		"$BATS_TEST_DIRNAME/../../deploy/kubernetes-job.yaml" |
-		sed -E 's/: /=/g; s/,? (\w+=)/ \1/g; s/"//g'
+		"$BATS_TEST_DIRNAME"/../../deploy/kubernetes-{job,pytorchjob}.yaml |
+		sed -E 's/: /=/g; s/,? (\w+=)/ \1/g; s/"//g' | sort -u
 }
 
-@test "the volumes of the job that docs/kubernetes.md shows lack nothing but a rule" {
+@test "the volumes of the jobs that docs/kubernetes.md shows lack nothing but a rule" {
 	local line
 	local -a words
 

@@ -289,7 +289,7 @@ static bool read_env(const json_t *env, struct preheat_env *ret)
 	return true;
 }
 
-static void take(struct preheat *p, const json_t *one)
+static void take_order(struct preheat *p, const json_t *one)
 {
 	const char *ref = json_string_value(json_object_get(one, "ref"));
 	const char *what = json_string_value(json_object_get(one, "what"));
