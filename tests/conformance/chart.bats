@@ -122,6 +122,12 @@ pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
 	kubectl_ exec "$node" -c node -- node-agent cli image explain --pod default/lazy |
 		tee /dev/stderr | grep -q 127.0.0.1:5000/app:1
 	wait_for doctor_said "$node"
+	wait_for has_event lazy LazyStart
+}
+
+has_event() { # POD REASON
+	kubectl_ get events -o json --field-selector "involvedObject.name=$1,reason=$2" |
+		jq -e '.items[] | select(.source.component == "bootseer")'
 }
 
 # There is always something: no trace service, if nothing else.
@@ -177,6 +183,8 @@ containers_of() { # POD...
 	pod_is_ready volume
 	pod_is_ready every
 	reads_all lazy every volume/v
+	# Its own image is none that was converted; the image of the volume is.
+	wait_for has_event volume OrdinaryStart
 	before=$(containers_of lazy ordinary volume every)
 	upgrade 1
 	[ "$(containers_of lazy ordinary volume every)" = "$before" ]
@@ -211,6 +219,77 @@ reads_all() { # POD[/FOLDER]...
 	reads_all after
 	kubectl_ delete pod after --wait
 }
+
+# deploy/kubernetes-pytorchjob.yaml with images and stores of this test, for two workers that say
+# what they found.
+pytorch_job() {
+	local script='cat /data >/dev/null; cat /weights/data >/dev/null; echo "$HOSTNAME" >"/ckpt/$HOSTNAME"
+		/bin/busybox test -S /run/bootseer-env/env.sock; exec tail -f /dev/null'
+
+	kubectl_ create --dry-run=client -o json -f "$TOP/deploy/kubernetes-pytorchjob.yaml" |
+		jq --arg script "$script" --arg store "file://$W/store" '
+			.spec.elasticPolicy |= (.minReplicas = 2 | .maxReplicas = 2) |
+			.spec.pytorchReplicaSpecs.Worker |= (.replicas = 2 | .template.spec |= (
+				.terminationGracePeriodSeconds = 0 |
+				.containers[0] |= (.image = "127.0.0.1:5000/app:1" | .command[2] = $script) |
+				(.volumes[].csi | select(.volumeAttributes.image)).volumeAttributes.image =
+					"127.0.0.1:5000/app:1" |
+				(.volumes[].csi | select(.volumeAttributes.store)).volumeAttributes.store = $store |
+				del(.volumes[].csi.nodePublishSecretRef)))'
+}
+
+# As a process of the node; nothing here calls its webhooks, whose certificate it waits for.
+start_training_operator() {
+	local operator
+
+	operator=$("$BATS_TEST_DIRNAME/build" training-operator)
+	kubectl_ apply --server-side -f "$operator/kubeflow.org_pytorchjobs.yaml"
+	kubectl_ create secret generic training-operator-webhook-cert
+	kubectl_ apply -f - <<-END
+	{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+	 "metadata": {"name": "validator.training-operator.kubeflow.org"}, "webhooks": []}
+	END
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=operator \
+		-keyout "$W/tls.key" -out "$W/tls.crt" 2>/dev/null
+	in_node sh -c 'mkdir /run/operator && cp "$@" /run/operator' sh \
+		"$C/kubeconfig" "$W/tls.key" "$W/tls.crt"
+	# The folder of its certificate is fixed, in a /tmp of its own.
+	in_node_start operator unshare --mount sh -ec 'mount -t tmpfs tmp /tmp
+		mkdir -p /tmp/k8s-webhook-server/serving-certs
+		cp /run/operator/tls.* /tmp/k8s-webhook-server/serving-certs
+		KUBECONFIG=/run/operator/kubeconfig MY_POD_NAMESPACE=default exec "$0" \
+			--enable-scheme=pytorchjob' "$operator/training-operator.v1"
+}
+
+workers_are_ready() {
+	[ "$(kubectl_ get pods -o json -l training.kubeflow.org/job-name=train | jq '[.items[] |
+		select(any(.status.conditions[]?; .type == "Ready" and .status == "True"))] | length')" = 2 ]
+}
+
+@test "chart: a PyTorchJob has its image, an environment and a checkpoint by all three companions" {
+	node_state >"$W/before"
+	mkdir -p "$W/store"
+	install --set csi.enabled=true --set-string csi.config="allow = [
+			\"namespace=default kind=image image=127.0.0.1:5000/app\",
+			\"namespace=default kind=env store=file://$W/store\",
+			\"namespace=default kind=ckpt store=file://$W/store access=write memory=2G gid=0-1000\" ];" \
+		--set-string node.config="trust-keys = \"/etc/bootseer/trust.pem\";
+			plain-http = [ \"127.0.0.1:5000\" ]; env-store = [ \"file://$W/store\" ];"
+	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
+	start_training_operator
+	pytorch_job | kubectl_ apply -f -
+	wait_for workers_are_ready
+	# Both wrote a file into the checkpoint's folder, which both see.
+	wait_for wrote train-worker-0 train-worker-1
+	wait_for wrote train-worker-1 train-worker-0
+	kubectl_ delete pytorchjob train --wait
+	wait_for no_workers
+	helm_ uninstall bootseer --wait --timeout 4m
+	wait_for node_is_as_before
+}
+
+wrote() { kubectl_ exec "$1" -- /bin/cat "/ckpt/$2" | grep -qx "$2"; }
+no_workers() { [ -z "$(kubectl_ get pods -o name -l training.kubeflow.org/job-name=train)" ]; }
 
 # The pod keeps what it has; to end it a node needs the plugin once more.
 @test "chart: uninstalled under a pod with a volume, which goes on, and ends later" {
@@ -339,6 +418,10 @@ ask_service() { # PATH
 		"https://10.99.0.73:9730$1"
 }
 
+both_said_what_they_lack() {
+	ask_service /v1/doctor | jq -e '[.nodes[].node] | sort == ["node1", "node2"]'
+}
+
 # Sums of what the second node has got.
 bytes_of() { on_second bootseer_ p2p status --json | jq ".totals | $1"; }
 
@@ -366,6 +449,8 @@ bytes_of() { on_second bootseer_ p2p status --json | jq ".totals | $1"; }
 	ask_service /v1/capability-keys >"$W/keys"
 	jq -e '.keys | contains("BEGIN PUBLIC KEY")' "$W/keys"
 	bootseer_ image prefetch --wait 127.0.0.1:5000/app:1
+	# What they lack is there; what the service had not heard is said again.
+	wait_for both_said_what_they_lack
 	# The nodes of a pool are told by the service.
 	printf admin >"$W/admin.token"
 	in_node "$BOOTSEER_BUILD/cli/bootseer" image prefetch --wait --nodes \

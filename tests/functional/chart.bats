@@ -345,6 +345,96 @@ install_fake() { # VARIABLE...
 	[ -z "$output" ]
 }
 
+# A container as containerd starts it: begin_task ID POD OVERLAY [KIND].
+begin_task() {
+	local dir=$N/run/containerd/io.containerd.runtime.v2.task/k8s.io/$1
+
+	mkdir -p "$dir"
+	jq -n --arg pod "$2" --arg kind "${4:-container}" '{annotations: {
+		"io.kubernetes.cri.container-type": $kind, "io.kubernetes.cri.container-name": "c",
+		"io.kubernetes.cri.sandbox-namespace": "team", "io.kubernetes.cri.sandbox-name": $pod,
+		"io.kubernetes.cri.sandbox-uid": "u-1", "io.kubernetes.cri.image-name": "r.example/app:1"}}' \
+		>"$dir/config.json"
+	echo "9 1 0:9 / /run/containerd/io.containerd.runtime.v2.task/k8s.io/$1/rootfs rw - overlay overlay rw,$3" \
+		>>"$N/proc/1/mountinfo"
+}
+
+# Of each event that was posted since: REASON POD MESSAGE.
+look_at_pods() {
+	rm -f "$BATS_TEST_TMPDIR"/event.*
+	NODE_ROOT=$N NODE_NAME=n1 KUBERNETES_SERVICE_HOST=api KUBERNETES_SERVICE_PORT=443 PATH=$BATS_TEST_TMPDIR/bin:$PATH \
+		busybox sh "$BATS_TEST_TMPDIR/bin/pod-events" "$BATS_TEST_TMPDIR/pods" || return
+	cat "$BATS_TEST_TMPDIR"/event.* 2>/dev/null |
+		jq -r '"\(.reason) \(.involvedObject.name) \(.message)"'
+}
+
+@test "chart: pods have events of how their containers started, a bounded number" {
+	N=$BATS_TEST_TMPDIR/node
+	mkdir -p "$N/proc/1" "$BATS_TEST_TMPDIR/bin"
+	cp "$TOP"/deploy/image/{pod-events,kube-api} "$BATS_TEST_TMPDIR/bin"
+	sed -i "s|^account=.*|account=$N|" "$BATS_TEST_TMPDIR/bin/kube-api"
+	touch "$N/token"
+	cat >"$BATS_TEST_TMPDIR/bin/node-agent" <<-END
+		#!/bin/sh
+		cat "$BATS_TEST_TMPDIR/\$3"
+	END
+	cat >"$BATS_TEST_TMPDIR/bin/curl" <<-END
+		#!/bin/sh
+		cat >/dev/null
+		[ ! -e "$BATS_TEST_TMPDIR/refused" ] || { echo no right; exit 22; }
+		for file; do :; done
+		while [ \$# -gt 1 ]; do
+			[ "\$1" != --data-binary ] || cp "\${2#@}" "\$(mktemp $BATS_TEST_TMPDIR/event.XXXXXX)"
+			shift
+		done
+	END
+	chmod +x "$BATS_TEST_TMPDIR"/bin/*
+	echo '{"starts": [{"start": 5, "id": "sha256:aa", "user": "snapshotter/i/7"}], "untrusted": [
+		{"image": "r.example/app@sha256:bb", "reason": "no rule", "cure": "give one"}]}' \
+		>"$BATS_TEST_TMPDIR/status"
+	lazy=lowerdir=/run/bootseer/m,upperdir=/var/lib/bootseer-snapshotter/snapshots/7/fs,workdir=w
+	begin_task old old "$lazy"
+	run -0 look_at_pods
+	[ -z "$output" ]
+	begin_task lazy lazy "$lazy"
+	begin_task ordinary ordinary \
+		lowerdir=3/fs,upperdir=/var/lib/bootseer-snapshotter/snapshots/8/fs,workdir=w
+	begin_task other other lowerdir=a,upperdir=/var/lib/containerd/snapshots/8/fs
+	begin_task sandbox lazy "$lazy" sandbox
+	begin_task hostile '../x y' "$lazy"
+	run -0 look_at_pods
+	echo "$output"
+	[ "$(sort <<<"$output")" = "LazyStart lazy container c starts lazily: files of r.example/app:1 \
+come when they are read
+OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256:bb: no rule; cure: give one" ]
+	cat "$BATS_TEST_TMPDIR"/event.* | jq -se 'map(.metadata.namespace == "team" and
+		.involvedObject.uid == "u-1" and .source.host == "n1") == [true, true]'
+	# Under way, and over.
+	run -0 look_at_pods
+	[ -z "$output" ]
+	echo '{"starts": [{"start": 5, "end": "ready", "ready_ms": 4200, "waited_ms": 300,
+		"watched": true, "read_bytes": 188743680, "missed_bytes": 2097152}]}' >"$BATS_TEST_TMPDIR/explain"
+	echo '{"starts": [], "untrusted": []}' >"$BATS_TEST_TMPDIR/status"
+	run -0 look_at_pods
+	[ "$output" = 'StartFinished lazy container c: ready after 4.2 s, waited 0.3 s for the prefetch;'\
+' of 180 MiB that it read it had to wait for 2 MiB' ]
+	# What the API server does not take is told once, and lost.
+	touch "$BATS_TEST_TMPDIR/refused"
+	begin_task more-1 more-1 "$lazy"
+	begin_task more-2 more-2 "$lazy"
+	run -0 look_at_pods
+	[ "$output" = 'pod-events: events are lost: no right' ]
+	rm "$BATS_TEST_TMPDIR/refused"
+	# A namespace has 200 in an hour: 198 and those before.
+	{ head -n 1 "$BATS_TEST_TMPDIR/pods/said"; yes 'ns team' | head -n 199; } \
+		>"$BATS_TEST_TMPDIR/said"
+	mv "$BATS_TEST_TMPDIR/said" "$BATS_TEST_TMPDIR/pods/said"
+	begin_task more-3 more-3 "$lazy"
+	begin_task more-4 more-4 "$lazy"
+	run -0 look_at_pods
+	[ "${#lines[@]}" = 1 ]
+}
+
 @test "chart: a node that is told of no peers asks anew when it is told of some" {
 	fake_node
 	mkdir "$BATS_TEST_TMPDIR/node/etc/bootseer/peers"
@@ -390,14 +480,19 @@ install_fake() { # VARIABLE...
 }
 
 # Only the removal asks the API server about the one DaemonSet, for peers the nodes and their
-# signer about certificates, and recoveries about nodes.
+# signer about certificates, recoveries about nodes, and nodes make events.
 @test "chart: rights are the fewest, and only what works on nodes is privileged" {
 	render --set csi.enabled=true --set registry.enabled=true --set registry.tlsSecretName=tls \
 		--set events.enabled=true --set monitoring.enabled=true >"$BATS_TEST_TMPDIR/out"
 	[ "$(grep -c '^kind: Role$' "$BATS_TEST_TMPDIR/out")" -eq 1 ]
-	run ! grep -E '^kind: Cluster' "$BATS_TEST_TMPDIR/out"
+	# Of all pods' rights that reach beyond the namespace: nodes make events.
+	awk '/^kind: ClusterRole$/,/^---/' "$BATS_TEST_TMPDIR/out" | grep -A3 '^rules:' |
+		diff - <(printf '%s\n' rules: '  - apiGroups: [""]' '    resources: [events]' \
+			'    verbs: [create]')
+	render --set node.podEvents=false >"$BATS_TEST_TMPDIR/none"
+	run ! grep '^kind: Cluster' "$BATS_TEST_TMPDIR/none"
 	grep -q 'verbs: \[get, patch\]' "$BATS_TEST_TMPDIR/out"
-	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 5 ]
+	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	[ "$(grep -c 'privileged: true' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	render "${ALL[@]}" >"$BATS_TEST_TMPDIR/out"
 	run ! grep -E 'verbs:.*\*|resources:.*\*' "$BATS_TEST_TMPDIR/out"
