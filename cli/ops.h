@@ -114,8 +114,9 @@ struct ops_config {
 	  .offset = offsetof(struct ops_config, failures), \
 	  .absent = "write lines TIME NODE [XID] into it, or leave " \
 		    "--failures out", \
-	  .help = "Failures are this file's lines, TIME NODE [XID], and not " \
-		  "the XIDs of GPUs." }, \
+	  .help = "Failures are this file's lines, TIME NODE [XID] or those " \
+		  "of kernels' logs (journalctl --dmesg --output short-iso " \
+		  "--grep Xid), and not the XIDs that the metrics have." }, \
 		OPS_PROM_NAME(struct ops_config, "metric-xid", xid, \
 			      "DCGM_FI_DEV_XID_ERRORS", \
 			      "of a GPU's last XID"), \

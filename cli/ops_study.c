@@ -120,18 +120,33 @@ static void merge_failures(struct ops_inquiry *q)
 	q->n_failures = n - all;
 }
 
-/* "TIME NODE [XID]" */
+static int read_kernel_line(struct ops_inquiry *q, const char *line,
+			    size_t number, struct error *err)
+{
+	struct ops_kernel_error e;
+	int rc = ops_read_kernel_line(line, &e, err);
+
+	if (rc < 0)
+		return error_wrap(err, rc, "line %zu", number);
+	return rc ? add_failure(q, e.node, e.at_s, e.xid, err) : 0;
+}
+
+/* "TIME NODE [XID]", or a line of a kernel's log. */
 static int read_failure(struct ops_inquiry *q, char *line, size_t number,
 			struct error *err)
 {
 	char *save = NULL, *end = NULL;
-	const char *at = strtok_r(line, " \t\r", &save);
-	const char *node = strtok_r(NULL, " \t\r", &save);
-	const char *xid = strtok_r(NULL, " \t\r", &save);
-	unsigned long code = xid ? strtoul(xid, &end, 10) : 0;
+	const char *at, *node, *xid;
+	unsigned long code;
 	int64_t at_s;
 	int rc;
 
+	if (ops_is_kernel_line(line))
+		return read_kernel_line(q, line, number, err);
+	at = strtok_r(line, " \t\r", &save);
+	node = strtok_r(NULL, " \t\r", &save);
+	xid = strtok_r(NULL, " \t\r", &save);
+	code = xid ? strtoul(xid, &end, 10) : 0;
 	if (!at || *at == '#')
 		return 0;
 	if (!node || (xid && (*end || code > XID_MAX)))

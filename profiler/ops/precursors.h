@@ -39,6 +39,19 @@ struct ops_window {
 	size_t failure; /* its index; SIZE_MAX: none, a window of the rest */
 };
 
+struct ops_kernel_error {
+	double at_s;
+	uint32_t xid;
+	char node[256];
+};
+
+/* Is it a line of a kernel's log ("TIME HOST kernel: ...")?  A list of failures may be one. */
+bool ops_is_kernel_line(const char *line);
+/* 1: it tells of an XID; 0: of something else.  -EINVAL: it has no time of its own, as lines of
+ * dmesg. */
+int ops_read_kernel_line(const char *line, struct ops_kernel_error *ret,
+			 struct error *err) MUST_CHECK;
+
 /* All windows have `n` samples; those of the rest stand first, in the order of time. */
 struct ops_windows {
 	struct ops_window *v;

@@ -342,10 +342,12 @@ export_names() # OPTION...
 		== [["BootseerNodeLeftPeers", "gpu006", "node_procs_running", "warning"]]'
 	grep 'gpu006 node_procs_running left its peers: -.*(outside from ' "$W/watch"
 	# Failures of a file, of which one has no node that is known; metrics of another one.
-	printf '# from the vendor\n%s gpu005 79\n%s gpu077\n' $((BEGIN + 50000)) $((BEGIN + 90000)) >"$W/failures"
+	printf '# from the vendor\n%s gpu005 kernel: NVRM: Xid (PCI:0000:4b:00): 79, pid=1\n%s gpu077\n' \
+		"$(date -u -d "@$((BEGIN + 50000))" +%FT%T%z)" $((BEGIN + 90000)) >"$W/failures"
 	printf '%s value node_procs_running\n' max min >"$W/signals"
 	run -0 --separate-stderr precursors --failures "$W/failures" --signals "$W/signals" --rules "$W/two.yml"
 	[ "$(grep -c 'signal: "node_procs_running:[12]"' "$W/two.yml")" = 4 ]
+	[[ $output == *"gpu005  XID 79"* ]]
 	[[ $output == *"2 of 2 metrics"*"2 failures, 1 of nodes that can be compared; 1 had a warning in the 1 h"* ]]
 	[[ $output == *"gpu077: its metrics are unknown"* ]]
 	echo 'mean value node_procs_running' >"$W/signals"

@@ -375,3 +375,52 @@ Test(ops_precursors, nodes_are_not_compared_while_no_gpu_is_heard_of)
 	ops_panel_fini(p);
 	ops_panel_fini(gpu);
 }
+
+Test(ops_precursors, kernels_logs_tell_of_xids_and_programs_do_not)
+{
+	static const struct {
+		const char *line;
+		int rc;
+		double at_s;
+		uint32_t xid;
+	} cases[] = {
+		{ "2025-10-01T09:00:30+0900 gpu071 kernel: NVRM: Xid (PCI:0000:4b:00): "
+		  "145, pid='<unknown>', name=<unknown>, RLW_SRC_TRACK",
+		  1, 1759276830, 145 },
+		{ "2025-10-01T00:00:30.123456+00:00 gpu071 kernel: [ 12.5] NVRM: Xid "
+		  "(PCI:0000:4b:00): 79, GPU has fallen off the bus.",
+		  1, 1759276830, 79 },
+		{ "2025-10-01T00:00:30Z gpu071 kernel: NVRM: loading", 0, 0,
+		  0 },
+		{ "2025-10-01T00:00:30Z gpu071 kernel: audit: comm=\"NVRM: Xid (PCI:0): "
+		  "79,\"",
+		  0, 0, 0 },
+		{ "2025-10-01T00:00:30Z gpu071 sh: kernel: NVRM: Xid (PCI:0): 79, x",
+		  0, 0, 0 },
+		{ "Oct 01 00:00:30 gpu071 kernel: NVRM: Xid (PCI:0): 79, x",
+		  -EINVAL, 0, 0 },
+		{ "2025-10-01T00:00:30 gpu071 kernel: NVRM: Xid (PCI:0): 79, x",
+		  -EINVAL, 0, 0 },
+		{ "2025-10-01T00:00:30Z gpu071 kernel: NVRM: Xid (PCI:0): 79x",
+		  -EINVAL, 0, 0 },
+		{ "2025-10-01T00:00:30Z gpu071 kernel: NVRM: Xid (PCI:0): 4294967375, x",
+		  -EINVAL, 0, 0 },
+		{ "2025-10-01T00:00:30Z gpu071 kernel: NVRM: Xid (", -EINVAL, 0,
+		  0 },
+		{ " kernel: NVRM: Xid (PCI:0): 79, x", -EINVAL, 0, 0 },
+		{ " kernel: [", 0, 0, 0 },
+		{ "1759276830 gpu071 79", 0, 0, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct ops_kernel_error e = { .xid = 0 };
+
+		cr_expect_eq(ops_read_kernel_line(cases[i].line, &e, NULL),
+			     cases[i].rc, "%s", cases[i].line);
+		if (cases[i].rc == 1)
+			cr_expect(e.at_s == cases[i].at_s &&
+					  e.xid == cases[i].xid &&
+					  strcmp(e.node, "gpu071") == 0,
+				  "%s: %s", cases[i].line, e.node);
+	}
+}
