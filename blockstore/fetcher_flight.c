@@ -28,6 +28,14 @@ bool transfer_hangs(struct transfer *t)
 	       pace_level(&t->pace) != PACE_WAIT;
 }
 
+void share_watch(struct fetcher *f)
+{
+	if (f->look_ns)
+		return;
+	f->look_ns = clock_now_ns() + NS_PER_S;
+	(void)pthread_cond_signal(&f->timer);
+}
+
 void detour_watch(struct fetcher *f)
 {
 	if (f->has_guests)

@@ -185,14 +185,6 @@ static bool host_is_silent(const struct fetch_host *h, int64_t now)
 	return now - atomic_load(&h->moved_ns) >= HANG_NS;
 }
 
-void share_watch(struct fetcher *f)
-{
-	if (f->look_ns)
-		return;
-	f->look_ns = clock_now_ns() + NS_PER_S;
-	(void)pthread_cond_signal(&f->timer);
-}
-
 /* Do readers of another device wait for a thread; of another host? */
 static bool keeps_waiting(const struct fetcher *f, const struct device *dev,
 			  bool *ret_host)

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When a link gets a queue pair, how the two ends agree on it, and when it loses
- * it again.
+ * A link by RDMA: when it gets a queue pair, how the two ends agree on it, when it loses
+ * it again; and the pieces that are served and read over it.
+ *
+ * Behind the bytes of each piece lies a stamp of 8 bytes, different each time.
+ * The reader reads it last, by a work request of its own.  A server that takes
+ * memory back destroys the stamp first, so that one who read too late knows, and
+ * no peer is held for a liar who only was too quick.
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "p2p/rdma/rdma_priv.h"
 
 #define MS ((int64_t)1000 * 1000)
+#define READ_MIN (64 * KIB)
+#define READ_MAX (256 * KIB)
+#define READS_OF_PIECE (RDMA_PIECE_MAX / READ_MAX)
+#define SIGNAL_EVERY 8u
 
 /* -------------------------------------------------------------- who is banned --- */
 
@@ -446,4 +457,388 @@ int rdma_link_hear(struct rdma_link *l, unsigned int type, const void *body,
 bool rdma_link_is_ready(const struct rdma_link *l)
 {
 	return l->state == RDMA_UP;
+}
+
+/* ---------------------------------------------------------------- transfers --- */
+
+/* --------------------------------------------------------------- serving --- */
+
+static bool copy_in(int fd, uint64_t off, char *to, uint32_t len)
+{
+	while (len > 0) {
+		ssize_t n = pread(fd, to, len, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		to += n;
+		off += (uint64_t)n;
+		len -= (uint32_t)n;
+	}
+	return true;
+}
+
+static void put_stamp(struct rdma_link *l, uint64_t bits, uint32_t len,
+		      uint64_t stamp)
+{
+	char *at = rdma_half_at(&l->r->dev, &l->lane->serve, bits);
+
+	/* Before whatever is written there next, and after what was. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	put_le64(at + rdma_stamp_at(len), stamp);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Memory of the piece whose lease ended first; false: of none. */
+static bool take_back(struct rdma_link *l, int64_t now)
+{
+	struct rdma_served *oldest = NULL;
+
+	for (unsigned int i = 0; i < RDMA_QUEUE; i++) {
+		struct rdma_served *s = &l->served[i];
+
+		if (!s->used || !s->bits ||
+		    now - s->since < l->r->cfg.times.lease)
+			continue;
+		if (!oldest || s->since < oldest->since)
+			oldest = s;
+	}
+	if (!oldest)
+		return false;
+	put_stamp(l, oldest->bits, oldest->len, 0);
+	rdma_half_give(&l->lane->serve, oldest->bits);
+	oldest->bits = 0;
+	return true;
+}
+
+static struct rdma_served *free_served(struct rdma_link *l)
+{
+	for (unsigned int i = 0; i < RDMA_QUEUE; i++) {
+		if (!l->served[i].used)
+			return &l->served[i];
+	}
+	return NULL;
+}
+
+static void tell_grant(struct rdma_link *l, const struct rdma_served *s,
+		       uint64_t stamp, const void *about, size_t n_about)
+{
+	const struct rdma_half *h = &l->lane->serve;
+	struct rdma_msg m = { .type = RDMA_GRANT, .epoch = l->epoch };
+
+	m.grant.id = s->id;
+	m.grant.len = s->len;
+	m.grant.addr = (uintptr_t)rdma_half_at(&l->r->dev, h, s->bits);
+	m.grant.rkey = h->mr->rkey;
+	m.grant.lease_ms = (uint32_t)(l->r->cfg.times.lease / MS);
+	m.grant.stamp = stamp;
+	m.grant.n_about = (uint8_t)n_about;
+	memcpy(m.grant.about, about, n_about);
+	rdma_tell(l, &m);
+}
+
+bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
+		    int fd, uint64_t off, const void *data, uint32_t len,
+		    uint64_t tag)
+{
+	struct rdma *r = l->r;
+	int64_t now = clock_now_ns();
+	struct rdma_served *s;
+	uint64_t bits, stamp;
+	char *mem;
+
+	if (l->state != RDMA_UP || len == 0 || len > RDMA_PIECE_MAX ||
+	    rdma_stamp_at(len) + RDMA_STAMP_SIZE > r->dev.half ||
+	    n_about > RDMA_ABOUT_MAX)
+		return false;
+	s = free_served(l);
+	if (!s)
+		return false;
+	do {
+		bits = rdma_half_take(&r->dev, &l->lane->serve, len);
+	} while (!bits && take_back(l, now));
+	if (!bits)
+		return false;
+	mem = rdma_half_at(&r->dev, &l->lane->serve, bits);
+	if (fd < 0) {
+		memcpy(mem, data, len);
+	} else if (!copy_in(fd, off, mem, len)) {
+		rdma_half_give(&l->lane->serve, bits);
+		return false;
+	}
+	stamp = rdma_random(r) | 1; /* never 0 */
+	put_stamp(l, bits, len, stamp);
+	*s = (struct rdma_served){ .used = true,
+				   .id = l->next_id++,
+				   .len = len,
+				   .tag = tag,
+				   .bits = bits,
+				   .since = now };
+	l->n_served++;
+	l->used = now;
+	rdma_wake(r, r->cfg.times.forget);
+	rdma_enter(r);
+	tell_grant(l, s, stamp, about, n_about);
+	rdma_leave(r);
+	return true;
+}
+
+static int hear_done(struct rdma_link *l, const struct rdma_msg *m,
+		     struct error *err)
+{
+	struct rdma *r = l->r;
+	struct rdma_served s = { .used = false };
+
+	for (unsigned int i = 0; i < RDMA_QUEUE && !s.used; i++) {
+		if (l->served[i].used && l->served[i].id == m->done.id) {
+			s = l->served[i];
+			l->served[i].used = false;
+		}
+	}
+	if (!s.used)
+		return error_set(err, EPROTO, "DONE of no piece");
+	l->n_served--;
+	l->used = clock_now_ns();
+	if (s.bits)
+		rdma_half_give(&l->lane->serve, s.bits);
+	if (m->done.status == RDMA_DONE_OK) {
+		r->stats.sent_bytes_total += s.len;
+		r->cfg.events->sent(l->user, s.tag);
+		return 0;
+	}
+	r->stats.fallbacks_total++;
+	r->stats.stale_total += m->done.status == RDMA_DONE_STALE;
+	r->cfg.events->fall_back(l->user, s.tag);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- reading --- */
+
+static void tell_done(struct rdma_link *l, uint32_t id, enum rdma_done status)
+{
+	struct rdma_msg m = { .type = RDMA_DONE, .epoch = l->epoch };
+
+	m.done.id = id;
+	m.done.status = status;
+	rdma_tell(l, &m);
+}
+
+static uint32_t read_size(uint32_t len)
+{
+	uint64_t n = round_up(len / SIGNAL_EVERY, 4 * KIB);
+
+	return (uint32_t)(n < READ_MIN   ? READ_MIN
+			  : n > READ_MAX ? READ_MAX
+					 : n);
+}
+
+static unsigned int count_reads(uint32_t len)
+{
+	return (len + read_size(len) - 1) / read_size(len) + 1;
+}
+
+/* What comes back with a completion: see RDMA_WR_LANE. */
+static uint64_t wr_id(const struct rdma_link *l, unsigned int pull,
+		      unsigned int covers, bool last)
+{
+	return (uint64_t)(l->lane - l->r->dev.lanes) << 56 |
+	       (uint64_t)l->serial << 24 | pull << 16 | covers << 8 |
+	       (last ? 1u : 0u);
+}
+
+static int post(struct rdma_link *l, unsigned int i)
+{
+	const struct rdma_half *h = &l->lane->pull;
+	const struct rdma_pull *p = &l->pulls[i];
+	const struct rdma_grant *g = &p->grant;
+	char *mem = rdma_half_at(&l->r->dev, h, p->bits);
+	const unsigned int n = count_reads(g->len);
+	const uint32_t size = read_size(g->len);
+	struct ibv_send_wr wr[READS_OF_PIECE + 1], *bad = NULL;
+	struct ibv_sge sge[READS_OF_PIECE + 1];
+	uint32_t off = 0;
+
+	memset(wr, 0, sizeof(wr));
+	put_le64(mem + rdma_stamp_at(g->len), 0);
+	for (unsigned int k = 0; k < n; k++) {
+		bool last = k == n - 1;
+		uint32_t left = g->len - off;
+
+		if (last)
+			off = (uint32_t)rdma_stamp_at(g->len);
+		sge[k] = (struct ibv_sge){
+			.addr = (uintptr_t)mem + off,
+			.length = last          ? RDMA_STAMP_SIZE
+				  : left < size ? left
+						: size,
+			.lkey = h->mr->lkey,
+		};
+		wr[k].sg_list = &sge[k];
+		wr[k].num_sge = 1;
+		wr[k].opcode = IBV_WR_RDMA_READ;
+		wr[k].wr.rdma.remote_addr = g->addr + off;
+		wr[k].wr.rdma.rkey = g->rkey;
+		wr[k].next = last ? NULL : &wr[k + 1];
+		wr[k].wr_id = wr_id(l, i, k % SIGNAL_EVERY + 1, last);
+		if (last || k % SIGNAL_EVERY == SIGNAL_EVERY - 1)
+			wr[k].send_flags = IBV_SEND_SIGNALED;
+		off += sge[k].length;
+	}
+	return l->r->dev.ops->post_send(l->qp, wr, &bad);
+}
+
+static void end_pull(struct rdma_link *l, struct rdma_pull *p)
+{
+	p->used = false;
+	l->n_pulls--;
+}
+
+/* Begin what waits, in its order, as far as there is room. */
+static void pump(struct rdma_link *l)
+{
+	struct rdma *r = l->r;
+	int64_t now = clock_now_ns();
+
+	while (l->state == RDMA_UP && l->n_waits > 0) {
+		unsigned int i = l->waits[l->first_wait], n;
+		struct rdma_pull *p = &l->pulls[i];
+		bool late = now - p->since > p->grant.lease_ms * MS;
+
+		n = count_reads(p->grant.len);
+		if (!late && l->sends < n)
+			return;
+		if (!late)
+			p->bits = rdma_half_take(&r->dev, &l->lane->pull,
+						 p->grant.len);
+		if (!late && !p->bits)
+			return;
+		l->first_wait = (l->first_wait + 1) % RDMA_QUEUE;
+		l->n_waits--;
+		if (late) {
+			uint32_t id = p->grant.id;
+
+			end_pull(l, p);
+			tell_done(l, id, RDMA_DONE_STALE);
+			continue;
+		}
+		if (l->sends == r->dev.sends)
+			l->progress = now;
+		l->sends -= n;
+		if (post(l, i) != 0)
+			rdma_link_fail(l, "READs cannot be posted");
+	}
+}
+
+static void hear_grant(struct rdma_link *l, const struct rdma_grant *g)
+{
+	struct rdma *r = l->r;
+	unsigned int i = 0;
+
+	l->used = clock_now_ns();
+	while (i < RDMA_QUEUE && l->pulls[i].used)
+		i++;
+	if (i == RDMA_QUEUE || g->len > RDMA_PIECE_MAX ||
+	    rdma_stamp_at(g->len) + RDMA_STAMP_SIZE > r->dev.half) {
+		tell_done(l, g->id, RDMA_DONE_BUSY);
+		return;
+	}
+	l->pulls[i] = (struct rdma_pull){ .used = true,
+					  .grant = *g,
+					  .since = l->used };
+	l->n_pulls++;
+	l->waits[(l->first_wait + l->n_waits++) % RDMA_QUEUE] = (uint8_t)i;
+	rdma_wake(r, r->cfg.times.stall);
+	pump(l);
+}
+
+/* All of a piece is here. */
+static void finish(struct rdma_link *l, struct rdma_pull *p)
+{
+	struct rdma *r = l->r;
+	const struct rdma_pull done = *p;
+	const uint32_t len = done.grant.len, serial = l->serial;
+	const char *mem = rdma_half_at(&r->dev, &l->lane->pull, done.bits);
+
+	end_pull(l, p);
+	if (get_le64(mem + rdma_stamp_at(len)) == done.grant.stamp) {
+		r->stats.received_bytes_total += len;
+		/* First, so that the server goes on meanwhile. */
+		tell_done(l, done.grant.id, RDMA_DONE_OK);
+		if (!l->is_dead && l->serial == serial)
+			r->cfg.events->arrived(l->user, done.grant.about,
+					       done.grant.n_about, mem, len);
+	} else {
+		tell_done(l, done.grant.id, RDMA_DONE_STALE);
+	}
+	if (l->state == RDMA_UP && l->serial == serial)
+		rdma_half_give(&l->lane->pull, done.bits);
+}
+
+void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
+{
+	const unsigned int i = wc->wr_id >> 16 & 0xff;
+	const unsigned int covers = wc->wr_id >> 8 & 0xff;
+	struct rdma_pull *p = &l->pulls[i % RDMA_QUEUE];
+	char why[96];
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		snprintf(why, sizeof(why), "READ: %s",
+			 l->r->dev.ops->wc_status_str(wc->status));
+		rdma_link_fail(l, why);
+		return;
+	}
+	l->used = l->progress = clock_now_ns();
+	l->sends += covers;
+	if (wc->wr_id & 1 && p->used && p->bits)
+		finish(l, p);
+	pump(l);
+}
+
+/* ------------------------------------------------------------------ both --- */
+
+int rdma_transfer_hear(struct rdma_link *l, const struct rdma_msg *m,
+		       struct error *err)
+{
+	/* Of a queue pair that is gone: both ends know what that means. */
+	if (l->state == RDMA_NONE || m->epoch != l->epoch)
+		return 0;
+	if (l->state != RDMA_UP)
+		return error_set(err, EPROTO, "a piece before READY");
+	if (m->type == RDMA_DONE)
+		return hear_done(l, m, err);
+	hear_grant(l, &m->grant);
+	return 0;
+}
+
+const char *rdma_transfer_overdue(const struct rdma_link *l, int64_t now)
+{
+	const struct rdma_times *t = &l->r->cfg.times;
+
+	if (l->sends < l->r->dev.sends && now - l->progress > t->stall)
+		return "READs do not complete";
+	for (unsigned int i = 0; i < RDMA_QUEUE; i++) {
+		if (l->served[i].used && now - l->served[i].since > t->forget)
+			return "the peer does not say whether it read";
+	}
+	return NULL;
+}
+
+void rdma_transfer_reset(struct rdma_link *l)
+{
+	struct rdma_served lost[RDMA_QUEUE];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < RDMA_QUEUE; i++) {
+		if (l->served[i].used)
+			lost[n++] = l->served[i];
+	}
+	memset(l->served, 0, sizeof(l->served));
+	memset(l->pulls, 0, sizeof(l->pulls));
+	l->n_served = l->n_pulls = l->first_wait = l->n_waits = 0;
+	/* Last: the user may do whatever it likes with the link. */
+	for (unsigned int i = 0; i < n && !l->is_dead; i++) {
+		l->r->stats.fallbacks_total++;
+		l->r->cfg.events->fall_back(l->user, lost[i].tag);
+	}
 }

@@ -92,7 +92,7 @@ struct rdma {
 	struct rdma_stats stats;
 };
 
-/* ---- rdma.c ---- */
+/* ---- rdma_base.c ---- */
 
 /* Around all that tells events: links freed meanwhile go at the last leave. */
 void rdma_enter(struct rdma *r);
@@ -116,8 +116,6 @@ int rdma_link_handshake(struct rdma_link *l, const struct rdma_msg *m,
 /* An OFFER in a version that is not ours, or one that cannot be. */
 void rdma_link_refuse(struct rdma_link *l, uint32_t epoch, enum rdma_close why,
 		      int64_t retry_ns);
-
-/* ---- rdma_transfer.c ---- */
 
 /* Take back what a queue pair that is gone was used for. */
 void rdma_transfer_reset(struct rdma_link *l);
