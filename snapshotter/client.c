@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseerd is asked for.  How: net/control_client.c. */
+/* Calls to bootseerd; the connection is in net/control_client.c. */
 #include "snapshotter/client.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What other programs say to bootseerd over its control socket:
+ * Calls of other programs to bootseerd, over its control socket:
  * docs/formats/control.md.  One connection, one call at a time; a client
  * belongs to one thread.
  */

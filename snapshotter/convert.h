@@ -15,7 +15,8 @@ enum convert_form {
 	CONVERT_FORM_INDEX,    /* as F2, and the blocks stay in the layers */
 };
 
-/* What is being done now, for a progress line; called from one thread. */
+/* The step that a conversion is at, for a progress line; called from one
+ * thread. */
 struct convert_progress {
 	void (*step)(struct convert_progress *p, const char *what,
 		     uint64_t done, uint64_t total); /* bytes of input */
@@ -39,8 +40,8 @@ struct convert_options {
 	enum convert_form form;
 	unsigned int jobs; /* compressing threads, 1..64 */
 	bool force;        /* convert although the image has an artifact */
-	/* Of form index: store the artifact and what it needs beside the layers, neither these
-	 * nor the image. */
+	/* With form index: store the artifact and what it needs beside the
+	 * layers, neither these nor the image. */
 	bool alone;
 	bool prune; /* remove those that are replaced: nodes that use them
 	                    * may miss their blocks */
@@ -70,7 +71,7 @@ struct convert_result {
 	bool compared;         /* ... but to compare it with the layers */
 };
 
-/* What image_convert() refuses whatever SRC is: -EINVAL.  Of the options only
+/* Refuse options that image_convert() refuses whatever SRC is: -EINVAL. Only
  * chunking, form and platform are looked at. */
 int image_convert_check(const struct oci_ref *dst,
 			const struct convert_options *opt,
@@ -124,8 +125,8 @@ struct sign_options {
 	struct check_options check; /* against_layers takes what differs */
 	struct sign_terms terms;
 	enum trust_claim claim; /* "verified": always compared first */
-	/* What these keys signed is taken as what the key of the terms signed;
-	 * NULL: none. */
+	/* Signatures by these keys count as those by the key of the terms;
+	 * NULL: none do. */
 	const struct trust_keys *trusted;
 };
 

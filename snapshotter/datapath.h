@@ -8,7 +8,7 @@
 
 #include "blockstore/device.h"
 
-/* One image as the data path sees it; owned by bootseerd, outlives the mount. */
+/* An image as the data path sees it; owned by bootseerd, outlives the mount. */
 struct datapath_image {
 	uint64_t index;         /* small, stable over restarts, never reused
 	                         * while mounted: node ids derive from it */
@@ -34,7 +34,7 @@ struct datapath_config {
 
 struct datapath;
 
-/* What a kind counts for itself. */
+/* Figures that a kind of data path counts for itself. */
 struct datapath_stats {
 	uint64_t images_no_xattr; /* served now on the session without xattrs */
 	uint64_t xattr_requests;  /* for xattrs, answered by this process */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who may say what the blocks of an image are: signatures over artifacts
+ * Trust in the blocks of an image: signatures over artifacts
  * (docs/formats/signature.md), the keys that they are checked with, and where
  * both lie in a store.  A header of this folder for the node, and for cli.
  */
@@ -21,7 +21,7 @@
 #define TRUST_KEYS_MAX 64
 #define TRUST_NAME_MAX 64 /* bytes of a key's name */
 
-/* What the signer says of an artifact. */
+/* Claims that a signer makes about an artifact. */
 enum trust_claim {
 	TRUST_CLAIM_SIGNED = 1,   /* these are the image's blocks */
 	TRUST_CLAIM_VERIFIED = 2, /* and they were compared with its layers */
@@ -62,7 +62,7 @@ int trust_sign(const struct sign_key *key, const struct trust_statement *s,
 	       uint8_t ret[TRUST_SIGNATURE_MAX], size_t *ret_len,
 	       struct error *err) MUST_CHECK;
 
-/* What it says, its signature not being looked at.  -EBADMSG. */
+/* Decode a statement without a look at its signature. -EBADMSG. */
 int trust_decode(const void *data, size_t len, struct trust_statement *ret,
 		 struct error *err) MUST_CHECK;
 
@@ -75,7 +75,7 @@ bool trust_is_cosign(const void *data, size_t len);
 
 /* ------------------------------------------------------------------- keys --- */
 
-/* What a key may be used for. */
+/* Uses of a key. */
 #define TRUST_USE_SIGN 1u   /* claim "signed" */
 #define TRUST_USE_VERIFY 2u /* claim "verified", which is good for both */
 
@@ -116,7 +116,7 @@ void trust_time_format(int64_t at_s, char ret[TRUST_TIME_MAX]);
 
 /* --------------------------------------------------------------- checking --- */
 
-/* What a signature must be of. */
+/* The artifact and repository that a signature must be for. */
 struct trust_query {
 	const struct digest *artifact;
 	const struct digest *subject; /* zero for form flat */

@@ -14,7 +14,7 @@ enum acl_change {
 };
 
 /*
- * What chmod(2) to `mode` makes of an access ACL, which is changed in place: owner and
+ * Change an access ACL in place, as chmod(2) to `mode` does: owner and
  * others get the mode's permissions, and so does the mask, or the group where there is
  * none.  What is no ACL stays as it is.
  */

@@ -266,8 +266,8 @@ static bool is_unpacked(const struct apply *a, const struct dentry *d)
 	       (a->n_links && a->links[links_slot(a->links, a->cap_links, d)]);
 }
 
-/* What a layer's path cannot lead through, as it is hidden: anything of a layer
- * below but a folder. */
+/* An entry of a layer below hides everything behind it, unless it is a folder:
+ * a layer's path cannot lead through it. */
 static bool is_hidden(const struct apply *a, const struct dentry *d)
 {
 	return !S_ISDIR(d->inode->mode) && !is_unpacked(a, d);

@@ -20,7 +20,7 @@
 #define WHITEOUT_PREFIX ".wh."
 #define WHITEOUT_OPAQUE ".wh..wh..opq"
 
-/* One entry of a layer, as its header says.  Everything is borrowed. */
+/* An entry of a layer, as its header says. Everything is borrowed. */
 struct layer_entry {
 	const char *path;
 	const char *link; /* target, when `hard` or a symlink */

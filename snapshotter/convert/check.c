@@ -283,7 +283,7 @@ static int check_in_folder(struct check *c, struct error *err)
 		(void)unlink(c->opt->metadata_to);
 	if (rc < 0 && c->wrote_data)
 		(void)unlink(c->opt->data_to);
-	/* What went wrong first is what matters. */
+	/* The first failure is reported. */
 	if (fs_remove_tree(folder.data, rc < 0 ? NULL : err) < 0 && rc == 0)
 		rc = -EIO;
 	return rc;

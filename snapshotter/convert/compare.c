@@ -13,7 +13,7 @@
 
 #define READ_SIZE (256 * KIB)
 
-/* What is remembered of an inode that is no folder: its user_ptr. */
+/* Facts about an inode that is no folder: its user_ptr. */
 struct compared {
 	struct digest content;
 	bool has_content;
@@ -81,7 +81,7 @@ int compare_read_layers(struct plan *p, struct error *err)
 
 /* --------------------------------------------------------------- the artifact --- */
 
-/* One run of compare_trees(). */
+/* A run of compare_trees(). */
 struct comparison {
 	struct compare *c;
 	struct content_hash *hash;
@@ -137,7 +137,7 @@ static int hash_file(struct comparison *k, const struct inode *i,
 	return content_hash_final(k->hash, ret) < 0 ? error_nomem(err) : 0;
 }
 
-/* Of two files of one size. */
+/* Compare the contents of two files of one size. */
 static int same_content(struct comparison *k, struct inode *want,
 			struct inode *have, bool *ret, struct error *err)
 {
@@ -189,7 +189,8 @@ static bool same_xattrs(const struct inode *a, const struct inode *b)
 	return true;
 }
 
-/* What of the two is not the same; NULL: nothing but, perhaps, content. */
+/* The name of an attribute that differs; NULL: nothing but, perhaps,
+ * content. */
 static const char *attribute_that_differs(const struct inode *a,
 					  const struct inode *b)
 {

@@ -16,7 +16,7 @@
  */
 int compare_read_layers(struct plan *p, struct error *err) MUST_CHECK;
 
-/* What compare_trees() works with. */
+/* The arguments of compare_trees(). */
 struct compare {
 	struct tree *want; /* after compare_read_layers() */
 	struct tree *have;

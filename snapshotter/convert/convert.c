@@ -155,7 +155,7 @@ static int find_missing(struct convert_job *j, struct error *err)
 	return rc;
 }
 
-/* What the artifact belongs to. */
+/* Set the image that the artifact belongs to. */
 static int set_image(struct artifact *a, const struct digest *image,
 		     const struct digest *diff_ids, size_t n, struct error *err)
 {
@@ -387,7 +387,7 @@ static int find_existing(struct convert_job *j, struct error *err)
 				 why.msg);
 	if (rc == -ENOENT)
 		return 0;
-	/* One that cannot be used is replaced. */
+	/* An artifact that cannot be used is replaced. */
 	if (rc == -EBADMSG || rc == -EINVAL || rc == -ENOTSUP)
 		return list_others(j, err);
 	if (err)
@@ -419,7 +419,7 @@ static int sign_used(struct convert_job *j, struct error *err)
 	return rc;
 }
 
-/* Of what the image has, leave `artifact` only. */
+/* Remove the image's artifacts but `artifact`. */
 static int prune_others(struct convert_job *j, const struct digest *artifact,
 			struct error *err)
 {
@@ -494,7 +494,7 @@ static int convert_all(const struct convert_run *run,
 		       const struct oci_manifest *index, unsigned int depth,
 		       struct error *err);
 
-/* One of an index: an image, or an index again. */
+/* Convert an entry of an index: an image, or an index again. */
 static int convert_entry(const struct convert_run *run,
 			 const struct index_entry *entry, unsigned int depth,
 			 struct error *err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One run of image_convert(). */
+/* A run of image_convert(). */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_PRIV_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_PRIV_H
 
@@ -14,7 +14,7 @@ struct convert_run {
 	struct convert_result *result; /* sums over platforms */
 };
 
-/* What check_artifact() checks. */
+/* The arguments of check_artifact(). */
 struct check_target {
 	struct oci_store *store;
 	const struct artifact *artifact;

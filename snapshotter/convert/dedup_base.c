@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a new image is deduplicated against: the blocks of artifacts in its
- * repository.  docs/formats/artifact.md, "Sharing with earlier images".
+ * The blocks that a new image is deduplicated against: those of artifacts in
+ * its repository. docs/formats/artifact.md, "Sharing with earlier images".
  */
 #include "snapshotter/convert/dedup_base.h"
 
@@ -80,7 +80,7 @@ static int add_of_index(struct dedup_base *base, const struct oci_manifest *m,
 	return rc;
 }
 
-/* What a tag names: an image, an index, or (form F1) an artifact. */
+/* Add the image, index or (form F1) artifact that a tag names. */
 static int add_of_tag(struct dedup_base *base, const char *tag,
 		      struct error *err)
 {
@@ -200,7 +200,8 @@ static bool is_present(struct dedup_base *base, uint32_t pack)
 	return *known == PRESENCE_YES;
 }
 
-/* One pack is open at a time: blocks are asked for about as they lie there. */
+/* Open a pack, and close the one before: blocks are asked for about as they lie
+ * there. */
 static int load_pack(struct dedup_base *base, uint32_t pack, struct error *err)
 {
 	const struct pack *p = block_table_pack(base->blocks, pack);

@@ -120,8 +120,9 @@ static int put_plain(struct flat *f, const void *data, size_t len)
 	return 0;
 }
 
-/* What libarchive makes: the records of a header at once, as nothing is gathered
- * (open_archive()).  It has no way to say "-0.5", so it was told -1.5. */
+/* Take the records of a header, which libarchive gives at once, as nothing is
+ * gathered (open_archive()). It has no way to say "-0.5", so it was told
+ * -1.5. */
 static la_ssize_t write_plain(struct archive *a, void *arg, const void *data,
 			      size_t len)
 {
@@ -286,7 +287,7 @@ static int name_file(struct flat *f, struct dentry *d, struct error *err)
 	return rc;
 }
 
-/* What has no content, and every further name. */
+/* Write an entry without content, or a further name. */
 static int write_rest(struct flat *f, struct dentry *d, struct error *err)
 {
 	struct inode *i = d->inode;

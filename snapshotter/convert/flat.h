@@ -25,7 +25,7 @@ struct copy_sink *flat_wrap(struct flat *f, struct copy_sink *next);
  * is given to `upload`. */
 int flat_close(struct flat *f, struct error *err) MUST_CHECK;
 
-/* Of the closed layer. */
+/* Digest of the layer's content, once it is closed. */
 const struct digest *flat_diff_id(const struct flat *f);
 
 /*

@@ -70,7 +70,8 @@ static json_t *time_json(int64_t at_s)
 	return at_s ? json_string(text) : json_null();
 }
 
-/* What a signature says; whether it is good only a list of keys tells. */
+/* The statement of a signature; only a list of keys tells whether it is
+ * good. */
 static json_t *signature_json(const struct buf *sig)
 {
 	struct trust_statement s;

@@ -91,7 +91,7 @@ int layer_type_explain(const char *media_type, struct source *source, int rc,
 				 "there: push the image with such layers, or "
 				 "build one without",
 				 media_type);
-	/* What is neither gzip nor zstd was taken for a plain tar. */
+	/* A layer that is neither gzip nor zstd was taken for a plain tar. */
 	name = rc == -EBADMSG && source ? compression_of(source) : NULL;
 	if (name)
 		return error_set(err, ENOTSUP,

@@ -5,7 +5,7 @@
 
 #include "image/artifact/artifact.h"
 
-/* What to publish.  All is borrowed. */
+/* The artifact to publish. All is borrowed. */
 struct publish {
 	struct oci_store *store; /* has the artifact's blobs */
 	struct artifact *artifact;

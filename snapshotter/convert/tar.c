@@ -39,7 +39,7 @@ struct tar {
 	bool has_namesake;   /* something else of that name, in any folder */
 	struct tar_head head;
 	struct tar_parts parts;
-	/* Of the current entry: its texts, each with a NUL, and its xattrs. */
+	/* The current entry's texts, each with a NUL, and its xattrs. */
 	struct buf texts, values;
 	struct xattr xattrs[XATTRS_MAX];
 	struct found_xattr found[XATTRS_MAX];
@@ -148,7 +148,7 @@ static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
 	return rc;
 }
 
-/* Of those that peek_bytes() or at_hand() gave. */
+/* Use up bytes that peek_bytes() or at_hand() gave. */
 static void use_bytes(struct tar *t, size_t n)
 {
 	size_t gathered = n_gathered(t) < n ? n_gathered(t) : n;
@@ -211,7 +211,7 @@ static bool has_prefix(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* What Linux would keep: other namespaces are refused by its file systems, and
+/* An xattr that Linux would keep: other namespaces are refused by its file systems, and
  * an ordinary unpack then goes on without them.  overlayfs' own would tell the
  * overlay of a container what it alone may say.  What a hard link is of, only
  * the one who applies it knows. */
@@ -340,7 +340,7 @@ static const char *add_text(struct tar *t, const struct pax_text *before,
 	return p;
 }
 
-/* What the headers say, in texts of the reader's own. */
+/* Copy the headers' facts into texts of the reader's own. */
 static int make_entry(struct tar *t, size_t headers_len, struct layer_entry *e,
 		      struct error *err)
 {

@@ -40,7 +40,7 @@ enum dialect {
 	DIALECT_GNU,
 };
 
-/* What precedes the header of the entry itself. */
+/* Records that precede the header of the entry itself. */
 struct extended {
 	struct pax_text records, name, link; /* of 'x', 'L', 'K' */
 };
@@ -177,7 +177,7 @@ static enum dialect dialect_of(const uint8_t *header)
 							     : DIALECT_POSIX;
 }
 
-/* Of unsigned or of signed bytes. */
+/* The sum may be made of unsigned or of signed bytes. */
 static int check_sum(const uint8_t *header, struct error *err)
 {
 	int64_t sum = 0, signed_sum = 0, want;

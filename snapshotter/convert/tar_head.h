@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the headers of a tar's entry say, as Go's archive/tar reads them: by it
+ * Reads the headers of a tar's entry, as Go's archive/tar reads them: by it
  * containerd and umoci unpack, and scanners of images look.  Another reader, which
  * takes one record or dialect otherwise, would find other files in a layer than they
  * do; so what Go refuses is refused, and what common readers take in different ways.

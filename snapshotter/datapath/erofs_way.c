@@ -34,7 +34,7 @@ static void free_path(struct erofs_path *p)
 	free(p);
 }
 
-/* Of mounts on a carrier that nobody kept none is of use. */
+/* Mounts on a carrier that nobody kept are of no use. */
 static int open_made(struct erofs_path *p, struct error *err)
 {
 	int rc = 0;
@@ -108,8 +108,8 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 				 img->meta_path, strerror(errno));
 	if (!file || !made)
 		return error_nomem(err);
-	/* What hangs on a carrier that is gone, or on another index of it,
-	 * can only fail; where nobody knows, a new mount does no harm. */
+	/* A mount on a carrier that is gone, or on another index of it, can
+	 * only fail; where that is not known, a new mount does no harm. */
 	wish.replaces = added && access(made, F_OK) < 0;
 	rc = mount_image(&wish, NULL, err);
 	if (rc < 0)

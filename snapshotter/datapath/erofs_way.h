@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the two ways that mount EROFS over a carrier have in common. */
+/* Common part of the two data paths that mount EROFS over a carrier. */
 #ifndef BOOTSEER_DATAPATH_EROFS_WAY_H
 #define BOOTSEER_DATAPATH_EROFS_WAY_H
 
@@ -15,7 +15,7 @@ struct erofs_job {
 struct erofs_way {
 	const struct datapath_ops *ops;
 	const char *carrier; /* name of its session */
-	/* Of mount_wish. */
+	/* For mount_wish. */
 	bool (*is_same)(const struct mount_wish *w, const struct mount_line *l);
 	int (*make)(const struct mount_wish *w, struct error *err);
 };

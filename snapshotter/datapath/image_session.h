@@ -59,7 +59,7 @@ int image_session_ensure(struct image_session *s, struct error *err) MUST_CHECK;
 void image_session_drop_others(const struct datapath_config *cfg,
 			       const char *const mine[]);
 
-/* Of a request's session. */
+/* The image whose session a request came by. */
 struct image_session *image_session_of(struct fuse_req *req);
 
 /* session_handler.is_early: images come one by one after a restart. */

@@ -160,7 +160,7 @@ static void set_readahead(const struct bdi_set *before, unsigned int kib)
 		(void)!write(fd, value, (size_t)n);
 }
 
-/* What mount(2)'s errno means here, and what to do about it. */
+/* Explain an errno of mount(2), with its cure. */
 static const char *mount_hint(int code)
 {
 	switch (code) {

@@ -15,8 +15,8 @@ struct mount_wish {
 	/* Mount it.  Both are called in the child of mount_isolated(). */
 	int (*make)(const struct mount_wish *w, struct error *err);
 	const void *arg; /* for these two */
-	/* What is mounted there can only fail, even what looks the same: it is taken
-	 * down first, as by `umount --lazy`. */
+	/* A mount that is there can only fail, even if it looks the same: it is
+	 * taken down first, as by `umount --lazy`. */
 	bool replaces;
 };
 

@@ -13,7 +13,7 @@
 /* An image never changes, so the kernel may keep all it was told. */
 #define FOR_EVER 1e9
 
-/* Who asks about what: an image's node, decoded. */
+/* The node of an image that a request is about, decoded. */
 struct plain_node {
 	struct image_session *s;
 	struct image_entry *e;
@@ -96,7 +96,7 @@ static void plain_init(struct fuse_conn_info *conn)
 				    FUSE_CAP_PARALLEL_DIROPS;
 
 	conn->want |= conn->capable & wanted;
-	/* Who lists a folder of a rootfs looks at what is in it. */
+	/* A program that lists a folder of a rootfs looks at its files next. */
 	conn->want &= ~(unsigned int)FUSE_CAP_READDIRPLUS_AUTO;
 }
 
@@ -331,7 +331,8 @@ static void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 					   NULL);
 		node_put(&n);
 	}
-	/* What is in the buffer was given out; the fault comes next time. */
+	/* Entries in the buffer are given out first; the fault comes with the
+	 * next call. */
 	if (rc < 0 && l.used == 0)
 		(void)fuse_reply_err(req, -rc);
 	else

@@ -322,8 +322,8 @@ static int mount_new(struct plain_fuse *p, struct datapath_image *img,
 		rc = plain_fuse_add(p, img, there, &side, err);
 	if (rc < 0)
 		return rc;
-	/* What a session that nobody kept left there can only fail, and nobody
-	 * serves the image on the other session. */
+	/* A mount that a session left which nobody kept can only fail, and
+	 * nobody serves the image on the other session. */
 	if (!session_is_adopted(p->sessions[side]->session) ||
 	    (there != N_SIDES && there != side))
 		rc = mount_take_down(p->run_dir, img->index, img->mountpoint,

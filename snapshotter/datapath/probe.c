@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What this kernel can do, found by doing it with an image of a few KiB; and
- * the cure where it cannot.
+ * Finds what this kernel can do by doing it with an image of a few KiB, and
+ * names the cure where it cannot.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +36,8 @@ static void fill_data(uint8_t data[DATA_SIZE])
 		data[i] = (uint8_t)(i * 7 + i / 251);
 }
 
-/* One file of two blocks, on the data device in the other order: whoever
- * ignores the index reads wrong bytes. */
+/* The image is a file of two blocks, on the data device in the other order: a
+ * kernel that ignores the index reads wrong bytes. */
 static int fill_tree(struct tree *t)
 {
 	struct inode *i = tree_inode_new(t, S_IFREG | 0444);
@@ -73,7 +73,7 @@ static int make_image(void **ret, size_t *ret_len, struct error *err)
 
 /* ------------------------------------------------------------- the trial --- */
 
-/* What the child of mount_isolated() has, which allocates nothing. */
+/* The argument of mount_isolated()'s child, which allocates nothing. */
 struct trial {
 	void *image; /* for `meta` */
 	size_t len;
@@ -173,7 +173,7 @@ static int mount_loops(const char *meta, const char *data, const char *path,
 	return rc < 0 ? rc : mount_files(meta_loop, data_loop, path, err);
 }
 
-/* One that a killed trial left may be below a loop device. */
+/* A killed trial may have left its file below a loop device. */
 static int put_file(const char *path, const void *bytes, size_t len,
 		    struct error *err)
 {
@@ -213,7 +213,7 @@ static int try_datapath(void *arg, struct error *err)
 	const struct trial *t = arg;
 	int rc;
 
-	/* Of one that was killed. */
+	/* Remove what a killed trial left. */
 	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
 	rc = fs_mkdir(t->dir, 0700, err);
 	if (rc == 0)

@@ -22,7 +22,7 @@ typedef int read_next_fn(const struct image_entry *image, uint64_t local,
 			 uint64_t off, size_t len, struct read_piece *ret,
 			 struct error *err);
 
-/* What a READ asks for. */
+/* The range of a READ. */
 struct read_request {
 	struct session *session; /* held until the answer was sent */
 	struct fuse_req *req;
@@ -33,7 +33,7 @@ struct read_request {
 	read_next_fn *next_piece;
 };
 
-/* One READ under way. */
+/* A READ under way. */
 struct read_slot {
 	struct device_read read;
 	struct read_pool *pool;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseerd was told: its option table and the struct it fills. */
+/* The configuration of bootseerd: its option table and the struct that it
+ * fills. */
 #ifndef BOOTSEER_NODE_CONFIG_H
 #define BOOTSEER_NODE_CONFIG_H
 
@@ -56,12 +57,12 @@ struct node_config {
 
 extern const struct option_program node_program;
 
-/* What options say by being left out: with --p2p-listen and no --p2p-tracker the tracker
+/* Fill in options that were left out: with --p2p-listen and no --p2p-tracker the tracker
  * is --service, with its token and its authority.  To be called once, before the
  * check.  -ENOMEM. */
 int node_config_complete(struct node_config *c, struct error *err) MUST_CHECK;
 
-/* What one option alone cannot know.  -EINVAL. */
+/* Check what no option alone can know. -EINVAL. */
 int node_config_check(const struct node_config *c,
 		      struct error *err) MUST_CHECK;
 /* A part of that. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What options of peers say, and must have in common. */
+/* The options of peers, and what they must have in common. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ bool node_config_rdma(const struct node_config *c, const char **ret_device)
 	return is_on;
 }
 
-/* What is meant for yes or no, and is not written so, is no device. */
+/* A misspelt yes or no is no name of a device. */
 static int check_device(const char *device, struct error *err)
 {
 	static const char *const words[] = { "",      "yes", "no",  "true",

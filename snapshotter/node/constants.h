@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What bootseerd was told by options once, and nobody could choose better than the
+ * Constants that were options once, and that nobody could choose better than the
  * figures that are named here.  Each was an option: docs/decisions/0022-options.md
  * has the list of those.
  */
@@ -76,7 +76,7 @@
  * each up to a fourth later by chance, come back over four seconds. */
 #define NODE_PREFETCH_RETRY_NS (15 * NS_PER_S)
 
-/* What a start waits for an answer about a trace, and a call of the service takes at
+/* A start waits this long for an answer about a trace, and a call of the service takes this at
  * most.  An answer takes 5 ms from a service and three round trips from a registry; a
  * start that is prefetched by a trace saves seconds (docs/decisions/0008), so that a
  * wait of this length pays, and no container hangs on a service that does. */

@@ -145,7 +145,7 @@ static const struct datapath_ops *choose_kind(const struct node_config *cfg,
 			return *k;
 		log_info("main", "datapath %s reason=\"%s\"", (*k)->name,
 			 why.msg);
-		/* What has no room here is in the log. */
+		/* A reason without room in the message is in the log. */
 		if (buf_printf(&reasons, "%s: %s; ", (*k)->name, why.msg) < 0)
 			continue;
 	}
@@ -493,7 +493,7 @@ static void run_resume(struct work *w)
 	image_swarms_resume(&d->node);
 }
 
-/* It reads and hashes block maps: nobody waits for that. */
+/* Block maps are read and hashed there, so nobody waits for it. */
 static int resume_prefetches(struct node_daemon *d, struct error *err)
 {
 	d->resume.run = run_resume;
@@ -529,8 +529,8 @@ static int run_node(const struct node_config *cfg, struct error *err)
 	struct node_daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
 	int rc;
 
-	/* Who opens a file of the cache while the kernel is asked about it:
-	 * fs_is_in_use(). */
+	/* SIGIO comes when somebody opens a file of the cache while the kernel
+	 * is asked about it: fs_is_in_use(). */
 	(void)signal(SIGIO, SIG_IGN);
 	/* Logins are in its memory. */
 	confine_process(process_forbid_core);

@@ -335,7 +335,8 @@ void trust_keys_free(struct trust_keys *k)
 
 /* ---------------------------------------------------------------------- files --- */
 
-/* Who can write to it decides what the node runs. */
+/* Writers of the file decide what the node runs: refuse one that everybody can
+ * write to. */
 static int check_writers(const char *path, struct stat *st, struct error *err)
 {
 	if (stat(path, st) < 0)

@@ -19,7 +19,8 @@ void trust_signatures_fini(struct trust_signatures *s)
 	s->n = 0;
 }
 
-/* What is damaged, not there or of another kind does not hide a good one. */
+/* A signature that is damaged, gone or of another kind does not hide a good
+ * one. */
 static bool can_pass_over(int rc)
 {
 	return rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL ||

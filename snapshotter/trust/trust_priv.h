@@ -22,7 +22,7 @@ int trust_key_check(const struct trust_key *k, enum trust_claim claim,
 		    int64_t now_s, const struct trust_revoked *revoked,
 		    struct error *err) MUST_CHECK;
 
-/* Who a key is in a message: its name, or the begin of its id. */
+/* Name of a key in a message: its own, or the begin of its id. */
 #define TRUST_WHO_MAX (TRUST_NAME_MAX + 40)
 void trust_key_who(const struct trust_key *k, char ret[TRUST_WHO_MAX]);
 

@@ -57,7 +57,7 @@ static int make_whiteout(struct unpack *u, const struct unpack_place *p,
 	if (errno != EEXIST)
 		return error_set(err, errno, "make whiteout: %s",
 				 strerror(errno));
-	/* It hides what lies below, not what this layer itself has. */
+	/* A whiteout hides what lies below, not what this layer itself has. */
 	fd = openat(p->folder, hidden,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One ordinary layer into a folder, as overlayfs wants it: a whiteout is a
+ * Unpacks an ordinary layer into a folder, as overlayfs wants it: a whiteout is a
  * character device 0/0, an opaque folder has trusted.overlay.opaque=y (Linux,
  * Documentation/filesystems/overlayfs.rst).  Nothing outside of the folder is
  * touched, whatever names and links the layer has.
@@ -37,7 +37,7 @@ int unpack_new(const char *dir, const struct unpack_options *options,
 void unpack_free(struct unpack *u);
 DEFINE_AUTO(unpack)
 
-/* What tar_walk() feeds; borrowed. */
+/* The visitor for tar_walk(); borrowed. */
 struct tar_visitor *unpack_visitor(struct unpack *u);
 
 /* After the last entry: all of it on the disk. */

@@ -16,7 +16,8 @@
 
 #define XATTR_LIST_BYTES 65536 /* Linux' XATTR_LIST_MAX */
 
-/* What this machine gives to each file, or overlayfs to ours: not the layer's. */
+/* Attributes that this machine gives to each file, or overlayfs to ours: not
+ * the layer's. */
 static bool is_machines_own(const char *name)
 {
 	static const char *const own[] = {
@@ -86,7 +87,7 @@ int unpack_set_attributes(int fd, const struct layer_entry *e,
 	struct stat st;
 	int rc = 0;
 
-	/* It leads to the very file, also to a symlink. */
+	/* This path leads to the very file, also to a symlink. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (fstat(fd, &st) < 0)
 		return error_set(err, errno, "stat: %s", strerror(errno));
@@ -146,7 +147,7 @@ int unpack_is_opaque(int folder, bool *ret, struct error *err)
 
 int unpack_set_opaque(struct unpack *u, int folder, struct error *err)
 {
-	/* Of the layers below, other folders are to be seen now. */
+	/* Other folders of the layers below are to be seen now. */
 	u->view.is_valid = false;
 	if (fsetxattr(folder, OPAQUE_XATTR, "y", 1, 0) < 0)
 		return error_set(err, errno, "set %s: %s", OPAQUE_XATTR,

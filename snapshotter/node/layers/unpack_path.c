@@ -479,7 +479,8 @@ static int go_to_root(struct path_way *w, struct error *err)
 	return buf_puts(&w->at->path, "") < 0 ? error_nomem(err) : 0;
 }
 
-/* It never leaves the root: the folder is in what the way has gone through. */
+/* Go to the folder above, and never above the root: the folder is among those
+ * that the way went through. */
 static int go_up(struct path_way *w, struct error *err)
 {
 	struct buf *path = &w->at->path;
@@ -514,7 +515,7 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 			return rc == 0 && *w->rest == '/' ? go_to_root(w, err)
 							  : rc;
 		}
-		/* One that the layer itself hides may come anew. */
+		/* A folder that the layer itself hides may come anew. */
 		if (!w->implied_by || !unpack_is_whiteout(&st))
 			return no_folder(ENOTDIR, err);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of unpack.c share. */
+/* Parts that the files unpack*.c share. */
 #ifndef BOOTSEER_NODE_UNPACK_PRIV_H
 #define BOOTSEER_NODE_UNPACK_PRIV_H
 
@@ -26,7 +26,7 @@ struct unpack_place {
 		.path = BUF_INIT, .folder = -1 \
 	}
 
-/* What the layers below show at a folder of the layer. */
+/* The layers below, as seen at a folder of the layer. */
 struct layer_view {
 	struct buf path; /* of that folder, without symlinks */
 	int upper;       /* the layer's; -1 where `n` is 0 */

@@ -69,7 +69,7 @@ int offers_authorization(const struct offers *o, struct oci_store *store,
 			 const struct digest *image, struct pace *pace,
 			 char **ret, struct error *err) MUST_CHECK;
 
-/* What --index says of a repository; POLICY_OFF without a rule. */
+/* The rule of --index for a repository; POLICY_OFF without one. */
 enum policy_mode offers_mode(const struct offers *o, const char *host,
 			     const char *repo);
 

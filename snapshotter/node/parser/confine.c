@@ -26,7 +26,7 @@
 #define INDEX_FILE (UINT64_C(4) << 30)
 #define JOB_FILES 16 /* descriptors of a process of the parser */
 
-/* Of bootseerd, and for what. */
+/* Capabilities of bootseerd, and their use. */
 static const int
 	node_capabilities
 		[] = {
@@ -100,7 +100,8 @@ static const int refused[] = {
 	SCMP_SYS(fanotify_init),
 };
 
-/* Of a job; mmap and mprotect are let through without PROT_EXEC. */
+/* System calls of a job; mmap and mprotect are let through without
+ * PROT_EXEC. */
 static const int job_calls[] = {
 	SCMP_SYS(read),       SCMP_SYS(pread64),       SCMP_SYS(write),
 	SCMP_SYS(munmap),     SCMP_SYS(mremap),        SCMP_SYS(madvise),
@@ -109,7 +110,7 @@ static const int job_calls[] = {
 	SCMP_SYS(exit_group),
 };
 
-/* Of the parser itself, beyond these. */
+/* System calls of the parser itself, beyond these. */
 static const int parser_calls[] = {
 	SCMP_SYS(recvmsg),         SCMP_SYS(clone),
 	SCMP_SYS(clone3),          SCMP_SYS(fork),
@@ -134,7 +135,7 @@ uint64_t confine_node_capabilities(void)
 	return set;
 }
 
-/* What may ever be got, by an exec of whatever. */
+/* Bound the capabilities that an exec of any program could give. */
 static int bound_capabilities(uint64_t keep, struct error *err)
 {
 	for (int c = 0; c < CAPABILITIES_MAX; c++) {
@@ -179,7 +180,8 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *calls,
 {
 	int rc = 0;
 
-	/* One that this machine has not is none to refuse or allow. */
+	/* A call that this machine does not have can be neither refused nor
+	 * allowed. */
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		rc = seccomp_rule_add(f, action, calls[i], 0);
 		rc = rc == -EDOM || rc == -EACCES ? 0 : rc;

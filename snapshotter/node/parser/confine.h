@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What bootseerd and its helpers may ask of the kernel: capabilities, and a
- * filter of system calls.  docs/decisions/0014-confinement.md says why these.
+ * Rights that bootseerd and its helpers keep at the kernel: capabilities, and a
+ * filter of system calls. docs/decisions/0014-confinement.md says why these.
  */
 #ifndef BOOTSEER_NODE_CONFINE_H
 #define BOOTSEER_NODE_CONFINE_H

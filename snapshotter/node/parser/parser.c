@@ -79,7 +79,7 @@ static void stop(struct parser *p)
 	if (p->sock >= 0)
 		(void)close(p->sock);
 	p->sock = -1;
-	/* It ends with its socket, unless somebody stopped it. */
+	/* The process ends with its socket, unless somebody stopped it. */
 	if (p->pid > 0) {
 		(void)kill(p->pid, SIGKILL);
 		if (p->pidfd >= 0)
@@ -334,7 +334,7 @@ static int64_t used_ns(const struct artifact_job *job)
 	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* What to wait for beside the end of the process. */
+/* A descriptor to wait for beside the end of the process. */
 struct job_wait {
 	int fd; /* -1: nothing */
 	short events;
@@ -468,7 +468,7 @@ static int judge_reply(const struct heard *h, struct error *err)
 	memcpy(&r, h->bytes, sizeof(r));
 	if (r.rc == 0)
 		return 0;
-	/* It may say anything. */
+	/* A job that a stranger's bytes took over may write anything here. */
 	r.err.msg[sizeof(r.err.msg) - 1] = '\0';
 	for (char *c = r.err.msg; *c; c++)
 		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')

@@ -27,7 +27,7 @@ void parser_close(struct parser *p); /* NULL is allowed */
 /* Its process, for tests and `node status`. */
 int parser_pid(struct parser *p);
 
-/* What it does, for artifact_sources.parser; lives as long as it. */
+/* The parser for artifact_sources.parser; lives as long as `p`. */
 struct artifact_parser *parser_of_artifacts(struct parser *p);
 
 /*

@@ -162,8 +162,8 @@ static void give_up_shelter(void)
 		(void)fputs("500", f);
 }
 
-/* What bootseerd was started with, a container's output or a mount's descriptor,
- * is not the parser's. */
+/* Close what bootseerd was started with, a container's output or a mount's
+ * descriptor. */
 static void keep_nothing(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -191,7 +191,8 @@ static bool may_begin(int begin)
 static void run_child(parser_do_fn *fn, const struct parser_job *job,
 		      const int *fds, uint64_t memory)
 {
-	/* It could write what looks like our log, or ask for jobs. */
+	/* With these the job could write what looks like our log, or ask for
+	 * jobs. */
 	(void)close(PARSER_FD);
 	(void)close(STDERR_FILENO);
 	if (may_begin(fds[PARSER_FD_BEGIN])) {

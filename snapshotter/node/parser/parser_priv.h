@@ -37,14 +37,14 @@ struct parser_job {
 	uint64_t size; /* of the file; UNPACK: that it gets at most */
 };
 
-/* What the parser says of a job: its process when `rc` is 0.  The job answers
+/* The parser's answer about a job: its process when `rc` is 0. The job answers
  * nothing here: a process that a stranger's bytes took over names nobody. */
 struct parser_begun {
 	int32_t rc;
 	int32_t pid;
 };
 
-/* What a job writes into its reply before it ends; nothing when it does not come
+/* The reply that a job writes before it ends; nothing when it does not come
  * that far. */
 struct parser_reply {
 	int rc;
@@ -75,7 +75,7 @@ struct parser {
 int parser_open_bounded(const char *program, const struct parser_bounds *bounds,
 			struct parser **ret, struct error *err) MUST_CHECK;
 
-/* What a process of the parser does with a job; it ends there. */
+/* The work of a parser's process on a job; the process ends there. */
 typedef void parser_do_fn(const struct parser_job *job,
 			  const int fds[PARSER_N_FDS], uint64_t memory);
 
