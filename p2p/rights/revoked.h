@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What bootseer-registry says was revoked: an image for every node, every image for
- * a node, or one for one.  Who has a capability from before is not believed.
+ * Revocations that bootseer-registry tells: an image for every node, every
+ * image for a node, or one for one. Capabilities from before are not believed.
  */
 #ifndef BOOTSEER_P2P_RIGHTS_REVOKED_H
 #define BOOTSEER_P2P_RIGHTS_REVOKED_H

@@ -103,7 +103,8 @@ void tracker_free(struct tracker *t)
 
 /* ---------------------------------------------------------------------- calls --- */
 
-/* What is put into logs and answers: no control characters, no blanks. */
+/* Check a text that goes into logs and answers: no control characters, no
+ * blanks. */
 static int text_check(const char *what, const char *s, size_t max, bool empty,
 		      struct error *err)
 {

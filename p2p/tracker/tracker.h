@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who takes part in which image, and who reads what from the origin: the
- * tracker's knowledge, soft and in memory.  Pure: bootseer-registry runs it behind
- * HTTP, a node runs it itself for an image when no tracker can be reached, the
- * simulator runs it too.
+ * The tracker's knowledge, soft and in memory: which nodes take part in which
+ * image, and which pieces they read from the origin. Pure: bootseer-registry
+ * runs it behind HTTP, a node runs it itself for an image when no tracker can
+ * be reached, the simulator runs it too.
  *
  * One thread at a time.
  */
@@ -55,20 +55,21 @@ int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
 void tracker_free(struct tracker *t);
 DEFINE_AUTO(tracker)
 
-/* What a node says of one image. */
+/* A node's call about an image. */
 struct tracker_call {
 	struct digest image;
 	const char *node, *addr;          /* its name, where peers reach it */
 	const char *rack, *zone, *region; /* "" unknown */
 	uint32_t n_pieces, have;          /* of the image; that it has */
 	bool leaving;                     /* it takes no part any more */
-	/* Of this node, drawn at its start, and when it opened the image in that,
-	 * counted up: calls may overtake each other, and what is of an opening
-	 * before says nothing of this one.  0: not told. */
+	/* A number that the node drew at its start, and the count of the times
+	 * that it opened the image since: calls may overtake each other, and a
+	 * call from an opening before says nothing about this one. 0: not
+	 * told. */
 	uint64_t run, opening;
 	bool wants_members;
-	/* What it wants to read from the origin, most wanted first; a reader
-	 * waits for the first `n_demand` of them. */
+	/* Pieces that the node wants to read from the origin, most wanted
+	 * first; a reader waits for the first `n_demand` of them. */
 	const uint32_t *want;
 	const uint32_t *want_bytes; /* stored bytes of each */
 	size_t n_want, n_demand;

@@ -45,7 +45,7 @@ uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased);
 /* After what it is leased, or how long it needs, has changed. */
 void book_count(struct tracker_image *i, struct swarm_member *m);
 
-/* Who read this piece and is still there. */
+/* The member that read this piece last and is still there; or NULL. */
 struct swarm_member *piece_reader(const struct tracker *t,
 				  const struct tracker_piece *p);
 /* For so long from now the piece is to be had from `reader`, who is its
@@ -58,7 +58,7 @@ int64_t wait_awaited(const struct tracker *t, const struct tracker_image *i);
 /* Demand for the piece was refused for demand_done_ns. */
 bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 		  uint32_t piece, int64_t now);
-/* It is refused now.  When that is over; INT64_MAX: that is not known. */
+/* The piece is refused now. Returns when that is over; INT64_MAX: not known. */
 int64_t wait_refused(const struct tracker *t, struct swarm_member *m,
 		     uint32_t piece, int64_t now);
 void wait_end(struct swarm_member *m, uint32_t piece);

@@ -13,7 +13,7 @@
 
 #define MS INT64_C(1000000)
 #define DEADLINE_NS (2000 * MS)
-/* One that swallows packets leaves time for the next. */
+/* A tracker that swallows packets leaves time for the next one. */
 #define CONNECT_MS 500u
 #define BACKOFF_FIRST (250 * MS)
 #define BACKOFF_MAX (4000 * MS)
@@ -43,7 +43,7 @@ struct tracker_client {
 	void *arg;
 };
 
-/* What mends a call to a tracker is an option of bootseerd. */
+/* Options of bootseerd that mend a failed call. */
 static const struct http_cures cures = {
 	.plain = "give its URL as http:// (--service, --p2p-tracker)",
 	.tls = "give its URL as https:// (--service, --p2p-tracker)",
@@ -206,7 +206,7 @@ static enum tracker_state next_state(const struct answer_place *p,
 	case OUTCOME_STRANGER:
 		return TRACKER_REFUSES;
 	case OUTCOME_SILENT:
-		/* One that never answered is set up wrong, most likely. */
+		/* A tracker that never answered is most likely set up wrong. */
 		return p->failures >= LOST_FAILURES || p->state == TRACKER_NEW
 			       ? TRACKER_LOST
 			       : p->state;
@@ -219,7 +219,7 @@ static enum tracker_state next_state(const struct answer_place *p,
 	}
 }
 
-/* It is left alone for a while, longer each time. */
+/* Leave the tracker alone for a while, longer each time. */
 static void back_off(struct answer_place *p)
 {
 	int64_t wait = BACKOFF_FIRST;
@@ -319,7 +319,7 @@ static int get_token(const struct tracker_client *c, struct buf *header,
 	"it is no tracker: --p2p-tracker wants the scheme, host and port of a " \
 	"bootseer-registry"
 
-/* What an answer means, of a call, and of the rest. */
+/* Meaning of a status as the answer to a call, and to other requests. */
 static const struct verdict {
 	long status; /* 0: any other */
 	int code;    /* ECONNREFUSED: another one may do better */
@@ -338,7 +338,8 @@ static const struct verdict {
 	{ 404, ECONNREFUSED, OUTCOME_STRANGER, OUTCOME_STRANGER, NO_TRACKER,
 	  true },
 	{ 413, EINVAL, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
-	/* It has no room for this image's, and serves others. */
+	/* The tracker has no room for this image's members, and serves
+	 * others. */
 	{ 429, EBUSY, OUTCOME_OWN, OUTCOME_OWN, "", false },
 	{ 501, EOPNOTSUPP, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
 	{ 503, EBUSY, OUTCOME_SILENT, OUTCOME_OWN, "", false },
@@ -408,7 +409,7 @@ static int send_to(struct tracker_client *c, size_t i,
 	if (rc == -ECANCELED)
 		return error_set(err, ECANCELED, "cancelled");
 	rc = rc < 0 ? -ECONNREFUSED : judge(r, a, &o, &why);
-	/* What it answers a call with is to be read yet. */
+	/* The body of a good answer to a call is still to be read. */
 	if (o != OUTCOME_DONE)
 		remember(c, i, o, a->is_probe, r->status, why.msg);
 	if (rc < 0 && err) {
@@ -448,7 +449,7 @@ static void count_call(struct tracker_client *c)
 
 #define HEADERS_MAX 4
 
-/* What goes with the request; points into `token`. */
+/* Headers of the request; they point into `token`. */
 static void add_headers(struct tracker_ask *a, const struct buf *token,
 			const char *ret[HEADERS_MAX])
 {
@@ -492,11 +493,12 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 		}
 		if (is_down(c, at[i]))
 			continue;
-		/* One that never answers leaves half of the time to others. */
+		/* A tracker that never answers leaves half of the time to the
+		 * others. */
 		a->deadline_ns = end;
 		if (i + 1 < c->n)
 			a->deadline_ns -= (end - clock_now_ns()) / 2;
-		/* It is one call, however many are asked. */
+		/* Count a single call, however many trackers are asked. */
 		if (!is_asked)
 			count_call(c);
 		is_asked = true;
@@ -506,7 +508,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 			break;
 		is_busy = is_busy || rc == -EBUSY;
 	}
-	/* One that answered is there, though the next one is not. */
+	/* A busy tracker is there, even if the next one is not. */
 	if (rc == -ECONNREFUSED && is_busy)
 		rc = error_wrap(err, -EBUSY, "others have no room");
 	return rc;

@@ -16,7 +16,7 @@
 
 #define TRACKER_URLS_MAX 16u
 
-/* What became of the calls to one of them. */
+/* Results of the last calls to a tracker. */
 enum tracker_state {
 	TRACKER_NEW,     /* none was made yet */
 	TRACKER_GOOD,    /* it does what it is asked */
@@ -29,14 +29,16 @@ struct tracker_client_config {
 	char *const *urls; /* of bootseer-registry, NULL-terminated; copied */
 	const char *token_file; /* read at each call; NULL: none is needed */
 	const char *ca_file;    /* PEM; NULL: the system's */
-	/* Of the node, PEM, for trackers that ask for it; NULL: none. */
+	/* The node's own certificate and key, PEM, for trackers that ask for
+	 * it; NULL: none. */
 	const char *cert_file, *key_file;
 	/* Also tell those that tracker_is_private() denies the token, and a
 	 * registry's credentials; else -EINVAL, -EACCES. */
 	bool plain_http;
 	int64_t deadline_ns; /* of a call over all trackers; 0: 2 s */
-	/* One is TRACKER_LOST, or TRACKER_REFUSES, or for another reason than
-	 * before; or TRACKER_GOOD again, `why` "".  Any thread; may be NULL. */
+	/* Called when a tracker becomes TRACKER_LOST, or TRACKER_REFUSES, or
+	 * for another reason than before; or TRACKER_GOOD again, `why` "". Any
+	 * thread; may be NULL. */
 	void (*changed)(void *arg, const char *url, enum tracker_state state,
 			const char *why);
 	void *arg;
@@ -93,13 +95,13 @@ int tracker_client_capability(struct tracker_client *c,
 			      struct tracker_capability *ret,
 			      struct error *err) MUST_CHECK;
 
-/* What capabilities are checked with. */
+/* Get the keys that capabilities are checked with. */
 int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
 			struct error *err) MUST_CHECK;
 
 #define TRACKER_ETAG_MAX 80u
-/* What was revoked; `*ret` NULL: the same as when it came with this `etag` ("": it
- * never did), which is replaced.  Errors as above. */
+/* Get the list of revocations; `*ret` NULL: the same as when it came with this
+ * `etag` ("": it never did), which is replaced. Errors as above. */
 int tracker_client_revoked(struct tracker_client *c,
 			   char etag[TRACKER_ETAG_MAX], struct revoked **ret,
 			   struct error *err) MUST_CHECK;

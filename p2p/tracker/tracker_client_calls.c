@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a node asks of trackers, and what it makes of the answers. */
+/* A node's calls to trackers, and the reading of their answers. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static int write_call(const struct tracker_call *call, struct buf *body,
 	return rc;
 }
 
-/* What was answered to a call with 200. */
+/* Read the answer to a call that came with 200. */
 static int read_answer(struct tracker_client *c, const struct tracker_ask *a,
 		       const struct http_response *r,
 		       struct tracker_answer *ret, struct error *err)
@@ -56,7 +56,8 @@ int tracker_client_call(struct tracker_client *c,
 int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
 			 struct pace *pace, struct error *err)
 {
-	/* Of no image: that somebody leaves it who is not there. */
+	/* The tracker may be told that a node left an image it never had; the
+	 * answer tells whether it is there. */
 	const struct tracker_call call = { .node = node,
 					   .addr = "",
 					   .rack = "",
@@ -134,7 +135,7 @@ int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
 	return rc;
 }
 
-/* It is sent back as it is, so it is to be one. */
+/* Keep the tag, if it can be sent back as it is. */
 static void keep_etag(const struct http_response *r,
 		      char etag[TRACKER_ETAG_MAX])
 {

@@ -17,7 +17,7 @@ struct tracker_ask {
 	bool is_call; /* its answer tells whether this node may take part */
 	bool is_probe;
 	struct pace *pace; /* NULL: none */
-	/* Of tracker_client.c. */
+	/* Members of tracker_client.c. */
 	int64_t deadline_ns;
 	const char *const *headers;
 	size_t at; /* which of them answered */
@@ -30,7 +30,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 /* Tracker `i`, whatever became of it before. */
 int tracker_ask_one(struct tracker_client *c, size_t i, struct tracker_ask *a,
 		    struct http_response *r, struct error *err) MUST_CHECK;
-/* What was answered to a call could be read, `why` NULL; or not: -EPROTO. */
+/* The answer to a call was read, `why` NULL; or could not be: -EPROTO. */
 int tracker_answered(struct tracker_client *c, const struct tracker_ask *a,
 		     long status, const char *why,
 		     struct error *err) MUST_CHECK;

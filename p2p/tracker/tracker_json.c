@@ -15,12 +15,12 @@
 
 #define MS INT64_C(1000000)
 #define MS_MAX (INT64_C(3600) * 1000)
-/* What every reader of JSON takes as it is. */
+/* Numbers up to this are exact for every reader of JSON. */
 #define EXACT_MAX ((json_int_t)1 << 53)
 
 /* -------------------------------------------------------------------- writing --- */
 
-/* One after the other; the first failure stays. */
+/* Texts are written one after the other; the first failure stays. */
 struct writer {
 	struct buf *b;
 	int rc;

@@ -52,7 +52,7 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 /* The public keys, PEM, not empty. */
 int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
 			      struct error *err) MUST_CHECK;
-/* What came with the keys as revoked. */
+/* Parse the revocations that came with the keys. */
 int revoked_from_json(const char *text, size_t len, struct revoked **ret,
 		      struct error *err) MUST_CHECK;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who may read what from the origin.
+ * Decides which member may read which piece from the origin.
  *
- * A piece is leased to few at a time, and not at all while somebody who read it is
- * there: from him it spreads; a reader waits for others no longer than
- * demand_done_ns.  How many bytes are leased at once is learnt in
- * tracker_window.c.  How long a lease is follows what holders needed.
+ * A piece is leased to few at a time, and not at all while a member that read
+ * it is there, from which it spreads; a reader waits for others no longer than
+ * demand_done_ns. How many bytes are leased at once is learnt in
+ * tracker_window.c. How long a lease is follows from what holders needed.
  */
 #include <string.h>
 
@@ -15,7 +15,8 @@
 /* A few that begin meanwhile find room, and one does not hold much that all want. */
 #define READERS_LEAST 4u
 #define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
-/* Who let so many run out holds so few at once, also for readers. */
+/* A member that let so many leases run out holds so few at once, also for
+ * readers. */
 #define LATE_MANY 4u
 #define LATE_LEASES 8u
 #define RUN_MAX (4 * MIB)
@@ -31,7 +32,7 @@ struct wanted {
 	uint32_t piece, at; /* at: in the call */
 };
 
-/* What is given in one call. */
+/* The leases given in a call. */
 struct giving {
 	struct tracker *t;
 	struct swarm_member *m;
@@ -96,7 +97,8 @@ static void count_asker(const struct tracker *t, struct swarm_member *m,
 	m->asked_round = i->asked_round;
 }
 
-/* Of late.  Who is a member may have nothing to ask for: no trace, or only readers. */
+/* Members that asked lately. Other members may have nothing to ask for: no
+ * trace, or only readers. */
 static uint32_t n_askers(const struct tracker_image *i)
 {
 	return i->n_asked > i->n_asked_before ? i->n_asked : i->n_asked_before;
@@ -141,7 +143,8 @@ static int64_t late_at(const struct giving *g, const struct lease *l)
 	       clamp(SLOWER * usual, LATE_MIN, g->t->cfg.lease_max_ns);
 }
 
-/* What was leased later has been read: it is not that all read so slowly. */
+/* A lease is late when later ones have been read: not all members read so
+ * slowly. */
 static bool is_late(const struct giving *g, const struct lease *l)
 {
 	return g->now > late_at(g, l) && l->since < g->m->image->read_since;
@@ -206,7 +209,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 	struct tracker_piece *p = book_piece(g->m->image, piece);
 	int64_t until, over;
 
-	/* It had it, and asks again: it has lost it. */
+	/* The member had the piece, and asks again: it has lost it. */
 	if (piece_reader(t, p) == g->m)
 		piece_forget(t, g->m->image, p);
 	if (demand && wait_is_over(t, g->m, piece, g->now))
@@ -229,7 +232,8 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	uint64_t max = i->window, share = g->share;
 	uint64_t after = g->m->flying + bytes;
 
-	/* Of how many bytes they are it may say what it likes. */
+	/* The sizes of pieces are the member's word, so late members are
+	 * bounded by number. */
 	if (g->m->late >= LATE_MANY && g->m->n_leases >= LATE_LEASES)
 		return false;
 	if (i->flying == 0)
@@ -413,7 +417,7 @@ static uint64_t share_of(const struct giving *g)
 		share = soon;
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* Who lets leases run out gets fewer of them. */
+	/* A member that lets leases run out gets fewer of them. */
 	return share >> g->m->late;
 }
 
@@ -462,7 +466,8 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 		} else {
 			give_bulk(&g);
 		}
-		/* Who finds nothing else may be waiting for one slow node. */
+		/* Without another lease, the pieces left may wait for a single
+		 * slow node. */
 		if (ret->n_granted == 0 && !ret->is_full) {
 			g.beside_late = true;
 			give_bulk(&g);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who takes part, and whom the tracker names to others. */
+/* The members of an image, and those of them that the tracker names to
+ * others. */
 #include <errno.h>
 #include <string.h>
 
@@ -164,7 +165,7 @@ static uint32_t new_serial(struct tracker *t)
 	return t->serial;
 }
 
-/* What a member of another serial has read is nobody's. */
+/* Reads of a member under another serial count for nobody. */
 static void forget_reads(struct tracker *t, struct swarm_member *m)
 {
 	m->serial = new_serial(t);
@@ -203,8 +204,9 @@ struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
 	return m;
 }
 
-/* It says another address than last time.  Who goes back to the one before while both
- * would still be there, is two: `ret` is where the other one is. */
+/* The member names another address than last time. A member that goes back to
+ * the one before while both would still be there is two nodes of one name:
+ * `ret` is where the other one is. */
 static void moves(struct tracker *t, struct swarm_member *m,
 		  const struct tracker_call *c, int64_t now,
 		  char ret[TRACKER_ADDR_MAX + 1])
@@ -243,7 +245,8 @@ int member_update(struct tracker *t, struct swarm_member *m,
 	w->rack = c->rack[0] ? hash_place(c->region, c->zone, c->rack) : 0;
 	i->n_complete -= m->have == i->n_pieces;
 	i->n_complete += c->have == i->n_pieces;
-	/* It read more than it has: it was started anew, or lost them. */
+	/* The member has less than it read: it was started anew, or lost
+	 * pieces. */
 	if (c->have < m->n_done)
 		forget_reads(t, m);
 	m->have = c->have;

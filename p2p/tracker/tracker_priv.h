@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the tracker share: images, members, leases. */
+/* Parts that the files of the tracker share: images, members, leases. */
 #ifndef BOOTSEER_P2P_TRACKER_TRACKER_PRIV_H
 #define BOOTSEER_P2P_TRACKER_TRACKER_PRIV_H
 
@@ -18,7 +18,7 @@ struct tracker_list {
 	uint32_t first, last;
 };
 
-/* What is known of one piece of an image. */
+/* The tracker's knowledge of a piece of an image. */
 struct tracker_piece {
 	uint32_t lease; /* first of its leases; NONE */
 	/* Slot of who read it last, below TRACKER_SLOTS_MAX. */
@@ -26,7 +26,8 @@ struct tracker_piece {
 	uint32_t is_claim : 1; /* that one had no lease of it */
 	uint32_t
 		was_claimed : 1; /* such a word was believed once, of whomever */
-	/* Whoever had the last lease let it run out, or had it twice running. */
+	/* The holder of the last lease let it run out, or had it twice
+	 * running. */
 	uint32_t is_wasted : 1;
 	uint32_t is_awaited : 1; /* another node has a reader for it */
 	uint32_t
@@ -90,7 +91,7 @@ struct tracker_image {
 	uint32_t cut_by; /* ... on the word of this slot */
 };
 
-/* One node in one image. */
+/* A node's part in an image. */
 struct swarm_member {
 	struct tracker_image *image; /* NULL: the slot is free */
 	char *text;    /* name, addr, rack, zone, region; each with NUL */
@@ -121,8 +122,9 @@ struct swarm_member {
 	int64_t moved;
 };
 
-/* What nodes take by images of few, in parts of one.  Two whose names have one hash
- * count as one; since it is seeded, nobody chooses who that is. */
+/* Sums of what nodes take by images of few, in parts of one. Two nodes whose
+ * names have one hash count as one; since the hash is seeded, nobody chooses
+ * which. */
 struct taken {
 	uint64_t images, memory;
 };

@@ -67,8 +67,8 @@ static uint64_t taken_of(const struct tracker *t, const struct room_wish *w,
 	return w->is_memory ? n->memory : n->images;
 }
 
-/* What those who share the image take in all: as much as he of them who takes least.
- * Below `bound`: something below it. */
+/* The least that one of the nodes which share the image takes in all. Below
+ * `bound`: something below it. */
 static uint64_t taken_together(const struct tracker *t,
 			       const struct room_wish *w,
 			       const struct tracker_image *i, uint64_t bound)
@@ -83,7 +83,8 @@ static uint64_t taken_together(const struct tracker *t,
 	return least;
 }
 
-/* What he wants to have counts for him: of an image of few each has a part of it. */
+/* Count what the caller wants as its own: each node that shares an image of few
+ * has a part of it. */
 static void wish(const struct tracker *t, const struct tracker_image *keep,
 		 uint32_t node, uint64_t more, struct room_wish *ret)
 {
@@ -97,8 +98,9 @@ static void wish(const struct tracker *t, const struct tracker_image *keep,
 			   more * UNIT / keep->n_who;
 }
 
-/* Of images of few: the longest silent one of those who take most, unless that is less
- * than the caller takes himself, or those with him. */
+/* The image of few that gives way: the longest silent one of those nodes which
+ * take most, unless that is less than the caller takes himself, or those with
+ * him. */
 static struct tracker_image *few_victim(const struct tracker *t,
 					const struct tracker_image *keep,
 					uint32_t node,
@@ -127,7 +129,7 @@ static struct tracker_image *few_victim(const struct tracker *t,
 	return best;
 }
 
-/* Of those that no more nodes share than the caller's. */
+/* The oldest image with leases that no more nodes share than the caller's. */
 static struct tracker_image *shared_victim(const struct tracker *t,
 					   const struct tracker_image *keep)
 {

@@ -6,7 +6,8 @@
  */
 #include "p2p/tracker/tracker_book.h"
 
-/* Of one node; for more pieces at once its own patience must do. */
+/* Waits that are kept for a node; for more pieces at once its own patience must
+ * do. */
 #define WAITS_MAX 8u
 
 struct reader_wait {
@@ -55,7 +56,7 @@ bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 		       t->cfg.demand_done_ns;
 }
 
-/* One that is not used, or whose reader asks no more. */
+/* A wait that is not used, or whose reader asks no more. */
 static struct reader_wait *wait_unused(const struct tracker *t,
 				       struct swarm_member *m, int64_t now)
 {

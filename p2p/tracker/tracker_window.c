@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is learnt of the origin and of members, from leases that end in time, fail
- * or run out.
+ * Learns about the origin and members from leases that end in time, fail or run
+ * out.
  *
  * How many bytes are leased at once follows what the origin carries: more while
  * leases end in time, half as much when it fails.
  */
 #include "p2p/tracker/tracker_book.h"
 
-/* What is leased is read within about so long, or reads would only wait for each
- * other at the origin, and what they bring would come late to all. */
+/* Leased bytes are read within about so long, or reads would only wait for each
+ * other at the origin, and their pieces come late to all. */
 #define QUEUE_NS (500 * MS)
 #define PAUSE_NS (5000 * MS)
 #define RATE_NS (250 * MS) /* over which the origin is measured */
@@ -20,7 +20,7 @@
 #define ORIGIN_WAIT_MAX (30000 * MS)
 #define CUT_TIMES 8
 
-/* What a holder needed for a MiB of all that it was to read by then. */
+/* Time that a holder needed for a MiB of all that it was to read by then. */
 static int64_t needed(const struct lease *l, int64_t until)
 {
 	return clamp((int64_t)((double)(until - l->since) * MIB /
@@ -28,7 +28,7 @@ static int64_t needed(const struct lease *l, int64_t until)
 		     NS_PER_MIB_MIN, NS_PER_MIB_MAX);
 }
 
-/* What one call gave ran out together: it counts once.  It may be that all need
+/* Leases of a call ran out together, and count once. All members may need
  * longer than was thought: then nobody is late. */
 static void call_expired(const struct tracker *t, struct swarm_member *m,
 			 const struct lease *l, int64_t now)
@@ -66,7 +66,7 @@ void leases_expire(struct tracker *t, struct tracker_image *i, int64_t now)
 	}
 }
 
-/* What the origin carries, over all who read there. */
+/* Measure what the origin carries, over all members that read there. */
 static void rate_measure(struct tracker_image *i, uint32_t bytes, int64_t now)
 {
 	int64_t took = now - i->rate_since;
