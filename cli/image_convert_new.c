@@ -19,8 +19,9 @@
 #include "common/progress.h"
 #include "common/text.h"
 
-#define ASK_MS 5000              /* while there is nothing to do */
-#define ASK_MAX_MS 60000         /* while the service does not answer */
+#define ASK_MS 5000      /* while there is nothing to do */
+#define ASK_MAX_MS 60000 /* while the service does not answer */
+#define IMAGE_MAX_NS (6 * 3600 * NS_PER_S)
 #define RENEW_NS (60 * NS_PER_S) /* a tenth of the lease */
 #define REASON_MAX 255 /* bytes; four times that where they are no text */
 #define WORKER_MAX 256
@@ -101,7 +102,7 @@ struct pushed_image {
 	struct convert_progress progress; /* renews the lease */
 	struct pushed_worker *worker;
 	const json_t *told; /* by the service */
-	int64_t renewed_ns;
+	int64_t begun_ns, renewed_ns;
 };
 
 static int take_image(struct pushed_worker *w, json_t **ret, struct error *err)
@@ -149,6 +150,21 @@ static int say_state(struct pushed_image *i, const char *state,
 	return service_ask(i->worker->service, &r, &reply, err);
 }
 
+/* An image that unpacks to endless bytes keeps no worker from those of others.  A conversion ends
+ * nowhere but at its end, so the process does. */
+static void end_endless(struct pushed_image *i)
+{
+	struct error err = ERROR_INIT;
+
+	if (clock_now_ns() - i->begun_ns < IMAGE_MAX_NS)
+		return;
+	if (say_state(i, "failed", "it took longer than 6 hours", &err) < 0)
+		fprintf(stderr, "the service was not told: %s\n", err.msg);
+	fprintf(stderr, "%s:%s: not converted, it took longer than 6 hours\n",
+		reply_text(i->told, "repo"), reply_text(i->told, "tag"));
+	_exit(EXIT_FAILURE);
+}
+
 /* A conversion that comes no further loses its lease, and another worker has it. */
 static void renew_lease(struct convert_progress *p, const char *what,
 			uint64_t done, uint64_t total)
@@ -159,6 +175,7 @@ static void renew_lease(struct convert_progress *p, const char *what,
 	(void)what;
 	(void)done;
 	(void)total;
+	end_endless(i);
 	if (clock_now_ns() - i->renewed_ns >= RENEW_NS &&
 	    say_state(i, "running", "", &err) < 0)
 		fprintf(stderr, "the service was not told: %s\n", err.msg);
@@ -259,6 +276,7 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 	struct pushed_image i = { .progress = { .step = renew_lease },
 				  .worker = w,
 				  .told = told,
+				  .begun_ns = clock_now_ns(),
 				  .renewed_ns = clock_now_ns() };
 	struct convert_result result;
 	struct error why = ERROR_INIT;

@@ -132,15 +132,19 @@ static struct conversion_worker worker_of(const struct call *c,
 	};
 }
 
+/* A transaction that is run again shows its row once more. */
 static void keep_taken(void *arg, const struct conversion *c)
 {
-	*(json_t **)arg = conversion_json(c);
+	json_t **ret = arg;
+
+	json_decref(*ret);
+	*ret = conversion_json(c);
 }
 
 int conversions_take(struct call *c, struct error *err)
 {
 	struct conversion_worker w = worker_of(c, call_param(c, "worker"));
-	json_t *taken = NULL;
+	AUTO_JSON *taken = NULL;
 	int rc;
 
 	w.prefix = call_param(c, "repo");
@@ -153,9 +157,8 @@ int conversions_take(struct call *c, struct error *err)
 	if (rc > 0 && !taken)
 		return error_nomem(err);
 	return call_send_json(c,
-			      json_pack("{s:o,s:i}", "conversion",
-					taken ? taken : json_null(), "lease_s",
-					CONVERSION_LEASE_S),
+			      json_pack("{s:O?,s:i}", "conversion", taken,
+					"lease_s", CONVERSION_LEASE_S),
 			      err);
 }
 

@@ -13,6 +13,7 @@
 
 #define REPOSITORY_MAX 255
 #define TAG_MAX 128
+#define VALUES_MAX (1u << 14) /* of a body; an event has about 30 */
 
 /* ---------------------------------------------------------------------- events --- */
 
@@ -149,7 +150,8 @@ int push_events_parse(const void *body, size_t len,
 	AUTO_JSON *o = NULL;
 	const json_t *events;
 	const char *type;
-	int rc = bounded_json_load(body, len, "the notification", &o, err);
+	int rc = bounded_json_load_large(body, len, VALUES_MAX,
+					 "the notification", &o, err);
 
 	*ret = (struct push_events){ .n_pushes = 0 };
 	if (rc < 0)
