@@ -162,8 +162,9 @@ static bool is_wished(const struct recover_wishes *w, const char *node)
 	return false;
 }
 
-/* A finding's reason; NULL: it is none that a node is taken out for. */
-static char *reason_of(const json_t *f, bool is_slow)
+/* A finding's reason, the caller's; it stays NULL where no node is taken out for it. */
+static int make_reason(const json_t *f, bool is_slow, char **ret,
+		       struct error *err)
 {
 	const char *metric = json_string_value(json_object_get(f, "metric"));
 	double at_s = json_number_value(
@@ -171,21 +172,23 @@ static char *reason_of(const json_t *f, bool is_slow)
 	json_int_t xid = json_integer_value(json_object_get(f, "xid"));
 	enum recover_xid cure = recover_read_xid(
 		xid > 0 && xid < UINT32_MAX ? (uint32_t)xid : 0);
-	char *text = NULL, at[32];
-	int n;
+	char at[32];
+	int n = 0;
 
 	if (is_slow)
-		n = asprintf(&text, "slow since %s: %.100s is %+.0f %%",
+		n = asprintf(ret, "slow since %s: %.100s is %+.0f %%",
 			     ops_time_text(at_s, at), metric ? metric : "?",
 			     100 * json_number_value(
 					   json_object_get(f, "share")));
 	else if (cure == RECOVER_XID_RESET || cure == RECOVER_XID_SUPPORT)
-		n = asprintf(&text, "failed at %s: XID %lld, %s",
+		n = asprintf(ret, "failed at %s: XID %lld, %s",
 			     ops_time_text(at_s, at), (long long)xid,
 			     recover_xid_text(cure));
-	else
-		return NULL;
-	return n < 0 ? NULL : text;
+	if (n < 0) {
+		*ret = NULL;
+		return error_nomem(err);
+	}
+	return 0;
 }
 
 static int add_findings_of(struct recover_wishes *w, const json_t *list,
@@ -200,13 +203,14 @@ static int add_findings_of(struct recover_wishes *w, const json_t *list,
 			json_string_value(json_object_get(f, "node"));
 		double at_s = json_number_value(
 			json_object_get(f, is_slow ? "to_s" : "at_s"));
-		char *text;
+		char *text = NULL;
 		int rc;
 
 		if (!node || !(at_s >= since_s) || is_wished(w, node))
 			continue;
-		text = reason_of(f, is_slow);
-		rc = text ? add_wish(w, node, text, text, err) : 0;
+		rc = make_reason(f, is_slow, &text, err);
+		if (rc == 0 && text)
+			rc = add_wish(w, node, text, text, err);
 		if (rc < 0)
 			return rc;
 	}

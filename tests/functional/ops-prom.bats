@@ -385,6 +385,9 @@ export_names() # OPTION...
 	[[ $output == *"answered 401"* ]]
 	run -1 bootseer ops phases --prometheus http://192.0.2.1:9090 --prometheus-auth "$auth"
 	[[ $output == *"would get --prometheus-auth in the clear: say https://"* ]]
+	run -1 bootseer ops watch --prometheus "$U" --alertmanager http://192.0.2.1:9093 \
+		--alertmanager-auth "$auth"
+	[[ $output == *"would get --alertmanager-auth in the clear: say https://"* ]]
 }
 
 @test "what is no metric, time or Prometheus is refused with what is wanted" {
