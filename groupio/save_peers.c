@@ -245,7 +245,7 @@ static enum peer_answer choose_answer(struct saves *s, const char *path,
 	if (v)
 		a = want_of_save(reply, v, path + n + 1);
 	else if (saves_have_later(s, job, number))
-		a = set_text(reply, HTTPD_INTERNAL,
+		a = set_text(reply, HTTPD_NOT_FOUND,
 			     "its ranks have left the save out");
 	(void)pthread_mutex_unlock(&s->lock);
 	if (a == PEER_WAITS && is_late)
@@ -576,6 +576,11 @@ static int take_answer(struct save *v, size_t node, struct http_response *r,
 		atomic_store(&v->was_seen[node], true);
 		return 1;
 	case HTTPD_NOT_FOUND:
+		if (!atomic_load(&v->was_seen[node]) && r->body.len) {
+			clean_text(r->body.data, r->body.len);
+			return error_set(err, EREMOTEIO, "%.160s",
+					 r->body.data);
+		}
 		if (!atomic_load(&v->was_seen[node]))
 			return 1;
 		note_gone(v, node, "it knows the save no more");
