@@ -98,6 +98,42 @@ Test(save_plan, has_what_all_ranks_have_once_and_all_nodes_write_of_it)
 	take_back(&g);
 }
 
+static struct digest hash_plan(struct given *g, size_t n, size_t self)
+{
+	struct save_plan *p = make_plan(g, n, self);
+	AUTO(hasher) h = hasher_new();
+	struct digest d;
+
+	cr_assert_eq(save_plan_hash(p, h), 0);
+	cr_assert_eq(hasher_final(h, &d), 0);
+	save_plan_free(p);
+	return d;
+}
+
+Test(save_plan, has_one_hash_on_all_nodes_and_others_of_other_tables)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct digest first, second, other;
+
+	give_tensor(&g, 0, "w", 8 * MIB, 7);
+	give_tensor(&g, 1, "w", 8 * MIB, 7);
+	first = hash_plan(&g, 2, 0);
+	second = hash_plan(&g, 2, 1);
+	cr_expect(digest_equal(&first, &second));
+	/* Other bytes alone: the same names, lengths and places. */
+	for (unsigned int r = 0; r < 2; r++)
+		g.tables[r].tensors[0].chunks[3].b[9] = 1;
+	other = hash_plan(&g, 2, 0);
+	cr_expect(!digest_equal(&first, &other));
+	take_back(&g);
+	g = (struct given){ .tables = { { .n = 0 } } };
+	give_tensor(&g, 0, "w", 8 * MIB, 7);
+	give_tensor(&g, 1, "none", 0, 0);
+	other = hash_plan(&g, 2, 0);
+	cr_expect(!digest_equal(&first, &other));
+	take_back(&g);
+}
+
 Test(save_plan, lets_others_write_of_what_one_node_alone_has)
 {
 	struct given g = { .tables = { { .n = 0 } } };
