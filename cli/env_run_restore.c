@@ -146,6 +146,8 @@ int env_run_restore(struct env_run *r, const struct env_snapshot *snap,
 	bool is_mounted = false, gives = false;
 	int rc;
 
+	/* That there was no snapshot before must not pass for why it is not mounted. */
+	*err = (struct error)ERROR_INIT;
 	r->begun_ns = clock_now_ns();
 	env_run_say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_catalog_check_bad(r->at.catalog, snap, err);
