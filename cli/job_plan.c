@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt-fuse/ckpt.h"
 #include "cli/child.h"
+#include "cli/job_read.h"
 #include "cli/job_run.h"
 #include "common/fs.h"
 #include "common/mount.h"
@@ -11,8 +13,8 @@
 
 #define ASK_MS 30000 /* of what --explain asks */
 
-/* Reads behind the program's back what the page cache then has. */
-#define READ_AHEAD "find \"$@\" -type f -exec cat {} + >/dev/null 2>&1 &"
+/* Read behind the program's back; the page cache then has it. */
+#define IN_BACKGROUND "\"$@\" >/dev/null 2>&1 &"
 
 /* ------------------------------------------------------------------- environment --- */
 
@@ -103,8 +105,11 @@ static void add_mount_steps(const struct job_plan *p, const struct job_ckpt *c,
 	w = job_way_step(way);
 	job_words_add(w, "/bin/sh");
 	job_words_add(w, "-c");
-	job_words_add(w, READ_AHEAD);
+	job_words_add(w, IN_BACKGROUND);
 	job_words_add(w, "sh");
+	job_words_add(w, "%s", p->self);
+	job_words_add(w, JOB_READ);
+	job_words_add(w, "%d", (int)getpid());
 	for (char **f = c->prefetch; *f; f++) {
 		name_prefetched(p, *f, &name, &w->is_short);
 		job_words_add(w, "%s/%s", c->dir, name.len ? name.data : "");

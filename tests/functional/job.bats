@@ -131,6 +131,23 @@ no_mounts() { ! grep -q " $T/ckpt " /proc/self/mountinfo; }
 	[ "$(<got)" = saved ]
 }
 
+keeps_open() { [ "$(readlink -f "/proc/$1/fd"/* | grep -cx "$2")" = 1 ]; } # PID FILE
+
+@test "files that are read ahead stay open until the job ends, and no longer" {
+	mkdir step
+	echo weights >step/model
+	mkfifo go
+	exec 7<>go
+	sh -c 'read -r x <go' 3>&- 7>&- &
+	pid=$!
+	"$bootseer" --job-read "$pid" "$T/none" "$T/step" 3>&- 7>&- &
+	reader=$!
+	wait_for keeps_open "$reader" "$T/step/model"
+	echo >&7
+	wait "$pid"
+	wait "$reader"
+}
+
 # --- where a part fails -----------------------------------------------------------------
 
 # A node without FUSE for checkpoints.
