@@ -180,3 +180,13 @@ run_units() {
 	# A failure is never kept.
 	[ "$(run_units)" = $'unit False 1 1\ncorpus True 1 0' ]
 }
+
+@test "what functional tests run of the build is made for them" {
+	"$TOP/tests/runner/plan.py" "$BOOTSEER_BUILD" release | sort >"$T/plan"
+	ninja -C "$BOOTSEER_BUILD" -t targets all | sed 's/: .*//' | sort >"$T/all"
+	grep -rhoE 'BOOTSEER_BUILD[}"]*/[a-z0-9_/.-]+' "$TOP"/tests/functional |
+		sed -E 's,^[^/]*/,,' | grep -vx build.ninja | sort -u | comm -12 - "$T/all" >"$T/named"
+	grep -qx 'tests/unit/objects/test_objects_store' "$T/named"
+	[ -z "$(comm -23 "$T/named" "$T/plan")" ]
+	run ! grep -q 'tests/unit/cli/' "$T/plan"
+}

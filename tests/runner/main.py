@@ -68,7 +68,7 @@ def run_units(builds):
             if built.failed():
                 continue
         build, suites = str(builds / name), []
-        for suite in units.run(str(TOP), build, plan.wanted(build), UNITS_AT_ONCE):
+        for suite in units.run(str(TOP), build, plan.wanted(build, name), UNITS_AT_ONCE):
             suites.append(suite)
             yield suite
         if name == "asan":

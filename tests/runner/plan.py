@@ -4,17 +4,18 @@
 
 Under ASan: all.  By gcc: the folders of GCC.  Under TSan: the tests that began a thread under
 ASan (THREADS, which the runner writes); all where ASan has not run.
-plan.py BUILD: the targets, one a line, for ninja in that folder, which meson has set up."""
+plan.py BUILD [KIND]: the targets, one a line, for ninja in that folder, which meson has set up;
+KIND is release, asan or tsan where the folder has another name."""
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 # Codecs and what depends on the compiler or processor (intrinsics, overflow builtins);
 # gcc's product runs in every functional test beside.
 GCC = ("blockstore", "common", "net", "recorder")
-# Programs of units that functional tests run on real servers.
-USED = ("test_objects_store", "test_registry_index_db")
 THREADS = "unit-threads.json"
 
 
@@ -34,9 +35,8 @@ def is_by_gcc(test):
     return program_of(test).startswith(tuple(f"tests/unit/{folder}/" for folder in GCC))
 
 
-def wanted(build):
+def wanted(build, kind):
     """Tests by name, each with the patterns of the runner's --filter; None: all, whole."""
-    kind = os.path.basename(build)
     if kind == "release":
         return {t["name"]: [] for t in introspect(build, "--tests") if is_by_gcc(t)}
     if kind == "tsan":
@@ -69,20 +69,29 @@ def write_threads(build, suites):
         json.dump(found, f, indent=1)
 
 
-def targets(build):
-    chosen = wanted(build)
+def used_programs():
+    """Programs of units that functional tests run, on real servers."""
+    for path in (Path(__file__).parents[1] / "functional").glob("*.bats"):
+        yield from re.findall(r"tests/unit/[\w-]+/(test_\w+)", path.read_text())
+
+
+def targets(build, kind):
+    chosen = wanted(build, kind)
     tests = introspect(build, "--tests")
     files = {t["id"]: [os.path.relpath(name, build) for name in t["filename"]]
-             for t in introspect(build, "--targets") if t["build_by_default"]}
-    if os.path.basename(build) == "release":
-        left_out = {d for t in tests if t["name"] not in chosen for d in t["depends"]
-                    if d.split("@@")[1].startswith(("test_", "replay_"))
-                    and d.split("@@")[1] not in USED}
-        ids = set(files) - left_out
+             for t in introspect(build, "--targets")
+             if t["build_by_default"] and t["type"] != "static library"}
+    if kind == "release":
+        used = set(used_programs())
+        programs = {d: d.split("@@")[1].split("@")[0] for t in tests
+                    if t["name"] not in chosen for d in t["depends"]}
+        ids = set(files) - {d for d, name in programs.items() if name not in used
+                            and name.startswith(("test_", "replay_"))}
     else:
         ids = {d for t in tests if chosen is None or t["name"] in chosen for d in t["depends"]}
     return sorted(name for i in ids for name in files[i])
 
 
 if __name__ == "__main__":
-    print("\n".join(targets(os.path.abspath(sys.argv[1]))))
+    folder = os.path.abspath(sys.argv[1])
+    print("\n".join(targets(folder, (sys.argv[2:] or [os.path.basename(folder)])[0])))
