@@ -23,8 +23,8 @@ import tap
 import units
 
 TOP = Path(__file__).resolve().parents[2]
-UNITS_AT_ONCE = os.cpu_count()
-FILES_AT_ONCE = 3 * os.cpu_count()  # they wait much
+UNITS_AT_ONCE = os.cpu_count() + 1
+FILES_AT_ONCE = 2 * os.cpu_count() + 1  # they wait much
 BUILD_TIMEOUT = 3600  # seconds
 output_lock = threading.Lock()
 
