@@ -15,6 +15,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "ckpt-fuse/mount/outlets.h"
@@ -249,6 +250,23 @@ static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 	return rc;
 }
 
+/* The kernel reads 128 KiB of a file ahead by itself, in a request each; 16 files of 64 MiB that
+ * are read at once take 0.8 of the time with 512, and no less with more.  It is left alone where
+ * /sys may not be written to. */
+static void set_kernel_readahead(const struct session *s)
+{
+	static const char kib[] = "512\n";
+	const dev_t dev = session_device(s);
+	AUTO_CLOSE int fd = -1;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb",
+		       major(dev), minor(dev));
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, kib, sizeof(kib) - 1);
+}
+
 struct session_run {
 	int signals;
 	int claim_fd; /* until it is mounted; -1: none */
@@ -287,6 +305,9 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		rc = session_start(&sc, &s, err);
 	if (r->claim_fd >= 0)
 		(void)close(steal_fd(&r->claim_fd));
+	/* One of a predecessor has it, or what somebody set since. */
+	if (rc == 0 && !session_is_adopted(s))
+		set_kernel_readahead(s);
 	ckpt_say_open(&say, STAGE_END, rc < 0);
 	if (rc < 0 && !m) {
 		ckpt_say_fini(&say);

@@ -1189,6 +1189,7 @@ is_rest() # FILE OFFSET [BYTES]
 kill_mount()
 {
 	mount_store
+	grep -qx 512 "/sys/class/bdi/$(mountpoint -d "$M")/read_ahead_kb"
 	cp "$F/in/model.pt" "$M/f"
 	cp "$F/in/config.json" "$M/old"
 	mkdir "$M/d"
