@@ -218,10 +218,16 @@ serve_registry() {
 
 # The chart from $TOP, whose image the registry on 127.0.0.1:5000 has.
 install() { # [OPTION...]
+	install_chart --set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];' "$@"
+}
+
+# With node.config in the file, too: commas are none of an option's.
+install_with() { install_chart -f "$1"; } # FILE
+
+install_chart() { # OPTION...
 	helm_ install bootseer "$TOP/deploy/helm/bootseer" --wait --timeout 4m \
 		--set image.repository=127.0.0.1:5000/bootseer --set-string image.tag=1 \
 		--set node.secretName=trust \
-		--set node.containerd.restart=/opt/restart-containerd \
-		--set-string node.config='trust-keys = "/etc/bootseer/trust.pem"; plain-http = [ "127.0.0.1:5000" ];' "$@"
+		--set node.containerd.restart=/opt/restart-containerd "$@"
 	kubectl_ rollout status daemonset/bootseer-node --timeout=100s
 }

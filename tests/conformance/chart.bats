@@ -269,12 +269,22 @@ workers_are_ready() {
 @test "chart: a PyTorchJob has its image, an environment and a checkpoint by all three companions" {
 	node_state >"$W/before"
 	mkdir -p "$W/store"
-	install --set csi.enabled=true --set-string csi.config="allow = [
-			\"namespace=default kind=image image=127.0.0.1:5000/app\",
-			\"namespace=default kind=env store=file://$W/store\",
-			\"namespace=default kind=ckpt store=file://$W/store access=write memory=2G gid=0-1000\" ];" \
-		--set-string node.config="trust-keys = \"/etc/bootseer/trust.pem\";
-			plain-http = [ \"127.0.0.1:5000\" ]; env-store = [ \"file://$W/store\" ];"
+	kubectl_ get secret trust ||
+		kubectl_ create secret generic trust --from-file=trust.pem="$W/key.pub"
+	cat >"$W/job-values.yaml" <<-END
+	node:
+	  config: |
+	    trust-keys = "/etc/bootseer/trust.pem";
+	    plain-http = [ "127.0.0.1:5000" ];
+	    env-store = [ "file://$W/store" ];
+	csi:
+	  enabled: true
+	  config: |
+	    allow = [ "namespace=default kind=image image=127.0.0.1:5000/app",
+	        "namespace=default kind=env store=file://$W/store",
+	        "namespace=default kind=ckpt store=file://$W/store access=write memory=2G gid=0-1000" ];
+	END
+	install_with "$W/job-values.yaml"
 	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
 	start_training_operator
 	pytorch_job | kubectl_ apply -f -
