@@ -247,6 +247,10 @@ static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 	}
 	rc = ckpt_mount_open(cfg, store, kept, ret, err);
 	(void)pthread_sigmask(SIG_BLOCK, &ending, NULL);
+	/* A thread of the resolver's may outlive this, and does not block them: what it gets is
+	 * not to end a mount that is there. */
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
 	return rc;
 }
 
