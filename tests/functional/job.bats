@@ -42,7 +42,8 @@ is_ended() { [[ ! -e /proc/$1 || $(<"/proc/$1/stat") == *") Z "* ]]; } # PID of 
 
 # The next line of descriptor 5, in `line`, while the process that writes it lives.
 read_unless_ended() { # PID
-	has_line_or_ended() { read -r -t 0.01 line <&5 || is_ended "$1"; }
+	# A read that ended in time would have taken the beginning of a line that comes just then.
+	has_line_or_ended() { { read -r -t 0 <&5 && read -r -t 300 line <&5; } || is_ended "$1"; }
 	line=
 	wait_for has_line_or_ended "$1"
 }
