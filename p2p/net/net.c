@@ -56,12 +56,15 @@ static void resume(struct conn *c)
 	conn_update(c);
 }
 
-/* The first one takes most of what there is: it is another one each time. */
+/* The first link takes most of what there is: another is to be first soon.  Lots are drawn
+ * for it: with a turn at each refill, and enough for a call at each second one, the same of
+ * two links would take everything. */
 static void turn_links(struct net *n)
 {
 	struct net_link *l = n->links, *last = l;
 
-	if (!l || !l->next)
+	n->lots = n->lots * 6364136223846793005u + 1442695040888963407u;
+	if (!l || !l->next || !(n->lots >> 63))
 		return;
 	while (last->next)
 		last = last->next;

@@ -208,6 +208,7 @@ struct net {
 	struct loop_timer tick, refill, acks;
 	bool ticking, refilling, acking;
 	struct bucket up, down;
+	uint64_t lots; /* decide which link is first at a refill */
 	struct net_spent spent[NET_SPENT_MAX];
 	struct net_stats st;
 

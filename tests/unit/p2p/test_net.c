@@ -592,7 +592,8 @@ Test(net, shares_its_rate_among_links, .init = nothing, .fini = end)
 
 	a = nodes_add(&all, "a");
 	c = nodes_add(&all, "c");
-	all.cfg.upload_rate = 5000000;
+	/* Enough for a call at each second refill. */
+	all.cfg.upload_rate = 4 << 20;
 	b = nodes_add(&all, "b");
 	nodes_link(a, b);
 	nodes_link(c, b);
