@@ -190,15 +190,22 @@ static int read_nodes(struct db_conn *c, void *arg, struct error *err)
 				DB_INT(r->limit));
 }
 
+/* Nodes have a token of their own, or one for all of them: these may write. */
+static bool is_nodes_token(const struct token *t)
+{
+	return !(t->roles & ROLE_ADMIN) && (t->node || t->roles & ROLE_WRITE);
+}
+
 /* The weak points of other nodes would tell whom to attack, so no node is shown them. */
 static int check_reader(struct call *c, struct error *err)
 {
 	const struct token *t = c->token;
 
-	if (t ? t->node && strcmp(t->node, TOKEN_ANY_NODE) != 0
-	      : !c->service->cfg->insecure_no_auth)
+	if (t ? is_nodes_token(t) : !c->service->cfg->insecure_no_auth)
 		return call_refuse(c, HTTPD_FORBIDDEN, err,
-				   "that wants a token that is of no node");
+				   "that is for no node: it wants a token with "
+				   "the role admin, or read without write and "
+				   "node=");
 	return call_check_repo(c, "", err);
 }
 

@@ -773,10 +773,23 @@ function doctorTable(nodes, named) {
 	], rows);
 }
 
+// Who may see nodes may not always see what they lack.
+async function askDoctor(query) {
+	try {
+		return await ask("/v1/doctor?" + query);
+	} catch (e) {
+		return { nodes: [], why: e.message };
+	}
+}
+
 function doctorPart(view, found) {
 	const silent = found.nodes_all - found.nodes_fresh;
 
 	view.append(make("h2", "What nodes lack"));
+	if (found.why) {
+		view.append(make("p", "This is not shown: " + found.why));
+		return;
+	}
 	if (!found.nodes_all) {
 		view.append(make("p", "No node said what it lacks: bootseer node doctor --report."));
 		return;
@@ -1048,9 +1061,9 @@ const views = [
 		jobView(await ask("/v1/starts?limit=200&job=" + encodeURIComponent(job)), job)],
 	[/^#(image|label)\/([A-Za-z0-9._:/@+-]{1,255})$/, groupView],
 	[/^#node\/([A-Za-z0-9._-]{1,255})$/, async (node) => nodeView(...await Promise.all(
-		[ask("/v1/nodes/" + node), ask("/v1/doctor?node=" + node)]))],
+		[ask("/v1/nodes/" + node), askDoctor("node=" + node)]))],
 	[/^#nodes$/, async () => nodesView(...await Promise.all(
-		[ask("/v1/nodes"), ask("/v1/doctor?limit=1000")]))],
+		[ask("/v1/nodes"), askDoctor("limit=1000")]))],
 	[/^#swarm\/(sha256:[0-9a-f]{64})$/, async (d) => swarmView(await ask("/v1/swarms/" + d), d)],
 	[/^#checkpoints\/([0-9]{1,18})$/, async (id) =>
 		checkpointView(await ask("/v1/starts/" + id + "/checkpoints?limit=1000"))],

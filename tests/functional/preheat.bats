@@ -209,7 +209,7 @@ is_over() { # N
 	on n1 node doctor --report >"$T/doctor" || :
 	run on other node doctor --report
 	[[ $output == *'the result was not reported'* ]]
-	curl -fsS --cacert "$T/ca.pem" -H 'Authorization: Bearer nodes' "$U/v1/doctor" |
+	curl -fsS --cacert "$T/ca.pem" -H 'Authorization: Bearer boss' "$U/v1/doctor" |
 		jq -e --argjson n "$(grep -c '^advice' "$T/doctor")" \
 			'.nodes | length == 1 and .[0].node == "n1" and .[0].advice == $n'
 	has_runs() { # N

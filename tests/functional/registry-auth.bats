@@ -143,6 +143,7 @@ order=202 distrust=200 trust=200 " ]
 	  token n1 read,write node=n1
 	  token n2 read,write node=n2
 	  token shared read,write
+	  token reader read
 	  token any read,write node=*; } >"$W/tokens"
 	service --tokens "$W/tokens" "${rights[@]}"
 	me=(-H 'Authorization: Bearer boss')
@@ -181,9 +182,14 @@ capability=503 orders=200 report=200 lacks=200 " ]
 	# What the wrong one sent is nowhere.
 	ask -H 'Authorization: Bearer n1' "$U/v1/traces/$A"
 	jq -e '.traces | length == 1 and .[0].runs == 2' "$O"
-	ask -H 'Authorization: Bearer n1' "$U/v1/doctor"
-	[ "$code" = 403 ]
-	ask -H 'Authorization: Bearer shared' "$U/v1/doctor"
+	# Nor is a node shown what others lack, by its own token or by one of all nodes.
+	for t in n1 any shared; do
+		ask -H "Authorization: Bearer $t" "$U/v1/doctor"
+		[ "$code" = 403 ]
+	done
+	ask -H 'Authorization: Bearer chief' "$U/v1/doctor"
+	[ "$code" = 200 ]
+	ask -H 'Authorization: Bearer reader' "$U/v1/doctor"
 	jq -e '[.nodes[] | .node] == ["n1", "n2"] and .nodes_missing == 2 and (.nodes[0] |
 		.fresh and .checks == 3 and .missing == 1 and .advice == 1 and
 		(.failed | map(.name) == ["fuse", "disk"] and .[0].cure == "modprobe fuse"))' "$O"
