@@ -118,14 +118,11 @@ static int take_conversion(struct db_conn *c, void *arg, struct error *err)
 	struct conversion_call *k = arg;
 	const struct conversion_worker *w = k->worker;
 	int64_t id = 0;
-	int n = DB_QUERY(c, SQL_CONVERSION_SILENT, NULL, NULL, err,
-			 DB_INT(w->now), DB_INT(CONVERSION_TRIES));
+	int n = DB_QUERY(c, SQL_CONVERSION_NEXT, note_id, &id, err,
+			 DB_INT(w->now - 3600), DB_INT(w->now),
+			 DB_INT(w->hourly), DB_INT(CONVERSION_TRIES),
+			 db_text(w->prefix), db_text(w->token_prefix));
 
-	if (n >= 0)
-		n = DB_QUERY(c, SQL_CONVERSION_NEXT, note_id, &id, err,
-			     DB_INT(w->now - 3600), DB_INT(w->now),
-			     DB_INT(w->hourly), db_text(w->prefix),
-			     db_text(w->token_prefix));
 	/* Another replica may take it at the same moment: then there is none this time. */
 	if (n > 0)
 		n = DB_QUERY(c, SQL_CONVERSION_TAKE, show_taken, k, err,
@@ -257,8 +254,9 @@ int conversion_db_count(struct db *db, const char *token_prefix, int64_t now,
 static int sweep_conversions(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct conversion_call *k = arg;
-	int n = DB_QUERY(c, SQL_CONVERSION_SILENT, NULL, NULL, err,
-			 DB_INT(k->now), DB_INT(CONVERSION_TRIES));
+	int n_silent = DB_QUERY(c, SQL_CONVERSION_SILENT, NULL, NULL, err,
+				DB_INT(k->now), DB_INT(CONVERSION_TRIES));
+	int n = n_silent;
 
 	if (n >= 0)
 		n = DB_QUERY(c, SQL_CONVERSION_EXPIRE, NULL, NULL, err,
@@ -268,7 +266,7 @@ static int sweep_conversions(struct db_conn *c, void *arg, struct error *err)
 	if (n >= 0)
 		n = DB_QUERY(c, SQL_CONVERSION_BOUND, NULL, NULL, err,
 			     DB_INT(CONVERSIONS_MAX));
-	return n < 0 ? n : 0;
+	return n < 0 ? n : n_silent;
 }
 
 int conversion_db_sweep(struct db *db, int64_t before, int64_t now,

@@ -91,7 +91,7 @@ int conversion_db_count(struct db *db, const char *token_prefix, int64_t now,
 			struct error *err) MUST_CHECK;
 
 /* Forget what is over, and what nobody took since `before`; conversions whose worker fell silent
- * too often have failed. */
+ * too often have failed: how many these are. */
 int conversion_db_sweep(struct db *db, int64_t before, int64_t now,
 			struct error *err) MUST_CHECK;
 

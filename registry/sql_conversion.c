@@ -41,7 +41,7 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 				     "due = excluded.due, worker = '', "
 				     "error = '' WHERE conversion.state >= 2",
 				     "" },
-	/* since, now, hourly, below, token's prefix */
+	/* since, now, hourly, tries at most, below, token's prefix */
 	[AT(SQL_CONVERSION_NEXT)] = { "next conversion",
 				      "SELECT id FROM conversion AS j "
 				      "JOIN (SELECT owner, max(taken) AS last, "
@@ -53,8 +53,9 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 				      "FROM conversion GROUP BY host) AS h "
 				      "ON h.host = j.host WHERE j.state < 2 "
 				      "AND j.due <= CAST($2 AS BIGINT) "
-				      "AND o.n < CAST($3 AS BIGINT) AND " SEES("CAST($4 AS TEXT)") "AND " SEES(
-					      "CAST($5 AS TEXT)") "ORDER BY h.last, "
+				      "AND o.n < CAST($3 AS BIGINT) "
+				      "AND j.tries < CAST($4 AS BIGINT) AND " SEES("CAST($5 AS TEXT)") "AND " SEES(
+					      "CAST($6 AS TEXT)") "ORDER BY h.last, "
 								  "o.last, j.due, j.id "
 								  "LIMIT 1",
 				      "i" },

@@ -244,7 +244,9 @@ static void sweep_conversions(struct service *s)
 	int rc = conversion_db_sweep(s->db, now - s->limits.retention_s, now,
 				     &err);
 
-	if (rc == 0)
+	if (rc > 0)
+		atomic_fetch_add(&s->counts.conversions_failed, (uint64_t)rc);
+	if (rc >= 0)
 		rc = conversion_db_count(s->db, "", now, &counts, &err);
 	if (rc < 0) {
 		log_warning("service",
