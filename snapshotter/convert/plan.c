@@ -40,7 +40,6 @@ static int plan_entry(struct tar_visitor *v, const struct layer_entry *e,
 {
 	struct planner *p = container_of(v, struct planner, visitor);
 	struct plan_layer *l = p->layer;
-	struct convert_progress *progress = p->plan->progress;
 	struct inode *file;
 	int rc = apply_entry(p->apply, e, &file, err);
 
@@ -53,11 +52,19 @@ static int plan_entry(struct tar_visitor *v, const struct layer_entry *e,
 	if (array_grow(&l->files, l->n_files, &l->cap_files, 256) < 0)
 		return error_nomem(err);
 	l->files[l->n_files++] = file;
+	return 0;
+}
+
+/* A layer may be one file, whose bytes are passed over. */
+static void plan_came(struct tar_visitor *v)
+{
+	struct planner *p = container_of(v, struct planner, visitor);
+	struct convert_progress *progress = p->plan->progress;
+
 	if (progress)
 		progress->step(progress, "reading layers",
 			       p->done + layer_stored_bytes(p->stream),
 			       p->total);
-	return 0;
 }
 
 static int check_diff_id(const struct layer *l, const struct digest *want,
@@ -150,6 +157,7 @@ static int plan_layers(struct plan *p, const struct plan_config *cfg,
 	int rc = apply ? 0 : error_nomem(err);
 
 	planner.visitor.entry = plan_entry;
+	planner.visitor.came = plan_came;
 	for (size_t i = 0; i < p->n_layers; i++)
 		planner.total += p->layers[i].blob->size;
 	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
@@ -248,16 +256,26 @@ static int copy_entry(struct tar_visitor *v, const struct layer_entry *e,
 	return c->sink->begin(c->sink, i, err);
 }
 
-static int copy_data(struct tar_visitor *v, uint64_t off, const void *data,
-		     size_t len, struct error *err)
+static void show_copied(const struct copier *c)
 {
-	struct copier *c = container_of(v, struct copier, visitor);
 	struct convert_progress *progress = c->plan->progress;
 
 	if (progress)
 		progress->step(progress, "storing blocks",
 			       c->done + layer_plain_bytes(c->stream),
 			       c->plan->plain_bytes);
+}
+
+static void copy_came(struct tar_visitor *v)
+{
+	show_copied(container_of(v, struct copier, visitor));
+}
+
+static int copy_data(struct tar_visitor *v, uint64_t off, const void *data,
+		     size_t len, struct error *err)
+{
+	struct copier *c = container_of(v, struct copier, visitor);
+
 	if (c->plan->spans) {
 		int rc = span_set_add_file(c->plan->spans, c->file, off, len,
 					   (size_t)(c->layer - c->plan->layers),
@@ -285,14 +303,16 @@ static bool has_files(const struct plan_layer *l)
 }
 
 /* Read to the end, for the copy and the digest. */
-static int pass_over(struct layer *l, struct error *err)
+static int pass_over(const struct copier *c, struct error *err)
 {
 	const void *data;
 	size_t n = 1;
 	int rc = 0;
 
-	while (rc == 0 && n)
-		rc = layer_read(l, &data, &n, err);
+	while (rc == 0 && n) {
+		rc = layer_read(c->stream, &data, &n, err);
+		show_copied(c);
+	}
 	return rc;
 }
 
@@ -328,7 +348,7 @@ static int copy_layer(struct copier *c, struct plan_layer *l, bool missing,
 		rc = layer_open(&in, &c->stream, err);
 		if (rc == 0)
 			rc = wanted ? tar_walk(c->stream, &c->visitor, err)
-				    : pass_over(c->stream, err);
+				    : pass_over(c, err);
 		layer_close(c->stream);
 		c->stream = NULL;
 	}
@@ -347,6 +367,7 @@ int plan_copy(struct plan *p, struct copy_sink *sink, const bool *missing,
 
 	c.visitor.entry = copy_entry;
 	c.visitor.data = copy_data;
+	c.visitor.came = copy_came;
 	c.visitor.end = copy_end;
 	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
 		rc = copy_layer(&c, &p->layers[i], missing && missing[i],

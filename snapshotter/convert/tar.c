@@ -29,6 +29,7 @@ struct found_xattr {
 
 struct tar {
 	struct layer *layer;
+	struct tar_visitor *visitor;
 	const uint8_t *piece; /* what is left of the layer's last piece */
 	size_t piece_len;
 	bool has_ended;      /* there is no other one */
@@ -79,6 +80,8 @@ static int next_piece(struct tar *t, struct error *err)
 	t->piece = data;
 	t->piece_len = rc < 0 ? 0 : n;
 	t->has_ended = rc == 0 && n == 0;
+	if (t->piece_len && t->visitor->came)
+		t->visitor->came(t->visitor);
 	return rc;
 }
 
@@ -579,6 +582,7 @@ int tar_walk(struct layer *l, struct tar_visitor *v, struct error *err)
 	if (!t)
 		return error_nomem(err);
 	t->layer = l;
+	t->visitor = v;
 	rc = walk_entries(t, v, err);
 	tar_parts_fini(&t->parts);
 	buf_fini(&t->gathered);

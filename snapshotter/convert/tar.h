@@ -18,6 +18,8 @@ struct tar_visitor {
 		    size_t len, struct error *err);
 	/* After the last byte of an entry that was wanted. */
 	int (*end)(struct tar_visitor *v, struct error *err);
+	/* More of the layer came, whoever wants it; may be NULL. */
+	void (*came)(struct tar_visitor *v);
 	uint64_t plain; /* set for data(): where its bytes are in the layer */
 };
 

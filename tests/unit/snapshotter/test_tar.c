@@ -126,6 +126,38 @@ Test(tar, keeps_times_within_a_second_before_1970)
 	cr_expect_eq(c.n_before, 3000, "%u", c.n_before);
 }
 
+struct watcher {
+	struct tar_visitor visitor;
+	unsigned int n_came;
+};
+
+static int pass_entry_over(struct tar_visitor *v, const struct layer_entry *e,
+			   bool *want, struct error *why)
+{
+	*want = false;
+	return 0;
+}
+
+static void count_came(struct tar_visitor *v)
+{
+	container_of(v, struct watcher, visitor)->n_came++;
+}
+
+/* A layer may be one file, and nobody else tells that its bytes still come. */
+Test(tar, tells_that_bytes_come_which_nobody_wants)
+{
+	struct watcher w = { .visitor = { .entry = pass_entry_over,
+					  .came = count_came } };
+	static char body[(4 << 20) + 1];
+	AUTO_BUF tar = BUF_INIT;
+
+	memset(body, 'x', sizeof(body) - 1);
+	add(&tar, "file", '0', body);
+	finish(&tar);
+	cr_assert_eq(walk(&tar, &w.visitor), 0, "%s", err.msg);
+	cr_expect_geq(w.n_came, 16, "%u", w.n_came);
+}
+
 struct reader {
 	struct tar_visitor visitor;
 	struct buf
