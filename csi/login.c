@@ -15,7 +15,7 @@
 #define TOKEN "token"
 #define TOKEN_MAX 16384
 #define SECRET_MAX 2048
-#define ENV_MAX 64
+#define LOGIN_ENTRIES_MAX 3 /* that add_login() adds */
 
 /* ---- tokens ---- */
 
@@ -207,8 +207,6 @@ static bool is_passed_on(const char *entry)
 static int add_entry(char **env, size_t *n, const char *name, const char *dir,
 		     const char *value)
 {
-	if (*n + 1 >= ENV_MAX)
-		return -E2BIG;
 	if (asprintf(&env[*n], "%s%s%s%s", name, dir, *dir ? "/" : "", value) <
 	    0) {
 		env[*n] = NULL;
@@ -238,10 +236,15 @@ static int add_login(const char *dir, const struct volume_grant *g, char **env,
 int login_env(const char *dir, const struct volume_grant *g, char ***ret,
 	      struct error *err)
 {
-	char **env = (char **)calloc(ENV_MAX, sizeof(*env));
-	size_t n = 0;
-	int rc = env ? 0 : -ENOMEM;
+	size_t n = 0, n_own = 0;
+	char **env;
+	int rc;
 
+	/* A pod has seven variables of each Service of its namespace: any number. */
+	while (environ[n_own])
+		n_own++;
+	env = (char **)calloc(n_own + LOGIN_ENTRIES_MAX + 1, sizeof(*env));
+	rc = env ? 0 : -ENOMEM;
 	for (char **e = environ; rc == 0 && *e; e++)
 		if (g->login == VOLUME_LOGIN_NODE || is_passed_on(*e))
 			rc = add_entry(env, &n, "", "", *e);

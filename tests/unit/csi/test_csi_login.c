@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -71,6 +73,7 @@ Test(csi_login, hands_no_login_of_the_node_to_a_pod)
 {
 	struct volume_grant g = { .login = VOLUME_LOGIN_SECRET };
 	char **env = NULL;
+	char name[32];
 
 	cr_assert_eq(setenv("AWS_ACCESS_KEY_ID", "node", 1), 0);
 	cr_assert_eq(setenv("AWS_REGION", "eu", 1), 0);
@@ -87,6 +90,10 @@ Test(csi_login, hands_no_login_of_the_node_to_a_pod)
 	cr_expect(has_entry(env, "AWS_EC2_METADATA_DISABLED=true"));
 	login_env_free(env);
 	g.login = VOLUME_LOGIN_NODE;
+	for (int i = 0; i < 200; i++) {
+		(void)snprintf(name, sizeof(name), "SERVICE_%d_PORT", i);
+		cr_assert_eq(setenv(name, "tcp://10.0.0.1:80", 1), 0);
+	}
 	cr_assert_eq(login_env("/d", &g, &env, NULL), 0);
 	cr_expect(has_entry(env, "AWS_ACCESS_KEY_ID=node"));
 	login_env_free(env);
