@@ -85,17 +85,20 @@ static int follow_command(pid_t command, int own, int told)
 {
 	struct pollfd p[] = { { .fd = own, .events = POLLIN },
 			      { .fd = told, .events = POLLIN } };
+	/* A writer that left before this FIFO was opened is told of by read() alone. */
+	bool is_told = true;
 	int status = 0;
 
 	while (!reap_children(command, &status)) {
-		/* Without a deadline: it is there as long as the command. */
-		if (poll(p, 2, -1) < 0)
-			continue;
-		pass_own_signals(own, command);
-		if (p[1].revents && !pass_told_signals(told, command)) {
+		if (is_told && !pass_told_signals(told, command)) {
 			(void)kill(command, SIGKILL);
 			p[1].fd = -1;
 		}
+		/* Without a deadline: it is there as long as the command. */
+		if (poll(p, 2, -1) < 0)
+			p[0].revents = p[1].revents = 0;
+		pass_own_signals(own, command);
+		is_told = p[1].revents;
 	}
 	return status;
 }

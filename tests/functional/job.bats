@@ -149,6 +149,12 @@ keeps_open() { [ "$(readlink -f "/proc/$1/fd"/* | grep -cx "$2")" = 1 ]; } # PID
 	wait "$reader"
 }
 
+# Its first process, whose FIFO nobody has open: "job run" was killed before it began.
+@test "a program of a container ends when nobody can signal it any more" {
+	mkfifo signals
+	run -137 "$bootseer" --job-init signals tail -f /dev/null 3>&-
+}
+
 # --- where a part fails -----------------------------------------------------------------
 
 # A node without FUSE for checkpoints.
