@@ -83,7 +83,9 @@ static void pass_signal(const struct job_client *c, pid_t pid, int sig,
 {
 	unsigned char number = (unsigned char)sig;
 
-	if (sig == SIGCHLD || (sig == SIGHUP && env_signal_is_ignored(SIGHUP)))
+	/* A program without a container would have inherited that, as of nohup, or of a shell
+	 * that has begun it in the background. */
+	if (sig == SIGCHLD || env_signal_is_ignored(sig))
 		return;
 	if (sig == SIGWINCH) {
 		if (c->is_terminal)

@@ -68,7 +68,7 @@ static bool pass_on(struct relay_stream *s, size_t size, int events)
 }
 
 /* Input is read when there is some, and room for it, so that a program that does not read keeps no
- * output waiting. */
+ * output waiting.  In the background the read fails, and the program has read all that there is. */
 static void pass_typed(struct relay_stream *s, struct pollfd *p)
 {
 	if (p->fd == s->in) {
@@ -125,8 +125,8 @@ static int open_fifo(const char *dir, const char *name, int *ret_in,
 
 static void ignore_signals(void)
 {
-	static const int sent[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-				    SIGUSR1, SIGUSR2, SIGPIPE, SIGTSTP };
+	static const int sent[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+				    SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sent); i++)
 		(void)signal(sent[i], SIG_IGN);

@@ -329,6 +329,65 @@ slow_ctr() {
 	[ ! -e began ]
 }
 
+# A ctr whose container is a process of this machine: COMMAND of a shell, which has its folder as
+# $dir.
+ctr_without_containerd() { # COMMAND
+	mkdir bin
+	cat >bin/ctr <<-END
+	#!/bin/sh
+	case "\$*" in
+	run*)
+		dir=\$(echo "\$*" | sed -n 's|.*src=\(/run/bootseer-job[^/,]*\)/in,.*|\1|p')
+		echo \$\$ >\$dir/pid
+		$1 ;;
+	"images ls") ;;
+	*) echo ctr v2.0.0 ;;
+	esac
+	END
+	chmod +x bin/ctr
+	printf '[image]\nreference = "example.com/a:1"\n' >a.toml
+}
+
+@test "a container is told of no signal that a job in the background has ignored from its start" {
+	mkfifo said go
+	exec 5<>said 6<>go
+	ctr_without_containerd "exec $bootseer --job-init \$dir/in/signals \
+		sh -c 'echo ready >$T/said; read -r x <$T/go; exit 3'"
+	(trap '' INT; PATH=$T/bin:$PATH exec "$bootseer" job run a.toml -- true) 3>&- 5>&- 6>&- &
+	pid=$! pids+=($!)
+	read_unless_ended "$pid"
+	[ "$line" = ready ]
+	kill -INT "$pid"
+	echo >&6
+	wait_for is_ended "$pid"
+	status=0; wait "$pid" || status=$?
+	[ "$status" -eq 3 ]
+}
+
+@test "a line that is typed for a shell does not stop a job in its background" {
+	mkfifo up
+	ctr_without_containerd "echo >$T/up; read -r x; echo ended >$T/ended"
+	PATH=$T/bin:$PATH timeout 300 python3 - "$bootseer" 3>&- <<-'END'
+	import os, pty, sys
+	shell, terminal = pty.fork()
+	if shell == 0:
+	    job = os.fork()
+	    if job == 0:
+	        os.setpgid(0, 0)
+	        log = os.open("log", os.O_CREAT | os.O_WRONLY)
+	        os.dup2(log, 1), os.dup2(log, 2)
+	        os.execv(sys.argv[1], [sys.argv[1], "job", "run", "a.toml", "--", "true"])
+	    status = os.waitpid(job, os.WUNTRACED)[1]
+	    if os.WIFSTOPPED(status):
+	        os.killpg(job, 9)
+	    os._exit(status != 0)
+	open("up").read()
+	os.write(terminal, b"ls\n")
+	sys.exit(os.waitpid(shell, 0)[1] != 0)
+	END
+	[ -e ended ]
+}
+
 # Children of PID that have ended and whose numbers nobody else can have.
 ended_of() { # PID COUNT
 	local child n=0
