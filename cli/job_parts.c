@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -100,6 +101,39 @@ static void note_why(struct job_part *p)
 			       (int)sizeof(p->why) - 1, line);
 }
 
+/* A process that the command left in its group, and whose number it printed: its descriptor tells
+ * when its files are closed, which the group's end does not. */
+static void note_reader(struct job_part *p)
+{
+	char text[32] = "";
+	pid_t pid;
+	int fd;
+
+	if (p->said < 0 || pread(p->said, text, sizeof(text) - 1, 0) <= 0)
+		return;
+	pid = (pid_t)strtol(text, NULL, 10);
+	if (pid <= 0 || pid == p->group || getpgid(pid) != p->group)
+		return;
+	fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	p->reader = fd > 0 ? fd : 0;
+}
+
+void job_part_end_group(struct job_part *p)
+{
+	struct pollfd reader = { .fd = p->reader, .events = POLLIN };
+
+	if (p->group > 0) {
+		(void)kill(-p->group, SIGKILL);
+		(void)waitpid(p->group, NULL, 0);
+		p->group = 0;
+	}
+	if (p->reader) {
+		(void)poll(&reader, 1, END_MS);
+		(void)close(p->reader);
+		p->reader = 0;
+	}
+}
+
 static void end_step(struct job_part *p)
 {
 	siginfo_t info = { .si_code = 0 };
@@ -114,6 +148,8 @@ static void end_step(struct job_part *p)
 	p->pid = 0;
 	if (p->status)
 		note_why(p);
+	else
+		note_reader(p);
 	if (p->said >= 0)
 		(void)close(steal_fd(&p->said));
 }

@@ -39,6 +39,7 @@ struct job_part {
 	 * number could be a stranger's by the time that the group is killed. */
 	pid_t group;
 	int pidfd, said;
+	int reader; /* a descriptor of the process of the group that goes on; 0: none */
 };
 
 /* The next words of a way; NULL: there are too many. */
@@ -49,6 +50,9 @@ struct job_words *job_way_step(struct job_way *w);
 int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		  int signal_fd, bool stops, int *ret_signal,
 		  struct error *err) MUST_CHECK;
+/* Kill what is left of the last command's group.  Its reader has no file open any more, unless it
+ * takes longer than ten seconds. */
+void job_part_end_group(struct job_part *p);
 void job_part_fini(struct job_part *p);
 
 #endif

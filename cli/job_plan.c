@@ -13,8 +13,9 @@
 
 #define ASK_MS 30000 /* of what --explain asks */
 
-/* Read behind the program's back; the page cache then has it. */
-#define IN_BACKGROUND "\"$@\" >/dev/null 2>&1 &"
+/* Read behind the program's back; the page cache then has it.  Its number is for
+ * job_part_end_group(). */
+#define IN_BACKGROUND "\"$@\" >/dev/null 2>&1 & echo $!"
 
 /* ------------------------------------------------------------------- environment --- */
 

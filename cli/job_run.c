@@ -157,15 +157,8 @@ static int judge_part(const struct job_run *r, const struct job_part *p)
 /* Readers ahead have files of the mounts open, so they end first. */
 static void end_readers(struct job_run *r)
 {
-	for (size_t i = 0; i < r->plan.n; i++) {
-		struct job_part *p = &r->plan.parts[i];
-
-		if (p->group <= 0)
-			continue;
-		(void)kill(-p->group, SIGKILL);
-		(void)waitpid(p->group, NULL, 0);
-		p->group = 0;
-	}
+	for (size_t i = 0; i < r->plan.n; i++)
+		job_part_end_group(&r->plan.parts[i]);
 }
 
 /* False: something of it is not stored. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include "cli/job_run.h"
 #include "job_text.h"
@@ -118,4 +120,29 @@ Test(job_plan, refuses_more_names_than_it_has_steps_for)
 	cr_assert_eq(buf_puts(&text, "]\n"), 0);
 	cr_expect_eq(make_plan(text.data, &p), -E2BIG);
 	end_plan(&p);
+}
+
+/* Until it has ended its files are open, and what they are of cannot be unmounted. */
+Test(job_plan, waits_for_the_end_of_a_reader)
+{
+	const struct job_file none = { .name = NULL };
+	struct job_say say = { .file = &none, .sender_fd = -1 };
+	struct job_part part = { .stage = "ckpt.mount" };
+	struct job_words *w = job_way_step(&part.way);
+	struct error err = ERROR_INIT;
+	struct pollfd p = { .events = POLLIN };
+	int signal;
+
+	job_words_add(w, "/bin/sh");
+	job_words_add(w, "-c");
+	job_words_add(w, "tail -f /dev/null >/dev/null 2>&1 & echo $!");
+	cr_assert_eq(job_parts_run(&part, 1, &say, -1, true, &signal, &err), 0,
+		     "%s", err.msg);
+	cr_assert_gt(part.reader, 0);
+	p.fd = dup(part.reader);
+	cr_expect_eq(poll(&p, 1, 0), 0);
+	job_part_end_group(&part);
+	cr_expect_eq(poll(&p, 1, 0), 1);
+	(void)close(p.fd);
+	job_part_fini(&part);
 }
