@@ -41,9 +41,49 @@ static const char *text_of(const json_t *o, const char *key)
 
 /* -------------------------------------------------------------------- plugin --- */
 
+/* Variables that a credential plugin has of the kubeconfig, while it runs: a proxy that one of
+ * them names is not for what this program sends. */
+struct plugin_env {
+	struct {
+		const char *name;
+		char *was; /* NULL: there was none */
+	} v[ARGS_MAX];
+	size_t n;
+};
+
+static int set_variable(struct plugin_env *e, const char *name,
+			const char *value, struct error *err)
+{
+	const char *now = getenv(name);
+	AUTO_FREE char *was = now ? strdup(now) : NULL;
+
+	if (now && !was)
+		return error_nomem(err);
+	if (e->n == ARGS_MAX || setenv(name, value, 1) < 0)
+		return error_set(err, EINVAL,
+				 "the kubeconfig's credential plugin has a "
+				 "variable that is none, or too many");
+	e->v[e->n].name = name;
+	e->v[e->n++].was = steal_ptr(&was);
+	return 0;
+}
+
+static void restore_variables(struct plugin_env *e)
+{
+	while (e->n) {
+		const char *name = e->v[--e->n].name;
+		AUTO_FREE char *was = e->v[e->n].was;
+
+		if (was)
+			(void)setenv(name, was, 1);
+		else
+			(void)unsetenv(name);
+	}
+}
+
 /* The words and variables of a credential plugin, as the kubeconfig has them. */
 static int read_plugin(const json_t *exec, char *argv[ARGS_MAX + 2],
-		       struct error *err)
+		       struct plugin_env *env, struct error *err)
 {
 	const json_t *v;
 	size_t i, n = 0;
@@ -62,18 +102,18 @@ static int read_plugin(const json_t *exec, char *argv[ARGS_MAX + 2],
 	{
 		const char *name = text_of(v, "name"),
 			   *value = text_of(v, "value");
+		int rc =
+			name && value ? set_variable(env, name, value, err) : 0;
 
-		if (name && value && setenv(name, value, 1) < 0)
-			return error_set(err, EINVAL,
-					 "the kubeconfig's credential plugin "
-					 "has a variable that is none");
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
 
 /* Plugins learn of the cluster by a variable, such as which token is wanted. */
 static int tell_plugin(const json_t *exec, const json_t *cluster,
-		       struct error *err)
+		       struct plugin_env *env, struct error *err)
 {
 	const char *version = text_of(exec, "apiVersion");
 	AUTO_JSON *info =
@@ -85,9 +125,8 @@ static int tell_plugin(const json_t *exec, const json_t *cluster,
 			  text_of(cluster, "certificate-authority-data"));
 	AUTO_FREE char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
 
-	if (!text || setenv("KUBERNETES_EXEC_INFO", text, 1) < 0)
-		return error_nomem(err);
-	return 0;
+	return text ? set_variable(env, "KUBERNETES_EXEC_INFO", text, err)
+		    : error_nomem(err);
 }
 
 static int run_plugin(struct kube_login *l, const json_t *exec,
@@ -97,15 +136,17 @@ static int run_plugin(struct kube_login *l, const json_t *exec,
 	AUTO_JSON *answer = NULL;
 	const json_t *status;
 	const char *token, *cert, *key;
+	struct plugin_env env = { .n = 0 };
 	char *argv[ARGS_MAX + 2];
 	int ended = 0;
-	int rc = read_plugin(exec, argv, err);
+	int rc = read_plugin(exec, argv, &env, err);
 
 	if (rc == 0)
-		rc = tell_plugin(exec, cluster, err);
+		rc = tell_plugin(exec, cluster, &env, err);
 	if (rc == 0)
 		rc = child_read_output(argv, -1, SAID_MAX, CHILD_TIMEOUT_MS,
 				       &out, &said, &ended, err);
+	restore_variables(&env);
 	if (rc == 0 && ended != 0)
 		rc = error_set(err, EIO, "%s", child_last_line(&said));
 	if (rc == 0)
@@ -206,7 +247,9 @@ static int read_login(const json_t *config, struct kube_login *l,
 	if (rc == 0 && token && !l->cfg.token_file &&
 	    buf_puts(&l->token, token) < 0)
 		rc = error_nomem(err);
-	if (rc == 0 && exec && text_of(exec, "command"))
+	/* A token that stands beside it wins, as kubectl has it. */
+	if (rc == 0 && exec && text_of(exec, "command") && !token &&
+	    !l->cfg.token_file)
 		rc = run_plugin(l, exec, cluster, err);
 	if (rc == 0 && !l->cert.len != !l->key.len)
 		rc = error_set(err, EINVAL,
