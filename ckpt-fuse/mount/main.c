@@ -228,6 +228,17 @@ static void main_end_early(int signal_number)
 	_exit(EXIT_SUCCESS);
 }
 
+/* Threads that the resolver began before there was a mount may outlive that time, and do not block
+ * the signals: the main thread, which reads them, gets what came to such a thread. */
+static void main_pass_on(int signal_number)
+{
+	const int code = errno;
+
+	if (gettid() != getpid())
+		(void)tgkill(getpid(), getpid(), signal_number);
+	errno = code;
+}
+
 /* A store that is away is waited for, but not by a process that is told to end, unless somebody
  * has the mount of a predecessor open. */
 static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
@@ -247,10 +258,9 @@ static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 	}
 	rc = ckpt_mount_open(cfg, store, kept, ret, err);
 	(void)pthread_sigmask(SIG_BLOCK, &ending, NULL);
-	/* A thread of the resolver's may outlive this, and does not block them: what it gets is
-	 * not to end a mount that is there. */
-	(void)signal(SIGTERM, SIG_IGN);
-	(void)signal(SIGINT, SIG_IGN);
+	/* SIG_IGN would drop what waits to be read, such as a successor's while it opened the store. */
+	(void)signal(SIGTERM, main_pass_on);
+	(void)signal(SIGINT, main_pass_on);
 	return rc;
 }
 

@@ -1464,6 +1464,24 @@ waits_for_proxy() # PID
 	grep -q 'ended before it was mounted' "$W/said"
 }
 
+@test "a successor that is told to end while its store is away unmounts when it is there" {
+	local child holder pid
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY" mount_store
+	pid=$(figure pid) holder=$(parent_of "$pid")
+	fault match=. kind=wait times=100000
+	kill -9 "$pid"
+	wait_for has_child "$holder"
+	wait_for waits_for_proxy "$child"
+	kill -TERM "$child"
+	curl -sf -d '' "http://$PROXY/clear"
+	curl -sf -d '' "http://$PROXY/go"
+	wait_for has_ended "$holder"
+	run ! mountpoint -q "$M"
+}
+
 @test "of two that begin at one folder the second is refused, and may when the first has ended" {
 	local pid child status=0 away
 
