@@ -69,6 +69,16 @@ def _write_tensor(tensor, stream):
     torch.save(tensor, stream)
 
 
+def _leave_out(group, path):
+    """Have the group's save fail now for the other ranks, which would wait for this one until their
+    deadline: whoever sends a later save has left out those before.  This one's is no other rank's,
+    so that nothing is stored where all fail."""
+    try:
+        group.put_staged(path, [], stage(lambda fd: None), 2 + group.rank, timeout=1)
+    except OSError:
+        pass  # The mount is gone, and tells them so.
+
+
 class StorageWriter(FileSystemWriter):
     """DCP's FileSystemWriter, where a save is there whole, for all ranks, or not at all, also
     one into the folder of an earlier one: its files have names of their own, .metadata is
@@ -122,10 +132,14 @@ class StorageWriter(FileSystemWriter):
                     table.append([_item_name(item.index), "U8", [length], begin, length])
 
         name = shared.save + ".distcp"
-        fd = stage(fill)
         group = Group(self._socket, shared.rank, shared.members, shared.save)
         # The mount knows no other names of its folder.
         path = os.path.join(os.path.realpath(self.path), name)
+        try:
+            fd = stage(fill)
+        except BaseException:
+            _leave_out(group, path)
+            raise
         places = group.put_staged(path, table, fd, 1).durable.wait()["places"]
         done = Future()
         done.set_result([

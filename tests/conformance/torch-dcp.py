@@ -4,6 +4,7 @@ the one before.  Ranks of two nodes have a folder and a --group-socket each.  Wi
 than those that this one forks, after the imports."""
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -27,8 +28,10 @@ def shards(step, ranks):
     return {k: distribute_tensor(v, mesh, [Shard(0)]) for k, v in value(step).items()}
 
 
-def save(path, step, ranks, rank, dies=None):
+def save(path, step, ranks, rank, dies=None, fails=None):
     writer = bootseer.StorageWriter(path)
+    if rank == fails:
+        writer._write_item = None
     if rank == dies:
         write = writer.write_data
 
@@ -95,6 +98,12 @@ def main(path):
     assert run(6, load, path, 1) == [0] * 6, "a save that was killed took the one before"
     assert run(6, save, path, 3) == [0] * 6
     assert run(2, load, path, 3) == [0] * 2
+    if SOCKETS:
+        # The others are told so, and do not wait for it until their deadline.
+        begin = time.monotonic()
+        assert run(6, save, path, 9, fails=4) == [1] * 6
+        assert time.monotonic() - begin < 300
+        assert run(6, load, path, 3) == [0] * 6
     assert run(6, save, path, 4) == [0] * 6
     assert run(3, load, path, 4) == [0] * 3
     whole = os.path.join(FOLDERS[0], path)
