@@ -550,6 +550,8 @@ static int buffer_save(struct save *v, struct error *err)
 	v->until_ns = clock_now_ns() + v->terms.store_ns;
 	v->is_single = count_gone(v) > 0;
 	v->were_all_staged = true;
+	/* Another save is the first that may take memory. */
+	(void)pthread_cond_broadcast(&v->all->changed);
 	(void)pthread_mutex_unlock(&v->all->lock);
 	if (!v->is_single)
 		save_set_state(v, SAVE_BUFFERED);
@@ -619,7 +621,8 @@ static int64_t phase_ms(const struct save_report *r, enum save_phase phase)
 {
 	const int64_t from_ns = phase ? r->end_ns[phase - 1] : r->begin_ns;
 
-	return (r->end_ns[phase] - from_ns) / NS_PER_MS;
+	/* Another node committed what failed here on the way: there are no more phases then. */
+	return r->end_ns[phase] ? (r->end_ns[phase] - from_ns) / NS_PER_MS : 0;
 }
 
 /* How long the step waited, and for whom last. */
