@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +25,8 @@
 
 #define SNAPSHOTTER "bootseer"
 #define LABEL "containerd.io/snapshot/bootseer."
+#define FOLDER "/run/bootseer-job."
+#define FOLDER_TRIES 8
 #define LIBRARIES_MAX 8u
 #define SOCKET_WAIT_MS 5000
 #define LOOK_MS 10
@@ -183,16 +187,60 @@ static int find_job_program(const char *self, struct job_program *o,
 	return rc < 0 ? rc : o->program ? 0 : error_nomem(err);
 }
 
+/* A job holds the lock of its folder, so a folder without one is of a job that was killed: the
+ * program's variables are in it, and nobody else would remove them. */
+static void remove_left_folders(void)
+{
+	glob_t all;
+
+	if (glob(FOLDER "*", GLOB_NOSORT, NULL, &all) != 0)
+		return;
+	for (size_t i = 0; i < all.gl_pathc; i++) {
+		int fd = open(all.gl_pathv[i],
+			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			(void)!fs_remove_tree(all.gl_pathv[i], NULL);
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	globfree(&all);
+}
+
+/* The lock of the folder at `path`, or -1 where another job took it for left over before. */
+static int lock_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat held, there;
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	    fstat(fd, &held) == 0 && lstat(path, &there) == 0 &&
+	    held.st_ino == there.st_ino)
+		return fd;
+	if (fd >= 0)
+		(void)close(fd);
+	return -1;
+}
+
 static int make_folders(struct job_container *c, struct error *err)
 {
-	char template[] = "/run/bootseer-job.XXXXXX";
+	char template[sizeof(FOLDER "XXXXXX")];
 	AUTO_FREE char *in = NULL;
 	AUTO_FREE char *lib = NULL;
 	int rc;
 
-	if (!mkdtemp(template))
-		return error_set(err, errno, "'/run': %s%s", strerror(errno),
-				 error_root_hint(errno));
+	remove_left_folders();
+	for (int i = 0; c->lock < 0 && i < FOLDER_TRIES; i++) {
+		(void)snprintf(template, sizeof(template), FOLDER "XXXXXX");
+		if (!mkdtemp(template))
+			return error_set(err, errno, "'/run': %s%s",
+					 strerror(errno),
+					 error_root_hint(errno));
+		c->lock = lock_folder(template);
+	}
+	if (c->lock < 0)
+		return error_set(err, EBUSY, "lock '%s': %s", template,
+				 strerror(EBUSY));
 	c->dir = strdup(template);
 	in = c->dir ? fs_join(c->dir, "in") : NULL;
 	lib = in ? fs_join(in, "lib") : NULL;
@@ -601,6 +649,8 @@ void job_container_close(struct job_container *c)
 	if (c->dir)
 		(void)!fs_remove_tree(c->dir, NULL);
 	free(steal_ptr(&c->dir));
+	if (c->lock >= 0)
+		(void)close(steal_fd(&c->lock));
 	job_words_fini(&c->words);
 }
 

@@ -15,6 +15,7 @@ struct job_container {
 	const char *self;
 	char *dir; /* ours; "in" in it is the container's */
 	char id[48];
+	int lock;    /* of `dir`, while the job runs, or -1 */
 	int signals; /* to the container's first process, or -1 */
 	struct job_words words;
 	struct job_relay relay;

@@ -243,6 +243,7 @@ static int run_container(struct job_run *r, bool is_lazy, int *ret_status,
 
 	*c = (struct job_container){ .file = r->plan.file,
 				     .self = r->plan.self,
+				     .lock = -1,
 				     .signals = -1,
 				     .relay = JOB_RELAY_INIT };
 	rc = job_container_open(c, is_lazy, r->plan.command, r->say.sender_fd,

@@ -594,9 +594,15 @@ no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
 	image_job >a.toml
 	begin_job /bin/sh -c 'echo ready; read -r x'
 	expect_said ready
+	folder=$(find "/proc/$pid/fd" -lname '/run/bootseer-job.*' -printf '%l\n' -quit)
+	[ -d "$folder" ]
 	kill -KILL "$pid"
 	wait_for no_task_runs
 	ctr containers rm $(ctr containers ls -q)
+	# The next job takes its folder away, too.
+	image_job >a.toml
+	run -0 --separate-stderr job a.toml -- true
+	[ ! -e "$folder" ]
 }
 
 @test "an image that cannot be had lazily runs the ordinary way" {
