@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of images and of peers; app.js, which comes after it, has what all views share.
+// Views of images, peers and nodes; app.js, which comes after it, has what all views share.
 "use strict";
 
 const TIME_COLUMNS = 40; // steps of a hot set's growth, as the service has them
@@ -48,20 +48,64 @@ function imagesView(found) {
 	return view;
 }
 
+const CONVERSION_BADGES = { failed: "slow", waiting: "busy", running: "busy", done: "good" };
+const LATE_MS = 600000; // that an image waits although it is due
+
+function isTriedAgain(c) {
+	return c.state === "waiting" && c.tries > 0;
+}
+
+function convertedOf(c) {
+	const cell = make("span", c.repo + ":" + c.tag, "job");
+
+	if (c.error)
+		cell.append(make("small", c.error, c.state === "failed" ? "why slow" : "why"));
+	return cell;
+}
+
+// When it ended, or goes on.
+function thenOf(c) {
+	const wait = c.due_at - Date.now() / 1000;
+
+	if (isTriedAgain(c))
+		return wait < 60 ? "tried again soon" : "tried again in " + seconds(60 * Math.ceil(wait / 60));
+	if (c.state === "running" || c.state === "waiting")
+		return "";
+	const e = make("span", c.state === "done" ? "done " : "failed ");
+
+	e.append(ago(c.due_at * 1000));
+	return e;
+}
+
 const CONVERSION_COLUMNS = [
-	["Image", (c) => make("span", c.repo + ":" + c.tag, "path")],
-	["State", (c) => make("span", c.state, c.state === "failed" ? "slow" : "")],
-	["Form", (c) => c.form],
-	["Tries", (c) => String(c.tries), true],
+	["Image", convertedOf],
+	["State", (c) => make("span", c.state, "badge " + CONVERSION_BADGES[c.state])],
 	["Pushed", (c) => ago(c.queued_at * 1000)],
+	["Since then", thenOf],
+	["Tries", (c) => String(c.tries), true],
+	["Form", (c) => c.form],
 	["Worker", (c) => c.worker || "-"],
-	["Next try", (c) => c.state === "waiting" && c.tries ? when(c.due_at * 1000) : "-"],
-	["Why", (c) => c.error || "-"],
 ];
+
+// A line for the one on call: what failed, or waits for a worker, and what to do.
+function conversionLines(found) {
+	const box = make("div", undefined, "now");
+	const n = found.counts;
+	const late = found.conversions.some((c) => c.state === "waiting" && c.due_at * 1000 < Date.now() - LATE_MS);
+
+	if (n.failed)
+		box.append(make("p", n.failed + (n.failed === 1 ? " image is" : " images are") +
+			" not converted: mend what is said below, and push the tag again; until then containers start the ordinary way.", "bad"));
+	if (late && !n.running)
+		box.append(make("p", "Images wait, and no worker takes them: is bootseer image convert-new running?", "bad"));
+	return box;
+}
 
 function conversionsView(found) {
 	const view = make("section");
 	const n = found.counts;
+	const all = n.waiting + n.running + n.failed + n.done;
+	const rank = (c) => (isTriedAgain(c) ? 1 : { failed: 0, running: 2, waiting: 3, done: 4 }[c.state]);
 
 	view.append(make("h2", "Images that were pushed, and their conversions"));
 	if (!found.conversions.length) {
@@ -69,9 +113,12 @@ function conversionsView(found) {
 			"bootseer-registry --convert."));
 		return view;
 	}
-	view.append(factsOf([["Waiting", String(n.waiting)], ["Running", String(n.running)],
-		["Failed", String(n.failed)], ["Done", String(n.done)]]),
-	searchOf(view), table(CONVERSION_COLUMNS, found.conversions));
+	view.append(conversionLines(found), factsOf([["Failed", make("span", String(n.failed), n.failed ? "slow" : "")],
+		["Waiting", String(n.waiting)], ["Running", String(n.running)], ["Done", String(n.done)]]));
+	if (all > found.conversions.length)
+		view.append(make("p", "Below are " + found.conversions.length + " of " + all + ".", "why"));
+	// What is wrong comes first.
+	view.append(searchOf(view), table(CONVERSION_COLUMNS, found.conversions.slice().sort((a, b) => rank(a) - rank(b))));
 	return view;
 }
 
@@ -318,6 +365,186 @@ function startPeersView(flow) {
 		flowParts(view, flow);
 	else
 		view.append(make("p", "No node said how its image came: bootseerd --service, and a job's name."));
+	return view;
+}
+
+// --------------------------------------------------------------------- nodes
+
+// Who may see nodes may not always see what they lack.
+async function askDoctor(query) {
+	try {
+		return await ask("/v1/doctor?" + query);
+	} catch (e) {
+		return { nodes: [], why: e.message };
+	}
+}
+
+const NODES_SHOWN = 5; // of those that lack the same
+
+function findingOf(f) {
+	return make("span", (f.needed ? "missing: " : "advice: ") + f.name, f.needed ? "slow" : "");
+}
+
+// The words of the first node, where others have some of their own.
+function whatOf(f) {
+	const cell = make("span", f.detail, "words");
+
+	if (f.differs)
+		cell.append(" ", make("small", "(" + f.nodes[0].node + "; others differ, each on its page)"));
+	return cell;
+}
+
+const WORDS_COLUMNS = [
+	["Finding", findingOf],
+	["What", whatOf],
+	["Cure", (f) => make("span", f.cure, "words")],
+];
+
+// What is needed first.
+function byNeed(findings) {
+	return findings.slice().sort((a, b) => b.needed - a.needed);
+}
+
+// What nodes lack, each once with its nodes: what is needed, and of most nodes, first.
+function findingsOf(nodes) {
+	const all = new Map();
+
+	for (const n of nodes)
+		for (const f of n.failed) {
+			const key = JSON.stringify([f.needed, f.name, f.cure]);
+
+			if (!all.has(key))
+				all.set(key, { ...f, nodes: [] });
+			const of = all.get(key);
+
+			of.differs = of.differs || f.detail !== of.detail;
+			// A node may have found the same twice, as in two images.
+			if (of.nodes[of.nodes.length - 1] !== n)
+				of.nodes.push(n);
+		}
+	return byNeed([...all.values()].sort((a, b) => b.nodes.length - a.nodes.length));
+}
+
+// The nodes of a finding: the first ones, and the others behind them.
+function nodesOf(f) {
+	const list = (nodes) => nodes.flatMap((n, i) => [i ? ", " : "", nodeLink(n.node, f.needed)]);
+	const cell = make("span", undefined, "words");
+
+	cell.append(...list(f.nodes.slice(0, NODES_SHOWN)));
+	if (f.nodes.length > NODES_SHOWN) {
+		const rest = make("span");
+
+		rest.append(...list(f.nodes.slice(NODES_SHOWN)));
+		cell.append(details(f.nodes.length - NODES_SHOWN + " more", rest, false));
+	}
+	return cell;
+}
+
+// One line for the one on call: what is wrong, and what to do.
+function doctorLine(found, findings) {
+	const most = findings.find((f) => f.needed);
+	const box = make("div", undefined, "now");
+
+	if (!found.nodes_fresh)
+		box.append(make("p", "No node was heard of for three hours: does each run bootseer node doctor --report every hour?", "bad"));
+	else if (found.nodes_missing)
+		box.append(make("p", found.nodes_missing + " of " + found.nodes_fresh + " nodes lack what they need to mount images. " +
+			(most ? "First, on " + most.nodes.length + " of them, " + most.name + ": " + most.cure : ""), "bad"));
+	return box;
+}
+
+function doctorPart(view, found) {
+	const silent = found.nodes_all - found.nodes_fresh;
+	const findings = findingsOf(found.nodes.filter((n) => n.fresh));
+
+	view.append(make("h2", "What nodes lack"));
+	if (found.why) {
+		view.append(make("p", "This is not shown: " + found.why));
+		return;
+	}
+	if (!found.nodes_all) {
+		view.append(make("p", "No node said what it lacks: have each run bootseer node doctor --report every hour."));
+		return;
+	}
+	view.append(doctorLine(found, findings), factsOf([
+		["Nodes that said it", String(found.nodes_fresh)],
+		["Of them, that lack what they need", make("span", String(found.nodes_missing), found.nodes_missing ? "slow" : "")],
+		["With advice", String(found.nodes_advised)],
+		["Not heard of for three hours", String(silent)],
+	]));
+	if (found.nodes_all > found.nodes.length)
+		view.append(make("p", "Below are the " + found.nodes.length + " of " + found.nodes_all + " nodes that lack most.", "why"));
+	if (findings.length)
+		view.append(firstRows([...WORDS_COLUMNS,
+			["Nodes", (f) => String(f.nodes.length), true],
+			["Which", nodesOf],
+		], findings));
+	else if (found.nodes_fresh)
+		view.append(make("p", "None lacks anything."));
+	if (silent)
+		part(view, "Nodes that were not heard of for three hours", firstRows([
+			["Node", (n) => nodeLink(n.node)],
+			["Last", (n) => ago(n.received_at * 1000)],
+			["Lacked then", (n) => make("span", byNeed(n.failed).map((f) => f.name).join(", ") || "nothing", "words")],
+		], found.nodes.filter((n) => !n.fresh).sort((a, b) => b.received_at - a.received_at)));
+}
+
+// What one node lacks, and when it said so.
+function nodeDoctorPart(view, node) {
+	const said = make("p", node.failed.length ? "What it lacks, said " : "It lacks nothing, said ");
+
+	said.append(ago(node.received_at * 1000));
+	if (!node.fresh)
+		said.append(make("span", "; not heard of since: is bootseerd up there?", "slow"));
+	view.append(said);
+	if (node.failed.length)
+		view.append(firstRows(WORDS_COLUMNS, byNeed(node.failed)));
+}
+
+function nodesView(found, doctor) {
+	const view = make("section");
+
+	doctorPart(view, doctor);
+	view.append(make("h2", "Nodes that were slow within 30 days"));
+	if (!found.nodes.length) {
+		view.append(make("p", "No node was, in the starts that are over."));
+		return view;
+	}
+	view.append(table([
+		["Node", (n) => nodeLink(n.node)],
+		["Slow in", (n) => String(n.slow), true],
+		["Of its starts", (n) => String(n.starts), true],
+		["Share", (n) => (100 * n.slow / n.starts).toFixed(0) + " %", true],
+		["More than the median, in all", (n) => seconds(n.excess_s), true],
+		["Last", (n) => ago(n.last * 1000)],
+	], found.nodes));
+	return view;
+}
+
+function nodeView(found, doctor) {
+	const view = make("section");
+	const slow = found.starts.filter((s) => s.slow).length;
+
+	view.append(make("h2", "Node " + found.node));
+	if (doctor.why)
+		view.append(make("p", "What it lacks is not shown: " + doctor.why));
+	for (const n of doctor.nodes)
+		nodeDoctorPart(view, n);
+	if (!found.starts.length) {
+		view.append(make("p", "No start of it is over."));
+		return view;
+	}
+	view.append(make("p", "slow in " + slow + " of its last " + found.starts.length + " starts"));
+	if (found.starts.length > 1)
+		view.append(...history(found.starts));
+	view.append(table([
+		["Start", (s) => link(s.job, "start/" + s.id)],
+		["Began", (s) => moment(s.at * 1000)],
+		["Took", (s) => make("span", seconds(s.busy_s), s.slow ? "slow" : ""), true],
+		["Median node", (s) => seconds(s.median_s), true],
+		["Stage", (s) => s.stage],
+		["Likely cause", (s) => s.cause.replace("_", " ")],
+	], found.starts));
 	return view;
 }
 
