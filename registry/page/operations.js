@@ -6,6 +6,8 @@
 const AXIS_MARKS = 7; // marks of the axis of time
 const TRACK_MOST = 3000; // bars of a track
 const OFTEN = 30; // bars of a chart
+const OLD_S = 8 * 86400; // of a report: a timer writes it, at least each week
+const SAVES_WORTH = 0.9; // another interval of saves is worth a word from this share of the cost down
 
 function percent(n) {
 	return n === null || n === undefined ? "-" : (100 * n).toFixed(2) + " %";
@@ -61,7 +63,7 @@ function spanOf(report) {
 
 const SESSION_COLUMNS = [
 	["Job", (s) => s.job],
-	["Name", (s) => s.name],
+	["Name", (s) => make("span", s.name, "words")],
 	["Began", (s) => moment(s.begin_s * 1000)],
 	["Ran", (s) => seconds(s.end_s - s.begin_s), true],
 	["Nodes", (s) => String(s.nodes), true],
@@ -153,7 +155,7 @@ function excludedPart(view, nodes) {
 	}
 	const shown = out.slice(0, OFTEN);
 
-	view.append(legend([["held by another job", theme("c8")], ["not chosen, or down", theme("c0")]]), partsChart("Hours left out",
+	view.append(make("h3", "Hours left out, by node"), legend([["held by another job", theme("c8")], ["not chosen, or down", theme("c0")]]), partsChart("Hours left out",
 		shown.map((n) => [n.node, [["held by another job", n.held_s / 3600, theme("c8")],
 			["not chosen, or down", (n.excluded_s - n.held_s) / 3600, theme("c0")]]]), hours), firstRows([
 		["Node", (n) => nodeLink(n.node)],
@@ -173,10 +175,10 @@ function chainsPart(view, chains) {
 	]));
 	if (!chains.n)
 		return;
-	view.append(boxChart("Time from a failure to the next try", [
+	view.append(make("h3", "Time from a failure to the next try: half of them in the box"), boxChart("Time from a failure to the next try", [
 		["the scheduler's own", chains.gap_automatic_s, theme("c0")], ["submitted anew", chains.gap_other_s, theme("c6")],
 	].map(([name, s, colour]) => [name, s && s.n ? s : null, colour]), seconds), firstRows([
-		["Name", (c) => c.name],
+		["Name", (c) => make("span", c.name, "words")],
 		["User", (c) => c.user],
 		["Began", (c) => moment(c.begin * 1000)],
 		["Tries", (c) => String(c.tries), true],
@@ -207,7 +209,7 @@ function precursorsPart(view, found) {
 		["Slow nodes", make("span", String(new Set(found.slow.map((s) => s.node)).size), found.slow.length ? "slow" : "")],
 	]));
 	if (leads.length)
-		view.append(barChart("How long before a failure a metric left its peers", leads.map((l) => l[0]), [{ colour: theme("c1"),
+		view.append(make("h3", "How long before a failure a metric left its peers"), barChart("How long before a failure a metric left its peers", leads.map((l) => l[0]), [{ colour: theme("c1"),
 			data: leads.map((l) => l[1]), texts: leads.map((l) => l[0] + ": " + l[2] + ", " + seconds(l[1]) + " before") }],
 		{ across: true, say: seconds }));
 	if (found.failures.length)
@@ -236,12 +238,36 @@ const OPERATIONS = [
 	["precursors", precursorsPart, "Nodes do the same at the same time, so that each is measured by the others."],
 ];
 
+// Lines for the one on call: what costs most, and what to do about it.
+function operationsLines(report) {
+	const box = make("div", undefined, "now");
+	const say = (text, name) => box.append(make("p", text, name));
+	const age = Date.now() / 1000 - report.made_s;
+	const setting = ((report.cost || {}).settings || []).find((s) => s.now && s.best);
+	const alike = ((report.chains || {}).chains || []).filter((c) => c.outcome === "given up" && c.alike > 1);
+	const slow = [...new Set(((report.precursors || {}).slow || []).map((s) => s.node))];
+
+	if (age > OLD_S)
+		say("This report is " + seconds(86400 * Math.floor(age / 86400)) + " old: does the timer that runs bootseer ops report still run?", "bad");
+	if (slow.length)
+		say("Behind their peers for long, " + slow.length + (slow.length === 1 ? " node: " : " nodes: ") +
+			slow.slice(0, NODES_SHOWN).join(", ") + (slow.length > NODES_SHOWN ? ", ..." : "") + ". Test or cordon them.", "bad");
+	if (alike.length)
+		say(alike[0].name + " of " + alike[0].user + " was tried " + alike[0].tries + " times and given up; " + alike[0].alike +
+			" tries ended alike (" + alike[0].alike_state + " " + alike[0].alike_exit + "): read its log before it is tried again.", "busy");
+	if (setting && setting.best.save + setting.best.lost < SAVES_WORTH * (setting.now.save + setting.now.lost))
+		say("Save each " + seconds(setting.best.interval_s) + " instead of each " + seconds(setting.now.interval_s) +
+			": saves and failures then cost " + percent(setting.best.save + setting.best.lost) + " of the time instead of " +
+			percent(setting.now.save + setting.now.lost) + ".", "busy");
+	return box;
+}
+
 function operationsView(report, starts) {
 	const view = make("section");
 	const made = make("p", "Written by bootseer ops report ");
 
 	made.append(moment(report.made_s * 1000));
-	view.append(make("h2", "Operations of the cluster"), made);
+	view.append(make("h2", "Operations of the cluster"), made, operationsLines(report));
 	for (const s of report.sources.filter((x) => !x.is_there))
 		view.append(make("p", "No " + s.name + ": " + s.why + ". So " + s.costs + ".", "why"));
 	timelinePart(view, report, starts);
