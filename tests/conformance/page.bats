@@ -67,15 +67,38 @@ image_start()
 		"$U/v1/images/$A?workload=train&repo=h/llm" >&2
 }
 
+# Two nodes that lack something, and an image that waits and one whose conversion failed; words
+# are markup, which the page is to show as they are.
+export MARKUP='<img src=x><script>1</script><b>'
+a_shortage()
+{
+	local event id n
+
+	for n in 1 3; do
+		jq -n --arg m "$MARKUP" '{checks: [
+			{name: ("disk" + $m), ok: false, needed: false, detail: $m, cure: ("make room " + $m)},
+			{name: ("fuse" + $m), ok: false, needed: true, detail: $m, cure: ("modprobe fuse " + $m)}]}' |
+			curl -fsS -X PUT --data-binary @- "$U/v1/nodes/n$n/doctor" >&2
+	done
+	for n in "$A" "$B"; do
+		event=$(jq -nc --arg d "$n" '{events: [{action: "push", target: {repository: "team/app",
+			mediaType: "application/vnd.oci.image.manifest.v1+json", digest: $d, tag: "1"}}]}')
+		curl -fsS --data-binary "$event" "$U/v1/notifications?registry=reg.example" >&2
+	done
+	id=$(curl -fsS -X POST -d '' "$U/v1/conversions?repo=reg.example&worker=w" | jq .conversion.id)
+	jq -n --arg m "$MARKUP" '{worker: "w", state: "failed", error: $m}' |
+		curl -fsS -X PUT --data-binary @- "$U/v1/conversions/$id?try=1" >&2
+}
+
 # What bootseer ops report writes, with each part.
 a_report()
 {
-	jq -n --argjson t "$BEGIN" '
+	jq -n --argjson t "$BEGIN" --arg m "$MARKUP" '
 		{n: 1, min: 60, p25: 60, median: 60, p75: 60, max: 60} as $spread |
 		{interval_s: 8000, save: 0.002, lost: 0.03} as $now | {interval_s: 4000, save: 0.004, lost: 0.01} as $best |
 		{requests: 9, wait_s: 1.5, serve_s: 0.1, wait_share: 0.9, bytes: 1, in_flight: 1} as $rpc |
-		{made_s: $t, sources: [{name: "peers", is_there: false, why: "none", costs: "nothing is known"}],
-		sessions: [{job: "1", name: "train", state: "FAILED", begin_s: $t, end_s: ($t + 500), nodes: 60, failed: true}],
+		{made_s: $t, sources: [{name: "peers", is_there: false, why: $m, costs: "nothing is known"}],
+		sessions: [{job: "1", name: $m, state: "FAILED", begin_s: $t, end_s: ($t + 500), nodes: 60, failed: true}],
 		phases: {from_s: $t, to_s: ($t + 900), loads: [{begin_s: $t, end_s: ($t + 60), bytes: 9}],
 			saves: [{begin_s: ($t + 100), end_s: ($t + 130), bytes: 9}]},
 		cost: {jobs: 1, failed: 1, failed_early: 0, gpu_s: 9, mtbf_s: 500, mtbf_low_s: 1, mtbf_high_s: null,
@@ -83,16 +106,16 @@ a_report()
 		restart: {loads: 1, median_s: 60, max_s: 60, rate: 9, used_share: null, save_requests: $rpc, load_requests: $rpc},
 		nodes: {jobs: 1, run_s: 500, nodes: [{node: "n1", left_out: 1, excluded_s: 500, held_s: 100}]},
 		chains: {n: 1, tries: 3, trained: 0, wasted_node_s: 9, gap_automatic_s: $spread, gap_other_s: ($spread + {n: 0}),
-			chains: [{name: "train", user: "u", begin: $t, tries: 3, outcome: "given up", wasted_node_s: 9, alike: 3,
+			chains: [{name: $m, user: $m, begin: $t, tries: 3, outcome: "given up", wasted_node_s: 9, alike: 3,
 				alike_state: "FAILED", alike_exit: "1:0"}]},
 		precursors: {compared: 1, preceded: 1, by_chance: 0.1, alarms: 0, days: 1, alarms_a_day_low: 0, alarms_a_day_high: 3,
 			failures: [{node: "n1", at_s: ($t + 400), xid: 79, is_known: true,
 				metrics: [{metric: "m", is_before: true, lead_s: 60}]}],
-			slow: [{node: "n2", metric: "m", share: -0.2, from_s: $t, to_s: $t}]}}'
+			slow: [{node: "n2", metric: $m, share: -0.2, from_s: $t, to_s: $t}]}}'
 }
 
 @test "axe finds nothing in any view, light, dark and as wide as a phone" {
-	local attempt second
+	local attempt second view
 
 	BEGIN=$(($(date +%s) - 1000))
 	(cd "$W" && npm install --silent --no-save --prefix "$W" axe-core >&2)
@@ -105,17 +128,23 @@ a_report()
 	# What was saved is summed up when the service starts.
 	end_service TERM
 	a_report >"$W/report.json"
-	service --swarm-interval 1m --operations "$W/report.json" # a member is one for five
+	# A member is one for five.
+	service --swarm-interval 1m --operations "$W/report.json" --convert reg.example=index
+	a_shortage
 	wait_for is_summed
 	curl -fsS -d '{"node":"n1","addr":"10.0.0.1:7000","zone":"z","pieces":9,"members":true}' \
 		"$U/v1/swarms/$A" >&2
-	run -0 python3 "$BATS_TEST_DIRNAME/page.py" axe \
+	run -0 --separate-stderr python3 "$BATS_TEST_DIRNAME/page.py" axe \
 		"$W/node_modules/axe-core/axe.min.js" "$U" \
 		"swarm/$A" "" start/1 job/team/j "compare/1/$second" trends image/h/llm:1 label/team \
 		nodes node/n3 checkpoints checkpoints/1 checkpoints/job/team/j peers peers/start/1 \
-		images "hot/$A/h%2Fllm/train" operations
+		images "hot/$A/h%2Fllm/train" conversions operations
 	echo "$output" | sed 's/^/# /' >&3
-	[ "$(grep -c '"violations": \[\]' <<<"$output")" = 54 ]
+	[ "$(grep -c '"violations": \[\]' <<<"$output")" = 57 ]
+	for view in nodes node/n3 conversions operations; do
+		jq -se --arg v "$view" '[.[] | select(.view == $v).said | .is_text and .elements == 0] ==
+			[true, true, true]' <<<"$output" >&2
+	done
 }
 
 @test "2,000 nodes with 50 stages are scrolled through" {

@@ -19,14 +19,16 @@ import urllib.request
 
 what, axe_js, service, views = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
 
-SHOWN = """
+# What $MARKUP has is to be text; the page's own scripts are not in main.
+SHOWN = "const MARKUP = " + json.dumps(os.environ["MARKUP"]).replace("<", "\\u003c") + """;
 const until = async (is) => { while (!is()) await new Promise(requestAnimationFrame); };
 const tell = (o) => fetch("/told?" + encodeURIComponent(JSON.stringify(o)));
 """
 AXE = """
 await until(() => document.body.dataset.view !== undefined);
 const found = await axe.run(document);
-tell({ passes: found.passes.length, violations: found.violations.map((v) =>
+tell({ passes: found.passes.length, is_text: main.textContent.includes(MARKUP),
+    elements: main.querySelectorAll("img, script, b").length, violations: found.violations.map((v) =>
     [v.id, v.impact, v.nodes.length, v.nodes[0].html.slice(0, 200)]) });
 """
 FRAMES = """
@@ -60,9 +62,10 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path, _, query = self.path.partition("?")
         if path == "/told":
+            # The browser is killed as soon as it has told.
+            self.answer(200, "text/plain", b"")
             told.append(json.loads(urllib.parse.unquote(query)))
-            came.set()
-            return self.answer(200, "text/plain", b"")
+            return came.set()
         if path == "/axe.js":
             with open(axe_js, "rb") as f:
                 return self.answer(200, "text/javascript", f.read())
