@@ -46,6 +46,11 @@ read_env() # NODE [OPTION...]
 	[[ $(p2p c '.images[0].name') == "$STORE/env/index/"* ]]
 }
 
+is_closed() # NODE
+{
+	[ -z "$(ls "$T/$1/root/environments")" ]
+}
+
 @test "an environment that was ordered is on the nodes that were named, all of it" {
 	tracker_start
 	capture
@@ -57,7 +62,8 @@ read_env() # NODE [OPTION...]
 	}
 	order "$STORE" --nodes a
 	[[ $status == 0 && $output == 'a: done, '* ]]
-	[ -z "$(ls "$T/a/root/environments")" ]
+	# The node closes it when the service has its report.
+	wait_for is_closed a
 	# The store has the manifest left, and no block.
 	lose_blobs
 	read_env a
@@ -117,6 +123,7 @@ unpack_env() # NODE [OPTION...]
 # bootseerd of the node, behind somebody who does something to what it says.
 between() # NODE FAULT
 {
+	rm -f "$T/between" # says ready, of the one before
 	python3 "$BATS_TEST_DIRNAME/between-node.py" "$T/$1.between" \
 		"$T/$1/run/bootseerd.sock" "$2" >"$T/between" 2>&1 3>&- &
 	pids+=("$!")
