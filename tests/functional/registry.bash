@@ -105,6 +105,8 @@ as_of_version() # NUMBER
 {
 	local c
 
+	[ "$1" -ge 25 ] || in_db "ALTER TABLE preheat DROP COLUMN env"
+	[ "$1" -ge 24 ] || in_db "DROP TABLE node_doctor"
 	[ "$1" -ge 23 ] || in_db "DROP TABLE conversion"
 	[ "$1" -ge 22 ] || {
 		in_db "ALTER TABLE job_start DROP COLUMN placed"
