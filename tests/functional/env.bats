@@ -579,14 +579,15 @@ has_taken_over()
 	[ "$(cat got)" = rt ]
 	rm waits got
 	python3 - "$bootseer" "$STORE" "$W/site" <<-'EOT' &
-		import os, pty, sys
+		import os, pty, signal, sys, time
+		signal.signal(signal.SIGHUP, signal.SIG_DFL) # as where nohup runs the tests it is not
 		pid, terminal = pty.fork()
 		if pid == 0:
 		    os.execv(sys.argv[1], [sys.argv[1], 'env', 'run', '--store', sys.argv[2],
 		                           '--target', sys.argv[3], '--key', 'hup=1', '--',
 		                           'python3', 'wait.py'])
 		while not os.path.exists('waits'):
-		    pass
+		    time.sleep(0.01) # deadline poll
 		os.close(terminal)
 		os.waitpid(pid, 0)
 	EOT
