@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/progress.h"
+#include "common/temp_file.h"
 #include "common/text.h"
 
 #define ASK_MS 5000      /* while there is nothing to do */
@@ -297,13 +298,17 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 
 /* -------------------------------------------------------------------- the loop --- */
 
-/* 1: there was something to do. */
+/* 1: there was something to do.  A worker that has no room for its files takes no image, which
+ * it would call failed for good. */
 static int work_once(struct pushed_worker *w, struct error *err)
 {
 	AUTO_JSON *reply = NULL;
+	AUTO_CLOSE int temp = -1;
 	const json_t *told;
-	int rc = take_image(w, &reply, err);
+	int rc = temp_file(w->cfg->temp_dir, &temp, err);
 
+	if (rc == 0)
+		rc = take_image(w, &reply, err);
 	told = json_object_get(reply, "conversion");
 	if (rc < 0 || !json_is_object(told))
 		return rc;

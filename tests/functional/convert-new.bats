@@ -180,6 +180,9 @@ event() { # REPOSITORY DIGEST TAG
 	services+=($!)
 	wait_for test -e "$W/port"
 	U=http://127.0.0.1:$(cat "$W/port") REGISTRY=reg.example
+	# One without room for its files takes no image, which would have failed for good.
+	run -1 worker --temp-dir "$W/none"
+	[[ $output == *"--temp-dir"* && ! -e "$W/told" ]]
 	worker
 	jq -e '.state == "failed" and (.error | contains("not below reg.example"))' "$W/told"
 	kill -KILL "${services[@]}"
