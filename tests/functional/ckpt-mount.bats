@@ -1464,6 +1464,13 @@ waits_for_proxy() # PID
 	grep -q 'ended before it was mounted' "$W/said"
 }
 
+# The killed process is the holder's child for a moment longer, and a successor whose store stays
+# away has one of its own.
+successor_waits() # HOLDER KILLED
+{
+	has_child "$1" && [ "$child" != "$2" ] && waits_for_proxy "$child"
+}
+
 @test "a successor that is told to end while its store is away unmounts when it is there" {
 	local child holder pid
 
@@ -1473,8 +1480,7 @@ waits_for_proxy() # PID
 	pid=$(figure pid) holder=$(parent_of "$pid")
 	fault match=. kind=wait times=100000
 	kill -9 "$pid"
-	wait_for has_child "$holder"
-	wait_for waits_for_proxy "$child"
+	wait_for successor_waits "$holder" "$pid"
 	kill -TERM "$child"
 	curl -sf -d '' "http://$PROXY/clear"
 	curl -sf -d '' "http://$PROXY/go"
