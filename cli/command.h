@@ -22,7 +22,7 @@ struct command {
 };
 
 extern const struct command image_convert_command;
-extern const struct command convert_new_command;
+extern const struct command image_convert_new_command;
 extern const struct command image_inspect_command;
 extern const struct command image_check_command;
 extern const struct command image_sign_command;

@@ -84,7 +84,7 @@ int env_run_smoke(const struct env_run *r, struct error *err) MUST_CHECK;
 /* Was the snapshot made so long ago that it is made anew? */
 bool env_run_is_over_age(const struct env_run *r,
 			 const struct env_snapshot *snap);
-/* What the command depends on beside its words; into r->inputs. */
+/* Find what the command depends on beside its words; into r->inputs. */
 int env_run_find_inputs(struct env_run *r, struct error *err) MUST_CHECK;
 
 #endif

@@ -59,7 +59,7 @@ int env_run_take_turn(struct env_run *r, struct env_turn **ret_turn,
 		return rc;
 	switch (kind) {
 	case ENV_TURN_MINE:
-		/* It may have been made just before the turn was ours. */
+		/* The snapshot may have been made just before the turn was ours. */
 		if (env_catalog_get(r->at.catalog, &r->key.digest, &snap,
 				    NULL) < 0)
 			return 0;
@@ -78,7 +78,7 @@ int env_run_take_turn(struct env_run *r, struct env_turn **ret_turn,
 			 "another node takes longer than --wait");
 }
 
-/* What the command names and made is noted, for later runs on the same folder.  False: a file
+/* Note what the command names and made, for later runs on the same folder.  False: a file
  * that is in no key for such a note was an input this time. */
 static bool note_made(struct env_run *r)
 {
@@ -161,7 +161,7 @@ static bool capture(struct env_run *r, struct env_snapshot *ret)
 	return rc == 0 || rc == -EEXIST;
 }
 
-/* Of what was captured: others do not have what runs here. */
+/* Processes of the command that go on are said: others do not have what runs here. */
 static void say_left(const struct env_left *left)
 {
 	char what[ENV_LEFT_ROOM];

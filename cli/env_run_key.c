@@ -53,9 +53,9 @@ static void note_store(struct env_run *r)
 		r->no_store = why;
 }
 
-/* What this command had last is fetched beside the look at the names.  Its folders are made
- * in the system's, where another command's capture would see them. */
-static int guess(struct env_run *r, struct error *err)
+/* The snapshot that this command had last is fetched beside the look at the names.  Its folders
+ * are made in the system's, where another command's capture would see them. */
+static int guess_snapshot(struct env_run *r, struct error *err)
 {
 	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
 			       &r->inputs, NULL, &r->near, err);
@@ -81,13 +81,13 @@ int env_run_find_key(struct env_run *r, struct error *err)
 				      r->deadline_ns, err);
 	if (rc == 0 && r->system < 0 && !r->is_within)
 		r->is_others = !env_system_try(&r->targets, &r->system);
-	/* What is half there may be of the one that has them: we look anew after it. */
+	/* A half restored target may be of the one that has them: we look anew after it. */
 	if (rc == 0 && !r->is_others)
 		rc = env_recover(&r->targets, r->deadline_ns, err);
 	if (rc == 0)
 		rc = find_first_inputs(r, err);
 	if (rc == 0 && r->targets.is_usual)
-		rc = guess(r, err);
+		rc = guess_snapshot(r, err);
 	if (rc == 0)
 		rc = env_scan_new(&r->targets, &r->before, err);
 	if (rc == 0)
@@ -100,7 +100,7 @@ int env_run_find_key(struct env_run *r, struct error *err)
 	return 0;
 }
 
-/* Which may need what we have locked. */
+/* The other one may need what we have locked. */
 static void say_works(void *arg)
 {
 	struct env_run *r = arg;
@@ -137,7 +137,7 @@ static int find_done(struct env_run *r, struct env_snapshot *ret,
 	return rc;
 }
 
-/* What another has done to the targets meanwhile is what the command finds. */
+/* The command finds what another has done to the targets meanwhile. */
 static int find_key_anew(struct env_run *r, struct env_snapshot *ret,
 			 struct error *err)
 {
@@ -152,7 +152,7 @@ static int find_key_anew(struct env_run *r, struct env_snapshot *ret,
 	return rc < 0 ? rc : env_run_find_key(r, err);
 }
 
-/* Of two that worked on one target at once each would keep half of the other. */
+/* Two that worked on one target at once would each keep half of the other. */
 int env_run_take_targets(struct env_run *r, struct env_snapshot *ret,
 			 struct error *err)
 {

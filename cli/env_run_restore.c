@@ -46,7 +46,8 @@ static void mark_bad(const struct env_run *r, const struct env_snapshot *snap,
 	(void)!env_catalog_mark_bad(r->at.catalog, snap, host, why, NULL);
 }
 
-/* Of one that did not mount it: is it there, and has it the store? */
+/* A bootseerd that did not mount the snapshot gives its blocks unless it is not there, or has
+ * not the store. */
 static bool may_give(int code)
 {
 	static const int no[] = { ENOENT,    ECONNREFUSED, ECONNRESET,
@@ -95,8 +96,8 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 	return false;
 }
 
-/* One of before has no such blocks, and nobody expects any; and one that did not mount it has
- * said why. */
+/* An older bootseerd has no such blocks, and nobody expects any; and one that did not mount the
+ * snapshot has said why. */
 static void say_given(const struct env_run *r, const struct env_giver *g,
 		      const struct error *why)
 {
@@ -109,10 +110,10 @@ static void say_given(const struct env_run *r, const struct env_giver *g,
 			why->msg);
 }
 
-/* Of blocks that bootseerd brings, where there is one; the store has the rest. */
-static int unpack(struct env_run *r, const struct env_snapshot *snap,
-		  struct env_restore_check *check, bool gives,
-		  struct error *err)
+/* Bootseerd brings blocks, where there is one; the store has the rest. */
+static int unpack_snapshot(struct env_run *r, const struct env_snapshot *snap,
+			   struct env_restore_check *check, bool gives,
+			   struct error *err)
 {
 	const struct env_mount_job job = { .socket = r->cfg->socket,
 					   .store = r->cfg->store,
@@ -156,11 +157,11 @@ int env_run_restore(struct env_run *r, const struct env_snapshot *snap,
 	if (rc == 0 && !is_there)
 		is_mounted = try_mount(r, snap, check, &rc, &gives, err);
 	if (rc == 0 && !is_mounted && !is_there)
-		rc = unpack(r, snap, check, gives, err);
+		rc = unpack_snapshot(r, snap, check, gives, err);
 	env_run_say_stage("env.restore", STAGE_END, rc < 0);
 	if (smoke.base.is_bad)
 		mark_bad(r, snap, err->msg);
-	/* What nobody can restore is made anew only when it is gone. */
+	/* A snapshot that nobody can restore is made anew only when it is gone. */
 	r->is_bad_for_all = smoke.base.is_bad || rc == -EBADMSG;
 	if (r->is_bad_for_all && rc == 0)
 		rc = error_set(err, EBADMSG, "the snapshot is bad");

@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/progress.h"
+#include "common/registry_host.h"
 #include "common/temp_file.h"
 #include "common/text.h"
 
@@ -184,13 +185,6 @@ static void renew_lease(struct convert_progress *p, const char *what,
 
 /* ------------------------------------------------------------------ conversion --- */
 
-static bool is_below(const char *repo, const char *prefix)
-{
-	size_t n = strlen(prefix);
-
-	return strncmp(repo, prefix, n) == 0 && (repo[n] == '/' || !repo[n]);
-}
-
 /* The image by its digest: the tag may name another by now. */
 static int make_targets(struct pushed_image *i, struct image_target **src,
 			struct image_target **dst, struct error *err)
@@ -200,7 +194,8 @@ static int make_targets(struct pushed_image *i, struct image_target **src,
 	AUTO_BUF text = BUF_INIT;
 	int rc;
 
-	if (!is_below(repo, i->worker->prefix))
+	if (!registry_host_is_below(repo, i->worker->prefix,
+				    strlen(i->worker->prefix)))
 		return error_set(err, EINVAL,
 				 "the service named '%.200s', which is not "
 				 "below %s",
@@ -377,7 +372,7 @@ static int run_pushed(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-const struct command convert_new_command = {
+const struct command image_convert_new_command = {
 	.brief = "Convert images as they are pushed",
 	.program = {
 		.name = "bootseer image convert-new",

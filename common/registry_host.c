@@ -36,3 +36,9 @@ bool registry_host_is_store(const char *text)
 {
 	return strstr(text, "://") || strncmp(text, "file:/", 6) == 0;
 }
+
+bool registry_host_is_below(const char *repo, const char *prefix, size_t len)
+{
+	return len == 0 || (strncmp(repo, prefix, len) == 0 &&
+			    (repo[len] == '/' || !repo[len]));
+}

@@ -19,4 +19,8 @@ void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX]);
  * registry's "HOST[:PORT][/REPOSITORY]"? */
 bool registry_host_is_store(const char *text);
 
+/* Is HOST[:PORT]/REPOSITORY the one that the first `len` bytes of `prefix` name, or below it?
+ * All are below none. */
+bool registry_host_is_below(const char *repo, const char *prefix, size_t len);
+
 #endif

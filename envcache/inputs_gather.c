@@ -63,7 +63,7 @@ static const char *const variables[] = {
 	"PYTORCH_ROCM_ARCH",
 };
 
-/* What differs between nodes and runs and says nothing of what is installed: places of
+/* Variables that differ between nodes and runs and say nothing of what is installed: places of
  * caches and logs, how fast, how loud, who asks. */
 static const char *const no_inputs[] = {
 	"CACHE",

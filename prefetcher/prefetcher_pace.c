@@ -136,7 +136,7 @@ void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p)
 {
 	p->queued = true;
 	TAILQ_INSERT_TAIL(&all->queue[p->task], p, queue);
-	/* Of both kinds of workers, the right one must wake up. */
+	/* Workers are of two kinds, and the right one must wake up. */
 	(void)pthread_cond_broadcast(&all->work);
 }
 

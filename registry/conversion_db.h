@@ -77,7 +77,7 @@ int conversion_db_say(struct db *db, const struct conversion_worker *w,
 		      int64_t id, int64_t tries, enum conversion_said said,
 		      const char *error, struct error *err) MUST_CHECK;
 
-/* Those that a token may see: running, failed, waiting, done; of each the last first. */
+/* Conversions that a token may see: running, failed, waiting, done; of each the last first. */
 int conversion_db_list(struct db *db, const char *token_prefix, int64_t limit,
 		       int (*each)(void *arg, const struct conversion *c),
 		       void *arg, struct error *err) MUST_CHECK;

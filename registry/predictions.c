@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/registry_host.h"
 #include "recorder/trace.h"
 
 #define KEPT_MAX 16u /* prefixes whose lists are in memory */
@@ -103,14 +104,6 @@ bool prediction_owner(const char *repo, char *ret)
 	memcpy(ret, repo, len);
 	ret[len] = '\0';
 	return true;
-}
-
-static bool is_below(const char *repo, const char *prefix)
-{
-	size_t len = strlen(prefix);
-
-	return len == 0 || (strncmp(repo, prefix, len) == 0 &&
-			    (repo[len] == '/' || repo[len] == '\0'));
 }
 
 /* ------------------------------------------------------------------ choosing --- */
@@ -237,7 +230,8 @@ static void put_own_first(const struct donor_choice *c, const char *prefix,
 	size_t n = 0, n_own, next = 0;
 
 	for (uint32_t i = 0; i < c->n && n < PREDICTION_DONORS_MAX / 2; i++)
-		if (is_below(c->v[i].repo, prefix))
+		if (registry_host_is_below(c->v[i].repo, prefix,
+					   strlen(prefix)))
 			ret[n++] = i;
 	n_own = n;
 	for (uint32_t i = 0; i < c->n; i++) {
@@ -286,7 +280,8 @@ static void add_donor(const struct prediction_donor *d,
 		all->v[all->n++] = (struct trace_donor){
 			.trace = steal_ptr(&t),
 			.owner = small_owner(all, d->owner),
-			.is_own = is_below(d->repo, all->prefix),
+			.is_own = registry_host_is_below(d->repo, all->prefix,
+							 strlen(all->prefix)),
 		};
 	}
 	trace_free(t);

@@ -10,6 +10,7 @@
 #include "common/bounded_json.h"
 #include "common/cleanup.h"
 #include "common/digest.h"
+#include "common/registry_host.h"
 
 #define REPOSITORY_MAX 255
 #define TAG_MAX 128
@@ -223,8 +224,8 @@ const char *convert_rules_find(char *const *rules, const char *repo)
 	for (; rules && *rules; rules++) {
 		const char *form = form_of_rule(*rules, &n);
 
-		if (form && n > longest && strncmp(repo, *rules, n) == 0 &&
-		    (repo[n] == '/' || !repo[n])) {
+		if (form && n > longest &&
+		    registry_host_is_below(repo, *rules, n)) {
 			found = form;
 			longest = n;
 		}

@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
+#include "common/registry_host.h"
 #include "p2p/rights/capability.h"
 
 #define SPACE " \t\r"
@@ -260,12 +261,8 @@ bool token_has_node(const struct token *t, const char *node)
 
 bool token_has_repo(const struct token *t, const char *repo)
 {
-	size_t n = t->repo ? strlen(t->repo) : 0;
-
-	if (n == 0)
-		return true;
-	return strncmp(repo, t->repo, n) == 0 &&
-	       (repo[n] == '\0' || repo[n] == '/');
+	return !t->repo ||
+	       registry_host_is_below(repo, t->repo, strlen(t->repo));
 }
 
 bool token_has_store(const struct token *t, const char *url)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a mount counts, as a table for Prometheus, which docs/checkpoints.md has, too, and as its
+/* A mount's figures, as a table for Prometheus, which docs/checkpoints.md has, too, and as its
  * status. */
 #include <errno.h>
 #include <unistd.h>

@@ -105,7 +105,7 @@ static int check_free(const char *path, struct error *err)
 
 /* One at a time begins at a place: two that wait for their stores would both find it free,
  * and the second takes down what the first serves by then.  `*ret` is the claim. */
-static int claim(const char *run_dir, int *ret, struct error *err)
+static int claim_place(const char *run_dir, int *ret, struct error *err)
 {
 	AUTO_FREE char *name = fs_join(run_dir, CKPT_CLAIM_FILE);
 	AUTO_CLOSE int fd = -1;
@@ -142,8 +142,8 @@ static int watch_signals(struct error *err)
 }
 
 /* Until it is unmounted, by us when we are told to end and nobody uses it. */
-static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
-		 int signals, struct error *err)
+static int serve_mount(struct session *s, struct ckpt_mount *m,
+		       struct ckpt_say *say, int signals, struct error *err)
 {
 	AUTO_CLOSE int mounts =
 		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
@@ -319,7 +319,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		rc = session_start(&sc, &s, err);
 	if (r->claim_fd >= 0)
 		(void)close(steal_fd(&r->claim_fd));
-	/* One of a predecessor has it, or what somebody set since. */
+	/* A predecessor's mount has it, or what somebody set since. */
 	if (rc == 0 && !session_is_adopted(s))
 		set_kernel_readahead(s);
 	ckpt_say_open(&say, STAGE_END, rc < 0);
@@ -341,7 +341,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		say_ready(s, m, args[0]);
 		was_ready = true;
-		rc = serve(s, m, &say, r->signals, err);
+		rc = serve_mount(s, m, &say, r->signals, err);
 	}
 	outlets_free(outlets); /* which has the session's path */
 	was_started = s != NULL;
@@ -408,7 +408,7 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0)
 		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
 	if (rc == 0 && !is_successor)
-		rc = claim(cfg->run_dir, &r.claim_fd, err);
+		rc = claim_place(cfg->run_dir, &r.claim_fd, err);
 	if (rc == 0 && !is_successor)
 		rc = check_free(path, err);
 	if (rc == 0)

@@ -78,7 +78,7 @@ static int outlet_open(struct outlet *o, struct error *err)
 	return rc < 0 ? rc : listener_start(&o->listener, all->loop, fd, err);
 }
 
-static void tell(struct outlet *o, int rc, const struct error *why)
+static void tell_failure(struct outlet *o, int rc, const struct error *why)
 {
 	if (rc == 0 && o->was_told)
 		log_info("ckpt", "figures are told again at=\"%s\"", o->at);
@@ -105,7 +105,7 @@ static int open_missing(struct outlets *all, struct error *err)
 		rc = outlet_open(o, &why);
 		if (rc < 0 && !all->cfg.is_adopted)
 			return error_set(err, -rc, "%s", why.msg);
-		tell(o, rc, &why);
+		tell_failure(o, rc, &why);
 		o->is_open = rc == 0;
 		is_missing = is_missing || rc < 0;
 	}

@@ -638,7 +638,7 @@ static unsigned int count_reads(uint32_t len)
 	return (len + read_size(len) - 1) / read_size(len) + 1;
 }
 
-/* What comes back with a completion: see RDMA_WR_LANE. */
+/* The number that comes back with a completion: see RDMA_WR_LANE. */
 static uint64_t wr_id(const struct rdma_link *l, unsigned int pull,
 		      unsigned int covers, bool last)
 {
@@ -647,7 +647,7 @@ static uint64_t wr_id(const struct rdma_link *l, unsigned int pull,
 	       (last ? 1u : 0u);
 }
 
-static int post(struct rdma_link *l, unsigned int i)
+static int post_reads(struct rdma_link *l, unsigned int i)
 {
 	const struct rdma_half *h = &l->lane->pull;
 	const struct rdma_pull *p = &l->pulls[i];
@@ -695,7 +695,7 @@ static void end_pull(struct rdma_link *l, struct rdma_pull *p)
 }
 
 /* Begin what waits, in its order, as far as there is room. */
-static void pump(struct rdma_link *l)
+static void begin_waiting(struct rdma_link *l)
 {
 	struct rdma *r = l->r;
 	int64_t now = clock_now_ns();
@@ -725,7 +725,7 @@ static void pump(struct rdma_link *l)
 		if (l->sends == r->dev.sends)
 			l->progress = now;
 		l->sends -= n;
-		if (post(l, i) != 0)
+		if (post_reads(l, i) != 0)
 			rdma_link_fail(l, "READs cannot be posted");
 	}
 }
@@ -749,7 +749,7 @@ static void hear_grant(struct rdma_link *l, const struct rdma_grant *g)
 	l->n_pulls++;
 	l->waits[(l->first_wait + l->n_waits++) % RDMA_QUEUE] = (uint8_t)i;
 	rdma_wake(r, r->cfg.times.stall);
-	pump(l);
+	begin_waiting(l);
 }
 
 /* All of a piece is here. */
@@ -792,7 +792,7 @@ void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
 	l->sends += covers;
 	if (wc->wr_id & 1 && p->used && p->bits)
 		finish(l, p);
-	pump(l);
+	begin_waiting(l);
 }
 
 /* ------------------------------------------------------------------ both --- */
@@ -800,7 +800,7 @@ void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
 int rdma_transfer_hear(struct rdma_link *l, const struct rdma_msg *m,
 		       struct error *err)
 {
-	/* Of a queue pair that is gone: both ends know what that means. */
+	/* The piece is of a queue pair that is gone: both ends know what that means. */
 	if (l->state == RDMA_NONE || m->epoch != l->epoch)
 		return 0;
 	if (l->state != RDMA_UP)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What registries say of pushes: no name that is taken leads anywhere but into a repository. */
+/* Registries' words on pushes: no name that is taken leads anywhere but into a repository. */
 #include <stdint.h>
 #include <string.h>
 

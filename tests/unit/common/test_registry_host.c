@@ -79,3 +79,15 @@ Test(registry_host, a_stores_url_is_told_from_a_registrys_name)
 	cr_expect_not(registry_host_is_store("env/a.tar"));
 	cr_expect_not(registry_host_is_store(""));
 }
+
+Test(registry_host, a_repository_is_below_whole_names_alone)
+{
+	cr_expect(registry_host_is_below("r.example/a", "r.example", 9));
+	cr_expect(registry_host_is_below("r.example/a", "r.example/a=off", 11));
+	cr_expect(registry_host_is_below("r.example/a", "", 0));
+	cr_expect_not(
+		registry_host_is_below("r.example/ab", "r.example/a", 11));
+	cr_expect_not(
+		registry_host_is_below("r.example.evil/a", "r.example", 9));
+	cr_expect_not(registry_host_is_below("r.example", "r.example/a", 11));
+}

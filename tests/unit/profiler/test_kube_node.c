@@ -14,7 +14,7 @@
 TestSuite(kube_node, .timeout = 60);
 TestSuite(kube_lease, .timeout = 60);
 
-static json_t *parse(const char *text)
+static json_t *parse_json(const char *text)
 {
 	json_t *v = json_loads(text, 0, NULL);
 
@@ -25,7 +25,7 @@ static json_t *parse(const char *text)
 /* A node with this spec and annotation. */
 static json_t *make_node(const char *spec, const char *record)
 {
-	AUTO_JSON *s = parse(spec);
+	AUTO_JSON *s = parse_json(spec);
 
 	return json_pack("{s:{s:s,s:s,s:s,s:{s:s*}},s:O,s:{s:[{s:s,s:s}]}}",
 			 "metadata", "name", "n1", "uid", "u",
@@ -36,7 +36,7 @@ static json_t *make_node(const char *spec, const char *record)
 
 static void expect_json(json_t *got, const char *wanted)
 {
-	AUTO_JSON *g = got, *w = parse(wanted);
+	AUTO_JSON *g = got, *w = parse_json(wanted);
 	AUTO_FREE char *text = json_dumps(g, 0);
 
 	cr_expect(json_equal(g, w), "%s", text);
@@ -71,7 +71,7 @@ Test(kube_node, what_is_no_node_is_refused)
 	struct kube_node n;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		AUTO_JSON *v = parse(bad[i]);
+		AUTO_JSON *v = parse_json(bad[i]);
 
 		cr_expect_eq(kube_node_read(v, &n, NULL), -EBADMSG, "%s",
 			     bad[i]);
@@ -187,7 +187,7 @@ Test(kube_lease, it_is_held_until_its_time_is_over)
 	const int64_t now_ms = INT64_C(1759276830000); /* 00:00:30 */
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		AUTO_JSON *spec = parse(cases[i].spec);
+		AUTO_JSON *spec = parse_json(cases[i].spec);
 		AUTO_JSON *lease = json_pack("{s:O}", "spec", spec);
 
 		cr_expect_eq(kube_lease_is_held(lease, now_ms),

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "registry/env_db.h"
-#include "registry/schema.h"
+#include "tests/unit/registry/own_db.h"
 
 #define REPO "registry.example/ml/env"
 #define KEY \
@@ -18,31 +18,19 @@
 #define TTL 15000
 #define DAY INT64_C(86400000)
 
-static char dir[] = "/tmp/env_db.XXXXXX";
 static struct db *db;
 static int64_t now;
 static struct error err;
 
 static void open_db(void)
 {
-	char url[64];
-	struct db_config cfg = { .url = url,
-				 .schema = &schema,
-				 .timeout_ns = INT64_C(10000000000) };
-
-	cr_assert(mkdtemp(dir));
-	(void)snprintf(url, sizeof(url), "sqlite:%s/db", dir);
-	cr_assert_eq(db_open(&cfg, &db, &err), 0, "%s", err.msg);
+	db = own_db_open(NULL);
 	now = INT64_C(1800000000000);
 }
 
 static void close_db(void)
 {
-	char command[64];
-
-	db_close(db);
-	(void)snprintf(command, sizeof(command), "rm -r %s", dir);
-	cr_assert_eq(system(command), 0);
+	own_db_close(db);
 }
 
 TestSuite(env_db, .init = open_db, .fini = close_db, .timeout = 60);

@@ -8,28 +8,19 @@
 #include <unistd.h>
 
 #include "registry/index_db.h"
-#include "registry/schema.h"
+#include "tests/unit/registry/own_db.h"
 
 #define IMAGE "sha256:1"
 #define ARTIFACT "sha256:2"
 #define ROOM 100 /* bytes of all offers */
 
-static char dir[] = "/tmp/index_db.XXXXXX";
 static struct db *db;
 static int64_t now;
 static struct error err;
 
 static void open_db(void)
 {
-	const char *given = getenv("INDEX_DB_URL");
-	char url[64];
-	struct db_config cfg = { .url = given ? given : url,
-				 .schema = &schema,
-				 .timeout_ns = INT64_C(10000000000) };
-
-	cr_assert(mkdtemp(dir));
-	(void)snprintf(url, sizeof(url), "sqlite:%s/db", dir);
-	cr_assert_eq(db_open(&cfg, &db, &err), 0, "%s", err.msg);
+	db = own_db_open(getenv("INDEX_DB_URL"));
 	now = INT64_C(1800000000);
 	cr_assert_geq(index_db_sweep(db, now * 2, now * 2, &err), 0, "%s",
 		      err.msg);
@@ -37,11 +28,7 @@ static void open_db(void)
 
 static void close_db(void)
 {
-	char command[64];
-
-	db_close(db);
-	(void)snprintf(command, sizeof(command), "rm -r %s", dir);
-	cr_assert_eq(system(command), 0);
+	own_db_close(db);
 }
 
 TestSuite(index_db, .init = open_db, .fini = close_db, .timeout = 60);

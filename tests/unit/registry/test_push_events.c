@@ -16,7 +16,7 @@ static struct push_events sums;
 static struct error err;
 static char seen[4096];
 
-static int see(void *arg, const struct push_event *e)
+static int note_push(void *arg, const struct push_event *e)
 {
 	size_t n = strlen(seen);
 
@@ -27,15 +27,16 @@ static int see(void *arg, const struct push_event *e)
 	return 0;
 }
 
-static int parse(const char *body)
+static int parse_pushes(const char *body)
 {
 	seen[0] = '\0';
-	return push_events_parse(body, strlen(body), see, NULL, &sums, &err);
+	return push_events_parse(body, strlen(body), note_push, NULL, &sums,
+				 &err);
 }
 
-/* One event of distribution. */
-static const char *event(const char *action, const char *type,
-			 const char *repository, const char *tag)
+/* A notification of distribution that has one event. */
+static const char *make_event(const char *action, const char *type,
+			      const char *repository, const char *tag)
 {
 	static char body[2048];
 
@@ -50,40 +51,45 @@ static const char *event(const char *action, const char *type,
 
 Test(push_events, of_distribution_are_pushes_of_tagged_manifests)
 {
-	cr_expect_eq(parse(event("push", TYPE, "team/app", "v1")), 0);
+	cr_expect_eq(parse_pushes(make_event("push", TYPE, "team/app", "v1")),
+		     0);
 	cr_expect_str_eq(seen, "team/app:v1 ");
-	cr_expect_eq(parse(event("push",
-				 "application/vnd.docker.distribution."
-				 "manifest.list.v2+json",
-				 "app", "v1")),
+	cr_expect_eq(parse_pushes(
+			     make_event("push",
+					"application/vnd.docker.distribution."
+					"manifest.list.v2+json",
+					"app", "v1")),
 		     0);
 	cr_expect_str_eq(seen, "app:v1 ");
-	cr_expect_eq(parse(event("pull", TYPE, "team/app", "v1")), 0);
+	cr_expect_eq(parse_pushes(make_event("pull", TYPE, "team/app", "v1")),
+		     0);
 	cr_expect_eq(sums.n_pushes, 0u);
 	cr_expect_eq(sums.n_others, 1u);
-	cr_expect_eq(parse(event("push", "application/octet-stream", "app",
-				 "v1")),
+	cr_expect_eq(parse_pushes(make_event("push", "application/octet-stream",
+					     "app", "v1")),
 		     0);
 	cr_expect_eq(sums.n_pushes, 0u);
 }
 
 Test(push_events, of_harbor_are_taken_in_both_of_its_forms)
 {
-	cr_expect_eq(parse("{\"type\":\"PUSH_ARTIFACT\",\"event_data\":{"
-			   "\"resources\":[{\"digest\":\"" D
-			   "\",\"tag\":\"v1\"}],\"repository\":{"
-			   "\"repo_full_name\":\"team/app\"}}}"),
+	cr_expect_eq(parse_pushes("{\"type\":\"PUSH_ARTIFACT\",\"event_data\":{"
+				  "\"resources\":[{\"digest\":\"" D
+				  "\",\"tag\":\"v1\"}],\"repository\":{"
+				  "\"repo_full_name\":\"team/app\"}}}"),
 		     0);
 	cr_expect_str_eq(seen, "team/app:v1 ");
-	cr_expect_eq(parse("{\"specversion\":\"1.0\",\"type\":"
-			   "\"harbor.artifact.pushed\",\"data\":{"
-			   "\"resources\":[{\"digest\":\"" D
-			   "\",\"tag\":\"v2\"}],\"repository\":{"
-			   "\"repo_full_name\":\"team/app\"}}}"),
+	cr_expect_eq(parse_pushes("{\"specversion\":\"1.0\",\"type\":"
+				  "\"harbor.artifact.pushed\",\"data\":{"
+				  "\"resources\":[{\"digest\":\"" D
+				  "\",\"tag\":\"v2\"}],\"repository\":{"
+				  "\"repo_full_name\":\"team/app\"}}}"),
 		     0);
 	cr_expect_str_eq(seen, "team/app:v2 ");
-	cr_expect_eq(parse("{\"type\":\"DELETE_ARTIFACT\",\"event_data\":{}}"),
-		     0, "what else happened there is no error");
+	cr_expect_eq(
+		parse_pushes(
+			"{\"type\":\"DELETE_ARTIFACT\",\"event_data\":{}}"),
+		0, "what else happened there is no error");
 	cr_expect_eq(sums.n_others, 1u);
 }
 
@@ -99,7 +105,9 @@ Test(push_events, of_what_belongs_to_an_image_are_none)
 	};
 
 	for (size_t i = 0; i < sizeof(tags) / sizeof(*tags); i++) {
-		cr_expect_eq(parse(event("push", TYPE, "app", tags[i])), 0);
+		cr_expect_eq(parse_pushes(
+				     make_event("push", TYPE, "app", tags[i])),
+			     0);
 		cr_expect_eq(sums.n_pushes, 0u, "%s", tags[i]);
 	}
 }
@@ -113,7 +121,7 @@ Test(push_events, that_name_other_paths_are_none)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		(void)!parse(event("push", TYPE, names[i], "v1"));
+		(void)!parse_pushes(make_event("push", TYPE, names[i], "v1"));
 		cr_expect_eq(sums.n_pushes, 0u, "%s", names[i]);
 	}
 }
@@ -131,13 +139,13 @@ Test(push_events, are_bounded_and_refused_when_they_are_none)
 				      "\",\"tag\":\"t%d\"}}",
 				      i ? "," : "", i);
 	(void)snprintf(body + n, sizeof(body) - n, "]}");
-	cr_expect_eq(parse(body), 0, "%s", err.msg);
+	cr_expect_eq(parse_pushes(body), 0, "%s", err.msg);
 	cr_expect_eq(sums.n_pushes, (size_t)PUSH_EVENTS_MAX);
 	cr_expect_eq(sums.n_dropped, 3u);
-	cr_expect_eq(parse("{}"), -EINVAL);
-	cr_expect_eq(parse("[]"), -EINVAL);
-	cr_expect_eq(parse(""), -EINVAL);
-	cr_expect_eq(parse("{\"events\":[1,null,{\"target\":[]}]}"), 0);
+	cr_expect_eq(parse_pushes("{}"), -EINVAL);
+	cr_expect_eq(parse_pushes("[]"), -EINVAL);
+	cr_expect_eq(parse_pushes(""), -EINVAL);
+	cr_expect_eq(parse_pushes("{\"events\":[1,null,{\"target\":[]}]}"), 0);
 	cr_expect_eq(sums.n_others, 3u);
 }
 
