@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/fs.h"
@@ -171,13 +172,19 @@ static void rollback(struct db_conn *c)
 	c->again = again;
 }
 
-static int bind(struct sqlite_conn *s, sqlite3_stmt *st,
-		const struct db_value *params, size_t n, struct error *err)
+/* Parameters are found by their names: SQLite numbers them as they first stand in a statement,
+ * PostgreSQL by what they say. */
+static int bind_params(struct sqlite_conn *s, sqlite3_stmt *st,
+		       const struct db_value *params, size_t n,
+		       struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct db_value *v = &params[i];
-		int at = (int)i + 1, rc;
+		char name[24];
+		int at, rc;
 
+		(void)snprintf(name, sizeof(name), "$%zu", i + 1);
+		at = sqlite3_bind_parameter_index(st, name);
 		if (v->type == DB_INTEGER)
 			rc = sqlite3_bind_int64(st, at, v->n);
 		else if (v->type == DB_TEXT)
@@ -242,7 +249,7 @@ static int query(struct db_conn *c, const struct db_statement *what, size_t i,
 	if (once &&
 	    sqlite3_prepare_v2(s->db, what->sql, -1, &st, NULL) != SQLITE_OK)
 		return fail(s, err);
-	rc = bind(s, st, params, n, err);
+	rc = bind_params(s, st, params, n, err);
 	if (rc == 0)
 		rc = show_rows(s, st, what->types, each, arg, err);
 	/* Resetting tells the error of the step again. */

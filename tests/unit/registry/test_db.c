@@ -15,22 +15,24 @@ static const char *const scripts[] = {
 	"INSERT INTO numbers VALUES (1), (2), (3);",
 };
 
-enum { NUMBERS, NONE, ADD };
+enum { NUMBERS, NONE, ADD, BETWEEN };
 static const struct db_statement statements[] = {
 	[NUMBERS] = { "numbers", "SELECT n FROM numbers ORDER BY n", "i" },
 	[NONE] = { "none", "SELECT n FROM numbers WHERE n < 0", "i" },
 	[ADD] = { "add", "INSERT INTO numbers VALUES ($1)", "" },
+	[BETWEEN] = { "between",
+		      "SELECT n FROM numbers WHERE n < $2 AND n >= $1", "i" },
 };
 static const struct db_statements groups[] = {
 	{ statements, 2 },
-	{ statements + 2, 1 },
+	{ statements + 2, 2 },
 };
 static const struct db_schema numbers = {
 	.scripts = scripts,
 	.n = 1,
 	.statements = groups,
 	.n_groups = 2,
-	.n_statements = 3,
+	.n_statements = 4,
 };
 
 static char dir[] = "/tmp/db.XXXXXX";
@@ -154,4 +156,18 @@ Test(db, writes_again_from_the_start)
 	db_get_stats(db, &stats);
 	cr_assert_eq(stats.retries_total, 1);
 	cr_assert_eq(stats.failures_total, 0);
+}
+
+static int count_between(struct db_conn *c, void *arg, struct error *e)
+{
+	return DB_QUERY(c, BETWEEN, count_row, arg, e, DB_INT(2), DB_INT(3));
+}
+
+Test(db, finds_parameters_by_their_numbers_in_any_order)
+{
+	struct run r = { .n_rows = 0 };
+
+	cr_assert_geq(db_run(db, DB_ALONE, count_between, &r, &err), 0, "%s",
+		      err.msg);
+	cr_expect_eq(r.n_rows, 1);
 }
