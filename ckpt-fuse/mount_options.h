@@ -9,7 +9,8 @@
 /* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
  * it: members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
  * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
- * `group_socket`, `group_staging` and `read_only` of `config_type`. */
+ * `group_socket`, `group_staging`, `group_blocks`, `group_blocks_store` and `read_only` of
+ * `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -130,6 +131,19 @@
 		  .offset = offsetof(config_type, group_staging), \
 		  .help = "Memory of ranks and this mount for what they save together " \
 			  "and the store has not yet; who wants more waits." }, \
+		{ .key = "group-blocks", \
+		  .type = OPTION_SIZE, \
+		  .def = "0", \
+		  .offset = offsetof(config_type, group_blocks), \
+		  .help = "Memory for blocks that programs of this node and " \
+			  "others of the group keep by name (bootseer.KVCache) " \
+			  "at --group-socket; 0 takes none." }, \
+		{ .key = "group-blocks-store", \
+		  .type = OPTION_SIZE, \
+		  .def = "0", \
+		  .offset = offsetof(config_type, group_blocks_store), \
+		  .help = "Bytes of such blocks that the group, all nodes " \
+			  "together, leaves in the store; 0 stores none." }, \
 	{ \
 		.key = "read-only", .letter = 'r', .type = OPTION_BOOL, \
 		.offset = offsetof(config_type, read_only), \

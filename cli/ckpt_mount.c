@@ -47,7 +47,7 @@ struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key,
 		*group_socket;
 	uint64_t memory, tail, readahead, uid, gid, threads, group_memory,
-		group_staging;
+		group_staging, group_blocks, group_blocks_store;
 	int64_t store_timeout, group_wait;
 	bool foreground, read_only;
 };
@@ -240,6 +240,11 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	if (c->group_socket) {
 		add_word(a, "group-socket", c->group_socket);
 		add_number(a, "group-staging", c->group_staging);
+		if (c->group_blocks)
+			add_number(a, "group-blocks", c->group_blocks);
+		if (c->group_blocks_store)
+			add_number(a, "group-blocks-store",
+				   c->group_blocks_store);
 	}
 	add_arg(a, args[0]);
 	add_arg(a, args[1]);

@@ -122,7 +122,9 @@ static int group_set_up(struct group *g, struct error *err)
 		rc = identity_read_secret(g->cfg.key_file, &g->secret, err);
 	g->cfg.key_file = NULL;
 	if (rc == 0 &&
-	    identity_derive(&g->secret, "bootseer group room", &g->room) < 0)
+	    (identity_derive(&g->secret, "bootseer group room", &g->room) < 0 ||
+	     identity_derive(&g->secret, "bootseer group blocks",
+			     &g->blocks_image) < 0))
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = make_name(g, err);

@@ -121,6 +121,10 @@ struct group_peer {
 	TAILQ_HEAD(, group_send) sends;
 	int64_t took_ns;
 	int64_t promised_ns; /* when it was told last that a unit will come */
+	/* Where it is asked for blocks, "": nowhere; until when it is not; group.lock */
+	char blocks_addr[64];
+	uint64_t blocks_seed;
+	int64_t blocks_silent_ns;
 	LIST_HEAD(, peer_file) files;
 };
 
@@ -164,6 +168,8 @@ struct group {
 	struct digest secret; /* of the key file */
 	char name[256];       /* this member's */
 	struct digest room;   /* the image by which members tell of others */
+	struct digest
+		blocks_image; /* by which they tell where blocks are asked for */
 	/* The loop's: */
 	struct loop *loop;
 	struct thread thread;
@@ -172,7 +178,7 @@ struct group {
 		resolver; /* names of hosts, which a silent server makes slow */
 	struct net *net;  /* NULL: where members meet is not known yet */
 	struct loop_timer tick;
-	struct loop_call ending, ended;
+	struct loop_call ending, ended, announce;
 	struct group_place places[GROUP_PLACES_MAX];
 	size_t n_places;
 	int64_t told_ns; /* when a member was told of the others last */
@@ -184,8 +190,9 @@ struct group {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_ending;
-	char host[64]; /* that it listens at; "": not yet */
-	bool is_dead;  /* its loop failed: files are read alone */
+	char host[64];        /* that it listens at; "": not yet */
+	char blocks_addr[64]; /* where blocks are asked for; "": not yet */
+	bool is_dead;         /* its loop failed: files are read alone */
 	LIST_HEAD(, group_peer) peers;
 	struct group_file *files;
 	struct group_unit *units;
@@ -259,6 +266,11 @@ int places_parse(const char *text, struct group_place *places, size_t *ret_n,
 void join_tick(struct group *g, int64_t now_ns);
 void join_tell(struct group *g, const struct group_peer *p);
 void join_heard(struct group *g, const struct net_node *nodes, size_t n);
+
+/* ---- block_members.c, on the loop */
+void members_tell_blocks(struct group *g, struct group_peer *p);
+int members_note_blocks(struct group *g, struct group_peer *p, const void *addr,
+			size_t len, struct error *err) MUST_CHECK;
 
 /* ---- links.c */
 extern const struct net_events group_events;

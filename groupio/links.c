@@ -57,6 +57,7 @@ static void group_up(void *arg, struct net_link *l)
 		 "member linked name=\"%s\" addr=\"%s\" members=%" PRIu64,
 		 p->name, p->addr, g->stats.members);
 	(void)!net_open_image(l, &g->room, 1, NULL, 0, NULL);
+	members_tell_blocks(g, p);
 	files_offer_to(g, p);
 }
 
@@ -156,10 +157,11 @@ static int group_may_open(void *arg, struct net_link *l,
 	bool is_here;
 
 	/* Its certificate was the job's: that is the right to all that the job reads. */
-	(void)capability;
-	(void)len;
 	if (is_room(g, image))
 		return 0;
+	if (digest_equal(image, &g->blocks_image))
+		return members_note_blocks(g, net_user(l), capability, len,
+					   err);
 	(void)pthread_mutex_lock(&g->lock);
 	f = files_find(g, image);
 	is_here = f && f->origin;

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
+#include "groupio/blocks_priv.h"
 #include "groupio/save_priv.h"
 
 #define SAVES_MAX 64u
@@ -652,10 +653,12 @@ unsigned int saves_end(struct saves *s)
 	(void)pthread_mutex_lock(&s->lock);
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
+	blocks_cancel(s->cfg.blocks);
 	ranks_end(s);
 	for (struct save *v = TAILQ_FIRST(&s->list); v;
 	     v = TAILQ_NEXT(v, of_all))
 		thread_join(&v->thread);
+	blocks_end(s->cfg.blocks);
 	peers_end(s);
 	reap_saves(s, INT64_MAX);
 	return (unsigned int)s->stats.lost_total;

@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 
+struct blocks;
 struct group;
 struct object_store;
 struct saves;
@@ -28,9 +29,10 @@ struct saves_config {
 	uint64_t memory;    /* bytes that are not in the store yet */
 	int64_t wait_ns;    /* of silence, after which a node is gone */
 	bool read_only;
+	struct blocks *blocks; /* served at the same places; NULL: none */
 };
 
-/* Borrows group and store, and copies the rest. */
+/* Borrows group, store and blocks, and copies the rest. */
 int saves_new(const struct saves_config *cfg, struct saves **ret,
 	      struct error *err) MUST_CHECK;
 /* Saves that are buffered become durable, or fail, first; others fail, and none is taken any more.

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
+#include "groupio/blocks_priv.h"
 #include "groupio/group_priv.h"
 #include "groupio/save_priv.h"
 
@@ -323,6 +324,10 @@ static void peers_request(void *arg, struct httpd_request *r)
 	struct saves *s = arg;
 	struct save_parked *p;
 
+	if (s->cfg.blocks && blocks_is_path(r->head.path)) {
+		blocks_answer(s->cfg.blocks, r);
+		return;
+	}
 	if (answer_request(s, r, false) == PEER_ANSWERED)
 		return;
 	p = calloc(1, sizeof(*p));
@@ -455,6 +460,8 @@ static int begin_locked(struct saves *s, struct error *err)
 	if (rc == 0)
 		rc = thread_start(&s->serving, peers_main, s, err);
 	if (rc == 0) {
+		if (s->cfg.blocks)
+			blocks_begin(s->cfg.blocks, s->loop, s->http, s->addr);
 		atomic_store(&s->is_serving, true);
 		log_info("save", "listens addr=\"%s\"", s->addr);
 		return 0;

@@ -241,5 +241,8 @@ void note_gone(struct save *v, size_t node, const char *why);
 /* ---- save_ranks.c */
 int ranks_begin(struct saves *s, struct error *err) MUST_CHECK;
 void ranks_end(struct saves *s);
+/* Receive so many bytes, and in *fd a descriptor that comes with them. */
+int ranks_receive(int sock, void *data, size_t len, int *fd,
+		  struct error *err) MUST_CHECK;
 
 #endif

@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
+#include "groupio/blocks_priv.h"
 #include "groupio/save_priv.h"
 #include "net/listener.h"
 #include "net/shortage.h"
@@ -49,8 +50,7 @@ static int take_fd(struct msghdr *m, int *fd)
 	return m->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
 }
 
-static int receive_all(int sock, void *data, size_t len, int *fd,
-		       struct error *err)
+int ranks_receive(int sock, void *data, size_t len, int *fd, struct error *err)
 {
 	char *to = data;
 
@@ -83,7 +83,7 @@ static int receive_request(int sock, json_t **ret, int *fd, struct error *err)
 	AUTO_FREE char *text = NULL;
 	uint8_t head[4];
 	uint32_t len;
-	int rc = receive_all(sock, head, sizeof(head), fd, err);
+	int rc = ranks_receive(sock, head, sizeof(head), fd, err);
 
 	if (rc < 0)
 		return rc;
@@ -94,7 +94,7 @@ static int receive_request(int sock, json_t **ret, int *fd, struct error *err)
 	text = malloc(len);
 	if (!text)
 		return error_nomem(err);
-	rc = receive_all(sock, text, len, fd, err);
+	rc = ranks_receive(sock, text, len, fd, err);
 	return rc < 0 ? rc
 		      : bounded_json_load_large(text, len, REQUEST_VALUES_MAX,
 						"a request", ret, err);
@@ -539,6 +539,23 @@ static void refuse_client(int sock, const struct error *why)
 	} while (got > 0 && n <= REQUEST_MAX);
 }
 
+/* A connection of its own kind from now on, and no save that others wait for. */
+static int serve_blocks(struct save_client *c, int sock, json_t *j,
+			struct error *err)
+{
+	const char *cache = json_string_value(json_object_get(j, "cache"));
+
+	if (!c->all->cfg.blocks)
+		return error_set(err, EOPNOTSUPP,
+				 "the mount keeps no blocks: give it "
+				 "--group-blocks");
+	if (!cache || strlen(cache) > BLOCK_CACHE_MAX)
+		return refuse_request(err);
+	client_step(c, CLIENT_WAITS);
+	blocks_serve(c->all->cfg.blocks, sock, cache);
+	return 0;
+}
+
 static void serve_client(struct save_client *c, int sock)
 {
 	struct saves *s = c->all;
@@ -563,6 +580,8 @@ static void serve_client(struct save_client *c, int sock)
 		send_json(sock, json_pack("{s:s}", "address", s->addr));
 	else if (rc == 0 && op && strcmp(op, "put") == 0)
 		serve_put(c, sock, j, &fd, &who);
+	else if (rc == 0 && op && strcmp(op, "blocks") == 0)
+		rc = serve_blocks(c, sock, j, &err);
 	else if (rc == 0)
 		rc = refuse_request(&err);
 	client_step(c, CLIENT_WAITS);

@@ -11,6 +11,9 @@
     save = group.put("/ckpt/step-100.safetensors", tensors)
     save.buffered.wait()
 
+    cache = bootseer.KVCache("my-model")
+    cache.put(key, block)
+
 The files are plain safetensors and those of torch.distributed.checkpoint (DCP), and the folder
 may be any.  Where it is a mount with --group, ranks of all nodes that load the same files at
 the same time read them from the store once.
@@ -20,7 +23,7 @@ import ctypes
 import json
 import os
 
-__all__ = ["load_file", "group", "StorageReader", "StorageWriter"]
+__all__ = ["load_file", "group", "KVCache", "StorageReader", "StorageWriter"]
 
 _HEADER_MAX = 100 << 20  # as safetensors has it
 _PIECE = 16 << 20
@@ -33,6 +36,10 @@ def __getattr__(name):
         import bootseer_dcp
 
         return getattr(bootseer_dcp, name)
+    if name == "KVCache":
+        import bootseer_kv
+
+        return bootseer_kv.KVCache
     raise AttributeError(name)
 
 

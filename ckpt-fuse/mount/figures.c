@@ -21,6 +21,7 @@ struct ckpt_figures {
 	uint64_t memory, memory_used, memory_peak, requests, retries, hedges;
 	struct group_stats group;
 	struct saves_stats saves;
+	struct blocks_stats blocks;
 	struct counter_latency read, write, name;
 };
 
@@ -124,6 +125,39 @@ static const struct counter_spec figures[] = {
 	  "Time from then until all nodes had their units in memory." },
 	{ "group_save_store_seconds_total", COUNTER_NS, AT(saves.store_ns),
 	  "Time from then until the file was in the store." },
+	{ "group_blocks_members", COUNTER_GAUGE, AT(blocks.members),
+	  "Other mounts that keep blocks (--group-blocks) and are asked." },
+	{ "group_blocks_memory_bytes", COUNTER_GAUGE, AT(blocks.memory_bytes),
+	  "Memory of --group-blocks that has blocks." },
+	{ "group_blocks_pending", COUNTER_GAUGE, AT(blocks.pending),
+	  "Blocks on their way to their owner's memory, or to the store." },
+	{ "group_blocks_put_total", COUNTER_TOTAL, AT(blocks.put_total),
+	  "Blocks that programs of this node gave." },
+	{ "group_blocks_memory_reads_total", COUNTER_TOTAL,
+	  AT(blocks.memory_total),
+	  "Reads of blocks that were in this mount's memory, or coming." },
+	{ "group_blocks_member_reads_total", COUNTER_TOTAL,
+	  AT(blocks.member_total), "Reads that another mount answered." },
+	{ "group_blocks_store_reads_total", COUNTER_TOTAL,
+	  AT(blocks.store_total), "Reads that the store answered." },
+	{ "group_blocks_misses_total", COUNTER_TOTAL, AT(blocks.none_total),
+	  "Reads of blocks that nobody has." },
+	{ "group_blocks_received_bytes_total", COUNTER_TOTAL,
+	  AT(blocks.received_bytes), "Bytes of blocks from other mounts." },
+	{ "group_blocks_sent_bytes_total", COUNTER_TOTAL, AT(blocks.sent_bytes),
+	  "Bytes of blocks that were sent to other mounts." },
+	{ "group_blocks_fetched_bytes_total", COUNTER_TOTAL,
+	  AT(blocks.fetched_bytes),
+	  "Bytes of blocks that this mount read from the store, for all." },
+	{ "group_blocks_stored_bytes_total", COUNTER_TOTAL,
+	  AT(blocks.stored_bytes),
+	  "Bytes of blocks that this mount wrote to the store." },
+	{ "group_blocks_evicted_total", COUNTER_TOTAL, AT(blocks.evicted_total),
+	  "Blocks that left memory for others (--group-blocks)." },
+	{ "group_blocks_dropped_total", COUNTER_TOTAL, AT(blocks.dropped_total),
+	  "Blocks that left the store for others (--group-blocks-store)." },
+	{ "group_blocks_wrong_total", COUNTER_TOTAL, AT(blocks.wrong_total),
+	  "Blocks that were not what a mount had sealed." },
 	{ .name = NULL },
 };
 
@@ -190,6 +224,8 @@ static struct ckpt_figures gather(struct ckpt_mount *m)
 		group_stats(m->group, &f.group);
 	if (m->group_saves)
 		saves_stats(m->group_saves, &f.saves);
+	if (m->blocks)
+		blocks_stats(m->blocks, &f.blocks);
 	return f;
 }
 
@@ -248,7 +284,8 @@ static json_t *group_of(const struct ckpt_mount *m,
 {
 	const struct group_stats *s = &f->group;
 	const struct saves_stats *w = &f->saves;
-	json_t *saves;
+	const struct blocks_stats *k = &f->blocks;
+	json_t *saves, *blocks;
 
 	if (!m->group)
 		return json_null();
@@ -258,14 +295,23 @@ static json_t *group_of(const struct ckpt_mount *m,
 			  "wrong", w->wrong_total, "buffered", w->buffered,
 			  "durable", w->durable_total, "failed",
 			  w->failed_total);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+	blocks = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"members", k->members, "memory_used", k->memory_bytes, "put",
+		k->put_total, "from_memory", k->memory_total, "from_member",
+		k->member_total, "from_store", k->store_total, "none",
+		k->none_total, "bytes_fetched", k->fetched_bytes,
+		"bytes_stored", k->stored_bytes, "evicted", k->evicted_total,
+		"wrong", k->wrong_total);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, "
+			 "s:o}",
 			 "members", s->members, "bytes_fetched",
 			 s->fetched_bytes, "bytes_received", s->received_bytes,
 			 "bytes_sent", s->sent_bytes, "bytes_from_memory",
 			 s->memory_read_bytes, "read_ms",
 			 s->read_ns / NS_PER_MS, "memory_used", s->memory_bytes,
 			 "late", s->late_total, "wrong", s->wrong_total,
-			 "saves", saves);
+			 "saves", saves, "blocks", blocks);
 }
 
 static json_t *counts_of(const struct ckpt_mount *m,

@@ -249,6 +249,20 @@ static int open_group(struct ckpt_mount *m, struct error *err)
 	return group_new(&cfg, &m->group, err);
 }
 
+static int open_blocks(struct ckpt_mount *m, struct error *err)
+{
+	const struct blocks_config cfg = {
+		.group = m->group,
+		.store = m->store,
+		.memory = m->cfg->group_blocks,
+		.stored = m->cfg->group_blocks_store,
+		.wait_ns = m->cfg->group_wait,
+		.read_only = m->cfg->read_only,
+	};
+
+	return cfg.memory ? blocks_new(&cfg, &m->blocks, err) : 0;
+}
+
 int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 			   struct error *err)
 {
@@ -263,7 +277,11 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 		.read_only = m->cfg->read_only,
 	};
 	struct stat st;
+	int rc;
 
+	if (!cfg.socket && m->cfg->group_blocks)
+		return error_set(err, EINVAL,
+				 "--group-blocks needs --group-socket");
 	if (!cfg.socket)
 		return 0;
 	if (!m->group)
@@ -278,7 +296,9 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 		return error_set(err, errno, "the group's key '%s': %s",
 				 m->cfg->group_key, strerror(errno));
 	cfg.owner = st.st_uid;
-	return saves_new(&cfg, &m->group_saves, err);
+	rc = open_blocks(m, err);
+	cfg.blocks = m->blocks;
+	return rc < 0 ? rc : saves_new(&cfg, &m->group_saves, err);
 }
 
 static int new_ahead(struct ckpt_mount *m, struct error *err)
@@ -353,6 +373,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	if (!m)
 		return;
 	saves_free(m->group_saves);
+	blocks_free(m->blocks);
 	later_free(m->later);
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);

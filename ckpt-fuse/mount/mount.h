@@ -14,6 +14,7 @@
 #include "ckpt-fuse/mount/phase.h"
 #include "ckpt-fuse/mount/recent_names.h"
 #include "fuse/fuse.h"
+#include "groupio/blocks.h"
 #include "groupio/groupio.h"
 #include "groupio/save.h"
 
@@ -26,6 +27,7 @@ struct ckpt_mount_config {
 	char *group, *group_key; /* of groupio.h; NULL: none */
 	char *group_socket;      /* of save.h; NULL: none */
 	uint64_t group_memory, group_staging;
+	uint64_t group_blocks, group_blocks_store;
 	int64_t group_wait;
 	bool hold, read_only;
 };
@@ -35,6 +37,7 @@ struct ckpt_mount {
 	struct object_store *store;
 	struct group *group;       /* NULL: it reads alone */
 	struct saves *group_saves; /* NULL: ranks save by files alone */
+	struct blocks *blocks;     /* NULL: none are kept */
 	struct budget budget;
 	struct pool *senders, *readers, *askers;
 	struct writings writings;

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Blocks in memory: each is a sealed memfd, which programs are given as it is.  Those that this
+ * node owns have three quarters of the memory, or more where the others leave it; copies of
+ * others' blocks have the rest.  What is used by nobody goes first where it was used longest ago.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/cond.h"
+#include "groupio/blocks_priv.h"
+
+#define GUEST_SHARE 4u
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* -------------------------------------------------- blocks; with the lock, these --- */
+
+static void count_memory(struct blocks *b)
+{
+	b->stats.memory_bytes = b->used;
+}
+
+static void give_room(struct kept_block *k)
+{
+	struct blocks *b = k->all;
+
+	b->used -= k->room;
+	if (!k->is_owned)
+		b->used_by_guests -= k->room;
+	k->room = 0;
+	count_memory(b);
+}
+
+static void forget_block(struct kept_block *k)
+{
+	if (!k->is_known)
+		return;
+	k->is_known = false;
+	HASH_DELETE(hh, k->all->table, k);
+}
+
+static void free_block(struct kept_block *k)
+{
+	forget_block(k);
+	give_room(k);
+	if (k->map)
+		(void)munmap(k->map, k->len);
+	if (k->fd >= 0)
+		(void)close(k->fd);
+	free(k);
+}
+
+static struct block_list *list_of(struct kept_block *k)
+{
+	return k->is_owned ? &k->all->owned : &k->all->guests;
+}
+
+static void ref_block(struct kept_block *k)
+{
+	if (!k->refs++ && k->state == BLOCK_HERE && k->is_known)
+		TAILQ_REMOVE(list_of(k), k, unused);
+}
+
+static void unref_block(struct kept_block *k)
+{
+	if (--k->refs)
+		return;
+	if (k->state == BLOCK_HERE && k->is_known)
+		TAILQ_INSERT_TAIL(list_of(k), k, unused);
+	else
+		free_block(k);
+}
+
+static struct kept_block *find_block(struct blocks *b, const char *name)
+{
+	struct kept_block *k;
+
+	HASH_FIND(hh, b->table, name, BLOCK_NAME_LEN, k);
+	return k;
+}
+
+static struct kept_block *new_block(struct blocks *b, const char *name)
+{
+	struct kept_block *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->all = b;
+	k->fd = -1;
+	memcpy(k->name, name, BLOCK_NAME_LEN);
+	HASH_ADD(hh, b->table, name, BLOCK_NAME_LEN, k);
+	if (!hash_has_added(k)) {
+		free(k);
+		return NULL;
+	}
+	k->is_known = true;
+	return k;
+}
+
+static bool evict_one(struct blocks *b)
+{
+	struct kept_block *guest = TAILQ_FIRST(&b->guests);
+	struct kept_block *own = TAILQ_FIRST(&b->owned);
+	const bool is_guest =
+		guest &&
+		(!own || b->used_by_guests > b->cfg.memory / GUEST_SHARE);
+	struct kept_block *k = is_guest ? guest : own;
+
+	if (!k)
+		return false;
+	TAILQ_REMOVE(list_of(k), k, unused);
+	free_block(k);
+	b->stats.evicted_total++;
+	return true;
+}
+
+static bool take_room(struct kept_block *k, uint64_t len)
+{
+	struct blocks *b = k->all;
+
+	while (b->used + len > b->cfg.memory ||
+	       HASH_COUNT(b->table) > b->n_blocks_max)
+		if (!evict_one(b))
+			return false;
+	k->room = len;
+	b->used += len;
+	if (!k->is_owned)
+		b->used_by_guests += len;
+	count_memory(b);
+	return true;
+}
+
+/* ------------------------------------------------------------------- for others --- */
+
+struct kept_block *block_join(struct blocks *b, const char *name,
+			      bool *ret_is_new)
+{
+	struct kept_block *k;
+
+	(void)pthread_mutex_lock(&b->lock);
+	k = find_block(b, name);
+	*ret_is_new = !k;
+	if (!k)
+		k = new_block(b, name);
+	if (k)
+		ref_block(k);
+	(void)pthread_mutex_unlock(&b->lock);
+	return k;
+}
+
+struct kept_block *block_find(struct blocks *b, const char *name)
+{
+	struct kept_block *k;
+
+	(void)pthread_mutex_lock(&b->lock);
+	k = find_block(b, name);
+	if (k)
+		ref_block(k);
+	(void)pthread_mutex_unlock(&b->lock);
+	return k;
+}
+
+bool block_is_here(struct blocks *b, const char *name)
+{
+	const struct kept_block *k;
+	bool is_here;
+
+	(void)pthread_mutex_lock(&b->lock);
+	k = find_block(b, name);
+	is_here = k && k->state == BLOCK_HERE;
+	(void)pthread_mutex_unlock(&b->lock);
+	return is_here;
+}
+
+void block_unref(struct kept_block *k)
+{
+	struct blocks *b = k->all;
+
+	(void)pthread_mutex_lock(&b->lock);
+	unref_block(k);
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+void block_end(struct kept_block *k, int rc, const struct error *why)
+{
+	struct blocks *b = k->all;
+
+	(void)pthread_mutex_lock(&b->lock);
+	k->state = rc < 0 ? BLOCK_NONE : BLOCK_HERE;
+	if (rc < 0) {
+		k->err = *why;
+		forget_block(k);
+	}
+	(void)pthread_cond_broadcast(&b->changed);
+	(void)pthread_mutex_unlock(&b->lock);
+	blocks_kick(b);
+}
+
+int block_wait(struct kept_block *k, int64_t until_ns, struct error *err)
+{
+	struct blocks *b = k->all;
+	bool in_time = true;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&b->lock);
+	while (k->state == BLOCK_COMING && in_time &&
+	       !atomic_load(&b->is_ending))
+		in_time = cond_wait_until(&b->changed, &b->lock, until_ns);
+	if (k->state == BLOCK_COMING)
+		rc = error_set(err, ETIMEDOUT, "it has not come in time");
+	else if (k->state == BLOCK_NONE)
+		rc = error_set(err, k->err.code, "%s", k->err.msg);
+	(void)pthread_mutex_unlock(&b->lock);
+	return rc;
+}
+
+int block_take_memory(struct kept_block *k, int fd, uint64_t len,
+		      struct error *err)
+{
+	struct blocks *b = k->all;
+	bool ok;
+
+	(void)pthread_mutex_lock(&b->lock);
+	ok = k->room || take_room(k, len);
+	if (ok) {
+		k->fd = fd;
+		k->len = len;
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+	return ok ? 0
+		  : error_set(err, ENOBUFS,
+			      "all of --group-blocks is in use: give the mount "
+			      "more");
+}
+
+void block_set_seal(struct kept_block *k, const struct block_seal *s)
+{
+	(void)pthread_mutex_lock(&k->all->lock);
+	k->seal = *s;
+	k->is_sealed = true;
+	(void)pthread_mutex_unlock(&k->all->lock);
+	blocks_kick(k->all);
+}
+
+/* Before it is BLOCK_HERE. */
+void block_set_owned(struct kept_block *k)
+{
+	struct blocks *b = k->all;
+
+	(void)pthread_mutex_lock(&b->lock);
+	if (!k->is_owned)
+		b->used_by_guests -= k->room;
+	k->is_owned = true;
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+int block_map(struct kept_block *k, const void **ret, struct error *err)
+{
+	struct blocks *b = k->all;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&b->lock);
+	if (!k->map) {
+		k->map = mmap(NULL, k->len, PROT_READ, MAP_SHARED, k->fd, 0);
+		if (k->map == MAP_FAILED) {
+			k->map = NULL;
+			rc = error_set(err, errno, "map a block: %s",
+				       strerror(errno));
+		}
+	}
+	if (rc == 0)
+		k->n_maps++;
+	*ret = k->map;
+	(void)pthread_mutex_unlock(&b->lock);
+	return rc;
+}
+
+void block_unmap(struct kept_block *k)
+{
+	struct blocks *b = k->all;
+
+	(void)pthread_mutex_lock(&b->lock);
+	if (!--k->n_maps) {
+		(void)munmap(k->map, k->len);
+		k->map = NULL;
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+/* With no block in use. */
+void blocks_forget_all(struct blocks *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	while (evict_one(b))
+		b->stats.evicted_total--;
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+/* ------------------------------------------------------------------ bytes that come --- */
+
+int block_fill_begin(struct block_fill *f, struct kept_block *k, uint64_t len,
+		     struct error *err)
+{
+	struct blocks *b = k->all;
+	bool ok;
+
+	*f = (struct block_fill){ .block = k, .fd = -1, .len = len };
+	(void)pthread_mutex_lock(&b->lock);
+	ok = take_room(k, len);
+	(void)pthread_mutex_unlock(&b->lock);
+	if (!ok)
+		return error_set(err, ENOBUFS,
+				 "all of --group-blocks is in use: give the "
+				 "mount more");
+	f->fd = memfd_create("bootseer-block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (f->fd < 0 || ftruncate(f->fd, (off_t)len) < 0)
+		return error_set(err, errno, "memory of a block: %s",
+				 strerror(errno));
+	f->map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+	if (f->map != MAP_FAILED)
+		return 0;
+	f->map = NULL;
+	return error_set(err, errno, "map a block: %s", strerror(errno));
+}
+
+int block_fill_end(struct block_fill *f, const struct block_seal *seal,
+		   struct error *err)
+{
+	struct digest sum;
+
+	if (f->got != f->len || seal->len != f->len)
+		return error_set(err, EBADMSG, "a block of another length");
+	if (digest_of(f->map, f->len, &sum) < 0)
+		return error_nomem(err);
+	if (!digest_equal(&sum, &seal->sum))
+		return error_set(err, EBADMSG, "other bytes than were sealed");
+	(void)munmap(f->map, f->len);
+	f->map = NULL;
+	/* Programs get this memory, and none may change what others read. */
+	if (fcntl(f->fd, F_ADD_SEALS, SEALS) < 0)
+		return error_set(err, errno, "seal a block: %s",
+				 strerror(errno));
+	block_set_seal(f->block, seal);
+	return block_take_memory(f->block, steal_fd(&f->fd), f->len, err);
+}
+
+void block_fill_fini(struct block_fill *f)
+{
+	if (f->map)
+		(void)munmap(f->map, f->len);
+	if (f->fd >= 0)
+		(void)close(f->fd);
+	/* A fetch that failed may be followed by another one. */
+	if (f->block && f->block->fd < 0) {
+		(void)pthread_mutex_lock(&f->block->all->lock);
+		give_room(f->block);
+		(void)pthread_mutex_unlock(&f->block->all->lock);
+	}
+}
