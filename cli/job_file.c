@@ -216,6 +216,27 @@ static int check_store(const char *store, const char *where, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "%s.store", where) : 0;
 }
 
+/* A folder without a store is somebody else's mount, a pod's volume say, which has its options
+ * already. */
+static int check_ckpt_store(const struct job_ckpt *c, const char *where,
+			    struct error *err)
+{
+	if (c->store)
+		return check_store(c->store, where, err);
+	if (c->options)
+		return error_set(err, EINVAL,
+				 "%s: 'options' are those of a mount, which "
+				 "takes a 'store'",
+				 where);
+	if (!c->prefetch)
+		return error_set(err, EINVAL,
+				 "%s: a 'store' to mount, or what to "
+				 "'prefetch' of a folder that is mounted "
+				 "already, is missing",
+				 where);
+	return 0;
+}
+
 /* Within the store, and without a way out of the folder. */
 static int check_prefetch(const struct job_ckpt *c, const char *where,
 			  struct error *err)
@@ -247,7 +268,7 @@ static int read_ckpts(struct job_file *f, struct error *err)
 					 JOB_CKPTS_MAX - 1);
 		rc = read_table(v, where, ckpt_keys, c, err);
 		if (rc == 0)
-			rc = check_store(c->store, where, err);
+			rc = check_ckpt_store(c, where, err);
 		if (rc == 0 && !c->dir)
 			rc = error_set(err, EINVAL, "%s: 'dir' is missing",
 				       where);

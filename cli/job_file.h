@@ -25,7 +25,8 @@ struct job_environment {
 };
 
 struct job_ckpt {
-	char *store, *dir;
+	char *store; /* NULL: the folder is mounted already, by others */
+	char *dir;
 	char **prefetch, **options;
 	bool read_only;
 };

@@ -87,11 +87,10 @@ static void name_prefetched(const struct job_plan *p, const char *name,
 	*is_short |= rc < 0;
 }
 
-static void add_mount_steps(const struct job_plan *p, const struct job_ckpt *c,
-			    struct job_way *way)
+static void add_mount_step(const struct job_plan *p, const struct job_ckpt *c,
+			   struct job_way *way)
 {
 	struct job_words *w = job_way_step(way);
-	AUTO_BUF name = BUF_INIT;
 
 	job_words_add(w, "%s", p->self);
 	job_words_add(w, "ckpt");
@@ -101,9 +100,19 @@ static void add_mount_steps(const struct job_plan *p, const struct job_ckpt *c,
 	job_words_add_all(w, c->options);
 	job_words_add(w, "%s", c->store);
 	job_words_add(w, "%s", c->dir);
-	if (!c->prefetch || !*c->prefetch)
-		return;
-	w = job_way_step(way);
+}
+
+static bool has_prefetch(const struct job_ckpt *c)
+{
+	return c->prefetch && *c->prefetch;
+}
+
+static void add_read_step(const struct job_plan *p, const struct job_ckpt *c,
+			  struct job_way *way)
+{
+	struct job_words *w = job_way_step(way);
+	AUTO_BUF name = BUF_INIT;
+
 	job_words_add(w, "/bin/sh");
 	job_words_add(w, "-c");
 	job_words_add(w, IN_BACKGROUND);
@@ -170,9 +179,23 @@ static int add_ckpt(struct job_plan *p, const struct job_ckpt *c,
 	part->stage = "ckpt.mount";
 	(void)snprintf(part->what, sizeof(part->what), "checkpoint %.100s",
 		       c->dir);
-	add_mount_steps(p, c, &part->way);
+	add_mount_step(p, c, &part->way);
+	if (has_prefetch(c))
+		add_read_step(p, c, &part->way);
 	part->ordinary = "the files are copied before they are read";
 	return c->read_only ? add_copy_steps(p, c, &part->otherwise, err) : 0;
+}
+
+/* Read a checkpoint that is mounted already, by a pod's volume or by another job, ahead
+ * all the same. */
+static void add_read_part(struct job_plan *p, const struct job_ckpt *c)
+{
+	struct job_part *part = &p->parts[p->n++];
+
+	part->stage = "ckpt.prefetch";
+	(void)snprintf(part->what, sizeof(part->what),
+		       "prefetch of checkpoint %.90s", c->dir);
+	add_read_step(p, c, &part->way);
 }
 
 /* ------------------------------------------------------------------------- plan --- */
@@ -203,10 +226,14 @@ int job_plan_make(struct job_plan *p, struct error *err)
 		add_environment(p);
 	}
 	for (size_t i = 0; rc == 0 && i < f->n_ckpts; i++) {
-		if (job_plan_is_mounted(&f->ckpts[i]))
-			continue;
-		p->mounts[i] = &p->parts[p->n];
-		rc = add_ckpt(p, &f->ckpts[i], err);
+		const struct job_ckpt *c = &f->ckpts[i];
+
+		if (c->store && !job_plan_is_mounted(c)) {
+			p->mounts[i] = &p->parts[p->n];
+			rc = add_ckpt(p, c, err);
+		} else if (has_prefetch(c)) {
+			add_read_part(p, c);
+		}
 	}
 	for (size_t i = 0; rc == 0 && i < p->n; i++)
 		for (size_t k = 0; rc == 0 && k < p->parts[i].way.n; k++)
@@ -339,7 +366,7 @@ int job_plan_print(const struct job_plan *p, bool explains, struct error *err)
 		if (!p->mounts[i])
 			printf("checkpoint %s: mounted already, and stays\n",
 			       f->ckpts[i].dir);
-		if (explains)
+		if (explains && f->ckpts[i].store)
 			explain_ckpt(p, &f->ckpts[i]);
 	}
 	if (explains && f->environment.store)

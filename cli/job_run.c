@@ -328,7 +328,14 @@ static int make_mount_points(const struct job_file *f, struct error *err)
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < f->n_ckpts; i++)
-		rc = fs_mkdir_p(f->ckpts[i].dir, 0755, err);
+		if (f->ckpts[i].store)
+			rc = fs_mkdir_p(f->ckpts[i].dir, 0755, err);
+		else if (access(f->ckpts[i].dir, R_OK | X_OK) < 0)
+			rc = error_set(err, errno,
+				       "checkpoint '%.200s': %s; without a "
+				       "'store' in the job's file nothing is "
+				       "mounted there",
+				       f->ckpts[i].dir, strerror(errno));
 	return rc;
 }
 

@@ -149,6 +149,37 @@ keeps_open() { [ "$(readlink -f "/proc/$1/fd"/* | grep -cx "$2")" = 1 ]; } # PID
 	wait "$reader"
 }
 
+@test "a checkpoint that is mounted already is read ahead, and stays" {
+	mkdir -p volume/rank3
+	echo weights >volume/rank3/model
+	cat >a.toml <<-END
+	[checkpoint.load]
+	dir = "$T/volume"
+	prefetch = ["rank{rank}/model"]
+	END
+	mkfifo go
+	exec 7<>go
+	BOOTSEER_RANK=3 "$bootseer" job run a.toml -- sh -c 'read -r x <go' 3>&- 7>&- &
+	job=$!
+	is_read_ahead() {
+		reader=$(pgrep -f -- "[-]-job-read $job $T/volume/rank3/model") &&
+			keeps_open "$reader" "$T/volume/rank3/model"
+	}
+	wait_for is_read_ahead
+	echo >&7
+	wait "$job"
+	[ "$(<volume/rank3/model)" = weights ]
+	run ! pgrep -f -- "[-]-job-read [0-9]+ $T/volume"
+	run -0 job --dry-run a.toml -- true
+	[[ $output == *"mounted already, and stays"* ]]
+	rm -r volume
+	run -125 job a.toml -- true
+	[[ $output == *"volume': No such file or directory; without a 'store'"* ]]
+	sed -i '/prefetch/d' a.toml
+	run ! job a.toml -- true
+	[[ $output == *"checkpoint.load: a 'store' to mount, or what to 'prefetch'"* ]]
+}
+
 # Its first process, whose FIFO nobody has open: "job run" was killed before it began.
 @test "a program of a container ends when nobody can signal it any more" {
 	mkfifo signals
