@@ -33,7 +33,7 @@ static uint64_t unit_bytes(const struct file_adoption *a, uint64_t u)
 	return left < a->unit ? left : a->unit;
 }
 
-static void told(struct file_adoption *a, uint64_t len)
+static void note_done(struct file_adoption *a, uint64_t len)
 {
 	(void)pthread_mutex_lock(&a->lock);
 	a->done += len;
@@ -42,7 +42,7 @@ static void told(struct file_adoption *a, uint64_t len)
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
-static void fail(struct file_adoption *a)
+static void note_failure(struct file_adoption *a)
 {
 	(void)pthread_mutex_lock(&a->lock);
 	a->has_failed = true;
@@ -73,7 +73,7 @@ static void *buffer_new(const struct file_adoption *a, struct error *err)
 
 /* --------------------------------------------------------------------- striped --- */
 
-/* One column, its units in their order. */
+/* Adopt a column, its units in their order. */
 static int adopt_column(void *arg, unsigned int c, struct error *err)
 {
 	struct file_adoption *a = arg;
@@ -89,10 +89,10 @@ static int adopt_column(void *arg, unsigned int c, struct error *err)
 		if (rc == 0)
 			rc = ckpt_write_unit(a->writer, u, data, err);
 		if (rc == 0)
-			told(a, len);
+			note_done(a, len);
 	}
 	if (rc < 0)
-		fail(a);
+		note_failure(a);
 	return rc;
 }
 
@@ -148,10 +148,10 @@ static int adopt_in_turn(void *arg, unsigned int index, struct error *err)
 		rc = ckpt_write_unit(a->writer, u, data, err);
 		give_turn(a);
 		if (rc == 0)
-			told(a, len);
+			note_done(a, len);
 	}
 	if (rc < 0)
-		fail(a);
+		note_failure(a);
 	return rc;
 }
 

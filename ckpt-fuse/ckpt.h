@@ -23,7 +23,7 @@
 #include "common/digest.h"
 #include "objects/store.h"
 
-/* Of a file's or folder's name, bytes: that of its manifest has four more, and parts of
+/* Bytes of a file's or folder's name: that of its manifest has four more, and parts of
  * names have 255 at most. */
 #define CKPT_NAME_MAX 251
 
@@ -121,9 +121,9 @@ struct ckpt_write_options {
 	/* With a size that is not known: units that are not written are those of this striped
 	 * file.  NULL: they are holes.  -EOPNOTSUPP: its units have another size. */
 	const struct ckpt_file *base;
-	/* What was there when the file was opened, as far as it is known: the commit
-	 * fails when others have put bytes there since.  After it, what is there
-	 * then.  Stays until the writer is freed; NULL: nothing is compared. */
+	/* The version that was there when the file was opened, as far as it is known: the
+	 * commit fails when others have put bytes there since. After it, the version that
+	 * is there then. Stays until the writer is freed; NULL: nothing is compared. */
 	struct ckpt_version *version;
 };
 
@@ -169,8 +169,8 @@ DEFINE_AUTO(ckpt_writer)
 struct ckpt_entry {
 	const char *name; /* in the folder */
 	bool is_folder, is_striped;
-	/* Of the object; a striped file's own are ckpt_stat()'s.  No tag: a list of many
-	 * names would be four times as large. */
+	/* Figures of the object; a striped file's own are ckpt_stat()'s. No tag: a list
+	 * of many names would be four times as large. */
 	uint64_t size;
 	int64_t modified_ms;
 	int64_t asked_ns; /* CLOCK_MONOTONIC: when the store was, for this one */
@@ -180,7 +180,7 @@ struct ckpt_entry {
 typedef int ckpt_list_fn(void *arg, const struct ckpt_entry *e,
 			 struct error *err);
 
-/* What a folder ("" is the root) has, by name. */
+/* List a folder ("" is the root), by name. */
 int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 	      void *arg, struct error *err) MUST_CHECK;
 /* The same of a folder that has `most` names in the store; -E2BIG: it has more, and
@@ -197,7 +197,7 @@ int ckpt_list_all(struct object_store *s, const char *folder, size_t most,
 		  ckpt_list_fn *fn, void *arg,
 		  const struct ckpt_left_out *left_out,
 		  struct error *err) MUST_CHECK;
-/* What ckpt_stat() says of a plain file of this size and time. */
+/* The attributes that ckpt_stat() gives of a plain file of this size and time. */
 struct ckpt_stat ckpt_plain_stat(uint64_t size, int64_t mtime_ns);
 int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
 	      struct error *err) MUST_CHECK;
@@ -263,10 +263,11 @@ struct ckpt_gc {
 	/* Results: */
 	size_t n_segments, n_objects;
 	uint64_t bytes;
-	/* What no manifest names since less than that, and stays until then. */
+	/* Objects that no manifest names since less than that, and that stay until then. */
 	size_t n_waiting; /* objects */
 	uint64_t bytes_waiting;
-	/* What none names and is too young: it may be of a file that is written now. */
+	/* Objects that no manifest names and that are too young: they may be of a file
+	 * that is written now. */
 	size_t n_young;
 	uint64_t bytes_young;
 };

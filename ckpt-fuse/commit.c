@@ -26,7 +26,7 @@ static int is_whole(const struct ckpt_writer *w, struct error *err)
 
 /* ------------------------------------------------------------------ what is there --- */
 
-static int conflict(const struct ckpt_writer *w, struct error *err)
+static int set_conflict(const struct ckpt_writer *w, struct error *err)
 {
 	return error_set(err, ESTALE,
 			 "'%.200s' was written by another since it was opened "
@@ -71,10 +71,10 @@ static int look_at_plain(struct ckpt_writer *w, char ret_tag[OBJECT_TAG_MAX],
 {
 	int rc = version_tag_now(w->store, w->path, ret_tag, err);
 
-	/* What is gone was removed, or renamed: nothing of it is lost here. */
+	/* An object that is gone was removed, or renamed: nothing of it is lost here. */
 	if (rc == 0 && w->version && *ret_tag &&
 	    strcmp(ret_tag, w->version->plain) != 0)
-		rc = conflict(w, err);
+		rc = set_conflict(w, err);
 	return rc;
 }
 
@@ -87,7 +87,7 @@ static int manifest_is_gone(struct ckpt_writer *w, struct error *err)
 	int rc = version_tag_now(w->store, w->path, tag, err);
 
 	if (rc == 0 && *v->striped && *tag)
-		rc = conflict(w, err);
+		rc = set_conflict(w, err);
 	v->striped[0] = '\0';
 	v->generation = 0;
 	w->is_base_gone = true;
@@ -108,7 +108,7 @@ static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 	if (rc == -ENOENT)
 		return manifest_is_gone(w, err);
 	if (rc < 0)
-		return rc == -EBADMSG ? conflict(w, err) : rc;
+		return rc == -EBADMSG ? set_conflict(w, err) : rc;
 	id = manifest_bytes_id(m);
 	if (*v->striped && id == v->bytes_id) {
 		version_set_tag(v->striped, tag);
@@ -121,10 +121,10 @@ static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 		version_set_tag(w->put_tag, tag);
 		return 1;
 	}
-	/* Whoever went on from ours needs its columns. */
+	/* A writer that went on from our manifest needs its columns. */
 	if (!w->is_plain && !writer_is_named(w, m))
 		w->is_sent = false;
-	return conflict(w, err);
+	return set_conflict(w, err);
 }
 
 static int set_generation(struct ckpt_writer *w, struct error *err)
@@ -202,7 +202,7 @@ static int give_way(struct ckpt_writer *w, struct error *err)
 				  "'%.200s' hides what another has written",
 				  w->path);
 	w->is_sent = false;
-	return conflict(w, err);
+	return set_conflict(w, err);
 }
 
 /* -ENOENT: one is gone. */
@@ -310,7 +310,7 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 		rc = check_base(w, err);
 	if (rc < 0 || !*plain)
 		return rc;
-	/* It is hidden already; what stays is ckpt_gc()'s. */
+	/* The plain object is hidden already; one that stays is ckpt_gc()'s. */
 	rc = object_delete(w->store, w->path, plain, &ignored);
 	if (rc == -ESTALE && w->version && !was_striped)
 		return give_way(w, err);
@@ -344,7 +344,7 @@ static int plain_refused(struct ckpt_writer *w, struct error *err)
 	int rc = version_tag_now(w->store, w->path, tag, err);
 
 	if (rc == 0 && *tag)
-		rc = conflict(w, err);
+		rc = set_conflict(w, err);
 	if (rc < 0)
 		return rc;
 	w->version->plain[0] = '\0';
@@ -393,7 +393,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 	struct ckpt_version *v = w->version;
 	char striped[OBJECT_TAG_MAX];
 	struct object_stat o;
-	/* Of an empty file nothing was written. */
+	/* A column of an empty file has nothing to be sent. */
 	int rc = writer_column_put(w, 0, err);
 
 	if (rc == 0)

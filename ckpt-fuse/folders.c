@@ -104,7 +104,7 @@ static int add_name(void *arg, const struct object_entry *e, struct error *err)
 			     strlen(e->name), err);
 }
 
-/* What it marks goes last: the folder is there as long as something is in it. */
+/* Order of removal: marks last, as a folder is there as long as something is in it. */
 static int by_mark(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b;

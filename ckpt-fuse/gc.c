@@ -22,7 +22,7 @@
 #define PASSES_MAX 16u
 #define DOOMED "removed\n" /* what a mark has in it then */
 
-/* What is there of a segment. */
+/* A segment's columns that are there. */
 struct found_segment {
 	UT_hash_handle hh;
 	uint8_t id[SEGMENT_ID];
@@ -105,7 +105,7 @@ static int data_found(void *arg, const struct object_entry *e,
 		      struct error *err)
 {
 	struct collection *c = arg;
-	/* Of unknown time: younger than all but where all is old. */
+	/* An object of unknown time is younger than all but where all is old. */
 	int64_t modified_ms =
 		e->stat.modified_ms < 0 ? INT64_MAX - 1 : e->stat.modified_ms;
 	uint8_t id[SEGMENT_ID];
@@ -250,7 +250,7 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 	return note_seen(c, path, tag, err);
 }
 
-/* What the list before told. */
+/* Forget the names of the list before. */
 static void forget_names(struct collection *c)
 {
 	name_list_fini(&c->fresh);
@@ -259,7 +259,8 @@ static void forget_names(struct collection *c)
 	c->fresh = c->hidden = c->tags = (struct name_list){ .n = 0 };
 }
 
-/* What was read before is read again only where the list says that it is another. */
+/* Look once. A manifest that was read before is read again only where the list says that
+ * it is another. */
 static int look_once(struct collection *c, struct error *err)
 {
 	int rc;
@@ -286,7 +287,7 @@ static int look_at_manifests(struct collection *c, struct error *err)
 			 "run it again when less is renamed");
 }
 
-static int collect(struct collection *c, struct error *err)
+static int collect_names(struct collection *c, struct error *err)
 {
 	int rc = object_list(c->store, DATA_FOLDER, true, data_found, c, err);
 
@@ -343,7 +344,7 @@ static bool is_mark_true(const struct found_segment *f)
 	return f->is_marked && f->marked_ms >= f->newest_ms;
 }
 
-/* It counts from now, by the time that the store gives the mark. */
+/* Mark a segment. Its age counts from now, by the time that the store gives the mark. */
 static int mark_segment(struct collection *c, const struct found_segment *f,
 			struct ckpt_gc *gc, struct error *err)
 {
@@ -368,7 +369,7 @@ static int end_segment(struct collection *c, const struct found_segment *f,
 	if (f->is_named || !f->columns)
 		return f->is_marked && !gc->dry_run ? remove_mark(c, f, err)
 						    : 0;
-	/* It may be of a file that is about to appear. */
+	/* The segment may be of a file that is about to appear. */
 	if (!is_old(c, f)) {
 		gc->n_young += (size_t)__builtin_popcountll(f->columns);
 		gc->bytes_young += f->bytes;
@@ -378,7 +379,7 @@ static int end_segment(struct collection *c, const struct found_segment *f,
 				: mark_segment(c, f, gc, err);
 }
 
-/* Whoever names one of these from now on sees it. */
+/* Doom all segments: whoever names one of these from now on sees that. */
 static int doom_all(struct collection *c, const struct ckpt_gc *gc,
 		    size_t *ret_n, struct error *err)
 {
@@ -397,7 +398,8 @@ static int doom_all(struct collection *c, const struct ckpt_gc *gc,
 	return rc;
 }
 
-/* What they need is not known: it is not to be refused to those who name it. */
+/* Take the marks back, as it is not known which segments files need: none is to be
+ * refused to those who name it. */
 static void forgive_all(struct collection *c)
 {
 	struct found_segment *f, *next;
@@ -411,8 +413,8 @@ static void forgive_all(struct collection *c)
 }
 
 /* A store that nobody uses needs no such care, and has its marks as they are. */
-static int doom(struct collection *c, const struct ckpt_gc *gc,
-		struct error *err)
+static int doom_segments(struct collection *c, const struct ckpt_gc *gc,
+			 struct error *err)
 {
 	size_t n;
 	int rc;
@@ -488,9 +490,9 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 	gc->n_segments = gc->n_objects = gc->n_waiting = gc->n_young = 0;
 	gc->bytes = gc->bytes_waiting = gc->bytes_young = 0;
 	if (rc == 0)
-		rc = collect(&c, err);
+		rc = collect_names(&c, err);
 	if (rc == 0)
-		rc = doom(&c, gc, err);
+		rc = doom_segments(&c, gc, err);
 	if (rc == 0)
 		rc = remove_all(&c, gc, err);
 	collection_fini(&c);

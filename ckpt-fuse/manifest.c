@@ -201,7 +201,7 @@ int manifest_same_segments(const struct manifest *m, size_t **ret,
 #define DATA_FOLDER ".bootseer/data/"
 #define ID_DIGITS (SEGMENT_ID * 2u)
 
-/* Of what lies in the folder of a segment's columns. */
+/* Name an object in the folder of a segment's columns. */
 static void name_in_segment(const uint8_t id[SEGMENT_ID], const char *last,
 			    char out[COLUMN_NAME_MAX])
 {
@@ -227,7 +227,7 @@ void segment_mark_name(const uint8_t id[SEGMENT_ID], char out[COLUMN_NAME_MAX])
 	name_in_segment(id, SEGMENT_MARK, out);
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -245,7 +245,7 @@ static const char *parse_id(const char *name, uint8_t ret_id[SEGMENT_ID])
 		return NULL;
 	p = name + strlen(DATA_FOLDER) + 3;
 	for (unsigned int i = 0; i < SEGMENT_ID; i++) {
-		int high = digit(p[2 * i]), low = digit(p[2 * i + 1]);
+		int high = hex_digit(p[2 * i]), low = hex_digit(p[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return NULL;
@@ -261,10 +261,10 @@ bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
 	const char *p = parse_id(name, s.id);
 	uint32_t column;
 
-	if (!p || strlen(p) != 3 || digit(p[1]) < 0 || digit(p[1]) > 9 ||
-	    digit(p[2]) < 0 || digit(p[2]) > 9)
+	if (!p || strlen(p) != 3 || hex_digit(p[1]) < 0 ||
+	    hex_digit(p[1]) > 9 || hex_digit(p[2]) < 0 || hex_digit(p[2]) > 9)
 		return false;
-	column = (uint32_t)(digit(p[1]) * 10 + digit(p[2]));
+	column = (uint32_t)(hex_digit(p[1]) * 10 + hex_digit(p[2]));
 	column_name(&s, column, same);
 	if (column >= COLUMNS_MAX || strcmp(name, same) != 0)
 		return false;
@@ -295,7 +295,7 @@ static bool is_zeros(const uint8_t *p, size_t len)
 	return len == 0;
 }
 
-static int bad(struct error *err, const char *what)
+static int damage_error(struct error *err, const char *what)
 {
 	return error_set(err, EBADMSG, "the manifest is damaged: %s", what);
 }
@@ -315,7 +315,8 @@ static int decode_version(const uint8_t *p, uint32_t *ret_xattrs,
 	if (*ret_xattrs > XATTRS_MAX ||
 	    (version != VERSION_PLACES &&
 	     (*ret_xattrs != 0) != (version == VERSION_XATTRS)))
-		return bad(err, "the bytes of its extended attributes");
+		return damage_error(err,
+				    "the bytes of its extended attributes");
 	return 0;
 }
 
@@ -327,7 +328,7 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 	int rc;
 
 	if (len < MANIFEST_HEADER || memcmp(p, MAGIC, MAGIC_LEN) != 0)
-		return bad(err, "it does not begin as one");
+		return damage_error(err, "it does not begin as one");
 	rc = decode_version(p, &xattrs, err);
 	if (rc < 0)
 		return rc;
@@ -345,20 +346,21 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 	};
 	if (ret->chunk_size < CHUNK_MIN || ret->chunk_size > CHUNK_MAX ||
 	    (ret->chunk_size & (ret->chunk_size - 1)))
-		return bad(err, "the size of its chunks");
+		return damage_error(err, "the size of its chunks");
 	if (ret->unit_chunks < 1 || ret->unit_chunks > UNIT_CHUNKS_MAX ||
 	    manifest_unit(ret) > UNIT_MAX)
-		return bad(err, "the chunks of a unit");
+		return damage_error(err, "the chunks of a unit");
 	if (ret->n_segments > SEGMENTS_MAX || ret->n_chunks > CHUNKS_MAX ||
 	    ret->n_segments > ret->n_chunks)
-		return bad(err, "how many segments or chunks it has");
+		return damage_error(err, "how many segments or chunks it has");
 	if (ret->size > SIZE_MAX_FILE || ret->attr.mode > 07777)
-		return bad(err, "size or permissions of the file");
+		return damage_error(err, "size or permissions of the file");
 	if (!is_zeros(p + 60, 4) || !is_zeros(p + 76, 20))
-		return bad(err, "bytes that are to be zeros");
+		return damage_error(err, "bytes that are to be zeros");
 	*ret_len = MANIFEST_HEADER + SEGMENT * (uint64_t)ret->n_segments +
 		   CRC * ret->n_chunks + xattrs + FOOTER;
-	return *ret_len > MANIFEST_MAX ? bad(err, "it is too long") : 0;
+	return *ret_len > MANIFEST_MAX ? damage_error(err, "it is too long")
+				       : 0;
 }
 
 static int decode_segment(const struct manifest *m, const uint8_t *p,
@@ -373,16 +375,17 @@ static int decode_segment(const struct manifest *m, const uint8_t *p,
 	if (s->start < from || s->start > SIZE_MAX_FILE ||
 	    s->start % manifest_unit(m) || s->length < 1 ||
 	    s->length > SIZE_MAX_FILE)
-		return bad(err, "where a segment lies");
+		return damage_error(err, "where a segment lies");
 	if (s->columns < 1 || s->columns > COLUMNS_MAX ||
 	    s->rotation >= s->columns)
-		return bad(err, "the columns of a segment");
+		return damage_error(err, "the columns of a segment");
 	s->place = get_le64(p + 40);
 	if (version < VERSION_PLACES && s->place)
-		return bad(err, "bytes that are to be zeros");
+		return damage_error(err, "bytes that are to be zeros");
 	return s->place <= SIZE_MAX_FILE / manifest_unit(m)
 		       ? 0
-		       : bad(err, "where a segment lies in its columns");
+		       : damage_error(err,
+				      "where a segment lies in its columns");
 }
 
 static int decode_segments(struct manifest *m, const uint8_t *p,
@@ -403,12 +406,15 @@ static int decode_segments(struct manifest *m, const uint8_t *p,
 		has_places = has_places || s->place;
 	}
 	if (version == VERSION_PLACES && !has_places)
-		return bad(err, "its version");
-	return chunks == m->n_chunks ? 0 : bad(err, "how many chunks it has");
+		return damage_error(err, "its version");
+	return chunks == m->n_chunks
+		       ? 0
+		       : damage_error(err, "how many chunks it has");
 }
 
-/* What is behind the file's end was cut off, and nobody reads it: who can write a manifest
- * says there how much memory each reader has, whatever the file is. */
+/* Cut the map to the file's size. Units behind that were cut off, and nobody reads them:
+ * who can write a manifest says there how much memory each reader has, whatever the file
+ * is. */
 static void cut_to_size(struct manifest *m)
 {
 	struct ckpt_segment *s;
@@ -450,11 +456,11 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 	if (rc < 0)
 		return rc;
 	if (want != len)
-		return bad(err, "it is cut, or longer than it says");
+		return damage_error(err, "it is cut, or longer than it says");
 	foot = p + len - FOOTER;
 	if (get_le64(foot + 8) != len || !is_zeros(foot + 4, 4) ||
 	    get_le32(foot) != crc32c(0, p, len - FOOTER))
-		return bad(err, "its checksum");
+		return damage_error(err, "its checksum");
 	rc = manifest_new(head.n_segments, head.n_chunks, &m, err);
 	if (rc < 0)
 		return rc;
@@ -476,7 +482,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 		return rc;
 	p += CRC * n_chunks;
 	if (!xattrs_are_valid(p, (size_t)(foot - p)))
-		return bad(err, "its extended attributes");
+		return damage_error(err, "its extended attributes");
 	if (foot > p && buf_append(&m->xattrs, p, (size_t)(foot - p)) < 0)
 		return error_nomem(err);
 	*ret = steal_ptr(&m);

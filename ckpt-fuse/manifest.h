@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a striped file is: docs/formats/checkpoint.md.  Pure. */
+/* The manifest of a striped file: docs/formats/checkpoint.md. Pure. */
 #ifndef BOOTSEER_CKPT_FUSE_MANIFEST_H
 #define BOOTSEER_CKPT_FUSE_MANIFEST_H
 
@@ -60,8 +60,8 @@ static inline uint64_t manifest_unit(const struct manifest *m)
  * there is none. */
 size_t manifest_find(const struct manifest *m, uint64_t off);
 
-/* Of the bytes that it names, and of no attribute: two manifests of the same bytes have
- * the same one. */
+/* Id of the bytes that the manifest names, and of no attribute: two manifests of the same
+ * bytes have the same one. */
 uint64_t manifest_bytes_id(const struct manifest *m);
 /* The same of a plain object, which its tag says. */
 uint64_t tag_bytes_id(const char *tag);

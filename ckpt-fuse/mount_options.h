@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseer-ckpt is told, and whoever starts it. */
+/* Options of bootseer-ckpt, and of whoever starts it. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
 
 #include "common/option.h"
 #include "objects/store_patience.h"
 
-/* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
- * it: members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
+/* Options of a mount, as rows of common/option.h for bootseer-ckpt and for who starts it:
+ * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
  * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
  * `group_socket`, `group_staging`, `group_blocks`, `group_blocks_store` and `read_only` of
  * `config_type`. */

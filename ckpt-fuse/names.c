@@ -196,9 +196,9 @@ static int read_object(struct object_store *s, const char *name,
 	return rc;
 }
 
-static int decode(struct object_store *s, const char *name,
-		  const struct manifest_bytes *b, struct manifest **ret,
-		  struct error *err)
+static int decode_manifest(struct object_store *s, const char *name,
+			   const struct manifest_bytes *b,
+			   struct manifest **ret, struct error *err)
 {
 	int rc = manifest_decode(b->data, b->len, ret, err);
 
@@ -214,11 +214,11 @@ int manifest_load_tag(struct object_store *s, const char *name,
 	struct manifest_bytes b = { .len = 0 };
 	int rc = -ESTALE;
 
-	/* It may be replaced while it is read, where the store then forgets it. */
+	/* The object may be replaced while it is read, where the store then forgets it. */
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = read_object(s, name, &b, ret_tag, err);
 	if (rc == 0)
-		rc = decode(s, name, &b, ret, err);
+		rc = decode_manifest(s, name, &b, ret, err);
 	bytes_fini(&b);
 	return rc;
 }
@@ -263,7 +263,7 @@ int manifest_load_generation(struct object_store *s, const char *name,
 	*ret = 0;
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = read_generation(s, name, ret, err);
-	/* What is damaged is replaced, too. */
+	/* A damaged manifest is replaced, too. */
 	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
@@ -328,7 +328,7 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* One look at what is there; -ESTALE: the manifest was replaced meanwhile. */
+/* Open what is there, by one look; -ESTALE: the manifest was replaced meanwhile. */
 static int open_once(struct object_store *s, const char *name, const char *path,
 		     struct manifest_bytes *b, struct object **ret_plain,
 		     struct ckpt_version *v, struct error *err)
@@ -367,7 +367,7 @@ int names_open(struct object_store *s, const char *path, struct manifest **ret,
 		rc = open_once(s, name.s, path, &b, ret_plain, v, err);
 	}
 	if (rc == 0 && !*ret_plain) {
-		rc = decode(s, name.s, &b, ret, err);
+		rc = decode_manifest(s, name.s, &b, ret, err);
 		if (rc == 0)
 			version_set_manifest(v, *ret);
 	}

@@ -27,7 +27,7 @@ int names_open(struct object_store *s, const char *path, struct manifest **ret,
 int manifest_load_tag(struct object_store *s, const char *name,
 		      struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],
 		      struct error *err) MUST_CHECK;
-/* What its first bytes say; 0: none is there, or it is damaged. */
+/* The generation by the manifest's first bytes; 0: none is there, or it is damaged. */
 int manifest_load_generation(struct object_store *s, const char *name,
 			     uint64_t *ret, struct error *err) MUST_CHECK;
 
@@ -36,7 +36,7 @@ void version_set_tag(char tag[OBJECT_TAG_MAX], const char *from);
 /* "": there is none of this name. */
 int version_tag_now(struct object_store *s, const char *name,
 		    char ret[OBJECT_TAG_MAX], struct error *err) MUST_CHECK;
-/* What a manifest that is there hides, which only writers want to know. */
+/* See the plain object that a manifest hides, which only writers want to know. */
 int version_see_hidden(struct object_store *s, const char *path,
 		       struct ckpt_version *v, struct error *err) MUST_CHECK;
 /* Which manifest it is; its tag is set by the caller. */
@@ -44,10 +44,10 @@ void version_set_manifest(struct ckpt_version *v, const struct manifest *m);
 void manifest_stat(const struct manifest *m, struct ckpt_stat *ret);
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret);
 
-/* What the opened file is, borrowed; NULL: it is plain. */
+/* The manifest of an opened file, borrowed; NULL: it is plain. */
 const struct manifest *ckpt_file_manifest(const struct ckpt_file *f);
 
-/* What a manifest says that nobody has put; takes it, also on failure. */
+/* Open the file of a manifest that nobody has put; takes it, also on failure. */
 int ckpt_open_manifest(struct object_store *s, const char *path,
 		       struct manifest *m, struct ckpt_file **ret,
 		       struct error *err) MUST_CHECK;
@@ -57,7 +57,7 @@ int ckpt_open_manifest(struct object_store *s, const char *path,
 struct mark_name {
 	char s[OBJECT_NAME_MAX + 1];
 };
-/* Of a folder; "" is the root. */
+/* The name of a folder's mark; "" is the root. */
 int mark_name(const char *folder, struct mark_name *ret,
 	      struct error *err) MUST_CHECK;
 /* Is the last part of the name that? */

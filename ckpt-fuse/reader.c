@@ -21,7 +21,7 @@ struct ckpt_file {
 	struct ckpt_version version; /* but for what a manifest hides */
 	struct object *plain;        /* NULL: it is striped */
 	struct manifest *manifest;
-	/* Of all segments, one behind the other; opened when they are read. */
+	/* Columns of all segments, one behind the other; opened when they are read. */
 	pthread_mutex_t lock;
 	pthread_cond_t opened;
 	struct object **columns;
@@ -340,7 +340,7 @@ struct unit_run {
 	struct object *column;
 	char name[COLUMN_NAME_MAX];
 	struct object_range ranges[CHUNKS_AT_ONCE];
-	/* What the reader wants of the first and the last is not all of them. */
+	/* Room for the first and the last unit, of which the reader does not want all. */
 	void *bounce[2];
 };
 
@@ -459,7 +459,7 @@ static int read_run(struct ckpt_file *f, struct unit_run *r, uint64_t rel,
 
 /* --------------------------------------------------------------------- reads --- */
 
-/* What is left of a unit, from `off` on; returns how much that is, or -errno. */
+/* Read what is left of a unit, from `off` on; returns how much that is, or -errno. */
 static int64_t read_stored(struct ckpt_file *f, size_t index, uint64_t off,
 			   char *dst, uint64_t len, int64_t deadline_ns,
 			   struct error *err)

@@ -19,7 +19,7 @@ static int rename_striped(struct object_store *s,
 	struct error ignored = ERROR_INIT;
 	int rc = object_rename(s, from->s, to->s, OBJECT_ANY, err);
 
-	/* It is hidden already; what stays is ckpt_gc()'s. */
+	/* The plain object is hidden already; one that stays is ckpt_gc()'s. */
 	if (rc == 0)
 		(void)!name_remove(s, to_path, &ignored);
 	return rc;
@@ -137,8 +137,8 @@ static int set_attr_once(struct object_store *s, const char *name,
 
 /* ------------------------------------------------------- extended attributes --- */
 
-/* What has them: a file's manifest, or the mark of a folder, which is empty or a
- * manifest of no bytes. */
+/* The name of the object that has the attributes: a file's manifest, or the mark of a
+ * folder, which is empty or a manifest of no bytes. */
 static int record_name(const char *path, bool is_folder,
 		       struct manifest_name *ret, struct error *err)
 {

@@ -33,7 +33,7 @@ struct file_transfer {
 	atomic_bool stop; /* one failed */
 };
 
-static void told(struct file_transfer *t, uint64_t len)
+static void note_done(struct file_transfer *t, uint64_t len)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	t->done += len;
@@ -95,7 +95,7 @@ static int upload_column(void *arg, unsigned int c, struct error *err)
 		if (rc == 0)
 			rc = ckpt_write_unit(t->writer, u, data, err);
 		if (rc == 0)
-			told(t, len);
+			note_done(t, len);
 	}
 	if (rc == 0 && !atomic_load(&t->stop))
 		rc = writer_end_column(t->writer, c, err);
@@ -111,14 +111,15 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-static int look(int fd, struct stat *ret, struct error *err)
+static int look_at_file(int fd, struct stat *ret, struct error *err)
 {
 	if (fstat(fd, ret) < 0)
 		return error_set(err, errno, "stat: %s", strerror(errno));
 	return 0;
 }
 
-/* What was written while it was read is neither the file before nor after. */
+/* Check that the file is the same: one that was written while it was read is neither the
+ * file before nor after. */
 static int check_same(const struct file_transfer *t, const struct stat *before,
 		      int rc, struct error *err)
 {
@@ -140,7 +141,7 @@ static int upload_once(struct object_store *s, int fd, const char *path,
 				   .progress = progress };
 	AUTO(ckpt_writer) w = NULL;
 	struct stat before;
-	int rc = look(fd, &before, err);
+	int rc = look_at_file(fd, &before, err);
 
 	if (rc == 0 && (uint64_t)before.st_size != opts->size)
 		rc = error_set(err, EBUSY,
@@ -218,7 +219,7 @@ static int download_units(void *arg, unsigned int index, struct error *err)
 		if (rc == 0)
 			rc = write_local(t, u * t->unit, data, len, err);
 		if (rc == 0)
-			told(t, len);
+			note_done(t, len);
 	}
 	if (rc < 0)
 		atomic_store(&t->stop, true);

@@ -233,7 +233,8 @@ static bool is_next(const struct unit_map *f, uint64_t u)
 	       a->place + 1 == b->place;
 }
 
-/* Of the unit that a file of this size has last, chunks behind the end are nobody's. */
+/* The length of a unit; in the last one of a file of this size chunks behind the end are
+ * nobody's. */
 static uint32_t length_of(const struct unit_map *f, uint64_t u, uint64_t size)
 {
 	const uint32_t len = unit_at(f, u)->len;

@@ -31,7 +31,8 @@ struct unit_map {
 	uint64_t n_units; /* behind the last are holes */
 };
 
-/* What a manifest has; NULL: nothing.  -EOPNOTSUPP: its units are of another size. */
+/* Begin with the units of a manifest; NULL: none. -EOPNOTSUPP: its units are of another
+ * size. */
 int unit_map_init(struct unit_map *f, const struct manifest *base,
 		  struct error *err) MUST_CHECK;
 void unit_map_fini(struct unit_map *f);
@@ -41,7 +42,7 @@ int unit_map_add_segment(struct unit_map *f, const struct ckpt_segment *s,
 /* The unit is at the next place of the last segment, `len` bytes of it.  -EFBIG */
 int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 		      uint32_t *ret_place, struct error *err) MUST_CHECK;
-/* Of a unit that was written, unless it has another place by now. */
+/* Set the checksums of a unit that was written, unless it has another place by now. */
 void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
 		       const uint32_t crcs[MAP_UNIT_CHUNKS]);
 /* NULL: it is a hole. */

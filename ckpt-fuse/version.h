@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What has the name of a file at one moment.  A writer keeps what it found, and its
- * commit compares: docs/decisions/0017-two-writers.md.
+ * The version that has the name of a file at one moment. A writer keeps what it found,
+ * and its commit compares: docs/decisions/0017-two-writers.md.
  */
 #ifndef BOOTSEER_CKPT_FUSE_VERSION_H
 #define BOOTSEER_CKPT_FUSE_VERSION_H
@@ -16,12 +16,12 @@ struct ckpt_version {
 	/* Tags of the manifest and of the plain object; "": there is none. */
 	char striped[OBJECT_TAG_MAX];
 	char plain[OBJECT_TAG_MAX];
-	/* Of the manifest. */
+	/* Attributes of the manifest. */
 	uint64_t generation;
 	uint64_t bytes_id; /* the same when only attributes are others */
 };
 
-/* What is at a path now, and in *ret its attributes, which may be NULL.  *ret_version is
+/* Look at what is at a path now, and in *ret at its attributes, which may be NULL.  *ret_version is
  * known also of these:
  *   -ENOENT   nothing is there
  *   -EISDIR   nothing but a folder is

@@ -28,7 +28,7 @@ struct ckpt_writer {
 	bool is_base_gone;
 	uint64_t base_generation;     /* of that file; 0: none */
 	char put_tag[OBJECT_TAG_MAX]; /* of our manifest, when it is there */
-	/* Of a file that grows: growing.c. */
+	/* State of a file that grows: growing.c. */
 	pthread_mutex_t lock; /* the map */
 	struct unit_map map;
 	size_t n_base;               /* segments of it that were there before */
@@ -64,7 +64,7 @@ int writer_end_column(struct ckpt_writer *w, uint32_t c,
 		      struct error *err) MUST_CHECK;
 /* Have what was written of the columns durable. */
 int writer_commit_columns(struct ckpt_writer *w, struct error *err) MUST_CHECK;
-/* What ckpt_write_open() does for a file that grows. */
+/* The part of ckpt_write_open() for a file that grows. */
 int writer_set_growing(struct ckpt_writer *w,
 		       const struct ckpt_write_options *o,
 		       struct error *err) MUST_CHECK;

@@ -74,8 +74,8 @@ bool xattrs_are_valid(const void *list, size_t len)
 }
 
 /* True: *ret is the entry; else at is where it would be. */
-static bool find(const void *list, size_t len, const char *name,
-		 struct xattr_entry *ret)
+static bool find_entry(const void *list, size_t len, const char *name,
+		       struct xattr_entry *ret)
 {
 	size_t at = 0;
 
@@ -96,7 +96,7 @@ int xattrs_get(const void *list, size_t len, const char *name, const void **ret,
 {
 	struct xattr_entry e;
 
-	if (!find(list, len, name, &e))
+	if (!find_entry(list, len, name, &e))
 		return -ENODATA;
 	*ret = e.value;
 	*ret_len = e.value_len;
@@ -127,7 +127,7 @@ int xattrs_change(struct buf *list, const struct xattr_change *c,
 
 	if (!is_name(c->name, strlen(c->name)))
 		return -EOPNOTSUPP;
-	is_there = find(list->data, list->len, c->name, &e);
+	is_there = find_entry(list->data, list->len, c->name, &e);
 	rest = e.at + (is_there ? e.size : 0);
 	if (!is_there && (!c->value || c->only_there))
 		return -ENODATA;

@@ -15,7 +15,7 @@
 #define XATTR_NAME_MAX_LEN 255u
 #define XATTR_NAMES "user." /* all of them begin so */
 
-/* What is to become of one. */
+/* A change of an attribute. */
 struct xattr_change {
 	const char *name;
 	const void *value; /* NULL: it is removed */

@@ -13,7 +13,7 @@
 #define DEFAULT_PATH \
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/* What docker and containerd grant to an ordinary container. */
+/* Capabilities that docker and containerd grant to an ordinary container. */
 static const char *const capabilities[] = {
 	"CAP_CHOWN",
 	"CAP_DAC_OVERRIDE",

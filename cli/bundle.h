@@ -22,9 +22,9 @@ struct bundle_user {
 };
 
 /*
- * Who "USER", "UID", "USER:GROUP" ... of an image's configuration is, by the
- * texts of the image's /etc/passwd and /etc/group (may be NULL).  Nothing is
- * uid 0.  -ENOENT: a name that neither file has.
+ * Find the user that "USER", "UID", "USER:GROUP" ... of an image's configuration names,
+ * by the texts of the image's /etc/passwd and /etc/group (may be NULL). Nothing is uid 0.
+ * -ENOENT: a name that neither file has.
  */
 int bundle_user_find(const char *who, const char *passwd, const char *group,
 		     struct bundle_user *ret, struct error *err) MUST_CHECK;

@@ -44,7 +44,7 @@ static bool is_text(const struct user_field *f, const char *text, size_t len)
 	return f->len == len && memcmp(f->at, text, len) == 0;
 }
 
-static bool number(const char *text, size_t len, uint32_t *ret)
+static bool parse_number(const char *text, size_t len, uint32_t *ret)
 {
 	uint64_t v = 0;
 
@@ -57,14 +57,16 @@ static bool number(const char *text, size_t len, uint32_t *ret)
 	return len > 0 && v < UINT32_MAX;
 }
 
-static bool names(const struct user_field *name, const struct user_field *id,
-		  const char *text, size_t len)
+static bool names_user(const struct user_field *name,
+		       const struct user_field *id, const char *text,
+		       size_t len)
 {
 	uint32_t a, b;
 
 	if (is_text(name, text, len))
 		return true;
-	return number(text, len, &a) && number(id->at, id->len, &b) && a == b;
+	return parse_number(text, len, &a) &&
+	       parse_number(id->at, id->len, &b) && a == b;
 }
 
 /* Line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
@@ -74,9 +76,9 @@ static bool find_user(const char *passwd, const char *text, size_t len,
 	struct user_field f[FIELDS_MAX];
 
 	while (next_line(&passwd, 6, f)) {
-		if (!names(&f[0], &f[2], text, len) ||
-		    !number(f[2].at, f[2].len, &u->uid) ||
-		    !number(f[3].at, f[3].len, &u->gid))
+		if (!names_user(&f[0], &f[2], text, len) ||
+		    !parse_number(f[2].at, f[2].len, &u->uid) ||
+		    !parse_number(f[3].at, f[3].len, &u->gid))
 			continue;
 		if (f[5].len < sizeof(u->home)) {
 			memcpy(u->home, f[5].at, f[5].len);
@@ -94,8 +96,8 @@ static bool find_group(const char *group, const char *text, size_t len,
 	struct user_field f[FIELDS_MAX];
 
 	while (next_line(&group, 3, f))
-		if (names(&f[0], &f[2], text, len))
-			return number(f[2].at, f[2].len, ret);
+		if (names_user(&f[0], &f[2], text, len))
+			return parse_number(f[2].at, f[2].len, ret);
 	return false;
 }
 
@@ -123,7 +125,7 @@ static void add_groups(const char *group, const struct user_field *name,
 
 	while (u->n_groups < BUNDLE_GROUPS_MAX && next_line(&group, 4, f))
 		if (has_member(&f[3], name) &&
-		    number(f[2].at, f[2].len, &u->groups[u->n_groups]))
+		    parse_number(f[2].at, f[2].len, &u->groups[u->n_groups]))
 			u->n_groups++;
 }
 
@@ -141,7 +143,7 @@ int bundle_user_find(const char *who, const char *passwd, const char *group,
 		len = 1;
 	}
 	listed = find_user(passwd, who, len, ret, &name);
-	if (!listed && !number(who, len, &ret->uid))
+	if (!listed && !parse_number(who, len, &ret->uid))
 		return error_set(err, ENOENT,
 				 "its user '%.*s' is not in its /etc/passwd",
 				 (int)len, who);
@@ -151,7 +153,7 @@ int bundle_user_find(const char *who, const char *passwd, const char *group,
 		return 0;
 	}
 	if (!find_group(group, wanted, strlen(wanted), &ret->gid) &&
-	    !number(wanted, strlen(wanted), &ret->gid))
+	    !parse_number(wanted, strlen(wanted), &ret->gid))
 		return error_set(err, ENOENT,
 				 "its group '%s' is not in its /etc/group",
 				 wanted);

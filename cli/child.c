@@ -90,7 +90,7 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 }
 
 /* Take what is in the pipe now. */
-static void drain(int fd, struct buf *ret)
+static void drain_pipe(int fd, struct buf *ret)
 {
 	char some[READ_SIZE];
 	ssize_t n;
@@ -100,7 +100,7 @@ static void drain(int fd, struct buf *ret)
 }
 
 /* Until the process behind `pidfd` has ended; -ETIMEDOUT. */
-static int follow(int pidfd, int in, int64_t deadline, struct buf *ret)
+static int follow_child(int pidfd, int in, int64_t deadline, struct buf *ret)
 {
 	struct pollfd p[] = { { .fd = pidfd, .events = POLLIN },
 			      { .fd = in, .events = POLLIN } };
@@ -113,7 +113,7 @@ static int follow(int pidfd, int in, int64_t deadline, struct buf *ret)
 			return -ETIMEDOUT;
 		if (n < 0)
 			continue; /* a signal */
-		drain(in, ret);
+		drain_pipe(in, ret);
 		if (p[1].revents & POLLHUP)
 			p[1].fd = -1; /* it printed all and goes on */
 		if (p[0].revents)
@@ -144,12 +144,12 @@ int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
 		return rc;
 	(void)close(steal_fd(&out));
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	rc = pidfd < 0 ? -errno : follow(pidfd, in, deadline, ret);
+	rc = pidfd < 0 ? -errno : follow_child(pidfd, in, deadline, ret);
 	if (rc < 0) /* with all that it started */
 		(void)kill(-pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	drain(in, ret);
+	drain_pipe(in, ret);
 	if (rc < 0)
 		return error_set(err, -rc, "%s: %s", argv[0],
 				 rc == -ETIMEDOUT ? "did not end in time"

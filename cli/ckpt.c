@@ -28,7 +28,8 @@ int ckpt_check_url(const char *url, struct error *err)
 	AUTO(object_store) s = NULL;
 	int rc = store_access_check(url, err);
 
-	/* What opens it knows its options; what the store holds is no matter yet. */
+	/* The function that opens a store knows its options; what the store holds is no
+	 * matter yet. */
 	if (rc == 0 && object_store_open(url, &cfg, &s, err) == -EINVAL)
 		rc = -EINVAL;
 	return rc;

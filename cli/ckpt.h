@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on checkpoint files have in common. */
+/* Functions that the commands on checkpoint files share. */
 #ifndef BOOTSEER_CLI_CKPT_H
 #define BOOTSEER_CLI_CKPT_H
 

@@ -67,7 +67,7 @@ struct ckpt_adoption {
 	uint64_t n_files, n_bytes, n_busy;
 };
 
-static int adopt(void *arg, const char *path, struct error *err)
+static int adopt_file(void *arg, const char *path, struct error *err)
 {
 	struct ckpt_adoption *x = arg;
 	const struct ckpt_progress progress = { ckpt_bar_step, &x->bar };
@@ -111,7 +111,7 @@ static void print_end(const struct ckpt_adoption *x)
 	       x->cfg->plain ? "plain" : "striped");
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_adopt(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_adopt_config *c = config;
 	struct ckpt_adoption x = { .cfg = c };
@@ -129,7 +129,7 @@ static int run(const void *config, char **args, struct error *err)
 		return rc;
 	x.store = s;
 	x.bar.bar = progress_new(plain_output_bar());
-	rc = ckpt_walk(s, path, adopt, &x, err);
+	rc = ckpt_walk(s, path, adopt_file, &x, err);
 	progress_free(x.bar.bar);
 	if (rc < 0)
 		return rc;
@@ -164,5 +164,5 @@ const struct command ckpt_adopt_command = {
 	},
 	.config_size = sizeof(struct ckpt_adopt_config),
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_adopt,
 };

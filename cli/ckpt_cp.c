@@ -103,9 +103,10 @@ static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
 	return cp->folder ? 0 : error_nomem(err);
 }
 
-/* What another writes there from now on stays.  A file may not hide a folder. */
-static int look(struct ckpt_cp *cp, const char *path, struct ckpt_version *ret,
-		struct error *err)
+/* Look at the file that is to be replaced: a version that another writes from now on
+ * stays. A file may not hide a folder. */
+static int look_at_file(struct ckpt_cp *cp, const char *path,
+			struct ckpt_version *ret, struct error *err)
 {
 	int rc = ckpt_look(cp->store, path, ret, NULL, err);
 
@@ -146,7 +147,7 @@ static int look_first(void *arg, unsigned int index, struct error *err)
 
 	if (index == 0)
 		return look_at_store(l->cp->store, err);
-	l->rc = look(l->cp, l->path, &l->version, &l->err);
+	l->rc = look_at_file(l->cp, l->path, &l->version, &l->err);
 	return 0;
 }
 
@@ -328,7 +329,7 @@ static int copy_out(struct ckpt_cp *cp, struct error *err)
 
 /* ---------------------------------------------------------------------- the command --- */
 
-static int check(const void *config, char **args, struct error *err)
+static int check_ckpt_cp(const void *config, char **args, struct error *err)
 {
 	bool from = *args[1] == ':', to = *args[2] == ':';
 
@@ -359,7 +360,7 @@ static void print_end(const struct ckpt_cp *cp, int64_t began_ns)
 	       rate);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_cp(const void *config, char **args, struct error *err)
 {
 	struct ckpt_cp cp = { .cfg = config };
 	bool is_in = *args[2] == ':';
@@ -403,7 +404,7 @@ const struct command ckpt_cp_command = {
 		.max_args = 3,
 	},
 	.config_size = sizeof(struct ckpt_cp_config),
-	.check = check,
+	.check = check_ckpt_cp,
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_cp,
 };

@@ -41,7 +41,7 @@ static void print_rest(size_t n, uint64_t n_bytes, const char *one,
 	       n == 1 ? one : several);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_gc(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_gc_config *c = config;
 	struct ckpt_gc gc = { .older_ms = (uint64_t)c->older_ns / NS_PER_MS,
@@ -81,5 +81,5 @@ const struct command ckpt_gc_command = {
 	},
 	.config_size = sizeof(struct ckpt_gc_config),
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_gc,
 };

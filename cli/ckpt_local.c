@@ -29,7 +29,7 @@ static void remove_unfinished(int signal_number)
 		signal_number); /* SA_RESETHAND: as if there were no handler */
 }
 
-/* What was ignored stays so (nohup). */
+/* Catch a signal; one that was ignored stays so (nohup). */
 static void catch_signal(int signal_number)
 {
 	const struct sigaction a = { .sa_handler = remove_unfinished,
@@ -99,7 +99,7 @@ int ckpt_local_commit(struct ckpt_local *l, const struct ckpt_attr *a,
 		  .tv_nsec = (a->mtime_ns % NS_PER_S + NS_PER_S) % NS_PER_S },
 	};
 
-	/* Whose it is changes: no set-user-id of somebody else. */
+	/* The owner changes: no set-user-id of somebody else stays. */
 	if (fchmod(l->fd, a->mode & 0777) < 0 || futimens(l->fd, times) < 0 ||
 	    fsync(l->fd) < 0 || rename(l->tmp.data, l->path) < 0)
 		return error_set(err, errno, "cannot be made: %s",

@@ -37,7 +37,7 @@ struct ckpt_ls {
 #define LEFT_OUT_NAMED 3u
 
 /* Names are a stranger's: none may move the cursor.  The caller's. */
-static char *printable(const char *name)
+static char *printable_name(const char *name)
 {
 	char *copy = strdup(name);
 
@@ -46,8 +46,8 @@ static char *printable(const char *name)
 	return copy;
 }
 
-/* What it is cannot be known from its name: a damaged manifest, or another program's object.
- * The others of the folder are shown. */
+/* Is the object one of unknown kind: a damaged manifest, or another program's? The others
+ * of the folder are shown. */
 static bool is_damaged(int rc)
 {
 	return rc == -EBADMSG || rc == -ENOTSUP;
@@ -85,9 +85,9 @@ static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
 	return 0;
 }
 
-static int show(void *arg, const struct ckpt_entry *e, struct error *err)
+static int show_entry(void *arg, const struct ckpt_entry *e, struct error *err)
 {
-	AUTO_FREE char *shown = printable(e->name);
+	AUTO_FREE char *shown = printable_name(e->name);
 	struct ckpt_ls *l = arg;
 
 	if (!shown)
@@ -103,7 +103,7 @@ static int show(void *arg, const struct ckpt_entry *e, struct error *err)
 static int leave_out(void *arg, const char *name, struct error *err)
 {
 	struct ckpt_ls *l = arg;
-	AUTO_FREE char *shown = printable(name);
+	AUTO_FREE char *shown = printable_name(name);
 
 	if (!shown)
 		return error_nomem(err);
@@ -139,11 +139,11 @@ static int show_one(struct ckpt_ls *l, const char *path, struct error *err)
 
 	l->folder = "";
 	if (rc == 0)
-		rc = show(l, &e, err);
+		rc = show_entry(l, &e, err);
 	return rc == -EISDIR ? 0 : rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_ls(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_ls_config *c = config;
 	const char *path = args[1] ? ckpt_store_path(args[1]) : "";
@@ -153,7 +153,8 @@ static int run(const void *config, char **args, struct error *err)
 			     .is_long = c->is_long,
 			     .left_out = BUF_INIT };
 	const struct ckpt_left_out left_out = { leave_out, &l };
-	int rc = ckpt_list_all(s, path, SIZE_MAX, show, &l, &left_out, err);
+	int rc = ckpt_list_all(s, path, SIZE_MAX, show_entry, &l, &left_out,
+			       err);
 
 	if (rc == 0)
 		tell_left_out(&l);
@@ -175,5 +176,5 @@ const struct command ckpt_ls_command = {
 	},
 	.config_size = sizeof(struct ckpt_ls_config),
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_ls,
 };

@@ -112,7 +112,7 @@ static int find_place(const char *arg, char **ret, struct error *err)
 		    : error_set(err, errno, "'%s': %s", arg, strerror(errno));
 }
 
-/* Of the mount at `path`: short, since a socket lies in it. */
+/* The run folder of the mount at `path`: short, since a socket lies in it. */
 static int run_dir_of(const char *run, const char *path, char **ret,
 		      struct error *err)
 {
@@ -129,8 +129,8 @@ static int run_dir_of(const char *run, const char *path, char **ret,
 	return 0;
 }
 
-/* What a mount says of itself, from its folder.  -ENOENT: nobody answers. */
-static int ask(const char *dir, struct buf *ret, struct error *err)
+/* Ask the mount for its status, by its folder. -ENOENT: nobody answers. */
+static int ask_mount(const char *dir, struct buf *ret, struct error *err)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	const struct timeval patience = { .tv_sec = ASK_TIMEOUT_MS / 1000 };
@@ -192,8 +192,8 @@ static void add_word(struct mount_args *a, const char *key, char *value)
 	add_arg(a, value);
 }
 
-static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
-		    char *dir, char **args)
+static void collect_args(const struct ckpt_mount_options *c,
+			 struct mount_args *a, char *dir, char **args)
 {
 	(void)snprintf(a->text[0], sizeof(a->text[0]), "--run");
 	add_arg(a, a->text[0]);
@@ -284,10 +284,10 @@ static bool is_others(const char *dir)
 
 	if (!name || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0))
 		return true;
-	return ask(dir, &status, NULL) == 0;
+	return ask_mount(dir, &status, NULL) == 0;
 }
 
-/* What our process left, which has ended. */
+/* Remove the folder that our process, which has ended, has left. */
 static void remove_run_dir(const char *run, const char *dir)
 {
 	if (is_others(dir))
@@ -303,10 +303,11 @@ static bool is_dead(const char *path)
 	return mount_ask(path, DEAD_ANSWER_MS) == ENOTCONN;
 }
 
-/* Whoever interrupts a program wants to see that it was; returns where it was not. */
+/* Die of the signal: whoever interrupts a program wants to see that it was; returns where
+ * it was not. */
 static int die_of(int signal_number, const char *path, struct error *err)
 {
-	/* One that was killed over it left a mount that nobody serves. */
+	/* A process that was killed while it mounted left a mount that nobody serves. */
 	if (check_mounted(path, NULL) == 0 && is_dead(path))
 		(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
 	fprintf(stderr, "bootseer ckpt mount: %s\n", err->msg);
@@ -315,7 +316,8 @@ static int die_of(int signal_number, const char *path, struct error *err)
 	return -EINTR;
 }
 
-/* What another mount of the folder left has nothing to do with this one. */
+/* Begin the run folder; files that another mount of the folder has left are no part of
+ * this one. */
 static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
 			 struct error *err)
 {
@@ -380,13 +382,13 @@ static int run_mount(const void *config, char **args, struct error *err)
 	add_arg(&a, program);
 	if (!c->foreground)
 		add_arg(&a, hold);
-	collect(c, &a, dir, operands);
+	collect_args(c, &a, dir, operands);
 	advise_store(args[0]);
 	if (!c->foreground) {
 		rc = ckpt_start(a.argv, dir,
 				START_TIMEOUT_MS + c->store_timeout / NS_PER_MS,
 				&signal, err);
-		/* One that may come yet has its log there. */
+		/* A mount that may come yet has its log there. */
 		if (rc < 0 && rc != -ETIMEDOUT && is_new)
 			remove_run_dir(c->run, dir);
 		return rc == -EINTR ? die_of(signal, path, err) : rc;
@@ -447,7 +449,7 @@ static int process_of(const char *dir)
 	AUTO_JSON *all = NULL;
 	json_int_t pid;
 
-	if (ask(dir, &text, NULL) < 0)
+	if (ask_mount(dir, &text, NULL) < 0)
 		return -1;
 	all = json_loads(text.data, 0, NULL);
 	pid = json_integer_value(json_object_get(all, "pid"));
@@ -477,10 +479,11 @@ static struct lost_files lost_files(const char *path, const char *dir)
 	struct lost_files l = { .n = 0 };
 	AUTO_BUF text = BUF_INIT;
 
-	/* What is on its way is waited for; how that ended is in the status. */
+	/* Files that are on their way to the store are waited for; how that ended is in
+	 * the status. */
 	if (fd >= 0)
 		(void)fsync(fd);
-	if (ask(dir, &text, NULL) == 0)
+	if (ask_mount(dir, &text, NULL) == 0)
 		l.status = json_loads(text.data, 0, NULL);
 	l.n = json_integer_value(json_object_get(l.status, "files_lost"));
 	return l;
@@ -535,7 +538,8 @@ static int say_lost(const char *what, const struct lost_files *l,
 			 what, l->n);
 }
 
-/* What was closed and is not stored is said once, so that it can be written again. */
+/* Refuse once to unmount while closed files are not stored, so that they can be written
+ * again. */
 static int refuse_lost(const struct lost_files *l, const char *path,
 		       const char *dir, struct error *err)
 {
@@ -552,8 +556,8 @@ static int refuse_lost(const struct lost_files *l, const char *path,
 	return say_lost(what.data, l, err);
 }
 
-/* It is unmounted; its log stays, until the next but one mount of the folder, where it alone
- * names what was lost. */
+/* Leave a mount that is unmounted with losses: its log stays, until the next but one
+ * mount of the folder, where it alone names what was lost. */
 static int leave_lost(const char *run, const char *dir, bool was_served,
 		      const struct lost_files *l, struct error *err)
 {
@@ -596,8 +600,8 @@ static int run_umount(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	p.fd = process = process_of(dir);
-	/* Whoever asks a mount that nobody serves waits until somebody does; what was
-	 * staged went with its process. */
+	/* A question to a mount that nobody serves waits until somebody does; staged
+	 * files went with its process. */
 	if (process >= 0)
 		lost = lost_files(path, dir);
 	rc = refuse_lost(&lost, path, dir, err);
@@ -640,7 +644,7 @@ const struct command ckpt_umount_command = {
 static int add_status(const char *dir, json_t *all, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
-	int rc = ask(dir, &text, err);
+	int rc = ask_mount(dir, &text, err);
 	json_t *one;
 
 	if (rc < 0)
@@ -671,7 +675,7 @@ static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
 			 : 0;
 
 	if (rc < 0 || !dir || access(dir, F_OK) < 0 ||
-	    ask(dir, &ignored, NULL) != -ENOENT || !is_dead(m->path))
+	    ask_mount(dir, &ignored, NULL) != -ENOENT || !is_dead(m->path))
 		return rc;
 	(void)say_dead(m->path, &why);
 	fprintf(stderr, "bootseer ckpt status: %s\n", why.msg);
@@ -705,8 +709,8 @@ static int add_each(const char *run, json_t *all, struct error *err)
 	return rc;
 }
 
-static int status(const char *run, const char *place, json_t *all,
-		  struct error *err)
+static int add_status_at(const char *run, const char *place, json_t *all,
+			 struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *dir = NULL;
@@ -749,7 +753,8 @@ static int run_status(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_run_options *c = config;
 	AUTO_JSON *all = json_array();
-	int rc = all ? status(c->run, args[0], all, err) : error_nomem(err);
+	int rc = all ? add_status_at(c->run, args[0], all, err)
+		     : error_nomem(err);
 
 	if (rc == 0 && json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
 		rc = error_nomem(err);

@@ -64,13 +64,13 @@ static int remove_folders(struct object_store *s, const char *folder,
 	struct error ignored = ERROR_INIT;
 	int rc = ckpt_list(s, folder, remove_below, &b, err);
 
-	/* One that has a file again stays. */
+	/* A folder that has a file again stays. */
 	if (rc == 0)
 		(void)!ckpt_folder_remove(s, folder, &ignored);
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_ckpt_rm(const void *config, char **args, struct error *err)
 {
 	if (!*ckpt_store_path(args[1]))
 		return error_set(err, EINVAL,
@@ -79,7 +79,7 @@ static int check(const void *config, char **args, struct error *err)
 	return 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_rm(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_rm_config *c = config;
 	const char *path = ckpt_store_path(args[1]);
@@ -116,7 +116,7 @@ const struct command ckpt_rm_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_rm_config),
-	.check = check,
+	.check = check_ckpt_rm,
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_rm,
 };

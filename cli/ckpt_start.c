@@ -24,7 +24,7 @@
 #define END_TIMEOUT_MS 10000
 #define SAID_MAX 4096u
 
-/* What the process of a mount has said, in lines. */
+/* Lines that the process of a mount has said. */
 struct ckpt_said {
 	char text[SAID_MAX];
 	size_t len;
@@ -111,7 +111,7 @@ static bool take_lines(struct ckpt_said *s)
 }
 
 /* 1: it serves; 0: go on. */
-static int hear(struct ckpt_starting *s, struct error *err)
+static int read_said(struct ckpt_starting *s, struct error *err)
 {
 	char why[300];
 	ssize_t n;
@@ -129,8 +129,8 @@ static int hear(struct ckpt_starting *s, struct error *err)
 	return error_set(err, EIO, "it did not start: %s", why);
 }
 
-static int interrupted(struct ckpt_starting *s, int *ret_signal,
-		       struct error *err)
+static int end_interrupted(struct ckpt_starting *s, int *ret_signal,
+			   struct error *err)
 {
 	struct signalfd_siginfo si;
 
@@ -153,9 +153,9 @@ static int wait_ready(struct ckpt_starting *s, int64_t timeout_ms,
 		if (poll(p, ARRAY_SIZE(p), (int)left) <= 0)
 			continue;
 		if (p[1].revents)
-			rc = interrupted(s, ret_signal, err);
+			rc = end_interrupted(s, ret_signal, err);
 		else
-			rc = hear(s, err);
+			rc = read_said(s, err);
 	}
 	if (rc)
 		return rc < 0 ? rc : 0;
@@ -183,7 +183,8 @@ static int open_log(const char *dir, const char *log, struct error *err)
 		      : fd;
 }
 
-/* What is ignored (nohup, a shell's "&") stays so. */
+/* Add a signal to those that are waited for; one that is ignored (nohup, a shell's "&")
+ * stays so. */
 static void add_signal(sigset_t *set, int signal_number)
 {
 	struct sigaction a;

@@ -27,8 +27,8 @@ static json_t *layout_of(const struct ckpt_stat *st)
 			 (json_int_t)st->n_segments);
 }
 
-static int print(const char *path, const struct ckpt_stat *st,
-		 struct error *err)
+static int print_stat(const char *path, const struct ckpt_stat *st,
+		      struct error *err)
 {
 	char mode[8];
 	AUTO_JSON *layout = layout_of(st);
@@ -48,7 +48,7 @@ static int print(const char *path, const struct ckpt_stat *st,
 	return rc == 0 ? 0 : error_nomem(err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_stat(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_stat_config *c = config;
 	const char *path = ckpt_store_path(args[1]);
@@ -56,7 +56,7 @@ static int run(const void *config, char **args, struct error *err)
 	struct ckpt_stat st;
 	int rc = ckpt_stat(s, path, &st, err);
 
-	return rc == 0 ? print(path, &st, err) : rc;
+	return rc == 0 ? print_stat(path, &st, err) : rc;
 }
 
 const struct command ckpt_stat_command = {
@@ -73,5 +73,5 @@ const struct command ckpt_stat_command = {
 	},
 	.config_size = sizeof(struct ckpt_stat_config),
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_stat,
 };

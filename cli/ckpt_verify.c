@@ -32,7 +32,7 @@ static bool is_silence(int rc)
 	return rc == -EIO || rc == -ETIMEDOUT || rc == -ECONNREFUSED;
 }
 
-/* Of a store that is away all files would be said to be damaged, one after the other. */
+/* Is the store away? Then all files would be said to be damaged, one after the other. */
 static bool is_away(struct object_store *s)
 {
 	struct error ignored = ERROR_INIT;
@@ -41,7 +41,7 @@ static bool is_away(struct object_store *s)
 	return is_silence(object_stat(s, NO_NAME, &st, &ignored));
 }
 
-/* What is wrong with one file is none of the others'. */
+/* Go on after a file that is damaged: the others may be whole. */
 static int go_on(struct ckpt_verify *v, int rc, struct error *err)
 {
 	if (rc == -ENOENT)
@@ -66,9 +66,10 @@ static bool is_same(const struct ckpt_stat *a, const struct ckpt_stat *b)
 	       a->attr.mtime_ns == b->attr.mtime_ns;
 }
 
-/* What was replaced loses its columns to a 'gc', and is not damaged by it: -ESTALE. */
-static int judge(struct object_store *s, const char *path,
-		 const struct ckpt_stat *read, int rc)
+/* Judge the file. One that was replaced loses its columns to a 'gc', and is not damaged
+ * by it: -ESTALE. */
+static int judge_file(struct object_store *s, const char *path,
+		      const struct ckpt_stat *read, int rc)
 {
 	struct error ignored = ERROR_INIT;
 	struct ckpt_stat now;
@@ -95,14 +96,14 @@ static int read_all(struct ckpt_verify *v, const char *path, struct error *err)
 	rc = ckpt_download(f, -1, 0, &progress, err);
 	ckpt_close(f);
 	if (rc < 0)
-		return judge(v->store, path, &st, rc);
+		return judge_file(v->store, path, &st, rc);
 	v->n_plain += !st.is_striped;
 	v->n_bytes += st.size;
 	return 0;
 }
 
-/* One that is replaced meanwhile is looked at again, as what it is now. */
-static int verify(void *arg, const char *path, struct error *err)
+/* Verify a file; one that is replaced meanwhile is looked at again, as what it is now. */
+static int verify_file(void *arg, const char *path, struct error *err)
 {
 	struct ckpt_verify *v = arg;
 	int rc = -ESTALE;
@@ -139,7 +140,7 @@ static int print_end(const struct ckpt_verify *v, struct error *err)
 	return 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_ckpt_verify(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_verify_config *c = config;
 	AUTO(object_store) s = c->access.store;
@@ -147,8 +148,8 @@ static int run(const void *config, char **args, struct error *err)
 	int rc;
 
 	v.bar.bar = progress_new(plain_output_bar());
-	rc = ckpt_walk(s, args[1] ? ckpt_store_path(args[1]) : "", verify, &v,
-		       err);
+	rc = ckpt_walk(s, args[1] ? ckpt_store_path(args[1]) : "", verify_file,
+		       &v, err);
 	progress_free(v.bar.bar);
 	return rc == 0 ? print_end(&v, err) : rc;
 }
@@ -169,5 +170,5 @@ const struct command ckpt_verify_command = {
 	},
 	.config_size = sizeof(struct ckpt_verify_config),
 	.open = ckpt_open_first,
-	.run = run,
+	.run = run_ckpt_verify,
 };

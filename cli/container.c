@@ -25,7 +25,7 @@
 #define RUNC_TIMEOUT_MS 30000
 #define KILL_TIMEOUT_MS 10000
 
-/* One of its two outputs. */
+/* An output of the container. */
 struct output_stream {
 	int in, to;
 	struct buf line; /* what came of a line */
@@ -96,7 +96,7 @@ static int start_runc(struct container *c, struct error *err)
 		       : 0;
 }
 
-static int compile(const char *line, regex_t *ret, struct error *err)
+static int compile_line(const char *line, regex_t *ret, struct error *err)
 {
 	char why[128];
 	int rc = regcomp(ret, line, REG_EXTENDED | REG_NOSUB);
@@ -110,7 +110,7 @@ static int compile(const char *line, regex_t *ret, struct error *err)
 int container_line_check(const char *line, struct error *err)
 {
 	regex_t compiled;
-	int rc = compile(line, &compiled, err);
+	int rc = compile_line(line, &compiled, err);
 
 	if (rc == 0)
 		regfree(&compiled);
@@ -135,7 +135,7 @@ int container_start(const struct container_config *cfg, struct container **ret,
 	if (!c->root || !c->pid_file)
 		rc = error_nomem(err);
 	if (rc == 0 && cfg->ready_line) {
-		rc = compile(cfg->ready_line, &c->line, err);
+		rc = compile_line(cfg->ready_line, &c->line, err);
 		c->has_line = rc == 0;
 	}
 	if (rc == 0)
@@ -179,7 +179,7 @@ static void look_at(struct container *c, struct output_stream *s,
 		const char *end = memchr(data, '\n', len);
 		size_t n = end ? (size_t)(end - data) : len;
 
-		/* What does not fit is looked at as a line of its own. */
+		/* Bytes beyond the room are looked at as a line of their own. */
 		if (n > LINE_MAX_BYTES - s->line.len)
 			n = LINE_MAX_BYTES - s->line.len;
 		if (buf_append(&s->line, data, n) < 0)
@@ -203,7 +203,7 @@ static bool pass_on(struct container *c, struct output_stream *s)
 	ssize_t n = read(s->in, data, sizeof(data));
 
 	if (n > 0) {
-		/* Whoever reads us may be gone: the start goes on. */
+		/* The reader of our output may be gone: the start goes on. */
 		(void)!fs_write_full(s->to, data, (size_t)n);
 		look_at(c, s, data, (size_t)n);
 		return true;
@@ -227,7 +227,7 @@ static void pass_on_all(struct container *c)
 	}
 }
 
-static void reap(struct container *c)
+static void reap_runc(struct container *c)
 {
 	int status = 0;
 
@@ -250,7 +250,7 @@ static void find_init(struct container *c)
 		c->init_fd = (int)syscall(SYS_pidfd_open, atoi(pid.data), 0);
 }
 
-/* One round; true when there is something to tell. */
+/* Wait for one round; true when there is something to tell. */
 static bool wait_round(struct container *c, int64_t until_ns,
 		       enum container_event *ret)
 {
@@ -272,7 +272,7 @@ static bool wait_round(struct container *c, int64_t until_ns,
 			(void)close(steal_fd(&c->streams[i].in));
 	if (p[2].revents) {
 		pass_on_all(c);
-		reap(c);
+		reap_runc(c);
 	}
 	find_init(c);
 	if (c->ready || (c->cfg.ready_file && has_ready_file(c)))
@@ -305,7 +305,7 @@ int container_status(const struct container *c)
 
 /* ----------------------------------------------------------------------- end --- */
 
-static void runc(struct container *c, const char *verb, const char *last)
+static void call_runc(struct container *c, const char *verb, const char *last)
 {
 	char *argv[] = { (char[]){ "runc" },
 			 (char[]){ "--root" },
@@ -318,7 +318,7 @@ static void runc(struct container *c, const char *verb, const char *last)
 	struct error err = ERROR_INIT;
 	int status;
 
-	/* It may be gone already: what is left shows below. */
+	/* The container may be gone already: what is left shows below. */
 	(void)!child_capture(argv, RUNC_TIMEOUT_MS, &text, &status, &err);
 }
 
@@ -329,7 +329,7 @@ static void kill_and_wait(struct container *c)
 	find_init(c);
 	if (c->init_fd < 0 ||
 	    syscall(SYS_pidfd_send_signal, c->init_fd, SIGKILL, NULL, 0) < 0)
-		runc(c, "kill", "KILL");
+		call_runc(c, "kill", "KILL");
 	while (!c->ended && clock_now_ns() < until) {
 		enum container_event e;
 
@@ -340,7 +340,7 @@ static void kill_and_wait(struct container *c)
 	}
 	if (!c->ended) {
 		(void)kill(c->pid, SIGKILL);
-		reap(c);
+		reap_runc(c);
 	}
 }
 
@@ -352,7 +352,7 @@ void container_free(struct container *c)
 		kill_and_wait(c);
 	/* "--force" is the flag after the id, which runc takes too. */
 	if (c->pid)
-		runc(c, "delete", "--force");
+		call_runc(c, "delete", "--force");
 	for (size_t i = 0; i < 2; i++) {
 		if (c->streams[i].in >= 0)
 			(void)close(c->streams[i].in);

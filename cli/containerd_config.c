@@ -7,7 +7,7 @@
 
 #define PATH_BYTES 192u
 
-/* What precedes a key of CRI's in versions 1, 2 and from 3 on. */
+/* Paths before a key of CRI's in versions 1, 2 and from 3 on. */
 static const struct {
 	const char *path, *written;
 } sections[] = {
@@ -37,7 +37,8 @@ const char *containerd_config_section(unsigned int version)
 
 /* The string between the first two quotes at `p`, in `out`; where it ends, or
  * NULL. */
-static const char *quoted(const char *p, const char *end, char *out, size_t max)
+static const char *read_quoted(const char *p, const char *end, char *out,
+			       size_t max)
 {
 	const char *q, *stop;
 
@@ -71,7 +72,7 @@ static bool is_bootseer(const char *v, const char *end)
 {
 	char name[16];
 
-	return quoted(v, end, name, sizeof(name)) &&
+	return read_quoted(v, end, name, sizeof(name)) &&
 	       strcmp(name, "bootseer") == 0;
 }
 
@@ -123,7 +124,7 @@ static void take_capabilities(const char *v, const char *end,
 
 	ret->rebase = false;
 	ret->remap_ids = false;
-	while ((v = quoted(v, end, name, sizeof(name)))) {
+	while ((v = read_quoted(v, end, name, sizeof(name)))) {
 		ret->rebase |= strcmp(name, "rebase") == 0;
 		ret->remap_ids |= strcmp(name, "remap-ids") == 0;
 	}
@@ -136,7 +137,7 @@ static void take_list(const char *path, const char *v, const char *end,
 	bool is_imports = strcmp(path, "imports") == 0;
 	char name[sizeof(ret->imports[0])];
 
-	while ((v = quoted(v, end, name, sizeof(name)))) {
+	while ((v = read_quoted(v, end, name, sizeof(name)))) {
 		if (is_imports && ret->n_imports < max)
 			strcpy(ret->imports[ret->n_imports++], name);
 		else if (!is_imports &&
@@ -161,7 +162,7 @@ static void take_value(const char *path, const char *v, const char *end,
 		take_list(path, v, end, ret);
 	} else if (strcmp(path, "proxy_plugins.bootseer.address") == 0) {
 		ret->proxy = true;
-		(void)!quoted(v, end, ret->address, sizeof(ret->address));
+		(void)!read_quoted(v, end, ret->address, sizeof(ret->address));
 	} else if (strcmp(path, "proxy_plugins.bootseer.capabilities") == 0) {
 		take_capabilities(v, end, ret);
 	} else if (is_key(path, sections[index_of(ret->version)].path, false,
@@ -201,8 +202,8 @@ static void scan_line(const char *line, const char *end,
 }
 
 /* The version first: it may stand behind what it decides on. */
-static void scan(const char *text, bool version_only,
-		 struct containerd_config *ret)
+static void scan_text(const char *text, bool version_only,
+		      struct containerd_config *ret)
 {
 	char section[PATH_BYTES] = "";
 
@@ -221,8 +222,8 @@ static void scan(const char *text, bool version_only,
 
 void containerd_config_scan(const char *text, struct containerd_config *ret)
 {
-	scan(text, true, ret);
-	scan(text, false, ret);
+	scan_text(text, true, ret);
+	scan_text(text, false, ret);
 }
 
 const char *containerd_config_of(const char *text, size_t len)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a configuration of containerd says of this project's plugin.  A look at
- * the lines of TOML, section by section, which is enough for what `containerd
- * config dump` prints; in a file written by hand an inline table is not seen.
+ * Settings of this project's plugin in a configuration of containerd. A look at the lines
+ * of TOML, section by section, which is enough for what `containerd config dump` prints;
+ * in a file written by hand an inline table is not seen.
  */
 #ifndef BOOTSEER_CLI_CONTAINERD_CONFIG_H
 #define BOOTSEER_CLI_CONTAINERD_CONFIG_H

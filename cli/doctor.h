@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What `bootseer node doctor` finds out by itself, without bootseerd.  A list
- * of checks is a JSON array in the form of node.doctor (docs/formats/control.md).
+ * Checks that `bootseer node doctor` makes by itself, without bootseerd. A list of checks
+ * is a JSON array in the form of node.doctor (docs/formats/control.md).
  */
 #ifndef BOOTSEER_CLI_DOCTOR_H
 #define BOOTSEER_CLI_DOCTOR_H

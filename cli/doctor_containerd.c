@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What containerd is told of us: its effective configuration, as containerd itself
- * prints it, imports, migrations and defaults included.  Where there is no
- * containerd to ask, the lines of the file and of those that it imports.
+ * Containerd's settings for us: its effective configuration, as containerd itself prints
+ * it, imports, migrations and defaults included. Where there is no containerd to ask, the
+ * lines of the file and of those that it imports.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -125,8 +125,8 @@ static void read_glob(struct containerd *d, const char *pattern,
 	globfree(&found);
 }
 
-/* Of a process: only its last part may be a pattern, as whose file it is may be a
- * stranger, and there is no end to what others match. */
+/* Read the files of a process that match a pattern. Only its last part may be one, as the
+ * file's owner may be a stranger, and there is no end to what others match. */
 static void read_folder(struct containerd *d, const char *pattern,
 			struct containerd_config *c)
 {
@@ -154,7 +154,7 @@ static void read_folder(struct containerd *d, const char *pattern,
 		(void)closedir(dir);
 }
 
-/* What the file imports counts too; one level of it, as far as it is there. */
+/* Read the file and its imports; one level of them, as far as they are there. */
 static int read_files(struct containerd *d, struct containerd_config *ret,
 		      struct error *err)
 {
@@ -211,7 +211,7 @@ static int ask_containerd(const struct containerd *d,
 
 /* ------------------------------------------------------------------- checks --- */
 
-static bool listens(const char *path)
+static bool is_listening(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	AUTO_CLOSE int fd =
@@ -263,7 +263,7 @@ static void check_cri(json_t *list, const char *file,
 		   c->labels ? "tells" : "does not tell");
 }
 
-/* What the plugin is said to be able to. */
+/* Check the capabilities that the plugin is said to have. */
 static void check_capabilities(json_t *list, const struct containerd_config *c)
 {
 	if (c->rebase)
@@ -351,7 +351,7 @@ static void check_one(json_t *list, struct containerd *d)
 		check_capabilities(list, &c);
 	if (!*c.address)
 		return;
-	up = listens(c.address);
+	up = is_listening(c.address);
 	doctor_add(list, "bootseer-snapshotter", up, DOCTOR_ADVICE,
 		   "systemctl start bootseer-snapshotter", "%s at %s",
 		   up ? "answers" : "nobody answers", c.address);
@@ -454,7 +454,7 @@ static int program_of(const char *pid)
 }
 
 /* Fill in `ret`; false: no memory, or the process has gone. */
-static bool describe(const char *pid, struct containerd *ret)
+static bool describe_process(const char *pid, struct containerd *ret)
 {
 	AUTO_FREE char *cmdline = NULL;
 	AUTO_FREE char *cwd = NULL;
@@ -486,7 +486,7 @@ static bool describe_one(const char *pid, struct containerd *ret)
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
 	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
 
-	return pidfd >= 0 && is_containerd(pid) && describe(pid, ret) &&
+	return pidfd >= 0 && is_containerd(pid) && describe_process(pid, ret) &&
 	       poll(&gone, 1, 0) == 0;
 }
 

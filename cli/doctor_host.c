@@ -96,7 +96,7 @@ static void check_kernel(json_t *list)
 /* ----------------------------------------------------------- programs, units --- */
 
 /* Run; false when it is not there or does not end. */
-static bool ask(char *const argv[], struct buf *ret, int *ret_status)
+static bool ask_program(char *const argv[], struct buf *ret, int *ret_status)
 {
 	struct error err = ERROR_INIT;
 
@@ -123,13 +123,13 @@ static void check_program(json_t *list, const char *name, const char *program,
 			 NULL };
 	AUTO_BUF text = BUF_INIT;
 	int status;
-	bool ok = ask(argv, &text, &status) && status == 0;
+	bool ok = ask_program(argv, &text, &status) && status == 0;
 
 	doctor_add(list, name, ok, need, cure, "%s%s%s", what,
 		   text.len ? ": " : "", text.len ? first_line(&text) : "");
 }
 
-static bool says(const struct buf *text, const char *what)
+static bool has_text(const struct buf *text, const char *what)
 {
 	return text->data && strstr(text->data, what);
 }
@@ -147,11 +147,11 @@ static void check_unit(json_t *list, const char *unit)
 	int status;
 
 	/* No service manager: somebody else starts it. */
-	if (!ask(argv, &text, &status) || status != 0)
+	if (!ask_program(argv, &text, &status) || status != 0)
 		return;
-	loaded = says(&text, "LoadState=loaded");
-	active = says(&text, "ActiveState=active");
-	enabled = says(&text, "UnitFileState=enabled");
+	loaded = has_text(&text, "LoadState=loaded");
+	active = has_text(&text, "ActiveState=active");
+	enabled = has_text(&text, "UnitFileState=enabled");
 	if (asprintf(&name, "unit %s", unit) < 0)
 		name = NULL;
 	if (asprintf(&cure,
@@ -179,7 +179,7 @@ static void check_node_config(json_t *list)
 	AUTO_BUF text = BUF_INIT;
 	int status;
 
-	if (access(NODE_CONFIG, R_OK) < 0 || !ask(argv, &text, &status))
+	if (access(NODE_CONFIG, R_OK) < 0 || !ask_program(argv, &text, &status))
 		return;
 	doctor_add(list, "bootseerd.conf", status == 0, DOCTOR_NEEDED,
 		   "mend " NODE_CONFIG "; bootseerd(8) tells of each key", "%s",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on environment snapshots have in common. */
+/* Functions that the commands on environment snapshots share. */
 #ifndef BOOTSEER_CLI_ENV_H
 #define BOOTSEER_CLI_ENV_H
 
@@ -35,7 +35,7 @@ struct env_service_access {
 			"instead of the system's." \
 	}
 
-/* What a key is made of, as options say it. */
+/* Parts of a key, as options say them. */
 struct env_parts {
 	char **targets, **values, **files;
 	char *image;
@@ -94,7 +94,7 @@ int env_store_open(const struct store_access *a, const char *url,
 struct env_opened {
 	struct object_store *store;
 	struct env_catalog *catalog;
-	/* Of the service; NULL where there is none. */
+	/* The client of the service; NULL where there is none. */
 	struct service_client *client;
 	char *repo;
 };
@@ -108,8 +108,8 @@ void env_opened_fini(struct env_opened *o);
 /* The folders that the command installs into: those that were named, else the usual ones. */
 int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
 		      struct error *err) MUST_CHECK;
-/* What the command depends on beside its words; `made` are files that it makes itself, or
- * NULL. */
+/* Find what the command depends on beside its words; `made` are files that it makes
+ * itself, or NULL. */
 int env_parts_inputs(const struct env_parts *p, char *const *command,
 		     const struct env_targets *t, char *const *made,
 		     struct env_inputs *ret, struct error *err) MUST_CHECK;

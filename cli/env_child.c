@@ -60,7 +60,7 @@ static void child_main(char *const *argv, int system, pid_t parent,
 	struct error err = ERROR_INIT;
 	int status;
 
-	/* Whoever kills us would have killed the command. */
+	/* A signal that kills us would have killed the command. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(STATUS_CANNOT_RUN);
@@ -121,8 +121,8 @@ static bool ends_commands(int sig)
 	       sig == SIGTERM;
 }
 
-static void follow(pid_t pid, pid_t which, const sigset_t *set, int *ret,
-		   int *ret_told)
+static void follow_child(pid_t pid, pid_t which, const sigset_t *set, int *ret,
+			 int *ret_told)
 {
 	siginfo_t info;
 
@@ -159,7 +159,7 @@ int env_child_run(char *const *argv, int system, const sigset_t *mask, int *ret,
 	*ret = 0;
 	if (ret_told)
 		*ret_told = 0;
-	follow(pid, mask ? pid : -1, &set, ret, ret_told);
+	follow_child(pid, mask ? pid : -1, &set, ret, ret_told);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return 0;
 }

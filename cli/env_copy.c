@@ -80,8 +80,8 @@ static int copy_keys(struct object_store *from, struct object_store *to,
 	return rc;
 }
 
-static int copy(const struct env_copy_config *c, char **args, bool is_export,
-		struct error *err)
+static int copy_snapshots(const struct env_copy_config *c, char **args,
+			  bool is_export, struct error *err)
 {
 	AUTO(object_store) store = NULL;
 	AUTO(object_store) folder = NULL;
@@ -97,12 +97,12 @@ static int copy(const struct env_copy_config *c, char **args, bool is_export,
 
 static int run_export(const void *config, char **args, struct error *err)
 {
-	return copy(config, args, true, err);
+	return copy_snapshots(config, args, true, err);
 }
 
 static int run_import(const void *config, char **args, struct error *err)
 {
-	return copy(config, args, false, err);
+	return copy_snapshots(config, args, false, err);
 }
 
 const struct command env_export_command = {

@@ -122,7 +122,7 @@ void criu_reason(const char *text, char *ret, size_t room)
 		const char *what =
 			at ? behind_place(at, (size_t)(line + len - at)) : NULL;
 
-		/* One that it goes on after, wherever it may not raise a limit. */
+		/* An error after which criu goes on, wherever it may not raise a limit. */
 		if (what && strncmp(what, "rlimit:", strlen("rlimit:")) != 0) {
 			(void)snprintf(ret, room, "%.*s",
 				       (int)(line + len - what), what);
@@ -134,8 +134,9 @@ void criu_reason(const char *text, char *ret, size_t room)
 }
 
 /* The error of a criu that ended with `status`, by its log and what it printed. */
-static int refuse(const struct criu_job *j, const char *what, int status,
-		  const struct buf *printed, struct error *err)
+static int set_criu_error(const struct criu_job *j, const char *what,
+			  int status, const struct buf *printed,
+			  struct error *err)
 {
 	AUTO_BUF log = BUF_INIT;
 	char why[200];
@@ -254,7 +255,7 @@ int criu_dump(const struct criu_job *j, pid_t pid, struct error *err)
 		rc = child_capture(a.argv, j->timeout_ms, &out, &status, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "dump");
-	return status ? refuse(j, "dump", status, &out, err) : 0;
+	return status ? set_criu_error(j, "dump", status, &out, err) : 0;
 }
 
 /* The number that criu wrote, of a child of ours that is alive; else 0. */
@@ -323,8 +324,8 @@ static void end_new_children(const struct buf *before)
 	}
 }
 
-static int restore(const struct criu_job *j, const char *pidfile, int output_fd,
-		   pid_t *ret, struct error *err)
+static int restore_once(const struct criu_job *j, const char *pidfile,
+			int output_fd, pid_t *ret, struct error *err)
 {
 	AUTO_BUF out = { .limit = OUTPUT_MAX };
 	AUTO_BUF before = BUF_INIT;
@@ -340,7 +341,7 @@ static int restore(const struct criu_job *j, const char *pidfile, int output_fd,
 	if (rc < 0)
 		rc = error_wrap(err, rc, "restore");
 	else if (status)
-		rc = refuse(j, "restore", status, &out, err);
+		rc = set_criu_error(j, "restore", status, &out, err);
 	if (rc == 0) {
 		*ret = read_child(pidfile);
 		if (!*ret)
@@ -367,7 +368,7 @@ int criu_restore(const struct criu_job *j, const char *pidfile, int output_fd,
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		return error_set(err, errno, "become a reaper: %s",
 				 strerror(errno));
-	rc = restore(j, pidfile, fd, ret, err);
+	rc = restore_once(j, pidfile, fd, ret, err);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 0);
 	return rc;
 }

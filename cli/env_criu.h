@@ -16,7 +16,7 @@
 #define CRIU_FILE_MAX 64u
 #define CRIU_ARGS_MAX 24u
 
-/* Of a dump or a restore; all is borrowed. */
+/* A dump or a restore; all is borrowed. */
 struct criu_job {
 	const char *images; /* folder of the dump, absolute */
 	const char *log;    /* where criu says what it does */
@@ -40,8 +40,8 @@ int criu_dump_args(const struct criu_job *j, pid_t pid, struct criu_args *ret,
 int criu_restore_args(const struct criu_job *j, const char *pidfile,
 		      int output_fd, struct criu_args *ret,
 		      struct error *err) MUST_CHECK;
-/* What criu's log says first of what went wrong, without time and place; "" if nothing.
- * `room` is at least 1. */
+/* The first error of criu's log, without time and place; "" if none. `room` is at least
+ * 1. */
 void criu_reason(const char *text, char *ret, size_t room);
 /* How criu names an open file that is not the dump's own: "file[MOUNT:INODE]". */
 int criu_name_file(int fd, char ret[CRIU_FILE_MAX],

@@ -32,7 +32,7 @@ static size_t name_len(const char *text)
 		      "0123456789._-");
 }
 
-static const char *find(char *const *list, const char *name, size_t len)
+static const char *find_named(char *const *list, const char *name, size_t len)
 {
 	for (; list && *list; list++)
 		if (strncmp(*list, name, len) == 0 && (*list)[len] == '=')
@@ -59,7 +59,7 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 
 	for (char **c = d->commands; rc == 0 && c && *c; c++) {
 		rc = check_one(*c, "daemon", err);
-		if (rc == 0 && find(c + 1, *c, name_len(*c)))
+		if (rc == 0 && find_named(c + 1, *c, name_len(*c)))
 			rc = error_set(
 				err, EINVAL,
 				"--daemon '%.80s': there are two of this "
@@ -68,7 +68,7 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 	}
 	for (char **r = d->ready; rc == 0 && r && *r; r++) {
 		rc = check_one(*r, "daemon-ready", err);
-		if (rc == 0 && !find(d->commands, *r, name_len(*r)))
+		if (rc == 0 && !find_named(d->commands, *r, name_len(*r)))
 			rc = error_set(
 				err, EINVAL,
 				"--daemon-ready '%.80s': no --daemon has "
@@ -76,8 +76,8 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 				*r);
 	}
 	for (char **n = d->dumped; rc == 0 && n && *n; n++)
-		if (!find(d->commands, *n, strlen(*n)) ||
-		    !find(d->ready, *n, strlen(*n)))
+		if (!find_named(d->commands, *n, strlen(*n)) ||
+		    !find_named(d->ready, *n, strlen(*n)))
 			rc = error_set(
 				err, EINVAL,
 				"--daemon-snapshot '%.80s': it takes a "
@@ -233,7 +233,7 @@ int env_daemons_start(const struct env_daemons *d,
 		size_t len = name_len(*c);
 		struct daemon_start s = {
 			.command = *c + len + 1,
-			.ready = find(d->ready, *c, len),
+			.ready = find_named(d->ready, *c, len),
 			.log_fd = -1,
 			.lock_fd = -1,
 			.pidfd = -1,

@@ -19,10 +19,10 @@ struct env_daemons {
 	bool quiet;           /* say nothing of dumps when all goes well */
 };
 
-/* What the daemons are of; all is borrowed. */
+/* The place of daemons; all is borrowed. */
 struct env_daemons_at {
 	struct env_catalog *catalog; /* NULL where there is none */
-	/* What is in the targets, or NULL: it is no snapshot's. */
+	/* The snapshot in the targets, or NULL: they have none's content. */
 	const struct env_snapshot *snap;
 };
 

@@ -56,7 +56,8 @@ static void dump_fini(struct daemon_dump *u)
 	free(u->output_path);
 }
 
-static void say(const struct daemon_dump *u, const char *what, const char *why)
+static void say_daemon(const struct daemon_dump *u, const char *what,
+		       const char *why)
 {
 	fprintf(stderr, "bootseer env run: daemon '%s' %s: %s\n", u->s->name,
 		what, why);
@@ -86,7 +87,7 @@ static char *path_of(const struct daemon_dump *u, const char *dir,
 								    : path;
 }
 
-/* What a run that was killed left goes. */
+/* Make the paths; what a run that was killed has left there is removed. */
 static int make_paths(struct daemon_dump *u, struct error *err)
 {
 	AUTO_FREE char *folder = path_of(u, u->s->dir, ".dump");
@@ -110,7 +111,7 @@ static int make_paths(struct daemon_dump *u, struct error *err)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int prepare(struct daemon_dump *u, struct error *err)
+static int prepare_dump(struct daemon_dump *u, struct error *err)
 {
 	char version[CRIU_VERSION_MAX];
 	struct env_daemon_spec spec = { .name = u->s->name,
@@ -135,7 +136,7 @@ static int prepare(struct daemon_dump *u, struct error *err)
 
 /* ------------------------------------------------------------------------- restore --- */
 
-/* What the log was called in the process that was dumped. */
+/* Read the log's name in the process that was dumped. */
 static int read_output(struct daemon_dump *u, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -159,8 +160,8 @@ static int restore_process(struct daemon_dump *u, struct error *err)
 	return rc < 0 ? rc : daemon_adopt(u->s, pid, err);
 }
 
-/* It was ready when it was dumped: one that is not has not survived that, and would not
- * anywhere else. */
+/* Check that the restored daemon is ready: it was when it was dumped, so one that is not
+ * has not survived that, and would not anywhere else. */
 static int check_restored(struct daemon_dump *u,
 			  const struct env_snapshot *snap, struct error *err)
 {
@@ -170,12 +171,12 @@ static int check_restored(struct daemon_dump *u,
 	u->s->deadline_ns = clock_now_ns() + u->d->dump_timeout;
 	u->s->limit = "--daemon-snapshot-timeout";
 	rc = daemon_wait_ready(u->s, err);
-	/* What ended well went to the background, and is not there. */
+	/* A process that ended well went to the background, and is not there. */
 	if (rc == 0 && u->s->pidfd < 0)
 		rc = error_set(err, ECHILD, "it has ended");
 	if (rc == 0)
 		return 0;
-	/* What this node lacks to look is no matter of the dump. */
+	/* A node that lacks what the look takes says nothing of the dump. */
 	if (rc != -ECHILD && rc != -ETIMEDOUT)
 		return error_wrap(err, rc, "restored");
 	(void)gethostname(host, sizeof(host) - 1);
@@ -183,8 +184,8 @@ static int check_restored(struct daemon_dump *u,
 	return error_wrap(err, rc, "restored");
 }
 
-static int restore(struct daemon_dump *u, const struct env_snapshot *snap,
-		   struct error *err)
+static int restore_dump(struct daemon_dump *u, const struct env_snapshot *snap,
+			struct error *err)
 {
 	int rc = env_catalog_check_bad(u->at->catalog, snap, err);
 
@@ -220,8 +221,8 @@ static int dump_process(struct daemon_dump *u, struct error *err)
 }
 
 /* Nobody else may read what a store keeps as files. */
-static int keep(struct daemon_dump *u, const struct env_scan *before,
-		struct env_snapshot *ret, struct error *err)
+static int keep_dump(struct daemon_dump *u, const struct env_scan *before,
+		     struct env_snapshot *ret, struct error *err)
 {
 	char what[DAEMON_NAME_MAX + 16];
 	const struct env_capture_options opts = { .program = what,
@@ -251,7 +252,7 @@ static int check_dumped(struct daemon_dump *u, struct error *err)
 }
 
 /* Fails when the daemon was broken by it, only. */
-static int dump(struct daemon_dump *u, struct error *err)
+static int dump_daemon(struct daemon_dump *u, struct error *err)
 {
 	AUTO(env_scan) before = NULL;
 	struct env_snapshot snap;
@@ -269,17 +270,17 @@ static int dump(struct daemon_dump *u, struct error *err)
 	if (now < 0)
 		return now;
 	if (rc == 0)
-		rc = keep(u, before, &snap, &why);
+		rc = keep_dump(u, before, &snap, &why);
 	if (rc == 0) {
 		say_done(u, "dumped", &snap);
 		env_snapshot_fini(&snap);
 	} else if (rc != -EEXIST) {
-		say(u, "is not dumped", why.msg);
+		say_daemon(u, "is not dumped", why.msg);
 	}
 	return 0;
 }
 
-/* One node dumps; the others go on, as theirs runs. */
+/* Dump by turns: one node dumps, and the others go on, as theirs runs. */
 static int dump_by_turn(struct daemon_dump *u, struct error *err)
 {
 	const struct env_turn_options opts = { .ttl_ms = LEASE_MS,
@@ -292,15 +293,15 @@ static int dump_by_turn(struct daemon_dump *u, struct error *err)
 			       &turn, &why);
 
 	if (rc < 0)
-		say(u, "is not dumped", why.msg);
+		say_daemon(u, "is not dumped", why.msg);
 	if (rc < 0 || kind != ENV_TURN_MINE)
 		return 0;
-	/* It may have been made just before the turn was ours. */
+	/* The dump may have been made just before the turn was ours. */
 	rc = env_catalog_get(u->at->catalog, &u->key.digest, &snap, &why);
 	if (rc == 0)
 		env_snapshot_fini(&snap);
 	else
-		rc = dump(u, err);
+		rc = dump_daemon(u, err);
 	env_turn_end(turn, false);
 	return rc;
 }
@@ -310,14 +311,14 @@ int daemon_start_dumped(struct daemon_start *s, const struct env_daemons *d,
 {
 	struct daemon_dump u = { .s = s, .d = d, .at = at };
 	struct env_snapshot snap;
-	int rc = prepare(&u, err);
+	int rc = prepare_dump(&u, err);
 
 	u.begun_ns = clock_now_ns();
 	if (rc < 0)
 		goto out;
 	rc = env_catalog_get(at->catalog, &u.key.digest, &snap, err);
 	if (rc == 0) {
-		rc = restore(&u, &snap, err);
+		rc = restore_dump(&u, &snap, err);
 		env_snapshot_fini(&snap);
 	} else if (rc == -ENOENT) {
 		/* Before a restore it would take longer than that: a dump of this kernel

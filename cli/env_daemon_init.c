@@ -43,7 +43,7 @@ static void watched_signals(sigset_t *ret)
 }
 
 /* Take in all that have ended.  True: none is left, or the daemon failed. */
-static bool reap(pid_t *daemon, int *ret_status)
+static bool reap_children(pid_t *daemon, int *ret_status)
 {
 	int status;
 	pid_t pid;
@@ -77,10 +77,11 @@ int daemon_init_main(const char *command)
 		begin_daemon(command);
 	if (daemon < 0)
 		return STATUS_CANNOT_RUN;
-	while (!reap(&daemon, &status)) {
+	while (!reap_children(&daemon, &status)) {
 		int sig = sigwaitinfo(&set, NULL);
 
-		/* One that went to the background: all that is left of it. */
+		/* All that is left of a daemon that went to the background gets the
+		 * signal. */
 		if (sig > 0 && sig != SIGCHLD)
 			(void)kill(daemon ? daemon : -1, sig);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What `bootseer env run` leaves behind of a daemon that is in a PID namespace: the first
- * process of the namespace, and the one that holds the daemon's lock.  Both are this
+ * Processes that `bootseer env run` leaves of a daemon that is in a PID namespace: the
+ * first process of the namespace, and the one that holds the daemon's lock. Both are this
  * program, run anew, so that nothing of what `env run` knew is in their memory.
  */
 #ifndef BOOTSEER_CLI_ENV_DAEMON_INIT_H

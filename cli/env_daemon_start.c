@@ -28,8 +28,8 @@
 
 /* ------------------------------------------------------------------------ processes --- */
 
-/* Whoever reads a pipe of ours waits for its end: the daemon has none of our descriptors
- * but these, in ascending order. */
+/* Close all descriptors but these, in ascending order: a reader of a pipe of ours waits
+ * for its end. */
 static void close_others(const int *kept, size_t n)
 {
 	unsigned int from = 3;
@@ -135,7 +135,7 @@ static void watch_main(const struct daemon_start *s, const char *pidfile)
 }
 
 /* The number, and the process that holds the lock, for as long as the daemon lives. */
-static int watch(struct daemon_start *s, struct error *err)
+static int watch_daemon(struct daemon_start *s, struct error *err)
 {
 	char number[16];
 	AUTO_FREE char *pidfile = NULL;
@@ -163,7 +163,7 @@ int daemon_adopt(struct daemon_start *s, pid_t pid, struct error *err)
 
 	s->in_namespace = true;
 	if (rc == 0)
-		return watch(s, err);
+		return watch_daemon(s, err);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 	return rc;
@@ -240,8 +240,8 @@ int daemon_wait_ready(struct daemon_start *s, struct error *err)
 			 s->limit);
 }
 
-/* One that is not ready in time is not wanted: it ends with all of its session's group, or
- * of its namespace. */
+/* Kill a daemon that is not ready in time: it ends with all of its session's group, or of
+ * its namespace. */
 void daemon_kill(struct daemon_start *s)
 {
 	if (s->pidfd < 0 && !s->is_behind)

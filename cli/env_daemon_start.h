@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One daemon of `bootseer env run`: its process, and whether it is ready. */
+/* A daemon of `bootseer env run`: its process, and whether it is ready. */
 #ifndef BOOTSEER_CLI_ENV_DAEMON_START_H
 #define BOOTSEER_CLI_ENV_DAEMON_START_H
 

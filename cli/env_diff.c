@@ -215,7 +215,7 @@ static json_t *json_members(const struct env_difference *d)
 	return list;
 }
 
-/* One at a time: there may be millions. */
+/* Print a difference, one at a time: there may be millions. */
 static int print_json(void *arg, const struct env_difference *d,
 		      struct error *err)
 {
@@ -316,7 +316,7 @@ static int compare(const struct env_diff_config *c, struct object_store *s,
 	return same ? 0 : EXIT_DIFFERS;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_diff(const void *config, char **args, struct error *err)
 {
 	const struct env_diff_config *c = config;
 	AUTO(object_store) s = NULL;
@@ -360,5 +360,5 @@ const struct command env_diff_command = {
 	.is_status = true,
 	.failed = EXIT_TROUBLE,
 	.check = env_check_first,
-	.run = run,
+	.run = run_env_diff,
 };

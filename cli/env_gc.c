@@ -45,7 +45,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* One collection, and how many snapshots had which fate. */
+/* A collection, and how many snapshots had which fate. */
 struct env_gc_run {
 	const struct env_gc_config *config;
 	json_t *list; /* NULL: lines are printed */
@@ -81,7 +81,7 @@ static void print_one(const struct env_gc_run *r, const struct env_gc_told *t,
 	       fates[t->fate].text, when);
 }
 
-static void tell(void *arg, const struct env_gc_told *t)
+static void note_fate(void *arg, const struct env_gc_told *t)
 {
 	struct env_gc_run *r = arg;
 	char hex[ENV_KEY_HEX];
@@ -116,7 +116,7 @@ static void print_stay(uint64_t n, const char *noun, const uint64_t *size,
 	       n == 1 && !size ? "stays" : "stay", why);
 }
 
-/* What stays, and why. */
+/* Print the snapshots that stay, and why. */
 static void print_kept(const struct env_gc_run *r, const struct env_gc *gc)
 {
 	for (int i = ENV_GC_FIRST_KEPT; i < ENV_GC_FATES; i++)
@@ -200,7 +200,7 @@ static void say_left(struct env_gc *gc)
 			gc->unswept.msg);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_gc(const void *config, char **args, struct error *err)
 {
 	const struct env_gc_config *c = config;
 	AUTO_JSON *list = c->json ? json_array() : NULL;
@@ -208,7 +208,7 @@ static int run(const void *config, char **args, struct error *err)
 	struct env_gc gc = { .older_ms = c->older_ns / NS_PER_MS,
 			     .keep_bytes = c->keep_bytes,
 			     .dry_run = c->dry_run,
-			     .told = tell,
+			     .told = note_fate,
 			     .arg = &r };
 	AUTO(object_store) s = NULL;
 	int rc = c->json && !list
@@ -246,5 +246,5 @@ const struct command env_gc_command = {
 	},
 	.config_size = sizeof(struct env_gc_config),
 	.check = env_check_first,
-	.run = run,
+	.run = run_env_gc,
 };

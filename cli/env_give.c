@@ -113,7 +113,7 @@ static void close_files(int files[FILES])
 			(void)close(steal_fd(&files[k]));
 }
 
-/* What bootseerd's answer names. */
+/* Open the files that bootseerd's answer names. */
 static int open_files(const json_t *reply, int ret[FILES], struct error *err)
 {
 	static const char *const keys[FILES] = { "meta", "map", "blocks" };
@@ -337,7 +337,7 @@ static uint64_t sum_of(const json_t *at)
 	return sum;
 }
 
-/* One question of the container.  -ECONNRESET: it left. */
+/* Answer one question of the container. -ECONNRESET: it left. */
 static int answer_one(const struct node_options *node, int fd, int blocks,
 		      const char *name, unsigned int seconds, struct error *err)
 {
@@ -346,7 +346,8 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 	AUTO_BUF line = BUF_INIT;
 	int rc;
 
-	/* One that is silent ends by the deadline of the line, which gives its name back. */
+	/* A container that is silent ends by the deadline of the line, which gives its
+	 * name back. */
 	(void)alarm(2 * seconds);
 	rc = env_pod_read(fd, seconds, &line, err);
 	if (rc < 0)
@@ -398,7 +399,7 @@ int env_give_serve(const struct node_options *node, int fd,
 	int files[FILES] = { -1, -1, -1 };
 	int rc;
 
-	/* Of sendfile(2), which can be told no otherwise. */
+	/* SIGPIPE is sendfile(2)'s, which can be told no otherwise. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	rc = node_ask(node, "environment.open", wish_params(wish, name), &reply,
 		      err);

@@ -16,7 +16,8 @@ int env_give_order(const struct env_mount_job *job,
 		   struct error *err) MUST_CHECK;
 void env_give_close(struct env_giver *g); /* NULL is allowed */
 
-/* Of `env socket`: a snapshot whose blocks a container asks for; texts are borrowed. */
+/* A wish of `env socket`: a snapshot whose blocks a container asks for; texts are
+ * borrowed. */
 struct env_give_wish {
 	const char *store, *folder, *key, *manifest;
 	bool is_shared;

@@ -11,7 +11,8 @@
 #include "common/thread.h"
 
 struct env_guess {
-	/* Of who begins it; all is borrowed, and not used otherwise until env_guess_settle(). */
+	/* The beginner's; all is borrowed, and not used otherwise until
+	 * env_guess_settle(). */
 	struct env_catalog *catalog;
 	const struct env_targets *targets;
 	const struct env_key *near;
@@ -40,8 +41,9 @@ struct env_restoring *env_guess_take(struct env_guess *g,
 				     const struct env_snapshot *snap);
 /* Nothing is left of it, nor in the targets; one that was dropped, or is zero, is no matter. */
 void env_guess_drop(struct env_guess *g);
-/* Of one that was dropped, or that env_guess_take() has nothing of: a store that did not answer
- * it in time would be waited for twice.  -ETIMEDOUT; 0: it may be asked. */
+/* Check the store after a guess that was dropped, or that env_guess_take() has nothing
+ * of: a store that did not answer it in time would be waited for twice. -ETIMEDOUT; 0: it
+ * may be asked. */
 int env_guess_check_store(const struct env_guess *g,
 			  struct error *err) MUST_CHECK;
 

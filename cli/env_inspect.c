@@ -16,7 +16,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static void print(const struct env_snapshot *s)
+static void print_snapshot(const struct env_snapshot *s)
 {
 	char hex[ENV_KEY_HEX], when[ENV_TIME_ROOM], text[DIGEST_STR_MAX];
 	char files[PROGRESS_BYTES_MAX], stored[PROGRESS_BYTES_MAX];
@@ -46,7 +46,7 @@ static void print(const struct env_snapshot *s)
 	}
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_inspect(const void *config, char **args, struct error *err)
 {
 	const struct env_inspect_config *c = config;
 	struct env_opened o = { .store = NULL };
@@ -60,7 +60,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = env_catalog_get(o.catalog, &key, &snap, err);
 	if (rc == 0) {
-		print(&snap);
+		print_snapshot(&snap);
 		env_snapshot_fini(&snap);
 	}
 	env_opened_fini(&o);
@@ -82,5 +82,5 @@ const struct command env_inspect_command = {
 	},
 	.config_size = sizeof(struct env_inspect_config),
 	.check = env_check_first,
-	.run = run,
+	.run = run_env_inspect,
 };

@@ -105,8 +105,8 @@ static int compare(const struct env_key_config *c, const struct env_key *key,
 	return 0;
 }
 
-static int show(const struct env_key_config *c, const struct env_key *key,
-		const struct env_inputs *in, struct error *err)
+static int show_key(const struct env_key_config *c, const struct env_key *key,
+		    const struct env_inputs *in, struct error *err)
 {
 	char hex[ENV_KEY_HEX];
 
@@ -140,7 +140,7 @@ static int find_inputs(const struct env_key_config *c, char **command,
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_key(const void *config, char **args, struct error *err)
 {
 	const struct env_key_config *c = config;
 	struct env_targets t;
@@ -157,14 +157,14 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = env_parts_key(&c->parts, args, &t, &in, scan, &key, err);
 	if (rc == 0)
-		rc = show(c, &key, &in, err);
+		rc = show_key(c, &key, &in, err);
 	env_inputs_fini(&in);
 	env_key_fini(&key);
 	env_targets_fini(&t);
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_env_key(const void *config, char **args, struct error *err)
 {
 	const struct env_key_config *c = config;
 	int rc = c->against ? env_check_store(c->store, err) : 0;
@@ -187,6 +187,6 @@ const struct command env_key_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct env_key_config),
-	.check = check,
-	.run = run,
+	.check = check_env_key,
+	.run = run_env_key,
 };

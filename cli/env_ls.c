@@ -63,9 +63,9 @@ static json_t *json_unreadable(const char *hex, struct error why)
 	return json_pack("{s:s, s:o}", "key", hex, "error", text);
 }
 
-static int note(void *arg, const struct digest *key,
-		const struct env_snapshot *s, const struct error *why,
-		struct error *err)
+static int note_snapshot(void *arg, const struct digest *key,
+			 const struct env_snapshot *s, const struct error *why,
+			 struct error *err)
 {
 	const struct env_ls *l = arg;
 	char hex[ENV_KEY_HEX];
@@ -90,9 +90,9 @@ static int print_json(const json_t *list, struct error *err)
 	return 0;
 }
 
-static int show(void *arg, const struct digest *key,
-		const struct env_snapshot *s, const struct error *why,
-		struct error *err)
+static int show_snapshot(void *arg, const struct digest *key,
+			 const struct env_snapshot *s, const struct error *why,
+			 struct error *err)
 {
 	char hex[ENV_KEY_HEX], when[ENV_TIME_ROOM], bytes[PROGRESS_BYTES_MAX];
 	char names[PROGRESS_COUNT_MAX];
@@ -121,7 +121,7 @@ static int show(void *arg, const struct digest *key,
 	return 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_ls(const void *config, char **args, struct error *err)
 {
 	const struct env_ls_config *c = config;
 	struct env_opened o = { .store = NULL };
@@ -133,7 +133,9 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0 && c->json && !list)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = env_catalog_list(o.catalog, list ? note : show, &l, err);
+		rc = env_catalog_list(o.catalog,
+				      list ? note_snapshot : show_snapshot, &l,
+				      err);
 	if (rc == 0 && list)
 		rc = print_json(list, err);
 	env_opened_fini(&o);
@@ -154,5 +156,5 @@ const struct command env_ls_command = {
 	},
 	.config_size = sizeof(struct env_ls_config),
 	.check = env_check_first,
-	.run = run,
+	.run = run_env_ls,
 };

@@ -60,8 +60,8 @@ static json_t *mount_params(const struct env_mount_job *job, const char *name)
 }
 
 /* The result; the caller's. */
-static json_t *call(struct node_client *c, const char *method, json_t *params,
-		    struct error *err)
+static json_t *call_node(struct node_client *c, const char *method,
+			 json_t *params, struct error *err)
 {
 	AUTO_FREE char *text = params ? json_dumps(params, 0) : NULL;
 	AUTO_FREE char *reply = NULL;
@@ -80,8 +80,8 @@ static json_t *call(struct node_client *c, const char *method, json_t *params,
 	return result;
 }
 
-static int join(const struct env_mount_job *job, const char *source,
-		const json_t *mounted, struct error *err)
+static int join_targets(const struct env_mount_job *job, const char *source,
+			const json_t *mounted, struct error *err)
 {
 	struct env_join j = {
 		.targets = job->targets,
@@ -99,13 +99,13 @@ static int check_joined(const struct env_mount_job *job, const char *source,
 	int rc = job->check ? job->check->is_good(job->check, err) : 0;
 	struct error why = ERROR_INIT;
 
-	/* What the check has started may work in it still. */
+	/* Processes that the check has started may work in it still. */
 	if (rc < 0 && env_part_all(source, &why) < 0)
 		error_wrap(err, rc, "what was mounted stays (%.100s)", why.msg);
 	return rc;
 }
 
-/* What a kill leaves of what is mounted from now on, the next one takes away. */
+/* Begin a mount that is not confirmed: after a kill the next run takes it away. */
 static int begin_unconfirmed(const char *work, char **ret_path, int *ret,
 			     struct error *err)
 {
@@ -132,7 +132,7 @@ static int join_and_check(const struct env_mount_job *job, const char *source,
 	int rc = begin_unconfirmed(work, &path, &fd, err);
 
 	if (rc == 0)
-		rc = join(job, source, mounted, err);
+		rc = join_targets(job, source, mounted, err);
 	if (rc == 0)
 		rc = check_joined(job, source, err);
 	if (rc == 0 && unlink(path) < 0) {
@@ -153,7 +153,8 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 
 	if (rc < 0)
 		return rc;
-	mounted = call(c, "environment.mount", mount_params(job, name), err);
+	mounted =
+		call_node(c, "environment.mount", mount_params(job, name), err);
 	if (!mounted)
 		return -err->code;
 	job->is_answered = true;
@@ -164,9 +165,9 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
 	rc = join_and_check(job, source, mounted, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
-		json_decref(call(c, "environment.umount",
-				 json_pack("{s:s}", "name", name),
-				 &(struct error)ERROR_INIT));
+		json_decref(call_node(c, "environment.umount",
+				      json_pack("{s:s}", "name", name),
+				      &(struct error)ERROR_INIT));
 	return rc;
 }
 

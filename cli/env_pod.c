@@ -130,7 +130,7 @@ int env_pod_call(int fd, const char *method, json_t *params,
 
 	if (rc == 0)
 		rc = env_pod_write(fd, &line, &untaken);
-	/* Who takes no question may have said why before it left. */
+	/* A server that takes no question may have said why before it left. */
 	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
 		rc = env_pod_read(fd, seconds, &line, err);
 	if (rc < 0 && untaken.code)

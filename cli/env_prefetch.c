@@ -121,7 +121,7 @@ static int check_nodes(const void *config, char **args, struct error *err)
 	return env_check_first(config, args, err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_prefetch(const void *config, char **args, struct error *err)
 {
 	const struct env_prefetch_config *c = config;
 	struct env_opened o = { .store = NULL };
@@ -165,5 +165,5 @@ const struct command env_prefetch_command = {
 	},
 	.config_size = sizeof(struct env_prefetch_config),
 	.check = check_nodes,
-	.run = run,
+	.run = run_env_prefetch,
 };

@@ -15,7 +15,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_rm(const void *config, char **args, struct error *err)
 {
 	const struct env_rm_config *c = config;
 	struct env_opened o = { .store = NULL };
@@ -27,7 +27,7 @@ static int run(const void *config, char **args, struct error *err)
 		struct digest d;
 
 		rc = env_catalog_find(o.catalog, *key, &d, err);
-		/* What a captor left that was killed has no index. */
+		/* Blobs of a capture that was killed have no index. */
 		if (rc == -ENOENT && strlen(*key) == ENV_KEY_HEX - 1) {
 			char text[DIGEST_STR_MAX];
 
@@ -62,5 +62,5 @@ const struct command env_rm_command = {
 	},
 	.config_size = sizeof(struct env_rm_config),
 	.check = env_check_first,
-	.run = run,
+	.run = run_env_rm,
 };

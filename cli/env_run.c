@@ -142,13 +142,13 @@ static const struct option_spec options[] = {
 
 /* ---------------------------------------------------------------------------- ends --- */
 
-static void say(const char *line)
+static void say_line(const char *line)
 {
 	fprintf(stderr, "bootseer env run: %s\n", line);
 }
 
 /* With its daemons, where it is good. */
-static void end(struct env_run *r, int status)
+static void end_command(struct env_run *r, int status)
 {
 	const struct env_daemons_at at = { r->at.catalog, r->now };
 	struct env_daemons daemons = r->cfg->daemons;
@@ -166,7 +166,7 @@ static void end(struct env_run *r, int status)
 	}
 	if (rc == 0)
 		env_end_as(status);
-	say(err.msg);
+	say_line(err.msg);
 	exit(EXIT_FAILURE);
 }
 
@@ -187,13 +187,13 @@ static void run_plain(struct env_run *r, const char *why)
 	if ((r->cfg->daemons.commands || r->system >= 0) &&
 	    env_child_run(r->command, r->system, NULL, &status, NULL, &err) ==
 		    0)
-		end(r, status);
+		end_command(r, status);
 	status = env_become(r->command, &err);
-	say(err.msg);
+	say_line(err.msg);
 	exit(status);
 }
 
-/* What the command depends on and nobody can tell is not in the key. */
+/* Say what the command depends on and nobody can tell: it is not in the key. */
 static void say_unknown(const struct env_run *r)
 {
 	const struct env_inputs *in = &r->inputs;
@@ -251,7 +251,7 @@ static int look_up(struct env_run *r, struct env_turn **ret_turn,
 	return env_run_take_turn(r, ret_turn, ret, err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_run(const void *config, char **args, struct error *err)
 {
 	const struct env_run_config *c = config;
 	struct env_run r = { .cfg = c, .command = args, .system = -1 };
@@ -264,7 +264,7 @@ static int run(const void *config, char **args, struct error *err)
 	/* A URL that is wrong is wrong however often it is tried: that is told, and a
 	 * store that is down is not. */
 	if (open_store(&r, &r.no_store) == -EINVAL) {
-		say(r.no_store.msg);
+		say_line(r.no_store.msg);
 		exit(EXIT_USAGE);
 	}
 	r.deadline_ns = clock_now_ns() + c->wait;
@@ -282,11 +282,11 @@ static int run(const void *config, char **args, struct error *err)
 		rc = env_run_capture(&r, turn, &status, &snap, err);
 	if (rc < 0)
 		run_plain(&r, err->msg);
-	end(&r, status);
+	end_command(&r, status);
 	return 0;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_env_run(const void *config, char **args, struct error *err)
 {
 	const struct env_run_config *c = config;
 	int rc = env_check_store(c->store, err);
@@ -317,6 +317,6 @@ const struct command env_run_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct env_run_config),
-	.check = check,
-	.run = run,
+	.check = check_env_run,
+	.run = run_env_run,
 };

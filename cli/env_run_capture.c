@@ -136,7 +136,7 @@ static int look_again(struct env_run *r, struct error *err)
 	return env_scan_hash_recent(r->before, err);
 }
 
-static bool capture(struct env_run *r, struct env_snapshot *ret)
+static bool capture_snapshot(struct env_run *r, struct env_snapshot *ret)
 {
 	const struct env_capture_options opts = {
 		.program = r->command[0],
@@ -208,7 +208,7 @@ int env_run_capture(struct env_run *r, struct env_turn *turn, int *ret_status,
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			why.msg);
 	else if (status == 0 && note_made(r))
-		is_good = capture(r, ret);
+		is_good = capture_snapshot(r, ret);
 	if (is_good)
 		say_left(&left);
 	/* Others that wait would fail one after the other. */

@@ -32,7 +32,7 @@ static void smoke_main(const char *command, pid_t parent)
 }
 
 /* A test that cannot be run here says nothing of the snapshot. */
-static int judge(int status, struct error *err)
+static int judge_status(int status, struct error *err)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -96,5 +96,5 @@ int env_smoke_run(const char *command, int64_t deadline_ns, struct error *err)
 		;
 	return is_late ? error_set(err, ECANCELED,
 				   "the --verify command does not end")
-		       : judge(status, err);
+		       : judge_status(status, err);
 }

@@ -201,7 +201,7 @@ static bool is_pending(const struct pod_socket *s, const char *name)
 	return fd < 0 || fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
 }
 
-/* One process has it at a time; -1 with errno. */
+/* Lock the list, for one process at a time; -1 with errno. */
 static int lock_list(const struct pod_socket *s)
 {
 	int fd = open_places(s);
@@ -354,7 +354,8 @@ static bool is_kept(int fd)
 	return is;
 }
 
-/* One that waits no more has begun to unpack it, and an overlay would hide that. */
+/* Check that the asker waits: one that does not has begun to unpack the snapshot, and an
+ * overlay would hide that. */
 static int check_waits(int fd, struct error *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
@@ -386,9 +387,9 @@ static int restore_for(const struct pod_socket *s, int fd,
 	return 0;
 }
 
-/* What is still in use bootseerd ends by itself, and its place is looked at again when
- * places are short. */
-static void leave(const struct pod_socket *s, const char *name)
+/* Leave a mount. Bootseerd ends by itself what is still in use, and its place is looked
+ * at again when places are short. */
+static void leave_mount(const struct pod_socket *s, const char *name)
 {
 	if (node_release(s, name) == 0)
 		give_place_back(s, name);
@@ -406,12 +407,12 @@ static int give_blocks(const struct pod_socket *s, int fd,
 					    .is_shared = q->is_shared };
 	int rc = env_give_serve(&s->cfg->node, fd, &wish, name, ANSWER_S, err);
 
-	leave(s, name);
+	leave_mount(s, name);
 	return rc;
 }
 
-static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
-		  struct error *err)
+static int answer_question(const struct pod_socket *s, int fd,
+			   struct pod_question *q, struct error *err)
 {
 	struct env_asker *asker = NULL;
 	AUTO_BUF line = BUF_INIT;
@@ -419,8 +420,8 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	AUTO_CLOSE int place = -1;
 	struct error alone = ERROR_INIT; /* why nothing can be mounted for it */
 	int known = env_asker_open(fd, &asker, &alone);
-	/* Who is refused has asked first: an answer before that finds it writing, and a
-	 * close with its question unread is an error to it. */
+	/* A client that is refused has asked first: an answer before that finds it
+	 * writing, and a close with its question unread is an error to it. */
 	int rc = env_pod_read(fd, ASK_S, &line, err);
 
 	if (rc == 0 && known < 0 && known != -ENOTSUP)
@@ -444,7 +445,7 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 		env_asker_free(asker);
 		asker = NULL;
 		if (rc < 0)
-			leave(s, name);
+			leave_mount(s, name);
 	}
 	env_asker_free(asker);
 	return rc;
@@ -472,7 +473,7 @@ static void serve_child(const struct pod_socket *s, int fd)
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
 			 sizeof(patience));
-	rc = answer(s, fd, &q, &err);
+	rc = answer_question(s, fd, &q, &err);
 	(void)!reply_with(fd, rc, &err);
 	if (rc < 0 && rc != -ECONNRESET)
 		say_refused(&err);
@@ -482,7 +483,7 @@ static void serve_child(const struct pod_socket *s, int fd)
 /* ------------------------------------------------------------------------- listener --- */
 
 /* How long no question is taken, in ms; -1: until something happens. */
-static int pace(struct pod_socket *s)
+static int pace_ms(struct pod_socket *s)
 {
 	int64_t now = clock_now_ns();
 	int64_t more = (now - s->counted_ns) / RATE_NS;
@@ -498,7 +499,7 @@ static int pace(struct pod_socket *s)
 }
 
 /* The asker runs its command itself when it reads this. */
-static void refuse(int fd, int code)
+static void refuse_asker(int fd, int code)
 {
 	struct error err = ERROR_INIT;
 	int rc = error_set(&err, code, "start a process for the answer: %s",
@@ -529,7 +530,7 @@ static void take_one(struct pod_socket *s)
 	if (pid > 0)
 		s->n_children++;
 	else
-		refuse(fd, errno);
+		refuse_asker(fd, errno);
 	(void)close(fd);
 }
 
@@ -554,7 +555,7 @@ static int listen_all(struct pod_socket *s, struct error *err)
 	s->tokens = BURST;
 	s->counted_ns = clock_now_ns();
 	while (goes_on) {
-		int ms = pace(s);
+		int ms = pace_ms(s);
 		bool takes = s->tokens > 0 && !s->short_until_ns &&
 			     s->n_children < CHILDREN_MAX;
 		struct pollfd p[2] = {
@@ -640,7 +641,7 @@ static int open_dir(struct pod_socket *s, const char *dir, struct error *err)
 	return s->list ? 0 : error_nomem(err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_socket(const void *config, char **args, struct error *err)
 {
 	struct pod_socket s = {
 		.cfg = config, .dir = -1, .listener = -1, .signals = -1
@@ -672,7 +673,7 @@ static int run(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_env_socket(const void *config, char **args, struct error *err)
 {
 	const struct env_socket_config *c = config;
 	int rc = 0;
@@ -722,6 +723,6 @@ const struct command env_socket_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct env_socket_config),
-	.check = check,
-	.run = run,
+	.check = check_env_socket,
+	.run = run_env_socket,
 };

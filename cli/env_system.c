@@ -120,7 +120,7 @@ static bool is_passed_by(int fd, pid_t holder)
 
 /* ------------------------------------------------------------------------- locks --- */
 
-/* One byte of the file for each folder. */
+/* Locks of the folders: one byte of the file for each. */
 struct lock_list {
 	struct flock *locks;
 	size_t n, cap;

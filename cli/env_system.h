@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One command at a time has a target, and no other has one that lies in it or around it:
- * what is captured is what that command did, and not half of another one, too.
+ * Locks of targets: one command at a time has a target, and no other has one that lies in
+ * it or around it: what is captured is what that command did, and not half of another
+ * one, too.
  */
 #ifndef BOOTSEER_CLI_ENV_SYSTEM_H
 #define BOOTSEER_CLI_ENV_SYSTEM_H

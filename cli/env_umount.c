@@ -17,9 +17,9 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* What was written to it goes. */
-static int release(const struct node_options *o, const char *name,
-		   struct error *err)
+/* End the mount; what was written to it is lost. */
+static int release_mount(const struct node_options *o, const char *name,
+			 struct error *err)
 {
 	json_t *params = json_pack("{s:s}", "name", name);
 	AUTO_FREE char *text = params ? json_dumps(params, 0) : NULL;
@@ -31,14 +31,14 @@ static int release(const struct node_options *o, const char *name,
 	if (rc == 0)
 		rc = node_call(c, "environment.umount", text, &reply, err);
 	node_client_close(c);
-	/* Of another mount namespace: the housekeeper ends it with that. */
+	/* A mount of another mount namespace is busy: the housekeeper ends it with that. */
 	if (rc != -EBUSY)
 		return rc;
 	fprintf(stderr, "bootseer env umount: %s\n", err->msg);
 	return 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_umount(const void *config, char **args, struct error *err)
 {
 	const struct env_umount_config *c = config;
 	int rc = 0;
@@ -48,8 +48,9 @@ static int run(const void *config, char **args, struct error *err)
 
 		rc = env_part(*target, ENV_MOUNT_PREFIX, &source, err);
 		if (rc == 0)
-			rc = release(&c->node,
-				     source + strlen(ENV_MOUNT_PREFIX), err);
+			rc = release_mount(&c->node,
+					   source + strlen(ENV_MOUNT_PREFIX),
+					   err);
 	}
 	return rc;
 }
@@ -68,5 +69,5 @@ const struct command env_umount_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct env_umount_config),
-	.run = run,
+	.run = run_env_umount,
 };

@@ -19,9 +19,9 @@ struct env_verify {
 	uint64_t n, n_bad;
 };
 
-static int verify(void *arg, const struct digest *key,
-		  const struct env_snapshot *s, const struct error *why,
-		  struct error *err)
+static int verify_snapshot(void *arg, const struct digest *key,
+			   const struct env_snapshot *s,
+			   const struct error *why, struct error *err)
 {
 	struct env_verify *v = arg;
 	struct error own = ERROR_INIT;
@@ -49,13 +49,13 @@ static int verify_one(struct env_verify *v, const char *text, struct error *err)
 		return rc;
 	rc = env_snapshot_get(v->store, &key, &snap, &why);
 	if (rc < 0)
-		return verify(v, &key, NULL, &why, err);
-	rc = verify(v, &key, &snap, NULL, err);
+		return verify_snapshot(v, &key, NULL, &why, err);
+	rc = verify_snapshot(v, &key, &snap, NULL, err);
 	env_snapshot_fini(&snap);
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_env_verify(const void *config, char **args, struct error *err)
 {
 	const struct env_verify_config *c = config;
 	struct env_verify v = { .n = 0 };
@@ -64,7 +64,7 @@ static int run(const void *config, char **args, struct error *err)
 
 	v.store = s;
 	if (rc == 0 && !args[1])
-		rc = env_snapshot_list(s, verify, &v, err);
+		rc = env_snapshot_list(s, verify_snapshot, &v, err);
 	for (char **key = args + 1; rc == 0 && args[1] && *key; key++)
 		rc = verify_one(&v, *key, err);
 	if (rc == 0 && v.n_bad)
@@ -89,5 +89,5 @@ const struct command env_verify_command = {
 	},
 	.config_size = sizeof(struct env_verify_config),
 	.check = env_check_first,
-	.run = run,
+	.run = run_env_verify,
 };

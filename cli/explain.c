@@ -17,7 +17,7 @@ static bool is_trace(const json_t *s, const char *match)
 	return strcmp(reply_text(s, "trace"), match) == 0;
 }
 
-static long long hot(const json_t *s, const char *key)
+static long long hot_number(const json_t *s, const char *key)
 {
 	return reply_number(json_object_get(s, "hot"), key);
 }
@@ -51,13 +51,13 @@ static bool was_of_another(const json_t *s)
 
 static bool does_not_fit(const json_t *s)
 {
-	return hot(s, "unused_blocks") > hot(s, "used_blocks");
+	return hot_number(s, "unused_blocks") > hot_number(s, "used_blocks");
 }
 
 static bool was_late(const json_t *s)
 {
 	return reply_number(json_object_get(s, "fetched"), "hot") <
-	       hot(s, "bytes") / 2;
+	       hot_number(s, "bytes") / 2;
 }
 
 /* The first that applies to the newest start. */

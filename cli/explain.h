@@ -6,10 +6,10 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* One sentence on `starts` (a list, newest first), and what to do; static. */
+/* A sentence on `starts` (a list, newest first), and what to do; static. */
 const char *explain_verdict(const json_t *starts);
 
-/* One start, in lines for people. */
+/* Print a start, in lines for people. */
 void explain_print(const json_t *start, FILE *out);
 
 /* The image of a node.status reply that `ref` means: one of its names (with or

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on images have in common. */
+/* Functions that the commands on images share. */
 #ifndef BOOTSEER_CLI_IMAGE_H
 #define BOOTSEER_CLI_IMAGE_H
 
@@ -55,7 +55,7 @@ int image_artifact_parse(const char *option, struct digest *room,
  * was about; nothing of none. */
 void image_others_print(size_t n);
 
-/* What a command on one image works with. */
+/* The image that a command works on. */
 struct image_target {
 	struct oci_ref ref;
 	struct oci_config config; /* borrows from the access it was made of */

@@ -41,7 +41,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_check(const void *config, char **args, struct error *err)
 {
 	const struct check_config *c = config;
 	struct image_progress progress;
@@ -88,7 +88,7 @@ static int run(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_check(const void *config, char **args, struct error *err)
 {
 	const struct check_config *c = config;
 	const struct digest *artifact;
@@ -111,6 +111,6 @@ const struct command image_check_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct check_config),
-	.check = check,
-	.run = run,
+	.check = check_image_check,
+	.run = run_image_check,
 };

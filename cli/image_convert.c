@@ -166,7 +166,8 @@ static int check_signing(const struct convert_config *c,
 	return 0;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_convert(const void *config, char **args,
+			       struct error *err)
 {
 	const struct convert_config *c = config;
 	const struct convert_options opt = {
@@ -193,10 +194,10 @@ static int load_key(const struct convert_config *c, const struct oci_ref *dst,
 	return is_signed(c, dst) ? signer_load_or_new(ret, err) : 0;
 }
 
-static int convert(const struct convert_config *c, const char *name,
-		   const struct image_target *src,
-		   const struct image_target *dst, struct signer_new *signer,
-		   struct error *err)
+static int convert_image(const struct convert_config *c, const char *name,
+			 const struct image_target *src,
+			 const struct image_target *dst,
+			 struct signer_new *signer, struct error *err)
 {
 	char pattern[TRUST_PATTERN_MAX + 1];
 	const struct sign_terms terms = { .key = signer->key,
@@ -236,7 +237,7 @@ static int convert(const struct convert_config *c, const char *name,
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_convert(const void *config, char **args, struct error *err)
 {
 	const struct convert_config *c = config;
 	AUTO(image_target) src = NULL;
@@ -249,7 +250,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = load_key(c, &dst->ref, &signer, err);
 	if (rc == 0)
-		rc = convert(c, args[1], src, dst, &signer, err);
+		rc = convert_image(c, args[1], src, dst, &signer, err);
 	signer_new_fini(&signer);
 	return rc;
 }
@@ -273,6 +274,6 @@ const struct command image_convert_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct convert_config),
-	.check = check,
-	.run = run,
+	.check = check_image_convert,
+	.run = run_image_convert,
 };

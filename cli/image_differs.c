@@ -6,8 +6,8 @@
 
 #include "common/text.h"
 
-static void differs(struct compare_report *base, const char *path,
-		    const char *what)
+static void note_difference(struct compare_report *base, const char *path,
+			    const char *what)
 {
 	struct image_differs *d =
 		container_of(base, struct image_differs, base);
@@ -25,7 +25,7 @@ static void differs(struct compare_report *base, const char *path,
 void image_differs_start(struct image_differs *d)
 {
 	memset(d, 0, sizeof(*d));
-	d->base.differs = differs;
+	d->base.differs = note_difference;
 }
 
 void image_differs_print(const struct image_differs *d)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What differs between blocks and layers of an image, for people. */
+/* Differences between blocks and layers of an image, for people. */
 #ifndef BOOTSEER_CLI_IMAGE_DIFFERS_H
 #define BOOTSEER_CLI_IMAGE_DIFFERS_H
 

@@ -170,7 +170,7 @@ static int explain_pod(struct node_client *c, const struct explain_config *cfg,
 
 /* The node knows its images by itself: no registry is asked, as it may be what
  * is down. */
-static int run(const void *config, char **args, struct error *err)
+static int run_image_explain(const void *config, char **args, struct error *err)
 {
 	const struct explain_config *cfg = config;
 	struct node_client *c = NULL;
@@ -217,5 +217,5 @@ const struct command image_explain_command = {
 	},
 	.config_size = sizeof(struct explain_config),
 	.check = check_explain,
-	.run = run,
+	.run = run_image_explain,
 };

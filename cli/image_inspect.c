@@ -19,7 +19,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_inspect(const void *config, char **args, struct error *err)
 {
 	const struct inspect_config *c = config;
 	AUTO(image_target) t = NULL;
@@ -38,7 +38,8 @@ static int run(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_inspect(const void *config, char **args,
+			       struct error *err)
 {
 	const struct inspect_config *c = config;
 	const struct digest *artifact;
@@ -60,6 +61,6 @@ const struct command image_inspect_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct inspect_config),
-	.check = check,
-	.run = run,
+	.check = check_image_inspect,
+	.run = run_image_inspect,
 };

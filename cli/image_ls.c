@@ -11,7 +11,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_ls(const void *config, char **args, struct error *err)
 {
 	const struct image_ls_config *c = config;
 	AUTO(image_target) t = NULL;
@@ -39,5 +39,5 @@ const struct command image_ls_command = {
 	},
 	.config_size = sizeof(struct image_ls_config),
 	.check = image_check_first,
-	.run = run,
+	.run = run_image_ls,
 };

@@ -157,8 +157,8 @@ static int run_mount(const void *config, char **args, struct error *err)
 }
 
 /* Tell bootseerd that the folder needs nothing any more. */
-static int release(struct node_client *c, const char *user, bool *ret_was,
-		   struct error *err)
+static int release_folder(struct node_client *c, const char *user,
+			  bool *ret_was, struct error *err)
 {
 	json_t *root = json_pack("{s:s}", "user", user);
 	AUTO_FREE char *params = root ? json_dumps(root, 0) : NULL;
@@ -222,7 +222,7 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	unmounted = may_be_image(where) && umount2(where, UMOUNT_NOFOLLOW) == 0;
 	if (!unmounted && errno != EINVAL)
 		return refuse_unmount(where, errno, err);
-	rc = release(c, user, &was, err);
+	rc = release_folder(c, user, &was, err);
 	if (rc == 0 && !was && !unmounted)
 		rc = error_set(err, EINVAL,
 			       "no image is mounted at '%s': 'findmnt' lists "

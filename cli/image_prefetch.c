@@ -66,8 +66,8 @@ static const struct option_spec options[] = {
 };
 
 /* `what` NULL: only look.  `*ret` is replaced. */
-static int ask(struct node_client *c, const char *id, const char *what,
-	       int wait_ms, json_t **ret, struct error *err)
+static int ask_prefetch(struct node_client *c, const char *id, const char *what,
+			int wait_ms, json_t **ret, struct error *err)
 {
 	json_t *reply = NULL;
 	int rc;
@@ -88,7 +88,7 @@ static bool is_phase(const json_t *a, const char *phase)
 	return strcmp(reply_text(a, "phase"), phase) == 0;
 }
 
-/* Of an image comes first what is hot, also when it is to be tried again. */
+/* Is the hot set what comes next, also when it is to be tried again? */
 static bool is_hot_next(const json_t *a)
 {
 	return is_phase(a, "hot") || (is_phase(a, "retrying") &&
@@ -108,7 +108,7 @@ static const char *all_key(const json_t *a)
 }
 
 /* 1: not there yet. */
-static int judge(const json_t *a, int64_t paused_ns, struct error *err)
+static int judge_phase(const json_t *a, int64_t paused_ns, struct error *err)
 {
 	if (is_phase(a, "done") || is_phase(a, "idle"))
 		return 0;
@@ -146,12 +146,12 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 	int64_t now = clock_now_ns(), running = now;
 	int rc;
 
-	while ((rc = judge(*a, now - running, err)) > 0) {
+	while ((rc = judge_phase(*a, now - running, err)) > 0) {
 		say_why(bar, *a, &said);
 		progress_step(bar, reply_text(*a, "phase"),
 			      (uint64_t)reply_number(*a, have_key(*a)),
 			      (uint64_t)reply_number(*a, all_key(*a)), now);
-		rc = ask(c, id, NULL, STEP_MS, a, err);
+		rc = ask_prefetch(c, id, NULL, STEP_MS, a, err);
 		if (rc < 0)
 			return rc;
 		now = clock_now_ns();
@@ -161,7 +161,7 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 	return rc;
 }
 
-/* What was asked for is there, which is not the whole image. */
+/* Print the part that was asked for and is there, which is not the whole image. */
 static void print_part(const json_t *a)
 {
 	char hot[PROGRESS_BYTES_MAX], have[PROGRESS_BYTES_MAX];
@@ -195,9 +195,9 @@ static void print_answer(const json_t *a)
 	       has_error ? reply_text(a, "error") : "");
 }
 
-static int prefetch(const struct image_prefetch_config *cfg,
-		    struct node_client *c, const char *ref, json_t **a,
-		    struct error *err)
+static int prefetch_image(const struct image_prefetch_config *cfg,
+			  struct node_client *c, const char *ref, json_t **a,
+			  struct error *err)
 {
 	const struct node_image_query q = { .ref = ref,
 					    .plain_http = cfg->plain_http };
@@ -211,13 +211,14 @@ static int prefetch(const struct image_prefetch_config *cfg,
 		return rc;
 	digest_format(&image.id, id);
 	node_image_fini(&image);
-	rc = ask(c, id, what, 0, a, err);
+	rc = ask_prefetch(c, id, what, 0, a, err);
 	if (rc == 0 && cfg->wait && !cfg->stop)
 		rc = wait_for_end(c, id, a, err);
 	return error_wrap(err, rc, "image %s", ref);
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_prefetch(const void *config, char **args,
+				struct error *err)
 {
 	const struct image_prefetch_config *cfg = config;
 
@@ -238,8 +239,8 @@ static int check(const void *config, char **args, struct error *err)
 	return image_ref_check(args[0], err);
 }
 
-static int order(const struct image_prefetch_config *cfg, const char *ref,
-		 struct error *err)
+static int order_preheat(const struct image_prefetch_config *cfg,
+			 const char *ref, struct error *err)
 {
 	struct preheat_options o = cfg->preheat;
 
@@ -250,7 +251,8 @@ static int order(const struct image_prefetch_config *cfg, const char *ref,
 	return preheat_order(&o, err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_prefetch(const void *config, char **args,
+			      struct error *err)
 {
 	const struct image_prefetch_config *cfg = config;
 	struct node_client *c = NULL;
@@ -258,10 +260,10 @@ static int run(const void *config, char **args, struct error *err)
 	int rc;
 
 	if (cfg->nodes)
-		return order(cfg, args[0], err);
+		return order_preheat(cfg, args[0], err);
 	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
-		rc = prefetch(cfg, c, args[0], &answer, err);
+		rc = prefetch_image(cfg, c, args[0], &answer, err);
 	node_client_close(c);
 	if (rc == 0)
 		print_answer(answer);
@@ -291,6 +293,6 @@ const struct command image_prefetch_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct image_prefetch_config),
-	.check = check,
-	.run = run,
+	.check = check_image_prefetch,
+	.run = run_image_prefetch,
 };

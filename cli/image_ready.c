@@ -74,7 +74,7 @@ static int connect_to(const char *path, int *ret, struct error *err)
 	return 0;
 }
 
-/* One line, without its end. */
+/* Read a line, without its end. */
 static int read_line(int fd, int timeout_ms, char *line, struct error *err)
 {
 	size_t n = 0;
@@ -136,7 +136,7 @@ static int say_outside(const struct ready_config *cfg, struct error *err)
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_ready(const void *config, char **args, struct error *err)
 {
 	const struct ready_config *cfg = config;
 
@@ -148,7 +148,7 @@ static int check(const void *config, char **args, struct error *err)
 	return 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_ready(const void *config, char **args, struct error *err)
 {
 	const struct ready_config *cfg = config;
 
@@ -172,6 +172,6 @@ const struct command image_ready_command = {
 		.see_also = "bootseerd(8)",
 	},
 	.config_size = sizeof(struct ready_config),
-	.check = check,
-	.run = run,
+	.check = check_image_ready,
+	.run = run_image_ready,
 };

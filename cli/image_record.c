@@ -94,7 +94,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* One recording. */
+/* A recording. */
 struct record_job {
 	const struct record_config *cfg;
 	char *const *command;
@@ -153,7 +153,8 @@ static int workload_of(const struct record_job *j, char **ret,
 	return *ret ? 0 : error_nomem(err);
 }
 
-static int begin(struct record_job *j, const char *ref, struct error *err)
+static int begin_recording(struct record_job *j, const char *ref,
+			   struct error *err)
 {
 	const struct node_image_query q = {
 		.ref = ref,
@@ -185,7 +186,7 @@ static int begin(struct record_job *j, const char *ref, struct error *err)
 	return rc;
 }
 
-static void end(struct record_job *j)
+static void end_recording(struct record_job *j)
 {
 	struct error err = ERROR_INIT;
 
@@ -272,9 +273,9 @@ static bool has_condition(const struct record_job *j)
 	return j->cfg->ready_file || j->cfg->ready_line;
 }
 
-/* What the container's end, or its being ready, means. */
-static int conclude(struct record_job *j, struct container *c,
-		    struct error *err)
+/* Judge the container's end, or its being ready. */
+static int conclude_recording(struct record_job *j, struct container *c,
+			      struct error *err)
 {
 	if (j->event == CONTAINER_SIGNAL)
 		return error_set(err, EINTR, "ended by a signal");
@@ -305,12 +306,12 @@ static int run_container(struct record_job *j, const struct rootfs *r,
 	if (rc == 0)
 		rc = container_wait(c, j->until_ns, &j->event, err);
 	if (rc == 0)
-		rc = conclude(j, c, err);
+		rc = conclude_recording(j, c, err);
 	container_free(c);
 	return rc;
 }
 
-static int record(struct record_job *j, struct error *err)
+static int record_start(struct record_job *j, struct error *err)
 {
 	AUTO(rootfs) r = NULL;
 	int rc = rootfs_new(reply_raw(j->reply, "path"), &r, err);
@@ -398,7 +399,8 @@ static void print_figures(const struct record_job *j, const json_t *f)
 	}
 }
 
-/* What the node keeps now of this workload: with earlier recordings of it. */
+/* Write the trace that the node keeps now of this workload: with earlier recordings of
+ * it. */
 static int write_trace(struct record_job *j, const char *workload,
 		       struct error *err)
 {
@@ -425,7 +427,7 @@ static int write_trace(struct record_job *j, const char *workload,
 	return rc < 0 ? error_wrap(err, rc, "--output") : 0;
 }
 
-static int report(struct record_job *j, struct error *err)
+static int report_recording(struct record_job *j, struct error *err)
 {
 	AUTO_JSON *figures = NULL;
 	int rc = get_figures(j, &figures, err);
@@ -437,7 +439,8 @@ static int report(struct record_job *j, struct error *err)
 	return rc;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_record(const void *config, char **args,
+			      struct error *err)
 {
 	const struct record_config *cfg = config;
 	int rc = image_ref_check(args[0], err);
@@ -453,7 +456,7 @@ static int check(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_record(const void *config, char **args, struct error *err)
 {
 	struct record_job j = { .cfg = config,
 				.ready_ms = -1,
@@ -468,14 +471,14 @@ static int run(const void *config, char **args, struct error *err)
 		rc = node_connect(&j.cfg->node, &j.node, err);
 	if (rc == 0) {
 		leftovers_clean(j.node);
-		rc = begin(&j, args[0], err);
+		rc = begin_recording(&j, args[0], err);
 	}
 	if (rc == 0) {
-		rc = record(&j, err);
-		end(&j);
+		rc = record_start(&j, err);
+		end_recording(&j);
 	}
 	if (rc == 0)
-		rc = report(&j, err);
+		rc = report_recording(&j, err);
 	json_decref(j.reply);
 	node_client_close(j.node);
 	if (j.signal_fd >= 0)
@@ -505,6 +508,6 @@ const struct command image_record_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct record_config),
-	.check = check,
-	.run = run,
+	.check = check_image_record,
+	.run = run_image_record,
 };

@@ -15,7 +15,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int run(const void *config, char **args, struct error *err)
+static int run_image_rm(const void *config, char **args, struct error *err)
 {
 	const struct image_rm_config *c = config;
 	AUTO(image_target) t = NULL;
@@ -52,5 +52,5 @@ const struct command image_rm_command = {
 	},
 	.config_size = sizeof(struct image_rm_config),
 	.check = image_check_first,
-	.run = run,
+	.run = run_image_rm,
 };

@@ -44,7 +44,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int check(const void *config, char **args, struct error *err)
+static int check_image_sign(const void *config, char **args, struct error *err)
 {
 	const struct sign_config *c = config;
 	char pattern[TRUST_PATTERN_MAX + 1];
@@ -117,8 +117,8 @@ static int sign_with(struct sign_options *opt, const char *ref,
 	return 0;
 }
 
-static int sign(const struct sign_config *c, const char *ref, bool verify,
-		struct error *err)
+static int sign_image(const struct sign_config *c, const char *ref, bool verify,
+		      struct error *err)
 {
 	struct sign_terms_owned own = { .key = NULL };
 	struct sign_options opt = { .check.platform = c->platform };
@@ -138,12 +138,12 @@ static int sign(const struct sign_config *c, const char *ref, bool verify,
 
 static int run_sign(const void *config, char **args, struct error *err)
 {
-	return sign(config, args[0], false, err);
+	return sign_image(config, args[0], false, err);
 }
 
 static int run_verify(const void *config, char **args, struct error *err)
 {
-	return sign(config, args[0], true, err);
+	return sign_image(config, args[0], true, err);
 }
 
 const struct command image_sign_command = {
@@ -165,7 +165,7 @@ const struct command image_sign_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct sign_config),
-	.check = check,
+	.check = check_image_sign,
 	.run = run_sign,
 };
 
@@ -187,6 +187,6 @@ const struct command image_verify_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct sign_config),
-	.check = check,
+	.check = check_image_sign,
 	.run = run_verify,
 };

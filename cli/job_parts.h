@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a job waits for before its program begins: parts, all at once, each of which is some
- * commands in a row, and others in their place where one of them fails.
+ * Parts that a job waits for before its program begins, all at once, each of which is
+ * some commands in a row, and others in their place where one of them fails.
  */
 #ifndef BOOTSEER_CLI_JOB_PARTS_H
 #define BOOTSEER_CLI_JOB_PARTS_H

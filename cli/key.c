@@ -145,7 +145,7 @@ static bool is_private(const char *path)
 	       text.len && strstr(text.data, " PRIVATE KEY-----");
 }
 
-static int show(const char *path, struct error *err)
+static int show_keys(const char *path, struct error *err)
 {
 	AUTO(trust_keys) list = NULL;
 	AUTO(sign_key) key = NULL;
@@ -181,7 +181,7 @@ static int run_show(const void *config, char **args, struct error *err)
 	int rc = 0;
 
 	for (; rc == 0 && *args; args++)
-		rc = show(*args, err);
+		rc = show_keys(*args, err);
 	return rc;
 }
 

@@ -72,14 +72,14 @@ static void kill_container(const char *path, const char *name)
 				 (char *)(uintptr_t)name,
 				 NULL };
 
-		/* What is left of it shows below. */
+		/* Leftovers of the container show below. */
 		(void)!child_capture(argv, RUNC_TIMEOUT_MS, &text, &status,
 				     &err);
 	}
 }
 
-static int clean(struct node_client *c, const char *path, const char *name,
-		 const char *user, struct error *err)
+static int clean_leftover(struct node_client *c, const char *path,
+			  const char *name, const char *user, struct error *err)
 {
 	json_t *reply = NULL;
 	int rc;
@@ -127,7 +127,7 @@ void leftovers_clean(struct node_client *c)
 		}
 		if (find_user(path, &user) == 0)
 			continue;
-		if (clean(c, path, e->d_name, user.data, &err) < 0)
+		if (clean_leftover(c, path, e->d_name, user.data, &err) < 0)
 			fprintf(stderr,
 				"bootseer: a killed recording stays in '%s': "
 				"%s\n",

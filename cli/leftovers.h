@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a `bootseer image record` that was killed (kill -9) has left. */
+/* Leftovers of a `bootseer image record` that was killed (kill -9). */
 #ifndef BOOTSEER_CLI_LEFTOVERS_H
 #define BOOTSEER_CLI_LEFTOVERS_H
 

@@ -92,7 +92,7 @@ static const struct command *const commands[] = {
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */
-static int match(const struct command *c, int argc, char **argv)
+static int match_command(const struct command *c, int argc, char **argv)
 {
 	const char *name = strchr(c->program.name, ' ');
 	int n = 0;
@@ -146,7 +146,7 @@ static void print_help(FILE *out, const char *group)
 }
 
 /* Short, so that what is wrong is the last line that people see. */
-static void refuse(int argc, char **argv)
+static void refuse_words(int argc, char **argv)
 {
 	const char *group = is_group(argv[1]) ? argv[1] : NULL;
 
@@ -165,17 +165,17 @@ static void refuse(int argc, char **argv)
 		group ? " " : "");
 }
 
-static int fail(const struct command *c, void *config, int status,
-		struct error *err)
+static int fail_command(const struct command *c, void *config, int status,
+			struct error *err)
 {
-	/* It may have words of a registry, a node or a file's name. */
+	/* The message may have words of a registry, a node or a file's name. */
 	text_make_printable(err->msg);
 	fprintf(stderr, "%s: %s\n", c->program.name, err->msg);
 	option_fini(c->program.options, config);
 	return status;
 }
 
-static int run(const struct command *c, int argc, char **argv)
+static int run_command(const struct command *c, int argc, char **argv)
 {
 	AUTO_FREE void *config = calloc(1, c->config_size);
 	struct error err = ERROR_INIT;
@@ -191,24 +191,24 @@ static int run(const struct command *c, int argc, char **argv)
 	if (rc == 0 && action == OPTION_ACTION_RUN && c->check)
 		rc = c->check(config, argv + first, &err);
 	if (rc < 0)
-		return fail(c, config, EXIT_USAGE, &err);
+		return fail_command(c, config, EXIT_USAGE, &err);
 	if (action == OPTION_ACTION_RUN && c->open)
 		rc = c->open(config, argv + first, &err);
 	if (rc == -EINVAL)
-		return fail(c, config, EXIT_USAGE, &err);
+		return fail_command(c, config, EXIT_USAGE, &err);
 	if (rc == 0 && action == OPTION_ACTION_RUN)
 		rc = c->run(config, argv + first, &err);
 	if (rc < 0)
-		return fail(c, config, c->failed ? c->failed : EXIT_FAILURE,
-			    &err);
+		return fail_command(c, config,
+				    c->failed ? c->failed : EXIT_FAILURE, &err);
 	option_fini(c->program.options, config);
 	if (c->is_status && rc > 0)
 		return rc;
 	return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* What the build makes manuals and completions from. */
-static int generate(const char *what)
+/* Print the text that the build makes manuals and completions from. */
+static int generate_text(const char *what)
 {
 	const struct option_program *programs[ARRAY_SIZE(commands) + 1] = {
 		NULL
@@ -234,10 +234,10 @@ int main(int argc, char **argv)
 
 	plain_output_begin();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		int n = match(commands[i], argc, argv);
+		int n = match_command(commands[i], argc, argv);
 
 		if (n)
-			return run(commands[i], argc - n, argv + n);
+			return run_command(commands[i], argc - n, argv + n);
 	}
 	if (argc == 3 && strcmp(argv[1], DAEMON_INIT) == 0)
 		return daemon_init_main(argv[2]);
@@ -257,9 +257,9 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (argc == 2 && strncmp(argv[1], prefix, strlen(prefix)) == 0)
-		return generate(argv[1] + strlen(prefix));
+		return generate_text(argv[1] + strlen(prefix));
 	if (argc > 1)
-		refuse(argc, argv);
+		refuse_words(argc, argv);
 	else
 		print_help(stderr, NULL);
 	return EXIT_USAGE;

@@ -36,7 +36,7 @@ static bool is_within(const struct holder_look *l, const char *path)
 	       (path[l->len] == '/' || path[l->len] == '\0');
 }
 
-static const char *separator(const struct holder_look *l)
+static const char *list_separator(const struct holder_look *l)
 {
 	return l->n ? ", " : "";
 }
@@ -71,7 +71,7 @@ static bool any_leads_within(const struct holder_look *l, const char *folder)
 	return found;
 }
 
-static bool holds(const struct holder_look *l, const char *pid)
+static bool holds_mount(const struct holder_look *l, const char *pid)
 {
 	static const char *const links[] = { "cwd", "root", "exe" };
 	static const char *const folders[] = { "fd", "map_files" };
@@ -98,7 +98,8 @@ static void name_process(struct holder_look *l, const char *pid)
 	snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
 	if (l->n < NAMED_MAX && fs_read_file(path, 64, &name, NULL) == 0 &&
 	    name.data)
-		(void)!buf_printf(l->out, "%s%.*s (pid %.20s)", separator(l),
+		(void)!buf_printf(l->out, "%s%.*s (pid %.20s)",
+				  list_separator(l),
 				  (int)strcspn(name.data, "\n"), name.data,
 				  pid);
 	l->n++;
@@ -128,7 +129,7 @@ static void look_at_mounts(struct holder_look *l)
 			continue;
 		if (l->n < NAMED_MAX)
 			(void)!buf_printf(l->out, "%sthe mount '%.80s'",
-					  separator(l), at);
+					  list_separator(l), at);
 		l->n++;
 	}
 }
@@ -145,7 +146,8 @@ void mount_holders(const char *dir, struct buf *ret)
 	look_at_mounts(&l);
 	proc = opendir("/proc");
 	while (proc && !is_over(&l) && (e = readdir(proc)))
-		if (isdigit((unsigned char)*e->d_name) && holds(&l, e->d_name))
+		if (isdigit((unsigned char)*e->d_name) &&
+		    holds_mount(&l, e->d_name))
 			name_process(&l, e->d_name);
 	if (proc)
 		closedir(proc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who keeps a mount from being unmounted. */
+/* Processes that keep a mount from being unmounted. */
 #ifndef BOOTSEER_CLI_MOUNT_HOLDERS_H
 #define BOOTSEER_CLI_MOUNT_HOLDERS_H
 

@@ -152,7 +152,7 @@ static void print_peers(const json_t *p)
 	puts(bad || failed ? ": bootseer p2p status has why" : "");
 }
 
-/* What cannot be given back now, and why. */
+/* Print what cannot be given back now, and why. */
 static void print_kept(const json_t *cache)
 {
 	char text[PROGRESS_COUNT_MAX], unknown[PROGRESS_BYTES_MAX];

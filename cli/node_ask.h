@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One question to bootseerd and its answer, for commands. */
+/* A question to bootseerd and its answer, for commands. */
 #ifndef BOOTSEER_CLI_NODE_ASK_H
 #define BOOTSEER_CLI_NODE_ASK_H
 

@@ -91,8 +91,8 @@ static void add_daemon(json_t *list, int rc, const struct error *err)
 }
 
 /* All checks in one list; `c` is NULL when bootseerd does not run. */
-static void gather(const struct doctor_config *cfg, struct node_client *c,
-		   json_t *list)
+static void gather_checks(const struct doctor_config *cfg,
+			  struct node_client *c, json_t *list)
 {
 	json_t *params = cfg->registry
 				 ? json_pack("{s:s}", "registry", cfg->registry)
@@ -126,7 +126,7 @@ static int report_checks(struct node_client *c, json_t *list,
 	return rc < 0 ? error_wrap(err, rc, "the result was not reported") : 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_node_doctor(const void *config, char **args, struct error *err)
 {
 	const struct doctor_config *cfg = config;
 	struct node_client *c = NULL;
@@ -140,7 +140,7 @@ static int run(const void *config, char **args, struct error *err)
 		return error_nomem(err);
 	rc = node_connect(&cfg->node, &c, &why);
 	add_daemon(list, rc, &why);
-	gather(cfg, c, list);
+	gather_checks(cfg, c, list);
 	if (cfg->json) {
 		all = json_pack("{s:O}", "checks", list);
 		reply_print(all);
@@ -170,5 +170,5 @@ const struct command node_doctor_command = {
 		.see_also = "bootseerd(8)",
 	},
 	.config_size = sizeof(struct doctor_config),
-	.run = run,
+	.run = run_node_doctor,
 };

@@ -82,8 +82,9 @@ struct layer_fetch {
 	struct error why; /* the last failure */
 };
 
-static int ctr(const struct layer_fetch *f, const char *const words[], int in,
-	       int64_t timeout_ms, struct buf *ret, struct error *err)
+static int call_ctr(const struct layer_fetch *f, const char *const words[],
+		    int in, int64_t timeout_ms, struct buf *ret,
+		    struct error *err)
 {
 	const struct ctr_target at = { f->config->address, f->namespace };
 
@@ -121,8 +122,8 @@ static int blob_note(struct layer_fetch *f, const struct digest *d,
 static int list_blobs(struct layer_fetch *f, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
-	int rc = ctr(f, (const char *const[]){ "content", "ls", NULL }, -1,
-		     CTR_TIMEOUT_MS, &text, err);
+	int rc = call_ctr(f, (const char *const[]){ "content", "ls", NULL }, -1,
+			  CTR_TIMEOUT_MS, &text, err);
 	char *line, *rest = text.data;
 
 	f->n_blobs = 0;
@@ -149,8 +150,8 @@ static int read_json(struct layer_fetch *f, const struct digest *d,
 	int rc;
 
 	digest_format(d, text);
-	rc = ctr(f, (const char *const[]){ "content", "get", text, NULL }, -1,
-		 CTR_TIMEOUT_MS, &data, err);
+	rc = call_ctr(f, (const char *const[]){ "content", "get", text, NULL },
+		      -1, CTR_TIMEOUT_MS, &data, err);
 	if (rc == 0)
 		rc = bounded_json_load(data.len ? data.data : "", data.len,
 				       text, ret, err);
@@ -202,16 +203,17 @@ static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
 	snprintf(label, sizeof(label), "containerd.io/gc.ref.content.l.%zu=%s",
 		 m->index, layer);
 	snprintf(size, sizeof(size), "%" PRIu64, m->size);
-	rc = ctr(f,
-		 (const char *const[]){ "content", "label", manifest, label,
-					NULL },
-		 -1, CTR_TIMEOUT_MS, NULL, err);
+	rc = call_ctr(f,
+		      (const char *const[]){ "content", "label", manifest,
+					     label, NULL },
+		      -1, CTR_TIMEOUT_MS, NULL, err);
 	if (rc == 0)
-		rc = ctr(f,
-			 (const char *const[]){
-				 "content", "ingest", "--expected-size", size,
-				 "--expected-digest", layer, layer, NULL },
-			 fd, INGEST_TIMEOUT_MS, NULL, err);
+		rc = call_ctr(f,
+			      (const char *const[]){ "content", "ingest",
+						     "--expected-size", size,
+						     "--expected-digest", layer,
+						     layer, NULL },
+			      fd, INGEST_TIMEOUT_MS, NULL, err);
 	return rc;
 }
 
@@ -419,8 +421,8 @@ static int visit_namespace(struct layer_fetch *f, struct error *err)
 	char *line, *rest;
 
 	if (rc == 0)
-		rc = ctr(f, (const char *const[]){ "images", "ls", NULL }, -1,
-			 CTR_TIMEOUT_MS, &text, err);
+		rc = call_ctr(f, (const char *const[]){ "images", "ls", NULL },
+			      -1, CTR_TIMEOUT_MS, &text, err);
 	rest = text.data;
 	while (rc == 0 && rest && (line = strsep(&rest, "\n"))) {
 		char *save = NULL, *name = strtok_r(line, " \t", &save);
@@ -448,8 +450,10 @@ static int visit_all(struct layer_fetch *f, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	char *name, *rest;
-	int rc = ctr(f, (const char *const[]){ "namespaces", "ls", "-q", NULL },
-		     -1, CTR_TIMEOUT_MS, &text, err);
+	int rc = call_ctr(f,
+			  (const char *const[]){ "namespaces", "ls", "-q",
+						 NULL },
+			  -1, CTR_TIMEOUT_MS, &text, err);
 
 	rest = text.data;
 	while (rc == 0 && rest && (name = strsep(&rest, "\n"))) {
@@ -461,7 +465,7 @@ static int visit_all(struct layer_fetch *f, struct error *err)
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_node_fetch(const void *config, char **args, struct error *err)
 {
 	struct layer_fetch f = { .config = config,
 				 .bar = progress_new(plain_output_bar()) };
@@ -509,5 +513,5 @@ const struct command node_fetch_command = {
 		.see_also = "bootseerd(8)",
 	},
 	.config_size = sizeof(struct fetch_config),
-	.run = run,
+	.run = run_node_fetch,
 };

@@ -76,7 +76,7 @@ static size_t column_begin(size_t n, size_t column)
 	return n * column / PLOT;
 }
 
-/* What most of the column's samples are, but a save or load is always shown. */
+/* The phase of a column: that of most of its samples, but a save or load is always shown. */
 static enum ops_phase phase_of_column(const struct ops_phases *p, size_t column)
 {
 	size_t count[OPS_N_PHASES] = { 0 };

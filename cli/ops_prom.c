@@ -449,7 +449,7 @@ static int measure_saves(struct ops_gather *g, struct error *err)
 
 /* ------------------------------------------------------------------- requests --- */
 
-/* What a counter, with such labels, grew by in a burst, all nodes together. */
+/* Measure how much a counter, with such labels, grew in a burst, all nodes together. */
 static int measure_counter(struct ops_gather *g, const struct ops_burst *b,
 			   const char *name, const char *labels,
 			   struct ops_burst *ret, struct error *err)

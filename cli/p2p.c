@@ -23,7 +23,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* What people are told of a tracker's state. */
+/* Texts for people of a tracker's states. */
 static const struct {
 	const char *state, *text;
 } tracker_texts[] = {
@@ -183,7 +183,7 @@ static void print_status(const json_t *s)
 	json_array_foreach(peers, k, j) print_peer(j);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_p2p(const void *config, char **args, struct error *err)
 {
 	const struct p2p_config_cli *cfg = config;
 
@@ -218,5 +218,5 @@ const struct command p2p_status_command = {
 	},
 	.brief = "Show which nodes blocks are exchanged with",
 	.config_size = sizeof(struct p2p_config_cli),
-	.run = run,
+	.run = run_p2p,
 };

@@ -15,7 +15,7 @@ struct plain_stream {
 	int fd;
 };
 
-/* Of the process, which has one of each. */
+/* Streams of the process, which has one of each. */
 static struct plain_stream out = { .fd = STDOUT_FILENO },
 			   error = { .fd = STDERR_FILENO };
 static FILE *bar;

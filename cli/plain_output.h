@@ -16,7 +16,7 @@ void plain_output_begin(void);
 /* Standard error as it is, for a bar that is drawn over itself. */
 FILE *plain_output_bar(void);
 
-/* What is written in between has this state; zero at first. */
+/* State of a text that is written in pieces; zero at first. */
 struct plain_text {
 	unsigned int
 		n_left; /* bytes of a character (UTF-8) that are still to come */

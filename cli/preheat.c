@@ -67,8 +67,9 @@ static int full_ref(const char *ref, char **ret, struct error *err)
 	return rc;
 }
 
-static int ask(struct service_client *c, const char *method, const char *path,
-	       const char *body, json_t **ret, struct error *err)
+static int ask_service(struct service_client *c, const char *method,
+		       const char *path, const char *body, json_t **ret,
+		       struct error *err)
 {
 	const struct service_request r = {
 		.method = method,
@@ -98,7 +99,7 @@ static int send_order(struct service_client *c, const struct preheat_options *o,
 	text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	if (!text)
 		return error_set(err, EINVAL, "--nodes: a name is not UTF-8");
-	rc = ask(c, "POST", "/v1/preheats", text, &reply, err);
+	rc = ask_service(c, "POST", "/v1/preheats", text, &reply, err);
 	*ret_id = reply_number(reply, "id");
 	return rc;
 }
@@ -150,7 +151,7 @@ static void print_order(const json_t *order)
 	}
 }
 
-static int conclude(const struct sum *s, struct error *err)
+static int conclude_preheat(const struct sum *s, struct error *err)
 {
 	char count[PROGRESS_COUNT_MAX];
 
@@ -182,7 +183,7 @@ static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 	for (;;) {
 		json_decref(order);
 		order = NULL;
-		rc = ask(c, "GET", path, NULL, &order, err);
+		rc = ask_service(c, "GET", path, NULL, &order, err);
 		if (rc < 0)
 			return rc;
 		s = sum_up(order);
@@ -193,7 +194,7 @@ static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 	}
 	progress_free(steal_ptr(&bar));
 	print_order(order);
-	return conclude(&s, err);
+	return conclude_preheat(&s, err);
 }
 
 int preheat_order(const struct preheat_options *o, struct error *err)

@@ -104,8 +104,8 @@ static int make_dirs(struct rootfs *r, const char *image, struct error *err)
 	if (chmod(r->dir, 0711) < 0)
 		return error_set(err, errno, "'%s': %s", r->dir,
 				 strerror(errno));
-	/* What the container writes is nothing for users of this machine: there
-	 * may be set-user-id programs among it. */
+	/* Files that the container writes are nothing for users of this machine: there
+	 * may be set-user-id programs among them. */
 	rc = make_dir(r, "own", 0700, err);
 	if (rc == 0)
 		rc = make_dir(r, "own/upper", 0755, err);
@@ -135,7 +135,7 @@ int rootfs_new(const char *image, struct rootfs **ret, struct error *err)
 	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		rc = error_set(err, errno, "mount namespace: %s%s",
 			       strerror(errno), error_root_hint(errno));
-	/* What rootfs_free() unmounts must be a namespace's of our own. */
+	/* Mounts that rootfs_free() unmounts must be those of a namespace of our own. */
 	if (rc < 0) {
 		free(merged);
 		return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What commands that ask bootseer-registry have in common. */
+/* Functions that commands share which ask bootseer-registry. */
 #ifndef BOOTSEER_CLI_SERVICE_H
 #define BOOTSEER_CLI_SERVICE_H
 
@@ -37,7 +37,7 @@ int service_where_check(const struct service_where *w,
 int service_open(const struct service_where *w, struct service_client **ret,
 		 struct error *err) MUST_CHECK;
 
-/* One request whose answer is JSON, which the caller owns. */
+/* Send a request whose answer is JSON, which the caller owns. */
 int service_ask(struct service_client *c, const struct service_request *r,
 		json_t **ret, struct error *err) MUST_CHECK;
 

@@ -10,7 +10,7 @@
 /* Where a node looks for the public halves, unless its trust-keys say. */
 #define SIGNER_TRUST_KEYS "/etc/bootseer/trust.pem"
 
-/* What to do where an option names a key that is not there. */
+/* Cure where an option names a key that is not there. */
 #define SIGNER_ABSENT "'bootseer key new FILE' makes a key"
 
 /* Members `repository` and `expires` of a command's configuration. */

@@ -58,7 +58,8 @@ static void own_count(const char *said, const char *env, const char *other,
 		(void)stage_read_count(getenv(other), ret);
 }
 
-/* What is said for all lines, then what a line says of where it comes from. */
+/* Set the node of an event: that which is said for all lines, then that which a line says
+ * of its origin. */
 static void own_node(const struct stage_owner *o, struct stage_event *e)
 {
 	if (o->node)
@@ -124,8 +125,8 @@ static int say_check(const void *config, char **args, struct error *err)
 	return rc == 0 ? stage_name_check(args[0], err) : rc;
 }
 
-static int say(const struct say_config *c, const char *name, enum stage_ev ev,
-	       struct error *err)
+static int say_event(const struct say_config *c, const char *name,
+		     enum stage_ev ev, struct error *err)
 {
 	AUTO_BUF line = BUF_INIT;
 	struct stage_event e;
@@ -140,17 +141,17 @@ static int say(const struct say_config *c, const char *name, enum stage_ev ev,
 
 static int run_begin(const void *config, char **args, struct error *err)
 {
-	return say(config, args[0], STAGE_BEGIN, err);
+	return say_event(config, args[0], STAGE_BEGIN, err);
 }
 
 static int run_end(const void *config, char **args, struct error *err)
 {
-	return say(config, args[0], STAGE_END, err);
+	return say_event(config, args[0], STAGE_END, err);
 }
 
 static int run_mark(const void *config, char **args, struct error *err)
 {
-	return say(config, args[0], STAGE_MARK, err);
+	return say_event(config, args[0], STAGE_MARK, err);
 }
 
 const struct command stage_begin_command = {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on stages have in common: who says it, when. */
+/* Functions that the commands on stages share: who says it, when. */
 #ifndef BOOTSEER_CLI_STAGE_H
 #define BOOTSEER_CLI_STAGE_H
 
 #include "common/option.h"
 #include "profiler/emit/emit.h"
 
-/* Whose events they are; NULL: by the environment. */
+/* The owner of events; NULL: by the environment. */
 struct stage_owner {
 	char *job, *attempt, *node, *rank;
 };

@@ -33,7 +33,7 @@ static char **command_of(char **args)
 	return args + (strcmp(args[1], "--") == 0 ? 2 : 1);
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_stage_run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
 	int rc = stage_owner_check(&c->owner, err);
@@ -47,8 +47,8 @@ static int check(const void *config, char **args, struct error *err)
 
 /* On stderr, as stdout may be read by a program.  The command runs, and its status
  * counts, whether or not this can be said. */
-static void tell(const struct config *c, const char *name, enum stage_ev ev,
-		 int64_t status)
+static void tell_event(const struct config *c, const char *name,
+		       enum stage_ev ev, int64_t status)
 {
 	AUTO_BUF line = BUF_INIT;
 	struct stage_event e;
@@ -72,7 +72,7 @@ static void choose_signals(sigset_t *ret)
 		(void)sigdelset(ret, own[i]);
 }
 
-static void become(char **argv, const sigset_t *mask)
+static void become_command(char **argv, const sigset_t *mask)
 {
 	(void)sigprocmask(SIG_SETMASK, mask, NULL);
 	(void)execvp(argv[0], argv);
@@ -82,7 +82,7 @@ static void become(char **argv, const sigset_t *mask)
 }
 
 /* Take all children that have ended; is `pid` one of them? */
-static bool reap(pid_t pid, int *ret_status)
+static bool reap_children(pid_t pid, int *ret_status)
 {
 	bool is_over = false;
 	int status;
@@ -97,15 +97,15 @@ static bool reap(pid_t pid, int *ret_status)
 	return is_over;
 }
 
-static int follow(pid_t pid, const sigset_t *signals)
+static int follow_command(pid_t pid, const sigset_t *signals)
 {
 	siginfo_t info;
 	int status = 0;
 
-	while (!reap(pid, &status)) {
+	while (!reap_children(pid, &status)) {
 		int sig = sigwaitinfo(signals, &info);
 
-		/* What the terminal sends went to the command too. */
+		/* Signals of the terminal went to the command, too. */
 		if (sig > 0 && sig != SIGCHLD && info.si_code != SI_KERNEL)
 			(void)kill(pid, sig);
 	}
@@ -126,7 +126,7 @@ static void die_by(int sig)
 	(void)sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_stage_run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
 	sigset_t signals, before;
@@ -135,22 +135,22 @@ static int run(const void *config, char **args, struct error *err)
 
 	choose_signals(&signals);
 	(void)sigprocmask(SIG_BLOCK, &signals, &before);
-	tell(c, args[0], STAGE_BEGIN, STAGE_NONE);
+	tell_event(c, args[0], STAGE_BEGIN, STAGE_NONE);
 	/* Where it is ignored, nobody could be waited for. */
 	(void)signal(SIGCHLD, SIG_DFL);
 	pid = fork();
 	if (pid < 0)
 		return error_set(err, errno, "fork: %s", strerror(errno));
 	if (pid == 0)
-		become(command_of(args), &before);
-	status = follow(pid, &signals);
+		become_command(command_of(args), &before);
+	status = follow_command(pid, &signals);
 	if (WIFSIGNALED(status)) {
-		tell(c, args[0], STAGE_END, 128 + WTERMSIG(status));
+		tell_event(c, args[0], STAGE_END, 128 + WTERMSIG(status));
 		die_by(WTERMSIG(status));
 		/* Process 1 is not killed by its own signal. */
 		return 128 + WTERMSIG(status);
 	}
-	tell(c, args[0], STAGE_END, WEXITSTATUS(status));
+	tell_event(c, args[0], STAGE_END, WEXITSTATUS(status));
 	return WEXITSTATUS(status);
 }
 
@@ -173,6 +173,6 @@ const struct command stage_run_command = {
 	},
 	.config_size = sizeof(struct config),
 	.is_status = true,
-	.check = check,
-	.run = run,
+	.check = check_stage_run,
+	.run = run_stage_run,
 };

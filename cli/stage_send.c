@@ -70,7 +70,7 @@ static int send_once(struct sender *s, struct error *err)
  * Send what is there.  A file's events must arrive; of a log that is being written
  * they are kept for the next time, as many as there is room for.
  */
-static int flush(struct sender *s)
+static int flush_batch(struct sender *s)
 {
 	int rc = s->batch.len ? send_once(s, &s->failure) : 0;
 
@@ -86,7 +86,7 @@ static int flush(struct sender *s)
 	return s->is_live ? 0 : rc;
 }
 
-static int add(struct sender *s, const struct stage_event *e)
+static int add_event(struct sender *s, const struct stage_event *e)
 {
 	bool same = strlen(s->node) == e->node.n &&
 		    memcmp(s->node, e->node.s, e->node.n) == 0;
@@ -94,7 +94,7 @@ static int add(struct sender *s, const struct stage_event *e)
 	int rc = 0;
 
 	if (s->batch.len && (!same || s->batch.len >= full))
-		rc = flush(s);
+		rc = flush_batch(s);
 	/* Still there: of another node, and the service is away. */
 	if (rc == 0 && s->batch.len && (!same || s->batch.len >= full)) {
 		s->dropped++;
@@ -126,7 +126,7 @@ static int on_event(void *arg, const struct stage_event *found, uint64_t offset)
 	}
 	if (e.id == STAGE_NONE)
 		e.id = stage_event_make_id(&e, offset);
-	return e.id == STAGE_NONE ? -ENOMEM : add(s, &e);
+	return e.id == STAGE_NONE ? -ENOMEM : add_event(s, &e);
 }
 
 /* ------------------------------------------------------------------ reading --- */
@@ -142,7 +142,7 @@ static int wait_for_more(struct sender *s, int fd)
 	/* Little at a time without end is sent too. */
 	if (n == 0 ||
 	    (s->batch.len && clock_now_ms() - s->kept_since_ms > PAUSE_MS))
-		return flush(s);
+		return flush_batch(s);
 	if (!s->batch.len)
 		s->kept_since_ms = clock_now_ms();
 	return 0;
@@ -172,7 +172,7 @@ static int read_log(struct sender *s, int fd, struct stage_lines *l,
 	/* Now there is nobody to wait for it. */
 	s->is_live = false;
 	if (rc == 0)
-		rc = flush(s);
+		rc = flush_batch(s);
 	if (rc < 0 && s->failure.code)
 		*err = s->failure;
 	else if (rc < 0)
@@ -190,8 +190,8 @@ static void tell_count(uint64_t n, const char *what)
 	fprintf(stderr, "bootseer stage send: %s %s\n", count, what);
 }
 
-static int conclude(const struct sender *s, const struct stage_lines *l,
-		    struct error *err)
+static int conclude_sending(const struct sender *s, const struct stage_lines *l,
+			    struct error *err)
 {
 	char count[PROGRESS_COUNT_MAX];
 
@@ -213,7 +213,7 @@ static int conclude(const struct sender *s, const struct stage_lines *l,
 			 count, s->failure.msg);
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_stage_send(const void *config, char **args, struct error *err)
 {
 	const struct send_config *c = config;
 	int rc = service_where_check(&c->where, err);
@@ -221,7 +221,7 @@ static int check(const void *config, char **args, struct error *err)
 	return rc == 0 ? stage_owner_check(&c->owner, err) : rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_stage_send(const void *config, char **args, struct error *err)
 {
 	struct sender s = { .cfg = config };
 	AUTO_CLOSE int file = -1;
@@ -241,7 +241,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = read_log(&s, s.is_live ? STDIN_FILENO : file, &l, err);
 	if (rc == 0)
-		rc = conclude(&s, &l, err);
+		rc = conclude_sending(&s, &l, err);
 	stage_lines_fini(&l);
 	buf_fini(&s.batch);
 	buf_fini(&s.clock);
@@ -266,6 +266,6 @@ const struct command stage_send_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct send_config),
-	.check = check,
-	.run = run,
+	.check = check_stage_send,
+	.run = run_stage_send,
 };

@@ -314,7 +314,7 @@ static void print_path(const json_t *start)
 	}
 }
 
-static int columns(void)
+static int terminal_columns(void)
 {
 	struct winsize w;
 
@@ -331,7 +331,7 @@ static void print_start(const json_t *s)
 	print_stragglers(s);
 	print_path(s);
 	printf("\nNodes, the slowest first\n");
-	start_gantt(s, columns(), stdout);
+	start_gantt(s, terminal_columns(), stdout);
 }
 
 int start_show(const struct start_config *c, const char *what, const char *part,

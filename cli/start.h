@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands of bootseer start have in common. */
+/* Functions that the commands of bootseer start share. */
 #ifndef BOOTSEER_CLI_START_H
 #define BOOTSEER_CLI_START_H
 

@@ -26,7 +26,7 @@ static void print_bytes(const json_t *o, const char *key, const char *after)
 	printf(" %10s%s", text, after);
 }
 
-/* Of the time of its runs programs waited so much. */
+/* Print how much of its runs' time programs waited. */
 static void print_waited(const json_t *o)
 {
 	double run = start_number(o, "run_s");

@@ -73,7 +73,7 @@ static char letter_of(const json_t *start, const char *stage)
 
 /* Within the bar, whatever times a service answers with: a number that no int holds is
  * compared before it becomes one. */
-static int column(double at, double whole, int width)
+static int column_of(double at, double whole, int width)
 {
 	double c = whole > 0 && at > 0 ? at / whole * width : 0;
 
@@ -85,8 +85,8 @@ static void draw_run(const json_t *start, const json_t *run, char *bar,
 {
 	double whole = number_of(start, "duration_s");
 	double at = number_of(run, "at_s");
-	int from = column(at, whole, width);
-	int to = column(at + number_of(run, "duration_s"), whole, width);
+	int from = column_of(at, whole, width);
+	int to = column_of(at + number_of(run, "duration_s"), whole, width);
 	char c = is_set(run, "open") ? OPEN
 		 : number_of(run, "status") > 0
 			 ? FAILED

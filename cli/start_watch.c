@@ -88,7 +88,7 @@ static void print_end(const json_t *o)
 	}
 }
 
-/* Of the events that were told of, and when. */
+/* State of the events that were told of, and when. */
 struct watch_told {
 	long long events;
 	int64_t at_ns;
@@ -117,8 +117,9 @@ static void watch_tell(const struct start_config *c, json_t *o,
 	(void)fflush(stdout);
 }
 
-static int watch(const struct start_config *c, struct service_client *client,
-		 long long id, struct error *err)
+static int watch_start(const struct start_config *c,
+		       struct service_client *client, long long id,
+		       struct error *err)
 {
 	const struct timespec wait = { c->interval_ns / NS_PER_S,
 				       c->interval_ns % NS_PER_S };
@@ -157,7 +158,7 @@ static int run_watch(const void *config, char **args, struct error *err)
 
 	if (rc == 0)
 		rc = start_find_id(client, args[0], &id, err);
-	return rc == 0 ? watch(c, client, id, err) : rc;
+	return rc == 0 ? watch_start(c, client, id, err) : rc;
 }
 
 const struct command start_watch_command = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on traces have in common. */
+/* Functions that the commands on traces share. */
 #ifndef BOOTSEER_CLI_TRACE_H
 #define BOOTSEER_CLI_TRACE_H
 

@@ -82,7 +82,7 @@ static void print_table(const struct trace_info *infos, size_t n)
 	}
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_trace_ls(const void *config, char **args, struct error *err)
 {
 	const struct trace_ls_config *c = config;
 	struct trace_info *infos = NULL;
@@ -122,5 +122,5 @@ const struct command trace_ls_command = {
 	},
 	.config_size = sizeof(struct trace_ls_config),
 	.check = trace_check_first,
-	.run = run,
+	.run = run_trace_ls,
 };

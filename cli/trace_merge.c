@@ -25,8 +25,9 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int load(struct trace *t, const struct trace *first,
-		const char *workload, const char *file, struct error *err)
+static int check_trace(struct trace *t, const struct trace *first,
+		       const char *workload, const char *file,
+		       struct error *err)
 {
 	if (workload)
 		return trace_rename(t, workload, err);
@@ -38,8 +39,8 @@ static int load(struct trace *t, const struct trace *first,
 	return 0;
 }
 
-static int merge(struct trace **t, size_t n, const struct merge_config *c,
-		 struct error *err)
+static int merge_traces(struct trace **t, size_t n,
+			const struct merge_config *c, struct error *err)
 {
 	const struct trace *runs[FILES_MAX];
 	AUTO(trace) merged = NULL;
@@ -50,7 +51,7 @@ static int merge(struct trace **t, size_t n, const struct merge_config *c,
 	return rc < 0 ? rc : trace_write(c->output, merged, err);
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_trace_merge(const void *config, char **args, struct error *err)
 {
 	size_t n = 0;
 
@@ -62,7 +63,7 @@ static int check(const void *config, char **args, struct error *err)
 		       : 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_trace_merge(const void *config, char **args, struct error *err)
 {
 	const struct merge_config *c = config;
 	struct trace *t[FILES_MAX];
@@ -73,10 +74,10 @@ static int run(const void *config, char **args, struct error *err)
 		rc = trace_read(args[n], &t[n], err);
 		if (rc < 0)
 			break;
-		rc = load(t[n], t[0], c->where.workload, args[n], err);
+		rc = check_trace(t[n], t[0], c->where.workload, args[n], err);
 	}
 	if (rc == 0)
-		rc = merge(t, n, c, err);
+		rc = merge_traces(t, n, c, err);
 	while (n)
 		trace_free(t[--n]);
 	return rc;
@@ -98,6 +99,6 @@ const struct command trace_merge_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct merge_config),
-	.check = check,
-	.run = run,
+	.check = check_trace_merge,
+	.run = run_trace_merge,
 };

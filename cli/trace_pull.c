@@ -27,7 +27,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int run(const void *config, char **args, struct error *err)
+static int run_trace_pull(const void *config, char **args, struct error *err)
 {
 	const struct trace_pull_config *c = config;
 	AUTO(trace_place) p = NULL;
@@ -63,5 +63,5 @@ const struct command trace_pull_command = {
 	},
 	.config_size = sizeof(struct trace_pull_config),
 	.check = trace_check_first,
-	.run = run,
+	.run = run_trace_pull,
 };

@@ -13,8 +13,8 @@ static const struct option_spec options[] = {
 };
 
 /* The trace to push: of the file, or what this node recorded. */
-static int load(const struct trace_where *w, struct trace_place *p,
-		const char *file, struct trace **ret, struct error *err)
+static int load_trace(const struct trace_where *w, struct trace_place *p,
+		      const char *file, struct trace **ret, struct error *err)
 {
 	AUTO(trace_store) local = NULL;
 	struct trace_found found;
@@ -67,7 +67,7 @@ static int name_repo(const struct trace_place *p, struct trace *t,
 	return 0;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_trace_push(const void *config, char **args, struct error *err)
 {
 	const struct trace_where *w = config;
 
@@ -77,7 +77,7 @@ static int check(const void *config, char **args, struct error *err)
 	return trace_where_check(w, args[0], err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_trace_push(const void *config, char **args, struct error *err)
 {
 	const struct trace_where *w = config;
 	AUTO(trace_place) p = NULL;
@@ -85,7 +85,7 @@ static int run(const void *config, char **args, struct error *err)
 	int rc = trace_place_new(w, args[0], &p, err);
 
 	if (rc == 0)
-		rc = load(w, p, args[1], &t, err);
+		rc = load_trace(w, p, args[1], &t, err);
 	if (rc == 0)
 		rc = check_image(p, t, err);
 	if (rc == 0)
@@ -116,6 +116,6 @@ const struct command trace_push_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct trace_where),
-	.check = check,
-	.run = run,
+	.check = check_trace_push,
+	.run = run_trace_push,
 };

@@ -19,7 +19,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int check(const void *config, char **args, struct error *err)
+static int check_trace_rm(const void *config, char **args, struct error *err)
 {
 	const struct trace_rm_config *c = config;
 
@@ -29,7 +29,7 @@ static int check(const void *config, char **args, struct error *err)
 	return trace_where_check(&c->where, args[0], err);
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_trace_rm(const void *config, char **args, struct error *err)
 {
 	const struct trace_rm_config *c = config;
 	AUTO(trace_place) p = NULL;
@@ -61,6 +61,6 @@ const struct command trace_rm_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct trace_rm_config),
-	.check = check,
-	.run = run,
+	.check = check_trace_rm,
+	.run = run_trace_rm,
 };

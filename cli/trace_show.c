@@ -107,14 +107,14 @@ static bool is_file(const char *what)
 	       access(what, F_OK) == 0;
 }
 
-static int check(const void *config, char **args, struct error *err)
+static int check_trace_show(const void *config, char **args, struct error *err)
 {
 	return is_file(args[0]) ? 0 : trace_check_first(config, args, err);
 }
 
 /* A file when there is one of that name, else the trace of an image. */
-static int load(const struct trace_where *w, const char *what,
-		struct trace **ret, struct error *err)
+static int load_trace(const struct trace_where *w, const char *what,
+		      struct trace **ret, struct error *err)
 {
 	AUTO(trace_place) p = NULL;
 	struct trace_found f;
@@ -133,11 +133,11 @@ static int load(const struct trace_where *w, const char *what,
 	return 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int run_trace_show(const void *config, char **args, struct error *err)
 {
 	const struct trace_show_config *c = config;
 	AUTO(trace) t = NULL;
-	int rc = load(&c->where, args[0], &t, err);
+	int rc = load_trace(&c->where, args[0], &t, err);
 
 	if (rc < 0)
 		return rc;
@@ -163,6 +163,6 @@ const struct command trace_show_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct trace_show_config),
-	.check = check,
-	.run = run,
+	.check = check_trace_show,
+	.run = run_trace_show,
 };

@@ -44,8 +44,8 @@ struct filter_parser {
 	const char *p;
 };
 
-static int bad(const struct filter_parser *ps, const char *what,
-	       struct error *err)
+static int parse_error(const struct filter_parser *ps, const char *what,
+		       struct error *err)
 {
 	return error_set(err, EINVAL, "filter '%s' at byte %zu: %s", ps->text,
 			 (size_t)(ps->p - ps->text), what);
@@ -95,12 +95,12 @@ static int take_digits(struct filter_parser *ps, int n, int base,
 
 	for (int i = 0; i < n; i++) {
 		if (!isxdigit((unsigned char)ps->p[i]))
-			return bad(ps, "bad number in an escape", err);
+			return parse_error(ps, "bad number in an escape", err);
 		digits[i] = ps->p[i];
 	}
 	*ret = strtoul(digits, &end, base);
 	if (*end || *ret == 0)
-		return bad(ps, "bad number in an escape", err);
+		return parse_error(ps, "bad number in an escape", err);
 	ps->p += n;
 	return 0;
 }
@@ -133,11 +133,11 @@ static int take_escape(struct filter_parser *ps, char quote, struct buf *out,
 		return rc;
 	if (c == 'u' || c == 'U') {
 		if (v > 0x10ffff)
-			return bad(ps, "no such character", err);
+			return parse_error(ps, "no such character", err);
 		return put_rune(v, out);
 	}
 	if (v > 0xff)
-		return bad(ps, "bad number in an escape", err);
+		return parse_error(ps, "bad number in an escape", err);
 	return buf_append(out, &(char){ (char)v }, 1);
 }
 
@@ -149,7 +149,7 @@ static int take_quoted(struct filter_parser *ps, char **ret, struct error *err)
 
 	while (rc == 0 && *ps->p != quote) {
 		if (*ps->p == '\0' || *ps->p == '\n')
-			return bad(ps, "the quote does not end", err);
+			return parse_error(ps, "the quote does not end", err);
 		if (*ps->p == '\\') {
 			ps->p++;
 			rc = take_escape(ps, quote, &out, err);
@@ -185,7 +185,8 @@ static int take_field(struct filter_parser *ps, char **ret, struct error *err)
 	while (isalnum((unsigned char)ps->p[n]) || ps->p[n] == '_')
 		n++;
 	if (n == 0)
-		return bad(ps, "a field or a quoted text is missing", err);
+		return parse_error(ps, "a field or a quoted text is missing",
+				   err);
 	return take_run(ps, n, ret, err);
 }
 
@@ -227,7 +228,7 @@ static int take_operator(struct filter_parser *ps, struct selector *s,
 	else if (ps->p[0] == '~' && ps->p[1] == '=')
 		s->op = OPERATOR_MATCHES;
 	else
-		return bad(ps, "one of == != ~= is missing", err);
+		return parse_error(ps, "one of == != ~= is missing", err);
 	ps->p += 2;
 	return 0;
 }
@@ -244,12 +245,12 @@ static int take_value(struct filter_parser *ps, struct selector *s,
 	while (ps->p[n] && ps->p[n] != ',' && !isspace((unsigned char)ps->p[n]))
 		n++;
 	if (n == 0)
-		return bad(ps, "a value is missing", err);
+		return parse_error(ps, "a value is missing", err);
 	return take_run(ps, n, &s->value, err);
 }
 
-static int compile(struct filter_parser *ps, struct selector *s,
-		   struct error *err)
+static int compile_pattern(struct filter_parser *ps, struct selector *s,
+			   struct error *err)
 {
 	pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
 	PCRE2_UCHAR text[128];
@@ -267,7 +268,7 @@ static int compile(struct filter_parser *ps, struct selector *s,
 		return 0;
 	if (pcre2_get_error_message(code, text, sizeof(text)) < 0)
 		text[0] = '\0';
-	return bad(ps, (const char *)text, err);
+	return parse_error(ps, (const char *)text, err);
 }
 
 static int take_selector(struct filter_parser *ps, struct selector *s,
@@ -280,7 +281,7 @@ static int take_selector(struct filter_parser *ps, struct selector *s,
 	if (rc == 0 && s->op != OPERATOR_PRESENT)
 		rc = take_value(ps, s, err);
 	if (rc == 0 && s->op == OPERATOR_MATCHES)
-		rc = compile(ps, s, err);
+		rc = compile_pattern(ps, s, err);
 	return rc;
 }
 
@@ -296,7 +297,7 @@ static int parse_one(const char *text, struct alternative *a, struct error *err)
 		return error_nomem(err);
 	for (;;) {
 		if (a->n == FILTER_SELECTORS_MAX)
-			return bad(&ps, "too many selectors", err);
+			return parse_error(&ps, "too many selectors", err);
 		rc = take_selector(&ps, &a->v[a->n++], err);
 		if (rc < 0)
 			return rc;
@@ -304,7 +305,7 @@ static int parse_one(const char *text, struct alternative *a, struct error *err)
 		if (*ps.p == '\0')
 			return 0;
 		if (*ps.p != ',')
-			return bad(&ps, "a comma is missing", err);
+			return parse_error(&ps, "a comma is missing", err);
 		ps.p++;
 	}
 }

@@ -17,7 +17,7 @@
 
 struct filter;
 
-/* What a filter looks at. */
+/* The fields of a snapshot that a filter compares. */
 struct filter_subject {
 	const char *name;
 	const char *parent; /* "" when there is none */

@@ -42,7 +42,7 @@ struct image_lookup {
 	struct image_reply answers[ANSWERS_MAX];
 };
 
-/* What the labels of a Prepare say. */
+/* The image and layer that the labels of a Prepare name. */
 struct question {
 	const char *image; /* borrowed from the labels */
 	struct digest manifest;
@@ -68,7 +68,7 @@ int images_new(const struct images_config *config, struct image_lookup **ret,
 	return 0;
 }
 
-static void forget(struct image_reply *a)
+static void forget_reply(struct image_reply *a)
 {
 	free(a->key);
 	node_image_fini(&a->image);
@@ -80,7 +80,7 @@ void images_free(struct image_lookup *im)
 	if (!im)
 		return;
 	for (size_t i = 0; i < ANSWERS_MAX; i++)
-		forget(&im->answers[i]);
+		forget_reply(&im->answers[i]);
 	pthread_cond_destroy(&im->changed);
 	pthread_mutex_destroy(&im->lock);
 	absence_fini(&im->absence);
@@ -102,7 +102,7 @@ static int error_code(struct error *err, int code)
 }
 
 /* Whatever bootseerd's reason is, containerd should come again. */
-static int unavailable(struct error *err, const char *what)
+static int set_unavailable(struct error *err, const char *what)
 {
 	struct error why = ERROR_INIT;
 
@@ -120,10 +120,10 @@ static int connect_with(struct image_lookup *im,
 				  (uint32_t)((timeout_ns + 999999) / 1000000),
 				  patience, ret, err);
 
-	return rc < 0 ? unavailable(err, "bootseerd is needed") : 0;
+	return rc < 0 ? set_unavailable(err, "bootseerd is needed") : 0;
 }
 
-/* One that is being started again is waited for. */
+/* Connect to bootseerd; one that is being started again is waited for. */
 static int connect_node(struct image_lookup *im, int64_t timeout_ns,
 			struct node_client **ret, struct error *err)
 {
@@ -210,8 +210,9 @@ static char *question_key(const struct question *q)
 }
 
 /* Called without the lock. */
-static enum images_answer ask(struct image_lookup *im, const struct question *q,
-			      struct node_image *ret, struct error *err)
+static enum images_answer ask_node(struct image_lookup *im,
+				   const struct question *q,
+				   struct node_image *ret, struct error *err)
 {
 	struct node_image_query query = {
 		.ref = q->image,
@@ -259,7 +260,7 @@ static struct image_reply *new_answer(struct image_lookup *im)
 			oldest = a;
 	}
 	if (oldest)
-		forget(oldest);
+		forget_reply(oldest);
 	return oldest;
 }
 
@@ -282,7 +283,7 @@ static void fill_answer(struct image_lookup *im, struct image_reply *a,
 
 	a->asking = true;
 	pthread_mutex_unlock(&im->lock);
-	kind = ask(im, q, &image, &err);
+	kind = ask_node(im, q, &image, &err);
 	pthread_mutex_lock(&im->lock);
 	node_image_fini(&a->image);
 	a->asking = false;
@@ -429,7 +430,7 @@ static void forget_tree(struct image_lookup *im, const struct digest *tree)
 
 		if (a->key && !a->asking && a->kind == IMAGES_LAZY &&
 		    digest_equal(&a->image.id, tree))
-			forget(a);
+			forget_reply(a);
 	}
 	pthread_mutex_unlock(&im->lock);
 }
@@ -474,7 +475,7 @@ int images_mount(struct image_lookup *im, const struct digest *tree,
 		return error_wrap(err, error_code(err, ESTALE),
 				  "cannot mount the lazy image");
 	}
-	rc = unavailable(err, "cannot mount the lazy image");
+	rc = set_unavailable(err, "cannot mount the lazy image");
 	return open_question ? error_code(err, EINPROGRESS) : rc;
 }
 
@@ -495,7 +496,7 @@ int images_bring(struct image_lookup *im, const char *image,
 				    .manifest = *manifest,
 				    .has_manifest = true };
 	struct node_image found = { .chain_ids = NULL };
-	enum images_answer kind = ask(im, &q, &found, err);
+	enum images_answer kind = ask_node(im, &q, &found, err);
 	bool is_other = kind == IMAGES_LAZY && !is_on_top(&found, chain);
 
 	if (kind == IMAGES_LAZY)
@@ -510,7 +511,7 @@ int images_bring(struct image_lookup *im, const char *image,
 	case IMAGES_LAZY:
 		return 0;
 	case IMAGES_UNKNOWN:
-		return unavailable(err, "cannot mount the lazy image");
+		return set_unavailable(err, "cannot mount the lazy image");
 	default:
 		return error_set(err, EKEYREJECTED,
 				 "image '%s' has no artifact that may be used "
@@ -629,7 +630,8 @@ int images_apply(struct image_lookup *im, const struct layer_source *source,
 	node_client_close(c);
 	if (rc == -ECONNRESET || rc == -ECANCELED)
 		return rc;
-	return rc < 0 ? unavailable(err, "cannot fetch a layer that was left "
-					 "out for a lazy image")
+	return rc < 0 ? set_unavailable(err,
+					"cannot fetch a layer that was left "
+					"out for a lazy image")
 		      : 0;
 }

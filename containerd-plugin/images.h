@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What bootseerd knows of images, asked through its control socket and
- * remembered for a while.  Any thread; every call blocks for at most the
- * configured time.  A bootseerd that is being started again is waited for, and
- * asked once more: absence.h.
+ * Bootseerd's knowledge of images, asked through its control socket and remembered for a
+ * while. Any thread; every call blocks for at most the configured time. A bootseerd that
+ * is being started again is waited for, and asked once more: absence.h.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_IMAGES_H
 #define BOOTSEER_CONTAINERD_PLUGIN_IMAGES_H
@@ -56,9 +55,9 @@ enum images_answer {
 };
 
 /*
- * What is the layer that these labels of Prepare tell of?  `parent_chain` is the
- * chain id of the snapshot below, "" at the bottom.  Asks once for an image and
- * pull, however many layers and threads ask.  `turn`: as for turn_need().
+ * Find the layer that these labels of Prepare tell of. `parent_chain` is the chain id of
+ * the snapshot below, "" at the bottom. Asks once for an image and pull, however many
+ * layers and threads ask. `turn`: as for turn_need().
  */
 enum images_answer images_find(struct image_lookup *im,
 			       const struct labels *labels,

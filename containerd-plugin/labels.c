@@ -18,7 +18,7 @@ void labels_fini(struct labels *l)
 	*l = (struct labels)LABELS_INIT;
 }
 
-static struct label *find(const struct labels *l, const char *key)
+static struct label *find_label(const struct labels *l, const char *key)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->v[i].key, key) == 0)
@@ -28,7 +28,7 @@ static struct label *find(const struct labels *l, const char *key)
 
 const char *labels_get(const struct labels *l, const char *key)
 {
-	const struct label *found = find(l, key);
+	const struct label *found = find_label(l, key);
 
 	return found ? found->value : NULL;
 }
@@ -67,7 +67,7 @@ static int add_label(struct labels *l, const char *key, const char *value,
 int labels_set(struct labels *l, const char *key, const char *value,
 	       struct error *err)
 {
-	struct label *found = find(l, key);
+	struct label *found = find_label(l, key);
 	char *copy;
 
 	if (strlen(key) + strlen(value) > LABEL_SIZE_MAX)

@@ -229,7 +229,8 @@ static int make_parent(const char *path, struct error *err)
 	return fs_mkdir(dirname(copy), 0700, err);
 }
 
-static void restore(struct plugin_daemon *d, const struct plugin_config *cfg)
+static void restore_mounts(struct plugin_daemon *d,
+			   const struct plugin_config *cfg)
 {
 	struct error err = ERROR_INIT;
 
@@ -291,7 +292,7 @@ static int start(struct plugin_daemon *d, const struct plugin_config *cfg,
 		rc = snapshots_open(&sc, &d->snapshots, err);
 	if (rc < 0)
 		return rc;
-	restore(d, cfg);
+	restore_mounts(d, cfg);
 	rc = service_new(d->loop, d->snapshots, cfg->threads, &d->service, err);
 	if (rc == 0)
 		rc = grpc_server_new(d->loop, service_methods(), d->service,
@@ -317,7 +318,7 @@ static void stop(struct plugin_daemon *d)
 	snapshots_close(d->snapshots);
 }
 
-static int serve(const struct plugin_config *cfg, struct error *err)
+static int serve_snapshots(const struct plugin_config *cfg, struct error *err)
 {
 	struct plugin_daemon d = { .loop = NULL };
 	int rc;
@@ -438,7 +439,7 @@ int main(int argc, char **argv)
 		status = EXIT_BAD_OPTIONS;
 	} else if (action == OPTION_ACTION_RUN) {
 		log_set_level(level);
-		if (serve(&cfg, &err) < 0) {
+		if (serve_snapshots(&cfg, &err) < 0) {
 			log_error("main", "%s", err.msg);
 			status = EXIT_FAILURE;
 		}

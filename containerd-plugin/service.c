@@ -75,8 +75,8 @@ struct operation {
 
 /* ---- the operations, on a pool thread ---- */
 
-static int create(struct request *r, enum snapshot_kind kind,
-		  const uint8_t *data, size_t len)
+static int create_snapshot(struct request *r, enum snapshot_kind kind,
+			   const uint8_t *data, size_t len)
 {
 	struct msg_create in = { .key = NULL };
 	struct mount mount = { .type = NULL };
@@ -99,12 +99,12 @@ static int create(struct request *r, enum snapshot_kind kind,
 
 static int run_prepare(struct request *r, const uint8_t *data, size_t len)
 {
-	return create(r, SNAPSHOT_KIND_ACTIVE, data, len);
+	return create_snapshot(r, SNAPSHOT_KIND_ACTIVE, data, len);
 }
 
 static int run_view(struct request *r, const uint8_t *data, size_t len)
 {
-	return create(r, SNAPSHOT_KIND_VIEW, data, len);
+	return create_snapshot(r, SNAPSHOT_KIND_VIEW, data, len);
 }
 
 static int run_mounts(struct request *r, const uint8_t *data, size_t len)
@@ -199,7 +199,7 @@ static int run_cleanup(struct request *r, const uint8_t *data, size_t len)
 	return snapshots_cleanup(r->service->snapshots, &r->err);
 }
 
-static bool matches(const struct filter *f, const struct snapshot *snap)
+static bool matches_filter(const struct filter *f, const struct snapshot *snap)
 {
 	return filter_matches(f, &(struct filter_subject){
 					 .name = snap->name,
@@ -223,7 +223,7 @@ static int list_page(struct request *r)
 		if (rc < 0)
 			return rc;
 		for (size_t i = 0; i < n && rc == 0; i++) {
-			if (!matches(r->filter, &v[i]))
+			if (!matches_filter(r->filter, &v[i]))
 				continue;
 			rc = msg_list_add(&v[i], &r->reply, &r->err);
 			n_listed++;
@@ -275,7 +275,7 @@ static void request_free(struct request *r)
 	}
 }
 
-static void finish(struct request *r)
+static void finish_request(struct request *r)
 {
 	if (r->rc < 0) {
 		log_debug("service", "%s failed: %s", r->op->name, r->err.msg);
@@ -314,7 +314,7 @@ static void leave_layer(struct request *r)
 }
 
 /* On success `r` belongs to the pool until on_done(). */
-static void submit(struct request *r)
+static void submit_request(struct request *r)
 {
 	struct plugin_service *s = r->service;
 	struct pool *pool = r->op->slow ? s->slow[r->turn.kind] : s->quick;
@@ -324,7 +324,7 @@ static void submit(struct request *r)
 		leave_lane(r, false);
 		leave_layer(r);
 		r->rc = error_set(&r->err, -rc, "too many calls are waiting");
-		finish(r);
+		finish_request(r);
 	}
 }
 
@@ -340,7 +340,7 @@ static bool is_waiting(const struct request *r)
 	return waits_for_layer(r) || (r->lane.lane && r->lane.is_waiting);
 }
 
-static int64_t patience(const struct request *r)
+static int64_t wait_limit_ns(const struct request *r)
 {
 	if (waits_for_layer(r))
 		return r->turn.layer_patience_ns;
@@ -355,7 +355,7 @@ static void go_without(struct request *r)
 		leave_layer(r);
 	turn_refuse(&r->turn);
 	leave_lane(r, false);
-	submit(r);
+	submit_request(r);
 }
 
 static void on_look(struct loop_timer *t)
@@ -371,9 +371,9 @@ static void on_look(struct loop_timer *t)
 		leave_lane(r, false);
 		leave_layer(r);
 		r->rc = error_set(&r->err, ECANCELED, "whoever asked has left");
-		finish(r);
+		finish_request(r);
 	} else if (is_waiting(r) &&
-		   (clock_now_ns() - r->waits_since_ns >= patience(r) ||
+		   (clock_now_ns() - r->waits_since_ns >= wait_limit_ns(r) ||
 		    loop_timer_start(r->service->loop, t, LOOK_NS, NULL) < 0)) {
 		go_without(r);
 	} else if (!is_waiting(r)) {
@@ -384,7 +384,7 @@ static void on_look(struct loop_timer *t)
 
 static void on_turn(struct lane_turn *t)
 {
-	submit(container_of(t, struct request, lane));
+	submit_request(container_of(t, struct request, lane));
 }
 
 static void on_layer(struct lane_turn *t)
@@ -392,7 +392,7 @@ static void on_layer(struct lane_turn *t)
 	struct request *r = container_of(t, struct request, layer);
 
 	r->turn.has_layer = true;
-	submit(r);
+	submit_request(r);
 }
 
 static int enter_layer(struct request *r)
@@ -419,7 +419,8 @@ static int enter_lane(struct request *r)
 	return lanes_enter(r->lanes, r->turn.host, &r->lane, r->waits_since_ns);
 }
 
-/* It was to wait for a registry, and did nothing that matters. */
+/* Run the request on a thread that may wait for a registry: before, it ended where it
+ * would have waited, and had changed nothing. */
 static void take_turn(struct request *r)
 {
 	bool wants_layer = r->turn.layer[0] && !r->turn.has_layer;
@@ -429,7 +430,7 @@ static void take_turn(struct request *r)
 	buf_reset(&r->reply);
 	r->look.fn = on_look;
 	r->waits_since_ns = clock_now_ns();
-	/* Whoever asks for anything else has that layer, or does not need it yet. */
+	/* A call that asks for anything else has that layer, or does not need it yet. */
 	if (!wants_layer && r->turn.kind != TURN_UNPACK) {
 		leave_layer(r);
 		r->turn.layer[0] = '\0';
@@ -441,7 +442,7 @@ static void take_turn(struct request *r)
 	if (rc < 0)
 		go_without(r);
 	else if (rc == 0)
-		submit(r);
+		submit_request(r);
 }
 
 /* List: the peer took the last message. */
@@ -451,9 +452,9 @@ static void on_drained(struct grpc_call *c, void *arg)
 
 	buf_reset(&r->reply);
 	if (grpc_call_is_cancelled(c))
-		finish(r);
+		finish_request(r);
 	else
-		submit(r);
+		submit_request(r);
 }
 
 static void on_done(struct work *w)
@@ -474,7 +475,7 @@ static void on_done(struct work *w)
 	if (r->rc == 0 && r->more && !grpc_call_is_cancelled(r->call))
 		grpc_call_when_drained(r->call, on_drained, r);
 	else
-		finish(r);
+		finish_request(r);
 }
 
 static void start(struct grpc_call *call, struct plugin_service *s,
@@ -493,7 +494,7 @@ static void start(struct grpc_call *call, struct plugin_service *s,
 	r->work.run = on_run;
 	r->work.done = on_done;
 	s->n_busy++;
-	submit(r);
+	submit_request(r);
 }
 
 #define OPERATION(method, is_slow) \
@@ -538,8 +539,8 @@ const struct grpc_method *service_methods(void)
 
 /* ---- the service ---- */
 
-/* One host has half of the threads that ask or start, and a few of those that
- * unpack, which it may hold for long. */
+/* Open the threads of a kind. A single host may hold half of those that ask or start, and
+ * a few of those that unpack, which it may hold for long. */
 static int open_kind(struct plugin_service *s, enum turn_kind kind,
 		     size_t n_threads, struct error *err)
 {

@@ -7,12 +7,12 @@
 #include "common/clock.h"
 #include "snapshots.pb-c.h"
 
-static int bad(const char *what, struct error *err)
+static int message_error(const char *what, struct error *err)
 {
 	return error_set(err, EINVAL, "this is no %s message", what);
 }
 
-static int copy(const char *text, char **ret, struct error *err)
+static int copy_text(const char *text, char **ret, struct error *err)
 {
 	*ret = strdup(text ? text : "");
 	return *ret ? 0 : error_nomem(err);
@@ -38,10 +38,10 @@ int msg_create_read(const uint8_t *data, size_t len, struct msg_create *ret,
 	int rc;
 
 	if (!m)
-		return bad("Prepare or View", err);
-	rc = copy(m->key, &ret->key, err);
+		return message_error("Prepare or View", err);
+	rc = copy_text(m->key, &ret->key, err);
 	if (rc == 0)
-		rc = copy(m->parent, &ret->parent, err);
+		rc = copy_text(m->parent, &ret->parent, err);
 	if (rc == 0)
 		rc = copy_labels(m->labels, m->n_labels, &ret->labels, err);
 	snapshots__create_request__free_unpacked(m, NULL);
@@ -56,12 +56,12 @@ int msg_commit_read(const uint8_t *data, size_t len, struct msg_create *ret,
 	int rc;
 
 	if (!m)
-		return bad("Commit", err);
-	rc = copy(m->key, &ret->key, err);
+		return message_error("Commit", err);
+	rc = copy_text(m->key, &ret->key, err);
 	if (rc == 0)
-		rc = copy(m->name, &ret->name, err);
+		rc = copy_text(m->name, &ret->name, err);
 	if (rc == 0)
-		rc = copy(m->parent, &ret->parent, err);
+		rc = copy_text(m->parent, &ret->parent, err);
 	if (rc == 0)
 		rc = copy_labels(m->labels, m->n_labels, &ret->labels, err);
 	if (rc == 0 && !*ret->name)
@@ -85,8 +85,8 @@ int msg_key_read(const uint8_t *data, size_t len, char **ret, struct error *err)
 	int rc;
 
 	if (!m)
-		return bad("request", err);
-	rc = copy(m->key, ret, err);
+		return message_error("request", err);
+	rc = copy_text(m->key, ret, err);
 	snapshots__key_request__free_unpacked(m, NULL);
 	return rc;
 }
@@ -100,7 +100,7 @@ static int copy_paths(char **v, size_t n, struct msg_update *ret,
 	if (!ret->paths)
 		return error_nomem(err);
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		rc = copy(v[i], &ret->paths[i], err);
+		rc = copy_text(v[i], &ret->paths[i], err);
 		ret->n_paths += rc == 0;
 	}
 	return rc;
@@ -114,8 +114,8 @@ int msg_update_read(const uint8_t *data, size_t len, struct msg_update *ret,
 	int rc;
 
 	if (!m)
-		return bad("Update", err);
-	rc = copy(m->info ? m->info->name : "", &ret->name, err);
+		return message_error("Update", err);
+	rc = copy_text(m->info ? m->info->name : "", &ret->name, err);
 	if (rc == 0 && m->info)
 		rc = copy_labels(m->info->labels, m->info->n_labels,
 				 &ret->labels, err);
@@ -134,7 +134,7 @@ int msg_list_read(const uint8_t *data, size_t len, struct msg_update *ret,
 	int rc;
 
 	if (!m)
-		return bad("List", err);
+		return message_error("List", err);
 	rc = copy_paths(m->filters, m->n_filters, ret, err);
 	snapshots__list_request__free_unpacked(m, NULL);
 	return rc;
@@ -151,7 +151,8 @@ void msg_update_fini(struct msg_update *m)
 
 /* ---- replies ---- */
 
-static int pack(const ProtobufCMessage *m, struct buf *ret, struct error *err)
+static int pack_message(const ProtobufCMessage *m, struct buf *ret,
+			struct error *err)
 {
 	size_t n = protobuf_c_message_get_packed_size(m);
 
@@ -176,7 +177,7 @@ int msg_mount_write(const struct mount *m, struct buf *ret, struct error *err)
 	mount.n_options = m->n_options;
 	out.mounts = mounts;
 	out.n_mounts = 1;
-	return pack(&out.base, ret, err);
+	return pack_message(&out.base, ret, err);
 }
 
 /* A snapshot as a message, which borrows from `s` and this. */
@@ -233,7 +234,7 @@ int msg_info_write(const struct snapshot *s, struct buf *ret, struct error *err)
 
 	out.info = &i.info;
 	if (rc == 0)
-		rc = pack(&out.base, ret, err);
+		rc = pack_message(&out.base, ret, err);
 	info_fini(&i);
 	return rc;
 }
@@ -250,7 +251,7 @@ int msg_list_add(const struct snapshot *s, struct buf *ret, struct error *err)
 	out.info = list;
 	out.n_info = 1;
 	if (rc == 0)
-		rc = pack(&out.base, ret, err);
+		rc = pack_message(&out.base, ret, err);
 	info_fini(&i);
 	return rc;
 }
@@ -262,5 +263,5 @@ int msg_usage_write(int64_t size, int64_t inodes, struct buf *ret,
 
 	out.size = size;
 	out.inodes = inodes;
-	return pack(&out.base, ret, err);
+	return pack_message(&out.base, ret, err);
 }

@@ -64,8 +64,8 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
 			 strerror(path ? errno : ENOMEM));
 }
 
-/* Of a view too when it is mapped: containerd maps neither a bind mount that is
- * read-only nor folders that have no parent in common. */
+/* Has the snapshot a folder that is written? A view has one when it is mapped: containerd
+ * maps neither a bind mount that is read-only nor folders that have no parent in common. */
 static bool has_upper(const struct snapshot *snap, const struct id_maps *maps)
 {
 	return snap->kind == SNAPSHOT_KIND_ACTIVE || maps->shifts_lower;
@@ -501,11 +501,12 @@ int snapshots_create(struct snapshots *s, const struct create_request *req,
 
 /* ---- Usage, Cleanup ---- */
 
-static int count(struct snapshots *s, const struct snapshot *snap,
-		 int64_t *ret_size, int64_t *ret_inodes, struct error *err)
+static int count_usage(struct snapshots *s, const struct snapshot *snap,
+		       int64_t *ret_size, int64_t *ret_inodes,
+		       struct error *err)
 {
 	AUTO_FREE char *path = snapshots_path(s, snap->id, "fs");
-	/* What is committed does not change any more. */
+	/* A committed snapshot does not change any more. */
 	bool is_done = snap->kind == SNAPSHOT_KIND_COMMITTED;
 	int rc;
 
@@ -535,7 +536,7 @@ int snapshots_usage(struct snapshots *s, const char *key, int64_t *ret_size,
 		*ret_size = snap.size;
 		*ret_inodes = snap.inodes;
 	} else {
-		rc = count(s, &snap, ret_size, ret_inodes, err);
+		rc = count_usage(s, &snap, ret_size, ret_inodes, err);
 	}
 	snapshot_fini(&snap);
 	return rc;

@@ -32,7 +32,8 @@ struct snapshots_config {
 	const char *scope;            /* as in struct images_config */
 };
 
-/* One process at a time has `root`: -EBUSY.  The strings must outlive it. */
+/* Open the snapshots of `root`, for a single process at a time: -EBUSY. The strings must
+ * outlive it. */
 int snapshots_open(const struct snapshots_config *config,
 		   struct snapshots **ret, struct error *err) MUST_CHECK;
 void snapshots_close(struct snapshots *s);

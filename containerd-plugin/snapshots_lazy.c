@@ -29,8 +29,8 @@ const char *snapshots_chain_of(const struct snapshot *snap)
 	return slash ? slash + 1 : snap->name;
 }
 
-/* What images_find() says, with a warning when nobody can tell: 1 lazy, 0 not,
- * -EPERM an image that this snapshotter is not for, -ERESTART as turn_need(). */
+/* The answer of images_find(), with a warning when nobody can tell: 1 lazy, 0 not, -EPERM
+ * an image that this snapshotter is not for, -ERESTART as turn_need(). */
 static int is_lazy(struct snapshots *s, const struct create_request *req,
 		   const char *parent_chain, struct turn *turn,
 		   struct image_layer *ret, struct error *err)
@@ -73,8 +73,8 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 	return rc;
 }
 
-/* What is asked again as images_find() says what bootseerd has now, or as the snapshot
- * that was to be mounted is gone. */
+/* The error with which containerd asks again, by which images_find() says what bootseerd
+ * has now; or as the snapshot that was to be mounted is gone. */
 static int ask_again(const struct image_layer *layer, int mounted,
 		     struct error *err)
 {
@@ -93,10 +93,10 @@ static int ask_again(const struct image_layer *layer, int mounted,
  * nobody knows whether its tree is mounted, it stays noted, so that its removal
  * unmounts it; a container's start asks again.  -ESTALE as in add().
  */
-static int reuse(struct snapshots *s, const struct snapshot *found,
-		 const struct image_layer *layer, struct error *err)
+static int reuse_snapshot(struct snapshots *s, const struct snapshot *found,
+			  const struct image_layer *layer, struct error *err)
 {
-	/* Whose tree it is has to be known as well: it may have to be asked for. */
+	/* The owner of the tree has to be known as well: it may have to be asked for. */
 	const struct snapshot top = { .tree = layer->tree,
 				      .image = layer->image,
 				      .manifest = layer->manifest,
@@ -123,9 +123,9 @@ static int reuse(struct snapshots *s, const struct snapshot *found,
  * may have mounted, for all we know.  1: it is there; 0: it cannot be lazy.
  * -ESTALE: images_find() should be asked again.
  */
-static int add(struct snapshots *s, const struct create_request *req,
-	       const char *name, const struct image_layer *layer,
-	       struct error *err)
+static int add_snapshot(struct snapshots *s, const struct create_request *req,
+			const char *name, const struct image_layer *layer,
+			struct error *err)
 {
 	/* Borrows what others own; never freed. */
 	struct snapshot snap = {
@@ -170,14 +170,14 @@ static int add_beside(struct snapshots *s, const struct create_request *req,
 	       strcmp(label, chain) == 0 &&
 	       strcmp(found.parent, req->parent) == 0;
 	if (same)
-		rc = reuse(s, &found, layer, err);
+		rc = reuse_snapshot(s, &found, layer, err);
 	snapshot_fini(&found);
 	if (same)
 		return rc;
 	if (buf_printf(&name, "%s#%" PRIu64, chain, store_next_id(s->store)) <
 	    0)
 		return error_nomem(err);
-	return add(s, req, name.data, layer, err);
+	return add_snapshot(s, req, name.data, layer, err);
 }
 
 /* Ask what the layer is, and add it if that is one of a lazy image. */
@@ -192,7 +192,7 @@ static int find_and_add(struct snapshots *s, const struct create_request *req,
 	rc = is_lazy(s, req, parent_chain, turn, &layer, err);
 	if (rc <= 0)
 		return rc;
-	rc = add(s, req, chain, &layer, err);
+	rc = add_snapshot(s, req, chain, &layer, err);
 	if (rc == -EEXIST)
 		rc = add_beside(s, req, chain, &layer, err);
 	free(layer.image);
@@ -271,7 +271,7 @@ static bool is_in_use(struct snapshots *s, uint64_t part)
 
 /* Remove what a crash left, or a bootseerd that was still writing when its call was
  * given up.  A name is never taken twice, so what is not in use stays so. */
-static void sweep(struct snapshots *s, uint64_t id, const char *top)
+static void sweep_downloads(struct snapshots *s, uint64_t id, const char *top)
 {
 	DIR *dir = opendir(top);
 	struct dirent *e;
@@ -305,9 +305,9 @@ static int make_part(const char *top, const char *part, struct error *err)
 }
 
 /* Have bootseerd fill `part`; from the beginning when it was started again. */
-static int apply(struct snapshots *s, const struct layer_source *source,
-		 const char *top, const char *part, const char *lower,
-		 const struct turn *turn, struct error *err)
+static int apply_layer(struct snapshots *s, const struct layer_source *source,
+		       const char *top, const char *part, const char *lower,
+		       const struct turn *turn, struct error *err)
 {
 	int64_t deadline = clock_now_ns() + s->config.layer_timeout_ns;
 	int rc;
@@ -328,8 +328,8 @@ static int apply(struct snapshots *s, const struct layer_source *source,
 
 /* Make `part`, durable, the layer's folder `upper`, unless another thread, or this
  * program before a crash, has done it: that one is whole, too. */
-static int keep(struct snapshots *s, const char *part, const char *upper,
-		struct error *err)
+static int keep_download(struct snapshots *s, const char *part,
+			 const char *upper, struct error *err)
 {
 	AUTO_CLOSE int fd = open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int rc = 0;
@@ -343,10 +343,10 @@ static int keep(struct snapshots *s, const char *part, const char *upper,
 	return rc;
 }
 
-static int download(struct snapshots *s, const struct snapshot *snap,
-		    const struct layer_source *source, const char *top,
-		    const char *upper, const char *lower, struct turn *turn,
-		    struct error *err)
+static int download_layer(struct snapshots *s, const struct snapshot *snap,
+			  const struct layer_source *source, const char *top,
+			  const char *upper, const char *lower,
+			  struct turn *turn, struct error *err)
 {
 	struct unpacking u = { .id = snap->id, .turn = turn };
 	AUTO_FREE char *part = NULL;
@@ -362,21 +362,22 @@ static int download(struct snapshots *s, const struct snapshot *snap,
 		 "with a lazy one: layer=%s image=\"%s\"",
 		 snapshots_chain_of(snap), source->image);
 	unpacking_begin(s, &u);
-	sweep(s, snap->id, top);
-	rc = apply(s, source, top, part, lower, turn, err);
+	sweep_downloads(s, snap->id, top);
+	rc = apply_layer(s, source, top, part, lower, turn, err);
 	if (rc == 0)
-		rc = keep(s, part, upper, err);
+		rc = keep_download(s, part, upper, err);
 	unpacking_end(s, &u, rc == 0);
-	/* What stays is swept with the next download. */
+	/* A download that cannot be removed now is swept with the next one. */
 	if (access(part, F_OK) == 0)
 		(void)!fs_remove_tree(part, NULL);
 	return rc;
 }
 
 /* Fill ROOT/snapshots/ID/fs from one image, all or nothing, durable. */
-static int fetch(struct snapshots *s, const struct snapshot *snap,
-		 const struct layer_source *source, const char *lower,
-		 struct turn *turn, struct error *err)
+static int fetch_from_image(struct snapshots *s, const struct snapshot *snap,
+			    const struct layer_source *source,
+			    const char *lower, struct turn *turn,
+			    struct error *err)
 {
 	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
 	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
@@ -388,8 +389,8 @@ static int fetch(struct snapshots *s, const struct snapshot *snap,
 		rc = turn_need_layer(turn, snap->id, source->image,
 				     s->config.layer_timeout_ns, err);
 		if (rc == 0)
-			rc = download(s, snap, source, top, upper, lower, turn,
-				      err);
+			rc = download_layer(s, snap, source, top, upper, lower,
+					    turn, err);
 	}
 	/* Another host's came first. */
 	if (rc < 0 && rc != -ERESTART && access(upper, F_OK) == 0)
@@ -428,7 +429,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 	    digest_parse(snapshots_chain_of(snap), &chain_id, NULL) == 0) {
 		first = *own;
 		first.chain_id = &chain_id;
-		rc = fetch(s, snap, &first, lower, turn, &why);
+		rc = fetch_from_image(s, snap, &first, lower, turn, &why);
 		if (is_final(rc))
 			return rc < 0 ? error_set(err, -rc, "%s", why.msg) : 0;
 		log_info("snapshots",
@@ -441,10 +442,10 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 			turn->why = why;
 		}
 	}
-	rc = fetch(s, snap, &lazy, lower, turn, err);
+	rc = fetch_from_image(s, snap, &lazy, lower, turn, err);
 	if (is_final(rc))
 		return rc;
-	/* Of the two, the registry of the image that is wanted is the one to mend. */
+	/* The registry of the image that is wanted is the one of the two to mend. */
 	if (why.code) {
 		rc = error_set(err, -rc, "%s", why.msg);
 		rc = error_wrap(err, rc,

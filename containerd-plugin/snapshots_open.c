@@ -14,7 +14,8 @@
 
 #define RESTORE_PAGE 100
 
-/* One that cannot be mounted keeps no other from it: `why` has the first. */
+/* Mount a page of snapshots again. A snapshot that cannot be mounted keeps no other from
+ * it: `why` has the first failure. */
 static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 			int64_t deadline, struct error *why, struct error *err)
 {

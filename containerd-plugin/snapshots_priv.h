@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the snapshotter share. */
+/* Internal functions that the snapshotter's files share. */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_PRIV_H
 #define BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_PRIV_H
 

@@ -97,8 +97,8 @@ void snapshots_start_end(struct snapshots *s, uint64_t id)
 	pthread_mutex_unlock(&s->lock);
 	if (!was || images_start_end(s->images, id, &err) == 0)
 		return;
-	/* What bootseerd does not hear ends with its window, so when it does
-	 * not answer it is not waited for again. */
+	/* A start that bootseerd is not told to end is ended with its window, so a
+	 * bootseerd that does not answer is not waited for again. */
 	pthread_mutex_lock(&s->lock);
 	memset(s->started, 0, sizeof(s->started));
 	pthread_mutex_unlock(&s->lock);

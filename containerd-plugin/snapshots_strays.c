@@ -36,8 +36,8 @@ static int release_stray(struct snapshots *s, uint64_t id, struct error *err)
 	return rc;
 }
 
-/* One that cannot be released now, such as one that is busy, keeps no other from it; a
- * bootseerd that hangs or is not there does. */
+/* Release the mounts of `ids`. A mount that cannot be released now, such as one that is
+ * busy, keeps no other from it; a bootseerd that hangs or is not there does. */
 static int release_all(struct snapshots *s, const uint64_t *ids, size_t n,
 		       int64_t deadline, struct error *err)
 {

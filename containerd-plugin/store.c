@@ -40,7 +40,8 @@ static const char schema[] =
 	"INSERT INTO store VALUES (lower(hex(randomblob(16))));"
 	"PRAGMA user_version = 1;";
 
-/* Of files of before, too; user_version stays, as programs of before do no harm. */
+/* The table is made in databases of older programs, too; user_version stays, as those
+ * programs do no harm. */
 static const char last_id[] =
 	"CREATE TABLE IF NOT EXISTS last (id INTEGER NOT NULL);"
 	"INSERT INTO last SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM last);"
@@ -158,7 +159,7 @@ int store_run(struct store *s, sqlite3_stmt *st, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-static int begin(struct store *s, enum query q, struct error *err)
+static int begin_transaction(struct store *s, enum query q, struct error *err)
 {
 	int rc;
 
@@ -171,12 +172,12 @@ static int begin(struct store *s, enum query q, struct error *err)
 
 int store_begin(struct store *s, struct error *err)
 {
-	return begin(s, QUERY_BEGIN, err);
+	return begin_transaction(s, QUERY_BEGIN, err);
 }
 
 int store_begin_read(struct store *s, struct error *err)
 {
-	return begin(s, QUERY_BEGIN_READ, err);
+	return begin_transaction(s, QUERY_BEGIN_READ, err);
 }
 
 int store_end(struct store *s, int rc, struct error *err)
@@ -252,8 +253,8 @@ int store_row(sqlite3_stmt *st, struct snapshot *ret, struct error *err)
 /* ---- open ---- */
 
 /* The number or text of a statement's first row. */
-static int ask(struct store *s, const char *sql, int64_t *ret_n, char *ret_text,
-	       size_t size, struct error *err)
+static int read_first_row(struct store *s, const char *sql, int64_t *ret_n,
+			  char *ret_text, size_t size, struct error *err)
 {
 	sqlite3_stmt *st = NULL;
 	int rc;
@@ -283,7 +284,7 @@ static int check_version(struct store *s, struct error *err)
 	int64_t version = 0;
 	int rc;
 
-	rc = ask(s, "PRAGMA user_version", &version, NULL, 0, err);
+	rc = read_first_row(s, "PRAGMA user_version", &version, NULL, 0, err);
 	if (rc == 0 && version == 0) {
 		s->is_new = true;
 		rc = run_text(s, "BEGIN IMMEDIATE", err);
@@ -297,8 +298,8 @@ static int check_version(struct store *s, struct error *err)
 				 "reads %d",
 				 version, SCHEMA_VERSION);
 	if (rc == 0)
-		rc = ask(s, "PRAGMA quick_check(1)", NULL, answer,
-			 sizeof(answer), err);
+		rc = read_first_row(s, "PRAGMA quick_check(1)", NULL, answer,
+				    sizeof(answer), err);
 	if (rc == 0 && strcmp(answer, "ok") != 0)
 		rc = error_set(err, EBADMSG, "it is damaged: %s", answer);
 	return rc;
@@ -323,16 +324,17 @@ static int open_db(struct store *s, const char *path, struct error *err)
 	if (rc == 0)
 		rc = check_version(s, err);
 	if (rc == 0)
-		rc = ask(s, "SELECT instance FROM store", NULL, s->instance,
-			 sizeof(s->instance), err);
+		rc = read_first_row(s, "SELECT instance FROM store", NULL,
+				    s->instance, sizeof(s->instance), err);
 	if (rc == 0)
 		rc = run_text(s, last_id, err);
 	if (rc == 0)
-		rc = ask(s,
-			 "SELECT max((SELECT ifnull(max(id), 0) FROM "
-			 "snapshot), (SELECT ifnull(max(id), 0) FROM "
-			 "garbage), (SELECT max(id) FROM last))",
-			 &last, NULL, 0, err);
+		rc = read_first_row(
+			s,
+			"SELECT max((SELECT ifnull(max(id), 0) FROM "
+			"snapshot), (SELECT ifnull(max(id), 0) FROM "
+			"garbage), (SELECT max(id) FROM last))",
+			&last, NULL, 0, err);
 	s->next_id = (uint64_t)last + 1;
 	for (int i = 0; i < QUERY_COUNT_ && rc == 0; i++)
 		if (sqlite3_prepare_v3(s->db, texts[i], -1,

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is known about each snapshot, in SQLite: docs/formats/snapshots.md,
- * section "State".
- *
- * Every function is one transaction, may be called on any thread, takes a few
- * milliseconds, and what it changed survives a power loss when it returns 0.
+ * State of each snapshot, in SQLite: docs/formats/snapshots.md, section "State". Every
+ * function is one transaction, may be called on any thread, takes a few milliseconds, and
+ * what it changed survives a power loss when it returns 0.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_STORE_H
 #define BOOTSEER_CONTAINERD_PLUGIN_STORE_H
@@ -118,12 +116,13 @@ int store_set_unpacked(struct store *s, uint64_t id,
 /* `tree` may be NULL: it is no top any more. */
 int store_set_tree(struct store *s, uint64_t id, const struct digest *tree,
 		   struct error *err) MUST_CHECK;
-/* It is the top of another image than the one it came with: `tree`, `image`, `manifest`
- * and `layer` of `top`, borrowed, are its own from now on.  -EBUSY: it is one already. */
+/* Make the snapshot the top of another image than the one it came with: `tree`, `image`,
+ * `manifest` and `layer` of `top`, borrowed, are its own from now on. -EBUSY: it is one
+ * already. */
 int store_set_top(struct store *s, uint64_t id, const struct snapshot *top,
 		  struct error *err) MUST_CHECK;
 
-/* What removed snapshots left behind. */
+/* Remains of a removed snapshot, to be cleaned up. */
 struct garbage {
 	uint64_t id;
 	bool has_tree;

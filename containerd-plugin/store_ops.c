@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the store does: one function, one transaction. */
+/* Operations of the store: one function, one transaction. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -88,7 +88,7 @@ int store_get(struct store *s, const char *name, struct snapshot *ret,
 }
 
 /* Room for one more in an array whose size is a power of two. */
-static int grow(struct snapshot **v, size_t n, struct error *err)
+static int grow_list(struct snapshot **v, size_t n, struct error *err)
 {
 	struct snapshot *more;
 
@@ -101,11 +101,11 @@ static int grow(struct snapshot **v, size_t n, struct error *err)
 	return 0;
 }
 
-static int chain(struct store *s, const char *name, struct snapshot **v,
-		 size_t *n, struct error *err)
+static int list_chain(struct store *s, const char *name, struct snapshot **v,
+		      size_t *n, struct error *err)
 {
 	uint64_t next;
-	int rc = grow(v, 0, err);
+	int rc = grow_list(v, 0, err);
 
 	if (rc == 0)
 		rc = by_name(s, name, &(*v)[0], err);
@@ -120,7 +120,7 @@ static int chain(struct store *s, const char *name, struct snapshot **v,
 					 "metadata: more than %d "
 					 "layers below '%s'",
 					 CHAIN_MAX, name);
-		rc = grow(v, *n, err);
+		rc = grow_list(v, *n, err);
 		if (rc < 0)
 			return rc;
 		bind_id(st, 1, next);
@@ -146,7 +146,7 @@ int store_chain(struct store *s, const char *name, struct snapshot **ret,
 
 	if (rc < 0)
 		return rc;
-	rc = store_end_read(s, chain(s, name, &v, &n, err));
+	rc = store_end_read(s, list_chain(s, name, &v, &n, err));
 	if (rc < 0) {
 		snapshots_free(v, n);
 		return rc;
@@ -156,8 +156,8 @@ int store_chain(struct store *s, const char *name, struct snapshot **ret,
 	return 0;
 }
 
-static int page(struct store *s, const char *after, size_t max,
-		struct snapshot **v, size_t *n, struct error *err)
+static int list_page(struct store *s, const char *after, size_t max,
+		     struct snapshot **v, size_t *n, struct error *err)
 {
 	sqlite3_stmt *st = store_query(s, QUERY_PAGE);
 	int rc;
@@ -165,7 +165,7 @@ static int page(struct store *s, const char *after, size_t max,
 	bind_text(st, 1, after);
 	sqlite3_bind_int64(st, 2, (sqlite3_int64)max);
 	while ((rc = store_step(s, st, err)) > 0) {
-		rc = grow(v, *n, err);
+		rc = grow_list(v, *n, err);
 		if (rc == 0)
 			rc = store_row(st, &(*v)[*n], err);
 		if (rc < 0)
@@ -185,7 +185,7 @@ int store_list(struct store *s, const char *after, size_t max,
 
 	if (rc < 0)
 		return rc;
-	rc = store_end_read(s, page(s, after, max, &v, &n, err));
+	rc = store_end_read(s, list_page(s, after, max, &v, &n, err));
 	if (rc < 0) {
 		snapshots_free(v, n);
 		return rc;
@@ -294,7 +294,8 @@ static int find_parent(struct store *s, const char *name, uint64_t *ret,
 	return rc;
 }
 
-static int insert(struct store *s, struct snapshot *snap, struct error *err)
+static int insert_snapshot(struct store *s, struct snapshot *snap,
+			   struct error *err)
 {
 	sqlite3_stmt *st;
 	int rc = find_parent(s, snap->parent, &snap->parent_id, err);
@@ -331,7 +332,7 @@ int store_insert(struct store *s, struct snapshot *snap, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	return store_end(s, insert(s, snap, err), err);
+	return store_end(s, insert_snapshot(s, snap, err), err);
 }
 
 /*
@@ -360,9 +361,9 @@ static int check_commit(const struct snapshot *active, const char *parent,
 			 "configuration, restart containerd, pull again");
 }
 
-static int commit(struct store *s, const char *key, const char *name,
-		  const char *parent, const struct labels *labels,
-		  struct error *err)
+static int commit_snapshot(struct store *s, const char *key, const char *name,
+			   const char *parent, const struct labels *labels,
+			   struct error *err)
 {
 	struct snapshot active;
 	sqlite3_stmt *st;
@@ -394,7 +395,8 @@ int store_commit(struct store *s, const char *key, const char *name,
 
 	if (rc < 0)
 		return rc;
-	return store_end(s, commit(s, key, name, parent, labels, err), err);
+	return store_end(s, commit_snapshot(s, key, name, parent, labels, err),
+			 err);
 }
 
 static int copy_labels(struct labels *to, const struct labels *from,
@@ -436,9 +438,10 @@ static int change_labels(struct snapshot *snap, const struct labels *labels,
 	return rc;
 }
 
-static int update(struct store *s, const char *name,
-		  const struct labels *labels, const char *const *paths,
-		  size_t n_paths, struct snapshot *ret, struct error *err)
+static int update_labels(struct store *s, const char *name,
+			 const struct labels *labels, const char *const *paths,
+			 size_t n_paths, struct snapshot *ret,
+			 struct error *err)
 {
 	sqlite3_stmt *st;
 	int rc = by_name(s, name, ret, err);
@@ -468,7 +471,7 @@ int store_update(struct store *s, const char *name, const struct labels *labels,
 
 	if (rc < 0)
 		return rc;
-	rc = update(s, name, labels, paths, n_paths, ret, err);
+	rc = update_labels(s, name, labels, paths, n_paths, ret, err);
 	end = store_end(s, rc, err);
 	if (rc == 0 && end < 0)
 		snapshot_fini(ret);
@@ -600,8 +603,8 @@ int store_garbage_done(struct store *s, uint64_t id, struct error *err)
 	return run_with_id(s, QUERY_GARBAGE_DONE, id, NULL, err);
 }
 
-static int garbage(struct store *s, struct garbage **v, size_t *n,
-		   struct error *err)
+static int list_garbage(struct store *s, struct garbage **v, size_t *n,
+			struct error *err)
 {
 	sqlite3_stmt *st = store_query(s, QUERY_GARBAGE);
 	const void *tree;
@@ -638,7 +641,7 @@ int store_garbage(struct store *s, struct garbage **ret, size_t *ret_n,
 
 	if (rc < 0)
 		return rc;
-	rc = store_end_read(s, garbage(s, &v, &n, err));
+	rc = store_end_read(s, list_garbage(s, &v, &n, err));
 	if (rc < 0) {
 		free(v);
 		return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the store share. */
+/* Internal functions that the store's files share. */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_STORE_PRIV_H
 #define BOOTSEER_CONTAINERD_PLUGIN_STORE_PRIV_H
 

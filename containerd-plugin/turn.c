@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is refused beside the kinds of threads: a layer. */
+/* Kind of a refusal that is of a layer, beside those that are of kinds of threads. */
 #define REFUSED_LAYER TURN_KINDS
 
 /* Where there is no room to note more, nothing more is waited for. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a call may wait for.  A call begins on a thread that waits for no registry.
- * Where it would have to, it ends with -ERESTART instead, and says in its turn for
- * what and for which host.  The service runs it again, from its beginning, on a
- * thread of that kind once the host has a place there (net/lanes.h).
+ * Permission of a call to wait. A call begins on a thread that waits for no registry.
+ * Where it would have to, it ends with -ERESTART instead, and says in its turn for what
+ * and for which host. The service runs it again, from its beginning, on a thread of that
+ * kind once the host has a place there (net/lanes.h).
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_TURN_H
 #define BOOTSEER_CONTAINERD_PLUGIN_TURN_H
@@ -26,7 +26,7 @@ enum turn_kind {
 
 #define TURN_LAYER_MAX (REGISTRY_HOST_MAX + 24) /* bytes, NUL included */
 
-/* Of one call; with more the hosts are not asked. */
+/* Most hosts that one call asks; more are left out. */
 #define TURN_REFUSED_MAX 8
 
 /* A host that had no place in time, or a layer that others had for too long. */
@@ -55,8 +55,9 @@ struct turn {
 		is_cut; /* nor for what it waits for: that came another way */
 };
 
-/* What it waits for, the layer where `kind` is TURN_LOCAL and else the host, did not come
- * in time: it is done without, and that layer or host, no other, not waited for again. */
+/* Note that the layer (`kind` is TURN_LOCAL) or else the host that the call waits for did
+ * not come in time: the call goes on without it, and waits for that layer or host, no
+ * other, not again. */
 void turn_refuse(struct turn *t);
 
 /*

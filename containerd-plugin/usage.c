@@ -48,7 +48,7 @@ static size_t slot_of(const ino_t *v, size_t cap, ino_t ino)
 	return at;
 }
 
-static int grow(struct seen *s, struct error *err)
+static int grow_seen(struct seen *s, struct error *err)
 {
 	size_t cap = s->cap ? s->cap * 2 : 64;
 	ino_t *v = calloc(cap, sizeof(*v));
@@ -65,9 +65,9 @@ static int grow(struct seen *s, struct error *err)
 }
 
 /* `*ret`: it was not there. */
-static int see(struct seen *s, ino_t ino, bool *ret, struct error *err)
+static int note_seen(struct seen *s, ino_t ino, bool *ret, struct error *err)
 {
-	int rc = s->n * 2 >= s->cap ? grow(s, err) : 0;
+	int rc = s->n * 2 >= s->cap ? grow_seen(s, err) : 0;
 	size_t at;
 
 	if (rc < 0)
@@ -79,7 +79,7 @@ static int see(struct seen *s, ino_t ino, bool *ret, struct error *err)
 	return 0;
 }
 
-static void spend(struct count *c, uint64_t steps)
+static void spend_steps(struct count *c, uint64_t steps)
 {
 	c->steps_left -= steps < c->steps_left ? steps : c->steps_left;
 }
@@ -131,7 +131,7 @@ static int count_entry(struct usage_walk *w, struct frame *f, int fd,
 
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return 0;
-	spend(c, 1);
+	spend_steps(c, 1);
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0
 				       : error_set(err, EIO, "'%.80s': %s",
@@ -139,7 +139,7 @@ static int count_entry(struct usage_walk *w, struct frame *f, int fd,
 	if (S_ISDIR(st.st_mode))
 		return st.st_dev == f->dev ? add_name(f, name, err) : 0;
 	if (st.st_nlink > 1)
-		rc = see(&c->seen, st.st_ino, &is_new, err);
+		rc = note_seen(&c->seen, st.st_ino, &is_new, err);
 	if (rc == 0 && is_new) {
 		c->blocks += st.st_blocks;
 		c->inodes++;
@@ -162,10 +162,10 @@ static int begin_frame(struct usage_walk *w, int fd, struct frame **ret,
 		return error_nomem(err);
 	if (fstat(fd, &st) < 0)
 		return error_set(err, EIO, "%s", strerror(errno));
-	rc = see(&c->seen, st.st_ino, &is_new, err);
+	rc = note_seen(&c->seen, st.st_ino, &is_new, err);
 	if (rc < 0 || !is_new)
 		return rc;
-	spend(c, FOLDER_STEPS);
+	spend_steps(c, FOLDER_STEPS);
 	c->blocks += st.st_blocks;
 	c->inodes++;
 	*ret = &w->frames[w->n++];
@@ -197,7 +197,7 @@ static int count_entries(struct usage_walk *w, struct frame *f, int folder,
 
 /* The folder itself and what is in it, folders for later.  Takes `fd`, which becomes
  * the innermost unless it was met before. */
-static int enter(struct usage_walk *w, int fd, struct error *err)
+static int enter_folder(struct usage_walk *w, int fd, struct error *err)
 {
 	AUTO_CLOSE int own = fd;
 	struct frame *f;
@@ -214,7 +214,7 @@ static int enter(struct usage_walk *w, int fd, struct error *err)
 
 /* The innermost folder is done.  What has been moved meanwhile leads elsewhere: then
  * the walk goes on at the top, without what was left on the way. */
-static int leave(struct usage_walk *w, struct error *err)
+static int leave_folder(struct usage_walk *w, struct error *err)
 {
 	const struct frame *f;
 	struct stat st;
@@ -247,13 +247,13 @@ static int enter_next(struct usage_walk *w, struct error *err)
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0)
-		return enter(w, fd, err);
+		return enter_folder(w, fd, err);
 	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
 		return 0;
 	return error_set(err, EIO, "'%.80s': %s", name, strerror(errno));
 }
 
-static int walk(const char *path, struct count *c, struct error *err)
+static int walk_tree(const char *path, struct count *c, struct error *err)
 {
 	AUTO_CLOSE int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct usage_walk w = { .count = c, .top = top, .fd = -1 };
@@ -265,9 +265,10 @@ static int walk(const char *path, struct count *c, struct error *err)
 			       : error_set(err, EIO, "%s", strerror(errno));
 	fd = fcntl(top, F_DUPFD_CLOEXEC, 0);
 	rc = fd < 0 ? error_set(err, EIO, "%s", strerror(errno))
-		    : enter(&w, fd, err);
+		    : enter_folder(&w, fd, err);
 	while (rc == 0 && w.n && c->steps_left)
-		rc = w.frames[w.n - 1].n ? enter_next(&w, err) : leave(&w, err);
+		rc = w.frames[w.n - 1].n ? enter_next(&w, err)
+					 : leave_folder(&w, err);
 	drop_frames(&w, 0);
 	free(w.frames);
 	if (w.fd >= 0)
@@ -279,7 +280,7 @@ int usage_count(const char *path, uint64_t steps_max, int64_t *ret_size,
 		int64_t *ret_inodes, struct error *err)
 {
 	struct count c = { .steps_left = steps_max };
-	int rc = walk(path, &c, err);
+	int rc = walk_tree(path, &c, err);
 
 	free(c.seen.v);
 	if (rc < 0)

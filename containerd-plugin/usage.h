@@ -6,7 +6,8 @@
 
 #include "common/error.h"
 
-/* Of a tree that somebody may change meanwhile.  Beyond that are millions of folders. */
+/* Most entries that are counted of a tree that somebody may change meanwhile. Beyond that
+ * are millions of folders. */
 #define USAGE_STEPS_MAX (UINT64_C(1) << 26)
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was in the targets before: a snapshot fits on nothing else. */
+/* The content of the targets before the command: a snapshot fits on nothing else. */
 #ifndef BOOTSEER_ENVCACHE_BASE_H
 #define BOOTSEER_ENVCACHE_BASE_H
 
@@ -26,9 +26,9 @@ struct base_look {
 };
 /* A look that cannot be begun is taken at the end. */
 void base_look_begin(struct base_look *l);
-/* What base_check() said, at most a second before; else it is asked now. */
+/* The answer of base_check(), at most a second old; else it is asked now. */
 int base_look_end(struct base_look *l, struct error *err) MUST_CHECK;
-/* Its result is not needed. */
+/* End the look without its result. */
 void base_look_drop(struct base_look *l);
 
 #endif

@@ -173,7 +173,7 @@ static void bases_pack(struct dedup_index *x, uint32_t pack, struct pack *ret)
 }
 
 /* Whatever is wrong with one: it is not needed. */
-static void add(struct bases *b, const struct env_base *base)
+static void add_base_of(struct bases *b, const struct env_base *base)
 {
 	AUTO(oci_store) blobs = NULL;
 	char folder[ENV_NAME_ROOM];
@@ -202,7 +202,7 @@ int bases_new(struct object_store *s, const struct env_base *list, size_t n,
 	b->doomed = doomed;
 	b->bad = bad;
 	for (size_t i = 0; i < n; i++)
-		add(b, &list[i]);
+		add_base_of(b, &list[i]);
 	b->presence =
 		calloc(block_table_n_packs(b->table) + 1, sizeof(*b->presence));
 	if (!b->presence)
@@ -244,7 +244,7 @@ static void used_block(const void *arg, size_t i, struct block *ret)
 	*ret = b->used[i];
 }
 
-static int drop(void *arg, size_t i, const void *data, struct error *err)
+static int drop_block(void *arg, size_t i, const void *data, struct error *err)
 {
 	return 0;
 }
@@ -257,7 +257,7 @@ static int note_failed(void *arg, uint32_t pack, int rc)
 	return 0;
 }
 
-/* One that cannot be opened is found out by its runs. */
+/* Open the packs that are used. A pack that cannot be opened is found out by its runs. */
 static int open_used(struct bases *b, struct error *err)
 {
 	size_t n = block_table_n_packs(b->table);
@@ -289,7 +289,7 @@ int bases_check(struct bases *b, unsigned int threads, struct env_digests *bad,
 {
 	struct block_runs runs = { .n = b->n_used,
 				   .block = used_block,
-				   .put = drop,
+				   .put = drop_block,
 				   .failed = note_failed,
 				   .arg = b };
 	size_t n_bad = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a command changed, to a store: scan again, find the differences, store the tree
- * and its contents as an image is stored, scan once more.  Only if nothing moved
+ * Capture of a command's changes to a store: scan again, find the differences, store the
+ * tree and its contents as an image is stored, scan once more. Only if nothing moved
  * meanwhile does the snapshot appear, by one conditional write.
  */
 #include <errno.h>
@@ -34,7 +34,8 @@
 #define LEVEL 3
 /* Level 12 takes 3.6 times the time of 9 for 0.1 % fewer bytes of metadata. */
 #define META_LEVEL 9
-/* One is stored while the next is made; the first is ready soon, and later ones are fewer. */
+/* Bytes of packs: each is stored while the next is made; the first is ready soon, and
+ * later ones are fewer. */
 #define PACK_FIRST (4u << 20)
 #define PACK_BYTES (32u << 20)
 #define PROGRAM_MAX 200
@@ -49,7 +50,7 @@ struct capture {
 	bool shares; /* packs, with other snapshots of the store */
 	bool may_be_empty;
 	struct env_digests bad; /* packs that are not what they should be */
-	/* Of this attempt. */
+	/* State of this attempt. */
 	struct oci_store *blobs; /* its folder */
 	struct env_digests doomed;
 	struct shared_target packs;
@@ -231,7 +232,7 @@ static int store_texts(const struct capture *c, struct artifact *a,
 				     err);
 }
 
-/* What the store did not have before. */
+/* Bytes that the store did not have before. */
 static uint64_t stored_bytes(const struct capture *c)
 {
 	const struct artifact *a = &c->artifact;
@@ -302,7 +303,7 @@ static time_t boot_s(void)
 	return t.tv_sec;
 }
 
-/* What is needed of the store's other snapshots. */
+/* Read what the capture needs of the store's other snapshots. */
 static int look_at_others(struct capture *c, struct error *err)
 {
 	struct env_base list[ENV_BASES_MAX + 1];
@@ -397,7 +398,7 @@ static void end_attempt(struct capture *c)
 	c->blobs = NULL;
 }
 
-static int attempt(struct capture *c, struct error *err)
+static int try_capture(struct capture *c, struct error *err)
 {
 	const struct digest *key = &c->snap->key.digest;
 	char folder[ENV_NAME_ROOM];
@@ -420,7 +421,8 @@ static int attempt(struct capture *c, struct error *err)
 		rc = env_catalog_commit(c->catalog, c->snap, err);
 		c->may_be_there = rc < 0 && rc != -EEXIST;
 	}
-	/* What stays is for env_snapshot_remove(), or env_gc(). */
+	/* Blobs that cannot be removed now are left to env_snapshot_remove(), or
+	 * env_gc(). */
 	if (rc < 0 && !c->may_be_there)
 		(void)!env_blobs_remove(c->store, key, c->snap->folder, NULL);
 	return rc;
@@ -440,12 +442,12 @@ static bool is_hopeless(int rc)
 }
 
 /* Whatever comes of sharing, the last attempts are without. */
-static int attempts(struct capture *c, struct error *err)
+static int retry_capture(struct capture *c, struct error *err)
 {
 	unsigned int n_moved = 0, n_shared = 0;
 
 	for (;;) {
-		int rc = attempt(c, err);
+		int rc = try_capture(c, err);
 
 		if (c->may_be_there) {
 			return rc;
@@ -500,7 +502,7 @@ static int copy_targets(const struct env_targets *from, struct env_targets *ret,
 }
 
 /* The name of a program, which JSON can say. */
-static char *printable(const char *name)
+static char *printable_name(const char *name)
 {
 	const char *slash = strrchr(name, '/');
 	char *out = strndup(slash ? slash + 1 : name, PROGRAM_MAX);
@@ -511,9 +513,9 @@ static char *printable(const char *name)
 	return out;
 }
 
-static int describe(const struct env_key *key, const struct env_targets *t,
-		    const char *program, struct env_snapshot *s,
-		    struct error *err)
+static int describe_snapshot(const struct env_key *key,
+			     const struct env_targets *t, const char *program,
+			     struct env_snapshot *s, struct error *err)
 {
 	char host[256] = "";
 	int rc = copy_key(key, &s->key, err);
@@ -523,8 +525,8 @@ static int describe(const struct env_key *key, const struct env_targets *t,
 	if (rc < 0)
 		return rc;
 	(void)gethostname(host, sizeof(host) - 1);
-	s->by = printable(host);
-	s->program = printable(program);
+	s->by = printable_name(host);
+	s->program = printable_name(program);
 	return s->by && s->program ? 0 : error_nomem(err);
 }
 
@@ -541,10 +543,10 @@ int env_capture(struct env_catalog *catalog, const struct env_key *key,
 			     .snap = &snap,
 			     .shares = !opts->is_alone,
 			     .may_be_empty = opts->may_be_empty };
-	int rc = describe(key, t, opts->program, &snap, err);
+	int rc = describe_snapshot(key, t, opts->program, &snap, err);
 
 	if (rc == 0)
-		rc = attempts(&c, err);
+		rc = retry_capture(&c, err);
 	env_digests_fini(&c.bad);
 	if (rc == -ESTALE) {
 		if (err)

@@ -96,7 +96,7 @@ int env_capture(struct env_catalog *c, const struct env_key *key,
 
 /* ---------------------------------------------------------------------- the turn --- */
 
-/* Whose turn it is to run the command of a key: one node's at a time. */
+/* The turn to run the command of a key: one node's at a time. */
 struct env_turn;
 
 enum env_turn_kind {

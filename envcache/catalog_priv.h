@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kinds of catalogs are made of. */
+/* The interface of the kinds of catalogs. */
 #ifndef BOOTSEER_ENVCACHE_CATALOG_PRIV_H
 #define BOOTSEER_ENVCACHE_CATALOG_PRIV_H
 
@@ -17,7 +17,7 @@ struct env_lease {
 	void (*end)(struct env_lease *l, bool has_failed);
 };
 
-/* What a kind of catalog can do: the functions of catalog.h of the same names. */
+/* The functions of a kind of catalog, those of catalog.h of the same names. */
 struct env_catalog_ops {
 	int (*get)(struct env_catalog *c, const struct digest *key,
 		   struct env_snapshot *ret, struct error *err);

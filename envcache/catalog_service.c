@@ -54,7 +54,7 @@ static bool is_refusal(int rc)
 	       rc == -EREMOTEIO || rc == -ENOMEM;
 }
 
-/* What failed is the service, and the store's own index is used from now on. */
+/* Did the service itself fail? Then the store's own index is used from now on. */
 static bool go_without(struct service_catalog *s, int rc,
 		       const struct error *err)
 {
@@ -228,7 +228,7 @@ static int service_find(struct env_catalog *c, const char *text,
 				 "%u snapshots have a key that begins with "
 				 "%.64s: give more of it",
 				 f.n, hex);
-	/* What nodes made without the service, it does not know. */
+	/* Snapshots that nodes made without the service are not known to it. */
 	if (f.n == 0)
 		return env_catalog_find(s->store, text, ret, err);
 	*ret = f.found;
@@ -244,7 +244,7 @@ static int service_pass_over(struct env_catalog *c,
 
 	if (s->is_away)
 		return env_catalog_pass_over(s->store, snap, err);
-	/* It stays until there is another, which is published in its place. */
+	/* The snapshot stays until there is another, which is published in its place. */
 	memcpy(s->passed_over, snap->folder, ENV_CAPTURE_ROOM);
 	return 0;
 }
@@ -346,8 +346,8 @@ static int put_description(struct service_catalog *s,
 			  err);
 }
 
-static int publish(struct service_catalog *s, const struct env_snapshot *snap,
-		   struct error *err)
+static int publish_snapshot(struct service_catalog *s,
+			    const struct env_snapshot *snap, struct error *err)
 {
 	struct digest description;
 	int rc = put_description(s, snap, &description, err);
@@ -373,7 +373,7 @@ static int service_commit(struct env_catalog *c,
 
 	if (!s->generation)
 		return env_catalog_commit(s->store, snap, err);
-	rc = publish(s, snap, err);
+	rc = publish_snapshot(s, snap, err);
 	if (rc < 0)
 		return rc;
 	/* The one that it replaces was of the same key, and is a leftover from now on. */
@@ -419,7 +419,7 @@ static void service_lease_end(struct env_lease *l, bool has_failed)
 	struct env_service_lease *s =
 		container_of(l, struct env_service_lease, base);
 
-	/* One that is not given back is over by itself. */
+	/* A lease that is not given back is over by itself. */
 	if (!s->catalog->is_away)
 		(void)!env_calls_drop(&s->calls, &s->key, s->generation,
 				      has_failed, NULL);
@@ -463,7 +463,7 @@ struct service_wait {
 };
 
 /* Ask once.  1: no answer yet, but it may come back. */
-static int look(struct service_wait *w, struct error *err)
+static int ask_lease(struct service_wait *w, struct error *err)
 {
 	struct service_catalog *s = w->catalog;
 	const struct env_lease_ask want = {
@@ -506,7 +506,7 @@ static bool pause_wait(const struct service_wait *w)
 	return true;
 }
 
-/* What it comes to, if the last answer says so. */
+/* The end of the wait, if the last answer brings it. */
 static bool is_over(const struct service_wait *w, enum env_turn_kind *ret)
 {
 	if (w->said.state == ENV_LEASE_YOURS)
@@ -526,7 +526,7 @@ static int wait_lease(struct service_wait *w, enum env_turn_kind *ret,
 	int rc;
 
 	for (;;) {
-		rc = look(w, err);
+		rc = ask_lease(w, err);
 		if (rc < 0 || (rc == 0 && is_over(w, ret)))
 			return rc;
 		if (w->n_looks == 1 && rc == 0 && w->opts->waits)

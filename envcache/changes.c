@@ -342,7 +342,7 @@ static int compare_scans(struct finder *f, const struct env_scan *before,
 			    : k == after->n
 				    ? -1
 				    : env_path_compare(was->path, is->path);
-		/* What is or was mounted there hides what has become of it. */
+		/* A mount, now or before, hides what has become of the path. */
 		bool changed =
 			order > 0 && !env_scan_is_covered(before, is->path);
 

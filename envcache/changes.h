@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What differs between two scans, as a tree that image/ can store. */
+/* Differences between two scans, as a tree that image/ can store. */
 #ifndef BOOTSEER_ENVCACHE_CHANGES_H
 #define BOOTSEER_ENVCACHE_CHANGES_H
 

@@ -187,7 +187,7 @@ static int copy_to_own(struct env_copying *c, struct env_snapshot *snap,
 		return rc;
 	env_blob_folder(key, snap->folder, c->to_folder);
 	rc = copy_all(c, err);
-	/* What stays is for env_gc(). */
+	/* Blobs that cannot be removed now are left to env_gc(). */
 	if (rc < 0 && !c->may_be_there)
 		(void)!env_blobs_remove(c->to, key, snap->folder, NULL);
 	return rc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a process snapshot is of.  A node whose kernel, processor or criu is another one
+ * The key of a process snapshot. A node whose kernel, processor or criu is another one
  * makes another key, so it does not find what it could not restore.
  */
 #include <errno.h>

@@ -42,8 +42,9 @@ static struct env_thing thing_of(const struct inode *i)
 	return t;
 }
 
-static int tell(struct differ *w, const struct inode *a, const struct inode *b,
-		unsigned int in, const char *const *xattrs, struct error *err)
+static int report_difference(struct differ *w, const struct inode *a,
+			     const struct inode *b, unsigned int in,
+			     const char *const *xattrs, struct error *err)
 {
 	static const char *const none[] = { NULL };
 	struct env_thing x, y;
@@ -184,8 +185,8 @@ static int compare_things(struct differ *w, struct inode *a, struct inode *b,
 	int rc;
 
 	if (!is_of_one_type(a, b))
-		return tell(w, a, b, ENV_DIFFERS_TYPE, NULL, err);
-	/* What the mark of a deletion looks like is nobody's matter. */
+		return report_difference(w, a, b, ENV_DIFFERS_TYPE, NULL, err);
+	/* The attributes of a deletion's mark mean nothing. */
 	if (change_is_whiteout(a))
 		return 0;
 	in = compare_attributes(w, a, b);
@@ -198,14 +199,16 @@ static int compare_things(struct differ *w, struct inode *a, struct inode *b,
 		in |= ENV_DIFFERS_XATTR;
 	if (!same)
 		in |= ENV_DIFFERS_CONTENT;
-	return in ? tell(w, a, b, in, n_xattrs ? w->xattrs : NULL, err) : 0;
+	return in ? report_difference(w, a, b, in, n_xattrs ? w->xattrs : NULL,
+				      err)
+		  : 0;
 }
 
 /* ------------------------------------------------------------------------------ walks --- */
 
 /* The path of a child; `*ret_len` is what leave() wants. */
-static int enter(struct differ *w, const struct dentry *d, size_t *ret_len,
-		 struct error *err)
+static int enter_child(struct differ *w, const struct dentry *d,
+		       size_t *ret_len, struct error *err)
 {
 	*ret_len = w->path.len;
 	if (buf_puts(&w->path, "/") < 0 ||
@@ -214,7 +217,7 @@ static int enter(struct differ *w, const struct dentry *d, size_t *ret_len,
 	return 0;
 }
 
-static void leave(struct differ *w, size_t len)
+static void leave_child(struct differ *w, size_t len)
 {
 	if (!w->path.data)
 		return;
@@ -226,17 +229,18 @@ static void leave(struct differ *w, size_t len)
 static int walk_one(struct differ *w, const struct inode *i, bool is_a,
 		    struct error *err)
 {
-	int rc = tell(w, is_a ? i : NULL, is_a ? NULL : i, 0, NULL, err);
+	int rc = report_difference(w, is_a ? i : NULL, is_a ? NULL : i, 0, NULL,
+				   err);
 
 	if (!S_ISDIR(i->mode))
 		return rc;
 	for (const struct dentry *d = i->children; rc == 0 && d; d = d->next) {
 		size_t len;
 
-		rc = enter(w, d, &len, err);
+		rc = enter_child(w, d, &len, err);
 		if (rc == 0)
 			rc = walk_one(w, d->inode, is_a, err);
-		leave(w, len);
+		leave_child(w, len);
 	}
 	return rc;
 }
@@ -252,12 +256,12 @@ static int compare_names(const struct dentry *a, const struct dentry *b)
 static int walk_both(struct differ *w, struct inode *a, struct inode *b,
 		     struct error *err);
 
-/* One name: `a` or `b` is NULL where that has it not. */
+/* Compare a name; `a` or `b` is NULL where that snapshot has it not. */
 static int walk_name(struct differ *w, const struct dentry *a,
 		     const struct dentry *b, struct error *err)
 {
 	size_t len;
-	int rc = enter(w, a ? a : b, &len, err);
+	int rc = enter_child(w, a ? a : b, &len, err);
 
 	if (rc == 0 && a && b) {
 		rc = compare_things(w, a->inode, b->inode, err);
@@ -266,11 +270,11 @@ static int walk_name(struct differ *w, const struct dentry *a,
 	} else if (rc == 0) {
 		rc = walk_one(w, a ? a->inode : b->inode, a != NULL, err);
 	}
-	leave(w, len);
+	leave_child(w, len);
 	return rc;
 }
 
-/* What is in the two; what is no folder has nothing in it. */
+/* Compare the entries of two folders; an inode of another kind has none. */
 static int walk_both(struct differ *w, struct inode *a, struct inode *b,
 		     struct error *err)
 {

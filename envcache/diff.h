@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What differs between two snapshots of a store.  Their metadata is fetched; of contents
+ * Differences between two snapshots of a store. Their metadata is fetched; of contents
  * only blocks that digests do not answer for: those that a changed file shares with
  * others, or whose cuts lie elsewhere.
  */

@@ -86,7 +86,7 @@ static int block_piece(const struct content_side *s, uint64_t voff,
 	return 0;
 }
 
-/* Of a file that is longer than `off`. */
+/* Find the piece at `off` of a file that is longer than that. */
 static int piece_at(const struct content_side *s, const struct inode *i,
 		    uint64_t off, struct content_piece *ret, struct error *err)
 {
@@ -125,9 +125,10 @@ static bool is_whole(const struct content_piece *p)
 	return p->from == 0 && p->len == p->block.usize;
 }
 
-/* Of the first `n` bytes of two pieces. */
-static enum content_verdict judge(const struct content_piece *p,
-				  const struct content_piece *q, uint64_t n)
+/* Judge the first `n` bytes of two pieces. */
+static enum content_verdict judge_pieces(const struct content_piece *p,
+					 const struct content_piece *q,
+					 uint64_t n)
 {
 	if (p->kind != q->kind)
 		return VERDICT_OPEN;
@@ -266,7 +267,7 @@ static int compare_files(struct content_side *a, const struct inode *x,
 		if (rc < 0)
 			return rc;
 		n = p.len < q.len ? p.len : q.len;
-		v = judge(&p, &q, n);
+		v = judge_pieces(&p, &q, n);
 		if (v == VERDICT_OPEN && fetch)
 			rc = compare_bytes(a, &p, b, &q, n, &v, err);
 		if (rc < 0)

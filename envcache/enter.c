@@ -37,7 +37,7 @@
 #define GROUPS_MAX 65536
 
 #define CAP_BIT(c) (1ull << (c))
-/* What looks past permissions. */
+/* Capabilities that look past permissions. */
 #define CAPS_PAST \
 	(CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_DAC_READ_SEARCH) | \
 	 CAP_BIT(CAP_FOWNER))
@@ -81,7 +81,7 @@ static int caps_limit(uint64_t permitted, uint64_t effective)
 }
 
 /* Look up as the asker would: its user and groups, and nothing that root has. */
-static int become(const struct env_asker *a)
+static int become_asker(const struct env_asker *a)
 {
 	if (setgroups(a->n_groups, a->groups) < 0)
 		return -errno;
@@ -280,7 +280,7 @@ static int mount_id(int fd)
 	return at ? atoi(at + strlen("mnt_id:")) : -1;
 }
 
-/* What is mounted on a shared mount appears in other namespaces, too. */
+/* Refuse a shared mount: mounts on it appear in other namespaces, too. */
 static int check_not_shared(const struct env_asker *a, int target,
 			    const char *path, struct error *err)
 {
@@ -310,7 +310,7 @@ static int check_not_shared(const struct env_asker *a, int target,
 			 path);
 }
 
-/* What the kernel, or whoever starts containers, believes. */
+/* Refuse a file system whose files the kernel, or whoever starts containers, believes. */
 static int check_kind(int target, const char *path, struct error *err)
 {
 	struct statfs fs;
@@ -373,7 +373,7 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 		      struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
-	int rc = become(a);
+	int rc = become_asker(a);
 
 	if (rc == 0)
 		rc = open_with_rights(a, path, &fd);
@@ -398,7 +398,7 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 
 /* ------------------------------------------------------------------------ overlay --- */
 
-static int enter(const struct env_asker *a, struct error *err)
+static int enter_namespace(const struct env_asker *a, struct error *err)
 {
 	/* By the process it would fail once that has died, and all has to be undone. */
 	if (setns(a->theirs, CLONE_NEWNS) < 0)
@@ -408,7 +408,7 @@ static int enter(const struct env_asker *a, struct error *err)
 	return 0;
 }
 
-static void leave(const struct env_asker *a)
+static void leave_namespace(const struct env_asker *a)
 {
 	/* In another's namespace paths are not ours. */
 	if (setns(a->ours, CLONE_NEWNS) < 0)
@@ -420,14 +420,14 @@ static int attach_base(const struct env_asker *a, const struct asker_overlay *o,
 		       int *ret, struct error *err)
 {
 	AUTO_CLOSE int clone = -1;
-	int rc = enter(a, err);
+	int rc = enter_namespace(a, err);
 
 	if (rc < 0)
 		return rc;
 	clone = open_tree(o->target, "",
 			  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	rc = clone < 0 ? -errno : 0;
-	leave(a);
+	leave_namespace(a);
 	if (rc == 0 && move_mount(clone, "", AT_FDCWD, o->base,
 				  MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		rc = -errno;
@@ -488,14 +488,14 @@ int asker_mount(struct env_asker *a, const struct asker_overlay *o,
 				 rc == -EINVAL ? ": too many file systems are "
 						 "stacked there"
 					       : "");
-	rc = enter(a, err);
+	rc = enter_namespace(a, err);
 	if (rc < 0)
 		return rc;
 	rc = move_mount(overlay, "", o->target, "",
 			MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
 		     ? -errno
 		     : 0;
-	leave(a);
+	leave_namespace(a);
 	if (rc < 0)
 		return error_set(err, -rc, "mount the overlay there: %s",
 				 strerror(-rc));
@@ -506,7 +506,7 @@ int asker_mount(struct env_asker *a, const struct asker_overlay *o,
 /* By descriptor: whatever is mounted at its path by now is another's. */
 void env_asker_undo(struct env_asker *a)
 {
-	if (a->n_mounts == 0 || enter(a, NULL) < 0)
+	if (a->n_mounts == 0 || enter_namespace(a, NULL) < 0)
 		return;
 	while (a->n_mounts > 0) {
 		int fd = a->mounts[--a->n_mounts];
@@ -515,5 +515,5 @@ void env_asker_undo(struct env_asker *a)
 			(void)umount2(".", MNT_DETACH | UMOUNT_NOFOLLOW);
 		(void)close(fd);
 	}
-	leave(a);
+	leave_namespace(a);
 }

@@ -39,8 +39,8 @@ struct env_targets {
 	bool is_usual;
 };
 
-/* Of paths as they were given, NULL at the end.  -EINVAL: one of them cannot be a
- * target. */
+/* Make targets of paths as they were given, NULL at the end. -EINVAL: one of them cannot
+ * be a target. */
 int env_targets_make(char *const *given, struct env_targets *ret,
 		     struct error *err) MUST_CHECK;
 /* Where a process looks for what is installed. */
@@ -63,19 +63,19 @@ void env_targets_fini(struct env_targets *t);
 int env_recover(const struct env_targets *t, int64_t deadline_ns,
 		struct error *err) MUST_CHECK;
 
-/* What is in the targets, but contents. */
+/* A scan of the targets: all but contents. */
 struct env_scan;
 int env_scan_new(const struct env_targets *t, struct env_scan **ret,
 		 struct error *err) MUST_CHECK;
 void env_scan_free(struct env_scan *s);
 DEFINE_AUTO(env_scan)
-/* Of the scan before a command: hash the files that were changed so short a time ago
+/* Prepare the scan before a command: hash the files that were changed so short a time ago
  * that another change could leave the same times. */
 int env_scan_hash_recent(struct env_scan *s, struct error *err) MUST_CHECK;
 
 /* ---------------------------------------------------------------------- the key --- */
 
-/* What went into a key. */
+/* An item that went into a key. */
 struct env_item {
 	char *kind; /* "argument", "file", ...: docs/formats/environment.md */
 	char *name; /* which of them, or "" */
@@ -117,8 +117,8 @@ typedef void env_differs_fn(void *arg, const struct env_item *a,
 void env_key_compare(const struct env_key *a, const struct env_key *b,
 		     env_differs_fn *fn, void *arg);
 
-/* What a process snapshot is of: a daemon, on an environment, on nodes that can restore
- * it.  All is borrowed. */
+/* Specification of a process snapshot: a daemon, on an environment, on nodes that can
+ * restore it. All is borrowed. */
 struct env_daemon_spec {
 	const struct digest *environment; /* the environment's key */
 	const struct digest *snapshot;    /* its manifest */
@@ -132,14 +132,14 @@ int env_daemon_key_make(const struct env_daemon_spec *spec,
 
 /* ---------------------------------------------------------------- the snapshots --- */
 
-/* What is noted of a snapshot, in the store or by the service. */
+/* Notes on a snapshot, in the store or by the service. */
 struct env_marks {
 	bool is_pinned;    /* env_gc() keeps it */
 	bool is_bad;       /* a smoke test failed after it was restored */
 	int64_t used_ms;   /* wall clock, to the hour */
 	char bad_why[320]; /* " by HOST: ..." */
 };
-/* What the store says of a snapshot. */
+/* A snapshot, as its index in the store describes it. */
 struct env_snapshot {
 	struct env_key key;
 	struct env_targets targets;
@@ -152,13 +152,14 @@ struct env_snapshot {
 	uint64_t bytes;  /* of the files */
 	uint64_t stored; /* bytes that it added to the store */
 	bool is_shared; /* some of its packs are those of other snapshots, too */
-	/* Of the scan of the targets after the command; of snapshots of before: none. */
+	/* Digest of the scan of the targets after the command; snapshots of older
+	 * programs have none. */
 	struct digest after;
 	bool has_after;
-	/* Of the object; not set by env_capture(). */
+	/* Attributes of the object; not set by env_capture(). */
 	int64_t made_ms; /* the store's wall clock */
 	char tag[OBJECT_TAG_MAX];
-	/* What the service says of it; false: it says nothing. */
+	/* Notes of the service; false: it says nothing. */
 	bool has_marks;
 	struct env_marks marks;
 };
@@ -251,8 +252,8 @@ struct env_range {
 struct env_giver {
 	int meta,
 		map; /* descriptors of what metadata image and block map unpack to */
-	/* What all of these have, one behind the other, into `buf`: ENV_GIVE_BYTES and
-	 * ENV_GIVE_RANGES at most.  On any thread, one at a time; has a deadline. */
+	/* Read all of the ranges, one behind the other, into `buf`: ENV_GIVE_BYTES and
+	 * ENV_GIVE_RANGES at most. On any thread, one at a time; has a deadline. */
 	int (*give)(struct env_giver *g, const struct env_range *ranges,
 		    size_t n, void *buf, struct error *err);
 	/* Set by env_restore(): bytes of contents that were used; why it was asked no more. */

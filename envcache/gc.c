@@ -43,8 +43,8 @@ struct collector {
 	struct gc_packs packs;
 };
 
-static int grow(void **array, size_t n, size_t *cap, size_t size,
-		struct error *err)
+static int grow_array(void **array, size_t n, size_t *cap, size_t size,
+		      struct error *err)
 {
 	size_t want = *cap ? *cap * 2 : 64;
 	void *p;
@@ -67,8 +67,8 @@ static int note_blob(void *arg, const struct object_entry *e, struct error *err)
 			     .is_young = !object_is_old(e->stat.modified_ms,
 							c->gc->now_ms -
 								ENV_GRACE_MS) };
-	int rc = grow((void **)&c->blobs, c->n_blobs, &c->cap_blobs, sizeof(b),
-		      err);
+	int rc = grow_array((void **)&c->blobs, c->n_blobs, &c->cap_blobs,
+			    sizeof(b), err);
 
 	if (rc < 0)
 		return rc;
@@ -87,7 +87,7 @@ static int note_snapshot(void *arg, const struct digest *key,
 	struct gc_snapshot one = { .snap.key.digest = *key };
 	struct env_marks m;
 	char hex[ENV_KEY_HEX];
-	int rc = grow((void **)&c->list, c->n, &c->cap, sizeof(one), err);
+	int rc = grow_array((void **)&c->list, c->n, &c->cap, sizeof(one), err);
 
 	env_key_hex(key, hex);
 	(void)snprintf(one.capture, sizeof(one.capture), "%s/%s", hex,
@@ -259,7 +259,8 @@ static int remove_of(const struct collector *c, const struct object_entry *e,
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
-/* Of an environment that is gone; a lease that somebody has is renewed, and not old. */
+/* Remove a note on an environment that is gone; a lease that somebody has is renewed, and
+ * not old. */
 static int remove_note(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
@@ -318,7 +319,7 @@ static int remove_notes(struct collector *c, struct error *err)
 }
 
 /* Uploads and locks.  It may need rights that nothing else does, and the rest is done. */
-static int sweep(struct collector *c, struct error *err)
+static int sweep_leftovers(struct collector *c, struct error *err)
 {
 	struct env_gc *gc = c->gc;
 	size_t n = 0;
@@ -350,7 +351,7 @@ int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
 	if (rc == 0)
 		rc = gc_packs_collect(&c.packs, s, gc, err);
 	if (rc == 0 && !gc->dry_run)
-		rc = sweep(&c, err);
+		rc = sweep_leftovers(&c, err);
 	for (size_t i = 0; i < c.n_blobs; i++)
 		free(c.blobs[i].name);
 	free(c.blobs);

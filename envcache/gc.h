@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What has expired goes: by the last use, by the space that all have, and what captures left that
- * nothing leads to.  Blocks; one thread.  docs/environments.md, "The snapshots".
+ * Garbage collection: what has expired by the last use, by the space that all have, and
+ * what captures left that nothing leads to. Blocks; one thread. docs/environments.md,
+ * "The snapshots".
  */
 #ifndef BOOTSEER_ENVCACHE_GC_H
 #define BOOTSEER_ENVCACHE_GC_H
 
 #include "envcache/envcache.h"
 
-/* What becomes of a snapshot, and why. */
+/* The fate of a snapshot, and why. */
 enum env_gc_fate {
-	/* It is removed. */
+	/* Fates of snapshots that are removed. */
 	ENV_GC_UNUSED, /* for `older_ms` */
 	ENV_GC_BAD,
 	ENV_GC_SPACE, /* used longest ago, and all have more than `keep_bytes` */
-	/* It stays. */
+	/* Fates of snapshots that stay. */
 	ENV_GC_IN_USE, /* used since, and there is room */
 	ENV_GC_PINNED,
 	ENV_GC_CHANGED, /* pinned, used, removed or made anew meanwhile */
@@ -41,9 +42,10 @@ struct env_gc {
 	uint64_t n_snapshots, n_leftovers, bytes, kept_bytes;
 	uint64_t n_doomed,
 		doomed_bytes; /* packs that go with a later collection */
-	/* What no snapshot needs, too young to be known for a leftover. */
+	/* Packs that no snapshot needs, too young to be known for leftovers. */
 	uint64_t n_young, young_bytes;
-	/* Which snapshot cannot be read, and why: no shared pack goes; code 0: none. */
+	/* The snapshot that cannot be read, and why: then no shared pack goes; code 0:
+	 * none. */
 	struct error unknown;
 	/* Why it is not known what uploads and locks were left; code 0: they went. */
 	struct error unswept;

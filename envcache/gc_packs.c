@@ -18,7 +18,8 @@ static int compare(const void *a, const void *b)
 	return memcmp(x->digest.b, y->digest.b, sizeof(x->digest.b));
 }
 
-static int add(struct gc_packs *p, const struct gc_pack *one, struct error *err)
+static int add_pack(struct gc_packs *p, const struct gc_pack *one,
+		    struct error *err)
 {
 	if (array_grow(&p->list, p->n, &p->cap, 64) < 0)
 		return error_nomem(err);
@@ -31,7 +32,8 @@ static int note_doomed(void *arg, const struct object_entry *e,
 {
 	struct gc_pack one = { .doomed_ms = e->stat.modified_ms };
 
-	return env_name_digest(e->name, &one.digest) ? add(arg, &one, err) : 0;
+	return env_name_digest(e->name, &one.digest) ? add_pack(arg, &one, err)
+						     : 0;
 }
 
 static int note_pack(void *arg, const struct object_entry *e, struct error *err)
@@ -40,11 +42,12 @@ static int note_pack(void *arg, const struct object_entry *e, struct error *err)
 			       .put_ms = e->stat.modified_ms,
 			       .is_there = true };
 
-	return env_name_digest(e->name, &one.digest) ? add(arg, &one, err) : 0;
+	return env_name_digest(e->name, &one.digest) ? add_pack(arg, &one, err)
+						     : 0;
 }
 
 /* Pack and mark of one digest become one. */
-static void merge(struct gc_packs *p)
+static void merge_marks(struct gc_packs *p)
 {
 	size_t n = 0;
 
@@ -75,7 +78,7 @@ int gc_packs_list(struct object_store *s, struct gc_packs *ret,
 	if (rc == 0)
 		rc = object_list(s, ENV_PACKS_FOLDER, true, note_pack, ret,
 				 err);
-	merge(ret);
+	merge_marks(ret);
 	return rc;
 }
 
@@ -87,7 +90,8 @@ void gc_packs_fini(struct gc_packs *p)
 
 /* ---------------------------------------------------------------------- references --- */
 
-static struct gc_pack *find(const struct gc_packs *p, const struct digest *d)
+static struct gc_pack *find_pack(const struct gc_packs *p,
+				 const struct digest *d)
 {
 	const struct gc_pack want = { .digest = *d };
 
@@ -95,15 +99,15 @@ static struct gc_pack *find(const struct gc_packs *p, const struct digest *d)
 		    : NULL;
 }
 
-static int count(struct gc_packs *p, const struct artifact *a,
-		 struct gc_refs *ret, struct error *err)
+static int count_refs(struct gc_packs *p, const struct artifact *a,
+		      struct gc_refs *ret, struct error *err)
 {
 	ret->packs = calloc(a->n_packs + 1, sizeof(*ret->packs));
 	if (!ret->packs)
 		return error_nomem(err);
 	ret->own_bytes = a->meta.size + a->map.size;
 	for (size_t i = 0; i < a->n_packs; i++) {
-		struct gc_pack *one = find(p, &a->packs[i].digest);
+		struct gc_pack *one = find_pack(p, &a->packs[i].digest);
 
 		if (one) {
 			one->n_refs++;
@@ -149,7 +153,7 @@ int gc_packs_refer(struct gc_packs *p, struct object_store *s,
 	if (rc == -ENOMEM)
 		return error_nomem(err);
 	if (rc < 0) {
-		/* One that is new there is of a capture since the list of packs. */
+		/* A snapshot that is new there is of a capture since the list of packs. */
 		if (p->unknown.code == 0 && !is_gone(s, snap)) {
 			env_key_hex(&snap->key.digest, hex);
 			(void)error_wrap(&why, rc, "snapshot %.12s", hex);
@@ -157,7 +161,7 @@ int gc_packs_refer(struct gc_packs *p, struct object_store *s,
 		}
 		return 0;
 	}
-	rc = count(p, &a, ret, err);
+	rc = count_refs(p, &a, ret, err);
 	artifact_fini(&a);
 	return rc;
 }
@@ -196,8 +200,8 @@ static int remove_object(struct object_store *s, const char *folder,
 }
 
 /* The mark stays as old as it is, whoever else collects. */
-static int doom(struct object_store *s, const struct digest *d,
-		struct error *err)
+static int doom_pack(struct object_store *s, const struct digest *d,
+		     struct error *err)
 {
 	const struct object_put_options opts = { .condition = OBJECT_NEW };
 	char name[ENV_NAME_ROOM];
@@ -273,7 +277,7 @@ static int collect_unused(const struct gc_pack *p, struct object_store *s,
 	}
 	gc->n_doomed++;
 	gc->doomed_bytes += p->size;
-	return is_doomed || gc->dry_run ? 0 : doom(s, &p->digest, err);
+	return is_doomed || gc->dry_run ? 0 : doom_pack(s, &p->digest, err);
 }
 
 int gc_packs_collect(const struct gc_packs *p, struct object_store *s,

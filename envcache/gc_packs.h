@@ -8,8 +8,8 @@
 
 #include "envcache/gc.h"
 
-/* What no index leads to is left alone for so long: a capture that shares packs ends
- * within 12 hours, and the clocks that date objects may differ by a day. */
+/* Grace period of blobs that no index leads to: a capture that shares packs ends within
+ * 12 hours, and the clocks that date objects may differ by a day. */
 #define ENV_GRACE_MS (INT64_C(48) * 3600 * 1000)
 
 struct gc_pack {
@@ -33,7 +33,7 @@ int gc_packs_list(struct object_store *s, struct gc_packs *ret,
 		  struct error *err) MUST_CHECK;
 void gc_packs_fini(struct gc_packs *p);
 
-/* What one snapshot has. */
+/* References of a snapshot to packs. */
 struct gc_refs {
 	uint32_t *packs; /* of gc_packs.list */
 	size_t n;

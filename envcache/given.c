@@ -52,8 +52,8 @@ static void give_up(struct given *g, const struct error *why)
 }
 
 /* -ENODATA: it failed before. */
-static int ask(struct given *g, const struct env_range *e, size_t n, void *buf,
-	       struct error *err)
+static int ask_giver(struct given *g, const struct env_range *e, size_t n,
+		     void *buf, struct error *err)
 {
 	int rc;
 
@@ -66,7 +66,7 @@ static int ask(struct given *g, const struct env_range *e, size_t n, void *buf,
 	return rc;
 }
 
-static void count(struct given *g, uint64_t bytes)
+static void count_given(struct given *g, uint64_t bytes)
 {
 	(void)pthread_mutex_lock(&g->lock);
 	g->giver->given += bytes;
@@ -74,7 +74,7 @@ static void count(struct given *g, uint64_t bytes)
 }
 
 /* How many of the blocks are asked for at once. */
-static size_t fit(const struct block *blocks, size_t n, size_t *ret_len)
+static size_t fit_blocks(const struct block *blocks, size_t n, size_t *ret_len)
 {
 	size_t len = 0, k = 0;
 
@@ -85,7 +85,7 @@ static size_t fit(const struct block *blocks, size_t n, size_t *ret_len)
 	return k;
 }
 
-/* One range of what lies together. */
+/* Make ranges of the blocks; those that lie together are one range. */
 static size_t make_ranges(const struct block *blocks, size_t n,
 			  struct env_range *ret)
 {
@@ -122,24 +122,25 @@ static int pass_on(struct given *g, const struct block_req *req, size_t first,
 		rc = sink->put(sink, first + *ret_n, data + at, err);
 		at += b->usize;
 	}
-	count(g, at);
+	count_given(g, at);
 	return rc;
 }
 
-/* Of those from `first` on, as many as one question gives; none when it fails. */
+/* Ask for the blocks from `first` on, as many as one question gives; none when it fails. */
 static int give_some(struct given *g, const struct block_req *req, size_t first,
 		     struct block_sink *sink, size_t *ret_n, struct error *err)
 {
 	const struct block *blocks = req->blocks + first;
 	struct error why = ERROR_INIT;
-	size_t len, n = fit(blocks, req->n_blocks - first, &len);
+	size_t len, n = fit_blocks(blocks, req->n_blocks - first, &len);
 	AUTO_FREE struct env_range *ranges = calloc(n + 1, sizeof(*ranges));
 	AUTO_FREE char *data = malloc(len + 1);
 
 	*ret_n = 0;
 	if (!ranges || !data)
 		return error_nomem(err);
-	if (ask(g, ranges, make_ranges(blocks, n, ranges), data, &why) < 0)
+	if (ask_giver(g, ranges, make_ranges(blocks, n, ranges), data, &why) <
+	    0)
 		return 0;
 	return pass_on(g, req, first, n, data, sink, ret_n, err);
 }

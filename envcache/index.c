@@ -105,7 +105,7 @@ int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 
 /* ---------------------------------------------------------------------- decode --- */
 
-static int bad(struct error *err, const char *what)
+static int index_error(struct error *err, const char *what)
 {
 	return error_set(err, EBADMSG, "the index is damaged: %s", what);
 }
@@ -118,7 +118,7 @@ static int get_text(const json_t *o, const char *name, size_t max, char **ret,
 
 	if (!text || strlen(text) != json_string_length(v) ||
 	    strlen(text) > max)
-		return bad(err, name);
+		return index_error(err, name);
 	*ret = strdup(text);
 	return *ret ? 0 : error_nomem(err);
 }
@@ -128,7 +128,9 @@ static int get_digest(const json_t *o, const char *name, struct digest *ret,
 {
 	const char *text = json_string_value(json_object_get(o, name));
 
-	return text && digest_parse(text, ret, NULL) == 0 ? 0 : bad(err, name);
+	return text && digest_parse(text, ret, NULL) == 0
+		       ? 0
+		       : index_error(err, name);
 }
 
 static int get_number(const json_t *o, const char *name, uint64_t *ret,
@@ -137,7 +139,7 @@ static int get_number(const json_t *o, const char *name, uint64_t *ret,
 	const json_t *v = json_object_get(o, name);
 
 	if (!json_is_integer(v) || json_integer_value(v) < 0)
-		return bad(err, name);
+		return index_error(err, name);
 	*ret = (uint64_t)json_integer_value(v);
 	return 0;
 }
@@ -148,7 +150,7 @@ static int get_item(const json_t *o, struct env_item *it, struct error *err)
 
 	if (rc == 0 &&
 	    strspn(it->kind, "abcdefghijklmnopqrstuvwxyz") != strlen(it->kind))
-		rc = bad(err, "kind");
+		rc = index_error(err, "kind");
 	if (rc == 0)
 		rc = get_text(o, "name", ENV_NAME_MAX, &it->name, err);
 	if (rc == 0)
@@ -167,7 +169,7 @@ static int get_key(const json_t *o, struct env_key *k, struct error *err)
 	int rc = get_digest(o, "key", &said, err);
 
 	if (rc == 0 && (n < 1 || n > ENV_ITEMS_MAX))
-		rc = bad(err, "items");
+		rc = index_error(err, "items");
 	if (rc < 0)
 		return rc;
 	k->items = calloc(n, sizeof(*k->items));
@@ -180,7 +182,7 @@ static int get_key(const json_t *o, struct env_key *k, struct error *err)
 	}
 	if (rc == 0 &&
 	    (env_key_finish(k, NULL) < 0 || !digest_equal(&k->digest, &said)))
-		rc = bad(err, "its items have another key");
+		rc = index_error(err, "its items have another key");
 	return rc;
 }
 
@@ -207,7 +209,7 @@ static int get_targets(const json_t *o, struct env_targets *t,
 	size_t n = json_array_size(list);
 
 	if (n < 1 || n > ENV_TARGETS_MAX)
-		return bad(err, "targets");
+		return index_error(err, "targets");
 	t->paths = (char **)calloc(n, sizeof(char *));
 	if (!t->paths)
 		return error_nomem(err);
@@ -218,7 +220,7 @@ static int get_targets(const json_t *o, struct env_targets *t,
 		if (!text || strlen(text) != json_string_length(v) ||
 		    strlen(text) >= PATH_MAX || !is_target(text) ||
 		    (t->n && strcmp(t->paths[t->n - 1], text) >= 0))
-			return bad(err, "targets");
+			return index_error(err, "targets");
 		t->paths[t->n] = strdup(text);
 		if (!t->paths[t->n])
 			return error_nomem(err);
@@ -232,7 +234,7 @@ static int get_folder(const json_t *o, char ret[33], struct error *err)
 
 	if (!text || strlen(text) != 32 ||
 	    strspn(text, "0123456789abcdef") != 32)
-		return bad(err, "folder");
+		return index_error(err, "folder");
 	memcpy(ret, text, 33);
 	return 0;
 }
@@ -270,7 +272,7 @@ int env_index_decode(const void *data, size_t len, struct env_snapshot *ret,
 	json_t *o = NULL;
 	uint64_t version;
 	int rc = len > ENV_INDEX_MAX
-			 ? bad(err, "it is too long")
+			 ? index_error(err, "it is too long")
 			 : bounded_json_load(data, len, "the index", &o, err);
 
 	if (rc == -EINVAL) {

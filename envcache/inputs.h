@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a command depends on beside its words, as far as that can be told without running it:
+ * Inputs of a command beside its words, as far as they can be told without running it:
  * files that its words name, files that those include, lock files and settings of package
- * managers, variables that they obey, the type of GPU.  docs/environments.md has the rules.
+ * managers, variables that they obey, the type of GPU. docs/environments.md has the
+ * rules.
  */
 #ifndef BOOTSEER_ENVCACHE_INPUTS_H
 #define BOOTSEER_ENVCACHE_INPUTS_H
@@ -24,7 +25,8 @@ struct env_left_out {
 };
 
 struct env_inputs {
-	/* Of the kinds "config", "file", "gpu" and "variable"; no two have kind and name alike. */
+	/* Items of the kinds "config", "file", "gpu" and "variable"; no two have kind and
+	 * name alike. */
 	struct env_item *items;
 	size_t n, cap;
 	/* Noun phrases: what the command depends on and is not among them, for people. */
@@ -59,8 +61,9 @@ int env_inputs_made(const struct env_inputs *before,
 		    struct error *err) MUST_CHECK;
 void env_names_free(char **names);
 
-/* What a command of this key, which has no base and no inputs, makes of the files that it
- * names itself; the note lasts as long as the snapshot of `of`.  -ENOENT: nothing is noted. */
+/* The files that a command of this key, which has no base and no inputs, makes of those
+ * that it names itself; the note lasts as long as the snapshot of `of`. -ENOENT: nothing
+ * is noted. */
 int env_made_get(struct object_store *s, const struct env_key *words,
 		 char ***ret, struct error *err) MUST_CHECK;
 int env_made_put(struct object_store *s, const struct env_key *words,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of inputs*.c share. */
+/* Internal functions that the files inputs*.c share. */
 #ifndef BOOTSEER_ENVCACHE_INPUTS_PRIV_H
 #define BOOTSEER_ENVCACHE_INPUTS_PRIV_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What package managers obey without being told by the command: files of the working folder,
- * settings, variables; and the type of GPU, by which some of them choose what to install. */
+/* Inputs that package managers obey without being told by the command: files of the
+ * working folder, settings, variables; and the type of GPU, by which some of them choose
+ * what to install. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -111,7 +112,8 @@ static int put_setting(struct buf *out, char *line)
 		       : 0;
 }
 
-/* What is no file, or cannot be read, no package manager reads either. */
+/* Add a file of settings. A path that is no file, or cannot be read, is left out: no
+ * package manager reads it either. */
 static int add_settings(struct gather *g, const char *name, const char *path,
 			struct error *err)
 {

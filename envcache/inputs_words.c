@@ -155,7 +155,8 @@ static bool is_index_variable(const char *name, size_t len)
 	return false;
 }
 
-/* What is behind a URL is whatever its server says, unless a digest or commit is in it. */
+/* Note a URL without digest or commit as unknown: its content is whatever its server
+ * says. */
 static int look_at_url(struct gather *g, const char *prev, const char *word,
 		       struct error *err)
 {
@@ -186,8 +187,8 @@ static int look_at_url(struct gather *g, const char *prev, const char *word,
 static int look_at_text(struct gather *g, const struct text_place *at,
 			const char *text, struct error *err);
 
-/* What is not to be looked at: the kernel's files, the base's, and what scripts name of the
- * system's own, which the image has. */
+/* Is the file left out? The kernel's files are, the base's, and those of the system that
+ * scripts name, which the image has. */
 static bool is_left_out(const struct gather *g, const char *real,
 			bool leaves_system)
 {
@@ -298,7 +299,7 @@ static int look_into(struct gather *g, const struct text_place *at,
 	return 0;
 }
 
-/* What is in a folder is not in the key; a bare word may be anything else. */
+/* Note that a folder's content is not in the key; a bare word may be anything else. */
 static int look_at_folder(struct gather *g, const struct text_place *at,
 			  const char *name, const char *prev, struct error *err)
 {

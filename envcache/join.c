@@ -26,7 +26,7 @@
 
 #define MADE_MAX (1u << 20) /* bytes of a list of folders */
 
-/* One target that is being joined. */
+/* A target while it is joined. */
 struct join_target {
 	const char *path;
 	char *work; /* folder of its overlay */
@@ -184,7 +184,7 @@ static int make_work(const struct join_target *t, int *ret, struct error *err)
 
 /* ---------------------------------------------------------------------- the overlay --- */
 
-/* What the file system there does not allow, the overlay does not, either. */
+/* The flags of the target's file system, so that the overlay allows no more than it. */
 static int flags_of(int target, const char *path, unsigned long *ret,
 		    struct error *err)
 {
@@ -358,7 +358,7 @@ static int join_all(struct joining *a, struct error *err)
 
 	if (rc == 0)
 		rc = check_below(a, err);
-	/* What cannot be is known before the first is mounted. */
+	/* All targets are checked before the first is mounted. */
 	for (size_t i = 0; rc == 0 && i < a->j->targets->n; i++) {
 		a->targets[i].path = a->j->targets->paths[i];
 		if (asprintf(&a->targets[i].work, "%s/%zu", a->j->work, i) < 0)
@@ -471,7 +471,8 @@ static int part_one(const char *path, int flags, struct error *err)
 					: error_root_hint(errno));
 }
 
-/* What is detached goes as far as it can; else the first that is in use ends it. */
+/* Unmount each overlay. With MNT_DETACH all that can be are; else the first that is in
+ * use ends it. */
 static int part_each(const struct part_search *s, int flags, struct error *err)
 {
 	const char *upper = s->uppers.data;

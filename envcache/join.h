@@ -23,7 +23,7 @@ int env_asker_open(int socket, struct env_asker **ret,
 int env_asker_isolate(struct env_asker *a, struct error *err) MUST_CHECK;
 /* Unmount what env_join() mounted for it. */
 void env_asker_undo(struct env_asker *a);
-/* What is mounted stays.  NULL is allowed. */
+/* Free the asker; mounts stay. NULL is allowed. */
 void env_asker_free(struct env_asker *a);
 
 /* A snapshot whose tree is mounted; all is borrowed. */

@@ -151,7 +151,7 @@ static int add_arguments(struct env_key *k, char *const *command,
 	return rc;
 }
 
-/* What a value is shown as; all of it is in the key. */
+/* Hide a login in the text that the item is shown as; the whole value is in the key. */
 static int hide_login(struct env_item *it, struct error *err)
 {
 	char *plain = text_without_logins(
@@ -227,7 +227,7 @@ static int add_files(struct env_key *k, char *const *files, struct error *err)
 	return rc;
 }
 
-/* What the process runs on, and as. */
+/* Add the system that the process runs on, and its user. */
 static int add_system(struct env_key *k, struct error *err)
 {
 	char user[32], libc[32], folder[PATH_MAX];
@@ -271,7 +271,7 @@ static int add_base(struct env_key *k, const struct env_targets *t,
 	return env_key_add_text(k, "base", "", text, err);
 }
 
-/* One that --key-file names, too, is there already. */
+/* Add the inputs, but for files that --key-file has added already. */
 static int add_inputs(struct env_key *k, const struct env_inputs *in,
 		      struct error *err)
 {
@@ -291,7 +291,7 @@ static int add_inputs(struct env_key *k, const struct env_inputs *in,
 	return rc;
 }
 
-static size_t count(char *const *list)
+static size_t count_texts(char *const *list)
 {
 	size_t n = 0;
 
@@ -304,8 +304,8 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 		 const struct env_scan *before, struct env_key *ret,
 		 struct error *err)
 {
-	size_t n = count(spec->command) + count(spec->values) +
-		   count(spec->files) + t->n + 16 +
+	size_t n = count_texts(spec->command) + count_texts(spec->values) +
+		   count_texts(spec->files) + t->n + 16 +
 		   (spec->inputs ? spec->inputs->n : 0);
 	struct env_key k = { .n = 0 };
 	int rc;

@@ -39,8 +39,8 @@ static int map_file(const char *path, struct mapped_file *ret,
 	return 0;
 }
 
-/* What failed a check was not written so. */
-static int damaged(int rc, const char *what, struct error *err)
+/* Make damage of an error of a check: no capture writes such a thing. */
+static int note_damage(int rc, const char *what, struct error *err)
 {
 	if (rc != -EINVAL)
 		return error_wrap(err, rc, "%s", what);
@@ -49,7 +49,7 @@ static int damaged(int rc, const char *what, struct error *err)
 	return error_wrap(err, -EBADMSG, "%s", what);
 }
 
-static int check(struct loaded *l, struct error *err)
+static int check_loaded(struct loaded *l, struct error *err)
 {
 	struct erofs_image image;
 	int rc = blockmap_open(l->map_bytes.data, l->map_bytes.len, &l->map,
@@ -58,11 +58,11 @@ static int check(struct loaded *l, struct error *err)
 	if (rc == 0)
 		rc = packs_check_map(&l->artifact, &l->map, err);
 	if (rc < 0)
-		return damaged(rc, "block map", err);
+		return note_damage(rc, "block map", err);
 	rc = erofs_check(l->meta.data, l->meta.len, &image, err);
 	if (rc == 0)
 		rc = erofs_read_tree(&image, &l->tree, err);
-	return rc < 0 ? damaged(rc, "metadata image", err) : 0;
+	return rc < 0 ? note_damage(rc, "metadata image", err) : 0;
 }
 
 /* The giver may change its file at any time: what is checked is a copy. */
@@ -78,7 +78,7 @@ static int copy_given(int from, uint64_t size, const struct digest *want,
 
 	if (!data)
 		return error_nomem(err);
-	/* Of what is no file a read may take as long as it likes. */
+	/* A read of anything but a file may take as long as it likes. */
 	if (to < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
 		return error_set(err, EIO, "no file is given");
 	rc = fs_pread_full(from, data, (size_t)size, 0);
@@ -115,8 +115,8 @@ static bool take_given(struct loaded *l, const char *meta, const char *map)
 }
 
 /* The two files exist under a name for as short as can be. */
-static int fetch(struct loaded *l, const char *meta, const char *map,
-		 struct error *err)
+static int fetch_files(struct loaded *l, const char *meta, const char *map,
+		       struct error *err)
 {
 	int rc = take_given(l, meta, map)
 			 ? 0
@@ -152,7 +152,7 @@ static bool is_safe(int dir)
 	       (!(st.st_mode & 022) || (st.st_mode & S_ISVTX));
 }
 
-static void sweep(const char *folder)
+static void sweep_folder(const char *folder)
 {
 	DIR *dir = opendir(folder);
 	const struct dirent *e;
@@ -177,7 +177,7 @@ static int fetch_in_folder(struct loaded *l, struct error *err)
 
 	if (!dir || !*dir)
 		dir = "/var/tmp";
-	sweep(dir);
+	sweep_folder(dir);
 	if (buf_printf(&folder, "%s/" FOLDER_PREFIX "XXXXXX", dir) < 0)
 		return error_nomem(err);
 	if (!mkdtemp(folder.data))
@@ -186,7 +186,7 @@ static int fetch_in_folder(struct loaded *l, struct error *err)
 	rc = buf_printf(&meta, "%s/meta", folder.data) < 0 ||
 			     buf_printf(&map, "%s/map", folder.data) < 0
 		     ? error_nomem(err)
-		     : fetch(l, meta.data, map.data, err);
+		     : fetch_files(l, meta.data, map.data, err);
 	(void)!fs_remove_tree(folder.data, NULL);
 	return rc;
 }
@@ -216,13 +216,13 @@ int loaded_open(struct object_store *s, const struct env_snapshot *snap,
 	if (rc == 0)
 		rc = fetch_in_folder(l, err);
 	if (rc == 0)
-		rc = check(l, err);
+		rc = check_loaded(l, err);
 	if (rc == 0)
 		*ret = steal_ptr(&l);
 	return rc;
 }
 
-static void unmap(const struct mapped_file *m)
+static void unmap_file(const struct mapped_file *m)
 {
 	if (m->data)
 		(void)munmap(m->data, m->len);
@@ -233,8 +233,8 @@ void loaded_free(struct loaded *l)
 	if (!l)
 		return;
 	tree_free(l->tree);
-	unmap(&l->meta);
-	unmap(&l->map_bytes);
+	unmap_file(&l->meta);
+	unmap_file(&l->map_bytes);
 	artifact_fini(&l->artifact);
 	oci_store_free(l->blobs);
 	free(l);

@@ -29,8 +29,8 @@ static int open_step(int dir, const char *name, bool is_made)
 }
 
 /* From `*dir`, which becomes the folder `path`, called `name` in it. */
-static int step(int *dir, const char *name, const char *path,
-		made_folder_fn *fn, void *arg, struct error *err)
+static int enter_or_make(int *dir, const char *name, const char *path,
+			 made_folder_fn *fn, void *arg, struct error *err)
 {
 	bool is_made = mkdirat(*dir, name, 0700) == 0;
 	int fd;
@@ -61,7 +61,7 @@ int make_target(const char *path, made_folder_fn *fn, void *arg,
 
 		if (end)
 			*end = '\0';
-		rc = step(&dir, name, p, fn, arg, err);
+		rc = enter_or_make(&dir, name, p, fn, arg, err);
 		if (end)
 			*end = '/';
 		name = end ? end + 1 : NULL;

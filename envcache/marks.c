@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is noted of a snapshot beside its index, which never changes: that it is pinned,
- * that a smoke test found it bad, when it was used.  Each is a small object; one that
- * cannot be read is no reason not to restore.
+ * Marks of a snapshot beside its index, which never changes: that it is pinned, that a
+ * smoke test found it bad, when it was used. Each is a small object; one that cannot be
+ * read is no reason not to restore.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ int env_snapshot_mark_bad(struct object_store *s,
 	return put_note(s, ENV_BAD_FOLDER, &snap->key.digest, text.data, err);
 }
 
-/* What the note on a bad one says, if it is of this capture. */
+/* Read the note on a bad snapshot, if it is of this capture. */
 static int read_bad(struct object_store *s, const struct env_snapshot *snap,
 		    struct env_marks *ret, struct error *err)
 {
@@ -146,7 +146,7 @@ static int read_bad(struct object_store *s, const struct env_snapshot *snap,
 	ret->is_bad = true;
 	(void)snprintf(ret->bad_why, sizeof(ret->bad_why), "%.160s",
 		       text + strlen(snap->folder));
-	/* Whoever may write there says it: nothing that moves a cursor. */
+	/* The text is by whoever may write there: nothing in it may move a cursor. */
 	for (char *p = ret->bad_why; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = p[1] ? '?' : '\0';

@@ -20,7 +20,7 @@ static bool is_octal(const char *s)
 }
 
 /* \040 and the like, in place. */
-static void unescape(char *s)
+static void unescape_octal(char *s)
 {
 	char *to = s;
 
@@ -49,7 +49,7 @@ static char *find_upper(char *options)
 		return NULL;
 	at += strlen(UPPER_KEY);
 	at[strcspn(at, ",")] = '\0';
-	unescape(at);
+	unescape_octal(at);
 	return at;
 }
 
@@ -74,8 +74,8 @@ bool mount_row_parse(char *line, struct mount_row *ret)
 	options = strtok_r(NULL, " ", &save);
 	if (!ret->path || !ret->fstype || !ret->source || !options)
 		return false;
-	unescape(ret->path);
-	unescape(ret->source);
+	unescape_octal(ret->path);
+	unescape_octal(ret->source);
 	ret->upper = strcmp(ret->fstype, "overlay") == 0 ? find_upper(options)
 							 : NULL;
 	return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is mounted in this mount namespace. */
+/* The mounts of this mount namespace. */
 #ifndef BOOTSEER_ENVCACHE_MOUNT_TABLE_H
 #define BOOTSEER_ENVCACHE_MOUNT_TABLE_H
 

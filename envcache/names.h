@@ -19,7 +19,7 @@
 #define ENV_NEAR_FOLDER "env/near" /* of keys without a base */
 #define ENV_MADE_FOLDER "env/made" /* of keys without base and inputs */
 #define ENV_DATA_FOLDER "env/data"
-/* Of packs, not of keys: those that snapshots share, and which of them are to go. */
+/* Folders of packs, not of keys: those that snapshots share, and which of them are to go. */
 #define ENV_PACKS_FOLDER "env/packs"
 #define ENV_DOOMED_FOLDER "env/doomed"
 void env_object_name(const char *folder, const struct digest *key,
@@ -57,7 +57,7 @@ int env_index_text(struct object_store *s, const char *name, char **ret,
 /* -EINVAL: these are no first digits of a key; else they are in *ret, borrowed. */
 int env_key_digits(const char *text, const char **ret,
 		   struct error *err) MUST_CHECK;
-/* Of the marks whether it is bad alone, which is one request and not three. */
+/* Read only the mark that it is bad, which is one request and not three. */
 int env_marks_get_bad(struct object_store *s, const struct env_snapshot *snap,
 		      struct env_marks *ret, struct error *err) MUST_CHECK;
 /* -EBADMSG: it is marked bad, and the message says by whom. */

@@ -41,7 +41,7 @@ void place_node_path(const struct unpack_plan *plan, uint32_t node,
 	const struct unpack_node *n = &plan->nodes[node];
 	const char *dir = built_path(n->name->parent);
 
-	/* What has several names is linked to each of them. */
+	/* A file of several names is linked to each of them. */
 	if (dir && n->inode->nlink == 1)
 		(void)snprintf(ret, PLACE_PATH_MAX, "%s/%s", dir,
 			       n->name->name);
@@ -66,7 +66,7 @@ void place_times(int fd, const struct inode *i)
 	(void)!futimens(fd, times);
 }
 
-/* Of anything that is open, also with O_PATH, and is now as `st` says. */
+/* Set the owner of a file that is open, also with O_PATH, and is now as `st` says. */
 static int set_owner(int fd, const struct stat *st, const struct inode *i,
 		     struct error *err)
 {
@@ -140,7 +140,7 @@ int place_special(const struct stage *s, const char *path,
 
 /* -------------------------------------------------------------------------- things --- */
 
-/* One walk over the folders of a target. */
+/* A walk over the folders of a target. */
 struct place_walk {
 	struct placing *p;
 	struct stage *stage;
@@ -233,7 +233,7 @@ static int fill_folder(struct place_walk *w, int fd, const struct inode *dir,
 	return rc;
 }
 
-/* What was put into the target since place_prepare() is not to be lost. */
+/* Refuse to replace what was put into the target since place_prepare(). */
 static int check_place(const struct place_walk *w, int in, const char *name,
 		       struct error *err)
 {
@@ -291,7 +291,7 @@ static int merge_folder(struct place_walk *w, int fd, const struct inode *dir,
 	int rc = stage_log_attributes(w->stage, fd,
 				      w->path.len ? w->path.data : ".", err);
 
-	/* It gets its own later. */
+	/* The folder gets its own permissions when its entries are there. */
 	if (rc == 0)
 		place_allow(fd);
 	return rc < 0 ? rc : each_child(w, fd, dir, place_child, err);

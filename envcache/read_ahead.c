@@ -56,7 +56,7 @@ static int look_at(const struct env_entry *e, struct ahead_slot *s,
 
 	if (rc < 0)
 		return rc;
-	/* What cannot be asked for them has none, or says so again later. */
+	/* A file that cannot be asked for attributes has none, or says so again later. */
 	s->file.has_xattrs = flistxattr(fd, NULL, 0) != 0;
 	if (e->size && e->size <= READ_AHEAD_WHOLE && fstat(fd, &st) == 0 &&
 	    is_dense(&st)) {

@@ -197,7 +197,7 @@ static void count_piece(struct env_restoring *r)
 		base_look_begin(&r->look);
 }
 
-/* Whoever writes the last piece of a file finishes it. */
+/* Write a piece of a file; the thread that writes the last one finishes the file. */
 static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 			 const void *data, size_t len, struct error *err)
 {
@@ -260,7 +260,7 @@ static int restore_side(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
-static int prepare(struct env_restoring *r, struct error *err)
+static int prepare_stages(struct env_restoring *r, struct error *err)
 {
 	struct placing p = { &r->plan, r->l->tree, r->stages };
 	int rc = 0;
@@ -297,9 +297,9 @@ static int refuse_missing(struct object_store *s,
 	return error_wrap(err, -EBADMSG, "the snapshot is damaged");
 }
 
-static int unpack(struct env_restoring *r, struct error *err)
+static int unpack_contents(struct env_restoring *r, struct error *err)
 {
-	int rc = prepare(r, err);
+	int rc = prepare_stages(r, err);
 
 	if (rc == 0)
 		rc = content_read(r->l, &r->plan, r->threads, restore_bytes, r,
@@ -380,8 +380,8 @@ static int commit_all(struct env_restoring *r, struct error *err)
 	return rc;
 }
 
-/* What a signal would interrupt here, it interrupts a moment later. */
-static int commit(struct env_restoring *r, struct error *err)
+/* Put all in its place. A signal that would interrupt it is held back for that moment. */
+static int commit_stages(struct env_restoring *r, struct error *err)
 {
 	bool was_checked = false;
 	sigset_t all, old;
@@ -390,7 +390,7 @@ static int commit(struct env_restoring *r, struct error *err)
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = place_all(r, err);
-	/* What ends us meanwhile leaves the log to env_recover(). */
+	/* A process that is killed here leaves the log to env_recover(). */
 	if (rc == 0 && r->check) {
 		was_checked = true;
 		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -450,7 +450,7 @@ static unsigned int choose_threads(unsigned int wanted)
 	return n > THREADS_MAX ? THREADS_MAX : (unsigned int)n;
 }
 
-/* What another has put there cannot be taken back. */
+/* Check what is there: a file that another process has put there cannot be taken back. */
 static int check_there(struct env_restore_check *check, struct error *err)
 {
 	int rc = check ? check->is_good(check, err) : 0;
@@ -468,7 +468,7 @@ static void restoring_free(struct env_restoring *r, bool is_good)
 }
 
 /* Its targets are locked, and all that is to be put there is in the stages. */
-static int begin(struct env_restoring *r, struct error *err)
+static int begin_restore(struct env_restoring *r, struct error *err)
 {
 	int64_t begun_ns = clock_now_ns();
 	int rc = open_stages(r, err);
@@ -478,7 +478,7 @@ static int begin(struct env_restoring *r, struct error *err)
 		rc = base_check(r->snap, r->targets, err);
 	r->is_there = rc == 1;
 	r->look = (struct base_look){ .snap = r->snap, .targets = r->targets };
-	return rc == 0 ? unpack(r, err) : rc;
+	return rc == 0 ? unpack_contents(r, err) : rc;
 }
 
 int env_restore_begin(struct object_store *s, const struct env_snapshot *snap,
@@ -510,7 +510,7 @@ int env_restore_begin(struct object_store *s, const struct env_snapshot *snap,
 	if (rc == 0)
 		rc = unpack_plan_make(r->l, t, &r->plan, err);
 	if (rc == 0)
-		rc = begin(r, err);
+		rc = begin_restore(r, err);
 	if (rc < 0)
 		restoring_free(r, false);
 	else
@@ -527,7 +527,7 @@ int env_restore_end(struct env_restoring *r, struct env_restore_check *check,
 
 	r->check = check;
 	if (rc == 0)
-		rc = commit(r, err);
+		rc = commit_stages(r, err);
 	if (rc == 1)
 		rc = check_there(check, err);
 	restoring_free(r, rc >= 0);
@@ -554,8 +554,8 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 
 /* ----------------------------------------------------------------------------- verify --- */
 
-static int drop(void *arg, uint32_t node, uint64_t off, const void *data,
-		size_t len, struct error *err)
+static int drop_bytes(void *arg, uint32_t node, uint64_t off, const void *data,
+		      size_t len, struct error *err)
 {
 	return 0;
 }
@@ -571,7 +571,7 @@ int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
 		rc = unpack_plan_make(l, &snap->targets, &p, err);
 	if (rc < 0)
 		return rc;
-	rc = content_read(l, &p, choose_threads(0), drop, NULL, err);
+	rc = content_read(l, &p, choose_threads(0), drop_bytes, NULL, err);
 	unpack_plan_fini(&p);
 	return rc;
 }

@@ -51,7 +51,7 @@ static bool is_again(const struct block_runs *r, size_t i)
 	return a.pack == b.pack && a.poff == b.poff && block_is_same(&a, &b);
 }
 
-static int cut(struct runs_reading *c, struct error *err)
+static int cut_runs(struct runs_reading *c, struct error *err)
 {
 	uint64_t end = 0, bytes = 0;
 	uint32_t pack = 0;
@@ -123,7 +123,7 @@ static int read_run(const struct block_runs *r, const struct runs_one *run,
 		       : error_set(err, ENOENT, "there is no such pack");
 }
 
-static int side(void *arg, unsigned int index, struct error *err)
+static int read_runs(void *arg, unsigned int index, struct error *err)
 {
 	struct runs_reading *c = arg;
 	int rc = 0;
@@ -147,10 +147,10 @@ int runs_read(const struct block_runs *r, unsigned int threads,
 	      struct error *err)
 {
 	struct runs_reading c = { .of = r };
-	int rc = cut(&c, err);
+	int rc = cut_runs(&c, err);
 
 	if (rc == 0)
-		rc = side_by_side(threads, side, &c, err);
+		rc = side_by_side(threads, read_runs, &c, err);
 	free(c.runs);
 	return rc;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a walk over the targets (scan_walk.c) saw.  What stat(2) tells is what changes are
- * found by: whatever changes a file sets its ctime, which nobody can set back.  Only a
- * file that was changed just before the walk may be changed again within the same tick
- * of the clock; its content is hashed.
+ * The result of a walk over the targets (scan_walk.c). Changes are found by what stat(2)
+ * tells: whatever changes a file sets its ctime, which nobody can set back. Only a file
+ * that was changed just before the walk may be changed again within the same tick of the
+ * clock; its content is hashed.
  */
 #include "envcache/scan.h"
 
@@ -263,7 +263,8 @@ int env_scan_digest(const struct env_scan *s, const struct env_targets *t,
 	for (size_t i = 0; rc == 0 && i < s->n; i++) {
 		const struct env_entry *e = &s->entries[i];
 
-		/* What brings drivers into a container makes it anew at each start. */
+		/* Programs that bring drivers into a container make this file anew at
+		 * each start. */
 		if (strcmp(e->path, "/etc/ld.so.cache") == 0 ||
 		    env_scan_is_empty_target(s, t, i))
 			continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is in the target folders. */
+/* The entries of the target folders. */
 #ifndef BOOTSEER_ENVCACHE_SCAN_H
 #define BOOTSEER_ENVCACHE_SCAN_H
 
@@ -28,8 +28,8 @@ struct env_entry {
 struct env_scan {
 	struct env_entry *entries;
 	size_t n;
-	/* What is mounted in the targets, folders and files: it is not theirs, and what
-	 * it covers was not looked at. */
+	/* Mounts in the targets, folders and files: they are not the targets' own, and
+	 * what they cover was not looked at. */
 	const char **mounts;
 	size_t n_mounts, cap_mounts;
 	struct scan_texts *texts; /* what paths and links point into */
@@ -44,8 +44,8 @@ bool env_scan_is_covered(const struct env_scan *s, const char *path);
 /* As fs_openat2(), of a path of any length, which is opened by steps. */
 int env_open_long(int root, const char *path, uint64_t flags, uint64_t resolve);
 
-/* What the name in the folder is, also of a symlink itself; "": what `dir` has open.
- * -errno.  It leaves path, link and content as they are. */
+/* Look at the name in the folder, also of a symlink itself; "": at what `dir` has open.
+ * -errno. It leaves path, link and content as they are. */
 int env_entry_look(int dir, const char *name, struct env_entry *ret,
 		   bool *ret_is_mount) MUST_CHECK;
 /* -E2BIG, as a scan has ENV_ENTRIES_MAX names at most. */

@@ -67,12 +67,13 @@ struct scan_walk {
 	struct scan_texts *texts[ENV_SCAN_THREADS];
 };
 
-/* What a thread has for itself. */
+/* State of a thread of the walk. */
 struct scan_side {
 	struct scan_walk *walk;
 	struct scan_texts **texts;
 	char *list; /* LIST_BYTES */
-	/* Of the folder that it looks at, whose own has no room to spare. */
+	/* Names of the folder that the thread looks at, whose own list has no room to
+	 * spare. */
 	struct scan_name *names;
 	size_t n, cap;
 };
@@ -171,7 +172,7 @@ static int list_folder(struct scan_side *s, const struct scan_folder *f,
 	while (rc == 0) {
 		ssize_t n = getdents64(dir, s->list, LIST_BYTES);
 
-		/* It went while we looked. */
+		/* The folder was removed while it was read. */
 		if (n == 0 || (n < 0 && errno == ENOENT))
 			break;
 		if (n < 0)
@@ -226,8 +227,9 @@ static int new_folder(const struct scan_folder *in, struct scan_name *n,
 }
 
 /* False: it is not there any more, or not to be seen. */
-static int look(struct scan_side *s, const struct scan_folder *f, int dir,
-		struct scan_name *n, bool *ret, struct error *err)
+static int look_at_name(struct scan_side *s, const struct scan_folder *f,
+			int dir, struct scan_name *n, bool *ret,
+			struct error *err)
 {
 	const char *name = name_in(f, n);
 	struct env_entry *e = &n->entry;
@@ -258,7 +260,7 @@ static int compare_inodes(const void *a, const void *b)
 	return x->entry.ino < y->entry.ino ? -1 : x->entry.ino > y->entry.ino;
 }
 
-/* Of one folder: what differs is the last name. */
+/* Compare two names of a folder, by their last part. */
 static int compare_names(const void *a, const void *b)
 {
 	const struct scan_name *x = a, *y = b;
@@ -296,7 +298,7 @@ static int look_at_names(struct scan_side *s, struct scan_folder *f, int dir,
 	for (size_t i = 0; i < n_listed; i++) {
 		bool is_there;
 
-		rc = look(s, f, dir, &s->names[i], &is_there, err);
+		rc = look_at_name(s, f, dir, &s->names[i], &is_there, err);
 		if (rc < 0)
 			break;
 		if (is_there)
@@ -332,7 +334,7 @@ static int look_in(struct scan_side *s, struct scan_folder *f,
 
 /* --------------------------------------------------------------------------- threads --- */
 
-static void push(struct scan_walk *w, struct scan_folder *f)
+static void push_folder(struct scan_walk *w, struct scan_folder *f)
 {
 	f->next = w->waiting;
 	w->waiting = f;
@@ -341,7 +343,7 @@ static void push(struct scan_walk *w, struct scan_folder *f)
 }
 
 /* NULL: there is none, and will be none. */
-static struct scan_folder *take(struct scan_walk *w)
+static struct scan_folder *take_folder(struct scan_walk *w)
 {
 	struct scan_folder *f = NULL;
 
@@ -363,7 +365,7 @@ static int give_back(struct scan_walk *w, const struct scan_folder *f, int rc,
 	(void)pthread_mutex_lock(&w->lock);
 	for (size_t i = f->n; rc == 0 && i-- > 0;)
 		if (f->names[i].folder)
-			push(w, f->names[i].folder);
+			push_folder(w, f->names[i].folder);
 	w->n_names += f->n;
 	if (rc == 0 && w->n_names > ENV_ENTRIES_MAX)
 		rc = env_scan_is_full(err);
@@ -375,7 +377,7 @@ static int give_back(struct scan_walk *w, const struct scan_folder *f, int rc,
 	return rc;
 }
 
-static int side(void *arg, unsigned int index, struct error *err)
+static int walk_side(void *arg, unsigned int index, struct error *err)
 {
 	struct scan_walk *w = arg;
 	AUTO_FREE char *list = malloc(LIST_BYTES);
@@ -385,7 +387,7 @@ static int side(void *arg, unsigned int index, struct error *err)
 	struct scan_folder *f;
 	int rc = 0;
 
-	while (rc == 0 && (f = take(w))) {
+	while (rc == 0 && (f = take_folder(w))) {
 		rc = list ? look_in(&s, f, err) : error_nomem(err);
 		rc = give_back(w, f, rc, err);
 	}
@@ -423,7 +425,7 @@ static int open_root(struct scan_walk *w, const char *target,
 	*ret->folder = (struct scan_folder){ .root = ret,
 					     .path = path,
 					     .path_len = len };
-	push(w, ret->folder);
+	push_folder(w, ret->folder);
 	w->n_names++;
 	return 0;
 }
@@ -516,7 +518,7 @@ int env_scan_new(const struct env_targets *t, struct env_scan **ret,
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
 		rc = open_root(&w, t->paths[i], &roots[i], err);
 	if (rc == 0)
-		rc = side_by_side(ENV_SCAN_THREADS, side, &w, err);
+		rc = side_by_side(ENV_SCAN_THREADS, walk_side, &w, err);
 	if (rc == 0)
 		rc = make_scan(&w, roots, t->n, ret, err);
 	walk_fini(&w, roots, t->n);

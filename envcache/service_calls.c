@@ -46,10 +46,11 @@ static int parse_answer(const struct buf *body, json_t **ret, struct error *err)
 	return rc;
 }
 
-/* One that could not do it is an answer all the same, and so is one whose room is taken:
- * whoever fills a service may not have the store believed instead.  What is said by a
- * proxy before it (502, 504), or by one that is too old to know the route, is none. */
-static int answered(long status, int rc, struct error *err)
+/* The result of an answer. A service that could not do it has answered all the same, and
+ * so has one whose room is taken: whoever fills a service may not have the store believed
+ * instead. The status of a proxy before it (502, 504), or of a service that is too old to
+ * know the route, is no answer. */
+static int check_answer(long status, int rc, struct error *err)
 {
 	if (status != 429 && status != 500 && status != 503)
 		return rc;
@@ -59,8 +60,8 @@ static int answered(long status, int rc, struct error *err)
 }
 
 /* A service that is busy is asked again, for some seconds. */
-static int send(const struct env_calls *s, const struct service_request *r,
-		struct service_answer *ret, struct error *err)
+static int send_call(const struct env_calls *s, const struct service_request *r,
+		     struct service_answer *ret, struct error *err)
 {
 	/* The first one takes 100 to 200 ms. */
 	static const struct backoff backoff = { .first_ms = 200,
@@ -70,7 +71,7 @@ static int send(const struct env_calls *s, const struct service_request *r,
 	for (unsigned int i = 1;; i++) {
 		rc = service_client_do(s->client, r, ret, err);
 		if (rc >= 0 || ret->head.status != 503 || i == BUSY_TRIES)
-			return rc < 0 ? answered(ret->head.status, rc, err)
+			return rc < 0 ? check_answer(ret->head.status, rc, err)
 				      : rc;
 		service_answer_fini(ret);
 		*ret = (struct service_answer)ANSWER_INIT;
@@ -79,10 +80,10 @@ static int send(const struct env_calls *s, const struct service_request *r,
 	}
 }
 
-/* One request; takes the body, and the answer is the caller's. */
-static int ask(const struct env_calls *s, const char *method,
-	       const struct buf *path, json_t *body, json_t **ret,
-	       struct error *err)
+/* Send a request; takes the body, and the answer is the caller's. */
+static int call_json(const struct env_calls *s, const char *method,
+		     const struct buf *path, json_t *body, json_t **ret,
+		     struct error *err)
 {
 	AUTO_FREE char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	const struct service_request r = {
@@ -97,7 +98,7 @@ static int ask(const struct env_calls *s, const char *method,
 
 	json_decref(body);
 	if (rc == 0)
-		rc = send(s, &r, &a, err);
+		rc = send_call(s, &r, &a, err);
 	if (rc == 0)
 		rc = parse_answer(&a.body, ret, err);
 	service_answer_fini(&a);
@@ -126,12 +127,12 @@ static int add_generation(struct buf *path, uint64_t generation,
 }
 
 /* A change whose answer is {"NAME": 0 or 1}; -ESTALE of 0. */
-static int change(const struct env_calls *s, const char *method,
-		  const struct buf *path, json_t *body, const char *name,
-		  struct error *err)
+static int call_change(const struct env_calls *s, const char *method,
+		       const struct buf *path, json_t *body, const char *name,
+		       struct error *err)
 {
 	AUTO_JSON *o = NULL;
-	int rc = ask(s, method, path, body, &o, err);
+	int rc = call_json(s, method, path, body, &o, err);
 
 	if (rc == 0 && !json_is_integer(json_object_get(o, name)))
 		rc = bad_answer(err, name);
@@ -194,7 +195,7 @@ int env_calls_get(const struct env_calls *s, const struct digest *key,
 	int rc = key_path(s, key, "", &path, err);
 
 	if (rc == 0)
-		rc = ask(s, "GET", &path, NULL, &o, err);
+		rc = call_json(s, "GET", &path, NULL, &o, err);
 	if (rc < 0)
 		return rc;
 	snap = json_object_get(o, "snapshot");
@@ -221,7 +222,7 @@ static int list_page(const struct env_calls *s, const char *begins,
 	    service_client_param(&path, "after", *after ? after : NULL) < 0 ||
 	    buf_printf(&path, "&limit=%d", PAGE) < 0)
 		return error_nomem(err);
-	return ask(s, "GET", &path, NULL, ret, err);
+	return call_json(s, "GET", &path, NULL, ret, err);
 }
 
 int env_calls_list(const struct env_calls *s, const char *begins,
@@ -311,7 +312,7 @@ int env_calls_take(const struct env_calls *s, const struct digest *key,
 		json_decref(body);
 		return rc;
 	}
-	rc = ask(s, "POST", &path, body, &o, err);
+	rc = call_json(s, "POST", &path, body, &o, err);
 	if (rc == 0)
 		rc = read_lease(o, ret, err);
 	json_decref(o);
@@ -326,7 +327,7 @@ int env_calls_renew(const struct env_calls *s, const struct digest *key,
 
 	if (rc == 0)
 		rc = add_generation(&path, generation, err);
-	return rc < 0 ? rc : change(s, "PUT", &path, NULL, "renewed", err);
+	return rc < 0 ? rc : call_change(s, "PUT", &path, NULL, "renewed", err);
 }
 
 int env_calls_drop(const struct env_calls *s, const struct digest *key,
@@ -339,7 +340,8 @@ int env_calls_drop(const struct env_calls *s, const struct digest *key,
 		rc = add_generation(&path, generation, err);
 	if (rc == 0 && has_failed && buf_puts(&path, "&failed=1") < 0)
 		rc = error_nomem(err);
-	return rc < 0 ? rc : change(s, "DELETE", &path, NULL, "dropped", err);
+	return rc < 0 ? rc
+		      : call_change(s, "DELETE", &path, NULL, "dropped", err);
 }
 
 int env_calls_publish(const struct env_calls *s, uint64_t generation,
@@ -367,13 +369,13 @@ int env_calls_publish(const struct env_calls *s, uint64_t generation,
 		json_decref(body);
 		return error_nomem(err);
 	}
-	return change(s, "PUT", &path, body, "published", err);
+	return call_change(s, "PUT", &path, body, "published", err);
 }
 
 /* ----------------------------------------------------------------------- marks --- */
 
-static int note(const struct env_calls *s, const struct env_snapshot *snap,
-		json_t *body, struct error *err)
+static int put_note(const struct env_calls *s, const struct env_snapshot *snap,
+		    json_t *body, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	int rc = body ? key_path(s, &snap->key.digest, "", &path, err)
@@ -385,13 +387,13 @@ static int note(const struct env_calls *s, const struct env_snapshot *snap,
 		json_decref(body);
 		return rc;
 	}
-	return change(s, "POST", &path, body, "noted", err);
+	return call_change(s, "POST", &path, body, "noted", err);
 }
 
 int env_calls_used(const struct env_calls *s, const struct env_snapshot *snap,
 		   struct error *err)
 {
-	return note(s, snap, json_pack("{s:s}", "what", "used"), err);
+	return put_note(s, snap, json_pack("{s:s}", "what", "used"), err);
 }
 
 int env_calls_bad(const struct env_calls *s, const struct env_snapshot *snap,
@@ -403,8 +405,9 @@ int env_calls_bad(const struct env_calls *s, const struct env_snapshot *snap,
 	for (char *p = text; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = '?';
-	return note(s, snap, json_pack("{s:s,s:s}", "what", "bad", "why", text),
-		    err);
+	return put_note(s, snap,
+			json_pack("{s:s,s:s}", "what", "bad", "why", text),
+			err);
 }
 
 int env_calls_pin(const struct env_calls *s, const struct digest *key,
@@ -414,8 +417,9 @@ int env_calls_pin(const struct env_calls *s, const struct digest *key,
 	int rc = key_path(s, key, "/pin", &path, err);
 
 	return rc < 0 ? rc
-		      : change(s, is_pinned ? "PUT" : "DELETE", &path, NULL,
-			       is_pinned ? "pinned" : "unpinned", err);
+		      : call_change(s, is_pinned ? "PUT" : "DELETE", &path,
+				    NULL, is_pinned ? "pinned" : "unpinned",
+				    err);
 }
 
 int env_calls_remove(const struct env_calls *s, const struct digest *key,
@@ -424,5 +428,6 @@ int env_calls_remove(const struct env_calls *s, const struct digest *key,
 	AUTO_BUF path = BUF_INIT;
 	int rc = key_path(s, key, "", &path, err);
 
-	return rc < 0 ? rc : change(s, "DELETE", &path, NULL, "removed", err);
+	return rc < 0 ? rc
+		      : call_change(s, "DELETE", &path, NULL, "removed", err);
 }

@@ -19,7 +19,7 @@ struct env_calls {
 	const char *repo;
 };
 
-/* What the service says of the snapshot of a key. */
+/* A snapshot of a key, as the service describes it. */
 struct env_said {
 	struct digest key;
 	bool has_snapshot;
@@ -29,7 +29,7 @@ struct env_said {
 	int64_t age_ms, unused_ms; /* since it was made, and used */
 };
 
-/* What it says when the lease of a key is asked for. */
+/* Answer of the service when the lease of a key is asked for. */
 struct env_lease_said {
 	enum {
 		ENV_LEASE_YOURS,
@@ -47,12 +47,12 @@ struct env_lease_said {
  * has no room (429, 500, or 503 several times); else as service_client_do(). */
 int env_calls_get(const struct env_calls *s, const struct digest *key,
 		  struct env_said *ret, struct error *err) MUST_CHECK;
-/* Of all keys that begin with these digits. */
+/* List all keys that begin with these digits. */
 int env_calls_list(const struct env_calls *s, const char *begins,
 		   int (*fn)(void *arg, const struct env_said *one,
 			     struct error *err),
 		   void *arg, struct error *err) MUST_CHECK;
-/* Who wants a lease. */
+/* A request for a lease. */
 struct env_lease_ask {
 	const char *by; /* for people */
 	uint32_t ttl_ms;

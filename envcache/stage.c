@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a restore does is written down before it is done.  Taking it back: stage_undo.c. */
+/* The log of a restore: each step is written down before it is done. Taking it back:
+ * stage_undo.c. */
 #include "envcache/stage_priv.h"
 
 #include <dirent.h>

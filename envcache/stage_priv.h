@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stage.c, which writes the log, and stage_undo.c, which reads it, share. */
+/* Internal functions that stage.c, which writes the log, and stage_undo.c, which reads
+ * it, share. */
 #ifndef BOOTSEER_ENVCACHE_STAGE_PRIV_H
 #define BOOTSEER_ENVCACHE_STAGE_PRIV_H
 
@@ -7,15 +8,15 @@
 
 #define OLD_NAME 16 /* bytes of a name in `old`, with its NUL */
 
-/* What is told of a thing by the time when it was made, which no rename changes: numbers
- * of inodes are given again, and on some overlays change. */
+/* Identity of a file by the time when it was made, which no rename changes: numbers of
+ * inodes are given again, and on some overlays change. */
 struct stage_identity {
 	int64_t sec; /* 0 and 0: the file system does not tell */
 	uint32_t nsec;
 	uint64_t ino;
 };
 
-/* Of `name` in `dir`; or -errno. */
+/* Get the identity of `name` in `dir`; or -errno. */
 int stage_identify(int dir, const char *name, struct stage_identity *ret);
 
 /* A descriptor of the folder itself, and no link's; -1 with errno. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a restore did is taken back: from its log, by itself or after a kill. */
+/* Undo of a restore, from its log, by itself or after a kill. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,9 +35,9 @@ static int open_parent(const struct stage *s, const char *path, int *ret_fd,
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* Of users other than root a folder without the right to write lets nothing be moved in
- * it, nor itself to another one: its owner has that right for now. */
-static void allow(int dir, const char *name)
+/* Allow writing in a folder: for users other than root a folder without that right lets
+ * nothing be moved in it, nor itself to another one. Its owner has that right for now. */
+static void allow_writing(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = stage_open_folder(dir, name);
 	struct stat st;
@@ -47,15 +47,15 @@ static void allow(int dir, const char *name)
 }
 
 /* As renameat(2), or -errno; what was allowed for it, a record in the log takes back. */
-static int move(int from, const char *name, int to, const char *as)
+static int move_name(int from, const char *name, int to, const char *as)
 {
 	if (renameat(from, name, to, as) == 0)
 		return 0;
 	if (errno != EACCES)
 		return -errno;
-	allow(from, ".");
-	allow(to, ".");
-	allow(from, name);
+	allow_writing(from, ".");
+	allow_writing(to, ".");
+	allow_writing(from, name);
 	return renameat(from, name, to, as) < 0 ? -errno : 0;
 }
 
@@ -76,7 +76,7 @@ static bool is_same(int dir, const char *name, int as_dir, const char *as)
 }
 
 /* Out of the target, to a name in the stage that no earlier try has taken. */
-static int drop(struct stage *s, int dir, const char *name)
+static int move_aside(struct stage *s, int dir, const char *name)
 {
 	char aside[OLD_NAME];
 	int rc;
@@ -84,7 +84,7 @@ static int drop(struct stage *s, int dir, const char *name)
 	do
 		(void)snprintf(aside, sizeof(aside), "u%u", s->n_old++);
 	while (is_there(s->new_fd, aside));
-	rc = move(dir, name, s->new_fd, aside);
+	rc = move_name(dir, name, s->new_fd, aside);
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -107,7 +107,7 @@ static int undo_put(struct stage *s, const char *text, int dir,
 	if (text[0] == 'N' && keeps_others &&
 	    (stage_identify(dir, name, &is) < 0 || !is_identical(&was, &is)))
 		return 0;
-	return drop(s, dir, name);
+	return move_aside(s, dir, name);
 }
 
 static int undo_aside(struct stage *s, const char *text, int dir,
@@ -118,25 +118,25 @@ static int undo_aside(struct stage *s, const char *text, int dir,
 
 	if (sscanf(text, "O %15s ", old) != 1)
 		return -EBADMSG;
-	/* It was put back before, or never moved: what is at the place is that. */
+	/* The old file was put back before, or never moved: it is at its place. */
 	if (!is_there(s->old_fd, old))
 		return 0;
-	/* It has not been replaced. */
+	/* The old file has not been replaced. */
 	if (is_same(s->old_fd, old, dir, name))
 		return unlinkat(s->old_fd, old, 0) < 0 ? -errno : 0;
 	if (is_there(dir, name) && keeps_others) {
 		s->has_kept = true;
 		return 0;
 	}
-	if (is_there(dir, name) && (rc = drop(s, dir, name)) < 0)
+	if (is_there(dir, name) && (rc = move_aside(s, dir, name)) < 0)
 		return rc;
-	return move(s->old_fd, old, dir, name);
+	return move_name(s->old_fd, old, dir, name);
 }
 
 static int undo_remove(struct stage *s, int dir, const char *name,
 		       bool keeps_others)
 {
-	int rc = keeps_others ? 0 : drop(s, dir, name);
+	int rc = keeps_others ? 0 : move_aside(s, dir, name);
 
 	if (rc < 0)
 		return rc;

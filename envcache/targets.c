@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "envcache/envcache.h"
 
-/* What may stand behind the part of a path that is there. */
+/* May the text stand behind the part of a path that is there? */
 static bool is_plain(const char *rest)
 {
 	while (*rest) {
@@ -26,7 +26,7 @@ static bool is_plain(const char *rest)
 }
 
 /* realpath(3) of a path whose last parts may be missing. */
-static int canonical(const char *path, char **ret, struct error *err)
+static int canonical_path(const char *path, char **ret, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
 	AUTO_FREE char *real = NULL;
@@ -127,7 +127,7 @@ int env_targets_make(char *const *given, struct env_targets *ret,
 	if (!t.paths)
 		return error_nomem(err);
 	while (rc == 0 && t.n < n) {
-		rc = canonical(given[t.n], &t.paths[t.n], err);
+		rc = canonical_path(given[t.n], &t.paths[t.n], err);
 		if (rc == 0)
 			rc = check_folder(t.paths[t.n++], err);
 	}

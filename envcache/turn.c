@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One node runs the command of a key: the one that has the lease, which a thread renews. */
+/* Turns of nodes: the node that has the lease of a key, which a thread renews, runs its
+ * command. */
 #include <stdlib.h>
 #include <unistd.h>
 

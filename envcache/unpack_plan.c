@@ -16,7 +16,8 @@ struct env_planner {
 	uint32_t target;
 };
 
-static int bad(struct error *err, const struct dentry *d, const char *what)
+static int damage_error(struct error *err, const struct dentry *d,
+			const char *what)
 {
 	AUTO_FREE char *path = tree_path(d);
 
@@ -58,7 +59,8 @@ static int add_extent(const struct env_planner *w, const struct dentry *d,
 		uint64_t n;
 
 		if (at == w->l->map.n_blocks)
-			return bad(err, d, "has bytes that no block holds");
+			return damage_error(err, d,
+					    "has bytes that no block holds");
 		blockmap_block(&w->l->map, at, &b);
 		one.from = (uint32_t)(x->voff + done - b.voff);
 		n = round_up(b.usize, BLOCK_ALIGN) - one.from;
@@ -180,7 +182,8 @@ static int add_outer(struct env_planner *w, const struct inode *dir,
 				 t[below.len] == '/';
 		}
 		if (!S_ISDIR(d->inode->mode) || (i == w->targets->n && !leads))
-			return bad(err, d, "is outside of the targets");
+			return damage_error(err, d,
+					    "is outside of the targets");
 		if (i == w->targets->n) {
 			rc = add_outer(w, d->inode, below.data, err);
 			continue;

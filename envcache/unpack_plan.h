@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a restore has to do, worked out and checked before the first byte is written:
- * the things to make, and which bytes of which block belong to which file.  Pure.
+ * The plan of a restore, worked out and checked before the first byte is written: the
+ * things to make, and which bytes of which block belong to which file. Pure.
  */
 #ifndef BOOTSEER_ENVCACHE_UNPACK_PLAN_H
 #define BOOTSEER_ENVCACHE_UNPACK_PLAN_H

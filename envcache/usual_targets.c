@@ -15,7 +15,7 @@
 #include "common/text.h"
 #include "envcache/usual_targets.h"
 
-/* What package managers own, with their own records. */
+/* Folders that package managers own, with their own records. */
 static const char *const owned[] = {
 	"usr",
 	"etc",
@@ -68,7 +68,7 @@ static bool is_own(const struct found *f, const char *path)
 	       (st.st_dev == f->device || is_overlay(path));
 }
 
-static int push(struct found *f, const char *path, struct error *err)
+static int push_path(struct found *f, const char *path, struct error *err)
 {
 	if (f->n == ENV_TARGETS_MAX)
 		return error_set(err, E2BIG,
@@ -93,14 +93,15 @@ static int refuse_volume(const char *path, struct error *err)
 }
 
 /* Those that the command cannot change are none of its targets. */
-static int add(struct found *f, const char *path, struct error *err)
+static int add_folder(struct found *f, const char *path, struct error *err)
 {
 	AUTO_FREE char *real = realpath(path, NULL);
 
 	if (!real || strcmp(real, "/") == 0 || is_held(f, real) ||
 	    !is_folder(real) || access(real, W_OK) < 0)
 		return 0;
-	return is_own(f, real) ? push(f, real, err) : refuse_volume(real, err);
+	return is_own(f, real) ? push_path(f, real, err)
+			       : refuse_volume(real, err);
 }
 
 static int add_below(struct found *f, const char *folder, const char *name,
@@ -111,7 +112,7 @@ static int add_below(struct found *f, const char *folder, const char *name,
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >=
 	    sizeof(path))
 		return 0;
-	return add(f, path, err);
+	return add_folder(f, path, err);
 }
 
 static int add_matching(struct found *f, const char *folder,
@@ -126,7 +127,7 @@ static int add_matching(struct found *f, const char *folder,
 	    glob(path, GLOB_NOSORT, NULL, &g) != 0)
 		return 0;
 	for (size_t i = 0; rc == 0 && i < g.gl_pathc; i++)
-		rc = add(f, g.gl_pathv[i], err);
+		rc = add_folder(f, g.gl_pathv[i], err);
 	globfree(&g);
 	return rc;
 }
@@ -151,7 +152,7 @@ static int add_programs(struct found *f, const char *folder, struct error *err)
 	};
 	AUTO_FREE char *prefix = strdup(folder);
 	char *slash = prefix ? strrchr(prefix, '/') : NULL;
-	int rc = prefix ? add(f, folder, err) : error_nomem(err);
+	int rc = prefix ? add_folder(f, folder, err) : error_nomem(err);
 
 	if (rc < 0 || !slash || slash == prefix || !has_interpreter(folder))
 		return rc;
@@ -161,7 +162,7 @@ static int add_programs(struct found *f, const char *folder, struct error *err)
 	return rc;
 }
 
-/* Of a session or a build, by another name each time. */
+/* Is the folder one of a session or a build, by another name each time? */
 static bool is_temporary(const struct found *f, const char *path)
 {
 	static const char *const folders[] = { "/tmp", "/var/tmp", "/run" };
@@ -214,7 +215,7 @@ static int add_libraries(struct found *f, const char *file, struct error *err)
 	while (rc == 0 && lines && fgets(line, sizeof(line), lines)) {
 		line[strcspn(line, "\n \t#")] = '\0';
 		if (line[0] == '/')
-			rc = add(f, line, err);
+			rc = add_folder(f, line, err);
 	}
 	if (lines)
 		(void)fclose(lines);
@@ -277,7 +278,7 @@ int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
 
 /* ------------------------------------------------------------------ what changed --- */
 
-/* What is this machine's own, by patterns of glob(7). */
+/* Files that are this machine's own, by patterns of glob(7). */
 static const char *const secrets[] = {
 	"/etc/ssh/ssh_host_*_key",
 	"/etc/machine-id",

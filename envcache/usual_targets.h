@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a command changed where nobody named a target. */
+/* Changes of a command where nobody named a target. */
 #ifndef BOOTSEER_ENVCACHE_USUAL_TARGETS_H
 #define BOOTSEER_ENVCACHE_USUAL_TARGETS_H
 

@@ -138,7 +138,7 @@ static int end_word(struct splitter *s, struct error *err)
 	return word->text && word->written ? 0 : error_nomem(err);
 }
 
-/* What ends a word outside of quotes. */
+/* Put an operator, which ends a word outside of quotes. */
 static int put_operator(struct splitter *s, struct error *err)
 {
 	char c = *s->at++;
@@ -337,7 +337,7 @@ static int put_query(struct buf *out, const char *q, size_t len)
 
 #define TOKEN_MIN 16u
 
-/* What follows "://" of a URL, up to its end; `*at` goes there. */
+/* Put what follows "://" of a URL, up to its end; `*at` goes there. */
 static int put_url(struct buf *out, const char **at)
 {
 	static const char ends[] = " \t\r\n\"'`<>|;()";

@@ -76,7 +76,7 @@ static int no_image(const struct archive_store *a, const char *ref,
 			const char *name = json_string_value(
 				json_array_get(a->images[i].names, k));
 
-			/* What does not fit in the message is left out. */
+			/* Names that the message has no room for are left out. */
 			if (name && !full)
 				full = buf_printf(&all, "%s%s",
 						  all.len ? ", " : "",

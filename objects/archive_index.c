@@ -16,14 +16,14 @@
 #define READ_BYTES 65536
 
 /* Without the "./" that some tools put before names. */
-static const char *plain(const char *name)
+static const char *skip_dot_slash(const char *name)
 {
 	while (name[0] == '.' && name[1] == '/')
 		name += 2;
 	return name;
 }
 
-/* What a symbolic link in `from` stands for; it may not leave the archive. */
+/* The path that the symbolic link `from` leads to; it may not leave the archive. */
 static char *resolve_link(const char *from, const char *to)
 {
 	const char *slash = strrchr(from, '/');
@@ -39,7 +39,7 @@ static char *resolve_link(const char *from, const char *to)
 		to += 3;
 	}
 	if (buf_append(&b, from, dir) < 0 || (dir && buf_puts(&b, "/") < 0) ||
-	    buf_puts(&b, plain(to)) < 0)
+	    buf_puts(&b, skip_dot_slash(to)) < 0)
 		return NULL;
 	return buf_steal(&b);
 }
@@ -50,7 +50,7 @@ static int take_target(struct archive_entry *e, struct archive_entry_place *p)
 	const char *soft = archive_entry_symlink(e);
 
 	if (hard)
-		p->target = strdup(plain(hard));
+		p->target = strdup(skip_dot_slash(hard));
 	else if (soft)
 		p->target = resolve_link(p->name, soft);
 	else
@@ -71,8 +71,9 @@ static bool is_wanted(struct archive_entry *e)
 	       archive_entry_filetype(e) == AE_IFLNK;
 }
 
-static int add(struct archive_index *x, struct archive *a,
-	       struct archive_entry *e, uint64_t file_size, struct error *err)
+static int add_entry(struct archive_index *x, struct archive *a,
+		     struct archive_entry *e, uint64_t file_size,
+		     struct error *err)
 {
 	struct archive_entry_place *p;
 
@@ -89,7 +90,7 @@ static int add(struct archive_index *x, struct archive *a,
 	}
 	p = &x->entries[x->n];
 	*p = (struct archive_entry_place){
-		.name = strdup(plain(archive_entry_pathname(e))),
+		.name = strdup(skip_dot_slash(archive_entry_pathname(e))),
 		/* The reader has consumed exactly the headers. */
 		.off = (uint64_t)archive_filter_bytes(a, 0),
 		.size = (uint64_t)archive_entry_size(e),
@@ -105,14 +106,15 @@ static int add(struct archive_index *x, struct archive *a,
 	return 0;
 }
 
-static int walk(struct archive *a, struct archive_index *x, uint64_t file_size,
-		struct error *err)
+static int walk_entries(struct archive *a, struct archive_index *x,
+			uint64_t file_size, struct error *err)
 {
 	struct archive_entry *e;
 	int rc;
 
 	while ((rc = archive_read_next_header(a, &e)) == ARCHIVE_OK) {
-		int added = is_wanted(e) ? add(x, a, e, file_size, err) : 0;
+		int added =
+			is_wanted(e) ? add_entry(x, a, e, file_size, err) : 0;
 
 		if (added < 0)
 			return added;
@@ -179,7 +181,7 @@ int archive_index_load(int fd, const char *path, struct archive_index *ret,
 				       "and 'skopeo copy' write such");
 	}
 	if (rc == 0)
-		rc = walk(a, &x, (uint64_t)st.st_size, err);
+		rc = walk_entries(a, &x, (uint64_t)st.st_size, err);
 	if (a)
 		(void)archive_read_free(a);
 	if (rc < 0) {
@@ -212,7 +214,7 @@ static const struct archive_entry_place *find_one(const struct archive_index *x,
 const struct archive_entry_place *
 archive_index_find(const struct archive_index *x, const char *name)
 {
-	const struct archive_entry_place *p = find_one(x, plain(name));
+	const struct archive_entry_place *p = find_one(x, skip_dot_slash(name));
 
 	for (int i = 0; p && p->target; i++)
 		p = i < LINKS_MAX ? find_one(x, p->target) : NULL;

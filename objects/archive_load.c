@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What `docker save` writes: a tar with manifest.json, or (since Docker 25) with
- * an OCI layout inside.  For manifest.json an OCI manifest is made up; a layer
- * that is a plain tar goes by its diff id, which is its digest if the archive is
- * right, and which readers check as they check every digest.
+ * The format of `docker save`: a tar with manifest.json, or (since Docker 25) with an OCI
+ * layout inside. For manifest.json an OCI manifest is made up; a layer that is a plain
+ * tar goes by its diff id, which is its digest if the archive is right, and which readers
+ * check as they check every digest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +120,8 @@ static const char *layer_type(const char head[4])
 	return "application/vnd.oci.image.layer.v1.tar";
 }
 
-static json_t *describe(const char *type, const struct digest *d, uint64_t size)
+static json_t *describe_blob(const char *type, const struct digest *d,
+			     uint64_t size)
 {
 	char name[DIGEST_STR_MAX];
 
@@ -154,7 +155,7 @@ static int add_layer(struct archive_store *a, const char *name,
 	if (rc < 0)
 		return rc;
 	if (add_place(a, &d, p) < 0 ||
-	    json_array_append_new(list, describe(type, &d, p->size)) < 0)
+	    json_array_append_new(list, describe_blob(type, &d, p->size)) < 0)
 		return error_nomem(err);
 	return 0;
 }
@@ -206,8 +207,8 @@ static int make_up(struct archive_store *a, const json_t *item,
 		return rc;
 	j = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
 		      MANIFEST_TYPE, "config",
-		      describe("application/vnd.oci.image.config.v1+json", &d,
-			       config.len),
+		      describe_blob("application/vnd.oci.image.config.v1+json",
+				    &d, config.len),
 		      "layers", steal_ptr(&list));
 	image->made_up = json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
 	if (!image->made_up || digest_of(image->made_up, strlen(image->made_up),

@@ -51,8 +51,8 @@ struct oci_config {
 	                            * stall_timeout_ms, is -ETIMEDOUT; 0: none */
 	unsigned int attempts;     /* of each request; of a transfer without a
 	                        * deadline, those that got nowhere */
-	/* Of every request that brings none of its own; NULL: nothing stops
-	 * those.  The four outlive the store and its blobs. */
+	/* Pace of every request that brings none of its own; NULL: nothing stops those.
+	 * The four outlive the store and its blobs. */
 	struct pace *pace;
 	struct oci_watch *watch;
 	struct oci_hosts *hosts;
@@ -241,7 +241,7 @@ bool oci_media_type_is_index(const char *media_type);
 /* This machine's, as "linux/amd64". */
 const char *oci_own_platform(char out[OCI_PLATFORM_MAX]);
 
-/* What of an index may be, or have, the image of a platform, best first. */
+/* Entries of an index that may be, or lead to, the image of a platform, best first. */
 struct oci_choices {
 	struct oci_index_choice {
 		struct digest digest;

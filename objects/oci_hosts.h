@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What requests have found out about the hosts of registries, for all stores of a process:
- * a host that is away, or that wants to be left alone, is not waited for by each image
- * anew.  A host is an origin, "https://host:port".  Any thread.
+ * State of the hosts of registries, as requests have found them, for all stores of a
+ * process: a host that is away, or that wants to be left alone, is not waited for by each
+ * image anew. A host is an origin, "https://host:port". Any thread.
  */
 #ifndef BOOTSEER_OBJECTS_OCI_HOSTS_H
 #define BOOTSEER_OBJECTS_OCI_HOSTS_H
@@ -42,10 +42,10 @@ void oci_hosts_note_away(struct oci_hosts *h, const char *host,
  * asked once for each question, which costs no time, and is found again at once. */
 void oci_hosts_note_refusing(struct oci_hosts *h, const char *host,
 			     const struct error *why, int64_t now_ns);
-/* It wants no request for `wait_ns`; an hour at most is kept. */
+/* Note that the host wants no request for `wait_ns`; an hour at most is kept. */
 void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
 			      int64_t wait_ns, int64_t now_ns);
-/* It is there. */
+/* Note that the host has answered. */
 void oci_hosts_answered(struct oci_hosts *h, const char *host);
 
 /* How often a new login has worked at `host` where one before it was refused. */

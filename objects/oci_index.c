@@ -13,11 +13,12 @@ struct index_search {
 	struct buf others; /* what there is besides, for the message */
 };
 
-static int find(struct index_search *s, const struct oci_manifest *index,
-		unsigned int depth, struct digest *ret, struct error *err);
+static int find_choice(struct index_search *s, const struct oci_manifest *index,
+		       unsigned int depth, struct digest *ret,
+		       struct error *err);
 
-static int get(struct index_search *s, const struct digest *d,
-	       struct oci_manifest *ret, struct error *err)
+static int get_manifest(struct index_search *s, const struct digest *d,
+			struct oci_manifest *ret, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -52,8 +53,8 @@ static int try_nameless(struct index_search *s, const struct oci_manifest *m,
 	return rc;
 }
 
-static int try(struct index_search *s, const struct oci_index_choice *c,
-	       unsigned int depth, struct digest *ret, struct error *err)
+static int try_choice(struct index_search *s, const struct oci_index_choice *c,
+		      unsigned int depth, struct digest *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	int rc;
@@ -62,11 +63,11 @@ static int try(struct index_search *s, const struct oci_index_choice *c,
 		*ret = c->digest;
 		return 0;
 	}
-	rc = get(s, &c->digest, &m, err);
+	rc = get_manifest(s, &c->digest, &m, err);
 	if (rc < 0)
 		return rc;
 	if (oci_media_type_is_index(m.media_type))
-		rc = find(s, &m, depth + 1, ret, err);
+		rc = find_choice(s, &m, depth + 1, ret, err);
 	else
 		rc = try_nameless(s, &m, ret, err);
 	oci_manifest_fini(&m);
@@ -74,8 +75,9 @@ static int try(struct index_search *s, const struct oci_index_choice *c,
 }
 
 /* 1: it has none. */
-static int find(struct index_search *s, const struct oci_manifest *index,
-		unsigned int depth, struct digest *ret, struct error *err)
+static int find_choice(struct index_search *s, const struct oci_manifest *index,
+		       unsigned int depth, struct digest *ret,
+		       struct error *err)
 {
 	struct oci_choices choices;
 	int rc;
@@ -89,7 +91,7 @@ static int find(struct index_search *s, const struct oci_manifest *index,
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < choices.n; i++) {
-		rc = try(s, &choices.list[i], depth, ret, err);
+		rc = try_choice(s, &choices.list[i], depth, ret, err);
 		if (rc <= 0)
 			return rc;
 	}
@@ -105,7 +107,7 @@ int oci_index_find(struct oci_store *store, const struct oci_manifest *index,
 		.platform = platform ? platform : oci_own_platform(own),
 		.others = { .limit = ERROR_MSG_MAX / 2 },
 	};
-	int rc = find(&s, index, 0, ret, err);
+	int rc = find_choice(&s, index, 0, ret, err);
 
 	if (rc == 1)
 		rc = error_set(err, ENOENT,

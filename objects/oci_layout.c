@@ -124,8 +124,8 @@ static const json_t *find_entry(const json_t *index, const char *tag)
 	return !tag && n == 1 ? only : NULL;
 }
 
-static int resolve(const struct oci_layout *l, const char *ref,
-		   struct digest *ret, struct error *err)
+static int resolve_tag(const struct oci_layout *l, const char *ref,
+		       struct digest *ret, struct error *err)
 {
 	const json_t *entry;
 	AUTO_JSON *index = NULL;
@@ -159,7 +159,7 @@ static int layout_get_manifest(struct oci_store *s, const char *ref,
 {
 	struct oci_layout *l = layout_of(s);
 	AUTO_FREE char *path = NULL;
-	int rc = resolve(l, ref, &ret->digest, err);
+	int rc = resolve_tag(l, ref, &ret->digest, err);
 
 	if (rc < 0)
 		return rc;
@@ -472,8 +472,8 @@ static void drop_children(json_t *list, const json_t *children)
 	}
 }
 
-static int enter(struct oci_layout *l, const char *tag, json_t *entry,
-		 const json_t *children, struct error *err)
+static int enter_tag(struct oci_layout *l, const char *tag, json_t *entry,
+		     const json_t *children, struct error *err)
 {
 	AUTO_CLOSE int lock = lock_layout(l, err);
 	AUTO_JSON *index = NULL;
@@ -533,8 +533,8 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 	rc = entry ? fs_replace_file(path, body, len, 0644, err)
 		   : error_nomem(err);
 	if (rc == 0)
-		rc = enter(l, tag, entry,
-			   json_object_get(manifest, "manifests"), err);
+		rc = enter_tag(l, tag, entry,
+			       json_object_get(manifest, "manifests"), err);
 	return rc;
 }
 

@@ -257,7 +257,7 @@ static void note_other_keys(struct oci_mirrors *all, const json_t *table,
 	}
 }
 
-/* One [host."..."], or the top of the file. */
+/* Add the mirror of one [host."..."] table, or of the top of the file. */
 static int add_mirror(struct oci_mirrors *all, const char *server,
 		      const json_t *table, bool is_top, const char *dir,
 		      struct error *err)

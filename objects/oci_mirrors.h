@@ -34,9 +34,9 @@ struct oci_mirrors {
 };
 
 /*
- * What `dirs` ("DIR:DIR...", containerd's config_path) say of `host`: of the first folder
- * that is there of DIR/HOST_PORT_, DIR/HOST:PORT, DIR/_default the hosts.toml.
- * -EINVAL and the like name file and line.
+ * Read the mirrors of `host` from `dirs` ("DIR:DIR...", containerd's config_path): the
+ * hosts.toml of the first folder that is there of DIR/HOST_PORT_, DIR/HOST:PORT,
+ * DIR/_default. -EINVAL and the like name file and line.
  */
 int oci_mirrors_load(const char *dirs, const char *host,
 		     struct oci_mirrors *ret, struct error *err) MUST_CHECK;

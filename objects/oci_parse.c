@@ -51,8 +51,8 @@ static int get_descriptor(const json_t *obj, struct oci_descriptor *ret,
 	return get_annotations(obj, &ret->annotations, err);
 }
 
-/* What a descriptor says that its blob is (image-spec, "data").  What is not the blob
- * is passed over: that is there all the same. */
+/* Decode the blob that a descriptor carries itself (image-spec, "data"). Data that are
+ * not the blob are passed over: the blob can be fetched all the same. */
 static int get_data(const json_t *obj, const struct oci_descriptor *d,
 		    struct buf *ret, struct error *err)
 {
@@ -111,7 +111,7 @@ static int get_image(const json_t *j, struct oci_image *m, struct error *err)
 		return error_set(err, ENOTSUP,
 				 "schemaVersion is not 2: push the image again "
 				 "with a current tool");
-	/* One document read as two things is an attack (CVE-2021-41190). */
+	/* A document that can be read as two things is an attack (CVE-2021-41190). */
 	if (json_object_get(j, "manifests"))
 		return error_set(err, EINVAL,
 				 "it has 'manifests': it is an index, or wants "
@@ -182,7 +182,7 @@ bool oci_media_type_is_index(const char *media_type)
 				  "manifest.list.v2+json") == 0;
 }
 
-/* What Go programs call this machine. */
+/* The name of this machine's platform, as Go programs write it. */
 static void own_platform(char *out, size_t size)
 {
 	static const char *const names[][2] = {
@@ -201,7 +201,7 @@ static void own_platform(char *out, size_t size)
 	(void)snprintf(out, size, "linux/%.32s", u.machine);
 }
 
-/* Of an index entry's "platform", or of an image's config. */
+/* Format the platform of an index entry, or of an image's config. */
 static int format_platform(const json_t *p, struct buf *ret)
 {
 	const char *os = json_string_value(json_object_get(p, "os"));
@@ -405,7 +405,7 @@ char *oci_annotation(const char *annotations, const char *key)
 	return v ? strdup(v) : NULL;
 }
 
-/* Of one more layer on top. */
+/* Compute the chain id of one more layer on top (image-spec, "ChainID"). */
 static int chain_next(const struct digest *chain, const struct digest *diff_id,
 		      struct digest *ret)
 {

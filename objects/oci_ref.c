@@ -68,7 +68,7 @@ static bool host_is_valid(const char *host)
 	return colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1);
 }
 
-static int refuse(const char *text, const char *why, struct error *err)
+static int refuse_text(const char *text, const char *why, struct error *err)
 {
 	return error_set(err, EINVAL, "'%.100s' is not an image reference: %s",
 			 text, why);
@@ -81,22 +81,23 @@ static int refuse(const char *text, const char *why, struct error *err)
 	"the tag is not valid: want at most 128 letters, digits, '_', '.' and " \
 	"'-', and none of the last two first"
 
-/* What people write who think of a web page, or of a file. */
+/* Refuse the forms that people write who think of a web page, or of a file. */
 static int check_form(const char *rest, const char *text, struct error *err)
 {
 	if (strncmp(rest, "http://", 7) == 0)
-		return refuse(text,
-			      "leave out http://; a registry without TLS is "
-			      "allowed by --plain-http, and by plain-http in "
-			      "bootseerd.conf",
-			      err);
+		return refuse_text(
+			text,
+			"leave out http://; a registry without TLS is "
+			"allowed by --plain-http, and by plain-http in "
+			"bootseerd.conf",
+			err);
 	if (strncmp(rest, "https://", 8) == 0)
-		return refuse(text, "leave out https://", err);
+		return refuse_text(text, "leave out https://", err);
 	if (*rest == '/' || *rest == '.')
-		return refuse(text,
-			      "of a folder it is oci:DIR[:TAG], of a file "
-			      "docker-archive:FILE",
-			      err);
+		return refuse_text(text,
+				   "of a folder it is oci:DIR[:TAG], of a file "
+				   "docker-archive:FILE",
+				   err);
 	return 0;
 }
 
@@ -129,27 +130,28 @@ static int parse_registry(char *rest, const char *text, struct oci_ref *r,
 		return rc;
 	slash = strchr(rest, '/');
 	if (!slash)
-		return refuse(text,
-			      "want HOST[:PORT]/REPOSITORY[:TAG], as in "
-			      "docker.io/library/busybox:1",
-			      err);
+		return refuse_text(text,
+				   "want HOST[:PORT]/REPOSITORY[:TAG], as in "
+				   "docker.io/library/busybox:1",
+				   err);
 	colon = strrchr(slash, ':');
 	if (colon) {
 		*colon = '\0';
 		if (!tag_is_valid(colon + 1))
-			return refuse(text, TAG_WANTED, err);
+			return refuse_text(text, TAG_WANTED, err);
 		r->tag = strdup(colon + 1);
 	} else if (!r->has_digest) {
 		r->tag = strdup("latest");
 	}
 	*slash = '\0';
 	if (!host_is_valid(rest))
-		return refuse(text, "the host is not valid: want " KINDS, err);
+		return refuse_text(text, "the host is not valid: want " KINDS,
+				   err);
 	if (!repo_is_valid(slash + 1))
-		return refuse(text,
-			      "the repository is not valid: want lower-"
-			      "case letters, digits and separators",
-			      err);
+		return refuse_text(text,
+				   "the repository is not valid: want lower-"
+				   "case letters, digits and separators",
+				   err);
 	r->host = strdup(rest);
 	r->repo = strdup(slash + 1);
 	if (!r->host || !r->repo || (colon && !r->tag))
@@ -171,13 +173,13 @@ static int parse_layout(char *rest, const char *text, struct oci_ref *r,
 	if (colon && !strchr(colon, '/')) {
 		*colon = '\0';
 		if (!tag_is_valid(colon + 1))
-			return refuse(text, TAG_WANTED, err);
+			return refuse_text(text, TAG_WANTED, err);
 		r->tag = strdup(colon + 1);
 		if (!r->tag)
 			return error_nomem(err);
 	}
 	if (!*rest)
-		return refuse(text, "want oci:DIR[:TAG]", err);
+		return refuse_text(text, "want oci:DIR[:TAG]", err);
 	r->repo = strdup(rest);
 	return r->repo ? 0 : error_nomem(err);
 }
@@ -195,7 +197,7 @@ static int parse_archive(char *rest, const char *text, struct oci_ref *r,
 			return error_nomem(err);
 	}
 	if (!*rest)
-		return refuse(text, "want docker-archive:FILE", err);
+		return refuse_text(text, "want docker-archive:FILE", err);
 	r->repo = strdup(rest);
 	return r->repo ? 0 : error_nomem(err);
 }
@@ -220,7 +222,7 @@ int oci_ref_parse(const char *text, struct oci_ref *ret, struct error *err)
 	int rc;
 
 	if (strnlen(text, REF_MAX) == REF_MAX)
-		return refuse(text, "it is too long", err);
+		return refuse_text(text, "it is too long", err);
 	while (strncmp(text, t->prefix, strlen(t->prefix)) != 0)
 		t++;
 	rest = strdup(text + strlen(t->prefix));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a store lists as referring to a manifest; included by oci.h. */
+/* Manifests that a store lists as referring to another; included by oci.h. */
 #ifndef BOOTSEER_OBJECTS_OCI_REFERRERS_H
 #define BOOTSEER_OBJECTS_OCI_REFERRERS_H
 
@@ -12,13 +12,12 @@
 /* Manifests with one subject, in the order of the list. */
 struct oci_referrers {
 	struct digest *digests;
-	/* What the list says each is annotated with; NULL: nothing.  Of a list, not
-	 * of the manifest itself: whoever may push wrote it, and it is worth no more
-	 * than what is checked of it. */
+	/* Annotation of each by the list; NULL: none. The list is not the manifest:
+	 * whoever may push wrote it, and it is worth no more than what is checked of it. */
 	char **notes;
 	size_t n;
-	/* Of a guess: the registry may have said no more than that it has not the
-	 * subject, yet. */
+	/* The list is a guess: the registry may have said no more than that it has not
+	 * the subject, yet. */
 	bool is_doubtful;
 	/* They are listed by a tag, and are untagged themselves for all that the
 	 * registry knows. */

@@ -10,10 +10,12 @@
 #include "objects/oci_json.h"
 
 #define REFERRERS_MAX 10000
-/* Of an artifact without a config: some lists have this in place of its type. */
+/* Type of the config of an artifact without one: some lists have this in place of its
+ * type. */
 #define EMPTY_TYPE "application/vnd.oci.empty.v1+json"
 
-/* Of the last entries only: each is as long as its writer likes. */
+/* Keep the entry's annotation, of the last entries only: each is as long as its writer
+ * likes. */
 static int take_note(struct referrers *f, const json_t *entry,
 		     struct error *err)
 {

@@ -7,7 +7,7 @@
 
 #include "objects/oci_referrers.h"
 
-/* What was read of a list, which may come in several pages. */
+/* Entries read so far of a list, which may come in several pages. */
 struct referrers {
 	struct oci_referrers all;
 	bool *is_untyped; /* of each: the list does not say its type */

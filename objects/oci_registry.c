@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One repository of a registry: requests with login and retries. */
+/* A repository of a registry: requests with login and retries. */
 #include "objects/oci_registry.h"
 
 #include <errno.h>
@@ -169,7 +169,7 @@ static bool asks_for_login(const struct http_response *resp)
 	return header;
 }
 
-/* What the host of a request is known by from now on. */
+/* Note what the request has shown of its host. */
 static void note_host(struct registry *r, struct registry_request *req, int rc,
 		      const struct http_response *resp, const struct error *why)
 {
@@ -332,8 +332,8 @@ static bool attempt_mirrors(struct registry *r, struct registry_request *req,
 	return false;
 }
 
-static int attempt(struct registry *r, struct registry_request *req,
-		   struct http_response *resp, struct error *err)
+static int try_request(struct registry *r, struct registry_request *req,
+		       struct http_response *resp, struct error *err)
 {
 	bool is_asked_here = req->http.url[0] == '/';
 	long said;
@@ -360,9 +360,9 @@ static int attempt(struct registry *r, struct registry_request *req,
 	return 0;
 }
 
-static int attempts(struct registry *r, struct registry_request *req,
-		    unsigned int max, struct http_response *resp,
-		    struct error *err)
+static int retry_request(struct registry *r, struct registry_request *req,
+			 unsigned int max, struct http_response *resp,
+			 struct error *err)
 {
 	struct error own = ERROR_INIT;
 	int rc = 0;
@@ -371,7 +371,7 @@ static int attempts(struct registry *r, struct registry_request *req,
 	if (!req->http.pace)
 		req->http.pace = r->cfg.pace;
 	for (unsigned int n = 1;; n++) {
-		rc = attempt(r, req, resp, err);
+		rc = try_request(r, req, resp, err);
 		if (rc == 0 && is_good(req, resp->status))
 			return 0;
 		if (n >= max || req->is_final ||
@@ -391,13 +391,13 @@ static int attempts(struct registry *r, struct registry_request *req,
 int registry_do(struct registry *r, struct registry_request *req,
 		struct http_response *resp, struct error *err)
 {
-	return attempts(r, req, r->cfg.attempts, resp, err);
+	return retry_request(r, req, r->cfg.attempts, resp, err);
 }
 
 int registry_try(struct registry *r, struct registry_request *req,
 		 struct http_response *resp, struct error *err)
 {
-	return attempts(r, req, 1, resp, err);
+	return retry_request(r, req, 1, resp, err);
 }
 
 /* ------------------------------------------------------------------ open --- */

@@ -11,7 +11,8 @@
 #include "objects/oci_mirrors.h"
 #include "objects/oci_store.h"
 
-/* What hosts.toml lets a mirror do; bits.  None: the registry itself is asked. */
+/* Requests that hosts.toml lets a mirror answer; bits. None: the registry itself is
+ * asked. */
 enum registry_use {
 	REGISTRY_ITSELF,
 	REGISTRY_PULLS = 1,   /* what has a digest is had */
@@ -29,7 +30,7 @@ enum login_place {
 	LOGIN_PLACES /* all were refused */
 };
 
-/* What is shown to a registry, and how that went. */
+/* The login that a registry is shown, and how that went. */
 struct registry_login {
 	bool is_under_way;       /* one thread asks for a token */
 	char *authorization;     /* header line, or NULL */
@@ -39,7 +40,7 @@ struct registry_login {
 	enum login_place next;   /* is tried when this one is refused */
 	bool works;              /* this one was accepted */
 	bool has_worked;         /* this one or one before it */
-	/* Of logins that worked no more and were refused anew, too: */
+	/* These count logins that expired and were refused when they were renewed, too: */
 	unsigned int n_refused; /* in a row */
 	int64_t retry_at_ns;    /* no helper or token service is asked before */
 	unsigned int n_seen;    /* logins that were new then */
@@ -48,9 +49,8 @@ struct registry_login {
 struct registry {
 	struct oci_store base;
 	atomic_uint refs; /* the store and each open blob */
-	/* Whose connections and login these are, when only the pace is its own:
-	 * what is not in `base`, `refs` and `cfg` is borrowed from there.  NULL
-	 * else. */
+	/* The store whose connections and login these are, when only the pace is its own:
+	 * what is not in `base`, `refs` and `cfg` is borrowed from there. NULL else. */
 	struct registry *whole;
 	struct http *http;
 	struct oci_config cfg;
@@ -70,7 +70,8 @@ struct registry {
 	pthread_mutex_t lock;                    /* of `login` */
 	pthread_cond_t logged_in; /* login.is_under_way became false */
 	struct registry_login login;
-	/* Of the registry, as it answered (of `whole`, where there is one): */
+	/* Abilities of the registry, as its answers show (those of `whole`, where there
+	 * is one): */
 	atomic_bool lists_referrers;            /* by the API */
 	atomic_int_fast64_t no_referrers_until; /* it has no such API */
 	atomic_bool refuses_head; /* of blobs; GET is asked instead */
@@ -87,8 +88,8 @@ struct registry_request {
 	bool is_of_others; /* set: the answer may be about a pod's login, or is of a
 	                        * host that the registry led to */
 	enum registry_use use; /* who may answer */
-	/* Who answered; who is to be asked for an absolute url, as one that it had
-	 * led to.  NULL: the registry itself. */
+	/* The mirror that answered, and that is to be asked for an absolute url which it
+	 * had led to. NULL: the registry itself. */
 	struct registry *by;
 	/* The host that refused the last connection: the registry, or its token
 	 * service.  "": none did. */
@@ -161,7 +162,7 @@ void registry_login_worked(struct registry *r, unsigned int used);
 void registry_login_refused(struct registry *r,
 			    const struct http_response *resp);
 
-/* What the status of an answer means, and the cure; -errno. */
+/* Set the error that the status of an answer means, and the cure; -errno. */
 int registry_status_error(const struct http_response *resp, struct error *err);
 
 /* May it go better next time? */

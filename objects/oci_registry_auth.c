@@ -23,7 +23,7 @@ void challenge_fini(struct challenge *c)
 	*c = (struct challenge){ .realm = NULL };
 }
 
-static const char *skip(const char *p, const char *set)
+static const char *skip_set(const char *p, const char *set)
 {
 	return p + strspn(p, set);
 }
@@ -34,10 +34,10 @@ static const char *parse_param(const char *p, const char **key, size_t *n_key,
 {
 	*key = p;
 	*n_key = strcspn(p, " \t=,\"");
-	p = skip(p + *n_key, " \t");
+	p = skip_set(p + *n_key, " \t");
 	if (*n_key == 0 || *p != '=')
 		return NULL;
-	p = skip(p + 1, " \t");
+	p = skip_set(p + 1, " \t");
 	buf_reset(value);
 	if (*p != '"') {
 		size_t n = strcspn(p, ", \t");
@@ -53,7 +53,7 @@ static const char *parse_param(const char *p, const char **key, size_t *n_key,
 	return *p == '"' ? p + 1 : NULL;
 }
 
-static int keep(char **slot, struct buf *value)
+static int keep_value(char **slot, struct buf *value)
 {
 	free(*slot);
 	*slot = buf_steal(value);
@@ -69,7 +69,7 @@ static const char *parse_bearer(const char *p, struct challenge *c)
 		size_t n;
 		int rc = 0;
 
-		p = skip(p, " \t,");
+		p = skip_set(p, " \t,");
 		if (!*p)
 			return p;
 		next = parse_param(p, &key, &n, &value);
@@ -77,11 +77,11 @@ static const char *parse_bearer(const char *p, struct challenge *c)
 			return p;
 		p = next;
 		if (n == 5 && strncasecmp(key, "realm", n) == 0)
-			rc = keep(&c->realm, &value);
+			rc = keep_value(&c->realm, &value);
 		else if (n == 7 && strncasecmp(key, "service", n) == 0)
-			rc = keep(&c->service, &value);
+			rc = keep_value(&c->service, &value);
 		else if (n == 5 && strncasecmp(key, "scope", n) == 0)
-			rc = keep(&c->scope, &value);
+			rc = keep_value(&c->scope, &value);
 		if (rc < 0)
 			return NULL;
 	}
@@ -91,7 +91,7 @@ int challenge_parse(const char *header, struct challenge *ret,
 		    struct error *err)
 {
 	struct challenge c = { .realm = NULL };
-	const char *p = skip(header, " \t,");
+	const char *p = skip_set(header, " \t,");
 
 	while (p && *p) {
 		size_t n = strcspn(p, " \t,");
@@ -103,7 +103,7 @@ int challenge_parse(const char *header, struct challenge *ret,
 		}
 		if (n == 5 && strncasecmp(p, "basic", n) == 0)
 			c.basic = true;
-		p = skip(p + n, " \t,");
+		p = skip_set(p + n, " \t,");
 	}
 	if (c.bearer && !c.realm)
 		c.bearer = false;

@@ -7,7 +7,7 @@
 #include "objects/oci.h"
 #include "objects/oci_logins.h"
 
-/* Of one host; all NULL is anonymous. */
+/* Credentials of a host; all NULL is anonymous. */
 struct credentials {
 	char *user, *password;
 	char *identity_token; /* OAuth 2 refresh token */
@@ -54,7 +54,7 @@ unsigned int oci_logins_news(struct oci_logins *l, const char *host,
 /* NULL: no plugin is to be asked. */
 struct oci_providers *oci_logins_providers(struct oci_logins *l);
 
-/* What a WWW-Authenticate header wants (RFC 7235, RFC 6750). */
+/* The parsed header WWW-Authenticate (RFC 7235, RFC 6750). */
 struct challenge {
 	bool bearer, basic;
 	char *realm, *service, *scope; /* of bearer */

@@ -131,7 +131,7 @@ static void get_reason(const struct http_response *resp, struct buf *ret)
 	json_decref(j);
 }
 
-/* What Go, nginx and Apache tell those who come without TLS. */
+/* Is it the answer of Go, nginx or Apache to a client that comes without TLS? */
 static bool wants_tls(const struct http_response *resp)
 {
 	return resp->status == 400 && resp->body.data &&

@@ -339,7 +339,7 @@ static int check_untyped(struct registry *r, struct referrers *f, size_t i,
 	*ret = rc == 0 && strcmp(image.artifact_type, f->type) == 0;
 	oci_image_fini(&image);
 	oci_manifest_fini(&m);
-	/* What is not there, or is no manifest, is not of the type. */
+	/* A manifest that is not there, or is none, is not of the wanted type. */
 	return rc == -ENOENT || rc == -EINVAL || rc == -EBADMSG || rc == -EFBIG
 		       ? 0
 		       : rc;

@@ -173,7 +173,8 @@ static void end_login(struct registry *r, char *answer, char *challenge,
 		r->cfg.watch->login(r->cfg.watch, r->host, r->repo, why);
 }
 
-/* What the answer asks for; else, as a 403 asks for nothing, what one before it did. */
+/* The challenge of the answer; a 403 has none, and then that of the answer before it is
+ * taken. */
 static char *challenge_text(struct registry *r,
 			    const struct http_response *resp)
 {

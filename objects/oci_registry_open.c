@@ -22,7 +22,7 @@ static int registry_authorization(struct oci_store *s, const struct digest *d,
 	int rc;
 
 	digest_format(d, ref);
-	/* What a mirror was shown is none of the registry's. */
+	/* Nothing that a mirror was shown is kept for the registry. */
 	rc = registry_read_manifest(s, ref, false, pace, &m, err);
 	oci_manifest_fini(&m);
 	if (rc < 0)
@@ -141,9 +141,9 @@ static int fill_access(struct registry *r, const struct oci_ref *ref,
 	return http_new(&http, &r->http, err);
 }
 
-static int fill(struct registry *r, const struct oci_ref *ref,
-		const struct oci_config *cfg, struct oci_mirror *m,
-		struct error *err)
+static int fill_registry(struct registry *r, const struct oci_ref *ref,
+			 const struct oci_config *cfg, struct oci_mirror *m,
+			 struct error *err)
 {
 	r->cfg = *cfg;
 	if (r->cfg.attempts == 0)
@@ -172,7 +172,7 @@ static int registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 	atomic_init(&r->refs, 1);
 	(void)pthread_mutex_init(&r->lock, NULL);
 	cond_init(&r->logged_in);
-	rc = fill(r, ref, cfg, m, err);
+	rc = fill_registry(r, ref, cfg, m, err);
 	if (rc < 0)
 		registry_unref(r);
 	else

@@ -8,11 +8,12 @@
 #include "objects/oci_json.h"
 #include "objects/oci_registry.h"
 
-/* Of a blob, when the registry does not honour ranges. */
+/* Most bytes of a blob that are read and thrown away to come to a range, when the
+ * registry does not honour ranges. */
 #define SKIP_MAX ((uint64_t)64 << 20)
 /* A cut behind at least so many new bytes does not count against the budget. */
 #define PROGRESS_MIN (64u << 10)
-/* Of a transfer that hung: on a link that many share it got its share. */
+/* The same of a transfer that hung: on a link that many share it got its share. */
 #define HUNG_MIN 1u
 /* Failures in a row after which a registry counts as one that is waited for. */
 #define WATCHED_FAILURES 2
@@ -107,7 +108,7 @@ static bool ok_or_missing(long status)
 	return status == 200 || status == 404;
 }
 
-/* Of a GET for one byte: 416 is what an empty blob gives. */
+/* Does the status answer a GET for one byte? 416 is what an empty blob gives. */
 static bool got_or_missing(long status)
 {
 	return status == 200 || status == 206 || status == 404 || status == 416;
@@ -128,8 +129,9 @@ static uint64_t size_of_answer(const struct http_response *resp)
 	return UINT64_MAX;
 }
 
-static int enough(struct http_sink *sink, const struct http_response *resp,
-		  const void *data, size_t len, struct error *err)
+static int stop_at_byte(struct http_sink *sink,
+			const struct http_response *resp, const void *data,
+			size_t len, struct error *err)
 {
 	(void)sink;
 	(void)resp;
@@ -144,7 +146,7 @@ static int ask_for_blob(struct registry *r, const char *name, bool by_get,
 			struct http_response *resp, struct error *err)
 {
 	static const char *const first_byte[] = { "Range: bytes=0-0", NULL };
-	struct http_sink sink = { .put = enough };
+	struct http_sink sink = { .put = stop_at_byte };
 	AUTO_BUF path = BUF_INIT;
 	struct registry_request req = {
 		.http = { .method = by_get ? "GET" : "HEAD",
@@ -206,8 +208,8 @@ struct blob_source {
 	struct registry *moved_by; /* who sent us: it, or its mirror */
 };
 
-/* One read under way: passes on what is in the range and knows how far it is,
- * so that another attempt asks for the rest only. */
+/* A read under way: passes on what is in the range and knows how far it is, so that
+ * another attempt asks for the rest only. */
 struct oci_range {
 	struct http_sink sink;
 	struct source_sink *to;
@@ -332,10 +334,10 @@ static void note_moved(struct blob_source *b, struct http_response *resp,
 	set_moved(b, steal_ptr(&resp->url), steal_ptr(&line.data), by);
 }
 
-/* One request for the rest, to the registry or to `moved`. */
-static int ask(struct blob_source *b, struct oci_range *g,
-	       struct registry_request *req, const struct moved *moved,
-	       struct http_response *resp, struct error *err)
+/* Request the rest, of the registry or of `moved`. */
+static int request_rest(struct blob_source *b, struct oci_range *g,
+			struct registry_request *req, const struct moved *moved,
+			struct http_response *resp, struct error *err)
 {
 	bool whole = g->next == 0 && g->end == b->base.size;
 	struct registry_request rest = *req;
@@ -370,12 +372,12 @@ static int ask_for_rest(struct blob_source *b, struct oci_range *g,
 	int rc;
 
 	req->by = moved.by;
-	rc = ask(b, g, req, &moved, resp, err);
+	rc = request_rest(b, g, req, &moved, resp, err);
 
 	if (moved.url && rc < 0 && resp->status / 100 != 2) {
 		set_moved(b, NULL, NULL, NULL);
 		if (resp->status / 100 == 4 && resp->status != 429)
-			rc = ask(b, g, req, NULL, resp, err);
+			rc = request_rest(b, g, req, NULL, resp, err);
 	}
 	if (resp->url && resp->status / 100 == 2)
 		note_moved(b, resp, req->by);

@@ -58,7 +58,7 @@ static int set_location(struct blob_upload *u, const struct http_response *resp,
 	return u->location ? 0 : error_nomem(err);
 }
 
-static int begin(struct blob_upload *u, struct error *err)
+static int begin_upload(struct blob_upload *u, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_FREE char *least = NULL;
@@ -120,7 +120,8 @@ static int ask_state(struct blob_upload *u, struct error *err)
 	return rc;
 }
 
-/* One chunk, without a retry of its own: a retry must first ask the state. */
+/* Send one chunk, without a retry of its own: a retry must first ask the state of the
+ * upload. */
 static int send_chunk(struct blob_upload *u, struct error *err)
 {
 	uint64_t left = u->size - u->done;
@@ -155,7 +156,7 @@ static int send_chunk(struct blob_upload *u, struct error *err)
 
 /* The last request of a session, with what was not sent yet as its body.  When
  * its answer is lost the session is gone, but the blob may be there. */
-static int finish(struct blob_upload *u, struct error *err)
+static int finish_upload(struct blob_upload *u, struct error *err)
 {
 	static const char *const headers[] = {
 		"Content-Type: application/octet-stream", NULL
@@ -199,18 +200,18 @@ static bool dislikes_chunks(const struct blob_upload *u, long status)
 /* Send what is missing. */
 static int send_rest(struct blob_upload *u, bool *chunks, struct error *err)
 {
-	/* What fits in one chunk goes with the last request. */
+	/* Bytes that fit in one chunk go with the last request. */
 	while (*chunks && u->size - u->done > u->chunk) {
 		int rc = send_chunk(u, err);
 
 		if (rc < 0 && dislikes_chunks(u, u->resp.status)) {
 			*chunks = false;
-			rc = begin(u, err);
+			rc = begin_upload(u, err);
 		}
 		if (rc < 0)
 			return rc;
 	}
-	return finish(u, err);
+	return finish_upload(u, err);
 }
 
 static int is_there(const struct blob_upload *u, const struct digest *d,
@@ -230,7 +231,7 @@ static int send_all(struct blob_upload *u, const struct digest *d,
 {
 	bool chunks = true, there = false;
 	uint64_t mark = 0;
-	int rc = begin(u, err);
+	int rc = begin_upload(u, err);
 
 	for (unsigned int n = 0; rc == 0;) {
 		long status;
@@ -253,7 +254,7 @@ static int send_all(struct blob_upload *u, const struct digest *d,
 		if (rc < 0 || there)
 			return rc;
 		if (ask_state(u, err) < 0)
-			rc = begin(u, err);
+			rc = begin_upload(u, err);
 	}
 	return rc;
 }
@@ -286,9 +287,9 @@ int registry_put_blob(struct oci_store *s, const struct digest *d,
 
 /* ------------------------------------------------------------- manifests --- */
 
-static int put(struct registry *r, const char *ref, const char *media_type,
-	       const void *body, size_t len, struct http_response *resp,
-	       struct error *err)
+static int put_document(struct registry *r, const char *ref,
+			const char *media_type, const void *body, size_t len,
+			struct http_response *resp, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	AUTO_BUF type = BUF_INIT;
@@ -408,7 +409,8 @@ static int list_tag_save(struct registry *r, struct list_tag *t,
 
 	if (!text)
 		return error_nomem(err);
-	rc = put(r, t->tag, INDEX_TYPE, text, strlen(text), &resp, &why);
+	rc = put_document(r, t->tag, INDEX_TYPE, text, strlen(text), &resp,
+			  &why);
 	status = resp.status;
 	http_response_fini(&resp);
 	if (rc < 0 && is_tag_refused(status)) {
@@ -464,8 +466,8 @@ static size_t drop_gone(struct registry *r, json_t *index)
 		struct oci_manifest m = { .body = BUF_INIT };
 		struct digest d;
 
-		/* Whoever may push may have written it: it becomes part of an
-		 * address that is asked with our login. */
+		/* A stranger who may push may have written the digest, which becomes part
+		 * of an address that is asked with our login. */
 		if (!digest || digest_parse(digest, &d, NULL) < 0)
 			continue;
 		if (registry_get_manifest(&r->base, digest, &m, NULL) ==
@@ -602,7 +604,8 @@ int registry_put_manifest(struct oci_store *s, const char *ref,
 	if (digest_of(body, len, &d) < 0)
 		return error_nomem(err);
 	digest_format(&d, digest);
-	rc = put(r, ref ? ref : digest, media_type, body, len, &resp, err);
+	rc = put_document(r, ref ? ref : digest, media_type, body, len, &resp,
+			  err);
 	if (rc < 0 && ref && is_tag_refused(resp.status) &&
 	    has_same(r, ref, &d))
 		rc = 0;

@@ -14,7 +14,7 @@ void oci_store_free(struct oci_store *s)
 		s->ops->free(s);
 }
 
-/* What a store gives back is checked here, whatever kind it is. */
+/* Check the manifest that a store gave, whatever kind it is. */
 static int check_manifest(const struct oci_manifest *m, const char *ref,
 			  struct error *err)
 {

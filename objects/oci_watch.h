@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who looks after requests to registries that do not go well. */
+/* The watcher of requests to registries that do not go well. */
 #ifndef BOOTSEER_OBJECTS_OCI_WATCH_H
 #define BOOTSEER_OBJECTS_OCI_WATCH_H
 

@@ -39,7 +39,7 @@ struct source_sink {
 
 struct source;
 
-/* What a kind of source can do: one `static const` table per kind. */
+/* The functions of a kind of source: one `static const` table per kind. */
 struct source_ops {
 	const char *name; /* lower case: "registry", "posix" */
 

@@ -61,7 +61,7 @@ struct object_store_config {
 		.stall_timeout_ms = 20000, .retry_ms = 60000 \
 	}
 
-/* What a store can do: by its kind when it is open, as found out after a probe. */
+/* Abilities of a store: those of its kind when it is open, as found out after a probe. */
 struct object_caps {
 	bool is_probed;
 	bool has_new;   /* OBJECT_NEW is one step of the store itself */
@@ -105,9 +105,9 @@ int object_store_probe(struct object_store *s, struct error *err) MUST_CHECK;
 int object_store_probe_conditions(struct object_store *s,
 				  struct error *err) MUST_CHECK;
 struct object_caps object_store_caps(const struct object_store *s);
-/* Of a dead process that had the store open with this `life`: a put that it had on its way
- * to HDFS was done before this returns, or never is.  A directory has done what the dead
- * asked for; what a bucket or a registry was asked for nobody can call back. */
+/* Fence off a dead process that had the store open with this `life`: a put that it had on
+ * its way to HDFS was done before this returns, or never is. A directory has done what
+ * the dead asked for; what a bucket or a registry was asked for nobody can call back. */
 int object_store_fence(struct object_store *s, const char *life,
 		       struct error *err) MUST_CHECK;
 const char *object_store_url(const struct object_store *s);
@@ -119,7 +119,7 @@ int object_store_authorization(struct object_store *s, const char *name,
 			       struct pace *pace, char **ret,
 			       struct error *err) MUST_CHECK;
 
-/* What requests waited for, all of them together, in ns. */
+/* Time that requests spent waiting, all of them together, in ns. */
 struct object_waits {
 	uint64_t queue_ns;   /* for a thread of the store, or its memory */
 	uint64_t storage_ns; /* for the first byte of an answer */
@@ -129,11 +129,11 @@ struct object_waits {
 struct object_store_stats {
 	uint64_t n_requests, n_retries, n_hedges, n_hedges_won;
 	uint64_t bytes_read, bytes_written;
-	/* Of calls: ranges that were read; bytes that were put, and commits; all
-	 * that is about names. */
+	/* Calls: ranges that were read; bytes that were put, and commits; all that is
+	 * about names. */
 	struct counter_latency read, write, name;
-	/* Of ranges that are read, and of bytes that are put.  Where the kind of store
-	 * does not tell (file:, docker:) all of such calls is storage. */
+	/* Waits of ranges that are read, and of bytes that are put. Where the kind of
+	 * store does not tell (file:, docker:) all of such calls is storage. */
 	struct object_waits read_waits, write_waits;
 };
 struct object_store_stats object_store_stats(struct object_store *s);
@@ -251,8 +251,8 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 		  enum object_condition condition,
 		  struct error *err) MUST_CHECK;
 
-/* What time it is there, in milliseconds since 1970, as it dates an object that is made for it
- * and removed; ours of directories and repositories, which whoever writes dates. */
+/* The store's time, ms since 1970, as it dates an object that is made for it and removed; our
+ * own time for directories and repositories, which whoever writes dates. */
 int object_store_now(struct object_store *s, int64_t *ret_ms,
 		     struct error *err) MUST_CHECK;
 

@@ -18,7 +18,8 @@
 		.help = "A store that makes no progress for so long has failed." \
 	}
 
-/* Of what moves checkpoints: longer than a name node or a load balancer is replaced. */
+/* Time-out of programs that move checkpoints: longer than a name node or a load balancer
+ * is replaced. */
 #define STORE_TIMEOUT_CKPT "60s"
 
 /* Have it fail after `timeout_ns` without progress, whatever it does meanwhile: take no

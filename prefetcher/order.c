@@ -26,7 +26,7 @@ void order_unref(struct order *o)
 		free(o);
 }
 
-static void add(struct order *o, uint32_t index, const struct block *b)
+static void add_block(struct order *o, uint32_t index, const struct block *b)
 {
 	o->blocks[o->n++] = index;
 	o->bytes += b->csize;
@@ -47,7 +47,7 @@ int order_by_pack(const struct blockmap *map, struct order **ret,
 	}
 	for (size_t i = 0; i < places.n; i++) {
 		blockmap_block(map, places.entry[i], &b);
-		add(o, places.entry[i], &b);
+		add_block(o, places.entry[i], &b);
 	}
 	places_fini(&places);
 	*ret = o;
@@ -78,7 +78,7 @@ int order_of_hot(const struct blockmap *map, const struct hot_list *hot,
 			continue;
 		seen[index / 8] |= (uint8_t)(1u << index % 8);
 		blockmap_block(map, index, &b);
-		add(o, index, &b);
+		add_block(o, index, &b);
 	}
 	*ret = o;
 	return 0;

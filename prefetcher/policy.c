@@ -35,7 +35,7 @@ static bool parse_share(const char *s, unsigned int *ret_permille)
 	return true;
 }
 
-static bool parse(const char *text, struct wait_policy *p)
+static bool parse_policy(const char *text, struct wait_policy *p)
 {
 	if (strcmp(text, "none") == 0) {
 		p->kind = WAIT_NONE;
@@ -60,7 +60,7 @@ int wait_policy_parse(const char *text, struct wait_policy *ret,
 {
 	struct wait_policy p = { .kind = WAIT_NONE };
 
-	if (!parse(text, &p))
+	if (!parse_policy(text, &p))
 		return error_set(err, EINVAL,
 				 "'%.64s' is no wait policy: all, none, "
 				 "share:90%% or deadline:5s wanted",

@@ -15,7 +15,7 @@
 #define RETRY_DOUBLINGS 6u
 #define RETRIES 2u /* in a row that are no failure yet */
 
-static bool bit(const uint8_t *bits, size_t i)
+static bool has_bit(const uint8_t *bits, size_t i)
 {
 	return bits[i / 8] & 1u << i % 8;
 }
@@ -235,7 +235,8 @@ enum task prefetch_first_task(const struct prefetch *p)
 }
 
 /* With the lock; `is_other`: another hot set than that which is under way. */
-static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
+static void begin_run(struct prefetch *p, enum prefetch_rest rest,
+		      bool is_other)
 {
 	bool active = p->state == PREFETCH_HOT;
 
@@ -259,7 +260,7 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 	p->hot_begun_ns = 0;
 	p->state = PREFETCH_HOT;
 	if (p->running) {
-		/* What is missing of a hot set does not wait for the rest. */
+		/* Missing blocks of a hot set do not wait for the rest. */
 		if (!hot_is_whole(p) && (is_other || p->task == TASK_COLD)) {
 			__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
 			p->again = true;
@@ -300,7 +301,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 			p->proved_bytes = 0;
 		}
 		swap_hot(p, &set);
-		begin(p, rest, is_other);
+		begin_run(p, rest, is_other);
 		(void)pthread_cond_broadcast(&p->changed);
 	}
 	(void)pthread_mutex_unlock(&p->all->lock);
@@ -311,7 +312,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 /* ------------------------------------------------------------- running --- */
 
 /* device_list.have: on the thread that fetches the list, with no lock. */
-static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
+static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
 	struct block b;
@@ -328,7 +329,7 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 		p->fetched_bytes[p->task] += fetched_bytes;
 		p->fetched_blocks[p->task]++;
 	}
-	if (bit(p->is_hot, index) && !bit(p->is_here, index)) {
+	if (has_bit(p->is_hot, index) && !has_bit(p->is_here, index)) {
 		set_bit(p->is_here, index);
 		p->hot_have++;
 		p->hot_have_bytes += b.csize;
@@ -337,7 +338,7 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 	(void)pthread_mutex_unlock(&p->all->lock);
 }
 
-/* What of an order is to be fetched. */
+/* Blocks of an order that are to be fetched. */
 struct want {
 	uint32_t *blocks;
 	size_t n;
@@ -345,7 +346,7 @@ struct want {
 	uint64_t left_out; /* unpacked bytes for which there is no room */
 };
 
-/* What of the room is taken: pinned places are not in it. */
+/* Bytes of the room that are taken; pinned places are not in it. */
 static uint64_t held_bytes(struct prefetch *p)
 {
 	uint64_t sum = 0;
@@ -364,7 +365,7 @@ static uint64_t held_bytes(struct prefetch *p)
 }
 
 /*
- * What is missing, up to the room that the node has.  More would drive out what
+ * List the missing blocks, up to the room that the node has. More would drive out what
  * came before it, so that the next start would fetch it again.
  */
 static int list_missing(struct prefetch *p, const struct order *o,
@@ -384,7 +385,7 @@ static int list_missing(struct prefetch *p, const struct order *o,
 	for (size_t i = 0; i < o->n; i++) {
 		blockmap_block(p->map, o->blocks[i], &b);
 		if (device_has(p->dev, o->blocks[i])) {
-			have(p, o->blocks[i], 0);
+			note_block(p, o->blocks[i], 0);
 			continue;
 		}
 		if (device_has_place(p->dev, o->blocks[i])) {
@@ -423,9 +424,9 @@ static bool wait_for_leave(struct prefetch *p)
 	return had_to && !cancelled;
 }
 
-/* What is missing, once the node is not under pressure. */
-static int choose(struct prefetch *p, const struct order *o, struct want *ret,
-		  struct error *err)
+/* Choose the missing blocks, once the node is not under pressure. */
+static int choose_missing(struct prefetch *p, const struct order *o,
+			  struct want *ret, struct error *err)
 {
 	int rc;
 
@@ -440,8 +441,8 @@ static int choose(struct prefetch *p, const struct order *o, struct want *ret,
 	return rc;
 }
 
-static int fetch(struct prefetch *p, enum task task, const struct order *o,
-		 struct error *err)
+static int fetch_order(struct prefetch *p, enum task task,
+		       const struct order *o, struct error *err)
 {
 	const struct prefetch_limits *l = &p->all->cfg.limits;
 	bool is_hot = task == TASK_HOT;
@@ -451,13 +452,13 @@ static int fetch(struct prefetch *p, enum task task, const struct order *o,
 		.gap = is_hot ? l->gap : 0,
 		.range_max = is_hot ? l->hot_range : l->cold_range,
 		.range_grown = is_hot ? l->hot_grown : 0,
-		.have = have,
+		.have = note_block,
 		.arg = p,
 		.pause = prefetcher_pause,
 		.cancel = &p->cancel,
 	};
 	struct want w = { .n = 0 };
-	int rc = choose(p, o, &w, err);
+	int rc = choose_missing(p, o, &w, err);
 
 	if (rc < 0)
 		return rc;
@@ -485,7 +486,7 @@ int prefetch_run(struct prefetch *p, enum task task, struct error *err)
 	o = order_ref(task == TASK_HOT ? p->hot : p->rest_order);
 	(void)pthread_mutex_unlock(&p->all->lock);
 	if (o)
-		rc = fetch(p, task, o, err);
+		rc = fetch_order(p, task, o, err);
 	order_unref(o);
 	return rc;
 }
@@ -517,7 +518,7 @@ static void put_off(struct prefetch *p, int rc, const struct error *err)
 		p->fetched_blocks[TASK_HOT] + p->fetched_blocks[TASK_COLD];
 	bool no_room = rc == -ENOSPC;
 
-	/* What brings something is slow, and no more than that. */
+	/* A registry that brings something is slow, and no more than that. */
 	if (!no_room && blocks != p->blocks_before)
 		p->failures = 0;
 	p->blocks_before = blocks;
@@ -608,8 +609,8 @@ static bool is_in_trouble(enum prefetch_phase phase)
 }
 
 /* With the lock: 1 to wait on. */
-static int look(const struct prefetch *p, const struct wait_policy *w,
-		struct error *err)
+static int judge_wait(const struct prefetch *p, const struct wait_policy *w,
+		      struct error *err)
 {
 	enum prefetch_phase phase = phase_of(p);
 
@@ -638,7 +639,7 @@ int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 	if (deadline_ns && deadline_ns < until)
 		until = deadline_ns;
 	(void)pthread_mutex_lock(&p->all->lock);
-	while ((rc = look(p, policy, err)) > 0) {
+	while ((rc = judge_wait(p, policy, err)) > 0) {
 		if (clock_now_ns() >= until) {
 			rc = error_set(err, ETIMEDOUT,
 				       "image %s: %zu of %zu blocks of the hot "

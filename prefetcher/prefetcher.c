@@ -29,10 +29,10 @@ static int64_t wait_of(const struct prefetcher *all, struct prefetch *p,
 	return prefetcher_settle_wait(all, p, idle_ns, now);
 }
 
-/* Whose turn it is, of those that had the fewest the first; or NULL and how long to
+/* The prefetch whose turn it is, the one that had the fewest; or NULL and how long to
  * wait for one. */
-static struct prefetch *pick(struct prefetcher *all, enum task task,
-			     int64_t idle_ns, int64_t *ret_wait)
+static struct prefetch *pick_prefetch(struct prefetcher *all, enum task task,
+				      int64_t idle_ns, int64_t *ret_wait)
 {
 	int64_t now = clock_now_ns();
 	struct prefetch *p, *best = NULL;
@@ -110,8 +110,8 @@ static int64_t end_turns(struct prefetcher *all)
 
 /* Tell whoever began it that it is over, or put off.  With the lock, released
  * meanwhile. */
-static void tell(struct prefetcher *all, struct prefetch *p, bool is_done,
-		 const struct error *err)
+static void report_end(struct prefetcher *all, struct prefetch *p, bool is_done,
+		       const struct error *err)
 {
 	int64_t retry_ns = p->due_ns - clock_now_ns();
 	bool has_failed = p->requeue && (p->state == PREFETCH_FAILED ||
@@ -153,7 +153,7 @@ static void run_one(struct worker *w, struct prefetch *p)
 	w->now = NULL;
 	is_done = prefetch_conclude(p, task, rc, &err);
 	(void)pthread_cond_broadcast(&p->changed);
-	tell(all, p, is_done, &err);
+	report_end(all, p, is_done, &err);
 	p->running = false;
 	/* While it was told of, somebody may have wanted an end of this run. */
 	__atomic_store_n(&p->cancel, p->n_stopping > 0, __ATOMIC_RELAXED);
@@ -192,7 +192,7 @@ static void *worker_main(void *arg)
 			idle = prefetcher_idle_ns(all);
 			(void)pthread_mutex_lock(&all->lock);
 		}
-		p = all->stop ? NULL : pick(all, w->task, idle, &wait);
+		p = all->stop ? NULL : pick_prefetch(all, w->task, idle, &wait);
 		if (p)
 			run_one(w, p);
 		else if (!all->stop)
@@ -247,7 +247,8 @@ void prefetcher_free(struct prefetcher *all)
 	free(all);
 }
 
-static void init(struct prefetcher *all, const struct prefetcher_config *cfg)
+static void init_prefetcher(struct prefetcher *all,
+			    const struct prefetcher_config *cfg)
 {
 
 	all->cfg = *cfg;
@@ -284,7 +285,7 @@ int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
 	all = calloc(1, sizeof(*all));
 	if (!all)
 		return error_nomem(err);
-	init(all, cfg);
+	init_prefetcher(all, cfg);
 	rc = start_threads(all, err);
 	if (rc < 0)
 		prefetcher_free(all);

@@ -102,7 +102,7 @@ struct prefetch_config {
 	                     * until prefetch_free() */
 	const struct blockmap *map;
 	const char *label; /* of the image, for messages; copied */
-	/* Who fetches lists, with the contract of device_fetch_list(); NULL:
+	/* Function that fetches lists, with the contract of device_fetch_list(); NULL:
 	 * the device does. */
 	int (*fetch)(void *fetch_arg, const struct device_list *list,
 		     struct error *err);
@@ -110,8 +110,8 @@ struct prefetch_config {
 	/* Set the bits of blocks that readers have read, for hot sets that are
 	 * predicted; must not block.  NULL: nobody knows. */
 	void (*mark_read)(void *arg, uint8_t *bits);
-	/* What was asked for is on the node.  On a thread of the prefetcher,
-	 * which prefetch_stop() waits for.  May be NULL. */
+	/* Called when all that was asked for is on the node. On a thread of the
+	 * prefetcher, which prefetch_stop() waits for. May be NULL. */
 	void (*done)(void *arg);
 	/* An error stopped it; it tries again in `retry_ns`, whether it is
 	 * PREFETCH_RETRYING or _FAILED.  As `done`. */
@@ -127,7 +127,7 @@ int prefetch_new(struct prefetcher *p, const struct prefetch_config *cfg,
 void prefetch_free(struct prefetch *p);
 DEFINE_AUTO(prefetch)
 
-/* What of the blocks outside of the hot set is wanted. */
+/* Blocks outside of the hot set that are wanted. */
 enum prefetch_rest {
 	PREFETCH_REST_NONE,
 	PREFETCH_REST_NOW,  /* all, after the hot set */

@@ -92,7 +92,7 @@ int cri_lines_feed(struct cri_lines *c, const char *line, size_t len,
 		if (rc == 0)
 			rc = add_piece(p, line, len, h.len, offset);
 	}
-	/* One piece that is longer than all that is kept: no runtime's. */
+	/* A piece that is longer than all that is kept is no runtime's. */
 	if (rc == -EFBIG) {
 		c->foreign++;
 		buf_reset(&p->line);

@@ -33,7 +33,7 @@ struct cri_lines {
 
 void cri_lines_fini(struct cri_lines *c);
 
-/* One line of the log without its newline, at `offset`. */
+/* Feed a line of the log without its newline, at `offset`. */
 int cri_lines_feed(struct cri_lines *c, const char *line, size_t len,
 		   uint64_t offset, cri_line_fn *each, void *arg) MUST_CHECK;
 

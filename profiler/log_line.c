@@ -371,7 +371,7 @@ static struct stage_text word_until(const char *p, const char *end,
 	return t;
 }
 
-static struct stage_text named(struct stage_text t)
+static struct stage_text node_or_none(struct stage_text t)
 {
 	return stage_is_node(t) ? t : (struct stage_text){ .s = NULL };
 }
@@ -387,7 +387,7 @@ static struct stage_text journal_host(const char *p, const char *end)
 	program = word_until(p, end, " ");
 	if (program.n < 2 || program.s[program.n - 1] != ':')
 		return (struct stage_text){ .s = NULL };
-	return named(host);
+	return node_or_none(host);
 }
 
 struct stage_text log_line_source(const char *line, size_t len, size_t head)
@@ -399,11 +399,13 @@ struct stage_text log_line_source(const char *line, size_t len, size_t head)
 		const char *host = find_member(line, len, "_HOSTNAME");
 
 		return host && *host == '"'
-			       ? named(word_until(host + 1, line + len, "\""))
+			       ? node_or_none(
+					 word_until(host + 1, line + len, "\""))
 			       : (struct stage_text){ .s = NULL };
 	}
 	if (head > sizeof(pod) && memcmp(line, pod, sizeof(pod) - 1) == 0)
-		return named(word_until(line + sizeof(pod) - 1, end, "/] "));
+		return node_or_none(
+			word_until(line + sizeof(pod) - 1, end, "/] "));
 	if (read_short(line, end) != STAGE_NONE)
 		return journal_host(line + SHORT_LEN + 1, end);
 	space = memchr(line, ' ', head);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What programs and log collectors put around a line: times, hosts, pods, ranks, colours,
- * quotes of JSON (docs/formats/stage-events.md, "Times").  No I/O; of the clock only the year
- * that journald's short form leaves out, and the time zone of lines that say none.
+ * Text that programs and log collectors put around a line: times, hosts, pods, ranks,
+ * colours, quotes of JSON (docs/formats/stage-events.md, "Times"). No I/O; of the clock
+ * only the year that journald's short form leaves out, and the time zone of lines that
+ * say none.
  */
 #ifndef BOOTSEER_PROFILER_LOG_LINE_H
 #define BOOTSEER_PROFILER_LOG_LINE_H

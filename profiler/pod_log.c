@@ -27,7 +27,8 @@ static bool is_kube_name(const char *s, size_t n, bool has_dots)
 	       isalnum((unsigned char)s[n - 1]);
 }
 
-static bool take(char *to, size_t max, const char *s, size_t n, bool has_dots)
+static bool take_name(char *to, size_t max, const char *s, size_t n,
+		      bool has_dots)
 {
 	if (n > max || !is_kube_name(s, n, has_dots))
 		return false;
@@ -42,11 +43,12 @@ bool pod_name_parse(const char *folder, struct pod_name *ret)
 	const char *uid = pod ? strchr(pod + 1, '_') : NULL;
 
 	return uid &&
-	       take(ret->namespace, POD_NAMESPACE_MAX, folder,
-		    (size_t)(pod - folder), false) &&
-	       take(ret->pod, POD_NAME_MAX, pod + 1, (size_t)(uid - pod - 1),
-		    true) &&
-	       take(ret->uid, POD_UID_MAX, uid + 1, strlen(uid + 1), false);
+	       take_name(ret->namespace, POD_NAMESPACE_MAX, folder,
+			 (size_t)(pod - folder), false) &&
+	       take_name(ret->pod, POD_NAME_MAX, pod + 1,
+			 (size_t)(uid - pod - 1), true) &&
+	       take_name(ret->uid, POD_UID_MAX, uid + 1, strlen(uid + 1),
+			 false);
 }
 
 bool pod_is_container(const char *name)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose log a file is, by the names that the kubelet gives: NAMESPACE_POD_UID, a folder;
- * in it one of each container; there N.log of its Nth start, and N.log.TIME and
- * N.log.TIME.gz of what was rotated.  Pure.
+ * The pod and container of a log, by the names that the kubelet gives: NAMESPACE_POD_UID,
+ * a folder; in it one of each container; there N.log of its Nth start, and N.log.TIME and
+ * N.log.TIME.gz of what was rotated. Pure.
  */
 #ifndef BOOTSEER_PROFILER_POD_LOG_H
 #define BOOTSEER_PROFILER_POD_LOG_H

@@ -81,7 +81,7 @@ static bool read_text(struct stage_text t, bool (*ok)(struct stage_text t),
 	return true;
 }
 
-/* What the fields of one event said so far. */
+/* Fields of an event read so far. */
 struct fields {
 	struct stage_event *e;
 	const char *begin; /* of the marker */
@@ -104,7 +104,7 @@ static bool read_ev(struct fields *f, struct stage_text v)
 	return false;
 }
 
-/* Of all before " crc=". */
+/* Check the CRC of all before " crc=". */
 static bool read_crc(struct fields *f, struct stage_text key,
 		     struct stage_text v)
 {
@@ -189,8 +189,8 @@ bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS])
 	return any != 0;
 }
 
-/* What an event may stand in: quotes, JSON, a sentence, of which a comma has a space or a
- * quote behind it. */
+/* Does the text close what an event may stand in: quotes, JSON, a sentence, of which a
+ * comma has a space or a quote behind it? */
 static bool is_close(const char *p, const char *end)
 {
 	if (*p == ',' || *p == ';')

@@ -33,8 +33,8 @@ enum stage_ev {
 };
 
 /*
- * What a stage counted while it ran; an event says it as KEY=NUMBER.  The causes of
- * stragglers are found from these (profiler/start_blame.h).  Times are those that the
+ * Facts that a stage counted while it ran; an event says it as KEY=NUMBER. The causes of
+ * stragglers are found from these (profiler/start_blame.h). Times are those that the
  * stage's own work waited.
  */
 enum stage_fact {
@@ -50,7 +50,7 @@ enum stage_fact {
 	STAGE_FACT_DISK_MS,      /* for the node's own disk */
 	STAGE_FACT_SAVED_BYTES,  /* that were written to the store */
 	STAGE_FACT_WAIT_MS, /* in which some program waited for the stage */
-	/* What requests waited for, each of those that ran beside one another: sums. */
+	/* Waits of requests, each of those that ran beside one another: sums. */
 	STAGE_FACT_QUEUE_MS,   /* memory, a thread */
 	STAGE_FACT_STORAGE_MS, /* the server */
 	STAGE_FACT_NETWORK_MS, /* the way to it */
@@ -100,7 +100,7 @@ int stage_facts_format(const uint64_t facts[STAGE_FACTS],
 /* Such a text; what is none is left out.  Were there any? */
 bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS]);
 
-/* What the next marker of a line begins. */
+/* The kind of thing that the next marker of a line begins. */
 enum stage_found {
 	STAGE_FOUND_NONE, /* there is no other marker */
 	STAGE_FOUND_EVENT,

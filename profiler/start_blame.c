@@ -74,7 +74,7 @@ static uint64_t median_of(uint64_t *v, size_t n)
 	return v[n / 2];
 }
 
-/* What one node's runs of the stage counted; its longest rank speaks for its failed
+/* Gather the facts of a node's runs of the stage; its longest rank speaks for its failed
  * attempts as it does for the cell. */
 static void gather_node(struct blame_stage *b, size_t i)
 {
@@ -103,7 +103,7 @@ static void gather_node(struct blame_stage *b, size_t i)
 	}
 }
 
-static uint64_t fetched(const struct start_facts *f)
+static uint64_t fetched_bytes(const struct start_facts *f)
 {
 	return f->v[STAGE_FACT_PEER_BYTES] + f->v[STAGE_FACT_ORIGIN_BYTES];
 }
@@ -146,11 +146,11 @@ static void gather_stage(struct blame_stage *b)
 		b->median[f] = median_of(b->room, b->n);
 	}
 	for (size_t i = 0; i < b->n; i++)
-		b->room[i] = fetched(&b->facts[i]);
+		b->room[i] = fetched_bytes(&b->facts[i]);
 	b->median_fetched = median_of(b->room, b->n);
 	/* In bytes a second, so that whole numbers tell rates apart. */
 	for (size_t i = 0; i < b->n; i++)
-		b->room[i] = (uint64_t)((double)fetched(&b->facts[i]) /
+		b->room[i] = (uint64_t)((double)fetched_bytes(&b->facts[i]) /
 					fetch_ns(b, i) * 1e9);
 	b->median_rate = (double)median_of(b->room, b->n) / 1e9;
 }
@@ -161,22 +161,22 @@ static void gather_stage(struct blame_stage *b)
 typedef int64_t blame_rule(const struct blame_stage *b, size_t i,
 			   struct start_blame *say);
 
-static int64_t tell(const struct blame_stage *b, size_t i, enum stage_fact fact,
-		    struct start_blame *say)
+static int64_t tell_wait(const struct blame_stage *b, size_t i,
+			 enum stage_fact fact, struct start_blame *say)
 {
 	say->own = b->facts[i].v[fact];
 	say->median = b->median[fact];
 	return more_ms(b, i, fact);
 }
 
-/* Of a mere number it is not known what one of them took: a time that was counted
- * wins over it. */
+/* Tell a wait by a count. A mere number does not say what one of them took: a time that
+ * was counted wins over it. */
 static int64_t tell_count(const struct blame_stage *b, size_t i,
 			  enum stage_fact ms, enum stage_fact count,
 			  struct start_blame *say)
 {
 	uint64_t own = b->facts[i].v[count], median = b->median[count];
-	int64_t by_time = tell(b, i, ms, say);
+	int64_t by_time = tell_wait(b, i, ms, say);
 
 	if (b->facts[i].v[ms])
 		return by_time;
@@ -205,13 +205,13 @@ static int64_t rule_retries(const struct blame_stage *b, size_t i,
 static int64_t rule_throttled(const struct blame_stage *b, size_t i,
 			      struct start_blame *say)
 {
-	return tell(b, i, STAGE_FACT_THROTTLED_MS, say);
+	return tell_wait(b, i, STAGE_FACT_THROTTLED_MS, say);
 }
 
 static int64_t rule_disk(const struct blame_stage *b, size_t i,
 			 struct start_blame *say)
 {
-	return tell(b, i, STAGE_FACT_DISK_MS, say);
+	return tell_wait(b, i, STAGE_FACT_DISK_MS, say);
 }
 
 static int64_t rule_misses(const struct blame_stage *b, size_t i,
@@ -223,7 +223,7 @@ static int64_t rule_misses(const struct blame_stage *b, size_t i,
 static int64_t rule_cold(const struct blame_stage *b, size_t i,
 			 struct start_blame *say)
 {
-	uint64_t own = fetched(&b->facts[i]), median = b->median_fetched;
+	uint64_t own = fetched_bytes(&b->facts[i]), median = b->median_fetched;
 	double ns = fetch_ns(b, i);
 
 	say->own = own;
@@ -237,7 +237,7 @@ static int64_t rule_cold(const struct blame_stage *b, size_t i,
 static int64_t slow_bytes(const struct blame_stage *b, size_t i,
 			  struct start_blame *say)
 {
-	double bytes = (double)fetched(&b->facts[i]), ns = fetch_ns(b, i);
+	double bytes = (double)fetched_bytes(&b->facts[i]), ns = fetch_ns(b, i);
 
 	say->own = (uint64_t)(bytes / ns * 1e9);
 	say->median = (uint64_t)(b->median_rate * 1e9);
@@ -410,7 +410,8 @@ static int blame_stages(const struct start_report *r, struct start_blame *v,
 	return 0;
 }
 
-/* Of one node there may be many; order and nesting are looked at node by node. */
+/* Order by node: of one there may be many, and order and nesting are looked at node by
+ * node. */
 static int order_blame_node(const void *x, const void *y, void *arg)
 {
 	const struct start_report *r = arg;

@@ -145,7 +145,7 @@ static void time_nodes(const struct start_report *r, const uint32_t *runs,
 			ret->max_ns = of_node;
 			ret->slowest = run->node;
 		}
-		/* Of a node that has not come to an end nothing is known. */
+		/* The time of a node that has not come to an end is not known. */
 		if (of_node > 0)
 			room[n_timed++] = of_node;
 		of_node = 0;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the nodes of a start loaded from checkpoints and saved to them: how much, how long
- * and how often, and which node was slow (docs/profiler.md has the definitions).  Pure: one
- * thread at a time.
- *
- * The report that it is made from is of these two stages alone: one of all stages ends
- * where training begins, and most saves come later.
+ * Loads and saves of checkpoints of a start's nodes: how much, how long and how often,
+ * and which node was slow (docs/profiler.md has the definitions). Pure: one thread at a
+ * time. The report that it is made from is of these two stages alone: one of all stages
+ * ends where training begins, and most saves come later.
  */
 #ifndef BOOTSEER_PROFILER_START_CKPT_H
 #define BOOTSEER_PROFILER_START_CKPT_H
@@ -32,11 +30,11 @@ struct start_ckpt_sum {
 	uint64_t bytes;
 	uint64_t run_ms;  /* from begins to ends */
 	uint64_t wait_ms; /* of it some program waited */
-	/* What requests waited for, which ran beside one another. */
+	/* Waits of requests, which ran beside one another. */
 	uint64_t queue_ms, storage_ms, network_ms;
 };
 
-/* One node, with all its ranks and all its runs. */
+/* A node, with all its ranks and all its runs. */
 struct start_ckpt_node {
 	uint32_t node;       /* index into the report */
 	int64_t duration_ns; /* of the rank that took longest */
@@ -44,7 +42,7 @@ struct start_ckpt_node {
 	struct start_ckpt_sum sum;
 };
 
-/* What nodes did together: runs without a pause of all nodes. */
+/* A round of nodes together: runs without a pause of all nodes. */
 struct start_ckpt_round {
 	int64_t begin_ns, end_ns; /* on the service's clock */
 	int64_t median_ns, max_ns;
@@ -71,8 +69,8 @@ struct start_ckpt {
 	struct start_ckpt_part part[START_CKPT_KINDS];
 };
 
-/* Of a report whose set had events of the two stages alone.  The report ends after it.
- * -ENOMEM. */
+/* Make the analysis of a report whose set had events of the two stages alone. The report
+ * ends after it. -ENOMEM. */
 int start_ckpt_make(const struct start_report *r, struct start_ckpt *ret,
 		    struct error *err) MUST_CHECK;
 void start_ckpt_fini(struct start_ckpt *c);

@@ -55,7 +55,7 @@ static int chrome_node(const struct start_report *r,
 		const struct start_run *run = &r->runs[n->first_run + i];
 		const struct start_blame *b;
 
-		/* Of a node as a whole it is thread 0, of rank N thread N + 1. */
+		/* A node as a whole is thread 0, its rank N thread N + 1. */
 		rc = buf_printf(
 			ret,
 			",\n{\"ph\":\"%s\",\"name\":\"%s\",\"cat\":\"stage\","

@@ -58,7 +58,8 @@ static bool is_wait(const char *stage)
 	return strcmp(stage, "wait") == 0 || strcmp(stage, "barrier") == 0;
 }
 
-/* What went well before, and what waits for others each time, is not tried again. */
+/* Is the run a repetition? A stage that went well before is not tried again, nor is one
+ * that waits for others each time. */
 static bool is_repetition(const struct track *t, const struct start_set *s,
 			  const struct set_event *e)
 {
@@ -103,7 +104,7 @@ static void end_run(struct track *t, const struct set_event *e)
 	struct start_run *run;
 
 	if (!at) {
-		/* What begins after the start is not of it. */
+		/* A run that begins after the start is no part of it. */
 		t->r->stages[e->stage].lost_begins += !is_after;
 		return;
 	}
@@ -147,7 +148,7 @@ static void pair_all(struct start_set *s, struct track *t)
 		if (last && (last->node != e->node || last->rank != e->rank))
 			next_track(t);
 		last = e;
-		/* What begins after the start is not of it. */
+		/* A run that begins after the start is no part of it. */
 		if (e->ev == STAGE_BEGIN && e->at_ns <= t->r->end_ns)
 			begin_run(t, s, e);
 		else if (e->ev == STAGE_END)

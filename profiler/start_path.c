@@ -10,7 +10,7 @@
 
 /* Clocks of two nodes are laid side by side no better than this. */
 #define SLACK_NS INT64_C(100000000)
-/* What events of a stranger may cost; real paths have tens of steps. */
+/* Bounds on the cost of a stranger's events; real paths have tens of steps. */
 #define LOOKS_MAX 10000u /* runs looked at for one step */
 #define STEPS_MAX 1000u
 

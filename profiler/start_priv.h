@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the analysis share. */
+/* Internal functions that the files of the analysis share. */
 #ifndef BOOTSEER_PROFILER_START_PRIV_H
 #define BOOTSEER_PROFILER_START_PRIV_H
 

@@ -29,7 +29,7 @@ static int order_times(const void *x, const void *y)
 /* ------------------------------------------------------------------- spread --- */
 
 /* Between the two values of sorted `v` that share `q` falls between. */
-static int64_t quantile(const int64_t *v, size_t n, double q)
+static int64_t quantile_of(const int64_t *v, size_t n, double q)
 {
 	double at = q * (double)(n - 1);
 	size_t i = (size_t)at;
@@ -39,8 +39,9 @@ static int64_t quantile(const int64_t *v, size_t n, double q)
 	return v[i] + (int64_t)((double)(v[i + 1] - v[i]) * (at - (double)i));
 }
 
-/* Of more nodes one is far off by chance: one deviation more for each doubling. */
-static int64_t deviations(size_t n)
+/* Deviations that are not chance: among more nodes one is far off by chance, so one
+ * deviation more for each doubling. */
+static int64_t deviations_for(size_t n)
 {
 	int64_t k = BOUND_DEVIATIONS;
 
@@ -59,12 +60,12 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 		return;
 	qsort(v, n, sizeof(*v), order_times);
 	ret->min_ns = v[0];
-	ret->p25_ns = quantile(v, n, 0.25);
-	ret->median_ns = quantile(v, n, 0.5);
-	ret->p75_ns = quantile(v, n, 0.75);
-	ret->p90_ns = quantile(v, n, 0.9);
-	ret->p95_ns = quantile(v, n, 0.95);
-	ret->p99_ns = quantile(v, n, 0.99);
+	ret->p25_ns = quantile_of(v, n, 0.25);
+	ret->median_ns = quantile_of(v, n, 0.5);
+	ret->p75_ns = quantile_of(v, n, 0.75);
+	ret->p90_ns = quantile_of(v, n, 0.9);
+	ret->p95_ns = quantile_of(v, n, 0.95);
+	ret->p99_ns = quantile_of(v, n, 0.99);
 	ret->max_ns = v[n - 1];
 	if (ret->median_ns > 0)
 		ret->max_median = (double)ret->max_ns / (double)ret->median_ns;
@@ -73,10 +74,10 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 	for (size_t i = 0; i < n; i++)
 		v[i] = llabs(v[i] - ret->median_ns);
 	qsort(v, n, sizeof(*v), order_times);
-	more = quantile(v, n, 0.5);
+	more = quantile_of(v, n, 0.5);
 	if (more > BOUND_MOST_NS)
 		more = BOUND_MOST_NS;
-	more *= deviations(n);
+	more *= deviations_for(n);
 	least = ret->median_ns / BOUND_SHARE;
 	if (least < BOUND_LEAST_NS)
 		least = BOUND_LEAST_NS;

@@ -46,8 +46,8 @@ struct start_event {
 	const uint64_t *facts; /* STAGE_FACTS of them; NULL: none */
 };
 
-/* What a node's exchange with the service told: add an offset to a node's clock to
- * have the service's. */
+/* Offsets by a node's exchange with the service: add one to a node's clock to have the
+ * service's. */
 struct start_clock {
 	uint64_t boot; /* that `mono_offset_ns` is of */
 	int64_t mono_offset_ns, wall_offset_ns;
@@ -81,7 +81,7 @@ size_t start_set_bytes(const struct start_set *s);
 
 /* The report needs them no more; its names stay. */
 void start_set_drop_events(struct start_set *s);
-/* Of a report that has ended, or whose runs are not asked for their facts again. */
+/* Drop the facts of a report that has ended, or whose runs are not asked for them again. */
 void start_set_drop_facts(struct start_set *s);
 
 struct start_facts {
@@ -175,7 +175,7 @@ struct start_wait {
 	bool is_in;       /* in the stage; or it has not begun it yet */
 	/* Others that ended the stage (or began it), of so many that have it. */
 	uint32_t done, of;
-	/* What it said last: an end with this status, a begin, a mark. */
+	/* The last event: an end with this status, a begin, a mark. */
 	uint32_t said_stage;
 	enum stage_ev said;
 	int64_t said_status;
@@ -233,7 +233,7 @@ bool start_wait_is_first(const struct start_report *r,
 int start_said_text(const struct start_report *r, const struct start_wait *w,
 		    struct buf *ret) MUST_CHECK;
 
-/* What was lost by `end_ns`: of a start that does not train yet, now. */
+/* Sum up the losses by `end_ns`: of a start that does not train yet, now. */
 void start_lost_until(const struct start_report *r, int64_t end_ns,
 		      struct start_lost *ret);
 

@@ -24,7 +24,7 @@ void start_sort(void *v, size_t n, size_t size,
 /* -------------------------------------------------------------------- names --- */
 
 /* Room for one more element; doubles. */
-static int grow(void **v, size_t *cap, size_t n, size_t size)
+static int grow_array(void **v, size_t *cap, size_t n, size_t size)
 {
 	size_t more = *cap ? 2 * *cap : 64;
 	void *p;
@@ -49,7 +49,7 @@ static int names_add(struct start_labels *t, const char *s,
 
 	if (t->n == t->max)
 		return -EFBIG;
-	rc = grow(&v, &t->cap, t->n, sizeof(struct start_label *));
+	rc = grow_array(&v, &t->cap, t->n, sizeof(struct start_label *));
 	t->v = v;
 	e = rc == 0 ? calloc(1, sizeof(*e) + len + 1) : NULL;
 	if (!e)
@@ -138,7 +138,7 @@ void start_set_free(struct start_set *s)
 	free(s);
 }
 
-static int refuse(struct error *err, int rc)
+static int refuse_event(struct error *err, int rc)
 {
 	return rc == -EFBIG
 		       ? error_set(
@@ -160,7 +160,7 @@ static int facts_take(struct start_set *s, const uint64_t *facts, uint32_t *ret)
 	*ret = 0;
 	if (!facts)
 		return 0;
-	rc = grow(&v, &s->cap_facts, s->n_facts, sizeof(*s->facts));
+	rc = grow_array(&v, &s->cap_facts, s->n_facts, sizeof(*s->facts));
 	s->facts = v;
 	if (rc < 0)
 		return rc;
@@ -180,11 +180,11 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 	    e->mono_ns > STAGE_MONO_MAX)
 		return error_set(err, EINVAL, "an event has no time");
 	if (s->n_events == START_EVENTS_MAX)
-		return refuse(err, -EFBIG);
-	rc = grow(&v, &s->cap_events, s->n_events, sizeof(*s->events));
+		return refuse_event(err, -EFBIG);
+	rc = grow_array(&v, &s->cap_events, s->n_events, sizeof(*s->events));
 	s->events = v;
 	if (rc < 0)
-		return refuse(err, rc);
+		return refuse_event(err, rc);
 	to = &s->events[s->n_events];
 	*to = (struct set_event){ .rank = e->rank,
 				  .ts_ns = e->ts_ns,
@@ -202,7 +202,7 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 	if (rc == 0)
 		rc = facts_take(s, e->facts, &to->facts);
 	if (rc < 0)
-		return refuse(err, rc);
+		return refuse_event(err, rc);
 	s->n_events++;
 	return 0;
 }
@@ -229,10 +229,11 @@ int start_set_clock(struct start_set *s, const char *node,
 	if (rc == 0 && s->n_clocks >= 2 * (size_t)START_NODES_MAX)
 		rc = -EFBIG;
 	if (rc == 0)
-		rc = grow(&v, &s->cap_clocks, s->n_clocks, sizeof(*s->clocks));
+		rc = grow_array(&v, &s->cap_clocks, s->n_clocks,
+				sizeof(*s->clocks));
 	s->clocks = v;
 	if (rc < 0)
-		return refuse(err, rc);
+		return refuse_event(err, rc);
 	s->clocks[s->n_clocks++] = (struct set_clock){ .node = n, .c = *c };
 	return 0;
 }

@@ -19,7 +19,7 @@
 
 #define WITHIN_MAX 64 /* runs within one that are looked at */
 
-/* What tracks did in a stage. */
+/* Progress of tracks in a stage. */
 struct stage_progress {
 	uint32_t tracks, ended, runs, top_runs;
 	uint32_t nodes; /* that began it */
@@ -170,8 +170,8 @@ static void add_wait_before(struct wait_search *p, size_t from, size_t to)
 	w->since_ns = w->last_ns;
 }
 
-/* Of a start that trains, only nodes that are in a stage while most others said that they
- * train: often one node says it for all. */
+/* Is the node waited for? In a start that trains only nodes are that are in a stage while
+ * most others said that they train: often one node says it for all. */
 static bool is_waited_for(const struct start_report *r, uint32_t node,
 			  uint32_t marked)
 {
@@ -308,7 +308,7 @@ static int64_t failure_key(const struct start_run *run)
 	return run->end_ns + (run->status == STATUS_TERM ? SECONDARY_NS : 0);
 }
 
-/* What was done again, and went well, is no reason of anything. */
+/* Order failures: one that was done again, and went well, is no reason of anything. */
 static int order_failures(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;

@@ -110,7 +110,8 @@ static int contents_make(const struct trace *t, const struct blockmap *map,
 
 /* -------------------------------------------------------------------- picks --- */
 
-static int pick(struct picks *p, const struct trace_entry *e, size_t index)
+static int pick_entry(struct picks *p, const struct trace_entry *e,
+		      size_t index)
 {
 	struct block b;
 
@@ -134,7 +135,7 @@ static int pick(struct picks *p, const struct trace_entry *e, size_t index)
 	return 0;
 }
 
-/* What an entry's range of a file lies in now. */
+/* Pick the blocks that an entry's range of a file lies in now. */
 static int pick_range(void *arg, const struct file_range *f)
 {
 	struct picks *p = arg;
@@ -148,7 +149,7 @@ static int pick_range(void *arg, const struct file_range *f)
 		p->steps++;
 		if (i == p->map->n_blocks)
 			break; /* holes hold no data */
-		rc = pick(p, p->entry, i);
+		rc = pick_entry(p, p->entry, i);
 		blockmap_block(p->map, i, &b);
 		voff = b.voff + b.usize + BLOCK_ALIGN - 1;
 		voff -= voff % BLOCK_ALIGN;
@@ -185,7 +186,7 @@ static int pick_all(struct picks *p, const struct trace *t,
 		}
 		p->found = false;
 		if (block != NONE) {
-			rc = pick(p, e, block);
+			rc = pick_entry(p, e, block);
 			ret->by_digest++;
 			continue;
 		}

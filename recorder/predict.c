@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What of a prediction holds for an image.  A donor whose files the image has nearly all
- * is its twin (another version, or the same program elsewhere), and what twins read is
- * taken.  So is what was read by the same donors (a base, an interpreter, a library), where
- * the image has nearly all of that: of strangers the node knows only common files, so that
- * any may seem to be a twin, which must hide nothing.  A file alone says little: an image
- * has many that its start does not read.
+ * The part of a prediction that holds for an image. A donor whose files the image has
+ * nearly all is its twin (another version, or the same program elsewhere), and what twins
+ * read is taken. So is what was read by the same donors (a base, an interpreter, a
+ * library), where the image has nearly all of that: of strangers the node knows only
+ * common files, so that any may seem to be a twin, which must hide nothing. A file alone
+ * says little: an image has many that its start does not read.
  */
 #include <errno.h>
 #include <string.h>

@@ -34,7 +34,7 @@ DEFINE_AUTO(recorder)
 /* To be given to device_observe(); the recorder's. */
 struct device_observer *recorder_observer(struct recorder *r);
 
-/* What is known so far; may be asked while it records. */
+/* Figures so far; may be asked while it records. */
 struct recorder_stats {
 	uint64_t reads, read_bytes;
 	uint64_t ranges;
@@ -72,7 +72,8 @@ struct hot_block {
 	uint16_t confidence;
 };
 
-/* What a start of this image will read, in trace order, each stored place once. */
+/* The blocks that a start of this image will read, in trace order, each stored place
+ * once. */
 struct hot_list {
 	struct hot_block *blocks;
 	size_t n;
@@ -150,13 +151,13 @@ int trace_store_get(struct trace_store *s, const struct trace_query *q,
  * one recording too. */
 int trace_store_put(struct trace_store *s, const struct trace *t,
 		    struct error *err) MUST_CHECK;
-/* What there is of an image (`image` set) or a repository (it is all zeros; of
- * a folder with `repo` NULL: all), newest first; the array is the caller's, each
- * to be released by trace_info_fini().  -ENOENT is never returned. */
+/* List the traces of an image (`image` set) or a repository (it is all zeros; of a folder
+ * with `repo` NULL: all), newest first; the array is the caller's, each to be released by
+ * trace_info_fini(). -ENOENT is never returned. */
 int trace_store_list(struct trace_store *s, const struct trace_query *q,
 		     struct trace_info **ret, size_t *ret_n,
 		     struct error *err) MUST_CHECK;
-/* Of an image.  -ENOENT: there is none. */
+/* Remove the traces of an image. -ENOENT: there is none. */
 int trace_store_remove(struct trace_store *s, const struct trace_query *q,
 		       struct error *err) MUST_CHECK;
 void trace_store_free(struct trace_store *s);
@@ -169,7 +170,8 @@ struct trace_service_config {
 	const char *ca_file;    /* PEM; NULL: the system's */
 	bool plain_token;       /* it may go to another machine by http:// */
 	const char *plain_cure; /* how to allow that, for messages; or NULL */
-	/* Of the node, PEM, for a service that asks for it; NULL: none. */
+	/* The node's certificate and key, PEM, for a service that asks for it; NULL:
+	 * none. */
 	const char *cert_file, *key_file;
 	const char *node;    /* name of this node; a node has one vote */
 	uint32_t timeout_ms; /* of one call in all */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What recorder.c and recorder_trace.c share.  Private to them. */
+/* Internal functions that recorder.c and recorder_trace.c share. */
 #ifndef BOOTSEER_RECORDER_RECORDER_PRIV_H
 #define BOOTSEER_RECORDER_RECORDER_PRIV_H
 
@@ -12,7 +12,7 @@ struct record_range {
 	uint32_t at_ms;
 };
 
-/* What is known at one moment. */
+/* A copy of the record at one moment. */
 struct record {
 	struct record_range *ranges;
 	size_t n_ranges;

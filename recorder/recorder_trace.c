@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What recorded pages mean: the files and blocks that lie there.  Runs once, at
- * the end of a window, while the start goes on.
+ * The meaning of recorded pages: the files and blocks that lie there. Runs once, at the
+ * end of a window, while the start goes on.
  */
 #include <errno.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* Join neighbours within one file and block; the first access counts. */
-static void join(struct pieces *p)
+static void join_pieces(struct pieces *p)
 {
 	size_t kept = 0;
 
@@ -174,8 +174,8 @@ static int add_entries(const struct pieces *p)
 }
 
 /* -ENOSPC: there is more than a trace holds. */
-static int fill(struct pieces *p, const struct record *c,
-		struct file_map *files, uint32_t until_ms)
+static int fill_pieces(struct pieces *p, const struct record *c,
+		       struct file_map *files, uint32_t until_ms)
 {
 	int rc = 0, more;
 
@@ -191,7 +191,7 @@ static int fill(struct pieces *p, const struct record *c,
 	}
 	if (rc < 0 && rc != -ENOSPC)
 		return rc;
-	join(p);
+	join_pieces(p);
 	more = add_entries(p);
 	return more < 0 ? more : rc;
 }
@@ -214,7 +214,7 @@ int recorder_trace(struct recorder *r, const struct trace_info *info,
 	rc = trace_builder_new(info, &b, err);
 	if (rc == 0) {
 		p.builder = b;
-		rc = fill(&p, &c, files, until_ms);
+		rc = fill_pieces(&p, &c, files, until_ms);
 	}
 	free(p.v);
 	record_fini(&c);
@@ -247,8 +247,8 @@ static void add_block(struct block_set *s, size_t i)
 	s->v[s->n++] = (uint32_t)i;
 }
 
-static void touch(struct block_set *s, const struct blockmap *map,
-		  const struct record_range *g)
+static void touch_blocks(struct block_set *s, const struct blockmap *map,
+			 const struct record_range *g)
 {
 	uint64_t voff = g->page * BLOCK_ALIGN;
 	uint64_t end = voff + (uint64_t)g->n * BLOCK_ALIGN;
@@ -295,7 +295,7 @@ int recorder_blocks(struct recorder *r, const struct blockmap *map,
 	}
 	if (rc == 0) {
 		for (size_t i = 0; i < c.n_ranges; i++)
-			touch(&s, map, &c.ranges[i]);
+			touch_blocks(&s, map, &c.ranges[i]);
 		*ret_touched = steal_ptr(&s.v);
 		*ret_n_touched = s.n;
 		*ret_n_missed = known_blocks(map, c.missed, c.n_missed);

@@ -155,7 +155,7 @@ int store_workload_hash(const char *workload, size_t n, char *out)
 
 /* ------------------------------------------------------------------- merging --- */
 
-/* What one of `runs` runs weighs on average when `newer` runs are newer. */
+/* Average weight of one of `runs` runs when `newer` runs are newer. */
 static uint32_t weight_of(uint64_t newer, uint32_t runs)
 {
 	uint64_t w = WEIGHT_NEWEST, sum = 0;

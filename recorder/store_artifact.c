@@ -86,8 +86,8 @@ int trace_artifact_parse(const void *json, size_t len,
 
 /* ---------------------------------------------------------------- formatting --- */
 
-static json_t *descriptor(const char *type, const struct digest *d,
-			  uint64_t size)
+static json_t *make_descriptor(const char *type, const struct digest *d,
+			       uint64_t size)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -96,7 +96,8 @@ static json_t *descriptor(const char *type, const struct digest *d,
 			 "size", (json_int_t)size);
 }
 
-static json_t *annotations(const struct trace_info *info, const char *replaces)
+static json_t *make_annotations(const struct trace_info *info,
+				const char *replaces)
 {
 	time_t at = (time_t)info->created_at;
 	char created[64] = "", runs[16];
@@ -123,16 +124,17 @@ char *trace_artifact_format(const struct trace_publication *p)
 		json_pack("{s:i, s:s, s:s, s:o, s:[o], s:o, s:o}",
 			  "schemaVersion", 2, "mediaType", TRACE_MANIFEST_TYPE,
 			  "artifactType", TRACE_MEDIA_TYPE, "config",
-			  descriptor(EMPTY_TYPE, &p->config,
-				     strlen(TRACE_CONFIG_JSON)),
+			  make_descriptor(EMPTY_TYPE, &p->config,
+					  strlen(TRACE_CONFIG_JSON)),
 			  "layers",
-			  descriptor(TRACE_MEDIA_TYPE, &p->layer,
-				     p->layer_size),
+			  make_descriptor(TRACE_MEDIA_TYPE, &p->layer,
+					  p->layer_size),
 			  "subject",
-			  descriptor(p->media_type, &info->image, p->size),
+			  make_descriptor(p->media_type, &info->image, p->size),
 			  "annotations",
-			  annotations(info, p->replaces.data ? p->replaces.data
-							     : ""));
+			  make_annotations(info, p->replaces.data
+							 ? p->replaces.data
+							 : ""));
 	char *text =
 		j ? json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
 

@@ -31,7 +31,7 @@ int trace_artifact_parse(const void *json, size_t len,
 			 struct error *err) MUST_CHECK;
 void trace_artifact_fini(struct trace_artifact *a);
 
-/* What is published of one start. */
+/* The published form of a start. */
 struct trace_publication {
 	const struct trace *trace; /* merged */
 	struct digest layer, config;

@@ -184,9 +184,10 @@ static int scan_all(const struct trace_folder *f, bool sweep,
 	return rc;
 }
 
-/* Of the image of the query, or of all. */
-static int scan(const struct trace_folder *f, const struct trace_query *q,
-		bool all, struct kept_list *l, struct error *err)
+/* List the traces of the query's image, or of all. */
+static int scan_traces(const struct trace_folder *f,
+		       const struct trace_query *q, bool all,
+		       struct kept_list *l, struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
 
@@ -267,7 +268,7 @@ static int find_nearest(const struct trace_folder *f,
 	uint64_t best_at = 0;
 
 	*ret = NULL;
-	rc = scan(f, q, q->repo && *q->repo, &l, err);
+	rc = scan_traces(f, q, q->repo && *q->repo, &l, err);
 	for (size_t i = 0; rc == 0 && i < l.n; i++) {
 		struct trace_info info;
 		int m;
@@ -291,7 +292,7 @@ static int find_nearest(const struct trace_folder *f,
 	return rc;
 }
 
-static int none(const struct trace_folder *f, struct error *err)
+static int set_no_trace(const struct trace_folder *f, struct error *err)
 {
 	return error_set(err, ENOENT, "'%s' holds no trace of this image",
 			 f->dir);
@@ -317,19 +318,19 @@ static int folder_get(struct trace_store *s, const struct trace_query *q,
 	int rc = get_own(f, q, ret, err);
 
 	if (rc == -ENOENT && q->exact)
-		return none(f, err);
-	/* What turns out to be damaged is gone the next time. */
+		return set_no_trace(f, err);
+	/* A trace that turns out to be damaged is gone the next time. */
 	for (int i = 0; rc == -ENOENT && i < DAMAGED_MAX; i++) {
 		AUTO_FREE char *path = NULL;
 
 		rc = find_nearest(f, q, &path, &ret->match, err);
 		if (rc == 0 && !path)
-			return none(f, err);
+			return set_no_trace(f, err);
 		if (rc == 0)
 			rc = use_trace(f, path, &ret->trace, err);
 		ret->wanted = true;
 	}
-	return rc == -ENOENT ? none(f, err) : rc;
+	return rc == -ENOENT ? set_no_trace(f, err) : rc;
 }
 
 static int folder_list(struct trace_store *s, const struct trace_query *q,
@@ -340,7 +341,7 @@ static int folder_list(struct trace_store *s, const struct trace_query *q,
 	struct kept_list files = { .list = NULL };
 	struct store_list l = { .infos = NULL };
 	bool all = !store_has_image(q);
-	int rc = scan(f, q, all, &files, err);
+	int rc = scan_traces(f, q, all, &files, err);
 
 	for (size_t i = 0; rc == 0 && i < files.n; i++) {
 		struct trace_info info;
@@ -397,7 +398,7 @@ static int make_room(const struct trace_folder *f, const char *fresh,
 	return rc;
 }
 
-/* What is to be kept at `path`: `t`, merged with what is there. */
+/* Make the trace to be kept at `path`: `t`, merged with what is there. */
 static int merge_into(const char *path, const struct trace *t, struct buf *ret,
 		      struct error *err)
 {
@@ -479,7 +480,7 @@ static int folder_remove(struct trace_store *s, const struct trace_query *q,
 	if (rc < 0)
 		return rc;
 	(void)rmdir(dir); /* when nothing is left */
-	return n ? fs_sync_dir(f->dir, err) : none(f, err);
+	return n ? fs_sync_dir(f->dir, err) : set_no_trace(f, err);
 }
 
 static void folder_free(struct trace_store *s)

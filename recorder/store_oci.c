@@ -165,8 +165,8 @@ struct nearest {
 	int match;
 };
 
-static void consider(struct nearest *n, const struct trace_query *q,
-		     struct trace_artifact *a)
+static void consider_artifact(struct nearest *n, const struct trace_query *q,
+			      struct trace_artifact *a)
 {
 	int m = store_match(q, &a->image, a->workload, true);
 
@@ -217,8 +217,8 @@ static int list_far(struct oci_store *store, size_t max,
 	return 0;
 }
 
-static int take(struct oci_store *store, const struct nearest *n,
-		struct trace_found *ret, struct error *err)
+static int take_artifact(struct oci_store *store, const struct nearest *n,
+			 struct trace_found *ret, struct error *err)
 {
 	int rc = get_trace(store, n->a, &ret->trace, err);
 
@@ -262,12 +262,12 @@ static int take_nearest(struct oci_store *store, const struct trace_query *q,
 		int rc;
 
 		for (size_t i = 0; i < own->n; i++)
-			consider(&n, q, &own->list[i]);
+			consider_artifact(&n, q, &own->list[i]);
 		for (size_t i = 0; i < far->n; i++)
-			consider(&n, q, &far->list[i]);
+			consider_artifact(&n, q, &far->list[i]);
 		if (!n.a)
 			break;
-		rc = take(store, &n, ret, err);
+		rc = take_artifact(store, &n, ret, err);
 		if (!is_passed_over(rc))
 			return rc;
 		n.a->replaced = true;
@@ -328,10 +328,10 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 	if (a.workload)
 		tagged.n = 1;
 	if (tagged.n)
-		consider(&n, q, &a);
+		consider_artifact(&n, q, &a);
 	if (n.a && n.match == TRACE_MATCH_OWN) {
-		own_rc = take(store, &n, ret, &why);
-		/* One that cannot be read leaves its place to the others. */
+		own_rc = take_artifact(store, &n, ret, &why);
+		/* A trace that cannot be read leaves its place to the others. */
 		a.replaced = true;
 	}
 	rc = own_rc;
@@ -419,8 +419,8 @@ static int put_manifest(struct oci_store *store,
 	return rc;
 }
 
-static int publish(struct oci_store *store, struct trace_publication *p,
-		   const struct buf *encoded, struct error *err)
+static int publish_trace(struct oci_store *store, struct trace_publication *p,
+			 const struct buf *encoded, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	char name[DIGEST_STR_MAX];
@@ -462,7 +462,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 		if (a->replaced || strcmp(a->workload, t->info.workload) != 0)
 			continue;
 		rc = get_trace(store, a, &old[n], err);
-		/* What is damaged for good must not stop the next ones. */
+		/* A trace that is damaged for good must not stop the next ones. */
 		if (is_passed_over(rc))
 			rc = 0;
 		else if (rc == 0) {
@@ -529,7 +529,7 @@ static int put_merged(struct oci_store *store, const struct trace *t,
 	if (rc == 0)
 		rc = name_replaced(found, t->info.workload, &p.replaces, err);
 	if (rc == 0)
-		rc = publish(store, &p, &encoded, err);
+		rc = publish_trace(store, &p, &encoded, err);
 	buf_fini(&p.replaces);
 	return rc;
 }

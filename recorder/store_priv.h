@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kinds of trace store share.  Private to store*.c. */
+/* The interface of the kinds of trace store. Private to store*.c. */
 #ifndef BOOTSEER_RECORDER_STORE_PRIV_H
 #define BOOTSEER_RECORDER_STORE_PRIV_H
 
@@ -17,8 +17,8 @@
 int store_match(const struct trace_query *q, const struct digest *image,
 		const char *workload, bool same_repo);
 
-/* What is sent to a store is one vote, however many runs it says it is of; the
- * result borrows from `t`. */
+/* The form in which a trace is sent to a store: one vote, however many runs it says it is
+ * of; the result borrows from `t`. */
 struct trace store_as_one_run(const struct trace *t);
 
 /* More recordings would make this one better. */

@@ -17,7 +17,7 @@ struct service_store {
 	char *node;
 };
 
-/* One request and its answer. */
+/* A request and its answer. */
 struct store_call {
 	struct service_store *s;
 	struct buf path;

@@ -168,8 +168,8 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* What the tree points to belongs to the trace. */
-static void keep(void *path)
+/* Free nothing: the paths that the tree points to belong to the trace. */
+static void keep_path(void *path)
 {
 	(void)path;
 }
@@ -178,7 +178,7 @@ void trace_builder_free(struct trace_builder *b)
 {
 	if (!b)
 		return;
-	tdestroy(b->index, keep);
+	tdestroy(b->index, keep_path);
 	trace_free(b->trace);
 	free(b);
 }
@@ -204,7 +204,7 @@ int trace_builder_new(const struct trace_info *info, struct trace_builder **ret,
 	return 0;
 }
 
-static int full(const struct trace_builder *b, struct error *err)
+static int set_full(const struct trace_builder *b, struct error *err)
 {
 	return error_set(err, ENOSPC,
 			 "trace: full with %zu entries, %zu bytes in memory",
@@ -212,8 +212,8 @@ static int full(const struct trace_builder *b, struct error *err)
 }
 
 /* The trace's own copy of `path`, made when it is the first. */
-static int intern(struct trace_builder *b, const char *path, size_t len,
-		  const char **ret, struct error *err)
+static int intern_path(struct trace_builder *b, const char *path, size_t len,
+		       const char **ret, struct error *err)
 {
 	void *found;
 	char *copy;
@@ -229,7 +229,7 @@ static int intern(struct trace_builder *b, const char *path, size_t len,
 		return 0;
 	}
 	if (len + 1 > TRACE_DECODED_MAX - b->bytes)
-		return full(b, err);
+		return set_full(b, err);
 	copy = trace_path_room(b->trace, len + 1);
 	if (!copy)
 		return error_nomem(err);
@@ -248,7 +248,7 @@ int trace_builder_path(struct trace_builder *b, const char *path,
 	int rc = trace_path_check(path, len, err);
 
 	if (rc == 0)
-		rc = intern(b, path, len, ret, err);
+		rc = intern_path(b, path, len, ret, err);
 	if (rc == 0)
 		b->last = *ret;
 	return rc;
@@ -265,7 +265,7 @@ int trace_builder_add(struct trace_builder *b, const struct trace_entry *e,
 		return rc;
 	if (t->n == TRACE_ENTRIES_MAX ||
 	    sizeof(*e) > TRACE_DECODED_MAX - b->bytes)
-		return full(b, err);
+		return set_full(b, err);
 	if (array_grow(&t->entries, t->n, &b->cap, 64) < 0)
 		return error_nomem(err);
 	b->bytes += sizeof(*e);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a start reads: traces, their merging, and their mapping to the blocks of
- * an image (BootSeer paper, 4.2).  Pure: no I/O, no clock, no threads of its
- * own.  The encoded form is in docs/formats/trace.md.
+ * Traces of what a start reads, their merging, and their mapping to the blocks of an
+ * image (BootSeer paper, 4.2). Pure: no I/O, no clock, no threads of its own. The encoded
+ * form is in docs/formats/trace.md.
  */
 #ifndef BOOTSEER_RECORDER_TRACE_H
 #define BOOTSEER_RECORDER_TRACE_H
@@ -42,7 +42,7 @@ struct trace_entry {
 	struct digest block; /* unpacked content of the block it lay in */
 };
 
-/* Who recorded what, and how it ended. */
+/* Origin of a trace, and how its start ended. */
 struct trace_info {
 	struct digest image; /* manifest of the ordinary image */
 	char *repo;          /* "host/repository" it came from, "" unknown */
@@ -111,7 +111,7 @@ int trace_path_text(const char *path, struct buf *ret) MUST_CHECK;
 
 /* ---------------------------------------------------------------- merging --- */
 
-/* One run that takes part; a newer one weighs more. */
+/* A run that takes part in a merge; a newer one weighs more. */
 struct trace_run {
 	const struct trace
 		*trace;  /* borrowed; a merged one counts as its runs */
@@ -128,7 +128,7 @@ struct trace_merge_config {
 #define TRACE_MERGE_MAX (4u << 20) /* entries of all runs together */
 
 /*
- * One hot list of several runs: entries of equal path and block are one, its
+ * Merge the hot lists of several runs into one: entries of equal path and block are one, its
  * range the union, its time the weighted median, its confidence the weighted
  * share of the runs that have it; in order of time.  (Where a file repeats a
  * block, places further than TRACE_BLOCK_MAX from each other stay apart.)
@@ -159,7 +159,7 @@ struct trace_donor {
 };
 
 /*
- * What starts of other images read, in order of time, for an image that nobody has
+ * Predict a trace from the starts of other images, in order of time, for an image that nobody has
  * started.  What only starts that are not the asker's own had is told when they are of
  * `owners_min` owners.  Entries that less than half of a start's runs had do not count.
  * Ranges are those of all starts of one owner, and of several owners the shortest, so that

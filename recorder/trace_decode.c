@@ -21,14 +21,14 @@ struct head {
 	struct trace_info info; /* without its texts */
 };
 
-/* What is left of a body.  The first fault empties it, and every number that is
- * asked for later is 0. */
+/* The rest of a body. The first fault empties it, and every number that is asked for
+ * later is 0. */
 struct trace_reader {
 	const uint8_t *p, *end;
 	bool bad;
 };
 
-static void spoil(struct trace_reader *r)
+static void spoil_reader(struct trace_reader *r)
 {
 	r->bad = true;
 	r->p = r->end;
@@ -47,18 +47,18 @@ static uint64_t get_varint(struct trace_reader *r)
 		if (!(byte & 0x80))
 			return v;
 	}
-	spoil(r);
+	spoil_reader(r);
 	return 0;
 }
 
-static int64_t unzigzag(uint64_t v)
+static int64_t decode_zigzag(uint64_t v)
 {
 	return (int64_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
 static int64_t get_signed(struct trace_reader *r)
 {
-	return unzigzag(get_varint(r));
+	return decode_zigzag(get_varint(r));
 }
 
 /* `n` bytes, or NULL. */
@@ -67,7 +67,7 @@ static const uint8_t *get_bytes(struct trace_reader *r, size_t n)
 	const uint8_t *p = r->p;
 
 	if (n > (size_t)(r->end - r->p)) {
-		spoil(r);
+		spoil_reader(r);
 		return NULL;
 	}
 	r->p += n;
@@ -75,11 +75,11 @@ static const uint8_t *get_bytes(struct trace_reader *r, size_t n)
 }
 
 /* `v` when it lies within 0..max. */
-static uint32_t bounded(struct trace_reader *r, int64_t v, uint32_t max)
+static uint32_t bound_number(struct trace_reader *r, int64_t v, uint32_t max)
 {
 	if (v >= 0 && v <= (int64_t)max)
 		return (uint32_t)v;
-	spoil(r);
+	spoil_reader(r);
 	return 0;
 }
 
@@ -87,10 +87,10 @@ static uint32_t get_bounded(struct trace_reader *r, uint32_t max)
 {
 	uint64_t v = get_varint(r);
 
-	return bounded(r, v > max ? -1 : (int64_t)v, max);
+	return bound_number(r, v > max ? -1 : (int64_t)v, max);
 }
 
-static int refuse(struct error *err, const char *why)
+static int refuse_trace(struct error *err, const char *why)
 {
 	return error_set(err, EINVAL, "trace: %s", why);
 }
@@ -104,12 +104,13 @@ static int check_limits(const struct head *h, struct error *err)
 				 h->n_entries, h->body, TRACE_ENTRIES_MAX,
 				 BODY_MAX);
 	if (h->n_paths > h->n_entries || h->n_blocks > h->n_entries)
-		return refuse(err, "more paths or blocks than entries");
+		return refuse_trace(err, "more paths or blocks than entries");
 	/* Each count is at most TRACE_ENTRIES_MAX, so this cannot overflow. */
 	if (h->n_paths * PATH_MIN + h->n_blocks * BLOCK_MIN +
 		    h->n_entries * ENTRY_MIN >
 	    h->body)
-		return refuse(err, "its body is too short for its counts");
+		return refuse_trace(err,
+				    "its body is too short for its counts");
 	return 0;
 }
 
@@ -123,9 +124,9 @@ static int read_head(const uint8_t *p, size_t len, struct head *h,
 				 "trace: %zu bytes encoded, %u at most", len,
 				 TRACE_BYTES_MAX);
 	if (len < HEAD_SIZE || memcmp(p, MAGIC, 8) != 0)
-		return refuse(err, "too short, or it is no trace at "
-				   "all: 'bootseer image record "
-				   "--output' makes one");
+		return refuse_trace(err, "too short, or it is no trace at "
+					 "all: 'bootseer image record "
+					 "--output' makes one");
 	if (get_le32(p + HEAD_VERSION) != VERSION)
 		return error_set(err, ENOTSUP,
 				 "trace: version %" PRIu32
@@ -133,7 +134,7 @@ static int read_head(const uint8_t *p, size_t len, struct head *h,
 				 get_le32(p + HEAD_VERSION), VERSION);
 	flags = get_le32(p + HEAD_FLAGS);
 	if (flags & ~FLAG_TRUNCATED || get_le32(p + HEAD_RESERVED))
-		return refuse(err, "reserved bits of the head are set");
+		return refuse_trace(err, "reserved bits of the head are set");
 	memset(h, 0, sizeof(*h));
 	memcpy(h->info.image.b, p + HEAD_IMAGE, DIGEST_SIZE);
 	h->info.truncated = flags & FLAG_TRUNCATED;
@@ -151,7 +152,7 @@ static int read_head(const uint8_t *p, size_t len, struct head *h,
 	if (h->repo_len > TRACE_REPO_MAX ||
 	    h->workload_len > TRACE_WORKLOAD_MAX ||
 	    h->repo_len + h->workload_len > len - HEAD_SIZE)
-		return refuse(err, "its texts are too long");
+		return refuse_trace(err, "its texts are too long");
 	return check_limits(h, err);
 }
 
@@ -165,7 +166,7 @@ static int read_info(const uint8_t *p, size_t len, struct head *h,
 	if (rc < 0)
 		return rc;
 	if (memchr(texts, '\0', (size_t)h->repo_len + h->workload_len))
-		return refuse(err, "a text holds NUL");
+		return refuse_trace(err, "a text holds NUL");
 	*ret = h->info;
 	ret->repo = strndup(texts, h->repo_len);
 	ret->workload = strndup(texts + h->repo_len, h->workload_len);
@@ -191,31 +192,33 @@ int trace_decode_info(const void *data, size_t len, struct trace_info *ret,
 }
 
 /* Check the sum, unpack the body. */
-static int unpack(const uint8_t *data, size_t len, const struct head *h,
-		  uint8_t **ret, struct error *err)
+static int unpack_body(const uint8_t *data, size_t len, const struct head *h,
+		       uint8_t **ret, struct error *err)
 {
 	size_t at = HEAD_SIZE + (size_t)h->repo_len + h->workload_len, n;
 	AUTO_FREE uint8_t *body = NULL;
 	struct digest sum;
 
 	if (h->stored != len - at)
-		return refuse(err, "its length is not what the head says");
+		return refuse_trace(err,
+				    "its length is not what the head says");
 	if (trace_checksum(data, len, &sum) < 0)
 		return error_nomem(err);
 	if (memcmp(sum.b, data + HEAD_SUM, DIGEST_SIZE) != 0)
-		return refuse(err, "damaged: the checksum differs");
-	/* One frame, and none of the formats of before 0.8. */
+		return refuse_trace(err, "damaged: the checksum differs");
+	/* The body is a single frame, and none of the formats of before 0.8. */
 	if (h->stored < sizeof(uint32_t) ||
 	    get_le32(data + at) != ZSTD_MAGICNUMBER ||
 	    ZSTD_findFrameCompressedSize(data + at, h->stored) != h->stored ||
 	    ZSTD_getFrameContentSize(data + at, h->stored) != h->body)
-		return refuse(err, "its body is not of the size in the head");
+		return refuse_trace(err,
+				    "its body is not of the size in the head");
 	body = malloc(h->body ? h->body : 1);
 	if (!body)
 		return error_nomem(err);
 	n = ZSTD_decompress(body, h->body, data + at, h->stored);
 	if (ZSTD_isError(n) || n != h->body)
-		return refuse(err, "its body does not unpack");
+		return refuse_trace(err, "its body does not unpack");
 	*ret = steal_ptr(&body);
 	return 0;
 }
@@ -280,14 +283,14 @@ static void read_columns(struct trace_reader *r, const struct head *h,
 	uint32_t v = 0;
 
 	for (uint32_t i = 0; i < h->n_entries; i++) {
-		v = bounded(r, (int64_t)(v + (uint64_t)get_signed(r)),
-			    h->n_paths - 1);
+		v = bound_number(r, (int64_t)(v + (uint64_t)get_signed(r)),
+				 h->n_paths - 1);
 		e[i].path = paths[v];
 	}
 	v = 0;
 	for (uint32_t i = 0; i < h->n_entries; i++) {
-		v = bounded(r, (int64_t)(v + (uint64_t)get_signed(r)),
-			    h->n_blocks - 1);
+		v = bound_number(r, (int64_t)(v + (uint64_t)get_signed(r)),
+				 h->n_blocks - 1);
 		memcpy(e[i].block.b, digests + (size_t)v * DIGEST_SIZE,
 		       DIGEST_SIZE);
 		e[i].csize = csizes[v];
@@ -301,14 +304,14 @@ static void read_columns(struct trace_reader *r, const struct head *h,
 		e[i].off += expected_off(e, i);
 	v = 0;
 	for (uint32_t i = 0; i < h->n_entries; i++) {
-		v = bounded(r, (int64_t)(v + (uint64_t)get_signed(r)),
-			    UINT32_MAX);
+		v = bound_number(r, (int64_t)(v + (uint64_t)get_signed(r)),
+				 UINT32_MAX);
 		e[i].at_ms = v;
 	}
 	v = 0;
 	for (uint32_t i = 0; i < h->n_entries; i++) {
-		v = bounded(r, (int64_t)(v + (uint64_t)get_signed(r)),
-			    TRACE_CERTAIN);
+		v = bound_number(r, (int64_t)(v + (uint64_t)get_signed(r)),
+				 TRACE_CERTAIN);
 		e[i].confidence = (uint16_t)v;
 	}
 }
@@ -329,12 +332,12 @@ static int read_body(struct trace_reader *r, const struct head *h,
 		return rc;
 	digests = get_bytes(r, (size_t)h->n_blocks * DIGEST_SIZE);
 	if (h->n_entries && (!h->n_paths || !h->n_blocks || !digests))
-		return refuse(err, "entries without paths or blocks");
+		return refuse_trace(err, "entries without paths or blocks");
 	for (uint32_t i = 0; i < h->n_blocks; i++)
 		csizes[i] = get_bounded(r, TRACE_BLOCK_MAX);
 	read_columns(r, h, paths, digests, csizes, t->entries);
 	if (r->bad || r->p != r->end)
-		return refuse(err, "its body does not hold its counts");
+		return refuse_trace(err, "its body does not hold its counts");
 	for (uint32_t i = 0; i < h->n_entries; i++) {
 		rc = trace_entry_check(&t->entries[i], err);
 		if (rc < 0)
@@ -344,7 +347,7 @@ static int read_body(struct trace_reader *r, const struct head *h,
 	return 0;
 }
 
-/* What is left for the paths when all that the head counts has its memory. */
+/* Bytes left for the paths when all that the head counts has its memory. */
 static int room_for_paths(const struct head *h, uint64_t memory_max,
 			  size_t *ret, struct error *err)
 {
@@ -387,7 +390,7 @@ int trace_decode_within(const void *data, size_t len, uint64_t memory_max,
 	if (rc == 0)
 		rc = room_for_paths(&h, memory_max, &room, err);
 	if (rc == 0)
-		rc = unpack(data, len, &h, &body, err);
+		rc = unpack_body(data, len, &h, &body, err);
 	if (rc < 0)
 		return rc;
 	r.p = body;

@@ -22,7 +22,7 @@ int trace_checksum(const uint8_t *data, size_t len, struct digest *ret)
 	return rc < 0 ? rc : hasher_final(h, ret);
 }
 
-static uint64_t zigzag(int64_t v)
+static uint64_t encode_zigzag(int64_t v)
 {
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
 }
@@ -40,7 +40,7 @@ static int put_varint(struct buf *b, uint64_t v)
 
 static int put_signed(struct buf *b, int64_t v)
 {
-	return put_varint(b, zigzag(v));
+	return put_varint(b, encode_zigzag(v));
 }
 
 /* Numbers of paths and blocks for the entries, and entries that stand for
@@ -88,8 +88,9 @@ static int compare_indexes(const void *a, const void *b, void *arg)
 
 /* Number what `o` compares as equal, in its order; `first` gets the first entry
  * that has each number. */
-static uint32_t number(struct encode_order *o, uint32_t n, uint32_t *sorted,
-		       uint32_t *by_entry, uint32_t *first)
+static uint32_t number_entries(struct encode_order *o, uint32_t n,
+			       uint32_t *sorted, uint32_t *by_entry,
+			       uint32_t *first)
 {
 	uint32_t count = 0;
 
@@ -137,9 +138,9 @@ static int tables_make(const struct trace *t, struct tables *k)
 	if (!scratch || !k->path || !k->block || !k->path_entry ||
 	    !k->block_entry)
 		return -ENOMEM;
-	k->n_paths = number(&o, n, scratch, k->path, k->path_entry);
+	k->n_paths = number_entries(&o, n, scratch, k->path, k->path_entry);
 	o.compare = by_block;
-	k->n_blocks = number(&o, n, scratch, k->block, k->block_entry);
+	k->n_blocks = number_entries(&o, n, scratch, k->block, k->block_entry);
 	number_by_use(n, scratch, k->block, k->block_entry);
 	return 0;
 }
@@ -254,8 +255,9 @@ static void put_head(uint8_t *p, const struct trace *t, const struct tables *k,
 }
 
 /* Append head, texts and packed body. */
-static int assemble(const struct trace *t, const struct tables *k,
-		    const struct buf *body, struct buf *ret, struct error *err)
+static int assemble_trace(const struct trace *t, const struct tables *k,
+			  const struct buf *body, struct buf *ret,
+			  struct error *err)
 {
 	size_t start = ret->len, bound = ZSTD_compressBound(body->len);
 	uint8_t head[HEAD_SIZE] = { 0 };
@@ -302,7 +304,7 @@ int trace_encode(const struct trace *t, struct buf *ret, struct error *err)
 
 	rc = make_body(t, &k, &body, err);
 	if (rc == 0)
-		rc = assemble(t, &k, &body, ret, err);
+		rc = assemble_trace(t, &k, &body, ret, err);
 	if (rc < 0 && ret->data) {
 		ret->len = start;
 		ret->data[start] = '\0';

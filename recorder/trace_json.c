@@ -12,7 +12,7 @@
 #include "recorder/trace_priv.h"
 
 #define VERSION 1
-/* One entry: a path of which each byte is written as \u0025XX, and the rest. */
+/* Room of an entry: a path of which each byte is written as \u0025XX, and the rest. */
 #define PART_MAX ((size_t)64 << 10)
 
 /* ------------------------------------------------------------------ escaping --- */
@@ -70,7 +70,7 @@ static int hex_value(char c)
 	return -1;
 }
 
-static int unescape(const char *p, struct buf *ret, struct error *err)
+static int unescape_text(const char *p, struct buf *ret, struct error *err)
 {
 	int rc = 0;
 
@@ -233,8 +233,8 @@ static bool find_entries(const char *text, size_t len, struct text *ret)
 /* ------------------------------------------------------------------- reading --- */
 
 /* Parse one part of the document: an object. */
-static int load(const char *text, size_t len, const char *what, json_t **ret,
-		struct error *err)
+static int load_part(const char *text, size_t len, const char *what,
+		     json_t **ret, struct error *err)
 {
 	json_error_t where;
 
@@ -247,7 +247,7 @@ static int load(const char *text, size_t len, const char *what, json_t **ret,
 	return 0;
 }
 
-static bool fits(json_int_t v, uint64_t max)
+static bool fits_range(json_int_t v, uint64_t max)
 {
 	return v >= 0 && (uint64_t)v <= max;
 }
@@ -273,8 +273,9 @@ static int read_info(json_t *j, struct trace_info *ret, struct error *err)
 				 "trace: version %" JSON_INTEGER_FORMAT
 				 " as JSON, this program reads %d",
 				 version, VERSION);
-	if (!fits(created, TRACE_OFFSET_MAX) || !fits(window, UINT32_MAX) ||
-	    !fits(ready, UINT32_MAX) || !fits(runs, TRACE_RUNS_MAX))
+	if (!fits_range(created, TRACE_OFFSET_MAX) ||
+	    !fits_range(window, UINT32_MAX) || !fits_range(ready, UINT32_MAX) ||
+	    !fits_range(runs, TRACE_RUNS_MAX))
 		return error_set(err, EINVAL, "trace: a number is too large");
 	rc = digest_parse(image, &ret->image, err);
 	if (rc < 0)
@@ -303,13 +304,14 @@ static int read_entry(json_t *j, struct buf *path, struct trace_entry *ret,
 			   &csize, "confidence", &confidence, "block",
 			   &block) < 0)
 		return error_set(err, EINVAL, "trace: %.200s", where.text);
-	if (!fits(off, TRACE_OFFSET_MAX) || !fits(len, TRACE_BLOCK_MAX) ||
-	    !fits(at, UINT32_MAX) || !fits(csize, TRACE_BLOCK_MAX) ||
-	    !fits(confidence, TRACE_CERTAIN))
+	if (!fits_range(off, TRACE_OFFSET_MAX) ||
+	    !fits_range(len, TRACE_BLOCK_MAX) || !fits_range(at, UINT32_MAX) ||
+	    !fits_range(csize, TRACE_BLOCK_MAX) ||
+	    !fits_range(confidence, TRACE_CERTAIN))
 		return error_set(err, EINVAL, "trace: a number is too large");
 	rc = digest_parse(block, &ret->block, err);
 	if (rc == 0)
-		rc = unescape(escaped, path, err);
+		rc = unescape_text(escaped, path, err);
 	if (rc < 0)
 		return rc;
 	ret->path = path->data ? path->data : "";
@@ -326,7 +328,7 @@ static int add_entry(struct trace_builder *b, const char *text, size_t len,
 {
 	struct trace_entry e;
 	AUTO_JSON *j = NULL;
-	int rc = load(text, len, "an entry", &j, err);
+	int rc = load_part(text, len, "an entry", &j, err);
 
 	if (rc < 0)
 		return rc;
@@ -382,7 +384,7 @@ static int load_rest(const char *text, size_t len, const struct text *entries,
 		return error_set(err, -rc,
 				 "trace: what is beside the entries "
 				 "is too long");
-	rc = load(rest.data, rest.len, "the document", &j, err);
+	rc = load_part(rest.data, rest.len, "the document", &j, err);
 	if (rc < 0)
 		return rc;
 	return read_info(j, ret, err);

@@ -20,7 +20,7 @@ struct ref {
 	uint32_t run;
 };
 
-/* What one run, or several, say about a time. */
+/* The statement of a run, or several, about a time. */
 struct sample {
 	uint64_t weight;
 	uint32_t at_ms;
@@ -103,7 +103,7 @@ static int by_sample_time(const void *a, const void *b)
 /* ------------------------------------------------------------------- groups --- */
 
 /* The least time that half of the weight has reached; sorts `s`. */
-static uint32_t median(struct sample *s, size_t n)
+static uint32_t weighted_median(struct sample *s, size_t n)
 {
 	uint64_t total = 0, sum = 0;
 	size_t i;
@@ -186,14 +186,14 @@ static int make_group(struct merge *m, const struct ref *r, size_t n,
 		e.confidence = 1;
 	if (e.confidence < m->min_confidence)
 		return 0;
-	e.at_ms = median(m->samples, n_samples);
+	e.at_ms = weighted_median(m->samples, n_samples);
 	return add_group(m, &e, err);
 }
 
 /* Is the entry one with those that start with `first`?  A file may hold the
  * same content at places far apart: those stay two. */
-static bool belongs(const struct trace_entry *first,
-		    const struct trace_entry *e)
+static bool belongs_to(const struct trace_entry *first,
+		       const struct trace_entry *e)
 {
 	return strcmp(first->path, e->path) == 0 &&
 	       digest_equal(&first->block, &e->block) &&
@@ -211,7 +211,7 @@ static int make_groups(struct merge *m, struct error *err)
 		size_t to = from + 1;
 
 		while (to < m->n_refs &&
-		       belongs(m->refs[from].entry, m->refs[to].entry))
+		       belongs_to(m->refs[from].entry, m->refs[to].entry))
 			to++;
 		rc = make_group(m, m->refs + from, to - from, err);
 		from = to;
@@ -328,7 +328,7 @@ static int check_runs(const struct trace_run *runs, size_t n, size_t *ret_refs,
 	return 0;
 }
 
-static int gather(struct merge *m, size_t n_refs, struct error *err)
+static int gather_refs(struct merge *m, size_t n_refs, struct error *err)
 {
 	m->refs = calloc(n_refs + 1, sizeof(*m->refs));
 	m->samples = calloc((n_refs > m->n_runs ? n_refs : m->n_runs) + 1,
@@ -386,12 +386,12 @@ static void merge_infos(struct merge *m, struct trace_info *ret)
 			};
 	}
 	ret->runs = runs > TRACE_RUNS_MAX ? TRACE_RUNS_MAX : (uint32_t)runs;
-	ret->ready_ms = median(m->samples, n);
+	ret->ready_ms = weighted_median(m->samples, n);
 }
 
 /* Copy what was chosen; beyond what a trace holds, its tail is missing. */
-static int build(const struct merge *m, const struct trace_info *info,
-		 struct trace **ret, struct error *err)
+static int build_merged(const struct merge *m, const struct trace_info *info,
+			struct trace **ret, struct error *err)
 {
 	AUTO(trace_builder) b = NULL;
 	bool full = false;
@@ -425,14 +425,14 @@ int trace_merge(const struct trace_run *runs, size_t n,
 
 	if (rc < 0)
 		return rc;
-	rc = gather(&m, n_refs, err);
+	rc = gather_refs(&m, n_refs, err);
 	if (rc == 0)
 		rc = make_groups(&m, err);
 	if (rc == 0)
 		rc = select_best(&m, cfg, err);
 	if (rc == 0) {
 		merge_infos(&m, &info);
-		rc = build(&m, &info, ret, err);
+		rc = build_merged(&m, &info, ret, err);
 	}
 	merge_fini(&m);
 	return rc;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What starts of other images read, as one trace: what of it an image has that nobody has
- * started is found by predict.c.  Entries of all donors are sorted by what they are of;
- * those of one path and block are one.
+ * Starts of other images, as one trace: what of it an image has that nobody has started
+ * is found by predict.c. Entries of all donors are sorted by what they are of; those of
+ * one path and block are one.
  */
 #include <errno.h>
 #include <string.h>
@@ -188,7 +188,8 @@ static void add_path(struct prediction *p, const struct donor_entry *r,
 		p->groups[first].readers = readers;
 }
 
-static int gather(struct prediction *p, size_t n_donors, struct error *err)
+static int gather_entries(struct prediction *p, size_t n_donors,
+			  struct error *err)
 {
 	size_t n = 0;
 
@@ -218,8 +219,8 @@ static int gather(struct prediction *p, size_t n_donors, struct error *err)
 	return 0;
 }
 
-static int build(const struct prediction *p, struct trace **ret,
-		 struct error *err)
+static int build_predicted(const struct prediction *p, struct trace **ret,
+			   struct error *err)
 {
 	static char none[] = "", name[] = "predicted";
 	const struct trace_info info = { .repo = none,
@@ -266,7 +267,7 @@ int trace_predict(const struct trace_donor *donors, size_t n,
 		  uint32_t owners_min, struct trace **ret, struct error *err)
 {
 	struct prediction p = { .donors = donors };
-	int rc = gather(&p, n, err);
+	int rc = gather_entries(&p, n, err);
 
 	if (rc == 0 && p.n_refs)
 		qsort(p.refs, p.n_refs, sizeof(*p.refs), by_content);
@@ -279,7 +280,7 @@ int trace_predict(const struct trace_donor *donors, size_t n,
 		qsort(p.groups, p.n_groups, sizeof(*p.groups), by_first_access);
 	}
 	if (rc == 0)
-		rc = build(&p, ret, err);
+		rc = build_predicted(&p, ret, err);
 	prediction_fini(&p);
 	return rc;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files trace*.c share.  Private to them. */
+/* Internal functions that the files trace*.c share. */
 #ifndef BOOTSEER_RECORDER_TRACE_PRIV_H
 #define BOOTSEER_RECORDER_TRACE_PRIV_H
 

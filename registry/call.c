@@ -133,8 +133,8 @@ int call_send_if_new(struct call *c, struct error *err)
 	return 0;
 }
 
-/* What vouches for the name is the token or the certificate.  With neither, whoever
- * may write could do so as every node. */
+/* The token or the certificate vouches for the name. With neither, whoever may write
+ * could do so as every node. */
 int call_check_node(struct call *c, const char *node, struct error *err)
 {
 	const char *cert = c->req->peer_node;
@@ -162,7 +162,7 @@ int call_check_node(struct call *c, const char *node, struct error *err)
 	return 0;
 }
 
-/* Who has to wait for whose calls: as httpd_request.owner. */
+/* The owner whose calls wait for one another: as httpd_request.owner. */
 const char *call_owner(const struct call *c)
 {
 	return c->token ? c->token->name : c->req->peer_node;

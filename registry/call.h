@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What routes have of a call: its parameters, who it is that may call, and its answer. */
+/* A call as routes see it: its parameters, who it is that may call, and its answer. */
 #ifndef BOOTSEER_REGISTRY_CALL_H
 #define BOOTSEER_REGISTRY_CALL_H
 
 #include "registry/route.h"
 #include "registry/service.h"
 
-/* One request, from its head to its answer. */
+/* A request, from its head to its answer. */
 struct call {
 	struct owner_turn turn;
 	struct service *service;
@@ -31,12 +31,13 @@ const char *call_prefix(const struct call *c);
 /* Refuse a repository that the token may not see. */
 int call_check_repo(struct call *c, const char *repo,
 		    struct error *err) MUST_CHECK;
-/* Of traces, `repo` is HOST/REPOSITORY or, of environments, the URL of a store.  Refuse one
- * whose traces the token may neither see nor add to: of a store that is no registry's they
- * are those of who may have its blocks from other nodes. */
+/* Check `repo`: HOST/REPOSITORY of traces, the URL of a store of environments. Refuse one
+ * whose traces the token may neither see nor add to: of a store that is no registry's
+ * they are those of who may have its blocks from other nodes. */
 int call_check_trace_repo(struct call *c, const char *repo,
 			  struct error *err) MUST_CHECK;
-/* What is seen besides what is of `repo`: call_prefix(); besides a store nothing. */
+/* Prefix of repositories that are seen besides `repo`: call_prefix(); besides a store
+ * nothing. */
 const char *call_trace_prefix(const struct call *c, const char *repo);
 /* Refuse a name that is none, or not that of the token or the certificate. */
 int call_check_node(struct call *c, const char *node,
@@ -44,7 +45,7 @@ int call_check_node(struct call *c, const char *node,
 /* Answer with this; takes it (NULL: memory was short). */
 int call_send_json(struct call *c, struct json_t *o,
 		   struct error *err) MUST_CHECK;
-/* Whose token or certificate it is; "": anybody's. */
+/* The owner of the call's token or certificate; "": anybody. */
 const char *call_owner(const struct call *c);
 /* The body as JSON, the caller's. */
 int call_body_json(const struct call *c, struct json_t **ret,

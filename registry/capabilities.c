@@ -83,7 +83,7 @@ int issuer_reload(struct issuer *i, struct error *err)
 	return 0;
 }
 
-/* What mends a call to a registry is an option of this program. */
+/* Cures of calls to a registry: options of this program. */
 static const struct http_cures cures = {
 	.plain = "say registry-plain-http",
 	.tls = "leave out registry-plain-http",
@@ -214,7 +214,7 @@ static int wish_read(struct call *c, struct wish *w, struct error *err)
 
 /* ---------------------------------------------------------------- the registry --- */
 
-/* Of the repository's registry; NULL: it is not asked. */
+/* The patience with the repository's registry; NULL: it is not asked. */
 static struct patience *patience_with(const struct issuer *i, const char *repo)
 {
 	char *const *all = i->cfg->registries;
@@ -226,7 +226,7 @@ static struct patience *patience_with(const struct issuer *i, const char *repo)
 	return NULL;
 }
 
-static int deny(struct call *c, struct error *err, const char *why)
+static int deny_call(struct call *c, struct error *err, const char *why)
 {
 	atomic_fetch_add(&c->service->issuer->denied, 1);
 	return call_fail(c, HTTPD_FORBIDDEN, NULL, err, "%s", why);
@@ -241,9 +241,10 @@ static int judge_status(struct call *c, long status, struct error *err)
 		return 0;
 	case 401:
 	case 403:
-		return deny(c, err, "the registry does not let it pull");
+		return deny_call(c, err, "the registry does not let it pull");
 	case 404:
-		return deny(c, err, "the registry has no such image for it");
+		return deny_call(c, err,
+				 "the registry has no such image for it");
 	default:
 		atomic_fetch_add(&i->failed, 1);
 		return error_set(err, EBUSY, "the registry answered %ld",
@@ -312,9 +313,9 @@ static int ask_registry(struct call *c, const struct issuer_pull *p,
 
 static int refuse_unasked(struct call *c, struct error *err)
 {
-	return deny(c, err,
-		    "this service does not ask that registry: its "
-		    "--registry names those that it does");
+	return deny_call(c, err,
+			 "this service does not ask that registry: its "
+			 "--registry names those that it does");
 }
 
 int issuer_check_pull(struct call *c, const struct issuer_pull *p,
@@ -326,7 +327,7 @@ int issuer_check_pull(struct call *c, const struct issuer_pull *p,
 	return ask_registry(c, p, "manifests", err);
 }
 
-/* Of an environment the manifest is the blob of an object there. */
+/* Ask whether the manifest is there; that of an environment is the blob of an object. */
 static int ask_for_wish(struct call *c, const struct wish *w, struct error *err)
 {
 	const struct issuer_pull p = {
@@ -351,7 +352,7 @@ static int ask_tokens(struct call *c, const struct wish *w, struct error *err)
 		       c->token ? " for " : "", c->token ? c->token->name : "",
 		       w->repo) < 0)
 		return error_nomem(err);
-	return deny(c, err, why.data);
+	return deny_call(c, err, why.data);
 }
 
 static int judge_wish(struct call *c, const struct wish *w, struct error *err)
@@ -371,7 +372,7 @@ struct revocation {
 	bool is_full; /* there was no room for it */
 };
 
-static int any(void *arg, const struct db_value *row)
+static int note_row(void *arg, const struct db_value *row)
 {
 	(void)arg;
 	(void)row;
@@ -384,8 +385,8 @@ static int find_revoked(struct db_conn *c, void *arg, struct error *err)
 	const struct db_value params[] = { db_text(r->image),
 					   db_text(r->node) };
 
-	return db_query(c, SQL_REVOKED, params, ARRAY_SIZE(params), any, NULL,
-			err);
+	return db_query(c, SQL_REVOKED, params, ARRAY_SIZE(params), note_row,
+			NULL, err);
 }
 
 static int put_revoked(struct db_conn *c, void *arg, struct error *err)
@@ -412,9 +413,10 @@ static int drop_revoked(struct db_conn *c, void *arg, struct error *err)
 			err);
 }
 
-static int change(struct call *c,
-		  int (*fn)(struct db_conn *c, void *arg, struct error *err),
-		  const char *what, struct error *err)
+static int change_revocation(struct call *c,
+			     int (*fn)(struct db_conn *c, void *arg,
+				       struct error *err),
+			     const char *what, struct error *err)
 {
 	struct revocation r = { .image = call_param(c, "image"),
 				.node = call_param(c, "node"),
@@ -439,12 +441,12 @@ static int change(struct call *c,
 
 int capabilities_revoke(struct call *c, struct error *err)
 {
-	return change(c, put_revoked, "revoked", err);
+	return change_revocation(c, put_revoked, "revoked", err);
 }
 
 int capabilities_restore(struct call *c, struct error *err)
 {
-	return change(c, drop_revoked, "restored", err);
+	return change_revocation(c, drop_revoked, "restored", err);
 }
 
 /* --------------------------------------------------------------------- answers --- */
@@ -497,7 +499,7 @@ int capabilities_post(struct call *c, struct error *err)
 
 		rc = db_run(c->service->db, DB_ALONE, find_revoked, &r, err);
 		if (rc > 0)
-			rc = deny(c, err, "it was revoked");
+			rc = deny_call(c, err, "it was revoked");
 	}
 	if (rc == 0 && w.pulled)
 		rc = ask_for_wish(c, &w, err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who may have an image from peers: asks the image's registry, and signs. */
+/* Capabilities to have an image from peers: asks the image's registry, and signs. */
 #ifndef BOOTSEER_REGISTRY_CAPABILITIES_H
 #define BOOTSEER_REGISTRY_CAPABILITIES_H
 

@@ -79,7 +79,7 @@ static struct cached_ckpt *find_kept(struct ckpt_cache *c, int64_t id,
 	return e;
 }
 
-static void keep(struct ckpt_cache *c, struct cached_ckpt *e)
+static void keep_found(struct ckpt_cache *c, struct cached_ckpt *e)
 {
 	struct cached_ckpt *gone;
 
@@ -95,7 +95,7 @@ static void keep(struct ckpt_cache *c, struct cached_ckpt *e)
 		cached_free(gone);
 }
 
-/* One of fewer events than `least` is not kept. */
+/* Find the sums of a start. Sums of fewer events than `least` are not kept. */
 static int ckpt_find(struct ckpt_cache *c, int64_t id, int64_t least,
 		     const struct ckpt_found **ret, struct error *err)
 {
@@ -117,7 +117,7 @@ static int ckpt_find(struct ckpt_cache *c, int64_t id, int64_t least,
 			return rc;
 		}
 		if (e->found.head.events >= least)
-			keep(c, e);
+			keep_found(c, e);
 	}
 	*ret = &e->found;
 	return 0;

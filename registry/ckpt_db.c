@@ -143,7 +143,8 @@ struct ckpt_put {
 	const struct ckpt_found *f;
 };
 
-/* Whose clock says that it is yet to come would be first in lists till then. */
+/* The second of the last run; a run whose clock says that it is yet to come would be
+ * first in lists till then. */
 static int64_t last_s(const struct ckpt_found *f,
 		      const struct start_ckpt_part *p)
 {
@@ -169,7 +170,7 @@ static int put_part(struct db_conn *c, const struct ckpt_found *f,
 			db_text(f->nodes[p->nodes[0].node].name));
 }
 
-static int put(struct db_conn *c, void *arg, struct error *err)
+static int put_sums(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct ckpt_put *q = arg;
 	const struct ckpt_found *f = q->f;
@@ -191,7 +192,7 @@ int ckpt_db_put(struct db *db, int64_t now, const struct ckpt_found *f,
 {
 	struct ckpt_put q = { now, f };
 
-	return db_run(db, DB_WRITE, put, &q, err);
+	return db_run(db, DB_WRITE, put_sums, &q, err);
 }
 
 /* -------------------------------------------------------------------- list --- */
@@ -233,7 +234,7 @@ static int see_row(void *arg, const struct db_value *v)
 	return l->each(l->arg, &row);
 }
 
-static int list(struct db_conn *c, void *arg, struct error *err)
+static int list_sums(struct db_conn *c, void *arg, struct error *err)
 {
 	struct ckpt_listing *l = arg;
 	const struct ckpt_query *q = l->q;
@@ -248,7 +249,7 @@ int ckpt_db_list(struct db *db, const struct ckpt_query *q,
 		 struct error *err)
 {
 	struct ckpt_listing l = { q, each, arg };
-	int n = db_run(db, DB_ALONE, list, &l, err);
+	int n = db_run(db, DB_ALONE, list_sums, &l, err);
 
 	return n < 0 ? n : 0;
 }

@@ -39,23 +39,23 @@ static uint8_t *put_number(uint8_t *p, uint64_t v)
 }
 
 /* Small ones are short on either side of 0. */
-static uint64_t fold(int64_t v)
+static uint64_t fold_sign(int64_t v)
 {
 	return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0);
 }
 
-static int64_t unfold(uint64_t v)
+static int64_t unfold_sign(uint64_t v)
 {
 	return (int64_t)((v >> 1) ^ (v & 1 ? UINT64_MAX : 0));
 }
 
 /* As of unsigned numbers, which end at no bound. */
-static int64_t minus(int64_t a, int64_t b)
+static int64_t wrapping_minus(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t wrapping_plus(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a + (uint64_t)b);
 }
@@ -104,12 +104,14 @@ int ckpt_pack_add(struct ckpt_pack *p, const struct start_event *e,
 		flags |= PACK_SAVE;
 	if (e->ts_ns != STAGE_NONE) {
 		flags |= PACK_TS;
-		at = put_number(at, fold(minus(e->ts_ns, p->ts_ns)));
+		at = put_number(at,
+				fold_sign(wrapping_minus(e->ts_ns, p->ts_ns)));
 		now.ts_ns = e->ts_ns;
 	}
 	if (e->mono_ns != STAGE_NONE) {
 		flags |= PACK_MONO;
-		at = put_number(at, fold(minus(e->mono_ns, p->mono_ns)));
+		at = put_number(at, fold_sign(wrapping_minus(e->mono_ns,
+							     p->mono_ns)));
 		now.mono_ns = e->mono_ns;
 	}
 	if (e->boot != p->boot) {
@@ -119,12 +121,12 @@ int ckpt_pack_add(struct ckpt_pack *p, const struct start_event *e,
 	}
 	if (e->rank != p->rank) {
 		flags |= PACK_RANK;
-		at = put_number(at, fold(e->rank));
+		at = put_number(at, fold_sign(e->rank));
 		now.rank = e->rank;
 	}
 	if (which || e->status != STAGE_NONE) {
 		flags |= PACK_MORE;
-		at = put_number(at, fold(e->status));
+		at = put_number(at, fold_sign(e->status));
 		at = put_number(at, which);
 		for (unsigned int i = 0; i < STAGE_FACTS; i++)
 			if (which >> i & 1)
@@ -147,7 +149,7 @@ static bool get_facts(const uint8_t *data, size_t len, size_t *pos,
 	if (!get_number(data, len, pos, &status) ||
 	    !get_number(data, len, pos, &which) || which >> STAGE_FACTS)
 		return false;
-	ret->status = unfold(status);
+	ret->status = unfold_sign(status);
 	if (!which)
 		return true;
 	ret->facts = facts;
@@ -170,7 +172,7 @@ static bool get_clock(const uint8_t *data, size_t len, size_t *pos,
 		return true;
 	if (!get_number(data, len, pos, &v))
 		return false;
-	*ret = *was = plus(*was, unfold(v));
+	*ret = *was = wrapping_plus(*was, unfold_sign(v));
 	return true;
 }
 
@@ -180,7 +182,7 @@ int ckpt_pack_next(struct ckpt_pack *p, const void *data, size_t len,
 {
 	const uint8_t *b = data;
 	unsigned int flags;
-	uint64_t rank = fold(p->rank);
+	uint64_t rank = fold_sign(p->rank);
 
 	if (*pos >= len)
 		return 0;
@@ -198,7 +200,7 @@ int ckpt_pack_next(struct ckpt_pack *p, const void *data, size_t len,
 	    ((flags & PACK_RANK) && !get_number(b, len, pos, &rank)))
 		return -EBADMSG;
 	ret->boot = p->boot;
-	ret->rank = p->rank = unfold(rank);
+	ret->rank = p->rank = unfold_sign(rank);
 	if ((flags & PACK_MORE) && !get_facts(b, len, pos, facts, ret))
 		return -EBADMSG;
 	return 1;

@@ -23,7 +23,7 @@
 
 #include "profiler/start_ckpt.h"
 
-/* What the next event is told by; it goes on where packing or unpacking stopped. */
+/* State by which the next event is told; it goes on where packing or unpacking stopped. */
 struct ckpt_pack {
 	int64_t ts_ns, mono_ns, rank;
 	uint64_t boot;

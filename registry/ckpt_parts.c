@@ -66,7 +66,7 @@ static int open_last(struct db_conn *c, struct ckpt_parts *p, struct error *err)
 	next_part(p);
 	n = DB_QUERY(c, SQL_CKPT_PART_LAST, note_last, p, err, DB_INT(p->start),
 		     db_text(p->node));
-	/* What is damaged is made again of the events. */
+	/* Damaged parts are made again of the events. */
 	if (n == -EBADMSG) {
 		p->is_doubtful = true;
 		n = 0;
@@ -127,7 +127,8 @@ static int note_event(void *arg, const struct db_value *row)
 }
 
 /* All of the node's parts as one, of its events. */
-static int rebuild(struct db_conn *c, struct ckpt_parts *p, struct error *err)
+static int rebuild_parts(struct db_conn *c, struct ckpt_parts *p,
+			 struct error *err)
 {
 	int n = DB_QUERY(c, SQL_CKPT_PART_DROP, NULL, NULL, err,
 			 DB_INT(p->start), db_text(p->node));
@@ -142,7 +143,7 @@ static int rebuild(struct db_conn *c, struct ckpt_parts *p, struct error *err)
 
 int ckpt_parts_close(struct db_conn *c, struct ckpt_parts *p, struct error *err)
 {
-	int rc = p->is_doubtful ? rebuild(c, p, err) : 0;
+	int rc = p->is_doubtful ? rebuild_parts(c, p, err) : 0;
 
 	if (rc == 0 && p->bytes.len)
 		rc = write_part(c, p, err);

@@ -20,7 +20,8 @@
 
 #define CKPT_PART_BYTES 4096u /* a part that has more is closed */
 
-/* What the events at hand add to the parts of their node; begins with CKPT_PARTS_INIT. */
+/* Additions of the events at hand to the parts of their node; begins with
+ * CKPT_PARTS_INIT. */
 struct ckpt_parts {
 	int64_t start;
 	const char *node; /* borrowed */

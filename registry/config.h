@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What bootseer-registry was told: its option table and the struct it fills. */
+/* Configuration of bootseer-registry: its option table and the struct it fills. */
 #ifndef BOOTSEER_REGISTRY_CONFIG_H
 #define BOOTSEER_REGISTRY_CONFIG_H
 
@@ -44,7 +44,7 @@ extern const struct option_program registry_program;
 /* Is it reached on this machine alone? */
 bool registry_config_is_local(const struct registry_config *c);
 
-/* What one option alone cannot know.  -EINVAL. */
+/* Check what one option alone cannot know. -EINVAL. */
 int registry_config_check(const struct registry_config *c,
 			  struct error *err) MUST_CHECK;
 

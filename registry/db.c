@@ -90,7 +90,7 @@ static void give_back(struct db *db, struct db_conn *c)
 	close_list(db, dead);
 }
 
-static int take(struct db *db, struct db_conn **ret, struct error *err)
+static int take_conn(struct db *db, struct db_conn **ret, struct error *err)
 {
 	struct db_conn *c;
 	int rc;
@@ -127,7 +127,7 @@ struct showing {
 	void *arg;
 };
 
-static int show(void *arg, const struct db_value *row)
+static int show_row(void *arg, const struct db_value *row)
 {
 	struct showing *s = arg;
 
@@ -141,15 +141,16 @@ int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 {
 	const struct db_statement *st = db_statement_of(c->cfg->schema, s);
 	struct showing to = { c, each, arg };
-	int rc = c->ops->query(c, st, s, params, n, each ? show : NULL, &to,
+	int rc = c->ops->query(c, st, s, params, n, each ? show_row : NULL, &to,
 			       err);
 
 	return rc < 0 ? error_wrap(err, rc, "%s", st->name) : rc;
 }
 
-static int transact(struct db *db, struct db_conn *c, enum db_mode mode,
-		    int (*fn)(struct db_conn *c, void *arg, struct error *err),
-		    void *arg, struct error *err)
+static int run_transaction(struct db *db, struct db_conn *c, enum db_mode mode,
+			   int (*fn)(struct db_conn *c, void *arg,
+				     struct error *err),
+			   void *arg, struct error *err)
 {
 	int rc, end;
 
@@ -201,7 +202,7 @@ static int run_once(struct db *db, enum db_mode mode,
 {
 	bool lock = mode == DB_WRITE && db->ops->one_writer;
 	struct db_conn *c;
-	int rc = take(db, &c, err);
+	int rc = take_conn(db, &c, err);
 
 	*ret_again = *ret_lost = rc == -ECONNREFUSED;
 	if (rc < 0)
@@ -210,7 +211,7 @@ static int run_once(struct db *db, enum db_mode mode,
 	if (lock)
 		rc = begin_writing(db, err);
 	if (rc == 0) {
-		rc = transact(db, c, mode, fn, arg, err);
+		rc = run_transaction(db, c, mode, fn, arg, err);
 		if (lock)
 			end_writing(db);
 	}
@@ -260,7 +261,8 @@ int db_run(struct db *db, enum db_mode mode,
 /* ------------------------------------------------------------------- schema --- */
 
 /* The script with the kind's words for what the kinds call differently. */
-static int adapt(const struct db_ops *ops, const char *script, struct buf *ret)
+static int adapt_script(const struct db_ops *ops, const char *script,
+			struct buf *ret)
 {
 	int rc = 0;
 
@@ -301,19 +303,19 @@ static int note_version(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int upgrade(struct db_conn *c, int from, struct error *err)
+static int upgrade_schema(struct db_conn *c, int from, struct error *err)
 {
 	const struct db_schema *schema = c->cfg->schema;
 	AUTO_BUF sql = BUF_INIT;
 	int rc = 0;
 
-	/* It may change each row there is. */
+	/* An upgrade may change each row there is. */
 	if (c->ops->set_timeout)
 		rc = c->ops->set_timeout(c, UPGRADE_NS, err);
 	if (rc < 0)
 		return rc;
 	for (int v = from; v < schema->n && rc == 0; v++) {
-		rc = adapt(c->ops, schema->scripts[v], &sql);
+		rc = adapt_script(c->ops, schema->scripts[v], &sql);
 		if (rc == 0)
 			rc = buf_puts(&sql, ";");
 		if (rc < 0)
@@ -356,10 +358,12 @@ static int migrate_in(struct db_conn *c, struct error *err)
 				 "its schema is of version %" PRId64
 				 ", this program knows %d",
 				 version, c->cfg->schema->n);
-	return version < c->cfg->schema->n ? upgrade(c, (int)version, err) : 0;
+	return version < c->cfg->schema->n
+		       ? upgrade_schema(c, (int)version, err)
+		       : 0;
 }
 
-static int migrate(struct db *db, struct error *err)
+static int migrate_schema(struct db *db, struct error *err)
 {
 	struct db_conn *c = NULL;
 	int rc = connect_one(db, &c, err);
@@ -379,7 +383,8 @@ static int migrate(struct db *db, struct error *err)
 
 /* -------------------------------------------------------------------- open --- */
 
-static int choose(const char *url, const struct db_ops **ret, struct error *err)
+static int choose_kind(const char *url, const struct db_ops **ret,
+		       struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		size_t n = strlen(kinds[i]->scheme);
@@ -398,7 +403,7 @@ static int choose(const char *url, const struct db_ops **ret, struct error *err)
 int db_check_url(const char *url, struct error *err)
 {
 	const struct db_ops *ops;
-	int rc = choose(url, &ops, err);
+	int rc = choose_kind(url, &ops, err);
 
 	if (rc == 0 && ops == &db_sqlite_ops && url[strlen(ops->scheme)] != '/')
 		return error_set(
@@ -438,11 +443,11 @@ int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
 	pthread_condattr_destroy(&attr);
 	db->cfg = *cfg;
 	db->cfg.url = db->url = strdup(cfg->url);
-	rc = db->url ? choose(db->url, &db->ops, err) : error_nomem(err);
+	rc = db->url ? choose_kind(db->url, &db->ops, err) : error_nomem(err);
 	if (rc == 0)
-		rc = migrate(db, err);
+		rc = migrate_schema(db, err);
 	if (rc == 0)
-		rc = take(db, &c, err);
+		rc = take_conn(db, &c, err);
 	if (rc < 0) {
 		db_close(db);
 		return refuse_open(rc, err);

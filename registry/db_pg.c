@@ -25,7 +25,7 @@ struct pg_conn {
 	int64_t timeout_ns;
 };
 
-static struct pg_conn *of(struct db_conn *c)
+static struct pg_conn *pg_of(struct db_conn *c)
 {
 	return container_of(c, struct pg_conn, base);
 }
@@ -33,7 +33,7 @@ static struct pg_conn *of(struct db_conn *c)
 /* -------------------------------------------------------------------- errors --- */
 
 /* libpq's messages have several lines; the first says it. */
-static int say(struct error *err, int code, const char *text)
+static int set_message(struct error *err, int code, const char *text)
 {
 	return error_set(err, code, "postgresql: %.*s",
 			 (int)strcspn(text, "\n"), text);
@@ -42,13 +42,13 @@ static int say(struct error *err, int code, const char *text)
 static int fail_conn(struct pg_conn *p, struct error *err)
 {
 	p->base.broken = true;
-	return say(err, ECONNREFUSED, PQerrorMessage(p->pg));
+	return set_message(err, ECONNREFUSED, PQerrorMessage(p->pg));
 }
 
 static int fail_deadline(struct pg_conn *p, struct error *err)
 {
 	p->base.broken = true;
-	return say(err, ECONNREFUSED, "it does not answer in time");
+	return set_message(err, ECONNREFUSED, "it does not answer in time");
 }
 
 /* SQLSTATE, or the start of it: PostgreSQL's documentation, appendix A. */
@@ -82,7 +82,7 @@ static int fail_result(struct pg_conn *p, const PGresult *r, struct error *err)
 		p->base.broken = states[i].broken;
 		break;
 	}
-	return say(err, code, PQresultErrorMessage(r));
+	return set_message(err, code, PQresultErrorMessage(r));
 }
 
 /* -------------------------------------------------------------------- waiting --- */
@@ -103,7 +103,7 @@ static int wait_socket(struct pg_conn *p, short events, int64_t deadline,
 	return rc < 0 ? fail_conn(p, err) : 0;
 }
 
-static int flush(struct pg_conn *p, int64_t deadline, struct error *err)
+static int flush_query(struct pg_conn *p, int64_t deadline, struct error *err)
 {
 	int more, rc;
 
@@ -118,13 +118,13 @@ static int flush(struct pg_conn *p, int64_t deadline, struct error *err)
 }
 
 /* The last of the results; it tells of the whole. */
-static int collect(struct pg_conn *p, int sent, PGresult **ret,
-		   struct error *err)
+static int collect_result(struct pg_conn *p, int sent, PGresult **ret,
+			  struct error *err)
 {
 	/* The server's own limits end first, and leave a connection that works. */
 	int64_t deadline = clock_now_ns() + p->timeout_ns * 3 / 2;
 	PGresult *r, *last = NULL;
-	int rc = sent ? flush(p, deadline, err) : fail_conn(p, err);
+	int rc = sent ? flush_query(p, deadline, err) : fail_conn(p, err);
 
 	while (rc == 0) {
 		while (rc == 0 && PQisBusy(p->pg)) {
@@ -137,7 +137,7 @@ static int collect(struct pg_conn *p, int sent, PGresult **ret,
 		r = PQgetResult(p->pg);
 		if (!r)
 			break;
-		/* Of a script, the first failure. */
+		/* The first failure of a script is the one that is kept. */
 		if (last && PQresultStatus(last) == PGRES_FATAL_ERROR) {
 			PQclear(r);
 			continue;
@@ -158,11 +158,11 @@ static int collect(struct pg_conn *p, int sent, PGresult **ret,
 	return 0;
 }
 
-static int script(struct db_conn *c, const char *sql, struct error *err)
+static int run_script(struct db_conn *c, const char *sql, struct error *err)
 {
-	struct pg_conn *p = of(c);
+	struct pg_conn *p = pg_of(c);
 	PGresult *r = NULL;
-	int rc = collect(p, PQsendQuery(p->pg, sql), &r, err);
+	int rc = collect_result(p, PQsendQuery(p->pg, sql), &r, err);
 
 	PQclear(r);
 	return rc;
@@ -172,7 +172,7 @@ static int script(struct db_conn *c, const char *sql, struct error *err)
 
 static void close_conn(struct db_conn *c)
 {
-	struct pg_conn *p = of(c);
+	struct pg_conn *p = pg_of(c);
 
 	PQfinish(p->pg);
 	free(p);
@@ -200,7 +200,7 @@ static int connect_wait(struct pg_conn *p, struct error *err)
 	return PQsetnonblocking(p->pg, 1) == 0 ? 0 : fail_conn(p, err);
 }
 
-/* What happens when we vanish, or wait: the server's side of our deadlines. */
+/* Set the server's side of our deadlines: what it does when we vanish, or wait. */
 static int set_session(struct pg_conn *p, struct error *err)
 {
 	int64_t ms = p->timeout_ns / NS_PER_MS;
@@ -213,20 +213,20 @@ static int set_session(struct pg_conn *p, struct error *err)
 		 "SET client_min_messages = warning;"
 		 "SET client_encoding = 'UTF8'",
 		 ms, ms, 2 * ms);
-	return script(&p->base, sql, err);
+	return run_script(&p->base, sql, err);
 }
 
 /* Those of locks and of silence stay: who keeps others waiting, or is gone, does so no longer
  * in a statement that may last. */
 static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
 {
-	struct pg_conn *p = of(c);
+	struct pg_conn *p = pg_of(c);
 	char sql[64];
 
 	p->timeout_ns = ns;
 	snprintf(sql, sizeof(sql), "SET statement_timeout = %" PRId64,
 		 ns / NS_PER_MS);
-	return script(c, sql, err);
+	return run_script(c, sql, err);
 }
 
 static void no_notice(void *arg, const PGresult *r)
@@ -245,7 +245,7 @@ static int open_conn(const struct db_config *cfg, struct db_conn **ret,
 	if (!p)
 		return error_nomem(err);
 	p->timeout_ns = cfg->timeout_ns;
-	/* What the URL says wins over our name for it. */
+	/* A name of the program in the URL wins over ours. */
 	p->pg = PQconnectStartParams(keys, values, 1);
 	rc = p->pg ? connect_wait(p, err) : error_nomem(err);
 	if (rc == 0) {
@@ -265,9 +265,9 @@ static void statement_name(size_t i, char out[NAME_MAX_])
 	snprintf(out, NAME_MAX_, "s%zu", i);
 }
 
-static int prepare(struct db_conn *c, size_t n, struct error *err)
+static int prepare_statements(struct db_conn *c, size_t n, struct error *err)
 {
-	struct pg_conn *p = of(c);
+	struct pg_conn *p = pg_of(c);
 
 	for (; p->n_prepared < n; p->n_prepared++) {
 		const struct db_statement *st =
@@ -277,8 +277,10 @@ static int prepare(struct db_conn *c, size_t n, struct error *err)
 		int rc;
 
 		statement_name(p->n_prepared, name);
-		rc = collect(p, PQsendPrepare(p->pg, name, st->sql, 0, NULL),
-			     &r, err);
+		rc = collect_result(p,
+				    PQsendPrepare(p->pg, name, st->sql, 0,
+						  NULL),
+				    &r, err);
 		PQclear(r);
 		if (rc < 0)
 			return error_wrap(err, rc, "%s", st->name);
@@ -288,21 +290,21 @@ static int prepare(struct db_conn *c, size_t n, struct error *err)
 
 /* --------------------------------------------------------------- transactions --- */
 
-static int begin(struct db_conn *c, struct error *err)
+static int begin_transaction(struct db_conn *c, struct error *err)
 {
-	return script(c, "BEGIN", err);
+	return run_script(c, "BEGIN", err);
 }
 
-static int commit(struct db_conn *c, struct error *err)
+static int commit_transaction(struct db_conn *c, struct error *err)
 {
-	return script(c, "COMMIT", err);
+	return run_script(c, "COMMIT", err);
 }
 
-static void rollback(struct db_conn *c)
+static void roll_back(struct db_conn *c)
 {
 	bool again = c->again;
 
-	if (script(c, "ROLLBACK", NULL) < 0)
+	if (run_script(c, "ROLLBACK", NULL) < 0)
 		c->broken = true;
 	c->again = again;
 }
@@ -315,7 +317,8 @@ struct pg_params {
 	char numbers[DB_PARAMS_MAX][24];
 };
 
-static void bind(const struct db_value *params, size_t n, struct pg_params *ret)
+static void bind_params(const struct db_value *params, size_t n,
+			struct pg_params *ret)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct db_value *v = &params[i];
@@ -334,7 +337,7 @@ static void bind(const struct db_value *params, size_t n, struct pg_params *ret)
 }
 
 /* An integer of 2, 4 or 8 bytes, as its column is. */
-static int64_t integer(const void *data, size_t len)
+static int64_t read_integer(const void *data, size_t len)
 {
 	uint16_t n2;
 	uint32_t n4;
@@ -355,7 +358,7 @@ static int64_t integer(const void *data, size_t len)
 	}
 }
 
-static struct db_value column(const PGresult *r, int row, int i, char type)
+static struct db_value read_column(const PGresult *r, int row, int i, char type)
 {
 	struct db_value v = { .type = DB_NULL };
 
@@ -364,7 +367,7 @@ static struct db_value column(const PGresult *r, int row, int i, char type)
 	v.type = type == 't' ? DB_TEXT : DB_BLOB;
 	v.data = PQgetvalue(r, row, i);
 	v.len = (size_t)PQgetlength(r, row, i);
-	return type == 'i' ? DB_INT(integer(v.data, v.len)) : v;
+	return type == 'i' ? DB_INT(read_integer(v.data, v.len)) : v;
 }
 
 static int show_rows(const PGresult *r, const char *types,
@@ -379,7 +382,7 @@ static int show_rows(const PGresult *r, const char *types,
 				 PQnfields(r));
 	for (int k = 0; k < n && each; k++) {
 		for (int i = 0; types[i]; i++)
-			row[i] = column(r, k, i, types[i]);
+			row[i] = read_column(r, k, i, types[i]);
 		rc = each(arg, row);
 		if (rc < 0)
 			return error_set(err, -rc, "%s", strerror(-rc));
@@ -387,18 +390,18 @@ static int show_rows(const PGresult *r, const char *types,
 	return n;
 }
 
-static int query(struct db_conn *c, const struct db_statement *what, size_t i,
-		 const struct db_value *params, size_t n,
-		 int (*each)(void *arg, const struct db_value *row), void *arg,
-		 struct error *err)
+static int run_query(struct db_conn *c, const struct db_statement *what,
+		     size_t i, const struct db_value *params, size_t n,
+		     int (*each)(void *arg, const struct db_value *row),
+		     void *arg, struct error *err)
 {
-	struct pg_conn *p = of(c);
+	struct pg_conn *p = pg_of(c);
 	struct pg_params b;
 	char name[NAME_MAX_];
 	PGresult *r = NULL;
 	int sent, rc;
 
-	bind(params, n, &b);
+	bind_params(params, n, &b);
 	statement_name(i, name);
 	if (i < p->n_prepared)
 		sent = PQsendQueryPrepared(p->pg, name, (int)n, b.values,
@@ -406,7 +409,7 @@ static int query(struct db_conn *c, const struct db_statement *what, size_t i,
 	else
 		sent = PQsendQueryParams(p->pg, what->sql, (int)n, NULL,
 					 b.values, b.lengths, b.formats, 1);
-	rc = collect(p, sent, &r, err);
+	rc = collect_result(p, sent, &r, err);
 	if (rc == 0)
 		rc = what->types[0] ? show_rows(r, what->types, each, arg, err)
 				    : atoi(PQcmdTuples(r));
@@ -426,10 +429,10 @@ const struct db_ops db_pg_ops = {
 	.connect = open_conn,
 	.close = close_conn,
 	.set_timeout = set_timeout,
-	.script = script,
-	.prepare = prepare,
-	.begin = begin,
-	.commit = commit,
-	.rollback = rollback,
-	.query = query,
+	.script = run_script,
+	.prepare = prepare_statements,
+	.begin = begin_transaction,
+	.commit = commit_transaction,
+	.rollback = roll_back,
+	.query = run_query,
 };

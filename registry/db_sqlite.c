@@ -22,12 +22,12 @@ struct sqlite_conn {
 	size_t n_prepared;
 };
 
-static struct sqlite_conn *of(struct db_conn *c)
+static struct sqlite_conn *sqlite_of(struct db_conn *c)
 {
 	return container_of(c, struct sqlite_conn, base);
 }
 
-static int fail(struct sqlite_conn *s, struct error *err)
+static int set_failure(struct sqlite_conn *s, struct error *err)
 {
 	int code = sqlite3_errcode(s->db) & 0xff;
 
@@ -48,7 +48,7 @@ static int fail(struct sqlite_conn *s, struct error *err)
 static int refuse_file(struct sqlite_conn *s, struct error *err)
 {
 	int code = sqlite3_errcode(s->db) & 0xff;
-	int rc = fail(s, err);
+	int rc = set_failure(s, err);
 
 	if (code == SQLITE_NOTADB)
 		return error_set(err, -rc,
@@ -65,18 +65,18 @@ static int refuse_file(struct sqlite_conn *s, struct error *err)
 	return rc;
 }
 
-static int script(struct db_conn *c, const char *sql, struct error *err)
+static int run_script(struct db_conn *c, const char *sql, struct error *err)
 {
-	struct sqlite_conn *s = of(c);
+	struct sqlite_conn *s = sqlite_of(c);
 
 	if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-		return fail(s, err);
+		return set_failure(s, err);
 	return 0;
 }
 
 static void close_conn(struct db_conn *c)
 {
-	struct sqlite_conn *s = of(c);
+	struct sqlite_conn *s = sqlite_of(c);
 
 	for (size_t i = 0; i < s->n_prepared; i++)
 		sqlite3_finalize(s->prepared[i]);
@@ -99,12 +99,12 @@ static int open_file(struct sqlite_conn *s, const char *path, int64_t timeout,
 			    NULL) != SQLITE_OK)
 		return s->db ? refuse_file(s, err) : error_nomem(err);
 	sqlite3_busy_timeout(s->db, (int)(timeout / 1000000));
-	rc = script(&s->base,
-		    "PRAGMA journal_mode = WAL;"
-		    "PRAGMA synchronous = NORMAL;"
-		    "PRAGMA foreign_keys = ON;"
-		    "PRAGMA journal_size_limit = 67108864;",
-		    err);
+	rc = run_script(&s->base,
+			"PRAGMA journal_mode = WAL;"
+			"PRAGMA synchronous = NORMAL;"
+			"PRAGMA foreign_keys = ON;"
+			"PRAGMA journal_size_limit = 67108864;",
+			err);
 	return rc < 0 ? refuse_file(s, err) : 0;
 }
 
@@ -130,9 +130,9 @@ static int open_conn(const struct db_config *cfg, struct db_conn **ret,
 	return 0;
 }
 
-static int prepare(struct db_conn *c, size_t n, struct error *err)
+static int prepare_statements(struct db_conn *c, size_t n, struct error *err)
 {
-	struct sqlite_conn *s = of(c);
+	struct sqlite_conn *s = sqlite_of(c);
 
 	s->prepared = calloc(n, sizeof(struct sqlite3_stmt *));
 	if (!s->prepared)
@@ -145,24 +145,25 @@ static int prepare(struct db_conn *c, size_t n, struct error *err)
 				       SQLITE_PREPARE_PERSISTENT,
 				       &s->prepared[s->n_prepared],
 				       NULL) != SQLITE_OK)
-			return error_wrap(err, fail(s, err), "%s", st->name);
+			return error_wrap(err, set_failure(s, err), "%s",
+					  st->name);
 	}
 	return 0;
 }
 
-static int begin(struct db_conn *c, struct error *err)
+static int begin_transaction(struct db_conn *c, struct error *err)
 {
-	return script(c, "BEGIN IMMEDIATE", err);
+	return run_script(c, "BEGIN IMMEDIATE", err);
 }
 
-static int commit(struct db_conn *c, struct error *err)
+static int commit_transaction(struct db_conn *c, struct error *err)
 {
-	return script(c, "COMMIT", err);
+	return run_script(c, "COMMIT", err);
 }
 
-static void rollback(struct db_conn *c)
+static void roll_back(struct db_conn *c)
 {
-	struct sqlite_conn *s = of(c);
+	struct sqlite_conn *s = sqlite_of(c);
 	bool again = c->again;
 
 	/* Some errors have rolled back already. */
@@ -196,12 +197,12 @@ static int bind_params(struct sqlite_conn *s, sqlite3_stmt *st,
 		else
 			rc = sqlite3_bind_null(st, at);
 		if (rc != SQLITE_OK)
-			return fail(s, err);
+			return set_failure(s, err);
 	}
 	return 0;
 }
 
-static struct db_value column(sqlite3_stmt *st, int i, char type)
+static struct db_value read_column(sqlite3_stmt *st, int i, char type)
 {
 	struct db_value v = { .type = DB_NULL };
 
@@ -225,30 +226,30 @@ static int show_rows(struct sqlite_conn *s, sqlite3_stmt *st, const char *types,
 
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		for (int i = 0; types[i]; i++)
-			row[i] = column(st, i, types[i]);
+			row[i] = read_column(st, i, types[i]);
 		rc = each ? each(arg, row) : 0;
 		if (rc < 0)
 			return error_set(err, -rc, "%s", strerror(-rc));
 		n++;
 	}
 	if (rc != SQLITE_DONE)
-		return fail(s, err);
+		return set_failure(s, err);
 	return types[0] ? n : sqlite3_changes(s->db);
 }
 
-static int query(struct db_conn *c, const struct db_statement *what, size_t i,
-		 const struct db_value *params, size_t n,
-		 int (*each)(void *arg, const struct db_value *row), void *arg,
-		 struct error *err)
+static int run_query(struct db_conn *c, const struct db_statement *what,
+		     size_t i, const struct db_value *params, size_t n,
+		     int (*each)(void *arg, const struct db_value *row),
+		     void *arg, struct error *err)
 {
-	struct sqlite_conn *s = of(c);
+	struct sqlite_conn *s = sqlite_of(c);
 	bool once = i >= s->n_prepared;
 	sqlite3_stmt *st = once ? NULL : s->prepared[i];
 	int rc;
 
 	if (once &&
 	    sqlite3_prepare_v2(s->db, what->sql, -1, &st, NULL) != SQLITE_OK)
-		return fail(s, err);
+		return set_failure(s, err);
 	rc = bind_params(s, st, params, n, err);
 	if (rc == 0)
 		rc = show_rows(s, st, what->types, each, arg, err);
@@ -273,10 +274,10 @@ const struct db_ops db_sqlite_ops = {
 	.one_writer = true,
 	.connect = open_conn,
 	.close = close_conn,
-	.script = script,
-	.prepare = prepare,
-	.begin = begin,
-	.commit = commit,
-	.rollback = rollback,
-	.query = query,
+	.script = run_script,
+	.prepare = prepare_statements,
+	.begin = begin_transaction,
+	.commit = commit_transaction,
+	.rollback = roll_back,
+	.query = run_query,
 };

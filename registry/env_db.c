@@ -15,7 +15,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define N_MAX 24
 
-/* One statement, and what its rows are for. */
+/* A statement, and what its rows are for. */
 struct env_query {
 	enum statement what;
 	struct db_value v[N_MAX];
@@ -24,15 +24,15 @@ struct env_query {
 	void *arg;
 };
 
-static void add(struct env_query *q, struct db_value v)
+static void add_value(struct env_query *q, struct db_value v)
 {
 	q->v[q->n++] = v;
 }
 
 static void add_name(struct env_query *q, const struct env_name *n)
 {
-	add(q, db_text(n->repo));
-	add(q, db_text(n->key));
+	add_value(q, db_text(n->repo));
+	add_value(q, db_text(n->key));
 }
 
 static int query_one(struct db_conn *c, void *arg, struct error *err)
@@ -42,7 +42,7 @@ static int query_one(struct db_conn *c, void *arg, struct error *err)
 	return db_query(c, q->what, q->v, q->n, q->each, q->arg, err);
 }
 
-static int change(struct db *db, struct env_query *q, struct error *err)
+static int run_change(struct db *db, struct env_query *q, struct error *err)
 {
 	return db_run(db, DB_WRITE, query_one, q, err);
 }
@@ -126,11 +126,11 @@ int env_db_list(struct db *db, const struct env_filter *f, env_known_fn *fn,
 			       .arg = &r };
 	int rc;
 
-	add(&q, db_text(f->repo));
-	add(&q, db_text(f->begins));
-	add(&q, db_text(f->after));
-	add(&q, DB_INT(f->now_ms));
-	add(&q, DB_INT(f->limit));
+	add_value(&q, db_text(f->repo));
+	add_value(&q, db_text(f->begins));
+	add_value(&q, db_text(f->after));
+	add_value(&q, DB_INT(f->now_ms));
+	add_value(&q, DB_INT(f->limit));
 	rc = db_run(db, DB_ALONE, query_one, &q, err);
 	return rc < 0 ? rc : 0;
 }
@@ -203,7 +203,7 @@ static int check_room(struct db_conn *c, const struct env_name *n,
 	return 0;
 }
 
-static int take(struct db_conn *c, void *arg, struct error *err)
+static int take_lease(struct db_conn *c, void *arg, struct error *err)
 {
 	struct env_taking *t = arg;
 	int n, rc;
@@ -238,19 +238,19 @@ int env_db_take(struct db *db, const struct env_name *n,
 				     .each = note_number,
 				     .arg = &t.generation };
 	add_name(&t.known, n);
-	add(&t.take, db_text(w->by));
-	add(&t.take, db_text(n->owner));
-	add(&t.take, DB_INT(w->ttl_ms));
-	add(&t.take, DB_INT(n->now_ms));
+	add_value(&t.take, db_text(w->by));
+	add_value(&t.take, db_text(n->owner));
+	add_value(&t.take, DB_INT(w->ttl_ms));
+	add_value(&t.take, DB_INT(n->now_ms));
 	add_name(&t.take, n);
-	add(&t.take, DB_INT(ENV_LEASE_MAX_MS));
-	add(&t.take, db_text(w->instead));
+	add_value(&t.take, DB_INT(ENV_LEASE_MAX_MS));
+	add_value(&t.take, db_text(w->instead));
 	add_name(&t.name, n);
-	add(&t.name, DB_INT(n->now_ms));
-	add(&t.name, db_text(w->by));
-	add(&t.name, db_text(n->owner));
-	add(&t.name, DB_INT(w->ttl_ms));
-	rc = db_run(db, DB_WRITE, take, &t, err);
+	add_value(&t.name, DB_INT(n->now_ms));
+	add_value(&t.name, db_text(w->by));
+	add_value(&t.name, db_text(n->owner));
+	add_value(&t.name, DB_INT(w->ttl_ms));
+	rc = db_run(db, DB_WRITE, take_lease, &t, err);
 	if (rc > 0)
 		*ret_generation = t.generation;
 	return rc;
@@ -261,8 +261,8 @@ static void add_lease(struct env_query *q, const struct env_name *n,
 		      int64_t generation)
 {
 	add_name(q, n);
-	add(q, DB_INT(generation));
-	add(q, db_text(n->owner));
+	add_value(q, DB_INT(generation));
+	add_value(q, db_text(n->owner));
 }
 
 int env_db_renew(struct db *db, const struct env_name *n, int64_t generation,
@@ -270,9 +270,9 @@ int env_db_renew(struct db *db, const struct env_name *n, int64_t generation,
 {
 	struct env_query q = { .what = SQL_ENV_RENEW };
 
-	add(&q, DB_INT(n->now_ms));
+	add_value(&q, DB_INT(n->now_ms));
 	add_lease(&q, n, generation);
-	return change(db, &q, err);
+	return run_change(db, &q, err);
 }
 
 int env_db_drop(struct db *db, const struct env_name *n, int64_t generation,
@@ -280,10 +280,10 @@ int env_db_drop(struct db *db, const struct env_name *n, int64_t generation,
 {
 	struct env_query q = { .what = SQL_ENV_DROP };
 
-	add(&q, DB_INT(n->now_ms));
-	add(&q, DB_INT(has_failed));
+	add_value(&q, DB_INT(n->now_ms));
+	add_value(&q, DB_INT(has_failed));
 	add_lease(&q, n, generation);
-	return change(db, &q, err);
+	return run_change(db, &q, err);
 }
 
 int env_db_publish(struct db *db, const struct env_name *n, int64_t generation,
@@ -291,15 +291,15 @@ int env_db_publish(struct db *db, const struct env_name *n, int64_t generation,
 {
 	struct env_query q = { .what = SQL_ENV_PUBLISH };
 
-	add(&q, DB_INT(n->now_ms));
-	add(&q, db_text(p->capture));
-	add(&q, db_text(p->description));
-	add(&q, DB_INT(p->stored));
-	add(&q, db_text(p->by));
-	add(&q, db_text(p->program));
-	add(&q, DB_INT(p->ttl_ms ? n->now_ms + p->ttl_ms : 0));
+	add_value(&q, DB_INT(n->now_ms));
+	add_value(&q, db_text(p->capture));
+	add_value(&q, db_text(p->description));
+	add_value(&q, DB_INT(p->stored));
+	add_value(&q, db_text(p->by));
+	add_value(&q, db_text(p->program));
+	add_value(&q, DB_INT(p->ttl_ms ? n->now_ms + p->ttl_ms : 0));
 	add_lease(&q, n, generation);
-	return change(db, &q, err);
+	return run_change(db, &q, err);
 }
 
 /* ----------------------------------------------------------------------- marks --- */
@@ -309,11 +309,11 @@ int env_db_used(struct db *db, const struct env_name *n, const char *capture,
 {
 	struct env_query q = { .what = SQL_ENV_USED };
 
-	add(&q, DB_INT(n->now_ms));
+	add_value(&q, DB_INT(n->now_ms));
 	add_name(&q, n);
-	add(&q, db_text(capture));
-	add(&q, DB_INT(n->now_ms - HOUR_MS));
-	return change(db, &q, err);
+	add_value(&q, db_text(capture));
+	add_value(&q, DB_INT(n->now_ms - HOUR_MS));
+	return run_change(db, &q, err);
 }
 
 int env_db_bad(struct db *db, const struct env_name *n, const char *capture,
@@ -321,10 +321,10 @@ int env_db_bad(struct db *db, const struct env_name *n, const char *capture,
 {
 	struct env_query q = { .what = SQL_ENV_BAD };
 
-	add(&q, db_text(why));
+	add_value(&q, db_text(why));
 	add_name(&q, n);
-	add(&q, db_text(capture));
-	return change(db, &q, err);
+	add_value(&q, db_text(capture));
+	return run_change(db, &q, err);
 }
 
 int env_db_pin(struct db *db, const struct env_name *n, bool is_pinned,
@@ -332,22 +332,23 @@ int env_db_pin(struct db *db, const struct env_name *n, bool is_pinned,
 {
 	struct env_query q = { .what = SQL_ENV_PIN };
 
-	add(&q, DB_INT(is_pinned));
+	add_value(&q, DB_INT(is_pinned));
 	add_name(&q, n);
-	return change(db, &q, err);
+	return run_change(db, &q, err);
 }
 
 int env_db_remove(struct db *db, const struct env_name *n, struct error *err)
 {
 	struct env_query q = { .what = SQL_ENV_REMOVE };
 
-	add(&q, DB_INT(n->now_ms));
+	add_value(&q, DB_INT(n->now_ms));
 	add_name(&q, n);
-	return change(db, &q, err);
+	return run_change(db, &q, err);
 }
 
-/* What goes is counted of many stores and tokens: all are counted once. */
-static int sweep(struct db_conn *c, void *arg, struct error *err)
+/* Remove expired snapshots. They are of many stores and tokens: all of these are counted
+ * once. */
+static int sweep_expired(struct db_conn *c, void *arg, struct error *err)
 {
 	int gone = query_one(c, arg, err), n = gone;
 
@@ -363,7 +364,7 @@ int env_db_sweep(struct db *db, int64_t unused_ms, int64_t now_ms,
 {
 	struct env_query q = { .what = SQL_ENV_SWEEP };
 
-	add(&q, DB_INT(now_ms - DAY_MS));
-	add(&q, DB_INT(unused_ms));
-	return db_run(db, DB_WRITE, sweep, &q, err);
+	add_value(&q, DB_INT(now_ms - DAY_MS));
+	add_value(&q, DB_INT(unused_ms));
+	return db_run(db, DB_WRITE, sweep_expired, &q, err);
 }

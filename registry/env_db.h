@@ -29,7 +29,7 @@ struct env_published {
 	int64_t stored, ttl_ms; /* 0: it does not expire */
 };
 
-/* What the index has of a key; texts are borrowed by whoever is called with it. */
+/* A key as the index has it; texts are borrowed by whoever is called with it. */
 struct env_known {
 	const char *key;
 	bool has_snapshot; /* one that has not expired */
@@ -49,7 +49,7 @@ typedef int env_known_fn(void *arg, const struct env_known *e);
 int env_db_get(struct db *db, const struct env_name *n, env_known_fn *fn,
 	       void *arg, struct error *err) MUST_CHECK;
 
-/* What is listed: snapshots of a store in the order of their keys. */
+/* A filter of lists: snapshots of a store in the order of their keys. */
 struct env_filter {
 	const char *repo, *begins, *after; /* "": any */
 	int64_t now_ms, limit;
@@ -57,7 +57,7 @@ struct env_filter {
 int env_db_list(struct db *db, const struct env_filter *f, env_known_fn *fn,
 		void *arg, struct error *err) MUST_CHECK;
 
-/* Who wants a lease. */
+/* A request for a lease. */
 struct env_lease_wish {
 	const char *by;      /* for people */
 	const char *instead; /* a snapshot that will not do; "": any will */

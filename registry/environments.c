@@ -214,8 +214,9 @@ static const char *state_of(const json_t *o, const struct env_lease_wish *w)
 
 /* The table is changed only where a look at it says that this can succeed: of a thousand
  * that wait, nobody keeps others from writing. */
-static int take(struct call *c, const struct env_name *n,
-		const struct env_lease_wish *w, json_t **ret, struct error *err)
+static int wait_for_lease(struct call *c, const struct env_name *n,
+			  const struct env_lease_wish *w, json_t **ret,
+			  struct error *err)
 {
 	int64_t generation = 0;
 	json_t *o = NULL;
@@ -260,7 +261,7 @@ int environments_take(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = read_wish(body, &w, err);
 	if (rc == 0)
-		rc = take(c, &n, &w, &o, err);
+		rc = wait_for_lease(c, &n, &w, &o, err);
 	return rc < 0 ? rc : call_send_json(c, o, err);
 }
 

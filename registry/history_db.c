@@ -105,7 +105,8 @@ static uint32_t *worst_blames(const struct start_found *f)
 	return v;
 }
 
-/* Of so many starts the sum is a number that the database has, whatever clocks say. */
+/* A time whose sum over so many starts is a number that the database has, whatever clocks
+ * say. */
 static int64_t sane_ms(int64_t ns)
 {
 	int64_t v = ns / NS_PER_MS;
@@ -195,7 +196,7 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 			DB_INT(is_top), DB_INT(job_start_class(&f->head)));
 }
 
-/* Of the nodes together; 0 where some do not say how many they have. */
+/* GPUs of the nodes together; 0 where some do not say how many they have. */
 static uint64_t gpus_of(const struct start_report *r)
 {
 	uint64_t gpus = 0;
@@ -207,8 +208,8 @@ static uint64_t gpus_of(const struct start_report *r)
 	return gpus;
 }
 
-/* What most nodes have is first, then what took them longest: what a single node makes up
- * takes no place of it, whichever was heard of first. */
+/* Order of stages: those of most nodes are first, then those that took longest: a stage
+ * that a single node makes up takes no place of others, whichever was heard of first. */
 static int history_by_nodes(const void *x, const void *y)
 {
 	const struct start_stage *a = *(const struct start_stage *const *)x,
@@ -298,7 +299,7 @@ static int put_summary(struct db_conn *c, const struct start_found *f,
 		    : error_nomem(err);
 }
 
-/* Whoever makes up images, labels and stages fills no disk. */
+/* Bound the rows of a day: whoever makes up images, labels and stages fills no disk. */
 static int trim_day(struct db_conn *c, int64_t day, struct error *err)
 {
 	int64_t rows = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What stays of starts when their events are forgotten: a row for each of their nodes,
- * and sums by day.  All of it blocks: threads of the pool only.
+ * History of starts whose events are forgotten: a row for each of their nodes, and sums
+ * by day. All of it blocks: threads of the pool only.
  */
 #ifndef BOOTSEER_REGISTRY_HISTORY_DB_H
 #define BOOTSEER_REGISTRY_HISTORY_DB_H
@@ -45,7 +45,7 @@ int history_db_add(struct db *db, const struct start_found *f,
 int history_db_past(struct db *db, int64_t start, const struct start_report *r,
 		    struct start_past *past, struct error *err) MUST_CHECK;
 
-/* One start of a node. */
+/* A start of a node. */
 struct history_start {
 	int64_t start, at, busy_ms, median_ms; /* at: seconds since 1970 */
 	bool is_slow;

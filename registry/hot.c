@@ -24,7 +24,7 @@ struct kept_hot {
 	unsigned int refs; /* by hot.lock */
 };
 
-/* What is known of one start. */
+/* The kept list of a start. */
 struct slot {
 	int64_t start, version, made_ms;
 	struct kept_hot *kept; /* NULL: nothing yet */
@@ -82,7 +82,7 @@ int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
 
 /* ------------------------------------------------------------------ the cache --- */
 
-static void unref(struct hot *h, struct kept_hot *k)
+static void unref_kept(struct hot *h, struct kept_hot *k)
 {
 	if (!k || --k->refs > 0)
 		return;
@@ -97,7 +97,7 @@ static void drop_kept(struct hot *h, struct slot *s)
 		return;
 	h->stats.bytes -= s->kept->list.trace.len;
 	h->stats.lists--;
-	unref(h, s->kept);
+	unref_kept(h, s->kept);
 	s->kept = NULL;
 }
 
@@ -146,7 +146,7 @@ static struct slot *find_slot(struct hot *h, int64_t start)
 	return s;
 }
 
-static void shrink(struct hot *h)
+static void shrink_cache(struct hot *h)
 {
 	struct slot *s, *next;
 
@@ -165,8 +165,8 @@ static void leave_slot(struct hot *h, struct slot *s)
 		free_slot(h, s);
 }
 
-static void keep(struct hot *h, struct slot *s, struct kept_hot *k,
-		 int64_t version, int64_t made_ms)
+static void keep_list(struct hot *h, struct slot *s, struct kept_hot *k,
+		      int64_t version, int64_t made_ms)
 {
 	drop_kept(h, s);
 	s->kept = k;
@@ -231,8 +231,8 @@ static int load_runs(struct hot *h, int64_t start, struct runs *r,
 	return rc;
 }
 
-static int merge(struct hot *h, int64_t start, struct hot_row *ret,
-		 struct error *err)
+static int merge_start(struct hot *h, int64_t start, struct hot_row *ret,
+		       struct error *err)
 {
 	const struct trace_merge_config cfg = {
 		.min_confidence = HOT_MIN_CONFIDENCE,
@@ -252,7 +252,7 @@ static int merge(struct hot *h, int64_t start, struct hot_row *ret,
 	return rc;
 }
 
-static struct timespec deadline(const struct hot *h)
+static struct timespec wait_deadline(const struct hot *h)
 {
 	int64_t until = clock_now_ns() + h->timeout_ns;
 
@@ -263,7 +263,7 @@ static struct timespec deadline(const struct hot *h)
 /* Starts that are merged all the time have no more than a few threads wait. */
 static int merge_begin(struct hot *h, struct error *err)
 {
-	const struct timespec until = deadline(h);
+	const struct timespec until = wait_deadline(h);
 	int rc = 0;
 
 	pthread_mutex_lock(&h->lock);
@@ -298,7 +298,7 @@ static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 	buf_reset(&ret->trace);
 	ret->version = s->version;
 	ret->made_ms = wall_ms();
-	rc = merge(h, s->id, ret, err);
+	rc = merge_start(h, s->id, ret, err);
 	merge_end(h);
 	/* Without it in the database the others merge for themselves. */
 	if (rc == 0 && trace_db_hot_put(h->db, s->id, ret, NULL) < 0)
@@ -373,7 +373,7 @@ static bool is_usable(const struct slot *slot, const struct start *s)
 static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 		      struct error *err)
 {
-	const struct timespec t = deadline(h);
+	const struct timespec t = wait_deadline(h);
 	uint64_t tries = slot->tries;
 	int rc = 0;
 
@@ -383,7 +383,7 @@ static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 	slot->waiters--;
 	if (rc)
 		return error_set(err, EBUSY, "the list is being merged");
-	/* What failed for the one who made it would fail for each waiter. */
+	/* An error of the thread that made the list would be that of each waiter. */
 	if (slot->tries == tries || !slot->error.code || is_usable(slot, s))
 		return 0;
 	if (err)
@@ -392,8 +392,8 @@ static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 }
 
 /* With the lock held, which is given up meanwhile. */
-static int fill(struct hot *h, struct slot *slot, const struct start *s,
-		bool may_merge, struct error *err)
+static int fill_slot(struct hot *h, struct slot *slot, const struct start *s,
+		     bool may_merge, struct error *err)
 {
 	struct hot_row row = { .version = 0 };
 	struct error why = ERROR_INIT;
@@ -414,7 +414,7 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 	if (rc < 0 && err)
 		*err = why;
 	if (k)
-		keep(h, slot, k, row.version, row.made_ms);
+		keep_list(h, slot, k, row.version, row.made_ms);
 	buf_fini(&row.trace);
 	pthread_cond_broadcast(&h->ready);
 	return rc;
@@ -430,7 +430,7 @@ static int lend_kept(struct hot *h, struct slot *slot, int rc,
 		*ret = &slot->kept->list;
 	}
 	leave_slot(h, slot);
-	shrink(h);
+	shrink_cache(h);
 	pthread_mutex_unlock(&h->lock);
 	return rc;
 }
@@ -451,7 +451,7 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 		h->stats.hits_total++;
 	while (rc == 0 && !is_usable(slot, s))
 		rc = slot->busy ? wait_ready(h, slot, s, err)
-				: fill(h, slot, s, true, err);
+				: fill_slot(h, slot, s, true, err);
 	/* An older list is better than none. */
 	if (rc == -EBUSY && slot->kept)
 		rc = 0;
@@ -474,7 +474,7 @@ int hot_get_merged(struct hot *h, const struct start *s,
 	}
 	if (!slot->kept)
 		rc = slot->busy ? error_set(err, ENOENT, "it is being merged")
-				: fill(h, slot, s, false, err);
+				: fill_slot(h, slot, s, false, err);
 	return lend_kept(h, slot, rc, ret);
 }
 
@@ -483,7 +483,7 @@ void hot_put(struct hot *h, struct hot_list_text *l)
 	struct kept_hot *k = container_of(l, struct kept_hot, list);
 
 	pthread_mutex_lock(&h->lock);
-	unref(h, k);
+	unref_kept(h, k);
 	pthread_mutex_unlock(&h->lock);
 }
 

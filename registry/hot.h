@@ -12,7 +12,7 @@
 
 #define HOT_ETAG_MAX 40
 
-/* One list; never changes. */
+/* A list; never changes. */
 struct hot_list_text {
 	struct buf trace; /* encoded */
 	char etag[HOT_ETAG_MAX];

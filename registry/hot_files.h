@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a hot list is made of: its size, its files, and how it grows with the time of the
- * start.  Pure.
+ * Contents of a hot list: its size, its files, and how it grows with the time of the
+ * start. Pure.
  */
 #ifndef BOOTSEER_REGISTRY_HOT_FILES_H
 #define BOOTSEER_REGISTRY_HOT_FILES_H

@@ -23,7 +23,7 @@ static int note_id(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int put(struct db_conn *c, void *arg, struct error *err)
+static int put_report(struct db_conn *c, void *arg, struct error *err)
 {
 	struct image_put *p = arg;
 	const struct image_start_name *s = p->n;
@@ -56,7 +56,7 @@ int image_db_put(struct db *db, const struct image_start_name *n, int64_t now,
 			       .r = r,
 			       .now = now,
 			       .figures = json_dumps(r->start, JSON_COMPACT) };
-	int rc = p.figures ? db_run(db, DB_WRITE, put, &p, err)
+	int rc = p.figures ? db_run(db, DB_WRITE, put_report, &p, err)
 			   : error_nomem(err);
 
 	free(p.figures);
@@ -197,7 +197,7 @@ int image_db_peers(struct db *db, const struct image_peers_query *p,
 
 /* ------------------------------------------------------------------- sweep --- */
 
-static int sweep(struct db_conn *c, void *arg, struct error *err)
+static int sweep_reports(struct db_conn *c, void *arg, struct error *err)
 {
 	int gone = DB_QUERY(c, SQL_IMAGE_EXPIRE, NULL, NULL, err,
 			    DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
@@ -210,5 +210,5 @@ static int sweep(struct db_conn *c, void *arg, struct error *err)
 
 int image_db_sweep(struct db *db, int64_t before, struct error *err)
 {
-	return db_run(db, DB_WRITE, sweep, &before, err);
+	return db_run(db, DB_WRITE, sweep_reports, &before, err);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What nodes said of starts of images on them, in the database: the last report of each
- * node and start.  All of it blocks: threads of the pool only.
+ * Reports of nodes on starts of images, in the database: the last report of each node and
+ * start. All of it blocks: threads of the pool only.
  */
 #ifndef BOOTSEER_REGISTRY_IMAGE_DB_H
 #define BOOTSEER_REGISTRY_IMAGE_DB_H
@@ -39,7 +39,8 @@ struct image_start_row {
 	const char *node, *job, *name, *figures; /* figures: JSON */
 	int64_t attempt, received, peer_bytes, origin_bytes;
 };
-/* Of one image, repository and workload; the newest first.  `n->node` is not asked. */
+/* List the starts of an image, repository and workload; the newest first. `n->node` is
+ * not asked. */
 int image_db_starts(struct db *db, const struct image_start_name *n,
 		    int64_t limit,
 		    int (*each)(void *arg, const struct image_start_row *r),

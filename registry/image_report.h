@@ -15,7 +15,7 @@
 #define IMAGE_REPORT_MAX (16u << 10) /* bytes of one */
 #define IMAGE_REPORT_FILES_MAX 20u   /* that were missed most */
 #define IMAGE_REPORT_PEERS_MAX 32u   /* that gave most */
-/* Of one report; as many reports as are kept have a sum. */
+/* Most bytes of one report; as many reports as are kept have a sum. */
 #define IMAGE_REPORT_BYTES_MAX (INT64_C(1) << 43)
 
 struct image_report {

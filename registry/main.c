@@ -35,7 +35,7 @@ static void on_grace_over(struct loop_timer *t)
 	loop_stop(d->service.loop);
 }
 
-static void end(struct registry_daemon *d, int signo)
+static void end_service(struct registry_daemon *d, int signo)
 {
 	struct service *s = &d->service;
 
@@ -50,12 +50,12 @@ static void end(struct registry_daemon *d, int signo)
 
 static void on_term(struct loop_signal *s, int signo)
 {
-	end(container_of(s, struct registry_daemon, on_term), signo);
+	end_service(container_of(s, struct registry_daemon, on_term), signo);
 }
 
 static void on_int(struct loop_signal *s, int signo)
 {
-	end(container_of(s, struct registry_daemon, on_int), signo);
+	end_service(container_of(s, struct registry_daemon, on_int), signo);
 }
 
 static void on_hup(struct loop_signal *s, int signo)
@@ -97,7 +97,7 @@ static int watch_signals(struct registry_daemon *d, struct error *err)
 	return rc;
 }
 
-/* One descriptor for each client. */
+/* Raise the limit of descriptors: each client has one. */
 static void raise_descriptors(const struct registry_config *cfg)
 {
 	rlim_t want = cfg->max_connections + DESCRIPTORS_BESIDE;
@@ -134,7 +134,7 @@ static void stop(struct registry_daemon *d)
 	service_fini(s);
 }
 
-static int run(const struct registry_config *cfg, struct error *err)
+static int run_service(const struct registry_config *cfg, struct error *err)
 {
 	struct registry_daemon d = { .service = { .cfg = cfg } };
 	struct service *s = &d.service;
@@ -174,11 +174,11 @@ static int start(const struct registry_config *cfg, struct error *err)
 		return 0;
 	}
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
-	return run(cfg, err);
+	return run_service(cfg, err);
 }
 
-/* What the configuration names is read, so that --check-config tells.  It alone
- * also minds a certificate that is over: whoever runs goes on, and logs it. */
+/* Read the files that the configuration names, so that --check-config tells of them. It
+ * alone also minds a certificate that is over: whoever runs goes on, and logs it. */
 static int check_files(const struct registry_config *c, bool is_check,
 		       struct error *err)
 {

@@ -19,12 +19,12 @@ static const char error_schema[] =
 	"\"message\":{\"type\":\"string\"}}}}}";
 
 /* Takes the reference of `value`, as all json_ functions "_new" do. */
-static int put(json_t *object, const char *key, json_t *value)
+static int put_member(json_t *object, const char *key, json_t *value)
 {
 	return json_object_set_new(object, key, value);
 }
 
-static json_t *content(const char *type, const char *schema)
+static json_t *make_content(const char *type, const char *schema)
 {
 	json_t *s = json_loads(schema, 0, NULL);
 
@@ -68,13 +68,14 @@ static int add_answer(json_t *all, const struct route_answer *a)
 
 	snprintf(status, sizeof(status), "%d", a->status);
 	if (a->status >= HTTPD_BAD_REQUEST)
-		return put(all, status, error_answer(a->help));
+		return put_member(all, status, error_answer(a->help));
 	one = json_pack("{s:s}", "description", a->help);
-	if (a->type && put(one, "content", content(a->type, schema)) < 0) {
+	if (a->type &&
+	    put_member(one, "content", make_content(a->type, schema)) < 0) {
 		json_decref(one);
 		return -1;
 	}
-	return put(all, status, one);
+	return put_member(all, status, one);
 }
 
 static json_t *make_answers(const struct route *r)
@@ -84,13 +85,15 @@ static json_t *make_answers(const struct route *r)
 
 	for (size_t i = 0; i < ROUTE_ANSWERS_MAX && r->answers[i].status; i++)
 		rc |= add_answer(all, &r->answers[i]);
-	rc |= put(all, "400", error_answer("A parameter is wrong."));
+	rc |= put_member(all, "400", error_answer("A parameter is wrong."));
 	if (r->role != ROLE_NONE) {
-		rc |= put(all, "401", error_answer("No token, or unknown."));
-		rc |= put(all, "403", error_answer("The token may not."));
+		rc |= put_member(all, "401",
+				 error_answer("No token, or unknown."));
+		rc |= put_member(all, "403",
+				 error_answer("The token may not."));
 	}
 	if (!r->on_loop)
-		rc |= put(all, "503", error_answer("Try again later."));
+		rc |= put_member(all, "503", error_answer("Try again later."));
 	if (rc == 0)
 		return all;
 	json_decref(all);
@@ -112,14 +115,15 @@ static json_t *make_operation(const struct route *r)
 	int rc = o ? 0 : -1;
 
 	if (rc == 0 && r->body)
-		rc = put(o, "requestBody",
-			 json_pack("{s:b,s:o}", "required", 1, "content",
-				   content(r->body, body_schema(r->body))));
+		rc = put_member(o, "requestBody",
+				json_pack("{s:b,s:o}", "required", 1, "content",
+					  make_content(r->body,
+						       body_schema(r->body))));
 	if (rc == 0)
-		rc = put(o, "security",
-			 r->role == ROLE_NONE
-				 ? json_array()
-				 : json_pack("[{s:[]}]", "bearer"));
+		rc = put_member(o, "security",
+				r->role == ROLE_NONE
+					? json_array()
+					: json_pack("[{s:[]}]", "bearer"));
 	if (rc == 0)
 		return o;
 	json_decref(o);
@@ -133,12 +137,12 @@ static int add_route(json_t *paths, const struct route *r)
 
 	if (!at) {
 		at = json_object();
-		if (put(paths, r->path, at) < 0)
+		if (put_member(paths, r->path, at) < 0)
 			return -1;
 	}
 	for (size_t i = 0; httpd_method_name(r->method)[i]; i++)
 		method[i] = (char)(httpd_method_name(r->method)[i] | 0x20);
-	return put(at, method, make_operation(r));
+	return put_member(at, method, make_operation(r));
 }
 
 int openapi_make(const struct route *routes, size_t n, struct buf *ret,

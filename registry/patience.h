@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of one registry; begins with zeros. */
+/* Patience with one registry; begins with zeros. */
 struct patience {
 	atomic_int_fast64_t silent_until; /* it is taken to hang so long */
 	atomic_uint n_asking;

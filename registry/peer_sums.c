@@ -26,7 +26,7 @@ struct peer_sums {
 	struct peer_pair *places;
 	size_t n_places, n_pairs;
 	uint64_t got, origin, left_out;
-	/* Of peer_sums_end(). */
+	/* Set by peer_sums_end(). */
 	struct peer_node *node_list;
 	uint32_t *order;
 };

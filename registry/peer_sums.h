@@ -38,7 +38,7 @@ DEFINE_AUTO(peer_sums)
  * the bounds is counted as left out. */
 int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 		  uint64_t origin) MUST_CHECK;
-/* Of what it had of all, so much came from `giver`. */
+/* Add bytes of a pair: so much of all that `taker` had came from `giver`. */
 int peer_sums_add_pair(struct peer_sums *s, const char *giver,
 		       const char *taker, uint64_t bytes) MUST_CHECK;
 

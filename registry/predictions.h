@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What starts of all images read, for images that nobody has started: made of the merged
- * lists of many repositories, kept in memory and made anew each five seconds while somebody asks.
+ * Predictions of starts, for images that nobody has started: made of the merged lists of
+ * many repositories, kept in memory and made anew each five seconds while somebody asks.
  * Whose content is told to whom is in SECURITY.md.
  */
 #ifndef BOOTSEER_REGISTRY_PREDICTIONS_H
@@ -21,10 +21,11 @@ void predictions_free(struct predictions *p);
 DEFINE_AUTO(predictions)
 
 /*
- * What whoever may see the repositories below `prefix` ("": all) is told: an encoded trace
- * of no image.  Blocks while it is made, but for nobody else who makes it.  -ENOENT: there is
- * nothing to tell, or it is being made for the first time, or it could not be made, which is
- * logged: for who asks a missing prediction is a missing trace.  The caller gives it back.
+ * Get the prediction for whoever may see the repositories below `prefix` ("": all): an
+ * encoded trace of no image. Blocks while it is made, but for nobody else who makes it.
+ * -ENOENT: there is nothing to tell, or it is being made for the first time, or it could
+ * not be made, which is logged: for who asks a missing prediction is a missing trace. The
+ * caller gives it back.
  */
 struct prediction_text;
 int predictions_get(struct predictions *p, const char *prefix,

@@ -45,7 +45,7 @@ static uint64_t *age_of(struct recent *r, const char *name)
 }
 
 /* Grows whenever something that the key depends on is forgotten. */
-static uint64_t age(struct recent *r, const struct recent_key *key)
+static uint64_t age_of_key(struct recent *r, const struct recent_key *key)
 {
 	const uint64_t *image = age_of(r, key->image);
 	const uint64_t *repo = age_of(r, key->repo);
@@ -67,7 +67,7 @@ static void free_answer(struct recent *r, struct recent_answer *a)
 	answer_free(a);
 }
 
-static void clear(struct recent *r)
+static void clear_answers(struct recent *r)
 {
 	struct recent_answer *a, *next;
 
@@ -79,7 +79,7 @@ void recent_free(struct recent *r)
 {
 	if (!r)
 		return;
-	clear(r);
+	clear_answers(r);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
@@ -91,7 +91,7 @@ bool recent_get(struct recent *r, const struct recent_key *key, int64_t now_ns,
 	bool found;
 
 	pthread_mutex_lock(&r->lock);
-	*ret_age = age(r, key);
+	*ret_age = age_of_key(r, key);
 	HASH_FIND_STR(r->answers, key->text, a);
 	found = a && a->until > now_ns;
 	if (found)
@@ -101,12 +101,13 @@ bool recent_get(struct recent *r, const struct recent_key *key, int64_t now_ns,
 }
 
 /* Memory being short only means that the database is asked again. */
-static struct recent_answer *add(struct recent *r, const struct recent_key *key)
+static struct recent_answer *add_answer(struct recent *r,
+					const struct recent_key *key)
 {
 	struct recent_answer *a;
 
 	if (HASH_COUNT(r->answers) >= RECENT_MAX)
-		clear(r);
+		clear_answers(r);
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return NULL;
@@ -128,10 +129,10 @@ void recent_put(struct recent *r, const struct recent_key *key, int64_t now_ns,
 	struct recent_answer *a;
 
 	pthread_mutex_lock(&r->lock);
-	if (age(r, key) == asked_at) {
+	if (age_of_key(r, key) == asked_at) {
 		HASH_FIND_STR(r->answers, key->text, a);
 		if (!a)
-			a = add(r, key);
+			a = add_answer(r, key);
 		if (a) {
 			memcpy(a->value, value, size);
 			a->until = now_ns + RECENT_NS;
@@ -153,7 +154,7 @@ void recent_forget(struct recent *r, const char *image, const char *repo)
 	pthread_mutex_lock(&r->lock);
 	if (!image && !repo) {
 		r->age++;
-		clear(r);
+		clear_answers(r);
 	}
 	for (size_t i = 0; i < 2; i++)
 		if (ages[i])

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the database said within the last second, so that a thousand nodes that ask
- * the same in one second cost one question.  A change by this process is seen at
- * once, one by another replica within the second.
- *
- * An answer is of an image and a repository, and depends on what is known of these
- * alone: a node that sends recordings all the time has no others forgotten.
+ * Answers of the database within the last second, so that a thousand nodes that ask the
+ * same in one second cost one question. A change by this process is seen at once, one by
+ * another replica within the second. An answer is of an image and a repository, and
+ * depends on what is known of these alone: a node that sends recordings all the time has
+ * no others forgotten.
  */
 #ifndef BOOTSEER_REGISTRY_RECENT_H
 #define BOOTSEER_REGISTRY_RECENT_H
@@ -25,7 +24,7 @@ struct recent;
 int recent_new(struct recent **ret, struct error *err) MUST_CHECK;
 void recent_free(struct recent *r);
 
-/* What is asked; borrowed. */
+/* A question; borrowed. */
 struct recent_key {
 	const char *
 		text; /* all that is asked, its image and repository included */

@@ -106,7 +106,7 @@ static void fail_reply(struct call *c)
 		c->reply.type = NULL;
 }
 
-/* Who it is that shows a wrong token, and never what it shows. */
+/* Log the address that shows a wrong token, and never the token. */
 static void tell_refused(const struct call *c)
 {
 	char from[INET6_ADDRSTRLEN + IF_NAMESIZE], others[32] = "";
@@ -147,7 +147,7 @@ static void run_call(struct owner_turn *t)
 	struct call *c = container_of(t, struct call, turn);
 	struct service *s = c->service;
 
-	/* Whoever sent it has given up by now. */
+	/* The client has given up by now. */
 	if (clock_now_ns() - c->req->begun_ns > 2 * s->cfg->request_timeout) {
 		atomic_fetch_add(&s->counts.expired_calls, 1);
 		c->rc = error_set(&c->err, EBUSY, "it waited too long");

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool older(const struct vote *votes, size_t n, size_t a, size_t b)
+static bool is_older(const struct vote *votes, size_t n, size_t a, size_t b)
 {
 	return b == n || votes[a].received < votes[b].received;
 }
@@ -15,12 +15,12 @@ static size_t find_place(const struct vote *votes, size_t n, const char *token,
 	size_t oldest = n, own = n, n_own = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (older(votes, n, i, oldest))
+		if (is_older(votes, n, i, oldest))
 			oldest = i;
 		if (strcmp(votes[i].token, token) != 0)
 			continue;
 		n_own++;
-		if (older(votes, n, i, own))
+		if (is_older(votes, n, i, own))
 			own = i;
 	}
 	if (n_own >= VOTES_TOKEN_MAX)

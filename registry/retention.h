@@ -41,8 +41,7 @@ enum verdict {
 	VERDICT_TOO_SOON, /* it has just voted */
 };
 
-/* What becomes of a vote of `token` and `node`; `*ret_at` is the index of the
- * one to be displaced. */
+/* Judge a vote of `token` and `node`; `*ret_at` is the index of the one to be displaced. */
 enum verdict retention_judge(const struct vote *votes, size_t n,
 			     const char *token, const char *node, int64_t now,
 			     size_t *ret_at);

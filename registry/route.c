@@ -308,7 +308,7 @@ int route_params(const struct route *r, struct httpd_head *h,
 /* -------------------------------------------------------------------- routing --- */
 
 /* A pattern's "{name}" takes one part of the path. */
-static bool matches(const struct route *r, const char *path)
+static bool matches_path(const struct route *r, const char *path)
 {
 	const char *p = r->path;
 
@@ -362,7 +362,7 @@ int route_find(const struct route *routes, size_t n, enum httpd_method method,
 	if (method == HTTPD_HEAD)
 		method = HTTPD_GET;
 	for (size_t i = 0; i < n; i++) {
-		if (!matches(&routes[i], path))
+		if (!matches_path(&routes[i], path))
 			continue;
 		*ret = &routes[i];
 		if (routes[i].method == method)

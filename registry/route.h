@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the service answers, as one table: requests are routed and checked by it,
- * and its own description (OpenAPI) is made from it.  Pure.
+ * The routes of the service, as one table: requests are routed and checked by it, and its
+ * own description (OpenAPI) is made from it. Pure.
  */
 #ifndef BOOTSEER_REGISTRY_ROUTE_H
 #define BOOTSEER_REGISTRY_ROUTE_H
@@ -21,7 +21,7 @@ enum param_in {
 	PARAM_HEADER,
 };
 
-/* What a parameter may be. */
+/* The kind of a parameter's values. */
 struct param_kind {
 	const char *name;   /* for messages: "a digest" */
 	const char *schema; /* JSON schema */
@@ -47,7 +47,7 @@ struct route_answer {
 	const char *help;
 };
 
-/* What goes wrong everywhere is added by openapi_make(). */
+/* A route. Errors that every route has are added by openapi_make(). */
 struct route {
 	enum httpd_method method;
 	const char *path; /* "/v1/traces/{digest}" */

@@ -12,8 +12,8 @@
 
 struct kept_scale {
 	uint32_t stage; /* 0 is "" */
-	/* Of the end.  Which of the stages that are told; the number of these and one more:
-	 * it is not told. */
+	/* Set at the end: which of the stages that are told it is; the number of these
+	 * and one more: it is not told. */
 	uint32_t place;
 	uint32_t range;
 	int64_t nodes, gpus, job_ms, median_ms, max_ms;
@@ -41,8 +41,8 @@ struct scale_sums {
 	struct scale_job *jobs;
 	/* Starts of several nodes, of one, and those of them that say how many GPUs they have. */
 	size_t large, small, large_gpus, small_gpus;
-	/* Of the end: is it GPUs that sizes are?  Rows by stage and range, where each begins,
-	 * the stages that are told, and as much room as there are rows or jobs. */
+	/* Set at the end: whether sizes are GPUs; rows by stage and range, where each
+	 * begins, the stages that are told, and as much room as there are rows or jobs. */
 	bool by_gpus;
 	size_t begin[(SCALE_STAGES_MAX + 1) * SCALE_RANGES + 1];
 	const struct scale_stage *told[SCALE_STAGES_MAX + 1];
@@ -240,7 +240,7 @@ static int scales_by_value(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* Of `n` numbers in the room. */
+/* The spread of `n` numbers in the room. */
 static json_t *spread_json(double *v, size_t n)
 {
 	if (!n)
@@ -364,7 +364,7 @@ static json_t *rows_json(struct scale_sums *s, uint32_t stage,
 		const struct kept_scale *k = &s->rows[i];
 		double v = value_of(k, what);
 
-		/* Of one node, or of no time, there is no ratio. */
+		/* A start of one node, or of no time, has no ratio. */
 		if (what != SCALE_MAX_MEDIAN || (k->nodes > 1 && v > 0))
 			s->room[n++] = v;
 	}

@@ -48,7 +48,7 @@ static const char version_1[] =
 	" bytes BIGINT NOT NULL,"
 	" trace @BLOB@ NOT NULL)";
 
-/* Who gets no capability: '' is every image, or every node. */
+/* Images and nodes that get no capability: '' is every image, or every node. */
 static const char version_2[] = "CREATE TABLE revocation ("
 				" image TEXT NOT NULL,"
 				" node TEXT NOT NULL,"
@@ -121,9 +121,9 @@ static const char version_5[] =
 	" PRIMARY KEY (start, node, boot))";
 
 /*
- * What events say of their stage and their job; `revision` grows with each batch.  When
- * a start is over it is summed up once, into a row of each node and into the rows of its
- * day, which outlive its events: stage '' is the start as a whole.
+ * Events' own stage and job; `revision` grows with each batch. When a start is over it is
+ * summed up once, into a row of each node and into the rows of its day, which outlive its
+ * events: stage '' is the start as a whole.
  */
 static const char version_6[] =
 	"ALTER TABLE job_start ADD COLUMN image TEXT NOT NULL DEFAULT '';"
@@ -217,9 +217,9 @@ static const char version_8[] =
 	"DROP INDEX start_node_slow";
 
 /*
- * What starts loaded from checkpoints and saved to them, by start and stage, as of the
- * start's revision `ckpt_revision`; it is summed up again as more comes, and goes with the
- * start.  `last`: when the last run ended.
+ * Loads and saves of checkpoints, by start and stage, as of the start's revision
+ * `ckpt_revision`; they are summed up again as more comes, and go with the start. `last`:
+ * when the last run ended.
  */
 static const char version_9[] =
 	"ALTER TABLE job_start ADD COLUMN ckpt_revision BIGINT NOT NULL "
@@ -282,9 +282,9 @@ static const char version_10[] = "CREATE TABLE env_key ("
 				 " PRIMARY KEY (repo, env))@CLUSTERED@";
 
 /*
- * What nodes said of their starts of images, the last of each start and node; ids grow with
- * the time of saying.  Texts, which lists do not want, are apart: `figures` and `peers`
- * are JSON of docs/formats/registry-api.md; peers no more since version 17.
+ * Reports of nodes on their starts of images, the last of each start and node; ids grow
+ * with the time of saying. Texts, which lists do not want, are apart: `figures` and
+ * `peers` are JSON of docs/formats/registry-api.md; peers no more since version 17.
  */
 static const char version_11[] =
 	"CREATE TABLE image_start ("
@@ -366,8 +366,9 @@ static const char version_16[] =
 	" what TEXT PRIMARY KEY,"
 	" n BIGINT NOT NULL)@CLUSTERED@;" ENV_COUNT_ALL;
 
-/* Who gave how much, in lines (registry/peer_sums.h) where it was JSON, [["n1",5],["n2",6]]:
- * a question reads tens of thousands.  No name of a node has any of these characters. */
+/* Givers and their bytes in lines (registry/peer_sums.h) where they were JSON,
+ * [["n1",5],["n2",6]]: a question reads tens of thousands. No name of a node has any of
+ * these characters. */
 static const char version_17[] =
 	"UPDATE image_start_text SET peers = replace(replace(replace(replace("
 	"replace(peers, '],[\"', '\n'), '[[\"', ''), '\",', ' '), ']]', '\n'), "
@@ -393,10 +394,10 @@ static const char version_19[] =
 	"ALTER TABLE job_start ADD COLUMN ckpt_tries BIGINT NOT NULL DEFAULT 0";
 
 /*
- * Whose a start is: the namespace of its job, its first node and how many there are, so that
- * one who makes starts up hides none of the others'; what the list says of a start that is
- * over (JSON, starts_summary_json()); of stages by day, in how many starts one lay within no
- * other.  The namespace of starts before is up to the last slash.
+ * The owner of a start: the namespace of its job, its first node and how many there are,
+ * so that one who makes starts up hides none of the others'; what the list says of a
+ * start that is over (JSON, starts_summary_json()); of stages by day, in how many starts
+ * one lay within no other. The namespace of starts before is up to the last slash.
  */
 static const char version_20[] =
 	"ALTER TABLE job_start ADD COLUMN space TEXT NOT NULL DEFAULT '';"

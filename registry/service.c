@@ -27,8 +27,8 @@ static int load_tokens(struct service *s, struct error *err)
 	return 0;
 }
 
-/* Whoever has the key answers as this service.  (Without a signing key that is its
- * owner's alone there is no service.) */
+/* Log doubts about the signing key: whoever has it answers as this service. (Without a
+ * signing key that is its owner's alone there is no service.) */
 static void tell_doubts(const struct service *s)
 {
 	const struct registry_config *cfg = s->cfg;

@@ -26,7 +26,7 @@
 #include "registry/token.h"
 #include "registry/turns.h"
 
-/* What handlers count; any thread. */
+/* Counters of handlers; any thread. */
 struct service_counts {
 	atomic_uint_fast64_t stored, replaced, enough, refused, too_many;
 	atomic_uint_fast64_t evicted, expired_calls, denied, reloads;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What ckpt_db.c and ckpt_parts.c ask of the tables: loads and saves of checkpoints. */
+/* Statements of ckpt_db.c and ckpt_parts.c: loads and saves of checkpoints. */
 #include "registry/sql.h"
 
 /* The list chooses from so many rows, the latest; of starts that one node alone told of, so

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What env_db.c asks of the tables: keys of environments. */
+/* Statements of env_db.c: keys of environments. */
 #include "registry/sql.h"
 
 #define ENV \

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What history_db.c asks of the tables:
- * starts that are over: of nodes, days and sizes. */
+/* Statements of history_db.c: starts that are over, by nodes, days and sizes. */
 #include "registry/sql.h"
 
 /* Rows of a day, an image or a label, by stage. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What image_db.c asks of the tables: how nodes started images. */
+/* Statements of image_db.c: how nodes started images. */
 #include "registry/sql.h"
 
 /* A sum of bytes over all reports of starts of images, 2^43 of each at most

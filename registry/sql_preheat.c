@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What preheats.c asks of the tables: preheat orders. */
+/* Statements of preheats.c: preheat orders. */
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_PREHEAT)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stage_db.c asks of the tables: starts of jobs and their events. */
+/* Statements of stage_db.c: starts of jobs and their events. */
 #include "registry/sql.h"
 
 #define JOB \

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What trace_db.c and hot.c ask of the tables:
- * recordings of starts, and the lists merged of them. */
+/* Statements of trace_db.c and hot.c: recordings of starts, and the lists merged of them. */
 #include "registry/sql.h"
 
 #define FIND \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What capabilities.c and trust.c ask of the tables:
- * rights of nodes and keys of signers that are revoked. */
+/* Statements of capabilities.c and trust.c: rights of nodes and keys of signers that are
+ * revoked. */
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_TRUST)

@@ -163,7 +163,7 @@ static void note_time(struct put_start *s, const struct stage_batch *b,
 			     : e->ts_ns + wall;
 	int64_t most = (b->now + 1) * NS_PER_S;
 
-	/* Whose clock is ahead is not before all others for so long. */
+	/* A node whose clock is ahead is not before all others for so long. */
 	if (at > most)
 		at = most;
 	if (at < s->first_ns)
@@ -308,7 +308,7 @@ static int put_lines(struct db_conn *c, struct stage_batch *b,
 	return rc == 0 ? close_start(c, b, s, err) : rc;
 }
 
-static int put(struct db_conn *c, void *arg, struct error *err)
+static int put_batch(struct db_conn *c, void *arg, struct error *err)
 {
 	struct ckpt_parts parts = CKPT_PARTS_INIT;
 	struct put_start s = { .parts = &parts };
@@ -323,7 +323,7 @@ static int put(struct db_conn *c, void *arg, struct error *err)
 
 int stage_db_put(struct db *db, struct stage_batch *b, struct error *err)
 {
-	return db_run(db, DB_WRITE, put, b, err);
+	return db_run(db, DB_WRITE, put_batch, b, err);
 }
 
 /* --------------------------------------------------------------- list and get --- */
@@ -371,7 +371,7 @@ static int note_job(void *arg, const struct db_value *row)
 	return rc < 0 ? rc : 0;
 }
 
-static int list(struct db_conn *c, void *arg, struct error *err)
+static int list_jobs(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
 
@@ -387,7 +387,7 @@ int stage_db_list(struct db *db, const struct job_filter *f, int64_t limit,
 	struct job_query q = {
 		.filter = f, .limit = limit, .each = each, .arg = arg
 	};
-	int n = db_run(db, DB_ALONE, list, &q, err);
+	int n = db_run(db, DB_ALONE, list_jobs, &q, err);
 
 	return n < 0 ? n : 0;
 }
@@ -397,7 +397,7 @@ static int add_event(void *arg, const struct start_event *e)
 	struct job_query *q = arg;
 	int rc = start_set_add(q->set, e, q->err);
 
-	/* One who floods a start does not hide it. */
+	/* A node that floods a start does not hide it. */
 	q->left_out += rc == -EFBIG;
 	return rc == -EFBIG ? 0 : rc;
 }
@@ -469,7 +469,7 @@ static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
 				    DB_INT(q->id));
 }
 
-/* What is in memory, and the nodes that changed since; where these are too many, all. */
+/* Get the nodes that changed since those in memory; where these are too many, all. */
 static int get_changed(struct db_conn *c, struct job_query *q,
 		       struct error *err)
 {
@@ -492,7 +492,7 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 	return n;
 }
 
-static int get(struct db_conn *c, void *arg, struct error *err)
+static int get_job(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
 	int n;
@@ -513,7 +513,7 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 static int run_get(struct db *db, struct job_query *q, struct start_set **ret,
 		   int64_t *ret_left_out, struct error *err)
 {
-	int rc = db_run(db, DB_ALONE, get, q, err);
+	int rc = db_run(db, DB_ALONE, get_job, q, err);
 
 	drop_changed(q);
 	if (rc < 0) {
@@ -615,7 +615,7 @@ bool job_start_is_open(const struct job_start *s, int64_t now_ns)
 
 /* -------------------------------------------------------------------- sweep --- */
 
-static int sweep(struct db_conn *c, void *arg, struct error *err)
+static int sweep_jobs(struct db_conn *c, void *arg, struct error *err)
 {
 	int64_t events = 0;
 	int gone = DB_QUERY(c, SQL_JOB_EXPIRE, NULL, NULL, err,
@@ -639,5 +639,5 @@ static int sweep(struct db_conn *c, void *arg, struct error *err)
 
 int stage_db_sweep(struct db *db, int64_t before, struct error *err)
 {
-	return db_run(db, DB_WRITE, sweep, &before, err);
+	return db_run(db, DB_WRITE, sweep_jobs, &before, err);
 }

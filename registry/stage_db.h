@@ -12,7 +12,7 @@
 #define STAGE_NODE_EVENTS_MAX 10000u /* of one node in one start */
 #define STAGE_EVENTS_MAX 100000000 /* of all starts; the oldest start leaves */
 
-/* What one node sends at once. */
+/* A batch that one node sends at once. */
 struct stage_batch {
 	const char *node;
 	const char *text; /* lines of docs/formats/stage-events.md */

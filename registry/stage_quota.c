@@ -36,7 +36,7 @@ int stage_quota_new(uint64_t most, struct stage_quota **ret, struct error *err)
 	return 0;
 }
 
-static void forget(struct stage_quota *q, struct quota_node *e)
+static void forget_node(struct stage_quota *q, struct quota_node *e)
 {
 	HASH_DEL(q->nodes, e);
 	free(e);
@@ -49,7 +49,7 @@ void stage_quota_free(struct stage_quota *q)
 	if (!q)
 		return;
 	HASH_ITER(hh, q->nodes, e, next)
-	forget(q, e);
+	forget_node(q, e);
 	(void)pthread_mutex_destroy(&q->lock);
 	free(q);
 }
@@ -83,7 +83,7 @@ static void forget_old(struct stage_quota *q, int64_t now)
 
 	HASH_ITER(hh, q->nodes, e, next)
 	if (is_over(e, now))
-		forget(q, e);
+		forget_node(q, e);
 }
 
 /* NULL: there is no room, or no memory. */

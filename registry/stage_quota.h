@@ -26,7 +26,7 @@ DEFINE_AUTO(stage_quota)
 /* May the node store more, at `now` (s)?  -EDQUOT: not within this hour. */
 int stage_quota_check(struct stage_quota *q, const char *node, int64_t now,
 		      struct error *err) MUST_CHECK;
-/* It stored `n`. */
+/* Note that the node stored `n`. */
 void stage_quota_add(struct stage_quota *q, const char *node, uint64_t n,
 		     int64_t now);
 

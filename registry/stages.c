@@ -19,7 +19,7 @@
 #define OPEN_EVENTS 50000 /* larger ones are not */
 #define NS_PER_MS INT64_C(1000000)
 
-static double seconds(int64_t ns)
+static double seconds_of(int64_t ns)
 {
 	return (double)ns / 1e9;
 }
@@ -103,7 +103,7 @@ json_t *starts_job_json(const struct job_start *s, int64_t now_ns)
 		(json_int_t)s->attempt, "class",
 		start_class_name(job_start_class(s)), "begin_ms",
 		(json_int_t)(s->first_ns / NS_PER_MS), "duration_s",
-		seconds(end > s->first_ns ? end - s->first_ns : 0), "ready",
+		seconds_of(end > s->first_ns ? end - s->first_ns : 0), "ready",
 		s->ready_ns != 0, "state", state, "nodes_all",
 		(json_int_t)s->nodes, "last_ms",
 		(json_int_t)(s->last_ns / NS_PER_MS), "events",
@@ -119,7 +119,8 @@ struct start_list {
 	size_t places[OPEN_MAX], n_open;
 };
 
-/* What the database has of a start that is over; of others the analysis tells. */
+/* Add a start. The database has the summary of one that is over; that of others is the
+ * analysis's. */
 static int add_job(void *arg, const struct job_start *s)
 {
 	struct start_list *l = arg;

@@ -120,7 +120,7 @@ static struct start_found *find_entry(struct start_cache *c, int64_t id,
 
 /* Keeps it instead of an older one, and lets those go that were not asked for the
  * longest. */
-static void keep(struct start_cache *c, struct start_found *f)
+static void keep_found(struct start_cache *c, struct start_found *f)
 {
 	struct start_found *gone = NULL;
 	size_t sum = 0;
@@ -187,7 +187,7 @@ static bool is_made(const struct start_cache *c, int64_t id)
 	return m;
 }
 
-/* One as new as the question is, a reference, or NULL. */
+/* Find an analysis as new as the question is; a reference, or NULL. */
 static struct start_found *find_made(struct start_cache *c,
 				     const struct start_making *m)
 {
@@ -292,8 +292,8 @@ static size_t size_of(const struct start_found *f)
 	       f->n_blames * sizeof(*f->blames);
 }
 
-static int analyse(struct start_cache *c, struct start_found *f,
-		   struct error *err)
+static int analyse_start(struct start_cache *c, struct start_found *f,
+			 struct error *err)
 {
 	AUTO_FREE struct start_past *past = NULL;
 	int rc = start_report_make(f->set, &f->report, err);
@@ -338,14 +338,14 @@ static int get_start(struct start_cache *c, struct start_making *m,
 		k.made->set = set;
 		k.made->left_out = left_out;
 		k.made->refs = 1;
-		rc = analyse(c, k.made, err);
+		rc = analyse_start(c, k.made, err);
 	}
 	if (rc < 0) {
 		start_cache_put(c, k.found);
 		found_free(k.made);
 		return rc;
 	}
-	keep(c, k.made);
+	keep_found(c, k.made);
 	*ret = k.made;
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the views of a start say first: how far it is, whom it waits for, what failed. */
+/* The first lines of views of a start: how far it is, whom it waits for, what failed. */
 #include <string.h>
 
 #include "registry/starts_json.h"
@@ -8,14 +8,14 @@
 #define SUMMARY_STAGES 16 /* of a start: the longest */
 #define NS_PER_MS INT64_C(1000000)
 
-static double seconds(int64_t ns)
+static double seconds_of(int64_t ns)
 {
 	return (double)ns / 1e9;
 }
 
-static double since(int64_t now_ns, int64_t then_ns)
+static double seconds_since(int64_t now_ns, int64_t then_ns)
 {
-	return now_ns > then_ns ? seconds(now_ns - then_ns) : 0;
+	return now_ns > then_ns ? seconds_of(now_ns - then_ns) : 0;
 }
 
 const char *starts_state(const struct job_start *s, int64_t now_ns)
@@ -43,8 +43,9 @@ static json_t *wait_json(const struct start_report *r,
 		return NULL;
 	o = json_pack("{s:s,s:s,s:b,s:f,s:f,s:s,s:I,s:I}", "node",
 		      r->nodes[w->node].name, "stage", r->stages[w->stage].name,
-		      "in", w->is_in, "for_s", since(now_ns, w->since_ns),
-		      "heard_s", since(now_ns, w->last_ns), "said", said.data,
+		      "in", w->is_in, "for_s",
+		      seconds_since(now_ns, w->since_ns), "heard_s",
+		      seconds_since(now_ns, w->last_ns), "said", said.data,
 		      "done", (json_int_t)w->done, "of", (json_int_t)w->of);
 	set_rank(o, w->rank);
 	return o;
@@ -84,7 +85,7 @@ static json_t *failure_json(const struct start_report *r,
 			      r->nodes[run->node].name, "stage",
 			      r->stages[run->stage].name, "status",
 			      (json_int_t)run->status, "at_s",
-			      seconds(run->end_ns - r->begin_ns), "attempt",
+			      seconds_of(run->end_ns - r->begin_ns), "attempt",
 			      (json_int_t)run->attempt, "mended", f->is_again);
 
 	set_rank(o, run->rank);
@@ -153,7 +154,7 @@ static json_t *summary_stages(const struct start_report *r)
 	for (size_t i = 0; a && i < n; i++)
 		(void)json_array_append_new(
 			a, json_pack("[s,f]", v[i]->name,
-				     seconds(v[i]->spread.median_ns)));
+				     seconds_of(v[i]->spread.median_ns)));
 	return a;
 }
 
@@ -167,8 +168,8 @@ json_t *starts_summary_json(const struct start_report *r)
 	for (size_t i = 0; i < r->n_nodes; i++)
 		slow += r->nodes[i].is_straggler;
 	return json_pack("{s:f,s:f,s:f,s:I,s:s,s:o}", "median_s",
-			 seconds(r->spread.median_ns), "max_s",
-			 seconds(r->spread.max_ns), "max_median",
+			 seconds_of(r->spread.median_ns), "max_s",
+			 seconds_of(r->spread.max_ns), "max_median",
 			 r->spread.max_median, "stragglers", (json_int_t)slow,
 			 "failed", text.len ? text.data : "", "stages",
 			 summary_stages(r));

@@ -16,7 +16,7 @@
 #define RUNS_MAX 100000u /* of one answer */
 #define NS_PER_MS INT64_C(1000000)
 
-static double seconds(int64_t ns)
+static double seconds_of(int64_t ns)
 {
 	return (double)ns / 1e9;
 }
@@ -26,12 +26,13 @@ static double seconds(int64_t ns)
 json_t *starts_spread_json(const struct start_spread *s)
 {
 	return json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "nodes",
-			 (json_int_t)s->n, "min_s", seconds(s->min_ns), "p25_s",
-			 seconds(s->p25_ns), "p75_s", seconds(s->p75_ns),
-			 "median_s", seconds(s->median_ns), "p90_s",
-			 seconds(s->p90_ns), "p95_s", seconds(s->p95_ns),
-			 "p99_s", seconds(s->p99_ns), "max_s",
-			 seconds(s->max_ns), "max_median", s->max_median);
+			 (json_int_t)s->n, "min_s", seconds_of(s->min_ns),
+			 "p25_s", seconds_of(s->p25_ns), "p75_s",
+			 seconds_of(s->p75_ns), "median_s",
+			 seconds_of(s->median_ns), "p90_s",
+			 seconds_of(s->p90_ns), "p95_s", seconds_of(s->p95_ns),
+			 "p99_s", seconds_of(s->p99_ns), "max_s",
+			 seconds_of(s->max_ns), "max_median", s->max_median);
 }
 
 static json_t *stage_json(const struct start_report *r,
@@ -39,8 +40,8 @@ static json_t *stage_json(const struct start_report *r,
 {
 	return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
 			 "stage", s->name, "top", s->is_top, "at_s",
-			 seconds(s->begin_ns - r->begin_ns), "job_s",
-			 seconds(s->job_ns), "runs", (json_int_t)s->runs,
+			 seconds_of(s->begin_ns - r->begin_ns), "job_s",
+			 seconds_of(s->job_ns), "runs", (json_int_t)s->runs,
 			 "open", (json_int_t)s->open, "retries",
 			 (json_int_t)s->retries, "lost_begins",
 			 (json_int_t)s->lost_begins, "failed",
@@ -55,8 +56,8 @@ static json_t *run_json(const struct start_report *r,
 	json_t *o =
 		json_pack("{s:s,s:f,s:f,s:I,s:b,s:b}", "stage",
 			  r->stages[run->stage].name, "at_s",
-			  seconds(run->begin_ns - r->begin_ns), "duration_s",
-			  seconds(start_run_length(r, run, until_ns)),
+			  seconds_of(run->begin_ns - r->begin_ns), "duration_s",
+			  seconds_of(start_run_length(r, run, until_ns)),
 			  "attempt", (json_int_t)run->attempt, "open",
 			  run->is_open, "top", run->is_top);
 
@@ -80,8 +81,9 @@ static int order_begin(const void *x, const void *y, void *arg)
 }
 
 /* The numbers from 0 on, sorted; the caller's. */
-static uint32_t *sorted(size_t n, void *arg,
-			int (*order)(const void *x, const void *y, void *arg))
+static uint32_t *sort_numbers(size_t n, void *arg,
+			      int (*order)(const void *x, const void *y,
+					   void *arg))
 {
 	uint32_t *v = calloc(n + 1, sizeof(*v));
 
@@ -95,7 +97,8 @@ static uint32_t *sorted(size_t n, void *arg,
 /* As they began. */
 static json_t *stages_json(const struct start_report *r)
 {
-	AUTO_FREE uint32_t *order = sorted(r->n_stages, r->stages, order_begin);
+	AUTO_FREE uint32_t *order =
+		sort_numbers(r->n_stages, r->stages, order_begin);
 	json_t *a = order ? json_array() : NULL;
 
 	for (size_t i = 0; a && i < r->n_stages; i++) {
@@ -118,14 +121,14 @@ static json_t *blame_json(const struct start_report *r,
 	return json_pack("{s:s,s:s,s:f,s:f,s:I,s:s,s:s,s:s,s:f,s:I,s:I}",
 			 "node", r->nodes[c->node].name, "stage",
 			 r->stages[c->stage].name, "duration_s",
-			 seconds(c->duration_ns), "excess_s",
-			 seconds(b->excess_ns), "attempts",
+			 seconds_of(c->duration_ns), "excess_s",
+			 seconds_of(b->excess_ns), "attempts",
 			 (json_int_t)c->attempts, "cause",
 			 start_cause_name(b->cause), "cause_stage",
 			 r->stages[b->within].name, "why", text.data,
-			 "explained_s", seconds(b->explained_ns), "slow_before",
-			 (json_int_t)b->past.slow, "starts_before",
-			 (json_int_t)b->past.starts);
+			 "explained_s", seconds_of(b->explained_ns),
+			 "slow_before", (json_int_t)b->past.slow,
+			 "starts_before", (json_int_t)b->past.starts);
 }
 
 static json_t *stragglers_json(const struct start_found *f)
@@ -157,8 +160,8 @@ static json_t *path_json(const struct start_report *r)
 					  json_string(
 						  r->nodes[run->node].name));
 		(void)json_object_set_new(o, "gap_s",
-					  json_real(
-						  seconds(r->path[i].gap_ns)));
+					  json_real(seconds_of(
+						  r->path[i].gap_ns)));
 		(void)json_array_append_new(a, o);
 	}
 	return a;
@@ -206,13 +209,13 @@ static json_t *nodes_json(const struct start_report *r, size_t limit,
 			  int64_t until_ns)
 {
 	struct nodes_until u = { r, until_ns };
-	AUTO_FREE uint32_t *order = sorted(r->n_nodes, &u, order_slow);
+	AUTO_FREE uint32_t *order = sort_numbers(r->n_nodes, &u, order_slow);
 	json_t *a = order ? json_array() : NULL;
 	size_t left = RUNS_MAX;
 
 	for (size_t i = 0; a && i < r->n_nodes && i < limit; i++) {
 		const struct start_node *n = &r->nodes[order[i]];
-		double busy = seconds(start_node_busy(r, n, until_ns));
+		double busy = seconds_of(start_node_busy(r, n, until_ns));
 
 		(void)json_array_append_new(a,
 					    json_pack("{s:s,s:f,s:b,s:o}",
@@ -243,8 +246,8 @@ static json_t *head_json(const struct start_view *v)
 	    (json_object_set_new(o, "begin_ms",
 				 json_integer(r->begin_ns / NS_PER_MS)) < 0 ||
 	     json_object_set_new(o, "duration_s",
-				 json_real(seconds(v->until_ns -
-						   r->begin_ns))) < 0 ||
+				 json_real(seconds_of(v->until_ns -
+						      r->begin_ns))) < 0 ||
 	     json_object_set_new(o, "left_out",
 				 json_integer(v->found->left_out)) < 0)) {
 		json_decref(o);
@@ -253,7 +256,8 @@ static json_t *head_json(const struct start_view *v)
 	return o;
 }
 
-/* What is found goes back to the cache with close_view(), also after a failure. */
+/* Open a view of the start. The start goes back to the cache with close_view(), also
+ * after a failure. */
 static int open_view(struct call *c, const char *id, struct start_view *ret,
 		     struct error *err)
 {
@@ -349,7 +353,7 @@ static int put_bars(const struct nodes_until *u, const struct start_node *n,
 {
 	const struct start_report *r = u->r;
 	int rc = buf_printf(b, "[\"%s\",%.3f,%d,[", n->name,
-			    seconds(start_node_busy(r, n, u->ns)),
+			    seconds_of(start_node_busy(r, n, u->ns)),
 			    (n->is_straggler ? 1 : 0) |
 				    (n->is_waited && !r->is_ready ? 2 : 0));
 	char *at;
@@ -385,9 +389,9 @@ static int write_bars(const struct start_view *v, struct buf *b)
 {
 	const struct start_report *r = &v->found->report;
 	struct nodes_until u = { r, v->until_ns };
-	AUTO_FREE uint32_t *order = sorted(r->n_nodes, &u, order_slow);
+	AUTO_FREE uint32_t *order = sort_numbers(r->n_nodes, &u, order_slow);
 	int rc = order ? buf_printf(b, "{\"duration_s\":%.3f,\"stages\":[",
-				    seconds(v->until_ns - r->begin_ns))
+				    seconds_of(v->until_ns - r->begin_ns))
 		       : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < r->n_stages; i++)
@@ -453,10 +457,11 @@ static const struct start_stage *find_stage(const struct start_report *r,
 static json_t *side_json(const struct start_stage *s)
 {
 	return s ? json_pack("{s:f,s:f,s:f,s:f,s:I,s:I}", "median_s",
-			     seconds(s->spread.median_ns), "max_s",
-			     seconds(s->spread.max_ns), "max_median",
-			     s->spread.max_median, "job_s", seconds(s->job_ns),
-			     "retries", (json_int_t)s->retries, "stragglers",
+			     seconds_of(s->spread.median_ns), "max_s",
+			     seconds_of(s->spread.max_ns), "max_median",
+			     s->spread.max_median, "job_s",
+			     seconds_of(s->job_ns), "retries",
+			     (json_int_t)s->retries, "stragglers",
 			     (json_int_t)s->stragglers)
 		 : json_null();
 }
@@ -469,15 +474,17 @@ static json_t *pair_json(const char *name, const struct start_stage *a,
 	return json_pack("{s:s,s:b,s:o,s:o,s:f}", "stage", name, "top",
 			 (a && a->is_top) || (b && b->is_top), "a",
 			 side_json(a), "b", side_json(b), "change_s",
-			 seconds(y - x));
+			 seconds_of(y - x));
 }
 
 /* Stages of the first start as they began, then those that only the second has. */
 static json_t *pairs_json(const struct start_report *a,
 			  const struct start_report *b)
 {
-	AUTO_FREE uint32_t *x = sorted(a->n_stages, a->stages, order_begin);
-	AUTO_FREE uint32_t *y = sorted(b->n_stages, b->stages, order_begin);
+	AUTO_FREE uint32_t *x =
+		sort_numbers(a->n_stages, a->stages, order_begin);
+	AUTO_FREE uint32_t *y =
+		sort_numbers(b->n_stages, b->stages, order_begin);
 	json_t *list = x && y ? json_array() : NULL;
 
 	for (size_t i = 0; list && i < a->n_stages; i++) {
@@ -530,9 +537,10 @@ int starts_compare(struct call *c, struct error *err)
 				    json_pack("{s:o,s:o,s:f,s:o}", "a",
 					      whole_json(&a), "b",
 					      whole_json(&b), "change_s",
-					      seconds(b.until_ns - y->begin_ns -
-						      (a.until_ns -
-						       x->begin_ns)),
+					      seconds_of(b.until_ns -
+							 y->begin_ns -
+							 (a.until_ns -
+							  x->begin_ns)),
 					      "stages", pairs_json(x, y)),
 				    err);
 	}

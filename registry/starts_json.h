@@ -6,7 +6,7 @@
 
 #include "registry/stage_db.h"
 
-/* What the list says of a start at `now_ns`; NULL: memory is short. */
+/* The entry of a start in the list, at `now_ns`; NULL: memory is short. */
 json_t *starts_job_json(const struct job_start *s, int64_t now_ns);
 /* "ready": training began; "open": it may yet; "stopped": nobody expects it. */
 const char *starts_state(const struct job_start *s, int64_t now_ns);
@@ -20,7 +20,7 @@ json_t *starts_summary_json(const struct start_report *r);
 char *starts_summary_text(const struct start_report *r);
 
 int64_t starts_wall_ns(void);
-/* Of times that nodes took; NULL: memory is short. */
+/* The spread of times that nodes took; NULL: memory is short. */
 json_t *starts_spread_json(const struct start_spread *s);
 
 #endif

@@ -21,7 +21,7 @@
 
 struct swarms {
 	struct tracker *tracker;
-	/* Of the call that is worked on; large. */
+	/* Room for the call that is worked on; large. */
 	struct tracker_call_text heard;
 	struct tracker_answer answer;
 	int64_t namesake_told; /* when; 0: never */
@@ -69,7 +69,7 @@ void swarms_get_stats(struct swarms *s, struct tracker_stats *ret)
 	tracker_get_stats(s->tracker, ret);
 }
 
-/* One line a minute: all are counted. */
+/* Log names that two nodes have, a line a minute: all are counted. */
 static void tell_namesake(struct swarms *s)
 {
 	int64_t now = clock_now_ns();
@@ -134,7 +134,7 @@ static int lines_init(struct swarm_lines *l, const struct call *c)
 }
 
 /* Takes `o`. */
-static void add(struct swarm_lines *l, json_t *o)
+static void add_line(struct swarm_lines *l, json_t *o)
 {
 	if (json_array_append_new(l->array, o) < 0)
 		l->rc = -ENOMEM;
@@ -159,7 +159,7 @@ static void add_image(void *arg, const struct tracker_image_info *i)
 	struct swarm_lines *l = arg;
 
 	if (json_array_size(l->array) < l->max)
-		add(l, image_line(i));
+		add_line(l, image_line(i));
 }
 
 static void add_member(void *arg, const struct tracker_member_info *i)
@@ -169,12 +169,13 @@ static void add_member(void *arg, const struct tracker_member_info *i)
 
 	if (json_array_size(l->array) >= l->max)
 		return;
-	add(l, json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I}", "node",
-			 m->node, "addr", m->addr, "rack", m->rack, "zone",
-			 m->zone, "region", m->region, "have",
-			 (json_int_t)m->have, "leases", (json_int_t)i->leases,
-			 "flying_bytes", (json_int_t)i->flying, "silent_ms",
-			 (json_int_t)((l->now - i->seen) / MS)));
+	add_line(l,
+		 json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I}", "node",
+			   m->node, "addr", m->addr, "rack", m->rack, "zone",
+			   m->zone, "region", m->region, "have",
+			   (json_int_t)m->have, "leases", (json_int_t)i->leases,
+			   "flying_bytes", (json_int_t)i->flying, "silent_ms",
+			   (json_int_t)((l->now - i->seen) / MS)));
 }
 
 int swarms_list(struct call *c, struct error *err)

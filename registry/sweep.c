@@ -105,7 +105,7 @@ static int sum_start(struct service *s, int64_t id, struct error *err)
 	const struct start_found *f = NULL;
 	int rc = start_cache_get(s->start_cache, id, &f, err);
 
-	/* It may have been forgotten meanwhile. */
+	/* The start may have been forgotten meanwhile. */
 	if (rc == -ENOENT)
 		return 0;
 	if (rc == 0)
@@ -141,7 +141,7 @@ static bool sum_starts(struct service *s)
 	return !is_over && n == SUM_MAX && n_summed > 0;
 }
 
-/* What is kept of starts that are summed up leaves by its own time and bounds, whether or not
+/* Sweep the sums of starts, which leave by their own time and bounds, whether or not
  * others could be. */
 static bool sweep_sums(struct service *s)
 {
@@ -167,11 +167,12 @@ static int sum_checkpoint(struct service *s, int64_t now, int64_t id,
 	if (rc == 0)
 		rc = ckpt_db_put(s->db, now, f, err);
 	ckpt_cache_put(s->ckpt_cache, f);
-	/* It may have been forgotten meanwhile. */
+	/* The start may have been forgotten meanwhile. */
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* What starts loaded and saved since they were looked at.  True: there may be more. */
+/* Sum up the loads and saves of starts since they were looked at. True: there may be
+ * more. */
 static bool sum_checkpoints(struct service *s)
 {
 	int64_t now = time(NULL), ids[SUM_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the service does by itself, each minute on a thread of its pool: sums up starts
- * that are over, and forgets what is too old or too much.
+ * Work that the service does by itself, each minute on a thread of its pool: it sums up
+ * starts that are over, and forgets what is too old or too much.
  */
 #ifndef BOOTSEER_REGISTRY_SWEEP_H
 #define BOOTSEER_REGISTRY_SWEEP_H

@@ -14,8 +14,8 @@
 #define JSON "application/json"
 #define ROOM_TRACES 4 /* as many of --trace-max */
 
-static int say(struct call *c, const char *type, const char *text, size_t len,
-	       struct error *err)
+static int reply_text(struct call *c, const char *type, const char *text,
+		      size_t len, struct error *err)
 {
 	c->reply.type = type;
 	if (buf_append(&c->reply.body, text, len) < 0)
@@ -27,7 +27,7 @@ int system_health(struct call *c, struct error *err)
 {
 	static const char ok[] = "{\"status\":\"ok\"}\n";
 
-	return say(c, JSON, ok, strlen(ok), err);
+	return reply_text(c, JSON, ok, strlen(ok), err);
 }
 
 /* A database that cannot grow refuses recordings, so others shall be asked while
@@ -56,7 +56,7 @@ static int check_room(const struct registry_config *cfg, struct error *err)
 			 left >> 20, want >> 20);
 }
 
-static int ping(void *arg, struct error *err)
+static int ping_database(void *arg, struct error *err)
 {
 	return trace_db_ping(arg, err);
 }
@@ -64,19 +64,19 @@ static int ping(void *arg, struct error *err)
 int system_ready(struct call *c, struct error *err)
 {
 	static const char ready[] = "{\"status\":\"ready\"}\n";
-	int rc = readiness_ask(&c->service->readiness, clock_now_ns(), ping,
-			       c->service->db, err);
+	int rc = readiness_ask(&c->service->readiness, clock_now_ns(),
+			       ping_database, c->service->db, err);
 
 	if (rc == 0)
 		rc = check_room(c->service->cfg, err);
-	return rc < 0 ? rc : say(c, JSON, ready, strlen(ready), err);
+	return rc < 0 ? rc : reply_text(c, JSON, ready, strlen(ready), err);
 }
 
 int system_openapi(struct call *c, struct error *err)
 {
 	const struct buf *text = &c->service->openapi;
 
-	return say(c, JSON, text->data, text->len, err);
+	return reply_text(c, JSON, text->data, text->len, err);
 }
 
 int system_metrics(struct call *c, struct error *err)

@@ -66,7 +66,7 @@ static int parse_roles(char *list, unsigned int *ret, struct error *err)
 	return 0;
 }
 
-static int keep(char **member, const char *value, struct error *err)
+static int keep_member(char **member, const char *value, struct error *err)
 {
 	if (*member || !*value)
 		return error_set(err, EINVAL, "'%s': empty, or given twice",
@@ -75,7 +75,7 @@ static int keep(char **member, const char *value, struct error *err)
 	return *member ? 0 : error_nomem(err);
 }
 
-/* Of the URLs at `list`, the first. */
+/* The length of the first of the URLs at `list`. */
 static size_t store_len(const char *list)
 {
 	return strcspn(list, ",");
@@ -114,7 +114,7 @@ static int keep_stores(struct token *t, const char *list, struct error *err)
 			break;
 		at += n + 1;
 	}
-	return rc < 0 ? rc : keep(&t->stores, list, err);
+	return rc < 0 ? rc : keep_member(&t->stores, list, err);
 }
 
 static int parse_option(char *word, struct token *t, struct error *err)
@@ -125,10 +125,10 @@ static int parse_option(char *word, struct token *t, struct error *err)
 		/* The database compares it with whole parts of names. */
 		while (n > 5 && word[n - 1] == '/')
 			word[--n] = '\0';
-		return keep(&t->repo, word + 5, err);
+		return keep_member(&t->repo, word + 5, err);
 	}
 	if (strncmp(word, "node=", 5) == 0)
-		return keep(&t->node, word + 5, err);
+		return keep_member(&t->node, word + 5, err);
 	if (strncmp(word, "stores=", 7) == 0)
 		return keep_stores(t, word + 7, err);
 	return error_set(err, EINVAL,
@@ -161,7 +161,7 @@ static int parse_token(char *line, struct token *t, struct error *err)
 	if (rc == 0)
 		rc = parse_roles(list, &t->roles, err);
 	if (rc == 0)
-		rc = keep(&t->name, name, err);
+		rc = keep_member(&t->name, name, err);
 	while (rc == 0 && (word = next_word(&line)))
 		rc = parse_option(word, t, err);
 	return rc;

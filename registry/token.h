@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who may do what: the tokens file.  Parsing is pure. */
+/* The tokens file: who may do what. Parsing is pure. */
 #ifndef BOOTSEER_REGISTRY_TOKEN_H
 #define BOOTSEER_REGISTRY_TOKEN_H
 

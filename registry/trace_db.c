@@ -7,7 +7,7 @@
 #include "registry/schema.h"
 
 #define USED_EVERY_S 3600 /* a use is noted once in this */
-/* What nobody asked for yet goes before what somebody did, within a week. */
+/* A start that nobody asked for yet goes before those that somebody did, within a week. */
 #define UNUSED_S (7 * 86400)
 #define EVICT_MAX 64u   /* starts for one recording */
 #define SWEEP_MAX 1000u /* starts in one sweep */
@@ -60,7 +60,7 @@ static int find_near(struct db_conn *c, const struct start_query *q,
 			  : 0;
 }
 
-static int find(struct db_conn *c, void *arg, struct error *err)
+static int find_start(struct db_conn *c, void *arg, struct error *err)
 {
 	struct find *f = arg;
 	const struct start_query *q = f->q;
@@ -96,7 +96,7 @@ int trace_db_find(struct db *db, const struct start_query *q, int64_t now,
 	int n;
 
 	memset(ret, 0, sizeof(*ret));
-	n = db_run(db, DB_ALONE, find, &f, err);
+	n = db_run(db, DB_ALONE, find_start, &f, err);
 	if (n == 0)
 		return error_set(err, ENOENT, "there is no trace yet");
 	/* The answer is right without the note, which can be made again. */
@@ -357,7 +357,7 @@ static int put_vote(struct db_conn *c, struct put *p, struct error *err)
 	return n < 0 ? n : 0;
 }
 
-static int put(struct db_conn *c, void *arg, struct error *err)
+static int put_recording(struct db_conn *c, void *arg, struct error *err)
 {
 	struct put *p = arg;
 	const struct trace_recording *r = p->r;
@@ -397,7 +397,7 @@ int trace_db_put(struct db *db, const struct trace_limits *l,
 	struct put p = {
 		.l = l, .r = r, .now = now, .ret = ret, .evicted = ret_evicted
 	};
-	int rc = db_run(db, DB_WRITE, put, &p, err);
+	int rc = db_run(db, DB_WRITE, put_recording, &p, err);
 
 	/* The verdict says why nothing was changed. */
 	return rc == -ECANCELED ? 0 : rc;
@@ -493,7 +493,7 @@ static int note_line(void *arg, const struct db_value *row)
 	return l->each(l->arg, &line);
 }
 
-static int list(struct db_conn *c, void *arg, struct error *err)
+static int list_starts(struct db_conn *c, void *arg, struct error *err)
 {
 	struct trace_list *l = arg;
 
@@ -516,7 +516,7 @@ int trace_db_list(struct db *db, const char *image, const char *repo,
 				.limit = limit,
 				.each = each,
 				.arg = arg };
-	int n = db_run(db, DB_ALONE, list, &l, err);
+	int n = db_run(db, DB_ALONE, list_starts, &l, err);
 
 	return n < 0 ? n : 0;
 }
@@ -551,7 +551,7 @@ int trace_db_donors(struct db *db,
 	return n < 0 ? n : 0;
 }
 
-static int forget(struct db_conn *c, void *arg, struct error *err)
+static int forget_traces(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct trace_list *l = arg;
 
@@ -568,7 +568,7 @@ int trace_db_forget(struct db *db, const char *image, const char *workload,
 				.repo = repo,
 				.prefix = prefix };
 
-	return db_run(db, DB_WRITE, forget, &l, err);
+	return db_run(db, DB_WRITE, forget_traces, &l, err);
 }
 
 /* --------------------------------------------------------------------- sweep --- */
@@ -624,7 +624,7 @@ static int bound_total(struct db_conn *c, struct trace_sweep *s,
 	return n < 0 ? n : 0;
 }
 
-static int sweep(struct db_conn *c, void *arg, struct error *err)
+static int sweep_starts(struct db_conn *c, void *arg, struct error *err)
 {
 	struct trace_sweep *s = arg;
 	int n;
@@ -648,7 +648,7 @@ int trace_db_sweep(struct db *db, const struct trace_limits *l, int64_t now,
 				 .put = { .evicted = ret_evicted } };
 
 	memset(ret, 0, sizeof(*ret));
-	return db_run(db, DB_WRITE, sweep, &s, err);
+	return db_run(db, DB_WRITE, sweep_starts, &s, err);
 }
 
 static int note_nothing(void *arg, const struct db_value *row)
@@ -656,7 +656,7 @@ static int note_nothing(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int ping(struct db_conn *c, void *arg, struct error *err)
+static int run_ping(struct db_conn *c, void *arg, struct error *err)
 {
 	int n = db_query(c, SQL_PING, NULL, 0, note_nothing, NULL, err);
 
@@ -665,5 +665,5 @@ static int ping(struct db_conn *c, void *arg, struct error *err)
 
 int trace_db_ping(struct db *db, struct error *err)
 {
-	return db_run(db, DB_ALONE, ping, NULL, err);
+	return db_run(db, DB_ALONE, run_ping, NULL, err);
 }

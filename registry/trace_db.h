@@ -45,7 +45,7 @@ struct start {
 int trace_db_find(struct db *db, const struct start_query *q, int64_t now,
 		  struct start *ret, struct error *err) MUST_CHECK;
 
-/* One recording and who sent it. */
+/* A recording and who sent it. */
 struct trace_recording {
 	const char *repo, *image, *workload;
 	const char *token, *node; /* the voter */
@@ -56,7 +56,7 @@ struct trace_recording {
 	uint64_t entries;
 };
 
-/* What would become of it now; the votes are only looked at. */
+/* Judge what would become of the recording now; the votes are only looked at. */
 int trace_db_judge(struct db *db, const struct trace_recording *r, int64_t now,
 		   enum verdict *ret, struct error *err) MUST_CHECK;
 
@@ -89,13 +89,13 @@ void votes_free(struct vote *v, size_t n);
 int trace_db_vote(struct db *db, int64_t start, const struct vote *v,
 		  struct buf *ret, struct error *err) MUST_CHECK;
 
-/* One line of a list. */
+/* A line of a list. */
 struct start_line {
 	const char *repo, *image, *workload;
 	int64_t votes, bytes, newest, used, created, window_ms, ready_ms,
 		entries, truncated;
 };
-/* Of an image (`image` not NULL), or of a repository. */
+/* List the starts of an image (`image` not NULL), or of a repository. */
 int trace_db_list(struct db *db, const char *image, const char *repo,
 		  const char *prefix, int64_t limit,
 		  int (*each)(void *arg, const struct start_line *l), void *arg,

@@ -234,7 +234,7 @@ static int add_line(void *arg, const struct start_line *l)
 	return json_array_append_new(lines->array, o) < 0 ? -ENOMEM : 0;
 }
 
-static int list(struct call *c, const char *image, struct error *err)
+static int list_traces(struct call *c, const char *image, struct error *err)
 {
 	const char *limit = call_param(c, "limit");
 	struct trace_lines lines = { .array = json_array(), .now = time(NULL) };
@@ -266,14 +266,15 @@ int traces_get(struct call *c, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	return q.workload[0] ? get_list(c, &q, err) : list(c, q.image, err);
+	return q.workload[0] ? get_list(c, &q, err)
+			     : list_traces(c, q.image, err);
 }
 
 int traces_list_repo(struct call *c, struct error *err)
 {
 	int rc = call_check_trace_repo(c, call_param(c, "repo"), err);
 
-	return rc < 0 ? rc : list(c, NULL, err);
+	return rc < 0 ? rc : list_traces(c, NULL, err);
 }
 
 /* ----------------------------------------------------------------------- post --- */
@@ -321,8 +322,8 @@ static int refuse_soon(struct call *c, struct error *err)
 }
 
 /* Did this token's recordings of the start suffice a moment ago? */
-static int judge(struct call *c, const struct trace_recording *r,
-		 enum verdict *ret, struct error *err)
+static int judge_recording(struct call *c, const struct trace_recording *r,
+			   enum verdict *ret, struct error *err)
 {
 	struct recent *recent = c->service->recent;
 	struct recent_key key = { .image = r->image, .repo = r->repo };
@@ -360,7 +361,8 @@ static int send_verdict(struct call *c, enum verdict v, struct error *err)
 	return call_send_json(c, json_pack("{s:s}", "status", text), err);
 }
 
-static int store(struct call *c, struct trace_recording *r, struct error *err)
+static int store_recording(struct call *c, struct trace_recording *r,
+			   struct error *err)
 {
 	struct service *s = c->service;
 	AUTO(trace) t = NULL;
@@ -382,7 +384,7 @@ static int store(struct call *c, struct trace_recording *r, struct error *err)
 	}
 	rc = trace_db_put(s->db, &s->limits, r, time(NULL), &v, &evicted, err);
 	atomic_fetch_add(&s->counts.evicted, evicted);
-	/* What had to make room is missed within the second. */
+	/* A recording that had to make room is missed within the second. */
 	recent_forget(s->recent, r->image, r->repo);
 	if (rc == -EDQUOT)
 		c->retry_after_s = RETRY_HOURLY_S;
@@ -394,7 +396,7 @@ static int store(struct call *c, struct trace_recording *r, struct error *err)
 	return send_verdict(c, v, err);
 }
 
-static int post(struct call *c, struct error *err)
+static int post_recording(struct call *c, struct error *err)
 {
 	struct trace_recording r = {
 		.image = call_param(c, "digest"),
@@ -413,17 +415,18 @@ static int post(struct call *c, struct error *err)
 	/* The first second of a large job brings a recording from each node;
 	 * few are needed, and only those are worth decoding. */
 	if (rc == 0)
-		rc = judge(c, &r, &v, err);
+		rc = judge_recording(c, &r, &v, err);
 	if (rc < 0)
 		return rc;
 	if (v == VERDICT_ENOUGH)
 		return send_verdict(c, v, err);
-	return v == VERDICT_TOO_SOON ? refuse_soon(c, err) : store(c, &r, err);
+	return v == VERDICT_TOO_SOON ? refuse_soon(c, err)
+				     : store_recording(c, &r, err);
 }
 
 int traces_post(struct call *c, struct error *err)
 {
-	int rc = post(c, err);
+	int rc = post_recording(c, err);
 
 	if (rc == -EDQUOT)
 		atomic_fetch_add(&c->service->counts.too_many, 1);

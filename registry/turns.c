@@ -78,7 +78,7 @@ static void owner_leave(struct turns *t, struct turns_owner *o)
 	free(o);
 }
 
-static void run(struct work *work)
+static void run_turn(struct work *work)
 {
 	struct owner_turn *w = container_of(work, struct owner_turn, work);
 
@@ -87,7 +87,7 @@ static void run(struct work *work)
 
 static void begin_more(struct turns *t);
 
-static void done(struct work *work)
+static void end_turn(struct work *work)
 {
 	struct owner_turn *w = container_of(work, struct owner_turn, work);
 	struct turns *t = w->turns;
@@ -100,7 +100,7 @@ static void done(struct work *work)
 }
 
 /* The first waiting one of an owner, who goes behind the others. */
-static struct owner_turn *take(struct turns *t, struct turns_owner *o)
+static struct owner_turn *take_turn(struct turns *t, struct turns_owner *o)
 {
 	struct owner_turn *w = STAILQ_FIRST(&o->waiting);
 
@@ -128,10 +128,10 @@ static void begin_more(struct turns *t)
 	struct owner_turn *w;
 
 	while (t->n_running < t->n_threads && (o = whose_turn(t))) {
-		w = take(t, o);
+		w = take_turn(t, o);
 		t->n_running++;
 		o->n_running++;
-		w->work = (struct work){ .run = run, .done = done };
+		w->work = (struct work){ .run = run_turn, .done = end_turn };
 		(void)!pool_submit(t->pool, &w->work); /* it has no bound */
 	}
 }
@@ -161,7 +161,7 @@ void turns_stop(struct turns *t)
 
 	t->is_stopped = true;
 	while ((o = TAILQ_FIRST(&t->ring))) {
-		struct owner_turn *w = take(t, o);
+		struct owner_turn *w = take_turn(t, o);
 
 		owner_leave(t, o);
 		w->drop(w);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose work has the next thread.  The works of each owner wait in a line of their own,
- * owners take turns, and one alone leaves a quarter of the threads to others: whoever
- * calls all the time, or calls what takes long, holds up his own calls.
- *
- * All functions are the loop's.
+ * Turns of owners on threads. The works of each owner wait in a line of their own, owners
+ * take turns, and one alone leaves a quarter of the threads to others: whoever calls all
+ * the time, or calls what takes long, holds up his own calls. All functions are the
+ * loop's.
  */
 #ifndef BOOTSEER_REGISTRY_TURNS_H
 #define BOOTSEER_REGISTRY_TURNS_H
@@ -16,7 +15,7 @@
 struct turns;
 struct turns_owner;
 
-/* One work; the submitter's, as struct work is. */
+/* A work; the submitter's, as struct work is. */
 struct owner_turn {
 	void (*run)(
 		struct owner_turn *t); /* on a thread of the pool; may block */

@@ -273,9 +273,10 @@ static void go_on(struct ahead *a, const char *folder)
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
-/* What was listed ahead, if that is true still: nothing was changed here since, and it is
- * young. */
-static bool take(struct ahead *a, const char *folder, struct folder_list *ret)
+/* Take the list that was made ahead, if that is true still: nothing was changed here
+ * since, and it is young. */
+static bool take_listed(struct ahead *a, const char *folder,
+			struct folder_list *ret)
 {
 	struct ahead_item *i;
 	int64_t asked_ns;
@@ -309,7 +310,7 @@ int ahead_list(struct ahead *a, const char *folder, struct folder_list *ret,
 
 	session_begin_wait();
 	go_on(a, folder);
-	if (!take(a, folder, ret))
+	if (!take_listed(a, folder, ret))
 		rc = list_now(a, folder, false, ret, &ignored, err);
 	session_end_wait();
 	return rc;

@@ -32,8 +32,8 @@ int ahead_new(const struct ahead_config *cfg, struct ahead **ret,
 	      struct error *err) MUST_CHECK;
 void ahead_free(struct ahead *a); /* after pool_free() of its pool */
 
-/* What the folder has, from a list made ahead, which is waited for, or from the store, while
- * no more than LISTS_AT_ONCE are made.  Lists of folders behind it may be begun. */
+/* List the folder, from a list made ahead, which is waited for, or from the store, while
+ * no more than LISTS_AT_ONCE are made. Lists of folders behind it may be begun. */
 int ahead_list(struct ahead *a, const char *folder, struct folder_list *ret,
 	       struct error *err) MUST_CHECK;
 

@@ -76,7 +76,7 @@ void begun_free(struct begun *b)
 }
 
 /* With the lock. */
-static struct begun_place *find(struct begun *b, uint64_t request)
+static struct begun_place *find_request(struct begun *b, uint64_t request)
 {
 	for (unsigned int i = 0; i < PLACES; i++)
 		if (atomic_load(&b->places[i].request) == request)
@@ -88,7 +88,7 @@ static struct begun_place *find(struct begun *b, uint64_t request)
  * own, of which there are not so many. */
 static struct begun_place *find_place(struct begun *b)
 {
-	struct begun_place *best = find(b, 0);
+	struct begun_place *best = find_request(b, 0);
 
 	for (unsigned int i = 0; !best && i < PLACES; i++)
 		if (b->places[i].life < b->life)
@@ -107,7 +107,7 @@ void begun_add(struct begun *b, uint64_t request)
 		return;
 	(void)pthread_mutex_lock(&b->lock);
 	/* A predecessor's stays: it says so to each successor. */
-	p = find(b, request) ? NULL : find_place(b);
+	p = find_request(b, request) ? NULL : find_place(b);
 	if (p) {
 		atomic_store(&p->request, 0);
 		p->life = b->life;
@@ -124,7 +124,7 @@ bool begun_find(struct begun *b, uint64_t request)
 	if (!request)
 		return false;
 	(void)pthread_mutex_lock(&b->lock);
-	p = find(b, request);
+	p = find_request(b, request);
 	is_there = p && p->life < b->life;
 	(void)pthread_mutex_unlock(&b->lock);
 	return is_there;
@@ -137,7 +137,7 @@ void begun_end(struct begun *b, uint64_t request)
 	if (!request)
 		return;
 	(void)pthread_mutex_lock(&b->lock);
-	p = find(b, request);
+	p = find_request(b, request);
 	if (p)
 		atomic_store(&p->request, 0);
 	(void)pthread_mutex_unlock(&b->lock);

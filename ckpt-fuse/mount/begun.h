@@ -25,7 +25,7 @@ void begun_free(struct begun *b);
 void begun_add(struct begun *b, uint64_t request);
 /* Has a predecessor begun it? */
 bool begun_find(struct begun *b, uint64_t request);
-/* It was answered. */
+/* Note that the request was answered. */
 void begun_end(struct begun *b, uint64_t request);
 
 #endif

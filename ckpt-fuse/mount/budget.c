@@ -33,7 +33,7 @@ void budget_fini(struct budget *b)
 	(void)pthread_mutex_destroy(&b->lock);
 }
 
-static bool take(struct budget *b, uint64_t bytes)
+static bool take_bytes(struct budget *b, uint64_t bytes)
 {
 	if (bytes > b->most - b->used)
 		return false;
@@ -48,7 +48,7 @@ bool budget_take(struct budget *b, uint64_t bytes)
 	bool ok;
 
 	(void)pthread_mutex_lock(&b->lock);
-	ok = take(b, bytes);
+	ok = take_bytes(b, bytes);
 	(void)pthread_mutex_unlock(&b->lock);
 	return ok;
 }
@@ -59,7 +59,7 @@ bool budget_take_ahead(struct budget *b, uint64_t bytes)
 
 	(void)pthread_mutex_lock(&b->lock);
 	ok = !b->n_waiting && b->ahead + bytes <= b->most_ahead &&
-	     take(b, bytes);
+	     take_bytes(b, bytes);
 	if (ok)
 		b->ahead += bytes;
 	(void)pthread_mutex_unlock(&b->lock);
@@ -74,19 +74,19 @@ bool budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 
 	(void)pthread_mutex_lock(&b->lock);
 	b->n_waiting++;
-	while (!(ok = take(b, bytes)))
+	while (!(ok = take_bytes(b, bytes)))
 		if (pthread_cond_timedwait(&b->given, &b->lock, &at) ==
 		    ETIMEDOUT)
 			break;
 	if (!ok)
-		ok = take(b, bytes);
+		ok = take_bytes(b, bytes);
 	b->n_waiting--;
 	b->waited_ns += (uint64_t)(clock_now_ns() - begun_ns);
 	(void)pthread_mutex_unlock(&b->lock);
 	return ok;
 }
 
-static void give(struct budget *b, uint64_t bytes, uint64_t ahead)
+static void give_bytes(struct budget *b, uint64_t bytes, uint64_t ahead)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	b->used -= bytes;
@@ -97,17 +97,17 @@ static void give(struct budget *b, uint64_t bytes, uint64_t ahead)
 
 void budget_give(struct budget *b, uint64_t bytes)
 {
-	give(b, bytes, 0);
+	give_bytes(b, bytes, 0);
 }
 
 void budget_give_ahead(struct budget *b, uint64_t bytes)
 {
-	give(b, bytes, bytes);
+	give_bytes(b, bytes, bytes);
 }
 
 /* --------------------------------------------------------------------- pieces --- */
 
-/* One that is kept comes out of the list; with the lock. */
+/* Take a block that is kept out of the list; with the lock. */
 static void *take_spare(struct budget *b, unsigned int i)
 {
 	void *data = b->spare[i].data;

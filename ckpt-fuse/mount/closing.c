@@ -14,7 +14,7 @@
 
 #include "common/log.h"
 
-/* Of a file of /proc this much is read: what is asked for is near the beginning. */
+/* Bytes that are read of a file of /proc: what is asked for is near the beginning. */
 #define TEXT_MAX 2047u
 /* In /proc/PID/stat, behind the name: what has the kernel's PF_SIGNALED, and the status as
  * wait(2) gives it. */
@@ -53,7 +53,7 @@ static bool read_text(pid_t thread, const char *what, struct proc_text *ret,
 	return n > 0;
 }
 
-static unsigned long field(const char *p, int i)
+static unsigned long number_field(const char *p, int i)
 {
 	for (; p && i > 0; i--)
 		p = strchr(p + 1, ' ');
@@ -100,10 +100,11 @@ struct closer closing_look(pid_t thread)
 		return c;
 	/* The name may hold anything, parentheses and blanks, too. */
 	p = strrchr(text.s, ')');
-	/* Of a process that exits the kernel ends all other threads as if they were killed. */
-	c.is_killed =
-		(field(p, FLAGS_FIELD) & KILLED_FLAG) &&
-		((field(p, STATUS_FIELD) & SIGNAL_MASK) || !may_look(thread));
+	/* All other threads of a process that exits are ended by the kernel as if they
+	 * were killed. */
+	c.is_killed = (number_field(p, FLAGS_FIELD) & KILLED_FLAG) &&
+		      ((number_field(p, STATUS_FIELD) & SIGNAL_MASK) ||
+		       !may_look(thread));
 	return c;
 }
 

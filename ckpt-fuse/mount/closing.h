@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kernel does not say when a file is closed: by whom, and for the last time?  It
- * is read from the /proc of the process that closes; of one that is not seen nothing is known. */
+/* Facts of a close that the kernel does not say: by whom, and for the last time? They are
+ * read from the /proc of the process that closes; of one that is not seen nothing is
+ * known. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_CLOSING_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_CLOSING_H
 

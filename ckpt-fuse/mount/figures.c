@@ -173,7 +173,7 @@ static void gather_store(struct ckpt_mount *m, struct ckpt_figures *f)
 	counter_copy_latency(&f->name, &s.name);
 }
 
-static uint64_t waited(struct budget *b)
+static uint64_t waited_ns(struct budget *b)
 {
 	uint64_t ns;
 
@@ -189,12 +189,12 @@ struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m)
 	struct ckpt_waits w = { .load = s.read_waits, .save = s.write_waits };
 
 	w.load.queue_ns += pool_waited_ns(m->readers);
-	w.save.queue_ns += pool_waited_ns(m->senders) + waited(&m->budget) +
-			   waited(&m->writings.slots);
+	w.save.queue_ns += pool_waited_ns(m->senders) + waited_ns(&m->budget) +
+			   waited_ns(&m->writings.slots);
 	return w;
 }
 
-static struct ckpt_figures gather(struct ckpt_mount *m)
+static struct ckpt_figures gather_figures(struct ckpt_mount *m)
 {
 	struct later_stats late = { .n_staged = 0 };
 	struct ckpt_figures f = {
@@ -231,7 +231,7 @@ static struct ckpt_figures gather(struct ckpt_mount *m)
 
 int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 {
-	const struct ckpt_figures f = gather(m);
+	const struct ckpt_figures f = gather_figures(m);
 
 	return counter_format(figures, &f, PREFIX, out);
 }
@@ -346,7 +346,7 @@ static json_t *times_of(const struct ckpt_figures *f)
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
-	const struct ckpt_figures f = gather(m);
+	const struct ckpt_figures f = gather_figures(m);
 	AUTO_JSON *all = json_pack("{s:o, s:o, s:i, s:b, s:o, s:o, s:o}",
 				   "path", json_bytes(path), "store",
 				   json_bytes(object_store_url(m->store)),

@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 
-/* Of an id: bits of the kind, then of the version, then of a count. */
+/* Parts of an id: bits of the kind, then of the version, then of a count. */
 #define KIND_BITS 2u
 #define COUNT_SHIFT 32u
 #define VERSION_MASK ((UINT64_C(1) << COUNT_SHIFT) - (1u << KIND_BITS))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What processes have open.  Ids are never used again, nor by a successor; that of a
- * reader says which version of the file it has. */
+/* Handles of files that processes have open. Ids are never used again, nor by a
+ * successor; that of a reader says which version of the file it has. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 
@@ -74,7 +74,7 @@ void handle_free(struct handles *t, struct nodes *nodes, struct handle *h);
 
 int folder_list_add(struct folder_list *l, const char *name,
 		    bool is_folder) MUST_CHECK;
-/* Of entry `i`, valid until the next is added. */
+/* The name of entry `i`, valid until the next is added. */
 const char *folder_list_name(const struct folder_list *l, size_t i);
 bool folder_list_is_folder(const struct folder_list *l, size_t i);
 void folder_list_fini(struct folder_list *l);

@@ -9,7 +9,7 @@
 /* A commit waits for its columns, which other threads send. */
 #define THREADS 8u
 
-/* One close. */
+/* A close that is committed later. */
 struct late_commit {
 	struct work work;
 	struct later *l;
@@ -83,7 +83,8 @@ bool later_commits(struct later *l, const struct ckpt_node *n)
 
 /* With the node's lock: what was written is in the store, or lost.  True: more was written
  * meanwhile, and the last that had it open left it to us. */
-static bool settle(struct late_commit *c, int rc, const struct error *err)
+static bool settle_commit(struct late_commit *c, int rc,
+			  const struct error *err)
 {
 	struct ckpt_node *n = c->n;
 	AUTO_BUF path = BUF_INIT;
@@ -116,7 +117,7 @@ static void late_run(struct work *work)
 		node_begin_commit(l->nodes, c->n);
 		rc = writing_commit(c->n->writing, &err);
 		(void)pthread_mutex_lock(&c->n->lock);
-		is_again = settle(c, rc, &err);
+		is_again = settle_commit(c, rc, &err);
 		(void)pthread_mutex_unlock(&c->n->lock);
 		node_end_commit(l->nodes, c->n);
 	}

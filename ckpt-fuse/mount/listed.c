@@ -14,8 +14,8 @@
 #define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
 #define FOLDERS_MOST 1024u
 #define WANTED_AFTER 3u /* names that were asked for within LISTED_VALID_NS */
-/* Of a folder whose list a change of ours made useless the next is worth it after more: one
- * in so many names. */
+/* Names of a folder per one that has to be wanted again, when a change of ours made its
+ * list useless: the next list is worth it after more. */
 #define CHANGED_SHARE 16u
 #define STRIPED_FIRST 4u
 #define LONG_NS \
@@ -26,7 +26,7 @@ struct listed_entry {
 	bool is_folder, is_striped;
 	uint64_t size;
 	int64_t mtime_ns, asked_ns;
-	/* Of a striped file; NULL: the store was not asked for it. */
+	/* Attributes of a striped file; NULL: the store was not asked for them. */
 	struct ckpt_stat *stat;
 	int64_t stat_asked_ns;
 };
@@ -48,8 +48,8 @@ struct listed_folder {
 	size_t n;
 	int64_t begun_ns;
 	size_t n_striped; /* to ask for at once; 0: none was looked up */
-	/* What the store was asked for since then, and not before which time it is
-	 * listed for that. */
+	/* Names that the store was asked for since then, and the time before which the
+	 * folder is not listed for that. */
 	unsigned int n_asked, wanted_after;
 	int64_t asked_since_ns, rest_until_ns;
 	bool is_being_listed; /* for that */
@@ -163,7 +163,8 @@ void listed_free(struct listed *t)
 
 /* ----------------------------------------------------------------------- lists --- */
 
-/* It was to be listed and is not, for want of memory: the next that want it may try. */
+/* The folder was to be listed and is not, for want of memory: the next that want it may
+ * try. */
 static void give_up(struct listed *t, const char *folder)
 {
 	struct listed_folder *f;
@@ -240,7 +241,7 @@ static void keep_names(struct listed *t, struct listed_folder *f,
 	struct listed_folder *old;
 
 	forget_names(t, f);
-	/* It is short enough to be there alone. */
+	/* The list is short enough to be there alone. */
 	TAILQ_FOREACH(old, &t->by_use, link)
 	if (old != f && t->n_names + l->n > NAMES_MOST)
 		forget_names(t, old);
@@ -413,7 +414,7 @@ void listed_tell(struct listed *t, const char *folder,
 
 	(void)pthread_mutex_lock(&t->lock);
 	e = find_entry(folder_find(t, folder), file->name, asked_ns);
-	/* Of another list it may be another file: one that this mount made since. */
+	/* A file of another list may be another file: one that this mount made since. */
 	if (e && e->is_striped && e->asked_ns == file->asked_ns)
 		keep_stat(e, st, asked_ns);
 	(void)pthread_mutex_unlock(&t->lock);

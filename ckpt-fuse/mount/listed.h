@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What lists of folders told of the names in them, for as long as the kernel may keep a
- * name: so that `ls -l`, which lists a folder and then looks each name up, does not ask
- * the store again for each.  That a name is not there is not kept: an open is to see
- * what is in the store at that moment.  Bounded; any thread.
+ * Names that lists of folders told, for as long as the kernel may keep a name: so that
+ * `ls -l`, which lists a folder and then looks each name up, does not ask the store again
+ * for each. That a name is not there is not kept: an open is to see what is in the store
+ * at that moment. Bounded; any thread.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_LISTED_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_LISTED_H
@@ -11,7 +11,7 @@
 #include "ckpt-fuse/ckpt.h"
 #include "common/clock.h"
 
-/* What other nodes change is seen after this; an open looks at once. */
+/* Changes of other nodes are seen after this; an open looks at once. */
 #define LISTED_VALID_NS NS_PER_S
 /* Names of a folder that is listed though nobody asked for a list: more are more work
  * than to ask for each. */
@@ -46,7 +46,7 @@ struct listed_list *listed_begin(struct listed *t,
 int64_t listed_begun_ns(const struct listed_list *l);
 /* In the order of ckpt_list(). */
 void listed_add(struct listed_list *l, const struct ckpt_entry *e);
-/* It is over, with what it returned; `l` is freed.  What it told is kept, unless
+/* End the list with what it returned; `l` is freed. What it told is kept, unless
  * something was changed meanwhile. */
 void listed_end(struct listed *t, struct listed_list *l, int rc,
 		int64_t now_ns);
@@ -63,8 +63,8 @@ size_t listed_n_striped(struct listed *t, const char *folder) MUST_CHECK;
 size_t listed_striped(struct listed *t, const char *folder, const char *from,
 		      int64_t now_ns, struct listed_striped *ret,
 		      size_t most) MUST_CHECK;
-/* What the store said of one, which was asked at `asked_ns`.  It is kept if the list that
- * showed the file is still believed. */
+/* Note what the store said of a file, which was asked at `asked_ns`. It is kept if the
+ * list that showed the file is still believed. */
 void listed_tell(struct listed *t, const char *folder,
 		 const struct listed_striped *file, const struct ckpt_stat *st,
 		 int64_t asked_ns);

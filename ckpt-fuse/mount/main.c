@@ -66,7 +66,7 @@ static const struct option_program program = {
 
 /* --------------------------------------------------------------------- the names --- */
 
-/* What a predecessor knew, or a new one that is kept. */
+/* Open the file that a predecessor kept, or a new one that is kept. */
 static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 		     struct error *err)
 {
@@ -90,7 +90,7 @@ static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 
 /* ---------------------------------------------------------------------- the mount --- */
 
-/* What others mounted there stays. */
+/* Refuse a place where others have mounted something. */
 static int check_free(const char *path, struct error *err)
 {
 	struct mount_line l = { .major = 0 };
@@ -103,8 +103,9 @@ static int check_free(const char *path, struct error *err)
 			 path);
 }
 
-/* One at a time begins at a place: two that wait for their stores would both find it free,
- * and the second takes down what the first serves by then.  `*ret` is the claim. */
+/* Claim the place, where one mount at a time begins: two that wait for their stores would
+ * both find it free, and the second takes down what the first serves by then. `*ret` is
+ * the claim. */
 static int claim_place(const char *run_dir, int *ret, struct error *err)
 {
 	AUTO_FREE char *name = fs_join(run_dir, CKPT_CLAIM_FILE);
@@ -350,7 +351,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	/* The log has each of them. */
 	if (ckpt_mount_settle(m) && rc == 0)
 		rc = EXIT_LOST;
-	/* What was unmounted wants no successor, however it ended. */
+	/* A mount that was unmounted wants no successor, however it ended. */
 	if (was_started && !r->is_left)
 		drop_kept(keeper);
 	ckpt_say_phases(&say, m, true);
@@ -376,8 +377,8 @@ static int end_unmounted(struct fd_keeper *k, const char *why,
 	return rc < 0 ? rc : n_lost ? EXIT_LOST : 0;
 }
 
-static int run(const struct ckpt_mount_config *cfg, char **args,
-	       struct error *err)
+static int run_mount(const struct ckpt_mount_config *cfg, char **args,
+		     struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int signals = watch_signals(err);
@@ -472,7 +473,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, program.name);
 	if (action == OPTION_ACTION_RUN)
 		rc = cfg.hold ? run_held(argc, argv, &err)
-			      : run(&cfg, argv + first, &err);
+			      : run_mount(&cfg, argv + first, &err);
 	if (rc < 0)
 		fprintf(stderr, "bootseer-ckpt: %s\n", err.msg);
 	option_fini(options, &cfg);

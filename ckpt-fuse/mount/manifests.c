@@ -21,7 +21,7 @@ struct manifest_question {
 	struct listed_striped file;
 };
 
-static void ask(struct manifest_question *q)
+static void ask_manifest(struct manifest_question *q)
 {
 	const struct manifests *by = q->all->by;
 	struct error ignored = ERROR_INIT;
@@ -44,7 +44,7 @@ static void manifest_question_run(struct work *work)
 		container_of(work, struct manifest_question, work);
 	struct manifests_asked *all = q->all;
 
-	ask(q);
+	ask_manifest(q);
 	/* The last one to have the lock is the last one to look at it. */
 	(void)pthread_mutex_lock(&all->lock);
 	if (!--all->n_left)

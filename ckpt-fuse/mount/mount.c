@@ -70,7 +70,7 @@ static void mount_init(struct fuse_conn_info *conn)
 		FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
 
 	conn->want |= conn->capable & wanted;
-	/* What is written has to be known before it is closed. */
+	/* The mount has to know of each write before the file is closed. */
 	conn->want &= ~(unsigned int)FUSE_CAP_WRITEBACK_CACHE;
 	conn->max_write = SESSION_DATA_MAX;
 	conn->max_readahead = SESSION_DATA_MAX;
@@ -117,8 +117,9 @@ static int new_life(char ret[LIFE_LEN + 1], struct error *err)
 	return 0;
 }
 
-/* What a predecessor had sent to the store is done or comes to nothing before anybody is
- * told what is there: the put of a file that is removed here would bring it back. */
+/* Take over from a predecessor. What it had sent to the store is done or comes to nothing
+ * before anybody is told what is there: the put of a file that is removed here would
+ * bring it back. */
 static int take_over(struct object_store *s, int life_fd, const char *life,
 		     struct error *err)
 {
@@ -154,7 +155,8 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 
 	if (rc < 0)
 		return rc;
-	/* One half is for what the store has to hold until it is written. */
+	/* Half of the memory is for bytes that the store has to hold until they are
+	 * written. */
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
 	o.life = life;
@@ -165,7 +167,7 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 					err);
 	if (rc == 0 && !m->cfg->read_only)
 		rc = try_store(m->store, err);
-	/* Of what it may not write to nothing is on its way. */
+	/* A store that it may not write to has nothing of it on its way. */
 	if (rc == 0 && object_store_caps(m->store).is_probed)
 		rc = take_over(m->store, life_fd, life, err);
 	return rc;

@@ -90,13 +90,13 @@ void ckpt_mount_free(struct ckpt_mount *m);
 /* Wait until what was closed is in the store; how many files were lost. */
 unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 
-/* What a session serves it with; its owner is a struct ckpt_mount. */
+/* Handler of the session that serves a mount; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;
 
 struct manifests ckpt_mount_manifests(const struct ckpt_mount *m);
 
-/* What loading and saving waited for, by the requests and jobs of both.  They run beside
- * one another, and ahead of programs: sums are longer than anybody waited. */
+/* Waits of loading and saving, by the requests and jobs of both. They run beside one
+ * another, and ahead of programs: sums are longer than anybody waited. */
 struct ckpt_waits {
 	struct object_waits load, save;
 };

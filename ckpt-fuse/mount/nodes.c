@@ -90,7 +90,7 @@ static int set_name(struct nodes *t, struct ckpt_node *n,
 	return 0;
 }
 
-static void drop(struct nodes *t, struct ckpt_node *n);
+static void drop_node(struct nodes *t, struct ckpt_node *n);
 
 static void unset_name(struct nodes *t, struct ckpt_node *n)
 {
@@ -102,12 +102,13 @@ static void unset_name(struct nodes *t, struct ckpt_node *n)
 	n->by_name.tbl = NULL;
 	n->parent = NULL;
 	parent->n_users--;
-	drop(t, parent);
+	drop_node(t, parent);
 }
 
 /* ------------------------------------------------------------------ the journal --- */
 
-/* What cannot be written down is not known to a successor, which is no failure now. */
+/* Append a record. One that cannot be written is not known to a successor, which is no
+ * failure now. */
 static void journal_append(struct nodes *t, const struct buf *record)
 {
 	if (t->journal_fd < 0)
@@ -179,7 +180,8 @@ static void journal_put(struct nodes *t, const struct buf *record, bool is_live)
 		journal_renew(t);
 }
 
-static void journal(struct nodes *t, const struct ckpt_node *n, bool is_there)
+static void journal_node(struct nodes *t, const struct ckpt_node *n,
+			 bool is_there)
 {
 	AUTO_BUF record = BUF_INIT;
 	int rc;
@@ -202,17 +204,17 @@ static bool is_wanted(const struct ckpt_node *n)
 	return n->n_users || n->n_lookups;
 }
 
-static void drop(struct nodes *t, struct ckpt_node *n)
+static void drop_node(struct nodes *t, struct ckpt_node *n)
 {
 	if (n == t->root || is_wanted(n))
 		return;
-	journal(t, n, false);
+	journal_node(t, n, false);
 	HASH_DELETE(by_id, t->by_id, n);
 	unset_name(t, n);
 	node_free(n);
 }
 
-static struct ckpt_node *add(struct nodes *t, uint64_t id, bool is_folder)
+static struct ckpt_node *add_node(struct nodes *t, uint64_t id, bool is_folder)
 {
 	struct ckpt_node *n = node_new(id, is_folder);
 
@@ -230,7 +232,7 @@ static struct ckpt_node *add_named(struct nodes *t, struct ckpt_node *parent,
 				   const char *name, bool is_folder)
 {
 	char *key = key_of(parent, name);
-	struct ckpt_node *n = key ? add(t, ++t->last_id, is_folder) : NULL;
+	struct ckpt_node *n = key ? add_node(t, ++t->last_id, is_folder) : NULL;
 
 	if (!n) {
 		free(key);
@@ -241,7 +243,7 @@ static struct ckpt_node *add_named(struct nodes *t, struct ckpt_node *parent,
 		node_free(n);
 		return NULL;
 	}
-	journal(t, n, true);
+	journal_node(t, n, true);
 	return n;
 }
 
@@ -270,7 +272,7 @@ void node_put(struct nodes *t, struct ckpt_node *n)
 		return;
 	(void)pthread_mutex_lock(&t->lock);
 	n->n_users--;
-	drop(t, n);
+	drop_node(t, n);
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
@@ -302,7 +304,7 @@ struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
 	n = find_key(t, key);
 	if (n && n->is_folder != is_folder) {
 		unset_name(t, n);
-		journal(t, n, true);
+		journal_node(t, n, true);
 		n = NULL;
 	}
 	if (!n)
@@ -329,7 +331,7 @@ void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
 	if (n && n->n_lookups < LOOKUPS_UNKNOWN) {
 		n->n_lookups -=
 			n_lookups < n->n_lookups ? n_lookups : n->n_lookups;
-		drop(t, n);
+		drop_node(t, n);
 	}
 	(void)pthread_mutex_unlock(&t->lock);
 }
@@ -338,7 +340,7 @@ void node_detach(struct nodes *t, struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	unset_name(t, n);
-	journal(t, n, true);
+	journal_node(t, n, true);
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
@@ -354,28 +356,30 @@ void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 	if (before && before != n) {
 		before->n_steps++;
 		unset_name(t, before);
-		journal(t, before, true);
+		journal_node(t, before, true);
 	}
 	unset_name(t, n);
 	free(n->key);
 	n->key = NULL;
 	if (key)
 		(void)set_name(t, n, parent, key);
-	journal(t, n, true);
+	journal_node(t, n, true);
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
 /* ------------------------------------------------------------------------ state --- */
 
 /* With the lock. */
-static void lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
+static void lose_node(struct nodes *t, struct ckpt_node *n, int rc,
+		      const char *why)
 {
 	(void)pthread_mutex_lock(&n->seen);
 	if (!n->lost_rc) {
 		n->n_users++;
 		atomic_fetch_add(&t->n_lost, 1);
 	}
-	/* Whose rights the store has looked at is not who asks now. */
+	/* Errors of rights are not passed on: the store has looked at another's than
+	 * those of who asks now. */
 	n->lost_rc = rc == -ENOSPC || rc == -EDQUOT ? rc : -EIO;
 	free(n->lost_why);
 	n->lost_why = strdup(why);
@@ -403,7 +407,7 @@ void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
 	(void)pthread_mutex_lock(&t->lock);
 	if (n->is_staged != is_staged) {
 		n->is_staged = is_staged;
-		journal(t, n, true);
+		journal_node(t, n, true);
 	}
 	(void)pthread_mutex_unlock(&t->lock);
 }
@@ -437,7 +441,7 @@ void node_note_change(struct nodes *t, struct ckpt_node *folder)
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
 {
 	(void)pthread_mutex_lock(&t->lock);
-	lose(t, n, rc, why);
+	lose_node(t, n, rc, why);
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
@@ -454,7 +458,7 @@ void node_forget_loss(struct nodes *t, struct ckpt_node *n)
 	(void)pthread_mutex_unlock(&n->seen);
 	if (n->is_staged) {
 		n->is_staged = false;
-		journal(t, n, true);
+		journal_node(t, n, true);
 	}
 	(void)pthread_mutex_unlock(&t->lock);
 }
@@ -582,7 +586,7 @@ static void replay_add(struct nodes *t, const char *text)
 	if (!id || id == NODE_ROOT || end[0] != ' ' || !end[1] || end[2] != ' ')
 		return;
 	if (!n)
-		n = add(t, id, end[1] == 'd');
+		n = add_node(t, id, end[1] == 'd');
 	if (!n)
 		return;
 	free(n->key);
@@ -646,12 +650,13 @@ static void replay_names(struct nodes *t)
 		else if (set_name(t, n, parent, key) < 0)
 			continue;
 		if (n->is_staged && n->parent)
-			lose(t, n, -EIO,
-			     "the mount was restarted before it was stored");
+			lose_node(
+				t, n, -EIO,
+				"the mount was restarted before it was stored");
 	}
 }
 
-static void replay(struct nodes *t, const char *data, size_t len)
+static void replay_journal(struct nodes *t, const char *data, size_t len)
 {
 	struct ckpt_node *n, *next;
 
@@ -677,8 +682,8 @@ static void replay(struct nodes *t, const char *data, size_t len)
 	replay_names(t);
 }
 
-/* What was given back before the last renewal is a hole at its begin, so that its size
- * says nothing of what there is to read. */
+/* The start of the journal. Nodes given back before the last renewal are a hole at its
+ * begin, so that its size says nothing of what there is to read. */
 static uint64_t journal_start(int fd, uint64_t size)
 {
 	off_t start = lseek(fd, 0, SEEK_DATA);
@@ -717,7 +722,7 @@ static int read_journal(struct nodes *t, struct error *err)
 	t->journal_len = start + len;
 	if (ftruncate(t->journal_fd, (off_t)t->journal_len) < 0)
 		return error_set(err, errno, "kept names: %s", strerror(errno));
-	replay(t, data.data, (size_t)len);
+	replay_journal(t, data.data, (size_t)len);
 	return 0;
 }
 
@@ -742,7 +747,7 @@ int nodes_init(struct nodes *t, int journal_fd, struct error *err)
 	(void)pthread_mutex_init(&t->commits, NULL);
 	(void)pthread_cond_init(&t->committed, NULL);
 	init_paths(t);
-	t->root = add(t, NODE_ROOT, true);
+	t->root = add_node(t, NODE_ROOT, true);
 	rc = t->root ? read_journal(t, err) : error_nomem(err);
 	if (rc == 0)
 		journal_renew(t);

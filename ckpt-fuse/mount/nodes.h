@@ -64,10 +64,10 @@ struct ckpt_node {
 	/* The time of a folder: when this mount made it, or a name in it was made, removed or
 	 * changed last, on the wall clock; 0: not yet.  Without a lock, too. */
 	atomic_int_fast64_t changed_ns;
-	/* Of a folder: columns of what is made in it, as they were then. */
+	/* Columns of files that are made in the folder, as they were then. */
 	uint32_t columns;
 	int64_t columns_ns;
-	/* What was written and closed is not in the store, and why; 0: it is. */
+	/* Why closed bytes are not in the store; 0: they are. */
 	int lost_rc;
 	char *lost_why; /* for people; NULL: memory was short */
 };
@@ -124,8 +124,8 @@ void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups);
 
 /* Its name is another's, or nobody's. */
 void node_detach(struct nodes *t, struct ckpt_node *n);
-/* What had the new name has none any more.  Where memory is short this node has none
- * either: whoever asks for the name looks it up in the store. */
+/* Rename the node. A node that had the new name has none any more. Where memory is short
+ * this node has none either: whoever asks for the name looks it up in the store. */
 void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 		 const char *name);
 
@@ -133,8 +133,8 @@ void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out) MUST_CHECK;
 int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 		    struct buf *out) MUST_CHECK;
-/* Of one that has no name any more, what it was.  -ENOENT: its folder is gone, too, or a
- * successor asks. */
+/* The last path of a node that has no name any more. -ENOENT: its folder is gone, too, or
+ * a successor asks. */
 int node_last_path(struct nodes *t, struct ckpt_node *n,
 		   struct buf *out) MUST_CHECK;
 /* Either of the two for people: "?" where there is none.  `room` has it. */
@@ -175,9 +175,9 @@ void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged);
  * Of one that is kept from a predecessor it stays. */
 void node_set_read_version(struct nodes *t, struct ckpt_node *n,
 			   uint64_t version, uint64_t size);
-/* What was written is lost, until node_forget_loss(): the node stays meanwhile. */
+/* Note that written bytes are lost, until node_forget_loss(): the node stays meanwhile. */
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why);
-/* It is replaced or removed. */
+/* Forget the loss, as the file is replaced or removed. */
 void node_forget_loss(struct nodes *t, struct ckpt_node *n);
 /* 0, or why what was written is not in the store. */
 int node_loss(struct ckpt_node *n, struct error *err) MUST_CHECK;

@@ -25,7 +25,7 @@ void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
  * ESTALE it looks the name up again, so that O_CREAT makes a new one. */
 int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc);
 
-/* What the kernel is told of a file or folder.  -ENOENT, and what the store says. */
+/* Attributes of a file or folder for the kernel. -ENOENT, and what the store says. */
 int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err) MUST_CHECK;
 /* `n` is taken over: the kernel has it, or it was put. */
@@ -67,7 +67,7 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	       struct fuse_file_info *fi);
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
-/* What the folder of a file asks for, or the folder itself. */
+/* The layout that a file's folder asks for, or the folder itself. */
 int ops_layout(struct ckpt_mount *m, struct ckpt_node *n, uint32_t *ret_columns,
 	       struct error *err) MUST_CHECK;
 /* A folder that was just made has what the one that it is in asks for. */

@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* What other nodes change is seen after this, s; an open looks at once. */
+/* Changes of other nodes are seen after this, s; an open looks at once. */
 #define VALID_S ((double)LISTED_VALID_NS / NS_PER_S)
 
 /* For how long the kernel may believe attributes.  Those of a file that is written may be
@@ -70,7 +70,7 @@ void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 	case EDQUOT:
 	case ESTALE:
 	case ENAMETOOLONG:
-	/* What the documentation refuses (mknod, link, chattr): the program knows. */
+	/* Calls that the documentation refuses (mknod, link, chattr): the program knows. */
 	case EPERM:
 		break;
 	default:
@@ -136,7 +136,8 @@ static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 	set_time(s->attr.mtime_ns, st);
 }
 
-/* What its writers have; false: there is none, or nothing that the store has not. */
+/* Attributes of what its writers have; false: there is none, or nothing that the store
+ * has not. */
 static bool stat_writer(struct ckpt_node *n, struct ckpt_stat *ret)
 {
 	struct ckpt_stat st = { .is_striped = true };
@@ -161,7 +162,7 @@ int ops_is_gone(struct error *err)
 			 "again");
 }
 
-/* What it is now; waits for nobody who writes it. */
+/* Attributes of the file as it is now; waits for nobody who writes it. */
 static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 		     struct ckpt_stat *ret, struct error *err)
 {
@@ -270,7 +271,7 @@ void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n)
 	node_put(&m->nodes, n);
 }
 
-/* What a name is in the store. */
+/* A name as the store has it. */
 struct name_look {
 	const char *folder, *name; /* its path is both */
 	char *path;
@@ -357,8 +358,8 @@ static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
 		manifests_ask(&a, l->folder, l->name, n);
 }
 
-static int look(struct ckpt_mount *m, const struct ckpt_node *known,
-		struct name_look *l, struct error *err)
+static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
+			struct name_look *l, struct error *err)
 {
 	int rc;
 
@@ -414,7 +415,7 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 	asked.folder = folder.data;
 	asked.path = path.data;
 	if (rc == 0)
-		rc = may_be_listed ? look(m, n, &asked, err)
+		rc = may_be_listed ? look_up_name(m, n, &asked, err)
 				   : ask_store(m, n, &asked, err);
 	if (rc == 0 && n && !asked.is_folder)
 		leave_readers(m, n, &asked.stat);
@@ -434,8 +435,8 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	return find_name(m, parent, name, false, NULL, ret, err);
 }
 
-/* What is told now was so when the store was asked: the kernel keeps it for what is left
- * of the second. */
+/* Fill the answer to a lookup. It was so when the store was asked: the kernel keeps it
+ * for what is left of the second. */
 static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 			const struct name_look *l, struct fuse_entry_param *e)
 {
@@ -564,7 +565,7 @@ static int64_t mtime_of(const struct stat *attr, int to_set)
 		       : (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-static void merge(const struct stat *attr, int to_set, struct ckpt_attr *a)
+static void merge_attr(const struct stat *attr, int to_set, struct ckpt_attr *a)
 {
 	if (to_set & FUSE_SET_ATTR_MODE)
 		a->mode = attr->st_mode & 07777;
@@ -611,14 +612,14 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc < 0)
 		return rc;
 	was = st;
-	merge(attr, to_set, &st.attr);
+	merge_attr(attr, to_set, &st.attr);
 	node_set_stat(n, &st);
 	if (n->writing)
 		writing_set_attr(n->writing, &st.attr,
 				 to_set & FUSE_SET_ATTR_MTIME);
 	if (n->writing && writing_is_dirty(n->writing))
 		return 0;
-	/* What is striped may stay so: who reads it would lose it (rsync has it open). */
+	/* A striped file may stay so: who reads it would lose it (rsync has it open). */
 	if (is_to_be_rewritten(&was, &st.attr) &&
 	    !(was.is_striped && n->n_readers + n->n_peekers))
 		return rewrite_with(m, n, &st.attr, err);
@@ -646,7 +647,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	const bool is_new = (to_set & FUSE_SET_ATTR_SIZE) && attr->st_size == 0;
 	int rc = n ? 0 : -ESTALE;
 
-	/* What it wrote is lost, and the file before, which it is not of, stays. */
+	/* The handle's bytes are lost, and the file before, which it is not of, stays. */
 	if (rc == 0 && fi && !h && (to_set & FUSE_SET_ATTR_SIZE) &&
 	    handle_kind_of(fi->fh) == HANDLE_WRITER)
 		rc = error_set(&err, EIO,
@@ -684,7 +685,8 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		(void)fuse_reply_attr(req, &st, valid);
 }
 
-/* Of a directory what it says; other stores have no bound that they tell. */
+/* Figures of the file system: a directory's own; other stores have no bound that they
+ * tell. */
 void ops_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct ckpt_mount *m = mount_of(req);

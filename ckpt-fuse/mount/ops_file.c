@@ -15,8 +15,8 @@
 
 /* A handle that a predecessor gave: the file is opened for it again, unless another is
  * in its place. */
-static int reopen(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
-		  struct reading **ret, struct error *err)
+static int reopen_reader(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
+			 struct reading **ret, struct error *err)
 {
 	struct ckpt_node *n = node_get(&m->nodes, ino);
 	int rc;
@@ -34,7 +34,7 @@ static int reopen(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 	return rc;
 }
 
-/* What a read is answered from. */
+/* Source of the answer to a read. */
 struct read_answer {
 	struct reading *reading; /* of `loan`, with a reference: as soon as the
 	                          * kernel has the answer, the file may be closed */
@@ -83,7 +83,7 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 	if (h)
 		a->reading = reading_ref(h->reading);
 	else
-		rc = reopen(m, ino, fh, &a->reading, err);
+		rc = reopen_reader(m, ino, fh, &a->reading, err);
 	if (rc < 0)
 		return rc;
 	return reading_lend(a->reading, off, size, &a->loan, err);
@@ -193,8 +193,8 @@ void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 
 /* --------------------------------------------------------------------- commit --- */
 
-static void reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
-		  const struct error *err)
+static void reply_result(fuse_req_t req, struct ckpt_node *n, const char *what,
+			 int rc, const struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
@@ -211,8 +211,8 @@ static void reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 }
 
 /* `n_begun`: see writing_commit_begun(). */
-static int commit(fuse_req_t req, uint64_t fh, unsigned int n_begun,
-		  struct error *err)
+static int commit_handle(fuse_req_t req, uint64_t fh, unsigned int n_begun,
+			 struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct writing *w = writer_of(req, fh, err);
@@ -234,8 +234,8 @@ static int commit(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 
 /* With --close=buffered what was written is staged, and that is all a close waits for.
  * False: it is to be committed here and now. */
-static bool stage(struct ckpt_mount *m, struct handle *h, unsigned int n_begun,
-		  struct error *err, int *ret_rc)
+static bool stage_close(struct ckpt_mount *m, struct handle *h,
+			unsigned int n_begun, struct error *err, int *ret_rc)
 {
 	struct ckpt_node *n = h->node;
 	bool is_staged = true;
@@ -298,8 +298,8 @@ static int store_closed(fuse_req_t req, struct handle *h, unsigned int n_begun,
 	}
 	/* Before: what is written meanwhile is to be stored yet. */
 	h->has_written = false;
-	if (!stage(mount_of(req), h, n_begun, err, &rc))
-		rc = commit(req, h->id, n_begun, err);
+	if (!stage_close(mount_of(req), h, n_begun, err, &rc))
+		rc = commit_handle(req, h->id, n_begun, err);
 	return rc;
 }
 
@@ -344,8 +344,8 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h && h->kind == HANDLE_WRITER)
 		rc = close_writer(req, h, &err);
 	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
-		rc = commit(req, fi->fh, 0, &err);
-	reply(req, h ? h->node : NULL, "close", rc, &err);
+		rc = commit_handle(req, fi->fh, 0, &err);
+	reply_result(req, h ? h->node : NULL, "close", rc, &err);
 }
 
 void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
@@ -356,11 +356,12 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	int rc = 0;
 
 	if (handle_kind_of(fi->fh) == HANDLE_WRITER)
-		rc = commit(req, fi->fh,
-			    h ? writing_n_begun(h->node->writing) : 0, &err);
+		rc = commit_handle(req, fi->fh,
+				   h ? writing_n_begun(h->node->writing) : 0,
+				   &err);
 	else if (h)
 		rc = node_loss(h->node, &err);
-	reply(req, h ? h->node : NULL, "fsync", rc, &err);
+	reply_result(req, h ? h->node : NULL, "fsync", rc, &err);
 }
 
 /* With the node's lock, which it gives back meanwhile: where no close was the last, the release

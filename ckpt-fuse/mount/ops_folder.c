@@ -21,13 +21,13 @@ static bool was_begun(struct ckpt_mount *m)
 	return begun_find(m->begun, session_request_id());
 }
 
-static void begin(struct ckpt_mount *m)
+static void begin_change(struct ckpt_mount *m)
 {
 	begun_add(m->begun, session_request_id());
 }
 
 /* After its answer. */
-static void end(struct ckpt_mount *m)
+static void end_change(struct ckpt_mount *m)
 {
 	begun_end(m->begun, session_request_id());
 }
@@ -48,9 +48,9 @@ static void finish_removal(struct ckpt_mount *m, struct ckpt_node *parent,
 
 /* ------------------------------------------------------------------- folders --- */
 
-static int inherit(struct ckpt_mount *m, struct ckpt_node *parent,
-		   const char *path, struct ckpt_node **ret, const char *name,
-		   struct error *err)
+static int inherit_layout(struct ckpt_mount *m, struct ckpt_node *parent,
+			  const char *path, struct ckpt_node **ret,
+			  const char *name, struct error *err)
 {
 	int rc = ops_inherit(m, parent, path, err);
 
@@ -88,11 +88,12 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = node_path_below(&m->nodes, parent, name, &path);
 	if (rc < 0)
 		return rc;
-	begin(m);
+	begin_change(m);
 	rc = ckpt_folder_make(m->store, path.data, err);
 	if (rc == -EEXIST && is_ours)
 		rc = 0;
-	return rc < 0 ? rc : inherit(m, parent, path.data, ret, name, err);
+	return rc < 0 ? rc
+		      : inherit_layout(m, parent, path.data, ret, name, err);
 }
 
 void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
@@ -107,7 +108,7 @@ void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 		ops_fail(req, "mkdir", rc, &err);
 	else
 		ops_reply_entry(req, m, n);
-	end(m);
+	end_change(m);
 }
 
 static void count_writers(void *arg, struct ckpt_node *n)
@@ -164,7 +165,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		node_put(&m->nodes, steal_ptr(&n));
 	}
 	if (rc == 0) {
-		begin(m);
+		begin_change(m);
 		rc = fn(m, p, n, &err);
 	}
 	if (rc == -ENOENT && is_again) {
@@ -180,7 +181,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		ops_fail(req, what, rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
-	end(m);
+	end_change(m);
 }
 
 void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -245,12 +246,12 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = remove_stored(m, n, path.data, err);
 	}
 	listed_change(m->listed, path.data);
-	/* It may have been in no store yet. */
+	/* The file may have been in no store yet. */
 	if (rc == -ENOENT && (was_written || node_loss(n, NULL) < 0))
 		rc = 0;
 	if (rc == 0)
 		node_forget_loss(&m->nodes, n);
-	/* Who gets the lock next, and would write, finds that it has no name. */
+	/* A writer that gets the lock next finds that it has no name. */
 	if (rc == 0)
 		node_detach(&m->nodes, n);
 	(void)pthread_mutex_unlock(&n->lock);
@@ -271,8 +272,8 @@ struct ops_move {
 	bool is_again; /* a predecessor had begun it */
 };
 
-/* What has the new name is kept for who reads it, and for us, who is one more of its writers.
- * NULL: nobody writes it. */
+/* Hold the file that has the new name for who reads it, and for us, who is one more of
+ * its writers. NULL: nobody writes it. */
 static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
 		     struct writing **ret, struct error *err)
 {
@@ -319,7 +320,7 @@ static int rename_stored(struct ckpt_mount *m, struct file_move *f, bool stores,
 	if (f->over)
 		rc = writing_begin_move(f->over, false, err);
 	if (rc == 0) {
-		begin(m);
+		begin_change(m);
 		rc = ckpt_rename(m->store, f->from, f->to, err);
 		if (f->over)
 			writing_end_move(f->over, rc == 0, NULL);
@@ -433,8 +434,8 @@ static void below_fini(struct ckpt_mount *m, struct ops_below *b)
 	free(b->files);
 }
 
-/* What was begun would be committed under its old name.  What was closed is done, though
- * the kernel may take its time to release it. */
+/* Check that no file below is being written: it would be committed under its old name. A
+ * closed one is done, though the kernel may take its time to release it. */
 static int check_unused(struct ckpt_mount *m, struct ops_below *b,
 			struct error *err)
 {
@@ -469,7 +470,8 @@ static int name_below(struct ckpt_mount *m, struct ops_below *b,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* Whoever opens one of them before it is released shares what is written. */
+/* Move the files below. Whoever opens one of them before it is released shares what is
+ * written. */
 static void move_below(struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
@@ -500,11 +502,11 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		rc = name_below(m, &b, &from, &to, err);
 	if (rc == 0 && over && over != n && !over->is_folder)
 		rc = -ENOTDIR;
-	/* What is in it is what was moved before. */
+	/* Its entries are those that were moved before. */
 	else if (rc == 0 && over && over != n && !v->is_again)
 		rc = remove_folder(m, v->to_parent, over, err);
 	if (rc == 0) {
-		begin(m);
+		begin_change(m);
 		keep_folder(m, v->parent);
 		rc = ckpt_folder_rename(m->store, from.data, to.data, err);
 		listed_change_all(m->listed);
@@ -561,8 +563,8 @@ static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* What was closed and is on its way is renamed when it is there: a successor would take it
- * for lost. */
+/* Is a closed file on its way to the store? It is renamed when it is there: a successor
+ * would take it for lost. */
 static bool is_on_its_way(struct ckpt_mount *m, const struct ckpt_node *n)
 {
 	return m->later && later_has(m->later, n);
@@ -655,7 +657,8 @@ static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 	return true;
 }
 
-static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
+static int move_name(struct ckpt_mount *m, struct ops_move *v,
+		     struct error *err)
 {
 	struct found_names f = { .n = NULL };
 	int rc;
@@ -700,7 +703,7 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	else if (!v.parent || !v.to_parent)
 		rc = -ESTALE;
 	if (rc == 0)
-		rc = move(m, &v, &err);
+		rc = move_name(m, &v, &err);
 	if (rc == 0) {
 		node_note_change(&m->nodes, v.parent);
 		node_note_change(&m->nodes, v.to_parent);
@@ -711,7 +714,7 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		ops_fail(req, "rename", rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
-	end(m);
+	end_change(m);
 }
 
 /* ---------------------------------------------------------------- what is not --- */

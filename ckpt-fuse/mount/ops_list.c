@@ -38,8 +38,8 @@ static void add_own(void *arg, struct ckpt_node *n)
 		o->rc = folder_list_add(o->list, node_name(n), false);
 }
 
-static int list(struct ckpt_mount *m, struct ckpt_node *n,
-		struct folder_list *l, struct error *err)
+static int list_names(struct ckpt_mount *m, struct ckpt_node *n,
+		      struct folder_list *l, struct error *err)
 {
 	struct own_files own = { .list = l };
 	AUTO_BUF path = BUF_INIT;
@@ -69,7 +69,7 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(void)fuse_reply_err(req, n ? ENOMEM : ESTALE);
 		return;
 	}
-	rc = list(m, n, &h->list, &err);
+	rc = list_names(m, n, &h->list, &err);
 	if (rc < 0) {
 		handle_free(&m->handles, &m->nodes, h);
 		ops_fail(req, "opendir", rc, &err);
@@ -178,11 +178,11 @@ static void reply_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 
 	if (size > SESSION_DATA_MAX)
 		size = SESSION_DATA_MAX;
-	/* What was listed before the folder was removed is told on. */
+	/* Names that were listed before the folder was removed are told on. */
 	if (h)
 		rc = 0;
 	else if (rc == 0)
-		rc = list(m, n, &own, &err);
+		rc = list_names(m, n, &own, &err);
 	buf = malloc(size + 1);
 	if (has_attributes)
 		told = (struct ckpt_node **)calloc(size / PLUS_MIN + 1,

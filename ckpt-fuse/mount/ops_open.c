@@ -98,8 +98,10 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 	(void)fuse_reply_open(req, fi);
 }
 
-/* What was closed here is what is read here, though it is on its way yet. */
-static int settle(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
+/* Wait for a close of this mount that is on its way, so that what was closed here is read
+ * here. */
+static int settle_close(struct ckpt_mount *m, struct ckpt_node *n,
+			struct error *err)
 {
 	return m->later && later_settle(m->later, n) ? node_loss(n, err) : 0;
 }
@@ -111,7 +113,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	int rc = node_loss(n, err);
 
 	if (rc == 0)
-		rc = settle(m, n, err);
+		rc = settle_close(m, n, err);
 	if (rc == 0)
 		rc = readers_open(m, n, ret, err);
 	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);
@@ -167,7 +169,8 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Who still reads what the name was, which another node has removed since, keeps it. */
+/* Make a new node. A reader of the name's former file, which another node has removed
+ * since, keeps that. */
 static struct ckpt_node *make_new(struct ckpt_mount *m,
 				  struct ckpt_node *parent, const char *name)
 {
@@ -180,8 +183,9 @@ static struct ckpt_node *make_new(struct ckpt_mount *m,
 	return node_make(&m->nodes, parent, name, false);
 }
 
-static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
-		  mode_t mode, struct ckpt_node **ret, struct error *err)
+static int create_file(fuse_req_t req, struct ckpt_node *parent,
+		       const char *name, mode_t mode, struct ckpt_node **ret,
+		       struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
@@ -222,7 +226,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
 	struct error err = ERROR_INIT;
 	struct fuse_entry_param e;
-	int rc = p ? create(req, p, name, mode, &n, &err) : -ESTALE;
+	int rc = p ? create_file(req, p, name, mode, &n, &err) : -ESTALE;
 
 	node_put(&m->nodes, p);
 	/* The kernel looks it up again, and opens what is there. */
@@ -243,7 +247,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 	struct ckpt_mount *m = mount_of(req);
 	const bool is_again = begun_find(m->begun, session_request_id());
 	struct ckpt_node *n;
-	int rc = create(req, parent, name, mode, &n, err);
+	int rc = create_file(req, parent, name, mode, &n, err);
 
 	/* A predecessor may have made it, and was killed before it said so. */
 	if (rc == -EEXIST && is_again)

@@ -16,10 +16,10 @@
 #define COLUMNS_NAME OWN_PREFIX "columns"
 #define COLUMNS_DIGITS 2u
 #define COLUMNS_MOST 64u
-/* What other nodes ask for is seen after this. */
+/* Layouts that other nodes ask for are seen after this. */
 #define LAYOUT_VALID_NS NS_PER_S
 
-/* What the mount says by itself.  -ENODATA: it says nothing of this node. */
+/* An attribute that the mount says by itself. -ENODATA: it says nothing of this node. */
 typedef int said_fn(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
 		    struct error *err);
 
@@ -76,7 +76,7 @@ static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
 			  st.chunk_size, st.n_segments, st.generation);
 }
 
-/* Of a file; a folder keeps it. */
+/* Say the columns of a file; a folder keeps them. */
 static int say_columns(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct buf *out, struct error *err)
 {
@@ -239,7 +239,7 @@ int ops_inherit(struct ckpt_mount *m, struct ckpt_node *from, const char *path,
 
 /* ---------------------------------------------------------------------- changes --- */
 
-/* Of the mount's own names only what a folder asks for can be set. */
+/* Check a change: of the mount's own names only what a folder asks for can be set. */
 static int check_change(const struct ckpt_node *n, const struct xattr_change *c,
 			struct error *err)
 {
@@ -306,7 +306,7 @@ static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 	AUTO_BUF path = BUF_INIT;
 	int rc;
 
-	/* Whoever writes it says when it is done. */
+	/* The writer says when the file is done. */
 	if (n->writing && writing_is_dirty(n->writing))
 		return writing_change_xattr(n->writing, c, err);
 	if (n->writing)
@@ -319,8 +319,8 @@ static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 	return change_plain(m, n, c, err);
 }
 
-static int change(struct ckpt_mount *m, struct ckpt_node *n,
-		  const struct xattr_change *c, struct error *err)
+static int change_xattr(struct ckpt_mount *m, struct ckpt_node *n,
+			const struct xattr_change *c, struct error *err)
 {
 	int rc;
 
@@ -401,7 +401,7 @@ static void reply_change(fuse_req_t req, fuse_ino_t ino,
 	struct ckpt_mount *m = mount_of(req);
 	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
-	int rc = ops_of_node(m, n, change(m, n, c, &err));
+	int rc = ops_of_node(m, n, change_xattr(m, n, c, &err));
 
 	node_put(&m->nodes, n);
 	if (rc < 0)

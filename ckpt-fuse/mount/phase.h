@@ -23,7 +23,7 @@ struct ckpt_phase {
 	bool is_told;       /* that it began */
 };
 
-/* What is to be told of a phase. */
+/* News of a phase, to be told. */
 struct ckpt_phase_news {
 	int64_t begin_ns, end_ns; /* 0: it did not begin, or end, since */
 	uint64_t waited_ns;       /* with its end */
@@ -40,7 +40,8 @@ int64_t ckpt_phase_begin_call(struct ckpt_phase *p) MUST_CHECK;
 void ckpt_phase_end_call(struct ckpt_phase *p, atomic_uint_fast64_t *ns,
 			 int64_t begun_ns);
 
-/* It ends when no call was under way for `quiet_ns`; 0: now, whatever is under way. */
+/* Look at the phase, which ends when no call was under way for `quiet_ns`; 0: now,
+ * whatever is under way. */
 struct ckpt_phase_news ckpt_phase_look(struct ckpt_phase *p, int64_t now_ns,
 				       int64_t quiet_ns);
 

@@ -5,7 +5,7 @@
 
 /* The kernel sends the requests of one reader side by side, and in any order. */
 #define SLACK (2 * MIB)
-/* One read alone says nothing of the next. */
+/* A single read says nothing of the next. */
 #define READS_MIN 2u
 /* Reads of a file by all, after which who has read none of them is not waited for. */
 #define RECENT 256u
@@ -22,8 +22,8 @@ static bool is_next(const struct readahead_reader *x, uint64_t off)
 }
 
 /* The one that this is the next read of, or else the place of the oldest. */
-static struct readahead_reader *find(struct readahead *r, uint64_t off,
-				     bool *ret_is_new)
+static struct readahead_reader *find_reader(struct readahead *r, uint64_t off,
+					    bool *ret_is_new)
 {
 	struct readahead_reader *oldest = &r->readers[0];
 
@@ -82,8 +82,8 @@ static uint64_t window_of(const struct readahead *r,
 }
 
 /* More is asked for each time that half of it is used up. */
-static void advise(struct readahead *r, struct readahead_reader *x,
-		   uint64_t size, struct readahead_advice *ret)
+static void advise_reader(struct readahead *r, struct readahead_reader *x,
+			  uint64_t size, struct readahead_advice *ret)
 {
 	uint64_t to, window = window_of(r, x);
 
@@ -108,7 +108,7 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 {
 	struct readahead_advice ret = { .from = 0 };
 	bool is_new;
-	struct readahead_reader *x = find(r, off, &is_new);
+	struct readahead_reader *x = find_reader(r, off, &is_new);
 
 	if (is_new)
 		*x = (struct readahead_reader){ .begin = off };
@@ -116,11 +116,11 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	x->n++;
 	if (off + len > x->next)
 		x->next = off + len;
-	/* Whoever begins at the beginning mostly goes on. */
+	/* A reader that begins at the beginning mostly goes on. */
 	ret.goes_on = x->n >= READS_MIN;
 	ret.is_sequential = ret.goes_on || off == 0;
 	if (ret.goes_on && size > r->unit)
-		advise(r, x, size, &ret);
+		advise_reader(r, x, size, &ret);
 	return ret;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is worth reading before it is asked for: a file's readers, of whatever process
- * and descriptor, are told apart by where they read.  Pure.
+ * Bytes that are worth reading before they are asked for: a file's readers, of whatever
+ * process and descriptor, are told apart by where they read. Pure.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_READAHEAD_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_READAHEAD_H
@@ -17,7 +17,7 @@
 #define READAHEAD_FIRST 2u
 #define READAHEAD_SHARE 4u
 
-/* One that reads forward. */
+/* A reader that reads forward. */
 struct readahead_reader {
 	uint64_t begin; /* where it began to read forward */
 	uint64_t next;  /* byte that it wants next */
@@ -52,7 +52,7 @@ uint64_t readahead_end(const struct readahead *r, uint64_t off, uint64_t end);
 /* How many read forward just now, at least 1. */
 unsigned int readahead_count(const struct readahead *r);
 
-/* What was worth reading from there on was not read, or is gone: it is worth it again. */
+/* Note that bytes from there on were not read, or are gone: they are worth reading again. */
 void readahead_lost(struct readahead *r, uint64_t off);
 /* How many bytes the reader that is nearest has before it gets to these; 0: it reads forward
  * in them; UINT64_MAX: none gets there. */

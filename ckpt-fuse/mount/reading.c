@@ -12,8 +12,8 @@
 #include "common/clock.h"
 
 #define CHUNK MIB
-/* Who has read nothing more of a file for so long may have left it, as programs do that look
- * at the beginnings of many first. */
+/* Time after which a reader that has read nothing more of a file may have left it, as
+ * programs do that look at the beginnings of many first. */
 #define ACTIVE_NS (5 * NS_PER_S)
 /* Files of fewer units are there before anything can be made of their order. */
 #define ORDER_UNITS_MIN 4u
@@ -226,8 +226,8 @@ static void reading_free(struct reading *r)
 	free(r);
 }
 
-/* What comes of it yet is not waited for: a store that is slow would hold up whoever closes a
- * file.  The last that came frees it. */
+/* Give a reading back. Its reads under way are not waited for: a store that is slow would
+ * hold up whoever closes a file. The last that came frees it. */
 void reading_unref(struct reading *r)
 {
 	bool is_free;
@@ -336,8 +336,8 @@ static uint64_t distance_of(const struct read_block *b)
 		       : distance;
 }
 
-/* It was not read ahead, or is gone before anybody had it.  Whoever comes back to a file that
- * was left begins as one that is new. */
+/* Note that a block was not read ahead, or is gone before anybody had it. Whoever comes
+ * back to a file that was left begins as one that is new. */
 static void lose_block(struct reading *r, uint64_t off, uint64_t len)
 {
 	if (r->order)
@@ -348,7 +348,7 @@ static void lose_block(struct reading *r, uint64_t off, uint64_t len)
 		readahead_init(&r->ahead, r->unit, r->all->readahead_most);
 }
 
-/* What is wanted last. */
+/* Find the block that is wanted last. */
 static struct read_block *find_furthest(struct readings *all)
 {
 	struct read_block *b, *furthest = NULL;
@@ -540,7 +540,8 @@ static void order_run(struct work *work)
 		reading_free(r);
 }
 
-/* Whoever begins with the end of a file reads a directory there.  With the lock. */
+/* Ask for the order of a file: a reader that begins with its end reads a directory there.
+ * With the lock. */
 static void ask_order(struct reading *r, uint64_t off, size_t len)
 {
 	if (off + len == r->size && !r->is_order_asked &&

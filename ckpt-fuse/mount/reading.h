@@ -28,7 +28,7 @@ struct reading_loan {
 	char *own; /* bytes that are in no block, or in too many */
 };
 
-/* What the files of one mount share. */
+/* State that the files of one mount share. */
 struct readings {
 	struct budget *budget;
 	struct pool *pool;       /* whose threads read ahead */

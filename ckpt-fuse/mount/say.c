@@ -41,8 +41,8 @@ void ckpt_say_open(struct ckpt_say *s, enum stage_ev ev, int64_t status)
 	(void)stage_emit(s->to, &e);
 }
 
-/* What was counted since, and is from now on. */
-static uint64_t since(uint64_t *before, uint64_t now)
+/* The count since the last call, which begins anew. */
+static uint64_t count_since(uint64_t *before, uint64_t now)
 {
 	uint64_t n = now - *before;
 
@@ -71,11 +71,11 @@ static void say_end(struct ckpt_say *s, const char *stage,
 	e.facts[fact] = bytes;
 	e.facts[STAGE_FACT_WAIT_MS] = news->waited_ns / NS_PER_MS;
 	e.facts[STAGE_FACT_QUEUE_MS] =
-		since(&before->queue_ns, now->queue_ns) / NS_PER_MS;
+		count_since(&before->queue_ns, now->queue_ns) / NS_PER_MS;
 	e.facts[STAGE_FACT_STORAGE_MS] =
-		since(&before->storage_ns, now->storage_ns) / NS_PER_MS;
+		count_since(&before->storage_ns, now->storage_ns) / NS_PER_MS;
 	e.facts[STAGE_FACT_NETWORK_MS] =
-		since(&before->network_ns, now->network_ns) / NS_PER_MS;
+		count_since(&before->network_ns, now->network_ns) / NS_PER_MS;
 	(void)stage_emit(s->to, &e);
 }
 
@@ -127,13 +127,14 @@ void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last)
 		say_begin(s, "ckpt.load", load.begin_ns);
 	if (load.end_ns)
 		say_end(s, "ckpt.load", &load, STAGE_FACT_ORIGIN_BYTES,
-			since(&s->loaded, atomic_load(&m->readings.bytes_read)),
+			count_since(&s->loaded,
+				    atomic_load(&m->readings.bytes_read)),
 			&s->waits.load, &waits.load);
 	if (save.begin_ns)
 		say_begin(s, "ckpt.save", save.begin_ns);
 	if (save.end_ns)
 		say_end(s, "ckpt.save", &save, STAGE_FACT_SAVED_BYTES,
-			since(&s->saved,
-			      atomic_load(&m->writings.bytes_written)),
+			count_since(&s->saved,
+				    atomic_load(&m->writings.bytes_written)),
 			&s->waits.save, &waits.save);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a mount says to whoever follows the events of its job. */
+/* Events of a mount for whoever follows those of its job. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_SAY_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_SAY_H
 
@@ -21,7 +21,7 @@ void ckpt_say_fini(struct ckpt_say *s);
 
 /* That the mount is being opened, and was. */
 void ckpt_say_open(struct ckpt_say *s, enum stage_ev ev, int64_t status);
-/* What programs load and save; `is_last`: the mount is gone. */
+/* Say the phases in which programs load and save; `is_last`: the mount is gone. */
 void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last);
 
 #endif

@@ -20,7 +20,7 @@ static void wait_sent(struct sending *s)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-static void fail(struct sending *s, int rc, const struct error *err)
+static void note_failure(struct sending *s, int rc, const struct error *err)
 {
 	if (s->rc == 0) {
 		s->rc = rc;
@@ -31,7 +31,7 @@ static void fail(struct sending *s, int rc, const struct error *err)
 void sending_fini(struct sending *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
-	fail(s, -ECANCELED, &(struct error)ERROR_INIT);
+	note_failure(s, -ECANCELED, &(struct error)ERROR_INIT);
 	(void)pthread_mutex_unlock(&s->lock);
 	wait_sent(s);
 	ckpt_writer_free(s->writer);
@@ -84,7 +84,7 @@ static void sending_run(struct work *work)
 		free_unit(s, x);
 		(void)pthread_mutex_lock(&s->lock);
 		if (rc < 0)
-			fail(s, rc, &err);
+			note_failure(s, rc, &err);
 		s->n_units--;
 		(void)pthread_cond_broadcast(&s->moved);
 	}
@@ -135,7 +135,7 @@ static void queue_unit(struct sending *s, struct sending_unit *x)
 }
 
 /* Error of the units that were sent before, 0 if all of them arrived. */
-static int state(struct sending *s, struct error *err)
+static int sending_state(struct sending *s, struct error *err)
 {
 	int rc;
 
@@ -151,7 +151,7 @@ int sending_add(struct sending *s, const struct staged_unit *unit, size_t len,
 		bool is_ours, struct error *err)
 {
 	struct sending_unit *x = malloc(sizeof(*x));
-	int rc = x ? state(s, err) : error_nomem(err);
+	int rc = x ? sending_state(s, err) : error_nomem(err);
 	uint32_t place = 0;
 
 	if (rc == 0)
@@ -177,7 +177,7 @@ int sending_end_segment(struct sending *s, struct error *err)
 	int rc;
 
 	wait_sent(s);
-	rc = state(s, err);
+	rc = sending_state(s, err);
 	return rc < 0 ? rc : ckpt_writer_end_segment(s->writer, err);
 }
 
@@ -186,7 +186,7 @@ int sending_end(struct sending *s, struct ckpt_stat *ret, struct error *err)
 	int rc;
 
 	wait_sent(s);
-	rc = state(s, err);
+	rc = sending_state(s, err);
 	if (rc == 0 && ret)
 		rc = ckpt_commit(s->writer, ret, err);
 	ckpt_writer_free(s->writer);

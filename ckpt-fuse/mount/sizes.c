@@ -6,8 +6,8 @@ uint64_t sizes_tell(struct ckpt_node *n, uint64_t size)
 	(void)pthread_mutex_lock(&n->seen);
 	if (n->readers_size != SIZE_UNKNOWN)
 		size = n->readers_size;
-	/* Of two answers with different sizes that are under way at the same time, the
-	 * kernel may drop the one that was made last. */
+	/* The kernel may drop the answer that was made last of two with different sizes
+	 * that are under way at the same time. */
 	n->told_size = n->last_size == SIZE_UNKNOWN || n->last_size == size
 			       ? size
 			       : SIZE_UNKNOWN;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the kernel takes for the size of a file.  It cuts at it what programs read, and
- * asks for it once a second at most, so it is told when it would be wrong.  Any thread;
- * no lock that is held over a call of the store is taken.
+ * The size of a file as the kernel has it. It cuts at it what programs read, and asks for
+ * it once a second at most, so it is told when it would be wrong. Any thread; no lock
+ * that is held over a call of the store is taken.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_SIZES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_SIZES_H

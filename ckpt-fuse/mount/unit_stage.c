@@ -131,8 +131,8 @@ size_t unit_stage_drop(struct unit_stage *s, struct staged_unit *x)
 /* ------------------------------------------------------------------------ ranges --- */
 
 /* Ranges that touch [from, to]: *ret_first is the first, which is returned how many of. */
-static unsigned int touching(const struct staged_unit *x, uint32_t from,
-			     uint32_t to, unsigned int *ret_first)
+static unsigned int find_touching(const struct staged_unit *x, uint32_t from,
+				  uint32_t to, unsigned int *ret_first)
 {
 	unsigned int i = 0, n = 0;
 
@@ -149,12 +149,12 @@ bool staged_can_write(const struct staged_unit *x, size_t at, size_t len)
 	unsigned int i;
 
 	return x->is_whole || x->n_written < STAGE_RANGES_MAX ||
-	       touching(x, (uint32_t)at, (uint32_t)(at + len), &i) > 0;
+	       find_touching(x, (uint32_t)at, (uint32_t)(at + len), &i) > 0;
 }
 
 static void note_range(struct staged_unit *x, uint32_t from, uint32_t to)
 {
-	unsigned int i, n = touching(x, from, to, &i);
+	unsigned int i, n = find_touching(x, from, to, &i);
 	struct stage_range r = { .from = from, .to = to };
 
 	/* The table of ranges is full: the range before grows over the gap. */

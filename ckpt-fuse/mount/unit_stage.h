@@ -26,8 +26,8 @@ struct staged_unit {
 	uint64_t used; /* the larger, the later */
 	bool is_dirty; /* the store does not have it so */
 	bool is_whole; /* else only what was written is known */
-	/* What was written since it is here, in order, with gaps between; when there are too
-	 * many of a whole unit, some of those are taken for written, too. */
+	/* Ranges that were written since it is here, in order, with gaps between; when
+	 * there are too many of a whole unit, some of those are taken for written, too. */
 	struct stage_range written[STAGE_RANGES_MAX];
 	unsigned int n_written;
 };

@@ -16,7 +16,7 @@ void writing_lock(struct writing *w)
 	(void)pthread_mutex_lock(&w->op);
 }
 
-static void show(struct writing *w)
+static void show_state(struct writing *w)
 {
 	(void)pthread_mutex_lock(&w->seen_lock);
 	w->seen = (struct writing_seen){ .size = w->size,
@@ -32,7 +32,7 @@ static void show(struct writing *w)
 
 void writing_unlock(struct writing *w)
 {
-	show(w);
+	show_state(w);
 	(void)pthread_mutex_unlock(&w->op);
 }
 
@@ -62,7 +62,7 @@ int writing_new(struct writings *all, const char *path,
 	unit_stage_init(&w->stage, all->budget);
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
-	show(w);
+	show_state(w);
 	sending_init(&w->sending, all->budget, all->pool);
 	(void)pthread_mutex_lock(&all->lock);
 	TAILQ_INSERT_TAIL(&all->list, w, link);
@@ -166,7 +166,7 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 
 /* ----------------------------------------------------------------- truncation --- */
 
-/* What is at the path now is what the next commit replaces. */
+/* Look again at the path: the next commit replaces what is there now. */
 static int look_again(struct writing *w, struct ckpt_version *ret,
 		      struct error *err)
 {
@@ -176,7 +176,7 @@ static int look_again(struct writing *w, struct ckpt_version *ret,
 }
 
 /* Drop the staged units, and what the store got of them. */
-static void forget(struct writing *w)
+static void forget_staged(struct writing *w)
 {
 	struct error ignored = ERROR_INIT;
 
@@ -188,16 +188,16 @@ static void forget(struct writing *w)
 }
 
 /* From nothing: what was sent is not wanted. */
-static int restart(struct writing *w, struct error *err)
+static int restart_empty(struct writing *w, struct error *err)
 {
 	int rc = 0;
 
-	/* Whoever begins anew after a failure was told of what was there. */
+	/* A program that begins anew after a failure was told of what was there. */
 	if (w->all->compares && w->path && (!w->version.is_known || w->rc < 0))
 		rc = look_again(w, &w->version, err);
 	if (rc < 0)
 		return rc;
-	forget(w);
+	forget_staged(w);
 	w->is_staged_whole = true;
 	w->size = 0;
 	w->n_begun++;
@@ -235,7 +235,7 @@ int writing_truncate(struct writing *w, uint64_t size, struct error *err)
 	int rc;
 
 	writing_lock(w);
-	rc = size == 0 ? restart(w, err) : truncate_to(w, size, err);
+	rc = size == 0 ? restart_empty(w, err) : truncate_to(w, size, err);
 	(void)writing_lose(w, rc, err);
 	writing_unlock(w);
 	return rc;
@@ -262,7 +262,7 @@ int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 	writing_lock(w);
 	if (version && !w->is_dirty)
 		w->version = *version;
-	rc = restart(w, err);
+	rc = restart_empty(w, err);
 	writing_unlock(w);
 	return rc;
 }
@@ -273,7 +273,7 @@ void writing_go_on(struct writing *w, const struct ckpt_stat *now)
 	if (w->is_loaded && !w->is_dirty &&
 	    (now->bytes_id != w->bytes_id ||
 	     now->generation != w->generation)) {
-		forget(w);
+		forget_staged(w);
 		buf_reset(&w->xattrs);
 		w->attr = now->attr;
 		w->has_mtime = w->is_loaded = false;
@@ -433,7 +433,7 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 
 /* The file has another name, and its objects other tags.  What is not our file, because
  * another wrote the name in that moment, stays another version than ours. */
-static void follow(struct writing *w)
+static void follow_version(struct writing *w)
 {
 	struct error ignored = ERROR_INIT;
 	struct ckpt_version now;
@@ -467,7 +467,7 @@ void writing_end_move(struct writing *w, bool is_moved, char *path)
 		w->path = path;
 	}
 	if (is_moved && w->path && w->version.is_known)
-		follow(w);
+		follow_version(w);
 	writing_unlock(w);
 }
 

@@ -18,7 +18,7 @@
 
 struct writing;
 
-/* What the files of one mount share. */
+/* State that the files of one mount share. */
 struct writings {
 	struct object_store *store;
 	struct budget *budget;
@@ -30,7 +30,8 @@ struct writings {
 	struct budget
 		slots; /* objects that the store's memory can write at once */
 	int64_t patience_ns; /* for memory */
-	/* Whose blocks give memory back, and keep what is read of files that are written. */
+	/* Readings whose blocks give memory back, and keep what is read of files that are
+	 * written. */
 	struct readings *readings;
 	pthread_mutex_t lock; /* the list */
 	TAILQ_HEAD(, writing) list;
@@ -43,14 +44,14 @@ struct writing_options {
 	struct ckpt_attr attr;
 	const struct buf *xattrs; /* of a new one; NULL: none */
 	uint32_t columns;         /* of a new one; 0: by its size */
-	/* Of a new one, what it replaces; NULL: nobody has looked. */
+	/* Version that a new file replaces; NULL: nobody has looked. */
 	const struct ckpt_version *version;
 };
 
 int writing_new(struct writings *all, const char *path,
 		const struct writing_options *o, struct writing **ret,
 		struct error *err) MUST_CHECK;
-/* What was not committed is lost. */
+/* Free a writing; what was not committed is lost. */
 void writing_free(struct writing *w);
 
 #define WRITING_AT_END UINT64_MAX /* as `off`: behind what is there by then */
@@ -67,11 +68,11 @@ int writing_truncate(struct writing *w, uint64_t size,
 /* The same, unless it is as long already. */
 int writing_grow(struct writing *w, uint64_t size,
 		 struct error *err) MUST_CHECK;
-/* It is opened once more, to begin anew, when `version` is there, which may be NULL. */
+/* Open the file once more, to begin anew, when `version` is there, which may be NULL. */
 int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 		       struct error *err) MUST_CHECK;
-/* It is opened once more, to go on, when `now` is there: others may have replaced what was
- * committed. */
+/* Open the file once more, to go on, when `now` is there: others may have replaced what
+ * was committed. */
 void writing_go_on(struct writing *w, const struct ckpt_stat *now);
 /* Up to `len` bytes; gives how many, 0 at the end, or -errno.  Bytes that have left for the
  * store come from there, uncommitted. */
@@ -89,8 +90,8 @@ unsigned int writing_n_begun(const struct writing *w);
 int writing_commit_begun(struct writing *w, unsigned int n_begun,
 			 struct error *err) MUST_CHECK;
 
-/* What was committed is to be read on here, whatever has the name later.  -ESTALE: it has
- * another already. */
+/* Keep what was committed to be read on here, whatever has the name later. -ESTALE: it
+ * has another already. */
 int writing_keep(struct writing *w, struct error *err) MUST_CHECK;
 /* The file has another name; NULL: none any more, and is not committed again.  Takes it. */
 void writing_move(struct writing *w, char *path);
@@ -103,7 +104,7 @@ int writing_begin_move(struct writing *w, bool stores,
 void writing_end_move(struct writing *w, bool is_moved, char *path);
 /* The three below do not wait for a write or a commit that is under way; they say what
  * was before it. */
-/* Of what is committed next; -ENODATA and others of xattrs_change(). */
+/* Change an attribute of what is committed next; -ENODATA and others of xattrs_change(). */
 int writing_change_xattr(struct writing *w, const struct xattr_change *c,
 			 struct error *err) MUST_CHECK;
 /* Copies of what it has by now. */
@@ -126,7 +127,7 @@ int writing_state(struct writing *w, struct error *err) MUST_CHECK;
 /* Have all of it stored anew with these at the next commit. */
 int writing_keep_attr(struct writing *w, const struct ckpt_attr *attr,
 		      struct error *err) MUST_CHECK;
-/* Of what is committed next. */
+/* Set attributes of what is committed next. */
 void writing_set_attr(struct writing *w, const struct ckpt_attr *attr,
 		      bool has_mtime);
 

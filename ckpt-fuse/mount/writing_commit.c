@@ -182,7 +182,7 @@ static int commit_locked(struct writing *w, struct error *err)
 		*err = w->err;
 	if (rc < 0 || !w->is_dirty || !w->path)
 		return rc;
-	/* What was sent cannot be sent again: with the writer it is gone. */
+	/* Sent units cannot be sent again: with the writer they are gone. */
 	rc = writing_lose(w, writing_store(w, err), err);
 	listed_change(w->all->listed, w->path);
 	return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an existing file is opened with, to be changed or to go on. */
+/* Opening of an existing file, to be changed or to go on. */
 #include <errno.h>
 
 #include "ckpt-fuse/mount/writing_priv.h"
@@ -112,7 +112,7 @@ static int load_file(struct writing *w, struct ckpt_file *f, struct error *err)
 	return 0;
 }
 
-static int load(struct writing *w, struct error *err)
+static int load_all(struct writing *w, struct error *err)
 {
 	struct ckpt_file *f;
 	int rc;
@@ -133,5 +133,5 @@ int writing_prepare(struct writing *w, struct error *err)
 
 	if (rc < 0 && err)
 		*err = w->err;
-	return rc < 0 ? rc : load(w, err);
+	return rc < 0 ? rc : load_all(w, err);
 }

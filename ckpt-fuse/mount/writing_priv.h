@@ -37,7 +37,7 @@ struct writing {
 	atomic_uint n_begun; /* anew; read without the lock, too */
 	int rc;              /* bytes were lost: so all that follows fails */
 	struct error err;
-	/* Of the above, as it was when `op` was last given back. */
+	/* Copy of the above, as it was when `op` was last given back. */
 	pthread_mutex_t seen_lock;
 	struct writing_seen {
 		uint64_t size;

@@ -10,7 +10,8 @@
 #include "fuse/fuse.h"
 
 #define COLUMNS_USUAL 8u
-/* Of a file that is small enough to be staged whole, more columns gain nothing. */
+/* Size up to which more columns gain nothing: the file is small enough to be staged
+ * whole. */
 #define STRIPED_SIZE (64 * MIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
 #define ASK_AGAIN_NS (NS_PER_S / 2)
@@ -26,7 +27,7 @@ void writing_give_slots(struct writing *w)
 	w->n_slots = 0;
 }
 
-/* Who has it may have to be served by the same threads of the mount. */
+/* Wait for memory: who has it may have to be served by the same threads of the mount. */
 static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 {
 	bool is_had = budget_take(b, bytes);
@@ -150,8 +151,8 @@ static size_t count_full(const struct writing *w)
 }
 
 /* The one that was used longest ago; NULL: none can leave. */
-static struct staged_unit *oldest(struct writing *w, uint64_t keep,
-				  bool is_through)
+static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
+				       bool is_through)
 {
 	struct staged_unit *best = NULL;
 
@@ -167,7 +168,8 @@ static struct staged_unit *oldest(struct writing *w, uint64_t keep,
 	return best;
 }
 
-static int leave(struct writing *w, struct staged_unit *x, struct error *err)
+static int leave_unit(struct writing *w, struct staged_unit *x,
+		      struct error *err)
 {
 	if (x->is_dirty)
 		return send_unit(w, x, err);
@@ -175,8 +177,8 @@ static int leave(struct writing *w, struct staged_unit *x, struct error *err)
 	return 0;
 }
 
-/* Of a unit some bytes are written, and the rest is the store's: it can leave when that was
- * read, into the memory that it has.  False: there is none. */
+/* Fill the oldest unit of which some bytes are written, and the rest is the store's: it
+ * can leave when that was read, into the memory that it has. False: there is none. */
 static bool fill_oldest(struct writing *w, uint64_t keep, int *ret_rc,
 			struct error *err)
 {
@@ -194,8 +196,8 @@ static bool fill_oldest(struct writing *w, uint64_t keep, int *ret_rc,
 	return best != NULL;
 }
 
-/* Of units that are through a file keeps --tail; of others, that are written to here and there,
- * a fourth of the memory, so that other files have some. */
+/* Send full units. A file keeps --tail of those that are through; of others, that are
+ * written to here and there, a fourth of the memory, so that other files have some. */
 int writing_send_full(struct writing *w, struct error *err)
 {
 	const uint64_t tail = w->all->tail_most,
@@ -206,12 +208,12 @@ int writing_send_full(struct writing *w, struct error *err)
 
 	while (rc == 0 && w->stage.n * WRITING_UNIT > tail &&
 	       count_full(w) * WRITING_UNIT > tail - WRITING_UNIT &&
-	       (x = oldest(w, WRITING_NO_UNIT, true)))
-		rc = leave(w, x, err);
+	       (x = find_oldest(w, WRITING_NO_UNIT, true)))
+		rc = leave_unit(w, x, err);
 	while (rc == 0 && w->stage.n * WRITING_UNIT > most) {
-		x = oldest(w, WRITING_NO_UNIT, false);
+		x = find_oldest(w, WRITING_NO_UNIT, false);
 		if (x)
-			rc = leave(w, x, err);
+			rc = leave_unit(w, x, err);
 		else if (!fill_oldest(w, WRITING_NO_UNIT, &rc, err))
 			break;
 	}
@@ -219,7 +221,7 @@ int writing_send_full(struct writing *w, struct error *err)
 }
 
 /* Files that are written have units staged, which can leave now.  None waits for columns. */
-static void relieve(struct writing *me)
+static void relieve_others(struct writing *me)
 {
 	struct writings *all = me->all;
 	struct writing *w;
@@ -235,8 +237,8 @@ static void relieve(struct writing *me)
 			continue;
 		while (rc == 0 && w->is_dirty && w->sending.writer &&
 		       ckpt_writer_in_segment(w->sending.writer) &&
-		       (x = oldest(w, WRITING_NO_UNIT, false)))
-			rc = writing_lose(w, leave(w, x, &err), &err);
+		       (x = find_oldest(w, WRITING_NO_UNIT, false)))
+			rc = writing_lose(w, leave_unit(w, x, &err), &err);
 		writing_unlock(w);
 	}
 	(void)pthread_mutex_unlock(&all->lock);
@@ -251,16 +253,16 @@ int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 
 	while (rc == 0 && !budget_take(all->budget, bytes)) {
 		int64_t until = clock_now_ns() + ASK_AGAIN_NS;
-		struct staged_unit *x = oldest(w, keep, false);
+		struct staged_unit *x = find_oldest(w, keep, false);
 
 		if (x) {
-			rc = leave(w, x, err);
+			rc = leave_unit(w, x, err);
 			continue;
 		}
 		if (fill_oldest(w, keep, &rc, err) ||
 		    readings_shrink(all->readings))
 			continue;
-		relieve(w);
+		relieve_others(w);
 		if (wait_for(all->budget, bytes,
 			     until < deadline ? until : deadline))
 			break;
@@ -287,7 +289,7 @@ int writing_have_unit(struct writing *w, uint64_t u, size_t need,
 							    : 0;
 }
 
-/* What was sent can be read when its segment was ended. */
+/* Read a stored unit. One that was sent can be read when its segment was ended. */
 static int read_stored(struct writing *w, uint64_t u, void *buf,
 		       struct error *err)
 {

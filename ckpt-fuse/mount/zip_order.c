@@ -13,7 +13,7 @@
 #define END64_SIZE 56u
 #define ENTRY_SIZE 46u
 #define LOCAL_SIZE 30u
-/* What torch fills up before the bytes of an entry, so that they are aligned. */
+/* Bytes with which torch fills up before those of an entry, so that they are aligned. */
 #define PADDING 128u
 #define DIGITS_MAX 9u
 #define SHARE 4u
@@ -113,8 +113,8 @@ static void parse_extra(const unsigned char *p, size_t n, struct zip_tensor *t,
 	}
 }
 
-/* One entry of `n` bytes at most; how many it has, 0: it is damaged.  t->len is 0 when it
- * is no tensor. */
+/* Parse an entry of `n` bytes at most; how many it has, 0: it is damaged. t->len is 0
+ * when it is no tensor. */
 static size_t parse_entry(const unsigned char *p, size_t n, uint64_t size,
 			  struct zip_tensor *t)
 {
@@ -303,7 +303,7 @@ bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
 	i = last_reached(o, i, off, len);
 	at = o->t[i].start + (off + len - o->t[i].off);
 	if (i < o->now || i - o->now > ZIP_ORDER_SKIP) {
-		/* It is where it reads now, whatever was before. */
+		/* The reader's place is where it reads now, whatever was before. */
 		o->had /= SHARE;
 		o->next = o->asked = at;
 		o->cursor = i;

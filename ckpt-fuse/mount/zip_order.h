@@ -44,7 +44,8 @@ bool zip_order_next(struct zip_order *o, struct zip_range *ret);
  * is. */
 uint64_t zip_order_distance(const struct zip_order *o, uint64_t off,
 			    uint64_t len);
-/* What zip_order_next() gave of these was not read, or is gone: it is given again. */
+/* Note that bytes which zip_order_next() gave were not read, or are gone: they are given
+ * again. */
 void zip_order_lost(struct zip_order *o, uint64_t off, uint64_t len);
 
 #endif

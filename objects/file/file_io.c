@@ -48,8 +48,9 @@ bool file_op_advance(struct file_op *op, size_t n)
 	return op->n_iov == 0;
 }
 
-/* One transfer gave `n`; true: it is over, and op->rc is set. */
-static bool took(struct file_op *op, ssize_t n)
+/* Take the result `n` of a transfer into the operation. True: the operation is over, and
+ * op->rc is set. */
+static bool note_transfer(struct file_op *op, ssize_t n)
 {
 	if (n == -EINTR || n == -EAGAIN)
 		return false;
@@ -69,7 +70,7 @@ static void file_op_run(struct work *w)
 					   (off_t)op->off)
 				 : preadv(op->fd, op->iov, (int)op->n_iov,
 					  (off_t)op->off);
-	} while (!took(op, n < 0 ? -errno : n));
+	} while (!note_transfer(op, n < 0 ? -errno : n));
 	op->done(op);
 }
 
@@ -99,7 +100,7 @@ static void *reap_main(void *arg)
 		/* The lock also orders this after the submission, which only
 		 * the kernel has seen otherwise. */
 		(void)pthread_mutex_lock(&e->lock);
-		over = took(op, n);
+		over = note_transfer(op, n);
 		if (over) {
 			e->n_flying--;
 			push_more(e);

@@ -18,14 +18,14 @@ struct file_walk {
 static int walk_folder(const struct file_walk *w, const char *folder,
 		       unsigned int depth, struct error *err);
 
-static int tell(const struct file_walk *w, DIR *d, const char *leaf,
-		const char *name, unsigned int depth, struct error *err)
+static int list_entry(const struct file_walk *w, DIR *d, const char *leaf,
+		      const char *name, unsigned int depth, struct error *err)
 {
 	struct object_entry e = { .name = name };
 	struct stat st;
 
-	/* What has gone meanwhile is not there; what leads elsewhere is no
-	 * object of this store. */
+	/* A name that was removed since the folder was read is left out, and so is a
+	 * link, which is no object of this store. */
 	if (fstatat(dirfd(d), leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT
 			       ? 0
@@ -59,7 +59,7 @@ static int walk_open(const struct file_walk *w, DIR *d, const char *folder,
 		/* Not shown, so not walked. */
 		if (!*folder && strcmp(name.data, STORE_OWN) == 0)
 			continue;
-		rc = tell(w, d, entry->d_name, name.data, depth, err);
+		rc = list_entry(w, d, entry->d_name, name.data, depth, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -16,7 +16,7 @@ int file_path_open(const struct file_store *f, const char *name, int flags,
 		   mode_t mode);
 /* "." is the directory itself. */
 int file_path_open_folder(const struct file_store *f, const char *folder);
-/* Of a link itself. */
+/* stat(2) of the name; of a symbolic link itself, not of its target. */
 int file_path_stat(const struct file_store *f, const char *name,
 		   struct stat *ret);
 /* The same, not for reading. */

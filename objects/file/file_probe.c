@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the directory's file system can do, found out by doing it: versions and names of
- * file systems say little of mounts, containers and servers.  The file that is tried
- * with has no name.
+ * The abilities of the directory's file system, found out by using them: versions and
+ * names of file systems say little of mounts, containers and servers. The file that is
+ * tried with has no name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void trial_done(struct file_op *op)
 }
 
 /* Transfer the whole file once. */
-static int transfer(struct file_trial *t, bool is_write)
+static int transfer_file(struct file_trial *t, bool is_write)
 {
 	t->n_open = TRY_PIECES;
 	t->rc = 0;
@@ -80,13 +80,13 @@ static int transfer(struct file_trial *t, bool is_write)
 }
 
 /* Bytes a second of reading at the present depth. */
-static uint64_t rate(struct file_trial *t)
+static uint64_t measure_rate(struct file_trial *t)
 {
 	int64_t begun = clock_now_ns(), ns;
 	uint64_t bytes = 0;
 
 	do {
-		if (transfer(t, false) < 0)
+		if (transfer_file(t, false) < 0)
 			return 0;
 		bytes += TRY_BYTES;
 		ns = clock_now_ns() - begun;
@@ -104,7 +104,7 @@ static unsigned int measure_depth(struct file_trial *t)
 		uint64_t now;
 
 		file_engine_set_depth(t->f->engine, depth);
-		now = rate(t);
+		now = measure_rate(t);
 		if (now * 100 > best_rate * (100 + GAIN_PERCENT)) {
 			best = depth;
 			best_rate = now;
@@ -145,7 +145,7 @@ static void try_direct(struct file_store *f, struct file_trial *t)
 
 	f->base.caps.is_direct = f->may_direct &&
 				 fcntl(t->fd, F_SETFL, flags | O_DIRECT) == 0 &&
-				 transfer(t, true) == 0;
+				 transfer_file(t, true) == 0;
 	if (!f->base.caps.is_direct)
 		(void)fcntl(t->fd, F_SETFL, flags);
 	f->may_direct = f->base.caps.is_direct;
@@ -158,7 +158,7 @@ static int try_transfers(struct file_store *f, struct file_trial *t,
 
 	try_direct(f, t);
 	if (!f->base.caps.is_direct) {
-		rc = transfer(t, true);
+		rc = transfer_file(t, true);
 		if (rc < 0)
 			return file_error(f, -rc, "write into", "", err);
 	}

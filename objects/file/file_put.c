@@ -112,7 +112,8 @@ static int open_temporary(struct file_store *f, struct file_put *p,
 
 /* Space is taken at once, so that a disk which is too full says so at the start, and
  * the file lies in one piece. */
-static int reserve(struct file_store *f, struct file_put *p, struct error *err)
+static int reserve_space(struct file_store *f, struct file_put *p,
+			 struct error *err)
 {
 	if (p->base.size_hint < FILE_PIECE ||
 	    fallocate(p->fd, FALLOC_FL_KEEP_SIZE, 0,
@@ -142,7 +143,7 @@ int file_store_put_open(struct object_store *s, const char *name,
 	if (rc == 0)
 		rc = open_temporary(f, p, err);
 	if (rc == 0)
-		rc = reserve(f, p, err);
+		rc = reserve_space(f, p, err);
 	if (rc < 0) {
 		file_store_put_free(&p->base);
 		return rc;
@@ -177,7 +178,8 @@ int file_store_put_write(struct object_put *base, const void *data, size_t len,
 
 /* All bytes, and a time of change that no other version of the object has: clocks of
  * file systems tick slowly, and inode numbers are used again. */
-static int finish(struct file_store *f, struct file_put *p, struct error *err)
+static int finish_file(struct file_store *f, struct file_put *p,
+		       struct error *err)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 	const void *rest;
@@ -200,7 +202,8 @@ static int finish(struct file_store *f, struct file_put *p, struct error *err)
 	return 0;
 }
 
-static int publish(struct file_store *f, struct file_put *p, struct error *err)
+static int publish_file(struct file_store *f, struct file_put *p,
+			struct error *err)
 {
 	AUTO_CLOSE int lock = -1;
 	int rc;
@@ -224,10 +227,10 @@ int file_store_put_commit(struct object_put *base, struct object_stat *ret,
 	struct file_put *p = file_put_of(base);
 	struct file_store *f = file_store_of(base->store);
 	struct stat st;
-	int rc = finish(f, p, err);
+	int rc = finish_file(f, p, err);
 
 	if (rc == 0)
-		rc = publish(f, p, err);
+		rc = publish_file(f, p, err);
 	if (rc < 0)
 		return rc;
 	free(steal_ptr(&p->temporary));

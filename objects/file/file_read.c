@@ -36,7 +36,7 @@ struct file_piece {
 	uint64_t off, end;
 };
 
-/* One object_read(). */
+/* State of one call of object_read(). */
 struct file_read {
 	struct file_object *object;
 	struct file_piece *pieces;
@@ -115,7 +115,7 @@ static bool is_aligned(const struct file_piece *p, size_t align)
 
 static void piece_done(struct file_op *op);
 
-static void submit(struct file_piece *p)
+static void submit_piece(struct file_piece *p)
 {
 	struct file_object *o = p->read->object;
 	struct file_store *f = file_store_of(o->base.store);
@@ -165,7 +165,7 @@ static void piece_done(struct file_op *op)
 		p->is_direct = false;
 		if (p->bounce)
 			drop_bounce(p);
-		submit(p);
+		submit_piece(p);
 		return;
 	}
 	if (p->bounce)
@@ -247,7 +247,8 @@ static void take_bounce(struct file_piece *p)
 	p->end = p->off + file_op_left(&p->op);
 	p->bounce_align = align;
 	p->bounce_size = (size_t)(round_up(p->end, align) - from);
-	/* What others have is not waited for. */
+	/* Memory that other reads hold is not waited for: without it the piece is read
+	 * through the page cache. */
 	p->bounce = store_memory_take(p->read->object->base.store->memory,
 				      p->bounce_size, 0);
 	if (!p->bounce)
@@ -261,7 +262,7 @@ static void take_bounce(struct file_piece *p)
 	p->is_direct = true;
 }
 
-static void choose(struct file_piece *p, struct cut *c)
+static void choose_piece(struct file_piece *p, struct cut *c)
 {
 	struct file_object *o = p->read->object;
 	size_t align = file_store_of(o->base.store)->align;
@@ -273,8 +274,8 @@ static void choose(struct file_piece *p, struct cut *c)
 	p->wants_bounce = !p->is_direct && len >= FILE_DIRECT_MIN;
 }
 
-static int plan(struct file_read *r, const struct object_range *ranges,
-		size_t n)
+static int plan_pieces(struct file_read *r, const struct object_range *ranges,
+		       size_t n)
 {
 	struct cut c = { .ranges = ranges, .n = n };
 	size_t max = n;
@@ -290,7 +291,7 @@ static int plan(struct file_read *r, const struct object_range *ranges,
 		p->read = r;
 		if (!next_piece(&c, p))
 			break;
-		choose(p, &c);
+		choose_piece(p, &c);
 		r->n_pieces++;
 	}
 	return 0;
@@ -341,7 +342,7 @@ static bool start(struct file_read *r, struct file_piece *p)
 		return false;
 	if (p->wants_bounce)
 		take_bounce(p);
-	submit(p);
+	submit_piece(p);
 	return true;
 }
 
@@ -360,7 +361,7 @@ int file_store_read(struct object *base, const struct object_range *ranges,
 	struct file_read r = { .object = o };
 	int rc;
 
-	if (plan(&r, ranges, n) < 0)
+	if (plan_pieces(&r, ranges, n) < 0)
 		return error_nomem(err);
 	init_sync(&r);
 	for (size_t i = 0; i < r.n_pieces && start(&r, &r.pieces[i]); i++)

@@ -6,9 +6,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What the kernel is told of at once, when it is first used: it takes all of the memory that
- * it is told of, and 256 MiB for the command that puts one small file is most of its time.
- * What lies across two has its pages looked up by the kernel each time. */
+/* Memory registered with the kernel by one call, when it is first used: the kernel pins
+ * all of a region, and 256 MiB for the command that puts one small file is most of its
+ * time. A buffer that lies across two regions has its pages looked up by the kernel each
+ * time. */
 #define REGION ((size_t)32 << 20)
 #define REGIONS 512u
 
@@ -26,7 +27,7 @@ int file_ring_new(unsigned int entries, struct file_ring **ret)
 
 	if (!r)
 		return -ENOMEM;
-	/* One more, to wake up. */
+	/* An entry more than there are transfers, to wake up the thread that waits. */
 	rc = io_uring_queue_init(entries + 1, &r->ring, 0);
 	if (rc < 0) {
 		free(r);
@@ -55,8 +56,9 @@ void file_ring_memory(struct file_ring *r, void *base, size_t size)
 	r->size = size;
 }
 
-/* It is refused where RLIMIT_MEMLOCK is small, of the next region as well. */
-static bool tell(struct file_ring *r, size_t k)
+/* Register region `k`. The kernel refuses where RLIMIT_MEMLOCK is small, and then the
+ * next region as well. */
+static bool register_region(struct file_ring *r, size_t k)
 {
 	size_t left = r->size - k * REGION;
 	struct iovec iov = { .iov_base = r->base + k * REGION,
@@ -82,14 +84,15 @@ static int index_of(struct file_ring *r, const struct file_op *op)
 	at = (size_t)((char *)v->iov_base - r->base);
 	if (at >= r->size || v->iov_len > r->size - at ||
 	    at / REGION != (at + v->iov_len - 1) / REGION ||
-	    !tell(r, at / REGION))
+	    !register_region(r, at / REGION))
 		return -1;
 	return (int)(at / REGION);
 }
 
-static void submit(struct file_ring *r)
+static void submit_entries(struct file_ring *r)
 {
-	/* It fails only for want of memory in the kernel, or interrupted. */
+	/* Submission fails only for want of memory in the kernel, or interrupted by a
+	 * signal. */
 	while (io_uring_submit(&r->ring) < 0)
 		;
 }
@@ -112,7 +115,7 @@ void file_ring_push(struct file_ring *r, struct file_op *op)
 					 (unsigned int)op->iov->iov_len,
 					 op->off, index);
 	io_uring_sqe_set_data(sqe, op);
-	submit(r);
+	submit_entries(r);
 }
 
 void file_ring_wake(struct file_ring *r)
@@ -121,7 +124,7 @@ void file_ring_wake(struct file_ring *r)
 
 	io_uring_prep_nop(sqe);
 	io_uring_sqe_set_data(sqe, NULL);
-	submit(r);
+	submit_entries(r);
 }
 
 struct file_op *file_ring_wait(struct file_ring *r, int *ret_n)

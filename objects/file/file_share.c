@@ -31,7 +31,8 @@ void file_share_init(struct file_store *f)
 	f->gid = st.st_gid;
 }
 
-/* What may be given of `bits`: the group's only where it is the group of the directory. */
+/* The permission bits of `bits` that a file may have: those of the group only where its
+ * group is that of the directory. */
 static mode_t bits_for(const struct file_store *f, int fd,
 		       const struct stat *st, mode_t bits)
 {

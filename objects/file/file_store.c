@@ -385,8 +385,8 @@ static const struct object_store_ops file_ops = {
 
 /* -------------------------------------------------------------------- open --- */
 
-static int choice(struct store_url *url, const char *key, const char *no,
-		  bool *ret_no, struct error *err)
+static int take_choice(struct store_url *url, const char *key, const char *no,
+		       bool *ret_no, struct error *err)
 {
 	const char *value = store_url_take(url, key);
 
@@ -436,9 +436,9 @@ static int file_open(struct store_url *url,
 	f->root = -1;
 	rc = store_init(&f->base, &file_ops, url, cfg, 0, err);
 	if (rc == 0)
-		rc = choice(url, "io", "threads", &plain_io, err);
+		rc = take_choice(url, "io", "threads", &plain_io, err);
 	if (rc == 0)
-		rc = choice(url, "direct", "never", &no_direct, err);
+		rc = take_choice(url, "direct", "never", &no_direct, err);
 	if (rc == 0)
 		rc = open_root(f, url, err);
 	if (rc == 0)

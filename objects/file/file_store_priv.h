@@ -29,7 +29,7 @@ static inline struct file_store *file_store_of(struct object_store *s)
 	return container_of(s, struct file_store, base);
 }
 
-/* What the two calls of stat(2) tell. */
+/* Fill an object's figures from those of stat(2) or fstat(2). */
 void file_stat_fill(const struct stat *st, struct object_stat *ret);
 
 /* errno `code` of what was done to the file, and its cure. */

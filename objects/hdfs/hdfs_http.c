@@ -213,8 +213,9 @@ static int judge_exception(const char *server, const char *name,
 			 server, why, name);
 }
 
-static int judge(const char *server, const struct http_response *resp,
-		 struct retry_verdict *v, bool *ret_next, struct error *err)
+static int judge_answer(const char *server, const struct http_response *resp,
+			struct retry_verdict *v, bool *ret_next,
+			struct error *err)
 {
 	AUTO_FREE char *name = NULL;
 	AUTO_FREE char *why = NULL;
@@ -297,7 +298,7 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 	int rc = send_to(s, url, r, true, resp, v, err);
 
 	if (rc == 0 && resp->status / 100 != 2)
-		rc = judge(server ? server : "", resp, v, &next, err);
+		rc = judge_answer(server ? server : "", resp, v, &next, err);
 	/* Whatever this data node cannot do, the next attempt asks for
 	 * another. */
 	if (rc < 0 && may_pass(rc))
@@ -333,9 +334,9 @@ static int send_file(struct hdfs_store *s, const char *location,
 }
 
 /* The first step's answer leads elsewhere. */
-static int follow(struct hdfs_store *s, const struct hdfs_request *r,
-		  struct http_response *resp, struct retry_verdict *v,
-		  struct error *err)
+static int follow_redirect(struct hdfs_store *s, const struct hdfs_request *r,
+			   struct http_response *resp, struct retry_verdict *v,
+			   struct error *err)
 {
 	AUTO_FREE char *location = http_header(resp, "location");
 
@@ -385,9 +386,9 @@ static int try_node(struct hdfs_store *s, struct hdfs_request *r,
 	}
 	*ret_next = rc < 0 && v->can_retry;
 	if (rc == 0 && resp->status == 307)
-		return follow(s, r, resp, v, err);
+		return follow_redirect(s, r, resp, v, err);
 	if (rc == 0 && resp->status / 100 != 2)
-		return judge(s->nodes[node], resp, v, ret_next, err);
+		return judge_answer(s->nodes[node], resp, v, ret_next, err);
 	if (rc == 0 && r->body_len)
 		return error_set(err, EPROTO,
 				 "%s did not say where the bytes go: is it a "

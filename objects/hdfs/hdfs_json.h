@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What WebHDFS answers, as JSON in and values out; no I/O. */
+/* Answers of WebHDFS: JSON in and values out; no I/O. */
 #ifndef BOOTSEER_OBJECTS_HDFS_JSON_H
 #define BOOTSEER_OBJECTS_HDFS_JSON_H
 

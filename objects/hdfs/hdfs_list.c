@@ -138,14 +138,14 @@ static int keep_folder(struct hdfs_walk *w, char *name)
 	return 0;
 }
 
-static int tell(void *arg, const struct hdfs_status *st)
+static int list_status(void *arg, const struct hdfs_status *st)
 {
 	struct hdfs_walk *w = arg;
 	struct object_entry e = { .is_folder = !st->is_file };
 	char *name;
 	int rc;
 
-	/* What was listed is a file itself. */
+	/* An empty suffix: the path that was listed is a file itself. */
 	if (!*st->suffix)
 		return 0;
 	if (asprintf(&name, "%s%s%s", w->folder, *w->folder ? "/" : "",
@@ -168,8 +168,8 @@ static int tell(void *arg, const struct hdfs_status *st)
 	return rc;
 }
 
-static int walk(const struct hdfs_walk *above, const char *folder,
-		unsigned int depth, struct error *err)
+static int walk_folder(const struct hdfs_walk *above, const char *folder,
+		       unsigned int depth, struct error *err)
 {
 	struct hdfs_walk w = *above;
 	int rc;
@@ -181,12 +181,12 @@ static int walk(const struct hdfs_walk *above, const char *folder,
 	w.folder = folder;
 	w.folders = NULL;
 	w.n_folders = 0;
-	rc = hdfs_list_folder(w.s, folder, tell, &w, err);
+	rc = hdfs_list_folder(w.s, folder, list_status, &w, err);
 	if (rc == -ENOENT)
 		rc = 0;
 	for (size_t i = 0; i < w.n_folders; i++) {
 		if (rc == 0)
-			rc = walk(above, w.folders[i], depth + 1, err);
+			rc = walk_folder(above, w.folders[i], depth + 1, err);
 		free(w.folders[i]);
 	}
 	free(w.folders);
@@ -202,12 +202,12 @@ int hdfs_store_list(struct object_store *base, const char *folder, bool deep,
 				     .arg = arg,
 				     .err = err };
 
-	return walk(&w, folder, 0, err);
+	return walk_folder(&w, folder, 0, err);
 }
 
 /* ------------------------------------------------------------------- sweep --- */
 
-/* Of what puts have under way. */
+/* The temporary names that puts of a process have under way. */
 struct put_names {
 	const char *life; /* of a process; NULL: of all */
 	int64_t before_ms;

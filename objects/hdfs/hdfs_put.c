@@ -34,7 +34,7 @@ struct hdfs_put {
 	uint64_t place;       /* of the first part among data nodes */
 };
 
-/* What a file of the store is created as. */
+/* A file to be created in the store: its name, first bytes and block size. */
 struct hdfs_file {
 	const char *name;
 	const void *data;
@@ -84,8 +84,8 @@ static void note_refused(struct hdfs_store *s, size_t block,
 	v->can_retry = v->at_once = true;
 }
 
-static int create(struct hdfs_store *s, const struct hdfs_file *f,
-		  struct retry_verdict *v, struct error *err)
+static int create_file(struct hdfs_store *s, const struct hdfs_file *f,
+		       struct retry_verdict *v, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF params = BUF_INIT;
@@ -151,7 +151,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 	retry_init(&retry, &s->base, 0);
 	if (!p->n_whole)
 		f.place = p->place + n;
-	/* What is appended is no block of its own, and a file that grows may have 10,000. */
+	/* A part that is appended is no block of its own, and a file that grows may have
+	 * 10,000 of them. */
 	if (!p->n_whole && !s->by_append)
 		f.block = (size_t)s->base.caps.part_size;
 	for (;; part.attempt++, f.place = HDFS_SPREAD_ANY) {
@@ -166,11 +167,11 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 			return rc;
 		atomic_fetch_add(&s->base.count.n_requests, 1);
 		f.name = name.data;
-		rc = create(s, &f, &v, err);
+		rc = create_file(s, &f, &v, err);
 		if (rc == 0)
 			return note_part(p, n, &part, err);
-		/* What an attempt before left, which libcurl made by itself
-		 * on a connection that was kept. */
+		/* A file is there already: an earlier attempt has made it, which libcurl
+		 * repeated by itself on a connection that was kept. */
 		if (rc == -EEXIST)
 			v.can_retry = v.at_once = true;
 		if (!retry_again(&retry, &v, err))
@@ -178,8 +179,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 	}
 }
 
-static int append(struct hdfs_store *s, const char *name, const char *data,
-		  size_t len, struct retry_verdict *v, struct error *err)
+static int append_part(struct hdfs_store *s, const char *name, const char *data,
+		       size_t len, struct retry_verdict *v, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct hdfs_request r = { .method = "POST",
@@ -193,7 +194,8 @@ static int append(struct hdfs_store *s, const char *name, const char *data,
 	return rc;
 }
 
-/* What a broken attempt left is part of the file: it goes on behind that. */
+/* Append the part. Bytes that a broken attempt has left are in the file already: the rest
+ * goes on behind them. */
 static int send_behind(struct hdfs_put *p, const struct part *part,
 		       struct error *err)
 {
@@ -220,15 +222,15 @@ static int send_behind(struct hdfs_put *p, const struct part *part,
 					 name.data, st.size);
 		if (have == part->len)
 			return 0;
-		/* It would be sent again and again. */
+		/* Without this check the part would be sent again and again. */
 		if (is_said_done)
 			return error_set(err, EIO,
 					 "'%s' has %" PRIu64 " bytes after "
 					 "all of a part were appended",
 					 name.data, st.size);
 		atomic_fetch_add(&s->base.count.n_requests, 1);
-		rc = append(s, name.data, (const char *)part->data + have,
-			    part->len - (size_t)have, &v, err);
+		rc = append_part(s, name.data, (const char *)part->data + have,
+				 part->len - (size_t)have, &v, err);
 		is_said_done = rc == 0;
 		if (rc < 0 && retry_again(&retry, &v, err))
 			rc = 0;
@@ -312,7 +314,8 @@ static int check_part(void *arg, const struct hdfs_status *st)
 	return 0;
 }
 
-/* One list tells the lengths of all parts as the name node has them. */
+/* Compare the lengths of all parts with those that the name node has, by one list of the
+ * folder. */
 static int check_parts(struct hdfs_store *s, const struct hdfs_put *p,
 		       struct error *err)
 {
@@ -361,8 +364,8 @@ static int join_some(struct hdfs_store *s, const struct hdfs_put *p,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int join(struct hdfs_store *s, const struct hdfs_put *p,
-		const char *first, struct error *err)
+static int join_parts(struct hdfs_store *s, const struct hdfs_put *p,
+		      const char *first, struct error *err)
 {
 	int rc = check_parts(s, p, err);
 
@@ -375,7 +378,8 @@ static int join(struct hdfs_store *s, const struct hdfs_put *p,
 	return rc;
 }
 
-/* Of a put of one part, that part; else all joined.  One file, of the right length. */
+/* Make the object's file: the single part where there is one, else all parts joined. The
+ * file has the right length. */
 static int make_file(struct hdfs_store *s, struct hdfs_put *p,
 		     struct buf *ret_name, struct hdfs_status *ret,
 		     struct error *err)
@@ -391,7 +395,7 @@ static int make_file(struct hdfs_store *s, struct hdfs_put *p,
 	if (rc == 0)
 		rc = part_name(p, 0, p->sent[0].attempt, ret_name, err);
 	if (rc == 0 && p->n_sent > 1)
-		rc = join(s, p, ret_name->data, err);
+		rc = join_parts(s, p, ret_name->data, err);
 	if (rc == 0)
 		rc = hdfs_look(s, ret_name->data, ret, err);
 	if (rc == 0 && ret->size != p->base.size)
@@ -429,8 +433,9 @@ int hdfs_store_put_commit(struct object_put *base, struct object_stat *ret,
 	return rc;
 }
 
-/* What stays is swept up some day. */
-static void tidy(struct hdfs_store *s, const struct hdfs_put *p)
+/* Remove the put's temporary files. Those that cannot be removed now are left to
+ * object_store_sweep(). */
+static void remove_parts(struct hdfs_store *s, const struct hdfs_put *p)
 {
 	int64_t until = store_tidy_deadline(&s->base);
 	int rc = 0;
@@ -451,7 +456,7 @@ void hdfs_store_put_free(struct object_put *base)
 	struct hdfs_put *p = hdfs_put_of(base);
 
 	put_parts_free(p->parts);
-	tidy(hdfs_store_of(base->store), p);
+	remove_parts(hdfs_store_of(base->store), p);
 	free(p->folder);
 	free(p->sent);
 	(void)pthread_mutex_destroy(&p->lock);

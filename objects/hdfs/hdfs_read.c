@@ -101,8 +101,8 @@ struct hdfs_range_sink {
 	struct fetch_try *try;
 };
 
-static int take(struct http_sink *base, const struct http_response *resp,
-		const void *data, size_t len, struct error *err)
+static int take_body(struct http_sink *base, const struct http_response *resp,
+		     const void *data, size_t len, struct error *err)
 {
 	struct hdfs_range_sink *s =
 		container_of(base, struct hdfs_range_sink, base);
@@ -148,11 +148,11 @@ static int fetch_again(struct fetch_try *t, const struct hdfs_request *r,
 			    v, err);
 }
 
-static int fetch(struct fetch_try *t, struct retry_verdict *v,
-		 struct error *err)
+static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
+		       struct error *err)
 {
 	struct hdfs_object *o = hdfs_object_of(t->object);
-	struct hdfs_range_sink sink = { .base.put = take, .try = t };
+	struct hdfs_range_sink sink = { .base.put = take_body, .try = t };
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct hdfs_request r = {
 		.method = "GET",
@@ -207,7 +207,7 @@ static int check_version(struct object *o, struct error *err)
 int hdfs_store_read(struct object *o, const struct object_range *ranges,
 		    size_t n, int64_t deadline_ns, struct error *err)
 {
-	int rc = fetch_ranges(o, hdfs_store_of(o->store)->history, fetch,
+	int rc = fetch_ranges(o, hdfs_store_of(o->store)->history, fetch_range,
 			      ranges, n, deadline_ns, err);
 
 	/* A range beyond the end of a shorter file is a replaced file, too. */

@@ -39,8 +39,8 @@ bool hdfs_spread_is_same(const char *a, const char *b)
 	return len && server_len(b) == len && memcmp(a, b, len) == 0;
 }
 
-static struct hdfs_spread_node *find(struct hdfs_spread *s, const char *url,
-				     size_t len)
+static struct hdfs_spread_node *find_node(struct hdfs_spread *s,
+					  const char *url, size_t len)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const char *server = s->nodes[i].server;
@@ -52,8 +52,8 @@ static struct hdfs_spread_node *find(struct hdfs_spread *s, const char *url,
 }
 
 /* Without memory, or room, it is not remembered, and used as it is. */
-static struct hdfs_spread_node *add(struct hdfs_spread *s, const char *url,
-				    size_t len)
+static struct hdfs_spread_node *add_node(struct hdfs_spread *s, const char *url,
+					 size_t len)
 {
 	struct hdfs_spread_node *more;
 	char *server;
@@ -111,14 +111,15 @@ static struct hdfs_spread_node *at_place(struct hdfs_spread *s, uint64_t place,
  * disk that is near.  Else by turns, so that blocks which follow one another, and are
  * read one after the other, lie on different nodes; one that is slower than others has
  * more under way, and is left out. */
-static struct hdfs_spread_node *pick(struct hdfs_spread *s,
-				     struct hdfs_spread_node *named,
-				     uint64_t place, int64_t now_ns)
+static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
+					  struct hdfs_spread_node *named,
+					  uint64_t place, int64_t now_ns)
 {
 	unsigned int least = least_active(s, named, now_ns);
 	struct hdfs_spread_node *best;
 
-	/* It is new to us: places are there for nodes that are all known. */
+	/* A node that was never used gets this block: places are counted for nodes that
+	 * are all known. */
 	if (!named->turn)
 		return named;
 	best = at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
@@ -141,11 +142,11 @@ static struct hdfs_spread_node *note_named(struct hdfs_spread *s,
 					   const char *location, size_t len,
 					   int64_t now_ns)
 {
-	struct hdfs_spread_node *n = find(s, location, len);
+	struct hdfs_spread_node *n = find_node(s, location, len);
 
 	s->n_repeats = n ? s->n_repeats + 1 : 0;
 	if (!n)
-		n = add(s, location, len);
+		n = add_node(s, location, len);
 	if (n)
 		n->named_ns = now_ns;
 	return n;
@@ -191,7 +192,7 @@ int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
 	if (len)
 		n = note_named(s, location, len, now_ns);
 	if (n) {
-		n = pick(s, n, place, now_ns);
+		n = pick_node(s, n, place, now_ns);
 		rc = asprintf(ret, "%s%s", n->server, location + len);
 		if (rc >= 0) {
 			n->n_active++;
@@ -210,7 +211,7 @@ void hdfs_spread_end(struct hdfs_spread *s, const char *url, bool has_failed)
 	struct hdfs_spread_node *n;
 
 	(void)pthread_mutex_lock(&s->lock);
-	n = find(s, url, server_len(url));
+	n = find_node(s, url, server_len(url));
 	if (n && n->n_active)
 		n->n_active--;
 	if (n && has_failed)

@@ -17,7 +17,8 @@
 
 #include "common/error.h"
 
-/* One that was not named for so long may be on its way out of the cluster. */
+/* A node that the name node has not named for so long may be on its way out of the
+ * cluster. */
 #define HDFS_SPREAD_FRESH_NS (INT64_C(300) * 1000000000)
 #define HDFS_SPREAD_NODES 256u /* more are not remembered */
 

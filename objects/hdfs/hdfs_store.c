@@ -71,7 +71,7 @@ static int make_parent(struct hdfs_store *s, const char *name,
 	return rc;
 }
 
-/* One RENAME.  *ret_done is false when the server, an HttpFS, does not know
+/* Send one RENAME. *ret_done is false when the server, an HttpFS, does not know
  * `renameoptions` and refuses without a reason. */
 static int rename_once(struct hdfs_store *s, const char *from, const char *to,
 		       bool replace, bool *ret_done, struct error *err)
@@ -327,7 +327,7 @@ int hdfs_store_probe(struct object_store *base, struct error *err)
 
 /* -------------------------------------------------------------------- open --- */
 
-static const char *env(const char *name)
+static const char *read_variable(const char *name)
 {
 	const char *value = getenv(name);
 
@@ -403,8 +403,9 @@ static int own_user(struct hdfs_store *s, struct error *err)
 {
 	const struct passwd *pw;
 
-	if (env("HADOOP_USER_NAME"))
-		return copy_text(&s->user, env("HADOOP_USER_NAME"), err);
+	if (read_variable("HADOOP_USER_NAME"))
+		return copy_text(&s->user, read_variable("HADOOP_USER_NAME"),
+				 err);
 	pw = getpwuid(geteuid());
 	if (!pw)
 		return error_set(err, EINVAL,

@@ -15,8 +15,9 @@
 
 #define HDFS_READ \
 	(16 * MIB) /* of one range: data nodes close each connection */
-/* Of a put: each is a block, too.  Large ones are fewer blocks for the name node; small
- * ones let as many objects be written at a time as a striped file has columns. */
+/* Bytes of a put's part, which is a block, too. Large parts are fewer blocks for the name
+ * node; small ones let as many objects be written at a time as a striped file has
+ * columns. */
 #define HDFS_PART (32 * MIB)
 #define HDFS_PART_MIN (4 * MIB)
 #define HDFS_PARTS 32u /* that the store's memory is to hold */
@@ -64,7 +65,7 @@ struct hdfs_request {
 	char **moved; /* gets where the redirect led; NULL: nobody asks */
 };
 
-/* One attempt; 0: an answer of 2xx came. */
+/* Make one attempt of the request; 0: an answer of 2xx came. */
 int hdfs_try(struct hdfs_store *s, struct hdfs_request *r,
 	     struct http_response *resp, struct retry_verdict *v,
 	     struct error *err) MUST_CHECK;
@@ -75,7 +76,7 @@ int hdfs_call(struct hdfs_store *s, struct hdfs_request *r,
 bool hdfs_refuses_block(const struct error *err);
 /* Did a data node that ended so fail, so that no other file is sent there for now? */
 bool hdfs_node_is_broken(int rc, const struct error *err);
-/* One attempt at a URL of a data node. */
+/* Make one attempt at the URL of a data node. */
 int hdfs_try_url(struct hdfs_store *s, const char *url,
 		 const struct hdfs_request *r, struct http_response *resp,
 		 struct retry_verdict *v, struct error *err) MUST_CHECK;

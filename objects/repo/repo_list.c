@@ -85,8 +85,8 @@ static int add_tag(struct tag_list *l, const char *tag, const char *name)
 }
 
 /* Those that may be in the folder. */
-static int choose(struct tag_list *l, char *const *tags, size_t n,
-		  struct error *err)
+static int choose_tags(struct tag_list *l, char *const *tags, size_t n,
+		       struct error *err)
 {
 	AUTO_BUF prefix = BUF_INIT;
 	int rc = repo_name_encode(l->folder, &prefix);
@@ -173,8 +173,8 @@ static int tell_folders(struct tag_list *l, object_list_fn *fn, void *arg,
 	return rc;
 }
 
-static int tell(struct tag_list *l, object_list_fn *fn, void *arg,
-		struct error *err)
+static int list_tags(struct tag_list *l, object_list_fn *fn, void *arg,
+		     struct error *err)
 {
 	int rc = 0;
 
@@ -211,7 +211,7 @@ int repo_store_list(struct object_store *base, const char *folder, bool deep,
 			       "another one",
 			       TAGS_MAX);
 	if (rc == 0)
-		rc = choose(&l, tags, n, err);
+		rc = choose_tags(&l, tags, n, err);
 	while (n)
 		free(tags[--n]);
 	free(tags);
@@ -219,7 +219,7 @@ int repo_store_list(struct object_store *base, const char *folder, bool deep,
 		rc = side_by_side(l.n < LOOKERS ? (unsigned int)l.n : LOOKERS,
 				  look_at_some, &l, err);
 	if (rc == 0)
-		rc = tell(&l, fn, arg, err);
+		rc = list_tags(&l, fn, arg, err);
 	tag_list_fini(&l);
 	return rc;
 }

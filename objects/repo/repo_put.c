@@ -62,8 +62,8 @@ int repo_store_put_write(struct object_put *base, const void *data, size_t len,
 	return hasher_update(p->hasher, data, len) < 0 ? error_nomem(err) : 0;
 }
 
-static int publish(struct repo_put *p, const struct repo_manifest *m,
-		   struct object_stat *ret, struct error *err)
+static int publish_manifest(struct repo_put *p, const struct repo_manifest *m,
+			    struct object_stat *ret, struct error *err)
 {
 	struct object_store *s = p->base.store;
 	struct store_lock lock = { .name = NULL };
@@ -126,7 +126,7 @@ int repo_store_put_commit(struct object_put *base, struct object_stat *ret,
 		return rc;
 	m.modified_ms = repo_store_time_ms();
 	memcpy(m.name, base->name, strlen(base->name) + 1);
-	return publish(p, &m, ret, err);
+	return publish_manifest(p, &m, ret, err);
 }
 
 void repo_store_put_free(struct object_put *base)

@@ -30,7 +30,7 @@ int repo_tag(const char *name, char ret[REPO_TAG_MAX],
  * which is the caller's; else NULL, and its manifest has it. */
 bool repo_tag_is_in(const char *tag, const char *encoded, char **ret_name);
 
-/* What a manifest says of an object. */
+/* An object by its manifest. */
 struct repo_manifest {
 	char name[OBJECT_NAME_MAX + 1];
 	struct digest blob; /* of its bytes, unless it has none */
@@ -45,7 +45,7 @@ int repo_manifest_format(const struct repo_manifest *m, const char *put,
 int repo_manifest_parse(const void *json, size_t len, struct repo_manifest *ret,
 			struct error *err) MUST_CHECK;
 
-/* Of the two bytes "{}", the config of every object's manifest (image-spec 1.1). */
+/* Digest of the two bytes "{}", the config of every object's manifest (image-spec 1.1). */
 int repo_empty_digest(struct digest *ret, struct error *err) MUST_CHECK;
 
 #endif

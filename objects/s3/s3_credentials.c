@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What files and answers with credentials say: no I/O is here. */
+/* Credentials from the text of files and answers: no I/O is here. */
 #include "objects/s3/s3_credentials.h"
 
 #include <ctype.h>
@@ -41,7 +41,8 @@ int64_t s3_time_parse(const char *text)
 	return (int64_t)timegm(&tm) * 1000 + ms;
 }
 
-/* What a header of a request can carry: no line's end could be smuggled in. */
+/* Can the header of a request carry the text? A line's end would smuggle in another
+ * header. */
 static bool is_word(const char *text)
 {
 	if (!*text)
@@ -61,7 +62,7 @@ static bool set_word(char **to, const char *text)
 }
 
 /* Are both there that have to be? */
-static int finish(struct s3_credentials *c, bool ok)
+static int check_both(struct s3_credentials *c, bool ok)
 {
 	if (ok && c->key_id && c->secret)
 		return 0;
@@ -71,7 +72,7 @@ static int finish(struct s3_credentials *c, bool ok)
 
 /* -------------------------------------------------------------------- file --- */
 
-static char *trim(char *text)
+static char *trim_text(char *text)
 {
 	size_t len;
 
@@ -89,9 +90,9 @@ static bool is_section(char *line, const char *profile)
 	if (line[len - 1] != ']')
 		return false;
 	line[len - 1] = '\0';
-	line = trim(line + 1);
+	line = trim_text(line + 1);
 	if (strncmp(line, "profile ", 8) == 0)
-		line = trim(line + 8);
+		line = trim_text(line + 8);
 	return strcmp(line, profile) == 0;
 }
 
@@ -121,7 +122,7 @@ int s3_credentials_from_file(const char *text, size_t len, const char *profile,
 	     line = strtok_r(NULL, "\n", &save)) {
 		char *equals;
 
-		line = trim(line);
+		line = trim_text(line);
 		if (*line == '[') {
 			ours = is_section(line, profile);
 			continue;
@@ -130,10 +131,10 @@ int s3_credentials_from_file(const char *text, size_t len, const char *profile,
 		if (!ours || !equals || *line == '#' || *line == ';')
 			continue;
 		*equals = '\0';
-		ok = set_key(ret, trim(line), trim(equals + 1));
+		ok = set_key(ret, trim_text(line), trim_text(equals + 1));
 	}
 	explicit_bzero(copy, strnlen(text, len));
-	return finish(ret, ok);
+	return check_both(ret, ok);
 }
 
 /* ------------------------------------------------------------------ answers --- */
@@ -159,7 +160,7 @@ int s3_credentials_from_json(const char *text, size_t len,
 	     (!token || set_word(&ret->token, token)) &&
 	     (!until || set_until(ret, until));
 	json_decref(j);
-	return finish(ret, ok);
+	return check_both(ret, ok);
 }
 
 static int take_element(void *arg, const char *path, const char *text)
@@ -187,5 +188,5 @@ int s3_credentials_from_xml(const char *text, size_t len,
 			    struct s3_credentials *ret)
 {
 	*ret = (struct s3_credentials){ .key_id = NULL };
-	return finish(ret, s3_xml_parse(text, len, take_element, ret) == 0);
+	return check_both(ret, s3_xml_parse(text, len, take_element, ret) == 0);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who we are to an S3 server, from where its other users have it: the environment, the
- * file of credentials, a web identity (pods of Kubernetes), the address of a container's
- * agent, the instance's metadata.  Those that end are asked for again in time.
+ * Credentials for an S3 server, from where its other users have them: the environment,
+ * the file of credentials, a web identity (pods of Kubernetes), the address of a
+ * container's agent, the instance's metadata. Those that end are asked for again in time.
  */
 #ifndef BOOTSEER_OBJECTS_S3_CREDENTIALS_H
 #define BOOTSEER_OBJECTS_S3_CREDENTIALS_H

@@ -170,8 +170,8 @@ static int judge_status(const struct s3_store *s,
 			 resp->status, cure);
 }
 
-static int judge(struct s3_store *s, const struct http_response *resp,
-		 struct retry_verdict *v, struct error *err)
+static int judge_answer(struct s3_store *s, const struct http_response *resp,
+			struct retry_verdict *v, struct error *err)
 {
 	AUTO_FREE char *code = s3_element(resp, "Error/Code");
 	AUTO_FREE char *why = s3_element(resp, "Error/Message");
@@ -186,8 +186,8 @@ static int judge(struct s3_store *s, const struct http_response *resp,
 		if (strcmp(answers[i].code, code) != 0)
 			continue;
 		v->can_retry = answers[i].can_retry;
-		/* One that keeps folders says so of a new object, too, while another call
-		 * makes its folder. */
+		/* A server that keeps folders says ENOTDIR of a new object, too, while
+		 * another call makes its folder. */
 		v->most_tries = answers[i].error == ENOTDIR ? FOLDER_TRIES : 0;
 		return error_set(err, answers[i].error, "%s: %s (%s)%s%s",
 				 s->origin, why ? why : "", code, cure,
@@ -263,8 +263,9 @@ static void make_time(char ret[S3_TIME_MAX])
 }
 
 /* The headers that are signed, and the signature. */
-static int sign(const struct s3_store *s, const struct s3_request *r,
-		struct s3_message *m, struct buf *ret, struct error *err)
+static int sign_request(const struct s3_store *s, const struct s3_request *r,
+			struct s3_message *m, struct buf *ret,
+			struct error *err)
 {
 	struct s3_header signed_headers[S3_HEADERS_MAX + 4] = {
 		{ "host", s->host },
@@ -314,7 +315,7 @@ static int make_lines(const struct s3_store *s, const struct s3_request *r,
 	for (size_t i = 0; i < r->n_headers && rc == 0; i++)
 		rc = add_line(m, r->headers[i].name, r->headers[i].value);
 	if (s->login && rc == 0) {
-		rc = sign(s, r, m, &signature, err);
+		rc = sign_request(s, r, m, &signature, err);
 		if (rc == 0)
 			rc = add_line(m, "x-amz-content-sha256", m->hash);
 		if (rc == 0)
@@ -333,8 +334,9 @@ static int make_lines(const struct s3_store *s, const struct s3_request *r,
 	return 0;
 }
 
-static int prepare(struct s3_store *s, const struct s3_request *r,
-		   int64_t until_ns, struct s3_message *m, struct error *err)
+static int prepare_message(struct s3_store *s, const struct s3_request *r,
+			   int64_t until_ns, struct s3_message *m,
+			   struct error *err)
 {
 	int rc = 0;
 
@@ -398,10 +400,10 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 		.pace = r->pace,
 		.is_greedy = true,
 	};
-	int rc = prepare(s, r,
-			 r->deadline_ns ? r->deadline_ns
-					: store_deadline(&s->base),
-			 &m, err);
+	int rc = prepare_message(s, r,
+				 r->deadline_ns ? r->deadline_ns
+						: store_deadline(&s->base),
+				 &m, err);
 
 	if (r->whole) /* an attempt before has left what came of it */
 		buf_reset(r->whole);
@@ -414,7 +416,7 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 			v->can_retry = may_pass(rc);
 			rc = error_wrap(err, rc, "%s", s->origin);
 		} else if (resp->status / 100 != 2 || is_error_body(resp)) {
-			rc = judge(s, resp, v, err);
+			rc = judge_answer(s, resp, v, err);
 		}
 		if (rc == -EACCES && v->can_retry && s->login)
 			s3_login_expire(s->login, m.who.key_id);

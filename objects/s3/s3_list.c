@@ -10,7 +10,8 @@
 
 #define MS_IN_S 1000
 
-/* One page is read: the entry that its elements are of, and what follows. */
+/* A page while it is read: the entry that its elements are of, and where the next page
+ * begins. */
 struct page {
 	s3_list_fn *fn;
 	void *arg;
@@ -22,7 +23,7 @@ struct page {
 	bool is_truncated;
 };
 
-static int keep(char **to, const char *text)
+static int keep_text(char **to, const char *text)
 {
 	free(*to);
 	*to = strdup(text);
@@ -65,11 +66,11 @@ static int set_size(struct page *p, const char *text)
 static int entry_element(struct page *p, const char *leaf, const char *text)
 {
 	if (strcmp(leaf, "Key") == 0 || strcmp(leaf, "Prefix") == 0)
-		return keep(&p->key, text);
+		return keep_text(&p->key, text);
 	if (strcmp(leaf, "ETag") == 0)
-		return keep(&p->tag, text);
+		return keep_text(&p->tag, text);
 	if (strcmp(leaf, "UploadId") == 0)
-		return keep(&p->upload, text);
+		return keep_text(&p->upload, text);
 	if (strcmp(leaf, "Size") == 0)
 		return set_size(p, text);
 	if (strcmp(leaf, "LastModified") == 0 || strcmp(leaf, "Initiated") == 0)
@@ -93,9 +94,9 @@ static int on_element(void *arg, const char *path, const char *text)
 		p->is_truncated = strcmp(text, "true") == 0;
 	else if (strcmp(leaf, "NextContinuationToken") == 0 ||
 		 strcmp(leaf, "NextKeyMarker") == 0)
-		return keep(&p->next, text);
+		return keep_text(&p->next, text);
 	else if (strcmp(leaf, "NextUploadIdMarker") == 0)
-		return keep(&p->next_upload, text);
+		return keep_text(&p->next_upload, text);
 	else if (strcmp(leaf, "Contents") == 0 || strcmp(leaf, "Upload") == 0)
 		return end_entry(p, false);
 	else if (strcmp(leaf, "CommonPrefixes") == 0)
@@ -152,7 +153,7 @@ struct s3_listing {
 	struct error *err;
 };
 
-static int tell(void *arg, const struct s3_entry *e)
+static int list_entry(void *arg, const struct s3_entry *e)
 {
 	struct s3_listing *l = arg;
 	size_t skip = strlen(l->s->prefix), len = strlen(e->key);
@@ -206,7 +207,7 @@ static int make_query(struct s3_store *s, const char *folder, bool deep,
 	return rc < 0 ? rc : store_url_encode(ret, prefix.data, "");
 }
 
-/* One page; *ret has where the next begins. */
+/* Request a page; *ret has where the next begins. */
 static int ask_page(struct s3_store *s, const char *query, s3_list_fn *fn,
 		    void *arg, struct s3_next *ret, struct error *err)
 {
@@ -242,7 +243,7 @@ int s3_store_list(struct object_store *base, const char *folder, bool deep,
 			break;
 		}
 		l.asked_ns = clock_now_ns();
-		rc = ask_page(s, query.data, tell, &l, &next, err);
+		rc = ask_page(s, query.data, list_entry, &l, &next, err);
 		s3_next_fini(&from);
 		if (rc == 0)
 			from = next;

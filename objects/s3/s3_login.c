@@ -69,7 +69,7 @@ void s3_login_free(struct s3_login *l)
 	free(l);
 }
 
-static const char *env(const char *name)
+static const char *read_variable(const char *name)
 {
 	const char *value = getenv(name);
 
@@ -78,9 +78,9 @@ static const char *env(const char *name)
 
 static int from_env(struct s3_credentials *ret, struct error *err)
 {
-	const char *id = env("AWS_ACCESS_KEY_ID");
-	const char *secret = env("AWS_SECRET_ACCESS_KEY");
-	const char *token = env("AWS_SESSION_TOKEN");
+	const char *id = read_variable("AWS_ACCESS_KEY_ID");
+	const char *secret = read_variable("AWS_SECRET_ACCESS_KEY");
+	const char *token = read_variable("AWS_SESSION_TOKEN");
 
 	if (!id)
 		return -ENOENT;
@@ -99,8 +99,8 @@ static int from_env(struct s3_credentials *ret, struct error *err)
 static int from_file(const struct s3_login *l, struct s3_credentials *ret,
 		     struct error *err)
 {
-	const char *named = env("AWS_SHARED_CREDENTIALS_FILE");
-	const char *home = env("HOME");
+	const char *named = read_variable("AWS_SHARED_CREDENTIALS_FILE");
+	const char *home = read_variable("HOME");
 	AUTO_BUF path = BUF_INIT, text = BUF_SECRET_INIT;
 	int rc;
 
@@ -146,8 +146,8 @@ static int check_answer(const struct http_response *r, const char *url,
 static int identity_url(const struct s3_login *l, const char *role,
 			const char *token, struct buf *url, struct error *err)
 {
-	const char *endpoint = env("AWS_ENDPOINT_URL_STS");
-	const char *session = env("AWS_ROLE_SESSION_NAME");
+	const char *endpoint = read_variable("AWS_ENDPOINT_URL_STS");
+	const char *session = read_variable("AWS_ROLE_SESSION_NAME");
 	int rc = 0;
 
 	if (endpoint)
@@ -173,8 +173,8 @@ static int identity_url(const struct s3_login *l, const char *role,
 static int from_identity(const struct s3_login *l, int64_t deadline_ns,
 			 struct s3_credentials *ret, struct error *err)
 {
-	const char *file = env("AWS_WEB_IDENTITY_TOKEN_FILE");
-	const char *role = env("AWS_ROLE_ARN");
+	const char *file = read_variable("AWS_WEB_IDENTITY_TOKEN_FILE");
+	const char *role = read_variable("AWS_ROLE_ARN");
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF token = BUF_INIT, url = BUF_INIT;
 	struct http_request req = { .method = "GET",
@@ -243,10 +243,12 @@ static int take_json(const struct buf *text, struct s3_credentials *ret,
 static int from_container(const struct s3_login *l, int64_t deadline_ns,
 			  struct s3_credentials *ret, struct error *err)
 {
-	const char *full = env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-	const char *relative = env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-	const char *file = env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-	const char *token = env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+	const char *full = read_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	const char *relative =
+		read_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char *file =
+		read_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+	const char *token = read_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 	AUTO_BUF url = BUF_INIT, header = BUF_INIT, text = BUF_INIT;
 	int rc = 0;
 
@@ -274,8 +276,8 @@ static int from_instance(const struct s3_login *l, int64_t deadline_ns,
 {
 	static const char roles[] = "latest/meta-data/iam/"
 				    "security-credentials/";
-	const char *base = env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	const char *off = env("AWS_EC2_METADATA_DISABLED");
+	const char *base = read_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	const char *off = read_variable("AWS_EC2_METADATA_DISABLED");
 	AUTO_BUF url = BUF_INIT, token = BUF_INIT, role = BUF_INIT;
 	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc;
@@ -311,8 +313,8 @@ static int from_instance(const struct s3_login *l, int64_t deadline_ns,
 	return error_wrap(err, rc, "the instance's metadata");
 }
 
-static int ask(struct s3_login *l, int64_t deadline_ns,
-	       struct s3_credentials *ret, struct error *err)
+static int find_credentials(struct s3_login *l, int64_t deadline_ns,
+			    struct s3_credentials *ret, struct error *err)
 {
 	int64_t soon = clock_now_ns() + METADATA_MS * 1000000LL;
 	int rc = from_env(ret, err);
@@ -351,8 +353,8 @@ static bool is_good(const struct s3_login *l, int64_t early_ms)
 	       (!l->now.until_ms || wall_ms() + early_ms < l->now.until_ms);
 }
 
-static int copy(const struct s3_credentials *from, struct s3_credentials *to,
-		struct error *err)
+static int copy_credentials(const struct s3_credentials *from,
+			    struct s3_credentials *to, struct error *err)
 {
 	*to = (struct s3_credentials){
 		.key_id = strdup(from->key_id),
@@ -381,7 +383,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 	if (!is_good(l, EARLY_MS)) {
 		struct s3_credentials next = { .key_id = NULL };
 
-		rc = ask(l, deadline_ns, &next, err);
+		rc = find_credentials(l, deadline_ns, &next, err);
 		if (rc == 0) {
 			s3_credentials_fini(&l->now);
 			l->now = next;
@@ -393,7 +395,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 		}
 	}
 	if (rc == 0)
-		rc = copy(&l->now, ret, err);
+		rc = copy_credentials(&l->now, ret, err);
 	(void)pthread_mutex_unlock(&l->lock);
 	return rc;
 }

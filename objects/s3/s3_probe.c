@@ -22,9 +22,9 @@ static bool is_answer(const struct http_response *resp,
 	       (resp->status / 100 == 4 && !v->most_tries);
 }
 
-static int request(const struct s3_probe *p, const char *method,
-		   const char *header, const char *value, long *ret_status,
-		   struct error *err)
+static int send_request(const struct s3_probe *p, const char *method,
+			const char *header, const char *value, long *ret_status,
+			struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = method, .name = p->name };
@@ -53,7 +53,7 @@ static int request(const struct s3_probe *p, const char *method,
 static int put_object(const struct s3_probe *p, struct error *err)
 {
 	long status;
-	int rc = request(p, "PUT", NULL, NULL, &status, err);
+	int rc = send_request(p, "PUT", NULL, NULL, &status, err);
 
 	if (rc == 0 && status / 100 != 2)
 		rc = err->code ? -err->code : -EIO;
@@ -62,9 +62,9 @@ static int put_object(const struct s3_probe *p, struct error *err)
 
 /* Does it refuse the request because of the condition?  What was put for that may have been
  * swept away by another's `gc`, so that a no is only taken after a second object. */
-static int heeds(const struct s3_probe *p, const char *method,
-		 const char *header, const char *value, bool *ret,
-		 struct error *err)
+static int heeds_header(const struct s3_probe *p, const char *method,
+			const char *header, const char *value, bool *ret,
+			struct error *err)
 {
 	long status = 0;
 	int rc = 0;
@@ -72,32 +72,34 @@ static int heeds(const struct s3_probe *p, const char *method,
 	for (int i = 0; i < 2 && rc == 0 && status != 412; i++) {
 		rc = i > 0 ? put_object(p, err) : 0;
 		if (rc == 0)
-			rc = request(p, method, header, value, &status, err);
+			rc = send_request(p, method, header, value, &status,
+					  err);
 	}
 	*ret = status == 412 && !p->s->by_lock;
 	return rc;
 }
 
-static int probe(const struct s3_probe *p, struct error *err)
+static int probe_conditions(const struct s3_probe *p, struct error *err)
 {
 	struct object_caps *caps = &p->s->base.caps;
 	long status;
 	int rc = put_object(p, err);
 
 	if (rc == 0)
-		rc = heeds(p, "PUT", "if-none-match", "*", &caps->has_new, err);
+		rc = heeds_header(p, "PUT", "if-none-match", "*",
+				  &caps->has_new, err);
 	if (rc == 0)
-		rc = heeds(p, "PUT", "if-match", WRONG_TAG, &caps->has_match,
-			   err);
+		rc = heeds_header(p, "PUT", "if-match", WRONG_TAG,
+				  &caps->has_match, err);
 	if (rc == 0)
-		rc = request(p, "PUT", "x-amz-checksum-crc32c", WRONG_CRC,
-			     &status, err);
+		rc = send_request(p, "PUT", "x-amz-checksum-crc32c", WRONG_CRC,
+				  &status, err);
 	/* A server that has never heard of it gets none: some refuse what they
 	 * do not know. */
 	caps->has_checksum = rc == 0 && status == 400;
 	if (rc == 0)
-		rc = heeds(p, "DELETE", "if-match", WRONG_TAG,
-			   &caps->has_match_delete, err);
+		rc = heeds_header(p, "DELETE", "if-match", WRONG_TAG,
+				  &caps->has_match_delete, err);
 	return rc;
 }
 
@@ -111,8 +113,9 @@ int s3_store_probe(struct object_store *base, struct error *err)
 
 	if (!name)
 		return error_nomem(err);
-	rc = probe(&p, &first);
-	if (request(&p, "DELETE", NULL, NULL, &status, NULL) < 0 && rc == 0)
+	rc = probe_conditions(&p, &first);
+	if (send_request(&p, "DELETE", NULL, NULL, &status, NULL) < 0 &&
+	    rc == 0)
 		rc = error_set(&first, EIO, "cannot remove '%s'", name);
 	if (rc < 0 && err)
 		*err = first;

@@ -307,8 +307,8 @@ static int parts_list(const struct s3_put *p, bool has_crc, struct buf *ret)
 	return rc == 0 ? buf_puts(ret, "</CompleteMultipartUpload>") : rc;
 }
 
-static int complete(struct s3_store *s, struct s3_put *p,
-		    struct object_stat *ret, struct error *err)
+static int complete_upload(struct s3_store *s, struct s3_put *p,
+			   struct object_stat *ret, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF query = BUF_INIT, body = BUF_INIT;
@@ -333,7 +333,7 @@ static int complete(struct s3_store *s, struct s3_put *p,
 	http_response_fini(&resp);
 	if (rc < 0)
 		return rc;
-	/* What others see now: whole, and ours. */
+	/* The object as others see it now is to be whole, and ours. */
 	if (!is_ours(s, p, ret)) {
 		rc = s3_store_stat(&s->base, p->base.name, ret, err);
 		if (rc == 0 && ret->size != p->base.size &&
@@ -348,15 +348,15 @@ static int complete(struct s3_store *s, struct s3_put *p,
 }
 
 /* The last step, in which the object appears. */
-static int publish(struct s3_store *s, struct s3_put *p,
-		   struct object_stat *ret, struct error *err)
+static int publish_object(struct s3_store *s, struct s3_put *p,
+			  struct object_stat *ret, struct error *err)
 {
 	const void *data;
 	size_t len;
 
 	if (put_parts_count(p->parts, &data, &len) == 0)
 		return put_whole(s, p, data, len, ret, err);
-	return complete(s, p, ret, err);
+	return complete_upload(s, p, ret, err);
 }
 
 static bool needs_lock(const struct s3_store *s, const struct s3_put *p)
@@ -374,7 +374,7 @@ int s3_store_put_commit(struct object_put *base, struct object_stat *ret,
 	int rc = put_parts_finish(p->parts, err);
 
 	if (rc < 0 || !needs_lock(s, p))
-		return rc < 0 ? rc : publish(s, p, ret, err);
+		return rc < 0 ? rc : publish_object(s, p, ret, err);
 	rc = store_lock(base->store, base->name, &lock, err);
 	if (rc < 0)
 		return rc;
@@ -382,7 +382,7 @@ int s3_store_put_commit(struct object_put *base, struct object_stat *ret,
 	if (rc == 0)
 		rc = store_lock_check(&lock, err);
 	if (rc == 0)
-		rc = publish(s, p, ret, err);
+		rc = publish_object(s, p, ret, err);
 	store_unlock(base->store, &lock);
 	return rc;
 }
@@ -400,7 +400,7 @@ static void abort_upload(struct s3_store *s, struct s3_put *p)
 	if (upload_query(p, &query, NULL) < 0)
 		return;
 	r.query = query.data;
-	/* What stays is swept up some day. */
+	/* An upload that cannot be aborted now is left to object_store_sweep(). */
 	(void)!s3_call(s, &r, &resp, NULL);
 	http_response_fini(&resp);
 }

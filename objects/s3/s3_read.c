@@ -66,8 +66,8 @@ struct s3_range_sink {
 	struct fetch_try *try;
 };
 
-static int take(struct http_sink *base, const struct http_response *resp,
-		const void *data, size_t len, struct error *err)
+static int take_body(struct http_sink *base, const struct http_response *resp,
+		     const void *data, size_t len, struct error *err)
 {
 	struct s3_range_sink *s =
 		container_of(base, struct s3_range_sink, base);
@@ -82,11 +82,11 @@ static int take(struct http_sink *base, const struct http_response *resp,
 	return fetch_put(t, data, len, err);
 }
 
-static int fetch(struct fetch_try *t, struct retry_verdict *v,
-		 struct error *err)
+static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
+		       struct error *err)
 {
 	struct s3_store *s = s3_store_of(t->object->store);
-	struct s3_range_sink sink = { .base.put = take, .try = t };
+	struct s3_range_sink sink = { .base.put = take_body, .try = t };
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = {
 		.method = "GET",
@@ -121,6 +121,6 @@ static int fetch(struct fetch_try *t, struct retry_verdict *v,
 int s3_store_read(struct object *o, const struct object_range *ranges, size_t n,
 		  int64_t deadline_ns, struct error *err)
 {
-	return fetch_ranges(o, s3_store_of(o->store)->history, fetch, ranges, n,
-			    deadline_ns, err);
+	return fetch_ranges(o, s3_store_of(o->store)->history, fetch_range,
+			    ranges, n, deadline_ns, err);
 }

@@ -35,7 +35,7 @@ static int put_names(struct buf *b, const struct s3_signing *s)
 }
 
 /* The request in the form that both sides hash. */
-static int canonical(struct buf *b, const struct s3_signing *s)
+static int canonical_request(struct buf *b, const struct s3_signing *s)
 {
 	int rc = buf_printf(b, "%s\n%s\n%s\n", s->method, s->path, s->query);
 
@@ -87,7 +87,7 @@ int s3_sign(const struct s3_signing *s, struct buf *ret)
 	AUTO_BUF request = BUF_INIT, text = BUF_INIT, scope = BUF_INIT;
 	char hash[65], signature[DIGEST_STR_MAX];
 	struct digest key, mac;
-	int rc = canonical(&request, s);
+	int rc = canonical_request(&request, s);
 
 	if (rc == 0)
 		rc = s3_hash(request.data, request.len, hash);

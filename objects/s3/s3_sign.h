@@ -13,7 +13,7 @@
 #define S3_UNSIGNED "UNSIGNED-PAYLOAD"
 #define S3_TIME_MAX 17 /* "20130524T000000Z" and a NUL */
 
-/* One header; names in lower case. */
+/* A header to be signed; its name in lower case. */
 struct s3_header {
 	const char *name, *value;
 };

@@ -93,8 +93,9 @@ static int copy_source(const struct s3_store *s, const char *name,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-static int copy(struct s3_store *s, const char *from,
-		const struct object_stat *st, const char *to, struct error *err)
+static int copy_object(struct s3_store *s, const char *from,
+		       const struct object_stat *st, const char *to,
+		       struct error *err)
 {
 	AUTO_BUF source = BUF_INIT;
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -131,11 +132,11 @@ int s3_store_rename(struct object_store *base, const char *from, const char *to,
 	if (rc == 0)
 		rc = store_condition(base, &new, err);
 	if (rc == 0)
-		rc = copy(s, from, &st, to, err);
+		rc = copy_object(s, from, &st, to, err);
 	store_unlock(base, &lock);
 	if (rc < 0)
 		return rc;
-	/* What another has put there since the copy is another object, and stays. */
+	/* An object that another program has put there since the copy stays. */
 	rc = s3_remove(base, from, st.tag, err);
 	return rc == -ESTALE || rc == -ENOENT ? 0 : rc;
 }
@@ -181,14 +182,14 @@ static const struct object_store_ops s3_ops = {
 
 /* -------------------------------------------------------------------- open --- */
 
-static const char *env(const char *name)
+static const char *read_variable(const char *name)
 {
 	const char *value = getenv(name);
 
 	return value && *value ? value : NULL;
 }
 
-static const char *first(const char *a, const char *b, const char *c)
+static const char *first_set(const char *a, const char *b, const char *c)
 {
 	return a ? a : b ? b : c;
 }
@@ -246,12 +247,13 @@ static int set_place(struct s3_store *s, struct store_url *url,
 		     struct error *err)
 {
 	const char *region =
-		first(store_url_take(url, "region"),
-		      first(env("AWS_REGION"), env("AWS_DEFAULT_REGION"), NULL),
-		      "us-east-1");
-	const char *endpoint =
-		first(store_url_take(url, "endpoint"),
-		      env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"));
+		first_set(store_url_take(url, "region"),
+			  first_set(read_variable("AWS_REGION"),
+				    read_variable("AWS_DEFAULT_REGION"), NULL),
+			  "us-east-1");
+	const char *endpoint = first_set(store_url_take(url, "endpoint"),
+					 read_variable("AWS_ENDPOINT_URL_S3"),
+					 read_variable("AWS_ENDPOINT_URL"));
 	AUTO_BUF own = BUF_INIT;
 	bool in_host = false;
 	int rc;
@@ -360,7 +362,7 @@ static int s3_open(struct store_url *url, const struct object_store_config *cfg,
 		s3_free(&s->base);
 		return rc;
 	}
-	/* What servers of today have; a probe knows. */
+	/* Abilities of today's servers, until a probe knows better. */
 	s->base.caps = (struct object_caps){
 		.has_new = !s->by_lock,
 		.has_match = !s->by_lock,

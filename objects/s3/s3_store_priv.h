@@ -55,7 +55,7 @@ struct s3_request {
 
 void s3_header(struct s3_request *r, const char *name, const char *value);
 
-/* One attempt.  0: an answer of 2xx came, and no error is in its body. */
+/* Make one attempt of the request. 0: an answer of 2xx came, and no error is in its body. */
 int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 	   struct retry_verdict *v, struct error *err) MUST_CHECK;
 /* Attempts within the store's budget. */
@@ -66,7 +66,7 @@ int s3_call(struct s3_store *s, struct s3_request *r,
 int s3_key(const struct s3_store *s, const char *name, struct buf *ret,
 	   struct error *err) MUST_CHECK;
 
-/* What the headers of an answer say of the object. */
+/* Fill the object's figures from the headers of an answer. */
 int s3_stat_fill(const struct http_response *resp, struct object_stat *ret,
 		 struct error *err) MUST_CHECK;
 

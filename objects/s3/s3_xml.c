@@ -17,7 +17,7 @@ struct xml {
 	bool had_root;
 };
 
-static bool starts(const struct xml *x, const char *text)
+static bool starts_with(const struct xml *x, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -62,7 +62,7 @@ static int put_character(struct buf *b, unsigned long c)
 }
 
 /* At an ampersand. */
-static int entity(struct xml *x)
+static int read_entity(struct xml *x)
 {
 	static const struct {
 		const char *name;
@@ -78,12 +78,12 @@ static int entity(struct xml *x)
 	size_t n;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (starts(x, known[i].name)) {
+		if (starts_with(x, known[i].name)) {
 			x->at += strlen(known[i].name);
 			return buf_append(&x->text, &known[i].c, 1);
 		}
 	semicolon = memchr(x->at, ';', (size_t)(x->end - x->at));
-	if (!starts(x, "&#") || !semicolon)
+	if (!starts_with(x, "&#") || !semicolon)
 		return -EBADMSG;
 	x->at += 2;
 	hex = x->at < semicolon && *x->at == 'x';
@@ -168,7 +168,7 @@ static bool is_own_end(const struct xml *x, const char *name, size_t len)
 	       memcmp(x->path.data + from, name, len) == 0;
 }
 
-static int tag(struct xml *x)
+static int read_tag(struct xml *x)
 {
 	const char *end = tag_end(x), *name = x->at + 1;
 	bool is_end, is_empty;
@@ -189,7 +189,7 @@ static int tag(struct xml *x)
 	return rc == 0 && is_empty ? close_element(x) : rc;
 }
 
-static int cdata(struct xml *x)
+static int read_cdata(struct xml *x)
 {
 	const char *from = x->at + strlen("<![CDATA[");
 	int rc = skip_past(x, "]]>");
@@ -199,22 +199,22 @@ static int cdata(struct xml *x)
 	return buf_append(&x->text, from, (size_t)(x->at - 3 - from));
 }
 
-static int step(struct xml *x)
+static int read_step(struct xml *x)
 {
 	size_t n = 0;
 
-	if (starts(x, "<?"))
+	if (starts_with(x, "<?"))
 		return skip_past(x, "?>");
-	if (starts(x, "<!--"))
+	if (starts_with(x, "<!--"))
 		return skip_past(x, "-->");
-	if (starts(x, "<![CDATA["))
-		return cdata(x);
-	if (starts(x, "<!"))
+	if (starts_with(x, "<![CDATA["))
+		return read_cdata(x);
+	if (starts_with(x, "<!"))
 		return -EBADMSG;
 	if (*x->at == '<')
-		return tag(x);
+		return read_tag(x);
 	if (*x->at == '&' && x->depth)
-		return entity(x);
+		return read_entity(x);
 	while (x->at + n < x->end && !strchr("<&", x->at[n]))
 		n++;
 	if (n == 0) /* a NUL, or an entity outside */
@@ -229,7 +229,7 @@ int s3_xml_parse(const char *data, size_t len, s3_xml_fn *fn, void *arg)
 	int rc = 0;
 
 	while (x.at < x.end && rc == 0)
-		rc = step(&x);
+		rc = read_step(&x);
 	if (rc == 0 && (x.depth || !x.had_root))
 		rc = -EBADMSG;
 	buf_fini(&x.path);

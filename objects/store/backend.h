@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a kind of store is made of; its users see objects/store.h.  The functions of
- * objects/store/store.c check names and ranges, count, and put the store's URL and
- * the object's name before each error, so that no kind has to.
+ * The interface of a kind of store; its users see objects/store.h. The functions of
+ * objects/store/store.c check names and ranges, count, and put the store's URL and the
+ * object's name before each error, so that no kind has to.
  */
 #ifndef BOOTSEER_OBJECTS_STORE_BACKEND_H
 #define BOOTSEER_OBJECTS_STORE_BACKEND_H
@@ -58,7 +58,7 @@ struct object_store_ops {
 			     struct error *err);
 	int (*rename)(struct object_store *s, const char *from, const char *to,
 		      enum object_condition condition, struct error *err);
-	/* Of uploads those below `folder` only, unless it is "". */
+	/* Remove old uploads, those below `folder` only, unless it is "". */
 	int (*sweep)(struct object_store *s, const char *folder,
 		     int64_t before_ms, size_t *ret_n, struct error *err);
 	/* NULL: it has none that others could be shown. */
@@ -69,7 +69,7 @@ struct object_store_ops {
 	bool is_remote;   /* a server answers, or does not */
 };
 
-/* One `static const` table a kind; the list is in store_open.c. */
+/* A kind of store, one `static const` table each; the list is in store_open.c. */
 struct object_store_kind {
 	const char *const *schemes; /* NULL ends it */
 	/* Takes what it wants of `url`: whatever option is then left is an error.
@@ -122,7 +122,7 @@ struct object_store {
 	struct store_watch *watch; /* NULL: nobody is told of silence */
 };
 
-/* Of every object; `stat` is of the version that was opened. */
+/* The part that objects of all kinds have; `stat` is of the version that was opened. */
 struct object {
 	struct object_store *store;
 	char *name;
@@ -131,7 +131,7 @@ struct object {
 		n_refs; /* beside the user's: requests that nobody waits for */
 };
 
-/* Of every put. */
+/* The part that puts of all kinds have. */
 struct object_put {
 	struct object_store *store;
 	char *name;

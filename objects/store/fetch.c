@@ -41,7 +41,7 @@ struct range_piece {
 	uint64_t best; /* how far the first try has got */
 };
 
-/* One object_read(); lives until the last try has ended. */
+/* State of one call of object_read(); lives until the last try has ended. */
 struct range_read {
 	struct object *object;
 	struct fetch_history *history;
@@ -134,8 +134,8 @@ static bool may_hedge(struct fetch_history *h)
 /* ------------------------------------------------------------------ pieces --- */
 
 /* Copy to the buffers that the piece's bytes from `pos` on belong in. */
-static void scatter(const struct range_piece *p, uint64_t pos, const char *data,
-		    size_t len)
+static void scatter_bytes(const struct range_piece *p, uint64_t pos,
+			  const char *data, size_t len)
 {
 	const struct object_range *r = p->first;
 	uint64_t at = pos - p->off + p->skip; /* from the start of `r` */
@@ -173,7 +173,7 @@ int fetch_put(struct fetch_try *t, const void *data, size_t len,
 	wanted = is_wanted(p);
 	if (wanted) {
 		store_heard(p->read->object->store);
-		scatter(p, t->pos, data, len);
+		scatter_bytes(p, t->pos, data, len);
 		t->pos += len;
 		if (t->pos > p->best)
 			p->best = t->pos;
@@ -214,7 +214,7 @@ static void read_unref(struct range_read *r)
 
 /* ------------------------------------------------------------------- tries --- */
 
-static int attempts(struct piece_try *own, struct error *err)
+static int retry_piece(struct piece_try *own, struct error *err)
 {
 	struct range_read *r = own->piece->read;
 	struct fetch_try *t = &own->try;
@@ -260,7 +260,7 @@ static void try_run(struct work *w)
 	own->try.pos = p->best;
 	(void)pthread_mutex_unlock(&r->lock);
 	if (wanted)
-		rc = attempts(own, &err);
+		rc = retry_piece(own, &err);
 	(void)pthread_mutex_lock(&r->lock);
 	p->n_tries--;
 	if (!p->is_done && (rc == 0 || p->n_tries == 0)) {
@@ -319,7 +319,7 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 /* ------------------------------------------------------------------ reader --- */
 
 /* Start a hedge for each piece that is late; when is the next one? */
-static int64_t hedge(struct range_read *r)
+static int64_t hedge_late(struct range_read *r)
 {
 	int64_t late = late_ns(r->history), now = clock_now_ns();
 	int64_t next = now + late;
@@ -351,7 +351,7 @@ static int wait_for_all(struct range_read *r, struct error *err)
 			return error_set(err, ETIMEDOUT,
 					 "the deadline is over");
 		if (r->history)
-			until = hedge(r);
+			until = hedge_late(r);
 		if (r->deadline_ns && r->deadline_ns < until)
 			until = r->deadline_ns;
 		(void)cond_wait_until(&r->moved, &r->lock, until);
@@ -362,14 +362,15 @@ static int wait_for_all(struct range_read *r, struct error *err)
 }
 
 /* Does range `b` follow `a` in the object? */
-static bool follows(const struct object_range *a, const struct object_range *b)
+static bool range_follows(const struct object_range *a,
+			  const struct object_range *b)
 {
 	return a->off + a->len == b->off;
 }
 
 /* Cut the ranges into pieces of at most `most` bytes; `ret` NULL: count them. */
-static size_t cut(const struct object_range *ranges, size_t n, uint64_t most,
-		  struct range_piece *ret)
+static size_t cut_pieces(const struct object_range *ranges, size_t n,
+			 uint64_t most, struct range_piece *ret)
 {
 	size_t count = 0;
 
@@ -377,7 +378,8 @@ static size_t cut(const struct object_range *ranges, size_t n, uint64_t most,
 		size_t first = i, at = 0;
 		uint64_t off = ranges[i].off, end = off + ranges[i].len;
 
-		for (i++; i < n && follows(&ranges[i - 1], &ranges[i]); i++)
+		for (i++; i < n && range_follows(&ranges[i - 1], &ranges[i]);
+		     i++)
 			end += ranges[i].len;
 		/* Even pieces: a short last one would be a request that is
 		 * mostly latency. */
@@ -408,7 +410,7 @@ static struct range_read *read_new(struct object *o, struct fetch_history *h,
 				   int64_t deadline_ns)
 {
 	uint64_t most = o->store->caps.read_size;
-	size_t count = cut(ranges, n, most, NULL);
+	size_t count = cut_pieces(ranges, n, most, NULL);
 	struct range_read *r =
 		calloc(1, sizeof(*r) + count * sizeof(r->pieces[0]));
 
@@ -419,7 +421,7 @@ static struct range_read *read_new(struct object *o, struct fetch_history *h,
 	r->fn = fn;
 	r->deadline_ns = deadline_ns;
 	r->n_refs = 1;
-	r->n_pieces = cut(ranges, n, most, r->pieces);
+	r->n_pieces = cut_pieces(ranges, n, most, r->pieces);
 	(void)pthread_mutex_init(&r->lock, NULL);
 	cond_init(&r->moved);
 	return r;

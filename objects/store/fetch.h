@@ -9,7 +9,7 @@
 
 #include "objects/store/retry.h"
 
-/* One attempt at [pos, end) of an object. */
+/* An attempt at [pos, end) of an object. */
 struct fetch_try {
 	struct object *object;
 	uint64_t pos;  /* of the next byte; moved by fetch_put() */

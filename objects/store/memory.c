@@ -22,7 +22,7 @@ struct store_memory {
 	bool *used; /* a unit each */
 };
 
-static size_t units(size_t bytes)
+static size_t units_of(size_t bytes)
 {
 	return (bytes + UNIT - 1) / UNIT;
 }
@@ -34,7 +34,7 @@ int store_memory_new(uint64_t bytes, struct store_memory **ret,
 
 	if (!m)
 		return error_nomem(err);
-	m->n_units = bytes > UNIT ? units((size_t)bytes) : 1;
+	m->n_units = bytes > UNIT ? units_of((size_t)bytes) : 1;
 	m->size = m->n_units * UNIT;
 	m->used = calloc(m->n_units, sizeof(*m->used));
 	m->base = mmap(NULL, m->size, PROT_READ | PROT_WRITE,
@@ -81,7 +81,7 @@ static size_t find_units(const struct store_memory *m, size_t n)
 void *store_memory_take(struct store_memory *m, size_t size,
 			int64_t deadline_ns)
 {
-	size_t n = units(size), at;
+	size_t n = units_of(size), at;
 
 	if (n == 0 || n > m->n_units)
 		return NULL;
@@ -104,7 +104,7 @@ void store_memory_give(struct store_memory *m, void *buf, size_t size)
 		return;
 	at = (size_t)((char *)buf - m->base) / UNIT;
 	(void)pthread_mutex_lock(&m->lock);
-	memset(m->used + at, false, units(size));
+	memset(m->used + at, false, units_of(size));
 	(void)pthread_cond_broadcast(&m->changed);
 	(void)pthread_mutex_unlock(&m->lock);
 }

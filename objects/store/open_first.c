@@ -76,14 +76,14 @@ static struct second_open *second_begin(struct object_store *s,
 	return o;
 }
 
-/* What it found; -EAGAIN: no worker had time for it yet. */
+/* Take what the second open has found; -EAGAIN: no worker had time for it yet. */
 static int second_end(struct second_open *o, struct object **ret,
 		      struct error *err)
 {
 	int rc = -EAGAIN;
 
 	(void)pthread_mutex_lock(&o->lock);
-	/* Whoever opens it has the store's deadlines. */
+	/* This wait has a bound: the open that runs has the store's deadlines. */
 	while (o->state == SECOND_RUNS)
 		(void)pthread_cond_wait(&o->done, &o->lock);
 	if (o->state == SECOND_DONE) {

@@ -158,7 +158,7 @@ void put_parts_free(struct put_parts *s)
 }
 
 /* Hand over what is filled. */
-static int send(struct put_parts *s, struct error *err)
+static int send_filled(struct put_parts *s, struct error *err)
 {
 	struct part *p = s->fill;
 	size_t len = p->len;
@@ -247,7 +247,7 @@ static int make_room(struct put_parts *s, struct error *err)
 		return 0;
 	if (s->n == 0 && s->fill->size < s->way.part_size)
 		return grow_fill(s, err);
-	rc = send(s, err);
+	rc = send_filled(s, err);
 	return rc < 0 ? rc : next_fill(s, err);
 }
 
@@ -288,7 +288,7 @@ int put_parts_finish(struct put_parts *s, struct error *err)
 	int rc = 0;
 
 	if (s->n && s->fill && s->fill->len)
-		rc = send(s, err);
+		rc = send_filled(s, err);
 	(void)pthread_mutex_lock(&s->lock);
 	wait_below(s, 1);
 	if (rc == 0 && s->rc < 0) {

@@ -16,7 +16,7 @@
 
 struct put_parts;
 
-/* One part; its owner is the sender from its start until put_parts_done(). */
+/* A part; its owner is the sender from its start until put_parts_done(). */
 struct part {
 	struct object_put *put;
 	unsigned int n;   /* from 0 */

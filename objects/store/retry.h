@@ -7,7 +7,7 @@
 #include "common/pace.h"
 #include "objects/store/backend.h"
 
-/* What an attempt says of its failure. */
+/* The verdict on an attempt that failed. */
 struct retry_verdict {
 	bool can_retry;
 	uint64_t after_ms;       /* the server's wish; 0: none */

@@ -192,8 +192,8 @@ static int check_free_name(const char *name, struct error *err)
 }
 
 /* "store: verb 'name': " before the message. */
-static int wrap(const struct object_store *s, const char *verb,
-		const char *name, int rc, struct error *err)
+static int wrap_error(const struct object_store *s, const char *verb,
+		      const char *name, int rc, struct error *err)
 {
 	if (rc < 0)
 		return error_wrap(err, rc, "%s: %s '%.200s'", s->url, verb,
@@ -212,7 +212,7 @@ int object_store_authorization(struct object_store *s, const char *name,
 		rc = s->ops->authorization(s, name, pace, ret, err);
 		store_call_end(s, rc);
 	}
-	return wrap(s, "prove the right to", name, rc, err);
+	return wrap_error(s, "prove the right to", name, rc, err);
 }
 
 int object_stat(struct object_store *s, const char *name,
@@ -226,7 +226,7 @@ int object_stat(struct object_store *s, const char *name,
 		rc = s->ops->stat(s, name, ret, err);
 		end_name(s, begun_ns, rc);
 	}
-	return wrap(s, "look up", name, rc, err);
+	return wrap_error(s, "look up", name, rc, err);
 }
 
 /* Passes on what is in the folder, has a name, and is not the stores' own. */
@@ -286,7 +286,7 @@ static int list_by(struct list_filter *f, bool deep, struct error *err)
 		rc = s->ops->list(s, f->folder, deep, list_filtered, f, err);
 		end_name(s, f->begun_ns, rc);
 	}
-	return wrap(s, "list", f->folder, rc, err);
+	return wrap_error(s, "list", f->folder, rc, err);
 }
 
 int object_list(struct object_store *s, const char *folder, bool deep,
@@ -335,7 +335,7 @@ int object_open(struct object_store *s, const char *name, struct object **ret,
 		rc = s->ops->open(s, name, ret, err);
 		end_name(s, begun_ns, rc);
 	}
-	return wrap(s, "open", name, rc, err);
+	return wrap_error(s, "open", name, rc, err);
 }
 
 void store_object_ref(struct object *o)
@@ -365,27 +365,29 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 		const struct object_range *r = &ranges[i];
 
 		if (r->off > o->stat.size || r->len > o->stat.size - r->off)
-			return wrap(o->store, "read", o->name,
-				    error_set(err, ERANGE,
-					      "%zu bytes at %" PRIu64
-					      " lie outside its %" PRIu64,
-					      r->len, r->off, o->stat.size),
-				    err);
+			return wrap_error(o->store, "read", o->name,
+					  error_set(err, ERANGE,
+						    "%zu bytes at %" PRIu64
+						    " lie outside its %" PRIu64,
+						    r->len, r->off,
+						    o->stat.size),
+					  err);
 		sum += r->len;
 	}
 	if (sum == 0)
 		return 0;
 	if (deadline_ns && clock_now_ns() >= deadline_ns)
-		return wrap(o->store, "read", o->name,
-			    error_set(err, ETIMEDOUT, "the deadline is over"),
-			    err);
+		return wrap_error(o->store, "read", o->name,
+				  error_set(err, ETIMEDOUT,
+					    "the deadline is over"),
+				  err);
 	begun_ns = store_call_begin(o->store);
 	rc = o->store->ops->read(o, ranges, n, deadline_ns, err);
 	end_call(o->store, &o->store->count.read, &o->store->count.read_waits,
 		 begun_ns, rc);
 	if (rc == 0)
 		atomic_fetch_add(&o->store->count.bytes_read, sum);
-	return wrap(o->store, "read", o->name, rc, err);
+	return wrap_error(o->store, "read", o->name, rc, err);
 }
 
 static int get_at_once(struct object_store *s, const char *name, size_t max,
@@ -403,7 +405,7 @@ static int get_at_once(struct object_store *s, const char *name, size_t max,
 	end_call(s, &s->count.read, &s->count.read_waits, begun_ns, rc);
 	if (rc == 0)
 		atomic_fetch_add(&s->count.bytes_read, ret->len);
-	return wrap(s, "read", name, rc, err);
+	return wrap_error(s, "read", name, rc, err);
 }
 
 static int read_whole(struct object *o, size_t max, struct buf *ret,
@@ -413,10 +415,10 @@ static int read_whole(struct object *o, size_t max, struct buf *ret,
 	int rc;
 
 	if (o->stat.size > max)
-		return wrap(o->store, "read", o->name,
-			    error_set(err, EFBIG, "it is longer than %zu bytes",
-				      max),
-			    err);
+		return wrap_error(o->store, "read", o->name,
+				  error_set(err, EFBIG,
+					    "it is longer than %zu bytes", max),
+				  err);
 	if (buf_reserve(ret, all.len + 1) < 0)
 		return error_nomem(err);
 	all.buf = ret->data;
@@ -433,7 +435,7 @@ int object_get(struct object_store *s, const char *name, size_t max,
 	int rc = check_name(name, err);
 
 	if (rc < 0)
-		return wrap(s, "read", name, rc, err);
+		return wrap_error(s, "read", name, rc, err);
 	rc = get_at_once(s, name, max, ret, ret_stat, err);
 	if (rc != -ENOTSUP)
 		return rc;
@@ -484,7 +486,7 @@ int object_put_open(struct object_store *s, const char *name,
 		rc = s->ops->put_open(s, name, opts, ret, err);
 		store_call_end(s, rc);
 	}
-	return wrap(s, "put", name, rc, err);
+	return wrap_error(s, "put", name, rc, err);
 }
 
 void *object_put_room(struct object_put *p, size_t len)
@@ -515,7 +517,7 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 		 begun_ns, rc);
 	if (rc < 0) {
 		p->rc = rc;
-		return wrap(p->store, "put", p->name, rc, err);
+		return wrap_error(p->store, "put", p->name, rc, err);
 	}
 	p->size += len;
 	return 0;
@@ -564,7 +566,7 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)
 		atomic_fetch_add(&p->store->count.bytes_written, p->size);
-	return wrap(p->store, "commit", p->name, rc, err);
+	return wrap_error(p->store, "commit", p->name, rc, err);
 }
 
 void object_put_free(struct object_put *p)
@@ -612,7 +614,7 @@ int object_delete(struct object_store *s, const char *name, const char *tag,
 		rc = s->ops->remove(s, name, tag, err);
 		end_name(s, begun_ns, rc);
 	}
-	return wrap(s, "delete", name, rc, err);
+	return wrap_error(s, "delete", name, rc, err);
 }
 
 int object_folder_remove(struct object_store *s, const char *folder,
@@ -625,7 +627,7 @@ int object_folder_remove(struct object_store *s, const char *folder,
 		rc = s->ops->remove_folder(s, folder, err);
 		store_call_end(s, rc);
 	}
-	return rc == -ENOENT ? 0 : wrap(s, "delete", folder, rc, err);
+	return rc == -ENOENT ? 0 : wrap_error(s, "delete", folder, rc, err);
 }
 
 int object_rename(struct object_store *s, const char *from, const char *to,
@@ -643,7 +645,7 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 		rc = s->ops->rename(s, from, to, condition, err);
 		end_name(s, begun_ns, rc);
 	}
-	return wrap(s, "rename", from, rc, err);
+	return wrap_error(s, "rename", from, rc, err);
 }
 
 int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
@@ -660,7 +662,7 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 	rc = s->ops->put_open(s, name, &opts, &p, err);
 	if (rc == 0)
 		rc = s->ops->put_commit(p, &st, err);
-	/* What a put answers need not have the time in it. */
+	/* The answer to a put need not have the time in it. */
 	if (rc == 0)
 		rc = s->ops->stat(s, name, &st, err);
 	if (rc == 0)
@@ -670,5 +672,5 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 		rc = 0;
 	if (rc == 0)
 		*ret_ms = st.modified_ms;
-	return wrap(s, "ask the time by", name, rc, err);
+	return wrap_error(s, "ask the time by", name, rc, err);
 }

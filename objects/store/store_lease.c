@@ -50,7 +50,7 @@ int lease_text_parse(const char *data, size_t len, struct lease_text *ret)
 	return rc;
 }
 
-static char *format(const struct lease_text *t)
+static char *format_lease(const struct lease_text *t)
 {
 	json_t *j =
 		json_pack("{s:s, s:s, s:I, s:I, s:I}", "owner", t->owner,
@@ -70,7 +70,7 @@ static int put_text(struct object_store *s, const char *name,
 	struct object_put_options opts = { .condition = match ? OBJECT_MATCH
 							      : OBJECT_NEW,
 					   .tag = match };
-	AUTO_FREE char *text = format(t);
+	AUTO_FREE char *text = format_lease(t);
 	struct object_stat st;
 	int rc;
 
@@ -82,7 +82,7 @@ static int put_text(struct object_store *s, const char *name,
 	return rc;
 }
 
-/* What is there now.  -ENOENT: none. */
+/* Read the lease as it is now. -ENOENT: nobody has written one. */
 static int get_text(struct object_store *s, const char *name,
 		    struct lease_text *ret, char ret_tag[OBJECT_TAG_MAX],
 		    struct error *err)
@@ -122,7 +122,7 @@ static bool wait_ms(int64_t ms, int64_t deadline_ns)
 	return true;
 }
 
-/* What was seen of another's lease. */
+/* The version of another's lease that was seen, and since when. */
 struct sight {
 	char tag[OBJECT_TAG_MAX];
 	int64_t since_ns;
@@ -140,8 +140,9 @@ static bool is_dead(struct sight *seen, const char *tag,
 	return !*t->owner || now - seen->since_ns > t->ttl_ms * NS_PER_MS;
 }
 
-static int take(struct object_lease *l, const struct object_lease_options *opts,
-		struct error *err)
+static int take_lease(struct object_lease *l,
+		      const struct object_lease_options *opts,
+		      struct error *err)
 {
 	struct sight seen = { .since_ns = 0 };
 
@@ -158,7 +159,7 @@ static int take(struct object_lease *l, const struct object_lease_options *opts,
 		rc = get_text(l->store, l->name, &now, tag, err);
 		none = rc == -ENOENT;
 
-		/* One that was replaced while it was read has a holder. */
+		/* A lease that was replaced while it was read has a holder. */
 		if (rc == -ESTALE && wait_ms(10, store_deadline(l->store)))
 			continue;
 		if (rc < 0 && !none)
@@ -201,7 +202,7 @@ int object_lease_take(struct object_store *s, const char *name,
 	memcpy(l->text.owner, opts->owner, strlen(opts->owner) + 1);
 	store_random(l->text.nonce, NONCE);
 	l->text.ttl_ms = opts->ttl_ms;
-	rc = take(l, opts, err);
+	rc = take_lease(l, opts, err);
 	if (rc == 0)
 		*ret = steal_ptr(&l);
 	return rc;
@@ -214,8 +215,8 @@ uint64_t object_lease_generation(const struct object_lease *l)
 
 /* Replace our object by `t`.  When the answer to an earlier try was lost, it is ours
  * with another tag. */
-static int replace(struct object_lease *l, const struct lease_text *t,
-		   struct error *err)
+static int replace_lease(struct object_lease *l, const struct lease_text *t,
+			 struct error *err)
 {
 	int rc = put_text(l->store, l->name, t, l->tag, l->tag, err);
 	struct lease_text now;
@@ -232,7 +233,7 @@ int object_lease_renew(struct object_lease *l, struct error *err)
 	int rc;
 
 	next.beat++;
-	rc = replace(l, &next, err);
+	rc = replace_lease(l, &next, err);
 	if (rc == 0)
 		l->text = next;
 	return rc;
@@ -244,7 +245,7 @@ int object_lease_drop(struct object_lease *l, struct error *err)
 	int rc;
 
 	none.owner[0] = none.nonce[0] = '\0';
-	rc = replace(l, &none, err);
+	rc = replace_lease(l, &none, err);
 	object_lease_free(l);
 	return rc;
 }

@@ -10,7 +10,7 @@
 #define LEASE_TEXT_MAX 4096
 #define LEASE_OWNER_MAX 200
 
-/* What the object of a lease says. */
+/* The contents of a lease's object. */
 struct lease_text {
 	char owner[LEASE_OWNER_MAX + 1]; /* "": nobody has it */
 	char nonce[17];                  /* of the holder */

@@ -14,7 +14,7 @@
 #define WAIT_MS 20u
 #define WAIT_MAX_MS 400u
 
-/* Who is in the folder, and since when we have seen the same one. */
+/* The lock objects in the folder, and since when the same one of another's is seen. */
 struct watch {
 	const char *own; /* our object; NULL: none yet */
 	unsigned int n_others;
@@ -47,7 +47,8 @@ static int put_own(struct object_store *s, const char *name, struct error *err)
 	return rc < 0 ? rc : s->ops->put_commit(p, &st, err);
 }
 
-static int look(void *arg, const struct object_entry *e, struct error *err)
+static int look_entry(void *arg, const struct object_entry *e,
+		      struct error *err)
 {
 	struct watch *w = arg;
 
@@ -65,7 +66,7 @@ static int list_others(struct object_store *s, const char *folder,
 {
 	w->own = own;
 	w->n_others = 0;
-	return s->ops->list(s, folder, false, look, w, err);
+	return s->ops->list(s, folder, false, look_entry, w, err);
 }
 
 /* Remove a lock whose holder is gone: its name is no other lock's. */
@@ -162,7 +163,7 @@ int store_lock_check(const struct store_lock *l, struct error *err)
 
 void store_unlock(struct object_store *s, struct store_lock *l)
 {
-	/* One that stays is broken by others in STORE_LOCK_MS. */
+	/* A lock object that cannot be removed is broken by others in STORE_LOCK_MS. */
 	if (l->name)
 		(void)s->ops->remove(s, l->name, NULL, NULL);
 	free(l->name);

@@ -40,7 +40,7 @@ static bool is_plain_path(const char *path)
 	return true;
 }
 
-/* What the URL says of every kind of store. */
+/* Take the options of the URL that stores of every kind have. */
 static int take_common(struct store_url *u, struct object_store_config *cfg,
 		       struct error *err)
 {
@@ -50,7 +50,7 @@ static int take_common(struct store_url *u, struct object_store_config *cfg,
 
 	if (!text)
 		return 0;
-	/* Of so few digits it is no number that is too large for the type. */
+	/* A text of so few digits is no number that is too large for the type. */
 	n = len && !text[len] && len < 9 ? strtoul(text, NULL, 10) : 0;
 	if (n < 1 || n > OBJECT_PARALLEL_MAX)
 		return error_set(err, EINVAL,

@@ -3,7 +3,7 @@
 #include "objects/store/backend.h"
 #include "objects/store/store_lock.h"
 
-static int64_t ago(int64_t now_ms, uint64_t older_ms)
+static int64_t time_before(int64_t now_ms, uint64_t older_ms)
 {
 	return now_ms > 0 && older_ms < (uint64_t)now_ms
 		       ? now_ms - (int64_t)older_ms
@@ -40,10 +40,11 @@ int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 	if (rc < 0)
 		return rc;
 	if (older_ms) {
-		before_ms = ago(now_ms, older_ms);
-		locks_before_ms = ago(now_ms, older_ms > STORE_LOCK_LEFT_MS
-						      ? older_ms
-						      : STORE_LOCK_LEFT_MS);
+		before_ms = time_before(now_ms, older_ms);
+		locks_before_ms =
+			time_before(now_ms, older_ms > STORE_LOCK_LEFT_MS
+						    ? older_ms
+						    : STORE_LOCK_LEFT_MS);
 	}
 	return sweep_folder(s, "", before_ms, locks_before_ms, ret_n, err);
 }

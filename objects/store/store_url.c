@@ -117,7 +117,7 @@ static int set_path(struct store_url *u, const char *path, size_t len)
 	return store_url_decode(u->path);
 }
 
-static int parse(const char *text, struct store_url *u, struct error *err)
+static int parse_url(const char *text, struct store_url *u, struct error *err)
 {
 	size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789");
 	const char *rest = text + scheme + 1, *path;
@@ -160,7 +160,7 @@ int store_url_parse(const char *text, struct store_url *ret, struct error *err)
 	int rc;
 
 	*ret = (struct store_url){ .scheme = NULL };
-	rc = parse(text, ret, err);
+	rc = parse_url(text, ret, err);
 	if (rc < 0)
 		store_url_fini(ret);
 	return rc;

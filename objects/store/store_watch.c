@@ -95,7 +95,7 @@ bool store_silence_look(struct store_silence *s, int64_t now_ns,
 {
 	int64_t heard = atomic_load(&s->heard_ns);
 
-	/* What begins now is not told of sooner than that. */
+	/* The next look is when a call that begins now would be long enough to tell of. */
 	*ret_next_ns = now_ns + after_ns;
 	if (!atomic_load(&s->n_calls) || heard == atomic_load(&s->told_ns))
 		return false;
@@ -109,7 +109,7 @@ bool store_silence_look(struct store_silence *s, int64_t now_ns,
 
 /* ------------------------------------------------------------------- watch --- */
 
-static void tell(const struct store_watch *w)
+static void log_wait(const struct store_watch *w)
 {
 	const struct object_store *s = w->store;
 	char line[LINE_MAX_BYTES];
@@ -129,7 +129,7 @@ static int64_t store_watch_look(void *arg)
 
 	if (store_silence_look(&w->store->silence, clock_now_ns(), w->after_ns,
 			       &next))
-		tell(w);
+		log_wait(w);
 	return next;
 }
 

@@ -29,8 +29,8 @@ int64_t stage_wall_ns(void);
 void stage_make(const char *name, enum stage_ev ev, int64_t mono_ns,
 		struct stage_event *ret);
 
-/* Whose events they are, by $BOOTSEER_JOB, _ATTEMPT and _RANK or $RANK.  What is
- * wrong there is left out: a start never fails because it is measured. */
+/* Set the owner of the event by $BOOTSEER_JOB, _ATTEMPT and _RANK or $RANK. Wrong values
+ * are left out: a start never fails because it is measured. */
 void stage_own_by_env(struct stage_event *e);
 
 /* A number of an option or the environment: at most 9 digits. */

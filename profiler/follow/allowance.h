@@ -20,7 +20,7 @@ struct allowance_config {
 	size_t logs_max;                  /* of pods */
 };
 
-/* Of a pod or of a namespace. */
+/* The share of a pod or of a namespace. */
 struct allowance_share;
 
 struct allowance {
@@ -32,7 +32,7 @@ struct allowance {
 	struct allowance_share *pods, *namespaces;
 };
 
-/* What a log has of both. */
+/* The shares of a log. */
 struct allowance_of_log {
 	struct allowance_share *pod, *namespace; /* NULL: of no pod */
 };
@@ -43,7 +43,7 @@ void allowance_fini(struct allowance *a);
  * is told once for the pod in an hour.  allowance_drop_log() gives it back. */
 bool allowance_add_log(struct allowance *a, const char *pod,
 		       const char *namespace, struct allowance_of_log *ret);
-/* It is followed no more. */
+/* Drop the shares of a log that is followed no more. */
 void allowance_drop_log(struct allowance *a, struct allowance_of_log *l);
 
 /* A log of the pod is not followed, for another reason. */

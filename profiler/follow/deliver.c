@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One batch after another, the oldest first, of the first spool that has any.  While the
- * service is away, is full or does not know the token, everything stays where it is.  A
- * batch that it refuses for good is sent job by job, so that a job with too many events
- * is the only one that loses any.
+ * Delivery of one batch after another, the oldest first, of the first spool that has any.
+ * While the service is away, is full or does not know the token, everything stays where
+ * it is. A batch that it refuses for good is sent job by job, so that a job with too many
+ * events is the only one that loses any.
  */
 #include "profiler/follow/deliver.h"
 
@@ -35,7 +35,7 @@ struct deliverer {
 	struct deliver_stats stats;
 };
 
-static void count(struct deliverer *d, const struct deliver_stats *more)
+static void count_stats(struct deliverer *d, const struct deliver_stats *more)
 {
 	(void)pthread_mutex_lock(&d->lock);
 	d->stats.stored += more->stored;
@@ -85,14 +85,14 @@ static int keep_whole(struct deliverer *d, struct buf *ret)
 		if (next_event(&d->batch, &pos, &line, &e))
 			rc = buf_append(ret, line.s, line.n + 1);
 		else
-			count(d, &(struct deliver_stats){ .damaged = 1 });
+			count_stats(d, &(struct deliver_stats){ .damaged = 1 });
 	}
 	return rc;
 }
 
 /* The lines of the first event's job to `ret`, others to `rest`. */
-static int split(const struct buf *all, struct buf *ret, struct buf *rest,
-		 uint64_t *ret_n)
+static int split_job(const struct buf *all, struct buf *ret, struct buf *rest,
+		     uint64_t *ret_n)
 {
 	struct stage_text line, job = { .n = 0 };
 	struct stage_event e;
@@ -123,8 +123,9 @@ static int send_lines(struct deliverer *d, const struct buf *lines,
 			    err);
 
 	if (rc == 0)
-		count(d, &(struct deliver_stats){ .stored = sent.stored,
-						  .doubles = sent.doubles });
+		count_stats(d,
+			    &(struct deliver_stats){ .stored = sent.stored,
+						     .doubles = sent.doubles });
 	return rc;
 }
 
@@ -137,7 +138,7 @@ static int send_by_job(struct deliverer *d, struct buf *all, struct error *err)
 		struct buf rest = BUF_INIT;
 		uint64_t n;
 
-		if (split(all, &some, &rest, &n) < 0) {
+		if (split_job(all, &some, &rest, &n) < 0) {
 			buf_fini(&rest);
 			return error_nomem(err);
 		}
@@ -148,7 +149,7 @@ static int send_by_job(struct deliverer *d, struct buf *all, struct error *err)
 				"the service does not take them events=%" PRIu64
 				" reason=\"%s\"",
 				n, err->msg);
-			count(d, &(struct deliver_stats){ .refused = n });
+			count_stats(d, &(struct deliver_stats){ .refused = n });
 			rc = 0;
 		}
 		buf_fini(all);
@@ -178,7 +179,7 @@ static int send_batch(struct deliverer *d, struct error *err)
 
 static int64_t try_later(struct deliverer *d, const struct error *why)
 {
-	count(d, &(struct deliver_stats){ .failures = 1 });
+	count_stats(d, &(struct deliver_stats){ .failures = 1 });
 	if (!d->retry_ns)
 		log_warning("events",
 			    "kept reason=\"%s\" action=\"tried again\"",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the lines of a log say, and for whom.  A container writes its log as it likes,
- * so that its node, its namespace and the ids of its events come from where the log
- * lies, never from its lines.
+ * Events in the lines of a log, and whose they are. A container writes its log as it
+ * likes, so that its node, its namespace and the ids of its events come from where the
+ * log lies, never from its lines.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
 
-/* Of the last event, which may be three (note_training()). */
+/* Room for the last event, which may be three (note_training()). */
 #define LATER_MARGIN (3u * STAGE_LINE_MAX)
 #define PLACE_SHIFT 18 /* no line that is handed over is longer */
 #define STAGE_MODEL "model"
@@ -26,7 +26,7 @@ int follow_add(struct event_follower *f, int lane, const struct stage_event *e)
 
 /* ---------------------------------------------------------------------- kinds --- */
 
-/* One pod must not fill the spool, nor the node's share of the service. */
+/* Has the pod room? It must not fill the spool, nor the node's share of the service. */
 static bool has_room(struct event_follower *f, struct followed_log *l)
 {
 	uint64_t later = f->pending[SPOOL_LATER].len;
@@ -72,7 +72,7 @@ static int own_pod(struct event_follower *f, struct followed_log *l,
 		l->rank = e->rank;
 	if (e->ev == STAGE_END && e->ts_ns > l->stage_end_ns)
 		l->stage_end_ns = e->ts_ns;
-	/* What says it itself needs no pattern. */
+	/* A program that says the mark itself needs no pattern. */
 	if (e->stage.n == strlen(MARK_TRAIN) &&
 	    memcmp(e->stage.s, MARK_TRAIN, e->stage.n) == 0)
 		l->is_training = true;
@@ -94,14 +94,14 @@ static int own_file(struct event_follower *f, struct followed_log *l,
 		f->stats.no_job++;
 	if (e->ts_ns == STAGE_NONE)
 		e->ts_ns = stage_wall_ns();
-	/* It counts for what pods may have, and is never left out. */
+	/* The event counts for what pods may have, and is never left out. */
 	return e->job.n && has_room(f, l) ? 1 : 0;
 }
 
 const struct log_kind log_kind_pod = {
 	.name = "pod", .is_cri = true, .has_rotated_times = true, .own = own_pod
 };
-/* Of this node's own processes, which know whose start it is. */
+/* Logs of this node's own processes, which know whose start it is. */
 const struct log_kind log_kind_own = { .name = "own", .own = own_file };
 const struct log_kind log_kind_file = { .name = "file", .own = own_file };
 

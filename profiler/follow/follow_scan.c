@@ -22,7 +22,7 @@
 
 /* ----------------------------------------------------------------------- the table --- */
 
-/* Whose log it is, and its place among those that are followed. */
+/* Name the pod of the log, and its place among those that are followed. */
 static bool name_pod(struct event_follower *f, struct followed_log *l)
 {
 	AUTO_FREE char *pod = strdup(l->folder);
@@ -95,10 +95,10 @@ struct followed_log *follow_find(struct event_follower *f,
 }
 
 /* A log that is there.  NULL: it is not followed. */
-static struct followed_log *see(struct event_follower *f,
-				const struct log_kind *kind, int root_fd,
-				const char *folder, const char *base,
-				bool *ret_is_new)
+static struct followed_log *see_log(struct event_follower *f,
+				    const struct log_kind *kind, int root_fd,
+				    const char *folder, const char *base,
+				    bool *ret_is_new)
 {
 	struct followed_log *l = follow_find(f, kind, folder, base);
 
@@ -113,7 +113,8 @@ static struct followed_log *see(struct event_follower *f,
 
 /* ------------------------------------------------------------------------------ pods --- */
 
-/* What was there long before anybody followed it tells of starts that are over. */
+/* Leave lines that were there long before anybody followed the log: they tell of starts
+ * that are over. */
 static void leave_old(struct event_follower *f, struct followed_log *l,
 		      const struct pod_log_name *n, const struct stat *st,
 		      int dir)
@@ -176,7 +177,8 @@ static void scan_container(struct event_follower *f, const char *pod,
 				       "it has too many logs");
 			continue;
 		}
-		l = see(f, &log_kind_pod, f->pods_fd, folder, base, &is_new);
+		l = see_log(f, &log_kind_pod, f->pods_fd, folder, base,
+			    &is_new);
 		if (l && (is_new || l->first_scan == f->scan)) {
 			l->first_scan = f->scan;
 			leave_old(f, l, &n, &st, dirfd(d));
@@ -238,8 +240,8 @@ static void scan_own(struct event_follower *f)
 
 		if (n > suffix &&
 		    strcmp(e->d_name + n - suffix, STAGE_EMIT_SUFFIX) == 0)
-			(void)see(f, &log_kind_own, f->events_fd, ".",
-				  e->d_name, &is_new);
+			(void)see_log(f, &log_kind_own, f->events_fd, ".",
+				      e->d_name, &is_new);
 	}
 	if (d)
 		(void)closedir(d);
@@ -254,8 +256,8 @@ static void see_file(struct event_follower *f, const char *path)
 	bool is_new;
 
 	if (folder)
-		(void)see(f, &log_kind_file, AT_FDCWD, folder,
-			  slash ? slash + 1 : path, &is_new);
+		(void)see_log(f, &log_kind_file, AT_FDCWD, folder,
+			      slash ? slash + 1 : path, &is_new);
 }
 
 static void open_root(const char *path, int *fd)

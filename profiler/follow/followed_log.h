@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One log that is followed over its rotations.  Only its position survives a restart:
- * which file, how far, and what that file begins with.
+ * A log that is followed over its rotations. Only its position survives a restart: which
+ * file, how far, and what that file begins with.
  */
 #ifndef BOOTSEER_PROFILER_FOLLOW_FOLLOWED_LOG_H
 #define BOOTSEER_PROFILER_FOLLOW_FOLLOWED_LOG_H
@@ -31,7 +31,7 @@ struct log_place {
 struct followed_log;
 struct event_follower;
 
-/* What kinds of logs differ in. */
+/* The functions in which kinds of logs differ. */
 struct log_kind {
 	const char *name;
 	bool is_cri;            /* lines have the runtime's header */
@@ -89,10 +89,10 @@ DEFINE_AUTO(followed_log)
 ssize_t followed_log_read(struct event_follower *f, struct followed_log *l,
 			  struct error *err) MUST_CHECK;
 
-/* What an open file begins with: how much of it, and its CRC-32C. */
+/* The beginning of an open file: how much of it, and its CRC-32C. */
 uint32_t log_head(int fd, uint32_t *ret_crc);
 
-/* What may be remembered: whoever begins there loses nothing. */
+/* The place that may be remembered: whoever begins there loses nothing. */
 struct log_place followed_log_place(const struct followed_log *l);
 
 #endif

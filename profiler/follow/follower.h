@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of bootseer-events share. */
+/* Internal functions that the files of bootseer-events share. */
 #ifndef BOOTSEER_PROFILER_FOLLOW_FOLLOWER_H
 #define BOOTSEER_PROFILER_FOLLOW_FOLLOWER_H
 

@@ -239,7 +239,7 @@ static uint64_t spooled_bytes(const struct event_follower *f)
 }
 
 /* Events to the spools, then the places behind them. */
-static int commit(struct follow_run *r, bool is_end, struct error *err)
+static int commit_events(struct follow_run *r, bool is_end, struct error *err)
 {
 	struct event_follower *f = &r->f;
 	int64_t now = clock_now_ns();
@@ -272,7 +272,7 @@ static int commit(struct follow_run *r, bool is_end, struct error *err)
 	return rc;
 }
 
-static void refill(struct follow_run *r, int64_t now)
+static void refill_allowance(struct follow_run *r, int64_t now)
 {
 	int64_t most = (int64_t)r->f.cfg->read_rate;
 	int64_t more = most / 1000 * ((now - r->refill_ns) / 1000000);
@@ -283,7 +283,7 @@ static void refill(struct follow_run *r, int64_t now)
 	r->tokens = r->tokens + more > most ? most : r->tokens + more;
 }
 
-/* One chunk of each log, so that none is kept waiting by another. */
+/* Read one chunk of each log, so that none is kept waiting by another. */
 static int read_logs(struct follow_run *r, bool *ret_more, struct error *err)
 {
 	struct event_follower *f = &r->f;
@@ -313,7 +313,7 @@ static int read_logs(struct follow_run *r, bool *ret_more, struct error *err)
 		r->is_draining |= l->is_rotated;
 		r->tokens -= n > 0 ? n : 0;
 		if (f->wants_commit || pending_bytes(f) >= PENDING_WANTED)
-			rc = commit(r, false, err);
+			rc = commit_events(r, false, err);
 	}
 	return rc;
 }
@@ -344,20 +344,20 @@ static int wait_for_more(struct follow_run *r, int timeout_ms,
 	return rc < 0 ? rc : 0;
 }
 
-static int step(struct follow_run *r, bool *ret_more, struct error *err)
+static int follow_step(struct follow_run *r, bool *ret_more, struct error *err)
 {
 	struct event_follower *f = &r->f;
 	int64_t now = clock_now_ns();
 	int rc;
 
-	refill(r, now);
+	refill_allowance(r, now);
 	if (!r->scan_ns || now - r->scan_ns >= SCAN_NS) {
 		follow_scan(f, r->files);
 		r->scan_ns = now;
 	}
 	rc = read_logs(r, ret_more, err);
 	if (rc == 0 && now - r->commit_ns >= COMMIT_NS)
-		rc = commit(r, false, err);
+		rc = commit_events(r, false, err);
 	if (rc == 0)
 		rc = wait_for_more(r,
 				   *ret_more && r->tokens > 0 ? 0
@@ -371,7 +371,7 @@ static int step(struct follow_run *r, bool *ret_more, struct error *err)
 static int wait_sent(struct follow_run *r, struct error *err)
 {
 	int64_t until = clock_now_ns() + ONCE_NS;
-	int rc = commit(r, true, err);
+	int rc = commit_events(r, true, err);
 
 	while (rc == 0 && !r->is_ending && spooled_bytes(&r->f) > 0) {
 		if (clock_now_ns() > until)
@@ -385,23 +385,23 @@ static int wait_sent(struct follow_run *r, struct error *err)
 	return rc;
 }
 
-static int serve(struct follow_run *r, struct error *err)
+static int follow_logs(struct follow_run *r, struct error *err)
 {
 	bool more = true;
 	int rc = 0;
 
 	while (rc == 0 && !r->is_ending) {
-		rc = step(r, &more, err);
+		rc = follow_step(r, &more, err);
 		if (rc == 0 && r->f.cfg->once && !more && !r->is_draining &&
 		    !r->input && r->tokens > 0 && !r->f.is_full)
 			return wait_sent(r, err);
 	}
-	return rc == 0 ? commit(r, true, err) : rc;
+	return rc == 0 ? commit_events(r, true, err) : rc;
 }
 
 /* ------------------------------------------------------------------------ start --- */
 
-static void tell(const struct follow_run *r)
+static void log_stats(const struct follow_run *r)
 {
 	const struct follow_stats *s = &r->f.stats;
 	struct deliver_stats d = { .stored = 0 };
@@ -443,7 +443,7 @@ static int watch_signals(struct error *err)
 		      : fd;
 }
 
-/* One descriptor for each log. */
+/* Raise the limit of descriptors: each log has one. */
 static void raise_descriptors(void)
 {
 	rlim_t want = LOGS_MAX + DESCRIPTORS_BESIDE;
@@ -569,7 +569,8 @@ static void close_parts(struct follow_run *r)
 	close(r->signals);
 }
 
-static int run(const struct follow_config *cfg, char **files, struct error *err)
+static int run_follower(const struct follow_config *cfg, char **files,
+			struct error *err)
 {
 	struct follow_run r = {
 		.f = { .cfg = cfg,
@@ -602,14 +603,14 @@ static int run(const struct follow_config *cfg, char **files, struct error *err)
 		log_info("events", "ready node=\"%s\" service=\"%s\"", r.f.node,
 			 service_client_url(r.client));
 		notify_send("READY=1");
-		rc = serve(&r, err);
-		tell(&r);
+		rc = follow_logs(&r, err);
+		log_stats(&r);
 	}
 	close_parts(&r);
 	return rc;
 }
 
-static int check(struct follow_config *c, struct error *err)
+static int check_config(struct follow_config *c, struct error *err)
 {
 	const char *env = getenv("BOOTSEER_SERVICE");
 	int64_t n;
@@ -650,7 +651,7 @@ int main(int argc, char **argv)
 
 	rc = option_parse(&program, &cfg, argc, argv, &action, &first, &err);
 	if (rc == 0 && action == OPTION_ACTION_RUN)
-		rc = check(&cfg, &err);
+		rc = check_config(&cfg, &err);
 	rc = option_refuse(&program, &cfg, argc, argv, rc, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseer-events: %s\n", err.msg);
@@ -658,7 +659,7 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (action == OPTION_ACTION_RUN)
-		rc = run(&cfg, argv + first, &err);
+		rc = run_follower(&cfg, argv + first, &err);
 	if (rc < 0)
 		log_error("events", "cannot go on reason=\"%s\"", err.msg);
 	option_fini(options, &cfg);

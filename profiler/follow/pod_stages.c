@@ -9,7 +9,7 @@
 #include "common/bounded_json.h"
 #include "common/crc32c.h"
 
-/* What events of a pod have in common. */
+/* Facts that events of a pod have in common. */
 struct pod_facts {
 	const json_t *meta, *status;
 	char job[STAGE_JOB_MAX + 1];
@@ -91,10 +91,11 @@ static bool read_pod(const json_t *pod, const char *node, struct pod_facts *ret)
 	return stage_is_job(stage_text(ret->job));
 }
 
-/* One of its events, if its time is known. */
-static int say(const struct pod_facts *p, const char *stage, enum stage_ev ev,
-	       int64_t ts_ns,
-	       int (*each)(void *arg, const struct stage_event *e), void *arg)
+/* Say an event of the pod, if its time is known. */
+static int say_event(const struct pod_facts *p, const char *stage,
+		     enum stage_ev ev, int64_t ts_ns,
+		     int (*each)(void *arg, const struct stage_event *e),
+		     void *arg)
 {
 	struct stage_event e = STAGE_EVENT_INIT;
 
@@ -118,13 +119,13 @@ static int say_stage(const struct pod_facts *p, const char *stage,
 		     int (*each)(void *arg, const struct stage_event *e),
 		     void *arg)
 {
-	int rc = say(p, stage, STAGE_BEGIN, begin, each, arg);
+	int rc = say_event(p, stage, STAGE_BEGIN, begin, each, arg);
 
 	/* Times are of several machines, and of whole seconds. */
 	if (end != STAGE_NONE && end < begin)
 		end = begin;
 	return rc == 0 && begin != STAGE_NONE
-		       ? say(p, stage, STAGE_END, end, each, arg)
+		       ? say_event(p, stage, STAGE_END, end, each, arg)
 		       : rc;
 }
 

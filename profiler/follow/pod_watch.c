@@ -138,7 +138,7 @@ static int say_new(void *arg, const struct stage_event *e)
 		return 0;
 	if (HASH_COUNT(w->said) >= SAID_MAX)
 		forget_said(w);
-	/* It is said again at the next asking. */
+	/* The event is said again at the next asking. */
 	if (!stage_emit(w->to, e))
 		return 0;
 	s = calloc(1, sizeof(*s));

@@ -39,7 +39,8 @@ static bool parse_name(const char *name, uint64_t *ret)
 	return true;
 }
 
-/* What is there already; sealed, as it may end within a line. */
+/* Take stock of batches that are there already; sealed, as the last may end within a
+ * line. */
 static int take_stock(struct event_spool *s, struct error *err)
 {
 	int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +109,7 @@ void event_spool_close(struct event_spool *s)
 }
 
 /* Lock held. */
-static void seal(struct event_spool *s)
+static void seal_open(struct event_spool *s)
 {
 	if (s->open_fd >= 0)
 		close(s->open_fd);
@@ -140,7 +141,7 @@ static int put_lines(struct event_spool *s, const char *data, size_t len,
 	int rc;
 
 	if (s->open_fd >= 0 && s->open_bytes + len > SPOOL_BATCH_MAX)
-		seal(s);
+		seal_open(s);
 	rc = s->open_fd < 0 ? open_batch(s, err) : 0;
 	if (rc < 0)
 		return rc;
@@ -157,7 +158,7 @@ static int put_lines(struct event_spool *s, const char *data, size_t len,
 }
 
 /* The most whole lines that one batch takes. */
-static size_t cut(const struct buf *lines, size_t at)
+static size_t cut_batch(const struct buf *lines, size_t at)
 {
 	size_t n = lines->len - at;
 	const char *nl;
@@ -179,7 +180,7 @@ int event_spool_put(struct event_spool *s, const struct buf *lines,
 			       "the spool has %" PRIu64 " bytes, its bound",
 			       s->bytes);
 	for (size_t at = 0, n; rc == 0 && at < lines->len; at += n) {
-		n = cut(lines, at);
+		n = cut_batch(lines, at);
 		rc = put_lines(s, lines->data + at, n, err);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
@@ -189,7 +190,7 @@ int event_spool_put(struct event_spool *s, const struct buf *lines,
 void event_spool_seal(struct event_spool *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
-	seal(s);
+	seal_open(s);
 	(void)pthread_mutex_unlock(&s->lock);
 }
 

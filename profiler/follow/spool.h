@@ -20,7 +20,8 @@ enum { SPOOL_FIRST, SPOOL_LATER, SPOOLS };
 
 struct event_spool;
 
-/* What a predecessor left is there; it may end within a line. */
+/* Open the spool in `dir`. Batches of a predecessor are kept; the last may end within a
+ * line. */
 int event_spool_open(const char *dir, uint64_t max, struct event_spool **ret,
 		     struct error *err) MUST_CHECK;
 void event_spool_close(struct event_spool *s); /* NULL is allowed */
@@ -29,7 +30,7 @@ void event_spool_close(struct event_spool *s); /* NULL is allowed */
  * disk is full; nothing was kept. */
 int event_spool_put(struct event_spool *s, const struct buf *lines,
 		    struct error *err) MUST_CHECK;
-/* What was put is for the sender from now on, however little it is. */
+/* Seal the open batch: it is for the sender from now on, however little it is. */
 void event_spool_seal(struct event_spool *s);
 
 /* The oldest batch that is sealed.  1: there is one; 0: there is none. */

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a cluster's sessions tell when they are read together: which were tried again, what
- * failures cost, which nodes are left out (docs/analysis.md has the definitions;
- * they follow "From Detection to Recovery", arXiv 2605.09370, 4.2.2 and 4.3).  Pure: one
- * thread at a time.
- *
+ * Analysis of a cluster's sessions read together: which were tried again, what failures
+ * cost, which nodes are left out (docs/analysis.md has the definitions; they follow "From
+ * Detection to Recovery", arXiv 2605.09370, 4.2.2 and 4.3). Pure: one thread at a time.
  * Times are seconds since 1970, lengths are seconds.
  */
 #ifndef BOOTSEER_PROFILER_OPS_OPS_H

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a cluster's metrics tell: when it saved, loaded and trained, what a save takes, and
- * what failures lost since the last one (docs/analysis.md has the definitions; they follow
- * "From Detection to Recovery", arXiv 2605.09370, 4.2).  Pure: one thread at a time.
- *
- * Times are seconds since 1970, lengths are seconds.
+ * Analysis of a cluster's metrics: when it saved, loaded and trained, what a save takes,
+ * and what failures lost since the last one (docs/analysis.md has the definitions; they
+ * follow "From Detection to Recovery", arXiv 2605.09370, 4.2). Pure: one thread at a
+ * time. Times are seconds since 1970, lengths are seconds.
  */
 #ifndef BOOTSEER_PROFILER_OPS_SAVES_H
 #define BOOTSEER_PROFILER_OPS_SAVES_H

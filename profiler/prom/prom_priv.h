@@ -6,8 +6,8 @@
 
 #include "profiler/prom/prom.h"
 
-/* Of an answer, as bounded_json.h weighs them: a sample weighs 4 and has 17 bytes or more,
- * so that the longest answer passes; its tree has 400 MiB at most. */
+/* Most values of an answer, as bounded_json.h weighs them: a sample weighs 4 and has 17
+ * bytes or more, so that the longest answer passes; its tree has 400 MiB at most. */
 #define PROM_VALUES_MAX (PROM_ANSWER_MAX / 4)
 
 /*

@@ -11,13 +11,14 @@
 #define EXCHANGES 3
 #define ANSWER_MAX 65536u
 
-static int64_t number(const json_t *o, const char *key)
+static int64_t get_number(const json_t *o, const char *key)
 {
 	return json_integer_value(json_object_get(o, key));
 }
 
-static int post(struct service_client *c, const char *path, const char *node,
-		const struct buf *body, json_t **ret, struct error *err)
+static int post_text(struct service_client *c, const char *path,
+		     const char *node, const struct buf *body, json_t **ret,
+		     struct error *err)
 {
 	struct service_answer a = { .body.limit = ANSWER_MAX };
 	AUTO_BUF header = BUF_INIT;
@@ -56,9 +57,9 @@ int stage_clock_exchange(struct service_client *c, const char *node,
 		int64_t wall = stage_wall_ns(), sent = clock_now_ns(), got, now;
 		json_t *reply = NULL;
 
-		rc = post(c, "/v1/events", node, NULL, &reply, err);
+		rc = post_text(c, "/v1/events", node, NULL, &reply, err);
 		got = clock_now_ns();
-		now = number(reply, "now_ns");
+		now = get_number(reply, "now_ns");
 		json_decref(reply);
 		if (rc < 0 || got - sent >= best)
 			continue;
@@ -85,11 +86,11 @@ int stage_send(struct service_client *c, const char *node, const char *clock,
 	if (buf_puts(&path, "/v1/events") < 0 ||
 	    service_client_param(&path, "clock", clock) < 0)
 		return error_nomem(err);
-	rc = post(c, path.data, node, lines, &reply, err);
+	rc = post_text(c, path.data, node, lines, &reply, err);
 	if (rc == 0)
 		*ret = (struct stage_sent){
-			.stored = (uint64_t)number(reply, "stored"),
-			.doubles = (uint64_t)number(reply, "doubles"),
+			.stored = (uint64_t)get_number(reply, "stored"),
+			.doubles = (uint64_t)get_number(reply, "doubles"),
 		};
 	json_decref(reply);
 	return rc;

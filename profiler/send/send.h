@@ -11,8 +11,8 @@ struct stage_sent {
 };
 
 /*
- * What to add to the clocks here to have the service's, found by some exchanges and
- * written as the service takes it, into `ret`.
+ * Find what to add to the clocks here to have the service's, by some exchanges, written
+ * as the service takes it, into `ret`.
  */
 int stage_clock_exchange(struct service_client *c, const char *node,
 			 struct buf *ret, struct error *err) MUST_CHECK;
