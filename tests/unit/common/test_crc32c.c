@@ -47,3 +47,20 @@ Test(crc32c, of_long_parts_is_that_of_their_bytes)
 				    LONGEST - from),
 			     crc);
 }
+
+/* Whatever this machine has, both ways give the same, at any length and place. */
+Test(crc32c, is_by_tables_what_it_is_by_the_instruction)
+{
+	enum { LONGEST = 3 * 12288 + 21 };
+	static unsigned char data[LONGEST];
+
+	for (size_t i = 0; i < LONGEST; i++)
+		data[i] = (unsigned char)((i * 2654435761u) >> 11);
+	cr_expect_eq(crc32c_by_table(0, "123456789", 9), 0xe3069283u);
+	for (size_t from = 0; from < 9; from++)
+		for (size_t len = 0; len <= LONGEST - from;
+		     len += len < 40 ? 1 : 4091)
+			cr_assert_eq(crc32c_by_table(7, &data[from], len),
+				     crc32c(7, &data[from], len),
+				     "%zu bytes from %zu", len, from);
+}
