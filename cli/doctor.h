@@ -13,6 +13,13 @@
 void doctor_check_host(json_t *list, bool runs);
 
 /*
+ * Can the kernel mount images with pages of `size` bytes?  Until Linux 6.4 EROFS took no blocks
+ * but of a page.
+ */
+void doctor_check_pages(json_t *list, long size, unsigned int major,
+			unsigned int minor);
+
+/*
  * containerd's effective configuration, as containerd prints it where it is
  * installed: of `file`, or with NULL of every containerd that runs, or else of the
  * file at the usual place.  Checks too whether somebody listens where it looks for

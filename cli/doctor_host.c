@@ -14,6 +14,7 @@
 #define MODULES_MAX (16u << 20)
 #define PROGRAM_TIMEOUT_MS 20000
 #define OUTPUT_MAX 4096u
+#define EROFS_BLOCK_SIZE 4096 /* of an image's metadata, docs/formats */
 #define NODE_CONFIG "/etc/bootseer/bootseerd.conf"
 
 /* ------------------------------------------------------------------- kernel --- */
@@ -67,6 +68,21 @@ static void check_filesystem(json_t *list, const char *name,
 		   later ? "; the first mount loads its module" : "");
 }
 
+void doctor_check_pages(json_t *list, long size, unsigned int major,
+			unsigned int minor)
+{
+	bool ok = size == EROFS_BLOCK_SIZE || major > 6 ||
+		  (major == 6 && minor >= 4);
+
+	doctor_add(
+		list, "pages", ok, DOCTOR_ADVICE,
+		"Linux 6.4 or newer, or a kernel with pages of 4096 bytes "
+		"(Debian's and Ubuntu's arm64 kernels without -16k or -64k); "
+		"until then the data path 'fuse' is used",
+		"pages of %ld bytes%s", size,
+		ok ? "" : ", which EROFS of this kernel wants for blocks, too");
+}
+
 static void check_kernel(json_t *list)
 {
 	unsigned int major = 0, minor = 0;
@@ -80,6 +96,7 @@ static void check_kernel(json_t *list)
 		   "5.16 or newer for EROFS, 6.12 to need no loop devices; "
 		   "until then the data path is 'fuse'",
 		   "Linux %s", u.release);
+	doctor_check_pages(list, sysconf(_SC_PAGESIZE), major, minor);
 	check_filesystem(list, "overlay", DOCTOR_NEEDED, "modprobe overlay",
 			 "overlayfs puts a container's writable layer over an "
 			 "image");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/containerd_config.h"
+#include "cli/doctor.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -151,4 +152,27 @@ Test(doctor, finds_the_file_that_a_command_line_names)
 	cr_expect_null(containerd_config_of(none, sizeof(none)));
 	cr_expect_null(containerd_config_of(cut, sizeof(cut)));
 	cr_expect_null(containerd_config_of(NULL, 0));
+}
+
+/* Images have blocks of 4096 bytes, kernels for Arm may have larger pages. */
+Test(doctor, says_where_erofs_has_no_blocks_smaller_than_a_page)
+{
+	const struct {
+		long size;
+		unsigned int major, minor;
+		bool ok;
+	} kernels[] = { { 4096, 5, 15, true },   { 65536, 6, 3, false },
+			{ 16384, 5, 15, false }, { 65536, 6, 4, true },
+			{ 65536, 6, 12, true },  { 16384, 7, 0, true } };
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		doctor_check_pages(list, kernels[i].size, kernels[i].major,
+				   kernels[i].minor);
+		cr_expect_eq(json_is_true(
+				     json_object_get(json_array_get(list, i),
+						     "ok")),
+			     kernels[i].ok, "kernel %zu", i);
+	}
+	json_decref(list);
 }
