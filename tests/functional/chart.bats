@@ -24,6 +24,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	--set monitoring.enabled=true --set monitoring.tokenSecretName=metrics
 	--set monitoring.nodes=true --set events.enabled=true --set events.tokenSecretName=events
 	--set node.peers.enabled=true --set recover.enabled=true
+	--set convert.enabled=true --set convert.prefix=registry.example/ml --set convert.secretName=work
 	--set csi.tokenAudience=sts.example --set node.pods=all --set node.secretName=trust
 	--set 'imagePullSecrets={pull}')
 
@@ -54,6 +55,12 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	run ! render --set registry.clusterIP=registry.example
 	run ! render --set events.enabled=true
 	[[ $output == *'needs a service'* ]]
+	run ! render --set convert.enabled=true
+	[[ $output == *'needs a service'* ]]
+	run ! render --set convert.enabled=true --set convert.service=https://a:9730 \
+		--set convert.prefix=registry.example
+	[[ $output == *secretName* ]]
+	run ! render --set 'convert.prefix=registry.example/*'
 	run ! render --set node.peers.enabled=true
 	[[ $output == *'needs a service, by which'* ]]
 	run ! render --set node.peers.enabled=true --set-string 'node.config=# no service = here'
@@ -498,9 +505,12 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 	run ! grep -E 'verbs:.*\*|resources:.*\*' "$BATS_TEST_TMPDIR/out"
 	[ "$(grep -c '^kind: ClusterRole$' "$BATS_TEST_TMPDIR/out")" -eq 3 ]
 	[ "$(grep -A2 'resources: \[nodes\]' "$BATS_TEST_TMPDIR/out" | grep -c 'verbs: \[get, list, patch\]')" -eq 1 ]
-	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
+	[ "$(grep -c 'automountServiceAccountToken: false' "$BATS_TEST_TMPDIR/out")" -eq 5 ]
 	[ "$(grep -c 'privileged: true' "$BATS_TEST_TMPDIR/out")" -eq 4 ]
 	awk '/^kind: StatefulSet/,/^---/' "$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/registry"
 	run ! grep privileged "$BATS_TEST_TMPDIR/registry"
-	grep -q 'runAsNonRoot: true' "$BATS_TEST_TMPDIR/registry"
+	awk '/^  name: bootseer-convert$/,/^---/' "$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/convert"
+	for pod in registry convert; do
+		grep -q 'runAsNonRoot: true' "$BATS_TEST_TMPDIR/$pod"
+	done
 }

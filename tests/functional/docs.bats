@@ -223,23 +223,25 @@ install_there()
 	n=0
 	for unit in "${units[@]}"; do
 		[ -f "$unit" ] || continue
+		read -r program _ < <(sed -n 's/^ExecStart=//p' "$unit")
+		[ -x "$dest$program" ]
+		# The timer starts it.
+		[[ $unit != */bootseer-doctor.service ]] || continue
 		sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0
 		if [[ $unit == *bootseer-ckpt@.service ]]; then
-			read -r program _ < <(sed -n 's/^ExecStart=//p' "$unit")
-			[ -x "$dest$program" ]
 			grep -q '^Restart=on-failure' "$unit"
 			n=$((n + 1))
 			continue
 		fi
-		read -r program config < <(sed -n \
-			's/^ExecStart=\(.*\) --config \(.*\)/\1 \2/p' "$unit")
-		[ -x "$dest$program" ]
-		[ -f "$dest$config" ]
+		if [[ $unit != *bootseer-convert.service ]]; then
+			config=$(sed -n 's/^ExecStart=.* --config //p' "$unit")
+			[ -f "$dest$config" ]
+		fi
 		# systemd is not to give up, and with that drop the mounts.
 		grep -q '^Restart=always' "$unit"
 		n=$((n + 1))
 	done
-	[ "$n" -eq 6 ]
+	[ "$n" -eq 7 ]
 	echo '# mine' >>"$dest$config"
 	install_there
 	grep -q '# mine' "$dest$config"

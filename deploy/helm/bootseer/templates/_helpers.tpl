@@ -36,6 +36,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- include "bootseer.registry.tls" . }}
 {{- end }}
 {{- end }}
+{{- /* The URL that pods ask: (list . URL), URL or that of the chart's service. */}}
+{{- define "bootseer.service" -}}
+{{- $ := first . }}
+{{- $scheme := ternary "https" "http" (ne (include "bootseer.registry.tls" $) "") }}
+{{- last . | default (printf "%s://%s-registry.%s.svc:9730" $scheme (include "bootseer.name" $) $.Release.Namespace) }}
+{{- end }}
 {{- define "bootseer.pull" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
