@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 
+import bootseer
 import bootseer_group
 
 __all__ = ["KVCache"]
@@ -102,16 +103,15 @@ class KVCache:
         if not self._check(n, "get"):
             return None
         try:
-            block = memoryview(mmap.mmap(fd, n, mmap.MAP_SHARED, mmap.PROT_READ))
+            if into is None:
+                return memoryview(mmap.mmap(fd, n, mmap.MAP_SHARED, mmap.PROT_READ))
+            room = _buffer(into)
+            if len(room) != n:
+                raise ValueError("a block of %d bytes into %d" % (n, len(room)))
+            bootseer.read_into(fd, room, 0)
+            return n
         finally:
             os.close(fd)
-        if into is None:
-            return block
-        room = _buffer(into)
-        if len(room) != n:
-            raise ValueError("a block of %d bytes into %d" % (n, len(room)))
-        room[:] = block
-        return n
 
     def put(self, key, data):
         """Keep the bytes (a buffer, a tensor on the CPU, or a list of these, one after the other)

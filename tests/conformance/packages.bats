@@ -32,7 +32,8 @@ new_root() { # DIR
 		mkdir "$1/debs/$version"
 		for deb in "$1"/debs/*.deb; do
 			dpkg-deb -R "$deb" "$W/unpacked"
-			sed -i "s/^Version: .*/Version: $version/" "$W/unpacked/DEBIAN/control"
+			sed -i "s/^Version: .*/Version: $version/; s/(= [^)]*)/(= $version)/" \
+				"$W/unpacked/DEBIAN/control"
 			dpkg-deb --root-owner-group -b "$W/unpacked" "$1/debs/$version" >/dev/null
 			rm -r "$W/unpacked"
 		done
@@ -93,7 +94,8 @@ our_files() {
 	in_root containerd config dump >"$W/before"
 	in_root bootseer node join
 	[ -e "$ROOT/etc/containerd/conf.d/bootseer.toml" ]
-	apt_ remove bootseer bootseer-csi bootseer-registry python3-bootseer
+	apt_ remove bootseer bootseer-csi bootseer-registry python3-bootseer libbootseer-dev \
+		libbootseer0
 	[ ! -e "$ROOT/etc/containerd/conf.d" ]
 	in_root containerd config dump | diff "$W/before" -
 	[ -e "$ROOT/var/lib/bootseer/block" ]
