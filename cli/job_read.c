@@ -6,7 +6,7 @@
 #include <ftw.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,28 +15,35 @@
 
 #define READ_SIZE (4 * MIB)
 #define FOLDERS_OPEN 16
-#define OTHER_FILES 64 /* descriptors that are left for them */
-#define KEEP_MAX 1024  /* files: each costs the mount some memory */
+#define KEEP_MAX 1024 /* files: each costs the mount some memory */
 
 /* nftw() has no argument of its own; this process does nothing else. */
 static char *room;
-static rlim_t may_keep; /* so many files more */
+static unsigned int n_kept;
+
+/* A file that is mapped stays open, and its pages are taken back after those that nobody has
+ * mapped: the program may come to them a minute later.  The mapping is this process's until it
+ * ends. */
+static void keep_mapped(int fd, off_t size)
+{
+	if (size > 0 && n_kept < KEEP_MAX &&
+	    mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd,
+		 0) != MAP_FAILED)
+		n_kept++;
+}
 
 static int read_file(const char *path, const struct stat *st, int kind,
 		     struct FTW *at)
 {
-	int fd = kind == FTW_F && S_ISREG(st->st_mode)
-			 ? open(path, O_RDONLY | O_CLOEXEC)
-			 : -1;
+	AUTO_CLOSE int fd = kind == FTW_F && S_ISREG(st->st_mode)
+				    ? open(path, O_RDONLY | O_CLOEXEC)
+				    : -1;
 
 	if (fd < 0)
 		return 0;
 	while (read(fd, room, READ_SIZE) > 0)
 		;
-	if (may_keep)
-		may_keep--;
-	else
-		(void)close(fd);
+	keep_mapped(fd, st->st_size);
 	return 0;
 }
 
@@ -44,15 +51,10 @@ int job_read_main(const char *pid, char *const *paths)
 {
 	AUTO_CLOSE int job = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
 	struct pollfd p = { .fd = job, .events = POLLIN };
-	struct rlimit files;
 
 	room = malloc(READ_SIZE);
-	if (job < 0 || !room || getrlimit(RLIMIT_NOFILE, &files) < 0)
+	if (job < 0 || !room)
 		return EXIT_FAILURE;
-	if (files.rlim_cur > OTHER_FILES)
-		may_keep = files.rlim_cur - OTHER_FILES;
-	if (may_keep > KEEP_MAX)
-		may_keep = KEEP_MAX;
 	for (; *paths; paths++)
 		(void)nftw(*paths, read_file, FOLDERS_OPEN, FTW_PHYS);
 	/* Without a deadline: they are kept for as long as the job. */

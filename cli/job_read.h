@@ -7,9 +7,9 @@
 #define JOB_READ "--job-read"
 
 /*
- * Read the files, and those in the folders, and keep them open until process `pid` has ended: the
- * kernel may drop an inode that nobody has open, and with it the pages that were read for the
- * program.
+ * Read the files, and those in the folders, and keep them mapped until process `pid` has ended:
+ * the kernel may drop an inode that nobody has open, and takes back pages that nobody has mapped
+ * first, and with either what was read for the program.
  */
 int job_read_main(const char *pid, char *const *paths);
 
