@@ -14,6 +14,11 @@
 #define FILE_MAP_PATH_MAX \
 	4095u /* bytes of a path; a file with a longer one is not in it */
 
+/* Bytes of the device. */
+struct device_span {
+	uint64_t voff, len;
+};
+
 /* Bytes of one file that lie together in the device. */
 struct file_range {
 	const char *path;  /* borrowed until `each` returns */

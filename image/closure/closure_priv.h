@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside of the search for what a start reads.
+ *
+ *   closure.c         files that were found, looked into round by round
+ *   closure_elf.c     programs and libraries
+ *   closure_script.c  "#!", shell scripts
+ *   closure_python.c  the interpreter's start files, modules
+ *   closure_java.c    the virtual machine's start files
+ *   elf.c, python_*.c, ld_cache.c, rootfs.c  know nothing of a search
+ */
+#ifndef BOOTSEER_IMAGE_CLOSURE_CLOSURE_PRIV_H
+#define BOOTSEER_IMAGE_CLOSURE_CLOSURE_PRIV_H
+
+#include "common/buf.h"
+#include "image/closure/closure.h"
+#include "image/closure/elf.h"
+#include "image/closure/rootfs.h"
+
+#define CLOSURE_TEXT_MAX (1u << 20) /* bytes of a script or module looked at */
+#define PYTHON_FOLDERS_MAX 32u
+#define CLOSURE_LIBRARIES_MAX 1024u
+
+struct closure;
+struct closure_file;
+
+/* Looks into a file whose wanted bytes are near. */
+typedef int closure_look_fn(struct closure *c, struct closure_file *f,
+			    struct error *err);
+
+/* A file that is looked into. */
+struct closure_file {
+	struct erofs_inode inode;
+	char *path;            /* without links */
+	struct elf_range want; /* bytes of it that `look` needs */
+	closure_look_fn *look;
+	struct elf_head
+		*elf; /* what is known of it when it is looked into again */
+	struct elf_dynamic *dynamic;
+};
+
+/* Where Python finds modules; `n` 0: no interpreter was found yet. */
+struct python_paths {
+	char *folders[PYTHON_FOLDERS_MAX];
+	size_t n;
+	size_t library; /* index of the standard library's folder */
+	unsigned int minor;
+};
+
+struct closure {
+	const struct erofs_image *img;
+	const struct closure_start *start;
+	const struct closure_ops *ops;
+	void *arg;
+	uint8_t *seen; /* a bit a nid: files that were found */
+	uint64_t n_nids;
+	struct closure_file *files; /* `done` of them were looked into */
+	size_t n_files, cap_files, done;
+	struct device_span *ranges;
+	size_t n_ranges, cap_ranges;
+	size_t n_told; /* of the ranges: fetched while the search goes on */
+	uint64_t told_bytes;
+	uint64_t n_read; /* bytes */
+	size_t n_lookups;
+	/* Names of libraries that were looked for: a process loads one of each. */
+	char *libraries[CLOSURE_LIBRARIES_MAX];
+	size_t n_libraries;
+	struct buf ld_cache; /* content of /etc/ld.so.cache; empty: none */
+	struct python_paths python;
+};
+
+/* A regular file by its path, also through links; false: there is none. */
+bool closure_find_file(struct closure *c, const char *path,
+		       struct rootfs_file *ret);
+bool closure_is_folder(struct closure *c, const char *path);
+
+/* The start reads these bytes of a file. */
+int closure_add_range(struct closure *c, const struct erofs_inode *i,
+		      uint64_t off, uint64_t len, struct error *err) MUST_CHECK;
+/* All of a file, if it is there and no longer than CLOSURE_TEXT_MAX. */
+int closure_add_whole(struct closure *c, const char *path,
+		      struct error *err) MUST_CHECK;
+
+/* Have a file looked into in the next round, once; 0 when it is not there.  `want`: bytes
+ * from its begin that are needed for that. */
+int closure_visit(struct closure *c, const char *path, closure_look_fn *look,
+		  uint64_t want, struct error *err) MUST_CHECK;
+/* Have the same file looked into once more; takes what `f` owns. */
+int closure_visit_again(struct closure *c, struct closure_file *f,
+			const struct elf_range *want, closure_look_fn *look,
+			struct error *err) MUST_CHECK;
+
+/* Bytes of a file, which must be within it. */
+int closure_read(struct closure *c, const struct erofs_inode *i, uint64_t off,
+		 void *buf, size_t len, struct error *err) MUST_CHECK;
+/* The first CLOSURE_TEXT_MAX bytes of a file. */
+int closure_read_text(struct closure *c, const struct erofs_inode *i,
+		      struct buf *ret, struct error *err) MUST_CHECK;
+
+/* The value of a variable of the environment, or NULL. */
+const char *closure_env(const struct closure *c, const char *name);
+
+/* closure_script.c: a command is run, or may be. */
+int closure_run(struct closure *c, const char *const *words, size_t n,
+		struct error *err) MUST_CHECK;
+/* Needs CLOSURE_HEAD bytes of a program or library. */
+#define CLOSURE_HEAD 4096u
+closure_look_fn closure_look_program;
+/* closure_elf.c; the same of what is ELF. */
+closure_look_fn closure_look_elf;
+closure_look_fn closure_look_ld_cache;
+
+/* closure_python.c: this interpreter is run with these words behind it. */
+int closure_run_python(struct closure *c, const char *program,
+		       const char *const *words, size_t n,
+		       struct error *err) MUST_CHECK;
+/* closure_java.c */
+int closure_run_java(struct closure *c, const struct rootfs_file *program,
+		     const char *const *words, size_t n,
+		     struct error *err) MUST_CHECK;
+
+/* ld_cache.c: the path of a library; NULL: it is not in there. */
+const char *ld_cache_find(const void *data, size_t len, const char *name);
+
+#endif

@@ -1,0 +1,4 @@
+import os
+from .os import (a,
+ b)
+import a, os as q
