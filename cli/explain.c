@@ -148,7 +148,8 @@ static void print_trace(const json_t *s, FILE *out)
 		{ "relative", "of another version of the image" },
 		{ "workload", "of this image, another workload" },
 		{ "far", "of another version and another workload" },
-		{ "predicted", "none; predicted by starts of other images" },
+		{ "predicted", "none; predicted by starts of other images, or "
+			       "by the image's own files" },
 		{ "none", "none was found" },
 	};
 	const char *text = reply_text(s, "trace");

@@ -311,13 +311,27 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 
 /* ------------------------------------------------------------- running --- */
 
+/* Without the lock: a block is on the node. */
+static void have_block(struct prefetch *p, uint32_t index)
+{
+	struct block b;
+
+	blockmap_block(p->map, index, &b);
+	(void)pthread_mutex_lock(&p->all->lock);
+	if (has_bit(p->is_hot, index) && !has_bit(p->is_here, index)) {
+		set_bit(p->is_here, index);
+		p->hot_have++;
+		p->hot_have_bytes += b.csize;
+		(void)pthread_cond_broadcast(&p->changed);
+	}
+	(void)pthread_mutex_unlock(&p->all->lock);
+}
+
 /* device_list.have: on the thread that fetches the list, with no lock. */
 static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
-	struct block b;
 
-	blockmap_block(p->map, index, &b);
 	(void)pthread_mutex_lock(&p->all->lock);
 	if (p->task == TASK_HOT)
 		p->hot_moved_ns = clock_now_ns();
@@ -329,13 +343,47 @@ static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 		p->fetched_bytes[p->task] += fetched_bytes;
 		p->fetched_blocks[p->task]++;
 	}
-	if (has_bit(p->is_hot, index) && !has_bit(p->is_here, index)) {
-		set_bit(p->is_here, index);
-		p->hot_have++;
-		p->hot_have_bytes += b.csize;
-		(void)pthread_cond_broadcast(&p->changed);
-	}
 	(void)pthread_mutex_unlock(&p->all->lock);
+	have_block(p, index);
+}
+
+/* The same of prefetch_ahead(), whatever task is under way. */
+static void have_ahead(void *arg, uint32_t index, uint32_t fetched_bytes)
+{
+	struct prefetch *p = arg;
+
+	if (fetched_bytes) {
+		(void)pthread_mutex_lock(&p->all->lock);
+		set_bit(p->is_fetched, index);
+		set_bit(p->is_fetched_hot, index);
+		p->fetched_bytes[TASK_HOT] += fetched_bytes;
+		p->fetched_blocks[TASK_HOT]++;
+		(void)pthread_mutex_unlock(&p->all->lock);
+	}
+	have_block(p, index);
+}
+
+int prefetch_ahead(struct prefetch *p, const uint32_t *blocks, size_t n,
+		   const volatile bool *cancel, struct error *err)
+{
+	const struct prefetcher_config *cfg = &p->all->cfg;
+	const struct device_list list = {
+		.blocks = blocks,
+		.n = n,
+		.priority = SOURCE_HOT,
+		.streams = cfg->limits.hot_streams,
+		.gap = cfg->limits.gap,
+		.range_max = cfg->limits.hot_range,
+		.have = have_ahead,
+		.arg = p,
+		.cancel = cancel,
+	};
+	struct error why = ERROR_INIT;
+
+	if (cfg->pressure && cfg->pressure(cfg->arg, &why))
+		return error_set(err, EBUSY, "%s", why.msg);
+	return p->fetch ? p->fetch(p->fetch_arg, &list, err)
+			: device_fetch_list(p->dev, &list, err);
 }
 
 /* Blocks of an order that are to be fetched. */

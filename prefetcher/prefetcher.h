@@ -144,6 +144,14 @@ enum prefetch_rest {
 int prefetch_start(struct prefetch *p, struct hot_list *hot,
 		   enum prefetch_rest rest, struct error *err) MUST_CHECK;
 
+/*
+ * Fetch blocks of the map that a hot set will have which is still searched for; blocking,
+ * beside what is under way.  They count as the hot set's.  -EBUSY: the node is under
+ * pressure; as device_fetch_list(), which `cancel` ends.
+ */
+int prefetch_ahead(struct prefetch *p, const uint32_t *blocks, size_t n,
+		   const volatile bool *cancel, struct error *err) MUST_CHECK;
+
 /* Stop, and wait until no transfer of it is under way; who waits for it gets
  * -ECANCELED.  prefetch_start() begins again. */
 void prefetch_stop(struct prefetch *p);

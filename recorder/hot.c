@@ -284,17 +284,56 @@ int hot_list_make(const struct trace *t, const struct blockmap *map,
 		  struct error *err)
 {
 	struct trace chosen = { .entries = NULL };
+	bool has_twin;
 	int rc;
 
 	if (!t->readers)
 		return map_trace(t, map, files, ret, err);
-	rc = prediction_choose(t, files, &chosen, err);
+	rc = prediction_choose(t, files, &chosen, &has_twin, err);
 	if (rc == 0)
 		rc = map_trace(&chosen, map, files, ret, err);
 	if (rc == 0) {
 		ret->is_predicted = true;
+		ret->has_twin = has_twin;
 		ret->lost += t->n - chosen.n;
 	}
 	free(chosen.entries);
+	return rc;
+}
+
+int hot_list_add(struct hot_list *l, const struct blockmap *map,
+		 const struct device_span *more, size_t n, struct error *err)
+{
+	static const struct trace_entry always = { .confidence =
+							   TRACE_CERTAIN };
+	struct hot_list all = *l;
+	struct picks p = { .map = map, .entry = &always, .err = err };
+	int rc = 0;
+
+	p.seen = calloc(map->n_blocks / 8 + 1, 1);
+	if (!p.seen)
+		return error_nomem(err);
+	for (size_t i = 0; i < l->n && rc == 0; i++) {
+		const struct hot_block *b = &l->blocks[i];
+		const struct trace_entry e = { .at_ms = b->at_ms,
+					       .confidence = b->confidence };
+
+		rc = pick_entry(&p, &e, b->index);
+	}
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = pick_range(&p, &(struct file_range){ .voff = more[i].voff,
+							  .len = more[i].len });
+	if (rc == 0) {
+		drop_shared_places(&p);
+		all.n = 0;
+		all.bytes = 0;
+		rc = make_list(&p, &all, err);
+	}
+	if (rc == 0) {
+		free(l->blocks);
+		*l = all;
+	}
+	free(p.seen);
+	free(p.v);
 	return rc;
 }

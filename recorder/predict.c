@@ -108,13 +108,14 @@ static uint64_t find_twins(const struct choosing *c)
 	return twins;
 }
 
-static void choose_of_twins(struct choosing *c)
+static bool choose_of_twins(struct choosing *c)
 {
 	uint64_t twins = find_twins(c);
 
 	for (size_t i = 0; i < c->n_paths; i++)
 		c->paths[i].is_chosen |=
 			c->paths[i].is_here && c->paths[i].readers & twins;
+	return twins;
 }
 
 static void choose_groups(struct choosing *c)
@@ -160,13 +161,14 @@ static int take_chosen(struct choosing *c, struct trace *ret, struct error *err)
 }
 
 int prediction_choose(const struct trace *t, struct file_map *files,
-		      struct trace *ret, struct error *err)
+		      struct trace *ret, bool *ret_has_twin, struct error *err)
 {
 	AUTO_FREE struct predicted_path *paths =
 		calloc(t->n + 1, sizeof(*paths));
 	struct choosing c = { .t = t, .paths = paths };
 	int rc;
 
+	*ret_has_twin = false;
 	if (!paths)
 		return error_nomem(err);
 	if (!files || !t->n)
@@ -174,7 +176,7 @@ int prediction_choose(const struct trace *t, struct file_map *files,
 	rc = look_for_files(&c, files, err);
 	if (rc < 0)
 		return rc;
-	choose_of_twins(&c);
+	*ret_has_twin = choose_of_twins(&c);
 	choose_groups(&c);
 	return take_chosen(&c, ret, err);
 }

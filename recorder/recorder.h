@@ -85,6 +85,8 @@ struct hot_list {
 	/* Made of a prediction, which may be wrong: prefetch_start() goes on only as
 	 * far as it proves right. */
 	bool is_predicted;
+	/* And of one that knows a start of nearly the same files. */
+	bool has_twin;
 };
 void hot_list_fini(struct hot_list *l);
 
@@ -94,6 +96,11 @@ void hot_list_fini(struct hot_list *l);
 int hot_list_make(const struct trace *t, const struct blockmap *map,
 		  struct file_map *files, struct hot_list *ret,
 		  struct error *err) MUST_CHECK;
+
+/* The blocks of `more`, in their order, behind those of the list. */
+int hot_list_add(struct hot_list *l, const struct blockmap *map,
+		 const struct device_span *more, size_t n,
+		 struct error *err) MUST_CHECK;
 
 /* ------------------------------------------------------------------ stores --- */
 

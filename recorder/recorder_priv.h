@@ -28,8 +28,10 @@ int recorder_snapshot(struct recorder *r, struct record *ret,
 void record_fini(struct record *c);
 
 /* The entries of a prediction that hold for an image with these files, into `ret`, whose
- * `entries` are the caller's, with the paths of `t`; nothing else of it is set. */
+ * `entries` are the caller's, with the paths of `t`; nothing else of it is set.  A twin is
+ * a donor of whose files the image has nearly all. */
 int prediction_choose(const struct trace *t, struct file_map *files,
-		      struct trace *ret, struct error *err) MUST_CHECK;
+		      struct trace *ret, bool *ret_has_twin,
+		      struct error *err) MUST_CHECK;
 
 #endif

@@ -99,6 +99,7 @@ goals_of_link() { # T*
 	ratio_goal "predicted by own trace" bootseer-predicted bootseer-trace \
 		'<=' 1.25
 	ratio_goal "predicted by no trace" bootseer-predicted bootseer '<=' 1.02
+	ratio_goal "said by no trace" bootseer-said bootseer '<=' 1.02
 	ratio_goal "index by converted, no trace" index bootseer '<=' 1.15
 	ratio_goal "index by converted, with a trace" index-trace \
 		bootseer-trace '<=' 1.1
@@ -112,7 +113,11 @@ goals_of_link() { # T*
 goals_of_image() {
 	goal "$image: unused of the hot set, by bytes" \
 		"$(median "$image: unused" bootseer-trace)" % '<=' 10
-	goal "$image: unused of what a prediction fetched, by bytes" \
-		"$(median "$image: unused of what was fetched" \
-			bootseer-predicted)" % '<=' 25
+	local variant
+
+	for variant in bootseer-predicted bootseer-said; do
+		goal "$image: unused of what $variant fetched, by bytes" \
+			"$(median "$image: unused of what was fetched" \
+				"$variant")" % '<=' 25
+	done
 }

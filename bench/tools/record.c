@@ -9,6 +9,9 @@
  *						recorded on it
  *	record-tool predict DIR WANT TRACE...	the same of what starts of other images
  *						predict, whose traces these are
+ *	record-tool closure REF DIR WANT WORD...
+ *						the same of what the image says itself of
+ *						a start of WORD...
  *	record-tool cost			nanoseconds of an observed read, its
  *						pages new and seen: 4 KiB, 128 KiB
  *
@@ -26,6 +29,7 @@
 #include "common/fs.h"
 #include "fuse/fuse.h"
 #include "image/artifact/artifact.h"
+#include "image/closure/closure.h"
 #include "image/erofs/file_map.h"
 #include "recorder/recorder.h"
 #include "snapshotter/datapath.h"
@@ -344,6 +348,68 @@ static int predict_start(char **argv, struct error *err)
 	return rc;
 }
 
+/* ----------------------------------------------------------------- closure --- */
+
+static int read_device(void *arg, uint64_t voff, void *buf, size_t len,
+		       struct error *err)
+{
+	struct node *n = arg;
+
+	return device_read_sync(n->device, voff, buf, len, err);
+}
+
+static int fetch_nothing(void *arg, const struct device_span *spans, size_t n,
+			 struct error *err)
+{
+	(void)arg;
+	(void)spans;
+	(void)n;
+	(void)err;
+	return 0;
+}
+
+static int find_closure(char **argv, struct error *err)
+{
+	static const struct closure_ops ops = { fetch_nothing, read_device };
+	struct closure_start start = { .words = (const char *const *)argv + 3 };
+	struct node n = { .store = NULL };
+	struct hot_list got = { .n = 0 }, want = { .n = 0 };
+	AUTO_FREE struct device_span *spans = NULL;
+	AUTO(trace) recorded = NULL;
+	size_t n_spans = 0;
+	uint64_t covered;
+	int rc = open_image(&n, argv[0], argv[1], err);
+
+	while (argv[3 + start.n_words])
+		start.n_words++;
+	if (rc == 0)
+		rc = open_device(&n, argv[1], err);
+	if (rc == 0)
+		rc = load_trace(argv[2], &recorded, err);
+	if (rc == 0)
+		rc = closure_find(&n.image.erofs, &start, &ops, &n, &spans,
+				  &n_spans, err);
+	if (rc == 0)
+		rc = hot_list_add(&got, &n.image.map, spans, n_spans, err);
+	if (rc == 0)
+		rc = hot_list_make(recorded, &n.image.map, n.image.files, &want,
+				   err);
+	if (rc < 0)
+		return rc;
+	covered = common_bytes(&n.image.map, &want, &got);
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", want.bytes, covered,
+	       got.bytes - covered);
+	hot_list_fini(&got);
+	hot_list_fini(&want);
+	device_free(n.device);
+	fetcher_free(n.fetcher);
+	cache_close(n.cache);
+	image_fini(&n.image);
+	artifact_fini(&n.artifact);
+	oci_store_free(n.store);
+	return 0;
+}
+
 /* -------------------------------------------------------------------- cost --- */
 
 #define COST_PAGES (1u << 20) /* a device of 4 GiB */
@@ -410,6 +476,8 @@ int main(int argc, char **argv)
 		rc = compare(argv + 2, &err);
 	else if (strcmp(what, "predict") == 0 && argc >= 5)
 		rc = predict_start(argv + 2, &err);
+	else if (strcmp(what, "closure") == 0 && argc >= 6)
+		rc = find_closure(argv + 2, &err);
 	else if (strcmp(what, "cost") == 0 && argc == 2)
 		rc = cost(&err);
 	else

@@ -4,31 +4,42 @@
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/starts/prefetch.h"
 
-/* Runs on a thread of the searches: both files of the image are hashed. */
-static void prefetch_on_trace(void *arg, struct image *i,
-			      const struct trace *trace, bool for_start)
+/* Find the blocks that the trace leads to.  Both files of the image are hashed. */
+static int map_trace(const struct image *i, const struct trace *trace,
+		     struct hot_list *ret, struct error *err)
 {
 	struct image_index index = IMAGE_INDEX_INIT;
-	struct hot_list hot = { .n = 0 };
-	struct error err = ERROR_INIT;
-	int rc;
+	int rc = image_index_open(i, &index, err);
 
-	rc = image_index_open(i, &index, &err);
 	if (rc == 0)
-		rc = hot_list_make(trace, &index.map, index.files, &hot, &err);
+		rc = hot_list_make(trace, &index.map, index.files, ret, err);
 	image_index_close(&index);
-	if (rc == 0) {
+	if (rc == 0)
 		log_info("traces",
 			 "hot set image=%.12s blocks=%zu bytes=%llu "
 			 "by_digest=%zu by_path=%zu lost=%zu predicted=%d",
-			 i->hex, hot.n, (unsigned long long)hot.bytes,
-			 hot.by_digest, hot.by_path, hot.lost,
-			 hot.is_predicted);
+			 i->hex, ret->n, (unsigned long long)ret->bytes,
+			 ret->by_digest, ret->by_path, ret->lost,
+			 ret->is_predicted);
+	return rc;
+}
+
+/* Runs on a thread of the searches.  Starts of strangers tell little, and the image itself
+ * more. */
+static void prefetch_on_trace(void *arg, struct image *i,
+			      const struct trace *trace, bool for_start)
+{
+	struct hot_list hot = { .n = 0 };
+	struct error err = ERROR_INIT;
+	int rc = trace ? map_trace(i, trace, &hot, &err) : 0;
+
+	if (rc == 0 && (!trace || (hot.is_predicted && !hot.has_twin)))
+		node_prefetch_search(arg, i, &hot, for_start);
+	else if (rc == 0)
 		rc = node_prefetch(arg, i,
 				   for_start ? PREFETCH_ON_TRACE_START
 					     : PREFETCH_ON_TRACE,
 				   &hot, NULL, &err);
-	}
 	if (rc < 0)
 		log_warning("traces", "no prefetch image=%.12s reason=\"%s\"",
 			    i->hex, err.msg);

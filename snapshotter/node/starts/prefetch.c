@@ -26,6 +26,7 @@
 struct prefetches {
 	struct node *n;
 	struct prefetcher *prefetcher;
+	struct closure_searches *searches;
 	/* Held while starts are asked what they have read; none are once they go. */
 	pthread_mutex_t asking;
 	starts_reads_fn *reads; /* asking; NULL: no start is there */
@@ -139,7 +140,10 @@ int node_prefetch_open(struct node *n, starts_reads_fn *reads,
 	(void)pthread_mutex_init(&all->asking, NULL);
 	all->reads = n->starts ? reads : NULL;
 	rc = prefetcher_new(&p, &all->prefetcher, err);
+	if (rc == 0)
+		rc = closure_searches_new(n, &all->searches, err);
 	if (rc < 0) {
+		prefetcher_free(all->prefetcher);
 		(void)pthread_mutex_destroy(&all->lock);
 		(void)pthread_mutex_destroy(&all->asking);
 		free(all);
@@ -167,6 +171,7 @@ void node_prefetch_close(struct node *n)
 
 	if (!n->prefetches)
 		return;
+	closure_searches_free(n->prefetches->searches);
 	if (images_list(n->images, &list, &len, NULL) == 0) {
 		for (k = 0; k < len; k++)
 			node_prefetch_drop(n, list[k]);
@@ -661,6 +666,26 @@ int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 		rc = device_read_sync(ip->files->device, off, buf, len, err);
 	image_prefetch_put(ip);
 	return rc;
+}
+
+int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
+			size_t n_blocks, const volatile bool *cancel,
+			struct remote_call *call, struct error *err)
+{
+	struct image_prefetch *ip = NULL;
+	int rc = get_or_make(n, i, call, &ip, err);
+
+	if (rc == 0)
+		rc = prefetch_ahead(ip->prefetch, blocks, n_blocks, cancel,
+				    err);
+	image_prefetch_put(ip);
+	return rc;
+}
+
+void node_prefetch_search(struct node *n, struct image *i, struct hot_list *hot,
+			  bool for_start)
+{
+	closure_searches_begin(n->prefetches->searches, i, hot, for_start);
 }
 
 /* ---------------------------------------------------------------- figures --- */

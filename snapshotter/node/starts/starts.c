@@ -176,7 +176,6 @@ static int insert_start(struct starts *all, struct container_start *s,
 		all->node->n_unready_starts += s->ready_file != NULL;
 		all->stats.begun++;
 		all->stats.with_trace += s->reply.found && !s->is_predicted;
-		all->stats.predicted += s->is_predicted;
 		all->stats.waited_ms +=
 			(uint64_t)(s->reply.waited_ns / NS_PER_MS);
 		/* The start may be over as soon as the lock is free. */

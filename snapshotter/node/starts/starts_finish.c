@@ -267,8 +267,16 @@ static json_t *missed_files(const struct finish *f)
 	return list;
 }
 
-static const char *match_name(const struct container_start *s)
+/* By a trace of others, or by what the image itself says. */
+static bool was_predicted(const struct finish *f)
 {
+	return f->s->is_predicted ||
+	       (!f->s->reply.found && f->prefetch.is_predicted);
+}
+
+static const char *match_name(const struct finish *f)
+{
+	const struct container_start *s = f->s;
 	static const char *const names[] = {
 		[TRACE_MATCH_OWN] = "own",
 		[TRACE_MATCH_RELATIVE] = "relative",
@@ -277,6 +285,8 @@ static const char *match_name(const struct container_start *s)
 		[TRACE_MATCH_PREDICTED] = "predicted",
 	};
 
+	if (was_predicted(f))
+		return names[TRACE_MATCH_PREDICTED];
 	return s->reply.found ? names[s->reply.match] : "none";
 }
 
@@ -326,7 +336,7 @@ static json_t *figures_json(const struct finish *f)
 		"s:I, s:I, s:o, s:o, s:o}",
 		"start", (json_int_t)s->number, "started_at",
 		(json_int_t)s->begun_at, "workload", s->workload, "trace",
-		match_name(s), "end", ends[s->end], "ready_ms",
+		match_name(f), "end", ends[s->end], "ready_ms",
 		(json_int_t)(s->end == START_READY
 				     ? ms_between(s->begun_ns, s->end_ns)
 				     : 0),
@@ -415,7 +425,8 @@ static void add_stats(const struct finish *f)
 	st->misses += f->n_missed;
 	st->hot_used_bytes += f->used_bytes;
 	st->hot_unused_bytes += f->unused_bytes;
-	if (s->is_predicted) {
+	if (was_predicted(f)) {
+		st->predicted++;
 		st->predicted_used_bytes += f->used_bytes;
 		st->predicted_unused_bytes += f->unused_bytes;
 	}

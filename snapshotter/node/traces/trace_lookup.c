@@ -82,7 +82,9 @@ static void use_answer(struct workload_search *l,
 	most = l->entry->most;
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
-	if (best->trace && l->entry->purpose != WORKLOAD_TO_LOOK)
+	if (l->entry->purpose != WORKLOAD_TO_LOOK &&
+	    (best->trace || (l->entry->kind == WORKLOAD_OF_CONFIG &&
+			     !image_is_environment(l->image))))
 		t->user.found(t->user.arg, l->image, best->trace,
 			      most == WORKLOAD_TO_START);
 }

@@ -21,8 +21,9 @@ struct trace_early;
  * decide what is prefetched. */
 struct trace_user {
 	/* A trace of the image was found, which is what the prefetch is to follow
-	 * from now on.  `for_start`: a container waits, or has.  On a thread of
-	 * the searches, which may block.  NULL: nobody uses them. */
+	 * from now on; NULL: none was, for what the image's own config starts.
+	 * `for_start`: a container waits, or has.  On a thread of the searches, which
+	 * may block.  NULL: nobody uses them. */
 	void (*found)(void *arg, struct image *i, const struct trace *t,
 		      bool for_start);
 	void *arg;
