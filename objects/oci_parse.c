@@ -5,6 +5,7 @@
  */
 #include "objects/oci.h"
 #include "objects/oci_json.h"
+#include "objects/oci_platform.h"
 
 #include <errno.h>
 #include <string.h>
@@ -201,7 +202,22 @@ static void own_platform(char *out, size_t size)
 	(void)snprintf(out, size, "linux/%.32s", u.machine);
 }
 
-/* Format the platform of an index entry, or of an image's config. */
+bool oci_platform_has_erofs(const json_t *platform)
+{
+	const json_t *list = json_object_get(platform, "os.features");
+	const char *text;
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		text = json_string_value(json_array_get(list, i));
+		if (text && strcmp(text, "erofs") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Format the platform of an index entry, or of an image's config.  An image whose layers are EROFS
+ * images has the platform that containerd writes "linux(+erofs)/amd64": nothing that
+ * wants "linux/amd64" takes it, since the same image with ordinary layers is beside it. */
 static int format_platform(const json_t *p, struct buf *ret)
 {
 	const char *os = json_string_value(json_object_get(p, "os"));
@@ -209,7 +225,8 @@ static int format_platform(const json_t *p, struct buf *ret)
 		json_string_value(json_object_get(p, "architecture"));
 	const char *variant = json_string_value(json_object_get(p, "variant"));
 
-	return buf_printf(ret, "%.32s/%.32s%s%.32s", os ? os : "?",
+	return buf_printf(ret, "%.32s%s/%.32s%s%.32s", os ? os : "?",
+			  oci_platform_has_erofs(p) ? "(+erofs)" : "",
 			  arch ? arch : "?", variant ? "/" : "",
 			  variant ? variant : "");
 }

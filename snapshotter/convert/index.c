@@ -8,6 +8,7 @@
 #include "common/bounded_json.h"
 #include "common/fs.h"
 #include "common/temp_file.h"
+#include "objects/oci_platform.h"
 
 static const char *string_of(const json_t *o, const char *key)
 {
@@ -37,13 +38,14 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 }
 
 /* An image may have an artifactType, too: what is made for a platform runs.  That of
- * attestations is "unknown". */
+ * attestations is "unknown".  A variant whose layers are EROFS images is copied: the one with
+ * ordinary layers beside it is what nodes start. */
 static bool is_image(const json_t *m)
 {
 	const json_t *p = json_object_get(m, "platform");
 	const char *os = string_of(p, "os");
 
-	return strcmp(os, "unknown") != 0 &&
+	return strcmp(os, "unknown") != 0 && !oci_platform_has_erofs(p) &&
 	       (*os || *string_of(m, "artifactType") == '\0');
 }
 

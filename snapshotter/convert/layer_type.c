@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/buf.h"
 #include "common/bytes.h"
+#include "common/json.h"
 
 #define MAGIC_MAX 6u
 
@@ -44,16 +46,68 @@ static bool ends_with(const char *text, const char *end)
 	return n >= len && strcmp(text + n - len, end) == 0;
 }
 
-int layer_type_check(const char *media_type, struct error *err)
+/* The kinds of keys that the layer's own key is encrypted for, "jwe, pgp". */
+static void list_key_kinds(const struct oci_descriptor *layer, struct buf *ret)
 {
+	static const char prefix[] = "org.opencontainers.image.enc.keys.";
+	AUTO_JSON *all = layer->annotations
+				 ? json_loads(layer->annotations, 0, NULL)
+				 : NULL;
+	const json_t *value;
+	const char *name;
+
+	json_object_foreach((json_t *)all, name,
+			    value) if (strncmp(name, prefix,
+					       sizeof(prefix) - 1) == 0)(
+		void) !buf_printf(ret, "%s%.32s", ret->len ? ", " : "",
+				  name + sizeof(prefix) - 1);
+}
+
+/* Blocks of such a layer would lie in the registry for all who may pull there to read, so
+ * it is not decrypted by whoever has the key either. */
+static int refuse_encrypted(const struct oci_descriptor *layer,
+			    struct error *err)
+{
+	AUTO_BUF kinds = { .limit = 128 };
+
+	list_key_kinds(layer, &kinds);
+	return error_set(
+		err, ENOTSUP,
+		"it is encrypted (%.100s) for a key of the kind %s: "
+		"nodes start the image the ordinary way, or decrypt it "
+		"first (skopeo copy --decryption-key)",
+		layer->media_type, kinds.len ? kinds.data : "unknown");
+}
+
+/* "application/vnd.erofs", ".layer.v1", ".erofs" and "+zstd" of those. */
+static bool is_erofs(const char *media_type)
+{
+	static const char name[] = "application/vnd.erofs";
+	const char *rest = media_type + sizeof(name) - 1;
+
+	if (strncmp(media_type, name, sizeof(name) - 1) == 0)
+		return *rest == '\0' || *rest == '.' || *rest == '+';
+	return ends_with(media_type, ".erofs") ||
+	       ends_with(media_type, ".erofs+zstd");
+}
+
+int layer_type_check(const struct oci_descriptor *layer, struct error *err)
+{
+	const char *media_type = layer->media_type;
+
 	for (size_t i = 0; i < ARRAY_SIZE(layer_types); i++)
 		if (strcmp(layer_types[i], media_type) == 0)
 			return 0;
 	if (ends_with(media_type, "+encrypted"))
-		return error_set(err, ENOTSUP,
-				 "it is encrypted (%.100s): decrypt the image "
-				 "first (skopeo copy --decryption-key)",
-				 media_type);
+		return refuse_encrypted(layer, err);
+	if (is_erofs(media_type))
+		return error_set(
+			err, ENOTSUP,
+			"it is an EROFS image (%.100s), as containerd 2 "
+			"makes them: convert the image with ordinary "
+			"layers (of an index: the entry without "
+			"os.features)",
+			media_type);
 	for (size_t i = 0; i < ARRAY_SIZE(compressions); i++)
 		if (ends_with(media_type, compressions[i].name))
 			return error_set(

@@ -4,10 +4,12 @@
 #define BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_TYPE_H
 
 #include "blockstore/blockstore.h"
+#include "objects/oci.h"
 
 /* -ENOTSUP: layers of this media type are not read; the message has the type, and
  * what to do. */
-int layer_type_check(const char *media_type, struct error *err) MUST_CHECK;
+int layer_type_check(const struct oci_descriptor *layer,
+		     struct error *err) MUST_CHECK;
 
 /*
  * Replace or complete the message of a layer that could not be read (`rc`, from

@@ -152,9 +152,18 @@ sys.stdout.buffer.write(f.compress(sys.stdin.buffer.read()))' "$name" \
 		run -1 "$bootseer" image convert "oci:$T/$name:1" "oci:$T/out:1"
 		[[ $output == *"layer 2 of 2 ($digest): "*"$name ($oci.v1.tar)"*gzip* ]]
 	done
-	digest=$(image_of "$T/encrypted" $oci.v1.tar+gzip+encrypted "$T/layer.tar")
-	run -1 "$bootseer" image convert "oci:$T/encrypted:1" "oci:$T/out:1"
-	[[ $output == *"layer 2 of 2 ($digest): it is encrypted ($oci"*decrypt* ]]
+	digest=$(image_of "$T/plain" $oci.v1.tar "$T/layer.tar")
+	openssl genrsa -out "$T/key" 2048 2>/dev/null
+	openssl rsa -in "$T/key" -pubout -out "$T/key.pub" 2>/dev/null
+	skopeo copy -q --encryption-key "jwe:$T/key.pub" --encrypt-layer 1 \
+		"oci:$T/plain:1" "oci:$T/encrypted:1"
+	for form in referrer index; do
+		run -1 "$bootseer" image convert --form "$form" "oci:$T/encrypted:1" "oci:$T/out:1"
+		[[ $output == *"layer 2 of 2 (sha256:"*"): it is encrypted ($oci"*"kind jwe"*decrypt* ]]
+	done
+	digest=$(image_of "$T/erofs" application/vnd.erofs.layer.v1+zstd "$T/layer.tar")
+	run -1 "$bootseer" image convert "oci:$T/erofs:1" "oci:$T/out:1"
+	[[ $output == *"layer 2 of 2 ($digest): it is an EROFS image"*os.features* ]]
 	digest=$(image_of "$T/foreign" $oci.nondistributable.v1.tar+gzip '')
 	run -1 "$bootseer" image convert "oci:$T/foreign:1" "oci:$T/out:1"
 	[[ $output == *"layer 2 of 2 ($digest): it is non-distributable ($oci.non"*push* ]]

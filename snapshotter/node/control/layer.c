@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/registry_host.h"
+#include "snapshotter/convert/layer_type.h"
 #include "snapshotter/node/control/layer.h"
 #include "snapshotter/node/layers/unpack.h"
 #include "snapshotter/node/node.h"
@@ -43,6 +44,8 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 			rc = error_set(err, EBADMSG,
 				       "the image has other layers there");
 	}
+	if (rc == 0)
+		rc = layer_type_check(&image.layers[layer], err);
 	if (rc == 0) {
 		*ret = image.layers[layer];
 		ret->annotations = NULL;

@@ -183,6 +183,26 @@ Test(oci_parse, an_index_gives_the_manifest_of_a_platform)
 	cr_expect_str_eq(others.data, "linux/amd64, linux/arm64/v8");
 }
 
+Test(oci_parse, layers_that_are_erofs_images_are_another_platform)
+{
+	static const char json[] = "{\"schemaVersion\":2,\"manifests\":[" ENTRY(
+		B64, "amd64",
+		",\"os.features\":[\"x\",\"erofs\"]") "," ENTRY(A64, "amd64",
+								",\"os.features\":[\"x\"]") "]}";
+	AUTO_BUF others = BUF_INIT;
+	char text[DIGEST_STR_MAX];
+	struct error err = ERROR_INIT;
+	struct oci_choices c;
+
+	cr_assert_eq(oci_index_choices(json, strlen(json), "linux/amd64", &c,
+				       &others, &err),
+		     0, "%s", err.msg);
+	cr_assert_eq(c.n, 1);
+	digest_format(&c.list[0].digest, text);
+	cr_expect_str_eq(text, "sha256:" A64);
+	cr_expect_str_eq(others.data, "linux(+erofs)/amd64");
+}
+
 Test(oci_parse, what_names_no_platform_comes_behind_what_names_it)
 {
 	static const char json[] =
