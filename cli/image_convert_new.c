@@ -187,19 +187,23 @@ static void renew_lease(struct convert_progress *p, const char *what,
 
 /* The image by its digest: the tag may name another by now. */
 static int make_targets(struct pushed_image *i, struct image_target **src,
-			struct image_target **dst, struct error *err)
+			struct image_target **dst, struct convert_result *ret,
+			struct error *err)
 {
 	const struct image_access *a = &i->worker->cfg->access;
 	const char *repo = reply_text(i->told, "repo");
 	AUTO_BUF text = BUF_INIT;
 	int rc;
 
+	*ret = (struct convert_result){ .n_inodes = 0 };
 	if (!registry_host_is_below(repo, i->worker->prefix,
-				    strlen(i->worker->prefix)))
+				    strlen(i->worker->prefix))) {
+		ret->is_at_fault = true;
 		return error_set(err, EINVAL,
 				 "the service named '%.200s', which is not "
 				 "below %s",
 				 repo, i->worker->prefix);
+	}
 	if (buf_printf(&text, "docker://%s", repo) < 0)
 		return error_nomem(err);
 	rc = image_target_new(text.data, a, dst, err);
@@ -208,8 +212,10 @@ static int make_targets(struct pushed_image *i, struct image_target **src,
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = image_target_new(text.data, a, src, err);
-	if (rc == 0 && !(*src)->ref.has_digest)
+	if (rc == 0 && !(*src)->ref.has_digest) {
+		ret->is_at_fault = true;
 		rc = error_set(err, EINVAL, "the service named no digest");
+	}
 	if (rc < 0)
 		return rc;
 	/* Nothing is to be tagged. */
@@ -241,7 +247,7 @@ static int convert_image(struct pushed_image *i, struct convert_result *ret,
 		.sign = &terms,
 		.progress = &i->progress,
 	};
-	int rc = make_targets(i, &src, &dst, err);
+	int rc = make_targets(i, &src, &dst, ret, err);
 
 	if (rc == 0)
 		rc = signer_pattern(c->repository, &dst->ref, pattern, err);
@@ -250,12 +256,6 @@ static int convert_image(struct pushed_image *i, struct convert_result *ret,
 	opt.src_config = src->config;
 	opt.dst_config = dst->config;
 	return image_convert(&src->ref, &dst->ref, &opt, ret, err);
-}
-
-/* Is the image such that it fails always: gone, or nothing that can be converted? */
-static bool is_final(int rc)
-{
-	return rc == -EINVAL || rc == -ENOTSUP || rc == -ENOENT || rc == -ELOOP;
 }
 
 static void print_end(const struct pushed_image *i, const char *end,
@@ -274,17 +274,18 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 				  .told = told,
 				  .begun_ns = clock_now_ns(),
 				  .renewed_ns = clock_now_ns() };
-	struct convert_result result;
+	struct convert_result result = { .n_inodes = 0 };
+	/* An image that is at fault is not tried again. */
 	struct error why = ERROR_INIT;
 	char bytes[PROGRESS_BYTES_MAX];
 	int rc = convert_image(&i, &result, &why);
 
 	if (rc < 0) {
 		text_make_printable(why.msg);
-		print_end(&i, is_final(rc) ? "not converted" : "failed",
+		print_end(&i, result.is_at_fault ? "not converted" : "failed",
 			  why.msg);
-		return say_state(&i, is_final(rc) ? "failed" : "retry", why.msg,
-				 err);
+		return say_state(&i, result.is_at_fault ? "failed" : "retry",
+				 why.msg, err);
 	}
 	progress_format_bytes(result.new_bytes + result.meta_bytes, bytes);
 	print_end(&i, "converted", result.existed ? "before" : bytes);

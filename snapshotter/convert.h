@@ -67,8 +67,9 @@ struct convert_result {
 	uint64_t new_bytes;    /* of packs written */
 	uint64_t old_bytes;    /* of blocks already there, stored size */
 	uint64_t meta_bytes;   /* metadata and map, as stored */
-	bool existed;          /* nothing was done */
-	bool compared;         /* ... but to compare it with the layers */
+	bool is_at_fault; /* the image, for a failure: it fails wherever it is tried */
+	bool existed;  /* nothing was done */
+	bool compared; /* ... but to compare it with the layers */
 };
 
 /* Refuse options that image_convert() refuses whatever SRC is: -EINVAL. Only

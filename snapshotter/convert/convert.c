@@ -93,41 +93,73 @@ static bool is_runnable(const struct oci_image *m)
 		      "application/vnd.docker.container.image.v1+json") == 0;
 }
 
-static int job_read(struct convert_job *j, const char *ref, struct error *err)
+/* The image is at fault: the conversion fails wherever it is tried. */
+static int blame_image(struct convert_result *r, int rc)
 {
-	size_t n = 0;
-	int rc = oci_get_manifest(j->src, ref, &j->manifest, err);
+	r->is_at_fault = rc < 0 && rc != -ENOMEM;
+	return rc;
+}
 
-	if (rc == 0)
-		rc = oci_image_parse(j->manifest.body.data,
-				     j->manifest.body.len, &j->image, err);
-	if (rc == 0 && !is_runnable(&j->image))
-		rc = error_set(err, EINVAL, "it is no image but of type '%s'",
-			       j->image.artifact_type);
-	if (rc == 0)
-		rc = oci_get_blob(j->src, &j->image.config.digest,
-				  j->image.config.size, OCI_CONFIG_MAX,
-				  &j->config, err);
-	if (rc == 0 && j->platform)
+/* A manifest, config or layer that its registry does not have (any more) is missing for
+ * everybody. */
+static int blame_missing(struct convert_result *r, int rc)
+{
+	return rc == -ENOENT ? blame_image(r, rc) : rc;
+}
+
+static int check_config(struct convert_job *j, size_t *ret_n, struct error *err)
+{
+	int rc = 0;
+
+	if (j->platform)
 		rc = oci_config_check_platform(j->config.data, j->config.len,
 					       j->platform, err);
 	if (rc == 0)
 		rc = oci_config_check_linux(j->config.data, j->config.len, err);
 	if (rc == 0)
 		rc = oci_config_diff_ids(j->config.data, j->config.len,
-					 &j->diff_ids, &n, err);
-	if (rc < 0)
-		return rc;
-	if (n == 0 && j->image.n_layers == 0)
+					 &j->diff_ids, ret_n, err);
+	return rc;
+}
+
+static int check_layers(const struct convert_job *j, size_t n_diff_ids,
+			struct error *err)
+{
+	if (n_diff_ids == 0 && j->image.n_layers == 0)
 		return error_set(err, EINVAL,
 				 "it has no layers, so nothing that could be "
 				 "loaded lazily: use it as it is");
-	if (n != j->image.n_layers)
+	if (n_diff_ids != j->image.n_layers)
 		return error_set(err, EINVAL,
 				 "its manifest has %zu layers but its config "
 				 "%zu diff ids",
-				 j->image.n_layers, n);
+				 j->image.n_layers, n_diff_ids);
 	return 0;
+}
+
+static int job_read(struct convert_job *j, const char *ref, struct error *err)
+{
+	size_t n = 0;
+	int rc = blame_missing(j->result, oci_get_manifest(j->src, ref,
+							   &j->manifest, err));
+
+	if (rc < 0)
+		return rc;
+	rc = oci_image_parse(j->manifest.body.data, j->manifest.body.len,
+			     &j->image, err);
+	if (rc == 0 && !is_runnable(&j->image))
+		rc = error_set(err, EINVAL, "it is no image but of type '%s'",
+			       j->image.artifact_type);
+	if (rc < 0)
+		return blame_image(j->result, rc);
+	rc = oci_get_blob(j->src, &j->image.config.digest, j->image.config.size,
+			  OCI_CONFIG_MAX, &j->config, err);
+	if (rc < 0)
+		return blame_missing(j->result, rc);
+	rc = check_config(j, &n, err);
+	if (rc == 0)
+		rc = check_layers(j, n, err);
+	return blame_image(j->result, rc);
 }
 
 static int find_missing(struct convert_job *j, struct error *err)
@@ -440,6 +472,7 @@ static int convert_job(struct convert_job *j, struct error *err)
 		.spool = j->spool,
 		.temp_dir = j->opt->temp_dir,
 		.progress = j->opt->progress,
+		.is_at_fault = &j->result->is_at_fault,
 	};
 	AUTO(span_set) spans = NULL;
 	AUTO(plan) plan = NULL;
@@ -565,14 +598,17 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 	if (platform || !run->opt->platform) {
 		rc = oci_index_find(run->src, m, platform, &d, err);
 		if (rc < 0)
-			return rc;
+			return blame_missing(run->result, rc);
 		digest_format(&d, ref);
 		oci_manifest_fini(m);
 		return convert_one(run, ref, NULL, m, err);
 	}
 	/* Indexes of indexes could make endless work of few bytes. */
 	rc = index_images(run->src, m, &list, &n, err);
-	return rc < 0 ? rc : convert_all(run, m, 0, err);
+	if (rc == -ELOOP || rc == -E2BIG)
+		return blame_image(run->result, rc);
+	return rc < 0 ? blame_missing(run->result, rc)
+		      : convert_all(run, m, 0, err);
 }
 
 /* Does the tag name an index that holds the image?  Then it stays so. */
@@ -597,7 +633,7 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 
 	rc = oci_get_manifest(run->src, oci_ref_name(src, text), &m, err);
 	if (rc < 0)
-		return rc;
+		return blame_missing(run->result, rc);
 	named = m.digest;
 	if (oci_media_type_is_index(m.media_type)) {
 		rc = convert_index(run, &m, err);

@@ -93,6 +93,15 @@ static int use_spool(struct plan_layer *l, struct error *err)
 	return posix_source_new(path, &l->source, err);
 }
 
+/* A layer is at fault, and not the way that it came or the disk. */
+static int blame_layer(const struct plan_config *cfg, int rc)
+{
+	if (cfg->is_at_fault)
+		*cfg->is_at_fault = rc == -EINVAL || rc == -ENOTSUP ||
+				    rc == -ELOOP || rc == -ENOENT;
+	return rc;
+}
+
 static int plan_layer(struct planner *p, size_t i,
 		      const struct plan_config *cfg, struct error *err)
 {
@@ -103,11 +112,11 @@ static int plan_layer(struct planner *p, size_t i,
 		.want_diff_id = true,
 		.spans = cfg->spans,
 	};
-	int rc = layer_type_check(l->blob->media_type, err);
+	int rc = oci_open_blob(cfg->store, &l->blob->digest, l->blob->size,
+			       &l->source, err);
 
-	if (rc == 0)
-		rc = oci_open_blob(cfg->store, &l->blob->digest, l->blob->size,
-				   &l->source, err);
+	if (rc < 0)
+		return blame_layer(cfg, rc);
 	if (rc == 0 && cfg->spool)
 		rc = temp_file(cfg->temp_dir, &l->spool_fd, err);
 	if (rc < 0)
@@ -122,9 +131,10 @@ static int plan_layer(struct planner *p, size_t i,
 	if (rc == 0)
 		rc = layer_open(&in, &p->stream, err);
 	if (rc == 0)
-		rc = tar_walk(p->stream, &p->visitor, err);
+		rc = blame_layer(cfg, tar_walk(p->stream, &p->visitor, err));
 	if (rc == 0)
-		rc = check_diff_id(p->stream, &cfg->diff_ids[i], err);
+		rc = blame_layer(cfg, check_diff_id(p->stream,
+						    &cfg->diff_ids[i], err));
 	if (rc == 0)
 		l->plain_bytes = layer_plain_bytes(p->stream);
 	layer_close(p->stream);
@@ -158,13 +168,20 @@ static int plan_layers(struct plan *p, const struct plan_config *cfg,
 
 	planner.visitor.entry = plan_entry;
 	planner.visitor.came = plan_came;
-	for (size_t i = 0; i < p->n_layers; i++)
+	/* All kinds before any byte. */
+	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
 		planner.total += p->layers[i].blob->size;
+		rc = blame_layer(cfg, layer_type_check(p->layers[i].blob, err));
+		if (rc < 0)
+			rc = wrap_layer(p, i, rc, err);
+	}
 	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
 		rc = plan_layer(&planner, i, cfg, err);
 		if (rc < 0)
 			rc = layer_type_explain(p->layers[i].blob->media_type,
 						p->layers[i].source, rc, err);
+		if (rc == -ENOTSUP)
+			(void)blame_layer(cfg, rc);
 		if (rc < 0)
 			rc = wrap_layer(p, i, rc, err);
 	}

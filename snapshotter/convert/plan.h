@@ -44,6 +44,7 @@ struct plan_config {
 	/* Takes where layers can be entered, and, when they are copied, which bytes
 	 * are whose; borrowed by the plan.  NULL: nobody asks. */
 	struct span_set *spans;
+	bool *is_at_fault; /* set with a failure: the image is; or NULL */
 };
 
 /*
