@@ -525,13 +525,14 @@ static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
 	return error_wrap(err, rc, "prefetch");
 }
 
-/* A prefetch of the hot set alone needs a trace; without one it fails. */
+/* A prefetch of the hot set alone needs a trace; without one it fails.  A prediction is
+ * fetched as far as readers prove it, and here are none. */
 static int check_order(struct node *n, struct image *i, struct error *err)
 {
 	struct prefetch_stats s;
 
 	(void)node_prefetch_stats(n, i, &s);
-	return s.hot_blocks > 0
+	return s.hot_blocks > 0 && !s.is_predicted
 		       ? 0
 		       : error_set(
 				 err, ENOENT,
