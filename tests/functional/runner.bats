@@ -52,6 +52,8 @@ last_line() { echo "${lines[-1]}"; }
 	CI=true run -1 run_tests
 	[ "$(last_line)" = '1 passed, 2 failed, 0 skipped' ]
 	[ "$(ran 123)" = 3 ]
+	# Where it failed, as bats says it of what setup_suite.bash makes of its library.
+	[[ $output == *"from function \`fails_in' in file "*"sample.bats, line 3,"*"in test file "*"sample.bats, line 5)"*"fails_in '13'"* ]]
 	run ! grep '^flaky: ' <<<"$output"
 }
 
