@@ -296,5 +296,5 @@ starts_are_listed()
 	grep -q '<a href="#checkpoints/1">checkpoints</a>' "$W/start"
 	browse "$U/#checkpoints/99" >"$W/none"
 	grep -q 'there is no such start' "$W/none"
-	run ! grep -i 'content security policy' "$W/chromium.err"
+	run ! grep -i 'content security policy' "$W/browser/said"
 }

@@ -492,5 +492,5 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	# An address that is none of a text, either.
 	browse "$U/#hot/%" >"$W/none"
 	grep -q 'there is no such view' "$W/none"
-	run ! grep -i 'content security policy' "$W/chromium.err"
+	run ! grep -i 'content security policy' "$W/browser/said"
 }

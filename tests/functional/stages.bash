@@ -26,6 +26,7 @@ teardown()
 {
 	local p
 
+	[ -z "${browser-}" ] || { kill "$browser" && wait "$browser" || :; }
 	for p in "${services[@]}"; do
 		kill -KILL "$p" 2>/dev/null || :
 	done
@@ -34,10 +35,19 @@ teardown()
 }
 
 # The page as a browser has it when all requests are answered; all of it is in sight.
-browse() { # ADDRESS [OPTION...]
-	chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
-		--user-data-dir="$W/chromium" --virtual-time-budget=20000 --window-size=1280,6000 \
-		--dump-dom "${@:2}" "$1" 2>"$W/chromium.err"
+browse() # ADDRESS [dark|light]
+{
+	[ -p "$W/browser/ask" ] || begin_browser
+	printf '%s\t%s\n' "$1" "${2-}" | timeout 150 tee "$W/browser/ask" >/dev/null
+	timeout 150 cat "$W/browser/answer"
+}
+
+begin_browser()
+{
+	mkdir "$W/browser"
+	mkfifo "$W/browser/ask" "$W/browser/answer"
+	python3 "$BATS_TEST_DIRNAME/browser.py" "$W/browser" >&2 3>&- &
+	browser=$!
 }
 
 # The time that a page has is virtual: where processors are short it may be over before the

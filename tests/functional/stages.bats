@@ -517,13 +517,13 @@ has_charts() { # ADDRESS FILE
 	wait_for page_shows "$U/$(grep -oE '#start/[0-9]+">team/now' "$W/list" | cut -d'"' -f1)" \
 		"$W/now" '<h2>team/now, attempt 0</h2>'
 	run ! grep -q 'in all</li>' "$W/now"
-	run ! grep -i 'content security policy' "$W/chromium.err"
+	run ! grep -i 'content security policy' "$W/browser/said"
 }
 
 # As of page_shows(): there may be no verdict yet.
 are_judged() # THEME
 {
-	browse "file://$W/charts.html" "--blink-settings=preferredColorScheme=$1" >"$W/charts"
+	browse "file://$W/charts.html" "$1" >"$W/charts"
 	grep -q 'id="told"' "$W/charts"
 }
 
@@ -533,7 +533,7 @@ are_judged() # THEME
 	ask "$U/"
 	sed "s|<meta|<base href=\"$U/\"><meta|; /<\/body>/e cat '$BATS_TEST_DIRNAME/charts.html'" \
 		"$O" >"$W/charts.html"
-	for theme in 0 1; do # dark, light
+	for theme in dark light; do
 		wait_for are_judged "$theme"
 		sed -n '/id="told"/,$ { s/.*id="told">//; p }' "$W/charts" >&2
 		grep -q '<pre id="told">as wanted: [1-9][0-9]*</pre>' "$W/charts"
