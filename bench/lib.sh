@@ -223,14 +223,17 @@ median_of() { # numbers on stdin
 		printf "%.6g\n", m }'
 }
 
+# Before the first sample (--goals) no program is started to find none.
+has_samples() { [[ -s $W/samples ]]; }
+
 values() { # SERIES VARIANT
 	awk -F'\t' -v s="$1" -v v="$2" '$1 == s && $2 == v {print $3}' \
 		"$W/samples"
 }
 
-median() { values "$1" "$2" | median_of; }
+median() { ! has_samples || values "$1" "$2" | median_of; }
 
-has_sample() { [[ $(values "$1" "$2") ]]; }
+has_sample() { has_samples && [[ $(values "$1" "$2") ]]; }
 
 # A's value and B's value in the same round, for each round that has both.
 pairs() { # SERIES A B
@@ -246,12 +249,12 @@ pairs() { # SERIES A B
 	}' "$W/samples"
 }
 
-ratios() { pairs "$@" | awk '$2 > 0 { print $1 / $2 }'; } # SERIES A B
+ratios() { ! has_samples || pairs "$@" | awk '$2 > 0 { print $1 / $2 }'; } # SERIES A B
 
-median_ratio() { ratios "$@" | median_of; } # SERIES A B
+median_ratio() { ! has_samples || ratios "$@" | median_of; } # SERIES A B
 
 # How much more A is than B.
-median_over() { pairs "$@" | awk '{ print $1 - $2 }' | median_of; } # SERIES A B
+median_over() { ! has_samples || pairs "$@" | awk '{ print $1 - $2 }' | median_of; } # SERIES A B
 
 calc() { awk "BEGIN {printf \"%.6g\", ($*)}"; }
 
