@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# A store of checkpoint files as a folder, in a directory, in a bucket and in HDFS, used
-# as programs use folders.
+# A store of checkpoint files as a folder, in a directory and in a bucket, used as programs
+# use folders; in HDFS: store-hdfs.bats.
 
 bats_require_minimum_version 1.5.0
 load ../noise.bash
@@ -14,93 +14,11 @@ setup_file()
 {
 	export F=$BATS_FILE_TMPDIR S3
 	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
-	make_checkpoint "$F/in"
-	# Enough for eight columns, of what is copied again and again.
-	mkdir "$F/few"
-	head -c 70000001 "$F/in/model.pt" >"$F/few/model.pt"
-	chmod 640 "$F/few/model.pt"
-	touch -r "$F/in/model.pt" "$F/few/model.pt"
-	cp "$F"/in/{optimizer.pt,config.json,done} "$F/few"
-}
-
-teardown_file()
-{
-	[ ! -e "$F/hdfs.env" ] || . "$F/hdfs.env"
-	stop_servers
+	make_folders
 }
 
 setup() { begin_mounts; }
 teardown() { end_mounts; }
-
-# Name and data nodes take a minute to start: the first test that wants them starts
-# them for all, tests beside it wait for that, and each has its folder.
-name_node()
-{
-	export no_proxy='*'
-	exec 9>"$F/hdfs.lock"
-	flock -w 900 9
-	if [ ! -e "$F/hdfs.env" ]; then
-		HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
-		rm -rf "$F/hdfs" # of a start that failed
-		hdfs_server "$F/hdfs" 2
-		declare -p NAMENODE PIDS | sed 's/^declare -\S* //' >"$F/hdfs.env"
-	fi
-	exec 9>&-
-	. "$F/hdfs.env"
-	PIDS=()
-	STORE="hdfs://$NAMENODE/$BATS_TEST_NUMBER?user=root"
-}
-
-# All that users of folders do, in the mount; STORE is any.
-use_as_folder()
-{
-	mkdir "$M/step-1"
-	dd if="$F/few/model.pt" of="$M/step-1/model.pt" bs=300k status=none
-	cmp "$M/step-1/model.pt" "$F/few/model.pt"
-	[ "$(ckpt stat step-1/model.pt | jq -c '[.layout, .columns, .size]')" = \
-		'["striped",8,70000001]' ]
-
-	cp -a "$F/few" "$M/copy"
-	diff -r "$F/few" "$M/copy"
-	[ "$(stat -c '%a %y' "$M/copy/model.pt")" = \
-		"$(stat -c '%a %y' "$F/few/model.pt")" ]
-	[ "$(ckpt stat copy/config.json | jq -r .layout)" = plain ]
-
-	tar cf "$M/a.tar" -C "$F" few
-	mkdir "$M/untar"
-	tar xf "$M/a.tar" -C "$M/untar"
-	diff -r "$F/few" "$M/untar/few"
-
-	# Rename over, small over large and large over small.
-	cp "$F/few/config.json" "$M/x.tmp"
-	mv "$M/x.tmp" "$M/step-1/model.pt"
-	cmp "$M/step-1/model.pt" "$F/few/config.json"
-	cp "$F/few/optimizer.pt" "$M/x.tmp"
-	mv "$M/x.tmp" "$M/step-1/model.pt"
-	cmp "$M/step-1/model.pt" "$F/few/optimizer.pt"
-	[ ! -e "$M/x.tmp" ]
-
-	# Folders, as trainers do that save to a temporary one.
-	mkdir "$M/target" "$M/other"
-	cp -r "$F/few" "$M/step-2.tmp"
-	mkdir "$M/step-2.tmp/empty"
-	mv -T "$M/step-2.tmp" "$M/target"
-	rmdir "$M/target/empty"
-	diff -r "$F/few" "$M/target"
-	[ ! -e "$M/step-2.tmp" ]
-	run mv -T "$M/other" "$M/target"
-	[[ $output == *"not empty"* ]]
-	rm -r "$M/target" "$M/other"
-
-	run rmdir "$M/step-1"
-	[[ $output == *"not empty"* ]]
-	rm "$M/step-1/model.pt"
-	[ -z "$(ls "$M/step-1")" ]
-	rmdir "$M/step-1"
-	[ ! -e "$M/step-1" ]
-	rm -r "$M/copy" "$M/untar" "$M/a.tar"
-	[ -z "$(ls "$M")" ]
-}
 
 @test "a directory is used as a folder: dd, cp -a, tar, mv, rm" {
 	mount_store
@@ -108,12 +26,6 @@ use_as_folder()
 	umount_store
 	ckpt gc --older=0s
 	[ "$(find "$W/store" -type f -not -path '*/.bootseer/lock/*')" = "" ]
-}
-
-nothing_is_left()
-{
-	ckpt gc --older=0s >&2
-	[ "$(ckpt gc --older=0s --dry-run)" = '0 objects, 0 B would be removed' ]
 }
 
 @test "a mount of a job says when it was opened, to whoever follows events" {
@@ -157,15 +69,7 @@ nothing_is_left()
 	use_as_folder
 	umount_store
 	# What is as young as the server's clock tells times apart stays for now.
-	wait_for nothing_is_left
-}
-
-@test "a folder of HDFS is used as a folder: dd, cp -a, tar, mv, rm" {
-	name_node
-	mount_store
-	use_as_folder
-	umount_store
-	wait_for nothing_is_left
+	wait_for gc_finds_nothing
 }
 
 @test "what is in the store already is there, and others see what is written" {
@@ -311,7 +215,7 @@ nothing_is_left()
 	import mmap, sys
 	a = open(sys.argv[1], "rb"); b = open(sys.argv[2], "rb").read()
 	m = mmap.mmap(a.fileno(), 0, prot=mmap.PROT_READ)
-	for at in (149999000, 77777777, 0, 3 << 20, 100 << 20):
+	for at in (69999000, 37777777, 0, 3 << 20, 60 << 20):
 	    assert m[at:at + 1000] == b[at:at + 1000], at
 	assert m[:len(b)] == b
 	END
@@ -345,67 +249,8 @@ nothing_is_left()
 	ckpt verify
 }
 
-remove_while_open()
-{
-	mount_store
-	cp "$F/in/model.pt" "$M/f"
-	cp "$F/in/shard/rank-0.pt" "$M/g"
-	exec 7<"$M/f" 8<"$M/g"
-	rm "$M/f"
-	cp "$F/in/config.json" "$M/new"
-	mv "$M/new" "$M/g"
-	cmp - "$F/in/model.pt" <&7
-	cmp - "$F/in/shard/rank-0.pt" <&8
-	cmp "$M/g" "$F/in/config.json"
-	[ ! -e "$M/f" ]
-	exec 7<&- 8<&-
-	# One that is written has its name no more, and is not seen again.
-	exec 7>"$M/h"
-	cat "$F/in/optimizer.pt" >&7
-	rm "$M/h"
-	exec 7>&-
-	[ ! -e "$M/h" ]
-	[ "$(ls "$M")" = g ]
-	umount_store
-}
-
 @test "a file that is removed or replaced stays with those who have it open" {
 	remove_while_open
-}
-
-@test "so it does in HDFS" {
-	name_node
-	remove_while_open
-}
-
-# The name node gets the request that stores the file when the process that sent it is dead,
-# and its successor has removed the file.
-@test "what a killed process had sent to HDFS does not bring a file back" {
-	local pid victim failed=0
-
-	name_node
-	fault_proxy "$NAMENODE" "$W"
-	STORE=${STORE/$NAMENODE/$PROXY}
-	mount_store
-	printf before >"$M/f"
-	fault match='^PUT /webhdfs.*RENAME.*/f&' kind=late
-	cp "$F/in/config.json" "$M/f" 2>"$W/said" 3>&- &
-	victim=$!
-	wait_for proxied 'RENAME.* late late$'
-	pid=$(figure pid)
-	kill -9 "$pid"
-	wait "$victim" || failed=$?
-	[ "$failed" = 1 ]
-	[ "$(cat "$M/f")" = before ]
-	rm "$M/f"
-	curl -sf -d '' "http://$PROXY/go"
-	wait_for proxied 'RENAME.* [0-9]+ late$'
-	run -1 cat "$M/f"
-	run -1 ckpt stat f
-	cp "$F/in/config.json" "$M/g"
-	cmp "$M/g" "$F/in/config.json"
-	umount_store
-	[ "$(ckpt ls)" = g ]
 }
 
 @test "files that are open keep it from being unmounted" {
@@ -835,38 +680,7 @@ os._exit(int(sys.argv[1]) % 2)' "$i" >"$M/f" || [ $((i % 2)) = 1 ]
 	umount_store
 }
 
-is_writing()
-{
-	[ "$(figure bytes_written)" -gt 60000000 ]
-}
-
-kill_writer()
-{
-	local pid
-
-	mount_store
-	cp "$F/in/optimizer.pt" "$M/f"
-	mkfifo "$W/fifo"
-	dd of="$M/f" if="$W/fifo" bs=64k status=none 3>&- &
-	pid=$!
-	exec 7>"$W/fifo"
-	head -c 70000000 "$F/in/model.pt" >&7
-	wait_for is_writing
-	kill -9 "$pid"
-	wait "$pid" || :
-	exec 7>&-
-	cmp "$M/f" "$F/in/optimizer.pt"
-	umount_store
-	ckpt cp :f "$W/back"
-	cmp "$W/back" "$F/in/optimizer.pt"
-}
-
 @test "a program that is killed while it writes leaves the file before" {
-	kill_writer
-}
-
-@test "so does one that writes to HDFS" {
-	name_node
 	kill_writer
 }
 
@@ -1016,7 +830,7 @@ is_state() # FILE PATTERN
 	direct=$STORE
 	fault_proxy "$AT" "$W"
 	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
-	mount_store --close=buffered
+	mount_store --close=buffered --memory=256M
 	cp "$F/in/config.json" "$M/old"
 	sync "$M/old"
 	is_state "$M/old" durable
@@ -1174,54 +988,7 @@ is_settled()
 	umount_store
 }
 
-is_restarted()
-{
-	[ "$(figure restarted)" = true ]
-}
-
-# Is it FILE's bytes from there on?  The file by its name: a process substitution would
-# have what this shell has open of the mount, and may outlive the command.
-is_rest() # FILE OFFSET [BYTES]
-{
-	cmp -i "0:$2" ${3:+-n "$3"} - "$1"
-}
-
-kill_mount()
-{
-	mount_store
-	grep -qx 512 "/sys/class/bdi/$(mountpoint -d "$M")/read_ahead_kb"
-	cp "$F/in/model.pt" "$M/f"
-	cp "$F/in/config.json" "$M/old"
-	mkdir "$M/d"
-	cp "$F/in/config.json" "$M/d/x"
-	cd "$M/d"
-	exec 7<"$M/f" 8<>"$M/old"
-	head -c 1000000 <&7 | cmp -n 1000000 - "$F/in/model.pt"
-	echo lost >&8
-	kill -9 "$(figure pid)"
-	wait_for is_restarted
-	is_rest "$F/in/model.pt" 1000000 <&7
-	cmp x "$F/in/config.json"
-	exec 7<&-
-	# It is told that it was lost.
-	run bash -c 'echo more >&8'
-	[ "$status" != 0 ]
-	run -1 python3 -c 'import os; os.ftruncate(8, 3)'
-	[[ $output == *"Input/output error"* ]]
-	exec 8>&-
-	cmp "$M/old" "$F/in/config.json"
-	cp "$F/in/optimizer.pt" y
-	cmp y "$F/in/optimizer.pt"
-	cd /
-	umount_store
-}
-
 @test "a mount whose process is killed goes on: its readers, and the files before" {
-	kill_mount
-}
-
-@test "so does a mount of HDFS" {
-	name_node
 	kill_mount
 }
 
@@ -1253,7 +1020,7 @@ keep_versions() # whether readers of files that are replaced here go on
 	ckpt cp "$F/in/shard/rank-0.pt" :elsewhere
 	for fd in 5 6 7; do
 		expect_rest $fd
-		[ "$(stat -c %s "$W/rest")" = 149000001 ]
+		[ "$(stat -c %s "$W/rest")" = 69000001 ]
 	done
 	# Of what another node has replaced nobody here knows the old manifest.
 	expect_rest 8
@@ -1718,12 +1485,12 @@ metric() # NAME
 	mount_store
 	cp "$F/in/model.pt" "$M/f"
 	cat "$M/f" "$M/f" >/dev/null
-	[ "$(metric save_bytes_total)" = 150000001 ]
-	[ "$(metric load_bytes_total)" -ge 150000001 ]
+	[ "$(metric save_bytes_total)" = 70000001 ]
+	[ "$(metric load_bytes_total)" -ge 70000001 ]
 	[[ $(metric save_seconds_total) =~ ^[0-9]+\.[0-9]{9}$ ]]
 	[ "$(metric save_seconds_total)" != 0.000000000 ]
 	[ "$(metric commits_total)" = 1 ]
-	[ "$(metric store_write_seconds_count)" -ge 36 ]
+	[ "$(metric store_write_seconds_count)" -ge 17 ]
 	[ "$(metric 'store_write_seconds_bucket{le="+Inf"}')" = \
 		"$(metric store_write_seconds_count)" ]
 	[ "$(metric store_name_seconds_count)" -gt 0 ]

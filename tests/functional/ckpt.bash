@@ -16,12 +16,13 @@ ckpt() # COMMAND [-OPTION...] [ARGUMENT...]: with STORE
 	"$bootseer" ckpt "$command" "${options[@]}" "$STORE" "$@"
 }
 
-# A folder like a checkpoint's: large files, a small one, an empty one.
+# A folder like a checkpoint's: a file of eight columns, one that is larger than what a mount
+# keeps staged, small ones, an empty one.
 make_checkpoint() # FOLDER
 {
 	mkdir -p "$1/shard"
-	noise 150000001 21 >"$1/model.pt"
-	noise 70000000 22 >"$1/shard/rank-0.pt"
+	noise 70000001 21 >"$1/model.pt"
+	noise 40000000 22 >"$1/shard/rank-0.pt"
 	noise 5000000 23 >"$1/optimizer.pt"
 	echo '{"step": 100}' >"$1/config.json"
 	: >"$1/done"
@@ -34,7 +35,7 @@ round_trip() # FOLDER WORK
 {
 	ckpt cp -r "$1" :run/step-100
 	[ "$(ckpt stat run/step-100/model.pt | jq -c '[.layout, .columns, .size]')" = \
-		'["striped",8,150000001]' ]
+		'["striped",8,70000001]' ]
 	[ "$(ckpt stat run/step-100/optimizer.pt | jq -r .columns)" = 1 ]
 	[ "$(ckpt stat run/step-100/config.json | jq -r .layout)" = plain ]
 	[ "$(ckpt ls run/step-100 | tr '\n' ' ')" = \

@@ -8,9 +8,11 @@ load ../noise.bash
 load ../wait.bash
 load stores.bash
 load ckpt.bash
+load ckpt-mounts.bash
 load ckpt-steps.bash
 
-# The servers take a minute to start, so all tests share them, each in its folder.
+# The servers take a minute to start, and much of what they cost is that: all tests of HDFS
+# share them, each in its folder.
 setup_file()
 {
 	export F=$BATS_FILE_TMPDIR HDFS HTTPFS NAMENODE HTTPFS_AT SERVERS
@@ -23,6 +25,7 @@ setup_file()
 	noise 70000000 1 >"$F/big"
 	noise 100000 2 >"$F/small"
 	make_step_files
+	make_folders
 }
 
 teardown_file()
@@ -38,9 +41,17 @@ setup()
 	PROXY=
 }
 
+# A test's mount ends before its proxy.
 teardown()
 {
-	stop_servers
+	end_mounts
+}
+
+# A mount of the test's own folder of HDFS.
+begin_hdfs_mount()
+{
+	begin_mounts
+	STORE="hdfs://$NAMENODE/$ME?user=root"
 }
 
 store() # COMMAND...
@@ -247,11 +258,63 @@ hdfs_files() # FOLDER
 
 @test "checkpoint files go in and come back, large ones striped" {
 	STORE="hdfs://$NAMENODE/$ME?user=root"
-	make_checkpoint "$W/in"
-	round_trip "$W/in" "$W"
+	round_trip "$F/in" "$W"
 }
 
 @test "a checkpoint file is old or new at each request of its writer" {
 	STORE="hdfs://$NAMENODE/$ME?user=root"
 	killed_at_each_step striped other-striped 3
+}
+
+@test "a folder of HDFS is used as a folder: dd, cp -a, tar, mv, rm" {
+	begin_hdfs_mount
+	mount_store
+	use_as_folder
+	umount_store
+	wait_for gc_finds_nothing
+}
+
+@test "a file on a mount that is removed or replaced stays with those who have it open" {
+	begin_hdfs_mount
+	remove_while_open
+}
+
+# The name node gets the request that stores the file when the process that sent it is dead,
+# and its successor has removed the file.
+@test "what a killed process had sent to HDFS does not bring a file back" {
+	local pid victim failed=0
+
+	begin_hdfs_mount
+	fault_proxy "$NAMENODE" "$W"
+	STORE=${STORE/$NAMENODE/$PROXY}
+	mount_store
+	printf before >"$M/f"
+	fault match='^PUT /webhdfs.*RENAME.*/f&' kind=late
+	cp "$F/in/config.json" "$M/f" 2>"$W/said" 3>&- &
+	victim=$!
+	wait_for proxied 'RENAME.* late late$'
+	pid=$(figure pid)
+	kill -9 "$pid"
+	wait "$victim" || failed=$?
+	[ "$failed" = 1 ]
+	[ "$(cat "$M/f")" = before ]
+	rm "$M/f"
+	curl -sf -d '' "http://$PROXY/go"
+	wait_for proxied 'RENAME.* [0-9]+ late$'
+	run -1 cat "$M/f"
+	run -1 ckpt stat f
+	cp "$F/in/config.json" "$M/g"
+	cmp "$M/g" "$F/in/config.json"
+	umount_store
+	[ "$(ckpt ls)" = g ]
+}
+
+@test "a program that is killed while it writes to a mount leaves the file before" {
+	begin_hdfs_mount
+	kill_writer
+}
+
+@test "a mount whose process is killed goes on: its readers, and the files before" {
+	begin_hdfs_mount
+	kill_mount
 }
