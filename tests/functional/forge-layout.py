@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What whoever may push can do to the artifact of an image.
 
-forge-layout.py image DIR CASE     the image of 'make-image.py DIR good', but for
-                                     one thing; 'image list' names the cases
+forge-layout.py image DIR CASE [KEPT]
+                                     the image of 'make-image.py DIR good', but for
+                                     one thing; 'image list' names the cases; KEPT is a
+                                     folder for the layers below, which they share
 forge-layout.py graft LAYOUT TO FROM
                                      give the image with the tag TO the artifact of
                                      the image FROM, as if it were its own
@@ -24,6 +26,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -66,19 +69,34 @@ CASES = {
 }
 
 
-def image(path, case):
+def image(path, case, kept=None):
     """As make-image.py's 'good', with a layer more."""
+    if case == "whiteouts-ignored" or not kept:
+        layout = below(path, case)
+    else:
+        if not os.path.exists(kept):
+            below(kept, case)
+        shutil.copytree(kept, path)
+        layout = make.Layout(path)
+        with open(path + "/below") as f:
+            layout.layers, layout.diff_ids = json.load(f)
+    if case in CASES:
+        t = make.Tar()
+        CASES[case](t)
+        layout.layer(t.bytes())
+    layout.finish()
+
+
+def below(path, case):
     layout = make.Layout(path)
     layout.layer(make.base_layer(1))
     if case != "whiteouts-ignored":
         layout.layer(make.upper_layer(), kind="zstd")
     layout.layer(make.sparse_layer("1", "--format=gnu"), kind="")
     layout.layer(make.sparse_layer("2", "--format=posix"))
-    if case in CASES:
-        t = make.Tar()
-        CASES[case](t)
-        layout.layer(t.bytes())
-    layout.finish()
+    with open(path + "/below", "w") as f:
+        json.dump((layout.layers, layout.diff_ids), f)
+    return layout
 
 
 class Store:
@@ -272,8 +290,8 @@ def packs(path, tag):
 def main(args):
     if args[:1] == ["image"] and args[1:] == ["list"]:
         print("\n".join([*CASES, "whiteouts-ignored"]))
-    elif args[:1] == ["image"] and len(args) == 3:
-        image(args[1], args[2])
+    elif args[:1] == ["image"] and len(args) in (3, 4):
+        image(*args[1:])
     elif args[:1] == ["graft"] and len(args) == 4:
         graft(*args[1:])
     elif args[:1] == ["drop"] and len(args) == 2:

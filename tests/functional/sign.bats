@@ -239,7 +239,7 @@ refused() # WORDS TRUST-CHECK-ARGUMENTS...
 	bootseer image check --against-layers "oci:$W/first:good"
 	while read -r case; do
 		rm -rf "$W/out" "$W/evil"
-		"$HERE/forge-layout.py" image "$W/evil" "$case"
+		"$HERE/forge-layout.py" image "$W/evil" "$case" "$W/below"
 		cp -r "$W/first" "$W/out"
 		convert "oci:$W/evil:latest" "oci:$W/out:evil"
 		forged=$("$HERE/forge-layout.py" graft "$W/out" good evil)
