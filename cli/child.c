@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -56,15 +57,52 @@ static int set_files(posix_spawn_file_actions_t *f, int in, int out, int errors)
 	return rc;
 }
 
-int child_start_with(char *const argv[], int in, int out, int errors,
-		     pid_t *ret, struct error *err)
+static bool has_variable(char *const *env, const char *variable)
+{
+	size_t n = strcspn(variable, "=");
+
+	for (; env && *env; env++)
+		if (strncmp(*env, variable, n) == 0 && (*env)[n] == '=')
+			return true;
+	return false;
+}
+
+static size_t count_variables(char *const *env)
+{
+	size_t n = 0;
+
+	while (env && env[n])
+		n++;
+	return n;
+}
+
+/* This process's variables, and `env` in the place of those of the same name.  The list is the
+ * caller's, its texts are not; NULL: no memory. */
+static char **merge_variables(char *const *env)
 {
 	extern char **environ;
+	char **all = calloc(count_variables(environ) + count_variables(env) + 1,
+			    sizeof(*all));
+	size_t n = 0;
+
+	for (char **v = environ; all && v && *v; v++)
+		if (!has_variable(env, *v))
+			all[n++] = *v;
+	for (; all && env && *env; env++)
+		if (!has_variable(env + 1, *env))
+			all[n++] = *env;
+	return all;
+}
+
+static int start_program(char *const argv[], char *const env[], int in, int out,
+			 int errors, pid_t *ret, struct error *err)
+{
+	AUTO_FREE char **all = merge_variables(env);
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
 	int rc;
 
-	if (posix_spawn_file_actions_init(&files) != 0)
+	if (!all || posix_spawn_file_actions_init(&files) != 0)
 		return error_nomem(err);
 	if (posix_spawnattr_init(&attributes) != 0) {
 		(void)posix_spawn_file_actions_destroy(&files);
@@ -74,13 +112,18 @@ int child_start_with(char *const argv[], int in, int out, int errors,
 	if (rc == 0)
 		rc = set_attributes(&attributes);
 	if (rc == 0)
-		rc = posix_spawnp(ret, argv[0], &files, &attributes, argv,
-				  environ);
+		rc = posix_spawnp(ret, argv[0], &files, &attributes, argv, all);
 	(void)posix_spawnattr_destroy(&attributes);
 	(void)posix_spawn_file_actions_destroy(&files);
 	return rc ? error_set(err, rc, "run %s: %s%s", argv[0], strerror(rc),
 			      rc == ENOENT ? ": install it, or mend PATH" : "")
 		  : 0;
+}
+
+int child_start_with(char *const argv[], int in, int out, int errors,
+		     pid_t *ret, struct error *err)
+{
+	return start_program(argv, NULL, in, out, errors, ret, err);
 }
 
 int child_start(char *const argv[], int out, int errors, pid_t *ret,
@@ -121,9 +164,9 @@ static int follow_child(int pidfd, int in, int64_t deadline, struct buf *ret)
 	}
 }
 
-int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
-		       int64_t timeout_ms, struct buf *ret, int *ret_status,
-		       struct error *err)
+static int capture_program(char *const argv[], char *const env[], int stdin_fd,
+			   int stdout_fd, int64_t timeout_ms, struct buf *ret,
+			   int *ret_status, struct error *err)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
 	AUTO_CLOSE int in = -1;
@@ -138,8 +181,8 @@ int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
 	out = ends[1];
 	if (fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
-	rc = child_start_with(argv, stdin_fd, stdout_fd < 0 ? out : stdout_fd,
-			      out, &pid, err);
+	rc = start_program(argv, env, stdin_fd, stdout_fd < 0 ? out : stdout_fd,
+			   out, &pid, err);
 	if (rc < 0)
 		return rc;
 	(void)close(steal_fd(&out));
@@ -157,6 +200,14 @@ int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
 	*ret_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 					  : WEXITSTATUS(status);
 	return 0;
+}
+
+int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
+		       int64_t timeout_ms, struct buf *ret, int *ret_status,
+		       struct error *err)
+{
+	return capture_program(argv, NULL, stdin_fd, stdout_fd, timeout_ms, ret,
+			       ret_status, err);
 }
 
 int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
@@ -211,9 +262,9 @@ static int read_output(int fd, size_t len, struct buf *ret, struct error *err)
 	return 0;
 }
 
-int child_read_output(char *const argv[], int in, size_t limit,
-		      int64_t timeout_ms, struct buf *ret, struct buf *said,
-		      int *ret_status, struct error *err)
+int child_read_output(char *const argv[], char *const env[], int in,
+		      size_t limit, int64_t timeout_ms, struct buf *ret,
+		      struct buf *said, int *ret_status, struct error *err)
 {
 	AUTO_CLOSE int out = open_output(limit, err);
 	off_t len;
@@ -221,8 +272,8 @@ int child_read_output(char *const argv[], int in, size_t limit,
 
 	if (out < 0)
 		return out;
-	rc = child_capture_with(argv, in, out, timeout_ms, said, ret_status,
-				err);
+	rc = capture_program(argv, env, in, out, timeout_ms, said, ret_status,
+			     err);
 	if (rc < 0)
 		return rc;
 	/* The child wrote from the beginning, by the same open file. */

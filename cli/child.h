@@ -47,10 +47,13 @@ const char *child_last_line(struct buf *said);
 /*
  * Run `argv` as child_capture() does, with `in` as its input (-1: none), and append what
  * it prints on stdout to `ret`, which may be NULL; what it prints on stderr goes to `said`.
+ * `env` has variables "NAME=VALUE" up to a NULL, which the program gets beside those of this
+ * process, in whose place they stand; of two of one name the last holds.  NULL: none.
  * -EFBIG: it prints more than `limit` bytes.
  */
-int child_read_output(char *const argv[], int in, size_t limit,
-		      int64_t timeout_ms, struct buf *ret, struct buf *said,
-		      int *ret_status, struct error *err) MUST_CHECK;
+int child_read_output(char *const argv[], char *const env[], int in,
+		      size_t limit, int64_t timeout_ms, struct buf *ret,
+		      struct buf *said, int *ret_status,
+		      struct error *err) MUST_CHECK;
 
 #endif

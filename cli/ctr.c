@@ -33,7 +33,7 @@ int ctr_run(const struct ctr_target *at, const char *const words[], int in,
 	}
 	for (size_t i = 0; words[i] && n + 1 < ARRAY_SIZE(argv); i++)
 		argv[n++] = words[i];
-	rc = child_read_output((char *const *)(uintptr_t)argv, in, limit,
+	rc = child_read_output((char *const *)(uintptr_t)argv, NULL, in, limit,
 			       timeout_ms, ret, &said, &status, err);
 	if (rc < 0)
 		return rc;

@@ -37,6 +37,8 @@ static int run_sacct(uint64_t days, struct buf *ret, struct error *err)
 {
 	AUTO_BUF said = { .limit = ERRORS_MAX };
 	char delimiter[64], since[64];
+	/* Local times have an hour twice when the clocks are put back. */
+	char *env[] = { (char[]){ "SLURM_TIME_FORMAT=%s" }, NULL };
 	char *argv[] = { (char[]){ "sacct" },
 			 (char[]){ "--allusers" },
 			 (char[]){ "--allocations" },
@@ -53,11 +55,8 @@ static int run_sacct(uint64_t days, struct buf *ret, struct error *err)
 		       (unsigned long long)days);
 	if (rc < 0)
 		return rc;
-	/* Local times have an hour twice when the clocks are put back. */
-	if (setenv("SLURM_TIME_FORMAT", "%s", 1) < 0)
-		return error_nomem(err);
-	rc = child_read_output(argv, -1, OPS_TEXT_MAX, SACCT_TIMEOUT_MS, ret,
-			       &said, &status, err);
+	rc = child_read_output(argv, env, -1, OPS_TEXT_MAX, SACCT_TIMEOUT_MS,
+			       ret, &said, &status, err);
 	if (rc == -ENOENT)
 		return error_set(err, ENOENT,
 				 "no sacct here: run it on a node of Slurm as "
@@ -67,14 +66,39 @@ static int run_sacct(uint64_t days, struct buf *ret, struct error *err)
 	return rc;
 }
 
+static int run_sacctmgr(uint64_t days, struct buf *ret, struct error *err)
+{
+	AUTO_BUF said = { .limit = ERRORS_MAX };
+	char since[64];
+	char *env[] = { (char[]){ "SLURM_TIME_FORMAT=%s" }, NULL };
+	char *argv[] = { (char[]){ "sacctmgr" },
+			 (char[]){ "--parsable2" },
+			 (char[]){ "--noheader" },
+			 (char[]){ "show" },
+			 (char[]){ "event" },
+			 since,
+			 (char[]){ "format=" OPS_DRAIN_COLUMNS },
+			 NULL };
+	int status = 0, rc;
+
+	(void)snprintf(since, sizeof(since), "start=now-%lludays",
+		       (unsigned long long)days);
+	rc = child_read_output(argv, env, -1, OPS_TEXT_MAX, SACCT_TIMEOUT_MS,
+			       ret, &said, &status, err);
+	if (rc == 0 && status != 0)
+		rc = error_set(err, EIO, "sacctmgr: %s",
+			       child_last_line(&said));
+	return rc;
+}
+
 /* Most of the nodes, so that no two of the jobs ran at once. */
 static uint32_t choose_nodes(const struct ops_set *s, uint64_t said)
 {
 	return said ? (uint32_t)said : (uint32_t)(s->n_nodes / 2 + 1);
 }
 
-int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
-		  struct ops_rule *rule, struct error *err)
+static int read_slurm_jobs(const struct ops_config *c, struct ops_set **ret,
+			   struct error *err)
 {
 	AUTO_BUF text = { .limit = OPS_TEXT_MAX };
 	int64_t now_s = time(NULL);
@@ -87,12 +111,48 @@ int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 		now_s = st.st_mtime;
 	if (rc == 0)
 		rc = ops_read_sacct(&text, now_s, ret, err);
+	return rc < 0 && c->sacct ? error_wrap(err, rc, "%s", c->sacct) : rc;
+}
+
+static bool is_of_kubernetes(const struct ops_config *c)
+{
+	return c->kubernetes || c->kubeconfig || c->kube_objects;
+}
+
+int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
+		  struct ops_rule *rule, struct error *err)
+{
+	int rc = is_of_kubernetes(c) ? ops_read_kube_jobs(c, ret, err)
+				     : read_slurm_jobs(c, ret, err);
+
 	if (rc < 0)
-		return c->sacct ? error_wrap(err, rc, "%s", c->sacct) : rc;
+		return rc;
 	*rule = (struct ops_rule){ .nodes_min = choose_nodes(*ret, c->nodes),
 				   .trained_s = c->trained_ns / NS_PER_S,
 				   .name = c->name };
 	return 0;
+}
+
+/* sacctmgr need not be here: without it, drains are not known. */
+int ops_add_drains(const struct ops_config *c, struct ops_set *s,
+		   struct error *err)
+{
+	AUTO_BUF text = { .limit = OPS_TEXT_MAX };
+	int64_t now_s = time(NULL);
+	int rc;
+
+	if (is_of_kubernetes(c) || (c->sacct && !c->drains))
+		return 0;
+	rc = c->drains ? fs_read_file(c->drains, OPS_TEXT_MAX, &text, err)
+		       : run_sacctmgr(c->days, &text, err);
+	if (rc < 0 && !c->drains && rc != -ENOMEM) {
+		(void)fprintf(stderr, "no drains: %s\n", err->msg);
+		*err = (struct error)ERROR_INIT;
+		return 0;
+	}
+	if (rc == 0 && text.len)
+		rc = ops_read_drains(text.data, now_s, s, err);
+	return rc < 0 && c->drains ? error_wrap(err, rc, "%s", c->drains) : rc;
 }
 
 void ops_print_scope(FILE *out, const struct ops_set *s,

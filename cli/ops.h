@@ -10,7 +10,10 @@
 #include "profiler/ops/ops.h"
 
 struct ops_config {
-	char *sacct; /* a file of its output; NULL: it is run */
+	char *sacct;     /* a file of its output; NULL: it is run */
+	char *drains;    /* the same of sacctmgr's */
+	bool kubernetes; /* jobs are of a cluster of Kubernetes */
+	char *kubeconfig, *kube_objects; /* NULL; what kubectl printed */
 	char *name;
 	uint64_t days, nodes; /* nodes 0: more than half of the cluster's */
 	int64_t trained_ns;
@@ -40,18 +43,55 @@ struct ops_config {
 		.help = "Print JSON; times and lengths are seconds." \
 	}
 
+#define OPS_KUBE_OPTIONS \
+	{ .key = "kubernetes", \
+	  .type = OPTION_BOOL, \
+	  .offset = offsetof(struct ops_config, kubernetes), \
+	  .help = "Jobs and cordons are those that Kubernetes still knows of: " \
+		  "of the cluster that kubectl uses, or of the pod's own." }, \
+		{ .key = "kubeconfig", \
+		  .type = OPTION_FILE, \
+		  .arg = "FILE", \
+		  .offset = offsetof(struct ops_config, kubeconfig), \
+		  .absent = "leave --kubeconfig out for kubectl's own", \
+		  .help = "The same of this kubeconfig's cluster." }, \
+	{ \
+		.key = "kube-objects", .type = OPTION_FILE, .arg = "FILE", \
+		.offset = offsetof(struct ops_config, kube_objects), \
+		.absent = "write into it what kubectl get pods,nodes,events " \
+			  "--all-namespaces --output json prints", \
+		.help = "The same of this file: what kubectl get " \
+			"pods,nodes,events --all-namespaces --output json " \
+			"printed, also several times, one behind the other." \
+	}
+
+/* Options of commands that show nodes. */
+#define OPS_DRAINS_OPTION \
+	{ \
+		.key = "drains", .type = OPTION_FILE, .arg = "FILE", \
+		.offset = offsetof(struct ops_config, drains), \
+		.absent = \
+			"write sacctmgr's output into it, or leave --drains " \
+			"out", \
+		.help = "Times in which nodes of Slurm were drained or down: " \
+			"what sacctmgr --parsable2 --noheader show event " \
+			"format=" OPS_DRAIN_COLUMNS " printed." \
+	}
+
 #define OPS_OPTIONS \
-	{ .key = "sacct", \
-	  .type = OPTION_FILE, \
-	  .arg = "FILE", \
-	  .offset = offsetof(struct ops_config, sacct), \
-	  .absent = "write sacct's output into it, or leave --sacct out and " \
-		    "sacct is run", \
-	  .help = "Read this file, which has what sacct printed with " \
-		  "--allusers --allocations --duplicates --parsable2 " \
-		  "--format=" OPS_SACCT_COLUMNS ", best also with " \
-		  "--delimiter=X and an X that nobody can guess, and do not " \
-		  "run sacct." }, \
+	OPS_KUBE_OPTIONS, \
+		{ .key = "sacct", \
+		  .type = OPTION_FILE, \
+		  .arg = "FILE", \
+		  .offset = offsetof(struct ops_config, sacct), \
+		  .absent = \
+			  "write sacct's output into it, or leave --sacct out and " \
+			  "sacct is run", \
+		  .help = "Read this file, which has what sacct printed with " \
+			  "--allusers --allocations --duplicates --parsable2 " \
+			  "--format=" OPS_SACCT_COLUMNS ", best also with " \
+			  "--delimiter=X and an X that nobody can guess, and do not " \
+			  "run sacct." }, \
 		OPS_DAYS_OPTION, \
 		{ .key = "name", \
 		  .type = OPTION_STRING, \
@@ -139,6 +179,13 @@ struct ops_config {
 /* The sessions, and which of them count.  Release by ops_set_free(). */
 int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 		  struct ops_rule *rule, struct error *err) MUST_CHECK;
+
+/* Add the drains and outages that Slurm's accounts have, where the jobs are Slurm's. */
+int ops_add_drains(const struct ops_config *c, struct ops_set *s,
+		   struct error *err) MUST_CHECK;
+/* The jobs and the outages of nodes that Kubernetes knows. */
+int ops_read_kube_jobs(const struct ops_config *c, struct ops_set **ret,
+		       struct error *err) MUST_CHECK;
 
 /* A line on the jobs that are counted, and one on rows that could not be read. */
 void ops_print_scope(FILE *out, const struct ops_set *s,

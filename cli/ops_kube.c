@@ -41,43 +41,36 @@ static const char *text_of(const json_t *o, const char *key)
 
 /* -------------------------------------------------------------------- plugin --- */
 
-/* Variables that a credential plugin has of the kubeconfig, while it runs: a proxy that one of
- * them names is not for what this program sends. */
+/* Variables that a credential plugin has of the kubeconfig, and this program has not: a proxy that
+ * one of them names is not for what is sent here. */
 struct plugin_env {
-	struct {
-		const char *name;
-		char *was; /* NULL: there was none */
-	} v[ARGS_MAX];
+	char *v[ARGS_MAX + 1]; /* "NAME=VALUE", ended by NULL */
 	size_t n;
 };
 
-static int set_variable(struct plugin_env *e, const char *name,
+static int add_variable(struct plugin_env *e, const char *name,
 			const char *value, struct error *err)
 {
-	const char *now = getenv(name);
-	AUTO_FREE char *was = now ? strdup(now) : NULL;
+	AUTO_BUF text = BUF_SECRET_INIT;
 
-	if (now && !was)
-		return error_nomem(err);
-	if (e->n == ARGS_MAX || setenv(name, value, 1) < 0)
+	if (e->n == ARGS_MAX || !*name || strchr(name, '='))
 		return error_set(err, EINVAL,
 				 "the kubeconfig's credential plugin has a "
 				 "variable that is none, or too many");
-	e->v[e->n].name = name;
-	e->v[e->n++].was = steal_ptr(&was);
+	if (buf_printf(&text, "%s=%s", name, value) < 0 ||
+	    !(e->v[e->n] = strdup(text.data)))
+		return error_nomem(err);
+	e->n++;
 	return 0;
 }
 
-static void restore_variables(struct plugin_env *e)
+static void free_variables(struct plugin_env *e)
 {
 	while (e->n) {
-		const char *name = e->v[--e->n].name;
-		AUTO_FREE char *was = e->v[e->n].was;
+		char *v = e->v[--e->n];
 
-		if (was)
-			(void)setenv(name, was, 1);
-		else
-			(void)unsetenv(name);
+		explicit_bzero(v, strlen(v));
+		free(v);
 	}
 }
 
@@ -103,7 +96,7 @@ static int read_plugin(const json_t *exec, char *argv[ARGS_MAX + 2],
 		const char *name = text_of(v, "name"),
 			   *value = text_of(v, "value");
 		int rc =
-			name && value ? set_variable(env, name, value, err) : 0;
+			name && value ? add_variable(env, name, value, err) : 0;
 
 		if (rc < 0)
 			return rc;
@@ -125,7 +118,7 @@ static int tell_plugin(const json_t *exec, const json_t *cluster,
 			  text_of(cluster, "certificate-authority-data"));
 	AUTO_FREE char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
 
-	return text ? set_variable(env, "KUBERNETES_EXEC_INFO", text, err)
+	return text ? add_variable(env, "KUBERNETES_EXEC_INFO", text, err)
 		    : error_nomem(err);
 }
 
@@ -144,9 +137,10 @@ static int run_plugin(struct kube_login *l, const json_t *exec,
 	if (rc == 0)
 		rc = tell_plugin(exec, cluster, &env, err);
 	if (rc == 0)
-		rc = child_read_output(argv, -1, SAID_MAX, CHILD_TIMEOUT_MS,
-				       &out, &said, &ended, err);
-	restore_variables(&env);
+		rc = child_read_output(argv, env.v, -1, SAID_MAX,
+				       CHILD_TIMEOUT_MS, &out, &said, &ended,
+				       err);
+	free_variables(&env);
 	if (rc == 0 && ended != 0)
 		rc = error_set(err, EIO, "%s", child_last_line(&said));
 	if (rc == 0)
@@ -278,7 +272,7 @@ static int open_kubeconfig(const char *path, int64_t deadline_ns,
 			 (char *)(uintptr_t)path,
 			 NULL };
 	int status = 0;
-	int rc = child_read_output(argv, -1, CONFIG_MAX, CHILD_TIMEOUT_MS,
+	int rc = child_read_output(argv, NULL, -1, CONFIG_MAX, CHILD_TIMEOUT_MS,
 				   &text, &said, &status, err);
 
 	if (rc == -ENOENT)

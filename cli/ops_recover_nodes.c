@@ -13,7 +13,6 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/text.h"
-#include "net/service_client.h"
 #include "profiler/ops/ops.h"
 
 #define PAGE_NODES 100
@@ -125,49 +124,18 @@ void recover_print_audit(const struct recover_run *r, const char *did,
 /* --------------------------------------------------------------------- nodes --- */
 
 /* Images and the owners of fields are most of a node's text, and nobody reads them here. */
-static void keep_small(json_t *node)
+static int keep_node(void *arg, json_t *node, struct error *err)
 {
+	json_t *all = arg;
+
 	(void)json_object_del(json_object_get(node, "status"), "images");
 	(void)json_object_del(json_object_get(node, "metadata"),
 			      "managedFields");
-}
-
-static int read_page(struct kube *k, json_t *all, char **ret_more,
-		     struct error *err)
-{
-	AUTO_BUF path = BUF_INIT;
-	AUTO_JSON *page = NULL;
-	const json_t *items;
-	const char *more;
-	json_t *node;
-	size_t i;
-	int rc = 0;
-
-	if (buf_printf(&path, "/api/v1/nodes?limit=%d", PAGE_NODES) < 0 ||
-	    service_client_param(&path, "continue", *ret_more) < 0)
-		return error_nomem(err);
-	rc = kube_do(k,
-		     &(struct kube_call){ .method = "GET", .path = path.data },
-		     &page, err);
-	if (rc < 0)
-		return rc;
-	items = json_object_get(page, "items");
-	json_array_foreach(items, i, node)
-	{
-		keep_small(node);
-		if (json_array_append(all, node) < 0)
-			return error_nomem(err);
-	}
-	free(*ret_more);
-	*ret_more = NULL;
-	more = text_of(json_object_get(page, "metadata"), "continue");
-	if (*more && !(*ret_more = strdup(more)))
-		return error_nomem(err);
-	if (json_array_size(all) > OPS_NODES_MAX)
+	if (json_array_size(all) == OPS_NODES_MAX)
 		return error_set(err, EFBIG,
 				 "the cluster has more than %u nodes",
 				 OPS_NODES_MAX);
-	return 0;
+	return json_array_append(all, node) < 0 ? error_nomem(err) : 0;
 }
 
 static int view_nodes(struct recover_cluster *c, struct error *err)
@@ -197,13 +165,13 @@ static int view_nodes(struct recover_cluster *c, struct error *err)
 int recover_read_cluster(struct kube *k, struct recover_cluster *ret,
 			 struct error *err)
 {
-	AUTO_FREE char *more = NULL;
 	int rc;
 
 	*ret = (struct recover_cluster){ .objects = json_array() };
-	do
-		rc = read_page(k, ret->objects, &more, err);
-	while (rc == 0 && more);
+	if (!ret->objects)
+		return error_nomem(err);
+	rc = kube_list(k, "/api/v1/nodes", PAGE_NODES, keep_node, ret->objects,
+		       err);
 	return rc < 0 ? rc : view_nodes(ret, err);
 }
 
@@ -254,9 +222,10 @@ static int send_event(const struct recover_run *r, const struct kube_node *n,
 }
 
 /* The node as it is now, after a change of somebody else or a lost answer.  1: it is already as
- * wanted. */
+ * wanted.  `was` is the record that is to go, where `record` is NULL. */
 static int read_again(const struct recover_run *r, const char *path,
-		      const char *record, json_t **node, struct error *err)
+		      const char *record, const char *was, json_t **node,
+		      struct error *err)
 {
 	AUTO_JSON *now = NULL;
 	struct kube_node n;
@@ -273,18 +242,22 @@ static int read_again(const struct recover_run *r, const char *path,
 	if (record && kube_node_is_out(&n))
 		return error_set(err, EEXIST,
 				 "somebody else took it out meanwhile");
+	if (!record && strcmp(n.record, was) != 0)
+		return error_set(err, EEXIST,
+				 "it was given back meanwhile, and taken out "
+				 "anew: it stays out");
 	json_decref(*node);
 	*node = steal_ptr(&now);
 	return 0;
 }
 
-/* `record` NULL: give it back. */
+/* `record` NULL: give it back, from what `n`, which is the node as it was decided upon, has. */
 static int patch_node(const struct recover_run *r, json_t **node,
-		      const char *name, enum kube_act act, const char *record,
-		      struct error *err)
+		      const struct kube_node *n, enum kube_act act,
+		      const char *record, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT, query = BUF_INIT;
-	int rc = buf_printf(&path, "/api/v1/nodes/%s", name) < 0 ||
+	int rc = buf_printf(&path, "/api/v1/nodes/%s", n->name) < 0 ||
 				 buf_printf(&query, "%s?" FIELD_MANAGER "%s",
 					    path.data,
 					    r->is_real ? "" : DRY_RUN) < 0
@@ -304,7 +277,7 @@ static int patch_node(const struct recover_run *r, json_t **node,
 			   : error_nomem(err);
 		if (rc != -EEXIST)
 			return rc;
-		rc = read_again(r, path.data, record, node, err);
+		rc = read_again(r, path.data, record, n->record, node, err);
 		if (rc == 1)
 			return 0;
 	}
@@ -329,7 +302,7 @@ int recover_change_node(const struct recover_run *r, json_t *object,
 		rc = error_nomem(err);
 	if (rc < 0)
 		return rc;
-	rc = patch_node(r, &node, n.name, act, record, err);
+	rc = patch_node(r, &node, &n, act, record, err);
 	recover_print_audit(r, did, n.name, why, rc < 0 ? err : NULL);
 	if (rc < 0 || !r->is_real)
 		return rc < 0 ? error_wrap(err, rc, "node %s", n.name) : 0;

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/ops.h"
 #include "cli/ops_figure.h"
+#include "cli/ops_history.h"
 #include "cli/ops_study.h"
 #include "common/fs.h"
 #include "common/json.h"
@@ -21,6 +22,7 @@
 
 static const struct option_spec options[] = {
 	OPS_OPTIONS,
+	OPS_DRAINS_OPTION,
 	OPS_TRAINED_OPTION,
 	OPS_SAVE_OPTIONS,
 	OPS_RESTART_OPTIONS,
@@ -48,6 +50,7 @@ struct ops_report {
 	struct ops_rule rule;
 	struct ops_chains chains;
 	struct ops_exclusions nodes;
+	struct ops_history history;
 	struct ops_cost cost;
 	struct ops_metrics *m; /* NULL: no metrics are */
 	struct ops_losses losses;
@@ -176,6 +179,7 @@ static json_t *report_cost_json(const struct ops_report *r)
 static void print_report_nodes(const struct ops_report *r, FILE *out)
 {
 	ops_print_nodes(out, r->set, &r->rule, &r->nodes);
+	ops_history_print(out, &r->history);
 }
 
 static void draw_report_nodes(const struct ops_report *r, FILE *out)
@@ -193,7 +197,10 @@ static void draw_report_nodes(const struct ops_report *r, FILE *out)
 
 static json_t *report_nodes_json(const struct ops_report *r)
 {
-	return ops_nodes_json(r->set, &r->rule, &r->nodes);
+	json_t *v = ops_nodes_json(r->set, &r->rule, &r->nodes);
+
+	(void)json_object_set_new(v, "history", ops_history_json(&r->history));
+	return v;
 }
 
 static void print_report_chains(const struct ops_report *r, FILE *out)
@@ -563,7 +570,7 @@ static int read_sources(struct ops_report *r, struct error *err)
 	const struct ops_config *c = r->c;
 	int rc = ops_read_jobs(c, &r->set, &r->rule, &r->missing[REPORT_JOBS]);
 
-	if (rc == -ENOMEM || (rc < 0 && c->sacct)) {
+	if (rc == -ENOMEM || (rc < 0 && (c->sacct || c->kube_objects))) {
 		*err = r->missing[REPORT_JOBS];
 		return rc;
 	}
@@ -596,9 +603,16 @@ static int analyse_sources(struct ops_report *r, struct error *err)
 	if (!r->set)
 		return 0;
 	ops_find_cost(r->set, &r->rule, &r->cost);
-	rc = ops_find_chains(r->set, &r->rule, &r->chains, err);
+	rc = ops_add_drains(r->c, r->set, err);
+	if (rc == 0)
+		rc = ops_find_chains(r->set, &r->rule, &r->chains, err);
 	if (rc == 0)
 		rc = ops_find_exclusions(r->set, &r->rule, &r->nodes, err);
+	if (rc == 0)
+		rc = ops_add_outages(r->set, &r->rule, &r->nodes, err);
+	if (rc == 0)
+		rc = ops_history_make(r->set, &r->rule, &r->nodes, r->q,
+				      &r->history, err);
 	if (rc == 0 && r->m)
 		rc = ops_find_losses(r->set, &r->rule, &r->m->phases,
 				     &r->m->write, &r->losses, err);
@@ -651,6 +665,7 @@ static int run_report(const void *config, char **args, struct error *err)
 				      why_missing(&r, i));
 	ops_inquiry_free(r.q);
 	ops_losses_fini(&r.losses);
+	ops_history_fini(&r.history);
 	ops_exclusions_fini(&r.nodes);
 	ops_chains_fini(&r.chains);
 	ops_metrics_free(r.m);

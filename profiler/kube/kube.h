@@ -55,6 +55,13 @@ struct kube_call {
 int kube_do(struct kube *k, const struct kube_call *c, json_t **ret,
 	    struct error *err) MUST_CHECK;
 
+/* Called with each object of a list; a result other than 0 is returned. */
+typedef int kube_item_fn(void *arg, json_t *item, struct error *err);
+
+/* The objects of a list ("/api/v1/pods"), asked for `page` at a time.  Errors as of kube_do(). */
+int kube_list(struct kube *k, const char *path, unsigned int page,
+	      kube_item_fn *fn, void *arg, struct error *err) MUST_CHECK;
+
 /* The server's clock in the last answer, ms since 1970; -1: it said none. */
 int64_t kube_date_ms(const struct kube *k);
 const char *kube_server(const struct kube *k);

@@ -64,19 +64,17 @@ static bool has_node(const struct ops_set *s, const struct ops_session *v,
 		       ops_places_compare) != NULL;
 }
 
-/* Seconds of a session on one node in which large ones ran without that node. */
-static double find_held(const struct ops_set *s, const struct large *l,
-			const struct ops_session *one)
+/* Seconds from `begin_s` to `end_s` in which large sessions ran without a node. */
+static double find_without(const struct ops_set *s, const struct large *l,
+			   uint32_t node, int64_t begin_s, int64_t end_s)
 {
-	uint32_t node = s->places[one->first];
 	double held = 0;
 
-	for (size_t i = find_after(l, one->end_s);
-	     i > 0 && l->latest_s[i - 1] > one->begin_s; i--) {
+	for (size_t i = find_after(l, end_s);
+	     i > 0 && l->latest_s[i - 1] > begin_s; i--) {
 		const struct ops_session *v = l->v[i - 1];
-		int64_t from =
-			v->begin_s > one->begin_s ? v->begin_s : one->begin_s;
-		int64_t to = v->end_s < one->end_s ? v->end_s : one->end_s;
+		int64_t from = v->begin_s > begin_s ? v->begin_s : begin_s;
+		int64_t to = v->end_s < end_s ? v->end_s : end_s;
 
 		if (to > from && !has_node(s, v, node))
 			held += (double)(to - from);
@@ -114,7 +112,10 @@ static void fill_exclusions(const struct ops_set *s, const struct large *l,
 	for (size_t i = 0; i < s->n_sessions; i++)
 		if (s->sessions[i].n_nodes == 1)
 			e->v[s->places[s->sessions[i].first]].held_s +=
-				find_held(s, l, &s->sessions[i]);
+				find_without(s, l,
+					     s->places[s->sessions[i].first],
+					     s->sessions[i].begin_s,
+					     s->sessions[i].end_s);
 	/* Two sessions that share a node hold it once. */
 	for (size_t i = 0; i < e->n; i++)
 		if (e->v[i].held_s > e->v[i].excluded_s)
@@ -136,6 +137,110 @@ int ops_find_exclusions(const struct ops_set *s, const struct ops_rule *r,
 		fill_exclusions(s, &l, ret);
 		qsort(ret->v, ret->n, sizeof(*ret->v), by_excluded);
 	}
+	free(l.v);
+	free(l.latest_s);
+	return rc;
+}
+
+int ops_find_absences(const struct ops_set *s, const struct ops_rule *r,
+		      uint32_t node, struct ops_absence **ret, size_t *ret_n,
+		      struct error *err)
+{
+	struct ops_absence *v = calloc(s->n_sessions + 1, sizeof(*v));
+	struct large l = { .n = 0 };
+	bool is_absent = false;
+	size_t n = 0;
+	int rc = v ? find_large(s, r, &l, err) : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < l.n; i++) {
+		bool was_absent = is_absent;
+
+		is_absent = !has_node(s, l.v[i], node);
+		if (!is_absent)
+			continue;
+		if (!was_absent)
+			v[n++] = (struct ops_absence){ l.v[i]->begin_s,
+						       l.v[i]->end_s, 0 };
+		v[n - 1].sessions++;
+		if (l.v[i]->end_s > v[n - 1].to_s)
+			v[n - 1].to_s = l.v[i]->end_s;
+	}
+	free(l.v);
+	free(l.latest_s);
+	if (rc < 0) {
+		free(v);
+		return rc;
+	}
+	*ret = v;
+	*ret_n = n;
+	return 0;
+}
+
+static int by_outage_node(const void *x, const void *y)
+{
+	const struct ops_outage *const *a = x, *const *b = y;
+
+	return strcmp((*a)->node, (*b)->node);
+}
+
+/* Outages by their node's name; the array is the caller's.  NULL: no memory. */
+static const struct ops_outage **sort_outages(const struct ops_set *s)
+{
+	const struct ops_outage **v =
+		calloc(s->n_outages + 1, sizeof(struct ops_outage *));
+
+	for (size_t i = 0; v && i < s->n_outages; i++)
+		v[i] = &s->outages[i];
+	if (v && s->n_outages)
+		qsort(v, s->n_outages, sizeof(struct ops_outage *),
+		      by_outage_node);
+	return v;
+}
+
+static double shorter_of(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* `v` are n outages of nodes, sorted. */
+static void add_node_outages(const struct ops_set *s, const struct large *l,
+			     const struct ops_outage **v, size_t n,
+			     struct ops_exclusion *x)
+{
+	const char *name = s->nodes[x->node];
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(v[mid]->node, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (; low < n && strcmp(v[low]->node, name) == 0; low++) {
+		double t = find_without(s, l, x->node, v[low]->from_s,
+					v[low]->to_s);
+
+		if (v[low]->kind == OPS_CORDONED)
+			x->cordoned_s += t;
+		else
+			x->away_s += t;
+	}
+	/* Outages may overlap, as those of two logs do. */
+	x->cordoned_s = shorter_of(x->cordoned_s, x->excluded_s);
+	x->away_s = shorter_of(x->away_s, x->excluded_s);
+}
+
+int ops_add_outages(const struct ops_set *s, const struct ops_rule *r,
+		    struct ops_exclusions *e, struct error *err)
+{
+	AUTO_FREE const struct ops_outage **v = sort_outages(s);
+	struct large l = { .n = 0 };
+	int rc = v ? find_large(s, r, &l, err) : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < e->n; i++)
+		add_node_outages(s, &l, v, s->n_outages, &e->v[i]);
 	free(l.v);
 	free(l.latest_s);
 	return rc;

@@ -46,6 +46,19 @@ struct ops_session {
 	uint32_t first, n_nodes; /* of the set's places */
 };
 
+enum ops_outage_kind {
+	OPS_CORDONED, /* by a person or a program: no work is placed there */
+	OPS_AWAY,     /* it was not ready, or down */
+};
+
+struct ops_outage {
+	const char *node;
+	enum ops_outage_kind kind;
+	int64_t from_s, to_s;
+	bool lasts;      /* it is out now; `to_s` is the time of the look */
+	const char *why; /* "" where nobody said it */
+};
+
 struct ops_set {
 	struct buf text;
 	struct ops_session *sessions; /* by user, name, begin */
@@ -53,6 +66,9 @@ struct ops_set {
 	uint32_t *places;             /* numbers of nodes, session by session */
 	size_t n_sessions, n_nodes, n_places;
 	size_t n_bad; /* rows that could not be read, and are left out */
+	/* Where they are known, with texts of their own. */
+	struct ops_outage *outages;
+	size_t n_outages, cap_outages;
 };
 
 /*
@@ -65,6 +81,18 @@ struct ops_set {
 int ops_read_sacct(struct buf *text, int64_t now_s, struct ops_set **ret,
 		   struct error *err) MUST_CHECK;
 void ops_set_free(struct ops_set *s);
+
+#define OPS_OUTAGES_MAX 1000000u
+
+/* Texts are copied.  -EFBIG, -ENOMEM. */
+int ops_set_add_outage(struct ops_set *s, const struct ops_outage *o,
+		       struct error *err) MUST_CHECK;
+#define OPS_DRAIN_COLUMNS "NodeName,TimeStart,TimeEnd,State,Reason"
+
+/* Read nodes that were drained or down, as `sacctmgr --parsable2 --noheader show event
+ * format=OPS_DRAIN_COLUMNS` prints them; `text` is changed.  Other lines are passed over. */
+int ops_read_drains(char *text, int64_t now_s, struct ops_set *s,
+		    struct error *err) MUST_CHECK;
 DEFINE_AUTO(ops_set)
 
 static inline int64_t ops_length(const struct ops_session *s)
@@ -162,6 +190,8 @@ struct ops_exclusion {
 	size_t sessions; /* that it was left out of */
 	double excluded_s;
 	double held_s; /* of it another session ran on this node alone */
+	/* By ops_add_outages(): of it the node was cordoned or drained; was not ready. */
+	double cordoned_s, away_s;
 };
 
 struct ops_exclusions {
@@ -174,5 +204,20 @@ int ops_find_exclusions(const struct ops_set *s, const struct ops_rule *r,
 			struct ops_exclusions *ret,
 			struct error *err) MUST_CHECK;
 void ops_exclusions_fini(struct ops_exclusions *e);
+
+/* Times in which a node was left out of one large session after another. */
+struct ops_absence {
+	int64_t from_s, to_s;
+	size_t sessions;
+};
+
+/* In the order of time; the array is the caller's. */
+int ops_find_absences(const struct ops_set *s, const struct ops_rule *r,
+		      uint32_t node, struct ops_absence **ret, size_t *ret_n,
+		      struct error *err) MUST_CHECK;
+
+/* Fill in what the set's outages say of the time that each node was left out. */
+int ops_add_outages(const struct ops_set *s, const struct ops_rule *r,
+		    struct ops_exclusions *e, struct error *err) MUST_CHECK;
 
 #endif

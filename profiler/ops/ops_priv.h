@@ -34,6 +34,9 @@ void ops_places_fini(struct ops_places *p);
 /* For qsort() and bsearch(): a session's places are in the order of their numbers. */
 int ops_places_compare(const void *x, const void *y);
 
+/* Seconds since 1970, or a time of this machine's zone.  False: it says none. */
+bool ops_sacct_time(const char *s, int64_t *ret);
+
 /* Between which numbers the mean of what happened `n` times is in 95 of 100 cases (Poisson). */
 void ops_bound_events(size_t n, double *low, double *high);
 

@@ -114,8 +114,7 @@ static bool cut_row(struct sacct_reader *r, char *v[COLUMNS])
 
 /* ------------------------------------------------------------------- columns --- */
 
-/* Seconds since 1970, or a time of this machine's zone.  False: it says none. */
-static bool read_time(const char *s, int64_t *ret)
+bool ops_sacct_time(const char *s, int64_t *ret)
 {
 	struct tm tm = { .tm_isdst = -1 };
 	char *end;
@@ -190,9 +189,9 @@ static bool read_session(const struct sacct_reader *r, char *v[COLUMNS],
 				     .exit = v[EXIT],
 				     .end = read_state(v[STATE]),
 				     .gpus = read_gpus(v[TRES]) };
-	if (*is_bad || !read_time(v[START], &ret->begin_s))
+	if (*is_bad || !ops_sacct_time(v[START], &ret->begin_s))
 		return false;
-	if (!read_time(v[END], &ret->end_s)) {
+	if (!ops_sacct_time(v[END], &ret->end_s)) {
 		ret->end_s = r->now_s;
 		if (ret->end != OPS_RUNS)
 			*is_bad = true;
@@ -285,6 +284,11 @@ void ops_set_free(struct ops_set *s)
 		free((char *)(uintptr_t)s->nodes[i]);
 	free(s->nodes);
 	free(s->places);
+	for (size_t i = 0; i < s->n_outages; i++) {
+		free((char *)(uintptr_t)s->outages[i].node);
+		free((char *)(uintptr_t)s->outages[i].why);
+	}
+	free(s->outages);
 	free(s);
 }
 

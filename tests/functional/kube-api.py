@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An API server of Kubernetes with nodes, leases, events and jobs (kube-api.py STATE PORTFILE).
+"""An API server of Kubernetes with nodes, pods, leases, events and jobs (kube-api.py STATE PORTFILE).
 
 STATE is a folder: objects.json has what is there, by path, after each change; log a line for each
 request; and faults, where there is one, lines METHOD STATUS: such requests are answered so, one a
-line, before others are served.  A status of 409 changes the object first, as somebody else does."""
+line, before others are served.  A status of 409 changes the object first, as somebody else does, and
+one of 410 gives it the record of another recovery."""
 import http.server
 import json
 import os
@@ -15,6 +16,7 @@ STATE, PORTFILE = sys.argv[1:3]
 with open(f"{STATE}/objects.json") as f:
     objects = json.load(f)
 version = 100
+KINDS = {"/api/v1/nodes": "NodeList", "/api/v1/pods": "PodList", "/api/v1/events": "EventList"}
 
 
 def save():
@@ -82,14 +84,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != "Bearer a-token":
             return self.refuse(401)
         fault, old = take_fault(self.command), objects.get(url.path)
-        if fault == 409:
+        if fault in (409, 410):
             touch(old)
+            if fault == 410:
+                old["metadata"]["annotations"]["bootseer.io/recover"] = '{"did": "cordon", "by": "another"}'
         elif fault:
             return self.refuse(fault)
         if url.path.endswith("/selfsubjectreviews"):
             return self.answer(201, {"status": {"userInfo": {"username": "ops@example"}}})
-        if self.command == "GET" and url.path == "/api/v1/nodes":
-            return self.list_nodes(int(query["limit"][0]), int(query.get("continue", ["0"])[0]))
+        if self.command == "GET" and url.path in KINDS:
+            return self.list_objects(url.path, int(query["limit"][0]), int(query.get("continue", ["0"])[0]))
         if self.command == "GET":
             return self.answer(200, old) if old else self.refuse(404)
         if self.command == "POST":
@@ -101,11 +105,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(201, body)
         return self.change(url.path, old, body, "dryRun" in query)
 
-    def list_nodes(self, limit, first):
-        nodes = [o for path, o in sorted(objects.items()) if path.startswith("/api/v1/nodes/")]
+    def list_objects(self, of, limit, first):
+        found = [o for path, o in sorted(objects.items()) if path.startswith(of + "/")]
         limit = min(limit, 2)
-        more = {"continue": str(first + limit)} if first + limit < len(nodes) else {}
-        self.answer(200, {"kind": "NodeList", "metadata": more, "items": nodes[first:first + limit]})
+        more = {"continue": str(first + limit)} if first + limit < len(found) else {}
+        self.answer(200, {"kind": KINDS[of], "metadata": more, "items": [
+            {k: v for k, v in o.items() if k != "kind"} for o in found[first:first + limit]]})
 
     def change(self, path, old, body, is_dry):
         if not old:

@@ -62,6 +62,11 @@ node() { jq -e --arg n "$1" ".[\"/api/v1/nodes/\" + \$n] | $2" "$W/api/objects.j
 	# Given back is what was taken out, and a cordon of somebody else stays.
 	run -0 --separate-stderr recover --undo gpu3 gpu9
 	[[ $output == *"gpu3 "*"was not taken out by bootseer"*"gpu9 "*"is no node of this cluster"*"no node is to be given back"* ]]
+	# A node that somebody else takes out at that moment stays out.
+	echo 'PATCH 410' >"$W/api/faults"
+	run -1 recover --undo --do
+	[[ $output == *"node gpu1: it was given back meanwhile, and taken out anew: it stays out"* ]]
+	grep -q 'recover give-back object="gpu1".*result=failed' <<<"$output"
 	run -0 --separate-stderr recover --undo --do
 	[[ $output == *'give-back object="gpu1" by="ops@example" result=done' ]]
 	node gpu1 '.spec == {} and .metadata.annotations == {}'
@@ -171,4 +176,40 @@ node() { jq -e --arg n "$1" ".[\"/api/v1/nodes/\" + \$n] | $2" "$W/api/objects.j
 	printf 'POST 200\n' >"$W/api/faults"
 	run -0 recover --act webhook --webhook "$U" --webhook-auth "$W/auth" --why hot gpu1 --do
 	sed -n 's/^POST .hook //p' "$W/api/log" | jq -e '.act == "take-out" and .nodes == [{node: "gpu1", why: "hot"}]'
+}
+
+@test "jobs and cordons of Kubernetes, by its API and by kubectl's output, are read as Slurm's are" {
+	jq 'def pod($n; $node; $last; $now): {key: "/api/v1/pods/\($n)", value: {kind: "Pod", metadata: {
+			namespace: "team", name: $n, uid: $n, ownerReferences: [{kind: "PyTorchJob", name: "train", uid: "t"}]},
+			spec: {nodeName: $node, containers: [{name: "m", resources: {limits: {"nvidia.com/gpu": "8"}}}]},
+			status: {containerStatuses: [{name: "m", restartCount: 1, state: $now, lastState: $last}]}}};
+		def ended($from; $to; $code): {terminated: {startedAt: $from, finishedAt: $to, exitCode: $code}};
+		(. + ([1, 2, 4] | map(pod("train-\(.)"; "gpu\(.)"; ended("2025-10-01T10:00:00Z"; "2025-10-01T10:20:00Z"; 1);
+			ended("2025-10-01T10:25:00Z"; "2025-10-01T20:25:00Z"; 0))) | from_entries)) * {
+		"/api/v1/nodes/gpu3": {spec: {taints: [{key: "node.kubernetes.io/unschedulable",
+			timeAdded: "2025-10-01T15:25:00Z"}]}}}' "$W/api/objects.json" >"$W/objects"
+	jq '{kind: "List", items: map(select(.kind == "Pod" or .kind == "Node"))}' "$W/objects" >"$W/list"
+	# A job of one node, in a second document of the file.
+	jq '{kind: "List", items: [.items[] | select(.metadata.name == "train-1") |
+		.metadata = {namespace: "x", name: "one", uid: "one"} | .spec.nodeName = "gpu3"]}' "$W/list" >"$W/other"
+	cat "$W/list" "$W/other" >"$W/printed"
+	bootseer ops chains --kube-objects "$W/printed" --nodes 2 --json | jq -e '.n == 1 and .trained == 1 and
+		.chains[0].user == "team" and .chains[0].automatic == 1 and .wasted_gpu_s == 24 * 1200'
+	run -0 --separate-stderr bootseer ops nodes --kube-objects "$W/printed" --nodes 2
+	echo "$output"
+	[[ $output == *"NODE"*"HELD CORDONED"*"gpu3 "*" 2 "*"10.3"*"100.0 %"*" 48 %"*"History of nodes"*"gpu3 "*"left-out, 2 jobs"*"gpu3 "*"cordoned, still"* ]]
+	# The API has no job on gpu3, so that nobody knows it as a node of jobs.
+	kill_jobs
+	rm "$W/port"
+	cp "$W/objects" "$W/api/objects.json"
+	"$BATS_TEST_DIRNAME/kube-api.py" "$W/api" "$W/port" &
+	wait_for test -s "$W/port"
+	jq --arg port "$(<"$W/port")" '.clusters[0].cluster.server = "http://127.0.0.1:\($port)"' "$W/config" >"$W/config2"
+	mv "$W/config2" "$W/config"
+	bootseer ops nodes --kubernetes --nodes 2 --json | jq -e '.jobs == 2 and .has_outages and
+		(.history | map([.node, .what])) == [["gpu3", "cordoned"]]'
+	grep -q 'GET /api/v1/events?fieldSelector=involvedObject.kind%3DNode&limit=' "$W/api/log"
+	echo '{"kind": "List", "items": [' >"$W/printed"
+	run -1 bootseer ops nodes --kube-objects "$W/printed"
+	[[ $output == *"$W/printed: it"* ]]
 }

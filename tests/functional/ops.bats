@@ -79,6 +79,17 @@ row() # DELIMITER ID STATE EXIT START END NODES NAME
 	cp "$W/sacct.asked" "$W/before"
 	PATH=$W:$PATH run -0 bootseer ops chains --days 7 --json
 	run -1 cmp -s "$W/before" "$W/sacct.asked"
+	# Drains explain why jobs ran without a node; without sacctmgr they are not known.
+	cat >"$W/sacctmgr" <<-'END'
+	#!/bin/sh
+	[ "$SLURM_TIME_FORMAT $5" = "%s start=now-7days" ] && echo 'gpu1|1|2|DRAIN|long ago'
+	END
+	chmod +x "$W/sacctmgr"
+	PATH=$W:$PATH bootseer ops nodes --days 7 --json | jq -e '.has_outages and
+		any(.history[]; . == {node: "gpu1", from_s: 1, to_s: 2, what: "cordoned", text: "long ago"})'
+	echo 'exit 1' >"$W/sacctmgr"
+	PATH=$W:$PATH run -0 bootseer ops nodes --days 7
+	[[ $output == *"no drains: run sacctmgr: "* ]]
 	printf '#!/bin/sh\necho "sacct: error: no slurmdbd" >&2; exit 1\n' >"$W/sacct"
 	PATH=$W:$PATH run -1 bootseer ops chains
 	[ "$output" = "bootseer ops chains: sacct: sacct: error: no slurmdbd" ]

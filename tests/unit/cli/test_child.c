@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -93,4 +94,23 @@ Test(child, is_not_held_up_by_what_the_program_leaves_behind)
 	cr_assert_eq(sscanf(out.data, "%d", &left), 1);
 	cr_assert_gt(left, 1);
 	cr_expect_eq(kill(left, SIGKILL), 0);
+}
+
+Test(child, has_variables_of_its_own)
+{
+	char *env[] = { (char[]){ "CHILD_A=1" }, (char[]){ "CHILD_B=1" },
+			(char[]){ "CHILD_A=2" }, NULL };
+	AUTO_BUF out = BUF_INIT, said = BUF_INIT;
+	struct error err = ERROR_INIT;
+	int status;
+
+	cr_assert_eq(setenv("CHILD_B", "ours", 1), 0);
+	cr_assert_eq(setenv("CHILD_BC", "ours", 1), 0);
+	sh[2] = (char[]){ "echo $CHILD_A $CHILD_B $CHILD_BC" };
+	cr_assert_eq(child_read_output(sh, env, -1, 100, 20000, &out, &said,
+				       &status, &err),
+		     0, "%s", err.msg);
+	cr_expect_str_eq(out.data, "2 1 ours\n");
+	cr_expect_str_eq(getenv("CHILD_B"), "ours");
+	cr_expect_null(getenv("CHILD_A"));
 }

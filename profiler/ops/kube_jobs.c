@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tries of jobs, by the pods of Kubernetes. */
+#include "profiler/ops/kube_jobs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "profiler/ops/kube_priv.h"
+
+#define GPUS_OF_A_POD_MAX 1024
+
+const char *ops_kube_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+bool ops_kube_is_name(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+
+	return n && n < OPS_KUBE_NAME_MAX && s[n] == '\0';
+}
+
+int64_t ops_kube_time(const char *text)
+{
+	struct tm tm = { .tm_isdst = 0 };
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	int64_t at = end && strchr(end, 'Z') ? (int64_t)timegm(&tm) : 0;
+
+	return at > 0 && at < OPS_TIME_MAX ? at : 0;
+}
+
+/* ----------------------------------------------------------------------- pod --- */
+
+/* A pod, as far as a try needs it.  Texts are the object's. */
+struct pod {
+	const char *space, *name, *uid, *node;
+	const char *owner, *owner_uid, *replica;
+	const json_t *status;
+	const char *container; /* whose runs are the pod's */
+	uint32_t gpus;
+};
+
+/* Kinds whose pods are there as long as the cluster is. */
+static bool is_service(const char *kind)
+{
+	static const char *const kinds[] = { "DaemonSet", "ReplicaSet",
+					     "StatefulSet", "Node",
+					     "ReplicationController" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(kind, kinds[i]) == 0)
+			return true;
+	return false;
+}
+
+/* "nvidia.com/gpu": "8", of any vendor. */
+static uint32_t count_gpus(const json_t *container)
+{
+	const json_t *limits =
+		json_object_get(json_object_get(container, "resources"),
+				"limits");
+	const char *key;
+	const json_t *v;
+	unsigned long n = 0;
+
+	json_object_foreach((json_t *)(uintptr_t)limits, key, v)
+	{
+		const char *slash = strrchr(key, '/');
+
+		if (slash && strcmp(slash, "/gpu") == 0 && json_is_string(v))
+			n += strtoul(json_string_value(v), NULL, 10);
+	}
+	return n <= GPUS_OF_A_POD_MAX ? (uint32_t)n : 0;
+}
+
+/* The pod's runs are those of its first container with GPUs, else of the first. */
+static void choose_container(const json_t *spec, struct pod *p)
+{
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(spec, "containers"), i, c)
+	{
+		uint32_t gpus = count_gpus(c);
+
+		if (i == 0 || (gpus && !p->gpus))
+			p->container = ops_kube_text(c, "name");
+		p->gpus += gpus;
+	}
+}
+
+/* Which of its owner's pods it is: another one of this place is a new try. */
+static const char *replica_of(const json_t *labels, const char *name)
+{
+	const char *v =
+		ops_kube_text(labels,
+			      "batch.kubernetes.io/job-completion-index");
+
+	return ops_kube_is_name(v) ? v : name;
+}
+
+/* False: it is of no job, or has no node yet. */
+static bool read_pod(const json_t *object, struct pod *p)
+{
+	const json_t *meta = json_object_get(object, "metadata");
+	const json_t *spec = json_object_get(object, "spec");
+	const json_t *labels = json_object_get(meta, "labels");
+	const json_t *owner =
+		json_array_get(json_object_get(meta, "ownerReferences"), 0);
+	const char *set =
+		ops_kube_text(labels, "jobset.sigs.k8s.io/jobset-name");
+
+	*p = (struct pod){ .space = ops_kube_text(meta, "namespace"),
+			   .name = ops_kube_text(meta, "name"),
+			   .uid = ops_kube_text(meta, "uid"),
+			   .node = ops_kube_text(spec, "nodeName"),
+			   .status = json_object_get(object, "status") };
+	p->owner = owner ? ops_kube_text(owner, "name") : p->name;
+	p->owner_uid = owner ? ops_kube_text(owner, "uid") : p->uid;
+	p->replica = replica_of(labels, p->name);
+	/* The jobs of a set are parts of one try. */
+	if (ops_kube_is_name(set)) {
+		p->owner = p->owner_uid = set;
+		p->replica = p->name;
+	}
+	choose_container(spec, p);
+	return ops_kube_is_name(p->space) && ops_kube_is_name(p->name) &&
+	       ops_kube_is_name(p->node) && ops_kube_is_name(p->owner) &&
+	       ops_kube_is_name(p->uid) && ops_kube_is_name(p->owner_uid) &&
+	       !is_service(ops_kube_text(owner, "kind"));
+}
+
+/* Slurm's word for why all of a pod ended; NULL: its container tells. */
+static const char *state_of_pod(const json_t *object, const json_t *status)
+{
+	static const struct {
+		const char *reason, *state;
+	} states[] = {
+		{ "DeadlineExceeded", "TIMEOUT" },
+		{ "Evicted", "NODE_FAIL" },
+		{ "NodeLost", "NODE_FAIL" },
+		{ "NodeShutdown", "NODE_FAIL" },
+		{ "Terminated", "NODE_FAIL" },
+		{ "Preempting", "PREEMPTED" },
+		{ "PreemptionByScheduler", "PREEMPTED" },
+		{ "DeletionByTaintManager", "NODE_FAIL" },
+		{ "TerminationByKubelet", "NODE_FAIL" },
+		{ "EvictionByEvictionAPI", "CANCELLED" },
+	};
+	const char *reason = ops_kube_text(status, "reason");
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "conditions"), i, c)
+	{
+		if (strcmp(ops_kube_text(c, "type"), "DisruptionTarget") == 0 &&
+		    strcmp(ops_kube_text(c, "status"), "True") == 0)
+			reason = ops_kube_text(c, "reason");
+	}
+	for (i = 0; i < ARRAY_SIZE(states); i++)
+		if (strcmp(reason, states[i].reason) == 0)
+			return states[i].state;
+	return *ops_kube_text(json_object_get(object, "metadata"),
+			      "deletionTimestamp")
+		       ? "CANCELLED"
+		       : NULL;
+}
+
+/* ---------------------------------------------------------------------- runs --- */
+
+static void free_run(struct ops_kube_run *r)
+{
+	if (!r)
+		return;
+	free(r->owner);
+	free(r->uid);
+	free(r->replica);
+	free(r->node);
+	free(r->state);
+	free(r);
+}
+
+static struct ops_kube_run *make_run(const struct pod *p, const char *key)
+{
+	struct ops_kube_run *r = calloc(1, sizeof(*r) + strlen(key) + 1);
+
+	if (!r)
+		return NULL;
+	memcpy(r->key, key, strlen(key));
+	if (asprintf(&r->owner, "%s/%s", p->space, p->owner) < 0)
+		r->owner = NULL;
+	r->uid = strdup(p->owner_uid);
+	r->replica = strdup(p->replica);
+	r->node = strdup(p->node);
+	r->gpus = p->gpus;
+	if (r->owner && r->uid && r->replica && r->node)
+		return r;
+	free_run(r);
+	return NULL;
+}
+
+static int find_run(struct ops_kube *k, const struct pod *p, int64_t restart,
+		    struct ops_kube_run **ret, struct error *err)
+{
+	char key[OPS_KUBE_NAME_MAX + 32];
+	struct ops_kube_run *r;
+
+	(void)snprintf(key, sizeof(key), "%s/%lld", p->uid, (long long)restart);
+	HASH_FIND_STR(k->runs, key, r);
+	if (!r) {
+		if (k->n_runs == OPS_KUBE_RUNS_MAX)
+			return error_set(err, EFBIG,
+					 "more than %u runs of pods",
+					 OPS_KUBE_RUNS_MAX);
+		r = make_run(p, key);
+		if (!r)
+			return error_nomem(err);
+		HASH_ADD_KEYPTR(hh, k->runs, r->key, strlen(r->key), r);
+		if (!hash_has_added(r)) {
+			free_run(r);
+			return error_nomem(err);
+		}
+		k->n_runs++;
+	}
+	*ret = r;
+	return 0;
+}
+
+static const char *state_of_exit(const json_t *ended, int code)
+{
+	if (strcmp(ops_kube_text(ended, "reason"), "OOMKilled") == 0)
+		return "OUT_OF_MEMORY";
+	return code ? "FAILED" : "COMPLETED";
+}
+
+/* A state of a container: {"running": {..}} or {"terminated": {..}}. */
+static int add_run(struct ops_kube *k, const struct pod *p, int64_t restart,
+		   const json_t *state, const char *why, struct error *err)
+{
+	const json_t *runs = json_object_get(state, "running");
+	const json_t *ended = json_object_get(state, "terminated");
+	int64_t begin_s =
+		ops_kube_time(ops_kube_text(runs ? runs : ended, "startedAt"));
+	int64_t end_s = ops_kube_time(ops_kube_text(ended, "finishedAt"));
+	struct ops_kube_run *r;
+	int rc;
+
+	/* A container that was never started has a time of 1970, or none. */
+	if (!begin_s || (ended && end_s < begin_s))
+		return 0;
+	rc = find_run(k, p, restart, &r, err);
+	if (rc < 0)
+		return rc;
+	r->begin_s = begin_s;
+	if (!ended)
+		return 0;
+	r->end_s = end_s;
+	r->exit_code =
+		(int)json_integer_value(json_object_get(ended, "exitCode"));
+	free(r->state);
+	r->state = strdup(
+		why && r->exit_code ? why : state_of_exit(ended, r->exit_code));
+	return r->state ? 0 : error_nomem(err);
+}
+
+static int add_pod(struct ops_kube *k, const json_t *object, struct error *err)
+{
+	const json_t *c;
+	struct pod p;
+	size_t i;
+
+	if (!read_pod(object, &p))
+		return 0;
+	json_array_foreach(json_object_get(p.status, "containerStatuses"), i, c)
+	{
+		int64_t n =
+			json_integer_value(json_object_get(c, "restartCount"));
+		int rc;
+
+		if (!p.container ||
+		    strcmp(ops_kube_text(c, "name"), p.container) != 0)
+			continue;
+		rc = add_run(k, &p, n - 1, json_object_get(c, "lastState"),
+			     NULL, err);
+		return rc < 0 ? rc
+			      : add_run(k, &p, n, json_object_get(c, "state"),
+					state_of_pod(object, p.status), err);
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- tries --- */
+
+static int by_owner_and_begin(const void *x, const void *y)
+{
+	const struct ops_kube_run *a = *(struct ops_kube_run *const *)x,
+				  *b = *(struct ops_kube_run *const *)y;
+	int rc = strcmp(a->owner, b->owner);
+
+	if (rc == 0)
+		rc = strcmp(a->uid, b->uid);
+	if (rc == 0)
+		rc = (a->begin_s > b->begin_s) - (a->begin_s < b->begin_s);
+	return rc ? rc : strcmp(a->key, b->key);
+}
+
+static bool is_same_owner(const struct ops_kube_run *a,
+			  const struct ops_kube_run *b)
+{
+	return strcmp(a->owner, b->owner) == 0 && strcmp(a->uid, b->uid) == 0;
+}
+
+/* How many of the runs are one try: up to the second one of a place, or to one that began when
+ * all before had ended.  -ENOMEM. */
+static int find_try(struct ops_kube_run *const *v, size_t n, size_t *ret)
+{
+	struct ops_kube_run *places = NULL, *same;
+	int64_t end_s = 0;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < n && is_same_owner(v[0], v[i]); i++) {
+		size_t len = strlen(v[i]->replica);
+
+		HASH_FIND(by_place, places, v[i]->replica, len, same);
+		if (same || (i && v[i]->begin_s > end_s))
+			break;
+		HASH_ADD_KEYPTR(by_place, places, v[i]->replica, len, v[i]);
+		if (!v[i]->by_place.tbl) {
+			rc = -ENOMEM;
+			break;
+		}
+		if (!v[i]->end_s)
+			end_s = INT64_MAX;
+		else if (v[i]->end_s > end_s)
+			end_s = v[i]->end_s;
+	}
+	HASH_CLEAR(by_place, places);
+	*ret = i;
+	return rc;
+}
+
+/* The run that ended a try: the first that ended otherwise than well, else the last. */
+static const struct ops_kube_run *decisive_run(struct ops_kube_run *const *v,
+					       size_t n)
+{
+	const struct ops_kube_run *bad = NULL, *last = v[0];
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ops_kube_run *r = v[i];
+
+		if (!r->end_s || (last->end_s && r->end_s > last->end_s))
+			last = r;
+		if (r->end_s && strcmp(r->state, "COMPLETED") != 0 &&
+		    (!bad || r->end_s < bad->end_s))
+			bad = r;
+	}
+	return bad ? bad : last;
+}
+
+/* `next_s` is when the owner's next try began, 0: none did.  A run whose end nobody saw ended
+ * before it. */
+static int write_try(struct ops_kube_run *const *v, size_t n, size_t number,
+		     int64_t next_s, struct buf *ret)
+{
+	const struct ops_kube_run *why = decisive_run(v, n);
+	const char *slash = strchr(v[0]->owner, '/');
+	int64_t end_s = 0;
+	uint32_t gpus = 0;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t end = v[i]->end_s ? v[i]->end_s : next_s;
+
+		end_s = end && end_s != INT64_MAX ? (end > end_s ? end : end_s)
+						  : INT64_MAX;
+		gpus += v[i]->gpus;
+	}
+	rc = buf_printf(ret, "%zu|%.*s|%s|%d:0|%lld|", number,
+			(int)(slash - v[0]->owner), v[0]->owner,
+			end_s == INT64_MAX ? "RUNNING"
+			: why->state       ? why->state
+					   : "FAILED",
+			why->exit_code, (long long)v[0]->begin_s);
+	if (rc == 0)
+		rc = end_s == INT64_MAX
+			     ? buf_puts(ret, "Unknown|")
+			     : buf_printf(ret, "%lld|", (long long)end_s);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = buf_printf(ret, "%s%s", i ? "," : "", v[i]->node);
+	return rc < 0 ? rc
+		      : buf_printf(ret, "|gres/gpu=%u|%s\n", gpus, slash + 1);
+}
+
+int ops_kube_write_jobs(struct ops_kube *k, struct buf *ret, struct error *err)
+{
+	AUTO_FREE struct ops_kube_run **v =
+		calloc(k->n_runs + 1, sizeof(struct ops_kube_run *));
+	size_t n = 0, number = 0;
+	struct ops_kube_run *r, *tmp;
+
+	if (!v || buf_puts(ret, "JobID|User|State|ExitCode|Start|End|NodeList|"
+				"AllocTRES|JobName\n") < 0)
+		return error_nomem(err);
+	HASH_ITER(hh, k->runs, r, tmp) v[n++] = r;
+	if (n)
+		qsort(v, n, sizeof(struct ops_kube_run *), by_owner_and_begin);
+	for (size_t i = 0, same; i < n; i += same) {
+		bool is_first = i == 0 || !is_same_owner(v[i - 1], v[i]);
+		int64_t next_s;
+		int rc;
+
+		if (find_try(v + i, n - i, &same) < 0)
+			return error_nomem(err);
+		next_s = i + same < n && is_same_owner(v[i], v[i + same])
+				 ? v[i + same]->begin_s
+				 : 0;
+		/* All tries of an owner have one number, as the requeued ones of Slurm. */
+		number += is_first;
+		rc = write_try(v + i, same, number, next_s, ret);
+		if (rc < 0)
+			return rc == -EFBIG
+				       ? error_set(err, EFBIG, "too many jobs")
+				       : error_nomem(err);
+	}
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- open --- */
+
+int ops_kube_new(struct ops_kube **ret, struct error *err)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : error_nomem(err);
+}
+
+void ops_kube_free(struct ops_kube *k)
+{
+	struct ops_kube_run *r, *tmp;
+
+	if (!k)
+		return;
+	HASH_ITER(hh, k->runs, r, tmp)
+	{
+		HASH_DEL(k->runs, r);
+		free_run(r);
+	}
+	for (size_t i = 0; i < k->n_marks; i++) {
+		free(k->marks[i].node);
+		free(k->marks[i].why);
+	}
+	free(k->marks);
+	free(k);
+}
+
+static int add_object(struct ops_kube *k, const char *kind,
+		      const json_t *object, struct error *err)
+{
+	if (strcmp(kind, "Pod") == 0)
+		return add_pod(k, object, err);
+	if (strcmp(kind, "Node") == 0)
+		return ops_kube_add_node(k, object, err);
+	if (strcmp(kind, "Event") == 0)
+		return ops_kube_add_event(k, object, err);
+	return 0;
+}
+
+int ops_kube_add(struct ops_kube *k, const char *kind, const json_t *object,
+		 struct error *err)
+{
+	const char *own = ops_kube_text(object, "kind");
+	const json_t *one, *items = json_object_get(object, "items");
+	size_t i, n = strlen(own);
+	char of[32] = "";
+
+	if (!json_is_array(items))
+		return add_object(k, *own ? own : kind, object, err);
+	/* Items of a "PodList" have no kind of their own; those of a "List" have. */
+	if (n > 4 && n < sizeof(of) && strcmp(own + n - 4, "List") == 0)
+		memcpy(of, own, n - 4);
+	json_array_foreach(items, i, one)
+	{
+		int rc;
+
+		own = ops_kube_text(one, "kind");
+		rc = add_object(k, *own ? own : of, one, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}

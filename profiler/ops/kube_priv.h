@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BOOTSEER_PROFILER_OPS_KUBE_PRIV_H
+#define BOOTSEER_PROFILER_OPS_KUBE_PRIV_H
+
+#include "common/hash.h"
+#include "profiler/ops/kube_jobs.h"
+#include "profiler/ops/ops_priv.h"
+
+#define OPS_KUBE_NAME_MAX 254u /* bytes of an object's name, NUL included */
+
+/* A container of a pod from its start to its end. */
+struct ops_kube_run {
+	UT_hash_handle hh, by_place; /* the second of one try */
+	char *owner;                 /* "NAMESPACE/NAME" */
+	char *uid;                   /* of the owner */
+	char *replica;               /* its place among the owner's pods */
+	char *node;
+	char *state;            /* Slurm's word for how it ended */
+	int64_t begin_s, end_s; /* 0: it runs */
+	int exit_code;
+	uint32_t gpus;
+	char key[]; /* "POD-UID/RESTART" */
+};
+
+/* A node was put out, or came back. */
+struct ops_kube_mark {
+	char *node, *why;
+	enum ops_outage_kind kind;
+	bool is_out;
+	int64_t at_s;
+};
+
+struct ops_kube {
+	struct ops_kube_run *runs; /* by key */
+	size_t n_runs;
+	struct ops_kube_mark *marks;
+	size_t n_marks, cap_marks;
+};
+
+const char *ops_kube_text(const json_t *o, const char *key); /* "" */
+/* A name of an object, which stands in lists and paths as it is. */
+bool ops_kube_is_name(const char *s);
+/* "2025-10-01T12:00:00Z", whatever stands behind the seconds; 0: it is none. */
+int64_t ops_kube_time(const char *text);
+
+/* Keep the marks that a node, and an event of a node, give. */
+int ops_kube_add_node(struct ops_kube *k, const json_t *node,
+		      struct error *err) MUST_CHECK;
+int ops_kube_add_event(struct ops_kube *k, const json_t *event,
+		       struct error *err) MUST_CHECK;
+
+#endif
