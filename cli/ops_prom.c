@@ -191,7 +191,7 @@ static int read_rate(struct ops_gather *g, const char *name,
 		     struct ops_series *s, struct error *err)
 {
 	buf_reset(&g->query);
-	if (buf_printf(&g->query, "sum(max without(%s)(irate(",
+	if (buf_printf(&g->query, "max(sum by(%s)(irate(",
 		       g->c->replica_labels) < 0 ||
 	    add_selector(g, name, "") < 0 ||
 	    buf_printf(&g->query, "[%" PRIu32 "s])))",
@@ -203,9 +203,9 @@ static int read_rate(struct ops_gather *g, const char *name,
 static int read_gpus(struct ops_gather *g, struct error *err)
 {
 	buf_reset(&g->query);
-	if (buf_printf(&g->query, "avg(max without(%s)(",
-		       g->c->replica_labels) < 0 ||
-	    add_selector(g, g->c->gpu, "") < 0 || buf_puts(&g->query, "))") < 0)
+	/* Copies of series change no mean. */
+	if (buf_puts(&g->query, "avg(") < 0 ||
+	    add_selector(g, g->c->gpu, "") < 0 || buf_puts(&g->query, ")") < 0)
 		return error_nomem(err);
 	return read_series(g, g->c->gpu, &g->m->gpu, g->m->step_s, err);
 }

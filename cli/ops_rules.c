@@ -82,14 +82,16 @@ static int write_metric(const struct ops_inquiry *q, const char *name,
 #define SCORED "bootseer:peer_metric"
 #define MIDDLE "quantile by(signal) (0.5, " SCORED ")"
 #define BESIDE " on(signal) group_left() "
+#define DISTANCE "abs(" SCORED " -" BESIDE MIDDLE ")"
 
 /* A node that always differs from its peers has not left them: its usual score, the median of
  * a day, is taken away. */
 static const char tail[] =
 	"      - record: bootseer:peer_scale\n"
 	"        expr: |-\n"
-	"          1.4826 * quantile by(signal) (0.5, abs(" SCORED
-	" -" BESIDE MIDDLE ")) > 0.01 * abs(" MIDDLE ") + 1e-9\n"
+	"          avg by(signal) (" DISTANCE " <=" BESIDE
+	"(1.0001 * quantile by(signal) (0.667, " DISTANCE
+	"))) / 0.447 > 0.01 * abs(" MIDDLE ") + 1e-9\n"
 	"          or 0.01 * abs(" MIDDLE ") + 1e-9\n"
 	"      - record: bootseer:peer_score\n"
 	"        expr: |-\n"

@@ -181,24 +181,43 @@ int ops_signal_select(const struct ops_signal *s,
 		       : 0;
 }
 
-int ops_signal_query(const struct ops_signal *s,
-		     const struct ops_prom_config *c, uint32_t step_s,
-		     struct buf *ret, struct error *err)
+/* Copies of a series, by several servers, are summed apart, and the larger sum counts: so there
+ * are few groups, which is what a query costs.  Copies change no least or largest value. */
+static int write_query(const struct ops_signal *s,
+		       const struct ops_prom_config *c, uint32_t span_s,
+		       struct buf *ret, struct error *err)
 {
 	static const char *const functions[] = { "", "irate(", "increase(" };
-	uint32_t span_s =
-		s->kind == OPS_SIGNAL_ERRORS ? ERRORS_S : step_s * 7 / 2 + 1;
+	bool is_sum = strcmp(s->over, "sum") == 0;
 	int rc;
 
-	if (buf_printf(ret, "%s by(%s)(max without(%s)(%s", s->over,
-		       c->node_label, c->replica_labels,
+	if ((is_sum && buf_printf(ret, "max by(%s)(", c->node_label) < 0) ||
+	    buf_printf(ret, "%s by(%s%s%s)(%s", s->over, c->node_label,
+		       is_sum ? "," : "", is_sum ? c->replica_labels : "",
 		       functions[s->kind]) < 0)
 		return error_nomem(err);
 	rc = ops_signal_select(s, c, ret, err);
 	if (rc == 0 && s->kind != OPS_SIGNAL_VALUE &&
 	    buf_printf(ret, "[%" PRIu32 "s])", span_s) < 0)
 		rc = error_nomem(err);
-	if (rc == 0 && buf_puts(ret, "))") < 0)
+	if (rc == 0 && buf_puts(ret, is_sum ? "))" : ")") < 0)
 		rc = error_nomem(err);
 	return rc;
+}
+
+int ops_signal_query(const struct ops_signal *s,
+		     const struct ops_prom_config *c, uint32_t step_s,
+		     struct buf *ret, struct error *err)
+{
+	return write_query(s, c,
+			   s->kind == OPS_SIGNAL_ERRORS ? ERRORS_S
+							: step_s * 7 / 2 + 1,
+			   ret, err);
+}
+
+int ops_signal_growth_query(const struct ops_signal *s,
+			    const struct ops_prom_config *c, uint32_t length_s,
+			    struct buf *ret, struct error *err)
+{
+	return write_query(s, c, length_s + ERRORS_S, ret, err);
 }

@@ -47,5 +47,9 @@ int ops_signal_select(const struct ops_signal *s,
 int ops_signal_query(const struct ops_signal *s,
 		     const struct ops_prom_config *c, uint32_t step_s,
 		     struct buf *ret, struct error *err) MUST_CHECK;
+/* The same of errors, over so much more time than usual: 0 where none came in all of it. */
+int ops_signal_growth_query(const struct ops_signal *s,
+			    const struct ops_prom_config *c, uint32_t length_s,
+			    struct buf *ret, struct error *err) MUST_CHECK;
 
 #endif

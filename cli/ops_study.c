@@ -252,28 +252,68 @@ static int find_row(void *arg, const char *name, float **ret, struct error *err)
 	return rc < 0 ? rc : ops_panel_row(f->p, node, f->window, ret, err);
 }
 
-/* A metric over all of some windows. */
+/* `n` samples of a window, up to its last one. */
+static int ask_window(struct panel_fill *fill, const struct ops_windows *w,
+		      const char *query, size_t n, struct error *err)
+{
+	const struct prom_nodes ask = {
+		.query = query,
+		.node_label = fill->q->c->prom.node_label,
+		.begin_s = w->v[fill->window].begin_s +
+			   (int64_t)((w->n - n) * w->step_s),
+		.step_s = w->step_s,
+		.n = n,
+		.row = find_row,
+		.arg = fill,
+	};
+
+	return prom_ask_nodes(fill->q->prom, &ask, err);
+}
+
+/* Fill a window with zeros where the panel's first samples say that nothing grew in all of it.
+ * Else these are forgotten, and false returned. */
+static bool fill_zeros(struct ops_panel *p, size_t window)
+{
+	size_t n = p->windows->n;
+	bool is_zero = true;
+
+	for (size_t i = 0; i < p->n_nodes; i++) {
+		float *row = p->rows[i] ? p->rows[i] + window * n : NULL;
+
+		is_zero &= !row || isnan(row[0]) || row[0] == 0;
+	}
+	for (size_t i = 0; i < p->n_nodes; i++) {
+		float *row = p->rows[i] ? p->rows[i] + window * n : NULL;
+
+		for (size_t k = 1; row && is_zero && k < n; k++)
+			row[k] = row[0];
+		if (row && !is_zero)
+			row[0] = NAN;
+	}
+	return is_zero;
+}
+
+/* A metric over all of some windows.  Of errors, which hardly ever come, a look at all of a
+ * window spares most of those at each of its samples. */
 static int read_panel(struct ops_inquiry *q, const struct ops_windows *w,
 		      const struct ops_signal *s, struct ops_panel *p,
 		      struct error *err)
 {
 	struct panel_fill fill = { q, p, 0 };
-	AUTO_BUF query = BUF_INIT;
+	AUTO_BUF query = BUF_INIT, growth = BUF_INIT;
+	bool looks = s->kind == OPS_SIGNAL_ERRORS && w->n > OPS_STAY;
 	int rc = ops_signal_query(s, &q->c->prom, w->step_s, &query, err);
 
+	if (rc == 0 && looks)
+		rc = ops_signal_growth_query(s, &q->c->prom,
+					     (uint32_t)w->n * w->step_s,
+					     &growth, err);
 	p->windows = w;
 	for (; rc == 0 && fill.window < w->n_all; fill.window++) {
-		const struct prom_nodes ask = {
-			.query = query.data,
-			.node_label = q->c->prom.node_label,
-			.begin_s = w->v[fill.window].begin_s,
-			.step_s = w->step_s,
-			.n = w->n,
-			.row = find_row,
-			.arg = &fill,
-		};
-
-		rc = prom_ask_nodes(q->prom, &ask, err);
+		if (looks)
+			rc = ask_window(&fill, w, growth.data, 1, err);
+		if (rc == 0 && !(looks && fill_zeros(p, fill.window)))
+			rc = ask_window(&fill, w, query.data, w->n, err);
 	}
 	return rc;
 }

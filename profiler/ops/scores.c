@@ -6,8 +6,10 @@
 
 #include "profiler/ops/scores.h"
 
-/* The standard deviation of a normal distribution by its median absolute one. */
-#define MAD_SCALE 1.4826
+/* The mean distance of the nearer two thirds from the median is this part of a normal
+ * distribution's standard deviation.  It is nearly as robust as the median distance, and holds for
+ * values in whole degrees, too, where that one leaps between 0 and 1. */
+#define NEAR_MEAN 0.447
 /* Peers that are all alike: differences of a hundredth are none. */
 #define SCALE_SHARE 0.01
 #define SCALE_MIN 1e-9
@@ -78,6 +80,18 @@ static float bound_score(double z)
 			   fmin((double)OPS_SCORE_MAX, z));
 }
 
+/* The deviation of `n` distances, whose order changes. */
+static double deviation_of(float *distance, size_t n)
+{
+	size_t near = n - n / 3;
+	double sum = 0;
+
+	(void)ops_rank(distance, n, near - 1);
+	for (size_t i = 0; i < near; i++)
+		sum += (double)distance[i];
+	return sum / (double)near / NEAR_MEAN;
+}
+
 float ops_score_nodes(const float *v, size_t n, float *ret, float *room)
 {
 	size_t known = 0;
@@ -95,8 +109,8 @@ float ops_score_nodes(const float *v, size_t n, float *ret, float *room)
 	middle = ops_median(room, known);
 	for (size_t i = 0; i < known; i++)
 		room[i] = fabsf(room[i] - middle);
-	scale = MAD_SCALE * (double)ops_median(room, known);
-	scale = fmax(scale, SCALE_SHARE * fabs((double)middle));
+	scale = fmax(deviation_of(room, known),
+		     SCALE_SHARE * fabs((double)middle));
 	scale = fmax(scale, SCALE_MIN);
 	for (size_t i = 0; i < n; i++)
 		ret[i] = isnan(v[i])

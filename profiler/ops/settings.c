@@ -16,9 +16,31 @@ static bool is_like(double a, double b)
 	return fabs(a - b) <= LIKE * fmax(a, b);
 }
 
+/* A job that loads between two saves was started again: their distance is none.  Without GPUs
+ * other reads look like loads, so that these are not asked then. */
+static bool loads_between(const struct ops_phases *p, double from_s,
+			  double to_s)
+{
+	size_t low = 0, high = p->gpu.is_found ? p->n_loads : 0;
+	size_t n = high;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (p->loads[mid].begin_s < from_s)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < n && p->loads[low].begin_s < to_s;
+}
+
+/* NAN: they are not of one run of the job. */
 static double interval_at(const struct ops_phases *p, size_t i)
 {
-	return p->saves[i + 1].middle_s - p->saves[i].middle_s;
+	double from_s = p->saves[i].middle_s, to_s = p->saves[i + 1].middle_s;
+
+	return loads_between(p, from_s, to_s) ? (double)NAN : to_s - from_s;
 }
 
 /* Do the intervals from `i` on begin a configuration? */

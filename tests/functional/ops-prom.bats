@@ -222,7 +222,7 @@ write_rule_test() # RULES
 		      - {eval_time: 118m, alertname: BootseerNodeLeftPeers}
 		      - {eval_time: 130m, alertname: BootseerNodeLeftPeers,
 		         exp_alerts: [{exp_labels: {node: gpu002, signal: node_procs_running, severity: warning},
-		         exp_annotations: {summary: "gpu002: node_procs_running is 17.9 deviations from where it usually is among its peers"}}]}
+		         exp_annotations: {summary: "gpu002: node_procs_running is 12.9 deviations from where it usually is among its peers"}}]}
 		      - {eval_time: 590m, alertname: BootseerNodeSlow,
 		         exp_alerts: [{exp_labels: {node: gpu003, signal: DCGM_FI_DEV_SM_CLOCK, severity: warning},
 		         exp_annotations: {summary: "gpu003 is slow: DCGM_FI_DEV_SM_CLOCK is 23.5% behind its peers"}}]}
