@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/ops.h"
+#include "cli/ops_server.h"
 #include "common/clock.h"
 #include "common/duration.h"
 
@@ -277,7 +278,7 @@ static int check_cost(const void *config, char **args, struct error *err)
 	const struct ops_config *c = config;
 
 	(void)args;
-	return c->prom.url ? ops_prom_check(&c->prom, err) : 0;
+	return c->prom.url || c->prom.data ? ops_prom_check(&c->prom, err) : 0;
 }
 
 static int show_cost(const struct ops_cost_view *v, struct error *err)
@@ -290,16 +291,20 @@ static int show_cost(const struct ops_cost_view *v, struct error *err)
 
 static int run_cost(const void *config, char **args, struct error *err)
 {
-	const struct ops_config *c = config;
+	struct ops_config own;
+	const struct ops_config *c = &own;
+	AUTO(ops_server) server = NULL;
 	AUTO(ops_set) s = NULL;
 	AUTO(ops_metrics) m = NULL;
 	struct ops_losses losses = { .n = 0 };
 	struct ops_cost cost;
 	struct ops_rule rule;
 	struct ops_cost_view v = { c, NULL, &rule, &cost, NULL, NULL };
-	int rc = ops_read_jobs(c, &s, &rule, err);
+	int rc = ops_server_open(config, &own, &server, err);
 
 	(void)args;
+	if (rc == 0)
+		rc = ops_read_jobs(c, &s, &rule, err);
 	if (rc == 0 && c->prom.url)
 		rc = ops_read_metrics(&c->prom, c->days, &m, err);
 	if (rc == 0 && m)

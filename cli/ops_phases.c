@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/ops.h"
+#include "cli/ops_server.h"
 #include "cli/start_gantt.h"
 #include "common/duration.h"
 #include "common/progress.h"
@@ -285,11 +286,15 @@ json_t *ops_phases_json(const struct ops_metrics *m)
 
 static int run_phases(const void *config, char **args, struct error *err)
 {
-	const struct ops_config *c = config;
+	struct ops_config own;
+	const struct ops_config *c = &own;
+	AUTO(ops_server) server = NULL;
 	AUTO(ops_metrics) m = NULL;
-	int rc = ops_read_metrics(&c->prom, c->days, &m, err);
+	int rc = ops_server_open(config, &own, &server, err);
 
 	(void)args;
+	if (rc == 0)
+		rc = ops_read_metrics(&c->prom, c->days, &m, err);
 	if (rc < 0)
 		return rc;
 	if (c->json)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/command.h"
+#include "cli/ops_server.h"
 #include "cli/ops_rules.h"
 #include "cli/ops_study.h"
 #include "common/duration.h"
@@ -276,11 +277,15 @@ static int write_rules(const struct ops_inquiry *q, struct error *err)
 
 static int run_precursors(const void *config, char **args, struct error *err)
 {
-	const struct ops_config *c = config;
+	struct ops_config own;
+	const struct ops_config *c = &own;
+	AUTO(ops_server) server = NULL;
 	AUTO(ops_inquiry) q = NULL;
-	int rc = ops_read_inquiry(c, &q, err);
+	int rc = ops_server_open(config, &own, &server, err);
 
 	(void)args;
+	if (rc == 0)
+		rc = ops_read_inquiry(c, &q, err);
 	if (rc == 0 && c->rules)
 		rc = write_rules(q, err);
 	if (rc < 0)

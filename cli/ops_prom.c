@@ -105,10 +105,11 @@ int ops_prom_check(const struct ops_prom_config *c, struct error *err)
 				      c->queue, c->response, c->node_label };
 	int64_t from_s, to_s;
 
-	if (!c->url)
+	if (!c->url == !c->data)
 		return error_set(err, EINVAL,
 				 "name the server that has the metrics: "
-				 "--prometheus URL");
+				 "--prometheus URL, or else --prometheus-data "
+				 "PATH");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (!prom_is_name(names[i]))
 			return error_set(err, EINVAL,

@@ -10,7 +10,7 @@
 /* A member of such a command's configuration. */
 struct ops_prom_config {
 	char *config; /* a file of options */
-	char *url, *auth, *ca, *match, *node_label, *replica_labels;
+	char *url, *data, *auth, *ca, *match, *node_label, *replica_labels;
 	char *write, *read, *gpu, *size, *free, *requests, *queue, *response;
 	char *from, *to; /* NULL: `days` before now; now */
 	int64_t timeout_ns;
@@ -32,6 +32,15 @@ struct ops_prom_config {
 	  .offset = offsetof(config_type, prom.url), \
 	  .help = "A Prometheus, or what answers its HTTP API: " \
 		  "https://HOST[:PORT][/PREFIX]." }, \
+		{ .key = "prometheus-data", \
+		  .type = OPTION_STRING, \
+		  .arg = "PATH", \
+		  .offset = offsetof(config_type, prom.data), \
+		  .help = "Metrics without a server: the folder of a " \
+			  "Prometheus's snapshot, or a file of OpenMetrics or " \
+			  "of an export of VictoriaMetrics (JSON lines). A " \
+			  "prometheus is started on it and changes nothing of " \
+			  "it." }, \
 		{ .key = "prometheus-auth", \
 		  .type = OPTION_FILE, \
 		  .arg = "FILE", \

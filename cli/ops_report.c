@@ -9,6 +9,7 @@
 #include "cli/ops.h"
 #include "cli/ops_figure.h"
 #include "cli/ops_history.h"
+#include "cli/ops_server.h"
 #include "cli/ops_study.h"
 #include "common/fs.h"
 #include "common/json.h"
@@ -646,15 +647,20 @@ static int check_report(const void *config, char **args, struct error *err)
 		return error_set(err, EINVAL,
 				 "name the report: --out NAME.html, NAME.md or "
 				 "NAME.json");
-	return c->prom.url ? ops_check_metrics(c, args, err) : 0;
+	return c->prom.url || c->prom.data ? ops_check_metrics(c, args, err)
+					   : 0;
 }
 
 static int run_report(const void *config, char **args, struct error *err)
 {
-	struct ops_report r = { .c = config };
-	int rc = read_sources(&r, err);
+	struct ops_config own;
+	AUTO(ops_server) server = NULL;
+	struct ops_report r = { .c = &own };
+	int rc = ops_server_open(config, &own, &server, err);
 
 	(void)args;
+	if (rc == 0)
+		rc = read_sources(&r, err);
 	if (rc == 0)
 		rc = analyse_sources(&r, err);
 	if (rc == 0)

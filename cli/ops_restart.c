@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/ops.h"
+#include "cli/ops_server.h"
 #include "common/progress.h"
 
 /* From here on more of the other would change little. */
@@ -183,11 +184,15 @@ json_t *ops_restart_json(const struct ops_config *c,
 
 static int run_restart(const void *config, char **args, struct error *err)
 {
-	const struct ops_config *c = config;
+	struct ops_config own;
+	const struct ops_config *c = &own;
+	AUTO(ops_server) server = NULL;
 	AUTO(ops_metrics) m = NULL;
-	int rc = ops_read_metrics(&c->prom, c->days, &m, err);
+	int rc = ops_server_open(config, &own, &server, err);
 
 	(void)args;
+	if (rc == 0)
+		rc = ops_read_metrics(&c->prom, c->days, &m, err);
 	if (rc < 0)
 		return rc;
 	if (c->json)

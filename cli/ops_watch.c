@@ -317,6 +317,17 @@ static int watch_on(struct ops_watcher *w, struct error *err)
 	return rc;
 }
 
+static int check_watch(const void *config, char **args, struct error *err)
+{
+	const struct ops_config *c = config;
+
+	if (c->prom.data)
+		return error_set(err, EINVAL,
+				 "--prometheus-data has nothing of now: name a "
+				 "server by --prometheus URL");
+	return ops_check_metrics(config, args, err);
+}
+
 static int run_watch(const void *config, char **args, struct error *err)
 {
 	const struct ops_config *c = config;
@@ -358,7 +369,7 @@ static int run_watch(const void *config, char **args, struct error *err)
 
 const struct command ops_watch_command = {
 	.brief = "Say which nodes leave their peers, all the time",
-	.check = ops_check_metrics,
+	.check = check_watch,
 	.program = {
 		.name = "bootseer ops watch",
 		.usage = "--prometheus URL [OPTIONS]",

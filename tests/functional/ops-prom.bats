@@ -7,6 +7,7 @@ bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/../wait.bash"
 
 BEGIN=1760000000
+dashboard=$BATS_TEST_DIRNAME/../../deploy/dashboard-ops.json
 
 setup()
 {
@@ -76,6 +77,31 @@ expect_saves() # JSON SAMPLE
 	# A time without metrics is told from one without saves.
 	run -1 bootseer ops phases --prometheus "$U" --from 2025-11-01 --to 2025-11-02
 	[[ $output == *"$U has no node_mountstats_nfs_total_write_bytes_total in this time"* ]]
+	# So do its data without it, and an export of VictoriaMetrics; nothing of them changes, or stays.
+	mkdir "$W/tmp"
+	find "$W/data" -path '*/01*' | sort >"$W/before"
+	TMPDIR=$W/tmp bootseer ops phases --prometheus-data "$W/data" --from 1759990000 --to 1760200000 \
+		--json | diff <(jq 'del(.requests)' "$W/json") <(jq 'del(.requests)' -)
+	find "$W/data" -path '*/01*' | sort | cmp - "$W/before"
+	python3 - "$W/m" >"$W/lines" <<-'END'
+	import json, re, sys
+	rows = {}
+	for line in open(sys.argv[1]):
+	    if line[0] != "#":
+	        series, v, t = line.rsplit(" ", 2)
+	        rows.setdefault(series, []).append((float(v), round(float(t) * 1000)))
+	for series, r in rows.items():
+	    labels = dict(re.findall(r'(\w+)="([^"]*)"', series), __name__=series.split("{")[0])
+	    print(json.dumps({"metric": labels, "values": [v for v, _ in r], "timestamps": [t for _, t in r]}))
+	END
+	TMPDIR=$W/tmp bootseer ops phases --prometheus-data "$W/lines" --from 1759990000 --to 1760200000 \
+		--json | diff <(jq 'del(.requests)' "$W/json") <(jq 'del(.requests)' -)
+	[ -z "$(ls "$W/tmp")" ]
+	echo '{"metric": {"__name__": "a b"}, "values": [1], "timestamps": [1]}' >"$W/lines"
+	run -1 bootseer ops phases --prometheus-data "$W/lines"
+	[[ $output == *"line 1 is none of an export of VictoriaMetrics"* ]]
+	run -1 bootseer ops phases --prometheus-data "$W/tmp"
+	[[ $output == *"has no blocks of a Prometheus"* ]]
 	# A server that is busy and takes few points gives the same.
 	direct=$U
 	"$BATS_TEST_DIRNAME/ops-proxy.py" "$direct" "$W/port" "$W/log" &
@@ -285,6 +311,7 @@ export_names() # OPTION...
 	# Those of options, and those that are compared.
 	bootseer ops precursors --help >"$W/wanted"
 	grep -o '"[a-z]* [a-z]* [A-Za-z_]*' "$BATS_TEST_DIRNAME/../../cli/ops_signals.c" >>"$W/wanted"
+	cat "$dashboard" >>"$W/wanted"
 	[ "$(grep -oE '\b(node|DCGM)_[A-Za-z_]*[a-zA-Z]\b' "$W/wanted" | sort -u | tee "$W/list" | wc -l)" -ge 30 ]
 	for name in $(<"$W/list"); do
 		grep -qx "$name" "$W/names" || { echo "no exporter has $name"; false; }
@@ -326,6 +353,13 @@ export_names() # OPTION...
 	grep -q '<strong>No metrics</strong>.*has no node_mountstats' <(tr -d '\n' <"$W/r.html")
 	grep -q 'Z gpu005</text>' "$W/r.html"
 	promtool check rules "$W/rules.yml"
+	# The dashboard's panels are whole, and its queries are some.
+	jq -e '([.panels[].id] | length == (unique | length)) and .uid == "bootseer-ops" and .id == null and
+		all(.panels[]; .type == "timeseries" and .datasource.uid == "${datasource}" and .gridPos.w == 8 and
+			([.targets[].refId] | length > 0 and length == (unique | length)))' "$dashboard"
+	jq '{groups: [{name: "d", rules: [.panels[].targets[].expr | gsub("\\$__rate_interval"; "2m") |
+		gsub("\\$node"; ".*") | {record: "r", expr: .}]}]}' "$dashboard" >"$W/dashboard.yml"
+	promtool check rules "$W/dashboard.yml"
 	write_rule_test "$W/rules.yml"
 	promtool test rules "$W/rule-test.yml"
 	# Live, and to a real Alertmanager.

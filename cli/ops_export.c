@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ops_export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/bounded_json.h"
+#include "common/buf.h"
+#include "profiler/prom/prom.h"
+
+#define LINE_MAX_BYTES (64u << 20)
+#define VALUES_MAX (LINE_MAX_BYTES / 16)
+#define MS 1000
+
+/* {name="value",..}, in which quotes, backslashes and line ends are escaped. */
+static int write_labels(const json_t *metric, FILE *to)
+{
+	const char *name, *sign = "{";
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)metric, name, value)
+	{
+		const char *text = json_string_value(value);
+
+		if (strcmp(name, "__name__") == 0)
+			continue;
+		if (!text || !prom_is_name(name) || strchr(name, ':'))
+			return -1;
+		fprintf(to, "%s%s=\"", sign, name);
+		for (; *text; text++)
+			if (*text == '\n')
+				(void)fputs("\\n", to);
+			else
+				fprintf(to, "%s%c",
+					*text == '"' || *text == '\\' ? "\\"
+								      : "",
+					*text);
+		(void)fputc('"', to);
+		sign = ",";
+	}
+	if (*sign == ',')
+		(void)fputc('}', to);
+	return 0;
+}
+
+static int write_series(const json_t *series, FILE *to)
+{
+	const json_t *metric = json_object_get(series, "metric");
+	const json_t *values = json_object_get(series, "values");
+	const json_t *times = json_object_get(series, "timestamps");
+	const char *name =
+		json_string_value(json_object_get(metric, "__name__"));
+	size_t n = json_array_size(values);
+
+	if (!name || !prom_is_name(name) || n != json_array_size(times))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(values, i);
+		const json_t *t = json_array_get(times, i);
+		int64_t at_ms = json_integer_value(t);
+
+		if (json_is_null(v) || json_is_string(v))
+			continue; /* no value, or one that is not finite */
+		if (!json_is_number(v) || !json_is_integer(t) || at_ms < 0)
+			return -1;
+		(void)fputs(name, to);
+		if (write_labels(metric, to) < 0)
+			return -1;
+		fprintf(to, " %.17g %" PRId64 ".%03d\n", json_number_value(v),
+			at_ms / MS, (int)(at_ms % MS));
+	}
+	return 0;
+}
+
+static int convert_lines(FILE *in, FILE *to, struct error *err)
+{
+	AUTO_FREE char *line = NULL;
+	size_t cap = 0, number = 0;
+	ssize_t n;
+
+	while ((n = getline(&line, &cap, in)) > 0) {
+		AUTO_JSON *series = NULL;
+		int rc;
+
+		number++;
+		if (strspn(line, " \r\n") == (size_t)n)
+			continue;
+		if ((size_t)n > LINE_MAX_BYTES)
+			return error_set(err, EFBIG,
+					 "line %zu is longer than %u MiB",
+					 number, LINE_MAX_BYTES >> 20);
+		rc = bounded_json_load_large(line, (size_t)n, VALUES_MAX, "it",
+					     &series, err);
+		if (rc < 0 || write_series(series, to) < 0)
+			return error_set(err, EINVAL,
+					 "line %zu is none of an export of "
+					 "VictoriaMetrics",
+					 number);
+	}
+	(void)fputs("# EOF\n", to);
+	return ferror(in) ? error_set(err, EIO, "read: %s", strerror(errno))
+			  : 0;
+}
+
+int ops_export_convert(int in, const char *path, struct error *err)
+{
+	int fd = dup(in);
+	FILE *from = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *to = from ? fopen(path, "wxe") : NULL;
+	int rc = to ? convert_lines(from, to, err)
+		    : error_set(err, errno, "%s: %s", path, strerror(errno));
+
+	if (to && fclose(to) != 0 && rc == 0)
+		rc = error_set(err, EIO, "%s: %s", path, strerror(errno));
+	if (from)
+		(void)fclose(from);
+	else if (fd >= 0)
+		(void)close(fd);
+	return rc;
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Metrics that no server has any more: a snapshot of a TSDB, or an export. */
+#include "cli/ops_server.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/ops_export.h"
+#include "common/bounded_json.h"
+#include "common/clock.h"
+#include "common/fs.h"
+
+#define META_MAX (1u << 20)
+#define SAID_MAX (1u << 20)
+#define IMPORT_MS INT64_C(3600000)
+#define READY_MS INT64_C(300000)
+#define MS 1000
+
+/* ---------------------------------------------------------------------- blocks --- */
+
+static int link_file(const char *block, const char *name, const char *to,
+		     bool is_needed, struct error *err)
+{
+	AUTO_FREE char *from = fs_join(block, name);
+	AUTO_FREE char *link = fs_join(to, name);
+
+	if (!from || !link)
+		return error_nomem(err);
+	if (!is_needed && access(from, F_OK) < 0)
+		return 0;
+	return symlink(from, link) < 0 ? error_set(err, errno, "link %s: %s",
+						   link, strerror(errno))
+				       : 0;
+}
+
+/* The data end where the last of their blocks does. */
+static int note_time(struct ops_server *s, const char *block, struct error *err)
+{
+	AUTO_FREE char *path = fs_join(block, "meta.json");
+	AUTO_BUF text = { .limit = META_MAX };
+	AUTO_JSON *meta = NULL;
+	int64_t to_s;
+	int rc = path ? fs_read_file(path, META_MAX, &text, err)
+		      : error_nomem(err);
+
+	if (rc == 0)
+		rc = bounded_json_load(text.data, text.len, path, &meta, err);
+	if (rc < 0)
+		return rc;
+	to_s = json_integer_value(json_object_get(meta, "maxTime")) / MS;
+	if (to_s <= 0)
+		return error_set(err, EINVAL, "%s has no time", path);
+	if (to_s > strtoll(s->to, NULL, 10))
+		(void)snprintf(s->to, sizeof(s->to), "%" PRId64, to_s);
+	return 0;
+}
+
+/* A block whose files are links, so that nothing of it is written, merged or removed. */
+static int link_block(struct ops_server *s, const char *block, const char *name,
+		      struct error *err)
+{
+	AUTO_FREE char *to = fs_join(s->folder, name);
+	int rc = to ? note_time(s, block, err) : error_nomem(err);
+
+	if (rc == 0 && mkdir(to, 0700) < 0)
+		rc = error_set(err, errno, "%s: %s", to, strerror(errno));
+	if (rc == 0)
+		rc = link_file(block, "meta.json", to, true, err);
+	if (rc == 0)
+		rc = link_file(block, "index", to, true, err);
+	if (rc == 0)
+		rc = link_file(block, "chunks", to, true, err);
+	return rc < 0 ? rc : link_file(block, "tombstones", to, false, err);
+}
+
+/* Absolute, for links lead there from elsewhere. */
+static int link_blocks(struct ops_server *s, const char *folder,
+		       struct error *err)
+{
+	AUTO_FREE char *whole = realpath(folder, NULL);
+	DIR *d = whole ? opendir(whole) : NULL;
+	const struct dirent *e;
+	size_t n = 0;
+	int rc = d ? 0
+		   : error_set(err, errno, "%s: %s", folder, strerror(errno));
+
+	while (rc == 0 && (e = readdir(d))) {
+		AUTO_FREE char *block = fs_join(whole, e->d_name);
+		AUTO_FREE char *meta =
+			block ? fs_join(block, "meta.json") : NULL;
+
+		if (!meta)
+			rc = error_nomem(err);
+		else if (e->d_name[0] != '.' && access(meta, R_OK) == 0) {
+			rc = link_block(s, block, e->d_name, err);
+			n++;
+		}
+	}
+	if (d)
+		(void)closedir(d);
+	return rc < 0 || n ? rc
+			   : error_set(err, EINVAL,
+				       "%s has no blocks of a Prometheus: "
+				       "wanted is a snapshot, or its data "
+				       "folder",
+				       folder);
+}
+
+/* --------------------------------------------------------------------- exports --- */
+
+static int make_blocks(struct ops_server *s, const char *path,
+		       struct error *err)
+{
+	AUTO_FREE char *to = fs_join(s->folder, "made");
+	AUTO_BUF said = { .limit = SAID_MAX };
+	char *argv[] = { (char[]){ "promtool" },
+			 (char[]){ "tsdb" },
+			 (char[]){ "create-blocks-from" },
+			 (char[]){ "openmetrics" },
+			 (char *)(uintptr_t)path,
+			 to,
+			 NULL };
+	int status = 0;
+	int rc = to ? child_read_output(argv, NULL, -1, SAID_MAX, IMPORT_MS,
+					NULL, &said, &status, err)
+		    : error_nomem(err);
+
+	if (rc == 0 && status != 0)
+		rc = error_set(err, EINVAL, "promtool: %s",
+			       child_last_line(&said));
+	return rc < 0 ? rc : link_blocks(s, to, err);
+}
+
+/* JSON lines of VictoriaMetrics become OpenMetrics first. */
+static int import_export(struct ops_server *s, const char *path,
+			 struct error *err)
+{
+	AUTO_FREE char *text = fs_join(s->folder, "metrics");
+	AUTO_CLOSE int in = open(path, O_RDONLY | O_CLOEXEC);
+	char first = 0;
+	int rc;
+
+	if (!text)
+		return error_nomem(err);
+	if (in < 0 || pread(in, &first, 1, 0) < 0)
+		return error_set(err, errno, "%s: %s", path, strerror(errno));
+	if (first != '{')
+		return make_blocks(s, path, err);
+	rc = ops_export_convert(in, text, err);
+	if (rc == 0)
+		rc = make_blocks(s, text, err);
+	(void)unlink(text);
+	return rc;
+}
+
+/* ---------------------------------------------------------------------- server --- */
+
+/* The shell ends the Prometheus and removes its folder when its input does, so that neither stays
+ * behind, however this process ends. */
+static const char runner[] = "cd \"$1\" || exit 1; d=$1; shift; "
+			     "\"$@\" 2>&1 </dev/null & p=$!; "
+			     "exec >/dev/null 2>&1; read -r _; "
+			     "kill -9 $p; wait $p; cd /; rm -rf \"$d\"";
+
+static int start_prometheus(struct ops_server *s, struct error *err)
+{
+	AUTO_FREE char *config = fs_join(s->folder, "prometheus.yml");
+	AUTO_CLOSE int in = -1;
+	AUTO_CLOSE int out = -1;
+	char *argv[] = { (char[]){ "sh" },
+			 (char[]){ "-c" },
+			 (char *)(uintptr_t)runner,
+			 (char[]){ "sh" },
+			 s->folder,
+			 (char[]){ "prometheus" },
+			 (char[]){ "--config.file=prometheus.yml" },
+			 (char[]){ "--storage.tsdb.path=." },
+			 (char[]){ "--storage.tsdb.retention.time=100y" },
+			 (char[]){ "--storage.tsdb.min-block-duration=2h" },
+			 (char[]){ "--storage.tsdb.max-block-duration=2h" },
+			 (char[]){ "--web.listen-address=127.0.0.1:0" },
+			 NULL };
+	int stays[2], said[2], rc;
+
+	if (!config)
+		return error_nomem(err);
+	rc = fs_replace_file(config, "global: {}\n", 11, 0600, err);
+	if (rc < 0)
+		return rc;
+	if (pipe2(stays, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	in = stays[0];
+	s->stays = stays[1];
+	if (pipe2(said, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	s->said = said[0];
+	out = said[1];
+	/* Nobody reads its log any more once it is ready, and it must not wait for that. */
+	(void)fcntl(out, F_SETPIPE_SZ, SAID_MAX);
+	return child_start_with(argv, in, out, out, &s->pid, err);
+}
+
+/* "http://ADDRESS" of the log, once it says that it is ready. */
+static int wait_ready(struct ops_server *s, struct error *err)
+{
+	static const char listens[] = "msg=\"Listening on\" address=";
+	int64_t deadline = clock_now_ms() + READY_MS;
+	AUTO_BUF log = { .limit = SAID_MAX };
+	char some[4096];
+
+	for (;;) {
+		struct pollfd p = { .fd = s->said, .events = POLLIN };
+		int64_t left = deadline - clock_now_ms();
+		const char *at = log.len ? strstr(log.data, listens) : NULL;
+		ssize_t n;
+
+		if (at && strstr(log.data, "msg=\"Server is ready")) {
+			at += sizeof(listens) - 1;
+			(void)snprintf(s->url, sizeof(s->url), "http://%.*s",
+				       (int)strcspn(at, " \n"), at);
+			return 0;
+		}
+		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+			return error_set(err, ETIMEDOUT,
+					 "prometheus is not ready in time");
+		n = read(s->said, some, sizeof(some));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return error_set(err, EIO, "prometheus: %s",
+					 child_last_line(&log));
+		if (buf_append(&log, some, (size_t)n) < 0)
+			return error_nomem(err);
+	}
+}
+
+static int open_data(const char *data, struct ops_server *s, struct error *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct stat st;
+	int rc;
+
+	if (stat(data, &st) < 0)
+		return error_set(err, errno, "%s: %s", data, strerror(errno));
+	s->folder = fs_join(tmp && *tmp ? tmp : "/tmp", "bootseer-ops.XXXXXX");
+	if (!s->folder)
+		return error_nomem(err);
+	if (!mkdtemp(s->folder)) {
+		rc = error_set(err, errno, "%s: %s", s->folder,
+			       strerror(errno));
+		free(s->folder);
+		s->folder = NULL;
+		return rc;
+	}
+	rc = S_ISDIR(st.st_mode) ? link_blocks(s, data, err)
+				 : import_export(s, data, err);
+	if (rc == 0)
+		rc = start_prometheus(s, err);
+	return rc < 0 ? rc : wait_ready(s, err);
+}
+
+int ops_server_open(const struct ops_config *c, struct ops_config *own,
+		    struct ops_server **ret, struct error *err)
+{
+	AUTO(ops_server) s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	s->stays = s->said = s->pid = -1;
+	*own = *c;
+	if (c->prom.data) {
+		rc = open_data(c->prom.data, s, err);
+		if (rc < 0)
+			return rc;
+		own->prom.url = s->url;
+		own->prom.auth = own->prom.ca = NULL;
+		if (!c->prom.to)
+			own->prom.to = s->to;
+	}
+	*ret = steal_ptr(&s);
+	return 0;
+}
+
+void ops_server_free(struct ops_server *s)
+{
+	if (!s)
+		return;
+	if (s->stays >= 0)
+		(void)close(s->stays);
+	if (s->said >= 0)
+		(void)close(s->said);
+	if (s->pid > 0)
+		while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	else if (s->folder)
+		(void)!fs_remove_tree(s->folder, NULL);
+	free(s->folder);
+	free(s);
+}
