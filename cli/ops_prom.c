@@ -22,6 +22,7 @@
 #define MEASURED_MAX 2000  /* saves; of more each k-th is measured */
 #define REQUESTS_BURSTS 20 /* last ones that requests are looked at of */
 #define MARGIN_SAMPLES 4   /* around a save */
+#define GPU_EACH 10u
 #define TOLD_AFTER_NS (2 * NS_PER_S)
 #define TOLD_SAVES 200
 #define FLOWS_MAX 1000000u
@@ -201,14 +202,74 @@ static int read_rate(struct ops_gather *g, const char *name,
 	return read_series(g, name, s, g->m->step_s, err);
 }
 
+/* Does a node read much enough, near a sample, that it may be a load? */
+static bool reads_near(const struct ops_series *read, size_t first, size_t n,
+		       double threshold)
+{
+	for (size_t i = first; i < first + n && i < read->n; i++)
+		if (read->v[i] > threshold)
+			return true;
+	return false;
+}
+
+/* Each sample of where nodes read much: only there does it matter when GPUs began to work. */
+static int refine_gpus(struct ops_gather *g, struct error *err)
+{
+	const struct ops_series *read = &g->m->read;
+	struct ops_series *gpu = &g->m->gpu;
+	struct ops_level level = { .is_found = g->c->load_above > 0,
+				   .threshold = (double)g->c->load_above };
+	size_t begin = 0, n = 0;
+	int rc = 0;
+
+	if (!level.is_found && read->v)
+		level = ops_find_level(read, true);
+	if (!level.is_found || !read->v)
+		return 0;
+	for (size_t i = 0; rc == 0 && i < gpu->n + GPU_EACH; i += GPU_EACH) {
+		size_t from = i < GPU_EACH ? 0 : i - GPU_EACH;
+
+		if (i < gpu->n &&
+		    reads_near(read, from, 3 * GPU_EACH, level.threshold)) {
+			begin = n ? begin : i;
+			n = i + GPU_EACH < gpu->n ? i + GPU_EACH - begin
+						  : gpu->n - begin;
+			continue;
+		}
+		if (n)
+			rc = ask_range(g,
+				       gpu->begin_s +
+					       (int64_t)begin * gpu->step_s,
+				       gpu->step_s, n, gpu->v + begin, err);
+		n = 0;
+	}
+	return rc;
+}
+
+/* GPUs have the most series: a sample in ten is enough where nothing is read. */
 static int read_gpus(struct ops_gather *g, struct error *err)
 {
+	struct ops_series few = { .v = NULL }, *gpu = &g->m->gpu;
+	int rc;
+
 	buf_reset(&g->query);
 	/* Copies of series change no mean. */
 	if (buf_puts(&g->query, "avg(") < 0 ||
 	    add_selector(g, g->c->gpu, "") < 0 || buf_puts(&g->query, ")") < 0)
 		return error_nomem(err);
-	return read_series(g, g->c->gpu, &g->m->gpu, g->m->step_s, err);
+	rc = read_series(g, g->c->gpu, &few, GPU_EACH * g->m->step_s, err);
+	if (rc == 0 && few.v)
+		rc = new_series(gpu, g->m->from_s, g->m->step_s, g->m->to_s,
+				err);
+	for (size_t i = 0; rc == 0 && gpu->v && i < gpu->n; i++) {
+		size_t k = (i + GPU_EACH / 2) / GPU_EACH;
+
+		gpu->v[i] = few.v[k < few.n ? k : few.n - 1];
+	}
+	if (rc == 0 && gpu->v)
+		rc = refine_gpus(g, err);
+	free(few.v);
+	return rc;
 }
 
 static int read_used(struct ops_gather *g, struct error *err)
