@@ -47,6 +47,19 @@ struct httpd_reply {
 	size_t shared_len;
 	void (*release)(void *arg);
 	void *release_arg;
+
+	/* Or bytes that come as they are taken, when stream.read is set. */
+	struct httpd_stream {
+		uint64_t len; /* of all */
+		/* Put the next `max` bytes at most into `buf`.  How many; 0: there
+		 * are none yet, and httpd_more() says when; -errno: there will be
+		 * none, and the connection ends.  Must not wait for long. */
+		int64_t (*read)(void *arg, void *buf, size_t max);
+		/* Once: all was taken, or nothing more can be.  From here on the
+		 * request is gone. */
+		void (*end)(void *arg);
+		void *arg;
+	} stream;
 };
 
 #define HTTPD_REPLY_INIT \
@@ -111,6 +124,8 @@ unsigned int httpd_port(const struct httpd *s);
 /* Answer; takes what `reply` holds and frees the request.  Exactly once for
  * each, also when the client has gone.  On the loop. */
 void httpd_answer(struct httpd_request *r, struct httpd_reply *reply);
+/* There are bytes of its stream again.  Before stream.end() was called. */
+void httpd_more(struct httpd_request *r);
 /* The same with an error's text. */
 void httpd_answer_error(struct httpd_request *r, int status,
 			const char *message);

@@ -17,6 +17,7 @@
 #define ANSWER_BPS 65536u /* a client that takes less is cut off */
 #define LARGE 65536u      /* smaller answers are as bounded as places are */
 #define LINGER_NS INT64_C(2000000000)
+#define STREAM_AHEAD (1024u * 1024) /* bytes of a stream that wait to be sent */
 
 void httpd_resume(struct httpd *s)
 {
@@ -129,9 +130,21 @@ static void drop_request(struct httpd_conn *c)
 		cfg->handler->drop(cfg->arg, &c->req);
 }
 
+static void end_stream(struct httpd_conn *c)
+{
+	struct httpd_stream stream = c->stream;
+
+	c->stream = (struct httpd_stream){ .read = NULL };
+	c->stream_left = 0;
+	if (stream.read)
+		stream.end(stream.arg);
+}
+
 static void free_conn(struct httpd_conn *c)
 {
 	struct httpd *s = c->server;
+
+	end_stream(c);
 
 	drop_request(c);
 	leave_lists(c);
@@ -382,6 +395,8 @@ void httpd_reply_fini(struct httpd_reply *r)
 {
 	buf_fini(&r->headers);
 	buf_fini(&r->body);
+	if (r->stream.read)
+		r->stream.end(r->stream.arg);
 	if (r->release)
 		r->release(r->release_arg);
 	memset(r, 0, sizeof(*r));
@@ -405,7 +420,7 @@ static void count_answer(struct httpd *s, const struct httpd_request *r,
 }
 
 static int put_head(struct httpd_conn *c, const struct httpd_reply *r,
-		    size_t len, struct evbuffer *out)
+		    uint64_t len, struct evbuffer *out)
 {
 	char date[64];
 	time_t now = time(NULL);
@@ -420,7 +435,8 @@ static int put_head(struct httpd_conn *c, const struct httpd_reply *r,
 	if (rc >= 0 && r->type)
 		rc = evbuffer_add_printf(out, "Content-Type: %s\r\n", r->type);
 	if (rc >= 0 && r->status != HTTPD_NOT_MODIFIED)
-		rc = evbuffer_add_printf(out, "Content-Length: %zu\r\n", len);
+		rc = evbuffer_add_printf(out, "Content-Length: %" PRIu64 "\r\n",
+					 len);
 	if (rc >= 0)
 		rc = evbuffer_add_printf(out, "%s\r\n",
 					 c->last ? "Connection: close\r\n"
@@ -541,20 +557,83 @@ static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
 	(void)!buf_puts(&r->headers, "Retry-After: 1\r\n");
 }
 
+/* Half an answer must not look like a whole one: nothing more is sent. */
+static void cut_answer(struct httpd_conn *c)
+{
+	c->is_cut = true;
+	if (bufferevent_disable(c->bev, EV_READ | EV_WRITE) == 0)
+		set_deadline(c, 0);
+}
+
+/* A client has so long to take what waits; no deadline while nothing does, as then the
+ * handler has it. */
+static void fill_stream(struct httpd_conn *c)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+	bool is_new = false;
+
+	while (c->stream_left && evbuffer_get_length(out) < STREAM_AHEAD) {
+		struct evbuffer_iovec room;
+		size_t max = c->stream_left < LARGE ? c->stream_left : LARGE;
+		int64_t n = -ENOMEM;
+
+		if (evbuffer_reserve_space(out, LARGE, &room, 1) == 1)
+			n = c->stream.read(c->stream.arg, room.iov_base, max);
+		room.iov_len = n > 0 ? (size_t)n : 0;
+		if (n > 0 && evbuffer_commit_space(out, &room, 1) < 0)
+			n = -ENOMEM;
+		if (n < 0) {
+			end_stream(c);
+			cut_answer(c);
+			return;
+		}
+		if (n == 0)
+			break;
+		c->stream_left -= (uint64_t)n;
+		is_new = true;
+	}
+	if (is_new)
+		set_deadline(c, c->server->cfg.request_ns);
+	else if (evbuffer_get_length(out) == 0)
+		loop_timer_stop(&c->timer);
+}
+
+void httpd_more(struct httpd_request *req)
+{
+	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
+
+	if (c->state == CONN_ANSWER && c->bev && c->stream.read)
+		fill_stream(c);
+}
+
+static uint64_t length_of(const struct httpd_reply *r)
+{
+	if (r->stream.read)
+		return r->stream.len;
+	return r->shared ? r->shared_len : r->body.len;
+}
+
+static void begin_stream(struct httpd_conn *c, struct httpd_reply *r)
+{
+	c->stream = r->stream;
+	c->stream_left = r->stream.len;
+	r->stream.read = NULL;
+	fill_stream(c);
+}
+
 void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 {
 	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
-	uint64_t large = large_of(c, r);
+	uint64_t large = large_of(c, r), len;
 	struct evbuffer *out;
 	bool ran = c->state == CONN_RUNNING;
-	size_t len;
 	int rc;
 
 	if (large && !make_room(c, large)) {
 		answer_later(c, r);
 		large = 0;
 	}
-	len = r->shared ? r->shared_len : r->body.len;
+	len = length_of(r);
 	count_answer(c->server, req, r->status);
 	/* The part of the body that was not read is dropped, unless the client
 	 * waits to be told to send it. */
@@ -579,12 +658,13 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	(void)bufferevent_enable(c->bev, EV_READ);
 	out = bufferevent_get_output(c->bev);
 	rc = put_head(c, r, len, out);
-	if (rc == 0 && !is_head(c) && len)
+	if (rc == 0 && !is_head(c) && r->stream.read)
+		begin_stream(c, r);
+	else if (rc == 0 && !is_head(c) && len)
 		rc = put_body(r, out);
 	httpd_reply_fini(r);
-	/* Half an answer must not look like a whole one. */
-	if (rc < 0 && bufferevent_disable(c->bev, EV_READ | EV_WRITE) == 0)
-		set_deadline(c, 0);
+	if (rc < 0)
+		cut_answer(c);
 	else if (ran)
 		bufferevent_trigger(c->bev, EV_READ,
 				    BEV_TRIG_IGNORE_WATERMARKS |
@@ -624,11 +704,17 @@ static bool step_answer(struct httpd_conn *c)
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	size_t n = evbuffer_get_length(in);
 
+	if (c->is_cut)
+		return false;
 	n = n < c->discard ? n : c->discard;
 	(void)evbuffer_drain(in, n);
 	c->discard -= n;
-	if (evbuffer_get_length(bufferevent_get_output(c->bev)) > 0)
+	if (c->stream_left)
+		fill_stream(c);
+	if (c->stream_left ||
+	    evbuffer_get_length(bufferevent_get_output(c->bev)) > 0)
 		return false;
+	end_stream(c);
 	if (!c->last && c->discard == 0) {
 		next_request(c);
 		return true;

@@ -22,6 +22,7 @@ static const struct {
 } statuses[] = {
 	{ HTTPD_OK, "OK", "ok" },
 	{ HTTPD_ACCEPTED, "Accepted", "accepted" },
+	{ HTTPD_PARTIAL, "Partial Content", "partial" },
 	{ HTTPD_NOT_MODIFIED, "Not Modified", "not_modified" },
 	{ HTTPD_BAD_REQUEST, "Bad Request", "bad_request" },
 	{ HTTPD_UNAUTHORIZED, "Unauthorized", "unauthorized" },
@@ -32,6 +33,7 @@ static const struct {
 	{ HTTPD_TIMEOUT, "Request Timeout", "timeout" },
 	{ HTTPD_LENGTH_REQUIRED, "Length Required", "length_required" },
 	{ HTTPD_TOO_LARGE, "Content Too Large", "too_large" },
+	{ HTTPD_RANGE, "Range Not Satisfiable", "range" },
 	{ HTTPD_TOO_MANY, "Too Many Requests", "too_many" },
 	{ HTTPD_HEADERS_TOO_LARGE, "Request Header Fields Too Large",
 	  "headers_too_large" },

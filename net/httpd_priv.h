@@ -45,9 +45,12 @@ struct httpd_conn {
 	uint64_t got;     /* bytes of it */
 	uint64_t discard; /* bytes of a body to be dropped */
 	uint64_t large;   /* bytes of its answer, in the list of these; or 0 */
+	struct httpd_stream stream; /* its answer; read NULL: another one */
+	uint64_t stream_left;       /* bytes that were not read yet */
 	bool head_begun;
 	bool continue_sent;
-	bool last; /* the connection ends with this answer */
+	bool last;   /* the connection ends with this answer */
+	bool is_cut; /* it ends before the answer does */
 	TAILQ_ENTRY(httpd_conn) all;
 	TAILQ_ENTRY(httpd_conn) some; /* of idle, waiting or unread, by state */
 	TAILQ_ENTRY(httpd_conn) by_large;
