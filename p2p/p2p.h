@@ -103,8 +103,28 @@ enum p2p_swarm_kind {
 	/* The same, and blobs without parts are one piece each.  Nodes number the pieces
 	 * otherwise, so those that know of parts alone must not meet them. */
 	P2P_SWARM_METADATA_WHOLE,
+	/* Layers of an ordinary image, whose manifest `image` is: each is a pack, whose
+	 * pieces have no digest of their own. */
+	P2P_SWARM_LAYERS,
 };
-#define P2P_SWARM_KINDS 3
+#define P2P_SWARM_KINDS 4
+
+/*
+ * Pieces without a digest of their own, which are verified with all that they are part of
+ * or not at all.  Their user keeps them, not the cache.  Pieces of a peer go to no other
+ * node before p2p_image_vouch(), so that each wrong byte came from the node that gave it.
+ * `index` is a block of the map, whose digest says nothing.  Any thread; none waits long.
+ */
+struct p2p_pieces {
+	bool (*has)(void *arg, uint32_t index);
+	/* Keep the bytes of the block, from `node`, or the origin (NULL).  1: what is
+	 * kept of it is, or may be, a peer's.  -EBADMSG: that node is not believed
+	 * any more. */
+	int (*put)(void *arg, uint32_t index, const void *data,
+		   const char *node, struct error *err);
+	/* A file that has it from *ret_off on, the caller's to close.  -ENOENT: not here. */
+	int (*open)(void *arg, uint32_t index, int *ret_fd, uint64_t *ret_off);
+};
 struct p2p_image_config {
 	struct digest image; /* the artifact's manifest */
 	enum p2p_swarm_kind kind;
@@ -117,6 +137,8 @@ struct p2p_image_config {
 	/* "HOST/REPOSITORY" that the node got it from, copied.  The same image
 	 * in another repository is another swarm, with rights of its own. */
 	const char *repo;
+	/* Of P2P_SWARM_LAYERS; with `arg`. NULL: the cache has the pieces. */
+	const struct p2p_pieces *pieces;
 	void *arg;
 	/* Stored bytes of each pack, not verified; taken, also on failure. */
 	struct source **packs;
@@ -147,6 +169,9 @@ int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
 /* The caller had block `index` of the map from the origin by himself: it is checked,
  * and the cache has it. */
 void p2p_image_came(struct p2p_image *i, uint32_t index);
+
+/* Blocks [first, first + n) of the map are verified: others may have them. */
+void p2p_image_vouch(struct p2p_image *i, uint32_t first, uint32_t n);
 
 /* When bytes of it came last, when a neighbour told anything of it, and when a tracker
  * said that others take part in it: CLOCK_MONOTONIC ns, 0: never.  Cheap. */

@@ -281,6 +281,12 @@ bool swarm_has(const struct swarm *s, uint32_t piece)
 	return piece < s->cfg.n_pieces && s->pieces[piece].flags & PIECE_HERE;
 }
 
+bool swarm_gives(const struct swarm *s, uint32_t piece)
+{
+	return swarm_has(s, piece) &&
+	       !(s->pieces[piece].flags & PIECE_UNVOUCHED);
+}
+
 bool swarm_wants(const struct swarm *s, uint32_t piece)
 {
 	return piece < s->cfg.n_pieces &&

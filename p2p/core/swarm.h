@@ -119,6 +119,9 @@ struct swarm_config {
 	struct swarm_limits limits;
 	const struct swarm_host *host;
 	void *arg;
+	/* Pieces have no digest of their own, so those of peers are believed by nobody
+	 * yet: others are told of them, and get them, from swarm_vouch() on. */
+	bool is_unverified;
 };
 
 struct swarm;
@@ -154,6 +157,11 @@ void swarm_pause(struct swarm *s, bool paused, int64_t now);
 void swarm_have(struct swarm *s, uint32_t piece, int64_t now);
 /* And is no more. */
 void swarm_drop(struct swarm *s, uint32_t piece);
+
+/* A piece that is about to be here is a peer's, whoever is said to have brought it. */
+void swarm_doubt(struct swarm *s, uint32_t piece);
+/* Those of the range that are here are verified now, with all that they are part of. */
+void swarm_vouch(struct swarm *s, struct swarm_range r);
 
 /* A neighbour takes part; `peer` is 0..SWARM_PEERS_MAX-1 and free.  The host
  * remembers how often that node was in quarantine lately: each doubles the next. */
@@ -242,6 +250,8 @@ bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret);
 int64_t swarm_news_ns(const struct swarm *s);
 
 bool swarm_has(const struct swarm *s, uint32_t piece);
+/* It is here, and others may have it. */
+bool swarm_gives(const struct swarm *s, uint32_t piece);
 /* Somebody waits for it, or an order has it; and it is not here. */
 bool swarm_wants(const struct swarm *s, uint32_t piece);
 

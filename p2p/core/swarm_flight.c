@@ -334,6 +334,8 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 	if (s->pieces[piece].flags & PIECE_HERE) {
 		s->stats.bytes_twice += s->cfg.sizes[piece];
 	} else {
+		if (s->cfg.is_unverified && peer != SWARM_NONE)
+			s->pieces[piece].flags |= PIECE_UNVOUCHED;
 		flight_cancel_all(s, piece);
 		swarm_satisfied(s, piece, now);
 	}

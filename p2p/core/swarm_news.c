@@ -212,6 +212,24 @@ void news_promise(struct swarm *s, uint32_t piece)
 	s->promises[s->promised++ % LOG_PROMISES] = piece;
 }
 
+void swarm_doubt(struct swarm *s, uint32_t piece)
+{
+	if (piece < s->cfg.n_pieces && !swarm_has(s, piece))
+		s->pieces[piece].flags |= PIECE_UNVOUCHED;
+}
+
+void swarm_vouch(struct swarm *s, struct swarm_range r)
+{
+	for (uint32_t i = r.first; i - r.first < r.n && i < s->cfg.n_pieces;
+	     i++) {
+		if (!(s->pieces[i].flags & PIECE_UNVOUCHED))
+			continue;
+		s->pieces[i].flags &= (uint16_t)~PIECE_UNVOUCHED & FLAGS;
+		if (swarm_has(s, i))
+			news_log(s, i);
+	}
+}
+
 /* False: there is no room for one more range. */
 static bool tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
 {
@@ -236,8 +254,7 @@ static void tell_snapshot(const struct swarm *s, struct peer *p,
 			  struct swarm_news *ret)
 {
 	for (; p->snapshot < s->cfg.n_pieces; p->snapshot++)
-		if (s->pieces[p->snapshot].flags & PIECE_HERE &&
-		    is_news(s, p, p->snapshot) &&
+		if (swarm_gives(s, p->snapshot) && is_news(s, p, p->snapshot) &&
 		    !tell(ret->have, &ret->n_have, p->snapshot))
 			return;
 }
@@ -249,9 +266,10 @@ static void tell_log(const struct swarm *s, struct peer *p,
 {
 	for (; p->told < s->logged; p->told++) {
 		uint32_t piece = s->log[p->told % s->log_room];
-		bool is_here = s->pieces[piece].flags & PIECE_HERE;
+		bool is_here = swarm_has(s, piece);
 
-		if (is_here && !is_news(s, p, piece))
+		if (is_here &&
+		    (!swarm_gives(s, piece) || !is_news(s, p, piece)))
 			continue;
 		if (is_here ? !tell(ret->have, &ret->n_have, piece)
 			    : !tell(ret->lost, &ret->n_lost, piece))

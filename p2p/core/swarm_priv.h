@@ -46,6 +46,8 @@ enum piece_flags {
 	PIECE_IN_OFFERED = 128, /* lists of the cold one */
 	PIECE_IN_UNHELD = 256,
 	PIECE_REFUSED = 512, /* the tracker said that others have it */
+	PIECE_UNVOUCHED =
+		1024, /* here, but not verified: others are not told */
 };
 #define FLAGS 0xfffu /* of a piece */
 #define PIECE_WANTED (PIECE_HOT | PIECE_COLD | PIECE_DEMAND)

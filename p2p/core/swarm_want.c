@@ -385,6 +385,8 @@ void swarm_have(struct swarm *s, uint32_t piece, int64_t now)
 {
 	if (piece >= s->cfg.n_pieces || s->pieces[piece].flags & PIECE_HERE)
 		return;
+	if (s->cfg.is_unverified)
+		s->pieces[piece].flags |= PIECE_UNVOUCHED;
 	flight_cancel_all(s, piece);
 	swarm_satisfied(s, piece, now);
 	if (now - s->pumped >= PUMP_NS)
@@ -407,7 +409,7 @@ void swarm_drop(struct swarm *s, uint32_t piece)
 		s->cold.here--;
 		s->cold.total--;
 	}
-	p->flags &= ~(PIECE_HERE | PIECE_WANTED);
+	p->flags &= ~(PIECE_HERE | PIECE_WANTED | PIECE_UNVOUCHED);
 	s->have--;
 	news_log(s, piece);
 }

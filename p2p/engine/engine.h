@@ -76,6 +76,7 @@ struct p2p_image {
 	const struct blockmap *map;
 	char *label, *repo;
 	char *(*authorization)(void *arg, struct pace *pace);
+	const struct p2p_pieces *pieces; /* NULL: the cache has them */
 	void *arg;
 	struct places places;
 	uint32_t *sizes, *unpacked;
@@ -171,6 +172,8 @@ void image_settle(struct p2p_image *i);
 void image_hold(struct p2p_image *i);
 void image_release(struct p2p_image *i);
 void image_moves(struct p2p_image *i); /* bytes came; any thread */
+/* Is the piece on the node?  Any thread. */
+bool image_holds(const struct p2p_image *i, uint32_t piece);
 /* It is on the node now, or is not any more. */
 bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
 

@@ -22,9 +22,25 @@ struct arrival {
 	struct bytes *in, *plain;
 	unsigned int peer; /* SWARM_NONE: the origin */
 	uint64_t serial;   /* of that neighbour */
+	char *node;        /* its name, of pieces without a digest */
+	bool is_foreign;   /* what is kept of such a piece came from a peer */
 	int rc, kept;
 	struct error err;
 };
+
+/* A piece without a digest: its user keeps it. */
+static void keep_unverified(struct arrival *a)
+{
+	struct p2p_image *i = a->i;
+
+	a->rc = i->pieces->put(i->arg, i->places.entry[a->piece], a->in->data,
+			       a->node, &a->err);
+	if (a->rc < 0)
+		return;
+	a->is_foreign = a->rc > 0;
+	a->rc = 0;
+	a->plain = bytes_ref(a->in);
+}
 
 /* Unpack and check; a->plain on success. */
 static int check(struct arrival *a, const struct block *b)
@@ -51,6 +67,10 @@ static void run(struct work *w)
 	struct p2p *p = i->p;
 	struct block b;
 
+	if (i->pieces) {
+		keep_unverified(a);
+		return;
+	}
 	image_block(i, a->piece, &b);
 	a->rc = check(a, &b);
 	if (a->rc < 0)
@@ -67,6 +87,9 @@ static void came(struct arrival *a, unsigned int peer, int64_t now)
 {
 	struct p2p_image *i = a->i;
 
+	/* The origin may have brought it too late: the peer's bytes were kept. */
+	if (a->is_foreign)
+		swarm_doubt(i->swarm, a->piece);
 	if (a->peer == SWARM_NONE || peer != SWARM_NONE)
 		swarm_got(i->swarm, peer, a->piece, now);
 	else
@@ -100,6 +123,7 @@ static void finish(struct arrival *a)
 	bytes_unref(a->in);
 	bytes_unref(a->plain);
 	image_release(i);
+	free(a->node);
 	free(a);
 }
 
@@ -129,7 +153,10 @@ int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 	struct arrival *a = calloc(1, sizeof(*a));
 	struct p2p *p = i->p;
 
-	if (!a) {
+	if (a && from && i->pieces)
+		a->node = strdup(net_peer(from->l->net)->name);
+	if (!a || (from && i->pieces && !a->node)) {
+		free(a);
 		drop(i, from, piece, in);
 		return -ENOMEM;
 	}

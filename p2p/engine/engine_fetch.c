@@ -62,13 +62,11 @@ static void make_pieces(struct fetch *f)
 	}
 	for (uint32_t k = 0; k < l->list->n; k++) {
 		uint32_t piece = i->places.of[l->list->blocks[k]];
-		struct block b;
 
 		if (f->first[piece] != k)
 			continue;
 		l->pieces[l->n++] = piece;
-		image_block(i, piece, &b);
-		if (cache_has(i->p->cfg.cache, &b.digest))
+		if (image_holds(i, piece))
 			l->held[piece / 8] |= (uint8_t)(1u << piece % 8);
 	}
 }

@@ -48,13 +48,20 @@ struct p2p_image *image_by_digest(struct p2p *p, const struct digest *d)
 	return NULL;
 }
 
-bool image_look(struct p2p_image *i, uint32_t piece, int64_t now)
+bool image_holds(const struct p2p_image *i, uint32_t piece)
 {
 	struct block b;
-	bool is_held;
 
+	if (i->pieces)
+		return i->pieces->has(i->arg, i->places.entry[piece]);
 	image_block(i, piece, &b);
-	is_held = cache_has(i->p->cfg.cache, &b.digest);
+	return cache_has(i->p->cfg.cache, &b.digest);
+}
+
+bool image_look(struct p2p_image *i, uint32_t piece, int64_t now)
+{
+	bool is_held = image_holds(i, piece);
+
 	if (is_held && !swarm_has(i->swarm, piece)) {
 		swarm_have(i->swarm, piece, now);
 		/* Another image brought it: whoever waits for it here would
@@ -273,6 +280,7 @@ static int make_swarm(struct p2p_image *i, struct error *err)
 		.limits = swarm_limits_default,
 		.host = &host,
 		.arg = i,
+		.is_unverified = i->pieces,
 	};
 
 	/* Stored bytes that fly become unpacked ones here, a few at a time. */
@@ -295,13 +303,9 @@ static int look_for_pieces(const struct p2p_image *i, uint8_t **ret,
 
 	if (!held)
 		return error_nomem(err);
-	for (uint32_t k = 0; k < i->n; k++) {
-		struct block b;
-
-		image_block(i, k, &b);
-		if (cache_has(i->p->cfg.cache, &b.digest))
+	for (uint32_t k = 0; k < i->n; k++)
+		if (image_holds(i, k))
 			held[k / 8] |= (uint8_t)(1u << k % 8);
-	}
 	*ret = held;
 	return 0;
 }
@@ -355,6 +359,7 @@ int p2p_swarm_name(const struct digest *image, const char *repo,
 		[P2P_SWARM_BLOCKS] = "blocks 2",
 		[P2P_SWARM_METADATA] = "metadata 2",
 		[P2P_SWARM_METADATA_WHOLE] = "metadata 3",
+		[P2P_SWARM_LAYERS] = "layers 1",
 	};
 	AUTO_BUF text = BUF_INIT;
 
@@ -381,12 +386,14 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 	i->p = p;
 	i->map = cfg->map;
 	i->authorization = cfg->authorization;
+	i->pieces = cfg->pieces;
 	i->arg = cfg->arg;
 	i->settle_call.fn = on_settle;
 	wants_init(i);
 	i->label = strdup(cfg->label);
 	i->image = cfg->image;
-	i->is_metadata = cfg->kind != P2P_SWARM_BLOCKS;
+	i->is_metadata = cfg->kind == P2P_SWARM_METADATA ||
+			 cfg->kind == P2P_SWARM_METADATA_WHOLE;
 	i->repo = strdup(cfg->repo);
 	rc = origin_open(i, cfg->packs, cfg->map->n_packs, err);
 	if (rc == 0 && (!i->label || !i->repo))
@@ -437,6 +444,28 @@ void p2p_image_came(struct p2p_image *i, uint32_t index)
 	struct coming c = { .i = i, .piece = i->places.of[index] };
 
 	engine_run(i->p, came_here, &c);
+}
+
+struct vouching {
+	struct p2p_image *i;
+	uint32_t first, n;
+};
+
+static void vouch_here(void *arg)
+{
+	const struct vouching *v = arg;
+
+	for (uint32_t k = v->first; k < v->first + v->n; k++)
+		swarm_vouch(v->i->swarm,
+			    (struct swarm_range){ v->i->places.of[k], 1 });
+	image_settle(v->i);
+}
+
+void p2p_image_vouch(struct p2p_image *i, uint32_t first, uint32_t n)
+{
+	struct vouching v = { .i = i, .first = first, .n = n };
+
+	engine_run(i->p, vouch_here, &v);
 }
 
 void image_moves(struct p2p_image *i)

@@ -114,10 +114,16 @@ static int open_cached(struct cache *c, const struct block *b,
 static void read_cache(struct work *w)
 {
 	struct piece_upload *u = container_of(w, struct piece_upload, work);
-	struct p2p *p = u->i->p;
+	struct p2p_image *i = u->i;
+	struct p2p *p = i->p;
 	struct block b;
 
-	image_block(u->i, u->piece.piece, &b);
+	if (i->pieces) {
+		u->rc = i->pieces->open(i->arg, i->places.entry[u->piece.piece],
+					&u->fd, &u->off);
+		return;
+	}
+	image_block(i, u->piece.piece, &b);
 	u->rc = open_cached(p->cfg.cache, &b, u);
 	if (u->rc == 0 || u->rc == -ENOENT)
 		return;
@@ -212,7 +218,7 @@ static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 	int rc = -ENOENT;
 
 	for (size_t k = 0; k < n; k++) {
-		if (!swarm_has(i->swarm, pieces[k]))
+		if (!swarm_gives(i->swarm, pieces[k]))
 			continue;
 		if (pieces[k] != u->piece.piece &&
 		    !net_choose(u->l->net, &i->digest, u->piece.piece,

@@ -58,9 +58,12 @@ static const struct swarm_host host = {
 	.fail = host_fail,
 };
 
+static bool is_unverified;
+
 static void begin_with(const char *name, const struct swarm_limits *limits)
 {
 	struct swarm_config cfg = { .n_pieces = PIECES,
+				    .is_unverified = is_unverified,
 				    .sizes = b.sizes,
 				    .unpacked = b.unpacked,
 				    .seed = 7,
@@ -93,6 +96,12 @@ void begin_unpacking(uint32_t each, uint64_t max)
 void begin(void)
 {
 	begin_as("self");
+}
+
+void begin_unverified(void)
+{
+	is_unverified = true;
+	begin();
 }
 
 void end(void)

@@ -103,3 +103,42 @@ RULE(news_wait_as_long_as_pieces_take)
 	cr_expect_gt(swarm_news_ns(b.s), 80 * MS);
 	cr_expect_lt(swarm_news_ns(b.s), 120 * MS);
 }
+
+/* Each wrong byte came from the node that gave it, if nobody passes on what is not verified. */
+Test(swarm_news, pieces_of_peers_are_not_told_before_they_are_verified,
+     .init = begin_unverified, .fini = end)
+{
+	static struct swarm_news n;
+
+	joins(0, 0, 10);
+	swarm_peer_join(b.s, 1, SWARM_REMOTE, 0, b.now);
+	want(SOURCE_HOT, 0, 10);
+	brings(0, 3);
+	swarm_have(b.s, 4, b.now);
+	swarm_got(b.s, SWARM_NONE, 20, b.now);
+	cr_expect_not(swarm_news(b.s, 1, &n));
+	cr_assert_eq(n.n_have, 1);
+	cr_expect(n.have[0].first == 20 && n.have[0].n == 1);
+	cr_expect(swarm_has(b.s, 3));
+	cr_expect_not(swarm_gives(b.s, 3));
+	cr_expect_not(swarm_gives(b.s, 4));
+	cr_expect(swarm_gives(b.s, 20));
+	/* The origin was too late: a peer's bytes were kept. */
+	swarm_doubt(b.s, 21);
+	swarm_got(b.s, SWARM_NONE, 21, b.now);
+	cr_expect_not(swarm_gives(b.s, 21));
+	/* A newcomer gets all at once, which is the same. */
+	swarm_peer_join(b.s, 2, SWARM_REMOTE, 0, b.now);
+	cr_expect_not(swarm_news(b.s, 2, &n));
+	cr_assert_eq(n.n_have, 1);
+	swarm_vouch(b.s, (struct swarm_range){ 0, 4 });
+	cr_expect(swarm_gives(b.s, 3));
+	cr_expect_not(swarm_gives(b.s, 4));
+	cr_expect_not(swarm_news(b.s, 1, &n));
+	cr_assert_eq(n.n_have, 1);
+	cr_expect(n.have[0].first == 3 && n.have[0].n == 1);
+	/* Lost and brought anew it is as doubtful as the first time. */
+	swarm_drop(b.s, 3);
+	swarm_have(b.s, 3, b.now);
+	cr_expect_not(swarm_gives(b.s, 3));
+}
