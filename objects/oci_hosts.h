@@ -90,4 +90,7 @@ typedef void oci_hosts_report_fn(void *arg, enum oci_hosts_fault fault,
 void oci_hosts_examine(const struct oci_config *cfg,
 		       oci_hosts_report_fn *report, void *arg);
 
+/* A host of hosts.toml with this header is bootseerd's --mirror, which bootseerd does not ask. */
+#define OCI_MIRROR_OWN "x-bootseer-mirror"
+
 #endif

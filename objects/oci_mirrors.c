@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "net/http.h"
 #include "net/url.h"
+#include "objects/oci_hosts.h"
 #include "common/toml.h"
 
 #define CA_BYTES_MAX (1u << 20)
@@ -290,6 +291,14 @@ static int add_mirror(struct oci_mirrors *all, const char *server,
 	return rc;
 }
 
+/* This node's own mirror, which asks the registry by us. */
+static bool is_own(const json_t *table)
+{
+	const json_t *headers = json_object_get(table, "header");
+
+	return json_object_get(headers, OCI_MIRROR_OWN);
+}
+
 int oci_mirrors_parse(const char *text, size_t len, const char *dir,
 		      struct oci_mirrors *ret, struct error *err)
 {
@@ -304,7 +313,9 @@ int oci_mirrors_parse(const char *text, size_t len, const char *dir,
 		return rc;
 	json_object_foreach(json_object_get(top, "host"), name, table)
 	{
-		rc = add_mirror(ret, name, table, false, dir, err);
+		rc = is_own(table)
+			     ? 0
+			     : add_mirror(ret, name, table, false, dir, err);
 		if (rc < 0)
 			break;
 	}

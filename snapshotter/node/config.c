@@ -289,6 +289,15 @@ static const struct option_spec options[] = {
 	  .offset = AT(metrics),
 	  .arg = "ADDR:PORT",
 	  .help = "Serve Prometheus text at http://ADDR:PORT/metrics." },
+	{ .key = "mirror",
+	  .type = OPTION_STRING,
+	  .offset = AT(mirror),
+	  .arg = "ADDR:PORT",
+	  .help = "Be a registry mirror for this machine's containerd, on an "
+		  "address of it alone, as 127.0.0.1:9745: layers of ordinary "
+		  "images come by ranges from their registry and from other "
+		  "nodes (--p2p-listen).  docs/images.md says how containerd "
+		  "is told." },
 	{ .key = "env-store",
 	  .type = OPTION_LIST,
 	  .offset = AT(env_stores),
@@ -495,6 +504,28 @@ static int check_index(const struct node_config *c, struct error *err)
 	return rc;
 }
 
+/* Only this machine's containerd has the key, so nobody else has to reach it. */
+static int check_mirror(const char *at, struct error *err)
+{
+	AUTO_FREE char *url = NULL;
+	struct sockaddr_storage addr;
+	socklen_t len;
+
+	if (listen_address_parse("--mirror", at, &addr, &len, err) < 0)
+		return -EINVAL;
+	if (asprintf(&url, "https://%s", at) < 0) {
+		url = NULL;
+		return error_nomem(err);
+	}
+	if (url_is_loopback(url))
+		return 0;
+	return error_set(
+		err, EINVAL,
+		"--mirror %s is reached from elsewhere: it is for this "
+		"machine's containerd, say 127.0.0.1:PORT",
+		at);
+}
+
 int node_config_check(const struct node_config *c, struct error *err)
 {
 	unsigned int min_free;
@@ -537,6 +568,9 @@ int node_config_check(const struct node_config *c, struct error *err)
 	if (c->metrics &&
 	    listen_address_parse("--metrics", c->metrics, &addr, &len, err) < 0)
 		return -EINVAL;
+	rc = c->mirror ? check_mirror(c->mirror, err) : 0;
+	if (rc < 0)
+		return rc;
 	for (char **h = c->plain_http; h && *h; h++) {
 		if (!**h || strchr(*h, '/'))
 			return error_set(err, EINVAL,

@@ -37,6 +37,7 @@ struct node_config {
 	uint64_t p2p_rate; /* bytes a second, each way; 0 no limit */
 	char *events;      /* folder that stages are said in; "" is none */
 	char *metrics;     /* "address:port"; NULL is none */
+	char *mirror;      /* the same */
 	char **trust;      /* rules; policy_parse() */
 	char **index;
 	char *index_key;

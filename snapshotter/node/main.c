@@ -33,6 +33,7 @@
 #include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/images/keyed_lock.h"
 #include "snapshotter/node/images/origin.h"
+#include "snapshotter/node/mirror/mirror.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/parser/confine.h"
 #include "snapshotter/node/offers/offers.h"
@@ -238,6 +239,7 @@ static int open_logins(struct node *n, struct error *err)
 static int node_open(struct node *n, struct error *err)
 {
 	static const struct offers_room room = { disk_reserve, disk_settle };
+	static const struct mirror_room layers = { disk_reserve, disk_settle };
 	const struct trace_user user = node_prefetch_trace_user(n);
 	int rc;
 
@@ -286,6 +288,8 @@ static int node_open(struct node *n, struct error *err)
 		rc = open_datapath(n, err);
 	if (rc == 0)
 		rc = node_prefetch_open(n, starts_mark_read, err);
+	if (rc == 0)
+		rc = mirror_open(n, &layers, &n->mirror, err);
 	return rc;
 }
 
@@ -293,6 +297,7 @@ static void node_close(struct node *n)
 {
 	if (n->cache)
 		cache_on_damage(n->cache, NULL, NULL);
+	mirror_close(n->mirror);
 	node_prefetch_forget_starts(n);
 	starts_close(n->starts);
 	n->starts = NULL;

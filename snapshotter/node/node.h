@@ -45,6 +45,7 @@ struct node {
 	struct disk *disk;
 	struct prefetches *prefetches;
 	struct image_swarms *peers; /* NULL: none are wanted */
+	struct mirror *mirror;      /* of containerd; NULL: there is none */
 	struct keyed_lock *gate;    /* of work on one image */
 	struct memory_gate windows; /* of ordinary layers, NODE_WINDOWS_MAX */
 	struct offers *offers;      /* NULL: no index is asked for */

@@ -13,6 +13,7 @@
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
+#include "snapshotter/node/mirror/mirror.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/starts/mounted.h"
@@ -38,6 +39,7 @@ struct figures {
 	struct starts_stats starts;
 	struct trace_lookup_stats traces;
 	struct p2p_stats p2p;
+	struct mirror_stats mirror;
 	struct key_revocations_stats trust;
 	uint64_t trust_asked_s;
 	struct disk_usage disk;
@@ -295,6 +297,26 @@ static const struct counter_spec table[] = {
 	  "Bytes kept to be passed on." },
 	{ "p2p_memory_bytes", COUNTER_GAUGE, AT(p2p.memory_bytes),
 	  "Memory of blocks that are on their way." },
+	{ "mirror_layers", COUNTER_GAUGE, AT(mirror.layers),
+	  "Layers of ordinary images that are kept for peers (--mirror)." },
+	{ "mirror_layers_bytes", COUNTER_GAUGE, AT(mirror.layers_bytes),
+	  "Their bytes." },
+	{ "mirror_served_total", COUNTER_TOTAL, AT(mirror.served_total),
+	  "Requests of containerd for layers that the mirror answered." },
+	{ "mirror_passed_total", COUNTER_TOTAL, AT(mirror.passed_total),
+	  "Those that it left to the registry: the image is not known to it, or "
+	  "there was no room." },
+	{ "mirror_failed_total", COUNTER_TOTAL, AT(mirror.failed_total),
+	  "Layers that could not be had, so that containerd got them itself." },
+	{ "mirror_wrong_total", COUNTER_TOTAL, AT(mirror.wrong_total),
+	  "Nodes that were found to have sent wrong bytes of layers." },
+	{ "mirror_served_bytes_total", COUNTER_TOTAL,
+	  AT(mirror.served_bytes_total), "Bytes sent to containerd." },
+	{ "mirror_registry_bytes_total", COUNTER_TOTAL,
+	  AT(mirror.registry_bytes_total),
+	  "Bytes of layers that came from registries." },
+	{ "mirror_peers_bytes_total", COUNTER_TOTAL,
+	  AT(mirror.peers_bytes_total), "The same from other nodes." },
 	{ "doctor_failures", COUNTER_GAUGE, AT(doctor_missing),
 	  "What the node needs and lacks, by the last bootseer node doctor "
 	  "--report." },
@@ -394,6 +416,7 @@ static int gather_figures(struct node *n, struct figures *f, struct error *err)
 	starts_get_stats(n->starts, &f->starts);
 	trace_lookup_get_stats(n->traces, &f->traces);
 	image_swarms_stats(n, &f->p2p);
+	mirror_get_stats(n->mirror, &f->mirror);
 	key_revocations_get_stats(n->key_revocations, &f->trust);
 	f->trust_asked_s = (uint64_t)f->trust.asked_s;
 	f->fetches = f->prefetch.fetches;

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/mirror/layer_transfer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/cond.h"
+#include "common/thread.h"
+
+/* A single connection seldom fills a link: registries and their stores bound each. */
+#define STREAMS 4u
+#define RANGE_PIECES 8u
+#define ALIVE_NS (30 * NS_PER_S)
+#define TICK_NS (50 * NS_PER_MS)
+
+static bool is_cancelled(const struct layer_transfer *l)
+{
+	return __atomic_load_n(l->cancel, __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------- with peers --- */
+
+struct swarm_fetch {
+	struct layer_transfer *l;
+	int64_t alive_ns; /* when keep_alive() looked last */
+	struct error err;
+	int rc;
+};
+
+static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
+		      struct error *err);
+
+/*
+ * The first bytes that wait for the whole: the registry's in their place can be handed out now.
+ * containerd's CRI ends a pull of which nothing came for minutes, as of a layer of many GB.
+ */
+static void keep_alive(struct swarm_fetch *s)
+{
+	struct layer_transfer *l = s->l;
+	uint64_t pos = layer_file_readable(l->file, 0);
+	uint32_t piece = (uint32_t)(pos / LAYER_PIECE);
+	int64_t now = clock_now_ns();
+	AUTO_FREE uint8_t *room = NULL;
+
+	if (now - s->alive_ns < ALIVE_NS || pos == l->size)
+		return;
+	s->alive_ns = now;
+	room = malloc(LAYER_PIECE);
+	/* A failure is no harm: the next piece tries again. */
+	if (room && layer_file_has(l->file, piece))
+		(void)!mend_piece(l, piece, room, NULL);
+}
+
+/* On the thread of the fetch, which has nothing else to do. */
+static void have_piece(void *arg, uint32_t block, uint32_t bytes)
+{
+	struct swarm_fetch *s = arg;
+
+	(void)block;
+	(void)bytes;
+	s->l->moved(s->l->arg);
+	if (s->rc == 0)
+		s->rc = layer_file_hash(s->l->file, &s->err);
+	keep_alive(s);
+}
+
+static int fetch_of_swarm(struct layer_transfer *l, struct error *err)
+{
+	uint32_t n = layer_pieces(l->size);
+	AUTO_FREE uint32_t *blocks = calloc(n + 1, sizeof(*blocks));
+	struct swarm_fetch s = { .l = l,
+				 .alive_ns = clock_now_ns(),
+				 .err = ERROR_INIT };
+	struct device_list list = {
+		.blocks = blocks,
+		.n = n,
+		.priority = SOURCE_HOT,
+		.streams = 1,
+		.have = have_piece,
+		.arg = &s,
+		.cancel = (volatile bool *)(uintptr_t)l->cancel
+	};
+	int rc;
+
+	if (!blocks)
+		return error_nomem(err);
+	for (uint32_t k = 0; k < n; k++)
+		blocks[k] = l->first + k;
+	rc = p2p_image_fetch(l->p2p, &list, err);
+	if (rc == 0 && s.rc < 0) {
+		*err = s.err;
+		rc = s.rc;
+	}
+	return rc;
+}
+
+/* ---------------------------------------------- without: by ranges --- */
+
+struct range_fetch {
+	struct layer_transfer *l;
+	uint32_t n;
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t changed;
+	uint32_t next; /* piece that nobody reads yet */
+	unsigned int running;
+	int rc; /* the first that failed */
+	struct error err;
+};
+
+struct range_sink {
+	struct source_sink base;
+	struct layer_transfer *l;
+	struct range_fetch *all; /* NULL: nobody waits for pieces */
+	uint8_t *room;           /* the piece that comes */
+	uint32_t piece, filled;
+};
+
+static int put_piece(struct range_sink *s, struct error *err)
+{
+	int rc = layer_file_put(s->l->file, s->piece, s->room, NULL, err);
+
+	if (rc < 0)
+		return rc;
+	s->piece++;
+	s->filled = 0;
+	s->l->moved(s->l->arg);
+	(void)pthread_mutex_lock(&s->all->lock);
+	(void)pthread_cond_signal(&s->all->changed);
+	(void)pthread_mutex_unlock(&s->all->lock);
+	return 0;
+}
+
+static int range_put(struct source_sink *sink, uint64_t pos, const void *data,
+		     size_t len, struct error *err)
+{
+	struct range_sink *s = container_of(sink, struct range_sink, base);
+	const uint8_t *from = data;
+	int rc = 0;
+
+	(void)pos;
+	while (rc == 0 && len) {
+		uint32_t whole = layer_piece_bytes(s->l->size, s->piece);
+		size_t n = whole - s->filled;
+
+		n = len < n ? len : n;
+		memcpy(s->room + s->filled, from, n);
+		s->filled += (uint32_t)n;
+		from += n;
+		len -= n;
+		if (s->filled == whole)
+			rc = put_piece(s, err);
+	}
+	return rc;
+}
+
+/* The next pieces that nobody reads; 0: there are none, or somebody failed. */
+static uint32_t take_range(struct range_fetch *r, uint32_t *ret_first)
+{
+	uint32_t n = 0;
+
+	(void)pthread_mutex_lock(&r->lock);
+	if (r->rc == 0 && !is_cancelled(r->l))
+		n = r->n - r->next < RANGE_PIECES ? r->n - r->next
+						  : RANGE_PIECES;
+	*ret_first = r->next;
+	r->next += n;
+	(void)pthread_mutex_unlock(&r->lock);
+	return n;
+}
+
+static int read_range(struct range_fetch *r, uint32_t first, uint32_t n,
+		      uint8_t *room, struct error *err)
+{
+	struct layer_transfer *l = r->l;
+	struct range_sink sink = { .base.put = range_put,
+				   .l = l,
+				   .all = r,
+				   .room = room,
+				   .piece = first };
+	struct source_req req = { .off = (uint64_t)first * LAYER_PIECE,
+				  .priority = SOURCE_HOT,
+				  .pace = l->pace };
+
+	req.len = (uint64_t)(n - 1) * LAYER_PIECE +
+		  layer_piece_bytes(l->size, first + n - 1);
+	return source_read(l->registry, &req, &sink.base, err);
+}
+
+static void *range_main(void *arg)
+{
+	struct range_fetch *r = arg;
+	AUTO_FREE uint8_t *room = malloc(LAYER_PIECE);
+	struct error err = ERROR_INIT;
+	uint32_t first, n;
+	int rc = room ? 0 : error_nomem(&err);
+
+	while (rc == 0 && (n = take_range(r, &first)))
+		rc = read_range(r, first, n, room, &err);
+	(void)pthread_mutex_lock(&r->lock);
+	if (rc < 0 && r->rc == 0) {
+		r->rc = rc;
+		r->err = err;
+	}
+	r->running--;
+	(void)pthread_cond_signal(&r->changed);
+	(void)pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/* Hash in order what the others bring, until they have ended. */
+static int hash_along(struct range_fetch *r, struct error *err)
+{
+	bool is_last;
+	int rc = 0;
+
+	do {
+		(void)pthread_mutex_lock(&r->lock);
+		if (r->running)
+			(void)cond_wait_until(&r->changed, &r->lock,
+					      clock_now_ns() + TICK_NS);
+		is_last = r->running == 0;
+		(void)pthread_mutex_unlock(&r->lock);
+		if (rc == 0)
+			rc = layer_file_hash(r->l->file, err);
+	} while (!is_last);
+	return rc;
+}
+
+static void count_running(struct range_fetch *r, int n)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	r->running += (unsigned int)n;
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
+{
+	struct range_fetch r = { .l = l,
+				 .n = layer_pieces(l->size),
+				 .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct thread threads[STREAMS] = { { .is_started = false } };
+	int rc = 0;
+
+	cond_init(&r.changed);
+	for (size_t k = 0; k < STREAMS && rc == 0; k++) {
+		count_running(&r, 1);
+		rc = thread_start(&threads[k], range_main, &r, err);
+		if (rc < 0)
+			count_running(&r, -1);
+	}
+	/* Fewer threads than wanted will do. */
+	if (threads[0].is_started)
+		rc = hash_along(&r, err);
+	for (size_t k = 0; k < STREAMS; k++)
+		thread_join(&threads[k]);
+	if (rc == 0 && r.rc < 0) {
+		*err = r.err;
+		rc = r.rc;
+	}
+	if (rc == 0 && is_cancelled(l))
+		rc = error_set(err, ECANCELED, "not wanted any more");
+	(void)pthread_cond_destroy(&r.changed);
+	(void)pthread_mutex_destroy(&r.lock);
+	return rc;
+}
+
+/* --------------------------------------------------------------- proof --- */
+
+/* The registry's bytes of a piece in place of a peer's, who is named where they differ. */
+static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
+		      struct error *err)
+{
+	const struct source_req req = {
+		.off = (uint64_t)piece * LAYER_PIECE,
+		.len = layer_piece_bytes(l->size, piece),
+		.priority = SOURCE_HOT,
+		.pace = l->pace,
+	};
+	const char *liar = NULL;
+	int rc = source_read_into(l->registry, &req, room, err);
+
+	if (rc == 0)
+		rc = layer_file_mend(l->file, piece, room, &liar, err);
+	if (rc == 0 && liar)
+		l->liar(l->arg, liar);
+	if (rc == 0)
+		l->moved(l->arg);
+	return rc;
+}
+
+/* Some peer sent wrong bytes: the registry's pieces in their place show which. */
+static int mend_layer(struct layer_transfer *l, struct error *err)
+{
+	AUTO_FREE uint8_t *room = malloc(LAYER_PIECE);
+	int rc = room ? 0 : error_nomem(err);
+
+	for (uint32_t k = 0; k < layer_pieces(l->size) && rc == 0; k++) {
+		if (!layer_file_is_doubtful(l->file, k))
+			continue;
+		if (is_cancelled(l))
+			return error_set(err, ECANCELED, "not wanted any more");
+		rc = mend_piece(l, k, room, err);
+	}
+	return rc;
+}
+
+int layer_transfer_run(struct layer_transfer *l, struct error *err)
+{
+	int rc = l->p2p ? fetch_of_swarm(l, err) : fetch_by_ranges(l, err);
+
+	if (rc == 0)
+		rc = layer_file_verify(l->file, err);
+	if (rc == -EBADMSG && l->p2p) {
+		rc = mend_layer(l, err);
+		if (rc == 0)
+			rc = layer_file_verify(l->file, err);
+	}
+	if (rc == -EBADMSG)
+		layer_file_drop(l->file);
+	if (rc == 0 && l->p2p)
+		p2p_image_vouch(l->p2p, l->first, layer_pieces(l->size));
+	return rc;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A registry mirror for this node's containerd (docs/images.md): layers of ordinary images,
+ * by ranges from their registry and from other nodes.  It answers no manifest and no tag, so
+ * whoever pulls has to show the registry his login; and only to who has the key that
+ * bootseerd made, which root alone can read.
+ */
+#ifndef BOOTSEER_NODE_MIRROR_H
+#define BOOTSEER_NODE_MIRROR_H
+
+#include "snapshotter/node/node.h"
+
+struct mirror;
+
+struct disk;
+/* Bytes below --root are set aside by these (control/disk.h) before they are written. */
+struct mirror_room {
+	int (*reserve)(struct disk *d, uint64_t bytes, struct error *err);
+	void (*settle)(struct disk *d, uint64_t bytes, const char *path);
+};
+
+/* `room` is borrowed.  *ret is NULL without --mirror. */
+int mirror_open(struct node *n, const struct mirror_room *room,
+		struct mirror **ret, struct error *err) MUST_CHECK;
+/* Before the node's peers are left.  NULL is allowed, as below. */
+void mirror_close(struct mirror *m);
+
+struct mirror_stats {
+	uint64_t layers, layers_bytes; /* kept now, for peers */
+	uint64_t served_total, passed_total, failed_total, wrong_total;
+	uint64_t served_bytes_total, registry_bytes_total, peers_bytes_total;
+};
+/* Any thread. */
+void mirror_get_stats(const struct mirror *m, struct mirror_stats *ret);
+
+#endif

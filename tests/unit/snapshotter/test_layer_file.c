@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A layer on its way: what may leave its file when, and whose pieces were wrong. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "snapshotter/node/mirror/layer_file.h"
+
+TestSuite(layer_file, .timeout = 60);
+
+#define PIECES 4u
+#define SIZE ((uint64_t)LAYER_PIECE * (PIECES - 1) + 1000)
+
+static struct bytes_of_layer {
+	uint8_t data[PIECES * LAYER_PIECE];
+	struct layer_file *f;
+	volatile bool broken;
+} t;
+
+static const void *piece_of(uint32_t k)
+{
+	return t.data + (size_t)k * LAYER_PIECE;
+}
+
+static void begin_layer(void)
+{
+	struct error err = ERROR_INIT;
+	struct digest d;
+	int fd = memfd_create("layer", MFD_CLOEXEC);
+
+	for (size_t k = 0; k < sizeof(t.data); k++)
+		t.data[k] = (uint8_t)(k * 7 + (k >> 12));
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(digest_of(t.data, SIZE, &d), 0);
+	cr_assert_eq(layer_file_new(&d, SIZE, &t.f, &err), 0, "%s", err.msg);
+	layer_file_begin(t.f, fd, &t.broken);
+}
+
+static void end_layer(void)
+{
+	layer_file_free(t.f);
+}
+
+static int put_of(uint32_t k, const char *sender)
+{
+	return layer_file_put(t.f, k, piece_of(k), sender, NULL);
+}
+
+#define RULE(name) \
+	Test(layer_file, name, .init = begin_layer, .fini = end_layer)
+
+RULE(what_a_peer_sent_leaves_only_with_the_whole)
+{
+	struct error err = ERROR_INIT;
+	uint8_t read[16];
+
+	cr_expect_eq(layer_file_readable(t.f, 0), 0);
+	cr_assert_eq(put_of(0, NULL), 0);
+	cr_assert_eq(put_of(1, "a"), 1);
+	cr_assert_eq(put_of(2, NULL), 0);
+	cr_expect_eq(layer_file_readable(t.f, 5), LAYER_PIECE - 5);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE), 0);
+	cr_assert_eq(layer_file_hash(t.f, &err), 0);
+	cr_assert_eq(layer_file_verify(t.f, &err), -EIO); /* one is not here */
+	cr_assert_eq(put_of(3, "b"), 1);
+	/* The registry comes too late: what is kept is a peer's. */
+	cr_assert_eq(put_of(3, NULL), 1);
+	cr_assert_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE), SIZE - LAYER_PIECE);
+	cr_expect_eq(layer_file_readable(t.f, SIZE), 0);
+	cr_assert_eq(layer_file_read(t.f, SIZE - 16, read, 16), 0);
+	cr_expect_eq(memcmp(read, t.data + SIZE - 16, 16), 0);
+}
+
+RULE(a_piece_of_another_sender_changes_nothing)
+{
+	uint8_t other[LAYER_PIECE] = { 1 }, read[4];
+
+	cr_assert_eq(put_of(0, NULL), 0);
+	cr_assert_eq(layer_file_put(t.f, 0, other, "liar", NULL), 0);
+	cr_assert_eq(layer_file_read(t.f, 0, read, 4), 0);
+	cr_expect_eq(memcmp(read, t.data, 4), 0);
+	cr_expect_not(layer_file_is_doubtful(t.f, 0));
+}
+
+RULE(a_wrong_piece_is_mended_and_its_sender_known)
+{
+	struct error err = ERROR_INIT;
+	uint8_t wrong[LAYER_PIECE];
+	const char *liar;
+
+	memcpy(wrong, piece_of(2), LAYER_PIECE);
+	wrong[LAYER_PIECE - 1] ^= 1;
+	cr_assert_eq(put_of(0, NULL), 0);
+	cr_assert_eq(put_of(1, "honest"), 1);
+	cr_assert_eq(layer_file_put(t.f, 2, wrong, "liar", NULL), 1);
+	cr_assert_eq(put_of(3, "liar"), 1);
+	cr_assert_eq(layer_file_verify(t.f, &err), -EBADMSG);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE), 0);
+	cr_expect_not(layer_file_is_doubtful(t.f, 0));
+	for (uint32_t k = 1; k < PIECES; k++) {
+		cr_assert(layer_file_is_doubtful(t.f, k));
+		cr_assert_eq(layer_file_mend(t.f, k, piece_of(k), &liar, &err),
+			     0);
+		if (k == 2)
+			cr_assert_str_eq(liar, "liar");
+		else
+			cr_expect_null(liar);
+	}
+	cr_assert_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
+	cr_expect_eq(layer_file_readable(t.f, 0), SIZE);
+	cr_expect_eq(layer_file_put(t.f, 0, piece_of(0), "liar", NULL),
+		     -EBADMSG);
+	cr_expect_eq(put_of(0, "honest"), 0);
+}
+
+RULE(what_the_registry_sent_wrong_is_nobodys)
+{
+	struct error err = ERROR_INIT;
+	uint8_t wrong[LAYER_PIECE] = { 0 };
+	int fd;
+
+	cr_assert_eq(layer_file_put(t.f, 0, wrong, NULL, NULL), 0);
+	for (uint32_t k = 1; k < PIECES; k++)
+		cr_assert_eq(put_of(k, NULL), 0);
+	cr_assert_eq(layer_file_verify(t.f, &err), -EBADMSG);
+	cr_assert_eq(layer_file_open(t.f, 1, &fd), 0);
+	(void)close(fd);
+	layer_file_drop(t.f);
+	cr_expect_eq(layer_file_open(t.f, 1, &fd), -ENOENT);
+	cr_expect_eq(layer_file_readable(t.f, 0), 0);
+}
+
+RULE(there_is_a_bound_on_senders)
+{
+	char name[16];
+
+	for (unsigned int k = 0; k < LAYER_SENDERS_MAX; k++) {
+		(void)snprintf(name, sizeof(name), "n%u", k);
+		cr_assert_eq(put_of(0, name), 1);
+	}
+	cr_expect_eq(put_of(1, "one more"), -EUSERS);
+	cr_expect_eq(put_of(1, "n7"), 1);
+}
