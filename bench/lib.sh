@@ -180,9 +180,11 @@ machine_json() {
 		--arg load "$(cut -d' ' -f1-3 /proc/loadavg)" \
 		--arg when "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
 		--argjson took "$SECONDS" \
+		--argjson damon "$(grep -qsx on /sys/kernel/mm/damon/admin/kdamonds/*/state &&
+			echo true || echo false)" \
 		'{cpu: $cpu, cores: $cores, memory: $memory, kernel: $kernel,
 		  scratch_fs: $fs, load_average_at_end: $load, when: $when,
-		  seconds: $took}'
+		  seconds: $took, damon: $damon}'
 }
 
 bench_end() {
