@@ -15,10 +15,15 @@
 
 /* ------------------------------------------------------------------- files --- */
 
+bool closure_is_spent(const struct closure *c)
+{
+	return c->n_lookups >= LOOKUPS_MAX;
+}
+
 static bool find_path(struct closure *c, const char *path,
 		      struct rootfs_file *ret)
 {
-	return c->n_lookups++ < LOOKUPS_MAX &&
+	return !closure_is_spent(c) && ++c->n_lookups &&
 	       rootfs_find(c->img, path, ret, NULL) == 0;
 }
 

@@ -20,6 +20,7 @@ static const char *const files[] = {
 #define ARCHIVE "lib/server/classes.jsa"
 #define ARCHIVE_MAX (32u << 20)
 
+#define MACHINES_MAX 4u /* looked at, of all that scripts run */
 #define MODULES "lib/modules"
 #define MODULES_MAGIC 0xcafedadau
 #define MODULES_HEAD 28u
@@ -135,6 +136,8 @@ int closure_run_java(struct closure *c, const struct rootfs_file *program,
 	char home[ROOTFS_PATH_MAX + 1], path[ROOTFS_PATH_MAX + 64];
 	int rc = 0;
 
+	if (c->n_machines++ >= MACHINES_MAX)
+		return 0;
 	/* HOME/bin/java */
 	memcpy(home, program->path, strlen(program->path) + 1);
 	for (int i = 0; i < 2 && strrchr(home, '/'); i++)

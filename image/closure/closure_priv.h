@@ -62,12 +62,16 @@ struct closure {
 	uint64_t told_bytes;
 	uint64_t n_read; /* bytes */
 	size_t n_lookups;
+	unsigned int n_machines; /* times that a Java virtual machine is run */
 	/* Names of libraries that were looked for: a process loads one of each. */
 	char *libraries[CLOSURE_LIBRARIES_MAX];
 	size_t n_libraries;
 	struct buf ld_cache; /* content of /etc/ld.so.cache; empty: none */
 	struct python_paths python;
 };
+
+/* As many paths were looked up as may be: what goes on is over at the next. */
+bool closure_is_spent(const struct closure *c);
 
 /* A regular file by its path, also through links; false: there is none. */
 bool closure_find_file(struct closure *c, const char *path,

@@ -236,6 +236,8 @@ static int visit_import(void *arg, const struct python_import *i)
 	bool is_found;
 	int rc;
 
+	if (closure_is_spent(m->c))
+		return 0;
 	if (i->level)
 		at = m->folder;
 	for (unsigned int k = 1; k < i->level && k < NAME_MAX_LEN; k++)

@@ -12,6 +12,7 @@
 #include "image/closure/closure_priv.h"
 
 #define HEAD_WORDS_MAX 4u /* of a script's first line, and the script */
+#define WORDS_MAX 64u     /* of a command: each may run the next */
 #define DEFAULT_PATH \
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -33,6 +34,8 @@ static bool find_program(struct closure *c, const char *word, char **ret,
 	do {
 		size_t len = strcspn(list, ":");
 
+		if (len > ROOTFS_PATH_MAX)
+			break;
 		free(*ret);
 		if (asprintf(ret, "%.*s/%s", (int)len, list, word) < 0) {
 			*ret = NULL;
@@ -40,7 +43,7 @@ static bool find_program(struct closure *c, const char *word, char **ret,
 		}
 		is_here = closure_find_file(c, *ret, found);
 		list += len + (list[len] == ':');
-	} while (!is_here && *list);
+	} while (!is_here && *list && !closure_is_spent(c));
 	return is_here;
 }
 
@@ -138,6 +141,9 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 	size_t own;
 	int rc;
 
+	if (closure_is_spent(c))
+		return 0;
+	n = n < WORDS_MAX ? n : WORDS_MAX;
 	/* A function of a script may run what it is told. */
 	if (!find_program(c, words[0], &path, &found))
 		return visit_words(c, words + 1, n - 1, err);
@@ -160,10 +166,11 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 
 /* --------------------------------------------------------- shell scripts --- */
 
-#define COMMAND_WORDS_MAX 64u
+#define COMMAND_WORDS_MAX WORDS_MAX
 #define COMMAND_TEXT_MAX 4096u
 #define VARIABLES_MAX 32u
 #define VARIABLE_LEN 255u
+#define EXPANSIONS_MAX 4096u /* of variables, in a script */
 
 /* Text of a shell script, and the command that was taken from it. */
 struct shell_scan {
@@ -175,7 +182,7 @@ struct shell_scan {
 	const struct closure *c; /* for its environment */
 	/* Assignments of literal values, "NAME=value". */
 	char variables[VARIABLES_MAX][VARIABLE_LEN + 1];
-	size_t n_variables;
+	size_t n_variables, n_expanded;
 };
 
 static bool is_one_of(char ch, const char *set)
@@ -250,9 +257,11 @@ static void take_variable(struct shell_scan *s)
 	name = s->p;
 	while (s->p < s->end && (isalnum((unsigned char)*s->p) || *s->p == '_'))
 		s->p++;
-	value = find_variable(s, name, (size_t)(s->p - name));
-	for (; value && *value; value++)
-		put_char(s, *value);
+	value = s->n_expanded++ < EXPANSIONS_MAX
+			? find_variable(s, name, (size_t)(s->p - name))
+			: NULL;
+	for (size_t i = 0; value && value[i] && i < VARIABLE_LEN; i++)
+		put_char(s, value[i]);
 	if (is_braced)
 		while (s->p < s->end && *s->p != '\n' && *s->p++ != '}')
 			;

@@ -8,13 +8,16 @@
 #define MAGIC "glibc-ld.so.cache1.1"
 #define HEAD_SIZE 48u
 #define ENTRY_SIZE 24u
+#define TEXT_MAX 256u
 #define ENTRIES_MAX (1u << 17)
 
-/* A text that ends within the file; NULL. */
+/* A text that ends soon, and within the file; NULL. */
 static const char *cache_text(const uint8_t *p, size_t len, uint32_t at)
 {
-	return at < len && memchr(p + at, '\0', len - at) ? (const char *)p + at
-							  : NULL;
+	size_t most = at < len ? len - at : 0;
+
+	most = most < TEXT_MAX ? most : TEXT_MAX;
+	return most && memchr(p + at, '\0', most) ? (const char *)p + at : NULL;
 }
 
 const char *ld_cache_find(const void *data, size_t len, const char *name)

@@ -14,6 +14,7 @@
 
 #define HEAD_SIZE 16u
 #define DEPTH_MAX 64u
+#define IMPORTS_MAX 16384u /* of a module; each name that is imported counts */
 #define IS_SHARED 0x80u /* of a type: the object is named by a number later */
 
 /* Differences between versions. */
@@ -249,6 +250,7 @@ struct module_code {
 	struct marshal m;
 	size_t code, code_len; /* instructions */
 	struct elements consts, names;
+	size_t n_imports;
 };
 
 static int open_code(struct module_code *c)
@@ -292,7 +294,9 @@ static int report_items(struct module_code *c, size_t at,
 		return 0;
 	m.is_again = true;
 	rc = take_elements(&m, &items);
-	for (size_t k = 0; k < items.n && rc == 0; k++) {
+	c->n_imports += items.n;
+	for (size_t k = 0; k < items.n && rc == 0 && c->n_imports < IMPORTS_MAX;
+	     k++) {
 		if (read_text(&m, items.at[k], &i->item, &i->item_len) < 0 ||
 		    (i->item_len == 1 && *i->item == '*'))
 			continue;
@@ -317,6 +321,7 @@ static int report_import(struct module_code *c, uint32_t name,
 	    read_text(&c->m, c->names.at[name], &i.module, &i.module_len) < 0 ||
 	    follow_number(&c->m, c->consts.at[loaded[0]], &at, &type) < 0)
 		return 0;
+	c->n_imports++;
 	if (type == 'i')
 		i.level = get_le32(c->m.p + at + 1);
 	rc = each(arg, &i);
@@ -332,7 +337,9 @@ static int scan_instructions(struct module_code *c, python_import_fn *each,
 	uint32_t loaded[2] = { UINT32_MAX, UINT32_MAX }, operand = 0;
 	int rc = 0;
 
-	for (size_t k = 0; k + 1 < c->code_len && rc == 0; k += 2) {
+	for (size_t k = 0;
+	     k + 1 < c->code_len && rc == 0 && c->n_imports < IMPORTS_MAX;
+	     k += 2) {
 		operand = operand << 8 | p[k + 1];
 		if (p[k] == v->extended_arg)
 			continue;
