@@ -75,10 +75,14 @@ static void save_free(struct save *v)
 		save_table_fini(&v->tables[i]);
 	free(v->tables);
 	buf_fini(&v->text);
+	buf_fini(&v->bundle);
 	save_plan_free(v->plan);
 	free(v->is_kept);
-	for (size_t i = 0; i < SAVE_NODES_MAX; i++)
+	for (size_t i = 0; i < SAVE_NODES_MAX; i++) {
 		buf_fini(&v->parts[i].text);
+		buf_fini(&v->told.table[i]);
+		buf_fini(&v->told.part[i]);
+	}
 	save_terms_fini(&v->terms);
 	free(v);
 }
@@ -312,10 +316,9 @@ static bool has_rank(const struct save *v, unsigned int rank)
 	return false;
 }
 
-/* With the lock: a save that cannot have all its ranks fails at once. */
-static void doom_save(struct save *v, const struct error *why)
+void save_doom(struct save *v, const struct error *why)
 {
-	if (v->state != SAVE_BEGUN || v->is_doomed)
+	if (v->state >= SAVE_PLANNED || v->is_doomed)
 		return;
 	v->is_doomed = true;
 	v->err = *why;
@@ -343,7 +346,7 @@ static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
 				"rank %u has left it out, and saves '%.100s' "
 				"now",
 				rank, t->path);
-		doom_save(v, &why);
+		save_doom(v, &why);
 	}
 	return has;
 }
@@ -368,7 +371,7 @@ static int check_left_out(struct saves *s, const struct save_terms *t,
 					"'%.100s' now",
 					w->ranks[i].rank, w->terms.path);
 			if (v)
-				doom_save(v, err);
+				save_doom(v, err);
 			return -ECANCELED;
 		}
 	}
@@ -389,20 +392,21 @@ static int check_ranks_fit(struct saves *s, const struct save_terms *t,
 			" bytes and more, and --group-staging is %" PRIu64,
 			all, s->cfg.memory);
 	if (v)
-		doom_save(v, err);
+		save_doom(v, err);
 	return -ENOBUFS;
 }
 
 int saves_take_rank(struct saves *s, const struct save_terms *t,
-		    const struct save_rank *r, int64_t until_ns,
-		    struct error *err)
+		    const struct save_rank *r, const bool *has_left,
+		    int64_t until_ns, struct error *err)
 {
 	bool in_time = true;
 	int rc;
 
 	(void)pthread_mutex_lock(&s->lock);
 	for (;;) {
-		rc = check_ranks_fit(s, t, r->size, err);
+		rc = *has_left ? error_set(err, ECANCELED, "the rank has ended")
+			       : check_ranks_fit(s, t, r->size, err);
 		if (rc == 0)
 			rc = check_left_out(s, t, err);
 		if (rc < 0)
@@ -459,10 +463,14 @@ static int new_save(struct saves *s, const struct save_terms *t,
 static int add_rank(struct save *v, struct save_rank *r, struct error *err)
 {
 	if (has_rank(v, r->rank))
-		return error_set(err, EEXIST, "rank %u is in this save already",
+		return error_set(err, EEXIST,
+				 "rank %u has saved with the same job and "
+				 "number: give each run of the job a name of "
+				 "its own",
 				 r->rank);
 	if (v->is_doomed || v->state != SAVE_BEGUN)
-		return error_set(err, EEXIST, "the save is over");
+		return error_set(err, EEXIST, "%.200s",
+				 v->err.code ? v->err.msg : "the save is over");
 	v->ranks[v->n_here++] = *r;
 	v->last_rank = r->rank;
 	v->report.given_bytes += r->size;
@@ -506,41 +514,30 @@ int saves_look_id(const struct saves *s, const char *path,
 	return rc;
 }
 
-/* Did a save of the path end after somebody looked at it?  With the lock. */
-static bool has_ended_since(const struct saves *s, const char *path,
-			    int64_t looked_ns)
-{
-	const struct save *v;
-
-	TAILQ_FOREACH(v, &s->list, of_all)
-	if (v->is_over && v->ended_ns >= looked_ns &&
-	    strcmp(v->terms.path, path) == 0)
-		return true;
-	return false;
-}
-
-int saves_look(const struct saves *s, const char *path, uid_t uid,
-	       struct ckpt_version *ret, struct error *err)
+int saves_look(const struct saves *s, const char *path, struct save_seen *ret,
+	       struct error *err)
 {
 	struct ckpt_stat st;
-	uint32_t owner;
-	int rc = ckpt_look(s->cfg.store, path, ret, &st, err);
+	const int rc = ckpt_look(s->cfg.store, path, &ret->version, &st, err);
 
-	if (rc == -ENOENT)
+	ret->owner = -1;
+	if (rc == 0)
+		ret->owner = st.is_striped ? st.attr.uid : s->cfg.plain_owner;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+int save_check_owner(const struct save *v, const struct save_seen *seen,
+		     uid_t uid, struct error *err)
+{
+	if (seen->owner < 0 || !uid || seen->owner == (int64_t)uid)
 		return 0;
-	if (rc < 0)
-		return rc;
-	owner = st.is_striped ? st.attr.uid : s->cfg.plain_owner;
-	if (!uid || owner == uid)
-		return 0;
-	return error_set(err, EACCES, "'%.100s' is of user %" PRIu32, path,
-			 owner);
+	return error_set(err, EACCES, "'%.100s' is of user %" PRId64,
+			 v->terms.path, seen->owner);
 }
 
 /* With the lock: the first of its ranks begins it. */
 static int begin_save(struct saves *s, struct save_terms *t,
-		      struct save_rank *r, const struct save_seen *seen,
-		      struct save **ret, struct error *err)
+		      struct save_rank *r, struct save **ret, struct error *err)
 {
 	struct save *v = NULL;
 	int rc = new_save(s, t, &v, err);
@@ -548,12 +545,10 @@ static int begin_save(struct saves *s, struct save_terms *t,
 	if (rc < 0)
 		return rc;
 	v->terms = *t;
-	v->version = seen->version;
 	*t = (struct save_terms){ .path = NULL };
 	rc = add_rank(v, r, err);
 	TAILQ_INSERT_TAIL(&s->list, v, of_all);
-	v->is_behind = save_has_earlier(v) ||
-		       has_ended_since(s, v->terms.path, seen->looked_ns);
+	v->seen.is_behind = save_has_earlier(v);
 	if (rc == 0)
 		rc = thread_start(&v->thread, save_main, v, err);
 	if (rc == 0) {
@@ -572,8 +567,7 @@ static int begin_save(struct saves *s, struct save_terms *t,
 }
 
 int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
-	       const struct save_seen *seen, struct save **ret,
-	       struct error *err)
+	       struct save **ret, bool *ret_is_new, struct error *err)
 {
 	const uint64_t bytes = r->size;
 	struct save *v;
@@ -582,12 +576,12 @@ int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
 	reap_saves(s, clock_now_ns() - KEPT_NS);
 	(void)pthread_mutex_lock(&s->lock);
 	v = saves_find(s, t->id);
-	/* Another rank may have come with a later save while this one looked at the store. */
+	*ret_is_new = !v;
 	rc = check_left_out(s, t, err);
 	if (rc < 0)
 		v = NULL;
 	else if (!v)
-		rc = begin_save(s, t, r, seen, &v, err);
+		rc = begin_save(s, t, r, &v, err);
 	else if (!terms_are_equal(&v->terms, t))
 		rc = error_set(err, EINVAL,
 			       "ranks of one save do not agree on its path, "
@@ -624,7 +618,7 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	if (!s)
 		return error_nomem(err);
 	s->cfg = *cfg;
-	s->listen_fd = s->end_fd = -1;
+	s->listen_fd = s->end_fd = s->wake_fd = -1;
 	s->socket = strdup(cfg->socket);
 	s->mount = strdup(cfg->mount);
 	(void)pthread_mutex_init(&s->lock, NULL);

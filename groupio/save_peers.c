@@ -19,6 +19,9 @@
 
 #define CONNECTIONS_MAX 1024
 #define ANSWER_MEMORY (256u << 20)
+#define BODY_MEMORY (32u << 20) /* 512 tables that wait for their saves */
+/* As long as libcurl uses a connection again: a step that follows has no handshakes. */
+#define IDLE_NS (120 * NS_PER_S)
 #define TICK_NS (100 * NS_PER_MS)
 #define RETRY_NS (50 * NS_PER_MS)
 #define HOST_WAIT_NS (30 * NS_PER_S)
@@ -183,14 +186,32 @@ static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
 
 /* --------------------------------------------------------------------- requests --- */
 
+/* Is what is asked for of the plan that this node made?  Then *what begins behind its name. */
+static bool is_of_plan(const struct save *v, const char **what)
+{
+	const size_t n = strcspn(*what, "/");
+
+	if (n != SAVE_PLAN_LEN || memcmp(*what, v->plan_id, n) != 0)
+		return false;
+	*what += n + 1;
+	return true;
+}
+
+static enum peer_answer refuse_plan(struct httpd_reply *reply)
+{
+	return set_text(reply, HTTPD_INTERNAL,
+			"its ranks said another path, members or nodes, or it "
+			"has other tensors of a third node, or another version "
+			"of the mount");
+}
+
 /* "table", or the name of the plan, by which it is asked, and what of it is wanted. */
 static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 				     const char *what)
 {
 	const bool is_table = strcmp(what, "table") == 0;
-	const size_t n_plan = strcspn(what, "/");
 
-	if (!is_table && what[n_plan] != '/')
+	if (!is_table && !strchr(what, '/'))
 		return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
 	if (v->state == SAVE_FAILED && !v->were_all_staged)
 		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
@@ -200,12 +221,8 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 			       : set_bytes(reply, v, v->text.data, v->text.len);
 	if (v->state < SAVE_PLANNED)
 		return PEER_WAITS;
-	if (n_plan != SAVE_PLAN_LEN || memcmp(what, v->plan_id, n_plan) != 0)
-		return set_text(reply, HTTPD_INTERNAL,
-				"its ranks said another path, members or nodes,"
-				" or it has other tensors of a third node, or "
-				"another version of the mount");
-	what += n_plan + 1;
+	if (!is_of_plan(v, &what))
+		return refuse_plan(reply);
 	/* A node that asks late must not take a failure after `buffered` for one before it. */
 	if (v->were_all_staged && strcmp(what, "staged") == 0)
 		return PEER_ANSWERED;
@@ -213,8 +230,6 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
 	if (strcmp(what, "staged") == 0)
 		return v->state < SAVE_STAGED ? PEER_WAITS : PEER_ANSWERED;
-	if (strcmp(what, "durable") == 0)
-		return v->state < SAVE_DURABLE ? PEER_WAITS : PEER_ANSWERED;
 	if (strncmp(what, "chunks/", 7) == 0)
 		return want_chunks(reply, v, what + 7);
 	if (strncmp(what, "part/", 5) == 0)
@@ -222,11 +237,110 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 	return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
 }
 
+/* A message of node `n` is kept once: when it comes again, it is the same. */
+static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
+		      size_t *last, const struct httpd_request *r)
+{
+	const size_t len = (size_t)r->head.content_length;
+
+	if (*told >> n & 1)
+		return true;
+	if (to && len && buf_append(to, r->body, len) < 0)
+		return false;
+	*told |= UINT64_C(1) << n;
+	if (last)
+		*last = n;
+	atomic_store(&v->was_seen[n], true);
+	(void)pthread_cond_broadcast(&v->all->changed);
+	return true;
+}
+
+/* Nodes that all who are there do without. */
+static enum peer_answer set_gone(struct httpd_reply *reply, struct save *v)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < v->terms.n_nodes && rc == 0; i++)
+		if (atomic_load(&v->gone[i]))
+			rc = buf_printf(&reply->body, "%zu ", i);
+	if (rc < 0)
+		return PEER_WAITS;
+	if (reply->body.len)
+		reply->type = "text/plain; charset=utf-8";
+	return PEER_ANSWERED;
+}
+
+static void note_failure(struct save *v, size_t n,
+			 const struct httpd_request *r)
+{
+	if (v->told.failures >> n & 1)
+		return;
+	(void)error_set(&v->told.why, EREMOTEIO, "%.*s",
+			(int)r->head.content_length, r->body ? r->body : "");
+	for (char *c = v->told.why.msg; *c; c++)
+		if (!isprint((unsigned char)*c) || *c == '"')
+			*c = '.';
+	v->told.failures |= UINT64_C(1) << n;
+	(void)pthread_cond_broadcast(&v->all->changed);
+}
+
+/* Node `n` has written its units, and is answered when the file is in the store. */
+static enum peer_answer take_part(struct httpd_reply *reply, struct save *v,
+				  size_t n, const struct httpd_request *r)
+{
+	if (v->state == SAVE_DURABLE)
+		return PEER_ANSWERED;
+	if (v->state == SAVE_FAILED)
+		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
+	(void)!keep_told(v, n, &v->told.parts, &v->told.part[n], NULL, r);
+	return PEER_WAITS;
+}
+
+/* "failure/N", "table/N", or the name of the plan and "staged/N" or "part/N": node N has failed,
+ * has its table, all its units in memory, or all written. */
+static enum peer_answer take_told(struct httpd_reply *reply, struct save *v,
+				  const char *what,
+				  const struct httpd_request *r)
+{
+	const char *node = strrchr(what, '/');
+	unsigned int n;
+	int end = 0;
+
+	if (!node || sscanf(node, "/%2u%n", &n, &end) != 1 || node[end] ||
+	    n >= v->terms.n_nodes || n == v->terms.self)
+		return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
+	if (strncmp(what, "failure/", 8) == 0) {
+		note_failure(v, n, r);
+		return PEER_ANSWERED;
+	}
+	if (v->state == SAVE_FAILED && !v->were_all_staged)
+		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
+	if (strncmp(what, "table/", 6) == 0) {
+		(void)!keep_told(v, n, &v->told.tables, &v->told.table[n],
+				 &v->last_table, r);
+		return v->bundle.len ? set_bytes(reply, v, v->bundle.data,
+						 v->bundle.len)
+				     : PEER_WAITS;
+	}
+	if (v->state < SAVE_PLANNED)
+		return PEER_WAITS;
+	if (!is_of_plan(v, &what))
+		return refuse_plan(reply);
+	if (strncmp(what, "part/", 5) == 0)
+		return take_part(reply, v, n, r);
+	if (strncmp(what, "staged/", 7) != 0)
+		return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
+	(void)!keep_told(v, n, &v->told.staged, NULL, &v->last_staged, r);
+	return v->were_all_staged ? set_gone(reply, v) : PEER_WAITS;
+}
+
 #define PATH_BEGIN "/v1/saves/"
 
-static enum peer_answer choose_answer(struct saves *s, const char *path,
+static enum peer_answer choose_answer(struct saves *s,
+				      const struct httpd_request *r,
 				      bool is_late, struct httpd_reply *reply)
 {
+	const char *path = r->head.path;
 	enum peer_answer a = PEER_WAITS;
 	char id[SAVE_ID_MAX], job[SAVE_JOB_LEN + 1];
 	uint32_t number;
@@ -241,10 +355,12 @@ static enum peer_answer choose_answer(struct saves *s, const char *path,
 		       path);
 	if (!path[n] || !save_id_parse(id, job, &number))
 		return set_text(reply, HTTPD_BAD_REQUEST, "no save");
+	path += n + 1;
 	(void)pthread_mutex_lock(&s->lock);
 	v = saves_find(s, id);
 	if (v)
-		a = want_of_save(reply, v, path + n + 1);
+		a = r->head.method == HTTPD_POST ? take_told(reply, v, path, r)
+						 : want_of_save(reply, v, path);
 	else if (saves_have_later(s, job, number))
 		a = set_text(reply, HTTPD_NOT_FOUND,
 			     "its ranks have left the save out");
@@ -258,8 +374,7 @@ static enum peer_answer answer_request(struct saves *s, struct httpd_request *r,
 				       bool is_late)
 {
 	struct httpd_reply reply = HTTPD_REPLY_INIT;
-	const enum peer_answer a =
-		choose_answer(s, r->head.path, is_late, &reply);
+	const enum peer_answer a = choose_answer(s, r, is_late, &reply);
 
 	if (a == PEER_ANSWERED)
 		httpd_answer(r, &reply);
@@ -314,6 +429,8 @@ static uint64_t peers_head(void *arg, struct httpd_request *r)
 	(void)arg;
 	if (!r->peer_node[0])
 		answer_text(r, HTTPD_FORBIDDEN, "no member of the group");
+	else if (r->head.method == HTTPD_POST && !blocks_is_path(r->head.path))
+		return SAVE_TOLD_MAX;
 	else if (r->head.method != HTTPD_GET)
 		answer_text(r, HTTPD_METHOD_NOT_ALLOWED, "GET alone");
 	return 0;
@@ -328,7 +445,8 @@ static void peers_request(void *arg, struct httpd_request *r)
 		blocks_answer(s->cfg.blocks, r);
 		return;
 	}
-	if (answer_request(s, r, false) == PEER_ANSWERED)
+	if (answer_request(s, r, strcmp(r->head.query, "now") == 0) ==
+	    PEER_ANSWERED)
 		return;
 	p = calloc(1, sizeof(*p));
 	if (!p) {
@@ -387,8 +505,9 @@ static int begin_server(struct saves *s, const char *host, struct error *err)
 		.listen = listen,
 		.tls = s->tls,
 		.connections_max = CONNECTIONS_MAX,
+		.body_memory = BODY_MEMORY,
 		.answer_memory = ANSWER_MEMORY,
-		.idle_ns = 60 * NS_PER_S,
+		.idle_ns = IDLE_NS,
 		.request_ns = 30 * NS_PER_S,
 		.handler = &peers_handler,
 		.arg = s,
@@ -548,19 +667,23 @@ static void clean_text(char *text, size_t len)
 			text[i] = '.';
 }
 
+bool save_is_to_stop(const struct save *v)
+{
+	return v->is_given_up || (v->is_doomed && v->state < SAVE_PLANNED) ||
+	       (atomic_load(&v->all->is_ending) && v->state < SAVE_STAGED);
+}
+
 static bool is_to_stop(struct save *v)
 {
-	struct saves *s = v->all;
 	bool is;
 
-	(void)pthread_mutex_lock(&s->lock);
-	is = v->is_given_up ||
-	     (atomic_load(&s->is_ending) && v->state < SAVE_STAGED);
-	(void)pthread_mutex_unlock(&s->lock);
+	(void)pthread_mutex_lock(&v->all->lock);
+	is = save_is_to_stop(v);
+	(void)pthread_mutex_unlock(&v->all->lock);
 	return is;
 }
 
-static void pause_before_retry(struct saves *s)
+void peer_pause(struct saves *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
 	(void)cond_wait_until(&s->changed, &s->lock, clock_now_ns() + RETRY_NS);
@@ -608,20 +731,28 @@ static int take_answer(struct save *v, size_t node, struct http_response *r,
 	}
 }
 
-static int ask_once(struct save *v, size_t node, const char *what,
-		    struct buf *ret, struct error *err)
+static int ask_once(struct save *v, size_t node, const struct peer_question *q,
+		    const char *query, int64_t until_ns, struct buf *ret,
+		    struct error *err)
 {
 	struct http_response r = HTTP_RESPONSE_INIT;
-	const bool is_planned = v->plan_id[0];
+	/* A failure may be that the plans differ. */
+	const bool is_of_plan =
+		v->plan_id[0] && strncmp(q->what, "failure/", 8) != 0;
 	char url[256];
-	const struct http_request req = { .method = "GET",
-					  .url = url,
-					  .deadline_ns = v->until_ns };
+	const struct http_request req = {
+		.method = q->is_told ? "POST" : "GET",
+		.url = url,
+		.body = q->len ? q->text : NULL,
+		.body_len = q->len,
+		.deadline_ns = until_ns,
+	};
 	int rc;
 
-	(void)snprintf(url, sizeof(url), "https://%s" PATH_BEGIN "%s/%s%s%s",
-		       v->terms.members[node], v->terms.id, v->plan_id,
-		       is_planned ? "/" : "", what);
+	(void)snprintf(url, sizeof(url), "https://%s" PATH_BEGIN "%s/%s%s%s%s",
+		       v->terms.members[node], v->terms.id,
+		       is_of_plan ? v->plan_id : "", is_of_plan ? "/" : "",
+		       q->what, query);
 	rc = http_do(v->all->http, &req, &r, err);
 	if (rc == 0)
 		rc = take_answer(v, node, &r, ret, err);
@@ -631,37 +762,82 @@ static int ask_once(struct save *v, size_t node, const char *what,
 	return rc;
 }
 
-int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
-	     struct error *err)
+static bool is_final(int rc)
+{
+	return rc == 0 || rc == -EINVAL || rc == -EREMOTEIO ||
+	       rc == -ENOTCONN || rc == -ENOMEM || rc == -EFBIG;
+}
+
+int peer_ask(struct save *v, size_t node, const struct peer_question *q,
+	     struct buf *ret, struct error *err)
 {
 	const int64_t wait_ns = v->all->cfg.wait_ns;
 	int64_t heard_ns = clock_now_ns();
 
 	for (;;) {
 		const int64_t asked_ns = clock_now_ns();
-		const int rc = ask_once(v, node, what, ret, err);
+		const int rc = ask_once(v, node, q, "", v->until_ns, ret, err);
 		const int64_t now_ns = clock_now_ns();
 
-		if (rc == 0 || rc == -EINVAL || rc == -EREMOTEIO ||
-		    rc == -ENOTCONN || rc == -ENOMEM || rc == -EFBIG)
+		if (is_final(rc))
 			return rc;
 		if (is_to_stop(v))
 			return error_set(err, ECANCELED,
 					 "the save was given up");
 		if (now_ns >= v->until_ns)
 			return error_set(err, ETIMEDOUT,
-					 "it has not said '%s' in time", what);
+					 "it has not answered '%s' in time",
+					 q->what);
 		if (rc == 1) {
 			heard_ns = now_ns;
 			/* A node that does not wait with its answer must not keep this one busy. */
 			if (now_ns - asked_ns < wait_ns / 4)
-				pause_before_retry(v->all);
+				peer_pause(v->all);
 			continue;
 		}
 		if (now_ns - heard_ns >= wait_ns) {
 			note_gone(v, node, err->msg);
 			return error_set(err, ENOTCONN, "it is gone");
 		}
-		pause_before_retry(v->all);
+		peer_pause(v->all);
 	}
+}
+
+int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
+	     struct error *err)
+{
+	const struct peer_question q = { .what = what };
+
+	return peer_ask(v, node, &q, ret, err);
+}
+
+int peer_look(struct save *v, size_t node, const char *what, int64_t *heard_ns,
+	      struct buf *ret, struct error *err)
+{
+	const struct peer_question q = { .what = what };
+	const int rc = ask_once(v, node, &q, "?now", v->until_ns, ret, err);
+	const int64_t now_ns = clock_now_ns();
+
+	if (rc >= 0)
+		*heard_ns = now_ns;
+	if (rc == 1 || is_final(rc))
+		return rc;
+	if (now_ns - *heard_ns < v->all->cfg.wait_ns)
+		return -EAGAIN;
+	note_gone(v, node, err->msg);
+	return error_set(err, ENOTCONN, "it is gone");
+}
+
+void peer_tell_failure(struct save *v, size_t node)
+{
+	struct error ignored = ERROR_INIT;
+	char what[16];
+	const struct peer_question q = { .what = what,
+					 .is_told = true,
+					 .text = v->err.msg,
+					 .len = strlen(v->err.msg) };
+
+	(void)snprintf(what, sizeof(what), "failure/%zu", v->terms.self);
+	(void)!ask_once(v, node, &q, "?now",
+			clock_now_ns() + v->all->cfg.wait_ns, NULL, &ignored);
 }

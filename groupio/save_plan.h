@@ -13,6 +13,8 @@
 #include "common/buf.h"
 #include "common/digest.h"
 
+struct json_t;
+
 #define SAVE_CHUNK (1u << 20) /* bytes of a tensor that one digest is of */
 #define SAVE_UNIT (4u << 20)  /* bytes of the file that one node writes */
 #define SAVE_NODES_MAX 64u
@@ -57,6 +59,9 @@ int save_table_encode(const struct save_table *t, struct buf *ret,
 		      struct error *err) MUST_CHECK;
 int save_table_decode(const char *text, size_t len, struct save_table *ret,
 		      struct error *err) MUST_CHECK;
+/* The same of a text that was parsed; `ret` is empty, and stays so where it fails. */
+int save_table_take(const struct json_t *root, struct save_table *ret,
+		    struct error *err) MUST_CHECK;
 
 static inline uint32_t save_chunk_len(uint64_t len, uint32_t chunk)
 {

@@ -12,6 +12,7 @@
 #include "common/thread.h"
 #include "groupio/identity.h"
 #include "groupio/save.h"
+#include "groupio/save_bundle.h"
 #include "groupio/save_plan.h"
 #include "net/http.h"
 #include "net/httpd.h"
@@ -69,15 +70,22 @@ void save_terms_fini(struct save_terms *t);
 bool save_id_parse(const char *id, char job[SAVE_JOB_LEN + 1],
 		   uint32_t *number);
 
+/* Messages that other nodes have sent unasked. */
+struct save_told {
+	uint64_t tables, staged, parts, failures; /* a bit each node */
+	/* With its bit, an empty one is to be fetched. */
+	struct buf table[SAVE_NODES_MAX], part[SAVE_NODES_MAX];
+	struct error why; /* of the last failure */
+};
+
+/* The first node alone looks at the path, for all. */
+enum save_look { LOOK_NONE, LOOK_DONE, LOOK_FAILED };
+
 struct save {
 	struct saves *all;
 	TAILQ_ENTRY(save) of_all;
 	struct thread thread;
 	struct save_terms terms;
-	/* The version of the file when the save began; is_behind: another save of that file was
-	 * under way then, and has changed it, or will. */
-	struct ckpt_version version;
-	bool is_behind;
 	/* All below with saves.lock, but what is set once and read by those who saw the state
 	 * after it. */
 	unsigned int refs; /* answers that have bytes of it, and clients */
@@ -94,6 +102,11 @@ struct save {
 	size_t n_here, n_local;
 	struct save_table *tables; /* by node */
 	struct buf text;           /* of this node's table */
+	enum save_look look;
+	struct save_seen seen; /* on other nodes once the plan is made */
+	struct save_told told;
+	struct buf
+		bundle; /* of all tables; on the first node, once it has them */
 	struct save_plan *plan;
 	/* Hex digits; nodes name it to one another. */
 	char plan_id[SAVE_PLAN_LEN + 1];
@@ -103,7 +116,7 @@ struct save {
 	struct save_part parts[SAVE_NODES_MAX];
 	atomic_bool gone[SAVE_NODES_MAX], was_seen[SAVE_NODES_MAX];
 	bool is_single;       /* a node died: some bytes have one copy */
-	bool is_doomed;       /* before its ranks are here; `err` has why */
+	bool is_doomed;       /* before it is planned; `err` has why */
 	bool were_all_staged; /* all nodes that are not gone have said so */
 	bool is_given_up;     /* its bytes will not be written */
 	uint64_t asked_parts; /* of other nodes' units, to be written here */
@@ -123,6 +136,8 @@ struct save_client {
 	/* From CLIENT_JOINS on. */
 	char job[SAVE_JOB_LEN + 1];
 	unsigned int rank;
+	struct save *save; /* that it waits for */
+	bool has_left;     /* its rank has ended, or closed the connection */
 };
 
 /* A request of another node that waits for something. */
@@ -138,6 +153,7 @@ struct saves {
 	dev_t socket_dev; /* and its inode: another may stand there by now */
 	ino_t socket_ino;
 	int listen_fd, end_fd;
+	int wake_fd; /* another client is to be watched */
 	struct thread accepting;
 	struct save_client clients[SAVE_CLIENTS_MAX];
 	uint64_t n_clients; /* that ever came */
@@ -169,23 +185,20 @@ struct saves {
 	uint64_t n_reports, n_taken;              /* ever */
 };
 
-/* The version that a path had, and the time at which the store was asked. */
-struct save_seen {
-	struct ckpt_version version;
-	int64_t looked_ns;
-};
-
 /* ---- save.c */
-/* A save of these terms, new or joined: takes `t` and `r` where it succeeds, with a reference to
- * the save, until save_put(). */
+/* A save of these terms, new (then *ret_is_new) or joined: takes `t` and `r` where it succeeds,
+ * with a reference to the save, until save_put(). */
 int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
-	       const struct save_seen *seen, struct save **ret,
+	       struct save **ret, bool *ret_is_new,
 	       struct error *err) MUST_CHECK;
 /* Is an earlier save of the path under way?  With the lock. */
 bool save_has_earlier(const struct save *v);
-/* May ranks of this user replace what is there?  As on the mount. */
-int saves_look(const struct saves *s, const char *path, uid_t uid,
-	       struct ckpt_version *ret, struct error *err) MUST_CHECK;
+/* Look at the path: the file that is there now. */
+int saves_look(const struct saves *s, const char *path, struct save_seen *ret,
+	       struct error *err) MUST_CHECK;
+/* May this user replace what was seen there?  As on the mount. */
+int save_check_owner(const struct save *v, const struct save_seen *seen,
+		     uid_t uid, struct error *err) MUST_CHECK;
 /* The ID of the save that made what is there; "": none has. */
 int saves_look_id(const struct saves *s, const char *path,
 		  char ret[SAVE_ID_MAX], struct error *err) MUST_CHECK;
@@ -205,10 +218,13 @@ void save_report(struct save *v);
  *   -ECANCELED  a rank has left the save out */
 int saves_take(struct saves *s, const struct save_terms *t, uint64_t bytes,
 	       int64_t until_ns, struct error *err) MUST_CHECK;
-/* The same for a rank's own bytes, before the rank joins. */
+/* The same for a rank's own bytes, before the rank joins; *has_left (with the lock): nobody waits
+ * for that any more. */
 int saves_take_rank(struct saves *s, const struct save_terms *t,
-		    const struct save_rank *r, int64_t until_ns,
-		    struct error *err) MUST_CHECK;
+		    const struct save_rank *r, const bool *has_left,
+		    int64_t until_ns, struct error *err) MUST_CHECK;
+/* With the lock: before its plan is made, the save fails. */
+void save_doom(struct save *v, const struct error *why);
 void saves_give(struct saves *s, uint64_t bytes);
 void rank_fini(struct save_rank *r);
 
@@ -229,14 +245,46 @@ int part_write(struct save *v, size_t of, struct error *err) MUST_CHECK;
 int peers_begin(struct saves *s, struct error *err) MUST_CHECK;
 void peers_end(struct saves *s);
 void peers_kick(struct saves *s); /* something has changed: any thread */
-/* Ask a node for something of the save until it is there.
+/* A question to another node: for what it has of the save, or by what it is told. */
+struct peer_question {
+	const char *what;
+	bool is_told;
+	const void *text; /* that it is told */
+	size_t len;
+};
+/* Ask a node until it answers with what it was asked for.
  *   -ENOTCONN   the node is gone
  *   -EREMOTEIO  the save has failed there
  *   -ETIMEDOUT, -ECANCELED */
+int peer_ask(struct save *v, size_t node, const struct peer_question *q,
+	     struct buf *ret, struct error *err) MUST_CHECK;
 int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
 	     struct error *err) MUST_CHECK;
+/* Ask once for what is there now, of a node that answered last at *heard_ns.  1: it is not there
+ * yet; -EAGAIN: there was no answer, and the node is not taken for gone yet; else as peer_ask(). */
+int peer_look(struct save *v, size_t node, const char *what, int64_t *heard_ns,
+	      struct buf *ret, struct error *err) MUST_CHECK;
+/* Let a node know that the save has failed here.  Nobody is told that it does not know. */
+void peer_tell_failure(struct save *v, size_t node);
+/* With the lock: the save is not to go on. */
+bool save_is_to_stop(const struct save *v);
+/* Before a node that does not answer is asked again. */
+void peer_pause(struct saves *s);
 /* The save goes on without the node. */
 void note_gone(struct save *v, size_t node, const char *why);
+
+/* ---- save_lead.c: the first node that is there gathers what all have, and answers them */
+/* The tables of all nodes, and what the first one saw at the path. */
+int lead_tables(struct save *v, struct error *err) MUST_CHECK;
+/* Until all nodes have their units in memory, but for those that are gone. */
+int lead_staged(struct save *v, struct error *err) MUST_CHECK;
+/* To v->told.part what the others that are there have written. */
+int lead_parts(struct save *v, struct error *err) MUST_CHECK;
+/* After `buffered` a node that fails, or lies, is as good as one that died: others have copies of
+ * what it was to write.  1: the save goes on without it. */
+int lead_excuse(struct save *v, size_t node, int rc, const struct error *why);
+/* The save has failed here: who leads is told. */
+void lead_tell_failure(struct save *v);
 
 /* ---- save_ranks.c */
 int ranks_begin(struct saves *s, struct error *err) MUST_CHECK;

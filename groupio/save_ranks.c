@@ -390,24 +390,40 @@ static void follow_save(struct save *v, unsigned int rank, int sock)
 
 /* An ID that is there already is of an earlier run of the job's name: nothing of this one would be
  * written, as all nodes would find it saved. */
-static int look_before(const struct saves *s, const struct save_terms *t,
-		       uid_t uid, struct save_seen *ret, struct error *err)
+static int look_at_path(const struct save *v, struct save_seen *ret,
+			struct error *err)
 {
+	const struct save_terms *t = &v->terms;
 	struct error ignored = ERROR_INIT;
 	char id[SAVE_ID_MAX];
-	int rc;
+	int rc = saves_look(v->all, t->path, ret, err);
 
-	ret->looked_ns = clock_now_ns();
-	rc = saves_look(s, t->path, uid, &ret->version, err);
-	if (rc < 0)
-		return rc;
-	if (saves_look_id(s, t->path, id, &ignored) < 0 ||
+	if (rc < 0 || ret->owner < 0 ||
+	    saves_look_id(v->all, t->path, id, &ignored) < 0 ||
 	    strcmp(id, t->id) != 0)
-		return 0;
+		return rc;
 	return error_set(err, EEXIST,
 			 "'%.100s' is of a save with the same job and number: "
 			 "give each run of the job a name of its own",
 			 t->path);
+}
+
+/* The client that began the save does this while the others come: a store may take its time.  The
+ * save itself is known before, so that no other one can come between unseen. */
+static void look_for_all(struct save *v)
+{
+	struct save_seen seen = { .owner = -1 };
+	struct error err = ERROR_INIT;
+	const int rc = look_at_path(v, &seen, &err);
+
+	(void)pthread_mutex_lock(&v->all->lock);
+	seen.is_behind = v->seen.is_behind;
+	v->seen = seen;
+	v->look = rc < 0 ? LOOK_FAILED : LOOK_DONE;
+	if (rc < 0)
+		save_doom(v, &err);
+	(void)pthread_cond_broadcast(&v->all->changed);
+	(void)pthread_mutex_unlock(&v->all->lock);
 }
 
 /* With the lock: does a request that came before say a rank's earlier save?  Whose rank it is, is
@@ -437,6 +453,51 @@ static void client_step(struct save_client *c, enum client_step step)
 	(void)pthread_mutex_unlock(&c->all->lock);
 }
 
+/* With the lock: a save whose ranks of this node have all gone is waited for by nobody.  Until all
+ * tables are known it may lack ranks that will not come, and would hold its memory to its
+ * deadline. */
+static void doom_if_left(struct save *v)
+{
+	const struct saves *s = v->all;
+	struct error why = ERROR_INIT;
+
+	for (size_t i = 0; i < SAVE_CLIENTS_MAX; i++)
+		if (s->clients[i].save == v && !s->clients[i].has_left)
+			return;
+	(void)error_set(&why, ECANCELED,
+			"its ranks of node %s ended before all had handed in "
+			"their tensors",
+			v->terms.members[v->terms.self]);
+	save_doom(v, &why);
+}
+
+/* `v`: the save that this client waits for from now on; NULL: for none. */
+static void client_follow(struct save_client *c, struct save *v)
+{
+	(void)pthread_mutex_lock(&c->all->lock);
+	c->save = v;
+	if (v && c->has_left)
+		doom_if_left(v);
+	(void)pthread_mutex_unlock(&c->all->lock);
+}
+
+/* Has the rank gone?  The descriptor is this client's as long as it is not over. */
+static void client_look(struct save_client *c, uint64_t number)
+{
+	struct saves *s = c->all;
+	struct pollfd p;
+
+	(void)pthread_mutex_lock(&s->lock);
+	p = (struct pollfd){ .fd = c->fd, .events = POLLRDHUP };
+	if (c->number == number && !c->is_over && poll(&p, 1, 0) > 0) {
+		c->has_left = true;
+		if (c->save)
+			doom_if_left(c->save);
+		(void)pthread_cond_broadcast(&s->changed);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 /* Threads overtake each other: a rank's saves are to begin in the order in which it sent them. */
 static int wait_turn(struct save_client *c, const struct save_terms *t,
 		     unsigned int rank, int64_t until_ns, struct error *err)
@@ -449,7 +510,9 @@ static int wait_turn(struct save_client *c, const struct save_terms *t,
 	memcpy(c->job, t->job, sizeof(c->job));
 	c->step = CLIENT_JOINS;
 	(void)pthread_cond_broadcast(&s->changed);
-	while (has_before(c) && in_time && !atomic_load(&s->is_ending))
+	(void)eventfd_write(s->wake_fd, 1);
+	while (has_before(c) && in_time && !c->has_left &&
+	       !atomic_load(&s->is_ending))
 		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
 	is_turn = !has_before(c);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -460,12 +523,12 @@ static int wait_turn(struct save_client *c, const struct save_terms *t,
 
 static int join_save(struct save_client *c, json_t *j, int fd,
 		     const struct ucred *who, struct save **ret,
-		     unsigned int *ret_rank, struct error *err)
+		     bool *ret_is_new, unsigned int *ret_rank,
+		     struct error *err)
 {
 	struct saves *s = c->all;
 	struct save_terms t = { .path = NULL };
 	struct save_rank r = { .uid = who->uid, .gid = who->gid };
-	struct save_seen seen = { .looked_ns = 0 };
 	int rc = take_put(s, j, fd, &t, &r, err);
 	const size_t bytes = r.size;
 	const int64_t until_ns = clock_now_ns() + t.stage_ns;
@@ -476,13 +539,9 @@ static int join_save(struct save_client *c, json_t *j, int fd,
 	if (rc == 0)
 		rc = wait_turn(c, &t, r.rank, until_ns, err);
 	if (rc == 0)
-		rc = saves_take_rank(s, &t, &r, until_ns, err);
+		rc = saves_take_rank(s, &t, &r, &c->has_left, until_ns, err);
 	if (rc == 0) {
-		/* The look comes last: while this rank waited, an earlier save of the path may have
-		 * become durable. */
-		rc = look_before(s, &t, who->uid, &seen, err);
-		if (rc == 0)
-			rc = saves_join(s, &t, &r, &seen, ret, err);
+		rc = saves_join(s, &t, &r, ret, ret_is_new, err);
 		if (rc < 0)
 			saves_give(s, bytes);
 	}
@@ -496,8 +555,9 @@ static void serve_put(struct save_client *c, int sock, json_t *j, int *fd,
 {
 	struct error err = ERROR_INIT;
 	struct save *v = NULL;
+	bool is_new = false;
 	unsigned int rank;
-	int rc = join_save(c, j, *fd, who, &v, &rank, &err);
+	int rc = join_save(c, j, *fd, who, &v, &is_new, &rank, &err);
 
 	client_step(c, CLIENT_WAITS);
 	if (*fd >= 0)
@@ -506,7 +566,11 @@ static void serve_put(struct save_client *c, int sock, json_t *j, int *fd,
 		send_error(sock, &err);
 		return;
 	}
+	client_follow(c, v);
+	if (is_new && v->terms.self == 0)
+		look_for_all(v);
 	follow_save(v, rank, sock);
+	client_follow(c, NULL);
 	save_put(v);
 }
 
@@ -606,6 +670,8 @@ static void *client_main(void *arg)
 	struct saves *s = c->all;
 
 	serve_client(c, c->fd);
+	/* The thread that accepts may be looking at the descriptor, and keeps the connection by that. */
+	(void)shutdown(c->fd, SHUT_RDWR);
 	(void)pthread_mutex_lock(&s->lock);
 	(void)close(steal_fd(&c->fd));
 	c->is_over = true;
@@ -666,19 +732,57 @@ static void accept_client(struct saves *s, struct accept_shortage *shortage)
 	}
 }
 
+/* Descriptors of the thread that accepts: three, and those of clients whose ranks may go. */
+struct watched {
+	struct pollfd fds[3 + SAVE_CLIENTS_MAX];
+	struct save_client *clients[SAVE_CLIENTS_MAX];
+	uint64_t numbers[SAVE_CLIENTS_MAX];
+	size_t n; /* clients */
+};
+
+static void watch_clients(struct saves *s, struct watched *w)
+{
+	w->fds[0] = (struct pollfd){ .fd = s->listen_fd, .events = POLLIN };
+	w->fds[1] = (struct pollfd){ .fd = s->end_fd, .events = POLLIN };
+	w->fds[2] = (struct pollfd){ .fd = s->wake_fd, .events = POLLIN };
+	w->n = 0;
+	(void)pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < SAVE_CLIENTS_MAX; i++) {
+		struct save_client *c = &s->clients[i];
+
+		if (!c->is_used || c->is_over || c->has_left ||
+		    c->step == CLIENT_READS)
+			continue;
+		w->fds[3 + w->n] =
+			(struct pollfd){ .fd = c->fd, .events = POLLRDHUP };
+		w->clients[w->n] = c;
+		w->numbers[w->n++] = c->number;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 static void *accept_main(void *arg)
 {
 	struct saves *s = arg;
 	struct accept_shortage shortage = { .total = 0 };
-	struct pollfd p[2] = { { .fd = s->listen_fd, .events = POLLIN },
-			       { .fd = s->end_fd, .events = POLLIN } };
+	struct watched w;
+	eventfd_t ignored;
+	int rc;
 
-	while (poll(p, 2, -1) >= 0 || errno == EINTR) {
-		if (p[1].revents)
+	for (;;) {
+		watch_clients(s, &w);
+		rc = poll(w.fds, 3 + w.n, -1);
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc < 0 || w.fds[1].revents)
 			break;
-		if (p[0].revents)
+		if (w.fds[2].revents)
+			(void)eventfd_read(s->wake_fd, &ignored);
+		for (size_t i = 0; i < w.n; i++)
+			if (w.fds[3 + i].revents)
+				client_look(w.clients[i], w.numbers[i]);
+		if (w.fds[0].revents)
 			accept_client(s, &shortage);
-		p[0].revents = 0;
 	}
 	return NULL;
 }
@@ -694,7 +798,9 @@ static int listen_for_ranks(struct saves *s, struct error *err)
 	if (rc < 0)
 		return rc;
 	s->end_fd = eventfd(0, EFD_CLOEXEC);
-	if (s->end_fd >= 0 && fcntl(s->listen_fd, F_SETFL, O_NONBLOCK) == 0 &&
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->end_fd >= 0 && s->wake_fd >= 0 &&
+	    fcntl(s->listen_fd, F_SETFL, O_NONBLOCK) == 0 &&
 	    (s->cfg.owner == geteuid() ||
 	     chown(s->socket, s->cfg.owner, (gid_t)-1) == 0) &&
 	    lstat(s->socket, &st) == 0) {
@@ -712,6 +818,8 @@ static void close_socket(struct saves *s)
 		(void)close(s->listen_fd);
 	if (s->end_fd >= 0)
 		(void)close(s->end_fd);
+	if (s->wake_fd >= 0)
+		(void)close(s->wake_fd);
 }
 
 int ranks_begin(struct saves *s, struct error *err)

@@ -18,6 +18,7 @@
 #include "groupio/save_priv.h"
 
 #define HASH_THREADS 4u
+#define HASH_CHUNKS 4u /* that are worth a thread */
 
 /* ------------------------------------------------------------- this node's table --- */
 
@@ -78,9 +79,15 @@ static int join_tables(struct save *v, struct error *err)
 	return 0;
 }
 
+struct hashing {
+	struct save *save;
+	unsigned int n_threads;
+};
+
 static int hash_some(void *arg, unsigned int index, struct error *err)
 {
-	struct save *v = arg;
+	const struct hashing *h = arg;
+	struct save *v = h->save;
 	struct save_table *t = &v->tables[v->terms.self];
 	uint64_t k = 0;
 	int rc = 0;
@@ -88,7 +95,7 @@ static int hash_some(void *arg, unsigned int index, struct error *err)
 	for (size_t i = 0; i < t->n; i++)
 		for (uint32_t c = 0; c < t->tensors[i].n_chunks && rc == 0;
 		     c++, k++) {
-			if (k % HASH_THREADS != index)
+			if (k % h->n_threads != index)
 				continue;
 			if (atomic_load(&v->all->is_ending))
 				return error_set(err, ECANCELED,
@@ -101,57 +108,23 @@ static int hash_some(void *arg, unsigned int index, struct error *err)
 static int make_table(struct save *v, struct error *err)
 {
 	struct save_table *t = &v->tables[v->terms.self];
+	struct hashing h = { .save = v };
+	uint64_t bytes = 0;
 	int rc = join_tables(v, err);
 
+	for (size_t i = 0; i < t->n; i++)
+		bytes += t->tensors[i].len;
+	h.n_threads = (unsigned int)(bytes / SAVE_CHUNK / HASH_CHUNKS) + 1;
+	if (h.n_threads > HASH_THREADS)
+		h.n_threads = HASH_THREADS;
 	if (rc == 0)
-		rc = side_by_side(HASH_THREADS, hash_some, v, err);
+		rc = side_by_side(h.n_threads, hash_some, &h, err);
 	if (rc == 0)
 		rc = save_table_finish(t, err);
 	return rc < 0 ? rc : save_table_encode(t, &v->text, err);
 }
 
-/* ------------------------------------------------------------------- other nodes --- */
-
-/* Nodes but this one. */
-static size_t other_node(const struct save *v, unsigned int index)
-{
-	return index < v->terms.self ? index : index + 1;
-}
-
-/* A node has answered, after those that did before. */
-static void note_last(struct save *v, size_t *last, size_t node)
-{
-	(void)pthread_mutex_lock(&v->all->lock);
-	*last = node;
-	(void)pthread_mutex_unlock(&v->all->lock);
-}
-
-static int get_table(void *arg, unsigned int index, struct error *err)
-{
-	struct save *v = arg;
-	const size_t node = other_node(v, index);
-	AUTO_BUF text = BUF_INIT;
-	struct save_table *t = &v->tables[node];
-	int rc = peer_get(v, node, "table", &text, err);
-
-	if (rc == 0) {
-		(void)pthread_mutex_lock(&v->all->decoding);
-		rc = save_table_decode(text.data ? text.data : "", text.len, t,
-				       err);
-		(void)pthread_mutex_unlock(&v->all->decoding);
-	}
-	if (rc == 0)
-		note_last(v, &v->last_table, node);
-	for (size_t i = 0; i < t->n && rc == 0; i++)
-		if (t->tensors[i].rank >= v->terms.n_ranks ||
-		    v->terms.node_of[t->tensors[i].rank] != node)
-			rc = error_set(err, EBADMSG,
-				       "it has a tensor of rank %u, which is "
-				       "not its",
-				       t->tensors[i].rank);
-	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
-		      : 0;
-}
+/* ------------------------------------------------------------------------- the plan --- */
 
 /* The name of this node's plan, and of the terms that its ranks stated: nodes take no word from one
  * another but by it, so that those which planned differently never mix. */
@@ -221,21 +194,6 @@ static unsigned int count_gone(struct save *v)
 	return n;
 }
 
-/* A node that is gone is no failure: two have each byte. */
-static int get_staged(void *arg, unsigned int index, struct error *err)
-{
-	struct save *v = arg;
-	const size_t node = other_node(v, index);
-	int rc = peer_get(v, node, "staged", NULL, err);
-
-	if (rc == 0)
-		note_last(v, &v->last_staged, node);
-	if (rc == -ENOTCONN)
-		return 0;
-	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
-		      : 0;
-}
-
 static int check_gone(struct save *v, struct error *err)
 {
 	if (count_gone(v) < 2)
@@ -265,7 +223,7 @@ static int copy_own_part(struct save *v, size_t of, struct buf *ret,
 		       : 0;
 }
 
-/* The part that `node` wrote of the units of `of`. */
+/* The part that `node` wrote of the units of `of`, which is gone. */
 static int get_part(struct save *v, size_t node, size_t of, struct buf *ret,
 		    struct error *err)
 {
@@ -278,36 +236,6 @@ static int get_part(struct save *v, size_t node, size_t of, struct buf *ret,
 	rc = peer_get(v, node, what, ret, err);
 	return rc < 0 ? error_wrap(err, rc, "node %s", v->terms.members[node])
 		      : 0;
-}
-
-/* After `buffered` a node that fails, or lies, is as good as one that died: others have copies of
- * what it was to write.  1: the save goes on without it. */
-static int excuse_node(struct save *v, size_t node, int rc,
-		       const struct error *why)
-{
-	if (rc != -EREMOTEIO && rc != -EBADMSG && rc != -EFBIG &&
-	    rc != -EINVAL && rc != -ENOTCONN)
-		return rc;
-	note_gone(v, node, why->msg);
-	return 1;
-}
-
-static int gather_one(void *arg, unsigned int node, struct error *err)
-{
-	struct gathering *g = arg;
-	struct save *v = g->save;
-	struct buf *part = &g->parts[node];
-	int rc;
-
-	if (atomic_load(&v->gone[node]))
-		return 0;
-	rc = get_part(v, node, node, part, err);
-	if (node == v->terms.self)
-		return rc;
-	if (rc == 0)
-		rc = ckpt_check_part(part, v->plan->size, err);
-	rc = rc < 0 ? excuse_node(v, node, rc, err) : 0;
-	return rc < 0 ? rc : 0;
 }
 
 static bool has_copies(const struct save *v, size_t node, size_t of)
@@ -337,12 +265,20 @@ static int gather_parts(struct gathering *g, struct error *err)
 {
 	struct save *v = g->save;
 	const unsigned int n = (unsigned int)v->terms.n_nodes;
-	int rc = side_by_side(n, gather_one, g, err);
+	int rc = lead_parts(v, err);
 
 	/* A node that went meanwhile has written nothing that counts. */
-	for (unsigned int i = 0; i < n; i++)
-		if (atomic_load(&v->gone[i]))
-			buf_fini(&g->parts[i]);
+	(void)pthread_mutex_lock(&v->all->lock);
+	for (unsigned int i = 0; i < n && rc == 0; i++) {
+		if (i == v->terms.self || atomic_load(&v->gone[i]))
+			continue;
+		g->parts[i] = v->told.part[i];
+		v->told.part[i] = (struct buf)BUF_INIT;
+	}
+	(void)pthread_mutex_unlock(&v->all->lock);
+	if (rc == 0)
+		rc = copy_own_part(v, v->terms.self, &g->parts[v->terms.self],
+				   err);
 	if (rc == 0)
 		rc = check_gone(v, err);
 	if (rc == 0 && count_gone(v))
@@ -409,21 +345,24 @@ static int look_at_file(struct save *v, struct ckpt_version *ret,
 			struct error *err)
 {
 	struct saves *s = v->all;
-	struct ckpt_version now = { .is_known = false };
+	const struct save_seen *seen = &v->seen;
+	struct save_seen now = { .owner = -1 };
 	bool in_time = true;
 	int rc;
 
 	(void)pthread_mutex_lock(&s->lock);
-	while (v->is_behind && save_has_earlier(v) && in_time)
+	while (seen->is_behind && save_has_earlier(v) && in_time)
 		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!in_time)
 		return error_set(err, ETIMEDOUT,
 				 "the save of this file before is not over");
-	rc = saves_look(s, v->terms.path, v->ranks[0].uid, &now, err);
-	*ret = v->is_behind ? now : v->version;
-	if (rc < 0 || !v->is_behind || version_is(&now, &v->version) ||
-	    is_of_known(v, false))
+	rc = saves_look(s, v->terms.path, &now, err);
+	if (rc == 0)
+		rc = save_check_owner(v, &now, v->ranks[0].uid, err);
+	*ret = seen->is_behind ? now.version : seen->version;
+	if (rc < 0 || !seen->is_behind ||
+	    version_is(&now.version, &seen->version) || is_of_known(v, false))
 		return rc;
 	return error_set(err, ESTALE,
 			 "another has written '%.100s' since this save began",
@@ -472,7 +411,8 @@ static int commit_here(struct save *v, struct error *err)
 	if (!g)
 		return error_nomem(err);
 	g->save = v;
-	rc = is_committed(v) ? 1 : gather_parts(g, err);
+	/* A node that others led before it may find that they have committed. */
+	rc = v->terms.self && is_committed(v) ? 1 : gather_parts(g, err);
 	/* Gathering may have taken long, and another node have committed meanwhile. */
 	if (rc == 0 && is_committed(v))
 		rc = 1;
@@ -484,22 +424,30 @@ static int commit_here(struct save *v, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* The first node that is there commits; this one writes its part before it asks. */
+/* The first node that is there commits; this one writes its part, and sends it. */
 static int commit_save(struct save *v, struct error *err)
 {
+	const struct buf *part = &v->parts[v->terms.self].text;
+	char what[16];
+	struct peer_question q = { .what = what, .is_told = true };
 	int rc = part_write(v, v->terms.self, err);
 
+	(void)snprintf(what, sizeof(what), "part/%zu", v->terms.self);
+	if (rc == 0 && part->len <= SAVE_TOLD_MAX) {
+		q.text = part->data;
+		q.len = part->len;
+	}
 	for (size_t i = 0; i < v->terms.self && rc == 0; i++) {
 		if (atomic_load(&v->gone[i]))
 			continue;
-		rc = peer_get(v, i, "durable", NULL, err);
+		rc = peer_ask(v, i, &q, NULL, err);
 		if (rc == 0 && is_committed_since(v))
 			return 0;
 		if (rc == 0)
 			rc = error_set(err, EBADMSG,
 				       "it says that the file is in the store, "
 				       "which is not so");
-		rc = excuse_node(v, i, rc, err);
+		rc = lead_excuse(v, i, rc, err);
 		if (rc == 1)
 			rc = check_gone(v, err);
 	}
@@ -511,7 +459,6 @@ static int commit_save(struct save *v, struct error *err)
 /* Up to the plan, by which units are kept and written. */
 static int plan_save(struct save *v, struct error *err)
 {
-	const unsigned int others = (unsigned int)v->terms.n_nodes - 1;
 	int rc = wait_for_ranks(v, err);
 
 	if (rc == 0)
@@ -520,7 +467,7 @@ static int plan_save(struct save *v, struct error *err)
 		return rc;
 	save_end_phase(v, SAVE_PHASE_RANKS);
 	save_set_state(v, SAVE_TABLED);
-	rc = others ? side_by_side(others, get_table, v, err) : 0;
+	rc = lead_tables(v, err);
 	if (rc == 0)
 		rc = make_plan(v, err);
 	if (rc < 0)
@@ -534,13 +481,12 @@ static int plan_save(struct save *v, struct error *err)
  * store. */
 static int buffer_save(struct save *v, struct error *err)
 {
-	const unsigned int others = (unsigned int)v->terms.n_nodes - 1;
 	int rc = stage_units(v, err);
 
 	if (rc < 0)
 		return rc;
 	save_set_state(v, SAVE_STAGED);
-	rc = others ? side_by_side(others, get_staged, v, err) : 0;
+	rc = lead_staged(v, err);
 	if (rc == 0)
 		rc = check_gone(v, err);
 	if (rc < 0)
@@ -548,7 +494,7 @@ static int buffer_save(struct save *v, struct error *err)
 	save_end_phase(v, SAVE_PHASE_BUFFER);
 	(void)pthread_mutex_lock(&v->all->lock);
 	v->until_ns = clock_now_ns() + v->terms.store_ns;
-	v->is_single = count_gone(v) > 0;
+	v->is_single |= count_gone(v) > 0;
 	v->were_all_staged = true;
 	/* Another save is the first that may take memory. */
 	(void)pthread_cond_broadcast(&v->all->changed);
@@ -651,16 +597,29 @@ static void log_durable(struct save *v)
 		 r->stored_bytes);
 }
 
+/* That its ranks have gone says more than that it was given up. */
+static void take_doom(struct save *v, struct error *ret)
+{
+	(void)pthread_mutex_lock(&v->all->lock);
+	if (v->is_doomed && v->state < SAVE_PLANNED)
+		*ret = v->err;
+	(void)pthread_mutex_unlock(&v->all->lock);
+}
+
 void *save_main(void *arg)
 {
 	struct save *v = arg;
 	struct error err = ERROR_INIT;
 
-	if (run_save(v, &err) < 0)
-		save_fail(v, &err);
-	else
+	if (run_save(v, &err) == 0) {
 		save_set_state(v, SAVE_DURABLE);
+		end_save(v);
+		log_durable(v);
+		return NULL;
+	}
+	take_doom(v, &err);
+	save_fail(v, &err);
 	end_save(v);
-	log_durable(v);
+	lead_tell_failure(v);
 	return NULL;
 }

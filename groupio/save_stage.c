@@ -14,6 +14,7 @@
 
 #define PULL_THREADS 4u
 #define PULL_CHUNKS 4u /* of one request */
+#define RUN 4u         /* units that one thread takes in a row */
 #define COLUMNS 8u     /* of a file, by all nodes */
 
 /* ---------------------------------------------------------------------- what is here --- */
@@ -230,9 +231,15 @@ static int keep_unit(struct save *v, uint64_t u, struct error *err)
 	return 0;
 }
 
+struct keeping {
+	struct save *save;
+	unsigned int n_threads;
+};
+
 static int keep_some(void *arg, unsigned int index, struct error *err)
 {
-	struct save *v = arg;
+	const struct keeping *k = arg;
+	struct save *v = k->save;
 	const struct save_plan *p = v->plan;
 	const size_t self = v->terms.self;
 	uint64_t n = 0;
@@ -242,7 +249,7 @@ static int keep_some(void *arg, unsigned int index, struct error *err)
 		if (!p->stored[u] || !save_unit_is_kept(&p->units[u], self))
 			continue;
 		/* Those of a run by one thread, as chunks are of two units. */
-		if (n++ / 4 % PULL_THREADS == index)
+		if (n++ / RUN % k->n_threads == index)
 			rc = keep_unit(v, u, err);
 	}
 	return rc;
@@ -299,9 +306,18 @@ static int check_room(struct save *v, struct error *err)
 
 int stage_units(struct save *v, struct error *err)
 {
+	const struct save_plan *p = v->plan;
+	struct keeping k = { .save = v };
+	uint64_t n = 0;
 	const int rc = check_room(v, err);
 
-	return rc < 0 ? rc : side_by_side(PULL_THREADS, keep_some, v, err);
+	for (uint64_t u = 0; u < p->n_units; u++)
+		n += p->stored[u] &&
+		     save_unit_is_kept(&p->units[u], v->terms.self);
+	n = (n + RUN - 1) / RUN;
+	k.n_threads = n < PULL_THREADS ? (unsigned int)n : PULL_THREADS;
+	return rc < 0 || !n ? rc
+			    : side_by_side(k.n_threads, keep_some, &k, err);
 }
 
 /* ------------------------------------------------------------------------ to the store --- */

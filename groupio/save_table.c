@@ -285,19 +285,14 @@ static int decode_tensor(struct save_table *t, json_t *v, struct error *err)
 	return decode_digests(&t->tensors[t->n - 1], hex, err);
 }
 
-int save_table_decode(const char *text, size_t len, struct save_table *ret,
-		      struct error *err)
+int save_table_take(const json_t *root, struct save_table *ret,
+		    struct error *err)
 {
-	AUTO_JSON *root = NULL;
-	json_t *list, *v;
+	json_t *list = json_object_get(root, "tensors"), *v;
 	size_t i;
-	int rc = bounded_json_load_large(text, len, VALUES_MAX, "a table",
-					 &root, err);
+	int rc = 0;
 
 	*ret = (struct save_table){ .n = 0 };
-	if (rc < 0)
-		return rc;
-	list = json_object_get(root, "tensors");
 	if (!json_is_array(list))
 		return error_set(err, EBADMSG, "a table without tensors");
 	json_array_foreach(list, i, v)
@@ -311,4 +306,15 @@ int save_table_decode(const char *text, size_t len, struct save_table *ret,
 	if (rc < 0)
 		save_table_fini(ret);
 	return rc;
+}
+
+int save_table_decode(const char *text, size_t len, struct save_table *ret,
+		      struct error *err)
+{
+	AUTO_JSON *root = NULL;
+	int rc = bounded_json_load_large(text, len, VALUES_MAX, "a table",
+					 &root, err);
+
+	*ret = (struct save_table){ .n = 0 };
+	return rc < 0 ? rc : save_table_take(root, ret, err);
 }

@@ -42,9 +42,10 @@ class Save:
     """What put() returns.
 
     buffered: every byte is in the memory of two nodes (of one, where there is one alone), and the
-    tensors may change.  durable: the file is in the store, whole.  Both give a dict of `given`,
-    `unique` and `stored` bytes of all ranks, and of `places`, which has offset and length in the
-    file of each of this rank's tensors; or raise SaveError.
+    tensors may change.  A rank that ends before may take its step with it.  durable: the file is in
+    the store, whole.  Both give a dict of `given`, `unique` and `stored` bytes of all ranks, and of
+    `places`, which has offset and length in the file of each of this rank's tensors; or raise
+    SaveError.
     """
 
     def __init__(self, path):

@@ -134,15 +134,28 @@ has_come() # I RANKS: have handed in their tensors since it was mounted
 	(($(node "$1" figure group.saves.given) >= $2 * 30000000))
 }
 
+holds_nothing() # I
+{
+	[ "$(node "$1" figure group.saves.memory_used)" = 0 ]
+}
+
 @test "without a rank, or with a node that dies, a step is not there, or whole" {
 	for i in 1 2; do mount_node "$i" --group-wait=2s; done
 	ABSENT=3 TIMEOUT=1 ranks put step "$W"/ranks[12] >"$W/said"
 	[ "$(grep -c '^failed' "$W/said")" = 3 ]
 	said "failed.*1 of this node's 2 ranks"
 	has_no_step
+	export JOB=killed
+	ABSENT=3 begin_put 2
+	wait_for has_come 1 4
+	wait_for has_come 2 2
+	kill -9 "$(pgrep -P "$ranks")"
+	wait_for holds_nothing 1
+	wait_for holds_nothing 2
+	grep -h "reason=.*ended before all had handed in" "$W"/run/*/log
 	export JOB=again
 	begin_put 2
-	wait_for has_come 2 3
+	wait_for has_come 2 4
 	kill_node 2
 	wait "$ranks"
 	cat "$W/said" >&2
@@ -250,7 +263,7 @@ done_without() # I
 	# A job that is begun anew by the same name would find its steps saved.
 	ranks twice step "$W/ranks1" >"$W/said"
 	cat "$W/said" >&2
-	[ "$(grep -c 'same job and number' "$W/said")" = 2 ]
+	[ "$(grep -c 'same job and number' "$W/said")" = 4 ]
 	export JOB=third
 	mount_node 2 --group-staging=50M
 	ranks put large "$W/ranks2" >"$W/said"
@@ -287,12 +300,13 @@ done_without() # I
 	at=$(sed -n 's/.*save: listens addr="\(.*\)".*/\1/p' "$W"/run/*/log)
 	run curl -sk "https://$at/v1/saves/00000000000000000000000000000000/table"
 	[ "$output" = "no member of the group" ]
-	ranks lie "$key" "$host" "$W/ranks1" bytes length rank json silence part durable >"$W/said"
+	ranks lie "$key" "$host" "$W/ranks1" bytes length rank json bundle silence part durable >"$W/said"
 	cat "$W/said" >&2
 	grep -q "^bytes .*other bytes of 'a' than it had said" "$W/said"
 	grep -q "^length .*too large" "$W/said"
 	grep -q "^rank .*which is not its" "$W/said"
 	grep -q "^json .*no tensor" "$W/said"
+	grep -q "^bundle .*it has not the tables of 2 nodes" "$W/said"
 	# What it would have written or committed, this node does instead.
 	grep -q "^part None" "$W/said"
 	grep -q "^durable None" "$W/said"

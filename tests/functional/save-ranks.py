@@ -206,21 +206,33 @@ class Liar(http.server.BaseHTTPRequestHandler):
         tables = {"length": [[1, "a", "U8", [1 << 41], 1 << 41, digest]],
                   "rank": [[0, "a", "U8", [64], 64, digest]],
                   "durable": [[0, "a", "U8", [64], 64, digest]],
+                  "bundle": [[0, "a", "U8", [64], 64, digest]],
                   "json": [[1, "a"]]}
-        if self.path.endswith("/table") and self.what == "silence":
-            threading.Event().wait(60)
+        asked = self.path.partition("?")[0]
+        table = {"tensors": tables.get(self.what, [[1, "a", "U8", [64], 64, digest]])}
         body = b""
-        if self.path.endswith("/table"):
-            body = json.dumps({"tensors": tables.get(
-                self.what, [[1, "a", "U8", [64], 64, digest]])}).encode()
-        elif "/chunks/" in self.path:
+        if asked.endswith("/table"):
+            if self.what == "silence":
+                threading.Event().wait(60)
+            body = json.dumps(table).encode()
+        elif "/chunks/" in asked:
             body = b"y" * 64 if self.what == "bytes" else data
-        elif "/part/" in self.path:
+        elif self.command == "GET" and "/part/" in asked:
             body = b"BSEERCKP" + bytes(88)
+        elif "/table/" in asked:
+            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            file = {"known": True, "striped": "", "plain": "", "generation": 0, "bytes": 0,
+                    "owner": -1, "behind": False}
+            body = json.dumps({"tables": [] if self.what == "bundle" else [table, told],
+                               "file": file}).encode()
+        elif self.command == "POST":
+            self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    do_POST = do_GET
 
 
 def lie(key_file, host, address, *lies):
@@ -235,8 +247,8 @@ def lie(key_file, host, address, *lies):
         honest, liar = bootseer_group.address_of(address), "%s:%d" % (host, server.server_port)
         for what in lies:
             Liar.what = what
-            # The first node is who says that the file is in the store.
-            rank = int(what == "durable")
+            # The first node is who sends the tables, and says that the file is in the store.
+            rank = int(what in ("durable", "bundle"))
             members = [liar, honest] if rank else [honest, liar]
             save = bootseer_group.Group(address, rank, members, "lie " + what).put(
                 "lie-" + what, {"b": ("U8", [64], bytes(range(64)))}, 30, 30)

@@ -6,6 +6,7 @@
 
 #include "common/bytes.h"
 #include "common/json.h"
+#include "groupio/save_bundle.h"
 #include "groupio/save_plan.h"
 
 TestSuite(save_plan, .timeout = 60);
@@ -298,5 +299,65 @@ Test(save_plan, refuses_tables_that_are_none)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		cr_expect_lt(save_table_decode(bad[i], strlen(bad[i]), &t,
 					       NULL),
+			     0, "%s", bad[i]);
+}
+
+Test(save_plan, sends_all_tables_but_large_ones_and_what_is_at_the_path)
+{
+	static const char table[] =
+		"{\"tensors\":[[1,\"a\",\"U8\",[1],1,\"" ZEROS "\"]]}";
+	char large[SAVE_TOLD_MAX + 1] = { 0 };
+	const struct buf texts[] = {
+		{ .data = (char *)(uintptr_t)table, .len = strlen(table) },
+		{ .data = (char *)(uintptr_t)table, .len = strlen(table) },
+		{ .data = large, .len = sizeof(large) },
+	};
+	const struct save_seen seen = { .version = { .is_known = true,
+						     .striped = "\"tag\"",
+						     .generation = 7,
+						     .bytes_id = UINT64_MAX },
+					.owner = 1000,
+					.is_behind = true };
+	struct save_table tables[3] = { { .n = 0 } };
+	struct save_seen got;
+	AUTO_BUF text = BUF_INIT;
+	uint64_t absent;
+
+	cr_assert_eq(save_bundle_encode(texts, 3, &seen, &text, NULL), 0);
+	cr_assert_eq(save_bundle_decode(text.data, text.len, 3, 0, tables,
+					&absent, &got, NULL),
+		     0);
+	cr_expect_eq(tables[0].n, 0);
+	cr_expect_eq(tables[1].n, 1);
+	cr_expect_eq(absent, 4);
+	cr_expect_str_eq(got.version.striped, seen.version.striped);
+	cr_expect_str_eq(got.version.plain, "");
+	cr_expect(got.version.is_known && got.is_behind);
+	cr_expect_eq(got.version.generation, 7);
+	cr_expect_eq(got.version.bytes_id, UINT64_MAX);
+	cr_expect_eq(got.owner, 1000);
+	save_table_fini(&tables[1]);
+	/* As from a node that has other members. */
+	cr_expect_lt(save_bundle_decode(text.data, text.len, 4, 0, tables,
+					&absent, &got, NULL),
+		     0);
+}
+
+Test(save_plan, refuses_a_path_of_which_nothing_is_said)
+{
+	static const char *const bad[] = {
+		"{\"tables\":[null]}",
+		"{\"tables\":[null],\"file\":{\"known\":true}}",
+		"{\"tables\":[null],\"file\":7}",
+		"{\"tables\":[7,7],\"file\":{}}",
+		"{\"file\":{}}",
+	};
+	struct save_table table = { .n = 0 };
+	struct save_seen seen;
+	uint64_t absent;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_expect_lt(save_bundle_decode(bad[i], strlen(bad[i]), 1, 1,
+						&table, &absent, &seen, NULL),
 			     0, "%s", bad[i]);
 }
