@@ -125,6 +125,9 @@ static void session_init(void *userdata, struct fuse_conn_info *conn)
 
 	conn->max_background = BACKGROUND_MAX;
 	conn->congestion_threshold = BACKGROUND_MAX;
+	/* libfuse has 256 pages of any size, and the kernel lets nobody read requests into less
+	 * than that: with pages of more than 4 KiB no request was read. */
+	conn->max_write = SESSION_DATA_MAX;
 	/* Nothing ever changes behind the kernel's back. */
 	conn->want &= ~(unsigned int)(FUSE_CAP_AUTO_INVAL_DATA |
 				      FUSE_CAP_HANDLE_KILLPRIV |
