@@ -20,8 +20,7 @@
 #include "groupio/group_priv.h"
 
 #define THREADS 8u
-#define TRIES_MAX 3u    /* owners that fail before this node reads the store */
-#define TASKS_MAX 1024u /* blocks that wait to be passed on */
+#define TRIES_MAX 3u /* owners that fail before this node reads the store */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define GET_NS (120 * NS_PER_S)
 /* Descriptors that are for blocks, of those that a process may have. */
@@ -47,6 +46,8 @@ static int fetch_bytes(struct kept_block *k, bool is_asked,
 		if (rc == 0 || rc == -ENOENT || rc == -ENOBUFS ||
 		    rc == -ECANCELED)
 			return rc;
+		if (rc == -EBUSY)
+			break;
 		blocks_silence(b, &m, err->msg);
 	}
 	*ret = FROM_STORE;
@@ -107,6 +108,8 @@ int blocks_has(struct blocks *b, const char *name, struct error *err)
 		rc = block_peer_tell(b, &m, name, "/head", err);
 		if (rc == 0 || rc == -ENOENT || rc == -ECANCELED)
 			return rc;
+		if (rc == -EBUSY)
+			break;
 		blocks_silence(b, &m, err->msg);
 	}
 	return block_store_has(b, name, err);
@@ -125,16 +128,17 @@ static void pass_on(struct kept_block *k)
 	struct blocks *b = k->all;
 	struct error err = ERROR_INIT;
 	struct block_member m;
+	int rc;
 
-	if (!blocks_owner(b, k->name, &m)) {
-		block_store_write(k);
-		return;
+	if (blocks_owner(b, k->name, &m)) {
+		rc = block_peer_tell(b, &m, k->name, "/offer", &err);
+		if (rc == 0 || rc == -ECANCELED)
+			return;
+		if (rc != -EBUSY)
+			blocks_silence(b, &m, err.msg);
 	}
-	if (block_peer_tell(b, &m, k->name, "/offer", &err) == 0)
-		return;
-	blocks_silence(b, &m, err.msg);
-	if (!blocks_owner(b, k->name, &m))
-		block_store_write(k);
+	/* An owner that has no time for the block finds it in the store. */
+	block_store_write(k);
 }
 
 static int seal_block(struct kept_block *k, struct error *err)
@@ -185,7 +189,7 @@ static void begin_settle(struct kept_block *k)
 	bool is_short;
 
 	(void)pthread_mutex_lock(&b->lock);
-	is_short = ++b->n_tasks > TASKS_MAX;
+	is_short = ++b->n_tasks > BLOCK_TASKS_MAX;
 	(void)pthread_mutex_unlock(&b->lock);
 	if (!is_short)
 		s = calloc(1, sizeof(*s));
@@ -274,7 +278,8 @@ void blocks_pull(struct blocks *b, const char *name,
 		block_end(k, rc, &err);
 		if (rc == 0)
 			block_store_write(k);
-		else if (rc != -ENOENT && rc != -ENOBUFS)
+		else if (rc != -ENOENT && rc != -ENOBUFS && rc != -EBUSY &&
+			 rc != -ECANCELED)
 			blocks_silence(b, from, err.msg);
 	}
 	block_unref(k);
@@ -347,15 +352,18 @@ void blocks_cancel(struct blocks *b)
 
 void blocks_end(struct blocks *b)
 {
+	const int64_t until_ns = clock_now_ns() + GET_NS;
+	bool in_time = true;
+
 	if (!b)
 		return;
 	if (b->loop && !b->is_closed) {
 		b->close.fn = blocks_close;
 		loop_post(b->loop, &b->close);
 		(void)pthread_mutex_lock(&b->lock);
-		while (!b->is_closed)
-			(void)cond_wait_until(&b->changed, &b->lock,
-					      clock_now_ns() + GET_NS);
+		while (!b->is_closed && in_time)
+			in_time = cond_wait_until(&b->changed, &b->lock,
+						  until_ns);
 		(void)pthread_mutex_unlock(&b->lock);
 	}
 	pool_free(b->pool);

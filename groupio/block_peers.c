@@ -197,11 +197,15 @@ static void has_answer(struct loop_call *c)
 	free(t);
 }
 
-static void count_pending(struct blocks *b, int by)
+/* How many blocks are on their way then. */
+static size_t count_pending(struct blocks *b, int by)
 {
+	size_t n;
+
 	(void)pthread_mutex_lock(&b->lock);
-	b->n_tasks += (size_t)by;
+	n = b->n_tasks += (size_t)by;
 	(void)pthread_mutex_unlock(&b->lock);
+	return n;
 }
 
 static void task_run(struct work *w)
@@ -220,7 +224,7 @@ static void task_run(struct work *w)
 		block_unref(t->block);
 	} else {
 		blocks_pull(b, t->name, &t->from);
-		count_pending(b, -1);
+		(void)count_pending(b, -1);
 	}
 	free(t);
 }
@@ -298,11 +302,11 @@ static void take_offer(struct blocks *b, struct httpd_request *r,
 	bool ok;
 
 	memcpy(t.name, name, sizeof(t.name));
-	count_pending(b, 1);
-	ok = blocks_find_member(b, r->peer_node, &t.from) && begin_task(b, &t);
+	ok = count_pending(b, 1) <= BLOCK_TASKS_MAX &&
+	     blocks_find_member(b, r->peer_node, &t.from) && begin_task(b, &t);
 	if (!ok)
-		count_pending(b, -1);
-	answer_status(r, ok ? HTTPD_ACCEPTED : HTTPD_NOT_FOUND);
+		(void)count_pending(b, -1);
+	answer_status(r, ok ? HTTPD_ACCEPTED : HTTPD_UNAVAILABLE);
 }
 
 bool blocks_is_path(const char *path)
@@ -406,6 +410,8 @@ static int status_error(const struct http_response *r, struct error *err)
 {
 	if (r->status == HTTPD_NOT_FOUND)
 		return error_set(err, ENOENT, "no node has it");
+	if (r->status == HTTPD_UNAVAILABLE || r->status == HTTPD_TOO_MANY)
+		return error_set(err, EBUSY, "it asks for patience");
 	return error_set(err, EIO, "it answers %ld", r->status);
 }
 
@@ -438,12 +444,16 @@ int block_peer_fetch(struct kept_block *k, const struct block_member *m,
 {
 	struct blocks *b = k->all;
 	const int64_t until_ns = clock_now_ns() + ASK_NS;
+	/* The server cuts answers off when all of them are too much memory. */
+	bool was_cut = false, is_again;
 	int rc;
 
-	do
+	do {
 		rc = fetch_once(k, m, what, until_ns, err);
-	while (rc == 1 && clock_now_ns() < until_ns &&
-	       !atomic_load(&b->is_ending));
+		is_again = rc == 1 || (rc == -EIO && !was_cut);
+		was_cut = was_cut || rc == -EIO;
+	} while (is_again && clock_now_ns() < until_ns &&
+		 !atomic_load(&b->is_ending));
 	if (rc == 1)
 		rc = error_set(err, ETIMEDOUT, "it has not come in time");
 	(void)pthread_mutex_lock(&b->lock);

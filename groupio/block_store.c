@@ -14,6 +14,8 @@
 #define OBJECT_LEN (sizeof(BLOCKS_FOLDER) + 4 + BLOCK_NAME_LEN)
 /* A node looks what is there when it has written so much of its share. */
 #define TRIM_PART 8u
+/* More are looked at next time. */
+#define TRIM_OBJECTS_MAX (1u << 20)
 
 static void object_name(const char *name, char ret[OBJECT_LEN])
 {
@@ -115,13 +117,15 @@ static int note_stored(void *arg, const struct object_entry *e,
 	if (!slash || !block_name_is_valid(slash + 1) ||
 	    blocks_owner(l->all, slash + 1, &owner))
 		return 0;
+	l->bytes += e->stat.size;
+	if (l->n == TRIM_OBJECTS_MAX)
+		return 0;
 	if (array_grow(&l->v, l->n, &l->cap, 256) < 0)
 		return error_nomem(err);
 	s = &l->v[l->n++];
 	memcpy(s->name, slash + 1, sizeof(s->name));
 	s->size = e->stat.size;
 	s->modified_ms = e->stat.modified_ms;
-	l->bytes += s->size;
 	return 0;
 }
 

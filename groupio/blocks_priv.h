@@ -20,6 +20,8 @@
 #define BLOCK_CACHE_MAX 256u
 #define BLOCK_KEY_MAX 1024u
 #define BLOCK_MAX (UINT64_C(1) << 30) /* bytes */
+#define BLOCK_TASKS_MAX \
+	1024u /* blocks that wait to be passed on, or to be had */
 
 /* ---- block_seal.c: pure */
 
@@ -197,10 +199,11 @@ void blocks_kick(struct blocks *b);
 void blocks_close(struct loop_call *c);
 /* Ask a member for a block; `what` is "" or "/memory".
  *   -ENOENT   it is not there
+ *   -EBUSY    it has no room, or too much to do
  *   -ENOBUFS  this node has no memory for it */
 int block_peer_fetch(struct kept_block *k, const struct block_member *m,
 		     const char *what, struct error *err) MUST_CHECK;
-/* GET what the path says of the block: 0, or -ENOENT. */
+/* GET what the path says of the block: 0, -ENOENT, -EBUSY. */
 int block_peer_tell(struct blocks *b, const struct block_member *m,
 		    const char *name, const char *what,
 		    struct error *err) MUST_CHECK;
