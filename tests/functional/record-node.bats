@@ -88,6 +88,30 @@ relatives() {
 		all(.missed_files[]; .path == "/bin/busybox") and .hot.unused_bytes > 0 and .hot.unused_bytes < 400000'
 }
 
+@test "a first start fetches what the image's own script reads" {
+	local ref=$REGISTRY/app/said:1
+
+	mkdir "$T/lib"
+	for i in {1..5}; do noise 200000 "3$i" >"$T/lib/$i"; done
+	printf '#!/bin/sh\nlib=/lib\ncat $lib/1 "${lib}/2" /lib/3 /lib/4 >/dev/null\n' >"$T/script"
+	chmod 755 "$T/script"
+	umoci init --layout "$T/own"
+	umoci new --image "$T/own:a"
+	umoci insert --image "$T/own:a" "$D/rootfs/bin" /bin
+	umoci insert --image "$T/own:a" "$T/lib" /lib
+	umoci insert --image "$T/own:a" "$T/script" /run
+	umoci config --image "$T/own:a" --config.entrypoint /run
+	"$bootseer" image convert --plain-http "oci:$T/own:a" "docker://$ref" >/dev/null
+	node_start --prefetch hot --record off
+	"$bootseer" image mount "$ref" "$T/mnt"
+	wait_for said 'prefetch: done'
+	"$bootseer" image record "$ref"
+	"$bootseer" image explain "$ref" --json | tee "$T/explained" |
+		jq -e '.starts[0] | .trace == "predicted" and .hot.used_bytes > 700000 and
+			.hot.unused_bytes < 300000'
+	"$bootseer" image umount "$T/mnt"
+}
+
 stands_still() {
 	still=$(pgrep -f "^/bin/sh -c kill -STOP .*$T") && [ "$(ps -o stat= "$still" | cut -c1)" = T ]
 }
