@@ -52,19 +52,21 @@ has() # FILE
 	fi
 }
 
-# Names of what its server has, but the files that its writers lock, and parts of uploads.
+# Names of what its server has, but the files that its writers lock, and parts of uploads:
+# versitygw keeps those of each in a folder.
 objects()
 {
-	PYTHONPATH=$tests/soak/kills python3 - "$STORE" "${RAW-}" "${UPLOADS-}" <<-'END'
+	if [ -n "${RAW-}" ]; then
+		find "$RAW" -type f -not -path "$RAW/.bootseer/lock/*" -printf '%P\n'
+		[ ! -d "${UPLOADS-}" ] || find "$UPLOADS" -type f -printf 'an upload: %h\n' | sort -u
+		return
+	fi
+	PYTHONPATH=$tests/soak/kills python3 - "$STORE" <<-'END'
 	import sys
-	from ckpt_store import Folder, WebHdfs
-	store, raw, uploads = sys.argv[1:]
-	left = Folder(raw, uploads) if raw else WebHdfs(store)
-	for name in left.names():
+	from ckpt_store import WebHdfs
+	for name in WebHdfs(sys.argv[1]).names():
 	    if not name.startswith(".bootseer/lock/"):
 	        print(name)
-	for _ in range(left.count_uploads()):
-	    print("an upload")
 	END
 }
 

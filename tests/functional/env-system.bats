@@ -89,9 +89,9 @@ on() # NODE COMMAND...
 			mkdir -p "./$d"
 			mount --rbind "/$d" "./$d"
 		done
-		for d in usr/share usr/include usr/lib/*; do
+		for d in usr/share usr/include usr/lib/* usr/local/*; do
 			case $d in
-			usr/lib/*-linux-gnu* | usr/lib/dpkg) continue ;;
+			usr/lib/*-linux-gnu* | usr/lib/dpkg | usr/local/bin) continue ;;
 			esac
 			[ ! -d "$d" ] || [ -L "$d" ] || mount -t tmpfs -o ro tmpfs "$d"
 		done
