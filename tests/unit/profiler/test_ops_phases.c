@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/ops/ops_priv.h"
 #include "profiler/ops/saves.h"
 
 TestSuite(ops_phases, .timeout = 120);
@@ -457,9 +458,40 @@ Test(ops_phases, little_writes_beside_none_are_no_bursts)
 	cr_expect_lt(l.threshold, 1e10);
 }
 
-/* Table 13 and 4.2.5 of the paper: 1.5 of 1.621 s are spent waiting for 128 slots. */
+/* A restart of the job is no interval, however like one it is. */
+Test(ops_phases, distance_of_saves_across_a_load_is_no_interval)
+{
+	struct ops_phases p = { .n_saves = 9, .n_loads = 5 };
+	struct ops_burst saves[9], loads[5];
+
+	/* Saves each hour; a load between all of the first six. */
+	for (size_t i = 0; i < 9; i++)
+		saves[i] = (struct ops_burst){ .middle_s = 3600 * (double)i,
+					       .begin_s = 3600 * (double)i,
+					       .end_s = 3600 * (double)i + 18,
+					       .setting = SIZE_MAX };
+	for (size_t i = 0; i < 5; i++)
+		loads[i] =
+			(struct ops_burst){ .begin_s = 3600 * (double)i + 600 };
+	p.saves = saves;
+	p.loads = loads;
+	p.gpu.is_found = true;
+	cr_assert_eq(ops_find_settings(&p, NULL), 0);
+	cr_assert_eq(p.n_settings, 1);
+	cr_expect_eq(p.settings[0].n, 3);
+	cr_expect_float_eq(p.settings[0].from_s, 5 * 3600, 1);
+	free(p.settings);
+}
+
+/* Table 13 and 4.2.5 of the paper: 1.5 of 1.621 s are spent waiting for 128 slots, and 32 of the
+ * 59 ms of a load's request. */
 Test(ops_phases, requests_of_the_paper_wait_for_slots)
 {
+	const struct ops_rpc load = { .requests = 1000,
+				      .queue_s = 32,
+				      .response_s = 27,
+				      .bytes = 1000,
+				      .node_s = 1 };
 	const struct ops_rpc save = { .requests = 1000,
 				      .queue_s = 1495,
 				      .response_s = 126,
@@ -475,4 +507,7 @@ Test(ops_phases, requests_of_the_paper_wait_for_slots)
 	cr_expect_float_eq(r.in_flight, 2.1, 1e-9);
 	cr_expect_float_eq(ops_slots_rate(&r, 128), 128 * 1048576 / 0.126, 1);
 	cr_expect_not(ops_find_request(&none, &r));
+	cr_assert(ops_find_request(&load, &r));
+	cr_expect_float_eq(1000 * (r.wait_s + r.serve_s), 59, 1e-9);
+	cr_expect_float_eq(100 * r.wait_share, 54, 0.5);
 }
