@@ -168,7 +168,7 @@ static int import_export(struct ops_server *s, const char *path,
 
 /* The shell ends the Prometheus and removes its folder when its input does, so that neither stays
  * behind, however this process ends. */
-static const char runner[] = "cd \"$1\" || exit 1; d=$1; shift; "
+static const char runner[] = "cd \"$1\" || exit 1; d=$PWD; shift; "
 			     "\"$@\" 2>&1 </dev/null & p=$!; "
 			     "exec >/dev/null 2>&1; read -r _; "
 			     "kill -9 $p; wait $p; cd /; rm -rf \"$d\"";
