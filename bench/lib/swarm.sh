@@ -373,8 +373,11 @@ node_options() { # NODE
 security_options() { # NODE
 	[[ $security != open ]] || return 0
 	node_certificate "$1"
-	echo "--p2p-ca-file $W/ca.pem --p2p-cert-file $W/node$1.pem" \
-		"--p2p-key-file $W/node$1.key --p2p-rights cluster"
+	mkdir -p "$W/tls$1"
+	ln -sf "$W/ca.pem" "$W/tls$1/ca.crt"
+	ln -sf "$W/node$1.pem" "$W/tls$1/tls.crt"
+	ln -sf "$W/node$1.key" "$W/tls$1/tls.key"
+	echo "--p2p-tls $W/tls$1 --p2p-rights cluster"
 }
 way_peers_run() {
 	go 600

@@ -23,7 +23,7 @@ const char *cert_trouble(long verified)
 		long code;
 		const char *text;
 	} all[] = {
-#define OF_ANOTHER "it is of no authority that --p2p-ca-file has"
+#define OF_ANOTHER "it is of no authority in ca.crt of --p2p-tls"
 		{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, OF_ANOTHER },
 		{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, OF_ANOTHER },
 		{ X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, OF_ANOTHER },
@@ -111,7 +111,7 @@ int cert_check_own(SSL_CTX *ctx, const struct net_node *self, const char *file,
 		return error_set(err, EINVAL,
 				 "certificate '%s' is of node '%s', and this "
 				 "is '%s': set --node-name, or take that "
-				 "node's (--p2p-cert-file)",
+				 "node's (tls.crt of --p2p-tls)",
 				 file, name, self->name);
 	return 0;
 }

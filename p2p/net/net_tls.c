@@ -93,20 +93,20 @@ static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 					  "TLS_CHACHA20_POLY1305_SHA256") != 1)
 		return error_set(err, EINVAL, "TLS 1.3: not in this OpenSSL");
 	if (SSL_CTX_load_verify_locations(ctx, s->ca_file, NULL) != 1)
-		return file_fail(err, "--p2p-ca-file", s->ca_file,
+		return file_fail(err, "--p2p-tls", s->ca_file,
 				 "a certificate");
 	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
-		return file_fail(err, "--p2p-cert-file", s->cert_file,
+		return file_fail(err, "--p2p-tls", s->cert_file,
 				 "a certificate");
 	if (use_key(ctx, s->key_file))
 		return 0;
 	if (ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH)
-		return file_fail(err, "--p2p-key-file", s->key_file,
+		return file_fail(err, "--p2p-tls", s->key_file,
 				 "a private key");
 	ERR_clear_error();
 	return error_set(err, EINVAL,
 			 "key '%s' does not belong to certificate '%s': "
-			 "--p2p-key-file and --p2p-cert-file are to be a pair",
+			 "--p2p-tls wants a pair",
 			 s->key_file, s->cert_file);
 }
 
@@ -235,7 +235,7 @@ static const char *alert_text(int alert, int *ret_rc)
 		{ 45, "it says that this node's certificate has expired: renew "
 		      "it, and reload bootseerd; or a clock is wrong" },
 		{ 46, "it does not accept this node's certificate" },
-		{ 48, "its --p2p-ca-file has not the authority of this node's "
+		{ 48, "ca.crt of its --p2p-tls has not the authority of this node's "
 		      "certificate" },
 		{ 116, "it was shown no certificate" },
 	};

@@ -12,6 +12,7 @@
 #include "net/listen_address.h"
 #include "objects/store.h"
 #include "prefetcher/prefetcher.h"
+#include "snapshotter/node/starts/recording_state.h"
 #include "snapshotter/node/trust/policy.h"
 
 #define MIN_FREE_MAX 90
@@ -25,7 +26,6 @@ static const char *const log_levels[] = { "error", "warning", "info", "debug",
 
 static const char *const p2p_securities[] = { "tls", "signed", "open", NULL };
 static const char *const p2p_rights[] = { "cluster", NULL };
-static const char *const records[] = { "auto", "always", "off", NULL };
 static const char *const trace_ocis[] = { "no", "read", "push", NULL };
 
 static const struct option_spec options[] = {
@@ -92,14 +92,6 @@ static const struct option_spec options[] = {
 	  .max = "10m",
 	  .arg = "TIME",
 	  .help = "A transfer without a byte for so long is begun again." },
-	{ .key = "attempts",
-	  .type = OPTION_INTEGER,
-	  .offset = AT(attempts),
-	  .def = "5",
-	  .min = "1",
-	  .max = "100",
-	  .arg = "N",
-	  .help = "Attempts of a registry request, with growing pauses." },
 	{ .key = "prepare-timeout",
 	  .type = OPTION_DURATION,
 	  .offset = AT(prepare_timeout),
@@ -134,22 +126,13 @@ static const struct option_spec options[] = {
 	  .help = "Bytes a second of what no start was seen to read, of all "
 		  "images together; 0: no limit." },
 	{ .key = "record",
-	  .type = OPTION_ENUM,
+	  .type = OPTION_STRING,
 	  .offset = AT(record),
-	  .def = "auto",
-	  .values = records,
-	  .arg = "WHEN",
+	  .def = "auto:2m",
+	  .arg = "WHEN[:TIME]",
 	  .help = "Record what starts read: auto while more recordings are "
-		  "wanted." },
-	{ .key = "record-window",
-	  .type = OPTION_DURATION,
-	  .offset = AT(record_window),
-	  .def = "120s",
-	  .min = "1s",
-	  .max = "1h",
-	  .arg = "TIME",
-	  .help = "A start is watched for so long when nothing says that it "
-		  "is ready." },
+		  "wanted, always, or off.  A start that nothing says to be "
+		  "ready is watched for TIME, 2m without one." },
 	{ .key = "service",
 	  .type = OPTION_STRING,
 	  .offset = AT(service),
@@ -191,7 +174,7 @@ static const struct option_spec options[] = {
 	  .arg = "NAME",
 	  .help = "What --service, trackers and other nodes know this "
 		  "node as: no two have the same, and its certificate says it "
-		  "(--p2p-cert-file); the machine's name else." },
+		  "(--p2p-tls); the machine's name else." },
 	{ .key = "p2p-listen",
 	  .type = OPTION_STRING,
 	  .offset = AT(p2p_listen),
@@ -223,23 +206,16 @@ static const struct option_spec options[] = {
 	  .help = "Links to nodes: tls for all bytes; signed, where blocks "
 		  "travel in the clear, each checked by its digest, inside "
 		  "one fabric; open, without any of it, for a lab." },
-	{ .key = "p2p-ca-file",
-	  .type = OPTION_FILE,
-	  .offset = AT(p2p_ca_file),
-	  .arg = "FILE",
-	  .help = "Certificates that other nodes are trusted by, PEM." },
-	{ .key = "p2p-cert-file",
-	  .type = OPTION_FILE,
-	  .offset = AT(p2p_cert_file),
-	  .arg = "FILE",
-	  .help = "This node's certificate, for the name "
-		  "URI:bootseer://node/NAME, PEM; trackers and "
-		  "--service see it too." },
-	{ .key = "p2p-key-file",
-	  .type = OPTION_FILE,
-	  .offset = AT(p2p_key_file),
-	  .arg = "FILE",
-	  .help = "Its key, PEM, which nobody else is to read (mode 600)." },
+	{ .key = "p2p-tls",
+	  .type = OPTION_STRING,
+	  .offset = AT(p2p_tls),
+	  .arg = "DIR",
+	  .help = "Folder of this node's certificate for the name "
+		  "URI:bootseer://node/NAME, tls.crt, its key, tls.key, which "
+		  "nobody else is to read (mode 600), and the certificates "
+		  "that other nodes are trusted by, ca.crt, all PEM: names "
+		  "as in a secret of Kubernetes.  Trackers and --service see "
+		  "the certificate too." },
 	{ .key = "p2p-rights",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_rights),
@@ -249,8 +225,8 @@ static const struct option_spec options[] = {
 	  .help = "Who may have an image from this node: who shows that it "
 		  "may pull it, signed by one of the public keys of FILE, "
 		  "PEM; or cluster: every node that has a certificate of "
-		  "--p2p-ca-file, any image.  With --p2p-security open and "
-		  "without this, everybody." },
+		  "ca.crt of --p2p-tls, any image.  With --p2p-security open "
+		  "and without this, everybody." },
 	{ .key = "p2p-rdma",
 	  .type = OPTION_STRING,
 	  .offset = AT(p2p_rdma),
@@ -277,13 +253,6 @@ static const struct option_spec options[] = {
 	  .help = "Where this node is, or ZONE/RACK, or RACK alone; ZONE/ and "
 		  "REGION// where no more is known: near nodes are asked "
 		  "first." },
-	{ .key = "events",
-	  .type = OPTION_STRING,
-	  .offset = AT(events),
-	  .def = "/run/bootseer-events",
-	  .arg = "DIR",
-	  .help = "Tell bootseer-events by this folder, where it is there, "
-		  "what starts of jobs' containers waited for; '': do not." },
 	{ .key = "metrics",
 	  .type = OPTION_STRING,
 	  .offset = AT(metrics),
@@ -343,19 +312,12 @@ static const struct option_spec options[] = {
 	  .arg = "PREFIX=MODE",
 	  .help = "Indexes of ordinary images of repositories below PREFIX "
 		  "(as of --trust): ask, --service is asked whether another "
-		  "node made one; build, this node makes the one that the "
+		  "node made one; build:KEY, this node makes the one that the "
 		  "service has not, when containerd has pulled the image "
-		  "whole, and offers it, signed by --index-key; off.  Without "
+		  "whole, and offers it, signed by the private key KEY (PEM, "
+		  "Ed25519; 'bootseer key new KEY' makes one); off.  Without "
 		  "a rule off.  They are believed by --trust, where a key is "
 		  "asked for.  docs/trust.md, 'Nobody converts'." },
-	{ .key = "index-key",
-	  .type = OPTION_FILE,
-	  .offset = AT(index_key),
-	  .arg = "FILE",
-	  .absent = "'bootseer key new FILE' makes one",
-	  .help = "Private key that signs the indexes that this node makes "
-		  "(PEM, Ed25519); its public half is among --trust-keys of "
-		  "those that are to believe it." },
 	{ .key = "auth-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(auth_file),
@@ -439,12 +401,27 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+/* Names of before, and what is said instead (docs/decisions/0022-options.md). */
+static const struct option_gone gone[] = {
+	{ "attempts", "a request is made 5 times, and a reader's until --read-timeout: "
+		      "leave it out" },
+	{ "record-window", "say --record auto:TIME" },
+	{ "events", "the folder is that of --run with -events behind it: "
+		    "leave it out" },
+	{ "index-key", "say --index PREFIX=build:FILE" },
+	{ "p2p-ca-file", "name its folder by --p2p-tls, where it is ca.crt" },
+	{ "p2p-cert-file", "name its folder by --p2p-tls, where it is tls.crt" },
+	{ "p2p-key-file", "name its folder by --p2p-tls, where it is tls.key" },
+	{ NULL, NULL },
+};
+
 const struct option_program node_program = {
 	.name = "bootseerd",
 	.usage = "[OPTIONS]",
 	.summary = "BootSeer's daemon of a node: caches blocks of images and "
 		   "mounts images whose blocks are still remote.",
 	.options = options,
+	.gone = gone,
 	.examples = "bootseerd --plain-http 127.0.0.1:5000\n"
 		    "bootseerd --root /data/bootseer --cache-quota 200G --hold",
 	.see_also = "bootseer(1), bootseer-snapshotter(8), "
@@ -486,20 +463,13 @@ int node_config_min_free(const struct node_config *c, unsigned int *ret,
 static int check_index(const struct node_config *c, struct error *err)
 {
 	struct policy p;
-	bool builds = false;
 	int rc = policy_parse_index(c->index, &p, err);
 
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < p.n; i++)
-		builds |= p.rules[i].mode == POLICY_BUILD;
 	if (p.n && !c->service)
 		rc = error_set(err, EINVAL,
 			       "--index asks a service: name it, --service");
-	else if (builds && !c->index_key)
-		rc = error_set(err, EINVAL,
-			       "--index says build: nobody believes an index "
-			       "that nobody signed; name a key, --index-key");
 	policy_fini(&p);
 	return rc;
 }
@@ -531,12 +501,15 @@ int node_config_check(const struct node_config *c, struct error *err)
 	unsigned int min_free;
 	struct sockaddr_storage addr;
 	struct wait_policy wait;
+	struct recording_policy record;
 	struct policy policy;
 	socklen_t len;
 	int rc;
 
 	if (wait_policy_parse(c->wait, &wait, err) < 0)
 		return error_wrap(err, -EINVAL, "--wait");
+	if (recording_policy_parse(c->record, &record, err) < 0)
+		return error_wrap(err, -EINVAL, "--record");
 	if (c->root[0] != '/' || c->run[0] != '/')
 		return error_set(err, EINVAL,
 				 "%s '%s' is no absolute path: begin it with /",

@@ -15,13 +15,11 @@ struct node_config {
 	uint64_t fetch_window_max; /* bytes */
 	int64_t read_timeout;      /* ns; of a reader that waits for a block */
 	int64_t stall_timeout;     /* ns; of the registry */
-	uint64_t attempts;         /* of a registry request */
 	int64_t prepare_timeout;   /* ns */
 	char *prefetch;            /* "off", "hot", "all" */
 	char *wait;                /* wait_policy_parse() */
 	uint64_t cold_rate;        /* bytes a second; 0 no limit */
-	char *record;              /* "auto", "always", "off" */
-	int64_t record_window;     /* ns */
+	char *record;              /* recording_policy_parse() */
 	char *service, *service_token_file, *service_ca_file;
 	char *trust_revoked_file; /* NULL: none */
 	char *trace_oci;          /* "no", "read", "push" */
@@ -30,17 +28,16 @@ struct node_config {
 	char *p2p_advertise;      /* NULL: what is listened on */
 	char **p2p_trackers;      /* URLs; see node_config_complete() */
 	char *p2p_security;       /* "tls", "signed", "open" */
+	char *p2p_tls;             /* folder of these, node_config_complete() */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
 	char *p2p_rights;  /* "cluster" or a file of keys; NULL: not said */
 	char *p2p_rdma;    /* yes, no or a device: node_config_rdma() */
 	char *location;    /* node_location_parse() */
 	uint64_t p2p_rate; /* bytes a second, each way; 0 no limit */
-	char *events;      /* folder that stages are said in; "" is none */
 	char *metrics;     /* "address:port"; NULL is none */
 	char *mirror;      /* the same */
 	char **trust;      /* rules; policy_parse() */
-	char **index;
-	char *index_key;
+	char **index;           /* rules; policy_parse_index() */
 	char *trust_keys;       /* file or folder of public keys */
 	char **env_stores;      /* URLs whose environments are mounted */
 	uint64_t env_write_max; /* bytes written to one that is mounted */
@@ -58,10 +55,11 @@ struct node_config {
 
 extern const struct option_program node_program;
 
-/* Fill in options that were left out: with --p2p-listen and no --p2p-tracker the tracker
- * is --service, with its token and its authority.  To be called once, before the
- * check.  -ENOMEM. */
+/* Fill in what follows from options: with --p2p-listen and no --p2p-tracker the tracker
+ * is --service, with its token and its authority; and the files of --p2p-tls.  To be
+ * called once, before the check.  -ENOMEM. */
 int node_config_complete(struct node_config *c, struct error *err) MUST_CHECK;
+void node_config_fini(struct node_config *c);
 
 /* Check what no option alone can know. -EINVAL. */
 int node_config_check(const struct node_config *c,

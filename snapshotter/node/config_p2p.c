@@ -4,14 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "common/buf.h"
 #include "net/url.h"
 #include "p2p/p2p.h"
 #include "snapshotter/node/config.h"
 
+static int name_tls_files(struct node_config *c, struct error *err)
+{
+	const struct {
+		char **path;
+		const char *name;
+	} files[] = { { &c->p2p_ca_file, "ca.crt" },
+		      { &c->p2p_cert_file, "tls.crt" },
+		      { &c->p2p_key_file, "tls.key" } };
+
+	for (size_t i = 0; c->p2p_tls && i < ARRAY_SIZE(files); i++)
+		if (asprintf(files[i].path, "%s/%s", c->p2p_tls,
+			     files[i].name) < 0) {
+			*files[i].path = NULL;
+			return error_nomem(err);
+		}
+	return 0;
+}
+
 int node_config_complete(struct node_config *c, struct error *err)
 {
+	int rc = name_tls_files(c, err);
+
+	if (rc < 0)
+		return rc;
 	/* A service behind a path of its own is no tracker. */
 	if (!c->p2p_listen || (c->p2p_trackers && c->p2p_trackers[0]) ||
 	    !c->service || !url_is_http(c->service) ||
@@ -22,6 +45,14 @@ int node_config_complete(struct node_config *c, struct error *err)
 	if (c->p2p_trackers)
 		c->p2p_trackers[0] = strdup(c->service);
 	return c->p2p_trackers && c->p2p_trackers[0] ? 0 : error_nomem(err);
+}
+
+void node_config_fini(struct node_config *c)
+{
+	option_fini(node_program.options, c);
+	free(c->p2p_ca_file);
+	free(c->p2p_cert_file);
+	free(c->p2p_key_file);
 }
 
 bool node_config_is_plain(const struct node_config *c, const char *url)
@@ -139,6 +170,27 @@ static int check_trackers(const struct node_config *c, struct error *err)
 	return 0;
 }
 
+/* The key and the certificate are shown to --service and trackers too; an authority is
+ * needed where other nodes are. */
+static int check_tls(const struct node_config *c, bool open, struct error *err)
+{
+	const char *const files[] = { c->p2p_cert_file, c->p2p_key_file,
+				      c->p2p_listen && !open ? c->p2p_ca_file
+							     : NULL };
+
+	if (!c->p2p_tls)
+		return c->p2p_listen && !open
+			       ? error_set(err, EINVAL,
+					   "--p2p-security %s wants --p2p-tls",
+					   c->p2p_security)
+			       : 0;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (files[i] && access(files[i], R_OK) < 0)
+			return error_set(err, EINVAL, "--p2p-tls: '%s': %s",
+					 files[i], strerror(errno));
+	return 0;
+}
+
 /* Nothing of peers is believed to be meant when there are none. */
 int node_config_check_p2p(const struct node_config *c, struct error *err)
 {
@@ -150,6 +202,8 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 
 	if (rc == 0)
 		rc = check_device(device, err);
+	if (rc == 0)
+		rc = check_tls(c, open, err);
 	if (rc < 0)
 		return rc;
 	if (!c->p2p_listen) {
@@ -161,11 +215,6 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 	}
 	if (p2p_check_addrs(c->p2p_listen, c->p2p_advertise, err) < 0)
 		return -EINVAL;
-	if (!open && (!c->p2p_ca_file || !c->p2p_cert_file || !c->p2p_key_file))
-		return error_set(err, EINVAL,
-				 "--p2p-security %s wants --p2p-ca-file, "
-				 "--p2p-cert-file and --p2p-key-file",
-				 c->p2p_security);
 	if (is_rdma && strcmp(c->p2p_security, "tls") == 0)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma is not encrypted: say "
@@ -178,7 +227,7 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 			"who may have images from this node?  Name the keys of "
 			"capabilities by --p2p-rights FILE (docs/peers.md, "
 			"\"Who may have what\"), or say --p2p-rights cluster: "
-			"every node with a certificate of --p2p-ca-file, any "
-			"image");
+			"every node with a certificate by --p2p-tls' ca.crt, "
+			"any image");
 	return check_trackers(c, err);
 }

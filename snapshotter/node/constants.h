@@ -36,6 +36,12 @@
  * numpy-1 at 200 Mbit/s takes 4.8 s with 256 KiB, 4.3 s with this, 5.1 s with 4 MiB. */
 #define NODE_FETCH_WINDOW MIB
 
+/* Attempts of a request to a registry, with pauses that grow: together about a second, which
+ * a proxy that is started again takes.  A reader's request is begun anew after them, until
+ * --read-timeout, so more would only keep a mount of an image waiting whose registry is
+ * gone. */
+#define NODE_REGISTRY_ATTEMPTS 5u
+
 /* Registries at a start of bootseerd, all together, for metadata that the disk lost:
  * readers of all images wait meanwhile.  An image whose registry takes longer is mounted
  * when somebody asks for it. */

@@ -648,13 +648,13 @@ int main(int argc, char **argv)
 		rc = check_user(&err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseerd: %s\n", err.msg);
-		option_fini(node_program.options, &cfg);
+		node_config_fini(&cfg);
 		return 2;
 	}
 	if (action == OPTION_ACTION_RUN)
 		rc = start(&cfg, argc, argv, &err);
 	if (rc < 0)
 		log_error("main", "cannot go on reason=\"%s\"", err.msg);
-	option_fini(node_program.options, &cfg);
+	node_config_fini(&cfg);
 	return rc < 0 ? 1 : rc;
 }

@@ -362,23 +362,23 @@ node_is_as_before() { node_state | diff "$W/before" -; }
 		kubectl_ create secret generic trust --from-file=trust.pem="$W/key.pub"
 	install_for_peers
 	pem=$C/etc/bootseer/peers
-	openssl x509 -in "$pem/node.pem" -noout -ext subjectAltName |
+	openssl x509 -in "$pem/tls.crt" -noout -ext subjectAltName |
 		grep -q 'URI:bootseer://node/node1$'
-	openssl verify -CAfile "$pem/ca.pem" "$pem/node.pem"
-	[ "$(stat -c %a "$pem/node.key")" = 600 ]
+	openssl verify -CAfile "$pem/ca.crt" "$pem/tls.crt"
+	[ "$(stat -c %a "$pem/tls.key")" = 600 ]
 	wait_for tracker_is_good
 	bootseer_ p2p status --json | jq -e '.node == "node1" and .port == 9740 and
 		.certificate_not_after > now + 80 * 86400'
 	request_is_denied
 	# A second start of the pod asks for none, and of a chart that was removed for a new one.
-	serial=$(openssl x509 -in "$pem/node.pem" -noout -serial)
+	serial=$(openssl x509 -in "$pem/tls.crt" -noout -serial)
 	kubectl_ delete pod -l app.kubernetes.io/component=node --wait
 	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
-	[ "$(openssl x509 -in "$pem/node.pem" -noout -serial)" = "$serial" ]
+	[ "$(openssl x509 -in "$pem/tls.crt" -noout -serial)" = "$serial" ]
 	in_node touch /etc/bootseer/peers/stale
 	kubectl_ delete pod -l app.kubernetes.io/component=node --wait
 	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
-	[ "$(openssl x509 -in "$pem/node.pem" -noout -serial)" != "$serial" ]
+	[ "$(openssl x509 -in "$pem/tls.crt" -noout -serial)" != "$serial" ]
 	kubectl_ run stages --image=127.0.0.1:5000/pause:1 --restart=Never --command -- /bin/sh -c \
 		'echo BOOTSEER stage=env.install ev=begin; echo BOOTSEER stage=env.install ev=end'
 	wait_for start_is_there

@@ -309,7 +309,7 @@ fake_node() {
 	cp "$TOP/deploy/image/kube-api" "$BATS_TEST_TMPDIR/bin"
 	printf '#!/bin/sh\necho "nobody signs" >&2\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/node-certificate"
 	chmod +x "$BATS_TEST_TMPDIR"/bin/*
-	echo 'p2p-cert-file = "/etc/bootseer/peers/node.pem";' >"$BATS_TEST_TMPDIR/config/bootseerd.conf"
+	echo 'p2p-tls = "/etc/bootseer/peers";' >"$BATS_TEST_TMPDIR/config/bootseerd.conf"
 }
 
 install_fake() { # VARIABLE...

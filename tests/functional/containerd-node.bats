@@ -168,7 +168,7 @@ registry_again() {
 @test "a container reads on when its registry was started again" {
 	local reader registry_pid=$daemon_pid
 
-	start_all --attempts 1 --prefetch off
+	start_all --prefetch off
 	have_lazy
 	pull_lazy lazy
 	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" long \
@@ -429,7 +429,7 @@ offers() {
 
 one_node() { # NAME INDEX-MODE
 	start_all --service "$SERVICE" --node-name "$1" --index "$REGISTRY=$2" \
-		--index-key "$I/key" --containerd-root "$T/ctd/root"
+		--containerd-root "$T/ctd/root"
 	cri pull "$REGISTRY/lazy:1"
 	# The CRI has files of its own in etc.
 	cri run "$REGISTRY/lazy:1" pod /bin/sh -c "${LISTING/ etc / }" >"$T/$1"
@@ -442,7 +442,7 @@ one_node() { # NAME INDEX-MODE
 	start_service
 	push "$I" lazy
 	push "$I" pause
-	one_node one build
+	one_node one "build:$I/key"
 	wait_until "$node_pid" offers
 	[ "$(wc -l <"$T/one")" -gt 20 ]
 	# Another machine has nothing of the first.

@@ -189,7 +189,7 @@ class Bootseerd(Daemon):
             [program, "--hold", "--root", os.path.join(folder, "root"),
              "--run", os.path.join(folder, "run"), "--cache-quota", "1G",
              "--env-write-max", "64M",
-             "--stall-timeout", "3s", "--attempts", "3",
+             "--stall-timeout", "3s",
              "--env-store", store],
             os.path.join(folder, "log"), r"^info main: ready")
 

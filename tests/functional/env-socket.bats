@@ -59,7 +59,7 @@ node_start() # [OPTION...]
 {
 	: >"$W/node.log"
 	"$bootseerd" --root "$W/root" --run "$W/run" --cache-quota 1G --env-write-max 64M \
-		--stall-timeout 1s --attempts 2 --env-store "$STORE" "$@" \
+		--stall-timeout 1s --env-store "$STORE" "$@" \
 		2>>"$W/node.log" 3>&- &
 	node_pid=$!
 	daemons+=("$node_pid")

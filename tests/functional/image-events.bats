@@ -18,7 +18,8 @@ setup() {
 	containerd_setup
 	W=$BATS_TEST_TMPDIR
 	DB=sqlite:$W/registry.db
-	mkdir "$W/own" "$W/pods"
+	own=$T/noderun-events # of --run
+	mkdir "$own" "$W/pods"
 }
 
 teardown() {
@@ -30,21 +31,21 @@ teardown() {
 
 start_all() { # [OPTION OF BOOTSEERD...]
 	service
-	start_node --prefetch hot --wait all --events "$W/own" "$@"
+	start_node --prefetch hot --wait all "$@"
 	start_plugin
 	start_containerd
 	push "$I" lazy
 	convert_image lazy --sign "$I/key"
 }
 
-said() { cat "$W/own/bootseerd.events"; }
-has_said() { grep -q "stage=image.start ev=$2 .*job=$1 " "$W/own/bootseerd.events"; } # JOB EV
+said() { cat "$own/bootseerd.events"; }
+has_said() { grep -q "stage=image.start ev=$2 .*job=$1 " "$own/bootseerd.events"; } # JOB EV
 
 # What was said goes to the service; the job's start is in $W/JOB then.
 heard() { # JOB
 	wait_until "$node_pid" has_said "$1" end
 	"$follower" --service "$U" --node n1 --state "$W/state" --pods "$W/pods" \
-		--events "$W/own" --once 2>>"$W/follower.log"
+		--events "$own" --once 2>>"$W/follower.log"
 	"$bootseer" start show --service "$U" --json "$1" >"$W/start"
 }
 
@@ -127,7 +128,8 @@ hears_of() # JOB
 
 @test "the service is told how a start of an image went, though nobody follows events" {
 	service
-	start_node --prefetch hot --wait all --service "$U" --events ''
+	rmdir "$own"
+	start_node --prefetch hot --wait all --service "$U"
 	start_plugin
 	start_containerd
 	push "$I" lazy
@@ -171,13 +173,14 @@ has_recording() { curl -fsS "$U/v1/traces?repo=$(jq -r '.images[0].repo' "$W/ima
 }
 
 @test "nobody who follows, or a folder that fails, keeps no start from its way" {
-	start_all --events "$W/none"
+	rmdir "$own"
+	start_all
 	pull_lazy lazy
 	start_job j1
-	[ ! -e "$W/none" ]
+	[ ! -e "$own" ]
 	# A link is not written through.
-	mkdir "$W/none"
-	ln -s "$W/elsewhere" "$W/none/bootseerd.events"
+	mkdir "$own"
+	ln -s "$W/elsewhere" "$own/bootseerd.events"
 	start_job j2
 	wait_until "$node_pid" grep -q 'stages not said' "$T/node.log"
 	[ ! -e "$W/elsewhere" ]
@@ -191,7 +194,7 @@ has_recording() { curl -fsS "$U/v1/traces?repo=$(jq -r '.images[0].repo' "$W/ima
 	wait_until "$node_pid" has_said j1 begin
 	run -1 has_said j1 end
 	"$follower" --service "$U" --node n1 --state "$W/state" --pods "$W/pods" \
-		--events "$W/own" --once 2>>"$W/follower.log"
+		--events "$own" --once 2>>"$W/follower.log"
 	"$bootseer" start show --service "$U" --json j1 >"$W/start"
 	[ "$(stages)" = '["image.prepare","image.resolve","image.start"]' ]
 	jq -e 'all(.nodes[0].runs[] | select(.stage == "image.start"); .open)' \

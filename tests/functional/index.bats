@@ -132,7 +132,7 @@ serve() { # FOLDER-OF-oci
 
 @test "bytes of a layer that come wrong are read by nobody, and asked for again" {
 	node_hold
-	node_start --attempts 2 --read-timeout 1h --prefetch off
+	node_start --read-timeout 1h --prefetch off
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	fault wrong=300000 match="$(artifact "$D/oci" \
 		'.layers | max_by(.size) | .digest')"
@@ -164,7 +164,7 @@ serve() { # FOLDER-OF-oci
 		[[ $output == *"sha256:"* ]]
 		serve "$T/d"
 		node_hold
-		node_start --attempts 1 --read-timeout 1m --prefetch off
+		node_start --read-timeout 1m --prefetch off
 		"$bootseer" image mount "$IMAGE" "$T/mnt"
 		aside "$kind" diff -r --no-dereference "$T/mnt" \
 			"$BATS_FILE_TMPDIR/bundle/rootfs" >"$T/said" 2>&1

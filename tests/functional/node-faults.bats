@@ -100,7 +100,7 @@ message() { jq -r .error.message; }
 @test "reads wait for a registry that comes back" {
 	local reader
 
-	node_start --attempts 20
+	node_start
 	mount_it
 	fault down=1
 	read_all 3>&- &
@@ -125,7 +125,7 @@ read_part() { # N
 @test "a load balancer that is started again is noticed by no reader" {
 	local n=0 what first second
 
-	node_start --attempts 1 --fetch-window-max 256K
+	node_start --fetch-window-max 256K
 	mount_it
 	for what in down=1 drop=1 status=502 'status=503 retry_after=1' \
 		'status=429 retry_after=1'; do
@@ -155,7 +155,7 @@ more_requests() { [ "$(fetches)" -gt "$1" ]; } # N
 	local i n
 
 	node_hold
-	node_start --attempts 1
+	node_start
 	mount_it
 	fault status=503
 	aside read cat "$T/mnt/big" >"$T/got" 2>/dev/null
@@ -211,7 +211,7 @@ flood() { # FILE
 	rm "$T/ports"
 	D=$T registry_start
 	other=$IMAGE IMAGE=$good_image
-	node_start --attempts 20 --plain-http "$good"
+	node_start --plain-http "$good"
 	mount_it
 	read_all
 	"$bootseer" image mount --plain-http "$other" "$T/other"
@@ -248,7 +248,7 @@ all_comes() {
 
 @test "reads fail when the registry stays away, and say what they wanted" {
 	node_hold
-	node_start --attempts 1 --read-timeout 1h
+	node_start --read-timeout 1h
 	mount_it
 	fault down=1
 	aside read cat "$T/mnt/big" >/dev/null
@@ -271,14 +271,14 @@ all_comes() {
 }
 
 @test "a transfer that is cut goes on where it ended" {
-	node_start --attempts 5
+	node_start
 	mount_it
 	fault cut=100000 times=3 match=/blobs/
 	read_all
 }
 
 @test "a transfer that stalls is begun again" {
-	node_start --attempts 5 --stall-timeout 1s
+	node_start --stall-timeout 1s
 	mount_it
 	fault delay_ms=20000 times=1 match=/blobs/
 	cmp "$T/mnt/top/data" "$D/top/data"
@@ -307,7 +307,7 @@ end_while_waiting() { # PART-OF-URL
 }
 
 @test "429 is waited for" {
-	node_start --attempts 5
+	node_start
 	fault status=429 retry_after=1 times=2
 	mount_it
 	fault status=429 retry_after=1 times=2 match=/blobs/
@@ -341,7 +341,7 @@ end_while_waiting() { # PART-OF-URL
 	fault basic=1
 	printf '{"auths":{"%s":{"auth":"%s"}}}' "$REGISTRY" \
 		"$(printf user:secret | base64)" >"$T/auth.json"
-	node_start --auth-file "$T/auth.json" --attempts 1
+	node_start --auth-file "$T/auth.json"
 	mount_it
 	echo '{"auths":{}}' >"$T/auth.json"
 	kill -HUP "$node_pid"
@@ -358,7 +358,7 @@ reloaded_twice() { [ "$(grep -c 'info main: reloaded' "$T/log")" = 2 ]; }
 
 @test "wrong bytes of a block are never read" {
 	node_hold
-	node_start --attempts 2 --read-timeout 1h
+	node_start --read-timeout 1h
 	mount_it
 	fault wrong=300000 match="$(pack)"
 	aside read read_all >"$T/said" 2>&1

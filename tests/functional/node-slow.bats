@@ -161,7 +161,7 @@ slow_prepares() { # N
 
 	slow_fault drip=1 drip_ms=20
 	node_start --plain-http "$SLOW" --stall-timeout 1s \
-		--attempts 2 --prepare-timeout 1h
+		--prepare-timeout 1h
 	answer=$(call image.prepare "{\"ref\":\"$SLOW/img:v1\"}")
 	[[ $answer == *"too slow"* ]]
 	jq -e '.error.errno == 110' <<<"$answer"
@@ -237,8 +237,7 @@ mounts() {
 	lose_metadata
 	slow_fault hang=1
 	want=$(($(grep -c '^GET' "$T/slow-requests") + 8))
-	node_start --plain-http "$SLOW" --prepare-timeout 1h --stall-timeout 2s \
-		--attempts 100
+	node_start --plain-http "$SLOW" --prepare-timeout 1h --stall-timeout 2s
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	mounts
 	wait_for slow_requests "$want"
@@ -375,8 +374,7 @@ fetched_again() { [ "$(grep -c 'action="fetching it again"' "$T/log")" -ge "$1" 
 	id=$(head -n 1 "$T/ids")
 	slow_fault hang=1
 	want=$(($(grep -c '^GET' "$T/slow-requests") + 1))
-	node_start --plain-http "$SLOW" --prepare-timeout 1h --stall-timeout 2s \
-		--attempts 100
+	node_start --plain-http "$SLOW" --prepare-timeout 1h --stall-timeout 2s
 	call image.mount "{\"id\":\"$id\",\"user\":\"u\"}" >"$T/mount" 3>&- &
 	pids+=($!)
 	wait_for slow_requests "$want"

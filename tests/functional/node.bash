@@ -167,7 +167,7 @@ node_start() { # OPTION...
 		"$bootseerd" --root "${ROOT:-$T/root}" --run "$T/run" \
 		--plain-http "$REGISTRY" "${trust[@]}" \
 		--cache-quota 1G --stall-timeout 5m \
-		--attempts 3 "$@" 2>>"$T/log" 3>&- &
+		"$@" 2>>"$T/log" 3>&- &
 	node_pid=$!
 	pids+=("$node_pid")
 	wait_for node_is_up

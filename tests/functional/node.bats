@@ -373,7 +373,7 @@ say_nothing() { # PORT FIFO
 @test "a prepare that fails is counted, what is not there is none" {
 	local port
 
-	node_start --metrics 127.0.0.1:0 --attempts 1 \
+	node_start --metrics 127.0.0.1:0 \
 		--trust 127.0.0.1:1=registry
 	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log")
 	failed() {

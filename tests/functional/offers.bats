@@ -46,7 +46,7 @@ node() { # NAME INDEX-MODE [OPTION...]
 		"$bootseerd" --root "$T/$name/root" --run "$T/run" --node-name "$name" \
 		--plain-http "$REGISTRY" --service "$U" --prefetch off \
 		--trust "*=${TRUST:-sign}" --trust-keys "${KEYS:-$D/key.pub}" \
-		--containerd-root "$T/$name/containerd" --attempts 2 \
+		--containerd-root "$T/$name/containerd" \
 		--index "$REGISTRY=$mode" "$@" 2>>"$T/log" 3>&- &
 	node_pid=$!
 	pids+=("$node_pid")
@@ -76,7 +76,7 @@ hurry() { # COMMAND...
 
 # Node "one" makes the index.
 make_one() { # [OPTION...]
-	node one build --index-key "$D/key" "$@"
+	node one "build:$D/key" "$@"
 	prepare | grep -q 'not converted'
 	pulled one
 	wait_for hurry said 'info index: offered\|warning index'
@@ -226,7 +226,7 @@ asked() { # TOKEN LOGIN CODE
 	prepare | grep -q 'not converted'
 	node_stop
 	unset NODE_CLOCK
-	node three build --index-key "$D/key"
+	node three "build:$D/key"
 	prepare | grep -q 'not converted'
 	pulled three
 	wait_for said 'claim.*state=withdrawn'

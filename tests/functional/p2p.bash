@@ -61,7 +61,7 @@ peer_start() { # NAME OPTION...
 		"$bootseerd" --root "$dir/root" --run "$dir/run" --node-name "$name" \
 		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
 		--cache-quota 1G --env-write-max 64M --stall-timeout 5m \
-		--attempts 3 --record off --trace-oci no \
+		--record off --trace-oci no \
 		--p2p-listen 127.0.0.1:0 \
 		${TRACKER:+--p2p-tracker "$TRACKER"} \
 		${SECURITY---p2p-security open} "$@" 2>>"$dir/log" 3>&- &
@@ -173,6 +173,11 @@ with_tls() { # AUTHORITY NODE
 	echo "$(with_certificate "$@") --p2p-rights cluster"
 }
 with_certificate() { # AUTHORITY NODE
-	echo "--p2p-ca-file $T/$1.pem --p2p-cert-file $T/$2.pem" \
-		"--p2p-key-file $T/$2.key"
+	local dir=$T/$2.by-$1
+
+	mkdir -p "$dir"
+	ln -sfn "$T/$1.pem" "$dir/ca.crt"
+	ln -sfn "$T/$2.pem" "$dir/tls.crt"
+	ln -sfn "$T/$2.key" "$dir/tls.key"
+	echo "--p2p-tls $dir"
 }

@@ -311,12 +311,12 @@ as_b_waits() { # COMMAND...
 	read_on b
 	# Both say so, and what mends it.
 	wait_for grep -q '^warning p2p: link refused node="a at 127.*'$(
-	)'reason=".*--p2p-ca-file' "$T/b/log"
+	)'reason=".*--p2p-tls' "$T/b/log"
 	wait_for grep -q '^warning p2p: link refused node="127.*'$(
-	)'reason=".*--p2p-ca-file' "$T/a/log"
+	)'reason=".*--p2p-tls' "$T/a/log"
 	[ "$(p2p b .failures.untrusted)" -ge 1 ]
 	run -0 on b p2p status
-	[[ $output == *untrusted*"127.0.0.1:"*"--p2p-ca-file"* ]]
+	[[ $output == *untrusted*"127.0.0.1:"*"--p2p-tls"* ]]
 	wait_for is_missed b a
 	run on b node doctor
 	grep -q "^advice *peers' links *none is up; 1 of 1 not trusted, .*: a at 127.0.0.1:" <<<"$output"
@@ -539,12 +539,12 @@ tracker_with_rights() {
 	[[ $output != *"peers' key"* ]]
 	chmod 644 "$T/a.key"
 	run on a node doctor
-	grep -q "^advice *peers' key *'$T/a.key' .*everybody, mode 0644" \
+	grep -q "^advice *peers' key *'$T/a.by-ca/tls.key' .*everybody, mode 0644" \
 		<<<"$output"
-	grep -q "cure: *chmod 600 $T/a.key" <<<"$output"
+	grep -q "cure: *chmod 600 $T/a.by-ca/tls.key" <<<"$output"
 	run ! grep alone "$T/a/log"
 	kill -HUP "${node_pids[a]}"
-	wait_for grep -q "^warning p2p: the key .*: chmod 600 $T/a.key" "$T/a/log"
+	wait_for grep -q "^warning p2p: the key .*: chmod 600 $T/a.by-ca/tls.key" "$T/a/log"
 	TRACKER=
 	SECURITY='--p2p-security open'
 	peer_start b --p2p-advertise 192.0.2.7:9740
@@ -586,7 +586,7 @@ tracker_with_rights() {
 	# shellcheck disable=SC2046
 	check "is of node 'a'" $(with_tls ca a) --node-name b
 	# shellcheck disable=SC2046
-	check 'no authority that --p2p-ca-file has' $(with_tls other a)
+	check 'no authority in ca.crt of --p2p-tls' $(with_tls other a)
 	: >"$T/empty"
 	# shellcheck disable=SC2046
 	check "'$T/empty' is empty" $(with_tls ca a) --service-token-file "$T/empty"
@@ -708,7 +708,7 @@ failed_reloads_are() {
 
 @test "options of peers that do not fit together are refused" {
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0
-	[[ $output == *"--p2p-cert-file"* ]]
+	[[ $output == *"--p2p-tls"* ]]
 	run -2 "$bootseerd" --p2p-tracker http://127.0.0.1:1
 	[[ $output == *"--p2p-listen"* ]]
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \

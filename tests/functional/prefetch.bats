@@ -215,7 +215,7 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	local pid status=0
 
 	node_hold
-	node_start --attempts 1
+	node_start
 	image_id
 	fault down=1
 	"$bootseer" image prefetch --wait "$IMAGE" 3>&- &
@@ -236,7 +236,7 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 
 	fault hang=500 times=9 match=/blobs/
 	# More attempts than hang: a busy machine makes transfers stand for as long, too.
-	node_start --attempts 20 --stall-timeout 500ms
+	node_start --stall-timeout 500ms
 	prefetch --wait "$IMAGE"
 	all=$(of_prefetch all_bytes)
 	[ "$(of_prefetch fetched_bytes)" = "$all" ]
@@ -254,7 +254,7 @@ hangs_told() { # N
 	local pid
 
 	node_hold # so that it is not tried again
-	node_start --attempts 1 --stall-timeout 10s
+	node_start --stall-timeout 10s
 	image_id
 	fault delay_ms=3600000 match=/blobs/
 	prefetch "$IMAGE"
@@ -271,7 +271,7 @@ hangs_told() { # N
 	node_stop
 	fault
 	fault delay_ms=3600000 times=2 match=/blobs/
-	node_start --attempts 1 --stall-timeout 10s
+	node_start --stall-timeout 10s
 	prefetch "$IMAGE"
 	wait_for later is_phase done
 	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"

@@ -195,9 +195,11 @@ is_over() { # N
 	service_start --tls-cert "$T/server.pem" --tls-key "$T/server.key" \
 		--tls-client-ca "$T/ca.pem" --tokens "$T/tokens"
 	U=https${U#http}
+	mkdir "$T/tls"
+	mv "$T/n1.pem" "$T/tls/tls.crt"
+	mv "$T/n1.key" "$T/tls/tls.key"
 	start_node n1 --service-ca-file "$T/ca.pem" --service-token-file "$T/token" \
-		--p2p-cert-file "$T/n1.pem" --p2p-key-file "$T/n1.key" \
-		--record always
+		--p2p-tls "$T/tls" --record always
 	# One that has the token and says that it is n1.
 	start_node other --service-ca-file "$T/ca.pem" \
 		--service-token-file "$T/token" --node-name n1 --record always

@@ -61,17 +61,13 @@ went_well() { # SCENARIO
 @test "bootseerd refuses RDMA where it would break a promise" {
 	local bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd f
 
-	for f in ca cert key; do : >"$BATS_TEST_TMPDIR/$f"; done
+	for f in ca.crt tls.crt tls.key; do : >"$BATS_TEST_TMPDIR/$f"; done
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma \
-		--p2p-ca-file "$BATS_TEST_TMPDIR/ca" \
-		--p2p-cert-file "$BATS_TEST_TMPDIR/cert" \
-		--p2p-key-file "$BATS_TEST_TMPDIR/key" --check-config
+		--p2p-tls "$BATS_TEST_TMPDIR" --check-config
 	[[ $output == *"--p2p-rdma is not encrypted"* ]]
 	# A device that is named is RDMA, too.
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma=rxe0 \
-		--p2p-ca-file "$BATS_TEST_TMPDIR/ca" \
-		--p2p-cert-file "$BATS_TEST_TMPDIR/cert" \
-		--p2p-key-file "$BATS_TEST_TMPDIR/key" --check-config
+		--p2p-tls "$BATS_TEST_TMPDIR" --check-config
 	[[ $output == *"--p2p-rdma is not encrypted"* ]]
 	# The senders bound what comes by RDMA.
 	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma=rxe0 \

@@ -207,7 +207,7 @@ leave_traces() {
 
 @test "a start ends with its window" {
 	node_hold
-	start_quiet --record-window 30s
+	start_quiet --record auto:30s
 	mount_for_start
 	begin c1
 	app "$FS"

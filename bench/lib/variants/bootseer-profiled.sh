@@ -13,11 +13,11 @@ bootseer_profiled_set_up() {
 bootseer_profiled_start() {
 	local run_options=(--env "BOOTSEER_JOB=bench-$BASHPID")
 
-	mkdir -p "$W/node/events" "$W/node/state"
+	mkdir -p "$W/node/run-events" "$W/node/state"
 	start_daemon "$W/events.log" "$(program bootseer-events)" --pods '' \
 		--node bench --service http://10.213.0.1:5003 \
-		--events "$W/node/events" --state "$W/node/state"
-	note_traced_start bootseer-profiled 5003 own --events "$W/node/events"
-	[[ -s $W/node/events/bootseerd.events ]] ||
+		--events "$W/node/run-events" --state "$W/node/state"
+	note_traced_start bootseer-profiled 5003 own
+	[[ -s $W/node/run-events/bootseerd.events ]] ||
 		die "bootseerd told no stage of the start"
 }

@@ -422,8 +422,8 @@ static void check_links(struct node *n, json_t *list)
 		[P2P_FAULT_UNTRUSTED] = {
 			"not trusted, here or there",
 			"have certificates of all nodes, with their names, "
-			"signed by an authority that is in the --p2p-ca-file "
-			"of all; then systemctl reload bootseerd",
+			"signed by an authority that is in ca.crt of "
+			"--p2p-tls of all; then systemctl reload bootseerd",
 		},
 		[P2P_FAULT_UNLIKE] = {
 			"of another --p2p-security, or no bootseerd",

@@ -345,7 +345,7 @@ static int environment_release(struct node *n, struct image *i,
 /*
  * The mount is a start: what a trace names is prefetched first, then the rest, so that the
  * store is soon needed no more, and what is read meanwhile is recorded.  Nobody says when
- * what runs in the environment is ready, so it lasts for --record-window; and the caller,
+ * what runs in the environment is ready, so it lasts for the time of --record; and the caller,
  * who has yet to join the tree to its targets, is not kept waiting for the hot set.
  */
 static int begin_start(struct node *n, struct image *i, const char *user,

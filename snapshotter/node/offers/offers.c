@@ -202,8 +202,8 @@ int offers_open(struct node *n, const struct offers_room *room,
 	o->is_private = url_is_secret(cfg->service) ||
 			url_is_loopback(cfg->service) || client.plain_token;
 	rc = policy_parse_index(cfg->index, &o->policy, err);
-	if (rc == 0 && cfg->index_key)
-		rc = sign_key_load(cfg->index_key, &o->key, err);
+	if (rc == 0 && policy_index_key(&o->policy))
+		rc = sign_key_load(policy_index_key(&o->policy), &o->key, err);
 	if (rc == 0)
 		rc = service_client_new(&client, &o->client, err);
 	if (rc == 0)

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshotter/node/starts/recording_state.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/option.h"
+
+/* Time that a start is watched, and at most. */
+#define WINDOW_NS (120 * NS_PER_S)
+#define WINDOW_MAX_NS (3600 * NS_PER_S)
 
 /* A recording that was alone for less than this is too short to learn from, if
  * the start goes on. */
@@ -16,12 +23,34 @@
  * that are wanted. */
 #define SHORT_MS 1000
 
-enum recording_mode recording_mode_of(const char *text)
+int recording_policy_parse(const char *text, struct recording_policy *ret,
+			   struct error *err)
 {
-	if (strcmp(text, "off") == 0)
-		return RECORDING_MODE_OFF;
-	return strcmp(text, "always") == 0 ? RECORDING_MODE_ALWAYS
-					   : RECORDING_MODE_AUTO;
+	static const char *const modes[] = {
+		[RECORDING_MODE_OFF] = "off",
+		[RECORDING_MODE_AUTO] = "auto",
+		[RECORDING_MODE_ALWAYS] = "always",
+	};
+	size_t len = strcspn(text, ":");
+	int64_t ns = WINDOW_NS;
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(modes) &&
+	       (strlen(modes[i]) != len || memcmp(modes[i], text, len) != 0))
+		i++;
+	if (i == ARRAY_SIZE(modes) ||
+	    (text[len] && option_parse_duration(text + len + 1, &ns, NULL) < 0))
+		return error_set(err, EINVAL,
+				 "'%.64s' is not auto, always or off, with or "
+				 "without a time, as auto:10m",
+				 text);
+	if (ns < NS_PER_S || ns > WINDOW_MAX_NS)
+		return error_set(err, EINVAL,
+				 "'%.64s': a start is watched for 1s to 1h",
+				 text);
+	*ret = (struct recording_policy){ .mode = (enum recording_mode)i,
+					  .window_ns = ns };
+	return 0;
 }
 
 enum recording_state recording_begin(enum recording_sight sight,

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/error.h"
+
 /* Reads of a start that this node can see. */
 enum recording_sight {
 	RECORDING_BLIND, /* nothing: a complete mount, or no memory */
@@ -67,7 +69,16 @@ enum recording_state {
 /* `is_wanted`: no trace is known of this very start, or the stores want more. */
 enum recording_state recording_begin(enum recording_sight sight,
 				     enum recording_mode mode, bool is_wanted);
-enum recording_mode recording_mode_of(const char *text);
+
+/* A --record. */
+struct recording_policy {
+	enum recording_mode mode;
+	int64_t window_ns; /* a start that nobody says to be ready lasts so long */
+};
+
+/* "auto", "always" or "off", with or without ":TIME", 1s to 1h.  -EINVAL. */
+int recording_policy_parse(const char *text, struct recording_policy *ret,
+			   struct error *err) MUST_CHECK;
 
 /* Is a trace being made, or was one?  What users are told. */
 bool recording_is_on(enum recording_state s);

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/hash.h"
@@ -37,8 +39,6 @@ int start_events_new(const char *dir, struct start_events **ret,
 	struct start_events *e;
 
 	*ret = NULL;
-	if (!dir || !*dir)
-		return 0;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return error_nomem(err);
@@ -128,12 +128,30 @@ static bool has_room(struct start_events *e, const char *job)
 	return true;
 }
 
+/* The folder's name follows from that of --run, so in a folder where everybody may write
+ * somebody else may have made it: -EPERM. */
+static int check_folder(const char *dir, struct error *err)
+{
+	struct stat st;
+
+	if (lstat(dir, &st) < 0)
+		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode) || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+	    st.st_mode & (S_IWGRP | S_IWOTH))
+		return error_set(err, EPERM,
+				 "'%s' is no folder that root alone may change",
+				 dir);
+	return 0;
+}
+
 /* Lock held.  Without the folder nobody follows events here, which is no fault. */
 static bool open_emitter(struct start_events *e)
 {
 	struct error why = ERROR_INIT;
-	int rc = e->to ? 0
-		       : stage_emitter_new(e->dir, EMITTER_NAME, &e->to, &why);
+	int rc = e->to ? 0 : check_folder(e->dir, &why);
+
+	if (rc == 0 && !e->to)
+		rc = stage_emitter_new(e->dir, EMITTER_NAME, &e->to, &why);
 
 	if (rc < 0 && rc != -ENOENT)
 		tell_event(e, why.msg);

@@ -13,8 +13,10 @@
 
 struct start_events;
 
-/* `dir` "" is none: `*ret` is NULL, and nothing is ever said.  The folder may come
- * later. */
+/* Behind the name of --run: where bootseer-events looks, when --run has its default. */
+#define START_EVENTS_SUFFIX "-events"
+
+/* The folder may come later. */
 int start_events_new(const char *dir, struct start_events **ret,
 		     struct error *err) MUST_CHECK;
 void start_events_free(struct start_events *e); /* NULL is allowed */

@@ -232,8 +232,7 @@ static int watch_start(struct starts *all, struct container_start *s,
 		       struct start_reply *ret, struct error *err)
 {
 	enum recording_mode mode =
-		r->mount ? RECORDING_MODE_ALWAYS
-			 : recording_mode_of(all->node->cfg->record);
+		r->mount ? RECORDING_MODE_ALWAYS : all->record.mode;
 	struct image *i = s->image;
 	struct mounted *m;
 	int rc = keyed_lock_enter(all->node->gate, &i->id, GATE_NS, err);
@@ -252,7 +251,7 @@ static int watch_start(struct starts *all, struct container_start *s,
 	s->watch_ns = clock_now_ns();
 	s->until_ns =
 		s->watch_ns +
-		(r->window_ns ? r->window_ns : all->node->cfg->record_window);
+		(r->window_ns ? r->window_ns : all->record.window_ns);
 	rc = insert_start(all, s, ret, err);
 	if (rc < 0 && s->device)
 		device_unobserve(s->device, recorder_observer(s->recorder));
@@ -586,10 +585,19 @@ static void *watch_main(void *arg)
 int starts_open(struct node *n, struct starts **ret, struct error *err)
 {
 	struct starts *all = calloc(1, sizeof(*all));
+	const char *run = n->cfg->run;
+	size_t len = strlen(run);
+	AUTO_FREE char *events = NULL;
 	int rc;
 
-	if (!all)
+	while (len > 1 && run[len - 1] == '/')
+		len--;
+	if (!all ||
+	    asprintf(&events, "%.*s" START_EVENTS_SUFFIX, (int)len, run) < 0) {
+		events = NULL;
+		free(all);
 		return error_nomem(err);
+	}
 	all->node = n;
 	/* Other numbers than those of the process before, whose figures are
 	 * kept. */
@@ -597,7 +605,9 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 	pthread_mutex_init(&all->lock, NULL);
 	cond_init(&all->changed);
 	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
-	rc = start_events_new(n->cfg->events, &all->events, err);
+	rc = recording_policy_parse(n->cfg->record, &all->record, err);
+	if (rc == 0)
+		rc = start_events_new(events, &all->events, err);
 	if (rc == 0)
 		rc = start_reports_new(n->cfg, &all->reports, err);
 	if (rc == 0)
@@ -673,7 +683,7 @@ void starts_mark_read(struct starts *all, const struct image *i,
 
 bool starts_would_record(struct starts *all, struct image *i)
 {
-	enum recording_mode mode = recording_mode_of(all->node->cfg->record);
+	enum recording_mode mode = all->record.mode;
 	bool is_wanted = mode == RECORDING_MODE_AUTO &&
 			 !trace_lookup_has_any(all->node->traces, i);
 

@@ -41,7 +41,7 @@ struct start_request {
 	 * `workload` is NULL. */
 	const char *bundle;
 	struct mounted *mount;    /* a recording's own; NULL: the image's */
-	int64_t window_ns;        /* 0: --record-window */
+	int64_t window_ns;        /* 0: the time of --record */
 	struct remote_call *call; /* what ends it */
 };
 

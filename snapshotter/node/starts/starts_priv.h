@@ -58,7 +58,8 @@ struct container_start {
 
 struct starts {
 	struct node *node;
-	struct start_events *events;    /* NULL: nothing is said */
+	struct recording_policy record; /* --record */
+	struct start_events *events;
 	struct start_reports *reports;  /* NULL: nobody is told */
 	struct pool *pool;              /* finishes starts */
 	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */

@@ -31,7 +31,7 @@ static const struct policy_option trust_option = {
 
 static const struct policy_option index_option = {
 	.name = "--index",
-	.modes = "off, ask or build",
+	.modes = "off, ask or build:KEY",
 	.allowed = 1u << POLICY_OFF | 1u << POLICY_ASK | 1u << POLICY_BUILD,
 };
 
@@ -131,21 +131,29 @@ static int check_file(enum policy_mode mode, const char *file,
 		      struct error *err)
 {
 	if (!file)
-		return 0;
-	if (mode != POLICY_SIGN && mode != POLICY_VERIFIED)
+		return mode == POLICY_BUILD
+			       ? error_set(err, EINVAL,
+					   "nobody believes an index that "
+					   "nobody signed: name a private key, "
+					   "PREFIX=build:FILE")
+			       : 0;
+	if (mode != POLICY_SIGN && mode != POLICY_VERIFIED &&
+	    mode != POLICY_BUILD)
 		return error_set(err, EINVAL,
 				 "'%s' takes no file of keys: leave ':%.60s' "
 				 "out, or write sign or verified",
 				 mode_names[mode], file);
 	if (!*file)
 		return error_set(err, EINVAL,
-				 "the file of public keys is missing behind "
-				 "':': without one leave ':' out, and "
-				 "--trust-keys is taken");
+				 "the file of keys is missing behind ':'%s",
+				 mode == POLICY_BUILD
+					 ? ""
+					 : ": without one leave ':' out, and "
+					   "--trust-keys is taken");
 	if (*file != '/')
 		return error_set(err, EINVAL,
-				 "the file of public keys, '%.80s', is no "
-				 "absolute path",
+				 "the file of keys, '%.80s', is no absolute "
+				 "path",
 				 file);
 	return 0;
 }
@@ -244,7 +252,30 @@ int policy_parse(char *const *list, struct policy *ret, struct error *err)
 
 int policy_parse_index(char *const *list, struct policy *ret, struct error *err)
 {
-	return parse_list(&index_option, list, NULL, ret, err);
+	int rc = parse_list(&index_option, list, NULL, ret, err);
+	const char *key = rc < 0 ? NULL : policy_index_key(ret);
+
+	for (size_t i = 0; key && i < ret->n; i++) {
+		const char *file = ret->rules[i].keys;
+
+		if (!file || strcmp(file, key) == 0)
+			continue;
+		rc = error_set(err, EINVAL,
+			       "--index: a node signs with one key, so '%.60s' "
+			       "and '%.60s' cannot both be",
+			       key, file);
+		policy_fini(ret);
+		break;
+	}
+	return rc;
+}
+
+const char *policy_index_key(const struct policy *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->rules[i].keys)
+			return p->rules[i].keys;
+	return NULL;
 }
 
 const struct policy_rule *policy_find(const struct policy *p,

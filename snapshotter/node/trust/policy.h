@@ -29,7 +29,8 @@ enum policy_mode {
 struct policy_rule {
 	char *prefix; /* "host[:port][/path]"; "" is everywhere */
 	enum policy_mode mode;
-	char *keys; /* file of public keys; NULL: the node's --trust-keys */
+	char *keys; /* file of public keys; NULL: the node's --trust-keys.  Of
+		     * POLICY_BUILD the private one */
 };
 
 struct policy {
@@ -46,10 +47,12 @@ struct policy {
  */
 int policy_parse(char *const *list, struct policy *ret,
 		 struct error *err) MUST_CHECK;
-/* The rules of the option --index: "PREFIX=MODE", MODE being off, ask or build; an empty list
- * has no rule.  Else the same. */
+/* The rules of the option --index: "PREFIX=MODE", MODE being off, ask or build:FILE, with
+ * the same private key in all; an empty list has no rule.  Else the same. */
 int policy_parse_index(char *const *list, struct policy *ret,
 		       struct error *err) MUST_CHECK;
+/* The private key of these; NULL: no rule builds.  Borrowed from `p`. */
+const char *policy_index_key(const struct policy *p);
 void policy_fini(struct policy *p);
 
 /* The rule of the longest prefix that `repository` ("host[:port]/path") lies in;

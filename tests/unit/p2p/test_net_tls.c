@@ -155,8 +155,8 @@ static void blame(struct node *a, struct node *b, enum net_fault fault,
 
 Test(net_tls, tells_both_sides_of_another_authority)
 {
-	static const char mine[] = "--p2p-ca-file has",
-			  theirs[] = "its --p2p-ca-file has not";
+	static const char mine[] = "in ca.crt of --p2p-tls",
+			  theirs[] = "ca.crt of its --p2p-tls has not";
 
 	for (int m = 0; m < MODES; m++) {
 		struct secured s;
@@ -414,7 +414,7 @@ Test(net_tls, files_that_nobody_would_believe_are_told)
 		{ "b", "good", "good", "ca", "is of node 'a'" },
 		{ "a", "old", "old", "ca", "expired" },
 		{ "a", "good", "good", "other",
-		  "no authority that --p2p-ca-file has" },
+		  "no authority in ca.crt of --p2p-tls" },
 		{ "a", "good", "old", "ca", "key" },
 		{ "a", "none", "good", "ca", "No such file" },
 		{ "a", "good", "none", "ca", "No such file" },

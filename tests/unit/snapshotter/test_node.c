@@ -20,7 +20,6 @@ void test_node_open(struct test_node *t)
 				       .run = t->dir,
 				       .prefetch = off,
 				       .record = automatic,
-				       .record_window = 120 * NS_PER_S,
 				       .trace_oci = no };
 	t->node.cfg = &t->cfg;
 	t->node.gate = keyed_lock_new();

@@ -43,9 +43,33 @@ Test(recording_state, is_made_unasked_while_the_stores_want_more)
 		     RECORDING_FIGURES);
 	cr_expect_eq(recording_begin(fresh, RECORDING_MODE_OFF, true),
 		     RECORDING_FIGURES);
-	cr_expect_eq(recording_mode_of("auto"), RECORDING_MODE_AUTO);
-	cr_expect_eq(recording_mode_of("off"), RECORDING_MODE_OFF);
-	cr_expect_eq(recording_mode_of("always"), RECORDING_MODE_ALWAYS);
+}
+
+Test(recording_state, a_policy_is_a_mode_and_may_say_how_long_a_start_is_watched)
+{
+	static const struct {
+		const char *text;
+		enum recording_mode mode;
+		int64_t s;
+	} good[] = { { "auto", RECORDING_MODE_AUTO, 120 },
+		     { "off", RECORDING_MODE_OFF, 120 },
+		     { "always", RECORDING_MODE_ALWAYS, 120 },
+		     { "auto:10m", RECORDING_MODE_AUTO, 600 },
+		     { "always:1s", RECORDING_MODE_ALWAYS, 1 },
+		     { "auto:1h", RECORDING_MODE_AUTO, 3600 } };
+	static const char *const bad[] = { "",       "aut",      "auto:",
+					   "auto:x", "auto:5",   "auto:999ms",
+					   "on",     "auto:61m", "auto:-5s" };
+	struct recording_policy p;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_assert_eq(recording_policy_parse(good[i].text, &p, NULL), 0);
+		cr_expect_eq(p.mode, good[i].mode);
+		cr_expect_eq(p.window_ns, good[i].s * 1000000000);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_eq(recording_policy_parse(bad[i], &p, NULL), -EINVAL,
+			     "%s", bad[i]);
 }
 
 Test(recording_state, of_a_whole_start_is_kept_and_nobody_is_asked)

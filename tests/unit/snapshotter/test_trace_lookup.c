@@ -471,7 +471,6 @@ Test(trace_lookup, a_registry_that_hangs_gets_a_recording_for_a_while_only)
 	setup(&f);
 	fd = listen_silently(host);
 	f.n.cfg.trace_oci = (char[]){ "push" };
-	f.n.cfg.attempts = 1;
 	f.n.cfg.stall_timeout = 3600 * NS_PER_S;
 	f.n.node.origins =
 		origins_new(&f.n.cfg, &f.n.node.is_ending, oci_store_open);

@@ -124,7 +124,7 @@ Test(policy, refuses_what_is_no_rule)
 	expect_refused("h/*=sign", NULL, "* stands alone");
 	expect_refused("h/A=sign", NULL, "'h/A' is no host");
 	expect_refused("https://h/a=sign", NULL, "leave 'https://' out");
-	expect_refused("h/a=sign:", NULL, "the file of public keys is missing");
+	expect_refused("h/a=sign:", NULL, "the file of keys is missing");
 	expect_refused("h/a=off:/x", NULL, "'off' takes no file");
 	expect_refused("h/a=sign", "H/a=off", "two rules");
 }
