@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Check #include "..." lines against layers.txt (the first file), which explains
-# itself.  With -v table=1: print its table for docs/architecture.md instead.
+# itself.  With -v table=1: print a table of the rooms instead.
 function folder_of(path)
 {
 	return path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "."
