@@ -225,7 +225,9 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	[ "$status" = 1 ]
 	[[ $(of_prefetch error) == *"$REGISTRY"* ]]
 	wait_for grep -q "warning prefetch: failed image=.*$REGISTRY.* again_s=" "$T/log"
-	mount_it
+	aside mount mount_it # its requests are tried anew, too
+	wait_for later has_ended mount
+	ended mount well
 	fault
 	wait_for later is_phase done
 	read_all
@@ -270,9 +272,11 @@ hangs_told() { # N
 	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
 	node_stop
 	fault
-	fault delay_ms=3600000 times=2 match=/blobs/
+	fault delay_ms=3600000 match=/blobs/
 	node_start --stall-timeout 10s
 	prefetch "$IMAGE"
+	wait_for later is_phase retrying
+	fault
 	wait_for later is_phase done
 	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
 }
