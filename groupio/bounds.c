@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What one member may hold of another.  Units on their way to a member keep memory; a member
- * that holds others up, as a reader or as a sender, is left alone for a while.
+ * Bounds on what a member may hold of another.  Units on their way to a member keep memory; a
+ * member that holds others up, as a reader or as a sender, is left alone for a while.
  */
 #include <stdlib.h>
 #include <string.h>

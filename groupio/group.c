@@ -150,6 +150,7 @@ int group_new(const struct group_config *cfg, struct group **ret,
 	if (!g)
 		return error_nomem(err);
 	g->cfg = *cfg;
+	g->events = &group_events;
 	(void)pthread_mutex_init(&g->lock, NULL);
 	cond_init(&g->changed);
 	LIST_INIT(&g->peers);

@@ -176,7 +176,8 @@ struct group {
 	struct pool *pool;
 	struct pool *
 		resolver; /* names of hosts, which a silent server makes slow */
-	struct net *net;  /* NULL: where members meet is not known yet */
+	const struct net_events *events; /* of its links */
+	struct net *net; /* NULL: where members meet is not known yet */
 	struct loop_timer tick;
 	struct loop_call ending, ended, announce;
 	struct group_place places[GROUP_PLACES_MAX];

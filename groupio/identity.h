@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who a member of a group is to the others: the job's secret is the key of an authority, by
- * which each member signs a certificate of its own.  So TLS between members lets in whoever
- * has the secret, and nobody else, and no file but the secret has to be on the nodes.
+ * Identity of a member of a group to the others: the job's secret is the key of an authority,
+ * by which each member signs a certificate of its own.  So TLS between members lets in the
+ * holders of the secret, and nobody else, and no file but the secret has to be on the nodes.
  */
 #ifndef BOOTSEER_GROUPIO_IDENTITY_H
 #define BOOTSEER_GROUPIO_IDENTITY_H

@@ -87,7 +87,7 @@ static bool listen_at(struct group *g, const char *addr,
 				.ca_file = files->ca,
 				.cert_file = files->cert,
 				.key_file = files->key,
-				.events = &group_events,
+				.events = g->events,
 				.arg = g };
 
 	(void)snprintf(c.self.name, sizeof(c.self.name), "%s", g->name);
@@ -235,6 +235,18 @@ static bool is_linked_with(const struct group *g, const char *name,
 	if ((*name && strcmp(p->name, name) == 0) || strcmp(p->addr, addr) == 0)
 		return true;
 	return false;
+}
+
+struct group_peer *peer_new(struct net_link *l)
+{
+	struct group_peer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->link = l;
+	TAILQ_INIT(&p->sends);
+	net_set_user(l, p);
+	return p;
 }
 
 static void dial_member(struct group *g, const char *addr, const char *name)

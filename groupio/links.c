@@ -19,18 +19,6 @@ static bool is_room(const struct group *g, const struct digest *image)
 
 /* ---------------------------------------------------------------- come and gone --- */
 
-struct group_peer *peer_new(struct net_link *l)
-{
-	struct group_peer *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return NULL;
-	p->link = l;
-	TAILQ_INIT(&p->sends);
-	net_set_user(l, p);
-	return p;
-}
-
 static void group_up(void *arg, struct net_link *l)
 {
 	struct group *g = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What nodes ask one another of a save: docs/formats/group-save.md.  Whoever asks for something
- * that is not there yet is answered when it is, or, after half of --group-wait, that it is not:
- * so a node that says nothing for --group-wait is gone.
+ * Questions of nodes to one another about a save: docs/formats/group-save.md.  A question for
+ * something that is not there yet is answered when it is, or, after half of --group-wait, that
+ * it is not: so a node that says nothing for --group-wait is gone.
  */
 #include <ctype.h>
 #include <errno.h>

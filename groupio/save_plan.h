@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the tensors of all ranks become: one safetensors file, in which each content is once, and
- * who keeps and who writes each of its units.  Every node makes the same plan of the same tables,
- * so that nobody has to hand it out.  Pure: docs/decisions/0027-grouped-write.md.
+ * The plan of a save: one safetensors file, in which each content is once, and which node
+ * keeps and which writes each of its units.  Every node makes the same plan of the same
+ * tables, so that nobody has to hand it out.  Pure: docs/decisions/0027-grouped-write.md.
  */
 #ifndef BOOTSEER_GROUPIO_SAVE_PLAN_H
 #define BOOTSEER_GROUPIO_SAVE_PLAN_H

@@ -11,8 +11,8 @@
 
 #include "blockstore/device.h"
 
-/* What the one who runs the node may have to act on.  Of a tracker and of a right each
- * change is told once; of the others one in a minute, with how many were not. */
+/* Trouble that the operator of the node may have to act on.  Each change of a tracker and of a
+ * right is told once; others once in a minute, with how many were not. */
 enum p2p_note {
 	P2P_TRACKER_LOST,    /* it does not answer; about: its URL */
 	P2P_TRACKER_REFUSES, /* it answers that this node takes no part, or is
@@ -93,10 +93,9 @@ int p2p_reload(struct p2p *p, struct error *err) MUST_CHECK;
 /* Serve nobody new and wait until those being served are, at most so long. */
 void p2p_drain(struct p2p *p, int64_t deadline_ns);
 
-/* One image that this node has, gets or serves; or of one, what is needed before it
- * has a block map: the parts of metadata image and block map, as blocks of a map that
- * the manifest gives.  That is a swarm of its own, for who has the right to the image.
- * Any thread. */
+/* An image that this node has, gets or serves; or what is needed of one before it has a block
+ * map: the parts of metadata image and block map, as blocks of a map that the manifest gives.
+ * That is a swarm of its own, for nodes that have the right to the image.  Any thread. */
 enum p2p_swarm_kind {
 	P2P_SWARM_BLOCKS,
 	P2P_SWARM_METADATA, /* pieces are the parts that the manifest names */
@@ -130,9 +129,9 @@ struct p2p_image_config {
 	enum p2p_swarm_kind kind;
 	const struct blockmap *map; /* borrowed until it is closed */
 	const char *label;          /* for messages; copied */
-	/* What the origin says of the right to pull it: asked on a thread of
-	 * p2p, may block until `pace` says to stop: the value of an
-	 * Authorization header, the caller's to free; NULL: none is needed. */
+	/* The origin's proof of the right to pull it: asked on a thread of p2p, may block
+	 * until `pace` says to stop: the value of an Authorization header, the caller's to
+	 * free; NULL: none is needed. */
 	char *(*authorization)(void *arg, struct pace *pace);
 	/* "HOST/REPOSITORY" that the node got it from, copied.  The same image
 	 * in another repository is another swarm, with rights of its own. */
@@ -144,7 +143,7 @@ struct p2p_image_config {
 	struct source **packs;
 };
 struct p2p_image;
-/* What nodes and trackers call the swarm. */
+/* Name of the swarm at nodes and trackers. */
 int p2p_swarm_name(const struct digest *image, const char *repo,
 		   enum p2p_swarm_kind kind, struct digest *ret,
 		   struct error *err) MUST_CHECK;
@@ -180,8 +179,8 @@ struct p2p_progress {
 };
 void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret);
 
-/* Who gave blocks of it since this was asked last, who gave most first: `max` of
- * P2P_GIVERS_MAX that are remembered.  Any thread but the loop's; the number of them. */
+/* Nodes that gave blocks of it since this was asked last, the most generous first: `max` of
+ * P2P_GIVERS_MAX that are remembered.  Any thread but the loop's; returns their number. */
 #define P2P_GIVERS_MAX 64u
 struct p2p_giver {
 	char node[256];

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "ckpt-fuse/mount/writers.h"
 #include "common/log.h"
 
 /* A commit waits for its columns, which other threads send. */
@@ -21,6 +20,7 @@ struct late_commit {
 
 struct later {
 	struct nodes *nodes;
+	later_writer_end_fn *writer_end;
 	struct pool *pool;
 	pthread_mutex_t lock; /* the rest */
 	pthread_cond_t done;
@@ -29,7 +29,8 @@ struct later {
 	struct later_stats stats;
 };
 
-int later_new(struct nodes *nodes, struct later **ret, struct error *err)
+int later_new(struct nodes *nodes, later_writer_end_fn *writer_end,
+	      struct later **ret, struct error *err)
 {
 	struct later *l = calloc(1, sizeof(*l));
 	int rc;
@@ -42,6 +43,7 @@ int later_new(struct nodes *nodes, struct later **ret, struct error *err)
 		return rc;
 	}
 	l->nodes = nodes;
+	l->writer_end = writer_end;
 	TAILQ_INIT(&l->list);
 	(void)pthread_mutex_init(&l->lock, NULL);
 	(void)pthread_cond_init(&l->done, NULL);
@@ -100,7 +102,7 @@ static bool settle_commit(struct late_commit *c, int rc,
 			  err->msg);
 		node_lose(c->l->nodes, n, rc, err->msg);
 	}
-	writers_end(c->l->nodes, n);
+	c->l->writer_end(c->l->nodes, n);
 	return false;
 }
 

@@ -10,8 +10,12 @@
 
 struct later;
 
-int later_new(struct nodes *nodes, struct later **ret,
-	      struct error *err) MUST_CHECK;
+/* Called with the node's lock, when what was closed is stored or lost: the commit is a writer of
+ * the node no more. */
+typedef void later_writer_end_fn(struct nodes *nodes, struct ckpt_node *n);
+
+int later_new(struct nodes *nodes, later_writer_end_fn *writer_end,
+	      struct later **ret, struct error *err) MUST_CHECK;
 /* Waits for all of them. */
 void later_free(struct later *l);
 

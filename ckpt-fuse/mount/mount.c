@@ -12,6 +12,7 @@
 
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/writers.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -362,7 +363,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		nodes_each(&m->nodes, NULL, tell_lost, &m->nodes);
 	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
-		rc = later_new(&m->nodes, &m->later, err);
+		rc = later_new(&m->nodes, writers_end, &m->later, err);
 	if (rc < 0)
 		ckpt_mount_free(m);
 	else
@@ -397,13 +398,6 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	object_store_free(m->store);
 	free((void *)(uintptr_t)m->local);
 	free(m);
-}
-
-struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
-{
-	return (struct manifests){ .store = m->store,
-				   .pool = m->askers,
-				   .listed = m->listed };
 }
 
 unsigned int ckpt_mount_settle(struct ckpt_mount *m)

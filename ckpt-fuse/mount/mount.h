@@ -93,7 +93,13 @@ unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 /* Handler of the session that serves a mount; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;
 
-struct manifests ckpt_mount_manifests(const struct ckpt_mount *m);
+/* Whom manifests_ask() asks. */
+static inline struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
+{
+	return (struct manifests){ .store = m->store,
+				   .pool = m->askers,
+				   .listed = m->listed };
+}
 
 /* Waits of loading and saving, by the requests and jobs of both. They run beside one
  * another, and ahead of programs: sums are longer than anybody waited. */

@@ -67,13 +67,6 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	       struct fuse_file_info *fi);
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
-/* The layout that a file's folder asks for, or the folder itself. */
-int ops_layout(struct ckpt_mount *m, struct ckpt_node *n, uint32_t *ret_columns,
-	       struct error *err) MUST_CHECK;
-/* A folder that was just made has what the one that it is in asks for. */
-int ops_inherit(struct ckpt_mount *m, struct ckpt_node *from, const char *path,
-		struct error *err) MUST_CHECK;
-
 void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		  const char *value, size_t size, int flags);
 void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);

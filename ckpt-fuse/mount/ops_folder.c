@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/layout.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "ckpt-fuse/mount/writers.h"
@@ -52,7 +53,7 @@ static int inherit_layout(struct ckpt_mount *m, struct ckpt_node *parent,
 			  const char *path, struct ckpt_node **ret,
 			  const char *name, struct error *err)
 {
-	int rc = ops_inherit(m, parent, path, err);
+	int rc = layout_inherit(m, parent, path, err);
 
 	listed_change(m->listed, path);
 	if (rc < 0)

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Extended attributes: those that files and folders keep, what a folder asks for, and
- * what the mount itself says of a file. */
+/* Extended attributes: those that files and folders keep; what the mount itself says of a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "ckpt-fuse/mount/layout.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/writers.h"
 #include "common/clock.h"
 #include "common/text.h"
-
-#define OWN_PREFIX "user.bootseer."
-#define COLUMNS_NAME OWN_PREFIX "columns"
-#define COLUMNS_DIGITS 2u
-#define COLUMNS_MOST 64u
-/* Layouts that other nodes ask for are seen after this. */
-#define LAYOUT_VALID_NS NS_PER_S
 
 /* An attribute that the mount says by itself. -ENODATA: it says nothing of this node. */
 typedef int said_fn(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
@@ -96,14 +89,14 @@ static const struct {
 	const char *name;
 	said_fn *say;
 } said[] = {
-	{ OWN_PREFIX "state", say_state },
-	{ OWN_PREFIX "layout", say_layout },
-	{ COLUMNS_NAME, say_columns },
+	{ LAYOUT_OWN_PREFIX "state", say_state },
+	{ LAYOUT_OWN_PREFIX "layout", say_layout },
+	{ LAYOUT_COLUMNS_NAME, say_columns },
 };
 
 static said_fn *find_said(const struct ckpt_node *n, const char *name)
 {
-	if (n->is_folder && strcmp(name, COLUMNS_NAME) == 0)
+	if (n->is_folder && strcmp(name, LAYOUT_COLUMNS_NAME) == 0)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(said); i++)
 		if (strcmp(name, said[i].name) == 0)
@@ -112,29 +105,6 @@ static said_fn *find_said(const struct ckpt_node *n, const char *name)
 }
 
 /* ---------------------------------------------------------------- that are kept --- */
-
-static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
-		     struct error *err)
-{
-	AUTO_BUF path = BUF_INIT;
-	int rc = 0;
-
-	if (!n->is_folder) {
-		(void)pthread_mutex_lock(&n->lock);
-		if (n->writing && writing_is_dirty(n->writing)) {
-			rc = writing_get_xattrs(n->writing, ret, err);
-			(void)pthread_mutex_unlock(&n->lock);
-			return rc;
-		}
-		(void)pthread_mutex_unlock(&n->lock);
-	}
-	rc = node_path(&m->nodes, n, &path);
-	if (rc == -ENOENT) /* it was removed, and is open */
-		return 0;
-	return rc == 0 ? ckpt_get_xattrs(m->store, path.data, n->is_folder, ret,
-					 err)
-		       : rc;
-}
 
 static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		     const char *name, struct buf *out, struct error *err)
@@ -152,89 +122,12 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 	/* The kernel asks for rights that nothing here has, and often. */
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
-	rc = load_kept(m, n, &list, err);
+	rc = layout_load_kept(m, n, &list, err);
 	if (rc == 0)
 		rc = xattrs_get(list.data, list.len, name, &value, &len);
 	if (rc < 0)
 		return rc;
 	return len ? buf_append(out, value, len) : 0;
-}
-
-/* ---------------------------------------------------------------------- layouts --- */
-
-/* 1 to 64, as text; 0: it is something else. */
-static uint32_t parse_columns(const void *value, size_t len)
-{
-	char text[COLUMNS_DIGITS + 1] = "";
-	unsigned long n;
-	char *end;
-
-	if (len < 1 || len > COLUMNS_DIGITS)
-		return 0;
-	memcpy(text, value, len);
-	n = strtoul(text, &end, 10);
-	return *end || *text < '1' || *text > '9' || n > COLUMNS_MOST
-		       ? 0
-		       : (uint32_t)n;
-}
-
-static int folder_columns(struct ckpt_mount *m, struct ckpt_node *folder,
-			  uint32_t *ret, struct error *err)
-{
-	AUTO_BUF list = BUF_INIT;
-	const void *value;
-	int64_t now = clock_now_ns();
-	bool is_known;
-	size_t len;
-	int rc;
-
-	(void)pthread_mutex_lock(&folder->seen);
-	is_known = folder->columns_ns &&
-		   now - folder->columns_ns < LAYOUT_VALID_NS;
-	*ret = folder->columns;
-	(void)pthread_mutex_unlock(&folder->seen);
-	if (is_known)
-		return 0;
-	rc = load_kept(m, folder, &list, err);
-	if (rc < 0)
-		return rc;
-	*ret = 0;
-	if (xattrs_get(list.data, list.len, COLUMNS_NAME, &value, &len) == 0)
-		*ret = parse_columns(value, len);
-	(void)pthread_mutex_lock(&folder->seen);
-	folder->columns = *ret;
-	folder->columns_ns = now;
-	(void)pthread_mutex_unlock(&folder->seen);
-	return 0;
-}
-
-int ops_layout(struct ckpt_mount *m, struct ckpt_node *n, uint32_t *ret_columns,
-	       struct error *err)
-{
-	struct ckpt_node *parent = node_parent(&m->nodes, n);
-	int rc = 0;
-
-	*ret_columns = 0;
-	if (parent)
-		rc = folder_columns(m, parent, ret_columns, err);
-	node_put(&m->nodes, parent);
-	return rc;
-}
-
-int ops_inherit(struct ckpt_mount *m, struct ckpt_node *from, const char *path,
-		struct error *err)
-{
-	struct xattr_change c = { .name = COLUMNS_NAME };
-	char text[COLUMNS_DIGITS + 1];
-	uint32_t columns;
-	int rc = folder_columns(m, from, &columns, err);
-
-	if (rc < 0 || !columns)
-		return rc;
-	(void)snprintf(text, sizeof(text), "%" PRIu32, columns % 100);
-	c.value = text;
-	c.len = strlen(text);
-	return ckpt_change_xattr(m->store, path, true, &c, err);
 }
 
 /* ---------------------------------------------------------------------- changes --- */
@@ -245,14 +138,15 @@ static int check_change(const struct ckpt_node *n, const struct xattr_change *c,
 {
 	if (strncmp(c->name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
-	if (strncmp(c->name, OWN_PREFIX, strlen(OWN_PREFIX)) != 0)
+	if (strncmp(c->name, LAYOUT_OWN_PREFIX, strlen(LAYOUT_OWN_PREFIX)) != 0)
 		return 0;
-	if (!n->is_folder || strcmp(c->name, COLUMNS_NAME) != 0)
+	if (!n->is_folder || strcmp(c->name, LAYOUT_COLUMNS_NAME) != 0)
 		return -EPERM;
-	if (c->value && !parse_columns(c->value, c->len))
+	if (c->value && !layout_parse_columns(c->value, c->len))
 		return error_set(err, EINVAL,
-				 COLUMNS_NAME " is a number from 1 to %u",
-				 COLUMNS_MOST);
+				 LAYOUT_COLUMNS_NAME
+				 " is a number from 1 to %u",
+				 LAYOUT_COLUMNS_MOST);
 	return 0;
 }
 
@@ -383,7 +277,7 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	struct error err = ERROR_INIT;
 	AUTO_BUF list = BUF_INIT;
 	AUTO_BUF names = BUF_INIT;
-	int rc = n ? load_kept(m, n, &list, &err) : -ESTALE;
+	int rc = n ? layout_load_kept(m, n, &list, &err) : -ESTALE;
 
 	rc = ops_of_node(m, n, rc);
 	node_put(&m->nodes, n);

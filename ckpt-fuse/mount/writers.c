@@ -7,7 +7,7 @@
 #include <fcntl.h>
 
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/layout.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -25,7 +25,7 @@ static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
 	int rc = 0;
 
 	if (o.is_new)
-		rc = ops_layout(m, n, &o.columns, err);
+		rc = layout_columns(m, n, &o.columns, err);
 	if (rc == 0 && o.is_new && m->writings.compares && !version.is_known)
 		rc = writers_look(m, path, &version, &ignored, err);
 	if (rc == -ENOENT)

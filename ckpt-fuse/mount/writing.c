@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes, truncations and reads of a file; what they are staged in is in writing_stage.c,
- * what is on its way in sending.c. */
+/* Writes, truncations and reads of a file; what they begin with and are staged in is in
+ * writing_stage.c, what is on its way in sending.c. */
 #include "ckpt-fuse/mount/writing.h"
 
 #include <errno.h>
@@ -10,31 +10,6 @@
 
 #include "ckpt-fuse/mount/writing_priv.h"
 #include "common/clock.h"
-
-void writing_lock(struct writing *w)
-{
-	(void)pthread_mutex_lock(&w->op);
-}
-
-static void show_state(struct writing *w)
-{
-	(void)pthread_mutex_lock(&w->seen_lock);
-	w->seen = (struct writing_seen){ .size = w->size,
-					 .attr = w->attr,
-					 .is_known = w->is_loaded,
-					 .is_dirty = w->is_dirty && w->path,
-					 .is_torn = w->is_dirty && w->is_torn,
-					 .rc = w->rc };
-	if (w->rc < 0)
-		w->seen.err = w->err;
-	(void)pthread_mutex_unlock(&w->seen_lock);
-}
-
-void writing_unlock(struct writing *w)
-{
-	show_state(w);
-	(void)pthread_mutex_unlock(&w->op);
-}
 
 int writing_new(struct writings *all, const char *path,
 		const struct writing_options *o, struct writing **ret,
@@ -62,7 +37,7 @@ int writing_new(struct writings *all, const char *path,
 	unit_stage_init(&w->stage, all->budget);
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
-	show_state(w);
+	writing_show(w);
 	sending_init(&w->sending, all->budget, all->pool);
 	(void)pthread_mutex_lock(&all->lock);
 	TAILQ_INSERT_TAIL(&all->list, w, link);
@@ -70,20 +45,6 @@ int writing_new(struct writings *all, const char *path,
 	atomic_fetch_add(&all->n, 1);
 	*ret = w;
 	return 0;
-}
-
-void writing_drop_reader(struct writing *w)
-{
-	reading_unref(w->reader);
-	w->reader = NULL;
-}
-
-void writing_drop_units(struct writing *w, uint64_t from)
-{
-	while (w->stage.n && w->stage.units[w->stage.n - 1].u >= from)
-		budget_give(w->all->budget,
-			    unit_stage_drop(&w->stage,
-					    &w->stage.units[w->stage.n - 1]));
 }
 
 void writing_free(struct writing *w)

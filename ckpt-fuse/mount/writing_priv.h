@@ -54,9 +54,12 @@ static inline bool writing_needs_manifest(const struct writing *w)
 	return w->xattrs.len || ckpt_attr_is_secret(&w->attr);
 }
 
+/* writing_stage.c: the file's state, memory, and units that leave for their columns. */
+
 /* Take and give back `op`; what others see of the file is as of then. */
 void writing_lock(struct writing *w);
 void writing_unlock(struct writing *w);
+void writing_show(struct writing *w);
 
 void writing_drop_reader(struct writing *w);
 /* Staged units from that one on are gone, and their memory is given back. */
@@ -65,8 +68,6 @@ static inline bool writing_has_staged(const struct writing *w)
 {
 	return w->stage.n > 0;
 }
-
-/* writing_stage.c: memory, and units that leave for their columns. */
 
 #define WRITING_NO_UNIT UINT64_MAX
 
@@ -103,8 +104,6 @@ int writing_extend(struct writing *w, uint64_t size,
 /* Bytes that were taken are gone when `rc` is negative: all that follows fails with it.
  * Returns `rc`. */
 int writing_lose(struct writing *w, int rc, const struct error *err);
-
-/* writing_load.c: what an existing file is opened with. */
 
 /* Before each change: have what it would change.  Fails as what was lost did. */
 int writing_prepare(struct writing *w, struct error *err) MUST_CHECK;

@@ -20,12 +20,12 @@
 #define LATE_PART 16
 #define LATE_MIN_NS \
 	INT64_C(2000000000) /* held that long at least: it is late */
-/* One that is late costs a descriptor.  A peer has six of bulk at most, so that it takes
- * more than a dozen of them to fill this. */
+/* A late transfer costs a descriptor.  A peer has six of bulk at most, so that more than a
+ * dozen peers are needed to fill this. */
 #define LATE_MOST 80u
 #define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
 
-/* Of a slot: what it is about. */
+/* Subject of the transfer that has a slot. */
 struct slot_sending {
 	uint64_t what;
 	unsigned int peer;
@@ -190,7 +190,7 @@ static void line_remove(struct slot_class *k, struct line *l)
 		k->at = 0;
 }
 
-/* Who takes far longer than is usual will not pass it on soon. */
+/* A peer that takes far longer than is usual will not pass the piece on soon. */
 static bool is_slow(const struct slots *s, const struct slot_sending *a,
 		    int64_t now)
 {
@@ -206,8 +206,8 @@ static bool has_late(const struct slots *s, unsigned int peer, bool is_demand)
 	return false;
 }
 
-/* Who reads slowly, or not at all, holds no slot that others wait for: what is late
- * goes on without one. */
+/* A peer that reads slowly, or not at all, holds no slot that others wait for: its late
+ * transfer goes on without one. */
 static void let_late_go(struct slots *s, bool is_demand, int64_t now)
 {
 	int64_t most = SLOW_TIMES * s->usual_ns;
@@ -257,8 +257,8 @@ static struct slot_sending *sending_of(struct slots *s,
 	return a;
 }
 
-/* One that was very slow is one sample among many. */
-static void learn(struct slots *s, int64_t took)
+/* A sample that was very slow is cut, so that it counts as one among many. */
+static void usual_learn(struct slots *s, int64_t took)
 {
 	if (took > TOOK_MAX_NS)
 		took = TOOK_MAX_NS;
@@ -295,7 +295,7 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 		    left < in)
 			in = left;
 	}
-	/* What is late is asked after, not hammered at. */
+	/* A late transfer is asked after now and then, and not at each chance. */
 	if (in < s->usual_ns / LATE_PART)
 		in = s->usual_ns / LATE_PART;
 	return retry_in(s, in);
@@ -364,8 +364,8 @@ static void waiter_remove(struct slots *s, struct slot_class *k, struct line *l,
 		line_remove(k, l);
 }
 
-static void take(struct slots *s, struct slot_class *k,
-		 struct slot_request *ret)
+static void slot_take(struct slots *s, struct slot_class *k,
+		      struct slot_request *ret)
 {
 	for (;;) {
 		struct line *l = &k->lines[k->at];
@@ -393,7 +393,7 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 			let_late_go(s, i == SOURCE_DEMAND, now);
 		if (!is_free(s, i, now))
 			continue;
-		take(s, k, ret);
+		slot_take(s, k, ret);
 		s->sending[n_sending(s)] = (struct slot_sending){
 			.what = ret->what,
 			.peer = ret->peer,
@@ -422,7 +422,7 @@ void slots_failed(struct slots *s, const struct slot_request *r)
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now)
 {
 	if (r->priority != SOURCE_DEMAND)
-		learn(s, now - sending_of(s, r)->begun);
+		usual_learn(s, now - sending_of(s, r)->begun);
 	slots_failed(s, r);
 }
 

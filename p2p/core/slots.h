@@ -24,8 +24,8 @@ struct slots_config {
 	 * as fast as there are more who have it, not as one uplink allows.  With
 	 * 1 an uplink idles between two who ask for the only piece it has. */
 	unsigned int copies;
-	/* What an answer is thought to take before one was given; and what
-	 * those who are refused are told at least and at most. */
+	/* Time that an answer is thought to take before one was given; and the least and the
+	 * most that refused peers are told to wait. */
 	int64_t usual_ns, retry_min_ns, retry_max_ns;
 };
 #define SLOTS_MAX 64u /* of one kind */
@@ -53,7 +53,7 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret);
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now);
 /* The same, but it was not taken: its time says nothing. */
 void slots_failed(struct slots *s, const struct slot_request *r);
-/* What an answer takes, smoothed. */
+/* Time that an answer takes, smoothed. */
 int64_t slots_usual_ns(const struct slots *s);
 /* Forget what waits of a peer, or one request of it. */
 void slots_drop_peer(struct slots *s, unsigned int peer);

@@ -88,7 +88,7 @@ static int check_config(const struct swarm_config *cfg, struct error *err)
 	return 0;
 }
 
-static int allocate(struct swarm *s, struct error *err)
+static int swarm_allocate(struct swarm *s, struct error *err)
 {
 	uint32_t n = s->cfg.n_pieces;
 
@@ -121,7 +121,7 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 	if (!s->random)
 		s->random = 1;
 	s->has_tracker = true;
-	rc = allocate(s, err);
+	rc = swarm_allocate(s, err);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < cfg->n_pieces; i++)
@@ -233,8 +233,8 @@ void swarm_pump(struct swarm *s, int64_t now)
 
 		choose_ready(s, now);
 		pump_bulk(s, choose_hot, wanted_hot(s, wanted), now);
-		/* What is hot and cannot be had just now comes in a moment:
-		 * the rest leaves it room. */
+		/* Hot pieces that cannot be had just now come in a moment: the rest leaves
+		 * them room. */
 		if (s->hot.here < s->hot.total)
 			wanted /= COLD_PART;
 		pump_bulk(s, choose_cold, wanted, now);

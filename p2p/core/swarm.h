@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What one node does about one image while many nodes want it: which piece it
- * asks from whom and when, what it may read from the origin, whom it leaves.
+ * Decisions of one node about one image while many nodes want it: which piece it asks from
+ * whom and when, what it may read from the origin, whom it leaves.
  *
- * Pure: no socket, clock, thread or file.  It is told what happened and calls
- * back what is to be done, so the same code runs in bootseerd and in a
- * discrete-event simulator.  The same events and seed give the same actions.
+ * Pure: no socket, clock, thread or file.  It is told what happened and calls back what is to
+ * be done, so the same code runs in bootseerd and in a discrete-event simulator.  The same
+ * events and seed give the same actions.
  *
- * A piece is one stored block of the image; its number is the block's *place*:
- * blocks in the order of (pack, offset in it), each stored place once.  All
- * nodes have the same block map, so they agree on places without a word, also
- * when their traces differ.  In which order pieces are wanted is each node's
- * own affair.
+ * A piece is one stored block of the image; its number is the block's *place*: blocks in the
+ * order of (pack, offset in it), each stored place once.  All nodes have the same block map,
+ * so they agree on places without a word, also when their traces differ.  In which order
+ * pieces are wanted is each node's own affair.
  *
  * Design and figures: docs/decisions/0009-peers.md.
  */
@@ -77,7 +76,7 @@ enum swarm_refusal {
 };
 
 /*
- * What is to be done.  Called from within the functions below, on their thread;
+ * Actions that the swarm asks for.  Called from within the functions below, on their thread;
  * must not call back into the swarm.  All must be set.
  */
 struct swarm_host {
@@ -87,8 +86,8 @@ struct swarm_host {
 	 * it is; by swarm_refused() with the first; or by swarm_peer_leave(). */
 	void (*ask)(void *arg, unsigned int peer, const uint32_t *pieces,
 		    size_t n, enum source_priority priority);
-	/* It is not wanted from there any more; no answer is awaited.  `piece`
-	 * is what the peer began to send, before that the first. */
+	/* The request is not wanted from there any more; no answer is awaited.  `piece` is
+	 * what the peer began to send, before that the first. */
 	void (*cancel)(void *arg, unsigned int peer, uint32_t piece);
 	/* Read these pieces from the origin, ascending, as few requests as
 	 * may be; each is answered by swarm_got() or swarm_lost() with peer
@@ -168,12 +167,12 @@ void swarm_vouch(struct swarm *s, struct swarm_range r);
 void swarm_peer_join(struct swarm *s, unsigned int peer,
 		     enum swarm_distance distance, unsigned int quarantines,
 		     int64_t now);
-/* It is asked for one piece at a time: a request that names others it would not
- * understand. */
+/* The peer is asked for one piece at a time: it would not understand a request that names
+ * others. */
 void swarm_peer_takes_one(struct swarm *s, unsigned int peer);
 void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now);
-/* It says that it has these pieces; has lost them; or that they are on their way
- * to it from the origin and will be there in `eta_ns`.  -EINVAL: no such pieces. */
+/* The peer says that it has these pieces; has lost them; or that they are on their way to it
+ * from the origin and will be there in `eta_ns`.  -EINVAL: no such pieces. */
 int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 		   int64_t now) MUST_CHECK;
 int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
@@ -187,10 +186,10 @@ void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece);
 /* Bytes of an answer are coming from a peer. */
 void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 		 uint32_t bytes, int64_t now);
-/* It is here and verified; `peer`, or SWARM_NONE for the origin, brought it. */
+/* The piece is here and verified; `peer`, or SWARM_NONE for the origin, brought it. */
 void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now);
-/* What the peer (or the origin) brought is wrong (-EBADMSG: a strike), or it
- * failed otherwise. */
+/* The bytes that the peer (or the origin) brought are wrong (-EBADMSG: a strike), or it failed
+ * otherwise. */
 void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 		int64_t now);
 void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
@@ -233,9 +232,9 @@ int64_t swarm_tick(struct swarm *s, int64_t now) MUST_CHECK;
 /* --------------------------------------------------------------- what is told --- */
 
 /*
- * What a neighbour is to be told since the last call with this `peer`.  The first
- * call of a peer gives everything.  What it has itself it is not told.  Returns
- * whether there is more to be told now.
+ * News for a neighbour since the last call with this `peer`.  The first call of a peer gives
+ * everything.  Pieces that it has itself are left out.  Returns whether there is more to be
+ * told now.
  */
 #define SWARM_NEWS_MAX 256u /* ranges of a kind in one go; they ascend */
 struct swarm_news {

@@ -115,7 +115,7 @@ void choose_ready(struct swarm *s, int64_t now)
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
 		const struct peer *p = &s->peers[i];
 
-		/* Who is silent is tried with one piece now and then. */
+		/* A silent peer is tried with one piece now and then. */
 		if (p->is_joined && p->have && p->busy_until <= now &&
 		    p->flying < peer_credit(s, p) &&
 		    !(s->silent >> i & 1 && p->n_flying))
@@ -203,8 +203,8 @@ struct piece_candidate {
 };
 
 /* Keep the best few, best first. */
-static unsigned int keep(struct piece_candidate *best, unsigned int n,
-			 struct piece_candidate c)
+static unsigned int choice_keep(struct piece_candidate *best, unsigned int n,
+				struct piece_candidate c)
 {
 	unsigned int i = n < BEST_MAX ? n++ : BEST_MAX - 1;
 
@@ -236,7 +236,7 @@ unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size)
 		turned &= turned - 1;
 		c.score = (uint64_t)peer_expected(s, p, size) *
 			  distance_cost[p->distance];
-		n = keep(best, n, c);
+		n = choice_keep(best, n, c);
 	}
 	/* All nodes see the same best one: two of the best, the less loaded. */
 	a = (unsigned int)(swarm_random(s) % n);

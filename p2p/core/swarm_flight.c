@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What was asked for and is not here yet: its bounds, and what the answers are
- * worth.  What is late is in swarm_late.c.
+ * Requests that are under way: their bounds, and what the answers are worth.  Late ones are in
+ * swarm_late.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* After so many refusals on end a peer is left alone for so long. */
 #define SENDING_REFUSALS 4u
 #define SENDING_NS (30 * NS_PER_MS)
-/* Who says more is not believed: before he gave much, and ever. */
+/* Longest times in a refusal that are believed: of a peer that gave little so far, and of any. */
 #define RETRY_MOST_NS (100 * NS_PER_MS)
 #define REFUSAL_MAX_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS (2 * NS_PER_S)
@@ -42,7 +42,8 @@ uint32_t unpacked_of(const struct swarm *s, uint32_t piece)
 }
 
 /* An eighth is demand's own. */
-static bool fits(uint64_t used, uint64_t size, uint64_t max, bool is_demand)
+static bool bytes_fit(uint64_t used, uint64_t size, uint64_t max,
+		      bool is_demand)
 {
 	max -= is_demand ? 0 : max / 8;
 	return used <= max && size <= max - used;
@@ -54,8 +55,9 @@ static bool both_fit(const struct swarm *s, uint64_t size, uint64_t unpacked,
 	if (!s->unused)
 		return false;
 	return !s->n_flights ||
-	       (fits(s->flying, size, s->lim.flying_max, is_demand) &&
-		fits(s->unpacked, unpacked, s->lim.unpacked_max, is_demand));
+	       (bytes_fit(s->flying, size, s->lim.flying_max, is_demand) &&
+		bytes_fit(s->unpacked, unpacked, s->lim.unpacked_max,
+			  is_demand));
 }
 
 bool flight_fits(const struct swarm *s, uint32_t piece, bool is_demand)
@@ -81,7 +83,7 @@ bool flight_fits_there(const struct swarm *s, const struct piece_flight *f,
 			false);
 }
 
-static void ask(struct swarm *s, struct piece_flight *f)
+static void flight_ask(struct swarm *s, struct piece_flight *f)
 {
 	uint32_t pieces[1 + SWARM_OTHERS_MAX] = { f->piece };
 
@@ -133,7 +135,7 @@ struct piece_flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
 	s->peers[peer].flying += f->size;
 	f->ahead = s->peers[peer].flying;
 	s->stats.asks++;
-	ask(s, f);
+	flight_ask(s, f);
 	return f;
 }
 
@@ -174,7 +176,7 @@ void flight_cancel(struct swarm *s, struct piece_flight *f)
 	uint32_t piece = f->piece;
 
 	flight_end(s, f);
-	/* What the origin sends is taken in any case: its lease is used. */
+	/* The origin's answer is taken in any case: its lease is used. */
 	if (peer != ORIGIN)
 		s->cfg.host->cancel(s->cfg.arg, peer, piece);
 }
@@ -232,16 +234,16 @@ static bool is_known(const struct swarm *s, unsigned int peer, uint32_t piece)
 		(peer < SWARM_PEERS_MAX && s->peers[peer].is_joined));
 }
 
-static void heard(struct swarm *s, struct peer *p, int64_t now)
+static void peer_heard(struct swarm *s, struct peer *p, int64_t now)
 {
 	p->moved = p->heard = s->heard = now;
 	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << (p - s->peers));
 }
 
-/* Of the times that a byte takes, not of rates: one answer that came in a burst, a
+/* The times that a byte takes are averaged, not the rates: one answer that came in a burst, a
  * hundred times as fast as the link is, must not make all others late for long. */
-static void smooth(uint64_t *rate, uint64_t sample)
+static void rate_smooth(uint64_t *rate, uint64_t sample)
 {
 	double before = (double)(*rate ? *rate : sample), now = (double)sample;
 
@@ -252,21 +254,21 @@ static void smooth(uint64_t *rate, uint64_t sample)
 		*rate = 1;
 }
 
-/* Of what it had to send when this was asked, this was the last. */
+/* This answer was the last of those that the peer had to send when it was asked. */
 static void peer_learn(struct swarm *s, struct peer *p,
 		       const struct piece_flight *f, int64_t now)
 {
 	uint64_t ns = now > f->asked ? (uint64_t)(now - f->asked) : 1;
 	uint64_t sample = (uint64_t)((double)f->ahead * NS_PER_S / (double)ns);
 
-	smooth(&p->rate, sample);
-	smooth(&s->rate, sample);
+	rate_smooth(&p->rate, sample);
+	rate_smooth(&s->rate, sample);
 	answers_add(&p->answers, now - f->asked);
 	answers_add(&s->answers, now - f->asked);
 	if (!s->answer_min || now - f->asked < s->answer_min)
 		s->answer_min = now - f->asked;
 	s->n_longer = 0;
-	heard(s, p, now);
+	peer_heard(s, p, now);
 	p->refusals = 0;
 	if (p->rate >= s->rate / USELESS_SLOWER)
 		s->useless &= ~(UINT64_C(1) << f->peer);
@@ -280,7 +282,7 @@ void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 
 	if (!bytes || peer == SWARM_NONE || !is_known(s, peer, piece))
 		return;
-	heard(s, &s->peers[peer], now);
+	peer_heard(s, &s->peers[peer], now);
 	f = flight_of(s, peer, piece);
 	if (f)
 		f->came +=
@@ -319,7 +321,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 
 	if (!is_known(s, peer, piece))
 		return;
-	/* What was cancelled and comes late says nothing of what was asked for
+	/* A piece that was cancelled and comes late tells nothing about what was asked for
 	 * since. */
 	f = flight_begun(s, peer, piece);
 	count_arrival(s, peer, s->cfg.sizes[piece], now);
@@ -400,8 +402,8 @@ static void learn_refusal(struct swarm *s, int64_t took)
 }
 
 /* A node cannot need much longer than its answers took. */
-static int64_t believable(const struct swarm *s, const struct peer *p,
-			  int64_t retry_ns)
+static int64_t retry_believable(const struct swarm *s, const struct peer *p,
+				int64_t retry_ns)
 {
 	uint64_t wanted = flying_wanted(s);
 	uint64_t flying = s->flying - s->origin_flying;
@@ -413,7 +415,7 @@ static int64_t believable(const struct swarm *s, const struct peer *p,
 		most = RETRY_MAX_NS;
 	if (retry_ns > most)
 		retry_ns = most;
-	/* Who has enough under way leaves room to who has nothing. */
+	/* A node that has enough under way leaves room to nodes that have nothing. */
 	if (retry_ns > SENDING_NS && flying < wanted)
 		retry_ns =
 			SENDING_NS + (int64_t)((double)(retry_ns - SENDING_NS) *
@@ -421,8 +423,8 @@ static int64_t believable(const struct swarm *s, const struct peer *p,
 	return retry_ns > 0 ? retry_ns : NS_PER_MS;
 }
 
-/* Of those that refused it the first to be free counts: one who says a long time
- * keeps nobody from the others. */
+/* The first of those that refused the piece to be free again counts, so that a peer which
+ * names a long time keeps nobody from the others. */
 static void piece_rests(struct swarm *s, unsigned int peer, uint32_t piece,
 			int64_t until, int64_t now)
 {
@@ -458,18 +460,17 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		learn_refusal(s, now - f->asked);
 		flight_fails(s, f);
 	}
-	retry_ns = believable(s, p, retry_ns);
+	retry_ns = retry_believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		peer_refused_again(s, peer, now);
-		/* Who is busy is left alone; the pieces are not for that. */
+		/* A busy peer is left alone as a whole; a piece rests only for its own sake. */
 		for (size_t i = 0; i < (why == SWARM_BUSY ? 1 : n); i++)
 			piece_rests(s, peer, pieces[i], now + retry_ns, now);
 	} else {
 		for (size_t i = 0; i < n; i++)
 			s->pieces[pieces[i]].holders &= ~(UINT64_C(1) << peer);
 	}
-	/* Who has nothing to give just now is not asked for one after the
-	 * other. */
+	/* A peer that has nothing to give just now is not asked for one piece after the other. */
 	if (why == SWARM_SENDING && retry_ns > SENDING_NS)
 		retry_ns = SENDING_NS;
 	if ((why == SWARM_BUSY || p->refusals > SENDING_REFUSALS) &&

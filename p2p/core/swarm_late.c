@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What was asked for and does not come as it should: what is late, what is asked a
- * second time, who is silent, and whose offers hold nothing back any more.
+ * Requests that do not come as they should: which are late, which are made a second time, who
+ * is silent, and whose offers hold nothing back any more.
  */
 #include "p2p/core/swarm_parts_priv.h"
 
@@ -96,8 +96,8 @@ static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	}
 	if (now - since < wait)
 		return;
-	/* Of the last pieces few: all nodes are at their last ones together, and
-	 * have no room on their links. */
+	/* Few of the last pieces are asked for twice: all nodes are at their last ones
+	 * together, and have no room on their links. */
 	if (s->hedged_bytes + (d ? f->size : 0) >
 	    (d ? HEDGES_FREE : 0) +
 		    s->came_bytes / 1000 * s->lim.hedge_permille)
@@ -171,33 +171,33 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 
 /* Not far slower than others do.  What is on its way comes though it is cancelled, and
  * would only take room from what is asked for in its place. */
-static bool comes(const struct swarm *s, const struct piece_flight *f,
-		  int64_t now)
+static bool flight_comes(const struct swarm *s, const struct piece_flight *f,
+			 int64_t now)
 {
 	double seconds = (double)(now - f->asked) / NS_PER_S;
 
 	return f->came >= (double)s->rate / COMES_SLOWER * seconds && f->came;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t patience_most(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
 
-/* Of few answers of his own nothing is concluded: the first ones may have come in a
- * burst, as no link goes on.  Then what others need counts as well. */
+/* Few answers of a peer prove nothing: the first ones may have come in a burst, as no link
+ * goes on.  Then the times of others count as well. */
 static int64_t patience_with(const struct swarm *s,
 			     const struct piece_flight *f)
 {
 	const struct peer *p = &s->peers[f->peer];
-	int64_t ns = most(LATE * f->expected_ns, s->lim.stall_min_ns);
+	int64_t ns = patience_most(LATE * f->expected_ns, s->lim.stall_min_ns);
 
 	/* A refusal waits in the same queues, and what is lost there is sent again
 	 * after more than once that. */
-	ns = most(ns, LOSSES * s->refusal_ns);
-	ns = most(ns, answers_quantile(&p->answers, 95));
+	ns = patience_most(ns, LOSSES * s->refusal_ns);
+	ns = patience_most(ns, answers_quantile(&p->answers, 95));
 	if (p->answers.total < KNOWN)
-		ns = most(ns, answers_quantile(&s->answers, 95));
+		ns = patience_most(ns, answers_quantile(&s->answers, 95));
 	ns <<= longer_for(s, f);
 	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
 }
@@ -217,8 +217,9 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 		peer_silent(s, peer, f->asked, now);
 		return;
 	}
-	/* One of which it is not even known what it is keeps many waiting. */
-	if (comes(s, f, now))
+	/* A request of which it is not even known that it is being sent keeps many waiting,
+	 * and gets less time. */
+	if (flight_comes(s, f, now))
 		limit = SLOW * patience;
 	else
 		limit = f->n_others ? patience : 2 * patience;
@@ -239,7 +240,7 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	flight_cancel(s, f);
 }
 
-static void measure(struct swarm *s, int64_t now)
+static void patience_measure(struct swarm *s, int64_t now)
 {
 	double seconds = (double)(now - s->came_at) / NS_PER_S;
 	uint64_t rate;
@@ -260,7 +261,7 @@ static void measure(struct swarm *s, int64_t now)
 	s->came_at = now;
 }
 
-/* What was asked for before was asked for so much later. */
+/* The clock of this node stood still: requests from before count as made so much later. */
 static void stood_still(struct swarm *s, int64_t now)
 {
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
@@ -279,7 +280,7 @@ void flights_check(struct swarm *s, int64_t now)
 	 * and what ends is never before it. */
 	uint16_t left = (uint16_t)s->n_flights;
 
-	measure(s, now);
+	patience_measure(s, now);
 	if (now - s->checked > STILL_NS)
 		stood_still(s, now);
 	s->checked = now;

@@ -158,15 +158,16 @@ int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
 		s->peers[peer].have -= s->pieces[i].holders & bit ? 1 : 0;
 		s->pieces[i].holders &= ~bit;
 	}
-	/* What he had he was not told that this node has. */
+	/* The peer was not told of pieces here that it had itself; it lost some, so it is told
+	 * again from there on. */
 	if (s->peers[peer].snapshot > r.first)
 		s->peers[peer].snapshot = r.first;
 	return 0;
 }
 
 /* False: such promises have held the piece back for long enough. */
-static bool promise(struct swarm *s, struct piece *p, uint32_t until,
-		    int64_t now)
+static bool promise_take(struct swarm *s, struct piece *p, uint32_t until,
+			 int64_t now)
 {
 	uint32_t tick = tick_of(s, now);
 	uint64_t most = tick_of(s, s->born + s->lim.promise_max_ns);
@@ -195,7 +196,7 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 	ticks_follow(s, now);
 	until = tick_of(s, now + eta_ns);
 	for (uint32_t i = r.first; i < r.first + r.n; i++)
-		if (promise(s, &s->pieces[i], until, now))
+		if (promise_take(s, &s->pieces[i], until, now))
 			turn_promised(s, i, now);
 	return 0;
 }
@@ -231,7 +232,7 @@ void swarm_vouch(struct swarm *s, struct swarm_range r)
 }
 
 /* False: there is no room for one more range. */
-static bool tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
+static bool news_tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
 {
 	if (*n && ranges[*n - 1].first + ranges[*n - 1].n == piece) {
 		ranges[*n - 1].n++;
@@ -255,7 +256,7 @@ static void tell_snapshot(const struct swarm *s, struct peer *p,
 {
 	for (; p->snapshot < s->cfg.n_pieces; p->snapshot++)
 		if (swarm_gives(s, p->snapshot) && is_news(s, p, p->snapshot) &&
-		    !tell(ret->have, &ret->n_have, p->snapshot))
+		    !news_tell(ret->have, &ret->n_have, p->snapshot))
 			return;
 }
 
@@ -271,8 +272,8 @@ static void tell_log(const struct swarm *s, struct peer *p,
 		if (is_here &&
 		    (!swarm_gives(s, piece) || !is_news(s, p, piece)))
 			continue;
-		if (is_here ? !tell(ret->have, &ret->n_have, piece)
-			    : !tell(ret->lost, &ret->n_lost, piece))
+		if (is_here ? !news_tell(ret->have, &ret->n_have, piece)
+			    : !news_tell(ret->lost, &ret->n_lost, piece))
 			return;
 	}
 }
@@ -293,7 +294,7 @@ static void tell_promises(const struct swarm *s, struct peer *p,
 		uint32_t piece = s->promises[p->told_promises % LOG_PROMISES];
 
 		if (is_promised(s, piece) && is_news(s, p, piece) &&
-		    !tell(ret->promised, &ret->n_promised, piece))
+		    !news_tell(ret->promised, &ret->n_promised, piece))
 			return;
 	}
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What may be read from the origin: with a lease of the tracker, or, without one,
- * in a turn that all nodes compute alike.  A reader whom the tracker refuses waits
- * for a bounded time: a tracker believes nodes, and nodes may lie.  Only pieces are
- * asked for that no neighbour has or promises; next to each other where it can be,
- * so that one request reads them.
+ * Reading from the origin: with a lease of the tracker, or, without one, in a turn that all
+ * nodes compute alike.  A reader whom the tracker refuses waits for a bounded time: a tracker
+ * believes nodes, and nodes may lie.  Only pieces are asked for that no neighbour has or
+ * promises; next to each other where it can be, so that one request reads them.
  */
 #include <errno.h>
 #include <string.h>
@@ -49,7 +48,7 @@ static bool can_read(struct swarm *s, uint32_t piece, const struct demand *d,
 }
 
 /* So long nothing may come before it is stuck. */
-static int64_t patience(const struct swarm *s)
+static int64_t lease_patience(const struct swarm *s)
 {
 	int64_t ns = 2 * s->origin_answer_ns;
 
@@ -67,10 +66,10 @@ static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 	if (p->holders & s->silent)
 		return true;
 	return p->flags & PIECE_REFUSED &&
-	       turn_idle(s, piece, now) >= patience(s);
+	       turn_idle(s, piece, now) >= lease_patience(s);
 }
 
-/* What is stuck is asked for in a call of its own. */
+/* A piece that is stuck is asked for in a call of its own. */
 static bool fits_batch(struct swarm *s, const struct origin_batch *b,
 		       uint32_t piece, int64_t now)
 {
@@ -180,7 +179,7 @@ static void gather_demand(struct swarm *s, struct origin_batch *b, int64_t now)
 
 /* ------------------------------------------------------------------- reading --- */
 
-static void sort(uint32_t *pieces, size_t n)
+static void pieces_sort(uint32_t *pieces, size_t n)
 {
 	for (size_t i = 1; i < n; i++) {
 		uint32_t piece = pieces[i];
@@ -222,11 +221,11 @@ static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
 	}
 	if (!n_reads)
 		return;
-	sort(reads, n_reads);
+	pieces_sort(reads, n_reads);
 	s->cfg.host->origin(s->cfg.arg, reads, n_reads, priority);
 }
 
-/* Of its own accord: no lease ends. */
+/* This read is not asked of a tracker, so no lease ends with it. */
 static void read_batch(struct swarm *s, const struct origin_batch *b,
 		       int64_t now)
 {
@@ -289,7 +288,7 @@ static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 
 /* How much the origin carries and whose turn it is, the tracker knows; without one
  * each node is careful for itself. */
-static uint64_t budget(const struct swarm *s)
+static uint64_t origin_budget(const struct swarm *s)
 {
 	uint64_t credit = s->origin_rate / 1000 *
 			  (uint64_t)(s->lim.origin_ns / NS_PER_MS);
@@ -321,7 +320,8 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
  * short. */
 static bool hot_comes(const struct swarm *s, int64_t now)
 {
-	return s->hot.here < s->hot.total && now - s->hot.came < patience(s) &&
+	return s->hot.here < s->hot.total &&
+	       now - s->hot.came < lease_patience(s) &&
 	       now - s->hot.since < ALONE_NS;
 }
 
@@ -336,11 +336,11 @@ void origin_pump(struct swarm *s, int64_t now)
 		gather_demand(s, &b, now);
 		ask_or_read(s, &b, SOURCE_DEMAND, now);
 	}
-	/* One call is kept for demand. */
+	/* A call is kept free for demand. */
 	if (s->is_paused || s->n_calls + 1 >= LEASE_CALLS_MAX ||
-	    now < s->lease_next || !budget(s) || !some_flight_fits(s))
+	    now < s->lease_next || !origin_budget(s) || !some_flight_fits(s))
 		return;
-	b = (struct origin_batch){ .max = budget(s) };
+	b = (struct origin_batch){ .max = origin_budget(s) };
 	gather_hot(s, &b, now);
 	if (b.n) {
 		ask_or_read(s, &b, SOURCE_HOT, now);
@@ -407,8 +407,8 @@ void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now)
 			break;
 		}
 	}
-	/* Who is refused since others read it waits for that piece; who is
-	 * refused since there is no room waits, with whatever piece. */
+	/* A node that is refused because others read it waits for that piece; one that is
+	 * refused for lack of room waits with whatever piece. */
 	for (size_t i = 0; i < g->n_asked && !g->is_full; i++)
 		if (g->asked[i] < s->cfg.n_pieces) {
 			s->pieces[g->asked[i]].after = tick_of(s, now + retry);

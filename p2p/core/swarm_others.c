@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What would do as well.  Many nodes want the rarest pieces of the same holder, who
- * sends each to one of them at a time; a refusal costs the way there and back, which
- * is long where links are full.  So a request names some more pieces, the holder sends
- * the first that is free, and the others are nobody else's until it says which.
+ * Other pieces that a request would take as well.  Many nodes want the rarest pieces of the
+ * same holder, who sends each to one of them at a time; a refusal costs the way there and
+ * back, which is long where links are full.  So a request names some more pieces, the holder
+ * sends the first that is free, and no other request names them until it says which.
  */
 #include "p2p/core/swarm_parts_priv.h"
 
 #define LOOKED_AT 64u /* pieces, for one request */
 #define FLIGHTS_SHARE 2u
 
-/* Of what is left to ask for each flight may hold so many. */
+/* Each flight may hold so many of the pieces that are left to ask for. */
 static unsigned int others_max(const struct swarm *s, bool is_hot)
 {
 	uint32_t left = is_hot ? s->hot.n_window : s->cold.n_offered;
@@ -32,14 +32,14 @@ static bool can_be_other(const struct swarm *s, const struct piece_flight *f,
 	return p->rest <= s->tick || !(p->resting >> f->peer & 1);
 }
 
-static unsigned int rarity(const struct swarm *s, uint32_t piece)
+static unsigned int piece_rarity(const struct swarm *s, uint32_t piece)
 {
 	return (unsigned int)__builtin_popcountll(s->pieces[piece].holders);
 }
 
 /* Until it is known which, it is as much as the largest. */
-static void resize(struct swarm *s, struct piece_flight *f, uint32_t size,
-		   uint32_t unpacked)
+static void flight_resize(struct swarm *s, struct piece_flight *f,
+			  uint32_t size, uint32_t unpacked)
 {
 	s->unpacked = s->unpacked - f->unpacked + unpacked;
 	f->unpacked = unpacked;
@@ -49,24 +49,24 @@ static void resize(struct swarm *s, struct piece_flight *f, uint32_t size,
 	f->size = size;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b)
+static uint32_t piece_is_larger(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
 }
 
 /* Keep the `max` rarest, rarest first. */
-static void keep(const struct swarm *s, struct piece_flight *f, uint32_t piece,
-		 unsigned int max)
+static void candidate_keep(const struct swarm *s, struct piece_flight *f,
+			   uint32_t piece, unsigned int max)
 {
-	unsigned int n = rarity(s, piece), i = f->n_others;
+	unsigned int n = piece_rarity(s, piece), i = f->n_others;
 
-	if (i == max && rarity(s, f->others[i - 1]) <= n)
+	if (i == max && piece_rarity(s, f->others[i - 1]) <= n)
 		return;
 	if (i == max)
 		i--;
 	else
 		f->n_others++;
-	for (; i > 0 && rarity(s, f->others[i - 1]) > n; i--)
+	for (; i > 0 && piece_rarity(s, f->others[i - 1]) > n; i--)
 		f->others[i] = f->others[i - 1];
 	f->others[i] = piece;
 }
@@ -85,15 +85,17 @@ void others_choose(struct swarm *s, struct piece_flight *f)
 	at = (uint32_t)(swarm_random(s) % n);
 	for (uint32_t k = n < LOOKED_AT ? n : LOOKED_AT; k > 0; k--) {
 		if (can_be_other(s, f, list[at]))
-			keep(s, f, list[at], max);
+			candidate_keep(s, f, list[at], max);
 		at = at + 1 < n ? at + 1 : 0;
 	}
 	for (unsigned int i = 0; i < f->n_others; i++) {
 		uint32_t piece = f->others[i];
 
 		s->pieces[piece].flight = flight_index(s, f);
-		resize(s, f, larger(f->size, s->cfg.sizes[piece]),
-		       larger(f->unpacked, unpacked_of(s, piece)));
+		flight_resize(s, f,
+			      piece_is_larger(f->size, s->cfg.sizes[piece]),
+			      piece_is_larger(f->unpacked,
+					      unpacked_of(s, piece)));
 	}
 	s->n_unsettled += f->n_others ? 1 : 0;
 }
@@ -110,7 +112,7 @@ void others_release(struct swarm *s, struct piece_flight *f)
 
 /* ------------------------------------------------------------- the answer --- */
 
-/* It carries `piece` from now on, which nobody else does. */
+/* The flight carries `piece` from now on, which no other flight names. */
 static void move_to(struct swarm *s, struct piece_flight *f, uint32_t piece)
 {
 	s->pieces[f->piece].flight = 0;
@@ -130,7 +132,7 @@ void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece)
 		return;
 	first = f->piece;
 	others_release(s, f);
-	resize(s, f, s->cfg.sizes[piece], unpacked_of(s, piece));
+	flight_resize(s, f, s->cfg.sizes[piece], unpacked_of(s, piece));
 	if (piece == first)
 		return;
 	move_to(s, f, piece);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of the core do for each other; what they share is in swarm_priv.h. */
+/* Functions that the files of the core have for each other; the structures that they share are
+ * in swarm_priv.h. */
 #ifndef BOOTSEER_P2P_CORE_SWARM_PARTS_PRIV_H
 #define BOOTSEER_P2P_CORE_SWARM_PARTS_PRIV_H
 
@@ -28,7 +29,7 @@ bool cold_offered_leaves(struct swarm *s, uint32_t i);
 bool cold_unheld_leaves(struct swarm *s, uint32_t i);
 /* Wanted again, since what was asked for did not come. */
 void swarm_want_again(struct swarm *s, uint32_t piece);
-/* It came: whoever waited need not any more. */
+/* The piece came: its waiters need not wait any more. */
 void swarm_satisfied(struct swarm *s, uint32_t piece, int64_t now);
 bool is_open(const struct piece *p, unsigned int wanted); /* to be asked for */
 bool is_all_asked(const struct swarm *s); /* nothing is left to ask for */
@@ -42,9 +43,9 @@ uint32_t choose_hot(struct swarm *s);
 uint32_t choose_cold(struct swarm *s);
 /* The ready that have it and did not just refuse it. */
 uint64_t piece_askable(const struct swarm *s, const struct piece *p);
-/* What nobody has from whom it could be had. */
+/* Nobody is known from whom the piece could be had. */
 bool piece_is_unheld(const struct swarm *s, const struct piece *p);
-/* Of the peers in `mask`, which is not 0. */
+/* The best of the peers in `mask`, which is not 0. */
 unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size);
 /* Bytes of bulk that are to be under way. */
 uint64_t flying_wanted(const struct swarm *s);
@@ -76,12 +77,12 @@ struct piece_flight *flight_of(struct swarm *s, unsigned int peer,
 /* Nothing is awaited of it any more; and who was asked is told. */
 void flight_end(struct swarm *s, struct piece_flight *f);
 void flight_cancel(struct swarm *s, struct piece_flight *f);
-/* It will not come from there; somebody else may have it. */
+/* The piece will not come from there; somebody else may have it. */
 void flight_fails(struct swarm *s, struct piece_flight *f);
 
 /* swarm_late.c */
 void flights_check(struct swarm *s, int64_t now);
-/* Who only refuses is of no use in the end. */
+/* A peer that only refuses is left in the end. */
 void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now);
 
 /* swarm_others.c */
@@ -119,7 +120,7 @@ int64_t turn_idle(const struct swarm *s, uint32_t piece, int64_t now);
 /* swarm_news.c */
 void news_log(struct swarm *s, uint32_t piece);
 void news_promise(struct swarm *s, uint32_t piece);
-/* It may be this peer that promised something. */
+/* Any promise may have been this peer's, so all are forgotten. */
 void promises_forget(struct swarm *s);
 /* How long a reader waits at most for what others are said to read. */
 int64_t demand_patience(const struct swarm *s);

@@ -101,13 +101,13 @@ struct peer {
 	/* Bytes or an answer of it; first refusal of those without an answer. */
 	int64_t busy_until, moved, heard, refused;
 	int64_t quiet; /* since when, though it was asked again; 0: it is not */
-	/* What it was told: places below `snapshot` and entries of the log
+	/* State of what the peer was told: places below `snapshot` and entries of the log
 	 * before `told`; promises before `told_promises`. */
 	uint32_t snapshot;
 	uint64_t told, told_promises;
 };
 
-/* What a recorded start reads, in its order. */
+/* Pieces that a recorded start reads, in its order. */
 struct hot_pieces {
 	uint32_t *pieces;
 	uint32_t n, next; /* those before `next` have been in the window */

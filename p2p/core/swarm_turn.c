@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose turn it is to read a piece from the origin, when nobody hands out leases:
- * rendezvous hashing (Thaler and Ravishankar, 1998) of each piece over the names of
- * those who take part.
+ * Turns to read a piece from the origin, when nobody hands out leases: rendezvous hashing
+ * (Thaler and Ravishankar, 1998) of each piece over the names of those who take part.
  *
- * The first in turn reads it at once.  The others believe that he does, though they
- * may not be his neighbours: as long as they hear of anything that nobody here had,
- * turns are being taken.  When nothing new was heard for a while, those who are
- * next in turn do one after the other; so a node that is alone, or whose members
- * are long gone, gets everything for all that.
+ * The first in turn reads it at once.  The others believe that he does, though they may not be
+ * his neighbours: as long as they hear of anything that nobody here had, turns are being
+ * taken.  When nothing new was heard for a while, those who are next in turn do one after the
+ * other; so a node that is alone, or whose members are long gone, gets everything for all
+ * that.
  */
 #include "p2p/core/swarm_parts_priv.h"
 
@@ -28,7 +27,7 @@ uint64_t swarm_name(const char *node)
 }
 
 /* Finalizer of splitmix64, S. Vigna. */
-static uint64_t score(uint64_t name, uint32_t piece)
+static uint64_t turn_score(uint64_t name, uint32_t piece)
 {
 	uint64_t x = name + (piece + 1) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -41,13 +40,13 @@ static uint64_t score(uint64_t name, uint32_t piece)
 static uint16_t rank_of(struct swarm *s, uint32_t piece)
 {
 	struct piece *p = &s->pieces[piece];
-	uint64_t ours = score(s->cfg.self, piece);
+	uint64_t ours = turn_score(s->cfg.self, piece);
 	uint16_t rank = 0;
 
 	if (p->flags & PIECE_RANKED)
 		return p->rank;
 	for (size_t i = 0; i < s->n_members; i++)
-		rank += score(s->members[i], piece) > ours;
+		rank += turn_score(s->members[i], piece) > ours;
 	p->rank = rank;
 	p->flags |= PIECE_RANKED;
 	return rank;
@@ -127,8 +126,8 @@ void turns_check(struct swarm *s, int64_t now)
 	}
 }
 
-/* What the origin takes for this node it takes for others. */
-static int64_t patience(const struct swarm *s)
+/* The time that the origin takes for this node is taken for that of others. */
+static int64_t turn_patience(const struct swarm *s)
 {
 	int64_t ns = s->origin_answer_ns;
 
@@ -162,5 +161,5 @@ bool turn_is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
 		d = demand_of(s, piece);
 	if (d)
 		return now - wait >= d->since;
-	return turn_idle(s, piece, now) >= wait + patience(s);
+	return turn_idle(s, piece, now) >= wait + turn_patience(s);
 }

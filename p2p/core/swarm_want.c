@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is wanted: demand by deadline; a hot set, of whose order a window is open that
- * moves along the trace; and the rest, in lists by whether somebody has it.
+ * Wants of the node: demand by deadline; a hot set, of whose order a window is open that moves
+ * along the trace; and the rest, in lists by whether somebody has it.
  */
 #include <errno.h>
 #include <string.h>
@@ -182,7 +182,8 @@ static void demand_insert(struct swarm *s, struct demand d)
 	s->pieces[d.piece].flags |= PIECE_DEMAND;
 }
 
-/* Whoever was asked for it might send another one. */
+/* A peer that was asked for the piece among others might send another one: it is asked anew
+ * for this. */
 static void release_for_reader(struct swarm *s, uint32_t piece)
 {
 	uint16_t index = s->pieces[piece].flight;
@@ -233,7 +234,7 @@ void swarm_undemand(struct swarm *s, uint32_t piece)
 
 /* -------------------------------------------------------------------- orders --- */
 
-static void forget(struct swarm *s, enum source_priority priority)
+static void piece_forget_want(struct swarm *s, enum source_priority priority)
 {
 	unsigned int flags =
 		priority == SOURCE_HOT
@@ -329,7 +330,7 @@ int swarm_want(struct swarm *s, enum source_priority priority,
 		rc = hot_resize(&s->hot, s->lim.window, (uint32_t)n);
 	if (rc < 0)
 		return rc;
-	forget(s, priority);
+	piece_forget_want(s, priority);
 	if (priority == SOURCE_HOT)
 		s->hot.since = s->hot.came = now;
 	for (size_t i = 0; i < n; i++) {
@@ -350,7 +351,7 @@ void swarm_forget(struct swarm *s, enum source_priority priority, int64_t now)
 		while (s->n_demands)
 			demand_remove(s, s->demands[0].piece);
 	else
-		forget(s, priority);
+		piece_forget_want(s, priority);
 	cancel_unwanted(s);
 	swarm_pump(s, now);
 }
@@ -399,7 +400,7 @@ void swarm_drop(struct swarm *s, uint32_t piece)
 
 	if (!swarm_has(s, piece))
 		return;
-	/* Whoever dropped it does not want it back. */
+	/* The user dropped the piece, and does not want it back. */
 	p = &s->pieces[piece];
 	if (p->flags & PIECE_HOT) {
 		s->hot.here--;

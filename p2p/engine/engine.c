@@ -332,8 +332,8 @@ static void *loop_main(void *arg)
 {
 	struct p2p *p = arg;
 
-	/* It fails only where it could not begin, and then nothing goes on:
-	 * whoever waits has a deadline. */
+	/* The loop fails only where it could not begin, and then nothing goes on: all who wait
+	 * have deadlines. */
 	(void)!loop_run(p->loop, NULL);
 	return NULL;
 }
@@ -446,14 +446,14 @@ struct reloading {
 	struct error err;
 };
 
-static void reload(void *arg)
+static void engine_reload(void *arg)
 {
 	struct reloading *r = arg;
 	struct p2p *p = r->p;
 	struct capability_keys *keys = NULL;
 	int rc = 0;
 
-	/* What cannot be read stays as it was. */
+	/* Files that cannot be read leave the node with what it had. */
 	if (p->cfg.ca_file)
 		r->rc = net_reload(p->net, &r->err);
 	fault_check_cert(p, time(NULL), true);
@@ -474,13 +474,13 @@ int p2p_reload(struct p2p *p, struct error *err)
 {
 	struct reloading r = { .p = p };
 
-	engine_run(p, reload, &r);
+	engine_run(p, engine_reload, &r);
 	if (r.rc < 0 && err)
 		*err = r.err;
 	return r.rc;
 }
 
-static void drain(void *arg)
+static void engine_drain(void *arg)
 {
 	net_drain(((struct p2p *)arg)->net);
 }
@@ -489,7 +489,7 @@ void p2p_drain(struct p2p *p, int64_t deadline_ns)
 {
 	int64_t until = clock_now_ns() + deadline_ns;
 
-	engine_run(p, drain, p);
+	engine_run(p, engine_drain, p);
 	(void)pthread_mutex_lock(&p->lock);
 	while (p->n_uploads && clock_now_ns() < until)
 		(void)cond_wait_until(&p->changed, &p->lock, until);

@@ -174,7 +174,7 @@ void image_release(struct p2p_image *i);
 void image_moves(struct p2p_image *i); /* bytes came; any thread */
 /* Is the piece on the node?  Any thread. */
 bool image_holds(const struct p2p_image *i, uint32_t piece);
-/* It is on the node now, or is not any more. */
+/* Look again whether the piece is on the node. */
 bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
 
 #endif

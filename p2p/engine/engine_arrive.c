@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What comes: unpacked and checked on a thread of the pool, kept in the cache and
- * in the relay, and only then believed, used and told.
+ * Pieces that arrive: unpacked and checked on a thread of the pool, kept in the cache and in
+ * the relay, and only then believed, used and told.
  */
 #include <errno.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void keep_unverified(struct arrival *a)
 }
 
 /* Unpack and check; a->plain on success. */
-static int check(struct arrival *a, const struct block *b)
+static int arrival_check(struct arrival *a, const struct block *b)
 {
 	struct p2p *p = a->i->p;
 	int rc;
@@ -60,7 +60,7 @@ static int check(struct arrival *a, const struct block *b)
 	return block_unpack(b, a->in->data, a->plain->data, &a->err);
 }
 
-static void run(struct work *w)
+static void arrival_run(struct work *w)
 {
 	struct arrival *a = container_of(w, struct arrival, work);
 	struct p2p_image *i = a->i;
@@ -72,18 +72,18 @@ static void run(struct work *w)
 		return;
 	}
 	image_block(i, a->piece, &b);
-	a->rc = check(a, &b);
+	a->rc = arrival_check(a, &b);
 	if (a->rc < 0)
 		return;
 	a->kept = cache_put(p->cfg.cache, &b, a->plain->data, a->why, &a->err);
-	/* What cannot be passed on as it came is served unpacked; what is stored
+	/* A piece that cannot be passed on as it came is served unpacked; one that is stored
 	 * as it is, is in the cache already. */
 	if (p->relay && a->form == NET_STORED && b.codec != BLOCK_CODEC_RAW)
 		(void)!relay_put(p->relay, i->id, a->piece, a->in->data,
 				 a->in->len);
 }
 
-static void came(struct arrival *a, unsigned int peer, int64_t now)
+static void arrival_came(struct arrival *a, unsigned int peer, int64_t now)
 {
 	struct p2p_image *i = a->i;
 
@@ -99,7 +99,7 @@ static void came(struct arrival *a, unsigned int peer, int64_t now)
 	want_came(i, a->piece, a->plain, i->sizes[a->piece], a->kept, &a->err);
 }
 
-static void finish(struct arrival *a)
+static void arrival_finish(struct arrival *a)
 {
 	struct p2p_image *i = a->i;
 	int64_t now = clock_now_ns();
@@ -112,7 +112,7 @@ static void finish(struct arrival *a)
 		tracker_done(i, a->piece, a->rc);
 	}
 	if (a->rc == 0)
-		came(a, peer, now);
+		arrival_came(a, peer, now);
 	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)
 		swarm_lost(i->swarm, peer, a->piece, a->rc, now);
 	/* The manifest says what the blob has not, and a start waits for it: to
@@ -127,19 +127,19 @@ static void finish(struct arrival *a)
 	free(a);
 }
 
-static void done(struct work *w)
+static void arrival_done(struct work *w)
 {
-	finish(container_of(w, struct arrival, work));
+	arrival_finish(container_of(w, struct arrival, work));
 }
 
 static void on_call(struct loop_call *c)
 {
-	finish(container_of(c, struct arrival, call));
+	arrival_finish(container_of(c, struct arrival, call));
 }
 
 /* Without memory to check it, it did not come. */
-static void drop(struct p2p_image *i, const struct neighbour *from,
-		 uint32_t piece, struct bytes *in)
+static void arrival_drop(struct p2p_image *i, const struct neighbour *from,
+			 uint32_t piece, struct bytes *in)
 {
 	bytes_unref(in);
 	if (from)
@@ -157,7 +157,7 @@ int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 		a->node = strdup(net_peer(from->l->net)->name);
 	if (!a || (from && i->pieces && !a->node)) {
 		free(a);
-		drop(i, from, piece, in);
+		arrival_drop(i, from, piece, in);
 		return -ENOMEM;
 	}
 	a->i = i;
@@ -167,13 +167,13 @@ int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 	a->in = in;
 	a->peer = from ? from->peer : SWARM_NONE;
 	a->serial = from ? from->serial : 0;
-	a->work.run = run;
-	a->work.done = done;
+	a->work.run = arrival_run;
+	a->work.done = arrival_done;
 	image_hold(i);
 	/* The origin's threads help when hashing does not keep up, so that
 	 * what waits is bounded. */
 	if (!from && pool_queued(p->hash) > ORIGIN_QUEUE) {
-		run(&a->work);
+		arrival_run(&a->work);
 		a->call.fn = on_call;
 		loop_post(p->loop, &a->call);
 		return 0;

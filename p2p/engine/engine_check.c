@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What can be told of a configuration without a node that runs. */
+/* Checks of a configuration that need no node that runs. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

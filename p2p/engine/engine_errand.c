@@ -116,7 +116,7 @@ static uint64_t rank_of(const struct errand *e, int64_t now)
 
 /* The first of the host, then of the image, with the fewest threads, and last those of
  * hosts that hang; NULL: nobody may. */
-static struct errand *pick(const struct errand_threads *l, int64_t now)
+static struct errand *errand_pick(const struct errand_threads *l, int64_t now)
 {
 	struct errand *e, *best = NULL;
 
@@ -131,7 +131,7 @@ static struct errand *pick(const struct errand_threads *l, int64_t now)
 	return best;
 }
 
-static void unwait(struct errand_threads *l, struct errand *e)
+static void errand_unwait(struct errand_threads *l, struct errand *e)
 {
 	TAILQ_REMOVE(&l->waiting, e, link);
 	e->waits = false;
@@ -142,8 +142,8 @@ static void begin_next(struct errand_threads *l)
 	int64_t now = clock_now_ns();
 	struct errand *e;
 
-	while ((e = pick(l, now))) {
-		unwait(l, e);
+	while ((e = errand_pick(l, now))) {
+		errand_unwait(l, e);
 		e->begun_ns = now;
 		l->n_running++;
 		e->i->errands.n_running[e->kind]++;
@@ -153,7 +153,7 @@ static void begin_next(struct errand_threads *l)
 	}
 }
 
-static void run(struct work *w)
+static void errand_run(struct work *w)
 {
 	struct errand *e = container_of(w, struct errand, work);
 
@@ -169,7 +169,7 @@ static void note_end(const struct errand *e, int64_t now)
 		e->i->errands.host->hangs_until = now + HANGS_FOR_NS;
 }
 
-static void done(struct work *w)
+static void errand_done(struct work *w)
 {
 	struct errand *e = container_of(w, struct errand, work);
 	struct errand_threads *l = &e->i->p->errands[e->kind];
@@ -188,8 +188,8 @@ void errand_submit(struct p2p_image *i, enum errand_kind kind, struct errand *e)
 
 	e->i = i;
 	e->kind = kind;
-	e->work.run = run;
-	e->work.done = done;
+	e->work.run = errand_run;
+	e->work.done = errand_done;
 	e->waits = true;
 	TAILQ_INSERT_TAIL(&l->waiting, e, link);
 	begin_next(l);
@@ -199,6 +199,6 @@ void errand_take_back(struct errand *e)
 {
 	if (!e->waits)
 		return;
-	unwait(&e->i->p->errands[e->kind], e);
+	errand_unwait(&e->i->p->errands[e->kind], e);
 	e->done(e, false);
 }

@@ -40,7 +40,8 @@ struct errand_host {
 	LIST_ENTRY(errand_host) link;
 	unsigned int n_images;
 	unsigned int n_errands[ERRANDS]; /* that run */
-	/* One brought nothing for long: until then it has one thread of a kind. */
+	/* A request brought nothing for long: until then the registry has one thread of a
+	 * kind. */
 	int64_t hangs_until;
 	char name[];
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the one who runs the nodes is told: links that do not come about, and a
- * certificate that ends.  That a node is away once is no fault: it is told when it
- * fails again.
+ * Trouble that the operator is told of: links that do not come about, and a certificate that
+ * ends.  A node that is away once is no fault: it is told when it fails again.
  */
 #include <errno.h>
 #include <string.h>
@@ -52,8 +51,8 @@ static const struct {
 	[NET_REFUSED] = { P2P_FAULT_REFUSED, P2P_LINK_REFUSED, false, "" },
 };
 
-static void keep(struct p2p *p, const char *node, const char *addr,
-		 bool is_outgoing, const char *why)
+static void fault_keep(struct p2p *p, const char *node, const char *addr,
+		       bool is_outgoing, const char *why)
 {
 	struct p2p_failure_info *last = &p->faults.last;
 
@@ -64,7 +63,7 @@ static void keep(struct p2p *p, const char *node, const char *addr,
 	p->faults.last_at = clock_now_ns();
 }
 
-/* What mends it, where the reason does not say. */
+/* The cure, where the reason does not say it. */
 static const char *cure_of(const struct net_failure *f)
 {
 	if (f->fault == NET_UNLIKE &&
@@ -84,7 +83,7 @@ void fault_link(void *arg, const struct net_failure *f)
 		       (int)(sizeof(why) - 1 - strlen(cure)), f->why->msg,
 		       cure);
 	p->faults.links[f->fault]++;
-	keep(p, f->name, f->addr, f->outgoing, why);
+	fault_keep(p, f->name, f->addr, f->outgoing, why);
 	if (m) {
 		memcpy(m->why, why, sizeof(why));
 		m->fault = tales[f->fault].fault;
@@ -125,7 +124,7 @@ void fault_namesake(struct p2p *p, const char *addr)
 	if (!*addr)
 		return;
 	p->faults.links[NET_NAMESAKE]++;
-	keep(p, p->self.name, addr, true, why);
+	fault_keep(p, p->self.name, addr, true, why);
 	engine_note(p, P2P_NAMESAKE, addr, why);
 }
 
@@ -133,7 +132,7 @@ void fault_denied(struct p2p *p, const struct net_node *peer, bool by_us,
 		  const char *why)
 {
 	p->denied++;
-	keep(p, peer->name, peer->addr, !by_us, why);
+	fault_keep(p, peer->name, peer->addr, !by_us, why);
 	engine_note(p, by_us ? P2P_DENIED : P2P_DENIED_US, peer->name, why);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the one who runs the nodes is told, and has to mend.  Private to engine*.c;
- * everything is the loop's.
+ * Trouble that the operator is told of, and has to mend.  Private to engine*.c; everything is
+ * the loop's.
  */
 #ifndef BOOTSEER_P2P_ENGINE_ENGINE_FAULT_H
 #define BOOTSEER_P2P_ENGINE_ENGINE_FAULT_H
@@ -32,13 +32,13 @@ void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 		 const char *why);
 /* A link did not come about. */
 void fault_link(void *p2p, const struct net_failure *f);
-/* It could not even be begun. */
-/* It is this node's own affair that a link does not come about. */
+/* A connection could not even be begun. */
+/* The reason lies at this node itself that a link does not come about. */
 bool fault_is_own(const struct error *why);
 void fault_dial(struct p2p *p, const struct member *m, const struct error *why);
 /* A tracker knows another node of this name there ("": it does not). */
 void fault_namesake(struct p2p *p, const char *addr);
-/* One of the two has no right to an image, says this node (`by_us`) or the other one. */
+/* A right to an image is missing at one end, says this node (`by_us`) or the other one. */
 void fault_denied(struct p2p *p, const struct net_node *peer, bool by_us,
 		  const char *why);
 /* Is the certificate over, or soon?  `is_told`: who asks tells himself of one that is

@@ -71,7 +71,7 @@ static void make_pieces(struct fetch *f)
 	}
 }
 
-static void tell(const struct fetch *f, const struct came *c)
+static void list_tell(const struct fetch *f, const struct came *c)
 {
 	const struct device_list *list = f->l.list;
 	uint32_t cost = c->cost;
@@ -84,7 +84,7 @@ static void tell(const struct fetch *f, const struct came *c)
 }
 
 /* Tell of what came, or wait a moment for something.  The first failure. */
-static int collect(struct fetch *f, uint64_t *ret_came)
+static int list_collect(struct fetch *f, uint64_t *ret_came)
 {
 	struct lister *l = &f->l;
 	struct came some[64];
@@ -107,7 +107,7 @@ static int collect(struct fetch *f, uint64_t *ret_came)
 	rc = l->rc;
 	(void)pthread_mutex_unlock(&l->lock);
 	for (size_t k = 0; k < n; k++)
-		tell(f, &some[k]);
+		list_tell(f, &some[k]);
 	f->n_told += n;
 	return rc;
 }
@@ -139,17 +139,17 @@ static void ask_leave(struct fetch *f, uint64_t came)
 		engine_run(f->l.i->p, set_paused, &f->l);
 }
 
-static void begin(void *arg)
+static void list_begin(void *arg)
 {
 	want_list(arg);
 }
 
-static void end(void *arg)
+static void list_end(void *arg)
 {
 	want_no_list(arg);
 }
 
-static int fetch(struct fetch *f, struct error *err)
+static int list_fetch(struct fetch *f, struct error *err)
 {
 	struct lister *l = &f->l;
 	bool cancelled = false;
@@ -161,18 +161,18 @@ static int fetch(struct fetch *f, struct error *err)
 				 l->i->label);
 	if (l->list->pause)
 		l->is_paused = true;
-	engine_run(l->i->p, begin, l);
+	engine_run(l->i->p, list_begin, l);
 	while (rc == 0 && f->n_told < l->n) {
 		cancelled = is_cancelled(f);
 		if (cancelled)
 			break;
 		ask_leave(f, came);
-		rc = collect(f, &came);
+		rc = list_collect(f, &came);
 	}
-	engine_run(l->i->p, end, l);
-	/* What came until then is told. */
+	engine_run(l->i->p, list_end, l);
+	/* Pieces that came until then are told. */
 	while (l->n_taken < l->n_came)
-		(void)collect(f, &came);
+		(void)list_collect(f, &came);
 	if (rc < 0 && err)
 		*err = l->err;
 	if (rc == 0 && cancelled && f->n_told < l->n)
@@ -204,7 +204,7 @@ int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
 		return error_nomem(err);
 	cond_init(&f.l.progress);
 	make_pieces(&f);
-	rc = fetch(&f, err);
+	rc = list_fetch(&f, err);
 	(void)pthread_cond_destroy(&f.l.progress);
 	(void)pthread_mutex_destroy(&f.l.lock);
 	return rc;

@@ -25,7 +25,7 @@ void givers_note(struct p2p_image *i, const char *node, uint64_t bytes)
 		if (g->list[k].bytes < least->bytes)
 			least = &g->list[k];
 	}
-	/* One that gave more takes the place of the one that gave least. */
+	/* A node that gave more takes the place of the one that gave least. */
 	if (!to && g->n == P2P_GIVERS_MAX && least->bytes >= bytes)
 		return;
 	if (!to) {

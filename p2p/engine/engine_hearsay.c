@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What neighbours say of others.  Whoever has a certificate may say anything, so an
- * address that leads to this machine, or to no machine, is not dialled for it; and a
- * neighbour whose names nobody answers to, one after the other, is not believed for a
- * time, and what it said is forgotten.
+ * Addresses of others that neighbours tell.  Any holder of a certificate may say anything, so
+ * an address that leads to this machine, or to no machine, is not dialled for it; and a
+ * neighbour whose names nobody answers to, one after the other, is not believed for a time,
+ * and what it said is forgotten.
  *
- * An honest neighbour tells of nodes that have just died, of a whole rack at once.  Others tell
- * of the same nodes: what two neighbours say is held against neither.  Where this node has one
- * neighbour alone it cannot tell the two apart; so the first time is short, as an honest
- * one soon stops to tell of the dead, and a liar makes it longer.
+ * An honest neighbour tells of nodes that have just died, of a whole rack at once.  Others
+ * tell of the same nodes: what two neighbours say is held against neither.  Where this node
+ * has one neighbour alone it cannot tell the two apart; so the first time is short, as an
+ * honest one soon stops to tell of the dead, and a liar makes it longer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static size_t find_bad(const struct member *teller, const char *says)
 	return k;
 }
 
-/* One that it says again and again, as an honest node does of a neighbour that this one
+/* A name that is said again and again, as an honest node does of a neighbour that this node
  * does not reach, counts once. */
 static void add_bad(struct member *teller, const struct net_node *node)
 {
@@ -120,7 +120,7 @@ static void remove_bad(struct member *teller, const struct net_node *node)
 }
 
 /* Returns how long. */
-static int64_t mute(struct member *teller, int64_t now)
+static int64_t teller_mute(struct member *teller, int64_t now)
 {
 	int64_t ns = MUTE_FIRST_NS;
 
@@ -146,7 +146,7 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 	(void)snprintf(why, sizeof(why),
 		       "nobody answers where this node alone says that others "
 		       "are: it is not heard on that for %d s",
-		       (int)(mute(teller, now) / NS_PER_S));
+		       (int)(teller_mute(teller, now) / NS_PER_S));
 	forget_told(p, teller->node.name);
 	engine_note(p, P2P_MADE_UP, teller->node.name, why);
 }

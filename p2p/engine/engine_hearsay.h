@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What neighbours say of others.  Private to engine*.c; everything is the loop's.
+ * Addresses of others that neighbours tell.  Private to engine*.c; everything is the loop's.
  */
 #ifndef BOOTSEER_P2P_ENGINE_ENGINE_HEARSAY_H
 #define BOOTSEER_P2P_ENGINE_ENGINE_HEARSAY_H
@@ -27,7 +27,7 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 void hearsay_forgive(struct member *teller);
 /* The same of the node that said where `m` is, if one did; `m` may be gone then. */
 void hearsay_failed(struct p2p *p, struct member *m, int64_t now);
-/* It is there. */
+/* The member answered, so that whoever told of it was right. */
 void hearsay_proved(struct p2p *p, struct member *m);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One image: its pieces, what the core wants done, and its clock. */
+/* An image of the engine: its pieces, the actions that the core wants, and its clock. */
 #include <errno.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ static const struct swarm_host host = {
 
 /* --------------------------------------------------------------- clock --- */
 
-static void settle(struct p2p_image *i)
+static void image_settle_now(struct p2p_image *i)
 {
 	int64_t now = clock_now_ns(), next;
 
@@ -156,7 +156,7 @@ static void on_settle(struct loop_call *c)
 	struct p2p_image *i = container_of(c, struct p2p_image, settle_call);
 
 	i->is_settling = false;
-	settle(i);
+	image_settle_now(i);
 	image_release(i);
 }
 
@@ -171,7 +171,7 @@ void image_settle(struct p2p_image *i)
 
 static void on_tick(struct loop_timer *t)
 {
-	settle(container_of(t, struct p2p_image, tick));
+	image_settle_now(container_of(t, struct p2p_image, tick));
 }
 
 static void on_news(struct loop_timer *t)
@@ -526,7 +526,8 @@ static void forget_here(void *arg)
 	errands_leave(arg);
 }
 
-/* Who still takes of a closed image takes too long: without its link that is over. */
+/* A peer that still takes pieces of a closed image takes too long: without its link that is
+ * over. */
 static void leave_takers(void *arg)
 {
 	const struct p2p_image *i = arg;

@@ -116,8 +116,8 @@ static void on_up(void *arg, struct net_link *net)
 	link_offer(l, i);
 }
 
-/* Of two links to one node this one went: the other is the member's. */
-static void adopt(struct p2p *p, struct member *m)
+/* The other one of two links to a node becomes the member's, since this one went. */
+static void member_adopt_link(struct p2p *p, struct member *m)
 {
 	struct link *l;
 
@@ -158,7 +158,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	}
 	LIST_REMOVE(l, all);
 	if (l->member)
-		adopt(l->p, l->member);
+		member_adopt_link(l->p, l->member);
 	/* Last, as it may forget the member. */
 	if (l->member && was_in_vain && !fault_is_own(why))
 		hearsay_failed(l->p, l->member, clock_now_ns());
@@ -179,7 +179,8 @@ static void on_leaving(void *arg, struct net_link *net)
 
 /* -------------------------------------------------------- neighbours --- */
 
-static struct neighbour *find(struct net_link *net, const struct digest *image)
+static struct neighbour *neighbour_find(struct net_link *net,
+					const struct digest *image)
 {
 	struct link *l = net_user(net);
 	struct neighbour *nb;
@@ -274,7 +275,8 @@ static unsigned int free_peer(const struct p2p_image *i)
 }
 
 /* Tell one of all that is new; true: there is more. */
-static bool tell(struct p2p_image *i, const struct neighbour *nb, int64_t now)
+static bool neighbour_tell(struct p2p_image *i, const struct neighbour *nb,
+			   int64_t now)
 {
 	struct swarm_news news;
 	bool is_more = true;
@@ -295,13 +297,15 @@ bool neighbours_tell(struct p2p_image *i, int64_t now)
 
 	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
 		if (i->neighbours.peers[k])
-			is_more =
-				tell(i, i->neighbours.peers[k], now) || is_more;
+			is_more = neighbour_tell(i, i->neighbours.peers[k],
+						 now) ||
+				  is_more;
 	return is_more;
 }
 
 /* Others of the image that he may not know. */
-static void introduce(const struct p2p_image *i, const struct neighbour *to)
+static void members_introduce(const struct p2p_image *i,
+			      const struct neighbour *to)
 {
 	AUTO_FREE struct net_node *nodes =
 		calloc(SWARM_PEERS_MAX, sizeof(*nodes));
@@ -325,7 +329,7 @@ void neighbours_meet(struct p2p_image *i, int64_t now)
 	i->neighbours.is_news = false;
 	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
 		if (i->neighbours.peers[k])
-			introduce(i, i->neighbours.peers[k]);
+			members_introduce(i, i->neighbours.peers[k]);
 }
 
 static void on_opened(void *arg, struct net_link *net,
@@ -338,7 +342,7 @@ static void on_opened(void *arg, struct net_link *net,
 	struct neighbour *nb;
 	struct member *m;
 
-	if (!i || !l || find(net, image))
+	if (!i || !l || neighbour_find(net, image))
 		return;
 	if (!rights_hold(l, i, time(NULL))) {
 		net_close_image(net, image, SWARM_DENIED);
@@ -366,8 +370,8 @@ static void on_opened(void *arg, struct net_link *net,
 			l->member ? l->member->quarantines : 0, clock_now_ns());
 	if (!net_takes_others(net))
 		swarm_peer_takes_one(i->swarm, peer);
-	(void)tell(i, nb, clock_now_ns());
-	introduce(i, nb);
+	(void)neighbour_tell(i, nb, clock_now_ns());
+	members_introduce(i, nb);
 	i->neighbours.is_news = true;
 	image_turns(i, clock_now_ns());
 	image_settle(i);
@@ -415,7 +419,7 @@ void neighbours_leave(struct p2p_image *i)
 static void on_closed(void *arg, struct net_link *net,
 		      const struct digest *image, enum swarm_refusal why)
 {
-	struct neighbour *nb = find(net, image);
+	struct neighbour *nb = neighbour_find(net, image);
 	struct p2p *p = arg;
 	struct p2p_image *i = image_by_digest(p, image);
 	struct link *l = net_user(net);
@@ -505,7 +509,7 @@ static void on_news(void *arg, struct net_link *net, const struct digest *image,
 		    const struct swarm_range *promised, size_t n_promised,
 		    int64_t eta_ns)
 {
-	struct neighbour *nb = find(net, image);
+	struct neighbour *nb = neighbour_find(net, image);
 	int64_t now = clock_now_ns();
 	struct swarm *s;
 	int rc = 0;
@@ -529,7 +533,7 @@ static void on_wanted(void *arg, struct net_link *net,
 		      const struct digest *image, const uint32_t *pieces,
 		      size_t n, enum source_priority priority)
 {
-	struct neighbour *nb = find(net, image);
+	struct neighbour *nb = neighbour_find(net, image);
 	bool are_pieces = nb != NULL;
 
 	for (size_t k = 0; k < n && nb; k++)
@@ -543,14 +547,14 @@ static void on_wanted(void *arg, struct net_link *net,
 static void on_unwanted(void *arg, struct net_link *net,
 			const struct digest *image, uint32_t piece)
 {
-	struct neighbour *nb = find(net, image);
+	struct neighbour *nb = neighbour_find(net, image);
 
 	if (nb)
 		serve_unwanted(nb->l, nb->i, piece);
 }
 
 /* Has it the length that its form has? */
-static bool fits(const struct p2p_image *i, const struct net_piece *p)
+static bool image_fits(const struct p2p_image *i, const struct net_piece *p)
 {
 	struct block b;
 
@@ -562,14 +566,14 @@ static bool fits(const struct p2p_image *i, const struct net_piece *p)
 
 static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
 {
-	struct neighbour *nb = find(net, &p->image);
+	struct neighbour *nb = neighbour_find(net, &p->image);
 	struct bytes *b = NULL;
 	int rc = -ENOMEM;
 
 	if (!nb)
 		return NULL;
 	swarm_begins(nb->i->swarm, nb->peer, p->piece);
-	if (!fits(nb->i, p))
+	if (!image_fits(nb->i, p))
 		rc = -EBADMSG;
 	else
 		b = bytes_new(nb->i->p, p->len,
@@ -585,7 +589,7 @@ static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
 static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
 		     uint32_t n)
 {
-	struct neighbour *nb = find(net, &p->image);
+	struct neighbour *nb = neighbour_find(net, &p->image);
 
 	if (!nb)
 		return;
@@ -596,7 +600,7 @@ static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
 static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
 		   void *room)
 {
-	struct neighbour *nb = find(net, &p->image);
+	struct neighbour *nb = neighbour_find(net, &p->image);
 	struct bytes *b = container_of((uint8_t *)room, struct bytes, data);
 
 	if (nb)
@@ -619,7 +623,7 @@ static void on_refused(void *arg, struct net_link *net,
 		       const struct digest *image, uint32_t piece,
 		       enum swarm_refusal why, int64_t retry_ns)
 {
-	struct neighbour *nb = find(net, image);
+	struct neighbour *nb = neighbour_find(net, image);
 
 	if (!nb)
 		return;
@@ -671,7 +675,7 @@ static void on_members(void *arg, struct net_link *net,
 		else if (digest_equal(&nb->i->digest, image))
 			member_takes_part(m, nb->i, WORD_OF_IMAGE);
 	}
-	/* One that hears of a neighbour's wrong address says that, too. */
+	/* A node that repeats a neighbour's wrong address is noted, too. */
 	for (size_t k = 0; n_bad == n && k < n; k++)
 		if (hearsay_is_believed(teller, now))
 			hearsay_note_bad(p, teller, &nodes[k], now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who is known, and whom to connect to.  The members file keeps them for a time
- * without trackers; it is a hint, and what is wrong in it costs one connection.
+ * Members that are known, and which of them to connect to.  The members file keeps them for a
+ * time without trackers; it is a hint, and what is wrong in it costs one connection.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,7 +54,7 @@ enum swarm_distance member_distance(const struct p2p *p,
 						     : SWARM_REMOTE;
 }
 
-static void forget(struct p2p *p, struct member *m)
+static void members_forget_old(struct p2p *p, struct member *m)
 {
 	TAILQ_REMOVE(&p->members, m, by_age);
 	LIST_REMOVE(m, by_name);
@@ -73,7 +73,7 @@ static bool is_needed(const struct member *m, int64_t now)
 void member_drop(struct p2p *p, struct member *m)
 {
 	if (!is_needed(m, clock_now_ns()))
-		forget(p, m);
+		members_forget_old(p, m);
 }
 
 /* The oldest that nobody needs leaves; false: all are needed.  Those that are needed count
@@ -86,7 +86,7 @@ static bool make_room(struct p2p *p)
 		struct member *m = TAILQ_FIRST(&p->members);
 
 		if (!is_needed(m, now)) {
-			forget(p, m);
+			members_forget_old(p, m);
 			return true;
 		}
 		TAILQ_REMOVE(&p->members, m, by_age);
@@ -116,7 +116,8 @@ static struct member *member_add(struct p2p *p, const struct net_node *node,
 	return m;
 }
 
-static void update(struct p2p *p, struct member *m, const struct net_node *node)
+static void member_update(struct p2p *p, struct member *m,
+			  const struct net_node *node)
 {
 	if (strcmp(m->node.addr, node->addr) != 0) {
 		m->retry_at = 0;
@@ -128,8 +129,8 @@ static void update(struct p2p *p, struct member *m, const struct net_node *node)
 	m->is_agreed = false;
 }
 
-/* What a node says of itself, to us or to the tracker, is its word alone, too: one that leads to
- * this machine or to none is of a node that cannot be dialled. */
+/* A node's own address, told to us or to the tracker, is its word alone, too: a node whose
+ * address leads to this machine or to none cannot be dialled. */
 static struct net_node without_bad_address(const struct p2p *p,
 					   const struct net_node *node)
 {
@@ -156,7 +157,7 @@ struct member *member_know(struct p2p *p, const struct net_node *said,
 	m->said = clock_now_ns();
 	/* Hearsay makes nobody be tried sooner. */
 	if (!is_hearsay)
-		update(p, m, node);
+		member_update(p, m, node);
 	else if (member_may_be_told(m))
 		m->node = *node;
 	return m;
@@ -287,8 +288,9 @@ static enum swarm_distance wanted_distance(struct p2p *p)
 }
 
 /* Somebody at random, best at the wanted distance. */
-static void consider(struct p2p *p, struct member *m, enum swarm_distance want,
-		     struct member **best, unsigned int *n)
+static void member_consider(struct p2p *p, struct member *m,
+			    enum swarm_distance want, struct member **best,
+			    unsigned int *n)
 {
 	bool fits = member_distance(p, &m->node) == want;
 	bool best_fits = *best && member_distance(p, &(*best)->node) == want;
@@ -300,7 +302,7 @@ static void consider(struct p2p *p, struct member *m, enum swarm_distance want,
 		*best = m;
 }
 
-static struct member *choose(struct p2p_image *i, int64_t now)
+static struct member *members_choose_dial(struct p2p_image *i, int64_t now)
 {
 	enum swarm_distance want = wanted_distance(i->p);
 	struct member *best = NULL, *m;
@@ -308,17 +310,18 @@ static struct member *choose(struct p2p_image *i, int64_t now)
 
 	for (size_t k = 0; k < i->known.n; k++)
 		if (can_dial(i->known.members[k].m, now))
-			consider(i->p, i->known.members[k].m, want, &best, &n);
+			member_consider(i->p, i->known.members[k].m, want,
+					&best, &n);
 	if (best || i->p->tracker_is_there)
 		return best;
 	/* Nobody can say who takes part: ask whoever is known. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (can_dial(m, now))
-		consider(i->p, m, want, &best, &n);
+		member_consider(i->p, m, want, &best, &n);
 	return best;
 }
 
-static void dial(struct p2p *p, struct member *m, int64_t now)
+static void member_dial(struct p2p *p, struct member *m, int64_t now)
 {
 	struct error err = ERROR_INIT;
 	struct net_link *net;
@@ -345,11 +348,11 @@ void members_connect(struct p2p_image *i, int64_t now)
 	LIST_FOREACH(l, &p->links, all)
 	n += !l->is_up;
 	for (unsigned int k = 0; k < DIALS_MAX && n < wanted; k++, n++) {
-		struct member *m = choose(i, now);
+		struct member *m = members_choose_dial(i, now);
 
 		if (!m)
 			return;
-		dial(p, m, now);
+		member_dial(p, m, now);
 	}
 }
 
@@ -379,7 +382,7 @@ void image_turns(struct p2p_image *i, int64_t now)
 		if (neighbours_have(i, m) || is_there(m, now - SAID_NS, now))
 			names[n++] = swarm_name(m->node.name);
 	}
-	/* Who takes part is not known yet: all may. */
+	/* Members of the image are not known yet: all may be. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (is_new && n < SWARM_MEMBERS_MAX && !member_is_known(m, i) &&
 	    is_there(m, 0, now))
@@ -390,7 +393,7 @@ void image_turns(struct p2p_image *i, int64_t now)
 /* ---------------------------------------------------------------- file --- */
 
 /* Cut the next field off; false: there is none, or it is too long. */
-static bool cut(char **line, char *to, size_t room)
+static bool addr_cut(char **line, char *to, size_t room)
 {
 	char *field = strsep(line, "\t");
 
@@ -404,11 +407,11 @@ static void load_line(struct p2p *p, char *line)
 {
 	struct net_node n = { .name = "" };
 
-	if (cut(&line, n.name, sizeof(n.name)) &&
-	    cut(&line, n.addr, sizeof(n.addr)) &&
-	    cut(&line, n.rack, sizeof(n.rack)) &&
-	    cut(&line, n.zone, sizeof(n.zone)) &&
-	    cut(&line, n.region, sizeof(n.region)) && !line)
+	if (addr_cut(&line, n.name, sizeof(n.name)) &&
+	    addr_cut(&line, n.addr, sizeof(n.addr)) &&
+	    addr_cut(&line, n.rack, sizeof(n.rack)) &&
+	    addr_cut(&line, n.zone, sizeof(n.zone)) &&
+	    addr_cut(&line, n.region, sizeof(n.region)) && !line)
 		(void)member_know(p, &n, true);
 }
 
@@ -492,5 +495,5 @@ void members_free(struct p2p *p)
 	struct member *m;
 
 	while ((m = TAILQ_FIRST(&p->members)))
-		forget(p, m);
+		members_forget_old(p, m);
 }

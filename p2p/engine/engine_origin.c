@@ -65,14 +65,14 @@ const struct error *origin_error(const struct p2p_image *i)
 	return &i->origin.error;
 }
 
-static enum pace_level level(struct pace *p)
+static enum pace_level origin_level(struct pace *p)
 {
 	const struct origin_read *r = container_of(p, struct origin_read, pace);
 
 	return atomic_load(&r->stop) ? PACE_STOP : PACE_GO;
 }
 
-static void moves(struct pace *p)
+static void origin_moves(struct pace *p)
 {
 	(void)p;
 }
@@ -91,8 +91,8 @@ static int pass_on(struct origin_read *r, struct error *err)
 	return 0;
 }
 
-static int put(struct source_sink *sink, uint64_t pos, const void *data,
-	       size_t len, struct error *err)
+static int origin_put(struct source_sink *sink, uint64_t pos, const void *data,
+		      size_t len, struct error *err)
 {
 	struct origin_read *r = container_of(sink, struct origin_read, sink);
 	const uint8_t *from = data;
@@ -120,7 +120,7 @@ static int put(struct source_sink *sink, uint64_t pos, const void *data,
 	return rc;
 }
 
-static void run(struct errand *e)
+static void origin_run(struct errand *e)
 {
 	struct origin_read *r = container_of(e, struct origin_read, errand);
 	const struct block *last = &r->blocks[r->n - 1];
@@ -140,7 +140,7 @@ static void run(struct errand *e)
 	bytes_unref(r->room);
 }
 
-static void done(struct errand *e, bool has_run)
+static void origin_done(struct errand *e, bool has_run)
 {
 	struct origin_read *r = container_of(e, struct origin_read, errand);
 	struct p2p_image *i = r->i;
@@ -178,7 +178,7 @@ static int64_t deadline_of(const struct p2p_image *i, uint32_t first, size_t n)
 	return last;
 }
 
-/* One request for pieces [first, first + n). */
+/* Read pieces [first, first + n) by one request. */
 static void start(struct p2p_image *i, uint32_t first, size_t n,
 		  enum source_priority priority)
 {
@@ -192,26 +192,27 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 	r->priority = priority;
 	r->first = first;
 	r->n = n;
-	r->sink.put = put;
-	r->pace = (struct pace){ .level = level,
-				 .moves = moves,
+	r->sink.put = origin_put;
+	r->pace = (struct pace){ .level = origin_level,
+				 .moves = origin_moves,
 				 .is_urgent = priority == SOURCE_DEMAND };
-	r->errand.run = run;
-	r->errand.done = done;
+	r->errand.run = origin_run;
+	r->errand.done = origin_done;
 	for (size_t k = 0; k < n; k++)
 		image_block(i, first + (uint32_t)k, &r->blocks[k]);
 	if (priority == SOURCE_DEMAND)
 		r->deadline = deadline_of(i, first, n);
 	LIST_INSERT_HEAD(&i->origin.reads, r, link);
 	image_hold(i);
-	/* What waits there has no bound: the core bounds what flies. */
+	/* The queue there has no bound: the core bounds what flies. */
 	errand_submit(i,
 		      priority == SOURCE_DEMAND ? ERRAND_URGENT : ERRAND_BULK,
 		      &r->errand);
 }
 
 /* Does `piece` lie behind `last` in its pack? */
-static bool follows(const struct p2p_image *i, uint32_t last, uint32_t piece)
+static bool piece_follows(const struct p2p_image *i, uint32_t last,
+			  uint32_t piece)
 {
 	struct block a, b;
 
@@ -231,7 +232,7 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	if (i->is_closing)
 		return;
 	for (size_t k = 0; k < n; k++) {
-		if (k > first && (!follows(i, pieces[k - 1], pieces[k]) ||
+		if (k > first && (!piece_follows(i, pieces[k - 1], pieces[k]) ||
 				  bytes + i->sizes[pieces[k]] > RANGE_MAX)) {
 			start(i, pieces[first], k - first, priority);
 			first = k;

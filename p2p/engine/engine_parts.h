@@ -89,7 +89,7 @@ struct image_right {
 	char refusal[ERROR_MSG_MAX]; /* why, as was told; "": it was not */
 };
 
-/* One question of the core for leases. */
+/* A question of the core for leases. */
 struct ask {
 	uint32_t pieces[SWARM_LEASE_MAX];
 	size_t n;
@@ -97,7 +97,7 @@ struct ask {
 };
 #define ASKS_MAX 2u
 
-/* What the trackers are to be told of an image, and what they are asked. */
+/* Leases of an image that the trackers are to be told of, and asked for. */
 struct leases {
 	struct ask asks[ASKS_MAX];
 	size_t n_asks;

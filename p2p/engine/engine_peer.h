@@ -30,14 +30,14 @@ struct member {
 	char told_by
 		[256]; /* the node by whose word it is known; "": not by hearsay */
 	bool is_agreed; /* another node said the same address */
-	/* Who this one said is where, and nobody answers there: each once. */
+	/* Nodes that this member told of and that nobody answers for: each once. */
 	char *bad_says[BAD_SAYS_MAX];
 	size_t n_bad_says;
 	int64_t muted_until; /* what it says of others is not heard */
 	unsigned int mutes;  /* so far; the next one is longer */
 };
 
-/* What the other side of a link may have, as it proved. */
+/* The right to an image that the other side of a link has proved. */
 struct right {
 	LIST_ENTRY(right) by_link;
 	const struct p2p_image *i;
@@ -98,11 +98,11 @@ struct piece_upload {
 
 extern const struct slots_config serve_slots;
 
-/* One of these, all of the image. */
+/* The other side wants one of these pieces, all of one image. */
 void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 		  size_t n, enum source_priority priority);
 void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece);
-/* It needs no slot any more; its bytes are not needed any more. */
+/* The upload needs no slot any more; its bytes are not needed any more. */
 void serve_left(struct p2p *p, uint64_t tag);
 void serve_sent(struct p2p *p, uint64_t tag);
 /* Close the links of those that take their answers too slowly. */
@@ -133,7 +133,7 @@ void links_offer(struct p2p_image *i);
 /* For so many pieces as the image has. */
 int neighbours_init(struct p2p_image *i, struct error *err) MUST_CHECK;
 void neighbours_fini(struct p2p_image *i);
-/* It takes part no more; nobody does. */
+/* The neighbour takes part no more; no neighbour does. */
 void neighbour_leave(struct neighbour *nb);
 void neighbours_leave(struct p2p_image *i);
 /* SWARM_NONE: this one is not neighbour number `peer` any more. */
@@ -144,7 +144,7 @@ unsigned int neighbours_count(const struct p2p_image *i);
 /* When the first came, and when one last said what it has; 0: not yet. */
 int64_t neighbours_met(const struct p2p_image *i);
 int64_t neighbours_heard(const struct p2p_image *i); /* any thread */
-/* What the core wants of one; its calls. */
+/* Calls of the core for a neighbour. */
 void neighbour_ask(void *image, unsigned int peer, const uint32_t *pieces,
 		   size_t n, enum source_priority priority);
 void neighbour_cancel(void *image, unsigned int peer, uint32_t piece);
@@ -162,7 +162,7 @@ bool neighbours_tell(struct p2p_image *i, int64_t now);
 /* There was no room for the image on the link: open it there in a while, after twice
  * the time than before. */
 void retry_later(struct link *l, struct p2p_image *i);
-/* It is open, closed, or refused for good; NULL: all images are. */
+/* The image is open there, closed, or refused for good; NULL: all images are. */
 void retry_drop(struct link *l, const struct p2p_image *i);
 /* Open those whose time has come. */
 void retries_check(struct p2p *p, int64_t now);
@@ -171,11 +171,12 @@ void retries_check(struct p2p *p, int64_t now);
 
 /* Ask for this node's right to the image, when it has none for long any more. */
 void rights_renew(struct p2p_image *i);
-/* What this node may show of it; 0 bytes: nothing.  Borrowed until the loop goes on. */
+/* The capability that this node may show for the image; 0 bytes: none.  Borrowed until the
+ * loop goes on. */
 const void *rights_shown(const struct p2p_image *i, size_t *ret_len);
 /* Why it has none, as was told; "": it was not. */
 const char *rights_refusal(const struct p2p_image *i);
-/* It is closed: what is asked for it is not waited for. */
+/* The image is closed: an answer about its right is not waited for. */
 void rights_leave(struct p2p_image *i);
 /* May the other side take part in the swarm, with what it brought, and until when
  * (seconds since 1970)?  What is here does not matter, so the answer says nothing of it.
@@ -226,7 +227,7 @@ int origin_open(struct p2p_image *i, struct source *const *packs, size_t n,
 void origin_close(struct p2p_image *i); /* one that was not opened is allowed */
 void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority);
-/* What the origin sent is wrong; the last failure, or one whose code is 0. */
+/* The bytes that the origin sent are wrong; and the last failure, or one whose code is 0. */
 void origin_failed(struct p2p_image *i, const struct error *err);
 const struct error *origin_error(const struct p2p_image *i);
 /* End those of which nothing is wanted any more, soon; of a closing image: all. */
@@ -239,7 +240,7 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority);
 /* The core reads it from the origin. */
 void tracker_reads(struct p2p_image *i, uint32_t piece);
-/* What a lease was for is here, or is not to be had. */
+/* The piece of a lease is here, or is not to be had. */
 void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
 /* The origin says that it can give no more for so long. */
 void tracker_wait(struct p2p_image *i, int64_t ns);
@@ -273,11 +274,11 @@ void image_turns(struct p2p_image *i, int64_t now);
  * the image no more; or one of them is known no more, unless somebody needs it. */
 void members_forget_told(struct p2p_image *i, const char *teller);
 void member_drop(struct p2p *p, struct member *m);
-/* It could not be connected to, or the link went. */
+/* A connection to the member failed, or the link went. */
 void member_failed(struct member *m, int64_t now);
 enum swarm_distance member_distance(const struct p2p *p,
 				    const struct net_node *node);
-/* It cannot be reached, and somebody said lately that it takes part. */
+/* The member cannot be reached, and somebody said lately that it takes part. */
 bool member_is_missed(const struct member *m, int64_t now);
 /* The members file: missing or spoilt is as empty. */
 void members_load(struct p2p *p);

@@ -20,14 +20,14 @@ struct probe {
 	atomic_bool stop;
 };
 
-static enum pace_level level(struct pace *pace)
+static enum pace_level probe_level(struct pace *pace)
 {
 	const struct probe *b = container_of(pace, struct probe, pace);
 
 	return atomic_load(&b->stop) ? PACE_STOP : PACE_GO;
 }
 
-static void moves(struct pace *pace)
+static void probe_moves(struct pace *pace)
 {
 	(void)pace;
 }
@@ -39,7 +39,7 @@ static void run_probe(struct work *w)
 	struct tracker_place all[TRACKER_URLS_MAX];
 	size_t n = tracker_client_places(c, all);
 
-	/* What becomes of it is told by on_tracker(). */
+	/* The result of each is told by on_tracker(). */
 	for (size_t k = 0; k < n && !atomic_load(&b->stop); k++)
 		if (all[k].state != TRACKER_GOOD)
 			(void)!tracker_client_probe(c, k, b->p->self.name,
@@ -84,8 +84,8 @@ int probe_start(struct p2p *p, struct error *err)
 	b->p = p;
 	b->work.run = run_probe;
 	b->work.done = end_probe;
-	b->pace = (struct pace){ .level = level,
-				 .moves = moves,
+	b->pace = (struct pace){ .level = probe_level,
+				 .moves = probe_moves,
 				 .is_urgent = true };
 	p->probe_timer.fn = on_probe;
 	return loop_timer_start(p->loop, &p->probe_timer, 0, err);

@@ -8,10 +8,10 @@
 
 #define WAIT_NS (5 * NS_PER_S)
 #define WAIT_MAX_NS (300 * NS_PER_S)
-/* Of a link, at a time: the rest goes with the next look. */
+/* Opens of a link at a time: the rest goes with the next look. */
 #define AT_ONCE 32
 
-static struct retry *find(const struct link *l, const struct p2p_image *i)
+static struct retry *retry_find(const struct link *l, const struct p2p_image *i)
 {
 	struct retry *r;
 
@@ -23,7 +23,7 @@ static struct retry *find(const struct link *l, const struct p2p_image *i)
 
 void retry_later(struct link *l, struct p2p_image *i)
 {
-	struct retry *r = find(l, i);
+	struct retry *r = retry_find(l, i);
 
 	if (!r) {
 		r = calloc(1, sizeof(*r));

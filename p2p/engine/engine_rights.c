@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who may have what: this node's right to an image, which the trackers give and
- * which ends; that of others, which they prove and renew; and what was revoked
- * meanwhile.  Format: docs/formats/capability.md.
+ * Rights to images: this node's own, which the trackers give and which ends; those of others,
+ * which they prove and renew; and which were revoked meanwhile.  Format:
+ * docs/formats/capability.md.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +33,7 @@ struct permit {
 	struct error err;
 };
 
-static enum pace_level level(struct pace *p)
+static enum pace_level rights_level(struct pace *p)
 {
 	const struct permit *t = container_of(p, struct permit, pace);
 
@@ -41,7 +41,7 @@ static enum pace_level level(struct pace *p)
 								   : PACE_GO;
 }
 
-static void moves(struct pace *p)
+static void rights_moves(struct pace *p)
 {
 	(void)p;
 }
@@ -68,7 +68,8 @@ static bool is_verdict(int rc)
 	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
 }
 
-static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
+static void right_lose(struct p2p_image *i, const struct permit *t,
+		       int64_t now_s)
 {
 	unsigned int doublings = i->right.n_lost < LOST_DOUBLINGS
 					 ? i->right.n_lost
@@ -84,13 +85,13 @@ static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
 		(void)snprintf(i->right.refusal, sizeof(i->right.refusal), "%s",
 			       t->err.msg);
 	}
-	/* What is over would only be refused. */
+	/* A right that is over would only be refused. */
 	if (i->right.until <= now_s)
 		i->right.len = 0;
 }
 
 /* The image has a new right: show it. */
-static void show(struct p2p_image *i)
+static void right_show(struct p2p_image *i)
 {
 	struct link *l;
 
@@ -110,13 +111,13 @@ static bool has_same_right(const struct p2p_image *a, const struct p2p_image *b)
 	       strcmp(a->repo, b->repo) == 0;
 }
 
-static void share(const struct p2p_image *from, struct p2p_image *i)
+static void permit_share(const struct p2p_image *from, struct p2p_image *i)
 {
 	memcpy(i->right.capability, from->right.capability, from->right.len);
 	i->right.len = from->right.len;
 	i->right.until = from->right.until;
 	i->right.renew_at = from->right.renew_at;
-	show(i);
+	right_show(i);
 }
 
 /* The other swarm asks for it now, or has it. */
@@ -132,15 +133,15 @@ static bool is_shared(struct p2p_image *i, int64_t now_s)
 			return true;
 		if (now_s < o->right.renew_at && o->right.len &&
 		    i->right.until < o->right.until) {
-			share(o, i);
+			permit_share(o, i);
 			return true;
 		}
 	}
 	return false;
 }
 
-static void take(struct p2p_image *i, const struct tracker_capability *right,
-		 int64_t now_s)
+static void permit_take(struct p2p_image *i,
+			const struct tracker_capability *right, int64_t now_s)
 {
 	int64_t left = right->not_after - now_s;
 	struct p2p_image *o;
@@ -150,16 +151,16 @@ static void take(struct p2p_image *i, const struct tracker_capability *right,
 	i->right.until = right->not_after;
 	i->right.renew_at =
 		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
-	/* It is over when it comes: one of the two clocks is wrong. */
+	/* The right is over when it comes: one of the two clocks is wrong. */
 	if (i->right.renew_at <= now_s)
 		i->right.renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
-	show(i);
+	right_show(i);
 	LIST_FOREACH(o, &i->p->images, all)
 	if (has_same_right(o, i))
-		share(i, o);
+		permit_share(i, o);
 }
 
-/* What was mended is to help now, and not after the pause. */
+/* A mended cause is to help now, and not after the pause. */
 static void ask_anew(struct p2p_image *i)
 {
 	if (i->right.permit) {
@@ -171,7 +172,7 @@ static void ask_anew(struct p2p_image *i)
 	}
 }
 
-/* One that was taken back is of an image that closes. */
+/* A permit that was taken back belongs to an image that closes. */
 static void end_permit(struct errand *e, bool has_run)
 {
 	struct permit *t = container_of(e, struct permit, errand);
@@ -181,9 +182,9 @@ static void end_permit(struct errand *e, bool has_run)
 	(void)has_run;
 	i->right.permit = NULL;
 	if (!i->is_closing && t->rc == 0)
-		take(i, &t->right, now_s);
+		permit_take(i, &t->right, now_s);
 	else if (!i->is_closing)
-		lose(i, t, now_s);
+		right_lose(i, t, now_s);
 	if (!i->is_closing && t->rc < 0 && t->is_stale)
 		ask_anew(i);
 	image_release(i);
@@ -203,8 +204,8 @@ void rights_renew(struct p2p_image *i)
 	t->i = i;
 	t->errand.run = run_permit;
 	t->errand.done = end_permit;
-	t->pace = (struct pace){ .level = level,
-				 .moves = moves,
+	t->pace = (struct pace){ .level = rights_level,
+				 .moves = rights_moves,
 				 .is_urgent = true };
 	i->right.permit = t;
 	image_hold(i);
@@ -232,7 +233,7 @@ void rights_leave(struct p2p_image *i)
 
 /* ------------------------------------------------------------- others' --- */
 
-static struct right *find(const struct link *l, const struct p2p_image *i)
+static struct right *right_find(const struct link *l, const struct p2p_image *i)
 {
 	struct right *r;
 
@@ -299,7 +300,7 @@ int rights_prove(const struct link *l, const struct digest *swarm,
 int rights_keep(struct link *l, const struct p2p_image *i, int64_t until,
 		struct error *err)
 {
-	struct right *r = find(l, i);
+	struct right *r = right_find(l, i);
 
 	if (!l->p->keys)
 		return 0;
@@ -316,7 +317,7 @@ int rights_keep(struct link *l, const struct p2p_image *i, int64_t until,
 
 bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
 {
-	const struct right *r = find(l, i);
+	const struct right *r = right_find(l, i);
 
 	if (!l->p->keys)
 		return true;
@@ -380,7 +381,7 @@ static void run_reading(struct work *w)
 {
 	struct rights_reading *r = container_of(w, struct rights_reading, work);
 
-	/* What is known stays so while nobody answers. */
+	/* The list that is known stays in force while nobody answers. */
 	r->rc = tracker_client_revoked(r->p->trackers, r->etag, &r->revoked,
 				       &r->err);
 	if (r->rc < 0)

@@ -28,9 +28,9 @@ const struct slots_config serve_slots = {
 	.retry_max_ns = NS_PER_S,
 };
 
-static void pump(struct p2p *p);
+static void uploads_pump(struct p2p *p);
 
-static void count(struct p2p *p, int n)
+static void upload_count(struct p2p *p, int n)
 {
 	(void)pthread_mutex_lock(&p->lock);
 	p->n_uploads += (unsigned int)n;
@@ -56,13 +56,13 @@ static void upload_free(struct piece_upload *u)
 	if (u->fd >= 0)
 		(void)close(u->fd);
 	bytes_unref(u->bytes);
-	count(i->p, -1);
+	upload_count(i->p, -1);
 	image_release(i);
 	free(u);
 }
 
-/* It has a slot, or had, and needs nothing more. */
-static void end(struct piece_upload *u, bool was_taken)
+/* The upload has a slot, or had, and needs nothing more. */
+static void upload_end(struct piece_upload *u, bool was_taken)
 {
 	struct p2p *p = u->i->p;
 
@@ -71,18 +71,18 @@ static void end(struct piece_upload *u, bool was_taken)
 	else if (!u->has_left)
 		slots_failed(p->slots, &u->slot);
 	upload_free(u);
-	pump(p);
+	uploads_pump(p);
 }
 
-static void refuse(struct link *l, struct p2p_image *i, uint32_t piece,
-		   enum swarm_refusal why, int64_t retry_ns)
+static void upload_refuse(struct link *l, struct p2p_image *i, uint32_t piece,
+			  enum swarm_refusal why, int64_t retry_ns)
 {
 	i->p->refused += why == SWARM_BUSY || why == SWARM_SENDING;
 	i->p->denied += why == SWARM_DENIED;
 	net_refuse(l->net, &i->digest, piece, why, retry_ns);
 }
 
-static void send(struct piece_upload *u, const struct net_body *body)
+static void upload_send(struct piece_upload *u, const struct net_body *body)
 {
 	net_send(u->l->net, &u->piece, u->slot.priority, body,
 		 (uint64_t)(uintptr_t)u);
@@ -142,21 +142,22 @@ static void has_read(struct work *w)
 	if (u->bytes)
 		body.data = u->bytes->data;
 	if (u->l && u->rc == 0) {
-		send(u, &body);
+		upload_send(u, &body);
 		return;
 	}
 	if (u->rc == -ENOENT && !i->is_closing)
 		swarm_drop(i->swarm, u->piece.piece);
 	/* That it is gone is news of its own, of this piece alone. */
 	if (u->l)
-		refuse(u->l, i, u->piece.piece, SWARM_BUSY, 100 * NS_PER_MS);
+		upload_refuse(u->l, i, u->piece.piece, SWARM_BUSY,
+			      100 * NS_PER_MS);
 	image_settle(i);
-	end(u, false);
+	upload_end(u, false);
 }
 
 /* ------------------------------------------------------------ the answer --- */
 
-static void begin(struct piece_upload *u)
+static void upload_begin(struct piece_upload *u)
 {
 	struct p2p_image *i = u->i;
 	struct p2p *p = i->p;
@@ -170,7 +171,7 @@ static void begin(struct piece_upload *u)
 
 		u->piece.form = NET_STORED;
 		u->piece.len = u->relay.len;
-		send(u, &body);
+		upload_send(u, &body);
 		return;
 	}
 	image_block(i, u->piece.piece, &b);
@@ -181,12 +182,12 @@ static void begin(struct piece_upload *u)
 	(void)!pool_submit(p->disk, &u->work); /* bounded by the slots */
 }
 
-static void pump(struct p2p *p)
+static void uploads_pump(struct p2p *p)
 {
 	struct slot_request r;
 
 	while (slots_next(p->slots, clock_now_ns(), &r))
-		begin((struct piece_upload *)(uintptr_t)r.tag);
+		upload_begin((struct piece_upload *)(uintptr_t)r.tag);
 }
 
 /* Nobody gets the last slots of a kind besides most of the others, nor keeps ever
@@ -236,7 +237,8 @@ static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 		if (rc != -EALREADY)
 			break;
 	}
-	/* Of nothing but what he asked for by itself, too: when that should be his. */
+	/* Where only pieces remain that it asked for before, the time is when these should be
+	 * sent. */
 	*ret_retry_ns =
 		soonest == INT64_MAX ? slots_usual_ns(i->p->slots) : soonest;
 	return rc;
@@ -247,9 +249,9 @@ static void refuse_all(const struct piece_upload *u, int rc, int64_t retry_ns)
 	enum swarm_refusal why = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
 
 	if (rc == -ENOENT)
-		refuse(u->l, u->i, u->piece.piece, SWARM_GONE, 0);
+		upload_refuse(u->l, u->i, u->piece.piece, SWARM_GONE, 0);
 	else
-		refuse(u->l, u->i, u->piece.piece, why, retry_ns);
+		upload_refuse(u->l, u->i, u->piece.piece, why, retry_ns);
 }
 
 void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
@@ -261,13 +263,13 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 	int rc;
 
 	if (has_most_slots(l, priority)) {
-		refuse(l, i, pieces[0], SWARM_BUSY,
-		       slots_usual_ns(p->slots) / SLOTS_BULK);
+		upload_refuse(l, i, pieces[0], SWARM_BUSY,
+			      slots_usual_ns(p->slots) / SLOTS_BULK);
 		return;
 	}
 	u = calloc(1, sizeof(*u));
 	if (!u) {
-		refuse(l, i, pieces[0], SWARM_BUSY, NS_PER_S);
+		upload_refuse(l, i, pieces[0], SWARM_BUSY, NS_PER_S);
 		return;
 	}
 	*u = (struct piece_upload){ .i = i,
@@ -282,13 +284,13 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 	if (rc < 0) {
 		refuse_all(u, rc, retry_ns);
 		free(u);
-		pump(p); /* somebody may have become late */
+		uploads_pump(p); /* somebody may have become late */
 		return;
 	}
 	LIST_INSERT_HEAD(&l->uploads, u, by_link);
 	image_hold(i);
-	count(p, 1);
-	pump(p);
+	upload_count(p, 1);
+	uploads_pump(p);
 }
 
 void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece)
@@ -311,7 +313,7 @@ void serve_left(struct p2p *p, uint64_t tag)
 
 	slots_done(p->slots, &u->slot, clock_now_ns());
 	u->has_left = true;
-	pump(p);
+	uploads_pump(p);
 }
 
 void serve_sent(struct p2p *p, uint64_t tag)
@@ -321,7 +323,7 @@ void serve_sent(struct p2p *p, uint64_t tag)
 
 	if (u->l)
 		net_get_link(u->l->net, &at);
-	end(u, at.is_up);
+	upload_end(u, at.is_up);
 }
 
 void serve_drop(struct link *l, const struct p2p_image *i)
@@ -361,5 +363,5 @@ void serve_check(struct p2p *p, int64_t now)
 		if (u)
 			net_close(l->net, "it takes our bytes too slowly");
 	}
-	pump(p);
+	uploads_pump(p);
 }

@@ -20,7 +20,7 @@ struct peer_source {
 	uint32_t pack;
 };
 
-static void begin(void *arg)
+static void reader_begin(void *arg)
 {
 	want_ahead(arg);
 }
@@ -37,13 +37,13 @@ static void begin_rest(void *arg)
 	want_rest(arg);
 }
 
-static void end(void *arg)
+static void reader_end(void *arg)
 {
 	want_no_read(arg);
 }
 
 /* Until block r->next has an answer.  Returns 0 or why there will be none. */
-static int await(struct reader *r, struct error *err)
+static int reader_await(struct reader *r, struct error *err)
 {
 	enum answer a = ANSWER_NONE;
 	int rc = 0;
@@ -122,8 +122,8 @@ static int begin_once_more(struct reader *r, int rc, unsigned int n,
 	return 0;
 }
 
-static int put(struct reader *r, struct block_sink *sink, const void *data,
-	       struct error *err)
+static int reader_put(struct reader *r, struct block_sink *sink,
+		      const void *data, struct error *err)
 {
 	if (r->req->pace && r->req->pace->moves)
 		r->req->pace->moves(r->req->pace);
@@ -140,7 +140,7 @@ static int put_cached(struct reader *r, struct block_sink *sink,
 	if (!data)
 		return error_nomem(err);
 	rc = cache_read(r->i->p->cfg.cache, b, 0, data, b->usize, err);
-	return rc < 0 ? rc : put(r, sink, data, err);
+	return rc < 0 ? rc : reader_put(r, sink, data, err);
 }
 
 static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
@@ -150,7 +150,7 @@ static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
 
 	while (r->next < r->req->n_blocks) {
 		struct bytes *b;
-		int rc = await(r, err);
+		int rc = reader_await(r, err);
 
 		if (rc < 0) {
 			rc = begin_once_more(r, rc, failed++, err);
@@ -161,7 +161,8 @@ static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
 		failed = 0;
 		b = r->bytes[r->next];
 		r->bytes[r->next] = NULL;
-		rc = b ? put(r, sink, b->data, err) : put_cached(r, sink, err);
+		rc = b ? reader_put(r, sink, b->data, err)
+		       : put_cached(r, sink, err);
 		bytes_unref(b);
 		if (rc == -ENOENT && !b) {
 			engine_run(p, begin_again, r);
@@ -173,7 +174,7 @@ static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
 		r->taken += r->req->blocks[r->next++].usize;
 		(void)pthread_mutex_unlock(&r->lock);
 		if (want_more(r))
-			engine_run(p, begin, r);
+			engine_run(p, reader_begin, r);
 	}
 	return 0;
 }
@@ -232,9 +233,9 @@ static int peer_read(struct block_source *s, const struct block_req *req,
 	if (rc < 0)
 		return rc;
 	cond_init(&r.progress);
-	engine_run(ps->i->p, begin, &r);
+	engine_run(ps->i->p, reader_begin, &r);
 	rc = pass_on(&r, sink, err);
-	engine_run(ps->i->p, end, &r);
+	engine_run(ps->i->p, reader_end, &r);
 	for (size_t k = 0; k < n; k++)
 		bytes_unref(bytes[k]);
 	(void)pthread_cond_destroy(&r.progress);

@@ -87,7 +87,7 @@ struct peer_listing {
 	size_t n;
 };
 
-/* What the swarms know of a link. */
+/* Add what the swarms know of a link. */
 static void add_swarms(const struct link *l, struct p2p_peer_info *ret)
 {
 	const struct neighbour *nb;
@@ -135,7 +135,7 @@ static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 	ret->rtt_ns = s.rtt_ns;
 	if (l->member && l->member->quarantined_until > now)
 		ret->quarantine_ns = l->member->quarantined_until - now;
-	/* It is tried once more. */
+	/* A link that went is tried once more. */
 	if (l->member && !s.is_up)
 		add_failures(l->member, ret);
 	add_swarms(l, ret);

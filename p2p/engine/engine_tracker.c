@@ -41,7 +41,7 @@ struct engine_call {
 };
 
 /* Call after `delay_ns`, if not sooner. */
-static void arm(struct p2p_image *i, int64_t delay_ns)
+static void tracker_arm(struct p2p_image *i, int64_t delay_ns)
 {
 	int64_t at = clock_now_ns() + delay_ns;
 
@@ -92,7 +92,7 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	/* By the time of the call others may have said that they have it. */
 	i->calls.has_waited =
 		i->calls.has_waited || is_meeting(i, clock_now_ns());
-	arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
+	tracker_arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
 }
 
 void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
@@ -106,7 +106,7 @@ void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
 	else if (rc == 0 && l->n_done < TRACKER_PIECES_MAX)
 		l->done[l->n_done++] = piece;
 	/* The origin carries something else now. */
-	arm(i, ENDED_NS);
+	tracker_arm(i, ENDED_NS);
 }
 
 void tracker_wait(struct p2p_image *i, int64_t ns)
@@ -129,7 +129,7 @@ static void keep_ended(struct p2p_image *i, const struct leases *old)
 
 /* --------------------------------------------------------------- calls --- */
 
-static void run(struct work *w)
+static void announce_run(struct work *w)
 {
 	struct engine_call *c = container_of(w, struct engine_call, work),
 			   *last;
@@ -141,7 +141,7 @@ static void run(struct work *w)
 	last = c->last;
 	(void)pthread_mutex_unlock(&p->lock);
 	if (last)
-		run(&last->work);
+		announce_run(&last->work);
 }
 
 /* A node that was heard to leave before what it called before is a member again, with
@@ -158,7 +158,7 @@ static bool goes_after(struct engine_call *last, struct engine_call *c)
 	return is_later;
 }
 
-/* What it says of one image is about that alone; that nobody answers is about all. */
+/* An answer about one image is about that alone; that nobody answers is about all images. */
 static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 {
 	bool was_there = !swarm_takes_turns(i->swarm);
@@ -173,7 +173,7 @@ static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 
 /* A call that cannot be, or that the tracker has no room for, is one image's; a token
  * that is not good is all images'. */
-static bool answers(int rc)
+static bool tracker_answers(int rc)
 {
 	return rc == 0 || rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOMEM ||
 	       rc == -EBUSY;
@@ -198,8 +198,8 @@ static void set_trackers(struct p2p *p, bool is_there, int64_t now)
 	set_tracker(i, is_there, now);
 }
 
-static void learn(struct p2p_image *i, const struct tracker_answer *a,
-		  int64_t now)
+static void members_learn(struct p2p_image *i, const struct tracker_answer *a,
+			  int64_t now)
 {
 	for (size_t k = 0; k < a->n_members; k++) {
 		const struct tracker_member *m = &a->members[k];
@@ -227,7 +227,8 @@ static bool is_granted(const struct tracker_answer *a, uint32_t piece)
 }
 
 /* Tell the core of one answer, and give back what it does not read now. */
-static void grant(struct p2p_image *i, const struct swarm_grant *g, int64_t now)
+static void leases_grant(struct p2p_image *i, const struct swarm_grant *g,
+			 int64_t now)
 {
 	bool is_read[SWARM_LEASE_MAX] = { false };
 
@@ -269,7 +270,7 @@ static void tell_leases(struct p2p_image *i, const struct engine_call *c,
 			if (is_granted(&c->answer, a->pieces[j]))
 				granted[g.n_granted++] = a->pieces[j];
 		i->p->leases += g.n_granted;
-		grant(i, &g, now);
+		leases_grant(i, &g, now);
 	}
 }
 
@@ -281,7 +282,7 @@ static int64_t sane_interval(int64_t ns)
 	return ns < INTERVAL_NS * 60 ? ns : INTERVAL_NS * 60;
 }
 
-/* What ended while a call was under way keeps a share of the origin from others until
+/* A lease that ended while a call was under way keeps a share of the origin from others until
  * it is told. */
 static int64_t next_call(const struct p2p_image *i)
 {
@@ -296,19 +297,19 @@ static int64_t next_call(const struct p2p_image *i)
 	return i->calls.interval / 4 * 3 + (int64_t)chance;
 }
 
-static void done(struct work *w)
+static void announce_done(struct work *w)
 {
 	struct engine_call *c = container_of(w, struct engine_call, work);
 	struct p2p_image *i = c->i;
 	struct p2p *p = c->p;
 	int64_t now = clock_now_ns();
 
-	set_trackers(p, answers(c->rc), now);
+	set_trackers(p, tracker_answers(c->rc), now);
 	if (i) {
 		i->calls.call = NULL;
 		set_tracker(i, has_leases(i, c->rc, now), now);
 		if (c->rc == 0) {
-			learn(i, &c->answer, now);
+			members_learn(i, &c->answer, now);
 			fault_namesake(p, c->answer.namesake);
 			i->calls.is_alone = c->answer.swarm <= 1;
 			if (!i->calls.is_alone)
@@ -317,7 +318,7 @@ static void done(struct work *w)
 				sane_interval(c->answer.interval_ns);
 		}
 		tell_leases(i, c, now);
-		arm(i, next_call(i));
+		tracker_arm(i, next_call(i));
 		/* They go with the next call, and are no reason for one: it may
 		 * be long until somebody answers. */
 		if (c->rc < 0)
@@ -328,7 +329,7 @@ static void done(struct work *w)
 	free(c);
 }
 
-/* What is no reader's is asked for later. */
+/* Pieces that no reader waits for are asked for later. */
 static void keep_bulk(struct p2p_image *i, struct leases *l)
 {
 	size_t n = 0;
@@ -344,7 +345,7 @@ static void keep_bulk(struct p2p_image *i, struct leases *l)
 	i->calls.has_waited = i->calls.leases.n_asks > 0;
 }
 
-static void fill(struct p2p_image *i, struct engine_call *c)
+static void announce_fill(struct p2p_image *i, struct engine_call *c)
 {
 	const struct net_node *self = &i->p->self;
 	struct swarm_stats s;
@@ -393,7 +394,8 @@ static void fill(struct p2p_image *i, struct engine_call *c)
 	c->call.n_want = n;
 }
 
-/* What was asked before others were met, they may have: let the core look again. */
+/* Pieces that were asked for before others were met may be had from these: let the core look
+ * again. */
 static void ask_anew(struct p2p_image *i, int64_t now)
 {
 	struct leases old = i->calls.leases;
@@ -410,7 +412,7 @@ static void ask_anew(struct p2p_image *i, int64_t now)
 	}
 }
 
-static void announce(struct p2p_image *i)
+static void announce_make(struct p2p_image *i)
 {
 	struct engine_call *before = i->calls.call, *c;
 
@@ -418,7 +420,7 @@ static void announce(struct p2p_image *i)
 	if (!i->p->trackers)
 		return;
 	if (is_meeting(i, clock_now_ns()) && !is_urgent(i)) {
-		arm(i, MEET_STEP_NS);
+		tracker_arm(i, MEET_STEP_NS);
 		i->calls.has_waited = true;
 		return;
 	}
@@ -430,14 +432,14 @@ static void announce(struct p2p_image *i)
 		before->i = NULL; /* nobody waits for it any more */
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		arm(i, INTERVAL_NS);
+		tracker_arm(i, INTERVAL_NS);
 		return;
 	}
 	c->p = i->p;
 	c->i = i->calls.is_leaving ? NULL : i;
-	c->work.run = run;
-	c->work.done = done;
-	fill(i, c);
+	c->work.run = announce_run;
+	c->work.done = announce_done;
+	announce_fill(i, c);
 	i->calls.call = c->i ? c : NULL;
 	i->calls.called = clock_now_ns();
 	if (!i->calls.interval)
@@ -451,7 +453,7 @@ static void announce(struct p2p_image *i)
 
 static void tracker_on_timer(struct loop_timer *t)
 {
-	announce(container_of(t, struct p2p_image, calls.timer));
+	announce_make(container_of(t, struct p2p_image, calls.timer));
 }
 
 int tracker_start(struct p2p_image *i, struct error *err)
@@ -468,5 +470,5 @@ void tracker_stop(struct p2p_image *i)
 void tracker_leave(struct p2p_image *i)
 {
 	i->calls.is_leaving = true;
-	announce(i);
+	announce_make(i);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who waits for pieces: readers for one each, lists for many. */
+/* Waits for pieces: readers for one each, lists for many. */
 #include <errno.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "p2p/engine/engine.h"
 
-/* What is unpacked before a reader takes it: of one so much of the memory, so that a
- * slow disk holds it back, and of all. */
+/* Parts of the memory for bytes that are unpacked before a reader takes them: of one reader,
+ * so that a slow disk holds it back, and of all. */
 #define AHEAD_SHARE 8
 #define AHEAD_ALL 2
 
@@ -16,7 +16,7 @@ static struct waiter_list *bucket_of(struct p2p_image *i, uint32_t piece)
 	return &i->wants.waiters[piece % WAITER_BUCKETS];
 }
 
-static bool bit(const uint8_t *bits, uint32_t k)
+static bool bit_get(const uint8_t *bits, uint32_t k)
 {
 	return bits[k / 8] >> k % 8 & 1;
 }
@@ -31,8 +31,8 @@ void wants_init(struct p2p_image *i)
 /* ------------------------------------------------------------- readers --- */
 
 /* `b` is given to the reader. */
-static void answer(struct reader *r, size_t index, enum answer a,
-		   struct bytes *b)
+static void reader_answer(struct reader *r, size_t index, enum answer a,
+			  struct bytes *b)
 {
 	(void)pthread_mutex_lock(&r->lock);
 	r->answers[index] = (uint8_t)a;
@@ -53,7 +53,7 @@ static void fail_reader(struct reader *r, int rc, const struct error *err)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-static void unwait(struct waiter *w)
+static void waiter_unwait(struct waiter *w)
 {
 	if (w->piece == PIECE_NONE)
 		return;
@@ -62,7 +62,7 @@ static void unwait(struct waiter *w)
 }
 
 /* For its bytes, from wherever. */
-static void await(struct reader *r, size_t index, int64_t now)
+static void reader_await_piece(struct reader *r, size_t index, int64_t now)
 {
 	struct waiter *w = &r->waiters[index];
 	struct p2p_image *i = r->i;
@@ -86,11 +86,11 @@ static void want_read(struct reader *r, size_t index)
 {
 	int64_t now = clock_now_ns();
 
-	unwait(&r->waiters[index]);
+	waiter_unwait(&r->waiters[index]);
 	if (image_look(r->i, r->pieces[index], now))
-		answer(r, index, ANSWER_CACHED, NULL);
+		reader_answer(r, index, ANSWER_CACHED, NULL);
 	else
-		await(r, index, now);
+		reader_await_piece(r, index, now);
 }
 
 static uint64_t ahead_max(const struct reader *r)
@@ -98,7 +98,7 @@ static uint64_t ahead_max(const struct reader *r)
 	return r->i->p->cfg.memory / AHEAD_SHARE;
 }
 
-static void took(struct reader *r)
+static void list_took(struct reader *r)
 {
 	r->ahead -= r->taken;
 	r->i->p->ahead -= r->taken;
@@ -109,7 +109,7 @@ void want_ahead(struct reader *r)
 {
 	struct p2p *p = r->i->p;
 
-	took(r);
+	list_took(r);
 	while (r->wanted < r->req->n_blocks) {
 		uint32_t size = r->req->blocks[r->wanted].usize;
 
@@ -134,11 +134,11 @@ void want_again(struct reader *r, size_t index)
 {
 	struct swarm *s = r->i->swarm;
 
-	unwait(&r->waiters[index]);
+	waiter_unwait(&r->waiters[index]);
 	if (swarm_has(s, r->pieces[index]))
 		swarm_drop(s, r->pieces[index]);
-	answer(r, index, ANSWER_NONE, NULL);
-	await(r, index, clock_now_ns());
+	reader_answer(r, index, ANSWER_NONE, NULL);
+	reader_await_piece(r, index, clock_now_ns());
 }
 
 void want_rest(struct reader *r)
@@ -173,7 +173,7 @@ void want_no_read(struct reader *r)
 	for (size_t k = 0; k < r->req->n_blocks; k++) {
 		uint32_t piece = r->waiters[k].piece;
 
-		unwait(&r->waiters[k]);
+		waiter_unwait(&r->waiters[k]);
 		if (piece != PIECE_NONE && !want_deadline(i, piece))
 			swarm_undemand(i->swarm, piece);
 	}
@@ -183,7 +183,7 @@ void want_no_read(struct reader *r)
 /* --------------------------------------------------------------- lists --- */
 
 /* With its lock. */
-static void push(struct lister *l, uint32_t piece, uint32_t cost)
+static void list_push(struct lister *l, uint32_t piece, uint32_t cost)
 {
 	l->came[l->n_came++] = (struct came){ piece, cost };
 	l->came_bytes += cost;
@@ -223,13 +223,13 @@ void want_list(struct lister *l)
 	for (size_t k = 0; k < l->n; k++) {
 		uint32_t piece = l->pieces[k];
 
-		if (bit(l->held, piece) && !swarm_has(i->swarm, piece)) {
+		if (bit_get(l->held, piece) && !swarm_has(i->swarm, piece)) {
 			swarm_have(i->swarm, piece, now);
 			want_came(i, piece, NULL, 0, 0, NULL);
 		}
-		/* It may have come, or gone, since its holder looked. */
-		if (bit(l->held, piece) || image_look(i, piece, now))
-			push(l, piece, 0);
+		/* The piece may have come, or gone, since its holder looked. */
+		if (bit_get(l->held, piece) || image_look(i, piece, now))
+			list_push(l, piece, 0);
 		else
 			l->awaited[piece / 8] |= (uint8_t)(1u << piece % 8);
 	}
@@ -304,7 +304,7 @@ static int update_wants(struct p2p_image *i, int k, size_t room, int64_t now)
 		if (!is_list_of(l, k))
 			continue;
 		for (size_t at = 0; at < l->n; at++)
-			if (bit(l->awaited, l->pieces[at]))
+			if (bit_get(l->awaited, l->pieces[at]))
 				pieces[n++] = l->pieces[at];
 	}
 	return swarm_want(i->swarm, priority, pieces, n, now);
@@ -348,19 +348,19 @@ void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
 		next = LIST_NEXT(w, link);
 		if (w->piece != piece)
 			continue;
-		unwait(w);
-		answer(w->reader, w->index,
-		       bytes ? ANSWER_BYTES : ANSWER_CACHED,
-		       bytes ? bytes_ref(bytes) : NULL);
+		waiter_unwait(w);
+		reader_answer(w->reader, w->index,
+			      bytes ? ANSWER_BYTES : ANSWER_CACHED,
+			      bytes ? bytes_ref(bytes) : NULL);
 	}
 	LIST_FOREACH(l, &i->wants.listers, link)
 	{
-		if (!bit(l->awaited, piece))
+		if (!bit_get(l->awaited, piece))
 			continue;
 		l->awaited[piece / 8] &= (uint8_t) ~(1u << piece % 8);
 		(void)pthread_mutex_lock(&l->lock);
 		if (kept == 0) {
-			push(l, piece, cost);
+			list_push(l, piece, cost);
 		} else if (l->rc == 0) {
 			l->rc = kept;
 			l->err = *err;
@@ -381,13 +381,13 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 		next = LIST_NEXT(w, link);
 		if (w->piece != piece)
 			continue;
-		unwait(w);
+		waiter_unwait(w);
 		fail_reader(w->reader, rc, err);
 		had_reader = true;
 	}
 	LIST_FOREACH(l, &i->wants.listers, link)
 	{
-		if (!bit(l->awaited, piece))
+		if (!bit_get(l->awaited, piece))
 			continue;
 		/* That a reader's time is over says nothing to a list. */
 		if (rc == -ETIMEDOUT && had_reader) {

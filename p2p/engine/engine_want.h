@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who waits for pieces: readers for one each, lists for many.  The loop's. */
+/* Waits for pieces: readers for one each, lists for many.  The loop's. */
 #ifndef BOOTSEER_P2P_ENGINE_ENGINE_WANT_H
 #define BOOTSEER_P2P_ENGINE_ENGINE_WANT_H
 
@@ -14,7 +14,7 @@
 struct bytes;
 struct p2p_image;
 
-/* One wait of a reader for a piece. */
+/* A wait of a reader for a piece. */
 struct waiter {
 	LIST_ENTRY(waiter) link;
 	struct reader *reader;
@@ -74,7 +74,7 @@ void wants_init(struct p2p_image *i);
 /* Want as many of the reader's blocks as memory has room for: the next one, and some
  * ahead of it. */
 void want_ahead(struct reader *r);
-/* It has taken so much that this is worth while. */
+/* The reader has taken so much that another look is worth while. */
 bool want_more(const struct reader *r);
 /* ... that the cache has lost: its bytes are brought, whatever the cache says. */
 void want_again(struct reader *r, size_t index);

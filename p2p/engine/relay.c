@@ -44,7 +44,7 @@ static struct relay_extent **bucket_of(struct relay *r, uint64_t image,
 	return &r->buckets[(image * 0x9e3779b1u + piece) % BUCKETS];
 }
 
-static int punch(int fd, uint64_t off, uint64_t len)
+static int relay_punch(int fd, uint64_t off, uint64_t len)
 {
 	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)off, (off_t)len) < 0)
@@ -62,7 +62,7 @@ int relay_open(const char *dir, uint64_t bytes, struct relay **ret,
 	if (fd < 0)
 		return error_set(err, errno, "relay in '%s': %s", dir,
 				 strerror(errno));
-	rc = punch(fd, 0, PAGE);
+	rc = relay_punch(fd, 0, PAGE);
 	if (rc < 0)
 		return error_set(err, -rc, "relay in '%s': punch a hole: %s",
 				 dir, strerror(-rc));
@@ -93,8 +93,8 @@ void relay_free(struct relay *r)
 }
 
 /* With the lock, as all below that say nothing else. */
-static struct relay_extent *find(struct relay *r, uint64_t image,
-				 uint32_t piece)
+static struct relay_extent *relay_find(struct relay *r, uint64_t image,
+				       uint32_t piece)
 {
 	struct relay_extent *e = *bucket_of(r, image, piece);
 
@@ -103,7 +103,7 @@ static struct relay_extent *find(struct relay *r, uint64_t image,
 	return e;
 }
 
-static void drop(struct relay *r, struct relay_extent *e)
+static void relay_entry_drop(struct relay *r, struct relay_extent *e)
 {
 	struct relay_extent **at = bucket_of(r, e->image, e->piece);
 
@@ -118,7 +118,7 @@ static void drop(struct relay *r, struct relay_extent *e)
 }
 
 /* Make room for `len` bytes at r->pos. */
-static int clear(struct relay *r, uint64_t len)
+static int relay_clear(struct relay *r, uint64_t len)
 {
 	unsigned int turns = 0;
 
@@ -137,12 +137,12 @@ static int clear(struct relay *r, uint64_t len)
 			r->pos = r->at->off + room_of(r->at->len);
 			r->at = TAILQ_NEXT(r->at, by_off);
 		} else {
-			drop(r, r->at);
+			relay_entry_drop(r, r->at);
 		}
 	}
 }
 
-static void insert(struct relay *r, struct relay_extent *e)
+static void relay_insert(struct relay *r, struct relay_extent *e)
 {
 	struct relay_extent **to = bucket_of(r, e->image, e->piece);
 
@@ -159,16 +159,16 @@ static void insert(struct relay *r, struct relay_extent *e)
 }
 
 /* Find a place for `e`; `ret_again`: its bytes were used before. */
-static int place(struct relay *r, struct relay_extent *e, bool *ret_again)
+static int relay_place(struct relay *r, struct relay_extent *e, bool *ret_again)
 {
 	int rc;
 
-	if (find(r, e->image, e->piece))
+	if (relay_find(r, e->image, e->piece))
 		return -EEXIST;
-	rc = clear(r, room_of(e->len));
+	rc = relay_clear(r, room_of(e->len));
 	if (rc < 0)
 		return rc;
-	insert(r, e);
+	relay_insert(r, e);
 	*ret_again = e->off < r->written;
 	if (r->pos > r->written)
 		r->written = r->pos;
@@ -188,21 +188,21 @@ int relay_put(struct relay *r, uint64_t image, uint32_t piece, const void *data,
 				    .piece = piece,
 				    .len = len };
 	(void)pthread_mutex_lock(&r->lock);
-	rc = place(r, e, &again);
+	rc = relay_place(r, e, &again);
 	(void)pthread_mutex_unlock(&r->lock);
 	if (rc < 0) {
 		free(e);
 		return rc;
 	}
 	if (again)
-		rc = punch(r->fd, e->off, room_of(len));
+		rc = relay_punch(r->fd, e->off, room_of(len));
 	if (rc == 0)
 		rc = fs_pwrite_full(r->fd, data, len, e->off);
 	(void)pthread_mutex_lock(&r->lock);
 	e->pins--;
 	e->is_ready = true;
 	if (rc < 0)
-		drop(r, e);
+		relay_entry_drop(r, e);
 	(void)pthread_mutex_unlock(&r->lock);
 	return rc;
 }
@@ -213,7 +213,7 @@ bool relay_get(struct relay *r, uint64_t image, uint32_t piece,
 	struct relay_extent *e;
 
 	(void)pthread_mutex_lock(&r->lock);
-	e = find(r, image, piece);
+	e = relay_find(r, image, piece);
 	if (e && !e->is_ready)
 		e = NULL;
 	if (e) {

@@ -43,7 +43,7 @@ static void each_conn(struct net *n, void (*fn)(struct conn *c))
 	}
 }
 
-static void resume(struct conn *c)
+static void links_resume(struct conn *c)
 {
 	if (c->rx_paused) {
 		c->rx_paused = false;
@@ -82,7 +82,7 @@ static void on_refill(struct loop_timer *t)
 	n->refilling = false;
 	net_enter(n);
 	turn_links(n);
-	each_conn(n, resume);
+	each_conn(n, links_resume);
 	net_leave(n);
 }
 
@@ -120,7 +120,7 @@ static void on_post(struct loop_call *call)
 	net_leave(p->net);
 }
 
-static void post(struct net *n)
+static void net_post_call(struct net *n)
 {
 	if (n->post->posted)
 		return;
@@ -131,7 +131,7 @@ static void post(struct net *n)
 void net_read_again(struct conn *c)
 {
 	c->again = true;
-	post(c->net);
+	net_post_call(c->net);
 }
 
 void net_mark(struct net_link *l)
@@ -144,7 +144,7 @@ void net_mark(struct net_link *l)
 	l->next_marked = n->marked;
 	n->marked = l;
 	if (n->depth == 0)
-		post(n);
+		net_post_call(n);
 }
 
 static void link_free(struct net_link *l)
@@ -172,7 +172,7 @@ static void settle_link(struct net_link *l)
 			conn_write(l->bulk);
 		return;
 	}
-	/* What its user still does with it is no news: it ends here. */
+	/* The user's further calls on a closed link are no news: it ends here. */
 	l->marked = true;
 	piece_drop_all(l);
 	piece_tell(l);
@@ -318,7 +318,7 @@ static const char *stall_of(struct conn *c, int64_t now)
 	return NULL;
 }
 
-static void ping(struct net_link *l, int64_t now)
+static void link_ping(struct net_link *l, int64_t now)
 {
 	int64_t every = l->net->cfg.idle_ns / 3;
 
@@ -342,7 +342,7 @@ static void check_link(struct net_link *l, int64_t now)
 		if (!why)
 			why = stall_of(l->bulk, now);
 		if (!why)
-			ping(l, now);
+			link_ping(l, now);
 	} else if (now - l->since > cfg->handshake_ns) {
 		why = "the handshake took too long";
 	} else if ((l->control && l->control->state == CONN_CONNECTING &&
@@ -357,7 +357,7 @@ static void check_link(struct net_link *l, int64_t now)
 	link_close(l, WIRE_LEAVE_CLOSED, &err);
 }
 
-/* What the kernel still gathers. */
+/* Read what the kernel gathered while bulk waited. */
 static void read_little(struct net_link *l)
 {
 	struct conn *c = l->bulk;
@@ -384,7 +384,9 @@ static void on_tick(struct loop_timer *t)
 		check_link(l, now);
 	}
 	if (!n->refilling)
-		each_conn(n, resume); /* who found no memory for that timer */
+		each_conn(
+			n,
+			links_resume); /* who found no memory for that timer */
 	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");
 	for (c = n->strangers; c; c = next_c) {
@@ -429,7 +431,7 @@ void net_forget_stranger(struct conn *c)
 		}
 }
 
-/* Of one address so many wait and no more. */
+/* So many connections of one address wait, and no more. */
 static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 {
 	unsigned int same = 0;
@@ -518,7 +520,7 @@ static int begin_listening(struct net *n, struct error *err)
 	return 0;
 }
 
-static char *copy(const char *s, bool *ok)
+static char *node_copy(const char *s, bool *ok)
 {
 	char *c = s ? strdup(s) : NULL;
 
@@ -538,10 +540,10 @@ static int set_up(struct net *n, struct error *err)
 	bool ok = true;
 	int64_t now = clock_now_ns();
 
-	n->listen = copy(n->cfg.listen, &ok);
-	n->ca_file = copy(n->cfg.ca_file, &ok);
-	n->cert_file = copy(n->cfg.cert_file, &ok);
-	n->key_file = copy(n->cfg.key_file, &ok);
+	n->listen = node_copy(n->cfg.listen, &ok);
+	n->ca_file = node_copy(n->cfg.ca_file, &ok);
+	n->cert_file = node_copy(n->cfg.cert_file, &ok);
+	n->key_file = node_copy(n->cfg.key_file, &ok);
 	n->scratch = malloc(NET_SCRATCH);
 	n->ranges = calloc(WIRE_RANGES_MAX, sizeof(*n->ranges));
 	n->ranges_out = calloc(WIRE_RANGES_MAX, sizeof(*n->ranges_out));
@@ -655,7 +657,7 @@ void net_drain(struct net *n)
 	if (n->draining)
 		return;
 	n->draining = true;
-	/* Who comes now is to know at once that nobody is here. */
+	/* Nodes that come now are to know at once that nobody is here. */
 	listener_stop(&n->listener);
 	for (struct net_link *l = n->links; l; l = l->next)
 		if (l->state == LINK_UP)

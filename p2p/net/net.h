@@ -24,7 +24,7 @@ struct net;
 struct net_link;
 struct rdma_config;
 
-/* Who somebody is: what HELLO says, checked against the certificate. */
+/* Identity of a node: what HELLO says, checked against the certificate. */
 struct net_node {
 	char name[256];
 	char addr[64]; /* where it listens */
@@ -106,9 +106,9 @@ struct net_events {
 		     const struct swarm_range *lost, size_t n_lost,
 		     const struct swarm_range *promised, size_t n_promised,
 		     int64_t eta_ns);
-	/* It asks for one of `n` pieces, to be answered by net_send() or
-	 * net_refuse() of the first, or of what net_choose() chose; or not any
-	 * more, when it was not answered yet. */
+	/* The peer asks for one of `n` pieces, to be answered by net_send() or net_refuse() of
+	 * the first, or of what net_choose() chose; or not any more, when it was not answered
+	 * yet. */
 	void (*wanted)(void *arg, struct net_link *l,
 		       const struct digest *image, const uint32_t *pieces,
 		       size_t n, enum source_priority priority);
@@ -182,7 +182,7 @@ int net_new(const struct net_config *cfg, struct net **ret,
 /* Links go down first (with events). */
 void net_free(struct net *n);
 unsigned int net_port(const struct net *n);
-/* What others are told of this node. */
+/* Name and address of this node as others are told. */
 const struct net_node *net_self(const struct net *n);
 /* Do the files belong together and to this node, and are they good today? */
 int net_check_files(const char *node, const char *ca_file,
@@ -192,8 +192,8 @@ int net_check_files(const char *node, const char *ca_file,
 int net_check_ca(const char *ca_file, struct error *err) MUST_CHECK;
 /* Certificates as they are on disk now, for handshakes from now on. */
 int net_reload(struct net *n, struct error *err) MUST_CHECK;
-/* Of the node's own: when it begins, and when it or an authority of it ends; seconds
- * since 1970.  0: there is none. */
+/* Times of the node's own certificate: when it begins, and when it or an authority of it ends;
+ * seconds since 1970.  0: there is none. */
 struct net_times {
 	int64_t not_before, not_after;
 };
@@ -215,7 +215,7 @@ int net_connect(struct net *n, const char *addr, const char *name,
 /* `why` is told to the other side.  down() follows, and no other event but lost()
  * and sent(). */
 void net_close(struct net_link *l, const char *why);
-/* Who is there; before up() only what net_connect() was told. */
+/* The node at the other end; before up() only what net_connect() was told. */
 const struct net_node *net_peer(const struct net_link *l);
 /* For the user's own. */
 void net_set_user(struct net_link *l, void *user);
@@ -256,8 +256,8 @@ void net_ask(struct net_link *l, const struct digest *image,
  * more is written; NULL: none was. */
 void *net_cancel(struct net_link *l, const struct digest *image,
 		 uint32_t piece);
-/* It is `piece` that answers what was wanted as `was`; false: that is wanted by
- * itself, or the link is closed. */
+/* The answer to what was wanted as `was` is `piece`; false: that is wanted by itself, or the
+ * link is closed. */
 bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
 		uint32_t piece) MUST_CHECK;
 void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,

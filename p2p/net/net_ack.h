@@ -7,7 +7,7 @@
 
 /* Are the file's own pages sent? */
 bool ack_is_wanted(const struct conn *c, const struct net_answer *a);
-/* It was written whole: piece_acked() follows, or somebody takes it. */
+/* The answer was written whole: piece_acked() follows, or somebody takes it. */
 void ack_await(struct conn *c, struct net_answer *a);
 struct net_answer *ack_take(struct conn *c); /* the oldest, or NULL */
 void ack_look(struct conn *c);

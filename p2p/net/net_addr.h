@@ -11,14 +11,14 @@
 /* "1.2.3.4:80" or "[::1]:80".  -EINVAL names the text. */
 int net_addr_parse(const char *text, struct sockaddr_storage *ret,
 		   socklen_t *ret_len, struct error *err) MUST_CHECK;
-/* What does not fit is cut. */
+/* Text of an address; the end of what does not fit is cut. */
 void net_addr_format(const struct sockaddr_storage *ss, char *ret, size_t size);
 unsigned int net_addr_port(const struct sockaddr_storage *ss);
 bool net_addr_same_host(const struct sockaddr_storage *a,
 			const struct sockaddr_storage *b);
 /* 0.0.0.0 or [::]: it says nothing to others. */
 bool net_addr_is_any(const struct sockaddr_storage *ss);
-/* Of this machine alone. */
+/* The address is one of this machine alone. */
 bool net_addr_is_loopback(const struct sockaddr_storage *ss);
 enum net_addr_kind {
 	NET_ADDR_PLAIN,

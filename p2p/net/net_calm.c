@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What links that ended had used of the bounds on messages.  The next link to the node goes
- * on with that: whoever hangs up and calls again gains nothing.
+ * Bounds on messages that ended links had used.  The next link to the node goes on with that:
+ * a node that hangs up and calls again gains nothing.
  */
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #define NET_NAMES_BURST 2048
 #define NET_SPENT_MAX 64u /* nodes whose last link's use of these is known */
 
-/* What the last link to a node had left. */
+/* Allowance that the last link to a node had left. */
 struct net_spent {
 	char name[sizeof(((struct net_node *)NULL)->name)]; /* "": none */
 	struct bucket calm, names;
@@ -20,7 +20,7 @@ struct net_spent {
 
 /* A link that was up ends. */
 void calm_keep(struct net_link *l);
-/* One comes up: it goes on with what the last one to that node had left. */
+/* A link comes up: it goes on with what the last one to that node had left. */
 void calm_recall(struct net_link *l);
 
 #endif

@@ -81,7 +81,7 @@ void conn_fail(struct conn *c, const struct error *why)
 		return;
 	}
 	st->handshakes_failed_total++;
-	/* It may learn why; whether it does is its own affair. */
+	/* The other side may learn the reason; whether it does is its own affair. */
 	if (c->state == CONN_GREETING && !c->signs &&
 	    wire_put_goaway(&c->out, WIRE_LEAVE_CLOSED, why->msg) == 0)
 		(void)c->io->send(c, c->out.data, c->out.len, NULL, 0);
@@ -97,9 +97,9 @@ bool conn_has_output(const struct conn *c)
 /* A piece that comes slowly wakes nobody for each packet.  The tick reads what is
  * there, so that whoever sends a little is heard.  TLS may hold bytes back that the
  * socket has not any more. */
-static void gather(struct conn *c)
+static void conn_gather(struct conn *c)
 {
-	uint32_t most = least(c->body_left, GATHER);
+	uint32_t most = turn_least(c->body_left, GATHER);
 	uint32_t want = c->bulk && c->io == &conn_plain ? most : 0;
 	int bytes = want ? (int)want : 1;
 
@@ -123,7 +123,7 @@ void conn_update(struct conn *c)
 		events |= LOOP_READ;
 	if (c->wants_write && !c->tx_paused)
 		events |= LOOP_WRITE;
-	gather(c);
+	conn_gather(c);
 	if (loop_watch_set(&c->watch, events) < 0) {
 		error_set(&err, EIO, "cannot wait for its socket");
 		conn_fail(c, &err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What kind of failure it is that a link did not come about. */
+/* Kind of the failure when a link does not come about. */
 #include "p2p/net/net_fault.h"
 
 #include <errno.h>

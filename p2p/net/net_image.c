@@ -27,7 +27,7 @@ bool image_is_open(const struct net_image *i)
 	return i && i->told;
 }
 
-static struct net_image *add(struct net_link *l, const struct digest *d)
+static struct net_image *image_add(struct net_link *l, const struct digest *d)
 {
 	struct net_image *i = calloc(1, sizeof(*i));
 
@@ -49,7 +49,7 @@ static bool is_full(const struct net_link *l, bool theirs)
 	return n >= NET_IMAGES_MAX;
 }
 
-static void forget(struct net_link *l, struct net_image *i)
+static void image_forget(struct net_link *l, struct net_image *i)
 {
 	struct net_image **p;
 
@@ -64,7 +64,7 @@ static void forget(struct net_link *l, struct net_image *i)
 void image_free_all(struct net_link *l)
 {
 	while (l->images)
-		forget(l, l->images);
+		image_forget(l, l->images);
 }
 
 static void tell_if_open(struct net_link *l, struct net_image *i)
@@ -119,7 +119,7 @@ int net_open_image(struct net_link *l, const struct digest *image,
 		return error_set(err, ENOSPC, "%u images are open on the link",
 				 NET_IMAGES_MAX);
 	if (!i)
-		i = add(l, image);
+		i = image_add(l, image);
 	if (!i)
 		return error_nomem(err);
 	i->n_pieces = n_pieces;
@@ -170,16 +170,16 @@ void net_close_image(struct net_link *l, const struct digest *image,
 	if (i->asked)
 		link_put(l, wire_put_verdict(link_out(l), WIRE_CLOSE,
 					     i->open_req, &m));
-	/* Who was never let in has no alias that they know, or may have none. */
+	/* A node that was never let in has no alias that they know, or may have none. */
 	if (i->theirs && !i->let_in)
 		answer_open(l, i->their_req, i->their_alias, false, why);
-	forget(l, i);
+	image_forget(l, i);
 }
 
 /* ------------------------------------------------------- from the other side --- */
 
 /* Whether what it shows lets it have the image.  The user may close the link. */
-static int prove(struct net_link *l, const struct wire_open *m)
+static int image_prove(struct net_link *l, const struct wire_open *m)
 {
 	const struct net_config *cfg = &l->net->cfg;
 	struct error why = ERROR_INIT;
@@ -191,7 +191,7 @@ static int prove(struct net_link *l, const struct wire_open *m)
 /* Looking at so many pieces costs about as much as another message. */
 #define PIECES_A_MESSAGE 4096u
 
-/* What it says has each of so many pieces looked at. */
+/* A message that names so many pieces has each of them looked at. */
 static void count_pieces(struct net_link *l, uint64_t n)
 {
 	bucket_take(&l->calm, (uint32_t)(n / PIECES_A_MESSAGE));
@@ -210,7 +210,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 	i = image_find(l, &m.image);
 	if ((i && i->theirs) || image_by_alias(l, m.alias))
 		return error_set(err, EPROTO, "it opens an image twice");
-	rc = l->net->draining ? -ENOENT : prove(l, &m);
+	rc = l->net->draining ? -ENOENT : image_prove(l, &m);
 	if (l->state == LINK_CLOSED)
 		return 0;
 	if (rc < 0) {
@@ -218,14 +218,14 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 			    rc == -ENOENT ? SWARM_GONE : SWARM_DENIED);
 		return 0;
 	}
-	/* What is not here costs no place: who has many images asks for all. */
+	/* An image that is not here costs no place: a node that has many images asks for all. */
 	if (is_full(l, true)) {
 		answer_open(l, h->req, m.alias, false, SWARM_BUSY);
 		return 0;
 	}
 	i = image_find(l, &m.image);
 	if (!i)
-		i = add(l, &m.image);
+		i = image_add(l, &m.image);
 	if (!i)
 		return error_nomem(err);
 	i->their_pieces = m.n_pieces;
@@ -241,14 +241,14 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 }
 
 /* The other side takes no part: what was between us about it is over. */
-static void over(struct net_link *l, struct net_image *i,
-		 enum swarm_refusal why)
+static void image_over(struct net_link *l, struct net_image *i,
+		       enum swarm_refusal why)
 {
 	struct digest d = i->digest;
 
 	count_pieces(l, i->n_pieces);
 	piece_drop_image(l, &d);
-	forget(l, i);
+	image_forget(l, i);
 	l->net->cfg.events->closed(l->net->cfg.arg, l, &d, why);
 }
 
@@ -270,7 +270,7 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	    i->their_pieces != m.n_pieces)
 		return error_set(err, EPROTO,
 				 "it renews another image than it opened");
-	if (prove(l, &m) == 0 || l->state == LINK_CLOSED)
+	if (image_prove(l, &m) == 0 || l->state == LINK_CLOSED)
 		return 0;
 	d = m.image;
 	/* Once for the end, and once more for having let it in to no good. */
@@ -296,9 +296,9 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		return 0;
 	if (m.alias != i->alias || (i->let_in && m.ok))
 		return error_set(err, EPROTO, "it answers an OPEN twice");
-	/* It was let in, and is not any more. */
+	/* The node was let in, and is not any more. */
 	if (i->let_in) {
-		over(l, i, m.why);
+		image_over(l, i, m.why);
 		return 0;
 	}
 	if (m.ok) {
@@ -306,11 +306,11 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		tell_if_open(l, i);
 		return 0;
 	}
-	/* It may still come in itself. */
+	/* The other side may still come in itself. */
 	i->asked = false;
 	d = i->digest;
 	if (!i->theirs)
-		forget(l, i);
+		image_forget(l, i);
 	l->net->cfg.events->closed(l->net->cfg.arg, l, &d, m.why);
 	return 0;
 }
@@ -327,14 +327,14 @@ int image_on_close(struct conn *c, const struct wire_head *h,
 	i = image_by_alias(l, m.alias);
 	if (!i) /* we closed it at the same time */
 		return 0;
-	/* What it has not answered yet came to it after this, as to one that takes no
-	 * part, or takes part anew. */
+	/* Answers that it owes came to it after this, as to a node that takes no part, or
+	 * takes part anew. */
 	if (i->asked && !i->let_in) {
 		i->theirs = false;
 		i->their_pieces = 0;
 		return 0;
 	}
-	over(l, i, m.why);
+	image_over(l, i, m.why);
 	return 0;
 }
 

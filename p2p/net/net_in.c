@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What comes in on a connection: bytes become messages, each is allowed or not by
- * how far the connection is, and those of a piece go where they are wanted.
+ * Input of a connection: bytes become messages, each is allowed or not by how far the
+ * connection is, and those of a piece go where they are wanted.
  */
 #include <errno.h>
 #include <string.h>
@@ -159,8 +159,8 @@ static unsigned int place_of(const struct conn *c)
 	return c->link->state == LINK_UP ? ON_CONTROL : ON_HALF;
 }
 
-static int dispatch(struct conn *c, const struct wire_head *h,
-		    const uint8_t *body, struct error *err)
+static int message_dispatch(struct conn *c, const struct wire_head *h,
+			    const uint8_t *body, struct error *err)
 {
 	const struct net_message *m = NULL;
 	int64_t now;
@@ -192,8 +192,8 @@ static void body_came(struct conn *c, uint32_t n)
 static void take_body(struct conn *c)
 {
 	while (c->body_left && c->in_at < c->in.len && c->state != CONN_DEAD) {
-		uint32_t n =
-			least(c->body_left, (uint32_t)(c->in.len - c->in_at));
+		uint32_t n = turn_least(c->body_left,
+					(uint32_t)(c->in.len - c->in_at));
 		uint8_t *to = piece_place(c, &n);
 
 		if (to)
@@ -237,14 +237,14 @@ static int begin_data(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-/* What comes first is TLS's: an alert, or the begin of a handshake. */
+/* The first bytes are those of TLS: an alert, or the begin of a handshake. */
 static bool is_tls(const struct conn *c, const uint8_t *at)
 {
 	return !c->tls && c->state == CONN_GREETING &&
 	       (at[0] == 21 || at[0] == 22) && at[1] == 3;
 }
 
-/* One message; 0, -EAGAIN when it is not there whole, or why it is wrong. */
+/* Parse a message; 0, -EAGAIN when it is not there whole, or why it is wrong. */
 static int parse_one(struct conn *c, struct error *err)
 {
 	uint32_t avail = (uint32_t)(c->in.len - c->in_at);
@@ -284,10 +284,10 @@ static int parse_one(struct conn *c, struct error *err)
 		return -err->code;
 	c->in_at += before + n;
 	return h.type == WIRE_DATA ? begin_data(c, &h, fields, err)
-				   : dispatch(c, &h, fields, err);
+				   : message_dispatch(c, &h, fields, err);
 }
 
-static int parse(struct conn *c, struct error *err)
+static int input_parse(struct conn *c, struct error *err)
 {
 	int rc = 0;
 
@@ -322,7 +322,7 @@ static int make_room(struct conn *c)
 /* Read once; the bytes, 0 when it has to wait, or -errno. */
 static ssize_t read_some(struct conn *c, struct error *err)
 {
-	uint32_t n = least(c->body_left, NET_BUDGET), came;
+	uint32_t n = turn_least(c->body_left, NET_BUDGET), came;
 	size_t spare = 0;
 	uint8_t *to = NULL;
 	ssize_t got;
@@ -332,7 +332,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 	if (n) {
 		if (c->bulk && c->net->down.rate)
 			n = bucket_look_bytes(&c->net->down,
-					      least(n, NET_SLICE),
+					      turn_least(n, NET_SLICE),
 					      clock_now_ns());
 		if (n == 0) {
 			c->rx_paused = true;
@@ -342,7 +342,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 		to = piece_place(c, &n);
 		if (!to) {
 			to = c->net->scratch;
-			n = least(n, NET_SCRATCH);
+			n = turn_least(n, NET_SCRATCH);
 		}
 	}
 	if (n == c->body_left)
@@ -360,7 +360,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 				      : error_set(err, (int)-got, "receive: %s",
 						  c->why ? c->why
 							 : strerror((int)-got));
-	came = least((uint32_t)got, n);
+	came = turn_least((uint32_t)got, n);
 	c->in.len += (size_t)got - came;
 	if (came)
 		body_came(c, came);
@@ -368,7 +368,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 }
 
 /* A message that breaks a rule is an error of protocol, whatever the rule. */
-static void refuse(struct conn *c, struct error *err)
+static void input_refuse(struct conn *c, struct error *err)
 {
 	if (err->code == EINVAL || err->code == EMSGSIZE)
 		err->code = EPROTO;
@@ -391,8 +391,8 @@ void conn_read(struct conn *c)
 		}
 		c->rx_at = clock_now_ns();
 		moved += (uint32_t)n;
-		if (parse(c, &err) < 0) {
-			refuse(c, &err);
+		if (input_parse(c, &err) < 0) {
+			input_refuse(c, &err);
 			return;
 		}
 	}

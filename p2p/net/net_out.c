@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What goes out on a connection: messages first, then the pieces that were asked
- * for, in parts, so that messages can go between.
+ * Output of a connection: messages first, then the pieces that were asked for, in parts, so
+ * that messages can go between.
  */
 #include <errno.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int begin_part(struct conn *c)
 			       .form = a->piece.form };
 	uint8_t *fields = c->head + WIRE_HEAD_SIZE;
 
-	c->part_left = c->bulk ? left : least(left, NET_PART_MAX);
+	c->part_left = c->bulk ? left : turn_least(left, NET_PART_MAX);
 	h.len = WIRE_DATA_SIZE + c->part_left;
 	wire_put_head(c->head, &h);
 	if (c->signs)
@@ -61,7 +61,7 @@ static int begin_part(struct conn *c)
 static void part_moved(struct conn *c, uint32_t n)
 {
 	struct net_answer *a = c->answers;
-	uint32_t head = least(n, c->head_len - c->head_at);
+	uint32_t head = turn_least(n, c->head_len - c->head_at);
 
 	c->head_at += head;
 	n -= head;
@@ -94,9 +94,9 @@ static ssize_t write_part(struct conn *c)
 
 	if (!c->head_len && begin_part(c) < 0)
 		return -EIO;
-	n = least(c->part_left, NET_BUDGET);
+	n = turn_least(c->part_left, NET_BUDGET);
 	if (c->bulk && c->net->up.rate) {
-		n = bucket_look_bytes(&c->net->up, least(n, NET_SLICE),
+		n = bucket_look_bytes(&c->net->up, turn_least(n, NET_SLICE),
 				      clock_now_ns());
 		if (n == 0) {
 			c->tx_paused = true;

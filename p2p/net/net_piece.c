@@ -64,7 +64,7 @@ static struct piece_ask *ask_find(struct net_link *l,
 	return NULL;
 }
 
-/* It was answered, or the link is gone: forgotten, or told as lost. */
+/* The request was answered, or the link is gone: forgotten, or told as lost. */
 static void ask_end(struct net_link *l, struct piece_ask *a)
 {
 	l->asks_by_slot[a->req % NET_WANTS_MAX] = NULL;
@@ -184,7 +184,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 	if (a->cancelled)
 		return 0;
 	room = ev->room(l->net->cfg.arg, l, &a->piece);
-	/* It may have been cancelled in there. */
+	/* The request may have been cancelled in there. */
 	if (room && (a->cancelled || l->state == LINK_CLOSED))
 		ev->lost(l->net->cfg.arg, l, &a->piece, room);
 	else
@@ -251,7 +251,7 @@ uint8_t *piece_place(struct conn *c, uint32_t *n)
 	uint8_t *to = ask_place(a);
 
 	if (to)
-		*n = least(*n, a->piece.len - a->at);
+		*n = turn_least(*n, a->piece.len - a->at);
 	return to;
 }
 
@@ -344,8 +344,8 @@ static struct net_answer *want_find(struct net_link *l,
 	return NULL;
 }
 
-static void nack(struct net_link *l, uint32_t req, bool cancelled,
-		 enum swarm_refusal why, int64_t retry_ns)
+static void answer_nack(struct net_link *l, uint32_t req, bool cancelled,
+			enum swarm_refusal why, int64_t retry_ns)
 {
 	struct wire_nack m = { .cancelled = cancelled, .why = why };
 
@@ -386,7 +386,7 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 		return -err->code;
 	i = image_by_alias(l, m.alias);
 	if (!i || l->net->draining) { /* closed here meanwhile */
-		nack(l, h->req, false, SWARM_GONE, 0);
+		answer_nack(l, h->req, false, SWARM_GONE, 0);
 		return 0;
 	}
 	if (!i->told || !are_pieces(i, &m))
@@ -399,7 +399,7 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 		return error_set(err, ENOBUFS, "it wants too much at once");
 	a = want_find(l, &i->digest, m.piece);
 	if (a && a->chosen) { /* it cannot know that it gets it */
-		nack(l, h->req, false, SWARM_SENDING, FULL_RETRY_NS);
+		answer_nack(l, h->req, false, SWARM_SENDING, FULL_RETRY_NS);
 		return 0;
 	}
 	if (a)
@@ -437,7 +437,7 @@ bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
 	return true;
 }
 
-/* It will not be sent, or was: told from the loop. */
+/* The answer will not be sent, or was: told from the loop. */
 static void answer_done(struct net_link *l, struct net_answer *a)
 {
 	l->n_wants -= a->counted;
@@ -446,7 +446,7 @@ static void answer_done(struct net_link *l, struct net_answer *a)
 	net_mark(l);
 }
 
-static void unqueue(struct conn *c, struct net_answer *a)
+static void answer_unqueue(struct conn *c, struct net_answer *a)
 {
 	if (!a->next)
 		c->answers_last = a->pprev;
@@ -483,7 +483,7 @@ int piece_on_cancel(struct conn *c, const struct wire_head *h,
 	if (a) {
 		p = a->piece;
 		want_end(l, a);
-		nack(l, h->req, true, SWARM_GONE, 0);
+		answer_nack(l, h->req, true, SWARM_GONE, 0);
 		l->net->cfg.events->unwanted(l->net->cfg.arg, l, &p.image,
 					     p.piece);
 		return 0;
@@ -492,8 +492,8 @@ int piece_on_cancel(struct conn *c, const struct wire_head *h,
 		a = queued_by_req(conns[k], h->req);
 		if (!a)
 			continue;
-		unqueue(conns[k], a);
-		nack(l, h->req, true, SWARM_GONE, 0);
+		answer_unqueue(conns[k], a);
+		answer_nack(l, h->req, true, SWARM_GONE, 0);
 		answer_done(l, a);
 	}
 	return 0; /* else it is answered already */
@@ -506,12 +506,12 @@ void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
 
 	if (!a)
 		return;
-	nack(l, a->req, false, why, retry_ns);
+	answer_nack(l, a->req, false, why, retry_ns);
 	want_end(l, a);
 }
 
 /* Before those of less priority, but never before one that began. */
-static void queue(struct conn *c, struct net_answer *a)
+static void answer_queue(struct conn *c, struct net_answer *a)
 {
 	struct net_answer **at = &c->answers;
 
@@ -560,7 +560,8 @@ void net_send(struct net_link *l, const struct net_piece *p,
 	if (net_rdma_send(l, a))
 		answer_push(&l->by_rdma, a);
 	else
-		queue(priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+		answer_queue(priority == SOURCE_DEMAND ? l->control : l->bulk,
+			     a);
 	net_mark(l);
 }
 
@@ -578,11 +579,13 @@ void piece_rdma_failed(struct net_link *l, struct net_answer *a)
 
 	answer_unlink(a);
 	if (is_open) {
-		queue(a->priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+		answer_queue(a->priority == SOURCE_DEMAND ? l->control
+							  : l->bulk,
+			     a);
 		net_mark(l);
 		return;
 	}
-	nack(l, a->req, false, SWARM_GONE, 0);
+	answer_nack(l, a->req, false, SWARM_GONE, 0);
 	answer_done(l, a);
 }
 
@@ -626,8 +629,8 @@ static void drop_queued(struct conn *c, const struct digest *image)
 		next = a->next;
 		if (a->begun || !digest_equal(&a->piece.image, image))
 			continue;
-		unqueue(c, a);
-		nack(l, a->req, false, SWARM_GONE, 0);
+		answer_unqueue(c, a);
+		answer_nack(l, a->req, false, SWARM_GONE, 0);
 		answer_done(l, a);
 	}
 }
@@ -641,7 +644,7 @@ static void drop_wants(struct net_link *l, struct net_answer *a,
 		next = a->next;
 		if (!digest_equal(&a->piece.image, image))
 			continue;
-		nack(l, a->req, false, SWARM_GONE, 0);
+		answer_nack(l, a->req, false, SWARM_GONE, 0);
 		want_end(l, a);
 	}
 }
@@ -661,7 +664,7 @@ static void drop_conn(struct net_link *l, struct conn *c)
 
 	while (c && c->answers) {
 		a = c->answers;
-		unqueue(c, a);
+		answer_unqueue(c, a);
 		answer_push(&l->sent, a);
 	}
 	while (c && (a = ack_take(c)))
@@ -715,8 +718,8 @@ static struct piece_ask *lost_room(struct net_link *l)
 	return a;
 }
 
-/* One that has left, which was not told. */
-static struct net_answer *left(const struct net_link *l)
+/* An answer that has left, which was not told. */
+static struct net_answer *answer_left(const struct net_link *l)
 {
 	const struct conn *conns[2] = { l->control, l->bulk };
 
@@ -745,7 +748,7 @@ void piece_tell(struct net_link *l)
 		a->room = NULL;
 		ev->lost(l->net->cfg.arg, l, &a->piece, room);
 	}
-	while ((gone = left(l))) {
+	while ((gone = answer_left(l))) {
 		gone->left = true;
 		if (ev->left)
 			ev->left(l->net->cfg.arg, l, gone->tag);

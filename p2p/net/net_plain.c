@@ -10,7 +10,7 @@
 
 #include "p2p/net/net_priv.h"
 
-static ssize_t result(ssize_t n)
+static ssize_t plain_result(ssize_t n)
 {
 	if (n >= 0)
 		return n;
@@ -26,7 +26,7 @@ static int plain_secure(struct conn *c, struct error *err)
 
 	if (!c->net->security || c->outgoing || c->signs)
 		return 0;
-	n = result(recv(c->fd, &first, 1, MSG_PEEK));
+	n = plain_result(recv(c->fd, &first, 1, MSG_PEEK));
 	if (n == 0)
 		return error_set(err, ECONNRESET, "it was closed at once");
 	if (n < 0)
@@ -46,8 +46,8 @@ static ssize_t plain_recv(struct conn *c, void *a, size_t n_a, void *b,
 	struct iovec iov[2] = { { a, n_a }, { b, n_b } };
 
 	if (n_a == 0)
-		return result(recv(c->fd, b, n_b, 0));
-	return result(readv(c->fd, iov, n_b ? 2 : 1));
+		return plain_result(recv(c->fd, b, n_b, 0));
+	return plain_result(readv(c->fd, iov, n_b ? 2 : 1));
 }
 
 static ssize_t send_some(struct conn *c, const void *head, size_t n_head,
@@ -67,15 +67,16 @@ static ssize_t send_some(struct conn *c, const void *head, size_t n_head,
 		iov[1].iov_len = n_body;
 		if (!body)
 			msg.msg_iovlen = 1;
-		return result(sendmsg(c->fd, &msg, MSG_NOSIGNAL));
+		return plain_result(sendmsg(c->fd, &msg, MSG_NOSIGNAL));
 	}
 	if (n_head) {
-		n = result(send(c->fd, head, n_head, MSG_NOSIGNAL | MSG_MORE));
+		n = plain_result(
+			send(c->fd, head, n_head, MSG_NOSIGNAL | MSG_MORE));
 		if (n < (ssize_t)n_head)
 			return n;
 	}
 	off = (off_t)body->off;
-	n = result(sendfile(c->fd, body->fd, &off, n_body));
+	n = plain_result(sendfile(c->fd, body->fd, &off, n_body));
 	if (n == 0)
 		return -ENODATA; /* the file is shorter */
 	if (n == -EAGAIN && n_head)

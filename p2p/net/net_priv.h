@@ -78,7 +78,7 @@ struct conn_io {
 	/* `head`, then n_body bytes of `body`. */
 	ssize_t (*send)(struct conn *c, const void *head, size_t n_head,
 			const struct net_body *body, size_t n_body);
-	/* What send() took and the socket did not: -EAGAIN or 0. */
+	/* Send the bytes that send() took and the socket did not: -EAGAIN or 0. */
 	int (*flush)(struct conn *c);
 	void (*close)(struct conn *c);
 };
@@ -231,7 +231,7 @@ void net_start_tick(struct net *n);
 void net_forget_stranger(struct conn *c);
 
 struct net_link *link_new(struct net *n, bool outgoing);
-/* It is over, for this reason (NULL: we wanted so); told and freed later. */
+/* The link is over, for this reason (NULL: we wanted so); told and freed later. */
 void link_close(struct net_link *l, enum wire_leave kind,
 		const struct error *why);
 bool link_is_up(const struct net_link *l);

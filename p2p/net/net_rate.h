@@ -14,7 +14,7 @@ struct bucket {
 
 /* Full at first. */
 void bucket_init(struct bucket *b, uint64_t rate, int64_t burst, int64_t now);
-/* What may be taken now: at most `want`; 0 none. */
+/* Bytes that may be taken now: at most `want`; 0 none. */
 uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now);
 /* The same for bytes of a transfer: none until there are enough for one call.  A transfer
  * that took each byte as its time came would keep a processor busy with calls. */

@@ -16,7 +16,8 @@
 
 /* ----------------------------------------------------------------- events --- */
 
-static void tell(void *user, enum rdma_type type, const void *body, size_t len)
+static void rdma_tell(void *user, enum rdma_type type, const void *body,
+		      size_t len)
 {
 	struct net_link *l = user;
 
@@ -33,8 +34,8 @@ static void on_fall_back(void *user, uint64_t tag)
 	piece_rdma_failed(user, (struct net_answer *)(uintptr_t)tag);
 }
 
-static int take(struct net_link *l, const uint8_t *about, size_t n_about,
-		const void *data, size_t len, struct error *err)
+static int rdma_take(struct net_link *l, const uint8_t *about, size_t n_about,
+		     const void *data, size_t len, struct error *err)
 {
 	struct wire_data d = { .off = 0, .total = (uint32_t)len };
 
@@ -55,7 +56,7 @@ static void on_arrived(void *user, const void *about, size_t n_about,
 	if (!link_is_up(l))
 		return;
 	net_enter(n);
-	if (take(l, about, n_about, data, len, &err) < 0) {
+	if (rdma_take(l, about, n_about, data, len, &err) < 0) {
 		n->st.protocol_errors_total++;
 		link_close(l, WIRE_LEAVE_CLOSED, &err);
 	}
@@ -73,7 +74,7 @@ static void on_fault(void *user, const char *why)
 
 static const struct rdma_events events = {
 	.fault = on_fault,
-	.tell = tell,
+	.tell = rdma_tell,
 	.arrived = on_arrived,
 	.sent = on_sent,
 	.fall_back = on_fall_back,
@@ -170,7 +171,7 @@ bool net_rdma_send(struct net_link *l, struct net_answer *a)
 
 	if (!l->rdma || a->piece.len < PIECE_MIN)
 		return false;
-	/* What must wait for the rate waits in the queue of a connection. */
+	/* A piece that must wait for the rate waits in the queue of a connection. */
 	if (up->rate &&
 	    bucket_look(up, a->piece.len, clock_now_ns()) < a->piece.len)
 		return false;

@@ -10,7 +10,7 @@
 int net_rdma_open(struct net *n, struct error *err) MUST_CHECK;
 /* No link is left. */
 void net_rdma_close(struct net *n);
-/* What HELLO says. */
+/* Features that HELLO says. */
 uint32_t net_rdma_features(const struct net *n);
 /* The link is up; it is down. */
 void net_rdma_up(struct net_link *l);

@@ -132,7 +132,7 @@ static const char *security_text(unsigned int security)
 	return security < ARRAY_SIZE(texts) ? texts[security] : "another";
 }
 
-/* What the other side says of itself agrees with us and its certificate. */
+/* The other side's HELLO has to agree with us and its certificate. */
 static int check_hello(struct conn *c, const struct wire_hello *h,
 		       const char *expected, struct error *err)
 {
@@ -193,7 +193,8 @@ static void complete_addr(struct conn *c, struct net_node *node)
  * There may be a link to that node already.  Which one is kept must be the same on
  * both sides: that of the lower name.  True: `l` is.
  */
-static bool wins(struct net_link *l, struct net_link *o, struct error *why)
+static bool hello_wins(struct net_link *l, struct net_link *o,
+		       struct error *why)
 {
 	struct net *n = l->net;
 	bool keep_outgoing;
@@ -223,7 +224,7 @@ static bool settle_twins(struct net_link *l)
 			conn_read(o->control);
 		if (o->state == LINK_CLOSED)
 			continue;
-		if (!wins(l, o, &why)) {
+		if (!hello_wins(l, o, &why)) {
 			link_close(l, WIRE_LEAVE_TWICE, &why);
 			return false;
 		}
@@ -234,8 +235,8 @@ static bool settle_twins(struct net_link *l)
 
 /* --------------------------------------------------------------- messages --- */
 
-static void adopt(struct net_link *l, struct conn *c,
-		  const struct wire_hello *h)
+static void link_adopt(struct net_link *l, struct conn *c,
+		       const struct wire_hello *h)
 {
 	l->peer = h->node;
 	l->instance = h->instance;
@@ -267,7 +268,7 @@ int shake_hello(struct conn *c, const struct wire_head *head,
 	c->state = CONN_UP;
 	l->control = c;
 	l->to = c->from;
-	adopt(l, c, &h);
+	link_adopt(l, c, &h);
 	if (!settle_twins(l))
 		return 0;
 	if (random_nonce(l->nonce) < 0)
@@ -288,7 +289,7 @@ int shake_hello_ack(struct conn *c, const struct wire_head *head,
 	if (wire_get_hello(body, head->len, &h, err) < 0 ||
 	    check_hello(c, &h, l->expected, err) < 0)
 		return -err->code;
-	adopt(l, c, &h);
+	link_adopt(l, c, &h);
 	c->state = CONN_UP;
 	if (!settle_twins(l))
 		return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who is who: TLS 1.3 with certificates on both sides, and signatures with a key of
+ * Proof of identity: TLS 1.3 with certificates on both sides, and signatures with a key of
  * that TLS session where bulk is plain.
  */
 #include <errno.h>
@@ -75,7 +75,7 @@ static bool use_key(SSL_CTX *ctx, const char *file)
 	return ok;
 }
 
-static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
+static int tls_load(const struct security *s, SSL_CTX *ctx, struct error *err)
 {
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
 	/* Else SSL_read() goes on for as long as what comes is no data. */
@@ -93,8 +93,7 @@ static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 					  "TLS_CHACHA20_POLY1305_SHA256") != 1)
 		return error_set(err, EINVAL, "TLS 1.3: not in this OpenSSL");
 	if (SSL_CTX_load_verify_locations(ctx, s->ca_file, NULL) != 1)
-		return file_fail(err, "--p2p-tls", s->ca_file,
-				 "a certificate");
+		return file_fail(err, "--p2p-tls", s->ca_file, "a certificate");
 	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
 		return file_fail(err, "--p2p-tls", s->cert_file,
 				 "a certificate");
@@ -128,7 +127,7 @@ int net_check_files(const char *node, const char *ca_file,
 	if (rc == 0)
 		rc = net_check_ca(ca_file, err);
 	if (rc == 0)
-		rc = load(&s, ctx, err);
+		rc = tls_load(&s, ctx, err);
 	if (rc == 0)
 		rc = cert_check_own(ctx, &self, cert_file, err);
 	if (rc == 0)
@@ -137,15 +136,15 @@ int net_check_files(const char *node, const char *ca_file,
 	return rc;
 }
 
-static int reload(struct security *s, const struct net_node *self,
-		  struct error *err)
+static int tls_reload(struct security *s, const struct net_node *self,
+		      struct error *err)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
 	int rc;
 
 	if (!ctx)
 		return error_nomem(err);
-	rc = load(s, ctx, err);
+	rc = tls_load(s, ctx, err);
 	if (rc == 0)
 		rc = cert_check_own(ctx, self, s->cert_file, err);
 	if (rc < 0) {
@@ -173,7 +172,7 @@ int security_new(const struct net *n, struct security **ret, struct error *err)
 	s->ca_file = n->ca_file;
 	s->cert_file = n->cert_file;
 	s->key_file = n->key_file;
-	rc = reload(s, &n->self, err);
+	rc = tls_reload(s, &n->self, err);
 	if (rc < 0) {
 		security_free(s);
 		return rc;
@@ -198,7 +197,7 @@ void net_get_times(const struct net *n, struct net_times *ret)
 
 int net_reload(struct net *n, struct error *err)
 {
-	return n->security ? reload(n->security, &n->self, err) : 0;
+	return n->security ? tls_reload(n->security, &n->self, err) : 0;
 }
 
 int security_name(struct conn *c, char *ret, size_t size, struct error *err)
@@ -222,7 +221,7 @@ bool security_equal(const void *a, const void *b, size_t n)
 
 #define OTHER_SECURITY "its --p2p-security is another, or it is no bootseerd"
 
-/* What the other side's TLS says of us: numbers of RFC 8446, 6. */
+/* Text of an alert by which the other side's TLS refuses us: numbers of RFC 8446, 6. */
 static const char *alert_text(int alert, int *ret_rc)
 {
 	static const struct {
@@ -235,8 +234,9 @@ static const char *alert_text(int alert, int *ret_rc)
 		{ 45, "it says that this node's certificate has expired: renew "
 		      "it, and reload bootseerd; or a clock is wrong" },
 		{ 46, "it does not accept this node's certificate" },
-		{ 48, "ca.crt of its --p2p-tls has not the authority of this node's "
-		      "certificate" },
+		{ 48,
+		  "ca.crt of its --p2p-tls has not the authority of this node's "
+		  "certificate" },
 		{ 116, "it was shown no certificate" },
 	};
 
@@ -248,7 +248,7 @@ static const char *alert_text(int alert, int *ret_rc)
 	return OTHER_SECURITY;
 }
 
-/* What OpenSSL says of the other side. */
+/* The reason that OpenSSL has for refusing the other side. */
 static int tls_error(struct conn *c)
 {
 	int reason = ERR_GET_REASON(ERR_peek_last_error()), rc;
@@ -263,7 +263,7 @@ static int tls_error(struct conn *c)
 		c->why = ERR_reason_error_string(ERR_peek_last_error());
 		return -EPROTO;
 	}
-	/* What is no TLS at all has many names. */
+	/* Bytes that are no TLS at all have many names. */
 	c->why = OTHER_SECURITY;
 	return -EPROTONOSUPPORT;
 }
@@ -450,7 +450,7 @@ struct signer {
 	struct tls_way out, in;
 };
 
-static EVP_MAC_CTX *keyed(EVP_MAC *mac, const uint8_t key[KEY_SIZE])
+static EVP_MAC_CTX *mac_keyed(EVP_MAC *mac, const uint8_t key[KEY_SIZE])
 {
 	char name[] = "SHA256";
 	OSSL_PARAM params[2] = {
@@ -479,8 +479,8 @@ int signer_new(struct conn *control, struct signer **ret, struct error *err)
 	    SSL_export_keying_material(control->tls->ssl, keys, sizeof(keys),
 				       KEY_LABEL, strlen(KEY_LABEL), NULL, 0,
 				       0) == 1) {
-		s->out.mac = keyed(mac, connector ? keys : keys + KEY_SIZE);
-		s->in.mac = keyed(mac, connector ? keys + KEY_SIZE : keys);
+		s->out.mac = mac_keyed(mac, connector ? keys : keys + KEY_SIZE);
+		s->in.mac = mac_keyed(mac, connector ? keys + KEY_SIZE : keys);
 	}
 	OPENSSL_cleanse(keys, sizeof(keys));
 	EVP_MAC_free(mac);
@@ -501,8 +501,8 @@ void signer_free(struct signer *s)
 	free(s);
 }
 
-static int sign(struct tls_way *w, const void *head, const void *fields,
-		size_t n, uint8_t mac[WIRE_MAC_SIZE])
+static int tls_sign(struct tls_way *w, const void *head, const void *fields,
+		    size_t n, uint8_t mac[WIRE_MAC_SIZE])
 {
 	uint8_t seq[8], full[EVP_MAX_MD_SIZE];
 	size_t len;
@@ -522,7 +522,7 @@ static int sign(struct tls_way *w, const void *head, const void *fields,
 int signer_sign(struct signer *s, const void *head, const void *fields,
 		size_t n, uint8_t mac[WIRE_MAC_SIZE])
 {
-	return sign(&s->out, head, fields, n, mac);
+	return tls_sign(&s->out, head, fields, n, mac);
 }
 
 bool signer_check(struct signer *s, const void *head, const void *fields,
@@ -531,7 +531,7 @@ bool signer_check(struct signer *s, const void *head, const void *fields,
 	uint8_t right[WIRE_MAC_SIZE];
 	uint64_t seq = s->in.seq;
 
-	if (sign(&s->in, head, fields, n, right) == 0 &&
+	if (tls_sign(&s->in, head, fields, n, right) == 0 &&
 	    security_equal(right, mac, WIRE_MAC_SIZE))
 		return true;
 	/* A stranger's guess must not use up the number of the right one. */

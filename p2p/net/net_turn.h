@@ -8,7 +8,7 @@
 #define NET_BUDGET (1u << 20) /* bytes, of bulk */
 #define NET_SLICE (64u << 10) /* the same of control, or with a rate */
 
-static inline uint32_t least(uint32_t a, uint32_t b)
+static inline uint32_t turn_least(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }

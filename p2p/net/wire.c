@@ -14,7 +14,7 @@
 #define RANGE_SIZE 8u
 
 /* CRC-32C (Castagnoli) by halves of bytes: heads are short. */
-static uint32_t crc32c(const uint8_t *p, size_t n)
+static uint32_t wire_crc32c(const uint8_t *p, size_t n)
 {
 	static const uint32_t half[16] = {
 		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
@@ -41,7 +41,7 @@ void wire_put_head(uint8_t out[WIRE_HEAD_SIZE], const struct wire_head *h)
 	out[5] = h->prio;
 	put_le16(out + 6, h->flags);
 	put_le32(out + 8, h->req);
-	put_le32(out + 12, crc32c(out, 12));
+	put_le32(out + 12, wire_crc32c(out, 12));
 }
 
 int wire_get_head(const uint8_t in[WIRE_HEAD_SIZE], struct wire_head *ret,
@@ -53,7 +53,7 @@ int wire_get_head(const uint8_t in[WIRE_HEAD_SIZE], struct wire_head *ret,
 			       .flags = get_le16(in + 6),
 			       .req = get_le32(in + 8) };
 
-	if (get_le32(in + 12) != crc32c(in, 12))
+	if (get_le32(in + 12) != wire_crc32c(in, 12))
 		return error_set(err, EBADMSG,
 				 "what came is not a message's head");
 	if (h.len > (h.type == WIRE_DATA ? WIRE_DATA_MAX : WIRE_CONTROL_MAX))
@@ -69,7 +69,8 @@ int wire_get_head(const uint8_t in[WIRE_HEAD_SIZE], struct wire_head *ret,
 }
 
 /* Append a head and `len` bytes to be filled; NULL: no memory or too long. */
-static uint8_t *put(struct buf *b, const struct wire_head *h, int *ret_rc)
+static uint8_t *wire_put_bytes(struct buf *b, const struct wire_head *h,
+			       int *ret_rc)
 {
 	uint8_t *at;
 
@@ -166,7 +167,7 @@ int wire_put_hello(struct buf *b, enum wire_type type,
 						    node_size(&h->node)),
 				  .type = (uint8_t)type };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (!at)
 		return rc;
@@ -214,7 +215,7 @@ int wire_put_bind(struct buf *b, enum wire_type type, const struct wire_bind *m)
 	struct wire_head head = { .len = WIRE_NONCE_SIZE,
 				  .type = (uint8_t)type };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (!at)
 		return rc;
@@ -236,7 +237,7 @@ int wire_put_empty(struct buf *b, enum wire_type type, uint32_t req)
 	struct wire_head head = { .type = (uint8_t)type, .req = req };
 	int rc;
 
-	(void)put(b, &head, &rc);
+	(void)wire_put_bytes(b, &head, &rc);
 	return rc;
 }
 
@@ -246,7 +247,7 @@ int wire_put_goaway(struct buf *b, enum wire_leave kind, const char *text)
 	struct wire_head head = { .len = (uint32_t)(2 + n),
 				  .type = WIRE_GOAWAY };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (!at)
 		return rc;
@@ -282,7 +283,7 @@ static int put_open(struct buf *b, struct wire_head *head,
 	if (m->capability_len > WIRE_CAPABILITY_MAX)
 		return -EFBIG;
 	head->len = (uint32_t)(OPEN_FIXED + m->capability_len);
-	at = put(b, head, &rc);
+	at = wire_put_bytes(b, head, &rc);
 	if (!at)
 		return rc;
 	put_le16(at, m->alias);
@@ -335,7 +336,7 @@ int wire_put_verdict(struct buf *b, enum wire_type type, uint32_t req,
 {
 	struct wire_head head = { .len = 4, .type = (uint8_t)type, .req = req };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (!at)
 		return rc;
@@ -373,7 +374,7 @@ int wire_put_have(struct buf *b, const struct wire_have *m,
 
 	if (n > WIRE_RANGES_MAX)
 		return -EFBIG;
-	at = put(b, &head, &rc);
+	at = wire_put_bytes(b, &head, &rc);
 	if (!at)
 		return rc;
 	put_le16(at, m->alias);
@@ -453,7 +454,7 @@ int wire_put_want(struct buf *b, uint32_t req, enum source_priority prio,
 				  .prio = (uint8_t)prio,
 				  .req = req };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (!at)
 		return rc;
@@ -519,7 +520,7 @@ int wire_put_nack(struct buf *b, uint32_t req, const struct wire_nack *m)
 {
 	struct wire_head head = { .len = 8, .type = WIRE_NACK, .req = req };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (!at)
 		return rc;
@@ -560,7 +561,7 @@ static int put_members(struct buf *b, const uint16_t *alias,
 		return -EFBIG;
 	for (size_t i = 0; i < n; i++)
 		head.len += (uint32_t)node_size(&nodes[i]);
-	at = put(b, &head, &rc);
+	at = wire_put_bytes(b, &head, &rc);
 	if (!at)
 		return rc;
 	if (alias) {
@@ -628,7 +629,7 @@ int wire_put_rdma(struct buf *b, uint8_t type, const void *body, size_t len)
 {
 	struct wire_head head = { .len = (uint32_t)len, .type = type };
 	int rc;
-	uint8_t *at = put(b, &head, &rc);
+	uint8_t *at = wire_put_bytes(b, &head, &rc);
 
 	if (at)
 		memcpy(at, body, len);

@@ -123,7 +123,7 @@ int wire_put_open(struct buf *b, uint32_t req,
 		  const struct wire_open *m) MUST_CHECK;
 /* The same again with a newer capability; who does not know it skips it. */
 int wire_put_renew(struct buf *b, const struct wire_open *m) MUST_CHECK;
-/* Of both. */
+/* The body of both messages. */
 int wire_get_open(const void *body, size_t len, struct wire_open *ret,
 		  struct error *err) MUST_CHECK;
 

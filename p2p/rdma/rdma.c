@@ -98,7 +98,7 @@ static void break_device(struct rdma *r, const char *why)
 	fail_all(r, why);
 }
 
-static void complete(struct rdma *r, const struct ibv_wc *wc)
+static void transfer_complete(struct rdma *r, const struct ibv_wc *wc)
 {
 	struct rdma_link *l =
 		r->by_lane[RDMA_WR_LANE(wc->wr_id) % RDMA_LINKS_MAX];
@@ -116,7 +116,7 @@ static void poll_all(struct rdma *r)
 	for (int round = 0; round < POLL_ROUNDS; round++) {
 		n = r->dev.ops->poll_cq(r->dev.cq, POLL_BATCH, wc);
 		for (int i = 0; i < n; i++)
-			complete(r, &wc[i]);
+			transfer_complete(r, &wc[i]);
 		if (n < POLL_BATCH)
 			break;
 	}
@@ -161,8 +161,8 @@ static void on_completions(struct loop_watch *w, unsigned int ready)
 
 /* ------------------------------------------------------------------ faults --- */
 
-static void fault(struct rdma *r, enum ibv_event_type type,
-		  const struct ibv_qp *qp)
+static void rdma_fault(struct rdma *r, enum ibv_event_type type,
+		       const struct ibv_qp *qp)
 {
 	switch (type) {
 	case IBV_EVENT_QP_FATAL:
@@ -199,7 +199,7 @@ static void on_faults(struct loop_watch *w, unsigned int ready)
 		const struct ibv_qp *qp = e.element.qp;
 
 		r->dev.ops->ack_async_event(&e);
-		fault(r, e.event_type, qp);
+		rdma_fault(r, e.event_type, qp);
 	}
 	rdma_leave(r);
 }
@@ -222,8 +222,8 @@ static void fill_times(struct rdma_times *t)
 #undef FILL
 }
 
-static int fill(struct rdma *r, const struct rdma_config *cfg,
-		struct error *err)
+static int recv_fill(struct rdma *r, const struct rdma_config *cfg,
+		     struct error *err)
 {
 	r->cfg = *cfg;
 	r->cfg.slab = cfg->slab ? cfg->slab : 256 * MIB;
@@ -252,7 +252,7 @@ int rdma_new(const struct rdma_config *cfg, struct rdma **ret,
 
 	if (!r)
 		return error_nomem(err);
-	rc = fill(r, cfg, err);
+	rc = recv_fill(r, cfg, err);
 	if (rc < 0)
 		return rc;
 	if (!cfg->verbs) {

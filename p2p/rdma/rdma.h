@@ -48,7 +48,7 @@ struct rdma_events {
 			const void *data, size_t len);
 	/* The other side has the piece `tag` of rdma_link_send(). */
 	void (*sent)(void *user, uint64_t tag);
-	/* It has not, and will not by RDMA: send it by TCP. */
+	/* The bytes did not go by RDMA, and will not: send them by TCP. */
 	void (*fall_back)(void *user, uint64_t tag);
 	/* For a log line: the queue pair was given up. May be NULL. */
 	void (*fault)(void *user, const char *why);
@@ -100,8 +100,8 @@ void rdma_link_free(struct rdma_link *l);
 /* So many more bytes of pieces moved by TCP, either way; a queue pair is set up
  * when they are enough. */
 void rdma_link_moved(struct rdma_link *l, uint64_t bytes);
-/* What the other end's tell() was given.  -EPROTO: it breaks the format or the
- * order; close the link. */
+/* A message of the other end's tell() came.  -EPROTO: it breaks the format or the order; close
+ * the link. */
 int rdma_link_hear(struct rdma_link *l, unsigned int type, const void *body,
 		   size_t len, struct error *err) MUST_CHECK;
 /*
@@ -123,7 +123,7 @@ struct rdma_stats {
 	uint64_t stale_total;     /* ... because they were read too late */
 };
 void rdma_get_stats(const struct rdma *r, struct rdma_stats *ret);
-/* What was opened, for a log line: "mlx5_0 port 1 gid 3 ...". */
+/* Device that was opened, for a log line: "mlx5_0 port 1 gid 3 ...". */
 const char *rdma_device(const struct rdma *r);
 
 #endif

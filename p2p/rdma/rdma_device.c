@@ -91,8 +91,9 @@ static uint8_t clip_reads(int n)
 }
 
 /* Keep `c`'s best port when it is better than what `d` has. */
-static void consider(struct rdma_device *d, struct ibv_context *c,
-		     const char *name, const union ibv_gid *wanted, int *best)
+static void gid_consider(struct rdma_device *d, struct ibv_context *c,
+			 const char *name, const union ibv_gid *wanted,
+			 int *best)
 {
 	struct ibv_device_attr attr;
 	bool taken = false;
@@ -124,8 +125,8 @@ static void consider(struct rdma_device *d, struct ibv_context *c,
 	snprintf(d->name, sizeof(d->name), "%s", name);
 }
 
-static int choose(struct rdma_device *d, const char *name, const char *addr,
-		  struct error *err)
+static int gid_choose(struct rdma_device *d, const char *name, const char *addr,
+		      struct error *err)
 {
 	union ibv_gid gid = { .raw = { 0 } };
 	const union ibv_gid *wanted = NULL;
@@ -150,7 +151,7 @@ static int choose(struct rdma_device *d, const char *name, const char *addr,
 			continue;
 		c = d->ops->open_device(list[i]);
 		if (c)
-			consider(d, c, of, wanted, &best);
+			gid_consider(d, c, of, wanted, &best);
 	}
 	d->ops->free_device_list(list);
 	if (d->context)
@@ -166,7 +167,7 @@ static int choose(struct rdma_device *d, const char *name, const char *addr,
 /* ------------------------------------------------------------ its memory --- */
 
 /* How many lanes of what size, within what was asked for and the device has. */
-static int plan(struct rdma_device *d, uint64_t slab, struct error *err)
+static int lanes_plan(struct rdma_device *d, uint64_t slab, struct error *err)
 {
 	struct ibv_device_attr attr;
 	uint64_t lane = slab / RDMA_LINKS_MAX / (2 * RDMA_RUNS * KIB) *
@@ -298,10 +299,10 @@ int rdma_device_open(struct rdma_device *d, const char *name, const char *addr,
 		     uint64_t slab, struct error *err)
 {
 	char gid[INET6_ADDRSTRLEN] = "";
-	int rc = choose(d, name, addr, err);
+	int rc = gid_choose(d, name, addr, err);
 
 	if (rc == 0)
-		rc = plan(d, slab, err);
+		rc = lanes_plan(d, slab, err);
 	if (rc == 0)
 		rc = make_queue(d, err);
 	if (rc == 0)
@@ -357,7 +358,7 @@ struct rdma_lane *rdma_lane_take(struct rdma_device *d)
 			continue;
 		lane->taken = true;
 		lane->serve.used = lane->pull.used = 0;
-		/* What another peer was served is not this one's to read. */
+		/* Bytes that another peer was served are not this one's to read. */
 		memset(lane->serve.mem, 0, d->half);
 		return lane;
 	}
@@ -438,8 +439,8 @@ int rdma_qp_new(struct rdma_device *d, struct rdma_lane *lane,
 	return 0;
 }
 
-static void address(const struct rdma_device *d, const struct rdma_end *peer,
-		    struct ibv_ah_attr *ah)
+static void gid_address(const struct rdma_device *d,
+			const struct rdma_end *peer, struct ibv_ah_attr *ah)
 {
 	*ah = (struct ibv_ah_attr){ .port_num = d->port.number };
 	ah->dlid = peer->lid;
@@ -468,7 +469,7 @@ int rdma_qp_connect(struct rdma_device *d, struct ibv_qp *qp, uint32_t psn,
 
 	if (attr.path_mtu > d->port.mtu)
 		attr.path_mtu = d->port.mtu;
-	address(d, peer, &attr.ah_attr);
+	gid_address(d, peer, &attr.ah_attr);
 	rc = d->ops->modify_qp(qp, &attr,
 			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
 				       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -19,7 +19,7 @@ struct rdma_half {
 	uint64_t used; /* a bit for each part */
 };
 
-/* What one link uses: nobody else's queue pair is in its protection domain. */
+/* Memory and queue pair of one link: nobody else's queue pair is in its protection domain. */
 struct rdma_lane {
 	struct ibv_pd *pd;
 	struct rdma_half serve; /* read by the peer */

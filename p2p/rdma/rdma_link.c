@@ -52,7 +52,7 @@ static struct rdma_ban *new_ban(struct rdma *r, const char *peer)
 
 /* Leave the peer alone for half of a length to the whole of it, and that twice as
  * long as the last time. */
-static void ban(struct rdma_link *l, int64_t now)
+static void link_ban(struct rdma_link *l, int64_t now)
 {
 	struct rdma *r = l->r;
 	const struct rdma_times *t = &r->cfg.times;
@@ -118,7 +118,7 @@ void rdma_link_fail(struct rdma_link *l, const char *why)
 	struct rdma *r = l->r;
 
 	r->stats.failed_total++;
-	ban(l, clock_now_ns());
+	link_ban(l, clock_now_ns());
 	rdma_wake(r, l->retry_at - clock_now_ns());
 	if (!l->is_dead && r->cfg.events->fault)
 		r->cfg.events->fault(l->user, why);
@@ -237,7 +237,7 @@ void rdma_link_try(struct rdma_link *l, int64_t now)
 
 /* ------------------------------------------------------------ what is heard --- */
 
-static void up(struct rdma_link *l)
+static void link_up(struct rdma_link *l)
 {
 	l->state = RDMA_UP;
 	l->used = clock_now_ns();
@@ -259,7 +259,7 @@ static bool must_refuse(struct rdma_link *l, const struct rdma_msg *m,
 		*retry_ns = banned_until(l) - now;
 		return true;
 	}
-	/* What is under way makes the two ends' counts differ. */
+	/* Bytes under way make the two ends' counts differ. */
 	return l->moved < r->cfg.min_moved / 2 || !may_shake(r);
 }
 
@@ -306,7 +306,7 @@ static void hear_accept(struct rdma_link *l, const struct rdma_msg *m)
 		rdma_link_fail(l, err.msg);
 		return;
 	}
-	up(l);
+	link_up(l);
 	rdma_tell(l, &ready);
 }
 
@@ -334,7 +334,7 @@ static void hear_close(struct rdma_link *l, const struct rdma_msg *m)
 		break;
 	case RDMA_CLOSE_FAILED:
 		l->r->stats.failed_total++;
-		ban(l, now);
+		link_ban(l, now);
 		rdma_wake(l->r, l->retry_at - now);
 		break;
 	}
@@ -367,7 +367,7 @@ int rdma_link_handshake(struct rdma_link *l, const struct rdma_msg *m,
 		if (is_ours && l->state != RDMA_ACCEPTED)
 			return error_set(err, EPROTO, "READY of nothing");
 		if (is_ours)
-			up(l);
+			link_up(l);
 		return 0;
 	default: /* CLOSE */
 		if (is_ours)
@@ -421,7 +421,7 @@ void rdma_link_moved(struct rdma_link *l, uint64_t bytes)
 	l->moved += bytes;
 	if (was_enough || l->moved < r->cfg.min_moved)
 		return;
-	/* One end goes first, so that both seldom offer at once. */
+	/* The end that is not first offers a little later, so that both seldom offer at once. */
 	if (!l->is_first)
 		l->retry_at =
 			clock_now_ns() + rdma_jitter(r, 2 * r->cfg.times.retry);
@@ -753,7 +753,7 @@ static void hear_grant(struct rdma_link *l, const struct rdma_grant *g)
 }
 
 /* All of a piece is here. */
-static void finish(struct rdma_link *l, struct rdma_pull *p)
+static void transfer_finish(struct rdma_link *l, struct rdma_pull *p)
 {
 	struct rdma *r = l->r;
 	const struct rdma_pull done = *p;
@@ -791,7 +791,7 @@ void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
 	l->used = l->progress = clock_now_ns();
 	l->sends += covers;
 	if (wc->wr_id & 1 && p->used && p->bits)
-		finish(l, p);
+		transfer_finish(l, p);
 	begin_waiting(l);
 }
 

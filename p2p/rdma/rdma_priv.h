@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of rdma share; rdma.h is the interface. */
+/* Structures that the files of rdma share; rdma.h is the interface. */
 #ifndef BOOTSEER_P2P_RDMA_RDMA_PRIV_H
 #define BOOTSEER_P2P_RDMA_RDMA_PRIV_H
 

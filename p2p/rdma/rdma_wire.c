@@ -10,7 +10,7 @@
 #define END_SIZE (HEAD + 32u)   /* and the device's name */
 #define GRANT_SIZE (HEAD + 32u) /* and what it is about */
 
-static uint8_t small(const struct rdma_msg *m)
+static uint8_t is_small(const struct rdma_msg *m)
 {
 	switch (m->type) {
 	case RDMA_OFFER:
@@ -56,7 +56,7 @@ size_t rdma_wire_put(uint8_t out[RDMA_BODY_MAX], const struct rdma_msg *m)
 {
 	memset(out, 0, RDMA_BODY_MAX);
 	out[0] = RDMA_WIRE_VERSION;
-	out[1] = small(m);
+	out[1] = is_small(m);
 	put_le32(out + 4, m->epoch);
 	switch (m->type) {
 	case RDMA_OFFER:

@@ -92,8 +92,8 @@ int revoked_add(struct revoked *r, const struct digest *image, const char *node,
 	return 0;
 }
 
-static bool has(const struct revoked *r, const struct digest *image,
-		const char *node)
+static bool revoked_has_key(const struct revoked *r, const struct digest *image,
+			    const char *node)
 {
 	struct digest key;
 
@@ -105,7 +105,7 @@ static bool has(const struct revoked *r, const struct digest *image,
 bool revoked_has(const struct revoked *r, const struct digest *image,
 		 const char *node)
 {
-	return revoked_count(r) > 0 &&
-	       (has(r, image, node) || has(r, image, "") ||
-		has(r, &none, node));
+	return revoked_count(r) > 0 && (revoked_has_key(r, image, node) ||
+					revoked_has_key(r, image, "") ||
+					revoked_has_key(r, &none, node));
 }

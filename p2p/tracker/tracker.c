@@ -170,7 +170,7 @@ static int call_check(const struct tracker_call *c, struct error *err)
 }
 
 /* A member that leaves; the image goes with the last one. */
-static void leave(struct tracker *t, struct swarm_member *m)
+static void member_leave(struct tracker *t, struct swarm_member *m)
 {
 	struct tracker_image *i = m->image;
 
@@ -186,7 +186,7 @@ static void sweep_members(struct tracker *t, int64_t now)
 
 		if (now - m->seen <= t->cfg.member_ttl_ns)
 			break;
-		leave(t, m);
+		member_leave(t, m);
 	}
 }
 
@@ -210,7 +210,7 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 	}
 	/* Making room may drop the very image. */
 	while (t->n_members >= t->cfg.members_max)
-		leave(t, &t->members[t->by_age.first]);
+		member_leave(t, &t->members[t->by_age.first]);
 	i = tracker_image_find(t, &c->image, c->n_pieces);
 	if (!i) {
 		int rc =
@@ -252,7 +252,7 @@ static void hear_leaving(struct tracker *t, const struct tracker_call *c,
 	leases_expire(t, i, now);
 	leases_report(t, m, c, now);
 	if (!is_past(m, c))
-		leave(t, m);
+		member_leave(t, m);
 }
 
 int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,

@@ -16,7 +16,7 @@
 #define RETRY_PER_MEMBER (MS / 10)
 #define SLOWER 4 /* late is who needs so many times as long as the others */
 
-static inline int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+static inline int64_t clamp_ns(int64_t v, int64_t lo, int64_t hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
 }

@@ -242,8 +242,8 @@ static bool is_news(const struct answer_place *p, enum tracker_state state,
 }
 
 /* `status` and `why`: when it did not do it. */
-static void remember(struct tracker_client *c, size_t i, enum outcome o,
-		     bool is_probe, long status, const char *why)
+static void answer_remember(struct tracker_client *c, size_t i, enum outcome o,
+			    bool is_probe, long status, const char *why)
 {
 	struct answer_place *p = &c->places[i];
 	bool is_away = o == OUTCOME_SILENT || o == OUTCOME_STRANGER;
@@ -278,8 +278,9 @@ static void remember(struct tracker_client *c, size_t i, enum outcome o,
 }
 
 /* The order of the trackers for an image. */
-static int order(const struct tracker_client *c, const struct digest *image,
-		 size_t ret[TRACKER_URLS_MAX], struct error *err)
+static int trackers_order(const struct tracker_client *c,
+			  const struct digest *image,
+			  size_t ret[TRACKER_URLS_MAX], struct error *err)
 {
 	const char *names[TRACKER_URLS_MAX];
 
@@ -359,8 +360,9 @@ static const struct verdict *verdict_of(long status)
 	return v;
 }
 
-static int judge(const struct http_response *r, const struct tracker_ask *a,
-		 enum outcome *ret, struct error *err)
+static int answer_judge(const struct http_response *r,
+			const struct tracker_ask *a, enum outcome *ret,
+			struct error *err)
 {
 	const struct verdict *v = verdict_of(r->status);
 	const char *cure = a->is_call || v->is_cure_of_all ? v->cure : "";
@@ -408,10 +410,10 @@ static int send_to(struct tracker_client *c, size_t i,
 		return error_nomem(err);
 	if (rc == -ECANCELED)
 		return error_set(err, ECANCELED, "cancelled");
-	rc = rc < 0 ? -ECONNREFUSED : judge(r, a, &o, &why);
+	rc = rc < 0 ? -ECONNREFUSED : answer_judge(r, a, &o, &why);
 	/* The body of a good answer to a call is still to be read. */
 	if (o != OUTCOME_DONE)
-		remember(c, i, o, a->is_probe, r->status, why.msg);
+		answer_remember(c, i, o, a->is_probe, r->status, why.msg);
 	if (rc < 0 && err) {
 		*err = why;
 		(void)error_wrap(err, rc, "tracker %s", c->places[i].url);
@@ -436,7 +438,7 @@ static int add_token(struct tracker_client *c, struct buf *header,
 	if (rc == 0)
 		return 0;
 	for (size_t i = 0; i < c->n && rc != -ENOMEM; i++)
-		remember(c, i, OUTCOME_REFUSED, false, 0, why.msg);
+		answer_remember(c, i, OUTCOME_REFUSED, false, 0, why.msg);
 	return error_set(err, rc == -ENOMEM ? ENOMEM : EACCES, "%s", why.msg);
 }
 
@@ -473,7 +475,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 	size_t at[TRACKER_URLS_MAX];
 	bool is_asked = false, is_busy = false;
 	int64_t end;
-	int rc = order(c, image, at, err);
+	int rc = trackers_order(c, image, at, err);
 
 	if (rc == 0)
 		rc = add_token(c, &token, err);
@@ -537,11 +539,13 @@ int tracker_answered(struct tracker_client *c, const struct tracker_ask *a,
 	int rc;
 
 	if (!why) {
-		remember(c, a->at, OUTCOME_DONE, a->is_probe, status, "");
+		answer_remember(c, a->at, OUTCOME_DONE, a->is_probe, status,
+				"");
 		return 0;
 	}
 	err = err ? err : &none;
 	rc = error_set(err, EPROTO, "its answer: %.90s: " NO_TRACKER, why);
-	remember(c, a->at, OUTCOME_STRANGER, a->is_probe, status, err->msg);
+	answer_remember(c, a->at, OUTCOME_STRANGER, a->is_probe, status,
+			err->msg);
 	return error_wrap(err, rc, "tracker %s", c->places[a->at].url);
 }

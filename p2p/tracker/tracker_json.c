@@ -80,7 +80,7 @@ static void put_list(struct writer *w, const char *key, const uint32_t *v,
 	put_end(w, "],");
 }
 
-static int written(const struct writer *w, struct error *err)
+static int buf_written(const struct writer *w, struct error *err)
 {
 	if (w->rc == -EFBIG)
 		return error_set(err, EFBIG, "tracker: the text is too long");
@@ -118,7 +118,7 @@ int tracker_call_to_json(const struct tracker_call *c, struct buf *ret,
 		put_number(&w, "origin_wait_ms",
 			   (uint64_t)((c->origin_wait_ns + MS - 1) / MS));
 	put_end(&w, "}");
-	return written(&w, err);
+	return buf_written(&w, err);
 }
 
 static void put_member(struct writer *w, const struct tracker_member *m)
@@ -159,7 +159,7 @@ int tracker_answer_to_json(const struct tracker_answer *a, struct buf *ret,
 		put_end(&w, "]");
 	}
 	put_end(&w, "}");
-	return written(&w, err);
+	return buf_written(&w, err);
 }
 
 /* -------------------------------------------------------------------- reading --- */
@@ -170,7 +170,7 @@ struct json_reader {
 	int rc;
 };
 
-static void bad(struct json_reader *r, const char *key, const char *wanted)
+static void json_bad(struct json_reader *r, const char *key, const char *wanted)
 {
 	if (r->rc == 0)
 		r->rc = error_set(r->err, EINVAL, "'%s' is not %s", key,
@@ -187,9 +187,9 @@ static void get_string(struct json_reader *r, const char *key, bool must,
 	if (!v && !must)
 		return;
 	if (!text || strlen(text) != json_string_length(v))
-		bad(r, key, "a text");
+		json_bad(r, key, "a text");
 	else if (strlen(text) >= size)
-		bad(r, key, "that short");
+		json_bad(r, key, "that short");
 	else
 		(void)stpcpy(ret, text);
 }
@@ -203,7 +203,7 @@ static json_int_t get_number(struct json_reader *r, const char *key, bool must,
 	if (!v && !must)
 		return 0;
 	if (!json_is_integer(v) || n < 0 || n > max) {
-		bad(r, key, "a number in its range");
+		json_bad(r, key, "a number in its range");
 		return 0;
 	}
 	return n;
@@ -214,7 +214,7 @@ static bool get_flag(struct json_reader *r, const char *key)
 	const json_t *v = json_object_get(r->o, key);
 
 	if (v && !json_is_boolean(v))
-		bad(r, key, "true or false");
+		json_bad(r, key, "true or false");
 	return json_is_true(v);
 }
 
@@ -227,7 +227,7 @@ static size_t get_list(struct json_reader *r, const char *key, uint32_t *ret,
 	if (!v)
 		return 0;
 	if (!json_is_array(v) || n > max) {
-		bad(r, key, "a list, or too long");
+		json_bad(r, key, "a list, or too long");
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -235,14 +235,15 @@ static size_t get_list(struct json_reader *r, const char *key, uint32_t *ret,
 		json_int_t p = json_integer_value(e);
 
 		if (!json_is_integer(e) || p < 0 || p > UINT32_MAX)
-			bad(r, key, "a list of numbers");
+			json_bad(r, key, "a list of numbers");
 		ret[i] = (uint32_t)p;
 	}
 	return n;
 }
 
 /* The caller's to release; NULL: `err` says why. */
-static json_t *load(const char *text, size_t len, size_t max, struct error *err)
+static json_t *json_load_text(const char *text, size_t len, size_t max,
+			      struct error *err)
 {
 	json_error_t why;
 	json_t *o;
@@ -267,7 +268,7 @@ static json_t *load(const char *text, size_t len, size_t max, struct error *err)
 int tracker_call_from_json(const char *text, size_t len,
 			   struct tracker_call_text *ret, struct error *err)
 {
-	AUTO_JSON *o = load(text, len, TRACKER_CALL_JSON_MAX, err);
+	AUTO_JSON *o = json_load_text(text, len, TRACKER_CALL_JSON_MAX, err);
 	struct json_reader r = { .o = o, .err = err };
 	struct tracker_call *c = &ret->call;
 
@@ -298,7 +299,7 @@ int tracker_call_from_json(const char *text, size_t len,
 	c->n_want = get_list(&r, "want", ret->want, TRACKER_PIECES_MAX);
 	if (get_list(&r, "want_bytes", ret->want_bytes, TRACKER_PIECES_MAX) !=
 	    c->n_want)
-		bad(&r, "want_bytes", "as long as 'want'");
+		json_bad(&r, "want_bytes", "as long as 'want'");
 	c->n_demand =
 		(size_t)get_number(&r, "demand", false, TRACKER_PIECES_MAX);
 	c->n_done = get_list(&r, "done", ret->done, TRACKER_PIECES_MAX);
@@ -326,7 +327,7 @@ static int get_member(const json_t *o, struct tracker_member *ret,
 int tracker_answer_from_json(const char *text, size_t len,
 			     struct tracker_answer *ret, struct error *err)
 {
-	AUTO_JSON *o = load(text, len, TRACKER_ANSWER_JSON_MAX, err);
+	AUTO_JSON *o = json_load_text(text, len, TRACKER_ANSWER_JSON_MAX, err);
 	struct json_reader r = { .o = o, .err = err };
 	const json_t *members;
 
@@ -344,7 +345,7 @@ int tracker_answer_from_json(const char *text, size_t len,
 	members = json_object_get(o, "members");
 	ret->n_members = json_array_size(members);
 	if (ret->n_members > TRACKER_MEMBERS_MAX)
-		bad(&r, "members", "a list, or too long");
+		json_bad(&r, "members", "a list, or too long");
 	for (size_t i = 0; r.rc == 0 && i < ret->n_members; i++)
 		r.rc = get_member(json_array_get(members, i), &ret->members[i],
 				  err);
@@ -359,7 +360,7 @@ int tracker_answer_from_json(const char *text, size_t len,
 void tracker_reason_from_json(const char *text, size_t len, char *ret,
 			      size_t size)
 {
-	AUTO_JSON *o = load(text, len, TRACKER_ANSWER_JSON_MAX, NULL);
+	AUTO_JSON *o = json_load_text(text, len, TRACKER_ANSWER_JSON_MAX, NULL);
 	const char *message = json_string_value(
 		json_object_get(json_object_get(o, "error"), "message"));
 
@@ -396,7 +397,7 @@ int capability_wish_to_json(const struct digest *image, const char *repo,
 int capability_from_json(const char *text, size_t len, struct buf *ret,
 			 int64_t *ret_not_after, struct error *err)
 {
-	AUTO_JSON *o = load(text, len, CAPABILITY_ANSWER_MAX, err);
+	AUTO_JSON *o = json_load_text(text, len, CAPABILITY_ANSWER_MAX, err);
 	struct json_reader r = { .o = o, .err = err };
 	const json_t *v = json_object_get(o, "capability");
 	json_int_t not_after;
@@ -418,7 +419,7 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
 			      struct error *err)
 {
-	AUTO_JSON *o = load(text, len, KEYS_ANSWER_MAX, err);
+	AUTO_JSON *o = json_load_text(text, len, KEYS_ANSWER_MAX, err);
 	const json_t *v = json_object_get(o, "keys");
 	int rc = 0;
 
@@ -450,7 +451,7 @@ static int add_revoked(struct revoked *r, const json_t *o, struct error *err)
 int revoked_from_json(const char *text, size_t len, struct revoked **ret,
 		      struct error *err)
 {
-	AUTO_JSON *o = load(text, len, KEYS_ANSWER_MAX, err);
+	AUTO_JSON *o = json_load_text(text, len, KEYS_ANSWER_MAX, err);
 	const json_t *list = json_object_get(o, "revoked"), *v;
 	AUTO(revoked) r = NULL;
 	size_t k;

@@ -62,14 +62,14 @@ static int by_piece(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void refuse(struct giving *g, int64_t retry)
+static void lease_refuse(struct giving *g, int64_t retry)
 {
 	if (g->retry < 0)
 		g->retry = retry;
 }
 
 /* How long this holder needs for so much; no longer than is usual, many times. */
-static int64_t expected(const struct swarm_member *m, uint64_t bytes)
+static int64_t lease_expected(const struct swarm_member *m, uint64_t bytes)
 {
 	int64_t usual = m->image->ns_per_mib, own = m->ns_per_mib;
 
@@ -111,7 +111,7 @@ static int64_t room_in(const struct giving *g)
 	const struct tracker_image *i = g->m->image;
 	int64_t all = i->rate ? (int64_t)((double)i->flying * 1000 * MS /
 					  (double)i->rate)
-			      : expected(g->m, i->flying);
+			      : lease_expected(g->m, i->flying);
 	uint32_t times = n_askers(i) / READERS_USUAL;
 
 	if (times < 1)
@@ -140,7 +140,7 @@ static int64_t late_at(const struct giving *g, const struct lease *l)
 		(int64_t)((double)l->queue / MIB * (double)i->ns_per_mib);
 
 	return l->since +
-	       clamp(SLOWER * usual, LATE_MIN, g->t->cfg.lease_max_ns);
+	       clamp_ns(SLOWER * usual, LATE_MIN, g->t->cfg.lease_max_ns);
 }
 
 /* A lease is late when later ones have been read: not all members read so
@@ -152,7 +152,7 @@ static bool is_late(const struct giving *g, const struct lease *l)
 
 static void refuse_until(struct giving *g, int64_t until)
 {
-	refuse(g, clamp(until - g->now, 0, g->t->cfg.interval_ns));
+	lease_refuse(g, clamp_ns(until - g->now, 0, g->t->cfg.interval_ns));
 }
 
 /* When to ask again for what is leased: it may be late then, or is not held any more
@@ -280,7 +280,7 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 	if (is_taken(g, piece, demand))
 		return TAKEN;
 	if (!has_room(g, bytes, demand) || b->free == NONE) {
-		refuse(g, room_in(g));
+		lease_refuse(g, room_in(g));
 		return FULL;
 	}
 	at = b->free;
@@ -347,8 +347,8 @@ static void give_bulk(struct giving *g)
 static void set_ends(struct giving *g)
 {
 	struct tracker_image *i = g->m->image;
-	int64_t ttl = clamp(TTL_TIMES * expected(g->m, g->m->flying),
-			    g->t->cfg.lease_min_ns, g->t->cfg.lease_max_ns);
+	int64_t ttl = clamp_ns(TTL_TIMES * lease_expected(g->m, g->m->flying),
+			       g->t->cfg.lease_min_ns, g->t->cfg.lease_max_ns);
 
 	for (size_t k = 0; k < g->n_given; k++) {
 		struct lease *l = &i->book.leases[g->given[k]];
@@ -374,7 +374,7 @@ static int64_t retry_for(struct giving *g)
 
 	if (least < RETRY_MIN)
 		least = RETRY_MIN;
-	retry = clamp(retry, least, RETRY_MAX);
+	retry = clamp_ns(retry, least, RETRY_MAX);
 	/* Up to a quarter later, so that they do not come all at once. */
 	return retry +
 	       (int64_t)(tracker_random(g->t) % (uint64_t)(retry / 4 + 1));
@@ -447,12 +447,12 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 	g.share = share_of(&g);
 	if (now < m->wait_until && !c->n_demand) {
 		/* The origin said so to this one; others hear it themselves. */
-		refuse(&g, m->wait_until - now);
+		lease_refuse(&g, m->wait_until - now);
 		ret->is_full = true;
 	} else if (now < m->late_until && !c->n_demand &&
 		   others_are_in_time(&g)) {
 		/* Others are faster, and what it reads comes late to all. */
-		refuse(&g, m->late_until - now);
+		lease_refuse(&g, m->late_until - now);
 		ret->is_full = true;
 	} else {
 		for (size_t k = 0; k < c->n_demand; k++)
@@ -461,7 +461,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 				break;
 			}
 		if (now < m->wait_until) {
-			refuse(&g, m->wait_until - now);
+			lease_refuse(&g, m->wait_until - now);
 			ret->is_full = true;
 		} else {
 			give_bulk(&g);

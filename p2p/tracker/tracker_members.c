@@ -207,9 +207,9 @@ struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
 /* The member names another address than last time. A member that goes back to
  * the one before while both would still be there is two nodes of one name:
  * `ret` is where the other one is. */
-static void moves(struct tracker *t, struct swarm_member *m,
-		  const struct tracker_call *c, int64_t now,
-		  char ret[TRACKER_ADDR_MAX + 1])
+static void member_moves(struct tracker *t, struct swarm_member *m,
+			 const struct tracker_call *c, int64_t now,
+			 char ret[TRACKER_ADDR_MAX + 1])
 {
 	const char *addr = m->text + strlen(m->text) + 1;
 	uint32_t to = hash_text(2166136261u, c->addr);
@@ -237,7 +237,7 @@ int member_update(struct tracker *t, struct swarm_member *m,
 
 		if (!text)
 			return error_nomem(err);
-		moves(t, m, c, now, ret->namesake);
+		member_moves(t, m, c, now, ret->namesake);
 		free(m->text);
 		m->text = text;
 	}
@@ -321,33 +321,36 @@ static void lot_add(struct tracker *t, struct lot *l, uint32_t slot)
 	}
 }
 
-static uint32_t kept(const struct lot *l)
+static uint32_t member_kept(const struct lot *l)
 {
 	return l->n < TRACKER_MEMBERS_MAX ? l->n : TRACKER_MEMBERS_MAX;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t members_least(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
 /* How many of the same rack, zone, and of the rest fill `room` places. */
-static void shares(const struct lot lots[3], uint32_t room, uint32_t ret[3])
+static void member_shares(const struct lot lots[3], uint32_t room,
+			  uint32_t ret[3])
 {
 	uint32_t remote = (room + 4) / 5;
 	uint32_t left;
 
 	if (remote < REMOTE_MIN)
-		remote = least(REMOTE_MIN, room);
-	ret[2] = least(remote, kept(&lots[2]));
+		remote = members_least(REMOTE_MIN, room);
+	ret[2] = members_least(remote, member_kept(&lots[2]));
 	left = room - ret[2];
-	ret[0] = least(least(room / 2, left), kept(&lots[0]));
+	ret[0] = members_least(members_least(room / 2, left),
+			       member_kept(&lots[0]));
 	left -= ret[0];
-	ret[1] = least(left, kept(&lots[1]));
+	ret[1] = members_least(left, member_kept(&lots[1]));
 	left -= ret[1];
 	/* Where one kind is short, the next far ones take its places. */
 	for (int k = 2; k >= 0; k--) {
-		uint32_t more = least(left, kept(&lots[k]) - ret[k]);
+		uint32_t more =
+			members_least(left, member_kept(&lots[k]) - ret[k]);
 
 		ret[k] += more;
 		left -= more;
@@ -385,7 +388,7 @@ void members_choose(struct tracker *t, const struct swarm_member *self,
 		else
 			lot_add(t, &lots[2], w->slot);
 	}
-	shares(lots, (uint32_t)(TRACKER_MEMBERS_MAX - n_held), n);
+	member_shares(lots, (uint32_t)(TRACKER_MEMBERS_MAX - n_held), n);
 	for (int kind = 0; kind < 3; kind++)
 		for (uint32_t k = 0; k < n[kind]; k++)
 			member_describe(&t->members[lots[kind].slots[k]],

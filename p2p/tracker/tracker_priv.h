@@ -184,7 +184,13 @@ void image_charge(struct tracker *t, const struct tracker_image *i);
 void image_discharge(struct tracker *t, const struct tracker_image *i);
 /* Its book takes so many bytes more, or less. */
 void book_memory(struct tracker *t, struct tracker_image *i, int64_t more);
-/* Take `n` bytes into account for the image's book; others may be dropped.
+/* The image that gives way to `more` bytes (else images) of member_node_hash() `node`; `keep` is
+ * the caller's, NULL: a new one.  NULL: none has to. */
+struct tracker_image *room_victim(const struct tracker *t,
+				  const struct tracker_image *keep,
+				  uint32_t node, uint64_t more, bool is_memory);
+
+/* tracker_images.c: take `n` bytes into account for the image's book; others may be dropped.
  * -ENOSPC. */
 int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
 		    struct error *err) MUST_CHECK;
@@ -209,7 +215,6 @@ void member_describe(const struct swarm_member *m, struct tracker_member *ret);
 void members_choose(struct tracker *t, const struct swarm_member *self,
 		    struct tracker_answer *ret);
 
-/* tracker_book.c */
 void book_fini(struct tracker *t, struct tracker_image *i);
 void leases_drop(struct tracker *t, struct tracker_image *i, uint32_t slot);
 

@@ -10,8 +10,6 @@
  * nobody else waiting.  Images that a few share do so only when each of these takes more
  * than a fair part, and those that many share never give way to one of few.
  */
-#include <errno.h>
-
 #include "p2p/tracker/tracker_priv.h"
 
 #define FEW 8u
@@ -85,8 +83,9 @@ static uint64_t taken_together(const struct tracker *t,
 
 /* Count what the caller wants as its own: each node that shares an image of few
  * has a part of it. */
-static void wish(const struct tracker *t, const struct tracker_image *keep,
-		 uint32_t node, uint64_t more, struct room_wish *ret)
+static void room_wish_of(const struct tracker *t,
+			 const struct tracker_image *keep, uint32_t node,
+			 uint64_t more, struct room_wish *ret)
 {
 	uint64_t all = ret->is_memory ? t->cfg.memory_max : t->cfg.images_max;
 
@@ -139,38 +138,18 @@ static struct tracker_image *shared_victim(const struct tracker *t,
 	return NULL;
 }
 
-/* `node` is the caller's, who wants `more`; `keep` his image, NULL: a new one. */
-static struct tracker_image *victim(const struct tracker *t,
-				    const struct tracker_image *keep,
-				    uint32_t node, uint64_t more,
-				    bool is_memory)
+struct tracker_image *room_victim(const struct tracker *t,
+				  const struct tracker_image *keep,
+				  uint32_t node, uint64_t more, bool is_memory)
 {
 	struct room_wish w = { .is_memory = is_memory };
 	struct tracker_image *best;
 
-	wish(t, keep, node, more, &w);
+	room_wish_of(t, keep, node, more, &w);
 	best = few_victim(t, keep, node, &w);
 	if (best || !keep || keep->n_who <= 1 || w.own > w.fair)
 		return best;
 	return shared_victim(t, keep);
-}
-
-int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
-		    struct error *err)
-{
-	uint32_t node = i->n_who ? i->who[0].node : 0;
-
-	while (t->stats.memory + n > t->cfg.memory_max) {
-		struct tracker_image *gone = victim(t, i, node, n, true);
-
-		if (!gone)
-			return error_set(err, ENOSPC,
-					 "tracker: no memory is left for an "
-					 "image's leases: --swarm-memory");
-		image_drop(t, gone);
-	}
-	book_memory(t, i, (int64_t)n);
-	return 0;
 }
 
 void book_memory(struct tracker *t, struct tracker_image *i, int64_t more)
@@ -179,19 +158,4 @@ void book_memory(struct tracker *t, struct tracker_image *i, int64_t more)
 	t->stats.memory += (uint64_t)more;
 	i->book.memory += (uint64_t)more;
 	image_charge(t, i);
-}
-
-int tracker_make_room(struct tracker *t, uint32_t node, struct error *err)
-{
-	struct tracker_image *gone;
-
-	if (t->n_images < t->cfg.images_max)
-		return 0;
-	gone = victim(t, NULL, node, 1, false);
-	if (!gone)
-		return error_set(err, ENOSPC,
-				 "tracker: %zu images are there already",
-				 t->n_images);
-	image_drop(t, gone);
-	return 0;
 }

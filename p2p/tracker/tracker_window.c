@@ -21,11 +21,11 @@
 #define CUT_TIMES 8
 
 /* Time that a holder needed for a MiB of all that it was to read by then. */
-static int64_t needed(const struct lease *l, int64_t until)
+static int64_t window_needed(const struct lease *l, int64_t until)
 {
-	return clamp((int64_t)((double)(until - l->since) * MIB /
-			       (double)l->queue),
-		     NS_PER_MIB_MIN, NS_PER_MIB_MAX);
+	return clamp_ns((int64_t)((double)(until - l->since) * MIB /
+				  (double)l->queue),
+			NS_PER_MIB_MIN, NS_PER_MIB_MAX);
 }
 
 /* Leases of a call ran out together, and count once. All members may need
@@ -34,14 +34,14 @@ static void call_expired(const struct tracker *t, struct swarm_member *m,
 			 const struct lease *l, int64_t now)
 {
 	struct tracker_image *i = m->image;
-	int64_t took = needed(l, l->ends); /* at least */
+	int64_t took = window_needed(l, l->ends); /* at least */
 
 	if (m->late_call == l->call)
 		return;
 	m->late_call = l->call;
 	/* Little that had the shortest lease's time says less than it seems. */
 	if (took > i->ns_per_mib)
-		i->ns_per_mib += (clamp(took, 0, SLOWER * i->ns_per_mib) -
+		i->ns_per_mib += (clamp_ns(took, 0, SLOWER * i->ns_per_mib) -
 				  i->ns_per_mib) /
 				 8;
 	if (took > m->ns_per_mib)
@@ -126,7 +126,8 @@ static void window_cut(const struct tracker *t, const struct swarm_member *m,
 {
 	struct tracker_image *i = m->image;
 	uint32_t slot = (uint32_t)(m - t->members);
-	int64_t times = slot == i->cut_by ? clamp(i->n_who, 1, CUT_TIMES) : 1;
+	int64_t times =
+		slot == i->cut_by ? clamp_ns(i->n_who, 1, CUT_TIMES) : 1;
 
 	i->is_steady = true;
 	if (i->cut_at != INT64_MIN &&
@@ -165,7 +166,7 @@ static void report_done(struct tracker *t, struct swarm_member *m,
 		return;
 	if (at != NONE) {
 		const struct lease *l = &i->book.leases[at];
-		int64_t took = needed(l, now);
+		int64_t took = window_needed(l, now);
 
 		i->ns_per_mib += (took - i->ns_per_mib) / 8;
 		m->ns_per_mib =
@@ -211,7 +212,7 @@ void leases_report(struct tracker *t, struct swarm_member *m,
 		window_cut(t, m, now);
 	if (c->origin_wait_ns > 0 && m->has_leased) {
 		int64_t until =
-			now + clamp(c->origin_wait_ns, 0, ORIGIN_WAIT_MAX);
+			now + clamp_ns(c->origin_wait_ns, 0, ORIGIN_WAIT_MAX);
 
 		if (until > m->wait_until)
 			m->wait_until = until;

@@ -403,14 +403,16 @@ static const struct option_spec options[] = {
 
 /* Names of before, and what is said instead (docs/decisions/0022-options.md). */
 static const struct option_gone gone[] = {
-	{ "attempts", "a request is made 5 times, and a reader's until --read-timeout: "
-		      "leave it out" },
+	{ "attempts",
+	  "a request is made 5 times, and a reader's until --read-timeout: "
+	  "leave it out" },
 	{ "record-window", "say --record auto:TIME" },
 	{ "events", "the folder is that of --run with -events behind it: "
 		    "leave it out" },
 	{ "index-key", "say --index PREFIX=build:FILE" },
 	{ "p2p-ca-file", "name its folder by --p2p-tls, where it is ca.crt" },
-	{ "p2p-cert-file", "name its folder by --p2p-tls, where it is tls.crt" },
+	{ "p2p-cert-file",
+	  "name its folder by --p2p-tls, where it is tls.crt" },
 	{ "p2p-key-file", "name its folder by --p2p-tls, where it is tls.key" },
 	{ NULL, NULL },
 };
@@ -427,6 +429,14 @@ const struct option_program node_program = {
 	.see_also = "bootseer(1), bootseer-snapshotter(8), "
 		    "bootseer-registry(8); docs/peers.md on --p2p-listen",
 };
+
+void node_config_fini(struct node_config *c)
+{
+	option_fini(node_program.options, c);
+	free(c->p2p_ca_file);
+	free(c->p2p_cert_file);
+	free(c->p2p_key_file);
+}
 
 /* Is `path` an entry of the folder? */
 static bool is_in(const char *path, const char *folder)

@@ -28,7 +28,7 @@ struct node_config {
 	char *p2p_advertise;      /* NULL: what is listened on */
 	char **p2p_trackers;      /* URLs; see node_config_complete() */
 	char *p2p_security;       /* "tls", "signed", "open" */
-	char *p2p_tls;             /* folder of these, node_config_complete() */
+	char *p2p_tls;            /* folder of these, node_config_complete() */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
 	char *p2p_rights;  /* "cluster" or a file of keys; NULL: not said */
 	char *p2p_rdma;    /* yes, no or a device: node_config_rdma() */
@@ -37,9 +37,9 @@ struct node_config {
 	char *metrics;     /* "address:port"; NULL is none */
 	char *mirror;      /* the same */
 	char **trust;      /* rules; policy_parse() */
-	char **index;           /* rules; policy_parse_index() */
-	char *trust_keys;       /* file or folder of public keys */
-	char **env_stores;      /* URLs whose environments are mounted */
+	char **index;      /* rules; policy_parse_index() */
+	char *trust_keys;  /* file or folder of public keys */
+	char **env_stores; /* URLs whose environments are mounted */
 	uint64_t env_write_max; /* bytes written to one that is mounted */
 	char *auth_file, *ca_file;
 	char *login_key;            /* file; "" keeps no login of a pod */

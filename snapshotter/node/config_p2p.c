@@ -47,14 +47,6 @@ int node_config_complete(struct node_config *c, struct error *err)
 	return c->p2p_trackers && c->p2p_trackers[0] ? 0 : error_nomem(err);
 }
 
-void node_config_fini(struct node_config *c)
-{
-	option_fini(node_program.options, c);
-	free(c->p2p_ca_file);
-	free(c->p2p_cert_file);
-	free(c->p2p_key_file);
-}
-
 bool node_config_is_plain(const struct node_config *c, const char *url)
 {
 	AUTO_BUF host = BUF_INIT;

@@ -136,7 +136,8 @@ static int check_folder(const char *dir, struct error *err)
 
 	if (lstat(dir, &st) < 0)
 		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
-	if (!S_ISDIR(st.st_mode) || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+	if (!S_ISDIR(st.st_mode) ||
+	    (st.st_uid != 0 && st.st_uid != geteuid()) ||
 	    st.st_mode & (S_IWGRP | S_IWOTH))
 		return error_set(err, EPERM,
 				 "'%s' is no folder that root alone may change",

@@ -249,9 +249,8 @@ static int watch_start(struct starts *all, struct container_start *s,
 	s->recording = recording_begin(s->sight, mode, wanted);
 	s->reply.recording = recording_is_on(s->recording);
 	s->watch_ns = clock_now_ns();
-	s->until_ns =
-		s->watch_ns +
-		(r->window_ns ? r->window_ns : all->record.window_ns);
+	s->until_ns = s->watch_ns +
+		      (r->window_ns ? r->window_ns : all->record.window_ns);
 	rc = insert_start(all, s, ret, err);
 	if (rc < 0 && s->device)
 		device_unobserve(s->device, recorder_observer(s->recorder));

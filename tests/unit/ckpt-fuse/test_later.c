@@ -59,8 +59,7 @@ bool __wrap_writing_is_pending(struct writing *w)
 }
 
 /* The last that is done with the node's lock. */
-void __wrap_writers_end(struct nodes *t, struct ckpt_node *n);
-void __wrap_writers_end(struct nodes *t, struct ckpt_node *n)
+static void writer_end(struct nodes *t, struct ckpt_node *n)
 {
 	n->n_writers--;
 	if (atomic_fetch_add(&n_settled, 1) == 0)
@@ -96,7 +95,7 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	cr_assert_eq(sem_init(&first_is_between, 0, 0), 0);
 	cr_assert_eq(sem_init(&second_has_settled, 0, 0), 0);
 	cr_assert_eq(nodes_init(&t, journal, &err), 0, "%s", err.msg);
-	cr_assert_eq(later_new(&t, &l, &err), 0, "%s", err.msg);
+	cr_assert_eq(later_new(&t, writer_end, &l, &err), 0, "%s", err.msg);
 	n = node_make(&t, t.root, "f", false);
 	cr_assert(n);
 	node_looked_up(&t, n);
@@ -159,7 +158,8 @@ Test(later, is_waited_for_as_far_as_it_was_closed_before)
 	cr_assert_eq(sem_init(&waits, 0, 0), 0);
 	cr_assert_eq(sem_init(&waits_no_more, 0, 0), 0);
 	cr_assert_eq(nodes_init(&t, -1, &err), 0, "%s", err.msg);
-	cr_assert_eq(later_new(&t, &steady, &err), 0, "%s", err.msg);
+	cr_assert_eq(later_new(&t, writer_end, &steady, &err), 0, "%s",
+		     err.msg);
 	steady_node = node_make(&t, t.root, "f", false);
 	cr_assert(steady_node);
 	node_looked_up(&t, steady_node);

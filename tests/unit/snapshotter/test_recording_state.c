@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whether a start's reads become a trace. */
 #include <criterion/criterion.h>
+#include <errno.h>
 
 #include "snapshotter/node/starts/recording_state.h"
 
@@ -45,7 +46,8 @@ Test(recording_state, is_made_unasked_while_the_stores_want_more)
 		     RECORDING_FIGURES);
 }
 
-Test(recording_state, a_policy_is_a_mode_and_may_say_how_long_a_start_is_watched)
+Test(recording_state,
+     a_policy_is_a_mode_and_may_say_how_long_a_start_is_watched)
 {
 	static const struct {
 		const char *text;
