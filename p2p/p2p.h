@@ -136,7 +136,7 @@ struct p2p_image_config {
 	/* "HOST/REPOSITORY" that the node got it from, copied.  The same image
 	 * in another repository is another swarm, with rights of its own. */
 	const char *repo;
-	/* Of P2P_SWARM_LAYERS; with `arg`. NULL: the cache has the pieces. */
+	/* Pieces of P2P_SWARM_LAYERS; with `arg`. NULL: the cache has the pieces. */
 	const struct p2p_pieces *pieces;
 	void *arg;
 	/* Stored bytes of each pack, not verified; taken, also on failure. */

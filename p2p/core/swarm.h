@@ -249,7 +249,7 @@ bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret);
 int64_t swarm_news_ns(const struct swarm *s);
 
 bool swarm_has(const struct swarm *s, uint32_t piece);
-/* It is here, and others may have it. */
+/* The piece is here, and others may have it. */
 bool swarm_gives(const struct swarm *s, uint32_t piece);
 /* Somebody waits for it, or an order has it; and it is not here. */
 bool swarm_wants(const struct swarm *s, uint32_t piece);
