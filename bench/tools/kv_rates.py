@@ -36,7 +36,7 @@ def settle():
 
 
 def say(what, size, seconds):
-    print("%s %.3f" % (what, size / seconds / 1e9))
+    print("%s %.3f GB/s" % (what, size / seconds / 1e9))
 
 
 def get_all(kv, keys, size):
@@ -86,7 +86,7 @@ def main():
         for t in threads:
             t.join()
         say("get_from_the_store,_two_nodes_at_once", 2 * total, time.monotonic() - begin)
-        print("copies_from_the_store,_two_nodes_at_once %.3f" %
+        print("copies_from_the_store,_two_nodes_at_once %.3f copies" %
               (figures()["fetched_bytes_total"] / total))
 
 
