@@ -466,18 +466,27 @@ static struct save_unit choose_nodes(const struct save_plan *p, struct loads *l,
 	return (struct save_unit){ (uint8_t)a, (uint8_t)b };
 }
 
+/* Units in a row that one node writes: fewer of a small file, which all links are to share. */
+static uint64_t run_units(const struct save_plan *p)
+{
+	const uint64_t n = p->n_units / (4 * p->n_nodes);
+
+	return n < 1 ? 1 : n > RUN_UNITS ? RUN_UNITS : n;
+}
+
 static int assign_units(struct save_plan *p, struct error *err)
 {
 	struct loads l = { .written = { 0 } };
+	uint64_t run;
 
 	p->n_units = (p->size + SAVE_UNIT - 1) / SAVE_UNIT;
+	run = run_units(p);
 	p->units = calloc(p->n_units + 1, sizeof(*p->units));
 	p->stored = calloc(p->n_units + 1, sizeof(*p->stored));
 	if (!p->units || !p->stored)
 		return error_nomem(err);
-	for (uint64_t u = 0; u < p->n_units; u += RUN_UNITS) {
-		const uint64_t to =
-			u + RUN_UNITS < p->n_units ? u + RUN_UNITS : p->n_units;
+	for (uint64_t u = 0; u < p->n_units; u += run) {
+		const uint64_t to = u + run < p->n_units ? u + run : p->n_units;
 		struct save_unit by;
 		uint64_t bytes = 0;
 

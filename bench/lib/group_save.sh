@@ -89,15 +89,22 @@ measure_saves() {
 	end_mounts "$save_nodes"
 }
 
-# 64 ranks, of whom each has next to nothing.
+# 64 ranks, of whom each has next to nothing: as processes of Python on nodes of their own, and all
+# nodes in one process, whose processor time is that of all of them.
 measure_coordination() { # NODES
-	local ranks=$(($1 * save_ranks))
+	local ranks=$(($1 * save_ranks)) buffered durable cpu
 
 	begin_s3
 	begin_save_mounts "$1"
 	ranks_say tiny 1.5B 0 "$1" tiny
 	sample "coordination" "$ranks ranks" "$(calc "$(said buffered) * 1000")" ms
 	end_mounts "$1"
+	read -r buffered durable cpu < <("$(program bench-group-coordination)" \
+		"$1" "$save_ranks" 16 50)
+	sample "coordination in one process: buffered" "$ranks ranks" "$buffered" ms
+	sample "coordination in one process: durable" "$ranks ranks" "$durable" ms
+	sample "coordination in one process: processors, of a node" "$ranks ranks" \
+		"$(calc "$cpu / $1")" ms
 }
 
 measure_plans() {
