@@ -42,6 +42,9 @@ static void setup(struct starts_fixture *f)
 	f->n.node.traces->wait_ns = 60 * NS_PER_S;
 	trace_store_free(f->n.node.traces->folder);
 	f->n.node.traces->folder = &f->folder.base;
+	f->n.node.origins =
+		origins_new(&f->n.cfg, &f->n.node.is_ending, oci_store_open);
+	cr_assert(f->n.node.origins);
 	test_clock_hold();
 	cr_assert_eq(starts_open(&f->n.node, &f->n.node.starts, NULL), 0);
 	remote_call_init(&f->call, &f->n.node.is_ending, &f->is_gone,
@@ -52,6 +55,7 @@ static void end(struct starts_fixture *f)
 {
 	starts_close(f->n.node.starts);
 	trace_lookup_close(f->n.node.traces);
+	origins_free(f->n.node.origins);
 	images_put(f->image);
 	test_node_close(&f->n);
 	fake_traces_fini(&f->folder);
@@ -293,6 +297,7 @@ Test(starts, with_a_prediction_are_without_a_trace)
 {
 	struct starts_fixture f;
 	struct start_reply reply;
+	json_t *list;
 
 	setup(&f);
 	f.folder.rc = 0;
@@ -301,9 +306,15 @@ Test(starts, with_a_prediction_are_without_a_trace)
 	cr_expect(reply.found);
 	cr_expect_eq(reply.match, TRACE_MATCH_PREDICTED);
 	cr_expect_eq(stats_of(&f).with_trace, 0);
-	cr_expect_eq(stats_of(&f).predicted, 1);
 	/* The next one is recorded still. */
 	cr_expect(starts_would_record(f.n.node.starts, f.image));
+	/* A prediction counts when it is known what it was worth. */
+	step(&f, 120 * NS_PER_S);
+	list = await_figures(&f, 1);
+	cr_expect_str_eq(figure(list, "trace"), "predicted");
+	json_decref(list);
+	while (stats_of(&f).predicted != 1)
+		unit_pause();
 	end(&f);
 }
 
@@ -363,6 +374,14 @@ Test(starts, are_bounded)
 	end(&f);
 }
 
+/* As a bootseerd with another --record. */
+static void open_anew(struct starts_fixture *f, char *record)
+{
+	starts_close(f->n.node.starts);
+	f->n.cfg.record = record;
+	cr_assert_eq(starts_open(&f->n.node, &f->n.node.starts, NULL), 0);
+}
+
 Test(starts, would_be_recorded_while_no_trace_is_known)
 {
 	static char always[] = "always", off[] = "off";
@@ -370,9 +389,9 @@ Test(starts, would_be_recorded_while_no_trace_is_known)
 
 	setup(&f);
 	cr_expect(starts_would_record(f.n.node.starts, f.image));
-	f.n.cfg.record = off;
+	open_anew(&f, off);
 	cr_expect_not(starts_would_record(f.n.node.starts, f.image));
-	f.n.cfg.record = always;
+	open_anew(&f, always);
 	cr_expect(starts_would_record(f.n.node.starts, f.image));
 	cr_expect_eq(f.folder.n_asked, 1, "nobody is asked for these two");
 	end(&f);
