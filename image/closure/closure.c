@@ -9,7 +9,8 @@
 #include "common/array.h"
 #include "image/closure/closure_priv.h"
 
-#define LOOKUPS_MAX 1000000u /* of paths: a second of processor time */
+/* Names that all paths lead through: a few seconds of processor time. */
+#define LOOKUPS_MAX 8000000u
 #define ROUNDS_MAX 256u
 #define NID_BYTES 32u /* of a metadata image: docs/formats/erofs.md */
 
@@ -23,8 +24,11 @@ bool closure_is_spent(const struct closure *c)
 static bool find_path(struct closure *c, const char *path,
 		      struct rootfs_file *ret)
 {
-	return !closure_is_spent(c) && ++c->n_lookups &&
-	       rootfs_find(c->img, path, ret, NULL) == 0;
+	bool is_found = !closure_is_spent(c) &&
+			rootfs_find(c->img, path, ret, NULL) == 0;
+
+	c->n_lookups += closure_is_spent(c) ? 0 : 1 + ret->n_steps;
+	return is_found;
 }
 
 bool closure_find_file(struct closure *c, const char *path,
@@ -33,11 +37,17 @@ bool closure_find_file(struct closure *c, const char *path,
 	return find_path(c, path, ret) && S_ISREG(ret->inode.mode);
 }
 
+bool closure_find_folder(struct closure *c, const char *path,
+			 struct rootfs_file *ret)
+{
+	return find_path(c, path, ret) && S_ISDIR(ret->inode.mode);
+}
+
 bool closure_is_folder(struct closure *c, const char *path)
 {
 	struct rootfs_file f;
 
-	return find_path(c, path, &f) && S_ISDIR(f.inode.mode);
+	return closure_find_folder(c, path, &f);
 }
 
 /* Was the file found before?  From now on it was. */

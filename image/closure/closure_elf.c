@@ -128,13 +128,15 @@ static int visit_in_list(struct closure *c, const struct closure_file *f,
 	int rc = 0;
 
 	*ret_found = false;
-	while (list && *list && !*ret_found && rc == 0) {
+	while (list && *list && !*ret_found && rc == 0 &&
+	       !closure_is_spent(c)) {
 		size_t len = strcspn(list, ":");
 		size_t n = expand_origin(f, list, len, folder);
 
 		if (n)
 			rc = visit_in(c, folder, n, name, ret_found, err);
-		list += len + (list[len] == ':');
+		list += len;
+		list += strspn(list, ":");
 	}
 	return rc;
 }

@@ -73,6 +73,9 @@ static int visit_archive(void *arg, const char *name, size_t len, uint64_t nid,
 	(void)nid;
 	(void)type;
 	(void)cookie;
+	if (closure_is_spent(a->c))
+		return 1; /* ends the list */
+	a->c->n_lookups++;
 	if (!is_archive(name, len))
 		return 0;
 	(void)snprintf(path, sizeof(path), "%s/%.*s", a->path, (int)len, name);
@@ -86,15 +89,17 @@ static int add_class_path_entry(struct closure *c, char *path,
 	struct archive_folder a = { .c = c, .path = path, .err = err };
 	size_t len = strlen(path);
 	struct rootfs_file f;
+	int rc;
 
 	if (is_archive(path, len))
 		return add_archive(c, path, err);
 	if (len < 2 || strcmp(path + len - 2, "/*") != 0)
 		return 0;
 	path[len - 2] = '\0';
-	if (rootfs_find(c->img, path, &f, NULL) < 0 || !S_ISDIR(f.inode.mode))
+	if (!closure_find_folder(c, path, &f))
 		return 0;
-	return erofs_readdir(c->img, &f.inode, 0, visit_archive, &a, err);
+	rc = erofs_readdir(c->img, &f.inode, 0, visit_archive, &a, err);
+	return rc < 0 ? rc : 0;
 }
 
 static int add_class_path(struct closure *c, const char *list,

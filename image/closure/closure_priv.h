@@ -60,9 +60,10 @@ struct closure {
 	size_t n_ranges, cap_ranges;
 	size_t n_told; /* of the ranges: fetched while the search goes on */
 	uint64_t told_bytes;
-	uint64_t n_read; /* bytes */
-	size_t n_lookups;
+	uint64_t n_read;         /* bytes */
+	size_t n_lookups;        /* names of paths and of folders' lists */
 	unsigned int n_machines; /* times that a Java virtual machine is run */
+	unsigned int n_shells;   /* whose texts are scanned, one in the other */
 	/* Names of libraries that were looked for: a process loads one of each. */
 	char *libraries[CLOSURE_LIBRARIES_MAX];
 	size_t n_libraries;
@@ -70,12 +71,14 @@ struct closure {
 	struct python_paths python;
 };
 
-/* As many paths were looked up as may be: what goes on is over at the next. */
+/* As much was looked up as may be: what goes on is over at the next. */
 bool closure_is_spent(const struct closure *c);
 
 /* A regular file by its path, also through links; false: there is none. */
 bool closure_find_file(struct closure *c, const char *path,
 		       struct rootfs_file *ret);
+bool closure_find_folder(struct closure *c, const char *path,
+			 struct rootfs_file *ret);
 bool closure_is_folder(struct closure *c, const char *path);
 
 /* The start reads these bytes of a file. */

@@ -171,6 +171,8 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 #define VARIABLES_MAX 32u
 #define VARIABLE_LEN 255u
 #define EXPANSIONS_MAX 4096u /* of variables, in a script */
+/* Shells that run each other by "-c": with X="sh -c $X" they would have no end. */
+#define SHELLS_MAX 4u
 
 /* Text of a shell script, and the command that was taken from it. */
 struct shell_scan {
@@ -317,17 +319,22 @@ static bool take_command(struct shell_scan *s)
 static int scan_shell(struct closure *c, const char *text, size_t len,
 		      struct error *err)
 {
-	struct shell_scan *s = calloc(1, sizeof(*s));
+	struct shell_scan *s;
 	int rc = 0;
 
+	if (c->n_shells >= SHELLS_MAX)
+		return 0;
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_nomem(err);
+	c->n_shells++;
 	s->p = text;
 	s->end = text + len;
 	s->c = c;
-	while (rc == 0 && take_command(s))
+	while (rc == 0 && !closure_is_spent(c) && take_command(s))
 		if (s->n)
 			rc = closure_run(c, s->words, s->n, err);
+	c->n_shells--;
 	free(s);
 	return rc;
 }
@@ -348,9 +355,11 @@ static int look_shell_script(struct closure *c, struct closure_file *f,
 static int visit_shell_script(struct closure *c, struct closure_file *f,
 			      struct error *err)
 {
-	const struct elf_range whole = { 0, f->inode.size };
+	const struct elf_range text = { 0, f->inode.size < CLOSURE_TEXT_MAX
+						   ? f->inode.size
+						   : CLOSURE_TEXT_MAX };
 
-	return closure_visit_again(c, f, &whole, look_shell_script, err);
+	return closure_visit_again(c, f, &text, look_shell_script, err);
 }
 
 /* The interpreter of "#!" and its word, and the script behind them. */

@@ -15,6 +15,8 @@
 #define HEAD_SIZE 16u
 #define DEPTH_MAX 64u
 #define IMPORTS_MAX 16384u /* of a module; each name that is imported counts */
+/* Bytes passed over for names that count as one: a list may be long by what is no name. */
+#define IMPORT_BYTES 256u
 #define IS_SHARED 0x80u /* of a type: the object is named by a number later */
 
 /* Differences between versions. */
@@ -292,9 +294,10 @@ static int report_items(struct module_code *c, size_t at,
 
 	if (rc < 0 || (type != '(' && type != ')'))
 		return 0;
+	at = m.at;
 	m.is_again = true;
 	rc = take_elements(&m, &items);
-	c->n_imports += items.n;
+	c->n_imports += items.n + (m.at - at) / IMPORT_BYTES;
 	for (size_t k = 0; k < items.n && rc == 0 && c->n_imports < IMPORTS_MAX;
 	     k++) {
 		if (read_text(&m, items.at[k], &i->item, &i->item_len) < 0 ||

@@ -14,7 +14,7 @@ struct path_walk {
 	struct rootfs_file *at; /* how far it came */
 	size_t at_len;
 	char todo[2 * ROOTFS_PATH_MAX + 2];
-	unsigned int n_links, n_steps;
+	unsigned int n_links;
 	struct error *err;
 };
 
@@ -48,6 +48,7 @@ static int leave_folder(struct path_walk *w)
 	for (name = path; rc == 0 && *name; name += len) {
 		name += *name == '/';
 		len = strcspn(name, "/");
+		w->at->n_steps++;
 		rc = erofs_lookup(w->img, &w->at->inode, name, len, &nid,
 				  w->err);
 		if (rc == 0)
@@ -114,7 +115,7 @@ static int walk_step(struct path_walk *w, bool *ret_done)
 	*ret_done = len == 0;
 	if (len == 0)
 		return 0;
-	if (++w->n_steps > STEPS_MAX)
+	if (++w->at->n_steps > STEPS_MAX)
 		return fail_walk(w, "too many names");
 	if (len > TREE_NAME_MAX)
 		return fail_walk(w, "a name is too long");
@@ -137,6 +138,7 @@ int rootfs_find(const struct erofs_image *img, const char *path,
 	bool is_done = false;
 	int rc;
 
+	ret->n_steps = 0;
 	if (strlen(path) > ROOTFS_PATH_MAX)
 		return fail_walk(&w, "too long");
 	memcpy(w.todo, path, strlen(path) + 1);

@@ -11,6 +11,8 @@
 struct rootfs_file {
 	struct erofs_inode inode;
 	char path[ROOTFS_PATH_MAX + 1]; /* without links, "/usr/bin/env" */
+	unsigned int
+		n_steps; /* names that the search led through, found or not */
 };
 
 /* Find `path`, which begins at the root with or without a '/', following all links.

@@ -28,6 +28,7 @@ struct fixture {
 	struct file_map *files;
 	struct buf found; /* paths of what the start reads, a line each */
 	unsigned int rounds;
+	uint64_t fetched; /* bytes, in all rounds */
 	const char *words[8], *env[8];
 	struct closure_start start;
 };
@@ -153,10 +154,10 @@ static int count_round(void *arg, const struct device_span *spans, size_t n,
 {
 	struct fixture *f = arg;
 
-	(void)spans;
-	(void)n;
 	(void)err;
 	f->rounds++;
+	for (size_t i = 0; i < n; i++)
+		f->fetched += spans[i].len;
 	return 0;
 }
 
@@ -385,4 +386,100 @@ Test(closure, finds_imports_in_source)
 		     0);
 	cr_expect_str_eq(got.data, "a 0 ;b.c 0 ;x 1 ;x 1 y;x 1 w;q 0 ; 1 ;"
 				   " 1 v;long 0 ;");
+}
+
+/* Each shell's text has the next: without a bound they would fill the thread's stack. */
+Test(closure, ends_shells_that_run_themselves)
+{
+	struct fixture f;
+
+	set_up(&f);
+	f.words[0] = "sh";
+	f.words[1] = "-c";
+	f.words[2] = "sh -c $X";
+	f.env[0] = "X=sh -c $X;prog";
+	add_elf(&f, "/bin/sh", "", "", "");
+	add_elf(&f, "/bin/prog", "", "", "");
+	find(&f);
+	expect_found(&f, "/bin/sh", true);
+	expect_found(&f, "/bin/prog", true);
+	tear_down(&f);
+}
+
+/* As much of a long text is fetched as is looked at. */
+Test(closure, fetches_little_of_a_long_text)
+{
+	AUTO_FREE char *text = malloc(6u << 20);
+	struct fixture f;
+
+	set_up(&f);
+	f.words[0] = "/start";
+	cr_assert_not_null(text);
+	memset(text, '\n', 6u << 20);
+	add_file(&f, "/start", text, 6u << 20);
+	find(&f);
+	expect_found(&f, "/start", true);
+	cr_expect_leq(f.fetched, 3u << 20);
+	tear_down(&f);
+}
+
+/* Leaving a folder costs a look-up of each around it. */
+Test(closure, leads_a_path_through_a_bounded_number_of_names)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct rootfs_file file;
+	struct fixture f;
+
+	set_up(&f);
+	for (int i = 0; i < 100; i++)
+		cr_assert_eq(buf_puts(&path, "/d"), 0);
+	cr_assert_eq(buf_puts(&path, "/file"), 0);
+	add_text(&f, path.data, "x");
+	find(&f);
+	cr_expect_eq(rootfs_find(&f.img, path.data, &file, NULL), 0);
+	cr_expect_eq(file.n_steps, 101u);
+	buf_reset(&path);
+	for (int i = 0; i < 100; i++)
+		cr_assert_eq(buf_puts(&path, "/d"), 0);
+	for (int i = 0; i < 90; i++)
+		cr_assert_eq(buf_puts(&path, "/.."), 0);
+	cr_expect_eq(rootfs_find(&f.img, path.data, &file, NULL), -ENOENT);
+	tear_down(&f);
+}
+
+static int count_import(void *arg, const struct python_import *i)
+{
+	size_t *n = arg;
+
+	(void)i;
+	++*n;
+	return 0;
+}
+
+/* Byte code with a thousand times "from a import" what is a list of half a million things. */
+Test(closure, passes_over_a_long_list_of_no_names_a_few_times)
+{
+	enum { IMPORTS = 1000, THINGS = 500000 };
+	static const uint8_t import[] = { 100, 0, 100, 1, 108, 0 };
+	uint8_t head[16 + 1 + 5 * 4] = { 3495 % 256, 3495 / 256 };
+	AUTO_BUF code = BUF_INIT;
+	uint8_t number[4];
+	size_t n = 0;
+
+	head[16] = 'c';
+	put_le32(number, IMPORTS * sizeof(import));
+	cr_assert(buf_append(&code, head, sizeof(head)) == 0 &&
+		  buf_puts(&code, "s") == 0 &&
+		  buf_append(&code, number, 4) == 0);
+	for (int i = 0; i < IMPORTS; i++)
+		cr_assert_eq(buf_append(&code, import, sizeof(import)), 0);
+	cr_assert_eq(buf_append(&code, ")\2i\0\0\0\0)\1(", 10), 0);
+	put_le32(number, THINGS);
+	cr_assert_eq(buf_append(&code, number, 4), 0);
+	for (int i = 0; i < THINGS; i++)
+		cr_assert_eq(buf_append(&code, "N", 1), 0);
+	cr_assert_eq(buf_append(&code, ")\1z\1a", 5), 0);
+	cr_assert_eq(python_scan_code(code.data, code.len, count_import, &n),
+		     0);
+	cr_expect(n > 0 && n < 20, "%zu", n);
 }
