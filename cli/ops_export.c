@@ -15,6 +15,7 @@
 
 #define LINE_MAX_BYTES (64u << 20)
 #define VALUES_MAX (LINE_MAX_BYTES / 16)
+#define READ_SIZE 4096u
 #define MS 1000
 
 /* {name="value",..}, in which quotes, backslashes and line ends are escaped. */
@@ -77,31 +78,49 @@ static int write_series(const json_t *series, FILE *to)
 	return 0;
 }
 
+/* The next line, empty at the end.  -EFBIG: it is longer than the limit of `ret`. */
+static int read_line(FILE *in, struct buf *ret)
+{
+	char some[READ_SIZE];
+	int c = 0, rc = 0;
+
+	buf_reset(ret);
+	while (rc == 0 && c != EOF && c != '\n') {
+		size_t n = 0;
+
+		while (n < sizeof(some) && c != '\n' &&
+		       (c = getc_unlocked(in)) != EOF)
+			some[n++] = (char)c;
+		rc = n ? buf_append(ret, some, n) : 0;
+	}
+	return rc;
+}
+
 static int convert_lines(FILE *in, FILE *to, struct error *err)
 {
-	AUTO_FREE char *line = NULL;
-	size_t cap = 0, number = 0;
-	ssize_t n;
+	AUTO_BUF line = { .limit = LINE_MAX_BYTES };
+	size_t number = 0;
+	int rc;
 
-	while ((n = getline(&line, &cap, in)) > 0) {
+	while ((rc = read_line(in, &line)) == 0 && line.len) {
 		AUTO_JSON *series = NULL;
-		int rc;
 
 		number++;
-		if (strspn(line, " \r\n") == (size_t)n)
+		if (strspn(line.data, " \r\n") == line.len)
 			continue;
-		if ((size_t)n > LINE_MAX_BYTES)
-			return error_set(err, EFBIG,
-					 "line %zu is longer than %u MiB",
-					 number, LINE_MAX_BYTES >> 20);
-		rc = bounded_json_load_large(line, (size_t)n, VALUES_MAX, "it",
-					     &series, err);
+		rc = bounded_json_load_large(line.data, line.len, VALUES_MAX,
+					     "it", &series, err);
 		if (rc < 0 || write_series(series, to) < 0)
 			return error_set(err, EINVAL,
 					 "line %zu is none of an export of "
 					 "VictoriaMetrics",
 					 number);
 	}
+	if (rc == -EFBIG)
+		return error_set(err, EFBIG, "line %zu is longer than %u MiB",
+				 number + 1, LINE_MAX_BYTES >> 20);
+	if (rc < 0)
+		return error_nomem(err);
 	(void)fputs("# EOF\n", to);
 	return ferror(in) ? error_set(err, EIO, "read: %s", strerror(errno))
 			  : 0;
@@ -115,7 +134,7 @@ int ops_export_convert(int in, const char *path, struct error *err)
 	int rc = to ? convert_lines(from, to, err)
 		    : error_set(err, errno, "%s: %s", path, strerror(errno));
 
-	if (to && fclose(to) != 0 && rc == 0)
+	if (to && (ferror(to) | fclose(to)) && rc == 0)
 		rc = error_set(err, EIO, "%s: %s", path, strerror(errno));
 	if (from)
 		(void)fclose(from);

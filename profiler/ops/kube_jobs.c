@@ -283,7 +283,8 @@ static int add_pod(struct ops_kube *k, const json_t *object, struct error *err)
 			json_integer_value(json_object_get(c, "restartCount"));
 		int rc;
 
-		if (!p.container ||
+		/* Kubelets count from 0, and the smallest number has none before it. */
+		if (n < 0 || !p.container ||
 		    strcmp(ops_kube_text(c, "name"), p.container) != 0)
 			continue;
 		rc = add_run(k, &p, n - 1, json_object_get(c, "lastState"),
