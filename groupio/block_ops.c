@@ -222,26 +222,47 @@ static int check_memory(struct blocks *b, int fd, uint64_t *ret_len,
 	return 0;
 }
 
+/* Begin a block that is put; 1: it is here already.  A fetch that is under way is waited for: when
+ * it finds nothing, the put must not end with it. */
+static int join_to_put(struct blocks *b, const char *name,
+		       struct kept_block **ret, struct error *err)
+{
+	const int64_t until_ns = clock_now_ns() + GET_NS;
+	struct error ignored = ERROR_INIT;
+	bool is_new;
+	int rc;
+
+	do {
+		struct kept_block *k = block_join(b, name, &is_new);
+
+		if (!k)
+			return error_nomem(err);
+		if (is_new) {
+			*ret = k;
+			return 0;
+		}
+		rc = block_wait(k, until_ns, &ignored);
+		block_unref(k);
+		if (rc == 0)
+			return 1;
+	} while (clock_now_ns() < until_ns && !atomic_load(&b->is_ending));
+	return error_set(err, ETIMEDOUT, "%s", ignored.msg);
+}
+
 /* The first bytes of a name stay, since all that have the name are as good. */
 int blocks_put(struct blocks *b, const char *name, int fd, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	struct block_member m;
-	struct kept_block *k;
+	struct kept_block *k = NULL;
 	uint64_t len = 0;
-	bool is_new;
 	int rc = check_memory(b, fd, &len, err);
 
-	if (rc < 0) {
+	if (rc == 0)
+		rc = join_to_put(b, name, &k, err);
+	if (rc) {
 		(void)close(fd);
-		return rc;
-	}
-	k = block_join(b, name, &is_new);
-	if (!k || !is_new) {
-		(void)close(fd);
-		if (k)
-			block_unref(k);
-		return k ? 0 : error_nomem(err);
+		return rc < 0 ? rc : 0;
 	}
 	if (!blocks_owner(b, name, &m))
 		block_set_owned(k);

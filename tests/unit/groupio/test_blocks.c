@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include "common/clock.h"
 #include "common/thread.h"
 #include "groupio/blocks_priv.h"
+#include "groupio/group_priv.h"
 #include "groupio/identity.h"
 
 TestSuite(blocks, .timeout = 60);
@@ -177,6 +179,61 @@ Test(blocks, that_are_in_use_stay_in_memory)
 	block_unref(third);
 	cr_expect_eq(b->used, 2000);
 	blocks_free(b);
+}
+
+struct putting {
+	struct blocks *all;
+	const char *name;
+	atomic_bool is_over;
+	int rc;
+};
+
+static void *put_main(void *arg)
+{
+	struct putting *p = arg;
+
+	p->rc = blocks_put(p->all, p->name, sealed_memory(1000), NULL);
+	atomic_store(&p->is_over, true);
+	return NULL;
+}
+
+static unsigned int count_refs(struct kept_block *k)
+{
+	unsigned int n;
+
+	(void)pthread_mutex_lock(&k->all->lock);
+	n = k->refs;
+	(void)pthread_mutex_unlock(&k->all->lock);
+	return n;
+}
+
+Test(blocks, that_are_put_while_a_read_finds_nothing_are_kept)
+{
+	struct blocks *b = make_blocks(4000);
+	struct error none = ERROR_INIT;
+	char name[BLOCK_NAME_LEN + 1];
+	struct putting p = { .all = b, .name = name };
+	struct group group = { .name = "here" };
+	struct thread thread = { .is_started = false };
+	struct kept_block *k;
+	bool is_new;
+
+	(void)pthread_mutex_init(&group.lock, NULL);
+	b->cfg.group = &group;
+	name_of(&secret, "m", "1", name);
+	k = block_join(b, name, &is_new);
+	cr_assert(k && is_new);
+	cr_assert_eq(thread_start(&thread, put_main, &p, NULL), 0);
+	while (count_refs(k) < 2 && !atomic_load(&p.is_over))
+		(void)sched_yield();
+	(void)error_set(&none, ENOENT, "no node has it");
+	block_end(k, -ENOENT, &none);
+	block_unref(k);
+	thread_join(&thread);
+	cr_expect_eq(p.rc, 0);
+	cr_expect(has_block(b, "1"));
+	blocks_free(b);
+	(void)pthread_mutex_destroy(&group.lock);
 }
 
 /* -------------------------------------------------------------- a member that lies --- */
