@@ -16,6 +16,9 @@ __all__ = ["KVCache"]
 _GET, _PUT, _HAS = 1, 2, 3
 _KEY_MAX = 1024
 _ENOENT = 2
+_ETIMEDOUT = 110
+# More than the mount gives other nodes and the store to answer.
+_ANSWER_S = 300
 # What keeps a block from being cached or found is no fault of the program: memory is short (ENOMEM,
 # ENOBUFS), the mount ends (ECANCELED), or nobody answered in time.
 _MISSES = {_ENOENT, 5, 12, 105, 110, 111, 125}
@@ -39,6 +42,7 @@ class KVCache:
 
     def _connect(self):
         sock = bootseer_group._call(self._address, {"op": "blocks", "cache": self._cache})
+        sock.settimeout(_ANSWER_S)
         said = b""
         while not said.endswith(b"\n"):
             more = sock.recv(1)
@@ -63,6 +67,9 @@ class KVCache:
             sock = self._connect()
         try:
             answer, fds = self._exchange(sock, request, fd)
+        except socket.timeout:
+            sock.close()
+            return -_ETIMEDOUT, None
         except OSError:
             # The mount's process was started anew, or this connection was its last one's.
             sock.close()

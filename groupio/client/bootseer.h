@@ -68,8 +68,9 @@ int bootseer_put(struct bootseer_group *g, const char *path,
 		 struct bootseer_save **ret, struct bootseer_error *err);
 
 enum bootseer_state {
-	BOOTSEER_BUFFERED = 1, /* every byte is in the memory of two nodes */
-	BOOTSEER_DURABLE = 2,  /* the file is in the store, whole */
+	/* Every byte is in the memory of two nodes; of one, where there is one alone. */
+	BOOTSEER_BUFFERED = 1,
+	BOOTSEER_DURABLE = 2, /* the file is in the store, whole */
 };
 
 /* Wait until the save has the state; a negative timeout is none.
@@ -77,7 +78,7 @@ enum bootseer_state {
  *   -EIO        it will not */
 int bootseer_wait(struct bootseer_save *s, enum bootseer_state state,
 		  int timeout_ms, struct bootseer_error *err);
-/* Forget it; what becomes of it does not depend on that. */
+/* Forget it.  A save that all ranks of a node forget before it is buffered may fail. */
 void bootseer_save_free(struct bootseer_save *s);
 
 /* Read this rank's tensor of that name, of exactly `len` bytes, from a file on the mount that

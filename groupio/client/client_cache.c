@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -12,6 +13,8 @@
 
 #define KEY_MAX 1024u
 #define GREET_NS (60 * NS_PER_S)
+/* More than the mount gives other nodes and the store to answer. */
+#define ANSWER_S 300
 
 enum cache_op { CACHE_GET = 1, CACHE_PUT = 2, CACHE_HAS = 3 };
 
@@ -22,6 +25,7 @@ struct bootseer_cache {
 
 static int cache_connect(struct bootseer_cache *c, struct error *err)
 {
+	const struct timeval patience = { .tv_sec = ANSWER_S };
 	AUTO_BUF rest = BUF_INIT;
 	AUTO_JSON *said = NULL;
 	int rc = client_call(c->socket,
@@ -38,6 +42,12 @@ static int cache_connect(struct bootseer_cache *c, struct error *err)
 			       json_string_value(
 				       json_object_get(said, "reason"))
 				       ?: "it said nothing");
+	if (rc == 0) {
+		(void)setsockopt(c->sock, SOL_SOCKET, SO_RCVTIMEO, &patience,
+				 sizeof(patience));
+		(void)setsockopt(c->sock, SOL_SOCKET, SO_SNDTIMEO, &patience,
+				 sizeof(patience));
+	}
 	if (rc < 0 && c->sock >= 0)
 		(void)close(steal_fd(&c->sock));
 	return rc;
@@ -93,6 +103,10 @@ static int receive_answer(int sock, int64_t *ret_n, int *ret_fd,
 	do
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL);
 	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return error_set(err, ETIMEDOUT,
+				 "the mount has not answered for %u s",
+				 ANSWER_S);
 	if (n != (ssize_t)sizeof(text))
 		return error_set(err, ECONNRESET,
 				 "the mount's process has ended");
