@@ -250,8 +250,10 @@ static int gather_tables(struct save *v, struct error *err)
 	(void)pthread_mutex_lock(&v->all->lock);
 	for (size_t i = 1; i < v->terms.n_nodes; i++)
 		buf_fini(&texts[i]);
-	v->bundle = bundle;
-	bundle = (struct buf)BUF_INIT;
+	if (rc == 0) {
+		v->bundle = bundle;
+		bundle = (struct buf)BUF_INIT;
+	}
 	(void)pthread_mutex_unlock(&v->all->lock);
 	peers_kick(v->all);
 	return rc;

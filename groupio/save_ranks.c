@@ -394,13 +394,12 @@ static int look_at_path(const struct save *v, struct save_seen *ret,
 			struct error *err)
 {
 	const struct save_terms *t = &v->terms;
-	struct error ignored = ERROR_INIT;
-	char id[SAVE_ID_MAX];
+	char id[SAVE_ID_MAX] = "";
 	int rc = saves_look(v->all, t->path, ret, err);
 
-	if (rc < 0 || ret->owner < 0 ||
-	    saves_look_id(v->all, t->path, id, &ignored) < 0 ||
-	    strcmp(id, t->id) != 0)
+	if (rc == 0 && ret->owner >= 0)
+		rc = saves_look_id(v->all, t->path, id, err);
+	if (rc < 0 || strcmp(id, t->id) != 0)
 		return rc;
 	return error_set(err, EEXIST,
 			 "'%.100s' is of a save with the same job and number: "
@@ -541,8 +540,11 @@ static int join_save(struct save_client *c, json_t *j, int fd,
 	if (rc == 0)
 		rc = saves_take_rank(s, &t, &r, &c->has_left, until_ns, err);
 	if (rc == 0) {
-		rc = saves_join(s, &t, &r, ret, ret_is_new, err);
-		if (rc < 0)
+		/* With the lock, so that the save's other ranks, when they leave, see this one. */
+		rc = saves_join(s, &t, &r, &c->save, ret_is_new, err);
+		if (rc == 0)
+			*ret = c->save;
+		else
 			saves_give(s, bytes);
 	}
 	save_terms_fini(&t);
