@@ -159,6 +159,9 @@ ask_mirror() { # NAME PATH [OPTION...]
 	[ "$(ask_mirror a "/v2/img/blobs/$layer" -H 'Range: bytes=100-')" = 206 ]
 	cmp "$T/body" <(tail -c +101 "$D/oci/blobs/sha256/${layer#sha256:}")
 	[ "$(ask_mirror a "/v2/img/blobs/$layer" -H "Range: bytes=$size-")" = 416 ]
+	# A range that is none is left aside, with its end.
+	[ "$(ask_mirror a "/v2/img/blobs/$layer" -H 'Range: bytes=5-3')" = 200 ]
+	[ "$(stat -c %s "$T/body")" = "$size" ]
 	# A name that is a digest is resolved by HEAD, which no login was shown for.
 	[ "$(ask_mirror a "/v2/img/blobs/$layer" --head)" = 404 ]
 	[ "$(ask_mirror a "/v2/other/blobs/$layer")" = 404 ]

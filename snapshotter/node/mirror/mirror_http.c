@@ -210,6 +210,8 @@ void mirror_send_layer(struct mirror_layer *l, struct httpd_request *r)
 	bool is_range =
 		parse_range(httpd_head_get(&r->head, "Range"), &from, &to);
 
+	if (!is_range)
+		to = UINT64_MAX;
 	if (is_range && from >= l->p->size) {
 		httpd_answer_error(r, HTTPD_RANGE, "the layer is shorter");
 		return;
