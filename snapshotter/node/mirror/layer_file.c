@@ -26,10 +26,10 @@ struct layer_file {
 	uint64_t size;
 	uint32_t n;
 	int fd;
-	struct hasher *hasher; /* of the one that hashes ... */
-	uint32_t hashed;       /* ... so many pieces */
-	uint8_t *room;         /* a piece, the same's */
-	pthread_mutex_t lock;  /* all below */
+	struct hasher *hasher;  /* of the one that hashes ... */
+	uint32_t hashed;        /* ... so many pieces */
+	pthread_mutex_t lock;   /* all below */
+	pthread_cond_t written; /* a piece, or it could not be */
 	volatile bool *broken;
 	uint16_t *state; /* of each piece, enum piece_state */
 	uint32_t n_here;
@@ -64,14 +64,14 @@ int layer_file_new(const struct digest *digest, uint64_t size,
 	if (!f)
 		return error_nomem(err);
 	(void)pthread_mutex_init(&f->lock, NULL);
+	(void)pthread_cond_init(&f->written, NULL);
 	f->fd = -1;
 	f->digest = *digest;
 	f->size = size;
 	f->n = layer_pieces(size);
 	f->state = calloc(f->n + 1, sizeof(*f->state));
 	f->hasher = hasher_new();
-	f->room = malloc(LAYER_PIECE);
-	if (!f->state || !f->hasher || !f->room) {
+	if (!f->state || !f->hasher) {
 		layer_file_free(f);
 		return error_nomem(err);
 	}
@@ -96,9 +96,9 @@ void layer_file_free(struct layer_file *f)
 	if (f->fd >= 0)
 		(void)close(f->fd);
 	hasher_free(f->hasher);
+	(void)pthread_cond_destroy(&f->written);
 	(void)pthread_mutex_destroy(&f->lock);
 	free(f->state);
-	free(f->room);
 	free(f);
 }
 
@@ -144,6 +144,9 @@ int layer_file_put(struct layer_file *f, uint32_t piece, const void *data,
 
 	(void)pthread_mutex_lock(&f->lock);
 	rc = find_sender(f, sender, &from, err);
+	/* Only then it is known whose bytes are kept, and that they are here. */
+	while (rc == 0 && f->state[piece] == PIECE_WRITING)
+		(void)pthread_cond_wait(&f->written, &f->lock);
 	is_new = rc == 0 && f->state[piece] == PIECE_AWAY;
 	if (is_new)
 		f->state[piece] = PIECE_WRITING;
@@ -162,6 +165,7 @@ int layer_file_put(struct layer_file *f, uint32_t piece, const void *data,
 		else
 			f->counts.registry_bytes += len;
 	}
+	(void)pthread_cond_broadcast(&f->written);
 	(void)pthread_mutex_unlock(&f->lock);
 	if (rc == 0)
 		return from != PIECE_OWN;
@@ -211,21 +215,31 @@ int layer_file_open(struct layer_file *f, uint32_t piece, int *ret_fd)
 
 /* --------------------------------------------------------------- digest --- */
 
+static int hash_piece(struct layer_file *f, uint8_t *room, struct error *err)
+{
+	uint32_t len = layer_piece_bytes(f->size, f->hashed);
+	int rc = fs_pread_full(f->fd, room, len, offset_of(f->hashed));
+
+	if (rc < 0)
+		return error_set(err, -rc, "read a layer: %s", strerror(-rc));
+	if (hasher_update(f->hasher, room, len) < 0)
+		return error_nomem(err);
+	f->hashed++;
+	return 0;
+}
+
 int layer_file_hash(struct layer_file *f, struct error *err)
 {
-	while (f->hashed < f->n && layer_file_has(f, f->hashed)) {
-		uint32_t len = layer_piece_bytes(f->size, f->hashed);
-		int rc = fs_pread_full(f->fd, f->room, len,
-				       offset_of(f->hashed));
+	/* None is kept: layers stay for minutes, and are many. */
+	AUTO_FREE uint8_t *room = NULL;
+	int rc = 0;
 
-		if (rc < 0)
-			return error_set(err, -rc, "read a layer: %s",
-					 strerror(-rc));
-		if (hasher_update(f->hasher, f->room, len) < 0)
-			return error_nomem(err);
-		f->hashed++;
+	while (rc == 0 && f->hashed < f->n && layer_file_has(f, f->hashed)) {
+		if (!room)
+			room = malloc(LAYER_PIECE);
+		rc = room ? hash_piece(f, room, err) : error_nomem(err);
 	}
-	return 0;
+	return rc;
 }
 
 int layer_file_verify(struct layer_file *f, struct error *err)
@@ -277,10 +291,15 @@ int layer_file_mend(struct layer_file *f, uint32_t piece, const void *data,
 		    const char **ret_liar, struct error *err)
 {
 	uint32_t len = layer_piece_bytes(f->size, piece);
-	int rc = fs_pread_full(f->fd, f->room, len, offset_of(piece));
-	bool is_wrong = rc == 0 && memcmp(f->room, data, len) != 0;
+	AUTO_FREE uint8_t *room = malloc(LAYER_PIECE);
+	bool is_wrong;
+	int rc;
 
 	*ret_liar = NULL;
+	if (!room)
+		return error_nomem(err);
+	rc = fs_pread_full(f->fd, room, len, offset_of(piece));
+	is_wrong = rc == 0 && memcmp(room, data, len) != 0;
 	if (is_wrong)
 		rc = fs_pwrite_full(f->fd, data, len, offset_of(piece));
 	if (rc < 0)

@@ -31,7 +31,7 @@ layer_pieces(uint64_t size); /* how many a layer of so many bytes has */
 uint32_t layer_piece_bytes(uint64_t size, uint32_t piece);
 
 /* Keep a piece; `sender` NULL: the registry.  One that is here already stays as it is.  0: the
- * registry's bytes are kept; 1: those of a peer, or it is not known yet.
+ * registry's bytes are kept; 1: those of a peer.
  * -EBADMSG: that sender sent a wrong one before; -EUSERS: there are too many senders. */
 int layer_file_put(struct layer_file *f, uint32_t piece, const void *data,
 		   const char *sender, struct error *err) MUST_CHECK;

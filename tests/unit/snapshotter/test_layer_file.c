@@ -2,6 +2,8 @@
 /* A layer on its way: what may leave its file when, and whose pieces were wrong. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -143,4 +145,39 @@ RULE(there_is_a_bound_on_senders)
 	}
 	cr_expect_eq(put_of(1, "one more"), -EUSERS);
 	cr_expect_eq(put_of(1, "n7"), 1);
+}
+
+static atomic_bool is_missing;
+
+/* The registry's bytes of a piece on one thread, a peer's on the other. */
+static void *bring_all(void *arg)
+{
+	pthread_barrier_t *both = arg;
+	bool is_first =
+		pthread_barrier_wait(both) == PTHREAD_BARRIER_SERIAL_THREAD;
+
+	for (uint32_t k = 0; k < PIECES; k++) {
+		int rc = put_of(k, is_first ? NULL : "a");
+
+		if (rc < 0 || !layer_file_has(t.f, k) ||
+		    layer_file_is_doubtful(t.f, k) != (rc == 1))
+			atomic_store(&is_missing, true);
+		(void)pthread_barrier_wait(both);
+	}
+	return NULL;
+}
+
+RULE(a_piece_that_comes_twice_at_once_is_here_for_both)
+{
+	struct error err = ERROR_INIT;
+	pthread_barrier_t both;
+	pthread_t other;
+
+	cr_assert_eq(pthread_barrier_init(&both, NULL, 2), 0);
+	cr_assert_eq(pthread_create(&other, NULL, bring_all, &both), 0);
+	(void)bring_all(&both);
+	cr_assert_eq(pthread_join(other, NULL), 0);
+	(void)pthread_barrier_destroy(&both);
+	cr_expect_not(atomic_load(&is_missing));
+	cr_expect_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
 }
