@@ -99,6 +99,19 @@ static void arrival_came(struct arrival *a, unsigned int peer, int64_t now)
 	want_came(i, a->piece, a->plain, i->sizes[a->piece], a->kept, &a->err);
 }
 
+/* That a node lied is, of pieces without a digest, the word of the image's registry, which may
+ * be a tenant's own: the node is left for this image, and for no other. */
+static void arrival_failed(const struct arrival *a, unsigned int peer,
+			   int64_t now)
+{
+	struct swarm *s = a->i->swarm;
+
+	if (a->i->pieces && a->rc == -EBADMSG && peer != SWARM_NONE)
+		swarm_refused(s, peer, a->piece, SWARM_DENIED, 0, now);
+	else
+		swarm_lost(s, peer, a->piece, a->rc, now);
+}
+
 static void arrival_finish(struct arrival *a)
 {
 	struct p2p_image *i = a->i;
@@ -114,7 +127,7 @@ static void arrival_finish(struct arrival *a)
 	if (a->rc == 0)
 		arrival_came(a, peer, now);
 	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)
-		swarm_lost(i->swarm, peer, a->piece, a->rc, now);
+		arrival_failed(a, peer, now);
 	/* The manifest says what the blob has not, and a start waits for it: to
 	 * read it again would not help. */
 	if (i->is_metadata && a->peer == SWARM_NONE && a->rc == -EBADMSG)

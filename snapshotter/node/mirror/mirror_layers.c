@@ -149,7 +149,7 @@ static void layer_liar(void *arg, const char *node)
 {
 	struct mirror_layer *l = arg;
 
-	liars_add(&l->i->m->liars, node);
+	liars_add(&l->i->m->liars, l->i->p.host, node);
 	atomic_fetch_add(&l->i->m->counts.wrong, 1);
 	log_warning("mirror",
 		    "wrong bytes of a layer node=\"%s\" image=\"%s/%s\": "

@@ -14,9 +14,11 @@
 
 /* ----------------------------------------------------------------- liars --- */
 
-void liars_add(struct liars *l, const char *node)
+void liars_add(struct liars *l, const char *host, const char *node)
 {
 	(void)pthread_mutex_lock(&l->lock);
+	(void)snprintf(l->list[l->next].host, sizeof(l->list[0].host), "%s",
+		       host);
 	(void)snprintf(l->list[l->next].node, sizeof(l->list[0].node), "%s",
 		       node);
 	l->list[l->next].until = clock_now_ns() + LIAR_NS;
@@ -24,7 +26,7 @@ void liars_add(struct liars *l, const char *node)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-bool liars_have(struct liars *l, const char *node)
+bool liars_have(struct liars *l, const char *host, const char *node)
 {
 	int64_t now = clock_now_ns();
 	bool yes = false;
@@ -32,6 +34,7 @@ bool liars_have(struct liars *l, const char *node)
 	(void)pthread_mutex_lock(&l->lock);
 	for (size_t k = 0; k < LIARS_MAX && !yes; k++)
 		yes = now < l->list[k].until &&
+		      strcmp(l->list[k].host, host) == 0 &&
 		      strcmp(l->list[k].node, node) == 0;
 	(void)pthread_mutex_unlock(&l->lock);
 	return yes;
@@ -66,7 +69,7 @@ static int pulled_put(void *arg, uint32_t index, const void *data,
 	uint32_t piece;
 	struct pulled_layer *l = layer_of(p, index, &piece);
 
-	if (node && liars_have(p->liars, node))
+	if (node && liars_have(p->liars, p->host, node))
 		return error_set(err, EBADMSG,
 				 "node '%.100s' sent wrong bytes of a layer "
 				 "lately",

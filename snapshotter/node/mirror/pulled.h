@@ -17,17 +17,18 @@
 	128u /* as containerd's; those of larger images it pulls itself */
 #define LIARS_MAX 64u
 
-/* Nodes that sent a wrong piece lately. Any thread. */
+/* Nodes that sent a wrong piece lately, of layers of a registry: this one says so, and may have
+ * told that node other bytes than us, so it counts for no other registry. Any thread. */
 struct liars {
 	pthread_mutex_t lock; /* all below */
 	struct {
-		char node[256];
+		char host[256], node[256];
 		int64_t until;
 	} list[LIARS_MAX];
 	size_t next;
 };
-void liars_add(struct liars *l, const char *node);
-bool liars_have(struct liars *l, const char *node);
+void liars_add(struct liars *l, const char *host, const char *node);
+bool liars_have(struct liars *l, const char *host, const char *node);
 
 struct pulled_layer {
 	struct digest digest;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "snapshotter/node/mirror/layer_file.h"
+#include "snapshotter/node/mirror/pulled.h"
 
 TestSuite(layer_file, .timeout = 60);
 
@@ -180,4 +181,15 @@ RULE(a_piece_that_comes_twice_at_once_is_here_for_both)
 	(void)pthread_barrier_destroy(&both);
 	cr_expect_not(atomic_load(&is_missing));
 	cr_expect_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
+}
+
+/* A registry may send two nodes different bytes, so that one seems to lie to the other. */
+Test(layer_file, one_registry_says_nothing_of_layers_of_another)
+{
+	static struct liars l = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+	liars_add(&l, "a.tenants.own", "node");
+	cr_expect(liars_have(&l, "a.tenants.own", "node"));
+	cr_expect_not(liars_have(&l, "registry.internal", "node"));
+	cr_expect_not(liars_have(&l, "a.tenants.own", "other"));
 }
