@@ -12,7 +12,6 @@
 
 #define CONNECTIONS_MAX 256u
 #define OPENING_THREADS 4u
-#define FETCHING_THREADS 16u /* layers that come at a time, of all images */
 #define IDLE_NS (120 * NS_PER_S)
 #define REQUEST_NS (30 * NS_PER_S)
 #define TIDY_NS (10 * NS_PER_S)
@@ -117,7 +116,7 @@ static int start_mirror(struct mirror *m, struct error *err)
 	if (rc == 0)
 		rc = pool_new(m->loop, OPENING_THREADS, 0, &m->opening, err);
 	if (rc == 0)
-		rc = pool_new(m->loop, FETCHING_THREADS, 0, &m->fetching, err);
+		rc = pool_new(m->loop, MIRROR_FETCHES, 0, &m->fetching, err);
 	if (rc == 0)
 		rc = start_http(m, err);
 	if (rc == 0)

@@ -10,7 +10,6 @@
 #include "snapshotter/node/mirror/mirror_priv.h"
 
 #define IMAGES_MAX 64u /* noted, open or closing */
-#define PARKED_MAX 256u
 /* Manifests of a repository that are looked at for one layer: an image's own, and a few more
  * pulls at a time. */
 #define OPENING_MAX 8u
@@ -221,6 +220,7 @@ static void layer_done(struct work *w)
 {
 	struct mirror_layer *l = container_of(w, struct mirror_layer, work);
 
+	l->i->m->n_fetches--;
 	l->state = l->rc == 0 ? LAYER_WHOLE : LAYER_FAILED;
 	count_layer(l);
 	mirror_streams_go_on(l);
@@ -256,7 +256,7 @@ static bool layer_has_room(struct mirror_layer *l)
 	if (m->bytes + l->p->size <= m->node->cfg->cache_quota / QUOTA_SHARE)
 		return true;
 	i = find_idle(m);
-	if (i && i->stage == IMAGE_OPEN)
+	if (i && i != l->i && i->stage == IMAGE_OPEN)
 		image_close(i);
 	return false;
 }
@@ -265,7 +265,9 @@ static bool layer_begin(struct mirror_layer *l)
 {
 	struct mirror *m = l->i->m;
 
-	if (!layer_has_room(l))
+	/* A layer that waited for a thread would have its pull wait for other registries, which
+	 * may hang. */
+	if (m->n_fetches >= MIRROR_FETCHES || !layer_has_room(l))
 		return false;
 	l->begun_ns = clock_now_ns();
 	l->fetch = (struct layer_transfer){
@@ -285,6 +287,7 @@ static bool layer_begin(struct mirror_layer *l)
 	if (pool_submit(m->fetching, &l->work) < 0)
 		return false;
 	m->bytes += l->p->size;
+	m->n_fetches++;
 	l->state = LAYER_COMING;
 	l->i->refs++;
 	log_debug("mirror", "layer begins image=\"%s/%s\" bytes=%" PRIu64,
@@ -335,11 +338,18 @@ static bool is_opening(struct mirror *m, const char *host, const char *repo)
 	return false;
 }
 
+static void parked_free(struct parked_request *q)
+{
+	free(q->host);
+	free(q->repo);
+	free(q);
+}
+
 /* Answer those that wait for this repository, as far as more is known now. */
 static void unpark_requests(struct mirror *m, const char *host,
 			    const char *repo)
 {
-	bool is_over = m->is_ending || !is_opening(m, host, repo);
+	bool is_over = !is_opening(m, host, repo);
 	struct parked_request *q = TAILQ_FIRST(&m->parked), *next;
 
 	for (; q; q = next) {
@@ -348,7 +358,7 @@ static void unpark_requests(struct mirror *m, const char *host,
 		next = TAILQ_NEXT(q, link);
 		if (strcmp(q->host, host) != 0 || strcmp(q->repo, repo) != 0)
 			continue;
-		l = m->is_ending ? NULL : find_layer(m, host, repo, &q->digest);
+		l = find_layer(m, host, repo, &q->digest);
 		if (!l && !is_over)
 			continue;
 		TAILQ_REMOVE(&m->parked, q, link);
@@ -356,9 +366,7 @@ static void unpark_requests(struct mirror *m, const char *host,
 			serve_layer(l, q->request);
 		else
 			mirror_refuse(q->request);
-		free(q->host);
-		free(q->repo);
-		free(q);
+		parked_free(q);
 	}
 }
 
@@ -374,9 +382,7 @@ static bool park_request(struct mirror *m, const char *host, const char *repo,
 	q->repo = strdup(repo);
 	q->digest = *layer;
 	if (!q->host || !q->repo) {
-		free(q->host);
-		free(q->repo);
-		free(q);
+		parked_free(q);
 		return false;
 	}
 	TAILQ_INSERT_TAIL(&m->parked, q, link);
@@ -523,17 +529,20 @@ void mirror_tidy(struct mirror *m)
 
 void mirror_give_up(struct mirror *m)
 {
+	struct parked_request *q;
 	struct mirror_image *i;
 
 	m->is_ending = true;
-	while (!TAILQ_EMPTY(&m->parked)) {
-		struct parked_request *q = TAILQ_FIRST(&m->parked);
-
-		unpark_requests(m, q->host, q->repo);
+	while ((q = TAILQ_FIRST(&m->parked))) {
+		TAILQ_REMOVE(&m->parked, q, link);
+		mirror_refuse(q->request);
+		parked_free(q);
 	}
 	TAILQ_FOREACH(i, &m->images, link)
 	{
-		for (size_t k = 0; i->layers && k < i->p.n_layers; k++)
+		/* The layers of one that closes are another thread's. */
+		for (size_t k = 0; i->stage == IMAGE_OPEN && k < i->p.n_layers;
+		     k++)
 			__atomic_store_n(&i->layers[k].cancel, true,
 					 __ATOMIC_RELAXED);
 	}

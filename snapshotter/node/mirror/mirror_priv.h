@@ -25,6 +25,7 @@
 
 /* The node of the certificate: who shows another one, or none, gets nothing. */
 #define MIRROR_PEER "mirror"
+#define MIRROR_FETCHES 16u /* layers that come at a time, of all images */
 
 struct mirror_layer;
 struct mirror_image;
@@ -112,6 +113,7 @@ struct mirror {
 	TAILQ_HEAD(mirror_image_list, mirror_image)
 	images; /* used last: last */
 	size_t n_images;
+	unsigned int n_fetches; /* layers that come */
 	TAILQ_HEAD(, parked_request) parked;
 	uint64_t bytes; /* of layers that are kept or come */
 	bool is_ending;
