@@ -376,9 +376,9 @@ static void make_shun_last(struct group *g)
 
 	(void)pthread_mutex_lock(&g->lock);
 	g->shunned[0].until_ns += 3600 * NS_PER_S;
+	/* A link that came when the time was over already is one of these, too. */
 	LIST_FOREACH(p, &g->peers, of_group)
-	if (p->shunned_ns)
-		p->shunned_ns = g->shunned[0].until_ns;
+	p->shunned_ns = g->shunned[0].until_ns;
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
