@@ -18,7 +18,8 @@ struct ops_server {
  * Make `own` of a command's configuration: the same, but for data without a server, on which a
  * Prometheus is started, and of which `own` has the address then.  The data are not changed: blocks
  * of a TSDB are links to their files, exports are made blocks in $TMPDIR.  Release by
- * ops_server_free(), which ends that; so does the end of this process.
+ * ops_server_free(), which ends that; so does the end of this process, but while promtool makes
+ * blocks of an export: that goes on then, and the folder stays.
  *   -ENOENT  no such data, or no prometheus or promtool here
  *   -EINVAL  the data are none of these
  */
