@@ -23,13 +23,30 @@ static unsigned int n_kept;
 
 /* A file that is mapped stays open, and its pages are taken back after those that nobody has
  * mapped: the program may come to them a minute later.  The mapping is this process's until it
- * ends. */
-static void keep_mapped(int fd, off_t size)
+ * ends.  NULL: the file is read all the same. */
+static char *map_file(int fd, size_t size)
 {
-	if (size > 0 && n_kept < KEEP_MAX &&
-	    mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd,
-		 0) != MAP_FAILED)
-		n_kept++;
+	void *map = size > 0 && n_kept < KEEP_MAX
+			    ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0)
+			    : MAP_FAILED;
+
+	if (map == MAP_FAILED)
+		return NULL;
+	n_kept++;
+	return map;
+}
+
+/* Map the pages of `n` bytes from `at` on, which were read just now: at the end of a file that is
+ * larger than memory its first pages are gone, and would be read a second time.  A file that became
+ * shorter is no fault, and kernels before 5.14 leave the pages unmapped. */
+static void keep_pages(char *map, size_t size, size_t at, size_t n)
+{
+	size_t from = at & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
+
+	if (at < size)
+		(void)madvise(map + from,
+			      (n < size - at ? at + n : size) - from,
+			      MADV_POPULATE_READ);
 }
 
 static int read_file(const char *path, const struct stat *st, int kind,
@@ -38,12 +55,16 @@ static int read_file(const char *path, const struct stat *st, int kind,
 	AUTO_CLOSE int fd = kind == FTW_F && S_ISREG(st->st_mode)
 				    ? open(path, O_RDONLY | O_CLOEXEC)
 				    : -1;
+	size_t size = (size_t)st->st_size, done = 0;
+	char *map;
+	ssize_t n;
 
 	if (fd < 0)
 		return 0;
-	while (read(fd, room, READ_SIZE) > 0)
-		;
-	keep_mapped(fd, st->st_size);
+	map = map_file(fd, size);
+	for (; (n = read(fd, room, READ_SIZE)) > 0; done += (size_t)n)
+		if (map)
+			keep_pages(map, size, done, (size_t)n);
 	return 0;
 }
 

@@ -132,7 +132,11 @@ no_mounts() { ! grep -q " $T/ckpt " /proc/self/mountinfo; }
 	[ "$(<got)" = saved ]
 }
 
-keeps_mapped() { grep -q " $2\$" "/proc/$1/maps"; } # PID FILE
+# And has its pages mapped.
+keeps_mapped() { # PID FILE
+	awk -v file="$2" '/^[0-9a-f]+-/ { is = $NF == file } is && $1 == "Rss:" { kb += $2 }
+		END { exit !kb }' "/proc/$1/smaps"
+}
 
 @test "files that are read ahead stay mapped until the job ends, and no longer" {
 	mkdir step
