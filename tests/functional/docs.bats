@@ -225,8 +225,11 @@ install_there()
 		[ -f "$unit" ] || continue
 		read -r program _ < <(sed -n 's/^ExecStart=//p' "$unit")
 		[ -x "$dest$program" ]
-		# The timer starts it.
-		[[ $unit != */bootseer-doctor.service ]] || continue
+		# The timer starts it, and its mounts are the node's.
+		if [[ $unit == */bootseer-doctor.service ]]; then
+			run ! grep -E '^(Private|Protect|ReadOnly|Inaccessible)' "$unit"
+			continue
+		fi
 		sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0
 		if [[ $unit == *bootseer-ckpt@.service ]]; then
 			grep -q '^Restart=on-failure' "$unit"
