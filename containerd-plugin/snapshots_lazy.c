@@ -73,8 +73,8 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 	return rc;
 }
 
-/* The error with which containerd asks again, by which images_find() says what bootseerd
- * has now; or as the snapshot that was to be mounted is gone. */
+/* Return -ESTALE, by which images_find() is asked again, where bootseerd has no such image any
+ * more or the snapshot that was to be mounted is gone; else 0. */
 static int ask_again(const struct image_layer *layer, int mounted,
 		     struct error *err)
 {
