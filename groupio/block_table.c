@@ -318,14 +318,15 @@ int block_fill_begin(struct block_fill *f, struct kept_block *k, uint64_t len,
 				 "all of --group-blocks is in use: give the "
 				 "mount more");
 	f->fd = memfd_create("bootseer-block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	/* A shortage here is no fault of the member that sends the block. */
 	if (f->fd < 0 || ftruncate(f->fd, (off_t)len) < 0)
-		return error_set(err, errno, "memory of a block: %s",
+		return error_set(err, ENOBUFS, "memory of a block: %s",
 				 strerror(errno));
 	f->map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
 	if (f->map != MAP_FAILED)
 		return 0;
 	f->map = NULL;
-	return error_set(err, errno, "map a block: %s", strerror(errno));
+	return error_set(err, ENOBUFS, "map a block: %s", strerror(errno));
 }
 
 int block_fill_end(struct block_fill *f, const struct block_seal *seal,

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "common/clock.h"
 #include "common/thread.h"
@@ -409,7 +411,9 @@ static int ask_liar(struct liar *l, const char *key, enum lie lie)
 
 Test(blocks, of_a_member_that_sends_something_else_are_refused)
 {
+	struct rlimit before, none = { .rlim_cur = 0 };
 	struct liar l;
+	int rc;
 
 	liar_begin(&l);
 	cr_expect_eq(ask_liar(&l, "truth", LIE_NONE), 0);
@@ -421,5 +425,13 @@ Test(blocks, of_a_member_that_sends_something_else_are_refused)
 	cr_expect_eq(l.b->stats.wrong_total, 5);
 	/* Nothing of it takes memory. */
 	cr_expect_eq(l.b->used, sizeof(good));
+	/* Files may be short here, which is no fault of the member. */
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	(void)signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+	rc = ask_liar(&l, "short", LIE_NONE);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+	cr_expect_eq(rc, -ENOBUFS);
 	liar_end(&l);
 }
