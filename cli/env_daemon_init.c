@@ -80,8 +80,8 @@ int daemon_init_main(const char *command)
 	while (!reap_children(&daemon, &status)) {
 		int sig = sigwaitinfo(&set, NULL);
 
-		/* All that is left of a daemon that went to the background gets the
-		 * signal. */
+		/* The first process of a daemon that went to the background has ended,
+		 * and all that is left gets the signal. */
 		if (sig > 0 && sig != SIGCHLD)
 			(void)kill(daemon ? daemon : -1, sig);
 	}

@@ -163,7 +163,8 @@ static void note_time(struct put_start *s, const struct stage_batch *b,
 			     : e->ts_ns + wall;
 	int64_t most = (b->now + 1) * NS_PER_S;
 
-	/* A node whose clock is ahead is not before all others for so long. */
+	/* A time that is yet to come is taken for now: else the start of a node whose clock
+	 * is ahead would be listed before all others until then. */
 	if (at > most)
 		at = most;
 	if (at < s->first_ns)

@@ -241,7 +241,7 @@ static void keep_names(struct listed *t, struct listed_folder *f,
 	struct listed_folder *old;
 
 	forget_names(t, f);
-	/* The list is short enough to be there alone. */
+	/* Other folders' lists give way until this one fits, which a list does alone. */
 	TAILQ_FOREACH(old, &t->by_use, link)
 	if (old != f && t->n_names + l->n > NAMES_MOST)
 		forget_names(t, old);

@@ -168,7 +168,7 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 					err);
 	if (rc == 0 && !m->cfg->read_only)
 		rc = try_store(m->store, err);
-	/* A store that it may not write to has nothing of it on its way. */
+	/* A mount that may not write to its store has nothing on its way there. */
 	if (rc == 0 && object_store_caps(m->store).is_probed)
 		rc = take_over(m->store, life_fd, life, err);
 	return rc;
