@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/clock.h"
 #include "common/cond.h"
@@ -12,88 +13,23 @@
 /* A single connection seldom fills a link: registries and their stores bound each. */
 #define STREAMS 4u
 #define RANGE_PIECES 8u
+#define QUIET_NS \
+	(20 * NS_PER_S) /* without a byte of peers; twice that at most */
 #define ALIVE_NS (30 * NS_PER_S)
 #define TICK_NS (50 * NS_PER_MS)
+
+/* Nodes that wait do not all go to the registry at once. */
+static int64_t random_ns(int64_t max)
+{
+	uint64_t chance = 0;
+
+	(void)!getrandom(&chance, sizeof(chance), 0);
+	return (int64_t)(chance % (uint64_t)max);
+}
 
 static bool is_cancelled(const struct layer_transfer *l)
 {
 	return __atomic_load_n(l->cancel, __ATOMIC_RELAXED);
-}
-
-/* ------------------------------------------------------- with peers --- */
-
-struct swarm_fetch {
-	struct layer_transfer *l;
-	int64_t alive_ns; /* when keep_alive() looked last */
-	struct error err;
-	int rc;
-};
-
-static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
-		      struct error *err);
-
-/*
- * The first bytes that wait for the whole: the registry's in their place can be handed out now.
- * containerd's CRI ends a pull of which nothing came for minutes, as of a layer of many GB.
- */
-static void keep_alive(struct swarm_fetch *s)
-{
-	struct layer_transfer *l = s->l;
-	uint64_t pos = layer_file_readable(l->file, 0);
-	uint32_t piece = (uint32_t)(pos / LAYER_PIECE);
-	int64_t now = clock_now_ns();
-	AUTO_FREE uint8_t *room = NULL;
-
-	if (now - s->alive_ns < ALIVE_NS || pos == l->size)
-		return;
-	s->alive_ns = now;
-	room = malloc(LAYER_PIECE);
-	/* A failure is no harm: the next piece tries again. */
-	if (room && layer_file_has(l->file, piece))
-		(void)!mend_piece(l, piece, room, NULL);
-}
-
-/* On the thread of the fetch, which has nothing else to do. */
-static void have_piece(void *arg, uint32_t block, uint32_t bytes)
-{
-	struct swarm_fetch *s = arg;
-
-	(void)block;
-	(void)bytes;
-	s->l->moved(s->l->arg);
-	if (s->rc == 0)
-		s->rc = layer_file_hash(s->l->file, &s->err);
-	keep_alive(s);
-}
-
-static int fetch_of_swarm(struct layer_transfer *l, struct error *err)
-{
-	uint32_t n = layer_pieces(l->size);
-	AUTO_FREE uint32_t *blocks = calloc(n + 1, sizeof(*blocks));
-	struct swarm_fetch s = { .l = l,
-				 .alive_ns = clock_now_ns(),
-				 .err = ERROR_INIT };
-	struct device_list list = {
-		.blocks = blocks,
-		.n = n,
-		.priority = SOURCE_HOT,
-		.streams = 1,
-		.have = have_piece,
-		.arg = &s,
-		.cancel = (volatile bool *)(uintptr_t)l->cancel
-	};
-	int rc;
-
-	if (!blocks)
-		return error_nomem(err);
-	for (uint32_t k = 0; k < n; k++)
-		blocks[k] = l->first + k;
-	rc = p2p_image_fetch(l->p2p, &list, err);
-	if (rc == 0 && s.rc < 0) {
-		*err = s.err;
-		rc = s.rc;
-	}
-	return rc;
 }
 
 /* ---------------------------------------------- without: by ranges --- */
@@ -161,9 +97,11 @@ static uint32_t take_range(struct range_fetch *r, uint32_t *ret_first)
 	uint32_t n = 0;
 
 	(void)pthread_mutex_lock(&r->lock);
-	if (r->rc == 0 && !is_cancelled(r->l))
-		n = r->n - r->next < RANGE_PIECES ? r->n - r->next
-						  : RANGE_PIECES;
+	while (r->next < r->n && layer_file_has(r->l->file, r->next))
+		r->next++;
+	while (r->rc == 0 && !is_cancelled(r->l) && n < RANGE_PIECES &&
+	       r->next + n < r->n && !layer_file_has(r->l->file, r->next + n))
+		n++;
 	*ret_first = r->next;
 	r->next += n;
 	(void)pthread_mutex_unlock(&r->lock);
@@ -264,6 +202,159 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 	(void)pthread_cond_destroy(&r.changed);
 	(void)pthread_mutex_destroy(&r.lock);
 	return rc;
+}
+
+/* ------------------------------------------------------- with peers --- */
+
+struct swarm_fetch {
+	struct layer_transfer *l;
+	volatile bool stop; /* it is to end */
+	int64_t alive_ns;   /* when keep_alive() looked last */
+	struct error err;
+	int rc;
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t changed;
+	bool has_ended;
+};
+
+static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
+		      struct error *err);
+
+/*
+ * The first bytes that wait for the whole: the registry's in their place can be handed out now.
+ * containerd's CRI ends a pull of which nothing came for minutes, as of a layer of many GB.
+ */
+static void keep_alive(struct swarm_fetch *s)
+{
+	struct layer_transfer *l = s->l;
+	uint64_t pos = layer_file_readable(l->file, 0);
+	uint32_t piece = (uint32_t)(pos / LAYER_PIECE);
+	int64_t now = clock_now_ns();
+	AUTO_FREE uint8_t *room = NULL;
+
+	if (now - s->alive_ns < ALIVE_NS || pos == l->size)
+		return;
+	s->alive_ns = now;
+	room = malloc(LAYER_PIECE);
+	/* A failure is no harm: the next piece tries again. */
+	if (room && layer_file_has(l->file, piece))
+		(void)!mend_piece(l, piece, room, NULL);
+}
+
+/* On the thread of the fetch, which has nothing else to do. */
+static void have_piece(void *arg, uint32_t block, uint32_t bytes)
+{
+	struct swarm_fetch *s = arg;
+
+	(void)block;
+	(void)bytes;
+	s->l->moved(s->l->arg);
+	if (s->rc == 0)
+		s->rc = layer_file_hash(s->l->file, &s->err);
+	keep_alive(s);
+}
+
+static int bring_all(struct swarm_fetch *s, struct error *err)
+{
+	struct layer_transfer *l = s->l;
+	uint32_t n = layer_pieces(l->size);
+	AUTO_FREE uint32_t *blocks = calloc(n + 1, sizeof(*blocks));
+	const struct device_list list = { .blocks = blocks,
+					  .n = n,
+					  .priority = SOURCE_HOT,
+					  .streams = 1,
+					  .have = have_piece,
+					  .arg = s,
+					  .cancel = &s->stop };
+
+	if (!blocks)
+		return error_nomem(err);
+	for (uint32_t k = 0; k < n; k++)
+		blocks[k] = l->first + k;
+	return p2p_image_fetch(l->p2p, &list, err);
+}
+
+static void *swarm_main(void *arg)
+{
+	struct swarm_fetch *s = arg;
+	struct error err = ERROR_INIT;
+	int rc = bring_all(s, &err);
+
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->rc == 0 && rc < 0) {
+		s->rc = rc;
+		s->err = err;
+	}
+	s->has_ended = true;
+	(void)pthread_cond_signal(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* Until the fetch has ended; true: nothing came for so long that it was ended. */
+static bool watch_swarm(struct swarm_fetch *s)
+{
+	int64_t begun = clock_now_ns(), quiet = QUIET_NS + random_ns(QUIET_NS);
+	bool is_stalled = false;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while (!s->has_ended) {
+		struct p2p_progress at;
+		int64_t now = clock_now_ns(), last;
+
+		p2p_image_progress(s->l->p2p, &at);
+		last = at.moved_ns > begun ? at.moved_ns : begun;
+		is_stalled = is_stalled || now - last > quiet;
+		if (is_stalled || is_cancelled(s->l))
+			__atomic_store_n(&s->stop, true, __ATOMIC_RELAXED);
+		(void)cond_wait_until(&s->changed, &s->lock, now + TICK_NS);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return is_stalled;
+}
+
+/* The registry gives the pieces that are missing where the swarm brings nothing: a node that
+ * the tracker sends others to may be one that is not believed. */
+static int fetch_rest(struct layer_transfer *l, struct error *err)
+{
+	uint32_t n = layer_pieces(l->size);
+	AUTO_FREE bool *had = calloc(n + 1, sizeof(*had));
+	int rc = had ? 0 : error_nomem(err);
+
+	for (uint32_t k = 0; rc == 0 && k < n; k++)
+		had[k] = layer_file_has(l->file, k);
+	if (rc == 0)
+		rc = fetch_by_ranges(l, err);
+	for (uint32_t k = 0; rc == 0 && k < n; k++)
+		if (!had[k] && !layer_file_is_doubtful(l->file, k))
+			p2p_image_came(l->p2p, l->first + k);
+	return rc;
+}
+
+static int fetch_of_swarm(struct layer_transfer *l, struct error *err)
+{
+	struct swarm_fetch s = { .l = l,
+				 .alive_ns = clock_now_ns(),
+				 .err = ERROR_INIT,
+				 .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct thread thread = { .is_started = false };
+	bool is_stalled = false;
+	int rc;
+
+	cond_init(&s.changed);
+	rc = thread_start(&thread, swarm_main, &s, err);
+	if (rc == 0) {
+		is_stalled = watch_swarm(&s);
+		thread_join(&thread);
+		rc = s.rc;
+		if (rc < 0)
+			*err = s.err;
+	}
+	(void)pthread_cond_destroy(&s.changed);
+	(void)pthread_mutex_destroy(&s.lock);
+	return rc == -ECANCELED && is_stalled && !is_cancelled(l)
+		       ? fetch_rest(l, err)
+		       : rc;
 }
 
 /* --------------------------------------------------------------- proof --- */
