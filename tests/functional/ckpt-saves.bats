@@ -129,9 +129,9 @@ events_say() # N LINE
 	[[ $(getfattr --only-values -n user.bootseer.save "$W/m1/step") =~ ^[0-9a-f]{32}-1$ ]]
 }
 
-has_come() # I RANKS: have handed in their tensors since it was mounted
+has_come() # I RANKS [BYTES]: have handed in their tensors, beyond so many bytes
 {
-	(($(node "$1" figure group.saves.given) >= $2 * 30000000))
+	(($(node "$1" figure group.saves.given) >= ${3:-0} + $2 * 30000000))
 }
 
 holds_nothing() # I
@@ -146,16 +146,19 @@ holds_nothing() # I
 	said "failed.*1 of this node's 2 ranks"
 	has_no_step
 	export JOB=killed
+	# Ranks that came too late for the step before count for nothing.
+	before=("$(node 1 figure group.saves.given)" "$(node 2 figure group.saves.given)")
 	ABSENT=3 begin_put 2
-	wait_for has_come 1 4
-	wait_for has_come 2 2
+	wait_for has_come 1 2 "${before[0]}"
+	wait_for has_come 2 1 "${before[1]}"
 	kill -9 "$(pgrep -P "$ranks")"
 	wait_for holds_nothing 1
 	wait_for holds_nothing 2
 	grep -h "reason=.*ended before all had handed in" "$W"/run/*/log
 	export JOB=again
+	before=("$(node 2 figure group.saves.given)")
 	begin_put 2
-	wait_for has_come 2 4
+	wait_for has_come 2 2 "${before[0]}"
 	kill_node 2
 	wait "$ranks"
 	cat "$W/said" >&2
