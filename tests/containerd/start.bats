@@ -72,7 +72,8 @@ run_it() { # ID COMMAND [OPTION...]
 	start_all
 	run_it c1 'cat /srv/one/deep/file' --runc-binary "$T/runtime"
 	wait_until "$node_pid" has_starts 1
-	[ "$(explain '[0].trace')" = none ]
+	# What the image itself says may have come in time.
+	[[ $(explain '[0].trace') =~ ^(none|predicted)$ ]]
 	[ "$(explain '[0].recorded')" = true ]
 	[ "$(explain '[0].end')" = gone ]
 	[ "$(explain '[0].missed_blocks')" -gt 0 ]

@@ -39,8 +39,7 @@ Test(ops_signals, copies_of_series_are_summed_apart_and_the_larger_sum_counts)
 	static const char *const wanted[] = {
 		"max by(instance)(sum by(instance,p,r)(irate(node_a{c=\"1\"}[106s])))",
 		"min by(instance)(node_b{c=\"1\"})",
-		"max by(instance)(sum by(instance,p,r)("
-		"increase(node_c{c=\"1\",device=\"ib0\"}[900s])))",
+		"max by(instance)(sum by(instance,p,r)(increase(node_c{c=\"1\",device=\"ib0\"}[900s])))",
 	};
 	struct ops_signal v[] = {
 		{ "sum", OPS_SIGNAL_RATE, "node_a", "", 0 },
