@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,12 +19,12 @@
 
 TestSuite(trace_lookup, .timeout = 120);
 
-/* What uses the traces that were found. */
+/* A user of traces that are found, by searches of several workloads at once. */
 struct fake_user {
 	struct trace_user user;
-	unsigned int n_found, n_for_start;
+	atomic_uint n_found, n_for_start;
 	struct trace_lookup *mounts; /* NULL: nobody mounts meanwhile */
-	bool had_answer;
+	atomic_bool had_answer;
 };
 
 struct lookup_fixture {
