@@ -243,7 +243,7 @@ static void hear_rank(struct bench_rank *r)
 	said[n > 0 ? n : 0] = '\0';
 	if (n <= 0 || strstr(said, "\"failed\""))
 		fail(n > 0 ? said : "a node has gone", NULL);
-	/* Whoever was late to hear "buffered" hears "durable" alone. */
+	/* A rank that was late to hear "buffered" hears "durable" alone. */
 	r->is_durable |= strstr(said, "\"durable\"") != NULL;
 	r->is_buffered |= r->is_durable || strstr(said, "\"buffered\"");
 }

@@ -267,7 +267,7 @@ static struct series *all;
 static struct tsdb_series **sorted;
 static size_t n_all;
 
-static char *copy(const char *s, size_t n)
+static char *copy_text(const char *s, size_t n)
 {
 	char *p = tsdb_get_memory(n + 1, 1);
 
@@ -281,7 +281,8 @@ static void add_label(struct series *s, const char *name, size_t n,
 	if (s->base.n_labels == TSDB_PAIRS_MAX)
 		tsdb_end_with("too many labels");
 	s->base.labels[s->base.n_labels++] =
-		(struct tsdb_pair){ copy(name, n), copy(value, n_value) };
+		(struct tsdb_pair){ copy_text(name, n),
+				    copy_text(value, n_value) };
 }
 
 static int by_label(const void *x, const void *y)
@@ -298,7 +299,7 @@ static double next_noise(uint64_t *s)
 	x ^= x >> 7;
 	x ^= x << 17;
 	*s = x;
-	/* Of four even numbers, nearly normal. */
+	/* The sum of four even numbers is nearly normal. */
 	return ((double)((x & 0xffff) + (x >> 16 & 0xffff) +
 			 (x >> 32 & 0xffff) + (x >> 48)) -
 		131070) /
@@ -388,7 +389,7 @@ static void make_series(void)
 
 enum state { IDLE, LOADS, TRAINS };
 
-/* What a node's series share in a block. */
+/* State that a node's series share in a block. */
 struct node {
 	size_t n;
 	int64_t *at_ms;
@@ -523,7 +524,7 @@ static double next_deviation(struct series *s)
 	return s->offset + s->walk + (now > 3.1 ? 22 * (now - 3.1) : 0);
 }
 
-static double quantize(double v, double quantum)
+static double round_to_quantum(double v, double quantum)
 {
 	return round(v / quantum) * quantum;
 }
@@ -559,18 +560,20 @@ static double value_at(struct tsdb_series *base, size_t i)
 						      : o->read_base)) *
 		       m->busy;
 	case FREE_SPACE:
-		return quantize(1802e12 - plan.nodes * o->written[i], 4096);
+		return round_to_quantum(1802e12 - plan.nodes * o->written[i],
+					4096);
 	case XID:
 		return s->base.labels[1].value[0] == '0' ? (double)o->xid[i]
 							 : 0;
 	case CLOCK:
 		v = level_at(s, o, i);
-		return quantize(v * (1 - (double)o->slow[i]), m->quantum);
+		return round_to_quantum(v * (1 - (double)o->slow[i]),
+					m->quantum);
 	case UTILISATION:
-		v = quantize(level_at(s, o, i), 1);
+		v = round_to_quantum(level_at(s, o, i), 1);
 		return o->state[i] == LOADS ? 2 : v > 100 ? 100 : v;
 	case GAUGE:
-		v = quantize(level_at(s, o, i), m->quantum);
+		v = round_to_quantum(level_at(s, o, i), m->quantum);
 		return v < 0 ? 0 : v;
 	case COUNTER:
 		past_s = i ? (double)(o->at_ms[i] - o->at_ms[i - 1]) / 1000
@@ -579,7 +582,7 @@ static double value_at(struct tsdb_series *base, size_t i)
 			s->total = 0;
 		v = level_at(s, o, i);
 		s->total += v > 0 ? v * past_s : 0;
-		return quantize(s->total, m->quantum);
+		return round_to_quantum(s->total, m->quantum);
 	}
 	return 0;
 }

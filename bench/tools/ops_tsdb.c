@@ -48,7 +48,7 @@ static struct file open_file(const char *folder, const char *name)
 	return f;
 }
 
-static void put(struct file *f, const void *data, size_t n)
+static void append_file(struct file *f, const void *data, size_t n)
 {
 	if (fwrite(data, 1, n, f->f) != n)
 		tsdb_end_with("the disk is full");
@@ -62,7 +62,7 @@ static void put_number(struct file *f, uint64_t v, int bytes)
 
 	for (int i = 0; i < bytes; i++)
 		b[i] = (uint8_t)(v >> 8 * (bytes - 1 - i));
-	put(f, b, (size_t)bytes);
+	append_file(f, b, (size_t)bytes);
 }
 
 static size_t write_uvarint(uint8_t *to, uint64_t v)
@@ -270,8 +270,8 @@ static void put_symbols(struct file *f, const struct symbols *s)
 	f->crc = 0;
 	put_number(f, s->n, 4);
 	for (size_t i = 0; i < s->n; i++) {
-		put(f, b, write_uvarint(b, strlen(s->v[i])));
-		put(f, s->v[i], strlen(s->v[i]));
+		append_file(f, b, write_uvarint(b, strlen(s->v[i])));
+		append_file(f, s->v[i], strlen(s->v[i]));
 	}
 	put_crc(f);
 }
@@ -281,7 +281,7 @@ static void put_padding(struct file *f, uint64_t to)
 	static const uint8_t none[16];
 
 	if (f->at % to)
-		put(f, none, to - f->at % to);
+		append_file(f, none, to - f->at % to);
 }
 
 struct chunk_place {
@@ -317,9 +317,9 @@ static void put_series(struct file *f, const struct symbols *symbols,
 	}
 	put_padding(f, 16);
 	s->ref = (uint32_t)(f->at / 16);
-	put(f, len, write_uvarint(len, (uint64_t)(p - body)));
+	append_file(f, len, write_uvarint(len, (uint64_t)(p - body)));
 	f->crc = 0;
-	put(f, body, (size_t)(p - body));
+	append_file(f, body, (size_t)(p - body));
 	put_crc(f);
 }
 
@@ -385,7 +385,7 @@ static void put_postings(struct file *f, struct tsdb_series *const *all,
 	put_number(f, len + 4, 4);
 	f->crc = 0;
 	put_number(f, lists, 4);
-	put(f, table, len);
+	append_file(f, table, len);
 	put_crc(f);
 	f->crc = 0;
 	put_number(f, SYMBOLS_AT, 8);
@@ -435,9 +435,9 @@ static size_t write_chunks(struct tsdb_series *s, tsdb_value_fn *value,
 		places[n] =
 			(struct chunk_place){ s->at_ms[i],
 					      s->at_ms[i + count - 1], f->at };
-		put(f, len, write_uvarint(len, size));
+		append_file(f, len, write_uvarint(len, size));
 		f->crc = 0;
-		put(f, chunk, size + 1);
+		append_file(f, chunk, size + 1);
 		put_crc(f);
 	}
 	return n;

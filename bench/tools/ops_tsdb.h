@@ -16,7 +16,7 @@ struct tsdb_pair {
 struct tsdb_series {
 	struct tsdb_pair labels[TSDB_PAIRS_MAX]; /* by name */
 	size_t n_labels;
-	/* Of the block: */
+	/* Samples of the series in the block: */
 	const int64_t *at_ms;
 	size_t n;
 	uint32_t ref;

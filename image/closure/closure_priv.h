@@ -43,7 +43,7 @@ struct closure_file {
 struct python_paths {
 	char *folders[PYTHON_FOLDERS_MAX];
 	size_t n;
-	size_t library; /* index of the standard library's folder */
+	size_t standard; /* index of the standard library's folder */
 	unsigned int minor;
 };
 

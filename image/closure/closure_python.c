@@ -69,8 +69,8 @@ static bool is_frozen(const struct closure *c, const char *folder,
 {
 	const struct python_paths *p = &c->python;
 
-	if (p->minor < FROZEN_SINCE || p->library >= p->n ||
-	    strcmp(folder, p->folders[p->library]) != 0)
+	if (p->minor < FROZEN_SINCE || p->standard >= p->n ||
+	    strcmp(folder, p->folders[p->standard]) != 0)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(frozen_modules); i++)
 		if (strcmp(name, frozen_modules[i]) == 0)
@@ -334,7 +334,7 @@ static int add_library_folders(struct closure *c, const char *prefix,
 			       prefix, c->python.minor, ends[i]);
 		rc = add_folder(c, path, err);
 		if (i == 0 && c->python.n > before)
-			c->python.library = before;
+			c->python.standard = before;
 	}
 	return rc;
 }

@@ -12,7 +12,7 @@
 
 TestSuite(ops_export, .timeout = 120);
 
-/* What becomes of an export of this size that begins with the text. */
+/* The result of converting an export of this size that begins with the text. */
 static int convert_export(const char *text, off_t size, struct buf *ret)
 {
 	char folder[] = "/tmp/ops-export.XXXXXX";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a start reads, of small images whose files lie in a device of memory. */
+/* Searches for what a start reads, in small images whose files lie in a device of memory. */
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <errno.h>
@@ -173,7 +173,7 @@ static int read_memory(void *arg, uint64_t voff, void *buf, size_t len,
 }
 
 /* Find what a start of the words reads. */
-static void find(struct fixture *f)
+static void find_reads(struct fixture *f)
 {
 	static const struct closure_ops ops = { count_round, read_memory };
 	const struct erofs_device device = { .size = DEVICE_SIZE, .tag = "d" };
@@ -241,7 +241,7 @@ Test(closure, follows_libraries_by_run_path_cache_and_default_folders)
 	add_elf(&f, "/usr/lib/libthree.so", "", "", "libone.so");
 	add_elf(&f, "/usr/lib/libother.so", "", "", "");
 	add_cache(&f, "libtwo.so", "/opt/libtwo.so");
-	find(&f);
+	find_reads(&f);
 	expect_found(&f, "/usr/bin/prog", true);
 	expect_found(&f, "/etc/ld.so.cache", true);
 	expect_found(&f, "/usr/own/libone.so", true);
@@ -272,7 +272,7 @@ Test(closure, runs_the_interpreters_and_commands_of_scripts)
 	add_elf(&f, "/bin/tool", "", "", "");
 	add_elf(&f, "/bin/server", "", "", "");
 	add_text(&f, "/etc/other", "x");
-	find(&f);
+	find_reads(&f);
 	expect_found(&f, "/run", true);
 	expect_found(&f, "/usr/bin/env", true);
 	expect_found(&f, "/bin/bash", true);
@@ -315,7 +315,7 @@ Test(closure, imports_what_a_python_program_does)
 		"", "$ORIGIN/../pkg.libs", "libx.so");
 	add_elf(&f, "/usr/local/lib/python3.11/dist-packages/pkg.libs/libx.so",
 		"", "", "");
-	find(&f);
+	find_reads(&f);
 	expect_found(&f, "/app/main.py", true);
 	expect_found(&f, "/usr/lib/python3.11/os.py", false);
 	expect_found(&f, "/usr/lib/python3.11/late.py", false);
@@ -340,7 +340,7 @@ Test(closure, ends_where_links_lead_nowhere)
 	f.words[0] = "/a/prog";
 	add_link(&f, "/a", "../../../b");
 	add_link(&f, "/b", "a");
-	find(&f);
+	find_reads(&f);
 	cr_expect_str_eq(f.found.data, "\n");
 	tear_down(&f);
 }
@@ -400,7 +400,7 @@ Test(closure, ends_shells_that_run_themselves)
 	f.env[0] = "X=sh -c $X;prog";
 	add_elf(&f, "/bin/sh", "", "", "");
 	add_elf(&f, "/bin/prog", "", "", "");
-	find(&f);
+	find_reads(&f);
 	expect_found(&f, "/bin/sh", true);
 	expect_found(&f, "/bin/prog", true);
 	tear_down(&f);
@@ -417,7 +417,7 @@ Test(closure, fetches_little_of_a_long_text)
 	cr_assert_not_null(text);
 	memset(text, '\n', 6u << 20);
 	add_file(&f, "/start", text, 6u << 20);
-	find(&f);
+	find_reads(&f);
 	expect_found(&f, "/start", true);
 	cr_expect_leq(f.fetched, 3u << 20);
 	tear_down(&f);
@@ -435,7 +435,7 @@ Test(closure, leads_a_path_through_a_bounded_number_of_names)
 		cr_assert_eq(buf_puts(&path, "/d"), 0);
 	cr_assert_eq(buf_puts(&path, "/file"), 0);
 	add_text(&f, path.data, "x");
-	find(&f);
+	find_reads(&f);
 	cr_expect_eq(rootfs_find(&f.img, path.data, &file, NULL), 0);
 	cr_expect_eq(file.n_steps, 101u);
 	buf_reset(&path);

@@ -41,7 +41,7 @@ void begin(void);
 void begin_as(const char *name);
 /* One of pieces that unpack to so much each, of which so much may be under way. */
 void begin_unpacking(uint32_t each, uint64_t max);
-/* One whose pieces have no digest of their own. */
+/* Begin a swarm whose pieces have no digest of their own. */
 void begin_unverified(void);
 void end(void);
 

@@ -93,13 +93,14 @@ static void expect_try(const struct ops_session *s, const char *state,
 Test(ops_kube_jobs, containers_that_are_started_again_are_a_new_try)
 {
 	AUTO(ops_set)
-	s = set_of(POD("train-0", JOB, "gpu1", "1", RUNS(AT("08:10")),
-		       ENDED(AT("07:00"), AT("08:00"), "1", "Error"), "") ","
-		   /* It hung, and was ended after the first one was back. */
-		   POD("train-1", JOB, "gpu2", "1", RUNS(AT("08:20")),
-		       ENDED(AT("07:01"), AT("08:15"), "143", "Error"),
-		       "") "," POD("agent-x", OWNED("DaemonSet", "agent"),
-				   "gpu1", "0", RUNS(AT("01:00")), "{}", ""));
+	s = set_of(
+		POD("train-0", JOB, "gpu1", "1", RUNS(AT("08:10")),
+		    ENDED(AT("07:00"), AT("08:00"), "1", "Error"), "") ","
+		/* This try hung, and was ended after the first one was back. */
+		POD("train-1", JOB, "gpu2", "1", RUNS(AT("08:20")),
+		    ENDED(AT("07:01"), AT("08:15"), "143", "Error"),
+		    "") "," POD("agent-x", OWNED("DaemonSet", "agent"), "gpu1",
+				"0", RUNS(AT("01:00")), "{}", ""));
 
 	cr_assert_eq(s->n_sessions, 2);
 	expect_try(&s->sessions[0], "FAILED", AT("07:00"), AT("08:15"), 2);
@@ -171,7 +172,7 @@ Test(ops_kube_jobs, later_snapshot_ends_what_ran_in_an_earlier_one)
 	add_objects(k, POD("a", JOB, "gpu1", "0",
 			   ENDED(AT("07:00"), AT("08:00"), "0", "Completed"),
 			   "{}", ""));
-	/* It was gone when its successor was seen. */
+	/* The pod was gone when its successor was seen. */
 	add_objects(k, POD("b", JOB, "gpu1", "0", RUNS(AT("08:10")), "{}", ""));
 	add_objects(k, POD("c", JOB, "gpu2", "0", RUNS(AT("08:40")), "{}", ""));
 	{
