@@ -112,6 +112,19 @@ asked_for() {
 		<(meson introspect "$T/product" --targets)
 }
 
+@test "a root that packages are built in keeps a folder of its own, and nothing of a build" {
+	mkdir -p "$T/root/build"
+	echo mine >"$T/root/build/notes"
+	run -1 "$TOP/deploy/deb/build" "$TOP" "$T/out" "--root=$T/root"
+	[[ $output == *"$T/root/build"*"File exists"* ]]
+	[ "$(cat "$T/root/build/notes")" = mine ]
+	rm -r "$T/root/build"
+	# There is nothing in it to build with.
+	mkdir "$T/root"/{proc,run,dev}
+	run -127 "$TOP/deploy/deb/build" "$TOP" "$T/out" "--root=$T/root"
+	[ "$(ls "$T/root")" = $'dev\nproc\nrun' ]
+}
+
 @test "test runs nothing when lint fails, and says the sum" {
 	bare_machine
 	mkdir -p "$T/top/tests/lint"
