@@ -228,7 +228,7 @@ static int check_ckpt_store(const struct job_ckpt *c, const char *where,
 				 "%s: 'options' are those of a mount, which "
 				 "takes a 'store'",
 				 where);
-	if (!c->prefetch)
+	if (!c->prefetch || !*c->prefetch)
 		return error_set(err, EINVAL,
 				 "%s: a 'store' to mount, or what to "
 				 "'prefetch' of a folder that is mounted "

@@ -40,6 +40,10 @@ Test(job_file, says_which_key_is_wrong_and_how)
 		       "checkpoint.a: 'dir' is missing");
 	expect_refused("[checkpoint.a]\nstore = 'file:///c'\ndir = 'c'\n",
 		       "checkpoint.a.dir: 'c' is no absolute path");
+	expect_refused("[checkpoint.a]\ndir = '/c'\n",
+		       "checkpoint.a: a 'store' to mount, or what to");
+	expect_refused("[checkpoint.a]\ndir = '/c'\nprefetch = []\n",
+		       "checkpoint.a: a 'store' to mount, or what to");
 	expect_refused("[stages]\nready-file = 'r'\n",
 		       "stages.ready-file: 'r' is no absolute path");
 	expect_refused("name = 'a b'\n", "is no name of a job");
