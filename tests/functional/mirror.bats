@@ -122,6 +122,8 @@ kept_layers() { # NAME
 	wait "$puller"
 }
 
+mirror_url() { sed -n 's/^\[host."\(.*\)"\]/\1/p' "$T/$1/root/mirror/hosts.toml"; } # NAME
+
 # A request as containerd makes it, with the key that root can read; prints the status.
 ask_mirror() { # NAME PATH [OPTION...]
 	local dir=$T/$1/root/mirror path=$2
@@ -132,6 +134,18 @@ ask_mirror() { # NAME PATH [OPTION...]
 		"$MIRROR$path?ns=$REGISTRY"
 }
 
+@test "a mirror is known by the address that it listens on" {
+	local address
+
+	for address in 127.0.0.2 '[::1]'; do
+		peer_start a --mirror "$address:0"
+		MIRROR=$(mirror_url a)
+		[[ $MIRROR == "https://$address:"[1-9]* ]]
+		[ "$(ask_mirror a "/v2/img/manifests/$(manifest)")" = 404 ]
+		peer_stop a
+	done
+}
+
 @test "layers are for containerd, and of a repository whose manifest the node may have" {
 	local layer size manifest
 
@@ -139,7 +153,7 @@ ask_mirror() { # NAME PATH [OPTION...]
 	size=$(stat -c %s "$D/oci/blobs/sha256/${layer#sha256:}")
 	manifest=$(manifest)
 	peer_start a --mirror 127.0.0.1:0
-	MIRROR=$(sed -n 's/^\[host."\(.*\)"\]/\1/p' "$T/a/root/mirror/hosts.toml")
+	MIRROR=$(mirror_url a)
 	[ "$(stat -c %a "$T/a/root/mirror/node.key")" = 400 ]
 	[ "$(curl -sk -o "$T/body" -w '%{http_code}' \
 		"$MIRROR/v2/img/blobs/$layer?ns=$REGISTRY")" = 403 ]

@@ -107,7 +107,8 @@ static int start_mirror(struct mirror *m, struct error *err)
 	int rc = make_names(m, err);
 
 	if (rc == 0)
-		rc = mirror_cert_make(m->cert_file, m->key_file, err);
+		rc = mirror_cert_make(m->cert_file, m->key_file,
+				      m->node->cfg->mirror, err);
 	if (rc == 0)
 		rc = httpd_tls_new(m->cert_file, m->key_file, m->client_cas,
 				   &m->tls, err);

@@ -10,14 +10,14 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-#include "common/buf.h"
+#include "common/cleanup.h"
 #include "common/fs.h"
 #include "snapshotter/node/mirror/mirror_priv.h"
 
 /* They end with the process that made them, whatever the clock says: 2020-01-01. */
 #define NOT_BEFORE 1577836800
 #define NOT_AFTER "99991231235959Z"
-#define NAMES "URI:bootseer://node/" MIRROR_PEER ",IP:127.0.0.1,IP:::1"
+#define OWN_NAME "URI:bootseer://node/" MIRROR_PEER
 
 static bool add_extension(X509 *cert, int nid, const char *value)
 {
@@ -28,7 +28,7 @@ static bool add_extension(X509 *cert, int nid, const char *value)
 	return ok;
 }
 
-static bool fill_cert(X509 *cert, EVP_PKEY *key)
+static bool fill_cert(X509 *cert, EVP_PKEY *key, const char *names)
 {
 	static const unsigned char name[] = "bootseer mirror";
 	uint64_t serial = 0;
@@ -45,7 +45,7 @@ static bool fill_cert(X509 *cert, EVP_PKEY *key)
 	       X509_set_issuer_name(cert, X509_get_subject_name(cert)) == 1 &&
 	       X509_set_pubkey(cert, key) == 1 &&
 	       add_extension(cert, NID_basic_constraints, "critical,CA:TRUE") &&
-	       add_extension(cert, NID_subject_alt_name, NAMES) &&
+	       add_extension(cert, NID_subject_alt_name, names) &&
 	       X509_sign(cert, key, EVP_sha256()) > 0;
 }
 
@@ -59,15 +59,28 @@ static int write_pem(BIO *bio, const char *path, unsigned int mode,
 			: fs_replace_file(path, text, (size_t)len, mode, err);
 }
 
-int mirror_cert_make(const char *cert_file, const char *key_file,
-		     struct error *err)
+/* containerd asks for the address that the mirror listens on: "ADDR:PORT", "[ADDR]:PORT". */
+static char *name_address(const char *listen)
 {
+	int is_long = listen[0] == '[';
+	int len = (int)(strrchr(listen, ':') - listen) - 2 * is_long;
+	char *names;
+
+	return asprintf(&names, OWN_NAME ",IP:%.*s", len, listen + is_long) < 0
+		       ? NULL
+		       : names;
+}
+
+int mirror_cert_make(const char *cert_file, const char *key_file,
+		     const char *listen, struct error *err)
+{
+	AUTO_FREE char *names = name_address(listen);
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	X509 *cert = X509_new();
 	BIO *key_text = BIO_new(BIO_s_secmem());
 	BIO *cert_text = BIO_new(BIO_s_mem());
-	bool ok = key && cert && key_text && cert_text &&
-		  fill_cert(cert, key) &&
+	bool ok = names && key && cert && key_text && cert_text &&
+		  fill_cert(cert, key, names) &&
 		  PEM_write_bio_X509(cert_text, cert) == 1 &&
 		  PEM_write_bio_PrivateKey(key_text, key, NULL, NULL, 0, NULL,
 					   NULL) == 1;

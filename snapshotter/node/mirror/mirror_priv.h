@@ -123,9 +123,10 @@ struct mirror {
 
 /* ------------------------------------------------------- mirror_cert.c --- */
 
-/* Make both anew; the key is for root alone.  Certificates of before are not taken any more. */
+/* Make both anew, for the address of `listen`; the key is for root alone.  Certificates of before
+ * are not taken any more. */
 int mirror_cert_make(const char *cert_file, const char *key_file,
-		     struct error *err) MUST_CHECK;
+		     const char *listen, struct error *err) MUST_CHECK;
 
 /* ------------------------------------------------------- mirror_http.c --- */
 
