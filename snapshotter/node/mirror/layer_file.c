@@ -183,20 +183,22 @@ bool layer_file_has(struct layer_file *f, uint32_t piece)
 	return is_here;
 }
 
-uint64_t layer_file_readable(struct layer_file *f, uint64_t pos)
+uint64_t layer_file_readable(struct layer_file *f, uint64_t pos, uint64_t max)
 {
 	uint32_t piece = (uint32_t)(pos / LAYER_PIECE);
-	uint64_t end;
+	uint64_t end = f->size;
 
 	if (pos >= f->size)
 		return 0;
+	if (max < f->size - pos)
+		end = pos + max;
 	(void)pthread_mutex_lock(&f->lock);
-	if (f->is_verified)
-		piece = f->n;
-	while (piece < f->n && f->state[piece] == PIECE_OWN)
+	while (offset_of(piece) < end &&
+	       (f->is_verified || f->state[piece] == PIECE_OWN))
 		piece++;
 	(void)pthread_mutex_unlock(&f->lock);
-	end = piece == f->n ? f->size : offset_of(piece);
+	if (offset_of(piece) < end)
+		end = offset_of(piece);
 	return end > pos ? end - pos : 0;
 }
 

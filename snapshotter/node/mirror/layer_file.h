@@ -37,9 +37,9 @@ int layer_file_put(struct layer_file *f, uint32_t piece, const void *data,
 		   const char *sender, struct error *err) MUST_CHECK;
 bool layer_file_has(struct layer_file *f, uint32_t piece);
 
-/* How many bytes from `pos` on may be handed out: those of the registry, or all of a layer
- * that was verified. */
-uint64_t layer_file_readable(struct layer_file *f, uint64_t pos);
+/* How many bytes from `pos` on may be handed out, up to `max`: those of the registry, or all of
+ * a layer that was verified.  Takes as long as `max` has pieces. */
+uint64_t layer_file_readable(struct layer_file *f, uint64_t pos, uint64_t max);
 /* Read bytes that layer_file_readable() counts. */
 int layer_file_read(struct layer_file *f, uint64_t pos, void *buf,
 		    size_t len) MUST_CHECK;

@@ -227,14 +227,18 @@ static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
 static void keep_alive(struct swarm_fetch *s)
 {
 	struct layer_transfer *l = s->l;
-	uint64_t pos = layer_file_readable(l->file, 0);
-	uint32_t piece = (uint32_t)(pos / LAYER_PIECE);
 	int64_t now = clock_now_ns();
 	AUTO_FREE uint8_t *room = NULL;
+	uint64_t pos;
+	uint32_t piece;
 
-	if (now - s->alive_ns < ALIVE_NS || pos == l->size)
+	if (now - s->alive_ns < ALIVE_NS)
 		return;
 	s->alive_ns = now;
+	pos = layer_file_readable(l->file, 0, l->size);
+	if (pos == l->size)
+		return;
+	piece = (uint32_t)(pos / LAYER_PIECE);
 	room = malloc(LAYER_PIECE);
 	/* A failure is no harm: the next piece tries again. */
 	if (room && layer_file_has(l->file, piece))

@@ -139,11 +139,11 @@ static int64_t stream_read(void *arg, void *buf, size_t max)
 {
 	struct layer_stream *s = arg;
 	struct mirror_layer *l = s->l;
-	uint64_t n = layer_file_readable(l->p->file, s->pos);
+	uint64_t left = s->end - s->pos;
+	uint64_t n = layer_file_readable(l->p->file, s->pos,
+					 left < max ? left : max);
 	int rc;
 
-	n = n < max ? n : max;
-	n = n < s->end - s->pos ? n : s->end - s->pos;
 	if (n == 0)
 		return l->state == LAYER_FAILED ? -EIO : 0;
 	rc = layer_file_read(l->p->file, s->pos, buf, (size_t)n);

@@ -59,22 +59,40 @@ RULE(what_a_peer_sent_leaves_only_with_the_whole)
 	struct error err = ERROR_INIT;
 	uint8_t read[16];
 
-	cr_expect_eq(layer_file_readable(t.f, 0), 0);
+	cr_expect_eq(layer_file_readable(t.f, 0, SIZE), 0);
 	cr_assert_eq(put_of(0, NULL), 0);
 	cr_assert_eq(put_of(1, "a"), 1);
 	cr_assert_eq(put_of(2, NULL), 0);
-	cr_expect_eq(layer_file_readable(t.f, 5), LAYER_PIECE - 5);
-	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE), 0);
+	cr_expect_eq(layer_file_readable(t.f, 5, SIZE), LAYER_PIECE - 5);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE, SIZE), 0);
 	cr_assert_eq(layer_file_hash(t.f, &err), 0);
 	cr_assert_eq(layer_file_verify(t.f, &err), -EIO); /* one is not here */
 	cr_assert_eq(put_of(3, "b"), 1);
 	/* The registry comes too late: what is kept is a peer's. */
 	cr_assert_eq(put_of(3, NULL), 1);
 	cr_assert_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
-	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE), SIZE - LAYER_PIECE);
-	cr_expect_eq(layer_file_readable(t.f, SIZE), 0);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE, SIZE),
+		     SIZE - LAYER_PIECE);
+	cr_expect_eq(layer_file_readable(t.f, SIZE, SIZE), 0);
 	cr_assert_eq(layer_file_read(t.f, SIZE - 16, read, 16), 0);
 	cr_expect_eq(memcmp(read, t.data + SIZE - 16, 16), 0);
+}
+
+/* A stream asks for each buffer of a layer, which may have ten thousand pieces. */
+RULE(bytes_are_counted_as_far_as_they_are_asked_for)
+{
+	cr_assert_eq(put_of(0, NULL), 0);
+	cr_assert_eq(put_of(1, NULL), 0);
+	cr_expect_eq(layer_file_readable(t.f, 0, 0), 0);
+	cr_expect_eq(layer_file_readable(t.f, 7, 100), 100);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE - 5, 10), 10);
+	cr_expect_eq(layer_file_readable(t.f, 2 * LAYER_PIECE - 5, 10), 5);
+	cr_expect_eq(layer_file_readable(t.f, 2 * LAYER_PIECE, 10), 0);
+	cr_assert_eq(put_of(2, "a"), 1);
+	cr_assert_eq(put_of(3, NULL), 0);
+	cr_assert_eq(layer_file_verify(t.f, NULL), 0);
+	cr_expect_eq(layer_file_readable(t.f, 2 * LAYER_PIECE - 5, 10), 10);
+	cr_expect_eq(layer_file_readable(t.f, SIZE - 5, 10), 5);
 }
 
 RULE(a_piece_of_another_sender_changes_nothing)
@@ -101,7 +119,7 @@ RULE(a_wrong_piece_is_mended_and_its_sender_known)
 	cr_assert_eq(layer_file_put(t.f, 2, wrong, "liar", NULL), 1);
 	cr_assert_eq(put_of(3, "liar"), 1);
 	cr_assert_eq(layer_file_verify(t.f, &err), -EBADMSG);
-	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE), 0);
+	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE, SIZE), 0);
 	cr_expect_not(layer_file_is_doubtful(t.f, 0));
 	for (uint32_t k = 1; k < PIECES; k++) {
 		cr_assert(layer_file_is_doubtful(t.f, k));
@@ -113,7 +131,7 @@ RULE(a_wrong_piece_is_mended_and_its_sender_known)
 			cr_expect_null(liar);
 	}
 	cr_assert_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
-	cr_expect_eq(layer_file_readable(t.f, 0), SIZE);
+	cr_expect_eq(layer_file_readable(t.f, 0, SIZE), SIZE);
 	cr_expect_eq(layer_file_put(t.f, 0, piece_of(0), "liar", NULL),
 		     -EBADMSG);
 	cr_expect_eq(put_of(0, "honest"), 0);
@@ -133,7 +151,7 @@ RULE(what_the_registry_sent_wrong_is_nobodys)
 	(void)close(fd);
 	layer_file_drop(t.f);
 	cr_expect_eq(layer_file_open(t.f, 1, &fd), -ENOENT);
-	cr_expect_eq(layer_file_readable(t.f, 0), 0);
+	cr_expect_eq(layer_file_readable(t.f, 0, SIZE), 0);
 }
 
 RULE(there_is_a_bound_on_senders)
