@@ -145,11 +145,6 @@ served() { awk '/^wchar/ { print $2 }' "/proc/${PIDS[0]}/io"; }
 	done
 }
 
-drop_pages() # N: what the kernel has of open mounts
-{
-	echo 1 >/proc/sys/vm/drop_caches
-}
-
 @test "what the mounts have in memory is not read from the store again" {
 	local before
 
@@ -161,7 +156,7 @@ drop_pages() # N: what the kernel has of open mounts
 	mkdir "$W/store"
 	mkdir "$W/store/.bootseer"
 	cp "$W/away/model.bsm" "$W/store"
-	drop_pages
+	"$BATS_TEST_DIRNAME/forget-pages.py" "$W"/m?/model
 	read_all 2 model "$F/model"
 	[ "$(sum_of bytes_fetched 2)" = "$before" ]
 }
@@ -262,7 +257,7 @@ go_on() # I...
 	cp "$F/model" "$W/m1/model"
 	truncate -s 10000001 "$W/m1/model"
 	head -c 10000001 "$F/model" >"$W/cut"
-	drop_pages
+	"$BATS_TEST_DIRNAME/forget-pages.py" "$W"/m?/model
 	read_all 2 model "$W/cut"
 	[ "$(sum_of wrong 2)" = 0 ]
 	members_are 2
@@ -342,7 +337,7 @@ listens() { cat "$W"/run/*/log | grep -q "group: listens"; }
 	ckpt cp "$F/model" :model
 	mount_members 2
 	read_all 2 model "$F/model"
-	drop_pages
+	"$BATS_TEST_DIRNAME/forget-pages.py" "$W"/m?/model
 	read_all 1 model "$F/model"
 	sockets=("$W"/run/*/metrics.sock)
 	all=$(curl_socket "${sockets[0]}")

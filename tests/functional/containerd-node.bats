@@ -126,6 +126,12 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 	[ "$(gets)" -eq 0 ]
 }
 
+# What the kernel read ahead of it while the container started.
+forget_data() {
+	"$BATS_TEST_DIRNAME/forget-pages.py" "$T"/noderun/carrier/* \
+		"$T"/noderun/images/*/fs/srv/two/data
+}
+
 @test "a container outlives bootseerd and reads on when it is back" {
 	local reader
 
@@ -134,7 +140,7 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 	pull_lazy lazy
 	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" long \
 		sh -c "busybox mkfifo /wait; read x </wait"
-	echo 3 >/proc/sys/vm/drop_caches
+	forget_data
 	pkill -KILL -P "$node_pid" # the holder starts another
 	exec_in long sha256sum /srv/two/data >"$T/sum" &
 	reader=$!
@@ -178,7 +184,7 @@ registry_again() {
 	# After the registry ended: what a container that still starts reads, and the
 	# kernel reads ahead with it, would come back before.
 	"$bootseer" node gc --cache 0 --socket "$T/node.sock"
-	echo 3 >/proc/sys/vm/drop_caches
+	forget_data
 	exec_in long cat /srv/two/data >"$T/data" &
 	reader=$!
 	wait_until "$node_pid" grep -q 'waiting for registry=' "$T/node.log"

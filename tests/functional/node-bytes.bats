@@ -31,8 +31,7 @@ overlay_on_it() {
 
 # All bytes as they are on the disk.
 check_over() { # [DIR]
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
+	"$BATS_TEST_DIRNAME/forget-pages.py" "${1:-$T/over}" "$T"/root/cache/segment-*
 	listing "${1:-$T/over}" >"$T/got"
 	cmp "$D/want" "$T/got"
 }
@@ -417,14 +416,13 @@ nobody_has_the_segments() {
 	"$bootseer" image umount "$T/mnt"
 }
 
-# Flip a bit in the middle of what is on the disk; what is in memory stays.
+# Flip a bit in the middle of what is on the disk.
 flip() { # SEGMENT OFFSET
 	perl -e 'use Fcntl; my ($f, $at) = @ARGV;
 		sysopen(my $h, $f, O_RDWR) or die; sysseek($h, $at, 0);
 		sysread($h, my $b, 1); sysseek($h, $at, 0);
 		syswrite($h, chr(ord($b) ^ 4))' "$1" "$2"
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
+	"$BATS_TEST_DIRNAME/forget-pages.py" "$T/mnt" "$1"
 }
 
 is_mended() { [ "$(status .cache.damaged)" -gt 0 ] && ! is_damaged; }
