@@ -77,7 +77,7 @@ def wait_for(what, is_so):
     while not is_so():
         if time.monotonic() > end:
             sys.exit(f"no {what}")
-        time.sleep(0.01)
+        time.sleep(0.01)  # deadline poll
 
 
 def figure(key):

@@ -47,7 +47,7 @@ echo $PPID >>"$RAN"
 mkdir -p pkg/sub deep/a/b old
 cp "$FROM"/f* pkg/sub/
 cp "$FROM"/g* pkg/
-sleep 0.2
+sleep 0.2 # for random moments of the drill to be within the command
 ln -f pkg/g1 deep/a/link
 ln -sf ../nowhere pkg/symlink
 truncate -s 5M pkg/sparse
@@ -158,7 +158,7 @@ class Daemon:
             if time.monotonic() > until or self.process.poll() is not None:
                 self.end()
                 raise SystemExit("it does not start: see " + self.log)
-            time.sleep(0.05)
+            time.sleep(0.05)  # deadline poll
 
     def end(self, sig=signal.SIGKILL):
         self.process.send_signal(sig)
@@ -208,7 +208,7 @@ class Bootseerd(Daemon):
                              capture_output=True).returncode:
             if time.monotonic() > until:
                 raise SystemExit("bootseerd is not up again: see " + self.log)
-            time.sleep(0.1)
+            time.sleep(0.1)  # deadline poll
 
 
 def is_running_in(pid, namespace):
@@ -274,7 +274,8 @@ class Node:
     def kill_all(self):
         """As a pod is killed: with what its command has begun, which else goes on writing."""
         here = os.readlink(self.proc + "/ns/mnt")
-        while True:
+        until = time.monotonic() + BOUND_S
+        while time.monotonic() < until:
             found = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and
                      int(pid) != self.holder.pid and is_running_in(pid, here)]
             if not found:
@@ -284,7 +285,8 @@ class Node:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            time.sleep(0.01)
+            time.sleep(0.01)  # deadline poll
+        raise SystemExit("processes of a killed pod do not end")
 
     def tree(self):
         return list(list_tree.lines(self.proc + "/root" + self.site))
@@ -386,7 +388,7 @@ class Lane:
         its capture that is hit, and not the start."""
         until = time.monotonic() + BOUND_S / 3
         while not self.capturer() and time.monotonic() < until:
-            time.sleep(0.02)
+            time.sleep(0.02)  # deadline poll
         if rng.random() < 0.5:
             time.sleep(rng.random() ** 2 * 3)
             return

@@ -293,7 +293,7 @@ class CkptSoak:
     def wait_for_kill(self):
         before, end = self.mount_kills, time.monotonic() + 2
         while self.mount_kills == before and time.monotonic() < end and not self.is_over:
-            time.sleep(0.02)
+            time.sleep(0.02)  # deadline poll
 
     def look(self, f, pause=False, is_own=False):
         """Its value and its bytes; without them when it could not be read."""
@@ -511,7 +511,7 @@ class CkptSoak:
         wanted = self.steps + 10
         wait_for("the first steps", lambda: self.steps >= wanted, CALL_TIMEOUT)
         while self.n_kills() < until and len(self.findings) <= FINDINGS_MAX:
-            time.sleep(self.rng.uniform(0.02, 0.8))
+            time.sleep(self.rng.uniform(0.02, 0.8))  # the moment is random
             if self.rng.random() < 0.04:
                 self.kill_holder()
             else:

@@ -171,7 +171,7 @@ class Soak:
         victims = self.rng.sample(self.nodes, 2 if kind == "two nodes" else 1)
         if kind == "stop":
             victims[0].tell(signal.SIGSTOP)
-            time.sleep(WAIT * self.rng.choice([0.3, 2]))  # as long as a link is cut
+            time.sleep(WAIT * self.rng.choice([0.3, 2]))  # random: as long as a link is cut
             victims[0].tell(signal.SIGCONT)
             return 1, 1
         n = 0
