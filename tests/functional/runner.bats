@@ -3,6 +3,7 @@
 # The runner of the tests: tests/runner.
 
 bats_require_minimum_version 1.5.0
+load ../wait.bash
 
 setup() {
 	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -14,8 +15,8 @@ setup() {
 
 # run_tests [OPTIONS]: those of $T/sample.bats, as ./dev test FILE runs them.
 run_tests() {
-	PATH=${PATH//"$BATS_LIBEXEC:"/} BOOTSEER_BUILDS=$T "$TOP/tests/runner/main.py" --flaky "$T/flaky.txt" "$@" \
-		"$T/sample.bats"
+	env "PATH=${PATH//"$BATS_LIBEXEC:"/}" "BOOTSEER_BUILDS=$T" "$TOP/tests/runner/main.py" \
+		--flaky "$T/flaky.txt" "$@" "$T/sample.bats"
 }
 
 # A file with a test for each word, which fails in the runs that the word has digits of.
@@ -45,6 +46,10 @@ last_line() { echo "${lines[-1]}"; }
 	[ "$(ran 4)" = 1 ]
 	[[ $output == *'flaky: sample.bats: fails in (1)'*'# a reason'* ]]
 	jq -e '.flaky == ["sample.bats: fails in (1)"]' "$T/json"
+	jq -e '.suites[0] | .name == "sample.bats" and .wall_s > 0 and .cpu_s > 0 and
+		(.tests | map(.status) == ["passed", "passed"] and all(.wall_s >= 0))' "$T/json"
+	[[ $output == *'== dearest by wall time'*' functional sample.bats'*\
+'== dearest by processor time'*' functional sample.bats'* ]]
 }
 
 @test "a test that fails again, once or always, fails the run" {
@@ -99,32 +104,45 @@ last_line() { echo "${lines[-1]}"; }
 	[[ $output == *'a.bats: 1: no date and suspicion'* ]]
 }
 
-# A test that leaves all that a test can leave, and is killed.
+# All that a test can leave.
 leave_all() {
-	echo first >"$T/runs"
 	mkdir "$T/mount"
 	mount -t tmpfs left "$T/mount"
 	ip netns add left
 	setsid busybox tail -f "$T/runs" >"$T/out" 2>&1 3>&- &
+	echo first >"$T/runs"
+}
+
+be_killed() {
+	leave_all
 	pkill -9 -x sleep # by which bats ends a test that hangs
 	kill -9 $BASHPID
 }
 
 find_nothing() {
-	run -1 pgrep -f "tail -f $T/runs"
-	run -32 mountpoint -q "$T/mount"
-	[ -z "$(ip netns)" ]
+	! pgrep -f "tail -f $T/runs" && ! mountpoint -q "$T/mount" && [ -z "$(ip netns)" ]
 }
 
 @test "what a killed test leaves is gone before its file is run again" {
 	{
 		echo 'bats_require_minimum_version 1.5.0'
-		declare -f leave_all find_nothing
-		echo '@test "is killed" { [ -s "$T/runs" ] || leave_all; find_nothing; }'
+		declare -f leave_all be_killed find_nothing
+		echo '@test "is killed" { [ -s "$T/runs" ] || be_killed; find_nothing; }'
 	} >"$T/sample.bats"
 	CI=true run -0 run_tests
 	[[ $output == *'flaky: sample.bats: the file as a whole'* ]]
 	find_nothing
+}
+
+@test "what a run began ends with the runner that is killed" {
+	{
+		declare -f leave_all
+		echo '@test "hangs" { leave_all; busybox tail -f /dev/null; }'
+	} >"$T/sample.bats"
+	run_tests >"$T/said" 2>&1 3>&- &
+	wait_for test -s "$T/runs"
+	pkill -9 -P $!
+	wait_for find_nothing
 }
 
 @test "a file that is no test, or has none, fails the run" {
