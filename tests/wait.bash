@@ -11,9 +11,18 @@ wait_for() {
 	until "$@"; do
 		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
 		printf -v pause '0.%03d' $((looks < 18 ? 20 + 10 * looks : 200))
-		read -r -t "$pause" <> <(:) || :
+		pause_for "$pause"
 		looks=$((looks + 1))
 	done
+}
+
+# By a FIFO that nobody writes to: a look of its own costs a process less than with one of bash's.
+pause_for() { # SECONDS
+	if [ -p "${BATS_RUN_TMPDIR-}/never" ]; then
+		read -r -t "$1" <>"$BATS_RUN_TMPDIR/never" || :
+	else
+		read -r -t "$1" <> <(:) || :
+	fi
 }
 
 # An address of this machine for this test alone: a port that a server of the test gave up

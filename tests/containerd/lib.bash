@@ -122,7 +122,7 @@ wait_until() { # PID COMMAND...
 	shift
 	until "$@" >/dev/null 2>&1; do
 		kill -0 "$pid" && ((SECONDS < end)) || return 1
-		read -r -t 0.05 <> <(:) || :
+		pause_for 0.05
 	done
 }
 

@@ -13,6 +13,7 @@
 setup_suite() {
 	jq() { gojq "$@"; }
 	export -f jq
+	mkfifo "$BATS_RUN_TMPDIR/never" # tests/wait.bash
 	mkdir "$BATS_RUN_TMPDIR/bin"
 	ln -s /usr/bin/python3 "$BATS_RUN_TMPDIR/bin/python3"
 	export PATH=$BATS_RUN_TMPDIR/bin:$PATH
