@@ -18,6 +18,13 @@ static const struct {
 	  "[plugins.\"io.containerd.cri.v1.images\"]" },
 };
 
+/* CRI's settings of registries, by version as above. */
+static const char *const registries[] = {
+	"plugins.cri.registry.",
+	"plugins.io.containerd.grpc.v1.cri.registry.",
+	"plugins.io.containerd.cri.v1.images.registry.",
+};
+
 /* Where a snapshotter for one runtime is said, by version as above. */
 static const char *const runtimes[] = {
 	"plugins.cri.containerd.runtimes.",
@@ -168,12 +175,31 @@ static void take_value(const char *path, const char *v, const char *end,
 	} else if (is_key(path, sections[index_of(ret->version)].path, false,
 			  "discard_unpacked_layers")) {
 		ret->discards = strncmp(v, "true", 4) == 0;
+	} else if (is_key(path, registries[index_of(ret->version)], false,
+			  "config_path")) {
+		(void)!read_quoted(v, end, ret->config_path,
+				   sizeof(ret->config_path));
 	} else if (strcmp(last, "snapshotter") == 0 && is_bootseer(v, end)) {
 		take_snapshotter(path, ret);
 	} else if (is_key(path, sections[index_of(ret->version)].path, false,
 			  "disable_snapshot_annotations")) {
 		ret->labels = strncmp(v, "false", 5) == 0;
 	}
+}
+
+/* containerd's way to name mirrors before there was hosts.toml. */
+static bool is_old_hosts(const char *section, unsigned int version)
+{
+	const char *prefix = registries[index_of(version)];
+	size_t len = strlen(prefix), end = strlen(section);
+
+	if (strncmp(section, prefix, len) != 0)
+		return false;
+	section += len;
+	end -= len;
+	return strncmp(section, "mirrors.", 8) == 0 ||
+	       (strncmp(section, "configs.", 8) == 0 && end > 4 &&
+		strcmp(section + end - 4, ".tls") == 0);
 }
 
 static void scan_line(const char *line, const char *end,
@@ -188,6 +214,7 @@ static void scan_line(const char *line, const char *end,
 		(void)add_name(line + 1 + (line[1] == '['), end, ']', section);
 		if (strcmp(section, "proxy_plugins.bootseer") == 0)
 			ret->proxy = true;
+		ret->has_old_hosts |= is_old_hosts(section, ret->version);
 		return;
 	}
 	strcpy(path, section);

@@ -19,9 +19,11 @@ struct containerd_config {
 	bool cri_off;         /* CRI is among disabled_plugins */
 	bool misplaced; /* snapshotter = "bootseer" where this version looks not */
 	bool rebase;    /* layers are unpacked beside each other */
-	bool remap_ids;    /* ids of user namespaces are mapped by mounts */
-	bool discards;     /* layers are deleted once they are unpacked */
-	char address[108]; /* of the plugin's socket; "" */
+	bool remap_ids;        /* ids of user namespaces are mapped by mounts */
+	bool discards;         /* layers are deleted once they are unpacked */
+	bool has_old_hosts;    /* registry.mirrors, which exclude config_path */
+	char config_path[512]; /* "DIR:DIR" of hosts.toml for CRI; "" */
+	char address[108];     /* of the plugin's socket; "" */
 	char imports[8][256];
 	size_t n_imports;
 };

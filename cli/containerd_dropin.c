@@ -168,6 +168,11 @@ static int copy_cri(const struct dropin_want *want, const char *dump,
 			 strcmp(l.key, "disable_snapshot_annotations") == 0)
 			rc = buf_puts(ret, "  disable_snapshot_annotations = "
 					   "false\n");
+		else if (want->config_path &&
+			 strcmp(l.section, CRI_1 ".registry") == 0 &&
+			 strcmp(l.key, "config_path") == 0)
+			rc = buf_printf(ret, "  config_path = \"%s\"\n",
+					want->config_path);
 		else
 			rc = buf_printf(ret, "%s%.*s\n",
 					l.is_header ? "" : "  ", (int)l.len,
@@ -190,6 +195,11 @@ static int add_cri(const struct dropin_want *want, const char *dump,
 
 	if (rc == 0 && want->pods == DROPIN_ALL)
 		rc = buf_puts(ret, "  snapshotter = \"bootseer\"\n");
+	if (rc == 0 && want->config_path)
+		rc = buf_printf(ret,
+				"[plugins.\"io.containerd.cri.v1.images\""
+				".registry]\n  config_path = \"%s\"\n",
+				want->config_path);
 	if (rc == 0)
 		rc = buf_printf(ret,
 				"[plugins.\"io.containerd.cri.v1.images\""
@@ -356,6 +366,8 @@ static bool is_ours(const struct dump_line *l)
 					    "use_local_image_pull" };
 	bool cri = strcmp(l->section, CRI_1 ".containerd") == 0 ||
 		   strcmp(l->section, IMAGES_2) == 0;
+	bool registry = strcmp(l->section, CRI_1 ".registry") == 0 ||
+			strcmp(l->section, IMAGES_2 ".registry") == 0;
 
 	/* Folders of sections that have nothing else are new with them. */
 	if (strstr(l->section, "bootseer") || name_below(l->section, UNPACK) ||
@@ -364,6 +376,8 @@ static bool is_ours(const struct dump_line *l)
 	      strcmp(l->section, IMAGES_2 ".runtime_platforms") == 0)))
 		return true;
 	if (!*l->section && strcmp(l->key, "imports") == 0)
+		return true;
+	if (registry && (l->is_header || strcmp(l->key, "config_path") == 0))
 		return true;
 	for (size_t i = 0; cri && i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (strcmp(l->key, keys[i]) == 0)

@@ -24,6 +24,8 @@ struct dropin_want {
 	const char *root;     /* its folder, whose disk the kubelet counts */
 	const char *platform; /* of the node: "linux/amd64" */
 	bool remap_ids;       /* its kernel maps ids of mounts */
+	const char
+		*config_path; /* folder of hosts.toml for CRI; NULL: as it is */
 };
 
 /*

@@ -23,8 +23,10 @@ void doctor_check_pages(json_t *list, long size, unsigned int major,
  * containerd's effective configuration, as containerd prints it where it is
  * installed: of `file`, or with NULL of every containerd that runs, or else of the
  * file at the usual place.  Checks too whether somebody listens where it looks for
- * the plugin.
+ * the plugin; and with `mirror`, the hosts.toml of bootseerd's mirror, whether those of
+ * containerd name it.
  */
-void doctor_check_containerd(json_t *list, const char *file);
+void doctor_check_containerd(json_t *list, const char *file,
+			     const char *mirror);
 
 #endif

@@ -23,6 +23,7 @@
 
 #include "cli/child.h"
 #include "cli/containerd_config.h"
+#include "cli/containerd_hosts.h"
 #include "cli/doctor.h"
 #include "common/fs.h"
 
@@ -50,6 +51,7 @@ struct containerd {
 	 * named it. */
 	int root;
 	int program; /* prints its configuration; -1: the one in PATH, or none */
+	const char *mirror; /* what its hosts.toml are to say; NULL: nothing */
 	struct cri_file dropin, newest; /* ours, and of the others; "": none */
 };
 
@@ -298,12 +300,44 @@ static void check_dropin(json_t *list, const struct containerd *d)
 
 	if (*d->dropin.name && *d->newest.name)
 		doctor_add(list, "containerd drop-in", !is_old, DOCTOR_ADVICE,
-			   "bootseer node join again, with its --pods as it "
-			   "was",
+			   "bootseer node join again, with its options as "
+			   "they were",
 			   is_old ? "%s was changed after %s: what it says of "
 				    "CRI may not be in force"
 				  : "%s is older than %s, which repeats it",
 			   d->newest.name, d->dropin.name);
+}
+
+/* Files of a containerd with a root folder of its own, as in a container, are not looked at. */
+static void check_mirror(json_t *list, const struct containerd *d,
+			 const struct containerd_config *c)
+{
+	AUTO_BUF named = BUF_INIT;
+	AUTO_BUF others = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	if (!d->mirror || c->cri_off || (d->root >= 0 && d->program < 0))
+		return;
+	doctor_add(list, "containerd config_path", *c->config_path,
+		   DOCTOR_ADVICE, "bootseer node join --mirror _default",
+		   "%s%s",
+		   *c->config_path
+			   ? "hosts.toml are read below "
+			   : "containerd reads no hosts.toml, so it asks "
+			     "no mirror",
+		   c->config_path);
+	if (!*c->config_path)
+		return;
+	if (hosts_files_look(c->config_path, d->mirror, &named, &others, &err) <
+	    0)
+		return;
+	doctor_add(list, "containerd mirror", named.len > 0, DOCTOR_ADVICE,
+		   "bootseer node join --mirror _default",
+		   "hosts.toml of %s name%s this node's mirror%s%s%s",
+		   named.len ? named.data : "no registry",
+		   named.len && memchr(named.data, ',', named.len) ? "" : "s",
+		   others.len ? " (not: " : "", others.len ? others.data : "",
+		   others.len ? ")" : "");
 }
 
 static void check_one(json_t *list, struct containerd *d)
@@ -349,6 +383,7 @@ static void check_one(json_t *list, struct containerd *d)
 		check_dropin(list, d);
 	if (c.proxy)
 		check_capabilities(list, &c);
+	check_mirror(list, d, &c);
 	if (!*c.address)
 		return;
 	up = is_listening(c.address);
@@ -521,11 +556,12 @@ static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 	return n;
 }
 
-void doctor_check_containerd(json_t *list, const char *file)
+void doctor_check_containerd(json_t *list, const char *file, const char *mirror)
 {
 	struct containerd named = { .file = (char *)(uintptr_t)file,
 				    .root = -1,
-				    .program = -1 };
+				    .program = -1,
+				    .mirror = mirror };
 	struct containerd running[DAEMONS_MAX];
 	size_t n;
 
@@ -535,6 +571,7 @@ void doctor_check_containerd(json_t *list, const char *file)
 	}
 	n = find_processes(running);
 	for (size_t i = 0; i < n; i++) {
+		running[i].mirror = mirror;
 		check_one(list, &running[i]);
 		containerd_fini(&running[i]);
 	}

@@ -8,8 +8,10 @@
 #include "cli/doctor.h"
 #include "cli/nfs_mounts.h"
 #include "cli/node_ask.h"
+#include "common/fs.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/toml.h"
 
 struct doctor_config {
 	struct node_options node;
@@ -90,6 +92,24 @@ static void add_daemon(json_t *list, int rc, const struct error *err)
 		   "%s", runs ? "answers" : err->msg);
 }
 
+/* The entry of bootseerd's mirror for hosts.toml; false: there is no mirror. */
+static bool read_mirror_entry(struct node_client *c, struct buf *ret)
+{
+	AUTO_JSON *status = NULL;
+	AUTO_FREE char *path = NULL;
+
+	if (!c ||
+	    node_ask_on(c, "node.status", json_object(), &status, NULL) < 0 ||
+	    !json_is_string(json_object_get(status, "mirror")))
+		return false;
+	if (asprintf(&path, "%s/mirror/hosts.toml", reply_raw(status, "root")) <
+	    0) {
+		path = NULL;
+		return false;
+	}
+	return fs_read_file(path, TOML_BYTES_MAX, ret, NULL) == 0 && ret->data;
+}
+
 /* All checks in one list; `c` is NULL when bootseerd does not run. */
 static void gather_checks(const struct doctor_config *cfg,
 			  struct node_client *c, json_t *list)
@@ -99,6 +119,8 @@ static void gather_checks(const struct doctor_config *cfg,
 				 : json_object();
 	struct error err = ERROR_INIT;
 	AUTO_JSON *reply = NULL;
+	AUTO_BUF entry = BUF_INIT;
+	bool has_mirror = read_mirror_entry(c, &entry);
 
 	doctor_check_host(list, c != NULL);
 	nfs_mounts_check(list, NULL);
@@ -109,7 +131,8 @@ static void gather_checks(const struct doctor_config *cfg,
 	else
 		doctor_add(list, "bootseerd's checks", false, DOCTOR_NEEDED,
 			   "journalctl -u bootseerd", "%s", err.msg);
-	doctor_check_containerd(list, cfg->containerd);
+	doctor_check_containerd(list, cfg->containerd,
+				has_mirror ? entry.data : NULL);
 }
 
 /* A report that fails is an error, and changes nothing in the list. */

@@ -18,19 +18,24 @@
 #include "cli/command.h"
 #include "cli/containerd_config.h"
 #include "cli/containerd_dropin.h"
+#include "cli/containerd_hosts.h"
+#include "cli/node_ask.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/toml.h"
 
 #define FILE_MAX (1u << 20)
 #define DUMP_TIMEOUT_MS 20000
 #define CTR_TIMEOUT_MS 10000
 #define RESTART_TIMEOUT_MS 120000
 #define FETCH_TIMEOUT_MS (60 * 60 * 1000)
+#define NODE_TIMEOUT_NS (10 * NS_PER_S)
 #define LOOK_MS 200   /* between two questions to a containerd that starts */
 #define STATUS_LEFT 3 /* containers go on with the plugin */
 
 struct join_config {
 	char *file, *socket, *restart, *pods, *address, *root;
+	char **mirror; /* registries; NULL: none */
 	bool no_restart, no_fetch;
 	int64_t answer_ns;
 };
@@ -100,71 +105,40 @@ static const struct option_spec join_options[] = {
 	  .offset = offsetof(struct join_config, pods),
 	  .help = "Which pods start lazily: all, or those of the runtime "
 		  "handler 'bootseer' (a RuntimeClass)." },
+	{ .key = "mirror",
+	  .type = OPTION_LIST,
+	  .arg = "HOST",
+	  .offset = offsetof(struct join_config, mirror),
+	  .help = "Have containerd ask bootseerd's mirror first for layers of "
+		  "this registry (HOST[:PORT]), or with _default of all that have "
+		  "no folder in its config_path." },
 	COMMON_OPTIONS,
 	{ .key = NULL },
-};
-
-/* A file as it was, so that it can be so again. */
-struct kept_file {
-	char *path;
-	struct buf text;
-	bool is_there;
 };
 
 struct join {
 	const struct join_config *config;
 	struct kept_file main, dropin;
-	char *pattern; /* what the main file imports */
+	struct hosts_files hosts;
+	char *pattern;    /* what the main file imports */
+	char *hosts_dir;  /* where hosts.toml go if containerd says no place */
+	struct buf entry; /* of the mirror, for hosts.toml */
 	struct buf dump;
 	bool runs, had_cri;
 };
 
 static void join_fini(struct join *j)
 {
-	free(j->main.path);
-	free(j->dropin.path);
+	kept_file_fini(&j->main);
+	kept_file_fini(&j->dropin);
+	hosts_files_fini(&j->hosts);
 	free(j->pattern);
-	buf_fini(&j->main.text);
-	buf_fini(&j->dropin.text);
+	free(j->hosts_dir);
+	buf_fini(&j->entry);
 	buf_fini(&j->dump);
 }
 
 /* ------------------------------------------------------------------- files --- */
-
-static int keep_file(struct kept_file *f, struct error *err)
-{
-	struct error why = ERROR_INIT;
-	int rc = fs_read_file(f->path, FILE_MAX, &f->text, &why);
-
-	f->is_there = rc == 0;
-	if (rc == 0 || rc == -ENOENT)
-		return f->text.data || buf_puts(&f->text, "") == 0
-			       ? 0
-			       : error_nomem(err);
-	*err = why;
-	return rc;
-}
-
-static int put_file(const struct kept_file *f, const char *text,
-		    struct error *err)
-{
-	struct stat st = { .st_mode = 0644 };
-
-	if (text) {
-		(void)stat(f->path, &st);
-		return fs_replace_file(f->path, text, strlen(text),
-				       st.st_mode & 07777, err);
-	}
-	if (unlink(f->path) < 0 && errno != ENOENT)
-		return error_set(err, errno, "remove '%s': %s", f->path,
-				 strerror(errno));
-	return 0;
-}
-
-static int restore_file(const struct kept_file *f, struct error *err)
-{
-	return put_file(f, f->is_there ? f->text.data : NULL, err);
-}
 
 /* The folder of the drop-in. */
 static int make_folder(const struct join *j, struct error *err)
@@ -192,14 +166,15 @@ static bool remove_folder(const struct join *j)
 
 static int restore_files(const struct join *j, struct error *err)
 {
-	int rc = restore_file(&j->main, err);
+	int rc = kept_file_restore(&j->main, err);
 	int rc2 = j->dropin.is_there ? make_folder(j, err) : 0;
 
 	if (rc2 == 0)
-		rc2 = restore_file(&j->dropin, err);
+		rc2 = kept_file_restore(&j->dropin, err);
 	if (rc2 == 0 && !j->dropin.is_there)
 		(void)remove_folder(j);
-
+	rc = rc < 0 ? rc : rc2;
+	rc2 = hosts_files_restore(&j->hosts, err);
 	return rc < 0 ? rc : rc2;
 }
 
@@ -220,10 +195,13 @@ static int open_files(struct join *j, struct error *err)
 		folder = NULL;
 	j->dropin.path = folder ? fs_join(folder, "bootseer.toml") : NULL;
 	j->pattern = folder ? fs_join(folder, "*.toml") : NULL;
-	if (!j->main.path || !j->dropin.path || !j->pattern)
+	if (asprintf(&j->hosts_dir, "%.*s/certs.d",
+		     (int)(slash - j->config->file), j->config->file) < 0)
+		j->hosts_dir = NULL;
+	if (!j->main.path || !j->dropin.path || !j->pattern || !j->hosts_dir)
 		return error_nomem(err);
-	rc = keep_file(&j->main, err);
-	return rc < 0 ? rc : keep_file(&j->dropin, err);
+	rc = kept_file_read(&j->main, err);
+	return rc < 0 ? rc : kept_file_read(&j->dropin, err);
 }
 
 /* -------------------------------------------------------------- containerd --- */
@@ -445,7 +423,7 @@ static int import_dropin(const struct join *j, unsigned int version,
 			   &text, &changed, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "'%s'", j->main.path);
-	return changed ? put_file(&j->main, text.data, err) : 0;
+	return changed ? kept_file_put(&j->main, text.data, err) : 0;
 }
 
 /* With the new files in place: is what containerd makes of them what is meant? */
@@ -465,7 +443,36 @@ static int check_after(const struct join *j, enum dropin_pods pods,
 		return error_set(err, EIO,
 				 "another file of those that containerd "
 				 "imports has the last word");
+	if (j->config->mirror && !c.cri_off && !*c.config_path)
+		return error_set(err, EIO,
+				 "CRI's config_path does not come into force: "
+				 "set it in '%s'",
+				 j->main.path);
 	return dropin_compare(j->dump.data, after.data, err);
+}
+
+/* The mirror's entry in hosts.toml of the registries that are named, and nowhere else. */
+static int place_hosts(struct join *j, const struct containerd_config *c,
+		       struct error *err)
+{
+	const char *path = *c->config_path ? c->config_path : j->hosts_dir;
+	struct hosts_want want = { .config_path = path,
+				   .registries = j->config->mirror,
+				   .entry = j->entry.data };
+	AUTO_FREE char *search = NULL;
+
+	if (asprintf(&search, "%s:%s", path, j->hosts_dir) < 0) {
+		search = NULL;
+		return error_nomem(err);
+	}
+	if (j->config->mirror && c->has_old_hosts)
+		return error_set(err, ENOTSUP,
+				 "containerd's configuration has "
+				 "registry.mirrors or registry.configs.*.tls, "
+				 "which it does not take beside config_path: "
+				 "say the same in hosts.toml");
+	want.search = search;
+	return hosts_files_apply(&want, &j->hosts, err);
 }
 
 static bool is_same(const struct kept_file *f, const char *text)
@@ -492,7 +499,11 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 				 "'%s' is of version 1: containerd config "
 				 "migrate, or write it anew",
 				 j->main.path);
-	rc = dropin_compose(&want, j->dump.data, &text, err);
+	if (j->config->mirror && !*c.config_path)
+		want.config_path = j->hosts_dir;
+	rc = place_hosts(j, &c, err);
+	if (rc == 0)
+		rc = dropin_compose(&want, j->dump.data, &text, err);
 	*ret_same = rc == 0 && is_same(&j->dropin, text.data);
 	if (rc == 0)
 		rc = make_folder(j, err);
@@ -500,7 +511,7 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	if (rc == 0)
 		rc = import_dropin(j, c.version, err);
 	if (rc == 0)
-		rc = put_file(&j->dropin, text.data, err);
+		rc = kept_file_put(&j->dropin, text.data, err);
 	return rc < 0 ? rc : check_after(j, pods, err);
 }
 
@@ -518,12 +529,39 @@ static int begin_join(struct join *j, const struct join_config *config,
 	j->runs = ask_plugins(j, false, false, &why) == 0;
 	j->had_cri = j->runs && ask_plugins(j, false, true, &why) == 0;
 	if (j->dropin.is_there)
-		rc = put_file(&j->dropin, NULL, err);
+		rc = kept_file_put(&j->dropin, NULL, err);
 	if (rc == 0)
 		rc = dump_config(j, &j->dump, err);
 	if (rc < 0)
 		(void)!restore_files(j, &why);
 	return rc;
+}
+
+/* Have what bootseerd says of its mirror to containerd, in hosts.toml's form. */
+static int read_mirror(struct join *j, struct error *err)
+{
+	const struct node_options node = { .timeout = NODE_TIMEOUT_NS };
+	AUTO_JSON *status = NULL;
+	AUTO_FREE char *path = NULL;
+	struct error why = ERROR_INIT;
+	int rc = node_ask(&node, "node.status", json_object(), &status, &why);
+
+	if (rc < 0)
+		return error_set(err, -rc,
+				 "--mirror: bootseerd, at $BOOTSEER_SOCKET or "
+				 "its usual place, gives no answer: %s",
+				 why.msg);
+	if (!json_is_string(json_object_get(status, "mirror")))
+		return error_set(err, ENOENT,
+				 "bootseerd has no mirror: mirror = "
+				 "\"127.0.0.1:9745\"; in its configuration, "
+				 "and restart it");
+	if (asprintf(&path, "%s/mirror/hosts.toml", reply_raw(status, "root")) <
+	    0) {
+		path = NULL;
+		return error_nomem(err);
+	}
+	return fs_read_file(path, TOML_BYTES_MAX, &j->entry, err);
 }
 
 static int change_config(struct join *j, enum dropin_pods pods,
@@ -546,9 +584,11 @@ static int run_join(const void *config, char **args, struct error *err)
 	const struct join_config *c = config;
 	struct containerd_config was = { .proxy = false };
 	struct join j = { .config = c };
-	int rc = begin_join(&j, c, err);
+	int rc = c->mirror ? read_mirror(&j, err) : 0;
 
 	(void)args;
+	if (rc == 0)
+		rc = begin_join(&j, c, err);
 	if (rc == 0) {
 		containerd_config_scan(j.dump.data, &was);
 		if (was.discards && !was.used)
@@ -566,6 +606,8 @@ static int run_join(const void *config, char **args, struct error *err)
 		printf("%s: containerd %s\n", j.dropin.path,
 		       j.runs ? "knows the plugin"
 			      : "reads it when it is started");
+	for (size_t k = 0; rc == 0 && k < j.hosts.n; k++)
+		printf("%s: changed for the mirror\n", j.hosts.list[k].path);
 	join_fini(&j);
 	return rc;
 }
@@ -612,20 +654,25 @@ static int remove_files(const struct join *j, struct error *err)
 	int rc = dropin_unimport(j->main.text.data, j->pattern, &text, err);
 
 	if (rc == 0)
-		rc = put_file(&j->dropin, NULL, err);
+		rc = kept_file_put(&j->dropin, NULL, err);
 	if (rc < 0 || !remove_folder(j) || !j->main.is_there ||
 	    strcmp(text.data, j->main.text.data) == 0)
 		return rc;
 	is_ours = strcmp(text.data, "version = 3\n") == 0 ||
 		  strcmp(text.data, "version = 2\n") == 0;
-	return put_file(&j->main, is_ours ? NULL : text.data, err);
+	return kept_file_put(&j->main, is_ours ? NULL : text.data, err);
 }
 
 static int leave_all(struct join *j, struct error *err)
 {
+	struct containerd_config c = { .proxy = false };
 	AUTO_BUF after = BUF_INIT;
-	int rc = remove_files(j, err);
+	int rc;
 
+	containerd_config_scan(j->dump.data, &c);
+	rc = place_hosts(j, &c, err);
+	if (rc == 0)
+		rc = remove_files(j, err);
 	if (rc == 0)
 		rc = dump_config(j, &after, err);
 	if (rc == 0)
@@ -684,9 +731,11 @@ const struct command node_join_command = {
 			"bootseer.toml beside its configuration, which it "
 			"imports.  What else would change by that, or a "
 			"containerd that does not come back with the plugin "
-			"and with CRI, and everything is put back as it was.",
+			"and with CRI, and everything is put back as it was.  "
+			"Each time all options count: without --mirror, entries "
+			"of before in hosts.toml are removed.",
 		.options = join_options,
-		.examples = "  bootseer node join --pods runtime",
+		.examples = "  bootseer node join --pods runtime --mirror _default",
 		.see_also = "bootseer-snapshotter(8)",
 	},
 	.config_size = sizeof(struct join_config),

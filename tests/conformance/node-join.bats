@@ -48,6 +48,14 @@ teardown() { join_teardown; }
 	a_containerd_that_does_not_come_back_is_as_it_was
 }
 
+@test "containerd 1.7: join with a mirror" {
+	joins_with_a_mirror
+}
+
+@test "containerd 2: join with a mirror" {
+	joins_with_a_mirror
+}
+
 @test "containerd 2: another file that has the last word is found" {
 	what_another_file_says_last_is_found io.containerd.cri.v1.images ''
 }

@@ -35,7 +35,9 @@ join_setup() {
 	containerd_setup
 	if containerd --version | grep -q ' v\?2\.'; then
 		v=3 cri=cri.v1.runtime
-		sandbox='[plugins."io.containerd.cri.v1.images".pinned_images]
+		sandbox='[plugins."io.containerd.cri.v1.images".registry]
+			config_path = ""
+			[plugins."io.containerd.cri.v1.images".pinned_images]
 			sandbox'
 	fi
 	mkdir -p "$T/ctd"
@@ -185,6 +187,71 @@ a_containerd_that_does_not_come_back_is_as_it_was() {
 	same_as_before
 	containerd_answers
 	rm "$T/broken"
+}
+
+# bootseerd with a mirror, beside the fake that the plugin asks.
+start_mirror() {
+	start_daemon "$T/mirror.log" "$bootseerd" --root "$T/mirror" \
+		--run "$T/mirror.run" --plain-http "$REGISTRY" --record off \
+		--mirror 127.0.0.1:0
+	wait_until "$daemon_pid" grep -q '^info main: ready' "$T/mirror.log"
+	export BOOTSEER_SOCKET=$T/mirror.run/bootseerd.sock
+}
+
+# names_mirror NAME...: these folders of containerd's config_path do, and no other.
+names_mirror() {
+	diff <(cd "$T/ctd/certs.d" && grep -l x-bootseer-mirror -- */hosts.toml) \
+		<(printf '%s/hosts.toml\n' "$@")
+}
+
+doctor_says() { # ok|advice NAME
+	"$bootseer" node doctor --containerd "$T/ctd/config.toml" \
+		>"$T/doctor" 2>&1 || :
+	grep -q "^$1 *$2 " "$T/doctor"
+}
+
+# Files of registries that the operator wrote stay, whether the node joins, cannot join, joins
+# again without the mirror, or leaves.
+joins_with_a_mirror() {
+	local own=${REGISTRY/:/_}_ certs=$T/ctd/certs.d
+	local named=(--mirror "$REGISTRY" --mirror _default)
+
+	mkdir -p "$certs/$own" "$certs/other.example"
+	printf 'server = "http://%s"\n# own\n[host."http://%s"]\n' "$REGISTRY" \
+		"$REGISTRY" >"$certs/$own/hosts.toml"
+	echo 'server = "https://other.example"' >"$certs/other.example/hosts.toml"
+	cp -a "$certs" "$T/certs.was"
+	export BOOTSEER_SOCKET=$T/node.sock
+	run -1 node_ join "${named[@]}"
+	[[ $output == *'bootseerd has no mirror'* ]]
+	start_mirror
+	doctor_says advice 'containerd config_path'
+	touch "$T/broken"
+	run -1 node_ join "${named[@]}" --answer-timeout 2s
+	[[ $output == *'undone, all is as it was'* ]]
+	diff -r "$T/certs.was" "$certs"
+	same_as_before
+	rm "$T/broken"
+	run -0 node_ join "${named[@]}"
+	names_mirror "$own" _default
+	doctor_says ok 'containerd config_path'
+	doctor_says ok 'containerd mirror'
+	doctor_says ok mirror
+	doctor_says ok "mirror's key"
+	grep -q '(not: other.example)$' "$T/doctor"
+	chmod 444 "$T/mirror/mirror/node.key"
+	doctor_says advice "mirror's key"
+	chmod 400 "$T/mirror/mirror/node.key"
+	cri pull "$REGISTRY/plain:1"
+	grep -q '^info mirror: layer whole ' "$T/mirror.log"
+	run -0 node_ join
+	diff -r "$T/certs.was" "$certs"
+	run -0 node_ join --mirror _default
+	names_mirror _default
+	doctor_says ok 'containerd mirror'
+	run -0 node_ leave --no-fetch
+	diff -r "$T/certs.was" "$certs"
+	same_as_before
 }
 
 what_another_file_says_last_is_found() {

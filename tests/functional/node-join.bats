@@ -19,6 +19,10 @@ teardown() { join_teardown; }
 	a_containerd_that_does_not_come_back_is_as_it_was
 }
 
+@test "join: containerd asks the mirror, and what it was told of registries stays" {
+	joins_with_a_mirror
+}
+
 @test "join: another file that has the last word is found, and nothing restarted" {
 	what_another_file_says_last_is_found io.containerd.grpc.v1.cri .containerd
 }

@@ -19,6 +19,7 @@
 #include "snapshotter/node/control/kubelet.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
+#include "snapshotter/node/mirror/mirror.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/parser/confine.h"
 #include "snapshotter/node/parser/parser.h"
@@ -535,6 +536,7 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_environments(n, list);
 	check_trust(n, list);
 	check_peers(n, list);
+	mirror_check(n->mirror, list);
 	check_hosts(n, list);
 	check_registries(n, list);
 	if (registry)

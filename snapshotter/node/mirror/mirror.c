@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
@@ -69,7 +71,7 @@ static int write_hosts(const struct mirror *m, struct error *err)
 
 	if (!path ||
 	    buf_printf(&text,
-		       "# By bootseerd, anew at each start.\n"
+		       "# bootseerd's mirror: layers of ordinary images.\n"
 		       "[host.\"https://%.*s:%u\"]\n"
 		       "  capabilities = [\"pull\"]\n"
 		       "  ca = \"%s\"\n"
@@ -182,6 +184,37 @@ void mirror_close(struct mirror *m)
 	free(m->cert_file);
 	free(m->key_file);
 	free(m);
+}
+
+/* The key opens all layers that the node may have, to any process that can read it. */
+static int check_key(const struct mirror *m, struct error *err)
+{
+	struct stat st;
+
+	if (stat(m->key_file, &st) < 0)
+		return error_set(err, errno, "'%s': %s", m->key_file,
+				 strerror(errno));
+	if (st.st_uid == geteuid() && !(st.st_mode & 077))
+		return 0;
+	return error_set(err, EPERM, "'%s' is user %u's, mode %04o",
+			 m->key_file, st.st_uid, st.st_mode & 07777);
+}
+
+void mirror_check(const struct mirror *m, json_t *list)
+{
+	struct error err = ERROR_INIT;
+	bool is_private;
+
+	if (!m)
+		return;
+	doctor_add(list, "mirror", m->thread.is_started, DOCTOR_ADVICE,
+		   "systemctl restart bootseerd",
+		   "answers containerd at port %u", httpd_port(m->http));
+	is_private = check_key(m, &err) == 0;
+	doctor_add(list, "mirror's key", is_private, DOCTOR_ADVICE,
+		   "systemctl restart bootseerd, which makes another", "%s%s",
+		   is_private ? m->key_file : err.msg,
+		   is_private ? " is read by root alone" : "");
 }
 
 void mirror_get_stats(const struct mirror *m, struct mirror_stats *ret)

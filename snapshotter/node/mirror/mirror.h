@@ -8,6 +8,7 @@
 #ifndef BOOTSEER_NODE_MIRROR_H
 #define BOOTSEER_NODE_MIRROR_H
 
+#include "common/doctor.h"
 #include "snapshotter/node/node.h"
 
 struct mirror;
@@ -24,6 +25,9 @@ int mirror_open(struct node *n, const struct mirror_room *room,
 		struct mirror **ret, struct error *err) MUST_CHECK;
 /* Before the node's peers are left.  NULL is allowed, as below. */
 void mirror_close(struct mirror *m);
+
+/* For `bootseer node doctor`: does it listen, and is its key root's alone? */
+void mirror_check(const struct mirror *m, json_t *list);
 
 struct mirror_stats {
 	uint64_t layers, layers_bytes; /* kept now, for peers */

@@ -115,6 +115,38 @@ Test(containerd_dropin,
 		     -ENOENT);
 }
 
+Test(containerd_dropin, containerd_reads_hosts_toml_where_that_is_wanted)
+{
+	struct dropin_want want = { .pods = DROPIN_ALL,
+				    .address = "/run/b.sock",
+				    .root = "/var/lib/b",
+				    .platform = "linux/amd64",
+				    .config_path = "/etc/containerd/certs.d" };
+	AUTO_BUF one = BUF_INIT;
+	AUTO_BUF two = BUF_INIT;
+	AUTO_BUF same = BUF_INIT;
+	const char *dump =
+		DUMP_1 "[plugins.\"io.containerd.grpc.v1.cri\".registry]\n"
+		       "  config_path = \"\"\n";
+
+	cr_assert_eq(dropin_compose(&want, dump, &one, NULL), 0);
+	cr_expect(strstr(one.data, ".registry]\n  config_path = "
+				   "\"/etc/containerd/certs.d\"\n"));
+	cr_assert_eq(dropin_compose(&want, "version = 3\n", &two, NULL), 0);
+	cr_expect(strstr(two.data,
+			 "[plugins.\"io.containerd.cri.v1.images\".registry]\n"
+			 "  config_path = \"/etc/containerd/certs.d\"\n"));
+	want.config_path = NULL;
+	cr_assert_eq(dropin_compose(&want, dump, &same, NULL), 0);
+	cr_expect(strstr(same.data, "  config_path = \"\"\n"));
+	cr_expect_eq(dropin_compare("[plugins.'io.containerd.cri.v1.images'."
+				    "registry]\n  config_path = ''\n",
+				    "[plugins.'io.containerd.cri.v1.images'."
+				    "registry]\n  config_path = '/a'\n",
+				    NULL),
+		     0);
+}
+
 Test(containerd_dropin, a_change_that_is_not_the_plugins_is_named)
 {
 	struct error err = ERROR_INIT;

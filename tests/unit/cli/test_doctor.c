@@ -49,6 +49,28 @@ Test(doctor, sees_what_the_plugin_is_said_to_be_able_to)
 	cr_expect(!c.rebase && !c.remap_ids && !c.discards);
 }
 
+Test(doctor, sees_where_registries_are_described_and_the_old_way_of_it)
+{
+	struct containerd_config c = scan(
+		"version = 2\n"
+		"[plugins.\"io.containerd.grpc.v1.cri\".registry]\n"
+		"  config_path = \"/a:/b\"\n"
+		"[plugins.\"io.containerd.grpc.v1.cri\".registry.mirrors]\n"
+		"[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.a.auth]\n");
+
+	cr_expect_str_eq(c.config_path, "/a:/b");
+	cr_expect_not(c.has_old_hosts);
+	c = scan(
+		"version = 3\n"
+		"[plugins.'io.containerd.cri.v1.images'.registry.mirrors.'docker.io']\n"
+		"endpoint = ['https://m']\n");
+	cr_expect_str_eq(c.config_path, "");
+	cr_expect(c.has_old_hosts);
+	c = scan("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
+		 ".registry.configs.\"a:5000\".tls]\n");
+	cr_expect(c.has_old_hosts);
+}
+
 Test(doctor, takes_no_comment_for_a_setting)
 {
 	struct containerd_config c =
