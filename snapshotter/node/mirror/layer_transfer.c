@@ -10,9 +10,6 @@
 #include "common/cond.h"
 #include "common/thread.h"
 
-/* A single connection seldom fills a link: registries and their stores bound each. */
-#define STREAMS 4u
-#define RANGE_PIECES 8u
 #define QUIET_NS \
 	(20 * NS_PER_S) /* without a byte of peers; twice that at most */
 #define ALIVE_NS (30 * NS_PER_S)
@@ -99,7 +96,7 @@ static uint32_t take_range(struct range_fetch *r, uint32_t *ret_first)
 	(void)pthread_mutex_lock(&r->lock);
 	while (r->next < r->n && layer_file_has(r->l->file, r->next))
 		r->next++;
-	while (r->rc == 0 && !is_cancelled(r->l) && n < RANGE_PIECES &&
+	while (r->rc == 0 && !is_cancelled(r->l) && n < LAYER_RANGE_PIECES &&
 	       r->next + n < r->n && !layer_file_has(r->l->file, r->next + n))
 		n++;
 	*ret_first = r->next;
@@ -178,11 +175,11 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 	struct range_fetch r = { .l = l,
 				 .n = layer_pieces(l->size),
 				 .lock = PTHREAD_MUTEX_INITIALIZER };
-	struct thread threads[STREAMS] = { { .is_started = false } };
+	struct thread threads[LAYER_STREAMS_MAX] = { { .is_started = false } };
 	int rc = 0;
 
 	cond_init(&r.changed);
-	for (size_t k = 0; k < STREAMS && rc == 0; k++) {
+	for (size_t k = 0; k < l->streams && rc == 0; k++) {
 		count_running(&r, 1);
 		rc = thread_start(&threads[k], range_main, &r, err);
 		if (rc < 0)
@@ -191,7 +188,7 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 	/* Fewer threads than wanted will do. */
 	if (threads[0].is_started)
 		rc = hash_along(&r, err);
-	for (size_t k = 0; k < STREAMS; k++)
+	for (size_t k = 0; k < l->streams; k++)
 		thread_join(&threads[k]);
 	if (rc == 0 && r.rc < 0) {
 		*err = r.err;

@@ -8,13 +8,18 @@
 #include "p2p/p2p.h"
 #include "snapshotter/node/mirror/layer_file.h"
 
+/* A single connection seldom fills a link: registries and their stores bound each. */
+#define LAYER_STREAMS_MAX 8u
+#define LAYER_RANGE_PIECES 8u /* read by a request */
+
 struct layer_transfer {
 	struct layer_file *file;
 	uint64_t size;
 	struct source *registry;     /* the stored bytes of the layer */
 	struct p2p_image *p2p;       /* NULL: no peers */
 	uint32_t first;              /* block of its map that is piece 0 */
-	struct pace *pace;           /* of reads without peers */
+	struct pace *pace;           /* of reads without peers ... */
+	unsigned int streams;        /* ... so many beside each other */
 	const volatile bool *cancel; /* ends it, soon */
 	/* Something of it came; any thread. */
 	void (*moved)(void *arg);

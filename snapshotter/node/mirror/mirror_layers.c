@@ -221,6 +221,7 @@ static void layer_done(struct work *w)
 	struct mirror_layer *l = container_of(w, struct mirror_layer, work);
 
 	l->i->m->n_fetches--;
+	l->i->m->n_streams -= l->fetch.streams;
 	l->state = l->rc == 0 ? LAYER_WHOLE : LAYER_FAILED;
 	count_layer(l);
 	mirror_streams_go_on(l);
@@ -261,6 +262,19 @@ static bool layer_has_room(struct mirror_layer *l)
 	return false;
 }
 
+/* A large layer has most of its image's bytes, and comes with few others. */
+static unsigned int choose_streams(const struct mirror *m, uint64_t size)
+{
+	uint32_t ranges = layer_pieces(size) / LAYER_RANGE_PIECES + 1;
+	unsigned int left = m->n_streams < MIRROR_STREAMS
+				    ? MIRROR_STREAMS - m->n_streams
+				    : 0;
+	unsigned int n = left < LAYER_STREAMS_MAX ? left : LAYER_STREAMS_MAX;
+
+	n = n < 2 ? 2 : n;
+	return ranges < n ? ranges : n;
+}
+
 static bool layer_begin(struct mirror_layer *l)
 {
 	struct mirror *m = l->i->m;
@@ -277,6 +291,7 @@ static bool layer_begin(struct mirror_layer *l)
 		.p2p = l->i->p.p2p,
 		.first = l->p->first,
 		.pace = &l->pace,
+		.streams = choose_streams(m, l->p->size),
 		.cancel = &l->cancel,
 		.moved = layer_moved,
 		.liar = layer_liar,
@@ -288,6 +303,7 @@ static bool layer_begin(struct mirror_layer *l)
 		return false;
 	m->bytes += l->p->size;
 	m->n_fetches++;
+	m->n_streams += l->fetch.streams;
 	l->state = LAYER_COMING;
 	l->i->refs++;
 	log_debug("mirror", "layer begins image=\"%s/%s\" bytes=%" PRIu64,

@@ -25,7 +25,9 @@
 
 /* The node of the certificate: who shows another one, or none, gets nothing. */
 #define MIRROR_PEER "mirror"
-#define MIRROR_FETCHES 16u /* layers that come at a time, of all images */
+#define MIRROR_FETCHES 16u /* layers that come at a time, of all images ... */
+#define MIRROR_STREAMS \
+	32u /* ... and reads of them, but for two of each layer */
 
 struct mirror_layer;
 struct mirror_image;
@@ -113,7 +115,8 @@ struct mirror {
 	TAILQ_HEAD(mirror_image_list, mirror_image)
 	images; /* used last: last */
 	size_t n_images;
-	unsigned int n_fetches; /* layers that come */
+	unsigned int n_fetches; /* layers that come ... */
+	unsigned int n_streams; /* ... by so many reads at a time */
 	TAILQ_HEAD(, parked_request) parked;
 	uint64_t bytes; /* of layers that are kept or come */
 	bool is_ending;
