@@ -297,7 +297,9 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 			   !(p->hot && order_equal(p->hot, set.order));
 		if (is_other) {
 			p->hot_ns = p->hot_at_ns = 0;
-			p->guessed_before = p->fetched_bytes[TASK_HOT];
+			p->guessed_before =
+				p->fetched_bytes[TASK_HOT] - p->ahead_bytes;
+			p->ahead_bytes = 0;
 			p->proved_bytes = 0;
 		}
 		swap_hot(p, &set);
@@ -358,6 +360,7 @@ static void have_ahead(void *arg, uint32_t index, uint32_t fetched_bytes)
 		set_bit(p->is_fetched_hot, index);
 		p->fetched_bytes[TASK_HOT] += fetched_bytes;
 		p->fetched_blocks[TASK_HOT]++;
+		p->ahead_bytes += fetched_bytes;
 		(void)pthread_mutex_unlock(&p->all->lock);
 	}
 	have_block(p, index);

@@ -98,6 +98,8 @@ struct prefetch {
 	bool is_predicted;
 	bool gave_up;            /* for want of proof */
 	uint64_t guessed_before; /* fetched_bytes[TASK_HOT] when it began */
+	uint64_t
+		ahead_bytes; /* of these, by prefetch_ahead(): part of the next one */
 	uint64_t proved_bytes; /* of its fetched ones, read when last looked */
 	int64_t proved_ns;     /* when that grew last; 0: it has not waited */
 	int64_t looked_ns;

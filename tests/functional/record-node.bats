@@ -112,6 +112,41 @@ relatives() {
 	"$bootseer" image umount "$T/mnt"
 }
 
+@test "a search ends when the container runs something else than the image says" {
+	local ref=$REGISTRY/app/else:1 i line
+
+	W=$T DB=sqlite:$T/registry.db
+	mkdir "$T/lib" "$T/scripts"
+	noise 6000000 4 >"$T/lib/other"
+	for i in {1..12}; do
+		noise 1000000 "5$i" >"$T/lib/$i"
+		printf '#!/bin/sh\ncat /lib/%s\nexec /scripts/%s\n' "$i" $((i + 1)) \
+			>"$T/scripts/$i"
+	done
+	chmod 755 "$T"/scripts/*
+	umoci init --layout "$T/own"
+	umoci new --image "$T/own:a"
+	umoci insert --image "$T/own:a" "$D/rootfs/bin" /bin
+	umoci insert --image "$T/own:a" "$T/lib" /lib
+	umoci insert --image "$T/own:a" "$T/scripts" /scripts
+	umoci config --image "$T/own:a" --config.entrypoint /scripts/1
+	"$bootseer" image convert --plain-http "oci:$T/own:a" "docker://$ref" >/dev/null
+	# The search begins when the service has no trace, which is not before it goes on.
+	service
+	kill -STOP "${services[-1]}"
+	node_start --prefetch hot --record off --service "$U"
+	mkfifo "$T/out"
+	"$bootseer" image record "$ref" -- /bin/sh -c \
+		'cat /lib/other >/dev/null; echo up; exec tail -f /dev/null' \
+		>"$T/out" 2>/dev/null 3>&- &
+	pids+=($!)
+	read -r -t 120 line <"$T/out"
+	[ "$line" = up ]
+	kill -CONT "${services[-1]}"
+	wait_for said 'not searched .*reason="the start reads something else"'
+	kill "${pids[-1]}"
+}
+
 stands_still() {
 	still=$(pgrep -f "^/bin/sh -c kill -STOP .*$T") && [ "$(ps -o stat= "$still" | cut -c1)" = T ]
 }

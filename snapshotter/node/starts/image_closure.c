@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/bounded_json.h"
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -21,6 +22,9 @@
 #define WORDS_MAX 256u
 /* A search that takes longer comes too late for its start. */
 #define SEARCH_NS (10 * NS_PER_S)
+/* Both have to be so many before they are compared: bytes that the start has read, and that
+ * the search has asked for. */
+#define COMPARED_BYTES (4 * MIB)
 
 struct closure_searches {
 	struct node *node;
@@ -39,6 +43,7 @@ struct closure_search {
 	struct image *image; /* a use */
 	struct hot_list hot; /* to go before what is found */
 	struct image_index index;
+	uint8_t *is_asked; /* by block: the search has had it fetched */
 	struct remote_call call;
 };
 
@@ -98,6 +103,33 @@ static int check_time(struct closure_search *s, struct error *err)
 		       : 0;
 }
 
+/* A start that reads little of what was found runs something else than the image's command, as
+ * a pod may say. */
+static int check_reads(struct closure_search *s, struct error *err)
+{
+	uint32_t n = s->index.map.n_blocks;
+	AUTO_FREE uint8_t *is_read = calloc(n / 8 + 1, 1);
+	uint64_t read = 0, asked = 0, both = 0, least;
+	struct block b;
+
+	if (!is_read)
+		return error_nomem(err);
+	node_prefetch_mark_read(s->all->node, s->image, &s->index.map, is_read);
+	for (uint32_t k = 0; k < n; k++) {
+		uint8_t bit = (uint8_t)(1u << k % 8);
+
+		blockmap_block(&s->index.map, k, &b);
+		read += is_read[k / 8] & bit ? b.csize : 0;
+		asked += s->is_asked[k / 8] & bit ? b.csize : 0;
+		both += is_read[k / 8] & s->is_asked[k / 8] & bit ? b.csize : 0;
+	}
+	least = read < asked ? read : asked;
+	return least >= COMPARED_BYTES && both < least / 4
+		       ? error_set(err, ECANCELED,
+				   "the start reads something else")
+		       : 0;
+}
+
 static int closure_fetch_spans(void *arg, const struct device_span *spans,
 			       size_t n, struct error *err)
 {
@@ -107,14 +139,20 @@ static int closure_fetch_spans(void *arg, const struct device_span *spans,
 	int rc = check_time(s, err);
 
 	if (rc == 0)
+		rc = check_reads(s, err);
+	if (rc == 0)
 		rc = hot_list_add(&list, &s->index.map, spans, n, err);
 	if (rc == 0) {
 		blocks = calloc(list.n + 1, sizeof(*blocks));
 		if (!blocks)
 			rc = error_nomem(err);
 	}
-	for (size_t i = 0; rc == 0 && i < list.n; i++)
-		blocks[i] = list.blocks[i].index;
+	for (size_t i = 0; rc == 0 && i < list.n; i++) {
+		uint32_t k = list.blocks[i].index;
+
+		blocks[i] = k;
+		s->is_asked[k / 8] |= (uint8_t)(1u << k % 8);
+	}
 	if (rc == 0)
 		rc = node_prefetch_ahead(s->all->node, s->image, blocks, list.n,
 					 &s->all->is_closing, &s->call, err);
@@ -146,6 +184,10 @@ static int find_spans(struct closure_search *s, struct error *err)
 
 	if (rc == 0)
 		rc = image_index_open(s->image, &s->index, err);
+	if (rc == 0) {
+		s->is_asked = calloc(s->index.map.n_blocks / 8 + 1, 1);
+		rc = s->is_asked ? 0 : error_nomem(err);
+	}
 	if (rc == 0)
 		rc = closure_find(&s->index.meta, &config->start, &ops, s,
 				  &spans, &n, err);
@@ -206,6 +248,7 @@ static void closure_search_run(struct work *w)
 			 s->image->hex, err.msg);
 	hot_list_fini(&s->hot);
 	images_put(s->image);
+	free(s->is_asked);
 	free(s);
 }
 

@@ -253,16 +253,20 @@ static struct image_prefetch *image_prefetch_get(struct image *i)
 	return ip;
 }
 
+void node_prefetch_mark_read(struct node *n, const struct image *i,
+			     const struct blockmap *map, uint8_t *bits)
+{
+	(void)pthread_mutex_lock(&n->prefetches->asking);
+	if (n->prefetches->reads)
+		n->prefetches->reads(n->starts, i, map, bits);
+	(void)pthread_mutex_unlock(&n->prefetches->asking);
+}
+
 static void mark_read(void *arg, uint8_t *bits)
 {
 	const struct image_prefetch *ip = arg;
-	struct node *n = ip->node;
 
-	(void)pthread_mutex_lock(&n->prefetches->asking);
-	if (n->prefetches->reads)
-		n->prefetches->reads(n->starts, ip->image, &ip->files->map,
-				     bits);
-	(void)pthread_mutex_unlock(&n->prefetches->asking);
+	node_prefetch_mark_read(ip->node, ip->image, &ip->files->map, bits);
 }
 
 static void on_done(void *arg);

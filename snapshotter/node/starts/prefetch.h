@@ -106,6 +106,10 @@ int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 		       size_t len, struct remote_call *call,
 		       struct error *err) MUST_CHECK;
 
+/* Set the bits of blocks of `map` that starts of the image which are under way have read. */
+void node_prefetch_mark_read(struct node *n, const struct image *i,
+			     const struct blockmap *map, uint8_t *bits);
+
 /* prefetch_ahead() of the image's prefetch, which is made when it has none; as
  * node_prefetch_read(). */
 int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
