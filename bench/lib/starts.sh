@@ -93,7 +93,7 @@ must() { # COMMAND...
 # Start the container REF and wait for its line.  It may still be there after
 # that, as $run_pid, until end_run.  What it says comes from its shim by a pipe,
 # since ctr can lose what is said last.
-run_until_ready() { # SNAPSHOTTER REF; $run_options of `ctr run`
+run_until_ready() { # SNAPSHOTTER REF; $run_options of `ctr run`, $run_command
 	local line= part last= end=$((SECONDS + 900))
 
 	run_id=bench-$BASHPID
@@ -104,7 +104,7 @@ run_until_ready() { # SNAPSHOTTER REF; $run_options of `ctr run`
 		trap - ERR # its last line is to be ctr's
 		here ctr run --rm --net-host --log-uri "file://$W/said" \
 			--snapshotter "$1" ${run_options[@]+"${run_options[@]}"} \
-			"$2" "$run_id"
+			"$2" "$run_id" ${run_command[@]+"${run_command[@]}"}
 	) >"$W/run.log" 2>&1 8<&- &
 	run_pid=$!
 	while ((SECONDS < end)); do

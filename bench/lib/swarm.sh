@@ -20,17 +20,30 @@ swarm_bits() { # RATE: bits a second of "50mbit"
 
 # --- the far side ------------------------------------------------------------------
 
-# The registry's answers take $registry_ms each way.
+# The registry's answers take $registry_ms each way; where it is set, no connection of it is
+# faster than $connection_rate.
 far_side_begin() {
 	RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns origin)")
 	start_registry "$W/registry"
 	start_front "$W/registry"
+	[[ ! ${connection_rate-} ]] || shape_connections
 	start_daemon "$W/front.proxy.log" "$(bench_tool delay_proxy)" "${registry_ms:-0}" \
 		10.214.0.1:5000 "$FRONT" "$W/front.proxy.stats"
-	origin_pids=("$daemon_pid" "$front_pid")
+	origin_pids=("$daemon_pid" "$front_pid" ${shape_pid-})
 	wait_for_line "$W/front.proxy.log" listening "$daemon_pid" >/dev/null
 	start_tracker
 	image_name=10.214.0.1:5000/ours/$ref
+}
+
+# As of an object store: $FRONT is then a proxy before it.
+shape_connections() {
+	rm -f "$W/shape.port"
+	start_daemon "$W/shape.log" "$(bench_tool shape_proxy)" \
+		"$(calc "$(swarm_bits "$connection_rate") / 8")" "$FRONT" \
+		"$W/shape.port"
+	shape_pid=$daemon_pid
+	wait_until "$daemon_pid" "$W/shape.log" test -s "$W/shape.port"
+	FRONT=127.0.0.1:$(<"$W/shape.port")
 }
 
 # At 10.214.0.2:5001.
