@@ -205,57 +205,6 @@ static int give_way(struct ckpt_writer *w, struct error *err)
 	return set_conflict(w, err);
 }
 
-/* -ENOENT: one is gone. */
-static int look_at_columns(struct ckpt_writer *w, const struct ckpt_segment *s,
-			   const bool used[COLUMNS_MAX], struct error *err)
-{
-	struct object_stat ignored;
-	char name[COLUMN_NAME_MAX];
-	int rc = 0;
-
-	for (uint32_t c = 0; c < s->columns && rc == 0; c++) {
-		if (!used[c])
-			continue;
-		column_name(s, c, name);
-		rc = object_stat(w->store, name, &ignored, err);
-	}
-	return rc;
-}
-
-/* That ckpt_gc() put there since nobody named it: it does not count any more.  -ENOENT: it is
- * about to be removed. */
-static int take_mark(struct ckpt_writer *w, const struct ckpt_segment *s,
-		     struct error *err)
-{
-	char name[COLUMN_NAME_MAX];
-	struct object_stat o;
-	int rc;
-
-	segment_mark_name(s->id, name);
-	rc = object_stat(w->store, name, &o, err);
-	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
-	return o.size ? -ENOENT : name_remove(w->store, name, err);
-}
-
-/* -ENOENT: ckpt_gc() has taken some of what we go on behind, or is about to. */
-static int look_at_base(struct ckpt_writer *w, struct error *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < w->n_base && rc == 0; i++) {
-		const struct ckpt_segment *s = &w->map.segments[i];
-		bool used[COLUMNS_MAX];
-
-		if (!unit_map_columns(&w->map, i, used))
-			continue;
-		rc = take_mark(w, s, err);
-		if (rc == 0)
-			rc = look_at_columns(w, s, used, err);
-	}
-	return rc;
-}
-
 static int say_base_gone(const struct ckpt_writer *w, struct error *err)
 {
 	return error_set(err, ESTALE,
@@ -268,7 +217,7 @@ static int say_base_gone(const struct ckpt_writer *w, struct error *err)
 static int check_base(struct ckpt_writer *w, struct error *err)
 {
 	struct error ignored = ERROR_INIT;
-	int rc = look_at_base(w, err);
+	int rc = writer_look_at_base(w, BASE_MARK_TAKEN, err);
 
 	if (rc != -ENOENT)
 		return rc;
@@ -286,7 +235,7 @@ static int look_before_put(struct ckpt_writer *w, struct error *err)
 		return 0;
 	rc = set_generation(w, err);
 	if (rc == 0 && w->is_base_gone)
-		rc = look_at_base(w, err);
+		rc = writer_look_at_base(w, BASE_MARK_LEFT, err);
 	return rc == -ENOENT ? say_base_gone(w, err) : rc;
 }
 

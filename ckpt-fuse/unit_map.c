@@ -171,6 +171,17 @@ int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 	return 0;
 }
 
+int unit_map_name_unit(struct unit_map *f, uint64_t u,
+		       const struct unit_place *at, struct error *err)
+{
+	struct unit_place *p;
+	int rc = have_unit(f, u, &p, err);
+
+	if (rc == 0)
+		*p = *at;
+	return rc;
+}
+
 void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
 		       const uint32_t crcs[MAP_UNIT_CHUNKS])
 {
@@ -202,23 +213,22 @@ void unit_map_cut(struct unit_map *f, uint64_t n)
 	f->n_units = n;
 }
 
-bool unit_map_columns(const struct unit_map *f, size_t segment,
-		      bool ret_used[COLUMNS_MAX])
+void unit_map_column_ends(const struct unit_map *f, size_t n,
+			  uint64_t (*ret)[COLUMNS_MAX])
 {
-	const struct ckpt_segment *s = &f->segments[segment];
-
-	bool is_used = false;
-
-	memset(ret_used, 0, COLUMNS_MAX * sizeof(*ret_used));
 	for (uint64_t u = 0; u < f->n_units; u++) {
 		const struct unit_place *p = unit_at(f, u);
+		const struct ckpt_segment *s;
+		uint64_t *end, to;
 
-		if (!p->len || p->segment != segment)
+		if (!p->len || p->segment >= n)
 			continue;
-		is_used = true;
-		ret_used[(p->place + s->rotation) % s->columns] = true;
+		s = &f->segments[p->segment];
+		end = &ret[p->segment][(p->place + s->rotation) % s->columns];
+		to = p->place / s->columns * MAP_UNIT + p->len;
+		if (*end < to)
+			*end = to;
 	}
-	return is_used;
 }
 
 /* --------------------------------------------------------------------- manifest --- */

@@ -42,6 +42,10 @@ int unit_map_add_segment(struct unit_map *f, const struct ckpt_segment *s,
 /* The unit is at the next place of the last segment, `len` bytes of it.  -EFBIG */
 int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 		      uint32_t *ret_place, struct error *err) MUST_CHECK;
+/* The unit is where it was stored before, in a segment of the map.  -EFBIG */
+int unit_map_name_unit(struct unit_map *f, uint64_t u,
+		       const struct unit_place *at,
+		       struct error *err) MUST_CHECK;
 /* Set the checksums of a unit that was written, unless it has another place by now. */
 void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
 		       const uint32_t crcs[MAP_UNIT_CHUNKS]);
@@ -49,9 +53,10 @@ void unit_map_set_crcs(struct unit_map *f, uint64_t u, uint32_t place,
 const struct unit_place *unit_map_find(const struct unit_map *f, uint64_t u);
 /* Units from `n` on are holes. */
 void unit_map_cut(struct unit_map *f, uint64_t n);
-/* Columns of a segment that units of the file are in; false: none are. */
-bool unit_map_columns(const struct unit_map *f, size_t segment,
-		      bool ret_used[COLUMNS_MAX]);
+/* Bytes of each column of segments 0..n-1 that are read of the file; 0: none of it. `ret` has `n`
+ * rows of zeros. */
+void unit_map_column_ends(const struct unit_map *f, size_t n,
+			  uint64_t (*ret)[COLUMNS_MAX]);
 
 /* Set segments and checksums of `m` to these, as far as m->size goes.  -EFBIG: it has too many
  * pieces. */

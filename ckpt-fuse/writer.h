@@ -70,6 +70,16 @@ int writer_set_growing(struct ckpt_writer *w,
 		       struct error *err) MUST_CHECK;
 /* Segments and checksums of its manifest are those of its map. */
 int writer_fill_manifest(struct ckpt_writer *w, struct error *err) MUST_CHECK;
+/* A mark of ckpt_gc() that says since when nobody has named a segment. */
+enum base_mark {
+	BASE_MARK_REFUSED, /* as if the columns were gone */
+	BASE_MARK_LEFT, /* the manifest is not there yet: gc goes by its mark until then */
+	BASE_MARK_TAKEN, /* the manifest is there: the mark is removed */
+};
+/* base.c.  Are the columns there that the writer names and has not made?  -ENOENT: they are not, or
+ * ckpt_gc() says that it is about to remove them. */
+int writer_look_at_base(struct ckpt_writer *w, enum base_mark mark,
+			struct error *err) MUST_CHECK;
 /* Does the manifest name a segment that this writer made? */
 bool writer_is_named(const struct ckpt_writer *w, const struct manifest *m);
 

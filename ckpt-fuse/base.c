@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Columns that a writer names and has not made: those of the file that it goes on behind, of the
+ * parts that it commits, and of earlier files whose units it names.  ckpt_gc() may be about to
+ * remove what nobody else names: docs/formats/checkpoint.md.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "ckpt-fuse/writer.h"
+#include "common/side_by_side.h"
+
+#define LOOKS_MAX 16u /* requests at a time */
+
+struct column_look {
+	struct ckpt_writer *writer;
+	uint64_t (*ends)[COLUMNS_MAX]; /* by segment; all 0: it is not used */
+	enum base_mark mark;
+	atomic_size_t next;
+};
+
+static bool is_used(const uint64_t ends[COLUMNS_MAX])
+{
+	for (uint32_t c = 0; c < COLUMNS_MAX; c++)
+		if (ends[c])
+			return true;
+	return false;
+}
+
+/* ckpt_gc() puts a mark where nobody names the segment, and writes into the mark before it removes
+ * the columns.  -ENOENT: they are not to be named. */
+static int look_at_mark(const struct column_look *l,
+			const struct ckpt_segment *s, struct error *err)
+{
+	struct object_store *store = l->writer->store;
+	char name[COLUMN_NAME_MAX];
+	struct object_stat o;
+	int rc;
+
+	segment_mark_name(s->id, name);
+	rc = object_stat(store, name, &o, err);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	if (l->mark == BASE_MARK_REFUSED || o.size)
+		return -ENOENT;
+	if (l->mark == BASE_MARK_LEFT)
+		return 0;
+	/* That version alone: gc may have said meanwhile that it removes the columns. */
+	rc = object_delete(store, name, o.tag, err);
+	if (rc == -ESTALE)
+		return -ENOENT;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int look_at_marks(void *arg, unsigned int index, struct error *err)
+{
+	struct column_look *l = arg;
+	int rc = 0;
+	size_t i;
+
+	(void)index;
+	while (rc == 0 &&
+	       (i = atomic_fetch_add(&l->next, 1)) < l->writer->n_base)
+		if (is_used(l->ends[i]))
+			rc = look_at_mark(l, &l->writer->map.segments[i], err);
+	return rc;
+}
+
+/* -ENOENT: a column is gone, or shorter than what is to be read of it. */
+static int look_at_columns(void *arg, unsigned int index, struct error *err)
+{
+	struct column_look *l = arg;
+	const size_t n = l->writer->n_base * COLUMNS_MAX;
+	int rc = 0;
+	size_t i;
+
+	(void)index;
+	while (rc == 0 && (i = atomic_fetch_add(&l->next, 1)) < n) {
+		const uint64_t end = l->ends[i / COLUMNS_MAX][i % COLUMNS_MAX];
+		char name[COLUMN_NAME_MAX];
+		struct object_stat o;
+
+		if (!end)
+			continue;
+		column_name(&l->writer->map.segments[i / COLUMNS_MAX],
+			    (uint32_t)(i % COLUMNS_MAX), name);
+		rc = object_stat(l->writer->store, name, &o, err);
+		if (rc == 0 && o.size < end)
+			rc = -ENOENT;
+	}
+	return rc;
+}
+
+static unsigned int count_looks(const struct column_look *l)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < l->writer->n_base; i++)
+		for (uint32_t c = 0; c < COLUMNS_MAX && n < LOOKS_MAX; c++)
+			n += l->ends[i][c] != 0;
+	return n;
+}
+
+/* All marks before any column: whoever removes both removes a mark last. */
+int writer_look_at_base(struct ckpt_writer *w, enum base_mark mark,
+			struct error *err)
+{
+	AUTO_FREE uint64_t(*ends)[COLUMNS_MAX] =
+		calloc(w->n_base + 1, sizeof(*ends));
+	struct column_look l = { .writer = w, .ends = ends, .mark = mark };
+	unsigned int n;
+	int rc;
+
+	if (!ends)
+		return error_nomem(err);
+	unit_map_column_ends(&w->map, w->n_base, ends);
+	n = count_looks(&l);
+	if (!n)
+		return 0;
+	rc = side_by_side(n, look_at_marks, &l, err);
+	atomic_store(&l.next, 0);
+	return rc == 0 ? side_by_side(n, look_at_columns, &l, err) : rc;
+}
