@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files whose units are written in any order: docs/checkpoints.md, "Writing". */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt-fuse/parts.h"
 #include "ckpt-fuse/writer.h"
 #include "common/crc32c.h"
 
@@ -74,6 +76,56 @@ int ckpt_writer_begin_segment(struct ckpt_writer *w, uint32_t columns,
 	w->is_begun = false;
 	writer_begin_columns(w);
 	return 0;
+}
+
+static struct ckpt_segment segment_of(const struct ckpt_columns *c)
+{
+	struct ckpt_segment s = { .columns = c->n, .rotation = c->rotation };
+
+	memcpy(s.id, c->id, sizeof(s.id));
+	return s;
+}
+
+static bool segment_is(const struct ckpt_segment *s,
+		       const struct ckpt_columns *c)
+{
+	return s->columns == c->n && s->rotation == c->rotation &&
+	       memcmp(s->id, c->id, sizeof(s->id)) == 0;
+}
+
+int ckpt_writer_name_unit(struct ckpt_writer *w, uint64_t u,
+			  const struct ckpt_place *at, struct error *err)
+{
+	const struct ckpt_segment s = segment_of(&at->columns);
+	struct unit_place p = { .place = at->place, .len = at->len };
+	size_t i = w->n_base;
+	int rc = 0;
+
+	/* Segments of the base come before those that the writer makes. */
+	if (w->map.n_segments != w->n_base || at->len > MAP_UNIT)
+		return error_set(err, EINVAL, "unit %" PRIu64 " is named late",
+				 u);
+	while (i && !segment_is(&w->map.segments[i - 1], &at->columns))
+		i--;
+	if (!i) {
+		rc = unit_map_add_segment(&w->map, &s, err);
+		if (rc < 0)
+			return rc;
+		i = ++w->n_base;
+	}
+	p.segment = (uint32_t)i - 1;
+	memcpy(p.crcs, at->crcs, sizeof(p.crcs));
+	return unit_map_name_unit(&w->map, u, &p, err);
+}
+
+int ckpt_writer_check_named(struct ckpt_writer *w, struct error *err)
+{
+	const int rc = writer_look_at_base(w, BASE_MARK_REFUSED, err);
+
+	return rc == -ENOENT ? error_set(err, ENOENT,
+					 "columns of an earlier file are gone, "
+					 "or may go")
+			     : rc;
 }
 
 bool ckpt_writer_in_segment(const struct ckpt_writer *w)

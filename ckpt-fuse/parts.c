@@ -23,6 +23,47 @@ int ckpt_writer_give_part(struct ckpt_writer *w, uint64_t size, struct buf *ret,
 	return rc;
 }
 
+/* ------------------------------------------------------------------------ places --- */
+
+_Static_assert(CKPT_PARTS_PIECES == SEGMENTS_MAX, "pieces are segments");
+_Static_assert(sizeof(((struct ckpt_columns *)0)->id) == SEGMENT_ID, "IDs");
+_Static_assert(CKPT_PART_UNIT == MAP_UNIT, "units");
+
+static struct ckpt_place place_of(const struct unit_map *map,
+				  const struct unit_place *p)
+{
+	const struct ckpt_segment *s = &map->segments[p->segment];
+	struct ckpt_place at = { .columns = { .n = s->columns,
+					      .rotation = s->rotation },
+				 .place = p->place,
+				 .len = p->len };
+
+	memcpy(at.columns.id, s->id, sizeof(at.columns.id));
+	memcpy(at.crcs, p->crcs, sizeof(at.crcs));
+	return at;
+}
+
+int ckpt_part_places(const struct buf *part, ckpt_place_fn *fn, void *arg,
+		     struct error *err)
+{
+	AUTO(manifest) m = NULL;
+	struct unit_map map = { .n_units = 0 };
+	int rc = manifest_decode(part->data, part->len, &m, err);
+
+	if (rc == 0)
+		rc = unit_map_init(&map, m, err);
+	for (uint64_t u = 0; u < map.n_units && rc == 0; u++) {
+		const struct unit_place *p = unit_map_find(&map, u);
+		const struct ckpt_place at =
+			p ? place_of(&map, p) : (struct ckpt_place){ .len = 0 };
+
+		if (p)
+			rc = fn(arg, u, &at, err);
+	}
+	unit_map_fini(&map);
+	return rc;
+}
+
 /* ----------------------------------------------------------------------- merging --- */
 
 struct part_merge {

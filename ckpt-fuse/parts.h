@@ -10,6 +10,40 @@
 #include "common/buf.h"
 
 #define CKPT_PART_UNIT (UINT64_C(4) << 20) /* bytes of a unit of such a file */
+/* Pieces of a file that all its parts have together at most: units in a row that lie in a row. */
+#define CKPT_PARTS_PIECES 65536u
+
+/* Objects that were written side by side, as manifests name them. */
+struct ckpt_columns {
+	uint8_t id[16];
+	uint32_t n, rotation;
+};
+
+/* The place of a unit that was stored. */
+struct ckpt_place {
+	struct ckpt_columns columns;
+	uint32_t place; /* units of the columns before it */
+	uint32_t len;   /* bytes that are stored */
+	uint32_t crcs[CKPT_PART_UNIT >> 20]; /* CRC-32C of each MiB */
+};
+
+/* Let unit `u` be one that an earlier part has stored, which is not stored again; before the writer
+ * begins its first segment. */
+int ckpt_writer_name_unit(struct ckpt_writer *w, uint64_t u,
+			  const struct ckpt_place *at,
+			  struct error *err) MUST_CHECK;
+/* Are the columns of units that were named all there?  Their file may be removed from now on:
+ * ckpt_gc() leaves them for as long as columns that are written now, until the parts are committed,
+ * which looks at them once more.
+ *   -ENOENT  some are not, or ckpt_gc() has found before that no file names them */
+int ckpt_writer_check_named(struct ckpt_writer *w,
+			    struct error *err) MUST_CHECK;
+
+/* Call `fn` with the place of each unit of a part. */
+typedef int ckpt_place_fn(void *arg, uint64_t u, const struct ckpt_place *at,
+			  struct error *err);
+int ckpt_part_places(const struct buf *part, ckpt_place_fn *fn, void *arg,
+		     struct error *err) MUST_CHECK;
 
 /* Have all that the writer has durable, and append its part to `ret`.  The writer then leaves
  * its columns in the store, whatever becomes of the file: others may name them by now, and

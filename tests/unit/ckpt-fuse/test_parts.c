@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ckpt-fuse/parts.h"
 
@@ -110,4 +111,228 @@ Test(parts, whose_columns_are_gone_are_no_file)
 	cr_expect_eq(commit(&part, 1, whole, &err), -ESTALE);
 	expect_no_file("f");
 	buf_fini(&part);
+}
+
+/* -------------------------------------------------- units of an earlier file --- */
+
+#define HOUR_MS UINT64_C(3600000)
+#define N_NAMED 3u /* of "g", as they are in "f" */
+
+struct places {
+	struct ckpt_place at[N_UNITS];
+};
+
+static int keep_place(void *arg, uint64_t u, const struct ckpt_place *at,
+		      struct error *err)
+{
+	struct places *p = arg;
+
+	(void)err;
+	p->at[u] = *at;
+	return 0;
+}
+
+/* "f", by one part, and where its units are. */
+static void make_earlier(struct places *ret)
+{
+	struct buf part = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	write_part(0, 1, &part);
+	cr_assert_eq(commit(&part, 1, whole, &err), 0, "%s", err.msg);
+	cr_assert_eq(ckpt_part_places(&part, keep_place, ret, &err), 0, "%s",
+		     err.msg);
+	buf_fini(&part);
+	make_columns_old();
+}
+
+/* A part of "g" that names what "f" has of its first units; the others are its own. */
+static int begin_later(const struct places *p, struct ckpt_writer **ret)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_write_open(store, "g", &o, ret, &err), 0);
+	for (unsigned int u = 0; u < N_NAMED; u++)
+		cr_assert_eq(ckpt_writer_name_unit(*ret, u, &p->at[u], &err), 0,
+			     "%s", err.msg);
+	return ckpt_writer_check_named(*ret, &err);
+}
+
+static void end_later(struct ckpt_writer *w, struct buf *ret)
+{
+	struct error err = ERROR_INIT;
+	uint32_t place;
+
+	cr_assert_eq(ckpt_writer_begin_segment(w, 2, &err), 0);
+	for (unsigned int u = N_NAMED; u < N_UNITS; u++) {
+		cr_assert_eq(ckpt_writer_add(w, u, whole[u], &place, &err), 0);
+		cr_assert_eq(ckpt_write_placed(w, u, place, data + u * UNIT + 9,
+					       whole[u], &err),
+			     0);
+	}
+	cr_assert_eq(ckpt_writer_give_part(w, FILE_SIZE, ret, &err), 0, "%s",
+		     err.msg);
+	ckpt_writer_free(w);
+}
+
+static int commit_later(const struct buf *part, struct error *err)
+{
+	const struct ckpt_file_parts p = {
+		.parts = part, .n = 1, .size = FILE_SIZE, .stored = whole
+	};
+
+	return ckpt_commit_parts(store, "g", &p, err);
+}
+
+static void expect_later(void)
+{
+	char *want = malloc(FILE_SIZE);
+
+	cr_assert_not_null(want);
+	memcpy(want, data, N_NAMED * UNIT);
+	memcpy(want + N_NAMED * UNIT, data + N_NAMED * UNIT + 9,
+	       FILE_SIZE - N_NAMED * UNIT);
+	expect_file("g", want, FILE_SIZE);
+	free(want);
+}
+
+static struct ckpt_gc collect(uint64_t older_ms)
+{
+	struct ckpt_gc gc = { .older_ms = older_ms };
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_gc(store, &gc, &err), 0, "%s", err.msg);
+	return gc;
+}
+
+static void remove_file(const char *path)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_remove(store, path, &err), 0, "%s", err.msg);
+}
+
+Test(parts, name_units_of_an_earlier_file_that_stay_when_it_is_removed)
+{
+	struct places p;
+	struct ckpt_writer *w;
+	struct buf part = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	make_earlier(&p);
+	cr_assert_eq(begin_later(&p, &w), 0);
+	end_later(w, &part);
+	cr_assert_eq(commit_later(&part, &err), 0, "%s", err.msg);
+	cr_expect_eq(n_columns(), 4);
+	expect_later();
+	expect_file("f", data, FILE_SIZE);
+	remove_file("f");
+	for (int i = 0; i < 2; i++) {
+		make_columns_old();
+		cr_expect_eq(collect(HOUR_MS).n_objects, 0);
+		cr_expect_eq(collect(0).n_objects, 0);
+	}
+	expect_later();
+	remove_file("g");
+	(void)collect(0);
+	cr_expect_eq(n_columns(), 0);
+	buf_fini(&part);
+}
+
+Test(parts, name_units_of_a_file_that_is_removed_before_they_are_committed)
+{
+	struct places p;
+	struct ckpt_writer *w;
+	struct buf part = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	make_earlier(&p);
+	cr_assert_eq(begin_later(&p, &w), 0);
+	remove_file("f");
+	/* It waits for an hour from now on, and the file is there by then. */
+	cr_expect_eq(collect(HOUR_MS).n_waiting, 2);
+	end_later(w, &part);
+	cr_assert_eq(commit_later(&part, &err), 0, "%s", err.msg);
+	make_columns_old();
+	cr_expect_eq(collect(HOUR_MS).n_objects, 0);
+	cr_expect_eq(collect(0).n_objects, 0);
+	expect_later();
+	buf_fini(&part);
+}
+
+/* What a mark of the first segment says; "": that nobody names it. */
+static void mark_earlier(const struct places *p, const char *text)
+{
+	char name[COLUMN_NAME_MAX];
+
+	segment_mark_name(p->at[0].columns.id, name);
+	put_object(name, text, strlen(text));
+}
+
+Test(parts, are_no_file_when_gc_goes_for_what_they_name)
+{
+	struct places p;
+	struct ckpt_writer *w;
+	struct buf part = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	make_earlier(&p);
+	cr_assert_eq(begin_later(&p, &w), 0);
+	end_later(w, &part);
+	remove_file("f");
+	mark_earlier(&p, "removed\n");
+	cr_expect_eq(commit_later(&part, &err), -ESTALE);
+	expect_no_file("g");
+	mark_earlier(&p, "");
+	cr_expect_eq(collect(0).n_objects, 4);
+	cr_expect_eq(commit_later(&part, &err), -ESTALE);
+	expect_no_file("g");
+	buf_fini(&part);
+}
+
+Test(parts, name_nothing_that_may_go_or_is_gone)
+{
+	char name[COLUMN_NAME_MAX];
+	struct ckpt_segment s = { .columns = 2 };
+	struct places p;
+	struct ckpt_writer *w;
+
+	make_earlier(&p);
+	mark_earlier(&p, "");
+	cr_expect_eq(begin_later(&p, &w), -ENOENT);
+	ckpt_writer_free(w);
+	/* It has not taken the mark away, nor the columns. */
+	cr_expect_eq(n_columns(), 2);
+	segment_mark_name(p.at[0].columns.id, name);
+	cr_expect(is_object(name));
+	expect_file("f", data, FILE_SIZE);
+	(void)collect(0);
+	cr_expect_eq(begin_later(&p, &w), 0);
+	ckpt_writer_free(w);
+	/* A column is shorter than what is named of it. */
+	memcpy(s.id, p.at[0].columns.id, sizeof(s.id));
+	column_name(&s, 1, name);
+	put_object(name, data, 1000);
+	cr_expect_eq(begin_later(&p, &w), -ENOENT);
+	ckpt_writer_free(w);
+	remove_file("f");
+	(void)collect(0);
+	(void)collect(0);
+	cr_expect_eq(begin_later(&p, &w), -ENOENT);
+	ckpt_writer_free(w);
+}
+
+Test(parts, name_units_before_they_have_their_own)
+{
+	struct places p;
+	struct ckpt_writer *w;
+	struct error err = ERROR_INIT;
+
+	make_earlier(&p);
+	cr_assert_eq(begin_later(&p, &w), 0);
+	cr_assert_eq(ckpt_writer_begin_segment(w, 1, &err), 0);
+	cr_expect_eq(ckpt_writer_name_unit(w, 5, &p.at[4], &err), -EINVAL);
+	ckpt_writer_free(w);
+	expect_file("f", data, FILE_SIZE);
 }
