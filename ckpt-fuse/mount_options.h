@@ -9,8 +9,8 @@
 /* Options of a mount, as rows of common/option.h for bootseer-ckpt and for who starts it:
  * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
  * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
- * `group_socket`, `group_staging`, `group_blocks`, `group_blocks_store` and `read_only` of
- * `config_type`. */
+ * `group_socket`, `group_staging`, `group_full`, `group_blocks`, `group_blocks_store` and
+ * `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -131,6 +131,11 @@
 		  .offset = offsetof(config_type, group_staging), \
 		  .help = "Memory of ranks and this mount for what they save together " \
 			  "and the store has not yet; who wants more waits." }, \
+		{ .key = "group-full", \
+		  .type = OPTION_BOOL, \
+		  .offset = offsetof(config_type, group_full), \
+		  .help = "Store all bytes of each such save, also those that an " \
+			  "earlier one has in the store." }, \
 		{ .key = "group-blocks", \
 		  .type = OPTION_SIZE, \
 		  .def = "0", \

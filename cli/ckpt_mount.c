@@ -49,7 +49,7 @@ struct ckpt_mount_options {
 	uint64_t memory, tail, readahead, uid, gid, threads, group_memory,
 		group_staging, group_blocks, group_blocks_store;
 	int64_t store_timeout, group_wait;
-	bool foreground, read_only;
+	bool foreground, read_only, group_full;
 };
 
 struct ckpt_run_options {
@@ -240,6 +240,11 @@ static void collect_args(const struct ckpt_mount_options *c,
 	if (c->group_socket) {
 		add_word(a, "group-socket", c->group_socket);
 		add_number(a, "group-staging", c->group_staging);
+		if (c->group_full) {
+			(void)snprintf(a->text[32], sizeof(a->text[0]),
+				       "--group-full");
+			add_arg(a, a->text[32]);
+		}
 		if (c->group_blocks)
 			add_number(a, "group-blocks", c->group_blocks);
 		if (c->group_blocks_store)

@@ -604,6 +604,7 @@ static void saves_free_parts(struct saves *s)
 	(void)pthread_mutex_destroy(&s->lock);
 	(void)pthread_mutex_destroy(&s->peers_lock);
 	(void)pthread_mutex_destroy(&s->decoding);
+	known_units_free(s->known);
 	free(s->socket);
 	free(s->mount);
 	free(s);
@@ -621,13 +622,14 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	s->listen_fd = s->end_fd = s->wake_fd = -1;
 	s->socket = strdup(cfg->socket);
 	s->mount = strdup(cfg->mount);
+	s->known = cfg->is_full ? NULL : known_units_new();
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)pthread_mutex_init(&s->peers_lock, NULL);
 	(void)pthread_mutex_init(&s->decoding, NULL);
 	cond_init(&s->changed);
 	TAILQ_INIT(&s->list);
 	TAILQ_INIT(&s->parked);
-	if (!s->socket || !s->mount)
+	if (!s->socket || !s->mount || (!s->known && !cfg->is_full))
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = ranks_begin(s, err);

@@ -29,6 +29,7 @@ struct saves_config {
 	uint64_t memory;    /* bytes that are not in the store yet */
 	int64_t wait_ns;    /* of silence, after which a node is gone */
 	bool read_only;
+	bool is_full;          /* units of earlier saves are stored again */
 	struct blocks *blocks; /* served at the same places; NULL: none */
 };
 
@@ -44,6 +45,8 @@ struct saves_stats {
 	uint64_t given_bytes;  /* that ranks of this node handed in */
 	uint64_t copied_bytes; /* had from other nodes, and checked */
 	uint64_t stored_bytes; /* this node wrote */
+	uint64_t
+		named_bytes; /* of its units, in the store since an earlier save */
 	uint64_t memory_bytes; /* not in the store yet */
 	uint64_t
 		wrong_total; /* chunks of others that were not what they had said */
@@ -69,7 +72,8 @@ enum save_phase {
 struct save_report {
 	int64_t begin_ns;            /* clock_now_ns() */
 	int64_t end_ns[SAVE_PHASES]; /* each begins where the one before ends */
-	uint64_t given_bytes, copied_bytes, stored_bytes; /* by this node */
+	uint64_t given_bytes, copied_bytes, stored_bytes,
+		named_bytes; /* by this node */
 	bool is_durable;
 };
 

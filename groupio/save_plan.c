@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/json.h"
 
 /* Smaller tensors that are equal by chance, norms of ones, keep their names in the file. */
@@ -503,6 +504,56 @@ static int assign_units(struct save_plan *p, struct error *err)
 		p->to_store += bytes;
 	}
 	return 0;
+}
+
+/* ------------------------------------------------------------------ what a unit has --- */
+
+/* Bytes from..to-1 of an entry, at `at` of the unit: the digests of the chunks that they are in say
+ * what they are. */
+static int hash_range(struct hasher *h, const struct save_entry *e, uint64_t at,
+		      uint64_t from, uint64_t to)
+{
+	const uint64_t first = from / SAVE_CHUNK;
+	const uint64_t n = (to + SAVE_CHUNK - 1) / SAVE_CHUNK - first;
+	uint8_t where[24];
+
+	put_le64(where, at);
+	put_le64(where + 8, from % SAVE_CHUNK);
+	put_le64(where + 16, to - from);
+	if (hasher_update(h, where, sizeof(where)) < 0)
+		return -ENOMEM;
+	return hasher_update(h, e->tensor->chunks + first,
+			     n * sizeof(*e->tensor->chunks));
+}
+
+int save_plan_unit_digest(const struct save_plan *p, uint64_t u,
+			  struct digest *ret, struct error *err)
+{
+	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	AUTO(hasher) h = hasher_new();
+	uint8_t len[4];
+	int rc = h ? 0 : -ENOMEM;
+
+	put_le32(len, p->stored[u]);
+	if (rc == 0)
+		rc = hasher_update(h, len, sizeof(len));
+	if (rc == 0 && from < p->head.len)
+		rc = hasher_update(h, p->head.data + from,
+				   (to < p->head.len ? to : p->head.len) -
+					   from);
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to && rc == 0; i++) {
+		const struct save_entry *e = &p->entries[i];
+		const uint64_t end = e->start + e->tensor->len;
+		const uint64_t begin = from > e->start ? from : e->start;
+
+		if (e->tensor->len)
+			rc = hash_range(h, e, begin - from, begin - e->start,
+					(to < end ? to : end) - e->start);
+	}
+	if (rc == 0)
+		rc = hasher_final(h, ret);
+	return rc < 0 ? error_nomem(err) : 0;
 }
 
 /* ---------------------------------------------------------------------- the plan --- */

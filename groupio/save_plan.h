@@ -108,6 +108,11 @@ void save_plan_free(struct save_plan *p);
 /* Feed `h` with all that nodes have to have planned alike. */
 int save_plan_hash(const struct save_plan *p, struct hasher *h) MUST_CHECK;
 
+/* The digest of a unit's bytes: units that have the same one are equal.  Equal units may have
+ * others, as their tensors lie elsewhere in them. */
+int save_plan_unit_digest(const struct save_plan *p, uint64_t u,
+			  struct digest *ret, struct error *err) MUST_CHECK;
+
 static inline bool save_unit_is_kept(const struct save_unit *u, size_t node)
 {
 	return u->writer == node || u->copy == node;

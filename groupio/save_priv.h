@@ -13,6 +13,7 @@
 #include "groupio/identity.h"
 #include "groupio/save.h"
 #include "groupio/save_bundle.h"
+#include "groupio/save_known.h"
 #include "groupio/save_plan.h"
 #include "net/http.h"
 #include "net/httpd.h"
@@ -177,7 +178,8 @@ struct saves {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	TAILQ_HEAD(, save) list;
-	uint64_t used; /* bytes of cfg.memory */
+	uint64_t used;             /* bytes of cfg.memory */
+	struct known_units *known; /* its own lock; NULL: all is stored */
 	/* Decoding is done for one table at a time: as JSON each takes up to 100 MB. */
 	pthread_mutex_t decoding;
 	struct saves_stats stats;

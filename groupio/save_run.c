@@ -369,10 +369,10 @@ static int look_at_file(struct save *v, struct ckpt_version *ret,
 			 v->terms.path);
 }
 
-static int commit_parts(struct save *v, struct gathering *g, struct error *err)
+static int commit_parts(struct save *v, struct gathering *g,
+			struct ckpt_version *version, struct error *err)
 {
 	AUTO_BUF xattrs = BUF_INIT;
-	struct ckpt_version version;
 	const struct xattr_change id = { .name = SAVE_XATTR,
 					 .value = v->terms.id,
 					 .len = strlen(v->terms.id) };
@@ -384,8 +384,8 @@ static int commit_parts(struct save *v, struct gathering *g, struct error *err)
 					       .gid = v->ranks[0].gid,
 					       .mtime_ns = clock_wall_ns() },
 				     .xattrs = &xattrs,
-				     .version = &version };
-	int rc = look_at_file(v, &version, err);
+				     .version = version };
+	int rc = xattrs_change(&xattrs, &id, err);
 
 	/* Those that are there, one behind the other. */
 	for (size_t i = 0; i < 2 * SAVE_NODES_MAX; i++)
@@ -395,29 +395,29 @@ static int commit_parts(struct save *v, struct gathering *g, struct error *err)
 			g->parts[i] = (struct buf)BUF_INIT;
 			g->parts[p.n++] = b;
 		}
-	if (rc == 0)
-		rc = xattrs_change(&xattrs, &id, err);
-	if (rc == 0)
-		rc = ckpt_commit_parts(v->all->cfg.store, v->terms.path, &p,
-				       err);
-	return rc;
+	return rc < 0 ? rc
+		      : ckpt_commit_parts(v->all->cfg.store, v->terms.path, &p,
+					  err);
 }
 
+/* The store is asked what is there while others still write.  A node that takes this one for gone
+ * may commit meanwhile: the commit here is of the version that was there, and finds that. */
 static int commit_here(struct save *v, struct error *err)
 {
 	struct gathering *g = calloc(1, sizeof(*g));
+	struct ckpt_version version;
 	int rc;
 
 	if (!g)
 		return error_nomem(err);
 	g->save = v;
 	/* A node that others led before it may find that they have committed. */
-	rc = v->terms.self && is_committed(v) ? 1 : gather_parts(g, err);
-	/* Gathering may have taken long, and another node have committed meanwhile. */
-	if (rc == 0 && is_committed(v))
-		rc = 1;
+	rc = v->terms.self && is_committed(v) ? 1
+					      : look_at_file(v, &version, err);
 	if (rc == 0)
-		rc = commit_parts(v, g, err);
+		rc = gather_parts(g, err);
+	if (rc == 0)
+		rc = commit_parts(v, g, &version, err);
 	for (size_t i = 0; i < 2 * SAVE_NODES_MAX; i++)
 		buf_fini(&g->parts[i]);
 	free(g);
@@ -587,14 +587,14 @@ static void log_durable(struct save *v)
 		 " last_rank=%zu plan_ms=%" PRId64
 		 " last_table=\"%s\" buffer_ms=%" PRId64
 		 " last_staged=\"%s\" store_ms=%" PRId64 " given=%" PRIu64
-		 " copied=%" PRIu64 " stored=%" PRIu64,
+		 " copied=%" PRIu64 " stored=%" PRIu64 " unchanged=%" PRIu64,
 		 v->terms.id, v->terms.path, phase_ms(r, SAVE_PHASE_RANKS),
 		 v->last_rank, phase_ms(r, SAVE_PHASE_PLAN),
 		 v->terms.members[v->last_table],
 		 phase_ms(r, SAVE_PHASE_BUFFER),
 		 v->terms.members[v->last_staged],
 		 phase_ms(r, SAVE_PHASE_STORE), r->given_bytes, r->copied_bytes,
-		 r->stored_bytes);
+		 r->stored_bytes, r->named_bytes);
 }
 
 /* That its ranks have gone says more than that it was given up. */
@@ -606,12 +606,32 @@ static void take_doom(struct save *v, struct error *ret)
 	(void)pthread_mutex_unlock(&v->all->lock);
 }
 
+/* Later saves name what this node has stored, or named, of this one. */
+static void note_known(struct save *v)
+{
+	struct saves *s = v->all;
+	const struct save_part *part = &v->parts[v->terms.self];
+	struct error err = ERROR_INIT;
+	bool is_ready;
+
+	(void)pthread_mutex_lock(&s->lock);
+	is_ready = part->state == PART_READY;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (s->known && is_ready &&
+	    known_units_note(s->known, v->plan, &part->text, &err) < 0)
+		log_warning("save",
+			    "units are stored again by the next save id=\"%s\" "
+			    "reason=\"%s\"",
+			    v->terms.id, err.msg);
+}
+
 void *save_main(void *arg)
 {
 	struct save *v = arg;
 	struct error err = ERROR_INIT;
 
 	if (run_save(v, &err) == 0) {
+		note_known(v);
 		save_set_state(v, SAVE_DURABLE);
 		end_save(v);
 		log_durable(v);

@@ -16,6 +16,7 @@
 #define PULL_CHUNKS 4u /* of one request */
 #define RUN 4u         /* units that one thread takes in a row */
 #define COLUMNS 8u     /* of a file, by all nodes */
+#define COLUMNS_FEW 4u /* of a node, where that spares requests */
 
 /* ---------------------------------------------------------------------- what is here --- */
 
@@ -383,57 +384,158 @@ static bool is_to_write(const struct save *v, size_t of, uint64_t u)
 	       save_unit_is_kept(x, v->terms.self);
 }
 
-static int write_units(struct save *v, size_t of, struct ckpt_writer *w,
-		       char *unit, struct error *err)
+/* A part that is written: of one node's units, as written by this one. */
+struct part_writing {
+	struct save *save;
+	size_t of;
+	struct ckpt_writer *writer;
+	uint8_t *fates; /* enum unit_fate, by unit */
+	char *unit;     /* memory for one */
+};
+
+static void count_bytes(struct save *v, uint64_t *total, uint64_t *of_save,
+			uint64_t n)
 {
+	(void)pthread_mutex_lock(&v->all->lock);
+	*total += n;
+	*of_save += n;
+	(void)pthread_mutex_unlock(&v->all->lock);
+}
+
+static int write_unit(struct part_writing *w, uint64_t u, struct error *err)
+{
+	struct save *v = w->save;
+	const uint32_t len = v->plan->stored[u];
+	uint32_t place;
+	int rc = wait_kept(v, u, err);
+
+	if (rc == 0)
+		rc = ckpt_writer_add(w->writer, u, len, &place, err);
+	if (rc < 0)
+		return rc;
+	fill_unit(v, u, w->unit);
+	rc = ckpt_write_placed(w->writer, u, place, w->unit, len, err);
+	if (rc == 0)
+		count_bytes(v, &v->all->stats.stored_bytes,
+			    &v->report.stored_bytes, len);
+	return rc;
+}
+
+/* Columns of `n` units.  Where a few more are objects of one request each, a bucket is not told to
+ * begin and to put together some. */
+static uint32_t count_columns(const struct save *v, uint64_t n)
+{
+	const uint64_t once =
+		object_store_caps(v->all->cfg.store).put_once / SAVE_UNIT;
+	const uint64_t least = COLUMNS / v->terms.n_nodes;
+	uint64_t columns = once ? (n + once - 1) / once : 0;
+
+	if (columns > COLUMNS_FEW)
+		columns = 0;
+	if (columns < least)
+		columns = least;
+	if (columns > n)
+		columns = n;
+	return columns ? (uint32_t)columns : 1;
+}
+
+/* Units of one fate, in columns of their own. */
+static int write_units(struct part_writing *w, enum unit_fate fate,
+		       struct error *err)
+{
+	const struct save_plan *p = w->save->plan;
+	uint64_t n = 0;
+	int rc;
+
+	for (uint64_t u = 0; u < p->n_units; u++)
+		n += w->fates[u] == fate;
+	if (!n)
+		return 0;
+	rc = ckpt_writer_begin_segment(w->writer, count_columns(w->save, n),
+				       err);
+	for (uint64_t u = 0; u < p->n_units && rc == 0; u++)
+		if (w->fates[u] == fate)
+			rc = write_unit(w, u, err);
+	return rc < 0 ? rc : ckpt_writer_end_segment(w->writer, err);
+}
+
+/* Name units that are in the store already, and look whether they are. */
+static int name_known_units(struct part_writing *w, struct error *err)
+{
+	struct save *v = w->save;
 	const struct save_plan *p = v->plan;
-	int rc = 0;
+	AUTO_FREE struct ckpt_place *at = calloc(p->n_units + 1, sizeof(*at));
+	uint64_t bytes = 0;
+	int rc = at ? known_units_choose(v->all->known, p, w->fates, at, err)
+		    : error_nomem(err);
 
 	for (uint64_t u = 0; u < p->n_units && rc == 0; u++) {
-		uint32_t place;
-
-		if (!is_to_write(v, of, u))
+		if (w->fates[u] != UNIT_NAMED)
 			continue;
-		rc = wait_kept(v, u, err);
-		if (rc == 0)
-			rc = ckpt_writer_add(w, u, p->stored[u], &place, err);
-		if (rc < 0)
-			break;
-		fill_unit(v, u, unit);
-		rc = ckpt_write_placed(w, u, place, unit, p->stored[u], err);
-		if (rc < 0)
-			break;
-		(void)pthread_mutex_lock(&v->all->lock);
-		v->all->stats.stored_bytes += p->stored[u];
-		v->report.stored_bytes += p->stored[u];
-		(void)pthread_mutex_unlock(&v->all->lock);
+		rc = ckpt_writer_name_unit(w->writer, u, &at[u], err);
+		bytes += p->stored[u];
 	}
+	if (rc == 0 && bytes)
+		rc = ckpt_writer_check_named(w->writer, err);
+	if (rc == 0)
+		count_bytes(v, &v->all->stats.named_bytes,
+			    &v->report.named_bytes, bytes);
 	return rc;
+}
+
+static int open_part(struct part_writing *w, struct error *err)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
+	struct save *v = w->save;
+
+	return ckpt_write_open(v->all->cfg.store, v->terms.path, &o, &w->writer,
+			       err);
+}
+
+/* Units that cannot be named, whatever the reason, are stored: their bytes are here. */
+static int begin_part(struct part_writing *w, struct error *err)
+{
+	struct save *v = w->save;
+	struct error why = ERROR_INIT;
+	int rc = open_part(w, err);
+
+	for (uint64_t u = 0; u < v->plan->n_units; u++)
+		w->fates[u] =
+			is_to_write(v, w->of, u) ? UNIT_CHANGED : UNIT_OTHERS;
+	if (rc < 0 || w->of != v->terms.self || !v->all->known ||
+	    name_known_units(w, &why) == 0)
+		return rc;
+	log_info("save",
+		 "unchanged units are stored again id=\"%s\" "
+		 "reason=\"%s\"",
+		 v->terms.id, why.msg);
+	for (uint64_t u = 0; u < v->plan->n_units; u++)
+		if (w->fates[u] == UNIT_NAMED)
+			w->fates[u] = UNIT_UNCHANGED;
+	ckpt_writer_free(steal_ptr(&w->writer));
+	return open_part(w, err);
 }
 
 static int make_part(struct save *v, size_t of, struct buf *ret,
 		     struct error *err)
 {
-	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
 	AUTO_FREE char *unit = malloc(SAVE_UNIT);
-	AUTO(ckpt_writer) w = NULL;
-	uint32_t columns = COLUMNS / (uint32_t)v->terms.n_nodes;
-	uint64_t n = 0;
+	AUTO_FREE uint8_t *fates = calloc(v->plan->n_units + 1, 1);
+	struct part_writing w = {
+		.save = v, .of = of, .fates = fates, .unit = unit
+	};
 	int rc;
 
-	if (!unit)
+	if (!unit || !fates)
 		return error_nomem(err);
-	for (uint64_t u = 0; u < v->plan->n_units; u++)
-		n += is_to_write(v, of, u);
-	if (columns > n)
-		columns = (uint32_t)n;
-	rc = ckpt_write_open(v->all->cfg.store, v->terms.path, &o, &w, err);
-	if (rc == 0 && n)
-		rc = ckpt_writer_begin_segment(w, columns ? columns : 1, err);
+	rc = begin_part(&w, err);
 	if (rc == 0)
-		rc = write_units(v, of, w, unit, err);
+		rc = write_units(&w, UNIT_CHANGED, err);
 	if (rc == 0)
-		rc = ckpt_writer_give_part(w, v->plan->size, ret, err);
+		rc = write_units(&w, UNIT_UNCHANGED, err);
+	if (rc == 0)
+		rc = ckpt_writer_give_part(w.writer, v->plan->size, ret, err);
+	ckpt_writer_free(w.writer);
 	return rc;
 }
 

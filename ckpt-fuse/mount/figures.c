@@ -105,6 +105,9 @@ static const struct counter_spec figures[] = {
 	{ "group_save_stored_bytes_total", COUNTER_TOTAL,
 	  AT(saves.stored_bytes),
 	  "Bytes of saves that this mount wrote to the store." },
+	{ "group_save_unchanged_bytes_total", COUNTER_TOTAL,
+	  AT(saves.named_bytes),
+	  "Bytes of saves that it did not, as an earlier save had." },
 	{ "group_save_memory_bytes", COUNTER_GAUGE, AT(saves.memory_bytes),
 	  "Memory of --group-staging that has tensors not in the store yet." },
 	{ "group_saves_buffered", COUNTER_GAUGE, AT(saves.buffered),
@@ -289,9 +292,10 @@ static json_t *group_of(const struct ckpt_mount *m,
 
 	if (!m->group)
 		return json_null();
-	saves = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "given",
-			  w->given_bytes, "copied", w->copied_bytes, "stored",
-			  w->stored_bytes, "memory_used", w->memory_bytes,
+	saves = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			  "given", w->given_bytes, "copied", w->copied_bytes,
+			  "stored", w->stored_bytes, "unchanged",
+			  w->named_bytes, "memory_used", w->memory_bytes,
 			  "wrong", w->wrong_total, "buffered", w->buffered,
 			  "durable", w->durable_total, "failed",
 			  w->failed_total);

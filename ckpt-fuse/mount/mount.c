@@ -278,6 +278,7 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 		.memory = m->cfg->group_staging,
 		.wait_ns = m->cfg->group_wait,
 		.read_only = m->cfg->read_only,
+		.is_full = m->cfg->group_full,
 	};
 	struct stat st;
 	int rc;
@@ -298,7 +299,8 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 	if (stat(m->cfg->group_key, &st) < 0)
 		return error_set(err, errno, "the group's key '%s': %s",
 				 m->cfg->group_key, strerror(errno));
-	cfg.owner = st.st_uid;
+	/* Root lends its key to this process, whose user is whom ranks are to be then. */
+	cfg.owner = geteuid() ? geteuid() : st.st_uid;
 	rc = open_blocks(m, err);
 	cfg.blocks = m->blocks;
 	return rc < 0 ? rc : saves_new(&cfg, &m->group_saves, err);

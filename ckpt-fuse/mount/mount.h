@@ -27,9 +27,10 @@ struct ckpt_mount_config {
 	char *group, *group_key; /* of groupio.h; NULL: none */
 	char *group_socket;      /* of save.h; NULL: none */
 	uint64_t group_memory, group_staging;
+	bool group_full;
 	uint64_t group_blocks, group_blocks_store;
 	int64_t group_wait;
-	bool hold, read_only;
+	bool hold, read_only, ranks_only;
 };
 
 struct ckpt_mount {

@@ -9,6 +9,7 @@ load ../wait.bash
 load stores.bash
 load ckpt.bash
 load ckpt-mounts.bash
+load ckpt-saves.bash
 
 setup_file()
 {
@@ -19,33 +20,13 @@ setup_file()
 setup()
 {
 	begin_mounts
-	export JOB=$BATS_TEST_NAME PYTHONPATH=$BATS_TEST_DIRNAME/../../python
-	export PYTHONDONTWRITEBYTECODE=1
-	PLACE=$(own_address):29600
-	openssl rand -hex 32 >"$W/key"
-	chmod 600 "$W/key"
+	begin_saves
 }
 
 teardown()
 {
 	kill -9 "${ranks-}" 2>/dev/null || :
 	end_mounts
-}
-
-node() # I COMMAND...: with that mount's folder
-{
-	local M=$W/m$1
-
-	shift
-	"$@"
-}
-
-mount_node() # I [OPTION...]
-{
-	local M=$W/m$1
-
-	mkdir -p "$M"
-	mount_store --group="$PLACE" --group-key="$W/key" --group-socket="$W/ranks$1" "${@:2}"
 }
 
 kill_node() # I
@@ -55,19 +36,6 @@ kill_node() # I
 	pid=$(node "$1" figure pid)
 	kill -9 "$(parent_of "$pid")" "$pid"
 }
-
-ranks() { "$BATS_TEST_DIRNAME/save-ranks.py" "$@" 3>&-; }
-
-begin_put() # N: what it says is in W/said
-{
-	local i sockets=()
-
-	for ((i = 1; i <= $1; i++)); do sockets+=("$W/ranks$i"); done
-	ranks put step "${sockets[@]}" >"$W/said" &
-	ranks=$!
-}
-
-said() { grep -q "^$1" "$W/said"; }
 
 has_step() # NODES
 {
@@ -272,6 +240,96 @@ done_without() # I
 	ranks put large "$W/ranks2" >"$W/said"
 	cat "$W/said" >&2
 	[ "$(grep -c '^failed.*--group-staging is' "$W/said")" = 2 ]
+}
+
+@test "what no step changes is stored once, and outlives the steps before" {
+	steps_share_columns
+	# As a mount does that is told to.
+	umount_nodes 2
+	mount_nodes 2 --group-full
+	save_steps 5 6
+	[ "$(unchanged 2)" = 0 ]
+	is_step 6
+}
+
+@test "... in a bucket" {
+	bucket
+	steps_share_columns
+}
+
+# The second node's units do not come to the bucket before `go_on`.
+hold_step() # N
+{
+	fault match='^PUT .*/data/.*/c[0-9]' times=99 kind=late
+	export JOB=held STEP=$1
+	begin_put 2 "run/step$1"
+	wait_for said buffered
+}
+
+go_on() { curl -sf -d '' "http://$PROXY/go"; }
+
+# All nodes' steps 1 to 3, and a fourth that is in memory.
+begin_held_step()
+{
+	local direct
+
+	bucket
+	direct=$STORE
+	fault_proxy "$AT" "$W"
+	mount_node 1
+	STORE=${direct/"$AT"/$PROXY} mount_node 2 --group-wait=20s
+	save_steps 1 3
+	hold_step 4
+}
+
+@test "steps are removed, and gc runs, while the next one is saved: it is whole" {
+	local data
+
+	begin_held_step
+	data=$W/s3/data/bkt/ckpt/.bootseer/data
+	ckpt rm -r run
+	find "$data" -name 'c[0-9][0-9]' -exec touch -d '2 hours ago' {} +
+	ckpt gc --older=1h
+	find "$data" -name unnamed | grep -q .
+	go_on
+	wait "$ranks"
+	said durable
+	ckpt gc --older=0s
+	ckpt gc --older=0s
+	is_step 4
+	ckpt verify
+	(($(unchanged 2) >= 20000000))
+}
+
+@test "a step whose columns gc took, against its rules, is no file, and that is said" {
+	begin_held_step
+	ckpt rm -r run
+	ckpt gc --older=0s
+	ckpt gc --older=0s
+	go_on
+	wait "$ranks"
+	cat "$W/said" >&2
+	[ "$(grep -c '^lost.*was removed while it was written' "$W/said")" = 4 ]
+	run ! ckpt stat run/step4
+	# The next one stores all of it.
+	STEP=5 JOB=next ranks put run/step5 "$W"/ranks[12] >"$W/said"
+	said durable
+	is_step 5
+}
+
+@test "units that a dead node was to name, others store that have its copies" {
+	begin_held_step
+	kill_node 2
+	wait "$ranks"
+	cat "$W/said" >&2
+	go_on
+	is_step 4
+	ckpt rm run/step1
+	ckpt rm run/step2
+	ckpt rm run/step3
+	ckpt gc --older=0s
+	ckpt gc --older=0s
+	is_step 4
 }
 
 @test "of two nodes that die nothing is left, and it is said" {

@@ -6,6 +6,7 @@ save-ranks.py put PATH SOCKET...   rank R has the socket R / 2; prints "buffered
                                    then "durable", or "failed REASON" for each that is not, and
                                    "lost REASON" for each that was buffered before; $ABSENT does
                                    not come; $TIMEOUT is that of put()
+                                   $STEP: each rank's own bytes are those of this step
 save-ranks.py twice PATH SOCKET... the same path two times, without a wait between
 save-ranks.py leave PATH SOCKET... the last rank leaves the first of two saves out; prints
                                    "left REASON" for each rank of the first, then as put does
@@ -37,12 +38,13 @@ import threading
 import bootseer_group
 
 WORLD, MINE = 9_000_001, 3_000_000
+STEP = int(os.environ.get("STEP", "0"))
 
 
 def tensors(rank):
     world = random.Random(7).randbytes(WORLD)
     return {"world": ("U8", [WORLD], world), "tied": ("U8", [WORLD], world),
-            "mine": ("F32", [MINE // 4], random.Random(rank).randbytes(MINE)),
+            "mine": ("F32", [MINE // 4], random.Random(rank + 10_000 * STEP).randbytes(MINE)),
             "zeros": ("BF16", [2, 3_000_000], bytes(12_000_000)),
             "step": ("I64", [], struct.pack("<q", 5)), "none": ("F32", [0, 3], b"")}
 

@@ -9,6 +9,7 @@ load ../wait.bash
 load stores.bash
 load ckpt.bash
 load ckpt-mounts.bash
+load ckpt-saves.bash
 load ckpt-steps.bash
 
 # The servers take a minute to start, and much of what they cost is that: all tests of HDFS
@@ -317,4 +318,10 @@ hdfs_files() # FOLDER
 @test "a mount whose process is killed goes on: its readers, and the files before" {
 	begin_hdfs_mount
 	kill_mount
+}
+
+@test "what no step of a job changes is stored in HDFS once, and outlives the steps before" {
+	begin_hdfs_mount
+	begin_saves
+	steps_share_columns
 }

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill ranks and mounts at random, and stop mounts as a cut link does, while ranks of three nodes
 save steps together: a step is whole or not there, after `buffered` the loss of one node loses
-nothing, each future says the truth, and all end within their deadlines. docs/testing.md, "Long
-runs". Ends with 0 when that was so.
+nothing, each future says the truth, and all end within their deadlines. Steps have bytes in common,
+earlier ones are removed meanwhile, and `ckpt gc` gives back what no step needs. docs/testing.md,
+"Long runs". Ends with 0 when that was so.
 
 All runs in PID and mount namespaces of its own, so that nothing is left behind however it ends."""
 
@@ -30,13 +31,16 @@ NODES, RANKS = 3, 6
 WAIT = 2  # --group-wait, seconds
 STAGE, STORE = 10, 20  # deadlines of a save, seconds
 SLACK = 30  # for a busy machine
-COMMON, OWN = 5_000_000, 2_500_000
+COMMON, OWN = 13_000_000, 2_500_000
+SAME = 8  # steps in a row that have the same common bytes
+KEPT = 2  # steps that are there are not removed
+OLDER = 45  # seconds: longer than a save may take
 MNT_DETACH = 2
 FINDINGS_MAX = 10
 
 
 def tensors(step, rank):
-    common = random.Random(step).randbytes(COMMON)
+    common = random.Random(step // SAME).randbytes(COMMON)
     own = random.Random("%d %d" % (step, rank)).randbytes(OWN)
     return {"common": ("U8", [COMMON], common), "own": ("U8", [OWN], own)}
 
@@ -153,6 +157,33 @@ class Soak:
         with open(os.open(folder + "/key", os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
             f.write(random.Random(options.seed).randbytes(32).hex())
         self.nodes = [Node(self, i) for i in range(NODES)]
+        self.there = []  # steps that are
+
+    def ckpt(self, *command):
+        return subprocess.run([self.bootseer, "ckpt", *command], capture_output=True, check=False,
+                              text=True)
+
+    def forget(self):
+        """Remove steps, while another is saved."""
+        for step in self.there[:-KEPT]:
+            done = self.ckpt("rm", self.store, "step%d" % step)
+            if done.returncode:
+                self.findings.append("step%d is not removed: %s" % (step, done.stderr))
+        del self.there[:-KEPT]
+        done = self.ckpt("gc", "--older=%ds" % OLDER, self.store)
+        if done.returncode:
+            self.findings.append("gc: %s" % done.stderr)
+
+    def look(self, step):
+        """None: the step is not there; what is wrong with it, or ''."""
+        copy = self.folder + "/copy"
+        found = self.ckpt("cp", self.store, ":step%d" % step, copy)
+        if found.returncode:
+            self.last_error = found.stderr
+            return None
+        wrong = check_file(copy, step)
+        os.unlink(copy)
+        return wrong or ""
 
     def count(self, what):
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -186,19 +217,21 @@ class Soak:
 
     def judge(self, step, ranks, n_lost):
         name = "step%d" % step
-        copy = self.folder + "/copy"
-        found = subprocess.run([self.bootseer, "ckpt", "cp", self.store, ":" + name, copy],
-                               capture_output=True, check=False, text=True)
+        wrong = self.look(step)
         said = [line for r in ranks for line in r.said]
-        is_there = found.returncode == 0
+        is_there = wrong is not None
+        if wrong:
+            self.findings.append("%s: %s" % (name, wrong))
+        for before in self.there:
+            wrong = self.look(before)
+            if wrong != "":
+                self.findings.append("step%d was there, and after %s: %s"
+                                     % (before, name, wrong or self.last_error))
         if is_there:
-            wrong = check_file(copy, step)
-            os.unlink(copy)
-            if wrong:
-                self.findings.append("%s: %s" % (name, wrong))
+            self.there.append(step)
         if not is_there and "durable" in said:
             self.findings.append("%s is said to be durable, and is not there: %s"
-                                 % (name, found.stderr))
+                                 % (name, self.last_error))
         if not is_there and "buffered" in said and n_lost < 2:
             self.findings.append("%s was buffered, %d nodes were lost, and it is not there: %s"
                                  % (name, n_lost, said))
@@ -215,7 +248,10 @@ class Soak:
                    for r in range(RANKS)]
         job = "soak %d" % step
         ranks = [Rank(self.nodes, members, r, job, step) for r in range(RANKS)]
+        forgetting = threading.Thread(target=self.forget)
+        forgetting.start()
         n_lost, n = self.harm(ranks)
+        forgetting.join()
         end = time.monotonic() + STAGE + STORE + SLACK
         for r in ranks:
             r.thread.join(max(0, end - time.monotonic()))
@@ -236,7 +272,13 @@ class Soak:
         for node in self.nodes:
             if node.process:
                 node.kill()
-        print(json.dumps({"kills": done, "steps": step, **self.counts, "findings": self.findings}))
+        named = 0
+        for n in range(NODES):
+            with open("%s/log%d" % (self.folder, n), errors="replace") as log:
+                named += sum(int(line.rpartition(" unchanged=")[2]) for line in log
+                             if " unchanged=" in line)
+        print(json.dumps({"kills": done, "steps": step, **self.counts, "unchanged": named,
+                          "findings": self.findings}))
         return 1 if self.findings else 0
 
 
