@@ -50,6 +50,13 @@ static const struct option_spec options[] = {
 	  .no_file = true,
 	  .offset = offsetof(struct ckpt_mount_config, hold),
 	  .help = "Keep the mount over a crash, and start again." },
+	{ .key = "ranks-only",
+	  .type = OPTION_BOOL,
+	  .no_file = true,
+	  .offset = offsetof(struct ckpt_mount_config, ranks_only),
+	  .help = "Serve --group-socket alone, as any user and without "
+		  "/dev/fuse: nothing is mounted, and DIR is only where "
+		  "programs have the store." },
 	{ .key = NULL },
 };
 
@@ -198,12 +205,12 @@ static void drop_kept(struct fd_keeper *k)
 		(void)!fd_keeper_drop(k, names[i], NULL);
 }
 
-static void say_ready(const struct session *s, struct ckpt_mount *m,
+static void say_ready(const char *path, bool is_adopted, struct ckpt_mount *m,
 		      const char *store)
 {
 	atomic_store(&m->is_ready, true);
-	log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
-		 session_path(s), store, session_is_adopted(s));
+	log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d", path,
+		 store, is_adopted);
 	notify_send("READY=1");
 	(void)!write(STDOUT_FILENO, "ready\n", 6);
 }
@@ -340,7 +347,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	}
 	/* A predecessor's that has gone since was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
-		say_ready(s, m, args[0]);
+		say_ready(session_path(s), session_is_adopted(s), m, args[0]);
 		was_ready = true;
 		rc = serve_mount(s, m, &say, r->signals, err);
 	}
@@ -354,6 +361,56 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	/* A mount that was unmounted wants no successor, however it ended. */
 	if (was_started && !r->is_left)
 		drop_kept(keeper);
+	ckpt_say_phases(&say, m, true);
+	ckpt_say_fini(&say);
+	ckpt_mount_free(m);
+	return rc;
+}
+
+/* Until we are told to end. */
+static int wait_for_end(struct ckpt_mount *m, struct ckpt_say *say, int signals,
+			struct error *err)
+{
+	struct pollfd p = { .fd = signals, .events = POLLIN };
+	struct signalfd_siginfo si;
+
+	for (;;) {
+		if (poll(&p, 1, ckpt_say_interval(say)) < 0 && errno != EINTR)
+			return error_set(err, errno, "poll: %s",
+					 strerror(errno));
+		ckpt_say_phases(say, m, false);
+		if (p.revents & POLLIN &&
+		    read(signals, &si, sizeof(si)) == (ssize_t)sizeof(si) &&
+		    si.ssi_signo != SIGHUP)
+			return 0;
+	}
+}
+
+/* Ranks save, and programs keep blocks, where nobody may mount: in a container without rights. */
+static int run_ranks(const struct ckpt_mount_config *cfg, char **args,
+		     int signals, const struct ckpt_kept *kept,
+		     struct error *err)
+{
+	struct outlets_config oc = { .path = args[1] };
+	struct outlets *outlets = NULL;
+	struct ckpt_mount *m = NULL;
+	struct ckpt_say say;
+	int rc = open_mount(cfg, args[0], kept, &m, err);
+
+	if (rc < 0)
+		return rc;
+	ckpt_say_init(&say);
+	oc.mount = m;
+	rc = ckpt_mount_begin_saves(m, args[1], err);
+	if (rc == 0)
+		rc = outlets_new(&oc, &outlets, err);
+	if (rc == 0) {
+		say_ready(args[1], false, m, args[0]);
+		rc = wait_for_end(m, &say, signals, err);
+	}
+	outlets_free(outlets);
+	if (ckpt_mount_settle(m) && rc == 0)
+		rc = EXIT_LOST;
 	ckpt_say_phases(&say, m, true);
 	ckpt_say_fini(&say);
 	ckpt_mount_free(m);
@@ -396,7 +453,11 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 	if (fd_keeper_is_durable(keeper))
 		log_set_file_max(LOG_FILE_MAX);
 	is_successor = getenv("LISTEN_FDS") != NULL;
-	rc = mount_canonical(args[1], &path, err);
+	if (!cfg->ranks_only)
+		rc = mount_canonical(args[1], &path, err);
+	else if (!cfg->group_socket)
+		rc = error_set(err, EINVAL,
+			       "--ranks-only needs --group-socket");
 	if (is_successor && session_is_gone(keeper, SESSION_NAME))
 		is_gone = "it was unmounted while nobody served it";
 	else if (is_successor && rc == -ENOENT)
@@ -410,7 +471,7 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
 	if (rc == 0 && !is_successor)
 		rc = claim_place(cfg->run_dir, &r.claim_fd, err);
-	if (rc == 0 && !is_successor)
+	if (rc == 0 && !is_successor && path)
 		rc = check_free(path, err);
 	if (rc == 0)
 		rc = open_kept(keeper, JOURNAL_NAME, &journal_fd, err);
@@ -418,13 +479,15 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 		rc = open_kept(keeper, BEGUN_NAME, &begun_fd, err);
 	if (rc == 0)
 		rc = open_kept(keeper, LIFE_NAME, &life_fd, err);
-	if (rc == 0)
-		rc = run_session(cfg, args, keeper,
-				 &(const struct ckpt_kept){
-					 .journal_fd = journal_fd,
-					 .begun_fd = begun_fd,
-					 .life_fd = life_fd },
-				 &r, err);
+	if (rc == 0) {
+		const struct ckpt_kept kept = { .journal_fd = journal_fd,
+						.begun_fd = begun_fd,
+						.life_fd = life_fd };
+
+		rc = cfg->ranks_only
+			     ? run_ranks(cfg, args, r.signals, &kept, err)
+			     : run_session(cfg, args, keeper, &kept, &r, err);
+	}
 	/* A start that failed is not tried again: nobody has the mount open. */
 	if (rc < 0 && !is_successor && !r.is_left)
 		drop_kept(keeper);

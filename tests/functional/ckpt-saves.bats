@@ -332,6 +332,34 @@ begin_held_step()
 	is_step 4
 }
 
+@test "ranks without rights save by processes that mount nothing, and end by a signal" {
+	local i pids=() as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
+		--bounding-set=-all)
+
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$W" || :
+	mkdir "$W/user"
+	chown 65534 "$W/user" "$W/store" "$W/key"
+	for i in 1 2; do
+		"${as_nobody[@]}" bootseer-ckpt --ranks-only --run="$W/user/run$i" --group="$PLACE" \
+			--group-key="$W/key" --group-socket="$W/user/ranks$i" "$STORE" /ckpt \
+			>"$W/log$i" 2>&1 3>&- &
+		pids+=($!)
+	done
+	for i in 1 2; do wait_for test -S "$W/user/ranks$i"; done
+	"${as_nobody[@]}" "$BATS_TEST_DIRNAME/save-ranks.py" put /ckpt/step "$W"/user/ranks[12] >"$W/said"
+	said durable
+	has_step 2
+	# Another user of the pod is not whom they serve.
+	run ! setpriv --reuid=65533 --regid=65533 --clear-groups \
+		"$BATS_TEST_DIRNAME/save-ranks.py" put /ckpt/other "$W"/user/ranks[12]
+	[[ $output == *PermissionError* ]]
+	curl_socket "$W/user/run1/metrics.sock" | grep '^bootseer_ckpt_group_saves_durable_total 1'
+	kill "${pids[@]}"
+	wait_all "${pids[@]}"
+	run -1 "${as_nobody[@]}" bootseer-ckpt --ranks-only --run="$W/user/run1" "$STORE" /ckpt
+	[[ $output == *"--ranks-only needs --group-socket"* ]]
+}
+
 @test "of two nodes that die nothing is left, and it is said" {
 	bucket
 	mount_with_slow 1 3
