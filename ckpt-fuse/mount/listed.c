@@ -194,11 +194,6 @@ struct listed_list *listed_begin(struct listed *t, const char *folder)
 	return l;
 }
 
-int64_t listed_begun_ns(const struct listed_list *l)
-{
-	return l->begun_ns;
-}
-
 static int add_name(struct listed_list *l, const struct ckpt_entry *e)
 {
 	struct listed_entry entry = {
@@ -433,45 +428,6 @@ bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		*ret_asked_ns = f->begun_ns;
 	(void)pthread_mutex_unlock(&t->lock);
 	return is_known;
-}
-
-/* With the lock: is its list worth a try?  NULL: no memory, or no. */
-static char *path_to_list(struct listed *t, const char *folder,
-			  const struct listed_entry *e, int64_t now_ns)
-{
-	const struct listed_folder *f;
-	char *path;
-
-	if (asprintf(&path, "%s%s%s", folder, *folder ? "/" : "", e->name) < 0)
-		return NULL;
-	f = folder_find(t, path);
-	if (f && now_ns < f->rest_until_ns) {
-		free(path);
-		return NULL;
-	}
-	return path;
-}
-
-size_t listed_folders_behind(struct listed *t, const char *folder,
-			     const char *name, int64_t now_ns, char **ret,
-			     size_t most)
-{
-	struct listed_folder *f;
-	size_t n = 0;
-
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_find(t, folder);
-	for (size_t i = f ? first_from(f, name) : 0; f && i < f->n && n < most;
-	     i++) {
-		const struct listed_entry *e = &f->entries[i];
-
-		if (!e->is_folder || strcmp(e->name, name) == 0)
-			continue;
-		ret[n] = path_to_list(t, folder, e, now_ns);
-		n += ret[n] != NULL;
-	}
-	(void)pthread_mutex_unlock(&t->lock);
-	return n;
 }
 
 /* With the lock. */

@@ -42,8 +42,6 @@ void listed_free(struct listed *t); /* with no list under way */
  * functions below bear. */
 struct listed_list *listed_begin(struct listed *t,
 				 const char *folder) MUST_CHECK;
-/* When it began: what listed_has_folder() says of it. */
-int64_t listed_begun_ns(const struct listed_list *l);
 /* In the order of ckpt_list(). */
 void listed_add(struct listed_list *l, const struct ckpt_entry *e);
 /* End the list with what it returned; `l` is freed. What it told is kept, unless
@@ -71,12 +69,6 @@ void listed_tell(struct listed *t, const char *folder,
 /* Did such a list show anything in it?  Then it is one. */
 bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		       int64_t *ret_asked_ns) MUST_CHECK;
-/* Paths of folders in it behind the name that the last list showed, however old, or none of a
- * folder that was too long lately: `most` at most, in the order of names; the caller frees
- * them.  How many they are. */
-size_t listed_folders_behind(struct listed *t, const char *folder,
-			     const char *name, int64_t now_ns, char **ret,
-			     size_t most) MUST_CHECK;
 /* The store was asked for a name, which is there. */
 void listed_count(struct listed *t, const char *folder, int64_t now_ns);
 /* So it has to be again.  True: for so many lately that a list of the folder is less work.

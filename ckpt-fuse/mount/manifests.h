@@ -3,15 +3,7 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_MANIFESTS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_MANIFESTS_H
 
-#include "net/pool.h"
 #include "ckpt-fuse/mount/listed.h"
-
-struct manifests {
-	struct object_store *store;
-	struct pool *
-		pool; /* whose threads ask; none of them may call manifests_ask() */
-	struct listed *listed;
-};
 
 /*
  * Ask the store, side by side, for the striped files that a young list of the folder
@@ -19,7 +11,7 @@ struct manifests {
  * until all are there.  What fails is not told: it is asked for again when it is looked
  * up, and says why then.
  */
-void manifests_ask(const struct manifests *a, const char *folder,
-		   const char *from, size_t most);
+void manifests_ask(struct object_store *store, struct listed *listed,
+		   const char *folder, const char *from, size_t most);
 
 #endif

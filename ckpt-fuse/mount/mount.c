@@ -20,7 +20,6 @@
 
 #define SENDERS 16u
 #define READERS 32u
-#define ASKERS 16u
 #define PATIENCE_NS (120 * NS_PER_S)
 #define LIFE_LEN 16
 /* A writer that has not come by then does not come. */
@@ -306,15 +305,6 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 	return rc < 0 ? rc : saves_new(&cfg, &m->group_saves, err);
 }
 
-static int new_ahead(struct ckpt_mount *m, struct error *err)
-{
-	const struct ahead_config cfg = { .store = m->store,
-					  .listed = m->listed,
-					  .pool = m->askers };
-
-	return ahead_new(&cfg, &m->ahead, err);
-}
-
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    const struct ckpt_kept *kept, struct ckpt_mount **ret,
 		    struct error *err)
@@ -336,8 +326,6 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		rc = pool_new(NULL, SENDERS, 0, &m->senders, err);
 	if (rc == 0)
 		rc = pool_new(NULL, READERS, 0, &m->readers, err);
-	if (rc == 0)
-		rc = pool_new(NULL, ASKERS, 0, &m->askers, err);
 	if (rc < 0) {
 		pool_free(m->readers);
 		pool_free(m->senders);
@@ -354,8 +342,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	recent_names_init(&m->absent, ABSENT_NS);
 	rc = listed_new(&m->listed, err);
 	m->writings.listed = m->listed;
-	if (rc == 0)
-		rc = new_ahead(m, err);
+	folder_lister_init(&m->lister, m->store, m->listed);
 	if (rc == 0)
 		rc = handles_init(&m->handles, err);
 	if (rc == 0)
@@ -385,14 +372,13 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	begun_free(m->begun);
 	pool_free(m->senders);
 	pool_free(m->readers);
-	pool_free(m->askers);
 	group_free(m->group);
 	readings_fini(&m->readings);
 	recent_names_fini(&m->coming);
 	recent_names_fini(&m->absent);
 	ckpt_phase_fini(&m->loads);
 	ckpt_phase_fini(&m->saves);
-	ahead_free(m->ahead);
+	folder_lister_fini(&m->lister);
 	listed_free(m->listed);
 	(void)pthread_mutex_destroy(&m->writings.lock);
 	budget_fini(&m->writings.slots);

@@ -5,11 +5,10 @@
 
 #include <sys/types.h>
 
-#include "ckpt-fuse/mount/ahead.h"
 #include "ckpt-fuse/mount/begun.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
-#include "ckpt-fuse/mount/manifests.h"
+#include "ckpt-fuse/mount/folder_lister.h"
 #include "ckpt-fuse/mount/nodes.h"
 #include "ckpt-fuse/mount/phase.h"
 #include "ckpt-fuse/mount/recent_names.h"
@@ -40,7 +39,7 @@ struct ckpt_mount {
 	struct saves *group_saves; /* NULL: ranks save by files alone */
 	struct blocks *blocks;     /* NULL: none are kept */
 	struct budget budget;
-	struct pool *senders, *readers, *askers;
+	struct pool *senders, *readers;
 	struct writings writings;
 	struct readings readings;
 	struct nodes nodes;
@@ -59,7 +58,7 @@ struct ckpt_mount {
 	 */
 	struct recent_names absent;
 	struct listed *listed; /* what lists told */
-	struct ahead *ahead; /* lists that are made before they are asked for */
+	struct folder_lister lister;
 	/* That programs waited to write, close and sync, and to open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;
 	struct ckpt_phase saves, loads;
@@ -93,14 +92,6 @@ unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 
 /* Handler of the session that serves a mount; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;
-
-/* Whom manifests_ask() asks. */
-static inline struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
-{
-	return (struct manifests){ .store = m->store,
-				   .pool = m->askers,
-				   .listed = m->listed };
-}
 
 /* Waits of loading and saving, by the requests and jobs of both. They run beside one
  * another, and ahead of programs: sums are longer than anybody waited. */

@@ -346,7 +346,6 @@ static void list_folder(struct ckpt_mount *m, const char *folder)
 /* Striped files of a list are looked up, one by one: their manifests come together. */
 static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
 {
-	const struct manifests a = ckpt_mount_manifests(m);
 	struct listed_name e;
 	size_t n;
 
@@ -355,7 +354,7 @@ static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
 		return;
 	n = listed_n_striped(m->listed, l->folder);
 	if (n > 1)
-		manifests_ask(&a, l->folder, l->name, n);
+		manifests_ask(m->store, m->listed, l->folder, l->name, n);
 }
 
 static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,

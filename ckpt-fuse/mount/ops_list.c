@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/manifests.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/clock.h"
 
@@ -47,7 +48,7 @@ static int list_names(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (rc < 0)
 		return rc;
-	rc = ahead_list(m->ahead, path.data, l, err);
+	rc = folder_lister_list(&m->lister, path.data, l, err);
 	if (rc < 0)
 		return rc;
 	own.n_stored = l->n;
@@ -152,12 +153,12 @@ static void reply_entries(struct folder_reply *r, size_t off)
  * looked at: then those of striped files are worth asking the store for. */
 static void ask_for_more(const struct folder_reply *r, size_t off)
 {
-	const struct manifests a = ckpt_mount_manifests(r->m);
 	size_t n = r->size / PLUS_MIN;
 
 	if (!r->told || !r->path || off < 3 || off >= r->list->n + 2)
 		return;
-	manifests_ask(&a, r->path, folder_list_name(r->list, off - 2),
+	manifests_ask(r->m->store, r->m->listed, r->path,
+		      folder_list_name(r->list, off - 2),
 		      n < LISTED_STRIPED_MOST ? n : LISTED_STRIPED_MOST);
 }
 

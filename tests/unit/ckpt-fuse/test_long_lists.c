@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ckpt-fuse/mount/ahead.h"
+#include "ckpt-fuse/mount/folder_lister.h"
 
 #define NAMES 100000u
 
@@ -43,14 +43,15 @@ int __wrap_object_list_all(struct object_store *s, const char *folder,
 
 Test(long_lists, take_a_few_bytes_for_each_name, .timeout = 60)
 {
-	struct ahead_config cfg = { .store = NULL };
 	struct folder_list l = { .n = 0 };
 	struct error err = ERROR_INIT;
-	struct ahead *a;
+	struct listed *told;
+	struct folder_lister lister;
 
-	cr_assert_eq(listed_new(&cfg.listed, &err), 0, "%s", err.msg);
-	cr_assert_eq(ahead_new(&cfg, &a, &err), 0, "%s", err.msg);
-	cr_assert_eq(ahead_list(a, "d", &l, &err), 0, "%s", err.msg);
+	cr_assert_eq(listed_new(&told, &err), 0, "%s", err.msg);
+	folder_lister_init(&lister, NULL, told);
+	cr_assert_eq(folder_lister_list(&lister, "d", &l, &err), 0, "%s",
+		     err.msg);
 	cr_expect_eq(l.n, NAMES);
 	cr_expect_str_eq(folder_list_name(&l, 4711), "file-00004711.pt");
 	cr_expect_not(folder_list_is_folder(&l, 4711));
@@ -59,6 +60,6 @@ Test(long_lists, take_a_few_bytes_for_each_name, .timeout = 60)
 	cr_expect_leq((heap() - before) / NAMES, 36, "%zu while it is open",
 		      (heap() - before) / NAMES);
 	folder_list_fini(&l);
-	ahead_free(a);
-	listed_free(cfg.listed);
+	folder_lister_fini(&lister);
+	listed_free(told);
 }

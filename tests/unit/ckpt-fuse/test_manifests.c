@@ -12,7 +12,6 @@
 #define THREADS 8u
 
 static struct listed *t;
-static struct pool *jobs;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned int n_wanted; /* questions that wait for one another */
@@ -43,12 +42,10 @@ static void setup(void)
 	struct error err = ERROR_INIT;
 
 	cr_assert_eq(listed_new(&t, &err), 0, "%s", err.msg);
-	cr_assert_eq(pool_new(NULL, THREADS, 0, &jobs, &err), 0, "%s", err.msg);
 }
 
 static void teardown(void)
 {
-	pool_free(jobs);
 	listed_free(t);
 }
 
@@ -86,20 +83,14 @@ static int64_t later(void)
 	return clock_now_ns() + 3600 * NS_PER_S;
 }
 
-static struct manifests by(void)
-{
-	return (struct manifests){ .pool = jobs, .listed = t };
-}
-
 Test(manifests, are_asked_for_side_by_side)
 {
-	const struct manifests a = by();
 	struct listed_name e;
 
 	list_files("d", later());
 	/* One after the other they would wait for ever. */
 	n_wanted = THREADS;
-	manifests_ask(&a, "d", "f10", 20);
+	manifests_ask(NULL, t, "d", "f10", 20);
 	cr_expect_eq(n_asked, 20);
 	cr_expect(has_stat("d", "f10"));
 	cr_expect(has_stat("d", "f29"));
@@ -111,25 +102,21 @@ Test(manifests, are_asked_for_side_by_side)
 
 Test(manifests, that_are_known_are_not_asked_for_again)
 {
-	const struct manifests a = by();
-
 	list_files("", later());
-	manifests_ask(&a, "", "f00", 10);
-	manifests_ask(&a, "", "f00", 10);
+	manifests_ask(NULL, t, "", "f00", 10);
+	manifests_ask(NULL, t, "", "f00", 10);
 	cr_expect_eq(n_asked, 20);
 	cr_expect(has_stat("", "f19"));
-	manifests_ask(&a, "", "g", 10);
-	manifests_ask(&a, "other", "", 10);
+	manifests_ask(NULL, t, "", "g", 10);
+	manifests_ask(NULL, t, "other", "", 10);
 	cr_expect_eq(n_asked, 20);
 }
 
 Test(manifests, that_are_not_there_are_not_told)
 {
-	const struct manifests a = by();
-
 	list_files("d", later());
 	is_missing = true;
-	manifests_ask(&a, "d", "", FILES);
+	manifests_ask(NULL, t, "d", "", FILES);
 	cr_expect_eq(n_asked, FILES);
 	cr_expect_not(has_stat("d", "f00"));
 }

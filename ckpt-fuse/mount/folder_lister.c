@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/folder_lister.h"
+
+#include <string.h>
+
+#include "fuse/fuse.h"
+
+void folder_lister_init(struct folder_lister *l, struct object_store *s,
+			struct listed *t)
+{
+	*l = (struct folder_lister){ .store = s, .listed = t };
+	(void)pthread_mutex_init(&l->lock, NULL);
+	(void)pthread_cond_init(&l->ended, NULL);
+}
+
+void folder_lister_fini(struct folder_lister *l)
+{
+	(void)pthread_cond_destroy(&l->ended);
+	(void)pthread_mutex_destroy(&l->lock);
+}
+
+struct list_under_way {
+	struct folder_list *list;
+	struct listed_list *told;
+};
+
+static int folder_lister_add(void *arg, const struct ckpt_entry *e,
+			     struct error *err)
+{
+	const struct list_under_way *u = arg;
+	struct folder_list *l = u->list;
+
+	listed_add(u->told, e);
+	/* A file hides a folder of its name. */
+	if (e->is_folder && l->n &&
+	    strcmp(folder_list_name(l, l->n - 1), e->name) == 0)
+		return 0;
+	return folder_list_add(l, e->name, e->is_folder) < 0 ? error_nomem(err)
+							     : 0;
+}
+
+static void wait_for_turn(struct folder_lister *l)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	while (l->n_lists == LISTS_AT_ONCE)
+		(void)pthread_cond_wait(&l->ended, &l->lock);
+	l->n_lists++;
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+static void end_turn(struct folder_lister *l)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	l->n_lists--;
+	(void)pthread_cond_signal(&l->ended);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+/* A store that hangs holds up lists for long, and each has a thread of the mount, which
+ * others need for their reads. */
+int folder_lister_list(struct folder_lister *l, const char *folder,
+		       struct folder_list *ret, struct error *err)
+{
+	struct list_under_way u = { .list = ret };
+	int rc;
+
+	session_begin_wait();
+	wait_for_turn(l);
+	u.told = listed_begin(l->listed, folder);
+	rc = ckpt_list(l->store, folder, folder_lister_add, &u, err);
+	listed_end(l->listed, u.told, rc, clock_now_ns());
+	end_turn(l);
+	session_end_wait();
+	return rc;
+}
