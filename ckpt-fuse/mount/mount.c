@@ -46,7 +46,6 @@ static const struct fuse_lowlevel_ops mount_ops = {
 	.release = ops_release,
 	.opendir = ops_opendir,
 	.readdir = ops_readdir,
-	.readdirplus = ops_readdirplus,
 	.releasedir = ops_releasedir,
 	.fsyncdir = ops_fsyncdir,
 	.mkdir = ops_mkdir,
@@ -66,8 +65,7 @@ static void mount_init(struct fuse_conn_info *conn)
 {
 	const unsigned int wanted =
 		FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS |
-		FUSE_CAP_ASYNC_READ | FUSE_CAP_AUTO_INVAL_DATA |
-		FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
+		FUSE_CAP_ASYNC_READ | FUSE_CAP_AUTO_INVAL_DATA;
 
 	conn->want |= conn->capable & wanted;
 	/* The mount has to know of each write before the file is closed. */

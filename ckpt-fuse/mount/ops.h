@@ -36,11 +36,6 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 /* Look a name up in the store: its node, in use. */
 int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err) MUST_CHECK;
-/* A name of the folder as a list has just told it: its node, in use, and what the kernel
- * is told of it.  NULL: no list did, or it is a file that is written here. */
-struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
-			     const char *folder, const char *name,
-			     struct fuse_entry_param *ret) MUST_CHECK;
 /* -ESTALE: what a predecessor's reader has open is not there any more. */
 int ops_is_gone(struct error *err);
 
@@ -77,8 +72,6 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		 struct fuse_file_info *fi);
-void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		     struct fuse_file_info *fi);
 void ops_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		  struct fuse_file_info *fi);

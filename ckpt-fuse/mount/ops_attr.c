@@ -459,30 +459,6 @@ static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 	fill_file(m, n, &st, &e->attr);
 }
 
-struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
-			     const char *folder, const char *name,
-			     struct fuse_entry_param *ret)
-{
-	struct name_look l = { .folder = folder, .name = name };
-	struct ckpt_node *n = node_find(&m->nodes, parent, name);
-	bool is_own = n && !n->is_folder &&
-		      (node_is_written(n) || node_loss(n, NULL) < 0);
-
-	if (!is_own && is_listed(m, NULL, &l)) {
-		if (n && !l.is_folder)
-			leave_readers(m, n, &l.stat);
-	} else {
-		is_own = true;
-	}
-	node_put(&m->nodes, n);
-	if (is_own)
-		return NULL;
-	n = node_make(&m->nodes, parent, name, l.is_folder);
-	if (n)
-		fill_looked(m, n, &l, ret);
-	return n;
-}
-
 /* An open that makes the file comes next, maybe. */
 static void note_absent(fuse_req_t req, struct ckpt_node *parent,
 			const char *name, const struct name_look *l)
