@@ -30,50 +30,31 @@ int handles_init(struct handles *t, struct error *err)
 
 void folder_list_fini(struct folder_list *l)
 {
-	free(l->text);
+	buf_fini(&l->text);
 	free(l->at);
 	*l = (struct folder_list){ .n = 0 };
 }
 
-static int make_room(struct folder_list *l, size_t len)
-{
-	size_t cap = l->text_cap ? l->text_cap : 256;
-	char *more;
-
-	while (cap - l->len < len)
-		cap *= 2;
-	if (cap == l->text_cap)
-		return 0;
-	more = realloc(l->text, cap);
-	if (!more)
-		return -ENOMEM;
-	l->text = more;
-	l->text_cap = cap;
-	return 0;
-}
-
 int folder_list_add(struct folder_list *l, const char *name, bool is_folder)
 {
-	const size_t len = strlen(name) + 1;
+	const size_t at = l->text.len;
 
-	if (make_room(l, 1 + len) < 0 ||
-	    array_grow(&l->at, l->n, &l->cap, 16) < 0)
+	if (array_grow(&l->at, l->n, &l->cap, 16) < 0 ||
+	    buf_append(&l->text, &(char){ is_folder }, 1) < 0 ||
+	    buf_append(&l->text, name, strlen(name) + 1) < 0)
 		return -ENOMEM;
-	l->at[l->n++] = l->len;
-	l->text[l->len] = is_folder;
-	memcpy(l->text + l->len + 1, name, len);
-	l->len += 1 + len;
+	l->at[l->n++] = at;
 	return 0;
 }
 
 const char *folder_list_name(const struct folder_list *l, size_t i)
 {
-	return l->text + l->at[i] + 1;
+	return l->text.data + l->at[i] + 1;
 }
 
 bool folder_list_is_folder(const struct folder_list *l, size_t i)
 {
-	return l->text[l->at[i]];
+	return l->text.data[l->at[i]];
 }
 
 static uint64_t version_bits(struct reading *r)

@@ -18,9 +18,9 @@ enum handle_kind {
 
 /* A list that somebody has open may be of very many names: they lie one behind the other. */
 struct folder_list {
-	char *text; /* of each: a byte, whether it is a folder, and the name */
-	size_t len, text_cap;
-	size_t *at; /* in the text */
+	struct buf
+		text; /* of each: a byte, whether it is a folder, and the name */
+	size_t *at;   /* in the text */
 	size_t n, cap;
 };
 

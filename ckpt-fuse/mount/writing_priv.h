@@ -48,12 +48,6 @@ struct writing {
 	} seen;
 };
 
-/* A plain object has no extended attributes, and no mode but one that lets all read it. */
-static inline bool writing_needs_manifest(const struct writing *w)
-{
-	return w->xattrs.len || ckpt_attr_is_secret(&w->attr);
-}
-
 /* writing_stage.c: the file's state, memory, and units that leave for their columns. */
 
 /* Take and give back `op`; what others see of the file is as of then. */
@@ -64,11 +58,6 @@ void writing_show(struct writing *w);
 void writing_drop_reader(struct writing *w);
 /* Staged units from that one on are gone, and their memory is given back. */
 void writing_drop_units(struct writing *w, uint64_t from);
-static inline bool writing_has_staged(const struct writing *w)
-{
-	return w->stage.n > 0;
-}
-
 #define WRITING_NO_UNIT UINT64_MAX
 
 /* Have a segment to send to, if none is; of so many units, or of nobody knows how many (0).
