@@ -7,7 +7,7 @@
 #include "objects/store_patience.h"
 
 /* Options of a mount, as rows of common/option.h for bootseer-ckpt and for who starts it:
- * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
+ * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `columns`, `uid`, `gid`, `close`,
  * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
  * `group_socket`, `group_staging`, `group_full`, `group_blocks`, `group_blocks_store` and
  * `read_only` of `config_type`. */
@@ -48,6 +48,14 @@
 		  .offset = offsetof(config_type, threads), \
 		  .help = "Requests of the kernel that are answered at a time; " \
 			  "more, up to 64, while some wait for memory." }, \
+		{ .key = "columns", \
+		  .type = OPTION_INTEGER, \
+		  .def = "0", \
+		  .max = "64", \
+		  .offset = offsetof(config_type, columns), \
+		  .help = "Objects that a file is striped over, which are read " \
+			  "and written side by side; 0: by its size, 8 from 64 " \
+			  "MiB on.  A file has fewer while many are written." }, \
 		{ .key = "uid", \
 		  .type = OPTION_INTEGER, \
 		  .def = "0", \

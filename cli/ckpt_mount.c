@@ -46,8 +46,8 @@
 struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key,
 		*group_socket;
-	uint64_t memory, tail, readahead, uid, gid, threads, group_memory,
-		group_staging, group_blocks, group_blocks_store;
+	uint64_t memory, tail, readahead, uid, gid, threads, columns,
+		group_memory, group_staging, group_blocks, group_blocks_store;
 	int64_t store_timeout, group_wait;
 	bool foreground, read_only, group_full;
 };
@@ -202,6 +202,7 @@ static void collect_args(const struct ckpt_mount_options *c,
 	add_number(a, "tail", c->tail);
 	add_number(a, "readahead", c->readahead);
 	add_number(a, "threads", c->threads);
+	add_number(a, "columns", c->columns);
 	add_number(a, "uid", c->uid);
 	add_number(a, "gid", c->gid);
 	(void)snprintf(a->text[36], sizeof(a->text[0]),

@@ -187,6 +187,7 @@ static void set_bounds(struct ckpt_mount *m)
 			    strcmp(m->cfg->compare, "always") == 0,
 		.tail_most = m->cfg->tail,
 		.patience_ns = PATIENCE_NS,
+		.columns = (uint32_t)m->cfg->columns,
 		.readings = &m->readings,
 	};
 	/* A third is for files of one column each. */

@@ -20,7 +20,7 @@
 struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
 	uint64_t memory, tail, readahead;
-	uint64_t threads, uid, gid;
+	uint64_t threads, uid, gid, columns;
 	int64_t store_timeout;
 	char *ca_file, *close, *compare, *metrics;
 	char *group, *group_key; /* of groupio.h; NULL: none */

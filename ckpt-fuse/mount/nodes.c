@@ -390,18 +390,6 @@ static void lose_node(struct nodes *t, struct ckpt_node *n, int rc,
 	(void)pthread_mutex_unlock(&n->seen);
 }
 
-struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n)
-{
-	struct ckpt_node *parent;
-
-	(void)pthread_mutex_lock(&t->lock);
-	parent = n->parent;
-	if (parent)
-		parent->n_users++;
-	(void)pthread_mutex_unlock(&t->lock);
-	return parent;
-}
-
 void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
 {
 	(void)pthread_mutex_lock(&t->lock);

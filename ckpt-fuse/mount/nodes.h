@@ -64,9 +64,6 @@ struct ckpt_node {
 	/* The time of a folder: when this mount made it, or a name in it was made, removed or
 	 * changed last, on the wall clock; 0: not yet.  Without a lock, too. */
 	atomic_int_fast64_t changed_ns;
-	/* Columns of files that are made in the folder, as they were then. */
-	uint32_t columns;
-	int64_t columns_ns;
 	/* Why closed bytes are not in the store; 0: they are. */
 	int lost_rc;
 	char *lost_why; /* for people; NULL: memory was short */
@@ -144,9 +141,6 @@ const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
 struct ckpt_node *node_successor(struct nodes *t,
 				 const struct ckpt_node *n) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n); /* the table is locked */
-
-/* The folder that it is in, in use; NULL: it has no name. */
-struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n) MUST_CHECK;
 
 void node_set_writing(struct ckpt_node *n, struct writing *w);
 /* The folder has changed just now; a successor is to know when. */

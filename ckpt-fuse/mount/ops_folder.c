@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/layout.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "ckpt-fuse/mount/writers.h"
@@ -49,23 +48,6 @@ static void finish_removal(struct ckpt_mount *m, struct ckpt_node *parent,
 
 /* ------------------------------------------------------------------- folders --- */
 
-static int inherit_layout(struct ckpt_mount *m, struct ckpt_node *parent,
-			  const char *path, struct ckpt_node **ret,
-			  const char *name, struct error *err)
-{
-	int rc = layout_inherit(m, parent, path, err);
-
-	listed_change(m->listed, path);
-	if (rc < 0)
-		return rc;
-	*ret = node_make(&m->nodes, parent, name, true);
-	if (!*ret)
-		return error_nomem(err);
-	node_note_change(&m->nodes, *ret);
-	node_note_change(&m->nodes, parent);
-	return 0;
-}
-
 static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		       const char *name, struct ckpt_node **ret,
 		       struct error *err)
@@ -93,8 +75,15 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	rc = ckpt_folder_make(m->store, path.data, err);
 	if (rc == -EEXIST && is_ours)
 		rc = 0;
-	return rc < 0 ? rc
-		      : inherit_layout(m, parent, path.data, ret, name, err);
+	listed_change(m->listed, path.data);
+	if (rc < 0)
+		return rc;
+	*ret = node_make(&m->nodes, parent, name, true);
+	if (!*ret)
+		return error_nomem(err);
+	node_note_change(&m->nodes, *ret);
+	node_note_change(&m->nodes, parent);
+	return 0;
 }
 
 void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "ckpt-fuse/mount/layout.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/writers.h"
-#include "common/clock.h"
 #include "common/text.h"
+
+#define OWN_PREFIX "user.bootseer."
 
 /* An attribute that the mount says by itself. -ENODATA: it says nothing of this node. */
 typedef int said_fn(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
@@ -69,35 +69,16 @@ static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
 			  st.chunk_size, st.n_segments, st.generation);
 }
 
-/* Say the columns of a file; a folder keeps them. */
-static int say_columns(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct buf *out, struct error *err)
-{
-	AUTO_BUF path = BUF_INIT;
-	struct ckpt_stat st;
-	int rc = node_path(&m->nodes, n, &path);
-
-	if (rc == 0)
-		rc = ckpt_stat(m->store, path.data, &st, err);
-	if (rc < 0)
-		return rc == -ENOENT ? -ENODATA : rc;
-	return st.is_striped ? buf_printf(out, "%" PRIu32, st.columns)
-			     : -ENODATA;
-}
-
 static const struct {
 	const char *name;
 	said_fn *say;
 } said[] = {
-	{ LAYOUT_OWN_PREFIX "state", say_state },
-	{ LAYOUT_OWN_PREFIX "layout", say_layout },
-	{ LAYOUT_COLUMNS_NAME, say_columns },
+	{ OWN_PREFIX "state", say_state },
+	{ OWN_PREFIX "layout", say_layout },
 };
 
-static said_fn *find_said(const struct ckpt_node *n, const char *name)
+static said_fn *find_said(const char *name)
 {
-	if (n->is_folder && strcmp(name, LAYOUT_COLUMNS_NAME) == 0)
-		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(said); i++)
 		if (strcmp(name, said[i].name) == 0)
 			return said[i].say;
@@ -106,10 +87,33 @@ static said_fn *find_said(const struct ckpt_node *n, const char *name)
 
 /* ---------------------------------------------------------------- that are kept --- */
 
+/* Extended attributes of the node, as the next commit has them. */
+static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
+		     struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	bool is_written;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&n->lock);
+	is_written = n->writing && writing_is_dirty(n->writing);
+	if (is_written)
+		rc = writing_get_xattrs(n->writing, ret, err);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (is_written)
+		return rc;
+	rc = node_path(&m->nodes, n, &path);
+	if (rc == -ENOENT) /* it was removed, and is open */
+		return 0;
+	return rc == 0 ? ckpt_get_xattrs(m->store, path.data, n->is_folder, ret,
+					 err)
+		       : rc;
+}
+
 static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		     const char *name, struct buf *out, struct error *err)
 {
-	said_fn *say = n ? find_said(n, name) : NULL;
+	said_fn *say = n ? find_said(name) : NULL;
 	AUTO_BUF list = BUF_INIT;
 	const void *value;
 	size_t len;
@@ -122,7 +126,7 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 	/* The kernel asks for rights that nothing here has, and often. */
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
-	rc = layout_load_kept(m, n, &list, err);
+	rc = load_kept(m, n, &list, err);
 	if (rc == 0)
 		rc = xattrs_get(list.data, list.len, name, &value, &len);
 	if (rc < 0)
@@ -132,22 +136,12 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 
 /* ---------------------------------------------------------------------- changes --- */
 
-/* Check a change: of the mount's own names only what a folder asks for can be set. */
-static int check_change(const struct ckpt_node *n, const struct xattr_change *c,
-			struct error *err)
+/* The mount's own names say what is so. */
+static int check_change(const char *name)
 {
-	if (strncmp(c->name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
+	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
-	if (strncmp(c->name, LAYOUT_OWN_PREFIX, strlen(LAYOUT_OWN_PREFIX)) != 0)
-		return 0;
-	if (!n->is_folder || strcmp(c->name, LAYOUT_COLUMNS_NAME) != 0)
-		return -EPERM;
-	if (c->value && !layout_parse_columns(c->value, c->len))
-		return error_set(err, EINVAL,
-				 LAYOUT_COLUMNS_NAME
-				 " is a number from 1 to %u",
-				 LAYOUT_COLUMNS_MOST);
-	return 0;
+	return strncmp(name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0 ? -EPERM : 0;
 }
 
 static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
@@ -159,9 +153,6 @@ static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (rc == 0)
 		rc = ckpt_change_xattr(m->store, path.data, true, c, err);
-	(void)pthread_mutex_lock(&n->seen);
-	n->columns_ns = 0;
-	(void)pthread_mutex_unlock(&n->seen);
 	return rc;
 }
 
@@ -222,7 +213,7 @@ static int change_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		return -ESTALE;
 	if (m->cfg->read_only)
 		return -EROFS;
-	rc = check_change(n, c, err);
+	rc = check_change(c->name);
 	if (rc < 0 || n->is_folder)
 		return rc < 0 ? rc : change_folder(m, n, c, err);
 
@@ -277,7 +268,7 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	struct error err = ERROR_INIT;
 	AUTO_BUF list = BUF_INIT;
 	AUTO_BUF names = BUF_INIT;
-	int rc = n ? layout_load_kept(m, n, &list, &err) : -ESTALE;
+	int rc = n ? load_kept(m, n, &list, &err) : -ESTALE;
 
 	rc = ops_of_node(m, n, rc);
 	node_put(&m->nodes, n);

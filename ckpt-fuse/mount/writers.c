@@ -7,13 +7,11 @@
 #include <fcntl.h>
 
 #include "ckpt-fuse/mount/later.h"
-#include "ckpt-fuse/mount/layout.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "common/clock.h"
 #include "common/log.h"
 
-/* A file that is written anew has the extended attributes that it had, and the layout
- * that its folder asks for. */
+/* A file that is written anew has the extended attributes that it had. */
 static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
 		       const char *path, const struct writers_how *how,
 		       struct writing **ret, struct error *err)
@@ -24,9 +22,7 @@ static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
 	struct ckpt_stat ignored;
 	int rc = 0;
 
-	if (o.is_new)
-		rc = layout_columns(m, n, &o.columns, err);
-	if (rc == 0 && o.is_new && m->writings.compares && !version.is_known)
+	if (o.is_new && m->writings.compares && !version.is_known)
 		rc = writers_look(m, path, &version, &ignored, err);
 	if (rc == -ENOENT)
 		rc = 0;

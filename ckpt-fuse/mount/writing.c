@@ -29,7 +29,6 @@ int writing_new(struct writings *all, const char *path,
 	}
 	w->all = all;
 	w->attr = o->attr;
-	w->columns = o->columns;
 	w->is_loaded = w->is_dirty = o->is_new;
 	if (o->version)
 		w->version = *o->version;

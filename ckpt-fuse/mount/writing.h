@@ -30,6 +30,7 @@ struct writings {
 	struct budget
 		slots; /* objects that the store's memory can write at once */
 	int64_t patience_ns; /* for memory */
+	uint32_t columns;    /* of a segment; 0: by the size of the file */
 	/* Readings whose blocks give memory back, and keep what is read of files that are
 	 * written. */
 	struct readings *readings;
@@ -43,7 +44,6 @@ struct writing_options {
 	bool is_new; /* it begins empty; else with what is there */
 	struct ckpt_attr attr;
 	const struct buf *xattrs; /* of a new one; NULL: none */
-	uint32_t columns;         /* of a new one; 0: by its size */
 	/* Version that a new file replaces; NULL: nobody has looked. */
 	const struct ckpt_version *version;
 };

@@ -29,9 +29,8 @@ struct writing {
 	uint32_t n_slots; /* columns that are being written, at most */
 	struct ckpt_attr attr;
 	struct buf xattrs;
-	uint32_t columns; /* that were asked for; 0: by the size */
-	bool has_mtime;   /* it was set, and is not that of the last write */
-	bool is_loaded;   /* `size` is known */
+	bool has_mtime; /* it was set, and is not that of the last write */
+	bool is_loaded; /* `size` is known */
 	bool is_dirty;
 	bool is_torn; /* so it is, and who wrote it was killed; nobody wrote since */
 	atomic_uint n_begun; /* anew; read without the lock, too */

@@ -111,7 +111,7 @@ int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
 /* Number of columns for a segment of `units` units; 0 units: for a file that still grows. */
 static uint32_t columns_of(const struct writing *w, uint64_t units)
 {
-	uint32_t n = w->columns;
+	uint32_t n = w->all->columns;
 
 	if (!n)
 		n = units && w->size <= STRIPED_SIZE ? 1 : COLUMNS_USUAL;

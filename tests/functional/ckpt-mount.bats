@@ -778,11 +778,10 @@ keep_xattrs()
 	refused(errno.EEXIST, "user.x", b"", os.XATTR_CREATE)
 	refused(errno.ENODATA, "user.q", b"", os.XATTR_REPLACE)
 	refused(errno.EPERM, "user.bootseer.state", b"durable")
-	refused(errno.EPERM, "user.bootseer.columns", b"3")
+	refused(errno.EPERM, "user.bootseer.layout", b"plain")
 	assert os.getxattr(f, "user.x") == b"y" * 60000
 	assert os.listxattr(f) == ["user.x"]
 	END
-	[ "$(xattr bootseer.columns "$M/f")" = 8 ]
 	[[ $(xattr bootseer.layout "$M/f") == 'striped columns=8 unit=4194304 '* ]]
 	[ "$(xattr bootseer.state "$M/f")" = durable ]
 	echo text >"$M/g"
@@ -790,27 +789,19 @@ keep_xattrs()
 	umount_store
 }
 
-@test "a folder says how files in it are striped, and folders below it" {
-	mount_store
-	mkdir "$M/d"
-	setfattr -n user.bootseer.columns -v 3 "$M/d"
-	run -1 setfattr -n user.bootseer.columns -v 65 "$M/d"
-	[[ $output == *"Invalid argument"* ]]
-	mkdir "$M/d/e"
-	cp "$F/in/model.pt" "$M/d/f"
-	cp "$F/in/model.pt" "$M/d/e/f"
+@test "a mount says how files in it are striped" {
+	run -2 "$bootseer" ckpt mount --run="$W/run" --columns=65 "$STORE" "$M" 3>&-
+	[[ $output == *"columns"* ]]
+	mount_store --columns=3
 	cp "$F/in/model.pt" "$M/f"
-	cp "$F/in/optimizer.pt" "$M/d/g"
-	for f in d/f d/e/f; do
-		[ "$(ckpt stat "$f" | jq .columns)" = 3 ]
-		cmp "$M/$f" "$F/in/model.pt"
-	done
-	[ "$(ckpt stat d/g | jq .columns)" = 2 ]
+	cp "$F/in/optimizer.pt" "$M/g"
+	[ "$(ckpt stat f | jq .columns)" = 3 ]
+	[ "$(ckpt stat g | jq .columns)" = 2 ]
+	cmp "$M/f" "$F/in/model.pt"
+	umount_store
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
 	[ "$(ckpt stat f | jq .columns)" = 8 ]
-	[ "$(xattr bootseer.columns "$M/d/e")" = 3 ]
-	setfattr -x user.bootseer.columns "$M/d"
-	cp "$F/in/model.pt" "$M/d/f"
-	[ "$(ckpt stat d/f | jq .columns)" = 8 ]
 	umount_store
 }
 

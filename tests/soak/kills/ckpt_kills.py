@@ -409,8 +409,10 @@ class CkptSoak:
         return said["pid"] if said and is_alive(said["pid"]) else None
 
     def mount(self):
-        options = self.rng.choice(((), ("--close=buffered",), ("--close=buffered",),
-                                   ("--compare=always",), ("--memory=64M",)))
+        # Files of some MiB have columns, too.
+        options = (f"--columns={self.rng.randint(2, 8)}",) + self.rng.choice(
+            ((), ("--close=buffered",), ("--close=buffered",), ("--compare=always",),
+             ("--memory=64M",)))
         self.is_buffered = "--close=buffered" in options
         self.note(f"mount {' '.join(options)}")
         said = subprocess.run(
@@ -490,10 +492,8 @@ class CkptSoak:
         return sum(self.kills.values())
 
     def make_folders(self, names):
-        for i, name in enumerate(names):
+        for name in names:
             os.makedirs(f"{self.m}/{name}", exist_ok=True)
-            # So that files of some MiB have columns, too.
-            os.setxattr(f"{self.m}/{name}", "user.bootseer.columns", b"%d" % (i + 2))
 
     def start_workers(self):
         rng = self.rng
