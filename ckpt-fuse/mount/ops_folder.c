@@ -390,13 +390,10 @@ static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 }
 
 /* Files below a folder that are open to be written, or read as their writers had them, in
- * use, and the paths that they are to have. */
+ * use. */
 struct ops_below {
 	const struct ckpt_node *folder;
-	struct below_file {
-		struct ckpt_node *n;
-		char *path; /* NULL: it has no name any more */
-	} * files;
+	struct ckpt_node **files;
 	size_t n, cap;
 	int rc;
 };
@@ -412,16 +409,14 @@ static void add_below(void *arg, struct ckpt_node *n)
 	if (b->rc < 0)
 		return;
 	n->n_users++; /* node_use(), with the lock that it takes */
-	b->files[b->n++] = (struct below_file){ .n = n };
+	b->files[b->n++] = n;
 }
 
 static void below_fini(struct ckpt_mount *m, struct ops_below *b)
 {
-	for (size_t i = 0; i < b->n; i++) {
-		node_put(&m->nodes, b->files[i].n);
-		free(b->files[i].path);
-	}
-	free(b->files);
+	for (size_t i = 0; i < b->n; i++)
+		node_put(&m->nodes, b->files[i]);
+	free((void *)b->files);
 }
 
 /* Check that no file below is being written: it would be committed under its old name. A
@@ -433,44 +428,36 @@ static int check_unused(struct ckpt_mount *m, struct ops_below *b,
 	if (b->rc < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < b->n; i++)
-		if (node_is_changed_now(b->files[i].n))
+		if (node_is_changed_now(b->files[i]))
 			return error_set(err, EBUSY,
 					 "files in the folder are being "
 					 "written");
 	return 0;
 }
 
-/* Before it: a rename that is done cannot fail. */
-static int name_below(struct ckpt_mount *m, struct ops_below *b,
-		      const struct buf *from, const struct buf *to,
-		      struct error *err)
+/* With the lock.  A rename that is done cannot fail: where memory is short the file has no name
+ * any more, and whoever asks for it looks it up in the store. */
+static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
 {
-	int rc = 0;
+	AUTO_BUF path = BUF_INIT;
+	int rc = node_path(&m->nodes, n, &path);
 
-	for (size_t i = 0; i < b->n && rc >= 0; i++) {
-		AUTO_BUF path = BUF_INIT;
-
-		rc = node_path(&m->nodes, b->files[i].n, &path);
-		if (rc == 0)
-			rc = asprintf(&b->files[i].path, "%s%s", to->data,
-				      path.data + from->len);
-		else if (rc == -ENOENT)
-			rc = 0;
-	}
-	return rc < 0 ? error_nomem(err) : 0;
+	if (rc < 0 && rc != -ENOENT)
+		node_detach(&m->nodes, n);
+	if (rc != -ENOENT)
+		writing_move(n->writing, rc == 0 ? buf_steal(&path) : NULL);
 }
 
-/* Move the files below. Whoever opens one of them before it is released shares what is
- * written. */
-static void move_below(struct ops_below *b)
+/* Whoever opens one of the files before it is released shares what is written. */
+static void move_below(struct ckpt_mount *m, const struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		struct below_file *f = &b->files[i];
+		struct ckpt_node *n = b->files[i];
 
-		(void)pthread_mutex_lock(&f->n->lock);
-		if (f->n->writing && f->path)
-			writing_move(f->n->writing, steal_ptr(&f->path));
-		(void)pthread_mutex_unlock(&f->n->lock);
+		(void)pthread_mutex_lock(&n->lock);
+		if (n->writing)
+			move_written(m, n);
+		(void)pthread_mutex_unlock(&n->lock);
 	}
 }
 
@@ -488,8 +475,6 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		rc = node_path(&m->nodes, n, &from);
 	if (rc == 0)
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
-	if (rc == 0)
-		rc = name_below(m, &b, &from, &to, err);
 	if (rc == 0 && over && over != n && !over->is_folder)
 		rc = -ENOTDIR;
 	/* Its entries are those that were moved before. */
@@ -503,7 +488,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	}
 	if (rc == 0) {
 		node_rename(&m->nodes, n, v->to_parent, v->to_name);
-		move_below(&b);
+		move_below(m, &b);
 	}
 	below_fini(m, &b);
 	return rc;
