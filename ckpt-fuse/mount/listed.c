@@ -9,10 +9,9 @@
 #include <sys/queue.h>
 
 #include "common/array.h"
-#include "common/hash.h"
 
 #define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
-#define FOLDERS_MOST 1024u
+#define FOLDERS_MOST 128u
 #define WANTED_AFTER 3u /* names that were asked for within LISTED_VALID_NS */
 /* Names of a folder per one that has to be wanted again, when a change of ours made its
  * list useless: the next list is worth it after more. */
@@ -41,9 +40,8 @@ struct listed_list {
 };
 
 struct listed_folder {
-	UT_hash_handle hh;
-	TAILQ_ENTRY(listed_folder) link;
-	char *path;
+	char *path;                   /* NULL: the place is free */
+	uint64_t used;                /* the larger, the later */
 	struct listed_entry *entries; /* by name; NULL: none are known */
 	size_t n;
 	int64_t begun_ns;
@@ -57,8 +55,8 @@ struct listed_folder {
 
 struct listed {
 	pthread_mutex_t lock; /* the rest */
-	struct listed_folder *all;
-	TAILQ_HEAD(, listed_folder) by_use; /* longest unused first */
+	struct listed_folder all[FOLDERS_MOST];
+	uint64_t clock;
 	size_t n_names;
 	TAILQ_HEAD(, listed_list) under_way;
 };
@@ -82,58 +80,51 @@ static void forget_names(struct listed *t, struct listed_folder *f)
 	f->n = 0;
 }
 
-static void forget_folder(struct listed *t, struct listed_folder *f)
+static void forget_all_names(struct listed *t)
 {
-	forget_names(t, f);
-	HASH_DEL(t->all, f);
-	TAILQ_REMOVE(&t->by_use, f, link);
-	free(f->path);
-	free(f);
+	for (size_t i = 0; i < FOLDERS_MOST; i++)
+		forget_names(t, &t->all[i]);
+}
+
+/* The path's first `len` bytes.  NULL: it is none of them. */
+static struct listed_folder *find_prefix(struct listed *t, const char *path,
+					 size_t len)
+{
+	for (size_t i = 0; i < FOLDERS_MOST; i++) {
+		struct listed_folder *f = &t->all[i];
+
+		if (f->path && strncmp(f->path, path, len) == 0 &&
+		    !f->path[len])
+			return f;
+	}
+	return NULL;
 }
 
 static struct listed_folder *folder_find(struct listed *t, const char *path)
 {
-	struct listed_folder *f;
-
-	HASH_FIND_STR(t->all, path, f);
-	return f;
+	return find_prefix(t, path, strlen(path));
 }
 
-static struct listed_folder *folder_add(struct listed *t, const char *path)
-{
-	struct listed_folder *f = calloc(1, sizeof(*f));
-
-	if (!f)
-		return NULL;
-	f->path = strdup(path);
-	if (!f->path) {
-		free(f);
-		return NULL;
-	}
-	f->wanted_after = WANTED_AFTER;
-	HASH_ADD_KEYPTR(hh, t->all, f->path, strlen(f->path), f);
-	if (!hash_has_added(f)) {
-		free(f->path);
-		free(f);
-		return NULL;
-	}
-	TAILQ_INSERT_TAIL(&t->by_use, f, link);
-	return f;
-}
-
-/* The folder, used last; what is too much is forgotten.  NULL: no memory. */
+/* The folder, used last, in place of the one that is longest unused.  NULL: no memory. */
 static struct listed_folder *folder_use(struct listed *t, const char *path)
 {
 	struct listed_folder *f = folder_find(t, path);
+	char *own = f ? NULL : strdup(path);
 
-	if (f) {
-		TAILQ_REMOVE(&t->by_use, f, link);
-		TAILQ_INSERT_TAIL(&t->by_use, f, link);
-		return f;
+	if (!f && !own)
+		return NULL;
+	if (!f) {
+		f = &t->all[0];
+		for (size_t i = 1; i < FOLDERS_MOST; i++)
+			if (t->all[i].used < f->used)
+				f = &t->all[i];
+		forget_names(t, f);
+		free(f->path);
+		*f = (struct listed_folder){ .path = own,
+					     .wanted_after = WANTED_AFTER };
 	}
-	if (HASH_COUNT(t->all) >= FOLDERS_MOST)
-		forget_folder(t, TAILQ_FIRST(&t->by_use));
-	return folder_add(t, path);
+	f->used = ++t->clock;
+	return f;
 }
 
 int listed_new(struct listed **ret, struct error *err)
@@ -143,7 +134,6 @@ int listed_new(struct listed **ret, struct error *err)
 	if (!t)
 		return error_nomem(err);
 	(void)pthread_mutex_init(&t->lock, NULL);
-	TAILQ_INIT(&t->by_use);
 	TAILQ_INIT(&t->under_way);
 	*ret = t;
 	return 0;
@@ -151,12 +141,11 @@ int listed_new(struct listed **ret, struct error *err)
 
 void listed_free(struct listed *t)
 {
-	struct listed_folder *f, *next;
-
 	if (!t)
 		return;
-	HASH_ITER(hh, t->all, f, next)
-	forget_folder(t, f);
+	forget_all_names(t);
+	for (size_t i = 0; i < FOLDERS_MOST; i++)
+		free(t->all[i].path);
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
 }
@@ -233,13 +222,10 @@ void listed_add(struct listed_list *l, const struct ckpt_entry *e)
 static void keep_names(struct listed *t, struct listed_folder *f,
 		       struct listed_list *l)
 {
-	struct listed_folder *old;
-
 	forget_names(t, f);
-	/* Other folders' lists give way until this one fits, which a list does alone. */
-	TAILQ_FOREACH(old, &t->by_use, link)
-	if (old != f && t->n_names + l->n > NAMES_MOST)
-		forget_names(t, old);
+	/* A list fits alone. */
+	if (t->n_names + l->n > NAMES_MOST)
+		forget_all_names(t);
 	f->entries = l->entries;
 	f->n = l->n;
 	f->begun_ns = l->begun_ns;
@@ -481,10 +467,9 @@ bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
 /* The folder's first `len` bytes; with the lock. */
 static void change_folder(struct listed *t, const char *path, size_t len)
 {
-	struct listed_folder *f;
+	struct listed_folder *f = find_prefix(t, path, len);
 	struct listed_list *l;
 
-	HASH_FIND(hh, t->all, path, len, f);
 	if (f && f->n / CHANGED_SHARE > f->wanted_after)
 		f->wanted_after = (unsigned int)(f->n / CHANGED_SHARE);
 	if (f)
@@ -506,12 +491,10 @@ void listed_change(struct listed *t, const char *path)
 
 void listed_change_all(struct listed *t)
 {
-	struct listed_folder *f, *next;
 	struct listed_list *l;
 
 	(void)pthread_mutex_lock(&t->lock);
-	HASH_ITER(hh, t->all, f, next)
-	forget_names(t, f);
+	forget_all_names(t);
 	TAILQ_FOREACH(l, &t->under_way, link)
 	l->is_void = true;
 	(void)pthread_mutex_unlock(&t->lock);
