@@ -199,7 +199,6 @@ struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m)
 
 static struct ckpt_figures gather_figures(struct ckpt_mount *m)
 {
-	struct later_stats late = { .n_staged = 0 };
 	struct ckpt_figures f = {
 		.save_bytes = atomic_load(&m->writings.bytes_written),
 		.save_ns = atomic_load(&m->save_ns),
@@ -216,8 +215,7 @@ static struct ckpt_figures gather_figures(struct ckpt_mount *m)
 	};
 
 	if (m->later)
-		late = later_stats(m->later);
-	f.staged = late.n_staged;
+		f.staged = later_n_staged(m->later);
 	(void)pthread_mutex_lock(&m->budget.lock);
 	f.memory_used = m->budget.used;
 	f.memory_peak = m->budget.peak;

@@ -26,7 +26,7 @@ struct later {
 	pthread_cond_t done;
 	TAILQ_HEAD(, late_commit) list;
 	uint64_t last; /* number that was given */
-	struct later_stats stats;
+	unsigned int n_staged;
 };
 
 int later_new(struct nodes *nodes, later_writer_end_fn *writer_end,
@@ -125,8 +125,7 @@ static void late_run(struct work *work)
 	}
 	(void)pthread_mutex_lock(&l->lock);
 	TAILQ_REMOVE(&l->list, c, link);
-	l->stats.n_staged--;
-	l->stats.n_lost += rc < 0;
+	l->n_staged--;
 	(void)pthread_cond_broadcast(&l->done);
 	(void)pthread_mutex_unlock(&l->lock);
 	node_put(l->nodes, c->n);
@@ -146,7 +145,7 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 	(void)pthread_mutex_lock(&l->lock);
 	c->number = ++l->last;
 	TAILQ_INSERT_TAIL(&l->list, c, link);
-	l->stats.n_staged++;
+	l->n_staged++;
 	(void)pthread_mutex_unlock(&l->lock);
 	(void)!pool_submit(l->pool, &c->work);
 	return true;
@@ -189,12 +188,12 @@ bool later_settle(struct later *l, const struct ckpt_node *n)
 	return has_waited;
 }
 
-struct later_stats later_stats(struct later *l)
+unsigned int later_n_staged(struct later *l)
 {
-	struct later_stats s;
+	unsigned int n;
 
 	(void)pthread_mutex_lock(&l->lock);
-	s = l->stats;
+	n = l->n_staged;
 	(void)pthread_mutex_unlock(&l->lock);
-	return s;
+	return n;
 }

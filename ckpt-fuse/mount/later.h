@@ -30,10 +30,7 @@ bool later_commits(struct later *l, const struct ckpt_node *n);
 /* Is there something of the node to wait for? */
 bool later_has(struct later *l, const struct ckpt_node *n);
 
-struct later_stats {
-	unsigned int n_staged; /* now */
-	uint64_t n_lost;       /* since the start */
-};
-struct later_stats later_stats(struct later *l);
+/* Commits that are on their way. */
+unsigned int later_n_staged(struct later *l);
 
 #endif

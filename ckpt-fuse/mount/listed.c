@@ -86,7 +86,7 @@ static void forget_all_names(struct listed *t)
 		forget_names(t, &t->all[i]);
 }
 
-/* The path's first `len` bytes.  NULL: it is none of them. */
+/* The folder whose path is the first `len` bytes; NULL: nothing is known of it. */
 static struct listed_folder *find_prefix(struct listed *t, const char *path,
 					 size_t len)
 {

@@ -326,12 +326,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		rc = pool_new(NULL, READERS, 0, &m->readers, err);
 	if (rc < 0) {
-		pool_free(m->readers);
-		pool_free(m->senders);
-		group_free(m->group);
-		object_store_free(m->store);
-		free((void *)(uintptr_t)m->local);
-		free(m);
+		ckpt_mount_free(m);
 		return rc;
 	}
 	set_bounds(m);

@@ -136,7 +136,7 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 
 /* ---------------------------------------------------------------------- changes --- */
 
-/* The mount's own names say what is so. */
+/* Check the name of an attribute that is to change: the mount says its own by itself. */
 static int check_change(const char *name)
 {
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
