@@ -448,7 +448,7 @@ static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
 		writing_move(n->writing, rc == 0 ? buf_steal(&path) : NULL);
 }
 
-/* Whoever opens one of the files before it is released shares what is written. */
+/* A program that opens one of the files before it is released shares what is written. */
 static void move_below(struct ckpt_mount *m, const struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
