@@ -67,6 +67,22 @@ static uint64_t part_end(const struct readahead *r,
 	return end;
 }
 
+/* Has another reader gone on behind these bytes?  The kernel reads over the end of a part, into
+ * the next one's, which is not wanted again. */
+static bool was_had(const struct readahead *r,
+		    const struct readahead_reader *me, uint64_t off,
+		    uint64_t end)
+{
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		const struct readahead_reader *x = &r->readers[i];
+
+		if (x != me && x->used && x->n >= READS_MIN &&
+		    x->begin <= off && end < x->next)
+			return true;
+	}
+	return false;
+}
+
 /* How far ahead of a reader it is worth to read: what a reader that stops leaves unread
  * is in proportion to what it read. */
 static uint64_t window_of(const struct readahead *r,
@@ -118,7 +134,8 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 		x->next = off + len;
 	/* A reader that begins at the beginning mostly goes on. */
 	ret.goes_on = x->n >= READS_MIN;
-	ret.is_sequential = ret.goes_on || off == 0;
+	ret.is_sequential =
+		(ret.goes_on || off == 0) && !was_had(r, x, off, off + len);
 	if (ret.goes_on && size > r->unit)
 		advise_reader(r, x, size, &ret);
 	return ret;

@@ -249,6 +249,24 @@ teardown() { end_mounts; }
 	ckpt verify
 }
 
+# As DCP's ranks do, and whatever streams a part of a checkpoint to each GPU.
+@test "programs that read or map a part each of a file have each byte fetched once" {
+	local how
+
+	noise 268435456 9 >"$W/large"
+	mount_store
+	cp "$W/large" "$M/f"
+	umount_store
+	for how in 'read 8' 'read 4' 'mmap 4'; do
+		mount_store
+		# shellcheck disable=SC2086 # two words
+		python3 "$BATS_TEST_DIRNAME/../../bench/tools/read_parts.py" $how "$M/f"
+		echo "$how: $(figure bytes_fetched)"
+		[ "$(figure bytes_fetched)" -le $((268435456 * 105 / 100)) ]
+		umount_store
+	done
+}
+
 @test "a file that is removed or replaced stays with those who have it open" {
 	remove_while_open
 }

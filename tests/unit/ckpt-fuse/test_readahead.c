@@ -230,3 +230,20 @@ Test(readahead, goes_no_further_than_where_another_began)
 	(void)readahead_note(&r, 32 * MIB, READ, 4 * part);
 	cr_expect_eq(readahead_end(&r, MIB, 64 * MIB), 64 * MIB);
 }
+
+/* The kernel reads over the end of a part. */
+Test(readahead, takes_a_reader_for_none_where_another_has_gone_on)
+{
+	const uint64_t part = 32 * MIB, size = 64 * MIB;
+	struct readahead r;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t off = 0; off < part; off += READ) {
+		struct readahead_advice a = readahead_note(&r, off, READ, size);
+
+		cr_expect(a.is_sequential);
+		a = readahead_note(&r, part + off, READ, size);
+		cr_expect(a.is_sequential || off == 0);
+	}
+	cr_expect_not(readahead_note(&r, part, READ, size).is_sequential);
+}
