@@ -113,3 +113,30 @@ dcp_by_ours()
 	umount_store
 	ckpt verify >&2
 }
+
+# Inductor's kernels for the CPU: those for GPUs lie in the same folder.
+@test "what torch.compile made on one node the next one finds in its cache" {
+	cat >"$W/warm.py" <<-'END'
+	import torch
+	from torch._dynamo.utils import counters
+
+	@torch.compile
+	def step(x, y):
+	    return (x @ y).relu().sum(-1) * 3 + x.mean()
+
+	step(torch.randn(64, 64), torch.randn(64, 64))
+	n = counters["inductor"]
+	print(n["fxgraph_cache_hit"], n["fxgraph_cache_miss"])
+	END
+	export TORCHINDUCTOR_CACHE_DIR=$W/kernels
+	warm() {
+		"$bootseer" env run --unpack --store "$STORE" --target "$W/kernels" \
+			--key torch=2.7.1 -- /usr/bin/python3 "$W/warm.py"
+	}
+	[ "$(warm)" = "0 1" ]
+	mv "$W/kernels" "$W/first"
+	run -0 --separate-stderr warm
+	[ "$output" = "" ]
+	diff -r "$W/first" "$W/kernels"
+	[ "$(/usr/bin/python3 "$W/warm.py")" = "1 0" ]
+}
