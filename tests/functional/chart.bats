@@ -9,7 +9,8 @@ bats_require_minimum_version 1.5.0
 setup_file() {
 	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	HELM=$("$TOP/tests/conformance/build" helm)/helm
-	export TOP HELM CHART=$TOP/deploy/helm/bootseer HOME=$BATS_FILE_TMPDIR
+	GRAFANA=$("$TOP/tests/stores/build" grafana)
+	export TOP HELM GRAFANA CHART=$TOP/deploy/helm/bootseer HOME=$BATS_FILE_TMPDIR
 }
 
 render() { # OPTION...
@@ -95,6 +96,14 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 		"$BOOTSEER_BUILD/registry/bootseer-registry" --list-metrics
 	} | grep -o '^bootseer_[a-z0-9_]*' | sort -u >"$BATS_TEST_TMPDIR/there"
 	run -0 comm -23 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/there"
+	[ -z "$output" ]
+}
+
+@test "chart: Grafana keeps all of both dashboards when they are imported" {
+	sed 's/"gridPos"/"gridpos"/' "$TOP/deploy/dashboard.json" >"$BATS_TEST_TMPDIR/misspelt"
+	PYTHONPATH=$GRAFANA run -0 "$BATS_TEST_DIRNAME/grafana-import.py" "$BATS_TEST_TMPDIR/misspelt"
+	[[ $output == *'.gridpos is no key'* ]]
+	PYTHONPATH=$GRAFANA run -0 "$BATS_TEST_DIRNAME/grafana-import.py" "$TOP"/deploy/dashboard*.json
 	[ -z "$output" ]
 }
 
