@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/ops_server.h"
@@ -87,6 +88,36 @@ static void print_failure(FILE *out, const struct ops_inquiry *q, size_t i)
 	print_departures(out, q, i, false);
 }
 
+static void count_kinds(const struct ops_inquiry *q, size_t n[RECOVER_N_KINDS])
+{
+	memset(n, 0, RECOVER_N_KINDS * sizeof(*n));
+	for (size_t i = 0; i < q->n_failures; i++)
+		n[recover_kind_of(q->failures[i].xid)]++;
+}
+
+/* "failures by kind: NVLink 5 (29.4 %; Minder's clusters 1.7 %), other 5 (29.4 %)" */
+static void print_kinds(FILE *out, const struct ops_inquiry *q)
+{
+	const char *sign = "failures by kind:";
+	size_t n[RECOVER_N_KINDS];
+
+	count_kinds(q, n);
+	for (int k = 0; k < RECOVER_N_KINDS; k++) {
+		double elsewhere = recover_kind_elsewhere(k);
+
+		if (!n[k])
+			continue;
+		fprintf(out, "%s %s %zu (%.1f %%", sign, recover_kind_text(k),
+			n[k], 100.0 * (double)n[k] / (double)q->n_failures);
+		if (!isnan(elsewhere))
+			fprintf(out, "; Minder's clusters %.1f %%", elsewhere);
+		fprintf(out, ")");
+		sign = ",";
+	}
+	if (q->n_failures)
+		fprintf(out, "\n");
+}
+
 /* How much of this chance alone would give. */
 static void print_alarms(FILE *out, const struct ops_precursors *p)
 {
@@ -160,6 +191,7 @@ void ops_print_precursors(FILE *out, const struct ops_inquiry *q)
 			q->n_left_out);
 	for (size_t i = 0; i < q->n_failures; i++)
 		print_failure(out, q, i);
+	print_kinds(out, q);
 	print_alarms(out, p);
 	print_slow(out, q);
 }
@@ -202,6 +234,18 @@ static json_t *failures_json(const struct ops_inquiry *q)
 				  q->found->samples[i] > 0, "metrics",
 				  departures_json(q, i)));
 	return rows;
+}
+
+static json_t *kinds_json(const struct ops_inquiry *q)
+{
+	json_t *kinds = json_object();
+	size_t n[RECOVER_N_KINDS];
+
+	count_kinds(q, n);
+	for (int k = 0; k < RECOVER_N_KINDS; k++)
+		(void)json_object_set_new(kinds, recover_kind_text(k),
+					  json_integer((json_int_t)n[k]));
+	return kinds;
 }
 
 static json_t *signals_json(const struct ops_inquiry *q)
@@ -253,7 +297,7 @@ json_t *ops_precursors_json(const struct ops_inquiry *q)
 	const struct ops_precursors *p = q->found;
 
 	return json_pack(
-		"{s:f,s:I,s:I,s:I,s:f,s:I,s:f,s:f,s:f,s:I,s:o,s:o,s:o}",
+		"{s:f,s:I,s:I,s:I,s:f,s:I,s:f,s:f,s:f,s:I,s:o,s:o,s:o,s:o}",
 		"before_s", (double)(q->windows.n_before * q->windows.step_s),
 		"compared", (json_int_t)p->compared, "preceded",
 		(json_int_t)p->preceded, "left_out", (json_int_t)q->n_left_out,
@@ -261,7 +305,7 @@ json_t *ops_precursors_json(const struct ops_inquiry *q)
 		"alarms_a_day_low", p->alarms_low / p->days,
 		"alarms_a_day_high", p->alarms_high / p->days, "by_chance",
 		p->by_chance, "requests", (json_int_t)prom_requests(q->prom),
-		"failures", failures_json(q), "metrics", signals_json(q),
+		"failures", failures_json(q), "kinds", kinds_json(q), "metrics", signals_json(q),
 		"slow", slow_json(q));
 }
 

@@ -2,6 +2,7 @@
 #include "profiler/ops/recover.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,18 +112,24 @@ const char *recover_verdict_text(enum recover_verdict v)
 	return texts[v];
 }
 
+static bool recover_is_among(const uint16_t *xids, size_t n, uint32_t xid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (xids[i] == xid)
+			return true;
+	return false;
+}
+
 enum recover_xid recover_read_xid(uint32_t xid)
 {
 	static const uint16_t restart[] = { 13, 31, 43, 45, 94 };
 	static const uint16_t reset[] = { 48,  64,  74,  95,  119,
 					  120, 140, 143, 145, 149 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(restart); i++)
-		if (restart[i] == xid)
-			return RECOVER_XID_RESTART;
-	for (size_t i = 0; i < ARRAY_SIZE(reset); i++)
-		if (reset[i] == xid)
-			return RECOVER_XID_RESET;
+	if (recover_is_among(restart, ARRAY_SIZE(restart), xid))
+		return RECOVER_XID_RESTART;
+	if (recover_is_among(reset, ARRAY_SIZE(reset), xid))
+		return RECOVER_XID_RESET;
 	return xid == 79 ? RECOVER_XID_SUPPORT : RECOVER_XID_UNKNOWN;
 }
 
@@ -136,4 +143,47 @@ const char *recover_xid_text(enum recover_xid v)
 	};
 
 	return texts[v];
+}
+
+enum recover_kind recover_kind_of(uint32_t xid)
+{
+	static const uint16_t memory[] = { 48, 63, 64, 92, 94, 95, 140 };
+	static const uint16_t nvlink[] = { 74,	144, 145, 146,
+					   147, 148, 149, 150 };
+	static const uint16_t program[] = { 13, 31, 43, 45 };
+
+	if (recover_is_among(memory, ARRAY_SIZE(memory), xid))
+		return RECOVER_KIND_MEMORY;
+	if (recover_is_among(nvlink, ARRAY_SIZE(nvlink), xid))
+		return RECOVER_KIND_NVLINK;
+	if (recover_is_among(program, ARRAY_SIZE(program), xid))
+		return RECOVER_KIND_PROGRAM;
+	return xid == 79 ? RECOVER_KIND_DROPOUT : RECOVER_KIND_OTHER;
+}
+
+const char *recover_kind_text(enum recover_kind v)
+{
+	static const char *const texts[] = {
+		[RECOVER_KIND_MEMORY] = "GPU memory",
+		[RECOVER_KIND_NVLINK] = "NVLink",
+		[RECOVER_KIND_DROPOUT] = "GPU lost",
+		[RECOVER_KIND_PROGRAM] = "program on the GPU",
+		[RECOVER_KIND_OTHER] = "other",
+	};
+
+	return texts[v];
+}
+
+double recover_kind_elsewhere(enum recover_kind v)
+{
+	static const double shares[] = {
+		[RECOVER_KIND_MEMORY] = 38.9,
+		[RECOVER_KIND_NVLINK] = 1.7,
+		[RECOVER_KIND_DROPOUT] = 2.0,
+		/* CUDA runtime errors and GPU execution errors. */
+		[RECOVER_KIND_PROGRAM] = 14.6 + 7.7,
+		[RECOVER_KIND_OTHER] = (double)NAN,
+	};
+
+	return shares[v];
 }

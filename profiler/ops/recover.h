@@ -75,6 +75,24 @@ enum recover_xid recover_read_xid(uint32_t xid);
 /* "reset the GPU"; "" where it is unknown. */
 const char *recover_xid_text(enum recover_xid v);
 
+/* Kinds of failures by their XID, after NVIDIA's catalog, in the categories of the paper's
+ * tables 1 and 2 that XIDs tell of. */
+enum recover_kind {
+	RECOVER_KIND_MEMORY,  /* ECC errors, and rows that are remapped for them */
+	RECOVER_KIND_NVLINK,
+	RECOVER_KIND_DROPOUT, /* the GPU is no longer on its bus */
+	RECOVER_KIND_PROGRAM, /* faults of what runs on the GPU */
+	RECOVER_KIND_OTHER,   /* another XID, or none */
+	RECOVER_N_KINDS,
+};
+
+enum recover_kind recover_kind_of(uint32_t xid);
+/* "GPU memory". */
+const char *recover_kind_text(enum recover_kind v);
+/* How many of 100 failures of Minder's clusters were of the kind (table 1); NAN where these
+ * categories have none. */
+double recover_kind_elsewhere(enum recover_kind v);
+
 /* The reason of a verdict, for people: "is out already". */
 const char *recover_verdict_text(enum recover_verdict v);
 

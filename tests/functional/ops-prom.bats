@@ -342,6 +342,7 @@ export_names() # OPTION...
 	echo "$output"
 	[[ $output == *"gpu005  XID 79 (call support): preceded by"*"40 min  node_procs_running -"* ]]
 	[[ $output == *"gpu008  XID 94 (start the program again): nothing preceded it"*"with it node_"* ]]
+	[[ $output == *"failures by kind: "*"GPU lost 1 (33.3 %; Minder's clusters 2.0 %)"* ]]
 	[[ $output == *"false alarms: 0 in "*"slow: gpu003 from "*"DCGM_FI_DEV_SM_CLOCK is -20 %"* ]]
 	# The report has the same, as far as there are sources.
 	echo 'JobID|User|State|ExitCode|Start|End|NodeList|AllocTRES|JobName' >"$W/jobs"

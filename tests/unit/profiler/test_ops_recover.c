@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <math.h>
 
 #include "common/array.h"
 #include "profiler/ops/recover.h"
@@ -96,4 +97,25 @@ Test(ops_recover, xids_have_the_papers_cures)
 	cr_expect_eq(recover_read_xid(79), RECOVER_XID_SUPPORT);
 	cr_expect_eq(recover_read_xid(0), RECOVER_XID_UNKNOWN);
 	cr_expect_str_eq(recover_xid_text(RECOVER_XID_UNKNOWN), "");
+}
+
+/* Tables 1 and 2 of the paper: 145 and 149 are NVLink's, 94 is ECC's, 79 a GPU that is gone. */
+Test(ops_recover, xids_are_of_the_papers_categories)
+{
+	static const uint32_t xids[] = { 145, 149, 74, 94, 79, 31, 0, 119 };
+	size_t n[RECOVER_N_KINDS] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(xids); i++)
+		n[recover_kind_of(xids[i])]++;
+	cr_expect_eq(n[RECOVER_KIND_NVLINK], 3);
+	cr_expect_eq(n[RECOVER_KIND_MEMORY], 1);
+	cr_expect_eq(n[RECOVER_KIND_DROPOUT], 1);
+	cr_expect_eq(n[RECOVER_KIND_PROGRAM], 1);
+	cr_expect_eq(n[RECOVER_KIND_OTHER], 2);
+	cr_expect_float_eq(recover_kind_elsewhere(RECOVER_KIND_MEMORY), 38.9,
+			   1e-9);
+	cr_expect_float_eq(recover_kind_elsewhere(RECOVER_KIND_PROGRAM), 22.3,
+			   1e-9);
+	cr_expect(isnan(recover_kind_elsewhere(RECOVER_KIND_OTHER)));
+	cr_expect_str_eq(recover_kind_text(RECOVER_KIND_DROPOUT), "GPU lost");
 }
