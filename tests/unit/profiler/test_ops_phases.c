@@ -511,3 +511,29 @@ Test(ops_phases, requests_of_the_paper_wait_for_slots)
 	cr_expect_float_eq(1000 * (r.wait_s + r.serve_s), 59, 1e-9);
 	cr_expect_float_eq(100 * r.wait_share, 54, 0.5);
 }
+
+/* The server's clock leaps an hour forwards, and 20 minutes back, of which it keeps no samples:
+ * distances across the leaps are no intervals, and those of before and behind are one
+ * configuration's. */
+Test(ops_phases, leap_of_the_clock_changes_no_interval)
+{
+	struct ops_phases p = { .n_saves = 12 };
+	struct ops_burst saves[12];
+
+	for (size_t i = 0; i < ARRAY_SIZE(saves); i++) {
+		double at = 3600 * (double)i + (i >= 4 ? 3600 : 0) -
+			    (i >= 8 ? 1200 : 0);
+
+		saves[i] = (struct ops_burst){ .middle_s = at,
+					       .begin_s = at,
+					       .end_s = at + 18,
+					       .setting = SIZE_MAX };
+	}
+	p.saves = saves;
+	cr_assert_eq(ops_find_settings(&p, NULL), 0);
+	for (size_t i = 0; i < p.n_settings; i++)
+		cr_expect_float_eq(p.settings[i].interval_s, 3600, 1, "%f",
+				   p.settings[i].interval_s);
+	cr_expect_eq(p.n_settings, 1, "%zu", p.n_settings);
+	free(p.settings);
+}
