@@ -305,8 +305,8 @@ json_t *ops_precursors_json(const struct ops_inquiry *q)
 		"alarms_a_day_low", p->alarms_low / p->days,
 		"alarms_a_day_high", p->alarms_high / p->days, "by_chance",
 		p->by_chance, "requests", (json_int_t)prom_requests(q->prom),
-		"failures", failures_json(q), "kinds", kinds_json(q), "metrics", signals_json(q),
-		"slow", slow_json(q));
+		"failures", failures_json(q), "kinds", kinds_json(q), "metrics",
+		signals_json(q), "slow", slow_json(q));
 }
 
 static int write_rules(const struct ops_inquiry *q, struct error *err)

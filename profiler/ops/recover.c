@@ -148,8 +148,9 @@ const char *recover_xid_text(enum recover_xid v)
 enum recover_kind recover_kind_of(uint32_t xid)
 {
 	static const uint16_t memory[] = { 48, 63, 64, 92, 94, 95, 140 };
-	static const uint16_t nvlink[] = { 74,	144, 145, 146,
-					   147, 148, 149, 150 };
+	static const uint16_t nvlink[] = {
+		74, 144, 145, 146, 147, 148, 149, 150
+	};
 	static const uint16_t program[] = { 13, 31, 43, 45 };
 
 	if (recover_is_among(memory, ARRAY_SIZE(memory), xid))

@@ -78,7 +78,7 @@ const char *recover_xid_text(enum recover_xid v);
 /* Kinds of failures by their XID, after NVIDIA's catalog, in the categories of the paper's
  * tables 1 and 2 that XIDs tell of. */
 enum recover_kind {
-	RECOVER_KIND_MEMORY,  /* ECC errors, and rows that are remapped for them */
+	RECOVER_KIND_MEMORY, /* ECC errors, and rows that are remapped for them */
 	RECOVER_KIND_NVLINK,
 	RECOVER_KIND_DROPOUT, /* the GPU is no longer on its bus */
 	RECOVER_KIND_PROGRAM, /* faults of what runs on the GPU */
