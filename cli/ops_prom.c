@@ -14,7 +14,10 @@
 #include "common/clock.h"
 
 #define DAY_S INT64_C(86400)
-#define SURVEY_POINTS 8000 /* to see where there are data */
+/* Looks to see where there are data: few cost the server least, and may miss a short time of
+ * data in a long one. */
+#define SURVEY_FEW 500
+#define SURVEY_MANY 8000
 #define SURVEY_STEP_MIN_S 60
 #define SAMPLES_S 900u /* that a scrape interval is read from */
 #define STEP_MAX_S 3600u
@@ -305,23 +308,19 @@ static int no_metric(const struct ops_gather *g, const char *name,
 				 : "its name");
 }
 
-/* Cut the time to where there are data, and see of how many nodes. */
-static int survey_metrics(struct ops_gather *g, const char *name,
-			  int64_t *last_s, struct error *err)
+/* Cut the time to where there are data, as `points` looks show it, and see of how many nodes.
+ * -ENOENT: none of them found any. */
+static int survey_points(struct ops_gather *g, const char *name, int points,
+			 int64_t *last_s, struct error *err)
 {
 	struct ops_metrics *m = g->m;
-	int64_t step = (m->to_s - m->from_s) / SURVEY_POINTS;
+	int64_t step = (m->to_s - m->from_s) / points;
 	size_t first = SIZE_MAX, last = 0;
 	struct ops_series s = { .v = NULL };
 	int rc;
 
 	if (step < SURVEY_STEP_MIN_S)
 		step = SURVEY_STEP_MIN_S;
-	buf_reset(&g->query);
-	if (buf_printf(&g->query, "count(count by(%s)(", g->c->node_label) <
-		    0 ||
-	    add_selector(g, name, "") < 0 || buf_puts(&g->query, "))") < 0)
-		return error_nomem(err);
 	rc = read_series(g, name, &s, (uint32_t)step, err);
 	for (size_t i = 0; rc == 0 && s.v && i < s.n; i++)
 		if (!isnan(s.v[i])) {
@@ -340,6 +339,21 @@ static int survey_metrics(struct ops_gather *g, const char *name,
 	if (first > 0)
 		m->from_s += (int64_t)(first - 1) * step;
 	return 0;
+}
+
+static int survey_metrics(struct ops_gather *g, const char *name,
+			  int64_t *last_s, struct error *err)
+{
+	int rc;
+
+	buf_reset(&g->query);
+	if (buf_printf(&g->query, "count(count by(%s)(", g->c->node_label) <
+		    0 ||
+	    add_selector(g, name, "") < 0 || buf_puts(&g->query, "))") < 0)
+		return error_nomem(err);
+	rc = survey_points(g, name, SURVEY_FEW, last_s, err);
+	return rc == -ENOENT ? survey_points(g, name, SURVEY_MANY, last_s, err)
+			     : rc;
 }
 
 struct sample_distances {

@@ -18,6 +18,7 @@ struct ops_signal {
 	const char *metric;
 	const char *labels; /* in braces; "" */
 	int slow;           /* -1: a slow node has less of it; 1: more; 0 */
+	bool is_there;      /* the server has it, as far as it was asked */
 };
 
 struct ops_signals {

@@ -21,7 +21,6 @@
 #define SAME_FAILURE_S 600.0 /* errors of a node that are one failure */
 #define WINDOW_SAMPLES 240
 #define FALSE_ALARMS 1.0 /* a day, that thresholds are chosen for */
-#define THERE_POINTS 200 /* a look at a metric each */
 #define TOLD_AFTER_NS (2 * NS_PER_S)
 
 /* --------------------------------------------------------------------- nodes --- */
@@ -318,28 +317,15 @@ static int read_panel(struct ops_inquiry *q, const struct ops_windows *w,
 	return rc;
 }
 
-/* Most lists have metrics that a cluster has not; one question tells, instead of one a
- * window. */
-static int is_there(struct ops_inquiry *q, const struct ops_signal *s,
-		    bool *ret, struct error *err)
+static int mark_there(void *arg, const char *name, struct error *err)
 {
-	int64_t step_s = (q->span.to_s - q->span.from_s) / THERE_POINTS + 1;
-	double v[THERE_POINTS + 1];
-	AUTO_BUF query = BUF_INIT;
-	int rc;
+	struct ops_signals *signals = arg;
 
-	*ret = false;
-	if (buf_puts(&query, "count(") < 0)
-		return error_nomem(err);
-	rc = ops_signal_select(s, &q->c->prom, &query, err);
-	if (rc == 0 && buf_puts(&query, ")") < 0)
-		rc = error_nomem(err);
-	if (rc == 0)
-		rc = prom_range(q->prom, query.data, q->span.from_s,
-				(uint32_t)step_s, ARRAY_SIZE(v), v, err);
-	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(v); i++)
-		*ret |= v[i] > 0;
-	return rc;
+	(void)err;
+	for (size_t i = 0; i < signals->n; i++)
+		if (strcmp(signals->v[i].metric, name) == 0)
+			signals->v[i].is_there = true;
+	return 0;
 }
 
 static struct ops_signal gpu_signal(const struct ops_inquiry *q)
@@ -368,19 +354,20 @@ static int read_signals(struct ops_inquiry *q, struct error *err)
 	AUTO_FREE struct ops_panel *p = calloc(1, sizeof(*p));
 	int rc = p ? read_busy(q, p, err) : error_nomem(err);
 
+	/* Most lists have metrics that a cluster has not: one question tells. */
+	if (rc == 0)
+		rc = prom_each_name(q->prom, q->c->prom.match, q->span.from_s,
+				    q->span.to_s, mark_there, &q->signals, err);
 	for (size_t i = 0; rc == 0 && i < q->signals.n; i++) {
-		bool there;
+		const struct ops_signal *s = &q->signals.v[i];
 
-		rc = is_there(q, &q->signals.v[i], &there, err);
-		if (there && clock_now_ns() - q->begin_ns > TOLD_AFTER_NS)
-			(void)fprintf(stderr, "comparing %s\n",
-				      q->signals.v[i].metric);
-		if (rc == 0 && there)
-			rc = read_panel(q, &q->windows, &q->signals.v[i], p,
-					err);
-		if (rc == 0 && there)
-			rc = ops_study_add(q->study, i, q->signals.v[i].slow, p,
-					   err);
+		if (!s->is_there)
+			continue;
+		if (clock_now_ns() - q->begin_ns > TOLD_AFTER_NS)
+			(void)fprintf(stderr, "comparing %s\n", s->metric);
+		rc = read_panel(q, &q->windows, s, p, err);
+		if (rc == 0)
+			rc = ops_study_add(q->study, i, s->slow, p, err);
 		ops_panel_fini(p);
 	}
 	return rc;

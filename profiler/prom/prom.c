@@ -170,9 +170,13 @@ static int send_until_answered(struct prom *p, const char *url,
 	return rc;
 }
 
-/* The series that a request's answer has; `*ret` is the caller's. */
-static int ask_series(struct prom *p, const char *url, json_t **ret,
-		      struct error *err)
+typedef int prom_read_fn(const char *text, size_t len,
+			 char warning[PROM_WARNING_MAX], json_t **ret,
+			 struct error *err);
+
+/* An answer's array, as `read` finds it; `*ret` is the caller's. */
+static int ask_answer(struct prom *p, const char *url, prom_read_fn *read,
+		      json_t **ret, struct error *err)
 {
 	struct prom_call c = { .path = "/api/v1",
 			       .sink.put = keep_body,
@@ -182,8 +186,7 @@ static int ask_series(struct prom *p, const char *url, json_t **ret,
 	int rc = send_until_answered(p, url, &c, err);
 
 	if (rc == 0) {
-		rc = prom_answer_read(c.body.data, c.body.len, warning, ret,
-				      err);
+		rc = read(c.body.data, c.body.len, warning, ret, err);
 		if (rc < 0)
 			rc = error_wrap(err, rc, "%s", p->url);
 	}
@@ -257,7 +260,8 @@ static int ask_grid(const struct prom_grid *g, struct error *err)
 		       g->begin_s, end_s, g->step_s) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = ask_series(g->prom, url.data, &series, err);
+		rc = ask_answer(g->prom, url.data, prom_answer_read, &series,
+				err);
 	if (rc < 0)
 		return rc;
 	if (g->nodes)
@@ -354,8 +358,40 @@ int prom_samples(struct prom *p, const struct prom_samples *s,
 	if (rc == 0 && buf_printf(&url, "&time=%.3f", s->end_s) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = ask_series(p, url.data, &series, err);
+		rc = ask_answer(p, url.data, prom_answer_read, &series, err);
 	return rc < 0 ? rc : prom_answer_each(series, s, fn, arg, err);
+}
+
+int prom_each_name(struct prom *p, const char *match, int64_t from_s,
+		   int64_t to_s, prom_name_fn *fn, void *arg, struct error *err)
+{
+	AUTO_BUF url = BUF_INIT, selector = BUF_INIT;
+	AUTO_JSON *names = NULL;
+	const json_t *name;
+	size_t i;
+	int rc = buf_printf(&url,
+			    "%s/api/v1/label/__name__/values?start=%" PRId64
+			    "&end=%" PRId64,
+			    p->url, from_s, to_s);
+
+	if (rc == 0 && match)
+		rc = buf_printf(&selector, "{%s}", match);
+	if (rc == 0 && match)
+		rc = service_client_param(&url, "match%5B%5D", selector.data);
+	rc = rc < 0 ? error_nomem(err)
+		    : ask_answer(p, url.data, prom_answer_read_names, &names,
+				 err);
+	if (rc < 0)
+		return rc;
+	json_array_foreach(names, i, name)
+	{
+		const char *text = json_string_value(name);
+
+		rc = text ? fn(arg, text, err) : 0;
+		if (rc != 0)
+			break;
+	}
+	return rc;
 }
 
 /* ---------------------------------------------------------------------- open --- */

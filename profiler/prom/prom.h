@@ -104,6 +104,15 @@ struct prom_samples {
 int prom_samples(struct prom *p, const struct prom_samples *s,
 		 prom_series_fn *fn, void *arg, struct error *err) MUST_CHECK;
 
+/* Called for each name; a result other than 0 is returned. */
+typedef int prom_name_fn(void *arg, const char *name, struct error *err);
+
+/* The names of all metrics that have samples in about that time, by `match` ("cluster="a"", NULL:
+ * all).  It costs the server a look at an index, and none at samples.  Errors as above. */
+int prom_each_name(struct prom *p, const char *match, int64_t from_s,
+		   int64_t to_s, prom_name_fn *fn, void *arg,
+		   struct error *err) MUST_CHECK;
+
 /* Send JSON to `path` ("/api/v2/alerts") of the server, such as an Alertmanager's; what it
  * answers is not read.  Errors as of prom_range(). */
 int prom_post(struct prom *p, const char *path, const char *json, size_t len,

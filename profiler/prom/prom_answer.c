@@ -33,28 +33,56 @@ static void keep_warning(const json_t *answer, char out[PROM_WARNING_MAX])
 	text_make_printable(out);
 }
 
+/* The answer's data, which stay its own; NULL: it has none, or tells of an error. */
+static const json_t *answer_data(const char *text, size_t len, json_t **answer)
+{
+	const char *status;
+
+	if (bounded_json_load_large(text, len, PROM_VALUES_MAX, "it", answer,
+				    NULL) < 0)
+		return NULL;
+	status = json_string_value(json_object_get(*answer, "status"));
+	return status && strcmp(status, "success") == 0
+		       ? json_object_get(*answer, "data")
+		       : NULL;
+}
+
+/* `result` is of `answer`. */
+static int keep_answer(const json_t *answer, json_t *result,
+		       char warning[PROM_WARNING_MAX], json_t **ret,
+		       struct error *err)
+{
+	if (!json_is_array(result))
+		return refuse_answer(err);
+	keep_warning(answer, warning);
+	*ret = json_incref(result);
+	return 0;
+}
+
 int prom_answer_read(const char *text, size_t len,
 		     char warning[PROM_WARNING_MAX], json_t **ret,
 		     struct error *err)
 {
 	AUTO_JSON *answer = NULL;
-	const char *status, *type;
-	const json_t *data;
-	json_t *result;
+	const json_t *data = answer_data(text, len, &answer);
+	const char *type =
+		json_string_value(json_object_get(data, "resultType"));
 
-	if (bounded_json_load_large(text, len, PROM_VALUES_MAX, "it", &answer,
-				    NULL) < 0)
+	if (!type || strcmp(type, "matrix") != 0)
 		return refuse_answer(err);
-	status = json_string_value(json_object_get(answer, "status"));
-	data = json_object_get(answer, "data");
-	type = json_string_value(json_object_get(data, "resultType"));
-	result = json_object_get(data, "result");
-	if (!status || strcmp(status, "success") != 0 || !type ||
-	    strcmp(type, "matrix") != 0 || !json_is_array(result))
-		return refuse_answer(err);
-	keep_warning(answer, warning);
-	*ret = json_incref(result);
-	return 0;
+	return keep_answer(answer, json_object_get(data, "result"), warning,
+			   ret, err);
+}
+
+int prom_answer_read_names(const char *text, size_t len,
+			   char warning[PROM_WARNING_MAX], json_t **ret,
+			   struct error *err)
+{
+	AUTO_JSON *answer = NULL;
+	const json_t *data = answer_data(text, len, &answer);
+
+	return keep_answer(answer, (json_t *)(uintptr_t)data, warning, ret,
+			   err);
 }
 
 void prom_answer_reason(const char *text, size_t len, char *out, size_t max)

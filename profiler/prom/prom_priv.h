@@ -17,6 +17,10 @@
 int prom_answer_read(const char *text, size_t len,
 		     char warning[PROM_WARNING_MAX], json_t **ret,
 		     struct error *err) MUST_CHECK;
+/* The same of an answer that is a list of names. */
+int prom_answer_read_names(const char *text, size_t len,
+			   char warning[PROM_WARNING_MAX], json_t **ret,
+			   struct error *err) MUST_CHECK;
 /* Put its values into the grid; those of other times are left out.  -EBADMSG. */
 int prom_answer_fill(const json_t *series, int64_t begin_s, uint32_t step_s,
 		     size_t n, double *v, struct error *err) MUST_CHECK;

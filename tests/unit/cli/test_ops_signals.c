@@ -42,9 +42,10 @@ Test(ops_signals, copies_of_series_are_summed_apart_and_the_larger_sum_counts)
 		"max by(instance)(sum by(instance,p,r)(increase(node_c{c=\"1\",device=\"ib0\"}[900s])))",
 	};
 	struct ops_signal v[] = {
-		{ "sum", OPS_SIGNAL_RATE, "node_a", "", 0 },
-		{ "min", OPS_SIGNAL_VALUE, "node_b", "", 0 },
-		{ "sum", OPS_SIGNAL_ERRORS, "node_c", "device=\"ib0\"", 0 },
+		{ "sum", OPS_SIGNAL_RATE, "node_a", "", 0, true },
+		{ "min", OPS_SIGNAL_VALUE, "node_b", "", 0, true },
+		{ "sum", OPS_SIGNAL_ERRORS, "node_c", "device=\"ib0\"", 0,
+		  true },
 	};
 	const struct ops_prom_config c = { .match = (char[]){ "c=\"1\"" },
 					   .node_label = (char[]){ "instance" },

@@ -48,6 +48,31 @@ Test(prom_answer, other_answers_are_refused)
 	}
 }
 
+Test(prom_answer, lists_of_names_are_read_and_no_series_are_taken_for_one)
+{
+	static const char names[] =
+		"{\"status\":\"success\",\"data\":[\"a\",\"b\"],"
+		"\"warnings\":[\"some are missing\"]}";
+	static const char *const bad[] = { "{\"status\":\"success\"}",
+					   "{\"status\":\"error\",\"data\":[]}",
+					   MATRIX("[]") };
+	char warning[PROM_WARNING_MAX] = "";
+	struct error err = ERROR_INIT;
+	json_t *list = NULL;
+
+	cr_assert_eq(prom_answer_read_names(names, strlen(names), warning,
+					    &list, &err),
+		     0, "%s", err.msg);
+	cr_expect_eq(json_array_size(list), 2);
+	cr_expect_str_eq(warning, "some are missing");
+	json_decref(list);
+	list = NULL;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_expect_eq(prom_answer_read_names(bad[i], strlen(bad[i]),
+						    warning, &list, NULL),
+			     -EBADMSG, "%s", bad[i]);
+}
+
 Test(prom_answer, what_would_fill_the_memory_is_refused_before_it_is_parsed)
 {
 	static const char head[] =
