@@ -24,7 +24,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	--set networkPolicy.enabled=true --set networkPolicy.namespaceLabels.team=a
 	--set monitoring.enabled=true --set monitoring.tokenSecretName=metrics
 	--set monitoring.nodes=true --set events.enabled=true --set events.tokenSecretName=events
-	--set node.peers.enabled=true --set recover.enabled=true
+	--set node.peers.enabled=true --set node.mirror.enabled=true --set recover.enabled=true
 	--set convert.enabled=true --set convert.prefix=registry.example/ml --set convert.secretName=work
 	--set csi.tokenAudience=sts.example --set node.pods=all --set node.secretName=trust
 	--set 'imagePullSecrets={pull}')
@@ -70,6 +70,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 		--set-string 'node.config=service = "https://10.96.0.73:9730";'
 	[[ $output == *'Kubernetes 1.30'* ]]
 	run ! render --set node.peers.rights=everybody
+	run ! render --set node.mirror.port=none
 }
 
 # The chart makes an empty secret for its own authority only, and only then the signer may write
@@ -457,6 +458,35 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 	run ! install_fake
 	[ -e "$BATS_TEST_TMPDIR/node/etc/bootseer/bootseerd.conf" ]
 	[ -e "$BATS_TEST_TMPDIR/node/etc/bootseer/peers/stale" ]
+}
+
+@test "chart: containerd is told of the mirror, and a node where it cannot be told goes on without" {
+	fake_node
+	calls=$BATS_TEST_TMPDIR/calls
+	mkdir -p "$BATS_TEST_TMPDIR"/{home/units,node"$BATS_TEST_TMPDIR"/home,node/run/bootseer,node/etc/systemd/system}
+	touch "$BATS_TEST_TMPDIR"/home/units/{bootseerd,bootseer-snapshotter}.service
+	python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' \
+		"$BATS_TEST_TMPDIR/node/run/bootseer/snapshotter.sock"
+	cat >"$BATS_TEST_TMPDIR/bin/nsenter" <<-END
+		#!/bin/sh
+		echo "\$*" >>$calls
+		case "\$*" in *--mirror*) [ ! -e "$BATS_TEST_TMPDIR/refused" ] ;; esac
+	END
+	chmod +x "$BATS_TEST_TMPDIR/bin/nsenter"
+	told() {
+		install_fake NODE_PODS=all NODE_CONTAINERD_RESTART=x NODE_CONTAINERD_FILE=x \
+			NODE_CONTAINERD_SOCKET=x "$@"
+	}
+	run -0 told NODE_MIRROR='_default r.example'
+	run ! grep -q 'does not ask' <<<"$output"
+	grep -q ' node join .* --mirror _default --mirror r.example$' "$calls"
+	rm "$calls"
+	run -0 told
+	run ! grep -q -- --mirror "$calls"
+	touch "$BATS_TEST_TMPDIR/refused"
+	run -0 told NODE_MIRROR=_default
+	[[ $output == *'does not ask the mirror'* ]]
+	grep ' node join ' "$calls" | tail -n 1 | grep -qv -- --mirror
 }
 
 # What is run on the node is noted, and its volumes are none.
