@@ -19,7 +19,8 @@
 #define HISTORY_MIN 8u                    /* of them to judge by */
 #define HEDGE_MIN_NS (250 * 1000000LL)    /* no piece is late before */
 #define HEDGE_BLIND_NS (3000 * 1000000LL) /* the same while nothing is known */
-#define HEDGE_SHARE 10u                   /* one in so many pieces, and two */
+#define HEDGE_SHARE 10u                   /* one in so many pieces, */
+#define HEDGE_SILENT 2u /* and so many of which no byte comes */
 
 struct fetch_history {
 	pthread_mutex_t lock; /* protects the rest */
@@ -36,7 +37,8 @@ struct range_piece {
 	const struct object_range *first; /* that it begins in */
 	size_t skip;                      /* bytes of it that come before */
 	int64_t begun_ns;                 /* 0: not yet */
-	unsigned int n_tries;             /* that are under way or wait */
+	int64_t moved_ns;     /* when bytes of it came last; 0: never */
+	unsigned int n_tries; /* that are under way or wait */
 	bool is_hedged, is_done;
 	uint64_t best; /* how far the first try has got */
 };
@@ -102,7 +104,7 @@ static int compare_ns(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* After which time a piece is late: twice what 19 of 20 took. */
+/* After which time a piece is late: twice what 19 of 20 took; 0: nothing is known yet. */
 static int64_t late_ns(struct fetch_history *h)
 {
 	int64_t ns[HISTORY];
@@ -113,19 +115,19 @@ static int64_t late_ns(struct fetch_history *h)
 	memcpy(ns, h->ns, n * sizeof(*ns));
 	(void)pthread_mutex_unlock(&h->lock);
 	if (n < HISTORY_MIN)
-		return HEDGE_BLIND_NS;
+		return 0;
 	qsort(ns, n, sizeof(*ns), compare_ns);
 	ns[0] = 2 * ns[n * 19 / 20];
 	return ns[0] > HEDGE_MIN_NS ? ns[0] : HEDGE_MIN_NS;
 }
 
 /* Hedges are few, or they would be what makes the store slow. */
-static bool may_hedge(struct fetch_history *h)
+static bool may_hedge(struct fetch_history *h, bool is_silent)
 {
 	bool may;
 
 	(void)pthread_mutex_lock(&h->lock);
-	may = h->n_hedges < h->n / HEDGE_SHARE + 2;
+	may = h->n_hedges < h->n / HEDGE_SHARE + (is_silent ? HEDGE_SILENT : 0);
 	h->n_hedges += may;
 	(void)pthread_mutex_unlock(&h->lock);
 	return may;
@@ -177,6 +179,7 @@ int fetch_put(struct fetch_try *t, const void *data, size_t len,
 		t->pos += len;
 		if (t->pos > p->best)
 			p->best = t->pos;
+		p->moved_ns = clock_now_ns();
 	}
 	(void)pthread_mutex_unlock(&p->read->lock);
 	return wanted ? 0 : error_set(err, ECANCELED, "not wanted any more");
@@ -318,24 +321,61 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 
 /* ------------------------------------------------------------------ reader --- */
 
+/* Time that a piece takes from now on, at the pace of the bytes that came. */
+static int64_t piece_left_ns(const struct range_piece *p, int64_t now)
+{
+	const double pace =
+		(double)(p->best - p->off) / (double)(now - p->begun_ns + 1);
+
+	return pace > 0 ? (int64_t)((double)(p->end - p->best) / pace)
+			: INT64_MAX;
+}
+
+/*
+ * The moment from which the piece is late.  Where a link is what makes pieces slow, bytes of all of
+ * them come, and a hedge takes from the others what it brings.  So a piece whose bytes come is late
+ * only when the rest, at its pace, takes longer than others took in all, and never while nothing is
+ * known of others.
+ */
+static int64_t piece_late_at(const struct range_piece *p, int64_t late,
+			     int64_t now, bool *ret_is_silent)
+{
+	const int64_t heard =
+		p->moved_ns > p->begun_ns ? p->moved_ns : p->begun_ns;
+	const int64_t silent = late ? late : HEDGE_BLIND_NS;
+	int64_t left;
+
+	*ret_is_silent = now - heard >= silent;
+	if (*ret_is_silent || !late)
+		return heard + silent;
+	if (now - p->begun_ns < late)
+		return p->begun_ns + late;
+	left = piece_left_ns(p, now);
+	return left > late ? now : now + late;
+}
+
 /* Start a hedge for each piece that is late; when is the next one? */
 static int64_t hedge_late(struct range_read *r)
 {
-	int64_t late = late_ns(r->history), now = clock_now_ns();
-	int64_t next = now + late;
+	const int64_t late = late_ns(r->history), now = clock_now_ns();
+	int64_t next = now + (late ? late : HEDGE_BLIND_NS);
 
 	for (size_t i = 0; i < r->n_pieces; i++) {
 		struct range_piece *p = &r->pieces[i];
+		bool is_silent;
+		int64_t at;
 
 		if (p->is_done || p->is_hedged || !p->begun_ns)
 			continue;
-		if (now - p->begun_ns < late) {
-			if (p->begun_ns + late < next)
-				next = p->begun_ns + late;
+		at = piece_late_at(p, late, now, &is_silent);
+		if (at > now) {
+			next = at < next ? at : next;
 			continue;
 		}
+		if (!may_hedge(r->history, is_silent))
+			continue;
 		p->is_hedged = true;
-		if (may_hedge(r->history) && try_start(p, true, NULL) == 0)
+		if (try_start(p, true, NULL) == 0)
 			atomic_fetch_add(&r->object->store->count.n_hedges, 1);
 	}
 	return next;

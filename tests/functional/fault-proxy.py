@@ -15,6 +15,7 @@ line for each request: METHOD PATH STATUS FAULT.
   kind=lost       the server does it, and its answer is not passed on
   kind=wrong-sent flips a bit of the request's body at byte at=
   kind=wrong-got  flips a bit of the answer's body at byte at=
+  kind=drip       passes at= bytes of the answer on in each tenth of a second
   kind=hold       passes at= bytes of the answer on, and no more until it is given up
   kind=wait       the server does it, and its answer is passed on after a POST /go
   kind=late       the server gets it after a POST /go, whoever gave it up meanwhile
@@ -27,6 +28,7 @@ import threading
 from http.server import BaseHTTPRequestHandler
 
 faults, log, lock, go = [], [], threading.Lock(), threading.Event()
+pace = threading.Event()  # never set
 HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 
 
@@ -148,7 +150,11 @@ class Proxy(BaseHTTPRequestHandler):
                 self.connection.settimeout(120)
                 self.connection.recv(1)
             raise Gone
-        self.wfile.write(data)
+        step = fault["at"] if fault and fault["kind"] == "drip" else len(data) or 1
+        for at in range(0, len(data), step):
+            if at:
+                pace.wait(0.1)
+            self.wfile.write(data[at:at + step])
 
     def serve(self):
         if self.path in ("/fault", "/go", "/clear", "/log"):

@@ -177,6 +177,15 @@ with_proxy()
 	grep -E 'hedges=[1-9][0-9]* won=[1-9]' "$W/counts"
 }
 
+@test "a link that is slow for all is not asked twice for what it brings" {
+	store put a "$F/big"
+	with_proxy
+	# Each request takes longer than one that hangs is waited for.
+	fault match='^GET .*/p/a' kind=drip at=200000 times=1000
+	expect_back a "$F/big"
+	grep -F 'hedges=0 ' "$W/counts"
+}
+
 @test "a put that ends early aborts its upload; one that is killed is swept up" {
 	with_proxy
 	fault match='^PUT .*partNumber=2' kind=status code=403 times=1000
