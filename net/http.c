@@ -20,6 +20,7 @@
 #include "common/fs.h"
 #include "net/http_flow.h"
 #include "net/http_priv.h"
+#include "net/traffic.h"
 
 #define RECEIVE_BUFFER (256L << 10)
 #define SEND_BUFFER (256L << 10)
@@ -46,6 +47,7 @@ struct http_conn {
 	CURL *easy;
 	CURLM *multi; /* owns the connection */
 	struct http_flow flow;
+	unsigned int dscp;
 };
 
 /* A request under way. */
@@ -544,8 +546,10 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose,
 	int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 
 	(void)purpose;
-	if (fd >= 0)
-		http_flow_use(&conn->flow, fd);
+	if (fd < 0)
+		return fd;
+	traffic_mark(fd, conn->dscp);
+	http_flow_use(&conn->flow, fd);
 	return fd;
 }
 
@@ -567,6 +571,7 @@ static void set_callbacks(CURL *h, struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 	(void)curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
 	(void)curl_easy_setopt(h, CURLOPT_XFERINFODATA, x);
+	x->conn->dscp = x->client->cfg.dscp;
 	(void)curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, on_open);
 	(void)curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, x->conn);
 	(void)curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, on_close);

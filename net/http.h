@@ -56,6 +56,7 @@ struct http_config {
 	 * counts as one without a byte; 0 is none.  Bulk, which gives way of
 	 * its own (pace.h), may be slower. */
 	uint64_t least_rate;
+	unsigned int dscp;     /* of all packets; 0: the system's */
 	unsigned int max_idle; /* connections kept open between requests; 0 is
 	                        * 8 */
 	/* When (clock_now_ns()) bytes last went out, or came of an answer by which a

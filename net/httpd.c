@@ -3,6 +3,7 @@
 #include "net/httpd.h"
 
 #include <errno.h>
+#include <event2/bufferevent.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "net/httpd_priv.h"
 #include "net/listen_address.h"
+#include "net/traffic.h"
 
 #define BACKLOG 4096
 
@@ -41,6 +43,7 @@ static void on_accepted(struct listener *l, int fd,
 
 	/* The latency of small answers; that it fails is no harm. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	traffic_mark(fd, s->cfg.dscp);
 	s->stats.connections_total++;
 	httpd_conn_new(s, fd);
 	make_place(s);
@@ -58,7 +61,10 @@ static int start_listening(struct httpd *s, struct error *err)
 		return rc;
 	rc = listener_open_tcp(&addr, len, BACKLOG, s->cfg.option,
 			       s->cfg.listen, &fd, err);
-	return rc < 0 ? rc : listener_start(&s->listener, s->cfg.loop, fd, err);
+	if (rc < 0)
+		return rc;
+	traffic_mark(fd, s->cfg.dscp);
+	return listener_start(&s->listener, s->cfg.loop, fd, err);
 }
 
 int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
@@ -78,6 +84,8 @@ int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
 	TAILQ_INIT(&s->unread);
 	TAILQ_INIT(&s->large);
 	rc = hash_seed_new(&s->seed, err);
+	if (rc == 0)
+		rc = httpd_set_rate(s, err);
 	if (rc == 0)
 		rc = start_listening(s, err);
 	if (rc < 0) {
@@ -125,5 +133,7 @@ void httpd_abort(struct httpd *s)
 
 void httpd_free(struct httpd *s)
 {
+	if (s && s->rates)
+		bufferevent_rate_limit_group_free(s->rates);
 	free(s);
 }

@@ -110,8 +110,10 @@ struct httpd_config {
 	                       * wait unread */
 	uint64_t answer_memory; /* bytes of large answers held at once, if more
 	                         * than one is */
-	int64_t idle_ns;        /* between requests */
-	int64_t request_ns;     /* for a head, and again for a body, to come */
+	unsigned int dscp;      /* of all packets; 0: the system's */
+	uint64_t send_rate; /* bytes a second, of all connections; 0 no bound */
+	int64_t idle_ns;    /* between requests */
+	int64_t request_ns; /* for a head, and again for a body, to come */
 	const struct httpd_handler *handler;
 	void *arg;
 };

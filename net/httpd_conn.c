@@ -15,6 +15,8 @@
 
 #define INPUT_MAX 65536u  /* bytes read ahead of what they are for */
 #define ANSWER_BPS 65536u /* a client that takes less is cut off */
+#define RATE_TICKS 10u    /* a second, in which the send rate is shared out */
+#define RATE_CLIENTS 64u  /* that may share it, and are not cut off */
 #define LARGE 65536u      /* smaller answers are as bounded as places are */
 #define LINGER_NS INT64_C(2000000000)
 #define STREAM_AHEAD (1024u * 1024) /* bytes of a stream that wait to be sent */
@@ -161,6 +163,8 @@ void httpd_conn_close(struct httpd_conn *c)
 {
 	loop_timer_stop(&c->timer);
 	if (c->bev) {
+		if (c->server->rates)
+			(void)bufferevent_remove_from_rate_limit_group(c->bev);
 		if (c->server->cfg.tls)
 			httpd_tls_close(c->bev);
 		bufferevent_free(c->bev);
@@ -541,6 +545,13 @@ static void hold_large(struct httpd_conn *c, uint64_t n)
 	TAILQ_INSERT_TAIL(&c->server->large, c, by_large);
 }
 
+static uint64_t least_bps(const struct httpd *s)
+{
+	const uint64_t share = s->cfg.send_rate / RATE_CLIENTS + 1;
+
+	return s->cfg.send_rate && share < ANSWER_BPS ? share : ANSWER_BPS;
+}
+
 /* Instead of an answer that there is no memory for. */
 static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
 {
@@ -653,8 +664,9 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	}
 	c->last = c->last || c->server->stopping;
 	c->server->stats.sent_bytes_total += len;
-	set_deadline(c, c->server->cfg.request_ns +
-				(int64_t)(len / ANSWER_BPS) * NS_PER_S);
+	set_deadline(c,
+		     c->server->cfg.request_ns +
+			     (int64_t)(len / least_bps(c->server)) * NS_PER_S);
 	(void)bufferevent_enable(c->bev, EV_READ);
 	out = bufferevent_get_output(c->bev);
 	rc = put_head(c, r, len, out);
@@ -808,6 +820,26 @@ static void on_bytes_in(struct evbuffer *b, const struct evbuffer_cb_info *info,
 	s->stats.received_bytes_total += info->n_added;
 }
 
+/* The kernel's buffers take what is sent, so bytes count when they are given to it. */
+int httpd_set_rate(struct httpd *s, struct error *err)
+{
+	const struct timeval tick = { .tv_usec = 1000000 / RATE_TICKS };
+	const size_t each = (size_t)(s->cfg.send_rate / RATE_TICKS) + 1;
+	struct ev_token_bucket_cfg *cfg;
+
+	if (!s->cfg.send_rate)
+		return 0;
+	cfg = ev_token_bucket_cfg_new(EV_RATE_LIMIT_MAX, EV_RATE_LIMIT_MAX,
+				      each, each, &tick);
+	if (cfg)
+		s->rates =
+			bufferevent_rate_limit_group_new(loop_event_base(
+								 s->cfg.loop),
+							 cfg);
+	ev_token_bucket_cfg_free(cfg);
+	return s->rates ? 0 : error_nomem(err);
+}
+
 static struct bufferevent *make_bev(struct httpd *s, int fd)
 {
 	struct event_base *base = loop_event_base(s->cfg.loop);
@@ -840,6 +872,8 @@ void httpd_conn_new(struct httpd *s, int fd)
 	if (!evbuffer_add_cb(bufferevent_get_input(c->bev), on_bytes_in, s) ||
 	    bufferevent_set_max_single_read(c->bev, INPUT_MAX) < 0 ||
 	    bufferevent_set_max_single_write(c->bev, 4 * INPUT_MAX) < 0 ||
+	    (s->rates &&
+	     bufferevent_add_to_rate_limit_group(c->bev, s->rates) < 0) ||
 	    bufferevent_enable(c->bev, EV_READ | EV_WRITE) < 0) {
 		httpd_conn_close(c);
 		return;

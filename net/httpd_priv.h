@@ -10,6 +10,7 @@
 #include "net/listener.h"
 
 struct bufferevent;
+struct bufferevent_rate_limit_group;
 
 enum httpd_conn_state {
 	CONN_HEAD,    /* a head is awaited */
@@ -69,6 +70,8 @@ struct httpd {
 	struct httpd_share shares[HTTPD_SHARES];
 	struct hash_seed seed;
 	struct httpd_stats stats;
+	struct bufferevent_rate_limit_group
+		*rates; /* of all connections; NULL: no bound */
 	bool stopping;
 	void (*on_idle)(void *arg);
 	void *on_idle_arg;
@@ -78,6 +81,9 @@ struct httpd {
 void httpd_conn_new(struct httpd *s, int fd);
 /* Close it now; its request stays until it is answered. */
 void httpd_conn_close(struct httpd_conn *c);
+
+/* For what all connections send together. */
+int httpd_set_rate(struct httpd *s, struct error *err) MUST_CHECK;
 
 /* A connection ended: others may come. */
 void httpd_resume(struct httpd *s);

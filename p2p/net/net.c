@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "net/traffic.h"
 #include "p2p/net/net_ack.h"
 #include "p2p/net/net_addr.h"
 #include "p2p/net/net_fault.h"
@@ -506,6 +507,7 @@ static int begin_listening(struct net *n, struct error *err)
 			       err);
 	if (rc < 0)
 		return rc;
+	traffic_mark(fd, n->cfg.dscp); /* answers to who connects */
 	n->listener.name = "p2p";
 	n->listener.accepted = on_accepted;
 	rc = listener_start(&n->listener, n->loop, fd, err);

@@ -169,6 +169,7 @@ struct net_config {
 	int64_t connect_ns, handshake_ns, idle_ns;
 	/* Bytes of pieces a second; 0 none.  Demand goes first. */
 	uint64_t upload_rate, download_rate;
+	unsigned int dscp; /* of all packets; 0: the system's */
 	/* RDMA beside TCP where both ends have it; NULL: TCP only.  Loop, node,
 	 * addr and events are filled in.  Not with NET_MUTUAL_TLS, since
 	 * nothing encrypts it, nor with a download_rate. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "net/traffic.h"
 #include "p2p/net/net_ack.h"
 #include "p2p/net/net_fault.h"
 #include "p2p/net/net_priv.h"
@@ -44,6 +45,7 @@ struct conn *conn_new(struct net *n, int fd, bool outgoing)
 	c->since = c->rx_at = c->tx_at = clock_now_ns();
 	c->state = outgoing ? CONN_CONNECTING : CONN_SECURING;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	traffic_mark(fd, n->cfg.dscp);
 	return c;
 }
 
