@@ -9,8 +9,8 @@
 /* Options of a mount, as rows of common/option.h for bootseer-ckpt and for who starts it:
  * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `columns`, `uid`, `gid`, `close`,
  * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
- * `group_socket`, `group_staging`, `group_full`, `group_blocks`, `group_blocks_store` and
- * `read_only` of `config_type`. */
+ * `group_rate`, `group_dscp`, `group_socket`, `group_staging`, `group_full`, `group_blocks`,
+ * `group_blocks_store` and `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -125,6 +125,20 @@
 		  .offset = offsetof(config_type, group_wait), \
 		  .help = "Time without a byte after which a mount that was asked " \
 			  "is left out, and what it owes is read from the store." }, \
+		{ .key = "group-rate", \
+		  .type = OPTION_SIZE, \
+		  .def = "0", \
+		  .offset = offsetof(config_type, group_rate), \
+		  .help = "Bytes a second that this mount sends the others at " \
+			  "most, of files that are read, and as many again of " \
+			  "saves and blocks; 0 sets no bound." }, \
+		{ .key = "group-dscp", \
+		  .type = OPTION_INTEGER, \
+		  .def = "0", \
+		  .max = "63", \
+		  .offset = offsetof(config_type, group_dscp), \
+		  .help = "Class of traffic (DSCP) of packets to the others, " \
+			  "8 for what gives way to the rest; 0 is the system's." }, \
 		{ .key = "group-socket", \
 		  .type = OPTION_STRING, \
 		  .arg = "FILE", \

@@ -49,6 +49,7 @@ struct ckpt_mount_options {
 	uint64_t memory, tail, readahead, uid, gid, threads, columns,
 		group_memory, group_staging, group_blocks, group_blocks_store;
 	int64_t store_timeout, group_wait;
+	uint64_t group_rate, group_dscp;
 	bool foreground, read_only, group_full;
 };
 
@@ -237,6 +238,10 @@ static void collect_args(const struct ckpt_mount_options *c,
 			       "--group-wait=%" PRId64 "ms",
 			       c->group_wait / NS_PER_MS);
 		add_arg(a, a->text[35]);
+		if (c->group_rate)
+			add_number(a, "group-rate", c->group_rate);
+		if (c->group_dscp)
+			add_number(a, "group-dscp", c->group_dscp);
 	}
 	if (c->group_socket) {
 		add_word(a, "group-socket", c->group_socket);

@@ -56,6 +56,23 @@ static int fetch_bytes(struct kept_block *k, bool is_asked,
 	return block_store_fetch(k, err);
 }
 
+/* The block did not come with `rc`; another member may have offered it since it was looked for.
+ * Ends it; the result is how. */
+static int take_offers(struct kept_block *k, int rc, struct error *err)
+{
+	struct blocks *b = k->all;
+	struct block_member from;
+
+	while (block_end_unless_offered(k, rc, err, &from)) {
+		block_set_owned(k);
+		rc = block_peer_fetch(k, &from, "/memory", err);
+		if (rc < 0 && rc != -ENOENT && rc != -ENOBUFS && rc != -EBUSY &&
+		    rc != -ECANCELED)
+			blocks_silence(b, &from, err->msg);
+	}
+	return rc;
+}
+
 void blocks_fetch(struct kept_block *k, bool is_asked)
 {
 	struct blocks *b = k->all;
@@ -69,7 +86,10 @@ void blocks_fetch(struct kept_block *k, bool is_asked)
 	if (rc == 0 && !is_asked && from == FROM_STORE)
 		b->stats.store_total++;
 	(void)pthread_mutex_unlock(&b->lock);
-	block_end(k, rc, &err);
+	if (rc < 0 && take_offers(k, rc, &err) == 0)
+		block_store_write(k);
+	else if (rc == 0)
+		block_end(k, 0, NULL);
 }
 
 int blocks_get(struct blocks *b, const char *name, struct kept_block **ret,
@@ -161,12 +181,16 @@ static void settle_block(struct kept_block *k)
 {
 	struct blocks *b = k->all;
 	struct error err = ERROR_INIT;
+	const int rc = seal_block(k, &err);
 
-	if (seal_block(k, &err) < 0)
+	/* Other nodes would wait for a block that nobody can send. */
+	if (rc < 0) {
 		log_warning("blocks", "not passed on name=\"%s\" reason=\"%s\"",
 			    k->name, err.msg);
-	else if (!atomic_load(&b->is_ending))
+		block_end(k, rc, &err);
+	} else if (!atomic_load(&b->is_ending)) {
 		pass_on(k);
+	}
 	(void)pthread_mutex_lock(&b->lock);
 	b->n_tasks--;
 	(void)pthread_mutex_unlock(&b->lock);
@@ -287,22 +311,19 @@ void blocks_pull(struct blocks *b, const char *name,
 		 const struct block_member *from)
 {
 	struct error err = ERROR_INIT;
-	bool is_new;
+	bool is_new, is_noted;
 	struct kept_block *k = block_join(b, name, &is_new);
-	int rc;
 
 	if (!k)
 		return;
-	if (is_new) {
-		block_set_owned(k);
-		rc = block_peer_fetch(k, from, "/memory", &err);
-		block_end(k, rc, &err);
-		if (rc == 0)
-			block_store_write(k);
-		else if (rc != -ENOENT && rc != -ENOBUFS && rc != -EBUSY &&
-			 rc != -ECANCELED)
-			blocks_silence(b, from, err.msg);
-	}
+	/* The thread that looks for the block now takes the offer when it finds nothing: to wait
+	 * for it here could be to wait for a thread that this one is. */
+	is_noted = block_note_offer(k, from);
+	(void)error_set(&err, ENOENT, "no node has it");
+	if (is_new && is_noted && take_offers(k, -ENOENT, &err) == 0)
+		block_store_write(k);
+	else if (is_new && !is_noted)
+		block_end(k, -ENOMEM, &err);
 	block_unref(k);
 }
 

@@ -275,7 +275,8 @@ static void want_block(struct blocks *b, struct httpd_request *r,
 static void want_from_memory(struct blocks *b, struct httpd_request *r,
 			     const char *name)
 {
-	struct kept_block *k = block_find(b, name);
+	/* Not one that comes: it may come from the node that asks. */
+	struct kept_block *k = block_find_here(b, name);
 
 	if (k)
 		wait_for_block(b, r, k);

@@ -52,6 +52,7 @@ static void free_block(struct kept_block *k)
 		(void)munmap(k->map, k->len);
 	if (k->fd >= 0)
 		(void)close(k->fd);
+	free(k->offer);
 	free(k);
 }
 
@@ -165,6 +166,20 @@ struct kept_block *block_find(struct blocks *b, const char *name)
 	return k;
 }
 
+struct kept_block *block_find_here(struct blocks *b, const char *name)
+{
+	struct kept_block *k;
+
+	(void)pthread_mutex_lock(&b->lock);
+	k = find_block(b, name);
+	if (k && k->state != BLOCK_HERE)
+		k = NULL;
+	if (k)
+		ref_block(k);
+	(void)pthread_mutex_unlock(&b->lock);
+	return k;
+}
+
 bool block_is_here(struct blocks *b, const char *name)
 {
 	const struct kept_block *k;
@@ -186,19 +201,61 @@ void block_unref(struct kept_block *k)
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-void block_end(struct kept_block *k, int rc, const struct error *why)
+static void end_block(struct kept_block *k, int rc, const struct error *why)
 {
-	struct blocks *b = k->all;
-
-	(void)pthread_mutex_lock(&b->lock);
 	k->state = rc < 0 ? BLOCK_NONE : BLOCK_HERE;
 	if (rc < 0) {
 		k->err = *why;
 		forget_block(k);
 	}
-	(void)pthread_cond_broadcast(&b->changed);
-	(void)pthread_mutex_unlock(&b->lock);
-	blocks_kick(b);
+	(void)pthread_cond_broadcast(&k->all->changed);
+}
+
+void block_end(struct kept_block *k, int rc, const struct error *why)
+{
+	(void)pthread_mutex_lock(&k->all->lock);
+	end_block(k, rc, why);
+	(void)pthread_mutex_unlock(&k->all->lock);
+	blocks_kick(k->all);
+}
+
+bool block_note_offer(struct kept_block *k, const struct block_member *from)
+{
+	struct block_member *offer = malloc(sizeof(*offer));
+	bool is_noted;
+
+	(void)pthread_mutex_lock(&k->all->lock);
+	is_noted = offer && k->state == BLOCK_COMING && !k->offer;
+	if (is_noted) {
+		*offer = *from;
+		k->offer = offer;
+	}
+	(void)pthread_mutex_unlock(&k->all->lock);
+	if (!is_noted)
+		free(offer);
+	return is_noted;
+}
+
+bool block_end_unless_offered(struct kept_block *k, int rc,
+			      const struct error *why, struct block_member *ret)
+{
+	struct block_member *offer = NULL;
+
+	(void)pthread_mutex_lock(&k->all->lock);
+	if (rc < 0) {
+		offer = k->offer;
+		k->offer = NULL;
+	}
+	if (offer)
+		*ret = *offer;
+	else
+		end_block(k, rc, why);
+	(void)pthread_mutex_unlock(&k->all->lock);
+	blocks_kick(k->all);
+	if (!offer)
+		return false;
+	free(offer);
+	return true;
 }
 
 int block_wait(struct kept_block *k, int64_t until_ns, struct error *err)

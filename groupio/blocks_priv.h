@@ -59,6 +59,10 @@ uint64_t block_member_seed(const char *member);
 
 /* ---- block_table.c: what is in memory, and its budget */
 
+struct block_member {
+	char name[256], addr[64];
+};
+
 enum block_state {
 	BLOCK_COMING, /* a thread fetches it */
 	BLOCK_HERE,
@@ -80,7 +84,8 @@ struct kept_block {
 	int fd;             /* of sealed memory; -1: none yet */
 	uint64_t len, room; /* bytes, and of blocks.used */
 	struct block_seal seal;
-	void *map; /* while it is sent */
+	struct block_member *offer; /* that has it, while it comes; or NULL */
+	void *map;                  /* while it is sent */
 	unsigned int n_maps;
 	struct error err;
 };
@@ -131,11 +136,20 @@ struct kept_block *block_join(struct blocks *b, const char *name,
 			      bool *ret_is_new);
 /* The block if it is in memory, or comes. */
 struct kept_block *block_find(struct blocks *b, const char *name);
+/* The same, but not one that comes. */
+struct kept_block *block_find_here(struct blocks *b, const char *name);
 /* Is it in memory?  Nobody uses it by this. */
 bool block_is_here(struct blocks *b, const char *name);
 void block_unref(struct kept_block *k);
-/* End BLOCK_COMING: the block is here (rc 0), or does not come. */
+/* End BLOCK_COMING: the block is here (rc 0), or does not come.  Or take one that is here from
+ * all, since nobody can be sent it. */
 void block_end(struct kept_block *k, int rc, const struct error *why);
+/* Another member has the block.  False: this one has it, too, or it does not come any more. */
+bool block_note_offer(struct kept_block *k, const struct block_member *from);
+/* As block_end(); true: not yet, since `*ret` has offered a block that could not be had. */
+bool block_end_unless_offered(struct kept_block *k, int rc,
+			      const struct error *why,
+			      struct block_member *ret);
 /* Wait until it is BLOCK_HERE, or does not come, or another thread's deadline. */
 int block_wait(struct kept_block *k, int64_t until_ns,
 	       struct error *err) MUST_CHECK;
@@ -173,9 +187,6 @@ int block_store_has(struct blocks *b, const char *name,
 void block_store_write(struct kept_block *k);
 
 /* ---- block_members.c: who owns what */
-struct block_member {
-	char name[256], addr[64];
-};
 /* The owner of the block; false: this node. */
 bool blocks_owner(struct blocks *b, const char *name, struct block_member *ret);
 bool blocks_find_member(struct blocks *b, const char *member,

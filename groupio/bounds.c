@@ -7,12 +7,16 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "groupio/group_priv.h"
+#include "groupio/bounds.h"
 
-/* A unit may take so many times --group-wait, or as many times what this node's own fetches
- * take from a slow store, however the member that sends it goes on; a member that takes units
- * has so many times --group-wait for each. */
+/* In so many times --group-wait, or as many times what this node's own fetches take from a slow
+ * store, a member that is asked has to send so many bytes, or a whole piece: a link that many
+ * members share brings a unit slowly, and what it brings must not be read twice.  One that takes
+ * units has to take as much. */
 #define UNIT_WAITS 4
+#define GAIN_MIN (1u << 20)
+/* When so many that were asked for later have come, a piece is kept back. */
+#define OVERTAKEN_MAX 64u
 /* A member that held others up is asked, and answered, nothing for so many. */
 #define SHUN_WAITS 12
 
@@ -81,17 +85,52 @@ static int64_t slow_now(const struct group *g, int64_t now_ns)
 	return ns;
 }
 
-static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
+void bounds_gained(struct group_peer *p, uint32_t n)
 {
-	const int64_t wait_ns = u->group->cfg.wait_ns;
-
-	return u->state == GROUP_UNIT_ASKED && u->peer &&
-	       now_ns - u->asked_ns > wait_ns &&
-	       (now_ns - u->peer->moved_ns > wait_ns ||
-		now_ns - u->asked_ns > most_ns);
+	p->moved_ns = clock_now_ns();
+	p->gained_bytes += n;
+	if (p->gained_bytes < GAIN_MIN)
+		return;
+	p->gained_bytes = 0;
+	p->gained_ns = p->moved_ns;
 }
 
-/* Units go one after the other, so each begins when the one before has arrived. */
+void bounds_came(struct group_peer *p)
+{
+	p->n_came++;
+	p->gained_bytes = 0;
+	p->gained_ns = clock_now_ns();
+}
+
+static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
+{
+	const struct group_peer *p = u->peer;
+	const int64_t wait_ns = u->group->cfg.wait_ns;
+	const int64_t asked_for_ns = now_ns - u->asked_ns;
+
+	if (u->state != GROUP_UNIT_ASKED || !p || asked_for_ns <= wait_ns)
+		return false;
+	if (now_ns - p->moved_ns > wait_ns)
+		return true;
+	return asked_for_ns > most_ns &&
+	       (now_ns - p->gained_ns > most_ns ||
+		p->n_came - u->came_before > OVERTAKEN_MAX);
+}
+
+/* On the loop. */
+static void note_taken(struct group_peer *p, int64_t now_ns)
+{
+	struct net_link_stats s;
+
+	if (TAILQ_EMPTY(&p->sends))
+		return;
+	net_get_link(p->link, &s);
+	if (s.sent_bytes - p->taken_bytes < GAIN_MIN)
+		return;
+	p->taken_bytes = s.sent_bytes;
+	p->took_ns = now_ns;
+}
+
 static bool is_stuck(const struct group *g, const struct group_peer *p,
 		     int64_t now_ns)
 {
@@ -114,8 +153,11 @@ void bounds_look(struct group *g, int64_t now_ns)
 	if (is_late(u, now_ns, most_ns))
 		u->peer->fault = GROUP_LATE;
 	LIST_FOREACH(p, &g->peers, of_group)
-	if (is_stuck(g, p, now_ns))
-		p->fault = GROUP_STUCK;
+	{
+		note_taken(p, now_ns);
+		if (is_stuck(g, p, now_ns))
+			p->fault = GROUP_STUCK;
+	}
 }
 
 /* The place of the name, else the one that ends first. */

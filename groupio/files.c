@@ -12,8 +12,6 @@
  * the last of them asked, and of no more files than that. */
 #define IDLE_NS (10 * NS_PER_S)
 #define IDLE_MAX 64u
-/* No longer are answers of the others waited for before the first read of a file. */
-#define SETTLE_NS NS_PER_S
 
 /* ---------------------------------------------------------------------- origins --- */
 
@@ -45,6 +43,53 @@ size_t unit_len(const struct group_file *f, uint64_t index)
 	return f->size - off < f->unit ? (size_t)(f->size - off) : f->unit;
 }
 
+/* So many parts has a unit; 0: units of the file are not cut. */
+static uint64_t unit_parts(const struct group_file *f)
+{
+	return f->unit > GROUP_PART && f->unit % GROUP_PART == 0
+		       ? f->unit / GROUP_PART
+		       : 0;
+}
+
+uint64_t file_pieces(const struct group_file *f)
+{
+	return f->n_units + 1 + f->n_units * unit_parts(f);
+}
+
+uint64_t file_part(const struct group_file *f, uint64_t index, size_t from,
+		   size_t len)
+{
+	const size_t left = unit_len(f, index) - from;
+
+	if (!unit_parts(f) || from % GROUP_PART || len == unit_len(f, index) ||
+	    len != (left < GROUP_PART ? left : GROUP_PART))
+		return f->n_units;
+	return f->n_units + 1 + index * unit_parts(f) + from / GROUP_PART;
+}
+
+bool file_find_piece(const struct group_file *f, uint64_t piece,
+		     uint64_t *ret_index, size_t *ret_from, size_t *ret_len)
+{
+	const uint64_t parts = unit_parts(f), part = piece - f->n_units - 1;
+	size_t all;
+
+	*ret_from = 0;
+	*ret_index = piece;
+	if (piece == f->n_units || piece >= file_pieces(f))
+		return false;
+	if (piece > f->n_units) {
+		*ret_index = part / parts;
+		*ret_from = (size_t)(part % parts) * GROUP_PART;
+	}
+	all = unit_len(f, *ret_index);
+	if (*ret_from >= all)
+		return false;
+	*ret_len = all - *ret_from;
+	if (piece > f->n_units && *ret_len > GROUP_PART)
+		*ret_len = GROUP_PART;
+	return true;
+}
+
 void file_drop_if_unused(struct group_file *f)
 {
 	if (f->n_local || f->origin || f->n_known || f->is_posted ||
@@ -59,7 +104,7 @@ void file_drop_if_unused(struct group_file *f)
 static int file_id(const struct group *g, const struct group_source *s,
 		   struct digest *ret, struct error *err)
 {
-	uint8_t text[5 + DIGEST_SIZE + 12] = "file ";
+	uint8_t text[5 + DIGEST_SIZE + 12] = "parts";
 
 	memcpy(text + 5, s->identity.b, DIGEST_SIZE);
 	put_le64(text + 5 + DIGEST_SIZE, s->size);
@@ -89,8 +134,8 @@ static struct group_file *file_new(struct group *g, const struct digest *id,
 	return NULL;
 }
 
-/* On the loop.  As pieces of the image there is one more than units: whoever has told of all
- * that it has says that it has this one. */
+/* On the loop.  A piece of the image is none of the file: whoever has told of all that it has
+ * says that it has this one. */
 void file_offer_to(struct group_file *f, struct group_peer *p)
 {
 	struct group *g = f->group;
@@ -100,7 +145,7 @@ void file_offer_to(struct group_file *f, struct group_peer *p)
 	is_new = f->origin && p->is_up && !peer_file_find(p, f) &&
 		 peer_file_add(p, f) == 0;
 	(void)pthread_mutex_unlock(&g->lock);
-	if (!is_new || net_open_image(p->link, &f->id, (uint32_t)f->n_units + 1,
+	if (!is_new || net_open_image(p->link, &f->id, (uint32_t)file_pieces(f),
 				      NULL, 0, NULL) == 0)
 		return;
 	(void)pthread_mutex_lock(&g->lock);
@@ -138,7 +183,8 @@ static bool file_attach(struct group_file *f, struct group_origin *o)
 		return false;
 	f->origin = o;
 	f->is_offered = f->is_let_go = false;
-	f->settles_ns = now_ns + (wait_ns < SETTLE_NS ? wait_ns : SETTLE_NS);
+	f->settles_ns = now_ns +
+			(wait_ns < GROUP_SETTLE_NS ? wait_ns : GROUP_SETTLE_NS);
 	if (!f->is_posted) {
 		f->is_posted = true;
 		f->offer.fn = group_offer;
@@ -155,8 +201,10 @@ int group_file_open(struct group *g, const struct group_source *s,
 	struct digest id;
 	int rc = o ? 0 : error_nomem(err);
 
-	if (rc == 0 && (!s->size || !s->unit || s->unit > GROUP_UNIT_MAX ||
-			s->size / s->unit >= SWARM_PIECES_MAX - 2))
+	if (rc == 0 &&
+	    (!s->size || !s->unit || s->unit > GROUP_UNIT_MAX ||
+	     s->size / s->unit >=
+		     SWARM_PIECES_MAX / (GROUP_UNIT_MAX / GROUP_PART + 1) - 2))
 		rc = error_set(err, EINVAL, "a file that is not shared");
 	if (rc == 0)
 		rc = file_id(g, s, &id, err);
@@ -273,23 +321,85 @@ void peer_file_remove(struct peer_file *pf)
 	(void)pthread_cond_broadcast(&f->group->changed);
 }
 
-/* Neighbouring units are of different members, so that each window of a reader has equal
- * shares of all. */
-struct group_peer *file_owner(const struct group_file *f, uint64_t index)
+static bool is_shunned(const struct group_peer *p, int64_t now_ns)
 {
-	const size_t n = f->n_members + 1;
-	size_t at = (size_t)((index + f->id.b[0]) % n);
+	return p->shunned_ns > now_ns;
+}
 
-	for (size_t i = 0; i < f->n_members; i++)
-		if ((f->members[i]->has[index / 8] & (1u << index % 8)) &&
-		    f->members[i]->peer->shunned_ns <= clock_now_ns())
-			return f->members[i]->peer;
+/* With the place of this node among the members: NULL. */
+static struct group_peer *member_at(const struct group_file *f, size_t at)
+{
 	if (at == f->self_at)
 		return NULL;
 	return f->members[at > f->self_at ? at - 1 : at]->peer;
 }
 
+/* A share of a member that is left alone goes to all others: if each took it for its own, each
+ * would read all of it. */
+static struct group_peer *find_deputy(const struct group_file *f,
+				      uint64_t index, int64_t now_ns)
+{
+	const size_t n = f->n_members + 1;
+	size_t n_good = 0, turn;
+
+	for (size_t at = 0; at < n; at++) {
+		const struct group_peer *p = member_at(f, at);
+
+		n_good += !p || !is_shunned(p, now_ns);
+	}
+	turn = (size_t)(index / n % n_good);
+	for (size_t at = 0; at < n; at++) {
+		struct group_peer *p = member_at(f, at);
+
+		if ((!p || !is_shunned(p, now_ns)) && !turn--)
+			return p;
+	}
+	return NULL;
+}
+
+/* Neighbouring units are of different members, so that each window of a reader has equal
+ * shares of all. */
+struct group_peer *file_owner(const struct group_file *f, uint64_t index)
+{
+	const size_t n = f->n_members + 1;
+	const int64_t now_ns = clock_now_ns();
+	struct group_peer *p;
+
+	/* Members ask different ones where several have it. */
+	for (size_t k = 0; k < f->n_members; k++) {
+		const struct peer_file *pf =
+			f->members[(index + f->self_at + k) % f->n_members];
+
+		if ((pf->has[index / 8] & (1u << index % 8)) &&
+		    !is_shunned(pf->peer, now_ns))
+			return pf->peer;
+	}
+	p = member_at(f, (size_t)((index + f->id.b[0]) % n));
+	return p && is_shunned(p, now_ns) ? find_deputy(f, index, now_ns) : p;
+}
+
 /* ------------------------------------------------------------------ on the loop --- */
+
+void file_tell_held(struct group *g, const struct digest *id, uint64_t index)
+{
+	const struct swarm_range one = { (uint32_t)index, 1 };
+	struct group_peer *p;
+
+	LIST_FOREACH(p, &g->peers, of_group)
+	{
+		const struct group_file *f;
+		const struct peer_file *pf;
+		bool is_open;
+
+		(void)pthread_mutex_lock(&g->lock);
+		f = files_find(g, id);
+		pf = f ? peer_file_find(p, f) : NULL;
+		is_open = pf && pf->has;
+		(void)pthread_mutex_unlock(&g->lock);
+		if (is_open)
+			net_news(p->link, id, &one, 1, NULL, 0, NULL, 0, 0);
+	}
+}
 
 void files_offer_to(struct group *g, struct group_peer *p)
 {

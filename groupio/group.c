@@ -14,6 +14,8 @@
 #include "groupio/group_priv.h"
 
 #define TICK_NS (100 * NS_PER_MS)
+/* A node that has begun looks for the others for so long before it reads a file alone. */
+#define JOINING_NS (5 * NS_PER_S)
 
 /* This machine's name, as far as a certificate takes it, and what no other member has. */
 static int make_name(struct group *g, struct error *err)
@@ -151,6 +153,9 @@ int group_new(const struct group_config *cfg, struct group **ret,
 		return error_nomem(err);
 	g->cfg = *cfg;
 	g->events = &group_events;
+	g->is_joining = true;
+	g->joins_ns = clock_now_ns() +
+		      (cfg->wait_ns < JOINING_NS ? cfg->wait_ns : JOINING_NS);
 	(void)pthread_mutex_init(&g->lock, NULL);
 	cond_init(&g->changed);
 	LIST_INIT(&g->peers);

@@ -18,6 +18,8 @@
 #include "p2p/net/net_addr.h"
 
 #define GROUP_SLOT ((size_t)GROUP_UNIT_MAX)
+/* A member that wants no more of a unit is sent such parts of it. */
+#define GROUP_PART (1u << 20)
 
 /* A source with those that read from it. */
 struct group_origin {
@@ -35,13 +37,21 @@ enum group_unit_state {
 	GROUP_UNIT_FAILED, /* `rc` says why */
 };
 
+/* `index` is a piece of the file as links number them: a unit, or a part of one. */
 struct group_unit_key {
 	struct group_file *file;
 	uint64_t index;
 };
 
-/* A unit that is in memory, or comes.  All of it: group.lock, but the bytes of `data`, which
- * belong to whoever fetches them until the state is another. */
+/* A member that waits for a unit, or for a part of it. */
+struct group_want {
+	struct group_peer *peer;
+	uint32_t piece;
+};
+
+/* A unit that is in memory, or comes; or a part of one that another member is to send.  All of it:
+ * group.lock, but the bytes of `data`, which belong to whoever fetches them until the state is
+ * another. */
 struct group_unit {
 	struct group_unit_key key;
 	UT_hash_handle hh;
@@ -56,25 +66,21 @@ struct group_unit {
 	bool is_own;          /* no other member is to be asked for it */
 	char *data;
 	bool is_slot; /* `data` is memory of the group, else of a reader */
+	bool is_copy; /* another member has it, too, and it goes before what none has */
 	size_t len;
 	struct digest id;        /* of its file, on links */
 	struct group_peer *peer; /* that it was asked of; NULL: it is gone */
 	int64_t asked_ns, fetched_ns; /* when that began */
+	uint64_t came_before;         /* group_peer.n_came at that moment */
 	int rc;
 	struct error err;
-	struct group_peer **wants; /* members that wait for it */
+	struct group_want *wants; /* members that wait for it */
 	size_t n_wants, cap_wants;
 	struct work fetch;
 	struct loop_call ask;
 };
 
-/* A unit on its way to a member; its memory is not free before.  group.lock */
-struct group_send {
-	TAILQ_ENTRY(group_send) of_peer;
-	struct group_unit *unit;
-	struct group_peer *peer;
-	int64_t since_ns;
-};
+struct group_send; /* bounds.h */
 
 enum group_fault {
 	GROUP_FINE,
@@ -113,7 +119,11 @@ struct group_peer {
 	enum group_fault fault; /* group.lock */
 	bool is_left;           /* its link was dropped for that */
 	char name[256], addr[64];
-	int64_t moved_ns; /* when it sent bytes last */
+	int64_t moved_ns; /* when it sent bytes last, or that it waits for its store */
+	/* When it had sent, or taken, so many bytes last that it gets on (bounds.c); bytes since
+	 * then; units and parts that came from it. */
+	int64_t gained_ns;
+	uint64_t gained_bytes, taken_bytes, n_came;
 	/* All with group.lock: until when it is left alone; units that it waits for, and those of
 	 * them that are on their way, the first to be sent first; when one arrived last. */
 	int64_t shunned_ns;
@@ -182,7 +192,8 @@ struct group {
 	struct loop_call ending, ended, announce;
 	struct group_place places[GROUP_PLACES_MAX];
 	size_t n_places;
-	int64_t told_ns; /* when a member was told of the others last */
+	int64_t told_ns;   /* when a member was told of the others last */
+	int64_t linked_ns; /* when a member was linked last */
 	unsigned int told_turn;
 	uint64_t n_refused; /* since the log told of one, at refused_ns */
 	int64_t refused_ns;
@@ -194,6 +205,10 @@ struct group {
 	char host[64];        /* that it listens at; "": not yet */
 	char blocks_addr[64]; /* where blocks are asked for; "": not yet */
 	bool is_dead;         /* its loop failed: files are read alone */
+	/* This node has just begun, and looks for the others; reads wait so long for that, and for what
+	 * they say then. */
+	bool is_joining;
+	int64_t joins_ns;
 	LIST_HEAD(, group_peer) peers;
 	struct group_file *files;
 	struct group_unit *units;
@@ -211,12 +226,12 @@ struct group {
 void unit_leave(struct group_unit *u); /* one of n_users */
 /* Answer a member that asks; without the lock, on the loop. */
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
-		uint64_t index);
+		uint32_t piece);
 /* Tell members that wait for the store that this node does, too; without the lock, on the
  * loop. */
 void units_promise(struct group *g, int64_t now_ns);
 void units_unwant(struct group *g, const struct group_peer *p,
-		  struct group_file *f, uint64_t index);
+		  struct group_file *f, uint32_t piece);
 struct group_unit *unit_find(struct group *g, struct group_file *f,
 			     uint64_t index);
 void unit_came(struct group_unit *u);
@@ -229,23 +244,19 @@ void units_forget_wants(struct group *g, const struct group_peer *p,
 int units_init(struct group *g, struct error *err) MUST_CHECK;
 void units_fini(struct group *g);
 
-/* ---- bounds.c: all with the lock */
-/* May the member have another unit, is there memory to send one? */
-bool bounds_may_want(const struct group *g, const struct group_peer *p);
-bool bounds_may_send(const struct group *g);
-struct group_send *send_begin(struct group_unit *u, struct group_peer *p);
-struct group_unit *send_end(struct group_send *s); /* one of its n_users */
-void bounds_fetched(struct group *g, int64_t took_ns);
-/* Find the members that hold others up. */
-void bounds_look(struct group *g, int64_t now_ns);
-void bounds_shun(struct group *g, const struct group_peer *p);
-int64_t bounds_shunned_ns(struct group *g, const char *name);
-
 /* ---- files.c: all with the lock, unless they say otherwise */
 struct group_file *files_find(struct group *g, const struct digest *id);
 /* Which member is to read the unit from the store; NULL: this one. */
 struct group_peer *file_owner(const struct group_file *f, uint64_t index);
 size_t unit_len(const struct group_file *f, uint64_t index);
+/* Pieces that the file has on links: units, one that is none, and parts of units. */
+uint64_t file_pieces(const struct group_file *f);
+/* The piece that is these bytes of a unit; n_units: none is. */
+uint64_t file_part(const struct group_file *f, uint64_t index, size_t from,
+		   size_t len);
+/* Where a piece lies in which unit.  False: it is none. */
+bool file_find_piece(const struct group_file *f, uint64_t piece,
+		     uint64_t *ret_index, size_t *ret_from, size_t *ret_len);
 struct peer_file *peer_file_find(const struct group_peer *p,
 				 const struct group_file *f);
 int peer_file_add(struct group_peer *p, struct group_file *f) MUST_CHECK;
@@ -254,6 +265,8 @@ void peer_file_remove(struct peer_file *pf);
 int file_join(struct group_file *f, struct peer_file *pf) MUST_CHECK;
 void origin_unref(struct group *g, struct group_origin *o);
 void file_drop_if_unused(struct group_file *f);
+/* Without the lock, on the loop: this node has the unit, or reads it now. */
+void file_tell_held(struct group *g, const struct digest *id, uint64_t index);
 /* Without the lock, on the loop: a new member is told of all; those that nobody used for a
  * while are withdrawn. */
 void file_offer_to(struct group_file *f, struct group_peer *p);
@@ -264,6 +277,8 @@ void files_fini(struct group *g);
 /* ---- join.c, on the loop */
 int places_parse(const char *text, struct group_place *places, size_t *ret_n,
 		 struct error *err) MUST_CHECK;
+/* No longer than this are answers of other members waited for before a file is read. */
+#define GROUP_SETTLE_NS NS_PER_S
 void join_tick(struct group *g, int64_t now_ns);
 void join_tell(struct group *g, const struct group_peer *p);
 void join_heard(struct group *g, const struct net_node *nodes, size_t n);

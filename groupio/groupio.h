@@ -37,6 +37,10 @@ struct group_config {
 	/* A member that is asked, and sends nothing for so long, or a unit in four times that, is
 	 * left out, and so is one that asks and takes nothing. */
 	int64_t wait_ns;
+	unsigned int dscp; /* of packets to other members; 0: the system's */
+	/* Bytes a second that are sent, of units, and as many again of saves and blocks; 0: no
+	 * bound. */
+	uint64_t rate;
 };
 
 /* -EINVAL says what is wrong with the addresses. */

@@ -17,6 +17,8 @@
 #define LOOK_UP_AGAIN_NS (2 * NS_PER_S)
 #define DIAL_AGAIN_NS NS_PER_S
 #define TELL_EVERY_NS (3 * NS_PER_S)
+/* A member that is linked has told of all others that it knows within so long. */
+#define QUIET_NS (300 * NS_PER_MS)
 
 /* ---------------------------------------------------------------------- the text --- */
 
@@ -87,6 +89,8 @@ static bool listen_at(struct group *g, const char *addr,
 				.ca_file = files->ca,
 				.cert_file = files->cert,
 				.key_file = files->key,
+				.dscp = g->cfg.dscp,
+				.upload_rate = g->cfg.rate,
 				.events = g->events,
 				.arg = g };
 
@@ -305,8 +309,44 @@ static void tell_next(struct group *g, int64_t now_ns)
 		join_tell(g, p);
 }
 
+/* Does this node, which has just begun, still look for the others?  It has found them when it is
+ * a place, or linked with one, and with all of whom it was told. */
+static bool is_looking(const struct group *g, int64_t now_ns)
+{
+	bool has_met = false;
+	const struct group_peer *p;
+
+	if (!g->net || now_ns - g->linked_ns < QUIET_NS)
+		return true;
+	for (size_t i = 0; i < g->n_places; i++)
+		has_met = has_met || strcmp(net_self(g->net)->addr,
+					    g->places[i].addr) == 0;
+	LIST_FOREACH(p, &g->peers, of_group)
+	{
+		if (!p->is_up)
+			return true;
+		has_met = true;
+	}
+	return !has_met;
+}
+
+static void look_joined(struct group *g, int64_t now_ns)
+{
+	const int64_t settles_ns = now_ns + GROUP_SETTLE_NS;
+
+	(void)pthread_mutex_lock(&g->lock);
+	if (g->is_joining && (now_ns > g->joins_ns || !is_looking(g, now_ns))) {
+		g->is_joining = false;
+		if (g->joins_ns > settles_ns)
+			g->joins_ns = settles_ns;
+		(void)pthread_cond_broadcast(&g->changed);
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
 void join_tick(struct group *g, int64_t now_ns)
 {
+	look_joined(g, now_ns);
 	for (size_t i = 0; i < g->n_places; i++)
 		place_step(g, &g->places[i], now_ns);
 	if (!g->net)

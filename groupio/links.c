@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "groupio/group_priv.h"
+#include "groupio/bounds.h"
 
 /* Members that were not let in are told of by a line in so long, however many they are. */
 #define REFUSED_EVERY_NS (60 * NS_PER_S)
@@ -38,7 +38,7 @@ static void group_up(void *arg, struct net_link *l)
 	(void)snprintf(p->addr, sizeof(p->addr), "%s", node->addr);
 	p->is_up = true;
 	p->shunned_ns = bounds_shunned_ns(g, p->name);
-	p->moved_ns = clock_now_ns();
+	p->moved_ns = p->gained_ns = g->linked_ns = clock_now_ns();
 	g->stats.members++;
 	(void)pthread_mutex_unlock(&g->lock);
 	log_info("group",
@@ -236,7 +236,7 @@ static void group_closed(void *arg, struct net_link *l,
 	f = files_find(g, image);
 	pf = f ? peer_file_find(p, f) : NULL;
 	if (pf) {
-		units_fail(g, p, f, -EAGAIN, "it has closed the file");
+		units_fail(g, p, f, -ENOTCONN, "it has closed the file");
 		units_forget_wants(g, p, f);
 		peer_file_remove(pf);
 	}
@@ -251,7 +251,7 @@ static void note_held(struct peer_file *pf, struct swarm_range r)
 	for (uint32_t i = r.first; i < r.first + r.n; i++) {
 		if (i < n_units)
 			pf->has[i / 8] |= (uint8_t)(1u << i % 8);
-		else
+		else if (i == n_units)
 			pf->state = PEER_FILE_TOLD;
 	}
 }
@@ -341,10 +341,12 @@ static void *group_room(void *arg, struct net_link *l,
 static void group_moves(void *arg, struct net_link *l,
 			const struct net_piece *p, uint32_t n)
 {
-	(void)arg;
+	struct group *g = arg;
+
 	(void)p;
-	(void)n;
-	((struct group_peer *)net_user(l))->moved_ns = clock_now_ns();
+	(void)pthread_mutex_lock(&g->lock);
+	bounds_gained(net_user(l), n);
+	(void)pthread_mutex_unlock(&g->lock);
 }
 
 static void group_got(void *arg, struct net_link *l, const struct net_piece *p,
@@ -354,6 +356,7 @@ static void group_got(void *arg, struct net_link *l, const struct net_piece *p,
 	struct group_unit *u;
 
 	(void)pthread_mutex_lock(&g->lock);
+	bounds_came(net_user(l));
 	u = find_asked(g, l, &p->image, p->piece);
 	if (u && u->data == room)
 		unit_came(u);
@@ -373,25 +376,33 @@ static void group_lost(void *arg, struct net_link *l, const struct net_piece *p,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
+/* The member has not what it named, or no more: another one is asked. */
+static void forget_held(struct group_peer *p, const struct group_file *f,
+			uint64_t piece)
+{
+	const struct peer_file *pf = peer_file_find(p, f);
+	uint64_t index;
+	size_t from, len;
+
+	if (pf && pf->has && file_find_piece(f, piece, &index, &from, &len))
+		pf->has[index / 8] &= (uint8_t) ~(1u << index % 8);
+}
+
 static void group_refused(void *arg, struct net_link *l,
 			  const struct digest *image, uint32_t piece,
 			  enum swarm_refusal why, int64_t retry_ns)
 {
 	struct group *g = arg;
 	struct group_unit *u;
-	struct peer_file *pf;
 
 	(void)retry_ns;
 	(void)pthread_mutex_lock(&g->lock);
 	u = find_asked(g, l, image, piece);
-	if (u) {
-		/* The member has not the unit that it named, or no more: another one is asked. */
-		pf = peer_file_find(u->peer, u->key.file);
-		if (pf && pf->has)
-			pf->has[piece / 8] &= (uint8_t) ~(1u << piece % 8);
+	if (u && why != SWARM_BUSY)
+		forget_held(u->peer, u->key.file, piece);
+	if (u)
 		unit_fail(u, why == SWARM_BUSY ? -EBUSY : -EAGAIN,
 			  "the member refused it");
-	}
 	(void)pthread_mutex_unlock(&g->lock);
 }
 

@@ -507,6 +507,8 @@ static int begin_server(struct saves *s, const char *host, struct error *err)
 		.connections_max = CONNECTIONS_MAX,
 		.body_memory = BODY_MEMORY,
 		.answer_memory = ANSWER_MEMORY,
+		.dscp = s->cfg.group->cfg.dscp,
+		.send_rate = s->cfg.group->cfg.rate,
 		.idle_ns = IDLE_NS,
 		.request_ns = 30 * NS_PER_S,
 		.handler = &peers_handler,
@@ -534,6 +536,7 @@ static int begin_client(struct saves *s, struct error *err)
 		.connect_timeout_ms = (uint32_t)stall_ms,
 		.stall_timeout_ms =
 			(uint32_t)(stall_ms < 1000 ? 1000 : stall_ms),
+		.dscp = s->cfg.group->cfg.dscp,
 		.max_idle = SAVE_NODES_MAX,
 	};
 

@@ -2,25 +2,30 @@
 /*
  * Units in memory, and reads of them.  A unit that this node is to read from the store is
  * fetched by a thread of the pool to memory of the group, from where readers here copy it and
- * links send it; one that another member reads is asked for, mostly straight to the reader's
- * memory.  A unit that could not be had of another is decided about again.
+ * links send it; one that another member reads is asked for, and kept where memory is spare, else
+ * it comes straight to the reader's.  A unit that could not be had is decided about again.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/cond.h"
-#include "groupio/group_priv.h"
+#include "groupio/bounds.h"
 
 /* Fetches that wait for a thread; members that want more are told to ask again. */
 #define QUEUED_MAX 4096u
-/* So often another member is asked for a unit; then this node reads it. */
+/* So many members may go while they are asked for a unit; then this node reads it. */
 #define TRIES_MAX 3u
-/* Members learn within so long that another one has opened a file. */
-#define JOIN_NS (NS_PER_S / 2)
+/* Members learn within so long, or a half of --group-wait, that another one has opened a file. */
+#define JOIN_NS (5 * NS_PER_S / 2)
+/* A member that has no memory now is asked again and again, for so many times --group-wait: what
+ * it sends others meanwhile is not seen here. */
+#define BUSY_WAITS 4
 #define BUSY_RETRY_NS (20 * NS_PER_MS)
+#define BUSY_RETRY_MAX_NS (200 * NS_PER_MS)
 /* The loop ends what is asked for in time; this is for clocks that were stopped. */
 #define LOOK_AGAIN_NS (60 * NS_PER_S)
 
@@ -69,7 +74,7 @@ static void unit_free(struct group_unit *u)
 		g->stats.memory_bytes -= u->len;
 		slot_give(g, u->data);
 	}
-	free((void *)u->wants);
+	free(u->wants);
 	free(u);
 }
 
@@ -101,6 +106,12 @@ static char *slot_take(struct group *g)
 	return g->n_free ? g->free_slots[--g->n_free] : NULL;
 }
 
+/* A unit that another member has is kept where it takes memory from nothing else. */
+static bool has_spare_slots(const struct group *g)
+{
+	return g->n_free + (g->n_slots - g->n_slots_begun) > g->n_slots / 2;
+}
+
 static bool unit_take_slot(struct group_unit *u)
 {
 	u->data = slot_take(u->group);
@@ -125,7 +136,9 @@ struct group_unit *unit_find(struct group *g, struct group_file *f,
 	return u;
 }
 
-static struct group_unit *unit_new(struct group_file *f, uint64_t index)
+/* `index` and `len` are those of a piece. */
+static struct group_unit *unit_new(struct group_file *f, uint64_t index,
+				   size_t len)
 {
 	struct group *g = f->group;
 	struct group_unit *u = calloc(1, sizeof(*u));
@@ -136,7 +149,7 @@ static struct group_unit *unit_new(struct group_file *f, uint64_t index)
 	u->key.file = f;
 	u->key.index = index;
 	u->id = f->id;
-	u->len = unit_len(f, index);
+	u->len = len;
 	HASH_ADD(hh, g->units, key, sizeof(u->key), u);
 	if (!hash_has_added(u)) {
 		free(u);
@@ -159,7 +172,10 @@ void unit_leave(struct group_unit *u)
 	if (--u->n_users)
 		return;
 	if (u->state == GROUP_UNIT_READY && u->is_slot && u->is_known) {
-		TAILQ_INSERT_TAIL(&u->group->unused, u, unused);
+		if (u->is_copy)
+			TAILQ_INSERT_HEAD(&u->group->unused, u, unused);
+		else
+			TAILQ_INSERT_TAIL(&u->group->unused, u, unused);
 		(void)pthread_cond_broadcast(&u->group->changed);
 	} else {
 		unit_free(u);
@@ -204,30 +220,37 @@ void units_fail(struct group *g, const struct group_peer *p,
 /* --------------------------------------------------------------------- fetching --- */
 
 /* The send is a user of the unit, until it has arrived. */
-static void unit_answer(struct group_unit *u, struct group_peer *p)
+static void unit_answer(struct group_unit *u, struct group_want w)
 {
 	struct group *g = u->group;
-	struct group_send *s;
-	const struct net_piece piece = { .image = u->id,
-					 .piece = (uint32_t)u->key.index,
-					 .form = NET_PLAIN,
-					 .len = (uint32_t)u->len };
-	const struct net_body body = { .fd = -1, .data = u->data };
+	struct group_send *s = NULL;
+	struct net_piece piece = { .image = u->id,
+				   .piece = w.piece,
+				   .form = NET_PLAIN };
+	struct net_body body = { .fd = -1, .data = u->data };
+	uint64_t index;
+	size_t from, len;
 
 	/* Bulk: its connection is another than that of the messages. */
 	(void)pthread_mutex_lock(&g->lock);
-	s = send_begin(u, p);
+	if (u->key.file &&
+	    file_find_piece(u->key.file, w.piece, &index, &from, &len)) {
+		body.data = u->data + from;
+		piece.len = (uint32_t)len;
+		s = send_begin(u, w.peer);
+	}
 	if (!s)
 		unit_leave(u);
 	(void)pthread_mutex_unlock(&g->lock);
 	if (s)
-		net_send(p->link, &piece, SOURCE_HOT, &body, (uintptr_t)s);
+		net_send(w.peer->link, &piece, SOURCE_HOT, &body, (uintptr_t)s);
 	else
-		net_refuse(p->link, &piece.image, piece.piece, SWARM_BUSY, 0);
+		net_refuse(w.peer->link, &piece.image, piece.piece, SWARM_BUSY,
+			   0);
 }
 
-/* On the loop: those that wanted it meanwhile.  Those that get a refusal ask nobody here for
- * it again. */
+/* On the loop: those that wanted it meanwhile.  Members that are refused a unit that could not be
+ * read ask nobody here for it again. */
 static void group_fetched(struct work *w)
 {
 	struct group_unit *u = container_of(w, struct group_unit, fetch);
@@ -237,19 +260,19 @@ static void group_fetched(struct work *w)
 	(void)pthread_mutex_lock(&g->lock);
 	is_ready = u->state == GROUP_UNIT_READY;
 	while (u->n_wants) {
-		struct group_peer *p = u->wants[--u->n_wants];
+		const struct group_want want = u->wants[--u->n_wants];
 		const bool is_sent =
 			is_ready && (u->n_sends || bounds_may_send(g));
 
-		p->n_held--;
+		want.peer->n_held--;
 		if (is_sent)
 			unit_use(u);
 		(void)pthread_mutex_unlock(&g->lock);
 		if (is_sent)
-			unit_answer(u, p);
+			unit_answer(u, want);
 		else
-			net_refuse(p->link, &u->id, (uint32_t)u->key.index,
-				   SWARM_GONE, 0);
+			net_refuse(want.peer->link, &u->id, want.piece,
+				   is_ready ? SWARM_BUSY : SWARM_GONE, 0);
 		(void)pthread_mutex_lock(&g->lock);
 	}
 	if (!is_ready)
@@ -290,6 +313,30 @@ static int read_origin(struct group_unit *u, struct group_origin *o)
 	return 0;
 }
 
+/* On the loop. */
+static void group_tell(struct loop_call *c)
+{
+	struct group_unit *u = container_of(c, struct group_unit, ask);
+	struct group *g = u->group;
+
+	file_tell_held(g, &u->id, u->key.index);
+	(void)pthread_mutex_lock(&g->lock);
+	unit_leave(u);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+/* With the lock: members that saw others come or go than this node did would have the unit read by
+ * another one, too. */
+static void unit_tell(struct group_unit *u)
+{
+	/* A loop that ends calls nobody. */
+	if (u->group->is_ending || u->group->is_dead)
+		return;
+	u->ask.fn = group_tell;
+	u->n_users++;
+	loop_post(u->group->loop, &u->ask);
+}
+
 /* With the lock.  The file may be withdrawn while memory is waited for, so its origin is held. */
 static void fetch_unit(struct group_unit *u, struct group_origin *o)
 {
@@ -297,6 +344,7 @@ static void fetch_unit(struct group_unit *u, struct group_origin *o)
 	if (wait_for_slot(u)) {
 		u->fetched_ns = clock_now_ns();
 		u->state = GROUP_UNIT_FETCHING;
+		unit_tell(u);
 		u->rc = read_origin(u, o);
 		unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
 	} else {
@@ -366,13 +414,14 @@ static void group_ask(struct loop_call *c)
 	(void)pthread_mutex_lock(&g->lock);
 	if (u->state == GROUP_UNIT_ASKED &&
 	    !peer_file_find(u->peer, u->key.file)) {
-		unit_fail(u, -EAGAIN, "it has closed the file");
+		unit_fail(u, -ENOTCONN, "it has closed the file");
 	} else if (u->state == GROUP_UNIT_ASKED) {
 		link = u->peer->link;
 		id = u->key.file->id;
 		index = (uint32_t)u->key.index;
 		len = (uint32_t)u->len;
 		u->asked_ns = clock_now_ns();
+		u->came_before = u->peer->n_came;
 	}
 	(void)pthread_mutex_unlock(&g->lock);
 	if (link)
@@ -388,6 +437,7 @@ static void unit_ask(struct group_unit *u, struct group_peer *p)
 	u->was_asked = true;
 	u->peer = p;
 	u->asked_ns = clock_now_ns();
+	u->came_before = p->n_came;
 	u->ask.fn = group_ask;
 	u->n_users++;
 	loop_post(u->group->loop, &u->ask);
@@ -395,33 +445,32 @@ static void unit_ask(struct group_unit *u, struct group_peer *p)
 
 /* ------------------------------------------------------------------ for members --- */
 
-static bool unit_add_want(struct group_unit *u, struct group_peer *p)
+static bool unit_add_want(struct group_unit *u, struct group_want w)
 {
-	size_t cap = u->cap_wants ? 2 * u->cap_wants : 4;
-	struct group_peer **more;
-
-	if (u->n_wants == u->cap_wants) {
-		more = (struct group_peer **)realloc((void *)u->wants,
-						     cap * sizeof(*u->wants));
-		if (!more)
-			return false;
-		u->wants = more;
-		u->cap_wants = cap;
-	}
-	u->wants[u->n_wants++] = p;
-	p->n_held++;
+	if (array_grow(&u->wants, u->n_wants, &u->cap_wants, 4) < 0)
+		return false;
+	u->wants[u->n_wants++] = w;
+	w.peer->n_held++;
 	return true;
 }
 
+static bool has_joined_lately(const struct group_file *f)
+{
+	const int64_t half_ns = f->group->cfg.wait_ns / 2;
+
+	return f->used_ns - f->joined_ns <
+	       (half_ns < JOIN_NS ? half_ns : JOIN_NS);
+}
+
 /* With the lock; the result says whether the member will be answered. */
-static bool note_want(struct group *g, struct group_peer *p,
+static bool note_want(struct group *g, struct group_want w,
 		      struct group_file *f, uint64_t index,
 		      struct group_unit **ret_ready)
 {
 	struct group_unit *u = unit_find(g, f, index);
 
 	f->used_ns = clock_now_ns();
-	if (!bounds_may_want(g, p))
+	if (!bounds_may_want(g, w.peer))
 		return false;
 	if (u && u->state == GROUP_UNIT_READY) {
 		unit_use(u);
@@ -432,12 +481,12 @@ static bool note_want(struct group *g, struct group_peer *p,
 	if (u && u->was_asked)
 		return false;
 	if (u)
-		return unit_add_want(u, p);
+		return unit_add_want(u, w);
 	/* The member that asks may not know yet of the one that reads it now. */
-	if (file_owner(f, index) && f->used_ns - f->joined_ns < JOIN_NS)
+	if (file_owner(f, index) && has_joined_lately(f))
 		return false;
-	u = unit_new(f, index);
-	if (!u || !unit_add_want(u, p)) {
+	u = unit_new(f, index, unit_len(f, index));
+	if (!u || !unit_add_want(u, w)) {
 		if (u)
 			unit_free(u);
 		return false;
@@ -445,26 +494,32 @@ static bool note_want(struct group *g, struct group_peer *p,
 	if (unit_queue(u))
 		return true;
 	/* The unit is gone, and this was its only want. */
-	p->n_held--;
+	w.peer->n_held--;
 	return false;
 }
 
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
-		uint64_t index)
+		uint32_t piece)
 {
+	const struct group_want w = { .peer = p, .piece = piece };
 	struct group_unit *ready = NULL;
 	struct group_file *f;
-	bool ok;
+	uint64_t index;
+	size_t from, len;
+	bool ok, is_shunned;
 
 	(void)pthread_mutex_lock(&g->lock);
+	is_shunned = p->shunned_ns > clock_now_ns();
 	f = files_find(g, id);
-	ok = f && f->origin && index < f->n_units &&
-	     note_want(g, p, f, index, &ready);
+	ok = f && f->origin && file_find_piece(f, piece, &index, &from, &len) &&
+	     note_want(g, w, f, index, &ready);
 	(void)pthread_mutex_unlock(&g->lock);
 	if (ready)
-		unit_answer(ready, p);
+		unit_answer(ready, w);
 	else if (!ok)
-		net_refuse(p->link, id, (uint32_t)index, SWARM_BUSY, 0);
+		/* A member that is answered nothing for long need not ask again. */
+		net_refuse(p->link, id, piece,
+			   is_shunned ? SWARM_GONE : SWARM_BUSY, 0);
 }
 
 /* With the lock: a member that waits for a unit, and was not told for a while. */
@@ -476,10 +531,10 @@ static struct group_peer *find_waiting(struct group *g, int64_t now_ns,
 
 	HASH_ITER(hh, g->units, u, next)
 	for (size_t i = 0; i < u->n_wants; i++) {
-		if (now_ns - u->wants[i]->promised_ns < every_ns)
+		if (now_ns - u->wants[i].peer->promised_ns < every_ns)
 			continue;
 		*ret = u;
-		return u->wants[i];
+		return u->wants[i].peer;
 	}
 	return NULL;
 }
@@ -503,25 +558,32 @@ void units_promise(struct group *g, int64_t now_ns)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void unit_drop_wants(struct group_unit *u, const struct group_peer *p)
+/* Those of the member: of all pieces, or of one. */
+static void unit_drop_wants(struct group_unit *u, const struct group_peer *p,
+			    const uint32_t *piece)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < u->n_wants; i++)
-		if (u->wants[i] != p)
+		if (u->wants[i].peer != p ||
+		    (piece && u->wants[i].piece != *piece))
 			u->wants[n++] = u->wants[i];
 		else
-			u->wants[i]->n_held--;
+			u->wants[i].peer->n_held--;
 	u->n_wants = n;
 }
 
 void units_unwant(struct group *g, const struct group_peer *p,
-		  struct group_file *f, uint64_t index)
+		  struct group_file *f, uint32_t piece)
 {
-	struct group_unit *u = unit_find(g, f, index);
+	struct group_unit *u = NULL;
+	uint64_t index;
+	size_t from, len;
 
+	if (file_find_piece(f, piece, &index, &from, &len))
+		u = unit_find(g, f, index);
 	if (u)
-		unit_drop_wants(u, p);
+		unit_drop_wants(u, p, &piece);
 }
 
 void units_forget_wants(struct group *g, const struct group_peer *p,
@@ -531,7 +593,7 @@ void units_forget_wants(struct group *g, const struct group_peer *p,
 
 	HASH_ITER(hh, g->units, u, next)
 	if (!f || u->key.file == f)
-		unit_drop_wants(u, p);
+		unit_drop_wants(u, p, NULL);
 }
 
 /* ------------------------------------------------------------------------ reads --- */
@@ -542,35 +604,57 @@ struct unit_read {
 	uint64_t index;
 	size_t from, len; /* in the unit */
 	char *buf;
-	unsigned int tries; /* that other members were asked for */
+	unsigned int tries; /* members that went while they were asked */
+	int64_t busy_ns; /* since when members have no memory; 0: none said so */
+	bool is_own;     /* no other member is asked any more */
 };
+
+/* With the lock: the piece that is asked of another member. */
+static uint64_t piece_of(const struct unit_read *r)
+{
+	const uint64_t part = file_part(r->file, r->index, r->from, r->len);
+
+	return part == r->file->n_units ? r->index : part;
+}
+
+/* With the lock: another member is to bring it.  NULL: memory is short. */
+static struct group_unit *read_ask(struct unit_read *r,
+				   struct group_peer *owner)
+{
+	struct group_file *f = r->file;
+	const uint64_t piece = piece_of(r);
+	const bool is_whole = piece == r->index;
+	struct group_unit *u =
+		unit_new(f, piece, is_whole ? unit_len(f, piece) : r->len);
+
+	if (!u)
+		return NULL;
+	u->n_users++;
+	u->is_copy = is_whole;
+	if (r->len == u->len && !(is_whole && has_spare_slots(f->group))) {
+		u->data = r->buf;
+	} else if (!unit_take_slot(u)) {
+		unit_leave(u);
+		return NULL;
+	}
+	unit_ask(u, owner);
+	return u;
+}
 
 /* With the lock: somebody is to bring it.  NULL: nobody can. */
 static struct group_unit *read_begin(struct unit_read *r)
 {
 	struct group_file *f = r->file;
-	struct group_peer *owner =
-		r->tries < TRIES_MAX ? file_owner(f, r->index) : NULL;
-	struct group_unit *u = unit_new(f, r->index);
+	struct group_peer *owner = r->is_own ? NULL : file_owner(f, r->index);
+	struct group_unit *u = owner ? read_ask(r, owner) : NULL;
 
+	if (u)
+		return u;
+	u = unit_new(f, r->index, unit_len(f, r->index));
 	if (!u)
 		return NULL;
 	u->n_users++;
-	u->is_own = r->tries >= TRIES_MAX;
-	if (owner && owner->shunned_ns > clock_now_ns()) {
-		owner = NULL;
-		u->is_own = true;
-	}
-	if (owner && r->len == u->len) {
-		u->data = r->buf;
-	} else if (owner && !unit_take_slot(u)) {
-		owner = NULL;
-		u->is_own = true;
-	}
-	if (owner) {
-		unit_ask(u, owner);
-		return u;
-	}
+	u->is_own = r->is_own || owner;
 	if (unit_queue(u))
 		return u;
 	unit_leave(u);
@@ -585,26 +669,36 @@ static bool is_over(const struct group_unit *u, bool is_mine)
 	       (u->state == GROUP_UNIT_CAME && is_mine);
 }
 
-/* With the lock: other members said which of its units they have, or do not answer. */
+/* With the lock: did all members that are known say which of its units they have? */
+static bool is_settled(const struct group_file *f)
+{
+	const struct group *g = f->group;
+	const struct group_peer *p;
+
+	if (!f->is_offered || g->is_joining)
+		return false;
+	LIST_FOREACH(p, &g->peers, of_group)
+	{
+		const struct peer_file *pf = peer_file_find(p, f);
+
+		if (pf && pf->state != PEER_FILE_TOLD)
+			return false;
+	}
+	return true;
+}
+
+/* With the lock, which is released meanwhile: mounts of a job begin, and read, in the same moment,
+ * and each would read alone what it wants first. */
 static void wait_until_settled(struct group_file *f)
 {
 	struct group *g = f->group;
+	bool in_time = true;
 
-	for (;;) {
-		bool is_settled = f->is_offered;
-		const struct group_peer *p;
-
-		LIST_FOREACH(p, &g->peers, of_group)
-		{
-			const struct peer_file *pf = peer_file_find(p, f);
-
-			is_settled = is_settled &&
-				     !(pf && pf->state != PEER_FILE_TOLD);
-		}
-		if (is_settled || g->is_dead ||
-		    !cond_wait_until(&g->changed, &g->lock, f->settles_ns))
-			return;
-	}
+	while (in_time && !g->is_dead && !is_settled(f))
+		in_time = cond_wait_until(&g->changed, &g->lock,
+					  f->settles_ns > g->joins_ns
+						  ? f->settles_ns
+						  : g->joins_ns);
 }
 
 /* With the lock, which is released meanwhile: are the bytes that came the file's? */
@@ -615,8 +709,10 @@ static void check_unit(struct unit_read *r, struct group_unit *u)
 	int rc;
 
 	(void)pthread_mutex_unlock(&g->lock);
-	rc = s->ops->check(s->arg, r->index * r->file->unit, u->data, u->len,
-			   NULL);
+	rc = s->ops->check(s->arg,
+			   r->index * r->file->unit +
+				   (u->data == r->buf ? r->from : 0),
+			   u->data, u->len, NULL);
 	(void)pthread_mutex_lock(&g->lock);
 	if (rc == 0) {
 		g->stats.received_bytes += u->len;
@@ -638,6 +734,30 @@ static void pause_read(struct group *g, int64_t ns)
 		;
 }
 
+/* With the lock, which is released meanwhile: another member did not bring it. */
+static void note_failure(struct unit_read *r, int rc)
+{
+	struct group *g = r->file->group;
+	const int64_t now_ns = clock_now_ns();
+	int64_t pause_ns;
+
+	if (rc == -ENOTCONN) {
+		r->is_own = ++r->tries >= TRIES_MAX;
+		return;
+	}
+	if (rc != -EBUSY) {
+		r->is_own = true;
+		return;
+	}
+	if (!r->busy_ns)
+		r->busy_ns = now_ns;
+	r->is_own = now_ns - r->busy_ns > BUSY_WAITS * g->cfg.wait_ns;
+	pause_ns = (now_ns - r->busy_ns) / 4 + BUSY_RETRY_NS;
+	if (!r->is_own)
+		pause_read(g, pause_ns < BUSY_RETRY_MAX_NS ? pause_ns
+							   : BUSY_RETRY_MAX_NS);
+}
+
 /* With the lock, which is released meanwhile.  1: decide again. */
 static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 		       struct error *err)
@@ -657,11 +777,7 @@ static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 		return u->rc;
 	}
 	if (u->state == GROUP_UNIT_FAILED) {
-		/* A member that has closed the file, or is gone, is asked no more. */
-		r->tries +=
-			u->rc == -ENOTCONN || u->rc == -EBUSY ? 1 : TRIES_MAX;
-		if (u->rc == -EBUSY)
-			pause_read(g, r->tries * BUSY_RETRY_NS);
+		note_failure(r, u->rc);
 		return 1;
 	}
 	if (u->data == r->buf)
@@ -682,6 +798,8 @@ static int read_once(struct unit_read *r, struct error *err)
 
 	if (g->is_dead)
 		return -ENOBUFS;
+	if (!u)
+		u = unit_find(g, r->file, piece_of(r));
 
 	/* Bytes that come to another reader's memory are not there for this one. */
 	if (u && u->was_asked && !u->is_slot) {
@@ -724,26 +842,57 @@ static int read_past(struct unit_read *r, struct error *err)
 	return rc;
 }
 
-int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
-	       struct error *err)
+/* With the lock, which is released meanwhile. */
+static int read_piece(struct group_file *f, uint64_t off, char *buf, size_t len,
+		      struct error *err)
 {
-	struct group *g = f->group;
 	struct unit_read r = { .file = f,
 			       .index = off / f->unit,
 			       .from = (size_t)(off % f->unit),
 			       .len = len,
 			       .buf = buf };
-	const int64_t begun_ns = clock_now_ns();
 	int rc;
+
+	do
+		rc = read_once(&r, err);
+	while (rc == 1);
+	return rc == -ENOBUFS ? read_past(&r, err) : rc;
+}
+
+/* With the lock: so many of the bytes are asked for at once.  Parts of a unit are asked for by
+ * themselves where another member sends them: else each of many nodes that read a slice of each
+ * unit would be sent all of it. */
+static size_t piece_len(struct group_file *f, uint64_t off, size_t len)
+{
+	const uint64_t index = off / f->unit;
+	const size_t from = (size_t)(off % f->unit);
+	const size_t n = GROUP_PART - from % GROUP_PART;
+
+	if (len <= n || len == unit_len(f, index) || f->unit % GROUP_PART ||
+	    unit_find(f->group, f, index) || !file_owner(f, index))
+		return len;
+	return n;
+}
+
+int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
+	       struct error *err)
+{
+	struct group *g = f->group;
+	const int64_t begun_ns = clock_now_ns();
+	char *dst = buf;
+	int rc = 0;
 
 	(void)pthread_mutex_lock(&g->lock);
 	f->used_ns = begun_ns;
 	wait_until_settled(f);
-	do
-		rc = read_once(&r, err);
-	while (rc == 1);
-	if (rc == -ENOBUFS)
-		rc = read_past(&r, err);
+	while (len && rc == 0) {
+		const size_t n = piece_len(f, off, len);
+
+		rc = read_piece(f, off, dst, n, err);
+		off += n;
+		dst += n;
+		len -= n;
+	}
 	g->stats.read_ns += (uint64_t)(clock_now_ns() - begun_ns);
 	(void)pthread_mutex_unlock(&g->lock);
 	return rc;

@@ -237,6 +237,8 @@ static int open_group(struct ckpt_mount *m, struct error *err)
 		.places = m->cfg->group,
 		.memory = m->cfg->group_memory,
 		.wait_ns = m->cfg->group_wait,
+		.dscp = (unsigned int)m->cfg->group_dscp,
+		.rate = m->cfg->group_rate,
 		.fetches = parallel < GROUP_FETCHES_MIN   ? GROUP_FETCHES_MIN
 			   : parallel > GROUP_FETCHES_MAX ? GROUP_FETCHES_MAX
 							  : parallel,

@@ -29,6 +29,7 @@ struct ckpt_mount_config {
 	bool group_full;
 	uint64_t group_blocks, group_blocks_store;
 	int64_t group_wait;
+	uint64_t group_rate, group_dscp;
 	bool hold, read_only, ranks_only;
 };
 

@@ -29,7 +29,8 @@ setup()
 
 teardown()
 {
-	exec 5>&-
+	exec 5>&- 6>&-
+	ip netns del "${NS-}" 2>/dev/null || :
 	pkill -CONT -f "^bootseer-ckpt .*$W/" || :
 	kill -9 "${readers[@]}" 2>/dev/null || :
 	end_mounts
@@ -123,6 +124,19 @@ is_one_copy() # BYTES of the file
 	mount_members 4
 	read_all 4 model "$F/model"
 	(($(sum_of bytes_fetched 4) < 120000000))
+}
+
+@test "mounts that begin, and read, in the same moment share what they read" {
+	local i pids=()
+
+	ckpt cp "$F/model" :model
+	mount_member 1
+	for i in 2 3 4 5 6; do
+		(mount_member "$i" && cmp "$W/m$i/model" "$F/model") 3>&- &
+		pids+=($!)
+	done
+	wait_all "${pids[@]}"
+	(($(sum_of bytes_fetched 6) < 80000000))
 }
 
 # The server counts what it sends, by whatever way it was asked for.
@@ -261,6 +275,81 @@ go_on() # I...
 	read_all 2 model "$W/cut"
 	[ "$(sum_of wrong 2)" = 0 ]
 	members_are 2
+}
+
+# A network of the test's own, where nothing but mounts of a group talks by TCP.
+begin_network()
+{
+	NS=class$$
+	ip netns add "$NS"
+	ip -n "$NS" link set lo up
+	printf '#!/bin/sh\nexec nsenter --net=/run/netns/%s "%s" "$@"\n' "$NS" "$bootseer" \
+		>"$W/bootseer"
+	chmod +x "$W/bootseer"
+	bootseer=$W/bootseer
+}
+
+kv()
+{
+	RUN=$W/run PYTHONPATH=$BATS_TEST_DIRNAME/../../python PYTHONDONTWRITEBYTECODE=1 \
+		"$BATS_TEST_DIRNAME/kv-replay.py" "$@" >&2 3>&- 6>&-
+}
+
+asks_for_blocks() { [ "$(member 1 figure group.blocks.members)" = 1 ]; }
+
+# Two mounts at PLACE read a file together, and one has a block of the other: packets by class.
+watch_classes() # [OPTION...]
+{
+	local i pid
+
+	mkfifo "$W/end"
+	nsenter --net="/run/netns/$NS" "$BATS_TEST_DIRNAME/packet-classes.py" "$W/begun" \
+		<"$W/end" >"$W/classes" 3>&- &
+	pid=$!
+	exec 6>"$W/end"
+	wait_for test -e "$W/begun"
+	for i in 1 2; do
+		mount_member "$i" --group-socket="$W/ranks$i" --group-blocks=4M "$@"
+		kv get 0 "$W/ranks$i"
+	done
+	wait_for members_are 2
+	read_all 2 model "$F/model"
+	wait_for asks_for_blocks
+	kv put 8 "$W/ranks1"
+	kv get 8 "$W/ranks1" "$W/ranks2"
+	for i in 1 2; do member "$i" umount_store; done
+	exec 6>&-
+	wait "$pid"
+	rm "$W/end" "$W/begun"
+	cat "$W/classes" >&2
+}
+
+@test "all packets between mounts have the class that was asked for, of both families" {
+	ckpt cp "$F/model" :model
+	begin_network
+	for PLACE in 127.0.0.1:29600 '[::1]:29600'; do
+		watch_classes --group-dscp=10
+		# All of one family and class, a half of the file among them.
+		[ "$(wc -l <"$W/classes")" = 1 ]
+		awk -v family="$([[ $PLACE = 127* ]] && echo 4 || echo 6)" \
+			'$1 == family && $2 == 10 && $4 > 50000000 { n++ }
+			END { exit !n }' "$W/classes"
+	done
+	watch_classes
+	awk '$2 { exit 1 }' "$W/classes"
+}
+
+@test "a mount sends others no more in a second than it was told" {
+	local begun took
+
+	ckpt cp "$F/other" :model
+	mount_members 2 --group-rate=8M
+	begun=$EPOCHREALTIME
+	read_all 2 model "$F/other"
+	took=$(((${EPOCHREALTIME/./} - ${begun/./}) / 1000))
+	echo "# 60 MB in $took ms" >&2
+	# Each sends the other a half; a burst of a second is left out.
+	((took > 3000))
 }
 
 @test "whoever has another key is not let in, and is given nothing" {

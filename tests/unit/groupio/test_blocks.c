@@ -262,12 +262,14 @@ static void liar_request(void *arg, struct httpd_request *r)
 {
 	struct liar *l = arg;
 	struct httpd_reply reply = HTTPD_REPLY_INIT;
-	const char *name = strrchr(r->head.path, '/') + 1;
+	char name[BLOCK_NAME_LEN + 1];
 	char text[BLOCK_SEAL_TEXT_MAX];
 	size_t len = sizeof(good);
 	char bytes[sizeof(good) + 9];
 	struct block_seal s;
 
+	(void)snprintf(name, sizeof(name), "%s",
+		       r->head.path + strlen("/v1/blocks/"));
 	memset(bytes, 0, sizeof(bytes));
 	memcpy(bytes, good, sizeof(good));
 	cr_assert_eq(block_seal_make(&secret, name, good, sizeof(good), &s), 0);
@@ -407,6 +409,34 @@ static int ask_liar(struct liar *l, const char *key, enum lie lie)
 	block_unref(k);
 	cr_expect_eq(has_block(l->b, key), rc == 0, "%s", key);
 	return rc;
+}
+
+/* The owner looks into the store, for a reader, at the moment at which the block is put. */
+Test(blocks, that_are_offered_while_their_owner_looks_for_them_come)
+{
+	struct kept_block *k;
+	char name[BLOCK_NAME_LEN + 1];
+	struct liar l;
+	bool is_new;
+
+	liar_begin(&l);
+	name_of(&secret, "m", "1", name);
+	k = block_join(l.b, name, &is_new);
+	cr_assert(k && is_new);
+	blocks_pull(l.b, name, &l.self);
+	cr_expect_not(has_block(l.b, "1"));
+	/* Nobody is to wait here for a block that is waited for there. */
+	cr_expect_null(block_find_here(l.b, name));
+	blocks_fetch(k, true);
+	cr_expect(has_block(l.b, "1"));
+	cr_expect(k->is_owned);
+	block_unref(k);
+	/* An offer of a block that is not there any more leaves nothing behind. */
+	l.lie = LIE_BYTES;
+	blocks_pull(l.b, name, &l.self);
+	cr_expect(has_block(l.b, "1"));
+	cr_expect_eq(l.b->used, sizeof(good));
+	liar_end(&l);
 }
 
 Test(blocks, of_a_member_that_sends_something_else_are_refused)

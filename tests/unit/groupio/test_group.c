@@ -18,6 +18,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "groupio/bounds.h"
 #include "groupio/group_priv.h"
 #include "p2p/net/net_addr.h"
 
@@ -89,7 +90,7 @@ static int store_check(void *arg, uint64_t off, const void *buf, size_t len,
 	const uint8_t *b = buf;
 
 	(void)arg;
-	cr_expect_eq(off % unit, 0);
+	cr_expect_eq(off % unit % GROUP_PART, 0);
 	for (size_t i = 0; i < len; i++)
 		if (b[i] != off / unit)
 			return error_set(err, EBADMSG, "not the file's");
@@ -200,18 +201,22 @@ static void members_begin(struct member *all, size_t n)
 	wait_linked(all, n);
 }
 
-static void read_right(struct member *m, uint64_t index, size_t from)
+static void read_part(struct member *m, uint64_t index, size_t from, size_t len)
 {
-	size_t len = index == UNITS - 1 ? unit - 100 : unit;
 	uint8_t *buf = malloc(len);
 
 	cr_assert_not_null(buf);
-	cr_assert_eq(group_read(m->file, index * unit + from, buf, len - from,
-				NULL),
+	cr_assert_eq(group_read(m->file, index * unit + from, buf, len, NULL),
 		     0);
 	cr_assert_eq(buf[0], index);
-	cr_assert_eq(memcmp(buf, buf + 1, len - from - 1), 0);
+	cr_assert_eq(memcmp(buf, buf + 1, len - 1), 0);
 	free(buf);
+}
+
+static void read_right(struct member *m, uint64_t index, size_t from)
+{
+	read_part(m, index, from,
+		  (index == UNITS - 1 ? unit - 100 : unit) - from);
 }
 
 static unsigned int reads_of(struct member *all, size_t n)
@@ -262,6 +267,157 @@ Test(group, gives_parts_of_units)
 			read_right(&all[i], u, 1000 + u);
 	cr_expect_lt(reads_of(all, 2), 2 * UNITS);
 	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+}
+
+static bool has_all_members(struct member *m, size_t n)
+{
+	const struct group_peer *p;
+	size_t n_told = 0;
+
+	(void)pthread_mutex_lock(&m->group->lock);
+	LIST_FOREACH(p, &m->group->peers, of_group)
+	{
+		const struct peer_file *pf = peer_file_find(p, m->file);
+
+		n_told += pf && pf->state == PEER_FILE_TOLD;
+	}
+	(void)pthread_mutex_unlock(&m->group->lock);
+	return n_told == n - 1;
+}
+
+/* Each knows of the others that they have the file open, and asks them from now on. */
+static void members_open(struct member *all, size_t n)
+{
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+
+	for (size_t i = 0; i < n; i++)
+		member_open(&all[i], "one");
+	for (size_t i = 0; i < n; i++)
+		while (!has_all_members(&all[i], n)) {
+			cr_assert_lt(clock_now_ns(), until);
+			nap();
+		}
+}
+
+static struct group_stats stats_of(const struct member *m)
+{
+	struct group_stats s;
+
+	group_stats(m->group, &s);
+	return s;
+}
+
+Test(group, moves_no_more_of_a_unit_than_is_read_of_it)
+{
+	struct member all[2];
+
+	unit = GROUP_UNIT_MAX;
+	members_begin(all, 2);
+	members_open(all, 2);
+	for (uint64_t u = 0; u < UNITS; u++)
+		for (size_t i = 0; i < 2; i++)
+			read_part(&all[i], u, i * GROUP_PART, GROUP_PART);
+	cr_expect_eq(reads_of(all, 2), UNITS);
+	for (size_t i = 0; i < 2; i++)
+		cr_expect_eq(stats_of(&all[i]).received_bytes,
+			     UNITS / 2 * GROUP_PART);
+	/* A read of several parts, of the end, and one that is not of parts. */
+	read_part(&all[0], 3, GROUP_PART, 2 * GROUP_PART);
+	read_part(&all[1], 3, GROUP_PART, 2 * GROUP_PART);
+	read_part(&all[0], UNITS - 1, unit - GROUP_PART, GROUP_PART - 100);
+	read_part(&all[1], UNITS - 1, unit - GROUP_PART, GROUP_PART - 100);
+	cr_expect_eq(stats_of(&all[0]).received_bytes +
+			     stats_of(&all[1]).received_bytes,
+		     (uint64_t)(UNITS + 3) * GROUP_PART - 100);
+	for (size_t i = 0; i < 2; i++) {
+		read_part(&all[i], 2, 10, GROUP_PART + 17);
+		member_end(&all[i]);
+	}
+}
+
+/* Eight slots: six are for what this member read from the store. */
+Test(group, keeps_what_others_sent_where_memory_is_spare)
+{
+	struct member all[2];
+	uint64_t first, second;
+
+	members_begin(all, 2);
+	members_open(all, 2);
+	for (uint64_t u = 0; u < UNITS; u++)
+		read_right(&all[0], u, 0);
+	first = stats_of(&all[0]).received_bytes;
+	for (uint64_t u = 0; u < UNITS; u++)
+		read_right(&all[0], u, 0);
+	second = stats_of(&all[0]).received_bytes - first;
+	cr_expect_gt(first, 5 * unit);
+	cr_expect_leq(second + 2 * unit, first + 100);
+	cr_expect_eq(reads_of(all, 2), UNITS);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+}
+
+static void shun_for(struct member *m, const struct member *other, int64_t ns)
+{
+	struct group_peer *p;
+
+	(void)pthread_mutex_lock(&m->group->lock);
+	LIST_FOREACH(p, &m->group->peers, of_group)
+	if (strcmp(p->name, other->group->name) == 0)
+		p->shunned_ns = clock_now_ns() + ns;
+	(void)pthread_mutex_unlock(&m->group->lock);
+}
+
+/* For longer than the test takes. */
+static void shun(struct member *m, const struct member *other)
+{
+	shun_for(m, other, 3600 * NS_PER_S);
+}
+
+Test(group, reads_the_share_of_a_member_that_is_left_alone_once)
+{
+	struct member all[4];
+
+	members_begin(all, 4);
+	members_open(all, 4);
+	for (size_t i = 0; i < 3; i++)
+		shun(&all[i], &all[3]);
+	for (uint64_t u = 0; u < UNITS; u++)
+		for (size_t i = 0; i < 3; i++)
+			read_right(&all[i], u, 0);
+	cr_expect_eq(reads_of(all, 3), UNITS);
+	cr_expect_eq(reads_of(&all[3], 1), 0);
+	for (size_t i = 0; i < 4; i++)
+		member_end(&all[i]);
+}
+
+/* What one member reads beside the plan, others ask it for. */
+Test(group, tells_members_which_units_it_reads)
+{
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+	struct member all[3];
+	const struct group_peer *owner = NULL;
+
+	members_begin(all, 3);
+	members_open(all, 3);
+	shun(&all[0], &all[1]);
+	shun(&all[0], &all[2]);
+	for (uint64_t u = 0; u < UNITS; u++)
+		read_right(&all[0], u, 0);
+	for (uint64_t u = 0; u < UNITS; u++)
+		do {
+			cr_assert_lt(clock_now_ns(), until);
+			(void)pthread_mutex_lock(&all[2].group->lock);
+			owner = file_owner(all[2].file, u);
+			(void)pthread_mutex_unlock(&all[2].group->lock);
+			nap();
+		} while (!owner || strcmp(owner->name, all[0].group->name));
+	shun_for(&all[0], &all[2], 0);
+	for (uint64_t u = 0; u < UNITS; u++)
+		read_right(&all[2], u, 0);
+	/* Of eight slots of memory some were for others by then. */
+	cr_expect_eq(atomic_load(&all[2].store.n_reads), 0);
+	for (size_t i = 0; i < 3; i++)
 		member_end(&all[i]);
 }
 
@@ -478,6 +634,34 @@ Test(group, leaves_out_a_member_that_asks_and_takes_nothing)
 		member_end(&all[i]);
 }
 
+static void add_sending(struct group *g, size_t n)
+{
+	(void)pthread_mutex_lock(&g->lock);
+	g->n_sending += n;
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+Test(group, waits_for_a_member_whose_memory_is_in_use)
+{
+	const int64_t until = clock_now_ns() + NS_PER_S;
+	struct member all[2];
+	pthread_t reader;
+
+	members_begin(all, 2);
+	members_open(all, 2);
+	for (size_t i = 0; i < 2; i++)
+		read_own(&all[i]);
+	add_sending(all[1].group, 1000);
+	cr_assert_eq(pthread_create(&reader, NULL, read_all, &all[0]), 0);
+	while (clock_now_ns() < until)
+		nap();
+	add_sending(all[1].group, (size_t)-1000);
+	cr_assert_eq(pthread_join(reader, NULL), 0);
+	cr_expect_eq(reads_of(all, 2), UNITS);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+}
+
 static void add_queued(struct group *g, size_t n)
 {
 	(void)pthread_mutex_lock(&g->lock);
@@ -492,6 +676,7 @@ Test(group, counts_no_unit_that_it_refuses_as_held)
 	struct member all[2];
 	uint64_t u = 0;
 
+	wait_ns = 200 * NS_PER_MS;
 	members_begin(all, 2);
 	for (size_t i = 0; i < 2; i++)
 		member_open(&all[i], "one");
@@ -601,6 +786,55 @@ static bool is_left_out_in(struct group *g, int64_t ns)
 	p->moved_ns = clock_now_ns();
 	(void)pthread_mutex_unlock(&g->lock);
 	return is_left;
+}
+
+/* The same of a member that sent a whole part so long before that moment, and so many pieces since
+ * it was asked. */
+static bool is_left_out_gaining(struct group *g, int64_t ns, int64_t before_ns,
+				uint64_t n_came)
+{
+	struct group_peer *p;
+	bool is_left;
+
+	(void)pthread_mutex_lock(&g->lock);
+	p = LIST_FIRST(&g->peers);
+	p->gained_ns = clock_now_ns() + ns - before_ns;
+	p->n_came += n_came;
+	(void)pthread_mutex_unlock(&g->lock);
+	is_left = is_left_out_in(g, ns);
+	(void)pthread_mutex_lock(&g->lock);
+	p->n_came -= n_came;
+	(void)pthread_mutex_unlock(&g->lock);
+	return is_left;
+}
+
+Test(group, waits_for_a_member_as_long_as_it_gets_on)
+{
+	const int64_t long_ns = 1000 * NS_PER_S;
+	struct member all[2];
+	pthread_t readers[2];
+	struct one_read reads[2] = { { &all[0], 0 }, { &all[0], 1 } };
+
+	wait_ns = 8 * NS_PER_S;
+	members_begin(all, 2);
+	members_open(all, 2);
+	all[1].store.gate = SHUT;
+	for (size_t i = 0; i < 2; i++)
+		cr_assert_eq(pthread_create(&readers[i], NULL, read_one,
+					    &reads[i]),
+			     0);
+	wait_held(&all[1], 1);
+	cr_expect_not(
+		is_left_out_gaining(all[0].group, long_ns, 30 * NS_PER_S, 0));
+	cr_expect(is_left_out_gaining(all[0].group, long_ns, 40 * NS_PER_S, 0));
+	/* It sends others, and keeps this one back. */
+	cr_expect_not(is_left_out_gaining(all[0].group, long_ns, 0, 60));
+	cr_expect(is_left_out_gaining(all[0].group, long_ns, 0, 70));
+	atomic_store(&all[1].store.is_opened, true);
+	for (size_t i = 0; i < 2; i++)
+		cr_assert_eq(pthread_join(readers[i], NULL), 0);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
 }
 
 Test(group, leaves_nobody_out_for_a_store_that_is_slow_for_all)
