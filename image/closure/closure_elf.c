@@ -93,7 +93,7 @@ static int visit_in(struct closure *c, const char *folder, size_t folder_len,
 	if (!closure_find_file(c, path, &found))
 		return 0;
 	*ret_found = true;
-	return closure_visit(c, path, closure_look_program, CLOSURE_HEAD, err);
+	return closure_visit_program(c, path, err);
 }
 
 /* A folder of a list, with $ORIGIN replaced by that of the file. */
@@ -169,16 +169,14 @@ static int visit_library(struct closure *c, const struct closure_file *f,
 	if (rc < 0 || was_seen)
 		return rc;
 	if (strchr(name, '/'))
-		return closure_visit(c, name, closure_look_program,
-				     CLOSURE_HEAD, err);
+		return closure_visit_program(c, name, err);
 	rc = visit_in_list(c, f, list, name, &is_found, err);
 	if (rc == 0 && !is_found)
 		rc = visit_in_list(c, f, closure_env(c, "LD_LIBRARY_PATH"),
 				   name, &is_found, err);
 	at = ld_cache_find(c->ld_cache.data, c->ld_cache.len, name);
 	if (rc == 0 && !is_found && at)
-		return closure_visit(c, at, closure_look_program, CLOSURE_HEAD,
-				     err);
+		return closure_visit_program(c, at, err);
 	for (size_t i = 0;
 	     i < ARRAY_SIZE(default_folders) && rc == 0 && !is_found; i++)
 		rc = visit_in(c, default_folders[i], strlen(default_folders[i]),
@@ -250,9 +248,7 @@ static int visit_interpreter(struct closure *c, const struct closure_file *f,
 	if (r->len == 0 || r->len > NAME_MAX_LEN)
 		return 0;
 	rc = closure_read(c, &f->inode, r->off, path, (size_t)r->len, err);
-	return rc < 0 ? rc
-		      : closure_visit(c, path, closure_look_program,
-				      CLOSURE_HEAD, err);
+	return rc < 0 ? rc : closure_visit_program(c, path, err);
 }
 
 static int look_segments(struct closure *c, struct closure_file *f,

@@ -150,8 +150,7 @@ int closure_run_java(struct closure *c, const struct rootfs_file *program,
 	for (size_t i = 0; i < ARRAY_SIZE(libraries) && rc == 0; i++) {
 		(void)snprintf(path, sizeof(path), "%s/lib/%s", home,
 			       libraries[i]);
-		rc = closure_visit(c, path, closure_look_program, CLOSURE_HEAD,
-				   err);
+		rc = closure_visit_program(c, path, err);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(files) && rc == 0; i++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", home, files[i]);

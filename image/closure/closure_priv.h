@@ -2,11 +2,12 @@
 /*
  * Inside of the search for what a start reads.
  *
- *   closure.c         files that were found, looked into round by round
+ *   closure.c         the search: files are looked into round by round
+ *   closure_script.c  commands: "#!", shell scripts
  *   closure_elf.c     programs and libraries
- *   closure_script.c  "#!", shell scripts
  *   closure_python.c  the interpreter's start files, modules
  *   closure_java.c    the virtual machine's start files
+ *   closure_search.c  files that were found, and their bytes
  *   elf.c, python_*.c, ld_cache.c, rootfs.c  know nothing of a search
  */
 #ifndef BOOTSEER_IMAGE_CLOSURE_CLOSURE_PRIV_H
@@ -52,6 +53,8 @@ struct closure {
 	const struct closure_start *start;
 	const struct closure_ops *ops;
 	void *arg;
+	/* Looks into programs: closure_look_program(), which knows all of their kinds. */
+	closure_look_fn *look_program;
 	uint8_t *seen; /* a bit a nid: files that were found */
 	uint64_t n_nids;
 	struct closure_file *files; /* `done` of them were looked into */
@@ -81,6 +84,13 @@ bool closure_find_folder(struct closure *c, const char *path,
 			 struct rootfs_file *ret);
 bool closure_is_folder(struct closure *c, const char *path);
 
+void closure_file_fini(struct closure_file *f);
+
+/* Append where bytes of a file lie in the device. */
+int closure_append_spans(const struct erofs_image *img,
+			 const struct erofs_inode *i, uint64_t off,
+			 uint64_t len, struct device_span **to, size_t *n,
+			 size_t *cap, struct error *err) MUST_CHECK;
 /* The start reads these bytes of a file. */
 int closure_add_range(struct closure *c, const struct erofs_inode *i,
 		      uint64_t off, uint64_t len, struct error *err) MUST_CHECK;
@@ -92,6 +102,9 @@ int closure_add_whole(struct closure *c, const char *path,
  * from its begin that are needed for that. */
 int closure_visit(struct closure *c, const char *path, closure_look_fn *look,
 		  uint64_t want, struct error *err) MUST_CHECK;
+/* As closure_visit(), of a program or library. */
+int closure_visit_program(struct closure *c, const char *path,
+			  struct error *err) MUST_CHECK;
 /* Have the same file looked into once more; takes what `f` owns. */
 int closure_visit_again(struct closure *c, struct closure_file *f,
 			const struct elf_range *want, closure_look_fn *look,

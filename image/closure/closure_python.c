@@ -122,8 +122,7 @@ static int visit_extension(struct closure *c, const char *folder,
 		if (!closure_find_file(c, path, &f))
 			continue;
 		*ret_found = true;
-		return closure_visit(c, path, closure_look_program,
-				     CLOSURE_HEAD, err);
+		return closure_visit_program(c, path, err);
 	}
 	return 0;
 }

@@ -147,7 +147,7 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 	/* A function of a script may run what it is told. */
 	if (!find_program(c, words[0], &path, &found))
 		return visit_words(c, words + 1, n - 1, err);
-	rc = closure_visit(c, path, closure_look_program, CLOSURE_HEAD, err);
+	rc = closure_visit_program(c, path, err);
 	if (rc < 0)
 		return rc;
 	name = base_name(found.path);
