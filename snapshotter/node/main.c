@@ -40,6 +40,7 @@
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/starts/mount.h"
+#include "snapshotter/node/starts/image_closure.h"
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/record.h"
 #include "snapshotter/node/starts/starts.h"
@@ -289,6 +290,8 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = node_prefetch_open(n, starts_mark_read, err);
 	if (rc == 0)
+		rc = closure_searches_new(n, &n->searches, err);
+	if (rc == 0)
 		rc = mirror_open(n, &layers, &n->mirror, err);
 	return rc;
 }
@@ -304,6 +307,7 @@ static void node_close(struct node *n)
 	recordings_close(n->recordings);
 	offers_close(n->offers);
 	trace_lookup_close(n->traces);
+	closure_searches_free(n->searches);
 	node_prefetch_close(n);
 	if (n->datapath)
 		node_leave(n);

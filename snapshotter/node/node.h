@@ -44,6 +44,7 @@ struct node {
 	struct images *images;
 	struct disk *disk;
 	struct prefetches *prefetches;
+	struct closure_searches *searches;
 	struct image_swarms *peers; /* NULL: none are wanted */
 	struct mirror *mirror;      /* of containerd; NULL: there is none */
 	struct keyed_lock *gate;    /* of work on one image */

@@ -2,6 +2,7 @@
 /* From a trace that was found to the blocks that are prefetched. */
 #include "common/log.h"
 #include "snapshotter/node/images/image_index.h"
+#include "snapshotter/node/starts/image_closure.h"
 #include "snapshotter/node/starts/prefetch.h"
 
 /* Find the blocks that the trace leads to.  Both files of the image are hashed. */
@@ -29,14 +30,15 @@ static int map_trace(const struct image *i, const struct trace *trace,
 static void prefetch_on_trace(void *arg, struct image *i,
 			      const struct trace *trace, bool for_start)
 {
+	struct node *n = arg;
 	struct hot_list hot = { .n = 0 };
 	struct error err = ERROR_INIT;
 	int rc = trace ? map_trace(i, trace, &hot, &err) : 0;
 
 	if (rc == 0 && (!trace || (hot.is_predicted && !hot.has_twin)))
-		node_prefetch_search(arg, i, &hot, for_start);
+		closure_searches_begin(n->searches, i, &hot, for_start);
 	else if (rc == 0)
-		rc = node_prefetch(arg, i,
+		rc = node_prefetch(n, i,
 				   for_start ? PREFETCH_ON_TRACE_START
 					     : PREFETCH_ON_TRACE,
 				   &hot, NULL, &err);

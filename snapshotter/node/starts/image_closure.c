@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Searches for what a start reads by what the image itself says (image/closure): for an
- * image without a trace, and without a relative among the starts that the service knows.
- * They run beside the pull and the start, which wait for none of it.
+ * The search (image/closure) is for an image without a trace, and without a relative among
+ * the starts that the service knows.  It runs beside the pull and the start, which wait for
+ * none of it.
  */
+#include "snapshotter/node/starts/image_closure.h"
+
 #include <errno.h>
 #include <string.h>
 

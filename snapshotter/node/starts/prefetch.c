@@ -26,7 +26,6 @@
 struct prefetches {
 	struct node *n;
 	struct prefetcher *prefetcher;
-	struct closure_searches *searches;
 	/* Held while starts are asked what they have read; none are once they go. */
 	pthread_mutex_t asking;
 	starts_reads_fn *reads; /* asking; NULL: no start is there */
@@ -140,10 +139,7 @@ int node_prefetch_open(struct node *n, starts_reads_fn *reads,
 	(void)pthread_mutex_init(&all->asking, NULL);
 	all->reads = n->starts ? reads : NULL;
 	rc = prefetcher_new(&p, &all->prefetcher, err);
-	if (rc == 0)
-		rc = closure_searches_new(n, &all->searches, err);
 	if (rc < 0) {
-		prefetcher_free(all->prefetcher);
 		(void)pthread_mutex_destroy(&all->lock);
 		(void)pthread_mutex_destroy(&all->asking);
 		free(all);
@@ -171,7 +167,6 @@ void node_prefetch_close(struct node *n)
 
 	if (!n->prefetches)
 		return;
-	closure_searches_free(n->prefetches->searches);
 	if (images_list(n->images, &list, &len, NULL) == 0) {
 		for (k = 0; k < len; k++)
 			node_prefetch_drop(n, list[k]);
@@ -685,12 +680,6 @@ int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
 				    err);
 	image_prefetch_put(ip);
 	return rc;
-}
-
-void node_prefetch_search(struct node *n, struct image *i, struct hot_list *hot,
-			  bool for_start)
-{
-	closure_searches_begin(n->prefetches->searches, i, hot, for_start);
 }
 
 /* ---------------------------------------------------------------- figures --- */

@@ -51,14 +51,6 @@ int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
  * trace_lookup_close(). */
 struct trace_user node_prefetch_trace_user(struct node *n);
 
-/*
- * Search for what a start of the image reads by what the image itself says, where no
- * trace tells it, and have that prefetched behind `hot` (or NULL), which is taken.  Returns
- * at once: what cannot be searched for now is not.
- */
-void node_prefetch_search(struct node *n, struct image *i, struct hot_list *hot,
-			  bool for_start);
-
 /* As prefetch_wait(), for as long as the policy says and never longer than
  * NODE_PREFETCH_WAIT_NS, or until `pace` (may be NULL) stops; 0 at once when the
  * image has no prefetch. */
@@ -115,15 +107,6 @@ void node_prefetch_mark_read(struct node *n, const struct image *i,
 int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
 			size_t n_blocks, const volatile bool *cancel,
 			struct remote_call *call, struct error *err) MUST_CHECK;
-
-/* image_closure.c: the searches of the node, on threads of their own. */
-struct closure_searches;
-int closure_searches_new(struct node *n, struct closure_searches **ret,
-			 struct error *err) MUST_CHECK;
-void closure_searches_free(struct closure_searches *s); /* NULL is allowed */
-/* node_prefetch_search(). */
-void closure_searches_begin(struct closure_searches *s, struct image *i,
-			    struct hot_list *hot, bool for_start);
 
 /* The image was removed: stop and forget. */
 void node_prefetch_drop(struct node *n, struct image *i);
