@@ -10,7 +10,7 @@
  * that were there before: then all parts of the node are made again.
  *
  * `job_start.ckpt_seen` counts the events that were stored so.  Where it is not all of them,
- * another version of the service stored some, and the events themselves are read.
+ * a service without parts stored some, and the events themselves are read.
  */
 #ifndef BOOTSEER_REGISTRY_CKPT_PARTS_H
 #define BOOTSEER_REGISTRY_CKPT_PARTS_H

@@ -282,14 +282,6 @@ static int adapt_script(const struct db_ops *ops, const char *script,
 		} else if (strncmp(script, "@CLUSTERED@", 11) == 0) {
 			rc = buf_puts(ret, ops->clustered);
 			script += 11;
-		} else if (strncmp(script, "@CONCAT@", 8) == 0) {
-			rc = buf_puts(ret, ops->concat);
-			script += 8;
-		} else if (strncmp(script, "@IF_CLUSTERED@", 14) == 0) {
-			/* The rest concerns the other kinds only. */
-			if (!ops->clustered[0])
-				break;
-			script += 14;
 		} else {
 			rc = buf_append(ret, script++, 1);
 		}
@@ -314,15 +306,13 @@ static int upgrade_schema(struct db_conn *c, int from, struct error *err)
 		rc = c->ops->set_timeout(c, UPGRADE_NS, err);
 	if (rc < 0)
 		return rc;
-	for (int v = from; v < schema->n && rc == 0; v++) {
-		rc = adapt_script(c->ops, schema->scripts[v], &sql);
-		if (rc == 0)
-			rc = buf_puts(&sql, ";");
-		if (rc < 0)
-			return error_nomem(err);
-	}
-	if (buf_printf(&sql, "UPDATE schema_version SET version = %d",
-		       schema->n) < 0)
+	for (size_t i = 0; !from && schema->tables[i] && rc == 0; i++)
+		rc = adapt_script(c->ops, schema->tables[i], &sql);
+	for (int v = from ? from - schema->version : 0;
+	     v < schema->n_upgrades && rc == 0; v++)
+		rc = adapt_script(c->ops, schema->upgrades[v], &sql);
+	if (rc < 0 || buf_printf(&sql, "UPDATE schema_version SET version = %d",
+				 schema->version + schema->n_upgrades) < 0)
 		return error_nomem(err);
 	return c->ops->script(c, sql.data, err);
 }
@@ -334,8 +324,9 @@ static int migrate_in(struct db_conn *c, struct error *err)
 		.sql = "SELECT version FROM schema_version",
 		.types = "i",
 	};
+	const struct db_schema *schema = c->cfg->schema;
+	int newest = schema->version + schema->n_upgrades, rc = 0;
 	int64_t version = -1;
-	int rc = 0;
 
 	if (c->ops->schema_lock)
 		rc = c->ops->script(c, c->ops->schema_lock, err);
@@ -353,14 +344,14 @@ static int migrate_in(struct db_conn *c, struct error *err)
 				   &version, err);
 	if (rc < 0)
 		return rc;
-	if (version < 0 || version > c->cfg->schema->n)
+	if (version && (version < schema->version || version > newest))
 		return error_set(err, EPROTONOSUPPORT,
 				 "its schema is of version %" PRId64
-				 ", this program knows %d",
-				 version, c->cfg->schema->n);
-	return version < c->cfg->schema->n
-		       ? upgrade_schema(c, (int)version, err)
-		       : 0;
+				 ", this program knows %d to %d: run the "
+				 "program that made it, or begin with an empty "
+				 "database",
+				 version, schema->version, newest);
+	return version < newest ? upgrade_schema(c, (int)version, err) : 0;
 }
 
 static int migrate_schema(struct db *db, struct error *err)

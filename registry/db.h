@@ -56,11 +56,14 @@ struct db_statements {
 #define DB_COLUMNS_MAX 24
 #define DB_PARAMS_MAX 96
 
-/* The schema's versions, oldest first.  In a script, @ID@ is a key that the
- * database chooses, @BLOB@ the type of bytes, @CONCAT@ the aggregate of texts. */
+/* A new database gets `tables`, which end with NULL, and then all `upgrades`; one of before
+ * gets those that it lacks.  In these scripts, each of which ends with ";", @ID@ is a key that
+ * the database chooses, @BLOB@ the type of bytes. */
 struct db_schema {
-	const char *const *scripts;
-	int n;
+	const char *const *tables;
+	int version; /* that they make, over 0; a database of an older one is refused */
+	const char *const *upgrades; /* the first makes version + 1 */
+	int n_upgrades;
 	const struct db_statements *statements;
 	size_t n_groups, n_statements;
 };
@@ -140,7 +143,6 @@ void db_get_stats(struct db *db, struct db_stats *ret);
 struct db_ops {
 	const char *name, *scheme; /* "postgresql", "postgresql:" */
 	const char *id_type, *blob_type;
-	const char *concat; /* the aggregate of texts: f(TEXT, SEPARATOR) */
 	/* After a table's columns, to keep its rows in its primary key; "" where
 	 * there is no such thing. */
 	const char *clustered;

@@ -422,7 +422,6 @@ const struct db_ops db_pg_ops = {
 	.scheme = "postgresql:",
 	.id_type = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	.blob_type = "BYTEA",
-	.concat = "string_agg",
 	.clustered = "",
 	/* Any number will do that no other program on this database uses. */
 	.schema_lock = "SELECT pg_advisory_xact_lock(4771520190125)",

@@ -269,7 +269,6 @@ const struct db_ops db_sqlite_ops = {
 	/* An id is never given twice: lists in memory are known by it. */
 	.id_type = "INTEGER PRIMARY KEY AUTOINCREMENT",
 	.blob_type = "BLOB",
-	.concat = "group_concat",
 	.clustered = " WITHOUT ROWID",
 	.one_writer = true,
 	.connect = open_conn,

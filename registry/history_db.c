@@ -545,8 +545,6 @@ static int see_scale(void *arg, const struct db_value *row)
 	char stage[STAGE_NAME_MAX + 1];
 	int rc = q->each(q->arg, &r);
 
-	/* A service of an older version that still runs beside this one writes rows that are
-	 * a stage each. */
 	while (rc == 0 && scale_stage_parse(&stages, stage, &r))
 		rc = q->each(q->arg, &r);
 	return rc;

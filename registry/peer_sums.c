@@ -297,26 +297,6 @@ int peer_line_format(const char *giver, int64_t bytes, struct buf *ret)
 	return buf_printf(ret, "%s %" PRId64 "\n", giver, bytes);
 }
 
-/* `[["n1",5],["n2",6]]`, as version 16 wrote it, which may run beside this one. */
-static bool pair_parse(const char **text, char giver[STAGE_NODE_MAX + 1],
-		       int64_t *ret_bytes)
-{
-	const char *at = *text + strspn(*text, "[,");
-	size_t n = *at == '"' ? strcspn(at + 1, "\"") : 0;
-	char *end;
-
-	if (!n || n > STAGE_NODE_MAX || strncmp(at + 1 + n, "\",", 2) != 0)
-		return false;
-	memcpy(giver, at + 1, n);
-	giver[n] = '\0';
-	at += n + 3;
-	*ret_bytes = strtoll(at, &end, 10);
-	if (end == at || *ret_bytes < 0 || *end != ']')
-		return false;
-	*text = end + 1;
-	return true;
-}
-
 bool peer_line_parse(const char **text, char giver[STAGE_NODE_MAX + 1],
 		     int64_t *ret_bytes)
 {
@@ -324,9 +304,6 @@ bool peer_line_parse(const char **text, char giver[STAGE_NODE_MAX + 1],
 	size_t n = at ? (size_t)(at - *text) : 0;
 	char *end;
 
-	/* No name of a node begins so. */
-	if (**text == '[' || **text == ',')
-		return pair_parse(text, giver, ret_bytes);
 	if (!n || n > STAGE_NODE_MAX)
 		return false;
 	memcpy(giver, *text, n);

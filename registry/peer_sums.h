@@ -60,8 +60,8 @@ int peer_sums_choose(const struct peer_sums_result *s, const char *node,
 /* How much a giver gave, as a line of a report's text.  -ENOMEM. */
 int peer_line_format(const char *giver, int64_t bytes,
 		     struct buf *ret) MUST_CHECK;
-/* The line at `*text`, which moves behind it, or the pair where it is of the JSON that older
- * versions wrote.  False at the end, or where there is no such line. */
+/* The line at `*text`, which moves behind it.  False at the end, or where there is no such
+ * line. */
 bool peer_line_parse(const char **text, char giver[STAGE_NODE_MAX + 1],
 		     int64_t *ret_bytes);
 

@@ -9,7 +9,7 @@
 
 #include "registry/sql.h"
 
-static const char version_1[] =
+static const char trace_tables[] =
 	"CREATE TABLE start ("
 	" id @ID@,"
 	" repo TEXT NOT NULL,"
@@ -46,25 +46,30 @@ static const char version_1[] =
 	" made_ms BIGINT NOT NULL,"
 	" votes BIGINT NOT NULL,"
 	" bytes BIGINT NOT NULL,"
-	" trace @BLOB@ NOT NULL)";
+	" trace @BLOB@ NOT NULL);";
 
-/* Images and nodes that get no capability: '' is every image, or every node. */
-static const char version_2[] = "CREATE TABLE revocation ("
-				" image TEXT NOT NULL,"
-				" node TEXT NOT NULL,"
-				" since BIGINT NOT NULL,"
-				" PRIMARY KEY (image, node))";
+/* Images and nodes that get no capability: '' is every image, or every node.  Keys that sign
+ * images, by their ids in hex, and are not believed any more. */
+static const char trust_tables[] = "CREATE TABLE revocation ("
+				   " image TEXT NOT NULL,"
+				   " node TEXT NOT NULL,"
+				   " since BIGINT NOT NULL,"
+				   " PRIMARY KEY (image, node));"
+				   "CREATE TABLE trust_revoked ("
+				   " key_id TEXT PRIMARY KEY,"
+				   " since BIGINT NOT NULL);";
 
-/* Orders to fetch an image; `everybody` or the nodes that have a line in
- * preheat_node, where they report. */
-static const char version_3[] =
+/* Orders to fetch an image, or an environment, whose snapshot `env` is (JSON, as nodes get
+ * it); `everybody` or the nodes that have a line in preheat_node, where they report. */
+static const char preheat_tables[] =
 	"CREATE TABLE preheat ("
 	" id @ID@,"
 	" ref TEXT NOT NULL,"
 	" repo TEXT NOT NULL,"
 	" what TEXT NOT NULL,"
 	" everybody BIGINT NOT NULL,"
-	" created BIGINT NOT NULL);"
+	" created BIGINT NOT NULL,"
+	" env TEXT NOT NULL DEFAULT '');"
 	"CREATE INDEX preheat_created ON preheat (created);"
 	"CREATE TABLE preheat_node ("
 	" preheat BIGINT NOT NULL REFERENCES preheat (id) ON DELETE CASCADE,"
@@ -74,19 +79,29 @@ static const char version_3[] =
 	" total BIGINT NOT NULL,"
 	" error TEXT NOT NULL,"
 	" changed BIGINT NOT NULL,"
-	" PRIMARY KEY (preheat, node))";
-
-/* Keys that sign images, by their ids in hex, and are not believed any more. */
-static const char version_4[] = "CREATE TABLE trust_revoked ("
-				" key_id TEXT PRIMARY KEY,"
-				" since BIGINT NOT NULL)";
+	" PRIMARY KEY (preheat, node));";
 
 /*
  * Starts of jobs and their stage events (docs/formats/stage-events.md; STAGE_NONE
  * where an event lacks something), and the best exchange of each node and boot.
- * first_ns, last_ns and ready_ns repeat what the events say, on the service's clock.
+ *
+ * job_start: first_ns, last_ns and ready_ns repeat what the events say, on the service's
+ * clock; `revision` grows with each batch.  `space`, `node_name` and `node_count` are the
+ * owner of the start: the namespace of its job, its first node and how many there are, so
+ * that one who makes starts up hides none of the others'.  `summary` is what the list says
+ * of a start that is over (JSON, starts_summary_json()).  `placed` says that a start's nodes
+ * were found or its image loaded.  Starts whose times, or whose loads and saves, could not
+ * be summed up `..._tries` times are tried again after `..._after`, so that others come to
+ * their turns.  `ckpt_revision` and `ckpt_seen`: see the tables of checkpoints.
+ *
+ * `stage_node` counts a node's events in a start, so that a batch costs the same however
+ * many came before it; its `revision` is that of the start when the node last sent something
+ * new, by which an analysis that is kept finds what changed since it was made.
+ *
+ * In SQLite the events lie in the order of their key: one tree instead of two, and a start
+ * is read from one end to the other.
  */
-static const char version_5[] =
+static const char stage_tables[] =
 	"CREATE TABLE job_start ("
 	" id @ID@,"
 	" job TEXT NOT NULL,"
@@ -96,90 +111,28 @@ static const char version_5[] =
 	" ready_ns BIGINT NOT NULL,"
 	" events BIGINT NOT NULL,"
 	" received BIGINT NOT NULL,"
+	" image TEXT NOT NULL DEFAULT '',"
+	" label TEXT NOT NULL DEFAULT '',"
+	" revision BIGINT NOT NULL DEFAULT 0,"
+	" summed BIGINT NOT NULL DEFAULT 0,"
+	" ckpt_revision BIGINT NOT NULL DEFAULT 0,"
+	" ckpt_summed BIGINT NOT NULL DEFAULT 0,"
+	" ckpt_seen BIGINT NOT NULL DEFAULT 0,"
+	" sum_tries BIGINT NOT NULL DEFAULT 0,"
+	" sum_after BIGINT NOT NULL DEFAULT 0,"
+	" ckpt_tries BIGINT NOT NULL DEFAULT 0,"
+	" space TEXT NOT NULL DEFAULT '',"
+	" node_name TEXT NOT NULL DEFAULT '',"
+	" node_count BIGINT NOT NULL DEFAULT 0,"
+	" summary TEXT NOT NULL DEFAULT '',"
+	" placed BIGINT NOT NULL DEFAULT 0,"
 	" UNIQUE (job, attempt));"
 	"CREATE INDEX job_start_first ON job_start (first_ns);"
 	"CREATE INDEX job_start_received ON job_start (received);"
-	"CREATE TABLE stage_event ("
-	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
-	" node TEXT NOT NULL,"
-	" event BIGINT NOT NULL,"
-	" stage TEXT NOT NULL,"
-	" ev BIGINT NOT NULL,"
-	" ts BIGINT NOT NULL,"
-	" mono BIGINT NOT NULL,"
-	" boot BIGINT NOT NULL,"
-	" rank BIGINT NOT NULL,"
-	" status BIGINT NOT NULL,"
-	" PRIMARY KEY (start, node, event));"
-	"CREATE TABLE stage_clock ("
-	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
-	" node TEXT NOT NULL,"
-	" boot BIGINT NOT NULL,"
-	" mono_offset BIGINT NOT NULL,"
-	" wall_offset BIGINT NOT NULL,"
-	" rtt BIGINT NOT NULL,"
-	" PRIMARY KEY (start, node, boot))";
-
-/*
- * Events' own stage and job; `revision` grows with each batch. When a start is over it is
- * summed up once, into a row of each node and into the rows of its day, which outlive its
- * events: stage '' is the start as a whole.
- */
-static const char version_6[] =
-	"ALTER TABLE job_start ADD COLUMN image TEXT NOT NULL DEFAULT '';"
-	"ALTER TABLE job_start ADD COLUMN label TEXT NOT NULL DEFAULT '';"
-	"ALTER TABLE job_start ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;"
-	"ALTER TABLE job_start ADD COLUMN summed BIGINT NOT NULL DEFAULT 0;"
 	"CREATE INDEX job_start_summed ON job_start (summed, received);"
-	"ALTER TABLE stage_event ADD COLUMN facts TEXT NOT NULL DEFAULT '';"
-	"CREATE TABLE start_node ("
-	" node TEXT NOT NULL,"
-	" start BIGINT NOT NULL,"
-	" job TEXT NOT NULL,"
-	" at BIGINT NOT NULL,"
-	" busy_ms BIGINT NOT NULL,"
-	" median_ms BIGINT NOT NULL,"
-	" slow BIGINT NOT NULL,"
-	" stage TEXT NOT NULL,"
-	" cause TEXT NOT NULL,"
-	" PRIMARY KEY (node, start));"
-	"CREATE INDEX start_node_at ON start_node (at);"
-	"CREATE INDEX start_node_slow ON start_node (node, at) WHERE slow = 1;"
-	"CREATE TABLE start_day ("
-	" day BIGINT NOT NULL,"
-	" image TEXT NOT NULL,"
-	" label TEXT NOT NULL,"
-	" stage TEXT NOT NULL,"
-	" starts BIGINT NOT NULL,"
-	" nodes BIGINT NOT NULL,"
-	" median_ms BIGINT NOT NULL,"
-	" job_ms BIGINT NOT NULL,"
-	" worst_ms BIGINT NOT NULL,"
-	" slow BIGINT NOT NULL,"
-	" node_ms BIGINT NOT NULL,"
-	" wait_ms BIGINT NOT NULL,"
-	" PRIMARY KEY (day, image, label, stage))";
-
-/*
- * `stage_node` counts a node's events in a start, so that a batch costs the same however
- * many came before it; `revision` is that of the start when the node last sent something
- * new, by which an analysis that is kept finds what changed since it was made.
- *
- * In SQLite the events lie in the order of their key: one tree instead of two, and a start
- * is read from one end to the other.
- */
-static const char version_7[] =
-	"CREATE TABLE stage_node ("
-	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
-	" node TEXT NOT NULL,"
-	" events BIGINT NOT NULL,"
-	" revision BIGINT NOT NULL,"
-	" PRIMARY KEY (start, node))@CLUSTERED@;"
-	"INSERT INTO stage_node (start, node, events, revision) "
-	"SELECT start, node, count(*), 0 FROM stage_event GROUP BY start, node;"
-	"CREATE INDEX stage_node_revision ON stage_node (start, revision);"
-	"@IF_CLUSTERED@"
-	"CREATE TABLE stage_event_7 ("
+	"CREATE INDEX job_start_ckpt ON job_start (received) "
+	"WHERE ckpt_revision < revision;"
+	"CREATE TABLE stage_event ("
 	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
 	" node TEXT NOT NULL,"
 	" event BIGINT NOT NULL,"
@@ -192,15 +145,47 @@ static const char version_7[] =
 	" status BIGINT NOT NULL,"
 	" facts TEXT NOT NULL DEFAULT '',"
 	" PRIMARY KEY (start, node, event))@CLUSTERED@;"
-	"INSERT INTO stage_event_7 (start, node, event, stage, ev, ts, mono, "
-	"boot, rank, status, facts) SELECT start, node, event, stage, ev, ts, "
-	"mono, boot, rank, status, facts FROM stage_event "
-	"ORDER BY start, node, event;"
-	"DROP TABLE stage_event;"
-	"ALTER TABLE stage_event_7 RENAME TO stage_event";
+	"CREATE INDEX stage_event_ckpt ON stage_event ((start + 0), node, event) "
+	"WHERE " CKPT_STAGES ";"
+	"CREATE TABLE stage_node ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" events BIGINT NOT NULL,"
+	" revision BIGINT NOT NULL,"
+	" PRIMARY KEY (start, node))@CLUSTERED@;"
+	"CREATE INDEX stage_node_revision ON stage_node (start, revision);"
+	"CREATE TABLE stage_clock ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" boot BIGINT NOT NULL,"
+	" mono_offset BIGINT NOT NULL,"
+	" wall_offset BIGINT NOT NULL,"
+	" rtt BIGINT NOT NULL,"
+	" PRIMARY KEY (start, node, boot));";
 
-/* Starts of a node by day: who asks for slow nodes reads no start. */
-static const char version_8[] =
+/*
+ * Sums that outlive the events.  When a start is over it is summed up once: into a row of each
+ * node (start_node) and into the rows of the node's days, so that who asks for slow nodes
+ * reads no start; into the rows of its day (start_day), where stage '' is the start as a
+ * whole, `class` is enum start_class, and `tops` says in how many starts a stage lay within
+ * no other; and into a row by the size of the job (start_scale), for what days do not tell:
+ * how times spread.  A start has one row there, with stage '' and the text of its stages
+ * (scale_stage_format()): a row to read, not twenty-six.  Starts of several nodes are read
+ * before those of one, and found by the index alone.
+ */
+static const char history_tables[] =
+	"CREATE TABLE start_node ("
+	" node TEXT NOT NULL,"
+	" start BIGINT NOT NULL,"
+	" job TEXT NOT NULL,"
+	" at BIGINT NOT NULL,"
+	" busy_ms BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" cause TEXT NOT NULL,"
+	" PRIMARY KEY (node, start));"
+	"CREATE INDEX start_node_at ON start_node (at);"
 	"CREATE TABLE node_day ("
 	" node TEXT NOT NULL,"
 	" day BIGINT NOT NULL,"
@@ -209,27 +194,48 @@ static const char version_8[] =
 	" excess_ms BIGINT NOT NULL,"
 	" last BIGINT NOT NULL,"
 	" PRIMARY KEY (node, day))@CLUSTERED@;"
-	"INSERT INTO node_day (node, day, starts, slow, excess_ms, last) "
-	"SELECT node, at / 86400, count(*), sum(slow), "
-	"sum(CASE WHEN slow = 1 THEN busy_ms - median_ms ELSE 0 END), "
-	"max(CASE WHEN slow = 1 THEN at ELSE 0 END) FROM start_node "
-	"GROUP BY 1, 2;"
-	"DROP INDEX start_node_slow";
+	"CREATE TABLE start_day ("
+	" day BIGINT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" class BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" starts BIGINT NOT NULL,"
+	" nodes BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" job_ms BIGINT NOT NULL,"
+	" worst_ms BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" node_ms BIGINT NOT NULL,"
+	" wait_ms BIGINT NOT NULL,"
+	" tops BIGINT NOT NULL,"
+	" PRIMARY KEY (day, image, label, class, stage));"
+	"CREATE TABLE start_scale ("
+	" start BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" at BIGINT NOT NULL,"
+	" job TEXT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" nodes BIGINT NOT NULL,"
+	" gpus BIGINT NOT NULL,"
+	" job_ms BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" max_ms BIGINT NOT NULL,"
+	" stages TEXT NOT NULL DEFAULT '',"
+	" class BIGINT NOT NULL DEFAULT 0,"
+	" PRIMARY KEY (start, stage))@CLUSTERED@;"
+	"CREATE INDEX start_scale_at ON start_scale (at, nodes);"
+	"CREATE INDEX start_scale_nodes ON start_scale (nodes, at) "
+	"WHERE stage = '';";
 
 /*
  * Loads and saves of checkpoints, by start and stage, as of the start's revision
  * `ckpt_revision`; they are summed up again as more comes, and go with the start. `last`:
- * when the last run ended.
+ * when the last run ended.  Their events are there once more, packed by node
+ * (registry/ckpt_parts.h); `ckpt_seen` of a start's `events` are.
  */
-static const char version_9[] =
-	"ALTER TABLE job_start ADD COLUMN ckpt_revision BIGINT NOT NULL "
-	"DEFAULT 0;"
-	"ALTER TABLE job_start ADD COLUMN ckpt_summed BIGINT NOT NULL "
-	"DEFAULT 0;"
-	"CREATE INDEX job_start_ckpt ON job_start (received) "
-	"WHERE ckpt_revision < revision;"
-	"CREATE INDEX stage_event_ckpt ON stage_event ((start + 0), node, event) "
-	"WHERE " CKPT_STAGES ";"
+static const char ckpt_tables[] =
 	"CREATE TABLE ckpt_sum ("
 	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
 	" stage TEXT NOT NULL,"
@@ -250,43 +256,58 @@ static const char version_9[] =
 	" slow BIGINT NOT NULL,"
 	" slowest TEXT NOT NULL,"
 	" PRIMARY KEY (start, stage))@CLUSTERED@;"
-	"CREATE INDEX ckpt_sum_last ON ckpt_sum (last)";
+	"CREATE INDEX ckpt_sum_last ON ckpt_sum (last);"
+	"CREATE TABLE ckpt_part ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" part BIGINT NOT NULL,"
+	" events @BLOB@ NOT NULL,"
+	" PRIMARY KEY (start, node, part))@CLUSTERED@;";
 
 /*
  * The index of environment snapshots.  `repo` is the store; `capture` and `description` say
  * which snapshot the key has, '' none.  `generation` is of the lease that was taken last,
  * which lasts until `until_ms`; it begins with the time, so that it grows although rows
  * are forgotten.  `failures` counts commands that failed: those that wait look for a change.
+ *
+ * env_count: how many keys there are, of each store, and of each token that was the first to
+ * name them: whoever names a new one counts none while others wait.  Sweeps count anew.
  */
-static const char version_10[] = "CREATE TABLE env_key ("
-				 " repo TEXT NOT NULL,"
-				 " env TEXT NOT NULL,"
-				 " generation BIGINT NOT NULL,"
-				 " holder TEXT NOT NULL,"
-				 " owner TEXT NOT NULL,"
-				 " ttl_ms BIGINT NOT NULL,"
-				 " until_ms BIGINT NOT NULL,"
-				 " failures BIGINT NOT NULL,"
-				 " touched_ms BIGINT NOT NULL,"
-				 " capture TEXT NOT NULL DEFAULT '',"
-				 " description TEXT NOT NULL DEFAULT '',"
-				 " stored BIGINT NOT NULL DEFAULT 0,"
-				 " made_by TEXT NOT NULL DEFAULT '',"
-				 " program TEXT NOT NULL DEFAULT '',"
-				 " token TEXT NOT NULL DEFAULT '',"
-				 " made_ms BIGINT NOT NULL DEFAULT 0,"
-				 " used_ms BIGINT NOT NULL DEFAULT 0,"
-				 " expires_ms BIGINT NOT NULL DEFAULT 0,"
-				 " pinned BIGINT NOT NULL DEFAULT 0,"
-				 " bad TEXT NOT NULL DEFAULT '',"
-				 " PRIMARY KEY (repo, env))@CLUSTERED@";
+static const char env_tables[] =
+	"CREATE TABLE env_key ("
+	" repo TEXT NOT NULL,"
+	" env TEXT NOT NULL,"
+	" generation BIGINT NOT NULL,"
+	" holder TEXT NOT NULL,"
+	" owner TEXT NOT NULL,"
+	" ttl_ms BIGINT NOT NULL,"
+	" until_ms BIGINT NOT NULL,"
+	" failures BIGINT NOT NULL,"
+	" touched_ms BIGINT NOT NULL,"
+	" capture TEXT NOT NULL DEFAULT '',"
+	" description TEXT NOT NULL DEFAULT '',"
+	" stored BIGINT NOT NULL DEFAULT 0,"
+	" made_by TEXT NOT NULL DEFAULT '',"
+	" program TEXT NOT NULL DEFAULT '',"
+	" token TEXT NOT NULL DEFAULT '',"
+	" made_ms BIGINT NOT NULL DEFAULT 0,"
+	" used_ms BIGINT NOT NULL DEFAULT 0,"
+	" expires_ms BIGINT NOT NULL DEFAULT 0,"
+	" pinned BIGINT NOT NULL DEFAULT 0,"
+	" bad TEXT NOT NULL DEFAULT '',"
+	" first_owner TEXT NOT NULL DEFAULT '',"
+	" PRIMARY KEY (repo, env))@CLUSTERED@;"
+	"CREATE TABLE env_count ("
+	" what TEXT PRIMARY KEY,"
+	" n BIGINT NOT NULL)@CLUSTERED@;" ENV_COUNT_ALL ";";
 
 /*
  * Reports of nodes on their starts of images, the last of each start and node; ids grow
- * with the time of saying. Texts, which lists do not want, are apart: `figures` and
- * `peers` are JSON of docs/formats/registry-api.md; peers no more since version 17.
+ * with the time of saying. Texts, which lists do not want, are apart: `figures` is JSON of
+ * docs/formats/registry-api.md, `peers` has a giver and its bytes in a line
+ * (registry/peer_sums.h), since a question reads tens of thousands.
  */
-static const char version_11[] =
+static const char image_tables[] =
 	"CREATE TABLE image_start ("
 	" id @ID@,"
 	" image TEXT NOT NULL,"
@@ -307,115 +328,13 @@ static const char version_11[] =
 	"CREATE TABLE image_start_text ("
 	" start BIGINT PRIMARY KEY REFERENCES image_start (id) ON DELETE CASCADE,"
 	" figures TEXT NOT NULL,"
-	" peers TEXT NOT NULL)";
-
-/*
- * Starts that are over, and their stages, by the size of the job, for what days do not tell:
- * how times spread.  Rows outlive the events.
- */
-static const char version_12[] =
-	"CREATE TABLE start_scale ("
-	" start BIGINT NOT NULL,"
-	" stage TEXT NOT NULL,"
-	" at BIGINT NOT NULL,"
-	" job TEXT NOT NULL,"
-	" image TEXT NOT NULL,"
-	" label TEXT NOT NULL,"
-	" nodes BIGINT NOT NULL,"
-	" gpus BIGINT NOT NULL,"
-	" job_ms BIGINT NOT NULL,"
-	" median_ms BIGINT NOT NULL,"
-	" max_ms BIGINT NOT NULL,"
-	" PRIMARY KEY (start, stage))@CLUSTERED@;"
-	"CREATE INDEX start_scale_at ON start_scale (at);"
-	"CREATE INDEX start_scale_nodes ON start_scale (nodes, at) "
-	"WHERE stage = ''";
-
-/*
- * Events of loads and saves once more, packed by node (registry/ckpt_parts.h).  `ckpt_seen`
- * of a start's `events` were stored by versions that do so: of starts of before the events
- * themselves are read.
- */
-static const char version_13[] =
-	"ALTER TABLE job_start ADD COLUMN ckpt_seen BIGINT NOT NULL DEFAULT 0;"
-	"CREATE TABLE ckpt_part ("
-	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
-	" node TEXT NOT NULL,"
-	" part BIGINT NOT NULL,"
-	" events @BLOB@ NOT NULL,"
-	" PRIMARY KEY (start, node, part))@CLUSTERED@";
-
-/* The stages of a start in its own row, `stage` '': a start is one row to read, not
- * twenty-six.  Those of before had theirs in rows of their own until version 18. */
-static const char version_14[] =
-	"ALTER TABLE start_scale ADD COLUMN stages TEXT NOT NULL DEFAULT ''";
-
-/* Starts of several nodes are read before those of one, and found by the index alone. */
-static const char version_15[] =
-	"DROP INDEX start_scale_at;"
-	"CREATE INDEX start_scale_at ON start_scale (at, nodes)";
-
-/*
- * How many keys there are, of each store, and of each token that was the first to name
- * them: whoever names a new one counts none while others wait.  Sweeps count anew.
- */
-static const char version_16[] =
-	"ALTER TABLE env_key ADD COLUMN first_owner TEXT NOT NULL DEFAULT '';"
-	"UPDATE env_key SET first_owner = owner;"
-	"CREATE TABLE env_count ("
-	" what TEXT PRIMARY KEY,"
-	" n BIGINT NOT NULL)@CLUSTERED@;" ENV_COUNT_ALL;
-
-/* Givers and their bytes in lines (registry/peer_sums.h) where they were JSON,
- * [["n1",5],["n2",6]]: a question reads tens of thousands. No name of a node has any of
- * these characters. */
-static const char version_17[] =
-	"UPDATE image_start_text SET peers = replace(replace(replace(replace("
-	"replace(peers, '],[\"', '\n'), '[[\"', ''), '\",', ' '), ']]', '\n'), "
-	"'[]', '')";
-
-/* Starts by size whose stages were rows of their own, as before version 14: the text is that
- * of scale_stage_format(). */
-static const char version_18[] =
-	"UPDATE start_scale SET stages = coalesce((SELECT @CONCAT@("
-	"s.stage || ' ' || s.nodes || ' ' || s.job_ms || ' ' || s.median_ms || "
-	"' ' || s.max_ms || '\n', '') FROM start_scale AS s "
-	"WHERE s.start = start_scale.start AND s.stage <> ''), '') "
-	"WHERE stage = '' AND stages = '';"
-	"DELETE FROM start_scale WHERE stage <> ''";
-
-/*
- * Starts whose times, or whose loads and saves, could not be summed up so often: they are
- * tried again later, so that others come to their turns.
- */
-static const char version_19[] =
-	"ALTER TABLE job_start ADD COLUMN sum_tries BIGINT NOT NULL DEFAULT 0;"
-	"ALTER TABLE job_start ADD COLUMN sum_after BIGINT NOT NULL DEFAULT 0;"
-	"ALTER TABLE job_start ADD COLUMN ckpt_tries BIGINT NOT NULL DEFAULT 0";
-
-/*
- * The owner of a start: the namespace of its job, its first node and how many there are,
- * so that one who makes starts up hides none of the others'; what the list says of a
- * start that is over (JSON, starts_summary_json()); of stages by day, in how many starts
- * one lay within no other. The namespace of starts before is up to the last slash.
- */
-static const char version_20[] =
-	"ALTER TABLE job_start ADD COLUMN space TEXT NOT NULL DEFAULT '';"
-	"ALTER TABLE job_start ADD COLUMN node_name TEXT NOT NULL DEFAULT '';"
-	"ALTER TABLE job_start ADD COLUMN node_count BIGINT NOT NULL DEFAULT 0;"
-	"ALTER TABLE job_start ADD COLUMN summary TEXT NOT NULL DEFAULT '';"
-	"UPDATE job_start SET space = rtrim(job, replace(job, '/', '')),"
-	" node_count = (SELECT count(*) FROM stage_node WHERE start = id),"
-	" node_name = coalesce((SELECT min(node) FROM stage_node"
-	" WHERE start = id), '');"
-	"ALTER TABLE start_day ADD COLUMN tops BIGINT NOT NULL DEFAULT 0;"
-	"UPDATE start_day SET tops = starts";
+	" peers TEXT NOT NULL);";
 
 /*
  * Indexes of ordinary images that nodes made (registry/index_db.h); `until` is when the claim of
  * the node that makes one is over.  Parts are rows, so that no index is in memory whole.
  */
-static const char version_21[] =
+static const char index_tables[] =
 	"CREATE TABLE image_index ("
 	" id @ID@,"
 	" image TEXT NOT NULL,"
@@ -439,42 +358,13 @@ static const char version_21[] =
 	" part BIGINT NOT NULL,"
 	" bytes BIGINT NOT NULL,"
 	" data @BLOB@ NOT NULL,"
-	" PRIMARY KEY (offer, part))";
-
-/*
- * Hot updates: `placed` says that a start's nodes were found or its image loaded, `class` is
- * enum start_class.  Sums of a day are kept by class; those from before are of full starts.
- */
-static const char version_22[] =
-	"ALTER TABLE job_start ADD COLUMN placed BIGINT NOT NULL DEFAULT 0;"
-	"ALTER TABLE start_scale ADD COLUMN class BIGINT NOT NULL DEFAULT 0;"
-	"CREATE TABLE start_day_22 ("
-	" day BIGINT NOT NULL,"
-	" image TEXT NOT NULL,"
-	" label TEXT NOT NULL,"
-	" class BIGINT NOT NULL,"
-	" stage TEXT NOT NULL,"
-	" starts BIGINT NOT NULL,"
-	" nodes BIGINT NOT NULL,"
-	" median_ms BIGINT NOT NULL,"
-	" job_ms BIGINT NOT NULL,"
-	" worst_ms BIGINT NOT NULL,"
-	" slow BIGINT NOT NULL,"
-	" node_ms BIGINT NOT NULL,"
-	" wait_ms BIGINT NOT NULL,"
-	" tops BIGINT NOT NULL,"
-	" PRIMARY KEY (day, image, label, class, stage));"
-	"INSERT INTO start_day_22 SELECT day, image, label, 0, stage, starts,"
-	" nodes, median_ms, job_ms, worst_ms, slow, node_ms, wait_ms, tops"
-	" FROM start_day;"
-	"DROP TABLE start_day;"
-	"ALTER TABLE start_day_22 RENAME TO start_day";
+	" PRIMARY KEY (offer, part));";
 
 /*
  * Pushed images that workers convert (registry/conversion_db.h).  `tries` also tells one try from
  * the next; `due` is when it may be taken, when its worker's lease ends, or when it was over.
  */
-static const char version_23[] =
+static const char conversion_tables[] =
 	"CREATE TABLE conversion ("
 	" id @ID@,"
 	" repo TEXT NOT NULL,"
@@ -493,27 +383,21 @@ static const char version_23[] =
 	" UNIQUE (repo, image));"
 	"CREATE INDEX conversion_state ON conversion (state, due);"
 	"CREATE INDEX conversion_owner ON conversion (owner, state);"
-	"CREATE INDEX conversion_host ON conversion (host, state)";
+	"CREATE INDEX conversion_host ON conversion (host, state);";
 
 /* The last result of a node's doctor; `failed` is JSON (registry/doctor.c). */
-static const char version_24[] = "CREATE TABLE node_doctor ("
-				 " node TEXT PRIMARY KEY,"
-				 " received BIGINT NOT NULL,"
-				 " checks BIGINT NOT NULL,"
-				 " missing BIGINT NOT NULL,"
-				 " advice BIGINT NOT NULL,"
-				 " failed TEXT NOT NULL)";
+static const char doctor_tables[] = "CREATE TABLE node_doctor ("
+				    " node TEXT PRIMARY KEY,"
+				    " received BIGINT NOT NULL,"
+				    " checks BIGINT NOT NULL,"
+				    " missing BIGINT NOT NULL,"
+				    " advice BIGINT NOT NULL,"
+				    " failed TEXT NOT NULL);";
 
-/* An order of an environment has the snapshot (JSON), as nodes get it. */
-static const char version_25[] =
-	"ALTER TABLE preheat ADD COLUMN env TEXT NOT NULL DEFAULT ''";
-
-static const char *const scripts[] = {
-	version_1,  version_2,  version_3,  version_4,  version_5,
-	version_6,  version_7,  version_8,  version_9,  version_10,
-	version_11, version_12, version_13, version_14, version_15,
-	version_16, version_17, version_18, version_19, version_20,
-	version_21, version_22, version_23, version_24, version_25
+static const char *const tables[] = {
+	trace_tables,   trust_tables,      preheat_tables, stage_tables,
+	history_tables, ckpt_tables,       env_tables,     image_tables,
+	index_tables,   conversion_tables, doctor_tables,  NULL,
 };
 
 #define GROUP(list) \
@@ -529,8 +413,8 @@ static const struct db_statements statements[] = {
 };
 
 const struct db_schema schema = {
-	.scripts = scripts,
-	.n = ARRAY_SIZE(scripts),
+	.tables = tables,
+	.version = 25,
 	.statements = statements,
 	.n_groups = ARRAY_SIZE(statements),
 	.n_statements = SQL_COUNT_,

@@ -148,50 +148,6 @@ peers_are_summed_up()
 	on_each_db peers_are_summed_up
 }
 
-# What a version before had as JSON.
-peers_outlive_an_upgrade()
-{
-	service
-	for n in 1 2 3; do
-		report h/app:1 j1
-		tell "n$n" "$A" train h/app
-	done
-	end_service TERM
-	in_db "UPDATE image_start_text SET peers = CASE (SELECT node FROM image_start
-			WHERE id = start) WHEN 'n1' THEN '[]' WHEN 'n2' THEN '[[\"n9\",400]]'
-			ELSE '[[\"n-8.a_b\",250],[\"n9\",100],[\"1\",50]]' END"
-	as_of_version 16
-	# An upgrade of much lasts longer than a statement may.
-	[ "$kind" = sqlite ] || {
-		in_db "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
-			'BEGIN PERFORM pg_sleep(4); RETURN NULL; END'"
-		in_db "CREATE TRIGGER slow AFTER UPDATE ON image_start_text
-			FOR EACH STATEMENT EXECUTE FUNCTION slow()"
-	}
-	service --db-timeout 2s
-	# Who asks has the time of a slow machine.
-	end_service TERM
-	service
-	get /v1/peers
-	jq -e '.reports == 3 and .pairs == [["n9", "n2", 400], ["n-8.a_b", "n3", 250],
-		["n9", "n3", 100], ["1", "n3", 50]]' "$O"
-	# Once: what is there now stays.
-	end_service TERM
-	service
-	get /v1/peers
-	jq -e '.pairs_all == 4' "$O"
-	# A replica of the version before writes JSON as long as it runs.
-	in_db "UPDATE image_start_text SET peers = '[[\"n9\",500],[\"n7\",20]]' WHERE
-		(SELECT node FROM image_start WHERE id = start) = 'n2'"
-	get /v1/peers
-	jq -e '.pairs == [["n9", "n2", 500], ["n-8.a_b", "n3", 250], ["n9", "n3", 100],
-		["1", "n3", 50], ["n7", "n2", 20]]' "$O"
-}
-
-@test "who gave whom how much is told after an upgrade, too" {
-	on_each_db peers_outlive_an_upgrade
-}
-
 @test "a report that is none is refused, and says why" {
 	local p
 

@@ -99,32 +99,6 @@ d.commit()' "${DB#sqlite:}" "$1"
 	fi
 }
 
-# The database as a version before left it, but for its rows: columns that came later go, as
-# the upgrade adds them.
-as_of_version() # NUMBER
-{
-	local c
-
-	[ "$1" -ge 25 ] || in_db "ALTER TABLE preheat DROP COLUMN env"
-	[ "$1" -ge 24 ] || in_db "DROP TABLE node_doctor"
-	[ "$1" -ge 23 ] || in_db "DROP TABLE conversion"
-	[ "$1" -ge 22 ] || {
-		in_db "ALTER TABLE job_start DROP COLUMN placed"
-		in_db "ALTER TABLE start_scale DROP COLUMN class"
-	}
-	[ "$1" -ge 21 ] || for c in image_index_part image_index; do
-		in_db "DROP TABLE $c"
-	done
-	[ "$1" -ge 20 ] || for c in space node_name node_count summary; do
-		in_db "ALTER TABLE job_start DROP COLUMN $c"
-	done
-	[ "$1" -ge 20 ] || in_db "ALTER TABLE start_day DROP COLUMN tops"
-	[ "$1" -ge 19 ] || for c in sum_tries sum_after ckpt_tries; do
-		in_db "ALTER TABLE job_start DROP COLUMN $c"
-	done
-	in_db "UPDATE schema_version SET version = $1"
-}
-
 # Its base address is then in $U and its process in $pid; $ADDRESS is one of this machine.
 # Its database has as long as a busy machine takes, unless an option says otherwise.
 ADDRESS=127.0.0.1

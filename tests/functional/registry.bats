@@ -1003,6 +1003,20 @@ with sqlite3.connect(sys.argv[1]) as c:
 	on_each_db newer
 }
 
+# PostgreSQL's own bound of a statement would end it.
+@test "tables are made by a database that takes longer for one than a statement may" {
+	kind=postgresql W=$BATS_TEST_TMPDIR db_name=t$BATS_TEST_NUMBER
+	pg_do postgres -c "CREATE DATABASE $db_name"
+	DB="postgresql:///$db_name?host=$PG&user=postgres"
+	in_db "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_sleep(4) FROM pg_event_trigger_ddl_commands()
+			WHERE object_identity = ''public.node_doctor''; END'"
+	in_db "CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE TABLE')
+		EXECUTE FUNCTION slow()"
+	service --db-timeout 2s
+	[ "$(pg_do "$db_name" -c 'SELECT count(*) FROM node_doctor')" = 0 ]
+}
+
 both_units() {
 	INDEX_DB_URL=$DB "$BOOTSEER_BUILD/tests/unit/registry/test_registry_index_db" --tap
 	CONVERSION_DB_URL=$DB "$BOOTSEER_BUILD/tests/unit/registry/test_registry_conversion_db" --tap

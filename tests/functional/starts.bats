@@ -182,23 +182,7 @@ starts_are_compared_by_size()
 	jq -e '.starts == 0 and .stages == [] and all(.ranges[]; .job_s == null)' "$O"
 	ask "$U/v1/scales?image=h/a:1&label=team&days=1"
 	jq -e '.starts == 4' "$O"
-	# A version before had a row for each stage.
-	ask "$U/v1/scales"
-	cp "$O" "$W/scales"
 	[ "$(rows_of start_scale)" = 5 ]
-	end_service TERM
-	in_db "INSERT INTO start_scale (start, stage, at, job, image, label, nodes, gpus, job_ms,
-			median_ms, max_ms)
-		SELECT start, 'env', at, job, image, label, nodes, gpus, 60000, 20000, 20000
-		FROM start_scale WHERE job = 'small'"
-	in_db "UPDATE start_scale SET stages = '' WHERE job = 'small'"
-	as_of_version 17
-	service
-	[ "$(rows_of start_scale)" = 5 ]
-	ask "$U/v1/scales"
-	jq -e --slurpfile was "$W/scales" '(.stages | map(select(.stage == "env")) | .[0].node_s.n) ==
-		($was[0].stages | map(select(.stage == "env")) | .[0].node_s.n) and
-		.ranges == $was[0].ranges' "$O"
 	# Beyond the bound those of the fewest nodes leave, the oldest first.
 	end_service TERM
 	in_db "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)

@@ -376,31 +376,6 @@ static void alter(const char *sql)
 	(void)sqlite3_close(raw);
 }
 
-Test(ckpt_db, finds_what_a_version_without_parts_stored, .init = make_dir,
-     .fini = close_db)
-{
-	/* The version before the first of checkpoints: its tables, and a row of a save. */
-	const struct db_schema before = { .scripts = schema.scripts, .n = 8 };
-
-	open_as(&before);
-	db_close(db);
-	alter("INSERT INTO job_start (job, attempt, first_ns, last_ns, "
-	      "ready_ns, events, received, revision) VALUES "
-	      "('a', 0, 1, 2, 0, 2, 1795010000, 1);"
-	      "INSERT INTO stage_event (start, node, event, stage, ev, ts, "
-	      "mono, boot, rank, status, facts) VALUES "
-	      "(1, 'n1', 901, 'ckpt.save', 0, 1795005100000000000, -1, 0, -1, -1, ''),"
-	      "(1, 'n1', 902, 'ckpt.save', 1, 1795005107000000000, -1, 0, -1, -1, "
-	      "'saved_bytes=700');");
-	open_as(&schema);
-	cr_expect_eq(sum_up(NOW), 1);
-	expect_rows("a ckpt.save 700 n1;", 0, "", 10);
-	/* What comes now is added to it. */
-	save_of("a", "n1", 500, 507, 1);
-	cr_expect_eq(sum_up(NOW + 100), 1);
-	expect_rows("a ckpt.save 701 n1;", 0, "", 10);
-}
-
 /* ------------------------------------------- the same of parts and of events --- */
 
 static int print_sum(struct buf *b, const struct start_ckpt_sum *s)

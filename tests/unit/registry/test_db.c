@@ -5,14 +5,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "registry/db.h"
 
-static const char *const scripts[] = {
+static const char *const tables[] = {
 	"CREATE TABLE IF NOT EXISTS version (n INTEGER NOT NULL);"
-	"CREATE TABLE numbers (n INTEGER NOT NULL);"
+	"CREATE TABLE numbers (n INTEGER NOT NULL);",
 	"INSERT INTO numbers VALUES (1), (2), (3);",
+	NULL,
 };
 
 enum { NUMBERS, NONE, ADD, BETWEEN };
@@ -28,8 +30,8 @@ static const struct db_statements groups[] = {
 	{ statements + 2, 2 },
 };
 static const struct db_schema numbers = {
-	.scripts = scripts,
-	.n = 1,
+	.tables = tables,
+	.version = 5,
 	.statements = groups,
 	.n_groups = 2,
 	.n_statements = 4,
@@ -39,16 +41,21 @@ static char dir[] = "/tmp/db.XXXXXX";
 static struct db *db;
 static struct error err;
 
-static void open_db(void)
+static int open_as(const struct db_schema *schema)
 {
 	char url[64];
 	struct db_config cfg = { .url = url,
-				 .schema = &numbers,
+				 .schema = schema,
 				 .timeout_ns = INT64_C(10000000000) };
 
-	cr_assert(mkdtemp(dir));
 	(void)snprintf(url, sizeof(url), "sqlite:%s/db", dir);
-	cr_assert_eq(db_open(&cfg, &db, &err), 0, "%s", err.msg);
+	return db_open(&cfg, &db, &err);
+}
+
+static void open_db(void)
+{
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(open_as(&numbers), 0, "%s", err.msg);
 }
 
 static void close_db(void)
@@ -170,4 +177,64 @@ Test(db, finds_parameters_by_their_numbers_in_any_order)
 	cr_assert_geq(db_run(db, DB_ALONE, count_between, &r, &err), 0, "%s",
 		      err.msg);
 	cr_expect_eq(r.n_rows, 1);
+}
+
+/* ------------------------------------------------------------------- versions --- */
+
+static int see_sum(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg += row[0].n;
+	return 0;
+}
+
+static int sum_numbers(struct db_conn *c, void *arg, struct error *e)
+{
+	return db_query(c, NUMBERS, NULL, 0, see_sum, arg, e);
+}
+
+/* The numbers of a database that is opened as `schema`. */
+static int64_t sum_as(const struct db_schema *schema)
+{
+	int64_t sum = 0;
+
+	db_close(db);
+	cr_assert_eq(open_as(schema), 0, "%s", err.msg);
+	cr_assert_geq(db_run(db, DB_ALONE, sum_numbers, &sum, &err), 0);
+	return sum;
+}
+
+Test(db, makes_up_for_the_upgrades_that_a_database_lacks_and_once)
+{
+	static const char *const upgrades[] = {
+		"INSERT INTO numbers VALUES (10);",
+		"INSERT INTO numbers VALUES (100);",
+	};
+	struct db_schema later = numbers;
+
+	later.upgrades = upgrades;
+	later.n_upgrades = 1;
+	cr_expect_eq(sum_as(&later), 16);
+	later.n_upgrades = 2;
+	cr_expect_eq(sum_as(&later), 116);
+	cr_expect_eq(sum_as(&later), 116);
+	/* A new one has them all at once. */
+	close_db();
+	(void)strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(open_as(&later), 0, "%s", err.msg);
+	cr_expect_eq(sum_as(&later), 116);
+}
+
+Test(db, refuses_a_database_of_before_its_first_version_and_of_a_newer_one)
+{
+	struct db_schema other = numbers;
+
+	db_close(db);
+	other.version = 6;
+	cr_expect_eq(open_as(&other), -EPROTONOSUPPORT);
+	cr_expect(strstr(err.msg, "of version 5, this program knows 6 to 6"),
+		  "%s", err.msg);
+	other.version = 4;
+	cr_expect_eq(open_as(&other), -EPROTONOSUPPORT);
+	cr_assert_eq(open_as(&numbers), 0, "%s", err.msg);
 }
