@@ -18,33 +18,16 @@
 /* Suffix that the kernel puts behind the path of a deleted file. */
 #define DELETED " (deleted)"
 
-/* The folders that hold metadata images of our mounts, without symlinks. */
-struct kernel_places {
-	char *mounts; /* NAME.erofs */
-	char *images; /* NAME/complete.erofs, of versions before */
-};
-
-static void kernel_places_fini(struct kernel_places *p)
-{
-	free(p->mounts);
-	free(p->images);
-}
-
-static int find_places(const struct cache *c, struct kernel_places *ret,
-		       struct error *err)
+/* The beginning of paths of our mounts' metadata images, without symlinks, to be freed. */
+static int make_prefix(const struct cache *c, char **ret, struct error *err)
 {
 	AUTO_FREE char *dir = realpath(c->dir, NULL);
 
 	if (!dir)
 		return error_set(err, errno, "cache folder '%s': %s", c->dir,
 				 strerror(errno));
-	if (asprintf(&ret->mounts, "%s/mounts/", dir) < 0) {
-		ret->mounts = NULL;
-		return error_nomem(err);
-	}
-	*strrchr(dir, '/') = '\0';
-	if (asprintf(&ret->images, "%s/images/", dir) < 0) {
-		ret->images = NULL;
+	if (asprintf(ret, "%s/mounts/", dir) < 0) {
+		*ret = NULL;
 		return error_nomem(err);
 	}
 	return 0;
@@ -63,23 +46,20 @@ static bool cut_tail(char *s, const char *tail)
 
 /* The name of the mount whose metadata image `path` is, which is changed; NULL:
  * none of ours. */
-static const char *name_of(const struct kernel_places *p, char *path)
+static const char *name_of(const char *prefix, char *path)
 {
-	size_t mounts = strlen(p->mounts), images = strlen(p->images);
+	size_t len = strlen(prefix);
 
 	(void)cut_tail(path, DELETED);
-	if (strncmp(path, p->mounts, mounts) == 0 && cut_tail(path, ".erofs"))
-		return path + mounts;
-	if (strncmp(path, p->images, images) == 0 &&
-	    cut_tail(path, "/complete.erofs"))
-		return path + images;
-	return NULL;
+	return strncmp(path, prefix, len) == 0 && cut_tail(path, ".erofs")
+		       ? path + len
+		       : NULL;
 }
 
-static int add_source(struct cache *c, const struct kernel_places *p,
-		      char *path, struct error *err)
+static int add_source(struct cache *c, const char *prefix, char *path,
+		      struct error *err)
 {
-	const char *name = name_of(p, path);
+	const char *name = name_of(prefix, path);
 
 	if (!name || !*name || strchr(name, '/'))
 		return 0;
@@ -89,7 +69,7 @@ static int add_source(struct cache *c, const struct kernel_places *p,
 /* Argument of look_at_mount(). */
 struct kernel_look {
 	struct cache *cache;
-	const struct kernel_places *places;
+	const char *prefix;
 };
 
 static int look_at_mount(void *arg, const struct mountinfo *m,
@@ -101,12 +81,11 @@ static int look_at_mount(void *arg, const struct mountinfo *m,
 	if (strcmp(m->fstype, "erofs") != 0)
 		return 0;
 	source = strdup(m->source);
-	return source ? add_source(l->cache, l->places, source, err)
+	return source ? add_source(l->cache, l->prefix, source, err)
 		      : error_nomem(err);
 }
 
-static int look_at_loops(struct cache *c, const struct kernel_places *p,
-			 struct error *err)
+static int look_at_loops(struct cache *c, const char *prefix, struct error *err)
 {
 	DIR *dir = opendir("/sys/block");
 	struct dirent *e;
@@ -128,7 +107,7 @@ static int look_at_loops(struct cache *c, const struct kernel_places *p,
 					  NULL);
 		if (rc == 0 && text.len) {
 			text.data[strcspn(text.data, "\n")] = '\0';
-			rc = add_source(c, p, text.data, err);
+			rc = add_source(c, prefix, text.data, err);
 		} else if (rc == -ENOMEM) {
 			rc = error_nomem(err);
 		} else {
@@ -142,14 +121,11 @@ static int look_at_loops(struct cache *c, const struct kernel_places *p,
 
 int kernel_mounts_load(struct cache *c, struct error *err)
 {
-	struct kernel_places p = { .mounts = NULL };
-	struct kernel_look look = { .cache = c, .places = &p };
-	int rc = find_places(c, &p, err);
+	AUTO_FREE char *prefix = NULL;
+	int rc = make_prefix(c, &prefix, err);
+	struct kernel_look look = { .cache = c, .prefix = prefix };
 
 	if (rc == 0)
 		rc = mountinfo_each(look_at_mount, &look, err);
-	if (rc == 0)
-		rc = look_at_loops(c, &p, err);
-	kernel_places_fini(&p);
-	return rc;
+	return rc < 0 ? rc : look_at_loops(c, prefix, err);
 }

@@ -136,11 +136,6 @@ const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f)
 	return &f->stat;
 }
 
-struct ckpt_version ckpt_file_opened(const struct ckpt_file *f)
-{
-	return f->version;
-}
-
 int ckpt_file_version(const struct ckpt_file *f,
 		      struct ckpt_version *ret_version, struct error *err)
 {

@@ -30,9 +30,6 @@ int ckpt_look(struct object_store *s, const char *path,
 	      struct ckpt_version *ret_version, struct ckpt_stat *ret,
 	      struct error *err) MUST_CHECK;
 
-/* The version that a file was opened as, but for a plain object that its manifest
- * hides. */
-struct ckpt_version ckpt_file_opened(const struct ckpt_file *f);
 /* All of it. */
 int ckpt_file_version(const struct ckpt_file *f,
 		      struct ckpt_version *ret_version,

@@ -217,10 +217,6 @@ void session_drop(const struct session_config *cfg);
 
 /* Can there be sessions?  0, or -errno and what is missing. */
 int session_probe(struct error *err) MUST_CHECK;
-/* Can this kernel send requests again, so that a mount survives its process?  1 or
- * 0, or -errno.  Mounts and unmounts `run_dir`/probe, with MOUNT_LOCK_PROBE. */
-int session_probe_resend(const char *run_dir, const char *fstype,
-			 struct error *err) MUST_CHECK;
 
 /* ----------------------------------------------------------- memory for replies --- */
 

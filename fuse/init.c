@@ -9,7 +9,9 @@
 #include <sys/mount.h>
 #include <sys/uio.h>
 
+#include "common/cleanup.h"
 #include "common/mount.h"
+#include "fuse/fuse.h"
 
 /* Protocol 7.40, newer than the header of the systems we build on. */
 #define INIT_FLAGS2_HAS_RESEND (1u << (39 - 32))
@@ -126,4 +128,11 @@ int init_answer_again(int fd, uint64_t unique, const struct buf *reply,
 		return error_set(err, errno, "answer INIT: %s",
 				 strerror(errno));
 	return 0;
+}
+
+int session_probe(struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+
+	return init_open(&fd, err);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The texts of --wait. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -67,33 +65,4 @@ int wait_policy_parse(const char *text, struct wait_policy *ret,
 				 text);
 	*ret = p;
 	return 0;
-}
-
-char *wait_policy_format(const struct wait_policy *p)
-{
-	char *text = NULL;
-	int rc = 0;
-
-	switch (p->kind) {
-	case WAIT_NONE:
-		return strdup("none");
-	case WAIT_ALL:
-		return strdup("all");
-	case WAIT_SHARE:
-		if (p->permille % 10)
-			rc = asprintf(&text, SHARE "%u.%u%%", p->permille / 10,
-				      p->permille % 10);
-		else
-			rc = asprintf(&text, SHARE "%u%%", p->permille / 10);
-		break;
-	case WAIT_DEADLINE:
-		if (p->ns % NS_PER_S)
-			rc = asprintf(&text, DEADLINE "%" PRId64 "ms",
-				      p->ns / NS_PER_MS);
-		else
-			rc = asprintf(&text, DEADLINE "%" PRId64 "s",
-				      p->ns / NS_PER_S);
-		break;
-	}
-	return rc < 0 ? NULL : text;
 }

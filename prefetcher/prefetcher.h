@@ -28,8 +28,6 @@ struct wait_policy {
 /* "all", "none", "share:90%", "deadline:5s"; pure. -EINVAL. */
 int wait_policy_parse(const char *text, struct wait_policy *ret,
 		      struct error *err) MUST_CHECK;
-/* The same text, the caller's; NULL when memory is short. */
-char *wait_policy_format(const struct wait_policy *p) MUST_CHECK;
 
 /* -------------------------------------------------------------- prefetching --- */
 

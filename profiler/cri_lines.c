@@ -101,16 +101,6 @@ int cri_lines_feed(struct cri_lines *c, const char *line, size_t len,
 	return rc == 0 && !h.is_partial ? hand_over(c, p, each, arg) : rc;
 }
 
-int cri_lines_end(struct cri_lines *c, cri_line_fn *each, void *arg)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(c->pieces) && rc == 0; i++)
-		if (c->pieces[i].line.len)
-			rc = hand_over(c, &c->pieces[i], each, arg);
-	return rc;
-}
-
 uint64_t cri_lines_begin(const struct cri_lines *c, uint64_t offset)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(c->pieces); i++)

@@ -37,9 +37,6 @@ void cri_lines_fini(struct cri_lines *c);
 int cri_lines_feed(struct cri_lines *c, const char *line, size_t len,
 		   uint64_t offset, cri_line_fn *each, void *arg) MUST_CHECK;
 
-/* The log is over: what is in pieces is all that will come. */
-int cri_lines_end(struct cri_lines *c, cri_line_fn *each, void *arg) MUST_CHECK;
-
 /* Where the oldest piece that waits for its rest began, or `offset`: whoever begins to
  * read there misses nothing. */
 uint64_t cri_lines_begin(const struct cri_lines *c, uint64_t offset);

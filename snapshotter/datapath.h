@@ -70,13 +70,6 @@ struct datapath {
 	const struct datapath_ops *ops;
 };
 
-/*
- * Would reads wait for a restart of a crashed daemon and then succeed?  0, or
- * -errno and what is missing and how to get it; then they fail with EIO.
- */
-int datapath_probe_resume(const struct datapath_config *cfg,
-			  struct error *err) MUST_CHECK;
-
 /* By name, or NULL.  datapath_kinds ends with NULL, best first. */
 const struct datapath_ops *datapath_kind(const char *name);
 extern const struct datapath_ops *const datapath_kinds[];

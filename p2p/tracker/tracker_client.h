@@ -95,10 +95,6 @@ int tracker_client_capability(struct tracker_client *c,
 			      struct tracker_capability *ret,
 			      struct error *err) MUST_CHECK;
 
-/* Get the keys that capabilities are checked with. */
-int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
-			struct error *err) MUST_CHECK;
-
 #define TRACKER_ETAG_MAX 80u
 /* Get the list of revocations; `*ret` NULL: the same as when it came with this
  * `etag` ("": it never did), which is replaced. Errors as above. */

@@ -116,25 +116,6 @@ int tracker_client_capability(struct tracker_client *c,
 	return rc;
 }
 
-int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
-			struct error *err)
-{
-	static const struct digest any; /* every replica has them */
-	struct http_response r = HTTP_RESPONSE_INIT;
-	AUTO_BUF pem = BUF_INIT;
-	struct tracker_ask a = { .method = "GET",
-				 .path = "/v1/capability-keys" };
-	int rc = tracker_ask(c, &any, &a, &r, err);
-
-	if (rc == 0 &&
-	    (capability_keys_from_json(r.body.data ? r.body.data : "",
-				       r.body.len, &pem, err) < 0 ||
-	     capability_keys_parse(pem.data, pem.len, ret, err) < 0))
-		rc = error_wrap(err, -EPROTO, "the service's keys");
-	http_response_fini(&r);
-	return rc;
-}
-
 /* Keep the tag, if it can be sent back as it is. */
 static void keep_etag(const struct http_response *r,
 		      char etag[TRACKER_ETAG_MAX])

@@ -416,23 +416,6 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 	return rc;
 }
 
-int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
-			      struct error *err)
-{
-	AUTO_JSON *o = json_load_text(text, len, KEYS_ANSWER_MAX, err);
-	const json_t *v = json_object_get(o, "keys");
-	int rc = 0;
-
-	if (!o)
-		return -EINVAL;
-	if (!json_string_length(v))
-		rc = error_set(err, EINVAL, "'keys' is not a text");
-	else if (buf_append(ret, json_string_value(v), json_string_length(v)) <
-		 0)
-		rc = error_nomem(err);
-	return rc;
-}
-
 static int add_revoked(struct revoked *r, const json_t *o, struct error *err)
 {
 	const char *image = json_string_value(json_object_get(o, "image"));

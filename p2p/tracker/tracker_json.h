@@ -49,9 +49,6 @@ int capability_wish_to_json(const struct digest *image, const char *repo,
 			    struct buf *ret, struct error *err) MUST_CHECK;
 int capability_from_json(const char *text, size_t len, struct buf *ret,
 			 int64_t *ret_not_after, struct error *err) MUST_CHECK;
-/* The public keys, PEM, not empty. */
-int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
-			      struct error *err) MUST_CHECK;
 /* Parse the revocations that came with the keys. */
 int revoked_from_json(const char *text, size_t len, struct revoked **ret,
 		      struct error *err) MUST_CHECK;

@@ -122,7 +122,6 @@ void stage_own_by_env(struct stage_event *e)
 
 struct stage_emitter {
 	char *path, *old;
-	atomic_uint_fast64_t lost;
 	pthread_mutex_t lock; /* protects the rest */
 	int fd;               /* -1: to be opened */
 };
@@ -204,12 +203,5 @@ bool stage_emit(struct stage_emitter *e, const struct stage_event *ev)
 			write(e->fd, line.data, line.len) == (ssize_t)line.len;
 		(void)pthread_mutex_unlock(&e->lock);
 	}
-	if (!is_written)
-		atomic_fetch_add(&e->lost, 1);
 	return is_written;
-}
-
-uint64_t stage_emitter_lost(const struct stage_emitter *e)
-{
-	return e ? atomic_load(&e->lost) : 0;
 }

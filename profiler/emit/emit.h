@@ -49,8 +49,7 @@ void stage_emitter_free(struct stage_emitter *e); /* NULL is allowed */
 DEFINE_AUTO(stage_emitter)
 
 /* Write one event, whole or not at all.  Any thread; it waits for the disk's cache
- * alone.  False: it could not be written, which is counted.  NULL is allowed. */
+ * alone.  False: it could not be written.  NULL is allowed. */
 bool stage_emit(struct stage_emitter *e, const struct stage_event *ev);
-uint64_t stage_emitter_lost(const struct stage_emitter *e);
 
 #endif

@@ -350,11 +350,6 @@ int64_t kube_date_ms(const struct kube *k)
 	return k->date_ms;
 }
 
-const char *kube_server(const struct kube *k)
-{
-	return k->server;
-}
-
 bool kube_is_name(const char *s)
 {
 	char before = '.';

@@ -64,7 +64,6 @@ int kube_list(struct kube *k, const char *path, unsigned int page,
 
 /* The server's clock in the last answer, ms since 1970; -1: it said none. */
 int64_t kube_date_ms(const struct kube *k);
-const char *kube_server(const struct kube *k);
 
 /* Is it a name of an object: a DNS subdomain?  Paths are made of it. */
 bool kube_is_name(const char *s);

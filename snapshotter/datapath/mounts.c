@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -26,16 +25,6 @@ struct mount_job {
 };
 
 #define JOB_ADOPTED 1
-
-/* Earlier versions mounted without MS_NOSUID.  What fails is no reason to give
- * the mount up: it lies in a folder that is root's alone. */
-static void tighten_flags(const char *path)
-{
-	struct mount_attr a = { .attr_set =
-					MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
-
-	(void)!syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &a, sizeof(a));
-}
 
 static int mount_job(void *arg, struct error *err)
 {
@@ -55,7 +44,6 @@ static int mount_job(void *arg, struct error *err)
 		return error_set(err, EBUSY,
 				 "'%s' is already a mount of '%s' (%s)",
 				 j->path, seen.line.source, seen.line.fstype);
-	tighten_flags(j->path);
 	return JOB_ADOPTED;
 }
 

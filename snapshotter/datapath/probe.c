@@ -263,25 +263,3 @@ int probe_erofs_loop(const struct datapath_config *cfg, struct error *err)
 
 	return probe_erofs(cfg, &t, err);
 }
-
-/* -------------------------------------------------------------- restarting --- */
-
-int datapath_probe_resume(const struct datapath_config *cfg, struct error *err)
-{
-	int rc;
-
-	if (!cfg->keeper || !fd_keeper_is_durable(cfg->keeper))
-		return error_set(err, ENOENT,
-				 "nobody keeps descriptors: when bootseerd"
-				 " crashes, reads fail until it has mounted"
-				 " anew (start it with --hold, or by systemd"
-				 " with FileDescriptorStoreMax=16)");
-	rc = session_probe_resend(cfg->run_dir, IMAGE_SESSION_FSTYPE, err);
-	if (rc == 0)
-		return error_set(
-			err, ENOTSUP,
-			"FUSE of this kernel cannot send requests again"
-			" (needs Linux 6.9): when bootseerd crashes,"
-			" reads fail until it has mounted anew");
-	return rc < 0 ? rc : 0;
-}

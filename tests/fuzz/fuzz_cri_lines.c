@@ -63,8 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		}
 		p += n + 1;
 	}
-	must(cri_lines_end(&c, each, &offset) == 0);
-	must(cri_lines_begin(&c, offset) == offset);
 	cri_lines_fini(&c);
 	return 0;
 }

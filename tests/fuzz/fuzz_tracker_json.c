@@ -50,10 +50,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    (out.len == 0 || not_after < 0))
 		abort();
 	buf_reset(&out);
-	if (capability_keys_from_json(text, size, &out, NULL) == 0 &&
-	    out.len == 0)
-		abort();
-	buf_reset(&out);
 	if (revoked_from_json(text, size, &revoked, NULL) == 0 &&
 	    revoked_count(revoked) > REVOKED_MAX)
 		abort();

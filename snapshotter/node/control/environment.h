@@ -8,8 +8,6 @@
  *	upper.ext4   a file system, mounted at RUN/environments/NAME, which has
  *	0/upper, 0/work, ...   of the overlay at each target; whoever mounts makes them
  *
- * An earlier bootseerd had 0/upper, 0/work, ... in ROOT/environments/NAME itself.
- *
  * Any thread.
  */
 #ifndef BOOTSEER_NODE_ENVIRONMENT_H

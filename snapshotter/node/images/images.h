@@ -12,7 +12,6 @@
  *	               none was wanted
  *	offer          of an index that came from the service (offer_file.h)
  *	wrong          that index is wrong, which the service does not know yet
- *	complete.*     of a bootseerd before; now complete.c has it elsewhere
  *	hot.json       see prefetch.c
  *
  * A folder appears by rename when all of it is durable.  Safe from any thread.

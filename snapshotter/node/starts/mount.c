@@ -87,18 +87,12 @@ static int mount_complete(struct node *n, struct image *i, struct mounted *m,
 	return rc;
 }
 
-/* Is a complete mount of the image there: one of ours, or of a bootseerd that had
- * the metadata image in the image's folder? */
 static bool has_complete(const struct node *n, const struct image *i)
 {
 	AUTO_FREE char *meta = NULL;
-	AUTO_FREE char *old = image_path(i, "complete.erofs");
 
-	if (!old ||
-	    cache_mount_path(n->cache, i->hex, "erofs", &meta, NULL) < 0)
-		return false;
-	return datapath_has_complete(i->mountpoint, meta) ||
-	       datapath_has_complete(i->mountpoint, old);
+	return cache_mount_path(n->cache, i->hex, "erofs", &meta, NULL) == 0 &&
+	       datapath_has_complete(i->mountpoint, meta);
 }
 
 /*

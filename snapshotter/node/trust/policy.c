@@ -35,11 +35,6 @@ static const struct policy_option index_option = {
 	.allowed = 1u << POLICY_OFF | 1u << POLICY_ASK | 1u << POLICY_BUILD,
 };
 
-const char *policy_mode_name(enum policy_mode mode)
-{
-	return mode_names[mode];
-}
-
 void policy_fini(struct policy *p)
 {
 	for (size_t i = 0; i < p->n; i++) {

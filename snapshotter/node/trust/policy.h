@@ -60,7 +60,4 @@ void policy_fini(struct policy *p);
 const struct policy_rule *policy_find(const struct policy *p,
 				      const char *repository) MUST_CHECK;
 
-/* "off", "registry", "sign", "verified" */
-const char *policy_mode_name(enum policy_mode mode);
-
 #endif

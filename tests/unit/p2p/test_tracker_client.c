@@ -418,17 +418,6 @@ Test(tracker_client, brings_capabilities_and_keys)
 	cr_expect(was_asked(&o.f, "POST /v1/capabilities "));
 	cr_expect(was_asked(&o.f, "Basic \\\"x\\\""));
 
-	o.f.answer = ANSWER(
-		"200 OK",
-		"{\"keys\":\"-----BEGIN PUBLIC KEY-----\\n"
-		"MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
-		"\\n-----END PUBLIC KEY-----\\n\",\"revoked\":[]}");
-	{
-		AUTO(capability_keys) k = NULL;
-
-		cr_assert_eq(tracker_client_keys(o.c, &k, &err), 0, "%s",
-			     err.msg);
-	}
 	o.f.answer = ANSWER("501 No", "{}");
 	cr_expect_eq(tracker_client_capability(o.c, &image, "h/app", "n1", NULL,
 					       &cap, &err),

@@ -9,32 +9,24 @@
 
 TestSuite(policy, .timeout = 120);
 
-Test(policy, reads_each_kind_and_writes_it_again)
+Test(policy, reads_each_kind)
 {
 	static const struct {
 		const char *text;
 		struct wait_policy want;
-		const char *again;
 	} cases[] = {
-		{ "none", { .kind = WAIT_NONE }, "none" },
-		{ "all", { .kind = WAIT_ALL }, "all" },
-		{ "share:90%", { WAIT_SHARE, 900, 0 }, "share:90%" },
-		{ "share:100%", { WAIT_SHARE, 1000, 0 }, "share:100%" },
-		{ "share:0.1%", { WAIT_SHARE, 1, 0 }, "share:0.1%" },
-		{ "share:99.5%", { WAIT_SHARE, 995, 0 }, "share:99.5%" },
-		{ "deadline:5s",
-		  { WAIT_DEADLINE, 0, 5 * NS_PER_S },
-		  "deadline:5s" },
-		{ "deadline:250ms",
-		  { WAIT_DEADLINE, 0, NS_PER_S / 4 },
-		  "deadline:250ms" },
-		{ "deadline:2m",
-		  { WAIT_DEADLINE, 0, 120 * NS_PER_S },
-		  "deadline:120s" },
+		{ "none", { .kind = WAIT_NONE } },
+		{ "all", { .kind = WAIT_ALL } },
+		{ "share:90%", { WAIT_SHARE, 900, 0 } },
+		{ "share:100%", { WAIT_SHARE, 1000, 0 } },
+		{ "share:0.1%", { WAIT_SHARE, 1, 0 } },
+		{ "share:99.5%", { WAIT_SHARE, 995, 0 } },
+		{ "deadline:5s", { WAIT_DEADLINE, 0, 5 * NS_PER_S } },
+		{ "deadline:250ms", { WAIT_DEADLINE, 0, NS_PER_S / 4 } },
+		{ "deadline:2m", { WAIT_DEADLINE, 0, 120 * NS_PER_S } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		AUTO_FREE char *again = NULL;
 		struct error err = ERROR_INIT;
 		struct wait_policy p;
 
@@ -43,8 +35,6 @@ Test(policy, reads_each_kind_and_writes_it_again)
 		cr_expect_eq(p.kind, cases[i].want.kind);
 		cr_expect_eq(p.permille, cases[i].want.permille);
 		cr_expect_eq(p.ns, cases[i].want.ns, "%s", cases[i].text);
-		again = wait_policy_format(&p);
-		cr_expect_str_eq(again, cases[i].again);
 	}
 }
 
