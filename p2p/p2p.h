@@ -90,8 +90,6 @@ const char *p2p_rdma_text(const struct p2p *p);
 /* Certificates, keys and tokens as they are on disk now, and what was revoked. */
 /* On failure: why some of it stays as it was. */
 int p2p_reload(struct p2p *p, struct error *err) MUST_CHECK;
-/* Serve nobody new and wait until those being served are, at most so long. */
-void p2p_drain(struct p2p *p, int64_t deadline_ns);
 
 /* An image that this node has, gets or serves; or what is needed of one before it has a block
  * map: the parts of metadata image and block map, as blocks of a map that the manifest gives.

@@ -479,19 +479,3 @@ int p2p_reload(struct p2p *p, struct error *err)
 		*err = r.err;
 	return r.rc;
 }
-
-static void engine_drain(void *arg)
-{
-	net_drain(((struct p2p *)arg)->net);
-}
-
-void p2p_drain(struct p2p *p, int64_t deadline_ns)
-{
-	int64_t until = clock_now_ns() + deadline_ns;
-
-	engine_run(p, engine_drain, p);
-	(void)pthread_mutex_lock(&p->lock);
-	while (p->n_uploads && clock_now_ns() < until)
-		(void)cond_wait_until(&p->changed, &p->lock, until);
-	(void)pthread_mutex_unlock(&p->lock);
-}

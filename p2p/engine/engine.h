@@ -144,7 +144,6 @@ struct p2p {
 	atomic_uint_fast64_t memory;
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t changed;
-	unsigned int n_uploads; /* begun and not ended */
 };
 
 /* ------------------------------------------------------------ engine.c --- */

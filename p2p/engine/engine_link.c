@@ -73,7 +73,7 @@ void links_offer(struct p2p_image *i)
 	struct link *l;
 
 	LIST_FOREACH(l, &i->p->links, all)
-	if (l->is_up && !l->is_leaving)
+	if (l->is_up)
 		link_offer(l, i);
 }
 
@@ -163,18 +163,6 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	if (l->member && was_in_vain && !fault_is_own(why))
 		hearsay_failed(l->p, l->member, clock_now_ns());
 	free(l);
-}
-
-static void on_leaving(void *arg, struct net_link *net)
-{
-	struct link *l = net_user(net);
-	struct neighbour *nb;
-
-	if (!l)
-		return;
-	l->is_leaving = true;
-	while ((nb = LIST_FIRST(&l->neighbours)))
-		neighbour_leave(nb);
 }
 
 /* -------------------------------------------------------- neighbours --- */
@@ -686,7 +674,6 @@ const struct net_events link_events = {
 	.up = on_up,
 	.down = on_down,
 	.failed = fault_link,
-	.leaving = on_leaving,
 	.may_open = on_may_open,
 	.opened = on_opened,
 	.closed = on_closed,

@@ -236,7 +236,7 @@ void member_takes_part(struct member *m, struct p2p_image *i,
 		place->word = word;
 	else if (!take_place(m, i, word))
 		return;
-	if (m->link && m->link->is_up && !m->link->is_leaving)
+	if (m->link && m->link->is_up)
 		link_offer(m->link, i);
 }
 

@@ -57,7 +57,7 @@ struct link {
 	struct net_link *net;
 	struct member *member; /* NULL: somebody who came */
 	unsigned int number;   /* for the slots */
-	bool is_up, is_leaving;
+	bool is_up;
 	LIST_HEAD(, right) rights;
 	LIST_HEAD(, retry) retries;
 	LIST_HEAD(, neighbour) neighbours;

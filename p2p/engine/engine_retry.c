@@ -60,7 +60,7 @@ void retries_check(struct p2p *p, int64_t now)
 	{
 		unsigned int n = 0;
 
-		if (!l->is_up || l->is_leaving)
+		if (!l->is_up)
 			continue;
 		LIST_FOREACH(r, &l->retries, by_link)
 		{

@@ -30,15 +30,6 @@ const struct slots_config serve_slots = {
 
 static void uploads_pump(struct p2p *p);
 
-static void upload_count(struct p2p *p, int n)
-{
-	(void)pthread_mutex_lock(&p->lock);
-	p->n_uploads += (unsigned int)n;
-	if (p->n_uploads == 0)
-		(void)pthread_cond_broadcast(&p->changed);
-	(void)pthread_mutex_unlock(&p->lock);
-}
-
 static void upload_free(struct piece_upload *u)
 {
 	struct p2p_image *i = u->i;
@@ -56,7 +47,6 @@ static void upload_free(struct piece_upload *u)
 	if (u->fd >= 0)
 		(void)close(u->fd);
 	bytes_unref(u->bytes);
-	upload_count(i->p, -1);
 	image_release(i);
 	free(u);
 }
@@ -289,7 +279,6 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 	}
 	LIST_INSERT_HEAD(&l->uploads, u, by_link);
 	image_hold(i);
-	upload_count(p, 1);
 	uploads_pump(p);
 }
 

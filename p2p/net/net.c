@@ -439,7 +439,7 @@ static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 
 	for (const struct conn *c = n->strangers; c; c = c->next)
 		same += net_addr_same_host(&c->from, from);
-	return same < NET_STRANGERS_ONE_MAX && !n->draining;
+	return same < NET_STRANGERS_ONE_MAX;
 }
 
 /* Addresses are cheap: among those of many, whoever said nothing for longest gives
@@ -654,20 +654,6 @@ unsigned int net_port(const struct net *n)
 	return n->port;
 }
 
-void net_drain(struct net *n)
-{
-	if (n->draining)
-		return;
-	n->draining = true;
-	/* Nodes that come now are to know at once that nobody is here. */
-	listener_stop(&n->listener);
-	for (struct net_link *l = n->links; l; l = l->next)
-		if (l->state == LINK_UP)
-			link_put(l,
-				 wire_put_goaway(link_out(l), WIRE_LEAVE_DRAIN,
-						 "the node leaves"));
-}
-
 int net_connect(struct net *n, const char *addr, const char *name,
 		struct net_link **ret, struct error *err)
 {
@@ -675,7 +661,7 @@ int net_connect(struct net *n, const char *addr, const char *name,
 	int rc;
 
 	loop_assert_here(n->loop);
-	if (n->draining || n->freeing)
+	if (n->freeing)
 		return error_set(err, ESHUTDOWN, "this node leaves");
 	if (n->n_links >= n->cfg.links_max)
 		return error_set(err, ENOSPC, "%u links are there already",

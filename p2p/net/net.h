@@ -81,8 +81,6 @@ struct net_events {
 	/* A link did not come about, of those that we began, before down(), or of
 	 * those that others began.  May be NULL. */
 	void (*failed)(void *arg, const struct net_failure *f);
-	/* May be NULL: the other side serves nothing new from now on. */
-	void (*leaving)(void *arg, struct net_link *l);
 	/* May this node have the image?  With what it brought to prove it. 0,
 	 * or -EACCES; -ENOENT: it may, but the image is not here.  The image is open when
 	 * both sides have taken part and said yes, so who says yes calls
@@ -199,9 +197,6 @@ struct net_times {
 	int64_t not_before, not_after;
 };
 void net_get_times(const struct net *n, struct net_times *ret);
-/* Tell everybody that this node leaves; accept nobody more, refuse what is wanted
- * from now on.  What was wanted before may still be answered. */
-void net_drain(struct net *n);
 
 /*
  * Begin a link to "ADDR:PORT" (a number, not a name); up() or down() follows.  The

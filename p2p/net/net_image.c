@@ -210,7 +210,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 	i = image_find(l, &m.image);
 	if ((i && i->theirs) || image_by_alias(l, m.alias))
 		return error_set(err, EPROTO, "it opens an image twice");
-	rc = l->net->draining ? -ENOENT : image_prove(l, &m);
+	rc = image_prove(l, &m);
 	if (l->state == LINK_CLOSED)
 		return 0;
 	if (rc < 0) {

@@ -49,12 +49,6 @@ static int on_goaway(struct conn *c, const struct wire_head *h,
 
 	if (wire_get_goaway(body, h->len, &m, err) < 0)
 		return -err->code;
-	if (m.kind == WIRE_LEAVE_DRAIN) {
-		if (!l->leaving && link_is_up(l) && l->net->cfg.events->leaving)
-			l->net->cfg.events->leaving(l->net->cfg.arg, l);
-		l->leaving = true;
-		return 0;
-	}
 	l->closing_said = true;
 	error_set(&why, m.kind == WIRE_LEAVE_TWICE ? EALREADY : ESHUTDOWN,
 		  "the other side closed the link: %s", m.text);

@@ -385,7 +385,7 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 	if (wire_get_want(body, h->len, &m, err) < 0)
 		return -err->code;
 	i = image_by_alias(l, m.alias);
-	if (!i || l->net->draining) { /* closed here meanwhile */
+	if (!i) { /* closed here meanwhile */
 		answer_nack(l, h->req, false, SWARM_GONE, 0);
 		return 0;
 	}

@@ -152,7 +152,7 @@ struct net_link {
 	bool marked;
 	enum link_state state;
 	bool outgoing, told, came_up; /* told: the user knows it */
-	bool closing_said, leaving;
+	bool closing_said;
 	struct net_node peer;
 	char *expected; /* name, or NULL */
 	uint64_t instance;
@@ -192,7 +192,7 @@ struct net {
 	struct loop *loop;
 	struct listener listener;
 	unsigned int port;
-	bool draining, freeing;
+	bool freeing;
 	struct security *security; /* NULL: open */
 	struct rdma *rdma;         /* NULL: there is none */
 	struct error no_rdma;      /* then: why */

@@ -256,7 +256,7 @@ int shake_hello(struct conn *c, const struct wire_head *head,
 	if (wire_get_hello(body, head->len, &h, err) < 0 ||
 	    check_hello(c, &h, NULL, err) < 0)
 		return -err->code;
-	if (n->n_links >= n->cfg.links_max || n->draining) {
+	if (n->n_links >= n->cfg.links_max) {
 		n->st.refused_total++;
 		return error_set(err, EUSERS, "this node takes no more links");
 	}

@@ -263,7 +263,7 @@ int wire_get_goaway(const void *body, size_t len, struct wire_goaway *ret,
 	const uint8_t *p = body;
 	struct cursor c;
 
-	if (len < 2 || p[0] > WIRE_LEAVE_TWICE)
+	if (len < 2 || (p[0] != WIRE_LEAVE_CLOSED && p[0] != WIRE_LEAVE_TWICE))
 		return wrong_length(err, "GOAWAY", len);
 	c = (struct cursor){ p + 1, p + len };
 	if (!get_text(&c, ret->text, sizeof(ret->text)) || c.at != c.end)

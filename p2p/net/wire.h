@@ -99,9 +99,8 @@ int wire_get_bind(const void *body, size_t len, struct wire_bind *ret,
 int wire_put_empty(struct buf *b, enum wire_type type, uint32_t req) MUST_CHECK;
 
 enum wire_leave {
-	WIRE_LEAVE_CLOSED, /* the link is closed after this */
-	WIRE_LEAVE_DRAIN,  /* nothing new is served; what began is finished */
-	WIRE_LEAVE_TWICE,  /* another link between the two is kept */
+	WIRE_LEAVE_CLOSED = 0, /* the link is closed after this */
+	WIRE_LEAVE_TWICE = 2,  /* another link between the two is kept */
 };
 struct wire_goaway {
 	enum wire_leave kind;

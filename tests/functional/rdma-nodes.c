@@ -152,14 +152,9 @@ static void on_sent(void *arg, struct net_link *l, uint64_t tag)
 {
 }
 
-static void on_leaving(void *arg, struct net_link *l)
-{
-}
-
 static const struct net_events events = {
 	.up = on_up,
 	.down = on_down,
-	.leaving = on_leaving,
 	.may_open = on_may_open,
 	.opened = on_opened,
 	.closed = on_closed,

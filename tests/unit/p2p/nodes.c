@@ -35,11 +35,6 @@ static void down(void *arg, struct net_link *l, const struct error *why)
 		n->link = NULL;
 }
 
-static void leaving(void *arg, struct net_link *l)
-{
-	((struct node *)arg)->leavings++;
-}
-
 static void open_image(struct node *n, struct net_link *l)
 {
 	struct error err = ERROR_INIT;
@@ -225,7 +220,6 @@ static const struct net_events events = {
 	.up = up,
 	.down = down,
 	.failed = failed,
-	.leaving = leaving,
 	.may_open = may_open,
 	.opened = opened,
 	.closed = closed,

@@ -22,8 +22,7 @@ struct node {
 	bool no_room;
 
 	int ups, downs, openeds, closeds, news, wants, unwanteds, sents, gots,
-		losts, refuseds, leavings, member_calls, rooms, bad_bytes,
-		faults, lefts;
+		losts, refuseds, member_calls, rooms, bad_bytes, faults, lefts;
 	struct error why; /* of the last down() */
 	int failures;     /* and of the last of them: */
 	enum net_fault fault;

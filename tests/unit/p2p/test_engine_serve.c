@@ -186,19 +186,3 @@ Test(engine_serve, an_image_is_closed_though_somebody_takes_of_it_slowly)
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
 	crowd_remove(&c);
 }
-
-Test(engine_serve, a_node_that_drains_serves_no_more)
-{
-	struct crowd c;
-
-	crowd_make(&c, &crowd_two);
-	crowd_put(&c.node[0], 0, CROWD_TWO_BLOCKS);
-	crowd_reopen(&c.node[0]);
-	crowd_wait_peers(&c.node[1], 1);
-	p2p_drain(c.node[0].p2p, INT64_C(5000000000));
-	crowd_fetch(&c.node[1]);
-	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
-	crowd_expect_whole(&c.node[1]);
-	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
-	crowd_remove(&c);
-}

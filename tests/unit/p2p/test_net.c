@@ -391,28 +391,6 @@ Test(net, shows_a_newer_right_and_closes_when_it_is_none, .init = open_pair,
 	cr_expect_eq(b->wants, 8);
 }
 
-Test(net, finishes_what_was_wanted_and_serves_nothing_new_when_it_drains,
-     .init = open_pair, .fini = end)
-{
-	struct error err = ERROR_INIT;
-	struct net_link *l;
-	char addr[64];
-
-	nodes_ask(a, 0, 32, SOURCE_HOT);
-	until(&all, b->wants == 32);
-	net_drain(b->net);
-	until(&all, a->gots == 32 && a->leavings == 1);
-	nodes_ask(a, 40, 1, SOURCE_HOT);
-	until(&all, a->refuseds == 1);
-	cr_expect_eq(a->refusal, SWARM_GONE);
-	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), NULL, &l, &err),
-		     0);
-	until(&all, a->downs == 1);
-	cr_expect_eq(a->why.code, ECONNREFUSED, "%s", a->why.msg);
-	cr_expect_eq(net_connect(b->net, nodes_addr(a, addr), NULL, &l, &err),
-		     -ESHUTDOWN);
-}
-
 Test(net, keeps_the_link_of_the_lower_name_when_both_connect, .init = nothing,
      .fini = end)
 {

@@ -27,7 +27,7 @@ static const uint8_t ping_bytes[] = { 0x00, 0x00, 0x00, 0x00, 0x05, 0x00,
 				      0xdd, 0xf2, 0x41, 0x5a };
 static const uint8_t goaway_bytes[] = { 0x05, 0x00, 0x00, 0x00, 0x07, 0x00,
 					0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-					0xa9, 0x34, 0x8f, 0x25, 0x01, 0x03,
+					0xa9, 0x34, 0x8f, 0x25, 0x02, 0x03,
 					0x62, 0x79, 0x65 };
 static const uint8_t open_bytes[] = {
 	0x2a, 0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00,
@@ -173,14 +173,15 @@ Test(wire, bind_ping_and_goaway_have_their_bytes)
 	cr_assert_eq(wire_put_empty(&b, WIRE_PING, 7), 0);
 	expect_bytes(&b, ping_bytes, sizeof(ping_bytes));
 
-	cr_assert_eq(wire_put_goaway(&b, WIRE_LEAVE_DRAIN, "bye"), 0);
+	cr_assert_eq(wire_put_goaway(&b, WIRE_LEAVE_TWICE, "bye"), 0);
 	expect_bytes(&b, goaway_bytes, sizeof(goaway_bytes));
 	body = body_of(goaway_bytes, &h);
 	cr_assert_eq(wire_get_goaway(body, h.len, &bye, NULL), 0);
-	cr_expect_eq(bye.kind, WIRE_LEAVE_DRAIN);
+	cr_expect_eq(bye.kind, WIRE_LEAVE_TWICE);
 	cr_expect_str_eq(bye.text, "bye");
 	cr_expect_eq(wire_get_goaway(body, h.len - 1, &bye, NULL), -EINVAL);
 	cr_expect_eq(wire_get_goaway(body, 1, &bye, NULL), -EINVAL);
+	cr_expect_eq(wire_get_goaway("\1", 2, &bye, NULL), -EINVAL);
 }
 
 Test(wire, open_and_its_answer_have_their_bytes)
