@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codec of ROOT/images/ID/state.json (docs/operations.md, "Files"). */
+/* Codec of ROOT/images/ID/state.json (docs/formats/node-files.md). */
 #include "snapshotter/node/images/state.h"
 
 #include <errno.h>
