@@ -101,3 +101,29 @@ Test(start_gantt, a_strangers_name_moves_no_cursor_and_has_its_width)
 	cr_expect_null(strstr(text, "0123456789012345678901234"));
 	free(text);
 }
+
+Test(start_gantt, a_duration_is_a_number_whatever_the_service_says)
+{
+	static const struct {
+		const char *json, *want;
+	} rows[] = {
+		{ "{\"s\":4.25}", "4.2 s" },
+		{ "{\"s\":303}", "5 min 3 s" },
+		{ "{\"s\":7500}", "2 h 5 min" },
+		{ "{\"s\":1e300}", "0.0 s" },
+		{ "{\"s\":-1e300}", "0.0 s" },
+		{ "{\"s\":\"5\"}", "0.0 s" },
+		{ "{}", "0.0 s" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *o = json_loads(rows[i].json, 0, NULL);
+		char text[DURATION_TEXT_MAX];
+
+		cr_assert(o);
+		start_duration(o, "s", text);
+		cr_expect_str_eq(text, rows[i].want, "%s: '%s'", rows[i].json,
+				 text);
+		json_decref(o);
+	}
+}
