@@ -259,8 +259,8 @@ void evict_refresh_limit(struct cache *c);
 /* Bytes of the quota that mounts' files and users other than the cache have. */
 uint64_t evict_others(const struct cache *c);
 
-/* cache.c, for its other parts. With both locks: out of the table; freed when
- * the last reader has left. */
+/* cache_entry.c. With both locks: out of the table; freed when the last reader
+ * has left. */
 void make_dead(struct cache *c, struct shard *s, uint32_t id);
 /* The reader of the entry found bytes that its digest does not name: drop the
  * entry, and end the read. */
@@ -279,8 +279,6 @@ void reclaim(struct cache *c, uint32_t id);
 int freeze_unknown(struct cache *c, struct error *err) MUST_CHECK;
 /* Free again what nobody else has open any more; true when some still are. */
 bool freeze_poll(struct cache *c);
-/* Without a lock or with mounts_lock. */
-bool freeze_is_any(struct cache *c);
 static inline bool is_frozen(const struct cache *c, uint32_t page)
 {
 	return c->segments[page / c->segment_pages].frozen;

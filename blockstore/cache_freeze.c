@@ -154,16 +154,6 @@ void cache_freeze_in_use(struct cache *c)
 		watch_soon(c);
 }
 
-bool freeze_is_any(struct cache *c)
-{
-	bool any;
-
-	(void)pthread_mutex_lock(&c->space);
-	any = c->n_frozen > 0;
-	(void)pthread_mutex_unlock(&c->space);
-	return any;
-}
-
 bool freeze_poll(struct cache *c)
 {
 	bool any;

@@ -742,7 +742,7 @@ int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
 		rc = load_one(c, e->d_name, &segment_bytes_known, err);
 	(void)closedir(dir);
 	c->laid = cache_mounts_measure(c);
-	return rc < 0 ? rc : kernel_mounts_load(c, err);
+	return rc;
 }
 
 void mounts_fini(struct cache *c)

@@ -96,6 +96,8 @@ static int open_index(struct cache *c, struct error *err)
 	/* The lists of mounts are a better source than the index for the blocks
 	 * that mounts read. */
 	rc = mounts_load(c, rc == 0, err);
+	if (rc == 0)
+		rc = kernel_mounts_load(c, err);
 	return rc == 0 && c->log_fd >= 0 ? log_replay(c, err) : rc;
 }
 

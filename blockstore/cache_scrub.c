@@ -26,9 +26,6 @@
  * anew each day.  The start itself comes first. */
 #define SOON_NS (60 * NS_PER_S)
 
-/* From damage to its being told, so that what is found together is told once. */
-#define TELL_NS NS_PER_S
-
 /* Is nobody going to hash it before it is read?  With both locks. */
 static bool is_believed(const struct entry *e)
 {
@@ -134,16 +131,6 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 	c->mended += mended;
 	(void)pthread_mutex_unlock(&c->space);
 	return len;
-}
-
-void scrub_tell_soon(struct cache *c)
-{
-	int64_t at_ns = clock_now_ns() + TELL_NS;
-
-	if (c->tell_ns && c->tell_ns <= at_ns)
-		return;
-	c->tell_ns = at_ns;
-	(void)pthread_cond_broadcast(&c->stopping);
 }
 
 /* Gives when there is some to be told next; 0: never, or nobody is there who could be told

@@ -19,24 +19,12 @@
 
 #define EVERY_S 5
 #define SOON_S 1 /* while mounts are to go, or segments are frozen */
-#define LOOKS 24 /* at a segment after its last put: two minutes */
 
 /* The last look writes what is not written yet, by pieces: none keeps the end of the
  * process waiting for long, and a round leaves what a slow disk has not taken in so long to
  * the next one, because mounts are looked at by this thread, too. */
 #define SETTLE_BYTES (8u << 20)
 #define SETTLE_NS NS_PER_S
-
-void watch_segment(struct cache *c, uint32_t segment)
-{
-	c->segments[segment].looks = LOOKS;
-	c->segments[segment].settled = 0;
-}
-
-void watch_written(struct cache *c, uint32_t page)
-{
-	watch_segment(c, page / c->segment_pages);
-}
 
 void watch_distrust(struct cache *c, uint32_t segment)
 {
@@ -160,14 +148,6 @@ static void *watch_main(void *arg)
 	}
 	(void)pthread_mutex_unlock(&c->space);
 	return NULL;
-}
-
-void watch_soon(struct cache *c)
-{
-	(void)pthread_mutex_lock(&c->space);
-	c->is_soon = true;
-	(void)pthread_cond_broadcast(&c->stopping);
-	(void)pthread_mutex_unlock(&c->space);
 }
 
 int watch_start(struct cache *c, struct error *err)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -11,10 +10,9 @@
 
 #include "common/buf.h"
 #include "common/clock.h"
-#include "common/cond.h"
 #include "common/fs.h"
 #include "common/log.h"
-#include "common/thread.h"
+#include "common/periodic.h"
 #include "net/service_client.h"
 #include "snapshotter/node/starts/report_files.h"
 
@@ -36,15 +34,13 @@ struct start_reports {
 	struct service_client *client;
 	struct report_files *files;
 	char *node_header;
-	struct thread thread;
+	struct periodic *sender;
 	bool is_unkept;       /* it was said that a report has no file */
 	pthread_mutex_t lock; /* protects the rest */
-	pthread_cond_t changed;
 	struct start_report_list waiting; /* the oldest first */
 	size_t n;
 	int64_t next_at, pause_ns; /* after a failure */
 	bool is_told;              /* that reports are not taken */
-	bool is_stopping;
 	struct start_reports_stats stats;
 };
 
@@ -105,7 +101,7 @@ static void note_sent(struct start_reports *r, int rc, const char *why)
 	r->next_at = clock_now_ns() + r->pause_ns;
 }
 
-/* ------------------------------------------------------------------- thread --- */
+/* ------------------------------------------------------------------- sender --- */
 
 /* Lock held: the first that has no file yet. */
 static struct start_report_text *find_unkept(struct start_reports *r)
@@ -162,35 +158,39 @@ static void send_first(struct start_reports *r)
 	remove_report(r, t);
 }
 
-static void *start_reports_main(void *arg)
+/* Keep all that have no file yet.  Lock held, and given up for a while. */
+static void keep_all(struct start_reports *r)
 {
-	struct start_reports *r = arg;
 	struct start_report_text *t;
 
+	while ((t = find_unkept(r))) {
+		(void)pthread_mutex_unlock(&r->lock);
+		keep_report(r, t);
+		(void)pthread_mutex_lock(&r->lock);
+	}
+}
+
+/* At most one is sent, so that the end has to wait for no other. */
+static int64_t send_reports(void *arg)
+{
+	struct start_reports *r = arg;
+	int64_t next_at = 0;
+
 	(void)pthread_mutex_lock(&r->lock);
-	for (;;) {
-		t = find_unkept(r);
-		if (t) {
-			(void)pthread_mutex_unlock(&r->lock);
-			keep_report(r, t);
-			(void)pthread_mutex_lock(&r->lock);
-		} else if (r->is_stopping) {
-			break;
-		} else if (r->n > START_REPORTS_MAX) {
-			/* The newest tells most. */
-			r->stats.dropped++;
-			remove_report(r, TAILQ_FIRST(&r->waiting));
-		} else if (!r->n) {
-			(void)pthread_cond_wait(&r->changed, &r->lock);
-		} else if (clock_now_ns() < r->next_at) {
-			(void)cond_wait_until(&r->changed, &r->lock,
-					      r->next_at);
-		} else {
-			send_first(r);
-		}
+	keep_all(r);
+	if (r->n > START_REPORTS_MAX) {
+		/* The newest tells most. */
+		r->stats.dropped++;
+		remove_report(r, TAILQ_FIRST(&r->waiting));
+	} else if (!r->n) {
+		next_at = INT64_MAX;
+	} else if (clock_now_ns() < r->next_at) {
+		next_at = r->next_at;
+	} else {
+		send_first(r);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
-	return NULL;
+	return next_at;
 }
 
 /* ---------------------------------------------------------------------- add --- */
@@ -238,9 +238,10 @@ void start_reports_add(struct start_reports *r, const struct start_reported *of,
 		TAILQ_INSERT_TAIL(&r->waiting, t, entry);
 		r->n++;
 		t = NULL;
-		(void)pthread_cond_signal(&r->changed);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
+	if (!t)
+		periodic_wake(r->sender);
 	report_free(t);
 }
 
@@ -330,12 +331,11 @@ int start_reports_new(const struct node_config *cfg, struct start_reports **ret,
 		return error_nomem(err);
 	TAILQ_INIT(&r->waiting);
 	(void)pthread_mutex_init(&r->lock, NULL);
-	cond_init(&r->changed);
 	rc = make_client(r, cfg, err);
 	if (rc == 0)
 		rc = open_files(r, cfg, err);
 	if (rc == 0)
-		rc = thread_start(&r->thread, start_reports_main, r, err);
+		rc = periodic_start(send_reports, r, 0, &r->sender, err);
 	if (rc < 0) {
 		start_reports_free(r);
 		return rc;
@@ -350,11 +350,10 @@ void start_reports_free(struct start_reports *r)
 
 	if (!r)
 		return;
+	periodic_stop(r->sender);
 	(void)pthread_mutex_lock(&r->lock);
-	r->is_stopping = true;
-	(void)pthread_cond_signal(&r->changed);
+	keep_all(r);
 	(void)pthread_mutex_unlock(&r->lock);
-	thread_join(&r->thread);
 	while ((t = TAILQ_FIRST(&r->waiting))) {
 		TAILQ_REMOVE(&r->waiting, t, entry);
 		report_free(t);
@@ -362,7 +361,6 @@ void start_reports_free(struct start_reports *r)
 	service_client_free(r->client);
 	report_files_close(r->files);
 	free(r->node_header);
-	(void)pthread_cond_destroy(&r->changed);
 	(void)pthread_mutex_destroy(&r->lock);
 	free(r);
 }
