@@ -180,9 +180,10 @@ static int insert_start(struct starts *all, struct container_start *s,
 			(uint64_t)(s->reply.waited_ns / NS_PER_MS);
 		/* The start may be over as soon as the lock is free. */
 		*ret = s->reply;
-		pthread_cond_broadcast(&all->changed);
 	}
 	pthread_mutex_unlock(&all->lock);
+	if (rc == 0)
+		periodic_wake(all->watcher);
 	return rc;
 }
 
@@ -563,22 +564,16 @@ static int64_t round_of(struct starts *all)
 	return sleep > NS_PER_MS ? sleep : NS_PER_MS;
 }
 
-static void *watch_main(void *arg)
+static int64_t watch_starts(void *arg)
 {
 	struct starts *all = arg;
 	int64_t at;
 
 	pthread_mutex_lock(&all->lock);
-	while (!all->stopping) {
-		at = round_of(all) + clock_now_ns();
-		pthread_mutex_unlock(&all->lock);
-		trace_send_due(all->node->traces);
-		pthread_mutex_lock(&all->lock);
-		if (!all->stopping)
-			(void)cond_wait_until(&all->changed, &all->lock, at);
-	}
+	at = round_of(all) + clock_now_ns();
 	pthread_mutex_unlock(&all->lock);
-	return NULL;
+	trace_send_due(all->node->traces);
+	return at;
 }
 
 int starts_open(struct node *n, struct starts **ret, struct error *err)
@@ -612,7 +607,7 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 	if (rc == 0)
 		rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
 	if (rc == 0)
-		rc = thread_start(&all->thread, watch_main, all, err);
+		rc = periodic_start(watch_starts, all, 0, &all->watcher, err);
 	if (rc < 0) {
 		starts_close(all);
 		return rc;
@@ -629,9 +624,8 @@ void starts_close(struct starts *all)
 		return;
 	pthread_mutex_lock(&all->lock);
 	all->stopping = true;
-	pthread_cond_broadcast(&all->changed);
 	pthread_mutex_unlock(&all->lock);
-	thread_join(&all->thread);
+	periodic_stop(all->watcher);
 	pool_free(all->pool);
 	while ((s = all->first)) {
 		all->first = s->next;

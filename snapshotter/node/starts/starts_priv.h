@@ -3,7 +3,7 @@
 #ifndef BOOTSEER_NODE_STARTS_PRIV_H
 #define BOOTSEER_NODE_STARTS_PRIV_H
 
-#include "common/thread.h"
+#include "common/periodic.h"
 #include "net/pool.h"
 #include "snapshotter/node/images/back_offs.h"
 #include "snapshotter/node/peers/image_swarm.h"
@@ -63,7 +63,7 @@ struct starts {
 	struct start_reports *reports;  /* NULL: nobody is told */
 	struct pool *pool;              /* finishes starts */
 	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */
-	struct thread thread;
+	struct periodic *watcher;
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	struct container_start *first;
