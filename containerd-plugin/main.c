@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -17,7 +16,7 @@
 #include "containerd-plugin/service.h"
 #include "containerd-plugin/snapshots.h"
 #include "net/grpc_server.h"
-#include "net/loop.h"
+#include "net/signals.h"
 #include "snapshotter/client.h"
 
 #define EXIT_BAD_OPTIONS 2
@@ -178,7 +177,7 @@ struct plugin_daemon {
 	struct plugin_service *service;
 	struct grpc_server *server;
 	struct cri_proxy *images; /* NULL: not wanted */
-	struct loop_signal term, interrupt;
+	struct daemon_signals signals;
 	struct loop_timer grace;
 };
 
@@ -200,12 +199,9 @@ static void on_grace_over(struct loop_timer *t)
 	_exit(EXIT_SUCCESS);
 }
 
-static void on_signal(struct loop_signal *s, int signo)
+static void on_signal(void *arg, int signo)
 {
-	struct plugin_daemon *d =
-		signo == SIGTERM
-			? container_of(s, struct plugin_daemon, term)
-			: container_of(s, struct plugin_daemon, interrupt);
+	struct plugin_daemon *d = arg;
 	struct error err = ERROR_INIT;
 
 	log_info("main", "ending: signal=%d calls=%zu", signo,
@@ -281,13 +277,8 @@ static int start(struct plugin_daemon *d, const struct plugin_config *cfg,
 	};
 	int rc = loop_new(&d->loop, err);
 
-	d->term.fn = on_signal;
-	d->interrupt.fn = on_signal;
-	d->grace.fn = on_grace_over;
 	if (rc == 0)
-		rc = loop_signal_start(d->loop, &d->term, SIGTERM, err);
-	if (rc == 0)
-		rc = loop_signal_start(d->loop, &d->interrupt, SIGINT, err);
+		rc = daemon_signals_start(&d->signals, d->loop, err);
 	if (rc == 0)
 		rc = snapshots_open(&sc, &d->snapshots, err);
 	if (rc < 0)
@@ -308,8 +299,7 @@ static void stop(struct plugin_daemon *d)
 {
 	grpc_server_free(d->server);
 	loop_timer_stop(&d->grace);
-	loop_signal_stop(&d->term);
-	loop_signal_stop(&d->interrupt);
+	daemon_signals_stop(&d->signals);
 	snapshots_service_stop(d->service);
 	cri_proxy_stop(d->images);
 	loop_free(d->loop);
@@ -320,11 +310,11 @@ static void stop(struct plugin_daemon *d)
 
 static int serve_snapshots(const struct plugin_config *cfg, struct error *err)
 {
-	struct plugin_daemon d = { .loop = NULL };
+	struct plugin_daemon d = { .signals = { on_signal, NULL, &d },
+				   .grace.fn = on_grace_over };
 	int rc;
 
 	umask(077);
-	signal(SIGPIPE, SIG_IGN);
 	rc = start(&d, cfg, err);
 	if (rc == 0) {
 		log_info("main", "listening: address=\"%s\" root=\"%s\"",

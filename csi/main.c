@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -18,7 +17,7 @@
 #include "common/text.h"
 #include "csi/host.h"
 #include "csi/service.h"
-#include "net/loop.h"
+#include "net/signals.h"
 #include "snapshotter/client.h"
 
 #define EXIT_BAD_OPTIONS 2
@@ -133,7 +132,7 @@ struct csi_daemon {
 		*registration; /* the same table; at another socket */
 	char *socket, *registration_first, *registration_socket;
 	int lock; /* of --state; -1: none */
-	struct loop_signal term, interrupt;
+	struct daemon_signals signals;
 	struct loop_timer grace;
 };
 
@@ -155,12 +154,9 @@ static void on_grace_over(struct loop_timer *t)
 	_exit(EXIT_SUCCESS);
 }
 
-static void on_signal(struct loop_signal *s, int signo)
+static void on_signal(void *arg, int signo)
 {
-	struct csi_daemon *d =
-		signo == SIGTERM
-			? container_of(s, struct csi_daemon, term)
-			: container_of(s, struct csi_daemon, interrupt);
+	struct csi_daemon *d = arg;
 	struct error err = ERROR_INIT;
 
 	log_info("main", "ending: signal=%d", signo);
@@ -207,19 +203,6 @@ static int register_plugin(struct csi_daemon *d, struct error *err)
 		rc = error_set(err, errno, "move '%s' to '%s': %s",
 			       d->registration_first, d->registration_socket,
 			       strerror(errno));
-	return rc;
-}
-
-static int watch_signals(struct csi_daemon *d, struct error *err)
-{
-	int rc;
-
-	d->term.fn = on_signal;
-	d->interrupt.fn = on_signal;
-	d->grace.fn = on_grace_over;
-	rc = loop_signal_start(d->loop, &d->term, SIGTERM, err);
-	if (rc == 0)
-		rc = loop_signal_start(d->loop, &d->interrupt, SIGINT, err);
 	return rc;
 }
 
@@ -270,7 +253,7 @@ static int start_daemon(struct csi_daemon *d, const struct csi_config *cfg,
 	if (rc == 0)
 		rc = loop_new(&d->loop, err);
 	if (rc == 0)
-		rc = watch_signals(d, err);
+		rc = daemon_signals_start(&d->signals, d->loop, err);
 	if (rc < 0)
 		return rc;
 	sc.loop = d->loop;
@@ -295,8 +278,7 @@ static void stop_daemon(struct csi_daemon *d)
 	grpc_server_free(d->registration);
 	grpc_server_free(d->server);
 	loop_timer_stop(&d->grace);
-	loop_signal_stop(&d->term);
-	loop_signal_stop(&d->interrupt);
+	daemon_signals_stop(&d->signals);
 	csi_service_stop(d->service);
 	loop_free(d->loop);
 	csi_service_free(d->service);
@@ -310,11 +292,12 @@ static void stop_daemon(struct csi_daemon *d)
 
 static int serve_kubelet(const struct csi_config *cfg, struct error *err)
 {
-	struct csi_daemon d = { .lock = -1 };
+	struct csi_daemon d = { .lock = -1,
+				.signals = { on_signal, NULL, &d },
+				.grace.fn = on_grace_over };
 	int rc;
 
 	umask(077);
-	signal(SIGPIPE, SIG_IGN);
 	/* Secrets of pods pass through its memory. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	rc = start_daemon(&d, cfg, err);

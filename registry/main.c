@@ -2,13 +2,13 @@
 /* bootseer-registry: puts the parts together, runs the loop, takes them apart. */
 #include <errno.h>
 #include <malloc.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "common/log.h"
 #include "common/notify.h"
+#include "net/signals.h"
 #include "registry/metrics.h"
 #include "registry/service.h"
 
@@ -21,7 +21,7 @@
 
 struct registry_daemon {
 	struct service service;
-	struct loop_signal on_term, on_int, on_hup;
+	struct daemon_signals signals;
 	struct loop_timer grace, files;
 	bool ending;
 };
@@ -35,8 +35,9 @@ static void on_grace_over(struct loop_timer *t)
 	loop_stop(d->service.loop);
 }
 
-static void end_service(struct registry_daemon *d, int signo)
+static void end_service(void *arg, int signo)
 {
+	struct registry_daemon *d = arg;
 	struct service *s = &d->service;
 
 	if (d->ending)
@@ -48,20 +49,9 @@ static void end_service(struct registry_daemon *d, int signo)
 	service_stop(s);
 }
 
-static void on_term(struct loop_signal *s, int signo)
+static void reload_service(void *arg)
 {
-	end_service(container_of(s, struct registry_daemon, on_term), signo);
-}
-
-static void on_int(struct loop_signal *s, int signo)
-{
-	end_service(container_of(s, struct registry_daemon, on_int), signo);
-}
-
-static void on_hup(struct loop_signal *s, int signo)
-{
-	service_reload(
-		&container_of(s, struct registry_daemon, on_hup)->service);
+	service_reload(&((struct registry_daemon *)arg)->service);
 }
 
 /* A pod's secrets change without a signal. */
@@ -76,25 +66,6 @@ static void on_files(struct loop_timer *t)
 		log_error("main",
 			  "files are read again at SIGHUP only reason=\"%s\"",
 			  err.msg);
-}
-
-static int watch_signals(struct registry_daemon *d, struct error *err)
-{
-	struct loop *l = d->service.loop;
-	int rc;
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	d->on_term.fn = on_term;
-	d->on_int.fn = on_int;
-	d->on_hup.fn = on_hup;
-	d->grace.fn = on_grace_over;
-	d->files.fn = on_files;
-	rc = loop_signal_start(l, &d->on_term, SIGTERM, err);
-	if (rc == 0)
-		rc = loop_signal_start(l, &d->on_int, SIGINT, err);
-	if (rc == 0)
-		rc = loop_signal_start(l, &d->on_hup, SIGHUP, err);
-	return rc;
 }
 
 /* Raise the limit of descriptors: each client has one. */
@@ -127,23 +98,26 @@ static void stop(struct registry_daemon *d)
 	pool_free(s->askers);
 	loop_timer_stop(&d->grace);
 	loop_timer_stop(&d->files);
-	loop_signal_stop(&d->on_term);
-	loop_signal_stop(&d->on_int);
-	loop_signal_stop(&d->on_hup);
+	daemon_signals_stop(&d->signals);
 	loop_free(s->loop);
 	service_fini(s);
 }
 
 static int run_service(const struct registry_config *cfg, struct error *err)
 {
-	struct registry_daemon d = { .service = { .cfg = cfg } };
+	struct registry_daemon d = {
+		.service = { .cfg = cfg },
+		.signals = { end_service, reload_service, &d },
+		.grace.fn = on_grace_over,
+		.files.fn = on_files,
+	};
 	struct service *s = &d.service;
 	int rc = loop_new(&s->loop, err);
 
 	if (rc < 0)
 		return rc;
 	raise_descriptors(cfg);
-	rc = watch_signals(&d, err);
+	rc = daemon_signals_start(&d.signals, s->loop, err);
 	if (rc == 0)
 		rc = pool_new(s->loop, cfg->threads, 0, &s->pool, err);
 	if (rc == 0)

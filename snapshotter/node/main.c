@@ -21,6 +21,7 @@
 #include "net/control_server.h"
 #include "net/lanes.h"
 #include "net/metrics_server.h"
+#include "net/signals.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/environment.h"
@@ -73,7 +74,7 @@ struct node_daemon {
 	struct preheat *preheat;
 	struct holder_watch holder;
 	struct housekeeper *housekeeper;
-	struct loop_signal on_term, on_int, on_hup;
+	struct daemon_signals signals;
 };
 
 /* ------------------------------------------------------------------- parts --- */
@@ -351,23 +352,20 @@ static int on_metrics(void *arg, struct buf *ret)
 	return node_metrics(arg, ret);
 }
 
-static void on_end(struct loop_signal *s, int signo)
+static void on_end(void *arg, int signo)
 {
-	struct node_daemon *d =
-		signo == SIGINT ? container_of(s, struct node_daemon, on_int)
-				: container_of(s, struct node_daemon, on_term);
+	struct node_daemon *d = arg;
 
 	log_info("main", "ending signal=%d", signo);
 	loop_stop(d->loop);
 }
 
-static void on_reload(struct loop_signal *s, int signo)
+static void on_reload(void *arg)
 {
-	struct node_daemon *d = container_of(s, struct node_daemon, on_hup);
+	struct node_daemon *d = arg;
 	struct error err = ERROR_INIT;
 	bool is_good;
 
-	(void)signo;
 	origins_reload(d->node.origins);
 	admission_reload(d->node.admission);
 	atomic_fetch_add(&d->node.events.reloads, 1);
@@ -381,22 +379,6 @@ static void on_reload(struct loop_signal *s, int signo)
 			 "reloaded what=\"credentials and certificates\"");
 	else
 		atomic_fetch_add(&d->node.events.reloads_failed, 1);
-}
-
-static int watch_signals(struct node_daemon *d, struct error *err)
-{
-	int rc;
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	d->on_term.fn = on_end;
-	d->on_int.fn = on_end;
-	d->on_hup.fn = on_reload;
-	rc = loop_signal_start(d->loop, &d->on_term, SIGTERM, err);
-	if (rc == 0)
-		rc = loop_signal_start(d->loop, &d->on_int, SIGINT, err);
-	if (rc == 0)
-		rc = loop_signal_start(d->loop, &d->on_hup, SIGHUP, err);
-	return rc;
 }
 
 static int open_pools(struct node_daemon *d, struct error *err)
@@ -481,9 +463,7 @@ static void daemon_stop(struct node_daemon *d)
 	for (size_t k = 0; k < CONTROL_KINDS; k++)
 		pool_free(d->pools[k]);
 	if (d->loop) {
-		loop_signal_stop(&d->on_term);
-		loop_signal_stop(&d->on_int);
-		loop_signal_stop(&d->on_hup);
+		daemon_signals_stop(&d->signals);
 		holder_watch_stop(&d->holder);
 		loop_free(d->loop);
 	}
@@ -535,7 +515,8 @@ static void environments_restore(struct node *n)
 
 static int run_node(const struct node_config *cfg, struct error *err)
 {
-	struct node_daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
+	struct node_daemon d = { .node = { .cfg = cfg, .run_fd = -1 },
+				 .signals = { on_end, on_reload, &d } };
 	int rc;
 
 	/* SIGIO comes when somebody opens a file of the cache while the kernel
@@ -549,7 +530,7 @@ static int run_node(const struct node_config *cfg, struct error *err)
 	if (rc == 0)
 		rc = loop_new(&d.loop, err);
 	if (rc == 0)
-		rc = watch_signals(&d, err);
+		rc = daemon_signals_start(&d.signals, d.loop, err);
 	if (rc == 0)
 		rc = holder_watch_start(&d.holder, d.loop, &d.node, err);
 	if (rc == 0) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/signals.h"
+
+#include <signal.h>
+
+#include "common/cleanup.h"
+
+static void on_term(struct loop_signal *s, int signo)
+{
+	struct daemon_signals *d = container_of(s, struct daemon_signals, term);
+
+	d->end(d->arg, signo);
+}
+
+static void on_interrupt(struct loop_signal *s, int signo)
+{
+	struct daemon_signals *d =
+		container_of(s, struct daemon_signals, interrupt);
+
+	d->end(d->arg, signo);
+}
+
+static void on_hangup(struct loop_signal *s, int signo)
+{
+	struct daemon_signals *d =
+		container_of(s, struct daemon_signals, hangup);
+
+	(void)signo;
+	d->reload(d->arg);
+}
+
+int daemon_signals_start(struct daemon_signals *s, struct loop *l,
+			 struct error *err)
+{
+	int rc;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	s->term.fn = on_term;
+	s->interrupt.fn = on_interrupt;
+	s->hangup.fn = on_hangup;
+	rc = loop_signal_start(l, &s->term, SIGTERM, err);
+	if (rc == 0)
+		rc = loop_signal_start(l, &s->interrupt, SIGINT, err);
+	if (rc == 0 && s->reload)
+		rc = loop_signal_start(l, &s->hangup, SIGHUP, err);
+	return rc;
+}
+
+void daemon_signals_stop(struct daemon_signals *s)
+{
+	loop_signal_stop(&s->term);
+	loop_signal_stop(&s->interrupt);
+	loop_signal_stop(&s->hangup);
+}

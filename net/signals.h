@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The signals that daemons obey, on their loop. */
+#ifndef BOOTSEER_NET_SIGNALS_H
+#define BOOTSEER_NET_SIGNALS_H
+
+#include "net/loop.h"
+
+struct daemon_signals {
+	void (*end)(void *arg, int signo); /* SIGTERM, SIGINT; each time */
+	void (*reload)(void *arg);         /* SIGHUP; NULL: it is not watched */
+	void *arg;
+	struct loop_signal term, interrupt, hangup;
+};
+
+/* Watch them, and ignore SIGPIPE. */
+int daemon_signals_start(struct daemon_signals *s, struct loop *l,
+			 struct error *err) MUST_CHECK;
+/* Before the loop goes; also when it never started. */
+void daemon_signals_stop(struct daemon_signals *s);
+
+#endif
