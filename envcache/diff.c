@@ -74,24 +74,6 @@ static int report_difference(struct differ *w, const struct inode *a,
 
 /* ------------------------------------------------------------------------- attributes --- */
 
-static const struct xattr *find_xattr(const struct inode *i, const char *name)
-{
-	const struct xattr *x = i->xattrs;
-
-	while (x && strcmp(x->name, name) != 0)
-		x = x->next;
-	return x;
-}
-
-static size_t count_xattrs(const struct inode *i)
-{
-	size_t n = 0;
-
-	for (const struct xattr *x = i->xattrs; x; x = x->next)
-		n++;
-	return n;
-}
-
 /* The names of `i` whose values `other` has not; with `missing`, only those that it has
  * not at all. */
 static size_t gather_xattrs(const struct inode *i, const struct inode *other,
@@ -100,7 +82,7 @@ static size_t gather_xattrs(const struct inode *i, const struct inode *other,
 	size_t n = 0;
 
 	for (const struct xattr *x = i->xattrs; x; x = x->next) {
-		const struct xattr *y = find_xattr(other, x->name);
+		const struct xattr *y = tree_xattr(other, x->name);
 
 		if (!y || (!missing && (x->size != y->size ||
 					memcmp(x->value, y->value, x->size))))
@@ -114,7 +96,7 @@ static int compare_xattrs(struct differ *w, const struct inode *a,
 			  const struct inode *b, size_t *ret_n,
 			  struct error *err)
 {
-	size_t most = count_xattrs(a) + count_xattrs(b) + 1;
+	size_t most = tree_count_xattrs(a) + tree_count_xattrs(b) + 1;
 	size_t n;
 
 	*ret_n = 0;

@@ -428,6 +428,24 @@ int tree_set_xattr(struct tree *t, struct inode *i, const char *name,
 	return 0;
 }
 
+const struct xattr *tree_xattr(const struct inode *i, const char *name)
+{
+	const struct xattr *x = i->xattrs;
+
+	while (x && strcmp(x->name, name) != 0)
+		x = x->next;
+	return x;
+}
+
+size_t tree_count_xattrs(const struct inode *i)
+{
+	size_t n = 0;
+
+	for (const struct xattr *x = i->xattrs; x; x = x->next)
+		n++;
+	return n;
+}
+
 static int compare_names(const void *a, const void *b)
 {
 	const struct dentry *x = *(const struct dentry *const *)a;

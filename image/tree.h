@@ -116,6 +116,10 @@ void tree_unlink(struct tree *t, struct dentry *d);
 int tree_set_xattr(struct tree *t, struct inode *i, const char *name,
 		   const void *value, size_t size) MUST_CHECK;
 
+/* NULL: it has none of that name. */
+const struct xattr *tree_xattr(const struct inode *i, const char *name);
+size_t tree_count_xattrs(const struct inode *i);
+
 /* Memory from the tree's arena, aligned to 8; lives as long as the tree. */
 void *tree_alloc(struct tree *t, size_t size) MUST_CHECK;
 

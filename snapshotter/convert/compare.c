@@ -158,29 +158,12 @@ static int same_content(struct comparison *k, struct inode *want,
 
 /* ---------------------------------------------------------------- attributes --- */
 
-static const struct xattr *find_xattr(const struct inode *i, const char *name)
-{
-	for (const struct xattr *x = i->xattrs; x; x = x->next)
-		if (strcmp(x->name, name) == 0)
-			return x;
-	return NULL;
-}
-
-static size_t count_xattrs(const struct inode *i)
-{
-	size_t n = 0;
-
-	for (const struct xattr *x = i->xattrs; x; x = x->next)
-		n++;
-	return n;
-}
-
 static bool same_xattrs(const struct inode *a, const struct inode *b)
 {
-	if (count_xattrs(a) != count_xattrs(b))
+	if (tree_count_xattrs(a) != tree_count_xattrs(b))
 		return false;
 	for (const struct xattr *x = a->xattrs; x; x = x->next) {
-		const struct xattr *y = find_xattr(b, x->name);
+		const struct xattr *y = tree_xattr(b, x->name);
 
 		if (!y || x->size != y->size ||
 		    (x->size && memcmp(x->value, y->value, x->size) != 0))
