@@ -32,6 +32,8 @@ static inline struct file_store *file_store_of(struct object_store *s)
 /* Fill an object's figures from those of stat(2) or fstat(2). */
 void file_stat_fill(const struct stat *st, struct object_stat *ret);
 
+/* ": CURE" of an errno of a store's folder or file; "" where there is none to say. */
+const char *file_cure(int code);
 /* errno `code` of what was done to the file, and its cure. */
 int file_error(const struct file_store *f, int code, const char *what,
 	       const char *name, struct error *err);
@@ -58,6 +60,10 @@ int file_lock(struct file_store *f, const char *name, int *ret_fd,
  * open them, it is made all the same. */
 int file_lock_if_any(struct file_store *f, const char *name, int *ret_fd,
 		     struct error *err) MUST_CHECK;
+/* Both, by file_lock_if_any(). */
+int file_lock_both(struct file_store *f, const char *a, const char *b,
+		   int *ret_first, int *ret_second,
+		   struct error *err) MUST_CHECK;
 /* Is `name` still the version of `tag`? */
 int file_check_tag(struct file_store *f, const char *name, const char *tag,
 		   struct error *err) MUST_CHECK;

@@ -439,3 +439,18 @@ int hdfs_call(struct hdfs_store *s, struct hdfs_request *r,
 			return rc;
 	}
 }
+
+int hdfs_remove_all(struct hdfs_store *s, const char *name, int64_t deadline_ns,
+		    struct error *err)
+{
+	struct hdfs_request r = { .method = "DELETE",
+				  .op = "DELETE",
+				  .name = name,
+				  .params = "&recursive=true",
+				  .deadline_ns = deadline_ns };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc = hdfs_call(s, &r, &resp, err);
+
+	http_response_fini(&resp);
+	return rc == -ENOENT ? 0 : rc;
+}

@@ -95,6 +95,11 @@ char *hdfs_temporary(const struct hdfs_store *s) MUST_CHECK;
  * the store's budget alone ends it. */
 int hdfs_remove_all(struct hdfs_store *s, const char *name, int64_t deadline_ns,
 		    struct error *err) MUST_CHECK;
+/* Send one RENAME. *ret_done is false when the server, an HttpFS, does not know
+ * `renameoptions` and refuses without a reason. */
+int hdfs_rename_once(struct hdfs_store *s, const char *from, const char *to,
+		     bool replace, bool *ret_done,
+		     struct error *err) MUST_CHECK;
 /* Give the file of that inode another name; folders are made. */
 int hdfs_move(struct hdfs_store *s, const char *from, uint64_t id,
 	      const char *to, enum object_condition condition,
