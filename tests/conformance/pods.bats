@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # 110 pods of ten images at once, on a node with the chart: how long until they are ready, lazily,
 # with images that overlayfs has and with full pulls; what our processes cost then and without pods.
-# It prints figures, and fails only where pods do not start: docs/results/pods.json has some.
 # It prints figures, and fails only where pods do not start; BOOTSEER_JSON=FILE keeps them.
+
 bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/chart.bash"
 
