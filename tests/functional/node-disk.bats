@@ -127,6 +127,7 @@ cache_is_below() { [ "$(status .cache.bytes)" -lt "$1" ]; } # BYTES
 	fallocate -l $(($(stat -f -c '%a * %S' "$T/small") - 500000)) "$T/small/others"
 	cmp "$T/mnt/big" "$D/bundle/rootfs/big"
 	wait_for grep -q 'warning disk: blocks were not kept .*cure=' "$T/log"
+	"$bootseer" node status | grep -qE '^ +.*, [1-9][0-9]* not kept$'
 	"$bootseer" image umount "$T/mnt"
 	node_stop
 	umount "$T/small"

@@ -280,6 +280,46 @@ hdfs_files() # FOLDER
 	remove_while_open
 }
 
+# HDFS compares nothing by itself, and mounts of several nodes know nothing of each other.
+@test "of two mounts of HDFS that append to a file, or make one, the second is told" {
+	begin_hdfs_mount
+	mkdir "$W/second"
+	mount_store
+	M=$W/second mount_store
+	python3 - "$M" "$W/second" <<-'END'
+	import errno, os, sys
+
+	def is_told(fd):
+	    try:
+	        os.close(fd)
+	    except OSError as e:
+	        assert e.errno == errno.ESTALE, e
+	    else:
+	        raise AssertionError("nobody was told")
+
+	def append(at, line):
+	    fd = os.open(f"{at}/log", os.O_WRONLY | os.O_APPEND)
+	    os.write(fd, line)
+	    return fd
+
+	first, second = sys.argv[1:]
+	a, b = (os.open(f"{at}/log", os.O_CREAT | os.O_EXCL | os.O_WRONLY) for at in sys.argv[1:])
+	os.write(a, b"first\n")
+	os.write(b, b"lost\n")
+	os.close(a)
+	is_told(b)
+	for i in range(5):
+	    a, b = append(first, b"first %d\n" % i), append(second, b"second %d\n" % i)
+	    os.close(a)
+	    is_told(b)
+	    os.close(append(second, b"second %d\n" % i))
+	with open(f"{first}/log") as f:
+	    assert f.read() == "first\n" + "".join(f"first {i}\nsecond {i}\n" for i in range(5))
+	END
+	umount_store
+	M=$W/second umount_store
+}
+
 # The name node gets the request that stores the file when the process that sent it is dead,
 # and its successor has removed the file.
 @test "what a killed process had sent to HDFS does not bring a file back" {
