@@ -2,20 +2,31 @@
 #include "cli/job_client.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/env_child.h"
+#include "cli/job_init.h"
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/fs.h"
 
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define TAKEN_MS 10000 /* how long a container may take to take a signal */
 #define LOOK_S 1
+#define AGAIN_MS \
+	500 /* before the first try to attach; each takes twice as long */
+#define AGAIN_MAX_MS 30000
 
 /* All but those that are of what this process does itself. */
 static void passed_signals(sigset_t *ret)
@@ -78,6 +89,7 @@ static bool has_client_ended(pid_t pid, int *ret)
 	return n < 0 && errno == ECHILD;
 }
 
+/* `pid`: the client, or 0. */
 static void pass_signal(const struct job_client *c, pid_t pid, int sig,
 			int *ret_told)
 {
@@ -88,7 +100,7 @@ static void pass_signal(const struct job_client *c, pid_t pid, int sig,
 	if (sig == SIGCHLD || env_signal_is_ignored(sig))
 		return;
 	if (sig == SIGWINCH) {
-		if (c->is_terminal)
+		if (c->is_terminal && pid > 0)
 			(void)kill(pid, sig);
 		return;
 	}
@@ -104,11 +116,13 @@ static bool is_untaken(const struct job_client *c)
 	return ioctl(c->signals, FIONREAD, &n) == 0 && n > 0;
 }
 
-static void follow_client(const struct job_client *c, pid_t pid,
+/* False: it was killed, since the container does not take a signal. */
+static bool follow_client(const struct job_client *c, pid_t pid,
 			  const sigset_t *set, int *ret_status, int *ret_told)
 {
 	const struct timespec tick = { .tv_sec = LOOK_S };
 	int64_t until = 0;
+	bool is_given_up = false;
 
 	while (!has_client_ended(pid, ret_status)) {
 		int sig = *ret_told ? sigtimedwait(set, NULL, &tick)
@@ -120,14 +134,94 @@ static void follow_client(const struct job_client *c, pid_t pid,
 			continue;
 		if (!until)
 			until = clock_now_ms() + TAKEN_MS;
-		if (clock_now_ms() >= until && is_untaken(c))
+		if (clock_now_ms() >= until && is_untaken(c)) {
+			is_given_up = true;
 			(void)kill(pid, SIGKILL);
+		}
 	}
+	return !is_given_up;
+}
+
+/* ------------------------------------------------------------ without containerd --- */
+
+pid_t job_client_read_pid(const char *pid_file)
+{
+	AUTO_BUF text = BUF_INIT;
+
+	if (fs_read_file(pid_file, 32, &text, NULL) < 0 || !text.len)
+		return 0;
+	return (pid_t)strtol(text.data, NULL, 10);
+}
+
+/* The number in the file may be another process's by now: only job_init_main() has that name, and
+ * sees this FIFO.  A container that was made and never started has another name, and ends with
+ * its client. */
+static bool is_init(const struct job_client *c, pid_t pid)
+{
+	struct stat ours, its;
+	AUTO_BUF name = BUF_INIT;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (fs_read_file(path, 64, &name, NULL) < 0 || !name.len ||
+	    strcmp(name.data, JOB_INIT_COMM "\n") != 0)
+		return false;
+	(void)snprintf(path, sizeof(path),
+		       "/proc/%d/root" JOB_CONTAINER_DIR "/" JOB_INIT_SIGNALS,
+		       (int)pid);
+	return stat(path, &its) == 0 && fstat(c->signals, &ours) == 0 &&
+	       its.st_ino == ours.st_ino && its.st_dev == ours.st_dev;
+}
+
+/* A descriptor of the container's first process; -1: it has ended. */
+static int open_init(const struct job_client *c)
+{
+	const pid_t pid = job_client_read_pid(c->pid_file);
+	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (fd >= 0 && !is_init(c, pid))
+		(void)close(steal_fd(&fd));
+	return fd;
+}
+
+/* Wait for the container's first process alone.  False: it does not take a signal. */
+static bool follow_init(const struct job_client *c, int init,
+			const sigset_t *set, int *ret_told)
+{
+	AUTO_CLOSE int signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+	struct pollfd p[] = { { .fd = init, .events = POLLIN },
+			      { .fd = signals, .events = POLLIN } };
+	struct signalfd_siginfo info;
+	int64_t until = 0;
+
+	fprintf(stderr, "bootseer job run: ctr has ended, as it does when "
+			"containerd is started again: the container goes on\n");
+	while (poll(p, 2, *ret_told ? LOOK_S * 1000 : -1) < 0 ||
+	       !p[0].revents) {
+		while (read(signals, &info, sizeof(info)) == sizeof(info))
+			pass_signal(c, 0, (int)info.ssi_signo, ret_told);
+		if (*ret_told && !until)
+			until = clock_now_ms() + TAKEN_MS;
+		if (until && clock_now_ms() >= until && is_untaken(c))
+			return false;
+	}
+	return true;
+}
+
+/* The status that the first process said at its end is right, whatever became of the client. */
+static void note_status(const struct job_client *c, int *ret_status)
+{
+	unsigned char said[64];
+	ssize_t n = read(c->status, said, sizeof(said));
+
+	if (n > 0)
+		*ret_status = said[n - 1] << 8;
 }
 
 int job_client_run(const struct job_client *c, int *ret_status, int *ret_told,
 		   struct error *err)
 {
+	AUTO_CLOSE int init = -1;
 	pid_t parent = getpid(), pid;
 	sigset_t set, old;
 	int code;
@@ -140,8 +234,16 @@ int job_client_run(const struct job_client *c, int *ret_status, int *ret_told,
 	code = errno;
 	if (pid == 0)
 		client_main(c, parent);
+	if (pid > 0 && follow_client(c, pid, &set, ret_status, ret_told) &&
+	    !c->is_terminal)
+		init = open_init(c);
+	/* Only when it is killed does the first process not say how the program ended. */
+	if (init >= 0)
+		*ret_status = follow_init(c, init, &set, ret_told)
+				      ? (128 + SIGKILL) << 8
+				      : SIGKILL;
 	if (pid > 0)
-		follow_client(c, pid, &set, ret_status, ret_told);
+		note_status(c, ret_status);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid < 0 ? error_set(err, code, "fork: %s", strerror(code)) : 0;
 }

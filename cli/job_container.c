@@ -30,6 +30,8 @@
 #define LIBRARIES_MAX 8u
 #define SOCKET_WAIT_MS 5000
 #define LOOK_MS 10
+#define REMOVE_MS 10000 /* for a containerd that is away just now */
+#define REMOVE_AGAIN_MS 100
 
 /* ------------------------------------------------------------------------- image --- */
 
@@ -516,7 +518,6 @@ static void make_words(struct job_container *c, const struct job_program *o,
 
 	job_words_add(w, "ctr");
 	job_words_add(w, "run");
-	job_words_add(w, "--rm");
 	job_words_add(w, "--net-host");
 	if (c->is_terminal)
 		job_words_add(w, "--tty");
@@ -540,7 +541,7 @@ static void make_words(struct job_container *c, const struct job_program *o,
 		add_shell(BECOME_INIT, w);
 		add_program(o, w);
 		job_words_add(w, JOB_INIT);
-		job_words_add(w, JOB_CONTAINER_DIR "/signals");
+		job_words_add(w, JOB_CONTAINER_DIR);
 		add_shell(script, w);
 	}
 	job_words_add_all(w, command);
@@ -548,22 +549,22 @@ static void make_words(struct job_container *c, const struct job_program *o,
 
 /* ----------------------------------------------------------------- open and close --- */
 
-/* Open here for both, so that a signal waits in it for the container. */
-static int open_signals(struct job_container *c, const char *in,
-			struct error *err)
+/* Open here for both, so that what is written waits in it for its reader. */
+static int open_fifo(const char *in, const char *name, mode_t mode, int *ret_fd,
+		     struct error *err)
 {
-	AUTO_FREE char *path = fs_join(in, "signals");
+	AUTO_FREE char *path = fs_join(in, name);
 
 	if (!path)
 		return error_nomem(err);
-	/* Whatever user the container has reads it; nobody else comes here. */
-	if (mkfifo(path, 0600) < 0 || chmod(path, 0644) < 0)
+	/* `mode` is for whatever user the container has; nobody else comes here. */
+	if (mkfifo(path, 0600) < 0 || chmod(path, mode) < 0)
 		return error_set(err, errno, "make '%s': %s", path,
 				 strerror(errno));
-	c->signals = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	return c->signals < 0 ? error_set(err, errno, "open '%s': %s", path,
-					  strerror(errno))
-			      : 0;
+	*ret_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return *ret_fd < 0 ? error_set(err, errno, "open '%s': %s", path,
+				       strerror(errno))
+			   : 0;
 }
 
 int job_container_open(struct job_container *c, bool is_lazy,
@@ -578,9 +579,10 @@ int job_container_open(struct job_container *c, bool is_lazy,
 
 	c->is_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	in = c->dir ? fs_join(c->dir, "in") : NULL;
+	c->pid_file = c->dir ? fs_join(c->dir, "pid") : NULL;
 	if (rc == 0)
-		rc = in ? find_job_program(c->self, &own, err)
-			: error_nomem(err);
+		rc = in && c->pid_file ? find_job_program(c->self, &own, err)
+				       : error_nomem(err);
 	if (rc == 0)
 		rc = write_file(in, "bootseer", &empty, err);
 	if (rc == 0)
@@ -593,7 +595,9 @@ int job_container_open(struct job_container *c, bool is_lazy,
 		rc = job_relay_start(in, events, &c->relay, err);
 	/* Behind the relay, which would keep it open when we are killed. */
 	if (rc == 0)
-		rc = open_signals(c, in, err);
+		rc = open_fifo(in, JOB_INIT_SIGNALS, 0644, &c->signals, err);
+	if (rc == 0)
+		rc = open_fifo(in, JOB_INIT_STATUS, 0622, &c->status, err);
 	if (rc == 0)
 		make_words(c, &own, is_lazy, script.data, command);
 	job_program_fini(&own);
@@ -613,22 +617,36 @@ int job_container_run(const struct job_container *c, const sigset_t *mask,
 {
 	const struct job_client client = { .argv = c->words.v,
 					   .mask = mask,
+					   .pid_file = c->pid_file,
 					   .in = c->relay.typed,
 					   .signals = c->signals,
+					   .status = c->status,
 					   .is_terminal = c->is_terminal };
 
 	return job_client_run(&client, ret_status, ret_told, err);
 }
 
-/* `ctr run --rm` does so unless it was killed, or containerd was started anew under it. */
-static void remove_left(const struct job_container *c)
+/* `ctr run --rm` would do so when it loses containerd, and the container goes on.  A client that
+ * was killed, or lost containerd, has left the task, too. */
+static void remove_container(const struct job_container *c, bool has_begun)
 {
 	const struct ctr_target at = { .address = NULL };
 	const char *const task[] = { "tasks", "rm", "--force", c->id, NULL };
 	const char *const all[] = { "containers", "rm", c->id, NULL };
+	const int64_t until_ms = clock_now_ms() + REMOVE_MS;
+	struct error err = ERROR_INIT;
 
-	(void)!ctr_run(&at, task, -1, CTR_TIMEOUT_MS, NULL, NULL);
-	(void)!ctr_run(&at, all, -1, CTR_TIMEOUT_MS, NULL, NULL);
+	do {
+		if (ctr_run(&at, all, -1, CTR_TIMEOUT_MS, NULL, &err) == 0 ||
+		    strstr(err.msg, "not found") || !has_begun)
+			return;
+		(void)!ctr_run(&at, task, -1, CTR_TIMEOUT_MS, NULL, NULL);
+		(void)poll(NULL, 0, REMOVE_AGAIN_MS);
+	} while (clock_now_ms() < until_ms);
+	fprintf(stderr,
+		"bootseer job run: containerd keeps what it knows of the "
+		"container (ctr containers rm %s): %s\n",
+		c->id, err.msg);
 }
 
 void job_container_close(struct job_container *c)
@@ -639,9 +657,11 @@ void job_container_close(struct job_container *c)
 	/* A container that is left ends by that. */
 	if (c->signals >= 0)
 		(void)close(steal_fd(&c->signals));
+	if (c->status >= 0)
+		(void)close(steal_fd(&c->status));
 	job_relay_end(&c->relay, is_left);
-	if (is_left || c->is_cut)
-		remove_left(c);
+	if (c->words.v)
+		remove_container(c, pid > 0);
 	if (c->socket > 0) {
 		(void)kill(-c->socket, SIGTERM);
 		(void)waitpid(c->socket, NULL, 0);
@@ -651,15 +671,11 @@ void job_container_close(struct job_container *c)
 	free(steal_ptr(&c->dir));
 	if (c->lock >= 0)
 		(void)close(steal_fd(&c->lock));
+	free(steal_ptr(&c->pid_file));
 	job_words_fini(&c->words);
 }
 
 pid_t job_container_pid(const struct job_container *c)
 {
-	AUTO_FREE char *path = c->dir ? fs_join(c->dir, "pid") : NULL;
-	AUTO_BUF text = BUF_INIT;
-
-	if (!path || fs_read_file(path, 32, &text, NULL) < 0 || !text.len)
-		return 0;
-	return (pid_t)strtol(text.data, NULL, 10);
+	return c->pid_file ? job_client_read_pid(c->pid_file) : 0;
 }

@@ -8,20 +8,19 @@
 #include "cli/job_parts.h"
 #include "cli/job_relay.h"
 
-#define JOB_CONTAINER_DIR "/run/bootseer-job" /* in it */
-
 struct job_container {
 	const struct job_file *file;
 	const char *self;
 	char *dir; /* ours; "in" in it is the container's */
 	char id[48];
-	int lock;    /* of `dir`, while the job runs, or -1 */
-	int signals; /* to the container's first process, or -1 */
+	int lock; /* of `dir`, while the job runs, or -1 */
+	char *pid_file;
+	int signals,
+		status; /* to the container's first process and from it, or -1 */
 	struct job_words words;
 	struct job_relay relay;
 	pid_t socket; /* of 'env socket', or 0 */
 	bool is_terminal;
-	bool is_cut; /* its client was killed */
 };
 
 /* How the image comes to the node. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/fs.h"
 
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define STATUS_NOT_FOUND 127
@@ -103,10 +104,19 @@ static int follow_command(pid_t command, int own, int told)
 	return status;
 }
 
-int job_init_main(const char *signals, char *const *command)
+static int open_fifo(const char *dir, const char *name, int flags)
 {
-	AUTO_CLOSE int told = open(signals, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	AUTO_FREE char *path = fs_join(dir, name);
+
+	return path ? open(path, flags | O_NONBLOCK | O_CLOEXEC) : -1;
+}
+
+int job_init_main(const char *dir, char *const *command)
+{
+	AUTO_CLOSE int told = open_fifo(dir, JOB_INIT_SIGNALS, O_RDONLY);
+	AUTO_CLOSE int ended = open_fifo(dir, JOB_INIT_STATUS, O_WRONLY);
 	AUTO_CLOSE int own = -1;
+	unsigned char status;
 	sigset_t all, old;
 	pid_t pid;
 
@@ -120,7 +130,7 @@ int job_init_main(const char *signals, char *const *command)
 			strerror(errno));
 		return STATUS_CANNOT_RUN;
 	}
-	(void)prctl(PR_SET_NAME, "bootseer-init");
+	(void)prctl(PR_SET_NAME, JOB_INIT_COMM);
 	pid = fork();
 	if (pid == 0)
 		become_command(command, &old);
@@ -129,5 +139,8 @@ int job_init_main(const char *signals, char *const *command)
 			strerror(errno));
 		return STATUS_CANNOT_RUN;
 	}
-	return follow_command(pid, own, told);
+	status = (unsigned char)follow_command(pid, own, told);
+	if (ended >= 0)
+		(void)!write(ended, &status, 1);
+	return status;
 }

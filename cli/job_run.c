@@ -245,6 +245,7 @@ static int run_container(struct job_run *r, bool is_lazy, int *ret_status,
 				     .self = r->plan.self,
 				     .lock = -1,
 				     .signals = -1,
+				     .status = -1,
 				     .relay = JOB_RELAY_INIT };
 	rc = job_container_open(c, is_lazy, r->plan.command, r->say.sender_fd,
 				err);
@@ -252,7 +253,6 @@ static int run_container(struct job_run *r, bool is_lazy, int *ret_status,
 		start_watch(r);
 		rc = job_container_run(c, &r->old_mask, ret_status, &told, err);
 		end_watch(r);
-		c->is_cut = rc == 0 && WIFSIGNALED(*ret_status);
 	}
 	*ret_began = job_container_pid(c) > 0;
 	/* No program was there for it. */

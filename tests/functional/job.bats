@@ -187,7 +187,7 @@ keeps_mapped() { # PID FILE
 # Its first process, whose FIFO nobody has open: "job run" was killed before it began.
 @test "a program of a container ends when nobody can signal it any more" {
 	mkfifo signals
-	run -137 "$bootseer" --job-init signals tail -f /dev/null 3>&-
+	run -137 "$bootseer" --job-init . tail -f /dev/null 3>&-
 }
 
 # --- where a part fails -----------------------------------------------------------------
@@ -386,7 +386,7 @@ ctr_without_containerd() { # COMMAND
 @test "a container is told of no signal that a job in the background has ignored from its start" {
 	mkfifo said go
 	exec 5<>said 6<>go
-	ctr_without_containerd "exec $bootseer --job-init \$dir/in/signals \
+	ctr_without_containerd "exec $bootseer --job-init \$dir/in \
 		sh -c 'echo ready >$T/said; read -r x <$T/go; exit 3'"
 	(trap '' INT; PATH=$T/bin:$PATH exec "$bootseer" job run a.toml -- true) 3>&- 5>&- 6>&- &
 	pid=$! pids+=($!)
@@ -638,6 +638,41 @@ no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
 	image_job >a.toml
 	run -0 --separate-stderr job a.toml -- true
 	[ ! -e "$folder" ]
+}
+
+# Containerd ends, and its client with it; the container has said a line before.
+stop_containerd_below() { # COMMAND OF A SHELL
+	begin_job /bin/sh -c "echo ready; $1"
+	expect_said ready
+	stop_daemon "$containerd_pid"
+	wait_for has_lost_containerd
+}
+has_lost_containerd() { grep -q 'the container goes on' log; }
+
+@test "a container goes on while containerd is started again" {
+	start_all
+	image_job >a.toml
+	mkfifo said env/go
+	exec 5<>said 6<>env/go
+	sed -i "s|^\[image\]|&\nmounts = [\"$T/env:$T/env\"]|" a.toml
+	# Its end comes when containerd is there again.
+	stop_containerd_below "read -r x <$T/env/go; echo more; exit 7" 2>log
+	start_containerd
+	echo >&6
+	expect_said more
+	expect_end 7
+	# Nobody but the program knows how it ended, and a signal comes by no client.
+	stop_containerd_below "trap 'echo told; exit 9' USR1; while :; do read -r x <$T/env/go; done" 2>log
+	kill -USR1 "$pid"
+	expect_said told
+	start_containerd
+	expect_end 9
+	# It is killed.
+	stop_containerd_below "read -r x <$T/env/go" 2>log
+	folder=$(find "/proc/$pid/fd" -lname '/run/bootseer-job.*' -printf '%l\n' -quit)
+	kill -KILL "$(<"${folder%%/in/*}/pid")"
+	start_containerd
+	expect_end 137
 }
 
 @test "an image that cannot be had lazily runs the ordinary way" {
