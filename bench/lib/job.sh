@@ -29,7 +29,7 @@ cpu_begin() {
 
 remove_groups() {
 	echo "$BASHPID" >"$cpu_tree/cgroup.procs"
-	find /sys/fs/cgroup -depth -type d -path "*/$job_group*" -exec rmdir {} + 2>/dev/null
+	find /sys/fs/cgroup -depth -type d -path "*/$job_group*" -exec rmdir {} + 2>/dev/null || :
 }
 
 own_cpu() { awk '$1 == "usage_usec" { print $2 / 1e6 }' "$cpu_tree/$job_group/cpu.stat"; }
@@ -87,7 +87,7 @@ write_programs() {
 	mkdir "$W/prog"
 	cp "$(wheels_dir)"/pip-*.whl "$W/prog/pip.whl"
 	cat >"$W/prog/train.py" <<-'END'
-	import contextlib, sys, time
+	import contextlib, os, sys, time
 
 	@contextlib.contextmanager
 	def stage(name):
@@ -109,6 +109,8 @@ write_programs() {
 	        while piece := f.read(1 << 22):
 	            n += len(piece)
 	    assert n == int(sys.argv[2]), n
+	while not os.path.exists("/prog/go"):
+	    time.sleep(0.1)
 	open("/tmp/ready", "w").close()
 	END
 	cat >"$W/prog/fetch.py" <<-'END'
@@ -288,8 +290,7 @@ stages_of_csv() {
 	awk -F, 'NR == 1 || $10 == "1" { next }
 	{ begin[$3, $5] = $7; took[$3, $5] += $8; nodes[$3] }
 	END { for (n in nodes) {
-		first = ((n, "env.key") in begin) ? begin[n, "env.key"] :
-			begin[n, "env.install"]
+		first = begin[n, ((n, "env.key") in begin) ? "env.key" : "env.install"]
 		if (!((n, "ckpt.read") in took)) exit 1
 		at = begin[n, "submit"]
 		print n, "image", first - at + took[n, "image.import"]
