@@ -42,6 +42,35 @@ was_at_fault() { # PROXY
 	PROXY=$1 proxied ' (refuse|status|wait|late|cut)$' >/dev/null
 }
 
+# A file system of its own at DIR, of so many bytes a second each way.
+slow_disk() { # DIR BYTES
+	[ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ] ||
+		skip "no throttled disks: needs control groups of version 1 with blkio"
+	truncate -s 600M "$T/disk"
+	slow_loop=$(losetup --find --show "$T/disk") slow_dir=$1
+	mkfs.ext4 -q "$slow_loop"
+	mkdir "$1"
+	mount "$slow_loop" "$1"
+	throttle_loop "$2"
+}
+
+slow_disk_end() {
+	[[ ${slow_loop-} ]] || return 0
+	! mountpoint -q "$slow_dir" || umount "$slow_dir"
+	throttle_loop 0
+	losetup -d "$slow_loop"
+	slow_loop=
+}
+
+throttle_loop() { # BYTES A SECOND, or 0
+	local number what
+
+	number=$(lsblk -dno MAJ:MIN "$slow_loop" | tr -d ' ')
+	for what in read write; do
+		echo "$number $1" >"/sys/fs/cgroup/blkio/blkio.throttle.${what}_bps_device"
+	done
+}
+
 # A node, and registry, bucket and index behind proxies.  `ckpt_store`: where the checkpoint is, else
 # in the bucket.
 start_all() { # [OPTION OF BOOTSEERD...]

@@ -7,17 +7,10 @@ bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/../../functional/job-faults.bash"
 
 setup_file() { faults_setup_file; }
-setup() {
-	faults_setup
-	loop=
-}
+setup() { faults_setup; }
 teardown() {
 	faults_teardown
-	if [ "$loop" ]; then
-		! mountpoint -q "$T/noderoot" || umount "$T/noderoot"
-		throttle_loop 0
-		losetup -d "$loop"
-	fi
+	slow_disk_end
 }
 
 # --- other nodes ----------------------------------------------------------------------------
@@ -68,24 +61,8 @@ begin_start() {
 
 # --- the disk -------------------------------------------------------------------------------
 
-throttle_loop() { # BYTES A SECOND, or 0
-	local dir=/sys/fs/cgroup/blkio number
-
-	number=$(lsblk -dno MAJ:MIN "$loop" | tr -d ' ')
-	for what in read write; do
-		echo "$number $1" >"$dir/blkio.throttle.${what}_bps_device"
-	done
-}
-
 @test "a slow disk" {
-	[ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ] ||
-		skip "no throttled disks: needs control groups of version 1 with blkio"
-	truncate -s 600M disk
-	loop=$(losetup --find --show "$T/disk")
-	mkfs.ext4 -q "$loop"
-	mkdir noderoot
-	mount "$loop" noderoot
-	throttle_loop $((1 << 20))
+	slow_disk "$T/noderoot" $((1 << 20))
 	start_all
 	starts
 	grep -q 'image.pull ' shown
