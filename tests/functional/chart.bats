@@ -470,7 +470,10 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 	cat >"$BATS_TEST_TMPDIR/bin/nsenter" <<-END
 		#!/bin/sh
 		echo "\$*" >>$calls
-		case "\$*" in *--mirror*) [ ! -e "$BATS_TEST_TMPDIR/refused" ] ;; esac
+		case "\$*" in
+		*--mirror*) [ ! -e "$BATS_TEST_TMPDIR/refused" ] ;;
+		*' node join '*) [ ! -e "$BATS_TEST_TMPDIR/refused-all" ] ;;
+		esac
 	END
 	chmod +x "$BATS_TEST_TMPDIR/bin/nsenter"
 	told() {
@@ -487,6 +490,11 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 	run -0 told NODE_MIRROR=_default
 	[[ $output == *'does not ask the mirror'* ]]
 	grep ' node join ' "$calls" | tail -n 1 | grep -qv -- --mirror
+	# A node that has not joined is not installed, with the mirror or without.
+	touch "$BATS_TEST_TMPDIR/refused-all"
+	run -1 told NODE_MIRROR=_default
+	run ! grep -q 'does not ask' <<<"$output"
+	run -1 told
 }
 
 # What is run on the node is noted, and its volumes are none.
