@@ -338,6 +338,11 @@ export_names() # OPTION...
 				($m[0].lead_s - $f.lead | . >= -120 and . <= 240) else $m == [] end)) and
 		($p.slow | length) == 1 and $p.slow[0].node == "gpu003" and
 		($p.slow[0].share + 0.2 | . < 0.01 and . > -0.01)'
+	# A proxy that lets no question for names through changes nothing but the number of requests.
+	"$BATS_TEST_DIRNAME/ops-proxy.py" "$U" "$W/port" "$W/log" &
+	wait_for test -s "$W/port"
+	U=http://127.0.0.1:$(<"$W/port") precursors --json >"$W/json2"
+	diff <(jq 'del(.requests)' "$W/json") <(jq 'del(.requests)' "$W/json2")
 	run -0 --separate-stderr precursors
 	echo "$output"
 	[[ $output == *"gpu005  XID 79 (call support): preceded by"*"40 min  node_procs_running -"* ]]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A server before a Prometheus (ops-proxy.py URL PORTFILE LOG [SAMPLES]) that is busy at
-times, and refuses ranges of many points, as one does that may not load so many samples; with
-SAMPLES one that is not busy, and refuses all raw ones, too."""
+times, lets no question for names of metrics through, and refuses ranges of many points, as one
+does that may not load so many samples; with SAMPLES one that is not busy, and refuses all raw
+ones, too."""
 import http.server
 import os
 import sys
@@ -38,6 +39,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             log.write(f"{points:.0f}\n")
         if seen % 5 == 2 and not REFUSES_SAMPLES:
             return self.answer(503, b'{"status":"error","error":"busy"}', [("Retry-After", "0")])
+        if "/label/" in self.path:
+            return self.answer(404, b"")
         if points > POINTS or REFUSES_SAMPLES and "step" not in q:
             return self.answer(422, b'{"status":"error","error":"too many samples"}')
         try:
