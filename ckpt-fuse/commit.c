@@ -226,15 +226,21 @@ static int check_base(struct ckpt_writer *w, struct error *err)
 	return say_base_gone(w, err);
 }
 
-/* Where nothing is compared, what another has put is not replaced by what nobody can read. */
+/* A file that is there is not replaced by one that nobody can read: the manifest behind which
+ * check_base() looks is then taken back, and the one before it is gone.  Parts always have a base
+ * that may be gone; of other writers this is known where nothing is compared. */
 static int look_before_put(struct ckpt_writer *w, struct error *err)
 {
+	bool is_replaced = w->version && *w->version->striped;
 	int rc = 0;
 
-	if (w->version || !w->base_generation)
+	if (!w->is_base_gone && (w->version || !w->base_generation))
 		return 0;
-	rc = set_generation(w, err);
-	if (rc == 0 && w->is_base_gone)
+	if (!w->version) {
+		rc = set_generation(w, err);
+		is_replaced = w->base_generation || w->manifest->generation > 1;
+	}
+	if (rc == 0 && w->is_base_gone && is_replaced)
 		rc = writer_look_at_base(w, BASE_MARK_LEFT, err);
 	return rc == -ENOENT ? say_base_gone(w, err) : rc;
 }

@@ -291,6 +291,36 @@ Test(parts, are_no_file_when_gc_goes_for_what_they_name)
 	buf_fini(&part);
 }
 
+/* A file of that name, with columns of its own, stays as it was. */
+Test(parts, replace_no_file_when_gc_goes_for_what_they_name)
+{
+	struct places p;
+	struct ckpt_writer *w;
+	struct buf part = BUF_INIT, before = BUF_INIT;
+	struct error err = ERROR_INIT;
+	struct ckpt_version version;
+	struct ckpt_stat st;
+	struct ckpt_file_parts parts = {
+		.parts = &part, .n = 1, .size = FILE_SIZE, .stored = whole
+	};
+
+	make_earlier(&p);
+	write_part(0, 1, &before);
+	cr_assert_eq(commit_later(&before, &err), 0, "%s", err.msg);
+	cr_assert_eq(begin_later(&p, &w), 0);
+	end_later(w, &part);
+	remove_file("f");
+	mark_earlier(&p, "removed\n");
+	cr_expect_eq(commit_later(&part, &err), -ESTALE);
+	expect_file("g", data, FILE_SIZE);
+	cr_assert_eq(ckpt_look(store, "g", &version, &st, &err), 0);
+	parts.version = &version;
+	cr_expect_eq(ckpt_commit_parts(store, "g", &parts, &err), -ESTALE);
+	expect_file("g", data, FILE_SIZE);
+	buf_fini(&before);
+	buf_fini(&part);
+}
+
 Test(parts, name_nothing_that_may_go_or_is_gone)
 {
 	char name[COLUMN_NAME_MAX];
