@@ -129,9 +129,9 @@ Test(parts, that_are_absurd_are_refused_by_name)
 
 Test(parts, of_blobs_are_the_blocks_of_an_image)
 {
-	struct oci_descriptor meta = { .size = 2 * 256 * KIB + 5 };
+	struct oci_descriptor meta = { .size = 2 * 512 * KIB + 5 };
 	struct oci_descriptor map = { .size = 256 * KIB };
-	struct parts a = make(3, 256 * KIB), b = make(1, 256 * KIB);
+	struct parts a = make(3, 512 * KIB), b = make(1, 256 * KIB);
 	struct parts_blob blobs[] = { { &meta, &a }, { &map, &b } };
 	AUTO_FREE void *data = NULL;
 	struct blockmap m;
@@ -151,7 +151,7 @@ Test(parts, of_blobs_are_the_blocks_of_an_image)
 	blockmap_block(&m, 2, &block);
 	cr_expect(digest_equal(&block.digest, &a.digests[2]));
 	cr_expect_eq(block.codec, BLOCK_CODEC_RAW);
-	cr_expect_eq(block.poff, 2 * 256 * KIB);
+	cr_expect_eq(block.poff, 2 * 512 * KIB);
 	cr_expect_eq(block.usize, 5);
 	cr_expect_eq(block.csize, 5);
 	blockmap_block(&m, 3, &block);

@@ -11,6 +11,7 @@
 #include "image/tree.h"
 #include "image/writer/metadata.h"
 #include "image/writer/oci_target.h"
+#include "objects/oci_store.h"
 #include "snapshotter/convert/convert_priv.h"
 #include "snapshotter/convert/dedup_base.h"
 
@@ -32,7 +33,8 @@ static struct digest put_text(const char *text)
 	return d;
 }
 
-static void put_image(void)
+/* `more` is put into its manifest. */
+static void put_image(const char *more)
 {
 	static const char config[] =
 		"{\"rootfs\":{\"type\":\"layers\",\"diff_ids\":["
@@ -46,12 +48,12 @@ static void put_image(void)
 	digest_format(&diff_id, l);
 	image_len = (size_t)snprintf(
 		manifest, sizeof(manifest),
-		"{\"schemaVersion\":2,\"mediaType\":\"" MANIFEST_TYPE "\","
+		"{\"schemaVersion\":2,%s\"mediaType\":\"" MANIFEST_TYPE "\","
 		"\"config\":{\"mediaType\":\"application/"
 		"vnd.oci.image.config.v1+json\",\"digest\":\"%s\","
 		"\"size\":%zu},\"layers\":[{\"mediaType\":\"application/"
 		"vnd.oci.image.layer.v1.tar\",\"digest\":\"%s\",\"size\":1}]}",
-		c, sizeof(config) - 1, l);
+		more, c, sizeof(config) - 1, l);
 	cr_assert_eq(digest_of(manifest, image_len, &image), 0);
 	cr_assert_eq(oci_chain_id(&diff_id, 1, &chain_id), 0);
 	cr_assert_eq(oci_put_manifest(store, "app", MANIFEST_TYPE, manifest,
@@ -68,7 +70,7 @@ static void setup(void)
 	cr_assert_not_null(mkdtemp(dir));
 	cr_assert_eq(oci_store_open(&ref, &cfg, true, &store, &err), 0, "%s",
 		     err.msg);
-	put_image();
+	put_image("");
 }
 
 static void teardown(void)
@@ -273,6 +275,67 @@ Test(publish, what_replaces_the_others_is_found_whichever_comes_last)
 	expect_found(&all[1]);
 }
 
+/* Files of this artifact would be put under the name of other layers. */
+Test(publish, an_artifact_that_claims_chain_ids_of_other_layers_is_refused)
+{
+	struct artifact a;
+
+	chain_id = filled(3);
+	(void)publish_block(1, NULL, 0, NULL);
+	cr_expect_eq(artifact_find(store, &image, &a, &err), -EBADMSG);
+	cr_expect(strstr(err.msg, "chain ids"), "%s", err.msg);
+}
+
+static struct digest listed;
+
+static int pass_manifest(struct oci_store *s, const char *ref,
+			 struct oci_manifest *ret, struct error *e)
+{
+	(void)s;
+	return oci_get_manifest(store, ref, ret, e);
+}
+
+static int pass_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		     struct source **ret, struct error *e)
+{
+	(void)s;
+	return oci_open_blob(store, d, size, ret, e);
+}
+
+static int list_other(struct oci_store *s, const struct digest *d,
+		      const char *artifact_type, struct digest **ret,
+		      size_t *ret_n, struct error *e)
+{
+	(void)s;
+	(void)d;
+	(void)artifact_type;
+	*ret = malloc(sizeof(**ret));
+	if (!*ret)
+		return error_nomem(e);
+	**ret = listed;
+	*ret_n = 1;
+	return 0;
+}
+
+Test(publish, an_artifact_that_a_registry_lists_for_another_image_is_refused)
+{
+	static const struct oci_store_ops ops = { .name = "liar",
+						  .get_manifest = pass_manifest,
+						  .open_blob = pass_blob,
+						  .list_referrers =
+							  list_other };
+	struct oci_store liar = { .ops = &ops };
+	struct digest other;
+	struct artifact a;
+
+	listed = publish_block(1, NULL, 0, NULL);
+	/* An image of the same layers. */
+	put_image("\"annotations\":{},");
+	other = image;
+	cr_expect_eq(artifact_find(&liar, &other, &a, &err), -EBADMSG);
+	cr_expect(strstr(err.msg, "another image"), "%s", err.msg);
+}
+
 /* ------------------------------------------------------------------ dedup base --- */
 
 static uint8_t pack_bytes[PACK_SIZE];
@@ -392,4 +455,23 @@ Test(publish, a_block_that_is_not_at_its_place_is_only_believed_to_the_own_key)
 	cr_expect(is_known(&own, &lie));
 	cr_expect(is_known(&wide, &lie));
 	cr_expect(!is_known(NULL, &lie));
+}
+
+Test(publish, a_block_that_the_own_key_vouches_for_is_not_hidden_by_others)
+{
+	struct digest pack = put_pack(), block = last_block(PACK_SIZE);
+	struct digest artifact;
+	AUTO(sign_key) own_key = NULL;
+	struct sign_terms own = { .repository = "reg.example/app" };
+
+	cr_assert_eq(sign_key_new(&own_key, &err), 0);
+	own.key = own_key;
+	for (uint8_t k = 100; k <= 120; k++) {
+		struct digest gone = filled(k);
+
+		(void)publish_claim(&block, &gone, PACK_SIZE);
+	}
+	artifact = publish_claim(&block, &pack, PACK_SIZE);
+	sign_claim(&own, &artifact);
+	cr_expect(is_known(&own, &block));
 }
