@@ -181,9 +181,11 @@ static struct swarm_range *list_held(const struct group_file *f, size_t *ret_n)
 		free(held);
 		return NULL;
 	}
+	/* Parts of units have the numbers behind those of all units. */
 	HASH_ITER(hh, g->units, u, next)
-	if (u->key.file == f && (u->state == GROUP_UNIT_FETCHING ||
-				 (u->state == GROUP_UNIT_READY && u->is_slot)))
+	if (u->key.file == f && u->key.index < f->n_units &&
+	    (u->state == GROUP_UNIT_FETCHING ||
+	     (u->state == GROUP_UNIT_READY && u->is_slot)))
 		held[u->key.index / 8] |= (uint8_t)(1u << u->key.index % 8);
 	for (uint64_t i = 0; i < f->n_units; i++) {
 		if (!(held[i / 8] & (1u << i % 8)))

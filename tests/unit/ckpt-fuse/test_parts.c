@@ -197,7 +197,7 @@ static void expect_later(void)
 	free(want);
 }
 
-static struct ckpt_gc collect(uint64_t older_ms)
+static struct ckpt_gc collect_garbage(uint64_t older_ms)
 {
 	struct ckpt_gc gc = { .older_ms = older_ms };
 	struct error err = ERROR_INIT;
@@ -230,12 +230,12 @@ Test(parts, name_units_of_an_earlier_file_that_stay_when_it_is_removed)
 	remove_file("f");
 	for (int i = 0; i < 2; i++) {
 		make_columns_old();
-		cr_expect_eq(collect(HOUR_MS).n_objects, 0);
-		cr_expect_eq(collect(0).n_objects, 0);
+		cr_expect_eq(collect_garbage(HOUR_MS).n_objects, 0);
+		cr_expect_eq(collect_garbage(0).n_objects, 0);
 	}
 	expect_later();
 	remove_file("g");
-	(void)collect(0);
+	(void)collect_garbage(0);
 	cr_expect_eq(n_columns(), 0);
 	buf_fini(&part);
 }
@@ -250,18 +250,18 @@ Test(parts, name_units_of_a_file_that_is_removed_before_they_are_committed)
 	make_earlier(&p);
 	cr_assert_eq(begin_later(&p, &w), 0);
 	remove_file("f");
-	/* It waits for an hour from now on, and the file is there by then. */
-	cr_expect_eq(collect(HOUR_MS).n_waiting, 2);
+	/* gc waits for an hour from now on, and the file is there by then. */
+	cr_expect_eq(collect_garbage(HOUR_MS).n_waiting, 2);
 	end_later(w, &part);
 	cr_assert_eq(commit_later(&part, &err), 0, "%s", err.msg);
 	make_columns_old();
-	cr_expect_eq(collect(HOUR_MS).n_objects, 0);
-	cr_expect_eq(collect(0).n_objects, 0);
+	cr_expect_eq(collect_garbage(HOUR_MS).n_objects, 0);
+	cr_expect_eq(collect_garbage(0).n_objects, 0);
 	expect_later();
 	buf_fini(&part);
 }
 
-/* What a mark of the first segment says; "": that nobody names it. */
+/* `text` becomes what gc's mark of the first segment says; \"\": that no file names the segment. */
 static void mark_earlier(const struct places *p, const char *text)
 {
 	char name[COLUMN_NAME_MAX];
@@ -285,7 +285,7 @@ Test(parts, are_no_file_when_gc_goes_for_what_they_name)
 	cr_expect_eq(commit_later(&part, &err), -ESTALE);
 	expect_no_file("g");
 	mark_earlier(&p, "");
-	cr_expect_eq(collect(0).n_objects, 4);
+	cr_expect_eq(collect_garbage(0).n_objects, 4);
 	cr_expect_eq(commit_later(&part, &err), -ESTALE);
 	expect_no_file("g");
 	buf_fini(&part);
@@ -332,12 +332,12 @@ Test(parts, name_nothing_that_may_go_or_is_gone)
 	mark_earlier(&p, "");
 	cr_expect_eq(begin_later(&p, &w), -ENOENT);
 	ckpt_writer_free(w);
-	/* It has not taken the mark away, nor the columns. */
+	/* The writer that was refused has taken away neither the mark nor the columns. */
 	cr_expect_eq(n_columns(), 2);
 	segment_mark_name(p.at[0].columns.id, name);
 	cr_expect(is_object(name));
 	expect_file("f", data, FILE_SIZE);
-	(void)collect(0);
+	(void)collect_garbage(0);
 	cr_expect_eq(begin_later(&p, &w), 0);
 	ckpt_writer_free(w);
 	/* A column is shorter than what is named of it. */
@@ -347,8 +347,8 @@ Test(parts, name_nothing_that_may_go_or_is_gone)
 	cr_expect_eq(begin_later(&p, &w), -ENOENT);
 	ckpt_writer_free(w);
 	remove_file("f");
-	(void)collect(0);
-	(void)collect(0);
+	(void)collect_garbage(0);
+	(void)collect_garbage(0);
 	cr_expect_eq(begin_later(&p, &w), -ENOENT);
 	ckpt_writer_free(w);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What commands refuse by the words alone: before a registry, a store or bootseerd is asked. */
+/* Commands refuse wrong words before a registry, a store or bootseerd is asked. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -140,7 +140,7 @@ static bool has_mirror(const char *folder)
 }
 
 /* The mirror for `a` and `b` alone (NULL: none), kept in `h`. */
-static int apply(const char *a, const char *b, struct hosts_files *h)
+static int apply_hosts(const char *a, const char *b, struct hosts_files *h)
 {
 	char *list[] = { (char *)(uintptr_t)a, (char *)(uintptr_t)b, NULL };
 	const struct hosts_want want = { .config_path = path,
@@ -156,7 +156,7 @@ static void apply_all(const char *a, const char *b)
 {
 	struct hosts_files h;
 
-	cr_assert_eq(apply(a, b, &h), 0);
+	cr_assert_eq(apply_hosts(a, b, &h), 0);
 	hosts_files_fini(&h);
 }
 
@@ -164,7 +164,7 @@ static void expect_refused(const char *registry, int want)
 {
 	struct hosts_files h;
 
-	cr_expect_eq(apply(registry, NULL, &h), want, "%s", registry);
+	cr_expect_eq(apply_hosts(registry, NULL, &h), want, "%s", registry);
 	cr_expect_eq(hosts_files_restore(&h, NULL), 0);
 	hosts_files_fini(&h);
 }
@@ -195,7 +195,7 @@ Test(containerd_hosts_files, what_was_changed_is_again_as_it_was)
 	write_hosts("one/a.example", "hosts.toml", "server = \"https://a\"\n");
 	apply_all("_default", NULL);
 	cr_expect(has_mirror("one/_default"));
-	cr_assert_eq(apply("a.example", "c.example", &h), 0);
+	cr_assert_eq(apply_hosts("a.example", "c.example", &h), 0);
 	cr_expect_not(is_there("one/_default"));
 	cr_expect_eq(hosts_files_restore(&h, NULL), 0);
 	hosts_files_fini(&h);

@@ -7,7 +7,7 @@
 
 TestSuite(node_ask, .timeout = 60);
 
-static json_t *load(const char *text)
+static json_t *load_json(const char *text)
 {
 	json_t *j = json_loads(text, 0, NULL);
 
@@ -17,7 +17,7 @@ static json_t *load(const char *text)
 
 Test(node_ask, has_a_dash_for_what_an_answer_lacks)
 {
-	json_t *j = load("{\"n\":\"text\",\"t\":1,\"b\":\"true\"}");
+	json_t *j = load_json("{\"n\":\"text\",\"t\":1,\"b\":\"true\"}");
 	char bytes[PROGRESS_BYTES_MAX], count[PROGRESS_COUNT_MAX];
 
 	cr_expect_str_eq(reply_text(j, "t"), "-");
@@ -32,7 +32,7 @@ Test(node_ask, has_a_dash_for_what_an_answer_lacks)
 
 Test(node_ask, makes_no_order_to_a_terminal_of_a_strangers_text)
 {
-	json_t *j = load("{\"file\":\"a\\u001b[2Jb\"}");
+	json_t *j = load_json("{\"file\":\"a\\u001b[2Jb\"}");
 
 	cr_expect_str_eq(reply_raw(j, "file"), "a\033[2Jb");
 	cr_expect_str_eq(reply_text(j, "file"), "a?[2Jb");
@@ -41,7 +41,7 @@ Test(node_ask, makes_no_order_to_a_terminal_of_a_strangers_text)
 
 Test(node_ask, says_numbers_with_their_unit)
 {
-	json_t *j = load("{\"one\":1,\"many\":1536,\"is\":true}");
+	json_t *j = load_json("{\"one\":1,\"many\":1536,\"is\":true}");
 	char bytes[PROGRESS_BYTES_MAX], count[PROGRESS_COUNT_MAX];
 
 	cr_expect_str_eq(reply_bytes(j, "many", bytes), "1.5 KiB");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whose an event is: what was said, what its line says, and what the environment says. */
+/* An event's owner, by the options, by its line, and by the environment. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -369,7 +369,7 @@ static void shun_for(struct member *m, const struct member *other, int64_t ns)
 }
 
 /* For longer than the test takes. */
-static void shun(struct member *m, const struct member *other)
+static void shun_member(struct member *m, const struct member *other)
 {
 	shun_for(m, other, 3600 * NS_PER_S);
 }
@@ -381,7 +381,7 @@ Test(group, reads_the_share_of_a_member_that_is_left_alone_once)
 	members_begin(all, 4);
 	members_open(all, 4);
 	for (size_t i = 0; i < 3; i++)
-		shun(&all[i], &all[3]);
+		shun_member(&all[i], &all[3]);
 	for (uint64_t u = 0; u < UNITS; u++)
 		for (size_t i = 0; i < 3; i++)
 			read_right(&all[i], u, 0);
@@ -391,7 +391,7 @@ Test(group, reads_the_share_of_a_member_that_is_left_alone_once)
 		member_end(&all[i]);
 }
 
-/* What one member reads beside the plan, others ask it for. */
+/* Units that a member reads beside the plan are asked of it, and not read from the store again. */
 Test(group, tells_members_which_units_it_reads)
 {
 	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
@@ -400,8 +400,8 @@ Test(group, tells_members_which_units_it_reads)
 
 	members_begin(all, 3);
 	members_open(all, 3);
-	shun(&all[0], &all[1]);
-	shun(&all[0], &all[2]);
+	shun_member(&all[0], &all[1]);
+	shun_member(&all[0], &all[2]);
 	for (uint64_t u = 0; u < UNITS; u++)
 		read_right(&all[0], u, 0);
 	for (uint64_t u = 0; u < UNITS; u++)
@@ -415,7 +415,7 @@ Test(group, tells_members_which_units_it_reads)
 	shun_for(&all[0], &all[2], 0);
 	for (uint64_t u = 0; u < UNITS; u++)
 		read_right(&all[2], u, 0);
-	/* Of eight slots of memory some were for others by then. */
+	/* No unit was read from the store, though some of the eight slots were given up by then. */
 	cr_expect_eq(atomic_load(&all[2].store.n_reads), 0);
 	for (size_t i = 0; i < 3; i++)
 		member_end(&all[i]);
@@ -827,7 +827,7 @@ Test(group, waits_for_a_member_as_long_as_it_gets_on)
 	cr_expect_not(
 		is_left_out_gaining(all[0].group, long_ns, 30 * NS_PER_S, 0));
 	cr_expect(is_left_out_gaining(all[0].group, long_ns, 40 * NS_PER_S, 0));
-	/* It sends others, and keeps this one back. */
+	/* A member that sends 64 later pieces and keeps this one back is left out. */
 	cr_expect_not(is_left_out_gaining(all[0].group, long_ns, 0, 60));
 	cr_expect(is_left_out_gaining(all[0].group, long_ns, 0, 70));
 	atomic_store(&all[1].store.is_opened, true);

@@ -124,7 +124,7 @@ static void make_part(const struct one_save *s, uint8_t id, struct buf *ret)
 	unit_map_fini(&map);
 }
 
-static void choose(struct known_units *k, struct one_save *s)
+static void choose_units(struct known_units *k, struct one_save *s)
 {
 	struct error err = ERROR_INIT;
 
@@ -132,7 +132,8 @@ static void choose(struct known_units *k, struct one_save *s)
 		     "%s", err.msg);
 }
 
-static void note(struct known_units *k, const struct one_save *s, uint8_t id)
+static void note_save(struct known_units *k, const struct one_save *s,
+		      uint8_t id)
 {
 	struct buf part = BUF_INIT;
 	struct error err = ERROR_INIT;
@@ -152,13 +153,13 @@ static void save_step(struct known_units *k,
 
 	begin_save(&s, TENSOR, seed, step);
 	cr_assert_eq(s.plan->n_units, N_UNITS);
-	choose(k, &s);
+	choose_units(k, &s);
 	cr_expect_eq(count_fates(&s, UNIT_NAMED), n_named, "step %u: %zu named",
 		     step, count_fates(&s, UNIT_NAMED));
 	cr_expect_eq(count_fates(&s, UNIT_UNCHANGED), n_again,
 		     "step %u: %zu again", step,
 		     count_fates(&s, UNIT_UNCHANGED));
-	note(k, &s, (uint8_t)step);
+	note_save(k, &s, (uint8_t)step);
 	end_save(&s);
 }
 
@@ -174,7 +175,7 @@ static uint8_t seed_quarter(uint32_t chunk, unsigned int step)
 	return chunk < 10 ? (uint8_t)step : 7;
 }
 
-/* Of 40 MiB the last 12 stay. */
+/* The last 12 of 40 MiB stay as they were. */
 static uint8_t seed_most(uint32_t chunk, unsigned int step)
 {
 	return chunk < 28 ? (uint8_t)step : 7;
@@ -200,7 +201,7 @@ Test(save_known, are_named_where_a_part_has_changed)
 	/* Ten MiB and the header are in three units. */
 	save_step(k, seed_quarter, 2, N_UNITS - 3, 0);
 	begin_save(&s, TENSOR, seed_quarter, 3);
-	choose(k, &s);
+	choose_units(k, &s);
 	for (uint64_t u = 3; u < N_UNITS; u++) {
 		cr_expect_eq(s.at[u].columns.id[0], 1);
 		cr_expect_eq(s.at[u].place, u);
@@ -232,8 +233,8 @@ Test(save_known, are_forgotten_when_no_save_has_them_any_more)
 		struct one_save s;
 
 		begin_save(&s, 9 * MIB, seed_quarter, 20 + i);
-		choose(k, &s);
-		note(k, &s, (uint8_t)(20 + i));
+		choose_units(k, &s);
+		note_save(k, &s, (uint8_t)(20 + i));
 		end_save(&s);
 	}
 	save_step(k, seed_same, 2, 0, 0);
@@ -247,18 +248,18 @@ Test(save_known, are_stored_again_where_there_would_be_too_many_pieces)
 	struct one_save s;
 
 	begin_save(&s, UNITS_MANY * (uint64_t)SAVE_UNIT, seed_same, 1);
-	note(k, &s, 1);
-	choose(k, &s);
+	note_save(k, &s, 1);
+	choose_units(k, &s);
 	cr_expect_eq(count_fates(&s, UNIT_NAMED), UNITS_MANY + 1);
 	for (uint64_t u = 0; u < UNITS_MANY; u += 3)
 		s.table.tensors[0].chunks[4 * u + 2].b[9] = 1;
 	memset(s.fates, UNIT_CHANGED, s.plan->n_units);
-	choose(k, &s);
+	choose_units(k, &s);
 	cr_expect_eq(count_fates(&s, UNIT_NAMED), UNITS_MANY * 2 / 3 + 1);
 	/* Each of so many nodes has a 64th of the pieces. */
 	s.plan->n_nodes = 64;
 	memset(s.fates, UNIT_CHANGED, s.plan->n_units);
-	choose(k, &s);
+	choose_units(k, &s);
 	cr_expect_eq(count_fates(&s, UNIT_CHANGED), UNITS_MANY + 1);
 	end_save(&s);
 	known_units_free(k);
@@ -274,8 +275,8 @@ static int save_on_thread(void *arg, unsigned int index, struct error *err)
 
 		begin_save(&s, TENSOR, index % 2 ? seed_quarter : seed_most,
 			   1 + index);
-		choose(k, &s);
-		note(k, &s, (uint8_t)(1 + index));
+		choose_units(k, &s);
+		note_save(k, &s, (uint8_t)(1 + index));
 		end_save(&s);
 	}
 	return 0;
