@@ -145,7 +145,8 @@
 		  .offset = offsetof(config_type, group_socket), \
 		  .help = "Take what ranks of this node save together with those of " \
 			  "other nodes (bootseer.group) at this Unix socket, from " \
-			  "the owner of --group-key and root." }, \
+			  "root and the mount's own user; of a mount that root " \
+			  "runs, the owner of --group-key." }, \
 		{ .key = "group-staging", \
 		  .type = OPTION_SIZE, \
 		  .def = "8G", \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * criu(8), the program that dumps and restores processes: its arguments, its answers and
- * its deadlines.  docs/environments.md says what is dumped, and what cannot be.
+ * its deadlines.  docs/formats/environment.md says what is dumped, and what cannot be.
  */
 #ifndef BOOTSEER_CLI_ENV_CRIU_H
 #define BOOTSEER_CLI_ENV_CRIU_H
