@@ -12,29 +12,6 @@
 
 #define GPUS_OF_A_POD_MAX 1024
 
-const char *ops_kube_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
-bool ops_kube_is_name(const char *s)
-{
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
-
-	return n && n < OPS_KUBE_NAME_MAX && s[n] == '\0';
-}
-
-int64_t ops_kube_time(const char *text)
-{
-	struct tm tm = { .tm_isdst = 0 };
-	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-	int64_t at = end && strchr(end, 'Z') ? (int64_t)timegm(&tm) : 0;
-
-	return at > 0 && at < OPS_TIME_MAX ? at : 0;
-}
-
 /* ----------------------------------------------------------------------- pod --- */
 
 /* A pod, as far as a try needs it.  Texts are the object's. */
@@ -174,7 +151,7 @@ static const char *state_of_pod(const json_t *object, const json_t *status)
 
 /* ---------------------------------------------------------------------- runs --- */
 
-static void free_run(struct ops_kube_run *r)
+void ops_kube_run_free(struct ops_kube_run *r)
 {
 	if (!r)
 		return;
@@ -201,7 +178,7 @@ static struct ops_kube_run *make_run(const struct pod *p, const char *key)
 	r->gpus = p->gpus;
 	if (r->owner && r->uid && r->replica && r->node)
 		return r;
-	free_run(r);
+	ops_kube_run_free(r);
 	return NULL;
 }
 
@@ -223,7 +200,7 @@ static int find_run(struct ops_kube *k, const struct pod *p, int64_t restart,
 			return error_nomem(err);
 		HASH_ADD_KEYPTR(hh, k->runs, r->key, strlen(r->key), r);
 		if (!hash_has_added(r)) {
-			free_run(r);
+			ops_kube_run_free(r);
 			return error_nomem(err);
 		}
 		k->n_runs++;
@@ -269,7 +246,8 @@ static int add_run(struct ops_kube *k, const struct pod *p, int64_t restart,
 	return r->state ? 0 : error_nomem(err);
 }
 
-static int add_pod(struct ops_kube *k, const json_t *object, struct error *err)
+int ops_kube_add_pod(struct ops_kube *k, const json_t *object,
+		     struct error *err)
 {
 	const json_t *c;
 	struct pod p;
@@ -429,70 +407,6 @@ int ops_kube_write_jobs(struct ops_kube *k, struct buf *ret, struct error *err)
 			return rc == -EFBIG
 				       ? error_set(err, EFBIG, "too many jobs")
 				       : error_nomem(err);
-	}
-	return 0;
-}
-
-/* ----------------------------------------------------------------------- open --- */
-
-int ops_kube_new(struct ops_kube **ret, struct error *err)
-{
-	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : error_nomem(err);
-}
-
-void ops_kube_free(struct ops_kube *k)
-{
-	struct ops_kube_run *r, *tmp;
-
-	if (!k)
-		return;
-	HASH_ITER(hh, k->runs, r, tmp)
-	{
-		HASH_DEL(k->runs, r);
-		free_run(r);
-	}
-	for (size_t i = 0; i < k->n_marks; i++) {
-		free(k->marks[i].node);
-		free(k->marks[i].why);
-	}
-	free(k->marks);
-	free(k);
-}
-
-static int add_object(struct ops_kube *k, const char *kind,
-		      const json_t *object, struct error *err)
-{
-	if (strcmp(kind, "Pod") == 0)
-		return add_pod(k, object, err);
-	if (strcmp(kind, "Node") == 0)
-		return ops_kube_add_node(k, object, err);
-	if (strcmp(kind, "Event") == 0)
-		return ops_kube_add_event(k, object, err);
-	return 0;
-}
-
-int ops_kube_add(struct ops_kube *k, const char *kind, const json_t *object,
-		 struct error *err)
-{
-	const char *own = ops_kube_text(object, "kind");
-	const json_t *one, *items = json_object_get(object, "items");
-	size_t i, n = strlen(own);
-	char of[32] = "";
-
-	if (!json_is_array(items))
-		return add_object(k, *own ? own : kind, object, err);
-	/* Items of a "PodList" have no kind of their own; those of a "List" have. */
-	if (n > 4 && n < sizeof(of) && strcmp(own + n - 4, "List") == 0)
-		memcpy(of, own, n - 4);
-	json_array_foreach(items, i, one)
-	{
-		int rc;
-
-		own = ops_kube_text(one, "kind");
-		rc = add_object(k, *own ? own : of, one, err);
-		if (rc < 0)
-			return rc;
 	}
 	return 0;
 }

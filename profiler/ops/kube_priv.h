@@ -37,13 +37,19 @@ struct ops_kube {
 	size_t n_marks, cap_marks;
 };
 
+/* kube_text.c */
 const char *ops_kube_text(const json_t *o, const char *key); /* "" */
 /* A name of an object, which stands in lists and paths as it is. */
 bool ops_kube_is_name(const char *s);
 /* "2025-10-01T12:00:00Z", whatever stands behind the seconds; 0: it is none. */
 int64_t ops_kube_time(const char *text);
 
-/* Keep the marks that a node, and an event of a node, give. */
+/* kube_jobs.c: keep the runs of a pod. */
+int ops_kube_add_pod(struct ops_kube *k, const json_t *object,
+		     struct error *err) MUST_CHECK;
+void ops_kube_run_free(struct ops_kube_run *r); /* NULL is allowed */
+
+/* kube_marks.c: keep the marks that a node, and an event of a node, give. */
 int ops_kube_add_node(struct ops_kube *k, const json_t *node,
 		      struct error *err) MUST_CHECK;
 int ops_kube_add_event(struct ops_kube *k, const json_t *event,

@@ -56,19 +56,6 @@ static void image_free(struct mirror_image *i)
 	free(i);
 }
 
-static void image_touch(struct mirror_image *i)
-{
-	i->used_ns = clock_now_ns();
-	TAILQ_REMOVE(&i->m->images, i, link);
-	TAILQ_INSERT_TAIL(&i->m->images, i, link);
-}
-
-void mirror_image_put(struct mirror_image *i)
-{
-	i->refs--;
-	image_touch(i);
-}
-
 /* The one that was not used for the longest time and that nobody uses; NULL. */
 static struct mirror_image *find_idle(struct mirror *m)
 {
@@ -105,7 +92,7 @@ void mirror_note(struct mirror *m, const char *host, const char *repo,
 	struct mirror_image *i = find_image(m, host, repo, manifest);
 
 	if (i) {
-		image_touch(i);
+		mirror_image_touch(i);
 		return;
 	}
 	i = make_image_room(m) ? calloc(1, sizeof(*i)) : NULL;
@@ -315,7 +302,7 @@ static bool layer_begin(struct mirror_layer *l)
 
 static void serve_layer(struct mirror_layer *l, struct httpd_request *r)
 {
-	image_touch(l->i);
+	mirror_image_touch(l->i);
 	if (l->state == LAYER_FAILED ||
 	    (l->state == LAYER_IDLE && !layer_begin(l))) {
 		atomic_fetch_add(&l->i->m->counts.passed, 1);

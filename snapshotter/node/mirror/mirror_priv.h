@@ -5,8 +5,9 @@
  *
  *   mirror.c         open and close, figures
  *   mirror_cert.c    the key and certificate that it and containerd show each other
- *   mirror_http.c    requests, and the bytes of layers as they come
+ *   mirror_http.c    requests
  *   mirror_layers.c  images that were asked for, layers that are brought and kept
+ *   mirror_streams.c answers: the bytes of layers as they come
  */
 #ifndef BOOTSEER_NODE_MIRROR_PRIV_H
 #define BOOTSEER_NODE_MIRROR_PRIV_H
@@ -135,11 +136,16 @@ int mirror_cert_make(const char *cert_file, const char *key_file,
 
 extern const struct httpd_handler mirror_handler;
 
+/* ---------------------------------------------------- mirror_streams.c --- */
+
 void mirror_refuse(struct httpd_request *r);
 /* Send what the request wants of the layer, now or as it comes. */
 void mirror_send_layer(struct mirror_layer *l, struct httpd_request *r);
 /* More of the layer is here, or it failed. */
 void mirror_streams_go_on(struct mirror_layer *l);
+/* The image is in use now; or a use of it is over. */
+void mirror_image_touch(struct mirror_image *i);
+void mirror_image_put(struct mirror_image *i);
 
 /* ----------------------------------------------------- mirror_layers.c --- */
 
@@ -149,7 +155,6 @@ void mirror_note(struct mirror *m, const char *host, const char *repo,
 /* Answer, now or when the manifests of that repository are known. */
 void mirror_want(struct mirror *m, const char *host, const char *repo,
 		 const struct digest *layer, struct httpd_request *r);
-void mirror_image_put(struct mirror_image *i);
 /* Forget images that were not used for long, some time. */
 void mirror_tidy(struct mirror *m);
 /* At the end: nothing is waited for any more; and then nothing is left. */
