@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The stored form of one block.  Pure.  zstd contexts are kept for each thread:
+ * Blocks from their stored form.  Pure.  A zstd context is kept for each thread:
  * making one costs more than unpacking a small block.
  */
 #include <errno.h>
@@ -11,78 +11,37 @@
 #include "blockstore/blockstore.h"
 #include "common/bytes.h"
 
-struct contexts {
-	ZSTD_CCtx *pack;
-	ZSTD_DCtx *unpack;
-};
+static pthread_once_t context_once = PTHREAD_ONCE_INIT;
+static pthread_key_t context_key;
+static int context_rc;
 
-static pthread_once_t contexts_once = PTHREAD_ONCE_INIT;
-static pthread_key_t contexts_key;
-static int contexts_rc;
-
-static void contexts_free(void *p)
+static void context_free(void *p)
 {
-	struct contexts *c = p;
-
-	ZSTD_freeCCtx(c->pack);
-	ZSTD_freeDCtx(c->unpack);
-	free(c);
+	ZSTD_freeDCtx(p);
 }
 
-static void contexts_init(void)
+static void context_init(void)
 {
-	contexts_rc = pthread_key_create(&contexts_key, contexts_free);
+	context_rc = pthread_key_create(&context_key, context_free);
 }
 
-/* This thread's contexts, freed when it ends; NULL when memory is short. */
-static struct contexts *contexts_get(void)
+/* This thread's context, freed when it ends; NULL when memory is short. */
+static ZSTD_DCtx *context_get(void)
 {
-	struct contexts *c;
+	ZSTD_DCtx *c;
 
-	(void)pthread_once(&contexts_once, contexts_init);
-	if (contexts_rc)
+	(void)pthread_once(&context_once, context_init);
+	if (context_rc)
 		return NULL;
-	c = pthread_getspecific(contexts_key);
+	c = pthread_getspecific(context_key);
 	if (c)
 		return c;
-	c = calloc(1, sizeof(*c));
-	if (c && pthread_setspecific(contexts_key, c)) {
-		free(c);
+	c = ZSTD_createDCtx();
+	if (c && pthread_setspecific(context_key, c)) {
+		ZSTD_freeDCtx(c);
 		return NULL;
 	}
 	return c;
-}
-
-int block_pack(const void *data, uint32_t usize, int level, uint32_t max_csize,
-	       void *dst, struct block *b, struct error *err)
-{
-	struct contexts *c;
-	size_t n;
-
-	if (!usize || usize > BLOCK_USIZE_MAX)
-		return error_set(err, EINVAL, "a block of %u bytes", usize);
-	if (max_csize > usize)
-		max_csize = usize;
-	b->usize = usize;
-	if (max_csize) {
-		c = contexts_get();
-		if (c && !c->pack)
-			c->pack = ZSTD_createCCtx();
-		if (!c || !c->pack)
-			return error_nomem(err);
-		/* Too small a destination is how zstd says "does not pay". */
-		n = ZSTD_compressCCtx(c->pack, dst, max_csize, data, usize,
-				      level);
-		if (!ZSTD_isError(n)) {
-			b->codec = BLOCK_CODEC_ZSTD;
-			b->csize = (uint32_t)n;
-			return 0;
-		}
-	}
-	memcpy(dst, data, usize);
-	b->codec = BLOCK_CODEC_RAW;
-	b->csize = usize;
-	return 0;
 }
 
 /* Debian's libzstd decodes the formats of before 0.8, too, by code that nobody looks
@@ -97,16 +56,14 @@ static bool is_one_frame(const void *stored, size_t len)
 static int unpack_zstd(const struct block *b, const void *stored, void *dst,
 		       struct error *err)
 {
-	struct contexts *c = contexts_get();
+	ZSTD_DCtx *c = context_get();
 	size_t n;
 
-	if (c && !c->unpack)
-		c->unpack = ZSTD_createDCtx();
-	if (!c || !c->unpack)
+	if (!c)
 		return error_nomem(err);
 	if (!is_one_frame(stored, b->csize))
 		return error_set(err, EBADMSG, "unpack: not one zstd frame");
-	n = ZSTD_decompressDCtx(c->unpack, dst, b->usize, stored, b->csize);
+	n = ZSTD_decompressDCtx(c, dst, b->usize, stored, b->csize);
 	if (ZSTD_isError(n))
 		return error_set(err, EBADMSG, "unpack: %s",
 				 ZSTD_getErrorName(n));

@@ -94,15 +94,6 @@ int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
 void blockmap_writer_free(struct blockmap_writer *w);
 DEFINE_AUTO(blockmap_writer)
 
-/*
- * Write the stored form of `usize` bytes to `dst`, which holds usize bytes, and
- * fill codec, usize and csize of `b` (not its digest).  Raw when zstd at `level`
- * does not get down to max_csize bytes; max_csize 0 is always raw.  The same
- * input gives the same bytes on any thread.
- */
-int block_pack(const void *data, uint32_t usize, int level, uint32_t max_csize,
-	       void *dst, struct block *b, struct error *err) MUST_CHECK;
-
 /* Unpack b->csize stored bytes into `dst`, which holds b->usize bytes, and check
  * size and SHA-256: -EBADMSG when they differ. */
 int block_unpack(const struct block *b, const void *stored, void *dst,

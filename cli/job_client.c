@@ -24,9 +24,6 @@
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define TAKEN_MS 10000 /* how long a container may take to take a signal */
 #define LOOK_S 1
-#define AGAIN_MS \
-	500 /* before the first try to attach; each takes twice as long */
-#define AGAIN_MAX_MS 30000
 
 /* All but those that are of what this process does itself. */
 static void passed_signals(sigset_t *ret)

@@ -43,9 +43,6 @@ struct group_config {
 	uint64_t rate;
 };
 
-/* -EINVAL says what is wrong with the addresses. */
-int group_check_places(const char *places, struct error *err) MUST_CHECK;
-
 /* Reads the key; members are looked for from now on, and no failure of theirs is one of
  * this. */
 int group_new(const struct group_config *cfg, struct group **ret,

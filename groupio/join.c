@@ -69,15 +69,6 @@ int places_parse(const char *text, struct group_place *places, size_t *ret_n,
 	return n ? 0 : error_set(err, EINVAL, "--group: no address");
 }
 
-int group_check_places(const char *places, struct error *err)
-{
-	AUTO_FREE struct group_place *all =
-		calloc(GROUP_PLACES_MAX, sizeof(*all));
-	size_t n;
-
-	return all ? places_parse(places, all, &n, err) : error_nomem(err);
-}
-
 /* --------------------------------------------------------------------- listening --- */
 
 static bool listen_at(struct group *g, const char *addr,

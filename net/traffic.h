@@ -4,8 +4,6 @@
 #ifndef BOOTSEER_NET_TRAFFIC_H
 #define BOOTSEER_NET_TRAFFIC_H
 
-#define TRAFFIC_DSCP_MAX 63u
-
 /* Have the packets of a TCP socket of either family carry the DSCP; 0 leaves them as they are.
  * Before it is connected, so that the first packet carries it, too. */
 void traffic_mark(int fd, unsigned int dscp);

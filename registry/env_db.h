@@ -15,7 +15,6 @@
 #define ENV_LEASE_MAX_MS 600000
 #define ENV_WORDS_MAX 255 /* bytes of a host's or a program's name */
 #define ENV_WHY_MAX 200
-#define ENV_CAPTURE_HEX 32
 
 /* A key of a store; texts are borrowed.  `owner` is whose token or certificate it is. */
 struct env_name {

@@ -78,9 +78,8 @@ struct chunker {
 	struct tree *tree;
 	struct spill *spill; /* or NULL */
 	struct chunk_sink *sink;
-	uint64_t cut;  /* page hashes below this are cuts */
-	uint64_t voff; /* next free byte of the device */
-	uint64_t shared_bytes;
+	uint64_t cut;    /* page hashes below this are cuts */
+	uint64_t voff;   /* next free byte of the device */
 	uint64_t filled; /* bytes of holes that became zeros */
 
 	struct inode *file; /* being fed */
@@ -142,11 +141,6 @@ void chunker_free(struct chunker *c)
 	free(c->aliases);
 	free(c->shared);
 	free(c);
-}
-
-uint64_t chunker_shared_bytes(const struct chunker *c)
-{
-	return c->shared_bytes;
 }
 
 static uint64_t chunker_mul(uint64_t v, unsigned int shift)
@@ -274,7 +268,6 @@ static int end_small(struct chunker *c, struct error *err)
 			return error_nomem(err);
 		c->aliases[c->n_aliases++] =
 			(struct alias){ .inode = i, .same = same };
-		c->shared_bytes += len;
 		return 0;
 	}
 	if (c->n_group + padded > c->p->group_max) {

@@ -62,7 +62,4 @@ int chunker_end(struct chunker *c, struct error *err) MUST_CHECK;
 int chunker_finish(struct chunker *c, uint64_t *ret_device_size,
 		   struct error *err) MUST_CHECK;
 
-/* Bytes that were left out because an equal small file was there. */
-uint64_t chunker_shared_bytes(const struct chunker *c);
-
 #endif

@@ -269,16 +269,6 @@ int layer_file_verify(struct layer_file *f, struct error *err)
 	return 0;
 }
 
-bool layer_file_is_verified(struct layer_file *f)
-{
-	bool yes;
-
-	(void)pthread_mutex_lock(&f->lock);
-	yes = f->is_verified;
-	(void)pthread_mutex_unlock(&f->lock);
-	return yes;
-}
-
 bool layer_file_is_doubtful(struct layer_file *f, uint32_t piece)
 {
 	bool yes;

@@ -56,7 +56,6 @@ int layer_file_hash(struct layer_file *f, struct error *err) MUST_CHECK;
  * asked again.
  */
 int layer_file_verify(struct layer_file *f, struct error *err) MUST_CHECK;
-bool layer_file_is_verified(struct layer_file *f);
 /* Did a peer send the piece? */
 bool layer_file_is_doubtful(struct layer_file *f, uint32_t piece);
 /* Bytes of the registry in place of a peer's.  *ret_liar: who sent others, once for each, and

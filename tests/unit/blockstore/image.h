@@ -25,6 +25,11 @@ void image_make(struct image *img, unsigned int seed, size_t n, uint32_t usize,
 		size_t per_pack);
 void image_fini(struct image *img);
 
+/* Write the stored form of `usize` bytes to `dst`, which holds usize bytes, and fill codec, usize
+ * and csize of `b`: raw when it is not shorter than by a sixteenth. */
+void image_pack_block(const void *plain, uint32_t usize, void *dst,
+		      struct block *b);
+
 /* The expected content of block `i`. */
 const uint8_t *image_plain(const struct image *img, size_t i);
 
