@@ -85,10 +85,6 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 
 	if (!o && !eq && scan_builtin(s, arg))
 		return 0;
-	if (!o && option_cure(s->prog, arg, len))
-		return error_set(err, EINVAL,
-				 "'--%.*s' is no option any more: %s", (int)len,
-				 arg, option_cure(s->prog, arg, len));
 	if (!o)
 		return error_set(err, EINVAL,
 				 "unknown option '--%.*s': see '%s --help'",

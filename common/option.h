@@ -41,18 +41,12 @@ struct option_spec {
 	bool no_file;       /* command line only */
 };
 
-/* A name that was an option's, and what to do now. */
-struct option_gone {
-	const char *key, *cure;
-};
-
 /* A program (or one subcommand of it) as --help shows it. */
 struct option_program {
 	const char *name;    /* "bootseerd", "bootseer image convert" */
 	const char *usage;   /* "[OPTIONS] SRC DST" */
 	const char *summary; /* what it does: one or more sentences */
 	const struct option_spec *options; /* ends with key NULL */
-	const struct option_gone *gone;    /* ends with key NULL; or NULL */
 	const char *examples;              /* lines, or NULL */
 	const char *see_also;              /* "bootseerd(8)" or NULL */
 	int min_args, max_args;            /* operands; max -1: any number */

@@ -72,11 +72,6 @@ static int set_all(const struct option_program *prog, void *cfg,
 				"line %u: '%s' is for the command line "
 				"only: start it with --%s",
 				line, key, key);
-		if (!o && option_cure(prog, key, strlen(key)))
-			return error_set(err, EINVAL,
-					 "line %u: '%s' is no key any more: %s",
-					 line, key,
-					 option_cure(prog, key, strlen(key)));
 		if (!o)
 			return error_set(err, EINVAL,
 					 "line %u: unknown key '%s': see "

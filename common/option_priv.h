@@ -33,10 +33,6 @@ bool option_is_text(enum option_type type);
 const struct option_spec *option_find(const struct option_spec *options,
 				      const char *key, size_t len);
 
-/* The cure where `key` was an option's name; NULL: it never was. */
-const char *option_cure(const struct option_program *prog, const char *key,
-			size_t len);
-
 /* The value of "--key" alone; NULL: the next word is. */
 const char *option_bare(const struct option_spec *o);
 

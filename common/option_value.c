@@ -290,15 +290,6 @@ const struct option_spec *option_find(const struct option_spec *options,
 	return NULL;
 }
 
-const char *option_cure(const struct option_program *prog, const char *key,
-			size_t len)
-{
-	for (const struct option_gone *g = prog->gone; g && g->key; g++)
-		if (strlen(g->key) == len && memcmp(g->key, key, len) == 0)
-			return g->cure;
-	return NULL;
-}
-
 const char *option_bare(const struct option_spec *o)
 {
 	return o->type == OPTION_BOOL ? "yes" : o->bare;

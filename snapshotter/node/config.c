@@ -401,29 +401,12 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* Names of before, and what is said instead (docs/decisions/0022-options.md). */
-static const struct option_gone gone[] = {
-	{ "attempts",
-	  "a request is made 5 times, and a reader's until --read-timeout: "
-	  "leave it out" },
-	{ "record-window", "say --record auto:TIME" },
-	{ "events", "the folder is that of --run with -events behind it: "
-		    "leave it out" },
-	{ "index-key", "say --index PREFIX=build:FILE" },
-	{ "p2p-ca-file", "name its folder by --p2p-tls, where it is ca.crt" },
-	{ "p2p-cert-file",
-	  "name its folder by --p2p-tls, where it is tls.crt" },
-	{ "p2p-key-file", "name its folder by --p2p-tls, where it is tls.key" },
-	{ NULL, NULL },
-};
-
 const struct option_program node_program = {
 	.name = "bootseerd",
 	.usage = "[OPTIONS]",
 	.summary = "BootSeer's daemon of a node: caches blocks of images and "
 		   "mounts images whose blocks are still remote.",
 	.options = options,
-	.gone = gone,
 	.examples = "bootseerd --plain-http 127.0.0.1:5000\n"
 		    "bootseerd --root /data/bootseer --cache-quota 200G --hold",
 	.see_also = "bootseer(1), bootseer-snapshotter(8), "

@@ -473,12 +473,6 @@ is_tail() { [ "$(readlink "/proc/$1/exe")" = "$(readlink -f "$(command -v tail)"
 	run -2 "$bootseerd" --root "$T/root" --run "$T/run" --check-config \
 		--p2p-tls "$T/none"
 	[[ $output == *"--p2p-tls: '$T/none/tls.crt': No such file or directory"* ]]
-	# A name of before is told from one that never was.
-	run -2 "$bootseerd" --p2p-ca-file "$T/none"
-	[[ $output == *"'--p2p-ca-file' is no option any more: "*--p2p-tls* ]]
-	echo 'attempts = 3;' >"$T/old.conf"
-	run -2 "$bootseerd" --config "$T/old.conf" --check-config
-	[[ $output == *"line 1: 'attempts' is no key any more: "* ]]
 }
 
 # --- bootseer-registry --------------------------------------------------------
