@@ -198,14 +198,6 @@ int env_parts_key(const struct env_parts *p, char *const *command,
 	return env_key_make(&spec, t, scan, ret, err);
 }
 
-int64_t env_wall_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM])
 {
 	time_t t = (time_t)(ms / 1000);

@@ -123,7 +123,6 @@ int env_parts_made(const struct env_parts *p, char *const *command,
 		   const struct env_targets *t, struct object_store *s,
 		   char ***ret, struct error *err) MUST_CHECK;
 
-int64_t env_wall_ms(void);
 /* "2026-11-23 16:05", or "-". */
 #define ENV_TIME_ROOM 32
 void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM]);

@@ -71,8 +71,7 @@ static void child_main(char *const *argv, int system, pid_t parent,
 	_exit(status);
 }
 
-/* All but those that are of what this process does itself. */
-static void passed_signals(sigset_t *ret)
+void env_child_signals(sigset_t *ret)
 {
 	static const int own[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGTRAP,
 				   SIGSYS,  SIGPIPE, SIGTTIN, SIGTTOU };
@@ -144,7 +143,7 @@ int env_child_run(char *const *argv, int system, const sigset_t *mask, int *ret,
 	pid_t parent = getpid(), pid;
 	sigset_t set, old;
 
-	passed_signals(&set);
+	env_child_signals(&set);
 	(void)fflush(NULL);
 	(void)sigprocmask(SIG_BLOCK, &set, &old);
 	pid = fork();

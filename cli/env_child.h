@@ -13,6 +13,10 @@ void env_signals_take(void);
 /* Was the signal ignored when this process began, as a hangup under nohup(1)? */
 bool env_signal_is_ignored(int sig);
 
+/* The signals that whoever stands for a command blocks and passes on to it: all but those that
+ * come of what this process does itself. */
+void env_child_signals(sigset_t *ret);
+
 /* Become the command.  Returns, with the exit status for the failure, only when that
  * cannot be; the message is in `err`. */
 int env_become(char *const *argv, struct error *err);

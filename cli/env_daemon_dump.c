@@ -199,7 +199,7 @@ static int restore_dump(struct daemon_dump *u, const struct env_snapshot *snap,
 		rc = check_restored(u, snap, err);
 	if (rc < 0)
 		return rc;
-	env_catalog_touch(u->at->catalog, snap, env_wall_ms());
+	env_catalog_touch(u->at->catalog, snap, clock_wall_ms());
 	say_done(u, "restored", snap);
 	return 0;
 }

@@ -3,12 +3,12 @@
 #include <time.h>
 
 #include "cli/env.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/progress.h"
 #include "common/text.h"
 #include "envcache/gc.h"
 
-#define NS_PER_MS 1000000
 #define DAY_MS INT64_C(86400000)
 
 struct env_gc_config {
@@ -179,7 +179,7 @@ static int ask_time(struct object_store *s, int64_t *ret_ms, struct error *err)
 	fprintf(stderr,
 		"bootseer env gc: this node's clock is used, less a day: %s\n",
 		err->msg);
-	*ret_ms = env_wall_ms() - DAY_MS;
+	*ret_ms = clock_wall_ms() - DAY_MS;
 	return 0;
 }
 
@@ -216,7 +216,7 @@ static int run_env_gc(const void *config, char **args, struct error *err)
 			 : env_store_open(&c->access, args[0], &s, err);
 
 	/* Nothing is put there to be told the time of what is removed if. */
-	gc.now_ms = env_wall_ms();
+	gc.now_ms = clock_wall_ms();
 	if (rc == 0 && !c->dry_run)
 		rc = ask_time(s, &gc.now_ms, err);
 	if (rc == 0)

@@ -31,7 +31,7 @@ bool env_run_is_over_age(const struct env_run *r,
 	struct env_marks m;
 
 	return r->cfg->ttl &&
-	       env_wall_ms() - snap->made_ms > r->cfg->ttl / NS_PER_MS &&
+	       clock_wall_ms() - snap->made_ms > r->cfg->ttl / NS_PER_MS &&
 	       env_catalog_marks(r->at.catalog, snap, &m, NULL) == 0 &&
 	       !m.is_pinned;
 }
@@ -167,7 +167,7 @@ int env_run_restore(struct env_run *r, const struct env_snapshot *snap,
 		rc = error_set(err, EBADMSG, "the snapshot is bad");
 	if (rc < 0)
 		return rc;
-	env_catalog_touch(r->at.catalog, snap, env_wall_ms());
+	env_catalog_touch(r->at.catalog, snap, clock_wall_ms());
 	env_run_say_done(r,
 			 rc > 0 || is_there ? "found in place"
 			 : is_mounted       ? "mounted"

@@ -25,17 +25,6 @@
 #define TAKEN_MS 10000 /* how long a container may take to take a signal */
 #define LOOK_S 1
 
-/* All but those that are of what this process does itself. */
-static void passed_signals(sigset_t *ret)
-{
-	static const int own[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGTRAP,
-				   SIGSYS,  SIGPIPE, SIGTTIN, SIGTTOU };
-
-	(void)sigfillset(ret);
-	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-		(void)sigdelset(ret, own[i]);
-}
-
 static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
 
 static bool ends_jobs(int sig)
@@ -224,7 +213,7 @@ int job_client_run(const struct job_client *c, int *ret_status, int *ret_told,
 	int code;
 
 	*ret_status = *ret_told = 0;
-	passed_signals(&set);
+	env_child_signals(&set);
 	(void)fflush(NULL);
 	(void)sigprocmask(SIG_BLOCK, &set, &old);
 	pid = fork();

@@ -115,7 +115,7 @@ static int on_event(void *arg, const struct stage_event *found, uint64_t offset)
 	s->events++;
 	stage_own(&s->cfg->owner, &e);
 	if (e.ts_ns == STAGE_NONE && s->is_live)
-		e.ts_ns = stage_wall_ns();
+		e.ts_ns = clock_wall_ns();
 	if (!e.job.n || !e.node.n) {
 		s->no_job++;
 		return 0;

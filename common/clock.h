@@ -32,6 +32,11 @@ static inline int64_t clock_wall_ns(void)
 	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
+static inline int64_t clock_wall_ms(void)
+{
+	return clock_wall_ns() / NS_PER_MS;
+}
+
 /* As pthread_cond_timedwait() and the like want it. */
 static inline struct timespec clock_timespec(int64_t at_ns)
 {

@@ -2,6 +2,7 @@
 #include "common/json.h"
 
 #include "common/buf.h"
+#include "common/digest.h"
 
 json_t *json_bytes(const char *text)
 {
@@ -14,4 +15,12 @@ json_t *json_bytes(const char *text)
 			    : buf_printf(&out, "\\x%02x", (unsigned char)*text))
 			return NULL;
 	return v ? v : json_string(out.data);
+}
+
+json_t *json_digest(const struct digest *d)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return json_string(text);
 }

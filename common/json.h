@@ -17,4 +17,8 @@ static inline void cleanup_json(json_t **j)
  * no memory. */
 json_t *json_bytes(const char *text);
 
+/* "sha256:..." */
+struct digest;
+json_t *json_digest(const struct digest *d);
+
 #endif

@@ -4,17 +4,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "containerd-plugin/store_priv.h"
 
 #define CHAIN_MAX 1024 /* layers below a snapshot */
-
-static int64_t wall_clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static void bind_text(sqlite3_stmt *st, int i, const char *text)
 {
@@ -304,7 +297,7 @@ static int insert_snapshot(struct store *s, struct snapshot *snap,
 		rc = check_free(s, snap->name, err);
 	if (rc < 0)
 		return rc;
-	snap->created_ns = wall_clock_ns();
+	snap->created_ns = clock_wall_ns();
 	snap->updated_ns = snap->created_ns;
 	st = store_query(s, QUERY_INSERT);
 	bind_id(st, 1, snap->id);
@@ -383,7 +376,7 @@ static int commit_snapshot(struct store *s, const char *key, const char *name,
 	bind_id(st, 1, id);
 	bind_text(st, 2, name);
 	rc = bind_labels(st, 3, labels, err);
-	sqlite3_bind_int64(st, 4, wall_clock_ns());
+	sqlite3_bind_int64(st, 4, clock_wall_ns());
 	return rc < 0 ? rc : store_run(s, st, err);
 }
 
@@ -450,7 +443,7 @@ static int update_labels(struct store *s, const char *name,
 		return rc;
 	rc = change_labels(ret, labels, paths, n_paths, err);
 	if (rc == 0) {
-		ret->updated_ns = wall_clock_ns();
+		ret->updated_ns = clock_wall_ns();
 		st = store_query(s, QUERY_SET_LABELS);
 		bind_id(st, 1, ret->id);
 		rc = bind_labels(st, 2, &ret->labels, err);

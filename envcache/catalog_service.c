@@ -17,7 +17,6 @@
 #include "envcache/service_calls.h"
 #include "net/service_client.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define HOUR_MS INT64_C(3600000)
 #define PATIENT_LOOKS 8 /* then a waiter asks less often */
 #define LAZY 4          /* so much less */
@@ -36,14 +35,6 @@ struct service_catalog {
 static struct service_catalog *service_of(struct env_catalog *c)
 {
 	return container_of(c, struct service_catalog, base);
-}
-
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* Is it an answer: "no"?  Any other failure is none, also that of a service which is too
@@ -117,9 +108,9 @@ static int read_said(struct service_catalog *s, const struct env_said *said,
 		return error_set(err, EBADMSG,
 				 "the description is of another snapshot");
 	}
-	ret->made_ms = wall_ms() - said->age_ms;
+	ret->made_ms = clock_wall_ms() - said->age_ms;
 	ret->marks = said->marks;
-	ret->marks.used_ms = wall_ms() - said->unused_ms;
+	ret->marks.used_ms = clock_wall_ms() - said->unused_ms;
 	ret->has_marks = true;
 	return 0;
 }

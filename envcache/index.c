@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/bounded_json.h"
+#include "common/json.h"
 #include "envcache/key.h"
 
 #define BY_MAX 255u
@@ -23,14 +24,6 @@ void env_snapshot_fini(struct env_snapshot *s)
 
 /* ---------------------------------------------------------------------- encode --- */
 
-static json_t *digest_json(const struct digest *d)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_string(text);
-}
-
 static json_t *items_json(const struct env_key *k)
 {
 	json_t *list = json_array();
@@ -40,7 +33,7 @@ static json_t *items_json(const struct env_key *k)
 		const struct env_item *it = &k->items[i];
 		json_t *o =
 			json_pack("{s:s, s:s, s:o}", "kind", it->kind, "name",
-				  it->name, "value", digest_json(&it->value));
+				  it->name, "value", json_digest(&it->value));
 
 		if (o && it->shown && env_kind_is_public(it->kind))
 			bad |= json_object_set_new(o, "shown",
@@ -78,17 +71,17 @@ int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 {
 	json_t *j = json_pack(
 		"{s:i, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I}",
-		"version", version_of(s), "key", digest_json(&s->key.digest),
+		"version", version_of(s), "key", json_digest(&s->key.digest),
 		"items", items_json(&s->key), "targets",
 		targets_json(&s->targets), "manifest",
-		digest_json(&s->manifest), "folder", s->folder, "by", s->by,
+		json_digest(&s->manifest), "folder", s->folder, "by", s->by,
 		"program", s->program, "changed", (json_int_t)s->n_changed,
 		"deleted", (json_int_t)s->n_deleted, "bytes",
 		(json_int_t)s->bytes, "stored", (json_int_t)s->stored);
 	AUTO_FREE char *text = NULL;
 
 	if (j && s->has_after &&
-	    json_object_set_new(j, "after", digest_json(&s->after)) < 0) {
+	    json_object_set_new(j, "after", json_digest(&s->after)) < 0) {
 		json_decref(j);
 		return error_nomem(err);
 	}

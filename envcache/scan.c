@@ -177,12 +177,9 @@ int env_entry_hash(const struct env_entry *e, struct digest *ret,
 
 int env_scan_hash_recent(struct env_scan *s, struct error *err)
 {
-	struct timespec t;
-	int64_t now;
+	const int64_t now = clock_wall_ns();
 	int rc = 0;
 
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	now = (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 	for (size_t i = 0; rc == 0 && i < s->n; i++) {
 		struct env_entry *e = &s->entries[i];
 

@@ -8,8 +8,6 @@
 #include "common/periodic.h"
 #include "envcache/catalog_priv.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 struct env_turn {
 	struct env_lease *lease;
 	int64_t every_ns;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/signals.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
 
 #include "common/cleanup.h"
 
@@ -51,4 +54,20 @@ void daemon_signals_stop(struct daemon_signals *s)
 	loop_signal_stop(&s->term);
 	loop_signal_stop(&s->interrupt);
 	loop_signal_stop(&s->hangup);
+}
+
+int daemon_signals_fd(struct error *err)
+{
+	sigset_t set;
+	int fd;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? error_set(err, errno, "signalfd: %s", strerror(errno))
+		      : fd;
 }

@@ -18,4 +18,8 @@ int daemon_signals_start(struct daemon_signals *s, struct loop *l,
 /* Before the loop goes; also when it never started. */
 void daemon_signals_stop(struct daemon_signals *s);
 
+/* For a daemon without a loop: a descriptor of SIGTERM, SIGINT and SIGHUP, which are blocked for
+ * this thread; SIGPIPE is ignored. */
+int daemon_signals_fd(struct error *err) MUST_CHECK;
+
 #endif

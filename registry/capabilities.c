@@ -24,7 +24,6 @@
 #define AUTHORIZATION_MAX 8192u
 #define KEYS_MAX (64u << 10) /* bytes of PEM */
 #define CLOCKS_APART_S 60    /* between nodes and us */
-#define NS_PER_S INT64_C(1000000000)
 
 struct issuer {
 	const struct registry_config *cfg;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "registry/call.h"
 #include "registry/ckpt_cache.h"
 #include "registry/routes.h"
@@ -13,7 +14,6 @@
 #define LIMIT_DEFAULT 100
 #define DAYS_DEFAULT 30
 #define DAY_S INT64_C(86400)
-#define NS_PER_MS INT64_C(1000000)
 
 static double ns_s(int64_t ns)
 {
@@ -193,7 +193,7 @@ int checkpoints_get(struct call *c, struct error *err)
 				    strtoll(call_param(c, "id"), NULL, 10), &f,
 				    err);
 	if (rc == 0) {
-		o = starts_job_json(&f->head, starts_wall_ns());
+		o = starts_job_json(&f->head, clock_wall_ns());
 		if (json_object_set_new(o, "left_out",
 					json_integer(f->left_out)) < 0 ||
 		    json_object_set_new(o, "checkpoints",

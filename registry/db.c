@@ -12,8 +12,7 @@
 #include "common/clock.h"
 
 #define RETRY_PAUSE_NS INT64_C(20000000) /* grows with each */
-#define NS_PER_S INT64_C(1000000000)
-#define UPGRADE_NS (3600 * NS_PER_S) /* a statement of an upgrade */
+#define UPGRADE_NS (3600 * NS_PER_S)     /* a statement of an upgrade */
 
 static const struct db_ops *const kinds[] = { &db_sqlite_ops, &db_pg_ops };
 

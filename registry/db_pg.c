@@ -15,7 +15,6 @@
 #include "common/clock.h"
 #include "registry/db.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define NAME_MAX_ 64
 
 struct pg_conn {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "registry/call.h"
 #include "registry/env_db.h"
@@ -17,21 +18,13 @@
 #define LEASE_MIN_MS 1000
 #define TTL_MAX_MS (INT64_C(400) * 86400 * 1000)
 
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* The key of the address, if the caller may see its store. */
 static int name_of(struct call *c, struct env_name *ret, struct error *err)
 {
 	*ret = (struct env_name){ .repo = call_param(c, "repo"),
 				  .key = call_param(c, "digest"),
 				  .owner = call_owner(c),
-				  .now_ms = wall_ms() };
+				  .now_ms = clock_wall_ms() };
 	if (!*ret->repo)
 		return error_set(err, EINVAL, "repo is empty: name the store");
 	return call_check_repo(c, ret->repo, err);
@@ -106,7 +99,7 @@ int environments_list(struct call *c, struct error *err)
 		.repo = call_param(c, "repo"),
 		.begins = call_param(c, "begins"),
 		.after = call_param(c, "after"),
-		.now_ms = wall_ms(),
+		.now_ms = clock_wall_ms(),
 		.limit = limit[0] ? atoi(limit) : LIMIT_DEFAULT,
 	};
 	int rc = call_check_repo(c, f.repo, err);

@@ -16,7 +16,6 @@
 #define HOT_ENTRIES_MAX 65536u
 #define LENT_FACTOR 2u    /* lists still with clients, of those kept */
 #define MERGES_WAITING 2u /* threads that wait until a merge has ended */
-#define NS_PER_S INT64_C(1000000000)
 
 /* A list as it is kept; `list` is what others see. */
 struct kept_hot {
@@ -49,14 +48,6 @@ struct hot {
 	uint64_t lent; /* bytes of lists that are alive, kept or not */
 	struct hot_stats stats;
 };
-
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
 	    struct hot **ret, struct error *err)
@@ -216,7 +207,7 @@ static int load_runs(struct hot *h, int64_t start, struct runs *r,
 	struct vote votes[VOTES_MAX];
 	size_t n = 0;
 	uint64_t memory = 0;
-	int64_t now = wall_ms() / 1000;
+	int64_t now = clock_wall_ms() / 1000;
 	int rc = trace_db_votes(h->db, start, votes, &n, err);
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
@@ -297,7 +288,7 @@ static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 		return rc;
 	buf_reset(&ret->trace);
 	ret->version = s->version;
-	ret->made_ms = wall_ms();
+	ret->made_ms = clock_wall_ms();
 	rc = merge_start(h, s->id, ret, err);
 	merge_end(h);
 	/* Without it in the database the others merge for themselves. */
@@ -336,7 +327,7 @@ static int make_kept(struct hot_row *row, struct kept_hot **ret,
 /* Also one of the future: the clock of the replica that made it was ahead. */
 static bool is_stale(int64_t made_ms)
 {
-	int64_t now = wall_ms();
+	int64_t now = clock_wall_ms();
 
 	return made_ms > now || now - made_ms >= STALE_MS;
 }

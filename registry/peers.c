@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "registry/call.h"
 #include "registry/image_db.h"
@@ -154,7 +155,7 @@ static int keep_start(void *arg, const struct job_start *s)
 	json_t **ret = arg;
 
 	json_decref(*ret);
-	*ret = starts_job_json(s, starts_wall_ns());
+	*ret = starts_job_json(s, clock_wall_ns());
 	return *ret ? 0 : -ENOMEM;
 }
 

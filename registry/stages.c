@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "registry/call.h"
 #include "registry/routes.h"
 #include "registry/stage_db.h"
@@ -17,7 +18,6 @@
 #define LIMIT_DEFAULT 100
 #define OPEN_MAX 20       /* starts of a list that are analysed for it */
 #define OPEN_EVENTS 50000 /* larger ones are not */
-#define NS_PER_MS INT64_C(1000000)
 
 static double seconds_of(int64_t ns)
 {
@@ -25,14 +25,6 @@ static double seconds_of(int64_t ns)
 }
 
 /* --------------------------------------------------------------------- events --- */
-
-int64_t starts_wall_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 /* "BOOT:MONO:WALL:RTT", which param_clock lets pass. */
 static bool read_clock(const char *text, struct start_clock *ret)
@@ -84,7 +76,7 @@ int stages_post(struct call *c, struct error *err)
 			      json_pack("{s:I,s:I,s:I}", "stored",
 					(json_int_t)b.stored, "doubles",
 					(json_int_t)b.doubles, "now_ns",
-					(json_int_t)starts_wall_ns()),
+					(json_int_t)clock_wall_ns()),
 			      err);
 }
 
@@ -165,7 +157,7 @@ int starts_list(struct call *c, struct error *err)
 				      .image = call_param(c, "image"),
 				      .label = call_param(c, "label") };
 	struct start_list l = { .rows = json_array(),
-				.now_ns = starts_wall_ns() };
+				.now_ns = clock_wall_ns() };
 	int rc = call_check_repo(c, "", err);
 
 	if (rc == 0)

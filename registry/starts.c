@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "profiler/start_export.h"
 #include "registry/call.h"
 #include "registry/routes.h"
@@ -14,7 +15,6 @@
 
 #define LIMIT_DEFAULT 100
 #define RUNS_MAX 100000u /* of one answer */
-#define NS_PER_MS INT64_C(1000000)
 
 static double seconds_of(int64_t ns)
 {
@@ -265,7 +265,7 @@ static int open_view(struct call *c, const char *id, struct start_view *ret,
 	const struct start_report *r;
 	int rc = call_check_repo(c, "", err);
 
-	*ret = (struct start_view){ .now_ns = starts_wall_ns() };
+	*ret = (struct start_view){ .now_ns = clock_wall_ns() };
 	if (rc == 0)
 		rc = start_cache_get(s->start_cache, strtoll(id, NULL, 10),
 				     &ret->found, err);

@@ -19,7 +19,6 @@ json_t *starts_summary_json(const struct start_report *r);
 /* The same as text, the caller's. */
 char *starts_summary_text(const struct start_report *r);
 
-int64_t starts_wall_ns(void);
 /* The spread of times that nodes took; NULL: memory is short. */
 json_t *starts_spread_json(const struct start_spread *s);
 

@@ -40,7 +40,7 @@ static void sweep_starts(struct service *s)
 /* Starts that do not train: somebody may have to look at them. */
 static void count_open_starts(struct service *s)
 {
-	struct job_open o = { .now_ns = starts_wall_ns() };
+	struct job_open o = { .now_ns = clock_wall_ns() };
 	struct error err = ERROR_INIT;
 
 	if (stage_db_count_open(s->db, &o, &err) < 0) {

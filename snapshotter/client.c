@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "net/control.h"
 
 struct node_client {
@@ -104,14 +105,6 @@ int node_call(struct node_client *c, const char *method, const char *params,
 	return *ret ? 0 : error_nomem(err);
 }
 
-static json_t *digest_json(const struct digest *d)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_string(text);
-}
-
 /* {"ref": .., "manifest": .. (when known), "plain_http": ..} */
 static json_t *query_json(const struct node_image_query *q)
 {
@@ -119,7 +112,7 @@ static json_t *query_json(const struct node_image_query *q)
 			      (int)q->plain_http);
 
 	if (j && q->manifest &&
-	    json_object_set_new(j, "manifest", digest_json(q->manifest)) < 0) {
+	    json_object_set_new(j, "manifest", json_digest(q->manifest)) < 0) {
 		json_decref(j);
 		return NULL;
 	}
@@ -197,7 +190,7 @@ int node_image_mount(struct node_client *c, const struct digest *id,
 		     char **ret_scope, struct error *err)
 {
 	AUTO_JSON *params =
-		json_pack("{s:o, s:s, s:b}", "id", digest_json(id), "user",
+		json_pack("{s:o, s:s, s:b}", "id", json_digest(id), "user",
 			  user, "for_start", (int)for_start);
 	AUTO_FREE char *path_copy = NULL, *scope_copy = NULL;
 	AUTO_JSON *out = NULL;
@@ -225,7 +218,7 @@ int node_image_umount(struct node_client *c, const struct digest *id,
 		      const char *user, struct error *err)
 {
 	AUTO_JSON *params =
-		json_pack("{s:o*, s:s}", "id", id ? digest_json(id) : NULL,
+		json_pack("{s:o*, s:s}", "id", id ? json_digest(id) : NULL,
 			  "user", user);
 	AUTO_JSON *out = NULL;
 
@@ -294,7 +287,7 @@ int node_start_begin(struct node_client *c, const struct digest *id,
 {
 	AUTO_JSON *params =
 		json_pack("{s:o, s:s, s:b, s:s*, s:s*, s:s*, s:s*, s:s*}", "id",
-			  digest_json(id), "user", s->user, "config_key",
+			  json_digest(id), "user", s->user, "config_key",
 			  (int)!s->workload, "workload", s->workload, "wait",
 			  s->wait, "ready_file", s->ready_file, "ready_root",
 			  s->ready_root, "bundle", s->bundle);
@@ -372,7 +365,7 @@ int node_layer_apply(struct node_client *c, const struct node_image_query *q,
 		return error_set(err, EINVAL, "'%s' or '%s' is no UTF-8", dir,
 				 lower);
 	if (chain_id &&
-	    json_object_set_new(params, "chain_id", digest_json(chain_id)) < 0)
+	    json_object_set_new(params, "chain_id", json_digest(chain_id)) < 0)
 		return error_nomem(err);
 	return call_node(c, "layer.apply", params, &out, err);
 }

@@ -26,6 +26,7 @@
 #include "common/mount.h"
 #include "common/notify.h"
 #include "common/option.h"
+#include "net/signals.h"
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
@@ -131,22 +132,6 @@ static int claim_place(const char *run_dir, int *ret, struct error *err)
 				 "wait for it");
 	*ret = steal_fd(&fd);
 	return 0;
-}
-
-static int watch_signals(struct error *err)
-{
-	sigset_t set;
-	int fd;
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-	fd = signalfd(-1, &set, SFD_CLOEXEC);
-	return fd < 0 ? error_set(err, errno, "signalfd: %s", strerror(errno))
-		      : fd;
 }
 
 /* Until it is unmounted, by us when we are told to end and nobody uses it. */
@@ -438,7 +423,7 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 		     struct error *err)
 {
 	AUTO_FREE char *path = NULL;
-	AUTO_CLOSE int signals = watch_signals(err);
+	AUTO_CLOSE int signals = daemon_signals_fd(err);
 	struct session_run r = { .signals = signals, .claim_fd = -1 };
 	AUTO_CLOSE int journal_fd = -1;
 	AUTO_CLOSE int begun_fd = -1;

@@ -3,6 +3,7 @@
  * The texts of an artifact: docs/formats/artifact.md.  No I/O in here; getting
  * artifacts from stores is in store.c.
  */
+#include "common/json.h"
 #include "image/artifact/artifact.h"
 #include "blockstore/blockstore.h"
 #include "common/base64.h"
@@ -42,19 +43,11 @@ static bool digest_is_zero(const struct digest *d)
 	return digest_equal(d, &zero);
 }
 
-static json_t *digest_json(const struct digest *d)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_string(text);
-}
-
 static json_t *descriptor_json(const char *type, const struct digest *d,
 			       uint64_t size)
 {
 	return json_pack("{s:s, s:o, s:I}", "mediaType", type, "digest",
-			 digest_json(d), "size", (json_int_t)size);
+			 json_digest(d), "size", (json_int_t)size);
 }
 
 /* ... that says what its parts are, when it has any. */
@@ -106,7 +99,7 @@ static const char *pack_type(const struct artifact *a, size_t i)
 
 static json_t *content_json(const struct digest *d, uint64_t size)
 {
-	return json_pack("{s:o, s:I}", "digest", digest_json(d), "size",
+	return json_pack("{s:o, s:I}", "digest", json_digest(d), "size",
 			 (json_int_t)size);
 }
 
@@ -131,7 +124,7 @@ int artifact_format_config(const struct artifact *a, struct buf *ret,
 
 	for (size_t i = 0; i < a->n_chain_ids; i++)
 		bad |= json_array_append_new(chain_ids,
-					     digest_json(&a->chain_ids[i]));
+					     json_digest(&a->chain_ids[i]));
 	root = json_pack("{s:i, s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "format",
 			 format, "chunking", a->chunking, "chainIds", chain_ids,
 			 "metadata", content_json(&a->meta_raw, a->meta_size),
@@ -141,7 +134,7 @@ int artifact_format_config(const struct artifact *a, struct buf *ret,
 			 (json_int_t)a->n_inodes);
 	if (root && !digest_is_zero(&a->image))
 		bad |= json_object_set_new(root, "image",
-					   digest_json(&a->image));
+					   json_digest(&a->image));
 	if (bad) {
 		json_decref(root);
 		return error_nomem(err);

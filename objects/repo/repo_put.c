@@ -82,15 +82,6 @@ static int publish_manifest(struct repo_put *p, const struct repo_manifest *m,
 	return rc;
 }
 
-/* A registry dates nothing: what is put has the time of whoever puts it. */
-int64_t repo_store_time_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / NS_PER_MS;
-}
-
 struct repo_upload {
 	struct oci_progress base;
 	struct object_store *store;
@@ -124,7 +115,8 @@ int repo_store_put_commit(struct object_put *base, struct object_stat *ret,
 	}
 	if (rc < 0)
 		return rc;
-	m.modified_ms = repo_store_time_ms();
+	/* A registry dates nothing: what is put has the time of whoever puts it. */
+	m.modified_ms = clock_wall_ms();
 	memcpy(m.name, base->name, strlen(base->name) + 1);
 	return publish_manifest(p, &m, ret, err);
 }

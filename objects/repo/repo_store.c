@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "net/http.h"
 #include "objects/repo/repo_store_priv.h"
 
@@ -199,7 +200,7 @@ static int try_list(struct object_store *base, const char *name,
 static int repo_probe(struct object_store *base, struct error *err)
 {
 	struct repo_store *s = repo_store_of(base);
-	struct repo_manifest m = { .modified_ms = repo_store_time_ms() };
+	struct repo_manifest m = { .modified_ms = clock_wall_ms() };
 	AUTO_FREE char *folder = store_temporary();
 	struct object_stat st;
 	int rc, removed;

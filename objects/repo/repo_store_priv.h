@@ -32,8 +32,6 @@ int repo_store_find(struct repo_store *s, const char *name,
 int repo_store_publish(struct repo_store *s, const struct repo_manifest *m,
 		       struct object_stat *ret, struct error *err) MUST_CHECK;
 
-int64_t repo_store_time_ms(void);
-
 /* Contracts of struct object_store_ops. */
 int repo_store_list(struct object_store *s, const char *folder, bool deep,
 		    object_list_fn *fn, void *arg, struct error *err);

@@ -339,18 +339,11 @@ static int find_credentials(struct s3_login *l, int64_t deadline_ns,
 
 /* -------------------------------------------------------------------- cache --- */
 
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static bool is_good(const struct s3_login *l, int64_t early_ms)
 {
 	return l->now.key_id && !l->is_stale &&
-	       (!l->now.until_ms || wall_ms() + early_ms < l->now.until_ms);
+	       (!l->now.until_ms ||
+		clock_wall_ms() + early_ms < l->now.until_ms);
 }
 
 static int copy_credentials(const struct s3_credentials *from,

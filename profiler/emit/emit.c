@@ -67,14 +67,6 @@ uint64_t stage_this_boot(void)
 	return boot;
 }
 
-int64_t stage_wall_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 /* -------------------------------------------------------------------- events --- */
 
 void stage_make(const char *name, enum stage_ev ev, int64_t mono_ns,
@@ -87,7 +79,7 @@ void stage_make(const char *name, enum stage_ev ev, int64_t mono_ns,
 	ret->stage = stage_text(name);
 	ret->ev = ev;
 	ret->mono_ns = mono_ns ? mono_ns : now;
-	ret->ts_ns = stage_wall_ns() - (now - ret->mono_ns);
+	ret->ts_ns = clock_wall_ns() - (now - ret->mono_ns);
 	ret->boot = stage_this_boot();
 	if (getrandom(&id, sizeof(id), 0) == sizeof(id))
 		ret->id = (int64_t)(id & INT64_MAX);

@@ -21,8 +21,6 @@ const char *stage_this_node(void);
 void stage_this_attempt(int64_t *ret);
 /* The boot that CLOCK_MONOTONIC counts from; 0: unknown. */
 uint64_t stage_this_boot(void);
-/* Nanoseconds since 1970, by the wall clock. */
-int64_t stage_wall_ns(void);
 
 /* An event that happened at `mono_ns` (clock_now_ns(); 0: now): both times, the boot
  * and an id of its own; nothing about whose it is.  `name` is borrowed. */

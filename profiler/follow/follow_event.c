@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
 
@@ -93,7 +94,7 @@ static int own_file(struct event_follower *f, struct followed_log *l,
 	if (!e->job.n)
 		f->stats.no_job++;
 	if (e->ts_ns == STAGE_NONE)
-		e->ts_ns = stage_wall_ns();
+		e->ts_ns = clock_wall_ns();
 	/* The event counts for what pods may have, and is never left out. */
 	return e->job.n && has_room(f, l) ? 1 : 0;
 }

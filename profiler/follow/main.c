@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/notify.h"
 #include "common/option.h"
+#include "net/signals.h"
 #include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
 #include "profiler/follow/pod_watch.h"
@@ -427,22 +428,6 @@ static void log_stats(const struct follow_run *r)
 		 (unsigned long long)spooled_bytes(&r->f));
 }
 
-static int watch_signals(struct error *err)
-{
-	sigset_t set;
-	int fd;
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-	fd = signalfd(-1, &set, SFD_CLOEXEC);
-	return fd < 0 ? error_set(err, errno, "signalfd: %s", strerror(errno))
-		      : fd;
-}
-
 /* Raise the limit of descriptors: each log has one. */
 static void raise_descriptors(void)
 {
@@ -591,7 +576,7 @@ static int run_follower(const struct follow_config *cfg, char **files,
 		log_set_level(level);
 	(void)stage_read_count(cfg->attempt, &r.f.own_attempt);
 	raise_descriptors();
-	r.signals = watch_signals(err);
+	r.signals = daemon_signals_fd(err);
 	if (r.signals < 0)
 		return r.signals;
 	r.f.chunk = malloc(READ_CHUNK);

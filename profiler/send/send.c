@@ -54,7 +54,7 @@ int stage_clock_exchange(struct service_client *c, const char *node,
 	int rc = 0;
 
 	for (int i = 0; i < EXCHANGES && rc == 0; i++) {
-		int64_t wall = stage_wall_ns(), sent = clock_now_ns(), got, now;
+		int64_t wall = clock_wall_ns(), sent = clock_now_ns(), got, now;
 		json_t *reply = NULL;
 
 		rc = post_text(c, "/v1/events", node, NULL, &reply, err);

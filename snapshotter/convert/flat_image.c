@@ -5,20 +5,13 @@
 #include <string.h>
 
 #include "common/bounded_json.h"
+#include "common/json.h"
 #include "image/artifact/artifact.h"
 #include "snapshotter/convert/publish.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define CONFIG_TYPE "application/vnd.oci.image.config.v1+json"
 #define LAYER_TYPE "application/vnd.oci.image.layer.v1.tar+gzip"
-
-static json_t *digest_json(const struct digest *d)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_string(text);
-}
 
 /* The old config says everything but how many layers there are. */
 static int make_config(const struct flat_image *f, char **ret,
@@ -34,7 +27,7 @@ static int make_config(const struct flat_image *f, char **ret,
 	bad = json_object_set_new(root, "rootfs",
 				  json_pack("{s:s, s:[o]}", "type", "layers",
 					    "diff_ids",
-					    digest_json(f->diff_id)));
+					    json_digest(f->diff_id)));
 	/* Its history tells of layers that are gone. */
 	(void)json_object_del(root, "history");
 	*ret = bad ? NULL : json_dumps(root, JSON_COMPACT);
@@ -47,11 +40,11 @@ static char *make_manifest(const struct flat_image *f,
 	AUTO_JSON *root = json_pack(
 		"{s:i, s:s, s:{s:s, s:o, s:I}, s:[{s:s, s:o, s:I, s:{s:o}}]}",
 		"schemaVersion", 2, "mediaType", MANIFEST_TYPE, "config",
-		"mediaType", CONFIG_TYPE, "digest", digest_json(config), "size",
+		"mediaType", CONFIG_TYPE, "digest", json_digest(config), "size",
 		(json_int_t)config_len, "layers", "mediaType", LAYER_TYPE,
-		"digest", digest_json(f->layer), "size",
+		"digest", json_digest(f->layer), "size",
 		(json_int_t)f->layer_size, "annotations", ARTIFACT_ANNOTATION,
-		digest_json(f->artifact));
+		json_digest(f->artifact));
 
 	return root ? json_dumps(root, JSON_COMPACT) : NULL;
 }

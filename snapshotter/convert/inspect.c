@@ -14,17 +14,9 @@
 #define LIST_TAGS_MAX 10000
 #define JSON_STYLE (JSON_INDENT(2) | JSON_PRESERVE_ORDER)
 
-static json_t *digest_json(const struct digest *d)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_string(text);
-}
-
 static json_t *blob_json(const struct oci_descriptor *d, uint64_t unpacked)
 {
-	return json_pack("{s:o, s:I, s:I}", "digest", digest_json(&d->digest),
+	return json_pack("{s:o, s:I, s:I}", "digest", json_digest(&d->digest),
 			 "size", (json_int_t)d->size, "unpackedSize",
 			 (json_int_t)unpacked);
 }
@@ -41,7 +33,7 @@ static json_t *artifact_json(const struct artifact *a)
 			stored += a->packs[i].size;
 		(void)json_array_append_new(packs,
 					    json_pack("{s:o, s:I}", "digest",
-						      digest_json(
+						      json_digest(
 							      &a->packs[i]
 								       .digest),
 						      "size",
@@ -50,10 +42,10 @@ static json_t *artifact_json(const struct artifact *a)
 	}
 	for (size_t i = 0; i < a->n_chain_ids; i++)
 		(void)json_array_append_new(chain_ids,
-					    digest_json(&a->chain_ids[i]));
+					    json_digest(&a->chain_ids[i]));
 	return json_pack(
 		"{s:o, s:i, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
-		"artifact", digest_json(&a->digest), "format", (int)a->format,
+		"artifact", json_digest(&a->digest), "format", (int)a->format,
 		"chunking", a->chunking, "inodes", (json_int_t)a->n_inodes,
 		"imageSize", (json_int_t)a->image_size, "deviceSize",
 		(json_int_t)a->device_size, "storedSize", (json_int_t)stored,
@@ -82,7 +74,7 @@ static json_t *signature_json(const struct buf *sig)
 		return json_pack("{s:s}", "kind", "unknown");
 	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o}", "kind", "bootseer",
 			 "claim", trust_claim_name(s.claim), "key",
-			 digest_json(&s.key), "repository", s.repository,
+			 json_digest(&s.key), "repository", s.repository,
 			 "notBefore", time_json(s.not_before_s), "notAfter",
 			 time_json(s.not_after_s));
 }
@@ -124,7 +116,7 @@ static json_t *others_json(const struct check_opened *o)
 	for (size_t i = 0; i < o->all.n; i++)
 		if (!digest_equal(&o->all.v[i], &o->artifact.digest))
 			(void)json_array_append_new(list,
-						    digest_json(&o->all.v[i]));
+						    json_digest(&o->all.v[i]));
 	return list;
 }
 
@@ -142,7 +134,7 @@ static int inspect_opened(struct check_opened *o,
 	if (rc < 0)
 		return rc;
 	root = json_pack("{s:s, s:o, s:o}", "reference", name, "image",
-			 digest_json(&o->image), "signatures", signatures);
+			 json_digest(&o->image), "signatures", signatures);
 	if (root &&
 	    json_object_update_new(root, artifact_json(&o->artifact)) < 0)
 		return error_nomem(err);
@@ -177,7 +169,7 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 static json_t *image_json(struct oci_store *store, const struct digest *image,
 			  const char *platform)
 {
-	AUTO_JSON *o = json_pack("{s:o}", "image", digest_json(image));
+	AUTO_JSON *o = json_pack("{s:o}", "image", json_digest(image));
 	struct artifact a;
 	int bad = 0;
 
@@ -186,7 +178,7 @@ static json_t *image_json(struct oci_store *store, const struct digest *image,
 					   json_string(platform));
 	if (o && artifact_find(store, image, &a, NULL) == 0) {
 		bad |= json_object_set_new(o, "artifact",
-					   digest_json(&a.digest));
+					   json_digest(&a.digest));
 		bad |= json_object_set_new(o, "imageSize",
 					   json_integer(
 						   (json_int_t)a.image_size));

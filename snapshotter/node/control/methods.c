@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "common/registry_host.h"
 #include "net/control_server.h"
@@ -26,14 +27,6 @@
 #include "snapshotter/node/traces/trace_lookup.h"
 
 #define PREFETCH_WAIT_MS_MAX 60000
-
-static json_t *digest_json(const struct digest *d)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_string(text);
-}
 
 static json_t *checked_json(json_t *result, struct error *err)
 {
@@ -61,7 +54,7 @@ static json_t *chain_json(const struct artifact *a)
 	size_t i;
 
 	for (i = 0; list && i < a->n_chain_ids; i++) {
-		if (json_array_append_new(list, digest_json(&a->chain_ids[i])) <
+		if (json_array_append_new(list, json_digest(&a->chain_ids[i])) <
 		    0) {
 			json_decref(list);
 			return NULL;
@@ -93,8 +86,8 @@ static json_t *do_prepare(struct node *n, json_t *params,
 	if (node_prepare(n, &q, &p, err) < 0)
 		return NULL;
 	result = json_pack("{s:o, s:o, s:o, s:s, s:s}", "id",
-			   digest_json(&p.image->id), "manifest",
-			   digest_json(&p.manifest), "chain_ids",
+			   json_digest(&p.image->id), "manifest",
+			   json_digest(&p.manifest), "chain_ids",
 			   chain_json(&p.image->artifact), "source",
 			   sources[p.source], "scope", p.scope);
 	if (result && p.source == PREPARE_STALE &&
