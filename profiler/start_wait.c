@@ -2,7 +2,7 @@
 /*
  * Whom a start waits for, and what failed in it.  A node (or one of its ranks: a track) that
  * is in a stage which others have ended holds them up, and so does a node that has not begun
- * a stage in which the others are.
+ * a stage, or the training, in which the others are.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,8 @@ struct wait_search {
 	uint32_t *
 		last_node; /* by stage: of the run that was counted last, from 1 */
 	size_t *counted,
-		*marked; /* by stage: where the last track ends that was */
+		*marked;  /* by stage: where the last track ends that was */
+	uint32_t n_ready; /* nodes that said that training begins */
 };
 
 static size_t track_end(const struct start_report *r, size_t from)
@@ -151,31 +152,47 @@ find_missing(const struct wait_search *p, uint32_t node, size_t from, size_t to)
 	return first;
 }
 
-/* A node that is in no stage, with its runs. */
+/* The mark that training begins, as a stage; NULL: no node said it. */
+static const struct start_stage *find_mark(const struct start_report *r)
+{
+	for (size_t i = 0; i < r->n_stages; i++)
+		if (strcmp(r->stages[i].name, START_READY_MARK) == 0)
+			return &r->stages[i];
+	return NULL;
+}
+
+/* A node that is in no stage, with its runs: it died between two stages, say. */
 static void add_wait_before(struct wait_search *p, size_t from, size_t to)
 {
 	uint32_t node = p->r->runs[from].node;
 	const struct start_stage *s = find_missing(p, node, from, to);
+	const bool is_mark = !s;
 	struct start_wait *w;
 
 	if (!s)
+		s = find_mark(p->r);
+	if (!s)
 		return;
 	w = &p->r->waits[p->r->n_waits++];
-	*w = (struct start_wait){ .node = node,
-				  .stage = (uint32_t)(s - p->r->stages),
-				  .rank = STAGE_NONE,
-				  .done = p->stages[s - p->r->stages].nodes,
-				  .of = (uint32_t)p->r->n_nodes };
+	*w = (struct start_wait){
+		.node = node,
+		.stage = (uint32_t)(s - p->r->stages),
+		.rank = STAGE_NONE,
+		.done = is_mark ? p->n_ready
+				: p->stages[s - p->r->stages].nodes,
+		.of = (uint32_t)p->r->n_nodes,
+	};
 	note_said(p->r, from, to, w);
 	w->since_ns = w->last_ns;
 }
 
-/* Is the node waited for? In a start that trains only nodes are that are in a stage while
- * most others said that they train: often one node says it for all. */
-static bool is_waited_for(const struct start_report *r, uint32_t node,
-			  uint32_t marked)
+/* Is the node waited for? In a start that trains only nodes are that did not say so while most
+ * others did: often one node says it for all. */
+static bool is_waited_for(const struct wait_search *p, uint32_t node)
 {
-	return !r->is_ready || (is_most(marked, (uint32_t)r->n_nodes) &&
+	const struct start_report *r = p->r;
+
+	return !r->is_ready || (is_most(p->n_ready, (uint32_t)r->n_nodes) &&
 				!r->nodes[node].has_mark);
 }
 
@@ -188,11 +205,10 @@ static void note_open(struct start_report *r, const struct start_run *run)
 		n->open_ns = run->begin_ns;
 }
 
-static void look_at_node(struct wait_search *p, size_t from, size_t to,
-			 uint32_t marked)
+static void look_at_node(struct wait_search *p, size_t from, size_t to)
 {
 	struct start_report *r = p->r;
-	bool is_wanted = is_waited_for(r, r->runs[from].node, marked);
+	bool is_wanted = is_waited_for(p, r->runs[from].node);
 	bool is_busy = false;
 
 	for (size_t i = from, end; i < to; i = end) {
@@ -206,7 +222,7 @@ static void look_at_node(struct wait_search *p, size_t from, size_t to,
 	}
 	for (size_t i = from; i < to; i++)
 		note_open(r, &r->runs[i]);
-	if (!is_busy && is_wanted && !r->is_ready)
+	if (!is_busy && is_wanted)
 		add_wait_before(p, from, to);
 }
 
@@ -265,21 +281,20 @@ int start_find_waits(struct start_report *r)
 		calloc(r->n_stages + 1, sizeof(*last_node));
 	AUTO_FREE size_t *counted = calloc(r->n_stages + 1, sizeof(*counted));
 	AUTO_FREE size_t *marks = calloc(r->n_stages + 1, sizeof(*marks));
-	struct wait_search p = { r, stages, last_node, counted, marks };
-	uint32_t marked = 0;
+	struct wait_search p = { r, stages, last_node, counted, marks, 0 };
 
 	r->waits = calloc(r->n_runs + 1, sizeof(*r->waits));
 	if (!stages || !last_node || !counted || !marks || !r->waits)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_nodes; i++)
-		marked += r->nodes[i].has_mark;
+		p.n_ready += r->nodes[i].has_mark;
 	for (size_t i = 0, to; i < r->n_runs; i = to) {
 		to = track_end(r, i);
 		count_track(&p, i, to);
 	}
 	for (size_t i = 0, to; i < r->n_runs; i = to) {
 		to = node_end(r, i);
-		look_at_node(&p, i, to, marked);
+		look_at_node(&p, i, to);
 	}
 	if (r->n_waits)
 		qsort(r->waits, r->n_waits, sizeof(*r->waits), order_waits);

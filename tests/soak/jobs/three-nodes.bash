@@ -133,7 +133,7 @@ before_slow_disk() { :; }
 # The page says what this start waited for, where the fault came in time to be waited for.
 is_named() { # FAULT
 	case $1 in
-	node-killed) ! is_in_stage 3 || grep -Eq '^(waiting for n3: |n3 .*\?)' shown ;; # no end
+	node-killed) grep -Eq '^(waiting for n3: |n3 .*\?)' shown ;; # no end
 	registry-gone)
 		! grep -q 'ordinary way' "$S"/*/log ||
 			grep -q '^failed.*: image.pull ended' shown
@@ -143,7 +143,6 @@ is_named() { # FAULT
 	slow-disk) : ;;
 	esac
 }
-is_in_stage() { grep '^BOOTSEER ' "$S/$1/log" | tail -n 1 | grep -q ' ev=begin '; } # NODE
 
 # The machine is gone: all of its processes at once.
 kill_node() { pkill -KILL -f "$S/$1/"; }

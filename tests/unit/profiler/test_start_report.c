@@ -206,6 +206,44 @@ REPORT_TEST(waits_for_a_node_without_the_mark_that_most_others_have)
 	cr_expect_str_eq(r.nodes[r.waits[0].node].name, "n3");
 }
 
+/* A node that died between two stages. */
+REPORT_TEST(names_a_node_that_is_in_no_stage_while_most_others_train)
+{
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		run(0, 5, name, -1, "env");
+		if (i == 3)
+			continue;
+		run(6, 9, name, -1, "model");
+		at(10, name, -1, START_READY_MARK, STAGE_MARK);
+	}
+	report();
+	cr_expect(r.is_ready);
+	cr_assert_eq(r.n_waits, 1);
+	expect_wait(15,
+		    "n3: not in model yet, idle for 10.0 s, which 3 of 4 have "
+		    "begun; last heard 10.0 s ago: env end");
+}
+
+REPORT_TEST(names_a_node_that_is_through_and_does_not_train)
+{
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "n%d", i);
+		run(0, 5, name, -1, "env");
+		if (i != 2)
+			at(10, name, -1, START_READY_MARK, STAGE_MARK);
+	}
+	report();
+	cr_assert_eq(r.n_waits, 1);
+	expect_wait(15,
+		    "n2: not in train yet, idle for 10.0 s, which 3 of 4 have "
+		    "begun; last heard 10.0 s ago: env end");
+}
+
 REPORT_TEST(does_not_wait_for_nodes_of_which_one_speaks_for_all)
 {
 	for (int i = 0; i < 4; i++) {
