@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/tls_authority.h"
+
 struct httpd_tls {
 	char *cert_file, *key_file;
 	char *const *client_cas; /* borrowed; NULL-terminated, or NULL */
@@ -82,39 +84,14 @@ static int key_fail(const struct httpd_tls *t, struct error *err)
 	return file_fail(err, "--tls-key", "PRIVATE KEY", t->key_file);
 }
 
-/* A file that begins with a root is a list of authorities.  In any other file the first
- * certificate is the authority, and those after it are the chain that signed it: they
- * have also signed certificates of strangers, so they are not believed. */
-static bool load_client_ca(SSL_CTX *ctx, const char *file)
-{
-	BIO *bio = BIO_new_file(file, "r");
-	X509 *first = bio ? PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL) : NULL;
-	bool is_below = first && X509_self_signed(first, 0) == 0;
-	bool ok;
-
-	ERR_clear_error();
-	if (is_below)
-		ok = X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), first) ==
-		     1;
-	else
-		ok = SSL_CTX_load_verify_file(ctx, file) == 1;
-	X509_free(first);
-	BIO_free(bio);
-	return ok;
-}
-
 static int load_client_cas(const struct httpd_tls *t, SSL_CTX *ctx,
 			   struct error *err)
 {
 	for (char *const *file = t->client_cas; *file; file++) {
-		if (!load_client_ca(ctx, *file))
+		if (!tls_authority_load(ctx, *file))
 			return file_fail(err, "--tls-client-ca", "CERTIFICATE",
 					 *file);
 	}
-	/* An authority below another one counts without that other one. */
-	if (X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx),
-					X509_V_FLAG_PARTIAL_CHAIN) != 1)
-		return tls_fail(err, "--tls-client-ca", *t->client_cas);
 	/* A client that shows no certificate is judged by its token. */
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	if (SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"bootseer",

@@ -16,6 +16,7 @@
 #include "common/bytes.h"
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "net/tls_authority.h"
 #include "p2p/net/net_cert.h"
 #include "p2p/net/net_priv.h"
 
@@ -92,7 +93,7 @@ static int tls_load(const struct security *s, SSL_CTX *ctx, struct error *err)
 					  "TLS_AES_256_GCM_SHA384:"
 					  "TLS_CHACHA20_POLY1305_SHA256") != 1)
 		return error_set(err, EINVAL, "TLS 1.3: not in this OpenSSL");
-	if (SSL_CTX_load_verify_locations(ctx, s->ca_file, NULL) != 1)
+	if (!tls_authority_load(ctx, s->ca_file))
 		return file_fail(err, "--p2p-tls", s->ca_file, "a certificate");
 	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
 		return file_fail(err, "--p2p-tls", s->cert_file,

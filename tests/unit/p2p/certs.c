@@ -47,8 +47,8 @@ static void add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
 	X509_EXTENSION_free(ext);
 }
 
-static X509 *make(EVP_PKEY *key, const char *name, X509 *issuer,
-		  EVP_PKEY *signer, long serial, long seconds)
+static X509 *make(EVP_PKEY *key, const char *name, X509 *issuer, long serial,
+		  long seconds)
 {
 	X509 *cert = X509_new();
 	X509_NAME *subject = X509_get_subject_name(cert);
@@ -65,19 +65,37 @@ static X509 *make(EVP_PKEY *key, const char *name, X509 *issuer,
 	return cert;
 }
 
-struct ca *ca_new(const char *dir, const char *name)
+static struct ca *ca_make(const char *dir, const char *name, struct ca *above)
 {
 	struct ca *ca = calloc(1, sizeof(*ca));
+	FILE *f;
 
 	cr_assert_not_null(ca);
 	(void)snprintf(ca->dir, sizeof(ca->dir), "%s", dir);
 	ca->key = EVP_EC_gen("P-256");
-	ca->cert = make(ca->key, name, NULL, ca->key, ++ca->serial, 86400);
-	add_extension(ca->cert, ca->cert, NID_basic_constraints,
-		      "critical,CA:TRUE");
-	cr_assert_gt(X509_sign(ca->cert, ca->key, EVP_sha256()), 0);
-	write_cert(dir, name, ca->cert);
+	ca->cert = make(ca->key, name, above ? above->cert : NULL,
+			++(above ? above : ca)->serial, 86400);
+	add_extension(ca->cert, above ? above->cert : ca->cert,
+		      NID_basic_constraints, "critical,CA:TRUE");
+	cr_assert_gt(X509_sign(ca->cert, (above ? above : ca)->key,
+			       EVP_sha256()),
+		     0);
+	f = create(dir, name, "pem");
+	cr_assert_eq(PEM_write_X509(f, ca->cert), 1);
+	if (above)
+		cr_assert_eq(PEM_write_X509(f, above->cert), 1);
+	cr_assert_eq(fclose(f), 0);
 	return ca;
+}
+
+struct ca *ca_new(const char *dir, const char *name)
+{
+	return ca_make(dir, name, NULL);
+}
+
+struct ca *ca_below(struct ca *above, const char *name)
+{
+	return ca_make(above->dir, name, above);
 }
 
 void ca_free(struct ca *ca)
@@ -90,7 +108,7 @@ void ca_free(struct ca *ca)
 void ca_issue(struct ca *ca, const char *name, const char *san, long seconds)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
-	X509 *cert = make(key, name, ca->cert, ca->key, ++ca->serial, seconds);
+	X509 *cert = make(key, name, ca->cert, ++ca->serial, seconds);
 	FILE *f;
 
 	add_extension(cert, ca->cert, NID_ext_key_usage,

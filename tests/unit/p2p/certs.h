@@ -7,6 +7,8 @@ struct ca;
 
 /* Writes DIR/NAME.pem. */
 struct ca *ca_new(const char *dir, const char *name);
+/* An authority that another one signed; its file has that one's certificate, too. */
+struct ca *ca_below(struct ca *above, const char *name);
 void ca_free(struct ca *ca);
 
 /* Writes DIR/NAME.pem and DIR/NAME.key; `san` as in openssl's configuration:

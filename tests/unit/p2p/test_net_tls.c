@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "certs.h"
+#include "common/buf.h"
 #include "common/fs.h"
 #include "nodes.h"
 #include "p2p/net/net_priv.h"
@@ -187,6 +188,52 @@ Test(net_tls, refuses_who_has_a_certificate_of_another_authority)
 		refuse(n[1], n[0], NULL, EACCES);
 		refuse(n[2], n[0], NULL, EACCES);
 		ca_free(other);
+		end(&s);
+	}
+}
+
+static void copy_file(const struct secured *s, const char *from, FILE *to)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct error err = ERROR_INIT;
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/%s.pem", s->dir, from);
+	cr_assert_eq(fs_read_file(path, 65536, &text, &err), 0, "%s", err.msg);
+	cr_assert_eq(fwrite(text.data, 1, text.len, to), text.len);
+}
+
+/* The authority above, as cert-manager's, signs certificates of others of the cluster, who
+ * may have any name in them that they like. */
+Test(net_tls, believes_an_authority_and_not_the_one_that_signed_it)
+{
+	for (int m = 0; m < MODES; m++) {
+		struct secured s;
+		struct node *a, *b, *stranger;
+		struct ca *nodes;
+		FILE *f;
+
+		begin(&s, modes[m]);
+		nodes = ca_below(s.ca, "nodes");
+		(void)snprintf(s.ca_file, sizeof(s.ca_file), "%s/nodes.pem",
+			       s.dir);
+		a = add(&s, nodes, "a", DAY);
+		b = add(&s, nodes, "b", DAY);
+		nodes_link(a, b);
+		/* A list, which begins with a root: the stranger believes all. */
+		(void)snprintf(s.ca_file, sizeof(s.ca_file), "%s/all.pem",
+			       s.dir);
+		f = fopen(s.ca_file, "w");
+		cr_assert_not_null(f);
+		copy_file(&s, "ca", f);
+		copy_file(&s, "nodes", f);
+		cr_assert_eq(fclose(f), 0);
+		stranger = add(&s, s.ca, "c", DAY);
+		blame(stranger, a, NET_UNTRUSTED,
+		      "ca.crt of its --p2p-tls has not",
+		      "in ca.crt of --p2p-tls");
+		refuse(a, stranger, NULL, EACCES);
+		ca_free(nodes);
 		end(&s);
 	}
 }
