@@ -3,7 +3,6 @@
 #include "ckpt-fuse/mount/begun.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/mutex.h"
 #include "fuse/fuse.h"
 
 /* Far more than a process has threads: what was answered in the moment of a kill is asked
@@ -101,44 +101,31 @@ static struct begun_place *find_place(struct begun *b)
 
 void begun_add(struct begun *b, uint64_t request)
 {
-	struct begun_place *p;
-
-	if (!request)
-		return;
-	(void)pthread_mutex_lock(&b->lock);
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
 	/* A predecessor's stays: it says so to each successor. */
-	p = find_request(b, request) ? NULL : find_place(b);
+	struct begun_place *p =
+		!request || find_request(b, request) ? NULL : find_place(b);
+
 	if (p) {
 		atomic_store(&p->request, 0);
 		p->life = b->life;
 		atomic_store(&p->request, request);
 	}
-	(void)pthread_mutex_unlock(&b->lock);
 }
 
 bool begun_find(struct begun *b, uint64_t request)
 {
-	struct begun_place *p;
-	bool is_there;
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
+	struct begun_place *p = request ? find_request(b, request) : NULL;
 
-	if (!request)
-		return false;
-	(void)pthread_mutex_lock(&b->lock);
-	p = find_request(b, request);
-	is_there = p && p->life < b->life;
-	(void)pthread_mutex_unlock(&b->lock);
-	return is_there;
+	return p && p->life < b->life;
 }
 
 void begun_end(struct begun *b, uint64_t request)
 {
-	struct begun_place *p;
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
+	struct begun_place *p = request ? find_request(b, request) : NULL;
 
-	if (!request)
-		return;
-	(void)pthread_mutex_lock(&b->lock);
-	p = find_request(b, request);
 	if (p)
 		atomic_store(&p->request, 0);
-	(void)pthread_mutex_unlock(&b->lock);
 }

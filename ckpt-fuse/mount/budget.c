@@ -45,24 +45,19 @@ static bool take_bytes(struct budget *b, uint64_t bytes)
 
 bool budget_take(struct budget *b, uint64_t bytes)
 {
-	bool ok;
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
 
-	(void)pthread_mutex_lock(&b->lock);
-	ok = take_bytes(b, bytes);
-	(void)pthread_mutex_unlock(&b->lock);
-	return ok;
+	return take_bytes(b, bytes);
 }
 
 bool budget_take_ahead(struct budget *b, uint64_t bytes)
 {
-	bool ok;
-
-	(void)pthread_mutex_lock(&b->lock);
-	ok = !b->n_waiting && b->ahead + bytes <= b->most_ahead &&
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
+	bool ok = !b->n_waiting && b->ahead + bytes <= b->most_ahead &&
 	     take_bytes(b, bytes);
+
 	if (ok)
 		b->ahead += bytes;
-	(void)pthread_mutex_unlock(&b->lock);
 	return ok;
 }
 
@@ -71,8 +66,8 @@ bool budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	struct timespec at = clock_timespec(deadline_ns);
 	int64_t begun_ns = clock_now_ns();
 	bool ok;
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
 
-	(void)pthread_mutex_lock(&b->lock);
 	b->n_waiting++;
 	while (!(ok = take_bytes(b, bytes)))
 		if (pthread_cond_timedwait(&b->given, &b->lock, &at) ==
@@ -82,17 +77,16 @@ bool budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 		ok = take_bytes(b, bytes);
 	b->n_waiting--;
 	b->waited_ns += (uint64_t)(clock_now_ns() - begun_ns);
-	(void)pthread_mutex_unlock(&b->lock);
 	return ok;
 }
 
 static void give_bytes(struct budget *b, uint64_t bytes, uint64_t ahead)
 {
-	(void)pthread_mutex_lock(&b->lock);
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
+
 	b->used -= bytes;
 	b->ahead -= ahead;
 	(void)pthread_cond_broadcast(&b->given);
-	(void)pthread_mutex_unlock(&b->lock);
 }
 
 void budget_give(struct budget *b, uint64_t bytes)

@@ -7,11 +7,11 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_BUDGET_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_BUDGET_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/mutex.h"
 
 #define BUDGET_SPARE_MAX 16u /* pieces of memory; of 4 MiB mostly */
 

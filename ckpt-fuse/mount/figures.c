@@ -178,12 +178,9 @@ static void gather_store(struct ckpt_mount *m, struct ckpt_figures *f)
 
 static uint64_t waited_ns(struct budget *b)
 {
-	uint64_t ns;
+	AUTO_UNLOCK held = mutex_hold(&b->lock);
 
-	(void)pthread_mutex_lock(&b->lock);
-	ns = b->waited_ns;
-	(void)pthread_mutex_unlock(&b->lock);
-	return ns;
+	return b->waited_ns;
 }
 
 struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m)

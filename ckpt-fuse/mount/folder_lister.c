@@ -41,19 +41,19 @@ static int folder_lister_add(void *arg, const struct ckpt_entry *e,
 
 static void wait_for_turn(struct folder_lister *l)
 {
-	(void)pthread_mutex_lock(&l->lock);
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
+
 	while (l->n_lists == LISTS_AT_ONCE)
 		(void)pthread_cond_wait(&l->ended, &l->lock);
 	l->n_lists++;
-	(void)pthread_mutex_unlock(&l->lock);
 }
 
 static void end_turn(struct folder_lister *l)
 {
-	(void)pthread_mutex_lock(&l->lock);
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
+
 	l->n_lists--;
 	(void)pthread_cond_signal(&l->ended);
-	(void)pthread_mutex_unlock(&l->lock);
 }
 
 /* A store that hangs holds up lists for long, and each has a thread of the mount, which

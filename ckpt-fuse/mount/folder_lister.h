@@ -6,10 +6,9 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_FOLDER_LISTER_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_FOLDER_LISTER_H
 
-#include <pthread.h>
-
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
+#include "common/mutex.h"
 
 #define LISTS_AT_ONCE 8u
 

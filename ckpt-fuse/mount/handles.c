@@ -103,10 +103,9 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
 struct handle *handle_get(struct handles *t, uint64_t id)
 {
 	struct handle *h;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	HASH_FIND(hh, t->all, &id, sizeof(id), h);
-	(void)pthread_mutex_unlock(&t->lock);
 	return h;
 }
 
@@ -115,11 +114,10 @@ unsigned int handles_count_owned(struct handles *t, const struct handle *h,
 {
 	struct handle *o, *next;
 	unsigned int n = 0;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	HASH_ITER(hh, t->all, o, next)
 	n += o != h && o->node == h->node && o->is_owned && o->owner == owner;
-	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
 

@@ -4,10 +4,10 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "ckpt-fuse/mount/nodes.h"
+#include "common/mutex.h"
 
 enum handle_kind {
 	HANDLE_READER,

@@ -69,12 +69,11 @@ static bool has_unsettled(struct later *l, const struct ckpt_node *n,
 			  const struct late_commit *c)
 {
 	const struct late_commit *o;
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
 
-	(void)pthread_mutex_lock(&l->lock);
 	TAILQ_FOREACH(o, &l->list, link)
 	if (o != c && o->n == n && !o->is_settled)
 		break;
-	(void)pthread_mutex_unlock(&l->lock);
 	return o != NULL;
 }
 
@@ -165,35 +164,27 @@ static bool is_pending(const struct later *l, const struct ckpt_node *n,
 
 bool later_has(struct later *l, const struct ckpt_node *n)
 {
-	bool has;
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
 
-	(void)pthread_mutex_lock(&l->lock);
-	has = is_pending(l, n, UINT64_MAX);
-	(void)pthread_mutex_unlock(&l->lock);
-	return has;
+	return is_pending(l, n, UINT64_MAX);
 }
 
 bool later_settle(struct later *l, const struct ckpt_node *n)
 {
 	bool has_waited = false;
-	uint64_t last;
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
+	uint64_t last = l->last;
 
-	(void)pthread_mutex_lock(&l->lock);
-	last = l->last;
 	while (is_pending(l, n, last)) {
 		has_waited = true;
 		(void)pthread_cond_wait(&l->done, &l->lock);
 	}
-	(void)pthread_mutex_unlock(&l->lock);
 	return has_waited;
 }
 
 unsigned int later_n_staged(struct later *l)
 {
-	unsigned int n;
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
 
-	(void)pthread_mutex_lock(&l->lock);
-	n = l->n_staged;
-	(void)pthread_mutex_unlock(&l->lock);
-	return n;
+	return l->n_staged;
 }

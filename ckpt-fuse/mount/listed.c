@@ -2,13 +2,13 @@
 #include "ckpt-fuse/mount/listed.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "common/array.h"
+#include "common/mutex.h"
 
 #define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
 #define FOLDERS_MOST 128u
@@ -156,13 +156,11 @@ void listed_free(struct listed *t)
  * try. */
 static void give_up(struct listed *t, const char *folder)
 {
-	struct listed_folder *f;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_folder *f = folder_find(t, folder);
 
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_find(t, folder);
 	if (f)
 		f->is_being_listed = false;
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 struct listed_list *listed_begin(struct listed *t, const char *folder)
@@ -177,9 +175,9 @@ struct listed_list *listed_begin(struct listed *t, const char *folder)
 		return NULL;
 	}
 	l->begun_ns = clock_now_ns();
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	TAILQ_INSERT_TAIL(&t->under_way, l, link);
-	(void)pthread_mutex_unlock(&t->lock);
 	return l;
 }
 
@@ -242,7 +240,8 @@ void listed_end(struct listed *t, struct listed_list *l, int rc, int64_t now_ns)
 
 	if (!l)
 		return;
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	TAILQ_REMOVE(&t->under_way, l, link);
 	f = folder_use(t, l->folder);
 	if (f) {
@@ -252,7 +251,6 @@ void listed_end(struct listed *t, struct listed_list *l, int rc, int64_t now_ns)
 		if (rc == 0 && !l->is_void)
 			keep_names(t, f, l);
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 	free_entries(l->entries, l->n);
 	free(l->folder);
 	free(l);
@@ -305,23 +303,20 @@ static struct listed_name name_of(const struct listed_entry *e, int64_t now_ns)
 bool listed_find(struct listed *t, const char *folder, const char *name,
 		 int64_t now_ns, struct listed_name *ret)
 {
-	const struct listed_entry *e;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	const struct listed_entry *e = find_entry(folder_find(t, folder), name, now_ns);
 
-	(void)pthread_mutex_lock(&t->lock);
-	e = find_entry(folder_find(t, folder), name, now_ns);
 	if (e)
 		*ret = name_of(e, now_ns);
-	(void)pthread_mutex_unlock(&t->lock);
 	return e != NULL;
 }
 
 size_t listed_n_striped(struct listed *t, const char *folder)
 {
-	struct listed_folder *f;
 	size_t n = 1;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_folder *f = folder_find(t, folder);
 
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_find(t, folder);
 	if (f && f->n && f->n_striped) {
 		n = f->n_striped;
 		f->n_striped = n * 2 < LISTED_STRIPED_MOST
@@ -330,7 +325,6 @@ size_t listed_n_striped(struct listed *t, const char *folder)
 	} else if (f && f->n) {
 		f->n_striped = STRIPED_FIRST;
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
 
@@ -353,11 +347,10 @@ static size_t first_from(const struct listed_folder *f, const char *name)
 size_t listed_striped(struct listed *t, const char *folder, const char *from,
 		      int64_t now_ns, struct listed_striped *ret, size_t most)
 {
-	struct listed_folder *f;
 	size_t n = 0;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_folder *f = folder_find(t, folder);
 
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_find(t, folder);
 	for (size_t i = f ? first_from(f, from) : 0; f && i < f->n && n < most;
 	     i++) {
 		const struct listed_entry *e = &f->entries[i];
@@ -371,7 +364,6 @@ size_t listed_striped(struct listed *t, const char *folder, const char *from,
 			break;
 		n++;
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
 
@@ -391,29 +383,24 @@ void listed_tell(struct listed *t, const char *folder,
 		 const struct listed_striped *file, const struct ckpt_stat *st,
 		 int64_t asked_ns)
 {
-	struct listed_entry *e;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_entry *e = find_entry(folder_find(t, folder), file->name, asked_ns);
 
-	(void)pthread_mutex_lock(&t->lock);
-	e = find_entry(folder_find(t, folder), file->name, asked_ns);
 	/* A file of another list may be another file: one that this mount made since. */
 	if (e && e->is_striped && e->asked_ns == file->asked_ns)
 		keep_stat(e, st, asked_ns);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		       int64_t *ret_asked_ns)
 {
-	struct listed_folder *f;
-	bool is_known;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_folder *f = folder_find(t, folder);
 
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_find(t, folder);
-	is_known = f && f->n && is_young(f->begun_ns, now_ns);
-	if (is_known)
-		*ret_asked_ns = f->begun_ns;
-	(void)pthread_mutex_unlock(&t->lock);
-	return is_known;
+	if (!f || !f->n || !is_young(f->begun_ns, now_ns))
+		return false;
+	*ret_asked_ns = f->begun_ns;
+	return true;
 }
 
 /* With the lock. */
@@ -439,27 +426,21 @@ static bool want_list(struct listed_folder *f, int64_t now_ns)
 
 void listed_count(struct listed *t, const char *folder, int64_t now_ns)
 {
-	struct listed_folder *f;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_folder *f = folder_use(t, folder);
 
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_use(t, folder);
 	if (f) {
 		begin_count(f, now_ns);
 		f->n_asked++;
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
 {
-	struct listed_folder *f;
-	bool is_so;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct listed_folder *f = folder_use(t, folder);
 
-	(void)pthread_mutex_lock(&t->lock);
-	f = folder_use(t, folder);
-	is_so = f && want_list(f, now_ns);
-	(void)pthread_mutex_unlock(&t->lock);
-	return is_so;
+	return f && want_list(f, now_ns);
 }
 
 /* ----------------------------------------------------------------------- changes --- */
@@ -482,20 +463,18 @@ static void change_folder(struct listed *t, const char *path, size_t len)
 void listed_change(struct listed *t, const char *path)
 {
 	const char *slash = strrchr(path, '/');
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	change_folder(t, path, slash ? (size_t)(slash - path) : 0);
 	change_folder(t, path, strlen(path));
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void listed_change_all(struct listed *t)
 {
 	struct listed_list *l;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	forget_all_names(t);
 	TAILQ_FOREACH(l, &t->under_way, link)
 	l->is_void = true;
-	(void)pthread_mutex_unlock(&t->lock);
 }

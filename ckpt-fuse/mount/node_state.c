@@ -7,28 +7,25 @@
 
 void node_set_writing(struct ckpt_node *n, struct writing *w)
 {
-	(void)pthread_mutex_lock(&n->seen);
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
 	n->writing = w;
 	/* The kernel counts by itself what is written. */
 	n->told_size = SIZE_UNKNOWN;
-	(void)pthread_mutex_unlock(&n->seen);
 }
 
 void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st)
 {
-	(void)pthread_mutex_lock(&n->seen);
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
 	n->stat = *st;
-	(void)pthread_mutex_unlock(&n->seen);
 }
 
 struct ckpt_stat node_stat(struct ckpt_node *n)
 {
-	struct ckpt_stat st;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
-	(void)pthread_mutex_lock(&n->seen);
-	st = n->stat;
-	(void)pthread_mutex_unlock(&n->seen);
-	return st;
+	return n->stat;
 }
 
 bool node_is_being_changed(const struct ckpt_node *n)
@@ -39,40 +36,35 @@ bool node_is_being_changed(const struct ckpt_node *n)
 
 bool node_is_changed_now(struct ckpt_node *n)
 {
-	bool is_so;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
-	(void)pthread_mutex_lock(&n->seen);
-	is_so = node_is_being_changed(n);
-	(void)pthread_mutex_unlock(&n->seen);
-	return is_so;
+	return node_is_being_changed(n);
 }
 
 void node_begin_commit(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&t->commits);
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
+
 	n->n_committing++;
-	(void)pthread_mutex_unlock(&t->commits);
 }
 
 void node_end_commit(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&t->commits);
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
+
 	n->n_committing--;
 	n->n_steps++;
 	n->n_committed++;
 	(void)pthread_cond_broadcast(&t->committed);
-	(void)pthread_mutex_unlock(&t->commits);
 }
 
 void node_wait_commits(struct nodes *t, struct ckpt_node *n)
 {
-	unsigned int end;
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
+	unsigned int end = n->n_committed + n->n_committing;
 
-	(void)pthread_mutex_lock(&t->commits);
-	end = n->n_committed + n->n_committing;
 	while (n->n_committing && (int)(end - n->n_committed) > 0)
 		(void)pthread_cond_wait(&t->committed, &t->commits);
-	(void)pthread_mutex_unlock(&t->commits);
 }
 
 /* A writer that was killed, or told that it failed, leaves something that is not stored. */
@@ -84,22 +76,16 @@ bool node_is_abandoned(const struct ckpt_node *n)
 
 bool node_is_written(struct ckpt_node *n)
 {
-	bool is_so;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
-	(void)pthread_mutex_lock(&n->seen);
-	is_so = n->writing && n->n_writers;
-	(void)pthread_mutex_unlock(&n->seen);
-	return is_so;
+	return n->writing && n->n_writers;
 }
 
 bool node_is_peeked(struct ckpt_node *n)
 {
-	bool is_so;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
-	(void)pthread_mutex_lock(&n->seen);
-	is_so = n->writing && !n->n_writers && n->n_peekers;
-	(void)pthread_mutex_unlock(&n->seen);
-	return is_so;
+	return n->writing && !n->n_writers && n->n_peekers;
 }
 
 /* The cure first: what does not fit into an error is cut at the end. */
@@ -113,23 +99,20 @@ const char *node_loss_why(const struct ckpt_node *n)
 
 int node_loss(struct ckpt_node *n, struct error *err)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+	int rc = n->lost_rc;
 
-	(void)pthread_mutex_lock(&n->seen);
-	rc = n->lost_rc;
 	if (rc < 0)
 		error_set(err, -rc, LOST, node_loss_why(n));
-	(void)pthread_mutex_unlock(&n->seen);
 	return rc;
 }
 
 int node_loss_text(struct ckpt_node *n, struct buf *out)
 {
 	int rc = 0;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
-	(void)pthread_mutex_lock(&n->seen);
 	if (n->lost_rc)
 		rc = buf_printf(out, LOST, node_loss_why(n)) < 0 ? -ENOMEM : 1;
-	(void)pthread_mutex_unlock(&n->seen);
 	return rc;
 }

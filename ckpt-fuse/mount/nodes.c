@@ -249,46 +249,40 @@ static struct ckpt_node *add_named(struct nodes *t, struct ckpt_node *parent,
 
 struct ckpt_node *node_get(struct nodes *t, uint64_t id)
 {
-	struct ckpt_node *n;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct ckpt_node *n = find_id(t, id);
 
-	(void)pthread_mutex_lock(&t->lock);
-	n = find_id(t, id);
 	if (n)
 		n->n_users++;
-	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
 
 void node_use(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	n->n_users++;
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_put(struct nodes *t, struct ckpt_node *n)
 {
 	if (!n)
 		return;
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	n->n_users--;
 	drop_node(t, n);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 struct ckpt_node *node_find(struct nodes *t, struct ckpt_node *parent,
 			    const char *name)
 {
 	AUTO_FREE char *key = key_of(parent, name);
-	struct ckpt_node *n;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct ckpt_node *n = key ? find_key(t, key) : NULL;
 
-	if (!key)
-		return NULL;
-	(void)pthread_mutex_lock(&t->lock);
-	n = find_key(t, key);
 	if (n)
 		n->n_users++;
-	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
 
@@ -300,7 +294,8 @@ struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
 
 	if (!key)
 		return NULL;
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	n = find_key(t, key);
 	if (n && n->is_folder != is_folder) {
 		unset_name(t, n);
@@ -311,47 +306,43 @@ struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
 		n = add_named(t, parent, name, is_folder);
 	if (n)
 		n->n_users++;
-	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
 
 void node_looked_up(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	n->n_lookups++;
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
 {
-	struct ckpt_node *n;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct ckpt_node *n = find_id(t, id);
 
-	(void)pthread_mutex_lock(&t->lock);
-	n = find_id(t, id);
 	if (n && n->n_lookups < LOOKUPS_UNKNOWN) {
 		n->n_lookups -=
 			n_lookups < n->n_lookups ? n_lookups : n->n_lookups;
 		drop_node(t, n);
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_detach(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	unset_name(t, n);
 	journal_node(t, n, true);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 		 const char *name)
 {
 	char *key = key_of(parent, name);
-	struct ckpt_node *before;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct ckpt_node *before = key ? find_key(t, key) : NULL;
 
-	(void)pthread_mutex_lock(&t->lock);
-	before = key ? find_key(t, key) : NULL;
 	n->n_steps++;
 	if (before && before != n) {
 		before->n_steps++;
@@ -364,7 +355,6 @@ void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 	if (key)
 		(void)set_name(t, n, parent, key);
 	journal_node(t, n, true);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 /* ------------------------------------------------------------------------ state --- */
@@ -373,7 +363,8 @@ void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 static void lose_node(struct nodes *t, struct ckpt_node *n, int rc,
 		      const char *why)
 {
-	(void)pthread_mutex_lock(&n->seen);
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
 	if (!n->lost_rc) {
 		n->n_users++;
 		atomic_fetch_add(&t->n_lost, 1);
@@ -387,68 +378,64 @@ static void lose_node(struct nodes *t, struct ckpt_node *n, int rc,
 		text_end_whole(n->lost_why);
 		text_make_printable(n->lost_why);
 	}
-	(void)pthread_mutex_unlock(&n->seen);
 }
 
 void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
 {
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	if (n->is_staged != is_staged) {
 		n->is_staged = is_staged;
 		journal_node(t, n, true);
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_set_read_version(struct nodes *t, struct ckpt_node *n,
 			   uint64_t version, uint64_t size)
 {
 	AUTO_BUF record = BUF_INIT;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	if (!n->is_kept && n->read_version != version) {
 		n->read_version = version;
 		n->read_size = size;
 		if (record_version(n, &record) == 0)
 			journal_put(t, &record, true);
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_note_change(struct nodes *t, struct ckpt_node *folder)
 {
 	AUTO_BUF record = BUF_INIT;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	atomic_store(&folder->changed_ns, clock_wall_ns());
 	if (record_change(folder, &record) == 0)
 		journal_put(t, &record, true);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
 {
-	(void)pthread_mutex_lock(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	lose_node(t, n, rc, why);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 void node_forget_loss(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&t->lock);
-	(void)pthread_mutex_lock(&n->seen);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held_seen = mutex_hold(&n->seen);
+
 	if (n->lost_rc) {
 		n->n_users--;
 		atomic_fetch_sub(&t->n_lost, 1);
 	}
 	n->lost_rc = 0;
 	free(steal_ptr(&n->lost_why));
-	(void)pthread_mutex_unlock(&n->seen);
 	if (n->is_staged) {
 		n->is_staged = false;
 		journal_node(t, n, true);
 	}
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 /* ------------------------------------------------------------------------ paths --- */
@@ -478,12 +465,9 @@ int nodes_path_locked(struct nodes *t, const struct ckpt_node *n,
 
 int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
-	rc = nodes_path_locked(t, n, out);
-	(void)pthread_mutex_unlock(&t->lock);
-	return rc;
+	return nodes_path_locked(t, n, out);
 }
 
 int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
@@ -500,8 +484,8 @@ int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 {
 	struct ckpt_node *parent = NULL;
 	int rc = -ENOENT;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	if (n->key)
 		parent = find_id(t, strtoull(n->key, NULL, 16));
 	if (parent)
@@ -510,7 +494,6 @@ int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 		rc = buf_puts(out, "/");
 	if (rc == 0)
 		rc = buf_puts(out, node_name(n));
-	(void)pthread_mutex_unlock(&t->lock);
 	return rc;
 }
 
@@ -526,13 +509,11 @@ const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
 
 struct ckpt_node *node_successor(struct nodes *t, const struct ckpt_node *n)
 {
-	struct ckpt_node *now;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	struct ckpt_node *now = n->key ? find_key(t, n->key) : NULL;
 
-	(void)pthread_mutex_lock(&t->lock);
-	now = n->key ? find_key(t, n->key) : NULL;
 	if (now)
 		now->n_users++;
-	(void)pthread_mutex_unlock(&t->lock);
 	return now;
 }
 
@@ -540,12 +521,11 @@ void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 		void *arg)
 {
 	struct ckpt_node *n, *next;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
 	HASH_ITER(by_name, t->by_name, n, next)
 	if (!parent || n->parent == parent)
 		fn(arg, n);
-	(void)pthread_mutex_unlock(&t->lock);
 }
 
 /* ---------------------------------------------------------------------- restart --- */

@@ -7,12 +7,11 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_NODES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_NODES_H
 
-#include <pthread.h>
-
 #include "ckpt-fuse/mount/reading.h"
 #include "ckpt-fuse/mount/writing.h"
 #include "common/buf.h"
 #include "common/hash.h"
+#include "common/mutex.h"
 
 #define NODE_ROOT 1u
 #define SIZE_UNKNOWN UINT64_MAX

@@ -141,17 +141,14 @@ static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 static bool stat_writer(struct ckpt_node *n, struct ckpt_stat *ret)
 {
 	struct ckpt_stat st = { .is_striped = true };
-	bool is_known;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+	bool is_known = n->writing && writing_stat(n->writing, &st.size, &st.attr);
 
-	(void)pthread_mutex_lock(&n->seen);
-	is_known = n->writing && writing_stat(n->writing, &st.size, &st.attr);
 	if (is_known)
 		n->stat = st;
 	if (is_known || n->lost_rc)
 		*ret = n->stat;
-	is_known = is_known || n->lost_rc;
-	(void)pthread_mutex_unlock(&n->seen);
-	return is_known;
+	return is_known || n->lost_rc;
 }
 
 int ops_is_gone(struct error *err)

@@ -238,18 +238,16 @@ static bool stage_close(struct ckpt_mount *m, struct handle *h,
 			unsigned int n_begun, struct error *err, int *ret_rc)
 {
 	struct ckpt_node *n = h->node;
-	bool is_staged = true;
 
 	if (!m->later)
 		return false;
-	(void)pthread_mutex_lock(&n->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 	*ret_rc = writing_state(n->writing, err);
-	if (*ret_rc == 0 && writing_is_dirty(n->writing) &&
-	    n_begun == writing_n_begun(n->writing))
-		is_staged = !writing_is_torn(n->writing) &&
-			    later_commit(m->later, n);
-	(void)pthread_mutex_unlock(&n->lock);
-	return is_staged;
+	if (*ret_rc < 0 || !writing_is_dirty(n->writing) ||
+	    n_begun != writing_n_begun(n->writing))
+		return true;
+	return !writing_is_torn(n->writing) && later_commit(m->later, n);
 }
 
 /* Does another process close the file than the one that opened it?  One that is not seen is taken

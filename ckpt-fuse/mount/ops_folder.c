@@ -229,7 +229,8 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	if (rc < 0)
 		return rc;
 	keep_folder(m, parent);
-	(void)pthread_mutex_lock(&n->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 	rc = readers_keep(m, n, err);
 	if (rc == 0) {
 		was_written = n->writing;
@@ -244,7 +245,6 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	/* A writer that gets the lock next finds that it has no name. */
 	if (rc == 0)
 		node_detach(&m->nodes, n);
-	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }
 
@@ -272,21 +272,21 @@ static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
 	*ret = NULL;
 	if (!over)
 		return 0;
-	(void)pthread_mutex_lock(&over->lock);
+	AUTO_UNLOCK held = mutex_hold(&over->lock);
+
 	rc = readers_keep(m, over, err);
 	if (rc == 0 && over->writing) {
 		over->n_writers++;
 		*ret = over->writing;
 	}
-	(void)pthread_mutex_unlock(&over->lock);
 	return rc;
 }
 
 static void let_over_go(struct ckpt_mount *m, struct ckpt_node *over)
 {
-	(void)pthread_mutex_lock(&over->lock);
+	AUTO_UNLOCK held = mutex_hold(&over->lock);
+
 	writers_end(&m->nodes, over);
-	(void)pthread_mutex_unlock(&over->lock);
 }
 
 /* Both names in the store, and what of them is written. */
@@ -326,14 +326,14 @@ static int rename_stored(struct ckpt_mount *m, struct file_move *f, bool stores,
  * name from now on. */
 static void rename_over(struct ckpt_mount *m, const struct ops_move *v,
 			struct ckpt_node *n, struct ckpt_node *over,
-			const struct writing *held)
+			const struct writing *known)
 {
 	node_forget_loss(&m->nodes, over);
-	(void)pthread_mutex_lock(&over->lock);
-	if (over->writing && over->writing != held)
+	AUTO_UNLOCK held = mutex_hold(&over->lock);
+
+	if (over->writing && over->writing != known)
 		writing_move(over->writing, NULL);
 	node_rename(&m->nodes, n, v->to_parent, v->to_name);
-	(void)pthread_mutex_unlock(&over->lock);
 }
 
 /* While no folder is renamed.  What was written so far is committed first: then there is
@@ -454,10 +454,10 @@ static void move_below(struct ckpt_mount *m, const struct ops_below *b)
 	for (size_t i = 0; i < b->n; i++) {
 		struct ckpt_node *n = b->files[i];
 
-		(void)pthread_mutex_lock(&n->lock);
+		AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 		if (n->writing)
 			move_written(m, n);
-		(void)pthread_mutex_unlock(&n->lock);
 	}
 }
 
@@ -584,16 +584,14 @@ static struct ckpt_node *find_committed(struct ckpt_mount *m,
 static int store_written(struct ckpt_mount *m, struct ckpt_node *n,
 			 struct error *err)
 {
-	int rc = 0;
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+	int rc;
 
-	(void)pthread_mutex_lock(&n->lock);
-	if (node_is_being_changed(n) && writing_is_dirty(n->writing)) {
-		n->n_writers++;
-		rc = writers_commit(m, n, true, err);
-		rc = rc < 0 ? rc : 1;
-	}
-	(void)pthread_mutex_unlock(&n->lock);
-	return rc;
+	if (!node_is_being_changed(n) || !writing_is_dirty(n->writing))
+		return 0;
+	n->n_writers++;
+	rc = writers_commit(m, n, true, err);
+	return rc < 0 ? rc : 1;
 }
 
 /* The names of a rename, looked up while no folder is renamed, or, of a folder, nothing else

@@ -16,12 +16,12 @@ void ckpt_phase_fini(struct ckpt_phase *p)
 
 void ckpt_phase_enter(struct ckpt_phase *p, int64_t now_ns)
 {
-	(void)pthread_mutex_lock(&p->lock);
+	AUTO_UNLOCK held = mutex_hold(&p->lock);
+
 	if (!p->n_calls++)
 		p->waiting_ns = now_ns;
 	if (!p->first_ns)
 		p->first_ns = now_ns;
-	(void)pthread_mutex_unlock(&p->lock);
 }
 
 /* Threads take their times before they have the lock. */
@@ -35,10 +35,10 @@ static void add_wait(struct ckpt_phase *p, int64_t now_ns)
 
 void ckpt_phase_leave(struct ckpt_phase *p, int64_t now_ns)
 {
-	(void)pthread_mutex_lock(&p->lock);
+	AUTO_UNLOCK held = mutex_hold(&p->lock);
+
 	if (!--p->n_calls)
 		add_wait(p, now_ns);
-	(void)pthread_mutex_unlock(&p->lock);
 }
 
 int64_t ckpt_phase_begin_call(struct ckpt_phase *p)
@@ -62,8 +62,8 @@ struct ckpt_phase_news ckpt_phase_look(struct ckpt_phase *p, int64_t now_ns,
 				       int64_t quiet_ns)
 {
 	struct ckpt_phase_news news = { .begin_ns = 0 };
+	AUTO_UNLOCK held = mutex_hold(&p->lock);
 
-	(void)pthread_mutex_lock(&p->lock);
 	if (p->first_ns && !p->is_told) {
 		news.begin_ns = p->first_ns;
 		p->is_told = true;
@@ -81,6 +81,5 @@ struct ckpt_phase_news ckpt_phase_look(struct ckpt_phase *p, int64_t now_ns,
 		p->waited_ns = 0;
 		p->is_told = false;
 	}
-	(void)pthread_mutex_unlock(&p->lock);
 	return news;
 }

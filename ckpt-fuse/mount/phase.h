@@ -6,12 +6,12 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_PHASE_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_PHASE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/cleanup.h"
+#include "common/mutex.h"
 
 struct ckpt_phase {
 	pthread_mutex_t lock;

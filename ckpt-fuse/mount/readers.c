@@ -249,10 +249,9 @@ int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
 
 	*ret = (struct reader_open){ .reading = NULL };
 	if (rc == -ENOENT) {
-		(void)pthread_mutex_lock(&n->lock);
-		rc = use_removed(m, n, ret, err);
-		(void)pthread_mutex_unlock(&n->lock);
-		return rc;
+		AUTO_UNLOCK held = mutex_hold(&n->lock);
+
+		return use_removed(m, n, ret, err);
 	}
 	if (rc < 0)
 		return rc;
@@ -264,7 +263,8 @@ int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
 
 void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached)
 {
-	(void)pthread_mutex_lock(&n->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 	if (is_cached && --n->n_cached == 0 && !n->is_kept)
 		sizes_set_readers(n, SIZE_UNKNOWN);
 	if (--n->n_readers == 0) {
@@ -272,7 +272,6 @@ void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached)
 		n->reading = NULL;
 		node_set_read_version(&m->nodes, n, 0, 0);
 	}
-	(void)pthread_mutex_unlock(&n->lock);
 }
 
 void readers_have_pages(struct handle *h)

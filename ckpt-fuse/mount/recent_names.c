@@ -45,10 +45,9 @@ static struct recent_name *find_place(struct recent_names *r)
 void recent_names_add(struct recent_names *r, pid_t thread, const char *path,
 		      int64_t now_ns)
 {
-	struct recent_name *n;
+	AUTO_UNLOCK held = mutex_hold(&r->lock);
+	struct recent_name *n = find_name(r, thread, path);
 
-	(void)pthread_mutex_lock(&r->lock);
-	n = find_name(r, thread, path);
 	if (!n) {
 		n = find_place(r);
 		free(n->path);
@@ -56,21 +55,17 @@ void recent_names_add(struct recent_names *r, pid_t thread, const char *path,
 					   .thread = thread };
 	}
 	n->at_ns = now_ns;
-	(void)pthread_mutex_unlock(&r->lock);
 }
 
 static bool look_up(struct recent_names *r, pid_t thread, const char *path,
 		    int64_t now_ns, bool is_taken)
 {
-	struct recent_name *n;
-	bool is_known;
+	AUTO_UNLOCK held = mutex_hold(&r->lock);
+	struct recent_name *n = find_name(r, thread, path);
+	const bool is_known = n && now_ns - n->at_ns < r->valid_ns;
 
-	(void)pthread_mutex_lock(&r->lock);
-	n = find_name(r, thread, path);
-	is_known = n && now_ns - n->at_ns < r->valid_ns;
 	if (n && is_taken)
 		free(steal_ptr(&n->path));
-	(void)pthread_mutex_unlock(&r->lock);
 	return is_known;
 }
 

@@ -6,12 +6,12 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_RECENT_NAMES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_RECENT_NAMES_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "common/cleanup.h"
+#include "common/mutex.h"
 
 #define RECENT_NAMES_MAX 64u
 

@@ -14,10 +14,10 @@ void sending_init(struct sending *s, struct budget *b, struct pool *p)
 /* A unit that is sent has the store's deadlines. */
 static void wait_sent(struct sending *s)
 {
-	(void)pthread_mutex_lock(&s->lock);
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
+
 	while (s->n_units)
 		(void)pthread_cond_wait(&s->moved, &s->lock);
-	(void)pthread_mutex_unlock(&s->lock);
 }
 
 static void note_failure(struct sending *s, int rc, const struct error *err)
@@ -137,13 +137,11 @@ static void queue_unit(struct sending *s, struct sending_unit *x)
 /* Error of the units that were sent before, 0 if all of them arrived. */
 static int sending_state(struct sending *s, struct error *err)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
+	int rc = s->rc;
 
-	(void)pthread_mutex_lock(&s->lock);
-	rc = s->rc;
 	if (rc < 0 && err)
 		*err = s->err;
-	(void)pthread_mutex_unlock(&s->lock);
 	return rc;
 }
 

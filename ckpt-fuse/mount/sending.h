@@ -4,13 +4,13 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_SENDING_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_SENDING_H
 
-#include <pthread.h>
 #include <sys/queue.h>
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
 #include "net/pool.h"
 #include "ckpt-fuse/mount/unit_stage.h"
+#include "common/mutex.h"
 
 #define SENDING_COLUMNS_MAX 64u
 

@@ -3,7 +3,8 @@
 
 uint64_t sizes_tell(struct ckpt_node *n, uint64_t size)
 {
-	(void)pthread_mutex_lock(&n->seen);
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
 	if (n->readers_size != SIZE_UNKNOWN)
 		size = n->readers_size;
 	/* The kernel may drop the answer that was made last of two with different sizes
@@ -12,7 +13,6 @@ uint64_t sizes_tell(struct ckpt_node *n, uint64_t size)
 			       ? size
 			       : SIZE_UNKNOWN;
 	n->last_size = size;
-	(void)pthread_mutex_unlock(&n->seen);
 	return size;
 }
 
@@ -31,18 +31,15 @@ void sizes_open(struct session *s, struct ckpt_node *n, uint64_t size)
 
 void sizes_set_readers(struct ckpt_node *n, uint64_t size)
 {
-	(void)pthread_mutex_lock(&n->seen);
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
 	n->readers_size = size;
-	(void)pthread_mutex_unlock(&n->seen);
 }
 
 bool sizes_differ(struct ckpt_node *n, uint64_t size)
 {
-	bool differ;
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
-	(void)pthread_mutex_lock(&n->seen);
-	differ = !n->writing && n->readers_size != SIZE_UNKNOWN &&
+	return !n->writing && n->readers_size != SIZE_UNKNOWN &&
 		 n->readers_size != size;
-	(void)pthread_mutex_unlock(&n->seen);
-	return differ;
 }

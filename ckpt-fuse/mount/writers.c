@@ -144,10 +144,10 @@ void writers_end(struct nodes *t, struct ckpt_node *n)
 
 void writers_end_peeker(struct nodes *t, struct ckpt_node *n)
 {
-	(void)pthread_mutex_lock(&n->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 	n->n_peekers--;
 	drop_writing(t, n);
-	(void)pthread_mutex_unlock(&n->lock);
 }
 
 void writers_settle_late(struct ckpt_mount *m, const struct handle *h)
@@ -177,12 +177,11 @@ void writers_release(struct ckpt_node *n, bool is_owned)
 void writers_disown(struct handle *h)
 {
 	struct ckpt_node *n = h->node;
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
 
-	(void)pthread_mutex_lock(&n->lock);
 	if (atomic_exchange(&h->is_owned, false))
 		n->n_owned--;
 	n->n_steps++;
-	(void)pthread_mutex_unlock(&n->lock);
 }
 
 /* The name is given up: lookups get another node, and a writer is about to make it. */

@@ -479,12 +479,9 @@ void writing_tear(struct writing *w, unsigned int n_begun)
 
 static struct writing_seen seen_of(struct writing *w)
 {
-	struct writing_seen seen;
+	AUTO_UNLOCK held = mutex_hold(&w->seen_lock);
 
-	(void)pthread_mutex_lock(&w->seen_lock);
-	seen = w->seen;
-	(void)pthread_mutex_unlock(&w->seen_lock);
-	return seen;
+	return w->seen;
 }
 
 bool writing_is_torn(struct writing *w)

@@ -25,7 +25,8 @@ void writing_lock(struct writing *w)
 
 void writing_show(struct writing *w)
 {
-	(void)pthread_mutex_lock(&w->seen_lock);
+	AUTO_UNLOCK held = mutex_hold(&w->seen_lock);
+
 	w->seen = (struct writing_seen){ .size = w->size,
 					 .attr = w->attr,
 					 .is_known = w->is_loaded,
@@ -34,7 +35,6 @@ void writing_show(struct writing *w)
 					 .rc = w->rc };
 	if (w->rc < 0)
 		w->seen.err = w->err;
-	(void)pthread_mutex_unlock(&w->seen_lock);
 }
 
 void writing_unlock(struct writing *w)
@@ -266,8 +266,8 @@ static void relieve_others(struct writing *me)
 {
 	struct writings *all = me->all;
 	struct writing *w;
+	AUTO_UNLOCK held = mutex_hold(&all->lock);
 
-	(void)pthread_mutex_lock(&all->lock);
 	TAILQ_FOREACH(w, &all->list, link)
 	{
 		struct error err = ERROR_INIT;
@@ -282,7 +282,6 @@ static void relieve_others(struct writing *me)
 			rc = writing_lose(w, leave_unit(w, x, &err), &err);
 		writing_unlock(w);
 	}
-	(void)pthread_mutex_unlock(&all->lock);
 }
 
 int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A mutex that is held until the end of a scope, by whichever way that is left. */
+#ifndef BOOTSEER_COMMON_MUTEX_H
+#define BOOTSEER_COMMON_MUTEX_H
+
+#include <pthread.h>
+
+/* AUTO_UNLOCK held = mutex_hold(&t->lock); */
+static inline pthread_mutex_t *mutex_hold(pthread_mutex_t *m)
+{
+	(void)pthread_mutex_lock(m);
+	return m;
+}
+
+static inline void cleanup_unlock(pthread_mutex_t *const *m)
+{
+	(void)pthread_mutex_unlock(*m);
+}
+
+#define AUTO_UNLOCK \
+	__attribute__((cleanup(cleanup_unlock), unused)) pthread_mutex_t *
+
+#endif
