@@ -54,7 +54,7 @@ bool budget_take_ahead(struct budget *b, uint64_t bytes)
 {
 	AUTO_UNLOCK held = mutex_hold(&b->lock);
 	bool ok = !b->n_waiting && b->ahead + bytes <= b->most_ahead &&
-	     take_bytes(b, bytes);
+		  take_bytes(b, bytes);
 
 	if (ok)
 		b->ahead += bytes;

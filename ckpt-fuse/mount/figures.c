@@ -238,7 +238,6 @@ int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 
 /* Paths of files that were lost, as many as a status has room for. */
 struct lost_paths {
-	struct nodes *nodes;
 	json_t *list;
 	size_t n_bytes;
 };
@@ -249,7 +248,7 @@ static void add_lost(void *arg, struct ckpt_node *n)
 	AUTO_BUF path = BUF_INIT;
 
 	if (!n->lost_rc || l->n_bytes > STATUS_LOST_MAX ||
-	    nodes_path_locked(l->nodes, n, &path) < 0)
+	    nodes_path_locked(n, &path) < 0)
 		return;
 	(void)json_array_append_new(l->list, json_bytes(path.data));
 	l->n_bytes += path.len;
@@ -257,7 +256,7 @@ static void add_lost(void *arg, struct ckpt_node *n)
 
 static json_t *lost_of(struct ckpt_mount *m)
 {
-	struct lost_paths l = { .nodes = &m->nodes, .list = json_array() };
+	struct lost_paths l = { .list = json_array() };
 
 	nodes_each(&m->nodes, NULL, add_lost, &l);
 	return l.list;

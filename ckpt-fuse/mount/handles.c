@@ -97,6 +97,7 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
 		free(h);
 		return NULL;
 	}
+	node_use(n);
 	return h;
 }
 
@@ -132,22 +133,22 @@ bool handle_is_of(uint64_t id, struct reading *r)
 	       (id & VERSION_MASK) == version_bits(r);
 }
 
-void handle_free(struct handles *t, struct nodes *nodes, struct handle *h)
+void handle_free(struct handles *t, struct handle *h)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	HASH_DEL(t->all, h);
 	(void)pthread_mutex_unlock(&t->lock);
 	reading_unref(h->reading);
 	folder_list_fini(&h->list);
-	node_put(nodes, h->node);
+	node_put(h->node);
 	free(h);
 }
 
-void handles_fini(struct handles *t, struct nodes *nodes)
+void handles_fini(struct handles *t)
 {
 	struct handle *h, *next;
 
 	HASH_ITER(hh, t->all, h, next)
-	handle_free(t, nodes, h);
+	handle_free(h);
 	(void)pthread_mutex_destroy(&t->lock);
 }

@@ -56,9 +56,9 @@ struct handles {
 };
 
 int handles_init(struct handles *t, struct error *err) MUST_CHECK;
-void handles_fini(struct handles *t, struct nodes *nodes);
+void handles_fini(struct handles *t);
 
-/* Takes node and reading when it succeeds.  NULL: no memory. */
+/* Has the node in use, and takes `r` when it succeeds.  NULL: no memory. */
 struct handle *handle_new(struct handles *t, enum handle_kind kind,
 			  struct ckpt_node *n, struct reading *r) MUST_CHECK;
 /* NULL: it is a predecessor's.  Valid until it is released, which the kernel asks for
@@ -70,7 +70,7 @@ unsigned int handles_count_owned(struct handles *t, const struct handle *h,
 				 pid_t owner) MUST_CHECK;
 /* Is it a handle of a reader of this very version? */
 bool handle_is_of(uint64_t id, struct reading *r);
-void handle_free(struct handles *t, struct nodes *nodes, struct handle *h);
+void handle_free(struct handles *t, struct handle *h);
 
 int folder_list_add(struct folder_list *l, const char *name,
 		    bool is_folder) MUST_CHECK;

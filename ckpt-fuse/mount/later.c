@@ -19,7 +19,6 @@ struct late_commit {
 };
 
 struct later {
-	struct nodes *nodes;
 	later_writer_end_fn *writer_end;
 	struct pool *pool;
 	pthread_mutex_t lock; /* the rest */
@@ -29,8 +28,8 @@ struct later {
 	unsigned int n_staged;
 };
 
-int later_new(struct nodes *nodes, later_writer_end_fn *writer_end,
-	      struct later **ret, struct error *err)
+int later_new(later_writer_end_fn *writer_end, struct later **ret,
+	      struct error *err)
 {
 	struct later *l = calloc(1, sizeof(*l));
 	int rc;
@@ -42,7 +41,6 @@ int later_new(struct nodes *nodes, later_writer_end_fn *writer_end,
 		free(l);
 		return rc;
 	}
-	l->nodes = nodes;
 	l->writer_end = writer_end;
 	TAILQ_INIT(&l->list);
 	(void)pthread_mutex_init(&l->lock, NULL);
@@ -95,13 +93,13 @@ static bool settle_commit(struct late_commit *c, int rc,
 	c->is_settled = true;
 	/* All that was closed is stored, whoever has it open still. */
 	if (rc == 0 && !has_unsettled(c->l, n, c))
-		node_set_staged(c->l->nodes, n, false);
-	if (rc < 0 && node_path(c->l->nodes, n, &path) == 0) {
+		node_set_staged(n, false);
+	if (rc < 0 && node_path(n, &path) == 0) {
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,
 			  err->msg);
-		node_lose(c->l->nodes, n, rc, err->msg);
+		node_lose(n, rc, err->msg);
 	}
-	c->l->writer_end(c->l->nodes, n);
+	c->l->writer_end(n);
 	return false;
 }
 
@@ -115,19 +113,19 @@ static void late_run(struct work *work)
 	while (is_again) {
 		struct error err = ERROR_INIT;
 
-		node_begin_commit(l->nodes, c->n);
+		node_begin_commit(c->n);
 		rc = writing_commit(c->n->writing, &err);
 		(void)pthread_mutex_lock(&c->n->lock);
 		is_again = settle_commit(c, rc, &err);
 		(void)pthread_mutex_unlock(&c->n->lock);
-		node_end_commit(l->nodes, c->n);
+		node_end_commit(c->n);
 	}
 	(void)pthread_mutex_lock(&l->lock);
 	TAILQ_REMOVE(&l->list, c, link);
 	l->n_staged--;
 	(void)pthread_cond_broadcast(&l->done);
 	(void)pthread_mutex_unlock(&l->lock);
-	node_put(l->nodes, c->n);
+	node_put(c->n);
 	free(c);
 }
 
@@ -139,8 +137,8 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 		return false;
 	*c = (struct late_commit){ .work.run = late_run, .l = l, .n = n };
 	n->n_writers++;
-	node_use(l->nodes, n);
-	node_set_staged(l->nodes, n, true);
+	node_use(n);
+	node_set_staged(n, true);
 	(void)pthread_mutex_lock(&l->lock);
 	c->number = ++l->last;
 	TAILQ_INSERT_TAIL(&l->list, c, link);

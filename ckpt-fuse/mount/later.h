@@ -12,10 +12,10 @@ struct later;
 
 /* Called with the node's lock, when what was closed is stored or lost: the commit is a writer of
  * the node no more. */
-typedef void later_writer_end_fn(struct nodes *nodes, struct ckpt_node *n);
+typedef void later_writer_end_fn(struct ckpt_node *n);
 
-int later_new(struct nodes *nodes, later_writer_end_fn *writer_end,
-	      struct later **ret, struct error *err) MUST_CHECK;
+int later_new(later_writer_end_fn *writer_end, struct later **ret,
+	      struct error *err) MUST_CHECK;
 /* Waits for all of them. */
 void later_free(struct later *l);
 

@@ -304,7 +304,8 @@ bool listed_find(struct listed *t, const char *folder, const char *name,
 		 int64_t now_ns, struct listed_name *ret)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	const struct listed_entry *e = find_entry(folder_find(t, folder), name, now_ns);
+	const struct listed_entry *e =
+		find_entry(folder_find(t, folder), name, now_ns);
 
 	if (e)
 		*ret = name_of(e, now_ns);
@@ -384,7 +385,8 @@ void listed_tell(struct listed *t, const char *folder,
 		 int64_t asked_ns)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_entry *e = find_entry(folder_find(t, folder), file->name, asked_ns);
+	struct listed_entry *e =
+		find_entry(folder_find(t, folder), file->name, asked_ns);
 
 	/* A file of another list may be another file: one that this mount made since. */
 	if (e && e->is_striped && e->asked_ns == file->asked_ns)

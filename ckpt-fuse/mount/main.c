@@ -30,7 +30,6 @@
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
-#define BEGUN_NAME "ckpt-begun"
 #define LIFE_NAME "ckpt-life"
 #define LOOK_AGAIN_MS 1000
 #define LOG_FILE_MAX MIB /* of a mount that is held: its log may be in memory */
@@ -178,13 +177,12 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 	}
 }
 
-/* The requests first: their numbers mean nothing in another session, and who is killed in
- * between must not leave them to one. */
+/* The journal last: it says what was lost to a successor of a process that is killed in
+ * between. */
 static void drop_kept(struct fd_keeper *k)
 {
-	static const char *const names[] = { BEGUN_NAME, SESSION_NAME,
-					     SESSION_NAME "-init", LIFE_NAME,
-					     JOURNAL_NAME };
+	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
+					     LIFE_NAME, JOURNAL_NAME };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		(void)!fd_keeper_drop(k, names[i], NULL);
@@ -426,7 +424,6 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_CLOSE int signals = daemon_signals_fd(err);
 	struct session_run r = { .signals = signals, .claim_fd = -1 };
 	AUTO_CLOSE int journal_fd = -1;
-	AUTO_CLOSE int begun_fd = -1;
 	AUTO_CLOSE int life_fd = -1;
 	struct fd_keeper *keeper = NULL;
 	const char *is_gone = NULL;
@@ -461,12 +458,9 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0)
 		rc = open_kept(keeper, JOURNAL_NAME, &journal_fd, err);
 	if (rc == 0)
-		rc = open_kept(keeper, BEGUN_NAME, &begun_fd, err);
-	if (rc == 0)
 		rc = open_kept(keeper, LIFE_NAME, &life_fd, err);
 	if (rc == 0) {
 		const struct ckpt_kept kept = { .journal_fd = journal_fd,
-						.begun_fd = begun_fd,
 						.life_fd = life_fd };
 
 		rc = cfg->ranks_only

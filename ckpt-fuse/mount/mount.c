@@ -208,7 +208,8 @@ static void tell_lost(void *arg, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
-	if (n->lost_rc && nodes_path_locked(arg, n, &path) == 0)
+	(void)arg;
+	if (n->lost_rc && nodes_path_locked(n, &path) == 0)
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,
 			  node_loss_why(n));
 }
@@ -219,7 +220,7 @@ int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
 	int rc = nodes_init(&t, journal_fd, err);
 
 	if (rc == 0)
-		nodes_each(&t, NULL, tell_lost, &t);
+		nodes_each(&t, NULL, tell_lost, NULL);
 	*ret_n = atomic_load(&t.n_lost);
 	nodes_fini(&t);
 	return rc;
@@ -344,11 +345,9 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		rc = nodes_init(&m->nodes, kept->journal_fd, err);
 	if (rc == 0)
-		rc = begun_new(kept->begun_fd, &m->begun, err);
-	if (rc == 0)
-		nodes_each(&m->nodes, NULL, tell_lost, &m->nodes);
+		nodes_each(&m->nodes, NULL, tell_lost, NULL);
 	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
-		rc = later_new(&m->nodes, writers_end, &m->later, err);
+		rc = later_new(writers_end, &m->later, err);
 	if (rc < 0)
 		ckpt_mount_free(m);
 	else
@@ -363,9 +362,8 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	saves_free(m->group_saves);
 	blocks_free(m->blocks);
 	later_free(m->later);
-	handles_fini(&m->handles, &m->nodes);
+	handles_fini(&m->handles);
 	nodes_fini(&m->nodes);
-	begun_free(m->begun);
 	pool_free(m->senders);
 	pool_free(m->readers);
 	group_free(m->group);

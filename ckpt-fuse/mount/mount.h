@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include "ckpt-fuse/mount/begun.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/folder_lister.h"
@@ -44,7 +43,6 @@ struct ckpt_mount {
 	struct writings writings;
 	struct readings readings;
 	struct nodes nodes;
-	struct begun *begun;
 	struct handles handles;
 	/*
 	 * Names that writers were told to look up again, because others read the file that had
@@ -74,7 +72,6 @@ struct ckpt_mount {
 /* Files in memory that are kept for a successor, borrowed; -1: it knows nothing. */
 struct ckpt_kept {
 	int journal_fd; /* of nodes.h */
-	int begun_fd;
 	int life_fd; /* what the puts of the process begin with that has it now */
 };
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,

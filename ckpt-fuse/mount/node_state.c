@@ -41,14 +41,14 @@ bool node_is_changed_now(struct ckpt_node *n)
 	return node_is_being_changed(n);
 }
 
-void node_begin_commit(struct nodes *t, struct ckpt_node *n)
+void node_begin_commit(struct ckpt_node *n)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->commits);
 
 	n->n_committing++;
 }
 
-void node_end_commit(struct nodes *t, struct ckpt_node *n)
+void node_end_commit(struct ckpt_node *n)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->commits);
 
@@ -58,7 +58,7 @@ void node_end_commit(struct nodes *t, struct ckpt_node *n)
 	(void)pthread_cond_broadcast(&t->committed);
 }
 
-void node_wait_commits(struct nodes *t, struct ckpt_node *n)
+void node_wait_commits(struct ckpt_node *n)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->commits);
 	unsigned int end = n->n_committed + n->n_committing;

@@ -34,12 +34,13 @@ const char *node_name(const struct ckpt_node *n)
 	return n->key ? n->key + KEY_PREFIX : "";
 }
 
-static struct ckpt_node *node_new(uint64_t id, bool is_folder)
+static struct ckpt_node *node_new(struct nodes *t, uint64_t id, bool is_folder)
 {
 	struct ckpt_node *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return NULL;
+	n->table = t;
 	n->id = id;
 	n->is_folder = is_folder;
 	n->last_size = n->told_size = n->readers_size = SIZE_UNKNOWN;
@@ -76,10 +77,9 @@ static struct ckpt_node *find_key(struct nodes *t, const char *key)
 }
 
 /* Takes `key`, which no node has. */
-static int set_name(struct nodes *t, struct ckpt_node *n,
-		    struct ckpt_node *parent, char *key)
+static int set_name(struct ckpt_node *n, struct ckpt_node *parent, char *key)
 {
-	HASH_ADD_KEYPTR(by_name, t->by_name, key, strlen(key), n);
+	HASH_ADD_KEYPTR(by_name, n->table->by_name, key, strlen(key), n);
 	if (!n->by_name.tbl) {
 		free(key);
 		return -ENOMEM;
@@ -90,79 +90,73 @@ static int set_name(struct nodes *t, struct ckpt_node *n,
 	return 0;
 }
 
-static void drop_node(struct nodes *t, struct ckpt_node *n);
+static void drop_node(struct ckpt_node *n);
 
-static void unset_name(struct nodes *t, struct ckpt_node *n)
+static void unset_name(struct ckpt_node *n)
 {
 	struct ckpt_node *parent = n->parent;
 
 	if (!parent)
 		return;
-	HASH_DELETE(by_name, t->by_name, n);
+	HASH_DELETE(by_name, n->table->by_name, n);
 	n->by_name.tbl = NULL;
 	n->parent = NULL;
 	parent->n_users--;
-	drop_node(t, parent);
+	drop_node(parent);
 }
 
 /* ------------------------------------------------------------------ the journal --- */
 
-/* Append a record. One that cannot be written is not known to a successor, which is no
- * failure now. */
-static void journal_append(struct nodes *t, const struct buf *record)
+/*
+ * Records, each of which ends with a NUL.  One that cannot be written is not known to a
+ * successor, which is no failure now.
+ *   A ID KIND VERSION SIZE TIME KEY   what a node is from here on
+ *   D ID                              it is gone
+ *   B NUMBER, E NUMBER                a change of names is begun, and was answered
+ *   R                                 only what follows counts
+ */
+static void journal_append(struct nodes *t, const char *data, size_t len)
 {
-	if (t->journal_fd < 0)
-		return;
-	if (fs_pwrite_full(t->journal_fd, record->data, record->len,
-			   t->journal_len) == 0)
-		t->journal_len += record->len;
+	if (t->journal_fd >= 0 &&
+	    fs_pwrite_full(t->journal_fd, data, len, t->journal_len) == 0)
+		t->journal_len += len;
 }
 
-static int record_version(const struct ckpt_node *n, struct buf *out)
+static int record_node(const struct ckpt_node *n, struct buf *out)
 {
-	int rc = buf_printf(out, "V%" PRIx64 " %" PRIx64 " %" PRIx64, n->id,
-			    n->read_version, n->read_size);
-
-	return rc < 0 ? rc : buf_append(out, "", 1);
-}
-
-static int record_change(const struct ckpt_node *n, struct buf *out)
-{
-	int rc = buf_printf(out, "T%" PRIx64 " %" PRIx64, n->id,
-			    (uint64_t)atomic_load(&n->changed_ns));
-
-	return rc < 0 ? rc : buf_append(out, "", 1);
-}
-
-static int record_of(const struct ckpt_node *n, struct buf *out)
-{
-	char kind = n->is_folder ? 'd' : n->is_staged ? 's' : 'f';
-	int rc = buf_printf(out, "A%" PRIx64 " %c %s", n->id, kind,
+	const char kind = n->is_folder ? 'd' : n->is_staged ? 's' : 'f';
+	int rc = buf_printf(out,
+			    "A%" PRIx64 " %c %" PRIx64 " %" PRIx64 " %" PRIx64
+			    " %s",
+			    n->id, kind, n->read_version, n->read_size,
+			    (uint64_t)atomic_load(&n->changed_ns),
 			    n->parent ? n->key : "");
 
-	if (rc == 0)
-		rc = buf_append(out, "", 1);
-	if (rc == 0 && atomic_load(&n->changed_ns))
-		rc = record_change(n, out);
-	return rc == 0 && n->read_version ? record_version(n, out) : rc;
+	return rc < 0 ? rc : buf_append(out, "", 1);
 }
 
-/* All living nodes once more, behind what is there; that is given back then. */
+static int record_number(char kind, uint64_t number, struct buf *out)
+{
+	int rc = buf_printf(out, "%c%" PRIx64, kind, number);
+
+	return rc < 0 ? rc : buf_append(out, "", 1);
+}
+
+/* All that a successor needs once more, behind what is there; that is given back then. */
 static void journal_renew(struct nodes *t)
 {
-	uint64_t before = t->journal_len;
+	const uint64_t before = t->journal_len;
 	AUTO_BUF all = BUF_INIT;
 	struct ckpt_node *n, *next;
+	int rc = buf_append(&all, "R", 2);
 
-	if (buf_append(&all, "R", 2) < 0)
-		return;
+	for (size_t i = 0; i < t->n_begun && rc == 0; i++)
+		rc = record_number('B', t->begun[i].request, &all);
 	HASH_ITER(by_id, t->by_id, n, next)
-	if (n != t->root && record_of(n, &all) < 0)
-		return;
-	if (atomic_load(&t->root->changed_ns) &&
-	    record_change(t->root, &all) < 0)
-		return;
-	journal_append(t, &all);
+	if (rc == 0)
+		rc = record_node(n, &all);
+	if (rc == 0)
+		journal_append(t, all.data, all.len);
 	if (t->journal_len == before)
 		return;
 	t->journal_live = all.len;
@@ -173,28 +167,28 @@ static void journal_renew(struct nodes *t)
 
 static void journal_put(struct nodes *t, const struct buf *record, bool is_live)
 {
-	journal_append(t, record);
+	journal_append(t, record->data, record->len);
 	t->journal_live += is_live ? record->len : 0;
 	if (t->journal_len > JOURNAL_MIN &&
 	    HASH_CNT(by_id, t->by_id) * 512ull < t->journal_live)
 		journal_renew(t);
 }
 
-static void journal_node(struct nodes *t, const struct ckpt_node *n,
-			 bool is_there)
+/* The node is another from now on. */
+static void journal_node(const struct ckpt_node *n)
 {
 	AUTO_BUF record = BUF_INIT;
-	int rc;
 
-	if (is_there) {
-		rc = record_of(n, &record);
-	} else {
-		rc = buf_printf(&record, "D%" PRIx64, n->id);
-		if (rc == 0)
-			rc = buf_append(&record, "", 1);
-	}
-	if (rc == 0)
-		journal_put(t, &record, is_there);
+	if (record_node(n, &record) == 0)
+		journal_put(n->table, &record, true);
+}
+
+static void journal_number(struct nodes *t, char kind, uint64_t number)
+{
+	AUTO_BUF record = BUF_INIT;
+
+	if (record_number(kind, number, &record) == 0)
+		journal_put(t, &record, kind == 'B');
 }
 
 /* ------------------------------------------------------------------------- life --- */
@@ -204,19 +198,21 @@ static bool is_wanted(const struct ckpt_node *n)
 	return n->n_users || n->n_lookups;
 }
 
-static void drop_node(struct nodes *t, struct ckpt_node *n)
+static void drop_node(struct ckpt_node *n)
 {
+	struct nodes *t = n->table;
+
 	if (n == t->root || is_wanted(n))
 		return;
-	journal_node(t, n, false);
+	journal_number(t, 'D', n->id);
 	HASH_DELETE(by_id, t->by_id, n);
-	unset_name(t, n);
+	unset_name(n);
 	node_free(n);
 }
 
 static struct ckpt_node *add_node(struct nodes *t, uint64_t id, bool is_folder)
 {
-	struct ckpt_node *n = node_new(id, is_folder);
+	struct ckpt_node *n = node_new(t, id, is_folder);
 
 	if (!n)
 		return NULL;
@@ -228,9 +224,10 @@ static struct ckpt_node *add_node(struct nodes *t, uint64_t id, bool is_folder)
 	return n;
 }
 
-static struct ckpt_node *add_named(struct nodes *t, struct ckpt_node *parent,
-				   const char *name, bool is_folder)
+static struct ckpt_node *add_named(struct ckpt_node *parent, const char *name,
+				   bool is_folder)
 {
+	struct nodes *t = parent->table;
 	char *key = key_of(parent, name);
 	struct ckpt_node *n = key ? add_node(t, ++t->last_id, is_folder) : NULL;
 
@@ -238,12 +235,12 @@ static struct ckpt_node *add_named(struct nodes *t, struct ckpt_node *parent,
 		free(key);
 		return NULL;
 	}
-	if (set_name(t, n, parent, key) < 0) {
+	if (set_name(n, parent, key) < 0) {
 		HASH_DELETE(by_id, t->by_id, n);
 		node_free(n);
 		return NULL;
 	}
-	journal_node(t, n, true);
+	journal_node(n);
 	return n;
 }
 
@@ -257,28 +254,26 @@ struct ckpt_node *node_get(struct nodes *t, uint64_t id)
 	return n;
 }
 
-void node_use(struct nodes *t, struct ckpt_node *n)
+void node_use(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
 	n->n_users++;
 }
 
-void node_put(struct nodes *t, struct ckpt_node *n)
+void node_put(struct ckpt_node *n)
 {
 	if (!n)
 		return;
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
 	n->n_users--;
-	drop_node(t, n);
+	drop_node(n);
 }
 
-struct ckpt_node *node_find(struct nodes *t, struct ckpt_node *parent,
-			    const char *name)
+/* With the lock. */
+static struct ckpt_node *use_key(struct nodes *t, const char *key)
 {
-	AUTO_FREE char *key = key_of(parent, name);
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	struct ckpt_node *n = key ? find_key(t, key) : NULL;
 
 	if (n)
@@ -286,32 +281,45 @@ struct ckpt_node *node_find(struct nodes *t, struct ckpt_node *parent,
 	return n;
 }
 
-struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
-			    const char *name, bool is_folder)
+struct ckpt_node *node_find(struct ckpt_node *parent, const char *name)
 {
 	AUTO_FREE char *key = key_of(parent, name);
-	struct ckpt_node *n;
+	AUTO_UNLOCK held = mutex_hold(&parent->table->lock);
 
-	if (!key)
-		return NULL;
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	return use_key(parent->table, key);
+}
 
-	n = find_key(t, key);
+struct ckpt_node *node_successor(const struct ckpt_node *n)
+{
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
+
+	return use_key(n->table, n->key);
+}
+
+struct ckpt_node *node_make(struct ckpt_node *parent, const char *name,
+			    bool is_folder)
+{
+	AUTO_FREE char *key = key_of(parent, name);
+	AUTO_UNLOCK held = mutex_hold(&parent->table->lock);
+	struct ckpt_node *n = use_key(parent->table, key);
+
 	if (n && n->is_folder != is_folder) {
-		unset_name(t, n);
-		journal_node(t, n, true);
+		n->n_users--;
+		unset_name(n);
+		journal_node(n);
 		n = NULL;
 	}
-	if (!n)
-		n = add_named(t, parent, name, is_folder);
+	if (n || !key)
+		return n;
+	n = add_named(parent, name, is_folder);
 	if (n)
 		n->n_users++;
 	return n;
 }
 
-void node_looked_up(struct nodes *t, struct ckpt_node *n)
+void node_looked_up(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
 	n->n_lookups++;
 }
@@ -324,21 +332,28 @@ void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
 	if (n && n->n_lookups < LOOKUPS_UNKNOWN) {
 		n->n_lookups -=
 			n_lookups < n->n_lookups ? n_lookups : n->n_lookups;
-		drop_node(t, n);
+		drop_node(n);
 	}
 }
 
-void node_detach(struct nodes *t, struct ckpt_node *n)
+/* With the lock. */
+static void detach_node(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
-
-	unset_name(t, n);
-	journal_node(t, n, true);
+	unset_name(n);
+	journal_node(n);
 }
 
-void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
+void node_detach(struct ckpt_node *n)
+{
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
+
+	detach_node(n);
+}
+
+void node_rename(struct ckpt_node *n, struct ckpt_node *parent,
 		 const char *name)
 {
+	struct nodes *t = n->table;
 	char *key = key_of(parent, name);
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	struct ckpt_node *before = key ? find_key(t, key) : NULL;
@@ -346,28 +361,26 @@ void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 	n->n_steps++;
 	if (before && before != n) {
 		before->n_steps++;
-		unset_name(t, before);
-		journal_node(t, before, true);
+		detach_node(before);
 	}
-	unset_name(t, n);
+	unset_name(n);
 	free(n->key);
 	n->key = NULL;
 	if (key)
-		(void)set_name(t, n, parent, key);
-	journal_node(t, n, true);
+		(void)set_name(n, parent, key);
+	journal_node(n);
 }
 
 /* ------------------------------------------------------------------------ state --- */
 
 /* With the lock. */
-static void lose_node(struct nodes *t, struct ckpt_node *n, int rc,
-		      const char *why)
+static void lose_node(struct ckpt_node *n, int rc, const char *why)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
 	if (!n->lost_rc) {
 		n->n_users++;
-		atomic_fetch_add(&t->n_lost, 1);
+		atomic_fetch_add(&n->table->n_lost, 1);
 	}
 	/* Errors of rights are not passed on: the store has looked at another's than
 	 * those of who asks now. */
@@ -380,141 +393,180 @@ static void lose_node(struct nodes *t, struct ckpt_node *n, int rc,
 	}
 }
 
-void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
+void node_set_staged(struct ckpt_node *n, bool is_staged)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
-	if (n->is_staged != is_staged) {
-		n->is_staged = is_staged;
-		journal_node(t, n, true);
-	}
+	if (n->is_staged == is_staged)
+		return;
+	n->is_staged = is_staged;
+	journal_node(n);
 }
 
-void node_set_read_version(struct nodes *t, struct ckpt_node *n,
-			   uint64_t version, uint64_t size)
+void node_set_read_version(struct ckpt_node *n, uint64_t version, uint64_t size)
 {
-	AUTO_BUF record = BUF_INIT;
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
-	if (!n->is_kept && n->read_version != version) {
-		n->read_version = version;
-		n->read_size = size;
-		if (record_version(n, &record) == 0)
-			journal_put(t, &record, true);
-	}
+	if (n->is_kept || n->read_version == version)
+		return;
+	n->read_version = version;
+	n->read_size = size;
+	journal_node(n);
 }
 
-void node_note_change(struct nodes *t, struct ckpt_node *folder)
+void node_note_change(struct ckpt_node *folder)
 {
-	AUTO_BUF record = BUF_INIT;
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&folder->table->lock);
 
 	atomic_store(&folder->changed_ns, clock_wall_ns());
-	if (record_change(folder, &record) == 0)
-		journal_put(t, &record, true);
+	journal_node(folder);
 }
 
-void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
+void node_lose(struct ckpt_node *n, int rc, const char *why)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
-	lose_node(t, n, rc, why);
+	lose_node(n, rc, why);
 }
 
-void node_forget_loss(struct nodes *t, struct ckpt_node *n)
+void node_forget_loss(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 	AUTO_UNLOCK held_seen = mutex_hold(&n->seen);
 
 	if (n->lost_rc) {
 		n->n_users--;
-		atomic_fetch_sub(&t->n_lost, 1);
+		atomic_fetch_sub(&n->table->n_lost, 1);
 	}
 	n->lost_rc = 0;
 	free(steal_ptr(&n->lost_why));
 	if (n->is_staged) {
 		n->is_staged = false;
-		journal_node(t, n, true);
+		journal_node(n);
 	}
+}
+
+/* ------------------------------------------------------ changes that were begun --- */
+
+/* With the lock: index of the change, or n_begun. */
+static size_t find_begun(const struct nodes *t, uint64_t request)
+{
+	size_t i = 0;
+
+	while (i < t->n_begun && t->begun[i].request != request)
+		i++;
+	return i;
+}
+
+/* With the lock. */
+static void drop_begun(struct nodes *t, size_t i)
+{
+	t->n_begun--;
+	memmove(&t->begun[i], &t->begun[i + 1],
+		(t->n_begun - i) * sizeof(t->begun[0]));
+}
+
+/* With the lock.  False: it is there.  A predecessor's stays one: it says so to each successor.
+ * That which was begun longest ago makes room: what was answered in the moment of a kill is asked
+ * for by nobody. */
+static bool add_begun(struct nodes *t, uint64_t request, bool is_predecessors)
+{
+	if (!request || find_begun(t, request) < t->n_begun)
+		return false;
+	if (t->n_begun == NODES_BEGUN_MAX)
+		drop_begun(t, 0);
+	t->begun[t->n_begun++] =
+		(struct begun_change){ .request = request,
+				       .is_predecessors = is_predecessors };
+	return true;
+}
+
+void nodes_begin_change(struct nodes *t, uint64_t request)
+{
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
+	if (add_begun(t, request, false))
+		journal_number(t, 'B', request);
+}
+
+bool nodes_was_begun(struct nodes *t, uint64_t request)
+{
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	const size_t i = find_begun(t, request);
+
+	return i < t->n_begun && t->begun[i].is_predecessors;
+}
+
+void nodes_end_change(struct nodes *t, uint64_t request)
+{
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	const size_t i = find_begun(t, request);
+
+	if (i == t->n_begun)
+		return;
+	drop_begun(t, i);
+	journal_number(t, 'E', request);
 }
 
 /* ------------------------------------------------------------------------ paths --- */
 
-static int path_of(struct nodes *t, const struct ckpt_node *n, struct buf *out)
+static int path_of(const struct ckpt_node *n, struct buf *out)
 {
 	int rc;
 
-	if (n == t->root)
+	if (n == n->table->root)
 		return 0;
 	if (!n->parent)
 		return -ENOENT;
-	rc = path_of(t, n->parent, out);
+	rc = path_of(n->parent, out);
 	if (rc == 0 && out->len)
 		rc = buf_puts(out, "/");
 	return rc < 0 ? rc : buf_puts(out, node_name(n));
 }
 
-int nodes_path_locked(struct nodes *t, const struct ckpt_node *n,
-		      struct buf *out)
+int nodes_path_locked(const struct ckpt_node *n, struct buf *out)
 {
-	int rc = path_of(t, n, out);
+	int rc = path_of(n, out);
 
 	/* An empty path is text, too. */
 	return rc < 0 ? rc : buf_puts(out, "");
 }
 
-int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
+int node_path(struct ckpt_node *n, struct buf *out)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
-	return nodes_path_locked(t, n, out);
+	return nodes_path_locked(n, out);
 }
 
-int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
-		    struct buf *out)
+int node_path_below(struct ckpt_node *n, const char *name, struct buf *out)
 {
-	int rc = node_path(t, n, out);
+	int rc = node_path(n, out);
 
 	if (rc == 0 && out->len)
 		rc = buf_puts(out, "/");
 	return rc < 0 ? rc : buf_puts(out, name);
 }
 
-int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
+int node_last_path(struct ckpt_node *n, struct buf *out)
 {
-	struct ckpt_node *parent = NULL;
-	int rc = -ENOENT;
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
+	struct ckpt_node *parent =
+		n->key ? find_id(n->table, strtoull(n->key, NULL, 16)) : NULL;
+	int rc = parent ? path_of(parent, out) : -ENOENT;
 
-	if (n->key)
-		parent = find_id(t, strtoull(n->key, NULL, 16));
-	if (parent)
-		rc = path_of(t, parent, out);
 	if (rc == 0 && out->len)
 		rc = buf_puts(out, "/");
-	if (rc == 0)
-		rc = buf_puts(out, node_name(n));
-	return rc;
+	return rc < 0 ? rc : buf_puts(out, node_name(n));
 }
 
-const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
-			    struct buf *room)
+const char *node_path_shown(struct ckpt_node *n, struct buf *room)
 {
 	buf_reset(room);
-	if (node_path(t, n, room) == 0 && room->len)
+	if (node_path(n, room) == 0 && room->len)
 		return room->data;
 	buf_reset(room);
-	return node_last_path(t, n, room) == 0 && room->len ? room->data : "?";
-}
-
-struct ckpt_node *node_successor(struct nodes *t, const struct ckpt_node *n)
-{
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct ckpt_node *now = n->key ? find_key(t, n->key) : NULL;
-
-	if (now)
-		now->n_users++;
-	return now;
+	return node_last_path(n, room) == 0 && room->len ? room->data : "?";
 }
 
 void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
@@ -543,63 +595,60 @@ static void forget_all(struct nodes *t)
 	}
 }
 
-/* "ID KIND KEY": parents come before what is in them, but for those that were moved:
- * names are set when all nodes are there. */
-static void replay_add(struct nodes *t, const char *text)
+/* Parents come before what is in them, but for those that were moved: names are set when
+ * all nodes are there. */
+static void replay_node(struct nodes *t, const char *text)
 {
-	char *end;
-	uint64_t id = strtoull(text, &end, 16);
-	struct ckpt_node *n = find_id(t, id);
+	uint64_t id = 0, version, size, changed;
+	struct ckpt_node *n;
+	int key_at = 0;
+	char kind;
 
-	if (!id || id == NODE_ROOT || end[0] != ' ' || !end[1] || end[2] != ' ')
+	/* The kernel is told no other size than that of the version: it would end reads there. */
+	if (sscanf(text,
+		   "%" SCNx64 " %c %" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &id,
+		   &kind, &version, &size, &changed, &key_at) < 5 ||
+	    !id || !key_at)
 		return;
+	n = find_id(t, id);
 	if (!n)
-		n = add_node(t, id, end[1] == 'd');
+		n = add_node(t, id, kind == 'd');
 	if (!n)
+		return;
+	atomic_store(&n->changed_ns, (int64_t)changed);
+	if (n == t->root)
 		return;
 	free(n->key);
-	n->key = strlen(end + 3) > KEY_PREFIX ? strdup(end + 3) : NULL;
+	n->key = strlen(text + key_at) > KEY_PREFIX ? strdup(text + key_at)
+						    : NULL;
 	n->n_lookups = LOOKUPS_UNKNOWN;
-	n->is_staged = end[1] == 's';
+	n->is_staged = kind == 's';
 	n->is_inherited = true;
+	n->read_version = version;
+	n->is_kept = version != 0;
+	n->read_size = size;
+	n->readers_size = n->is_kept ? size : SIZE_UNKNOWN;
 	if (id > t->last_id)
 		t->last_id = id;
 }
 
-/* "ID VERSION SIZE".  The kernel is told no other size: it would end reads there. */
-static void replay_version(struct nodes *t, const char *text)
+static void replay_remove(struct nodes *t, uint64_t id)
 {
-	char *end;
-	struct ckpt_node *n = find_id(t, strtoull(text, &end, 16));
-
-	if (!n || n == t->root || *end != ' ')
-		return;
-	n->read_version = strtoull(end + 1, &end, 16);
-	n->is_kept = n->read_version != 0;
-	n->read_size = strtoull(end, NULL, 16);
-	n->readers_size = n->is_kept ? n->read_size : SIZE_UNKNOWN;
-}
-
-/* "ID TIME" */
-static void replay_change(struct nodes *t, const char *text)
-{
-	char *end;
-	struct ckpt_node *n = find_id(t, strtoull(text, &end, 16));
-
-	if (n && *end == ' ')
-		atomic_store(&n->changed_ns,
-			     (int64_t)strtoull(end + 1, NULL, 16));
-}
-
-static void replay_remove(struct nodes *t, const char *text)
-{
-	uint64_t id = strtoull(text, NULL, 16);
 	struct ckpt_node *n = id == NODE_ROOT ? NULL : find_id(t, id);
 
 	if (!n)
 		return;
 	HASH_DELETE(by_id, t->by_id, n);
 	node_free(n);
+}
+
+static void replay_renewal(struct nodes *t)
+{
+	struct ckpt_node *n, *next;
+
+	t->n_begun = 0;
+	HASH_ITER(by_id, t->by_id, n, next)
+	replay_remove(t, n->id);
 }
 
 static void replay_names(struct nodes *t)
@@ -615,39 +664,29 @@ static void replay_names(struct nodes *t)
 		n->key = NULL;
 		if (!key || !parent || find_key(t, key))
 			free(key);
-		else if (set_name(t, n, parent, key) < 0)
+		else if (set_name(n, parent, key) < 0)
 			continue;
 		if (n->is_staged && n->parent)
 			lose_node(
-				t, n, -EIO,
+				n, -EIO,
 				"the mount was restarted before it was stored");
 	}
 }
 
-static void replay_journal(struct nodes *t, const char *data, size_t len)
+static void replay_record(struct nodes *t, const char *record)
 {
-	struct ckpt_node *n, *next;
+	const uint64_t number = strtoull(record + 1, NULL, 16);
 
-	for (size_t at = 0; at < len; at += strlen(data + at) + 1) {
-		if (data[at] == 'A')
-			replay_add(t, data + at + 1);
-		else if (data[at] == 'V')
-			replay_version(t, data + at + 1);
-		else if (data[at] == 'T')
-			replay_change(t, data + at + 1);
-		else if (data[at] == 'D')
-			replay_remove(t, data + at + 1);
-		if (data[at] != 'R')
-			continue;
-		HASH_ITER(by_id, t->by_id, n, next)
-		{
-			if (n == t->root)
-				continue;
-			HASH_DELETE(by_id, t->by_id, n);
-			node_free(n);
-		}
-	}
-	replay_names(t);
+	if (*record == 'A')
+		replay_node(t, record + 1);
+	else if (*record == 'D')
+		replay_remove(t, number);
+	else if (*record == 'B')
+		(void)add_begun(t, number, true);
+	else if (*record == 'E' && find_begun(t, number) < t->n_begun)
+		drop_begun(t, find_begun(t, number));
+	else if (*record == 'R')
+		replay_renewal(t);
 }
 
 /* The start of the journal. Nodes given back before the last renewal are a hole at its
@@ -690,7 +729,9 @@ static int read_journal(struct nodes *t, struct error *err)
 	t->journal_len = start + len;
 	if (ftruncate(t->journal_fd, (off_t)t->journal_len) < 0)
 		return error_set(err, errno, "kept names: %s", strerror(errno));
-	replay_journal(t, data.data, (size_t)len);
+	for (size_t at = 0; at < len; at += strlen(data.data + at) + 1)
+		replay_record(t, data.data + at);
+	replay_names(t);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Node ids of a mount: which file or folder each is.  They are written down in a file
- * in memory that outlives the process, so that a successor knows them.  Any thread; a
- * node that was found stays until node_put().
+ * in memory that outlives the process, so that a successor knows them, and the changes of
+ * names that were begun.  Any thread; a node that was found stays until node_put().
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_NODES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_NODES_H
@@ -12,11 +12,13 @@
 #include "common/buf.h"
 #include "common/hash.h"
 #include "common/mutex.h"
+#include "fuse/fuse.h"
 
 #define NODE_ROOT 1u
 #define SIZE_UNKNOWN UINT64_MAX
 
 struct ckpt_node {
+	struct nodes *table;
 	UT_hash_handle by_id, by_name;
 	uint64_t id;
 	struct ckpt_node
@@ -68,6 +70,14 @@ struct ckpt_node {
 	char *lost_why; /* for people; NULL: memory was short */
 };
 
+/* A change of names that was begun and is not answered yet: docs/decisions/0021-done-twice.md. */
+struct begun_change {
+	uint64_t request;
+	bool is_predecessors;
+};
+/* Far more than a process has threads. */
+#define NODES_BEGUN_MAX (4 * SESSION_THREADS_MOST)
+
 struct nodes {
 	/* Read over changes of names in the store, and when a writer begins; written while a
 	 * folder is renamed, object by object. */
@@ -79,6 +89,9 @@ struct nodes {
 	pthread_mutex_t lock; /* the table */
 	struct ckpt_node *by_id, *by_name, *root;
 	uint64_t last_id;
+	struct begun_change
+		begun[NODES_BEGUN_MAX]; /* those begun first, first */
+	size_t n_begun;
 	int journal_fd;
 	uint64_t journal_len, journal_live; /* bytes; those of living nodes */
 	atomic_uint n_lost;
@@ -106,44 +119,47 @@ static inline void cleanup_paths_stay(const struct paths_stay *s)
 
 /* NULL: there is none.  The caller has it until node_put(). */
 struct ckpt_node *node_get(struct nodes *t, uint64_t id) MUST_CHECK;
-struct ckpt_node *node_find(struct nodes *t, struct ckpt_node *parent,
+struct ckpt_node *node_find(struct ckpt_node *parent,
 			    const char *name) MUST_CHECK;
 /* The node of a name, a new one if there is none, or one of the other kind. */
-struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
-			    const char *name, bool is_folder) MUST_CHECK;
+struct ckpt_node *node_make(struct ckpt_node *parent, const char *name,
+			    bool is_folder) MUST_CHECK;
 /* Once more, of a node that is in use. */
-void node_use(struct nodes *t, struct ckpt_node *n);
-void node_put(struct nodes *t, struct ckpt_node *n);
+void node_use(struct ckpt_node *n);
+void node_put(struct ckpt_node *n);
+static inline void cleanup_node_put(struct ckpt_node *const *n)
+{
+	node_put(*n);
+}
+/* AUTO_NODE n = node_get(...): until the end of the scope. */
+#define AUTO_NODE __attribute__((cleanup(cleanup_node_put))) struct ckpt_node *
 /* The kernel was given its id, or forgets that it was `n_lookups` times. */
-void node_looked_up(struct nodes *t, struct ckpt_node *n);
+void node_looked_up(struct ckpt_node *n);
 void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups);
 
 /* Its name is another's, or nobody's. */
-void node_detach(struct nodes *t, struct ckpt_node *n);
+void node_detach(struct ckpt_node *n);
 /* Rename the node. A node that had the new name has none any more. Where memory is short
  * this node has none either: whoever asks for the name looks it up in the store. */
-void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
+void node_rename(struct ckpt_node *n, struct ckpt_node *parent,
 		 const char *name);
 
 /* Its path in the store ("" is the root), appended.  -ENOENT: it has no name. */
-int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out) MUST_CHECK;
-int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
+int node_path(struct ckpt_node *n, struct buf *out) MUST_CHECK;
+int node_path_below(struct ckpt_node *n, const char *name,
 		    struct buf *out) MUST_CHECK;
 /* The last path of a node that has no name any more. -ENOENT: its folder is gone, too, or
  * a successor asks. */
-int node_last_path(struct nodes *t, struct ckpt_node *n,
-		   struct buf *out) MUST_CHECK;
+int node_last_path(struct ckpt_node *n, struct buf *out) MUST_CHECK;
 /* Either of the two for people: "?" where there is none.  `room` has it. */
-const char *node_path_shown(struct nodes *t, struct ckpt_node *n,
-			    struct buf *room);
+const char *node_path_shown(struct ckpt_node *n, struct buf *room);
 /* The node that has that name now, in use; NULL: none has. */
-struct ckpt_node *node_successor(struct nodes *t,
-				 const struct ckpt_node *n) MUST_CHECK;
+struct ckpt_node *node_successor(const struct ckpt_node *n) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n); /* the table is locked */
 
 void node_set_writing(struct ckpt_node *n, struct writing *w);
 /* The folder has changed just now; a successor is to know when. */
-void node_note_change(struct nodes *t, struct ckpt_node *folder);
+void node_note_change(struct ckpt_node *folder);
 void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st);
 struct ckpt_stat node_stat(struct ckpt_node *n);
 /* With the node's lock: will a writer change it, or say that it is done? */
@@ -153,25 +169,25 @@ bool node_is_abandoned(const struct ckpt_node *n);
 /* The same as is known without the node's lock. */
 bool node_is_changed_now(struct ckpt_node *n);
 /* Around each commit of its file, by whomever. */
-void node_begin_commit(struct nodes *t, struct ckpt_node *n);
-void node_end_commit(struct nodes *t, struct ckpt_node *n);
+void node_begin_commit(struct ckpt_node *n);
+void node_end_commit(struct ckpt_node *n);
 /* Wait for those that are under way, with no lock; what begins meanwhile is not waited for. */
-void node_wait_commits(struct nodes *t, struct ckpt_node *n);
+void node_wait_commits(struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */
 bool node_is_peeked(struct ckpt_node *n);
 
 /* A successor is to know that what was written and closed may not be in the store. */
-void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged);
+void node_set_staged(struct ckpt_node *n, bool is_staged);
 /* A successor is to know which version its readers have, and its size; 0: none has it open.
  * Of one that is kept from a predecessor it stays. */
-void node_set_read_version(struct nodes *t, struct ckpt_node *n,
-			   uint64_t version, uint64_t size);
+void node_set_read_version(struct ckpt_node *n, uint64_t version,
+			   uint64_t size);
 /* Note that written bytes are lost, until node_forget_loss(): the node stays meanwhile. */
-void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why);
+void node_lose(struct ckpt_node *n, int rc, const char *why);
 /* Forget the loss, as the file is replaced or removed. */
-void node_forget_loss(struct nodes *t, struct ckpt_node *n);
+void node_forget_loss(struct ckpt_node *n);
 /* 0, or why what was written is not in the store. */
 int node_loss(struct ckpt_node *n, struct error *err) MUST_CHECK;
 /* The same in as many words as there are, added to `out`: 1; 0: nothing was lost. */
@@ -179,13 +195,23 @@ int node_loss_text(struct ckpt_node *n, struct buf *out) MUST_CHECK;
 /* Why; with one of the locks of what says that it is lost. */
 const char *node_loss_why(const struct ckpt_node *n);
 
+/*
+ * The kernel sends a request again when the process is killed, by the number that it had (0: it
+ * has none), and what it was to change may be done.  So note it before the store is asked to change
+ * anything, and after what makes the request fail was looked at.
+ */
+void nodes_begin_change(struct nodes *t, uint64_t request);
+/* Has a predecessor begun it? */
+bool nodes_was_begun(struct nodes *t, uint64_t request);
+/* Note that the request was answered. */
+void nodes_end_change(struct nodes *t, uint64_t request);
+
 /* Call for each node in a folder, or, when that is NULL, that has a name; the table is
  * locked. */
 typedef void nodes_fn(void *arg, struct ckpt_node *n);
 void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 		void *arg);
 /* node_path() for such a function. */
-int nodes_path_locked(struct nodes *t, const struct ckpt_node *n,
-		      struct buf *out) MUST_CHECK;
+int nodes_path_locked(const struct ckpt_node *n, struct buf *out) MUST_CHECK;
 
 #endif

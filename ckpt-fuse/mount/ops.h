@@ -28,7 +28,6 @@ int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc);
 /* Attributes of a file or folder for the kernel. -ENOENT, and what the store says. */
 int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err) MUST_CHECK;
-/* `n` is taken over: the kernel has it, or it was put. */
 void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n);
 int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 	      struct fuse_entry_param *ret, struct error *err) MUST_CHECK;

@@ -35,7 +35,7 @@ static void log_failure(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (n)
 		log_warning("ckpt", "%s failed path=\"%s\" reason=\"%s\"", what,
-			    node_path_shown(&m->nodes, n, &path), why);
+			    node_path_shown(n, &path), why);
 	else
 		log_warning("ckpt", "%s failed reason=\"%s\"", what, why);
 }
@@ -92,7 +92,7 @@ int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc)
 	if (rc != -ENOENT)
 		return rc;
 	/* Or a list that is older would say that it is there. */
-	if (n && node_path(&m->nodes, n, &path) == 0)
+	if (n && node_path(n, &path) == 0)
 		listed_change(m->listed, path.data);
 	return -ESTALE;
 }
@@ -142,7 +142,8 @@ static bool stat_writer(struct ckpt_node *n, struct ckpt_stat *ret)
 {
 	struct ckpt_stat st = { .is_striped = true };
 	AUTO_UNLOCK held = mutex_hold(&n->seen);
-	bool is_known = n->writing && writing_stat(n->writing, &st.size, &st.attr);
+	bool is_known =
+		n->writing && writing_stat(n->writing, &st.size, &st.attr);
 
 	if (is_known)
 		n->stat = st;
@@ -169,7 +170,7 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (stat_writer(n, ret))
 		return 0;
-	rc = node_path(&m->nodes, n, &path);
+	rc = node_path(n, &path);
 	has_name = rc == 0;
 	if (has_name)
 		rc = ckpt_stat(m->store, path.data, ret, err);
@@ -211,7 +212,7 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	if (rc == 0)
 		fill_file(m, n, &st, ret);
 	/* Programs that have it open see by this that it was removed or replaced. */
-	if (rc == 0 && node_path(&m->nodes, n, &path) == -ENOENT)
+	if (rc == 0 && node_path(n, &path) == -ENOENT)
 		ret->st_nlink = 0;
 	return rc;
 }
@@ -219,14 +220,13 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
 	double valid = n ? valid_s(n) : 0;
 	int rc = n ? ops_stat(m, n, &st, &err) : -ESTALE;
 
 	rc = ops_of_node(m, n, rc);
-	node_put(&m->nodes, n);
 	if (rc < 0)
 		ops_fail(req, "getattr", rc, &err);
 	else
@@ -245,13 +245,12 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 	return ops_stat(m, n, &ret->attr, err);
 }
 
-static void reply_entry(fuse_req_t req, struct ckpt_mount *m,
-			struct ckpt_node *n, const struct fuse_entry_param *e)
+static void reply_entry(fuse_req_t req, struct ckpt_node *n,
+			const struct fuse_entry_param *e)
 {
-	node_looked_up(&m->nodes, n);
+	node_looked_up(n);
 	if (fuse_reply_entry(req, e) < 0)
-		node_forget(&m->nodes, n->id, 1);
-	node_put(&m->nodes, n);
+		node_forget(n->table, n->id, 1);
 }
 
 void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n)
@@ -260,12 +259,10 @@ void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n)
 	struct error err = ERROR_INIT;
 	int rc = ops_entry(m, n, &e, &err);
 
-	if (rc == 0) {
-		reply_entry(req, m, n, &e);
-		return;
-	}
-	ops_fail(req, "lookup", rc, &err);
-	node_put(&m->nodes, n);
+	if (rc < 0)
+		ops_fail(req, "lookup", rc, &err);
+	else
+		reply_entry(req, n, &e);
 }
 
 /* A name as the store has it. */
@@ -378,11 +375,10 @@ static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
 
 /* To the kernel a node has one size, which is that of the version that its readers have:
  * a file that replaced it gets a node of its own. */
-static void leave_readers(struct ckpt_mount *m, struct ckpt_node *n,
-			  const struct ckpt_stat *now)
+static void leave_readers(struct ckpt_node *n, const struct ckpt_stat *now)
 {
 	if (sizes_differ(n, now->size) || node_is_peeked(n))
-		node_detach(&m->nodes, n);
+		node_detach(n);
 }
 
 /* `l` is NULL, or zeros that are filled in where the store, or a list of it, has said
@@ -394,34 +390,33 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 	struct name_look asked = { .name = name };
 	AUTO_BUF folder = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
-	struct ckpt_node *n;
+	AUTO_NODE n = NULL;
 	int rc;
 
 	if (strlen(name) > CKPT_NAME_MAX)
 		return -ENAMETOOLONG;
-	n = node_find(&m->nodes, parent, name);
+	n = node_find(parent, name);
 	if (n && !n->is_folder &&
 	    (node_is_written(n) || node_loss(n, NULL) < 0)) {
-		*ret = n;
+		*ret = steal_ptr(&n);
 		return 0;
 	}
-	rc = node_path(&m->nodes, parent, &folder);
+	rc = node_path(parent, &folder);
 	if (rc == 0)
-		rc = node_path_below(&m->nodes, parent, name, &path);
+		rc = node_path_below(parent, name, &path);
 	asked.folder = folder.data;
 	asked.path = path.data;
 	if (rc == 0)
 		rc = may_be_listed ? look_up_name(m, n, &asked, err)
 				   : ask_store(m, n, &asked, err);
 	if (rc == 0 && n && !asked.is_folder)
-		leave_readers(m, n, &asked.stat);
-	node_put(&m->nodes, n);
+		leave_readers(n, &asked.stat);
 	asked.folder = asked.path = NULL;
 	if (l)
 		*l = asked;
 	if (rc < 0)
 		return rc;
-	*ret = node_make(&m->nodes, parent, name, asked.is_folder);
+	*ret = node_make(parent, name, asked.is_folder);
 	return *ret ? 0 : error_nomem(err);
 }
 
@@ -464,15 +459,15 @@ static void note_absent(fuse_req_t req, struct ckpt_node *parent,
 	AUTO_BUF path = BUF_INIT;
 	const pid_t thread = fuse_req_ctx(req)->pid; /* 0: it is not seen */
 
-	if (l->is_absent && thread &&
-	    node_path_below(&m->nodes, parent, name, &path) == 0)
+	if (l->is_absent && thread && node_path_below(parent, name, &path) == 0)
 		recent_names_add(&m->absent, thread, path.data, l->asked_ns);
 }
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *p = node_get(&m->nodes, parent), *n;
+	AUTO_NODE p = node_get(&m->nodes, parent);
+	AUTO_NODE n = NULL;
 	struct name_look looked = { .asked_ns = 0 };
 	struct error err = ERROR_INIT;
 	struct fuse_entry_param e;
@@ -480,14 +475,11 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 	if (p)
 		note_absent(req, p, name, &looked);
-	node_put(&m->nodes, p);
 	if (rc < 0) {
 		ops_fail(req, "lookup", rc, &err);
-		return;
-	}
-	if (looked.asked_ns) {
+	} else if (looked.asked_ns) {
 		fill_looked(m, n, &looked, &e);
-		reply_entry(req, m, n, &e);
+		reply_entry(req, n, &e);
 	} else {
 		ops_reply_entry(req, m, n);
 	}
@@ -524,7 +516,7 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 	rc = writing_truncate(n->writing, size, err);
 	if (rc == 0 && !is_others)
 		return writers_commit(m, n, true, err);
-	writers_end(&m->nodes, n);
+	writers_end(n);
 	return rc;
 }
 
@@ -569,7 +561,7 @@ static int rewrite_with(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = writing_keep_attr(n->writing, attr, err);
 	if (rc == 0)
 		return writers_commit(m, n, true, err);
-	writers_end(&m->nodes, n);
+	writers_end(n);
 	return rc;
 }
 
@@ -595,7 +587,7 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 	if (is_to_be_rewritten(&was, &st.attr) &&
 	    !(was.is_striped && n->n_readers + n->n_peekers))
 		return rewrite_with(m, n, &st.attr, err);
-	rc = node_path(&m->nodes, n, &path);
+	rc = node_path(n, &path);
 	if (rc == 0)
 		rc = ckpt_set_attr(m->store, path.data, &st.attr, err);
 	if (path.data)
@@ -611,7 +603,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		 struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
 	double valid = 0;
@@ -650,7 +642,6 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	if (rc == 0)
 		rc = ops_stat(m, n, &st, &err);
 	rc = ops_of_node(m, n, rc);
-	node_put(&m->nodes, n);
 	if (rc < 0)
 		ops_fail(req, "setattr", rc, &err);
 	else

@@ -18,19 +18,18 @@
 static int reopen_reader(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 			 struct reading **ret, struct error *err)
 {
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	int rc;
 
 	if (!n)
 		return -ESTALE;
-	(void)pthread_mutex_lock(&n->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 	rc = readers_use_kept(m, n, err);
 	if (rc == 0 && n->reading && handle_is_of(fh, n->reading))
 		*ret = reading_ref(n->reading);
 	else if (rc == 0)
 		rc = ops_is_gone(err);
-	(void)pthread_mutex_unlock(&n->lock);
-	node_put(&m->nodes, n);
 	return rc;
 }
 
@@ -202,8 +201,7 @@ static void reply_result(fuse_req_t req, struct ckpt_node *n, const char *what,
 	/* Another node's file is where this one was to be. */
 	if (rc == -ESTALE)
 		log_warning("ckpt", "%s failed path=\"%s\" reason=\"%s\"", what,
-			    n ? node_path_shown(&m->nodes, n, &path) : "?",
-			    err->msg);
+			    n ? node_path_shown(n, &path) : "?", err->msg);
 	if (rc < 0)
 		ops_fail_of(req, n, what, rc, err);
 	else
@@ -221,9 +219,9 @@ static int commit_handle(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 	int rc = -EIO;
 
 	if (w) {
-		node_begin_commit(&m->nodes, h->node);
+		node_begin_commit(h->node);
 		rc = writing_commit_begun(w, n_begun, err);
-		node_end_commit(&m->nodes, h->node);
+		node_end_commit(h->node);
 	}
 	/* An earlier close's: a successor would take the file for lost. */
 	if (rc == 0 && m->later)
@@ -377,7 +375,7 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 		return false;
 	if (writers_commit(m, n, false, &err) < 0)
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"",
-			  node_path_shown(&m->nodes, n, &path), err.msg);
+			  node_path_shown(n, &path), err.msg);
 	return true;
 }
 
@@ -405,14 +403,14 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(void)pthread_mutex_lock(&h->node->lock);
 		writers_release(h->node, h->is_owned);
 		if (!commit_late(m, h->node))
-			writers_end(&m->nodes, h->node);
+			writers_end(h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h && h->kind == HANDLE_PEEKER) {
-		writers_end_peeker(&m->nodes, h->node);
+		writers_end_peeker(h->node);
 	} else if (h) {
 		readers_end(m, h->node, h->is_cached);
 	}
 	if (h)
-		handle_free(&m->handles, &m->nodes, h);
+		handle_free(&m->handles, h);
 	(void)fuse_reply_err(req, 0);
 }

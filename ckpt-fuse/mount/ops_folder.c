@@ -18,32 +18,30 @@
  * again: what it finds then may be its own work. */
 static bool was_begun(struct ckpt_mount *m)
 {
-	return begun_find(m->begun, session_request_id());
+	return nodes_was_begun(&m->nodes, session_request_id());
 }
 
 static void begin_change(struct ckpt_mount *m)
 {
-	begun_add(m->begun, session_request_id());
+	nodes_begin_change(&m->nodes, session_request_id());
 }
 
 /* After its answer. */
 static void end_change(struct ckpt_mount *m)
 {
-	begun_end(m->begun, session_request_id());
+	nodes_end_change(&m->nodes, session_request_id());
 }
 
 /* The name is gone, as was asked for; the predecessor may have died before it wrote that
  * down. */
-static void finish_removal(struct ckpt_mount *m, struct ckpt_node *parent,
-			   const char *name)
+static void finish_removal(struct ckpt_node *parent, const char *name)
 {
-	struct ckpt_node *n = node_find(&m->nodes, parent, name);
+	AUTO_NODE n = node_find(parent, name);
 
 	if (!n)
 		return;
-	node_forget_loss(&m->nodes, n);
-	node_detach(&m->nodes, n);
-	node_put(&m->nodes, n);
+	node_forget_loss(n);
+	node_detach(n);
 }
 
 /* ------------------------------------------------------------------- folders --- */
@@ -54,21 +52,18 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 {
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF path = BUF_INIT;
-	struct ckpt_node *n = NULL;
-	bool is_ours = false;
+	AUTO_NODE n = NULL;
+	bool is_ours;
 	int rc;
 
 	if (m->cfg->read_only)
 		return -EROFS;
 	rc = ops_find(m, parent, name, &n, err);
-	if (rc == 0) {
-		is_ours = n->is_folder && was_begun(m);
-		node_put(&m->nodes, n);
-		if (!is_ours)
-			return -EEXIST;
-	}
+	is_ours = rc == 0 && n->is_folder && was_begun(m);
+	if (rc == 0 && !is_ours)
+		return -EEXIST;
 	if (rc == 0 || rc == -ENOENT)
-		rc = node_path_below(&m->nodes, parent, name, &path);
+		rc = node_path_below(parent, name, &path);
 	if (rc < 0)
 		return rc;
 	begin_change(m);
@@ -78,22 +73,22 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	listed_change(m->listed, path.data);
 	if (rc < 0)
 		return rc;
-	*ret = node_make(&m->nodes, parent, name, true);
+	*ret = node_make(parent, name, true);
 	if (!*ret)
 		return error_nomem(err);
-	node_note_change(&m->nodes, *ret);
-	node_note_change(&m->nodes, parent);
+	node_note_change(*ret);
+	node_note_change(parent);
 	return 0;
 }
 
 void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	AUTO_NODE p = node_get(&m->nodes, parent);
+	AUTO_NODE n = NULL;
 	struct error err = ERROR_INIT;
 	int rc = p ? make_folder(m, p, name, &n, &err) : -ESTALE;
 
-	node_put(&m->nodes, p);
 	if (rc < 0)
 		ops_fail(req, "mkdir", rc, &err);
 	else
@@ -122,13 +117,13 @@ static int remove_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	nodes_each(&m->nodes, n, count_writers, &n_writers);
 	if (n_writers)
 		return -ENOTEMPTY;
-	rc = node_path(&m->nodes, n, &path);
+	rc = node_path(n, &path);
 	if (rc == 0)
 		rc = ckpt_folder_remove(m->store, path.data, err);
 	if (path.data)
 		listed_change(m->listed, path.data);
 	if (rc == 0)
-		node_detach(&m->nodes, n);
+		node_detach(n);
 	return rc;
 }
 
@@ -140,7 +135,8 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 				   struct ckpt_node *n, struct error *err))
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	AUTO_NODE p = node_get(&m->nodes, parent);
+	AUTO_NODE n = NULL;
 	struct error err = ERROR_INIT;
 	bool is_again = was_begun(m);
 	int rc;
@@ -151,22 +147,20 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		if (rc < 0 || !n->n_committing || i == WRITERS_WAITS_MAX)
 			break;
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
-		node_wait_commits(&m->nodes, n);
-		node_put(&m->nodes, steal_ptr(&n));
+		node_wait_commits(n);
+		node_put(steal_ptr(&n));
 	}
 	if (rc == 0) {
 		begin_change(m);
 		rc = fn(m, p, n, &err);
 	}
 	if (rc == -ENOENT && is_again) {
-		finish_removal(m, p, name);
+		finish_removal(p, name);
 		rc = 0;
 	}
 	if (rc == 0)
-		node_note_change(&m->nodes, p);
+		node_note_change(p);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
-	node_put(&m->nodes, n);
-	node_put(&m->nodes, p);
 	if (rc < 0)
 		ops_fail(req, what, rc, &err);
 	else
@@ -186,7 +180,7 @@ static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 	struct error err = ERROR_INIT;
 	int rc;
 
-	if (folder == m->nodes.root || node_path(&m->nodes, folder, &path) < 0)
+	if (folder == m->nodes.root || node_path(folder, &path) < 0)
 		return;
 	rc = ckpt_folder_make(m->store, path.data, &err);
 	if (rc < 0 && rc != -EEXIST)
@@ -225,7 +219,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		return -EROFS;
 	if (n->is_folder)
 		return -EISDIR;
-	rc = node_path(&m->nodes, n, &path);
+	rc = node_path(n, &path);
 	if (rc < 0)
 		return rc;
 	keep_folder(m, parent);
@@ -241,10 +235,10 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	if (rc == -ENOENT && (was_written || node_loss(n, NULL) < 0))
 		rc = 0;
 	if (rc == 0)
-		node_forget_loss(&m->nodes, n);
+		node_forget_loss(n);
 	/* A writer that gets the lock next finds that it has no name. */
 	if (rc == 0)
-		node_detach(&m->nodes, n);
+		node_detach(n);
 	return rc;
 }
 
@@ -286,7 +280,7 @@ static void let_over_go(struct ckpt_mount *m, struct ckpt_node *over)
 {
 	AUTO_UNLOCK held = mutex_hold(&over->lock);
 
-	writers_end(&m->nodes, over);
+	writers_end(over);
 }
 
 /* Both names in the store, and what of them is written. */
@@ -328,12 +322,12 @@ static void rename_over(struct ckpt_mount *m, const struct ops_move *v,
 			struct ckpt_node *n, struct ckpt_node *over,
 			const struct writing *known)
 {
-	node_forget_loss(&m->nodes, over);
+	node_forget_loss(over);
 	AUTO_UNLOCK held = mutex_hold(&over->lock);
 
 	if (over->writing && over->writing != known)
 		writing_move(over->writing, NULL);
-	node_rename(&m->nodes, n, v->to_parent, v->to_name);
+	node_rename(n, v->to_parent, v->to_name);
 }
 
 /* While no folder is renamed.  What was written so far is committed first: then there is
@@ -350,9 +344,9 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 
 	rc = node_loss(n, err);
 	if (rc == 0)
-		rc = node_path(&m->nodes, n, &from);
+		rc = node_path(n, &from);
 	if (rc == 0)
-		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
+		rc = node_path_below(v->to_parent, v->to_name, &to);
 	if (rc < 0)
 		return rc;
 	moved = strdup(to.data);
@@ -373,7 +367,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	if (rc == 0 && over)
 		rename_over(m, v, n, over, f.over);
 	else if (rc == 0)
-		node_rename(&m->nodes, n, v->to_parent, v->to_name);
+		node_rename(n, v->to_parent, v->to_name);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (f.over)
 		let_over_go(m, over);
@@ -415,7 +409,7 @@ static void add_below(void *arg, struct ckpt_node *n)
 static void below_fini(struct ckpt_mount *m, struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++)
-		node_put(&m->nodes, b->files[i]);
+		node_put(b->files[i]);
 	free((void *)b->files);
 }
 
@@ -440,10 +434,10 @@ static int check_unused(struct ckpt_mount *m, struct ops_below *b,
 static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = node_path(&m->nodes, n, &path);
+	int rc = node_path(n, &path);
 
 	if (rc < 0 && rc != -ENOENT)
-		node_detach(&m->nodes, n);
+		node_detach(n);
 	if (rc != -ENOENT)
 		writing_move(n->writing, rc == 0 ? buf_steal(&path) : NULL);
 }
@@ -472,9 +466,9 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	int rc = check_unused(m, &b, err);
 
 	if (rc == 0)
-		rc = node_path(&m->nodes, n, &from);
+		rc = node_path(n, &from);
 	if (rc == 0)
-		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
+		rc = node_path_below(v->to_parent, v->to_name, &to);
 	if (rc == 0 && over && over != n && !over->is_folder)
 		rc = -ENOTDIR;
 	/* Its entries are those that were moved before. */
@@ -487,7 +481,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		listed_change_all(m->listed);
 	}
 	if (rc == 0) {
-		node_rename(&m->nodes, n, v->to_parent, v->to_name);
+		node_rename(n, v->to_parent, v->to_name);
 		move_below(m, &b);
 	}
 	below_fini(m, &b);
@@ -499,20 +493,19 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 		       struct error *err)
 {
-	struct ckpt_node *n, *moved;
+	AUTO_NODE n = NULL;
+	AUTO_NODE moved = NULL;
 	int rc = ops_find(m, v->to_parent, v->to_name, &moved, err);
 
 	if (rc < 0)
 		return rc;
 	/* The predecessor may have died before it wrote down what the kernel will take the
 	 * node for. */
-	n = node_find(&m->nodes, v->parent, v->name);
+	n = node_find(v->parent, v->name);
 	if (n) {
-		node_forget_loss(&m->nodes, moved);
-		node_rename(&m->nodes, n, v->to_parent, v->to_name);
+		node_forget_loss(moved);
+		node_rename(n, v->to_parent, v->to_name);
 	}
-	node_put(&m->nodes, n);
-	node_put(&m->nodes, moved);
 	return 0;
 }
 
@@ -575,7 +568,7 @@ static struct ckpt_node *find_committed(struct ckpt_mount *m,
 	else if (over && over->n_committing)
 		c.found = over;
 	if (c.found && !n->is_folder)
-		node_use(&m->nodes, c.found);
+		node_use(c.found);
 	return c.found;
 }
 
@@ -605,8 +598,7 @@ struct found_names {
 static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 			    bool may_wait, int *rc, struct error *err)
 {
-	struct ckpt_node *c =
-		may_wait ? find_committed(m, f->n, f->over) : NULL;
+	AUTO_NODE c = may_wait ? find_committed(m, f->n, f->over) : NULL;
 	const bool is_folder = f->n->is_folder;
 	bool is_late = is_folder ? !f->is_alone : is_on_its_way(m, f->n);
 
@@ -621,12 +613,11 @@ static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	f->is_alone = is_folder;
 	if (c)
-		node_wait_commits(&m->nodes, c);
+		node_wait_commits(c);
 	if (is_late && m->later)
 		(void)later_settle(m->later, is_folder ? NULL : f->n);
-	node_put(&m->nodes, c);
-	node_put(&m->nodes, steal_ptr(&f->over));
-	node_put(&m->nodes, steal_ptr(&f->n));
+	node_put(steal_ptr(&f->over));
+	node_put(steal_ptr(&f->n));
 	return true;
 }
 
@@ -652,8 +643,8 @@ static int move_name(struct ckpt_mount *m, struct ops_move *v,
 	else if (rc == 0 && f.n)
 		rc = move_file(m, v, f.n, f.over, err);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
-	node_put(&m->nodes, f.over);
-	node_put(&m->nodes, f.n);
+	node_put(f.over);
+	node_put(f.n);
 	return rc;
 }
 
@@ -661,8 +652,10 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		fuse_ino_t to_parent, const char *to_name, unsigned int flags)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ops_move v = { .parent = node_get(&m->nodes, parent),
-			      .to_parent = node_get(&m->nodes, to_parent),
+	AUTO_NODE p = node_get(&m->nodes, parent);
+	AUTO_NODE to_p = node_get(&m->nodes, to_parent);
+	struct ops_move v = { .parent = p,
+			      .to_parent = to_p,
 			      .name = name,
 			      .to_name = to_name,
 			      .flags = flags };
@@ -673,16 +666,14 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		rc = -EINVAL;
 	else if (m->cfg->read_only)
 		rc = -EROFS;
-	else if (!v.parent || !v.to_parent)
+	else if (!p || !to_p)
 		rc = -ESTALE;
 	if (rc == 0)
 		rc = move_name(m, &v, &err);
 	if (rc == 0) {
-		node_note_change(&m->nodes, v.parent);
-		node_note_change(&m->nodes, v.to_parent);
+		node_note_change(p);
+		node_note_change(to_p);
 	}
-	node_put(&m->nodes, v.parent);
-	node_put(&m->nodes, v.to_parent);
 	if (rc < 0)
 		ops_fail(req, "rename", rc, &err);
 	else

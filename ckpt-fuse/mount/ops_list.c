@@ -42,7 +42,7 @@ static int list_names(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	struct own_files own = { .list = l };
 	AUTO_BUF path = BUF_INIT;
-	int rc = node_path(&m->nodes, n, &path);
+	int rc = node_path(n, &path);
 
 	if (rc < 0)
 		return rc;
@@ -57,20 +57,19 @@ static int list_names(struct ckpt_mount *m, struct ckpt_node *n,
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct handle *h =
 		n ? handle_new(&m->handles, HANDLE_FOLDER, n, NULL) : NULL;
 	struct error err = ERROR_INIT;
 	int rc;
 
 	if (!h) {
-		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, n ? ENOMEM : ESTALE);
 		return;
 	}
 	rc = list_names(m, n, &h->list, &err);
 	if (rc < 0) {
-		handle_free(&m->handles, &m->nodes, h);
+		handle_free(&m->handles, h);
 		ops_fail(req, "opendir", rc, &err);
 		return;
 	}
@@ -131,7 +130,7 @@ static void reply_entries(fuse_req_t req, const struct folder_list *l,
 static void list_again(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct folder_list l = { .n = 0 };
 	struct error err = ERROR_INIT;
 	int rc = n ? list_names(m, n, &l, &err) : -ESTALE;
@@ -141,7 +140,6 @@ static void list_again(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off)
 	else
 		reply_entries(req, &l, size, (size_t)off);
 	folder_list_fini(&l);
-	node_put(&m->nodes, n);
 }
 
 void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -163,7 +161,7 @@ void ops_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct handle *h = handle_get(&m->handles, fi->fh);
 
 	if (h)
-		handle_free(&m->handles, &m->nodes, h);
+		handle_free(&m->handles, h);
 	(void)fuse_reply_err(req, 0);
 }
 

@@ -39,12 +39,11 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 	struct handle *h = handle_new(&m->handles, HANDLE_WRITER, n, NULL);
 
 	if (!h) {
-		(void)pthread_mutex_lock(&n->lock);
-		writers_release(n, true);
-		writers_end(&m->nodes, n);
-		(void)pthread_mutex_unlock(&n->lock);
-		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
+		AUTO_UNLOCK held = mutex_hold(&n->lock);
+
+		writers_release(n, true);
+		writers_end(n);
 		return;
 	}
 	fi->fh = h->id;
@@ -59,7 +58,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 		(void)fuse_reply_open(req, fi);
 		return;
 	}
-	node_looked_up(&m->nodes, n);
+	node_looked_up(n);
 	(void)fuse_reply_create(req, e, fi);
 }
 
@@ -68,7 +67,7 @@ static void end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	reading_unref(o->reading);
 	if (o->is_peeker)
-		writers_end_peeker(&m->nodes, n);
+		writers_end_peeker(n);
 	else
 		readers_end(m, n, !o->is_direct);
 }
@@ -83,7 +82,6 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 
 	if (!h) {
 		end_reader(m, n, o);
-		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
 		return;
 	}
@@ -123,7 +121,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	const bool is_writer =
 		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
 	struct error err = ERROR_INIT;
@@ -134,14 +132,12 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		rc = is_writer ? writers_open(m, n, fi->flags, &err)
 			       : open_reader(m, n, &o, &err);
 	rc = ops_of_node(m, n, rc);
-	if (rc < 0) {
-		node_put(&m->nodes, n);
+	if (rc < 0)
 		ops_fail(req, "open", rc, &err);
-	} else if (is_writer) {
+	else if (is_writer)
 		reply_writer(req, n, fi, NULL);
-	} else {
+	else
 		reply_reader(req, n, &o, fi);
-	}
 }
 
 /* No file may have the name: the kernel has looked it up, but its folder may have been
@@ -153,7 +149,7 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
-	int rc = node_path_below(&m->nodes, parent, name, &path);
+	int rc = node_path_below(parent, name, &path);
 
 	if (rc == 0 && recent_names_take(&m->absent, fuse_req_ctx(req)->pid,
 					 path.data, clock_now_ns())) {
@@ -171,16 +167,14 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 
 /* Make a new node. A reader of the name's former file, which another node has removed
  * since, keeps that. */
-static struct ckpt_node *make_new(struct ckpt_mount *m,
-				  struct ckpt_node *parent, const char *name)
+static struct ckpt_node *make_new(struct ckpt_node *parent, const char *name)
 {
-	struct ckpt_node *n = node_make(&m->nodes, parent, name, false);
+	AUTO_NODE n = node_make(parent, name, false);
 
 	if (!n || !node_is_peeked(n))
-		return n;
-	node_detach(&m->nodes, n);
-	node_put(&m->nodes, n);
-	return node_make(&m->nodes, parent, name, false);
+		return steal_ptr(&n);
+	node_detach(n);
+	return node_make(parent, name, false);
 }
 
 static int create_file(fuse_req_t req, struct ckpt_node *parent,
@@ -195,27 +189,25 @@ static int create_file(fuse_req_t req, struct ckpt_node *parent,
 					   .uid = ctx->uid,
 					   .gid = ctx->gid,
 					   .mtime_ns = clock_wall_ns() } };
-	struct ckpt_node *n;
+	AUTO_NODE n = NULL;
 	int rc = m->cfg->read_only
 			 ? -EROFS
 			 : check_name(req, parent, name, &o.version, err);
 
 	if (rc < 0)
 		return rc;
-	n = make_new(m, parent, name);
+	n = make_new(parent, name);
 	if (!n)
 		return error_nomem(err);
-	(void)pthread_mutex_lock(&n->lock);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+
 	rc = writers_begin(m, n, &o, err);
-	if (rc == 0)
-		writers_own(n);
-	(void)pthread_mutex_unlock(&n->lock);
-	if (rc < 0) {
-		node_put(&m->nodes, n);
+	if (rc < 0)
 		return rc;
-	}
-	node_note_change(&m->nodes, parent);
+	writers_own(n);
+	node_note_change(parent);
 	*ret = n;
+	node_use(n);
 	return 0;
 }
 
@@ -223,12 +215,12 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 		mode_t mode, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	AUTO_NODE p = node_get(&m->nodes, parent);
+	AUTO_NODE n = NULL;
 	struct error err = ERROR_INIT;
 	struct fuse_entry_param e;
 	int rc = p ? create_file(req, p, name, mode, &n, &err) : -ESTALE;
 
-	node_put(&m->nodes, p);
 	/* The kernel looks it up again, and opens what is there. */
 	if (rc == -EEXIST && !(fi->flags & O_EXCL))
 		rc = -ESTALE;
@@ -245,8 +237,8 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		      struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
-	const bool is_again = begun_find(m->begun, session_request_id());
-	struct ckpt_node *n;
+	const bool is_again = nodes_was_begun(&m->nodes, session_request_id());
+	AUTO_NODE n = NULL;
 	int rc = create_file(req, parent, name, mode, &n, err);
 
 	/* A predecessor may have made it, and was killed before it said so. */
@@ -254,15 +246,13 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 		return ops_find(m, parent, name, ret, err);
 	if (rc < 0)
 		return rc;
-	begun_add(m->begun, session_request_id());
+	nodes_begin_change(&m->nodes, session_request_id());
 	(void)pthread_mutex_lock(&n->lock);
 	writers_release(n, true);
 	rc = writers_commit(m, n, false, err);
 	(void)pthread_mutex_unlock(&n->lock);
-	if (rc < 0)
-		node_put(&m->nodes, n);
-	else
-		*ret = n;
+	if (rc == 0)
+		*ret = steal_ptr(&n);
 	return rc;
 }
 
@@ -271,7 +261,8 @@ void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       dev_t dev)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	AUTO_NODE p = node_get(&m->nodes, parent);
+	AUTO_NODE n = NULL;
 	struct error err = ERROR_INIT;
 	int rc = p ? 0 : -ESTALE;
 
@@ -280,10 +271,9 @@ void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		rc = -EPERM;
 	if (rc == 0)
 		rc = make_empty(req, p, name, mode, &n, &err);
-	node_put(&m->nodes, p);
 	if (rc < 0)
 		ops_fail(req, "mknod", rc, &err);
 	else
 		ops_reply_entry(req, m, n);
-	begun_end(m->begun, session_request_id());
+	nodes_end_change(&m->nodes, session_request_id());
 }

@@ -54,7 +54,7 @@ static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
-	int rc = n->is_folder ? -ENODATA : node_path(&m->nodes, n, &path);
+	int rc = n->is_folder ? -ENODATA : node_path(n, &path);
 
 	if (rc == 0)
 		rc = ckpt_stat(m->store, path.data, &st, err);
@@ -102,7 +102,7 @@ static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
 	(void)pthread_mutex_unlock(&n->lock);
 	if (is_written)
 		return rc;
-	rc = node_path(&m->nodes, n, &path);
+	rc = node_path(n, &path);
 	if (rc == -ENOENT) /* it was removed, and is open */
 		return 0;
 	return rc == 0 ? ckpt_get_xattrs(m->store, path.data, n->is_folder, ret,
@@ -149,7 +149,7 @@ static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF path = BUF_INIT;
-	int rc = node_path(&m->nodes, n, &path);
+	int rc = node_path(n, &path);
 
 	if (rc == 0)
 		rc = ckpt_change_xattr(m->store, path.data, true, c, err);
@@ -166,7 +166,7 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 	int rc = 0;
 
 	if (!n->writing) {
-		rc = node_path(&m->nodes, n, &path);
+		rc = node_path(n, &path);
 		if (rc == 0)
 			rc = ckpt_stat(m->store, path.data, &st, err);
 	}
@@ -180,7 +180,7 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = writing_change_xattr(n->writing, c, err);
 	if (rc == 0)
 		return writers_commit(m, n, true, err);
-	writers_end(&m->nodes, n);
+	writers_end(n);
 	return rc;
 }
 
@@ -196,7 +196,7 @@ static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 		return writing_change_xattr(n->writing, c, err);
 	if (n->writing)
 		return change_plain(m, n, c, err);
-	rc = node_path(&m->nodes, n, &path);
+	rc = node_path(n, &path);
 	if (rc == 0)
 		rc = ckpt_change_xattr(m->store, path.data, false, c, err);
 	if (rc != -ENOTSUP || !c->value)
@@ -249,12 +249,11 @@ static void fail_xattr(fuse_req_t req, const char *what, int rc,
 void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	AUTO_BUF value = BUF_INIT;
 	int rc = ops_of_node(m, n, get_xattr(m, n, name, &value, &err));
 
-	node_put(&m->nodes, n);
 	if (rc < 0)
 		fail_xattr(req, "getxattr", rc, &err);
 	else
@@ -264,14 +263,13 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	AUTO_BUF list = BUF_INIT;
 	AUTO_BUF names = BUF_INIT;
 	int rc = n ? load_kept(m, n, &list, &err) : -ESTALE;
 
 	rc = ops_of_node(m, n, rc);
-	node_put(&m->nodes, n);
 	if (rc == 0)
 		rc = xattrs_names(list.data, list.len, &names);
 	if (rc < 0)
@@ -284,11 +282,10 @@ static void reply_change(fuse_req_t req, fuse_ino_t ino,
 			 const struct xattr_change *c)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct ckpt_node *n = node_get(&m->nodes, ino);
+	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	int rc = ops_of_node(m, n, change_xattr(m, n, c, &err));
 
-	node_put(&m->nodes, n);
 	if (rc < 0)
 		fail_xattr(req, "setxattr", rc, &err);
 	else

@@ -18,7 +18,7 @@ static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_file *f;
-	int rc = node_path(&m->nodes, n, &path);
+	int rc = node_path(n, &path);
 
 	if (rc == 0)
 		rc = ckpt_open(m->store, path.data, &f, err);
@@ -81,7 +81,7 @@ int readers_keep(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 		log_warning("ckpt",
 			    "readers lose their file path=\"%s\" "
 			    "reason=\"%s\"",
-			    node_path_shown(&m->nodes, n, &path), err->msg);
+			    node_path_shown(n, &path), err->msg);
 		return 0;
 	}
 	return error_wrap(err, rc, "keep it for those that read it");
@@ -98,7 +98,7 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 	reading_unref(n->reading);
 	n->reading = NULL;
 	rc = reading_new(&m->readings, f, &n->reading, err);
-	node_set_read_version(&m->nodes, n, rc == 0 ? version : 0, size);
+	node_set_read_version(n, rc == 0 ? version : 0, size);
 	return rc;
 }
 
@@ -184,7 +184,7 @@ static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_file *f;
-	int rc = node_last_path(&m->nodes, n, &path);
+	int rc = node_last_path(n, &path);
 
 	if (rc == 0)
 		rc = ckpt_open(m->store, path.data, &f, err);
@@ -230,7 +230,7 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc == 0)
 		rc = use_version(m, n, path, f, o, err);
 	if (rc == -ESTALE)
-		node_detach(&m->nodes, n);
+		node_detach(n);
 	/* A file that nobody has committed yet is read by way of its writer. */
 	o->is_peeker = rc == -ENOENT && n->writing;
 	if (o->is_peeker) {
@@ -245,7 +245,7 @@ int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
 		 struct reader_open *ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = node_path(&m->nodes, n, &path);
+	int rc = node_path(n, &path);
 
 	*ret = (struct reader_open){ .reading = NULL };
 	if (rc == -ENOENT) {
@@ -270,7 +270,7 @@ void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached)
 	if (--n->n_readers == 0) {
 		reading_unref(n->reading);
 		n->reading = NULL;
-		node_set_read_version(&m->nodes, n, 0, 0);
+		node_set_read_version(n, 0, 0);
 	}
 }
 

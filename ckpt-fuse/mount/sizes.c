@@ -41,5 +41,5 @@ bool sizes_differ(struct ckpt_node *n, uint64_t size)
 	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
 	return !n->writing && n->readers_size != SIZE_UNKNOWN &&
-		 n->readers_size != size;
+	       n->readers_size != size;
 }

@@ -48,7 +48,7 @@ static void end_coming(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
-	if (node_path(&m->nodes, n, &path) == 0)
+	if (node_path(n, &path) == 0)
 		(void)recent_names_take(&m->coming, 0, path.data, 0);
 }
 
@@ -67,14 +67,14 @@ int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
 		if (o->now)
 			writing_go_on(n->writing, o->now);
 	} else {
-		rc = node_path(&m->nodes, n, &path);
+		rc = node_path(n, &path);
 		if (rc == 0)
 			rc = new_writing(m, n, path.data, o, &w, err);
 		if (rc == 0)
 			node_set_writing(n, w);
 	}
 	if (rc == 0 && o->is_new)
-		node_forget_loss(&m->nodes, n);
+		node_forget_loss(n);
 	if (rc < 0)
 		return rc;
 	n->n_writers++;
@@ -84,14 +84,14 @@ int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
 }
 
 /* With the lock: what was written is nobody's from now on.  What failed was told of. */
-static void say_left(struct nodes *t, struct ckpt_node *n)
+static void say_left(struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
 	if (!writing_is_dirty(n->writing) ||
 	    writing_state(n->writing, NULL) < 0)
 		return;
-	if (node_last_path(t, n, &path) == 0)
+	if (node_last_path(n, &path) == 0)
 		log_warning("ckpt",
 			    "not stored path=\"%s\" reason=\"the program that "
 			    "wrote it was killed\"",
@@ -99,13 +99,13 @@ static void say_left(struct nodes *t, struct ckpt_node *n)
 }
 
 /* With the lock. */
-static void drop_writing(struct nodes *t, struct ckpt_node *n)
+static void drop_writing(struct ckpt_node *n)
 {
 	struct writing *w = n->writing;
 
 	if (n->n_writers + n->n_peekers)
 		return;
-	say_left(t, n);
+	say_left(n);
 	node_set_writing(n, NULL);
 	writing_free(w);
 }
@@ -113,41 +113,40 @@ static void drop_writing(struct nodes *t, struct ckpt_node *n)
 /* With the lock: peekers go on with what the writers had; whoever looks the name up has
  * what is in the store.  What was never committed, because its writer was killed, is not to
  * be now. */
-static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
-			    struct error *err)
+static int leave_to_peekers(struct ckpt_node *n, struct error *err)
 {
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
-	say_left(t, n);
-	node_detach(t, n);
+	say_left(n);
+	node_detach(n);
 	writing_move(n->writing, NULL);
 	return 0;
 }
 
-void writers_end(struct nodes *t, struct ckpt_node *n)
+void writers_end(struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
 
 	n->n_writers--;
 	n->n_steps++;
-	drop_writing(t, n);
+	drop_writing(n);
 	/* A file that is lost keeps its node, whose name says so. */
 	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
 		return;
-	if (leave_to_peekers(t, n, &err) < 0)
+	if (leave_to_peekers(n, &err) < 0)
 		log_warning("ckpt",
 			    "readers lose their file path=\"%s\" "
 			    "reason=\"%s\"",
-			    node_path_shown(t, n, &path), err.msg);
+			    node_path_shown(n, &path), err.msg);
 }
 
-void writers_end_peeker(struct nodes *t, struct ckpt_node *n)
+void writers_end_peeker(struct ckpt_node *n)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->lock);
 
 	n->n_peekers--;
-	drop_writing(t, n);
+	drop_writing(n);
 }
 
 void writers_settle_late(struct ckpt_mount *m, const struct handle *h)
@@ -189,10 +188,10 @@ static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
-	node_forget_loss(&m->nodes, n);
-	if (node_path(&m->nodes, n, &path) == 0)
+	node_forget_loss(n);
+	if (node_path(n, &path) == 0)
 		recent_names_add(&m->coming, 0, path.data, clock_now_ns());
-	node_detach(&m->nodes, n);
+	node_detach(n);
 	return -ESTALE;
 }
 
@@ -206,7 +205,7 @@ int writers_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
 		return rc;
 	/* The readers' version is not the one that has the name. */
 	if (n->writing && !node_is_being_changed(n) &&
-	    node_path(&m->nodes, n, &path) == -ENOENT)
+	    node_path(n, &path) == -ENOENT)
 		return -ESTALE;
 	if (!node_is_abandoned(n))
 		return 0;
@@ -247,7 +246,7 @@ static int look_at(struct ckpt_mount *m, struct ckpt_node *n,
 		   struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = node_path(&m->nodes, n, &path);
+	int rc = node_path(n, &path);
 
 	if (rc < 0)
 		return rc;
@@ -257,7 +256,7 @@ static int look_at(struct ckpt_mount *m, struct ckpt_node *n,
 	/* Another node has removed it, and the name is not its writers' any more. */
 	if (rc == -ENOENT && n->writing) {
 		listed_change(m->listed, path.data);
-		node_detach(&m->nodes, n);
+		node_detach(n);
 	}
 	return rc;
 }
@@ -299,7 +298,7 @@ struct paths_stay writers_lock_settled(struct ckpt_mount *m,
 		if (is_late)
 			(void)later_settle(m->later, n);
 		else
-			node_wait_commits(&m->nodes, n);
+			node_wait_commits(n);
 	}
 }
 
@@ -309,7 +308,7 @@ int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	const unsigned int n_begun = writing_n_begun(n->writing);
 	int rc;
 
-	node_begin_commit(&m->nodes, n);
+	node_begin_commit(n);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (has_paths)
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
@@ -319,27 +318,26 @@ int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	if (has_paths)
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
 	(void)pthread_mutex_lock(&n->lock);
-	writers_end(&m->nodes, n);
-	node_end_commit(&m->nodes, n);
+	writers_end(n);
+	node_end_commit(n);
 	return rc;
 }
 
 void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 			     bool is_new)
 {
-	struct ckpt_node *now = node_successor(&m->nodes, n);
+	AUTO_NODE now = node_successor(n);
 	struct error ignored = ERROR_INIT;
 	AUTO_BUF path = BUF_INIT;
 
-	if (node_last_path(&m->nodes, n, &path) == 0)
+	if (node_last_path(n, &path) == 0)
 		recent_names_add(&m->coming, 0, path.data, clock_now_ns());
 	if (!now)
 		return;
-	(void)pthread_mutex_lock(&now->lock);
+	AUTO_UNLOCK held = mutex_hold(&now->lock);
+
 	/* An error is told by the next open. */
 	(void)!writers_leave_to_readers(m, now, is_new, &ignored);
-	(void)pthread_mutex_unlock(&now->lock);
-	node_put(&m->nodes, now);
 }
 
 int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,

@@ -26,7 +26,7 @@ int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
 int writers_look(struct ckpt_mount *m, const char *path,
 		 struct ckpt_version *ret_version, struct ckpt_stat *ret,
 		 struct error *err) MUST_CHECK;
-void writers_end(struct nodes *t, struct ckpt_node *n);
+void writers_end(struct ckpt_node *n);
 /* With the node's lock, before its file is changed, or replaced by a new one.  -ESTALE: look
  * the name up again. */
 int writers_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
@@ -73,6 +73,6 @@ int writers_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
 void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 			     bool is_new);
 /* A reader of what its writers have is released. */
-void writers_end_peeker(struct nodes *t, struct ckpt_node *n);
+void writers_end_peeker(struct ckpt_node *n);
 
 #endif

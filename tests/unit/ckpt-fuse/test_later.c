@@ -59,7 +59,7 @@ bool __wrap_writing_is_pending(struct writing *w)
 }
 
 /* The last that is done with the node's lock. */
-static void writer_end(struct nodes *t, struct ckpt_node *n)
+static void writer_end(struct ckpt_node *n)
 {
 	n->n_writers--;
 	if (atomic_fetch_add(&n_settled, 1) == 0)
@@ -95,10 +95,10 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	cr_assert_eq(sem_init(&first_is_between, 0, 0), 0);
 	cr_assert_eq(sem_init(&second_has_settled, 0, 0), 0);
 	cr_assert_eq(nodes_init(&t, journal, &err), 0, "%s", err.msg);
-	cr_assert_eq(later_new(&t, writer_end, &l, &err), 0, "%s", err.msg);
-	n = node_make(&t, t.root, "f", false);
+	cr_assert_eq(later_new(writer_end, &l, &err), 0, "%s", err.msg);
+	n = node_make(t.root, "f", false);
 	cr_assert(n);
-	node_looked_up(&t, n);
+	node_looked_up(n);
 	(void)pthread_mutex_lock(&n->lock);
 	cr_assert(later_commit(l, n));
 	cr_assert(later_commit(l, n));
@@ -107,7 +107,7 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	(void)later_settle(l, n);
 	cr_expect_eq(n_settled, 2);
 	cr_expect_not(n->is_staged);
-	node_put(&t, n);
+	node_put(n);
 	later_free(l);
 	nodes_fini(&t);
 	/* As a successor reads it, for which what was staged is lost. */
@@ -158,11 +158,10 @@ Test(later, is_waited_for_as_far_as_it_was_closed_before)
 	cr_assert_eq(sem_init(&waits, 0, 0), 0);
 	cr_assert_eq(sem_init(&waits_no_more, 0, 0), 0);
 	cr_assert_eq(nodes_init(&t, -1, &err), 0, "%s", err.msg);
-	cr_assert_eq(later_new(&t, writer_end, &steady, &err), 0, "%s",
-		     err.msg);
-	steady_node = node_make(&t, t.root, "f", false);
+	cr_assert_eq(later_new(writer_end, &steady, &err), 0, "%s", err.msg);
+	steady_node = node_make(t.root, "f", false);
 	cr_assert(steady_node);
-	node_looked_up(&t, steady_node);
+	node_looked_up(steady_node);
 	(void)pthread_mutex_lock(&steady_node->lock);
 	cr_assert(later_commit(steady, steady_node));
 	(void)pthread_mutex_unlock(&steady_node->lock);
@@ -172,7 +171,7 @@ Test(later, is_waited_for_as_far_as_it_was_closed_before)
 	(void)sem_post(&waits_no_more);
 	(void)later_settle(steady, NULL);
 	cr_expect_not(later_has(steady, steady_node));
-	node_put(&t, steady_node);
+	node_put(steady_node);
 	later_free(steady);
 	nodes_fini(&t);
 }

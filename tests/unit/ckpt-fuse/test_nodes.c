@@ -36,12 +36,12 @@ static uint64_t look_up(uint64_t parent, const char *name, bool is_folder)
 	uint64_t id;
 
 	cr_assert(p);
-	n = node_make(&t, p, name, is_folder);
+	n = node_make(p, name, is_folder);
 	cr_assert(n);
-	node_looked_up(&t, n);
+	node_looked_up(n);
 	id = n->id;
-	node_put(&t, n);
-	node_put(&t, p);
+	node_put(n);
+	node_put(p);
 	return id;
 }
 
@@ -51,9 +51,9 @@ static void expect_path(uint64_t id, const char *want)
 	struct ckpt_node *n = node_get(&t, id);
 
 	cr_assert(n, "no node for %s", want);
-	cr_assert_eq(node_path(&t, n, &path), 0);
+	cr_assert_eq(node_path(n, &path), 0);
 	cr_expect_str_eq(path.data, want);
-	node_put(&t, n);
+	node_put(n);
 }
 
 static void expect_none(uint64_t id)
@@ -77,7 +77,7 @@ static int64_t time_of(uint64_t id)
 
 	cr_assert(n);
 	ns = atomic_load(&n->changed_ns);
-	node_put(&t, n);
+	node_put(n);
 	return ns;
 }
 
@@ -86,8 +86,8 @@ static int64_t change(uint64_t id)
 	struct ckpt_node *n = node_get(&t, id);
 
 	cr_assert(n);
-	node_note_change(&t, n);
-	node_put(&t, n);
+	node_note_change(n);
+	node_put(n);
 	return time_of(id);
 }
 
@@ -139,8 +139,8 @@ Test(nodes, are_others_when_a_file_becomes_a_folder)
 	AUTO_BUF path = BUF_INIT;
 
 	cr_expect_neq(look_up(NODE_ROOT, "x", true), f);
-	cr_expect_eq(node_path(&t, n, &path), -ENOENT);
-	node_put(&t, n);
+	cr_expect_eq(node_path(n, &path), -ENOENT);
+	node_put(n);
 }
 
 Test(nodes, are_renamed_with_what_is_in_them)
@@ -150,11 +150,11 @@ Test(nodes, are_renamed_with_what_is_in_them)
 	struct ckpt_node *n = node_get(&t, d), *o = node_get(&t, over);
 	AUTO_BUF path = BUF_INIT;
 
-	node_rename(&t, n, t.root, "e");
+	node_rename(n, t.root, "e");
 	expect_path(f, "e/f");
-	cr_expect_eq(node_path(&t, o, &path), -ENOENT);
-	node_put(&t, o);
-	node_put(&t, n);
+	cr_expect_eq(node_path(o, &path), -ENOENT);
+	node_put(o);
+	node_put(n);
 }
 
 Test(nodes, are_known_to_a_successor)
@@ -166,12 +166,12 @@ Test(nodes, are_known_to_a_successor)
 	struct ckpt_node *n = node_get(&t, g), *p = node_get(&t, d);
 
 	node_forget(&t, gone, 1);
-	node_detach(&t, n);
-	node_put(&t, n);
+	node_detach(n);
+	node_put(n);
 	n = node_get(&t, moved);
-	node_rename(&t, n, p, "there");
-	node_put(&t, n);
-	node_put(&t, p);
+	node_rename(n, p, "there");
+	node_put(n);
+	node_put(p);
 	restart();
 	expect_path(d, "d");
 	expect_path(f, "d/f\n");
@@ -197,9 +197,9 @@ static void expect_kept(uint64_t id, uint64_t version)
 	if (version > 1)
 		cr_expect_eq(n->readers_size, READ_SIZE);
 	/* Of its readers nobody can tell when they are gone. */
-	node_set_read_version(&t, n, 1, 1);
+	node_set_read_version(n, 1, 1);
 	cr_expect_eq(n->read_version, version ? version : 1);
-	node_put(&t, n);
+	node_put(n);
 }
 
 static void read_by_some(uint64_t id, uint64_t version)
@@ -207,8 +207,8 @@ static void read_by_some(uint64_t id, uint64_t version)
 	struct ckpt_node *n = node_get(&t, id);
 
 	cr_assert(n);
-	node_set_read_version(&t, n, version, READ_SIZE);
-	node_put(&t, n);
+	node_set_read_version(n, version, READ_SIZE);
+	node_put(n);
 }
 
 Test(nodes, are_known_to_a_successor_by_the_version_that_is_read)
@@ -230,7 +230,7 @@ Test(nodes, are_known_to_a_successor_by_the_version_that_is_read)
 
 Test(nodes, are_not_known_by_half_a_name)
 {
-	static const char half[] = "f 0000000000000001/th";
+	static const char half[] = "f 0 0 0 0000000000000001/th";
 	uint64_t there = look_up(NODE_ROOT, "there", false);
 	char record[64];
 	int n = snprintf(record, sizeof(record), "A%llx %s",
@@ -313,7 +313,7 @@ Test(nodes, say_all_of_why_they_were_lost)
 	n = node_get(&t, id);
 	cr_assert(n);
 	cr_expect_eq(node_loss_text(n, &text), 0);
-	node_lose(&t, n, -EACCES, why);
+	node_lose(n, -EACCES, why);
 	cr_expect_eq(node_loss_text(n, &text), 1);
 	why[4] = '?';
 	why[sizeof(why) - 2] = '\0';
@@ -322,7 +322,7 @@ Test(nodes, say_all_of_why_they_were_lost)
 	/* Where it does not fit, what is to be done does. */
 	cr_expect_eq(node_loss(n, &err), -EIO);
 	cr_expect(strstr(err.msg, "remove or replace the file"));
-	node_forget_loss(&t, n);
+	node_forget_loss(n);
 	cr_expect_eq(node_loss(n, &err), 0);
-	node_put(&t, n);
+	node_put(n);
 }

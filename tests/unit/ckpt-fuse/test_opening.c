@@ -24,9 +24,7 @@ static char dir[] = "/var/tmp/bootseer-opening.XXXXXX";
 
 static void setup(void)
 {
-	const struct ckpt_kept kept = { .journal_fd = -1,
-					.begun_fd = -1,
-					.life_fd = -1 };
+	const struct ckpt_kept kept = { .journal_fd = -1, .life_fd = -1 };
 	struct error err = ERROR_INIT;
 	char url[sizeof(dir) + 8];
 
@@ -56,7 +54,7 @@ static void put(const char *text)
 /* As the kernel has it after a lookup. */
 static struct ckpt_node *look_up(void)
 {
-	struct ckpt_node *n = node_make(&m->nodes, m->nodes.root, "f", false);
+	struct ckpt_node *n = node_make(m->nodes.root, "f", false);
 
 	cr_assert_not_null(n);
 	return n;
@@ -78,7 +76,7 @@ static void end(struct ckpt_node *n, struct reader_open *o)
 {
 	reading_unref(o->reading);
 	readers_end(m, n, !o->is_direct);
-	node_put(&m->nodes, n);
+	node_put(n);
 }
 
 /* The kernel looks a name up once more for ESTALE; of the second one it tells programs. */
@@ -91,7 +89,7 @@ Test(opening, of_a_name_that_is_anothers_by_then_has_what_that_is)
 	put("first");
 	n = look_up();
 	put("other");
-	node_detach(&m->nodes, n);
+	node_detach(n);
 	cr_assert_eq(readers_open(m, n, &o, &err), 0, "%s", err.msg);
 	expect_text(o.reading, "other");
 	cr_expect_eq(node_stat(n).size, 5);
@@ -108,9 +106,9 @@ Test(opening, of_a_name_that_is_nobodys_any_more_has_the_kernel_look)
 	n = look_up();
 	cr_assert_eq(object_delete(m->store, "f", NULL, &err), 0, "%s",
 		     err.msg);
-	node_detach(&m->nodes, n);
+	node_detach(n);
 	cr_expect_eq(readers_open(m, n, &o, &err), -ESTALE);
-	node_put(&m->nodes, n);
+	node_put(n);
 }
 
 Test(opening, of_what_its_readers_have_has_that_whatever_has_the_name)
@@ -123,10 +121,10 @@ Test(opening, of_what_its_readers_have_has_that_whatever_has_the_name)
 	n = look_up();
 	cr_assert_eq(readers_open(m, n, &before, &err), 0, "%s", err.msg);
 	put("other");
-	node_detach(&m->nodes, n);
+	node_detach(n);
 	cr_assert_eq(readers_open(m, n, &o, &err), 0, "%s", err.msg);
 	expect_text(o.reading, "first");
-	node_use(&m->nodes, n);
+	node_use(n);
 	end(n, &o);
 	end(n, &before);
 }
@@ -139,19 +137,19 @@ Test(opening, to_write_finds_no_other_readers_when_the_kernel_looks_again)
 
 	put("first");
 	first = look_up();
-	node_detach(&m->nodes, first);
+	node_detach(first);
 	n = look_up();
 	cr_assert_eq(readers_open(m, n, &o, &err), 0, "%s", err.msg);
 	cr_expect_lt(writers_open(m, first, O_WRONLY | O_TRUNC, &err), 0);
-	node_put(&m->nodes, first);
+	node_put(first);
 	first = look_up();
 	cr_expect_neq(first, n);
 	cr_assert_eq(writers_open(m, first, O_WRONLY | O_TRUNC, &err), 0, "%s",
 		     err.msg);
 	expect_text(o.reading, "first");
 	(void)pthread_mutex_lock(&first->lock);
-	writers_end(&m->nodes, first);
+	writers_end(first);
 	(void)pthread_mutex_unlock(&first->lock);
-	node_put(&m->nodes, first);
+	node_put(first);
 	end(n, &o);
 }
