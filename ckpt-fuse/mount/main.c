@@ -133,7 +133,8 @@ static int claim_place(const char *run_dir, int *ret, struct error *err)
 	return 0;
 }
 
-/* Until it is unmounted, by us when we are told to end and nobody uses it. */
+/* Until it is unmounted, by us when we are told to end and nobody uses it; without a session,
+ * until we are told to end. */
 static int serve_mount(struct session *s, struct ckpt_mount *m,
 		       struct ckpt_say *say, int signals, struct error *err)
 {
@@ -148,7 +149,7 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 	for (;;) {
 		struct signalfd_siginfo si;
 		struct error why = ERROR_INIT;
-		int rc = session_is_mounted(s, &why);
+		int rc = s ? session_is_mounted(s, &why) : 1;
 		int wait_ms = ckpt_say_interval(say);
 
 		if (rc == 0)
@@ -162,7 +163,7 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 		was_told = rc < 0;
 		if (rc < 0)
 			wait_ms = LOOK_AGAIN_MS;
-		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
+		if (poll(p, s ? 2 : 1, wait_ms) < 0 && errno != EINTR)
 			return error_set(err, errno, "poll: %s",
 					 strerror(errno));
 		ckpt_say_phases(say, m, false);
@@ -170,6 +171,8 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 		    read(signals, &si, sizeof(si)) != (ssize_t)sizeof(si) ||
 		    si.ssi_signo == SIGHUP)
 			continue;
+		if (!s)
+			return 0;
 		if (mount_take_down(m->cfg->run_dir, MOUNT_LOCK_SESSION,
 				    session_path(s), false, &why) < 0)
 			log_warning("ckpt", "still in use reason=\"%s\"",
@@ -274,10 +277,12 @@ static void set_kernel_readahead(const struct session *s)
 
 struct session_run {
 	int signals;
-	int claim_fd; /* until it is mounted; -1: none */
+	int claim_fd; /* until it is mounted, or the end without a session; -1: none */
 	bool is_left; /* the mount, and what is kept of it, are a successor's */
 };
 
+/* Without a session with --ranks-only: ranks save, and programs keep blocks, where nobody may mount,
+ * in a container without rights. */
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, const struct ckpt_kept *kept,
 		       struct session_run *r, struct error *err)
@@ -294,7 +299,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 				     .mount_flags =
 					     cfg->read_only ? MS_RDONLY : 0,
 				     .log = "ckpt" };
-	struct outlets_config oc = { .is_adopted = false };
+	struct outlets_config oc = { .path = args[1] };
 	struct outlets *outlets = NULL;
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
@@ -303,34 +308,37 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	int rc;
 
 	ckpt_say_init(&say);
-	ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
+	if (!cfg->ranks_only)
+		ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
 	rc = open_mount(cfg, args[0], kept, &m, err);
 	sc.owner = m;
-	if (rc == 0)
-		rc = session_start(&sc, &s, err);
-	if (r->claim_fd >= 0)
-		(void)close(steal_fd(&r->claim_fd));
-	/* A predecessor's mount has it, or what somebody set since. */
-	if (rc == 0 && !session_is_adopted(s))
-		set_kernel_readahead(s);
-	ckpt_say_open(&say, STAGE_END, rc < 0);
+	if (!cfg->ranks_only) {
+		if (rc == 0)
+			rc = session_start(&sc, &s, err);
+		if (r->claim_fd >= 0)
+			(void)close(steal_fd(&r->claim_fd));
+		ckpt_say_open(&say, STAGE_END, rc < 0);
+	}
 	if (rc < 0 && !m) {
 		ckpt_say_fini(&say);
 		return rc;
 	}
+	oc.mount = m;
+	if (s) {
+		oc.path = session_path(s);
+		oc.is_adopted = session_is_adopted(s);
+	}
+	/* A predecessor's mount has it, or what somebody set since. */
+	if (s && !oc.is_adopted)
+		set_kernel_readahead(s);
 	/* Outlets tell of saves, on threads of their own. */
 	if (rc == 0)
-		rc = ckpt_mount_begin_saves(m, session_path(s), err);
-	if (rc == 0) {
-		oc = (struct outlets_config){ .mount = m,
-					      .path = session_path(s),
-					      .is_adopted =
-						      session_is_adopted(s) };
+		rc = ckpt_mount_begin_saves(m, oc.path, err);
+	if (rc == 0)
 		rc = outlets_new(&oc, &outlets, err);
-	}
 	/* A predecessor's that has gone since was unmounted, and is not wanted. */
-	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
-		say_ready(session_path(s), session_is_adopted(s), m, args[0]);
+	if (rc == 0 && (!s || oc.is_adopted || !getenv("LISTEN_FDS"))) {
+		say_ready(oc.path, oc.is_adopted, m, args[0]);
 		was_ready = true;
 		rc = serve_mount(s, m, &say, r->signals, err);
 	}
@@ -344,56 +352,6 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	/* A mount that was unmounted wants no successor, however it ended. */
 	if (was_started && !r->is_left)
 		drop_kept(keeper);
-	ckpt_say_phases(&say, m, true);
-	ckpt_say_fini(&say);
-	ckpt_mount_free(m);
-	return rc;
-}
-
-/* Until we are told to end. */
-static int wait_for_end(struct ckpt_mount *m, struct ckpt_say *say, int signals,
-			struct error *err)
-{
-	struct pollfd p = { .fd = signals, .events = POLLIN };
-	struct signalfd_siginfo si;
-
-	for (;;) {
-		if (poll(&p, 1, ckpt_say_interval(say)) < 0 && errno != EINTR)
-			return error_set(err, errno, "poll: %s",
-					 strerror(errno));
-		ckpt_say_phases(say, m, false);
-		if (p.revents & POLLIN &&
-		    read(signals, &si, sizeof(si)) == (ssize_t)sizeof(si) &&
-		    si.ssi_signo != SIGHUP)
-			return 0;
-	}
-}
-
-/* Ranks save, and programs keep blocks, where nobody may mount: in a container without rights. */
-static int run_ranks(const struct ckpt_mount_config *cfg, char **args,
-		     int signals, const struct ckpt_kept *kept,
-		     struct error *err)
-{
-	struct outlets_config oc = { .path = args[1] };
-	struct outlets *outlets = NULL;
-	struct ckpt_mount *m = NULL;
-	struct ckpt_say say;
-	int rc = open_mount(cfg, args[0], kept, &m, err);
-
-	if (rc < 0)
-		return rc;
-	ckpt_say_init(&say);
-	oc.mount = m;
-	rc = ckpt_mount_begin_saves(m, args[1], err);
-	if (rc == 0)
-		rc = outlets_new(&oc, &outlets, err);
-	if (rc == 0) {
-		say_ready(args[1], false, m, args[0]);
-		rc = wait_for_end(m, &say, signals, err);
-	}
-	outlets_free(outlets);
-	if (ckpt_mount_settle(m) && rc == 0)
-		rc = EXIT_LOST;
 	ckpt_say_phases(&say, m, true);
 	ckpt_say_fini(&say);
 	ckpt_mount_free(m);
@@ -463,9 +421,7 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 		const struct ckpt_kept kept = { .journal_fd = journal_fd,
 						.life_fd = life_fd };
 
-		rc = cfg->ranks_only
-			     ? run_ranks(cfg, args, r.signals, &kept, err)
-			     : run_session(cfg, args, keeper, &kept, &r, err);
+		rc = run_session(cfg, args, keeper, &kept, &r, err);
 	}
 	/* A start that failed is not tried again: nobody has the mount open. */
 	if (rc < 0 && !is_successor && !r.is_left)

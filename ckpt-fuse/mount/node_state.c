@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node's state that needs no table: its writers and readers. */
+/* A node's state that needs no table: its writers and readers, size and losses. */
 #include <errno.h>
 #include <string.h>
 
@@ -43,28 +43,29 @@ bool node_is_changed_now(struct ckpt_node *n)
 
 void node_begin_commit(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->commits);
+	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
 
 	n->n_committing++;
 }
 
 void node_end_commit(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->commits);
+	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
 
 	n->n_committing--;
 	n->n_steps++;
 	n->n_committed++;
-	(void)pthread_cond_broadcast(&t->committed);
+	(void)pthread_cond_broadcast(&n->table->committed);
 }
 
 void node_wait_commits(struct ckpt_node *n)
 {
-	AUTO_UNLOCK held = mutex_hold(&t->commits);
+	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
 	unsigned int end = n->n_committed + n->n_committing;
 
 	while (n->n_committing && (int)(end - n->n_committed) > 0)
-		(void)pthread_cond_wait(&t->committed, &t->commits);
+		(void)pthread_cond_wait(&n->table->committed,
+					&n->table->commits);
 }
 
 /* A writer that was killed, or told that it failed, leaves something that is not stored. */
@@ -87,6 +88,53 @@ bool node_is_peeked(struct ckpt_node *n)
 
 	return n->writing && !n->n_writers && n->n_peekers;
 }
+
+/* ---------------------------------------------------------------------- its size --- */
+
+uint64_t node_tell_size(struct ckpt_node *n, uint64_t size)
+{
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
+	if (n->readers_size != SIZE_UNKNOWN)
+		size = n->readers_size;
+	/* The kernel may drop the answer that was made last of two with different sizes
+	 * that are under way at the same time. */
+	n->told_size = n->last_size == SIZE_UNKNOWN || n->last_size == size
+			       ? size
+			       : SIZE_UNKNOWN;
+	n->last_size = size;
+	return size;
+}
+
+void node_open_size(struct session *s, struct ckpt_node *n, uint64_t size)
+{
+	bool is_told;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_told = size != SIZE_UNKNOWN && n->told_size == size;
+	if (!is_told)
+		n->told_size = SIZE_UNKNOWN;
+	(void)pthread_mutex_unlock(&n->seen);
+	if (!is_told)
+		session_ask_again(s, n->id);
+}
+
+void node_set_readers_size(struct ckpt_node *n, uint64_t size)
+{
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
+	n->readers_size = size;
+}
+
+bool node_size_differs(struct ckpt_node *n, uint64_t size)
+{
+	AUTO_UNLOCK held = mutex_hold(&n->seen);
+
+	return !n->writing && n->readers_size != SIZE_UNKNOWN &&
+	       n->readers_size != size;
+}
+
+/* ------------------------------------------------------------------------- losses --- */
 
 /* The cure first: what does not fit into an error is cut at the end. */
 #define LOST \

@@ -59,7 +59,7 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
-	/* sizes.h: what the kernel was told last, the same unless other answers may be
+	/* What the kernel was told last, the same unless other answers may be
 	 * on their way, and what its readers have. */
 	uint64_t last_size, told_size, readers_size;
 	/* The time of a folder: when this mount made it, or a name in it was made, removed or
@@ -177,6 +177,23 @@ void node_wait_commits(struct ckpt_node *n);
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */
 bool node_is_peeked(struct ckpt_node *n);
+
+/*
+ * The size of a file as the kernel has it, which cuts at it what programs read, and asks for
+ * it once a second at most, so it is told when it would be wrong.  No lock that is held over a
+ * call of the store is taken.
+ */
+/* An answer tells the kernel this size, or that of what the node's readers have, which is
+ * returned. */
+uint64_t node_tell_size(struct ckpt_node *n, uint64_t size);
+/* A file is opened whose size is this, or SIZE_UNKNOWN: the kernel is made to ask for it
+ * unless it was told the same last.  Within a request about the node. */
+void node_open_size(struct session *s, struct ckpt_node *n, uint64_t size);
+/* The node's readers have a version of this size; SIZE_UNKNOWN: it has none, or those that
+ * it has do not look at the kernel's size. */
+void node_set_readers_size(struct ckpt_node *n, uint64_t size);
+/* Have readers of the node, which nobody writes, a version of another size? */
+bool node_size_differs(struct ckpt_node *n, uint64_t size);
 
 /* A successor is to know that what was written and closed may not be in the store. */
 void node_set_staged(struct ckpt_node *n, bool is_staged);

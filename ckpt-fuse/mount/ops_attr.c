@@ -8,7 +8,6 @@
 
 #include "ckpt-fuse/mount/manifests.h"
 #include "ckpt-fuse/mount/ops.h"
-#include "ckpt-fuse/mount/sizes.h"
 #include "ckpt-fuse/mount/writers.h"
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -123,7 +122,7 @@ static void fill_folder(const struct ckpt_mount *m, const struct ckpt_node *n,
 static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 		      const struct ckpt_stat *s, struct stat *st)
 {
-	const uint64_t size = sizes_tell(n, s->size);
+	const uint64_t size = node_tell_size(n, s->size);
 
 	st->st_mode = S_IFREG | (s->attr.mode & 07777);
 	st->st_nlink = 1;
@@ -181,7 +180,7 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	/* Another node has replaced it: those that have it open keep theirs, and whoever
 	 * looks the name up gets another one. */
-	if (rc == 0 && sizes_differ(n, ret->size)) {
+	if (rc == 0 && node_size_differs(n, ret->size)) {
 		/* A predecessor's readers have a version that nobody here has opened. */
 		if (n->is_kept && !n->n_readers)
 			return ops_is_gone(err);
@@ -377,7 +376,7 @@ static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
  * a file that replaced it gets a node of its own. */
 static void leave_readers(struct ckpt_node *n, const struct ckpt_stat *now)
 {
-	if (sizes_differ(n, now->size) || node_is_peeked(n))
+	if (node_size_differs(n, now->size) || node_is_peeked(n))
 		node_detach(n);
 }
 

@@ -8,7 +8,6 @@
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/readers.h"
-#include "ckpt-fuse/mount/sizes.h"
 #include "ckpt-fuse/mount/writers.h"
 #include "common/clock.h"
 
@@ -54,7 +53,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 	 * written in any order. */
 	fi->direct_io = 1;
 	if (!e) {
-		sizes_open(session_of(req), n, SIZE_UNKNOWN);
+		node_open_size(session_of(req), n, SIZE_UNKNOWN);
 		(void)fuse_reply_open(req, fi);
 		return;
 	}
@@ -91,8 +90,8 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 	fi->keep_cache = h->is_cached && o->is_same;
 	fi->direct_io = !h->is_cached;
 	if (h->is_cached)
-		sizes_open(session_of(req), n,
-			   ckpt_file_stat(reading_file(o->reading))->size);
+		node_open_size(session_of(req), n,
+			       ckpt_file_stat(reading_file(o->reading))->size);
 	(void)fuse_reply_open(req, fi);
 }
 

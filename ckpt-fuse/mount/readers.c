@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "ckpt-fuse/mount/ops.h"
-#include "ckpt-fuse/mount/sizes.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -61,7 +60,8 @@ int readers_use_kept(struct ckpt_mount *m, struct ckpt_node *n,
 		return rc;
 	n->n_readers++;
 	n->n_cached++;
-	sizes_set_readers(n, ckpt_file_stat(reading_file(n->reading))->size);
+	node_set_readers_size(n,
+			      ckpt_file_stat(reading_file(n->reading))->size);
 	return rc;
 }
 
@@ -153,7 +153,7 @@ static int use_cached(struct ckpt_mount *m, struct ckpt_node *n,
 	if (!o->is_same)
 		n->pages_id = 0;
 	n->n_cached++;
-	sizes_set_readers(n, st.size);
+	node_set_readers_size(n, st.size);
 	o->reading = reading_ref(n->reading);
 	return 0;
 }
@@ -266,7 +266,7 @@ void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached)
 	AUTO_UNLOCK held = mutex_hold(&n->lock);
 
 	if (is_cached && --n->n_cached == 0 && !n->is_kept)
-		sizes_set_readers(n, SIZE_UNKNOWN);
+		node_set_readers_size(n, SIZE_UNKNOWN);
 	if (--n->n_readers == 0) {
 		reading_unref(n->reading);
 		n->reading = NULL;

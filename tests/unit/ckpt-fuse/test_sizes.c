@@ -2,7 +2,7 @@
 /* Which size the kernel is told, and when it is made to ask for it. */
 #include <criterion/criterion.h>
 
-#include "ckpt-fuse/mount/sizes.h"
+#include "ckpt-fuse/mount/nodes.h"
 
 static unsigned int n_asked;
 
@@ -36,14 +36,14 @@ static bool is_asked(uint64_t size)
 {
 	unsigned int before = n_asked;
 
-	sizes_open(NULL, &node, size);
+	node_open_size(NULL, &node, size);
 	return n_asked > before;
 }
 
 Test(sizes, the_kernel_asks_where_it_was_told_another)
 {
 	cr_expect(is_asked(5), "it was told nothing");
-	cr_expect_eq(sizes_tell(&node, 5), 5);
+	cr_expect_eq(node_tell_size(&node, 5), 5);
 	cr_expect(!is_asked(5));
 	cr_expect(is_asked(6));
 	cr_expect(is_asked(6), "nobody has told it since");
@@ -51,21 +51,21 @@ Test(sizes, the_kernel_asks_where_it_was_told_another)
 
 Test(sizes, an_answer_that_may_be_dropped_is_not_trusted)
 {
-	(void)sizes_tell(&node, 5);
-	(void)sizes_tell(&node, 6);
+	(void)node_tell_size(&node, 5);
+	(void)node_tell_size(&node, 6);
 	cr_expect(is_asked(6), "one of 5 may be under way, too");
-	(void)sizes_tell(&node, 6);
+	(void)node_tell_size(&node, 6);
 	cr_expect(!is_asked(6));
 }
 
 Test(sizes, what_readers_have_is_what_it_is_told)
 {
-	sizes_set_readers(&node, 5);
-	cr_expect_eq(sizes_tell(&node, 9), 5);
+	node_set_readers_size(&node, 5);
+	cr_expect_eq(node_tell_size(&node, 9), 5);
 	cr_expect(!is_asked(5));
-	cr_expect(sizes_differ(&node, 9));
-	cr_expect(!sizes_differ(&node, 5));
-	sizes_set_readers(&node, SIZE_UNKNOWN);
-	cr_expect_eq(sizes_tell(&node, 9), 9);
-	cr_expect(!sizes_differ(&node, 5));
+	cr_expect(node_size_differs(&node, 9));
+	cr_expect(!node_size_differs(&node, 5));
+	node_set_readers_size(&node, SIZE_UNKNOWN);
+	cr_expect_eq(node_tell_size(&node, 9), 9);
+	cr_expect(!node_size_differs(&node, 5));
 }
