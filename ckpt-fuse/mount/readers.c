@@ -102,79 +102,57 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* With the lock.  Takes `f`.  Who reads while it is changed has no pages of the kernel's,
- * and goes on with what the store has now. */
-static int use_directly(struct ckpt_mount *m, struct ckpt_node *n,
-			struct ckpt_file *f, struct reader_open *o,
-			struct error *err)
+/* With the lock: one more reads by the kernel's pages. */
+static void use_pages(struct ckpt_node *n, const struct ckpt_stat *st,
+		      bool is_same)
 {
-	int rc;
-
-	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f)) {
-		ckpt_close(f);
-		o->reading = reading_ref(n->reading);
-		return 0;
-	}
-	/* A successor is to know the version that the kernel has pages of. */
-	if (n->n_cached)
-		return reading_new(&m->readings, f, &o->reading, err);
-	rc = set_reading(m, n, f, err);
-	if (rc == 0)
-		o->reading = reading_ref(n->reading);
-	return rc;
-}
-
-/* With the lock.  Takes `f`.  -ESTALE: its readers have another version, which is another
- * file to the kernel. */
-static int use_cached(struct ckpt_mount *m, struct ckpt_node *n,
-		      struct ckpt_file *f, struct reader_open *o,
-		      struct error *err)
-{
-	const struct ckpt_stat st = *ckpt_file_stat(f);
-	const uint64_t id = ckpt_file_bytes_id(f);
-	int rc = 0;
-
-	/* The tag of a plain object may be the same when its bytes are not, so that only
-	 * those that have it open believe it. */
-	o->is_same = n->pages_id == id && (st.is_striped || n->n_cached);
-	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f))
-		ckpt_close(f);
-	else if (n->n_cached)
-		rc = -ESTALE;
-	else
-		rc = set_reading(m, n, f, err);
-	if (rc == -ESTALE)
-		ckpt_close(f);
-	if (rc < 0)
-		return rc;
-	node_set_stat(n, &st);
+	node_set_stat(n, st);
 	/* The kernel drops the pages that it has when it gets to the answer: until this
 	 * one, or another of its version, reads, others are to have it do that, too. */
-	if (!o->is_same)
+	if (!is_same)
 		n->pages_id = 0;
 	n->n_cached++;
-	node_set_readers_size(n, st.size);
-	o->reading = reading_ref(n->reading);
-	return 0;
+	node_set_readers_size(n, st->size);
 }
 
-/* With the lock.  Takes `f`, the version that is there now. */
+/* With the lock.  Takes `f`, the version that is there now.  -ESTALE: its readers have another,
+ * which is another file to the kernel.  Whoever reads directly, while it is changed, has no pages
+ * of the kernel's, and goes on with what the store has now. */
 static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		       const char *path, struct ckpt_file *f,
 		       struct reader_open *o, struct error *err)
 {
-	int rc;
+	const struct ckpt_stat st = *ckpt_file_stat(f);
+	const uint64_t id = ckpt_file_bytes_id(f);
+	const bool is_here =
+		n->reading && ckpt_file_is_same(reading_file(n->reading), f);
+	int rc = 0;
 
 	o->is_direct = node_is_being_changed(n) ||
 		       recent_names_has(&m->coming, 0, path, clock_now_ns());
-	if (n->is_kept && ckpt_file_bytes_id(f) != n->read_version) {
+	/* The tag of a plain object may be the same when its bytes are not, so that only
+	 * those that have it open believe it. */
+	o->is_same = !o->is_direct && n->pages_id == id &&
+		     (st.is_striped || n->n_cached);
+	if (n->is_kept && id != n->read_version)
+		rc = -ESTALE;
+	else if (!is_here && n->n_cached && !o->is_direct)
+		rc = -ESTALE;
+	if (rc < 0 || is_here)
 		ckpt_close(f);
-		return -ESTALE;
-	}
-	rc = o->is_direct ? use_directly(m, n, f, o, err)
-			  : use_cached(m, n, f, o, err);
-	n->n_readers += rc == 0;
-	return rc;
+	/* A successor is to know the version that the kernel has pages of. */
+	else if (n->n_cached)
+		rc = reading_new(&m->readings, f, &o->reading, err);
+	else
+		rc = set_reading(m, n, f, err);
+	if (rc < 0)
+		return rc;
+	if (!o->reading)
+		o->reading = reading_ref(n->reading);
+	n->n_readers++;
+	if (!o->is_direct)
+		use_pages(n, &st, o->is_same);
+	return 0;
 }
 
 /* With the lock.  What has the name now is another node's, which the kernel would look up

@@ -105,10 +105,9 @@ static int write_pieces(struct writing *w, uint64_t off, const char *data,
 int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 		  struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
+	int rc = writing_prepare(w, err);
 
-	writing_lock(w);
-	rc = writing_prepare(w, err);
 	if (off == WRITING_AT_END)
 		off = w->size;
 	if (rc == 0) {
@@ -120,7 +119,6 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 	/* Without these bytes it is not the file that the program means: many close it without
 	 * a look at what write() said, and the good one that was there would be gone. */
 	(void)writing_lose(w, rc, err);
-	writing_unlock(w);
 	return rc;
 }
 
@@ -192,44 +190,38 @@ static int truncate_to(struct writing *w, uint64_t size, struct error *err)
 
 int writing_truncate(struct writing *w, uint64_t size, struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
+	int rc = size == 0 ? restart_empty(w, err) : truncate_to(w, size, err);
 
-	writing_lock(w);
-	rc = size == 0 ? restart_empty(w, err) : truncate_to(w, size, err);
 	(void)writing_lose(w, rc, err);
-	writing_unlock(w);
 	return rc;
 }
 
 int writing_grow(struct writing *w, uint64_t size, struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
+	int rc = writing_prepare(w, err);
 
-	writing_lock(w);
-	rc = writing_prepare(w, err);
 	if (rc == 0 && size > w->size)
 		rc = truncate_to(w, size, err);
 	(void)writing_lose(w, rc, err);
-	writing_unlock(w);
 	return rc;
 }
 
 int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 		       struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
 
-	writing_lock(w);
 	if (version && !w->is_dirty)
 		w->version = *version;
-	rc = restart_empty(w, err);
-	writing_unlock(w);
-	return rc;
+	return restart_empty(w, err);
 }
 
 void writing_go_on(struct writing *w, const struct ckpt_stat *now)
 {
-	writing_lock(w);
+	AUTO_WRITING held = writing_hold(w);
+
 	if (w->is_loaded && !w->is_dirty &&
 	    (now->bytes_id != w->bytes_id ||
 	     now->generation != w->generation)) {
@@ -238,7 +230,6 @@ void writing_go_on(struct writing *w, const struct ckpt_stat *now)
 		w->attr = now->attr;
 		w->has_mtime = w->is_loaded = false;
 	}
-	writing_unlock(w);
 }
 
 /* ---------------------------------------------------------------------- reads --- */
@@ -271,11 +262,10 @@ static int open_committed(struct writing *w, struct error *err)
 int writing_keep(struct writing *w, struct error *err)
 {
 	int rc = 0;
+	AUTO_WRITING held = writing_hold(w);
 
-	writing_lock(w);
 	if (w->is_loaded && !w->is_dirty && !w->is_staged_whole)
 		rc = open_committed(w, err);
-	writing_unlock(w);
 	return rc;
 }
 
@@ -370,10 +360,9 @@ static bool has_staged(struct writing *w, uint64_t off, size_t len)
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 		     struct error *err)
 {
-	int64_t n;
+	AUTO_WRITING held = writing_hold(w);
+	int64_t n = writing_prepare(w, err);
 
-	writing_lock(w);
-	n = writing_prepare(w, err);
 	if (n == 0 && off < w->size) {
 		if (len > w->size - off)
 			len = (size_t)(w->size - off);
@@ -385,7 +374,6 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 			n = read_pieces(w, off, buf, len, err);
 		}
 	}
-	writing_unlock(w);
 	return n;
 }
 
@@ -412,7 +400,7 @@ int writing_begin_move(struct writing *w, bool stores, struct error *err)
 {
 	int rc = 0;
 
-	writing_lock(w);
+	(void)writing_hold(w);
 	if (stores)
 		rc = writing_commit_whole(w, err);
 	if (rc < 0)
@@ -433,17 +421,16 @@ void writing_end_move(struct writing *w, bool is_moved, char *path)
 
 void writing_move(struct writing *w, char *path)
 {
-	writing_lock(w);
+	(void)writing_hold(w);
 	writing_end_move(w, true, path);
 }
 
 int writing_change_xattr(struct writing *w, const struct xattr_change *c,
 			 struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
+	int rc = writing_prepare(w, err);
 
-	writing_lock(w);
-	rc = writing_prepare(w, err);
 	if (rc == 0)
 		rc = xattrs_change(&w->xattrs, c, err);
 	/* The time of its bytes is what it was. */
@@ -452,29 +439,26 @@ int writing_change_xattr(struct writing *w, const struct xattr_change *c,
 		w->is_dirty = true;
 		writing_drop_reader(w);
 	}
-	writing_unlock(w);
 	return rc;
 }
 
 int writing_get_xattrs(struct writing *w, struct buf *ret, struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
+	int rc = writing_prepare(w, err);
 
-	writing_lock(w);
-	rc = writing_prepare(w, err);
 	buf_reset(ret);
 	if (rc == 0 && w->xattrs.len &&
 	    buf_append(ret, w->xattrs.data, w->xattrs.len) < 0)
 		rc = error_nomem(err);
-	writing_unlock(w);
 	return rc;
 }
 
 void writing_tear(struct writing *w, unsigned int n_begun)
 {
-	writing_lock(w);
+	AUTO_WRITING held = writing_hold(w);
+
 	w->is_torn = w->is_dirty && (w->is_torn || n_begun == w->n_begun);
-	writing_unlock(w);
 }
 
 static struct writing_seen seen_of(struct writing *w)
@@ -523,24 +507,22 @@ int writing_state(struct writing *w, struct error *err)
 int writing_keep_attr(struct writing *w, const struct ckpt_attr *attr,
 		      struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
+	int rc = writing_prepare(w, err);
 
-	writing_lock(w);
-	rc = writing_prepare(w, err);
 	if (rc == 0) {
 		w->attr = *attr;
 		w->has_mtime = w->is_dirty = true;
 		writing_drop_reader(w);
 	}
-	writing_unlock(w);
 	return rc;
 }
 
 void writing_set_attr(struct writing *w, const struct ckpt_attr *attr,
 		      bool has_mtime)
 {
-	writing_lock(w);
+	AUTO_WRITING held = writing_hold(w);
+
 	w->attr = *attr;
 	w->has_mtime = w->has_mtime || has_mtime;
-	writing_unlock(w);
 }

@@ -200,12 +200,9 @@ int writing_commit_whole(struct writing *w, struct error *err)
 
 int writing_commit(struct writing *w, struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
 
-	writing_lock(w);
-	rc = commit_locked(w, err);
-	writing_unlock(w);
-	return rc;
+	return commit_locked(w, err);
 }
 
 unsigned int writing_n_begun(const struct writing *w)
@@ -216,10 +213,7 @@ unsigned int writing_n_begun(const struct writing *w)
 int writing_commit_begun(struct writing *w, unsigned int n_begun,
 			 struct error *err)
 {
-	int rc;
+	AUTO_WRITING held = writing_hold(w);
 
-	writing_lock(w);
-	rc = n_begun == w->n_begun ? writing_commit_whole(w, err) : 0;
-	writing_unlock(w);
-	return rc;
+	return n_begun == w->n_begun ? writing_commit_whole(w, err) : 0;
 }

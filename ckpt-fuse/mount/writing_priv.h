@@ -50,8 +50,15 @@ struct writing {
 /* writing_stage.c: the file's state, memory, and units that leave for their columns. */
 
 /* Take and give back `op`; what others see of the file is as of then. */
-void writing_lock(struct writing *w);
+struct writing *writing_hold(struct writing *w);
 void writing_unlock(struct writing *w);
+static inline void cleanup_writing_unlock(struct writing *const *w)
+{
+	writing_unlock(*w);
+}
+/* AUTO_WRITING held = writing_hold(w): until the end of the scope. */
+#define AUTO_WRITING \
+	__attribute__((cleanup(cleanup_writing_unlock), unused)) struct writing *
 void writing_show(struct writing *w);
 
 void writing_drop_reader(struct writing *w);

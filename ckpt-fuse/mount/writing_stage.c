@@ -18,9 +18,10 @@
 
 /* ------------------------------------------------------------------------ lock --- */
 
-void writing_lock(struct writing *w)
+struct writing *writing_hold(struct writing *w)
 {
 	(void)pthread_mutex_lock(&w->op);
+	return w;
 }
 
 void writing_show(struct writing *w)
