@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/mount.h"
 #include "common/clock.h"
 #include "common/counter.h"
@@ -207,12 +206,11 @@ static struct ckpt_figures gather_figures(struct ckpt_mount *m)
 		.commits = atomic_load(&m->writings.commits),
 		.failures = atomic_load(&m->writings.failures),
 		.written = atomic_load(&m->writings.n),
+		.staged = nodes_count_late(&m->nodes, NULL),
 		.lost = atomic_load(&m->nodes.n_lost),
 		.memory = m->budget.most,
 	};
 
-	if (m->later)
-		f.staged = later_n_staged(m->later);
 	(void)pthread_mutex_lock(&m->budget.lock);
 	f.memory_used = m->budget.used;
 	f.memory_peak = m->budget.peak;

@@ -19,18 +19,8 @@ int later_new(later_writer_end_fn *writer_end, struct later **ret,
 /* Waits for all of them. */
 void later_free(struct later *l);
 
-/* With the node's lock: commit what it has, later.  False: memory is short. */
+/* With the node's lock: commit what it has, later; it goes on as long as there is something to
+ * commit that nobody has open.  False: memory is short. */
 bool later_commit(struct later *l, struct ckpt_node *n) MUST_CHECK;
-/* Wait until what was closed of the node (NULL: of all) by now is in the store or lost; each
- * commit has the store's deadlines.  False: there was nothing to wait for. */
-bool later_settle(struct later *l, const struct ckpt_node *n);
-/* With the node's lock: is a commit of it on its way, which goes on as long as there is something
- * to commit that nobody has open? */
-bool later_commits(struct later *l, const struct ckpt_node *n);
-/* Is there something of the node to wait for? */
-bool later_has(struct later *l, const struct ckpt_node *n);
-
-/* Commits that are on their way. */
-unsigned int later_n_staged(struct later *l);
 
 #endif

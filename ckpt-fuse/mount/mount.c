@@ -386,7 +386,6 @@ unsigned int ckpt_mount_settle(struct ckpt_mount *m)
 {
 	const unsigned int n_lost = saves_end(m->group_saves);
 
-	if (m->later)
-		(void)later_settle(m->later, NULL);
+	(void)nodes_wait_commits(&m->nodes, NULL, true);
 	return n_lost + atomic_load(&m->nodes.n_lost);
 }

@@ -41,31 +41,74 @@ bool node_is_changed_now(struct ckpt_node *n)
 	return node_is_being_changed(n);
 }
 
-void node_begin_commit(struct ckpt_node *n)
+void node_begin_commit(struct node_commit *c)
 {
-	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
+	struct nodes *t = c->n->table;
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
 
-	n->n_committing++;
+	c->number = ++t->last_commit;
+	TAILQ_INSERT_TAIL(&t->under_way, c, link);
+	c->n->n_committing++;
 }
 
-void node_end_commit(struct ckpt_node *n)
+void node_end_commit(struct node_commit *c)
 {
-	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
+	struct nodes *t = c->n->table;
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
 
-	n->n_committing--;
-	n->n_steps++;
-	n->n_committed++;
-	(void)pthread_cond_broadcast(&n->table->committed);
+	TAILQ_REMOVE(&t->under_way, c, link);
+	c->n->n_committing--;
+	c->n->n_steps++;
+	(void)pthread_cond_broadcast(&t->committed);
 }
 
-void node_wait_commits(struct ckpt_node *n)
+/* With the lock.  Those of these up to this number, which are in order. */
+static unsigned int count_commits(const struct nodes *t,
+				  const struct ckpt_node *n, bool is_late,
+				  uint64_t last)
+{
+	const struct node_commit *c;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(c, &t->under_way, link)
+	count += c->number <= last && (!n || c->n == n) &&
+		 (c->is_late || !is_late);
+	return count;
+}
+
+bool nodes_wait_commits(struct nodes *t, const struct ckpt_node *n,
+			bool is_late)
+{
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
+	const uint64_t last = t->last_commit;
+	bool has_waited = false;
+
+	while (count_commits(t, n, is_late, last)) {
+		has_waited = true;
+		(void)pthread_cond_wait(&t->committed, &t->commits);
+	}
+	return has_waited;
+}
+
+unsigned int nodes_count_late(struct nodes *t, const struct ckpt_node *n)
+{
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
+
+	return count_commits(t, n, true, UINT64_MAX);
+}
+
+/* One that is settled leaves the list only after the node's lock: of two that end together the
+ * second would take the first for one that is still to come, and nobody would say that all is
+ * stored. */
+bool node_has_unsettled(const struct ckpt_node *n, const struct node_commit *c)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
-	unsigned int end = n->n_committed + n->n_committing;
+	const struct node_commit *o;
 
-	while (n->n_committing && (int)(end - n->n_committed) > 0)
-		(void)pthread_cond_wait(&n->table->committed,
-					&n->table->commits);
+	TAILQ_FOREACH(o, &n->table->under_way, link)
+	if (o != c && o->n == n && o->is_late && !o->is_settled)
+		return true;
+	return false;
 }
 
 /* A writer that was killed, or told that it failed, leaves something that is not stored. */

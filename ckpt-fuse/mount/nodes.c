@@ -755,6 +755,7 @@ int nodes_init(struct nodes *t, int journal_fd, struct error *err)
 	(void)pthread_mutex_init(&t->lock, NULL);
 	(void)pthread_mutex_init(&t->commits, NULL);
 	(void)pthread_cond_init(&t->committed, NULL);
+	TAILQ_INIT(&t->under_way);
 	init_paths(t);
 	t->root = add_node(t, NODE_ROOT, true);
 	rc = t->root ? read_journal(t, err) : error_nomem(err);

@@ -43,9 +43,7 @@ struct ckpt_node {
 	/* Writers that have a descriptor, and those of them whose process has neither closed it
 	 * nor was killed; read without the lock, too. */
 	atomic_uint n_open, n_owned;
-	/* Commits of it that are under way, and that have ended; nodes.commits. */
-	atomic_uint n_committing;
-	unsigned int n_committed;
+	atomic_uint n_committing; /* commits of it that are under way */
 	unsigned int
 		n_cached; /* of the readers, those that have the kernel's pages */
 	/* Each time that a writer begins or ends, or a commit, or the name is another's: who
@@ -70,6 +68,16 @@ struct ckpt_node {
 	char *lost_why; /* for people; NULL: memory was short */
 };
 
+/* A commit of a node's file that is under way. */
+struct node_commit {
+	struct ckpt_node *n;
+	bool is_late; /* of what was closed before: later.h */
+	/* With the node's lock: nothing is to come of it, though it is in the list still. */
+	bool is_settled;
+	uint64_t number; /* each has the next one */
+	TAILQ_ENTRY(node_commit) link;
+};
+
 /* A change of names that was begun and is not answered yet: docs/decisions/0021-done-twice.md. */
 struct begun_change {
 	uint64_t request;
@@ -82,10 +90,12 @@ struct nodes {
 	/* Read over changes of names in the store, and when a writer begins; written while a
 	 * folder is renamed, object by object. */
 	pthread_rwlock_t paths;
-	/* How many commits are under way of each node, and who waits for one, which has the
-	 * store's deadlines. */
+	/* Commits that are under way, those begun first, first, and who waits for some, which have
+	 * the store's deadlines. */
 	pthread_mutex_t commits;
 	pthread_cond_t committed;
+	TAILQ_HEAD(, node_commit) under_way;
+	uint64_t last_commit; /* number that was given */
 	pthread_mutex_t lock; /* the table */
 	struct ckpt_node *by_id, *by_name, *root;
 	uint64_t last_id;
@@ -168,11 +178,17 @@ bool node_is_being_changed(const struct ckpt_node *n);
 bool node_is_abandoned(const struct ckpt_node *n);
 /* The same as is known without the node's lock. */
 bool node_is_changed_now(struct ckpt_node *n);
-/* Around each commit of its file, by whomever. */
-void node_begin_commit(struct ckpt_node *n);
-void node_end_commit(struct ckpt_node *n);
-/* Wait for those that are under way, with no lock; what begins meanwhile is not waited for. */
-void node_wait_commits(struct ckpt_node *n);
+/* Around each commit of the file of c->n, by whomever. */
+void node_begin_commit(struct node_commit *c);
+void node_end_commit(struct node_commit *c);
+/* Wait, with no lock, for those of the node (NULL: of all) that are under way, and late where that
+ * `is_late`; what begins meanwhile is not waited for.  False: there was none. */
+bool nodes_wait_commits(struct nodes *t, const struct ckpt_node *n,
+			bool is_late);
+/* How many late ones are under way of the node (NULL: of all)? */
+unsigned int nodes_count_late(struct nodes *t, const struct ckpt_node *n);
+/* With the node's lock: is there a late one that is not settled, other than `c` (NULL: any)? */
+bool node_has_unsettled(const struct ckpt_node *n, const struct node_commit *c);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */

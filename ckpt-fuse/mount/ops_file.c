@@ -216,16 +216,17 @@ static int commit_handle(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 	struct writing *w = writer_of(req, fh, err);
 	int64_t begun_ns = ckpt_phase_begin_call(&m->saves);
 	struct handle *h = handle_get(&m->handles, fh);
+	struct node_commit c = { .n = h ? h->node : NULL };
 	int rc = -EIO;
 
 	if (w) {
-		node_begin_commit(h->node);
+		node_begin_commit(&c);
 		rc = writing_commit_begun(w, n_begun, err);
-		node_end_commit(h->node);
+		node_end_commit(&c);
 	}
 	/* An earlier close's: a successor would take the file for lost. */
-	if (rc == 0 && m->later)
-		later_settle(m->later, h->node);
+	if (rc == 0)
+		(void)nodes_wait_commits(&m->nodes, h->node, true);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	return rc < 0 ? rc : node_loss(h->node, err);
 }
@@ -371,7 +372,7 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 	if (n->n_open || !writing_is_pending(n->writing))
 		return false;
 	if (m->later &&
-	    (later_commits(m->later, n) || later_commit(m->later, n)))
+	    (node_has_unsettled(n, NULL) || later_commit(m->later, n)))
 		return false;
 	if (writers_commit(m, n, false, &err) < 0)
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"",

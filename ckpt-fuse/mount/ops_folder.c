@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "ckpt-fuse/mount/writers.h"
@@ -147,7 +146,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		if (rc < 0 || !n->n_committing || i == WRITERS_WAITS_MAX)
 			break;
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
-		node_wait_commits(n);
+		(void)nodes_wait_commits(&m->nodes, n, false);
 		node_put(steal_ptr(&n));
 	}
 	if (rc == 0) {
@@ -531,13 +530,6 @@ static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* Is a closed file on its way to the store? It is renamed when it is there: a successor
- * would take it for lost. */
-static bool is_on_its_way(struct ckpt_mount *m, const struct ckpt_node *n)
-{
-	return m->later && later_has(m->later, n);
-}
-
 struct committed_below {
 	const struct ckpt_node *folder;
 	struct ckpt_node *found;
@@ -600,7 +592,10 @@ static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 {
 	AUTO_NODE c = may_wait ? find_committed(m, f->n, f->over) : NULL;
 	const bool is_folder = f->n->is_folder;
-	bool is_late = is_folder ? !f->is_alone : is_on_its_way(m, f->n);
+	/* A closed file that is on its way to the store is renamed when it is there: a successor
+	 * would take it for lost. */
+	bool is_late = is_folder ? !f->is_alone
+				 : nodes_count_late(&m->nodes, f->n) > 0;
 
 	if (!c && !is_late && !is_folder && may_wait) {
 		*rc = store_written(m, f->n, err);
@@ -613,9 +608,10 @@ static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	f->is_alone = is_folder;
 	if (c)
-		node_wait_commits(c);
-	if (is_late && m->later)
-		(void)later_settle(m->later, is_folder ? NULL : f->n);
+		(void)nodes_wait_commits(&m->nodes, c, false);
+	if (is_late)
+		(void)nodes_wait_commits(&m->nodes, is_folder ? NULL : f->n,
+					 true);
 	node_put(steal_ptr(&f->over));
 	node_put(steal_ptr(&f->n));
 	return true;

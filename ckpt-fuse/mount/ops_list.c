@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 
 #define KNOWN_BY_LOOKUP 0xffffffffu /* readdir(3) of a name without a node */
@@ -173,8 +172,7 @@ void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 	struct error err = ERROR_INIT;
 
 	/* Without --close=buffered all that was answered is durable. */
-	if (m->later)
-		(void)later_settle(m->later, NULL);
+	(void)nodes_wait_commits(&m->nodes, NULL, true);
 	/* Those that a predecessor had closed are among them.  All who ask are told, until the
 	 * files are replaced or removed: a checkpoint is as incomplete for the second. */
 	n_lost = atomic_load(&m->nodes.n_lost);

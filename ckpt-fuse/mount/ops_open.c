@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "ckpt-fuse/mount/closing.h"
-#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "ckpt-fuse/mount/writers.h"
@@ -95,22 +94,15 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 	(void)fuse_reply_open(req, fi);
 }
 
-/* Wait for a close of this mount that is on its way, so that what was closed here is read
- * here. */
-static int settle_close(struct ckpt_mount *m, struct ckpt_node *n,
-			struct error *err)
-{
-	return m->later && later_settle(m->later, n) ? node_loss(n, err) : 0;
-}
-
 static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct reader_open *ret, struct error *err)
 {
 	int64_t begun_ns = ckpt_phase_begin_call(&m->loads);
 	int rc = node_loss(n, err);
 
-	if (rc == 0)
-		rc = settle_close(m, n, err);
+	/* What was closed here, and is on its way, is read here. */
+	if (rc == 0 && nodes_wait_commits(&m->nodes, n, true))
+		rc = node_loss(n, err);
 	if (rc == 0)
 		rc = readers_open(m, n, ret, err);
 	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);

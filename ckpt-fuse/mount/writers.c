@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/readers.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -151,8 +150,8 @@ void writers_end_peeker(struct ckpt_node *n)
 
 void writers_settle_late(struct ckpt_mount *m, const struct handle *h)
 {
-	if (!h->is_owned && m->later)
-		(void)later_settle(m->later, h->node);
+	if (!h->is_owned)
+		(void)nodes_wait_commits(&m->nodes, h->node, true);
 }
 
 void writers_note_write(struct handle *h)
@@ -287,18 +286,15 @@ struct paths_stay writers_lock_settled(struct ckpt_mount *m,
 		bool is_late, is_committed;
 
 		(void)pthread_mutex_lock(&n->lock);
-		is_late = (wants & WRITERS_STORED) && m->later &&
-			  later_has(m->later, n);
+		is_late = (wants & WRITERS_STORED) &&
+			  nodes_count_late(&m->nodes, n);
 		is_committed = (wants & WRITERS_IDLE) && n->n_committing &&
 			       i < WRITERS_WAITS_MAX;
 		if (!is_late && !is_committed)
 			return stay;
 		(void)pthread_mutex_unlock(&n->lock);
 		cleanup_paths_stay(&stay);
-		if (is_late)
-			(void)later_settle(m->later, n);
-		else
-			node_wait_commits(n);
+		(void)nodes_wait_commits(&m->nodes, n, is_late);
 	}
 }
 
@@ -306,9 +302,10 @@ int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 		   struct error *err)
 {
 	const unsigned int n_begun = writing_n_begun(n->writing);
+	struct node_commit c = { .n = n };
 	int rc;
 
-	node_begin_commit(n);
+	node_begin_commit(&c);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (has_paths)
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
@@ -319,7 +316,7 @@ int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
 	(void)pthread_mutex_lock(&n->lock);
 	writers_end(n);
-	node_end_commit(n);
+	node_end_commit(&c);
 	return rc;
 }
 

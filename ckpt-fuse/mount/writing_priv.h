@@ -58,7 +58,8 @@ static inline void cleanup_writing_unlock(struct writing *const *w)
 }
 /* AUTO_WRITING held = writing_hold(w): until the end of the scope. */
 #define AUTO_WRITING \
-	__attribute__((cleanup(cleanup_writing_unlock), unused)) struct writing *
+	__attribute__((cleanup(cleanup_writing_unlock), \
+		       unused)) struct writing *
 void writing_show(struct writing *w);
 
 void writing_drop_reader(struct writing *w);

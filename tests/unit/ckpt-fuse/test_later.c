@@ -104,7 +104,7 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	cr_assert(later_commit(l, n));
 	(void)pthread_mutex_unlock(&n->lock);
 	/* They may have been before we come to wait. */
-	(void)later_settle(l, n);
+	(void)nodes_wait_commits(&t, n, true);
 	cr_expect_eq(n_settled, 2);
 	cr_expect_not(n->is_staged);
 	node_put(n);
@@ -166,11 +166,11 @@ Test(later, is_waited_for_as_far_as_it_was_closed_before)
 	cr_assert(later_commit(steady, steady_node));
 	(void)pthread_mutex_unlock(&steady_node->lock);
 	tells_of_waiting = &waits;
-	cr_expect(later_settle(steady, NULL));
-	cr_expect(later_has(steady, steady_node));
+	cr_expect(nodes_wait_commits(&t, NULL, true));
+	cr_expect_eq(nodes_count_late(&t, steady_node), 1);
 	(void)sem_post(&waits_no_more);
-	(void)later_settle(steady, NULL);
-	cr_expect_not(later_has(steady, steady_node));
+	(void)nodes_wait_commits(&t, NULL, true);
+	cr_expect_eq(nodes_count_late(&t, steady_node), 0);
 	node_put(steady_node);
 	later_free(steady);
 	nodes_fini(&t);
