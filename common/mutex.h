@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-/* AUTO_UNLOCK held = mutex_hold(&t->lock); */
+/* AUTO_UNLOCK held = mutex_hold(&t->lock); with NULL nothing is held. */
 static inline pthread_mutex_t *mutex_hold(pthread_mutex_t *m)
 {
 	(void)pthread_mutex_lock(m);
@@ -14,7 +14,8 @@ static inline pthread_mutex_t *mutex_hold(pthread_mutex_t *m)
 
 static inline void cleanup_unlock(pthread_mutex_t *const *m)
 {
-	(void)pthread_mutex_unlock(*m);
+	if (*m)
+		(void)pthread_mutex_unlock(*m);
 }
 
 #define AUTO_UNLOCK \

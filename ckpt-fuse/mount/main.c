@@ -281,8 +281,8 @@ struct session_run {
 	bool is_left; /* the mount, and what is kept of it, are a successor's */
 };
 
-/* Without a session with --ranks-only: ranks save, and programs keep blocks, where nobody may mount,
- * in a container without rights. */
+/* Without a session with --ranks-only: ranks save, and programs keep blocks, where nobody may
+ * mount, in a container without rights. */
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, const struct ckpt_kept *kept,
 		       struct session_run *r, struct error *err)

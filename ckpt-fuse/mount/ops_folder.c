@@ -190,28 +190,10 @@ static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 
 /* ---------------------------------------------------------------------- files --- */
 
-/* With the lock.  What is written is nobody's when the name is gone, and that of its writers
- * when it is not. */
-static int remove_stored(struct ckpt_mount *m, struct ckpt_node *n,
-			 const char *path, struct error *err)
-{
-	int rc = 0;
-
-	if (n->writing)
-		rc = writing_begin_move(n->writing, false, err);
-	if (rc < 0)
-		return rc;
-	rc = ckpt_remove(m->store, path, err);
-	if (n->writing)
-		writing_end_move(n->writing, rc == 0 || rc == -ENOENT, NULL);
-	return rc;
-}
-
 static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		       struct ckpt_node *n, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	bool was_written = false;
 	int rc;
 
 	if (m->cfg->read_only)
@@ -225,13 +207,18 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	AUTO_UNLOCK held = mutex_hold(&n->lock);
 
 	rc = readers_keep(m, n, err);
-	if (rc == 0) {
-		was_written = n->writing;
-		rc = remove_stored(m, n, path.data, err);
-	}
+	if (rc < 0)
+		return rc;
+	/* What is written is nobody's when the name is gone, and that of its writers when it is
+	 * not. */
+	if (n->writing)
+		writing_begin_move(n->writing);
+	rc = ckpt_remove(m->store, path.data, err);
+	if (n->writing)
+		writing_end_move(n->writing, rc == 0 || rc == -ENOENT, NULL);
 	listed_change(m->listed, path.data);
 	/* The file may have been in no store yet. */
-	if (rc == -ENOENT && (was_written || node_loss(n, NULL) < 0))
+	if (rc == -ENOENT && (n->writing || node_loss(n, NULL) < 0))
 		rc = 0;
 	if (rc == 0)
 		node_forget_loss(n);
@@ -255,122 +242,65 @@ struct ops_move {
 	bool is_again; /* a predecessor had begun it */
 };
 
-/* Hold the file that has the new name for who reads it, and for us, who is one more of
- * its writers. NULL: nobody writes it. */
-static int hold_over(struct ckpt_mount *m, struct ckpt_node *over,
-		     struct writing **ret, struct error *err)
+/* With the locks of both nodes.  Nothing is committed by either name between the last commit and
+ * the rename, nor after it by the wrong one; when it fails, both are as they were. */
+static int rename_stored(struct ckpt_mount *m, struct ckpt_node *n,
+			 struct ckpt_node *over, const char *from,
+			 const char *to, struct error *err)
 {
-	int rc;
+	struct writing *w = n->writing, *o = over ? over->writing : NULL;
+	AUTO_FREE char *moved = strdup(to);
+	int rc = moved ? 0 : error_nomem(err);
 
-	*ret = NULL;
-	if (!over)
-		return 0;
-	AUTO_UNLOCK held = mutex_hold(&over->lock);
-
-	rc = readers_keep(m, over, err);
-	if (rc == 0 && over->writing) {
-		over->n_writers++;
-		*ret = over->writing;
-	}
-	return rc;
-}
-
-static void let_over_go(struct ckpt_mount *m, struct ckpt_node *over)
-{
-	AUTO_UNLOCK held = mutex_hold(&over->lock);
-
-	writers_end(over);
-}
-
-/* Both names in the store, and what of them is written. */
-struct file_move {
-	const char *from, *to;
-	char *moved;                    /* a copy of `to`, which is taken */
-	struct writing *writing, *over; /* NULL: none */
-};
-
-/* With the node's lock.  Nothing is committed by either name between the last commit and the
- * rename, nor after it by the wrong one; when it fails, both are as they were. */
-static int rename_stored(struct ckpt_mount *m, struct file_move *f, bool stores,
-			 struct error *err)
-{
-	int rc = 0;
-
-	if (f->writing)
-		rc = writing_begin_move(f->writing, stores, err);
-	if (rc < 0)
-		return rc;
-	if (f->over)
-		rc = writing_begin_move(f->over, false, err);
+	if (w)
+		writing_begin_move(w);
+	/* Then there is something to rename. */
+	if (rc == 0 && w && node_is_being_changed(n))
+		rc = writing_commit_whole(w, err);
 	if (rc == 0) {
+		if (o)
+			writing_begin_move(o);
 		begin_change(m);
-		rc = ckpt_rename(m->store, f->from, f->to, err);
-		if (f->over)
-			writing_end_move(f->over, rc == 0, NULL);
+		rc = ckpt_rename(m->store, from, to, err);
+		if (o)
+			writing_end_move(o, rc == 0, NULL);
 	}
-	if (f->writing)
-		writing_end_move(f->writing, rc == 0,
-				 rc == 0 ? steal_ptr(&f->moved) : NULL);
+	if (w)
+		writing_end_move(w, rc == 0,
+				 rc == 0 ? steal_ptr(&moved) : NULL);
 	return rc;
 }
 
-/* With the node's lock, and that of the other, which is held for no request: the kernel has one
- * rename at a time of a folder's names.  A writer that began there since hold_over() has no
- * name from now on. */
-static void rename_over(struct ckpt_mount *m, const struct ops_move *v,
-			struct ckpt_node *n, struct ckpt_node *over,
-			const struct writing *known)
-{
-	node_forget_loss(over);
-	AUTO_UNLOCK held = mutex_hold(&over->lock);
-
-	if (over->writing && over->writing != known)
-		writing_move(over->writing, NULL);
-	node_rename(n, v->to_parent, v->to_name);
-}
-
-/* While no folder is renamed.  What was written so far is committed first: then there is
- * something to rename. */
+/* While no folder is renamed.  `over`, which has the new name, may be NULL; the kernel has one
+ * rename at a time of a folder's names, so that nobody has the two locks the other way round. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		     struct ckpt_node *n, struct ckpt_node *over,
 		     struct error *err)
 {
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	AUTO_FREE char *moved = NULL;
-	struct file_move f;
-	int rc;
+	int rc = node_loss(n, err);
 
-	rc = node_loss(n, err);
 	if (rc == 0)
 		rc = node_path(n, &from);
 	if (rc == 0)
 		rc = node_path_below(v->to_parent, v->to_name, &to);
 	if (rc < 0)
 		return rc;
-	moved = strdup(to.data);
-	if (!moved)
-		return error_nomem(err);
-	f = (struct file_move){ .from = from.data, .to = to.data };
-	over = over != n ? over : NULL;
-	rc = hold_over(m, over, &f.over, err);
-	if (rc < 0)
-		return rc;
 	keep_folder(m, v->parent);
-	(void)pthread_mutex_lock(&n->lock);
-	f.writing = n->writing;
-	f.moved = steal_ptr(&moved);
-	rc = rename_stored(m, &f, node_is_being_changed(n), err);
+	AUTO_UNLOCK held = mutex_hold(&n->lock);
+	AUTO_UNLOCK held_over = over ? mutex_hold(&over->lock) : NULL;
+
+	if (over)
+		rc = readers_keep(m, over, err);
+	if (rc == 0)
+		rc = rename_stored(m, n, over, from.data, to.data, err);
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && over)
-		rename_over(m, v, n, over, f.over);
-	else if (rc == 0)
+		node_forget_loss(over);
+	if (rc == 0)
 		node_rename(n, v->to_parent, v->to_name);
-	(void)pthread_mutex_unlock(&n->lock);
-	if (f.over)
-		let_over_go(m, over);
-	free(f.moved);
 	return rc;
 }
 
@@ -405,17 +335,17 @@ static void add_below(void *arg, struct ckpt_node *n)
 	b->files[b->n++] = n;
 }
 
-static void below_fini(struct ckpt_mount *m, struct ops_below *b)
+static void below_fini(struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++)
 		node_put(b->files[i]);
 	free((void *)b->files);
 }
 
-/* Check that no file below is being written: it would be committed under its old name. A
+/* Find them, none of which may be being written: it would be committed under its old name. A
  * closed one is done, though the kernel may take its time to release it. */
-static int check_unused(struct ckpt_mount *m, struct ops_below *b,
-			struct error *err)
+static int find_unused(struct ckpt_mount *m, struct ops_below *b,
+		       struct error *err)
 {
 	nodes_each(&m->nodes, NULL, add_below, b);
 	if (b->rc < 0)
@@ -462,7 +392,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	struct ops_below b = { .folder = n };
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	int rc = check_unused(m, &b, err);
+	int rc = find_unused(m, &b, err);
 
 	if (rc == 0)
 		rc = node_path(n, &from);
@@ -483,7 +413,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		node_rename(n, v->to_parent, v->to_name);
 		move_below(m, &b);
 	}
-	below_fini(m, &b);
+	below_fini(&b);
 	return rc;
 }
 
@@ -530,38 +460,28 @@ static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-struct committed_below {
-	const struct ckpt_node *folder;
-	struct ckpt_node *found;
-};
-
-static void find_below(void *arg, struct ckpt_node *n)
-{
-	struct committed_below *c = arg;
-
-	if (c->found || !n->n_committing || !is_below(n, c->folder))
-		return;
-	n->n_users++; /* node_use(), with the lock that it takes */
-	c->found = n;
-}
-
 /* Which of the files is being committed, in use: those of a folder, the one that is renamed,
  * or the one that it replaces.  NULL: none is. */
 static struct ckpt_node *find_committed(struct ckpt_mount *m,
 					struct ckpt_node *n,
 					struct ckpt_node *over)
 {
-	struct committed_below c = { .folder = n };
+	struct ops_below b = { .folder = n };
+	struct ckpt_node *c = NULL;
 
 	if (n->is_folder)
-		nodes_each(&m->nodes, NULL, find_below, &c);
+		nodes_each(&m->nodes, NULL, add_below, &b);
 	else if (n->n_committing)
-		c.found = n;
+		c = n;
 	else if (over && over->n_committing)
-		c.found = over;
-	if (c.found && !n->is_folder)
-		node_use(c.found);
-	return c.found;
+		c = over;
+	for (size_t i = 0; i < b.n; i++)
+		if (b.files[i]->n_committing)
+			c = b.files[i];
+	if (c)
+		node_use(c);
+	below_fini(&b);
+	return c;
 }
 
 /* While no folder is renamed, which may be between: has it something to be committed first?
@@ -637,7 +557,7 @@ static int move_name(struct ckpt_mount *m, struct ops_move *v,
 	if (rc == 0 && f.n && f.n->is_folder)
 		rc = f.n == f.over ? 0 : move_unused(m, v, f.n, f.over, err);
 	else if (rc == 0 && f.n)
-		rc = move_file(m, v, f.n, f.over, err);
+		rc = move_file(m, v, f.n, f.over != f.n ? f.over : NULL, err);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	node_put(f.over);
 	node_put(f.n);

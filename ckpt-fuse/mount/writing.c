@@ -396,16 +396,9 @@ static void follow_version(struct writing *w)
 		w->version = now;
 }
 
-int writing_begin_move(struct writing *w, bool stores, struct error *err)
+void writing_begin_move(struct writing *w)
 {
-	int rc = 0;
-
 	(void)writing_hold(w);
-	if (stores)
-		rc = writing_commit_whole(w, err);
-	if (rc < 0)
-		writing_unlock(w);
-	return rc;
 }
 
 void writing_end_move(struct writing *w, bool is_moved, char *path)
@@ -421,7 +414,7 @@ void writing_end_move(struct writing *w, bool is_moved, char *path)
 
 void writing_move(struct writing *w, char *path)
 {
-	(void)writing_hold(w);
+	writing_begin_move(w);
 	writing_end_move(w, true, path);
 }
 

@@ -95,12 +95,11 @@ int writing_commit_begun(struct writing *w, unsigned int n_begun,
 int writing_keep(struct writing *w, struct error *err) MUST_CHECK;
 /* The file has another name; NULL: none any more, and is not committed again.  Takes it. */
 void writing_move(struct writing *w, char *path);
-/* The same around what gives it that name in the store: nothing is committed meanwhile, nor
- * after it what was under way by the old name.  When it `stores`, what was written is committed
- * first; with a failure nothing is begun. */
-int writing_begin_move(struct writing *w, bool stores,
-		       struct error *err) MUST_CHECK;
-/* When it was not `moved`, it has the name that it had. */
+/* The same around what gives it that name in the store: nothing is committed meanwhile but by
+ * writing_commit_whole(), nor after it what was under way by the old name.  When it was not
+ * `moved`, it has the name that it had. */
+void writing_begin_move(struct writing *w);
+int writing_commit_whole(struct writing *w, struct error *err) MUST_CHECK;
 void writing_end_move(struct writing *w, bool is_moved, char *path);
 /* The three below do not wait for a write or a commit that is under way; they say what
  * was before it. */

@@ -164,16 +164,6 @@ static int commit_once(struct writing *w, struct error *err)
 	return 0;
 }
 
-int writing_store(struct writing *w, struct error *err)
-{
-	int rc = -EAGAIN;
-
-	/* A plain file, all of which is staged, whose version before is gone. */
-	for (unsigned int i = 0; i < TRIES && rc == -EAGAIN; i++)
-		rc = commit_once(w, err);
-	return rc;
-}
-
 static int commit_locked(struct writing *w, struct error *err)
 {
 	int rc = w->rc;
@@ -182,12 +172,17 @@ static int commit_locked(struct writing *w, struct error *err)
 		*err = w->err;
 	if (rc < 0 || !w->is_dirty || !w->path)
 		return rc;
+	rc = -EAGAIN;
+	/* A plain file, all of which is staged, whose version before is gone. */
+	for (unsigned int i = 0; i < TRIES && rc == -EAGAIN; i++)
+		rc = commit_once(w, err);
 	/* Sent units cannot be sent again: with the writer they are gone. */
-	rc = writing_lose(w, writing_store(w, err), err);
+	(void)writing_lose(w, rc, err);
 	listed_change(w->all->listed, w->path);
 	return rc;
 }
 
+/* A torn file is refused. */
 int writing_commit_whole(struct writing *w, struct error *err)
 {
 	if (w->is_dirty && w->is_torn && w->path && w->rc == 0)

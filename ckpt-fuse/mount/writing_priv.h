@@ -109,9 +109,4 @@ int writing_have_map(struct writing *w, struct error *err) MUST_CHECK;
 /* The same of a file that is staged whole, of which something is to leave. */
 int writing_have_writer(struct writing *w, struct error *err) MUST_CHECK;
 
-/* writing_commit.c: have what was written in the store; w->path is not NULL. */
-int writing_store(struct writing *w, struct error *err) MUST_CHECK;
-/* Commits as writing_commit_begun() does; a torn file is refused with -EIO. */
-int writing_commit_whole(struct writing *w, struct error *err) MUST_CHECK;
-
 #endif

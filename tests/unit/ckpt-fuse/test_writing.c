@@ -145,13 +145,15 @@ Test(writing, is_stored_by_its_name_when_that_could_not_be_changed)
 
 	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
 	put_bytes(w, "first");
-	cr_assert_eq(writing_begin_move(w, true, &err), 0, "%s", err.msg);
+	writing_begin_move(w);
+	cr_assert_eq(writing_commit_whole(w, &err), 0, "%s", err.msg);
 	expect_file("f", "first", 5);
 	writing_end_move(w, false, NULL);
 	put_bytes(w, "again");
 	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
 	expect_file("f", "again", 5);
-	cr_assert_eq(writing_begin_move(w, true, &err), 0, "%s", err.msg);
+	writing_begin_move(w);
+	cr_assert_eq(writing_commit_whole(w, &err), 0, "%s", err.msg);
 	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
 	writing_end_move(w, true, NULL);
 	put_bytes(w, "later");
