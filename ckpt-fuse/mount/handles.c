@@ -17,7 +17,7 @@ int handles_init(struct handles *t, struct error *err)
 {
 	uint32_t random[2];
 
-	*t = (struct handles){ .all = NULL };
+	*t = (struct handles){ .next = 0 };
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		return error_set(err, errno, "random bytes: %s",
 				 strerror(errno));
@@ -64,60 +64,58 @@ static uint64_t version_bits(struct reading *r)
 	return (id ^ id >> COUNT_SHIFT) & VERSION_MASK;
 }
 
-/* With the lock; it is nobody's. */
-static uint64_t next_id(struct handles *t, enum handle_kind kind,
-			struct reading *r)
+/* With the lock. */
+static struct handle *find_handle(struct handles *t, uint64_t id)
 {
-	uint64_t version = r ? version_bits(r) : t->random & VERSION_MASK, id;
-	struct handle *other;
+	struct handle *h;
 
-	do {
-		id = (uint64_t)t->next++ << COUNT_SHIFT | version |
-		     (uint64_t)kind;
-		HASH_FIND(hh, t->all, &id, sizeof(id), other);
-	} while (other);
-	return id;
+	LIST_FOREACH(h, &t->all[(id >> COUNT_SHIFT) % HANDLE_BUCKETS], link)
+	if (h->id == id)
+		return h;
+	return NULL;
 }
 
-struct handle *handle_new(struct handles *t, enum handle_kind kind,
-			  struct ckpt_node *n, struct reading *r)
+struct handle *handle_new(enum handle_kind kind)
 {
 	struct handle *h = calloc(1, sizeof(*h));
 
-	if (!h)
-		return NULL;
-	h->kind = kind;
-	h->node = n;
-	h->reading = r;
-	(void)pthread_mutex_lock(&t->lock);
-	h->id = next_id(t, kind, r);
-	HASH_ADD(hh, t->all, id, sizeof(h->id), h);
-	(void)pthread_mutex_unlock(&t->lock);
-	if (!hash_has_added(h)) {
-		free(h);
-		return NULL;
-	}
-	node_use(n);
+	if (h)
+		h->kind = kind;
 	return h;
+}
+
+void handle_add(struct handles *t, struct handle *h, struct ckpt_node *n)
+{
+	const uint64_t version = h->reading ? version_bits(h->reading)
+					    : t->random & VERSION_MASK;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
+	h->node = n;
+	node_use(n);
+	do
+		h->id = (uint64_t)t->next++ << COUNT_SHIFT | version |
+			(uint64_t)h->kind;
+	while (find_handle(t, h->id));
+	LIST_INSERT_HEAD(&t->all[(h->id >> COUNT_SHIFT) % HANDLE_BUCKETS], h,
+			 link);
 }
 
 struct handle *handle_get(struct handles *t, uint64_t id)
 {
-	struct handle *h;
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	HASH_FIND(hh, t->all, &id, sizeof(id), h);
-	return h;
+	return find_handle(t, id);
 }
 
 unsigned int handles_count_owned(struct handles *t, const struct handle *h,
 				 pid_t owner)
 {
-	struct handle *o, *next;
-	unsigned int n = 0;
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
+	const struct handle *o;
+	unsigned int n = 0;
 
-	HASH_ITER(hh, t->all, o, next)
+	for (size_t i = 0; i < HANDLE_BUCKETS; i++)
+		LIST_FOREACH(o, &t->all[i], link)
 	n += o != h && o->node == h->node && o->is_owned && o->owner == owner;
 	return n;
 }
@@ -136,7 +134,7 @@ bool handle_is_of(uint64_t id, struct reading *r)
 void handle_free(struct handles *t, struct handle *h)
 {
 	(void)pthread_mutex_lock(&t->lock);
-	HASH_DEL(t->all, h);
+	LIST_REMOVE(h, link);
 	(void)pthread_mutex_unlock(&t->lock);
 	reading_unref(h->reading);
 	folder_list_fini(&h->list);
@@ -146,9 +144,8 @@ void handle_free(struct handles *t, struct handle *h)
 
 void handles_fini(struct handles *t)
 {
-	struct handle *h, *next;
-
-	HASH_ITER(hh, t->all, h, next)
-	handle_free(h);
+	for (size_t i = 0; i < HANDLE_BUCKETS; i++)
+		while (!LIST_EMPTY(&t->all[i]))
+			handle_free(t, LIST_FIRST(&t->all[i]));
 	(void)pthread_mutex_destroy(&t->lock);
 }

@@ -25,12 +25,12 @@ struct folder_list {
 };
 
 struct handle {
-	UT_hash_handle hh;
+	LIST_ENTRY(handle) link;
 	uint64_t id;
 	enum handle_kind kind;
-	struct ckpt_node *node; /* in use */
-	struct reading *reading;
-	bool is_cached; /* a reader that has the kernel's pages */
+	struct ckpt_node *node;  /* in use; NULL: it is not added yet */
+	struct reading *reading; /* a reference; NULL: of others than readers */
+	bool is_cached;          /* a reader that has the kernel's pages */
 	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
 	atomic_bool is_fresh;
 	/* A writer is owned by the process that opened it, whose close stores the file.  Once that
@@ -49,18 +49,21 @@ struct handle {
 	struct folder_list list;
 };
 
+#define HANDLE_BUCKETS 1024u
+
 struct handles {
 	pthread_mutex_t lock;
-	struct handle *all;
+	LIST_HEAD(, handle) all[HANDLE_BUCKETS]; /* by id */
 	uint32_t next, random;
 };
 
 int handles_init(struct handles *t, struct error *err) MUST_CHECK;
 void handles_fini(struct handles *t);
 
-/* Has the node in use, and takes `r` when it succeeds.  NULL: no memory. */
-struct handle *handle_new(struct handles *t, enum handle_kind kind,
-			  struct ckpt_node *n, struct reading *r) MUST_CHECK;
+/* NULL: no memory. */
+struct handle *handle_new(enum handle_kind kind) MUST_CHECK;
+/* It gets its id, by what it reads, and has the node in use. */
+void handle_add(struct handles *t, struct handle *h, struct ckpt_node *n);
 /* NULL: it is a predecessor's.  Valid until it is released, which the kernel asks for
  * when no request has it. */
 struct handle *handle_get(struct handles *t, uint64_t id) MUST_CHECK;

@@ -409,7 +409,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	} else if (h && h->kind == HANDLE_PEEKER) {
 		writers_end_peeker(h->node);
 	} else if (h) {
-		readers_end(m, h->node, h->is_cached);
+		readers_end(h->node, h);
 	}
 	if (h)
 		handle_free(&m->handles, h);

@@ -57,21 +57,19 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_NODE n = node_get(&m->nodes, ino);
-	struct handle *h =
-		n ? handle_new(&m->handles, HANDLE_FOLDER, n, NULL) : NULL;
+	struct folder_list list = { .n = 0 };
+	struct handle *h = handle_new(HANDLE_FOLDER);
 	struct error err = ERROR_INIT;
-	int rc;
+	int rc = !n ? -ESTALE : h ? list_names(m, n, &list, &err) : -ENOMEM;
 
-	if (!h) {
-		(void)fuse_reply_err(req, n ? ENOMEM : ESTALE);
-		return;
-	}
-	rc = list_names(m, n, &h->list, &err);
 	if (rc < 0) {
-		handle_free(&m->handles, h);
+		folder_list_fini(&list);
+		free(h);
 		ops_fail(req, "opendir", rc, &err);
 		return;
 	}
+	h->list = list;
+	handle_add(&m->handles, h, n);
 	fi->fh = h->id;
 	(void)fuse_reply_open(req, fi);
 }

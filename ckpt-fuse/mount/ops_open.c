@@ -29,21 +29,12 @@ static void set_owner(fuse_req_t req, struct handle *h)
 	h->is_owned = true;
 }
 
-static void reply_writer(fuse_req_t req, struct ckpt_node *n,
+/* Takes `h`. */
+static void reply_writer(fuse_req_t req, struct handle *h, struct ckpt_node *n,
 			 struct fuse_file_info *fi,
 			 const struct fuse_entry_param *e)
 {
-	struct ckpt_mount *m = mount_of(req);
-	struct handle *h = handle_new(&m->handles, HANDLE_WRITER, n, NULL);
-
-	if (!h) {
-		(void)fuse_reply_err(req, ENOMEM);
-		AUTO_UNLOCK held = mutex_hold(&n->lock);
-
-		writers_release(n, true);
-		writers_end(n);
-		return;
-	}
+	handle_add(&mount_of(req)->handles, h, n);
 	fi->fh = h->id;
 	set_owner(req, h);
 	if (e || (fi->flags & O_TRUNC))
@@ -60,42 +51,22 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 	(void)fuse_reply_create(req, e, fi);
 }
 
-static void end_reader(struct ckpt_mount *m, struct ckpt_node *n,
-		       const struct reader_open *o)
+/* Takes `h`. */
+static void reply_reader(fuse_req_t req, struct handle *h, struct ckpt_node *n,
+			 struct fuse_file_info *fi)
 {
-	reading_unref(o->reading);
-	if (o->is_peeker)
-		writers_end_peeker(n);
-	else
-		readers_end(m, n, !o->is_direct);
-}
-
-static void reply_reader(fuse_req_t req, struct ckpt_node *n,
-			 const struct reader_open *o, struct fuse_file_info *fi)
-{
-	const enum handle_kind kind =
-		o->is_peeker ? HANDLE_PEEKER : HANDLE_READER;
-	struct ckpt_mount *m = mount_of(req);
-	struct handle *h = handle_new(&m->handles, kind, n, o->reading);
-
-	if (!h) {
-		end_reader(m, n, o);
-		(void)fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	h->is_cached = !o->is_peeker && !o->is_direct;
+	handle_add(&mount_of(req)->handles, h, n);
 	fi->fh = h->id;
-	h->is_fresh = h->is_cached && !o->is_same;
-	fi->keep_cache = h->is_cached && o->is_same;
+	fi->keep_cache = h->is_cached && !h->is_fresh;
 	fi->direct_io = !h->is_cached;
 	if (h->is_cached)
 		node_open_size(session_of(req), n,
-			       ckpt_file_stat(reading_file(o->reading))->size);
+			       ckpt_file_stat(reading_file(h->reading))->size);
 	(void)fuse_reply_open(req, fi);
 }
 
 static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct reader_open *ret, struct error *err)
+		       struct handle *h, struct error *err)
 {
 	int64_t begun_ns = ckpt_phase_begin_call(&m->loads);
 	int rc = node_loss(n, err);
@@ -104,7 +75,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc == 0 && nodes_wait_commits(&m->nodes, n, true))
 		rc = node_loss(n, err);
 	if (rc == 0)
-		rc = readers_open(m, n, ret, err);
+		rc = readers_open(m, n, h, err);
 	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);
 	return rc;
 }
@@ -115,20 +86,21 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	AUTO_NODE n = node_get(&m->nodes, ino);
 	const bool is_writer =
 		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
+	AUTO_FREE struct handle *h =
+		handle_new(is_writer ? HANDLE_WRITER : HANDLE_READER);
 	struct error err = ERROR_INIT;
-	struct reader_open o = { .reading = NULL };
-	int rc = n ? 0 : -ESTALE;
+	int rc = !n ? -ESTALE : h ? 0 : -ENOMEM;
 
 	if (rc == 0)
 		rc = is_writer ? writers_open(m, n, fi->flags, &err)
-			       : open_reader(m, n, &o, &err);
+			       : open_reader(m, n, h, &err);
 	rc = ops_of_node(m, n, rc);
 	if (rc < 0)
 		ops_fail(req, "open", rc, &err);
 	else if (is_writer)
-		reply_writer(req, n, fi, NULL);
+		reply_writer(req, steal_ptr(&h), n, fi, NULL);
 	else
-		reply_reader(req, n, &o, fi);
+		reply_reader(req, steal_ptr(&h), n, fi);
 }
 
 /* No file may have the name: the kernel has looked it up, but its folder may have been
@@ -208,10 +180,13 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_NODE p = node_get(&m->nodes, parent);
 	AUTO_NODE n = NULL;
+	AUTO_FREE struct handle *h = handle_new(HANDLE_WRITER);
 	struct error err = ERROR_INIT;
 	struct fuse_entry_param e;
-	int rc = p ? create_file(req, p, name, mode, &n, &err) : -ESTALE;
+	int rc = !p ? -ESTALE : h ? 0 : -ENOMEM;
 
+	if (rc == 0)
+		rc = create_file(req, p, name, mode, &n, &err);
 	/* The kernel looks it up again, and opens what is there. */
 	if (rc == -EEXIST && !(fi->flags & O_EXCL))
 		rc = -ESTALE;
@@ -220,7 +195,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 	if (rc < 0)
 		ops_fail(req, "create", rc, &err);
 	else
-		reply_writer(req, n, fi, &e);
+		reply_writer(req, steal_ptr(&h), n, fi, &e);
 }
 
 static int make_empty(fuse_req_t req, struct ckpt_node *parent,

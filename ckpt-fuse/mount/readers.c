@@ -103,14 +103,15 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 }
 
 /* With the lock: one more reads by the kernel's pages. */
-static void use_pages(struct ckpt_node *n, const struct ckpt_stat *st,
-		      bool is_same)
+static void use_pages(struct ckpt_node *n, struct handle *h,
+		      const struct ckpt_stat *st, bool is_same)
 {
 	node_set_stat(n, st);
 	/* The kernel drops the pages that it has when it gets to the answer: until this
 	 * one, or another of its version, reads, others are to have it do that, too. */
 	if (!is_same)
 		n->pages_id = 0;
+	h->is_fresh = !is_same;
 	n->n_cached++;
 	node_set_readers_size(n, st->size);
 }
@@ -119,46 +120,46 @@ static void use_pages(struct ckpt_node *n, const struct ckpt_stat *st,
  * which is another file to the kernel.  Whoever reads directly, while it is changed, has no pages
  * of the kernel's, and goes on with what the store has now. */
 static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
-		       const char *path, struct ckpt_file *f,
-		       struct reader_open *o, struct error *err)
+		       const char *path, struct ckpt_file *f, struct handle *h,
+		       struct error *err)
 {
 	const struct ckpt_stat st = *ckpt_file_stat(f);
 	const uint64_t id = ckpt_file_bytes_id(f);
 	const bool is_here =
 		n->reading && ckpt_file_is_same(reading_file(n->reading), f);
-	int rc = 0;
-
-	o->is_direct = node_is_being_changed(n) ||
-		       recent_names_has(&m->coming, 0, path, clock_now_ns());
 	/* The tag of a plain object may be the same when its bytes are not, so that only
 	 * those that have it open believe it. */
-	o->is_same = !o->is_direct && n->pages_id == id &&
-		     (st.is_striped || n->n_cached);
+	const bool is_same =
+		n->pages_id == id && (st.is_striped || n->n_cached);
+	int rc = 0;
+
+	h->is_cached = !node_is_being_changed(n) &&
+		       !recent_names_has(&m->coming, 0, path, clock_now_ns());
 	if (n->is_kept && id != n->read_version)
 		rc = -ESTALE;
-	else if (!is_here && n->n_cached && !o->is_direct)
+	else if (!is_here && n->n_cached && h->is_cached)
 		rc = -ESTALE;
 	if (rc < 0 || is_here)
 		ckpt_close(f);
 	/* A successor is to know the version that the kernel has pages of. */
 	else if (n->n_cached)
-		rc = reading_new(&m->readings, f, &o->reading, err);
+		rc = reading_new(&m->readings, f, &h->reading, err);
 	else
 		rc = set_reading(m, n, f, err);
 	if (rc < 0)
 		return rc;
-	if (!o->reading)
-		o->reading = reading_ref(n->reading);
+	if (!h->reading)
+		h->reading = reading_ref(n->reading);
 	n->n_readers++;
-	if (!o->is_direct)
-		use_pages(n, &st, o->is_same);
+	if (h->is_cached)
+		use_pages(n, h, &st, is_same);
 	return 0;
 }
 
 /* With the lock.  What has the name now is another node's, which the kernel would look up
  * for ESTALE, but only once: that may have lost the name, too, when the open comes. */
 static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
-			 struct reader_open *o, struct error *err)
+			 struct handle *h, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_file *f;
@@ -167,20 +168,21 @@ static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc == 0)
 		rc = ckpt_open(m->store, path.data, &f, err);
 	if (rc == 0)
-		rc = use_version(m, n, path.data, f, o, err);
+		rc = use_version(m, n, path.data, f, h, err);
 	return rc == -ENOENT || rc == -EISDIR ? -ESTALE : rc;
 }
 
 /* With the lock.  A file that was removed is open still: as its readers have it.  If there
  * are none, the kernel had its name, and has asked to open that. */
 static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct reader_open *o, struct error *err)
+		       struct handle *h, struct error *err)
 {
 	if (!n->reading)
-		return n->writing ? -ESTALE : use_successor(m, n, o, err);
-	o->reading = reading_ref(n->reading);
-	o->is_direct = n->writing || !n->n_cached;
-	n->n_cached += !o->is_direct;
+		return n->writing ? -ESTALE : use_successor(m, n, h, err);
+	h->reading = reading_ref(n->reading);
+	h->is_cached = !n->writing && n->n_cached;
+	h->is_fresh = h->is_cached;
+	n->n_cached += h->is_cached;
 	n->n_readers++;
 	return 0;
 }
@@ -188,7 +190,7 @@ static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
 /* Looks at the store once, with the lock when it `waits` for writers; else -EAGAIN: some of
  * them began or ended meanwhile, so that the look may be of the version before. */
 static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
-			const char *path, bool waits, struct reader_open *o,
+			const char *path, bool waits, struct handle *h,
 			struct error *err)
 {
 	const unsigned int steps = n->n_steps;
@@ -206,12 +208,12 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 		rc = -EAGAIN;
 	}
 	if (rc == 0)
-		rc = use_version(m, n, path, f, o, err);
+		rc = use_version(m, n, path, f, h, err);
 	if (rc == -ESTALE)
 		node_detach(n);
 	/* A file that nobody has committed yet is read by way of its writer. */
-	o->is_peeker = rc == -ENOENT && n->writing;
-	if (o->is_peeker) {
+	if (rc == -ENOENT && n->writing) {
+		h->kind = HANDLE_PEEKER;
 		n->n_peekers++;
 		rc = 0;
 	}
@@ -219,31 +221,30 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
-		 struct reader_open *ret, struct error *err)
+int readers_open(struct ckpt_mount *m, struct ckpt_node *n, struct handle *h,
+		 struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	int rc = node_path(n, &path);
 
-	*ret = (struct reader_open){ .reading = NULL };
 	if (rc == -ENOENT) {
 		AUTO_UNLOCK held = mutex_hold(&n->lock);
 
-		return use_removed(m, n, ret, err);
+		return use_removed(m, n, h, err);
 	}
 	if (rc < 0)
 		return rc;
 	rc = -EAGAIN;
 	for (unsigned int i = 1; i <= LOOKS_MAX && rc == -EAGAIN; i++)
-		rc = look_and_use(m, n, path.data, i == LOOKS_MAX, ret, err);
+		rc = look_and_use(m, n, path.data, i == LOOKS_MAX, h, err);
 	return rc;
 }
 
-void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached)
+void readers_end(struct ckpt_node *n, const struct handle *h)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->lock);
 
-	if (is_cached && --n->n_cached == 0 && !n->is_kept)
+	if (h->is_cached && --n->n_cached == 0 && !n->is_kept)
 		node_set_readers_size(n, SIZE_UNKNOWN);
 	if (--n->n_readers == 0) {
 		reading_unref(n->reading);

@@ -10,17 +10,12 @@
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/mount.h"
 
-struct reader_open {
-	struct reading *reading; /* a reference; NULL: of a peeker */
-	bool is_same;            /* the kernel's pages are of this version */
-	bool is_direct; /* the kernel's pages and size are not for it */
-	bool is_peeker;
-};
-
-/* Have it open to be read.  -ESTALE: look the name up again; -ENOENT: it is gone. */
-int readers_open(struct ckpt_mount *m, struct ckpt_node *n,
-		 struct reader_open *ret, struct error *err) MUST_CHECK;
-void readers_end(struct ckpt_mount *m, struct ckpt_node *n, bool is_cached);
+/* Have it open to be read by the handle, which is not added yet.  -ESTALE: look the name up
+ * again; -ENOENT: it is gone. */
+int readers_open(struct ckpt_mount *m, struct ckpt_node *n, struct handle *h,
+		 struct error *err) MUST_CHECK;
+/* The same handle, which is no peeker, reads no more. */
+void readers_end(struct ckpt_node *n, const struct handle *h);
 /* A handle reads for the first time: the kernel has dropped the pages of another version. */
 void readers_have_pages(struct handle *h);
 

@@ -72,10 +72,10 @@ static void expect_text(struct reading *r, const char *want)
 	cr_expect_str_eq(got, want);
 }
 
-static void end(struct ckpt_node *n, struct reader_open *o)
+static void end(struct ckpt_node *n, struct handle *h)
 {
-	reading_unref(o->reading);
-	readers_end(m, n, !o->is_direct);
+	reading_unref(h->reading);
+	readers_end(n, h);
 	node_put(n);
 }
 
@@ -83,7 +83,7 @@ static void end(struct ckpt_node *n, struct reader_open *o)
 Test(opening, of_a_name_that_is_anothers_by_then_has_what_that_is)
 {
 	struct error err = ERROR_INIT;
-	struct reader_open o;
+	struct handle o = { .kind = HANDLE_READER };
 	struct ckpt_node *n;
 
 	put("first");
@@ -99,7 +99,7 @@ Test(opening, of_a_name_that_is_anothers_by_then_has_what_that_is)
 Test(opening, of_a_name_that_is_nobodys_any_more_has_the_kernel_look)
 {
 	struct error err = ERROR_INIT;
-	struct reader_open o;
+	struct handle o = { .kind = HANDLE_READER };
 	struct ckpt_node *n;
 
 	put("first");
@@ -114,7 +114,8 @@ Test(opening, of_a_name_that_is_nobodys_any_more_has_the_kernel_look)
 Test(opening, of_what_its_readers_have_has_that_whatever_has_the_name)
 {
 	struct error err = ERROR_INIT;
-	struct reader_open before, o;
+	struct handle before = { .kind = HANDLE_READER },
+		      o = { .kind = HANDLE_READER };
 	struct ckpt_node *n;
 
 	put("first");
@@ -133,7 +134,7 @@ Test(opening, to_write_finds_no_other_readers_when_the_kernel_looks_again)
 {
 	struct error err = ERROR_INIT;
 	struct ckpt_node *first, *n;
-	struct reader_open o;
+	struct handle o = { .kind = HANDLE_READER };
 
 	put("first");
 	first = look_up();
