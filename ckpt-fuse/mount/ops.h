@@ -12,13 +12,13 @@ static inline struct ckpt_mount *mount_of(fuse_req_t req)
 	return session_owner(session_of(req));
 }
 
-/* Answer with the errno that a program knows what to do with; what nobody could guess
- * is in the log. */
+/* Answer with 0, or the errno that a program knows what to do with; what nobody could guess
+ * is in the log, with the file, where that is known. */
+void ops_reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
+	       const struct error *err);
+/* A failure of no file. */
 void ops_fail(fuse_req_t req, const char *what, int rc,
 	      const struct error *err);
-/* The same of a file, which the log then names; NULL: nobody knows which. */
-void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
-		 const struct error *err);
 
 /* The result `rc` of a request about a node, which may be NULL.  That its file is not there
  * any more would be an answer about a name that the kernel has known for up to a second; of

@@ -51,15 +51,16 @@ static bool is_said(fuse_req_t req, const char *what, int code)
 
 void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
 {
-	ops_fail_of(req, NULL, what, rc, err);
+	ops_reply(req, NULL, what, rc, err);
 }
 
-void ops_fail_of(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
-		 const struct error *err)
+void ops_reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
+	       const struct error *err)
 {
 	int code = -rc;
 
 	switch (code) {
+	case 0:
 	case ENOENT:
 	case EEXIST:
 	case ENOTEMPTY:

@@ -109,8 +109,7 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	n = read_handle(m, ino, fi->fh, (uint64_t)off, size, &a, &err);
 	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);
 	if (n < 0)
-		ops_fail_of(req, node_of_handle(m, fi->fh), "read", (int)n,
-			    &err);
+		ops_reply(req, node_of_handle(m, fi->fh), "read", (int)n, &err);
 	else
 		(void)fuse_reply_iov(req, a.loan.parts, (int)a.loan.n);
 	answer_fini(&a);
@@ -146,7 +145,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 		writers_note_write(h);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	if (rc < 0)
-		ops_fail_of(req, h ? h->node : NULL, "write", rc, &err);
+		ops_reply(req, h ? h->node : NULL, "write", rc, &err);
 	else
 		(void)fuse_reply_write(req, size);
 }
@@ -184,10 +183,7 @@ void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 		rc = writing_grow(w, (uint64_t)off + (uint64_t)len, &err);
 		writers_note_write(h);
 	}
-	if (rc < 0)
-		ops_fail_of(req, h ? h->node : NULL, "fallocate", rc, &err);
-	else
-		(void)fuse_reply_err(req, 0);
+	ops_reply(req, h ? h->node : NULL, "fallocate", rc, &err);
 }
 
 /* --------------------------------------------------------------------- commit --- */
@@ -202,10 +198,7 @@ static void reply_result(fuse_req_t req, struct ckpt_node *n, const char *what,
 	if (rc == -ESTALE)
 		log_warning("ckpt", "%s failed path=\"%s\" reason=\"%s\"", what,
 			    n ? node_path_shown(n, &path) : "?", err->msg);
-	if (rc < 0)
-		ops_fail_of(req, n, what, rc, err);
-	else
-		(void)fuse_reply_err(req, 0);
+	ops_reply(req, n, what, rc, err);
 }
 
 /* `n_begun`: see writing_commit_begun(). */

@@ -160,10 +160,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 	if (rc == 0)
 		node_note_change(p);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
-	if (rc < 0)
-		ops_fail(req, what, rc, &err);
-	else
-		(void)fuse_reply_err(req, 0);
+	ops_reply(req, NULL, what, rc, &err);
 	end_change(m);
 }
 
@@ -590,10 +587,7 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		node_note_change(p);
 		node_note_change(to_p);
 	}
-	if (rc < 0)
-		ops_fail(req, "rename", rc, &err);
-	else
-		(void)fuse_reply_err(req, 0);
+	ops_reply(req, NULL, "rename", rc, &err);
 	end_change(m);
 }
 

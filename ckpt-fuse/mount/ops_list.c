@@ -166,23 +166,20 @@ void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		  struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	unsigned int n_lost;
 	struct error err = ERROR_INIT;
+	unsigned int n_lost;
+	int rc = 0;
 
 	/* Without --close=buffered all that was answered is durable. */
 	(void)nodes_wait_commits(&m->nodes, NULL, true);
 	/* Those that a predecessor had closed are among them.  All who ask are told, until the
 	 * files are replaced or removed: a checkpoint is as incomplete for the second. */
 	n_lost = atomic_load(&m->nodes.n_lost);
-	if (n_lost) {
-		ops_fail(req, "fsync",
-			 error_set(&err, EIO,
-				   "%u files that were closed are not in the "
-				   "store ('lost' above): write them again or "
-				   "remove them",
-				   n_lost),
-			 &err);
-		return;
-	}
-	(void)fuse_reply_err(req, 0);
+	if (n_lost)
+		rc = error_set(
+			&err, EIO,
+			"%u files that were closed are not in the store "
+			"('lost' above): write them again or remove them",
+			n_lost);
+	ops_reply(req, NULL, "fsync", rc, &err);
 }
