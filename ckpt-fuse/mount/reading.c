@@ -73,11 +73,11 @@ static uint64_t beyond_own(const struct readings *all, uint64_t tables)
 
 static void give_tables(struct readings *all, uint64_t bytes)
 {
-	AUTO_UNLOCK held = mutex_hold(&all->lock);
-
+	(void)pthread_mutex_lock(&all->lock);
 	budget_give(all->budget, beyond_own(all, all->tables) -
 					 beyond_own(all, all->tables - bytes));
 	all->tables -= bytes;
+	(void)pthread_mutex_unlock(&all->lock);
 }
 
 /* All open files' tables have a half of the budget at most, and large ones, which a few forged
@@ -150,9 +150,9 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 
 void reading_stay(struct reading *r)
 {
-	AUTO_UNLOCK held = mutex_hold(&r->all->lock);
-
+	(void)pthread_mutex_lock(&r->all->lock);
 	r->stays = true;
+	(void)pthread_mutex_unlock(&r->all->lock);
 }
 
 struct reading *reading_ref(struct reading *r)
@@ -252,9 +252,12 @@ static bool end_coming(struct reading *r)
 
 static bool is_left(struct reading *r)
 {
-	AUTO_UNLOCK held = mutex_hold(&r->all->lock);
+	bool is;
 
-	return r->is_left;
+	(void)pthread_mutex_lock(&r->all->lock);
+	is = r->is_left;
+	(void)pthread_mutex_unlock(&r->all->lock);
+	return is;
 }
 
 static struct read_block *find_block(struct reading *r, uint64_t off)
@@ -387,11 +390,13 @@ static void drop_block(struct read_block *b)
 
 bool readings_shrink(struct readings *all)
 {
-	AUTO_UNLOCK held = mutex_hold(&all->lock);
-	struct read_block *b = find_victim(all, false);
+	struct read_block *b;
 
+	(void)pthread_mutex_lock(&all->lock);
+	b = find_victim(all, false);
 	if (b)
 		drop_block(b);
+	(void)pthread_mutex_unlock(&all->lock);
 	return b != NULL;
 }
 
