@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt-fuse/mount/folder_lister.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "fuse/fuse.h"
@@ -9,14 +10,12 @@ void folder_lister_init(struct folder_lister *l, struct object_store *s,
 			struct listed *t)
 {
 	*l = (struct folder_lister){ .store = s, .listed = t };
-	(void)pthread_mutex_init(&l->lock, NULL);
-	(void)pthread_cond_init(&l->ended, NULL);
+	(void)sem_init(&l->turns, 0, LISTS_AT_ONCE);
 }
 
 void folder_lister_fini(struct folder_lister *l)
 {
-	(void)pthread_cond_destroy(&l->ended);
-	(void)pthread_mutex_destroy(&l->lock);
+	(void)sem_destroy(&l->turns);
 }
 
 struct list_under_way {
@@ -39,23 +38,6 @@ static int folder_lister_add(void *arg, const struct ckpt_entry *e,
 							     : 0;
 }
 
-static void wait_for_turn(struct folder_lister *l)
-{
-	AUTO_UNLOCK held = mutex_hold(&l->lock);
-
-	while (l->n_lists == LISTS_AT_ONCE)
-		(void)pthread_cond_wait(&l->ended, &l->lock);
-	l->n_lists++;
-}
-
-static void end_turn(struct folder_lister *l)
-{
-	AUTO_UNLOCK held = mutex_hold(&l->lock);
-
-	l->n_lists--;
-	(void)pthread_cond_signal(&l->ended);
-}
-
 /* A store that hangs holds up lists for long, and each has a thread of the mount, which
  * others need for their reads. */
 int folder_lister_list(struct folder_lister *l, const char *folder,
@@ -65,11 +47,12 @@ int folder_lister_list(struct folder_lister *l, const char *folder,
 	int rc;
 
 	session_begin_wait();
-	wait_for_turn(l);
+	while (sem_wait(&l->turns) < 0 && errno == EINTR)
+		;
 	u.told = listed_begin(l->listed, folder);
 	rc = ckpt_list(l->store, folder, folder_lister_add, &u, err);
 	listed_end(l->listed, u.told, rc, clock_now_ns());
-	end_turn(l);
+	(void)sem_post(&l->turns);
 	session_end_wait();
 	return rc;
 }

@@ -6,18 +6,17 @@
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_FOLDER_LISTER_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_FOLDER_LISTER_H
 
+#include <semaphore.h>
+
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
-#include "common/mutex.h"
 
 #define LISTS_AT_ONCE 8u
 
 struct folder_lister {
 	struct object_store *store; /* borrowed, as the next */
 	struct listed *listed;      /* told of each list */
-	pthread_mutex_t lock;       /* the rest */
-	pthread_cond_t ended;
-	unsigned int n_lists; /* that are made now */
+	sem_t turns; /* LISTS_AT_ONCE, less those that are made now */
 };
 
 void folder_lister_init(struct folder_lister *l, struct object_store *s,

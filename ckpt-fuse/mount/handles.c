@@ -88,10 +88,11 @@ void handle_add(struct handles *t, struct handle *h, struct ckpt_node *n)
 {
 	const uint64_t version = h->reading ? version_bits(h->reading)
 					    : t->random & VERSION_MASK;
-	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
 	h->node = n;
 	node_use(n);
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
+
 	do
 		h->id = (uint64_t)t->next++ << COUNT_SHIFT | version |
 			(uint64_t)h->kind;

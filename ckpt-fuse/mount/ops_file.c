@@ -191,7 +191,6 @@ void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 static void reply_result(fuse_req_t req, struct ckpt_node *n, const char *what,
 			 int rc, const struct error *err)
 {
-	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
 
 	/* Another node's file is where this one was to be. */

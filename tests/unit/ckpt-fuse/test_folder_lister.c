@@ -19,18 +19,18 @@ static bool is_held;         /* lists do not end */
 static bool is_failing;
 
 /* Linked with --wrap: who waits for a turn is counted. */
-int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
-int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __real_sem_wait(sem_t *s);
+int __wrap_sem_wait(sem_t *s);
 
-int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+int __wrap_sem_wait(sem_t *s)
 {
-	if (c != &came) {
-		(void)pthread_mutex_lock(&lock);
-		n_waits++;
-		(void)pthread_cond_broadcast(&came);
-		(void)pthread_mutex_unlock(&lock);
-	}
-	return __real_pthread_cond_wait(c, m);
+	if (sem_trywait(s) == 0)
+		return 0;
+	(void)pthread_mutex_lock(&lock);
+	n_waits++;
+	(void)pthread_cond_broadcast(&came);
+	(void)pthread_mutex_unlock(&lock);
+	return __real_sem_wait(s);
 }
 
 /* Linked with --wrap: threads of the mount that others have to do without. */
