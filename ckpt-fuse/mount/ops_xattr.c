@@ -12,20 +12,15 @@
 
 #define OWN_PREFIX "user.bootseer."
 
-/* An attribute that the mount says by itself. -ENODATA: it says nothing of this node. */
-typedef int said_fn(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
-		    struct error *err);
+/* Attributes that the mount says by itself. -ENODATA: it says nothing of this node. */
 
-static int say_state(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
-		     struct error *err)
+static int say_state(struct ckpt_node *n, struct buf *out)
 {
 	struct error why = ERROR_INIT;
 	bool is_dirty = false, is_torn = false;
 	AUTO_BUF lost = BUF_INIT;
 	int rc;
 
-	(void)m;
-	(void)err;
 	if (n->is_folder)
 		return -ENODATA;
 	rc = node_loss_text(n, &lost);
@@ -69,22 +64,6 @@ static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
 			  st.chunk_size, st.n_segments, st.generation);
 }
 
-static const struct {
-	const char *name;
-	said_fn *say;
-} said[] = {
-	{ OWN_PREFIX "state", say_state },
-	{ OWN_PREFIX "layout", say_layout },
-};
-
-static said_fn *find_said(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(said); i++)
-		if (strcmp(name, said[i].name) == 0)
-			return said[i].say;
-	return NULL;
-}
-
 /* ---------------------------------------------------------------- that are kept --- */
 
 /* Extended attributes of the node, as the next commit has them. */
@@ -113,7 +92,6 @@ static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
 static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		     const char *name, struct buf *out, struct error *err)
 {
-	said_fn *say = n ? find_said(name) : NULL;
 	AUTO_BUF list = BUF_INIT;
 	const void *value;
 	size_t len;
@@ -121,8 +99,10 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (!n)
 		return -ESTALE;
-	if (say)
-		return say(m, n, out, err);
+	if (strcmp(name, OWN_PREFIX "state") == 0)
+		return say_state(n, out);
+	if (strcmp(name, OWN_PREFIX "layout") == 0)
+		return say_layout(m, n, out, err);
 	/* The kernel asks for rights that nothing here has, and often. */
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
@@ -136,12 +116,14 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 
 /* ---------------------------------------------------------------------- changes --- */
 
-/* Check the name of an attribute that is to change: the mount says its own by itself. */
-static int check_change(const char *name)
+/* The mount says its own by itself; one that an older mount kept can be removed. */
+static int check_change(const struct xattr_change *c)
 {
-	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
+	if (strncmp(c->name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
-	return strncmp(name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0 ? -EPERM : 0;
+	return c->value && strncmp(c->name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0
+		       ? -EPERM
+		       : 0;
 }
 
 static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
@@ -213,7 +195,7 @@ static int change_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		return -ESTALE;
 	if (m->cfg->read_only)
 		return -EROFS;
-	rc = check_change(c->name);
+	rc = check_change(c);
 	if (rc < 0 || n->is_folder)
 		return rc < 0 ? rc : change_folder(m, n, c, err);
 
