@@ -624,7 +624,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 				(to_set & FUSE_SET_ATTR_SIZE ? WRITERS_STORED
 							     : 0));
 
-		rc = writers_leave_abandoned(m, n, is_new, &err);
+		rc = writers_leave(m, n, is_new, false, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
 		if (h && h->kind == HANDLE_WRITER &&

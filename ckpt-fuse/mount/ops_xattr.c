@@ -201,7 +201,7 @@ static int change_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 
 	AUTO_PATHS_STAY stay = writers_lock_settled(m, n, WRITERS_IDLE);
 
-	rc = writers_leave_abandoned(m, n, false, err);
+	rc = writers_leave(m, n, false, false, err);
 	if (rc == 0)
 		rc = change_file(m, n, c, err);
 	(void)pthread_mutex_unlock(&n->lock);

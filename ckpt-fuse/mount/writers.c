@@ -194,40 +194,26 @@ static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 	return -ESTALE;
 }
 
-int writers_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
-			    bool is_new, struct error *err)
-{
-	AUTO_BUF path = BUF_INIT;
-	int rc = is_new ? 0 : node_loss(n, err);
-
-	if (rc < 0)
-		return rc;
-	/* The readers' version is not the one that has the name. */
-	if (n->writing && !node_is_being_changed(n) &&
-	    node_path(n, &path) == -ENOENT)
-		return -ESTALE;
-	if (!node_is_abandoned(n))
-		return 0;
-	rc = readers_keep(m, n, err);
-	return rc < 0 ? rc : leave_name(m, n);
-}
-
 /* To the kernel a file has one size and one set of pages: readers of a version keep
  * theirs when a file that changes is another to it, which the kernel then looks up.  So do
  * those that read what its writers had. */
-int writers_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
-			     bool is_new, struct error *err)
+int writers_leave(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
+		  bool to_readers, struct error *err)
 {
+	const bool is_read = to_readers && !node_is_being_changed(n) &&
+			     (n->n_cached || n->n_peekers || n->is_kept);
+	AUTO_BUF path = BUF_INIT;
 	int rc = is_new ? 0 : node_loss(n, err);
 
-	if (rc == 0)
+	if (rc == 0 && (to_readers || node_is_abandoned(n)))
 		rc = readers_keep(m, n, err);
 	if (rc < 0)
 		return rc;
-	if (!(n->n_cached || n->n_peekers || n->is_kept) ||
-	    node_is_being_changed(n))
-		return writers_leave_abandoned(m, n, is_new, err);
-	return leave_name(m, n);
+	/* The readers' version is not the one that has the name. */
+	if (!is_read && n->writing && !node_is_being_changed(n) &&
+	    node_path(n, &path) == -ENOENT)
+		return -ESTALE;
+	return is_read || node_is_abandoned(n) ? leave_name(m, n) : 0;
 }
 
 /* With the lock: who has it open here already knows what is there, unless he has closed
@@ -265,7 +251,7 @@ int writers_begin_now(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 {
 	struct writers_how o = { .is_new = is_new };
 	struct ckpt_stat st = node_stat(n);
-	int rc = writers_leave_to_readers(m, n, is_new, err);
+	int rc = writers_leave(m, n, is_new, true, err);
 
 	/* Its attributes stay. */
 	if (rc == 0 && is_to_be_looked_at(n)) {
@@ -334,7 +320,7 @@ void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 	AUTO_UNLOCK held = mutex_hold(&now->lock);
 
 	/* An error is told by the next open. */
-	(void)!writers_leave_to_readers(m, now, is_new, &ignored);
+	(void)!writers_leave(m, now, is_new, true, &ignored);
 }
 
 int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,

@@ -27,10 +27,11 @@ int writers_look(struct ckpt_mount *m, const char *path,
 		 struct ckpt_version *ret_version, struct ckpt_stat *ret,
 		 struct error *err) MUST_CHECK;
 void writers_end(struct ckpt_node *n);
-/* With the node's lock, before its file is changed, or replaced by a new one.  -ESTALE: look
- * the name up again. */
-int writers_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
-			     bool is_new, struct error *err) MUST_CHECK;
+/* With the node's lock, before its file is changed, or replaced by a new one, in which case what was
+ * lost is not asked for: leave what a killed program left, and, when it goes `to_readers`, too, what
+ * is read.  -ESTALE: look the name up again. */
+int writers_leave(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
+		  bool to_readers, struct error *err) MUST_CHECK;
 
 /* Have it open to be written, by open(2)'s `flags`.  -ESTALE: look the name up again. */
 int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,
@@ -63,11 +64,6 @@ void writers_disown(struct handle *h);
 /* With the node's lock: have its file open to be written. */
 int writers_begin_now(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      struct error *err) MUST_CHECK;
-/* With the node's lock, before the file of the name is changed; when it `is_new`, what was
- * lost is not asked for.  -ESTALE: what a killed program left, or what had the name before,
- * is not to be taken for it; look it up again. */
-int writers_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
-			    bool is_new, struct error *err);
 /* The kernel is told to look the name of such a node up again, which it does once: have it
  * find a file that can be changed.  With no lock. */
 void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
