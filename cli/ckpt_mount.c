@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -176,29 +177,33 @@ static void add_arg(struct mount_args *a, char *arg)
 		a->argv[a->n++] = arg;
 }
 
-static void add_number(struct mount_args *a, const char *key, uint64_t v)
+/* An argument of its own text, which has the same place as it. */
+static PRINTF(2, 3) void add_text(struct mount_args *a, const char *fmt, ...)
 {
 	char *text = a->text[a->n];
+	va_list list;
 
-	(void)snprintf(text, sizeof(a->text[0]), "--%s=%" PRIu64, key, v);
+	va_start(list, fmt);
+	(void)vsnprintf(text, sizeof(a->text[0]), fmt, list);
+	va_end(list);
 	add_arg(a, text);
+}
+
+static void add_number(struct mount_args *a, const char *key, uint64_t v)
+{
+	add_text(a, "--%s=%" PRIu64, key, v);
 }
 
 static void add_word(struct mount_args *a, const char *key, char *value)
 {
-	char *text = a->text[a->n];
-
-	(void)snprintf(text, sizeof(a->text[0]), "--%s", key);
-	add_arg(a, text);
+	add_text(a, "--%s", key);
 	add_arg(a, value);
 }
 
 static void collect_args(const struct ckpt_mount_options *c,
 			 struct mount_args *a, char *dir, char **args)
 {
-	(void)snprintf(a->text[0], sizeof(a->text[0]), "--run");
-	add_arg(a, a->text[0]);
-	add_arg(a, dir);
+	add_word(a, "run", dir);
 	add_number(a, "memory", c->memory);
 	add_number(a, "tail", c->tail);
 	add_number(a, "readahead", c->readahead);
@@ -206,38 +211,23 @@ static void collect_args(const struct ckpt_mount_options *c,
 	add_number(a, "columns", c->columns);
 	add_number(a, "uid", c->uid);
 	add_number(a, "gid", c->gid);
-	(void)snprintf(a->text[36], sizeof(a->text[0]),
-		       "--store-timeout=%" PRId64 "ms",
-		       c->store_timeout / NS_PER_MS);
-	add_arg(a, a->text[36]);
-	(void)snprintf(a->text[39], sizeof(a->text[0]), "--close=%s", c->close);
-	add_arg(a, a->text[39]);
-	(void)snprintf(a->text[38], sizeof(a->text[0]), "--compare=%s",
-		       c->compare);
-	add_arg(a, a->text[38]);
-	if (c->read_only) {
-		(void)snprintf(a->text[34], sizeof(a->text[0]), "--read-only");
-		add_arg(a, a->text[34]);
-	}
-	if (c->ca_file) {
-		(void)snprintf(a->text[33], sizeof(a->text[0]), "--ca-file");
-		add_arg(a, a->text[33]);
-		add_arg(a, c->ca_file);
-	}
-	if (c->metrics) {
-		(void)snprintf(a->text[37], sizeof(a->text[0]), "--metrics");
-		add_arg(a, a->text[37]);
-		add_arg(a, c->metrics);
-	}
+	add_text(a, "--store-timeout=%" PRId64 "ms",
+		 c->store_timeout / NS_PER_MS);
+	add_text(a, "--close=%s", c->close);
+	add_text(a, "--compare=%s", c->compare);
+	if (c->read_only)
+		add_text(a, "--read-only");
+	if (c->ca_file)
+		add_word(a, "ca-file", c->ca_file);
+	if (c->metrics)
+		add_word(a, "metrics", c->metrics);
 	if (c->group_key)
 		add_word(a, "group-key", c->group_key);
 	if (c->group) {
 		add_word(a, "group", c->group);
 		add_number(a, "group-memory", c->group_memory);
-		(void)snprintf(a->text[35], sizeof(a->text[0]),
-			       "--group-wait=%" PRId64 "ms",
-			       c->group_wait / NS_PER_MS);
-		add_arg(a, a->text[35]);
+		add_text(a, "--group-wait=%" PRId64 "ms",
+			 c->group_wait / NS_PER_MS);
 		if (c->group_rate)
 			add_number(a, "group-rate", c->group_rate);
 		if (c->group_dscp)
@@ -246,11 +236,8 @@ static void collect_args(const struct ckpt_mount_options *c,
 	if (c->group_socket) {
 		add_word(a, "group-socket", c->group_socket);
 		add_number(a, "group-staging", c->group_staging);
-		if (c->group_full) {
-			(void)snprintf(a->text[32], sizeof(a->text[0]),
-				       "--group-full");
-			add_arg(a, a->text[32]);
-		}
+		if (c->group_full)
+			add_text(a, "--group-full");
 		if (c->group_blocks)
 			add_number(a, "group-blocks", c->group_blocks);
 		if (c->group_blocks_store)
