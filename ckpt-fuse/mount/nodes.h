@@ -111,21 +111,19 @@ struct nodes {
 int nodes_init(struct nodes *t, int journal_fd, struct error *err) MUST_CHECK;
 void nodes_fini(struct nodes *t);
 
-/* Until the end of the scope no folder is renamed; before any other lock. */
-struct paths_stay {
-	struct nodes *t;
-};
-static inline struct paths_stay paths_stay(struct nodes *t)
+/* AUTO_PATHS_STAY stay = paths_stay(t): until the end of the scope no folder is renamed; before
+ * any other lock. */
+static inline struct nodes *paths_stay(struct nodes *t)
 {
 	(void)pthread_rwlock_rdlock(&t->paths);
-	return (struct paths_stay){ t };
+	return t;
 }
-static inline void cleanup_paths_stay(const struct paths_stay *s)
+static inline void cleanup_paths_stay(struct nodes *const *t)
 {
-	(void)pthread_rwlock_unlock(&s->t->paths);
+	(void)pthread_rwlock_unlock(&(*t)->paths);
 }
 #define AUTO_PATHS_STAY \
-	__attribute__((cleanup(cleanup_paths_stay), unused)) struct paths_stay
+	__attribute__((cleanup(cleanup_paths_stay), unused)) struct nodes *
 
 /* NULL: there is none.  The caller has it until node_put(). */
 struct ckpt_node *node_get(struct nodes *t, uint64_t id) MUST_CHECK;

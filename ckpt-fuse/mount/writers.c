@@ -264,11 +264,11 @@ int writers_begin_now(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 
 /* The commit of what was closed would be of half a file.  Each may take minutes: a folder that
  * is to be renamed, and all that wait for that, do not wait for it. */
-struct paths_stay writers_lock_settled(struct ckpt_mount *m,
-				       struct ckpt_node *n, unsigned int wants)
+struct nodes *writers_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
+				   unsigned int wants)
 {
 	for (unsigned int i = 0;; i++) {
-		const struct paths_stay stay = paths_stay(&m->nodes);
+		struct nodes *stay = paths_stay(&m->nodes);
 		bool is_late, is_committed;
 
 		(void)pthread_mutex_lock(&n->lock);

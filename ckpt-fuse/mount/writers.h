@@ -43,9 +43,8 @@ int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,
  * whatever has to wait for them. */
 #define WRITERS_IDLE 2u
 #define WRITERS_WAITS_MAX 4u
-struct paths_stay writers_lock_settled(struct ckpt_mount *m,
-				       struct ckpt_node *n,
-				       unsigned int wants) MUST_CHECK;
+struct nodes *writers_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
+				   unsigned int wants) MUST_CHECK;
 /* With the node's lock, and `has_paths` when no folder is renamed, by whom has it open to be
  * written (writers_begin()) and is through by it: commit.  With neither lock meanwhile,
  * which it takes again: the file may have another name then, or none. */

@@ -78,14 +78,21 @@ static void note_change(struct writing *w)
 	writing_drop_reader(w);
 }
 
+/* How many of the bytes lie in one unit? */
+static size_t piece_of(uint64_t off, size_t len)
+{
+	const size_t left = STAGE_UNIT - (size_t)(off % WRITING_UNIT);
+
+	return len < left ? len : left;
+}
+
 static int write_pieces(struct writing *w, uint64_t off, const char *data,
 			size_t len, struct error *err)
 {
 	int rc = writing_extend(w, off, err);
 
 	while (len && rc == 0) {
-		size_t left = STAGE_UNIT - (size_t)(off % WRITING_UNIT);
-		size_t n = len < left ? len : left;
+		const size_t n = piece_of(off, len);
 
 		rc = writing_extend(w, off + n, err);
 		if (rc == 0)
@@ -327,9 +334,7 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 	int rc = 0;
 
 	while (done < len && rc == 0) {
-		size_t left =
-			STAGE_UNIT - (size_t)((off + done) % WRITING_UNIT);
-		size_t n = len - done < left ? len - done : left;
+		const size_t n = piece_of(off + done, len - done);
 
 		rc = read_piece(w, off + done, dst + done, n, err);
 		done += n;
@@ -343,13 +348,11 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 static bool has_staged(struct writing *w, uint64_t off, size_t len)
 {
 	while (len) {
-		const size_t at = (size_t)(off % WRITING_UNIT);
-		const size_t left = STAGE_UNIT - at,
-			     n = len < left ? len : left;
+		const size_t n = piece_of(off, len);
 		const struct staged_unit *x =
 			unit_stage_find(&w->stage, off / WRITING_UNIT);
 
-		if (!x || !staged_has(x, at, n))
+		if (!x || !staged_has(x, (size_t)(off % WRITING_UNIT), n))
 			return false;
 		off += n;
 		len -= n;

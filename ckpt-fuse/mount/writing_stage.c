@@ -15,6 +15,9 @@
 #define STRIPED_SIZE (64 * MIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
 #define ASK_AGAIN_NS (NS_PER_S / 2)
+#define NO_MEMORY \
+	"files that are written at the same time have all the memory%s: give the mount " \
+	"more, or write fewer"
 
 /* ------------------------------------------------------------------------ lock --- */
 
@@ -99,11 +102,8 @@ int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
 		share = 1;
 		if (!wait_for(&all->slots, 1,
 			      clock_now_ns() + all->patience_ns))
-			return error_set(err, ENOBUFS,
-					 "files that are written at the same "
-					 "time have all the memory of the "
-					 "store: give the mount more, or write "
-					 "fewer");
+			return error_set(err, ENOBUFS, NO_MEMORY,
+					 " of the store");
 	}
 	w->n_slots = (uint32_t)share;
 	return 0;
@@ -308,10 +308,7 @@ int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 			     until < deadline ? until : deadline))
 			break;
 		if (clock_now_ns() >= deadline)
-			return error_set(err, ENOBUFS,
-					 "files that are written at the same "
-					 "time have all the memory: give the "
-					 "mount more, or write fewer");
+			return error_set(err, ENOBUFS, NO_MEMORY, "");
 	}
 	return rc;
 }
