@@ -804,6 +804,26 @@ keep_xattrs()
 	[ "$(xattr bootseer.state "$M/f")" = durable ]
 	echo text >"$M/g"
 	[ "$(xattr bootseer.layout "$M/g")" = plain ]
+	mkdir "$M/d"
+	setfattr -n user.bootseer_columns -v 2 "$M/d"
+	# As older mounts kept how wide files below are.
+	python3 - "$W/store/d/.bootseer-folder" <<-'END'
+	import sys
+	def crc32c(data):
+	    c = 0xffffffff
+	    for byte in data:
+	        c ^= byte
+	        for _ in range(8):
+	            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+	    return c ^ 0xffffffff
+	with open(sys.argv[1], "rb+") as f:
+	    data = f.read()[:-16].replace(b"bootseer_columns", b"bootseer.columns")
+	    f.seek(0)
+	    f.write(data + crc32c(data).to_bytes(4, "little"))
+	END
+	[ "$(xattr bootseer.columns "$M/d")" = 2 ]
+	setfattr -x user.bootseer.columns "$M/d"
+	run -1 xattr bootseer.columns "$M/d"
 	umount_store
 }
 
