@@ -204,8 +204,8 @@ static void drop_node(struct ckpt_node *n)
 
 	if (n == t->root || is_wanted(n))
 		return;
-	journal_number(t, 'D', n->id);
 	HASH_DELETE(by_id, t->by_id, n);
+	journal_number(t, 'D', n->id);
 	unset_name(n);
 	node_free(n);
 }
