@@ -62,7 +62,7 @@ void handles_fini(struct handles *t);
 
 /* NULL: no memory. */
 struct handle *handle_new(enum handle_kind kind) MUST_CHECK;
-/* It gets its id, by what it reads, and has the node in use. */
+/* Give the handle its id, by what it reads, and the node, which is in use then. */
 void handle_add(struct handles *t, struct handle *h, struct ckpt_node *n);
 /* NULL: it is a predecessor's.  Valid until it is released, which the kernel asks for
  * when no request has it. */

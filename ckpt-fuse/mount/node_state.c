@@ -97,7 +97,7 @@ unsigned int nodes_count_late(struct nodes *t, const struct ckpt_node *n)
 	return count_commits(t, n, true, UINT64_MAX);
 }
 
-/* One that is settled leaves the list only after the node's lock: of two that end together the
+/* A settled commit leaves the list only after the node's lock: of two that end together the
  * second would take the first for one that is still to come, and nobody would say that all is
  * stored. */
 bool node_has_unsettled(const struct ckpt_node *n, const struct node_commit *c)

@@ -57,8 +57,8 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
-	/* What the kernel was told last, the same unless other answers may be
-	 * on their way, and what its readers have. */
+	/* Sizes: the one that the kernel was told last, which is unknown while other answers may
+	 * be on their way, and that of the version that readers have. */
 	uint64_t last_size, told_size, readers_size;
 	/* The time of a folder: when this mount made it, or a name in it was made, removed or
 	 * changed last, on the wall clock; 0: not yet.  Without a lock, too. */

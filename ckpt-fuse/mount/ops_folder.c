@@ -206,8 +206,8 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	rc = readers_keep(m, n, err);
 	if (rc < 0)
 		return rc;
-	/* What is written is nobody's when the name is gone, and that of its writers when it is
-	 * not. */
+	/* Bytes that are not stored are nobody's when the name is gone, and its writers' when it
+	 * is not. */
 	if (n->writing)
 		writing_begin_move(n->writing);
 	rc = ckpt_remove(m->store, path.data, err);

@@ -71,7 +71,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	int64_t begun_ns = ckpt_phase_begin_call(&m->loads);
 	int rc = node_loss(n, err);
 
-	/* What was closed here, and is on its way, is read here. */
+	/* A close of this mount that is on its way is read here. */
 	if (rc == 0 && nodes_wait_commits(&m->nodes, n, true))
 		rc = node_loss(n, err);
 	if (rc == 0)
