@@ -46,8 +46,8 @@ void later_free(struct later *l)
 	free(l);
 }
 
-/* End a commit: its bytes are in the store, or lost.  True: more was written meanwhile, and the last
- * that had the file open left it to us. */
+/* End a commit: its bytes are in the store, or lost.  True: more was written meanwhile, and the
+ * last that had the file open left it to us. */
 static bool settle_commit(struct late_commit *c, int rc,
 			  const struct error *err)
 {

@@ -27,9 +27,9 @@ int writers_look(struct ckpt_mount *m, const char *path,
 		 struct ckpt_version *ret_version, struct ckpt_stat *ret,
 		 struct error *err) MUST_CHECK;
 void writers_end(struct ckpt_node *n);
-/* With the node's lock, before its file is changed, or replaced by a new one, in which case what was
- * lost is not asked for: leave what a killed program left, and, when it goes `to_readers`, too, what
- * is read.  -ESTALE: look the name up again. */
+/* With the node's lock, before its file is changed, or replaced by a new one, in which case
+ * what was lost is not asked for: leave what a killed program left, and, when it goes
+ * `to_readers`, too, what is read.  -ESTALE: look the name up again. */
 int writers_leave(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		  bool to_readers, struct error *err) MUST_CHECK;
 
