@@ -205,19 +205,27 @@ static int check_units(const struct unit_map *map,
 
 /* ---------------------------------------------------------------------- the commit --- */
 
-/* The parts are to a writer what a file is that it goes on from: the commit looks whether their
+/* The segments are to a writer those of a file that it goes on from: it can look whether their
  * columns are still there. */
-static int set_parts(struct ckpt_writer *w, const struct manifest *m,
-		     const struct ckpt_file_parts *p, struct error *err)
+static int set_base(struct ckpt_writer *w, const struct manifest *m,
+		    struct error *err)
 {
 	int rc;
 
 	unit_map_fini(&w->map);
 	rc = unit_map_init(&w->map, m, err);
-	if (rc < 0)
-		return rc;
 	w->n_base = w->map.n_segments;
 	w->is_base_gone = true;
+	return rc;
+}
+
+static int set_parts(struct ckpt_writer *w, const struct manifest *m,
+		     const struct ckpt_file_parts *p, struct error *err)
+{
+	int rc = set_base(w, m, err);
+
+	if (rc < 0)
+		return rc;
 	w->manifest->size = p->size;
 	rc = check_units(&w->map, p, err);
 	if (rc == 0 && p->xattrs)
@@ -249,4 +257,19 @@ int ckpt_commit_parts(struct object_store *s, const char *path,
 	if (rc == 0)
 		rc = ckpt_commit(w, NULL, err);
 	return rc;
+}
+
+int ckpt_check_columns(struct object_store *s, const char *path,
+		       struct error *err)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
+	AUTO(ckpt_writer) w = NULL;
+	AUTO(manifest) m = NULL;
+	int rc = ckpt_write_open(s, path, &o, &w, err);
+
+	if (rc == 0)
+		rc = manifest_load(s, w->name.s, &m, err);
+	if (rc == 0)
+		rc = set_base(w, m, err);
+	return rc < 0 ? rc : writer_look_at_base(w, BASE_MARK_TAKEN, err);
 }

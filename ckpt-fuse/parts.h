@@ -74,5 +74,10 @@ struct ckpt_file_parts {
 int ckpt_commit_parts(struct object_store *s, const char *path,
 		      const struct ckpt_file_parts *p,
 		      struct error *err) MUST_CHECK;
+/* Are the columns of a striped file there, and does ckpt_gc() know that they are named?  A file may
+ * be seen between its commit's put and the commit's own look, which may take it back.
+ *   -ENOENT  no, or no striped file has the name */
+int ckpt_check_columns(struct object_store *s, const char *path,
+		       struct error *err) MUST_CHECK;
 
 #endif

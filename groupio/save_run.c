@@ -295,12 +295,22 @@ static void look_who(struct save *v, char ret[SAVE_ID_MAX])
 		ret[0] = '\0';
 }
 
-static bool is_committed(struct save *v)
+static bool is_there(struct save *v)
 {
 	char id[SAVE_ID_MAX];
 
 	look_who(v, id);
 	return strcmp(id, v->terms.id) == 0;
+}
+
+/* A commit that failed, or was another node's which went meanwhile, may not have looked at the
+ * columns behind its manifest: a file without them is no step. */
+static bool is_committed(struct save *v)
+{
+	struct error ignored = ERROR_INIT;
+
+	return is_there(v) && ckpt_check_columns(v->all->cfg.store,
+						 v->terms.path, &ignored) == 0;
 }
 
 /* Is the file of a save of it that this node knows, before this one or (is_later) after it? */
@@ -326,7 +336,7 @@ static bool is_of_known(struct save *v, bool is_later)
 /* A node says that it has committed: the file is of this save, or of the next one by now. */
 static bool is_committed_since(struct save *v)
 {
-	return is_committed(v) || is_of_known(v, true);
+	return is_there(v) || is_of_known(v, true);
 }
 
 static bool version_is(const struct ckpt_version *a,

@@ -317,6 +317,30 @@ begin_held_step()
 	is_step 5
 }
 
+# The store keeps to itself whether columns are there, TIMES times: begin_put() is next.
+refuse_looks() # TIMES
+{
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE=${STORE/"$AT"/$PROXY} mount_node 1
+	fault match='^HEAD .*/data/.*/c[0-9]' times="$1" kind=status code=403
+	begin_put 1
+	wait "$ranks"
+	cat "$W/said" >&2
+}
+
+@test "a step of which nobody saw that its columns are there is not called durable" {
+	refuse_looks 999
+	said buffered
+	[ "$(grep -c '^lost .*step' "$W/said")" = 2 ]
+}
+
+@test "... and is, when a second look finds them" {
+	refuse_looks 1
+	said durable
+	has_step 1
+}
+
 @test "units that a dead node was to name, others store that have its copies" {
 	begin_held_step
 	kill_node 2

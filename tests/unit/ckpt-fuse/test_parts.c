@@ -321,6 +321,27 @@ Test(parts, replace_no_file_when_gc_goes_for_what_they_name)
 	buf_fini(&part);
 }
 
+/* A file that was seen before its commit has looked. */
+Test(parts, are_checked_by_whoever_finds_their_file)
+{
+	char name[COLUMN_NAME_MAX];
+	struct error err = ERROR_INIT;
+	struct places p;
+
+	make_earlier(&p);
+	cr_expect_eq(ckpt_check_columns(store, "f", &err), 0, "%s", err.msg);
+	cr_expect_eq(ckpt_check_columns(store, "g", &err), -ENOENT);
+	segment_mark_name(p.at[0].columns.id, name);
+	/* gc sees the file before it goes by a mark that it has to put anew. */
+	mark_earlier(&p, "");
+	cr_expect_eq(ckpt_check_columns(store, "f", &err), 0, "%s", err.msg);
+	cr_expect_not(is_object(name));
+	mark_earlier(&p, "removed\n");
+	cr_expect_eq(ckpt_check_columns(store, "f", &err), -ENOENT);
+	cr_expect(is_object(name));
+	expect_file("f", data, FILE_SIZE);
+}
+
 Test(parts, name_nothing_that_may_go_or_is_gone)
 {
 	char name[COLUMN_NAME_MAX];
