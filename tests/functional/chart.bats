@@ -335,6 +335,15 @@ install_fake() { # VARIABLE...
 	[ -z "$output" ]
 }
 
+@test "chart: a node without systemd takes no pods=all, since it could start none after a reboot" {
+	fake_node
+	rmdir "$BATS_TEST_TMPDIR/node/run/systemd/system"
+	run -1 install_fake NODE_PODS=all
+	[[ $output == *'node.pods=all needs systemd'*'use node.pods=runtime' ]]
+	run -0 ls -A "$BATS_TEST_TMPDIR/node/etc/bootseer"
+	[ -z "$output" ]
+}
+
 # The node's programs are fakes, as the node is.
 @test "chart: what a node lacks is said once" {
 	fake_node
