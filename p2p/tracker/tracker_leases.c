@@ -12,7 +12,8 @@
 #include "p2p/tracker/tracker_book.h"
 
 #define LATE_MIN (500 * MS)
-/* A few that begin meanwhile find room, and one does not hold much that all want. */
+/* A few members that begin to ask meanwhile find room, and no member holds much that all
+ * want. */
 #define READERS_LEAST 4u
 #define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
 /* A member that let so many leases run out holds so few at once, also for
@@ -404,13 +405,17 @@ static bool others_are_in_time(const struct giving *g)
 static uint64_t share_of(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
+	/* No room is kept for members that are not there: a member that is alone, with
+	 * a quarter of a window that is little more than one of its pieces, would read
+	 * one after the other. */
+	uint32_t least = i->n_who < READERS_LEAST ? i->n_who : READERS_LEAST;
 	uint32_t askers = n_askers(i);
 	uint64_t share, soon;
 
 	if (askers > READERS_USUAL)
 		askers = READERS_USUAL;
-	if (askers < READERS_LEAST)
-		askers = READERS_LEAST;
+	if (askers < least)
+		askers = least;
 	share = i->window / askers;
 	soon = member_reads_soon(g->m);
 	if (share > soon)

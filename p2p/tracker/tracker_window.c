@@ -14,6 +14,8 @@
 #define PAUSE_NS (5000 * MS)
 #define RATE_NS (250 * MS) /* over which the origin is measured */
 #define WINDOW_MIN MIB
+/* A member that is alone keeps nobody waiting, and a share of what it reads soon bounds it. */
+#define WINDOW_ALONE (8 * MIB)
 #define LATE_MAX 8u
 #define NS_PER_MIB_MIN (MS / 10)
 #define NS_PER_MIB_MAX (60000 * MS)
@@ -91,12 +93,14 @@ static uint64_t window_most(const struct tracker *t,
 			    const struct tracker_image *i)
 {
 	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
-
 	/* Half of the usual readers have a share each, however little has come of late:
 	 * it may be their links that are slow, and less would come for less
 	 * being asked. */
-	if (most < READERS_USUAL * SHARE_MIN / 2)
-		most = READERS_USUAL * SHARE_MIN / 2;
+	uint64_t least =
+		i->n_who == 1 ? WINDOW_ALONE : READERS_USUAL * SHARE_MIN / 2;
+
+	if (most < least)
+		most = least;
 	if (i->rate == 0 || most > t->cfg.flying_max)
 		return t->cfg.flying_max;
 	return most;

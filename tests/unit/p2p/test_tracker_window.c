@@ -390,3 +390,124 @@ Test(tracker_window, when_all_are_late_nobody_is, .init = begin_default,
 	}
 	cr_expect_geq(given, 2);
 }
+
+#define CONNECTIONS 6u
+
+/* A node that reads pieces of a MiB, each by a connection of its own. */
+struct reading {
+	unsigned int node;
+	uint32_t next; /* piece to ask for */
+	int64_t took;  /* by a connection for a piece */
+	unsigned int n, most;
+	struct {
+		uint32_t piece;
+		int64_t ends;
+	} flies[64]; /* in order */
+};
+
+/* Ask for more, as a node does whenever a piece came. */
+static void reading_ask(struct reading *r)
+{
+	from(r->node, "z", 1);
+	wants(r->next, 8, MIB);
+	hear();
+	for (size_t k = 0; k < b.a.n_granted; k++) {
+		int64_t free = r->n < CONNECTIONS
+				       ? b.now
+				       : r->flies[r->n - CONNECTIONS].ends;
+
+		cr_assert_lt(r->n, 64);
+		cr_assert_eq(b.a.granted[k], r->next);
+		r->flies[r->n].piece = r->next++;
+		r->flies[r->n++].ends = free + r->took;
+	}
+	r->most = r->n > r->most ? r->n : r->most;
+}
+
+/* Until the next piece is here. */
+static void reading_wait(struct reading *r)
+{
+	uint32_t piece = r->flies[0].piece;
+
+	b.now = r->flies[0].ends;
+	r->n--;
+	memmove(r->flies, r->flies + 1, r->n * sizeof(r->flies[0]));
+	from(r->node, "z", 1);
+	report(true, &piece, 1);
+}
+
+/* As an object store gives each connection a rate. (32.1 s for 149 MB, not 5.3, where a quarter
+ * of the window of half a second was less than two pieces.) */
+Test(tracker_window, who_is_alone_reads_by_all_its_connections,
+     .init = begin_default, .fini = end)
+{
+	static const int64_t times[] = { 40 * MS, 168 * MS, 400 * MS };
+
+	for (unsigned int k = 0; k < 3; k++) {
+		struct reading r = { .node = 1, .took = times[k] };
+
+		end();
+		begin_default();
+		for (unsigned int i = 0; i < 40; i++) {
+			reading_ask(&r);
+			reading_wait(&r);
+		}
+		cr_expect_geq(r.most, CONNECTIONS, "%u at %lld ms", r.most,
+			      (long long)(times[k] / MS));
+	}
+}
+
+/* What it holds is what it reads in a second, so whoever comes waits no longer for room. */
+Test(tracker_window, who_was_alone_makes_room_for_others, .init = begin_default,
+     .fini = end)
+{
+	struct reading r = { .node = 1, .took = 168 * MS };
+	unsigned int ended = 0;
+	int64_t came;
+
+	for (unsigned int i = 0; i < 60; i++) {
+		reading_ask(&r);
+		reading_wait(&r);
+	}
+	reading_ask(&r);
+	cr_assert_geq(r.n, CONNECTIONS);
+	cr_expect_leq(r.flies[r.n - 1].ends - b.now, SECOND);
+	came = b.now;
+	for (;;) {
+		from(2, "z", 1);
+		wants(500, 8, MIB);
+		hear();
+		if (b.a.n_granted)
+			break;
+		cr_assert_lt(++ended, 10);
+		reading_wait(&r);
+		reading_ask(&r);
+	}
+	cr_expect_leq(b.now - came, 2 * 168 * MS);
+	/* From now on it has half. */
+	for (unsigned int i = 0; i < 20; i++) {
+		reading_wait(&r);
+		reading_ask(&r);
+	}
+	cr_expect_leq((uint64_t)r.n * MIB, window() / 2 + MIB, "%u", r.n);
+}
+
+/* One link carries all that it reads: the rest would wait there. */
+Test(tracker_window, who_is_alone_on_a_slow_link_holds_little,
+     .init = begin_default, .fini = end)
+{
+	struct reading r = { .node = 1, .took = 0 };
+	int64_t link = b.now;
+
+	for (unsigned int i = 0; i < 40; i++) {
+		unsigned int had = r.n;
+
+		reading_ask(&r);
+		for (unsigned int k = had; k < r.n; k++) {
+			link = (link > b.now ? link : b.now) + 500 * MS;
+			r.flies[k].ends = link;
+		}
+		reading_wait(&r);
+	}
+	cr_expect_leq(r.most, 4, "%u", r.most);
+}
