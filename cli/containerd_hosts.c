@@ -186,6 +186,13 @@ static int each_folder(const char *path, hosts_folder_fn *fn, void *arg,
 	return rc;
 }
 
+static bool is_link(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
 static bool is_folder(const char *path)
 {
 	struct stat st;
@@ -208,18 +215,22 @@ static char *find_in_root(const char *root, const char *registry)
 	return plain && is_folder(plain) ? steal_ptr(&plain) : NULL;
 }
 
-/* The folder that containerd reads for the registry; NULL: there is none. */
+/* The folder that containerd reads for the registry, but `_default`; NULL: there is none.
+ * It looks at no root behind the first that has `_default`. */
 static char *find_folder(const char *path, const char *registry)
 {
+	AUTO_FREE char *other = NULL;
 	char *found = NULL;
 
-	for (; !found && *path; path += *path == ':') {
+	for (; !found && !other && *path; path += *path == ':') {
 		size_t len = strcspn(path, ":");
 		AUTO_FREE char *root = strndup(path, len);
 
 		path += len;
-		if (root && len)
-			found = find_in_root(root, registry);
+		if (!root || !len)
+			continue;
+		found = find_in_root(root, registry);
+		other = find_in_root(root, "_default");
 	}
 	return found;
 }
@@ -322,7 +333,11 @@ static int choose_folder(const struct hosts_want *want, const char *registry,
 	if (dir && !file)
 		return error_nomem(err);
 	if (file && access(file, F_OK) < 0)
-		rc = check_certs(dir, err);
+		rc = is_link(file) ? error_set(err, EEXIST,
+					       "'%s' is a link to nothing: "
+					       "remove it",
+					       file)
+				   : check_certs(dir, err);
 	if (!dir && strcmp(registry, "_default") != 0)
 		rc = check_default(want, registry, err);
 	if (rc == 0 && !dir)
@@ -342,12 +357,14 @@ struct hosts_change {
 	size_t n;
 };
 
-/* Have `text` in the file; "" is a file that nobody needs, nor its folder. */
-static int put_hosts(struct kept_file *f, const char *text, struct error *err)
+/* Have `text` in a file of the list; "" is a file that nobody needs, nor its folder. */
+static int put_hosts(const struct hosts_files *h, size_t at, const char *text,
+		     struct error *err)
 {
+	const struct kept_file *f = &h->list[at];
 	AUTO_FREE char *dir =
 		strndup(f->path, (size_t)(strrchr(f->path, '/') - f->path));
-	bool is_empty = !text[strspn(text, " \t\r\n")];
+	bool is_empty = !h->is_linked[at] && !text[strspn(text, " \t\r\n")];
 	int rc;
 
 	if (!dir)
@@ -373,6 +390,7 @@ static int add_file(struct hosts_files *h, const char *dir,
 	if (!path)
 		return error_nomem(err);
 	*f = (struct kept_file){ .path = realpath(path, NULL) };
+	h->is_linked[h->n] = f->path && is_link(path);
 	if (!f->path)
 		f->path = steal_ptr(&path);
 	h->n++;
@@ -398,7 +416,7 @@ static int change_file(struct hosts_change *c, const char *dir, bool is_wanted,
 						&text, err)
 			       : hosts_text_remove(f->text.data, &text, err);
 	if (rc == 0 && strcmp(text.data, f->text.data) != 0)
-		return put_hosts(f, text.data, err);
+		return put_hosts(c->files, c->files->n - 1, text.data, err);
 	if (rc < 0)
 		error_wrap(err, rc, "'%s'", f->path);
 	kept_file_fini(f);
@@ -457,8 +475,9 @@ int hosts_files_restore(const struct hosts_files *h, struct error *err)
 	int rc = 0;
 
 	for (size_t k = h->n; k > 0; k--) {
-		struct kept_file f = h->list[k - 1];
-		int rc2 = put_hosts(&f, f.is_there ? f.text.data : "", err);
+		const struct kept_file *f = &h->list[k - 1];
+		int rc2 = put_hosts(h, k - 1, f->is_there ? f->text.data : "",
+				    err);
 
 		rc = rc < 0 ? rc : rc2;
 	}

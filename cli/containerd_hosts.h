@@ -14,6 +14,8 @@
 /* Files that were changed, as they were before. */
 struct hosts_files {
 	struct kept_file list[HOSTS_FILES_MAX];
+	/* The path is where a link leads: nothing may be left that leads nowhere. */
+	bool is_linked[HOSTS_FILES_MAX];
 	size_t n;
 };
 
@@ -28,7 +30,8 @@ struct hosts_want {
  * Have the files of `want->registries` begin with the entry, and no other.  `ret` has what was
  * changed, also when that fails.
  *   -EINVAL   a file is written in a way that cannot be changed safely, or a name is none
- *   -EEXIST   a new file would hide what containerd reads for that registry now
+ *   -EEXIST   a new file would hide what containerd reads for that registry now, or stands
+ *             where a link leads to nothing
  */
 int hosts_files_apply(const struct hosts_want *want, struct hosts_files *ret,
 		      struct error *err) MUST_CHECK;

@@ -239,6 +239,44 @@ Test(containerd_hosts_files, a_link_stays_one_and_its_file_has_the_mirror)
 	cr_expect(has_mirror("one/a.example"));
 }
 
+/* Without its entry the file is empty, as it was before. */
+Test(containerd_hosts_files, no_link_is_left_that_leads_to_nothing)
+{
+	struct hosts_files h;
+	struct stat st;
+
+	write_hosts("kept", "a.toml", "");
+	cr_assert_eq(fs_mkdir_p("one/a.example", 0755, NULL), 0);
+	cr_assert_eq(symlink("../../kept/a.toml", "one/a.example/hosts.toml"),
+		     0);
+	apply_all("a.example", NULL);
+	apply_all(NULL, NULL);
+	cr_assert_eq(stat("one/a.example/hosts.toml", &st), 0);
+	cr_expect_eq(st.st_size, 0);
+	cr_assert_eq(apply_hosts("a.example", NULL, &h), 0);
+	cr_expect(has_mirror("one/a.example"));
+	cr_assert_eq(hosts_files_restore(&h, NULL), 0);
+	hosts_files_fini(&h);
+	cr_assert_eq(stat("one/a.example/hosts.toml", &st), 0);
+	cr_expect_eq(st.st_size, 0);
+	/* A link that leads nowhere is the operator's. */
+	cr_assert_eq(unlink("kept/a.toml"), 0);
+	expect_refused("a.example", -EEXIST);
+	cr_assert_eq(lstat("one/a.example/hosts.toml", &st), 0);
+	cr_expect(S_ISLNK(st.st_mode));
+}
+
+/* containerd takes `_default` of the first root for all that it does not find there. */
+Test(containerd_hosts_files, a_folder_behind_a_default_is_not_taken)
+{
+	write_hosts("one/_default", "hosts.toml", "server = \"https://m\"\n");
+	write_hosts("two/a.example", "hosts.toml", "server = \"https://a\"\n");
+	expect_refused("a.example", -EEXIST);
+	cr_expect_not(has_mirror("two/a.example"));
+	apply_all("_default", NULL);
+	cr_expect(has_mirror("one/_default"));
+}
+
 Test(containerd_hosts_files, registries_with_the_mirror_are_told_from_others)
 {
 	AUTO_BUF named = BUF_INIT;
