@@ -203,12 +203,18 @@ static void count_layer(struct mirror_layer *l)
 			    l->i->p.host, l->i->p.repo, name, l->err.msg);
 }
 
+/* A swarm has connections of its own. */
+static unsigned int layer_streams(const struct mirror_layer *l)
+{
+	return l->fetch.p2p ? 0 : l->fetch.streams;
+}
+
 static void layer_done(struct work *w)
 {
 	struct mirror_layer *l = container_of(w, struct mirror_layer, work);
 
 	l->i->m->n_fetches--;
-	l->i->m->n_streams -= l->fetch.streams;
+	l->i->m->n_streams -= layer_streams(l);
 	l->state = l->rc == 0 ? LAYER_WHOLE : LAYER_FAILED;
 	count_layer(l);
 	mirror_streams_go_on(l);
@@ -290,7 +296,7 @@ static bool layer_begin(struct mirror_layer *l)
 		return false;
 	m->bytes += l->p->size;
 	m->n_fetches++;
-	m->n_streams += l->fetch.streams;
+	m->n_streams += layer_streams(l);
 	l->state = LAYER_COMING;
 	l->i->refs++;
 	log_debug("mirror", "layer begins image=\"%s/%s\" bytes=%" PRIu64,
