@@ -389,6 +389,13 @@ int prefetch_ahead(struct prefetch *p, const uint32_t *blocks, size_t n,
 			: device_fetch_list(p->dev, &list, err);
 }
 
+void prefetch_ahead_forget(struct prefetch *p)
+{
+	(void)pthread_mutex_lock(&p->all->lock);
+	p->ahead_bytes = 0;
+	(void)pthread_mutex_unlock(&p->all->lock);
+}
+
 /* Blocks of an order that are to be fetched. */
 struct want {
 	uint32_t *blocks;

@@ -150,6 +150,9 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 int prefetch_ahead(struct prefetch *p, const uint32_t *blocks, size_t n,
 		   const volatile bool *cancel, struct error *err) MUST_CHECK;
 
+/* The search has ended without a hot set: what it fetched is not part of the next one. */
+void prefetch_ahead_forget(struct prefetch *p);
+
 /* Stop, and wait until no transfer of it is under way; who waits for it gets
  * -ECANCELED.  prefetch_start() begins again. */
 void prefetch_stop(struct prefetch *p);

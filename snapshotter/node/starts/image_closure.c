@@ -248,6 +248,8 @@ static void closure_search_run(struct work *w)
 				      &s->hot, NULL, &err) < 0)
 		log_info("prefetch", "not begun image=%.12s reason=\"%s\"",
 			 s->image->hex, err.msg);
+	/* A hot set that was begun counts it by now. */
+	node_prefetch_ahead_forget(s->image);
 	hot_list_fini(&s->hot);
 	images_put(s->image);
 	free(s->is_asked);

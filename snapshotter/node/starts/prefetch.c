@@ -682,6 +682,15 @@ int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
 	return rc;
 }
 
+void node_prefetch_ahead_forget(struct image *i)
+{
+	struct image_prefetch *ip = image_prefetch_get(i);
+
+	if (ip)
+		prefetch_ahead_forget(ip->prefetch);
+	image_prefetch_put(ip);
+}
+
 /* ---------------------------------------------------------------- figures --- */
 
 bool node_prefetch_stats(struct node *n, struct image *i,

@@ -108,6 +108,9 @@ int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
 			size_t n_blocks, const volatile bool *cancel,
 			struct remote_call *call, struct error *err) MUST_CHECK;
 
+/* prefetch_ahead_forget() of the image's prefetch, if it has one. */
+void node_prefetch_ahead_forget(struct image *i);
+
 /* The image was removed: stop and forget. */
 void node_prefetch_drop(struct node *n, struct image *i);
 

@@ -582,3 +582,34 @@ Test(prefetch, a_prediction_that_nobody_reads_ends_and_a_trace_takes_its_place)
 	cr_expect_not(s.is_predicted);
 	bed_remove(&b);
 }
+
+/* With what a search fetched that has a hot set in the end it is within one lead; what a search
+ * without one fetched is nobody's. */
+Test(prefetch, an_ended_search_takes_nothing_of_the_next_predictions_lead)
+{
+	static const uint32_t ahead[] = { 36, 37, 38, 39 };
+	static const volatile bool goes_on;
+
+	for (int has_ended = 0; has_ended < 2; has_ended++) {
+		struct prefetch_limits limits = guessing;
+		struct prefetch_stats s;
+		struct bed b;
+
+		limits.guess_ns = NS_PER_MS;
+		bed_make(&b, &limits);
+		cr_assert_eq(prefetch_ahead(b.p[0], ahead, 4, &goes_on, NULL),
+			     0);
+		if (has_ended)
+			prefetch_ahead_forget(b.p[0]);
+		bed_start(&b, 0, make_guess(30), false);
+		bed_wait_phase(&b, 0, PREFETCH_DONE);
+		prefetch_get_stats(b.p[0], &s);
+		cr_expect(s.has_given_up);
+		if (has_ended)
+			cr_expect_geq(s.hot_fetched_bytes, 7 * SPAN, "%llu",
+				      (unsigned long long)s.hot_fetched_bytes);
+		else
+			cr_expect_leq(s.hot_fetched_bytes, 6 * SPAN);
+		bed_remove(&b);
+	}
+}
