@@ -79,14 +79,19 @@ static int refuse_encrypted(const struct oci_descriptor *layer,
 		layer->media_type, kinds.len ? kinds.data : "unknown");
 }
 
-/* "application/vnd.erofs", ".layer.v1", ".erofs" and "+zstd" of those. */
-static bool is_erofs(const char *media_type)
-{
-	static const char name[] = "application/vnd.erofs";
-	const char *rest = media_type + sizeof(name) - 1;
+/* The names that containerd 2.1 to 2.3 and the format's specification gave them. */
+static const char *const erofs_types[] = {
+	"application/vnd.erofs",
+	"application/vnd.erofs+zstd",
+	"application/vnd.erofs.layer.v1",
+	"application/vnd.erofs.layer.v1+zstd",
+};
 
-	if (strncmp(media_type, name, sizeof(name) - 1) == 0)
-		return *rest == '\0' || *rest == '.' || *rest == '+';
+bool layer_type_is_erofs(const char *media_type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(erofs_types); i++)
+		if (strcmp(erofs_types[i], media_type) == 0)
+			return true;
 	return ends_with(media_type, ".erofs") ||
 	       ends_with(media_type, ".erofs+zstd");
 }
@@ -100,14 +105,8 @@ int layer_type_check(const struct oci_descriptor *layer, struct error *err)
 			return 0;
 	if (ends_with(media_type, "+encrypted"))
 		return refuse_encrypted(layer, err);
-	if (is_erofs(media_type))
-		return error_set(
-			err, ENOTSUP,
-			"it is an EROFS image (%.100s), as containerd 2 "
-			"makes them: convert the image with ordinary "
-			"layers (of an index: the entry without "
-			"os.features)",
-			media_type);
+	if (layer_type_is_erofs(media_type))
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(compressions); i++)
 		if (ends_with(media_type, compressions[i].name))
 			return error_set(

@@ -11,6 +11,9 @@
 int layer_type_check(const struct oci_descriptor *layer,
 		     struct error *err) MUST_CHECK;
 
+/* Is a layer of this media type an EROFS image, and no tar? */
+bool layer_type_is_erofs(const char *media_type);
+
 /*
  * Replace or complete the message of a layer that could not be read (`rc`, from
  * `source`, NULL when it was not opened) where its kind is the reason: a foreign one

@@ -10,6 +10,7 @@
 #include "common/temp_file.h"
 #include "image/spans/spans.h"
 #include "image/writer/upload.h"
+#include "snapshotter/convert/erofs_layer.h"
 #include "snapshotter/convert/layer_type.h"
 #include "snapshotter/convert/tar.h"
 
@@ -22,6 +23,23 @@ static int wrap_layer(const struct plan *p, size_t layer, int rc,
 	digest_format(&p->layers[layer].blob->digest, text);
 	return error_wrap(err, rc, "layer %zu of %zu (%.19s)", layer + 1,
 			  p->n_layers, text);
+}
+
+static int walk_layer(const struct plan *p, const struct plan_layer *l,
+		      struct layer *stream, struct tar_visitor *v,
+		      struct error *err)
+{
+	int rc;
+
+	if (!layer_type_is_erofs(l->blob->media_type))
+		return tar_walk(stream, v, err);
+	rc = erofs_walk(stream, p->temp_dir, v, err);
+	return rc == -ENOTSUP
+		       ? error_wrap(err, rc,
+				    "an EROFS image that is not read: convert "
+				    "the image with ordinary layers (of an "
+				    "index: the entry without os.features)")
+		       : rc;
 }
 
 /* -------------------------------------------------------------- first pass --- */
@@ -131,7 +149,8 @@ static int plan_layer(struct planner *p, size_t i,
 	if (rc == 0)
 		rc = layer_open(&in, &p->stream, err);
 	if (rc == 0)
-		rc = blame_layer(cfg, tar_walk(p->stream, &p->visitor, err));
+		rc = blame_layer(cfg, walk_layer(p->plan, l, p->stream,
+						 &p->visitor, err));
 	if (rc == 0)
 		rc = blame_layer(cfg, check_diff_id(p->stream,
 						    &cfg->diff_ids[i], err));
@@ -364,7 +383,8 @@ static int copy_layer(struct copier *c, struct plan_layer *l, bool missing,
 		c->n_files = 0;
 		rc = layer_open(&in, &c->stream, err);
 		if (rc == 0)
-			rc = wanted ? tar_walk(c->stream, &c->visitor, err)
+			rc = wanted ? walk_layer(c->plan, l, c->stream,
+						 &c->visitor, err)
 				    : pass_over(c, err);
 		layer_close(c->stream);
 		c->stream = NULL;

@@ -214,11 +214,10 @@ static bool has_prefix(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* An xattr that Linux would keep: other namespaces are refused by its file systems, and
- * an ordinary unpack then goes on without them.  overlayfs' own would tell the
- * overlay of a container what it alone may say.  What a hard link is of, only
- * the one who applies it knows. */
-static bool is_kept_xattr(const char *name, uint32_t type, bool hard)
+/* Other namespaces are refused by file systems, and an ordinary unpack then goes on
+ * without them.  overlayfs' own would tell the overlay of a container what it alone may
+ * say. */
+bool tar_keeps_xattr(const char *name, uint32_t type, bool hard)
 {
 	if (!hard && !apply_can_have_xattr(type, name))
 		return false;
@@ -256,7 +255,7 @@ static int find_xattrs(struct tar *t, const struct layer_entry *e,
 		/* There is room: no name is as long as its record. */
 		memcpy(name, key.data + prefix, len);
 		name[len] = '\0';
-		if (!is_kept_xattr(name, e->mode & S_IFMT, e->hard))
+		if (!tar_keeps_xattr(name, e->mode & S_IFMT, e->hard))
 			continue;
 		t->texts.len += len + 1;
 		if (n == XATTRS_MAX)

@@ -31,6 +31,10 @@ struct tar_visitor {
 int tar_walk(struct layer *l, struct tar_visitor *v,
 	     struct error *err) MUST_CHECK;
 
+/* Is it an xattr that Linux would keep on an inode of the kind `type` (S_IF*)?  Of a hard
+ * link the kind is not known. */
+bool tar_keeps_xattr(const char *name, uint32_t type, bool hard);
+
 /* `path` for a message: at most 200 bytes, unprintable ones escaped. */
 #define TAR_NAME_MAX 208
 void tar_format_name(const char *path, char out[TAR_NAME_MAX]);

@@ -523,3 +523,145 @@ END
 	convert --force "oci:$F/image" "oci:$W/out:1" >/dev/null
 	bootseer image check "oci:$W/out:1"
 }
+
+# --- layers that are EROFS images -------------------------------------------------
+
+# The layer FILEs, of the types that their names end with, are image DIR:1.
+erofs_image() { # DIR FILE.TYPE...
+	python3 - "$@" <<-'EOF'
+	import hashlib, json, os, subprocess, sys
+	at, files = sys.argv[1], sys.argv[2:]
+	os.makedirs(at + "/blobs/sha256")
+	def put(data, kind):
+	    name = hashlib.sha256(data).hexdigest()
+	    open(f"{at}/blobs/sha256/{name}", "wb").write(data)
+	    return {"mediaType": kind, "digest": "sha256:" + name, "size": len(data)}
+	oci, layers, ids = "application/vnd.oci.image.", [], []
+	for file in files:
+	    data = open(file, "rb").read()
+	    ids.append("sha256:" + hashlib.sha256(data).hexdigest())
+	    if file.endswith("+zstd"):
+	        data = subprocess.run(["zstd", "-c", file], check=True, capture_output=True).stdout
+	    layers.append(put(data, "application/vnd.erofs" + file[file.index(".erofs") + 6:]))
+	config = {"os": "linux", "architecture": "amd64", "os.features": ["erofs"],
+	          "rootfs": {"type": "layers", "diff_ids": ids}}
+	image = {"schemaVersion": 2, "mediaType": oci + "manifest.v1+json",
+	         "config": put(json.dumps(config).encode(), oci + "config.v1+json"),
+	         "layers": layers}
+	top = put(json.dumps(image).encode(), image["mediaType"])
+	top["annotations"] = {"org.opencontainers.image.ref.name": "1"}
+	json.dump({"schemaVersion": 2, "manifests": [top]}, open(at + "/index.json", "w"))
+	json.dump({"imageLayoutVersion": "1.0.0"}, open(at + "/oci-layout", "w"))
+	EOF
+}
+
+# Two folders as layers: what an overlay of the kernel's shows of them is $W/want.
+make_layers() {
+	mkdir -p "$W"/low/{etc,dir/sub,old,many} "$W"/up/{etc,dir,new}
+	noise 3000000 1 >"$W/low/big"
+	noise 5000 2 >"$W/low/tail"
+	truncate -s 10M "$W/low/sparse"
+	noise 8192 3 | dd of="$W/low/sparse" bs=4096 seek=700 conv=notrunc status=none
+	: >"$W/low/empty"
+	for i in {1..300}; do echo "$i" >"$W/low/many/a-name-that-is-long-$i"; done
+	ln "$W/low/tail" "$W/low/etc/tail-again"
+	ln -s ../big "$W/low/etc/link"
+	mknod "$W/low/null" c 1 3
+	mkfifo "$W/low/fifo"
+	echo gone >"$W/low/etc/gone"
+	echo kept >"$W/low/etc/kept"
+	echo below >"$W/low/dir/sub/below"
+	echo old >"$W/low/old/file"
+	setfattr -n user.note -v text "$W/low/tail"
+	setfattr -n trusted.mark -v text "$W/low/dir"
+	chown 100000:7 "$W/low/etc/kept"
+	chmod 4711 "$W/low/etc/kept"
+	touch -d '2001-02-03 04:05:06.789' "$W/low/big"
+	mknod "$W/up/etc/gone" c 0 0
+	mknod "$W/up/old" c 0 0
+	setfattr -n trusted.overlay.opaque -v y "$W/up/dir"
+	echo new >"$W/up/dir/new"
+	echo other >"$W/up/etc/kept"
+	ln "$W/up/dir/new" "$W/up/new/twice"
+	mkfs.erofs --quiet -Enoinline_data "$W/low.erofs.layer.v1" "$W/low"
+	mkfs.erofs --quiet "$W/low.erofs" "$W/low"
+	mkfs.erofs --quiet "$W/up.erofs.layer.v1+zstd" "$W/up"
+	mkdir "$W"/mnt.{low,up,all}
+	mount -t erofs -o loop,ro "$W/low.erofs.layer.v1" "$W/mnt.low"
+	mount -t erofs -o loop,ro "$W/up.erofs.layer.v1+zstd" "$W/mnt.up"
+	mount -t overlay -o "ro,lowerdir=$W/mnt.up:$W/mnt.low" none "$W/mnt.all"
+	"$HERE/list-tree.py" "$W/mnt.all" >"$W/want"
+	umount "$W/mnt.all" "$W/mnt.up" "$W/mnt.low"
+}
+
+@test "layers that are EROFS images are what the kernel shows of them, in each form" {
+	local form low
+
+	make_layers
+	for low in low.erofs.layer.v1 low.erofs; do
+		erofs_image "$W/$low.image" "$W/$low" "$W/up.erofs.layer.v1+zstd"
+		for form in referrer flat index; do
+			convert --form $form "oci:$W/$low.image:1" "oci:$W/$low.$form:1"
+			list_converted "oci:$W/$low.$form:1" | diff "$W/want" -
+			[ $form = flat ] || bootseer image check --against-layers \
+				"oci:$W/$low.$form:1"
+		done
+	done
+	umoci unpack --image "$W/low.erofs.flat:1" "$W/bundle"
+	"$HERE/list-tree.py" "$W/bundle/rootfs" | diff "$W/want" -
+}
+
+# patch_erofs FILE HOW: damage with a checksum that is right.
+patch_erofs() {
+	python3 - "$@" <<-'EOF'
+	import struct, sys
+	file, how = sys.argv[1:]
+	d = bytearray(open(file, "rb").read())
+	def crc32c(data, crc=0xffffffff):
+	    for b in data:
+	        crc ^= b
+	        for _ in range(8):
+	            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+	    return crc
+	root = struct.unpack_from("<H", d, 1024 + 14)[0]
+	if how == "cycle": # the name "sub" leads to the root
+	    at = d.index(b"...filesub") - 4 * 12
+	    assert struct.unpack_from("<QH", d, at)[1] == 4 * 12
+	    struct.pack_into("<Q", d, at + 3 * 12, root)
+	elif how == "cut":
+	    d = d[:len(d) // 2 // 4096 * 4096]
+	struct.pack_into("<I", d, 1024 + 4, 0)
+	struct.pack_into("<I", d, 1024 + 4, crc32c(d[1024:4096]))
+	open(file, "wb").write(d)
+	EOF
+}
+
+@test "EROFS layers that are damaged, or need more than the layer, are refused by name" {
+	local case text file
+
+	mkdir -p "$W/tree/sub"
+	noise 300000 1 | base64 >"$W/tree/file"
+	tar -C "$W/tree" -cf "$W/tar.erofs" .
+	mkfs.erofs --quiet -zlz4 "$W/lz4.erofs" "$W/tree"
+	mkfs.erofs --quiet --chunksize=4096 --blobdev="$W/blob" "$W/device.erofs" "$W/tree"
+	mkfs.erofs --quiet -Enoinline_data "$W/cycle.erofs" "$W/tree"
+	cp "$W/cycle.erofs" "$W/cut.erofs"
+	patch_erofs "$W/cycle.erofs" cycle
+	patch_erofs "$W/cut.erofs" cut
+	mkdir "$W/dotwh"
+	: >"$W/dotwh/.wh.file"
+	mkfs.erofs --quiet "$W/dotwh.erofs" "$W/dotwh"
+	mkdir "$W/moved"
+	setfattr -n trusted.overlay.redirect -v /old "$W/moved"
+	mkfs.erofs --quiet "$W/moved.erofs" "$W/moved"
+	for case in 'tar|not an EROFS image' 'lz4|is not read*os.features' \
+		'device|os.features*another device' "cycle|entry 'sub'*two names" \
+		'cut|blocks in' "dotwh|'.wh.file'*whiteout" 'moved|overlay.redirect'; do
+		file=${case%%|*}
+		erofs_image "$W/$file.image" "$W/$file.erofs"
+		run -1 bootseer image convert "oci:$W/$file.image:1" "oci:$W/out:1"
+		# shellcheck disable=SC2053 # a pattern is wanted
+		[[ $output == *"layer 1 of 1 (sha256:"*${case#*|}* ]]
+		[ ! -e "$W/out/index.json" ] || [ "$(jq '.manifests | length' "$W/out/index.json")" = 0 ]
+	done
+}

@@ -46,6 +46,12 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 	}
 	if (rc == 0)
 		rc = layer_type_check(&image.layers[layer], err);
+	if (rc == 0 && layer_type_is_erofs(image.layers[layer].media_type))
+		rc = error_set(
+			err, ENOTSUP,
+			"layer %zu is an EROFS image (%.100s): only tars "
+			"are unpacked",
+			layer + 1, image.layers[layer].media_type);
 	if (rc == 0) {
 		*ret = image.layers[layer];
 		ret->annotations = NULL;

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Nothing is mounted: an image is a stranger's, and the kernel trusts its own.  A folder
+ * is read one entry at a time, so that memory is for the folders on the way down, for a
+ * mark of each folder met, and for the names of files with several.
+ */
+#include "snapshotter/convert/erofs_layer.h"
+
+#include <errno.h>
+#include <search.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/array.h"
+#include "common/buf.h"
+#include "common/bytes.h"
+#include "common/fs.h"
+#include "common/temp_file.h"
+#include "image/erofs/erofs.h"
+
+#define DATA_PIECE MIB                     /* handed to a visitor at once */
+#define LINK_NAMES_MAX ((size_t)256 * MIB) /* bytes, of files with several */
+#define OVERLAY "trusted.overlay."
+
+/* An inode that may not be met twice, or is a hard link then. */
+struct known_inode {
+	uint64_t nid;
+	char path[]; /* the first name; of a folder "" */
+};
+
+/* A folder that is being read. */
+struct open_dir {
+	struct erofs_inode inode;
+	uint64_t cookie; /* of the entry before the next */
+	size_t path_len; /* of the folder's path, with a slash */
+};
+
+struct entry_xattr {
+	struct xattr xattr;
+	char name[];
+};
+
+struct erofs_walk {
+	struct tar_visitor *visitor;
+	struct erofs_image img;
+	void *known; /* tsearch(3), of struct known_inode */
+	size_t link_names;
+	uint64_t
+		given; /* bytes of content: files may share blocks, and many be one */
+	struct open_dir *dirs;
+	size_t n_dirs, cap_dirs;
+	struct buf path, other; /* of the entry; a whiteout's, or a target */
+	uint64_t nid, cookie;   /* of the entry */
+	uint32_t mode;          /* of the inode whose xattrs are read */
+	struct xattr *xattrs;
+	bool is_opaque;
+	struct error *err;
+};
+
+static int compare_nids(const void *a, const void *b)
+{
+	const struct known_inode *x = a, *y = b;
+
+	return (x->nid > y->nid) - (x->nid < y->nid);
+}
+
+/* `*ret`: as it was met before; NULL: it was not, and is remembered now. */
+static int meet_inode(struct erofs_walk *w, uint64_t nid, const char *path,
+		      const struct known_inode **ret)
+{
+	size_t len = strlen(path) + 1;
+	AUTO_FREE struct known_inode *k = malloc(sizeof(*k) + len);
+	struct known_inode **found;
+
+	if (!k)
+		return error_nomem(w->err);
+	k->nid = nid;
+	memcpy(k->path, path, len);
+	found = tsearch(k, &w->known, compare_nids);
+	if (!found)
+		return error_nomem(w->err);
+	*ret = *found == k ? NULL : *found;
+	if (*ret)
+		return 0;
+	(void)steal_ptr(&k);
+	w->link_names += len - 1;
+	return w->link_names > LINK_NAMES_MAX
+		       ? error_set(w->err, E2BIG,
+				   "names of hard links take more than %zu MiB",
+				   LINK_NAMES_MAX / MIB)
+		       : 0;
+}
+
+/* ------------------------------------------------------------------ xattrs --- */
+
+static void xattrs_drop(struct erofs_walk *w)
+{
+	while (w->xattrs) {
+		struct xattr *x = w->xattrs;
+
+		w->xattrs = x->next;
+		free(container_of(x, struct entry_xattr, xattr));
+	}
+	w->is_opaque = false;
+}
+
+/* The overlay of a container finds its marks in each layer; here all layers become one
+ * tree, to which they are applied. */
+static int take_mark(struct erofs_walk *w, const char *mark, const char *value,
+		     size_t size)
+{
+	if (strcmp(mark, "opaque") == 0 && size == 1 && *value == 'y') {
+		w->is_opaque = true;
+		return 0;
+	}
+	if (strcmp(mark, "origin") == 0 || strcmp(mark, "impure") == 0 ||
+	    strcmp(mark, "nlink") == 0 || strcmp(mark, "uuid") == 0)
+		return 0;
+	return error_set(w->err, ENOTSUP,
+			 "it has the mark " OVERLAY
+			 "%.32s, which is of a running container's layer",
+			 mark);
+}
+
+static int take_xattr(void *arg, const char *name, const void *value,
+		      size_t size)
+{
+	struct erofs_walk *w = arg;
+	size_t len = strlen(name) + 1;
+	struct entry_xattr *x;
+
+	if (strncmp(name, OVERLAY, strlen(OVERLAY)) == 0)
+		return take_mark(w, name + strlen(OVERLAY), value, size);
+	if (!tar_keeps_xattr(name, w->mode & S_IFMT, false))
+		return 0;
+	x = malloc(sizeof(*x) + len);
+	if (!x)
+		return error_nomem(w->err);
+	memcpy(x->name, name, len);
+	x->xattr = (struct xattr){ .next = w->xattrs,
+				   .name = x->name,
+				   .value = value,
+				   .size = (uint32_t)size };
+	w->xattrs = &x->xattr;
+	return 0;
+}
+
+/* ----------------------------------------------------------------- entries --- */
+
+static int read_content(struct erofs_walk *w, const struct erofs_inode *i)
+{
+	struct tar_visitor *v = w->visitor;
+	struct erofs_map m = { .len = 0 };
+	int rc = 0;
+
+	for (uint64_t off = 0; rc == 0 && off < i->size; off += m.len) {
+		rc = erofs_map(&w->img, i, off, &m, w->err);
+		if (rc == 0 && m.len > DATA_PIECE)
+			m.len = DATA_PIECE;
+		if (rc < 0 || m.kind != EROFS_MAP_INLINE)
+			continue;
+		w->given += m.len;
+		if (w->given > LAYER_PLAIN_MAX)
+			return error_set(w->err, EFBIG,
+					 "files of more than %llu GiB",
+					 (unsigned long long)(LAYER_PLAIN_MAX /
+							      GIB));
+		v->plain = (uint64_t)(m.data - w->img.data);
+		rc = v->data(v, off, m.data, m.len, w->err);
+	}
+	return rc == 0 ? v->end(v, w->err) : rc;
+}
+
+/* An entry that only says what a layer below has no more. */
+static int give_mark(struct erofs_walk *w, size_t dir_len, const char *prefix,
+		     const char *name)
+{
+	struct layer_entry e = { .mode = S_IFREG };
+	bool want;
+
+	buf_reset(&w->other);
+	if (buf_append(&w->other, w->path.data, dir_len) < 0 ||
+	    buf_printf(&w->other, "%s%s", prefix, name) < 0)
+		return error_nomem(w->err);
+	e.path = w->other.data;
+	return w->visitor->entry(w->visitor, &e, &want, w->err);
+}
+
+static int give_link(struct erofs_walk *w, const struct known_inode *first,
+		     const struct erofs_inode *i)
+{
+	const struct layer_entry e = {
+		.path = w->path.data,
+		.link = first->path,
+		.hard = true,
+		.mode = i->mode,
+		.uid = i->uid,
+		.gid = i->gid,
+		.mtime = i->mtime,
+		.mtime_nsec = i->mtime_nsec,
+		.xattrs = w->xattrs,
+	};
+	bool want;
+
+	return w->visitor->entry(w->visitor, &e, &want, w->err);
+}
+
+static int read_target(struct erofs_walk *w, const struct erofs_inode *i)
+{
+	const char *target;
+	size_t len;
+	int rc = erofs_readlink(&w->img, i, &target, &len, w->err);
+
+	buf_reset(&w->other);
+	if (rc == 0 && buf_append(&w->other, target, len) < 0)
+		return error_nomem(w->err);
+	return rc;
+}
+
+static int give_inode(struct erofs_walk *w, const struct erofs_inode *i)
+{
+	struct layer_entry e = {
+		.path = w->path.len ? w->path.data : "./",
+		.mode = i->mode,
+		.uid = i->uid,
+		.gid = i->gid,
+		.major = i->major,
+		.minor = i->minor,
+		.mtime = i->mtime,
+		.mtime_nsec = i->mtime_nsec,
+		.size = S_ISREG(i->mode) ? i->size : 0,
+		.xattrs = w->xattrs,
+	};
+	bool want = false;
+	int rc = 0;
+
+	if (S_ISLNK(i->mode)) {
+		rc = read_target(w, i);
+		e.link = w->other.data;
+	}
+	if (rc == 0)
+		rc = w->visitor->entry(w->visitor, &e, &want, w->err);
+	return rc == 0 && want ? read_content(w, i) : rc;
+}
+
+static int enter_dir(struct erofs_walk *w, const struct erofs_inode *i)
+{
+	if (array_grow(&w->dirs, w->n_dirs, &w->cap_dirs, 64) < 0 ||
+	    (w->path.len && buf_printf(&w->path, "/") < 0))
+		return error_nomem(w->err);
+	w->dirs[w->n_dirs++] =
+		(struct open_dir){ .inode = *i, .path_len = w->path.len };
+	return w->is_opaque ? give_mark(w, w->path.len, WHITEOUT_OPAQUE, "")
+			    : 0;
+}
+
+/* The inode at w->path, whose folder's path has `dir_len` bytes. */
+static int walk_inode(struct erofs_walk *w, size_t dir_len)
+{
+	const struct known_inode *before = NULL;
+	const char *name = w->path.data + dir_len;
+	struct erofs_inode i;
+	int rc = erofs_inode(&w->img, w->nid, &i, w->err);
+
+	if (rc < 0)
+		return rc;
+	if (S_ISCHR(i.mode) && !i.major && !i.minor)
+		return give_mark(w, dir_len, WHITEOUT_PREFIX, name);
+	if (strncmp(name, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0)
+		return error_set(w->err, EINVAL,
+				 "a name that a tar would have for a whiteout");
+	if (S_ISDIR(i.mode) || i.nlink > 1)
+		rc = meet_inode(w, w->nid, S_ISDIR(i.mode) ? "" : w->path.data,
+				&before);
+	if (rc == 0 && before && S_ISDIR(i.mode))
+		return error_set(w->err, EINVAL, "a folder with two names");
+	w->mode = i.mode;
+	if (rc == 0)
+		rc = erofs_xattrs(&w->img, &i, take_xattr, w, w->err);
+	if (rc == 0)
+		rc = before ? give_link(w, before, &i) : give_inode(w, &i);
+	if (rc == 0 && S_ISDIR(i.mode))
+		rc = enter_dir(w, &i);
+	xattrs_drop(w);
+	return rc;
+}
+
+/* ------------------------------------------------------------------- walk --- */
+
+/* Take the next entry, but not the folder's own name and that of the folder around it; 1:
+ * it is at w->path. */
+static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
+		      uint8_t type, uint64_t cookie)
+{
+	struct erofs_walk *w = arg;
+
+	(void)type;
+	w->cookie = cookie;
+	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
+		return 0;
+	w->nid = nid;
+	if (w->path.len + len > APPLY_PATH_MAX)
+		return error_set(w->err, ENAMETOOLONG,
+				 "a path of more than %d bytes",
+				 APPLY_PATH_MAX);
+	return buf_append(&w->path, name, len) < 0 ? error_nomem(w->err) : 1;
+}
+
+static void path_cut(struct erofs_walk *w, size_t len)
+{
+	w->path.len = len;
+	w->path.data[len] = '\0';
+}
+
+static int walk_image(struct erofs_walk *w)
+{
+	char text[TAR_NAME_MAX];
+	int rc;
+
+	if (buf_reserve(&w->path, APPLY_PATH_MAX + 1) < 0)
+		return error_nomem(w->err);
+	path_cut(w, 0);
+	w->nid = w->img.root_nid;
+	rc = walk_inode(w, 0);
+	while (rc == 0 && w->n_dirs) {
+		struct open_dir *d = &w->dirs[w->n_dirs - 1];
+		size_t dir_len = d->path_len;
+
+		path_cut(w, dir_len);
+		w->cookie = d->cookie;
+		rc = erofs_readdir(&w->img, &d->inode, d->cookie, take_entry, w,
+				   w->err);
+		d->cookie = w->cookie;
+		if (rc == 0)
+			w->n_dirs--;
+		else if (rc == 1)
+			rc = walk_inode(w, dir_len);
+	}
+	tar_format_name(w->path.data, text);
+	return rc < 0 ? error_wrap(w->err, rc, "entry '%s'", text) : 0;
+}
+
+static int walk_bytes(const void *data, size_t len, struct tar_visitor *v,
+		      struct error *err)
+{
+	struct erofs_walk w = { .visitor = v, .err = err };
+	int rc = erofs_open(data, len, &w.img, err);
+
+	if (rc == 0 && w.img.n_devices)
+		rc = error_set(err, ENOTSUP,
+			       "files' content lies in another device");
+	if (rc == 0)
+		rc = walk_image(&w);
+	if (w.known)
+		tdestroy(w.known, free);
+	xattrs_drop(&w);
+	free(w.dirs);
+	buf_fini(&w.path);
+	buf_fini(&w.other);
+	return rc;
+}
+
+/* To the end, where the digest is known to be right. */
+static int spool_layer(struct layer *l, struct tar_visitor *v, int fd,
+		       uint64_t *ret_len, struct error *err)
+{
+	uint64_t at = 0;
+	const void *data;
+	size_t n;
+	int rc;
+
+	while ((rc = layer_read(l, &data, &n, err)) == 0 && n) {
+		rc = fs_pwrite_full(fd, data, n, at);
+		if (rc < 0)
+			return fs_refuse_write(fd, rc, n, TEMP_CURE, err);
+		at += n;
+		if (v->came)
+			v->came(v);
+	}
+	*ret_len = at;
+	return rc;
+}
+
+int erofs_walk(struct layer *l, const char *temp_dir, struct tar_visitor *v,
+	       struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	uint64_t len = 0;
+	void *data;
+	int rc = temp_file(temp_dir, &fd, err);
+
+	if (rc == 0)
+		rc = spool_layer(l, v, fd, &len, err);
+	if (rc < 0)
+		return rc;
+	if (len == 0)
+		return error_set(err, EINVAL, "not an EROFS image");
+	data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return error_set(err, errno, "map a temporary file: %s",
+				 strerror(errno));
+	rc = walk_bytes(data, len, v, err);
+	(void)munmap(data, len);
+	return rc;
+}
