@@ -46,16 +46,10 @@ wait_all() { # PID...
 	return "$failed"
 }
 
-# Background jobs of a test.  bats has a job of its own, by which it ends a test that hangs:
-# were that killed, its child would keep bats waiting for as long as a test may take.
-note_jobs() { jobs_of_bats=" $(jobs -p | tr '\n' ' ')"; }
-kill_jobs() { # after note_jobs in setup
+kill_jobs() { # of the test
 	local pid
 
 	for pid in $(jobs -p); do
-		case $jobs_of_bats in
-		*" $pid "*) ;;
-		*) kill -9 "$pid" 2>/dev/null || : ;;
-		esac
+		kill -9 "$pid" 2>/dev/null || :
 	done
 }

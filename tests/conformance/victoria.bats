@@ -9,7 +9,6 @@ bats_require_minimum_version 1.5.0
 setup()
 {
 	W=$(mktemp -d)
-	note_jobs
 	PATH=$BOOTSEER_BUILD/cli:$PATH
 }
 

@@ -11,7 +11,6 @@ bootseer=$BOOTSEER_BUILD/cli/bootseer
 
 setup()
 {
-	note_jobs
 	W=$BATS_TEST_TMPDIR
 	STORE=file://$W/store
 	FAKE_CRIU=$W/criu

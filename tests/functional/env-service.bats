@@ -23,7 +23,6 @@ teardown_file()
 
 setup()
 {
-	note_jobs
 	. "$BATS_TEST_DIRNAME/registry.bash"
 	N=$BATS_TEST_TMPDIR
 	W=$N

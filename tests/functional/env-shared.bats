@@ -18,7 +18,6 @@ setup_file()
 
 setup()
 {
-	note_jobs
 	W=$BATS_TEST_TMPDIR
 	STORE=file://$W/store
 	mkdir "$W/store" "$W/site"

@@ -12,7 +12,6 @@ dashboard=$BATS_TEST_DIRNAME/../../deploy/dashboard-ops.json
 setup()
 {
 	W=$(mktemp -d)
-	note_jobs
 	PATH=$BOOTSEER_BUILD/cli:$PATH
 }
 

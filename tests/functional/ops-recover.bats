@@ -9,7 +9,6 @@ bats_require_minimum_version 1.5.0
 setup()
 {
 	W=$(mktemp -d)
-	note_jobs
 	mkdir "$W/bin" "$W/api"
 	PATH=$W/bin:$BOOTSEER_BUILD/cli:$PATH
 	jq -n '

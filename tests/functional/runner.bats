@@ -104,6 +104,47 @@ last_line() { echo "${lines[-1]}"; }
 	[[ $output == *'a.bats: 1: no date and suspicion'* ]]
 }
 
+# What ends a test waits for a byte until the time is over (setup_suite.bash).
+hang_once() {
+	echo hangs >>"$T/runs"
+	[ "$(grep -c hangs "$T/runs")" != 1 ] || {
+		echo >"$BATS_RUN_TMPDIR/never"
+		busybox tail -f /dev/null
+	}
+}
+
+@test "a test that hangs is ended, and run again alone" {
+	make_sample 4
+	{
+		declare -f hang_once
+		echo '@test "hangs once" { hang_once; }'
+	} >>"$T/sample.bats"
+	CI=true run -0 run_tests
+	[[ $output == *"hangs once in "*"ms # timeout after 360s"* ]]
+	[ "$(grep '^flaky: ' <<<"$output")" = 'flaky: sample.bats: hangs once' ]
+	[ "$(ran 4)" = 1 ]
+	[ "$(last_line)" = '2 passed, 0 failed, 0 skipped' ]
+}
+
+# The end of all that has bats's pipe is what bats waits for.
+is_watched() {
+	local watch=/proc/$BATS_killer_pid
+
+	[ -z "$(jobs -p)" ]
+	until [ ! -e "$watch/fd/4" ]; do :; done # it begins
+	[ -e "$watch/fd/1" ]
+	[ -z "$(pgrep -P "$BATS_killer_pid")" ]
+	! find "$watch/fd" -lname 'pipe:*' | grep .
+}
+
+@test "what watches a test has none of its output, and no child" {
+	{
+		declare -f is_watched
+		echo '@test "is watched" { is_watched; }'
+	} >"$T/sample.bats"
+	run -0 run_tests
+}
+
 # All that a test can leave.
 leave_all() {
 	mkdir "$T/mount"
@@ -115,7 +156,6 @@ leave_all() {
 
 be_killed() {
 	leave_all
-	pkill -9 -x sleep # by which bats ends a test that hangs
 	kill -9 $BASHPID
 }
 

@@ -17,19 +17,24 @@ setup_suite() {
 	mkdir "$BATS_RUN_TMPDIR/bin"
 	ln -s /usr/bin/python3 "$BATS_RUN_TMPDIR/bin/python3"
 	export PATH=$BATS_RUN_TMPDIR/bin:$PATH
+	copy_bats
 	note_lines_alone
+	watch_by_one_process
+}
+
+# Tests begin with a copy of the library of bats, which what follows changes.
+copy_bats() {
+	bats_library=$BATS_RUN_TMPDIR/bats/lib/bats-core
+	mkdir -p "$BATS_RUN_TMPDIR/bats/lib"
+	cp -r "$BATS_ROOT/lib/bats-core" "$bats_library"
+	export BATS_ROOT=$BATS_RUN_TMPDIR/bats
 }
 
 # bats notes before each command of a test how it came there, for the case that it fails, by
 # forty commands of its own. Debian's bash 5.2 knows that of a command that failed, and of one
-# that is interrupted all but the line: tests begin with a copy of the library of bats that
-# notes the line alone.
+# that is interrupted all but the line, so the line alone is noted.
 note_lines_alone() {
-	local root=$BATS_RUN_TMPDIR/bats
-
-	mkdir -p "$root/lib"
-	cp -r "$BATS_ROOT/lib/bats-core" "$root/lib"
-	cat >>"$root/lib/bats-core/tracing.bash" <<-'END'
+	cat >>"$bats_library/tracing.bash" <<-'END'
 	eval "whole_$(declare -f bats_setup_tracing)"
 	bats_setup_tracing() {
 		whole_bats_setup_tracing
@@ -49,7 +54,24 @@ note_lines_alone() {
 			"${BATS_DEBUG_LAST_STACK_TRACE[@]:1}")
 	}
 	END
-	export BATS_ROOT=$root
+}
+
+# bats ends a test that hangs by a job of the test's shell, which has a child, sleep, and
+# obeys a signal once it runs: a test that ends sooner, as a short one does on a busy machine,
+# leaves the child with the output of bats, and bats waits for the end of that for as long as
+# a test may take. Here the job is one process, holds nothing, and any signal ends it.
+watch_by_one_process() {
+	cat >>"$bats_library/preprocessing.bash" <<-'END'
+	bats_start_timeout_countdown() { # SECONDS
+		trap bats_timeout_trap ABRT
+		{
+			read -r -t "$1" <>"$BATS_RUN_TMPDIR/never" || :
+			kill -ABRT $$ && pkill -P $$ || :
+		} </dev/null &>/dev/null 3>&- 4>&- &
+		disown # no job of the test
+	}
+	bats_abort_timeout_countdown() { kill -KILL "$1" 2>/dev/null || :; }
+	END
 }
 
 # A program that a test left behind is a fault of one of the two, and it also puts files

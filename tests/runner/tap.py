@@ -9,6 +9,7 @@ import sys
 RESULT = re.compile(r"(not ok|ok)\b *(\d*) *-? *(.*)")
 SKIPPED = re.compile(r" *# skip\b.*", re.IGNORECASE)
 TOOK = re.compile(r" in (\d+)ms(?= *(?:#|$))")
+ENDED = re.compile(r" *# timeout after \d+s$")  # by bats: the test hung
 # Such a line of bats stands for a step around the tests; it is none of those planned.
 AROUND = re.compile(r"(setup|teardown)_(file|suite) failed")
 
@@ -42,7 +43,7 @@ def parse_result(match):
         "skipped" if SKIPPED.search(name) else "passed"
     if took:
         name = name[:took.start()] + name[took.end():]
-    return Test(SKIPPED.sub("", name).strip(), status, took and int(took[1]) / 1000)
+    return Test(ENDED.sub("", SKIPPED.sub("", name)).strip(), status, took and int(took[1]) / 1000)
 
 
 def parse(text):
