@@ -45,6 +45,7 @@ struct env_inputs_from {
 	/* Files by name that the command makes itself: they are left out. */
 	char *const *made;
 	bool reads_script; /* standard input is a pipe or a file */
+	bool gpu_alone;    /* nothing else counts */
 };
 
 int env_inputs_gather(const struct env_inputs_from *from,

@@ -143,19 +143,27 @@ static int add_variables(struct gather *g, struct error *err)
 	return rc;
 }
 
+static int add_of_command(struct gather *g, struct error *err)
+{
+	int rc = inputs_look_at_command(g, err);
+
+	if (rc == 0)
+		rc = inputs_add_tools(g, err);
+	return rc < 0 ? rc : add_variables(g, err);
+}
+
 int env_inputs_gather(const struct env_inputs_from *from,
 		      struct env_inputs *ret, struct error *err)
 {
 	struct env_inputs in = { .n = 0 };
 	struct gather g = { .from = from, .in = &in, .whole = ENV_INPUT_BYTES };
-	int rc = inputs_look_at_command(&g, err);
+	int rc = from->gpu_alone ? 0 : add_of_command(&g, err);
 
 	if (rc == 0)
-		rc = inputs_add_tools(&g, err);
-	if (rc == 0)
-		rc = add_variables(&g, err);
-	if (rc == 0)
 		rc = inputs_add_gpu(&g, err);
+	for (size_t i = 0; i < g.n_folders; i++)
+		free(g.folders[i]);
+	free((void *)g.folders);
 	if (rc < 0)
 		env_inputs_fini(&in);
 	else

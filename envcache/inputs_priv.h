@@ -11,6 +11,9 @@ struct gather {
 	uint64_t whole;      /* bytes that are still hashed whole */
 	unsigned int n_read; /* scripts and lists that were looked into */
 	unsigned int tools;  /* package managers that were named, by bits */
+	/* Folders that the command goes to, as seen from the working folder. */
+	char **folders;
+	size_t n_folders, cap_folders;
 };
 
 /* An item that is there already is left as it is. */
@@ -32,7 +35,9 @@ int inputs_look_at_command(struct gather *g, struct error *err) MUST_CHECK;
 int inputs_look_at_list(struct gather *g, const char *path,
 			struct error *err) MUST_CHECK;
 
-/* Is it a package manager's name, or path?  Its files and settings count, then. */
+/* Is it a package manager's name, or path? */
+bool inputs_is_tool(const char *word);
+/* Its files and settings count, then. */
 void inputs_note_tool(struct gather *g, const char *word);
 /* Files of the working folder, and settings, of the package managers that were named. */
 int inputs_add_tools(struct gather *g, struct error *err) MUST_CHECK;

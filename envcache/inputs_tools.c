@@ -76,15 +76,28 @@ static bool is_tool(const char *base, const char *name)
 			     isdigit((unsigned char)base[n + 1])));
 }
 
-void inputs_note_tool(struct gather *g, const char *word)
+/* Bits of `tools`. */
+static unsigned int tools_named(const char *word)
 {
 	const char *slash = strrchr(word, '/');
 	const char *base = slash ? slash + 1 : word;
+	unsigned int bits = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
 		for (const char *const *n = tools[i].names; *n; n++)
 			if (is_tool(base, *n))
-				g->tools |= 1u << i;
+				bits |= 1u << i;
+	return bits;
+}
+
+bool inputs_is_tool(const char *word)
+{
+	return tools_named(word) != 0;
+}
+
+void inputs_note_tool(struct gather *g, const char *word)
+{
+	g->tools |= tools_named(word);
 }
 
 /* ------------------------------------------------------------------------ settings --- */
@@ -181,14 +194,30 @@ static int add_tool_file(struct gather *g, const char *name, struct error *err)
 					     : add_settings(g, name, path, err);
 }
 
+/* A file of the working folder is looked for where the command goes, too. */
+static int add_in_folders(struct gather *g, const char *name, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < g->n_folders; i++) {
+		AUTO_FREE char *path = fs_join(g->folders[i], name);
+
+		rc = path ? add_settings(g, path, path, err) : error_nomem(err);
+	}
+	return rc;
+}
+
 int inputs_add_tools(struct gather *g, struct error *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
 		for (const char *const *f = tools[i].files;
-		     rc == 0 && (g->tools & 1u << i) && *f; f++)
+		     rc == 0 && (g->tools & 1u << i) && *f; f++) {
 			rc = add_tool_file(g, *f, err);
+			if (rc == 0 && !strchr("~/", **f))
+				rc = add_in_folders(g, *f, err);
+		}
 	return rc;
 }
 

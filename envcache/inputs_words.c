@@ -6,12 +6,14 @@
  * those of commands that read files.
  */
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/buf.h"
 #include "common/fs.h"
 #include "common/text.h"
@@ -21,6 +23,8 @@
 #define DEPTH_MAX 8
 #define READS_MAX 256u
 #define TEXT_MAX (1u << 20) /* a longer file is no script or list of people's */
+#define FOLDERS_MAX 16u     /* that a command goes to */
+#define MATCHES_MAX 256u    /* of a pattern */
 
 /* Where words stand. */
 struct text_place {
@@ -127,6 +131,20 @@ static bool names_output_folder(const char *word)
 	return is_one_of(word, options, ARRAY_SIZE(options));
 }
 
+/* Options whose value is the folder that a program works in. */
+static bool names_folder(const char *word, size_t len)
+{
+	static const char *const options[] = {
+		"-C", "--directory", "--project", "--cwd", "--prefix", "--path",
+	};
+	bool is = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		is = is || (strlen(options[i]) == len &&
+			    strncmp(options[i], word, len) == 0);
+	return is;
+}
+
 /* --------------------------------------------------------------------------- URLs --- */
 
 static bool has_hex_run(const char *text, size_t want)
@@ -155,10 +173,28 @@ static bool is_index_variable(const char *name, size_t len)
 	return false;
 }
 
+static int look_at_path(struct gather *g, const struct text_place *at,
+			bool is_list, const char *path, const char *written,
+			const char *prev, bool is_program, struct error *err);
+
+/* file:///PATH, with what may follow it. */
+static int look_at_file_url(struct gather *g, const struct text_place *at,
+			    const char *url, struct error *err)
+{
+	const char *path = url + strlen("file:");
+	AUTO_FREE char *plain = NULL;
+
+	path += strncmp(path, "//", 2) == 0 ? 2 : 0;
+	plain = strndup(path, strcspn(path, "#[; \t"));
+	return plain ? look_at_path(g, at, false, plain, plain, NULL, false,
+				    err)
+		     : error_nomem(err);
+}
+
 /* Note a URL without digest or commit as unknown: its content is whatever its server
  * says. */
-static int look_at_url(struct gather *g, const char *prev, const char *word,
-		       struct error *err)
+static int look_at_url(struct gather *g, const struct text_place *at,
+		       const char *prev, const char *word, struct error *err)
 {
 	const char *url = strstr(word, "://"), *is = strchr(word, '=');
 	AUTO_FREE char *shown = NULL;
@@ -175,7 +211,7 @@ static int look_at_url(struct gather *g, const char *prev, const char *word,
 	for (start = url; start > word && start[-1] != '=' && start[-1] != ' ';)
 		start--;
 	if (strncmp(start, "file:", 5) == 0)
-		return 0;
+		return look_at_file_url(g, at, start, err);
 	shown = text_without_logins(start);
 	return shown ? inputs_note(g, err, "what '%s' has: no digest is in it",
 				   shown)
@@ -301,12 +337,13 @@ static int look_into(struct gather *g, const struct text_place *at,
 
 /* Note that a folder's content is not in the key; a bare word may be anything else. */
 static int look_at_folder(struct gather *g, const struct text_place *at,
-			  const char *name, const char *prev, struct error *err)
+			  bool is_list, const char *name, const char *prev,
+			  struct error *err)
 {
 	static const char *const inputs[] = { "-e", "--editable",
-					      "--find-links", "-f" };
+					      "--find-links", "-f", "--path" };
 
-	if (at->depth || (prev && names_output_folder(prev)))
+	if ((at->depth && !is_list) || (prev && names_output_folder(prev)))
 		return 0;
 	if (!strchr(name, '/') && strcmp(name, ".") != 0 &&
 	    strcmp(name, "..") != 0 &&
@@ -333,6 +370,43 @@ static int find_path(const struct text_place *at, bool is_list,
 	return *ret_path && stat(*ret_path, st) == 0 ? 0 : -ENOENT;
 }
 
+/* The file at `path`, which is called `name`. */
+static int look_at_file(struct gather *g, const struct text_place *at,
+			const char *path, const char *name, const char *prev,
+			bool is_program, struct error *err)
+{
+	AUTO_FREE char *real = realpath(path, NULL);
+	bool is_new = false;
+	int rc;
+
+	if (!real || (prev && names_output(prev)) ||
+	    is_left_out(g, real, is_program || at->folder != NULL))
+		return 0;
+	rc = inputs_add_file(g, name, path, &is_new, err);
+	return rc < 0 || !is_new ? rc : look_into(g, at, name, path, prev, err);
+}
+
+/* A folder that the command has gone to may have a file of the name, too. */
+static int look_in_folders(struct gather *g, const struct text_place *at,
+			   const char *path, const char *written,
+			   const char *prev, bool is_program, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && *path != '/' && i < g->n_folders; i++) {
+		AUTO_FREE char *found = path_in(g->folders[i], path);
+		AUTO_FREE char *name = path_in(g->folders[i], written);
+		struct stat st;
+
+		if (!found || !name)
+			return error_nomem(err);
+		if (stat(found, &st) == 0 && S_ISREG(st.st_mode))
+			rc = look_at_file(g, at, found, name, prev, is_program,
+					  err);
+	}
+	return rc;
+}
+
 /* `is_list`: it stands in a list of requirements, and is relative to that. */
 static int look_at_path(struct gather *g, const struct text_place *at,
 			bool is_list, const char *path, const char *written,
@@ -340,24 +414,125 @@ static int look_at_path(struct gather *g, const struct text_place *at,
 {
 	AUTO_FREE char *found = NULL, *name = NULL, *real = NULL;
 	struct stat st;
-	bool is_new = false;
 	int rc;
 
 	if (!*path || strlen(path) >= PATH_MAX)
 		return 0;
+	rc = is_list ? 0
+		     : look_in_folders(g, at, path, written, prev, is_program,
+				       err);
+	if (rc < 0)
+		return rc;
 	if (find_path(at, is_list, path, written, &found, &name, &st) < 0)
 		return found && name ? 0 : error_nomem(err);
+	if (S_ISREG(st.st_mode))
+		return look_at_file(g, at, found, name, prev, is_program, err);
 	real = realpath(found, NULL);
-	if (!name || !real ||
-	    is_left_out(g, real, is_program || at->folder != NULL))
+	return S_ISDIR(st.st_mode) && !is_program && real &&
+			       !is_left_out(g, real, at->folder != NULL)
+		       ? look_at_folder(g, at, is_list, name, prev, err)
+		       : 0;
+}
+
+/* Add where the command goes; what is no folder, or in a target, is let be. */
+static int add_folder(struct gather *g, const char *path, struct error *err)
+{
+	AUTO_FREE char *real = realpath(path, NULL);
+	const struct env_targets *t = g->from->targets;
+	struct stat st;
+
+	if (!real || stat(real, &st) < 0 || !S_ISDIR(st.st_mode) ||
+	    g->n_folders == FOLDERS_MAX)
 		return 0;
-	if (S_ISDIR(st.st_mode))
-		return look_at_folder(g, at, name, prev, err);
-	if (!S_ISREG(st.st_mode) || (prev && names_output(prev)))
+	for (size_t i = 0; i < t->n; i++)
+		if (text_path_holds(t->paths[i], real))
+			return 0;
+	for (size_t i = 0; i < g->n_folders; i++)
+		if (strcmp(g->folders[i], path) == 0)
+			return 0;
+	if (array_grow(&g->folders, g->n_folders, &g->cap_folders, 4) < 0)
+		return error_nomem(err);
+	g->folders[g->n_folders] = strdup(path);
+	return g->folders[g->n_folders] ? (g->n_folders++, 0)
+					: error_nomem(err);
+}
+
+/* From the working folder, or from where the command went last. */
+static int go_to_folder(struct gather *g, const char *path, struct error *err)
+{
+	AUTO_FREE char *below =
+		path_in(g->n_folders ? g->folders[g->n_folders - 1] : NULL,
+			path);
+	int rc = below ? add_folder(g, path, err) : error_nomem(err);
+
+	return rc < 0 ? rc : add_folder(g, below, err);
+}
+
+/* `cd "$(dirname "$0")"`: scripts go to their own folder by a name that only the shell knows. */
+static int go_to_unknown(struct gather *g, const struct text_place *at,
+			 const struct shell_words *all, size_t i,
+			 struct error *err)
+{
+	static const char *const known[] = { "dirname", "$0", "${0",
+					     "BASH_SOURCE", "mktemp" };
+	const char *text = all->list[i].text;
+	int rc = at->folder ? add_folder(g, at->folder, err) : 0;
+	bool is_known = false;
+
+	/* Outside of quotes $(...) is several words. */
+	if (strcmp(text, "$") == 0)
+		text = i + 1 < all->n ? all->list[i + 1].text : text;
+	for (size_t k = 0; k < ARRAY_SIZE(known); k++)
+		is_known = is_known || strstr(text, known[k]);
+	return rc < 0 || is_known
+		       ? rc
+		       : inputs_note(g, err,
+				     "files of the folder '%s', whose name the "
+				     "shell alone knows",
+				     all->list[i].written);
+}
+
+/* cd FOLDER, make -C FOLDER, uv --project=FOLDER */
+static int look_at_way(struct gather *g, const struct text_place *at,
+		       const struct shell_words *all, size_t i,
+		       struct error *err)
+{
+	const struct shell_word *w = &all->list[i];
+	const struct shell_word *prev = i ? w - 1 : NULL;
+	const char *is = strchr(w->text, '=');
+
+	if (prev && !w->is_first && prev->is_first &&
+	    (strcmp(prev->text, "cd") == 0 || strcmp(prev->text, "pushd") == 0))
+		return w->is_open ? go_to_unknown(g, at, all, i, err)
+				  : go_to_folder(g, w->text, err);
+	if (prev && names_folder(prev->text, strlen(prev->text)))
+		return go_to_folder(g, w->text, err);
+	return is && names_folder(w->text, (size_t)(is - w->text))
+		       ? go_to_folder(g, is + 1, err)
+		       : 0;
+}
+
+/* A wheel, an archive or a folder that a list of requirements names by its path. */
+static int look_at_requirement(struct gather *g, const struct text_place *at,
+			       const char *option, char *value,
+			       struct error *err)
+{
+	static const char *const options[] = { "-e", "--editable", "-f",
+					       "--find-links" };
+	static const char *const ends[] = { ".whl", ".gz", ".zip" };
+	bool is_path = false;
+
+	if (option[0] == '-' &&
+	    !is_one_of(option, options, ARRAY_SIZE(options)))
 		return 0;
-	rc = inputs_add_file(g, name, found, &is_new, err);
-	return rc < 0 || !is_new ? rc
-				 : look_into(g, at, name, found, prev, err);
+	value[strcspn(value, " \t;[#")] = '\0';
+	is_path = strchr(value, '/') != NULL ||
+		  (option[0] == '-' && strcmp(value, ".") == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		is_path = is_path || ends_with(value, ends[i]);
+	return is_path ? look_at_path(g, at, true, value, value, option, false,
+				      err)
+		       : 0;
 }
 
 /* -r FILE, -rFILE, --requirement=FILE, also in the lists of conda: "- -r FILE". */
@@ -376,16 +551,16 @@ static int look_at_list_line(struct gather *g, const struct text_place *at,
 		return 0;
 	if (strstr(line, "://") && !strstr(line, "--hash=") &&
 	    !names_index(line, strcspn(line, " \t=")))
-		return look_at_url(g, NULL, line, err);
+		return look_at_url(g, at, NULL, line, err);
 	n = strcspn(line, " \t=");
 	if (line[0] == '-' && line[1] != '-' && n > 2)
 		n = 2;
 	option = strndup(line, n);
 	if (!option)
 		return error_nomem(err);
+	value = line[0] == '-' ? line + n + strspn(line + n, " \t=") : line;
 	if (!names_list(option))
-		return 0;
-	value = line + n + strspn(line + n, " \t=");
+		return look_at_requirement(g, at, option, value, err);
 	value[strcspn(value, " \t")] = '\0';
 	return look_at_path(g, at, true, value, value, "-r", false, err);
 }
@@ -403,14 +578,67 @@ static const char *value_of(const char *word)
 	return is ? is + 1 : word;
 }
 
+/* FILE of FILE[EXTRA], as pip has it. */
+static char *without_extra(const char *text)
+{
+	size_t n = strlen(text);
+	const char *extra = strrchr(text, '[');
+
+	return n && text[n - 1] == ']' && extra
+		       ? strndup(text, (size_t)(extra - text))
+		       : strdup(text);
+}
+
+static int look_at_matches(struct gather *g, const struct text_place *at,
+			   const char *pattern, const char *prev,
+			   struct error *err)
+{
+	glob_t found;
+	int rc = 0;
+
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return 0;
+	if (found.gl_pathc > MATCHES_MAX)
+		rc = inputs_note(g, err, "what '%s' names: too much is",
+				 pattern);
+	for (size_t i = 0; rc == 0 && i < found.gl_pathc && i < MATCHES_MAX;
+	     i++)
+		rc = look_at_path(g, at, false, found.gl_pathv[i],
+				  found.gl_pathv[i], prev, false, err);
+	globfree(&found);
+	return rc;
+}
+
+/* NAME*.whl, in each place where the command may be. */
+static int look_at_pattern(struct gather *g, const struct text_place *at,
+			   const char *pattern, const char *prev,
+			   struct error *err)
+{
+	int rc = look_at_matches(g, at, pattern, prev, err);
+
+	for (size_t i = 0; rc == 0 && *pattern != '/' && i < g->n_folders;
+	     i++) {
+		AUTO_FREE char *there = path_in(g->folders[i], pattern);
+
+		rc = there ? look_at_matches(g, at, there, prev, err)
+			   : error_nomem(err);
+	}
+	return rc;
+}
+
 static int look_at_value(struct gather *g, const struct text_place *at,
 			 const struct shell_word *w, const char *prev,
 			 struct error *err)
 {
-	AUTO_FREE char *option = NULL;
+	AUTO_FREE char *option = NULL, *text = without_extra(w->text);
+	AUTO_FREE char *as_written = without_extra(w->written);
 	const char *value = value_of(w->text), *written = value_of(w->written);
 	int rc;
 
+	if (!text || !as_written)
+		return error_nomem(err);
+	if (w->is_open && strpbrk(text, "*?") && !strpbrk(text, "$`"))
+		return look_at_pattern(g, at, text, prev, err);
 	if (value != w->text) {
 		size_t n = (size_t)(value - w->text);
 
@@ -422,8 +650,8 @@ static int look_at_value(struct gather *g, const struct text_place *at,
 		if (rc < 0)
 			return rc;
 	}
-	return look_at_path(g, at, false, w->text, w->written, prev,
-			    w->is_first, err);
+	return look_at_path(g, at, false, text, as_written, prev, w->is_first,
+			    err);
 }
 
 /* A text for a shell: behind -c of one, such as -lc. */
@@ -448,6 +676,51 @@ static bool is_last_operand(const struct shell_words *all, size_t i)
 	       all->list[i + 1].is_output;
 }
 
+/* The word that names the command. */
+static size_t command_of(const struct shell_words *all, size_t i)
+{
+	while (i && !all->list[i].is_first)
+		i--;
+	return i;
+}
+
+/* Does the variable say the same on all nodes, as far as its name and value tell? */
+static bool is_for_all(const char *name, size_t len, const char *value)
+{
+	static const char *const parts[] = { "RANK",     "HOST",      "POD_",
+					     "USER",     "JOB",       "SLURM",
+					     "NODENAME", "NODE_NAME", "PROXY" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (memmem(name, len, parts[i], strlen(parts[i])))
+			return false;
+	return *value != '/' && !name_is_secret(name, len);
+}
+
+/* `pip install numpy==$VERSION`: what is installed is what the variable says.  A path says
+ * where, and files count by themselves. */
+static int add_variables_of(struct gather *g, const struct shell_words *all,
+			    size_t i, struct error *err)
+{
+	const char *command = all->list[command_of(all, i)].text;
+	const char *at = all->list[i].written, *name, *value;
+	int rc = 0;
+
+	if (!inputs_is_tool(command) && !is_interpreter(command))
+		return 0;
+	for (; rc == 0 && (at = strchr(at, '$')) != NULL; at = name) {
+		size_t n = shell_variable_name(at, &name);
+		AUTO_FREE char *copy = strndup(name, n);
+
+		if (!copy)
+			return error_nomem(err);
+		value = n ? variable_find(g->from->environment, name, n) : NULL;
+		if (value && is_for_all(name, n, value))
+			rc = inputs_add_text(g, "variable", copy, value, err);
+	}
+	return rc;
+}
+
 /*
  * Is the word of a shell's text an input where it names a file?  Not of each command: `[ -e
  * DONE ]` asks for what another node makes at this moment.
@@ -468,13 +741,10 @@ static bool is_operand(const struct shell_words *all, size_t i)
 		"rm",  "ls",   "sort", "head", "tail",  "grep",
 		"cut", "stat", "wc",   "date", "touch", "test",
 	};
-	const char *name;
-	size_t first = i;
+	size_t first = command_of(all, i);
+	const char *name = base_name(all->list[first].text);
 
-	while (first && !all->list[first].is_first)
-		first--;
-	name = base_name(all->list[first].text);
-	return first == i || is_interpreter(name) ||
+	return first == i || all->list[i].is_input || is_interpreter(name) ||
 	       is_one_of(name, readers, ARRAY_SIZE(readers)) ||
 	       (is_one_of(name, copiers, ARRAY_SIZE(copiers)) &&
 		!is_last_operand(all, i)) ||
@@ -508,9 +778,15 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 	if (w->is_piped && is_interpreter(w->text))
 		rc = inputs_note(g, err, "what is piped to '%s'", w->text);
 	if (rc == 0)
-		rc = look_at_url(g, prev, w->text, err);
-	if (rc == 0 && is_input && w->is_open && prev && names_list(prev) &&
-	    !strpbrk(w->text, " \n"))
+		rc = look_at_way(g, at, all, i, err);
+	if (rc == 0 && at->is_text)
+		rc = add_variables_of(g, all, i, err);
+	if (rc == 0)
+		rc = look_at_url(g, at, prev, w->text, err);
+	if (rc == 0 && is_input && w->is_open && prev &&
+	    (names_list(prev) ||
+	     (is_interpreter(prev) && strchr(w->text, '/'))) &&
+	    !strpbrk(w->text, " \n*?"))
 		return inputs_note(g, err,
 				   "the file '%s', whose name the shell alone "
 				   "knows",

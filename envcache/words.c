@@ -17,7 +17,7 @@ struct splitter {
 	struct shell_words *words;
 	struct buf text, written;
 	bool has_word; /* also an empty one, in quotes */
-	bool is_open, is_first, is_piped, is_output;
+	bool is_open, is_first, is_piped, is_output, is_input;
 };
 
 const char *variable_find(char *const *environment, const char *name,
@@ -48,12 +48,18 @@ static size_t name_length(const char *at)
 	return n && !isdigit((unsigned char)at[0]) ? n : 0;
 }
 
+size_t shell_variable_name(const char *at, const char **ret)
+{
+	*ret = at + 1 + (at[1] == '{');
+	return name_length(*ret);
+}
+
 /* $NAME and ${NAME} of the environment; all else that begins with $ the shell alone knows. */
 static int put_variable(struct splitter *s)
 {
 	bool has_brace = s->at[1] == '{';
-	const char *name = s->at + 1 + has_brace, *value;
-	size_t n = name_length(name);
+	const char *name, *value;
+	size_t n = shell_variable_name(s->at, &name);
 
 	value = n && (!has_brace || name[n] == '}')
 			? variable_find(s->environment, name, n)
@@ -126,13 +132,14 @@ static int end_word(struct splitter *s, struct error *err)
 	*word = (struct shell_word){ .is_first = s->is_first,
 				     .is_piped = s->is_first && s->is_piped,
 				     .is_output = s->is_output,
+				     .is_input = s->is_input,
 				     .is_open = s->is_open };
 	word->text = strdup(s->text.data);
 	word->written = strdup(s->written.data);
-	if (!s->is_output &&
+	if (!s->is_output && !s->is_input &&
 	    !(s->is_first && comes_before_command(s->text.data)))
 		s->is_first = s->is_piped = false;
-	s->has_word = s->is_open = s->is_output = false;
+	s->has_word = s->is_open = s->is_output = s->is_input = false;
 	buf_reset(&s->text);
 	buf_reset(&s->written);
 	return word->text && word->written ? 0 : error_nomem(err);
@@ -156,11 +163,15 @@ static int put_operator(struct splitter *s, struct error *err)
 	if (c == '>') {
 		s->at += strspn(s->at, ">&|");
 		s->is_output = true;
+	} else if (c == '<') {
+		/* <<END, <<<TEXT, <(COMMAND) and <&3 name no file. */
+		s->is_input = !strchr("<(&", *s->at);
+		s->at += strspn(s->at, "<");
 	} else if (strchr("|;&(){}\n", c)) {
 		s->is_piped = c == '|' && *s->at != '|';
 		s->at += strspn(s->at, "|&;");
 		s->is_first = true;
-		s->is_output = false;
+		s->is_output = s->is_input = false;
 	}
 	return rc;
 }

@@ -17,6 +17,7 @@ struct shell_word {
 	bool is_first;  /* of a command, which it names */
 	bool is_piped;  /* it is, and what stands before a "|" is its input */
 	bool is_output; /* a file that the shell writes to: behind ">" */
+	bool is_input;  /* one that it reads: behind "<" */
 	bool is_open;   /* some of it is known by the shell alone: $(...), $1 */
 };
 
@@ -29,6 +30,8 @@ struct shell_words {
 int shell_words_split(const char *text, char *const *environment,
 		      struct shell_words *ret, struct error *err) MUST_CHECK;
 void shell_words_fini(struct shell_words *w);
+/* The bytes of the name at $NAME or ${NAME, which is in *ret; 0: none is there. */
+size_t shell_variable_name(const char *at, const char **ret);
 /* The value of `name`, of `len` bytes, in an environment; NULL: it has none. */
 const char *variable_find(char *const *environment, const char *name,
 			  size_t len);

@@ -410,6 +410,90 @@ Test(env_inputs, end_where_a_shell_is_told_without_end)
 	environment[0] = NULL;
 }
 
+/* `cd`, and options of package managers: names are of the folder that they lead to. */
+Test(env_inputs, are_files_of_the_folders_that_the_command_goes_to)
+{
+	cr_assert_eq(fs_mkdir_p("app/sub", 0755, NULL), 0);
+	put("app/setup.sh", "cd \"$(dirname \"$0\")\"\ncd sub; uv sync\n");
+	put("go.sh", "pushd app\nsource ./env.sh\npython3 ../build.py\n");
+	cr_expect(changes_key(WORDS("sh", "-c", "cd app && pip install -r r"),
+			      "app/r"));
+	cr_expect(changes_key(WORDS("bash", "go.sh"), "app/env.sh"));
+	cr_expect(changes_key(WORDS("bash", "go.sh"), "build.py"));
+	cr_expect(changes_key(WORDS("sh", "-c", "cd app; uv sync"),
+			      "app/uv.lock"));
+	cr_expect(
+		changes_key(WORDS("bash", "app/setup.sh"), "app/sub/uv.lock"));
+	cr_expect(changes_key(WORDS("uv", "sync", "--project", "app"),
+			      "app/uv.lock"));
+	cr_expect(changes_key(WORDS("uv", "--directory=app", "sync"),
+			      "app/uv.lock"));
+	cr_expect(changes_key(WORDS("npm", "--prefix", "app", "ci"),
+			      "app/package-lock.json"));
+	cr_expect(changes_key(WORDS("make", "-C", "app"), "app/Makefile"));
+	cr_expect(!changes_key(WORDS("sh", "-c", "cd app; uv sync"),
+			       "app/sub/uv.lock"));
+	expect_unknown(WORDS("sh", "-c", "cd \"$X\" && pip install -r r"),
+		       false, "files of the folder '$X'");
+	expect_unknown(WORDS("sh", "-c", "cd $(mktemp -d)"), false, "");
+}
+
+Test(env_inputs, are_files_by_pattern_url_and_redirection)
+{
+	AUTO_FREE char *url = NULL;
+
+	cr_assert_eq(fs_mkdir_p("w/app", 0755, NULL), 0);
+	cr_assert_gt(asprintf(&url, "file://%s/w/x.whl", work), 0);
+	put("l.txt", "./w/x.whl ; python_version > '3'\n-e ./w/app\n");
+	cr_expect(changes_key(WORDS("pip", "install", url), "w/x.whl"));
+	cr_expect(changes_key(WORDS("pip", "install", "./w/x.whl[all]"),
+			      "w/x.whl"));
+	cr_expect(
+		changes_key(WORDS("pip", "install", "-r", "l.txt"), "w/x.whl"));
+	cr_expect(changes_key(WORDS("sh", "-c", "pip install w/*.whl"),
+			      "w/y.whl"));
+	cr_expect(changes_key(WORDS("sh", "-c", "cd w && pip install *.whl"),
+			      "w/y.whl"));
+	cr_expect(!changes_key(WORDS("sh", "-c", "rm w/*.log"), "w/a.log"));
+	cr_expect(changes_key(WORDS("sh", "-c", "xargs pip install <w/r"),
+			      "w/r"));
+	cr_expect(
+		changes_key(WORDS("sh", "-c",
+				  "while read p; do pip install $p; done <w/r"),
+			    "w/r"));
+	expect_unknown(WORDS("pip", "install", "-r", "l.txt"), false,
+		       "what is in the folder './w/app'");
+	expect_unknown(WORDS("sh", "-c", ". ./l.txt"), false, "");
+}
+
+static bool counts_in(const char *name, const char *value, const char *text)
+{
+	struct digest none, is;
+	AUTO_FREE char *variable = NULL;
+
+	environment[0] = NULL;
+	none = digest_for(WORDS("sh", "-c", text));
+	cr_assert_gt(asprintf(&variable, "%s=%s", name, value), 0);
+	environment[0] = variable;
+	is = digest_for(WORDS("sh", "-c", text));
+	environment[0] = NULL;
+	return !digest_equal(&none, &is);
+}
+
+/* What differs from node to node, or only says where, would have each node make its own. */
+Test(env_inputs, are_variables_in_words_of_what_installs)
+{
+	cr_expect(counts_in("VERSION", "1.2", "pip install x==$VERSION"));
+	cr_expect(counts_in("VERSION", "1.2",
+			    "python3 -m pip install \"x==${VERSION:-3}\""));
+	cr_expect(counts_in("VERSION", "1", "apt-get install -y x=$VERSION"));
+	cr_expect(!counts_in("VERSION", "1.2", "echo $VERSION"));
+	cr_expect(!counts_in("SITE", "/opt/x", "pip install --target $SITE x"));
+	cr_expect(
+		!counts_in("LOCAL_RANK", "3", "pip install x --r$LOCAL_RANK"));
+	cr_expect(!counts_in("API_TOKEN", "s", "pip install x --t=$API_TOKEN"));
+}
+
 Test(env_inputs, are_not_what_is_removed_or_sorted)
 {
 	struct env_inputs in;
@@ -474,6 +558,8 @@ Test(env_words, are_split_as_a_shell_does)
 		cr_expect_eq(w.list[i].is_open, want[i].is_open, "%zu", i);
 	}
 	cr_expect_str_eq(w.list[3].written, "${D}/x");
+	for (size_t i = 0; i < w.n; i++)
+		cr_expect_eq(w.list[i].is_input, i == 6, "%zu", i);
 	shell_words_fini(&w);
 }
 
