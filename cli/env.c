@@ -38,6 +38,9 @@ int env_check_parts(const struct env_parts *p, struct error *err)
 		if (access(*f, R_OK) < 0)
 			return error_set(err, errno, "--key-file '%.200s': %s",
 					 *f, strerror(errno));
+	if (p->merge && !(p->targets && p->targets[0]))
+		return error_set(err, EINVAL,
+				 "--merge: where is the cache? --target DIR");
 	if (p->image)
 		rc = digest_parse(p->image, &d, err);
 	return rc < 0 ? error_wrap(err, rc, "--image") : 0;
@@ -163,7 +166,8 @@ int env_parts_inputs(const struct env_parts *p, char *const *command,
 					      .environment = environ,
 					      .root = "",
 					      .made = made,
-					      .reads_script = has_input() };
+					      .reads_script = has_input(),
+					      .gpu_alone = p->merge };
 
 	*ret = (struct env_inputs){ .n = 0 };
 	return p->no_auto ? 0 : env_inputs_gather(&from, ret, err);
@@ -193,7 +197,8 @@ int env_parts_key(const struct env_parts *p, char *const *command,
 				       .values = p->values,
 				       .files = p->files,
 				       .inputs = in,
-				       .image = p->image };
+				       .image = p->image,
+				       .merges = p->merge };
 
 	return env_key_make(&spec, t, scan, ret, err);
 }

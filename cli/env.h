@@ -39,7 +39,7 @@ struct env_service_access {
 struct env_parts {
 	char **targets, **values, **files;
 	char *image;
-	bool no_auto;
+	bool no_auto, merge;
 };
 
 #define ENV_PARTS_OPTIONS(config_type) \
@@ -69,6 +69,13 @@ struct env_parts {
 		  .help = "Put into the key only what these options name and " \
 			  "the words of the command: no files that it names, " \
 			  "lock files, variables of package managers, or GPU." }, \
+		{ .key = "merge", \
+		  .type = OPTION_BOOL, \
+		  .offset = offsetof(config_type, parts.merge), \
+		  .help = "A cache that many nodes add to: put what it has and " \
+			  "the targets lack there, run the command always, and " \
+			  "add what is new then. The key is what these options " \
+			  "name, and the GPU; no command." }, \
 	{ \
 		.key = "image", .type = OPTION_STRING, \
 		.offset = offsetof(config_type, parts.image), .arg = "DIGEST", \

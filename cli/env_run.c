@@ -268,6 +268,11 @@ static int run_env_run(const void *config, char **args, struct error *err)
 		exit(EXIT_USAGE);
 	}
 	r.deadline_ns = clock_now_ns() + c->wait;
+	if (c->parts.merge) {
+		if (env_run_merge(&r, &status, err) < 0)
+			run_plain(&r, err->msg);
+		end_command(&r, status);
+	}
 	env_run_say_stage("env.key", STAGE_BEGIN, STAGE_NONE);
 	rc = env_run_find_key(&r, err);
 	env_run_say_stage("env.key", STAGE_END, rc < 0);
@@ -296,6 +301,11 @@ static int check_env_run(const void *config, char **args, struct error *err)
 		rc = env_check_service(&c->service, err);
 	if (rc == 0)
 		rc = env_check_parts(&c->parts, err);
+	if (rc == 0 && c->parts.merge &&
+	    (c->service.service || c->verify || c->ttl || c->daemons.commands))
+		return error_set(err, EINVAL,
+				 "--merge is without --service, --verify, "
+				 "--ttl and --daemon");
 	return rc < 0 ? rc : env_daemons_check(&c->daemons, err);
 }
 

@@ -7,6 +7,7 @@
  *   env_run_key.c      key: what the command depends on, and the targets as they are
  *   env_run_restore.c  look up: is there a snapshot of the key?  restore: mount or unpack it
  *   env_run_capture.c  or: wait for another node, run the command, capture, publish
+ *   env_run_merge.c    all of these for a cache that nodes add to
  */
 #ifndef BOOTSEER_CLI_ENV_RUN_H
 #define BOOTSEER_CLI_ENV_RUN_H
@@ -69,6 +70,11 @@ int env_run_take_turn(struct env_run *r, struct env_turn **ret_turn,
 /* Run the command, capture what it changed into *ret, and publish that.  Ends the turn. */
 int env_run_capture(struct env_run *r, struct env_turn *turn, int *ret_status,
 		    struct env_snapshot *ret, struct error *err) MUST_CHECK;
+
+/* Fetch what the targets lack, run the command, add what is new.  A failure is the
+ * command's: it could not be run. */
+int env_run_merge(struct env_run *r, int *ret_status,
+		  struct error *err) MUST_CHECK;
 
 /* ---- what several steps say and do ---- */
 

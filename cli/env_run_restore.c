@@ -62,7 +62,7 @@ static bool may_give(int code)
 /* The system's folders get what is written to them, whoever writes it. */
 static bool may_be_mounted(const struct env_run *r)
 {
-	return !r->cfg->unpack && !r->targets.is_usual;
+	return !r->cfg->unpack && !r->cfg->parts.merge && !r->targets.is_usual;
 }
 
 /* By a mount where bootseerd makes one; where it should and does not, a line says why.

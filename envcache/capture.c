@@ -535,18 +535,21 @@ int env_capture(struct env_catalog *catalog, const struct env_key *key,
 		const struct env_capture_options *opts,
 		struct env_snapshot *ret, struct error *err)
 {
+	const struct env_scan nothing = { .entries = &(struct env_entry){ 0 } };
 	struct env_snapshot snap = { .n_changed = 0 };
 	struct capture c = { .catalog = catalog,
 			     .store = catalog->store,
 			     .targets = t,
-			     .before = before,
+			     .before = before ? before : &nothing,
 			     .snap = &snap,
 			     .shares = !opts->is_alone,
 			     .may_be_empty = opts->may_be_empty };
 	int rc = describe_snapshot(key, t, opts->program, &snap, err);
 
+	catalog->replaces = opts->replaces ? opts->replaces->tag : NULL;
 	if (rc == 0)
 		rc = retry_capture(&c, err);
+	catalog->replaces = NULL;
 	env_digests_fini(&c.bad);
 	if (rc == -ESTALE) {
 		if (err)

@@ -83,10 +83,13 @@ struct env_capture_options {
 	 * that only it may say. */
 	bool is_alone;
 	bool may_be_empty; /* it has more than what is in the targets: daemons */
+	/* The key's snapshot, in whose place this one is put unless another is there by now;
+	 * NULL: there is none.  Only the store's own catalog can. */
+	const struct env_snapshot *replaces;
 };
 /* Read how the targets are now, after the command, and keep what differs from
- * `before` as the snapshot of `key`: of its blocks those that the store does not have
- * in snapshots like it.
+ * `before` (NULL: from nothing) as the snapshot of `key`: of its blocks those that the
+ * store does not have in snapshots like it.
  *   -EEXIST   another captor was first; its snapshot is there
  *   -ENODATA  nothing differs: who restored it would not have what the command is for */
 int env_capture(struct env_catalog *c, const struct env_key *key,
@@ -109,6 +112,7 @@ enum env_turn_kind {
 struct env_turn_options {
 	uint32_t ttl_ms; /* a turn that is not renewed for so long is lost */
 	int64_t deadline_ns; /* CLOCK_MONOTONIC */
+	bool may_be_made;    /* a snapshot is no reason not to have the turn */
 	/* Called once, when another node has the turn: its "host:pid", or "" when that is
 	 * not known; may be NULL. */
 	void (*waits)(void *arg, const char *holder);

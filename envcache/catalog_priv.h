@@ -60,6 +60,8 @@ struct env_catalog {
 	 * its index may be gone. */
 	struct env_base passed_over;
 	bool has_passed_over;
+	/* Tag of the index that the next commit replaces; NULL: there is none. */
+	const char *replaces;
 };
 
 int env_catalog_commit(struct env_catalog *c, const struct env_snapshot *snap,

@@ -371,7 +371,7 @@ static int service_commit(struct env_catalog *c,
 	is_known = !s->is_away;
 	rc = -EIO;
 	for (int i = 0; i < COMMITS && rc < 0; i++) {
-		rc = env_snapshot_commit(c->store, snap, OBJECT_ANY, &why);
+		rc = env_snapshot_commit(c->store, snap, NULL, &why);
 		if (rc < 0)
 			rc = env_snapshot_settle(c->store, snap, rc, &why);
 	}

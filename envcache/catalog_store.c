@@ -72,8 +72,15 @@ static int store_remove(struct env_catalog *c, const struct digest *key,
 static int store_commit(struct env_catalog *c, const struct env_snapshot *snap,
 			struct error *err)
 {
-	int rc = env_snapshot_commit(c->store, snap, OBJECT_NEW, err);
+	const struct object_put_options opts = {
+		.condition = c->replaces ? OBJECT_MATCH : OBJECT_NEW,
+		.tag = c->replaces,
+	};
+	int rc = env_snapshot_commit(c->store, snap, &opts, err);
 
+	/* Another captor was first, or somebody removed it. */
+	if (rc == -ESTALE)
+		rc = error_set(err, EEXIST, "it was replaced meanwhile");
 	return rc < 0 ? env_snapshot_settle(c->store, snap, rc, err) : 0;
 }
 
@@ -133,7 +140,8 @@ static bool turn_is_over(void *arg)
 	char tag[OBJECT_TAG_MAX];
 	struct object_stat st;
 
-	if (object_stat(w->store, w->index, &st, NULL) == 0) {
+	if (!w->opts->may_be_made &&
+	    object_stat(w->store, w->index, &st, NULL) == 0) {
 		w->kind = ENV_TURN_MADE;
 		return true;
 	}

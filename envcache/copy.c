@@ -159,6 +159,7 @@ static int check_packs(const struct env_copying *c, struct error *err)
 
 static int copy_all(struct env_copying *c, struct error *err)
 {
+	const struct object_put_options new = { .condition = OBJECT_NEW };
 	int rc = object_list(c->from, c->from_folder, true, copy_blob, c, err);
 
 	if (rc == 0 && c->snap->is_shared)
@@ -169,7 +170,7 @@ static int copy_all(struct env_copying *c, struct error *err)
 	if (rc == 0)
 		rc = check_packs(c, err);
 	if (rc == 0) {
-		rc = env_snapshot_commit(c->to, c->snap, OBJECT_NEW, err);
+		rc = env_snapshot_commit(c->to, c->snap, &new, err);
 		c->may_be_there = rc < 0 && rc != -EEXIST;
 	}
 	return rc;

@@ -100,6 +100,7 @@ struct env_spec {
 	char *const *files;              /* whose contents count */
 	const struct env_inputs *inputs; /* what else does; or NULL */
 	const char *image; /* digest of the container's image, or NULL */
+	bool merges;       /* of no command: envcache/merge.h */
 };
 
 /* `before` may be NULL: that of env_near_get().  -EINVAL says which of them is wrong; -ENOENT,
@@ -210,6 +211,12 @@ int env_snapshot_remove(struct object_store *s, const struct digest *key,
 /* Read all of it and compare every byte with its digest. */
 int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
 			struct error *err) MUST_CHECK;
+
+/* Is there something in the targets that a merged snapshot (env_spec.merges) lacks?  `snap` may be
+ * NULL: is there anything but folders? */
+int env_merge_has_more(struct object_store *s, const struct env_snapshot *snap,
+		       const struct env_targets *targets, bool *ret,
+		       struct error *err) MUST_CHECK;
 
 /* Copy it to another store.  -EEXIST: that has one of this key. */
 int env_snapshot_copy(struct object_store *from, struct object_store *to,

@@ -21,7 +21,7 @@
 static const char *const public_kinds[] = {
 	"architecture", "base",  "criu",   "environment", "folder",
 	"gpu",          "image", "kernel", "processor",   "snapshot",
-	"libc",         "tool",  "user",
+	"libc",         "merge", "tool",   "user",
 };
 
 bool env_kind_is_public(const char *kind)
@@ -227,8 +227,8 @@ static int add_files(struct env_key *k, char *const *files, struct error *err)
 	return rc;
 }
 
-/* Add the system that the process runs on, and its user. */
-static int add_system(struct env_key *k, struct error *err)
+/* Add the system that the process runs on, and its user; a cache is one from wherever. */
+static int add_system(struct env_key *k, bool merges, struct error *err)
 {
 	char user[32], libc[32], folder[PATH_MAX];
 	struct utsname u;
@@ -240,7 +240,8 @@ static int add_system(struct env_key *k, struct error *err)
 	(void)snprintf(libc, sizeof(libc), "glibc %s", gnu_get_libc_version());
 	rc = env_key_add_text(k, "architecture", "", u.machine, err);
 	if (rc == 0)
-		rc = env_key_add_text(k, "folder", "", folder, err);
+		rc = merges ? env_key_add_text(k, "merge", "", "by path", err)
+			    : env_key_add_text(k, "folder", "", folder, err);
 	if (rc == 0)
 		rc = env_key_add_text(k, "libc", "", libc, err);
 	if (rc == 0)
@@ -315,7 +316,7 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 	k.items = calloc(n, sizeof(*k.items));
 	if (!k.items)
 		return error_nomem(err);
-	rc = add_arguments(&k, spec->command, err);
+	rc = spec->merges ? 0 : add_arguments(&k, spec->command, err);
 	if (rc == 0)
 		rc = add_values(&k, spec->values, err);
 	if (rc == 0)
@@ -325,10 +326,10 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
 		rc = env_key_add_text(&k, "target", t->paths[i], "", err);
 	if (rc == 0)
-		rc = add_system(&k, err);
+		rc = add_system(&k, spec->merges, err);
 	if (rc == 0)
 		rc = add_image(&k, spec->image, err);
-	if (rc == 0 && before)
+	if (rc == 0 && before && !spec->merges)
 		rc = add_base(&k, t, before, err);
 	if (rc == 0)
 		rc = env_key_finish(&k, err);

@@ -44,7 +44,7 @@ int env_folder_new(char ret[ENV_FOLDER_ROOM], struct error *err) MUST_CHECK;
 /* Make the snapshot appear in the store's own index.  With OBJECT_NEW -EEXIST: there is
  * one. */
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
-			enum object_condition condition,
+			const struct object_put_options *opts,
 			struct error *err) MUST_CHECK;
 /* The commit with OBJECT_NEW failed with `rc`, maybe only its answer was lost: whose index
  * is there?  0: that of `snap`; -EEXIST: for certain another's; else nobody knows whether

@@ -20,6 +20,7 @@
 #include "envcache/base.h"
 #include "envcache/content.h"
 #include "envcache/make_target.h"
+#include "envcache/merge.h"
 #include "envcache/place.h"
 
 #define THREADS_MAX 64
@@ -507,6 +508,8 @@ int env_restore_begin(struct object_store *s, const struct env_snapshot *snap,
 	rc = loaded_open(s, snap, giver, &r->l, err);
 	if (rc < 0)
 		rc = refuse_missing(s, snap, rc, err);
+	if (rc == 0 && env_key_merges(&snap->key))
+		rc = merge_prune(r->l->tree, err);
 	if (rc == 0)
 		rc = unpack_plan_make(r->l, t, &r->plan, err);
 	if (rc == 0)

@@ -57,16 +57,16 @@ int env_snapshot_get(struct object_store *s, const struct digest *key,
 }
 
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
-			enum object_condition condition, struct error *err)
+			const struct object_put_options *opts,
+			struct error *err)
 {
-	const struct object_put_options opts = { .condition = condition };
 	char name[ENV_NAME_ROOM];
 	AUTO_BUF text = BUF_INIT;
 	int rc = env_index_encode(snap, &text, err);
 
 	env_object_name(ENV_INDEX_FOLDER, &snap->key.digest, name);
 	return rc < 0 ? rc
-		      : object_put(s, name, text.data, text.len, &opts, NULL,
+		      : object_put(s, name, text.data, text.len, opts, NULL,
 				   err);
 }
 

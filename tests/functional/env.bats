@@ -1071,6 +1071,71 @@ command ran; in which paths, is not kept" ]
 	[ "$(wc -l <compiled)" = 5 ]
 }
 
+# Two nodes that compile at once, one that comes later with another program, one that has a part.
+@test "a cache that nodes add to is the union of what they have" {
+	local first second
+
+	mkfifo go.a go.b
+	cat >compile.sh <<-'EOF'
+		hold=$W/go.$1
+		shift
+		cd "$W/site"
+		for kernel; do
+		    [ ! -e "$kernel" ] || continue
+		    echo "$kernel" >>"$W/compiled"
+		    mkdir -p "$(dirname "$kernel")"
+		    echo "code of $kernel" >"$kernel"
+		done
+		[ ! -p "$hold" ] || read -r line <"$hold"
+	EOF
+	compile() { # NODE KERNEL...
+		env_run "$1" --merge --key driver=550 -- sh "$W/compile.sh" "$@" 2>"$1.err"
+	}
+	compile a x/1 x/2 &
+	first=$!
+	compile b x/2 y/3 &
+	second=$!
+	echo >go.a
+	echo >go.b
+	wait_all "$first" "$second"
+	# Each had something that the other had not.
+	grep merged a.err
+	grep merged b.err
+	rm compiled go.a
+	compile c x/1 x/2 y/3 z/4
+	[ "$(cat compiled)" = z/4 ]
+	grep restored c.err
+	[ "$(cat c/x/1 c/x/2 c/y/3)" = $'code of x/1\ncode of x/2\ncode of y/3' ]
+	# What adds nothing stores nothing.
+	compile a x/1
+	[ "$(cat a/z/4)" = "code of z/4" ]
+	run ! grep merged a.err
+	# One cache, whatever is run; and one for each driver.
+	[ "$("$bootseer" env ls --json "$STORE" | jq length)" = 1 ]
+	env_run d --merge --key driver=560 -- true
+	[ -z "$(ls d)" ]
+	"$bootseer" env verify "$STORE"
+}
+
+@test "a command that fails, and a store that is away, add nothing to a cache and take nothing" {
+	run -3 env_run a --merge -- sh -c 'echo 1 >"$W/site/one"; exit 3'
+	[ "$("$bootseer" env ls --json "$STORE" | jq length)" = 0 ]
+	env_run a --merge -- sh -c 'echo 2 >"$W/site/two"'
+	mv store away
+	: >store
+	run -0 env_run b --merge -- sh -c 'echo ran; echo 3 >"$W/site/three"'
+	[[ $output == *"the command is run without the cache"* ]]
+	[[ $output == *ran* ]]
+	rm store
+	mv away store
+	# What could not be added then is added by the next run, whatever it runs.
+	env_run b --merge -- true
+	env_run c --merge -- true
+	[ "$(cat c/one c/two c/three)" = $'1\n2\n3' ]
+	run -2 env_run a --merge --ttl=1d -- true
+	run -2 "$bootseer" env run --merge --store "$STORE" -- true
+}
+
 @test "environments are listed, shown, checked and removed" {
 	local key
 

@@ -281,18 +281,18 @@ Test(env_shared, of_a_snapshot_that_cannot_be_read_all_packs_stay)
 /* The linker's names for calls that are wrapped. */
 int __real_env_snapshot_commit(struct object_store *s,
 			       const struct env_snapshot *snap,
-			       enum object_condition condition,
+			       const struct object_put_options *opts,
 			       struct error *er);
 int __wrap_env_snapshot_commit(struct object_store *s,
 			       const struct env_snapshot *snap,
-			       enum object_condition condition,
+			       const struct object_put_options *opts,
 			       struct error *er);
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 
 int __wrap_env_snapshot_commit(struct object_store *s,
 			       const struct env_snapshot *snap,
-			       enum object_condition condition,
+			       const struct object_put_options *opts,
 			       struct error *er)
 {
 	void (*fn)(void) = before_commit;
@@ -305,7 +305,7 @@ int __wrap_env_snapshot_commit(struct object_store *s,
 	n_commits++;
 	rc = n_lost && is_lost_before
 		     ? 0
-		     : __real_env_snapshot_commit(s, snap, condition, er);
+		     : __real_env_snapshot_commit(s, snap, opts, er);
 	if (!n_lost)
 		return rc;
 	n_lost--;

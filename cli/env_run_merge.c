@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer env run --merge`: a cache that all nodes share.  What it has and this node lacks
+ * is put into the targets, the command is run, and what is new in the targets then is added.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/env_child.h"
+#include "cli/env_run.h"
+#include "cli/env_system.h"
+#include "common/clock.h"
+
+static int find_key(struct env_run *r, struct error *err)
+{
+	int rc = env_parts_targets(&r->cfg->parts, &r->targets, err);
+
+	if (rc == 0)
+		rc = env_recover(&r->targets, r->deadline_ns, err);
+	if (rc == 0)
+		rc = env_run_find_inputs(r, err);
+	return rc < 0 ? rc
+		      : env_parts_key(&r->cfg->parts, r->command, &r->targets,
+				      &r->inputs, NULL, &r->key, err);
+}
+
+/* 1: *ret is what the store has of the cache. */
+static int get_snapshot(struct env_run *r, struct env_snapshot *ret,
+			struct error *err)
+{
+	int rc = env_catalog_get(r->at.catalog, &r->key.digest, ret, err);
+
+	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
+}
+
+static void say_works(void *arg)
+{
+	env_run_say_wait(arg, "another 'env run' works on these targets: "
+			      "waiting for its end");
+}
+
+/* Several processes of a node begin at once: the first one fetches, the others find it. */
+static int fetch_cache(struct env_run *r, struct error *err)
+{
+	struct env_snapshot snap;
+	int rc = find_key(r, err);
+
+	if (rc == 0)
+		rc = env_system_take(&r->targets, r->deadline_ns, say_works, r,
+				     &r->system, err);
+	if (rc >= 0)
+		rc = get_snapshot(r, &snap, err);
+	if (rc > 0) {
+		rc = env_run_restore(r, &snap, false, err);
+		r->now = NULL;
+		env_snapshot_fini(&snap);
+	}
+	/* The command may take days, and others of the node run theirs beside it. */
+	if (r->system >= 0)
+		(void)close(steal_fd(&r->system));
+	return rc;
+}
+
+static void say_merges(void *arg, const char *holder)
+{
+	const struct env_run *r = arg;
+
+	if (!r->cfg->quiet)
+		fprintf(stderr, "bootseer env run: others add to the cache: "
+				"waiting for them\n");
+}
+
+static int take_turn(struct env_run *r, struct env_turn **ret,
+		     struct error *err)
+{
+	const struct env_turn_options opts = {
+		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
+		.deadline_ns = r->deadline_ns,
+		.may_be_made = true,
+		.waits = say_merges,
+		.arg = r,
+	};
+	enum env_turn_kind kind = ENV_TURN_MINE;
+	int rc = env_turn_take(r->at.catalog, &r->key.digest, &opts, &kind, ret,
+			       err);
+
+	return rc == 0 && kind != ENV_TURN_MINE
+		       ? error_set(err, ETIMEDOUT,
+				   "others add to the cache for longer than "
+				   "--wait")
+		       : rc;
+}
+
+/* Publish the union of what is here and `has`, which may be NULL. */
+static int publish_union(struct env_run *r, const struct env_snapshot *has,
+			 struct error *err)
+{
+	const struct env_capture_options opts = {
+		.program = r->command[0],
+		.replaces = has,
+	};
+	struct env_snapshot snap;
+	int rc = has ? env_restore(r->at.store, has, &r->targets, 0,
+				   r->deadline_ns, NULL, NULL, err)
+		     : 0;
+
+	if (rc >= 0)
+		rc = env_capture(r->at.catalog, &r->key, &r->targets, NULL,
+				 &opts, &snap, err);
+	if (rc < 0)
+		return rc;
+	env_run_note_name(r);
+	env_run_say_done(r, "merged", &snap);
+	env_snapshot_fini(&snap);
+	return 0;
+}
+
+/* 1: the turn is needed, as there is something that the store lacks. */
+static int add_once(struct env_run *r, bool has_turn, struct error *err)
+{
+	struct env_snapshot snap;
+	bool has_more = false;
+	int found = get_snapshot(r, &snap, err), rc = found;
+
+	if (rc >= 0)
+		rc = env_merge_has_more(r->at.store, found ? &snap : NULL,
+					&r->targets, &has_more, err);
+	if (rc == 0 && has_more && has_turn)
+		rc = publish_union(r, found ? &snap : NULL, err);
+	else if (rc == 0)
+		rc = has_more;
+	if (found > 0)
+		env_snapshot_fini(&snap);
+	return rc;
+}
+
+/* Most nodes of a job compile the same, and have nothing to add when the first has. */
+static int add_to_cache(struct env_run *r, struct error *err)
+{
+	struct env_turn *turn = NULL;
+	int rc;
+
+	r->begun_ns = clock_now_ns();
+	r->deadline_ns = r->begun_ns + r->cfg->wait;
+	rc = add_once(r, false, err);
+	if (rc > 0)
+		rc = take_turn(r, &turn, err);
+	if (turn)
+		rc = add_once(r, true, err);
+	env_turn_end(turn, false);
+	return rc;
+}
+
+int env_run_merge(struct env_run *r, int *ret_status, struct error *err)
+{
+	bool has_store = !r->no_store.code;
+	int told = 0, rc = has_store ? fetch_cache(r, err) : 0;
+
+	if (!has_store)
+		*err = r->no_store;
+	if (rc < 0 || !has_store)
+		fprintf(stderr,
+			"bootseer env run: %s: the command is run without the "
+			"cache\n",
+			err->msg);
+	rc = env_child_run(r->command, -1, NULL, ret_status, &told, err);
+	if (rc < 0 || !has_store || !r->key.n)
+		return rc;
+	if (told)
+		rc = error_set(err, EINTR,
+			       "the command was told to end by signal %d",
+			       told);
+	else if (*ret_status == 0)
+		rc = add_to_cache(r, err);
+	if (rc < 0)
+		fprintf(stderr, "bootseer env run: not merged: %s\n", err->msg);
+	return 0;
+}
