@@ -414,6 +414,41 @@ struct stage_text log_line_source(const char *line, size_t len, size_t head)
 	return (struct stage_text){ .s = NULL };
 }
 
+/* The number at `*at`, which goes behind it; STAGE_NONE: there is none, or a long one. */
+static int64_t read_label_number(const char **at, const char *end)
+{
+	const char *p = *at;
+	int64_t n = 0;
+
+	while (p < end && isdigit((unsigned char)*p) && p - *at < 9)
+		n = n * 10 + (*p++ - '0');
+	if (p == *at)
+		return STAGE_NONE;
+	*at = p;
+	return n;
+}
+
+/* The task at the begin of a line: "3: " by `srun --label`, "[1,3]<stdout>:" by mpirun. */
+static int64_t label_rank(const char *line, const char *end)
+{
+	const char *p = line;
+	bool is_mpi = p < end && *p == '[';
+	int64_t n;
+
+	while (p < end && *p == ' ')
+		p++;
+	p += is_mpi;
+	n = read_label_number(&p, end);
+	if (is_mpi && n != STAGE_NONE && p < end && *p == ',') {
+		p++;
+		n = read_label_number(&p, end);
+		return end - p >= 5 && memcmp(p, "]<std", 5) == 0 ? n
+								  : STAGE_NONE;
+	}
+	return !is_mpi && end - p >= 2 && memcmp(p, ": ", 2) == 0 ? n
+								  : STAGE_NONE;
+}
+
 int64_t log_line_rank(const char *line, size_t head)
 {
 	const char *p = line + head;
@@ -422,7 +457,7 @@ int64_t log_line_rank(const char *line, size_t head)
 	while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
 		p--;
 	if (p - line < 4 || p[-1] != ':' || p[-2] != ']')
-		return STAGE_NONE;
+		return label_rank(line, line + head);
 	for (p -= 2;
 	     p > line && isdigit((unsigned char)p[-1]) && by < 1000000000;
 	     p--, by *= 10)

@@ -19,7 +19,8 @@ int64_t log_line_time(const char *line, size_t len, size_t head);
 /* The pod (kubectl logs --prefix) or the host (journald) that the line names, or none. */
 struct stage_text log_line_source(const char *line, size_t len, size_t head);
 
-/* "[rank3]:" or "[default3]:" of torchrun right before the event; STAGE_NONE: none. */
+/* "[rank3]:" or "[default3]:" of torchrun right before the event, or the task that srun or
+ * mpirun has at the begin of the line; STAGE_NONE: none. */
 int64_t log_line_rank(const char *line, size_t head);
 
 /* "+ echo BOOTSEER ...": the shell's trace of a command that says the event itself. */

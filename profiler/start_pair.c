@@ -265,6 +265,9 @@ static void nest_runs(struct nesting *k)
 		struct start_run *run = &k->r->runs[k->order[i]];
 		const struct start_run *last =
 			i ? &k->r->runs[k->order[i - 1]] : NULL;
+		/* An open stage goes on behind its begin, which in many logs is the
+		 * second in which the stage before ended. */
+		const int64_t until = run->end_ns + run->is_open;
 		int64_t end = INT64_MIN;
 
 		if (!last || last->node != run->node) {
@@ -273,10 +276,10 @@ static void nest_runs(struct nesting *k)
 		} else if (last->rank == run->rank) {
 			end = k->ends[i - 1];
 		}
-		run->is_top = run->end_ns > end;
+		run->is_top = until > end;
 		if (run->rank == STAGE_NONE)
 			n_own++;
-		else if (node_end(k, own, n_own, run->begin_ns) >= run->end_ns)
+		else if (node_end(k, own, n_own, run->begin_ns) >= until)
 			run->is_top = false;
 		k->ends[i] =
 			run->is_open || run->end_ns < end ? end : run->end_ns;

@@ -418,6 +418,20 @@ REPORT_TEST(counts_nested_stages_once)
 	cr_expect_eq(stage("model")->spread.n, 1);
 }
 
+/* In a log that has whole seconds a stage begins when the one before ends. */
+REPORT_TEST(takes_no_open_stage_for_an_inner_one_of_what_ended_as_it_began)
+{
+	run(0, 10, "a", -1, "env");
+	at(10, "a", 3, "model", STAGE_BEGIN);
+	run(0, 10, "b", 3, "env");
+	at(10, "b", 3, "model", STAGE_BEGIN);
+	at(4, "b", 3, "env.pip", STAGE_BEGIN);
+	report();
+	cr_expect(stage("model")->is_top);
+	cr_expect_eq(stage("model")->tops, 2);
+	cr_expect_not(stage("env.pip")->is_top);
+}
+
 /* As when the line with its begin was lost: the others' stages still add up to their time. */
 REPORT_TEST(takes_no_stage_for_an_outer_one_since_a_node_lost_what_is_around_it)
 {
