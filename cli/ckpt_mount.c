@@ -25,6 +25,7 @@
 #include "cli/nfs_mounts.h"
 #include "common/clock.h"
 #include "common/digest.h"
+#include "common/duration.h"
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/mount.h"
@@ -747,13 +748,42 @@ static int add_status_at(const char *run, const char *place, json_t *all,
 	return rc < 0 ? error_wrap(err, rc, "'%s'", path) : 0;
 }
 
+/* Say trouble before the figures: somebody at night reads the first line. */
+static void say_trouble(const json_t *m)
+{
+	const json_t *away = json_object_get(m, "store_away");
+	const char *path = json_string_value(json_object_get(m, "path"));
+	json_int_t lost = json_integer_value(json_object_get(m, "files_lost"));
+	char since[DURATION_TEXT_MAX];
+
+	if (json_is_object(away)) {
+		duration_format(json_integer_value(
+					json_object_get(away, "seconds")) *
+					NS_PER_S,
+				since);
+		fprintf(stderr,
+			"bootseer ckpt status: '%s' waits for its store, for "
+			"%s now: %s\n",
+			path, since,
+			json_string_value(json_object_get(away, "reason")));
+	}
+	if (lost)
+		fprintf(stderr,
+			"bootseer ckpt status: '%s' has lost %" JSON_INTEGER_FORMAT
+			" files that were closed ('lost'): write them again\n",
+			path, lost);
+}
+
 static int run_status(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_run_options *c = config;
 	AUTO_JSON *all = json_array();
 	int rc = all ? add_status_at(c->run, args[0], all, err)
 		     : error_nomem(err);
+	const json_t *one;
+	size_t k;
 
+	json_array_foreach(all, k, one) say_trouble(one);
 	if (rc == 0 && json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
@@ -767,7 +797,9 @@ const struct command ckpt_status_command = {
 		.name = "bootseer ckpt status",
 		.usage = "[OPTIONS] [DIR]",
 		.summary = "Show what the mounts of this machine, or the one at "
-			   "DIR, have read, written and hold, as JSON.",
+			   "DIR, have read, written and hold, as JSON; on standard "
+			   "error which of them waits for its store, or lost "
+			   "files.",
 		.options = run_options,
 		.see_also = "bootseer(1)",
 		.min_args = 0,

@@ -4,9 +4,12 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/command.h"
 #include "cli/node_ask.h"
+#include "common/clock.h"
+#include "common/duration.h"
 
 struct node_config_cli {
 	struct node_options node;
@@ -86,6 +89,22 @@ static void print_prefetch(const json_t *p)
 		printf("            %s\n", reply_text(p, "error"));
 }
 
+#define RECENT_S 3600 /* a failure is said first */
+
+/* Print the image's last failure, if that is `recent` or not, as asked for. */
+static void print_failed(const json_t *i, bool recent, const char *name)
+{
+	const json_t *e = json_object_get(i, "last_error");
+	int64_t age_s = time(NULL) - reply_number(e, "at");
+	char age[DURATION_TEXT_MAX];
+
+	if (!e || (age_s < RECENT_S) != recent)
+		return;
+	duration_format((age_s > 0 ? age_s : 0) * NS_PER_S, age);
+	printf("%-10s%s%s%s ago: %s\n", recent ? "failed" : "  failed", name,
+	       *name ? ", " : "", age, reply_text(e, "message"));
+}
+
 /* The image's of all starts under way. */
 static void print_starts(const json_t *starts, const char *id)
 {
@@ -109,7 +128,6 @@ static void print_starts(const json_t *starts, const char *id)
 
 static void print_image(const json_t *i, const json_t *starts)
 {
-	const json_t *e = json_object_get(i, "last_error");
 	const json_t *d = json_object_get(i, "device");
 	char size[PROGRESS_BYTES_MAX], packs[PROGRESS_COUNT_MAX];
 	const json_t *user;
@@ -129,8 +147,7 @@ static void print_image(const json_t *i, const json_t *starts)
 		print_device(d);
 	print_prefetch(json_object_get(i, "prefetch"));
 	print_starts(starts, reply_text(i, "id"));
-	if (e)
-		printf("  failed    %s\n", reply_text(e, "message"));
+	print_failed(i, false, "");
 }
 
 static void print_peers(const json_t *p)
@@ -182,6 +199,22 @@ static void print_registries(const json_t *list)
 		       reply_number(one, "seconds"), reply_text(one, "reason"));
 }
 
+/* Print trouble before all else: somebody at night reads the first lines. */
+static void print_troubles(const json_t *s)
+{
+	long long n = reply_number(json_object_get(s, "cache"), "put_failed");
+	const json_t *image;
+	size_t k;
+
+	print_registries(json_object_get(s, "registries"));
+	if (n)
+		printf("disk      %lld blocks were fetched and could not be "
+		       "kept: it is full or fails ('bootseer node doctor')\n",
+		       n);
+	json_array_foreach(json_object_get(s, "images"), k, image)
+		print_failed(image, true, reply_text(image, "name"));
+}
+
 static void print_status(const json_t *s)
 {
 	const json_t *c = json_object_get(s, "cache"), *image;
@@ -191,6 +224,7 @@ static void print_status(const json_t *s)
 		misses[PROGRESS_COUNT_MAX];
 	size_t k;
 
+	print_troubles(s);
 	printf("bootseerd %s, pid %lld, data path %s, %s\n",
 	       reply_text(s, "version"), reply_number(s, "pid"),
 	       reply_text(s, "datapath"),
@@ -209,7 +243,6 @@ static void print_status(const json_t *s)
 	       reply_number(c, "put_failed"));
 	print_kept(c);
 	print_peers(json_object_get(s, "p2p"));
-	print_registries(json_object_get(s, "registries"));
 	json_array_foreach(json_object_get(s, "images"), k, image)
 		print_image(image, json_object_get(s, "starts"));
 }

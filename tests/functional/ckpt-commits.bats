@@ -237,6 +237,8 @@ is_away() # JQ of store_away
 	cat "$M/f" >"$W/got" 3>&- &
 	reader=$!
 	wait_for is_away '.seconds >= 3 and (.reason | contains("503"))'
+	"$bootseer" ckpt status --run="$W/run" "$M" 2>&1 >"$W/json" | sed q |
+		grep -qE "'$M' waits for its store, for [0-9.]+ s now: .*503"
 	curl -sf -d '' "http://$PROXY/clear"
 	wait "$reader"
 	cmp "$F/small" "$W/got"

@@ -964,6 +964,8 @@ is_state() # FILE PATTERN
 	kill -9 "$(figure pid)"
 	wait_for is_restarted
 	curl -sf -X POST "http://$PROXY/clear"
+	"$bootseer" ckpt status --run="$W/run" "$M" 2>&1 >"$W/json" | sed q |
+		grep -q "'$M' has lost 6 files that were closed"
 	run -1 sync "$M"
 	run -1 sync "$M"
 	run -1 sync "$M/f3"

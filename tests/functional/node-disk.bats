@@ -127,7 +127,9 @@ cache_is_below() { [ "$(status .cache.bytes)" -lt "$1" ]; } # BYTES
 	fallocate -l $(($(stat -f -c '%a * %S' "$T/small") - 500000)) "$T/small/others"
 	cmp "$T/mnt/big" "$D/bundle/rootfs/big"
 	wait_for grep -q 'warning disk: blocks were not kept .*cure=' "$T/log"
-	"$bootseer" node status | grep -qE '^ +.*, [1-9][0-9]* not kept$'
+	"$bootseer" node status >"$T/status"
+	grep -qE '^ +.*, [1-9][0-9]* not kept$' "$T/status"
+	head -n 1 "$T/status" | grep -qE '^disk +[1-9][0-9]* blocks were fetched and could not be kept: it is full'
 	"$bootseer" image umount "$T/mnt"
 	node_stop
 	umount "$T/small"

@@ -138,7 +138,7 @@ read_part() { # N
 		n=$((n + 1))
 		wait_for waits_told "$n"
 		"$bootseer" node doctor | grep -q "registry waited for.*$REGISTRY"
-		"$bootseer" node status | grep -q "^registry .*$REGISTRY, waited for for "
+		"$bootseer" node status | sed q | grep -q "^registry .*$REGISTRY, waited for for "
 		fault
 		wait_all "$first" "$second"
 		wait_for backs_told "$n"
@@ -348,7 +348,8 @@ end_while_waiting() { # PART-OF-URL
 	kill -HUP "$node_pid"
 	wait_for grep -q 'info main: reloaded' "$T/log"
 	run ! cat "$T/mnt/big"
-	"$bootseer" node status | grep -q "^  failed .*$REGISTRY.*the registry wants a login"
+	"$bootseer" node status >"$T/status"
+	head -n 2 "$T/status" | grep -q "^failed .*$REGISTRY.* ago: .*the registry wants a login"
 	printf '{"auths":{"%s":{"auth":"%s"}}}' "$REGISTRY" \
 		"$(printf user:secret | base64)" >"$T/auth.json"
 	kill -HUP "$node_pid"
