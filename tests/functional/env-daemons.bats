@@ -32,12 +32,13 @@ setup()
 
 teardown()
 {
-	local file
+	local file pid
 
 	cd /
 	rm -f "$W"/*/ready
+	# Daemons may end by that, and their files go, before they are killed.
 	for file in "$W"/*/d/srv.pid; do
-		[ -e "$file" ] && kill -9 "$(cat "$file")"
+		! read -r pid 2>/dev/null <"$file" || kill -9 "$pid" || :
 	done
 	kill_jobs
 }
@@ -53,7 +54,7 @@ on() # NODE [OPTION...] -- COMMAND...
 	exec unshare --mount sh -c 'mount --bind "$W/$0" "$W/here" && exec "$@"' \
 		"$node" env ${NODE_PATH:+"PATH=$NODE_PATH"} ${NODE_AS:+$NODE_AS} \
 		"$bootseer" env run --store "$STORE" --target "$W/here/site" \
-		--daemon-dir "$W/here/d" \
+		--daemon-dir "$W/here/d" --daemon-timeout 10m --daemon-snapshot-timeout 10m \
 		--daemon "srv=PATH=/usr/bin:/bin exec ${SHELL_OF_DAEMON:-bash} $W/daemon.sh" \
 		--daemon-ready 'srv=test -p "$W/here/ready"' --daemon-snapshot srv "$@"
 }

@@ -9,6 +9,7 @@ FIFO: it tells that it is there by opening it, and goes on when it was written t
 version.
 """
 import os
+import select
 import signal
 import sys
 
@@ -48,8 +49,6 @@ def dump():
     if has("dump-waits"):
         with open(os.path.join(state, "dump-waits"), "rb") as f:
             f.read()
-    if has("dump-kills"):
-        os.kill(int(pid), signal.SIGKILL)
     if has("dump-fails"):
         log("Can't dump file 3 of that type")
         sys.exit(1)
@@ -58,6 +57,10 @@ def dump():
     with open(os.path.join(option("--images-dir"), "core.img"), "wb") as f:
         f.write(command)
     note("external", option("--external"))
+    if has("dump-kills"):
+        fd = os.pidfd_open(int(pid))
+        os.kill(int(pid), signal.SIGKILL)
+        select.select([fd], [], [])  # whoever looks finds it dead
 
 
 def restore():
