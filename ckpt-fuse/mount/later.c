@@ -79,6 +79,7 @@ static void late_run(struct work *work)
 	struct error err;
 	int rc;
 
+	node_begin_commit(&c->commit);
 	do {
 		err = (struct error)ERROR_INIT;
 		rc = writing_commit(n->writing, &err);
@@ -96,11 +97,11 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 		return false;
 	*c = (struct late_commit){ .work.run = late_run,
 				   .l = l,
-				   .commit = { .n = n, .is_late = true } };
+				   .commit = { .n = n } };
 	n->n_writers++;
 	node_use(n);
 	node_set_staged(n, true);
-	node_begin_commit(&c->commit);
+	node_queue_commit(&c->commit);
 	(void)!pool_submit(l->pool, &c->work);
 	return true;
 }

@@ -41,13 +41,30 @@ bool node_is_changed_now(struct ckpt_node *n)
 	return node_is_being_changed(n);
 }
 
+/* With the lock. */
+static void list_commit(struct nodes *t, struct node_commit *c)
+{
+	c->number = ++t->last_commit;
+	TAILQ_INSERT_TAIL(&t->under_way, c, link);
+}
+
+void node_queue_commit(struct node_commit *c)
+{
+	struct nodes *t = c->n->table;
+	AUTO_UNLOCK held = mutex_hold(&t->commits);
+
+	c->is_late = true;
+	list_commit(t, c);
+}
+
 void node_begin_commit(struct node_commit *c)
 {
 	struct nodes *t = c->n->table;
 	AUTO_UNLOCK held = mutex_hold(&t->commits);
 
-	c->number = ++t->last_commit;
-	TAILQ_INSERT_TAIL(&t->under_way, c, link);
+	if (!c->is_late)
+		list_commit(t, c);
+	c->is_running = true;
 	c->n->n_committing++;
 }
 
@@ -72,7 +89,7 @@ static unsigned int count_commits(const struct nodes *t,
 
 	TAILQ_FOREACH(c, &t->under_way, link)
 	count += c->number <= last && (!n || c->n == n) &&
-		 (c->is_late || !is_late);
+		 (is_late ? c->is_late : c->is_running);
 	return count;
 }
 

@@ -43,7 +43,7 @@ struct ckpt_node {
 	/* Writers that have a descriptor, and those of them whose process has neither closed it
 	 * nor was killed; read without the lock, too. */
 	atomic_uint n_open, n_owned;
-	atomic_uint n_committing; /* commits of it that are under way */
+	atomic_uint n_committing; /* commits of it that run */
 	unsigned int
 		n_cached; /* of the readers, those that have the kernel's pages */
 	/* Each time that a writer begins or ends, or a commit, or the name is another's: who
@@ -71,7 +71,8 @@ struct ckpt_node {
 /* A commit of a node's file that is under way. */
 struct node_commit {
 	struct ckpt_node *n;
-	bool is_late; /* of what was closed before: later.h */
+	bool is_late;    /* of what was closed before: later.h */
+	bool is_running; /* a late one waits for its turn first */
 	/* With the node's lock: nothing is to come of it, though it is in the list still. */
 	bool is_settled;
 	uint64_t number; /* each has the next one */
@@ -176,11 +177,13 @@ bool node_is_being_changed(const struct ckpt_node *n);
 bool node_is_abandoned(const struct ckpt_node *n);
 /* The same as is known without the node's lock. */
 bool node_is_changed_now(struct ckpt_node *n);
+/* A late commit is under way from here on, and runs from node_begin_commit() on. */
+void node_queue_commit(struct node_commit *c);
 /* Around each commit of the file of c->n, by whomever. */
 void node_begin_commit(struct node_commit *c);
 void node_end_commit(struct node_commit *c);
-/* Wait, with no lock, for those of the node (NULL: of all) that are under way, and late where that
- * `is_late`; what begins meanwhile is not waited for.  False: there was none. */
+/* Wait, with no lock, for commits of the node (NULL: of all): the late ones that are under way, or
+ * else those that run; one that came later is not waited for.  False: there was none. */
 bool nodes_wait_commits(struct nodes *t, const struct ckpt_node *n,
 			bool is_late);
 /* How many late ones are under way of the node (NULL: of all)? */

@@ -175,3 +175,51 @@ Test(later, is_waited_for_as_far_as_it_was_closed_before)
 	later_free(steady);
 	nodes_fini(&t);
 }
+
+/* More than the threads that commit. */
+#define MANY 16u
+
+static sem_t may_commit;
+
+static void waits_to_commit(unsigned int n)
+{
+	(void)n;
+	await(&may_commit);
+}
+
+/* A program that removes its temporary files would else store them first. */
+Test(later, is_not_waited_for_by_a_removal_before_its_turn)
+{
+	struct error err = ERROR_INIT;
+	struct ckpt_node *n[MANY];
+	struct later *l = NULL;
+	struct nodes t;
+	char name[] = "a";
+
+	at_commit = waits_to_commit;
+	n_settled = 1; /* nobody stays between two locks */
+	cr_assert_eq(sem_init(&second_has_settled, 0, 0), 0);
+	cr_assert_eq(sem_init(&may_commit, 0, 0), 0);
+	cr_assert_eq(nodes_init(&t, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(later_new(writer_end, &l, &err), 0, "%s", err.msg);
+	for (size_t i = 0; i < MANY; i++, name[0]++) {
+		n[i] = node_make(t.root, name, false);
+		cr_assert(n[i]);
+		(void)pthread_mutex_lock(&n[i]->lock);
+		cr_assert(later_commit(l, n[i]));
+		(void)pthread_mutex_unlock(&n[i]->lock);
+	}
+	cr_expect_eq(n[MANY - 1]->n_committing, 0);
+	cr_expect_not(nodes_wait_commits(&t, n[MANY - 1], false));
+	cr_expect_eq(nodes_count_late(&t, n[MANY - 1]), 1);
+	for (size_t i = 0; i < MANY; i++)
+		(void)sem_post(&may_commit);
+	cr_expect(nodes_wait_commits(&t, n[MANY - 1], true));
+	(void)nodes_wait_commits(&t, NULL, true);
+	for (size_t i = 0; i < MANY; i++) {
+		cr_expect_eq(n[i]->n_committing, 0);
+		node_put(n[i]);
+	}
+	later_free(l);
+	nodes_fini(&t);
+}
