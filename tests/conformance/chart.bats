@@ -6,102 +6,11 @@
 bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/chart.bash"
 
-setup_file() {
-	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-	W=$(mktemp -d)
-	export TOP W
-	[ -d "${BOOTSEER_IMAGE:-}" ] || {
-		BOOTSEER_IMAGE=$W/image
-		"$TOP/dev" package image "$W/image"
-	}
-	export BOOTSEER_IMAGE
-	make_next_image
-	cluster_start "$W/cluster"
-	start_registry_of_cluster
-}
+setup_file() { chart_setup_file; }
 
-teardown_file() {
-	cluster_stop
-	rm -rf --one-file-system "$W"
-}
+teardown_file() { chart_teardown_file; }
 
-teardown() {
-	[[ ${BATS_TEST_COMPLETED:-} == 1 ]] || {
-		kubectl_ get pods -A -o wide
-		kubectl_ describe pods -A | tail -n 60
-		tail -n 20 "$C"/varlog/pods/*/*/*.log
-		tail -n 20 "$C"/log/{kubelet,controllers}
-		in_node cat /var/log/bootseer.log | tail -n 20
-	}
-}
-
-# The same programs as another version: it has its own folder on a node.
-make_next_image() {
-	git clone -q --shared "$TOP" "$W/next"
-	git -C "$W/next" -c user.name=t -c user.email=t@example.com commit -q --allow-empty -m next
-	"$W/next/deploy/image/build" "$W/next" "$W/image-next" >"$W/next.log" 2>&1
-}
-
-start_registry_of_cluster() {
-	mkdir -p "$W/registry" "$W/app/bin"
-	printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: "%s"}}\nhttp: {addr: "127.0.0.1:5000"}\n' \
-		"$W/registry" >"$W/registry.yml"
-	serve_registry
-	cp /bin/busybox "$W/app/bin/busybox"
-	for applet in sh cat tail; do ln -s busybox "$W/app/bin/$applet"; done
-	for image in pause app; do
-		# What an image has in common with one that is there is not fetched lazily.
-		head -c 4000000 /dev/urandom >"$W/app/data"
-		umoci init --layout "$W/oci-$image" >/dev/null
-		umoci new --image "$W/oci-$image:1" >/dev/null
-		umoci insert --rootless --image "$W/oci-$image:1" "$W/app" / >/dev/null
-		umoci config --image "$W/oci-$image:1" --config.cmd /bin/tail --config.cmd -f \
-			--config.cmd /dev/null
-		in_node skopeo copy -q --dest-tls-verify=false "oci:$W/oci-$image:1" \
-			"docker://127.0.0.1:5000/$image:1"
-	done
-	in_node skopeo copy -q --dest-tls-verify=false "oci:$BOOTSEER_IMAGE/oci:latest" \
-		docker://127.0.0.1:5000/bootseer:1
-	in_node skopeo copy -q --dest-tls-verify=false "oci:$W/image-next/oci:latest" \
-		docker://127.0.0.1:5000/bootseer:2
-	in_node "$BOOTSEER_BUILD/cli/bootseer" key new "$W/key" >/dev/null
-	in_node "$BOOTSEER_BUILD/cli/bootseer" image convert --plain-http --sign "$W/key" \
-		docker://127.0.0.1:5000/app:1 docker://127.0.0.1:5000/app:1 >/dev/null
-}
-
-CSI_CONFIG='allow = [ "namespace=default kind=image image=127.0.0.1:5000/app" ];'
-
-# Everything of the node that an installation may touch.
-node_state() {
-	in_node containerd config dump 2>/dev/null
-	in_node find /opt /etc/containerd /etc/bootseer /var/lib/bootseer \
-		/var/lib/bootseer-snapshotter /run/bootseer /var/log/bootseer.log \
-		/run/bootseer-events /var/lib/bootseer-events 2>/dev/null | sort || :
-	in_node grep -c ' /run/bootseer' /proc/self/mountinfo || :
-	in_node pgrep -a bootseer || :
-	find /sys/fs/cgroup -maxdepth 2 -name 'bootseer-node'
-}
-
-# begin_pod NAME IMAGE [RUNTIMECLASS [NODE]]: an image that was pulled lazily has no layers for
-# another runtime.
-begin_pod() {
-	kubectl_ apply -f - <<-END
-	apiVersion: v1
-	kind: Pod
-	metadata:
-	  name: $1
-	  annotations: {io.containerd.cri.runtime-handler: ${3:-runc}}
-	spec:
-	  ${3:+runtimeClassName: $3}
-	  ${4:+nodeName: $4}
-	  automountServiceAccountToken: false
-	  terminationGracePeriodSeconds: 0
-	  containers:
-	  - {name: c, image: "127.0.0.1:5000/$2:1", command: [/bin/sh, -c, "cat /data >/dev/null && exec tail -f /dev/null"]}
-	END
-}
-
-pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
+teardown() { chart_teardown; }
 
 @test "chart: two commands, and a pod starts lazily" {
 	node_state >"$W/before"
@@ -125,11 +34,6 @@ pod_is_ready() { kubectl_ wait --for=condition=Ready "pod/$1" --timeout=120s; }
 	wait_for has_event lazy LazyStart
 }
 
-has_event() { # POD REASON
-	kubectl_ get events -o json --field-selector "involvedObject.name=$1,reason=$2" |
-		jq -e '.items[] | select(.source.component == "bootseer")'
-}
-
 # There is always something: no trace service, if nothing else.
 doctor_said() { kubectl_ logs "$1" -c node | grep '^doctor: '; }
 
@@ -141,45 +45,13 @@ doctor_said() { kubectl_ logs "$1" -c node | grep '^doctor: '; }
 	kubectl_ exec lazy -- /bin/sh -c 'cat /data >/dev/null'
 }
 
-# A pod whose volume at /v is the image app; with a period of grace it is there until the
-# volume is not.
-begin_volume_pod() { # NAME
-	kubectl_ apply -f - <<-END
-	{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1"}, "spec": {
-	 "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 1,
-	 "containers": [{"name": "c", "image": "127.0.0.1:5000/pause:1",
-		"volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
-	 "volumes": [{"name": "v", "csi": {"driver": "csi.bootseer", "volumeAttributes": {
-		"kind": "image", "image": "127.0.0.1:5000/app:1"}}}]}}
-	END
-}
-
-# upgrade TAG [OPTION...]: with volumes, and every pod lazy.
-upgrade() {
-	cat >"$W/values.yaml" <<-END
-	node: {pods: all}
-	csi:
-	  enabled: true
-	  config: '$CSI_CONFIG'
-	END
-	helm_ upgrade bootseer "$TOP/deploy/helm/bootseer" --reuse-values -f "$W/values.yaml" \
-		--set-string image.tag="$1" --wait --timeout 4m
-	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
-	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
-}
-
-# Containers of the pods, each of which must be the one that it was.
-containers_of() { # POD...
-	kubectl_ get pods "$@" \
-		-o jsonpath='{range .items[*]}{.status.containerStatuses[0].containerID}{"\n"}{end}'
-}
-
 @test "chart: upgraded and downgraded, running pods and volumes stay" {
 	before=$(containers_of lazy ordinary)
+	echo "csi: {enabled: true, config: '$CSI_CONFIG'}" >"$W/values.yaml"
 	upgrade 2
 	[ "$(containers_of lazy ordinary)" = "$before" ]
-	begin_volume_pod volume
-	begin_pod every app
+	begin_volume_pod volume bootseer
+	begin_pod every app bootseer
 	pod_is_ready volume
 	pod_is_ready every
 	reads_all lazy every volume/v
@@ -193,16 +65,6 @@ containers_of() { # POD...
 	helm_ rollback bootseer 1 --wait --timeout 4m
 	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
 	[ "$(containers_of lazy ordinary)" = "$(head -n 2 <<<"$before")" ]
-}
-
-# The file is that of the image.
-reads_all() { # POD[/FOLDER]...
-	local at
-
-	for at; do
-		kubectl_ exec "${at%%/*}" -- /bin/cat "${at#"${at%%/*}"}/data" |
-			cmp - "$W/app/data" || { echo "$at"; return 1; }
-	done
 }
 
 @test "chart: uninstalled, the node is as it was" {
@@ -220,22 +82,34 @@ reads_all() { # POD[/FOLDER]...
 	kubectl_ delete pod after --wait
 }
 
-# deploy/kubernetes-pytorchjob.yaml with images and stores of this test, for two workers that say
-# what they found.
-pytorch_job() {
-	local script='cat /data >/dev/null; cat /weights/data >/dev/null; echo "$HOSTNAME" >"/ckpt/$HOSTNAME"
-		/bin/busybox test -S /run/bootseer-env/env.sock; exec tail -f /dev/null'
+# jq: a pod's template with images and stores of this test, for workers that say what they found.
+pod_of_test='def pod_of_test: .template.spec |= (
+	.terminationGracePeriodSeconds = 0 |
+	.containers[0] |= (.image = "127.0.0.1:5000/app:1" | .command[2] = $script) |
+	(.volumes[].csi | select(.volumeAttributes.image)).volumeAttributes.image = "127.0.0.1:5000/app:1" |
+	(.volumes[].csi | select(.volumeAttributes.store)).volumeAttributes.store = $store |
+	del(.volumes[].csi.nodePublishSecretRef));'
 
-	kubectl_ create --dry-run=client -o json -f "$TOP/deploy/kubernetes-pytorchjob.yaml" |
-		jq --arg script "$script" --arg store "file://$W/store" '
-			.spec.elasticPolicy |= (.minReplicas = 2 | .maxReplicas = 2) |
-			.spec.pytorchReplicaSpecs.Worker |= (.replicas = 2 | .template.spec |= (
-				.terminationGracePeriodSeconds = 0 |
-				.containers[0] |= (.image = "127.0.0.1:5000/app:1" | .command[2] = $script) |
-				(.volumes[].csi | select(.volumeAttributes.image)).volumeAttributes.image =
-					"127.0.0.1:5000/app:1" |
-				(.volumes[].csi | select(.volumeAttributes.store)).volumeAttributes.store = $store |
-				del(.volumes[].csi.nodePublishSecretRef)))'
+example() { # FILE FILTER
+	kubectl_ create --dry-run=client -o json -f "$TOP/deploy/$1" |
+		jq --arg store "file://$W/store" --arg script 'cat /data >/dev/null
+			cat /weights/data >/dev/null; echo "$HOSTNAME" >"/ckpt/$HOSTNAME"
+			/bin/busybox test -S /run/bootseer-env/env.sock; exec tail -f /dev/null' \
+			"$pod_of_test (.items[]? // .) | $2"
+}
+
+# Two workers.
+pytorch_job() {
+	example kubernetes-pytorchjob.yaml '.spec.elasticPolicy |= (.minReplicas = 2 | .maxReplicas = 2) |
+		.spec.pytorchReplicaSpecs.Worker |= (.replicas = 2 | pod_of_test)'
+}
+
+# The Job as docs/kubernetes.md says that a JobSet takes it.
+job_set() {
+	example kubernetes-job.yaml 'select(.kind == "Job") |
+		{apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", metadata: {name: "train"},
+		 spec: {replicatedJobs: [{name: "workers", template: {spec: (.spec |
+			.completions = 2 | .parallelism = 2 | pod_of_test)}}]}}'
 }
 
 # As a process of the node; nothing here calls its webhooks, whose certificate it waits for.
@@ -261,12 +135,65 @@ start_training_operator() {
 			--enable-scheme=pytorchjob' "$operator/training-operator.v1"
 }
 
-workers_are_ready() {
-	[ "$(kubectl_ get pods -o json -l training.kubeflow.org/job-name=train | jq '[.items[] |
-		select(any(.status.conditions[]?; .type == "Ready" and .status == "True"))] | length')" = 2 ]
+# What the API server calls has no name in this cluster.
+start_jobset() {
+	local jobset at=https://127.0.0.1:9444
+
+	jobset=$("$BATS_TEST_DIRNAME/build" jobset)
+	kubectl_ apply --server-side -f "$jobset/jobset.x-k8s.io_jobsets.yaml"
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=jobset \
+		-addext subjectAltName=IP:127.0.0.1 -keyout "$W/jobset.key" -out "$W/jobset.crt" 2>/dev/null
+	in_node sh -c 'mkdir -p /run/jobset && cp "$1" /run/jobset/tls.key && cp "$2" /run/jobset/tls.crt' \
+		sh "$W/jobset.key" "$W/jobset.crt"
+	cat >"$W/jobset.yaml" <<-END
+	apiVersion: config.jobset.x-k8s.io/v1alpha1
+	kind: Configuration
+	leaderElection: {leaderElect: false}
+	internalCertManagement: {enable: false}
+	webhook: {port: 9444, certDir: /run/jobset}
+	metrics: {bindAddress: "0"}
+	health: {healthProbeBindAddress: "127.0.0.1:9445"}
+	END
+	in_node_start jobset env KUBECONFIG="$C/kubeconfig" "$jobset/jobset" --config "$W/jobset.yaml"
+	for kind in mutate validate; do
+		jq -n --arg kind "$kind" --arg url "$at/$kind-jobset-x-k8s-io-v1alpha2-jobset" \
+			--rawfile ca "$W/jobset.crt" '{apiVersion: "admissionregistration.k8s.io/v1",
+			kind: {mutate: "MutatingWebhookConfiguration",
+				validate: "ValidatingWebhookConfiguration"}[$kind],
+			metadata: {name: "jobset"}, webhooks: [{name: "\($kind).jobset.test",
+			 admissionReviewVersions: ["v1"], sideEffects: "None",
+			 clientConfig: {url: $url, caBundle: ($ca | @base64)},
+			 rules: [{apiGroups: ["jobset.x-k8s.io"], apiVersions: ["v1alpha2"],
+				operations: ["CREATE"], resources: ["jobsets"]}]}]}' | kubectl_ apply -f -
+	done
+	wait_for in_node curl -sf http://127.0.0.1:9445/readyz
 }
 
-@test "chart: a PyTorchJob has its image, an environment and a checkpoint by all three companions" {
+workers() { kubectl_ get pods -o json -l "$workers" | jq -r ".items[]$1"; }
+workers_are_ready() {
+	[ "$(workers ' | select(any(.status.conditions[]?; .type == "Ready" and .status == "True")) | 1' |
+		wc -l)" = 2 ]
+}
+no_workers() { [ -z "$(kubectl_ get pods -o name -l "$workers")" ]; }
+wrote() { kubectl_ exec "$1" -- /bin/cat "/ckpt/$2" | grep -qx "$2"; }
+
+# runs_with_all KIND LABEL: the object on stdin, whose pods have the label.
+runs_with_all() {
+	local workers=$2 pod name
+
+	kubectl_ apply -f -
+	wait_for workers_are_ready
+	# Both wrote a file into the checkpoint's folder, which both see.
+	for pod in $(workers .metadata.name); do
+		for name in $(workers '| .spec.hostname // .metadata.name'); do
+			wait_for wrote "$pod" "$name"
+		done
+	done
+	kubectl_ delete "$1" train --wait
+	wait_for no_workers
+}
+
+@test "chart: a PyTorchJob and a JobSet have what all three companions bring" {
 	node_state >"$W/before"
 	mkdir -p "$W/store"
 	kubectl_ get secret trust ||
@@ -287,19 +214,12 @@ workers_are_ready() {
 	install_with "$W/job-values.yaml"
 	kubectl_ rollout status daemonset/bootseer-csi --timeout=120s
 	start_training_operator
-	pytorch_job | kubectl_ apply -f -
-	wait_for workers_are_ready
-	# Both wrote a file into the checkpoint's folder, which both see.
-	wait_for wrote train-worker-0 train-worker-1
-	wait_for wrote train-worker-1 train-worker-0
-	kubectl_ delete pytorchjob train --wait
-	wait_for no_workers
+	pytorch_job | runs_with_all pytorchjob training.kubeflow.org/job-name=train
+	start_jobset
+	job_set | runs_with_all jobset jobset.sigs.k8s.io/jobset-name=train
 	helm_ uninstall bootseer --wait --timeout 4m
 	wait_for node_is_as_before
 }
-
-wrote() { kubectl_ exec "$1" -- /bin/cat "/ckpt/$2" | grep -qx "$2"; }
-no_workers() { [ -z "$(kubectl_ get pods -o name -l training.kubeflow.org/job-name=train)" ]; }
 
 # The pod keeps what it has; to end it a node needs the plugin once more.
 @test "chart: uninstalled under a pod with a volume, which goes on, and ends later" {
@@ -329,9 +249,6 @@ install_for_peers() {
 	kubectl_ rollout status daemonset/bootseer-events --timeout=120s
 }
 
-bootseer_() { in_node sh -c '/opt/bootseer/*/bin/bootseer "$@"' sh "$@"; }
-
-tracker_is_good() { bootseer_ p2p status --json | jq -e '.trackers[0].state == "good"'; }
 start_is_there() {
 	bootseer_ start show --service http://10.88.0.1:9730 --json default/stages |
 		grep -q env.install
@@ -350,8 +267,6 @@ request_is_denied() {
 	kubectl_ wait --for=condition=Denied csr/other --timeout=60s
 	[ -z "$(kubectl_ get csr other -o 'jsonpath={.status.certificate}')" ]
 }
-
-node_is_as_before() { node_state | diff "$W/before" -; }
 
 @test "chart: a node has a certificate of its name, its pods' stages are followed, nothing is left" {
 	in_node_start service "$BOOTSEER_BUILD/registry/bootseer-registry" \
@@ -413,16 +328,6 @@ make_service_secrets() {
 	END
 }
 
-# Nothing in this cluster makes a Service's address one of its pods.
-forward_service() {
-	local pod
-
-	wait_for kubectl_ wait --for=condition=Ready pod/bootseer-registry-0 --timeout=100s
-	pod=$(kubectl_ get pod bootseer-registry-0 -o 'jsonpath={.status.podIP}')
-	in_node ip addr add 10.99.0.73/32 dev lo
-	in_node_start forward socat TCP-LISTEN:9730,bind=10.99.0.73,fork,reuseaddr "TCP:$pod:9730"
-}
-
 ask_service() { # PATH
 	in_node curl -sf --cacert "$W/service.crt" -H 'Authorization: Bearer admin' \
 		"https://10.99.0.73:9730$1"
@@ -452,7 +357,7 @@ bytes_of() { on_second bootseer_ p2p status --json | jq ".totals | $1"; }
 		--set registry.tokensSecretName=tokens --set registry.secretName=keys \
 		--set-string registry.config='registry = [ "127.0.0.1:5000" ];
 			capability-key = "/etc/bootseer/capability.key";'
-	forward_service
+	forward_service bootseer-registry-0
 	wait_for tracker_is_good
 	wait_for on_second tracker_is_good
 	# The files of registry.secretName are there.
