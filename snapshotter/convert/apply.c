@@ -434,9 +434,14 @@ bool apply_can_have_xattr(uint32_t mode, const char *name)
 static int add_xattrs(struct apply *a, const struct layer_entry *e,
 		      struct inode *i, struct error *err)
 {
-	for (const struct xattr *x = e->xattrs; x; x = x->next) {
-		int rc;
+	uint64_t n = 0;
 
+	for (const struct xattr *x = e->xattrs; x; x = x->next) {
+		/* Each is compared with those before it. */
+		int rc = spend_budget(a, 1 + n++ / 16, err);
+
+		if (rc < 0)
+			return rc;
 		/* A hard link's header does not say what it links to. */
 		if (e->hard && !apply_can_have_xattr(i->mode, x->name))
 			continue;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "common/array.h"
 #include "common/buf.h"
@@ -21,6 +22,13 @@
 
 #define DATA_PIECE MIB                     /* handed to a visitor at once */
 #define LINK_NAMES_MAX ((size_t)256 * MIB) /* bytes, of files with several */
+#define XATTRS_MAX 4096                    /* of one inode, as in a tar */
+/* Look-ups of content.  Names may share an inode, so that a small image has many. */
+#define MAPS_MAX (UINT64_C(1) << 27)
+/* After so much of a layer the disk of temporary files is looked at, where this much is
+ * left free, or a 20th of the disk if that is less. */
+#define SPOOL_LOOK (64 * MIB)
+#define ROOM_KEPT (4 * GIB)
 #define OVERLAY "trusted.overlay."
 
 /* An inode that may not be met twice, or is a hard link then. */
@@ -34,6 +42,9 @@ struct open_dir {
 	struct erofs_inode inode;
 	uint64_t cookie; /* of the entry before the next */
 	size_t path_len; /* of the folder's path, with a slash */
+	/* The name of the entry before the next, in the image; NULL: none. */
+	const char *last;
+	size_t last_len;
 };
 
 struct entry_xattr {
@@ -54,6 +65,8 @@ struct erofs_walk {
 	uint64_t nid, cookie;   /* of the entry */
 	uint32_t mode;          /* of the inode whose xattrs are read */
 	struct xattr *xattrs;
+	size_t n_xattrs; /* read of the inode */
+	uint64_t n_maps; /* look-ups of content, of all files */
 	bool is_opaque;
 	struct error *err;
 };
@@ -102,6 +115,7 @@ static void xattrs_drop(struct erofs_walk *w)
 		w->xattrs = x->next;
 		free(container_of(x, struct entry_xattr, xattr));
 	}
+	w->n_xattrs = 0;
 	w->is_opaque = false;
 }
 
@@ -130,6 +144,9 @@ static int take_xattr(void *arg, const char *name, const void *value,
 	size_t len = strlen(name) + 1;
 	struct entry_xattr *x;
 
+	if (w->n_xattrs++ == XATTRS_MAX)
+		return error_set(w->err, E2BIG, "more than %d xattrs",
+				 XATTRS_MAX);
 	if (strncmp(name, OVERLAY, strlen(OVERLAY)) == 0)
 		return take_mark(w, name + strlen(OVERLAY), value, size);
 	if (!tar_keeps_xattr(name, w->mode & S_IFMT, false))
@@ -155,11 +172,15 @@ static int read_content(struct erofs_walk *w, const struct erofs_inode *i)
 	int rc = 0;
 
 	for (uint64_t off = 0; rc == 0 && off < i->size; off += m.len) {
+		if (w->n_maps++ == MAPS_MAX)
+			return error_set(w->err, E2BIG,
+					 "files of more than %llu pieces",
+					 (unsigned long long)MAPS_MAX);
 		rc = erofs_map(&w->img, i, off, &m, w->err);
-		if (rc == 0 && m.len > DATA_PIECE)
-			m.len = DATA_PIECE;
 		if (rc < 0 || m.kind != EROFS_MAP_INLINE)
 			continue;
+		if (m.len > DATA_PIECE)
+			m.len = DATA_PIECE;
 		w->given += m.len;
 		if (w->given > LAYER_PLAIN_MAX)
 			return error_set(w->err, EFBIG,
@@ -265,11 +286,12 @@ static int walk_inode(struct erofs_walk *w, size_t dir_len)
 
 	if (rc < 0)
 		return rc;
-	if (S_ISCHR(i.mode) && !i.major && !i.minor)
-		return give_mark(w, dir_len, WHITEOUT_PREFIX, name);
+	/* Also of a whiteout: that of ".wh..opq" would be the mark of an opaque folder. */
 	if (strncmp(name, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0)
 		return error_set(w->err, EINVAL,
 				 "a name that a tar would have for a whiteout");
+	if (S_ISCHR(i.mode) && !i.major && !i.minor)
+		return give_mark(w, dir_len, WHITEOUT_PREFIX, name);
 	if (S_ISDIR(i.mode) || i.nlink > 1)
 		rc = meet_inode(w, w->nid, S_ISDIR(i.mode) ? "" : w->path.data,
 				&before);
@@ -288,6 +310,22 @@ static int walk_inode(struct erofs_walk *w, size_t dir_len)
 
 /* ------------------------------------------------------------------- walk --- */
 
+/* The kernel searches a folder by halves, so that of names out of order it finds some only,
+ * and of two that are equal one: a container would not see what the walk does. */
+static int check_order(struct erofs_walk *w, const char *name, size_t len)
+{
+	struct open_dir *d = &w->dirs[w->n_dirs - 1];
+	size_t least = len < d->last_len ? len : d->last_len;
+	int c = d->last ? memcmp(d->last, name, least) : -1;
+
+	if (c > 0 || (c == 0 && d->last_len >= len))
+		return error_set(w->err, EINVAL,
+				 "names of a folder are not in order");
+	d->last = name;
+	d->last_len = len;
+	return 0;
+}
+
 /* Take the next entry, but not the folder's own name and that of the folder around it; 1:
  * it is at w->path. */
 static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
@@ -297,6 +335,8 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 
 	(void)type;
 	w->cookie = cookie;
+	if (check_order(w, name, len) < 0)
+		return -EINVAL;
 	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
 		return 0;
 	w->nid = nid;
@@ -361,16 +401,38 @@ static int walk_bytes(const void *data, size_t len, struct tar_visitor *v,
 	return rc;
 }
 
+/* A layer of a few MiB may unpack to a TiB, and others need the disk, too. */
+static int check_room(int fd, struct error *err)
+{
+	struct statvfs fs;
+	uint64_t kept;
+
+	if (fstatvfs(fd, &fs) < 0)
+		return 0;
+	kept = (uint64_t)fs.f_blocks * fs.f_frsize / 20;
+	if (kept > ROOM_KEPT)
+		kept = ROOM_KEPT;
+	return (uint64_t)fs.f_bavail * fs.f_frsize < kept
+		       ? fs_refuse_write(fd, -ENOSPC, kept, TEMP_CURE, err)
+		       : 0;
+}
+
 /* To the end, where the digest is known to be right. */
 static int spool_layer(struct layer *l, struct tar_visitor *v, int fd,
 		       uint64_t *ret_len, struct error *err)
 {
-	uint64_t at = 0;
+	uint64_t at = 0, looked = 0;
 	const void *data;
 	size_t n;
 	int rc;
 
 	while ((rc = layer_read(l, &data, &n, err)) == 0 && n) {
+		if (at - looked >= SPOOL_LOOK) {
+			rc = check_room(fd, err);
+			if (rc < 0)
+				return rc;
+			looked = at;
+		}
 		rc = fs_pwrite_full(fd, data, n, at);
 		if (rc < 0)
 			return fs_refuse_write(fd, rc, n, TEMP_CURE, err);

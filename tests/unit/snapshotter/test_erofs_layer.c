@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Entries as erofs_walk() gives them, of small images that no tool would make. */
+#include "snapshotter/convert/erofs_layer.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/bytes.h"
+#include "image/erofs/erofs.h"
+#include "image/erofs/format.h"
+
+TestSuite(erofs_layer, .timeout = 120);
+
+#define BLOCKS 16
+#define NAMES 15 /* the block of the root's names; inodes begin in block 1 */
+#define MORE_NAMES 6 /* the first block of many names */
+#define ROOT 0u      /* nids of inodes, which are extended */
+#define ENTRY 2u
+
+static struct error err;
+
+struct image {
+	struct source base;
+	uint8_t data[BLOCKS * EROFS_BLOCK];
+};
+
+static int image_read(struct source *s, const struct source_req *req,
+		      struct source_sink *sink, struct error *e)
+{
+	const struct image *m = container_of(s, struct image, base);
+
+	return sink->put(sink, 0, m->data, sizeof(m->data), e);
+}
+
+static void image_free(struct source *s)
+{
+}
+
+static const struct source_ops image_ops = {
+	.name = "memory",
+	.read = image_read,
+	.free = image_free,
+};
+
+static uint8_t *put_inode(struct image *m, unsigned int nid, uint32_t mode,
+			  unsigned int layout, uint64_t size, uint32_t u)
+{
+	uint8_t *p = m->data + EROFS_BLOCK + nid * EROFS_SLOT;
+
+	put_le16(p + INO_FORMAT,
+		 (uint16_t)(EROFS_FORMAT_EXTENDED |
+			    layout << EROFS_FORMAT_LAYOUT_SHIFT));
+	put_le16(p + INO_MODE, (uint16_t)mode);
+	put_le64(p + INO_SIZE, size);
+	put_le32(p + INO_U, u);
+	put_le32(p + INO_NLINK, 1);
+	return p;
+}
+
+static void begin(struct image *m)
+{
+	uint8_t *sb = m->data + EROFS_SB_POS;
+
+	*m = (struct image){ .base.ops = &image_ops };
+	put_le32(sb + SB_MAGIC, EROFS_MAGIC);
+	put_le32(sb + SB_FEATURE_COMPAT, EROFS_COMPAT_SB_CHKSUM);
+	put_le32(sb + SB_FEATURE_INCOMPAT, EROFS_INCOMPAT_CHUNKED_FILE);
+	sb[SB_BLKSZBITS] = EROFS_BLKSZBITS;
+	put_le16(sb + SB_ROOT_NID, ROOT);
+	put_le32(sb + SB_BLOCKS, BLOCKS);
+	put_le32(sb + SB_META_BLKADDR, 1);
+	put_inode(m, ROOT, S_IFDIR | 0755, EROFS_LAYOUT_FLAT_PLAIN, EROFS_BLOCK,
+		  NAMES);
+}
+
+/* Names of the root, which lead to ENTRY. */
+static void put_block(struct image *m, size_t block, const char *const *names,
+		      size_t n)
+{
+	uint8_t *p = m->data + block * EROFS_BLOCK;
+	size_t at = n * EROFS_DIRENT_SIZE;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(names[i]);
+
+		put_le64(p + i * EROFS_DIRENT_SIZE + DIRENT_NID, ENTRY);
+		put_le16(p + i * EROFS_DIRENT_SIZE + DIRENT_NAMEOFF,
+			 (uint16_t)at);
+		memcpy(p + at, names[i], len);
+		at += len;
+	}
+}
+
+static void put_names(struct image *m, const char *const *names, size_t n)
+{
+	put_block(m, NAMES, names, n);
+}
+
+struct seen {
+	struct tar_visitor visitor;
+	char paths[256];
+	bool wants;
+	unsigned int n_ends;
+};
+
+static int see_entry(struct tar_visitor *v, const struct layer_entry *e,
+		     bool *want, struct error *why)
+{
+	struct seen *s = container_of(v, struct seen, visitor);
+	size_t len = strlen(s->paths); /* what does not fit is left out */
+
+	(void)snprintf(s->paths + len, sizeof(s->paths) - len, "%s ", e->path);
+	*want = s->wants && S_ISREG(e->mode);
+	return 0;
+}
+
+static int see_data(struct tar_visitor *v, uint64_t off, const void *data,
+		    size_t len, struct error *why)
+{
+	return error_set(why, EIO, "a hole has no data");
+}
+
+static int see_end(struct tar_visitor *v, struct error *why)
+{
+	container_of(v, struct seen, visitor)->n_ends++;
+	return 0;
+}
+
+static int walk(struct image *m, struct seen *s)
+{
+	uint8_t *sb = m->data + EROFS_SB_POS;
+	struct layer_input in = { .source = &m->base,
+				  .size = sizeof(m->data),
+				  .copy_fd = -1 };
+	AUTO(layer) l = NULL;
+	int rc;
+
+	put_le32(sb + SB_CHECKSUM, 0);
+	put_le32(sb + SB_CHECKSUM,
+		 erofs_crc32c(sb, EROFS_BLOCK - EROFS_SB_POS));
+	s->visitor = (struct tar_visitor){ .entry = see_entry,
+					   .data = see_data,
+					   .end = see_end };
+	err = (struct error)ERROR_INIT;
+	cr_assert_eq(digest_of(m->data, sizeof(m->data), &in.digest), 0);
+	cr_assert_eq(layer_open(&in, &l, &err), 0);
+	rc = erofs_walk(l, NULL, &s->visitor, &err);
+	layer_close(steal_ptr(&l));
+	return rc;
+}
+
+Test(erofs_layer, makes_no_mark_of_an_opaque_folder_of_a_whiteout)
+{
+	static const char *const plain[] = { "gone" }, *const opaque[] = {
+		".wh..opq"
+	};
+	static struct image m;
+	struct seen s = { .n_ends = 0 };
+
+	begin(&m);
+	put_inode(&m, ENTRY, S_IFCHR, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
+	put_names(&m, plain, 1);
+	cr_assert_eq(walk(&m, &s), 0, "%s", err.msg);
+	cr_assert_str_eq(s.paths, "./ .wh.gone ");
+	put_names(&m, opaque, 1);
+	s = (struct seen){ .n_ends = 0 };
+	cr_assert_eq(walk(&m, &s), -EINVAL);
+	cr_assert_str_eq(s.paths, "./ ");
+}
+
+/* The kernel would find some of them only. */
+Test(erofs_layer, refuses_a_folder_whose_names_are_not_in_order)
+{
+	static const char *const sorted[] = { "a", "ab", "b" };
+	static const char *const bad[][3] = { { "a", "c", "b" },
+					      { "a", "b", "b" },
+					      { "ab", "a", "b" } };
+	static struct image m;
+	struct seen s = { .n_ends = 0 };
+
+	begin(&m);
+	put_inode(&m, ENTRY, S_IFREG, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
+	put_names(&m, sorted, 3);
+	cr_assert_eq(walk(&m, &s), 0, "%s", err.msg);
+	cr_assert_str_eq(s.paths, "./ a ab b ");
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		begin(&m);
+		put_inode(&m, ENTRY, S_IFREG, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
+		put_names(&m, bad[i], 3);
+		s = (struct seen){ .n_ends = 0 };
+		cr_assert_eq(walk(&m, &s), -EINVAL, "%zu", i);
+		cr_assert(strstr(err.msg, "not in order"), "%s", err.msg);
+	}
+}
+
+/* Many names of one hole of 4 TiB, in a few bytes: no work for each MiB of it. */
+Test(erofs_layer, passes_holes_over_at_once, .timeout = 10)
+{
+	static const char *names[260];
+	static char text[ARRAY_SIZE(names)][4];
+	static struct image m;
+	struct seen s = { .wants = true };
+	unsigned int blocks = BLOCKS - MORE_NAMES;
+	uint8_t *p;
+
+	begin(&m);
+	put_inode(&m, ROOT, S_IFDIR | 0755, EROFS_LAYOUT_FLAT_PLAIN,
+		  (uint64_t)blocks * EROFS_BLOCK, MORE_NAMES);
+	p = put_inode(&m, ENTRY, S_IFREG, EROFS_LAYOUT_CHUNK_BASED,
+		      APPLY_FILE_MAX, EROFS_CHUNK_INDEXES | 30);
+	put_le32(p + EROFS_EXTENDED_SIZE + CHUNK_BLKADDR, EROFS_NULL_ADDR);
+	for (unsigned int k = 0; k < blocks; k++) {
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+			text[i][0] = (char)('a' + k);
+			text[i][1] = (char)('a' + i / 20);
+			text[i][2] = (char)('a' + i % 20);
+			names[i] = text[i];
+		}
+		put_block(&m, MORE_NAMES + k, names, ARRAY_SIZE(names));
+	}
+	cr_assert_eq(walk(&m, &s), 0, "%s", err.msg);
+	cr_assert_eq(s.n_ends, blocks * ARRAY_SIZE(names));
+}
+
+/* All are "user.x" and empty. */
+static void put_xattrs(struct image *m, unsigned int n)
+{
+	uint8_t *p =
+		put_inode(m, ENTRY, S_IFREG, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
+
+	put_le16(p + INO_XATTR_ICOUNT, (uint16_t)(1 + 2 * n));
+	p += EROFS_EXTENDED_SIZE + EROFS_XATTR_HEADER;
+	for (unsigned int i = 0; i < n; i++, p += 8) {
+		p[XE_NAME_LEN] = 1;
+		p[XE_INDEX] = 1;
+		p[EROFS_XATTR_ENTRY] = 'x';
+	}
+}
+
+Test(erofs_layer, takes_no_more_xattrs_than_a_tar)
+{
+	static const char *const name = "f";
+	static struct image m;
+
+	for (unsigned int n = 4096; n <= 4097; n++) {
+		struct seen s = { .n_ends = 0 };
+
+		begin(&m);
+		put_xattrs(&m, n);
+		put_names(&m, &name, 1);
+		cr_assert_eq(walk(&m, &s), n > 4096 ? -E2BIG : 0, "%s",
+			     err.msg);
+	}
+}
