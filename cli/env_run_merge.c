@@ -135,6 +135,9 @@ static int add_once(struct env_run *r, bool has_turn, struct error *err)
 	return rc;
 }
 
+/* The targets, or the store, may have changed while the union was made. */
+#define ATTEMPTS 3
+
 /* Most nodes of a job compile the same, and have nothing to add when the first has. */
 static int add_to_cache(struct env_run *r, struct error *err)
 {
@@ -146,8 +149,11 @@ static int add_to_cache(struct env_run *r, struct error *err)
 	rc = add_once(r, false, err);
 	if (rc > 0)
 		rc = take_turn(r, &turn, err);
-	if (turn)
+	for (int i = 0; turn && i < ATTEMPTS; i++) {
 		rc = add_once(r, true, err);
+		if (rc != -ESTALE && rc != -EEXIST)
+			break;
+	}
 	env_turn_end(turn, false);
 	return rc;
 }

@@ -48,6 +48,14 @@ static struct merge_file file_of_stat(const struct stat *st)
 						st->st_mtim.tv_nsec };
 }
 
+bool merge_keeps(const struct stat *ours, const struct inode *theirs)
+{
+	const struct merge_file a = file_of_tree(theirs),
+				b = file_of_stat(ours);
+
+	return !replaces_file(&a, &b);
+}
+
 bool env_key_merges(const struct env_key *k)
 {
 	for (size_t i = 0; i < k->n; i++)

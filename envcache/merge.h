@@ -5,6 +5,8 @@
 
 #include "envcache/envcache.h"
 
+struct inode;
+struct stat;
 struct tree;
 
 /* Is the key that of a merged snapshot?  A restore of one puts only what the targets lack,
@@ -12,5 +14,7 @@ struct tree;
 bool env_key_merges(const struct env_key *k);
 /* Leave in a snapshot's tree what the file system lacks. */
 int merge_prune(struct tree *t, struct error *err) MUST_CHECK;
+/* Does the file system's thing stay, and not that of the snapshot, which is no folder? */
+bool merge_keeps(const struct stat *ours, const struct inode *theirs);
 
 #endif

@@ -16,6 +16,7 @@
 #include "common/buf.h"
 #include "common/fs.h"
 #include "envcache/changes.h"
+#include "envcache/merge.h"
 #include "envcache/xattrs.h"
 
 /* A path in the stage that is longer begins anew, with a folder that is moved to its
@@ -194,6 +195,16 @@ static int clear_place(struct place_walk *w, int dir, const char *name,
 				      w->path.data, err);
 }
 
+/* Has a program that works in a merged target put something there that stays? */
+static bool is_kept(const struct place_walk *w, int dir, const struct dentry *d)
+{
+	struct stat st;
+
+	return w->p->merges && !w->is_new &&
+	       fstatat(dir, d->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       merge_keeps(&st, d->inode);
+}
+
 static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 		      struct error *err)
 {
@@ -205,6 +216,8 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 
 	if (built_path(d->parent) && d->inode->nlink == 1)
 		return 0; /* it was made there */
+	if (is_kept(w, dir, d))
+		return 0;
 	place_node_path(plan, (uint32_t)d->inode->user, name);
 	rc = clear_place(w, dir, d->name, from, name, d->inode->nlink == 1,
 			 err);

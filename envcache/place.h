@@ -12,6 +12,7 @@ struct placing {
 	struct unpack_plan *plan;
 	struct tree *tree;    /* owns what is noted of folders */
 	struct stage *stages; /* of all targets */
+	bool merges;          /* what came since merge_prune() stays, too */
 };
 
 /* Make the folders that are not in the target yet in its stage, empty: before the first

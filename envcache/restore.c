@@ -263,7 +263,9 @@ static int restore_side(void *arg, unsigned int index, struct error *err)
 
 static int prepare_stages(struct env_restoring *r, struct error *err)
 {
-	struct placing p = { &r->plan, r->l->tree, r->stages };
+	struct placing p = { .plan = &r->plan,
+			     .tree = r->l->tree,
+			     .stages = r->stages };
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
@@ -314,7 +316,10 @@ static int unpack_contents(struct env_restoring *r, struct error *err)
 
 static int place_all(struct env_restoring *r, struct error *err)
 {
-	struct placing p = { &r->plan, r->l->tree, r->stages };
+	struct placing p = { .plan = &r->plan,
+			     .tree = r->l->tree,
+			     .stages = r->stages,
+			     .merges = env_key_merges(&r->snap->key) };
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)

@@ -211,6 +211,31 @@ Test(env_merge, of_two_sizes_the_file_written_last_stays)
 	env_snapshot_fini(&snap);
 }
 
+/* Programs work in the targets while a snapshot is fetched. */
+Test(env_merge, file_that_came_during_a_restore_stays_by_the_same_rule)
+{
+	struct env_restoring *r = NULL;
+	struct env_snapshot snap;
+
+	write_at("new", "AAA", 2000);
+	write_at("old", "AAA", 2000);
+	write_at("missing", "AAA", 2000);
+	cr_assert_eq(publish(NULL), 0, "%s", err.msg);
+	snap = stored();
+
+	next_node();
+	cr_assert_eq(env_restore_begin(store, &snap, &env_dir_targets, 1, 0,
+				       NULL, NULL, &r, &err),
+		     0, "%s", err.msg);
+	write_at("new", "BBBBB", 3000);
+	write_at("old", "B", 1000);
+	cr_assert_eq(env_restore_end(r, NULL, &err), 0, "%s", err.msg);
+	expect_text("new", "BBBBB");
+	expect_text("old", "AAA");
+	expect_text("missing", "AAA");
+	env_snapshot_fini(&snap);
+}
+
 /* A link or a folder where the other side has a file: each node keeps its own. */
 Test(env_merge, thing_of_another_kind_stays)
 {
