@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
@@ -108,8 +109,8 @@ static void unset_name(struct ckpt_node *n)
 /* ------------------------------------------------------------------ the journal --- */
 
 /*
- * Records, each of which ends with a NUL.  One that cannot be written is not known to a
- * successor, which is no failure now.
+ * Records, each of which ends with a NUL.  One that cannot be written is no failure now: with the
+ * next record all is written anew, as a successor would take old names for those of other files.
  *   A ID KIND VERSION SIZE TIME KEY   what a node is from here on
  *   D ID                              it is gone
  *   B NUMBER, E NUMBER                a change of names is begun, and was answered
@@ -117,9 +118,15 @@ static void unset_name(struct ckpt_node *n)
  */
 static void journal_append(struct nodes *t, const char *data, size_t len)
 {
-	if (t->journal_fd >= 0 &&
-	    fs_pwrite_full(t->journal_fd, data, len, t->journal_len) == 0)
+	if (t->journal_fd < 0)
+		return;
+	if (fs_pwrite_full(t->journal_fd, data, len, t->journal_len) == 0) {
 		t->journal_len += len;
+		return;
+	}
+	t->is_journal_behind = true;
+	/* Some of it may be there, and would be read behind what comes next. */
+	(void)!ftruncate(t->journal_fd, (off_t)t->journal_len);
 }
 
 static int record_node(const struct ckpt_node *n, struct buf *out)
@@ -160,6 +167,7 @@ static void journal_renew(struct nodes *t)
 	if (t->journal_len == before)
 		return;
 	t->journal_live = all.len;
+	t->is_journal_behind = false;
 	(void)fallocate(t->journal_fd,
 			FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			(off_t)before);
@@ -167,10 +175,13 @@ static void journal_renew(struct nodes *t)
 
 static void journal_put(struct nodes *t, const struct buf *record, bool is_live)
 {
+	const bool was_behind = t->is_journal_behind;
+
 	journal_append(t, record->data, record->len);
 	t->journal_live += is_live ? record->len : 0;
-	if (t->journal_len > JOURNAL_MIN &&
-	    HASH_CNT(by_id, t->by_id) * 512ull < t->journal_live)
+	if (was_behind ||
+	    (t->journal_len > JOURNAL_MIN &&
+	     HASH_CNT(by_id, t->by_id) * 512ull < t->journal_live))
 		journal_renew(t);
 }
 

@@ -105,6 +105,7 @@ struct nodes {
 	size_t n_begun;
 	int journal_fd;
 	uint64_t journal_len, journal_live; /* bytes; those of living nodes */
+	bool is_journal_behind;             /* a record could not be written */
 	atomic_uint n_lost;
 };
 

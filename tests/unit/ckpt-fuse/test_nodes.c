@@ -2,8 +2,10 @@
 /* Which node is which file, here and in a successor. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -282,6 +284,31 @@ Test(nodes, are_known_to_a_successor_however_long_the_mount_was_there)
 	}
 	restart();
 	expect_path(kept, "kept");
+}
+
+/* For a while there is no memory for what a successor is to know. */
+Test(nodes, have_their_own_names_in_a_successor_where_memory_was_short)
+{
+	const uint64_t was_a = look_up(NODE_ROOT, "a", false);
+	struct ckpt_node *n = node_get(&t, was_a);
+	struct rlimit all, few;
+	struct stat st;
+	uint64_t is_a;
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &all), 0);
+	cr_assert_eq(fstat(journal, &st), 0);
+	few = all;
+	few.rlim_cur = (rlim_t)st.st_size + 10;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+	node_rename(n, t.root, "b");
+	node_put(n);
+	is_a = look_up(NODE_ROOT, "a", false);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &all), 0);
+	(void)look_up(NODE_ROOT, "c", false);
+	restart();
+	expect_path(was_a, "b");
+	expect_path(is_a, "a");
 }
 
 Test(nodes, never_get_an_id_that_the_kernel_has_of_one_that_is_not_known)
