@@ -44,9 +44,10 @@ may_log_in() {
 
 gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 
+# The plugin waits NODE_WAIT for bootseerd's answers: minutes, where it is not to be away.
 start_all() { # [OPTION OF BOOTSEERD...]
 	start_node --login-key "$T/login.key" --log-level debug "$@"
-	start_plugin --image-service "$T/images.sock" --node-timeout 1s \
+	start_plugin --image-service "$T/images.sock" --node-timeout "${NODE_WAIT:-5m}" \
 		--containerd "$T/ctd/containerd.sock"
 	start_containerd
 	wait_until "$plugin_pid" test -S "$T/images.sock"

@@ -184,7 +184,7 @@ answer() { # PASSWORD
 }
 
 @test "pulls go on while bootseerd is away" {
-	start_all
+	NODE_WAIT=1s start_all
 	kill_node
 	pull_as team tenant "$CANARY"
 	grep -q 'bootseerd has not got the login of a pull' "$T/plugin.log"
@@ -193,7 +193,7 @@ answer() { # PASSWORD
 }
 
 @test "a bootseerd that is away is waited for once, not at each pull" {
-	start_all
+	NODE_WAIT=1s start_all
 	kill_node
 	for _ in 1 2 3; do
 		CRI_USER=tenant CRI_PASSWORD=$CANARY \
