@@ -122,30 +122,6 @@ kept_layers() { # NAME
 	wait "$puller"
 }
 
-has_read() { [ "$(registry_bytes)" -ge "$1" ]; } # BYTES
-has_leased() { # N
-	[ "$(curl -fsS "$TRACKER/metrics" |
-		sed -n 's/^bootseer_registry_swarm_leases //p')" -ge "$1" ]
-}
-
-# The tracker's clock stands still, so each piece that came makes its window a piece larger: a
-# quarter of that, which is what a member of many has, is no five pieces before 18 came.
-@test "a node that is alone in its swarm reads several pieces beside each other" {
-	local puller
-
-	mirror_start a
-	fault match=/blobs/ drip=131072 drip_ms=50
-	pull_on a 3>&- &
-	puller=$!
-	wait_for has_read 8000000
-	fault match=/blobs/ hang=1000
-	run ! has_read 18000000
-	wait_for has_leased 5
-	peer_stop a KILL
-	fault
-	wait "$puller"
-}
-
 mirror_url() { sed -n 's/^\[host."\(.*\)"\]/\1/p' "$T/$1/root/mirror/hosts.toml"; } # NAME
 
 # A request as containerd makes it, with the key that root can read; prints the status.
