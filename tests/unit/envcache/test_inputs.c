@@ -480,7 +480,8 @@ static bool counts_in(const char *name, const char *value, const char *text)
 	return !digest_equal(&none, &is);
 }
 
-/* What differs from node to node, or only says where, would have each node make its own. */
+/* Variables that differ from node to node, or only name a place, stay out of the key: with them
+ * each node would make an environment of its own. */
 Test(env_inputs, are_variables_in_words_of_what_installs)
 {
 	cr_expect(counts_in("VERSION", "1.2", "pip install x==$VERSION"));

@@ -56,7 +56,7 @@ static struct env_key cache_key(const char *word)
 }
 
 /* In the place of `replaces`, if that is there still. */
-static int publish(const struct env_snapshot *replaces)
+static int publish_targets(const struct env_snapshot *replaces)
 {
 	const struct env_capture_options opts = { .program = "python3",
 						  .replaces = replaces };
@@ -71,7 +71,7 @@ static int publish(const struct env_snapshot *replaces)
 	return rc;
 }
 
-static struct env_snapshot stored(void)
+static struct env_snapshot find_snapshot(void)
 {
 	struct env_key key = cache_key("python3");
 	struct env_snapshot snap;
@@ -92,7 +92,7 @@ static bool has_more(const struct env_snapshot *snap)
 	return ret;
 }
 
-static void fetch(const struct env_snapshot *snap)
+static void restore_snapshot(const struct env_snapshot *snap)
 {
 	cr_assert_eq(env_restore(store, snap, &env_dir_targets, 1, 0, NULL,
 				 NULL, &err),
@@ -144,8 +144,8 @@ Test(env_merge, union_has_the_files_of_both)
 	cr_expect_not(has_more(NULL), "a folder alone is nothing to keep");
 	env_write("k/one", "1");
 	cr_expect(has_more(NULL));
-	cr_assert_eq(publish(NULL), 0, "%s", err.msg);
-	first = stored();
+	cr_assert_eq(publish_targets(NULL), 0, "%s", err.msg);
+	first = find_snapshot();
 	cr_expect_not(has_more(&first));
 
 	next_node();
@@ -153,20 +153,20 @@ Test(env_merge, union_has_the_files_of_both)
 	env_write("k/two", "2");
 	env_mkdir("other");
 	env_write("other/three", "3");
-	fetch(&first);
+	restore_snapshot(&first);
 	expect_text("k/one", "1");
 	expect_text("k/two", "2");
 	cr_expect(has_more(&first));
-	cr_assert_eq(publish(&first), 0, "%s", err.msg);
+	cr_assert_eq(publish_targets(&first), 0, "%s", err.msg);
 
 	next_node();
-	both = stored();
-	fetch(&both);
+	both = find_snapshot();
+	restore_snapshot(&both);
 	expect_text("k/one", "1");
 	expect_text("k/two", "2");
 	expect_text("other/three", "3");
 	cr_expect_not(has_more(&both));
-	fetch(&both);
+	restore_snapshot(&both);
 	env_snapshot_fini(&first);
 	env_snapshot_fini(&both);
 }
@@ -176,13 +176,13 @@ Test(env_merge, snapshot_that_was_replaced_is_not_replaced_again)
 	struct env_snapshot first;
 
 	env_write("one", "1");
-	cr_assert_eq(publish(NULL), 0, "%s", err.msg);
-	cr_expect_eq(publish(NULL), -EEXIST);
-	first = stored();
+	cr_assert_eq(publish_targets(NULL), 0, "%s", err.msg);
+	cr_expect_eq(publish_targets(NULL), -EEXIST);
+	first = find_snapshot();
 	env_write("two", "2");
-	cr_assert_eq(publish(&first), 0, "%s", err.msg);
+	cr_assert_eq(publish_targets(&first), 0, "%s", err.msg);
 	env_write("three", "3");
-	cr_expect_eq(publish(&first), -EEXIST, "%s", err.msg);
+	cr_expect_eq(publish_targets(&first), -EEXIST, "%s", err.msg);
 	env_snapshot_fini(&first);
 }
 
@@ -194,8 +194,8 @@ Test(env_merge, of_two_sizes_the_file_written_last_stays)
 	write_at("same", "AAA", 2000);
 	write_at("longer-here", "A", 1000);
 	write_at("longer-there", "AAAAA", 3000);
-	cr_assert_eq(publish(NULL), 0, "%s", err.msg);
-	snap = stored();
+	cr_assert_eq(publish_targets(NULL), 0, "%s", err.msg);
+	snap = find_snapshot();
 
 	next_node();
 	write_at("same", "BBB", 5000);
@@ -204,7 +204,7 @@ Test(env_merge, of_two_sizes_the_file_written_last_stays)
 	cr_expect_not(has_more(&snap));
 	write_at("longer-here", "BBBBB", 3000);
 	cr_expect(has_more(&snap));
-	fetch(&snap);
+	restore_snapshot(&snap);
 	expect_text("same", "BBB");
 	expect_text("longer-here", "BBBBB");
 	expect_text("longer-there", "AAAAA");
@@ -220,8 +220,8 @@ Test(env_merge, file_that_came_during_a_restore_stays_by_the_same_rule)
 	write_at("new", "AAA", 2000);
 	write_at("old", "AAA", 2000);
 	write_at("missing", "AAA", 2000);
-	cr_assert_eq(publish(NULL), 0, "%s", err.msg);
-	snap = stored();
+	cr_assert_eq(publish_targets(NULL), 0, "%s", err.msg);
+	snap = find_snapshot();
 
 	next_node();
 	cr_assert_eq(env_restore_begin(store, &snap, &env_dir_targets, 1, 0,
@@ -246,14 +246,14 @@ Test(env_merge, thing_of_another_kind_stays)
 	env_mkdir("folder");
 	env_write("folder/in", "1");
 	env_write("file", "1");
-	cr_assert_eq(publish(NULL), 0, "%s", err.msg);
-	snap = stored();
+	cr_assert_eq(publish_targets(NULL), 0, "%s", err.msg);
+	snap = find_snapshot();
 	next_node();
 	cr_assert_eq(symlink("nowhere", link), 0);
 	env_write("folder", "a file");
 	env_mkdir("file");
 	cr_expect_not(has_more(&snap));
-	fetch(&snap);
+	restore_snapshot(&snap);
 	cr_expect_eq(access(link, F_OK), -1);
 	expect_text("folder", "a file");
 	env_snapshot_fini(&snap);

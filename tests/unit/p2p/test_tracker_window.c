@@ -457,7 +457,7 @@ Test(tracker_window, who_is_alone_reads_by_all_its_connections,
 	}
 }
 
-/* What it holds is what it reads in a second, so whoever comes waits no longer for room. */
+/* A lone member holds what it reads in a second, so that a newcomer waits no longer for room. */
 Test(tracker_window, who_was_alone_makes_room_for_others, .init = begin_default,
      .fini = end)
 {
@@ -492,7 +492,7 @@ Test(tracker_window, who_was_alone_makes_room_for_others, .init = begin_default,
 	cr_expect_leq((uint64_t)r.n * MIB, window() / 2 + MIB, "%u", r.n);
 }
 
-/* One link carries all that it reads: the rest would wait there. */
+/* A lone member's leases are bounded by its link: more of them would wait there. */
 Test(tracker_window, who_is_alone_on_a_slow_link_holds_little,
      .init = begin_default, .fini = end)
 {

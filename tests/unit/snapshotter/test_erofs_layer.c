@@ -59,7 +59,7 @@ static uint8_t *put_inode(struct image *m, unsigned int nid, uint32_t mode,
 	return p;
 }
 
-static void begin(struct image *m)
+static void image_begin(struct image *m)
 {
 	uint8_t *sb = m->data + EROFS_SB_POS;
 
@@ -128,7 +128,7 @@ static int see_end(struct tar_visitor *v, struct error *why)
 	return 0;
 }
 
-static int walk(struct image *m, struct seen *s)
+static int image_walk(struct image *m, struct seen *s)
 {
 	uint8_t *sb = m->data + EROFS_SB_POS;
 	struct layer_input in = { .source = &m->base,
@@ -159,14 +159,14 @@ Test(erofs_layer, makes_no_mark_of_an_opaque_folder_of_a_whiteout)
 	static struct image m;
 	struct seen s = { .n_ends = 0 };
 
-	begin(&m);
+	image_begin(&m);
 	put_inode(&m, ENTRY, S_IFCHR, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
 	put_names(&m, plain, 1);
-	cr_assert_eq(walk(&m, &s), 0, "%s", err.msg);
+	cr_assert_eq(image_walk(&m, &s), 0, "%s", err.msg);
 	cr_assert_str_eq(s.paths, "./ .wh.gone ");
 	put_names(&m, opaque, 1);
 	s = (struct seen){ .n_ends = 0 };
-	cr_assert_eq(walk(&m, &s), -EINVAL);
+	cr_assert_eq(image_walk(&m, &s), -EINVAL);
 	cr_assert_str_eq(s.paths, "./ ");
 }
 
@@ -180,17 +180,17 @@ Test(erofs_layer, refuses_a_folder_whose_names_are_not_in_order)
 	static struct image m;
 	struct seen s = { .n_ends = 0 };
 
-	begin(&m);
+	image_begin(&m);
 	put_inode(&m, ENTRY, S_IFREG, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
 	put_names(&m, sorted, 3);
-	cr_assert_eq(walk(&m, &s), 0, "%s", err.msg);
+	cr_assert_eq(image_walk(&m, &s), 0, "%s", err.msg);
 	cr_assert_str_eq(s.paths, "./ a ab b ");
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		begin(&m);
+		image_begin(&m);
 		put_inode(&m, ENTRY, S_IFREG, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
 		put_names(&m, bad[i], 3);
 		s = (struct seen){ .n_ends = 0 };
-		cr_assert_eq(walk(&m, &s), -EINVAL, "%zu", i);
+		cr_assert_eq(image_walk(&m, &s), -EINVAL, "%zu", i);
 		cr_assert(strstr(err.msg, "not in order"), "%s", err.msg);
 	}
 }
@@ -205,7 +205,7 @@ Test(erofs_layer, passes_holes_over_at_once, .timeout = 10)
 	unsigned int blocks = BLOCKS - MORE_NAMES;
 	uint8_t *p;
 
-	begin(&m);
+	image_begin(&m);
 	put_inode(&m, ROOT, S_IFDIR | 0755, EROFS_LAYOUT_FLAT_PLAIN,
 		  (uint64_t)blocks * EROFS_BLOCK, MORE_NAMES);
 	p = put_inode(&m, ENTRY, S_IFREG, EROFS_LAYOUT_CHUNK_BASED,
@@ -220,7 +220,7 @@ Test(erofs_layer, passes_holes_over_at_once, .timeout = 10)
 		}
 		put_block(&m, MORE_NAMES + k, names, ARRAY_SIZE(names));
 	}
-	cr_assert_eq(walk(&m, &s), 0, "%s", err.msg);
+	cr_assert_eq(image_walk(&m, &s), 0, "%s", err.msg);
 	cr_assert_eq(s.n_ends, blocks * ARRAY_SIZE(names));
 }
 
@@ -247,10 +247,10 @@ Test(erofs_layer, takes_no_more_xattrs_than_a_tar)
 	for (unsigned int n = 4096; n <= 4097; n++) {
 		struct seen s = { .n_ends = 0 };
 
-		begin(&m);
+		image_begin(&m);
 		put_xattrs(&m, n);
 		put_names(&m, &name, 1);
-		cr_assert_eq(walk(&m, &s), n > 4096 ? -E2BIG : 0, "%s",
+		cr_assert_eq(image_walk(&m, &s), n > 4096 ? -E2BIG : 0, "%s",
 			     err.msg);
 	}
 }
