@@ -32,20 +32,31 @@ static bool replaces_file(const struct merge_file *a,
 	       a->mtime_ns > b->mtime_ns;
 }
 
+/* A tree is a stranger's, and a file's time anything: the first or last that can be told. */
+static int64_t time_ns(int64_t s, int64_t ns)
+{
+	int64_t all;
+
+	if (__builtin_mul_overflow(s, NS_PER_S, &all) ||
+	    __builtin_add_overflow(all, ns, &all))
+		return s < 0 ? INT64_MIN : INT64_MAX;
+	return all;
+}
+
 static struct merge_file file_of_tree(const struct inode *i)
 {
 	return (struct merge_file){ .kind = i->mode & S_IFMT,
 				    .size = i->size,
-				    .mtime_ns = i->mtime * NS_PER_S +
-						i->mtime_nsec };
+				    .mtime_ns =
+					    time_ns(i->mtime, i->mtime_nsec) };
 }
 
 static struct merge_file file_of_stat(const struct stat *st)
 {
 	return (struct merge_file){ .kind = st->st_mode & S_IFMT,
 				    .size = (uint64_t)st->st_size,
-				    .mtime_ns = st->st_mtim.tv_sec * NS_PER_S +
-						st->st_mtim.tv_nsec };
+				    .mtime_ns = time_ns(st->st_mtim.tv_sec,
+							st->st_mtim.tv_nsec) };
 }
 
 bool merge_keeps(const struct stat *ours, const struct inode *theirs)

@@ -12,6 +12,7 @@
 #include "common/fs.h"
 #include "env_fixture.h"
 #include "envcache/catalog.h"
+#include "image/tree.h"
 
 static char store_dir[64];
 static struct object_store *store;
@@ -257,4 +258,17 @@ Test(env_merge, thing_of_another_kind_stays)
 	cr_expect_eq(access(link, F_OK), -1);
 	expect_text("folder", "a file");
 	env_snapshot_fini(&snap);
+}
+
+/* The time of a stranger's tree may be one that no count of nanoseconds has. */
+Test(env_merge, compares_times_beyond_what_can_be_counted)
+{
+	const struct stat ours = { .st_mode = S_IFREG, .st_size = 1 };
+	struct inode theirs = { .mode = S_IFREG,
+				.size = 2,
+				.mtime = INT64_MAX };
+
+	cr_expect_not(merge_keeps(&ours, &theirs));
+	theirs.mtime = INT64_MIN;
+	cr_expect(merge_keeps(&ours, &theirs));
 }
