@@ -104,12 +104,13 @@ last_line() { echo "${lines[-1]}"; }
 	[[ $output == *'a.bats: 1: no date and suspicion'* ]]
 }
 
-# What ends a test waits for a byte until the time is over (setup_suite.bash).
+# What ends a test waits for a byte until the time is over (setup_suite.bash). The program that
+# hangs writes it: sooner, nothing hangs yet that could be ended.
 hang_once() {
 	echo hangs >>"$T/runs"
 	[ "$(grep -c hangs "$T/runs")" != 1 ] || {
-		echo >"$BATS_RUN_TMPDIR/never"
-		busybox tail -f /dev/null
+		busybox sh -c 'echo >"$0"; exec busybox tail -f /dev/null' \
+			"$BATS_RUN_TMPDIR/never"
 	}
 }
 
