@@ -31,8 +31,7 @@ const char fake_tracker_pem[] =
 	"-----END PUBLIC KEY-----\n";
 
 struct fake_tracker {
-	struct digest swarm;
-	struct digest image; /* the only one: its URL is not looked at */
+	struct digest image; /* the only one that capabilities are for */
 	struct tracker *core;
 	int fd;
 	bool is_dead;
@@ -48,6 +47,7 @@ struct fake_tracker {
 	bool is_full;
 	bool leaves_late; /* until another call came */
 	unsigned int n_left;
+	struct digest late_swarm;
 	struct tracker_call_text late; /* with a node: it waits for that */
 	char revoked[64];
 	struct tracker_call_text call;
@@ -138,6 +138,7 @@ static int put_off(struct fake_tracker *t, const char *body, size_t len,
 		   struct error *err)
 {
 	t->leaves_late = false;
+	t->late_swarm = t->call.call.image;
 	return tracker_call_from_json(body, len, &t->late, err);
 }
 
@@ -157,15 +158,30 @@ static int hear(struct fake_tracker *t, struct error *err)
 	if (rc < 0 || !t->late.node[0])
 		return rc;
 	t->n_left++;
-	t->late.call.image = t->swarm;
+	t->late.call.image = t->late_swarm;
 	rc = tracker_hear(t->core, &t->late.call, now, &t->answer_late, err);
 	t->late.node[0] = '\0';
 	return rc;
 }
 
+/* Blocks and metadata of an image are two swarms. */
+static int called_swarm(const struct fake_tracker *t, struct digest *ret,
+			struct error *err)
+{
+	static const char path[] = " /v1/swarms/";
+	const char *at = strstr(t->request, path);
+	char name[DIGEST_STR_MAX];
+
+	if (!at)
+		return error_set(err, ENOENT, "no swarm is named");
+	(void)snprintf(name, sizeof(name), "%s", at + strlen(path));
+	return digest_parse(name, ret, err);
+}
+
 static int think(struct fake_tracker *t, const char *body, size_t len,
 		 struct buf *ret, struct error *err)
 {
+	struct digest swarm;
 	int rc;
 
 	if (strstr(t->request, " /v1/capabilit")) {
@@ -177,10 +193,12 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 		(void)pthread_mutex_unlock(&t->lock);
 		return rc;
 	}
-	rc = tracker_call_from_json(body, len, &t->call, err);
+	rc = called_swarm(t, &swarm, err);
+	if (rc == 0)
+		rc = tracker_call_from_json(body, len, &t->call, err);
 	if (rc < 0)
 		return rc;
-	t->call.call.image = t->swarm;
+	t->call.call.image = swarm;
 	(void)pthread_mutex_lock(&t->lock);
 	if (t->leaves_late && t->call.call.leaving && t->call.call.run)
 		rc = put_off(t, body, len, err);
@@ -251,7 +269,6 @@ struct fake_tracker *fake_tracker_start(void)
 
 	cr_assert(t);
 	crowd_image(&t->image);
-	crowd_swarm(&t->swarm);
 	cfg.interval_ns = 200000000;
 	cr_assert_eq(tracker_new(&cfg, &t->core, &err), 0, "%s", err.msg);
 	(void)pthread_mutex_init(&t->lock, NULL);
