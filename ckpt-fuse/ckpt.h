@@ -78,6 +78,8 @@ int ckpt_file_identity(const struct ckpt_file *f, struct digest *ret,
 /* Bytes that are best read at once, by one of several threads: they lie in one object,
  * at multiples of it. */
 uint64_t ckpt_file_unit(const struct ckpt_file *f);
+/* Bytes that have a checksum of their own, at multiples of it; 1: none have. */
+uint32_t ckpt_file_chunk(const struct ckpt_file *f);
 
 /* The first byte from `off` on that is stored, and not in a hole; no less than the file's
  * size: there is none.  How many bytes of the file are. */
@@ -91,11 +93,11 @@ uint64_t ckpt_file_tables(const struct ckpt_file *f);
 int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 	      int64_t deadline_ns, struct error *err) MUST_CHECK;
 
-/* Can ckpt_check_bytes() judge each unit?  Not the last one of a file that was cut within a
+/* Can ckpt_check_bytes() judge each chunk?  Not the last one of a file that was cut within a
  * chunk: the checksum covers bytes that are not the file's any more. */
 bool ckpt_file_can_check(const struct ckpt_file *f);
 
-/* Are these bytes, which begin and end with a unit or the file, those of the file?  Of a
+/* Are these bytes, which begin and end with a chunk or the file, those of the file?  Of a
  * striped one its checksums say so (-EBADMSG), of a plain one nothing does. */
 int ckpt_check_bytes(const struct ckpt_file *f, uint64_t off, const void *data,
 		     size_t len, struct error *err) MUST_CHECK;

@@ -8,9 +8,10 @@
 
 /* Options of a mount, as rows of common/option.h for bootseer-ckpt and for who starts it:
  * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `columns`, `uid`, `gid`, `close`,
- * `compare`, `ca_file`, `store_timeout`, `group`, `group_key`, `group_memory`, `group_wait`,
- * `group_rate`, `group_dscp`, `group_socket`, `group_staging`, `group_full`, `group_blocks`,
- * `group_blocks_store` and `read_only` of `config_type`. */
+ * `compare`, `ca_file`, `store_timeout`, `cache`, `cache_size`, `group`, `group_key`,
+ * `group_nodes`, `group_memory`, `group_wait`, `group_rate`, `group_dscp`, `group_socket`,
+ * `group_staging`, `group_full`, `group_blocks`, `group_blocks_store` and `read_only` of
+ * `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -95,6 +96,20 @@
 		  .offset = offsetof(config_type, ca_file), \
 		  .help = "Certificates (PEM) that the store's server is checked " \
 			  "with, instead of the system's." }, \
+		{ .key = "cache", \
+		  .type = OPTION_STRING, \
+		  .arg = "DIR", \
+		  .offset = offsetof(config_type, cache), \
+		  .help = "Keep bytes of striped files that were read in this folder " \
+			  "of the node's disk, for mounts of the same store after " \
+			  "this one; it belongs to the mount's user alone." }, \
+		{ .key = "cache-size", \
+		  .type = OPTION_SIZE, \
+		  .def = "64G", \
+		  .min = "16M", \
+		  .offset = offsetof(config_type, cache_size), \
+		  .help = "Bytes of --cache at most, for all mounts that have it; " \
+			  "files that were not read for longest go first." }, \
 		{ .key = "group", \
 		  .type = OPTION_STRING, \
 		  .arg = "HOST:PORT[,...]", \
@@ -110,6 +125,14 @@
 		  .offset = offsetof(config_type, group_key), \
 		  .help = "File with the group's secret, 32 bytes or more; whoever " \
 			  "has it is believed what files of the store are." }, \
+		{ .key = "group-nodes", \
+		  .type = OPTION_INTEGER, \
+		  .def = "0", \
+		  .max = "65536", \
+		  .offset = offsetof(config_type, group_nodes), \
+		  .help = "Mounts that the group will have: the first read waits " \
+			  "until all are there, for --group-wait at most; 0 waits " \
+			  "for those that can be found." }, \
 		{ .key = "group-memory", \
 		  .type = OPTION_SIZE, \
 		  .def = "256M", \

@@ -225,6 +225,11 @@ uint64_t ckpt_file_unit(const struct ckpt_file *f)
 	return f->plain ? PLAIN_UNIT : manifest_unit(f->manifest);
 }
 
+uint32_t ckpt_file_chunk(const struct ckpt_file *f)
+{
+	return f->plain ? 1 : f->manifest->chunk_size;
+}
+
 uint64_t ckpt_file_next_stored(const struct ckpt_file *f, uint64_t off)
 {
 	const struct manifest *m = f->manifest;

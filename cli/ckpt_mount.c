@@ -38,7 +38,7 @@
 #define ASK_TIMEOUT_MS 10000
 #define DEAD_ANSWER_MS 2000
 #define STATUS_MAX 16384u
-#define ARGS_MAX 40u
+#define ARGS_MAX 48u
 #define LOG_FILE "log"
 /* In a mount's folder of --run: for how many lost files an umount was refused. */
 #define REFUSED_FILE "umount.refused"
@@ -47,9 +47,10 @@
 
 struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key,
-		*group_socket;
+		*group_socket, *cache;
 	uint64_t memory, tail, readahead, uid, gid, threads, columns,
-		group_memory, group_staging, group_blocks, group_blocks_store;
+		group_memory, group_staging, group_blocks, group_blocks_store,
+		cache_size, group_nodes;
 	int64_t store_timeout, group_wait;
 	uint64_t group_rate, group_dscp;
 	bool foreground, read_only, group_full;
@@ -222,10 +223,15 @@ static void collect_args(const struct ckpt_mount_options *c,
 		add_word(a, "ca-file", c->ca_file);
 	if (c->metrics)
 		add_word(a, "metrics", c->metrics);
+	if (c->cache) {
+		add_word(a, "cache", c->cache);
+		add_number(a, "cache-size", c->cache_size);
+	}
 	if (c->group_key)
 		add_word(a, "group-key", c->group_key);
 	if (c->group) {
 		add_word(a, "group", c->group);
+		add_number(a, "group-nodes", c->group_nodes);
 		add_number(a, "group-memory", c->group_memory);
 		add_text(a, "--group-wait=%" PRId64 "ms",
 			 c->group_wait / NS_PER_MS);

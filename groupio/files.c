@@ -43,53 +43,6 @@ size_t unit_len(const struct group_file *f, uint64_t index)
 	return f->size - off < f->unit ? (size_t)(f->size - off) : f->unit;
 }
 
-/* So many parts has a unit; 0: units of the file are not cut. */
-static uint64_t unit_parts(const struct group_file *f)
-{
-	return f->unit > GROUP_PART && f->unit % GROUP_PART == 0
-		       ? f->unit / GROUP_PART
-		       : 0;
-}
-
-uint64_t file_pieces(const struct group_file *f)
-{
-	return f->n_units + 1 + f->n_units * unit_parts(f);
-}
-
-uint64_t file_part(const struct group_file *f, uint64_t index, size_t from,
-		   size_t len)
-{
-	const size_t left = unit_len(f, index) - from;
-
-	if (!unit_parts(f) || from % GROUP_PART || len == unit_len(f, index) ||
-	    len != (left < GROUP_PART ? left : GROUP_PART))
-		return f->n_units;
-	return f->n_units + 1 + index * unit_parts(f) + from / GROUP_PART;
-}
-
-bool file_find_piece(const struct group_file *f, uint64_t piece,
-		     uint64_t *ret_index, size_t *ret_from, size_t *ret_len)
-{
-	const uint64_t parts = unit_parts(f), part = piece - f->n_units - 1;
-	size_t all;
-
-	*ret_from = 0;
-	*ret_index = piece;
-	if (piece == f->n_units || piece >= file_pieces(f))
-		return false;
-	if (piece > f->n_units) {
-		*ret_index = part / parts;
-		*ret_from = (size_t)(part % parts) * GROUP_PART;
-	}
-	all = unit_len(f, *ret_index);
-	if (*ret_from >= all)
-		return false;
-	*ret_len = all - *ret_from;
-	if (piece > f->n_units && *ret_len > GROUP_PART)
-		*ret_len = GROUP_PART;
-	return true;
-}
-
 void file_drop_if_unused(struct group_file *f)
 {
 	if (f->n_local || f->origin || f->n_known || f->is_posted ||
@@ -145,7 +98,7 @@ void file_offer_to(struct group_file *f, struct group_peer *p)
 	is_new = f->origin && p->is_up && !peer_file_find(p, f) &&
 		 peer_file_add(p, f) == 0;
 	(void)pthread_mutex_unlock(&g->lock);
-	if (!is_new || net_open_image(p->link, &f->id, (uint32_t)file_pieces(f),
+	if (!is_new || net_open_image(p->link, &f->id, (uint32_t)f->n_units + 1,
 				      NULL, 0, NULL) == 0)
 		return;
 	(void)pthread_mutex_lock(&g->lock);
@@ -201,10 +154,8 @@ int group_file_open(struct group *g, const struct group_source *s,
 	struct digest id;
 	int rc = o ? 0 : error_nomem(err);
 
-	if (rc == 0 &&
-	    (!s->size || !s->unit || s->unit > GROUP_UNIT_MAX ||
-	     s->size / s->unit >=
-		     SWARM_PIECES_MAX / (GROUP_UNIT_MAX / GROUP_PART + 1) - 2))
+	if (rc == 0 && (!s->size || !s->unit || s->unit > GROUP_UNIT_MAX ||
+			s->size / s->unit >= SWARM_PIECES_MAX - 2))
 		rc = error_set(err, EINVAL, "a file that is not shared");
 	if (rc == 0)
 		rc = file_id(g, s, &id, err);

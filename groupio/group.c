@@ -155,7 +155,8 @@ int group_new(const struct group_config *cfg, struct group **ret,
 	g->events = &group_events;
 	g->is_joining = true;
 	g->joins_ns = clock_now_ns() +
-		      (cfg->wait_ns < JOINING_NS ? cfg->wait_ns : JOINING_NS);
+		      (cfg->members || cfg->wait_ns < JOINING_NS ? cfg->wait_ns
+								 : JOINING_NS);
 	(void)pthread_mutex_init(&g->lock, NULL);
 	cond_init(&g->changed);
 	LIST_INIT(&g->peers);

@@ -18,8 +18,6 @@
 #include "p2p/net/net_addr.h"
 
 #define GROUP_SLOT ((size_t)GROUP_UNIT_MAX)
-/* A member that wants no more of a unit is sent such parts of it. */
-#define GROUP_PART (1u << 20)
 
 /* A source with those that read from it. */
 struct group_origin {
@@ -37,21 +35,13 @@ enum group_unit_state {
 	GROUP_UNIT_FAILED, /* `rc` says why */
 };
 
-/* `index` is a piece of the file as links number them: a unit, or a part of one. */
 struct group_unit_key {
 	struct group_file *file;
 	uint64_t index;
 };
 
-/* A member that waits for a unit, or for a part of it. */
-struct group_want {
-	struct group_peer *peer;
-	uint32_t piece;
-};
-
-/* A unit that is in memory, or comes; or a part of one that another member is to send.  All of it:
- * group.lock, but the bytes of `data`, which belong to whoever fetches them until the state is
- * another. */
+/* A unit that is in memory, or comes.  All of it: group.lock, but the bytes of `data`, which belong
+ * to whoever fetches them until the state is another. */
 struct group_unit {
 	struct group_unit_key key;
 	UT_hash_handle hh;
@@ -66,7 +56,6 @@ struct group_unit {
 	bool is_own;          /* no other member is to be asked for it */
 	char *data;
 	bool is_slot; /* `data` is memory of the group, else of a reader */
-	bool is_copy; /* another member has it, too, and it goes before what none has */
 	size_t len;
 	struct digest id;        /* of its file, on links */
 	struct group_peer *peer; /* that it was asked of; NULL: it is gone */
@@ -74,8 +63,10 @@ struct group_unit {
 	uint64_t came_before;         /* group_peer.n_came at that moment */
 	int rc;
 	struct error err;
-	struct group_want *wants; /* members that wait for it */
+	struct group_peer **wants; /* members that wait for it */
 	size_t n_wants, cap_wants;
+	/* Readers wait, each for its own unit, until that came or does not. */
+	pthread_cond_t ended;
 	struct work fetch;
 	struct loop_call ask;
 };
@@ -121,7 +112,7 @@ struct group_peer {
 	char name[256], addr[64];
 	int64_t moved_ns; /* when it sent bytes last, or that it waits for its store */
 	/* When it had sent, or taken, so many bytes last that it gets on (bounds.c); bytes since
-	 * then; units and parts that came from it. */
+	 * then; units that came from it. */
 	int64_t gained_ns;
 	uint64_t gained_bytes, taken_bytes, n_came;
 	/* All with group.lock: until when it is left alone; units that it waits for, and those of
@@ -226,12 +217,12 @@ struct group {
 void unit_leave(struct group_unit *u); /* one of n_users */
 /* Answer a member that asks; without the lock, on the loop. */
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
-		uint32_t piece);
+		uint32_t index);
 /* Tell members that wait for the store that this node does, too; without the lock, on the
  * loop. */
 void units_promise(struct group *g, int64_t now_ns);
 void units_unwant(struct group *g, const struct group_peer *p,
-		  struct group_file *f, uint32_t piece);
+		  struct group_file *f, uint32_t index);
 struct group_unit *unit_find(struct group *g, struct group_file *f,
 			     uint64_t index);
 void unit_came(struct group_unit *u);
@@ -249,14 +240,6 @@ struct group_file *files_find(struct group *g, const struct digest *id);
 /* Which member is to read the unit from the store; NULL: this one. */
 struct group_peer *file_owner(const struct group_file *f, uint64_t index);
 size_t unit_len(const struct group_file *f, uint64_t index);
-/* Pieces that the file has on links: units, one that is none, and parts of units. */
-uint64_t file_pieces(const struct group_file *f);
-/* The piece that is these bytes of a unit; n_units: none is. */
-uint64_t file_part(const struct group_file *f, uint64_t index, size_t from,
-		   size_t len);
-/* Where a piece lies in which unit.  False: it is none. */
-bool file_find_piece(const struct group_file *f, uint64_t piece,
-		     uint64_t *ret_index, size_t *ret_from, size_t *ret_len);
 struct peer_file *peer_file_find(const struct group_peer *p,
 				 const struct group_file *f);
 int peer_file_add(struct group_peer *p, struct group_file *f) MUST_CHECK;

@@ -16,8 +16,9 @@
 #include "common/digest.h"
 #include "common/error.h"
 
-/* Files whose units are larger are not shared. */
-#define GROUP_UNIT_MAX (4u << 20)
+/* Files whose units are larger are not shared: members that read in step ask for the same few
+ * MiB, and the links of all that have units of these are to be busy. */
+#define GROUP_UNIT_MAX (1u << 20)
 #define GROUP_PLACES_MAX 8u  /* addresses of --group */
 #define GROUP_SECRET_MIN 32u /* bytes of a key file */
 #define GROUP_SECRET_MAX 4096u
@@ -34,6 +35,8 @@ struct group_config {
 	uint64_t
 		memory; /* bytes for units that others want, or may want again */
 	unsigned int fetches; /* reads of the store at a time */
+	unsigned int
+		members; /* that there will be, with this one; 0: unknown */
 	/* A member that is asked, and sends nothing for so long, or a unit in four times that, is
 	 * left out, and so is one that asks and takes nothing. */
 	int64_t wait_ns;
@@ -82,8 +85,8 @@ void group_file_close(struct group_file *f);
  * longest; false: there is none. */
 bool group_shed(struct group *g);
 
-/* Read exactly `len` bytes, which lie in one unit.  Blocks; fails as the source's read
- * does, and for no fault of another member. */
+/* Read exactly `len` bytes; units that they lie in are fetched side by side.  Blocks; fails as the
+ * source's read does, and for no fault of another member. */
 int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
 	       struct error *err) MUST_CHECK;
 

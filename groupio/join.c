@@ -300,13 +300,16 @@ static void tell_next(struct group *g, int64_t now_ns)
 		join_tell(g, p);
 }
 
-/* Does this node, which has just begun, still look for the others?  It has found them when it is
- * a place, or linked with one, and with all of whom it was told. */
+/* Does this node, which has just begun, still look for the others?  It has found them when as many
+ * as there will be are linked; where that is not known, when it is a place, or linked with one, and
+ * with all of whom it was told. */
 static bool is_looking(const struct group *g, int64_t now_ns)
 {
 	bool has_met = false;
 	const struct group_peer *p;
 
+	if (g->cfg.members)
+		return g->stats.members + 1 < g->cfg.members;
 	if (!g->net || now_ns - g->linked_ns < QUIET_NS)
 		return true;
 	for (size_t i = 0; i < g->n_places; i++)

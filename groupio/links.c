@@ -181,11 +181,9 @@ static struct swarm_range *list_held(const struct group_file *f, size_t *ret_n)
 		free(held);
 		return NULL;
 	}
-	/* Parts of units have the numbers behind those of all units. */
 	HASH_ITER(hh, g->units, u, next)
-	if (u->key.file == f && u->key.index < f->n_units &&
-	    (u->state == GROUP_UNIT_FETCHING ||
-	     (u->state == GROUP_UNIT_READY && u->is_slot)))
+	if (u->key.file == f && (u->state == GROUP_UNIT_FETCHING ||
+				 (u->state == GROUP_UNIT_READY && u->is_slot)))
 		held[u->key.index / 8] |= (uint8_t)(1u << u->key.index % 8);
 	for (uint64_t i = 0; i < f->n_units; i++) {
 		if (!(held[i / 8] & (1u << i % 8)))
@@ -268,6 +266,7 @@ static void group_news(void *arg, struct net_link *l,
 	struct group *g = arg;
 	struct group_file *f;
 	struct peer_file *pf;
+	bool is_told;
 
 	(void)lost;
 	(void)n_lost;
@@ -276,12 +275,15 @@ static void group_news(void *arg, struct net_link *l,
 	(void)pthread_mutex_lock(&g->lock);
 	f = files_find(g, image);
 	pf = f ? peer_file_find(net_user(l), f) : NULL;
+	is_told = pf && pf->state == PEER_FILE_TOLD;
 	for (size_t i = 0; i < n_have && pf && pf->has; i++)
 		note_held(pf, have[i]);
 	/* Its store is slow, and it stands not still. */
 	if (pf && n_promised)
 		pf->peer->moved_ns = clock_now_ns();
-	(void)pthread_cond_broadcast(&g->changed);
+	/* Many readers wait: none does for news of single units. */
+	if (pf && !is_told && pf->state == PEER_FILE_TOLD)
+		(void)pthread_cond_broadcast(&g->changed);
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -380,13 +382,11 @@ static void group_lost(void *arg, struct net_link *l, const struct net_piece *p,
 
 /* The member has not what it named, or no more: another one is asked. */
 static void forget_held(struct group_peer *p, const struct group_file *f,
-			uint64_t piece)
+			uint64_t index)
 {
 	const struct peer_file *pf = peer_file_find(p, f);
-	uint64_t index;
-	size_t from, len;
 
-	if (pf && pf->has && file_find_piece(f, piece, &index, &from, &len))
+	if (pf && pf->has)
 		pf->has[index / 8] &= (uint8_t) ~(1u << index % 8);
 }
 

@@ -26,6 +26,8 @@
 #define BUSY_WAITS 4
 #define BUSY_RETRY_NS (20 * NS_PER_MS)
 #define BUSY_RETRY_MAX_NS (200 * NS_PER_MS)
+/* Units that one read fetches side by side. */
+#define READ_AT_ONCE 8u
 /* The loop ends what is asked for in time; this is for clocks that were stopped. */
 #define LOOK_AGAIN_NS (60 * NS_PER_S)
 
@@ -74,6 +76,7 @@ static void unit_free(struct group_unit *u)
 		g->stats.memory_bytes -= u->len;
 		slot_give(g, u->data);
 	}
+	(void)pthread_cond_destroy(&u->ended);
 	free(u->wants);
 	free(u);
 }
@@ -136,9 +139,7 @@ struct group_unit *unit_find(struct group *g, struct group_file *f,
 	return u;
 }
 
-/* `index` and `len` are those of a piece. */
-static struct group_unit *unit_new(struct group_file *f, uint64_t index,
-				   size_t len)
+static struct group_unit *unit_new(struct group_file *f, uint64_t index)
 {
 	struct group *g = f->group;
 	struct group_unit *u = calloc(1, sizeof(*u));
@@ -149,12 +150,13 @@ static struct group_unit *unit_new(struct group_file *f, uint64_t index,
 	u->key.file = f;
 	u->key.index = index;
 	u->id = f->id;
-	u->len = len;
+	u->len = unit_len(f, index);
 	HASH_ADD(hh, g->units, key, sizeof(u->key), u);
 	if (!hash_has_added(u)) {
 		free(u);
 		return NULL;
 	}
+	cond_init(&u->ended);
 	u->is_known = true;
 	f->n_known++;
 	return u;
@@ -172,7 +174,8 @@ void unit_leave(struct group_unit *u)
 	if (--u->n_users)
 		return;
 	if (u->state == GROUP_UNIT_READY && u->is_slot && u->is_known) {
-		if (u->is_copy)
+		/* Another member has it, too: it goes before what none has. */
+		if (u->was_asked)
 			TAILQ_INSERT_HEAD(&u->group->unused, u, unused);
 		else
 			TAILQ_INSERT_TAIL(&u->group->unused, u, unused);
@@ -185,7 +188,7 @@ void unit_leave(struct group_unit *u)
 static void unit_end(struct group_unit *u, enum group_unit_state state)
 {
 	u->state = state;
-	(void)pthread_cond_broadcast(&u->group->changed);
+	(void)pthread_cond_broadcast(&u->ended);
 }
 
 void unit_came(struct group_unit *u)
@@ -220,33 +223,26 @@ void units_fail(struct group *g, const struct group_peer *p,
 /* --------------------------------------------------------------------- fetching --- */
 
 /* The send is a user of the unit, until it has arrived. */
-static void unit_answer(struct group_unit *u, struct group_want w)
+static void unit_answer(struct group_unit *u, struct group_peer *p)
 {
 	struct group *g = u->group;
-	struct group_send *s = NULL;
+	struct group_send *s;
 	struct net_piece piece = { .image = u->id,
-				   .piece = w.piece,
+				   .piece = (uint32_t)u->key.index,
+				   .len = (uint32_t)u->len,
 				   .form = NET_PLAIN };
 	struct net_body body = { .fd = -1, .data = u->data };
-	uint64_t index;
-	size_t from, len;
 
-	/* Bulk: its connection is another than that of the messages. */
 	(void)pthread_mutex_lock(&g->lock);
-	if (u->key.file &&
-	    file_find_piece(u->key.file, w.piece, &index, &from, &len)) {
-		body.data = u->data + from;
-		piece.len = (uint32_t)len;
-		s = send_begin(u, w.peer);
-	}
+	s = send_begin(u, p);
 	if (!s)
 		unit_leave(u);
 	(void)pthread_mutex_unlock(&g->lock);
+	/* Bulk: its connection is another than that of the messages. */
 	if (s)
-		net_send(w.peer->link, &piece, SOURCE_HOT, &body, (uintptr_t)s);
+		net_send(p->link, &piece, SOURCE_HOT, &body, (uintptr_t)s);
 	else
-		net_refuse(w.peer->link, &piece.image, piece.piece, SWARM_BUSY,
-			   0);
+		net_refuse(p->link, &piece.image, piece.piece, SWARM_BUSY, 0);
 }
 
 /* On the loop: those that wanted it meanwhile.  Members that are refused a unit that could not be
@@ -260,18 +256,18 @@ static void group_fetched(struct work *w)
 	(void)pthread_mutex_lock(&g->lock);
 	is_ready = u->state == GROUP_UNIT_READY;
 	while (u->n_wants) {
-		const struct group_want want = u->wants[--u->n_wants];
+		struct group_peer *p = u->wants[--u->n_wants];
 		const bool is_sent =
 			is_ready && (u->n_sends || bounds_may_send(g));
 
-		want.peer->n_held--;
+		p->n_held--;
 		if (is_sent)
 			unit_use(u);
 		(void)pthread_mutex_unlock(&g->lock);
 		if (is_sent)
-			unit_answer(u, want);
+			unit_answer(u, p);
 		else
-			net_refuse(want.peer->link, &u->id, want.piece,
+			net_refuse(p->link, &u->id, (uint32_t)u->key.index,
 				   is_ready ? SWARM_BUSY : SWARM_GONE, 0);
 		(void)pthread_mutex_lock(&g->lock);
 	}
@@ -445,12 +441,12 @@ static void unit_ask(struct group_unit *u, struct group_peer *p)
 
 /* ------------------------------------------------------------------ for members --- */
 
-static bool unit_add_want(struct group_unit *u, struct group_want w)
+static bool unit_add_want(struct group_unit *u, struct group_peer *p)
 {
 	if (array_grow(&u->wants, u->n_wants, &u->cap_wants, 4) < 0)
 		return false;
-	u->wants[u->n_wants++] = w;
-	w.peer->n_held++;
+	u->wants[u->n_wants++] = p;
+	p->n_held++;
 	return true;
 }
 
@@ -463,14 +459,14 @@ static bool has_joined_lately(const struct group_file *f)
 }
 
 /* With the lock; the result says whether the member will be answered. */
-static bool note_want(struct group *g, struct group_want w,
+static bool note_want(struct group *g, struct group_peer *p,
 		      struct group_file *f, uint64_t index,
 		      struct group_unit **ret_ready)
 {
 	struct group_unit *u = unit_find(g, f, index);
 
 	f->used_ns = clock_now_ns();
-	if (!bounds_may_want(g, w.peer))
+	if (!bounds_may_want(g, p))
 		return false;
 	if (u && u->state == GROUP_UNIT_READY) {
 		unit_use(u);
@@ -481,12 +477,12 @@ static bool note_want(struct group *g, struct group_want w,
 	if (u && u->was_asked)
 		return false;
 	if (u)
-		return unit_add_want(u, w);
+		return unit_add_want(u, p);
 	/* The member that asks may not know yet of the one that reads it now. */
 	if (file_owner(f, index) && has_joined_lately(f))
 		return false;
-	u = unit_new(f, index, unit_len(f, index));
-	if (!u || !unit_add_want(u, w)) {
+	u = unit_new(f, index);
+	if (!u || !unit_add_want(u, p)) {
 		if (u)
 			unit_free(u);
 		return false;
@@ -494,31 +490,29 @@ static bool note_want(struct group *g, struct group_want w,
 	if (unit_queue(u))
 		return true;
 	/* The unit is gone, and this was its only want. */
-	w.peer->n_held--;
+	p->n_held--;
 	return false;
 }
 
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
-		uint32_t piece)
+		uint32_t index)
 {
-	const struct group_want w = { .peer = p, .piece = piece };
 	struct group_unit *ready = NULL;
 	struct group_file *f;
-	uint64_t index;
-	size_t from, len;
 	bool ok, is_shunned;
 
 	(void)pthread_mutex_lock(&g->lock);
 	is_shunned = p->shunned_ns > clock_now_ns();
 	f = files_find(g, id);
-	ok = f && f->origin && file_find_piece(f, piece, &index, &from, &len) &&
-	     note_want(g, w, f, index, &ready);
+	/* The piece behind the last unit is none. */
+	ok = f && f->origin && index < f->n_units &&
+	     note_want(g, p, f, index, &ready);
 	(void)pthread_mutex_unlock(&g->lock);
 	if (ready)
-		unit_answer(ready, w);
+		unit_answer(ready, p);
 	else if (!ok)
 		/* A member that is answered nothing for long need not ask again. */
-		net_refuse(p->link, id, piece,
+		net_refuse(p->link, id, index,
 			   is_shunned ? SWARM_GONE : SWARM_BUSY, 0);
 }
 
@@ -531,10 +525,10 @@ static struct group_peer *find_waiting(struct group *g, int64_t now_ns,
 
 	HASH_ITER(hh, g->units, u, next)
 	for (size_t i = 0; i < u->n_wants; i++) {
-		if (now_ns - u->wants[i].peer->promised_ns < every_ns)
+		if (now_ns - u->wants[i]->promised_ns < every_ns)
 			continue;
 		*ret = u;
-		return u->wants[i].peer;
+		return u->wants[i];
 	}
 	return NULL;
 }
@@ -558,32 +552,25 @@ void units_promise(struct group *g, int64_t now_ns)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* Those of the member: of all pieces, or of one. */
-static void unit_drop_wants(struct group_unit *u, const struct group_peer *p,
-			    const uint32_t *piece)
+static void unit_drop_wants(struct group_unit *u, const struct group_peer *p)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < u->n_wants; i++)
-		if (u->wants[i].peer != p ||
-		    (piece && u->wants[i].piece != *piece))
+		if (u->wants[i] != p)
 			u->wants[n++] = u->wants[i];
 		else
-			u->wants[i].peer->n_held--;
+			u->wants[i]->n_held--;
 	u->n_wants = n;
 }
 
 void units_unwant(struct group *g, const struct group_peer *p,
-		  struct group_file *f, uint32_t piece)
+		  struct group_file *f, uint32_t index)
 {
-	struct group_unit *u = NULL;
-	uint64_t index;
-	size_t from, len;
+	struct group_unit *u = unit_find(g, f, index);
 
-	if (file_find_piece(f, piece, &index, &from, &len))
-		u = unit_find(g, f, index);
 	if (u)
-		unit_drop_wants(u, p, &piece);
+		unit_drop_wants(u, p);
 }
 
 void units_forget_wants(struct group *g, const struct group_peer *p,
@@ -593,7 +580,7 @@ void units_forget_wants(struct group *g, const struct group_peer *p,
 
 	HASH_ITER(hh, g->units, u, next)
 	if (!f || u->key.file == f)
-		unit_drop_wants(u, p, NULL);
+		unit_drop_wants(u, p);
 }
 
 /* ------------------------------------------------------------------------ reads --- */
@@ -607,31 +594,20 @@ struct unit_read {
 	unsigned int tries; /* members that went while they were asked */
 	int64_t busy_ns; /* since when members have no memory; 0: none said so */
 	bool is_own;     /* no other member is asked any more */
+	struct group_unit *unit; /* in use, from read_begin() on; NULL: none */
+	bool is_mine;            /* this read asked a member for it */
 };
-
-/* With the lock: the piece that is asked of another member. */
-static uint64_t piece_of(const struct unit_read *r)
-{
-	const uint64_t part = file_part(r->file, r->index, r->from, r->len);
-
-	return part == r->file->n_units ? r->index : part;
-}
 
 /* With the lock: another member is to bring it.  NULL: memory is short. */
 static struct group_unit *read_ask(struct unit_read *r,
 				   struct group_peer *owner)
 {
-	struct group_file *f = r->file;
-	const uint64_t piece = piece_of(r);
-	const bool is_whole = piece == r->index;
-	struct group_unit *u =
-		unit_new(f, piece, is_whole ? unit_len(f, piece) : r->len);
+	struct group_unit *u = unit_new(r->file, r->index);
 
 	if (!u)
 		return NULL;
 	u->n_users++;
-	u->is_copy = is_whole;
-	if (r->len == u->len && !(is_whole && has_spare_slots(f->group))) {
+	if (r->len == u->len && !has_spare_slots(r->file->group)) {
 		u->data = r->buf;
 	} else if (!unit_take_slot(u)) {
 		unit_leave(u);
@@ -642,7 +618,7 @@ static struct group_unit *read_ask(struct unit_read *r,
 }
 
 /* With the lock: somebody is to bring it.  NULL: nobody can. */
-static struct group_unit *read_begin(struct unit_read *r)
+static struct group_unit *read_bring(struct unit_read *r)
 {
 	struct group_file *f = r->file;
 	struct group_peer *owner = r->is_own ? NULL : file_owner(f, r->index);
@@ -650,7 +626,7 @@ static struct group_unit *read_begin(struct unit_read *r)
 
 	if (u)
 		return u;
-	u = unit_new(f, r->index, unit_len(f, r->index));
+	u = unit_new(f, r->index);
 	if (!u)
 		return NULL;
 	u->n_users++;
@@ -709,10 +685,8 @@ static void check_unit(struct unit_read *r, struct group_unit *u)
 	int rc;
 
 	(void)pthread_mutex_unlock(&g->lock);
-	rc = s->ops->check(s->arg,
-			   r->index * r->file->unit +
-				   (u->data == r->buf ? r->from : 0),
-			   u->data, u->len, NULL);
+	rc = s->ops->check(s->arg, r->index * r->file->unit, u->data, u->len,
+			   NULL);
 	(void)pthread_mutex_lock(&g->lock);
 	if (rc == 0) {
 		g->stats.received_bytes += u->len;
@@ -765,7 +739,7 @@ static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 	struct group *g = r->file->group;
 
 	while (!is_over(u, is_mine))
-		(void)cond_wait_until(&g->changed, &g->lock,
+		(void)cond_wait_until(&u->ended, &g->lock,
 				      clock_now_ns() + LOOK_AGAIN_NS);
 	if (u->state == GROUP_UNIT_CAME)
 		check_unit(r, u);
@@ -788,40 +762,52 @@ static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 	return 0;
 }
 
-/* With the lock.  1: decide again. */
-static int read_once(struct unit_read *r, struct error *err)
+/* With the lock: a unit that nobody fetches is begun.  `r->unit` stays NULL where memory is short,
+ * or where it comes to another reader's memory. */
+static void read_begin(struct unit_read *r)
 {
 	struct group *g = r->file->group;
 	struct group_unit *u = unit_find(g, r->file, r->index);
-	bool is_mine = false;
-	int rc;
 
-	if (g->is_dead)
-		return -ENOBUFS;
-	if (!u)
-		u = unit_find(g, r->file, piece_of(r));
-
-	/* Bytes that come to another reader's memory are not there for this one. */
-	if (u && u->was_asked && !u->is_slot) {
-		(void)cond_wait_until(&g->changed, &g->lock,
-				      clock_now_ns() + LOOK_AGAIN_NS);
-		return 1;
-	}
+	if (g->is_dead || (u && u->was_asked && !u->is_slot))
+		return;
+	r->is_mine = false;
 	if (u) {
 		g->stats.memory_read_bytes +=
 			u->state == GROUP_UNIT_READY ? r->len : 0;
 		unit_use(u);
 	} else {
-		u = read_begin(r);
-		is_mine = u && u->was_asked;
+		u = read_bring(r);
+		r->is_mine = u && u->was_asked;
+	}
+	r->unit = u;
+}
+
+/* With the lock.  1: decide again. */
+static int read_once(struct unit_read *r, struct error *err)
+{
+	struct group *g = r->file->group;
+	struct group_unit *u;
+	int rc;
+
+	if (!r->unit)
+		read_begin(r);
+	u = r->unit;
+	if (!u && !g->is_dead && (u = unit_find(g, r->file, r->index))) {
+		unit_use(u);
+		(void)cond_wait_until(&u->ended, &g->lock,
+				      clock_now_ns() + LOOK_AGAIN_NS);
+		unit_leave(u);
+		return 1;
 	}
 	if (!u)
 		return -ENOBUFS;
-	rc = read_finish(r, u, is_mine, err);
+	r->unit = NULL;
+	rc = read_finish(r, u, r->is_mine, err);
 	/* A reader's memory is nobody else's. */
-	if (is_mine && !u->is_slot) {
+	if (r->is_mine && !u->is_slot) {
 		unit_forget(u);
-		(void)pthread_cond_broadcast(&g->changed);
+		(void)pthread_cond_broadcast(&u->ended);
 	}
 	unit_leave(u);
 	return rc;
@@ -843,35 +829,45 @@ static int read_past(struct unit_read *r, struct error *err)
 }
 
 /* With the lock, which is released meanwhile. */
-static int read_piece(struct group_file *f, uint64_t off, char *buf, size_t len,
-		      struct error *err)
+static int read_end(struct unit_read *r, struct error *err)
 {
-	struct unit_read r = { .file = f,
-			       .index = off / f->unit,
-			       .from = (size_t)(off % f->unit),
-			       .len = len,
-			       .buf = buf };
 	int rc;
 
 	do
-		rc = read_once(&r, err);
+		rc = read_once(r, err);
 	while (rc == 1);
-	return rc == -ENOBUFS ? read_past(&r, err) : rc;
+	return rc == -ENOBUFS ? read_past(r, err) : rc;
 }
 
-/* With the lock: so many of the bytes are asked for at once.  Parts of a unit are asked for by
- * themselves where another member sends them: else each of many nodes that read a slice of each
- * unit would be sent all of it. */
-static size_t piece_len(struct group_file *f, uint64_t off, size_t len)
+/* With the lock, which is released meanwhile: bytes of a few units; *ret_n says how many.  All that
+ * was begun is waited for, also behind a unit that failed: it may come to `buf`. */
+static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
+		     size_t *ret_n, struct error *err)
 {
-	const uint64_t index = off / f->unit;
-	const size_t from = (size_t)(off % f->unit);
-	const size_t n = GROUP_PART - from % GROUP_PART;
+	struct unit_read all[READ_AT_ONCE];
+	size_t n_units = 0, n = 0;
+	int rc = 0;
 
-	if (len <= n || len == unit_len(f, index) || f->unit % GROUP_PART ||
-	    unit_find(f->group, f, index) || !file_owner(f, index))
-		return len;
-	return n;
+	while (n < len && n_units < READ_AT_ONCE) {
+		struct unit_read *r = &all[n_units++];
+
+		*r = (struct unit_read){ .file = f,
+					 .index = (off + n) / f->unit,
+					 .from = (size_t)((off + n) % f->unit),
+					 .buf = buf + n };
+		r->len = unit_len(f, r->index) - r->from;
+		if (r->len > len - n)
+			r->len = len - n;
+		n += r->len;
+		read_begin(r);
+	}
+	for (size_t i = 0; i < n_units; i++) {
+		const int one = read_end(&all[i], rc == 0 ? err : NULL);
+
+		rc = rc == 0 ? one : rc;
+	}
+	*ret_n = n;
+	return rc;
 }
 
 int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
@@ -886,9 +882,9 @@ int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
 	f->used_ns = begun_ns;
 	wait_until_settled(f);
 	while (len && rc == 0) {
-		const size_t n = piece_len(f, off, len);
+		size_t n;
 
-		rc = read_piece(f, off, dst, n, err);
+		rc = read_some(f, off, dst, len, &n, err);
 		off += n;
 		dst += n;
 		len -= n;

@@ -227,12 +227,13 @@ way_baseline() { # NODE
 	on_node "$1" "$(program bootseer)" ckpt umount "$dir"
 }
 
-# Mounts of several nodes pass on to each other what one of them has read.
+# Mounts of several nodes pass on to each other what one of them has read, and each keeps it on its
+# disk.
 write_job() { # NODE IMAGE
-	local group=
+	local options="\"--cache\", \"$W/nodes/$1/cache\""
 
-	((job_nodes == 1)) || group="options = [\"--group\", \"$(swarm_addr 0):29501\",
-		\"--group-key\", \"$W/group.key\"]"
+	((job_nodes == 1)) || options+=", \"--group\", \"$(swarm_addr 0):29501\",
+		\"--group-key\", \"$W/group.key\", \"--group-nodes\", \"$job_nodes\""
 	cat >"$W/nodes/$1/job.toml" <<-END
 	[image]
 	reference = "$2"
@@ -249,7 +250,7 @@ write_job() { # NODE IMAGE
 	dir = "$W/nodes/$1/ckpt"
 	read-only = true
 	prefetch = ["striped"]
-	$group
+	options = [$options]
 	[stages]
 	ready-file = "/tmp/ready"
 	END

@@ -21,6 +21,7 @@ struct ckpt_figures {
 	struct group_stats group;
 	struct saves_stats saves;
 	struct blocks_stats blocks;
+	struct disk_cache_stats cache;
 	struct counter_latency read, write, name;
 };
 
@@ -77,6 +78,10 @@ static const struct counter_spec figures[] = {
 	  "How long puts of bytes, and commits of objects, took." },
 	{ "store_name_seconds", COUNTER_LATENCY, AT(name),
 	  "How long calls about names took: stat, list, open, delete, rename." },
+	{ "cache_read_bytes_total", COUNTER_TOTAL, AT(cache.read_bytes),
+	  "Bytes that were read from --cache instead of the store." },
+	{ "cache_kept_bytes_total", COUNTER_TOTAL, AT(cache.kept_bytes),
+	  "Bytes that were written to --cache." },
 	{ "group_members", COUNTER_GAUGE, AT(group.members),
 	  "Other mounts of its --group that this one is linked with." },
 	{ "group_fetched_bytes_total", COUNTER_TOTAL, AT(group.fetched_bytes),
@@ -222,6 +227,8 @@ static struct ckpt_figures gather_figures(struct ckpt_mount *m)
 		saves_stats(m->group_saves, &f.saves);
 	if (m->blocks)
 		blocks_stats(m->blocks, &f.blocks);
+	if (m->cache)
+		disk_cache_stats(m->cache, &f.cache);
 	return f;
 }
 
@@ -314,13 +321,16 @@ static json_t *counts_of(const struct ckpt_mount *m,
 			 const struct ckpt_figures *f)
 {
 	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:I}",
 		"memory", m->cfg->memory, "memory_used", f->memory_used,
 		"memory_peak", f->memory_peak, "files_written", f->written,
 		"files_staged", f->staged, "files_lost", f->lost,
 		"bytes_written", f->save_bytes, "commits", f->commits,
 		"failures", f->failures, "bytes_read", f->load_bytes,
-		"bytes_fetched", f->fetched, "bytes_unused", f->unused);
+		"bytes_fetched", f->fetched, "bytes_unused", f->unused,
+		"bytes_from_cache", f->cache.read_bytes, "bytes_cached",
+		f->cache.kept_bytes);
 }
 
 static json_t *times_of(const struct ckpt_figures *f)

@@ -12,8 +12,9 @@
 
 struct grouped_file {
 	struct ckpt_file *file;
-	struct group_file *group; /* NULL: it is read alone */
-	atomic_uint refs;         /* its readers', and the group's */
+	struct group_file *group;       /* NULL: it is read alone */
+	struct disk_cache_file *cached; /* NULL: its bytes are not kept */
+	atomic_uint refs;               /* its readers', and the group's */
 	void (*released)(void *arg, const struct ckpt_file *f);
 	void *arg;
 };
@@ -23,15 +24,20 @@ static void grouped_file_unref(struct grouped_file *s)
 	if (atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
 	s->released(s->arg, s->file);
+	disk_cache_detach(s->cached);
 	ckpt_close(s->file);
 	free(s);
 }
 
+/* A member that has it on its disk spares the others the store. */
 static int shared_source_read(void *arg, uint64_t off, void *buf, size_t len,
 			      struct error *err)
 {
-	return ckpt_read(((struct grouped_file *)arg)->file, off, buf, len, 0,
-			 err);
+	struct grouped_file *s = arg;
+
+	if (s->cached && disk_cache_read(s->cached, off, buf, len))
+		return 0;
+	return ckpt_read(s->file, off, buf, len, 0, err);
 }
 
 static int shared_source_check(void *arg, uint64_t off, const void *buf,
@@ -52,6 +58,17 @@ static const struct group_source_ops shared_source = {
 	.release = shared_source_release,
 };
 
+/* Bytes that members pass on together: a whole number of chunks, of which a unit of the file has a
+ * whole number; 0: there is none. */
+static uint32_t shared_unit(const struct ckpt_file *f)
+{
+	const uint64_t unit = ckpt_file_unit(f);
+
+	if (unit % GROUP_UNIT_MAX == 0 && ckpt_file_chunk(f) <= GROUP_UNIT_MAX)
+		return GROUP_UNIT_MAX;
+	return unit <= GROUP_UNIT_MAX ? (uint32_t)unit : 0;
+}
+
 /* A file that cannot be shared is read alone. */
 static void open_in_group(struct group *g, struct grouped_file *s)
 {
@@ -59,22 +76,22 @@ static void open_in_group(struct group *g, struct grouped_file *s)
 		.ops = &shared_source,
 		.arg = s,
 		.size = ckpt_file_stat(s->file)->size,
+		.unit = shared_unit(s->file),
 	};
-	const uint64_t unit = ckpt_file_unit(s->file);
 	struct error why = ERROR_INIT;
 
-	if (source.size < SHARED_MIN || unit > GROUP_UNIT_MAX ||
+	if (source.size < SHARED_MIN || !source.unit ||
 	    !ckpt_file_can_check(s->file) ||
 	    ckpt_file_identity(s->file, &source.identity, &why) < 0)
 		return;
-	source.unit = (uint32_t)unit;
 	atomic_fetch_add(&s->refs, 1);
 	if (group_file_open(g, &source, &s->group, &why) < 0)
 		log_warning("ckpt", "a file is read alone reason=\"%s\"",
 			    why.msg);
 }
 
-int grouped_file_new(struct group *g, struct ckpt_file *f,
+int grouped_file_new(struct group *g, struct disk_cache *cache,
+		     struct ckpt_file *f,
 		     void (*released)(void *arg, const struct ckpt_file *f),
 		     void *arg, struct grouped_file **ret, struct error *err)
 {
@@ -89,6 +106,8 @@ int grouped_file_new(struct group *g, struct ckpt_file *f,
 	s->released = released;
 	s->arg = arg;
 	atomic_init(&s->refs, 1);
+	if (cache)
+		s->cached = disk_cache_attach(cache, f);
 	if (g)
 		open_in_group(g, s);
 	*ret = s;
@@ -112,8 +131,8 @@ static bool is_hole(const struct ckpt_file *f, uint64_t off, size_t len)
 	return ckpt_file_next_stored(f, off) >= off + len;
 }
 
-int grouped_file_read(struct grouped_file *s, uint64_t off, void *buf,
-		      size_t len, struct error *err)
+static int read_elsewhere(struct grouped_file *s, uint64_t off, void *buf,
+			  size_t len, struct error *err)
 {
 	const uint64_t unit = ckpt_file_unit(s->file);
 	char *dst = buf;
@@ -134,4 +153,21 @@ int grouped_file_read(struct grouped_file *s, uint64_t off, void *buf,
 		len -= n;
 	}
 	return 0;
+}
+
+int grouped_file_read(struct grouped_file *s, uint64_t off, void *buf,
+		      size_t len, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc;
+
+	if (s->cached && disk_cache_read(s->cached, off, buf, len))
+		return 0;
+	rc = read_elsewhere(s, off, buf, len, err);
+	if (rc == 0 && s->cached &&
+	    disk_cache_keep(s->cached, off, buf, len, &why) < 0)
+		log_warning("ckpt",
+			    "nothing is kept for a minute reason=\"%s\"",
+			    why.msg);
+	return rc;
 }

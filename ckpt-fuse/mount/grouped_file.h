@@ -7,13 +7,15 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_GROUPED_FILE_H
 
 #include "ckpt-fuse/ckpt.h"
+#include "ckpt-fuse/disk_cache.h"
 #include "groupio/groupio.h"
 
 struct grouped_file;
 
 /* Takes `f`, also on failure.  When nobody needs it, before it is closed, released(arg) is
- * called.  `g` NULL: there is no group. */
-int grouped_file_new(struct group *g, struct ckpt_file *f,
+ * called.  `g` NULL: there is no group; `cache` NULL: nothing is kept on the disk. */
+int grouped_file_new(struct group *g, struct disk_cache *cache,
+		     struct ckpt_file *f,
 		     void (*released)(void *arg, const struct ckpt_file *f),
 		     void *arg, struct grouped_file **ret,
 		     struct error *err) MUST_CHECK;
@@ -21,7 +23,7 @@ void grouped_file_free(
 	struct grouped_file *s); /* its readers need it no more */
 struct ckpt_file *grouped_file_get(struct grouped_file *s);
 
-/* As ckpt_read(), without a deadline; of another mount where one has the bytes. */
+/* As ckpt_read(), without a deadline; of the disk or another mount where it has the bytes. */
 int grouped_file_read(struct grouped_file *s, uint64_t off, void *buf,
 		      size_t len, struct error *err) MUST_CHECK;
 

@@ -199,6 +199,7 @@ static void set_bounds(struct ckpt_mount *m)
 		.pool = m->readers,
 		.readahead_most = m->cfg->readahead,
 		.group = m->group,
+		.cache = m->cache,
 		.tables_own = m->cfg->memory / 128,
 	};
 	readings_init(&m->readings);
@@ -236,6 +237,7 @@ static int open_group(struct ckpt_mount *m, struct error *err)
 	const struct group_config cfg = {
 		.key_file = m->cfg->group_key,
 		.places = m->cfg->group,
+		.members = (unsigned int)m->cfg->group_nodes,
 		.memory = m->cfg->group_memory,
 		.wait_ns = m->cfg->group_wait,
 		.dscp = (unsigned int)m->cfg->group_dscp,
@@ -251,6 +253,21 @@ static int open_group(struct ckpt_mount *m, struct error *err)
 		return error_set(err, EINVAL,
 				 "--group and --group-key belong together");
 	return group_new(&cfg, &m->group, err);
+}
+
+/* A cache only serves to be fast: a mount without it goes on. */
+static int open_cache(struct ckpt_mount *m, const char *url, struct error *err)
+{
+	const char *dir = m->cfg->cache;
+	struct error why = ERROR_INIT;
+
+	if (dir && dir[0] != '/')
+		return error_set(err, EINVAL, "--cache '%s': not from / on",
+				 dir);
+	if (dir &&
+	    disk_cache_open(dir, m->cfg->cache_size, url, &m->cache, &why) < 0)
+		log_warning("ckpt", "no cache reason=\"%s\"", why.msg);
+	return 0;
 }
 
 static int open_blocks(struct ckpt_mount *m, struct error *err)
@@ -325,6 +342,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		rc = open_group(m, err);
 	if (rc == 0)
+		rc = open_cache(m, url, err);
+	if (rc == 0)
 		rc = pool_new(NULL, SENDERS, 0, &m->senders, err);
 	if (rc == 0)
 		rc = pool_new(NULL, READERS, 0, &m->readers, err);
@@ -367,6 +386,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	pool_free(m->senders);
 	pool_free(m->readers);
 	group_free(m->group);
+	disk_cache_free(m->cache);
 	readings_fini(&m->readings);
 	recent_names_fini(&m->coming);
 	recent_names_fini(&m->absent);

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "ckpt-fuse/disk_cache.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/folder_lister.h"
@@ -24,7 +25,9 @@ struct ckpt_mount_config {
 	char *ca_file, *close, *compare, *metrics;
 	char *group, *group_key; /* of groupio.h; NULL: none */
 	char *group_socket;      /* of save.h; NULL: none */
-	uint64_t group_memory, group_staging;
+	char *cache;             /* of disk_cache.h; NULL: none */
+	uint64_t cache_size;
+	uint64_t group_nodes, group_memory, group_staging;
 	bool group_full;
 	uint64_t group_blocks, group_blocks_store;
 	int64_t group_wait;
@@ -36,6 +39,7 @@ struct ckpt_mount {
 	const struct ckpt_mount_config *cfg;
 	struct object_store *store;
 	struct group *group;       /* NULL: it reads alone */
+	struct disk_cache *cache;  /* NULL: nothing is kept on the disk */
 	struct saves *group_saves; /* NULL: ranks save by files alone */
 	struct blocks *blocks;     /* NULL: none are kept */
 	struct budget budget;

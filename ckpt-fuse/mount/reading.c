@@ -132,8 +132,8 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		ckpt_close(f);
 		return error_nomem(err);
 	}
-	rc = grouped_file_new(all->group, f, reading_give_tables, all, &r->file,
-			      err);
+	rc = grouped_file_new(all->group, all->cache, f, reading_give_tables,
+			      all, &r->file, err);
 	if (rc < 0) {
 		free(r);
 		return rc;

@@ -31,11 +31,12 @@ struct reading_loan {
 /* State that the files of one mount share. */
 struct readings {
 	struct budget *budget;
-	struct pool *pool;       /* whose threads read ahead */
-	struct group *group;     /* NULL: files are read alone */
-	uint64_t readahead_most; /* bytes ahead of one reader; 0: none */
-	pthread_mutex_t lock;    /* the blocks of all files, and the list */
-	pthread_cond_t came;     /* a block was read */
+	struct pool *pool;        /* whose threads read ahead */
+	struct group *group;      /* NULL: files are read alone */
+	struct disk_cache *cache; /* NULL: nothing is kept */
+	uint64_t readahead_most;  /* bytes ahead of one reader; 0: none */
+	pthread_mutex_t lock;     /* the blocks of all files, and the list */
+	pthread_cond_t came;      /* a block was read */
 	/* Blocks that nobody reads now, those longest unused first. */
 	TAILQ_HEAD(, read_block) idle;
 	/* Files that somebody reads forward, those read longest ago first, and how many. */

@@ -267,6 +267,43 @@ teardown() { end_mounts; }
 	done
 }
 
+is_read_from_cache()
+{
+	local n
+
+	mount_store --cache="$W/kept" && cmp "$W/model" "$M/model" &&
+		n=$(figure bytes_from_cache) && umount_store && [ "$n" = 20000000 ]
+}
+
+@test "a node that has read a file reads it again without the store" {
+	local kept
+
+	noise 20000000 5 >"$W/model"
+	ckpt cp "$W/model" :model
+	# A machine that is busy may take its disk for a slow one, and keep the rest another time.
+	wait_for is_read_from_cache
+	[ "$(stat -c %a "$W/kept")" = 700 ]
+	# The bytes are nowhere else, but for those of a chunk that is damaged here.
+	mv "$W/store/.bootseer/data" "$W/data"
+	is_read_from_cache
+	kept=("$W"/kept/sha256:*)
+	printf x | dd of="${kept[0]}" bs=1 seek=5000000 conv=notrunc status=none
+	mount_store --cache="$W/kept"
+	run ! cmp "$W/model" "$M/model"
+	umount_store
+	mv "$W/data" "$W/store/.bootseer/data"
+	mount_store --cache="$W/kept"
+	cmp "$W/model" "$M/model"
+	umount_store
+	# A folder that others may read is none.
+	chmod 755 "$W/kept"
+	mount_store --cache="$W/kept"
+	cmp "$W/model" "$M/model"
+	[ "$(figure bytes_from_cache)" = 0 ]
+	grep 'no cache reason=.*mode 0700' "$W"/run/*/log
+	umount_store
+}
+
 @test "a file that is removed or replaced stays with those who have it open" {
 	remove_while_open
 }

@@ -47,6 +47,7 @@ static char key[] = "/tmp/bootseer-group.XXXXXX";
 static char place[32];
 static size_t unit = UNIT; /* of the files */
 static int64_t wait_ns = 30 * NS_PER_S;
+static unsigned int n_expected; /* members, as each is told */
 
 static void nap(void)
 {
@@ -90,7 +91,7 @@ static int store_check(void *arg, uint64_t off, const void *buf, size_t len,
 	const uint8_t *b = buf;
 
 	(void)arg;
-	cr_expect_eq(off % unit % GROUP_PART, 0);
+	cr_expect_eq(off % unit, 0);
 	for (size_t i = 0; i < len; i++)
 		if (b[i] != off / unit)
 			return error_set(err, EBADMSG, "not the file's");
@@ -138,8 +139,9 @@ static void member_begin(struct member *m)
 {
 	const struct group_config cfg = { .key_file = key,
 					  .places = place,
-					  .memory = 32 * MIB,
+					  .memory = 8 * GROUP_SLOT,
 					  .fetches = 4,
+					  .members = n_expected,
 					  .wait_ns = wait_ns };
 
 	memset(m, 0, sizeof(*m));
@@ -255,6 +257,43 @@ Test(group, reads_each_unit_from_the_store_once_for_all)
 	cr_expect_eq(atomic_load(&n_released), 3);
 }
 
+static bool is_joining(const struct member *m)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&m->group->lock);
+	is = m->group->is_joining;
+	(void)pthread_mutex_unlock(&m->group->lock);
+	return is;
+}
+
+/* A member that is the place itself would begin to read at once. */
+Test(group, waits_for_as_many_members_as_there_will_be)
+{
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+	struct member all[2];
+	char host[64];
+	int64_t enough;
+
+	n_expected = 2;
+	places_begin();
+	member_begin(&all[0]);
+	cr_assert_eq(group_wait_host(all[0].group, until, host, NULL), 0);
+	enough = clock_now_ns() + NS_PER_S / 2;
+	while (clock_now_ns() < enough) {
+		cr_assert(is_joining(&all[0]));
+		nap();
+	}
+	member_begin(&all[1]);
+	while (is_joining(&all[0]) || is_joining(&all[1])) {
+		cr_assert_lt(clock_now_ns(), until);
+		nap();
+	}
+	cr_expect_eq(members_of(&all[0]), 1);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
+}
+
 Test(group, gives_parts_of_units)
 {
 	struct member all[2];
@@ -306,34 +345,6 @@ static struct group_stats stats_of(const struct member *m)
 
 	group_stats(m->group, &s);
 	return s;
-}
-
-Test(group, moves_no_more_of_a_unit_than_is_read_of_it)
-{
-	struct member all[2];
-
-	unit = GROUP_UNIT_MAX;
-	members_begin(all, 2);
-	members_open(all, 2);
-	for (uint64_t u = 0; u < UNITS; u++)
-		for (size_t i = 0; i < 2; i++)
-			read_part(&all[i], u, i * GROUP_PART, GROUP_PART);
-	cr_expect_eq(reads_of(all, 2), UNITS);
-	for (size_t i = 0; i < 2; i++)
-		cr_expect_eq(stats_of(&all[i]).received_bytes,
-			     UNITS / 2 * GROUP_PART);
-	/* A read of several parts, of the end, and one that is not of parts. */
-	read_part(&all[0], 3, GROUP_PART, 2 * GROUP_PART);
-	read_part(&all[1], 3, GROUP_PART, 2 * GROUP_PART);
-	read_part(&all[0], UNITS - 1, unit - GROUP_PART, GROUP_PART - 100);
-	read_part(&all[1], UNITS - 1, unit - GROUP_PART, GROUP_PART - 100);
-	cr_expect_eq(stats_of(&all[0]).received_bytes +
-			     stats_of(&all[1]).received_bytes,
-		     (uint64_t)(UNITS + 3) * GROUP_PART - 100);
-	for (size_t i = 0; i < 2; i++) {
-		read_part(&all[i], 2, 10, GROUP_PART + 17);
-		member_end(&all[i]);
-	}
 }
 
 /* Eight slots: six are for what this member read from the store. */
@@ -533,6 +544,51 @@ static void wait_held(struct member *m, unsigned int n)
 		cr_assert_lt(clock_now_ns(), until);
 		nap();
 	}
+}
+
+static void *read_inner(void *arg)
+{
+	struct member *m = arg;
+	const size_t size = UNITS * unit - 100;
+	uint8_t *buf = malloc(size);
+	size_t n_wrong = 0;
+
+	/* The first and the last unit not whole. */
+	if (buf && group_read(m->file, 50, buf, size - 100, NULL) == 0)
+		for (size_t i = 0; i < size - 100; i++)
+			n_wrong += buf[i] != (i + 50) / unit;
+	else
+		n_wrong = 1;
+	free(buf);
+	return n_wrong ? m : NULL;
+}
+
+/* The fetches of a unit that is shut do not keep back those of the units behind it. */
+Test(group, fetches_the_units_of_a_read_side_by_side)
+{
+	struct member all[2];
+	pthread_t readers[2];
+	void *wrong;
+
+	members_begin(all, 2);
+	members_open(all, 2);
+	for (size_t i = 0; i < 2; i++) {
+		all[i].store.gate = SHUT;
+		cr_assert_eq(pthread_create(&readers[i], NULL, read_inner,
+					    &all[i]),
+			     0);
+	}
+	for (size_t i = 0; i < 2; i++)
+		wait_held(&all[i], 4);
+	for (size_t i = 0; i < 2; i++)
+		atomic_store(&all[i].store.is_opened, true);
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert_eq(pthread_join(readers[i], &wrong), 0);
+		cr_expect_null(wrong);
+	}
+	cr_expect_eq(reads_of(all, 2), UNITS);
+	for (size_t i = 0; i < 2; i++)
+		member_end(&all[i]);
 }
 
 /* For as long as the test takes: links that are there, and those to come. */
