@@ -2,6 +2,8 @@
 /*
  * A mount that has a file of the cache open shares a lock of it.  When the budget is used up, files
  * without such a lock are removed, those used longest ago first; with all in use no more is kept.
+ * Mounts know of each other's bytes by looking through the folder, each after a part of the budget
+ * that it wrote.
  */
 #include "ckpt-fuse/disk_cache.h"
 
@@ -20,8 +22,11 @@
 #include "common/clock.h"
 #include "common/digest.h"
 
-/* The folder is looked through no more often, however little of the budget is left. */
+/* With no room the folder is looked through no more often. */
 #define LOOK_EVERY_NS NS_PER_S
+/* A mount looks again when it wrote so small a part of the budget: each of several may have
+ * written as much since, and a sixteenth is kept free. */
+#define LOOK_SHARE 64
 /* A write that took so long says that the disk is slower than what brings the bytes: the next
  * ones are left out for so many times that, and readers lose a tenth of their time at most. */
 #define SLOW_NS (100 * NS_PER_MS)
@@ -33,8 +38,10 @@ struct disk_cache {
 	uint64_t most;
 	struct digest store;
 	pthread_mutex_t lock; /* what follows */
-	uint64_t used;        /* as the last look said, and written since */
-	int64_t look_ns;      /* when the folder may be looked through again */
+	uint64_t left; /* as the last look said, less what was written since */
+	uint64_t since_look; /* bytes that were written */
+	bool is_looking;
+	int64_t look_ns; /* when the folder may be looked through again */
 	int64_t rests_until_ns;
 	struct disk_cache_stats stats;
 };
@@ -94,7 +101,6 @@ int disk_cache_open(const char *dir, uint64_t most, const char *store_url,
 		return error_nomem(err);
 	c->dir_fd = steal_fd(&fd);
 	c->most = most;
-	c->used = most; /* until the folder was looked through */
 	(void)pthread_mutex_init(&c->lock, NULL);
 	*ret = steal_ptr(&c);
 	return 0;
@@ -151,13 +157,15 @@ static int list_entries(const struct disk_cache *c, struct kept_entry **ret,
 	return rc;
 }
 
-/* False: a mount has it open. */
+/* False: a mount has it open, or another one removed it, and the name may be a new file's. */
 static bool remove_entry(const struct disk_cache *c, const char *name)
 {
 	AUTO_CLOSE int fd =
 		openat(c->dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
 
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	       fstat(fd, &st) == 0 && st.st_nlink &&
 	       unlinkat(c->dir_fd, name, 0) == 0;
 }
 
@@ -180,18 +188,25 @@ static int make_room(const struct disk_cache *c, uint64_t bytes,
 	return rc;
 }
 
-/* With the lock, which is released meanwhile.  Until it is done nothing is kept. */
+/* With the lock, which is released meanwhile. */
 static void look_through(struct disk_cache *c, uint64_t bytes)
 {
 	uint64_t used;
 	int rc;
 
-	c->look_ns = clock_now_ns() + LOOK_EVERY_NS;
+	c->is_looking = true;
+	c->since_look = 0;
 	(void)pthread_mutex_unlock(&c->lock);
 	rc = make_room(c, bytes, &used);
 	(void)pthread_mutex_lock(&c->lock);
+	c->is_looking = false;
+	/* The look may have seen nothing of what others write meanwhile. */
 	if (rc == 0)
-		c->used = used;
+		used += c->since_look;
+	if (rc == 0)
+		c->left = used < c->most ? c->most - used : 0;
+	if (c->left < bytes)
+		c->look_ns = clock_now_ns() + LOOK_EVERY_NS;
 }
 
 /* Room for the bytes, which are counted from now on. */
@@ -202,10 +217,12 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 
 	(void)pthread_mutex_lock(&c->lock);
 	ok = now_ns >= c->rests_until_ns;
-	if (ok && c->used + bytes > c->most && now_ns >= c->look_ns)
+	if (ok && !c->is_looking && now_ns >= c->look_ns &&
+	    (bytes > c->left || c->since_look >= c->most / LOOK_SHARE))
 		look_through(c, bytes);
-	ok = ok && c->used + bytes <= c->most;
-	c->used += ok ? bytes : 0;
+	ok = ok && bytes <= c->left;
+	c->left -= ok ? bytes : 0;
+	c->since_look += ok ? bytes : 0;
 	(void)pthread_mutex_unlock(&c->lock);
 	return ok;
 }

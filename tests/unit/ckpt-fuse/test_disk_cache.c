@@ -248,6 +248,48 @@ Test(disk_cache, gives_up_what_was_unused_for_longest)
 	disk_cache_free(c);
 }
 
+static uint64_t kept_on_disk;
+
+static void add_blocks(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	cr_assert_eq(fstatat(dir_fd, name, &st, 0), 0);
+	kept_on_disk += (uint64_t)st.st_blocks * 512;
+}
+
+/* Each mount that began with an empty folder would fill it alone. */
+Test(disk_cache, has_one_budget_for_all_mounts)
+{
+	struct disk_cache *c[2];
+	struct disk_cache_file *x[4];
+	struct ckpt_file *f[4];
+
+	for (int i = 0; i < 2; i++)
+		c[i] = cache_of(16 * MIB, "s3://a");
+	for (int i = 0; i < 4; i++) {
+		const char name[] = { (char)('f' + i), '\0' };
+
+		(void)put(name, data, SIZE, 1);
+		f[i] = open_file(name);
+		x[i] = disk_cache_attach(c[i % 2], f[i]);
+		keep(c[i % 2], x[i], 0, MIB);
+	}
+	for (uint64_t off = MIB; off < 2 * UNIT; off += MIB)
+		for (int i = 0; i < 4; i++)
+			cr_assert_eq(disk_cache_keep(x[i], off, data + off, MIB,
+						     NULL),
+				     0);
+	(void)each_entry(add_blocks);
+	cr_expect_leq(kept_on_disk, 16 * MIB);
+	for (int i = 0; i < 4; i++) {
+		disk_cache_detach(x[i]);
+		ckpt_close(f[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		disk_cache_free(c[i]);
+}
+
 Test(disk_cache, is_its_users_alone)
 {
 	struct disk_cache *c = NULL;
