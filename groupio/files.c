@@ -308,23 +308,48 @@ static struct group_peer *find_deputy(const struct group_file *f,
 	return NULL;
 }
 
-/* Neighbouring units are of different members, so that each window of a reader has equal
- * shares of all. */
-struct group_peer *file_owner(const struct group_file *f, uint64_t index)
+/* Members ask different ones where several have it. */
+static struct group_peer *find_holder(const struct group_file *f,
+				      uint64_t index, size_t *ret_n)
 {
-	const size_t n = f->n_members + 1;
 	const int64_t now_ns = clock_now_ns();
-	struct group_peer *p;
+	struct group_peer *first = NULL;
 
-	/* Members ask different ones where several have it. */
+	*ret_n = 0;
 	for (size_t k = 0; k < f->n_members; k++) {
 		const struct peer_file *pf =
 			f->members[(index + f->self_at + k) % f->n_members];
 
-		if ((pf->has[index / 8] & (1u << index % 8)) &&
-		    !is_shunned(pf->peer, now_ns))
-			return pf->peer;
+		if (!(pf->has[index / 8] & (1u << index % 8)) ||
+		    is_shunned(pf->peer, now_ns))
+			continue;
+		if (!first)
+			first = pf->peer;
+		++*ret_n;
 	}
+	return first;
+}
+
+struct group_peer *file_holder(const struct group_file *f, uint64_t index)
+{
+	size_t n;
+
+	return find_holder(f, index, &n);
+}
+
+/* Neighbouring units are of different members, so that each window of a reader has equal
+ * shares of all.  A member that came first may have all units: its link would be everybody's
+ * limit, so it is asked past the unit's owner only where half of the members have it, too. */
+struct group_peer *file_owner(const struct group_file *f, uint64_t index)
+{
+	const size_t n = f->n_members + 1;
+	const int64_t now_ns = clock_now_ns();
+	struct group_peer *holder, *p;
+	size_t n_holders;
+
+	holder = find_holder(f, index, &n_holders);
+	if (holder && 2 * n_holders >= n)
+		return holder;
 	p = member_at(f, (size_t)((index + f->id.b[0]) % n));
 	return p && is_shunned(p, now_ns) ? find_deputy(f, index, now_ns) : p;
 }

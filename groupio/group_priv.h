@@ -52,7 +52,8 @@ struct group_unit {
 	unsigned int n_users; /* reads, sends, and its own work or call */
 	unsigned int n_sends; /* of these, to members */
 	bool is_known;        /* in the table */
-	bool was_asked;       /* of another member */
+	bool was_asked;       /* of another member, by a reader */
+	bool is_relayed; /* the same by its fetch, for all that want it; a failure is no end */
 	bool is_own;          /* no other member is to be asked for it */
 	char *data;
 	bool is_slot; /* `data` is memory of the group, else of a reader */
@@ -237,8 +238,11 @@ void units_fini(struct group *g);
 
 /* ---- files.c: all with the lock, unless they say otherwise */
 struct group_file *files_find(struct group *g, const struct digest *id);
-/* Which member is to read the unit from the store; NULL: this one. */
+/* Which member is to be asked for the unit; NULL: this one brings it for all, from the member that
+ * file_holder() says or from the store. */
 struct group_peer *file_owner(const struct group_file *f, uint64_t index);
+/* A member that said that it has the unit; NULL: none. */
+struct group_peer *file_holder(const struct group_file *f, uint64_t index);
 size_t unit_len(const struct group_file *f, uint64_t index);
 struct peer_file *peer_file_find(const struct group_peer *p,
 				 const struct group_file *f);

@@ -220,6 +220,69 @@ void units_fail(struct group *g, const struct group_peer *p,
 	}
 }
 
+/* ----------------------------------------------------------------------- asking --- */
+
+/* On the loop. */
+static void group_ask(struct loop_call *c)
+{
+	struct group_unit *u = container_of(c, struct group_unit, ask);
+	struct group *g = u->group;
+	struct net_link *link = NULL;
+	struct digest id;
+	uint32_t index = 0, len = 0;
+
+	(void)pthread_mutex_lock(&g->lock);
+	if (u->state == GROUP_UNIT_ASKED &&
+	    !peer_file_find(u->peer, u->key.file)) {
+		unit_fail(u, -ENOTCONN, "it has closed the file");
+	} else if (u->state == GROUP_UNIT_ASKED) {
+		link = u->peer->link;
+		id = u->key.file->id;
+		index = (uint32_t)u->key.index;
+		len = (uint32_t)u->len;
+		u->asked_ns = clock_now_ns();
+		u->came_before = u->peer->n_came;
+	}
+	(void)pthread_mutex_unlock(&g->lock);
+	if (link)
+		net_ask(link, &id, &index, 1, len, SOURCE_HOT);
+	(void)pthread_mutex_lock(&g->lock);
+	unit_leave(u);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void unit_ask(struct group_unit *u, struct group_peer *p)
+{
+	u->state = GROUP_UNIT_ASKED;
+	u->peer = p;
+	u->asked_ns = clock_now_ns();
+	u->came_before = p->n_came;
+	u->ask.fn = group_ask;
+	u->n_users++;
+	loop_post(u->group->loop, &u->ask);
+}
+
+/* With the lock, which is released meanwhile: are the bytes that came the file's? */
+static void check_unit(struct group_unit *u, const struct group_source *s)
+{
+	struct group *g = u->group;
+	const uint64_t off = u->key.index * u->key.file->unit;
+	int rc;
+
+	(void)pthread_mutex_unlock(&g->lock);
+	rc = s->ops->check(s->arg, off, u->data, u->len, NULL);
+	(void)pthread_mutex_lock(&g->lock);
+	if (rc == 0) {
+		g->stats.received_bytes += u->len;
+		unit_end(u, GROUP_UNIT_READY);
+		return;
+	}
+	g->stats.wrong_total++;
+	if (u->peer)
+		u->peer->fault = GROUP_WRONG;
+	unit_fail(u, -EBADMSG, "another member sent other bytes");
+}
+
 /* --------------------------------------------------------------------- fetching --- */
 
 /* The send is a user of the unit, until it has arrived. */
@@ -333,19 +396,48 @@ static void unit_tell(struct group_unit *u)
 	loop_post(u->group->loop, &u->ask);
 }
 
+/* With the lock, which is released meanwhile: a member that has the unit sends it once, to this
+ * node, from which the others have it.  False: the store is to be read. */
+static bool relay_unit(struct group_unit *u, struct group_origin *o)
+{
+	struct group_file *f = u->key.file;
+	struct group_peer *holder = u->is_own || file_owner(f, u->key.index)
+					    ? NULL
+					    : file_holder(f, u->key.index);
+
+	if (!holder)
+		return false;
+	u->is_relayed = true;
+	unit_ask(u, holder);
+	while (u->state == GROUP_UNIT_ASKED)
+		(void)cond_wait_until(&u->ended, &u->group->lock,
+				      clock_now_ns() + LOOK_AGAIN_NS);
+	if (u->state == GROUP_UNIT_CAME)
+		check_unit(u, &o->s);
+	u->is_relayed = false;
+	return u->state == GROUP_UNIT_READY;
+}
+
+/* With the lock, which is released meanwhile. */
+static void fetch_origin(struct group_unit *u, struct group_origin *o)
+{
+	u->fetched_ns = clock_now_ns();
+	u->state = GROUP_UNIT_FETCHING;
+	/* The call of a unit that a member was asked for may not have run yet. */
+	if (!u->asked_ns)
+		unit_tell(u);
+	u->rc = read_origin(u, o);
+	unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
+}
+
 /* With the lock.  The file may be withdrawn while memory is waited for, so its origin is held. */
 static void fetch_unit(struct group_unit *u, struct group_origin *o)
 {
 	o->refs++;
-	if (wait_for_slot(u)) {
-		u->fetched_ns = clock_now_ns();
-		u->state = GROUP_UNIT_FETCHING;
-		unit_tell(u);
-		u->rc = read_origin(u, o);
-		unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
-	} else {
+	if (!wait_for_slot(u))
 		unit_fail(u, -ENOBUFS, "the group's memory is in use");
-	}
+	else if (!relay_unit(u, o))
+		fetch_origin(u, o);
 	origin_unref(u->group, o);
 }
 
@@ -396,49 +488,6 @@ static bool unit_queue(struct group_unit *u)
 	return false;
 }
 
-/* ----------------------------------------------------------------------- asking --- */
-
-/* On the loop. */
-static void group_ask(struct loop_call *c)
-{
-	struct group_unit *u = container_of(c, struct group_unit, ask);
-	struct group *g = u->group;
-	struct net_link *link = NULL;
-	struct digest id;
-	uint32_t index = 0, len = 0;
-
-	(void)pthread_mutex_lock(&g->lock);
-	if (u->state == GROUP_UNIT_ASKED &&
-	    !peer_file_find(u->peer, u->key.file)) {
-		unit_fail(u, -ENOTCONN, "it has closed the file");
-	} else if (u->state == GROUP_UNIT_ASKED) {
-		link = u->peer->link;
-		id = u->key.file->id;
-		index = (uint32_t)u->key.index;
-		len = (uint32_t)u->len;
-		u->asked_ns = clock_now_ns();
-		u->came_before = u->peer->n_came;
-	}
-	(void)pthread_mutex_unlock(&g->lock);
-	if (link)
-		net_ask(link, &id, &index, 1, len, SOURCE_HOT);
-	(void)pthread_mutex_lock(&g->lock);
-	unit_leave(u);
-	(void)pthread_mutex_unlock(&g->lock);
-}
-
-static void unit_ask(struct group_unit *u, struct group_peer *p)
-{
-	u->state = GROUP_UNIT_ASKED;
-	u->was_asked = true;
-	u->peer = p;
-	u->asked_ns = clock_now_ns();
-	u->came_before = p->n_came;
-	u->ask.fn = group_ask;
-	u->n_users++;
-	loop_post(u->group->loop, &u->ask);
-}
-
 /* ------------------------------------------------------------------ for members --- */
 
 static bool unit_add_want(struct group_unit *u, struct group_peer *p)
@@ -474,7 +523,7 @@ static bool note_want(struct group *g, struct group_peer *p,
 		return true;
 	}
 	/* Each of two members that wait for one another would wait for ever. */
-	if (u && u->was_asked)
+	if (u && (u->was_asked || (u->is_relayed && u->peer == p)))
 		return false;
 	if (u)
 		return unit_add_want(u, p);
@@ -613,6 +662,7 @@ static struct group_unit *read_ask(struct unit_read *r,
 		unit_leave(u);
 		return NULL;
 	}
+	u->was_asked = true;
 	unit_ask(u, owner);
 	return u;
 }
@@ -641,7 +691,7 @@ static struct group_unit *read_bring(struct unit_read *r)
 static bool is_over(const struct group_unit *u, bool is_mine)
 {
 	return u->state == GROUP_UNIT_READY || u->state == GROUP_UNIT_MOVED ||
-	       u->state == GROUP_UNIT_FAILED ||
+	       (u->state == GROUP_UNIT_FAILED && !u->is_relayed) ||
 	       (u->state == GROUP_UNIT_CAME && is_mine);
 }
 
@@ -675,28 +725,6 @@ static void wait_until_settled(struct group_file *f)
 					  f->settles_ns > g->joins_ns
 						  ? f->settles_ns
 						  : g->joins_ns);
-}
-
-/* With the lock, which is released meanwhile: are the bytes that came the file's? */
-static void check_unit(struct unit_read *r, struct group_unit *u)
-{
-	struct group *g = r->file->group;
-	const struct group_source *s = &r->file->origin->s;
-	int rc;
-
-	(void)pthread_mutex_unlock(&g->lock);
-	rc = s->ops->check(s->arg, r->index * r->file->unit, u->data, u->len,
-			   NULL);
-	(void)pthread_mutex_lock(&g->lock);
-	if (rc == 0) {
-		g->stats.received_bytes += u->len;
-		unit_end(u, GROUP_UNIT_READY);
-		return;
-	}
-	g->stats.wrong_total++;
-	if (u->peer)
-		u->peer->fault = GROUP_WRONG;
-	unit_fail(u, -EBADMSG, "another member sent other bytes");
 }
 
 /* With the lock, which is released meanwhile. */
@@ -742,7 +770,7 @@ static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 		(void)cond_wait_until(&u->ended, &g->lock,
 				      clock_now_ns() + LOOK_AGAIN_NS);
 	if (u->state == GROUP_UNIT_CAME)
-		check_unit(r, u);
+		check_unit(u, &r->file->origin->s);
 	if (u->state == GROUP_UNIT_MOVED)
 		return 1;
 	if (u->state == GROUP_UNIT_FAILED && !u->was_asked) {

@@ -309,7 +309,7 @@ Test(group, gives_parts_of_units)
 		member_end(&all[i]);
 }
 
-static bool has_all_members(struct member *m, size_t n)
+static bool has_all_members(const struct member *m, size_t n)
 {
 	const struct group_peer *p;
 	size_t n_told = 0;
@@ -326,17 +326,22 @@ static bool has_all_members(struct member *m, size_t n)
 }
 
 /* Each knows of the others that they have the file open, and asks them from now on. */
-static void members_open(struct member *all, size_t n)
+static void wait_opened(const struct member *all, size_t n)
 {
 	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
 
-	for (size_t i = 0; i < n; i++)
-		member_open(&all[i], "one");
 	for (size_t i = 0; i < n; i++)
 		while (!has_all_members(&all[i], n)) {
 			cr_assert_lt(clock_now_ns(), until);
 			nap();
 		}
+}
+
+static void members_open(struct member *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		member_open(&all[i], "one");
+	wait_opened(all, n);
 }
 
 static struct group_stats stats_of(const struct member *m)
@@ -402,12 +407,36 @@ Test(group, reads_the_share_of_a_member_that_is_left_alone_once)
 		member_end(&all[i]);
 }
 
+static bool is_holder(const struct member *m, const struct member *of,
+		      uint64_t index)
+{
+	const struct group_peer *p;
+	bool is;
+
+	(void)pthread_mutex_lock(&m->group->lock);
+	p = file_holder(m->file, index);
+	is = p && strcmp(p->name, of->group->name) == 0;
+	(void)pthread_mutex_unlock(&m->group->lock);
+	return is;
+}
+
+/* Until a member knows that another one has the first units. */
+static void wait_told(const struct member *m, const struct member *of,
+		      uint64_t n_units)
+{
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+
+	for (uint64_t u = 0; u < n_units; u++)
+		while (!is_holder(m, of, u)) {
+			cr_assert_lt(clock_now_ns(), until);
+			nap();
+		}
+}
+
 /* Units that a member reads beside the plan are asked of it, and not read from the store again. */
 Test(group, tells_members_which_units_it_reads)
 {
-	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
 	struct member all[3];
-	const struct group_peer *owner = NULL;
 
 	members_begin(all, 3);
 	members_open(all, 3);
@@ -415,20 +444,47 @@ Test(group, tells_members_which_units_it_reads)
 	shun_member(&all[0], &all[2]);
 	for (uint64_t u = 0; u < UNITS; u++)
 		read_right(&all[0], u, 0);
-	for (uint64_t u = 0; u < UNITS; u++)
-		do {
-			cr_assert_lt(clock_now_ns(), until);
-			(void)pthread_mutex_lock(&all[2].group->lock);
-			owner = file_owner(all[2].file, u);
-			(void)pthread_mutex_unlock(&all[2].group->lock);
-			nap();
-		} while (!owner || strcmp(owner->name, all[0].group->name));
+	wait_told(&all[2], &all[0], UNITS);
 	shun_for(&all[0], &all[2], 0);
-	for (uint64_t u = 0; u < UNITS; u++)
+	/* Of the eight slots these are in use. */
+	for (uint64_t u = UNITS - 6; u < UNITS; u++)
 		read_right(&all[2], u, 0);
-	/* No unit was read from the store, though some of the eight slots were given up by then. */
 	cr_expect_eq(atomic_load(&all[2].store.n_reads), 0);
 	for (size_t i = 0; i < 3; i++)
+		member_end(&all[i]);
+}
+
+/* A member that read all units before the others came would else send each unit to each of
+ * them. */
+Test(group, asks_a_member_that_came_first_once_for_all)
+{
+	const uint64_t n_units = 6; /* all members have memory for them */
+	const int64_t until = clock_now_ns() + 60 * NS_PER_S;
+	struct member all[5];
+	uint64_t n_own = 0, sent;
+
+	members_begin(all, 5);
+	member_open(&all[0], "one");
+	for (uint64_t u = 0; u < n_units; u++)
+		read_right(&all[0], u, 0);
+	for (size_t i = 1; i < 5; i++)
+		member_open(&all[i], "one");
+	wait_opened(all, 5);
+	for (size_t i = 1; i < 5; i++)
+		wait_told(&all[i], &all[0], n_units);
+	for (uint64_t u = 0; u < n_units; u++)
+		for (size_t i = 1; i < 5; i++)
+			read_right(&all[i], u, 0);
+	cr_expect_eq(reads_of(all, 5), n_units);
+	for (uint64_t u = 0; u < n_units; u++)
+		n_own += (u + all[0].file->id.b[0]) % 5 == all[0].file->self_at;
+	sent = (4 * n_own + (n_units - n_own)) * unit;
+	while (stats_of(&all[0]).sent_bytes < sent) {
+		cr_assert_lt(clock_now_ns(), until);
+		nap();
+	}
+	cr_expect_eq(stats_of(&all[0]).sent_bytes, sent);
+	for (size_t i = 0; i < 5; i++)
 		member_end(&all[i]);
 }
 
