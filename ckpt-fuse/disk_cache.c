@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -32,6 +33,8 @@
 #define SLOW_NS (100 * NS_PER_MS)
 #define SLOW_RESTS 10
 #define FAILED_REST_NS (60 * NS_PER_S)
+/* A part of the disk that is left to others: a node whose disk is full can do nothing. */
+#define FREE_SHARE 20
 
 struct disk_cache {
 	int dir_fd;
@@ -39,7 +42,8 @@ struct disk_cache {
 	struct digest store;
 	pthread_mutex_t lock; /* what follows */
 	uint64_t left; /* as the last look said, less what was written since */
-	uint64_t since_look; /* bytes that were written */
+	uint64_t since_look; /* bytes that were given room */
+	uint64_t writing;    /* of these, bytes that a look may not see yet */
 	bool is_looking;
 	int64_t look_ns; /* when the folder may be looked through again */
 	int64_t rests_until_ns;
@@ -169,9 +173,21 @@ static bool remove_entry(const struct disk_cache *c, const char *name)
 	       unlinkat(c->dir_fd, name, 0) == 0;
 }
 
+static uint64_t disk_room(const struct disk_cache *c)
+{
+	struct statvfs fs;
+	uint64_t free_bytes, others;
+
+	if (fstatvfs(c->dir_fd, &fs) < 0)
+		return 0;
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	others = (uint64_t)fs.f_blocks * fs.f_frsize / FREE_SHARE;
+	return free_bytes > others ? free_bytes - others : 0;
+}
+
 /* See what the folder has by now, other mounts' bytes too, and make some room. */
 static int make_room(const struct disk_cache *c, uint64_t bytes,
-		     uint64_t *ret_used)
+		     uint64_t *ret_left)
 {
 	AUTO_FREE struct kept_entry *all = NULL;
 	const uint64_t most = c->most - c->most / 16;
@@ -181,30 +197,32 @@ static int make_room(const struct disk_cache *c, uint64_t bytes,
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		used += all[i].bytes;
-	for (size_t i = 0; rc == 0 && i < n && used + bytes > most; i++)
+	for (size_t i = 0;
+	     rc == 0 && i < n && (used + bytes > most || disk_room(c) < bytes);
+	     i++)
 		if (remove_entry(c, all[i].name))
 			used -= all[i].bytes;
-	*ret_used = used;
+	*ret_left = used < c->most ? c->most - used : 0;
+	if (*ret_left > disk_room(c))
+		*ret_left = disk_room(c);
 	return rc;
 }
 
 /* With the lock, which is released meanwhile. */
 static void look_through(struct disk_cache *c, uint64_t bytes)
 {
-	uint64_t used;
+	uint64_t unseen = c->writing, left;
 	int rc;
 
 	c->is_looking = true;
 	c->since_look = 0;
 	(void)pthread_mutex_unlock(&c->lock);
-	rc = make_room(c, bytes, &used);
+	rc = make_room(c, bytes, &left);
 	(void)pthread_mutex_lock(&c->lock);
 	c->is_looking = false;
-	/* The look may have seen nothing of what others write meanwhile. */
+	unseen += c->since_look;
 	if (rc == 0)
-		used += c->since_look;
-	if (rc == 0)
-		c->left = used < c->most ? c->most - used : 0;
+		c->left = left > unseen ? left - unseen : 0;
 	if (c->left < bytes)
 		c->look_ns = clock_now_ns() + LOOK_EVERY_NS;
 }
@@ -223,6 +241,7 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 	ok = ok && bytes <= c->left;
 	c->left -= ok ? bytes : 0;
 	c->since_look += ok ? bytes : 0;
+	c->writing += ok ? bytes : 0;
 	(void)pthread_mutex_unlock(&c->lock);
 	return ok;
 }
@@ -375,6 +394,7 @@ int disk_cache_keep(struct disk_cache_file *x, uint64_t off, const void *buf,
 	rc = write_entry(x, off, buf, len);
 	took_ns = clock_now_ns() - begun_ns;
 	(void)pthread_mutex_lock(&c->lock);
+	c->writing -= len;
 	if (rc < 0 && rc != -EAGAIN)
 		c->rests_until_ns = begun_ns + FAILED_REST_NS;
 	else if (took_ns > SLOW_NS)

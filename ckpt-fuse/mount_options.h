@@ -109,7 +109,8 @@
 		  .min = "16M", \
 		  .offset = offsetof(config_type, cache_size), \
 		  .help = "Bytes of --cache at most, for all mounts that have it; " \
-			  "files that were not read for longest go first." }, \
+			  "a twentieth of the disk stays free; files that were " \
+			  "not read for longest go first." }, \
 		{ .key = "group", \
 		  .type = OPTION_STRING, \
 		  .arg = "HOST:PORT[,...]", \

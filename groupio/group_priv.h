@@ -54,7 +54,7 @@ struct group_unit {
 	bool is_known;        /* in the table */
 	bool was_asked;       /* of another member, by a reader */
 	bool is_relayed; /* the same by its fetch, for all that want it; a failure is no end */
-	bool is_own;          /* no other member is to be asked for it */
+	bool is_own; /* no other member is to be asked for it */
 	char *data;
 	bool is_slot; /* `data` is memory of the group, else of a reader */
 	size_t len;

@@ -304,6 +304,22 @@ is_read_from_cache()
 	umount_store
 }
 
+@test "a cache leaves a twentieth of its disk to others" {
+	local free
+
+	noise 20000000 5 >"$W/model"
+	ckpt cp "$W/model" :model
+	mkdir "$W/disk"
+	mount -t tmpfs -o size=16m,mode=700 kept "$W/disk"
+	mount_store --cache="$W/disk"
+	cmp "$W/model" "$M/model"
+	[ "$(figure bytes_cached)" -gt 1000000 ]
+	umount_store
+	free=$(stat -f -c '%a * 100 / %b' "$W/disk")
+	umount "$W/disk"
+	[ "$((free))" -ge 4 ]
+}
+
 @test "a file that is removed or replaced stays with those who have it open" {
 	remove_while_open
 }
