@@ -68,7 +68,7 @@ static void punch_batch(struct cache *c, const struct evict_batch *b)
 uint64_t evict_bytes(struct cache *c, uint64_t want)
 {
 	struct evict_batch b = { .bytes = 0 };
-	/* So many steps cool every block down to nothing. */
+	/* After this many steps the heat of every block is 0. */
 	uint64_t steps = (HEAT_MAX + 1) * (c->blocks + 1);
 
 	while (b.bytes < want && b.n < BATCH_BLOCKS && steps-- &&

@@ -89,7 +89,7 @@ static void files_changed(struct cache *c, uint64_t no_longer_laying)
 {
 	uint64_t sum;
 
-	/* So that the last one to tell is the last one to look. */
+	/* The lock is held over both, so that an older sum never replaces a newer one. */
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	sum = cache_mounts_measure(c);
 	(void)pthread_mutex_lock(&c->space);

@@ -246,7 +246,8 @@ bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data);
 /* The same for who comes while the flight is put into the cache: on his own
  * thread. */
 void flight_deliver_early(struct fetcher *f, struct flight *fl);
-/* Nobody begins to do that any more, or does it now.  Releases. */
+/* End early deliveries of the flight: no reader begins one, and none is under way when this
+ * returns.  Releases. */
 void flight_end_early(struct fetcher *f, struct flight *fl);
 /* Does a reader wait for it? */
 bool flight_has_reader(const struct flight *fl);

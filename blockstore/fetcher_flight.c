@@ -263,7 +263,7 @@ static void piece_detach(struct fetcher *f, struct block_wait *p)
 	p->owner->n_left--;
 	if (!p->owner->read)
 		TAILQ_INSERT_TAIL(&p->owner->done, p, link);
-	/* Nobody needs it any more. */
+	/* No reader waits for this flight, and it is not read ahead either. */
 	if (!fl->transfer && TAILQ_EMPTY(&fl->pieces) && !fl->ahead) {
 		flight_dequeue(f, fl);
 		flight_drop(f, fl);

@@ -16,7 +16,7 @@
 /* A range unpacks to so many times window_max at most, beyond its first block: a source
  * may unpack what it brings sooner than we take it. */
 #define UNPACKED_TIMES 8
-/* Another request has its first block no sooner, what of the first is on its way counted. */
+/* How long until a further request brings its first block, at best, behind what is under way. */
 #define CUT_NS (30 * NS_PER_MS)
 
 static void fetcher_transfer_add(struct transfer *t, struct flight *fl)
@@ -134,9 +134,9 @@ static void take_range(struct fetcher *f, struct transfer *t,
 	}
 }
 
-/* So many bytes a reader waits for before his: where the link is what bounds requests, they
- * come, as all other bulk gives way, no later than another request would bring his.  Where
- * each request has a bound of its own, he waits for as long as a range may take at most. */
+/* The bytes before his own that a reader may be made to wait for.  Where the link bounds requests,
+ * all other bulk gives way to them, so they come no later than another request would bring his.
+ * Where each request has a bound of its own, he waits for as long as a range may take. */
 static uint64_t worth_waiting(const struct transfer *t)
 {
 	uint64_t one = pace_bytes(t->dev, CUT_NS);

@@ -40,11 +40,11 @@ static inline bool writer_is_plain(const struct ckpt_writer *w)
 	return w->is_plain;
 }
 
-/* Have the put of a column, or of the plain object. */
+/* Begin the put of a column, or of the plain object, if it is not begun yet. */
 int writer_column_put(struct ckpt_writer *w, uint32_t c,
 		      struct error *err) MUST_CHECK;
-/* Have all of them.  A put takes what memory is free while it goes on, and one that is begun
- * behind it might find none until all are done. */
+/* Begin the puts of all columns at once.  Each takes memory as it goes on, so that a later one
+ * might find none until the others are done. */
 int writer_open_puts(struct ckpt_writer *w, struct error *err) MUST_CHECK;
 
 void writer_begin_columns(struct ckpt_writer *w);

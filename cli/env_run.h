@@ -86,7 +86,8 @@ void env_run_say_done(const struct env_run *r, const char *what,
 void env_run_say_wait(const struct env_run *r, const char *what);
 void env_run_note_name(const struct env_run *r);
 /* Run --verify. */
-int env_run_smoke(const struct env_run *r, struct error *err) MUST_CHECK;
+int env_run_check_programs(const struct env_run *r,
+			   struct error *err) MUST_CHECK;
 /* Was the snapshot made so long ago that it is made anew? */
 bool env_run_is_over_age(const struct env_run *r,
 			 const struct env_snapshot *snap);

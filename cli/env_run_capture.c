@@ -204,7 +204,8 @@ int env_run_capture(struct env_run *r, struct env_turn *turn, int *ret_status,
 			"bootseer env run: not captured: the command was told "
 			"to end by signal %d\n",
 			told);
-	else if (status == 0 && r->cfg->verify && env_run_smoke(r, &why) < 0)
+	else if (status == 0 && r->cfg->verify &&
+		 env_run_check_programs(r, &why) < 0)
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			why.msg);
 	else if (status == 0 && note_made(r))

@@ -152,7 +152,8 @@ static int find_key_anew(struct env_run *r, struct env_snapshot *ret,
 	return rc < 0 ? rc : env_run_find_key(r, err);
 }
 
-/* Two that worked on one target at once would each keep half of the other. */
+/* Lock the targets: two commands that change one at once would each capture half of the other's
+ * files. */
 int env_run_take_targets(struct env_run *r, struct env_snapshot *ret,
 			 struct error *err)
 {

@@ -17,8 +17,10 @@ struct smoke_check {
 
 static int smoke_is_good(struct env_restore_check *c, struct error *err)
 {
-	int rc = env_run_smoke(container_of(c, struct smoke_check, base)->run,
-			       err);
+	int rc =
+		env_run_check_programs(container_of(c, struct smoke_check, base)
+					       ->run,
+				       err);
 
 	c->is_bad = rc == -ECANCELED;
 	return rc;

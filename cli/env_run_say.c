@@ -63,7 +63,7 @@ void env_run_say_wait(const struct env_run *r, const char *what)
 		what, text);
 }
 
-int env_run_smoke(const struct env_run *r, struct error *err)
+int env_run_check_programs(const struct env_run *r, struct error *err)
 {
 	return env_smoke_run(r->cfg->verify,
 			     clock_now_ns() + r->cfg->verify_timeout, err);

@@ -53,7 +53,7 @@ struct env_socket_config {
 
 struct pod_question {
 	struct control_request request; /* owns the texts */
-	bool is_open; /* for its blocks; there are no targets */
+	bool is_open; /* environment.open: blocks are sent, nothing is mounted */
 	const char *store, *folder, *key, *manifest;
 	int is_shared; /* the snapshot has packs that are others', too */
 	char *paths[TARGETS_MAX];

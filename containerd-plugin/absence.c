@@ -6,7 +6,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* Nobody called for so long: what was missed then may have come and gone since. */
+/* An absence that no call has met for this long is over: bootseerd may have come and gone. */
 #define FORGET_NS (60 * NS_PER_S)
 
 static uint32_t left_ms(struct control_patience *p, const struct error *why)

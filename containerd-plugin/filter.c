@@ -167,8 +167,8 @@ static int take_quoted(struct filter_parser *ps, char **ret, struct error *err)
 
 /* ---- fieldpath [operator value] ---- */
 
-static int take_run(struct filter_parser *ps, size_t n, char **ret,
-		    struct error *err)
+static int filter_take_bytes(struct filter_parser *ps, size_t n, char **ret,
+			     struct error *err)
 {
 	*ret = strndup(ps->p, n);
 	ps->p += n;
@@ -187,7 +187,7 @@ static int take_field(struct filter_parser *ps, char **ret, struct error *err)
 	if (n == 0)
 		return parse_error(ps, "a field or a quoted text is missing",
 				   err);
-	return take_run(ps, n, ret, err);
+	return filter_take_bytes(ps, n, ret, err);
 }
 
 static int take_path(struct filter_parser *ps, struct selector *s,
@@ -246,7 +246,7 @@ static int take_value(struct filter_parser *ps, struct selector *s,
 		n++;
 	if (n == 0)
 		return parse_error(ps, "a value is missing", err);
-	return take_run(ps, n, &s->value, err);
+	return filter_take_bytes(ps, n, &s->value, err);
 }
 
 static int compile_pattern(struct filter_parser *ps, struct selector *s,

@@ -336,7 +336,7 @@ struct own_check {
 	size_t n;
 };
 
-/* Each CHECKERSth of them. */
+/* Check every CHECKERSth blob, beginning with number `from`. */
 static int check_some(void *arg, unsigned int from, struct error *err)
 {
 	const struct own_check *o = arg;

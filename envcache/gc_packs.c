@@ -248,7 +248,7 @@ static int delete_pack(const struct gc_pack *p, struct object_store *s,
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* So long ago; of what has no known time nobody knows. */
+/* Is `at_ms` longer ago than ENV_GRACE_MS?  False for 0, an unknown time. */
 static bool is_old(const struct env_gc *gc, int64_t at_ms)
 {
 	return at_ms > 0 && at_ms <= gc->now_ms - ENV_GRACE_MS;

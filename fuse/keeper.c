@@ -76,7 +76,7 @@ static int take_all(struct fd_keeper *k, struct error *err)
 	const char *names = getenv("LISTEN_FDNAMES");
 	long pid, n;
 
-	/* Another process' descriptors, when the variables were inherited. */
+	/* Variables that were inherited name another process, and descriptors of its. */
 	if (parse_count(getenv("LISTEN_PID"), INT32_MAX, &pid) < 0 ||
 	    pid != (long)getpid())
 		return 0;

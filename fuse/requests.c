@@ -15,7 +15,7 @@
 /* In the number of a request that is sent again. */
 #define UNIQUE_RESEND (UINT64_C(1) << 63)
 
-/* So many serve requests while others wait. */
+/* Threads that serve requests even while all the others wait. */
 #define SERVING_MIN 4u
 
 /* libfuse does not tell the operations that it calls. */

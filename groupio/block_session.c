@@ -38,7 +38,7 @@ static bool send_answer(int sock, int64_t n, int fd)
 		control.align.cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
 	}
-	/* So few bytes go at once, or not at all. */
+	/* A message this short is sent whole, or not at all. */
 	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(text);
 }
 

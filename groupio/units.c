@@ -17,7 +17,7 @@
 
 /* Fetches that wait for a thread; members that want more are told to ask again. */
 #define QUEUED_MAX 4096u
-/* So many members may go while they are asked for a unit; then this node reads it. */
+/* Members that may leave while they are asked for a unit; then this node reads it itself. */
 #define TRIES_MAX 3u
 /* Members learn within so long, or a half of --group-wait, that another one has opened a file. */
 #define JOIN_NS (5 * NS_PER_S / 2)

@@ -124,7 +124,7 @@ static int submit_trailer(struct grpc_call *c)
 }
 
 /* Move waiting bytes to nghttp2's buffer. */
-static size_t take_out(struct grpc_call *c, uint8_t *out, size_t len)
+static size_t call_take_bytes(struct grpc_call *c, uint8_t *out, size_t len)
 {
 	size_t n = c->out.len - c->out_off;
 
@@ -145,12 +145,12 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream_id,
 		       nghttp2_data_source *source, void *arg)
 {
 	struct grpc_call *c = source->ptr;
-	size_t n = take_out(c, out, len);
+	size_t n = call_take_bytes(c, out, len);
 
 	if (n == 0 && !c->finished) {
 		/* The service may send, or finish, from within. */
 		call_drained(c);
-		n = take_out(c, out, len);
+		n = call_take_bytes(c, out, len);
 	}
 	if (c->finished && c->out.len == 0) {
 		*flags |=

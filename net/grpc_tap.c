@@ -277,7 +277,7 @@ static int begin_frame(struct grpc_tap *t, struct error *err)
 	return t->left == 0 ? end_frame(t, err) : 0;
 }
 
-/* Some of the bytes; how many. */
+/* Parse the next part of the stream; returns how many of the bytes that took. */
 static size_t take_some(struct grpc_tap *t, const uint8_t *data, size_t len,
 			int *rc, struct error *err)
 {

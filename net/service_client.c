@@ -154,7 +154,7 @@ static int status_error(const struct service_request *r,
 
 /* ---------------------------------------------------------------------- call --- */
 
-static void tell_silent(void *arg, int64_t ms)
+static void client_note_silence(void *arg, int64_t ms)
 {
 	struct client_call *c = arg;
 	const struct service_client *s = c->client;
@@ -178,7 +178,7 @@ static int send_call(struct service_client *s, const struct service_request *r,
 		.sink = &c->sink,
 		.deadline_ns =
 			clock_now_ns() + (int64_t)s->timeout_ms * 1000000,
-		.silent = s->silent ? tell_silent : NULL,
+		.silent = s->silent ? client_note_silence : NULL,
 		.silent_arg = c,
 	};
 	int rc = http_do(s->http, &req, &ret->head, err);

@@ -20,11 +20,11 @@ struct shown_login {
 	uint64_t id;
 	char *host, *repo, *shown_by;
 	struct credentials who;
-	unsigned int news;       /* of all, when it was new or good again */
-	int64_t shown_at;        /* seconds since 1970, of the last time */
-	bool has_worked;         /* the registry accepted it */
-	bool is_refused;         /* since it was shown */
-	int64_t again_ns;        /* then: not tried before */
+	unsigned int news; /* of all, when it was new or good again */
+	int64_t shown_at;  /* seconds since 1970, of the last time */
+	bool has_worked;   /* the registry accepted it */
+	bool is_refused;   /* the registry refused it when it was shown last */
+	int64_t again_ns;  /* then: not tried before */
 	int64_t passed_until_ns; /* others go first until then; 0: it has no fault */
 };
 

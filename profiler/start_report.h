@@ -138,8 +138,8 @@ struct start_node {
 	int64_t begin_ns, end_ns;
 	int64_t busy_ns; /* in stages, without waiting for others */
 	bool is_straggler;
-	bool has_mark;  /* it said that training begins */
-	bool is_waited; /* as the first of the start's waits, not by all */
+	bool has_mark; /* it said that training begins */
+	bool is_waited; /* a wait of the start's first stage that waits is for it */
 	int64_t open_ns; /* the first begin of an open stage that it works in; 0 */
 	int64_t busy_before_ns; /* of busy_ns, before that */
 	int64_t queued_ns;      /* of busy_ns, before the node had its GPUs */

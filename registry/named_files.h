@@ -8,7 +8,7 @@
 
 struct registry_config;
 
-/* Another number after a file was replaced, written, made or removed. */
+/* A number that changes when one of the files is replaced, written, made or removed. */
 uint64_t named_files_sum(const struct registry_config *c);
 
 #endif

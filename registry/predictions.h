@@ -9,7 +9,7 @@
 
 #include "registry/hot.h"
 
-/* So many owners' starts must have read a block before others are told of it. */
+/* Owners whose starts have read a block before others are told of it. */
 #define PREDICTION_OWNERS_MIN 3u
 #define PREDICTION_OWNER_MAX 256u
 

@@ -43,7 +43,7 @@ int trust_repository(const struct oci_ref *ref, char ret[TRUST_PATTERN_MAX + 1],
  * for all below PREFIX?  -EINVAL says what is wrong. */
 int trust_pattern_check(const char *pattern, struct error *err) MUST_CHECK;
 
-/* Both as above. */
+/* `pattern` and `repository` as in trust_pattern_check(). */
 bool trust_pattern_matches(const char *pattern, const char *repository);
 
 /* ------------------------------------------------------------- statements --- */

@@ -21,7 +21,7 @@ int handles_init(struct handles *t, struct error *err)
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		return error_set(err, errno, "random bytes: %s",
 				 strerror(errno));
-	/* Another range than a predecessor's. */
+	/* Numbers begin at random, so that those of the process before are not given again. */
 	t->next = random[0];
 	t->random = random[1];
 	(void)pthread_mutex_init(&t->lock, NULL);

@@ -31,7 +31,7 @@ struct handle {
 	struct ckpt_node *node;  /* in use; NULL: it is not added yet */
 	struct reading *reading; /* a reference; NULL: of others than readers */
 	bool is_cached;          /* a reader that has the kernel's pages */
-	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
+	/* is_cached, and the kernel dropped the pages that it had: nothing was read yet. */
 	atomic_bool is_fresh;
 	/* A writer is owned by the process that opened it, whose close stores the file.  Once that
 	 * has closed or was killed nobody owns it, and closes of children that inherited it

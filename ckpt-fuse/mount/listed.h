@@ -71,9 +71,9 @@ bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		       int64_t *ret_asked_ns) MUST_CHECK;
 /* The store was asked for a name, which is there. */
 void listed_count(struct listed *t, const char *folder, int64_t now_ns);
-/* So it has to be again.  True: for so many lately that a list of the folder is less work.
- * Who is told so makes one, of LISTED_SHORT names at most, and listed_end()s it with -E2BIG
- * if there are more. */
+/* The store has to be asked for a name in `folder`.  True: that happened so often lately that a
+ * list of the folder is less work.  The caller then makes one of LISTED_SHORT names at most, and
+ * calls listed_end() with -E2BIG if there are more. */
 bool listed_is_wanted(struct listed *t, const char *folder,
 		      int64_t now_ns) MUST_CHECK;
 

@@ -227,7 +227,7 @@ int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
 	return rc;
 }
 
-/* So many reads of the store at a time as are worth it. */
+/* Bounds of how many reads of the store run at a time; more bring nothing. */
 #define GROUP_FETCHES_MIN 8u
 #define GROUP_FETCHES_MAX 16u
 

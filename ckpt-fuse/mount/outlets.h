@@ -21,7 +21,7 @@ struct outlets_config {
  * short; the log says what is not open yet. */
 int outlets_new(const struct outlets_config *cfg, struct outlets **ret,
 		struct error *err) MUST_CHECK;
-/* Nobody is told anything any more.  NULL is allowed. */
+/* Close the sockets and end the loop.  NULL is allowed. */
 void outlets_free(struct outlets *o);
 /* The port of --metrics: the kernel's choice where that has port 0. */
 unsigned int outlets_port(const struct outlets *o);

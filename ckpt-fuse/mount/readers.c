@@ -8,7 +8,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* So often the store is asked again while writers begin and end; then they wait. */
+/* Questions to the store that a writer which begins or ends makes void; after so many, writers
+ * wait. */
 #define LOOKS_MAX 4u
 
 /* With the lock: the version that a predecessor's readers have, if it is there still. */
@@ -76,7 +77,7 @@ int readers_keep(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 	/* Another node has replaced it already. */
 	if (rc == -ESTALE)
 		return 0;
-	/* Nobody can read that, so that it may go. */
+	/* The version is damaged or unknown: no reader can use it, so it need not be kept. */
 	if (rc == -EBADMSG || rc == -ENOTSUP) {
 		log_warning("ckpt",
 			    "readers lose their file path=\"%s\" "

@@ -174,7 +174,7 @@ static void block_free(struct read_block *b)
 	struct readings *all = b->r->all;
 
 	TAILQ_REMOVE(&b->r->blocks, b, of_file);
-	/* Two may have had the same bytes. */
+	/* n_had may exceed len, since two readers may have taken the same bytes. */
 	if (b->rc == -ECANCELED)
 		atomic_fetch_sub(&all->bytes_ahead, b->len);
 	else if (b->n_had < b->len)
@@ -209,7 +209,7 @@ static void note_active(struct reading *r)
 		leave_active(first);
 }
 
-/* Nobody has it, and nothing of it comes. */
+/* Without references and requests under way. */
 static void reading_free(struct reading *r)
 {
 	struct read_block *b;

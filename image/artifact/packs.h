@@ -16,7 +16,7 @@ struct packs_sink {
 	 * so that a hole can stay one.  A failure ends the reading. */
 	int (*put)(struct packs_sink *s, const struct block *b,
 		   const void *data, struct error *err);
-	/* So many stored bytes of all were read; may be NULL. */
+	/* Progress: stored bytes that were read, and all of them.  May be NULL. */
 	void (*step)(struct packs_sink *s, uint64_t done, uint64_t total);
 };
 

@@ -112,7 +112,7 @@ static unsigned int measure_depth(struct file_trial *t)
 			break;
 		}
 	}
-	/* Two at least: while one is judged, the other is under way. */
+	/* At least two requests: one is under way while the rate of the other is judged. */
 	return best > 2 ? best : 2;
 }
 

@@ -154,7 +154,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Each once. */
+/* Name each folder once. */
 static int tell_folders(struct tag_list *l, object_list_fn *fn, void *arg,
 			struct error *err)
 {

@@ -15,7 +15,7 @@
 
 struct store_memory {
 	pthread_mutex_t lock;   /* protects used */
-	pthread_cond_t changed; /* somebody gave */
+	pthread_cond_t changed; /* units were given back */
 	char *base;
 	size_t size;
 	size_t n_units;

@@ -30,7 +30,7 @@ int64_t store_call_begin(struct object_store *s)
 {
 	int64_t now = clock_now_ns();
 
-	/* Nobody waited until now. */
+	/* This is the first call under way: the silence is counted from here. */
 	if (atomic_fetch_add(&s->silence.n_calls, 1) == 0)
 		atomic_store(&s->silence.heard_ns, now);
 	return now;

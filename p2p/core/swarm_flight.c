@@ -8,7 +8,7 @@
 
 #include "p2p/core/swarm_parts_priv.h"
 
-#define USELESS_SLOWER 16 /* times than the others */
+#define USELESS_SLOWER 16 /* times as slow as the others: a peer is of no use */
 /* After so many refusals on end a peer is left alone for so long. */
 #define SENDING_REFUSALS 4u
 #define SENDING_NS (30 * NS_PER_MS)

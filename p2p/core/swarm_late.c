@@ -11,7 +11,8 @@
 #define HEDGES_FREE (4u << 20) /* bytes, before anything came */
 #define SLOW 4 /* times the patience with those who send nothing */
 #define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
-/* So late a look at what is late: it is this machine that stood still. */
+/* A check of late requests that itself is later than this: the machine stood still, and the
+ * peers are not to blame. */
 #define STILL_NS (500 * NS_PER_MS)
 /* A hiccup is no reason to read from the origin what somebody has. */
 #define QUIET_NS NS_PER_S

@@ -47,7 +47,7 @@ static bool can_read(struct swarm *s, uint32_t piece, const struct demand *d,
 	return piece_is_unheld(s, p) && !p->flight && is_ours(s, piece, d, now);
 }
 
-/* So long nothing may come before it is stuck. */
+/* How long a read of the origin may bring nothing before it counts as stuck. */
 static int64_t lease_patience(const struct swarm *s)
 {
 	int64_t ns = 2 * s->origin_answer_ns;

@@ -10,7 +10,7 @@
 #define LOOKED_AT 64u /* pieces, for one request */
 #define FLIGHTS_SHARE 2u
 
-/* Each flight may hold so many of the pieces that are left to ask for. */
+/* How many further pieces one request may name, of those that are left to ask for. */
 static unsigned int others_max(const struct swarm *s, bool is_hot)
 {
 	uint32_t left = is_hot ? s->hot.n_window : s->cold.n_offered;

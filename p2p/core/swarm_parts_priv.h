@@ -43,7 +43,7 @@ uint32_t choose_hot(struct swarm *s);
 uint32_t choose_cold(struct swarm *s);
 /* The ready that have it and did not just refuse it. */
 uint64_t piece_askable(const struct swarm *s, const struct piece *p);
-/* Nobody is known from whom the piece could be had. */
+/* Does no known peer have the piece? */
 bool piece_is_unheld(const struct swarm *s, const struct piece *p);
 /* The best of the peers in `mask`, which is not 0. */
 unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size);
@@ -58,7 +58,7 @@ int64_t answers_quantile(const struct answers *a, unsigned int percent);
 /* swarm_flight.c */
 uint32_t unpacked_of(const struct swarm *s, uint32_t piece);
 bool flight_fits(const struct swarm *s, uint32_t piece, bool is_demand);
-/* Some of bulk. */
+/* Is there room for any request of bulk? */
 bool some_flight_fits(const struct swarm *s);
 /* In the place of what it carries. */
 bool flight_fits_there(const struct swarm *s, const struct piece_flight *f,

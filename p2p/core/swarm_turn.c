@@ -113,7 +113,8 @@ void turns_begin_cold(struct swarm *s, int64_t now)
 	s->progress[1] = s->brought[1] = now;
 }
 
-/* While this node reads what is its own, others do so too. */
+/* Without a tracker every node reads its own share of the origin: while reads of ours are under
+ * way, those of the others are not late. */
 void turns_check(struct swarm *s, int64_t now)
 {
 	if (s->has_tracker || !s->origin_flying)

@@ -119,8 +119,8 @@ static void set_paused(void *arg)
 	want_pause(l, !l->is_paused);
 }
 
-/* Ask for leave for what comes next; without it the core is to wait. */
-static void ask_leave(struct fetch *f, uint64_t came)
+/* Ask the owner of the list whether more bytes may be fetched now; if not, the core waits. */
+static void fetch_ask_pace(struct fetch *f, uint64_t came)
 {
 	const struct device_list *list = f->l.list;
 	int64_t now = clock_now_ns();
@@ -166,7 +166,7 @@ static int list_fetch(struct fetch *f, struct error *err)
 		cancelled = is_cancelled(f);
 		if (cancelled)
 			break;
-		ask_leave(f, came);
+		fetch_ask_pace(f, came);
 		rc = list_collect(f, &came);
 	}
 	engine_run(l->i->p, list_end, l);

@@ -291,7 +291,7 @@ bool neighbours_tell(struct p2p_image *i, int64_t now)
 	return is_more;
 }
 
-/* Others of the image that he may not know. */
+/* Name members of the image to a neighbour, who may not know them. */
 static void members_introduce(const struct p2p_image *i,
 			      const struct neighbour *to)
 {

@@ -9,7 +9,8 @@
 #include "p2p/engine/engine.h"
 
 #define MEMBERS_MAX 4096u /* known in all; by hearsay no more than half */
-/* So many, one after the other, and who said them is not heard for a time. */
+/* Wrong addresses of members, one after the other, after which the node that said them is not
+ * heard for a time. */
 #define BAD_SAYS_MAX 16u
 
 /* Somebody who may be connected to. */

@@ -69,7 +69,7 @@ struct lister {
 	struct error err;
 };
 
-/* Nobody waits yet. */
+/* Begin without readers that wait. */
 void wants_init(struct p2p_image *i);
 /* Want as many of the reader's blocks as memory has room for: the next one, and some
  * ahead of it. */

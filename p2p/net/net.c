@@ -432,7 +432,7 @@ void net_forget_stranger(struct conn *c)
 		}
 }
 
-/* So many connections of one address wait, and no more. */
+/* Connections that have not said yet who they are: NET_STRANGERS_ONE_MAX of each address. */
 static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 {
 	unsigned int same = 0;

@@ -18,7 +18,7 @@
 
 #include "common/clock.h"
 
-/* Nobody waits for it: what left has left its slot, too. */
+/* How often the kernel is asked what the peer has acknowledged; nothing waits for that. */
 #define LOOK_NS (100 * NS_PER_MS)
 
 bool ack_is_wanted(const struct conn *c, const struct net_answer *a)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images on a link: who may, who takes part, what they have. */
+/* Images on a link: the right to one, joining and leaving it, and which pieces each side has. */
 #include <errno.h>
 #include <string.h>
 

@@ -348,7 +348,7 @@ int rdma_link_handshake(struct rdma_link *l, const struct rdma_msg *m,
 
 	switch (m->type) {
 	case RDMA_OFFER:
-		/* Both at once: the lower name's offer is the one. */
+		/* Both sides offered at once: the offer of the lower name counts. */
 		if (l->state == RDMA_OFFERED && l->is_first)
 			return 0;
 		if (l->state == RDMA_OFFERED)

@@ -35,10 +35,10 @@ struct tracker_config {
 	uint64_t memory_max;   /* bytes of the books over pieces and leases */
 	int64_t member_ttl_ns; /* silent for so long: gone */
 	int64_t lease_min_ns, lease_max_ns; /* time of a lease */
-	/* Somebody read the piece: it is to be had from him, and not leased
-	 * again before so long, for bulk and for demand.  Who had no lease is
-	 * believed for demand_done_ns, for bulk, and once of a piece.  Who asks as
-	 * demand for so long is given it, whatever others read. */
+	/* How long a piece that a member read is not leased again, for bulk and for demand, since
+	 * that member has it for others.  A member that read without a lease is believed for
+	 * demand_done_ns, for bulk, and once for each piece.  A member that asks for the piece as
+	 * demand for this long is given a lease all the same. */
 	int64_t done_ns, demand_done_ns;
 	unsigned int copies; /* leases of a piece at once, per zone [1, 16] */
 	/* Bytes that the origin of an image is busy with at once, at most

@@ -73,7 +73,7 @@ void piece_ran_out(struct tracker_piece *p, const struct swarm_member *m);
 int64_t piece_kept_until(const struct tracker *t, const struct tracker_piece *p,
 			 const struct swarm_member *m, int64_t now);
 
-/* Nobody has read it. */
+/* Forget that the piece was read. */
 void piece_forget(const struct tracker *t, struct tracker_image *i,
 		  struct tracker_piece *p);
 

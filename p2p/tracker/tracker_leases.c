@@ -168,7 +168,7 @@ static int64_t held_until(const struct giving *g, const struct lease *l,
 	return late < free ? late : free;
 }
 
-/* Until then it may not be leased, for what others do with it; 0: it may. */
+/* Until when the piece may not be leased, as other members read it or have it; 0: it may. */
 static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 {
 	struct tracker *t = g->t;

@@ -75,12 +75,12 @@ struct tracker_image {
 	struct who *who;
 	uint32_t n_who, cap_who;
 	struct book book;
-	/* Members that asked for leases since then, and in the time before. */
+	/* Members that asked for leases since asked_since, and in the interval before it. */
 	uint32_t n_asked, n_asked_before, asked_round;
 	int64_t asked_since;
 	uint64_t flying; /* bytes that the origin is busy with */
 	uint64_t window; /* how many these may be */
-	/* Bytes a second of the origin; since when so many were counted. */
+	/* The origin's bytes a second; bytes that came since rate_since, for the next estimate. */
 	uint64_t rate, rate_bytes;
 	int64_t rate_since;
 	bool is_steady;     /* the origin has failed: grow slowly */

@@ -52,7 +52,7 @@ int layer_read(struct layer *l, const void **ret, size_t *ret_n,
 
 /* After the end, when it was wanted. */
 const struct digest *layer_diff_id(const struct layer *l);
-/* So far. */
+/* Bytes that were read so far, unpacked and as stored. */
 uint64_t layer_plain_bytes(const struct layer *l);
 uint64_t layer_stored_bytes(struct layer *l);
 

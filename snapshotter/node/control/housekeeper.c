@@ -214,7 +214,7 @@ static void tell_full_disk(struct housekeeper *h, int64_t now_ns)
 	h->told_full_ns = now_ns;
 }
 
-static void tell_silent(struct housekeeper *h, int64_t now_ns)
+static void housekeeper_log_silence(struct housekeeper *h, int64_t now_ns)
 {
 	struct oci_hosts *hosts = origins_hosts(h->node->origins);
 	char host[OCI_HOST_ROOM];
@@ -247,7 +247,7 @@ static void housekeeper_watch(struct loop_timer *t)
 	int64_t now = clock_now_ns();
 
 	tell_full_disk(h, now);
-	tell_silent(h, now);
+	housekeeper_log_silence(h, now);
 	watch_again(h);
 }
 

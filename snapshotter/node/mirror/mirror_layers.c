@@ -223,7 +223,7 @@ static void layer_done(struct work *w)
 
 /* ------------------------------------------------------------------ room --- */
 
-/* Nobody uses it any more. */
+/* With no user left. */
 static void layer_give_back(struct mirror_layer *l)
 {
 	struct mirror *m = l->i->m;

@@ -20,7 +20,7 @@
 #include "snapshotter/node/peers/image_swarm.h"
 
 #define TICK_NS (20 * NS_PER_MS) /* how soon it is seen that nothing moves */
-/* Nobody was heard of, and nothing comes: so long is waited for others. */
+/* How long other nodes are waited for while none was heard of and nothing comes. */
 #define ALONE_NS (500 * NS_PER_MS)
 /* Others tell of what they have or get, or the tracker tells of others: until nothing was
  * heard of them for so long, and up to so long more by chance, lest all who wait read the

@@ -295,7 +295,7 @@ int node_mount(struct node *n, struct image *i, const char *user,
 	bool was;
 	int rc;
 
-	rc = mounted_enter_gate(n, i, call, err);
+	rc = mounted_lock_image(n, i, call, err);
 	if (rc < 0)
 		return wrap_image(i, rc, err);
 	images_lock(n->images);
@@ -334,7 +334,7 @@ int node_umount(struct node *n, struct image *i, const char *user,
 	int rc;
 
 	*ret_was = false;
-	rc = mounted_enter_gate_long(n, i, call, err);
+	rc = mounted_lock_image_long(n, i, call, err);
 	if (rc < 0)
 		return wrap_image(i, rc, err);
 	images_lock(n->images);

@@ -195,7 +195,7 @@ static int open_once(struct node *n, struct image *i, bool may_wait,
 	return 0;
 }
 
-static int enter_gate(struct node *n, const struct image *i,
+static int lock_image(struct node *n, const struct image *i,
 		      struct remote_call *call, int64_t timeout_ns,
 		      struct error *err)
 {
@@ -207,11 +207,11 @@ static int enter_gate(struct node *n, const struct image *i,
 	return call ? remote_call_why(call, i->state.host, rc, err) : rc;
 }
 
-int mounted_enter_gate(struct node *n, const struct image *i,
+int mounted_lock_image(struct node *n, const struct image *i,
 		       struct remote_call *call, struct error *err)
 {
 	bool is_local = call && call->is_local;
-	int rc = enter_gate(n, i, call,
+	int rc = lock_image(n, i, call,
 			    is_local ? LOCAL_GATE_NS : NODE_GATE_TIMEOUT_NS,
 			    err);
 
@@ -221,10 +221,10 @@ int mounted_enter_gate(struct node *n, const struct image *i,
 	return rc;
 }
 
-int mounted_enter_gate_long(struct node *n, const struct image *i,
+int mounted_lock_image_long(struct node *n, const struct image *i,
 			    struct remote_call *call, struct error *err)
 {
-	return enter_gate(n, i, call, NODE_GATE_TIMEOUT_NS, err);
+	return lock_image(n, i, call, NODE_GATE_TIMEOUT_NS, err);
 }
 
 void mounted_call_init(struct node *n, struct remote_call *ret)

@@ -39,10 +39,10 @@ int mounted_open(struct node *n, struct image *i, struct remote_call *call,
 /* Enter the image's gate (n->gate, keyed_lock_leave()), which what somebody else does with
  * the image keeps as long as its registry likes.  Without a call, or after a while with
  * one that is_local, -EINPROGRESS. */
-int mounted_enter_gate(struct node *n, const struct image *i,
+int mounted_lock_image(struct node *n, const struct image *i,
 		       struct remote_call *call, struct error *err) MUST_CHECK;
 /* The same for what no other thread goes on with: -ETIMEDOUT. */
-int mounted_enter_gate_long(struct node *n, const struct image *i,
+int mounted_lock_image_long(struct node *n, const struct image *i,
 			    struct remote_call *call,
 			    struct error *err) MUST_CHECK;
 /* For who waits as long as a prepare may last, whoever leaves. */

@@ -316,7 +316,7 @@ static int get_or_make(struct node *n, struct image *i,
 	int rc;
 
 	if (!ip) {
-		rc = mounted_enter_gate(n, i, call, err);
+		rc = mounted_lock_image(n, i, call, err);
 		if (rc < 0)
 			return rc;
 		images_lock(i->all);

@@ -92,7 +92,7 @@ bool container_start_has_process(const struct container_start *s,
 	if (!s->container || !*s->container)
 		return false;
 	for (; *p; p += len) {
-		/* Another hierarchy. */
+		/* Each line of /proc/PID/cgroup is another hierarchy. */
 		if (*p == '\n')
 			is_users = false;
 		p += strspn(p, "/\n");

@@ -137,7 +137,7 @@ static int mount_own(struct node *n, struct recording *r, uint64_t index,
 	}
 	/* mounted_open() may fetch the image's files again, as others may:
 	 * inside the gate. */
-	rc = mounted_enter_gate(n, r->image, call, err);
+	rc = mounted_lock_image(n, r->image, call, err);
 	if (rc < 0)
 		return rc;
 	rc = mounted_open(n, r->image, call, &meta, &m, err);

@@ -363,7 +363,7 @@ json_t *starts_explain(const struct image *i)
 	if (path && fs_read_file(path, NOTES_BYTES_MAX, &text, NULL) == 0 &&
 	    text.len)
 		list = json_loadb(text.data, text.len, 0, NULL);
-	/* None yet, or what a disk made of them. */
+	/* There are no notes yet, or the file is damaged: begin with an empty list. */
 	if (!json_is_array(list)) {
 		json_decref(list);
 		list = json_array();

@@ -32,7 +32,7 @@ struct node_config;
 struct key_revocations_config {
 	const char *root;
 	const char *file; /* the operator's list; NULL: none */
-	/* Each is asked; none: nobody is. */
+	/* Services whose lists of revoked keys are read. */
 	struct service_client_config services[TRUST_REVOKED_SERVICES_MAX];
 	size_t n_services;
 	int64_t interval_ns; /* between two questions; 0: a minute */
