@@ -20,6 +20,7 @@
 #include "cli/containerd_dropin.h"
 #include "cli/containerd_hosts.h"
 #include "cli/node_ask.h"
+#include "cli/snapshot_records.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/toml.h"
@@ -579,6 +580,40 @@ static int change_config(struct join *j, enum dropin_pods pods,
 	return rc < 0 ? roll_back(j, rc, true, err) : 0;
 }
 
+/* Where the plugin's files were lost, containerd still answers pulls by its records of them, and no
+ * container of these images could start.  Their layers are looked for by the same labels. */
+static void forget_lost_snapshots(const struct join *j)
+{
+	const int64_t until = clock_now_ns() + NODE_TIMEOUT_NS;
+	AUTO(snapshot_labels) lost = NULL;
+	struct error why = ERROR_INIT;
+	int rc;
+
+	/* containerd calls a plugin that has just been started only after a few seconds. */
+	while ((rc = snapshot_labels_find(j->config->socket, true, &lost,
+					  &why)) < 0 &&
+	       clock_now_ns() < until)
+		(void)poll(NULL, 0, LOOK_MS);
+	if (rc == 0 && lost->n == 0)
+		return;
+	if (rc == 0 && fetch_layers(j, &why) < 0)
+		fprintf(stderr,
+			"bootseer: %s; remove those images (crictl rmi), so "
+			"that they are pulled again\n",
+			why.msg);
+	if (rc == 0)
+		rc = snapshot_labels_remove(j->config->socket, lost, &why);
+	if (rc < 0)
+		fprintf(stderr,
+			"bootseer: whether containerd has snapshots that the "
+			"plugin lost: %s\n",
+			why.msg);
+	else
+		printf("%zu images whose snapshots were lost are unpacked again "
+		       "when they are used\n",
+		       lost->n);
+}
+
 static int run_join(const void *config, char **args, struct error *err)
 {
 	const struct join_config *c = config;
@@ -602,6 +637,8 @@ static int run_join(const void *config, char **args, struct error *err)
 						   : DROPIN_RUNTIME,
 					   err);
 	}
+	if (rc == 0 && j.runs && !c->no_restart)
+		forget_lost_snapshots(&j);
 	if (rc == 0)
 		printf("%s: containerd %s\n", j.dropin.path,
 		       j.runs ? "knows the plugin"
@@ -614,35 +651,26 @@ static int run_join(const void *config, char **args, struct error *err)
 
 /* ------------------------------------------------------------------- leave --- */
 
-/* Snapshots that are written to: one for each container and pod. */
-static int count_containers(const struct join *j, size_t *ret,
-			    struct error *err)
+/* containerd forgets its snapshots of the plugin while the plugin still answers; a lease or a label
+ * of somebody else's may keep some, on which no container could start once their files are gone. */
+static int forget_snapshots(const struct join *j, struct error *err)
 {
+	AUTO(snapshot_labels) l = NULL;
 	AUTO_BUF names = BUF_INIT;
-	char *name, *save = NULL;
-	int rc =
-		ask_ctr(j,
-			(const char *const[]){ "namespaces", "ls", "-q", NULL },
-			&names, err);
+	size_t n = 0;
+	int rc = snapshot_labels_find(j->config->socket, false, &l, err);
 
-	*ret = 0;
-	for (name = rc == 0 && names.data ? strtok_r(names.data, "\n", &save)
-					  : NULL;
-	     name; name = strtok_r(NULL, "\n", &save)) {
-		AUTO_BUF list = BUF_INIT;
-		const char *at;
-
-		rc = ask_ctr(j,
-			     (const char *const[]){ "-n", name, "snapshots",
-						    "--snapshotter", "bootseer",
-						    "ls", NULL },
-			     &list, err);
-		if (rc < 0)
-			return rc;
-		for (at = list.data; at && (at = strstr(at, " Active"));
-		     at += 7)
-			++*ret;
-	}
+	if (rc == 0)
+		rc = snapshot_labels_remove(j->config->socket, l, err);
+	if (rc == 0)
+		rc = snapshots_count(j->config->socket, false, &n, &names, err);
+	if (rc == 0 && n)
+		fprintf(stderr,
+			"bootseer: containerd keeps %zu snapshots of the "
+			"plugin (%s): remove the leases, and the labels "
+			"containerd.io/gc.root, that hold them before this "
+			"node joins again\n",
+			n, names.data);
 	return rc;
 }
 
@@ -685,6 +713,7 @@ static int leave_all(struct join *j, struct error *err)
 
 static int leave_containerd(struct join *j, struct error *err)
 {
+	AUTO_BUF names = BUF_INIT;
 	struct error why = ERROR_INIT;
 	size_t n = 0;
 	int rc = 0;
@@ -692,7 +721,10 @@ static int leave_containerd(struct join *j, struct error *err)
 	if (j->runs && ask_plugins(j, true, false, &why) == 0) {
 		rc = fetch_layers(j, err);
 		if (rc == 0)
-			rc = count_containers(j, &n, err);
+			rc = snapshots_count(j->config->socket, true, &n,
+					     &names, err);
+		if (rc == 0 && n == 0)
+			rc = forget_snapshots(j, err);
 	}
 	if (rc < 0)
 		return roll_back(j, rc, false, err);
@@ -701,9 +733,9 @@ static int leave_containerd(struct join *j, struct error *err)
 	rc = change_config(j, DROPIN_LEAVING, err);
 	if (rc < 0)
 		return rc;
-	printf("%zu containers and pods go on with the plugin: run this again "
-	       "when they have ended\n",
-	       n);
+	printf("%zu containers and pods go on with the plugin (%s): run this "
+	       "again when they have ended\n",
+	       n, names.data);
 	return STATUS_LEFT;
 }
 
@@ -732,6 +764,8 @@ const struct command node_join_command = {
 			"imports.  What else would change by that, or a "
 			"containerd that does not come back with the plugin "
 			"and with CRI, and everything is put back as it was.  "
+			"Images whose snapshots the plugin lost are unpacked "
+			"again, after fetching the layers that they lack.  "
 			"Each time all options count: without --mirror, entries "
 			"of before in hosts.toml are removed.",
 		.options = join_options,
@@ -750,7 +784,8 @@ const struct command node_leave_command = {
 		.summary =
 			"Take away what 'bootseer node join' told containerd, "
 			"after fetching the layers that images lack under "
-			"another snapshotter.  While containers go on with the "
+			"another snapshotter, and have containerd forget its "
+			"snapshots of the plugin.  While containers go on with the "
 			"plugin it stays known, and the exit status is 3.  New "
 			"pods do not use it then, but for those of the runtime "
 			"handler 'bootseer'.",

@@ -32,6 +32,22 @@ teardown() { join_teardown; }
 	joins_and_leaves
 }
 
+@test "containerd 1.7: a node that left joins again, and images start" {
+	comes_back_after_leaving
+}
+
+@test "containerd 2: a node that left joins again, and images start" {
+	comes_back_after_leaving
+}
+
+@test "containerd 1.7: images whose snapshots were lost are unpacked again" {
+	finds_snapshots_that_were_lost
+}
+
+@test "containerd 2: images whose snapshots were lost are unpacked again" {
+	finds_snapshots_that_were_lost
+}
+
 @test "containerd 1.7: a pod of the handler goes on when all pods are, and when none is" {
 	a_pod_of_the_handler_goes_on
 }

@@ -150,6 +150,68 @@ joins_and_leaves() {
 	cri stop
 }
 
+# What the removal of the chart does, or a disk that is lost.
+lose_the_plugin() {
+	stop_daemon "$plugin_pid"
+	rm -rf "$T/plugin" "$T/plugin.sock"
+	start_plugin
+}
+
+run_lazy_and_plain() { # NAME
+	[ "$(cri run "$REGISTRY/lazy:1" "$1-lazy" /bin/sh -c 'cat /srv/one/deep/link')" = one ]
+	cri stop
+	[ "$(cri run "$REGISTRY/plain:1" "$1-plain" /bin/sh -c 'cat /srv/own/file')" = own ]
+	cri stop
+}
+
+# containerd must not answer for snapshots that went with the plugin.
+comes_back_after_leaving() {
+	run -0 node_ join
+	cri pull "$REGISTRY/lazy:1"
+	cri pull "$REGISTRY/plain:1"
+	run_lazy_and_plain first
+	run -0 node_ leave --no-fetch
+	lose_the_plugin
+	run -0 node_ join
+	[[ $output != *'were lost'* ]]
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	run_lazy_and_plain second
+}
+
+# Nobody left: images are usable without another pull, from layers that join fetched.
+finds_snapshots_that_were_lost() {
+	run -0 node_ join
+	cri pull "$REGISTRY/lazy:1"
+	cri pull "$REGISTRY/plain:1"
+	run_lazy_and_plain first
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	start_mirror
+	lose_the_plugin
+	run -0 node_ join
+	[[ $output == *'3 images whose snapshots were lost are unpacked again'* ]]
+	[ "$(layer_gets "$I" lazy)" -gt 0 ]
+	run_lazy_and_plain second
+	run -0 node_ join
+	[[ $output != *'were lost'* ]]
+}
+
+# Of a pod that goes on, and of another program that holds a snapshot.
+names_snapshots_that_stay() {
+	local top
+
+	run -0 node_ join
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(cri run "$REGISTRY/lazy:1" pod /bin/echo there)" = there ]
+	run -3 node_ leave --no-fetch
+	[[ $output == *'2 containers and pods go on with the plugin (k8s.io/'*', k8s.io/'*'): run this again'* ]]
+	cri stop
+	top=$(chain_ids_of "$I" lazy | tail -n 1)
+	ctr -n k8s.io snapshots --snapshotter bootseer label "$top" containerd.io/gc.root=held
+	run -0 node_ leave --no-fetch
+	[[ $output == *'containerd keeps 3 snapshots of the plugin ('*"k8s.io/$top"*'): remove'* ]]
+}
+
 # 1.7 answers before its CRI does.
 cri_answers() { cri images &>/dev/null; }
 exec_when_ready() {

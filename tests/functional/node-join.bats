@@ -15,6 +15,18 @@ teardown() { join_teardown; }
 	joins_and_leaves
 }
 
+@test "join: a node that left and lost the plugin's folder joins again, and images start" {
+	comes_back_after_leaving
+}
+
+@test "join: images whose snapshots were lost are unpacked again" {
+	finds_snapshots_that_were_lost
+}
+
+@test "leave: snapshots that stay are named" {
+	names_snapshots_that_stay
+}
+
 @test "join: a containerd that does not come back is as it was" {
 	a_containerd_that_does_not_come_back_is_as_it_was
 }
