@@ -65,6 +65,7 @@ struct erofs_walk {
 	uint64_t nid, cookie;   /* of the entry */
 	uint32_t mode;          /* of the inode whose xattrs are read */
 	struct xattr *xattrs;
+	void *xattr_names; /* tsearch(3), of struct entry_xattr: what is in the list */
 	size_t n_xattrs; /* read of the inode */
 	uint64_t n_maps; /* look-ups of content, of all files */
 	bool is_opaque;
@@ -107,14 +108,19 @@ static int meet_inode(struct erofs_walk *w, uint64_t nid, const char *path,
 
 /* ------------------------------------------------------------------ xattrs --- */
 
+static int compare_xattrs(const void *a, const void *b)
+{
+	const struct entry_xattr *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
 static void xattrs_drop(struct erofs_walk *w)
 {
-	while (w->xattrs) {
-		struct xattr *x = w->xattrs;
-
-		w->xattrs = x->next;
-		free(container_of(x, struct entry_xattr, xattr));
-	}
+	if (w->xattr_names)
+		tdestroy(w->xattr_names, free);
+	w->xattr_names = NULL;
+	w->xattrs = NULL;
 	w->n_xattrs = 0;
 	w->is_opaque = false;
 }
@@ -137,12 +143,23 @@ static int take_mark(struct erofs_walk *w, const char *mark, const char *value,
 			 mark);
 }
 
+/* The kernel has the first value of an inode's own area, else the first of the shared one:
+ * no honest writer leaves that to readers. */
+static int refuse_twice(struct erofs_walk *w, const char *name)
+{
+	char text[TAR_NAME_MAX];
+
+	tar_format_name(name, text);
+	return error_set(w->err, EINVAL, "it has the xattr '%s' twice", text);
+}
+
 static int take_xattr(void *arg, const char *name, const void *value,
 		      size_t size)
 {
 	struct erofs_walk *w = arg;
 	size_t len = strlen(name) + 1;
-	struct entry_xattr *x;
+	AUTO_FREE struct entry_xattr *x = NULL;
+	struct entry_xattr **found;
 
 	if (w->n_xattrs++ == XATTRS_MAX)
 		return error_set(w->err, E2BIG, "more than %d xattrs",
@@ -159,7 +176,12 @@ static int take_xattr(void *arg, const char *name, const void *value,
 				   .name = x->name,
 				   .value = value,
 				   .size = (uint32_t)size };
-	w->xattrs = &x->xattr;
+	found = tsearch(x, &w->xattr_names, compare_xattrs);
+	if (!found)
+		return error_nomem(w->err);
+	if (*found != x)
+		return refuse_twice(w, name);
+	w->xattrs = &steal_ptr(&x)->xattr;
 	return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <zstd.h>
 
 #include "common/bytes.h"
 #include "image/erofs/erofs.h"
@@ -14,7 +16,8 @@
 TestSuite(erofs_layer, .timeout = 120);
 
 #define BLOCKS 16
-#define NAMES 15 /* the block of the root's names; inodes begin in block 1 */
+#define SHARED 14 /* the block of shared xattrs */
+#define NAMES 15  /* the block of the root's names; inodes begin in block 1 */
 #define MORE_NAMES 6 /* the first block of many names */
 #define ROOT 0u      /* nids of inodes, which are extended */
 #define ENTRY 2u
@@ -224,19 +227,24 @@ Test(erofs_layer, passes_holes_over_at_once, .timeout = 10)
 	cr_assert_eq(s.n_ends, blocks * ARRAY_SIZE(names));
 }
 
-/* All are "user.x" and empty. */
-static void put_xattrs(struct image *m, unsigned int n)
+/* "user.aaa", "user.aab" and so on, all empty; the first one of them. */
+static uint8_t *put_xattrs(struct image *m, unsigned int n)
 {
 	uint8_t *p =
 		put_inode(m, ENTRY, S_IFREG, EROFS_LAYOUT_FLAT_PLAIN, 0, 0);
 
 	put_le16(p + INO_XATTR_ICOUNT, (uint16_t)(1 + 2 * n));
 	p += EROFS_EXTENDED_SIZE + EROFS_XATTR_HEADER;
-	for (unsigned int i = 0; i < n; i++, p += 8) {
-		p[XE_NAME_LEN] = 1;
-		p[XE_INDEX] = 1;
-		p[EROFS_XATTR_ENTRY] = 'x';
+	for (unsigned int i = 0; i < n; i++) {
+		uint8_t *x = p + (size_t)8 * i;
+
+		x[XE_NAME_LEN] = 3;
+		x[XE_INDEX] = 1;
+		x[EROFS_XATTR_ENTRY] = (uint8_t)('a' + i / 676);
+		x[EROFS_XATTR_ENTRY + 1] = (uint8_t)('a' + i / 26 % 26);
+		x[EROFS_XATTR_ENTRY + 2] = (uint8_t)('a' + i % 26);
 	}
+	return p;
 }
 
 Test(erofs_layer, takes_no_more_xattrs_than_a_tar)
@@ -248,9 +256,119 @@ Test(erofs_layer, takes_no_more_xattrs_than_a_tar)
 		struct seen s = { .n_ends = 0 };
 
 		image_begin(&m);
-		put_xattrs(&m, n);
+		(void)put_xattrs(&m, n);
 		put_names(&m, &name, 1);
 		cr_assert_eq(image_walk(&m, &s), n > 4096 ? -E2BIG : 0, "%s",
 			     err.msg);
 	}
+}
+
+/* The kernel finds one of the two: an inode's own before a shared one. */
+Test(erofs_layer, refuses_an_xattr_that_an_inode_has_twice)
+{
+	static const char *const name = "f";
+	static struct image m;
+
+	for (unsigned int shared = 0; shared < 2; shared++) {
+		struct seen s = { .n_ends = 0 };
+		uint8_t *first, *head;
+
+		image_begin(&m);
+		put_names(&m, &name, 1);
+		first = put_xattrs(&m, 3);
+		cr_assert_eq(image_walk(&m, &s), 0, "%s", err.msg);
+		head = first - EROFS_XATTR_HEADER;
+		if (shared) {
+			/* The third one's place has the number of a shared one, and the
+			 * inode's own begin behind it. */
+			memmove(first + 4, first, 16);
+			head[XH_SHARED_COUNT] = 1;
+			put_le32(first, SHARED * EROFS_BLOCK / 4);
+			memcpy(m.data + SHARED * EROFS_BLOCK, first + 4, 8);
+			put_le16(head - EROFS_EXTENDED_SIZE + INO_XATTR_ICOUNT,
+				 1 + 1 + 4);
+		} else {
+			memcpy(first + 16, first, 8);
+		}
+		cr_assert_eq(image_walk(&m, &s), -EINVAL);
+		cr_assert_str_eq(
+			err.msg,
+			"entry 'f': it has the xattr 'user.aaa' twice");
+	}
+}
+
+/* --------------------------------------------------------------------- disk --- */
+
+#define FRAME (64 * MIB)
+#define FRAMES_SAID (UINT64_C(1) << 14) /* 1 TiB */
+#define FRAMES_SENT 16u
+
+/* The linker's names for a call that is wrapped. */
+int __real_fstatvfs64(int fd, struct statvfs *ret);
+int __wrap_fstatvfs64(int fd, struct statvfs *ret);
+
+static bool disk_is_small; /* 4 GiB and a frame and a half are free */
+static uint64_t disk_used; /* of it, at the last look */
+
+int __wrap_fstatvfs64(int fd, struct statvfs *ret)
+{
+	struct stat st;
+	int rc = __real_fstatvfs64(fd, ret);
+
+	if (rc < 0 || !disk_is_small)
+		return rc;
+	if (fstat(fd, &st) < 0)
+		return -1;
+	disk_used = (uint64_t)st.st_size;
+	ret->f_frsize = EROFS_BLOCK;
+	ret->f_blocks = 1024 * GIB / EROFS_BLOCK;
+	ret->f_bavail = (4 * GIB + FRAME * 3 / 2 - disk_used) / EROFS_BLOCK;
+	return 0;
+}
+
+struct bomb {
+	struct source base;
+	void *frame;
+	size_t len;
+};
+
+static int bomb_read(struct source *s, const struct source_req *req,
+		     struct source_sink *sink, struct error *e)
+{
+	const struct bomb *b = container_of(s, struct bomb, base);
+	int rc = 0;
+
+	for (unsigned int i = 0; rc == 0 && i < FRAMES_SENT; i++)
+		rc = sink->put(sink, i * b->len, b->frame, b->len, e);
+	return rc;
+}
+
+static const struct source_ops bomb_ops = {
+	.name = "bomb",
+	.read = bomb_read,
+	.free = image_free,
+};
+
+/* A few MiB of zstd that unpack to 1 TiB. */
+Test(erofs_layer, leaves_4_gib_of_the_disk_to_others)
+{
+	struct bomb b = { .base.ops = &bomb_ops };
+	struct layer_input in = { .source = &b.base, .copy_fd = -1 };
+	AUTO_FREE void *plain = calloc(1, FRAME);
+	AUTO_FREE void *frame = malloc(ZSTD_compressBound(FRAME));
+	AUTO(layer) l = NULL;
+	struct seen s = { .visitor = { .entry = see_entry } };
+
+	cr_assert(plain && frame);
+	b.frame = frame;
+	b.len = ZSTD_compress(frame, ZSTD_compressBound(FRAME), plain, FRAME,
+			      1);
+	cr_assert(!ZSTD_isError(b.len));
+	in.size = FRAMES_SAID * b.len;
+	cr_assert_eq(layer_open(&in, &l, &err), 0);
+	disk_is_small = true;
+	cr_assert_eq(erofs_walk(l, NULL, &s.visitor, &err), -ENOSPC, "%s",
+		     err.msg);
+	cr_expect_lt(disk_used, 3 * FRAME);
+	cr_expect_geq(disk_used, FRAME);
 }
