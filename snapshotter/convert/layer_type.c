@@ -7,6 +7,7 @@
 #include "common/buf.h"
 #include "common/bytes.h"
 #include "common/json.h"
+#include "snapshotter/convert/tar.h"
 
 #define MAGIC_MAX 6u
 
@@ -56,11 +57,15 @@ static void list_key_kinds(const struct oci_descriptor *layer, struct buf *ret)
 	const json_t *value;
 	const char *name;
 
-	json_object_foreach((json_t *)all, name,
-			    value) if (strncmp(name, prefix,
-					       sizeof(prefix) - 1) == 0)(
-		void) !buf_printf(ret, "%s%.32s", ret->len ? ", " : "",
-				  name + sizeof(prefix) - 1);
+	json_object_foreach((json_t *)all, name, value)
+	{
+		char kind[TAR_NAME_MAX];
+
+		if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+			continue;
+		tar_format_name(name + sizeof(prefix) - 1, kind);
+		(void)!buf_printf(ret, "%s%.32s", ret->len ? ", " : "", kind);
+	}
 }
 
 /* Blocks of such a layer would lie in the registry for all who may pull there to read, so
