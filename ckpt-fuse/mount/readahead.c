@@ -13,7 +13,8 @@
 void readahead_init(struct readahead *r, uint64_t unit, uint64_t most)
 {
 	*r = (struct readahead){ .unit = unit,
-				 .most = most < unit ? unit : most };
+				 .most = most < unit ? unit : most,
+				 .share = READAHEAD_SHARE };
 }
 
 static bool is_next(const struct readahead_reader *x, uint64_t off)
@@ -83,6 +84,26 @@ static bool was_had(const struct readahead *r,
 	return false;
 }
 
+/* A program that reads a slice of each tensor jumps after as much as it had read before its last
+ * jump: readers that were seen no more when this one began are where it was. */
+static uint64_t expected_end(const struct readahead *r,
+			     const struct readahead_reader *me)
+{
+	const struct readahead_reader *last = NULL;
+	uint64_t run;
+
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		const struct readahead_reader *x = &r->readers[i];
+
+		if (x->n >= READS_MIN && x->used < me->begun &&
+		    (!last || x->used > last->used))
+			last = x;
+	}
+	run = last ? last->next - last->begin : 0;
+	return last && me->next - me->begin <= run + SLACK ? me->begin + run
+							   : UINT64_MAX;
+}
+
 /* How far ahead of a reader it is worth to read: what a reader that stops leaves unread
  * is in proportion to what it read. */
 static uint64_t window_of(const struct readahead *r,
@@ -90,8 +111,8 @@ static uint64_t window_of(const struct readahead *r,
 {
 	uint64_t had = x->next - x->begin, most = r->most;
 
-	if (had < most / READAHEAD_SHARE)
-		most = had * READAHEAD_SHARE;
+	if (had < most / r->share)
+		most = had * r->share;
 	if (most < READAHEAD_FIRST * r->unit)
 		most = READAHEAD_FIRST * r->unit;
 	return most < r->most ? most : r->most;
@@ -112,6 +133,10 @@ static void advise_reader(struct readahead *r, struct readahead_reader *x,
 	if (to > size)
 		to = size;
 	to = part_end(r, x, to);
+	if (to > ret->until)
+		to = round_up(ret->until, MIB);
+	if (to > size)
+		to = size;
 	if (to <= x->ahead)
 		return;
 	ret->from = x->ahead;
@@ -126,9 +151,11 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	bool is_new;
 	struct readahead_reader *x = find_reader(r, off, &is_new);
 
+	r->clock++;
 	if (is_new)
-		*x = (struct readahead_reader){ .begin = off };
-	x->used = ++r->clock;
+		*x = (struct readahead_reader){ .begin = off,
+						.begun = r->clock };
+	x->used = r->clock;
 	x->n++;
 	if (off + len > x->next)
 		x->next = off + len;
@@ -136,6 +163,7 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	ret.goes_on = x->n >= READS_MIN;
 	ret.is_sequential =
 		(ret.goes_on || off == 0) && !was_had(r, x, off, off + len);
+	ret.until = expected_end(r, x);
 	if (ret.goes_on && size > r->unit)
 		advise_reader(r, x, size, &ret);
 	return ret;

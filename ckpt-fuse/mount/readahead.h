@@ -22,6 +22,7 @@ struct readahead_reader {
 	uint64_t begin; /* where it began to read forward */
 	uint64_t next;  /* byte that it wants next */
 	uint64_t ahead; /* bytes before this were asked for */
+	uint64_t begun; /* when it was seen first */
 	uint64_t used;  /* when it was seen last; 0: no reader */
 	unsigned int n; /* reads that followed one another */
 };
@@ -29,6 +30,7 @@ struct readahead_reader {
 struct readahead {
 	/* Bytes: of a request, and of ahead of a reader, which may change. */
 	uint64_t unit, most;
+	uint64_t share; /* READAHEAD_SHARE, or less */
 	uint64_t clock;
 	struct readahead_reader readers[READAHEAD_READERS];
 };
@@ -37,6 +39,9 @@ struct readahead_advice {
 	bool is_sequential;
 	bool goes_on;      /* it is not the reader's first read */
 	uint64_t from, to; /* worth reading now; nothing when they are equal */
+	/* The reader is expected to jump there, as it did when it had read as much before;
+	 * UINT64_MAX: nothing speaks for that. */
+	uint64_t until;
 };
 
 void readahead_init(struct readahead *r, uint64_t unit, uint64_t most);

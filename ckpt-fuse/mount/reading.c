@@ -101,6 +101,15 @@ static bool take_tables(struct readings *all, uint64_t bytes)
 	return ok;
 }
 
+/* Bytes that other members send for nothing are taken from those that want them: slices of all
+ * ranks are in one file. */
+static void forget_readers(struct reading *r)
+{
+	readahead_init(&r->ahead, r->unit, r->all->readahead_most);
+	if (r->all->group)
+		r->ahead.share = 1;
+}
+
 static void reading_give_tables(void *all, const struct ckpt_file *f)
 {
 	give_tables(all, ckpt_file_tables(f));
@@ -143,7 +152,7 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 	r->unit = ckpt_file_unit(f);
 	atomic_init(&r->refs, 1);
 	TAILQ_INIT(&r->blocks);
-	readahead_init(&r->ahead, r->unit, all->readahead_most);
+	forget_readers(r);
 	*ret = r;
 	return 0;
 }
@@ -345,7 +354,7 @@ static void lose_block(struct reading *r, uint64_t off, uint64_t len)
 	if (r->used_ns)
 		readahead_lost(&r->ahead, off);
 	else
-		readahead_init(&r->ahead, r->unit, r->all->readahead_most);
+		forget_readers(r);
 }
 
 /* Find the block that is wanted last. */
@@ -601,17 +610,24 @@ static void set_window(struct reading *r)
 /* The block that has the byte, in use, to be read here and now when it is none that
  * comes; NULL: there is no memory for one.  With the lock. */
 static struct read_block *take_block(struct reading *r, uint64_t off,
-				     bool is_sequential, bool *ret_is_new)
+				     const struct readahead_advice *a,
+				     bool *ret_is_new)
 {
+	/* A known order says better than jumps do what is wanted next. */
+	const uint64_t until = r->order         ? UINT64_MAX
+			       : a->until > off ? a->until
+						: off + 1;
 	struct read_block *b = find_block(r, off);
-	uint64_t from, len = CHUNK;
+	uint64_t from, to;
 
 	*ret_is_new = !b;
-	if (is_sequential && share_of(r) >= r->unit)
-		len = r->unit;
 	if (!b) {
 		from = begin_of(r, off);
-		b = block_new(r, from, end_of(r, from, from + len), false);
+		to = from + CHUNK;
+		if (a->is_sequential && share_of(r) >= r->unit)
+			to = until > from + r->unit ? from + r->unit
+						    : round_up(until, CHUNK);
+		b = block_new(r, from, end_of(r, from, to), false);
 	}
 	if (b && !b->n_users++ && b->is_ready)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
@@ -634,14 +650,14 @@ static void leave_block(struct read_block *b)
 
 /* The block that has the byte, in use, once it is there.  NULL: no memory for it. */
 static struct read_block *wait_block(struct reading *r, uint64_t off,
-				     bool is_sequential)
+				     const struct readahead_advice *a)
 {
 	struct readings *all = r->all;
 	struct read_block *b;
 	bool is_new;
 
 	(void)pthread_mutex_lock(&all->lock);
-	b = take_block(r, off, is_sequential, &is_new);
+	b = take_block(r, off, a, &is_new);
 	(void)pthread_mutex_unlock(&all->lock);
 	if (!b)
 		return NULL;
@@ -656,12 +672,11 @@ static struct read_block *wait_block(struct reading *r, uint64_t off,
 
 /* Bytes of one block more; returns how many, or -errno; 0: there is none to be had. */
 static int64_t lend_part(struct reading *r, uint64_t off, size_t len,
-			 bool is_sequential, struct reading_loan *loan,
-			 struct error *err)
+			 const struct readahead_advice *a,
+			 struct reading_loan *loan, struct error *err)
 {
-	struct read_block *b = loan->n < READING_PARTS_MAX
-				       ? wait_block(r, off, is_sequential)
-				       : NULL;
+	struct read_block *b =
+		loan->n < READING_PARTS_MAX ? wait_block(r, off, a) : NULL;
 	uint64_t left;
 	int rc;
 
@@ -712,12 +727,11 @@ static int lend_own(struct reading *r, uint64_t off, size_t len,
 }
 
 static int lend_all(struct reading *r, uint64_t off, size_t len,
-		    bool is_sequential, struct reading_loan *loan,
+		    const struct readahead_advice *a, struct reading_loan *loan,
 		    struct error *err)
 {
 	for (size_t done = 0; done < len;) {
-		int64_t n = lend_part(r, off + done, len - done, is_sequential,
-				      loan, err);
+		int64_t n = lend_part(r, off + done, len - done, a, loan, err);
 
 		if (n < 0)
 			return (int)n;
@@ -750,7 +764,7 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 			(void)read_ahead(r, &a);
 	}
 	(void)pthread_mutex_unlock(&r->all->lock);
-	rc = lend_all(r, off, len, a.is_sequential, ret, err);
+	rc = lend_all(r, off, len, &a, ret, err);
 	if (rc < 0) {
 		reading_return(r, ret);
 		return rc;

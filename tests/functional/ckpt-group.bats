@@ -118,6 +118,51 @@ is_one_copy() # BYTES of the file
 	done
 }
 
+# Each of four ranks reads its quarter of the file, of each of N parts of it, MiB by MiB.
+read_quarters() # N
+{
+	/usr/bin/python3 - "$W" "$F/model" "$1" 3>&- <<-'END'
+	import os, sys, threading
+	folder, like, parts = sys.argv[1], open(sys.argv[2], "rb").read(), int(sys.argv[3])
+	part, bad = len(like) // parts, []
+	def read(rank):
+	    fd = os.open("%s/m%d/model" % (folder, rank + 1), os.O_RDONLY)
+	    for p in range(parts):
+	        at, end = (p * part + part * r // 4 for r in (rank, rank + 1))
+	        while at < end:
+	            got = os.pread(fd, min(1 << 20, end - at), at)
+	            if not got or like[at:at + len(got)] != got:
+	                return bad.append((rank, at))
+	            at += len(got)
+	ranks = [threading.Thread(target=read, args=(r,)) for r in range(4)]
+	for r in ranks: r.start()
+	for r in ranks: r.join()
+	sys.exit(bool(bad))
+	END
+}
+
+moved() # what came to the four from the store and from each other
+{
+	echo $(($(sum_of bytes_fetched 4) + $(sum_of bytes_received 4)))
+}
+
+# Units of 4 MiB at the ends of slices are wanted by two: up to 138 MB move for one slice each, 172
+# for three.  All of the file at each would be 240.
+@test "ranks that want slices of a file are sent little else" {
+	local n
+
+	ckpt cp "$F/model" :model
+	for n in 1 3; do
+		PLACE=$(own_address):29600
+		mount_members 4
+		read_quarters "$n"
+		echo "# $n: store $(sum_of bytes_fetched 4), moved $(moved)" >&2
+		is_one_copy "$(sum_of bytes_fetched 4)"
+		(($(moved) < 180000000))
+		for ((i = 1; i <= 4; i++)); do member "$i" umount_store; done
+	done
+}
+
 # Who opens it a moment before others are told of may read some units for itself.
 @test "mounts that open a file in the same moment share it" {
 	ckpt cp "$F/model" :model

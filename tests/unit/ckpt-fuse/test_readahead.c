@@ -118,6 +118,53 @@ Test(readahead, of_a_part_ends_where_another_began)
 	cr_expect_eq(readahead_count(&r), 1);
 }
 
+/* As of ranks that have a part of each tensor. */
+Test(readahead, of_slices_ends_where_the_one_before_did)
+{
+	const uint64_t slice = 6 * MIB, step = 32 * MIB;
+	struct readahead_advice a;
+	struct readahead r;
+	uint64_t begin, most = 0;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t k = 0; k < 2 * READAHEAD_READERS; k++) {
+		begin = k * step + 7 * MIB;
+		for (uint64_t at = 0; at < slice; at += READ) {
+			a = readahead_note(&r, begin + at, READ, 1024 * step);
+			if (!k)
+				continue;
+			cr_expect_leq(a.to, begin + slice);
+			cr_expect_eq(a.until, begin + slice);
+			most = a.to > most ? a.to : most;
+		}
+		cr_expect(!k || most == begin + slice);
+	}
+	/* A reader that goes on for longer is believed. */
+	begin = 512 * step;
+	for (uint64_t at = 0; at < 64 * MIB; at += READ) {
+		a = readahead_note(&r, begin + at, READ, 1024 * step);
+		most = a.to > most ? a.to : most;
+	}
+	cr_expect_eq(a.until, UINT64_MAX);
+	cr_expect_gt(most, begin + 96 * MIB);
+}
+
+/* Readers side by side are no jumps of one. */
+Test(readahead, of_pieces_that_are_read_side_by_side_has_no_end)
+{
+	struct readahead_advice a = { .until = 0 };
+	struct readahead r;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t at = 0; at < 16 * MIB; at += READ)
+		for (uint64_t i = 0; i < 8; i++) {
+			a = readahead_note(&r, i * 64 * MIB + at, READ,
+					   1024 * MIB);
+			if (at > READ)
+				cr_expect_eq(a.until, UINT64_MAX);
+		}
+}
+
 Test(readahead, bears_requests_that_come_in_another_order)
 {
 	struct readahead r;
