@@ -40,21 +40,30 @@ ranks_say() { # VARIANT MODEL ZERO NODES NAME
 
 said() { awk -v what="$1" '$1 == what {print $2}' "$W/said"; }
 
-setup_name() { # MODEL ZERO
-	echo "save $1$([[ $2 = 0 ]] || echo ", ZeRO")"
+setup_name() { # KIND MODEL ZERO
+	echo "$1, save $2$([[ $3 = 0 ]] || echo ", ZeRO")"
 }
 
-save_as() { # VARIANT MODEL ZERO
-	local before what
+# Checksums of a data node are none of what was stored.
+stored_bytes() {
+	find "${stored[@]}" -type f ! -name '*.meta' -printf '%s\n' |
+		awk '{n += $1} END {printf "%.0f", n}'
+}
 
-	what=$(setup_name "$2" "$3")
-	before=$(tree_bytes "$W/s3/bkt")
+save_as() { # KIND VARIANT MODEL ZERO
+	local before cpu what
+
+	what=$(setup_name "$1" "$3" "$4")
+	shift
+	before=$(stored_bytes) cpu=$(own_cpu)
 	ranks_say "$1" "$2" "$3" "$save_nodes" "$1-$2-$3-$RANDOM"
 	sample "$what: stall of training" "$1" "$(said stall)" s
 	sample "$what: buffered" "$1" "$(said buffered)" s
 	sample "$what: durable" "$1" "$(said durable)" s
+	sample "$what: processors, all of the machine" "$1" "$(said processors)" ""
+	sample "$what: processor time of mounts and store" "$1" "$(calc "$(own_cpu) - $cpu")" s
 	sample "$what: bytes to the store by unique" "$1" \
-		"$(calc "($(tree_bytes "$W/s3/bkt") - $before) / $(said unique)")" ""
+		"$(calc "($(stored_bytes) - $before) / $(said unique)")" ""
 	sample "$what: unique" "$1" "$(calc "$(said unique) / 1048576")" MiB
 	sample "$what: given" "$1" "$(calc "$(said given) / 1048576")" MiB
 }
@@ -71,19 +80,20 @@ mmap.mmap(fd, size)[:] = data
 print(time.monotonic() - begin)' "$1"
 }
 
-measure_saves() {
-	local model zero variant
+measure_saves() { # KIND
+	local model zero variant what
 
-	begin_s3
+	"begin_$1"
 	"$bootseer" --version >/dev/null
-	torch_path=$(cached torch 2>/dev/null || :)
+	torch_path=$([[ $bench_quick ]] || cached torch || :)
 	[[ ! $torch_path ]] || variants+=" dcp dcp-async"
 	begin_save_mounts "$save_nodes"
 	for model in $models; do
 		for zero in 0 1; do
-			for variant in $variants; do save_as "$variant" "$model" "$zero"; done
-			sample "$(setup_name "$model" "$zero"): copy alone" memory \
-				"$(measure_copy "$(median "$(setup_name "$model" "$zero"): given" grouped)")" s
+			for variant in $variants; do save_as "$1" "$variant" "$model" "$zero"; done
+			what=$(setup_name "$1" "$model" "$zero")
+			sample "$what: copy alone" memory \
+				"$(measure_copy "$(median "$what: given" grouped)")" s
 		done
 	done
 	end_mounts "$save_nodes"
@@ -115,16 +125,44 @@ measure_plans() {
 	sample "plan" "4096 ranks" "$("$tool" 64 4096 32 8)" ms
 }
 
-save_goals() {
+# AITurbo's figure 16: of jobs that fail once an hour.
+wasted_share() { # SECONDS of a stall
+	[[ -e $W/hourly ]] || {
+		echo 'JobID|User|State|ExitCode|Start|End|NodeList|AllocTRES|JobName'
+		seq 1 100 | awk '{printf "%d|u|FAILED|1:0|%d|%d|n[1-4]|gres/gpu=32|train\n",
+			$1, $1 * 7200, $1 * 7200 + 3600}'
+	} >"$W/hourly"
+	"$(program bootseer)" ops cost --sacct "$W/hourly" --json \
+		--save "$(calc "int($1 * 1000 + 1)")ms" | jq '100 * (.best.save + .best.lost)'
+}
+
+measure_costs() {
+	local kind model zero what variant stall
+
+	for kind in $save_stores; do
+		for model in $models; do
+			for zero in 0 1; do
+				what=$(setup_name "$kind" "$model" "$zero")
+				for variant in files framework grouped dcp dcp-async; do
+					stall=$(median "$what: stall of training" "$variant")
+					[[ ! $stall ]] || sample "$what: time wasted" "$variant" \
+						"$(wasted_share "$stall")" %
+				done
+			done
+		done
+	done
+}
+
+save_goals() { # KIND
 	local model zero what unique
 
 	for model in $models; do
 		for zero in 0 1; do
-			what=$(setup_name "$model" "$zero")
+			what=$(setup_name "$1" "$model" "$zero")
 			goal "$what: bytes to the store by unique" \
 				"$(median "$what: bytes to the store by unique" grouped)" x "<=" 1.01
 			unique=$(median "$what: unique" grouped)
-			goal "$what: durable by the limit" "$([[ ! $unique ]] || calc \
+			[[ $1 = file ]] || goal "$what: durable by the limit" "$([[ ! $unique ]] || calc \
 				"$(median "$what: durable" grouped) / ($unique * 8.388608 / (2 * $link))")" \
 				x "<=" 1.15
 			goal "$what: buffered by the copy's limit" "$([[ ! $unique ]] || calc \
@@ -136,8 +174,13 @@ save_goals() {
 				"$(median_ratio "$what: durable" dcp grouped)" x ">=" 1
 			goal "$what: stall, asynchronous DCP by grouped" \
 				"$(median_ratio "$what: stall of training" dcp-async grouped)" x ">=" 1
+			goal "$what: time wasted, files by grouped" \
+				"$(median_ratio "$what: time wasted" files grouped)" x ">=" 1
 		done
 	done
+}
+
+group_goals() {
 	goal "coordination of 64 ranks" "$(median coordination "64 ranks")" ms "<=" 10
 	goal "plan of 64 ranks" "$(median plan "64 ranks")" ms "<=" 50
 	goal "plan of 4,096 ranks" "$(median plan "4096 ranks")" ms "<=" 1000

@@ -3,7 +3,7 @@
 """group_ranks.py VARIANT MODEL ZERO MIB NODES RANKS NETNS FOLDER NAME: RANKS processes on each of NODES
 network namespaces NETNS-nodeI save one step of a model by the mounts FOLDER/mntI, and print "given" and
 "unique" bytes, and when the last of them went on ("stall"), knew the step "buffered", and "durable", in
-seconds.
+seconds; "processors" is the share of the machine's that were busy until then.
 
 VARIANT  grouped    bootseer.group's put() of all that each rank has
          framework  the same of what a framework leaves: the first of ranks that are alike
@@ -76,6 +76,12 @@ def tensors_of(mine, data, rank):
     return got
 
 
+def busy_seconds():
+    with open("/proc/stat") as f:
+        user, nice, system, _, _, irq, softirq = map(int, f.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def save_grouped(group, path, tensors, times):
     save = group.put(path, tensors)
     times.append(time.monotonic())
@@ -127,14 +133,14 @@ def run(rank, mine, data, members, barrier, results):
         group = bootseer_group.Group("%s/ranks%d" % (FOLDER, node + 1), rank, members, NAME)
     for i in range(10 if VARIANT == "tiny" else 1):
         barrier.wait(600)
-        times = [time.monotonic()]
+        times, busy = [time.monotonic()], busy_seconds()
         if IS_TORCH:
             save_torch(path, tensors, times)
         elif VARIANT == "files":
             save_files(path, tensors, rank, times)
         else:
             save_grouped(group, path + str(i), tensors, times)
-        results.put(times)
+        results.put(times + [busy, busy_seconds()])
         barrier.wait(600)
 
 
@@ -173,6 +179,8 @@ def main():
         times = [results.get(timeout=600) for _ in children]
         begin = max(t[0] for t in times)
         steps.append([max(t[i] for t in times) - begin for i in (1, 2, 3)])
+        busy = max(t[5] for t in times) - max(t[4] for t in times)
+        steps[-1].append(busy / steps[-1][2] / os.cpu_count())
     for process in children:
         process.join(60)
         assert process.exitcode == 0
@@ -180,7 +188,7 @@ def main():
     unique = sum(end - begin for mine in ranks for _, begin, end, is_left in mine if is_left)
     print("given", given)
     print("unique", given if VARIANT == "distinct" else unique)
-    for i, what in enumerate(("stall", "buffered", "durable")):
+    for i, what in enumerate(("stall", "buffered", "durable", "processors")):
         print(what, "%.4f" % statistics.median(step[i] for step in steps))
 
 
