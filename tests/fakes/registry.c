@@ -176,6 +176,15 @@ static void send_piece(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (n == 0 || evhttp_request_get_command(j->req) == EVHTTP_REQ_HEAD) {
+		struct evhttp_request *req = j->req;
+		int status = j->status;
+
+		/* libevent never tells of a piece without bytes that it was sent. */
+		job_free(j);
+		evhttp_send_reply(req, status, NULL, NULL);
+		return;
+	}
 	if (!j->started) {
 		evhttp_send_reply_start(j->req, j->status, NULL);
 		j->started = true;

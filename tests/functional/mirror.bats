@@ -122,6 +122,29 @@ kept_layers() { # NAME
 	wait "$puller"
 }
 
+# At least 5 leases, before 18 pieces came.
+swarm_is_wide() {
+	curl -fsS "$TRACKER/metrics" | awk '
+		/^bootseer_registry_swarm_leases / { leases = $2 }
+		/^bootseer_registry_swarm_done_total / { done = $2 }
+		END { exit !(leases >= 5 && done < 18) }'
+}
+
+# The tracker's clock stands still, so each piece that came makes its window a piece larger: a
+# quarter of that, which is what a member of many has, is no five pieces before 18 came.
+@test "a node that is alone in its swarm reads several pieces beside each other" {
+	local puller
+
+	mirror_start a
+	fault match=/blobs/ drip=65536 drip_ms=100
+	pull_on a 3>&- &
+	puller=$!
+	wait_for swarm_is_wide
+	peer_stop a KILL
+	fault
+	wait "$puller"
+}
+
 mirror_url() { sed -n 's/^\[host."\(.*\)"\]/\1/p' "$T/$1/root/mirror/hosts.toml"; } # NAME
 
 # A request as containerd makes it, with the key that root can read; prints the status.
