@@ -418,6 +418,10 @@ static uint64_t share_of(const struct giving *g)
 		askers = least;
 	share = i->window / askers;
 	soon = member_reads_soon(g->m);
+	/* A lone member may read more by several connections than by one slow one, which is
+	 * known only once it has them. */
+	if (i->n_who == 1 && g->m->ns_per_mib)
+		soon += soon * 3 / 4;
 	if (share > soon)
 		share = soon;
 	if (share < SHARE_MIN)

@@ -441,9 +441,10 @@ static void reading_wait(struct reading *r)
 Test(tracker_window, who_is_alone_reads_by_all_its_connections,
      .init = begin_default, .fini = end)
 {
-	static const int64_t times[] = { 40 * MS, 168 * MS, 400 * MS };
+	static const int64_t times[] = { 40 * MS, 168 * MS, 400 * MS,
+					 800 * MS };
 
-	for (unsigned int k = 0; k < 3; k++) {
+	for (unsigned int k = 0; k < ARRAY_SIZE(times); k++) {
 		struct reading r = { .node = 1, .took = times[k] };
 
 		end();
