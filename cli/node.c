@@ -101,8 +101,8 @@ static void print_failed(const json_t *i, bool recent, const char *name)
 	if (!e || (age_s < RECENT_S) != recent)
 		return;
 	duration_format((age_s > 0 ? age_s : 0) * NS_PER_S, age);
-	printf("%-10s%s%s%s ago: %s\n", recent ? "failed" : "  failed", name,
-	       *name ? ", " : "", age, reply_text(e, "message"));
+	printf("%s%s%s%s ago: %s\n", recent ? "failed    " : "  failed    ",
+	       name, *name ? ", " : "", age, reply_text(e, "message"));
 }
 
 /* The image's of all starts under way. */
