@@ -92,6 +92,15 @@ static int take_turn(struct env_run *r, struct env_turn **ret,
 		       : rc;
 }
 
+/* Nobody can restore it, so what is here takes its place. */
+static void say_damage(const struct error *why)
+{
+	fprintf(stderr,
+		"bootseer env run: %s: the cache is made anew of what this "
+		"node has\n",
+		why->msg);
+}
+
 /* Publish the union of what is here and `has`, which may be NULL. */
 static int publish_union(struct env_run *r, const struct env_snapshot *has,
 			 struct error *err)
@@ -105,6 +114,10 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 				   r->deadline_ns, NULL, NULL, err)
 		     : 0;
 
+	if (rc == -EBADMSG) {
+		say_damage(err);
+		rc = 0;
+	}
 	if (rc >= 0)
 		rc = env_capture(r->at.catalog, &r->key, &r->targets, NULL,
 				 &opts, &snap, err);
@@ -121,10 +134,20 @@ static int add_once(struct env_run *r, bool has_turn, struct error *err)
 {
 	struct env_snapshot snap;
 	bool has_more = false;
-	int found = get_snapshot(r, &snap, err), rc = found;
+	int found = get_snapshot(r, &snap, err), rc;
 
+	if (found == -EBADMSG) {
+		/* Its index is none, and nothing of it can be found. */
+		if (!has_turn)
+			return 1;
+		say_damage(err);
+		found = env_snapshot_remove(r->at.store, &r->key.digest, err);
+	}
+	rc = found;
 	if (rc >= 0)
-		rc = env_merge_has_more(r->at.store, found ? &snap : NULL,
+		rc = env_merge_has_more(r->at.store,
+					found && !r->is_bad_for_all ? &snap
+								    : NULL,
 					&r->targets, &has_more, err);
 	if (rc == 0 && has_more && has_turn)
 		rc = publish_union(r, found ? &snap : NULL, err);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Merged snapshots: caches to which many nodes add.  A cache is the union of its files by
- * path: a path that both sides have is one file if it has one size; of two sizes the file
- * that was written last stays.  A snapshot is replaced by the next one, which has all of it.
+ * path: a path that both sides have is one file if it has one size; of two sizes the larger
+ * file stays, as what is shorter was cut, or is an older state of a list.  So neither clocks nor
+ * the order of nodes count.  A snapshot is replaced by the next one, which has all of it.
  */
 #include "envcache/merge.h"
 
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/fs.h"
 #include "envcache/load.h"
 #include "envcache/scan.h"
@@ -21,42 +21,24 @@
 struct merge_file {
 	mode_t kind; /* S_IFMT */
 	uint64_t size;
-	int64_t mtime_ns;
 };
 
 /* Does the file `a` belong in the place of `b`? */
 static bool replaces_file(const struct merge_file *a,
 			  const struct merge_file *b)
 {
-	return S_ISREG(a->kind) && S_ISREG(b->kind) && a->size != b->size &&
-	       a->mtime_ns > b->mtime_ns;
-}
-
-/* A tree is a stranger's, and a file's time anything: the first or last that can be told. */
-static int64_t time_ns(int64_t s, int64_t ns)
-{
-	int64_t all;
-
-	if (__builtin_mul_overflow(s, NS_PER_S, &all) ||
-	    __builtin_add_overflow(all, ns, &all))
-		return s < 0 ? INT64_MIN : INT64_MAX;
-	return all;
+	return S_ISREG(a->kind) && S_ISREG(b->kind) && a->size > b->size;
 }
 
 static struct merge_file file_of_tree(const struct inode *i)
 {
-	return (struct merge_file){ .kind = i->mode & S_IFMT,
-				    .size = i->size,
-				    .mtime_ns =
-					    time_ns(i->mtime, i->mtime_nsec) };
+	return (struct merge_file){ .kind = i->mode & S_IFMT, .size = i->size };
 }
 
 static struct merge_file file_of_stat(const struct stat *st)
 {
 	return (struct merge_file){ .kind = st->st_mode & S_IFMT,
-				    .size = (uint64_t)st->st_size,
-				    .mtime_ns = time_ns(st->st_mtim.tv_sec,
-							st->st_mtim.tv_nsec) };
+				    .size = (uint64_t)st->st_size };
 }
 
 bool merge_keeps(const struct stat *ours, const struct inode *theirs)
@@ -153,8 +135,7 @@ static bool has_more(struct tree *t, const struct env_scan *now)
 	for (size_t k = 0; k < now->n; k++) {
 		const struct env_entry *e = &now->entries[k];
 		const struct merge_file ours = { .kind = e->mode & S_IFMT,
-						 .size = e->size,
-						 .mtime_ns = e->mtime_ns };
+						 .size = e->size };
 		const struct inode *i;
 		struct merge_file theirs;
 

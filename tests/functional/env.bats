@@ -1136,6 +1136,33 @@ command ran; in which paths, is not kept" ]
 	run -2 "$bootseer" env run --merge --store "$STORE" -- true
 }
 
+# Its contents, one of its blobs, its index; the next node compiles the same, or something else.
+@test "a cache that is damaged is replaced by what the next node has, with a line that says so" {
+	local damage what index
+
+	compile() { # NODE FIRST LAST
+		# shellcheck disable=SC2016
+		env_run "$1" --merge -- sh -c 'seq "$0" "$1" >"$W/site/$0"' "${@:2}"
+	}
+	for damage in 'dd of=$(pack) bs=1 seek=1000 conv=notrunc' 'rm "$(pack)"' 'tee "$index"'; do
+		for what in '1 100000' '2 100000'; do
+			rm -rf store/* a b c
+			compile a 1 100000
+			index=$(echo store/env/index/*)
+			eval "$damage" <<<'{}'
+			# shellcheck disable=SC2086
+			run -0 compile b $what
+			[[ ${lines[0]} == *': the command is run without the cache' ]]
+			[[ ${lines[1]} == *': the cache is made anew of what this node has' ]]
+			[[ ${lines[2]} == *merged* ]]
+			compile c 3 3 2>c.err
+			grep restored c.err
+			cmp b/* "c/${what% *}"
+			"$bootseer" env verify "$STORE"
+		done
+	done
+}
+
 @test "environments are listed, shown, checked and removed" {
 	local key
 
