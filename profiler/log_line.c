@@ -10,6 +10,7 @@
 #define NS_DIGITS 9
 #define DATE_LEN 19  /* "2026-01-02T03:04:05" */
 #define SHORT_LEN 15 /* "Jan  2 03:04:05" */
+#define GLOG_LEN 14  /* "I0102 03:04:05" */
 #define ESC '\033'
 
 /* --------------------------------------------------------------------- colours --- */
@@ -153,13 +154,30 @@ static int64_t read_date(const char *s, const char *end)
 	return as_time(&tm, is_local, zone, ns);
 }
 
-/* journald's short form, "Jan  2 03:04:05": local, of this year or the last one. */
+/* The local time of a date that has no year: of this year, or of the last one if it were to
+ * come. */
+static int64_t as_past(struct tm *tm, int64_t ns)
+{
+	int64_t now = time(NULL), at;
+	time_t now_s = now;
+	struct tm today, last;
+
+	if (!localtime_r(&now_s, &today))
+		return STAGE_NONE;
+	tm->tm_year = today.tm_year;
+	last = *tm;
+	at = as_time(tm, true, 0, ns);
+	if (at / NS_PER_S <= now + 86400)
+		return at;
+	last.tm_year--;
+	return as_time(&last, true, 0, ns);
+}
+
+/* journald's short form, "Jan  2 03:04:05". */
 static int64_t read_short(const char *s, const char *end)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	int64_t now = time(NULL), at;
-	time_t now_s = now;
-	struct tm tm = { .tm_sec = 0 }, today, last;
+	struct tm tm = { .tm_sec = 0 };
 	const char *month;
 	char name[4];
 
@@ -168,31 +186,50 @@ static int64_t read_short(const char *s, const char *end)
 	memcpy(name, s, 3);
 	name[3] = '\0';
 	month = strstr(months, name);
-	if (!month || (month - months) % 3 || !localtime_r(&now_s, &today) ||
+	if (!month || (month - months) % 3 ||
 	    !read_digits(s + 4, 2, &tm.tm_mday) || !is_clock(s + 7, &tm))
 		return STAGE_NONE;
 	tm.tm_mon = (int)(month - months) / 3;
-	tm.tm_year = today.tm_year;
-	last = tm;
-	at = as_time(&tm, true, 0, 0);
-	if (at / NS_PER_S <= now + 86400)
-		return at;
-	last.tm_year--;
-	return as_time(&last, true, 0, 0);
+	return as_past(&tm, 0);
 }
 
-/* The first date between two places, as long as no digit is before it. */
+/* glog's "I0102 03:04:05.123456", or with a year, "I20260102 03:04:05.123456": local. */
+static int64_t read_glog(const char *s, const char *end)
+{
+	struct tm tm = { .tm_sec = 0 };
+	const char *p = s + 1;
+	size_t n = 0;
+
+	while (p + n < end && isdigit((unsigned char)p[n]))
+		n++;
+	if (!strchr("CDEFIVW", *s) || (n != 4 && n != 8) ||
+	    (size_t)(end - p) < n + 9 || p[n] != ' ' ||
+	    !read_digits(p + n - 4, 2, &tm.tm_mon) ||
+	    !read_digits(p + n - 2, 2, &tm.tm_mday) ||
+	    !is_clock(p + n + 1, &tm) ||
+	    (n == 8 && !read_digits(p, 4, &tm.tm_year)))
+		return STAGE_NONE;
+	p += n + 9;
+	tm.tm_mon--;
+	tm.tm_year -= 1900;
+	return n == 8 ? as_time(&tm, true, 0, read_fraction(&p, end))
+		      : as_past(&tm, read_fraction(&p, end));
+}
+
+/* The first date between two places, as long as no letter or digit of its kind is before it. */
 static int64_t find_date(const char *p, const char *end)
 {
 	const char *from = p;
 
-	for (; end - p >= DATE_LEN; p++) {
-		int64_t at;
+	for (; end - p >= GLOG_LEN; p++) {
+		int64_t at = STAGE_NONE;
 
-		if (!isdigit((unsigned char)*p) ||
-		    (p > from && isdigit((unsigned char)p[-1])))
-			continue;
-		at = read_date(p, end);
+		if (isdigit((unsigned char)*p) &&
+		    (p == from || !isdigit((unsigned char)p[-1])))
+			at = read_date(p, end);
+		else if (isupper((unsigned char)*p) &&
+			 (p == from || !isalnum((unsigned char)p[-1])))
+			at = read_glog(p, end);
 		if (at != STAGE_NONE)
 			return at;
 	}
@@ -389,10 +426,47 @@ static struct stage_text journal_host(const char *p, const char *end)
 	return node_or_none(host);
 }
 
+/* "(train pid=123, ip=10.0.0.7) " of a Ray worker that is not on the driver's node. */
+static struct stage_text ray_node(const char *line, const char *end)
+{
+	const char *open = memchr(line, '(', (size_t)(end - line)), *pid, *ip;
+
+	end = open ? memchr(open, ')', (size_t)(end - open)) : NULL;
+	pid = end ? memmem(open, (size_t)(end - open), "pid=", 4) : NULL;
+	ip = pid ? memmem(pid, (size_t)(end - pid), ", ip=", 5) : NULL;
+	return ip ? node_or_none(word_until(ip + 5, end, ", "))
+		  : (struct stage_text){ .s = NULL };
+}
+
+/* "gpu7: " of pdsh and clush, "train-1  | " of Docker's compose, at the begin of a line.  Such a
+ * name has a digit and no capital: "INFO: " is none, nor are the ranks "3: " and "rank3: ". */
+static struct stage_text label_node(const char *line, const char *end)
+{
+	struct stage_text t = word_until(line, end, " :");
+	bool has_digit = false, has_letter = false, is_rank;
+	const char *p = line + t.n;
+
+	for (size_t i = 0; i < t.n; i++) {
+		has_digit = has_digit || isdigit((unsigned char)line[i]);
+		has_letter = has_letter || islower((unsigned char)line[i]);
+		if (isupper((unsigned char)line[i]))
+			return (struct stage_text){ .s = NULL };
+	}
+	is_rank = t.n > 4 && memcmp(line, "rank", 4) == 0;
+	while (p < end && *p == ' ')
+		p++;
+	return has_digit && has_letter && !is_rank && end - p >= 2 &&
+			       *p == (p == line + t.n ? ':' : '|') &&
+			       p[1] == ' '
+		       ? node_or_none(t)
+		       : (struct stage_text){ .s = NULL };
+}
+
 struct stage_text log_line_source(const char *line, size_t len, size_t head)
 {
 	static const char pod[] = "[pod/";
 	const char *end = line + head, *space;
+	struct stage_text t = { .s = NULL };
 
 	if (is_json(line, len)) {
 		const char *host = find_member(line, len, "_HOSTNAME");
@@ -406,12 +480,14 @@ struct stage_text log_line_source(const char *line, size_t len, size_t head)
 		return node_or_none(
 			word_until(line + sizeof(pod) - 1, end, "/] "));
 	if (read_short(line, end) != STAGE_NONE)
-		return journal_host(line + SHORT_LEN + 1, end);
+		t = journal_host(line + SHORT_LEN + 1, end);
 	space = memchr(line, ' ', head);
 	if (space && line + DATE_LEN < space && line[10] == 'T' &&
 	    read_date(line, space) != STAGE_NONE)
-		return journal_host(space + 1, end);
-	return (struct stage_text){ .s = NULL };
+		t = journal_host(space + 1, end);
+	if (!t.n)
+		t = ray_node(line, end);
+	return t.n ? t : label_node(line, end);
 }
 
 /* The number at `*at`, which goes behind it; STAGE_NONE: there is none, or a long one. */
@@ -426,6 +502,19 @@ static int64_t read_label_number(const char **at, const char *end)
 		return STAGE_NONE;
 	*at = p;
 	return n;
+}
+
+/* "[rank3]:" or "[default3]:" of torchrun and c10d. */
+static int64_t bracket_rank(const char *p, const char *end)
+{
+	int64_t n;
+
+	if (p == end || *p != '[' || ++p == end || !isalpha((unsigned char)*p))
+		return STAGE_NONE;
+	while (p < end && (isalpha((unsigned char)*p) || *p == '_'))
+		p++;
+	n = read_label_number(&p, end);
+	return end - p >= 2 && memcmp(p, "]:", 2) == 0 ? n : STAGE_NONE;
 }
 
 /* The task at the begin of a line: "3: " by `srun --label`, "[1,3]<stdout>:" by mpirun. */
@@ -451,22 +540,12 @@ static int64_t label_rank(const char *line, const char *end)
 
 int64_t log_line_rank(const char *line, size_t head)
 {
-	const char *p = line + head;
-	int64_t rank = 0, by = 1;
+	const char *end = line + head;
+	int64_t rank = STAGE_NONE;
 
-	while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
-		p--;
-	if (p - line < 4 || p[-1] != ':' || p[-2] != ']')
-		return label_rank(line, line + head);
-	for (p -= 2;
-	     p > line && isdigit((unsigned char)p[-1]) && by < 1000000000;
-	     p--, by *= 10)
-		rank += (p[-1] - '0') * by;
-	if (by == 1 || p == line || !isalpha((unsigned char)p[-1]))
-		return STAGE_NONE;
-	while (p > line && (isalnum((unsigned char)p[-1]) || p[-1] == '_'))
-		p--;
-	return p > line && p[-1] == '[' ? rank : STAGE_NONE;
+	for (const char *p = line; p < end && rank == STAGE_NONE; p++)
+		rank = bracket_rank(p, end);
+	return rank == STAGE_NONE ? label_rank(line, end) : rank;
 }
 
 bool log_line_is_trace(const char *line, size_t head)

@@ -16,10 +16,11 @@
  * first one in its `head` bytes before the event.  STAGE_NONE: none. */
 int64_t log_line_time(const char *line, size_t len, size_t head);
 
-/* The pod (kubectl logs --prefix) or the host (journald) that the line names, or none. */
+/* The pod (kubectl logs --prefix), host (journald, pdsh), address (Ray) or container (Docker's
+ * compose) that the line names, or none. */
 struct stage_text log_line_source(const char *line, size_t len, size_t head);
 
-/* "[rank3]:" or "[default3]:" of torchrun right before the event, or the task that srun or
+/* "[rank3]:" or "[default3]:" of torchrun and c10d before the event, or the task that srun or
  * mpirun has at the begin of the line; STAGE_NONE: none. */
 int64_t log_line_rank(const char *line, size_t head);
 

@@ -305,6 +305,32 @@ static const struct log_form {
 	{ "srun --label of a logger", "12: 2026-11-23 16:05:40,123 INFO: %s",
 	  123000000, NULL, 12 },
 	{ "mpirun --output tag", "[1,7]<stdout>:%s", STAGE_NONE, NULL, 7 },
+	{ "torchrun --tee of a logger",
+	  "[default3]:2026-11-23 16:05:40,123 INFO root: %s", 123000000, NULL,
+	  3 },
+	{ "glog", "I20261123 16:05:40.123456    42 train.cc:7] %s", 123456000,
+	  NULL, STAGE_NONE },
+	{ "c10d", "[rank5]:[W20261123 16:05:40.123456789 Utils.cpp:7] %s",
+	  123456789, NULL, 5 },
+	{ "Ray", "(train pid=4242, ip=10.0.0.7) %s", STAGE_NONE, "10.0.0.7",
+	  STAGE_NONE },
+	{ "Ray in colours",
+	  "[36m(RayTrainWorker pid=4242, ip=10.0.0.7)[0m %s", STAGE_NONE,
+	  "10.0.0.7", STAGE_NONE },
+	{ "Ray of the driver's node", "(train pid=4242) %s", STAGE_NONE, NULL,
+	  STAGE_NONE },
+	{ "pdsh", "gpu7: %s", STAGE_NONE, "gpu7", STAGE_NONE },
+	{ "pdsh of a logger", "gpu-7.rack2: 2026-11-23 16:05:40,123 INFO: %s",
+	  123000000, "gpu-7.rack2", STAGE_NONE },
+	{ "Docker's compose", "train-1  | %s", STAGE_NONE, "train-1",
+	  STAGE_NONE },
+	{ "Docker's compose with times",
+	  "train-1     | 2026-11-23T16:05:40.123456789Z %s", 123456789,
+	  "train-1", STAGE_NONE },
+	{ "a level is no host", "INFO1: %s", STAGE_NONE, NULL, STAGE_NONE },
+	{ "a level is no container", "info | %s", STAGE_NONE, NULL,
+	  STAGE_NONE },
+	{ "a rank is no host", "rank3: %s", STAGE_NONE, NULL, STAGE_NONE },
 	{ "times that are no labels", "[12:30:11] 7:%s", STAGE_NONE, NULL,
 	  STAGE_NONE },
 	{ "colours", "\033[1;32m%s\033[0m", STAGE_NONE, NULL, STAGE_NONE },
@@ -398,6 +424,26 @@ Test(stage_event, has_the_year_that_journald_leaves_out)
 	(void)strftime(line, sizeof(line), "%b %d %H:%M:%S ", &tm);
 	cr_expect_lt(stage_logged_at(line, strlen(line)),
 		     (int64_t)time(NULL) * 1000000000);
+}
+
+Test(stage_event, has_the_year_that_glog_leaves_out)
+{
+	time_t now = time(NULL);
+	char line[128];
+	struct stage_event e;
+	struct tm tm;
+	struct stage_scan pos = { .pos = 0 };
+
+	cr_assert_not_null(localtime_r(&now, &tm));
+	(void)strftime(
+		line, sizeof(line),
+		"[rank3]:[W%m%d %H:%M:%S.5 Utils.cpp:7] BOOTSEER stage=a "
+		"ev=end",
+		&tm);
+	cr_assert_eq(stage_line_next(line, strlen(line), &pos, &e),
+		     STAGE_FOUND_EVENT);
+	cr_expect_eq(e.ts_ns, (int64_t)now * 1000000000 + 500000000);
+	cr_expect_eq(e.rank, 3);
 }
 
 Test(stage_event, is_found_where_a_logger_colours_each_word)
