@@ -135,3 +135,26 @@ nothing_is_used() {
 	reads_all every
 	all_read data
 }
+
+# The chart's own pods are on BootSeer, too: the first command has new ones be others.
+@test "systemd: uninstalled where every pod is lazy, the node is as it was" {
+	local csi
+
+	csi=$(containers_of -l app.kubernetes.io/component=csi)
+	run ! helm_ uninstall bootseer --wait --timeout 4m
+	[[ $output == *'drain each node'* ]]
+	units_run
+	wait_for began_again "$csi" -l app.kubernetes.io/component=csi
+	all_read data
+	kubectl_ delete deployment lazy
+	kubectl_ delete pod every --ignore-not-found --wait
+	helm_ uninstall bootseer --wait --timeout 4m
+	wait_for node_is_as_before
+}
+
+@test "systemd: installed again, pods of the class start from the same images" {
+	values runtime
+	install_with "$W/values.yaml"
+	begin_pods
+	all_read data
+}

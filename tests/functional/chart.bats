@@ -534,6 +534,61 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 	grep -q ' rm .*/var/lib/bootseer-events$' "$calls"
 }
 
+# An API server with DaemonSets whose pods do at once what they are told.
+@test "chart: where every pod is lazy the first removal has all nodes leave, and the second removes" {
+	local calls=$BATS_TEST_TMPDIR/calls
+
+	mkdir -p "$BATS_TEST_TMPDIR/bin"
+	touch "$BATS_TEST_TMPDIR/token"
+	sed "s|/tmp/daemonset|$BATS_TEST_TMPDIR/daemonset|g" "$TOP/deploy/image/node-agent" \
+		>"$BATS_TEST_TMPDIR/bin/node-agent"
+	sed "s|^account=.*|account=$BATS_TEST_TMPDIR|" "$TOP/deploy/image/kube-api" \
+		>"$BATS_TEST_TMPDIR/bin/kube-api"
+	cat >"$BATS_TEST_TMPDIR/bin/curl" <<-'END'
+	#!/bin/sh
+	cat >/dev/null
+	while [ $# -gt 1 ]; do
+		case $1 in -X) method=$2 ;; -d) body=$2 ;; esac
+		shift
+	done
+	at=$API/${1##*/}
+	case $method in
+	PATCH)
+		echo "${1##*/} $(printf %s "$body" | jq -c '[.. | strings]')" >>"$API/calls"
+		printf %s "$body" | jq -s '.[0] * .[1]' "$at" - >"$at.new"
+		mv "$at.new" "$at" ;;
+	esac
+	cat "$at"
+	END
+	chmod +x "$BATS_TEST_TMPDIR"/bin/*
+	jq -n '{metadata: {generation: 1}, spec: {template: {spec: {initContainers: [
+		{env: [{name: "NODE_ACTION", value: "install"}]}]}}}, status: {observedGeneration: 1,
+		desiredNumberScheduled: 2, updatedNumberScheduled: 2, numberReady: 2}}' |
+		tee "$BATS_TEST_TMPDIR/b-node" >"$BATS_TEST_TMPDIR/b-csi"
+	remove_all() {
+		env API="$BATS_TEST_TMPDIR" NAMESPACE=n DAEMONSET=b-node KUBERNETES_SERVICE_HOST=h \
+			KUBERNETES_SERVICE_PORT=1 BOOTSEER_HOME=/none PATH="$BATS_TEST_TMPDIR/bin:$PATH" \
+			"$@" sh "$BATS_TEST_TMPDIR/bin/node-agent" remove-all
+	}
+	run -1 remove_all NODE_PODS=all CSI=b-csi
+	[[ $output == *'drain each node, so that'*'run the same command again' ]]
+	run -0 remove_all NODE_PODS=all CSI=b-csi
+	diff "$calls" - <<-'END'
+	b-node ["install","NODE_ACTION","leave","node","NODE_ACTION","leave"]
+	b-csi ["1"]
+	b-node ["1"]
+	b-node ["install","NODE_ACTION","remove","node","NODE_ACTION","remove"]
+	END
+	# Installed again meanwhile: nodes have not left any more.
+	jq '.spec.template.spec.initContainers[0].env[0].value = "install"' "$BATS_TEST_TMPDIR/b-node" \
+		>"$BATS_TEST_TMPDIR/again"
+	mv "$BATS_TEST_TMPDIR/again" "$BATS_TEST_TMPDIR/b-node"
+	run -1 remove_all NODE_PODS=all
+	rm "$calls"
+	run -0 remove_all NODE_PODS=runtime
+	[ "$(wc -l <"$calls")" -eq 1 ]
+}
+
 @test "chart: with PostgreSQL the service is a Deployment of several replicas" {
 	render --set registry.enabled=true --set registry.postgresSecretName=db \
 		--set registry.replicas=3 --set registry.tlsSecretName=tls >"$BATS_TEST_TMPDIR/out"
