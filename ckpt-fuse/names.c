@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "objects/object_get.h"
 
 #define OWN_FOLDER ".bootseer"
 #define PLAIN_MODE 0644u
@@ -181,9 +182,9 @@ static int read_whole(struct object_store *s, struct object *o,
 	return rc == 0 && r.len ? object_read(o, &r, 1, 0, err) : rc;
 }
 
-static int read_object(struct object_store *s, const char *name,
-		       struct manifest_bytes *b, char ret_tag[OBJECT_TAG_MAX],
-		       struct error *err)
+static int read_large(struct object_store *s, const char *name,
+		      struct manifest_bytes *b, char ret_tag[OBJECT_TAG_MAX],
+		      struct error *err)
 {
 	struct object *o;
 	int rc = object_open(s, name, &o, err);
@@ -194,6 +195,30 @@ static int read_object(struct object_store *s, const char *name,
 	rc = read_whole(s, o, b, err);
 	object_close(o);
 	return rc;
+}
+
+static void take_small(struct manifest_bytes *b, struct buf *text)
+{
+	bytes_fini(b);
+	b->len = text->len;
+	b->data = buf_steal(text);
+}
+
+static int read_object(struct object_store *s, const char *name,
+		       struct manifest_bytes *b, char ret_tag[OBJECT_TAG_MAX],
+		       struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct object_stat st;
+	int rc = object_get(s, name, MANIFEST_SMALL, &text, &st, err);
+
+	if (rc == -EFBIG)
+		return read_large(s, name, b, ret_tag, err);
+	if (rc < 0)
+		return rc;
+	version_set_tag(ret_tag, st.tag);
+	take_small(b, &text);
+	return 0;
 }
 
 static int decode_manifest(struct object_store *s, const char *name,
@@ -333,21 +358,22 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 		     struct manifest_bytes *b, struct object **ret_plain,
 		     struct ckpt_version *v, struct error *err)
 {
-	struct object *o;
-	bool is_plain;
-	int rc = object_open_first(s, name, path, &is_plain, &o, err);
+	AUTO_BUF text = BUF_INIT;
+	struct object_stat st;
+	int rc = object_get_first(s, name, MANIFEST_SMALL, &text, &st, path,
+				  ret_plain, err);
 
+	if (rc == -EFBIG)
+		return read_large(s, name, b, v->striped, err);
 	if (rc < 0)
 		return rc == -ENOENT ? names_missing(s, path, err) : rc;
-	version_set_tag(is_plain ? v->plain : v->striped,
-			object_opened_stat(o)->tag);
-	if (is_plain) {
-		*ret_plain = o;
+	if (rc > 0) {
+		version_set_tag(v->plain, object_opened_stat(*ret_plain)->tag);
 		return 0;
 	}
-	rc = read_whole(s, o, b, err);
-	object_close(o);
-	return rc;
+	version_set_tag(v->striped, st.tag);
+	take_small(b, &text);
+	return 0;
 }
 
 int names_open(struct object_store *s, const char *path, struct manifest **ret,

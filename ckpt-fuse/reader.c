@@ -10,6 +10,7 @@
 #include "common/bytes.h"
 #include "common/crc32c.h"
 #include "common/digest.h"
+#include "objects/object_get.h"
 
 #define CHUNKS_AT_ONCE 64u
 #define PLAIN_UNIT (4 * MIB)
@@ -295,14 +296,13 @@ static int ask_for_column(struct ckpt_file *f, size_t segment, uint32_t column,
 			  struct object **ret, struct error *err)
 {
 	char name[COLUMN_NAME_MAX];
-	int rc;
 
+	/* The name is a random one, which is written once. */
 	column_name(&f->manifest->segments[segment], column, name);
-	rc = object_open(f->store, name, ret, err);
-	return rc == -ENOENT ? say_missing(f, name, err) : rc;
+	return object_open_unasked(f->store, name, ret, err);
 }
 
-/* A server is asked for each once, however many threads read in it. */
+/* A server is asked for each once at most, however many threads read in it. */
 static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 		       struct object **ret, struct error *err)
 {
@@ -445,6 +445,8 @@ static int read_run(struct ckpt_file *f, struct unit_run *r, uint64_t rel,
 		rc = run_ranges(f, r, rel, dst, len, err);
 	if (rc == 0)
 		rc = object_read(r->column, r->ranges, r->n, deadline_ns, err);
+	if (rc == -ENOENT)
+		rc = say_missing(f, r->name, err);
 	if (rc == -ERANGE)
 		rc = error_set(err, EBADMSG,
 			       "%s: '%.200s' is damaged: %s is shorter than "

@@ -172,11 +172,6 @@ int object_list_all(struct object_store *s, const char *folder, bool deep,
  * store forgets replaced versions, later reads are -ESTALE. */
 int object_open(struct object_store *s, const char *name, struct object **ret,
 		struct error *err) MUST_CHECK;
-/* The first of two names that is there, which a remote server is asked for both at once;
- * -ENOENT: neither was there when the first was not. */
-int object_open_first(struct object_store *s, const char *first,
-		      const char *second, bool *ret_is_second,
-		      struct object **ret, struct error *err) MUST_CHECK;
 void object_close(struct object *o); /* with no read under way */
 const struct object_stat *object_opened_stat(const struct object *o);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,15 +20,30 @@ int s3_store_stat(struct object_store *base, const char *name,
 	return rc;
 }
 
-int s3_store_open_object(struct object_store *s, const char *name,
-			 struct object **ret, struct error *err)
+/* An object without a tag has a size that its answers say. */
+int s3_store_open_unasked(struct object_store *s, const char *name,
+			  struct object **ret, struct error *err)
 {
 	struct object *o = calloc(1, sizeof(*o));
 	int rc;
 
 	if (!o)
 		return error_nomem(err);
+	o->stat = (struct object_stat){ .size = UINT64_MAX, .modified_ms = -1 };
 	rc = store_object_init(o, s, name, err);
+	if (rc == 0)
+		*ret = o;
+	else
+		s3_store_close(o);
+	return rc;
+}
+
+int s3_store_open_object(struct object_store *s, const char *name,
+			 struct object **ret, struct error *err)
+{
+	struct object *o;
+	int rc = s3_store_open_unasked(s, name, &o, err);
+
 	if (rc == 0)
 		rc = s3_store_stat(s, name, &o->stat, err);
 	if (rc == 0)
@@ -64,7 +80,22 @@ int s3_store_get(struct object_store *base, const char *name, size_t max,
 struct s3_range_sink {
 	struct http_sink base;
 	struct fetch_try *try;
+	uint64_t
+		size; /* of the object, once it is known; UINT64_MAX: it is not */
 };
+
+/* "bytes 0-99/1234" of a range, "1234" of all. */
+static uint64_t answer_size(const struct http_response *resp)
+{
+	AUTO_FREE char *text =
+		http_header(resp, resp->status == 206 ? "content-range"
+						      : "content-length");
+	const char *slash = text ? strrchr(text, '/') : NULL;
+	const char *size = slash ? slash + 1 : text;
+
+	return size && isdigit((unsigned char)*size) ? strtoull(size, NULL, 10)
+						     : UINT64_MAX;
+}
 
 static int take_body(struct http_sink *base, const struct http_response *resp,
 		     const void *data, size_t len, struct error *err)
@@ -73,9 +104,14 @@ static int take_body(struct http_sink *base, const struct http_response *resp,
 		container_of(base, struct s3_range_sink, base);
 	struct fetch_try *t = s->try;
 
+	if (s->size == UINT64_MAX)
+		s->size = answer_size(resp);
+	if (t->end > s->size)
+		return error_set(err, ERANGE,
+				 "it has %" PRIu64 " bytes, and no more",
+				 s->size);
 	/* A server that ignores ranges sends all. */
-	if (resp->status != 206 &&
-	    (t->pos != 0 || t->end != t->object->stat.size))
+	if (resp->status != 206 && (t->pos != 0 || t->end != s->size))
 		return error_set(err, ENOTSUP,
 				 "the server sends whole objects where a "
 				 "range was asked for: use another one");
@@ -86,7 +122,10 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 		       struct error *err)
 {
 	struct s3_store *s = s3_store_of(t->object->store);
-	struct s3_range_sink sink = { .base.put = take_body, .try = t };
+	const struct object_stat *st = &t->object->stat;
+	struct s3_range_sink sink = { .base.put = take_body,
+				      .try = t,
+				      .size = st->size };
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = {
 		.method = "GET",
@@ -101,10 +140,10 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 	(void)snprintf(range, sizeof(range), "bytes=%" PRIu64 "-%" PRIu64,
 		       t->pos, t->end - 1);
 	s3_header(&r, "range", range);
-	s3_header(&r, "if-match", t->object->stat.tag);
+	s3_header(&r, "if-match", *st->tag ? st->tag : NULL);
 	rc = s3_try(s, &r, &resp, v, err);
 	/* With the version gone, so is the object. */
-	if (rc == -ENOENT && resp.status == 404)
+	if (rc == -ENOENT && resp.status == 404 && *st->tag)
 		rc = error_set(err, ESTALE, "it was removed while it was read");
 	else if (rc == -ESTALE)
 		rc = error_set(err, ESTALE,

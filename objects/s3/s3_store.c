@@ -164,6 +164,7 @@ static const struct object_store_ops s3_ops = {
 	.list = s3_store_list,
 	.remove_folder = s3_remove_folder,
 	.open = s3_store_open_object,
+	.open_unasked = s3_store_open_unasked,
 	.get = s3_store_get,
 	.read = s3_store_read,
 	.close = s3_store_close,

@@ -34,6 +34,9 @@ struct object_store_ops {
 		    object_list_fn *fn, void *arg, struct error *err);
 	int (*open)(struct object_store *s, const char *name,
 		    struct object **ret, struct error *err);
+	/* NULL: open() is called. */
+	int (*open_unasked)(struct object_store *s, const char *name,
+			    struct object **ret, struct error *err);
 	/* NULL, or -ENOTSUP, without a message: it is opened and read. */
 	int (*get)(struct object_store *s, const char *name, size_t max,
 		   struct buf *ret, struct object_stat *ret_stat,

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "objects/object_get.h"
 #include "objects/store/backend.h"
 
 enum second_state { SECOND_WAITS, SECOND_RUNS, SECOND_DONE, SECOND_UNWANTED };
@@ -97,26 +98,49 @@ static int second_end(struct second_open *o, struct object **ret,
 	return rc;
 }
 
+/* The first name was asked for with `rc`: 0, 1 with the second's object, or -errno. */
+static int take_second(struct object_store *s, struct second_open *second,
+		       const char *name, int rc, struct object **ret,
+		       struct error *err)
+{
+	struct object *o = NULL;
+	int rc_second = -EAGAIN;
+
+	if (second)
+		rc_second = second_end(second, &o, rc == -ENOENT ? err : NULL);
+	if (rc != -ENOENT) {
+		if (rc_second == 0)
+			object_close(o);
+		return rc;
+	}
+	/* Not there either: it may have come when the first one went. */
+	if (rc_second == -EAGAIN || rc_second == -ENOENT)
+		rc_second = object_open(s, name, &o, err);
+	if (rc_second < 0)
+		return rc_second;
+	*ret = o;
+	return 1;
+}
+
 int object_open_first(struct object_store *s, const char *first,
 		      const char *second, bool *ret_is_second,
 		      struct object **ret, struct error *err)
 {
 	struct second_open *other = second_begin(s, second);
-	struct object *o = NULL;
-	int rc = object_open(s, first, ret, err), second_rc = -EAGAIN;
+	int rc = object_open(s, first, ret, err);
 
-	if (other)
-		second_rc = second_end(other, &o, rc == -ENOENT ? err : NULL);
-	*ret_is_second = rc == -ENOENT;
-	if (rc != -ENOENT) {
-		if (second_rc == 0)
-			object_close(o);
-		return rc;
-	}
-	/* Not there either: it may have come when the first one went. */
-	if (second_rc == -EAGAIN || second_rc == -ENOENT)
-		second_rc = object_open(s, second, &o, err);
-	if (second_rc == 0)
-		*ret = o;
-	return second_rc;
+	rc = take_second(s, other, second, rc, ret, err);
+	*ret_is_second = rc > 0;
+	return rc < 0 ? rc : 0;
+}
+
+int object_get_first(struct object_store *s, const char *small, size_t max,
+		     struct buf *ret, struct object_stat *ret_stat,
+		     const char *other, struct object **ret_other,
+		     struct error *err)
+{
+	struct second_open *second = second_begin(s, other);
+	int rc = object_get(s, small, max, ret, ret_stat, err);
+
+	return take_second(s, second, other, rc, ret_other, err);
 }

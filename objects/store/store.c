@@ -338,6 +338,19 @@ int object_open(struct object_store *s, const char *name, struct object **ret,
 	return wrap_error(s, "open", name, rc, err);
 }
 
+int object_open_unasked(struct object_store *s, const char *name,
+			struct object **ret, struct error *err)
+{
+	int rc;
+
+	if (!s->ops->open_unasked)
+		return object_open(s, name, ret, err);
+	rc = check_name(name, err);
+	if (rc == 0)
+		rc = s->ops->open_unasked(s, name, ret, err);
+	return wrap_error(s, "open", name, rc, err);
+}
+
 void store_object_ref(struct object *o)
 {
 	atomic_fetch_add(&o->n_refs, 1);

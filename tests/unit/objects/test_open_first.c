@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "objects/object_get.h"
 #include "objects/store/backend.h"
 
 #define PATIENCE_S 60
