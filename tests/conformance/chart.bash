@@ -246,7 +246,9 @@ keep_logs_of_units() {
 
 cluster_stop() {
 	[ ! -e "$C/second/pids" ] || on_second node_kill
-	[[ ! ${NODE:-} ]] || node_kill
+	[ -e "$C/pids" ] || return 0
+	read -r NODE NS <"$C/pids"
+	node_kill
 }
 
 node_kill() {
