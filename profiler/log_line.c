@@ -10,7 +10,7 @@
 #define NS_DIGITS 9
 #define DATE_LEN 19  /* "2026-01-02T03:04:05" */
 #define SHORT_LEN 15 /* "Jan  2 03:04:05" */
-#define GLOG_LEN 14  /* "I0102 03:04:05" */
+#define GLOG_LEN 13  /* "W102 03:04:05" */
 #define ESC '\033'
 
 /* --------------------------------------------------------------------- colours --- */
@@ -193,7 +193,8 @@ static int64_t read_short(const char *s, const char *end)
 	return as_past(&tm, 0);
 }
 
-/* glog's "I0102 03:04:05.123456", or with a year, "I20260102 03:04:05.123456": local. */
+/* glog's "I0102 03:04:05.123456", or with a year, "I20260102 03:04:05.123456"; c10d writes "W102".
+ * Local. */
 static int64_t read_glog(const char *s, const char *end)
 {
 	struct tm tm = { .tm_sec = 0 };
@@ -202,9 +203,9 @@ static int64_t read_glog(const char *s, const char *end)
 
 	while (p + n < end && isdigit((unsigned char)p[n]))
 		n++;
-	if (!strchr("CDEFIVW", *s) || (n != 4 && n != 8) ||
+	if (!strchr("CDEFIVW", *s) || (n != 3 && n != 4 && n != 8) ||
 	    (size_t)(end - p) < n + 9 || p[n] != ' ' ||
-	    !read_digits(p + n - 4, 2, &tm.tm_mon) ||
+	    !read_digits(n == 3 ? p : p + n - 4, n == 3 ? 1 : 2, &tm.tm_mon) ||
 	    !read_digits(p + n - 2, 2, &tm.tm_mday) ||
 	    !is_clock(p + n + 1, &tm) ||
 	    (n == 8 && !read_digits(p, 4, &tm.tm_year)))
