@@ -61,7 +61,7 @@ by_t_star() { # T*
 best_peer() {
 	local variant
 
-	for variant in estargz estargz-opt nydus nydus-prefetch; do
+	for variant in estargz estargz-opt nydus nydus-prefetch soci; do
 		! has_sample "$image $link: ready" "$variant" ||
 			echo "$(median "$image $link: ready" "$variant") $variant"
 	done | sort -g | sed -n '1s/.* //p'
@@ -101,6 +101,7 @@ goals_of_link() { # T*
 	ratio_goal "predicted by no trace" bootseer-predicted bootseer '<=' 1.02
 	ratio_goal "said by no trace" bootseer-said bootseer '<=' 1.02
 	ratio_goal "index by converted, no trace" index bootseer '<=' 1.15
+	ratio_goal "SOCI by index, no trace" soci index '>=' 2
 	ratio_goal "index by converted, with a trace" index-trace \
 		bootseer-trace '<=' 1.1
 	ratio_goal "profiled by not profiled" bootseer-profiled bootseer-trace \
