@@ -144,20 +144,30 @@ int ckpt_writer_add(struct ckpt_writer *w, uint64_t u, size_t len,
 	return rc;
 }
 
+int ckpt_writer_room(struct ckpt_writer *w, uint32_t place, size_t len,
+		     void **ret, struct error *err)
+{
+	int rc = writer_column_put(w, ckpt_writer_column(w, place), err);
+
+	*ret = rc < 0 ? NULL : writer_unit_room(w, place, len);
+	return rc;
+}
+
 int ckpt_write_placed(struct ckpt_writer *w, uint64_t u, uint32_t place,
 		      const void *data, size_t len, struct error *err)
 {
 	uint32_t crcs[MAP_UNIT_CHUNKS] = { 0 };
 	const char *from = data;
-	int rc = writer_put_unit(w, place, data, len, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	for (size_t at = 0; at < len; at += MAP_CHUNK_SIZE)
 		crcs[at / MAP_CHUNK_SIZE] =
 			crc32c(0, from + at,
 			       len - at < MAP_CHUNK_SIZE ? len - at
 							 : MAP_CHUNK_SIZE);
+	rc = writer_put_unit(w, place, data, len, err);
+	if (rc < 0)
+		return rc;
 	(void)pthread_mutex_lock(&w->lock);
 	unit_map_set_crcs(&w->map, u, place, crcs);
 	(void)pthread_mutex_unlock(&w->lock);

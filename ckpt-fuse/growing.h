@@ -3,7 +3,8 @@
  * A file whose size is not known when it is opened: its units go to segments one behind the
  * other, at the next place of the one that is being written, in any order and as often as they
  * change.  What is in a segment that was ended can be read again.  Functions are called by one
- * thread at a time, but for ckpt_write_placed(), which is called by one for each column.
+ * thread at a time, but for ckpt_writer_room() and ckpt_write_placed(), which are called by one for
+ * each column.
  */
 #ifndef BOOTSEER_CKPT_FUSE_GROWING_H
 #define BOOTSEER_CKPT_FUSE_GROWING_H
@@ -26,6 +27,10 @@ bool ckpt_writer_in_segment(const struct ckpt_writer *w);
  * order in which they were added. */
 int ckpt_writer_add(struct ckpt_writer *w, uint64_t u, size_t len,
 		    uint32_t *ret_place, struct error *err) MUST_CHECK;
+/* Where bytes of the unit may be laid before ckpt_write_placed() of them, which then copies none;
+ * NULL: nowhere. */
+int ckpt_writer_room(struct ckpt_writer *w, uint32_t place, size_t len,
+		     void **ret, struct error *err) MUST_CHECK;
 int ckpt_write_placed(struct ckpt_writer *w, uint64_t u, uint32_t place,
 		      const void *data, size_t len,
 		      struct error *err) MUST_CHECK;

@@ -390,7 +390,7 @@ struct part_writing {
 	size_t of;
 	struct ckpt_writer *writer;
 	uint8_t *fates; /* enum unit_fate, by unit */
-	char *unit;     /* memory for one */
+	char *unit;     /* memory for one that the store has no room for yet */
 };
 
 static void count_bytes(struct save *v, uint64_t *total, uint64_t *of_save,
@@ -406,15 +406,19 @@ static int write_unit(struct part_writing *w, uint64_t u, struct error *err)
 {
 	struct save *v = w->save;
 	const uint32_t len = v->plan->stored[u];
+	void *to = NULL;
 	uint32_t place;
 	int rc = wait_kept(v, u, err);
 
 	if (rc == 0)
 		rc = ckpt_writer_add(w->writer, u, len, &place, err);
+	if (rc == 0)
+		rc = ckpt_writer_room(w->writer, place, len, &to, err);
 	if (rc < 0)
 		return rc;
-	fill_unit(v, u, w->unit);
-	rc = ckpt_write_placed(w->writer, u, place, w->unit, len, err);
+	to = to ? to : w->unit;
+	fill_unit(v, u, to);
+	rc = ckpt_write_placed(w->writer, u, place, to, len, err);
 	if (rc == 0)
 		count_bytes(v, &v->all->stats.stored_bytes,
 			    &v->report.stored_bytes, len);
