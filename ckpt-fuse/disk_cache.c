@@ -25,9 +25,9 @@
 
 /* With no room the folder is looked through no more often. */
 #define LOOK_EVERY_NS NS_PER_S
-/* A mount looks again when it wrote so small a part of the budget: each of several may have
+/* A mount looks again when it wrote so small a part of the budget: each of sixteen may have
  * written as much since, and a sixteenth is kept free. */
-#define LOOK_SHARE 64
+#define LOOK_SHARE 256
 /* A write that took so long says that the disk is slower than what brings the bytes: the next
  * ones are left out for so many times that, and readers lose a tenth of their time at most. */
 #define SLOW_NS (100 * NS_PER_MS)
@@ -191,17 +191,20 @@ static int make_room(const struct disk_cache *c, uint64_t bytes,
 {
 	AUTO_FREE struct kept_entry *all = NULL;
 	const uint64_t most = c->most - c->most / 16;
-	uint64_t used = 0;
+	uint64_t used = 0, room = disk_room(c);
 	size_t n;
 	int rc = list_entries(c, &all, &n);
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		used += all[i].bytes;
+	/* File systems may show later what a removal gave. */
 	for (size_t i = 0;
-	     rc == 0 && i < n && (used + bytes > most || disk_room(c) < bytes);
-	     i++)
-		if (remove_entry(c, all[i].name))
-			used -= all[i].bytes;
+	     rc == 0 && i < n && (used + bytes > most || room < bytes); i++) {
+		if (!remove_entry(c, all[i].name))
+			continue;
+		used -= all[i].bytes;
+		room += all[i].bytes;
+	}
 	*ret_left = used < c->most ? c->most - used : 0;
 	if (*ret_left > disk_room(c))
 		*ret_left = disk_room(c);
@@ -238,7 +241,8 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 	if (ok && !c->is_looking && now_ns >= c->look_ns &&
 	    (bytes > c->left || c->since_look >= c->most / LOOK_SHARE))
 		look_through(c, bytes);
-	ok = ok && bytes <= c->left;
+	/* Others write to the disk, too, since the look. */
+	ok = ok && bytes <= c->left && bytes <= disk_room(c);
 	c->left -= ok ? bytes : 0;
 	c->since_look += ok ? bytes : 0;
 	c->writing += ok ? bytes : 0;

@@ -112,6 +112,9 @@ static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
 		return false;
 	if (now_ns - p->moved_ns > wait_ns)
 		return true;
+	/* Those that wait for this node would leave it out for what the member owes. */
+	if (u->is_relayed)
+		most_ns /= 2;
 	return asked_for_ns > most_ns &&
 	       (now_ns - p->gained_ns > most_ns ||
 		p->n_came - u->came_before > OVERTAKEN_MAX);

@@ -338,20 +338,26 @@ struct group_peer *file_holder(const struct group_file *f, uint64_t index)
 }
 
 /* Neighbouring units are of different members, so that each window of a reader has equal
- * shares of all.  A member that came first may have all units: its link would be everybody's
- * limit, so it is asked past the unit's owner only where half of the members have it, too. */
-struct group_peer *file_owner(const struct group_file *f, uint64_t index)
+ * shares of all. */
+struct group_peer *file_reader(const struct group_file *f, uint64_t index)
 {
 	const size_t n = f->n_members + 1;
 	const int64_t now_ns = clock_now_ns();
-	struct group_peer *holder, *p;
-	size_t n_holders;
+	struct group_peer *p = member_at(f, (size_t)((index + f->id.b[0]) % n));
 
-	holder = find_holder(f, index, &n_holders);
-	if (holder && 2 * n_holders >= n)
-		return holder;
-	p = member_at(f, (size_t)((index + f->id.b[0]) % n));
 	return p && is_shunned(p, now_ns) ? find_deputy(f, index, now_ns) : p;
+}
+
+/* A member that came first may have all units: its link would be everybody's limit, so it is
+ * asked past the unit's reader only where half of the members have it, too. */
+struct group_peer *file_owner(const struct group_file *f, uint64_t index)
+{
+	size_t n_holders;
+	struct group_peer *holder = find_holder(f, index, &n_holders);
+
+	return holder && 2 * n_holders >= f->n_members + 1
+		       ? holder
+		       : file_reader(f, index);
 }
 
 /* ------------------------------------------------------------------ on the loop --- */

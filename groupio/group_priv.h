@@ -241,6 +241,8 @@ struct group_file *files_find(struct group *g, const struct digest *id);
 /* Which member is to be asked for the unit; NULL: this one brings it for all, from the member that
  * file_holder() says or from the store. */
 struct group_peer *file_owner(const struct group_file *f, uint64_t index);
+/* Which member is to read it from the store, whoever has it by now; NULL: this one. */
+struct group_peer *file_reader(const struct group_file *f, uint64_t index);
 /* A member that said that it has the unit; NULL: none. */
 struct group_peer *file_holder(const struct group_file *f, uint64_t index);
 size_t unit_len(const struct group_file *f, uint64_t index);

@@ -289,13 +289,32 @@ static void group_news(void *arg, struct net_link *l,
 
 /* ------------------------------------------------------------------------ units --- */
 
+/* The member has not what it named, or no more: another one is asked. */
+static void forget_held(struct group_peer *p, const struct group_file *f,
+			uint64_t index)
+{
+	const struct peer_file *pf = peer_file_find(p, f);
+
+	if (pf && pf->has)
+		pf->has[index / 8] &= (uint8_t) ~(1u << index % 8);
+}
+
 static void group_wanted(void *arg, struct net_link *l,
 			 const struct digest *image, const uint32_t *pieces,
 			 size_t n, enum source_priority priority)
 {
+	struct group *g = arg;
+	struct group_file *f;
+
 	(void)n;
 	(void)priority;
-	units_want(arg, net_user(l), image, pieces[0]);
+	/* A member that asks for a unit gave it up. */
+	(void)pthread_mutex_lock(&g->lock);
+	f = files_find(g, image);
+	if (f)
+		forget_held(net_user(l), f, pieces[0]);
+	(void)pthread_mutex_unlock(&g->lock);
+	units_want(g, net_user(l), image, pieces[0]);
 }
 
 static void group_unwanted(void *arg, struct net_link *l,
@@ -378,16 +397,6 @@ static void group_lost(void *arg, struct net_link *l, const struct net_piece *p,
 	if (u && u->data == room)
 		unit_fail(u, -ENOTCONN, "the member is gone");
 	(void)pthread_mutex_unlock(&g->lock);
-}
-
-/* The member has not what it named, or no more: another one is asked. */
-static void forget_held(struct group_peer *p, const struct group_file *f,
-			uint64_t index)
-{
-	const struct peer_file *pf = peer_file_find(p, f);
-
-	if (pf && pf->has)
-		pf->has[index / 8] &= (uint8_t) ~(1u << index % 8);
 }
 
 static void group_refused(void *arg, struct net_link *l,

@@ -436,7 +436,9 @@ static void fetch_unit(struct group_unit *u, struct group_origin *o)
 	o->refs++;
 	if (!wait_for_slot(u))
 		unit_fail(u, -ENOBUFS, "the group's memory is in use");
-	else if (!relay_unit(u, o))
+	else if (!relay_unit(u, o) && u->group->is_ending)
+		unit_fail(u, -ECANCELED, "the group ends");
+	else if (u->state != GROUP_UNIT_READY)
 		fetch_origin(u, o);
 	origin_unref(u->group, o);
 }
@@ -510,7 +512,8 @@ static bool has_joined_lately(const struct group_file *f)
 /* With the lock; the result says whether the member will be answered. */
 static bool note_want(struct group *g, struct group_peer *p,
 		      struct group_file *f, uint64_t index,
-		      struct group_unit **ret_ready)
+		      struct group_unit **ret_ready,
+		      enum swarm_refusal *ret_why)
 {
 	struct group_unit *u = unit_find(g, f, index);
 
@@ -525,6 +528,13 @@ static bool note_want(struct group *g, struct group_peer *p,
 	/* Each of two members that wait for one another would wait for ever. */
 	if (u && (u->was_asked || (u->is_relayed && u->peer == p)))
 		return false;
+	/* A member asks for what is its own to read because this one had it: if both waited for
+	 * one another's reads, all of their threads could. */
+	if ((!u || u->state == GROUP_UNIT_QUEUED) &&
+	    file_reader(f, index) == p) {
+		*ret_why = SWARM_GONE;
+		return false;
+	}
 	if (u)
 		return unit_add_want(u, p);
 	/* The member that asks may not know yet of the one that reads it now. */
@@ -547,22 +557,23 @@ void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 		uint32_t index)
 {
 	struct group_unit *ready = NULL;
+	enum swarm_refusal why = SWARM_BUSY;
 	struct group_file *f;
-	bool ok, is_shunned;
+	bool ok;
 
 	(void)pthread_mutex_lock(&g->lock);
-	is_shunned = p->shunned_ns > clock_now_ns();
+	/* A member that is answered nothing for long need not ask again. */
+	if (p->shunned_ns > clock_now_ns())
+		why = SWARM_GONE;
 	f = files_find(g, id);
 	/* The piece behind the last unit is none. */
 	ok = f && f->origin && index < f->n_units &&
-	     note_want(g, p, f, index, &ready);
+	     note_want(g, p, f, index, &ready, &why);
 	(void)pthread_mutex_unlock(&g->lock);
 	if (ready)
 		unit_answer(ready, p);
 	else if (!ok)
-		/* A member that is answered nothing for long need not ask again. */
-		net_refuse(p->link, id, index,
-			   is_shunned ? SWARM_GONE : SWARM_BUSY, 0);
+		net_refuse(p->link, id, index, why, 0);
 }
 
 /* With the lock: a member that waits for a unit, and was not told for a while. */

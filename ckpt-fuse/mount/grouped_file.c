@@ -164,7 +164,7 @@ int grouped_file_read(struct grouped_file *s, uint64_t off, void *buf,
 	if (s->cached && disk_cache_read(s->cached, off, buf, len))
 		return 0;
 	rc = read_elsewhere(s, off, buf, len, err);
-	if (rc == 0 && s->cached &&
+	if (rc == 0 && s->cached && !is_hole(s->file, off, len) &&
 	    disk_cache_keep(s->cached, off, buf, len, &why) < 0)
 		log_warning("ckpt",
 			    "nothing is kept for a minute reason=\"%s\"",
