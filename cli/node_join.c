@@ -652,8 +652,10 @@ static int run_join(const void *config, char **args, struct error *err)
 /* ------------------------------------------------------------------- leave --- */
 
 /* containerd forgets its snapshots of the plugin while the plugin still answers; a lease or a label
- * of somebody else's may keep some, on which no container could start once their files are gone. */
-static int forget_snapshots(const struct join *j, struct error *err)
+ * of somebody else's may keep some, on which no container could start once their files are gone.
+ * That takes minutes, so those of containers that started meanwhile are counted. */
+static int forget_snapshots(const struct join *j, size_t *ret_used,
+			    struct buf *ret_names, struct error *err)
 {
 	AUTO(snapshot_labels) l = NULL;
 	AUTO_BUF names = BUF_INIT;
@@ -663,6 +665,9 @@ static int forget_snapshots(const struct join *j, struct error *err)
 	if (rc == 0)
 		rc = snapshot_labels_remove(j->config->socket, l, err);
 	if (rc == 0)
+		rc = snapshots_count(j->config->socket, true, ret_used,
+				     ret_names, err);
+	if (rc == 0 && *ret_used == 0)
 		rc = snapshots_count(j->config->socket, false, &n, &names, err);
 	if (rc == 0 && n)
 		fprintf(stderr,
@@ -711,10 +716,23 @@ static int leave_all(struct join *j, struct error *err)
 	return rc < 0 ? roll_back(j, rc, true, err) : 0;
 }
 
+/* Records of snapshots do not come back with the files. */
+static int tell_forgotten(const struct join *j, int rc, struct error *err)
+{
+	return error_wrap(err, rc,
+			  j->config->no_fetch
+				  ? "remove images that started lazily (crictl "
+				    "rmi), so that they are pulled again, as "
+				    "containerd has forgotten their snapshots"
+				  : "containerd has forgotten the plugin's "
+				    "snapshots, and unpacks images again");
+}
+
 static int leave_containerd(struct join *j, struct error *err)
 {
 	AUTO_BUF names = BUF_INIT;
 	struct error why = ERROR_INIT;
+	bool forgets = false;
 	size_t n = 0;
 	int rc = 0;
 
@@ -723,15 +741,19 @@ static int leave_containerd(struct join *j, struct error *err)
 		if (rc == 0)
 			rc = snapshots_count(j->config->socket, true, &n,
 					     &names, err);
-		if (rc == 0 && n == 0)
-			rc = forget_snapshots(j, err);
+		forgets = rc == 0 && n == 0;
+		if (forgets)
+			rc = forget_snapshots(j, &n, &names, err);
 	}
 	if (rc < 0)
-		return roll_back(j, rc, false, err);
-	if (n == 0)
-		return leave_all(j, err);
-	rc = change_config(j, DROPIN_LEAVING, err);
-	if (rc < 0)
+		rc = roll_back(j, rc, false, err);
+	else if (n == 0)
+		rc = leave_all(j, err);
+	else
+		rc = change_config(j, DROPIN_LEAVING, err);
+	if (rc < 0 && forgets)
+		return tell_forgotten(j, rc, err);
+	if (rc < 0 || n == 0)
 		return rc;
 	printf("%zu containers and pods go on with the plugin (%s): run this "
 	       "again when they have ended\n",

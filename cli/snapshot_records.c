@@ -77,13 +77,13 @@ static int find_labels(const struct ctr_target *at, bool lost,
 		       struct snapshot_labels *l, struct error *err)
 {
 	AUTO_BUF blobs = BUF_INIT, known = BUF_INIT;
-	int rc = lost ? list_snapshots(at, &known, err) : 0;
-	char *line, *rest;
+	int rc = ctr_run(at, (const char *const[]){ "content", "ls", NULL }, -1,
+			 CTR_TIMEOUT_MS, &blobs, err);
+	char *line, *rest = blobs.data;
 
-	if (rc == 0)
-		rc = ctr_run(at, (const char *const[]){ "content", "ls", NULL },
-			     -1, CTR_TIMEOUT_MS, &blobs, err);
-	rest = blobs.data;
+	/* After the labels: those of a pull that ends meanwhile are not lost. */
+	if (rc == 0 && lost)
+		rc = list_snapshots(at, &known, err);
 	while (rc == 0 && rest && (line = strsep(&rest, "\n"))) {
 		char *name = strstr(line, LABEL);
 

@@ -212,6 +212,58 @@ names_snapshots_that_stay() {
 	[[ $output == *'containerd keeps 3 snapshots of the plugin ('*"k8s.io/$top"*'): remove'* ]]
 }
 
+# do_at WORDS COMMAND...: a ctr that runs the command once, before what has these words.
+do_at() {
+	mkdir -p "$T/path"
+	cat >"$T/path/ctr" <<-END
+	#!/bin/bash
+	PATH=\${PATH#*:}
+	if [[ "\$*" == *'$1'* ]] && mkdir "$T/done" 2>/dev/null; then
+		${*:2} >"$T/path/out" 2>&1
+	fi
+	exec ctr "\$@"
+	END
+	chmod +x "$T/path/ctr"
+	rm -rf "$T/done"
+}
+
+cri_words() { echo /usr/bin/python3 "$lib_dir/cri.py" "$CONTAINERD_ADDRESS" "$@"; }
+
+# It is looked for again after the garbage collection, and goes on.
+a_pod_that_starts_while_a_node_leaves_is_found() {
+	run -0 node_ join
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(cri run "$REGISTRY/lazy:1" first /bin/echo there)" = there ]
+	cri stop
+	do_at 'content label' "$(cri_words run "$REGISTRY/lazy:1" late /bin/echo there)"
+	PATH=$T/path:$PATH run -3 node_ leave --no-fetch
+	[ "$(cat "$T/path/out")" = there ]
+	[[ $output == *'2 containers and pods go on with the plugin (k8s.io/'* ]]
+	grep -q bootseer "$T/ctd/conf.d/bootseer.toml"
+	cri stop
+	run -0 node_ leave --no-fetch
+	same_as_before
+}
+
+# A pull that ends between two looks at containerd has lost nothing.
+a_pull_during_join_is_not_lost() {
+	run -0 node_ join
+	cri pull "$REGISTRY/plain:1"
+	do_at 'content ls' "$(cri_words pull "$REGISTRY/lazy:1")"
+	PATH=$T/path:$PATH run -0 node_ join
+	[ -d "$T/done" ]
+	[[ $output != *'were lost'* ]]
+}
+
+# Files are put back, but no records of snapshots.
+a_failed_leave_says_what_is_forgotten() {
+	run -0 node_ join
+	cri pull "$REGISTRY/lazy:1"
+	run -1 node_ leave --no-fetch --restart false
+	[[ $output == *'remove images that started lazily (crictl rmi), so that they are pulled again'* ]]
+	[ -e "$T/ctd/conf.d/bootseer.toml" ]
+}
+
 # 1.7 answers before its CRI does.
 cri_answers() { cri images &>/dev/null; }
 exec_when_ready() {

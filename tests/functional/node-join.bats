@@ -27,6 +27,18 @@ teardown() { join_teardown; }
 	names_snapshots_that_stay
 }
 
+@test "leave: a pod that starts meanwhile goes on" {
+	a_pod_that_starts_while_a_node_leaves_is_found
+}
+
+@test "leave: where it fails it says what containerd has forgotten" {
+	a_failed_leave_says_what_is_forgotten
+}
+
+@test "join: images that are pulled meanwhile are not lost" {
+	a_pull_during_join_is_not_lost
+}
+
 @test "join: a containerd that does not come back is as it was" {
 	a_containerd_that_does_not_come_back_is_as_it_was
 }
