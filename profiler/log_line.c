@@ -544,8 +544,12 @@ int64_t log_line_rank(const char *line, size_t head)
 	const char *end = line + head;
 	int64_t rank = STAGE_NONE;
 
-	for (const char *p = line; p < end && rank == STAGE_NONE; p++)
-		rank = bracket_rank(p, end);
+	/* `torchrun --tee` puts the local rank before the rank of all: "[default3]:[rank11]:". */
+	for (const char *p = line; p < end; p++) {
+		int64_t n = bracket_rank(p, end);
+
+		rank = n != STAGE_NONE ? n : rank;
+	}
 	return rank == STAGE_NONE ? label_rank(line, end) : rank;
 }
 

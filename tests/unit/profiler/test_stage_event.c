@@ -300,6 +300,8 @@ static const struct log_form {
 	{ "logfmt", "time=\"2026-11-23T16:05:40Z\" level=info msg=\"%s\"", 0,
 	  NULL, STAGE_NONE },
 	{ "torchrun --tee", "[default3]:%s", STAGE_NONE, NULL, 3 },
+	{ "torchrun --tee of a second node", "[default3]:[rank11]:%s",
+	  STAGE_NONE, NULL, 11 },
 	{ "ranks", "[rank12]: %s", STAGE_NONE, NULL, 12 },
 	{ "srun --label", " 3: %s", STAGE_NONE, NULL, 3 },
 	{ "srun --label of a logger", "12: 2026-11-23 16:05:40,123 INFO: %s",
