@@ -164,6 +164,9 @@ int env_inputs_gather(const struct env_inputs_from *from,
 	for (size_t i = 0; i < g.n_folders; i++)
 		free(g.folders[i]);
 	free((void *)g.folders);
+	for (size_t i = 0; i < g.n_texts; i++)
+		free(g.texts[i].text);
+	free(g.texts);
 	if (rc < 0)
 		env_inputs_fini(&in);
 	else

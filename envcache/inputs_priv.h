@@ -5,12 +5,28 @@
 
 #include "envcache/inputs.h"
 
+/* Where words stand. */
+struct text_place {
+	int depth;    /* texts that name one another */
+	bool is_text; /* a shell's, and no words of the command itself */
+	bool is_file; /* files of the system, which the image has, are no inputs */
+	bool is_list; /* requirements, which have no commands */
+};
+
+/* A script's or list's, which is read again when a folder is new. */
+struct known_text {
+	struct text_place at;
+	char *text;
+};
+
 struct gather {
 	const struct env_inputs_from *from;
 	struct env_inputs *in;
-	uint64_t whole;      /* bytes that are still hashed whole */
-	unsigned int n_read; /* scripts and lists that were looked into */
-	unsigned int tools;  /* package managers that were named, by bits */
+	uint64_t whole;     /* bytes that are still hashed whole */
+	unsigned int tools; /* package managers that were named, by bits */
+	bool is_settled;    /* all folders are known */
+	struct known_text *texts;
+	size_t n_texts, cap_texts;
 	/* Folders that the command goes to, as seen from the working folder. */
 	char **folders;
 	size_t n_folders, cap_folders;

@@ -25,7 +25,8 @@
 #define READS_MAX 256u
 #define TEXT_MAX (1u << 20) /* a longer file is no script or list of people's */
 #define FOLDERS_MAX 32u
-#define MATCHES_MAX 256u    /* of a pattern */
+#define MATCHES_MAX 256u /* of a pattern */
+#define DIGEST_DIGITS_MIN 40u
 #define PART_ENDS "=:,@#[]" /* what parts of a word stand between */
 
 /* Lists of words end with NULL. */
@@ -58,6 +59,11 @@ static const char *const list_options[] = {
 	NULL,
 };
 
+/* ... a file that is read, as are these commands' */
+static const char *const read_options[] = {
+	"-f", "--file", ".", "source", NULL,
+};
+
 /* ... a file that is written */
 static const char *const output_options[] = {
 	"-o",    "--output",   "-O",       "--output-document",
@@ -77,15 +83,7 @@ static const char *const folder_options[] = {
 
 /* ... a folder of what is installed, also where its name has no slash. */
 static const char *const source_options[] = {
-	"-e", "--editable", "--find-links", "-f", "--path", NULL,
-};
-
-/* Where words stand. */
-struct text_place {
-	int depth;    /* texts that name one another */
-	bool is_text; /* a shell's, and no words of the command itself */
-	bool is_file; /* files of the system, which the image has, are no inputs */
-	bool is_list; /* requirements, which have no commands */
+	"-e", "--editable", "--find-links", "-f", "--path", "-S", NULL,
 };
 
 /* A word that may name files. */
@@ -143,6 +141,23 @@ static size_t command_of(const struct shell_words *all, size_t i)
 
 /* --------------------------------------------------------------------------- URLs --- */
 
+/* Does the command at the word, or what it runs (`python3 -m pip`), have a name that begins so?
+ * NULL: any package manager's. */
+static bool is_of_tool(const struct shell_words *all, size_t i,
+		       const char *begin)
+{
+	bool is = false;
+
+	for (size_t k = command_of(all, i); k <= i && !is; k++) {
+		const char *word = all->list[k].text;
+
+		is = inputs_is_tool(word) &&
+		     (!begin ||
+		      strncmp(base_name(word), begin, strlen(begin)) == 0);
+	}
+	return is;
+}
+
 /* Does the option or variable have an index, and nothing to install? */
 static bool names_index(const char *name, size_t len)
 {
@@ -151,8 +166,27 @@ static bool names_index(const char *name, size_t len)
 		"channel", "PROXY", "proxy",    "find-links", NULL
 	};
 
-	return has_one_of(name, len, parts) ||
-	       (len == 2 && name[0] == '-' && strchr("ifc", name[1]));
+	return has_one_of(name, len, parts);
+}
+
+/* Is the word the value of an option that has an index?  What -f and -c have depends on whose
+ * they are. */
+static bool is_behind_index(const struct text_place *at,
+			    const struct shell_words *all, size_t i)
+{
+	const char *option = all->list[i - 1].text;
+
+	if (strcmp(option, "-i") == 0 || strcmp(option, "-f") == 0)
+		return at->is_list || is_of_tool(all, i, "pip") ||
+		       is_of_tool(all, i, "uv");
+	if (strcmp(option, "-c") == 0)
+		return is_of_tool(all, i, "conda") ||
+		       is_of_tool(all, i, "mamba") ||
+		       is_of_tool(all, i, "micromamba");
+	/* `pip config set global.index-url URL`; the package llama-index is none. */
+	return (*option == '-' ||
+		(i > 1 && strcmp(all->list[i - 2].text, "set") == 0)) &&
+	       names_index(option, strlen(option));
 }
 
 static bool has_digest(const struct shell_words *all, size_t i)
@@ -162,7 +196,7 @@ static bool has_digest(const struct shell_words *all, size_t i)
 
 	for (size_t n; *(p += strcspn(p, hex)); p += n) {
 		n = strspn(p, hex);
-		if (n >= 40)
+		if (n >= DIGEST_DIGITS_MIN)
 			return true;
 	}
 	while (++i < all->n) {
@@ -176,8 +210,9 @@ static bool has_digest(const struct shell_words *all, size_t i)
 
 /* Note a URL without digest or commit as unknown: its content is whatever its server
  * says. */
-static int look_at_url(struct gather *g, const struct shell_words *all,
-		       size_t i, struct error *err)
+static int look_at_url(struct gather *g, const struct text_place *at,
+		       const struct shell_words *all, size_t i,
+		       struct error *err)
 {
 	const char *word = all->list[i].text, *url = strstr(word, "://");
 	const char *is = strchr(word, '='), *start = url;
@@ -185,8 +220,7 @@ static int look_at_url(struct gather *g, const struct shell_words *all,
 
 	if (!url ||
 	    (is && is < url && names_index(word, (size_t)(is - word))) ||
-	    (i && names_index(all->list[i - 1].text,
-			      strlen(all->list[i - 1].text))) ||
+	    (i && !all->list[i].is_first && is_behind_index(at, all, i)) ||
 	    has_digest(all, i))
 		return 0;
 	while (start > word && start[-1] != '=')
@@ -201,12 +235,9 @@ static int look_at_url(struct gather *g, const struct shell_words *all,
 
 /* -------------------------------------------------------------------------- files --- */
 
-/* Is the file left out? The kernel's files are, the base's, and those of the system where the
- * image has them. */
-static bool is_left_out(const struct gather *g, const char *real,
-			bool leaves_system)
+/* The folder of the system that the path is in, or NULL. */
+static const char *system_folder_of(const char *real)
 {
-	static const char *const kernel[] = { "/proc", "/sys", "/dev", "/run" };
 	static const char *const system[] = {
 		"/bin",           "/etc",       "/lib",
 		"/lib64",         "/sbin",      "/usr/bin",
@@ -214,13 +245,42 @@ static bool is_left_out(const struct gather *g, const char *real,
 		"/usr/libexec",   "/usr/share", "/usr/local/bin",
 		"/usr/local/lib", "/var/lib",
 	};
-	const struct env_targets *t = g->from->targets;
+
+	for (size_t i = 0; i < ARRAY_SIZE(system); i++)
+		if (text_path_holds(system[i], real))
+			return system[i];
+	return NULL;
+}
+
+/* Is it below the working folder or one that the command named, which itself is below a
+ * folder of the system? */
+static bool is_below_named(const struct gather *g, const char *real)
+{
 	bool is = false;
+
+	for (size_t i = 0; i <= g->n_folders && !is; i++) {
+		AUTO_FREE char *named =
+			realpath(i ? g->folders[i - 1] : ".", NULL);
+		const char *of = named ? system_folder_of(named) : NULL;
+
+		is = of && strcmp(of, named) != 0 &&
+		     text_path_holds(named, real);
+	}
+	return is;
+}
+
+/* Is the file left out? The kernel's files are, the base's, and those of the system where the
+ * image has them. */
+static bool is_left_out(const struct gather *g, const char *real,
+			bool leaves_system)
+{
+	static const char *const kernel[] = { "/proc", "/sys", "/dev", "/run" };
+	const struct env_targets *t = g->from->targets;
+	bool is = leaves_system && system_folder_of(real) &&
+		  !is_below_named(g, real);
 
 	for (size_t i = 0; i < ARRAY_SIZE(kernel); i++)
 		is = is || text_path_holds(kernel[i], real);
-	for (size_t i = 0; leaves_system && i < ARRAY_SIZE(system); i++)
-		is = is || text_path_holds(system[i], real);
 	for (size_t i = 0; i < t->n; i++)
 		is = is || text_path_holds(t->paths[i], real);
 	return is;
@@ -233,13 +293,17 @@ static bool is_folder(const char *path, const char *real)
 	return is && strcmp(is, real) == 0;
 }
 
-/* Add a folder that files may be in; the working folder is none of them. */
-static int add_folder(struct gather *g, const char *path, struct error *err)
+/* Add a folder that files may be in; the working folder is none of them.  /usr/bin and its like
+ * have programs of any word's name. */
+static int add_folder(struct gather *g, const char *path, bool leaves_system,
+		      struct error *err)
 {
 	AUTO_FREE char *real = realpath(path, NULL);
+	const char *of = real ? system_folder_of(real) : NULL;
 
 	if (!real || is_folder(".", real) || strcmp(real, "/") == 0 ||
-	    is_left_out(g, real, true))
+	    (of && strcmp(of, real) == 0) ||
+	    is_left_out(g, real, leaves_system))
 		return 0;
 	for (size_t i = 0; i < g->n_folders; i++)
 		if (is_folder(g->folders[i], real))
@@ -295,9 +359,10 @@ static int look_into(struct gather *g, const struct naming_word *w,
 	struct text_place below = { .is_text = true,
 				    .is_file = true,
 				    .depth = w->at->depth + 1 };
+	struct known_text *known;
 	int rc = 0;
 
-	if (g->n_read == READS_MAX || w->at->depth == DEPTH_MAX)
+	if (g->n_texts == READS_MAX || w->at->depth == DEPTH_MAX)
 		return inputs_note(g, err, "what '%s' includes: too much does",
 				   name);
 	if (fs_read_file(path, TEXT_MAX, &text, NULL) < 0 || !text.data ||
@@ -306,12 +371,18 @@ static int look_into(struct gather *g, const struct naming_word *w,
 	below.is_list = !is_script(name, w->option, text.data);
 	if (below.is_list && !is_list(name, w->option))
 		return 0;
-	g->n_read++;
+	if (array_grow(&g->texts, g->n_texts, &g->cap_texts, 4) < 0)
+		return error_nomem(err);
+	known = &g->texts[g->n_texts++];
+	*known = (struct known_text){ .at = below, .text = strdup(text.data) };
+	if (!known->text)
+		return error_nomem(err);
 	if (base_name(path) > path + 1) {
 		AUTO_FREE char *folder =
 			strndup(path, (size_t)(base_name(path) - path) - 1);
 
-		rc = folder ? add_folder(g, folder, err) : error_nomem(err);
+		rc = folder ? add_folder(g, folder, w->at->is_file, err)
+			    : error_nomem(err);
 	}
 	return rc < 0 ? rc : look_at_text(g, &below, text.data, err);
 }
@@ -320,11 +391,15 @@ static int look_into(struct gather *g, const struct naming_word *w,
  * are of no account but to package managers. */
 static bool is_content(const struct naming_word *w)
 {
+	bool is_source = is_one_of(w->option, source_options) ||
+			 /* `tar -C` has what comes out */
+			 (w->is_of_tool && strcmp(w->option, "-C") == 0);
+
 	return w->is_input && !w->is_program &&
-	       ((w->is_path && w->has_one_path) ||
-		is_one_of(w->option, source_options)) &&
+	       ((w->is_path && w->has_one_path) || is_source) &&
 	       !is_one_of(w->option, output_folder_options) &&
-	       (!w->at->is_file || w->at->is_list || w->is_of_tool);
+	       (!w->at->is_file || w->at->is_list || w->is_of_tool ||
+		strcmp(w->option, "-S") == 0);
 }
 
 static int look_at_path(struct gather *g, struct naming_word *w,
@@ -342,7 +417,8 @@ static int look_at_path(struct gather *g, struct naming_word *w,
 		return 0;
 	w->is_found = true;
 	if (S_ISDIR(st.st_mode)) {
-		rc = add_folder(g, path, err);
+		rc = add_folder(g, path, w->at->is_file || !w->has_one_path,
+				err);
 		return rc < 0 || !is_content(w)
 			       ? rc
 			       : inputs_note(g, err,
@@ -394,10 +470,18 @@ static int look_in_folder(struct gather *g, struct naming_word *w,
 static int look_for(struct gather *g, struct naming_word *w, const char *part,
 		    const char *written, struct error *err)
 {
+	const char *home = variable_find(g->from->environment, "HOME", 4);
+	AUTO_FREE char *at_home = NULL;
 	int rc;
 
-	if (!*part || !*written)
+	if (!*part || !*written ||
+	    strspn(part, "0123456789abcdefABCDEF") >= DIGEST_DIGITS_MIN)
 		return 0;
+	if (strncmp(part, "~/", 2) == 0 && home) {
+		part = at_home = fs_join(home, part + 2);
+		if (!part)
+			return error_nomem(err);
+	}
 	/* file:///PATH */
 	part += strspn(part, "/") - (*part == '/');
 	written += strspn(written, "/") - (*written == '/');
@@ -523,11 +607,44 @@ static int note_open(struct gather *g, const struct naming_word *w,
 	    !(is_folder ||
 	      (w->is_input &&
 	       (is_one_of(w->option, list_options) ||
+		is_one_of(w->option, read_options) ||
+		(w->is_of_tool && text[1] &&
+		 (strchr("$`", *text) || strchr(text, '/'))) ||
 		(is_interpreter(w->option) && strchr(text, '/'))))))
 		return 0;
 	return inputs_note(g, err,
 			   "what '%s' names, which the shell alone knows",
 			   all->list[i].written);
+}
+
+/* `unzip -o x.zip`, `python3 -O setup.py`: -o and -O have no value. */
+static bool is_behind_switch(const struct shell_words *all, size_t i)
+{
+	const char *option = i ? all->list[i - 1].text : "";
+	bool is = false;
+
+	for (size_t k = command_of(all, i); k < i && !is; k++) {
+		const char *word = all->list[k].text;
+
+		is = (strcmp(option, "-o") == 0 &&
+		      strcmp(base_name(word), "unzip") == 0) ||
+		     (strcmp(option, "-O") == 0 && is_interpreter(word));
+	}
+	return is;
+}
+
+/* `cp -t FOLDER a b`: the last one is no output. */
+static bool has_target_option(const struct shell_words *all, size_t i)
+{
+	size_t k = command_of(all, i);
+	bool is = false;
+
+	if (strcmp(base_name(all->list[k].text), "rsync") == 0)
+		return false;
+	for (; k < i && !is; k++)
+		is = strncmp(all->list[k].text, "-t", 2) == 0 ||
+		     strncmp(all->list[k].text, "--target-d", 10) == 0;
+	return is;
 }
 
 /* May files that the word names be inputs? */
@@ -539,7 +656,8 @@ static bool is_input(const struct shell_words *all, size_t i)
 
 	return all->list[i].is_first || all->list[i].is_input ||
 	       !(is_one_of(command, blind_commands) ||
-		 (is_last && is_one_of(command, copiers)));
+		 (is_last && is_one_of(command, copiers) &&
+		  !has_target_option(all, i)));
 }
 
 /* A text for a shell, or for another program that runs commands. */
@@ -568,12 +686,14 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 	bool is_url = strstr(word->text, "://") != NULL;
 	struct naming_word w = {
 		.at = at,
-		.option = i && !word->is_first ? word[-1].text : "",
+		.option = i && !word->is_first && !is_behind_switch(all, i)
+				  ? word[-1].text
+				  : "",
 		.own_option = option,
 		.is_input = at->is_list || is_input(all, i),
 		.is_program = word->is_first && !at->is_list,
 		.is_open = word->is_open,
-		.is_of_tool = inputs_is_tool(command),
+		.is_of_tool = is_of_tool(all, i, NULL),
 		.is_text = strpbrk(word->text, is_url ? " \t\n" : " \t\n;|&<>"),
 		.has_one_path = true,
 	};
@@ -581,7 +701,8 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 
 	if (!option)
 		return error_nomem(err);
-	if (word->is_output)
+	/* Names that digests have would be asked for one by one, in vain. */
+	if (word->is_output || strncmp(word->text, "--hash", 6) == 0)
 		return 0;
 	inputs_note_tool(g, word->text);
 	if (word->is_piped && is_interpreter(word->text))
@@ -589,26 +710,21 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 	if (rc == 0 && at->is_text && (w.is_of_tool || is_interpreter(command)))
 		rc = add_variables_of(g, word->written, err);
 	if (rc == 0 && is_url && !w.is_text && !strstr(word->text, "file:"))
-		return look_at_url(g, all, i, err);
+		return look_at_url(g, at, all, i, err);
 	if (rc == 0)
 		rc = look_at_parts(g, &w, word, err);
 	if (rc == 0 && w.is_text && w.is_input)
 		rc = look_at_inner_text(g, at, word->text, err);
-	return rc < 0 ? rc : note_open(g, &w, all, i, err);
+	return rc < 0 || !g->is_settled ? rc : note_open(g, &w, all, i, err);
 }
 
-/* Folders that are named later may have files that are named before. */
 static int look_at_words(struct gather *g, const struct text_place *at,
 			 const struct shell_words *all, struct error *err)
 {
-	size_t n_folders;
 	int rc = 0;
 
-	do {
-		n_folders = g->n_folders;
-		for (size_t i = 0; rc == 0 && i < all->n; i++)
-			rc = look_at_word(g, at, all, i, err);
-	} while (rc == 0 && g->n_folders != n_folders);
+	for (size_t i = 0; rc == 0 && i < all->n; i++)
+		rc = look_at_word(g, at, all, i, err);
 	return rc;
 }
 
@@ -642,12 +758,29 @@ static bool reads_input(char *const *command)
 	       strcmp(command[n], "-s") == 0;
 }
 
+/* The words of the command and of all texts that are known. */
+static int look_at_all(struct gather *g, const struct shell_words *command,
+		       struct error *err)
+{
+	const struct text_place at = { .depth = 0 };
+	int rc = look_at_words(g, &at, command, err);
+
+	for (size_t i = 0; rc == 0 && i < g->n_texts; i++) {
+		const struct known_text t = g->texts[i];
+
+		rc = look_at_text(g, &t.at, t.text, err);
+	}
+	return rc;
+}
+
+/* Folders that are named later may have files that are named before; what no folder has is
+ * told last. */
 int inputs_look_at_command(struct gather *g, struct error *err)
 {
 	const struct env_inputs_from *from = g->from;
-	const struct text_place at = { .depth = 0 };
 	AUTO_FREE struct shell_word *list = NULL;
 	struct shell_words all = { .n = 0 };
+	size_t n_folders;
 	int rc;
 
 	while (from->command[all.n])
@@ -659,7 +792,13 @@ int inputs_look_at_command(struct gather *g, struct error *err)
 		list[i] = (struct shell_word){ .text = from->command[i],
 					       .written = from->command[i],
 					       .is_first = i == 0 };
-	rc = look_at_words(g, &at, &all, err);
+	do {
+		n_folders = g->n_folders;
+		rc = look_at_all(g, &all, err);
+	} while (rc == 0 && g->n_folders != n_folders);
+	g->is_settled = true;
+	if (rc == 0)
+		rc = look_at_all(g, &all, err);
 	if (rc == 0 && from->reads_script && reads_input(from->command))
 		rc = inputs_note(g, err, "the script on standard input");
 	return rc;

@@ -438,6 +438,131 @@ Test(env_inputs, are_files_of_the_folders_that_the_command_goes_to)
 	expect_unknown(WORDS("sh", "-c", "cd $(mktemp -d)"), false, "");
 }
 
+/* Folders of the system count where the command's own words name them, or it works there. */
+Test(env_inputs, are_files_of_folders_of_the_system_that_the_command_names)
+{
+	char folder[] = "/var/lib/bootseer-inputs.XXXXXX";
+	AUTO_FREE char *text = NULL, *list = NULL;
+	AUTO_FREE char *lock = NULL;
+	bool is_in_list, is_in_lock, is_in_script;
+
+	if (geteuid() != 0)
+		cr_skip("it needs root");
+	cr_assert_not_null(mkdtemp(folder));
+	list = fs_join(folder, "r");
+	cr_assert_gt(asprintf(&text, "cd %s && pip install -r r", folder), 0);
+	is_in_list = changes_key(WORDS("sh", "-c", text), list);
+	cr_assert_eq(chdir(folder), 0);
+	is_in_script = changes_key(WORDS("./setup.sh"), "setup.sh");
+	cr_assert_eq(chdir(work), 0);
+	lock = fs_join(folder, "uv.lock");
+	is_in_lock =
+		changes_key(WORDS("uv", "sync", "--project", folder), lock);
+	cr_expect_eq(fs_remove_tree(folder, NULL), 0);
+	cr_expect(is_in_list);
+	cr_expect(is_in_script);
+	cr_expect(is_in_lock);
+}
+
+Test(env_inputs, are_files_of_folders_that_are_named_after_the_script)
+{
+	cr_assert_eq(mkdir("app", 0755), 0);
+	put("setup.sh", "cat \"$1/pkgs.txt\" | xargs apt-get install -y\n");
+	cr_expect(
+		changes_key(WORDS("bash", "setup.sh", "app"), "app/pkgs.txt"));
+	put("in.sh", "bash setup.sh\ncd app\n");
+	cr_expect(changes_key(WORDS("bash", "in.sh"), "app/pkgs.txt"));
+}
+
+Test(env_inputs, that_are_urls_are_known_behind_options_of_indexes_alone)
+{
+	static const char *const unknown[] = {
+		"wget -c https://h/x",
+		"curl -f https://h/x",
+		"wget index.html https://h/x",
+		"pip install -c https://h/x",
+		"conda env create -f https://h/x",
+		"pip install llama-index https://h/x",
+	};
+	static const char *const known[] = {
+		"pip3 install -f https://h/x y",
+		"python3 -m pip install -i https://h/x y",
+		"uv pip install -f https://h/x y",
+		"conda install -c https://h/x y",
+		"npm config set registry https://h/x",
+	};
+
+	put("l.txt", "llama-index==1\nhttps://h/x\n");
+	expect_unknown(WORDS("pip", "install", "-r", "l.txt"), false,
+		       "what 'https://h/x' has");
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+		expect_unknown(WORDS("sh", "-c", unknown[i]), false,
+			       "what 'https://h/x' has");
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		expect_unknown(WORDS("sh", "-c", known[i]), false, "");
+}
+
+Test(env_inputs, that_are_folders_are_named_in_scripts)
+{
+	static const char *const rows[][2] = {
+		{ "python3 -m pip install .", "in the folder '.'" },
+		{ "sudo -H pip install ./pkg", "in the folder './pkg'" },
+		{ "make -C pkg", "in the folder 'pkg'" },
+		{ "cmake -S pkg -B b", "in the folder 'pkg'" },
+		{ "tar -x -C pkg", "" },
+		{ "ls ./pkg", "" },
+	};
+
+	cr_assert_eq(mkdir("pkg", 0755), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		put("s.sh", rows[i][0]);
+		expect_unknown(WORDS("bash", "s.sh"), false, rows[i][1]);
+	}
+}
+
+Test(env_inputs, are_files_of_the_home_and_words_that_the_shell_alone_knows)
+{
+	AUTO_FREE char *home = NULL;
+
+	cr_assert_gt(asprintf(&home, "HOME=%s/home", work), 0);
+	cr_assert_eq(mkdir("home", 0755), 0);
+	environment[0] = home;
+	cr_expect(
+		changes_key(WORDS("sh", "-c", "pip install -r ~/r"), "home/r"));
+	cr_expect(changes_key(WORDS("sh", "-c", "cd ~/; pip install -r q"),
+			      "home/q"));
+	environment[0] = NULL;
+	expect_unknown(WORDS("sh", "-c", "pip install $WHEEL"), false,
+		       "what '$WHEEL' names");
+	expect_unknown(WORDS("sh", "-c", "pip install ./x-$V.whl"), false,
+		       "what './x-$V.whl' names");
+	expect_unknown(WORDS("sh", "-c", ". \"$D/none\""), false,
+		       "what '$D/none' names");
+	expect_unknown(WORDS("sh", "-c", "tool --file=$X"), false,
+		       "what '--file=$X' names");
+	expect_unknown(WORDS("sh", "-c", "tool -f $X"), false,
+		       "what '$X' names");
+	expect_unknown(WORDS("sh", "-c", "pip install x==$V; make -j$(nproc)"),
+		       false, "");
+}
+
+Test(env_inputs, are_files_behind_options_without_a_value)
+{
+	cr_expect(changes_key(WORDS("unzip", "-o", "x.zip"), "x.zip"));
+	cr_expect(changes_key(WORDS("python3", "-O", "s.py"), "s.py"));
+	cr_expect(changes_key(WORDS("install", "-t", "/d", "tool"), "tool"));
+	cr_expect(changes_key(WORDS("cp", "-t", "/d", "a", "b"), "b"));
+	cr_expect(!changes_key(WORDS("cp", "a", "b"), "b"));
+	cr_expect(!changes_key(WORDS("gcc", "a", "-o", "b"), "b"));
+}
+
+/* A digest names no file; one of its name would be found. */
+Test(env_inputs, are_not_looked_for_by_digests)
+{
+	cr_expect(!changes_key(WORDS("pip", "x@" HEX40), HEX40));
+	cr_expect(!changes_key(WORDS("pip", "x", "--hash=md5:a1"), "a1"));
+}
+
 Test(env_inputs, are_files_by_pattern_url_and_redirection)
 {
 	AUTO_FREE char *url = NULL;
