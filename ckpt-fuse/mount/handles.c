@@ -90,6 +90,7 @@ void handle_add(struct handles *t, struct handle *h, struct ckpt_node *n)
 					    : t->random & VERSION_MASK;
 
 	h->node = n;
+	n->may_have_pages = true;
 	node_use(n);
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 

@@ -635,6 +635,7 @@ static void replay_node(struct nodes *t, const char *text)
 	n->n_lookups = LOOKUPS_UNKNOWN;
 	n->is_staged = kind == 's';
 	n->is_inherited = true;
+	n->may_have_pages = true;
 	n->read_version = version;
 	n->is_kept = version != 0;
 	n->read_size = size;

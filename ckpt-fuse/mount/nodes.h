@@ -53,6 +53,8 @@ struct ckpt_node {
 	struct reading *reading; /* the version that its readers have */
 	/* bytes_id of what the kernel has pages of; 0: not known.  Without the lock, too. */
 	atomic_uint_fast64_t pages_id;
+	/* The kernel may have pages of any version: somebody has opened the file. */
+	atomic_bool may_have_pages;
 	/* While writers or peekers have it open.  Changed with both locks. */
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */

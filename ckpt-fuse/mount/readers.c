@@ -104,15 +104,19 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 }
 
 /* With the lock: one more reads by the kernel's pages. */
-static void use_pages(struct ckpt_node *n, struct handle *h,
+static void use_pages(struct ckpt_node *n, struct handle *h, uint64_t id,
 		      const struct ckpt_stat *st, bool is_same)
 {
+	const bool is_first = !atomic_exchange(&n->may_have_pages, true);
+
 	node_set_stat(n, st);
 	/* The kernel drops the pages that it has when it gets to the answer: until this
-	 * one, or another of its version, reads, others are to have it do that, too. */
+	 * one, or another of its version, reads, others are to have it do that, too.  Of the
+	 * first one it has none: programs that open the file in the same moment would drop
+	 * what others of them have read. */
 	if (!is_same)
-		n->pages_id = 0;
-	h->is_fresh = !is_same;
+		n->pages_id = is_first ? id : 0;
+	h->is_fresh = !is_same && !is_first;
 	n->n_cached++;
 	node_set_readers_size(n, st->size);
 }
@@ -153,7 +157,7 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		h->reading = reading_ref(n->reading);
 	n->n_readers++;
 	if (h->is_cached)
-		use_pages(n, h, &st, is_same);
+		use_pages(n, h, id, &st, is_same);
 	return 0;
 }
 
