@@ -545,9 +545,11 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 		w->has_one_path = w->has_one_path && text[n] != ':';
 		if (rc < 0 || !text[n] || w->is_text)
 			return rc;
-		rc = look_for(g, w, part, name, err);
+		/* Before `=` stands a name of the program's, as status of dd. */
 		if (text[n] == '=')
 			w->option = w->own_option;
+		else
+			rc = look_for(g, w, part, name, err);
 		text += n + 1;
 		written += n_written + 1;
 	}

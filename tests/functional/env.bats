@@ -1415,13 +1415,13 @@ made() # WHEN
 @test "environments are taken elsewhere in a folder, every byte checked" {
 	mkdir out 'odd %20#?' store2
 	make_command
-	env_run a -q -- sh "$W/setup.sh" a
+	env_run a -q -- sh "$W/setup.sh" x
 	"$bootseer" env export "$STORE" 'odd %20#?' | grep -q copied
 	mv 'odd %20#?' moved
 	STORE=file://$W/store2
 	"$bootseer" env import "$STORE" moved | grep -q copied
 	"$bootseer" env import "$STORE" moved | grep -q 'is there'
-	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	run --separate-stderr env_run b -- sh "$W/setup.sh" x
 	[[ $stderr == *restored* ]]
 	same a b
 	# A copy that is not what it was is none.

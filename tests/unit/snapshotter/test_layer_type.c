@@ -13,7 +13,7 @@ TestSuite(layer_type, .timeout = 30);
 Test(layer_type, names_the_kinds_of_keys_of_a_layer_that_is_encrypted)
 {
 	static const struct {
-		char *annotations;
+		const char *annotations;
 		const char *kinds;
 	} cases[] = {
 		{ NULL, "unknown" },
@@ -28,8 +28,9 @@ Test(layer_type, names_the_kinds_of_keys_of_a_layer_that_is_encrypted)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct oci_descriptor d = { .annotations =
-						    cases[i].annotations };
+		struct oci_descriptor d = {
+			.annotations = (char *)(uintptr_t)cases[i].annotations
+		};
 		struct error err = ERROR_INIT;
 		char want[256];
 
