@@ -206,9 +206,13 @@ static int make_room(const struct disk_cache *c, uint64_t bytes,
 		room += all[i].bytes;
 	}
 	*ret_left = used < c->most ? c->most - used : 0;
-	if (*ret_left > disk_room(c))
-		*ret_left = disk_room(c);
 	return rc;
+}
+
+/* With the lock.  The disk is asked each time, since others write to it, too. */
+static bool has_room(const struct disk_cache *c, uint64_t bytes)
+{
+	return bytes <= c->left && bytes + c->writing <= disk_room(c);
 }
 
 /* With the lock, which is released meanwhile. */
@@ -226,7 +230,7 @@ static void look_through(struct disk_cache *c, uint64_t bytes)
 	unseen += c->since_look;
 	if (rc == 0)
 		c->left = left > unseen ? left - unseen : 0;
-	if (c->left < bytes)
+	if (!has_room(c, bytes))
 		c->look_ns = clock_now_ns() + LOOK_EVERY_NS;
 }
 
@@ -239,10 +243,9 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 	(void)pthread_mutex_lock(&c->lock);
 	ok = now_ns >= c->rests_until_ns;
 	if (ok && !c->is_looking && now_ns >= c->look_ns &&
-	    (bytes > c->left || c->since_look >= c->most / LOOK_SHARE))
+	    (!has_room(c, bytes) || c->since_look >= c->most / LOOK_SHARE))
 		look_through(c, bytes);
-	/* Others write to the disk, too, since the look. */
-	ok = ok && bytes <= c->left && bytes <= disk_room(c);
+	ok = ok && has_room(c, bytes);
 	c->left -= ok ? bytes : 0;
 	c->since_look += ok ? bytes : 0;
 	c->writing += ok ? bytes : 0;

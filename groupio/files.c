@@ -330,6 +330,15 @@ static struct group_peer *find_holder(const struct group_file *f,
 	return first;
 }
 
+void file_forget_held(const struct group_file *f, const struct group_peer *p,
+		      uint64_t index)
+{
+	const struct peer_file *pf = peer_file_find(p, f);
+
+	if (pf && pf->has)
+		pf->has[index / 8] &= (uint8_t) ~(1u << index % 8);
+}
+
 struct group_peer *file_holder(const struct group_file *f, uint64_t index)
 {
 	size_t n;

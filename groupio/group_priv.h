@@ -245,6 +245,9 @@ struct group_peer *file_owner(const struct group_file *f, uint64_t index);
 struct group_peer *file_reader(const struct group_file *f, uint64_t index);
 /* A member that said that it has the unit; NULL: none. */
 struct group_peer *file_holder(const struct group_file *f, uint64_t index);
+/* The member has not what it named, or no more: another one is asked. */
+void file_forget_held(const struct group_file *f, const struct group_peer *p,
+		      uint64_t index);
 size_t unit_len(const struct group_file *f, uint64_t index);
 struct peer_file *peer_file_find(const struct group_peer *p,
 				 const struct group_file *f);

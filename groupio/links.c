@@ -289,32 +289,13 @@ static void group_news(void *arg, struct net_link *l,
 
 /* ------------------------------------------------------------------------ units --- */
 
-/* The member has not what it named, or no more: another one is asked. */
-static void forget_held(struct group_peer *p, const struct group_file *f,
-			uint64_t index)
-{
-	const struct peer_file *pf = peer_file_find(p, f);
-
-	if (pf && pf->has)
-		pf->has[index / 8] &= (uint8_t) ~(1u << index % 8);
-}
-
 static void group_wanted(void *arg, struct net_link *l,
 			 const struct digest *image, const uint32_t *pieces,
 			 size_t n, enum source_priority priority)
 {
-	struct group *g = arg;
-	struct group_file *f;
-
 	(void)n;
 	(void)priority;
-	/* A member that asks for a unit gave it up. */
-	(void)pthread_mutex_lock(&g->lock);
-	f = files_find(g, image);
-	if (f)
-		forget_held(net_user(l), f, pieces[0]);
-	(void)pthread_mutex_unlock(&g->lock);
-	units_want(g, net_user(l), image, pieces[0]);
+	units_want(arg, net_user(l), image, pieces[0]);
 }
 
 static void group_unwanted(void *arg, struct net_link *l,
@@ -410,7 +391,7 @@ static void group_refused(void *arg, struct net_link *l,
 	(void)pthread_mutex_lock(&g->lock);
 	u = find_asked(g, l, image, piece);
 	if (u && why != SWARM_BUSY)
-		forget_held(u->peer, u->key.file, piece);
+		file_forget_held(u->key.file, u->peer, piece);
 	if (u)
 		unit_fail(u, why == SWARM_BUSY ? -EBUSY : -EAGAIN,
 			  "the member refused it");

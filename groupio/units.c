@@ -518,6 +518,8 @@ static bool note_want(struct group *g, struct group_peer *p,
 	struct group_unit *u = unit_find(g, f, index);
 
 	f->used_ns = clock_now_ns();
+	/* A member that asks for a unit gave it up. */
+	file_forget_held(f, p, index);
 	if (!bounds_may_want(g, p))
 		return false;
 	if (u && u->state == GROUP_UNIT_READY) {

@@ -143,7 +143,7 @@ Test(disk_cache, has_what_an_earlier_mount_read)
 	cr_expect(has(x, 0, UNIT));
 	cr_expect(has(x, MIB, MIB));
 	cr_expect(has(x, 2 * UNIT, 1000));
-	/* What was not kept, also of a part, and what is no whole chunk. */
+	/* Bytes that were not kept, or in part, and ranges that are no whole chunks. */
 	cr_expect_not(has(x, UNIT, UNIT));
 	cr_expect_not(has(x, UNIT - MIB, 2 * MIB));
 	cr_expect_not(has(x, 10, MIB));
@@ -167,7 +167,7 @@ Test(disk_cache, gives_no_wrong_byte)
 	cr_expect(has(x, 0, MIB));
 	cr_expect_not(has(x, MIB, MIB));
 	cr_expect_not(has(x, 2 * UNIT, 1000));
-	/* It is mended by what is read instead. */
+	/* Bytes that are read instead mend the file. */
 	keep(c, x, MIB, MIB);
 	keep(c, x, 2 * UNIT, 1000);
 	cr_expect(has(x, 0, SIZE));

@@ -214,7 +214,7 @@ Test(later, is_not_waited_for_by_a_removal_before_its_turn)
 	cr_expect_eq(nodes_count_late(&t, n[MANY - 1]), 1);
 	for (size_t i = 0; i < MANY; i++)
 		(void)sem_post(&may_commit);
-	/* It may have been stored by now. */
+	/* The file may have been stored by now. */
 	(void)nodes_wait_commits(&t, n[MANY - 1], true);
 	cr_expect_eq(nodes_count_late(&t, n[MANY - 1]), 0);
 	(void)nodes_wait_commits(&t, NULL, true);

@@ -440,7 +440,7 @@ Test(group, tells_members_which_units_it_reads)
 		read_right(&all[0], u, 0);
 	wait_told(&all[2], &all[0], UNITS);
 	shun_for(&all[0], &all[2], 0);
-	/* Of the eight slots these are in use. */
+	/* The eight slots have these units still. */
 	for (uint64_t u = UNITS - 6; u < UNITS; u++)
 		read_right(&all[2], u, 0);
 	cr_expect_eq(atomic_load(&all[2].store.n_reads), 0);

@@ -7,7 +7,7 @@
 #include "p2p/tracker/tracker.h"
 
 struct fake_tracker;
-/* It gives rights to the image of a crowd, and to no other. */
+/* The tracker gives rights to the image of a crowd, and to no other. */
 struct fake_tracker *fake_tracker_start(void);
 /* It tells the nodes to announce so often. */
 void fake_tracker_interval(struct fake_tracker *t, int64_t ns);
