@@ -14,6 +14,7 @@
 #include "image/erofs/erofs.h"
 #include "image/erofs/format.h"
 #include "snapshotter/convert/erofs_layer.h"
+#include "tests/fakes/fault_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,34 +28,11 @@ static void require(bool ok)
 		__builtin_trap();
 }
 
-struct memory {
-	struct source base;
-	const uint8_t *data;
-	size_t size;
-};
-
-static int memory_read(struct source *s, const struct source_req *req,
-		       struct source_sink *sink, struct error *err)
-{
-	const struct memory *m = container_of(s, struct memory, base);
-
-	return sink->put(sink, 0, m->data, m->size, err);
-}
-
-static void memory_free(struct source *s)
-{
-}
-
-static const struct source_ops memory_ops = {
-	.name = "memory",
-	.read = memory_read,
-	.free = memory_free,
-};
-
 struct feeder {
 	struct tar_visitor visitor;
 	struct apply *apply;
-	const struct memory *image;
+	const uint8_t *image;
+	size_t image_len;
 	void *paths;       /* tsearch(3), of all entries */
 	uint64_t size, at; /* of the entry whose content comes */
 	uint64_t fed;
@@ -114,8 +92,8 @@ static int data_of(struct tar_visitor *v, uint64_t off, const void *data,
 
 	require(f->is_open && len && off >= f->at);
 	require(off <= f->size && len <= f->size - off);
-	require(len <= f->image->size && v->plain <= f->image->size - len);
-	require(memcmp(f->image->data + v->plain, data, len) == 0);
+	require(len <= f->image_len && v->plain <= f->image_len - len);
+	require(memcmp(f->image + v->plain, data, len) == 0);
 	f->at = off + len;
 	f->fed += len;
 	return f->fed > PLAIN_MAX ? error_set(err, EFBIG, "enough") : 0;
@@ -144,15 +122,17 @@ static void good_layer(struct apply *a)
 		require(apply_entry(a, &entries[k], &i, NULL) == 0);
 }
 
-static void feed(struct feeder *f, struct memory *m)
+static void feed(struct feeder *f)
 {
-	struct layer_input in = { .source = &m->base,
-				  .size = m->size,
+	AUTO(source)
+	source = memory_source_new(f->image, f->image_len, f->image_len + 1);
+	struct layer_input in = { .source = source,
+				  .size = f->image_len,
 				  .copy_fd = -1 };
 	struct error err = ERROR_INIT;
 	AUTO(layer) l = NULL;
 
-	if (digest_of(m->data, m->size, &in.digest) < 0 ||
+	if (!source || digest_of(f->image, f->image_len, &in.digest) < 0 ||
 	    layer_open(&in, &l, &err) < 0)
 		return;
 	if (erofs_walk(l, NULL, &f->visitor, &err) < 0)
@@ -164,10 +144,10 @@ static void feed(struct feeder *f, struct memory *m)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO_FREE uint8_t *copy = malloc(size + 1);
-	struct memory m = { { .ops = &memory_ops }, copy, size };
 	struct feeder f = {
 		.visitor = { .entry = entry, .data = data_of, .end = end },
-		.image = &m,
+		.image = copy,
+		.image_len = size,
 	};
 	struct tree *t = tree_new();
 
@@ -185,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (f.apply && copy) {
 		good_layer(f.apply);
 		apply_next_layer(f.apply);
-		feed(&f, &m);
+		feed(&f);
 	}
 	tdestroy(f.paths, free);
 	apply_free(f.apply);

@@ -10,6 +10,7 @@
 #include "image/writer/chunker.h"
 #include "snapshotter/convert/apply.h"
 #include "snapshotter/convert/tar.h"
+#include "tests/fakes/fault_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,30 +21,6 @@ static void require(bool ok)
 	if (!ok)
 		__builtin_trap();
 }
-
-struct memory {
-	struct source base;
-	const uint8_t *data;
-	size_t size;
-};
-
-static int memory_read(struct source *s, const struct source_req *req,
-		       struct source_sink *sink, struct error *err)
-{
-	const struct memory *m = container_of(s, struct memory, base);
-
-	return sink->put(sink, 0, m->data, m->size, err);
-}
-
-static void memory_free(struct source *s)
-{
-}
-
-static const struct source_ops memory_ops = {
-	.name = "memory",
-	.read = memory_read,
-	.free = memory_free,
-};
 
 struct feeder {
 	struct tar_visitor visitor;
@@ -103,15 +80,15 @@ static void good_layer(struct apply *a)
 
 static void feed(struct feeder *f, const uint8_t *data, size_t size)
 {
-	struct memory m = { { .ops = &memory_ops }, data, size };
-	struct layer_input in = { .source = &m.base,
+	AUTO(source) source = memory_source_new(data, size, size + 1);
+	struct layer_input in = { .source = source,
 				  .size = size,
 				  .copy_fd = -1 };
 	struct error err = ERROR_INIT;
 	struct layer *l = NULL;
 	uint64_t device;
 
-	if (digest_of(data, size, &in.digest) < 0 ||
+	if (!source || digest_of(data, size, &in.digest) < 0 ||
 	    layer_open(&in, &l, &err) < 0)
 		return;
 	if (tar_walk(l, &f->visitor, &err) < 0)

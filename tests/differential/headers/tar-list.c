@@ -9,31 +9,9 @@
 #include "common/fs.h"
 #include "snapshotter/convert/layer.h"
 #include "snapshotter/convert/tar.h"
+#include "tests/fakes/fault_source.h"
 
 #define TAR_MAX (16u << 20)
-
-struct memory {
-	struct source base;
-	const struct buf *data;
-};
-
-static int memory_read(struct source *s, const struct source_req *req,
-		       struct source_sink *sink, struct error *err)
-{
-	const struct memory *m = container_of(s, struct memory, base);
-
-	return sink->put(sink, 0, m->data->data, m->data->len, err);
-}
-
-static void memory_free(struct source *s)
-{
-}
-
-static const struct source_ops memory_ops = {
-	.name = "memory",
-	.read = memory_read,
-	.free = memory_free,
-};
 
 struct lister {
 	struct tar_visitor base;
@@ -158,12 +136,13 @@ static int on_end(struct tar_visitor *v, struct error *err)
 
 static int list(const struct buf *tar, struct lister *l, struct error *err)
 {
-	struct memory m = { .base.ops = &memory_ops, .data = tar };
-	struct layer_input in = { .source = &m.base,
+	AUTO(source) source = memory_source_new(tar->data, tar->len, TAR_MAX);
+	struct layer_input in = { .source = source,
 				  .size = tar->len,
 				  .copy_fd = -1 };
 	struct layer *layer;
-	int rc = digest_of(tar->data, tar->len, &in.digest);
+	int rc = source ? digest_of(tar->data, tar->len, &in.digest)
+			: error_nomem(err);
 
 	if (rc == 0)
 		rc = layer_open(&in, &layer, err);

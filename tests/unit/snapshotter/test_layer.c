@@ -404,17 +404,17 @@ Test(decode, zstd_formats_of_long_ago_are_refused)
 
 /* ------------------------------------------------------------------- layer --- */
 
-/* A source of bytes in memory that can fail on the way. */
-struct memory {
+/* Gives all its bytes, however many are asked for, and can fail on the way. */
+struct lax_source {
 	struct source base;
 	const struct buf *bytes;
 	size_t fail_at; /* 0: never */
 };
 
-static int memory_read(struct source *s, const struct source_req *req,
-		       struct source_sink *sink, struct error *e)
+static int lax_read(struct source *s, const struct source_req *req,
+		    struct source_sink *sink, struct error *e)
 {
-	const struct memory *m = container_of(s, struct memory, base);
+	const struct lax_source *m = container_of(s, struct lax_source, base);
 	size_t at = (size_t)req->off, end = m->bytes->len;
 
 	while (at < end) {
@@ -431,18 +431,19 @@ static int memory_read(struct source *s, const struct source_req *req,
 	return 0;
 }
 
-static void memory_free(struct source *s)
+static void lax_free(struct source *s)
 {
 }
 
-static const struct source_ops memory_ops = {
-	.name = "memory",
-	.read = memory_read,
-	.free = memory_free,
+static const struct source_ops lax_ops = {
+	.name = "lax",
+	.read = lax_read,
+	.free = lax_free,
 };
 
-static int read_layer(struct memory *m, uint64_t size, const struct digest *d,
-		      struct buf *out, struct digest *diff_id)
+static int read_layer(struct lax_source *m, uint64_t size,
+		      const struct digest *d, struct buf *out,
+		      struct digest *diff_id)
 {
 	struct layer_input in = { .source = &m->base,
 				  .size = size,
@@ -454,7 +455,7 @@ static int read_layer(struct memory *m, uint64_t size, const struct digest *d,
 	size_t n = 1;
 	int rc;
 
-	m->base.ops = &memory_ops;
+	m->base.ops = &lax_ops;
 	rc = layer_open(&in, &l, &err);
 	while (rc == 0 && n) {
 		rc = layer_read(l, &data, &n, &err);
@@ -474,7 +475,7 @@ Test(layer, gives_the_plain_bytes_and_their_digest)
 	uint8_t *data = sample(len);
 	AUTO_BUF stored = BUF_INIT;
 	AUTO_BUF out = BUF_INIT;
-	struct memory m = { .bytes = &stored };
+	struct lax_source m = { .bytes = &stored };
 	struct digest d, diff_id, want;
 
 	add_gzip(&stored, data, len);
@@ -493,7 +494,7 @@ Test(layer, tells_lies_about_size_and_digest)
 	uint8_t *data = sample(100000);
 	AUTO_BUF stored = BUF_INIT;
 	AUTO_BUF out = BUF_INIT;
-	struct memory m = { .bytes = &stored };
+	struct lax_source m = { .bytes = &stored };
 	struct digest d, diff_id;
 
 	add_gzip(&stored, data, 100000);
@@ -513,7 +514,7 @@ Test(layer, passes_the_failure_of_its_source_on)
 	uint8_t *data = sample(400000);
 	AUTO_BUF stored = BUF_INIT;
 	AUTO_BUF out = BUF_INIT;
-	struct memory m = { .bytes = &stored, .fail_at = 20000 };
+	struct lax_source m = { .bytes = &stored, .fail_at = 20000 };
 	struct digest d, diff_id;
 
 	add_gzip(&stored, data, 400000);
@@ -528,7 +529,7 @@ Test(layer, can_be_closed_in_the_middle)
 	size_t len = 20u << 20;
 	uint8_t *data = sample(len);
 	AUTO_BUF stored = BUF_INIT;
-	struct memory m = { .base.ops = &memory_ops, .bytes = &stored };
+	struct lax_source m = { .base.ops = &lax_ops, .bytes = &stored };
 	struct layer_input in = { .source = &m.base, .copy_fd = -1 };
 	struct layer *l;
 	const void *p;
@@ -558,7 +559,7 @@ Test(layer, ends_when_nobody_wants_it_any_more_although_all_of_it_came)
 	size_t len = 4u << 20, n = 0;
 	AUTO_FREE uint8_t *data = sample(len);
 	AUTO_BUF stored = BUF_INIT;
-	struct memory m = { .base.ops = &memory_ops, .bytes = &stored };
+	struct lax_source m = { .base.ops = &lax_ops, .bytes = &stored };
 	struct pace pace = { .level = layer_test_level };
 	struct layer_input in = { .source = &m.base,
 				  .copy_fd = -1,
@@ -589,7 +590,7 @@ Test(layer, waits_for_its_window_only_as_long_as_it_is_wanted)
 	struct memory_claim other = { .gate = &g, .name = "b" };
 	struct memory_claim c = { .gate = &g, .name = "a", .pace = &pace };
 	AUTO_BUF stored = BUF_INIT;
-	struct memory m = { .base.ops = &memory_ops, .bytes = &stored };
+	struct lax_source m = { .base.ops = &lax_ops, .bytes = &stored };
 	struct layer_input in = { .source = &m.base,
 				  .copy_fd = -1,
 				  .windows = &c };

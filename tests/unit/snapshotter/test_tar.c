@@ -9,38 +9,17 @@
 #include <sys/stat.h>
 
 #include "common/buf.h"
+#include "tests/fakes/fault_source.h"
 
 TestSuite(tar, .timeout = 120);
 
 static struct error err;
 
-struct memory {
-	struct source base;
-	const struct buf *tar;
-};
-
-static int memory_read(struct source *s, const struct source_req *req,
-		       struct source_sink *sink, struct error *e)
-{
-	const struct memory *m = container_of(s, struct memory, base);
-
-	return sink->put(sink, 0, m->tar->data, m->tar->len, e);
-}
-
-static void memory_free(struct source *s)
-{
-}
-
-static const struct source_ops memory_ops = {
-	.name = "memory",
-	.read = memory_read,
-	.free = memory_free,
-};
-
 static int walk(const struct buf *tar, struct tar_visitor *v)
 {
-	struct memory m = { { .ops = &memory_ops }, tar };
-	struct layer_input in = { .source = &m.base,
+	AUTO(source)
+	source = memory_source_new(tar->data, tar->len, tar->len + 1);
+	struct layer_input in = { .source = source,
 				  .size = tar->len,
 				  .copy_fd = -1 };
 	AUTO(layer) l = NULL;
