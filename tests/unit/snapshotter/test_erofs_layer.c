@@ -21,6 +21,7 @@ TestSuite(erofs_layer, .timeout = 120);
 #define MORE_NAMES 6 /* the first block of many names */
 #define ROOT 0u      /* nids of inodes, which are extended */
 #define ENTRY 2u
+#define COMPAT_XATTR_FILTER 0x4u /* of Linux 6.6; EROFS_FEATURE_COMPAT_... */
 
 static struct error err;
 
@@ -105,7 +106,7 @@ struct seen {
 	struct tar_visitor visitor;
 	char paths[256];
 	bool wants;
-	unsigned int n_ends;
+	unsigned int n_ends, n_xattrs;
 };
 
 static int see_entry(struct tar_visitor *v, const struct layer_entry *e,
@@ -115,6 +116,8 @@ static int see_entry(struct tar_visitor *v, const struct layer_entry *e,
 	size_t len = strlen(s->paths); /* what does not fit is left out */
 
 	(void)snprintf(s->paths + len, sizeof(s->paths) - len, "%s ", e->path);
+	for (const struct xattr *x = e->xattrs; x; x = x->next)
+		s->n_xattrs++;
 	*want = s->wants && S_ISREG(e->mode);
 	return 0;
 }
@@ -260,6 +263,26 @@ Test(erofs_layer, takes_no_more_xattrs_than_a_tar)
 		put_names(&m, &name, 1);
 		cr_assert_eq(image_walk(&m, &s), n > 4096 ? -E2BIG : 0, "%s",
 			     err.msg);
+	}
+}
+
+/* A filter only spares the kernel a search: each bit says that some names are not there. */
+Test(erofs_layer, reads_xattrs_whatever_their_filter_says)
+{
+	static const uint32_t filters[] = { 0, 0x00ff00ff, UINT32_MAX };
+	static const char *const name = "f";
+	static struct image m;
+
+	for (size_t i = 0; i < ARRAY_SIZE(filters); i++) {
+		struct seen s = { .n_ends = 0 };
+
+		image_begin(&m);
+		put_le32(m.data + EROFS_SB_POS + SB_FEATURE_COMPAT,
+			 EROFS_COMPAT_SB_CHKSUM | COMPAT_XATTR_FILTER);
+		put_names(&m, &name, 1);
+		put_le32(put_xattrs(&m, 3) - EROFS_XATTR_HEADER, filters[i]);
+		cr_assert_eq(image_walk(&m, &s), 0, "%s", err.msg);
+		cr_assert_eq(s.n_xattrs, 3);
 	}
 }
 
