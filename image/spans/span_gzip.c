@@ -12,6 +12,7 @@
  * before.
  */
 #include <errno.h>
+#include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,24 @@
 
 #include "common/buf.h"
 #include "common/bytes.h"
+#include "image/spans/gzip_header.h"
 #include "image/spans/span_set.h"
 
 #define WINDOW SPAN_WINDOW_BYTES
 #define INPUT_MAX (128 * KIB) /* looked at behind a place */
+#define TRAILER 8             /* bytes: checksum, length */
+
+enum member_part { MEMBER_NONE, MEMBER_HEADER, MEMBER_BLOCKS, MEMBER_TRAILER };
 
 struct span_gzip {
 	struct span_set *set;
-	z_stream zlib;
-	bool inside;       /* of a member */
-	bool at_start;     /* of a member: its header comes */
+	enum member_part part;
+	struct gzip_header header;
+	z_stream zlib;  /* of the blocks alone: its checksum is a slow one */
+	uint32_t crc;   /* of the member, so far */
+	uint64_t begin; /* unpacked byte that the member begins at */
+	uint8_t trailer[TRAILER];
+	size_t n_trailer;
 	uint64_t stored;   /* bytes used so far, of the layer */
 	uint64_t plain;    /* made */
 	uint8_t last_byte; /* that was used */
@@ -49,7 +58,7 @@ struct span_gzip *span_gzip_new(struct span_set *set)
 	if (!g)
 		return NULL;
 	g->set = set;
-	if (inflateInit2(&g->zlib, 15 + 16) != Z_OK) {
+	if (inflateInit2(&g->zlib, -15) != Z_OK) {
 		free(g);
 		return NULL;
 	}
@@ -190,45 +199,45 @@ static int take_input(struct span_gzip *g, const uint8_t *in, size_t n,
 		       : 0;
 }
 
-/* zlib stands between two blocks. */
-static int at_boundary(struct span_gzip *g, struct error *err)
+static int read_header(struct span_gzip *g, const uint8_t **in, size_t *in_len,
+		       struct error *err)
 {
-	uint8_t bits = g->zlib.data_type & 7;
+	const uint8_t *begin = *in;
+	bool done = false;
+	int rc = gzip_header_read(&g->header, in, in_len, &done, err);
 
-	if (g->at_start) {
-		g->at_start = false;
-		return span_set_enter(g->set, SPAN_DEFLATE, g->stored, g->plain,
-				      err);
-	}
-	return !g->has_place && span_set_due(g->set, g->plain) == 0
-		       ? begin_place(g, bits, err)
-		       : 0;
+	g->stored += (uint64_t)(*in - begin);
+	if (rc < 0 || !done)
+		return rc;
+	g->part = MEMBER_BLOCKS;
+	g->crc = 0;
+	g->begin = g->plain;
+	return span_set_enter(g->set, SPAN_DEFLATE, g->stored, g->plain, err);
 }
 
-static int end_member(struct span_gzip *g, struct error *err)
+/* Behind the last block. */
+static int end_blocks(struct span_gzip *g, struct error *err)
 {
 	int rc = g->has_place ? end_place(g, err) : 0;
 
-	g->inside = false;
+	g->part = MEMBER_TRAILER;
+	g->n_trailer = 0;
 	if (rc == 0 && inflateReset(&g->zlib) != Z_OK)
 		rc = error_set(err, EIO, "zlib: it does not begin again");
 	return rc;
 }
 
-int span_gzip_run(struct span_gzip *g, const uint8_t **in, size_t *in_len,
-		  uint8_t *out, size_t cap, size_t *ret_n, bool *ret_inside,
-		  struct error *err)
+static int read_blocks(struct span_gzip *g, const uint8_t **in, size_t *in_len,
+		       uint8_t *out, size_t cap, size_t *ret_n,
+		       struct error *err)
 {
 	z_stream *z = &g->zlib;
 	uint64_t due = span_set_due(g->set, g->plain);
-	bool stops;
-	int rc, status;
-
-	if (!g->inside)
-		g->inside = g->at_start = true;
 	/* Stopping at each block costs a copy of the window.  Without, zlib may pass
 	 * an end of a block where the output ends: so that ends before it matters. */
-	stops = g->at_start || (due <= 1 && !g->has_place);
+	bool stops = due <= 1 && !g->has_place;
+	int rc, status;
+
 	if (!stops && due > 1 && cap > due - 1)
 		cap = (size_t)due - 1;
 	if (g->has_place && cap > WINDOW)
@@ -243,15 +252,58 @@ int span_gzip_run(struct span_gzip *g, const uint8_t **in, size_t *in_len,
 				 z->msg ? z->msg : "zlib gives up");
 	*ret_n = cap - z->avail_out;
 	g->plain += *ret_n;
+	g->crc = crc32_gzip_refl(g->crc, out, *ret_n);
 	span_set_count(g->set, out, *ret_n);
 	rc = take_input(g, *in, *in_len - z->avail_in, err);
 	*in += *in_len - z->avail_in;
 	*in_len = z->avail_in;
 	if (rc == 0 && status == Z_STREAM_END)
-		rc = end_member(g, err);
+		rc = end_blocks(g, err);
+	/* Between two blocks. */
 	else if (rc == 0 && stops && (z->data_type & 128) &&
-		 !(z->data_type & 64))
-		rc = at_boundary(g, err);
-	*ret_inside = g->inside;
+		 !(z->data_type & 64) && span_set_due(g->set, g->plain) == 0)
+		rc = begin_place(g, z->data_type & 7, err);
+	return rc;
+}
+
+static int read_trailer(struct span_gzip *g, const uint8_t **in, size_t *in_len,
+			struct error *err)
+{
+	size_t n = TRAILER - g->n_trailer;
+
+	if (n > *in_len)
+		n = *in_len;
+	memcpy(g->trailer + g->n_trailer, *in, n);
+	g->n_trailer += n;
+	g->stored += n;
+	*in += n;
+	*in_len -= n;
+	if (g->n_trailer < TRAILER)
+		return 0;
+	g->part = MEMBER_NONE;
+	if (get_le32(g->trailer) != g->crc ||
+	    get_le32(g->trailer + 4) != (uint32_t)(g->plain - g->begin))
+		return error_set(err, EBADMSG, "wrong gzip checksum");
+	return 0;
+}
+
+int span_gzip_run(struct span_gzip *g, const uint8_t **in, size_t *in_len,
+		  uint8_t *out, size_t cap, size_t *ret_n, bool *ret_inside,
+		  struct error *err)
+{
+	int rc;
+
+	*ret_n = 0;
+	if (g->part == MEMBER_NONE) {
+		g->part = MEMBER_HEADER;
+		g->header = (struct gzip_header){ .n = 0 };
+	}
+	if (g->part == MEMBER_HEADER)
+		rc = read_header(g, in, in_len, err);
+	else if (g->part == MEMBER_BLOCKS)
+		rc = read_blocks(g, in, in_len, out, cap, ret_n, err);
+	else
+		rc = read_trailer(g, in, in_len, err);
+	*ret_inside = g->part != MEMBER_NONE;
 	return rc;
 }
