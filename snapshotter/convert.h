@@ -38,7 +38,8 @@ struct convert_options {
 	const char *platform; /* "os/arch[/variant]"; NULL: this machine's;
 	                       * "all": every one of an index */
 	enum convert_form form;
-	unsigned int jobs; /* compressing threads, 1..64 */
+	unsigned int jobs; /* threads that compress, layers that are read at
+	                    * once; 1..64 */
 	bool force;        /* convert although the image has an artifact */
 	/* With form index: store the artifact and what it needs beside the
 	 * layers, neither these nor the image. */

@@ -117,13 +117,25 @@ int span_set_add(struct span_set *s, const struct span *span, struct error *err)
 	return 0;
 }
 
+static int add_windows(struct span_set *s, const void *data, size_t len,
+		       struct error *err)
+{
+	int rc = fs_pwrite_full(s->fd, data, len, s->windows);
+
+	if (rc < 0)
+		return fs_refuse_write(s->fd, rc, len, TEMP_CURE, err);
+	if (hasher_update(s->hash, data, len) < 0)
+		return error_nomem(err);
+	s->windows += len;
+	return 0;
+}
+
 int span_set_keep_window(struct span_set *s, const uint8_t *window,
 			 struct error *err)
 {
 	struct span *span = &s->spans[s->n_spans - 1];
 	uint8_t packed[SPAN_WINDOW_STORED_MAX];
 	size_t n;
-	int rc;
 
 	if (window[0] == 0 &&
 	    memcmp(window, window + 1, SPAN_WINDOW_BYTES - 1) == 0)
@@ -132,15 +144,9 @@ int span_set_keep_window(struct span_set *s, const uint8_t *window,
 			   SPAN_WINDOW_BYTES);
 	if (ZSTD_isError(n))
 		return error_set(err, EIO, "zstd: %s", ZSTD_getErrorName(n));
-	rc = fs_pwrite_full(s->fd, packed, n, s->windows);
-	if (rc < 0)
-		return fs_refuse_write(s->fd, rc, n, TEMP_CURE, err);
-	if (hasher_update(s->hash, packed, n) < 0)
-		return error_nomem(err);
 	span->window = s->windows;
 	span->window_len = (uint32_t)n;
-	s->windows += n;
-	return 0;
+	return add_windows(s, packed, n, err);
 }
 
 int span_set_enter(struct span_set *s, enum span_kind kind, uint64_t stored,
@@ -176,6 +182,51 @@ int span_set_end_layer(struct span_set *s, uint64_t plain, struct error *err)
 	if (last && last->plain == plain)
 		s->n_spans--;
 	return last_span(s) ? span_set_add(s, &end, err) : 0;
+}
+
+static int append_windows(struct span_set *s, const struct span_set *from,
+			  struct error *err)
+{
+	uint8_t buf[16 * KIB];
+	size_t n;
+	int rc = 0;
+
+	for (uint64_t off = 0; rc == 0 && off < from->windows; off += n) {
+		n = from->windows - off < sizeof(buf)
+			    ? (size_t)(from->windows - off)
+			    : sizeof(buf);
+		rc = fs_pread_full(from->fd, buf, n, off);
+		if (rc < 0)
+			return error_set(err, -rc, "read a temporary file: %s",
+					 strerror(-rc));
+		rc = add_windows(s, buf, n, err);
+	}
+	return rc;
+}
+
+int span_set_append(struct span_set *s, const struct span_set *from,
+		    struct error *err)
+{
+	uint32_t pack = (uint32_t)s->n_packs;
+	uint64_t windows = s->windows;
+
+	for (size_t i = 0; i < from->n_packs; i++) {
+		if (array_grow(&s->packs, s->n_packs, &s->cap_packs, 16) < 0)
+			return error_nomem(err);
+		s->packs[s->n_packs++] = from->packs[i];
+	}
+	for (size_t i = 0; i < from->n_spans; i++) {
+		struct span *now;
+
+		if (array_grow(&s->spans, s->n_spans, &s->cap_spans, 1024) < 0)
+			return error_nomem(err);
+		now = &s->spans[s->n_spans++];
+		*now = from->spans[i];
+		now->pack += pack;
+		if (now->window_len)
+			now->window += windows;
+	}
+	return append_windows(s, from, err);
 }
 
 /* ------------------------------------------------------------------ content --- */

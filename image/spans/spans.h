@@ -23,7 +23,7 @@ void span_set_free(struct span_set *s);
 DEFINE_AUTO(span_set)
 
 /* The layer that is read now, and after its end so many unpacked bytes.  One thread at
- * a time uses the set. */
+ * a time uses the set; layers that are read side by side have a set each. */
 int span_set_begin_layer(struct span_set *s, const struct digest *blob,
 			 uint64_t size, struct error *err) MUST_CHECK;
 int span_set_end_layer(struct span_set *s, uint64_t plain,
@@ -39,6 +39,10 @@ int span_set_enter(struct span_set *s, enum span_kind kind, uint64_t stored,
 
 /* The next unpacked bytes of the layer. */
 void span_set_count(struct span_set *s, const void *data, size_t len);
+
+/* Behind the layers of `s` come those of `from`, which have ended; content has none yet. */
+int span_set_append(struct span_set *s, const struct span_set *from,
+		    struct error *err) MUST_CHECK;
 
 /* Unpacks the gzip members of a layer into a set: `stored` and `plain` count them. */
 struct span_gzip;

@@ -473,6 +473,7 @@ static int convert_job(struct convert_job *j, struct error *err)
 		.temp_dir = j->opt->temp_dir,
 		.progress = j->opt->progress,
 		.is_at_fault = &j->result->is_at_fault,
+		.jobs = j->opt->jobs,
 	};
 	AUTO(span_set) spans = NULL;
 	AUTO(plan) plan = NULL;

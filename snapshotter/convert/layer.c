@@ -156,7 +156,9 @@ static int check_end(struct layer *l, struct error *err)
 static void *read_thread(void *arg)
 {
 	struct layer *l = arg;
-	struct source_req req = { .len = l->in.size, .priority = SOURCE_COLD };
+	struct source_req req = { .len = l->in.size,
+				  .priority = SOURCE_COLD,
+				  .pace = l->in.pace };
 	struct error err = ERROR_INIT;
 	int rc = 0;
 

@@ -25,7 +25,8 @@ struct layer_input {
 	/* Takes where it can be entered, and is of no other use until
 	 * layer_close(); or NULL. */
 	struct span_set *spans;
-	struct pace *pace; /* of layer_read(), until layer_close(); or NULL */
+	struct pace *pace; /* of the source and layer_read(), until
+	                    * layer_close(); or NULL */
 };
 
 struct layer;

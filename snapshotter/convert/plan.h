@@ -45,6 +45,9 @@ struct plan_config {
 	 * are whose; borrowed by the plan.  NULL: nobody asks. */
 	struct span_set *spans;
 	bool *is_at_fault; /* set with a failure: the image is; or NULL */
+	/* Layers that are read side by side the first time, of FIRST_PASS_LAYERS at
+	 * most; 0 is 1. */
+	unsigned int jobs;
 };
 
 /*
@@ -66,6 +69,17 @@ struct copy_sink {
 };
 
 struct upload;
+
+struct layer;
+struct tar_visitor;
+
+/* The entries of a layer of any type: tar_walk() or erofs_walk(). */
+int plan_walk_layer(const struct plan *p, const struct plan_layer *l,
+		    struct layer *stream, struct tar_visitor *v,
+		    struct error *err) MUST_CHECK;
+/* "layer 3 of 5 (sha256:...): " before the message. */
+int plan_wrap_layer(const struct plan *p, size_t layer, int rc,
+		    struct error *err);
 
 /*
  * Read the layers again and give the files that are left to `sink`.  Layers

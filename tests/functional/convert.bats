@@ -136,6 +136,8 @@ start_registry() # sets REGISTRY
 		convert --jobs $jobs "oci:$F/second:latest" "oci:$W/$jobs:2"
 		convert --jobs $jobs --form flat "oci:$F/image:latest" \
 			"oci:$W/$jobs:flat"
+		convert --jobs $jobs --form index "oci:$F/gzip:latest" \
+			"oci:$W/$jobs:index"
 		blobs "$W/$jobs" >"$W/blobs.$jobs"
 	done
 	diff "$W/blobs.1" "$W/blobs.2"

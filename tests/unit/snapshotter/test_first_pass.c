@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Layers that are read side by side, from a store in memory. */
+#include "snapshotter/convert/first_pass.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "common/buf.h"
+#include "image/spans/spans.h"
+#include "objects/oci_store.h"
+#include "snapshotter/convert/apply.h"
+#include "tests/fakes/fault_source.h"
+#include "tests/unit/failures.h"
+
+TestSuite(first_pass, .timeout = 120);
+
+#define LAYERS 7u
+#define FILES 300u
+
+static struct error err;
+
+/* ------------------------------------------------------------------ image --- */
+
+struct image_case {
+	struct oci_store store; /* first for container_of */
+	struct buf stored[LAYERS];
+	struct oci_descriptor layers[LAYERS];
+	struct digest diff_ids[LAYERS];
+	struct oci_image image;
+	bool held; /* the first layer ends when nobody waits for it */
+};
+
+static int case_open_blob(struct oci_store *s, const struct digest *d,
+			  uint64_t size, struct source **ret, struct error *e)
+{
+	struct image_case *c = container_of(s, struct image_case, store);
+	const struct fault_plan plan = { .held = c->held, .heeds_pace = true };
+	struct fault_source *f;
+	size_t i = 0;
+
+	while (i < LAYERS && !digest_equal(&c->layers[i].digest, d))
+		i++;
+	if (i == LAYERS)
+		return error_set(e, ENOENT, "no such blob");
+	*ret = memory_source_new(c->stored[i].data, size, 10000);
+	cr_assert_not_null(*ret);
+	if (i)
+		return 0;
+	f = fault_source_new(*ret);
+	cr_assert_not_null(f);
+	fault_set(f, &plan);
+	*ret = &f->base;
+	return 0;
+}
+
+static const struct oci_store_ops case_ops = { .name = "memory",
+					       .open_blob = case_open_blob };
+
+static void add_file(struct buf *tar, const char *name, const struct buf *body)
+{
+	uint8_t block[512] = { 0 };
+	unsigned int sum = 8 * ' ';
+
+	(void)snprintf((char *)block, 100, "%s", name);
+	memcpy(block + 100, "0000644\0000000000\0000000000", 23);
+	(void)snprintf((char *)block + 124, 12, "%011o",
+		       (unsigned int)body->len);
+	memcpy(block + 136, "00000000000", 11);
+	block[156] = '0';
+	memcpy(block + 257, "ustar\00000", 8);
+	for (size_t i = 0; i < sizeof(block); i++)
+		sum += block[i];
+	(void)snprintf((char *)block + 148, 8, "%06o", sum);
+	cr_assert_eq(buf_append(tar, block, sizeof(block)), 0);
+	cr_assert_eq(buf_append(tar, body->data, body->len), 0);
+	memset(block, 0, sizeof(block));
+	if (body->len % 512)
+		cr_assert_eq(buf_append(tar, block, 512 - body->len % 512), 0);
+}
+
+/* Layer `i`: files of its own, some of the layer below, and whiteouts of others. */
+static void make_tar(struct buf *tar, unsigned int i)
+{
+	static const uint8_t zeros[1024];
+	AUTO_BUF body = BUF_INIT;
+	uint32_t seed = i;
+	char name[64];
+
+	for (unsigned int k = 0; k < FILES; k++) {
+		bool hides = i && k % 7 == 1, replaces = i && k % 5 == 0;
+
+		(void)snprintf(name, sizeof(name), "d%u/%sf%u",
+			       hides || replaces ? i - 1 : i,
+			       hides ? WHITEOUT_PREFIX : "", k);
+		buf_reset(&body);
+		while (!hides && body.len < 8000) {
+			seed = seed * 1664525 + 1013904223;
+			cr_assert_eq(buf_printf(&body, "line %x of %u\n",
+						seed >> 20, k),
+				     0);
+		}
+		add_file(tar, name, &body);
+	}
+	cr_assert_eq(buf_append(tar, zeros, sizeof(zeros)), 0);
+}
+
+static void pack_gzip(struct buf *to, const struct buf *plain)
+{
+	z_stream z = { .next_in = (Bytef *)plain->data,
+		       .avail_in = (uInt)plain->len };
+
+	cr_assert_eq(deflateInit2(&z, 6, Z_DEFLATED, 31, 8, 0), Z_OK);
+	cr_assert_eq(buf_reserve(to, plain->len + 4096), 0);
+	z.next_out = (Bytef *)to->data;
+	z.avail_out = (uInt)plain->len + 4096;
+	cr_assert_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+	to->len = plain->len + 4096 - z.avail_out;
+	(void)deflateEnd(&z);
+}
+
+static void set_digest(struct image_case *c, unsigned int i)
+{
+	c->layers[i].size = c->stored[i].len;
+	cr_assert_eq(digest_of(c->stored[i].data, c->stored[i].len,
+			       &c->layers[i].digest),
+		     0);
+}
+
+static void case_init(struct image_case *c)
+{
+	*c = (struct image_case){ .store.ops = &case_ops };
+	for (unsigned int i = 0; i < LAYERS; i++) {
+		AUTO_BUF tar = BUF_INIT;
+
+		make_tar(&tar, i);
+		c->stored[i] = (struct buf)BUF_INIT;
+		pack_gzip(&c->stored[i], &tar);
+		cr_assert_eq(digest_of(tar.data, tar.len, &c->diff_ids[i]), 0);
+		(void)snprintf(c->layers[i].media_type,
+			       sizeof(c->layers[i].media_type),
+			       "application/vnd.oci.image.layer.v1.tar+gzip");
+		set_digest(c, i);
+	}
+	c->image.layers = c->layers;
+	c->image.n_layers = LAYERS;
+}
+
+static void case_fini(struct image_case *c)
+{
+	for (unsigned int i = 0; i < LAYERS; i++)
+		buf_fini(&c->stored[i]);
+}
+
+static int make_plan(struct image_case *c, unsigned int jobs,
+		     struct span_set *spans, struct plan **ret)
+{
+	const struct plan_config cfg = { .store = &c->store,
+					 .image = &c->image,
+					 .diff_ids = c->diff_ids,
+					 .spans = spans,
+					 .jobs = jobs };
+
+	*ret = NULL;
+	err = (struct error)ERROR_INIT;
+	return plan_make(&cfg, ret, &err);
+}
+
+/* ------------------------------------------------------------------ result --- */
+
+static void list_tree(struct buf *to, const struct inode *dir, const char *path)
+{
+	for (const struct dentry *d = dir->children; d; d = d->next) {
+		AUTO_BUF name = BUF_INIT;
+
+		cr_assert_eq(buf_printf(&name, "%s/%s", path, d->name), 0);
+		cr_assert_eq(buf_printf(to, "%s %o %llu %llu\n", name.data,
+					d->inode->mode,
+					(unsigned long long)d->inode->size,
+					(unsigned long long)d->inode->user),
+			     0);
+		if (S_ISDIR(d->inode->mode))
+			list_tree(to, d->inode, name.data);
+	}
+}
+
+/* All that a plan and its spans say. */
+static void list_plan(struct buf *to, struct plan *p, struct span_set *spans)
+{
+	AUTO(blockmap_writer) w = blockmap_writer_new();
+	struct pack windows;
+	int fd;
+
+	list_tree(to, tree_root(p->tree), "");
+	for (size_t i = 0; i < p->n_layers; i++) {
+		size_t n_kept = 0;
+
+		for (size_t k = 0; k < p->layers[i].n_files; k++)
+			n_kept += p->layers[i].files[k] &&
+				  p->layers[i].files[k]->nlink;
+		cr_assert_eq(buf_printf(to, "%zu %zu %llu\n", n_kept,
+					p->layers[i].n_files,
+					(unsigned long long)p->layers[i]
+						.plain_bytes),
+			     0);
+	}
+	cr_assert_eq(span_set_windows(spans, &windows, &fd, &err), 0);
+	cr_assert_gt(windows.size, 0);
+	cr_assert_eq(span_set_finish(spans, w, NULL, 0, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(buf_append(to, windows.digest.b, DIGEST_SIZE), 0);
+	cr_assert_eq(buf_printf(to, "%llu %llu\n",
+				(unsigned long long)p->plain_bytes,
+				(unsigned long long)p->image_bytes),
+		     0);
+}
+
+Test(first_pass, makes_the_same_of_layers_however_many_are_read_at_once)
+{
+	static const unsigned int jobs[] = { 1, 2, 4, 64 };
+	static struct image_case c;
+	AUTO_BUF want = BUF_INIT;
+
+	case_init(&c);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		AUTO(span_set) spans = NULL;
+		AUTO(plan) p = NULL;
+		AUTO_BUF is = BUF_INIT;
+
+		cr_assert_eq(span_set_new(NULL, &spans, &err), 0);
+		cr_assert_eq(make_plan(&c, jobs[i], spans, &p), 0, "%s",
+			     err.msg);
+		list_plan(&is, p, spans);
+		if (i == 0)
+			want = is, is = (struct buf)BUF_INIT;
+		else
+			cr_assert(is.len == want.len &&
+				  memcmp(is.data, want.data, is.len) == 0);
+	}
+	case_fini(&c);
+}
+
+/* The first layer never comes to its end: without the others' failure this would wait for
+ * ever. */
+Test(first_pass, ends_the_layers_that_still_come_when_another_one_fails)
+{
+	static struct image_case c;
+	struct plan *p;
+
+	case_init(&c);
+	c.held = true;
+	c.stored[2].data[c.stored[2].len / 2] ^= 0x55;
+	set_digest(&c, 2);
+	for (unsigned int i = 0; i < 50; i++) {
+		cr_assert_eq(make_plan(&c, 4, NULL, &p), -EBADMSG, "%s",
+			     err.msg);
+		cr_assert_eq(strncmp(err.msg, "layer 3 of 7 (sha256:", 21), 0,
+			     "%s", err.msg);
+		cr_assert_null(p);
+	}
+	case_fini(&c);
+}
+
+/* What is wrong with a layer's entries comes before what is wrong behind them. */
+Test(first_pass, tells_the_first_fault_of_a_layer)
+{
+	static struct image_case c;
+	AUTO_BUF tar = BUF_INIT, body = BUF_INIT;
+	struct plan *p;
+
+	case_init(&c);
+	add_file(&tar, "good", &body);
+	add_file(&tar, "../bad", &body);
+	add_file(&tar, "fine", &body);
+	cr_assert_eq(buf_append(&tar, "cut", 3), 0);
+	buf_reset(&c.stored[0]);
+	pack_gzip(&c.stored[0], &tar);
+	set_digest(&c, 0);
+	c.image.n_layers = 1;
+	for (unsigned int i = 0; i < 50; i++) {
+		cr_assert_eq(make_plan(&c, 4, NULL, &p), -EINVAL, "%s",
+			     err.msg);
+		cr_assert(strstr(err.msg, "entry '../bad'"), "%s", err.msg);
+	}
+	case_fini(&c);
+}
+
+Test(first_pass, reads_with_the_threads_that_can_be_begun)
+{
+	struct failures f = { .kind = FAIL_THREAD };
+	static struct image_case c;
+
+	case_init(&c);
+	while (failures_next(&f)) {
+		struct plan *p;
+		int rc = make_plan(&c, 4, NULL, &p);
+
+		if (failures_hit(&f) && f.n == 1)
+			cr_assert_eq(rc, -EAGAIN, "%s", err.msg);
+		else
+			cr_assert_eq(rc, 0, "%s", err.msg);
+		plan_free(p);
+	}
+	cr_assert_gt(f.n, 4);
+	case_fini(&c);
+}
