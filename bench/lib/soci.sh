@@ -38,6 +38,8 @@ start_with_soci() { # VARIANT
 	[[resolver.host."$LINK_REGISTRY".mirrors]]
 	host = "http://$LINK_REGISTRY"
 	insecure = true
+	[content_store]
+	containerd_address = "$W/node/containerd/containerd.sock"
 	END
 	start_daemon "$W/node/soci/log" "$soci" daemon "$W/node/soci/soci.sock" \
 		"$W/node/soci/config.toml" "$W/node/soci/root"
@@ -46,6 +48,10 @@ start_with_soci() { # VARIANT
 	note_start "$1" soci "$LINK_REGISTRY/$ref-soci" "$soci" pull
 	grep -q remote-snapshot-prepared=true "$W/node/soci/log" ||
 		die "SOCI unpacked all layers: $(grep -m1 'failed to prepare' \
+			"$W/node/soci/log" | cut -c1-300)"
+	# It waits 10 s for a containerd that is not there with each layer that is not lazy.
+	! grep -q 'failed to prepare local snapshot' "$W/node/soci/log" ||
+		die "SOCI does not unpack: $(grep -m1 'failed to prepare local' \
 			"$W/node/soci/log" | cut -c1-300)"
 	end_run
 }
