@@ -9,6 +9,7 @@
 
 #include "common/bytes.h"
 #include "groupio/blocks_priv.h"
+#include "groupio/rank_socket.h"
 #include "groupio/save_priv.h"
 
 #define SESSIONS_MAX 32u
@@ -75,11 +76,11 @@ static bool serve_request(struct blocks *b, int sock, const char *cache)
 	AUTO_CLOSE int fd = -1;
 	uint32_t len;
 
-	if (ranks_receive(sock, head, sizeof(head), &fd, NULL) < 0)
+	if (rank_receive(sock, head, sizeof(head), &fd, NULL) < 0)
 		return false;
 	len = get_le32(head + 4);
 	if (!len || len > sizeof(key) ||
-	    ranks_receive(sock, key, len, &fd, NULL) < 0 ||
+	    rank_receive(sock, key, len, &fd, NULL) < 0 ||
 	    block_name(&b->secret, cache, key, len, name) < 0)
 		return false;
 	if (get_le32(head) == BLOCK_OP_GET)

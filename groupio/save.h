@@ -29,6 +29,7 @@ struct saves_config {
 	uint64_t memory;    /* bytes that are not in the store yet */
 	int64_t wait_ns;    /* of silence, after which a node is gone */
 	bool read_only;
+	bool has_mount;        /* whose files ranks read by themselves */
 	bool is_full;          /* units of earlier saves are stored again */
 	struct blocks *blocks; /* served at the same places; NULL: none */
 };

@@ -157,7 +157,8 @@ struct saves {
 	int wake_fd; /* another client is to be watched */
 	struct thread accepting;
 	struct save_client clients[SAVE_CLIENTS_MAX];
-	uint64_t n_clients; /* that ever came */
+	unsigned int n_readers; /* clients that have a file open */
+	uint64_t n_clients;     /* that ever came */
 	/* Other nodes ask here: peers' loop, once a rank has come. */
 	pthread_mutex_t peers_lock; /* that it begins once */
 	atomic_bool is_serving;
@@ -291,8 +292,5 @@ void lead_tell_failure(struct save *v);
 /* ---- save_ranks.c */
 int ranks_begin(struct saves *s, struct error *err) MUST_CHECK;
 void ranks_end(struct saves *s);
-/* Receive so many bytes, and in *fd a descriptor that comes with them. */
-int ranks_receive(int sock, void *data, size_t len, int *fd,
-		  struct error *err) MUST_CHECK;
 
 #endif

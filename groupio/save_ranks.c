@@ -21,6 +21,8 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "groupio/blocks_priv.h"
+#include "groupio/rank_socket.h"
+#include "groupio/read_session.h"
 #include "groupio/save_priv.h"
 #include "net/listener.h"
 #include "net/shortage.h"
@@ -37,53 +39,13 @@
 
 /* ----------------------------------------------------------------------- receiving --- */
 
-static int take_fd(struct msghdr *m, int *fd)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-		    c->cmsg_len != CMSG_LEN(sizeof(int)))
-			return -EPROTO;
-		if (*fd >= 0)
-			(void)close(*fd);
-		memcpy(fd, CMSG_DATA(c), sizeof(int));
-	}
-	return m->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
-}
-
-int ranks_receive(int sock, void *data, size_t len, int *fd, struct error *err)
-{
-	char *to = data;
-
-	while (len) {
-		union {
-			struct cmsghdr align;
-			char space[CMSG_SPACE(sizeof(int))];
-		} control;
-		struct iovec io = { .iov_base = to, .iov_len = len };
-		struct msghdr m = { .msg_iov = &io,
-				    .msg_iovlen = 1,
-				    .msg_control = &control,
-				    .msg_controllen = CMSG_LEN(sizeof(int)) };
-		const ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0 || take_fd(&m, fd) < 0)
-			return error_set(err, EPROTO,
-					 "the request ended before its end");
-		to += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* A length, and so much JSON; with the first of it a descriptor, where there is one. */
 static int receive_request(int sock, json_t **ret, int *fd, struct error *err)
 {
 	AUTO_FREE char *text = NULL;
 	uint8_t head[4];
 	uint32_t len;
-	int rc = ranks_receive(sock, head, sizeof(head), fd, err);
+	int rc = rank_receive(sock, head, sizeof(head), fd, err);
 
 	if (rc < 0)
 		return rc;
@@ -94,7 +56,7 @@ static int receive_request(int sock, json_t **ret, int *fd, struct error *err)
 	text = malloc(len);
 	if (!text)
 		return error_nomem(err);
-	rc = ranks_receive(sock, text, len, fd, err);
+	rc = rank_receive(sock, text, len, fd, err);
 	return rc < 0 ? rc
 		      : bounded_json_load_large(text, len, REQUEST_VALUES_MAX,
 						"a request", ret, err);
@@ -622,6 +584,19 @@ static int serve_blocks(struct save_client *c, int sock, json_t *j,
 	return 0;
 }
 
+static int serve_reads(struct save_client *c, int sock, json_t *j,
+		       const struct ucred *who, struct error *err)
+{
+	const char *name = json_string_value(json_object_get(j, "path"));
+	AUTO_FREE char *path = NULL;
+	int rc = name && !c->all->cfg.has_mount
+			 ? take_path(c->all, name, &path, err)
+			 : refuse_request(err);
+
+	client_step(c, CLIENT_WAITS);
+	return rc < 0 ? rc : reads_serve(c->all, sock, path, who, err);
+}
+
 static void serve_client(struct save_client *c, int sock)
 {
 	struct saves *s = c->all;
@@ -643,11 +618,14 @@ static void serve_client(struct save_client *c, int sock)
 		rc = peers_begin(s, &err);
 	op = json_string_value(json_object_get(j, "op"));
 	if (rc == 0 && op && strcmp(op, "hello") == 0)
-		send_json(sock, json_pack("{s:s}", "address", s->addr));
+		send_json(sock, json_pack("{s:s,s:b}", "address", s->addr,
+					  "reads", !s->cfg.has_mount));
 	else if (rc == 0 && op && strcmp(op, "put") == 0)
 		serve_put(c, sock, j, &fd, &who);
 	else if (rc == 0 && op && strcmp(op, "blocks") == 0)
 		rc = serve_blocks(c, sock, j, &err);
+	else if (rc == 0 && op && strcmp(op, "read") == 0)
+		rc = serve_reads(c, sock, j, &who, &err);
 	else if (rc == 0)
 		rc = refuse_request(&err);
 	client_step(c, CLIENT_WAITS);

@@ -19,8 +19,9 @@ may be any.  Where it is a mount with --group, ranks of all nodes that load the 
 the same time read them from the store once.
 """
 import concurrent.futures
-import ctypes
+import contextlib
 import json
+import mmap
 import os
 
 __all__ = ["load_file", "group", "KVCache", "StorageReader", "StorageWriter"]
@@ -69,22 +70,45 @@ def _read_all(fd, buffer, offset):
             part.result()
 
 
-def _read_header(fd, size, path):
-    head = bytearray(8)
-    read_into(fd, head, 0)
-    length = int.from_bytes(head, "little")
-    if length > min(_HEADER_MAX, size - 8):
-        raise ValueError("%s is no safetensors file: a header of %d bytes" % (path, length))
-    text = bytearray(length)
-    read_into(fd, text, 8)
-    return json.loads(text), 8 + length
+class _File:
+    """A file of a folder."""
+
+    def __init__(self, path):
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._fd).st_size
+
+    def read(self, offset, length):
+        """The bytes, in memory of their own."""
+        if not length:
+            return bytearray()
+        memory = mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        _read_all(self._fd, memory, offset)
+        return memory
+
+    def close(self):
+        os.close(self._fd)
 
 
-def read_metadata(path):
+def _open(path, group_socket):
+    if group_socket is None:
+        return _File(path)
+    import bootseer_group
+
+    return bootseer_group.GroupFile(group_socket, path)
+
+
+def _read_header(file, path):
+    length = int.from_bytes(file.read(0, 8), "little") if file.size >= 8 else 0
+    if length > min(_HEADER_MAX, file.size - 8):
+        raise ValueError("%s is no safetensors file: of %d bytes, a header of %d"
+                         % (path, file.size, length))
+    return json.loads(bytes(file.read(8, length))), 8 + length
+
+
+def read_metadata(path, group_socket=None):
     """The texts that a safetensors file has beside its tensors."""
-    with open(path, "rb") as f:
-        header, _ = _read_header(f.fileno(), os.fstat(f.fileno()).st_size, path)
-    return header.get("__metadata__", {})
+    with contextlib.closing(_open(path, group_socket)) as file:
+        return _read_header(file, path)[0].get("__metadata__", {})
 
 
 def _tensor(torch, data, entry):
@@ -108,26 +132,21 @@ def _tensor(torch, data, entry):
     return part.view(dtype).reshape(shape)
 
 
-def load_file(path, device="cpu"):
+def load_file(path, device="cpu", group_socket=None):
     """The tensors of a safetensors file, by name, as safetensors.torch.load_file has them.
 
     The file is read by large reads side by side into memory of the tensors, which share it;
     nothing is mapped, so that a file that is replaced meanwhile stays what it was.
+    group_socket: that of a bootseer-ckpt --ranks-only, which has the file without a mount.
     """
     import torch
 
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(fd).st_size
-        if size < 8:
-            raise ValueError("%s is no safetensors file: it has %d bytes" % (path, size))
-        header, at = _read_header(fd, size, path)
+    with contextlib.closing(_open(path, group_socket)) as file:
+        header, at = _read_header(file, path)
         header.pop("__metadata__", None)
-        data = torch.empty(size - at, dtype=torch.uint8)
-        if size > at:
-            _read_all(fd, (ctypes.c_char * (size - at)).from_address(data.data_ptr()), at)
-    finally:
-        os.close(fd)
+        memory = file.read(at, file.size - at)
+    data = (torch.frombuffer(memory, dtype=torch.uint8) if memory
+            else torch.empty(0, dtype=torch.uint8))
     if str(device) != "cpu":
         data = data.to(device)
     return {name: _tensor(torch, data, entry) for name, entry in header.items()}

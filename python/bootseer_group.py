@@ -3,6 +3,7 @@
 are in docs/formats/group-save.md."""
 import asyncio
 import concurrent.futures
+import errno
 import fcntl
 import hashlib
 import json
@@ -17,6 +18,7 @@ __all__ = ["Group", "Save", "SaveError"]
 
 _ALIGN = 64
 _SEALS = 0x1 | 0x2 | 0x4 | 0x8  # no more seals, nor shorter, longer, or other bytes
+_LENGTH_SEALS = 0x1 | 0x2 | 0x4
 _ADD_SEALS = 1033
 _DTYPES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16",
            "float16": "F16", "bfloat16": "BF16", "uint32": "U32", "int32": "I32",
@@ -230,8 +232,9 @@ class Group:
         those that ranks have in common."""
         import bootseer
 
-        tensors = bootseer.load_file(path, device)
-        for name, key in bootseer.read_metadata(path).items():
+        socket_or_none = self._address if _hello(self._address).get("reads") else None
+        tensors = bootseer.load_file(path, device, socket_or_none)
+        for name, key in bootseer.read_metadata(path, socket_or_none).items():
             if key in tensors:
                 tensors[name] = tensors[key]
         mine, suffix = {}, "@rank%d" % self.rank
@@ -243,10 +246,54 @@ class Group:
         return mine
 
 
+class GroupFile:
+    """A file of the store, by a bootseer-ckpt --ranks-only: what several nodes read leaves the
+    store once."""
+
+    def __init__(self, address, path):
+        self._sock, said = _ask(address, {"op": "read", "path": os.fspath(path)}, "size")
+        self.size = said["size"]
+
+    def read(self, offset, length):
+        """The bytes, in memory of their own."""
+        if not length:
+            return bytearray()
+        fd = os.memfd_create("bootseer-read", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(fd, length)
+            fcntl.fcntl(fd, _ADD_SEALS, _LENGTH_SEALS)
+            # Pages count for the control group of whoever has them first: they are this rank's.
+            memory = mmap.mmap(fd, length, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+            socket.send_fds(self._sock, [struct.pack("<QQ", offset, length)], [fd])
+        finally:
+            os.close(fd)
+        answer = self._sock.recv(8, socket.MSG_WAITALL)
+        failure = -struct.unpack("<q", answer)[0] if len(answer) == 8 else errno.EPIPE
+        if failure:
+            raise OSError(failure, os.strerror(failure))
+        return memory
+
+    def close(self):
+        self._sock.close()
+
+
+def _ask(address, request, wanted):
+    """The connection, and its first line, which is to have what is wanted."""
+    sock = _call(address, request)
+    with sock.makefile("rb", 0) as lines:
+        said = json.loads(lines.readline() or b'{"reason": "it said nothing"}')
+    if wanted in said:
+        return sock, said
+    sock.close()
+    raise SaveError("the mount at '%s': %s" % (address, said.get("reason")))
+
+
+def _hello(address):
+    sock, said = _ask(address, {"op": "hello"}, "address")
+    sock.close()
+    return said
+
+
 def address_of(address):
     """Where the mount of this socket is asked by other nodes' mounts."""
-    with _call(address, {"op": "hello"}) as sock, sock.makefile("rb") as lines:
-        said = json.loads(lines.readline() or b'{"reason": "it said nothing"}')
-    if "address" not in said:
-        raise SaveError("the mount at '%s': %s" % (address, said.get("reason")))
-    return said["address"]
+    return _hello(address)["address"]

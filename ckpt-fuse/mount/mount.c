@@ -296,6 +296,7 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 		.memory = m->cfg->group_staging,
 		.wait_ns = m->cfg->group_wait,
 		.read_only = m->cfg->read_only,
+		.has_mount = !m->cfg->ranks_only,
 		.is_full = m->cfg->group_full,
 	};
 	struct stat st;

@@ -12,8 +12,8 @@
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
+#include "groupio/grouped_file.h"
 #include "net/pool.h"
-#include "ckpt-fuse/mount/grouped_file.h"
 
 #define READING_PARTS_MAX 4u /* blocks that one read may take from */
 

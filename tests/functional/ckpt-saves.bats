@@ -356,6 +356,52 @@ refuse_looks() # TIMES
 	is_step 4
 }
 
+user_metric() { curl_socket "$W/user/run$1/metrics.sock" | sed -n "s/^bootseer_ckpt_$2 //p"; } # I NAME
+
+has_member() { [ "$(user_metric "$1" group_members)" = 1 ]; }
+
+# Ranks of two nodes have the step by the group: the store, each byte once.  What they may not read
+# they are not given.
+read_without_mount() # AS-NOBODY...
+{
+	local n
+
+	for n in 1 2; do wait_for has_member "$n"; done
+	install -m 600 "$W/step" "$W/secret"
+	ckpt cp "$W/secret" :secret
+	"$@" /usr/bin/python3 - "$W/step" "$W"/user/ranks[12] <<-'END'
+	import sys, threading, bootseer_group
+	like, *sockets = sys.argv[1:]
+	like, good = open(like, "rb").read(), []
+	def read(socket):
+	    file = bootseer_group.GroupFile(socket, "/ckpt/step")
+	    assert file.size == len(like)
+	    for at, n in (0, len(like)), (5_000_001, 77), (len(like) - 1, 1):
+	        assert file.read(at, n)[:] == like[at:at + n]
+	    try:
+	        file.read(len(like) - 5, 6)
+	    except OSError as why:
+	        good.append(why.errno)
+	ranks = [threading.Thread(target=read, args=(s,)) for s in sockets]
+	for r in ranks: r.start()
+	for r in ranks: r.join()
+	assert good == [34, 34], good
+	members = [bootseer_group.address_of(s) for s in sockets]
+	mine = bootseer_group.Group(sockets[1], 1, members, "reads").get("/ckpt/step")
+	assert sorted(mine) == ["mine", "none", "step", "tied", "world", "zeros"], mine
+	assert bytes(mine["world"].numpy()) == bytes(mine["tied"].numpy())
+	for path, why in ("/ckpt/secret", "another user"), ("/ckpt/absent", "absent"), ("../x", "x"):
+	    try:
+	        bootseer_group.GroupFile(sockets[0], path)
+	        raise AssertionError(path)
+	    except bootseer_group.SaveError as said:
+	        assert why in str(said), said
+	END
+	n=$(($(user_metric 1 group_fetched_bytes_total) + $(user_metric 2 group_fetched_bytes_total)))
+	echo "# the store gave $n bytes" >&2
+	((n > 0 && n <= $(stat -c %s "$W/step")))
+}
+
 @test "ranks without rights save by processes that mount nothing, and end by a signal" {
 	local i pids=() as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
 		--bounding-set=-all)
@@ -378,6 +424,7 @@ refuse_looks() # TIMES
 		"$BATS_TEST_DIRNAME/save-ranks.py" put /ckpt/other "$W"/user/ranks[12]
 	[[ $output == *PermissionError* ]]
 	curl_socket "$W/user/run1/metrics.sock" | grep '^bootseer_ckpt_group_saves_durable_total 1'
+	read_without_mount "${as_nobody[@]}"
 	kill "${pids[@]}"
 	wait_all "${pids[@]}"
 	run -1 "${as_nobody[@]}" bootseer-ckpt --ranks-only --run="$W/user/run1" "$STORE" /ckpt

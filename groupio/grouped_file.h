@@ -3,8 +3,8 @@
  * A version of a file, as its readers here have it, and the group of mounts that read it
  * together, which may need it for longer.  Any thread.
  */
-#ifndef BOOTSEER_CKPT_FUSE_MOUNT_GROUPED_FILE_H
-#define BOOTSEER_CKPT_FUSE_MOUNT_GROUPED_FILE_H
+#ifndef BOOTSEER_GROUPIO_GROUPED_FILE_H
+#define BOOTSEER_GROUPIO_GROUPED_FILE_H
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/disk_cache.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ckpt-fuse/mount/grouped_file.h"
+#include "groupio/grouped_file.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
