@@ -45,8 +45,9 @@ struct group_unit_key {
 struct group_unit {
 	struct group_unit_key key;
 	UT_hash_handle hh;
+	/* group.unused has it while it is READY, and n_users is 0; group.waiting, for a slot. */
 	TAILQ_ENTRY(group_unit)
-	unused; /* while it is READY, and n_users is 0 */
+	listed;
 	struct group *group;
 	enum group_unit_state state;
 	unsigned int n_users; /* reads, sends, and its own work or call */
@@ -57,6 +58,7 @@ struct group_unit {
 	bool is_own; /* no other member is to be asked for it */
 	char *data;
 	bool is_slot; /* `data` is memory of the group, else of a reader */
+	bool is_asked; /* a reader's, in such memory: in group.n_asked while it is in use */
 	size_t len;
 	struct digest id;        /* of its file, on links */
 	struct group_peer *peer; /* that it was asked of; NULL: it is gone */
@@ -205,9 +207,12 @@ struct group {
 	struct group_file *files;
 	struct group_unit *units;
 	size_t n_queued, n_sending; /* units: to be fetched, being sent */
+	size_t n_asked; /* units in slots that reads have, or wait for, of other members */
 	int64_t slow_ns; /* time of the slowest of the latest fetches */
 	struct group_shunned shunned[GROUP_SHUNNED_MAX];
 	TAILQ_HEAD(, group_unit) unused; /* those used longest ago first */
+	TAILQ_HEAD(, group_unit)
+	waiting; /* for slots, to be fetched; the first is served */
 	char *memory;
 	size_t n_slots, n_free, n_slots_begun;
 	char **free_slots;

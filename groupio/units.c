@@ -39,6 +39,7 @@ int units_init(struct group *g, struct error *err)
 	if (g->n_slots < 2)
 		g->n_slots = 2;
 	TAILQ_INIT(&g->unused);
+	TAILQ_INIT(&g->waiting);
 	g->free_slots = (char **)calloc(g->n_slots, sizeof(*g->free_slots));
 	/* Pages come when they are written to, and stay: the kernel would clear them anew. */
 	g->memory = mmap(NULL, g->n_slots * GROUP_SLOT, PROT_READ | PROT_WRITE,
@@ -86,7 +87,7 @@ void units_fini(struct group *g)
 	struct group_unit *u;
 
 	while ((u = TAILQ_FIRST(&g->unused))) {
-		TAILQ_REMOVE(&g->unused, u, unused);
+		TAILQ_REMOVE(&g->unused, u, listed);
 		unit_free(u);
 	}
 	if (g->memory)
@@ -103,7 +104,7 @@ static char *slot_take(struct group *g)
 		return g->memory + g->n_slots_begun++ * GROUP_SLOT;
 	u = g->n_free ? NULL : TAILQ_FIRST(&g->unused);
 	if (u) {
-		TAILQ_REMOVE(&g->unused, u, unused);
+		TAILQ_REMOVE(&g->unused, u, listed);
 		unit_free(u);
 	}
 	return g->n_free ? g->free_slots[--g->n_free] : NULL;
@@ -113,6 +114,13 @@ static char *slot_take(struct group *g)
 static bool has_spare_slots(const struct group *g)
 {
 	return g->n_free + (g->n_slots - g->n_slots_begun) > g->n_slots / 2;
+}
+
+/* Reads that wait for other members have a half of the memory: two members whose slots all wait for
+ * one another would have none left to fetch what the other one waits for. */
+static bool may_ask_into_slots(const struct group *g)
+{
+	return g->n_asked < g->n_slots / 2;
 }
 
 static bool unit_take_slot(struct group_unit *u)
@@ -165,21 +173,25 @@ static struct group_unit *unit_new(struct group_file *f, uint64_t index)
 static void unit_use(struct group_unit *u)
 {
 	if (!u->n_users++ && u->state == GROUP_UNIT_READY)
-		TAILQ_REMOVE(&u->group->unused, u, unused);
+		TAILQ_REMOVE(&u->group->unused, u, listed);
 }
 
 /* A unit in a reader's own memory is nobody else's, and one that failed is decided anew. */
 void unit_leave(struct group_unit *u)
 {
+	struct group *g = u->group;
+
 	if (--u->n_users)
 		return;
+	g->n_asked -= u->is_asked;
+	u->is_asked = false;
 	if (u->state == GROUP_UNIT_READY && u->is_slot && u->is_known) {
 		/* Another member has it, too: it goes before what none has. */
 		if (u->was_asked)
-			TAILQ_INSERT_HEAD(&u->group->unused, u, unused);
+			TAILQ_INSERT_HEAD(&g->unused, u, listed);
 		else
-			TAILQ_INSERT_TAIL(&u->group->unused, u, unused);
-		(void)pthread_cond_broadcast(&u->group->changed);
+			TAILQ_INSERT_TAIL(&g->unused, u, listed);
+		(void)pthread_cond_broadcast(&g->changed);
 	} else {
 		unit_free(u);
 	}
@@ -340,19 +352,24 @@ static void group_fetched(struct work *w)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* With the lock: memory for it, which sends may give back meanwhile. */
+/* With the lock: memory for it, which sends may give back meanwhile.  First come, first served: a
+ * read keeps the memory of its later units until it has the earlier ones. */
 static bool wait_for_slot(struct group_unit *u)
 {
 	struct group *g = u->group;
 	const int64_t until_ns = clock_now_ns() + g->cfg.wait_ns;
-	bool is_late = false;
+	bool is_late = false, has = false;
 
-	while (!unit_take_slot(u)) {
-		if (is_late || g->is_ending)
-			return false;
+	TAILQ_INSERT_TAIL(&g->waiting, u, listed);
+	for (;;) {
+		has = TAILQ_FIRST(&g->waiting) == u && unit_take_slot(u);
+		if (has || is_late || g->is_ending)
+			break;
 		is_late = !cond_wait_until(&g->changed, &g->lock, until_ns);
 	}
-	return true;
+	TAILQ_REMOVE(&g->waiting, u, listed);
+	(void)pthread_cond_broadcast(&g->changed);
+	return has;
 }
 
 /* With the lock. */
@@ -658,20 +675,25 @@ struct unit_read {
 	bool is_own;     /* no other member is asked any more */
 	struct group_unit *unit; /* in use, from read_begin() on; NULL: none */
 	bool is_mine;            /* this read asked a member for it */
+	bool is_over;
 };
 
 /* With the lock: another member is to bring it.  NULL: memory is short. */
 static struct group_unit *read_ask(struct unit_read *r,
 				   struct group_peer *owner)
 {
+	struct group *g = r->file->group;
 	struct group_unit *u = unit_new(r->file, r->index);
 
 	if (!u)
 		return NULL;
 	u->n_users++;
-	if (r->len == u->len && !has_spare_slots(r->file->group)) {
+	if (r->len == u->len && !has_spare_slots(g)) {
 		u->data = r->buf;
-	} else if (!unit_take_slot(u)) {
+	} else if (may_ask_into_slots(g) && unit_take_slot(u)) {
+		u->is_asked = true;
+		g->n_asked++;
+	} else {
 		unit_leave(u);
 		return NULL;
 	}
@@ -880,17 +902,25 @@ static int read_end(struct unit_read *r, struct error *err)
 	return rc == -ENOBUFS ? read_past(r, err) : rc;
 }
 
-/* With the lock, which is released meanwhile: bytes of a few units; *ret_n says how many.  All that
- * was begun is waited for, also behind a unit that failed: it may come to `buf`. */
-static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
-		     size_t *ret_n, struct error *err)
+/* With the lock: a part of a unit that another member is to send waits for memory here. */
+static bool is_to_wait(const struct unit_read *r)
 {
-	struct unit_read all[READ_AT_ONCE];
+	struct group_file *f = r->file;
+
+	return r->len < unit_len(f, r->index) &&
+	       !may_ask_into_slots(f->group) &&
+	       !unit_find(f->group, f, r->index) && file_owner(f, r->index);
+}
+
+/* With the lock: begin a few units; their number.  A read that waits for memory has none itself. */
+static size_t begin_some(struct group_file *f, uint64_t off, char *buf,
+			 size_t len, struct unit_read *all, size_t *ret_n)
+{
+	struct group *g = f->group;
 	size_t n_units = 0, n = 0;
-	int rc = 0;
 
 	while (n < len && n_units < READ_AT_ONCE) {
-		struct unit_read *r = &all[n_units++];
+		struct unit_read *r = &all[n_units];
 
 		*r = (struct unit_read){ .file = f,
 					 .index = (off + n) / f->unit,
@@ -899,15 +929,47 @@ static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
 		r->len = unit_len(f, r->index) - r->from;
 		if (r->len > len - n)
 			r->len = len - n;
+		if (is_to_wait(r)) {
+			if (n_units)
+				break;
+			(void)cond_wait_until(&g->changed, &g->lock,
+					      clock_now_ns() + LOOK_AGAIN_NS);
+			continue;
+		}
 		n += r->len;
+		n_units++;
 		read_begin(r);
 	}
-	for (size_t i = 0; i < n_units; i++) {
-		const int one = read_end(&all[i], rc == 0 ? err : NULL);
+	*ret_n = n;
+	return n_units;
+}
 
+static bool waits_for_member(const struct unit_read *r)
+{
+	return !r->unit ||
+	       (r->unit->was_asked && r->unit->state != GROUP_UNIT_READY);
+}
+
+/* With the lock, which is released meanwhile: bytes of a few units; *ret_n says how many.  All that
+ * was begun is waited for, also behind a unit that failed: it may come to `buf`.  Units that no
+ * other member sends go first, so that the others are not waited for with their memory. */
+static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
+		     size_t *ret_n, struct error *err)
+{
+	struct unit_read all[READ_AT_ONCE];
+	const size_t n_units = begin_some(f, off, buf, len, all, ret_n);
+	int rc = 0;
+
+	for (size_t k = 0; k < 2 * n_units; k++) {
+		struct unit_read *r = &all[k % n_units];
+		int one;
+
+		if (r->is_over || (k < n_units && waits_for_member(r)))
+			continue;
+		one = read_end(r, rc == 0 ? err : NULL);
+		r->is_over = true;
 		rc = rc == 0 ? one : rc;
 	}
-	*ret_n = n;
 	return rc;
 }
 
