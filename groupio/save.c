@@ -272,19 +272,30 @@ static void count_taken(struct saves *s, uint64_t bytes)
 	s->stats.memory_bytes = s->used;
 }
 
-int saves_take(struct saves *s, const struct save_terms *t, uint64_t bytes,
-	       int64_t until_ns, struct error *err)
+int save_keep_chunk(struct save *v, char **place, char **chunk, uint32_t len,
+		    struct error *err)
 {
-	bool in_time = true, has;
+	struct saves *s = v->all;
+	bool in_time = true;
+	int rc = 0;
 
 	(void)pthread_mutex_lock(&s->lock);
-	while (!(has = has_room(s, t, bytes)) && in_time &&
+	while (!*place && !has_room(s, &v->terms, len) && in_time &&
 	       !atomic_load(&s->is_ending))
-		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
-	if (has)
-		count_taken(s, bytes);
+		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
+	if (!*place && has_room(s, &v->terms, len)) {
+		*place = steal_ptr(chunk);
+		count_taken(s, len);
+		v->memory += len;
+		s->stats.copied_bytes += len;
+		v->report.copied_bytes += len;
+		/* Another thread may wait with the same chunk. */
+		(void)pthread_cond_broadcast(&s->changed);
+	} else if (!*place) {
+		rc = refuse_room(len, err);
+	}
 	(void)pthread_mutex_unlock(&s->lock);
-	return has ? 0 : refuse_room(bytes, err);
+	return rc;
 }
 
 void saves_give(struct saves *s, uint64_t bytes)

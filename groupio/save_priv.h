@@ -216,13 +216,15 @@ void save_fail(struct save *v, const struct error *why);
 void save_end_phase(struct save *v, enum save_phase phase);
 /* With the lock: the save is over; what became of it is counted, and may be taken. */
 void save_report(struct save *v);
-/* Wait until the save of these terms may have so many bytes more.
- *   -ENOBUFS    there was no memory in time, or never can be
- *   -ECANCELED  a rank has left the save out */
-int saves_take(struct saves *s, const struct save_terms *t, uint64_t bytes,
-	       int64_t until_ns, struct error *err) MUST_CHECK;
-/* The same for a rank's own bytes, before the rank joins; *has_left (with the lock): nobody waits
- * for that any more. */
+/* Keep a chunk of another node at *place, once the save may have so many bytes more: takes *chunk,
+ * unless another thread has kept it there meanwhile, as two units may share a chunk.
+ *   -ENOBUFS  there was no memory in time, or never can be */
+int save_keep_chunk(struct save *v, char **place, char **chunk, uint32_t len,
+		    struct error *err) MUST_CHECK;
+/* Wait until a rank's save may have its bytes, before the rank joins; *has_left (with the lock):
+ * nobody waits for that any more.
+ *   -ENOBUFS    as above
+ *   -ECANCELED  a rank has left the save out, or this one has */
 int saves_take_rank(struct saves *s, const struct save_terms *t,
 		    const struct save_rank *r, const bool *has_left,
 		    int64_t until_ns, struct error *err) MUST_CHECK;

@@ -84,35 +84,19 @@ static int keep_chunks(struct save *v, const struct save_entry *e,
 		       uint32_t first, uint32_t n, const struct buf *body,
 		       struct error *err)
 {
-	struct saves *s = v->all;
 	const char *from = body->data;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < n && rc == 0; i++) {
 		const uint32_t len = save_chunk_len(e->tensor->len, first + i);
-		char **place = &v->pulled[e->first_chunk + first + i];
-		char *copy;
+		AUTO_FREE char *copy = malloc(len);
 
-		rc = saves_take(s, &v->terms, len, v->until_ns, err);
-		if (rc < 0)
-			break;
-		copy = malloc(len);
-		if (copy)
-			memcpy(copy, from, len);
+		if (!copy)
+			return error_nomem(err);
+		memcpy(copy, from, len);
 		from += len;
-		(void)pthread_mutex_lock(&s->lock);
-		if (copy && !*place) {
-			*place = steal_ptr(&copy);
-			v->memory += len;
-			s->stats.copied_bytes += len;
-			v->report.copied_bytes += len;
-			(void)pthread_mutex_unlock(&s->lock);
-			continue;
-		}
-		rc = *place ? 0 : error_nomem(err);
-		(void)pthread_mutex_unlock(&s->lock);
-		free(copy);
-		saves_give(s, len);
+		rc = save_keep_chunk(v, &v->pulled[e->first_chunk + first + i],
+				     &copy, len, err);
 	}
 	return rc;
 }
