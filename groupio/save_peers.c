@@ -3,6 +3,7 @@
  * Questions of nodes to one another about a save: docs/formats/group-save.md.  A question for
  * something that is not there yet is answered when it is, or, after half of --group-wait, that
  * it is not: so a node that says nothing for --group-wait is gone.
+ * A node whose process has ended is gone as soon as its machine says so.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -27,6 +28,8 @@
 #define HOST_WAIT_NS (30 * NS_PER_S)
 #define CHUNKS_MAX 4u
 #define TAKERS 2u
+/* Nobody listens at the node's address: its process has ended, since a new one has another port. */
+#define REFUSED_MAX 3u
 
 /* ---------------------------------------------------------------------- answers --- */
 
@@ -757,10 +760,16 @@ static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 		       is_of_plan ? v->plan_id : "", is_of_plan ? "/" : "",
 		       q->what, query);
 	rc = http_do(v->all->http, &req, &r, err);
-	if (rc == 0)
+	if (rc == 0) {
+		atomic_store(&v->refused[node], 0);
 		rc = take_answer(v, node, &r, ret, err);
-	else if (rc == -EINVAL || rc == -EREMOTEIO || rc == -ENOTCONN)
+	} else if (r.is_refused &&
+		   atomic_fetch_add(&v->refused[node], 1) + 1 >= REFUSED_MAX) {
+		note_gone(v, node, err->msg);
+		rc = error_set(err, ENOTCONN, "its process has ended");
+	} else if (rc == -EINVAL || rc == -EREMOTEIO || rc == -ENOTCONN) {
 		rc = -EIO;
+	}
 	http_response_fini(&r);
 	return rc;
 }

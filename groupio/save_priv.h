@@ -116,6 +116,7 @@ struct save {
 	uint64_t memory;  /* bytes of saves.used */
 	struct save_part parts[SAVE_NODES_MAX];
 	atomic_bool gone[SAVE_NODES_MAX], was_seen[SAVE_NODES_MAX];
+	atomic_uint refused[SAVE_NODES_MAX]; /* times, since it answered last */
 	bool is_single;       /* a node died: some bytes have one copy */
 	bool is_doomed;       /* before it is planned; `err` has why */
 	bool were_all_staged; /* all nodes that are not gone have said so */

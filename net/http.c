@@ -728,6 +728,15 @@ static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
 	x->r->wait_ns = answered > sent ? answered - sent : 0;
 }
 
+static bool is_refused(CURL *h, CURLcode code)
+{
+	long os_errno = 0;
+
+	return code == CURLE_COULDNT_CONNECT &&
+	       curl_easy_getinfo(h, CURLINFO_OS_ERRNO, &os_errno) == CURLE_OK &&
+	       os_errno == ECONNREFUSED;
+}
+
 static int http_run(CURL *h, struct exchange *x)
 {
 	char why[CURL_ERROR_SIZE] = "";
@@ -747,6 +756,7 @@ static int http_run(CURL *h, struct exchange *x)
 	x->moved_ns = begun_ns;
 	x->window_ns = begun_ns;
 	code = http_perform(x, begun_ns);
+	x->r->is_refused = is_refused(h, code);
 	note_times(h, x, begun_ns);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)
@@ -774,6 +784,7 @@ int http_do(struct http *c, const struct http_request *req,
 	free(r->referer);
 	r->url = r->referer = NULL;
 	r->status = 0;
+	r->is_refused = false;
 	r->took_ns = r->wait_ns = 0;
 	buf_reset(&r->headers);
 	buf_reset(&r->body);

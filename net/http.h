@@ -77,6 +77,7 @@ struct http_response {
 	struct buf body;    /* what no sink took */
 	char *url;          /* where a redirect ended; NULL without one */
 	char *referer; /* what that host was told of where it came from; or NULL */
+	bool is_refused; /* the host is there, and nobody listens at the port */
 	/* How long the request took, and of that between its last byte, or the
 	 * connection where it has no body, and the first byte of the last answer: the
 	 * server's share.  What was sent may be in the kernel's buffers still. */

@@ -58,7 +58,7 @@ mount_with_slow() # I N
 	for ((i = 1; i <= $2; i++)); do
 		STORE=$direct
 		((i != $1)) || STORE=${direct/"$AT"/$PROXY}
-		mount_node "$i" --group-wait=2s
+		mount_node "$i" --group-wait=10s
 	done
 }
 
@@ -108,7 +108,7 @@ holds_nothing() # I
 }
 
 @test "without a rank, or with a node that dies, a step is not there, or whole" {
-	for i in 1 2; do mount_node "$i" --group-wait=2s; done
+	for i in 1 2; do mount_node "$i" --group-wait=10s; done
 	ABSENT=3 TIMEOUT=1 ranks put step "$W"/ranks[12] >"$W/said"
 	[ "$(grep -c '^failed' "$W/said")" = 3 ]
 	said "failed.*1 of this node's 2 ranks"
@@ -447,7 +447,7 @@ read_without_mount() # AS-NOBODY...
 @test "who is no member, or lies or keeps silent, stores nothing" {
 	local at host=${PLACE%:*} key=$W/key
 
-	mount_node 1 --group-wait=1s
+	mount_node 1 --group-wait=3s
 	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$W" || :
 	run ! setpriv --reuid=65534 --regid=65534 --clear-groups \
 		"$BATS_TEST_DIRNAME/save-ranks.py" raw "$W/ranks1"

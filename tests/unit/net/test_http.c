@@ -204,6 +204,7 @@ Test(http, tells_which_part_of_the_time_was_the_server_s)
 	cr_assert_eq(http_new(&cfg, &c, &err), 0);
 	cr_assert_eq(http_do(c, &req, &r, &err), 0, "%s", err.msg);
 	server_stop(&s);
+	cr_expect_not(r.is_refused);
 	cr_expect_geq(r.wait_ns, PAUSE_MS * 1000000LL);
 	cr_expect_geq(r.took_ns, (PAUSE_MS + BODY_PAUSE_MS) * 1000000LL);
 	cr_expect_geq(r.took_ns - r.wait_ns, PAUSE_MS * 1000000LL);
@@ -211,6 +212,7 @@ Test(http, tells_which_part_of_the_time_was_the_server_s)
 	/* Who is not there keeps nobody waiting. */
 	req.url = "http://127.0.0.1:1/";
 	cr_expect_eq(http_do(c, &req, &r, &err), -ECONNREFUSED);
+	cr_expect(r.is_refused);
 	cr_expect_eq(r.wait_ns, 0);
 	cr_expect_gt(r.took_ns, 0);
 	http_response_fini(&r);
