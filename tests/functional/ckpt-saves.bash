@@ -48,6 +48,8 @@ begin_put() # N [PATH]: what it says is in W/said
 	local i sockets=()
 
 	for ((i = 1; i <= $1; i++)); do sockets+=("$W/ranks$i"); done
+	# What an earlier save has said is not of this one, which may take its time to begin.
+	: >"$W/said"
 	ranks put "${2-step}" "${sockets[@]}" >"$W/said" &
 	ranks=$!
 }
