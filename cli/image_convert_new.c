@@ -51,8 +51,9 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct pushed_config, jobs),
 	  .min = "1",
 	  .max = "64",
-	  .help = "Threads that compress blocks; default is one for each "
-		  "processor, at most 8." },
+	  .help = "Threads that compress blocks, and layers that are read at "
+		  "once, at most 4; default is one for each processor, at "
+		  "most 8." },
 	{ .key = "temp-dir",
 	  .type = OPTION_STRING,
 	  .arg = "DIR",

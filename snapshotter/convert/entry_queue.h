@@ -11,7 +11,8 @@
 #include "common/bytes.h"
 #include "snapshotter/convert/apply.h"
 
-/* An entry may have 8 MiB of headers, which each reader holds beside these. */
+/* Beside these each reader fills a batch: 64 KiB, or one entry of up to 17 MiB, which
+ * the shared xattrs of an EROFS image can have. */
 #define ENTRY_QUEUE_BYTES (32 * MIB)
 #define ENTRY_QUEUE_AHEAD 16
 
