@@ -17,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include "cli/ckpt.h"
 #include "cli/ckpt_start.h"
@@ -30,7 +29,9 @@
 #include "common/json.h"
 #include "common/mount.h"
 #include "common/mountinfo.h"
+#include "net/control_client.h"
 #include "net/listen_address.h"
+#include "net/unix_connect.h"
 
 /* Beside what the store is waited for. */
 #define START_TIMEOUT_MS 60000
@@ -133,36 +134,49 @@ static int run_dir_of(const char *run, const char *path, char **ret,
 	return 0;
 }
 
+/* The status of a mount whose process is older than mount.sock: whoever connects is told.  It may
+ * have files that are not stored yet, so an umount has to find it.  False: there is none. */
+static bool ask_older_mount(const char *dir, struct buf *ret)
+{
+	AUTO_FREE char *path = fs_join(dir, "status.sock");
+	AUTO_CLOSE int fd = path ? unix_connect(path, ASK_TIMEOUT_MS) : -1;
+	ssize_t n = fd < 0 ? 0 : 1;
+
+	while (n > 0 && ret->len < STATUS_MAX && buf_reserve(ret, 4096) == 0) {
+		n = recv(fd, ret->data + ret->len, 4096, 0);
+		ret->len += n > 0 ? (size_t)n : 0;
+		ret->data[ret->len] = '\0';
+	}
+	return ret->len > 0;
+}
+
 /* Ask the mount for its status, by its folder. -ENOENT: nobody answers. */
 static int ask_mount(const char *dir, struct buf *ret, struct error *err)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	const struct timeval patience = { .tv_sec = ASK_TIMEOUT_MS / 1000 };
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int len = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/status.sock",
-			   dir);
-	ssize_t n = 1;
+	AUTO_FREE char *path = fs_join(dir, "mount.sock");
+	const struct control_client_config cfg = {
+		.path = path,
+		.server = "bootseer-ckpt",
+		.timeout_ms = ASK_TIMEOUT_MS,
+	};
+	struct control_client *c = NULL;
+	struct error why = ERROR_INIT;
+	int rc;
 
-	if (len >= (int)sizeof(sa.sun_path))
+	if (!path)
+		return error_nomem(err);
+	rc = control_client_open(&cfg, &c, &why);
+	if (rc == -ENAMETOOLONG)
 		return error_set(err, EINVAL, "--run '%s' is too long", dir);
-	if (fd < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-		       sizeof(patience)) < 0 ||
-	    connect(fd, (const void *)&sa, sizeof(sa)) < 0)
-		return error_set(err, ENOENT, "no mount answers at '%s': %s",
-				 sa.sun_path, strerror(errno));
-	while (n > 0 && ret->len < STATUS_MAX) {
-		if (buf_reserve(ret, 4096) < 0)
-			return error_nomem(err);
-		n = recv(fd, ret->data + ret->len, 4096, 0);
-		if (n > 0)
-			ret->len += (size_t)n;
-	}
-	if (!ret->len)
-		return error_set(err, EIO, "'%s' does not say anything",
-				 sa.sun_path);
-	ret->data[ret->len] = '\0';
-	return 0;
+	if (rc < 0 && rc != -ETIMEDOUT && ask_older_mount(dir, ret))
+		return 0;
+	if (rc < 0)
+		return error_set(err, rc == -ETIMEDOUT ? ETIMEDOUT : ENOENT,
+				 "no mount answers at '%s': %s", path,
+				 strerror(why.code));
+	rc = control_client_read(c, "/status", false, ret, err);
+	control_client_close(c);
+	return rc;
 }
 
 /* ---------------------------------------------------------------------- mount --- */

@@ -15,10 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli/child.h"
@@ -26,6 +24,7 @@
 #include "cli/containerd_hosts.h"
 #include "cli/doctor.h"
 #include "common/fs.h"
+#include "net/unix_connect.h"
 
 #define DEFAULT_FILE "/etc/containerd/config.toml"
 #define FILE_MAX (4u << 20)
@@ -213,20 +212,6 @@ static int ask_containerd(const struct containerd *d,
 
 /* ------------------------------------------------------------------- checks --- */
 
-static bool is_listening(const char *path)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
-		return false;
-	strcpy(addr.sun_path, path);
-	/* EAGAIN: so many wait there already. */
-	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 ||
-	       errno == EAGAIN;
-}
-
 static void check_cri(json_t *list, const char *file,
 		      const struct containerd_config *c)
 {
@@ -386,7 +371,7 @@ static void check_one(json_t *list, struct containerd *d)
 	check_mirror(list, d, &c);
 	if (!*c.address)
 		return;
-	up = is_listening(c.address);
+	up = unix_is_served(c.address);
 	doctor_add(list, "bootseer-snapshotter", up, DOCTOR_ADVICE,
 		   "systemctl start bootseer-snapshotter", "%s at %s",
 		   up ? "answers" : "nobody answers", c.address);

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "net/control.h"
+#include "net/unix_connect.h"
 
 #define CALL_S 90
 
@@ -100,23 +100,13 @@ const char *env_pod_socket(void)
 
 int env_pod_connect(const char *path, int *ret, struct error *err)
 {
-	const struct timeval patience = { .tv_sec = CALL_S };
-	struct sockaddr_un at = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = unix_connect(path, CALL_S * 1000);
 
-	if (strlen(path) >= sizeof(at.sun_path))
-		return error_set(err, ENAMETOOLONG,
-				 "the path of a socket has at most %zu bytes",
-				 sizeof(at.sun_path) - 1);
-	memcpy(at.sun_path, path, strlen(path) + 1);
-	if (fd < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
-		       sizeof(patience)) < 0 ||
-	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
-		return error_set(err, errno,
+	if (fd < 0)
+		return error_set(err, -fd,
 				 "'%.100s', the container's socket: %s", path,
-				 strerror(errno));
-	*ret = steal_fd(&fd);
+				 strerror(-fd));
+	*ret = fd;
 	return 0;
 }
 

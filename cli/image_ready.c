@@ -5,19 +5,15 @@
  * control group; outside of it, to bootseerd, with the start's name.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/node_ask.h"
-#include "common/fs.h"
+#include "common/clock.h"
+#include "net/control_client.h"
 
 #define READY_SOCKET "/run/bootseer/ready.sock"
-#define REPLY_MAX 1024u
 
 struct ready_config {
 	struct node_options node;
@@ -54,68 +50,32 @@ static void print_ready(long long ms)
 
 /* ---------------------------------------------------------------- in a container --- */
 
-static int connect_to(const char *path, int *ret, struct error *err)
+static int say_inside(const struct ready_config *cfg, struct error *err)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct control_client_config server = {
+		.path = cfg->ready_socket,
+		.server = "bootseerd",
+		.timeout_ms = (uint32_t)(cfg->node.timeout / NS_PER_MS),
+	};
+	struct control_client *c = NULL;
+	AUTO_BUF text = BUF_INIT;
+	struct error why = ERROR_INIT;
+	long long ms;
+	int rc = control_client_open(&server, &c, &why);
 
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return error_set(err, ENAMETOOLONG, "socket '%s': too long",
-				 path);
-	strcpy(addr.sun_path, path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return error_set(err, errno,
+	if (rc < 0)
+		return error_set(err, why.code,
 				 "'%s': %s: mount it into the container (one "
 				 "of 'image record' wants --ready-file or "
 				 "--ready-line instead), or outside of it name "
 				 "the --start or --user",
-				 path, strerror(errno));
-	*ret = steal_fd(&fd);
-	return 0;
-}
-
-/* Read a line, without its end. */
-static int read_line(int fd, int timeout_ms, char *line, struct error *err)
-{
-	size_t n = 0;
-
-	while (n < REPLY_MAX - 1 && !(n && line[n - 1] == '\n')) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		ssize_t got;
-
-		if (poll(&p, 1, timeout_ms) <= 0)
-			return error_set(err, ETIMEDOUT,
-					 "bootseerd does not answer");
-		got = read(fd, line + n, REPLY_MAX - 1 - n);
-		if (got < 0)
-			return error_set(err, errno, "bootseerd: %s",
-					 strerror(errno));
-		if (got == 0)
-			break;
-		n += (size_t)got;
-	}
-	line[n] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	return 0;
-}
-
-static int say_inside(const struct ready_config *cfg, struct error *err)
-{
-	AUTO_CLOSE int fd = -1;
-	char line[REPLY_MAX];
-	long long ms;
-	int rc = connect_to(cfg->ready_socket, &fd, err);
-
+				 cfg->ready_socket, strerror(why.code));
+	rc = control_client_read(c, "/v1/ready", true, &text, err);
+	control_client_close(c);
 	if (rc < 0)
 		return rc;
-	if (fs_write_full(fd, "ready\n", 6) < 0)
-		return error_set(err, EIO, "bootseerd closed the connection");
-	rc = read_line(fd, (int)(cfg->node.timeout / 1000000), line, err);
-	if (rc < 0)
-		return rc;
-	if (sscanf(line, "ok %lld", &ms) != 1)
-		return error_set(err, ENOENT, "bootseerd: %s",
-				 *line ? line : "closed the connection");
+	if (sscanf(text.data, "ok %lld", &ms) != 1)
+		return error_set(err, EPROTO, "bootseerd gives no time");
 	print_ready(ms);
 	return 0;
 }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "common/buf.h"
 #include "common/clock.h"
@@ -14,6 +13,7 @@
 #include "net/grpc_tap.h"
 #include "net/listener.h"
 #include "net/pool.h"
+#include "net/unix_connect.h"
 #include "snapshotter/client.h"
 
 #define CONNECTIONS_MAX 64
@@ -311,21 +311,15 @@ static void on_server(struct loop_watch *w, unsigned int ready)
 
 /* ------------------------------------------------------------------ the socket --- */
 
+/* A Unix socket connects at once, or not at all. */
 static int connect_containerd(const char *path, int *ret, struct error *err)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = unix_connect(path, 0);
 
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return error_set(err, ENAMETOOLONG, "'%s' is too long", path);
-	memcpy(addr.sun_path, path, strlen(path) + 1);
-	/* A Unix socket connects at once, or not at all. */
-	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return error_set(err, errno,
-				 "connect to containerd at '%s': %s", path,
-				 strerror(errno));
-	*ret = steal_fd(&fd);
+	if (fd < 0)
+		return error_set(err, -fd, "connect to containerd at '%s': %s",
+				 path, strerror(-fd));
+	*ret = fd;
 	return 0;
 }
 
@@ -381,10 +375,8 @@ static void on_accepted(struct listener *l, int fd,
 	struct error err = ERROR_INIT;
 
 	(void)from;
-	if (p->n_relays >= CONNECTIONS_MAX || !listener_peer_is_ours(fd)) {
-		log_warning("cri",
-			    "connection refused: it is not of root, or there "
-			    "are %d already",
+	if (p->n_relays >= CONNECTIONS_MAX) {
+		log_warning("cri", "connection refused: there are %d already",
 			    CONNECTIONS_MAX);
 		(void)close(fd);
 	} else if (relay_new(p, fd, &err) < 0) {
@@ -403,6 +395,7 @@ int cri_proxy_new(struct loop *loop, const struct cri_proxy_config *cfg,
 	p->loop = loop;
 	p->cfg = *cfg;
 	p->listener.name = "cri";
+	p->listener.is_private = true;
 	p->listener.accepted = on_accepted;
 	rc = pool_new(loop, THREADS, QUEUE_MAX, &p->pool, err);
 	if (rc == 0)

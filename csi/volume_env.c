@@ -4,13 +4,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "common/fs.h"
 #include "common/log.h"
 #include "csi/volumes_priv.h"
+#include "net/unix_connect.h"
 
 #define START_MS 30000
 #define LIST_MAX 65536
@@ -46,17 +45,11 @@ static int open_socket(const char *folder)
 
 static bool is_served(const char *folder)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	AUTO_CLOSE int at = open_socket(folder);
-	AUTO_CLOSE int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	char path[32];
 
-	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d",
-		       at);
-	/* EAGAIN: it is busy. */
-	return at >= 0 && fd >= 0 &&
-	       (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) == 0 ||
-		errno == EAGAIN);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", at);
+	return at >= 0 && unix_is_served(path);
 }
 
 /* The pod gets a file system of its own: a container may be able to write it, because

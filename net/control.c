@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codec of the control socket's lines (docs/formats/control.md); no I/O. */
+/* Codec of calls and lines (docs/formats/control.md); no I/O. */
 #include "net/control.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Flags of every parse: a key twice could mean two things to two readers. */
 #define PARSE_FLAGS JSON_REJECT_DUPLICATES
+
+#define CALLS "/v1/"
 
 static int parse_line(const char *line, size_t len, size_t max, json_t **ret,
 		      struct error *err)
@@ -28,8 +32,7 @@ static int parse_line(const char *line, size_t len, size_t max, json_t **ret,
 	if (json_integer_value(version) != CONTROL_VERSION)
 		return error_set(err, EPROTONOSUPPORT,
 				 "control protocol %lld, but this program "
-				 "speaks %d: the programs of one node must be "
-				 "of one release",
+				 "speaks %d: " CONTROL_ONE_RELEASE,
 				 (long long)json_integer_value(version),
 				 CONTROL_VERSION);
 	*ret = steal_ptr(&root);
@@ -73,6 +76,30 @@ void control_request_fini(struct control_request *r)
 	*r = (struct control_request){ .root = NULL };
 }
 
+int control_call_parse(const char *path, const char *body, size_t len,
+		       struct control_request *ret, struct error *err)
+{
+	AUTO_JSON *params = NULL;
+	json_error_t why;
+
+	if (strncmp(path, CALLS, strlen(CALLS)) != 0)
+		return error_set(err, EPROTONOSUPPORT,
+				 "calls are below " CALLS
+				 ": " CONTROL_ONE_RELEASE);
+	params = len ? json_loadb(body, len, PARSE_FLAGS, &why) : json_object();
+	if (!params && len)
+		return error_set(err, EINVAL, "not JSON at column %d: %s",
+				 why.column, why.text);
+	if (!params)
+		return error_nomem(err);
+	if (!json_is_object(params))
+		return error_set(err, EINVAL, "request: params is no object");
+	ret->method = path + strlen(CALLS);
+	ret->params = params;
+	ret->root = steal_ptr(&params);
+	return 0;
+}
+
 static int append_json(const char *data, size_t len, void *arg)
 {
 	return buf_append(arg, data, len) < 0 ? -1 : 0;
@@ -109,6 +136,84 @@ int control_request_format(const char *method, json_t *params, struct buf *ret,
 		root = NULL;
 	}
 	return format_line(root, CONTROL_REQUEST_MAX, ret, err);
+}
+
+int control_http_format(const char *path, const struct buf *body,
+			struct buf *ret)
+{
+	int rc = buf_printf(ret, "%s %s HTTP/1.1\r\nHost: bootseer\r\n",
+			    body ? "POST" : "GET", path);
+
+	if (rc == 0 && body)
+		rc = buf_printf(ret,
+				"Content-Type: application/json\r\n"
+				"Content-Length: %zu\r\n",
+				body->len);
+	if (rc == 0)
+		rc = buf_puts(ret, "\r\n");
+	return rc == 0 && body && body->len
+		       ? buf_append(ret, body->data, body->len)
+		       : rc;
+}
+
+int control_call_format(const char *method, json_t *params, struct buf *ret,
+			struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF body = BUF_INIT;
+	int rc = format_line(params ? json_incref(params) : json_object(),
+			     CONTROL_REQUEST_MAX, &body, err);
+
+	if (rc < 0)
+		return rc;
+	if (buf_printf(&path, CALLS "%s", method) < 0 ||
+	    control_http_format(path.data, &body, ret) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+/* The number of the header that `line` is; false: it is another one. */
+static bool parse_content_length(const char *line, const char *end,
+				 uint64_t *ret)
+{
+	static const char name[] = "content-length:";
+	size_t len = strlen(name);
+
+	if ((size_t)(end - line) < len || strncasecmp(line, name, len) != 0)
+		return false;
+	*ret = strtoull(line + len, NULL, 10);
+	return true;
+}
+
+int control_answer_parse(const char *text, size_t len,
+			 struct control_answer *ret, struct error *err)
+{
+	static const char begin[] = "HTTP/1.";
+	const char *end = memmem(text, len, "\r\n\r\n", 4), *line;
+	uint64_t body_len = UINT64_MAX;
+
+	if (strncmp(text, begin, len < strlen(begin) ? len : strlen(begin)) !=
+		    0 ||
+	    (!end && len > CONTROL_HEAD_MAX))
+		return error_set(
+			err, EPROTO,
+			"the answer is not HTTP: " CONTROL_ONE_RELEASE);
+	if (!end)
+		return 0;
+	for (line = text; line < end && body_len == UINT64_MAX;
+	     line = (const char *)memmem(line, (size_t)(end + 2 - line), "\r\n",
+					 2) +
+		    2)
+		(void)parse_content_length(line, end, &body_len);
+	ret->status = (int)strtol(text + strcspn(text, " \r"), NULL, 10);
+	if (ret->status < 100 || body_len > CONTROL_REPLY_MAX)
+		return error_set(err, EPROTO,
+				 "the answer has no status or length, or is "
+				 "over %u bytes long",
+				 CONTROL_REPLY_MAX);
+	ret->head_len = (size_t)(end + 4 - text);
+	ret->body_len = (size_t)body_len;
+	return len - ret->head_len >= ret->body_len;
 }
 
 int control_reply_format(json_t *result, struct buf *ret, struct error *err)

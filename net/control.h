@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The lines of the control socket: docs/formats/control.md.  Both directions,
- * no I/O.
+ * Calls of the control socket, by HTTP, and the lines of `env socket`: docs/formats/control.md.
+ * Both directions, no I/O.
  */
 #ifndef BOOTSEER_NET_CONTROL_H
 #define BOOTSEER_NET_CONTROL_H
@@ -11,12 +11,17 @@
 #include "common/json.h"
 
 #define CONTROL_VERSION 1
-#define CONTROL_REQUEST_MAX (1u << 20) /* bytes of a line, its end included */
+#define CONTROL_REQUEST_MAX \
+	(1u << 20) /* bytes of a body, or of a line, its end included */
 #define CONTROL_REPLY_MAX (16u << 20)
+#define CONTROL_HEAD_MAX 16384u /* bytes of an answer's head */
+
+/* The cure where two programs of a node do not understand each other. */
+#define CONTROL_ONE_RELEASE "the programs of one node must be of one release"
 
 /* A parsed call of the control socket. */
 struct control_request {
-	json_t *root;       /* owns the two below */
+	json_t *root;       /* owns the two below, but a call's method */
 	const char *method; /* "image.mount" */
 	json_t *params;     /* an object */
 };
@@ -26,6 +31,29 @@ int control_request_parse(const char *line, size_t len,
 			  struct control_request *ret,
 			  struct error *err) MUST_CHECK;
 void control_request_fini(struct control_request *r);
+
+/* Parse a call by HTTP; `path` is borrowed until the request is done with. -EPROTONOSUPPORT: the
+ * path is not this version's; -EINVAL. */
+int control_call_parse(const char *path, const char *body, size_t len,
+		       struct control_request *ret,
+		       struct error *err) MUST_CHECK;
+/* Append a request of HTTP: a GET of `path`, or a POST with `body`. */
+int control_http_format(const char *path, const struct buf *body,
+			struct buf *ret) MUST_CHECK;
+/* Append the call; `params` may be NULL.  -EMSGSIZE: longer than CONTROL_REQUEST_MAX. */
+int control_call_format(const char *method, json_t *params, struct buf *ret,
+			struct error *err) MUST_CHECK;
+
+/* An answer of HTTP. */
+struct control_answer {
+	int status;
+	size_t head_len, body_len; /* bytes: the body follows the head */
+};
+
+/* 1; 0: more bytes have to come; -EPROTO: what `text` begins with is none of a bootseer. */
+int control_answer_parse(const char *text, size_t len,
+			 struct control_answer *ret,
+			 struct error *err) MUST_CHECK;
 
 /* Append the line, its end included; `params` may be NULL.  -EMSGSIZE when it
  * is longer than CONTROL_REQUEST_MAX. */

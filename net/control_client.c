@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/buf.h"
 #include "common/clock.h"
 #include "net/control.h"
+#include "net/unix_connect.h"
 
 #define PAUSE_MS 20 /* between attempts to connect: grows */
 #define PAUSE_MAX_MS 500
+#define DAY_MS (24u * 3600 * 1000)
 #define REPEATS_MAX 8 /* of a call whose connection is closed each time */
 
 /* Without a patience of the caller's: control_client_config.wait_ms. */
@@ -31,10 +31,10 @@ struct plain_patience {
 #define LOOK_MS 200
 
 struct control_client {
-	struct control_client_config cfg; /* its path is in `addr` */
+	struct control_client_config cfg;
 	int fd;
 	struct plain_patience plain;
-	struct sockaddr_un addr;
+	char *path;                        /* cfg.path is this */
 	struct control_patience *patience; /* or NULL */
 	struct buf in;
 	bool broken; /* a call was cut short: replies no longer match */
@@ -52,32 +52,25 @@ static int no_answer(const struct control_client *c, struct error *err)
  * this waits for as long as a call may. */
 static int connect_once(struct control_client *c, struct error *err)
 {
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const struct timeval most = {
-		.tv_sec = c->cfg.timeout_ms / 1000,
-		.tv_usec = c->cfg.timeout_ms % 1000 * 1000,
-	};
+	/* Without a time limit, "for ever" is a day. */
+	int fd = unix_connect(c->path,
+			      c->cfg.timeout_ms ? c->cfg.timeout_ms : DAY_MS);
 
-	/* connect(2) heeds it; what is sent later never waits in send(2). */
-	if (fd < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)) < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
-	if (connect(fd, (struct sockaddr *)&c->addr, sizeof(c->addr)) < 0) {
-		if (errno == EAGAIN)
-			return no_answer(c, err);
-		if (errno == EACCES)
-			return error_set(err, EACCES,
-					 "socket '%s': only root may ask "
-					 "%s%s",
-					 c->addr.sun_path, c->cfg.server,
-					 error_root_hint(EACCES));
-		return error_set(err, errno,
-				 "%s does not answer at '%s' (%s): "
-				 "start it, or name its socket",
-				 c->cfg.server, c->addr.sun_path,
-				 strerror(errno));
-	}
-	c->fd = steal_fd(&fd);
+	if (fd == -EAGAIN)
+		return no_answer(c, err);
+	if (fd == -EACCES)
+		return error_set(err, EACCES,
+				 "socket '%s': only root may ask %s%s", c->path,
+				 c->cfg.server, error_root_hint(EACCES));
+	if (fd == -ENAMETOOLONG)
+		return error_set(err, ENAMETOOLONG,
+				 "socket '%s': the path is too long", c->path);
+	if (fd < 0)
+		return error_set(err, -fd,
+				 "%s does not answer at '%s' (%s): start it, "
+				 "or name its socket",
+				 c->cfg.server, c->path, strerror(-fd));
+	c->fd = fd;
 	return 0;
 }
 
@@ -134,21 +127,18 @@ static void plain_is_there(struct control_patience *p)
 static int client_new(const struct control_client_config *cfg,
 		      struct control_client **ret, struct error *err)
 {
-	struct control_client *c;
+	struct control_client *c = calloc(1, sizeof(*c));
+	char *path = strdup(cfg->path);
 
-	if (strlen(cfg->path) >= sizeof(c->addr.sun_path))
-		return error_set(err, ENAMETOOLONG,
-				 "socket '%s': path over %zu bytes", cfg->path,
-				 sizeof(c->addr.sun_path) - 1);
-	c = calloc(1, sizeof(*c));
-	if (!c)
+	if (!c || !path) {
+		free(c);
+		free(path);
 		return error_nomem(err);
+	}
 	c->cfg = *cfg;
-	c->cfg.path = c->addr.sun_path;
+	c->cfg.path = c->path = path;
 	c->fd = -1;
-	c->addr.sun_family = AF_UNIX;
-	strcpy(c->addr.sun_path, cfg->path);
-	c->in.limit = CONTROL_REPLY_MAX;
+	c->in.limit = CONTROL_HEAD_MAX + CONTROL_REPLY_MAX + 65536;
 	c->plain = (struct plain_patience){
 		.patience = { .left_ms = plain_left_ms,
 			      .is_there = plain_is_there },
@@ -184,6 +174,7 @@ void control_client_close(struct control_client *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	buf_fini(&c->in);
+	free(c->path);
 	free(c);
 }
 
@@ -255,15 +246,15 @@ static int send_all(struct control_client *c, const struct buf *b,
 	return 0;
 }
 
-/* Read one line into c->in, without its end. */
-static int recv_line(struct control_client *c, int64_t deadline,
-		     struct error *err)
+/* Read an answer into c->in. */
+static int recv_answer(struct control_client *c, int64_t deadline,
+		       struct control_answer *ret, struct error *err)
 {
 	ssize_t n;
-	int rc;
+	int rc = 0;
 
 	buf_reset(&c->in);
-	for (;;) {
+	while (rc == 0) {
 		rc = wait_ready(c, POLLIN, deadline, err);
 		if (rc < 0)
 			return rc;
@@ -279,23 +270,24 @@ static int recv_line(struct control_client *c, int64_t deadline,
 			return error_set(err, errno, "recv: %s",
 					 strerror(errno));
 		c->in.len += (size_t)n;
-		if (c->in.data[c->in.len - 1] == '\n') {
-			c->in.len--;
-			return 0;
-		}
+		c->in.data[c->in.len] = '\0';
+		rc = control_answer_parse(c->in.data, c->in.len, ret, err);
 	}
+	return rc < 0 ? rc : 0;
 }
 
-/* Send the line and read the reply's into c->in. */
+/* Send the request and read its answer into c->in. */
 static int control_client_exchange(struct control_client *c,
-				   const struct buf *line, struct error *err)
+				   const struct buf *request,
+				   struct control_answer *ret,
+				   struct error *err)
 {
 	int64_t deadline =
 		c->cfg.timeout_ms ? clock_now_ms() + c->cfg.timeout_ms : 0;
-	int rc = send_all(c, line, deadline, err);
+	int rc = send_all(c, request, deadline, err);
 
 	if (rc == 0)
-		rc = recv_line(c, deadline, err);
+		rc = recv_answer(c, deadline, ret, err);
 	if (rc < 0)
 		c->broken = true;
 	return rc;
@@ -324,18 +316,19 @@ static int control_client_reconnect(struct control_client *c)
 int control_client_call(struct control_client *c, const char *method,
 			json_t *params, json_t **ret, struct error *err)
 {
-	AUTO_BUF line = BUF_INIT;
+	struct control_answer answer;
+	AUTO_BUF request = BUF_INIT;
 	int rc;
 
 	if (c->broken)
 		return error_set(err, ENOTCONN,
 				 "an earlier call on this "
 				 "connection was cut short");
-	rc = control_request_format(method, params, &line, err);
+	rc = control_call_format(method, params, &request, err);
 	if (rc < 0)
 		return rc;
 	for (unsigned int n = 0; n < REPEATS_MAX; n++) {
-		rc = control_client_exchange(c, &line, err);
+		rc = control_client_exchange(c, &request, &answer, err);
 		if (rc != -ECONNRESET || !c->patience ||
 		    !is_repeatable(c, method) ||
 		    control_client_reconnect(c) < 0)
@@ -343,5 +336,27 @@ int control_client_call(struct control_client *c, const char *method,
 	}
 	if (rc < 0)
 		return error_wrap(err, rc, "%s", method);
-	return control_reply_parse(c->in.data, c->in.len, ret, err);
+	return control_reply_parse(c->in.data + answer.head_len,
+				   answer.body_len, ret, err);
+}
+
+int control_client_read(struct control_client *c, const char *path,
+			bool is_call, struct buf *ret, struct error *err)
+{
+	const struct buf none = BUF_INIT;
+	struct control_answer answer;
+	AUTO_BUF request = BUF_INIT;
+	const char *text;
+	int rc = control_http_format(path, is_call ? &none : NULL, &request);
+
+	rc = rc < 0 ? error_nomem(err)
+		    : control_client_exchange(c, &request, &answer, err);
+	if (rc == 0 && buf_printf(ret, "%.*s", (int)answer.body_len,
+				  c->in.data + answer.head_len) < 0)
+		rc = error_nomem(err);
+	text = ret->len ? ret->data : "it refuses";
+	if (rc == 0 && answer.status != 200)
+		rc = error_set(err, EIO, "%s: %.*s", c->cfg.server,
+			       (int)strcspn(text, "\n"), text);
+	return rc;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/error.h"
 
 struct control_client;
@@ -56,6 +57,12 @@ void control_client_heed(struct control_client *c, const atomic_bool *is_gone);
  * server's, or of the connection: -ETIMEDOUT, -ECONNRESET; then -ENOTCONN. */
 int control_client_call(struct control_client *c, const char *method,
 			json_t *params, json_t **ret,
+			struct error *err) MUST_CHECK;
+
+/* Append the text that is at `path`, got by GET, or, when it is a call, by a POST without
+ * parameters.  -EIO: the status is not 200; the text is in the message, too. */
+int control_client_read(struct control_client *c, const char *path,
+			bool is_call, struct buf *ret,
 			struct error *err) MUST_CHECK;
 
 #endif

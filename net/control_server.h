@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The control socket: connections on the loop, calls on the pool. */
+/*
+ * Calls by HTTP, on a Unix socket or over TCP: connections on the loop, answers on pools.
+ * Below /v1/ are calls, which are POSTs; all else is read, by GET.
+ */
 #ifndef BOOTSEER_NET_CONTROL_SERVER_H
 #define BOOTSEER_NET_CONTROL_SERVER_H
 
 #include <stdatomic.h>
 
 #include "common/buf.h"
+#include "net/httpd.h"
 #include "net/loop.h"
 #include "net/pool.h"
 
@@ -26,22 +30,19 @@ enum control_kind {
 	CONTROL_KINDS,
 };
 
-/* The process at the other end of a connection. */
-struct control_peer {
-	int pid;
-	int pidfd; /* of the same process, whatever its number becomes; -1 on
-		    * kernels before 6.5 */
-};
-
-/* A line at work. */
+/* A call at work. */
 struct control_call {
-	struct control_peer peer;
+	const char *path; /* "/v1/node.status" */
+	const char *body;
+	size_t len;                    /* bytes of the body */
+	const struct httpd_peer *peer; /* NULL over TCP */
 	int64_t arrived_ns;
 	atomic_bool is_gone;    /* the peer left: nobody will hear the answer */
 	enum control_kind kind; /* of the thread; CONTROL_QUICK at first */
 	char lane[CONTROL_LANE_MAX]; /* see CONTROL_LATER; "": none */
 	bool goes_on; /* set with CONTROL_LATER and no lane: also when the peer
 	               * leaves */
+	const char *type; /* of the answer; JSON at first */
 };
 
 /* From answer(): nothing was done; to be called again with another kind of thread,
@@ -49,25 +50,25 @@ struct control_call {
 #define CONTROL_LATER 1
 
 struct control_server_config {
-	const char *path;  /* copied */
-	const char *cure;  /* how to choose another: "choose another --run" */
-	struct loop *loop; /* borrowed */
+	const char *name;   /* in the log */
+	const char *path;   /* of a Unix socket, copied, for root; or */
+	const char *listen; /* "ADDR:PORT" */
+	const char *option; /* how to choose another: "choose another --run", or
+	                     * the option that gave `listen` */
+	struct loop *loop;  /* borrowed */
 	/* Borrowed; only the first is needed where no answer is for later. */
 	struct pool *pools[CONTROL_KINDS];
 	struct lanes *lanes; /* borrowed; of what has a lane */
 	/* Writes the message for people when a lane has no room left; with
 	 * `lanes`. */
 	void (*lane_is_full)(const char *lane, char *ret, size_t size);
-	size_t line_max; /* bytes of a request */
-	/* Everybody may connect, say one line, and has to hurry; else only
-	 * root may, and stay.  The loop should be one of its own: see nudge.h. */
-	bool everybody;
-	/* Whom a peer belongs to, of whom none may have all places; with
-	 * `everybody`. */
-	uint64_t (*group)(const struct control_peer *peer);
-	/* Answer a line; on a thread of a pool. */
-	int (*answer)(void *arg, struct control_call *call, const char *line,
-		      size_t len, struct buf *reply);
+	size_t body_max; /* bytes of a call's body */
+	/* Everybody may connect to the Unix socket, and has to hurry: see
+	 * httpd_config. */
+	uint64_t (*group)(const struct httpd_peer *peer);
+	/* Answer, on a thread of a pool: an HTTP status, CONTROL_LATER, or -errno when
+	 * there is no memory for an answer. */
+	int (*answer)(void *arg, struct control_call *call, struct buf *reply);
 	void *arg;
 };
 
@@ -77,10 +78,23 @@ int control_server_new(const struct control_server_config *cfg,
 		       struct control_server **ret,
 		       struct error *err) MUST_CHECK;
 
+/* The port it listens on. */
+unsigned int control_server_port(const struct control_server *s);
+
 /* Take no more connections and calls. */
 void control_server_stop(struct control_server *s);
 
 /* After the pools were freed and the loop has run what it posted. */
 void control_server_free(struct control_server *s);
+
+/* ---- answers ---- */
+
+/* An answer that fails, as JSON, with the status of its errno. */
+int control_fail(const struct error *why, struct buf *reply);
+
+/* Answer GET /metrics, the figures that `text` appends, for Prometheus; nothing else is there. */
+int control_figures(struct control_call *call,
+		    int (*text)(void *arg, struct buf *ret), void *arg,
+		    struct buf *reply);
 
 #endif

@@ -226,10 +226,8 @@ static void on_accepted(struct listener *l, int fd,
 	struct error err = ERROR_INIT;
 
 	(void)from;
-	if (s->n_connections >= CONNECTIONS_MAX || !listener_peer_is_ours(fd)) {
-		log_warning("grpc",
-			    "connection refused: it is not of root, or "
-			    "there are %d already",
+	if (s->n_connections >= CONNECTIONS_MAX) {
+		log_warning("grpc", "connection refused: there are %d already",
 			    CONNECTIONS_MAX);
 		close(fd);
 		return;
@@ -269,6 +267,7 @@ int grpc_server_new(struct loop *loop, const struct grpc_method *methods,
 		return error_nomem(err);
 	s->loop = loop;
 	s->listener.name = "grpc";
+	s->listener.is_private = true;
 	s->listener.accepted = on_accepted;
 	s->ops = (struct grpc_conn_ops){ .methods = methods,
 					 .arg = arg,

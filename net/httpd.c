@@ -8,9 +8,11 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "net/httpd_priv.h"
 #include "net/listen_address.h"
+#include "net/nudge.h"
 #include "net/traffic.h"
 
 #define BACKLOG 4096
@@ -26,7 +28,7 @@ static void make_place(struct httpd *s)
 		return;
 	if (!c &&
 	    TAILQ_FIRST(&s->idle) != TAILQ_LAST(&s->idle, httpd_conn_list))
-		c = TAILQ_FIRST(&s->idle);
+		c = s->cfg.group ? httpd_unix_silent(s) : TAILQ_FIRST(&s->idle);
 	if (c) {
 		s->stats.connections_refused_total++;
 		httpd_conn_close(c);
@@ -41,30 +43,45 @@ static void on_accepted(struct listener *l, int fd,
 	struct httpd *s = container_of(l, struct httpd, listener);
 	const int one = 1;
 
-	/* The latency of small answers; that it fails is no harm. */
+	/* The latency of small answers; that it fails, as of a Unix socket, is no harm. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	traffic_mark(fd, s->cfg.dscp);
 	s->stats.connections_total++;
+	if (!httpd_unix_nudge(s)) {
+		(void)close(fd);
+		return;
+	}
 	httpd_conn_new(s, fd);
 	make_place(s);
 }
 
-static int start_listening(struct httpd *s, struct error *err)
+static int listen_tcp(struct httpd *s, int *ret, struct error *err)
 {
 	struct sockaddr_storage addr;
 	socklen_t len;
 	int rc = listen_address_parse(s->cfg.option, s->cfg.listen, &addr, &len,
 				      err);
+
+	if (rc == 0)
+		rc = listener_open_tcp(&addr, len, BACKLOG, s->cfg.option,
+				       s->cfg.listen, ret, err);
+	if (rc == 0)
+		traffic_mark(*ret, s->cfg.dscp);
+	return rc;
+}
+
+static int start_listening(struct httpd *s, struct error *err)
+{
 	int fd = -1;
+	int rc = s->cfg.path ? httpd_unix_listen(s, &fd, err)
+			     : listen_tcp(s, &fd, err);
 
 	if (rc < 0)
 		return rc;
-	rc = listener_open_tcp(&addr, len, BACKLOG, s->cfg.option,
-			       s->cfg.listen, &fd, err);
-	if (rc < 0)
-		return rc;
-	traffic_mark(fd, s->cfg.dscp);
-	return listener_start(&s->listener, s->cfg.loop, fd, err);
+	rc = listener_start(&s->listener, s->cfg.loop, fd, err);
+	if (rc < 0 && s->cfg.path)
+		(void)unlink(s->cfg.path);
+	return rc;
 }
 
 int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
@@ -78,6 +95,7 @@ int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
 	s->cfg = *cfg;
 	s->listener.name = s->cfg.name;
 	s->listener.accepted = on_accepted;
+	s->listener.is_private = s->cfg.path && !s->cfg.group;
 	TAILQ_INIT(&s->conns);
 	TAILQ_INIT(&s->idle);
 	TAILQ_INIT(&s->waiting);
@@ -123,17 +141,24 @@ void httpd_abort(struct httpd *s)
 {
 	struct httpd_conn *c, *next;
 
+	(void)!httpd_unix_nudge(s);
 	listener_stop(&s->listener);
+	if (s->cfg.path)
+		(void)unlink(s->cfg.path);
 	s->on_idle = NULL;
 	for (c = TAILQ_FIRST(&s->conns); c; c = next) {
 		next = TAILQ_NEXT(c, all);
 		httpd_conn_close(c);
 	}
+	loop_timer_stop(&s->quiet);
 }
 
 void httpd_free(struct httpd *s)
 {
-	if (s && s->rates)
+	if (!s)
+		return;
+	if (s->rates)
 		bufferevent_rate_limit_group_free(s->rates);
+	nudge_free(s->nudge);
 	free(s);
 }

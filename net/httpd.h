@@ -14,16 +14,26 @@
 #include "net/httpd_tls.h"
 #include "net/loop.h"
 
-#define HTTPD_HEAD_MAX 16384u /* bytes of a head */
-#define HTTPD_PEER_MAX 255u   /* bytes of a node's name */
+#define HTTPD_HEAD_MAX 16384u  /* bytes of a head */
+#define HTTPD_PEER_MAX 255u    /* bytes of a node's name */
+#define HTTPD_SILENT_MAX 1024u /* connections_max with `group` */
 
 struct httpd;
+
+/* The process at the other end of a Unix socket. */
+struct httpd_peer {
+	int pid;
+	int pidfd; /* of the same process, whatever its number becomes; -1 on
+		    * kernels before 6.5 */
+	uint64_t group; /* httpd_config.group() of it */
+};
 
 /* A request; it belongs to the server until it was answered. */
 struct httpd_request {
 	struct httpd_head head;
 	const char *body; /* head.content_length bytes; NULL without */
 	int64_t begun_ns; /* when its head was complete */
+	const struct httpd_peer *peer; /* NULL over TCP */
 	/* Whom the client's certificate names, bootseer://node/NAME; "". */
 	char peer_node[HTTPD_PEER_MAX + 1];
 	/* Set by head(), and looked at when it returns: whose it is.  Requests of
@@ -80,6 +90,9 @@ struct httpd_handler {
 	/* A request whose head was accepted is answered by the server itself,
 	 * or its client has gone: its body never came. */
 	void (*drop)(void *arg, struct httpd_request *r);
+	/* The client of a request that was not answered yet has gone, and has not only
+	 * ended what it sends.  May answer.  May be NULL. */
+	void (*gone)(void *arg, struct httpd_request *r);
 	/* The text of an error, of the type `error_type`. */
 	const char *error_type;
 	int (*error)(void *arg, int status, const char *message,
@@ -101,9 +114,17 @@ struct httpd_stats {
 
 struct httpd_config {
 	struct loop *loop;
-	const char *name;      /* in the log, for its socket */
-	const char *option;    /* that gave `listen`, for messages */
-	const char *listen;    /* "ADDR:PORT", port 0: a free one */
+	const char *name;   /* in the log, for its socket */
+	const char *option; /* that gave `listen`, for messages */
+	const char *listen; /* "ADDR:PORT", port 0: a free one */
+	const char *path;   /* or a Unix socket, which root and our own user may
+	                   * connect to; borrowed as long as the server is.
+	                   * `option` is its cure: "choose another --run" */
+	/* Everybody may connect to the Unix socket, for one request each.  Returns whose
+	 * a peer is: when all places are taken, the one who has the most of them loses
+	 * the oldest without a request.  The loop should be one of its own: see nudge.h.
+	 * NULL: not everybody may connect. */
+	uint64_t (*group)(const struct httpd_peer *peer);
 	struct httpd_tls *tls; /* borrowed; NULL: plain */
 	size_t connections_max;
 	uint64_t body_memory;   /* bytes of bodies held at once; further ones

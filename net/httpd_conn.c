@@ -6,9 +6,11 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "net/httpd_priv.h"
@@ -152,6 +154,8 @@ static void free_conn(struct httpd_conn *c)
 	leave_lists(c);
 	free_body(c);
 	free(c->head);
+	if (c->peer.pidfd >= 0)
+		(void)close(c->peer.pidfd);
 	TAILQ_REMOVE(&s->conns, c, all);
 	s->stats.connections--;
 	free(c);
@@ -161,6 +165,9 @@ static void free_conn(struct httpd_conn *c)
 
 void httpd_conn_close(struct httpd_conn *c)
 {
+	const struct httpd_config *cfg = &c->server->cfg;
+	bool leaves = c->bev && c->state == CONN_RUNNING;
+
 	loop_timer_stop(&c->timer);
 	if (c->bev) {
 		if (c->server->rates)
@@ -172,6 +179,8 @@ void httpd_conn_close(struct httpd_conn *c)
 	}
 	if (c->state != CONN_RUNNING)
 		free_conn(c);
+	else if (leaves && cfg->handler->gone)
+		cfg->handler->gone(cfg->arg, &c->req);
 }
 
 /* -------------------------------------------------------------------- bodies --- */
@@ -344,7 +353,8 @@ static bool handle_head(struct httpd_conn *c, size_t len)
 	c->req.begun_ns = clock_now_ns();
 	if (status)
 		return httpd_conn_refuse(c, status, err.msg);
-	c->last = c->last || !c->req.head.keep_alive || s->stopping;
+	c->last = c->last || !c->req.head.keep_alive || s->stopping ||
+		  s->cfg.group;
 	s->stats.requests_total++;
 	if (s->cfg.tls)
 		httpd_tls_peer(c->bev, c->req.peer_node,
@@ -353,6 +363,16 @@ static bool handle_head(struct httpd_conn *c, size_t len)
 	if (c->state == CONN_HEAD)
 		c->share = share_of(s, c->req.owner);
 	return c->state == CONN_HEAD ? want_body(c, max) : true;
+}
+
+/* A program of an older release sends a line of JSON to a Unix socket, and waits for one: it is
+ * told at once that this is another release. */
+static bool is_line(const struct httpd_conn *c, struct evbuffer *in)
+{
+	char first = 'A';
+
+	return c->server->cfg.path && evbuffer_copyout(in, &first, 1) == 1 &&
+	       (first < 'A' || first > 'Z');
 }
 
 static bool step_head(struct httpd_conn *c)
@@ -366,7 +386,12 @@ static bool step_head(struct httpd_conn *c)
 	if (!c->head_begun) {
 		c->head_begun = true;
 		set_deadline(c, c->server->cfg.request_ns);
+		c->is_bare = is_line(c, in);
 	}
+	if (c->is_bare)
+		return httpd_conn_refuse(c, HTTPD_BAD_REQUEST,
+					 "that is not HTTP: the programs of "
+					 "one node must be of one release");
 	end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
 	if (end.pos < 0 && len < HTTPD_HEAD_MAX)
 		return false;
@@ -387,6 +412,7 @@ static void next_request(struct httpd_conn *c)
 	free(c->head);
 	c->head = NULL;
 	memset(&c->req, 0, sizeof(c->req));
+	c->req.peer = c->server->cfg.path ? &c->peer : NULL;
 	c->got = c->discard = 0;
 	c->head_begun = c->continue_sent = false;
 	set_state(c, CONN_HEAD);
@@ -669,7 +695,7 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 			     (int64_t)(len / least_bps(c->server)) * NS_PER_S);
 	(void)bufferevent_enable(c->bev, EV_READ);
 	out = bufferevent_get_output(c->bev);
-	rc = put_head(c, r, len, out);
+	rc = c->is_bare ? 0 : put_head(c, r, len, out);
 	if (rc == 0 && !is_head(c) && r->stream.read)
 		begin_stream(c, r);
 	else if (rc == 0 && !is_head(c) && len)
@@ -731,12 +757,12 @@ static bool step_answer(struct httpd_conn *c)
 		next_request(c);
 		return true;
 	}
-	if (c->discard == 0) {
+	if (c->discard == 0 || c->server->cfg.path) {
 		httpd_conn_close(c);
 		return false;
 	}
 	/* A close now would reset the connection, and the client, which is
-	 * still sending, might never see the answer. */
+	 * still sending, might never see the answer; by a Unix socket it does. */
 	if (c->state != CONN_LINGER) {
 		set_state(c, CONN_LINGER);
 		set_deadline(c, LINGER_NS);
@@ -775,6 +801,14 @@ static void on_read(struct bufferevent *bev, void *arg)
 	conn_step(arg);
 }
 
+/* A client that closed only its sending side still waits for its answer. */
+static bool has_left(struct bufferevent *bev)
+{
+	struct pollfd p = { .fd = bufferevent_getfd(bev) };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
+}
+
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct httpd_conn *c = arg;
@@ -783,10 +817,9 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		return;
 	if (c->server->cfg.tls && httpd_tls_failed(bev))
 		c->server->stats.tls_failures_total++;
-	/* A client that closed only its sending side still waits for its
-	 * answer. */
 	if ((what & BEV_EVENT_EOF) &&
-	    (c->state == CONN_RUNNING || c->state == CONN_ANSWER)) {
+	    (c->state == CONN_RUNNING || c->state == CONN_ANSWER) &&
+	    !has_left(bev)) {
 		c->last = true;
 		c->discard = 0;
 		if (c->state == CONN_ANSWER)
@@ -864,6 +897,11 @@ void httpd_conn_new(struct httpd *s, int fd)
 	c->server = s;
 	c->share = &s->shares[0];
 	c->timer.fn = on_deadline;
+	c->peer.pidfd = -1;
+	if (s->cfg.path) {
+		httpd_unix_peer(s, fd, &c->peer);
+		c->req.peer = &c->peer;
+	}
 	TAILQ_INSERT_TAIL(&s->conns, c, all);
 	TAILQ_INSERT_TAIL(&s->idle, c, some);
 	s->stats.connections++;

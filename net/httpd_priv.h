@@ -40,6 +40,7 @@ struct httpd_conn {
 	enum httpd_conn_state state;
 	struct loop_timer timer; /* the deadline of the state */
 	struct httpd_request req;
+	struct httpd_peer peer; /* of a Unix socket */
 	struct httpd_share *share;
 	char *head;       /* what req.head points to */
 	char *body;       /* req.body, while it is read */
@@ -50,8 +51,9 @@ struct httpd_conn {
 	uint64_t stream_left;       /* bytes that were not read yet */
 	bool head_begun;
 	bool continue_sent;
-	bool last;   /* the connection ends with this answer */
-	bool is_cut; /* it ends before the answer does */
+	bool last;    /* the connection ends with this answer */
+	bool is_bare; /* its answer has no head, as its request is not HTTP */
+	bool is_cut;  /* it ends before the answer does */
 	TAILQ_ENTRY(httpd_conn) all;
 	TAILQ_ENTRY(httpd_conn) some; /* of idle, waiting or unread, by state */
 	TAILQ_ENTRY(httpd_conn) by_large;
@@ -71,7 +73,10 @@ struct httpd {
 	struct hash_seed seed;
 	struct httpd_stats stats;
 	struct bufferevent_rate_limit_group
-		*rates; /* of all connections; NULL: no bound */
+		*rates;      /* of all connections; NULL: no bound */
+	bool is_nudged;      /* cfg.group, and peers can send descriptors */
+	struct nudge *nudge; /* of the loop's thread; NULL: nobody came yet */
+	struct loop_timer quiet; /* ends it */
 	bool stopping;
 	void (*on_idle)(void *arg);
 	void *on_idle_arg;
@@ -79,6 +84,16 @@ struct httpd {
 
 /* A connection was accepted; takes `fd`. */
 void httpd_conn_new(struct httpd *s, int fd);
+
+/* Unix sockets: httpd_unix.c. */
+int httpd_unix_listen(struct httpd *s, int *ret, struct error *err) MUST_CHECK;
+void httpd_unix_peer(const struct httpd *s, int fd, struct httpd_peer *ret);
+/* The connection that gives its place to a newcomer: the oldest without a request of the group
+ * that has the most; NULL. */
+struct httpd_conn *httpd_unix_silent(const struct httpd *s);
+/* Connections are there, or end: what closing them takes is not waited for.  False: it
+ * would be. */
+bool httpd_unix_nudge(struct httpd *s);
 /* Close it now; its request stays until it is answered. */
 void httpd_conn_close(struct httpd_conn *c);
 

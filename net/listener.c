@@ -61,6 +61,23 @@ static bool is_of_connection(int code)
 	}
 }
 
+/* Refuse a peer of another user, who could connect all the same: the socket's folder may be
+ * open to him. */
+static bool may_connect(const struct listener *l, int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (!l->is_private)
+		return true;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return false;
+	if (peer.uid == 0 || peer.uid == geteuid())
+		return true;
+	log_warning(l->name, "refused uid=%u pid=%d", peer.uid, peer.pid);
+	return false;
+}
+
 /* False: nothing more for now. */
 static bool accept_one(struct listener *l)
 {
@@ -69,8 +86,12 @@ static bool accept_one(struct listener *l)
 	int fd = accept4(l->fd, (struct sockaddr *)&from, &len,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0) {
+	if (fd >= 0 && may_connect(l, fd)) {
 		l->accepted(l, fd, &from);
+		return true;
+	}
+	if (fd >= 0) {
+		(void)close(fd);
 		return true;
 	}
 	if (errno == EAGAIN)
@@ -84,14 +105,9 @@ static bool accept_one(struct listener *l)
 static void on_ready(struct loop_watch *w, unsigned int ready)
 {
 	struct listener *l = container_of(w, struct listener, watch);
-	/* Only of the first it is known that it waits for a place. */
-	int n = l->has_place ? 1 : BATCH;
+	int n = BATCH;
 
 	(void)ready;
-	if (l->has_place && !l->has_place(l)) {
-		listener_pause(l);
-		return;
-	}
 	while (n-- > 0 && l->loop && !l->is_paused && accept_one(l))
 		;
 }
@@ -152,14 +168,4 @@ unsigned int listener_port(const struct listener *l)
 	return ntohs(addr.ss_family == AF_INET6
 			     ? ((struct sockaddr_in6 *)&addr)->sin6_port
 			     : ((struct sockaddr_in *)&addr)->sin_port);
-}
-
-bool listener_peer_is_ours(int fd)
-{
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return false;
-	return peer.uid == 0 || peer.uid == geteuid();
 }

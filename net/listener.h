@@ -24,9 +24,8 @@ struct listener {
 	void (*accepted)(struct listener *l, int fd,
 			 const struct sockaddr_storage *from);
 
-	/* May be NULL.  A connection waits: is there a place for it?  False
-	 * pauses the listener, until listener_resume(). */
-	bool (*has_place)(struct listener *l);
+	/* A Unix socket: connections of root and of our own user only. */
+	bool is_private;
 
 	/* The rest is the listener's; zeroed, it counts as stopped. */
 	struct loop *loop; /* NULL: stopped */
@@ -51,9 +50,6 @@ void listener_stop(struct listener *l);
 /* Leave connections in the kernel's queue, until listener_resume(). */
 void listener_pause(struct listener *l);
 void listener_resume(struct listener *l);
-
-/* Is the other end of this Unix socket root's, or of our own user? */
-bool listener_peer_is_ours(int fd);
 
 /* The port of a listener on TCP. */
 unsigned int listener_port(const struct listener *l);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "net/listener.h"
+#include "net/unix_connect.h"
 
 int listener_open_tcp(const struct sockaddr_storage *addr, socklen_t len,
 		      int backlog, const char *option, const char *where,
@@ -28,24 +29,13 @@ int listener_open_tcp(const struct sockaddr_storage *addr, socklen_t len,
 	return 0;
 }
 
-/* Whether a process accepts on the socket now; a full queue is one, too. */
-static bool is_served(const struct sockaddr_un *addr)
-{
-	AUTO_CLOSE int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return fd >= 0 && (connect(fd, (const struct sockaddr *)addr,
-				   sizeof(*addr)) == 0 ||
-			   errno == EAGAIN);
-}
-
 static int check_path(const struct sockaddr_un *addr, const char *cure,
 		      struct error *err)
 {
 	struct stat st;
 
 	/* To take it over would leave the other one running unheard. */
-	if (is_served(addr))
+	if (unix_is_served(addr->sun_path))
 		return error_set(err, EADDRINUSE,
 				 "socket '%s' is served by another process: "
 				 "end it, or %s",

@@ -17,9 +17,10 @@ THREADS = 4
 def figures():
     """Of all mounts together."""
     sums = {}
-    for path in glob.glob(os.environ["RUN"] + "/*/metrics.sock"):
+    for path in glob.glob(os.environ["RUN"] + "/*/mount.sock"):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
+            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n")
             for line in s.makefile():
                 if line.startswith("bootseer_ckpt_group_blocks_"):
                     name, value = line.split()

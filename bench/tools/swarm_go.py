@@ -39,9 +39,9 @@ class Node:
             params["what"] = "all"
         self.text = b""
         try:
-            self.sock.sendall((json.dumps({"bootseer": 1,
-                                           "method": "image.prefetch",
-                                           "params": params}) + "\n").encode())
+            body = json.dumps(params)
+            self.sock.sendall("POST /v1/image.prefetch HTTP/1.1\r\nHost: bootseer\r\n"
+                              f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
         except ConnectionError:
             pass # it was killed: answer() finds the connection closed
 
@@ -53,13 +53,13 @@ def answer(node):
     except ConnectionError: # killed with our question unread
         data = b""
     node.text += data
-    if data and not node.text.endswith(b"\n"):
+    if data and not (node.text.endswith(b"\n") and b"\r\n\r\n{" in node.text):
         return NONE
     now = time.monotonic()
     if not data:
         print(node.name, "failed", "bootseerd is gone", flush=True)
         return END
-    reply = json.loads(node.text)
+    reply = json.loads(node.text.partition(b"\r\n\r\n")[2])
     result = reply.get("result")
     if not result:
         print(node.name, "failed", reply["error"]["message"], flush=True)

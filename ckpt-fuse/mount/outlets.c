@@ -4,78 +4,74 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/thread.h"
-#include "net/listener.h"
-#include "net/metrics_server.h"
+#include "net/control_server.h"
 
 #define RETRY_NS (2 * NS_PER_S)
-#define BACKLOG 16
+#define QUEUE_MAX 64
+#define SOCKET_NAME "mount.sock"
 
-enum outlet_kind { OUTLET_STATUS, OUTLET_METRICS, OUTLET_HTTP, OUTLET_KINDS };
+enum outlet_kind { OUTLET_SOCKET, OUTLET_HTTP, OUTLET_KINDS };
 
 struct outlet {
-	struct outlets *all;
-	enum outlet_kind kind;
-	char *at; /* NULL: it is not wanted */
-	bool is_open;
-	bool was_told; /* the log has that it is not open */
-	struct listener listener;
+	char *at;                      /* NULL: it is not wanted */
+	struct control_server *server; /* NULL: it is not open */
+	bool was_told;                 /* the log has that it is not */
 };
 
 struct outlets {
 	struct outlets_config cfg;
 	struct outlet kinds[OUTLET_KINDS];
 	struct loop *loop;
-	struct metrics *http;
+	struct pool *pool;       /* one thread: figures take their time */
 	struct loop_timer again; /* opens what is not open */
 	struct loop_call ending, ended;
 	struct thread thread;
 };
 
-/* Figures fit a socket's buffer: nobody who does not read holds the others up. */
-static void outlet_asked(struct listener *l, int fd,
-			 const struct sockaddr_storage *from)
-{
-	const struct outlet *o = container_of(l, struct outlet, listener);
-	const struct outlets_config *cfg = &o->all->cfg;
-	AUTO_CLOSE int peer = fd;
-	AUTO_BUF text = BUF_INIT;
-	int rc = o->kind == OUTLET_METRICS
-			 ? ckpt_mount_metrics(cfg->mount, &text)
-			 : ckpt_mount_status(cfg->mount, cfg->path,
-					     cfg->is_adopted, &text);
-
-	(void)from;
-	if (rc == 0)
-		(void)!send(peer, text.data, text.len,
-			    MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static int outlet_text(void *mount, struct buf *ret)
+static int outlet_metrics(void *mount, struct buf *ret)
 {
 	return ckpt_mount_metrics(mount, ret);
 }
 
-static int outlet_open(struct outlet *o, struct error *err)
+/* The mount's path and store are not for the network. */
+static int outlet_answer(void *arg, struct control_call *call,
+			 struct buf *reply)
 {
-	struct outlets *all = o->all;
-	int fd = -1, rc;
+	const struct outlets_config *cfg = &((const struct outlets *)arg)->cfg;
 
-	if (o->kind == OUTLET_HTTP) {
-		rc = metrics_new(all->loop, o->at, outlet_text, all->cfg.mount,
-				 &all->http, err);
-		if (rc == 0)
-			log_info("ckpt", "metrics port=%u", outlets_port(all));
-		return rc;
-	}
-	rc = listener_open_unix(o->at, 0600, BACKLOG, "choose another --run",
-				&fd, err);
-	return rc < 0 ? rc : listener_start(&o->listener, all->loop, fd, err);
+	if (strcmp(call->path, "/status") == 0 && call->peer)
+		return ckpt_mount_status(cfg->mount, cfg->path, cfg->is_adopted,
+					 reply) < 0
+			       ? -ENOMEM
+			       : HTTPD_OK;
+	return control_figures(call, outlet_metrics, cfg->mount, reply);
+}
+
+static int outlet_open(struct outlets *all, enum outlet_kind kind,
+		       struct error *err)
+{
+	struct outlet *o = &all->kinds[kind];
+	const struct control_server_config cfg = {
+		.name = "ckpt",
+		.path = kind == OUTLET_SOCKET ? o->at : NULL,
+		.listen = kind == OUTLET_HTTP ? o->at : NULL,
+		.option = kind == OUTLET_HTTP ? "--metrics"
+					      : "choose another --run",
+		.loop = all->loop,
+		.pools = { all->pool },
+		.answer = outlet_answer,
+		.arg = all,
+	};
+	int rc = control_server_new(&cfg, &o->server, err);
+
+	if (rc == 0 && kind == OUTLET_HTTP)
+		log_info("ckpt", "metrics port=%u", outlets_port(all));
+	return rc;
 }
 
 static void tell_failure(struct outlet *o, int rc, const struct error *why)
@@ -100,13 +96,12 @@ static int open_missing(struct outlets *all, struct error *err)
 		struct error why = ERROR_INIT;
 		int rc;
 
-		if (!o->at || o->is_open)
+		if (!o->at || o->server)
 			continue;
-		rc = outlet_open(o, &why);
+		rc = outlet_open(all, i, &why);
 		if (rc < 0 && !all->cfg.is_adopted)
 			return error_set(err, -rc, "%s", why.msg);
 		tell_failure(o, rc, &why);
-		o->is_open = rc == 0;
 		is_missing = is_missing || rc < 0;
 	}
 	return is_missing
@@ -134,45 +129,32 @@ static void *outlets_main(void *arg)
 static int init_kinds(struct outlets *all)
 {
 	const struct ckpt_mount_config *c = all->cfg.mount->cfg;
+	char **at = &all->kinds[OUTLET_HTTP].at;
 
-	for (enum outlet_kind k = 0; k < OUTLET_KINDS; k++)
-		all->kinds[k] = (struct outlet){
-			.all = all,
-			.kind = k,
-			.listener = { .name = "ckpt",
-				      .accepted = outlet_asked },
-		};
 	all->again.fn = outlets_retry;
-	all->kinds[OUTLET_STATUS].at = fs_join(c->run_dir, "status.sock");
-	all->kinds[OUTLET_METRICS].at = fs_join(c->run_dir, "metrics.sock");
-	all->kinds[OUTLET_HTTP].at = c->metrics ? strdup(c->metrics) : NULL;
-	return !all->kinds[OUTLET_STATUS].at ||
-			       !all->kinds[OUTLET_METRICS].at ||
-			       (c->metrics && !all->kinds[OUTLET_HTTP].at)
-		       ? -ENOMEM
-		       : 0;
+	all->kinds[OUTLET_SOCKET].at = fs_join(c->run_dir, SOCKET_NAME);
+	*at = c->metrics ? strdup(c->metrics) : NULL;
+	return !all->kinds[OUTLET_SOCKET].at || (c->metrics && !*at) ? -ENOMEM
+								     : 0;
 }
 
 /* On the loop, or without its thread. */
 static void stop_all(struct outlets *all)
 {
 	loop_timer_stop(&all->again);
-	metrics_stop(all->http);
-	for (size_t i = 0; i < OUTLET_KINDS; i++) {
-		struct outlet *o = &all->kinds[i];
-
-		listener_stop(&o->listener);
-		if (o->is_open && o->kind != OUTLET_HTTP)
-			(void)unlink(o->at);
-	}
+	for (size_t i = 0; i < OUTLET_KINDS; i++)
+		if (all->kinds[i].server)
+			control_server_stop(all->kinds[i].server);
+	pool_free(steal_ptr(&all->pool));
 }
 
 static void free_all(struct outlets *all)
 {
 	loop_free(all->loop);
-	metrics_free(all->http);
-	for (size_t i = 0; i < OUTLET_KINDS; i++)
+	for (size_t i = 0; i < OUTLET_KINDS; i++) {
+		control_server_free(all->kinds[i].server);
 		free(all->kinds[i].at);
+	}
 	free(all);
 }
 
@@ -204,6 +186,8 @@ int outlets_new(const struct outlets_config *cfg, struct outlets **ret,
 	if (rc == 0)
 		rc = loop_new(&all->loop, err);
 	if (rc == 0)
+		rc = pool_new(all->loop, 1, QUEUE_MAX, &all->pool, err);
+	if (rc == 0)
 		rc = open_missing(all, err);
 	if (rc == 0)
 		rc = thread_start(&all->thread, outlets_main, all, err);
@@ -228,5 +212,5 @@ void outlets_free(struct outlets *all)
 
 unsigned int outlets_port(const struct outlets *all)
 {
-	return metrics_port(all->http);
+	return control_server_port(all->kinds[OUTLET_HTTP].server);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a mount tells its figures, by a loop of its own: two sockets in its folder, which tell
- * whoever connects, as JSON and as Prometheus has them, and --metrics, which is HTTP.  Whoever
- * has files open in the mount needs none of them.
+ * Where a mount tells its figures, by HTTP and a loop of its own: a socket in its folder has
+ * /status, as JSON, and /metrics, as Prometheus reads it; --metrics has the latter.  Programs
+ * that have files open in the mount need neither.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_OUTLETS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_OUTLETS_H

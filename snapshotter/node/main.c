@@ -20,7 +20,6 @@
 #include "fuse/fuse.h"
 #include "net/control_server.h"
 #include "net/lanes.h"
-#include "net/metrics_server.h"
 #include "net/signals.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
@@ -54,6 +53,7 @@
 #define QUICK_THREADS 16
 #define WAITING_THREADS 64
 #define REMOTE_THREADS 32
+#define SCRAPES_MAX 64
 #define LANE_WAITING_MAX 64 /* calls that wait for one registry's turn */
 /* Remote threads of all registries that did not answer lately: the others are for
  * those that do. */
@@ -69,8 +69,9 @@ struct node_daemon {
 	struct pool *pools[CONTROL_KINDS];
 	struct lanes *lanes; /* by registry */
 	struct control_server *server;
-	struct ready_server *ready; /* what everybody may fill is apart */
-	struct metrics *metrics;
+	struct ready_server *ready;     /* what everybody may fill is apart */
+	struct control_server *metrics; /* of --metrics, with a thread of its */
+	struct pool *scrapes;           /* own: figures look at every block */
 	struct preheat *preheat;
 	struct holder_watch holder;
 	struct housekeeper *housekeeper;
@@ -332,10 +333,9 @@ static void node_close(struct node *n)
 
 /* -------------------------------------------------------------------- loop --- */
 
-static int on_line(void *arg, struct control_call *call, const char *line,
-		   size_t len, struct buf *reply)
+static int on_call(void *arg, struct control_call *call, struct buf *reply)
 {
-	return node_answer(arg, call, line, len, reply);
+	return node_answer(arg, call, reply);
 }
 
 static void tell_registry_is_busy(const char *lane, char *ret, size_t size)
@@ -347,9 +347,14 @@ static void tell_registry_is_busy(const char *lane, char *ret, size_t size)
 		       lane);
 }
 
-static int on_metrics(void *arg, struct buf *ret)
+static int metrics_text(void *arg, struct buf *ret)
 {
 	return node_metrics(arg, ret);
+}
+
+static int on_scrape(void *arg, struct control_call *call, struct buf *reply)
+{
+	return control_figures(call, metrics_text, arg, reply);
 }
 
 static void on_end(void *arg, int signo)
@@ -405,16 +410,38 @@ static int open_pools(struct node_daemon *d, struct error *err)
 	return rc;
 }
 
+static int serve_metrics(struct node_daemon *d, struct error *err)
+{
+	struct control_server_config cfg = {
+		.loop = d->loop,
+		.name = "metrics",
+		.listen = d->node.cfg->metrics,
+		.option = "--metrics",
+		.answer = on_scrape,
+		.arg = &d->node,
+	};
+	int rc;
+
+	if (!cfg.listen)
+		return 0;
+	rc = pool_new(d->loop, 1, SCRAPES_MAX, &d->scrapes, err);
+	cfg.pools[CONTROL_QUICK] = d->scrapes;
+	if (rc == 0)
+		rc = control_server_new(&cfg, &d->metrics, err);
+	return error_wrap(err, rc, "metrics");
+}
+
 static int start_serving(struct node_daemon *d, struct error *err)
 {
 	const struct node_config *cfg = d->node.cfg;
 	AUTO_FREE char *path = NULL;
 	struct control_server_config server = {
 		.loop = d->loop,
-		.line_max = CONTROL_REQUEST_MAX,
-		.cure = "choose another --run",
+		.name = "control",
+		.option = "choose another --run",
+		.body_max = CONTROL_REQUEST_MAX,
 		.lane_is_full = tell_registry_is_busy,
-		.answer = on_line,
+		.answer = on_call,
 		.arg = &d->node,
 	};
 	int rc;
@@ -425,9 +452,8 @@ static int start_serving(struct node_daemon *d, struct error *err)
 	}
 	server.path = path;
 	rc = open_pools(d, err);
-	if (rc == 0 && cfg->metrics)
-		rc = metrics_new(d->loop, cfg->metrics, on_metrics, &d->node,
-				 &d->metrics, err);
+	if (rc == 0)
+		rc = serve_metrics(d, err);
 	memcpy(server.pools, d->pools, sizeof(server.pools));
 	server.lanes = d->lanes;
 	if (rc == 0)
@@ -437,7 +463,8 @@ static int start_serving(struct node_daemon *d, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (d->metrics)
-		log_info("main", "metrics port=%u", metrics_port(d->metrics));
+		log_info("main", "metrics port=%u",
+			 control_server_port(d->metrics));
 	log_info("main", "ready socket=\"%s\" datapath=%s", path,
 		 d->node.datapath->ops->name);
 	return 0;
@@ -454,7 +481,9 @@ static void daemon_stop(struct node_daemon *d)
 	(void)signal(SIGALRM, give_up);
 	(void)alarm(END_TIMEOUT_S);
 	atomic_store(&d->node.is_ending, true);
-	metrics_stop(d->metrics);
+	if (d->metrics)
+		control_server_stop(d->metrics);
+	pool_free(d->scrapes);
 	preheat_close(d->preheat);
 	housekeeper_stop(d->housekeeper);
 	ready_server_stop(d->ready);
@@ -467,7 +496,7 @@ static void daemon_stop(struct node_daemon *d)
 		holder_watch_stop(&d->holder);
 		loop_free(d->loop);
 	}
-	metrics_free(d->metrics);
+	control_server_free(d->metrics);
 	control_server_free(d->server);
 	lanes_free(d->lanes);
 	housekeeper_free(d->housekeeper);

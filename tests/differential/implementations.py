@@ -162,10 +162,11 @@ class Node:
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(120)
             s.connect(self.socket)
-            s.sendall(json.dumps({"bootseer": 1, "method": method, "params": params})
-                      .encode() + b"\n")
+            body = json.dumps(params).encode()
+            s.sendall(f"POST /v1/{method} HTTP/1.1\r\nHost: bootseer\r\nConnection: close\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
             with s.makefile("rb") as f:
-                answer = json.loads(f.readline())
+                answer = json.loads(f.read().partition(b"\r\n\r\n")[2])
         if "error" in answer:
             raise Refused(answer["error"]["message"])
         return answer["result"]

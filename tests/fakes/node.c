@@ -33,6 +33,7 @@
 #include "common/error.h"
 #include "common/fs.h"
 #include "net/control.h"
+#include "net/httpd_head.h"
 
 static const char *dir;
 
@@ -257,13 +258,14 @@ static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 	return NULL;
 }
 
-static void answer(const char *line, size_t len, struct buf *out)
+static void answer(const char *path, const char *body, size_t len,
+		   struct buf *out)
 {
 	struct control_request r = { .root = NULL };
 	struct error err = ERROR_INIT, why = ERROR_INIT;
 	AUTO_JSON *images = load_images();
 	AUTO_JSON *result = NULL;
-	int rc = control_request_parse(line, len, &r, &err);
+	int rc = control_call_parse(path, body, len, &r, &err);
 
 	if (rc == 0) {
 		note_call(&r);
@@ -278,28 +280,45 @@ static void answer(const char *line, size_t len, struct buf *out)
 	control_request_fini(&r);
 }
 
+/* Answer the request that `in` begins with; false: the rest of it has to come. */
+static bool serve_request(int fd, struct buf *in)
+{
+	const char *end = memmem(in->data, in->len, "\r\n\r\n", 4);
+	AUTO_BUF text = BUF_INIT, head = BUF_INIT, body = BUF_INIT;
+	struct httpd_head h;
+	size_t len;
+
+	if (!end)
+		return false;
+	len = (size_t)(end + 4 - in->data);
+	if (buf_append(&text, in->data, len) < 0 ||
+	    httpd_head_parse(text.data, len, &h, NULL) != 0)
+		die("request");
+	if (in->len - len < h.content_length)
+		return false;
+	answer(h.path, end + 4, h.content_length, &body);
+	if (buf_printf(&head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n",
+		       body.len) < 0 ||
+	    fs_write_full(fd, head.data, head.len) < 0 ||
+	    fs_write_full(fd, body.data, body.len) < 0)
+		exit(EXIT_SUCCESS); /* the client left */
+	buf_reset(in);
+	return true;
+}
+
 static void serve(int fd)
 {
 	AUTO_BUF in = BUF_INIT;
-	char *end;
 	ssize_t n;
 
 	for (;;) {
-		AUTO_BUF out = BUF_INIT;
-
 		if (buf_reserve(&in, 65536) < 0)
 			die("memory");
 		n = read(fd, in.data + in.len, 65536);
 		if (n <= 0)
 			return;
 		in.len += (size_t)n;
-		end = memchr(in.data, '\n', in.len);
-		if (!end)
-			continue;
-		answer(in.data, (size_t)(end - in.data), &out);
-		buf_reset(&in);
-		if (fs_write_full(fd, out.data, out.len) < 0)
-			return;
+		(void)serve_request(fd, &in);
 	}
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """between-node.py LISTEN SOCKET [FAULT]: stand between a client and bootseerd's control
-socket, and pass lines on.  FAULT does something to environments that are unpacked:
+socket, and pass calls on.  FAULT does something to environments that are unpacked:
 'blocks' turns a byte of what the second environment.read gave, 'metadata' of the metadata that
 environment.open names, of which it names a copy; 'kill:PID' kills bootseerd before the second
 read; 'silent' leaves without an answer when something was opened; 'before' answers as a bootseerd does that has no such method."""
@@ -32,9 +32,9 @@ def before(method):
         os.kill(int(fault[5:]), signal.SIGKILL)
 
 
-def after(method, line):
+def after(method, body):
     global blocks
-    reply = json.loads(line)
+    reply = json.loads(body)
     if method == 'environment.open' and 'result' in reply:
         blocks = reply['result']['blocks']
         if fault == 'metadata':
@@ -43,10 +43,27 @@ def after(method, line):
                 to.write(f.read())
             turn(path)
             reply['result']['meta'] = path
-            return json.dumps(reply).encode() + b'\n'
+            return json.dumps(reply).encode()
     if method == 'environment.read' and fault == 'blocks' and reads == 2:
         turn(blocks)
-    return line
+    return body
+
+
+def read_message(f):
+    """The first line and the body of the next; None: there is none."""
+    first, size = f.readline().decode(), 0
+    if not first:
+        return None
+    for line in iter(f.readline, b'\r\n'):
+        name, _, value = line.decode().partition(':')
+        if name.lower() == 'content-length':
+            size = int(value)
+    return first, f.read(size)
+
+
+def write_message(f, first, body):
+    f.write(f'{first.strip()}\r\nHost: node\r\nContent-Length: {len(body)}\r\n\r\n'.encode() + body)
+    f.flush()
 
 
 def serve(client):
@@ -56,24 +73,22 @@ def serve(client):
     except OSError:
         return
     to, ask = at.makefile('rwb'), client.makefile('rwb')
-    for line in ask:
-        method = json.loads(line)['method']
+    while message := read_message(ask):
+        method = message[0].split()[1].rpartition('/')[2]
         before(method)
         if fault == 'before' and method == 'environment.open':
-            ask.write(b'{"bootseer":1,"error":{"errno":38,"message":"no method"}}\n')
-            ask.flush()
+            write_message(ask, 'HTTP/1.1 404 Not Found',
+                          b'{"bootseer":1,"error":{"errno":38,"message":"no method"}}')
             continue
-        to.write(line)
-        to.flush()
-        answer = to.readline()
+        write_message(to, *message)
+        answer = read_message(to)
         if not answer:
             return
         if fault == 'silent' and method == 'environment.open':
             print(method, flush=True)
             return
         print(method, flush=True)
-        ask.write(after(method, answer))
-        ask.flush()
+        write_message(ask, answer[0], after(method, answer[1]))
 
 
 s = socket.socket(socket.AF_UNIX)

@@ -473,7 +473,7 @@ listens() { cat "$W"/run/*/log | grep -q "group: listens"; }
 	read_all 2 model "$F/model"
 	"$BATS_TEST_DIRNAME/forget-pages.py" "$W"/m?/model
 	read_all 1 model "$F/model"
-	sockets=("$W"/run/*/metrics.sock)
+	sockets=("$W"/run/*/mount.sock)
 	all=$(curl_socket "${sockets[0]}")
 	for i in members {fetched,received,sent}_bytes_total read_seconds_total memory_bytes; do
 		grep -E "^bootseer_ckpt_group_$i [0-9.e+]*[1-9]" <<<"$all"

@@ -85,8 +85,10 @@ def figure(key):
         try:
             with socket.socket(socket.AF_UNIX) as s:
                 s.settimeout(DEADLINE_S)
-                s.connect(f"{RUN}/{name}/status.sock")
-                return json.loads(b"".join(iter(lambda: s.recv(65536), b"")))[key]
+                s.connect(f"{RUN}/{name}/mount.sock")
+                s.sendall(b"GET /status HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n")
+                text = b"".join(iter(lambda: s.recv(65536), b""))
+                return json.loads(text.partition(b"\r\n\r\n")[2])[key]
         except (OSError, ValueError):
             pass
     return None

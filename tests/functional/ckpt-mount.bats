@@ -1051,6 +1051,29 @@ is_state() # FILE PATTERN
 	[ ! -e "$W/run" ]
 }
 
+@test "a mount whose process is older than mount.sock is asked, and is waited for" {
+	local run pid
+
+	mount_store --close=buffered
+	run=$(echo "$W"/run/*) pid=$(figure pid)
+	curl -sS --unix-socket "$run/mount.sock" http://mount/status >"$W/status"
+	python3 - "$run" "$W/status" 3>&- <<-'END' &
+		import os, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.bind(sys.argv[1] + "/status.sock")
+		s.listen()
+		os.unlink(sys.argv[1] + "/mount.sock")
+		while True:
+		    s.accept()[0].sendall(open(sys.argv[2], "rb").read())
+	END
+	PIDS+=($!)
+	wait_for test ! -e "$run/mount.sock"
+	[ "$(figure pid)" = "$pid" ]
+	umount_store >"$W/said" 2>&1
+	[ ! -s "$W/said" ]
+	[ ! -e "/proc/$pid" ]
+}
+
 is_settled()
 {
 	[ "$(figure files_staged)" = 0 ] && [ "$(figure commits)" -ge "$1" ]
@@ -1571,7 +1594,7 @@ is_in_fuse() # PID
 
 metric() # NAME
 {
-	curl_socket "$W"/run/*/metrics.sock | sed -n "s/^bootseer_ckpt_$1 //p"
+	curl_socket "$W"/run/*/mount.sock | sed -n "s/^bootseer_ckpt_$1 //p"
 }
 
 @test "figures of saving and loading are Prometheus's, and in the documents" {
@@ -1594,7 +1617,7 @@ metric() # NAME
 	[ "$(figure load_network_ms)" = 0 ]
 	[ "$(metric load_storage_seconds_total)" != 0.000000000 ]
 	[ "$(metric save_storage_seconds_total)" != 0.000000000 ]
-	for n in $(curl_socket "$W"/run/*/metrics.sock |
+	for n in $(curl_socket "$W"/run/*/mount.sock |
 		sed -n 's/^# TYPE \(\S*\) .*/\1/p'); do
 		grep -qF "\`$n\`" "$BATS_TEST_DIRNAME/../../docs/checkpoints.md" ||
 			{ echo "$n"; false; }
@@ -1673,7 +1696,7 @@ is_free() # ADDRESS:PORT
 
 	at=$(own_address):9999
 	mount_store --metrics "$at"
-	log=$(echo "$W"/run/*/log) sock=$(echo "$W"/run/*/status.sock)
+	log=$(echo "$W"/run/*/log) sock=$(echo "$W"/run/*/mount.sock)
 	cp "$F/in/config.json" "$M/f"
 	read_later "$M/f" "$W/fifo"
 	pid=$(figure pid) holder=$(parent_of "$pid")

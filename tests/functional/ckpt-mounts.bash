@@ -35,10 +35,7 @@ end_mounts()
 
 curl_socket() # SOCKET
 {
-	python3 -c 'import socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-sys.stdout.write(s.makefile().read())' "$1"
+	curl -sS --unix-socket "$1" http://mount/metrics
 }
 
 is_over()

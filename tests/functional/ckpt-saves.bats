@@ -82,7 +82,7 @@ events_say() # N LINE
 		wait_for events_say 3 "stage=ckpt.save.$i ev=end"
 	done
 	grep -h "durable id=.*last_rank=.*last_staged=.*stored=" "$W"/run/*/log
-	curl_socket "$W"/run/*/metrics.sock | grep '^bootseer_ckpt_group_saves_durable_total 1'
+	curl_socket "$W"/run/*/mount.sock | grep '^bootseer_ckpt_group_saves_durable_total 1'
 	for i in 1 2 3; do
 		stored=$((stored + $(node "$i" figure group.saves.stored)))
 		[ "$(node "$i" figure group.saves.memory_used)" = 0 ]
@@ -356,7 +356,7 @@ refuse_looks() # TIMES
 	is_step 4
 }
 
-user_metric() { curl_socket "$W/user/run$1/metrics.sock" | sed -n "s/^bootseer_ckpt_$2 //p"; } # I NAME
+user_metric() { curl_socket "$W/user/run$1/mount.sock" | sed -n "s/^bootseer_ckpt_$2 //p"; } # I NAME
 
 has_member() { [ "$(user_metric "$1" group_members)" = 1 ]; }
 
@@ -423,7 +423,7 @@ read_without_mount() # AS-NOBODY...
 	run ! setpriv --reuid=65533 --regid=65533 --clear-groups \
 		"$BATS_TEST_DIRNAME/save-ranks.py" put /ckpt/other "$W"/user/ranks[12]
 	[[ $output == *PermissionError* ]]
-	curl_socket "$W/user/run1/metrics.sock" | grep '^bootseer_ckpt_group_saves_durable_total 1'
+	curl_socket "$W/user/run1/mount.sock" | grep '^bootseer_ckpt_group_saves_durable_total 1'
 	read_without_mount "${as_nobody[@]}"
 	kill "${pids[@]}"
 	wait_all "${pids[@]}"

@@ -422,7 +422,7 @@ os.read(0, 1)' "$1" "$2"
 	kill -STOP "$(parser_of "$node_pid")"
 	while read -r id; do
 		echo "{\"id\":\"$id\",\"user\":\"u\"}"
-	done <"$T/ids" | calls image.mount "$T/sent" >"$T/replies" 3>&- &
+	done <"$T/ids" | call_all image.mount "$T/sent" >"$T/replies" 3>&- &
 	calls_pid=$!
 	pids+=("$calls_pid")
 	wait_for test -e "$T/sent"

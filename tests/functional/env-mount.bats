@@ -5,6 +5,7 @@
 # bootseerd mounts, and bootseerd does not see its overlays.
 
 bats_require_minimum_version 1.5.0
+load ../call.bash
 load ../wait.bash
 load stores.bash
 
@@ -70,20 +71,6 @@ node_stop() # [SIGNAL]
 {
 	kill "-${1:-TERM}" "$node_pid"
 	wait "$node_pid" || [ "${1:-TERM}" = KILL ]
-}
-
-call() # METHOD PARAMS
-{
-	perl -MSocket -e '
-		$SIG{ALRM} = "DEFAULT";
-		alarm 120;
-		my ($path, $method, $params) = @ARGV;
-		socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
-		connect($s, pack_sockaddr_un($path)) or die "$path: $!\n";
-		syswrite($s, qq({"bootseer":1,"method":"$method",) .
-			qq("params":$params}\n)) or die "$path: $!\n";
-		print scalar(<$s>) // die "$path: no reply\n"' \
-		"$BOOTSEER_SOCKET" "$@"
 }
 
 # A shell command on the node, in whose folder the target is.

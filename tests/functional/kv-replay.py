@@ -32,9 +32,10 @@ def content(key):
 
 def pending():
     n = 0
-    for path in glob.glob(os.environ["RUN"] + "/*/metrics.sock"):
+    for path in glob.glob(os.environ["RUN"] + "/*/mount.sock"):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
+            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n")
             for line in s.makefile():
                 if line.startswith("bootseer_ckpt_group_blocks_pending "):
                     n += int(line.split()[1])

@@ -225,7 +225,7 @@ lose_metadata() {
 mounts() {
 	while read -r id; do
 		echo "{\"id\":\"$id\",\"user\":\"u\"}"
-	done <"$T/ids" | calls image.mount "$T/sent" >"$T/replies" 3>&- &
+	done <"$T/ids" | call_all image.mount "$T/sent" >"$T/replies" 3>&- &
 	calls_pid=$!
 	pids+=("$calls_pid")
 	wait_for test -e "$T/sent"
@@ -352,7 +352,7 @@ fetched_again() { [ "$(grep -c 'action="fetching it again"' "$T/log")" -ge "$1" 
 		rm -f "$T/sent"
 		echo "{\"id\":\"$id\"$([ $method = start.begin ] &&
 			echo ',"user":"u"' || echo ',"what":"all"')}" |
-			calls $method "$T/sent" >"$T/replies" 3>&- &
+			call_all $method "$T/sent" >"$T/replies" 3>&- &
 		calls_pid=$!
 		pids+=("$calls_pid")
 		wait_for test -e "$T/sent"
@@ -379,7 +379,7 @@ fetched_again() { [ "$(grep -c 'action="fetching it again"' "$T/log")" -ge "$1" 
 	pids+=($!)
 	wait_for slow_requests "$want"
 	echo "{\"id\":\"$id\",\"user\":\"r\"}" |
-		calls image.record "$T/sent" >"$T/record" 3>&- &
+		call_all image.record "$T/sent" >"$T/record" 3>&- &
 	pids+=($!)
 	wait_for test -e "$T/sent"
 	wait_for fetched_again 1

@@ -9,6 +9,7 @@
 #	teardown() { node_teardown; }
 
 . "$(dirname "${BASH_SOURCE[0]}")/../noise.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../call.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../wait.bash"
 
 bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
@@ -189,47 +190,5 @@ node_stop() { # [SIGNAL]
 child_of() { pgrep -P "$1"; } # PID
 
 status() { "$bootseer" node status --json | jq -r "$1"; } # FILTER
-
-# call METHOD PARAMS: a line to the socket, the reply on stdout.  In Perl, which is
-# there in a tenth of the time of Python: tests call often, and while they wait.
-# `bats --jobs` has tests begin with SIGALRM ignored, and exec() keeps that.
-call() {
-	perl -MSocket -e '
-		$SIG{ALRM} = "DEFAULT";
-		alarm($ENV{LEAVE_AFTER} // 120);
-		my ($path, $method, $params) = @ARGV;
-		my $s;
-		$params =~ tr/\n\t/ /;
-		socket($s, AF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
-		connect($s, pack_sockaddr_un($path)) or die "$path: $!\n";
-		syswrite($s, qq({"bootseer":1,"method":"$method",) .
-			qq("params":$params}\n)) or die "$path: $!\n";
-		print scalar(<$s>) // die "$path: no reply\n"' \
-		"$BOOTSEER_SOCKET" "$@"
-}
-
-# calls METHOD FILE: a call on a connection of its own for each line of stdin, its
-# parameters, all at work at once; FILE is there when all were sent.  The replies in
-# their order, each as it comes.
-calls() {
-	perl -MSocket -e '
-		$SIG{ALRM} = "DEFAULT";
-		alarm 120;
-		$| = 1;
-		my ($path, $method, $sent) = @ARGV;
-		my @all;
-		while (my $params = <STDIN>) {
-			chomp $params;
-			socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die "$!\n";
-			connect($s, pack_sockaddr_un($path)) or die "$!\n";
-			syswrite($s, qq({"bootseer":1,"method":"$method",) .
-				qq("params":$params}\n)) or die "$!\n";
-			push @all, $s;
-		}
-		open(my $f, ">", $sent) or die "$sent: $!\n";
-		close($f);
-		print scalar(<$_>) // die "$path: no reply\n" for @all' \
-		"$BOOTSEER_SOCKET" "$@"
-}
 
 mounts_left() { grep -c " $T/" /proc/self/mountinfo; }

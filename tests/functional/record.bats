@@ -321,8 +321,8 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	[[ $output == *'mount it into the container'* ]]
 }
 
-# say REPLY: one answer on a socket of its own.
-say() {
+# One answer on a socket of its own; "": none.
+say() { # STATUS BODY
 	rm -f "$T/ready" "$T/said"
 	python3 -c '
 import socket, sys
@@ -330,20 +330,23 @@ s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1]); s.listen(); print("up", flush=True)
 c, _ = s.accept()
 open(sys.argv[2], "wb").write(c.recv(100))
-c.sendall(sys.argv[3].encode())' "$T/ready" "$T/said" "$1" >"$T/pipe" 3>&- &
+if sys.argv[3]:
+    c.sendall(f"HTTP/1.1 {sys.argv[3]} x\r\nContent-Length: {len(sys.argv[4])}\r\n\r\n"
+              f"{sys.argv[4]}".encode())' \
+		"$T/ready" "$T/said" "$@" >"$T/pipe" 3>&- &
 	read -r -t 120 line <"$T/pipe"
 	run "$bootseer" image ready --ready-socket "$T/ready"
 	wait $!
 }
 
 @test "ready tells what bootseerd answers in a container" {
-	say $'ok 2500\n'
+	say 200 $'ok 2500\n'
 	[ "$status" -eq 0 ]
 	[ "$output" = 'ready after 2.50 s' ]
-	[ "$(cat "$T/said")" = ready ]
-	say $'error: no start of this container is under way\n'
+	grep -q '^POST /v1/ready ' "$T/said"
+	say 404 $'error: no start of this container is under way\n'
 	[ "$status" -eq 1 ]
-	[[ $output == *'is under way'* ]]
+	[[ $output == *'is under way' ]]
 	say ''
 	[ "$status" -eq 1 ]
 	[[ $output == *'closed the connection'* ]]

@@ -5,6 +5,7 @@
 # bootseerd.
 
 bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../call.bash"
 . "$BATS_TEST_DIRNAME/../containerd/lib.bash"
 . "$BATS_TEST_DIRNAME/../containerd/trust.bash"
 
@@ -18,19 +19,7 @@ teardown() {
 	containerd_teardown
 }
 
-control() { # METHOD PARAMS
-	/usr/bin/python3 - "$BOOTSEER_SOCKET" "$@" <<-'END'
-	import socket, sys
-	s = socket.socket(socket.AF_UNIX)
-	s.settimeout(120)
-	s.connect(sys.argv[1])
-	s.sendall(b'{"bootseer":1,"method":"%s","params":%s}\n'
-		% (sys.argv[2].encode(), sys.argv[3].encode()))
-	print(s.makefile().readline(), end="")
-	END
-}
-
-prepare() { control image.prepare "{\"ref\":\"$1\"}"; } # REF
+prepare() { call image.prepare "{\"ref\":\"$1\"}"; } # REF
 
 mount_and_read() { # REF
 	mkdir -p "$T/mnt"
@@ -139,7 +128,7 @@ refused() { grep -c '^warning trust: image=' "$T/node.log" || :; }
 	wait_until "$node_pid" grep -q hangs "$T/foreign.log"
 	kill -HUP "$node_pid"
 	wait_until "$node_pid" grep -q '^info main: reloaded' "$T/node.log"
-	control node.status '{}' | jq -e .result.version
+	call node.status '{}' | jq -e .result.version
 }
 
 @test "a revoked key ends what it allowed, and the next start is ordinary" {

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "common/doctor.h"
 #include "common/fs.h"
+#include "net/unix_connect.h"
 #include "snapshotter/node/control/kubelet.h"
 
 #define CONFIG "/var/lib/kubelet/config.yaml"
@@ -46,20 +46,14 @@ char *kubelet_image_service(const char *config, const char *flags)
 /* Returns the name of the program that listens there, or "" when nobody does. */
 static void ask_server(const char *path, char name[64])
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	AUTO_CLOSE int fd = unix_connect(path, 0);
 	AUTO_BUF comm = BUF_INIT;
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 	char file[32];
 
 	name[0] = '\0';
-	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
-		return;
-	memcpy(addr.sun_path, path, strlen(path) + 1);
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return;
 	(void)snprintf(file, sizeof(file), "/proc/%d/comm", peer.pid);
 	if (fs_read_file(file, 63, &comm, NULL) == 0)

@@ -526,8 +526,12 @@ static void log_failure(const char *method, const struct error *err)
 		 "failed method=%s reason=\"%s\"", method, err->msg);
 }
 
-int node_answer(struct node *n, struct control_call *call, const char *line,
-		size_t len, struct buf *reply)
+static int figures_text(void *node, struct buf *ret)
+{
+	return node_metrics(node, ret);
+}
+
+int node_answer(struct node *n, struct control_call *call, struct buf *reply)
 {
 	const enum control_kind kind = call->kind;
 	struct control_request r;
@@ -535,7 +539,9 @@ int node_answer(struct node *n, struct control_call *call, const char *line,
 	AUTO_JSON *result = NULL;
 	int rc;
 
-	rc = control_request_parse(line, len, &r, &err);
+	if (strncmp(call->path, "/v1/", 4) != 0)
+		return control_figures(call, figures_text, n, reply);
+	rc = control_call_parse(call->path, call->body, call->len, &r, &err);
 	if (rc == 0) {
 		result = dispatch_call(n, call, &r, &err);
 		if (call->kind == kind && !result)
@@ -545,11 +551,8 @@ int node_answer(struct node *n, struct control_call *call, const char *line,
 	if (call->kind != kind)
 		return CONTROL_LATER;
 	atomic_fetch_add(&n->events.calls, 1);
-	if (result) {
-		rc = control_reply_format(result, reply, &err);
-		if (rc == 0)
-			return 0;
-	}
+	if (result && control_reply_format(result, reply, &err) == 0)
+		return HTTPD_OK;
 	atomic_fetch_add(&n->events.calls_failed, 1);
-	return control_error_format(&err, reply, NULL);
+	return control_fail(&err, reply);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "net/control_server.h"
 #include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/methods.h"
@@ -144,23 +145,29 @@ json_t *method_ready(struct node *n, json_t *params, struct error *err)
 	return result;
 }
 
-int node_ready_line(struct node *n, int pid, int pidfd, const char *line,
-		    size_t len, struct buf *reply)
+int node_ready(struct node *n, const struct control_call *call,
+	       struct buf *reply)
 {
 	struct start_name which = { .number = 0 };
 	AUTO_BUF cgroups = BUF_INIT;
 	int64_t ns;
 
-	if (len != 5 || memcmp(line, "ready", 5) != 0)
-		return buf_puts(reply, "error: say: ready\n");
+	if (strcmp(call->path, "/v1/ready") != 0)
+		return buf_puts(reply, "error: say: ready\n") < 0
+			       ? -ENOMEM
+			       : HTTPD_NOT_FOUND;
 	/* Why not is not for everybody to know. */
-	if (process_cgroups(pid, pidfd, &cgroups, NULL) == 0)
+	if (process_cgroups(call->peer->pid, call->peer->pidfd, &cgroups,
+			    NULL) == 0)
 		which.cgroups = cgroups.data;
 	if (!which.cgroups || starts_ready(n->starts, &which, &ns, NULL) < 0)
-		return buf_puts(reply,
-				"error: no start of this container is under "
-				"way\n");
-	return buf_printf(reply, "ok %lld\n", (long long)(ns / NS_PER_MS));
+		return buf_puts(reply, "error: no start of this container is "
+				       "under way\n") < 0
+			       ? -ENOMEM
+			       : HTTPD_NOT_FOUND;
+	return buf_printf(reply, "ok %lld\n", (long long)(ns / NS_PER_MS)) < 0
+		       ? -ENOMEM
+		       : HTTPD_OK;
 }
 
 json_t *method_end(struct node *n, json_t *params, struct error *err)

@@ -13,7 +13,6 @@
 #include "snapshotter/node/starts/starts.h"
 
 #define READY_NAME "ready.sock"
-#define READY_LINE_MAX 16
 
 struct ready_server {
 	struct loop *loop;
@@ -22,16 +21,15 @@ struct ready_server {
 	struct thread thread;
 };
 
-static int on_ready_line(void *arg, struct control_call *call, const char *line,
-			 size_t len, struct buf *reply)
+static int ready_answer(void *arg, struct control_call *call, struct buf *reply)
 {
-	return node_ready_line(arg, call->peer.pid, call->peer.pidfd, line, len,
-			       reply);
+	call->type = "text/plain";
+	return node_ready(arg, call, reply);
 }
 
 /* Connections are grouped by container, so that a container that floods the
  * socket is one of many. */
-static uint64_t peer_group(const struct control_peer *peer)
+static uint64_t peer_group(const struct httpd_peer *peer)
 {
 	AUTO_BUF cgroups = BUF_INIT;
 
@@ -62,15 +60,15 @@ static void *ready_main(void *arg)
 	return NULL;
 }
 
-static int serve_line(struct ready_server *s, struct node *n, struct error *err)
+static int serve_ready(struct ready_server *s, struct node *n,
+		       struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	struct control_server_config cfg = {
-		.line_max = READY_LINE_MAX,
-		.cure = "choose another --run",
-		.everybody = true,
+		.name = "ready",
+		.option = "choose another --run",
 		.group = peer_group,
-		.answer = on_ready_line,
+		.answer = ready_answer,
 		.arg = n,
 	};
 	int rc;
@@ -97,7 +95,7 @@ int ready_server_start(struct node *n, struct ready_server **ret,
 
 	if (!s)
 		return error_nomem(err);
-	rc = serve_line(s, n, err);
+	rc = serve_ready(s, n, err);
 	if (rc == 0)
 		rc = thread_start(&s->thread, ready_main, s, err);
 	if (rc < 0) {

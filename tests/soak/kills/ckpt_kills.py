@@ -397,9 +397,11 @@ class CkptSoak:
             with socket.socket(socket.AF_UNIX) as s:
                 s.settimeout(10)
                 try:
-                    s.connect(f"{self.run}/{name}/status.sock")
+                    s.connect(f"{self.run}/{name}/mount.sock")
+                    s.sendall(b"GET /status HTTP/1.1\r\nHost: m\r\n"
+                              b"Connection: close\r\n\r\n")
                     text = b"".join(iter(lambda: s.recv(65536), b""))
-                    return json.loads(text)
+                    return json.loads(text.partition(b"\r\n\r\n")[2])
                 except (OSError, ValueError):
                     pass
         return None

@@ -82,13 +82,15 @@ class Node:
         wait_for("bootseerd answers", self.is_up)
 
     def call(self, method, params, timeout=CALL_TIMEOUT):
-        line = json.dumps({"bootseer": 1, "method": method, "params": params})
+        body = json.dumps(params)
         try:
             with socket.socket(socket.AF_UNIX) as s:
                 s.settimeout(timeout)
                 s.connect(self.socket)
-                s.sendall(line.encode() + b"\n")
-                reply = s.makefile().readline()
+                s.sendall(f"POST /v1/{method} HTTP/1.1\r\nHost: bootseer\r\n"
+                          f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+                          f"{body}".encode())
+                reply = s.makefile(newline="").read().partition("\r\n\r\n")[2]
         except TimeoutError as error:
             if timeout < CALL_TIMEOUT:
                 raise CallFailed(f"{method}: no answer") from error

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -130,6 +131,15 @@ Test(snapshots, one_image_that_cannot_be_mounted_keeps_no_other_from_it,
 	"sha256:" \
 	"1111111111111111111111111111111111111111111111111111111111111111"
 
+static void answer_call(int peer, const char *json)
+{
+	cr_assert_gt(dprintf(peer,
+			     "HTTP/1.1 200 OK\r\nContent-Length: %zu"
+			     "\r\n\r\n%s",
+			     strlen(json), json),
+		     0);
+}
+
 static void *serve(void *arg)
 {
 	static const char prepared[] =
@@ -145,9 +155,7 @@ static void *serve(void *arg)
 
 		line[n > 0 ? n : 0] = '\0';
 		if (strstr(line, "image.prepare"))
-			cr_assert_eq(write(peer, prepared,
-					   sizeof(prepared) - 1),
-				     sizeof(prepared) - 1);
+			answer_call(peer, prepared);
 		/* Anything else is waited for in vain. */
 		while (read(peer, line, sizeof(line)) > 0)
 			;
@@ -258,12 +266,8 @@ static void *serve_late(void *arg)
 		ssize_t n;
 
 		while ((n = read(peer, line, sizeof(line) - 1)) > 0) {
-			const char *text;
-
 			line[n] = '\0';
-			text = answer_to(line);
-			cr_assert_eq(write(peer, text, strlen(text)),
-				     (ssize_t)strlen(text));
+			answer_call(peer, answer_to(line));
 		}
 		close(peer);
 	}

@@ -156,6 +156,79 @@ Test(control, does_not_trust_the_reply)
 		     -EIO);
 }
 
+Test(control, a_call_has_its_method_in_the_path)
+{
+	AUTO_JSON *params = json_pack("{s:s}", "k", "v\n\xc3\xa9");
+	struct control_request r;
+	AUTO_BUF text = BUF_INIT;
+	const char *body;
+
+	cr_assert_eq(control_call_format("a.b", params, &text, NULL), 0);
+	cr_expect_eq(strncmp(text.data, "POST /v1/a.b HTTP/1.1\r\n", 23), 0);
+	body = strstr(text.data, "\r\n\r\n") + 4;
+	cr_assert_eq(control_call_parse("/v1/a.b", body, strlen(body), &r,
+					NULL),
+		     0);
+	cr_expect_str_eq(r.method, "a.b");
+	cr_expect(json_equal(r.params, params));
+	control_request_fini(&r);
+	cr_assert_eq(control_call_parse("/v1/m", NULL, 0, &r, NULL), 0);
+	cr_expect_eq(json_object_size(r.params), 0);
+	control_request_fini(&r);
+}
+
+Test(control, refuses_what_is_no_call)
+{
+	struct control_request r;
+
+	cr_expect_eq(control_call_parse("/v2/m", "{}", 2, &r, NULL),
+		     -EPROTONOSUPPORT);
+	cr_expect_eq(control_call_parse("/v1/m", "[]", 2, &r, NULL), -EINVAL);
+	cr_expect_eq(control_call_parse("/v1/m", "{", 1, &r, NULL), -EINVAL);
+	cr_expect_eq(control_call_parse("/v1/m", "{\"a\":1,\"a\":2}", 13, &r,
+					NULL),
+		     -EINVAL);
+}
+
+Test(control, an_answer_is_whole_when_its_last_byte_is_there)
+{
+	static const char text[] =
+		"HTTP/1.1 404 Not Found\r\nX: content-length: 9"
+		"\r\nContent-Length:  3\r\n\r\nabc";
+	struct control_answer a;
+
+	for (size_t n = 1; n < sizeof(text) - 1; n++)
+		cr_expect_eq(control_answer_parse(text, n, &a, NULL), 0, "%zu",
+			     n);
+	cr_assert_eq(control_answer_parse(text, sizeof(text) - 1, &a, NULL), 1);
+	cr_expect_eq(a.status, 404);
+	cr_expect_eq(a.body_len, 3);
+	cr_expect_eq(strncmp(text + a.head_len, "abc", 3), 0);
+}
+
+Test(control, does_not_trust_an_answer)
+{
+	static char endless[CONTROL_HEAD_MAX + 2] = "HTTP/1.1 200 OK\r\n";
+	static const char *const bad[] = {
+		"{\"bootseer\":1}\n",
+		"HTTP/1.1 200 OK\r\n\r\n",
+		"HTTP/1.1 x\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+	};
+	struct control_answer a;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_eq(control_answer_parse(bad[i], strlen(bad[i]), &a,
+						  NULL),
+			     -EPROTO, "%s", bad[i]);
+	memset(endless + strlen(endless), 'x',
+	       sizeof(endless) - 1 - strlen(endless));
+	cr_expect_eq(control_answer_parse(endless, sizeof(endless) - 1, &a,
+					  NULL),
+		     -EPROTO);
+}
+
 /* A server that was stopped has clients in its queue that gave up long ago. */
 Test(control, waits_no_longer_to_be_connected_than_for_an_answer)
 {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,11 @@
 
 TestSuite(control_server, .timeout = 120);
 
-#define LINE_MAX_TEST 4096
+#define BODY_MAX 4096
+#define CALL_BEGIN "POST /v1/"
+#define CALL_END " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+/* A call after which the connection ends. */
+#define LAST_CALL CALL_BEGIN "x.y" CALL_END "Connection: close\r\n\r\n"
 
 static char dir[32];
 static char path[64];
@@ -36,7 +41,7 @@ static struct lanes *lanes;
 static struct control_server *server;
 static pthread_t thread;
 static atomic_int at_once, most;
-static atomic_int strangers; /* lines that another process is said to say */
+static atomic_int strangers; /* calls that another process is said to make */
 static pthread_barrier_t both;
 
 /* Calls of "slow:NAME" are in the lane NAME until they are released, or until the
@@ -88,10 +93,9 @@ static bool is_left(struct control_call *call, const char *method)
 }
 
 /* "wait" returns when two are inside at once; everything else at once. */
-static int answer(void *arg, struct control_call *call, const char *line,
-		  size_t len, struct buf *reply)
+static int answer(void *arg, struct control_call *call, struct buf *reply)
 {
-	const struct control_peer *peer = &call->peer;
+	const struct httpd_peer *peer = call->peer;
 	struct control_request r;
 	struct error err = ERROR_INIT;
 	AUTO_JSON *result = NULL;
@@ -101,9 +105,10 @@ static int answer(void *arg, struct control_call *call, const char *line,
 	(void)arg;
 	while (n > before && !atomic_compare_exchange_weak(&most, &before, n))
 		;
-	if (control_request_parse(line, len, &r, &err) < 0) {
+	if (control_call_parse(call->path, call->body, call->len, &r, &err) <
+	    0) {
 		atomic_fetch_sub(&at_once, 1);
-		return control_error_format(&err, reply, NULL);
+		return control_fail(&err, reply);
 	}
 	if (is_slow(call, r.method) || is_left(call, r.method)) {
 		control_request_fini(&r);
@@ -119,7 +124,8 @@ static int answer(void *arg, struct control_call *call, const char *line,
 	result = json_pack("{s:s}", "method", r.method);
 	control_request_fini(&r);
 	atomic_fetch_sub(&at_once, 1);
-	return control_reply_format(result, reply, NULL);
+	return control_reply_format(result, reply, NULL) < 0 ? -ENOMEM
+							     : HTTPD_OK;
 }
 
 static void *run_loop(void *arg)
@@ -138,7 +144,7 @@ static void tell_full(const char *lane, char *ret, size_t size)
 }
 
 /* All of one group. */
-static uint64_t group(const struct control_peer *peer)
+static uint64_t group(const struct httpd_peer *peer)
 {
 	(void)peer;
 	return 1;
@@ -146,14 +152,15 @@ static uint64_t group(const struct control_peer *peer)
 
 static void start_for(bool everybody)
 {
-	struct control_server_config cfg = { .line_max = LINE_MAX_TEST,
-					     .everybody = everybody,
-					     .cure = "choose another",
-					     .group = group,
+	struct control_server_config cfg = { .name = "control",
+					     .body_max = BODY_MAX,
+					     .option = "choose another",
+					     .group = everybody ? group : NULL,
 					     .lane_is_full = tell_full,
 					     .answer = answer };
 	struct error err = ERROR_INIT;
 
+	(void)signal(SIGPIPE, SIG_IGN); /* as daemon_signals_start() has it */
 	strcpy(dir, "/tmp/server.XXXXXX");
 	cr_assert(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/sock", dir);
@@ -296,42 +303,76 @@ Test(control_server, works_for_several_connections_at_once)
 	stop();
 }
 
-Test(control_server, answers_lines_that_came_together_in_order)
+Test(control_server, answers_calls_that_came_together_in_order)
 {
-	static const char two[] = "{\"bootseer\":1,\"method\":\"a\"}\n"
-				  "{\"bootseer\":1,\"method\":\"b\"}\n";
+	static const char two[] =
+		CALL_BEGIN "a" CALL_END "\r\n" CALL_BEGIN "b" CALL_END
+			   "Connection: close\r\n\r\n";
 	char out[1024];
-	size_t n = 0;
 	int fd;
 
 	start();
 	fd = raw_connect();
 	cr_assert_eq(write(fd, two, sizeof(two) - 1), (ssize_t)sizeof(two) - 1);
-	while (n == 0 || !strstr(out, "\"b\"")) {
-		ssize_t k = read(fd, out + n, sizeof(out) - 1 - n);
-
-		cr_assert_gt(k, 0);
-		n += (size_t)k;
-		out[n] = '\0';
-	}
+	read_all(fd, out, sizeof(out));
+	cr_assert(strstr(out, "\"a\"") && strstr(out, "\"b\""), "%s", out);
 	cr_expect_lt((void *)strstr(out, "\"a\""),
 		     (void *)strstr(out, "\"b\""));
 	close(fd);
 	stop();
 }
 
-Test(control_server, refuses_a_line_that_is_too_long_and_closes)
+/* What is answered to `text`, and closed. */
+static void ask_text(const char *text, char *out, size_t size)
 {
-	char line[2 * LINE_MAX_TEST], out[1024];
-	int fd;
+	int fd = raw_connect();
+
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	read_all(fd, out, size);
+	close(fd);
+}
+
+Test(control_server, refuses_what_is_no_call_and_says_why)
+{
+	char out[1024];
 
 	start();
-	fd = raw_connect();
-	memset(line, 'x', sizeof(line));
-	cr_assert_eq(write(fd, line, sizeof(line)), (ssize_t)sizeof(line));
-	read_all(fd, out, sizeof(out));
-	cr_expect(strstr(out, "too long"), "%s", out);
-	close(fd);
+	ask_text("POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: 4097\r\n"
+		 "Connection: close\r\nExpect: 100-continue\r\n\r\n",
+		 out, sizeof(out));
+	cr_expect(strstr(out, " 413 ") && strstr(out, "larger than allowed"),
+		  "%s", out);
+	ask_text("GET /v1/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		 out, sizeof(out));
+	cr_expect(strstr(out, " 405 ") && strstr(out, "Allow: POST"), "%s",
+		  out);
+	ask_text("POST /v2/x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+		 "Connection: close\r\n\r\n",
+		 out, sizeof(out));
+	cr_expect(strstr(out, " 405 ") && strstr(out, "of one release"), "%s",
+		  out);
+	ask_text("POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+		 "Connection: close\r\n\r\n[]",
+		 out, sizeof(out));
+	cr_expect(strstr(out, " 400 ") && strstr(out, "params is no object"),
+		  "%s", out);
+	stop();
+}
+
+/* An older program waits for the end of a line, and shows a line's message. */
+Test(control_server,
+     a_program_that_sends_lines_is_told_at_once_that_it_is_older)
+{
+	struct error err = ERROR_INIT;
+	json_t *result = NULL;
+	char out[1024];
+
+	start();
+	ask_text("{\"bootseer\":1,\"method\":\"x.y\"}\n", out, sizeof(out));
+	cr_expect_eq(strchr(out, '\n'), out + strlen(out) - 1, "%s", out);
+	cr_expect_eq(control_reply_parse(out, strlen(out), &result, &err),
+		     -EINVAL);
+	cr_expect(strstr(err.msg, "of one release"), "%s", err.msg);
 	stop();
 }
 
@@ -344,9 +385,7 @@ Test(control_server, survives_peers_that_leave_in_the_middle)
 	start();
 	for (int i = 0; i < 20; i++) {
 		fd = raw_connect();
-		cr_assert_gt(write(fd, "{\"bootseer\":1,\"method\":\"z\"}\n{",
-				   30),
-			     0);
+		cr_assert_gt(write(fd, LAST_CALL, 20 + (size_t)i * 2), 0);
 		close(fd);
 	}
 	cr_assert_eq(open_client(5000, &c), 0);
@@ -356,24 +395,22 @@ Test(control_server, survives_peers_that_leave_in_the_middle)
 	stop();
 }
 
-Test(control_server, closes_what_is_beyond_its_connections)
+Test(control_server, gives_the_place_of_whoever_is_silent_longest_to_others)
 {
-	int fds[CONTROL_CONNECTIONS_MAX + 1];
+	int fds[2 * CONTROL_CONNECTIONS_MAX];
 	char byte;
-	int i;
 
 	start();
-	for (i = 0; i <= CONTROL_CONNECTIONS_MAX; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = raw_connect();
-	cr_expect_eq(read(fds[CONTROL_CONNECTIONS_MAX], &byte, 1), 0);
-	for (i = 0; i <= CONTROL_CONNECTIONS_MAX; i++)
+	cr_expect_eq(read(fds[0], &byte, 1), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
 	stop();
 }
 
 Test(control_server, is_heard_by_all_while_others_keep_their_places_silently)
 {
-	static const char line[] = "{\"bootseer\":1,\"method\":\"x.y\"}\n";
 	int fds[2 * CONTROL_CONNECTIONS_MAX];
 	char out[256];
 
@@ -381,13 +418,8 @@ Test(control_server, is_heard_by_all_while_others_keep_their_places_silently)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = raw_connect();
 	for (int i = 0; i < 10; i++) {
-		int fd = raw_connect();
-
-		cr_assert_eq(write(fd, line, sizeof(line) - 1),
-			     (ssize_t)sizeof(line) - 1);
-		(void)read_all(fd, out, sizeof(out));
+		ask_text(LAST_CALL, out, sizeof(out));
 		cr_expect(strstr(out, "x.y"), "%d: '%s'", i, out);
-		close(fd);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
@@ -411,8 +443,7 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 /* Half of them leave before it is read, and one is never read. */
 static void expect_heard_beside_lingerers(void)
 {
-	static const char line[] = "{\"bootseer\":1,\"method\":\"x.y\"}\n";
-	int peers[12], fds[ARRAY_SIZE(peers)], fd;
+	int peers[12], fds[ARRAY_SIZE(peers)];
 	char out[256];
 
 	start_for(true);
@@ -423,12 +454,8 @@ static void expect_heard_beside_lingerers(void)
 		if (i % 2)
 			close(fds[i]);
 	}
-	fd = raw_connect();
-	cr_assert_eq(write(fd, line, sizeof(line) - 1),
-		     (ssize_t)sizeof(line) - 1);
-	(void)read_all(fd, out, sizeof(out));
+	ask_text(LAST_CALL, out, sizeof(out));
 	cr_expect(strstr(out, "x.y"), "'%s'", out);
-	close(fd);
 	stop();
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		if (peers[i] >= 0)
@@ -452,7 +479,6 @@ Test(control_server, is_heard_beside_them_on_older_kernels)
 /* A loop that spins would find none again and again at once. */
 Test(control_server, waits_while_descriptors_are_short_without_spinning)
 {
-	static const char line[] = "{\"bootseer\":1,\"method\":\"x.y\"}\n";
 	char out[256] = "";
 	int64_t begun;
 	int fd;
@@ -466,9 +492,9 @@ Test(control_server, waits_while_descriptors_are_short_without_spinning)
 		unit_pause();
 	cr_expect_geq(clock_now_ns() - begun, 2 * SHORTAGE_PAUSE_NS);
 	accepts_feed();
-	cr_assert_eq(write(fd, line, sizeof(line) - 1),
-		     (ssize_t)sizeof(line) - 1);
-	cr_assert_gt(read(fd, out, sizeof(out) - 1), 0);
+	cr_assert_eq(write(fd, LAST_CALL, strlen(LAST_CALL)),
+		     (ssize_t)strlen(LAST_CALL));
+	(void)read_all(fd, out, sizeof(out));
 	cr_expect(strstr(out, "x.y"), "%s", out);
 	close(fd);
 	stop();
@@ -478,10 +504,11 @@ Test(control_server, waits_while_descriptors_are_short_without_spinning)
 
 static int call_raw(const char *method)
 {
-	char line[128];
+	char line[256];
 	int fd = raw_connect();
 	int n = snprintf(line, sizeof(line),
-			 "{\"bootseer\":1,\"method\":\"%s\"}\n", method);
+			 CALL_BEGIN "%s" CALL_END "Connection: close\r\n\r\n",
+			 method);
 
 	cr_assert_eq(write(fd, line, (size_t)n), n);
 	return fd;
@@ -516,10 +543,8 @@ static void expect_quick(void)
 static void expect_answer(int fd, const char *part)
 {
 	char out[1024];
-	ssize_t n = read(fd, out, sizeof(out) - 1);
 
-	cr_assert_gt(n, 0);
-	out[n] = '\0';
+	read_all(fd, out, sizeof(out));
 	cr_expect(strstr(out, part), "%s", out);
 	close(fd);
 }
@@ -635,9 +660,9 @@ Test(control_server, a_client_that_ends_what_it_sends_has_its_answer)
 static int second_server(struct error *err)
 {
 	struct control_server_config cfg = { .answer = answer,
-					     .line_max = 100,
+					     .name = "second",
 					     .path = path,
-					     .cure = "choose another" };
+					     .option = "choose another" };
 	struct control_server *s = NULL;
 	int rc;
 

@@ -11,7 +11,6 @@
 #include "common/side_by_side.h"
 #include "net/control_server.h"
 #include "net/loop.h"
-#include "net/metrics_server.h"
 #include "net/pool.h"
 #include "net/url.h"
 #include "tests/unit/failures.h"
@@ -101,19 +100,20 @@ Test(failing, what_is_periodic_does_not_begin)
 	}
 }
 
-static int answer(void *arg, struct control_call *call, const char *line,
-		  size_t len, struct buf *reply)
+static int answer(void *arg, struct control_call *call, struct buf *reply)
 {
-	(void)arg, (void)call, (void)line, (void)len, (void)reply;
-	return 0;
+	(void)arg, (void)call, (void)reply;
+	return HTTPD_OK;
 }
 
 static int serve(const char *path, struct loop **loop, struct pool **pool,
 		 struct control_server **ret, struct error *err)
 {
-	struct control_server_config cfg = { .path = path,
-					     .cure = "choose another",
-					     .line_max = 100,
+	struct control_server_config cfg = { .name = "control",
+					     .path = path,
+					     .listen = path ? NULL
+							    : "127.0.0.1:0",
+					     .option = "choose another",
 					     .answer = answer };
 	int rc = loop_new(loop, err);
 
@@ -142,6 +142,27 @@ static void serve_once(struct failures *f, const char *path, int code)
 	control_server_free(s);
 }
 
+Test(failing, a_server_over_tcp_frees_what_it_had)
+{
+	struct failures memory = { .kind = FAIL_MEMORY };
+
+	while (failures_next(&memory)) {
+		struct control_server *s = NULL;
+		struct error err = ERROR_INIT;
+		struct loop *loop = NULL;
+		struct pool *pool = NULL;
+		int rc = serve(NULL, &loop, &pool, &s, &err);
+
+		expect(rc, failures_hit(&memory), ENOMEM, &err);
+		if (s)
+			control_server_stop(s);
+		pool_free(pool);
+		loop_free(loop);
+		control_server_free(s);
+	}
+	cr_expect_gt(memory.n, 4);
+}
+
 Test(failing, a_control_server_leaves_neither_socket_nor_descriptor)
 {
 	char dir[] = "/tmp/bootseer-failing.XXXXXX", path[64];
@@ -157,42 +178,6 @@ Test(failing, a_control_server_leaves_neither_socket_nor_descriptor)
 		serve_once(&memory, path, ENOMEM);
 	cr_expect_gt(memory.n, 4);
 	cr_expect_eq(rmdir(dir), 0);
-}
-
-static int figures(void *arg, struct buf *ret)
-{
-	(void)arg;
-	return buf_puts(ret, "figure 1\n");
-}
-
-static void show_figures(struct failures *f, int code)
-{
-	while (failures_next(f)) {
-		struct error err = ERROR_INIT;
-		struct metrics *m = NULL;
-		struct loop *loop = NULL;
-		int rc = loop_new(&loop, &err);
-
-		if (rc == 0)
-			rc = metrics_new(loop, "127.0.0.1:0", figures, NULL, &m,
-					 &err);
-		expect(rc, failures_hit(f), code, &err);
-		cr_expect_eq(!m, rc < 0);
-		metrics_stop(m);
-		loop_free(loop);
-		metrics_free(m);
-	}
-}
-
-Test(failing, a_server_of_figures_frees_what_it_had)
-{
-	struct failures f = { .kind = FAIL_THREAD };
-
-	show_figures(&f, EAGAIN);
-	cr_expect_eq(f.n, 2);
-	f = (struct failures){ .kind = FAIL_MEMORY };
-	show_figures(&f, ENOMEM);
-	cr_expect_gt(f.n, 5);
 }
 
 /* A URL without its query, or whose user is not seen, is another one. */

@@ -21,10 +21,10 @@ struct guests {
 	struct loop *loop;
 	struct loop_timer look;
 	char dir[32], path[64];
-	int n, n_asked; /* accepted; asked whether there is a place */
+	int n;          /* accepted */
 	int stop_at;    /* accepted: ends the loop */
+	bool has_pause; /* that one pauses the listener, too */
 	int starve_to; /* accepts that found no descriptor: the same; 0: none */
-	int places;    /* has_place(); -1: it is not asked */
 };
 
 static void on_accepted(struct listener *l, int fd,
@@ -36,19 +36,11 @@ static void on_accepted(struct listener *l, int fd,
 	cr_expect(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	cr_expect(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	close(fd);
-	if (++g->n == g->stop_at)
-		loop_stop(g->loop);
-}
-
-static bool has_place(struct listener *l)
-{
-	struct guests *g = container_of(l, struct guests, listener);
-
-	g->n_asked++;
-	if (g->places > 0)
-		return g->places-- > 0;
+	if (++g->n < g->stop_at)
+		return;
 	loop_stop(g->loop);
-	return false;
+	if (g->has_pause)
+		listener_pause(l);
 }
 
 static void on_look(struct loop_timer *t)
@@ -73,8 +65,6 @@ static void begin(struct guests *g)
 	g->listener.name = "guests";
 	g->listener.accepted = on_accepted;
 	g->look.fn = on_look;
-	if (g->places >= 0)
-		g->listener.has_place = has_place;
 	cr_assert_eq(listener_open_unix(g->path, 0600, 64, "", &fd, &err), 0,
 		     "%s", err.msg);
 	cr_assert_eq(listener_start(&g->listener, g->loop, fd, &err), 0, "%s",
@@ -117,7 +107,7 @@ static void run(struct guests *g)
 
 Test(listener, accepts_all_that_wait)
 {
-	struct guests g = { .places = -1, .stop_at = 3 };
+	struct guests g = { .stop_at = 3 };
 	int fds[3];
 
 	begin(&g);
@@ -145,7 +135,7 @@ static int lines_in(int fd)
 
 Test(listener, pauses_while_descriptors_are_short_and_says_so_once)
 {
-	struct guests g = { .places = -1, .starve_to = 4, .stop_at = 1 };
+	struct guests g = { .starve_to = 4, .stop_at = 1 };
 	int fd = guest_new(0), log[2], stderr_copy = dup(STDERR_FILENO);
 	int64_t begun;
 
@@ -174,9 +164,9 @@ Test(listener, pauses_while_descriptors_are_short_and_says_so_once)
 	end(&g);
 }
 
-Test(listener, leaves_connections_waiting_until_there_is_a_place)
+Test(listener, leaves_connections_waiting_while_it_pauses)
 {
-	struct guests g = { .places = 1, .stop_at = 2 };
+	struct guests g = { .stop_at = 1, .has_pause = true };
 	int fds[2];
 
 	begin(&g);
@@ -184,14 +174,12 @@ Test(listener, leaves_connections_waiting_until_there_is_a_place)
 		fds[i] = guest_new(0);
 		cr_assert_eq(call(fds[i], g.path), 0);
 	}
-	run(&g); /* until has_place() said no */
+	run(&g);
 	cr_expect_eq(g.n, 1);
-	cr_expect(g.listener.is_paused);
-	g.places = 1;
+	g.stop_at = 2;
 	listener_resume(&g.listener);
 	run(&g);
 	cr_expect_eq(g.n, 2);
-	cr_expect_eq(g.n_asked, 3, "only when one waits: %d", g.n_asked);
 	for (int i = 0; i < 2; i++)
 		close(fds[i]);
 	end(&g);

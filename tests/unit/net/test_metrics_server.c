@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net/metrics_server.h"
+#include "net/control_server.h"
+#include "net/pool.h"
 
 TestSuite(metrics, .timeout = 60);
 
@@ -22,6 +23,37 @@ static int slow_text(void *arg, struct buf *ret)
 	while (sem_wait(&may_go_on) < 0)
 		;
 	return buf_puts(ret, "figure 1\n");
+}
+
+static int answer(void *arg, struct control_call *call, struct buf *reply)
+{
+	return control_figures(call, slow_text, arg, reply);
+}
+
+static struct pool *pool;
+static struct control_server *server;
+
+static void server_start(void)
+{
+	struct control_server_config cfg = { .name = "metrics",
+					     .listen = "127.0.0.1:0",
+					     .option = "--metrics",
+					     .answer = answer };
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(loop_new(&loop, &err), 0, "%s", err.msg);
+	cr_assert_eq(pool_new(loop, 1, 64, &pool, &err), 0, "%s", err.msg);
+	cfg.loop = loop;
+	cfg.pools[CONTROL_QUICK] = pool;
+	cr_assert_eq(control_server_new(&cfg, &server, &err), 0, "%s", err.msg);
+}
+
+static void server_end(void)
+{
+	control_server_stop(server);
+	pool_free(pool);
+	loop_free(loop);
+	control_server_free(server);
 }
 
 static void let_go_on(struct loop_call *c)
@@ -73,22 +105,16 @@ Test(metrics, figures_that_take_long_keep_nothing_else_waiting)
 {
 	struct error err = ERROR_INIT;
 	struct client c = { .port = 0 };
-	struct metrics *m;
 	pthread_t thread;
 
 	cr_assert_eq(sem_init(&asked, 0, 0), 0);
 	cr_assert_eq(sem_init(&may_go_on, 0, 0), 0);
-	cr_assert_eq(loop_new(&loop, &err), 0, "%s", err.msg);
-	cr_assert_eq(metrics_new(loop, "127.0.0.1:0", slow_text, NULL, &m,
-				 &err),
-		     0, "%s", err.msg);
-	c.port = metrics_port(m);
+	server_start();
+	c.port = control_server_port(server);
 	cr_assert_eq(pthread_create(&thread, NULL, client_main, &c), 0);
 	cr_assert_eq(loop_run(loop, &err), 0, "%s", err.msg);
 	(void)pthread_join(thread, NULL);
-	metrics_stop(m);
-	loop_free(loop);
-	metrics_free(m);
+	server_end();
 	cr_expect(strstr(c.text, "200 OK") && strstr(c.text, "figure 1"), "%s",
 		  c.text);
 }
@@ -98,21 +124,15 @@ Test(metrics, an_answer_that_nobody_takes_is_dropped_at_the_end)
 {
 	struct error err = ERROR_INIT;
 	struct client c = { .port = 0 };
-	struct metrics *m;
 	pthread_t thread;
 
 	cr_assert_eq(sem_init(&asked, 0, 0), 0);
 	cr_assert_eq(sem_init(&may_go_on, 0, 2), 0);
-	cr_assert_eq(loop_new(&loop, &err), 0, "%s", err.msg);
-	cr_assert_eq(metrics_new(loop, "127.0.0.1:0", slow_text, NULL, &m,
-				 &err),
-		     0, "%s", err.msg);
-	c.port = metrics_port(m);
+	server_start();
+	c.port = control_server_port(server);
 	cr_assert_eq(pthread_create(&thread, NULL, client_main, &c), 0);
 	cr_assert_eq(loop_run(loop, &err), 0, "%s", err.msg);
 	(void)pthread_join(thread, NULL);
 	(void)close(ask(c.port));
-	metrics_stop(m);
-	loop_free(loop);
-	metrics_free(m);
+	server_end();
 }

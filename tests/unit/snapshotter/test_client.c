@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client against a peer that answers one line from a script. */
+/* The client against a peer that answers one call from a script. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ TestSuite(client, .timeout = 120);
 
 #define HEX64 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-/* One that listens at `path`, takes one line and answers `reply`. */
+/* One that listens at `path`, takes one call and answers `reply`. */
 struct peer {
 	char dir[32];
 	char path[64];
@@ -35,7 +35,7 @@ static int next_request(struct peer *p)
 	ssize_t k;
 
 	memset(p->got, 0, sizeof(p->got));
-	while (n == 0 || p->got[n - 1] != '\n') {
+	while (!strstr(p->got, "\r\n\r\n{") || p->got[n - 1] != '\n') {
 		k = read(c, p->got + n, sizeof(p->got) - 1 - n);
 		if (k <= 0)
 			break;
@@ -53,7 +53,9 @@ static void *serve(void *arg)
 		close(next_request(p));
 	c = next_request(p);
 	if (p->reply && *p->reply) {
-		/* In two pieces, as a stream may deliver it. */
+		/* In pieces, as a stream may deliver it. */
+		dprintf(c, "HTTP/1.1 200 OK\r\ncontent-length: %zu\r\n\r\n",
+			strlen(p->reply));
 		(void)!write(c, p->reply, 5);
 		(void)!write(c, p->reply + 5, strlen(p->reply) - 5);
 	} else if (p->reply) {
