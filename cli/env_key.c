@@ -114,6 +114,11 @@ static int show_key(const struct env_key_config *c, const struct env_key *key,
 	puts(hex);
 	for (size_t i = 0; c->explain && i < key->n; i++)
 		print_item(&key->items[i]);
+	for (size_t i = 0; c->explain && i < in->n_left_out; i++) {
+		text_make_printable(in->left_out[i].name);
+		printf("not in it     '%s', which the command makes\n",
+		       in->left_out[i].name);
+	}
 	for (size_t i = 0; c->explain && i < in->n_unknown; i++) {
 		text_make_printable(in->unknown[i]);
 		printf("not in it     %s\n", in->unknown[i]);

@@ -205,6 +205,9 @@ static int leave_out(struct gather *g, const char *name, const char *path,
 
 	if (stat(path, &st) < 0)
 		return 0;
+	for (size_t i = 0; i < in->n_left_out; i++)
+		if (strcmp(in->left_out[i].name, name) == 0)
+			return 0;
 	if (array_grow(&in->left_out, in->n_left_out, &in->cap_left_out, 4) < 0)
 		return error_nomem(err);
 	o = &in->left_out[in->n_left_out++];

@@ -7,10 +7,8 @@
 
 /* Where words stand. */
 struct text_place {
-	int depth;    /* texts that name one another */
-	bool is_text; /* a shell's, and no words of the command itself */
-	bool is_file; /* files of the system, which the image has, are no inputs */
-	bool is_list; /* requirements, which have no commands */
+	int depth; /* texts within one another; 0: the words of the command */
+	bool is_script; /* a file's, and no list of requirements */
 };
 
 /* A script's or list's, which is read again when a folder is new. */

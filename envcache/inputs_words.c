@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Files that words name: those of the command, those of a word with blanks (`sh -c "..."`), and
- * those of scripts and lists of requirements that were found.  What a program does with its
- * words is not known, so each part of a word counts that names a file, from the working folder
- * or from a folder that words name.  docs/environments.md has the rule.
+ * those of scripts and lists of requirements that were found.
+ *
+ * What a program does with its words is not known, so each part of a word that names a file, from
+ * the working folder or from a folder that words name, has that file counted, whichever program
+ * and option it is of: a file too many costs a capture, one too few a stale restore.  Only what
+ * surely is not read is left out.  docs/environments.md has the rule.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +24,7 @@
 #include "envcache/inputs_priv.h"
 #include "envcache/words.h"
 
-#define DEPTH_MAX 8
+#define DEPTH_MAX 8 /* texts within one another */
 #define READS_MAX 256u
 #define TEXT_MAX (1u << 20) /* a longer file is no script or list of people's */
 #define FOLDERS_MAX 32u
@@ -29,76 +32,44 @@
 #define DIGEST_DIGITS_MIN 40u
 #define PART_ENDS "=:,@#[]" /* what parts of a word stand between */
 
-/* Lists of words end with NULL. */
-static const char *const shells[] = {
-	"sh", "bash", "dash", "zsh", "ksh", "ash", NULL,
-};
+/* Words of lists stand between blanks. */
+#define SHELLS "sh bash dash zsh ksh ash"
+#define INTERPRETERS SHELLS " perl ruby node"
 
 /* Commands whose words name no inputs: they read no content, or only write it. */
-static const char *const blind_commands[] = {
-	"[",    "[[",    "cd",   "chmod",  "chown", "du", "echo",
-	"ls",   "mkdir", "popd", "printf", "pushd", "rm", "rmdir",
-	"stat", "tee",   "test", "touch",  NULL,
-};
+#define BLIND_COMMANDS \
+	"[ [[ cd chmod chown du echo ls mkdir popd printf pushd rm rmdir stat " \
+	"tee test touch"
 
-/* The last operand of these is what they make. */
-static const char *const copiers[] = {
-	"cp", "install", "ln", "mv", "rsync", NULL,
-};
+/* Options, and commands, whose value is read: a file there is one of words, a folder there counts
+ * though its name has no slash, and a value that the shell alone knows is told. */
+#define INPUT_OPTIONS \
+	"-r -c -f -e -C -S --requirement --requirements --constraint " \
+	"--constraints --override --overrides --file --editable " \
+	"--find-links --path --project --directory --cwd . source"
 
-/* Options whose value is ... a list of requirements */
-static const char *const list_options[] = {
-	"-r",
-	"-c",
-	"--requirement",
-	"--requirements",
-	"--constraint",
-	"--constraints",
-	"--override",
-	"--overrides",
-	NULL,
-};
+/* Options whose value is written, or may be lost.  Short ones are switches of other programs. */
+#define OUTPUT_OPTIONS \
+	"--output --output-document --log --log-file --report --cache-dir " \
+	"--target --prefix --root --dest"
 
-/* ... a file that is read, as are these commands' */
-static const char *const read_options[] = {
-	"-f", "--file", ".", "source", NULL,
-};
-
-/* ... a file that is written */
-static const char *const output_options[] = {
-	"-o",    "--output",   "-O",       "--output-document",
-	"--log", "--log-file", "--report", NULL,
-};
-
-/* ... a folder for what comes out, or that may be lost */
-static const char *const output_folder_options[] = {
-	"-t",     "--target", "--prefix",    "--root", "--cache-dir",
-	"--dest", "-d",       "--directory", NULL,
-};
-
-/* ... the folder that a program works in */
-static const char *const folder_options[] = {
-	"-C", "--directory", "--project", "--cwd", "--prefix", "--path", NULL,
-};
-
-/* ... a folder of what is installed, also where its name has no slash. */
-static const char *const source_options[] = {
-	"-e", "--editable", "--find-links", "-f", "--path", "-S", NULL,
-};
+/* Folders that have files of any word's name. */
+#define CROWDED_FOLDERS \
+	"/ /bin /etc /lib /sbin /usr /usr/bin /usr/lib /usr/local " \
+	"/usr/local/bin /usr/local/lib /usr/local/sbin /usr/sbin /usr/share"
 
 /* A word that may name files. */
 struct naming_word {
 	const struct text_place *at;
-	const char *option;     /* whose value it is, or the word before; "" */
-	const char *own_option; /* of --OPTION=VALUE, NAME=VALUE */
+	const char *
+		option; /* whose value it is: the word before, or up to its `=` */
 	bool is_input;     /* files that it names count, and not only folders */
-	bool is_program;   /* it names what is run */
 	bool is_text;      /* it has blanks: words of its own, and no parts */
 	bool is_open;      /* a pattern, or partly known to the shell alone */
 	bool is_of_tool;   /* a package manager's */
 	bool has_one_path; /* it is no list of paths, as PATH=A:B */
-	bool is_path;      /* the part at hand is no bare name */
-	bool is_found;     /* something of that name is there */
+	bool is_content; /* what is in a folder of the part at hand is of account */
+	bool is_found; /* something of that name is there */
 };
 
 static const char *base_name(const char *path)
@@ -108,27 +79,40 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool is_one_of(const char *word, const char *const *list)
+static bool list_has(const char *list, const char *word, size_t len,
+		     bool is_part)
 {
-	while (*list && strcmp(word, *list) != 0)
-		list++;
-	return *list != NULL;
+	for (size_t n; *(list += strspn(list, " ")); list += n) {
+		n = strcspn(list, " ");
+		if (is_part ? memmem(word, len, list, n) != NULL
+			    : n == len && memcmp(word, list, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_one_of(const char *word, const char *list)
+{
+	return list_has(list, word, strlen(word), false);
+}
+
+/* Is one of the list in it? */
+static bool has_one_of(const char *text, size_t len, const char *list)
+{
+	return list_has(list, text, len, true);
+}
+
+/* Is the word the value of one of the options, or --OPTION=VALUE? */
+static bool is_value_of(const struct naming_word *w, const char *options)
+{
+	return list_has(options, w->option, strcspn(w->option, "="), false);
 }
 
 static bool is_interpreter(const char *word)
 {
-	static const char *const names[] = { "perl", "ruby", "node", NULL };
 	const char *base = base_name(word);
 
-	return is_one_of(base, shells) || is_one_of(base, names) ||
-	       strncmp(base, "python", 6) == 0;
-}
-
-static bool has_one_of(const char *name, size_t len, const char *const *parts)
-{
-	while (*parts && !memmem(name, len, *parts, strlen(*parts)))
-		parts++;
-	return *parts != NULL;
+	return is_one_of(base, INTERPRETERS) || strncmp(base, "python", 6) == 0;
 }
 
 /* The word that names the command. */
@@ -141,52 +125,34 @@ static size_t command_of(const struct shell_words *all, size_t i)
 
 /* --------------------------------------------------------------------------- URLs --- */
 
-/* Does the command at the word, or what it runs (`python3 -m pip`), have a name that begins so?
- * NULL: any package manager's. */
-static bool is_of_tool(const struct shell_words *all, size_t i,
-		       const char *begin)
+/* Is the command at the word, or what it runs (`python3 -m pip`), a package manager? */
+static bool is_of_tool(const struct shell_words *all, size_t i)
 {
-	bool is = false;
+	size_t k = command_of(all, i);
 
-	for (size_t k = command_of(all, i); k <= i && !is; k++) {
-		const char *word = all->list[k].text;
-
-		is = inputs_is_tool(word) &&
-		     (!begin ||
-		      strncmp(base_name(word), begin, strlen(begin)) == 0);
-	}
-	return is;
+	while (k < i && !inputs_is_tool(all->list[k].text))
+		k++;
+	return inputs_is_tool(all->list[k].text);
 }
 
 /* Does the option or variable have an index, and nothing to install? */
 static bool names_index(const char *name, size_t len)
 {
-	static const char *const parts[] = {
-		"INDEX",   "index", "REGISTRY", "registry",   "CHANNEL",
-		"channel", "PROXY", "proxy",    "find-links", NULL
-	};
-
-	return has_one_of(name, len, parts);
+	return has_one_of(name, len,
+			  "INDEX index REGISTRY registry CHANNEL channel PROXY "
+			  "proxy find-links");
 }
 
-/* Is the word the value of an option that has an index?  What -f and -c have depends on whose
- * they are. */
-static bool is_behind_index(const struct text_place *at,
-			    const struct shell_words *all, size_t i)
+/* Is the word the value of an option that has an index? */
+static bool is_behind_index(const struct shell_words *all, size_t i)
 {
 	const char *option = all->list[i - 1].text;
 
-	if (strcmp(option, "-i") == 0 || strcmp(option, "-f") == 0)
-		return at->is_list || is_of_tool(all, i, "pip") ||
-		       is_of_tool(all, i, "uv");
-	if (strcmp(option, "-c") == 0)
-		return is_of_tool(all, i, "conda") ||
-		       is_of_tool(all, i, "mamba") ||
-		       is_of_tool(all, i, "micromamba");
-	/* `pip config set global.index-url URL`; the package llama-index is none. */
-	return (*option == '-' ||
-		(i > 1 && strcmp(all->list[i - 2].text, "set") == 0)) &&
-	       names_index(option, strlen(option));
+	/* A package manager's, or at the start of a line of a list. */
+	if (strcmp(option, "-i") == 0)
+		return all->list[i - 1].is_first || is_of_tool(all, i);
+	/* The package llama-index is no option. */
+	return *option == '-' && names_index(option, strlen(option));
 }
 
 static bool has_digest(const struct shell_words *all, size_t i)
@@ -210,24 +176,19 @@ static bool has_digest(const struct shell_words *all, size_t i)
 
 /* Note a URL without digest or commit as unknown: its content is whatever its server
  * says. */
-static int look_at_url(struct gather *g, const struct text_place *at,
-		       const struct shell_words *all, size_t i,
-		       struct error *err)
+static int look_at_url(struct gather *g, const struct shell_words *all,
+		       size_t i, const char *url, struct error *err)
 {
-	const char *word = all->list[i].text, *url = strstr(word, "://");
-	const char *is = strchr(word, '='), *start = url;
+	const char *word = all->list[i].text, *is = strchr(word, '=');
 	AUTO_FREE char *shown = NULL;
 
-	if (!url ||
-	    (is && is < url && names_index(word, (size_t)(is - word))) ||
-	    (i && !all->list[i].is_first && is_behind_index(at, all, i)) ||
+	if ((is && is < url && names_index(word, (size_t)(is - word))) ||
+	    (i && !all->list[i].is_first && is_behind_index(all, i)) ||
 	    has_digest(all, i))
 		return 0;
-	while (start > word && start[-1] != '=')
-		start--;
-	if (strstr(start, "file:"))
-		return 0;
-	shown = text_without_logins(start);
+	while (url > word && url[-1] != '=')
+		url--;
+	shown = text_without_logins(url);
 	return shown ? inputs_note(g, err, "what '%s' has: no digest is in it",
 				   shown)
 		     : error_nomem(err);
@@ -235,52 +196,24 @@ static int look_at_url(struct gather *g, const struct text_place *at,
 
 /* -------------------------------------------------------------------------- files --- */
 
-/* The folder of the system that the path is in, or NULL. */
-static const char *system_folder_of(const char *real)
+/* Is the file left out?  The node's own files are, which differ between nodes, and the base's. */
+static bool is_left_out(const struct gather *g, const char *real)
 {
-	static const char *const system[] = {
-		"/bin",           "/etc",       "/lib",
-		"/lib64",         "/sbin",      "/usr/bin",
-		"/usr/sbin",      "/usr/lib",   "/usr/lib64",
-		"/usr/libexec",   "/usr/share", "/usr/local/bin",
-		"/usr/local/lib", "/var/lib",
+	static const char *const own[] = {
+		"/proc",
+		"/sys",
+		"/dev",
+		"/run",
+		"/etc/hosts",
+		"/etc/hostname",
+		"/etc/resolv.conf",
+		"/etc/machine-id",
 	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(system); i++)
-		if (text_path_holds(system[i], real))
-			return system[i];
-	return NULL;
-}
-
-/* Is it below the working folder or one that the command named, which itself is below a
- * folder of the system? */
-static bool is_below_named(const struct gather *g, const char *real)
-{
+	const struct env_targets *t = g->from->targets;
 	bool is = false;
 
-	for (size_t i = 0; i <= g->n_folders && !is; i++) {
-		AUTO_FREE char *named =
-			realpath(i ? g->folders[i - 1] : ".", NULL);
-		const char *of = named ? system_folder_of(named) : NULL;
-
-		is = of && strcmp(of, named) != 0 &&
-		     text_path_holds(named, real);
-	}
-	return is;
-}
-
-/* Is the file left out? The kernel's files are, the base's, and those of the system where the
- * image has them. */
-static bool is_left_out(const struct gather *g, const char *real,
-			bool leaves_system)
-{
-	static const char *const kernel[] = { "/proc", "/sys", "/dev", "/run" };
-	const struct env_targets *t = g->from->targets;
-	bool is = leaves_system && system_folder_of(real) &&
-		  !is_below_named(g, real);
-
-	for (size_t i = 0; i < ARRAY_SIZE(kernel); i++)
-		is = is || text_path_holds(kernel[i], real);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		is = is || text_path_holds(own[i], real);
 	for (size_t i = 0; i < t->n; i++)
 		is = is || text_path_holds(t->paths[i], real);
 	return is;
@@ -293,21 +226,17 @@ static bool is_folder(const char *path, const char *real)
 	return is && strcmp(is, real) == 0;
 }
 
-/* Add a folder that files may be in; the working folder is none of them.  /usr/bin and its like
- * have programs of any word's name. */
-static int add_folder(struct gather *g, const char *path, bool leaves_system,
+/* Add a folder that files may be in; the working folder is none of them. */
+static int add_folder(struct gather *g, const char *path, const char *real,
 		      struct error *err)
 {
-	AUTO_FREE char *real = realpath(path, NULL);
-	const char *of = real ? system_folder_of(real) : NULL;
+	bool is_known = is_folder(".", real) || is_left_out(g, real) ||
+			is_one_of(real, CROWDED_FOLDERS);
 
-	if (!real || is_folder(".", real) || strcmp(real, "/") == 0 ||
-	    (of && strcmp(of, real) == 0) ||
-	    is_left_out(g, real, leaves_system))
+	for (size_t i = 0; i < g->n_folders && !is_known; i++)
+		is_known = is_folder(g->folders[i], real);
+	if (is_known)
 		return 0;
-	for (size_t i = 0; i < g->n_folders; i++)
-		if (is_folder(g->folders[i], real))
-			return 0;
 	if (g->n_folders == FOLDERS_MAX)
 		return inputs_note(g, err,
 				   "what is in the folder '%s': there are more "
@@ -320,86 +249,56 @@ static int add_folder(struct gather *g, const char *path, bool leaves_system,
 					: error_nomem(err);
 }
 
-static int look_at_text(struct gather *g, const struct text_place *at,
-			const char *text, struct error *err);
-
-static bool ends_with_one_of(const char *name, const char *const *ends)
+/* Is the text a shell's script? */
+static bool is_script(const struct naming_word *w, const char *end,
+		      const char *text)
 {
-	const char *dot = strrchr(base_name(name), '.');
-
-	return dot && is_one_of(dot, ends);
+	return is_one_of(base_name(w->option), SHELLS " . source") ||
+	       is_one_of(end, ".sh .bash") ||
+	       (strncmp(text, "#!", 2) == 0 &&
+		memmem(text + 2, strcspn(text + 2, "\n"), "sh", 2));
 }
 
-/* Is the file a shell's script, or a list?  `option`: what stands before its name. */
-static bool is_script(const char *name, const char *option, const char *text)
+/* Keep the text of a file that was just added, if it is a script or a list: its words are looked
+ * at later.  It names others from its own folder, too. */
+static int keep_text(struct gather *g, const struct naming_word *w,
+		     const char *path, struct error *err)
 {
-	static const char *const ends[] = { ".sh", ".bash", NULL };
-	size_t first = strcspn(text, "\n");
-
-	return is_one_of(base_name(option), shells) ||
-	       strcmp(option, ".") == 0 || strcmp(option, "source") == 0 ||
-	       ends_with_one_of(name, ends) ||
-	       (text[0] == '#' && text[1] == '!' && first > 2 &&
-		memmem(text, first, "sh", 2));
-}
-
-static bool is_list(const char *name, const char *option)
-{
-	static const char *const ends[] = { ".txt", ".in", ".yml", ".yaml",
-					    NULL };
-
-	return is_one_of(option, list_options) || ends_with_one_of(name, ends);
-}
-
-/* The words of a file that was just added, which names others from its own folder, too. */
-static int look_into(struct gather *g, const struct naming_word *w,
-		     const char *name, const char *path, struct error *err)
-{
+	const char *base = base_name(path), *end = strrchr(base, '.');
+	AUTO_FREE char *folder =
+		strndup(path, (size_t)(base - path) - (base > path + 1));
+	AUTO_FREE char *real = folder ? realpath(folder, NULL) : NULL;
 	AUTO_BUF text = BUF_INIT;
-	struct text_place below = { .is_text = true,
-				    .is_file = true,
-				    .depth = w->at->depth + 1 };
-	struct known_text *known;
-	int rc = 0;
+	bool is_of_shell;
 
-	if (g->n_texts == READS_MAX || w->at->depth == DEPTH_MAX)
-		return inputs_note(g, err, "what '%s' includes: too much does",
-				   name);
 	if (fs_read_file(path, TEXT_MAX, &text, NULL) < 0 || !text.data ||
 	    memchr(text.data, '\0', text.len))
 		return 0;
-	below.is_list = !is_script(name, w->option, text.data);
-	if (below.is_list && !is_list(name, w->option))
+	is_of_shell = is_script(w, end ? end : "", text.data);
+	if (!is_of_shell && !is_value_of(w, INPUT_OPTIONS) &&
+	    !is_one_of(end ? end : "", ".txt .in .yml .yaml"))
 		return 0;
-	if (array_grow(&g->texts, g->n_texts, &g->cap_texts, 4) < 0)
+	if (g->n_texts == READS_MAX)
+		return inputs_note(g, err, "what '%s' includes: too much does",
+				   path);
+	if (!folder || array_grow(&g->texts, g->n_texts, &g->cap_texts, 4) < 0)
 		return error_nomem(err);
-	known = &g->texts[g->n_texts++];
-	*known = (struct known_text){ .at = below, .text = strdup(text.data) };
-	if (!known->text)
-		return error_nomem(err);
-	if (base_name(path) > path + 1) {
-		AUTO_FREE char *folder =
-			strndup(path, (size_t)(base_name(path) - path) - 1);
-
-		rc = folder ? add_folder(g, folder, w->at->is_file, err)
-			    : error_nomem(err);
-	}
-	return rc < 0 ? rc : look_at_text(g, &below, text.data, err);
+	g->texts[g->n_texts++] = (struct known_text){
+		.at = { .depth = 1, .is_script = is_of_shell },
+		.text = buf_steal(&text),
+	};
+	return real ? add_folder(g, folder, real, err) : 0;
 }
 
-/* A folder's content is not in the key; a bare name may be anything else, and a script's folders
- * are of no account but to package managers. */
-static bool is_content(const struct naming_word *w)
+/* Is what is in a folder of this name of account?  A bare name may be anything else; of a
+ * script's folders those at absolute paths mostly are where something goes. */
+static bool is_content(const struct naming_word *w, const char *part)
 {
-	bool is_source = is_one_of(w->option, source_options) ||
-			 /* `tar -C` has what comes out */
-			 (w->is_of_tool && strcmp(w->option, "-C") == 0);
-
-	return w->is_input && !w->is_program &&
-	       ((w->is_path && w->has_one_path) || is_source) &&
-	       !is_one_of(w->option, output_folder_options) &&
-	       (!w->at->is_file || w->at->is_list || w->is_of_tool ||
-		strcmp(w->option, "-S") == 0);
+	return w->is_input && w->has_one_path &&
+	       (strchr(part, '/') || is_one_of(part, ". ..") ||
+		is_value_of(w, INPUT_OPTIONS)) &&
+	       !is_value_of(w, OUTPUT_OPTIONS) &&
+	       (!w->at->is_script || w->is_of_tool || *part != '/');
 }
 
 static int look_at_path(struct gather *g, struct naming_word *w,
@@ -408,28 +307,27 @@ static int look_at_path(struct gather *g, struct naming_word *w,
 	AUTO_FREE char *real = NULL;
 	bool is_new = false;
 	struct stat st;
-	int rc;
+	int rc = 0;
 
 	if (strlen(path) >= PATH_MAX || stat(path, &st) < 0)
 		return 0;
 	real = realpath(path, NULL);
-	if (!real || is_left_out(g, real, w->is_program || w->at->is_file))
+	if (!real || is_left_out(g, real))
 		return 0;
 	w->is_found = true;
 	if (S_ISDIR(st.st_mode)) {
-		rc = add_folder(g, path, w->at->is_file || !w->has_one_path,
-				err);
-		return rc < 0 || !is_content(w)
-			       ? rc
-			       : inputs_note(g, err,
-					     "what is in the folder '%s'",
-					     name);
+		rc = add_folder(g, path, real, err);
+		if (rc == 0 && w->is_content &&
+		    !is_one_of(real, CROWDED_FOLDERS))
+			rc = inputs_note(g, err, "what is in the folder '%s'",
+					 name);
+	} else if (w->is_input && S_ISREG(st.st_mode) &&
+		   !is_value_of(w, OUTPUT_OPTIONS)) {
+		rc = inputs_add_file(g, name, path, &is_new, err);
+		if (rc == 0 && is_new)
+			rc = keep_text(g, w, path, err);
 	}
-	if (!w->is_input || !S_ISREG(st.st_mode) ||
-	    is_one_of(w->option, output_options))
-		return 0;
-	rc = inputs_add_file(g, name, path, &is_new, err);
-	return rc < 0 || !is_new ? rc : look_into(g, w, name, path, err);
+	return rc;
 }
 
 static int look_at_matches(struct gather *g, struct naming_word *w,
@@ -461,7 +359,7 @@ static int look_in_folder(struct gather *g, struct naming_word *w,
 
 	if (!path || !name)
 		return error_nomem(err);
-	return w->is_open && strpbrk(part, "*?") && !strpbrk(part, "$`")
+	return w->is_open && strpbrk(part, "*?")
 		       ? look_at_matches(g, w, path, err)
 		       : look_at_path(g, w, path, name, err);
 }
@@ -485,8 +383,7 @@ static int look_for(struct gather *g, struct naming_word *w, const char *part,
 	/* file:///PATH */
 	part += strspn(part, "/") - (*part == '/');
 	written += strspn(written, "/") - (*written == '/');
-	w->is_path = strchr(part, '/') || strcmp(part, ".") == 0 ||
-		     strcmp(part, "..") == 0;
+	w->is_content = is_content(w, part);
 	rc = look_in_folder(g, w, NULL, part, written, err);
 	for (size_t i = 0; rc == 0 && *part != '/' && i < g->n_folders; i++)
 		/* `cd ..` goes up once. */
@@ -533,7 +430,7 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 		rest = strchr("$`)}", *p) ? strchr(p, '/') : rest;
 	if (rc == 0 && rest && strcmp(rest, "/*") != 0)
 		rc = look_for(g, w, rest + 1, rest + 1, err);
-	for (; rc == 0; w->is_program = false) {
+	while (rc == 0) {
 		size_t n = strcspn(text, PART_ENDS);
 		size_t n_written = strcspn(written, PART_ENDS);
 		AUTO_FREE char *part = strndup(text, n);
@@ -542,12 +439,14 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 		if (!part || !name)
 			return error_nomem(err);
 		rc = look_for(g, w, text, written, err);
-		w->has_one_path = w->has_one_path && text[n] != ':';
+		w->has_one_path =
+			w->has_one_path &&
+			(text[n] != ':' || strncmp(text + n, "://", 3) == 0);
 		if (rc < 0 || !text[n] || w->is_text)
 			return rc;
 		/* Before `=` stands a name of the program's, as status of dd. */
 		if (text[n] == '=')
-			w->option = w->own_option;
+			w->option = word->text;
 		else
 			rc = look_for(g, w, part, name, err);
 		text += n + 1;
@@ -559,13 +458,10 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 /* Does the variable say the same on all nodes, as far as its name and value tell? */
 static bool is_for_all(const char *name, size_t len, const char *value)
 {
-	static const char *const parts[] = {
-		"RANK",  "HOST",     "POD_",      "USER",  "JOB",
-		"SLURM", "NODENAME", "NODE_NAME", "PROXY", NULL,
-	};
-
-	return *value != '/' && !has_one_of(name, len, parts) &&
-	       !name_is_secret(name, len);
+	return *value != '/' && !name_is_secret(name, len) &&
+	       !has_one_of(name, len,
+			   "RANK HOST POD_ USER JOB SLURM NODENAME NODE_NAME "
+			   "PROXY");
 }
 
 /* `pip install numpy==$VERSION`: what is installed is what the variable says.  A path says
@@ -588,94 +484,36 @@ static int add_variables_of(struct gather *g, const char *at, struct error *err)
 	return rc;
 }
 
+static int look_at_text(struct gather *g, const struct text_place *at,
+			const char *text, struct error *err);
+
 /* Note a word whose value the shell alone knows where it is what is read.  A script's own
  * folder is looked in anyway, and a new one is empty. */
 static int note_open(struct gather *g, const struct naming_word *w,
 		     const struct shell_words *all, size_t i, struct error *err)
 {
-	static const char *const known[] = { "dirname",     "$0",     "${0",
-					     "BASH_SOURCE", "mktemp", NULL };
 	const char *text = all->list[i].text;
-	bool is_folder = strcmp(w->option, "cd") == 0 ||
-			 strcmp(w->option, "pushd") == 0 ||
-			 is_one_of(w->option, folder_options);
+	bool is_read;
 
+	if (w->is_found || !w->is_open || !strpbrk(text, "$`"))
+		return 0;
 	/* Outside of quotes $(...) is several words. */
 	if (strcmp(text, "$") == 0 && i + 1 < all->n)
 		text = all->list[i + 1].text;
-	if (w->is_found || !w->is_open || !strpbrk(all->list[i].text, "$`") ||
-	    (w->is_text && strcmp(w->option, "-c") == 0) ||
-	    (is_folder && has_one_of(text, strlen(text), known)) ||
-	    !(is_folder ||
-	      (w->is_input &&
-	       (is_one_of(w->option, list_options) ||
-		is_one_of(w->option, read_options) ||
-		(w->is_of_tool && text[1] &&
-		 (strchr("$`", *text) || strchr(text, '/'))) ||
-		(is_interpreter(w->option) && strchr(text, '/'))))))
-		return 0;
-	return inputs_note(g, err,
-			   "what '%s' names, which the shell alone knows",
-			   all->list[i].written);
-}
-
-/* `unzip -o x.zip`, `python3 -O setup.py`: -o and -O have no value. */
-static bool is_behind_switch(const struct shell_words *all, size_t i)
-{
-	const char *option = i ? all->list[i - 1].text : "";
-	bool is = false;
-
-	for (size_t k = command_of(all, i); k < i && !is; k++) {
-		const char *word = all->list[k].text;
-
-		is = (strcmp(option, "-o") == 0 &&
-		      strcmp(base_name(word), "unzip") == 0) ||
-		     (strcmp(option, "-O") == 0 && is_interpreter(word));
-	}
-	return is;
-}
-
-/* `cp -t FOLDER a b`: the last one is no output. */
-static bool has_target_option(const struct shell_words *all, size_t i)
-{
-	size_t k = command_of(all, i);
-	bool is = false;
-
-	if (strcmp(base_name(all->list[k].text), "rsync") == 0)
-		return false;
-	for (; k < i && !is; k++)
-		is = strncmp(all->list[k].text, "-t", 2) == 0 ||
-		     strncmp(all->list[k].text, "--target-d", 10) == 0;
-	return is;
-}
-
-/* May files that the word names be inputs? */
-static bool is_input(const struct shell_words *all, size_t i)
-{
-	const char *command = base_name(all->list[command_of(all, i)].text);
-	bool is_last = i + 1 == all->n || all->list[i + 1].is_first ||
-		       all->list[i + 1].is_output;
-
-	return all->list[i].is_first || all->list[i].is_input ||
-	       !(is_one_of(command, blind_commands) ||
-		 (is_last && is_one_of(command, copiers) &&
-		  !has_target_option(all, i)));
-}
-
-/* A text for a shell, or for another program that runs commands. */
-static int look_at_inner_text(struct gather *g, const struct text_place *at,
-			      const char *text, struct error *err)
-{
-	struct text_place in = *at;
-
-	in.is_text = true;
-	in.is_list = false;
-	/* A variable's value may name the variable. */
-	return ++in.depth > DEPTH_MAX
-		       ? inputs_note(g, err,
-				     "what a shell is told by a shell: too "
-				     "many are")
-		       : look_at_text(g, &in, text, err);
+	if (is_one_of(w->option, "cd pushd"))
+		is_read = !has_one_of(text, strlen(text),
+				      "dirname $0 ${0 BASH_SOURCE mktemp");
+	else if (is_value_of(w, INPUT_OPTIONS))
+		is_read = w->is_input && !w->is_text;
+	else
+		is_read = w->is_input && strlen(text) > 1 &&
+			  (w->is_of_tool || is_interpreter(w->option)) &&
+			  (strchr("$`", *text) || strchr(text, '/'));
+	return is_read ? inputs_note(g, err,
+				     "what '%s' names, which the shell alone "
+				     "knows",
+				     all->list[i].written)
+		       : 0;
 }
 
 static int look_at_word(struct gather *g, const struct text_place *at,
@@ -684,39 +522,42 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 {
 	const struct shell_word *word = &all->list[i];
 	const char *command = all->list[command_of(all, i)].text;
-	AUTO_FREE char *option = strndup(word->text, strcspn(word->text, "="));
-	bool is_url = strstr(word->text, "://") != NULL;
+	const char *url = strstr(word->text, "://");
+	const struct text_place below = { at->depth + 1, at->is_script };
 	struct naming_word w = {
 		.at = at,
-		.option = i && !word->is_first && !is_behind_switch(all, i)
+		/* --OPTION=VALUE has no value behind it. */
+		.option = i && !word->is_first && !strchr(word[-1].text, '=')
 				  ? word[-1].text
 				  : "",
-		.own_option = option,
-		.is_input = at->is_list || is_input(all, i),
-		.is_program = word->is_first && !at->is_list,
+		.is_input = word->is_first || word->is_input ||
+			    !is_one_of(base_name(command), BLIND_COMMANDS),
 		.is_open = word->is_open,
-		.is_of_tool = is_of_tool(all, i, NULL),
-		.is_text = strpbrk(word->text, is_url ? " \t\n" : " \t\n;|&<>"),
+		.is_of_tool = is_of_tool(all, i),
+		.is_text = strpbrk(word->text, url ? " \t\n" : " \t\n;|&<>"),
 		.has_one_path = true,
 	};
 	int rc = 0;
 
-	if (!option)
-		return error_nomem(err);
-	/* Names that digests have would be asked for one by one, in vain. */
-	if (word->is_output || strncmp(word->text, "--hash", 6) == 0)
+	/* Names that digests have would be asked for one by one, in vain; `. FILE` is a command,
+	 * and no folder as "." alone in a list. */
+	if (word->is_output || strncmp(word->text, "--hash", 6) == 0 ||
+	    (word->is_first && strcmp(word->text, ".") == 0 && i + 1 < all->n &&
+	     !word[1].is_first))
 		return 0;
 	inputs_note_tool(g, word->text);
 	if (word->is_piped && is_interpreter(word->text))
 		rc = inputs_note(g, err, "what is piped to '%s'", word->text);
-	if (rc == 0 && at->is_text && (w.is_of_tool || is_interpreter(command)))
+	if (rc == 0 && at->depth && (w.is_of_tool || is_interpreter(command)))
 		rc = add_variables_of(g, word->written, err);
-	if (rc == 0 && is_url && !w.is_text && !strstr(word->text, "file:"))
-		return look_at_url(g, at, all, i, err);
+	if (rc == 0 && url && !w.is_text &&
+	    (url - word->text < 4 || strncmp(url - 4, "file", 4) != 0))
+		return look_at_url(g, all, i, url, err);
 	if (rc == 0)
 		rc = look_at_parts(g, &w, word, err);
+	/* A text for a shell, or for another program that runs commands. */
 	if (rc == 0 && w.is_text && w.is_input)
-		rc = look_at_inner_text(g, at, word->text, err);
+		rc = look_at_text(g, &below, word->text, err);
 	return rc < 0 || !g->is_settled ? rc : note_open(g, &w, all, i, err);
 }
 
@@ -736,10 +577,11 @@ static int look_at_text(struct gather *g, const struct text_place *at,
 	struct shell_words words;
 	int rc = shell_words_split(text, g->from->environment, &words, err);
 
-	if (rc == -E2BIG)
-		return inputs_note(g, err, "what a script of %zu bytes names",
-				   strlen(text));
-	if (rc == 0)
+	/* A variable's value may name the variable. */
+	if (at->depth > DEPTH_MAX || rc == -E2BIG)
+		rc = inputs_note(g, err, "what a script of %zu bytes names",
+				 strlen(text));
+	else if (rc == 0)
 		rc = look_at_words(g, at, &words, err);
 	shell_words_fini(&words);
 	return rc;
@@ -752,12 +594,10 @@ static bool reads_input(char *const *command)
 
 	if (!command[0] || !is_interpreter(command[0]))
 		return false;
-	while (command[n] && command[n][0] == '-' && command[n][1] &&
-	       strcmp(command[n], "-s") != 0 && command[n][1] != '-' &&
-	       !strpbrk(command[n], "cem"))
+	while (command[n] && command[n][0] == '-' &&
+	       strcmp(command[n], "-s") != 0)
 		n++;
-	return !command[n] || strcmp(command[n], "-") == 0 ||
-	       strcmp(command[n], "-s") == 0;
+	return !command[n] || strcmp(command[n], "-s") == 0;
 }
 
 /* The words of the command and of all texts that are known. */
@@ -808,10 +648,8 @@ int inputs_look_at_command(struct gather *g, struct error *err)
 
 int inputs_look_at_list(struct gather *g, const char *path, struct error *err)
 {
-	const struct text_place at = { .is_file = true };
-	struct naming_word w = {
-		.at = &at, .option = "-r", .is_input = true, .is_program = true
-	};
+	const struct text_place at = { .depth = 0 };
+	struct naming_word w = { .at = &at, .option = "-r", .is_input = true };
 
 	return look_at_path(g, &w, path, path, err);
 }
