@@ -318,7 +318,8 @@ struct ckpt_stat ckpt_plain_stat(uint64_t size, int64_t mtime_ns)
 
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret)
 {
-	*ret = ckpt_plain_stat(o->size, o->modified_ms * NS_PER_MS);
+	*ret = ckpt_plain_stat(o->size,
+			       clock_scale(o->modified_ms, NS_PER_MS, 0));
 	ret->bytes_id = tag_bytes_id(o->tag);
 }
 

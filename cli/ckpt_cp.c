@@ -69,8 +69,7 @@ static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
 		.attr = { .mode = st->st_mode & 07777,
 			  .uid = st->st_uid,
 			  .gid = st->st_gid,
-			  .mtime_ns = st->st_mtim.tv_sec * NS_PER_S +
-				      st->st_mtim.tv_nsec },
+			  .mtime_ns = clock_ns_of(st->st_mtim) },
 	};
 }
 

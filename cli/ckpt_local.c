@@ -94,9 +94,7 @@ int ckpt_local_commit(struct ckpt_local *l, const struct ckpt_attr *a,
 {
 	const struct timespec times[2] = {
 		{ .tv_nsec = UTIME_OMIT },
-		{ .tv_sec =
-			  a->mtime_ns / NS_PER_S - (a->mtime_ns % NS_PER_S < 0),
-		  .tv_nsec = (a->mtime_ns % NS_PER_S + NS_PER_S) % NS_PER_S },
+		clock_timespec(a->mtime_ns),
 	};
 
 	/* The owner changes: no set-user-id of somebody else stays. */

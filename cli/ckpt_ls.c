@@ -6,6 +6,7 @@
 
 #include "cli/ckpt.h"
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/progress.h"
 #include "common/text.h"
 
@@ -75,7 +76,7 @@ static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
 	if (rc < 0)
 		return rc;
 	progress_format_bytes(st.size, size);
-	t = (time_t)(st.attr.mtime_ns / 1000000000);
+	t = clock_timespec(st.attr.mtime_ns).tv_sec;
 	if (localtime_r(&t, &tm))
 		(void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
 	if (st.is_striped)

@@ -100,7 +100,7 @@ static void print_failed(const json_t *i, bool recent, const char *name)
 
 	if (!e || (age_s < RECENT_S) != recent)
 		return;
-	duration_format((age_s > 0 ? age_s : 0) * NS_PER_S, age);
+	duration_format(clock_scale(age_s > 0 ? age_s : 0, NS_PER_S, 0), age);
 	printf("%s%s%s%s ago: %s\n", recent ? "failed    " : "  failed    ",
 	       name, *name ? ", " : "", age, reply_text(e, "message"));
 }

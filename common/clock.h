@@ -37,11 +37,30 @@ static inline int64_t clock_wall_ms(void)
 	return clock_wall_ns() / NS_PER_MS;
 }
 
-/* As pthread_cond_timedwait() and the like want it. */
+/* n * unit + more, for times that others set, of files and stores: beyond what 64 bits have, which
+ * for nanoseconds are the years 1677 to 2262, the first or the last. */
+static inline int64_t clock_scale(int64_t n, int64_t unit, int64_t more)
+{
+	int64_t t;
+
+	if (__builtin_mul_overflow(n, unit, &t) ||
+	    __builtin_add_overflow(t, more, &t))
+		return n < 0 ? INT64_MIN : INT64_MAX;
+	return t;
+}
+
+static inline int64_t clock_ns_of(struct timespec t)
+{
+	return clock_scale(t.tv_sec, NS_PER_S, t.tv_nsec);
+}
+
+/* As pthread_cond_timedwait() and the like want it, also before 1970. */
 static inline struct timespec clock_timespec(int64_t at_ns)
 {
-	return (struct timespec){ .tv_sec = at_ns / NS_PER_S,
-				  .tv_nsec = at_ns % NS_PER_S };
+	const int64_t ns = at_ns % NS_PER_S;
+
+	return (struct timespec){ .tv_sec = at_ns / NS_PER_S - (ns < 0),
+				  .tv_nsec = ns < 0 ? ns + NS_PER_S : ns };
 }
 
 #endif

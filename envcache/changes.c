@@ -108,12 +108,12 @@ static const struct env_entry *find_entry(const struct env_scan *s,
 
 static void set_attributes(struct inode *i, const struct env_entry *e)
 {
-	int64_t ns = e->mtime_ns % NS_PER_S;
+	const struct timespec t = clock_timespec(e->mtime_ns);
 
 	i->uid = e->uid;
 	i->gid = e->gid;
-	i->mtime = e->mtime_ns / NS_PER_S - (ns < 0);
-	i->mtime_nsec = (uint32_t)(ns < 0 ? ns + NS_PER_S : ns);
+	i->mtime = t.tv_sec;
+	i->mtime_nsec = (uint32_t)t.tv_nsec;
 	if (S_ISCHR(e->mode) || S_ISBLK(e->mode)) {
 		i->major = major(e->rdev);
 		i->minor = minor(e->rdev);

@@ -48,12 +48,7 @@ int env_path_compare(const char *a, const char *b)
 /* A file's time may be anything: the first or the last that nanoseconds count. */
 static int64_t statx_ns(const struct statx_timestamp *t)
 {
-	int64_t ns;
-
-	if (__builtin_mul_overflow(t->tv_sec, NS_PER_S, &ns) ||
-	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
-		return t->tv_sec < 0 ? INT64_MIN : INT64_MAX;
-	return ns;
+	return clock_scale(t->tv_sec, NS_PER_S, t->tv_nsec);
 }
 
 int env_entry_look(int dir, const char *name, struct env_entry *ret,

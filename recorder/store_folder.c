@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "recorder/store_priv.h"
@@ -108,8 +109,7 @@ static int add_kept(struct kept_list *l, char *path, const struct stat *st)
 	l->list[l->n++] = (struct kept_trace){
 		.path = path,
 		.size = (uint64_t)st->st_size,
-		.used_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 +
-			   st->st_mtim.tv_nsec,
+		.used_ns = clock_ns_of(st->st_mtim),
 	};
 	l->bytes += (uint64_t)st->st_size;
 	return 0;

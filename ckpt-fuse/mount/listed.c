@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 
 #define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
@@ -187,7 +188,7 @@ static int add_name(struct listed_list *l, const struct ckpt_entry *e)
 		.is_folder = e->is_folder,
 		.is_striped = e->is_striped,
 		.size = e->size,
-		.mtime_ns = e->modified_ms * NS_PER_MS,
+		.mtime_ns = clock_scale(e->modified_ms, NS_PER_MS, 0),
 		.asked_ns = e->asked_ns,
 	};
 

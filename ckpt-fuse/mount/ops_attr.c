@@ -101,8 +101,7 @@ int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc)
 
 static void set_time(int64_t ns, struct stat *st)
 {
-	st->st_mtim = (struct timespec){ .tv_sec = ns / NS_PER_S,
-					 .tv_nsec = ns % NS_PER_S };
+	st->st_mtim = clock_timespec(ns);
 	st->st_atim = st->st_ctim = st->st_mtim;
 }
 
@@ -522,11 +521,8 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 
 static int64_t mtime_of(const struct stat *attr, int to_set)
 {
-	const struct timespec t = attr->st_mtim;
-
-	return to_set & FUSE_SET_ATTR_MTIME_NOW
-		       ? clock_wall_ns()
-		       : (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+	return to_set & FUSE_SET_ATTR_MTIME_NOW ? clock_wall_ns()
+						: clock_ns_of(attr->st_mtim);
 }
 
 static void merge_attr(const struct stat *attr, int to_set, struct ckpt_attr *a)

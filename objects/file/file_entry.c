@@ -16,8 +16,8 @@
 void file_stat_fill(const struct stat *st, struct object_stat *ret)
 {
 	ret->size = (uint64_t)st->st_size;
-	ret->modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 +
-			   st->st_mtim.tv_nsec / 1000000;
+	ret->modified_ms = clock_scale(st->st_mtim.tv_sec, 1000,
+				       st->st_mtim.tv_nsec / NS_PER_MS);
 	(void)snprintf(ret->tag, sizeof(ret->tag), "%jx-%jx%09lu-%jx",
 		       (uintmax_t)st->st_ino, (uintmax_t)st->st_mtim.tv_sec,
 		       (unsigned long)st->st_mtim.tv_nsec,

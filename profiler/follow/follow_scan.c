@@ -120,7 +120,7 @@ static void leave_old(struct event_follower *f, struct followed_log *l,
 		      int dir)
 {
 	AUTO_CLOSE int fd = -1;
-	int64_t age = (int64_t)(time(NULL) - st->st_mtime) * NS_PER_S;
+	int64_t age = clock_scale(time(NULL) - st->st_mtime, NS_PER_S, 0);
 
 	if (!f->is_first || age < f->cfg->max_age)
 		return;

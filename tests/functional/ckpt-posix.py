@@ -364,6 +364,11 @@ def times():
     for ns in (0, 1, 1767225600123456789, 4102444800000000001):
         os.utime("f", ns=(ns, ns))
         assert os.stat("f").st_mtime_ns == ns, ns
+    # Before 1970, and beyond what nanoseconds of 64 bits reach: the year 2262.
+    os.utime("f", ns=(-1500000000, -1500000000))
+    assert os.stat("f").st_mtime_ns == -1500000000
+    os.utime("f", ns=(2 * 10**19, 2 * 10**19))
+    assert os.stat("f").st_mtime_ns == 2**63 - 1
     fails(errno.ENOENT, os.utime, "none")
     before = time.time_ns()
     os.utime("f")

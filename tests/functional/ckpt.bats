@@ -83,6 +83,20 @@ objects()
 	[ -z "$(proxied '^HEAD .*/c0[0-7] ')" ]
 }
 
+@test "a time beyond the year 2262 is the last one that there is" {
+	local file=$W/in last=9223372036
+
+	cp "$F/in/model.pt" "$file"
+	touch -d 2400-01-01 "$file"
+	[ "$(stat -c %Y "$file")" -gt "$last" ]
+	ckpt cp "$file" :striped
+	cp -p "$file" "$W/store/plain"
+	for name in striped plain; do
+		ckpt cp ":$name" "$W/$name"
+		[ "$(stat -c %Y "$W/$name")" = "$last" ]
+	done
+}
+
 @test "a column of a bucket that is missing, short or not there to be read is said" {
 	local column
 
