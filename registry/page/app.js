@@ -8,7 +8,9 @@ const LIVE_MS = 5000; // a start that is not ready is asked for again
 const narrow = matchMedia("(max-width: 600px)");
 const main = document.getElementById("main");
 const message = document.getElementById("message");
+const login = document.getElementById("login");
 const token = document.getElementById("token");
+const unfolded = new Set(); // tables of which all rows are shown
 let turn = 0; // of the newest view: what an older one asked for is not shown
 
 function make(tag, text, name) {
@@ -97,6 +99,15 @@ function moment(ms) {
 	return e;
 }
 
+// Why there is nothing to show, and what changes that.
+function nothing(text, command) {
+	const p = make("p", text, "nothing");
+
+	if (command)
+		p.append(" ", make("code", command));
+	return p;
+}
+
 async function ask(path) {
 	const headers = {};
 	const kept = sessionStorage.getItem("token");
@@ -106,6 +117,8 @@ async function ask(path) {
 	const answer = await fetch(path, { headers, cache: "no-store" });
 	const body = await answer.json();
 
+	// Where everybody may see all there is no field for a token.
+	login.hidden = login.hidden && !kept && answer.status !== 401 && answer.status !== 403;
 	if (!answer.ok)
 		throw new Error(body.error ? body.error.message : String(answer.status));
 	return body;
@@ -142,15 +155,20 @@ function table(columns, rows) {
 	return box;
 }
 
-// The first of many rows, and a button for the others.
+// The first of many rows, and a button for the others, which then stay.
 function firstRows(columns, rows) {
 	const box = make("div");
+	const key = location.hash + " " + columns.map((c) => c[0]);
+	const isCut = rows.length > FIRST_ROWS && !unfolded.has(key);
 
-	box.append(table(columns, rows.slice(0, FIRST_ROWS)));
-	if (rows.length > FIRST_ROWS) {
+	box.append(table(columns, isCut ? rows.slice(0, FIRST_ROWS) : rows));
+	if (isCut) {
 		const button = box.appendChild(make("button", "Show all " + rows.length));
 
-		button.addEventListener("click", () => box.replaceChildren(table(columns, rows)));
+		button.addEventListener("click", () => {
+			unfolded.add(key);
+			box.replaceChildren(table(columns, rows));
+		});
 	}
 	return box;
 }
@@ -312,7 +330,8 @@ function listView(found, title) {
 	if (rest.length)
 		view.append(startsTable(rest, map, longest));
 	if (!found.starts.length)
-		view.append(make("p", "No start is known here: bootseer stage send."));
+		view.append(nothing("No start was reported yet. A job's log has its events:",
+			"bootseer stage send --service " + location.origin + " --job NAME LOG"));
 	return view;
 }
 
@@ -728,7 +747,7 @@ function trendView(title, scales, days, classes, images, labels) {
 	view.append(make("h2", title));
 	classPart(view, classes);
 	if (!days.rows.length) {
-		view.append(make("p", "No start is over yet: that is a minute after training began."));
+		view.append(nothing("No start is over yet: that is a minute after training began."));
 		return view;
 	}
 	const map = colours(new Set([...days.rows, ...scales.stages].map((r) => r.stage).filter(Boolean)));
@@ -817,8 +836,8 @@ function checkpointsView(found, title, days) {
 		}
 	}
 	if (!rows.length) {
-		view.append(make("p", "No start loaded or saved then: bootseer ckpt mount with BOOTSEER_JOB. " +
-			"What came in the last minutes is yet to be summed up."));
+		view.append(nothing("No start loaded or saved a checkpoint then, or only in the last minutes. Mounts of jobs report:",
+			"BOOTSEER_JOB=NAME bootseer ckpt mount"));
 		return view;
 	}
 	view.append(factsOf([...kindFacts(rows, "ckpt.load", "Loads"),
@@ -939,7 +958,8 @@ function checkpointView(found) {
 	links.append(moment(found.begin_ms), " ", link("its start", "start/" + found.id), " ",
 		link("checkpoints of this job", "checkpoints/job/" + found.job));
 	if (!found.checkpoints.length)
-		view.append(make("p", "No node said that it loaded or saved: bootseer ckpt mount with BOOTSEER_JOB."));
+		view.append(nothing("No node said that it loaded or saved a checkpoint. Mounts of jobs report:",
+			"BOOTSEER_JOB=NAME bootseer ckpt mount"));
 	if (found.left_out)
 		view.append(make("p", found.left_out + " events are left out: there are too many."));
 	for (const c of found.checkpoints)
@@ -1027,6 +1047,28 @@ function hashText() {
 	}
 }
 
+// Put a view in the place of what is shown.  Where that is the same view of some seconds ago, as of
+// a start that is live, it stays as it was unfolded, scrolled and focused.
+function replaceView(made, isSame) {
+	const of = (view) => ["details", ".bars", ".wide"].map((what) => [...view.querySelectorAll(what)]);
+	const places = isSame ? of(main).map((boxes) => boxes.map((e) =>
+		({ open: e.open, top: e.scrollTop, left: e.scrollLeft, focused: e.contains(document.activeElement) }))) : [];
+
+	clearCharts();
+	main.replaceChildren(made);
+	of(made).forEach((boxes, kind) => boxes.forEach((e, i) => {
+		const was = places[kind] && places[kind][i];
+
+		if (!was)
+			return;
+		e.open = was.open;
+		e.scrollTop = was.top;
+		e.scrollLeft = was.left;
+		if (was.focused)
+			(e.querySelector("summary") || e).focus({ preventScroll: true });
+	}));
+}
+
 async function show() {
 	const mine = ++turn;
 	const hash = hashText();
@@ -1036,6 +1078,7 @@ async function show() {
 
 		markCurrent(a, href === sectionOf(hash), href === (hash || "#") ? "page" : "true");
 	}
+	main.setAttribute("aria-busy", "true");
 	try {
 		const [pattern, view] = views.find(([p]) => p.test(hash));
 		const made = await view(...pattern.exec(hash).slice(1));
@@ -1043,8 +1086,8 @@ async function show() {
 		if (mine !== turn)
 			return;
 		message.textContent = "";
-		clearCharts();
-		main.replaceChildren(made);
+		replaceView(made, document.body.dataset.view === (hash || "#"));
+		document.title = made.querySelector("h2").textContent + " - BootSeer";
 		document.body.dataset.view = hash || "#";
 	} catch (e) {
 		if (mine !== turn)
@@ -1052,9 +1095,10 @@ async function show() {
 		main.replaceChildren();
 		message.textContent = e.message;
 	}
+	main.removeAttribute("aria-busy");
 }
 
-document.getElementById("login").addEventListener("submit", (e) => {
+login.addEventListener("submit", (e) => {
 	e.preventDefault();
 	sessionStorage.setItem("token", token.value);
 	token.value = "";

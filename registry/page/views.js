@@ -2,6 +2,7 @@
 // Views of images, peers and nodes; app.js, which comes after it, has what all views share.
 "use strict";
 
+const SAYS = "bootseerd --service " + location.origin; // how a node reports
 const TIME_COLUMNS = 40; // steps of a hot set's growth, as the service has them
 
 function ms(n) {
@@ -41,7 +42,7 @@ function imagesView(found) {
 
 	view.append(make("h2", "Images that nodes started"));
 	if (!found.images.length) {
-		view.append(make("p", "No node said how a start of an image went: bootseerd --service."));
+		view.append(nothing("No node said how a start of an image went. Nodes report:", SAYS));
 		return view;
 	}
 	view.append(searchOf(view), table(IMAGE_COLUMNS, found.images));
@@ -109,8 +110,8 @@ function conversionsView(found) {
 
 	view.append(make("h2", "Images that were pushed, and their conversions"));
 	if (!found.conversions.length) {
-		view.append(make("p", "No registry said that an image was pushed which is to be converted: " +
-			"bootseer-registry --convert."));
+		view.append(nothing("No registry said that an image was pushed which is to be converted. This service is told which:",
+			"bootseer-registry --convert"));
 		return view;
 	}
 	view.append(conversionLines(found), factsOf([["Failed", make("span", String(n.failed), n.failed ? "slow" : "")],
@@ -144,7 +145,7 @@ function imageBox(name, found) {
 	if (own.length)
 		box.append(table(IMAGE_COLUMNS, own));
 	else
-		box.append(make("p", "No node said how a start of it went: bootseerd --service."));
+		box.append(nothing("No node said how a start of it went. Nodes report:", SAYS));
 	if (others.length)
 		box.append(make("h3", "Other images of the repository"), firstRows(IMAGE_COLUMNS, others));
 	return box;
@@ -234,7 +235,7 @@ function hotView(found) {
 	if (found.hot)
 		hotPart(view, found.hot);
 	else
-		part(view, "Hot set", make("p", "Nobody recorded a start of it, or the recording is gone."));
+		part(view, "Hot set", nothing("Nobody recorded a start of it, or the recording is gone."));
 	if (found.starts.length)
 		part(view, "Starts, the last one first", firstRows([
 			["Node", (s) => nodeLink(s.node)],
@@ -319,14 +320,14 @@ async function peersView(days) {
 	if (flow.reports)
 		flowParts(view, flow);
 	else
-		view.append(make("p", "No node said then how a start of an image went: bootseerd --service."));
+		view.append(nothing("No node said then how a start of an image went. Nodes report:", SAYS));
 	swarmsPart(view, swarms);
 	return view;
 }
 
 function swarmsPart(view, found) {
 	if (!found.swarms.length) {
-		part(view, "Images that nodes share now", make("p", "Nobody shares an image now."));
+		part(view, "Images that nodes share now", nothing("Nobody shares an image now."));
 		return;
 	}
 	part(view, "Images that nodes share now", table([
@@ -364,7 +365,7 @@ function startPeersView(flow) {
 	if (flow.reports)
 		flowParts(view, flow);
 	else
-		view.append(make("p", "No node said how its image came: bootseerd --service, and a job's name."));
+		view.append(nothing("No node said how its image came, or of which job. Nodes report:", SAYS));
 	return view;
 }
 
@@ -463,7 +464,7 @@ function doctorPart(view, found) {
 		return;
 	}
 	if (!found.nodes_all) {
-		view.append(make("p", "No node said what it lacks: have each run bootseer node doctor --report every hour."));
+		view.append(nothing("No node said what it lacks. Have each run every hour:", "bootseer node doctor --report"));
 		return;
 	}
 	view.append(doctorLine(found, findings), factsOf([
@@ -507,7 +508,7 @@ function nodesView(found, doctor) {
 	doctorPart(view, doctor);
 	view.append(make("h2", "Nodes that were slow within 30 days"));
 	if (!found.nodes.length) {
-		view.append(make("p", "No node was, in the starts that are over."));
+		view.append(nothing("No node was, in the starts that are over."));
 		return view;
 	}
 	view.append(table([
@@ -531,7 +532,7 @@ function nodeView(found, doctor) {
 	for (const n of doctor.nodes)
 		nodeDoctorPart(view, n);
 	if (!found.starts.length) {
-		view.append(make("p", "No start of it is over."));
+		view.append(nothing("No start of it is over."));
 		return view;
 	}
 	view.append(make("p", "slow in " + slow + " of its last " + found.starts.length + " starts"));

@@ -503,7 +503,7 @@ has_charts() { # ADDRESS FILE
 	grep -q '<td class="number">1 min 12 s</td>' "$W/compare"
 	grep -q '<h2>team/j, attempt 0, and attempt 1: 0.0 s</h2>' "$W/compare"
 	for view in trends images nodes checkpoints peers; do
-		wait_for page_shows "$U/#$view" "$W/$view" '<p>(No|Nobody) '
+		wait_for page_shows "$U/#$view" "$W/$view" '<p class="nothing">(No|Nobody) '
 		grep -q "<a href=\"#$view\" aria-current" "$W/$view"
 	done
 	wait_for page_shows "$U/#start/99" "$W/none" 'there is no such start'
@@ -518,6 +518,9 @@ has_charts() { # ADDRESS FILE
 		"$W/now" '<h2>team/now, attempt 0</h2>'
 	run ! grep -q 'in all</li>' "$W/now"
 	run ! grep -i 'content security policy' "$W/browser/said"
+	# Each view is named in the browser's list of tabs; where all is open there is nothing to log in to.
+	grep -q '<title>team/now, attempt 0 - BootSeer</title>' "$W/now"
+	grep -q '<form id="login" hidden' "$W/now"
 }
 
 # As of page_shows(): there may be no verdict yet.
@@ -546,6 +549,7 @@ are_judged() # THEME
 	AUTH="--tokens $W/tokens"
 	service
 	wait_for page_shows "$U/" "$W/page" 'role="status">a valid token is needed: none came</p>'
+	run ! grep '<form id="login" hidden' "$W/page"
 }
 
 @test "the Python module is installed where Debian's Python looks" {
