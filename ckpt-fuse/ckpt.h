@@ -61,6 +61,9 @@ struct ckpt_stat {
 /* Open the file that is there now, which stays what it is whatever replaces it. */
 int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	      struct error *err) MUST_CHECK;
+/* Open a file to read it whole: a bucket sends the begin of a plain one with the open. */
+int ckpt_open_whole(struct object_store *s, const char *path,
+		    struct ckpt_file **ret, struct error *err) MUST_CHECK;
 void ckpt_close(struct ckpt_file *f); /* with no read under way */
 const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f);
 

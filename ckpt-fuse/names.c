@@ -356,13 +356,14 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 
 /* Open what is there, by one look; -ESTALE: the manifest was replaced meanwhile. */
 static int open_once(struct object_store *s, const char *name, const char *path,
-		     struct manifest_bytes *b, struct object **ret_plain,
-		     struct ckpt_version *v, struct error *err)
+		     size_t head, struct manifest_bytes *b,
+		     struct object **ret_plain, struct ckpt_version *v,
+		     struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	struct object_stat st;
 	int rc = object_get_first(s, name, MANIFEST_SMALL, &text, &st, path,
-				  ret_plain, err);
+				  head, ret_plain, err);
 
 	if (rc == -EFBIG)
 		return read_large(s, name, b, v->striped, err);
@@ -377,9 +378,9 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 	return 0;
 }
 
-int names_open(struct object_store *s, const char *path, struct manifest **ret,
-	       struct object **ret_plain, struct ckpt_version *v,
-	       struct error *err)
+int names_open(struct object_store *s, const char *path, size_t head,
+	       struct manifest **ret, struct object **ret_plain,
+	       struct ckpt_version *v, struct error *err)
 {
 	struct manifest_bytes b = { .len = 0 };
 	struct manifest_name name;
@@ -391,7 +392,7 @@ int names_open(struct object_store *s, const char *path, struct manifest **ret,
 	rc = -ESTALE;
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++) {
 		*v = (struct ckpt_version){ .is_known = true };
-		rc = open_once(s, name.s, path, &b, ret_plain, v, err);
+		rc = open_once(s, name.s, path, head, &b, ret_plain, v, err);
 	}
 	if (rc == 0 && !*ret_plain) {
 		rc = decode_manifest(s, name.s, &b, ret, err);
@@ -408,7 +409,7 @@ int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
 	AUTO(manifest) m = NULL;
 	struct ckpt_version ignored;
 	struct object *plain;
-	int rc = names_open(s, path, &m, &plain, &ignored, err);
+	int rc = names_open(s, path, 0, &m, &plain, &ignored, err);
 
 	if (rc < 0)
 		return rc;
@@ -616,7 +617,7 @@ int ckpt_look(struct object_store *s, const char *path,
 	AUTO(manifest) m = NULL;
 	struct object *plain = NULL;
 	struct ckpt_stat st = { .size = 0 };
-	int rc = names_open(s, path, &m, &plain, &v, err), hidden;
+	int rc = names_open(s, path, 0, &m, &plain, &v, err), hidden;
 
 	if (rc == 0 && plain)
 		plain_stat(object_opened_stat(plain), &st);

@@ -19,10 +19,11 @@ bool manifest_is_name(const char *name, size_t *ret_len);
 int manifest_load(struct object_store *s, const char *name,
 		  struct manifest **ret, struct error *err) MUST_CHECK;
 /* The file that is there now: its manifest, or the plain object, and the tag of that in
- * `*v`, which is that of a damaged manifest, too.  -ENOENT, -EISDIR */
-int names_open(struct object_store *s, const char *path, struct manifest **ret,
-	       struct object **ret_plain, struct ckpt_version *v,
-	       struct error *err) MUST_CHECK;
+ * `*v`, which is that of a damaged manifest, too.  `head` as object_get_first() has it.
+ * -ENOENT, -EISDIR */
+int names_open(struct object_store *s, const char *path, size_t head,
+	       struct manifest **ret, struct object **ret_plain,
+	       struct ckpt_version *v, struct error *err) MUST_CHECK;
 /* The manifest and its tag, of one moment; -ENOENT: there is none. */
 int manifest_load_tag(struct object_store *s, const char *name,
 		      struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],

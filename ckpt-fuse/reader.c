@@ -14,6 +14,7 @@
 
 #define CHUNKS_AT_ONCE 64u
 #define PLAIN_UNIT (4 * MIB)
+#define PLAIN_HEAD MIB /* which comes with the open */
 
 struct ckpt_file {
 	struct object_store *store;
@@ -60,8 +61,8 @@ static int open_striped(struct ckpt_file *f, struct error *err)
 	return 0;
 }
 
-int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
-	      struct error *err)
+static int file_open(struct object_store *s, const char *path, size_t head,
+		     struct ckpt_file **ret, struct error *err)
 {
 	struct ckpt_file *f = calloc(1, sizeof(*f));
 	int rc = 0;
@@ -75,8 +76,8 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	if (!f->path)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = names_open(s, path, &f->manifest, &f->plain, &f->version,
-				err);
+		rc = names_open(s, path, head, &f->manifest, &f->plain,
+				&f->version, err);
 	if (rc == 0 && f->plain)
 		plain_stat(object_opened_stat(f->plain), &f->stat);
 	else if (rc == 0)
@@ -87,6 +88,18 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	}
 	*ret = f;
 	return 0;
+}
+
+int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
+	      struct error *err)
+{
+	return file_open(s, path, 0, ret, err);
+}
+
+int ckpt_open_whole(struct object_store *s, const char *path,
+		    struct ckpt_file **ret, struct error *err)
+{
+	return file_open(s, path, PLAIN_HEAD, ret, err);
 }
 
 int ckpt_open_manifest(struct object_store *s, const char *path,

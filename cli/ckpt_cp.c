@@ -265,7 +265,7 @@ static int get_file(struct ckpt_cp *cp, const char *path, const char *local,
 		    struct error *err)
 {
 	struct ckpt_file *f;
-	int rc = ckpt_open(cp->store, path, &f, err);
+	int rc = ckpt_open_whole(cp->store, path, &f, err);
 
 	if (rc < 0)
 		return rc;
@@ -311,7 +311,8 @@ static int copy_file_out(struct ckpt_cp *cp, struct ckpt_file *f,
 static int copy_out(struct ckpt_cp *cp, struct error *err)
 {
 	struct ckpt_file *f;
-	int rc = *cp->from ? ckpt_open(cp->store, cp->from, &f, err) : -EISDIR;
+	int rc = *cp->from ? ckpt_open_whole(cp->store, cp->from, &f, err)
+			   : -EISDIR;
 
 	if (rc == -EISDIR && cp->cfg->recursive)
 		return ckpt_walk(cp->store, cp->from, get_found, cp, err);

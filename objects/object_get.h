@@ -20,10 +20,11 @@ int object_open_first(struct object_store *s, const char *first,
 		      struct object **ret, struct error *err) MUST_CHECK;
 
 /* object_get() of `small`, or 1 and `other` opened where that alone is there.  A remote server is
- * asked for both at once.  -ENOENT: the second was not there when the first was not. */
+ * asked for both at once.  -ENOENT: the second was not there when the first was not.  Of an
+ * `other` that is to be read a bucket sends the first `head` bytes at once; 0: none. */
 int object_get_first(struct object_store *s, const char *small, size_t max,
 		     struct buf *ret, struct object_stat *ret_stat,
-		     const char *other, struct object **ret_other,
+		     const char *other, size_t head, struct object **ret_other,
 		     struct error *err) MUST_CHECK;
 
 /* An object as by object_open() that nobody ever replaces: a bucket is asked nothing before the

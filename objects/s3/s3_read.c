@@ -53,6 +53,55 @@ int s3_store_open_object(struct object_store *s, const char *name,
 	return rc;
 }
 
+/* "bytes 0-99/1234" of a range, "1234" of all. */
+static uint64_t answer_size(const struct http_response *resp)
+{
+	AUTO_FREE char *text =
+		http_header(resp, resp->status == 206 ? "content-range"
+						      : "content-length");
+	const char *slash = text ? strrchr(text, '/') : NULL;
+	const char *size = slash ? slash + 1 : text;
+
+	return size && isdigit((unsigned char)*size) ? strtoull(size, NULL, 10)
+						     : UINT64_MAX;
+}
+
+int s3_store_open_head(struct object_store *s, const char *name, size_t most,
+		       struct object **ret, struct error *err)
+{
+	struct object *o;
+	struct object_stat st;
+	struct s3_request r = { .method = "GET", .name = name };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	char range[64];
+	int rc = s3_store_open_unasked(s, name, &o, err);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(range, sizeof(range), "bytes=0-%zu", most - 1);
+	s3_header(&r, "range", range);
+	r.whole = &o->head;
+	r.whole_max = most;
+	rc = s3_call(s3_store_of(s), &r, &resp, err);
+	if (rc == 0 && s3_stat_fill(&resp, &st, NULL) == 0) {
+		o->stat = st;
+		o->stat.size = answer_size(&resp);
+	}
+	/* An empty object has no range, some servers send all of a large one, and a proxy that
+	 * packs what it passes on leaves the length out. */
+	if (rc == -ERANGE || rc == -EFBIG ||
+	    (rc == 0 && o->stat.size == UINT64_MAX)) {
+		buf_fini(&o->head);
+		rc = s3_store_stat(s, name, &o->stat, err);
+	}
+	http_response_fini(&resp);
+	if (rc == 0)
+		*ret = o;
+	else
+		s3_store_close(o);
+	return rc;
+}
+
 void s3_store_close(struct object *o)
 {
 	store_object_fini(o);
@@ -83,19 +132,6 @@ struct s3_range_sink {
 	uint64_t
 		size; /* of the object, once it is known; UINT64_MAX: it is not */
 };
-
-/* "bytes 0-99/1234" of a range, "1234" of all. */
-static uint64_t answer_size(const struct http_response *resp)
-{
-	AUTO_FREE char *text =
-		http_header(resp, resp->status == 206 ? "content-range"
-						      : "content-length");
-	const char *slash = text ? strrchr(text, '/') : NULL;
-	const char *size = slash ? slash + 1 : text;
-
-	return size && isdigit((unsigned char)*size) ? strtoull(size, NULL, 10)
-						     : UINT64_MAX;
-}
 
 static int take_body(struct http_sink *base, const struct http_response *resp,
 		     const void *data, size_t len, struct error *err)

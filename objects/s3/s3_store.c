@@ -165,6 +165,7 @@ static const struct object_store_ops s3_ops = {
 	.remove_folder = s3_remove_folder,
 	.open = s3_store_open_object,
 	.open_unasked = s3_store_open_unasked,
+	.open_head = s3_store_open_head,
 	.get = s3_store_get,
 	.read = s3_store_read,
 	.close = s3_store_close,

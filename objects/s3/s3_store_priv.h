@@ -80,6 +80,8 @@ int s3_store_open_object(struct object_store *s, const char *name,
 			 struct object **ret, struct error *err);
 int s3_store_open_unasked(struct object_store *s, const char *name,
 			  struct object **ret, struct error *err);
+int s3_store_open_head(struct object_store *s, const char *name, size_t most,
+		       struct object **ret, struct error *err);
 int s3_store_get(struct object_store *s, const char *name, size_t max,
 		 struct buf *ret, struct object_stat *ret_stat,
 		 struct error *err);

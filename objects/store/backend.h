@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/buf.h"
 #include "objects/store.h"
 #include "objects/store/memory.h"
 #include "objects/store/store_url.h"
@@ -37,6 +38,10 @@ struct object_store_ops {
 	/* NULL: open() is called. */
 	int (*open_unasked)(struct object_store *s, const char *name,
 			    struct object **ret, struct error *err);
+	/* open(), with the first bytes of the object, `most` at most, in its `head`; NULL:
+	 * open() is called. */
+	int (*open_head)(struct object_store *s, const char *name, size_t most,
+			 struct object **ret, struct error *err);
 	/* NULL, or -ENOTSUP, without a message: it is opened and read. */
 	int (*get)(struct object_store *s, const char *name, size_t max,
 		   struct buf *ret, struct object_stat *ret_stat,
@@ -130,6 +135,7 @@ struct object {
 	struct object_store *store;
 	char *name;
 	struct object_stat stat;
+	struct buf head; /* its first bytes, if they came with the open */
 	atomic_uint
 		n_refs; /* beside the user's: requests that nobody waits for */
 };
@@ -163,6 +169,9 @@ void store_fini(struct object_store *s);
 int store_object_init(struct object *o, struct object_store *s,
 		      const char *name, struct error *err) MUST_CHECK;
 void store_object_fini(struct object *o);
+/* object_open(), with a head of `most` bytes where the store has open_head(). */
+int store_open_head(struct object_store *s, const char *name, size_t most,
+		    struct object **ret, struct error *err) MUST_CHECK;
 void store_object_ref(struct object *o); /* object_close() gives it back */
 int store_put_init(struct object_put *p, struct object_store *s,
 		   const char *name, const struct object_put_options *opts,

@@ -15,7 +15,8 @@ enum second_state { SECOND_WAITS, SECOND_RUNS, SECOND_DONE, SECOND_UNWANTED };
 struct second_open {
 	struct work work;
 	struct object_store *store;
-	const char *name;     /* of who asks, while it is wanted */
+	const char *name; /* of who asks, while it is wanted */
+	size_t head;
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t done;
 	enum second_state state;
@@ -46,7 +47,8 @@ static void second_run(struct work *w)
 	if (o->state == SECOND_WAITS) {
 		o->state = SECOND_RUNS;
 		(void)pthread_mutex_unlock(&o->lock);
-		o->rc = object_open(o->store, o->name, &o->object, &o->err);
+		o->rc = store_open_head(o->store, o->name, o->head, &o->object,
+					&o->err);
 		(void)pthread_mutex_lock(&o->lock);
 		o->state = SECOND_DONE;
 		(void)pthread_cond_signal(&o->done);
@@ -56,7 +58,7 @@ static void second_run(struct work *w)
 
 /* NULL: it is to be asked for when the first is not there. */
 static struct second_open *second_begin(struct object_store *s,
-					const char *name)
+					const char *name, size_t head)
 {
 	struct second_open *o = s->pool ? calloc(1, sizeof(*o)) : NULL;
 
@@ -65,6 +67,7 @@ static struct second_open *second_begin(struct object_store *s,
 	o->work.run = second_run;
 	o->store = s;
 	o->name = name;
+	o->head = head;
 	o->n_refs = 2;
 	(void)pthread_mutex_init(&o->lock, NULL);
 	(void)pthread_cond_init(&o->done, NULL);
@@ -100,8 +103,8 @@ static int second_end(struct second_open *o, struct object **ret,
 
 /* The first name was asked for with `rc`: 0, 1 with the second's object, or -errno. */
 static int take_second(struct object_store *s, struct second_open *second,
-		       const char *name, int rc, struct object **ret,
-		       struct error *err)
+		       const char *name, size_t head, int rc,
+		       struct object **ret, struct error *err)
 {
 	struct object *o = NULL;
 	int rc_second = -EAGAIN;
@@ -115,7 +118,7 @@ static int take_second(struct object_store *s, struct second_open *second,
 	}
 	/* Not there either: it may have come when the first one went. */
 	if (rc_second == -EAGAIN || rc_second == -ENOENT)
-		rc_second = object_open(s, name, &o, err);
+		rc_second = store_open_head(s, name, head, &o, err);
 	if (rc_second < 0)
 		return rc_second;
 	*ret = o;
@@ -126,21 +129,21 @@ int object_open_first(struct object_store *s, const char *first,
 		      const char *second, bool *ret_is_second,
 		      struct object **ret, struct error *err)
 {
-	struct second_open *other = second_begin(s, second);
+	struct second_open *other = second_begin(s, second, 0);
 	int rc = object_open(s, first, ret, err);
 
-	rc = take_second(s, other, second, rc, ret, err);
+	rc = take_second(s, other, second, 0, rc, ret, err);
 	*ret_is_second = rc > 0;
 	return rc < 0 ? rc : 0;
 }
 
 int object_get_first(struct object_store *s, const char *small, size_t max,
 		     struct buf *ret, struct object_stat *ret_stat,
-		     const char *other, struct object **ret_other,
+		     const char *other, size_t head, struct object **ret_other,
 		     struct error *err)
 {
-	struct second_open *second = second_begin(s, other);
+	struct second_open *second = second_begin(s, other, head);
 	int rc = object_get(s, small, max, ret, ret_stat, err);
 
-	return take_second(s, second, other, rc, ret_other, err);
+	return take_second(s, second, other, head, rc, ret_other, err);
 }

@@ -322,17 +322,26 @@ int store_object_init(struct object *o, struct object_store *s,
 void store_object_fini(struct object *o)
 {
 	free(o->name);
+	buf_fini(&o->head);
 }
 
 int object_open(struct object_store *s, const char *name, struct object **ret,
 		struct error *err)
+{
+	return store_open_head(s, name, 0, ret, err);
+}
+
+int store_open_head(struct object_store *s, const char *name, size_t most,
+		    struct object **ret, struct error *err)
 {
 	int64_t begun_ns;
 	int rc = check_name(name, err);
 
 	if (rc == 0) {
 		begun_ns = store_call_begin(s);
-		rc = s->ops->open(s, name, ret, err);
+		rc = most && s->ops->open_head
+			     ? s->ops->open_head(s, name, most, ret, err)
+			     : s->ops->open(s, name, ret, err);
 		end_name(s, begun_ns, rc);
 	}
 	return wrap_error(s, "open", name, rc, err);
@@ -367,9 +376,23 @@ const struct object_stat *object_opened_stat(const struct object *o)
 	return &o->stat;
 }
 
+/* The part of a range that did not come with the open. */
+static struct object_range copy_head(const struct object *o,
+				     const struct object_range *r)
+{
+	const size_t left = o->head.len - (size_t)r->off;
+	const size_t n = left < r->len ? left : r->len;
+
+	memcpy(r->buf, o->head.data + r->off, n);
+	return (struct object_range){ .off = r->off + n,
+				      .len = r->len - n,
+				      .buf = (char *)r->buf + n };
+}
+
 int object_read(struct object *o, const struct object_range *ranges, size_t n,
 		int64_t deadline_ns, struct error *err)
 {
+	struct object_range rest;
 	int64_t begun_ns;
 	uint64_t sum = 0;
 	int rc;
@@ -394,8 +417,13 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 				  error_set(err, ETIMEDOUT,
 					    "the deadline is over"),
 				  err);
+	if (n == 1 && ranges->off < o->head.len) {
+		rest = copy_head(o, ranges);
+		ranges = &rest;
+		n = rest.len > 0;
+	}
 	begun_ns = store_call_begin(o->store);
-	rc = o->store->ops->read(o, ranges, n, deadline_ns, err);
+	rc = n ? o->store->ops->read(o, ranges, n, deadline_ns, err) : 0;
 	end_call(o->store, &o->store->count.read, &o->store->count.read_waits,
 		 begun_ns, rc);
 	if (rc == 0)

@@ -83,6 +83,26 @@ objects()
 	[ -z "$(proxied '^HEAD .*/c0[0-7] ')" ]
 }
 
+@test "a plain file of a bucket comes with one request, or one for its begin and those for the rest" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	head -c 1000 /dev/urandom >"$W/in.1000"
+	head -c 3000000 /dev/urandom >"$W/in.3000000"
+	: >"$W/in.0"
+	for n in 0 1000 3000000; do
+		ckpt cp "$W/in.$n" ":$n"
+		curl -sf -X POST "http://$PROXY/clear"
+		ckpt cp ":$n" "$W/out"
+		cmp "$W/in.$n" "$W/out"
+		proxied "^(GET|HEAD) [^ ]*/$n " >"$W/asked.$n"
+	done
+	[ "$(wc -l <"$W/asked.1000")" = 1 ]
+	[ "$(wc -l <"$W/asked.3000000")" = 2 ]
+	run ! grep HEAD "$W/asked.1000" "$W/asked.3000000"
+}
+
 @test "a time beyond the year 2262 is the last one that there is" {
 	local file=$W/in last=9223372036
 
