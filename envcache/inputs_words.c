@@ -386,9 +386,10 @@ static int look_for(struct gather *g, struct naming_word *w, const char *part,
 	w->is_content = is_content(w, part);
 	rc = look_in_folder(g, w, NULL, part, written, err);
 	for (size_t i = 0; rc == 0 && *part != '/' && i < g->n_folders; i++)
-		/* `cd ..` goes up once. */
-		if (strncmp(part, "..", 2) != 0 ||
-		    strcmp(base_name(g->folders[i]), "..") != 0)
+		/* "." is the folder itself, and `cd ..` goes up once. */
+		if (strcmp(part, ".") != 0 &&
+		    (strncmp(part, "..", 2) != 0 ||
+		     strcmp(base_name(g->folders[i]), "..") != 0))
 			rc = look_in_folder(g, w, g->folders[i], part, written,
 					    err);
 	return rc;

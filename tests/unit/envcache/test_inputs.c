@@ -515,6 +515,7 @@ Test(env_inputs, that_are_folders_are_named_in_scripts)
 {
 	static const char *const rows[][2] = {
 		{ "python3 -m pip install .", "in the folder '.'" },
+		{ "cd pkg; pip install .", "in the folder '.'" },
 		{ "sudo -H pip install ./pkg", "in the folder './pkg'" },
 		{ "make -C pkg", "in the folder 'pkg'" },
 		{ "cmake -S pkg -B b", "in the folder 'pkg'" },
