@@ -995,6 +995,8 @@ command ran; in which paths, is not kept" ]
 	[ "$(cat ran)" = ran ]
 	key=$("$bootseer" env key --store "$STORE" --target "$W/site" -- sh setup.sh its.log)
 	[ -e "store/env/index/$key" ]
+	run -0 "$bootseer" env key --explain --store "$STORE" --target "$W/site" -- sh setup.sh its.log
+	[ "$(grep -c "^not in it  *'its.log', which the command makes$" <<<"$output")" = 1 ]
 	"$bootseer" env rm "$STORE" "$key"
 	find store/env/made -type f -exec touch -d '3 days ago' {} +
 	"$bootseer" env gc "$STORE"
