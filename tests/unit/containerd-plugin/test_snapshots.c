@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -225,7 +226,7 @@ Test(snapshots, what_may_be_mounted_is_unmounted_with_its_snapshot,
 
 /* ---- one that mounts when the snapshot has just been removed and cleaned up ---- */
 
-static int n_mounts, n_umounts;
+static atomic_int n_mounts, n_umounts; /* by the thread that answers */
 
 static const char *answer_to(const char *line)
 {
