@@ -235,9 +235,12 @@ int entry_queue_put(struct entry_queue *q, size_t layer,
 
 void entry_queue_end(struct entry_queue *q, size_t layer)
 {
-	(void)put_batch(q, layer);
+	/* A layer whose last entries found no room before the stop has not ended: its taker
+	 * would take a failure that is another layer's for an entry that is not there. */
+	bool is_whole = put_batch(q, layer);
+
 	(void)pthread_mutex_lock(&q->lock);
-	q->layers[layer].ended = true;
+	q->layers[layer].ended = is_whole;
 	(void)pthread_cond_signal(&q->moved);
 	(void)pthread_mutex_unlock(&q->lock);
 }

@@ -23,7 +23,7 @@ struct putting {
 	pthread_mutex_t first;  /* held: the first layer is read later */
 	atomic_int rc;          /* the last failure */
 	atomic_size_t n_taken;  /* layers; the queue may know of one more */
-	atomic_size_t last_begun, most_ahead;
+	atomic_size_t n_begun, most_ahead;
 };
 
 /* What entry `k` of layer `i` says; `text` and `x` take it. */
@@ -61,7 +61,7 @@ static void *put_layers(void *arg)
 		size_t ahead = i - atomic_load(&p->n_taken);
 		int rc = 0;
 
-		atomic_store(&p->last_begun, i);
+		atomic_fetch_add(&p->n_begun, 1);
 		if (ahead <= i && ahead > atomic_load(&p->most_ahead))
 			atomic_store(&p->most_ahead, ahead);
 		if (i == 0) {
@@ -191,7 +191,7 @@ Test(entry_queue, begins_no_layer_too_far_before_its_turn)
 
 	pthread_mutex_lock(&p.first);
 	start(&p, threads);
-	while (atomic_load(&p.last_begun) < ENTRY_QUEUE_AHEAD)
+	while (atomic_load(&p.n_begun) <= ENTRY_QUEUE_AHEAD)
 		sched_yield();
 	pthread_mutex_unlock(&p.first);
 	take_all(&p);
@@ -236,6 +236,24 @@ Test(entry_queue, gives_what_an_ended_layer_has_after_it_was_stopped)
 		expect_entry(e, 0, k, 10);
 	}
 	cr_assert_eq(entry_queue_take(q, &e), ENTRY_END);
+	cr_assert_eq(entry_queue_take(q, &e), ENTRY_STOPPED);
+	entry_queue_free(q);
+}
+
+/* A link into what was dropped is not the image's fault. */
+Test(entry_queue, does_not_end_a_layer_of_which_entries_were_dropped)
+{
+	struct entry_queue *q = entry_queue_new(1);
+	const struct layer_entry *e;
+	struct xattr x[2];
+	char text[3][64];
+	struct layer_entry put = entry_of(0, 0, 10, text, x);
+	size_t i;
+
+	cr_assert(entry_queue_begin(q, &i));
+	cr_assert_eq(entry_queue_put(q, 0, &put, NULL), 0);
+	entry_queue_stop(q);
+	entry_queue_end(q, 0);
 	cr_assert_eq(entry_queue_take(q, &e), ENTRY_STOPPED);
 	entry_queue_free(q);
 }
