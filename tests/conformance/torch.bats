@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch as PyPI has it, on a mount of checkpoints: what Debian's is too old for.
+# PyTorch as PyPI has it, on a mount of checkpoints and with its caches: what Debian's is too old for.
 
 bats_require_minimum_version 1.5.0
 load ../wait.bash
@@ -114,29 +114,66 @@ dcp_by_ours()
 	ckpt verify >&2
 }
 
-# Inductor's kernels for the CPU: those for GPUs lie in the same folder.
-@test "what torch.compile made on one node the next one finds in its cache" {
+# Inductor's kernels for the CPU, and Triton's for a GPU that is not there: ptxas needs none.
+@test "what nodes compiled by torch.compile and Triton is one cache, and none compiles it again" {
+	local first
+
 	cat >"$W/warm.py" <<-'END'
+	import sys
 	import torch
+	import triton
+	import triton.language as tl
 	from torch._dynamo.utils import counters
+	from triton.backends.compiler import GPUTarget
+	from triton.compiler import ASTSource
 
-	@torch.compile
-	def step(x, y):
-	    return (x @ y).relu().sum(-1) * 3 + x.mean()
+	@triton.jit
+	def scale(x, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+	    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+	    tl.store(x + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
 
-	step(torch.randn(64, 64), torch.randn(64, 64))
+	for model in map(int, sys.argv[1:]):
+	    def step(x, y):
+	        return (x @ y).relu().sum(-1) * model + x.mean()
+
+	    torch._dynamo.reset()
+	    torch.compile(step)(torch.randn(64, 64), torch.randn(64, 64))
+	    kernel = triton.compile(
+	        ASTSource(fn=scale, signature={"x": "*fp32", "n": "i32", "FACTOR": "constexpr",
+	                                       "BLOCK": "constexpr"},
+	                  constexprs={"FACTOR": model, "BLOCK": 128}),
+	        target=GPUTarget("cuda", 80, 32))
+	    assert kernel.asm["cubin"][:4] == b"\x7fELF"
 	n = counters["inductor"]
 	print(n["fxgraph_cache_hit"], n["fxgraph_cache_miss"])
 	END
-	export TORCHINDUCTOR_CACHE_DIR=$W/kernels
-	warm() {
-		"$bootseer" env run --unpack --store "$STORE" --target "$W/kernels" \
-			--key torch=2.7.1 -- /usr/bin/python3 "$W/warm.py"
+	# Each cubin is made by a run of it.
+	cat >"$W/ptxas" <<-END
+	#!/bin/sh
+	case " \$* " in *" --version "*) ;; *) echo >>"$W/assembled" ;; esac
+	exec "$(find "${PYTHONPATH%%:*}" -path '*nvidia/bin/ptxas')" "\$@"
+	END
+	chmod +x "$W/ptxas"
+	export TRITON_PTXAS_PATH=$W/ptxas TRITON_CACHE_DIR=$W/kernels/triton
+	# A pool of compilers would import torch once more each time.
+	export TORCHINDUCTOR_CACHE_DIR=$W/kernels/inductor TORCHINDUCTOR_COMPILE_THREADS=1
+	warm() { # NODE COMMAND...
+		mkdir -p "$W/$1" "$W/kernels"
+		# shellcheck disable=SC2016
+		unshare --mount sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$W/$1" \
+			"$W/kernels" "$bootseer" env run --merge --store "$STORE" \
+			--target "$W/kernels" --key torch=2.7.1 -- "${@:2}"
 	}
-	[ "$(warm)" = "0 1" ]
-	mv "$W/kernels" "$W/first"
-	run -0 --separate-stderr warm
-	[ "$output" = "" ]
-	diff -r "$W/first" "$W/kernels"
-	[ "$(/usr/bin/python3 "$W/warm.py")" = "1 0" ]
+	mkfifo "$W/go"
+	warm a sh -c "/usr/bin/python3 '$W/warm.py' 1 2 >'$W/a.out' && read -r line <'$W/go'" 3>&- &
+	first=$!
+	[ "$(warm b /usr/bin/python3 "$W/warm.py" 2 3)" = "0 2" ]
+	echo >"$W/go"
+	wait "$first"
+	[ "$(cat "$W/a.out")" = "0 2" ]
+	[ "$(wc -l <"$W/assembled")" = 4 ]
+	# A third node has what both compiled, and adds one.
+	[ "$(warm c /usr/bin/python3 "$W/warm.py" 1 2 3 4)" = "3 1" ]
+	[ "$(warm d /usr/bin/python3 "$W/warm.py" 1 2 3 4)" = "4 0" ]
+	[ "$(wc -l <"$W/assembled")" = 5 ]
 }
