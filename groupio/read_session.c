@@ -134,6 +134,9 @@ static bool count_readers(struct saves *s, int n)
 static int serve_file(struct saves *s, int sock, const char *path,
 		      const struct ucred *who, struct error *err)
 {
+	/* A rank makes its memory between two reads, which takes seconds for each 10 GB.  Only one
+	 * that has its file gets the time: others would keep their places with nothing to read. */
+	const struct timeval ever = { .tv_sec = 0 };
 	struct rank_read r = { .all = s };
 	struct ckpt_file *f = NULL;
 	uint64_t size = 0;
@@ -153,6 +156,7 @@ static int serve_file(struct saves *s, int sock, const char *path,
 	}
 	if (rc < 0)
 		return rc;
+	(void)setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &ever, sizeof(ever));
 	(void)snprintf(line, sizeof(line), "{\"size\":%" PRIu64 "}\n", size);
 	if (send(sock, line, strlen(line), MSG_NOSIGNAL) > 0)
 		while (!atomic_load(&s->is_ending) &&
@@ -165,14 +169,11 @@ static int serve_file(struct saves *s, int sock, const char *path,
 int reads_serve(struct saves *s, int sock, const char *path,
 		const struct ucred *who, struct error *err)
 {
-	/* A rank makes its memory between two reads, which takes seconds for each 10 GB. */
-	const struct timeval ever = { .tv_sec = 0 };
 	int rc;
 
 	if (!count_readers(s, 1))
 		return error_set(err, EBUSY, "%u files are read already",
 				 READERS_MAX);
-	(void)setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &ever, sizeof(ever));
 	rc = serve_file(s, sock, path, who, err);
 	(void)count_readers(s, -1);
 	return rc;

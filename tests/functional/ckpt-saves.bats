@@ -431,6 +431,25 @@ read_without_mount() # AS-NOBODY...
 	[[ $output == *"--ranks-only needs --group-socket"* ]]
 }
 
+@test "a read that is refused keeps no place" {
+	bootseer-ckpt --ranks-only --run="$W/run" --group="$PLACE" --group-key="$W/key" \
+		--group-socket="$W/ranks" "$STORE" /ckpt >"$W/log" 2>&1 3>&- &
+	ranks=$!
+	wait_for test -S "$W/ranks"
+	# It ends, though the rank does not.
+	/usr/bin/python3 - "$W/ranks" <<-'END'
+	import select, sys, bootseer_group
+	sock = bootseer_group._call(sys.argv[1], {"op": "read", "path": "/ckpt/absent"})
+	with sock.makefile() as lines:
+	    assert "absent" in lines.readline()
+	ended = select.poll()
+	ended.register(sock, 0)
+	assert ended.poll(60_000)
+	END
+	kill "$ranks"
+	wait "$ranks"
+}
+
 @test "of two nodes that die nothing is left, and it is said" {
 	bucket
 	mount_with_slow 1 3
