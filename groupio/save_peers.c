@@ -557,14 +557,12 @@ static void bare_host(const char *host, char ret[64])
 		(void)snprintf(ret, 64, "%s", host);
 }
 
-static int begin_locked(struct saves *s, struct error *err)
+static int begin_locked(struct saves *s, const char *host, struct error *err)
 {
 	struct group *g = s->cfg.group;
-	char host[64], bare[64];
-	int rc = group_wait_host(g, clock_now_ns() + HOST_WAIT_NS, host, err);
+	char bare[64];
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	bare_host(host, bare);
 	s->tick.fn = peers_tick;
 	s->kick.fn = peers_kicked;
@@ -609,11 +607,18 @@ static int begin_locked(struct saves *s, struct error *err)
 
 int peers_begin(struct saves *s, struct error *err)
 {
-	int rc = 0;
+	char host[64];
+	int rc;
 
+	if (atomic_load(&s->is_serving))
+		return 0;
+	rc = group_wait_host(s->cfg.group, clock_now_ns() + HOST_WAIT_NS, host,
+			     err);
+	if (rc < 0)
+		return rc;
 	(void)pthread_mutex_lock(&s->peers_lock);
 	if (!atomic_load(&s->is_serving))
-		rc = begin_locked(s, err);
+		rc = begin_locked(s, host, err);
 	(void)pthread_mutex_unlock(&s->peers_lock);
 	return rc;
 }

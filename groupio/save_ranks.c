@@ -614,12 +614,15 @@ static void serve_client(struct save_client *c, int sock)
 			 sizeof(patience));
 	if (rc == 0)
 		rc = receive_request(sock, &j, &fd, &err);
-	if (rc == 0)
-		rc = peers_begin(s, &err);
 	op = json_string_value(json_object_get(j, "op"));
+	/* Reads need no address: without other members the store alone is read. */
+	if (rc == 0 && op && strcmp(op, "read") != 0 &&
+	    strcmp(op, "reads") != 0)
+		rc = peers_begin(s, &err);
 	if (rc == 0 && op && strcmp(op, "hello") == 0)
-		send_json(sock, json_pack("{s:s,s:b}", "address", s->addr,
-					  "reads", !s->cfg.has_mount));
+		send_json(sock, json_pack("{s:s}", "address", s->addr));
+	else if (rc == 0 && op && strcmp(op, "reads") == 0)
+		send_json(sock, json_pack("{s:b}", "reads", !s->cfg.has_mount));
 	else if (rc == 0 && op && strcmp(op, "put") == 0)
 		serve_put(c, sock, j, &fd, &who);
 	else if (rc == 0 && op && strcmp(op, "blocks") == 0)

@@ -232,7 +232,8 @@ class Group:
         those that ranks have in common."""
         import bootseer
 
-        socket_or_none = self._address if _hello(self._address).get("reads") else None
+        reads = _said(self._address, {"op": "reads"}, "reads")
+        socket_or_none = self._address if reads else None
         tensors = bootseer.load_file(path, device, socket_or_none)
         for name, key in bootseer.read_metadata(path, socket_or_none).items():
             if key in tensors:
@@ -288,12 +289,12 @@ def _ask(address, request, wanted):
     raise SaveError("the mount at '%s': %s" % (address, said.get("reason")))
 
 
-def _hello(address):
-    sock, said = _ask(address, {"op": "hello"}, "address")
+def _said(address, request, wanted):
+    sock, said = _ask(address, request, wanted)
     sock.close()
-    return said
+    return said[wanted]
 
 
 def address_of(address):
     """Where the mount of this socket is asked by other nodes' mounts."""
-    return _hello(address)["address"]
+    return _said(address, {"op": "hello"}, "address")

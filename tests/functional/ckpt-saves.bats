@@ -450,6 +450,36 @@ read_without_mount() # AS-NOBODY...
 	wait "$ranks"
 }
 
+@test "files are read where no other node can be, and waits for one run side by side" {
+	noise 5000000 7 >"$W/file"
+	ckpt cp "$W/file" :file
+	bootseer-ckpt --ranks-only --run="$W/run" --group=absent.invalid:29600 --group-key="$W/key" \
+		--group-socket="$W/ranks" "$STORE" /ckpt >"$W/log" 2>&1 3>&- &
+	ranks=$!
+	wait_for test -S "$W/ranks"
+	/usr/bin/python3 - "$W/ranks" "$W/file" <<-'END'
+	import sys, threading, time, bootseer_group
+	address, like = sys.argv[1], open(sys.argv[2], "rb").read()
+	ended = []
+	def hello():
+	    try:
+	        bootseer_group.address_of(address)
+	    except bootseer_group.SaveError as why:
+	        assert "no address of --group" in str(why), why
+	        ended.append(time.monotonic())
+	waits = [threading.Thread(target=hello) for _ in range(8)]
+	for w in waits: w.start()
+	assert bootseer_group._said(address, {"op": "reads"}, "reads")
+	assert bootseer_group.GroupFile(address, "/ckpt/file").read(0, len(like))[:] == like
+	assert not ended
+	for w in waits: w.join()
+	# Of half a minute each.
+	assert len(ended) == 8 and max(ended) - min(ended) < 30, ended
+	END
+	kill "$ranks"
+	wait "$ranks"
+}
+
 @test "of two nodes that die nothing is left, and it is said" {
 	bucket
 	mount_with_slow 1 3
