@@ -137,8 +137,8 @@ read_part() { # N
 		second=$! # wait_for has processes, too
 		n=$((n + 1))
 		wait_for waits_told "$n"
-		"$bootseer" node doctor | grep -q "registry waited for.*$REGISTRY"
-		"$bootseer" node status | sed q | grep -q "^registry .*$REGISTRY, waited for for "
+		"$bootseer" node doctor | grep -q "registry away.*$REGISTRY"
+		"$bootseer" node status | sed q | grep -q "^registry .*$REGISTRY, away for "
 		fault
 		wait_all "$first" "$second"
 		wait_for backs_told "$n"
@@ -147,7 +147,7 @@ read_part() { # N
 	run ! grep 'read failed' "$T/log"
 	[ "$(status '.images[0].device.errors')" -eq 0 ]
 	call node.doctor '{}' | jq -e '[.result.checks[] |
-		select(.name == "registry waited for")] == []'
+		select(.name == "registry away")] == []'
 }
 
 more_requests() { [ "$(fetches)" -gt "$1" ]; } # N

@@ -10,8 +10,8 @@ struct registry_trouble {
 	const char *state, *cure;
 };
 
-static const struct registry_trouble waited_for = {
-	"waited for",
+static const struct registry_trouble away = {
+	"away",
 	"see that it runs and can be reached; reads of containers wait for it, "
 	"up to --read-timeout"
 };
@@ -63,7 +63,7 @@ json_t *node_registries(struct node *n)
 	int64_t ns;
 
 	for (size_t k = 0; list && outages_get(o, k, host, &ns, &why); k++)
-		add_trouble(list, &waited_for, host, ns, &why);
+		add_trouble(list, &away, host, ns, &why);
 	for (size_t k = 0;
 	     list && oci_hosts_get_silent(origins_hosts(n->origins), k,
 					  clock_now_ns(), origin, &ns, &why);
