@@ -28,8 +28,9 @@
 #define HOST_WAIT_NS (30 * NS_PER_S)
 #define CHUNKS_MAX 4u
 #define TAKERS 2u
-/* Nobody listens at the node's address: its process has ended, since a new one has another port. */
-#define REFUSED_MAX 3u
+/* Nobody listens at the node's address for so long: its process has ended, since a new one has
+ * another port.  Refusals of a moment may come from a firewall that is loaded anew. */
+#define REFUSED_NS (2 * NS_PER_S)
 
 /* ---------------------------------------------------------------------- answers --- */
 
@@ -742,6 +743,17 @@ static int take_answer(struct save *v, size_t node, struct http_response *r,
 	}
 }
 
+/* A connection was refused: has it been so for long enough, without an answer between, that the
+ * node is gone? */
+bool peer_is_refused(struct save *v, size_t node, int64_t now_ns)
+{
+	int_fast64_t first = 0;
+
+	return !atomic_compare_exchange_strong(&v->first_refused_ns[node],
+					       &first, now_ns) &&
+	       now_ns - first >= REFUSED_NS;
+}
+
 static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 		    const char *query, int64_t until_ns, struct buf *ret,
 		    struct error *err)
@@ -766,10 +778,9 @@ static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 		       q->what, query);
 	rc = http_do(v->all->http, &req, &r, err);
 	if (rc == 0) {
-		atomic_store(&v->refused[node], 0);
+		atomic_store(&v->first_refused_ns[node], 0);
 		rc = take_answer(v, node, &r, ret, err);
-	} else if (r.is_refused &&
-		   atomic_fetch_add(&v->refused[node], 1) + 1 >= REFUSED_MAX) {
+	} else if (r.is_refused && peer_is_refused(v, node, clock_now_ns())) {
 		note_gone(v, node, err->msg);
 		rc = error_set(err, ENOTCONN, "its process has ended");
 	} else if (rc == -EINVAL || rc == -EREMOTEIO || rc == -ENOTCONN) {

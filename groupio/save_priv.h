@@ -116,7 +116,7 @@ struct save {
 	uint64_t memory;  /* bytes of saves.used */
 	struct save_part parts[SAVE_NODES_MAX];
 	atomic_bool gone[SAVE_NODES_MAX], was_seen[SAVE_NODES_MAX];
-	atomic_uint refused[SAVE_NODES_MAX]; /* times, since it answered last */
+	atomic_int_fast64_t first_refused_ns[SAVE_NODES_MAX]; /* or 0 */
 	bool is_single;       /* a node died: some bytes have one copy */
 	bool is_doomed;       /* before it is planned; `err` has why */
 	bool were_all_staged; /* all nodes that are not gone have said so */
@@ -270,6 +270,7 @@ int peer_get(struct save *v, size_t node, const char *what, struct buf *ret,
  * yet; -EAGAIN: there was no answer, and the node is not taken for gone yet; else as peer_ask(). */
 int peer_look(struct save *v, size_t node, const char *what, int64_t *heard_ns,
 	      struct buf *ret, struct error *err) MUST_CHECK;
+bool peer_is_refused(struct save *v, size_t node, int64_t now_ns);
 /* Let a node know that the save has failed here.  Nobody is told that it does not know. */
 void peer_tell_failure(struct save *v, size_t node);
 /* With the lock: the save is not to go on. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory of saves: no node, no store. */
+/* The memory of saves, and which nodes are gone: no other node, no store. */
 #include "groupio/save_priv.h"
 
 #include <criterion/criterion.h>
@@ -59,4 +59,16 @@ Test(save, has_no_need_of_memory_for_a_chunk_that_is_here)
 		cr_assert_eq(pthread_join(threads[i], NULL), 0);
 	cr_expect(saves.used == LEN && save.memory == 2 * LEN);
 	free(place);
+}
+
+/* A firewall that is loaded anew refuses what four threads ask in the same moment. */
+Test(save, takes_a_node_for_gone_that_refuses_for_two_seconds)
+{
+	const int64_t first_ns = 1000 * NS_PER_S;
+
+	for (int64_t i = 0; i < 20; i++)
+		cr_expect_not(peer_is_refused(&save, 1,
+					      first_ns + i * 99 * NS_PER_MS));
+	cr_expect_not(peer_is_refused(&save, 2, first_ns + 2 * NS_PER_S));
+	cr_expect(peer_is_refused(&save, 1, first_ns + 2 * NS_PER_S));
 }
