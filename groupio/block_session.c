@@ -12,7 +12,7 @@
 #include "groupio/rank_socket.h"
 #include "groupio/save_priv.h"
 
-#define SESSIONS_MAX 32u
+#define SESSIONS_MAX 32u /* held for as long as programs like */
 #define REQUEST_SIZE 8u
 #define GREETING "{\"blocks\":1}\n"
 #define TOO_MANY "{\"reason\":\"32 connections have blocks already\"}\n"

@@ -21,7 +21,7 @@
 
 #define REQUEST_SIZE 16u
 #define READ_THREADS 8u
-#define READERS_MAX (SAVE_CLIENTS_MAX / 2) /* the others are of saves */
+#define READERS_MAX 32u /* a rank has a file open for as long as it likes */
 
 /* Bytes of a file that go to a rank's memory, unit by unit. */
 struct rank_read {

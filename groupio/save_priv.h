@@ -23,7 +23,7 @@
 #define SAVE_JOB_LEN 32u
 #define SAVE_ID_MAX 48u /* bytes: a job, '-', and a number */
 #define SAVE_PLAN_LEN (2 * DIGEST_SIZE)
-#define SAVE_CLIENTS_MAX 64u
+#define SAVE_CLIENTS_MAX 128u           /* 64 beside reads and blocks */
 #define SAVE_REPORTS 16u                /* that wait to be taken */
 #define SAVE_XATTR "user.bootseer.save" /* a file's: the save that made it */
 

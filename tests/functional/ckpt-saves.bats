@@ -392,6 +392,24 @@ read_without_mount() # AS-NOBODY...
 	mine = bootseer_group.Group(sockets[1], 1, members, "reads").get("/ckpt/step")
 	assert sorted(mine) == ["mine", "none", "step", "tied", "world", "zeros"], mine
 	assert bytes(mine["world"].numpy()) == bytes(mine["tied"].numpy())
+	def hold():
+	    while True:
+	        try:
+	            return bootseer_group.GroupFile(sockets[0], "/ckpt/step")
+	        except bootseer_group.SaveError as said:  # those above may not be closed there yet
+	            assert "32 files" in str(said), said
+	held = [hold() for _ in range(32)]
+	for _ in range(32):
+	    held.append(bootseer_group._ask(sockets[0], {"op": "blocks", "cache": "c"}, "blocks")[0])
+	try:
+	    bootseer_group.GroupFile(sockets[0], "/ckpt/step")
+	    raise AssertionError("33 files")
+	except bootseer_group.SaveError as said:
+	    assert "32 files" in str(said), said
+	# Saves have places of their own.
+	one = [bootseer_group.address_of(sockets[0])]
+	bootseer_group.Group(sockets[0], 0, one, "held").put("/ckpt/held", {}).durable.wait()
+	for h in held: h.close()
 	for path, why in ("/ckpt/secret", "another user"), ("/ckpt/absent", "absent"), ("../x", "x"):
 	    try:
 	        bootseer_group.GroupFile(sockets[0], path)
@@ -413,8 +431,8 @@ read_without_mount() # AS-NOBODY...
 	chown 65534 "$W/user" "$W/store" "$W/key"
 	for i in 1 2; do
 		"${as_nobody[@]}" bootseer-ckpt --ranks-only --run="$W/user/run$i" --group="$PLACE" \
-			--group-key="$W/key" --group-socket="$W/user/ranks$i" "$STORE" /ckpt \
-			>"$W/log$i" 2>&1 3>&- &
+			--group-key="$W/key" --group-socket="$W/user/ranks$i" --group-blocks=4M \
+			--group-blocks-store=64M "$STORE" /ckpt >"$W/log$i" 2>&1 3>&- &
 		pids+=($!)
 	done
 	for i in 1 2; do wait_for test -S "$W/user/ranks$i"; done
