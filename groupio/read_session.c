@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/side_by_side.h"
 #include "groupio/grouped_file.h"
@@ -22,6 +23,7 @@
 #define REQUEST_SIZE 16u
 #define READ_THREADS 8u
 #define READERS_MAX 32u /* a rank has a file open for as long as it likes */
+#define FAILED_EVERY_NS (60 * NS_PER_S)
 
 /* Bytes of a file that go to a rank's memory, unit by unit. */
 struct rank_read {
@@ -84,6 +86,28 @@ static int read_to_memory(struct rank_read *r, int fd, struct error *err)
 	return rc;
 }
 
+/* A rank may ask for bytes that there are none of as often as it likes; a line tells of many. */
+static void note_failed_read(struct saves *s, const char *why)
+{
+	const int64_t now_ns = clock_now_ns();
+	uint64_t n = 0;
+
+	(void)pthread_mutex_lock(&s->lock);
+	s->readers.n_failed++;
+	if (!s->readers.told_ns ||
+	    now_ns - s->readers.told_ns >= FAILED_EVERY_NS) {
+		n = s->readers.n_failed;
+		s->readers.n_failed = 0;
+		s->readers.told_ns = now_ns;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	if (n)
+		log_warning("save",
+			    "a rank's read failed times=%" PRIu64
+			    " reason=\"%s\"",
+			    n, why);
+}
+
 /* False: it was the last one. */
 static bool serve_read(struct rank_read *r, int sock, uint64_t size)
 {
@@ -99,8 +123,7 @@ static bool serve_read(struct rank_read *r, int sock, uint64_t size)
 	if (r->len && r->off <= size && r->len <= size - r->off)
 		rc = read_to_memory(r, fd, &err);
 	if (rc < 0)
-		log_warning("save", "a rank's read failed reason=\"%s\"",
-			    *err.msg ? err.msg : strerror(-rc));
+		note_failed_read(r->all, *err.msg ? err.msg : strerror(-rc));
 	put_le64(answer, (uint64_t)(int64_t)rc);
 	return send(sock, answer, sizeof(answer), MSG_NOSIGNAL) ==
 	       (ssize_t)sizeof(answer);
@@ -125,8 +148,8 @@ static bool count_readers(struct saves *s, int n)
 	bool ok;
 
 	(void)pthread_mutex_lock(&s->lock);
-	ok = n < 0 || s->n_readers < READERS_MAX;
-	s->n_readers += ok ? (unsigned int)n : 0;
+	ok = n < 0 || s->readers.n < READERS_MAX;
+	s->readers.n += ok ? (unsigned int)n : 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	return ok;
 }

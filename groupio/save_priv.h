@@ -11,6 +11,7 @@
 #include "common/pace.h"
 #include "common/thread.h"
 #include "groupio/identity.h"
+#include "groupio/read_session.h"
 #include "groupio/save.h"
 #include "groupio/save_bundle.h"
 #include "groupio/save_known.h"
@@ -106,8 +107,7 @@ struct save {
 	enum save_look look;
 	struct save_seen seen; /* on other nodes once the plan is made */
 	struct save_told told;
-	struct buf
-		bundle; /* of all tables; on the first node, once it has them */
+	struct buf bundle; /* of all tables, on the first node */
 	struct save_plan *plan;
 	/* Hex digits; nodes name it to one another. */
 	char plan_id[SAVE_PLAN_LEN + 1];
@@ -158,8 +158,8 @@ struct saves {
 	int wake_fd; /* another client is to be watched */
 	struct thread accepting;
 	struct save_client clients[SAVE_CLIENTS_MAX];
-	unsigned int n_readers; /* clients that have a file open */
-	uint64_t n_clients;     /* that ever came */
+	struct rank_readers readers;
+	uint64_t n_clients; /* that ever came */
 	/* Other nodes ask here: peers' loop, once a rank has come. */
 	pthread_mutex_t peers_lock; /* that it begins once */
 	atomic_bool is_serving;

@@ -380,14 +380,15 @@ read_without_mount() # AS-NOBODY...
 	    assert file.size == len(like)
 	    for at, n in (0, len(like)), (5_000_001, 77), (len(like) - 1, 1):
 	        assert file.read(at, n)[:] == like[at:at + n]
-	    try:
-	        file.read(len(like) - 5, 6)
-	    except OSError as why:
-	        good.append(why.errno)
+	    for _ in range(20):
+	        try:
+	            file.read(len(like) - 5, 6)
+	        except OSError as why:
+	            good.append(why.errno)
 	ranks = [threading.Thread(target=read, args=(s,)) for s in sockets]
 	for r in ranks: r.start()
 	for r in ranks: r.join()
-	assert good == [34, 34], good
+	assert good == 40 * [34], good
 	members = [bootseer_group.address_of(s) for s in sockets]
 	mine = bootseer_group.Group(sockets[1], 1, members, "reads").get("/ckpt/step")
 	assert sorted(mine) == ["mine", "none", "step", "tied", "world", "zeros"], mine
@@ -417,6 +418,7 @@ read_without_mount() # AS-NOBODY...
 	    except bootseer_group.SaveError as said:
 	        assert why in str(said), said
 	END
+	(($(grep -c "a rank's read failed" "$W/log1") < 20))
 	n=$(($(user_metric 1 group_fetched_bytes_total) + $(user_metric 2 group_fetched_bytes_total)))
 	echo "# the store gave $n bytes" >&2
 	((n > 0 && n <= $(stat -c %s "$W/step")))
