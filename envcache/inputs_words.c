@@ -364,6 +364,15 @@ static int look_in_folder(struct gather *g, struct naming_word *w,
 		       : look_at_path(g, w, path, name, err);
 }
 
+/* Is what is in the working folder of no account?  "/" is where a container begins. */
+static bool has_no_folder(const struct gather *g)
+{
+	AUTO_FREE char *real = realpath(".", NULL);
+
+	return real &&
+	       (is_left_out(g, real) || is_one_of(real, CROWDED_FOLDERS));
+}
+
 /* Look for what a part of a word names, wherever the command may be. */
 static int look_for(struct gather *g, struct naming_word *w, const char *part,
 		    const char *written, struct error *err)
@@ -386,8 +395,8 @@ static int look_for(struct gather *g, struct naming_word *w, const char *part,
 	w->is_content = is_content(w, part);
 	rc = look_in_folder(g, w, NULL, part, written, err);
 	for (size_t i = 0; rc == 0 && *part != '/' && i < g->n_folders; i++)
-		/* "." is the folder itself, and `cd ..` goes up once. */
-		if (strcmp(part, ".") != 0 &&
+		/* "." is the folder itself, told of once, and `cd ..` goes up once. */
+		if ((strcmp(part, ".") != 0 || has_no_folder(g)) &&
 		    (strncmp(part, "..", 2) != 0 ||
 		     strcmp(base_name(g->folders[i]), "..") != 0))
 			rc = look_in_folder(g, w, g->folders[i], part, written,

@@ -527,12 +527,18 @@ Test(env_inputs, that_are_folders_are_named_in_scripts)
 		{ "tool --target=x -e pkg", "in the folder 'pkg'" },
 		{ "cp pkg/x /var/tmp", "" },
 	};
+	AUTO_FREE char *text = NULL;
 
 	cr_assert_eq(mkdir("pkg", 0755), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		put("s.sh", rows[i][0]);
 		expect_unknown(WORDS("bash", "s.sh"), false, rows[i][1]);
 	}
+	/* As a container begins, whose working folder nobody chose. */
+	cr_assert_gt(asprintf(&text, "cd %s/pkg && pip install .", work), 0);
+	cr_assert_eq(chdir("/"), 0);
+	expect_unknown(WORDS("sh", "-c", text), false, "/pkg/.'");
+	cr_assert_eq(chdir(work), 0);
 }
 
 Test(env_inputs, are_files_of_the_home_and_words_that_the_shell_alone_knows)
