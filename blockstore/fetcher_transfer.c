@@ -207,6 +207,9 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	/* Readers that come now get the data from here, and do not wait for the
 	 * disk. */
 	fl->data = data;
+	/* The bytes are counted before the cache has the block: who finds it there finds
+	 * it counted. */
+	t->dev->fetched_bytes += t->blocks[index].csize;
 	(void)pthread_mutex_unlock(&f->lock);
 	rc = cache_put(f->cfg.cache, &t->blocks[index], data, why, &put_err);
 	(void)pthread_mutex_lock(&f->lock);
@@ -220,7 +223,6 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	/* Not every source tells. */
 	atomic_store(&t->moved_ns, clock_now_ns());
 	atomic_store(&t->dev->host->moved_ns, clock_now_ns());
-	t->dev->fetched_bytes += t->blocks[index].csize;
 	pace_brought(t, t->blocks[index].csize);
 	pace_await(t, is_awaited(t));
 	t->cut = must_cut(t);
