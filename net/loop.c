@@ -117,8 +117,12 @@ void loop_free(struct loop *l)
 		run_posted(l);
 	if (l->wake_ev)
 		event_free(l->wake_ev);
-	if (l->base)
+	if (l->base) {
+		/* A connection that was closed with a deferred call of its own is freed by
+		 * that call, which the base would forget. */
+		(void)event_base_loop(l->base, EVLOOP_NONBLOCK);
 		event_base_free(l->base);
+	}
 	if (l->wake_fd >= 0)
 		close(l->wake_fd);
 	pthread_mutex_destroy(&l->lock);
