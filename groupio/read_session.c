@@ -129,11 +129,15 @@ static bool serve_read(struct rank_read *r, int sock, uint64_t size)
 	       (ssize_t)sizeof(answer);
 }
 
+/* The owner's bits, or else the group's, or else those of all others decide, as in POSIX: a mode of
+ * 0604 keeps the group out. */
 static bool may_read(const struct ckpt_attr *a, const struct ucred *who)
 {
-	return who->uid == 0 || (a->mode & 0004) ||
-	       (who->uid == a->uid && (a->mode & 0400)) ||
-	       (who->gid == a->gid && (a->mode & 0040));
+	const unsigned int shift = who->uid == a->uid   ? 6
+				   : who->gid == a->gid ? 3
+							: 0;
+
+	return who->uid == 0 || (a->mode >> shift & 4);
 }
 
 static void read_released(void *arg, const struct ckpt_file *f)

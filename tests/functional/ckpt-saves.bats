@@ -371,6 +371,9 @@ read_without_mount() # AS-NOBODY...
 	for n in 1 2; do wait_for has_member "$n"; done
 	install -m 600 "$W/step" "$W/secret"
 	ckpt cp "$W/secret" :secret
+	# Its group is kept out, though all others may read it.
+	install -m 604 -g 65534 "$W/step" "$W/others"
+	ckpt cp "$W/others" :others
 	"$@" /usr/bin/python3 - "$W/step" "$W"/user/ranks[12] <<-'END'
 	import sys, threading, bootseer_group
 	like, *sockets = sys.argv[1:]
@@ -411,7 +414,8 @@ read_without_mount() # AS-NOBODY...
 	one = [bootseer_group.address_of(sockets[0])]
 	bootseer_group.Group(sockets[0], 0, one, "held").put("/ckpt/held", {}).durable.wait()
 	for h in held: h.close()
-	for path, why in ("/ckpt/secret", "another user"), ("/ckpt/absent", "absent"), ("../x", "x"):
+	for path, why in (("/ckpt/secret", "another user"), ("/ckpt/others", "another user"),
+	                  ("/ckpt/absent", "absent"), ("../x", "x")):
 	    try:
 	        bootseer_group.GroupFile(sockets[0], path)
 	        raise AssertionError(path)
