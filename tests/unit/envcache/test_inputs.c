@@ -520,7 +520,8 @@ Test(env_inputs, that_are_folders_are_named_in_scripts)
 		{ "make -C pkg", "in the folder 'pkg'" },
 		{ "cmake -S pkg -B b", "in the folder 'pkg'" },
 		{ "cp -r ./pkg /nowhere", "in the folder './pkg'" },
-		/* It goes there with tar, but comes from there with make. */
+		/* The same option names where files go with tar, and where they come from with
+		 * make. */
 		{ "tar -x -C pkg", "in the folder 'pkg'" },
 		{ "ls ./pkg", "" },
 		{ "tool --target ./pkg", "" },
@@ -568,8 +569,8 @@ Test(env_inputs, are_files_of_the_home_and_words_that_the_shell_alone_knows)
 		       false, "");
 }
 
-/* What is written is no input, but nobody knows it of another program's words: what was not there
- * before is left out later (env_inputs_made()), and what was is another capture. */
+/* A file that a program writes is no input, but its words do not say which is written: one that was
+ * not there before is left out later (env_inputs_made()), and one that was makes another key. */
 Test(env_inputs, are_files_whatever_the_program_does_with_its_words)
 {
 	cr_expect(changes_key(WORDS("unzip", "-o", "x.zip"), "x.zip"));

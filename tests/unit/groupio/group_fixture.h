@@ -40,7 +40,7 @@ struct one_read {
 
 struct group_peer;
 
-/* Of members that begin from now on, and of their files. */
+/* Settings of members that begin from now on, and of their files. */
 extern size_t member_unit;  /* bytes */
 extern size_t member_slots; /* units that each has memory for */
 extern int64_t member_wait_ns;
@@ -66,7 +66,7 @@ unsigned int members_reads(struct member *all, size_t n); /* of their stores */
 void members_wait_linked(const struct member *all, size_t n);
 /* Each knows of the others that they have the file open, and asks them from now on. */
 void members_wait_opened(const struct member *all, size_t n);
-/* What it knows of another one, with its group's lock. */
+/* The member's record of another one; with its group's lock. */
 struct group_peer *member_peer(const struct member *m,
 			       const struct member *other);
 /* Leave another one alone for so long; 0: no more. */

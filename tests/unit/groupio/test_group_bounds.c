@@ -57,7 +57,8 @@ Test(group_bounds,
 				member_read(&all[0], (uint64_t)u, 0);
 	make_shun_last(all[0].group);
 	cr_assert_eq(pthread_join(reader, NULL), 0);
-	/* It comes again, and is asked for nothing for a while: not for the unit it holds. */
+	/* The member that was left out is linked again, but is asked for nothing for a while: not
+	 * for the unit that its store holds back. */
 	members_wait_linked(all, 2);
 	before = member_stats(&all[0]).late_total;
 	member_read_all(&all[0]);
@@ -370,7 +371,7 @@ Test(group_bounds, leaves_nobody_out_for_a_store_that_is_slow_for_all)
 	for (size_t i = 0; i < 2; i++)
 		member_wait_held(&all[i], 2);
 	begun_ns = clock_now_ns();
-	/* It sends no byte, and says so. */
+	/* The holder sends no byte, but tells that it is at work. */
 	while (moved_ns(all[0].group) < begun_ns) {
 		cr_assert_lt(clock_now_ns(), begun_ns + 60 * NS_PER_S);
 		member_nap();

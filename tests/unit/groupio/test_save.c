@@ -21,7 +21,7 @@ static void begin_save_in(uint64_t memory)
 	cond_init(&saves.changed);
 	TAILQ_INIT(&saves.list);
 	TAILQ_INSERT_TAIL(&saves.list, &save, of_all);
-	/* Whoever waited for that would outlast the test. */
+	/* The deadline is an hour away, so that a thread that waits for it fails the test. */
 	save.until_ns = clock_now_ns() + 3600 * NS_PER_S;
 }
 

@@ -322,7 +322,7 @@ Test(control_server, answers_calls_that_came_together_in_order)
 	stop();
 }
 
-/* What is answered to `text`, and closed. */
+/* Read the answer to `text` until the server closes. */
 static void ask_text(const char *text, char *out, size_t size)
 {
 	int fd = raw_connect();

@@ -16,7 +16,7 @@ TestSuite(client, .timeout = 120);
 
 #define HEX64 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-/* One that listens at `path`, takes one call and answers `reply`. */
+/* A server that listens at `path`, takes one call and answers `reply`. */
 struct peer {
 	char dir[32];
 	char path[64];

@@ -26,7 +26,7 @@ struct putting {
 	atomic_size_t n_begun, most_ahead;
 };
 
-/* What entry `k` of layer `i` says; `text` and `x` take it. */
+/* Make entry `k` of layer `i`, whose texts and xattrs are in `text` and `x`. */
 static struct layer_entry entry_of(size_t i, unsigned int k, size_t value_len,
 				   char text[3][64], struct xattr x[2])
 {
@@ -176,7 +176,7 @@ Test(entry_queue, has_no_more_bytes_than_its_bound_whatever_is_read_ahead)
 	pthread_mutex_unlock(&p.first);
 	take_all(&p);
 	peak = entry_queue_peak(p.queue);
-	/* One batch more, and those of the layer in turn. */
+	/* The bound leaves out one batch, and those of the layer in turn. */
 	cr_expect_leq(peak, ENTRY_QUEUE_BYTES + 2 * MIB, "%llu",
 		      (unsigned long long)peak);
 	end(&p, threads);
@@ -214,7 +214,7 @@ Test(entry_queue, lets_all_who_wait_go_when_it_is_stopped)
 	cr_expect_eq(p.rc, -ECANCELED);
 }
 
-/* What a layer has before it failed comes before the failure of another one. */
+/* Entries of a layer that ended come before the failure of a later layer. */
 Test(entry_queue, gives_what_an_ended_layer_has_after_it_was_stopped)
 {
 	struct entry_queue *q = entry_queue_new(2);

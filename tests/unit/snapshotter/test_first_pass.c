@@ -264,7 +264,7 @@ Test(first_pass, ends_the_layers_that_still_come_when_another_one_fails)
 	case_fini(&c);
 }
 
-/* What is wrong with a layer's entries comes before what is wrong behind them. */
+/* A fault of a layer's entries is told, and not the fault of the bytes behind them. */
 Test(first_pass, tells_the_first_fault_of_a_layer)
 {
 	static struct image_case c;
