@@ -134,8 +134,11 @@ static int add_runtime(const struct dropin_want *want, const char *dump,
 {
 	AUTO_BUF text = BUF_INIT;
 	struct error why = ERROR_INIT;
-	int rc = copy_runtime(dump, containerd, written, &text, &why);
+	int rc;
 
+	if (want->pods == DROPIN_NO_PODS)
+		return 0;
+	rc = copy_runtime(dump, containerd, written, &text, &why);
 	if (rc == 0)
 		return buf_append(ret, text.data, text.len) < 0
 			       ? error_nomem(err)
@@ -200,7 +203,7 @@ static int add_cri(const struct dropin_want *want, const char *dump,
 				"[plugins.\"io.containerd.cri.v1.images\""
 				".registry]\n  config_path = \"%s\"\n",
 				want->config_path);
-	if (rc == 0)
+	if (rc == 0 && want->pods != DROPIN_NO_PODS)
 		rc = buf_printf(ret,
 				"[plugins.\"io.containerd.cri.v1.images\""
 				".runtime_platforms.bootseer]\n"

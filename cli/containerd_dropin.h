@@ -12,6 +12,7 @@
 #include "common/error.h"
 
 enum dropin_pods {
+	DROPIN_NO_PODS, /* the plugin is known, and no pod starts on it */
 	/* As RUNTIME; where containerd has no such handler (1.6) no pod at all. */
 	DROPIN_LEAVING,
 	DROPIN_RUNTIME, /* pods of the runtime handler "bootseer" */

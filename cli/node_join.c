@@ -440,7 +440,7 @@ static int check_after(const struct join *j, enum dropin_pods pods,
 		return rc;
 	containerd_config_scan(after.data, &c);
 	is_used = (pods == DROPIN_ALL ? c.by_default : c.used) && c.labels;
-	if (!c.proxy || (pods != DROPIN_LEAVING && !c.cri_off && !is_used))
+	if (!c.proxy || (pods >= DROPIN_RUNTIME && !c.cri_off && !is_used))
 		return error_set(err, EIO,
 				 "another file of those that containerd "
 				 "imports has the last word");
@@ -565,7 +565,8 @@ static int read_mirror(struct join *j, struct error *err)
 	return fs_read_file(path, TOML_BYTES_MAX, &j->entry, err);
 }
 
-static int change_config(struct join *j, enum dropin_pods pods,
+/* `is_other`: containerd runs by another drop-in than the one that was found. */
+static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 			 struct error *err)
 {
 	struct error why = ERROR_INIT;
@@ -574,7 +575,8 @@ static int change_config(struct join *j, enum dropin_pods pods,
 
 	if (rc < 0)
 		return roll_back(j, rc, false, err);
-	if (same && (!j->runs || ask_plugins(j, true, j->had_cri, &why) == 0))
+	if (same && !is_other &&
+	    (!j->runs || ask_plugins(j, true, j->had_cri, &why) == 0))
 		return 0;
 	rc = restart_containerd(j, true, err);
 	return rc < 0 ? roll_back(j, rc, true, err) : 0;
@@ -635,7 +637,7 @@ static int run_join(const void *config, char **args, struct error *err)
 					   strcmp(c->pods, "all") == 0
 						   ? DROPIN_ALL
 						   : DROPIN_RUNTIME,
-					   err);
+					   false, err);
 	}
 	if (rc == 0 && j.runs && !c->no_restart)
 		forget_lost_snapshots(&j);
@@ -652,10 +654,8 @@ static int run_join(const void *config, char **args, struct error *err)
 /* ------------------------------------------------------------------- leave --- */
 
 /* containerd forgets its snapshots of the plugin while the plugin still answers; a lease or a label
- * of somebody else's may keep some, on which no container could start once their files are gone.
- * That takes minutes, so those of containers that started meanwhile are counted. */
-static int forget_snapshots(const struct join *j, size_t *ret_used,
-			    struct buf *ret_names, struct error *err)
+ * of somebody else's may keep some, on which no container could start once their files are gone. */
+static int forget_snapshots(const struct join *j, struct error *err)
 {
 	AUTO(snapshot_labels) l = NULL;
 	AUTO_BUF names = BUF_INIT;
@@ -665,9 +665,6 @@ static int forget_snapshots(const struct join *j, size_t *ret_used,
 	if (rc == 0)
 		rc = snapshot_labels_remove(j->config->socket, l, err);
 	if (rc == 0)
-		rc = snapshots_count(j->config->socket, true, ret_used,
-				     ret_names, err);
-	if (rc == 0 && *ret_used == 0)
 		rc = snapshots_count(j->config->socket, false, &n, &names, err);
 	if (rc == 0 && n)
 		fprintf(stderr,
@@ -728,31 +725,53 @@ static int tell_forgotten(const struct join *j, int rc, struct error *err)
 				    "snapshots, and unpacks images again");
 }
 
+/* Count snapshots of containers and pods.  One more may start on the plugin until containerd is
+ * restarted without pods of it, so where none is found they are counted again afterwards. */
+static int count_used(struct join *j, bool *ret_restarted, size_t *ret_n,
+		      struct buf *ret_names, struct error *err)
+{
+	const char *socket = j->config->socket;
+	int rc = snapshots_count(socket, true, ret_n, ret_names, err);
+
+	if (rc < 0)
+		return roll_back(j, rc, false, err);
+	if (*ret_n || j->config->no_restart)
+		return 0;
+	rc = change_config(j, DROPIN_NO_PODS, false, err);
+	if (rc < 0)
+		return rc;
+	*ret_restarted = true;
+	rc = snapshots_count(socket, true, ret_n, ret_names, err);
+	return rc < 0 ? roll_back(j, rc, true, err) : 0;
+}
+
+static int leave_plugin(struct join *j, size_t *ret_n, struct buf *ret_names,
+			struct error *err)
+{
+	bool restarted = false;
+	int rc = fetch_layers(j, err);
+
+	if (rc < 0)
+		return roll_back(j, rc, false, err);
+	rc = count_used(j, &restarted, ret_n, ret_names, err);
+	if (rc < 0)
+		return rc;
+	if (*ret_n)
+		return change_config(j, DROPIN_LEAVING, restarted, err);
+	rc = forget_snapshots(j, err);
+	rc = rc < 0 ? roll_back(j, rc, restarted, err) : leave_all(j, err);
+	return rc < 0 ? tell_forgotten(j, rc, err) : 0;
+}
+
 static int leave_containerd(struct join *j, struct error *err)
 {
 	AUTO_BUF names = BUF_INIT;
 	struct error why = ERROR_INIT;
-	bool forgets = false;
 	size_t n = 0;
-	int rc = 0;
+	int rc = j->runs && ask_plugins(j, true, false, &why) == 0
+			 ? leave_plugin(j, &n, &names, err)
+			 : leave_all(j, err);
 
-	if (j->runs && ask_plugins(j, true, false, &why) == 0) {
-		rc = fetch_layers(j, err);
-		if (rc == 0)
-			rc = snapshots_count(j->config->socket, true, &n,
-					     &names, err);
-		forgets = rc == 0 && n == 0;
-		if (forgets)
-			rc = forget_snapshots(j, &n, &names, err);
-	}
-	if (rc < 0)
-		rc = roll_back(j, rc, false, err);
-	else if (n == 0)
-		rc = leave_all(j, err);
-	else
-		rc = change_config(j, DROPIN_LEAVING, err);
-	if (rc < 0 && forgets)
-		return tell_forgotten(j, rc, err);
 	if (rc < 0 || n == 0)
 		return rc;
 	printf("%zu containers and pods go on with the plugin (%s): run this "

@@ -25,11 +25,11 @@ setup() {
 teardown() { join_teardown; }
 
 @test "containerd 1.7: join and leave" {
-	joins_and_leaves
+	joins_and_leaves 4
 }
 
 @test "containerd 2: join and leave" {
-	joins_and_leaves
+	joins_and_leaves 4
 }
 
 @test "containerd 1.7: a node that left joins again, and images start" {
@@ -54,6 +54,14 @@ teardown() { join_teardown; }
 
 @test "containerd 2: a pod of the handler goes on when all pods are, and when none is" {
 	a_pod_of_the_handler_goes_on
+}
+
+@test "containerd 1.7: a pod that starts while the node leaves goes on" {
+	a_pod_that_starts_while_a_node_leaves_goes_on bootseer
+}
+
+@test "containerd 2: a pod that starts while the node leaves goes on" {
+	a_pod_that_starts_while_a_node_leaves_goes_on bootseer
 }
 
 @test "containerd 1.7: a containerd that does not come back is as it was" {

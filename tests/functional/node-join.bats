@@ -12,7 +12,7 @@ setup() { join_setup; }
 teardown() { join_teardown; }
 
 @test "join: old images run and new ones start lazily; leave has all as it was" {
-	joins_and_leaves
+	joins_and_leaves 3
 }
 
 @test "join: a node that left and lost the plugin's folder joins again, and images start" {
@@ -28,7 +28,7 @@ teardown() { join_teardown; }
 }
 
 @test "leave: a pod that starts meanwhile goes on" {
-	a_pod_that_starts_while_a_node_leaves_is_found
+	a_pod_that_starts_while_a_node_leaves_goes_on
 }
 
 @test "leave: where it fails it says what containerd has forgotten" {

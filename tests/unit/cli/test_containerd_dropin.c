@@ -115,6 +115,31 @@ Test(containerd_dropin,
 		     -ENOENT);
 }
 
+Test(containerd_dropin, a_plugin_without_pods_has_no_runtime)
+{
+	struct dropin_want want = { .pods = DROPIN_LEAVING,
+				    .address = "/run/b.sock",
+				    .root = "/var/lib/b",
+				    .platform = "linux/amd64" };
+	const char *dump =
+		"version = 3\n"
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd]\n"
+		"  default_runtime_name = 'runc'\n"
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
+		".runc]\n"
+		"  snapshotter = ''\n";
+	AUTO_BUF leaving = BUF_INIT;
+	AUTO_BUF got = BUF_INIT;
+
+	cr_assert_eq(dropin_compose(&want, dump, &leaving, NULL), 0);
+	cr_expect(strstr(leaving.data, ".runtimes.bootseer]\n"));
+	cr_expect(strstr(leaving.data, ".runtime_platforms.bootseer]\n"));
+	want.pods = DROPIN_NO_PODS;
+	cr_assert_eq(dropin_compose(&want, dump, &got, NULL), 0);
+	cr_expect(strstr(got.data, "[proxy_plugins.bootseer]\n"));
+	cr_expect_null(strstr(got.data, ".runtime"), "%s", got.data);
+}
+
 Test(containerd_dropin, containerd_reads_hosts_toml_where_that_is_wanted)
 {
 	struct dropin_want want = { .pods = DROPIN_ALL,
