@@ -521,7 +521,7 @@ static int begin_join(struct join *j, const struct join_config *config,
 		      struct error *err)
 {
 	struct error why = ERROR_INIT;
-	int rc;
+	int rc, rc2;
 
 	j->config = config;
 	rc = open_files(j, err);
@@ -533,9 +533,9 @@ static int begin_join(struct join *j, const struct join_config *config,
 		rc = kept_file_put(&j->dropin, NULL, err);
 	if (rc == 0)
 		rc = dump_config(j, &j->dump, err);
-	if (rc < 0)
-		(void)!restore_files(j, &why);
-	return rc;
+	/* containerd may be started again while layers are fetched. */
+	rc2 = kept_file_restore(&j->dropin, rc < 0 ? &why : err);
+	return rc < 0 ? rc : rc2;
 }
 
 /* Have what bootseerd says of its mirror to containerd, in hosts.toml's form. */

@@ -235,8 +235,11 @@ a_pod_that_starts_while_a_node_leaves_goes_on() { # [HANDLER]
 	export CRI_HANDLER=${1:-}
 	run -0 node_ join
 	cri pull "$REGISTRY/lazy:1"
-	run -3 node_ leave --no-fetch --restart "mkdir $T/late && $(cri_words run \
+	do_at 'snapshots --snapshotter' "ls $T/ctd/conf.d"
+	PATH=$T/path:$PATH run -3 node_ leave --no-fetch --restart "mkdir $T/late && $(cri_words run \
 		"$REGISTRY/lazy:1" late /bin/echo there) >$T/late/out; $T/restart"
+	# Until then nothing was changed.
+	[ "$(cat "$T/path/out")" = bootseer.toml ]
 	[ "$(cat "$T/late/out")" = there ]
 	[[ $output == *'2 containers and pods go on with the plugin (k8s.io/'* ]]
 	[ "$(exec_when_ready)" = there ]
