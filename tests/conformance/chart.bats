@@ -45,11 +45,19 @@ doctor_said() { kubectl_ logs "$1" -c node | grep '^doctor: '; }
 	kubectl_ exec lazy -- /bin/sh -c 'cat /data >/dev/null'
 }
 
+# What bootseerd's holder has started.
+program_of_node() { in_node sh -c 'readlink "/proc/$(pgrep -P "$(pgrep -o -x bootseerd)")/exe"'; }
+
 @test "chart: upgraded and downgraded, running pods and volumes stay" {
+	program=$(program_of_node)
 	before=$(containers_of lazy ordinary)
 	echo "csi: {enabled: true, config: '$CSI_CONFIG'}" >"$W/values.yaml"
 	upgrade 2
+	[[ $(program_of_node) == /opt/bootseer/*/bin/bootseerd ]]
+	[ "$(program_of_node)" != "$program" ]
 	[ "$(containers_of lazy ordinary)" = "$before" ]
+	# Nothing has read it before: the new bootseerd has to.
+	has_file rest lazy
 	begin_volume_pod volume bootseer
 	begin_pod every app bootseer
 	pod_is_ready volume
@@ -59,6 +67,7 @@ doctor_said() { kubectl_ logs "$1" -c node | grep '^doctor: '; }
 	wait_for has_event volume OrdinaryStart
 	before=$(containers_of lazy ordinary volume every)
 	upgrade 1
+	[ "$(program_of_node)" = "$program" ]
 	[ "$(containers_of lazy ordinary volume every)" = "$before" ]
 	reads_all lazy every volume/v
 	kubectl_ delete pod volume every --wait

@@ -344,6 +344,37 @@ install_fake() { # VARIABLE...
 	[ -z "$output" ]
 }
 
+# The daemon is a real one, in namespaces of processes and mounts where /opt is empty.
+@test "chart: without systemd another version of bootseerd is started by the holder that is there" {
+	mkdir -p "$BATS_TEST_TMPDIR/etc"
+	cp "$TOP/deploy/image/kube-api" "$BATS_TEST_TMPDIR"
+	printf 'root = "%s/root";\nrun = "%s/run";\n' "$BATS_TEST_TMPDIR" "$BATS_TEST_TMPDIR" \
+		>"$BATS_TEST_TMPDIR/etc/bootseerd.conf"
+	{
+		sed "/^case \$1 in/,\$d; s|/etc/bootseer/|$BATS_TEST_TMPDIR/etc/|; s|/var/log|$BATS_TEST_TMPDIR|" \
+			"$TOP/deploy/image/node-agent"
+		printf '%s\n' 'leave_pod() { :; }' 'has_systemd() { false; }' changed= copy_programs \
+			'start_daemon bootseerd'
+	} >"$BATS_TEST_TMPDIR/agent"
+	export AGENT=$BATS_TEST_TMPDIR/agent PROGRAM=$BOOTSEER_BUILD/snapshotter/node/bootseerd
+	run -0 --separate-stderr unshare -mpf --mount-proc bash -euc '
+		. "$TOP/tests/wait.bash"
+		mount -t tmpfs tmpfs /opt
+		runs() { # VERSION
+			[ "$(readlink "/proc/$(pgrep -P "$(pgrep -o -x bootseerd)")/exe")" = "/opt/bootseer/$1/bin/bootseerd" ]
+		}
+		for version in 1 2; do
+			mkdir -p /opt/bootseer/$version/bin
+			cp "$PROGRAM" /opt/bootseer/$version/bin
+		done
+		for version in 1 2 1; do
+			BOOTSEER_HOME=/opt/bootseer/$version sh "$AGENT"
+			wait_for runs $version
+			pgrep -o -x bootseerd
+		done' 3>&- 4>&-
+	[ "$(sort -u <<<"$output" | wc -l)" -eq 1 ]
+}
+
 # The node's programs are fakes, as the node is.
 @test "chart: what a node lacks is said once" {
 	fake_node
