@@ -278,13 +278,21 @@ static bool run_request(struct httpd_conn *c)
 	return c->state != CONN_RUNNING;
 }
 
+/* More bytes are wanted than came; a client that ended what it sends sends none. */
+static bool await_bytes(struct httpd_conn *c)
+{
+	if (c->has_ended)
+		httpd_conn_close(c);
+	return false;
+}
+
 static bool step_body(struct httpd_conn *c)
 {
 	uint64_t want = c->req.head.content_length - c->got;
 
 	c->got += bufferevent_read(c->bev, c->body + c->got, want);
 	if (c->got < c->req.head.content_length)
-		return false;
+		return await_bytes(c);
 	c->body[c->got] = '\0';
 	return run_request(c);
 }
@@ -372,29 +380,41 @@ static bool is_line(const struct httpd_conn *c, struct evbuffer *in)
 	char first = 'A';
 
 	return c->server->cfg.path && evbuffer_copyout(in, &first, 1) == 1 &&
-	       (first < 'A' || first > 'Z');
+	       (first < 'A' || first > 'Z') && first != '\r';
+}
+
+/* Some clients send an empty line behind a body (RFC 9112, 2.2). */
+static void skip_empty_lines(struct evbuffer *in)
+{
+	char two[2];
+
+	while (evbuffer_copyout(in, two, sizeof(two)) == sizeof(two) &&
+	       memcmp(two, "\r\n", sizeof(two)) == 0)
+		(void)evbuffer_drain(in, sizeof(two));
 }
 
 static bool step_head(struct httpd_conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
-	size_t len = evbuffer_get_length(in);
 	struct evbuffer_ptr end;
+	size_t len;
 
+	skip_empty_lines(in);
+	len = evbuffer_get_length(in);
 	if (len == 0)
-		return false;
+		return await_bytes(c);
 	if (!c->head_begun) {
 		c->head_begun = true;
 		set_deadline(c, c->server->cfg.request_ns);
-		c->is_bare = is_line(c, in);
 	}
+	c->is_bare = is_line(c, in);
 	if (c->is_bare)
 		return httpd_conn_refuse(c, HTTPD_BAD_REQUEST,
 					 "that is not HTTP: the programs of "
 					 "one node must be of one release");
 	end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
 	if (end.pos < 0 && len < HTTPD_HEAD_MAX)
-		return false;
+		return await_bytes(c);
 	if (end.pos < 0 || (size_t)end.pos + 4 > HTTPD_HEAD_MAX)
 		return httpd_conn_refuse(c, HTTPD_HEADERS_TOO_LARGE,
 					 "the headers are too large");
@@ -658,6 +678,13 @@ static void begin_stream(struct httpd_conn *c, struct httpd_reply *r)
 	fill_stream(c);
 }
 
+/* The client ended what it sends, and nothing came behind this request. */
+static bool is_over(const struct httpd_conn *c)
+{
+	return c->has_ended &&
+	       evbuffer_get_length(bufferevent_get_input(c->bev)) <= c->discard;
+}
+
 void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 {
 	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
@@ -688,7 +715,7 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 		free_conn(c);
 		return;
 	}
-	c->last = c->last || c->server->stopping;
+	c->last = c->last || c->server->stopping || is_over(c);
 	c->server->stats.sent_bytes_total += len;
 	set_deadline(c,
 		     c->server->cfg.request_ns +
@@ -746,7 +773,7 @@ static bool step_answer(struct httpd_conn *c)
 		return false;
 	n = n < c->discard ? n : c->discard;
 	(void)evbuffer_drain(in, n);
-	c->discard -= n;
+	c->discard = c->has_ended ? 0 : c->discard - n;
 	if (c->stream_left)
 		fill_stream(c);
 	if (c->stream_left ||
@@ -757,12 +784,13 @@ static bool step_answer(struct httpd_conn *c)
 		next_request(c);
 		return true;
 	}
-	if (c->discard == 0 || c->server->cfg.path) {
+	/* Where everybody may connect, nobody keeps a place by a body that was refused. */
+	if (c->discard == 0 || c->server->cfg.group) {
 		httpd_conn_close(c);
 		return false;
 	}
-	/* A close now would reset the connection, and the client, which is
-	 * still sending, might never see the answer; by a Unix socket it does. */
+	/* A close now would have the client, which is still sending, fail in that (EPIPE)
+	 * and never see the answer (RFC 9112, 9.6). */
 	if (c->state != CONN_LINGER) {
 		set_state(c, CONN_LINGER);
 		set_deadline(c, LINGER_NS);
@@ -817,13 +845,10 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		return;
 	if (c->server->cfg.tls && httpd_tls_failed(bev))
 		c->server->stats.tls_failures_total++;
-	if ((what & BEV_EVENT_EOF) &&
-	    (c->state == CONN_RUNNING || c->state == CONN_ANSWER) &&
-	    !has_left(bev)) {
-		c->last = true;
-		c->discard = 0;
-		if (c->state == CONN_ANSWER)
-			conn_step(c);
+	if ((what & BEV_EVENT_EOF) && !has_left(bev)) {
+		/* Requests that came before it are still answered. */
+		c->has_ended = true;
+		conn_step(c);
 		return;
 	}
 	httpd_conn_close(c);

@@ -51,9 +51,10 @@ struct httpd_conn {
 	uint64_t stream_left;       /* bytes that were not read yet */
 	bool head_begun;
 	bool continue_sent;
-	bool last;    /* the connection ends with this answer */
-	bool is_bare; /* its answer has no head, as its request is not HTTP */
-	bool is_cut;  /* it ends before the answer does */
+	bool has_ended; /* the client sends nothing more */
+	bool last;      /* the connection ends with this answer */
+	bool is_bare;   /* its answer has no head, as its request is not HTTP */
+	bool is_cut;    /* it ends before the answer does */
 	TAILQ_ENTRY(httpd_conn) all;
 	TAILQ_ENTRY(httpd_conn) some; /* of idle, waiting or unread, by state */
 	TAILQ_ENTRY(httpd_conn) by_large;

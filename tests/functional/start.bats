@@ -282,7 +282,7 @@ in_group() (echo "$BASHPID" >"$GROUP/cgroup.procs" && "$@") # COMMAND...
 	start_quiet
 	mount_for_start
 	[ "$(stat -c %a "$T/run/ready.sock")" = 666 ]
-	[[ $(say_ready node.status) == "error: say: ready" ]]
+	[[ $(say_ready node.status) == "error: only POST /v1/ready" ]]
 	[[ $(say_ready ready) == "error: no start of this container"* ]]
 	[[ $(curl -sS --unix-socket "$T/run/ready.sock" -d 0123456789abcdef \
 		http://bootseer/v1/ready) == *"larger than allowed"* ]]

@@ -153,7 +153,7 @@ int node_ready(struct node *n, const struct control_call *call,
 	int64_t ns;
 
 	if (strcmp(call->path, "/v1/ready") != 0)
-		return buf_puts(reply, "error: say: ready\n") < 0
+		return buf_puts(reply, "error: only POST /v1/ready\n") < 0
 			       ? -ENOMEM
 			       : HTTPD_NOT_FOUND;
 	/* Why not is not for everybody to know. */

@@ -359,6 +359,44 @@ Test(control_server, refuses_what_is_no_call_and_says_why)
 	stop();
 }
 
+/* The refusal of a body that is still sent is read, and not EPIPE. */
+Test(control_server, a_client_that_sends_what_is_too_large_is_told_so)
+{
+	static const char *const ends[] = { "", "Connection: close\r\n" };
+	static char body[1 << 20];
+	char text[256], out[1024];
+
+	start();
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		int fd = raw_connect();
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int n = snprintf(text, sizeof(text),
+				 "POST /v1/x HTTP/1.1\r\nHost: x\r\n%s"
+				 "Content-Length: %zu\r\n\r\n",
+				 ends[i], sizeof(body));
+
+		cr_assert_eq(send(fd, text, (size_t)n, 0), n);
+		cr_assert_eq(poll(&p, 1, 60000), 1);
+		cr_expect_eq(send(fd, body, sizeof(body), MSG_NOSIGNAL),
+			     (ssize_t)sizeof(body), "%s", strerror(errno));
+		cr_assert_eq(shutdown(fd, SHUT_WR), 0);
+		read_all(fd, out, sizeof(out));
+		cr_expect(strstr(out, " 413 "), "%s", out);
+		close(fd);
+	}
+	stop();
+}
+
+Test(control_server, does_not_mind_an_empty_line_before_a_call)
+{
+	char out[1024];
+
+	start();
+	ask_text("\r\n" LAST_CALL, out, sizeof(out));
+	cr_expect(strstr(out, "\"x.y\""), "%s", out);
+	stop();
+}
+
 /* An older program waits for the end of a line, and shows a line's message. */
 Test(control_server,
      a_program_that_sends_lines_is_told_at_once_that_it_is_older)

@@ -113,14 +113,12 @@ static void end(struct scene *s)
 	loop_free(s->loop);
 }
 
-/* Who says that so many bytes follow, and that he is this one. */
-static int call(struct scene *s, const char *path, const char *owner, int bytes)
+static int connect_it(const struct scene *s)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), n;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	const int small = 4096;
-	char head[256];
 
 	cr_assert_eq(getsockname(s->server->listener.fd, (struct sockaddr *)&ss,
 				 &len),
@@ -129,6 +127,15 @@ static int call(struct scene *s, const char *path, const char *owner, int bytes)
 				sizeof(small)),
 		     0);
 	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
+	return fd;
+}
+
+/* Who says that so many bytes follow, and that he is this one. */
+static int call(struct scene *s, const char *path, const char *owner, int bytes)
+{
+	int fd = connect_it(s), n;
+	char head[256];
+
 	n = snprintf(head, sizeof(head),
 		     "POST %s HTTP/1.1\r\nOwner: %s\r\n"
 		     "Content-Length: %d\r\n\r\n",
@@ -304,6 +311,87 @@ Test(httpd, who_was_refused_and_sends_no_body_has_a_place_for_a_moment)
 			break;
 	}
 	cr_expect_eq(st.connections, 0);
+	close(fd);
+	end(&s);
+}
+
+/* What the server sends until it closes. */
+static void read_all(struct scene *s, int fd, char *out, size_t size)
+{
+	size_t n = 0;
+	ssize_t k = -1;
+
+	for (int t = 0; t < TURNS && k != 0; t++) {
+		turn(s);
+		k = recv(fd, out + n, size - 1 - n, MSG_DONTWAIT);
+		n += k > 0 ? (size_t)k : 0;
+	}
+	cr_expect_eq(k, 0, "it closes");
+	out[n] = '\0';
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+	size_t n = 0;
+
+	while ((text = strstr(text, what))) {
+		text += strlen(what);
+		n++;
+	}
+	return n;
+}
+
+Test(httpd, answers_all_that_came_before_the_client_ended_what_it_sends)
+{
+	static const char three[] = "GET /slow HTTP/1.1\r\n\r\n"
+				    "POST / HTTP/1.1\r\nContent-Length: 4\r\n"
+				    "\r\nbodyGET /refused HTTP/1.1\r\n\r\n"
+				    "GET / HTTP/1.1\r\nCut: ";
+	struct httpd_reply reply = HTTPD_REPLY_INIT;
+	char out[2048];
+	struct scene s;
+	int fd;
+
+	begin(&s);
+	fd = connect_it(&s);
+	cr_assert_eq(send(fd, three, sizeof(three) - 1, 0),
+		     (ssize_t)sizeof(three) - 1);
+	cr_assert_eq(shutdown(fd, SHUT_WR), 0);
+	for (int t = 0; t < TURNS && n_slow == 0; t++)
+		turn(&s);
+	cr_assert_eq(n_slow, 1);
+	/* Its end was seen before the first one is answered. */
+	turn(&s);
+	httpd_answer(slow[--n_slow], &reply);
+	read_all(&s, fd, out, sizeof(out));
+	cr_expect_eq(count_of(out, "HTTP/1.1 200 "), 2, "%s", out);
+	cr_expect_eq(count_of(out, "HTTP/1.1 401 "), 1, "%s", out);
+	cr_expect_eq(count_of(out, "HTTP/1.1 "), 3, "%s", out);
+	close(fd);
+	end(&s);
+}
+
+Test(httpd, does_not_mind_an_empty_line_before_a_request)
+{
+	static const char two[] = "\r\nPOST / HTTP/1.1\r\nContent-Length: 4"
+				  "\r\n\r\nbody\r\n\r\n"
+				  "GET / HTTP/1.1\r\nConnection: close"
+				  "\r\n\r\n";
+	char out[2048];
+	struct scene s;
+	int fd;
+
+	begin(&s);
+	fd = connect_it(&s);
+	/* The line's end may come later. */
+	cr_assert_eq(send(fd, two, 1, 0), 1);
+	for (int t = 0; t < 4; t++)
+		turn(&s);
+	cr_assert_eq(send(fd, two + 1, sizeof(two) - 2, 0),
+		     (ssize_t)sizeof(two) - 2);
+	read_all(&s, fd, out, sizeof(out));
+	cr_expect_eq(count_of(out, "HTTP/1.1 200 "), 2, "%s", out);
+	cr_expect_eq(count_of(out, "HTTP/1.1 "), 2, "%s", out);
 	close(fd);
 	end(&s);
 }
