@@ -777,9 +777,10 @@ static void say_trouble(const json_t *m)
 	char since[DURATION_TEXT_MAX];
 
 	if (json_is_object(away)) {
-		duration_format(json_integer_value(
-					json_object_get(away, "seconds")) *
-					NS_PER_S,
+		duration_format(clock_scale(json_integer_value(
+						    json_object_get(away,
+								    "seconds")),
+					    NS_PER_S, 0),
 				since);
 		fprintf(stderr,
 			"bootseer ckpt status: '%s' waits for its store, for "

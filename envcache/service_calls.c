@@ -24,6 +24,8 @@
 #define RETRY_LEAST_MS 50
 #define RETRY_MOST_MS 10000
 #define WHY_MAX 200
+#define NUMBER_MAX \
+	(INT64_C(1) << 53) /* of times and counts: JSON's whole ones */
 
 /* ------------------------------------------------------------------------- ask --- */
 
@@ -146,9 +148,12 @@ static int call_change(const struct env_calls *s, const char *method,
 
 /* ------------------------------------------------------------------------ read --- */
 
+/* Bounded, so that it can be counted with. */
 static int64_t number_of(const json_t *o, const char *name)
 {
-	return json_integer_value(json_object_get(o, name));
+	const int64_t n = json_integer_value(json_object_get(o, name));
+
+	return n < 0 ? 0 : n > NUMBER_MAX ? NUMBER_MAX : n;
 }
 
 static const char *text_of(const json_t *o, const char *name)

@@ -62,6 +62,7 @@ bool kube_lease_is_held(const json_t *lease, int64_t now_ms)
 	if (!*text_of(spec, "holderIdentity"))
 		return false;
 	if (renewed_ms < 0 || !json_is_integer(seconds) ||
+	    json_integer_value(seconds) < 0 ||
 	    json_integer_value(seconds) > SECONDS_MAX)
 		return true;
 	return now_ms < renewed_ms + 1000 * json_integer_value(seconds);

@@ -61,6 +61,10 @@ int stage_clock_exchange(struct service_client *c, const char *node,
 		got = clock_now_ns();
 		now = get_number(reply, "now_ns");
 		json_decref(reply);
+		if (rc == 0 && now <= 0)
+			rc = error_set(err, EPROTO,
+				       "%s: the answer has no time",
+				       service_client_url(c));
 		if (rc < 0 || got - sent >= best)
 			continue;
 		best = got - sent;

@@ -177,6 +177,10 @@ Test(kube_lease, it_is_held_until_its_time_is_over)
 		{ "{\"holderIdentity\": \"a\", \"leaseDurationSeconds\": "
 		  "99999999999, \"renewTime\": \"2025-10-01T00:00:00.000000Z\"}",
 		  true },
+		{ "{\"holderIdentity\": \"a\", \"leaseDurationSeconds\": "
+		  "-9223372036854775808, "
+		  "\"renewTime\": \"2025-10-01T00:00:00.000000Z\"}",
+		  true },
 		{ "{\"holderIdentity\": \"a\", \"leaseDurationSeconds\": 60, "
 		  "\"renewTime\": \"2025-10-01T00:00:00.123456Z\"}",
 		  true },
