@@ -207,7 +207,9 @@ static bool is_left_out(const struct gather *g, const char *real)
 		"/etc/hosts",
 		"/etc/hostname",
 		"/etc/resolv.conf",
+		"/etc/mtab",
 		"/etc/machine-id",
+		"/etc/ld.so.cache",
 	};
 	const struct env_targets *t = g->from->targets;
 	bool is = false;

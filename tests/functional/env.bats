@@ -969,6 +969,26 @@ command ran; in which paths, is not kept" ]
 	[ "$(cat b/req.txt)" = z ]
 }
 
+@test "what is each node's own below /etc is in no key, and what else is there is in it" {
+	local own=(/etc/{hostname,hosts,resolv.conf,mtab,machine-id,ld.so.cache}) key
+
+	key_on() { # NODE CONTENT: where each of these files is the node's own
+		mkdir "$W/$1.etc" "$W/$1.work"
+		# shellcheck disable=SC2016
+		unshare --mount sh -c 'mount -t overlay \
+				-o "lowerdir=/etc,upperdir=$W/$0.etc,workdir=$W/$0.work" overlay /etc
+			echo "$1" >/etc/app.conf
+			shift
+			for f; do rm -f "$f" && echo "$0" >"$f" || exit 1; done
+			"$bootseer" env key --target "$W/site" -- cp -t site /etc/app.conf "$@"' \
+			"$1" "$2" "${own[@]}"
+	}
+	export bootseer
+	key=$(key_on one x)
+	[ "$(key_on two x)" = "$key" ]
+	[ "$(key_on three y)" != "$key" ]
+}
+
 @test "what nobody can tell is said, and a login is shown and kept nowhere" {
 	# shellcheck disable=SC2016
 	set -- sh -c 'echo 1 | bash -s >"$W/site/x"; : --index-url https://u:hidden@h/simple'
