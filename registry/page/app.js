@@ -38,15 +38,15 @@ function seconds(s) {
 	return Math.floor(n / unit) + " " + name + (rest ? " " + rest + " " + partName : "");
 }
 
-// Ticks of an axis of seconds, in the unit of its end.
-function secondsTick(s, most) {
-	const [by, name] = [[1, "s"], [60, "min"], [3600, "h"], [86400, "d"]].findLast(([n]) => most >= 2 * n || n === 1);
-
-	return Number((s / by).toFixed(2)) + " " + name;
+// Of an axis.
+function secondsTick(s) {
+	return s < 60 ? Number(s.toFixed(2)) + " s" : seconds(s);
 }
 
 function hours(h) {
-	return h < 1 / 60 && h > 0 ? seconds(h * 3600) : h < 100 ? Number(h.toPrecision(3)) + " h" : h.toFixed(0) + " h";
+	if (h > 0 && h < 1)
+		return seconds(h < 1 / 60 ? h * 3600 : 60 * Math.round(h * 60));
+	return (h > 0 && h < 100 ? h.toPrecision(3) : h.toFixed(0)) + " h";
 }
 
 function size(n) {
@@ -62,15 +62,15 @@ function share(part, whole) {
 	return whole > 0 ? (100 * part / whole).toFixed(0) + " %" : "-";
 }
 
-// The browser's time, without what goes without saying: today's day, this year.
+// The browser's time, without what goes without saying: today's day, this year, of other days the second.
 function when(ms) {
 	const at = new Date(ms), now = new Date();
 	const two = (n) => String(n).padStart(2, "0");
-	const time = two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds());
+	const time = two(at.getHours()) + ":" + two(at.getMinutes());
 	const day = at.getFullYear() + "-" + two(at.getMonth() + 1) + "-" + two(at.getDate());
 
 	if (at.toDateString() === now.toDateString())
-		return time;
+		return time + ":" + two(at.getSeconds());
 	return (at.getFullYear() === now.getFullYear() ? day.slice(5) : day) + " " + time;
 }
 
@@ -124,8 +124,10 @@ async function ask(path) {
 	return body;
 }
 
-// columns: [title, of a row: text or element, is it a number]
-function table(columns, rows) {
+// columns: [title, of a row: text or element, is it a number, is it left out where no row has it]
+function table(all, rows) {
+	const has = (cell) => (cell.textContent ?? cell) !== "";
+	const columns = all.filter(([, get, , isSparse]) => !isSparse || rows.some((r) => has(get(r))));
 	const box = make("div", undefined, "wide");
 	const t = box.appendChild(make("table"));
 	const head = t.appendChild(make("thead")).appendChild(make("tr"));
@@ -222,6 +224,14 @@ function searchOf(box) {
 	return label;
 }
 
+// The title of a view, and a search among its rows beside it.
+function headOf(title, view) {
+	const head = make("div", undefined, "head");
+
+	head.append(make("h2", title), searchOf(view));
+	return head;
+}
+
 // What became of a start: it trains, waits, failed, or is not expected any more.
 function stateOf(s) {
 	const failed = s.summary && s.summary.failed;
@@ -272,11 +282,10 @@ function attemptOf(s) {
 }
 
 function nameOf(s) {
-	const cell = make("span", undefined, "job");
-	const more = cell.appendChild(make("small"));
+	const cell = make("span", undefined, "start");
+	const more = make("small", s.attempt ? attemptOf(s) : "");
 
-	cell.prepend(link(s.job, "start/" + s.id));
-	more.append(s.attempt ? " " + attemptOf(s) : "");
+	cell.append(stateBadge(s), link(s.job, "start/" + s.id), more);
 	if (s.label)
 		more.append(" ", link(s.label, "label/" + s.label));
 	if (s.image)
@@ -291,16 +300,19 @@ function nameOf(s) {
 function startsTable(starts, map, longest) {
 	const of = (get) => (s) => (s.summary ? get(s.summary) : "");
 
-	return table([
+	const box = table([
 		["Job", nameOf],
-		["State", stateBadge],
 		["Began", (s) => moment(s.begin_ms)],
 		["Took", (s) => seconds(s.duration_s), true],
 		["Stages", (s) => miniBar(s, longest, map)],
 		["Nodes", (s) => String(s.nodes_all || ""), true],
 		["Max/Median", of((n) => (n.max_median ? n.max_median.toFixed(2) : "")), true],
-		["Stragglers", of((n) => make("span", String(n.stragglers), n.stragglers ? "slow" : "")), true],
+		["Stragglers", of((n) => make("span", String(n.stragglers || ""), "slow")), true],
 	], starts);
+
+	// Two of them, one below the other, have the same columns.
+	box.classList.add("starts");
+	return box;
 }
 
 function coloursOf(starts) {
@@ -312,16 +324,17 @@ function isLive(start) {
 	return start.state === "open";
 }
 
-function listView(found, title) {
+function listView(found, title, chart = []) {
 	const view = make("section");
 	const live = found.starts.filter(isLive);
 	const rest = found.starts.filter((s) => !isLive(s));
 	const map = coloursOf(found.starts);
 	const longest = longestOf(found.starts);
 
-	view.append(make("h2", title), searchOf(view));
+	view.append(headOf(title, view));
 	if (map.size)
 		view.append(legend(map));
+	view.append(...chart);
 	if (live.length) {
 		view.append(make("h3", "Not begun to train: " + live.length), startsTable(live, map, longest));
 		if (rest.length)
@@ -383,7 +396,7 @@ function barsCanvas(bars, map) {
 	const whole = (bars.duration_s || 1) * 1000;
 	const inner = bars.stages.map((s) => map.get(s));
 	const palette = Object.fromEntries(["line", "bar", "slow", "text"].map((name) => [name, theme(name)]));
-	let at = 0; // the row that is told of
+	let at = -1; // the row that is told of
 	let waiting = false;
 
 	box.tabIndex = 0;
@@ -427,15 +440,14 @@ function barsCanvas(bars, map) {
 				g.fillStyle = (runs[k + 3] & 17) === 1 ? palette.slow : inner[runs[k]];
 				g.fillRect(left + runs[k + 1] * scale, y + 2,
 					Math.max(1, runs[k + 2] * scale), ROW - 4);
-				// What goes on is open to the right; what failed ends in a mark.
-				if (runs[k + 3] & 24) {
+				// What failed ends in a mark, and so does what is waited for.
+				if (runs[k + 3] & 8 || (runs[k + 3] & 16 && slow & 2)) {
 					g.fillStyle = palette.slow;
-					g.fillRect(left + (runs[k + 1] + runs[k + 2]) * scale - (runs[k + 3] & 8 ? 4 : 2), y + 1,
-						runs[k + 3] & 8 ? 4 : 2, ROW - 2);
+					g.fillRect(left + (runs[k + 1] + runs[k + 2]) * scale - 4, y + 1, 4, ROW - 2);
 				}
 			}
 			g.fillStyle = slow ? palette.slow : palette.text;
-			g.fillText(name, 2, y + ROW / 2, left - 62);
+			g.fillText(shortName(name, Math.floor((left - 62) / 6.5)), 2, y + ROW / 2, left - 62);
 			g.textAlign = "right";
 			g.fillText(seconds(busy), left - 6, y + ROW / 2);
 			g.textAlign = "left";
@@ -471,7 +483,7 @@ function barsCanvas(bars, map) {
 	box.addEventListener("keydown", (e) => {
 		const step = stepOf(e);
 
-		if (e.key === "Enter")
+		if (e.key === "Enter" && at >= 0)
 			location.hash = "node/" + bars.nodes[at][0];
 		if (!step || !bars.nodes.length)
 			return;
@@ -483,7 +495,7 @@ function barsCanvas(bars, map) {
 		tell(row, null);
 	});
 	new ResizeObserver(later).observe(box);
-	return [tip, box, axis(bars.duration_s)];
+	return [box, axis(bars.duration_s), tip];
 }
 
 // Times below the bars, which begin where the names end.
@@ -494,7 +506,7 @@ function axis(whole) {
 	const step = stepOfSeconds(whole);
 
 	for (let at = 0; at <= whole * 0.97; at += step) {
-		const tick = line.appendChild(make("span", secondsTick(at, whole)));
+		const tick = line.appendChild(make("span", secondsTick(at)));
 
 		tick.style.setProperty("left", 100 * at / whole + "%");
 	}
@@ -502,18 +514,21 @@ function axis(whole) {
 }
 
 function stagesTable(start) {
+	// Of a stage that no node has ended there is nothing to say.
+	const of = (get) => (s) => (s.node.nodes ? get(s.node) : "-");
+
 	return table([
 		["Stage", (s) => s.stage],
 		["Nodes", (s) => String(s.node.nodes), true],
-		["Median", (s) => seconds(s.node.median_s), true],
-		["P95", (s) => seconds(s.node.p95_s), true],
-		["Max", (s) => seconds(s.node.max_s), true],
-		["Max/Median", (s) => s.node.max_median.toFixed(2), true],
+		["Median", of((n) => seconds(n.median_s)), true],
+		["P95", of((n) => seconds(n.p95_s)), true],
+		["Max", of((n) => seconds(n.max_s)), true],
+		["Max/Median", of((n) => n.max_median.toFixed(2)), true],
 		["Job", (s) => seconds(s.job_s), true],
-		["Retries", (s) => String(s.retries || ""), true],
-		["Failed", (s) => make("span", String(s.failed || ""), "slow"), true],
-		["No end", (s) => String(s.open || ""), true],
-		["Stragglers", (s) => make("span", String(s.stragglers), s.stragglers ? "slow" : ""), true],
+		["Retries", (s) => String(s.retries || ""), true, true],
+		["Failed", (s) => make("span", String(s.failed || ""), "slow"), true, true],
+		["No end", (s) => String(s.open || ""), true, true],
+		["Stragglers", (s) => make("span", String(s.stragglers || ""), "slow"), true, true],
 	], start.stages);
 }
 
@@ -545,7 +560,7 @@ function nowPart(start) {
 	if (f && f.all)
 		box.append(details("Stages that failed, the first one first: " + f.all, table([
 			["Node", (x) => nodeLink(x.node, !x.mended)],
-			["Rank", (x) => String(x.rank ?? ""), true],
+			["Rank", (x) => String(x.rank ?? ""), true, true],
 			["Stage", (x) => x.stage],
 			["Status", (x) => String(x.status), true],
 			["After", (x) => seconds(x.at_s), true],
@@ -554,12 +569,12 @@ function nowPart(start) {
 	if (w && w.nodes.length)
 		box.append(details("Nodes that are waited for: " + w.all, table([
 			["Node", (x) => nodeLink(x.node, true)],
-			["Rank", (x) => String(x.rank ?? ""), true],
+			["Rank", (x) => String(x.rank ?? ""), true, true],
 			["Stage", (x) => x.stage],
 			["State", (x) => (x.in ? "in it" : "not begun")],
 			["For", (x) => seconds(x.for_s), true],
 			["Through", (x) => x.done + " of " + x.of, true],
-			["Last heard", (x) => seconds(x.heard_s) + " ago", true],
+			["Last heard", (x) => seconds(x.heard_s) + " ago"],
 			["Said last", (x) => x.said],
 		], w.nodes), w.all <= 5));
 	return box;
@@ -623,13 +638,13 @@ function startView(start, bars) {
 	part(view, "Nodes of each stage: half of them in the box", stageBoxes(start, map));
 	view.append(...histogram(start, bars, map));
 	part(view, "Stages", stagesTable(start));
-	part(view, "Critical path", steps(start, map), table([
+	part(view, "Critical path", steps(start, map), details("Each step", table([
 		["Node", (s) => nodeLink(s.node)],
 		["Stage", (s) => s.stage],
 		["At", (s) => seconds(s.at_s), true],
 		["Took", (s) => seconds(s.duration_s), true],
-		["After a gap of", (s) => seconds(s.gap_s), true],
-	], start.critical_path));
+		["After a gap of", (s) => (s.gap_s ? seconds(s.gap_s) : ""), true],
+	], start.critical_path), false));
 	return view;
 }
 
@@ -654,7 +669,7 @@ function compareView(c) {
 		["Stage", (s) => s.stage],
 		["Job A", (s) => cell(s.a, "job_s"), true],
 		["Job B", (s) => cell(s.b, "job_s"), true],
-		["Change", (s) => change(s.change_s), true],
+		["Change", (s) => change(s.change_s, s.a ? s.a.job_s : 0), true],
 		["Median A", (s) => cell(s.a, "median_s"), true],
 		["Median B", (s) => cell(s.b, "median_s"), true],
 		["Max A", (s) => cell(s.a, "max_s"), true],
@@ -682,16 +697,15 @@ function attemptsChart(starts, map) {
 }
 
 function jobView(found, job) {
-	const view = listView(found, "Starts of " + job);
+	const view = listView(found, "Starts of " + job, attemptsChart(found.starts, coloursOf(found.starts)));
 	const pairs = found.starts.slice(0, -1).map((s, i) => [found.starts[i + 1], s]);
 
-	view.firstChild.after(...attemptsChart(found.starts, coloursOf(found.starts)));
 	if (pairs.length)
 		part(view, "Compare", firstRows([
 			["Start", (p) => link(attemptOf(p[1]), "start/" + p[1].id)],
 			["Began", (p) => moment(p[1].begin_ms)],
 			["Took", (p) => seconds(p[1].duration_s), true],
-			["Change", (p) => change(p[1].duration_s - p[0].duration_s), true],
+			["Change", (p) => change(p[1].duration_s - p[0].duration_s, p[0].duration_s), true],
 			["Compare", (p) => link("with the one before", "compare/" + p[0].id + "/" + p[1].id)],
 		], pairs));
 	part(view, "Checkpoints", make("p"));
@@ -699,17 +713,19 @@ function jobView(found, job) {
 	return view;
 }
 
-function change(s) {
-	return make("span", (s > 0 ? "+" : "") + seconds(s), s > 1 ? "slow" : "");
+// By so much more than `of`, which is worth a look from a tenth on.
+function change(s, of) {
+	return make("span", (s > 0 ? "+" : "") + seconds(s), s > Math.max(1, of / 10) ? "slow" : "");
 }
 
 // Columns by day, one colour for each stage, on top of one another: what a stage has of the
 // mean start of the day, also where some starts do without it.  Stages within others are in these.
 function columnsOf(rows, map) {
 	const of = rows.filter((r) => r.stage && 2 * r.top >= r.starts);
-	const stages = [...new Set(of.map((r) => r.stage))];
+	const stages = [...new Set(of.map((r) => r.stage))].sort(byCourse);
 	const days = [...new Set(rows.map((r) => r.key))];
-	const names = days.map((d) => dayOf(d));
+	const isOneYear = dayOf(days[0]).slice(0, 4) === dayOf(days[days.length - 1]).slice(0, 4);
+	const names = days.map((d) => dayOf(d).slice(isOneYear ? 5 : 0));
 	const all = new Map(rows.filter((r) => !r.stage).map((r) => [r.key, r.starts]));
 	const took = new Map(of.map((r) => [r.key + " " + r.stage, r.median_s * r.starts / (all.get(r.key) || r.starts)]));
 
@@ -728,7 +744,7 @@ function trendTable(rows, title, name) {
 		["Start", (r) => seconds(r.job_s), true],
 		["Median node", (r) => seconds(r.median_s), true],
 		["Slowest node", (r) => seconds(r.worst_s), true],
-		["Stragglers", (r) => String(r.stragglers), true],
+		["Stragglers", (r) => String(r.stragglers || ""), true, true],
 		["Node time", (r) => hours(r.node_hours), true],
 		["Waiting", (r) => hours(r.wait_hours), true],
 	], rows.filter((r) => !r.stage));
@@ -792,7 +808,7 @@ function mostWait(c) {
 	const sum = all.reduce((n, w) => n + of(w), 0);
 	const most = all.reduce((a, b) => (of(b) > of(a) ? b : a));
 
-	return sum > 0 ? most + " " + share(of(most), sum) : "-";
+	return sum > 0 ? most + " " + share(of(most), sum) : "";
 }
 
 // The slowest node of each start, where it was slow, and how often.
@@ -809,6 +825,15 @@ function oftenSlowest(rows) {
 	return [...of.values()].sort((a, b) => b.load + b.save - a.load - a.save || b.worst - a.worst);
 }
 
+// Programs may not say how much they load and save.
+function bytesOf(c) {
+	return c.bytes ? size(c.bytes) : "";
+}
+
+function rateOf(c) {
+	return c.bytes ? size(c.rate) + "/s" : "";
+}
+
 function kindFacts(rows, stage, name) {
 	const own = rows.filter((c) => c.stage === stage);
 	const sum = (get) => own.reduce((n, c) => n + get(c), 0);
@@ -816,7 +841,7 @@ function kindFacts(rows, stage, name) {
 
 	return own.length ? [[name, String(sum((c) => c.rounds)) + " of " + own.length +
 		(own.length === 1 ? " start" : " starts")],
-	[name + ", bytes", size(bytes)], [name + ", rate", took ? size(bytes / took) + "/s" : "-"]] : [];
+	...(bytes && took ? [[name + ", bytes", size(bytes)], [name + ", rate", size(bytes / took) + "/s"]] : [])] : [];
 }
 
 function checkpointsView(found, title, days) {
@@ -824,7 +849,7 @@ function checkpointsView(found, title, days) {
 	const rows = found.checkpoints;
 	const often = oftenSlowest(rows);
 
-	view.append(make("h2", title));
+	view.append(rows.length ? headOf(title, view) : make("h2", title));
 	if (days) {
 		const line = view.appendChild(make("p", "Days ", "days"));
 
@@ -841,20 +866,19 @@ function checkpointsView(found, title, days) {
 		return view;
 	}
 	view.append(factsOf([...kindFacts(rows, "ckpt.load", "Loads"),
-		...kindFacts(rows, "ckpt.save", "Saves")]), searchOf(view));
-	view.append(table([
+		...kindFacts(rows, "ckpt.save", "Saves")]), table([
 		["Job", (c) => link(c.job + (c.attempt ? ", attempt " + c.attempt : ""), "checkpoints/" + c.id)],
 		["What", (c) => KINDS.get(c.stage)],
 		["Last", (c) => ago(c.last * 1000)],
 		["Times", (c) => String(c.rounds), true],
 		["Nodes", (c) => String(c.nodes), true],
-		["Bytes", (c) => size(c.bytes), true],
+		["Bytes", bytesOf, true, true],
 		["Took", (c) => seconds(c.job_s), true],
-		["Rate", (c) => size(c.rate) + "/s", true],
-		["Max/Median", (c) => make("span", c.max_median.toFixed(2), c.stragglers ? "slow" : ""), true],
+		["Rate", rateOf, true, true],
+		["Max/Median", (c) => make("span", c.max_median ? c.max_median.toFixed(2) : "-", c.stragglers ? "slow" : ""), true],
 		["Slowest node", (c) => nodeLink(c.slowest, c.stragglers)],
 		["Waited", (c) => share(c.wait_s, c.run_s), true],
-		["Most for", mostWait],
+		["Most for", mostWait, false, true],
 	], rows));
 	if (often.length)
 		part(view, "Nodes that were slow, the most often first", firstRows([
@@ -883,7 +907,7 @@ function waitsBar(c) {
 	const said = of.map((w) => w[0]).join(", ");
 
 	return [make("h3", "What requests to the store waited for: " + said), legend(of.map(([w, , colour]) => [w, colour])),
-		partsChart("What requests waited for", [["all requests", of]], (s) => (sum < 7200 ? seconds(s) : hours(s / 3600)))];
+		partsChart("What requests waited for", [["all requests", of]], sum < 7200 ? seconds : (s) => hours(s / 3600))];
 }
 
 // The slowest nodes as bars, with a mark where the median node is.
@@ -901,10 +925,9 @@ function kindPart(view, c) {
 	const what = KINDS.get(c.stage);
 	const colour = theme(what === "load" ? "c0" : "c2");
 	const facts = [
-		["Bytes", size(c.bytes)],
+		...(c.bytes ? [["Bytes", size(c.bytes)], ["Rate", size(c.rate) + "/s"]] : []),
 		["Times", String(c.rounds_all)],
 		["Took, in all", seconds(c.job_s)],
-		["Rate", size(c.rate) + "/s"],
 		["Nodes", String(c.nodes_all)],
 		["Median node", seconds(c.node.median_s)],
 		["Slowest node", seconds(c.node.max_s)],
@@ -924,29 +947,28 @@ function kindPart(view, c) {
 			["Node", (n) => nodeLink(n.node, n.straggler)],
 			["Took", (n) => seconds(n.duration_s), true],
 			["By the median", (n) => (c.node.median_s ? (n.duration_s / c.node.median_s).toFixed(2) : "-"), true],
-			["Bytes", (n) => size(n.bytes), true],
-			["Rate", (n) => size(n.rate) + "/s", true],
+			["Bytes", bytesOf, true, true],
+			["Rate", rateOf, true, true],
 			["Times", (n) => String(n.runs), true],
 			["Waited", (n) => share(n.wait_s, n.run_s), true],
-			["Queue", (n) => seconds(n.queue_s), true],
-			["Storage", (n) => seconds(n.storage_s), true],
-			["Network", (n) => seconds(n.network_s), true],
-			["No end", (n) => String(n.open), true],
+			...[...WAITS.keys()].map((w) => [w[0].toUpperCase() + w.slice(1),
+				(n) => (n[w + "_s"] ? seconds(n[w + "_s"]) : ""), true, true]),
+			["No end", (n) => String(n.open || ""), true, true],
 		], c.nodes));
 	view.append(make("h3", "Each time" + less(c.rounds_all, c.rounds, "times")),
 		...(c.rounds.length > 1 ? roundsChart(c.rounds, colour) : []), firstRows([
 			["Began", (r) => moment(r.begin_ms)],
 			["Took", (r) => seconds(r.job_s), true],
 			["Nodes", (r) => String(r.nodes), true],
-			["Bytes", (r) => size(r.bytes), true],
-			["Rate", (r) => size(r.rate) + "/s", true],
+			["Bytes", bytesOf, true, true],
+			["Rate", rateOf, true, true],
 			["Median node", (r) => seconds(r.median_s), true],
 			["Max/Median", (r) => r.max_median.toFixed(2), true],
 			["Slowest node", (r) => nodeLink(r.slowest)],
 			["Its time", (r) => seconds(r.max_s), true],
 			["Waited", (r) => share(r.wait_s, r.run_s), true],
-			["Most for", mostWait],
-			["No end", (r) => String(r.open), true],
+			["Most for", mostWait, false, true],
+			["No end", (r) => String(r.open || ""), true, true],
 		], c.rounds.slice().reverse()));
 }
 

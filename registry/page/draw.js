@@ -9,6 +9,7 @@ const ROW_TALL = 20; // of a row of one with bars
 const ROWS_MOST = 100; // a canvas can be only so tall
 const POINTS_TALL = 560;
 const LEGEND_MOST = 12; // entries, before those that are unfolded
+const KNOWN = ["queue", "image", "env", "ckpt", "model"]; // families that have one hue in all views
 const CUT_FROM = 5; // bars, of fewer none is cut off
 const CUT_BEYOND = 4; // times what four of five have
 const NARROW = 600; // pixels: a phone, where names of rows are cut
@@ -34,17 +35,29 @@ function shade(hex, by) {
 	}).join("");
 }
 
+// A stage that waits for other nodes, as the service has it, is grey: the others are seen.
+function isWait(stage) {
+	return /(^|\.)(wait|barrier)$/.test(stage);
+}
+
+// Stages in the order in which a start mostly has them, for those that are known.
+function byCourse(a, b) {
+	const rank = (s) => (isWait(s) ? 2 * HUES : KNOWN.indexOf(s.split(".")[0]) + 1 || HUES);
+
+	return rank(a) - rank(b);
+}
+
 // The colour of each stage: a hue for those whose names begin alike (image.hot, image.start),
 // in which each has a shade of its own.  Where none is free, the next hue's free shades are
 // taken; colours come again when all are in use.
 function colours(stages) {
 	const shades = theme("shades").split(" ").map(Number); // how far to white, or to black
 	const all = HUES * shades.length;
-	const hues = new Map(); // of families
+	const hues = new Map(KNOWN.map((word, i) => [word, i])); // of families
 	const taken = new Set();
-	const map = new Map();
+	const map = new Map([...stages].map((stage) => [stage, theme("wait")]));
 
-	for (const stage of stages) {
+	for (const stage of [...stages].filter((s) => !isWait(s)).sort()) {
 		const word = stage.split(".")[0];
 
 		if (!hues.has(word))
@@ -89,10 +102,10 @@ function legend(map) {
 }
 
 // Steps of an axis of seconds that people count in.
-const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
-function stepOfSeconds(most) {
-	return STEPS.find((n) => most / n <= 6) || 86400 * Math.ceil(most / 6 / 86400);
+function stepOfSeconds(most, steps = 6) {
+	return STEPS.find((n) => most / n <= steps) || 86400 * Math.ceil(most / steps / 86400);
 }
 
 // Where an axis ends: one value far beyond all others is cut off, and said, as the others could
@@ -128,6 +141,10 @@ function cutMarks(tops, end, across, say) {
 		});
 		g.restore();
 	} };
+}
+
+function isNarrow() {
+	return window.innerWidth < NARROW;
 }
 
 // Names of nodes mostly differ at their ends.
@@ -206,18 +223,22 @@ function axisOf(ticks, more, lines = true) {
 
 // Bars of names: series of { colour, data, texts }, and "order", the first in front, "wide" in
 // pixels, "least" pixels long, "line" where it is one, "stack" if there are several.
-// across: as rows; stacked: on top of one another; grouped: side by side; say: of numbers.
-function barChart(label, names, series, { across, stacked, grouped, say }) {
+// across: as rows; stacked: on top of one another; grouped: side by side; say: of numbers;
+// keep: up to this nothing is cut off; from: where the axis begins.
+function barChart(label, names, series, { across, stacked, grouped, say, keep = 0, from = 0 }) {
 	const told = names.flatMap((_, i) => series.flatMap((s, d) => (s.texts && s.texts[i] ? [[d, i, s.texts[i]]] : [])));
-	const long = window.innerWidth < NARROW ? 20 : 40;
+	const long = isNarrow() ? 24 : 40;
 	const [nameAxis, valueAxis] = across ? ["y", "x"] : ["x", "y"];
 	const number = (n) => (Array.isArray(n) ? n[1] : n || 0);
 	const tops = names.map((_, i) => series.map((t) => number(t.data[i])).reduce((a, b) => (stacked ? a + b : Math.max(a, b)), 0));
-	const cut = endOf(tops);
+	const seen = Math.max(endOf(tops), keep);
+	const cut = endOf(tops) && seen < Math.max(...tops) ? seen : 0;
 	const end = say === seconds ? stepOfSeconds(cut) * Math.ceil(cut / stepOfSeconds(cut)) : cut;
 	const most = end || Math.max(...tops, 0);
-	const ticks = say === seconds ? { callback: (n) => secondsTick(n, most), stepSize: stepOfSeconds(most) }
+	const ticks = say === seconds ? { callback: secondsTick, stepSize: stepOfSeconds(most, isNarrow() ? 4 : 6) }
 		: { callback: say, maxTicksLimit: 6 };
+	// Rows have all of the width, wherever the last tick is.
+	const last = end ? { max: end } : across && most > from ? { max: most + 0.02 * (most - from) } : { grace: "2%" };
 
 	return chart(label, told, across ? names.length * ROW_TALL * (grouped ? 1.3 : 1) + 36 : TALL, {
 		type: "bar",
@@ -229,7 +250,8 @@ function barChart(label, names, series, { across, stacked, grouped, say }) {
 		options: { indexAxis: nameAxis,
 			interaction: stacked ? { mode: "nearest", intersect: true } : { mode: "index", intersect: false },
 			scales: { [nameAxis]: axisOf({ autoSkip: !across }, { stacked }, false),
-				[valueAxis]: axisOf(ticks, { stacked, beginAtZero: true, ...(end ? { max: end } : { grace: "2%" }) }) } },
+				[valueAxis]: axisOf({ includeBounds: !across, ...ticks },
+					{ stacked, ...(from ? { min: from } : { beginAtZero: true }), ...last }) } },
 		plugins: end ? [cutMarks(tops, end, across, say)] : [],
 	});
 }
@@ -238,14 +260,15 @@ function barChart(label, names, series, { across, stacked, grouped, say }) {
 function partsChart(label, rows, say) {
 	const sum = (row) => row[1].reduce((n, p) => n + p[1], 0);
 
-	return barChart(label, rows.map((row) => row[0] + ", " + say(sum(row))), rows[0][1].map(([what, , colour], k) =>
+	return barChart(label, rows.map((row) => row[0] + (isNarrow() ? "" : ", " + say(sum(row)))), rows[0][1].map(([what, , colour], k) =>
 		({ colour, data: rows.map((row) => row[1][k][1]),
 			texts: rows.map((row) => row[0] + ", " + what + ": " + say(row[1][k][1])) })),
 	{ across: true, stacked: true, say });
 }
 
 // Quartiles as a box, from the least to the most, of each row: [name, spread or null, colour].
-function boxChart(label, rows, say) {
+// All boxes are seen whole, whatever lies far beyond them; on a phone there is no room to say that.
+function boxChart(label, rows, say, from) {
 	const known = rows.filter((r) => r[1]).slice(0, ROWS_MOST);
 	const of = (a, b) => known.map((r) => [r[1][a], r[1][b]]);
 
@@ -255,7 +278,7 @@ function boxChart(label, rows, say) {
 				say(s.median) + ", all from " + say(s.min) + " to " + say(s.max) + ", " + s.n + " in all") },
 		{ colour: theme("text"), data: of("min", "max"), wide: 2, least: 2, order: 3 },
 		{ colour: theme("text"), data: of("median", "median"), wide: 16, least: 3, order: 1 },
-	], { across: true, say });
+	], { across: true, say, from, keep: isNarrow() ? Infinity : 1.05 * Math.max(...known.map((r) => r[1].p75), 0) });
 }
 
 // Who gave whom how much: nodes by name along both sides, a point for each pair.

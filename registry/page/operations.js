@@ -44,7 +44,7 @@ function timeAxis(span) {
 
 	for (let i = 0; i < AXIS_MARKS; i++) {
 		const at = when(1000 * (span.from + (span.to - span.from) * i / AXIS_MARKS));
-		const mark = axis.appendChild(make("span", isLong ? at.split(" ")[0] : at.slice(0, -3)));
+		const mark = axis.appendChild(make("span", isLong ? at.split(" ")[0] : at.replace(/(:..):..$/, "$1")));
 
 		mark.style.setProperty("left", 100 * i / AXIS_MARKS + "%");
 	}

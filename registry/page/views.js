@@ -40,12 +40,11 @@ const IMAGE_COLUMNS = [
 function imagesView(found) {
 	const view = make("section");
 
-	view.append(make("h2", "Images that nodes started"));
-	if (!found.images.length) {
-		view.append(nothing("No node said how a start of an image went. Nodes report:", SAYS));
-		return view;
-	}
-	view.append(searchOf(view), table(IMAGE_COLUMNS, found.images));
+	if (found.images.length)
+		view.append(headOf("Images that nodes started", view), table(IMAGE_COLUMNS, found.images));
+	else
+		view.append(make("h2", "Images that nodes started"),
+			nothing("No node said how a start of an image went. Nodes report:", SAYS));
 	return view;
 }
 
@@ -108,18 +107,17 @@ function conversionsView(found) {
 	const all = n.waiting + n.running + n.failed + n.done;
 	const rank = (c) => (isTriedAgain(c) ? 1 : { failed: 0, running: 2, waiting: 3, done: 4 }[c.state]);
 
-	view.append(make("h2", "Images that were pushed, and their conversions"));
 	if (!found.conversions.length) {
-		view.append(nothing("No registry said that an image was pushed which is to be converted. This service is told which:",
+		view.append(make("h2", "Images that were pushed, and their conversions"), nothing("No registry said that an image was pushed which is to be converted. This service is told which:",
 			"bootseer-registry --convert"));
 		return view;
 	}
-	view.append(conversionLines(found), factsOf([["Failed", make("span", String(n.failed), n.failed ? "slow" : "")],
+	view.append(headOf("Images that were pushed, and their conversions", view), conversionLines(found), factsOf([["Failed", make("span", String(n.failed), n.failed ? "slow" : "")],
 		["Waiting", String(n.waiting)], ["Running", String(n.running)], ["Done", String(n.done)]]));
 	if (all > found.conversions.length)
 		view.append(make("p", "Below are " + found.conversions.length + " of " + all + ".", "why"));
 	// What is wrong comes first.
-	view.append(searchOf(view), table(CONVERSION_COLUMNS, found.conversions.slice().sort((a, b) => rank(a) - rank(b))));
+	view.append(table(CONVERSION_COLUMNS, found.conversions.slice().sort((a, b) => rank(a) - rank(b))));
 	return view;
 }
 
@@ -155,10 +153,11 @@ function imageBox(name, found) {
 function growth(hot) {
 	const half = hot.stored_by_time.findIndex((n) => n >= hot.stored / 2);
 	const at = (i) => hot.last_ms * (i + 1) / TIME_COLUMNS;
-	const names = hot.stored_by_time.map((_, i) => ms(at(i)));
+	const say = hot.last_ms < 5000 ? (n) => Math.round(n) + " ms" : ms;
+	const names = hot.stored_by_time.map((_, i) => say(at(i)));
 
 	return [make("h3", "Stored bytes that are read, by the time of the start"),
-		make("p", "Half of the hot set is read within " + ms(at(half)) + ", all of it within " + ms(hot.last_ms) + "."),
+		make("p", "Half of the hot set is read within " + say(at(half)) + ", all of it within " + say(hot.last_ms) + "."),
 		barChart("Stored bytes that are read, by time", names, [{ colour: theme("c0"), line: true, data: hot.stored_by_time,
 			texts: hot.stored_by_time.map((n, i) => "until " + names[i] + ": " + size(n)) }], { say: size })];
 }
@@ -552,7 +551,7 @@ function nodeView(found, doctor) {
 // -------------------------------------------------- starts by size, nodes by time
 
 const HISTORY_MOST = 100; // starts of a node that are drawn
-const HISTOGRAM = 40; // columns
+const HISTOGRAM = 40; // columns at most, and one
 const HISTOGRAM_FROM = 10; // nodes, of fewer a list says more
 
 function rangeName(r, unit) {
@@ -580,9 +579,9 @@ function scaleParts(view, found, map) {
 	found.starts_of_no_size ? make("p", found.starts_of_no_size + " of them do not say how many GPUs they " +
 		"have, and are left out.") : "",
 	make("h3", "Until training began: half of the starts in the box"), boxChart("Until training began", of("job_s", "c0"), seconds),
-	make("h3", "The median node's own time"), boxChart("The median node's own time", of("node_s", "c2"), seconds),
-	make("h3", "Slowest node by the median node"), boxChart("Slowest node by the median node", of("max_median", "c1"), times),
-	make("h3", "Starts of a job"), boxChart("Starts of a job", of("starts_of_job", "c6"), times),
+	make("h3", "The median node's own time"), boxChart("The median node's own time", of("node_s", "c0"), seconds),
+	make("h3", "Slowest node by the median node"), boxChart("Slowest node by the median node", of("max_median", "c0"), times, 1),
+	make("h3", "Starts of a job"), boxChart("Starts of a job", of("starts_of_job", "c0"), times),
 	firstRows([
 		["Size", (r) => rangeName(r, found.unit)],
 		["Starts", (r) => String(r.job_s.n), true],
@@ -631,7 +630,7 @@ function sides(stages) {
 		{ colour: b, data: shown.map((s) => of(s.b)) }], { across: true, grouped: true, say: seconds })];
 }
 
-// A node's starts as columns, the oldest first, with a line for the median node.
+// A node's starts as columns, the oldest first, with a mark for the median node.
 function history(starts) {
 	const shown = starts.slice(0, HISTORY_MOST).reverse();
 	const own = theme("c0"), slow = theme("slow"), median = theme("text");
@@ -641,7 +640,7 @@ function history(starts) {
 			{ colour: shown.map((s) => (s.slow ? slow : own)), data: shown.map((s) => s.busy_s), order: 2,
 				texts: shown.map((s) => when(s.at * 1000) + " " + s.job + ": " + seconds(s.busy_s) + ", median node " +
 					seconds(s.median_s) + (s.slow ? ", slow" : "")) },
-			{ colour: median, line: true, data: shown.map((s) => s.median_s), order: 1 }], { say: seconds })];
+			{ colour: median, data: shown.map((s) => [s.median_s, s.median_s]), least: 3, order: 1 }], { say: seconds })];
 }
 
 // How many nodes took how long for a stage: the one in which the slowest was furthest off.
@@ -649,7 +648,7 @@ function histogram(start, found, map) {
 	const far = (s) => s.node.max_s - s.node.median_s;
 	const stage = start.stages.filter((s) => s.node.nodes >= HISTOGRAM_FROM).sort((a, b) => far(b) - far(a))[0];
 	const index = stage ? found.stages.indexOf(stage.stage) : -1;
-	const took = [], counts = new Array(HISTOGRAM).fill(0);
+	const took = [];
 
 	if (index < 0 || !stage.node.max_s)
 		return [];
@@ -664,15 +663,16 @@ function histogram(start, found, map) {
 	}
 	const most = Math.max(...took, 0.001), least = Math.min(...took);
 	// Where all took long the axis does not begin at nothing.
-	const from = least > most / 2 ? least : 0;
-	const step = Math.max(most - from, 0.001) / HISTOGRAM;
-	const at = (i) => seconds(from + step * i);
+	const step = stepOfSeconds(least > most / 2 ? most - least : most, HISTOGRAM);
+	const from = least > most / 2 ? Math.floor(least / step) : 0;
+	const counts = new Array(Math.floor(most / step) - from + 1).fill(0);
+	const at = (i) => secondsTick(step * (from + i));
 
 	for (const t of took)
-		counts[Math.max(0, Math.min(HISTOGRAM - 1, Math.floor((t - from) / step)))]++;
+		counts[Math.floor(t / step) - from]++;
 	// One node among thousands is to be seen, too.
 	return [make("h2", "Nodes by their time in " + stage.stage), barChart("Nodes by their time in " + stage.stage,
-		counts.map((_, i) => at(i + 1)), [{ colour: map.get(stage.stage), least: 3, data: counts.map((n) => n || null),
+		counts.map((_, i) => at(i)), [{ colour: map.get(stage.stage), least: 3, data: counts.map((n) => n || null),
 			texts: counts.map((n, i) => (n ? at(i) + " to " + at(i + 1) + ": " + n +
 				(n === 1 ? " node" : " nodes") : "")) }], { say: String })];
 }

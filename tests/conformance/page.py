@@ -3,7 +3,7 @@
 
 A proxy in front of SERVICE puts a script into the page, which its own
 Content-Security-Policy would not let in, and takes what that script says: one line of
-JSON for each view.  It ends with 1 when axe finds something.
+JSON for each view.  It ends with 1 when axe finds something, or a view is wider than its window.
 """
 import http.server
 import json
@@ -27,7 +27,7 @@ const tell = (o) => fetch("/told?" + encodeURIComponent(JSON.stringify(o)));
 AXE = """
 await until(() => document.body.dataset.view !== undefined);
 const found = await axe.run(document);
-tell({ passes: found.passes.length, is_text: main.textContent.includes(MARKUP),
+tell({ passes: found.passes.length, is_cut: document.documentElement.scrollWidth > innerWidth, is_text: main.textContent.includes(MARKUP),
     elements: main.querySelectorAll("img, script, b").length, violations: found.violations.map((v) =>
     [v.id, v.impact, v.nodes.length, v.nodes[0].html.slice(0, 200)]) });
 """
@@ -111,6 +111,6 @@ for view in views:
                       "--window-size=" + size,
                       f"--blink-settings=preferredColorScheme={scheme}")
         print(json.dumps({"view": view, "as": name, "said": said}), flush=True)
-        bad = bad or not said or bool(said.get("violations")) or \
+        bad = bad or not said or bool(said.get("violations")) or said.get("is_cut") or \
             said.get("passes") == 0 or said.get("scrolled") == 0
 sys.exit(bad)
