@@ -438,6 +438,45 @@ Test(cache, what_the_disk_did_not_take_is_not_held)
 	cache_dir_remove(&d);
 }
 
+/* A disk of its own, which the test's process alone sees. */
+static void disk_make(struct cache_dir *d, const char *size)
+{
+	cache_dir_make(d);
+	cr_assert_eq(unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS
+				       : CLONE_NEWNS),
+		     0);
+	cr_assert_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	cr_assert_eq(mount("none", d->path, "tmpfs", 0, size), 0);
+}
+
+Test(cache, a_little_is_kept_where_others_leave_less_free_than_is_to_stay_so)
+{
+	struct error err = ERROR_INIT;
+	struct cache_config cfg = { .quota = 100 * MB,
+				    .min_free = 1000 * MB,
+				    .segment_bytes = CACHE_TEST_SEGMENT };
+	struct cache_stats st;
+	struct cache_dir d;
+	struct image img;
+	struct cache *c;
+
+	disk_make(&d, "size=32m");
+	image_make(&img, 1, 60, 100000, 60);
+	cfg.dir = d.path;
+	cr_assert_eq(cache_open(&cfg, &c, &err), 0, "%s", err.msg);
+	for (size_t i = 0; i < 60; i++)
+		cr_assert_eq(put_block(c, &img, i), 0);
+	cache_get_stats(c, &st);
+	cr_expect_eq(st.put_failed, 0);
+	cr_expect_gt(st.bytes, 3 * MB);
+	cr_expect_leq(st.bytes, 4 << 20);
+	cr_expect_eq(get_block(c, &img, 59), 0);
+	cache_close(c);
+	image_fini(&img);
+	cr_expect_eq(umount(d.path), 0);
+	cache_dir_remove(&d);
+}
+
 Test(cache, a_full_disk_fails_puts_and_nothing_else)
 {
 	struct error err = ERROR_INIT;
@@ -450,12 +489,7 @@ Test(cache, a_full_disk_fails_puts_and_nothing_else)
 	size_t n_held = 0;
 	AUTO_BUF big = BUF_INIT;
 
-	cache_dir_make(&d);
-	cr_assert_eq(unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS
-				       : CLONE_NEWNS),
-		     0);
-	cr_assert_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	cr_assert_eq(mount("none", d.path, "tmpfs", 0, "size=4m"), 0);
+	disk_make(&d, "size=4m");
 	image_make(&img, 1, 60, 100000, 60);
 	cfg.dir = d.path;
 	cr_assert_eq(cache_open(&cfg, &c, &err), 0, "%s", err.msg);
