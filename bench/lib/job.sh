@@ -163,7 +163,9 @@ start_job_node() { # NODE WAY
 		RUN_IN=()
 		return
 	fi
+	# All nodes share this machine's disk, and each start takes what it may write.
 	options="--node-name node$1 --env-store $env_store --trace-oci no --cache-min-free 1
+		--env-write-max 64M
 		--p2p-listen $(swarm_addr "$1"):7000 --p2p-security open
 		--p2p-tracker http://10.214.0.2:5001"
 	if [[ $2 == baseline ]]; then
