@@ -72,6 +72,11 @@ int memory_claim_take(struct memory_claim *c, uint64_t bytes,
 	struct memory_gate *g = c->gate;
 	int rc = 0;
 
+	if (g->turn) {
+		rc = g->turn(c, err);
+		c->bytes = rc < 0 ? 0 : bytes;
+		return rc;
+	}
 	(void)pthread_mutex_lock(&g->lock);
 	c->wants = bytes;
 	c->next = g->first;
@@ -104,6 +109,10 @@ void memory_claim_give(struct memory_claim *c)
 
 	if (!c->bytes)
 		return;
+	if (g->turn) {
+		c->bytes = 0;
+		return;
+	}
 	(void)pthread_mutex_lock(&g->lock);
 	g->used -= c->bytes;
 	c->bytes = 0;
@@ -131,7 +140,7 @@ int memory_claim_came(struct memory_claim *c, uint64_t n, int64_t waited_ns,
 {
 	uint64_t rate;
 
-	if (!c->bytes)
+	if (!c->bytes || c->gate->turn)
 		return 0;
 	c->came += n;
 	c->waited_ns += waited_ns;

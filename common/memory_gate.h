@@ -21,6 +21,9 @@
 struct memory_claim;
 
 struct memory_gate {
+	/* Instead of bounds: waits until this claim may have any bytes, as no other has some
+	 * then.  NULL: what follows counts.  An error is that of memory_claim_take(). */
+	int (*turn)(struct memory_claim *c, struct error *err);
 	uint64_t most;        /* bytes, of all names */
 	uint64_t most_each;   /* of one, as many as anybody takes at once */
 	pthread_mutex_t lock; /* protects the rest */

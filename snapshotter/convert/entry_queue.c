@@ -176,6 +176,18 @@ bool entry_queue_begin(struct entry_queue *q, size_t *ret_layer)
 	return begins;
 }
 
+bool entry_queue_await_turn(struct entry_queue *q, size_t layer)
+{
+	bool stopped;
+
+	(void)pthread_mutex_lock(&q->lock);
+	while (!q->stopped && q->turn != layer)
+		(void)pthread_cond_wait(&q->room, &q->lock);
+	stopped = q->stopped;
+	(void)pthread_mutex_unlock(&q->lock);
+	return !stopped;
+}
+
 static bool is_full(const struct entry_queue *q, size_t layer)
 {
 	return layer == q->turn ? q->layers[layer].bytes >= TURN_BYTES

@@ -31,6 +31,8 @@ bool entry_queue_begin(struct entry_queue *q, size_t *ret_layer);
  *   -ECANCELED  the queue was stopped */
 int entry_queue_put(struct entry_queue *q, size_t layer,
 		    const struct layer_entry *e, struct error *err) MUST_CHECK;
+/* Wait until all layers before it were taken.  False: the queue was stopped. */
+bool entry_queue_await_turn(struct entry_queue *q, size_t layer);
 /* The layer has no more: what its reader wrote before is seen by who takes this. */
 void entry_queue_end(struct entry_queue *q, size_t layer);
 /* Have entry_queue_take() return, if it waits. */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "common/array.h"
+#include "common/memory_gate.h"
 #include "common/pace.h"
 #include "common/temp_file.h"
 #include "common/thread.h"
@@ -30,6 +31,7 @@ struct layer_run {
 	struct layer *stream;
 	uint64_t told; /* stored bytes that are in the pass's sum */
 	struct span_set *spans;
+	struct memory_claim window;
 	bool is_blamed; /* a failure is the layer's, if its code says so */
 	int rc;
 	struct error err;
@@ -46,6 +48,7 @@ struct first_pass {
 	struct entry_queue *queue;
 	struct layer_run *runs;
 	struct pace pace; /* of all layers */
+	struct memory_gate windows;
 	struct thread readers[FIRST_PASS_LAYERS];
 	unsigned int n_readers;
 	uint64_t total;              /* stored bytes of all layers */
@@ -72,6 +75,19 @@ static void stop_readers(struct first_pass *f)
 {
 	atomic_store(&f->stopped, true);
 	entry_queue_stop(f->queue);
+}
+
+/*
+ * A layer whose zstd window is larger than most waits until those before it have ended, so
+ * that four of 512 MiB never take 2 GiB together.  The layer in turn waits for nobody.
+ */
+static int first_pass_turn(struct memory_claim *c, struct error *err)
+{
+	struct layer_run *r = container_of(c, struct layer_run, window);
+
+	return entry_queue_await_turn(r->pass->queue, r->index)
+		       ? 0
+		       : error_set(err, ECANCELED, "another layer failed");
 }
 
 /* ---------------------------------------------------------------- readers --- */
@@ -157,6 +173,7 @@ static int read_whole(struct layer_run *r, struct error *err)
 		.size = l->blob->size,
 		.digest = l->blob->digest,
 		.want_diff_id = true,
+		.windows = &r->window,
 		.pace = &f->pace,
 	};
 	int rc = oci_open_blob(f->cfg->store, &l->blob->digest, l->blob->size,
@@ -343,6 +360,7 @@ static int start_readers(struct first_pass *f, struct error *err)
 			.visitor = { .entry = keep_entry, .came = tell_came },
 			.pass = f,
 			.index = i,
+			.window = { .gate = &f->windows },
 		};
 	while (rc == 0 && f->n_readers < n) {
 		rc = thread_start(&f->readers[f->n_readers], first_pass_main, f,
@@ -393,6 +411,7 @@ int first_pass_run(struct plan *p, const struct plan_config *cfg,
 		.pace = { .level = first_pass_level,
 			  .moves = first_pass_moves,
 			  .wait = first_pass_moves },
+		.windows = { .turn = first_pass_turn },
 		.failed = NO_LAYER,
 	};
 	int rc = runs && queue ? check_types(&f, err) : error_nomem(err);

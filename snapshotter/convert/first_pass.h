@@ -5,7 +5,8 @@
 
 #include "snapshotter/convert/plan.h"
 
-/* Each has two threads, 3 MiB of its bytes, and its decoder's window. */
+/* Each has two threads, 3 MiB of its bytes, and its decoder's window; one above
+ * ZSTD_WINDOW_SMALL only the layer in turn has. */
 #define FIRST_PASS_LAYERS 4
 
 /*

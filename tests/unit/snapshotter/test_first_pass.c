@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "common/buf.h"
 #include "image/spans/spans.h"
@@ -120,6 +121,23 @@ static void pack_gzip(struct buf *to, const struct buf *plain)
 	cr_assert_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
 	to->len = plain->len + 4096 - z.avail_out;
 	(void)deflateEnd(&z);
+}
+
+/* With a window that only the layer in turn may have, however little is in the frame. */
+static void pack_zstd(struct buf *to, const struct buf *plain)
+{
+	ZSTD_CCtx *z = ZSTD_createCCtx();
+	ZSTD_inBuffer in = { plain->data, plain->len, 0 };
+	ZSTD_outBuffer out = { NULL, plain->len + 4096, 0 };
+
+	cr_assert_eq(buf_reserve(to, out.size), 0);
+	out.dst = to->data;
+	cr_assert(!ZSTD_isError(
+		ZSTD_CCtx_setParameter(z, ZSTD_c_windowLog, 24)));
+	cr_assert_eq(ZSTD_compressStream2(z, &out, &in, ZSTD_e_flush), 0);
+	cr_assert_eq(ZSTD_compressStream2(z, &out, &in, ZSTD_e_end), 0);
+	to->len = out.pos;
+	ZSTD_freeCCtx(z);
 }
 
 static void set_digest(struct image_case *c, unsigned int i)
@@ -260,6 +278,63 @@ Test(first_pass, ends_the_layers_that_still_come_when_another_one_fails)
 		cr_assert_eq(strncmp(err.msg, "layer 3 of 7 (sha256:", 21), 0,
 			     "%s", err.msg);
 		cr_assert_null(p);
+	}
+	case_fini(&c);
+}
+
+static void set_bad_zstd(struct image_case *c, unsigned int i)
+{
+	AUTO_BUF tar = BUF_INIT, body = BUF_INIT;
+
+	add_file(&tar, "../bad", &body);
+	buf_reset(&c->stored[i]);
+	pack_zstd(&c->stored[i], &tar);
+	set_digest(c, i);
+}
+
+/* The first layer never comes to its end, and the fourth one fails last: the second or third
+ * one would fail before it, were they read so far. */
+Test(first_pass, has_one_large_zstd_window_at_a_time)
+{
+	static struct image_case c;
+	struct plan *p;
+
+	case_init(&c);
+	set_bad_zstd(&c, 1);
+	set_bad_zstd(&c, 2);
+	c.stored[3].data[c.stored[3].len - 5] ^= 0x55;
+	set_digest(&c, 3);
+	c.held = true;
+	for (unsigned int i = 0; i < 20; i++) {
+		cr_assert_eq(make_plan(&c, 4, NULL, &p), -EBADMSG, "%s",
+			     err.msg);
+		cr_assert_eq(strncmp(err.msg, "layer 4 of 7 ", 13), 0, "%s",
+			     err.msg);
+	}
+	c.held = false;
+	c.image.n_layers = 3;
+	cr_assert_eq(make_plan(&c, 4, NULL, &p), -EINVAL, "%s", err.msg);
+	cr_assert_eq(strncmp(err.msg, "layer 2 of 3 ", 13), 0, "%s", err.msg);
+	case_fini(&c);
+}
+
+Test(first_pass, reads_layers_that_all_have_large_zstd_windows)
+{
+	static struct image_case c;
+
+	case_init(&c);
+	for (unsigned int i = 0; i < LAYERS; i++) {
+		AUTO_BUF tar = BUF_INIT;
+
+		make_tar(&tar, i);
+		buf_reset(&c.stored[i]);
+		pack_zstd(&c.stored[i], &tar);
+		set_digest(&c, i);
+	}
+	for (unsigned int jobs = 1; jobs <= 4; jobs++) {
+		AUTO(plan) p = NULL;
+
+		cr_assert_eq(make_plan(&c, jobs, NULL, &p), 0, "%s", err.msg);
 	}
 	case_fini(&c);
 }
