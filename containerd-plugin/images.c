@@ -635,3 +635,18 @@ int images_apply(struct image_lookup *im, const struct layer_source *source,
 					"out for a lazy image")
 		      : 0;
 }
+
+int images_unpack(struct image_lookup *im, const struct node_layer *l,
+		  const struct turn *turn, struct node_layer_content *ret,
+		  struct error *err)
+{
+	struct node_client *c = NULL;
+	int rc = connect_node(im, im->config.layer_timeout_ns, &c, err);
+
+	if (rc < 0)
+		return rc;
+	node_client_heed(c, &turn->is_cut);
+	rc = node_layer_unpack(c, l, ret, err);
+	node_client_close(c);
+	return rc == -ETIMEDOUT ? -error_code(err, EINPROGRESS) : rc;
+}

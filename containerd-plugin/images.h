@@ -139,4 +139,13 @@ int images_apply(struct image_lookup *im, const struct layer_source *source,
 		 const char *dir, const char *lower, const struct turn *turn,
 		 struct error *err) MUST_CHECK;
 
+struct node_layer;
+struct node_layer_content;
+
+/* Unpack a layer that containerd has: node_layer_unpack().  -EINPROGRESS: bootseerd did not
+ * answer in time, and may still write; -ECANCELED as above; all others: it does not. */
+int images_unpack(struct image_lookup *im, const struct node_layer *l,
+		  const struct turn *turn, struct node_layer_content *ret,
+		  struct error *err) MUST_CHECK;
+
 #endif

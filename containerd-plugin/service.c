@@ -30,6 +30,8 @@
 #define LIST_PAGE 100         /* snapshots of one message */
 #define LIST_BYTES (1u << 20) /* or as many as are about so long */
 #define SERVICE "/containerd.services.snapshots.v1.Snapshots/"
+/* Its other method, Diff, is not implemented: containerd then asks its own code. */
+#define APPLY "/containerd.services.diff.v1.Diff/Apply"
 
 struct plugin_service {
 	struct loop *loop;
@@ -70,6 +72,7 @@ struct request {
 struct operation {
 	const char *name;
 	bool slow; /* may wait for disks or bootseerd */
+	enum turn_kind kind; /* the threads that it begins on, if slow */
 	int (*run)(struct request *r, const uint8_t *data, size_t len);
 };
 
@@ -197,6 +200,21 @@ static int run_usage(struct request *r, const uint8_t *data, size_t len)
 static int run_cleanup(struct request *r, const uint8_t *data, size_t len)
 {
 	return snapshots_cleanup(r->service->snapshots, &r->err);
+}
+
+static int run_apply(struct request *r, const uint8_t *data, size_t len)
+{
+	struct msg_apply in = { .dir = NULL };
+	struct node_layer_content content;
+	int rc = msg_apply_read(data, len, &in, &r->err);
+
+	if (rc == 0)
+		rc = snapshots_apply(r->service->snapshots, &in.layer, &r->turn,
+				     &content, &r->err);
+	if (rc == 0)
+		rc = msg_applied_write(&content, &r->reply, &r->err);
+	msg_apply_fini(&in);
+	return rc;
 }
 
 static bool matches_filter(const struct filter *f, const struct snapshot *snap)
@@ -428,7 +446,6 @@ static void take_turn(struct request *r)
 
 	r->err = (struct error)ERROR_INIT;
 	buf_reset(&r->reply);
-	r->look.fn = on_look;
 	r->waits_since_ns = clock_now_ns();
 	/* A call that asks for anything else has that layer, or does not need it yet. */
 	if (!wants_layer && r->turn.kind != TURN_UNPACK) {
@@ -493,8 +510,24 @@ static void start(struct grpc_call *call, struct plugin_service *s,
 	r->op = op;
 	r->work.run = on_run;
 	r->work.done = on_done;
+	r->turn.kind = op->kind;
+	r->look.fn = on_look;
+	/* Without it the call only is not cut short. */
+	if (op->kind == TURN_UNPACK)
+		(void)!loop_timer_start(s->loop, &r->look, LOOK_NS, NULL);
 	s->n_busy++;
 	submit_request(r);
+}
+
+/* As long as a download of a layer, and cut short as that. */
+static void start_apply(struct grpc_call *call, void *arg)
+{
+	static const struct operation op = { .name = "apply",
+					     .slow = true,
+					     .kind = TURN_UNPACK,
+					     .run = run_apply };
+
+	start(call, arg, &op);
 }
 
 #define OPERATION(method, is_slow) \
@@ -531,6 +564,7 @@ const struct grpc_method *service_methods(void)
 		{ SERVICE "List", start_list },
 		{ SERVICE "Usage", start_usage },
 		{ SERVICE "Cleanup", start_cleanup },
+		{ APPLY, start_apply },
 		{ NULL, NULL },
 	};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* containerd's Snapshots service: messages in, calls of the snapshotter, replies
- * out.  The table of messages is docs/formats/snapshots.md. */
+/* containerd's Snapshots service, and the half of its Diff service that unpacks
+ * layers: messages in, calls of the snapshotter, replies out.  The table of messages
+ * is docs/formats/snapshots.md. */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_SERVICE_H
 #define BOOTSEER_CONTAINERD_PLUGIN_SERVICE_H
 

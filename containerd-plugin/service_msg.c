@@ -149,6 +149,112 @@ void msg_update_fini(struct msg_update *m)
 	labels_fini(&m->labels);
 }
 
+/* ---- Apply ---- */
+
+/* The value of `option` if it is that of `name`, "upperdir="; else NULL. */
+static const char *option_value(const char *option, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(option, name, n) == 0 ? option + n : NULL;
+}
+
+static int refuse_mount(const char *what, struct error *err)
+{
+	return error_set(err, ENOSYS, "it is not unpacked into a mount %.200s",
+			 what);
+}
+
+/* An overlay that maps ids, or is a user's without rights, is refused: its folder cannot be
+ * written to instead. */
+static int read_overlay(const Snapshots__Mount *m, const char **ret_dir,
+			const char **ret_lower, struct error *err)
+{
+	*ret_lower = "";
+	for (size_t i = 0; i < m->n_options; i++) {
+		const char *o = m->options[i], *v;
+
+		if ((v = option_value(o, "upperdir=")))
+			*ret_dir = v;
+		else if ((v = option_value(o, "lowerdir=")))
+			*ret_lower = v;
+		else if (!option_value(o, "workdir=") &&
+			 !option_value(o, "index="))
+			return refuse_mount(o, err);
+		/* A colon that is part of a name. */
+		if (v && strchr(v, '\\'))
+			return refuse_mount(o, err);
+	}
+	return 0;
+}
+
+static int read_bind(const Snapshots__Mount *m, const char **ret_dir,
+		     const char **ret_lower, struct error *err)
+{
+	for (size_t i = 0; i < m->n_options; i++)
+		if (strcmp(m->options[i], "rw") != 0 &&
+		    strcmp(m->options[i], "rbind") != 0)
+			return refuse_mount(m->options[i], err);
+	*ret_dir = m->source;
+	*ret_lower = "";
+	return 0;
+}
+
+/* The folder that the mount shows changes of, and those below it. */
+static int read_folders(const Snapshots__ApplyRequest *m, const char **ret_dir,
+			const char **ret_lower, struct error *err)
+{
+	const Snapshots__Mount *mount = m->n_mounts == 1 ? m->mounts[0] : NULL;
+	int rc;
+
+	if (mount && strcmp(mount->type, "overlay") == 0)
+		rc = read_overlay(mount, ret_dir, ret_lower, err);
+	else if (mount && strcmp(mount->type, "bind") == 0)
+		rc = read_bind(mount, ret_dir, ret_lower, err);
+	else
+		rc = refuse_mount("of this kind", err);
+	return rc == 0 && **ret_dir != '/'
+		       ? refuse_mount("without a folder", err)
+		       : rc;
+}
+
+int msg_apply_read(const uint8_t *data, size_t len, struct msg_apply *ret,
+		   struct error *err)
+{
+	Snapshots__ApplyRequest *m =
+		snapshots__apply_request__unpack(NULL, len, data);
+	const char *dir = "", *lower = "";
+	int rc;
+
+	if (!m || !m->diff || m->diff->size < 0) {
+		snapshots__apply_request__free_unpacked(m, NULL);
+		return message_error("Apply", err);
+	}
+	rc = digest_parse(m->diff->digest, &ret->layer.digest, err);
+	if (rc == 0)
+		rc = read_folders(m, &dir, &lower, err);
+	if (rc == 0)
+		rc = copy_text(m->diff->media_type, &ret->media_type, err);
+	if (rc == 0)
+		rc = copy_text(dir, &ret->dir, err);
+	if (rc == 0)
+		rc = copy_text(lower, &ret->lower, err);
+	ret->layer.media_type = ret->media_type;
+	ret->layer.size = (uint64_t)m->diff->size;
+	ret->layer.dir = ret->dir;
+	ret->layer.lower = ret->lower;
+	ret->layer.sync = m->sync_fs;
+	snapshots__apply_request__free_unpacked(m, NULL);
+	return rc;
+}
+
+void msg_apply_fini(struct msg_apply *m)
+{
+	free(m->media_type);
+	free(m->dir);
+	free(m->lower);
+}
+
 /* ---- replies ---- */
 
 static int pack_message(const ProtobufCMessage *m, struct buf *ret,
@@ -263,5 +369,21 @@ int msg_usage_write(int64_t size, int64_t inodes, struct buf *ret,
 
 	out.size = size;
 	out.inodes = inodes;
+	return pack_message(&out.base, ret, err);
+}
+
+int msg_applied_write(const struct node_layer_content *c, struct buf *ret,
+		      struct error *err)
+{
+	Snapshots__ApplyResponse out = SNAPSHOTS__APPLY_RESPONSE__INIT;
+	Snapshots__Descriptor d;
+	char diff_id[DIGEST_STR_MAX];
+
+	snapshots__descriptor__init(&d);
+	digest_format(&c->diff_id, diff_id);
+	d.media_type = (char[]){ "application/vnd.oci.image.layer.v1.tar" };
+	d.digest = diff_id;
+	d.size = (int64_t)c->bytes;
+	out.applied = &d;
 	return pack_message(&out.base, ret, err);
 }

@@ -73,6 +73,18 @@ int snapshots_mounts(struct snapshots *s, const char *key, struct turn *turn,
 int snapshots_usage(struct snapshots *s, const char *key, int64_t *ret_size,
 		    int64_t *ret_inodes, struct error *err) MUST_CHECK;
 
+struct node_layer;
+struct node_layer_content;
+
+/*
+ * Have bootseerd unpack a layer that containerd has.  Whatever it cannot do is -ENOSYS with
+ * an empty folder: then containerd unpacks it itself.  -ECANCELED, -EINPROGRESS: the turn is
+ * cut, or bootseerd did not answer in time, and may still write.
+ */
+int snapshots_apply(struct snapshots *s, const struct node_layer *l,
+		    const struct turn *turn, struct node_layer_content *ret,
+		    struct error *err) MUST_CHECK;
+
 /* Add to the labels of Commit what has to be known later of the snapshot `key`. */
 int snapshots_note_shifted(const char *key, struct labels *labels,
 			   struct error *err) MUST_CHECK;

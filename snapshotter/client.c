@@ -13,11 +13,12 @@ struct node_client {
 	struct control_client *control;
 };
 
-/* May the call be made twice?  These two leave behind what a second one would find
+/* May the call be made twice?  These leave behind what a second one would find
  * in its way. */
 static bool node_is_repeatable(const char *method)
 {
 	return strcmp(method, "layer.apply") != 0 &&
+	       strcmp(method, "layer.unpack") != 0 &&
 	       strcmp(method, "image.record") != 0;
 }
 
@@ -368,4 +369,31 @@ int node_layer_apply(struct node_client *c, const struct node_image_query *q,
 	    json_object_set_new(params, "chain_id", json_digest(chain_id)) < 0)
 		return error_nomem(err);
 	return call_node(c, "layer.apply", params, &out, err);
+}
+
+int node_layer_unpack(struct node_client *c, const struct node_layer *l,
+		      struct node_layer_content *ret, struct error *err)
+{
+	AUTO_JSON *params =
+		json_pack("{s:o, s:s, s:I, s:s, s:o, s:b}", "digest",
+			  json_digest(&l->digest), "media_type", l->media_type,
+			  "size", (json_int_t)l->size, "dir", l->dir, "lower",
+			  split_json(l->lower), "sync", (int)l->sync);
+	AUTO_JSON *out = NULL;
+	json_int_t bytes = 0;
+	const char *diff_id;
+	int rc;
+
+	if (!params)
+		return error_set(err, EINVAL, "'%s' or '%s' is no UTF-8",
+				 l->dir, l->lower);
+	rc = call_node(c, "layer.unpack", params, &out, err);
+	if (rc < 0)
+		return rc;
+	if (json_unpack(out, "{s:s, s:I}", "diff_id", &diff_id, "bytes",
+			&bytes) < 0 ||
+	    bytes < 0 || digest_parse(diff_id, &ret->diff_id, NULL) < 0)
+		return error_set(err, EPROTO, "layer.unpack: bad reply");
+	ret->bytes = (uint64_t)bytes;
+	return 0;
 }

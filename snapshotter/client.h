@@ -20,7 +20,7 @@
 
 struct node_client;
 
-/* As control_client_open(); all calls but image.record and layer.apply may be made
+/* As control_client_open(); all calls but image.record, layer.apply and layer.unpack may be made
  * twice.  -ENOENT or -ECONNREFUSED: bootseerd does not run, the message says so. */
 int node_client_open(const char *socket_path, uint32_t timeout_ms,
 		     struct control_patience *patience,
@@ -139,5 +139,23 @@ int node_login_show(struct node_client *c, const struct node_login *login,
  * `params` may be NULL, `*ret` is the caller's. */
 int node_call(struct node_client *c, const char *method, const char *params,
 	      char **ret, struct error *err) MUST_CHECK;
+
+/* A layer in containerd's content store, and where it is to be unpacked. */
+struct node_layer {
+	struct digest digest; /* of what is stored */
+	const char *media_type;
+	uint64_t size;           /* bytes stored */
+	const char *dir, *lower; /* as for node_layer_apply(); `dir` is empty */
+	bool sync;               /* it has to be on the disk afterwards */
+};
+struct node_layer_content {
+	struct digest diff_id;
+	uint64_t bytes; /* unpacked */
+};
+
+/* Unpack it.  After a failure parts of it are in `dir`; -ETIMEDOUT: it is still written. */
+int node_layer_unpack(struct node_client *c, const struct node_layer *l,
+		      struct node_layer_content *ret,
+		      struct error *err) MUST_CHECK;
 
 #endif

@@ -244,7 +244,8 @@ prepare_registry() { # IMAGE
 # --- containerd ---------------------------------------------------------------
 
 # Start containerd with everything in DIR.  Further arguments NAME=SOCKET are
-# proxy plugins for snapshots.  $CONTAINERD_ADDRESS is set for ctr.
+# proxy plugins for snapshots; $CONTAINERD_MORE is added to its configuration.
+# $CONTAINERD_ADDRESS is set for ctr.
 start_containerd() { # DIR [NAME=SOCKET]...
 	local dir=$1 proxy
 
@@ -266,6 +267,7 @@ start_containerd() { # DIR [NAME=SOCKET]...
 		done
 		echo "[plugins.\"io.containerd.grpc.v1.cri\"]"
 		echo "  sandbox_image = \"none\""
+		echo "${CONTAINERD_MORE-}"
 	} >"$dir/config.toml"
 	start_daemon "$dir/log" containerd --config "$dir/config.toml"
 	containerd_pid=$daemon_pid

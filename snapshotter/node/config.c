@@ -362,7 +362,8 @@ static const struct option_spec options[] = {
 	  .def = "/var/lib/containerd",
 	  .arg = "DIR",
 	  .help = "containerd's root folder: a manifest that it has pulled "
-		  "is read there, not asked for once more; '': never." },
+		  "is read there, not asked for once more, and layers that are "
+		  "unpacked for it; '': never." },
 	{ .key = "plain-http",
 	  .type = OPTION_LIST,
 	  .offset = AT(plain_http),

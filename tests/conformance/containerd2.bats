@@ -124,3 +124,44 @@ max_concurrent_unpacks = 3'
 	run -1 "$BOOTSEER_BUILD/cli/bootseer" node doctor --containerd "$T/ctd/config.toml"
 	grep -q '^advice *containerd CRI snapshotter .*another version' <<<"$output"
 }
+
+# The documented lines for layers that bootseerd unpacks.
+unpacking() {
+	awk '/^## Unpacking/ { on = 1 } on && /^```/ { n++ } on && n == 1 && !/^```/' \
+		"$lib_dir/../../docs/containerd.md" |
+		sed "s,/run/bootseer/snapshotter.sock,$T/plugin.sock,"
+}
+
+# How many layers bootseerd has unpacked.
+unpacked() {
+	curl -sf --unix-socket "$BOOTSEER_SOCKET" http://bootseerd/metrics |
+		sed -n 's/^.*layers_applied_total //p'
+}
+
+@test "containerd 2: bootseerd unpacks the layers of ordinary images" {
+	"$bootseer" key new "$I/key.$BATS_TEST_NUMBER" >/dev/null
+	cp "$I/key.$BATS_TEST_NUMBER.pub" "$I/key.pub"
+	start_node --containerd-root "$T/ctd/root"
+	stop_daemon "$plugin_pid"
+	start_plugin --node-timeout 1s
+	push "$I" other
+	push "$I" plain
+	restart_with '["remap-ids"]' "$(unpacking)"
+	# By the diff service, as the CRI's own pulls are.
+	pull_lazy other
+	[ "$(unpacked)" -eq 3 ]
+	in_container bootseer other "$LISTING" >"$T/got"
+	# Under another snapshotter, too; but by the transfer service containerd does it.
+	ctr images pull --local --plain-http --snapshotter overlayfs "$REGISTRY/other:1"
+	[ "$(unpacked)" -eq 6 ]
+	ctr images rm --sync "$REGISTRY/other:1"
+	ctr images pull --plain-http --snapshotter overlayfs "$REGISTRY/other:1"
+	[ "$(unpacked)" -eq 6 ]
+	in_container overlayfs other "$LISTING" >"$T/theirs"
+	diff "$T/theirs" "$T/got"
+	run ! grep -q 'unpacks a layer itself' "$T/plugin.log"
+	# Without bootseerd containerd does it.
+	stop_daemon "$node_pid"
+	ctr images pull --local --plain-http --snapshotter overlayfs "$REGISTRY/plain:1"
+	in_container overlayfs plain true
+}

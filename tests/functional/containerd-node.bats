@@ -468,3 +468,85 @@ one_node() { # NAME INDEX-MODE
 	done
 	grep -q 'index: found' "$T/node.log"
 }
+
+# --- layers that bootseerd unpacks for containerd ------------------------------
+
+# As containerd asks for it; prints the diff id or the status.
+apply() { # DIGEST DIR [LOWER]
+	/usr/bin/python3 "$lib_dir/apply.py" "$T/plugin.sock" \
+		"${TYPE:-application/vnd.oci.image.layer.v1.tar+gzip}" "$1" \
+		"$(stat -c %s "$BLOBS/${1#sha256:}" || echo 1)" "${@:2}"
+}
+
+@test "a layer that containerd has is unpacked for it as it unpacks it itself" {
+	local layer diffs=() below= i=0
+
+	BLOBS=$T/ctd/root/io.containerd.content.v1.content/blobs/sha256
+	start_all --containerd-root "$T/ctd/root"
+	push "$I" other
+	pull_full overlayfs other
+	readarray -t diffs < <(blob "$I" "$(blob "$I" "$(manifest_of "$I" other)" |
+		jq -r .config.digest)" | jq -r '.rootfs.diff_ids[]')
+	mkdir "$T/want" "$T/got" "$T/up" "$T/work"
+	for layer in $(layers_of "$I" other); do
+		mkdir -m 755 "$T/l$i"
+		[ "$(apply "$layer" "$T/l$i" ${below:+"$below"})" = "${diffs[i]}" ]
+		below=$T/l$i${below:+:$below}
+		i=$((i + 1))
+	done
+	[ "$i" -eq 3 ]
+	mount -t overlay -o "lowerdir=$below" overlay "$T/got"
+	ctr images mount --snapshotter overlayfs "$REGISTRY/other:1" "$T/want"
+	list_both
+	umount "$T/got" "$T/want"
+	diff "$T/want.list" "$T/got.list"
+	grep -q 'srv/own/file' "$T/got.list"
+	run ! grep -q 'opt/gone' "$T/got.list"
+}
+
+# But for the root, whose entry containerd passes over.
+list_both() {
+	local way
+
+	for way in want got; do
+		"$lib_dir/../functional/list-tree.py" "$T/$way" |
+			grep -v "^b'/' " >"$T/$way.list"
+	done
+}
+
+@test "a layer that bootseerd cannot unpack is left to containerd, with an empty folder" {
+	local layer bad
+
+	BLOBS=$T/ctd/root/io.containerd.content.v1.content/blobs/sha256
+	start_node --containerd-root "$T/ctd/root"
+	start_plugin --node-timeout 1s
+	start_containerd
+	push "$I" other
+	pull_full overlayfs other
+	layer=$(layers_of "$I" other | head -n 1)
+	mkdir "$T/dir"
+	TYPE=application/vnd.erofs.layer.v1 run apply "$layer" "$T/dir"
+	[ "$output" = UNIMPLEMENTED ]
+	TYPE=application/vnd.oci.image.layer.v1.tar+gzip+encrypted run apply "$layer" "$T/dir"
+	[ "$output" = UNIMPLEMENTED ]
+	run apply "sha256:$(printf '%064d' 0)" "$T/dir"
+	[ "${lines[-1]}" = UNIMPLEMENTED ]
+	# It has a file before what is refused.
+	echo good >"$T/good"
+	tar -C "$T" -cf "$T/bad.tar" --transform 's,^ctd/log,../bad,' good ctd/log
+	bad=sha256:$(sha256sum "$T/bad.tar" | cut -d' ' -f1)
+	cp "$T/bad.tar" "$BLOBS/${bad#sha256:}"
+	[ "$(apply "$bad" "$T/dir")" = UNIMPLEMENTED ]
+	grep -q "unpacks a layer itself: layer=$bad .*bad" "$T/plugin.log"
+	[ -z "$(ls -A "$T/dir")" ]
+	# What somebody else has there stays.
+	: >"$T/dir/other"
+	[ "$(apply "$layer" "$T/dir")" = UNIMPLEMENTED ]
+	[ "$(ls -A "$T/dir")" = other ]
+	rm "$T/dir/other"
+	[ "$(apply "$layer" "$T/dir")" != UNIMPLEMENTED ]
+	[ -x "$T/dir/bin/busybox" ]
+	stop_daemon "$node_pid"
+	mkdir "$T/more"
+	[ "$(apply "$layer" "$T/more")" = UNIMPLEMENTED ]
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages of the Snapshots service; the first byte says which. */
+/* Messages of the Snapshots and Diff services; the first byte says which. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,12 +31,13 @@ static void create(const uint8_t *data, size_t size, bool is_commit)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct msg_update m = { .name = NULL };
+	struct msg_apply apply = { .dir = NULL };
 	AUTO_FREE char *key = NULL;
 	int rc;
 
 	if (size < 1)
 		return 0;
-	switch (*data % 5) {
+	switch (*data % 6) {
 	case 0:
 		create(data + 1, size - 1, false);
 		break;
@@ -51,11 +52,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		rc = msg_list_read(data + 1, size - 1, &m, NULL);
 		(void)rc;
 		break;
+	case 5:
+		rc = msg_apply_read(data + 1, size - 1, &apply, NULL);
+		(void)rc;
+		break;
 	default:
 		rc = msg_key_read(data + 1, size - 1, &key, NULL);
 		(void)rc;
 		break;
 	}
+	msg_apply_fini(&apply);
 	msg_update_fini(&m);
 	return 0;
 }

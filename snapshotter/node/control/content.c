@@ -8,19 +8,23 @@
 
 #define BLOBS "io.containerd.content.v1.content/blobs"
 
-/* ".../blobs/sha256/HEX" */
-static int read_blob_file(const char *root, const struct digest *d,
-			  struct buf *ret)
+char *content_path(const char *root, const struct digest *d)
 {
-	AUTO_BUF path = BUF_INIT;
-	struct error ignored = ERROR_INIT;
-	char name[DIGEST_STR_MAX];
+	char name[DIGEST_STR_MAX], *path;
 
 	digest_format(d, name);
 	*strchr(name, ':') = '/';
-	if (buf_printf(&path, "%s/" BLOBS "/%s", root, name) < 0)
-		return -ENOMEM;
-	return fs_read_file(path.data, OCI_MANIFEST_MAX, ret, &ignored);
+	return asprintf(&path, "%s/" BLOBS "/%s", root, name) < 0 ? NULL : path;
+}
+
+static int read_blob_file(const char *root, const struct digest *d,
+			  struct buf *ret)
+{
+	AUTO_FREE char *path = content_path(root, d);
+	struct error ignored = ERROR_INIT;
+
+	return path ? fs_read_file(path, OCI_MANIFEST_MAX, ret, &ignored)
+		    : -ENOMEM;
 }
 
 bool content_get_manifest(const char *containerd_root, const struct digest *d,

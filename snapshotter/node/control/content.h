@@ -7,6 +7,10 @@
 
 #include "objects/oci.h"
 
+/* Where a blob lies below containerd's root folder; the caller frees it.  NULL when memory is
+ * short. */
+char *content_path(const char *containerd_root, const struct digest *d);
+
 /*
  * The image's manifest out of containerd's root folder, checked by its digest.  False: it
  * is not there, or is no image's manifest, and the registry has to be asked.

@@ -5,6 +5,7 @@
 
 #include "common/registry_host.h"
 #include "snapshotter/convert/layer_type.h"
+#include "snapshotter/node/control/content.h"
 #include "snapshotter/node/control/layer.h"
 #include "snapshotter/node/layers/unpack.h"
 #include "snapshotter/node/node.h"
@@ -61,44 +62,59 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 	return rc;
 }
 
-static int apply_layer(struct oci_store *store, const struct oci_descriptor *d,
-		       const struct digest *diff_id,
-		       const struct layer_place *place, struct pace *pace,
-		       struct memory_claim *windows, uint64_t *ret_bytes,
-		       struct error *err)
+/* `diff_id`: what it has to be; NULL: anything. */
+static int unpack_source(struct source *source, const struct oci_descriptor *d,
+			 const struct digest *diff_id,
+			 const struct layer_place *place, bool sync,
+			 struct memory_claim *windows,
+			 struct layer_content *ret, struct error *err)
 {
 	const struct unpack_options options = { .lower = place->lower,
 						.n_lower = place->n_lower,
-						.pace = pace };
-	struct layer_input in = {
+						.pace = windows->pace };
+	const struct layer_input in = {
+		.source = source,
 		.size = d->size,
 		.digest = d->digest,
 		.want_diff_id = true,
 		.copy_fd = -1,
 		.windows = windows,
-		.pace = pace,
+		.pace = windows->pace,
 	};
-	AUTO(source) source = NULL;
 	AUTO(unpack) u = NULL;
 	AUTO(layer) l = NULL;
-	int rc;
+	int rc = unpack_new(place->dir, &options, &u, err);
 
-	rc = oci_open_blob(store, &d->digest, d->size, &source, err);
-	in.source = source;
-	if (rc == 0)
-		rc = unpack_new(place->dir, &options, &u, err);
 	if (rc == 0)
 		rc = layer_open(&in, &l, err);
 	if (rc == 0)
 		rc = tar_walk(l, unpack_visitor(u), err);
-	if (rc == 0 && !digest_equal(layer_diff_id(l), diff_id))
+	if (rc == 0 && diff_id && !digest_equal(layer_diff_id(l), diff_id))
 		rc = error_set(err, EBADMSG,
 			       "its content is not what the config says");
-	if (rc == 0)
+	if (rc == 0 && sync)
 		rc = unpack_finish(u, err);
 	if (rc == 0)
-		*ret_bytes = layer_plain_bytes(l);
-	layer_close(steal_ptr(&l)); /* before its source goes */
+		*ret = (struct layer_content){ .diff_id = *layer_diff_id(l),
+					       .bytes = layer_plain_bytes(l) };
+	return rc;
+}
+
+static int apply_layer(struct oci_store *store, const struct oci_descriptor *d,
+		       const struct digest *diff_id,
+		       const struct layer_place *place,
+		       struct memory_claim *windows, uint64_t *ret_bytes,
+		       struct error *err)
+{
+	AUTO(source) source = NULL;
+	struct layer_content content;
+	int rc = oci_open_blob(store, &d->digest, d->size, &source, err);
+
+	if (rc == 0)
+		rc = unpack_source(source, d, diff_id, place, true, windows,
+				   &content, err);
+	if (rc == 0)
+		*ret_bytes = content.bytes;
 	return rc;
 }
 
@@ -130,11 +146,34 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 	if (rc == 0)
 		remote_call_no_deadline(q->call);
 	if (rc == 0)
-		rc = apply_layer(lease->store, &d, &diff_id, place,
-				 &q->call->pace, &windows, ret_bytes, err);
+		rc = apply_layer(lease->store, &d, &diff_id, place, &windows,
+				 ret_bytes, err);
 	rc = remote_call_why(q->call, q->ref, rc, err);
 	store_lease_end(lease);
 	origin_put(origin);
 	oci_manifest_fini(&m);
 	return error_wrap(err, rc, "image %s: layer %zu", q->ref, layer);
+}
+
+int layer_unpack(struct node *n, const struct oci_descriptor *d,
+		 const struct layer_place *place, bool sync, struct pace *pace,
+		 struct layer_content *ret, struct error *err)
+{
+	/* Registries of layers are named by their hosts: no share is theirs. */
+	struct memory_claim windows = { .gate = &n->windows,
+					.name = "",
+					.pace = pace };
+	AUTO_FREE char *path = content_path(n->cfg->containerd_root,
+					    &d->digest);
+	AUTO(source) source = NULL;
+	int rc = layer_type_check(d, err);
+
+	if (rc == 0 && layer_type_is_erofs(d->media_type))
+		rc = error_set(err, ENOTSUP, "an EROFS image is no tar");
+	if (rc == 0)
+		rc = path ? posix_source_new(path, &source, err)
+			  : error_nomem(err);
+	return rc < 0 ? rc
+		      : unpack_source(source, d, NULL, place, sync, &windows,
+				      ret, err);
 }

@@ -21,4 +21,15 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 		const struct layer_place *place, uint64_t *ret_bytes,
 		struct error *err) MUST_CHECK;
 
+struct layer_content {
+	struct digest diff_id;
+	uint64_t bytes; /* unpacked */
+};
+
+/* Unpack a layer out of containerd's content store.  `sync`: have it on the disk.  -ENOTSUP
+ * for what is no tar. */
+int layer_unpack(struct node *n, const struct oci_descriptor *d,
+		 const struct layer_place *place, bool sync, struct pace *pace,
+		 struct layer_content *ret, struct error *err) MUST_CHECK;
+
 #endif

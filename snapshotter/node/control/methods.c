@@ -336,6 +336,45 @@ static json_t *do_layer(struct node *n, json_t *params,
 			    err);
 }
 
+static json_t *do_unpack(struct node *n, json_t *params,
+			 struct remote_call *call, struct error *err)
+{
+	struct layer_place place = { .dir = "" };
+	struct oci_descriptor d = { .size = 0 };
+	const char *digest, *media_type;
+	struct layer_content content;
+	json_t *lower = NULL;
+	json_int_t size;
+	int sync, rc;
+
+	if (method_waits(call, err) < 0 ||
+	    params_unpack(params, err, "{s:s, s:s, s:I, s:s, s:o, s:b}",
+			  "digest", &digest, "media_type", &media_type, "size",
+			  &size, "dir", &place.dir, "lower", &lower, "sync",
+			  &sync) < 0 ||
+	    digest_parse(digest, &d.digest, err) < 0 ||
+	    parse_lower(lower, &place, err) < 0)
+		return NULL;
+	d.size = (uint64_t)size;
+	(void)snprintf(d.media_type, sizeof(d.media_type), "%s", media_type);
+	/* As long as it takes: no registry is waited for. */
+	remote_call_no_deadline(call);
+	rc = size < 0 || place.dir[0] != '/'
+		     ? error_set(err, EINVAL,
+				 "parameters: size counts from 0, dir is "
+				 "absolute")
+		     : layer_unpack(n, &d, &place, sync, &call->pace, &content,
+				    err);
+	free(place.lower);
+	if (rc < 0)
+		return NULL;
+	atomic_fetch_add(&n->events.layers_applied, 1);
+	return checked_json(json_pack("{s:o, s:I}", "diff_id",
+				      json_digest(&content.diff_id), "bytes",
+				      (json_int_t)content.bytes),
+			    err);
+}
+
 /* -------------------------------------------------------------------- node --- */
 
 static json_t *do_status(struct node *n, json_t *params, struct error *err)
@@ -412,6 +451,7 @@ static const struct method {
 	{ "start.end", CONTROL_QUICK, method_end, NULL, false },
 	{ "login.show", CONTROL_QUICK, method_login, NULL, false },
 	{ "layer.apply", CONTROL_REMOTE, NULL, do_layer, false },
+	{ "layer.unpack", CONTROL_WAITS, NULL, do_unpack, false },
 	{ "node.status", CONTROL_QUICK, do_status, NULL, false },
 	{ "node.doctor", CONTROL_REMOTE, NULL, do_doctor, false },
 	{ "node.doctor_report", CONTROL_REMOTE, NULL, method_doctor_report,
