@@ -71,7 +71,7 @@ struct request {
 
 struct operation {
 	const char *name;
-	bool slow; /* may wait for disks or bootseerd */
+	bool slow;           /* may wait for disks or bootseerd */
 	enum turn_kind kind; /* the threads that it begins on, if slow */
 	int (*run)(struct request *r, const uint8_t *data, size_t len);
 };

@@ -17,8 +17,9 @@ static int empty_folder(const char *dir, struct error *err)
 {
 	DIR *d = opendir(dir);
 	struct dirent *e;
-	int rc = d ? 0 : error_set(err, errno, "open '%s': %s", dir,
-				   strerror(errno));
+	int rc = d ? 0
+		   : error_set(err, errno, "open '%s': %s", dir,
+			       strerror(errno));
 
 	while (rc == 0 && (e = readdir(d))) {
 		AUTO_FREE char *path = NULL;
@@ -37,8 +38,8 @@ int snapshots_apply(struct snapshots *s, const struct node_layer *l,
 		    const struct turn *turn, struct node_layer_content *ret,
 		    struct error *err)
 {
-	AUTO_CLOSE int fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-						 O_CLOEXEC);
+	AUTO_CLOSE int fd =
+		open(l->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct error why = ERROR_INIT;
 	char digest[DIGEST_STR_MAX];
 	int rc;

@@ -44,6 +44,8 @@ struct convert_options {
 	/* With form index: store the artifact and what it needs beside the
 	 * layers, neither these nor the image. */
 	bool alone;
+	/* ... and with what readings of layers found already: struct plan_config.  NULL: none. */
+	const char *readings;
 	bool prune; /* remove those that are replaced: nodes that use them
 	                    * may miss their blocks */
 	const char

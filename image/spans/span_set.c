@@ -184,21 +184,23 @@ int span_set_end_layer(struct span_set *s, uint64_t plain, struct error *err)
 	return last_span(s) ? span_set_add(s, &end, err) : 0;
 }
 
-static int append_windows(struct span_set *s, const struct span_set *from,
-			  struct error *err)
+static int cannot_read(int rc, struct error *err)
+{
+	return error_set(err, -rc, "read a temporary file: %s", strerror(-rc));
+}
+
+static int append_windows(struct span_set *s, int fd, uint64_t off,
+			  uint64_t len, struct error *err)
 {
 	uint8_t buf[16 * KIB];
 	size_t n;
 	int rc = 0;
 
-	for (uint64_t off = 0; rc == 0 && off < from->windows; off += n) {
-		n = from->windows - off < sizeof(buf)
-			    ? (size_t)(from->windows - off)
-			    : sizeof(buf);
-		rc = fs_pread_full(from->fd, buf, n, off);
+	for (; rc == 0 && len; off += n, len -= n) {
+		n = len < sizeof(buf) ? (size_t)len : sizeof(buf);
+		rc = fs_pread_full(fd, buf, n, off);
 		if (rc < 0)
-			return error_set(err, -rc, "read a temporary file: %s",
-					 strerror(-rc));
+			return cannot_read(rc, err);
 		rc = add_windows(s, buf, n, err);
 	}
 	return rc;
@@ -226,7 +228,52 @@ int span_set_append(struct span_set *s, const struct span_set *from,
 		if (now->window_len)
 			now->window += windows;
 	}
-	return append_windows(s, from, err);
+	return append_windows(s, from->fd, 0, from->windows, err);
+}
+
+int span_set_save(const struct span_set *s, int fd, uint64_t off,
+		  struct error *err)
+{
+	const uint64_t head[2] = { s->n_spans, s->windows };
+	uint64_t windows = off + sizeof(head) + s->n_spans * sizeof(*s->spans);
+	uint8_t buf[16 * KIB];
+	size_t n;
+	int rc = fs_pwrite_full(fd, head, sizeof(head), off);
+
+	if (rc == 0)
+		rc = fs_pwrite_full(fd, s->spans,
+				    s->n_spans * sizeof(*s->spans),
+				    off + sizeof(head));
+	for (uint64_t at = 0; rc == 0 && at < s->windows; at += n) {
+		n = s->windows - at < sizeof(buf) ? (size_t)(s->windows - at)
+						  : sizeof(buf);
+		rc = fs_pread_full(s->fd, buf, n, at);
+		if (rc == 0)
+			rc = fs_pwrite_full(fd, buf, n, windows + at);
+	}
+	return rc < 0 ? error_set(err, -rc, "write a temporary file: %s",
+				  strerror(-rc))
+		      : 0;
+}
+
+int span_set_load(struct span_set *s, int fd, uint64_t off, struct error *err)
+{
+	uint64_t head[2];
+	int rc = fs_pread_full(fd, head, sizeof(head), off);
+
+	if (rc < 0)
+		return cannot_read(rc, err);
+	s->spans = calloc(head[0] + 1, sizeof(*s->spans));
+	if (!s->spans)
+		return error_nomem(err);
+	s->cap_spans = head[0] + 1;
+	s->n_spans = head[0];
+	off += sizeof(head);
+	rc = fs_pread_full(fd, s->spans, s->n_spans * sizeof(*s->spans), off);
+	if (rc < 0)
+		return cannot_read(rc, err);
+	return append_windows(s, fd, off + s->n_spans * sizeof(*s->spans),
+			      head[1], err);
 }
 
 /* ------------------------------------------------------------------ content --- */

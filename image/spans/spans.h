@@ -44,6 +44,14 @@ void span_set_count(struct span_set *s, const void *data, size_t len);
 int span_set_append(struct span_set *s, const struct span_set *from,
 		    struct error *err) MUST_CHECK;
 
+/* Write the spans and windows of a set's only layer, which has ended, to `fd` from `off` on;
+ * and take them into a new set that has begun that layer.  For another process of the same
+ * program: the form is that of its memory. */
+int span_set_save(const struct span_set *s, int fd, uint64_t off,
+		  struct error *err) MUST_CHECK;
+int span_set_load(struct span_set *s, int fd, uint64_t off,
+		  struct error *err) MUST_CHECK;
+
 /* Unpacks the gzip members of a layer into a set: `stored` and `plain` count them. */
 struct span_gzip;
 struct span_gzip *span_gzip_new(struct span_set *s) MUST_CHECK;

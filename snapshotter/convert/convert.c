@@ -474,6 +474,7 @@ static int convert_job(struct convert_job *j, struct error *err)
 		.progress = j->opt->progress,
 		.is_at_fault = &j->result->is_at_fault,
 		.jobs = j->opt->jobs,
+		.readings = j->opt->readings,
 	};
 	AUTO(span_set) spans = NULL;
 	AUTO(plan) plan = NULL;

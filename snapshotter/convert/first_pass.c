@@ -7,17 +7,20 @@
 #include "snapshotter/convert/first_pass.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/array.h"
+#include "common/fs.h"
 #include "common/memory_gate.h"
 #include "common/pace.h"
 #include "common/temp_file.h"
 #include "common/thread.h"
 #include "image/spans/spans.h"
 #include "snapshotter/convert/entry_queue.h"
+#include "snapshotter/convert/layer_reading.h"
 #include "snapshotter/convert/layer_type.h"
 #include "snapshotter/convert/tar.h"
 
@@ -116,14 +119,14 @@ static void tell_came(struct tar_visitor *v)
 	tell_stored(r, layer_stored_bytes(r->stream));
 }
 
-static int check_diff_id(const struct layer *l, const struct digest *want,
+static int check_diff_id(const struct digest *found, const struct digest *want,
 			 struct error *err)
 {
 	char is[DIGEST_STR_MAX], text[DIGEST_STR_MAX];
 
-	if (digest_equal(layer_diff_id(l), want))
+	if (digest_equal(found, want))
 		return 0;
-	digest_format(layer_diff_id(l), is);
+	digest_format(found, is);
 	digest_format(want, text);
 	return error_set(err, EBADMSG,
 			 "its unpacked content is %s, not %s as "
@@ -158,10 +161,56 @@ static int walk_stream(struct layer_run *r, struct plan_layer *l,
 	int rc = plan_walk_layer(r->pass->plan, l, r->stream, &r->visitor, err);
 
 	if (rc == 0)
-		rc = check_diff_id(r->stream, &r->pass->cfg->diff_ids[r->index],
-				   err);
+		rc = check_diff_id(layer_diff_id(r->stream),
+				   &r->pass->cfg->diff_ids[r->index], err);
 	r->is_blamed = rc < 0;
 	l->plain_bytes = layer_plain_bytes(r->stream);
+	return rc;
+}
+
+/* Open the kept reading of a layer, and set its path; -1: there is none. */
+static int open_kept(const struct first_pass *f, const struct plan_layer *l,
+		     char **ret_path)
+{
+	char name[DIGEST_STR_MAX];
+
+	if (!f->cfg->readings || !f->cfg->spans || f->cfg->spool)
+		return -1;
+	digest_format(&l->blob->digest, name);
+	*ret_path = fs_join(f->cfg->readings, strchr(name, ':') + 1);
+	return *ret_path ? open(*ret_path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+/* Its spans are there, and its headers are a short tar. */
+static int read_kept(struct layer_run *r, struct plan_layer *l,
+		     const char *path, int fd, struct error *err)
+{
+	AUTO(source) headers = NULL;
+	struct layer_found k;
+	struct layer_input in = { .copy_fd = -1, .pace = &r->pass->pace };
+	int rc = begin_spans(r, l, err);
+
+	if (rc == 0)
+		rc = layer_reading_load(fd, &k, r->spans, err);
+	if (rc == 0 && !digest_equal(&k.layer, &l->blob->digest))
+		rc = error_set(err, EBADMSG, "another layer's was kept");
+	if (rc == 0)
+		rc = check_diff_id(&k.diff_id,
+				   &r->pass->cfg->diff_ids[r->index], err);
+	if (rc == 0)
+		rc = posix_source_new(path, &headers, err);
+	if (rc < 0)
+		return rc;
+	l->plain_bytes = k.plain;
+	in.source = headers;
+	in.size = k.n_headers;
+	in.digest = k.headers;
+	r->visitor.is_bare = true;
+	rc = layer_open(&in, &r->stream, err);
+	if (rc == 0)
+		rc = plan_walk_layer(r->pass->plan, l, r->stream, &r->visitor,
+				     err);
+	layer_close(steal_ptr(&r->stream));
 	return rc;
 }
 
@@ -176,10 +225,14 @@ static int read_whole(struct layer_run *r, struct error *err)
 		.windows = &r->window,
 		.pace = &f->pace,
 	};
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int kept = open_kept(f, l, &path);
 	int rc = oci_open_blob(f->cfg->store, &l->blob->digest, l->blob->size,
 			       &l->source, err);
 
 	r->is_blamed = rc < 0;
+	if (rc == 0 && kept >= 0)
+		return read_kept(r, l, path, kept, err);
 	if (rc == 0 && f->cfg->spool)
 		rc = temp_file(f->cfg->temp_dir, &l->spool_fd, err);
 	if (rc == 0 && f->cfg->spans)

@@ -48,6 +48,9 @@ struct plan_config {
 	/* Layers that are read side by side the first time, of FIRST_PASS_LAYERS at
 	 * most; 0 is 1. */
 	unsigned int jobs;
+	/* Folder of kept readings (layer_reading.h) by the hexadecimal digest of their layers,
+	 * which are not read for the spans then; or NULL. */
+	const char *readings;
 };
 
 /*

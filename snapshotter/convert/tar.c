@@ -470,9 +470,12 @@ static int read_parts(struct tar *t, struct tar_visitor *v, struct error *err)
 
 static int read_content(struct tar *t, struct tar_visitor *v, struct error *err)
 {
-	int rc = t->head.sparse && v ? read_parts(t, v, err)
-				     : pass_on(t, v, 0, t->head.stored, err);
+	int rc;
 
+	if (t->visitor->is_bare)
+		return 0;
+	rc = t->head.sparse && v ? read_parts(t, v, err)
+				 : pass_on(t, v, 0, t->head.stored, err);
 	if (rc == 0)
 		rc = skip_filling(t, t->head.stored, err);
 	return rc == 0 && v ? v->end(v, err) : rc;
@@ -513,6 +516,8 @@ static int read_entry(struct tar *t, struct tar_visitor *v,
 
 	if (rc == 0)
 		rc = tar_head_parse(headers, len, &t->head, err);
+	if (rc == 0 && v->headers)
+		rc = v->headers->put(v->headers, t->used, headers, len, err);
 	if (rc < 0)
 		return rc;
 	rc = check_namesake(t, err);

@@ -21,6 +21,10 @@ struct tar_visitor {
 	/* More of the layer came, whoever wants it; may be NULL. */
 	void (*came)(struct tar_visitor *v);
 	uint64_t plain; /* set for data(): where its bytes are in the layer */
+	/* Takes the headers of all entries as they are; or NULL. */
+	struct source_sink *headers;
+	/* The layer is these headers alone, without any content; none may be wanted. */
+	bool is_bare;
 };
 
 /*

@@ -102,6 +102,44 @@ make_one() { # [OPTION...]
 	"$bootseer" image umount "$T/mnt"
 }
 
+# The index is the one that is made of the layers alone.
+@test "what unpacking the layers found is used for the index, which is the same" {
+	local at=containerd/io.containerd.content.v1.content/blobs/sha256 layer config i=0
+	local unpacked artifact
+
+	share
+	node one "build:$D/key"
+	prepare | grep -q 'not converted'
+	pulled one
+	config=$(blob_of "$DIGEST" | jq -r .config.digest)
+	# The pull has not ended: one blob is not there.
+	mv "$T/one/$at/${config#sha256:}" "$T/config"
+	for layer in $(blob_of "$DIGEST" | jq -c '.layers[]'); do
+		mkdir "$T/l$i"
+		unpacked=$(call layer.unpack "$(jq -c --arg dir "$T/l$i" \
+			'. + {media_type: .mediaType, dir: $dir, lower: [], sync: false} |
+			{digest, size, media_type, dir, lower, sync}' <<<"$layer")")
+		[ "$(jq -r .result.diff_id <<<"$unpacked")" = \
+			"$(jq -r ".rootfs.diff_ids[$i]" "$T/config")" ]
+		i=$((i + 1))
+	done
+	mv "$T/config" "$T/one/$at/${config#sha256:}"
+	wait_for hurry said 'info index: offered\|warning index'
+	said "info index: making .* readings=$i"
+	[ "$i" -gt 1 ]
+	artifact=$(curl -fsS "$U$INDEXES" | jq -r '.indexes[0].artifact')
+	cp -r "$D/src" "$T/alone"
+	"$bootseer" image convert --form index "oci:$T/alone:v1" "oci:$T/alone:v1"
+	[ -e "$T/alone/blobs/sha256/${artifact#sha256:}" ]
+	node_stop
+	node two ask
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+}
+
+blob_of() { cat "$D/src/blobs/sha256/${1#sha256:}"; } # DIGEST
+
 @test "an index is taken by a trusted signature alone, whoever else offers what" {
 	local artifact at
 

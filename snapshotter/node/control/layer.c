@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "common/registry_host.h"
+#include "snapshotter/convert/layer_reading.h"
 #include "snapshotter/convert/layer_type.h"
 #include "snapshotter/node/control/content.h"
 #include "snapshotter/node/control/layer.h"
 #include "snapshotter/node/layers/unpack.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/offers/offers.h"
 
 /* The descriptor of the layer and what its plain bytes must hash to. */
 static int find_layer(struct oci_store *store, const struct oci_manifest *m,
@@ -62,11 +64,12 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 	return rc;
 }
 
-/* `diff_id`: what it has to be; NULL: anything. */
+/* `diff_id`: what it has to be; NULL: anything.  `reading` may be NULL. */
 static int unpack_source(struct source *source, const struct oci_descriptor *d,
 			 const struct digest *diff_id,
 			 const struct layer_place *place, bool sync,
 			 struct memory_claim *windows,
+			 struct layer_reading *reading,
 			 struct layer_content *ret, struct error *err)
 {
 	const struct unpack_options options = { .lower = place->lower,
@@ -79,6 +82,7 @@ static int unpack_source(struct source *source, const struct oci_descriptor *d,
 		.want_diff_id = true,
 		.copy_fd = -1,
 		.windows = windows,
+		.spans = reading ? reading->spans : NULL,
 		.pace = windows->pace,
 	};
 	AUTO(unpack) u = NULL;
@@ -87,6 +91,8 @@ static int unpack_source(struct source *source, const struct oci_descriptor *d,
 
 	if (rc == 0)
 		rc = layer_open(&in, &l, err);
+	if (rc == 0 && reading)
+		unpack_visitor(u)->headers = &reading->headers;
 	if (rc == 0)
 		rc = tar_walk(l, unpack_visitor(u), err);
 	if (rc == 0 && diff_id && !digest_equal(layer_diff_id(l), diff_id))
@@ -112,7 +118,7 @@ static int apply_layer(struct oci_store *store, const struct oci_descriptor *d,
 
 	if (rc == 0)
 		rc = unpack_source(source, d, diff_id, place, true, windows,
-				   &content, err);
+				   NULL, &content, err);
 	if (rc == 0)
 		*ret_bytes = content.bytes;
 	return rc;
@@ -163,8 +169,9 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 	struct memory_claim windows = { .gate = &n->windows,
 					.name = "",
 					.pace = pace };
-	AUTO_FREE char *path = content_path(n->cfg->containerd_root,
-					    &d->digest);
+	AUTO_FREE char *path =
+		content_path(n->cfg->containerd_root, &d->digest);
+	struct layer_reading *reading;
 	AUTO(source) source = NULL;
 	int rc = layer_type_check(d, err);
 
@@ -173,7 +180,12 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 	if (rc == 0)
 		rc = path ? posix_source_new(path, &source, err)
 			  : error_nomem(err);
-	return rc < 0 ? rc
-		      : unpack_source(source, d, NULL, place, sync, &windows,
-				      ret, err);
+	if (rc < 0)
+		return rc;
+	reading = offers_reading_begin(n->offers, d);
+	rc = unpack_source(source, d, NULL, place, sync, &windows, reading, ret,
+			   err);
+	offers_reading_end(n->offers, reading, rc < 0 ? NULL : &ret->diff_id,
+			   ret->bytes);
+	return rc;
 }

@@ -5,8 +5,8 @@
  * nothing else does.  What it writes is looked at as a stranger's (send.c).
  *
  * The process finds two folders where it is: `src`, an OCI layout whose blobs are descriptors that
- * it has open, since other images' blobs, which may be private, are none of its business; and
- * `dst`, its own.
+ * it has open, since other images' blobs, which may be private, are none of its business, with
+ * what is kept of readings of these (readings.c) beside them; and `dst`, its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +41,7 @@
 #define SAY_FD STDOUT_FILENO
 #define SRC "oci:src:image"
 #define DST "oci:dst:image"
+#define READINGS "readings"
 
 /* ----------------------------------------------------------------- the process --- */
 
@@ -56,6 +57,7 @@ static int make_index(struct error *err)
 		.alone = true,
 		.jobs = 1,
 		.temp_dir = "dst",
+		.readings = "src/" READINGS,
 	};
 	struct convert_result result;
 	struct oci_ref src = { .tag = NULL }, dst = { .tag = NULL };
@@ -118,6 +120,7 @@ static int write_file(int dir, const char *name, const char *text,
 struct blob_files {
 	int *fd;
 	size_t n;
+	size_t n_readings; /* of them */
 };
 
 static void blob_files_fini(struct blob_files *b)
@@ -128,10 +131,25 @@ static void blob_files_fini(struct blob_files *b)
 	*b = (struct blob_files){ .n = 0 };
 }
 
+/* Takes `fd`, which the process has by that name. */
+static int add_file(struct blob_files *b, int fd, int dir, const char *name,
+		    struct error *err)
+{
+	char to[64];
+
+	b->fd[b->n++] = fd;
+	(void)snprintf(to, sizeof(to), "/proc/self/fd/%d", fd);
+	/* A layer that the image has twice is there already. */
+	return symlinkat(to, dir, name) < 0 && errno != EEXIST
+		       ? error_set(err, errno, "folder of its layers: %s",
+				   strerror(errno))
+		       : 0;
+}
+
 static int open_blob(const struct offers *o, const struct digest *d, int dir,
 		     struct blob_files *b, struct error *err)
 {
-	char name[DIGEST_STR_MAX], to[64];
+	char name[DIGEST_STR_MAX];
 	AUTO_BUF path = BUF_INIT;
 	int fd;
 
@@ -144,18 +162,24 @@ static int open_blob(const struct offers *o, const struct digest *d, int dir,
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path.data,
 				 strerror(errno));
-	b->fd[b->n++] = fd;
-	(void)snprintf(to, sizeof(to), "/proc/self/fd/%d", fd);
-	/* A layer that the image has twice is there already. */
-	return symlinkat(to, dir, name + strlen("sha256:")) < 0 &&
-			       errno != EEXIST
-		       ? error_set(err, errno, "folder of its layers: %s",
-				   strerror(errno))
-		       : 0;
+	return add_file(b, fd, dir, name + strlen("sha256:"), err);
 }
 
-static int open_blobs(const struct offers *o, const struct offer_image *i,
-		      int dir, struct blob_files *b, struct error *err)
+static int add_reading(struct offers *o, const struct digest *d, int dir,
+		       struct blob_files *b, struct error *err)
+{
+	char name[DIGEST_STR_MAX];
+	int fd = offers_reading_dup(o, d);
+
+	if (fd < 0)
+		return 0;
+	b->n_readings++;
+	digest_format(d, name);
+	return add_file(b, fd, dir, name + strlen("sha256:"), err);
+}
+
+static int open_blobs(struct offers *o, const struct offer_image *i, int dir,
+		      int readings, struct blob_files *b, struct error *err)
 {
 	struct oci_image image;
 	int rc =
@@ -163,22 +187,26 @@ static int open_blobs(const struct offers *o, const struct offer_image *i,
 
 	if (rc < 0)
 		return rc;
-	b->fd = calloc(image.n_layers + 2, sizeof(*b->fd));
+	b->fd = calloc(2 * image.n_layers + 2, sizeof(*b->fd));
 	rc = b->fd ? open_blob(o, &i->digest, dir, b, err) : error_nomem(err);
 	if (rc == 0)
 		rc = open_blob(o, &image.config.digest, dir, b, err);
-	for (size_t k = 0; rc == 0 && k < image.n_layers; k++)
+	for (size_t k = 0; rc == 0 && k < image.n_layers; k++) {
 		rc = open_blob(o, &image.layers[k].digest, dir, b, err);
+		if (rc == 0)
+			rc = add_reading(o, &image.layers[k].digest, readings,
+					 b, err);
+	}
 	oci_image_fini(&image);
 	return rc;
 }
 
-static int fill_src(const struct offers *o, const struct offer_image *i,
-		    int dir, struct blob_files *b, struct error *err)
+static int fill_src(struct offers *o, const struct offer_image *i, int dir,
+		    struct blob_files *b, struct error *err)
 {
 	AUTO_CLOSE int src =
 		openat(dir, "src", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_CLOSE int blobs = -1;
+	AUTO_CLOSE int blobs = -1, readings = -1;
 	char text[DIGEST_STR_MAX];
 	AUTO_BUF index = BUF_INIT;
 	int rc;
@@ -192,13 +220,17 @@ static int fill_src(const struct offers *o, const struct offer_image *i,
 		       text, i->manifest.len) < 0)
 		return error_nomem(err);
 	if (src >= 0 && mkdirat(src, "blobs", 0755) == 0 &&
-	    mkdirat(src, "blobs/sha256", 0755) == 0)
+	    mkdirat(src, "blobs/sha256", 0755) == 0 &&
+	    mkdirat(src, READINGS, 0755) == 0) {
 		blobs = openat(src, "blobs/sha256",
 			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (blobs < 0)
+		readings = openat(src, READINGS,
+				  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (blobs < 0 || readings < 0)
 		return error_set(err, errno, "folder of its layers: %s",
 				 strerror(errno));
-	rc = open_blobs(o, i, blobs, b, err);
+	rc = open_blobs(o, i, blobs, readings, b, err);
 	if (rc == 0)
 		rc = write_file(src, "oci-layout",
 				"{\"imageLayoutVersion\":\"1.0.0\"}", err);
@@ -206,7 +238,7 @@ static int fill_src(const struct offers *o, const struct offer_image *i,
 }
 
 /* `ret` is open on the folder, whose path is the caller's, to be removed. */
-static int make_folders(const struct offers *o, const struct offer_image *i,
+static int make_folders(struct offers *o, const struct offer_image *i,
 			char **ret_path, int *ret, struct blob_files *b,
 			struct error *err)
 {
@@ -336,8 +368,11 @@ static int build_and_send(struct offers *o, const struct offer_image *i,
 	struct digest artifact;
 	int rc = make_folders(o, i, &path, &dir, &blobs, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		log_info("index", "making image=\"%s/%s\" readings=%zu",
+			 i->host, i->repo, blobs.n_readings);
 		rc = run_child(o, dir, &blobs, &artifact, err);
+	}
 	blob_files_fini(&blobs);
 	if (rc == 0) {
 		dst = openat(dir, "dst",

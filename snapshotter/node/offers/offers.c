@@ -13,8 +13,6 @@
 #define TIMEOUT_MS 10000
 #define LIST_TIMEOUT_MS 2000
 #define LOOK_NS (2 * NS_PER_S) /* between two looks at what is pulled */
-#define PULL_NS \
-	(3600 * NS_PER_S) /* a pull that lasts longer is not waited for */
 
 void offer_image_fini(struct offer_image *i)
 {
@@ -39,7 +37,7 @@ static void add_image(struct offers *o, struct offer_image *i)
 {
 	bool is_taken = false;
 
-	i->until_ns = clock_now_ns() + PULL_NS;
+	i->until_ns = clock_now_ns() + OFFERS_PULL_NS;
 	(void)pthread_mutex_lock(&o->lock);
 	if (i->host && i->repo && o->n < OFFERS_AT_ONCE && !has_same(o, i)) {
 		o->v[o->n++] = *i;
@@ -154,10 +152,13 @@ static int64_t offers_round(void *arg)
 	struct offers *o = arg;
 	struct offer_image i;
 	size_t left = 0, n = OFFERS_AT_ONCE;
+	static const struct offer_image none;
 
+	offers_readings_drop(o, &none);
 	while (n-- > 0 && !atomic_load(&o->node->is_ending) &&
 	       pop_image(o, &i, &left)) {
-		if (clock_now_ns() <= i.until_ns && !is_pulled(o, &i)) {
+		if (clock_now_ns() <= i.until_ns &&
+		    (offers_is_unpacking(o) || !is_pulled(o, &i))) {
 			push_image(o, &i);
 			if (n > left)
 				n = left;
@@ -165,12 +166,13 @@ static int64_t offers_round(void *arg)
 		}
 		if (clock_now_ns() <= i.until_ns)
 			build_image(o, &i);
+		offers_readings_drop(o, &i);
 		offer_image_fini(&i);
 	}
 	(void)pthread_mutex_lock(&o->lock);
 	left = o->n;
 	(void)pthread_mutex_unlock(&o->lock);
-	return clock_now_ns() + (left ? LOOK_NS : PULL_NS);
+	return clock_now_ns() + (left ? LOOK_NS : OFFERS_PULL_NS);
 }
 
 /* ------------------------------------------------------------ open and close --- */
@@ -225,6 +227,7 @@ void offers_close(struct offers *o)
 	periodic_stop(o->thread);
 	for (size_t k = 0; k < o->n; k++)
 		offer_image_fini(&o->v[k]);
+	offers_readings_drop(o, NULL);
 	service_client_free(o->client);
 	service_client_free(o->asked);
 	sign_key_free(o->key);

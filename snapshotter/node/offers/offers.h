@@ -65,6 +65,18 @@ int offer_found_keep(const struct offer_found *f, const char *dir,
  * all of it, where a rule says so. */
 void offers_note(struct offers *o, const struct offer_query *q, int rc);
 
+/*
+ * A layer is about to be unpacked for containerd.  If it is one of an image whose index is to be
+ * made, what its reading finds is kept for that until the image is pulled: the caller has it
+ * filled, and calls the second function, with NULL where the layer was not unpacked whole.  NULL:
+ * it is not wanted.
+ */
+struct layer_reading;
+struct layer_reading *offers_reading_begin(struct offers *o,
+					   const struct oci_descriptor *d);
+void offers_reading_end(struct offers *o, struct layer_reading *r,
+			const struct digest *diff_id, uint64_t plain);
+
 /* A block of the image is not what its index says: no node is to have that index any more.  Waits
  * for the service. */
 int offers_withdraw(struct offers *o, const struct image *i,

@@ -16,6 +16,9 @@
 /* Below containerd-root. */
 #define OFFERS_BLOBS "io.containerd.content.v1.content/blobs"
 #define OFFERS_AT_ONCE 16 /* images whose index is to be made */
+#define OFFERS_READINGS 256
+#define OFFERS_PULL_NS \
+	(3600 * NS_PER_S) /* a pull that lasts longer is not waited for */
 
 /* An image on its way to an index. */
 struct offer_image {
@@ -27,6 +30,14 @@ struct offer_image {
 	int64_t until_ns;
 };
 void offer_image_fini(struct offer_image *i);
+
+/* A reading of a layer (convert/layer_reading.h) that is kept. */
+struct kept_reading {
+	struct digest layer;
+	int fd;
+	uint64_t bytes; /* that are set aside for it */
+	int64_t until_ns;
+};
 
 struct offers {
 	struct node *node;
@@ -44,7 +55,11 @@ struct offers {
 	pthread_mutex_t lock; /* of what is below */
 	struct offer_image v[OFFERS_AT_ONCE];
 	size_t n;
-	int64_t silent_until_ns; /* the service did not answer */
+	struct kept_reading readings[OFFERS_READINGS];
+	size_t n_readings;
+	unsigned int n_unpacking; /* layers of such images */
+	int64_t unpacked_ns;      /* when the last of them ended */
+	int64_t silent_until_ns;  /* the service did not answer */
 };
 
 /* A call of the service about an image. */
@@ -76,6 +91,14 @@ enum policy_mode offers_mode(const struct offers *o, const char *host,
 /* Has the service one by now, by a signature that is believed here? */
 bool offers_is_made(struct offers *o, const struct offer_image *i,
 		    const char *repo, const char *authorization);
+
+/* readings.c */
+/* Are layers of such images being unpacked? */
+bool offers_is_unpacking(struct offers *o);
+/* A descriptor of what is kept of a layer; -1: nothing is. */
+int offers_reading_dup(struct offers *o, const struct digest *layer);
+/* Give up what is kept of the image's layers, and what was kept for too long; NULL: all. */
+void offers_readings_drop(struct offers *o, const struct offer_image *i);
 
 /* Make the index of an image that containerd has, and send it (build.c; send.c). */
 int offers_build(struct offers *o, const struct offer_image *i,

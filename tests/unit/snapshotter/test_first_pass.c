@@ -7,13 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include "common/buf.h"
+#include "common/fs.h"
 #include "image/spans/spans.h"
 #include "objects/oci_store.h"
 #include "snapshotter/convert/apply.h"
+#include "snapshotter/convert/layer_reading.h"
+#include "snapshotter/convert/tar.h"
 #include "tests/fakes/fault_source.h"
 #include "tests/unit/failures.h"
 
@@ -132,8 +136,8 @@ static void pack_zstd(struct buf *to, const struct buf *plain)
 
 	cr_assert_eq(buf_reserve(to, out.size), 0);
 	out.dst = to->data;
-	cr_assert(!ZSTD_isError(
-		ZSTD_CCtx_setParameter(z, ZSTD_c_windowLog, 24)));
+	cr_assert(
+		!ZSTD_isError(ZSTD_CCtx_setParameter(z, ZSTD_c_windowLog, 24)));
 	cr_assert_eq(ZSTD_compressStream2(z, &out, &in, ZSTD_e_flush), 0);
 	cr_assert_eq(ZSTD_compressStream2(z, &out, &in, ZSTD_e_end), 0);
 	to->len = out.pos;
@@ -173,6 +177,8 @@ static void case_fini(struct image_case *c)
 		buf_fini(&c->stored[i]);
 }
 
+static char readings[64]; /* a folder; "": none */
+
 static int make_plan(struct image_case *c, unsigned int jobs,
 		     struct span_set *spans, struct plan **ret)
 {
@@ -180,7 +186,9 @@ static int make_plan(struct image_case *c, unsigned int jobs,
 					 .image = &c->image,
 					 .diff_ids = c->diff_ids,
 					 .spans = spans,
-					 .jobs = jobs };
+					 .jobs = jobs,
+					 .readings =
+						 *readings ? readings : NULL };
 
 	*ret = NULL;
 	err = (struct error)ERROR_INIT;
@@ -380,5 +388,130 @@ Test(first_pass, reads_with_the_threads_that_can_be_begun)
 		plan_free(p);
 	}
 	cr_assert_gt(f.n, 4);
+	case_fini(&c);
+}
+
+/* --------------------------------------------------------- kept readings --- */
+
+static int want_nothing(struct tar_visitor *v, const struct layer_entry *e,
+			bool *want, struct error *err_)
+{
+	(void)v;
+	(void)e;
+	(void)err_;
+	*want = false;
+	return 0;
+}
+
+/* Read layer `i` as one that is unpacked is read. */
+static int keep_reading(struct image_case *c, unsigned int i, uint64_t most,
+			int *ret_fd)
+{
+	struct source *source =
+		memory_source_new(c->stored[i].data, c->stored[i].len, 10000);
+	struct tar_visitor v = { .entry = want_nothing };
+	struct layer_input in = { .source = source,
+				  .size = c->stored[i].len,
+				  .digest = c->layers[i].digest,
+				  .want_diff_id = true,
+				  .copy_fd = -1 };
+	struct layer_reading *r;
+	struct layer *l;
+	int rc;
+
+	cr_assert_eq(layer_reading_new(NULL, &c->layers[i], most, &r, &err), 0);
+	in.spans = r->spans;
+	v.headers = &r->headers;
+	cr_assert_eq(layer_open(&in, &l, &err), 0);
+	cr_assert_eq(tar_walk(l, &v, &err), 0, "%s", err.msg);
+	rc = layer_reading_end(r, layer_diff_id(l), layer_plain_bytes(l),
+			       ret_fd, &err);
+	layer_close(l);
+	layer_reading_free(r);
+	source_free(source);
+	return rc;
+}
+
+/* In the folder of readings under the name of layer `as`. */
+static void name_reading(struct image_case *c, int fd, unsigned int as)
+{
+	char name[DIGEST_STR_MAX], to[64], path[160];
+
+	digest_format(&c->layers[as].digest, name);
+	(void)snprintf(to, sizeof(to), "/proc/self/fd/%d", fd);
+	(void)snprintf(path, sizeof(path), "%s/%s", readings,
+		       strchr(name, ':') + 1);
+	cr_assert_eq(symlink(to, path), 0);
+}
+
+static void begin_readings(void)
+{
+	strcpy(readings, "/tmp/bootseer-readings.XXXXXX");
+	cr_assert_not_null(mkdtemp(readings));
+}
+
+/* Layers whose readings are kept are not read: their bytes are others by then. */
+Test(first_pass, makes_the_same_of_layers_that_were_read_before)
+{
+	static struct image_case c;
+	AUTO_BUF want = BUF_INIT, is = BUF_INIT;
+	AUTO(span_set) spans = NULL;
+	AUTO(span_set) again = NULL;
+	AUTO(plan) p = NULL;
+	struct plan *q;
+	int fds[LAYERS];
+
+	case_init(&c);
+	cr_assert_eq(span_set_new(NULL, &spans, &err), 0);
+	cr_assert_eq(make_plan(&c, 4, spans, &p), 0, "%s", err.msg);
+	list_plan(&want, p, spans);
+	begin_readings();
+	/* The last one is read the ordinary way. */
+	for (unsigned int i = 0; i + 1 < LAYERS; i++) {
+		cr_assert_eq(keep_reading(&c, i, 1 << 20, &fds[i]), 0, "%s",
+			     err.msg);
+		name_reading(&c, fds[i], i);
+		memset(c.stored[i].data, 'x', c.stored[i].len);
+	}
+	cr_assert_eq(span_set_new(NULL, &again, &err), 0);
+	cr_assert_eq(make_plan(&c, 4, again, &q), 0, "%s", err.msg);
+	list_plan(&is, q, again);
+	cr_assert(is.len == want.len &&
+		  memcmp(is.data, want.data, is.len) == 0);
+	plan_free(q);
+	/* Without an index nobody needs them. */
+	cr_assert_eq(make_plan(&c, 4, NULL, &q), -EBADMSG, "%s", err.msg);
+	for (unsigned int i = 0; i + 1 < LAYERS; i++)
+		close(fds[i]);
+	cr_assert_eq(fs_remove_tree(readings, NULL), 0);
+	case_fini(&c);
+}
+
+Test(first_pass, takes_no_reading_of_another_layer)
+{
+	static struct image_case c;
+	AUTO(span_set) spans = NULL;
+	struct plan *p;
+	int fd, other;
+
+	case_init(&c);
+	begin_readings();
+	cr_assert_eq(keep_reading(&c, 1, 1 << 20, &fd), 0, "%s", err.msg);
+	name_reading(&c, fd, 0);
+	cr_assert_eq(span_set_new(NULL, &spans, &err), 0);
+	cr_assert_eq(make_plan(&c, 4, spans, &p), -EBADMSG);
+	cr_assert(strstr(err.msg, "layer 1 of 7 "), "%s", err.msg);
+	cr_assert_eq(fs_remove_tree(readings, NULL), 0);
+	/* The config says that the layer has other content. */
+	begin_readings();
+	name_reading(&c, fd, 1);
+	c.diff_ids[1].b[0] ^= 1;
+	cr_assert_eq(make_plan(&c, 1, spans, &p), -EBADMSG);
+	cr_assert(strstr(err.msg, "layer 2 of 7 ") &&
+			  strstr(err.msg, "as the image's config says"),
+		  "%s", err.msg);
+	cr_assert_eq(fs_remove_tree(readings, NULL), 0);
+	close(fd);
+	cr_assert_eq(keep_reading(&c, 1, 1000, &other), -ENOSPC);
 	case_fini(&c);
 }
