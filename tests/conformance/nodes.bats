@@ -136,6 +136,37 @@ nothing_is_used() {
 	all_read data
 }
 
+# Of all pods, whatever handlers there are.
+lazy_by_default() {
+	in_node containerd config dump 2>/dev/null |
+		awk '/^ *\[/ { at = $1 } at ~ /v1\.images.\]$/ && $1 == "snapshotter"' | grep -q bootseer
+}
+
+revision() { helm_ history bootseer -o json | jq '.[-1].revision'; }
+state() { helm_ status bootseer -o json | jq -r .info.status; }
+
+# The node has left by then: what helm rolls back to joins it again.
+@test "systemd: a removal that failed is taken back by a rollback to the last revision" {
+	local csi
+
+	csi=$(containers_of -l app.kubernetes.io/component=csi)
+	run ! helm_ uninstall bootseer --wait --timeout 4m
+	[ "$(state)" = uninstalling ]
+	run ! helm_ upgrade bootseer "$TOP/deploy/helm/bootseer" --reuse-values
+	[[ $output == *'no deployed releases'* ]]
+	wait_for began_again "$csi" -l app.kubernetes.io/component=csi
+	run ! lazy_by_default
+	kubectl_ delete job bootseer-remove --ignore-not-found --wait
+	helm_ rollback bootseer "$(revision)" --wait --timeout 4m
+	[ "$(state)" = deployed ]
+	kubectl_ rollout status daemonset/bootseer-node --timeout=120s
+	lazy_by_default
+	all_read data
+	begin_pod again app
+	pod_is_ready again
+	wait_for has_event again LazyStart
+}
+
 # The chart's own pods are on BootSeer, too: the first command has new ones be others.
 @test "systemd: uninstalled where every pod is lazy, the node is as it was" {
 	local csi
@@ -147,7 +178,7 @@ nothing_is_used() {
 	wait_for began_again "$csi" -l app.kubernetes.io/component=csi
 	all_read data
 	kubectl_ delete deployment lazy
-	kubectl_ delete pod every --ignore-not-found --wait
+	kubectl_ delete pod every again --ignore-not-found --wait
 	helm_ uninstall bootseer --wait --timeout 4m
 	wait_for node_is_as_before
 }
