@@ -137,14 +137,6 @@ static int open_files(const json_t *reply, int ret[FILES], struct error *err)
 
 /* -------------------------------------------------------------------- questions --- */
 
-static json_t *wish_params(const struct env_give_wish *w, const char *name)
-{
-	return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:o*}", "store", w->store,
-			 "folder", w->folder, "key", w->key, "manifest",
-			 w->manifest, "name", name, "shared_packs",
-			 w->is_shared ? json_true() : NULL);
-}
-
 static json_t *ranges_json(const struct env_range *e, size_t n)
 {
 	json_t *list = json_array();
@@ -221,8 +213,7 @@ static void leave_node(struct env_give *g)
 }
 
 static int open_node(struct env_give *g, const struct env_mount_job *job,
-		     const struct env_give_wish *w, int files[FILES],
-		     struct error *err)
+		     int files[FILES], struct error *err)
 {
 	AUTO_JSON *reply = NULL;
 	struct node_client *c = NULL;
@@ -233,7 +224,10 @@ static int open_node(struct env_give *g, const struct env_mount_job *job,
 	if (rc == 0)
 		rc = env_mount_choose_name(g->name, err);
 	if (rc == 0)
-		rc = node_ask_on(c, "environment.open", wish_params(w, g->name),
+		rc = node_ask_on(c, "environment.open",
+				 env_params_with(env_snapshot_params(job->store,
+								     job->snap),
+						 "name", json_string(g->name)),
 				 &reply, err);
 	node_client_close(c);
 	if (rc == 0)
@@ -243,10 +237,10 @@ static int open_node(struct env_give *g, const struct env_mount_job *job,
 }
 
 static int open_pod(struct env_give *g, const char *path,
-		    const struct env_give_wish *w, int files[FILES],
+		    const struct env_mount_job *job, int files[FILES],
 		    struct error *err)
 {
-	json_t *params = wish_params(w, NULL);
+	json_t *params = env_snapshot_params(job->store, job->snap);
 	AUTO_JSON *reply = NULL;
 	int rc = params ? env_pod_connect(path, &g->pod, err)
 			: error_set(err, EINVAL,
@@ -285,24 +279,16 @@ int env_give_open(const struct env_mount_job *job, struct env_giver **ret,
 		  struct error *err)
 {
 	const char *pod = job->socket ? NULL : env_pod_socket();
-	char key[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
-	const struct env_give_wish wish = { .store = job->store,
-					    .folder = job->snap->folder,
-					    .key = key,
-					    .manifest = manifest,
-					    .is_shared = job->snap->is_shared };
 	struct env_give *g = calloc(1, sizeof(*g));
 	int files[FILES] = { -1, -1, -1 };
 	int rc;
 
 	if (!g)
 		return error_nomem(err);
-	digest_format(&job->snap->key.digest, key);
-	digest_format(&job->snap->manifest, manifest);
 	g->base.give = env_give_some;
 	g->pod = -1;
-	rc = pod ? open_pod(g, pod, &wish, files, err)
-		 : open_node(g, job, &wish, files, err);
+	rc = pod ? open_pod(g, pod, job, files, err)
+		 : open_node(g, job, files, err);
 	g->base.meta = files[0];
 	g->base.map = files[1];
 	g->blocks = files[2];
@@ -391,24 +377,24 @@ static int send_metadata(int fd, const int files[FILES], struct error *err)
 		      : send_bytes(fd, files[1], (uint64_t)map.st_size, err);
 }
 
-int env_give_serve(const struct node_options *node, int fd,
-		   const struct env_give_wish *wish, const char *name,
+int env_give_serve(const struct node_options *node, int fd, json_t *params,
 		   unsigned int seconds, struct error *err)
 {
+	AUTO_JSON *name = json_incref(json_object_get(params, "name"));
 	AUTO_JSON *reply = NULL;
 	int files[FILES] = { -1, -1, -1 };
 	int rc;
 
 	/* SIGPIPE is sendfile(2)'s, which can be told no otherwise. */
 	(void)signal(SIGPIPE, SIG_IGN);
-	rc = node_ask(node, "environment.open", wish_params(wish, name), &reply,
-		      err);
+	rc = node_ask(node, "environment.open", params, &reply, err);
 	if (rc == 0)
 		rc = open_files(reply, files, err);
 	if (rc == 0)
 		rc = send_metadata(fd, files, err);
 	while (rc == 0)
-		rc = answer_one(node, fd, files[2], name, seconds, err);
+		rc = answer_one(node, fd, files[2], json_string_value(name),
+				seconds, err);
 	close_files(files);
 	return rc;
 }

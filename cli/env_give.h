@@ -16,16 +16,10 @@ int env_give_order(const struct env_mount_job *job,
 		   struct error *err) MUST_CHECK;
 void env_give_close(struct env_giver *g); /* NULL is allowed */
 
-/* A wish of `env socket`: a snapshot whose blocks a container asks for; texts are
- * borrowed. */
-struct env_give_wish {
-	const char *store, *folder, *key, *manifest;
-	bool is_shared;
-};
-/* Serve the blocks of one snapshot, as `name` of bootseerd's, to whoever is at the other end
- * of `fd`, until it leaves.  `seconds` is how long it may be silent. */
-int env_give_serve(const struct node_options *node, int fd,
-		   const struct env_give_wish *wish, const char *name,
+/* Serve the blocks of one snapshot to whoever is at the other end of `fd`, until it leaves.
+ * `params` are those of bootseerd's environment.open, with the name of what it opens; they are
+ * taken, and NULL when memory is short.  `seconds` is how long the other end may be silent. */
+int env_give_serve(const struct node_options *node, int fd, json_t *params,
 		   unsigned int seconds, struct error *err) MUST_CHECK;
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/env_pod.h"
-#include "cli/node_socket.h"
+#include "cli/node_ask.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
@@ -46,38 +45,25 @@ int env_node_connect(const char *socket, uint32_t timeout_ms,
 	return rc;
 }
 
-static json_t *mount_params(const struct env_mount_job *job, const char *name)
+json_t *env_snapshot_params(const char *url, const struct env_snapshot *snap)
 {
 	char key[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
 
-	digest_format(&job->snap->key.digest, key);
-	digest_format(&job->snap->manifest, manifest);
-	/* Not told of others: a bootseerd that looks in no second folder refuses it. */
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o*}", "store", job->store,
-			 "folder", job->snap->folder, "name", name, "key", key,
-			 "manifest", manifest, "shared_packs",
-			 job->snap->is_shared ? json_true() : NULL);
+	digest_format(&snap->key.digest, key);
+	digest_format(&snap->manifest, manifest);
+	/* A bootseerd that looks in no second folder refuses shared packs, so of a snapshot
+	 * without them nothing is said. */
+	return json_pack("{s:s, s:s, s:s, s:s, s:o*}", "store", url, "folder",
+			 snap->folder, "key", key, "manifest", manifest,
+			 "shared_packs", snap->is_shared ? json_true() : NULL);
 }
 
-/* The result; the caller's. */
-static json_t *call_node(struct node_client *c, const char *method,
-			 json_t *params, struct error *err)
+json_t *env_params_with(json_t *params, const char *key, json_t *value)
 {
-	AUTO_FREE char *text = params ? json_dumps(params, 0) : NULL;
-	AUTO_FREE char *reply = NULL;
-	json_t *result = NULL;
-
+	if (json_object_set_new(params, key, value) == 0)
+		return params;
 	json_decref(params);
-	if (!text) {
-		error_set(err, EINVAL,
-			  "no memory, or the store's URL is not "
-			  "UTF-8");
-	} else if (node_call(c, method, text, &reply, err) == 0) {
-		result = json_loads(reply, 0, NULL);
-		if (!result)
-			error_set(err, EPROTO, "bootseerd's answer is no JSON");
-	}
-	return result;
+	return NULL;
 }
 
 static int join_targets(const struct env_mount_job *job, const char *source,
@@ -149,14 +135,18 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 	char name[ENV_MOUNT_NAME_ROOM];
 	char source[sizeof(ENV_MOUNT_PREFIX) + ENV_MOUNT_NAME_ROOM];
 	AUTO_JSON *mounted = NULL;
+	json_t *params, *ignored = NULL;
 	int rc = env_mount_choose_name(name, err);
 
 	if (rc < 0)
 		return rc;
-	mounted =
-		call_node(c, "environment.mount", mount_params(job, name), err);
-	if (!mounted)
-		return -err->code;
+	params = env_params_with(env_snapshot_params(job->store, job->snap),
+				 "name", json_string(name));
+	rc = params ? node_ask_on(c, "environment.mount", params, &mounted, err)
+		    : error_set(err, EINVAL,
+				"no memory, or the store's URL is not UTF-8");
+	if (rc < 0)
+		return rc;
 	job->is_answered = true;
 	if (!json_string_value(json_object_get(mounted, "path")) ||
 	    !json_string_value(json_object_get(mounted, "work")))
@@ -165,9 +155,10 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
 	rc = join_and_check(job, source, mounted, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
-		json_decref(call_node(c, "environment.umount",
-				      json_pack("{s:s}", "name", name),
-				      &(struct error)ERROR_INIT));
+		(void)!node_ask_on(c, "environment.umount",
+				   json_pack("{s:s}", "name", name), &ignored,
+				   NULL);
+	json_decref(ignored);
 	return rc;
 }
 

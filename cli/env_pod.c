@@ -135,11 +135,8 @@ int env_pod_call(int fd, const char *method, json_t *params,
 
 static json_t *restore_params(const struct env_mount_job *job)
 {
-	char key[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
 	json_t *targets = json_array();
 
-	digest_format(&job->snap->key.digest, key);
-	digest_format(&job->snap->manifest, manifest);
 	for (size_t i = 0; i < job->targets->n; i++)
 		if (json_array_append_new(targets,
 					  json_string(job->targets->paths[i])) <
@@ -147,10 +144,8 @@ static json_t *restore_params(const struct env_mount_job *job)
 			json_decref(targets);
 			return NULL;
 		}
-	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o*}", "store", job->store,
-			 "folder", job->snap->folder, "key", key, "manifest",
-			 manifest, "targets", targets, "shared_packs",
-			 job->snap->is_shared ? json_true() : NULL);
+	return env_params_with(env_snapshot_params(job->store, job->snap),
+			       "targets", targets);
 }
 
 int env_pod_mount(const char *path, const struct env_mount_job *job,

@@ -54,8 +54,6 @@ struct env_socket_config {
 struct pod_question {
 	struct control_request request; /* owns the texts */
 	bool is_open; /* environment.open: blocks are sent, nothing is mounted */
-	const char *store, *folder, *key, *manifest;
-	int is_shared; /* the snapshot has packs that are others', too */
 	char *paths[TARGETS_MAX];
 	struct env_targets targets;
 };
@@ -138,8 +136,10 @@ static int take_question(const struct env_socket_config *cfg,
 			 const struct buf *line, struct pod_question *q,
 			 struct error *err)
 {
+	const char *store, *text;
 	json_error_t why;
 	json_t *targets = NULL;
+	int flag;
 	int rc = control_request_parse(line->data, line->len - 1, &q->request,
 				       err);
 
@@ -152,13 +152,12 @@ static int take_question(const struct env_socket_config *cfg,
 				 "the container's socket restores "
 				 "environments, and nothing else");
 	if (json_unpack_ex(q->request.params, &why, JSON_STRICT,
-			   "{s:s, s:s, s:s, s:s, s?o, s?b}", "store", &q->store,
-			   "folder", &q->folder, "key", &q->key, "manifest",
-			   &q->manifest, "targets", &targets, "shared_packs",
-			   &q->is_shared) < 0)
+			   "{s:s, s:s, s:s, s:s, s?o, s?b}", "store", &store,
+			   "folder", &text, "key", &text, "manifest", &text,
+			   "targets", &targets, "shared_packs", &flag) < 0)
 		return error_set(err, EINVAL, "parameters: %s", why.text);
 	rc = q->is_open ? 0 : take_targets(targets, q, err);
-	return rc < 0 ? rc : check_store(cfg, q->store, err);
+	return rc < 0 ? rc : check_store(cfg, store, err);
 }
 
 /* -------------------------------------------------------------------------- places --- */
@@ -294,17 +293,13 @@ static void give_place_back(const struct pod_socket *s, const char *name)
 
 /* ---------------------------------------------------------------------- connection --- */
 
-static int mount_at_node(const struct pod_socket *s,
-			 const struct pod_question *q, const char *name,
-			 json_t **ret, struct error *err)
+/* The asker's parameters as bootseerd is asked with them: the targets are not its matter. */
+static json_t *node_params(const struct pod_question *q, const char *name)
 {
-	return node_ask(&s->cfg->node, "environment.mount",
-			json_pack("{s:s, s:s, s:s, s:s, s:s, s:o*}", "store",
-				  q->store, "folder", q->folder, "name", name,
-				  "key", q->key, "manifest", q->manifest,
-				  "shared_packs",
-				  q->is_shared ? json_true() : NULL),
-			ret, err);
+	json_t *params = json_copy(q->request.params);
+
+	(void)json_object_del(params, "targets");
+	return env_params_with(params, "name", json_string(name));
 }
 
 static int join_for(struct env_asker *asker, const struct pod_question *q,
@@ -371,7 +366,8 @@ static int restore_for(const struct pod_socket *s, int fd,
 		       const char *name, struct error *err)
 {
 	json_t *mounted = NULL;
-	int rc = mount_at_node(s, q, name, &mounted, err);
+	int rc = node_ask(&s->cfg->node, "environment.mount",
+			  node_params(q, name), &mounted, err);
 
 	if (rc == 0)
 		rc = check_waits(fd, err);
@@ -400,12 +396,8 @@ static int give_blocks(const struct pod_socket *s, int fd,
 		       const struct pod_question *q, const char *name,
 		       struct error *err)
 {
-	const struct env_give_wish wish = { .store = q->store,
-					    .folder = q->folder,
-					    .key = q->key,
-					    .manifest = q->manifest,
-					    .is_shared = q->is_shared };
-	int rc = env_give_serve(&s->cfg->node, fd, &wish, name, ANSWER_S, err);
+	int rc = env_give_serve(&s->cfg->node, fd, node_params(q, name),
+				ANSWER_S, err);
 
 	leave_mount(s, name);
 	return rc;
@@ -462,7 +454,7 @@ static void say_refused(const struct error *err)
 static void serve_child(const struct pod_socket *s, int fd)
 {
 	const struct timeval patience = { .tv_sec = ASK_S };
-	struct pod_question q = { .store = NULL };
+	struct pod_question q = { .is_open = false };
 	struct error err = ERROR_INIT;
 	sigset_t none;
 	int rc;
