@@ -46,18 +46,6 @@ int env_check_parts(const struct env_parts *p, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "--image") : 0;
 }
 
-int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
-		      struct error *err)
-{
-	const struct env_usual usual = { .root = "",
-					 .path = getenv("PATH"),
-					 .home = getenv("HOME") };
-
-	return p->targets && p->targets[0]
-		       ? env_targets_make(p->targets, ret, err)
-		       : env_targets_usual(&usual, ret, err);
-}
-
 int env_store_open(const struct store_access *a, const char *url,
 		   struct object_store **ret, struct error *err)
 {
@@ -157,50 +145,74 @@ static bool has_input(void)
 	       (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
 }
 
-int env_parts_inputs(const struct env_parts *p, char *const *command,
-		     const struct env_targets *t, char *const *made,
-		     struct env_inputs *ret, struct error *err)
+int env_work_find_targets(struct env_work *w, struct error *err)
 {
-	const struct env_inputs_from from = { .command = command,
-					      .targets = t,
-					      .environment = environ,
-					      .root = "",
-					      .made = made,
-					      .reads_script = has_input(),
-					      .gpu_alone = p->merge };
+	const struct env_usual usual = { .root = "",
+					 .path = getenv("PATH"),
+					 .home = getenv("HOME") };
+	char **named = w->parts->targets;
 
-	*ret = (struct env_inputs){ .n = 0 };
-	return p->no_auto ? 0 : env_inputs_gather(&from, ret, err);
+	return named && *named ? env_targets_make(named, &w->targets, err)
+			       : env_targets_usual(&usual, &w->targets, err);
 }
 
-int env_parts_made(const struct env_parts *p, char *const *command,
-		   const struct env_targets *t, struct object_store *s,
-		   char ***ret, struct error *err)
+int env_work_find_inputs(struct env_work *w, struct error *err)
+{
+	const struct env_inputs_from from = { .command = w->command,
+					      .targets = &w->targets,
+					      .environment = environ,
+					      .root = "",
+					      .made = w->made,
+					      .reads_script = has_input(),
+					      .gpu_alone = w->parts->merge };
+
+	env_inputs_fini(&w->inputs);
+	return w->parts->no_auto ? 0
+				 : env_inputs_gather(&from, &w->inputs, err);
+}
+
+int env_work_find_made(struct env_work *w, struct object_store *s,
+		       struct error *err)
 {
 	struct env_key words;
-	int rc = env_parts_key(p, command, t, NULL, NULL, &words, err);
+	int rc = env_work_key_words(w, &words, err);
 
-	*ret = NULL;
 	if (rc < 0)
 		return rc;
-	rc = env_made_get(s, &words, ret, err);
+	rc = env_made_get(s, &words, &w->made, err);
 	env_key_fini(&words);
 	return rc == -ENOENT ? 0 : rc;
 }
 
-int env_parts_key(const struct env_parts *p, char *const *command,
-		  const struct env_targets *t, const struct env_inputs *in,
-		  const struct env_scan *scan, struct env_key *ret,
-		  struct error *err)
+int env_work_key(const struct env_work *w, struct env_key *ret,
+		 struct error *err)
 {
-	const struct env_spec spec = { .command = command,
-				       .values = p->values,
-				       .files = p->files,
-				       .inputs = in,
-				       .image = p->image,
-				       .merges = p->merge };
+	const struct env_spec spec = { .command = w->command,
+				       .values = w->parts->values,
+				       .files = w->parts->files,
+				       .inputs = &w->inputs,
+				       .image = w->parts->image,
+				       .merges = w->parts->merge };
 
-	return env_key_make(&spec, t, scan, ret, err);
+	return env_key_make(&spec, &w->targets, w->scan, ret, err);
+}
+
+int env_work_key_words(const struct env_work *w, struct env_key *ret,
+		       struct error *err)
+{
+	const struct env_work words = { .parts = w->parts,
+					.command = w->command,
+					.targets = w->targets };
+
+	return env_work_key(&words, ret, err);
+}
+
+void env_work_fini(struct env_work *w)
+{
+	env_scan_free(w->scan);
+	env_inputs_fini(&w->inputs);
+	env_names_free(w->made);
+	env_targets_fini(&w->targets);
 }
 
 void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM])

@@ -112,23 +112,29 @@ int env_open(const struct store_access *a, const struct env_service_access *v,
 	     struct env_opened *ret, struct error *err) MUST_CHECK;
 void env_opened_fini(struct env_opened *o);
 
-/* The folders that the command installs into: those that were named, else the usual ones. */
-int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
-		      struct error *err) MUST_CHECK;
-/* Find what the command depends on beside its words; `made` are files that it makes
- * itself, or NULL. */
-int env_parts_inputs(const struct env_parts *p, char *const *command,
-		     const struct env_targets *t, char *const *made,
-		     struct env_inputs *ret, struct error *err) MUST_CHECK;
-/* The key of a command now; `in` may be NULL. */
-int env_parts_key(const struct env_parts *p, char *const *command,
-		  const struct env_targets *t, const struct env_inputs *in,
-		  const struct env_scan *scan, struct env_key *ret,
-		  struct error *err) MUST_CHECK;
-/* Files that the command is known to make itself, in *ret, or NULL. */
-int env_parts_made(const struct env_parts *p, char *const *command,
-		   const struct env_targets *t, struct object_store *s,
-		   char ***ret, struct error *err) MUST_CHECK;
+/* A command, its targets, and what both depend on, as they are now. */
+struct env_work {
+	const struct env_parts *parts; /* borrowed, as is the command */
+	char *const *command;
+	struct env_targets targets;
+	char **made; /* files that the command makes itself; NULL: none is known */
+	struct env_inputs inputs;
+	struct env_scan *scan; /* NULL: nobody has looked */
+};
+/* Find the folders that the command installs into: those that were named, else the usual ones. */
+int env_work_find_targets(struct env_work *w, struct error *err) MUST_CHECK;
+/* Find what the command depends on beside its words; what was found before goes. */
+int env_work_find_inputs(struct env_work *w, struct error *err) MUST_CHECK;
+/* Find what the store knows of files that the command makes. */
+int env_work_find_made(struct env_work *w, struct object_store *s,
+		       struct error *err) MUST_CHECK;
+/* The key of what was found so far. */
+int env_work_key(const struct env_work *w, struct env_key *ret,
+		 struct error *err) MUST_CHECK;
+/* That of the command's words: notes on it are found by this. */
+int env_work_key_words(const struct env_work *w, struct env_key *ret,
+		       struct error *err) MUST_CHECK;
+void env_work_fini(struct env_work *w);
 
 /* "2026-11-23 16:05", or "-". */
 #define ENV_TIME_ROOM 32

@@ -154,16 +154,6 @@ static json_t *ranges_json(const struct env_range *e, size_t n)
 	return list;
 }
 
-static int ask_node(struct node_client *node, const char *method,
-		    json_t *params, struct error *err)
-{
-	json_t *reply = NULL;
-	int rc = node_ask_on(node, method, params, &reply, err);
-
-	json_decref(reply);
-	return rc;
-}
-
 static int ask_ranges(struct env_give *g, json_t *at, struct error *err)
 {
 	json_t *params = json_pack("{s:s*, s:o}", "name",
@@ -171,7 +161,8 @@ static int ask_ranges(struct env_give *g, json_t *at, struct error *err)
 	int rc;
 
 	if (g->node)
-		return ask_node(g->node, "environment.read", params, err);
+		return node_ask_on(g->node, "environment.read", params, NULL,
+				   err);
 	rc = params ? env_pod_call(g->pod, "environment.read", params, READ_S,
 				   NULL, err)
 		    : error_nomem(err);
@@ -207,8 +198,9 @@ static void leave_node(struct env_give *g)
 	struct node_client *c = NULL;
 
 	if (env_node_connect(g->socket, LEAVE_MS, &c, &ignored) == 0)
-		(void)!ask_node(c, "environment.umount",
-				json_pack("{s:s}", "name", g->name), &ignored);
+		(void)!node_ask_on(c, "environment.umount",
+				   json_pack("{s:s}", "name", g->name), NULL,
+				   NULL);
 	node_client_close(c);
 }
 
@@ -328,7 +320,7 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 		      const char *name, unsigned int seconds, struct error *err)
 {
 	struct control_request r = { .root = NULL };
-	json_t *reply = NULL, *at = NULL;
+	json_t *at = NULL;
 	AUTO_BUF line = BUF_INIT;
 	int rc;
 
@@ -349,12 +341,11 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 	if (rc == 0)
 		rc = node_ask(node, "environment.read",
 			      json_pack("{s:s, s:O}", "name", name, "at", at),
-			      &reply, err);
+			      NULL, err);
 	if (rc == 0)
 		rc = env_pod_reply(fd, NULL, err);
 	if (rc == 0)
 		rc = send_bytes(fd, blocks, sum_of(at), err);
-	json_decref(reply);
 	control_request_fini(&r);
 	return rc;
 }

@@ -127,45 +127,37 @@ static int show_key(const struct env_key_config *c, const struct env_key *key,
 }
 
 /* Without the files that the store says the command makes itself. */
-static int find_inputs(const struct env_key_config *c, char **command,
-		       const struct env_targets *t, struct env_inputs *ret,
+static int find_inputs(const struct env_key_config *c, struct env_work *w,
 		       struct error *err)
 {
 	AUTO(object_store) s = NULL;
-	char **made = NULL;
 	int rc = c->store && !c->parts.no_auto
 			 ? env_store_open(&c->access, c->store, &s, err)
 			 : 0;
 
 	if (rc == 0 && s)
-		rc = env_parts_made(&c->parts, command, t, s, &made, err);
-	if (rc == 0)
-		rc = env_parts_inputs(&c->parts, command, t, made, ret, err);
-	env_names_free(made);
-	return rc;
+		rc = env_work_find_made(w, s, err);
+	return rc < 0 ? rc : env_work_find_inputs(w, err);
 }
 
 static int run_env_key(const void *config, char **args, struct error *err)
 {
 	const struct env_key_config *c = config;
-	struct env_targets t;
-	AUTO(env_scan) scan = NULL;
+	struct env_work w = { .parts = &c->parts, .command = args };
 	struct env_key key = { .n = 0 };
-	struct env_inputs in = { .n = 0 };
-	int rc = env_parts_targets(&c->parts, &t, err);
+	int rc = env_work_find_targets(&w, err);
 
 	if (rc < 0)
 		return rc;
-	rc = env_scan_new(&t, &scan, err);
+	rc = env_scan_new(&w.targets, &w.scan, err);
 	if (rc == 0)
-		rc = find_inputs(c, args, &t, &in, err);
+		rc = find_inputs(c, &w, err);
 	if (rc == 0)
-		rc = env_parts_key(&c->parts, args, &t, &in, scan, &key, err);
+		rc = env_work_key(&w, &key, err);
 	if (rc == 0)
-		rc = show_key(c, &key, &in, err);
-	env_inputs_fini(&in);
+		rc = show_key(c, &key, &w.inputs, err);
+	env_work_fini(&w);
 	env_key_fini(&key);
-	env_targets_fini(&t);
 	return rc;
 }
 

@@ -135,7 +135,7 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 	char name[ENV_MOUNT_NAME_ROOM];
 	char source[sizeof(ENV_MOUNT_PREFIX) + ENV_MOUNT_NAME_ROOM];
 	AUTO_JSON *mounted = NULL;
-	json_t *params, *ignored = NULL;
+	json_t *params;
 	int rc = env_mount_choose_name(name, err);
 
 	if (rc < 0)
@@ -156,9 +156,8 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 	rc = join_and_check(job, source, mounted, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
 		(void)!node_ask_on(c, "environment.umount",
-				   json_pack("{s:s}", "name", name), &ignored,
+				   json_pack("{s:s}", "name", name), NULL,
 				   NULL);
-	json_decref(ignored);
 	return rc;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `bootseer env run`: a set-up command, or the snapshot of what it would do.  Whatever
- * fails on the way to the snapshot is said in one line, and the command is run.
+ * fails on the way to the snapshot is said in one line, and the command is run.  Steps are in
+ * files of their own (env_run.h); here each is given what those before it found.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +12,10 @@
 #include <unistd.h>
 
 #include "cli/env_child.h"
+#include "cli/env_left.h"
 #include "cli/env_run.h"
+#include "cli/env_smoke.h"
+#include "common/buf.h"
 #include "common/clock.h"
 #include "common/text.h"
 #include "profiler/emit/emit.h"
@@ -150,14 +154,14 @@ static void say_line(const char *line)
 /* With its daemons, where it is good. */
 static void end_command(struct env_run *r, int status)
 {
-	const struct env_daemons_at at = { r->at.catalog, r->now };
+	const struct env_daemons_at at = { r->store.at.catalog, r->now };
 	struct env_daemons daemons = r->cfg->daemons;
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
 	env_guess_drop(&r->guess);
-	if (r->system >= 0)
-		(void)close(steal_fd(&r->system));
+	if (r->key.system >= 0)
+		(void)close(steal_fd(&r->key.system));
 	daemons.quiet = r->cfg->quiet;
 	if (status == 0 && daemons.commands) {
 		env_run_say_stage("env.daemons", STAGE_BEGIN, STAGE_NONE);
@@ -178,30 +182,29 @@ static void run_plain(struct env_run *r, const char *why)
 	int status;
 
 	env_guess_drop(&r->guess);
-	env_key_hex(&r->key.digest, hex);
+	env_key_hex(&r->key.key.digest, hex);
 	fprintf(stderr, "bootseer env run: %s%s%s%s: the command is run\n", why,
 		r->is_bad_for_all ? " (so it is for all until it is removed: "
 				    "bootseer env rm STORE "
 				  : "",
 		r->is_bad_for_all ? hex : "", r->is_bad_for_all ? ")" : "");
-	if ((r->cfg->daemons.commands || r->system >= 0) &&
-	    env_child_run(r->command, r->system, NULL, &status, NULL, &err) ==
-		    0)
+	if ((r->cfg->daemons.commands || r->key.system >= 0) &&
+	    env_child_run(r->key.work.command, r->key.system, NULL, &status,
+			  NULL, &err) == 0)
 		end_command(r, status);
-	status = env_become(r->command, &err);
+	status = env_become(r->key.work.command, &err);
 	say_line(err.msg);
 	exit(status);
 }
 
+/* ------------------------------------------------------------------------ look up --- */
+
 /* Say what the command depends on and nobody can tell: it is not in the key. */
-static void say_unknown(const struct env_run *r)
+static void say_unknown(const struct env_inputs *in)
 {
-	const struct env_inputs *in = &r->inputs;
 	AUTO_BUF text = BUF_INIT;
 	int rc = 0;
 
-	if (r->cfg->quiet || !in->n_unknown)
-		return;
 	for (size_t i = 0; rc == 0 && i < in->n_unknown && i < UNKNOWN_SHOWN;
 	     i++)
 		rc = buf_printf(&text, "%s%s", i ? "; " : "", in->unknown[i]);
@@ -217,76 +220,231 @@ static void say_unknown(const struct env_run *r)
 		text.data);
 }
 
-/* ---------------------------------------------------------------------------- run --- */
-
-/* Its threads take no signals: the command is to have them. */
-static int open_store(struct env_run *r, struct error *err)
+/* `holder` is what another node, or whoever may write to the store, says. */
+static void say_waits(void *arg, const char *holder)
 {
-	sigset_t all, old;
-	int rc;
+	AUTO_BUF text = BUF_INIT;
+	size_t len = 0;
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = env_open(&r->cfg->access, &r->cfg->service, r->cfg->store,
-		      "bootseer env run", r->cfg->ttl / NS_PER_MS, &r->at, err);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc;
+	while (holder[len] > ' ' && holder[len] < 0x7f)
+		len++;
+	if (buf_printf(
+		    &text,
+		    "another node%s%.*s%s runs the command: waiting for what "
+		    "it makes",
+		    len ? " (" : "", (int)len, holder, len ? ")" : "") == 0)
+		env_run_say_wait(arg, text.data);
 }
 
 /* 1: there is a snapshot; 0: this process has the turn to make it. */
 static int look_up(struct env_run *r, struct env_turn **ret_turn,
 		   struct env_snapshot *ret, struct error *err)
 {
+	const struct digest *key = &r->key.key.digest;
+	const struct env_turn_options opts = {
+		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
+		.deadline_ns = r->key.deadline_ns,
+		.waits = say_waits,
+		.arg = &r->key,
+	};
 	int rc;
 
-	if (r->no_store.code) {
-		*err = r->no_store;
-		return -r->no_store.code;
+	if (r->store.away.code) {
+		*err = r->store.away;
+		return -r->store.away.code;
 	}
-	say_unknown(r);
-	rc = env_run_look_up(r, ret, err);
+	if (!r->cfg->quiet && r->key.work.inputs.n_unknown)
+		say_unknown(&r->key.work.inputs);
+	rc = env_run_look_up(&r->store, key, ret, err);
 	if (rc)
 		return rc;
 	env_guess_drop(&r->guess);
-	return env_run_take_turn(r, ret_turn, ret, err);
+	return env_run_take_turn(&r->store, key, &opts, ret_turn, ret, err);
+}
+
+/* --------------------------------------------------------------- run, and capture --- */
+
+/* The end of the command. */
+struct ran {
+	int status;           /* wait(2)'s */
+	int told;             /* the signal by which it was told to end, or 0 */
+	struct env_left left; /* processes that it left */
+};
+
+static int run_command(const struct env_run_key *k, struct ran *ret,
+		       struct error *err)
+{
+	int rc;
+
+	env_run_say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
+	env_left_adopt(true);
+	rc = env_child_run(k->work.command, k->system, NULL, &ret->status,
+			   &ret->told, err);
+	env_left_adopt(false);
+	env_left_list(&ret->left);
+	env_run_say_stage("env.install", STAGE_END,
+			  rc < 0 ? 1
+			  : WIFSIGNALED(ret->status)
+				  ? 128 + WTERMSIG(ret->status)
+				  : WEXITSTATUS(ret->status));
+	return rc;
+}
+
+/* Processes of the command that go on are said: others do not have what runs here. */
+static void say_left(const struct env_left *left)
+{
+	char what[ENV_LEFT_ROOM];
+	size_t n = env_left_describe(left, what);
+
+	if (n)
+		fprintf(stderr,
+			"bootseer env run: the command left %s, which %s not "
+			"there where it is restored: start %s by --daemon\n",
+			what, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
+}
+
+static int check_ran(const struct env_run *r, int told, struct error *err)
+{
+	const struct env_run_config *c = r->cfg;
+	int rc = 0;
+
+	if (told)
+		return error_set(err, EINTR,
+				 "the command was told to end by signal %d",
+				 told);
+	if (c->verify)
+		rc = env_smoke_run(c->verify,
+				   clock_now_ns() + c->verify_timeout, err);
+	return rc < 0 ? rc : env_run_note_made(&r->key, &r->store, err);
+}
+
+/* 1: *ret is what the command changed; 0: another captor was first. */
+static int capture_changes(const struct env_run *r, struct env_snapshot *ret,
+			   struct error *err)
+{
+	const struct env_run_key *k = &r->key;
+	const struct env_capture_options opts = {
+		.program = k->work.command[0],
+		.may_be_empty = r->cfg->daemons.commands != NULL,
+	};
+	int64_t begun_ns = clock_now_ns();
+	int rc = env_capture(r->store.at.catalog, &k->key, &k->work.targets,
+			     k->work.scan, &opts, ret, err);
+
+	if (rc < 0)
+		return rc == -EEXIST ? 0 : rc;
+	if (k->work.targets.is_usual)
+		env_near_put(r->store.at.store, &k->near, &k->key.digest);
+	if (!k->quiet)
+		env_run_say_done("captured", ret, begun_ns);
+	return 1;
+}
+
+/* Run the command, and keep what it changed for others.  Ends the turn.  1: *ret is that. */
+static int run_and_capture(struct env_run *r, struct env_turn *turn,
+			   int *ret_status, struct env_snapshot *ret,
+			   struct error *err)
+{
+	struct error why = ERROR_INIT;
+	struct ran ran = { .status = 0 };
+	int kept = -ECANCELED;
+	int rc = env_run_look_again(&r->key, err);
+
+	if (rc == 0)
+		rc = run_command(&r->key, &ran, err);
+	if (rc == 0 && ran.status == 0) {
+		kept = check_ran(r, ran.told, &why);
+		if (kept == 0)
+			kept = capture_changes(r, ret, &why);
+		if (kept >= 0)
+			say_left(&ran.left);
+		else
+			fprintf(stderr, "bootseer env run: not captured: %s\n",
+				why.msg);
+	}
+	/* Others that wait would fail one after the other. */
+	env_turn_end(turn, kept < 0);
+	*ret_status = ran.status;
+	return rc < 0 ? rc : kept > 0;
+}
+
+/* ---------------------------------------------------------------------------- all --- */
+
+/* Its threads take no signals: the command is to have them. */
+static int open_store(const struct env_run_config *c, struct env_opened *ret,
+		      struct error *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = env_open(&c->access, &c->service, c->store, "bootseer env run",
+		      c->ttl / NS_PER_MS, ret, err);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+/* 1: *ret is in the targets. */
+static int take_steps(struct env_run *r, int *ret_status,
+		      struct env_snapshot *ret, struct error *err)
+{
+	struct env_turn *turn = NULL;
+	int found, rc;
+
+	env_run_say_stage("env.key", STAGE_BEGIN, STAGE_NONE);
+	rc = env_run_find_key(&r->key, &r->store, &r->guess, err);
+	env_run_say_stage("env.key", STAGE_END, rc < 0);
+	if (rc < 0)
+		return rc;
+	found = env_run_take_targets(&r->key, &r->store, &r->guess, ret, err);
+	rc = found ? found : look_up(r, &turn, ret, err);
+	if (rc > 0)
+		return env_run_restore(&r->restore, &r->guess, ret, found > 0,
+				       &r->is_bad_for_all, err);
+	return rc < 0 ? rc : run_and_capture(r, turn, ret_status, ret, err);
 }
 
 static int run_env_run(const void *config, char **args, struct error *err)
 {
 	const struct env_run_config *c = config;
-	struct env_run r = { .cfg = c, .command = args, .system = -1 };
+	struct env_run r = {
+		.cfg = c,
+		.key = { .work = { .parts = &c->parts, .command = args },
+			 .quiet = c->quiet,
+			 .system = -1 },
+		.store.ttl = c->ttl,
+		.guess = { .store = c->store, .socket = c->socket },
+		.restore = { .job = { .socket = c->socket,
+				      .store = c->store,
+				      .targets = &r.key.work.targets },
+			     .at = &r.store.at,
+			     .verify = c->verify,
+			     .verify_timeout = c->verify_timeout,
+			     .may_mount = !c->unpack && !c->parts.merge,
+			     .quiet = c->quiet },
+	};
 	struct env_snapshot snap;
-	struct env_turn *turn = NULL;
 	int status = EXIT_SUCCESS, rc;
-	bool is_there;
 
 	env_signals_take();
 	/* A URL that is wrong is wrong however often it is tried: that is told, and a
 	 * store that is down is not. */
-	if (open_store(&r, &r.no_store) == -EINVAL) {
-		say_line(r.no_store.msg);
+	if (open_store(c, &r.store.at, &r.store.away) == -EINVAL) {
+		say_line(r.store.away.msg);
 		exit(EXIT_USAGE);
 	}
-	r.deadline_ns = clock_now_ns() + c->wait;
-	if (c->parts.merge) {
-		if (env_run_merge(&r, &status, err) < 0)
-			run_plain(&r, err->msg);
-		end_command(&r, status);
-	}
-	env_run_say_stage("env.key", STAGE_BEGIN, STAGE_NONE);
-	rc = env_run_find_key(&r, err);
-	env_run_say_stage("env.key", STAGE_END, rc < 0);
-	if (rc == 0)
-		rc = env_run_take_targets(&r, &snap, err);
-	is_there = rc > 0;
-	if (rc == 0)
-		rc = look_up(&r, &turn, &snap, err);
-	if (rc > 0)
-		rc = env_run_restore(&r, &snap, is_there, err);
-	else if (rc == 0)
-		rc = env_run_capture(&r, turn, &status, &snap, err);
+	r.guess.catalog = r.store.at.catalog;
+	r.key.deadline_ns = clock_now_ns() + c->wait;
+	r.restore.job.others_ns = r.key.deadline_ns;
+	rc = c->parts.merge ? env_run_merge(&r, &status, err)
+			    : take_steps(&r, &status, &snap, err);
 	if (rc < 0)
 		run_plain(&r, err->msg);
+	if (rc > 0) {
+		r.now = &snap;
+		env_run_note_name(&r);
+	}
 	end_command(&r, status);
 	return 0;
 }

@@ -5,110 +5,86 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/env_mount.h"
 #include "cli/env_run.h"
 #include "cli/env_system.h"
 
-/* Beside its words, what the command depends on now. */
-int env_run_find_inputs(struct env_run *r, struct error *err)
-{
-	env_inputs_fini(&r->inputs);
-	return env_parts_inputs(&r->cfg->parts, r->command, &r->targets,
-				r->made, &r->inputs, err);
-}
-
 /* The service says nothing of them, and nobody else is believed beside it. */
-static bool may_ask_made(const struct env_run *r)
+static bool may_ask_made(const struct env_run_key *k,
+			 const struct env_run_store *s)
 {
 	bool has_file = false;
 
-	for (size_t i = 0; i < r->inputs.n; i++)
+	for (size_t i = 0; i < k->work.inputs.n; i++)
 		has_file = has_file ||
-			   strcmp(r->inputs.items[i].kind, "file") == 0;
-	return has_file && !r->made && r->at.catalog && !r->no_store.code &&
-	       !r->cfg->service.service;
+			   strcmp(k->work.inputs.items[i].kind, "file") == 0;
+	return has_file && !k->work.made && !s->away.code && !s->at.client;
 }
 
 /* Without the files that it makes itself. */
-static int find_first_inputs(struct env_run *r, struct error *err)
+static int find_first_inputs(struct env_run_key *k, struct env_run_store *s,
+			     struct error *err)
 {
 	struct error why = ERROR_INIT;
-	int rc = env_run_find_inputs(r, err);
+	int rc = env_work_find_inputs(&k->work, err);
 
-	if (rc < 0 || !may_ask_made(r))
+	if (rc < 0 || !may_ask_made(k, s))
 		return rc;
 	/* A store that is away would be waited for again. */
-	if (env_parts_made(&r->cfg->parts, r->command, &r->targets, r->at.store,
-			   &r->made, &why) == -ETIMEDOUT)
-		r->no_store = why;
-	return r->made ? env_run_find_inputs(r, err) : 0;
-}
-
-/* A store that the guess has waited for in vain is waited for no more. */
-static void note_store(struct env_run *r)
-{
-	struct error why = ERROR_INIT;
-
-	if (env_guess_check_store(&r->guess, &why) < 0)
-		r->no_store = why;
+	if (env_work_find_made(&k->work, s->at.store, &why) == -ETIMEDOUT)
+		s->away = why;
+	return k->work.made ? env_work_find_inputs(&k->work, err) : 0;
 }
 
 /* The snapshot that this command had last is fetched beside the look at the names.  Its folders
  * are made in the system's, where another command's capture would see them. */
-static int guess_snapshot(struct env_run *r, struct error *err)
+static int guess_snapshot(struct env_run_key *k, const struct env_run_store *s,
+			  struct env_guess *g, struct error *err)
 {
-	int rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
-			       &r->inputs, NULL, &r->near, err);
+	int rc = env_work_key(&k->work, &k->near, err);
 
-	if (rc < 0 || !r->at.catalog || r->no_store.code || r->system < 0)
+	if (rc < 0 || s->away.code || k->system < 0)
 		return rc;
-	r->guess = (struct env_guess){ .catalog = r->at.catalog,
-				       .targets = &r->targets,
-				       .near = &r->near,
-				       .store = r->cfg->store,
-				       .socket = r->cfg->socket };
-	env_guess_begin(&r->guess);
+	g->targets = &k->work.targets;
+	g->near = &k->near;
+	env_guess_begin(g);
 	return 0;
 }
 
-/* The key of how it is now. */
-int env_run_find_key(struct env_run *r, struct error *err)
+int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
+		     struct env_guess *g, struct error *err)
 {
-	int rc = env_parts_targets(&r->cfg->parts, &r->targets, err);
+	int rc = env_work_find_targets(&k->work, err);
 
 	if (rc == 0)
-		rc = env_join_recover(&r->targets, ENV_MOUNT_PREFIX,
-				      r->deadline_ns, err);
-	if (rc == 0 && r->system < 0 && !r->is_within)
-		r->is_others = !env_system_try(&r->targets, &r->system);
+		rc = env_join_recover(&k->work.targets, ENV_MOUNT_PREFIX,
+				      k->deadline_ns, err);
+	if (rc == 0 && k->system < 0 && !k->is_within)
+		k->is_others = !env_system_try(&k->work.targets, &k->system);
 	/* A half restored target may be of the one that has them: we look anew after it. */
-	if (rc == 0 && !r->is_others)
-		rc = env_recover(&r->targets, r->deadline_ns, err);
+	if (rc == 0 && !k->is_others)
+		rc = env_recover(&k->work.targets, k->deadline_ns, err);
 	if (rc == 0)
-		rc = find_first_inputs(r, err);
-	if (rc == 0 && r->targets.is_usual)
-		rc = guess_snapshot(r, err);
+		rc = find_first_inputs(k, s, err);
+	if (rc == 0 && k->work.targets.is_usual)
+		rc = guess_snapshot(k, s, g, err);
 	if (rc == 0)
-		rc = env_scan_new(&r->targets, &r->before, err);
+		rc = env_scan_new(&k->work.targets, &k->work.scan, err);
 	if (rc == 0)
-		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
-				   &r->inputs, r->before, &r->key, err);
+		rc = env_work_key(&k->work, &k->key, err);
 	if (rc < 0)
 		return rc;
-	env_guess_settle(&r->guess, &r->key.digest);
-	note_store(r);
+	env_guess_settle(g, &k->key.digest);
+	/* A store that the guess has waited for in vain is waited for no more. */
+	(void)!env_guess_check_store(g, &s->away);
 	return 0;
 }
 
-/* The other one may need what we have locked. */
 static void say_works(void *arg)
 {
-	struct env_run *r = arg;
+	const struct env_run_key *k = arg;
 
-	env_guess_drop(&r->guess);
-	note_store(r);
 	env_run_say_wait(
-		r, r->targets.is_usual
+		k, k->work.targets.is_usual
 			   ? "another 'env run' works on this system: waiting "
 			     "for its end"
 			   : "another 'env run' works on these targets: "
@@ -116,20 +92,20 @@ static void say_works(void *arg)
 }
 
 /* The process that was waited for may have done the same: 1, and what it did. */
-static int find_done(struct env_run *r, struct env_snapshot *ret,
-		     struct error *err)
+static int find_done(struct env_run_key *k, const struct env_run_store *s,
+		     struct env_snapshot *ret, struct error *err)
 {
 	struct env_snapshot snap;
 	bool is = false;
 	int rc;
 
-	env_scan_free(steal_ptr(&r->before));
-	rc = env_scan_new(&r->targets, &r->before, err);
-	if (rc < 0 || !r->at.catalog || r->no_store.code ||
-	    env_catalog_get(r->at.catalog, &r->key.digest, &snap, NULL) < 0)
+	env_scan_free(steal_ptr(&k->work.scan));
+	rc = env_scan_new(&k->work.targets, &k->work.scan, err);
+	if (rc < 0 || s->away.code ||
+	    env_catalog_get(s->at.catalog, &k->key.digest, &snap, NULL) < 0)
 		return rc;
-	rc = env_scan_is_after(r->before, &snap, &is, err);
-	if (rc == 0 && is && !env_run_is_over_age(r, &snap)) {
+	rc = env_scan_is_after(k->work.scan, &snap, &is, err);
+	if (rc == 0 && is && !env_run_is_over_age(s, &snap)) {
 		*ret = snap;
 		return 1;
 	}
@@ -138,36 +114,93 @@ static int find_done(struct env_run *r, struct env_snapshot *ret,
 }
 
 /* The command finds what another has done to the targets meanwhile. */
-static int find_key_anew(struct env_run *r, struct env_snapshot *ret,
+static int find_key_anew(struct env_run_key *k, struct env_run_store *s,
+			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err)
 {
-	int rc = find_done(r, ret, err);
+	int rc = find_done(k, s, ret, err);
 
 	if (rc > 0)
 		return rc;
-	env_scan_free(steal_ptr(&r->before));
-	env_key_fini(&r->key);
-	env_key_fini(&r->near);
-	env_targets_fini(&r->targets);
-	return rc < 0 ? rc : env_run_find_key(r, err);
+	env_scan_free(steal_ptr(&k->work.scan));
+	env_key_fini(&k->key);
+	env_key_fini(&k->near);
+	env_targets_fini(&k->work.targets);
+	return rc < 0 ? rc : env_run_find_key(k, s, g, err);
 }
 
-/* Lock the targets: two commands that change one at once would each capture half of the other's
- * files. */
-int env_run_take_targets(struct env_run *r, struct env_snapshot *ret,
+/* Two commands that change targets at once would each capture half of the other's files. */
+int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
+			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err)
 {
 	int rc;
 
 	/* Another descriptor of the lock, closed, would give it up. */
-	if (r->system >= 0)
+	if (k->system >= 0)
 		return 0;
-	rc = env_system_take(&r->targets, r->deadline_ns, say_works, r,
-			     &r->system, err);
-	if (rc > 0 || (rc == 0 && r->is_others)) {
-		r->is_others = false;
-		r->is_within = r->system < 0;
-		rc = find_key_anew(r, ret, err);
+	rc = env_system_take(&k->work.targets, k->deadline_ns, say_works, k,
+			     &k->system, err);
+	if (rc > 0 || (rc == 0 && k->is_others)) {
+		k->is_others = false;
+		k->is_within = k->system < 0;
+		rc = find_key_anew(k, s, g, ret, err);
 	}
 	return rc;
+}
+
+int env_run_look_again(struct env_run_key *k, struct error *err)
+{
+	struct env_key now;
+	bool is_same;
+	int rc;
+
+	env_scan_free(steal_ptr(&k->work.scan));
+	rc = env_scan_new(&k->work.targets, &k->work.scan, err);
+	if (rc == 0)
+		rc = env_work_find_inputs(&k->work, err);
+	if (rc == 0)
+		rc = env_work_key(&k->work, &now, err);
+	if (rc < 0)
+		return rc;
+	is_same = digest_equal(&now.digest, &k->key.digest);
+	env_key_fini(&now);
+	if (!is_same)
+		return error_set(err, ESTALE,
+				 "what the key is of changed meanwhile");
+	return env_scan_hash_recent(k->work.scan, err);
+}
+
+int env_run_note_made(const struct env_run_key *k,
+		      const struct env_run_store *s, struct error *err)
+{
+	/* As they are now, after the command. */
+	struct env_work after = k->work;
+	const char *unwritten = NULL;
+	struct env_key words;
+	char **names = NULL;
+	int rc;
+
+	after.inputs = (struct env_inputs){ .n = 0 };
+	rc = env_work_find_inputs(&after, err);
+	if (rc < 0)
+		return k->work.made ? rc : 0;
+	rc = env_inputs_made(&k->work.inputs, &after.inputs, k->work.made,
+			     &names, &unwritten, err);
+	env_inputs_fini(&after.inputs);
+	if (rc == 1 && !s->at.client &&
+	    env_work_key_words(&k->work, &words, NULL) == 0) {
+		(void)!env_made_put(s->at.store, &words, &k->key.digest, names,
+				    NULL);
+		env_key_fini(&words);
+	}
+	env_names_free(names);
+	if (rc >= 0 && unwritten)
+		rc = error_set(
+			err, ESTALE,
+			"'%s' is not in the key, as the command made it "
+			"before, but did not now: the next run has it in "
+			"its key",
+			unwritten);
+	return rc < 0 ? rc : 0;
 }

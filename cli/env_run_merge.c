@@ -12,24 +12,23 @@
 #include "cli/env_system.h"
 #include "common/clock.h"
 
-static int find_key(struct env_run *r, struct error *err)
+static int find_key(struct env_run_key *k, struct error *err)
 {
-	int rc = env_parts_targets(&r->cfg->parts, &r->targets, err);
+	int rc = env_work_find_targets(&k->work, err);
 
 	if (rc == 0)
-		rc = env_recover(&r->targets, r->deadline_ns, err);
+		rc = env_recover(&k->work.targets, k->deadline_ns, err);
 	if (rc == 0)
-		rc = env_run_find_inputs(r, err);
-	return rc < 0 ? rc
-		      : env_parts_key(&r->cfg->parts, r->command, &r->targets,
-				      &r->inputs, NULL, &r->key, err);
+		rc = env_work_find_inputs(&k->work, err);
+	return rc < 0 ? rc : env_work_key(&k->work, &k->key, err);
 }
 
 /* 1: *ret is what the store has of the cache. */
 static int get_snapshot(struct env_run *r, struct env_snapshot *ret,
 			struct error *err)
 {
-	int rc = env_catalog_get(r->at.catalog, &r->key.digest, ret, err);
+	int rc = env_catalog_get(r->store.at.catalog, &r->key.key.digest, ret,
+				 err);
 
 	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
 }
@@ -43,30 +42,33 @@ static void say_works(void *arg)
 /* Several processes of a node begin at once: the first one fetches, the others find it. */
 static int fetch_cache(struct env_run *r, struct error *err)
 {
+	struct env_run_key *k = &r->key;
 	struct env_snapshot snap;
-	int rc = find_key(r, err);
+	int rc = find_key(k, err);
 
 	if (rc == 0)
-		rc = env_system_take(&r->targets, r->deadline_ns, say_works, r,
-				     &r->system, err);
+		rc = env_system_take(&k->work.targets, k->deadline_ns,
+				     say_works, k, &k->system, err);
 	if (rc >= 0)
 		rc = get_snapshot(r, &snap, err);
 	if (rc > 0) {
-		rc = env_run_restore(r, &snap, false, err);
-		r->now = NULL;
+		rc = env_run_restore(&r->restore, &r->guess, &snap, false,
+				     &r->is_bad_for_all, err);
+		if (rc > 0)
+			env_run_note_name(r);
 		env_snapshot_fini(&snap);
 	}
 	/* The command may take days, and others of the node run theirs beside it. */
-	if (r->system >= 0)
-		(void)close(steal_fd(&r->system));
+	if (k->system >= 0)
+		(void)close(steal_fd(&k->system));
 	return rc;
 }
 
 static void say_merges(void *arg, const char *holder)
 {
-	const struct env_run *r = arg;
+	const struct env_run_key *k = arg;
 
-	if (!r->cfg->quiet)
+	if (!k->quiet)
 		fprintf(stderr, "bootseer env run: others add to the cache: "
 				"waiting for them\n");
 }
@@ -76,14 +78,14 @@ static int take_turn(struct env_run *r, struct env_turn **ret,
 {
 	const struct env_turn_options opts = {
 		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
-		.deadline_ns = r->deadline_ns,
+		.deadline_ns = r->key.deadline_ns,
 		.may_be_made = true,
 		.waits = say_merges,
-		.arg = r,
+		.arg = &r->key,
 	};
 	enum env_turn_kind kind = ENV_TURN_MINE;
-	int rc = env_turn_take(r->at.catalog, &r->key.digest, &opts, &kind, ret,
-			       err);
+	int rc = env_turn_take(r->store.at.catalog, &r->key.key.digest, &opts,
+			       &kind, ret, err);
 
 	return rc == 0 && kind != ENV_TURN_MINE
 		       ? error_set(err, ETIMEDOUT,
@@ -106,12 +108,13 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 			 struct error *err)
 {
 	const struct env_capture_options opts = {
-		.program = r->command[0],
+		.program = r->key.work.command[0],
 		.replaces = has,
 	};
 	struct env_snapshot snap;
-	int rc = has ? env_restore(r->at.store, has, &r->targets, 0,
-				   r->deadline_ns, NULL, NULL, err)
+	const struct env_run_key *k = &r->key;
+	int rc = has ? env_restore(r->store.at.store, has, &k->work.targets, 0,
+				   k->deadline_ns, NULL, NULL, err)
 		     : 0;
 
 	if (rc == -EBADMSG) {
@@ -119,12 +122,14 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 		rc = 0;
 	}
 	if (rc >= 0)
-		rc = env_capture(r->at.catalog, &r->key, &r->targets, NULL,
-				 &opts, &snap, err);
+		rc = env_capture(r->store.at.catalog, &k->key, &k->work.targets,
+				 NULL, &opts, &snap, err);
 	if (rc < 0)
 		return rc;
 	env_run_note_name(r);
-	env_run_say_done(r, "merged", &snap);
+	if (!k->quiet)
+		env_run_say_done("merged", &snap,
+				 k->deadline_ns - r->cfg->wait);
 	env_snapshot_fini(&snap);
 	return 0;
 }
@@ -141,14 +146,15 @@ static int add_once(struct env_run *r, bool has_turn, struct error *err)
 		if (!has_turn)
 			return 1;
 		say_damage(err);
-		found = env_snapshot_remove(r->at.store, &r->key.digest, err);
+		found = env_snapshot_remove(r->store.at.store,
+					    &r->key.key.digest, err);
 	}
 	rc = found;
 	if (rc >= 0)
-		rc = env_merge_has_more(r->at.store,
+		rc = env_merge_has_more(r->store.at.store,
 					found && !r->is_bad_for_all ? &snap
 								    : NULL,
-					&r->targets, &has_more, err);
+					&r->key.work.targets, &has_more, err);
 	if (rc == 0 && has_more && has_turn)
 		rc = publish_union(r, found ? &snap : NULL, err);
 	else if (rc == 0)
@@ -167,8 +173,7 @@ static int add_to_cache(struct env_run *r, struct error *err)
 	struct env_turn *turn = NULL;
 	int rc;
 
-	r->begun_ns = clock_now_ns();
-	r->deadline_ns = r->begun_ns + r->cfg->wait;
+	r->key.deadline_ns = clock_now_ns() + r->cfg->wait;
 	rc = add_once(r, false, err);
 	if (rc > 0)
 		rc = take_turn(r, &turn, err);
@@ -183,18 +188,19 @@ static int add_to_cache(struct env_run *r, struct error *err)
 
 int env_run_merge(struct env_run *r, int *ret_status, struct error *err)
 {
-	bool has_store = !r->no_store.code;
+	bool has_store = !r->store.away.code;
 	int told = 0, rc = has_store ? fetch_cache(r, err) : 0;
 
 	if (!has_store)
-		*err = r->no_store;
+		*err = r->store.away;
 	if (rc < 0 || !has_store)
 		fprintf(stderr,
 			"bootseer env run: %s: the command is run without the "
 			"cache\n",
 			err->msg);
-	rc = env_child_run(r->command, -1, NULL, ret_status, &told, err);
-	if (rc < 0 || !has_store || !r->key.n)
+	rc = env_child_run(r->key.work.command, -1, NULL, ret_status, &told,
+			   err);
+	if (rc < 0 || !has_store || !r->key.key.n)
 		return rc;
 	if (told)
 		rc = error_set(err, EINTR,

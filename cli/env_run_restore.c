@@ -1,52 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The snapshot of a key, looked up and put into place. */
+/* A snapshot is put into place: by a mount where bootseerd makes one, else by unpacking it. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/env_give.h"
-#include "cli/env_mount.h"
 #include "cli/env_run.h"
+#include "cli/env_smoke.h"
 #include "common/clock.h"
-
-struct smoke_check {
-	struct env_restore_check base;
-	const struct env_run *run;
-};
-
-static int smoke_is_good(struct env_restore_check *c, struct error *err)
-{
-	int rc =
-		env_run_check_programs(container_of(c, struct smoke_check, base)
-					       ->run,
-				       err);
-
-	c->is_bad = rc == -ECANCELED;
-	return rc;
-}
-
-/* Was it made so long ago that it is made anew? */
-bool env_run_is_over_age(const struct env_run *r,
-			 const struct env_snapshot *snap)
-{
-	struct env_marks m;
-
-	return r->cfg->ttl &&
-	       clock_wall_ms() - snap->made_ms > r->cfg->ttl / NS_PER_MS &&
-	       env_catalog_marks(r->at.catalog, snap, &m, NULL) == 0 &&
-	       !m.is_pinned;
-}
-
-/* Others must not restore what was found bad here. */
-static void mark_bad(const struct env_run *r, const struct env_snapshot *snap,
-		     const char *why)
-{
-	char host[128] = "";
-
-	(void)gethostname(host, sizeof(host) - 1);
-	(void)!env_catalog_mark_bad(r->at.catalog, snap, host, why, NULL);
-}
 
 /* A bootseerd that did not mount the snapshot gives its blocks unless it is not there, or has
  * not the store. */
@@ -62,31 +22,20 @@ static bool may_give(int code)
 }
 
 /* The system's folders get what is written to them, whoever writes it. */
-static bool may_be_mounted(const struct env_run *r)
+static bool may_mount(const struct env_run_restore *q)
 {
-	return !r->cfg->unpack && !r->cfg->parts.merge && !r->targets.is_usual;
+	return q->may_mount && !q->job.targets->is_usual;
 }
 
-/* By a mount where bootseerd makes one; where it should and does not, a line says why.
- * True: there is nothing to unpack, as it is mounted, or must not be (`rc`). */
-static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
-		      struct env_restore_check *check, int *ret_rc,
-		      bool *ret_gives, struct error *err)
+/* Where bootseerd should mount it and does not, a line says why.  True: there is nothing to
+ * unpack, as it is mounted, or must not be (`rc`). */
+static bool try_mount(struct env_mount_job job, int *ret_rc, bool *ret_gives,
+		      struct error *err)
 {
-	struct env_mount_job job = { .socket = r->cfg->socket,
-				     .store = r->cfg->store,
-				     .snap = snap,
-				     .targets = &r->targets,
-				     .others_ns = r->deadline_ns,
-				     .check = check };
-	int rc;
+	int rc = env_mount(&job, err);
 
-	*ret_gives = true;
-	if (!may_be_mounted(r))
-		return false;
-	rc = env_mount(&job, err);
 	*ret_gives = job.is_answered || may_give(-rc);
-	if (rc >= 0 || job.is_over || (check && check->is_bad)) {
+	if (rc >= 0 || job.is_over || (job.check && job.check->is_bad)) {
 		*ret_rc = rc;
 		return true;
 	}
@@ -100,12 +49,12 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 
 /* An older bootseerd has no such blocks, and nobody expects any; and one that did not mount the
  * snapshot has said why. */
-static void say_given(const struct env_run *r, const struct env_giver *g,
-		      const struct error *why)
+static void say_given(const struct env_run_restore *q,
+		      const struct env_giver *g, const struct error *why)
 {
 	if (g && g->failed.code)
 		why = &g->failed;
-	if (why->msg[0] && (g || (why->code != ENOSYS && !may_be_mounted(r))))
+	if (why->msg[0] && (g || (why->code != ENOSYS && !may_mount(q))))
 		fprintf(stderr,
 			"bootseer env run: not of bootseerd: %s: the store is "
 			"read\n",
@@ -113,86 +62,96 @@ static void say_given(const struct env_run *r, const struct env_giver *g,
 }
 
 /* Bootseerd brings blocks, where there is one; the store has the rest. */
-static int unpack_snapshot(struct env_run *r, const struct env_snapshot *snap,
-			   struct env_restore_check *check, bool gives,
+static int unpack_snapshot(const struct env_run_restore *q,
+			   const struct env_mount_job *job, bool gives,
 			   struct error *err)
 {
-	const struct env_mount_job job = { .socket = r->cfg->socket,
-					   .store = r->cfg->store,
-					   .snap = snap };
-	struct env_restoring *begun = env_guess_take(&r->guess, snap);
 	struct env_giver *g = NULL;
 	struct error why = ERROR_INIT;
-	int rc;
+	int rc = gives ? env_give_open(job, &g, &why) : 0;
 
-	if (begun) {
-		rc = env_restore_end(begun, check, err);
-		say_given(r, r->guess.giver, &r->guess.why_not_given);
-		return rc;
-	}
-	rc = env_guess_check_store(&r->guess, err);
-	if (rc < 0)
-		return rc;
-	rc = gives ? env_give_open(&job, &g, &why) : 0;
-	rc = env_restore(r->at.store, snap, &r->targets, 0, r->deadline_ns, g,
-			 check, err);
-	say_given(r, g, &why);
+	rc = env_restore(q->at->store, job->snap, job->targets, 0,
+			 job->others_ns, g, job->check, err);
+	say_given(q, g, &why);
 	env_give_close(g);
 	return rc;
 }
 
-int env_run_restore(struct env_run *r, const struct env_snapshot *snap,
-		    bool is_there, struct error *err)
+/* 1: what the guess has begun is in place, or `rc` is why not; 0: it has begun nothing. */
+static int end_guess(const struct env_run_restore *q, struct env_guess *g,
+		     const struct env_mount_job *job, int *ret_rc,
+		     struct error *err)
 {
-	struct smoke_check smoke = { .base.is_good = smoke_is_good, .run = r };
-	struct env_restore_check *check = r->cfg->verify ? &smoke.base : NULL;
-	bool is_mounted = false, gives = false;
+	struct env_restoring *begun = env_guess_take(g, job->snap);
+
+	*ret_rc = begun ? env_restore_end(begun, job->check, err)
+			: env_guess_check_store(g, err);
+	if (begun)
+		say_given(q, g->giver, &g->why_not_given);
+	return begun || *ret_rc < 0;
+}
+
+/* 1: it was there already. */
+static int put_snapshot(const struct env_run_restore *q, struct env_guess *g,
+			const struct env_mount_job *job, const char **ret_how,
+			struct error *err)
+{
+	bool gives = true;
+	int rc = 0;
+
+	*ret_how = "mounted";
+	if (may_mount(q) && try_mount(*job, &rc, &gives, err))
+		return rc;
+	*ret_how = "restored";
+	return end_guess(q, g, job, &rc, err)
+		       ? rc
+		       : unpack_snapshot(q, job, gives, err);
+}
+
+/* Others must not restore what was found bad here. */
+static void mark_bad(struct env_catalog *c, const struct env_snapshot *snap,
+		     const char *why)
+{
+	char host[128] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	(void)!env_catalog_mark_bad(c, snap, host, why, NULL);
+}
+
+int env_run_restore(const struct env_run_restore *q, struct env_guess *g,
+		    const struct env_snapshot *snap, bool is_there,
+		    bool *ret_is_bad, struct error *err)
+{
+	struct env_catalog *catalog = q->at->catalog;
+	int64_t begun_ns = clock_now_ns();
+	struct env_smoke_check smoke = { .base.is_good = env_smoke_is_good,
+					 .command = q->verify,
+					 .timeout_ns = q->verify_timeout };
+	struct env_mount_job job = q->job;
+	const char *how = "found in place";
 	int rc;
 
+	job.snap = snap;
+	job.check = q->verify ? &smoke.base : NULL;
 	/* That there was no snapshot before must not pass for why it is not mounted. */
 	*err = (struct error)ERROR_INIT;
-	r->begun_ns = clock_now_ns();
 	env_run_say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
-	rc = env_catalog_check_bad(r->at.catalog, snap, err);
-	if (rc == 0 && is_there)
-		rc = check ? check->is_good(check, err) : 0;
+	rc = env_catalog_check_bad(catalog, snap, err);
 	if (rc == 0 && !is_there)
-		is_mounted = try_mount(r, snap, check, &rc, &gives, err);
-	if (rc == 0 && !is_mounted && !is_there)
-		rc = unpack_snapshot(r, snap, check, gives, err);
+		rc = put_snapshot(q, g, &job, &how, err);
+	else if (rc == 0 && q->verify)
+		rc = env_smoke_is_good(&smoke.base, err);
 	env_run_say_stage("env.restore", STAGE_END, rc < 0);
 	if (smoke.base.is_bad)
-		mark_bad(r, snap, err->msg);
-	/* A snapshot that nobody can restore is made anew only when it is gone. */
-	r->is_bad_for_all = smoke.base.is_bad || rc == -EBADMSG;
-	if (r->is_bad_for_all && rc == 0)
+		mark_bad(catalog, snap, err->msg);
+	*ret_is_bad = smoke.base.is_bad || rc == -EBADMSG;
+	if (*ret_is_bad && rc >= 0)
 		rc = error_set(err, EBADMSG, "the snapshot is bad");
 	if (rc < 0)
 		return rc;
-	env_catalog_touch(r->at.catalog, snap, clock_wall_ms());
-	env_run_say_done(r,
-			 rc > 0 || is_there ? "found in place"
-			 : is_mounted       ? "mounted"
-					    : "restored",
-			 snap);
-	env_run_note_name(r);
-	r->now = snap;
-	return 0;
-}
-
-int env_run_look_up(struct env_run *r, struct env_snapshot *ret,
-		    struct error *err)
-{
-	struct env_snapshot snap;
-	int rc = env_catalog_get(r->at.catalog, &r->key.digest, &snap, err);
-
-	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
-	if (!env_run_is_over_age(r, &snap)) {
-		*ret = snap;
-		return 1;
-	}
-	rc = env_catalog_pass_over(r->at.catalog, &snap, err);
-	env_snapshot_fini(&snap);
-	return rc;
+	env_catalog_touch(catalog, snap, clock_wall_ms());
+	if (!q->quiet)
+		env_run_say_done(rc > 0 ? "found in place" : how, snap,
+				 begun_ns);
+	return 1;
 }

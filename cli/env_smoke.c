@@ -98,3 +98,13 @@ int env_smoke_run(const char *command, int64_t deadline_ns, struct error *err)
 				   "the --verify command does not end")
 		       : judge_status(status, err);
 }
+
+int env_smoke_is_good(struct env_restore_check *base, struct error *err)
+{
+	const struct env_smoke_check *c =
+		container_of(base, struct env_smoke_check, base);
+	int rc = env_smoke_run(c->command, clock_now_ns() + c->timeout_ns, err);
+
+	base->is_bad = rc == -ECANCELED;
+	return rc;
+}

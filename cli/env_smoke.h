@@ -5,12 +5,21 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "envcache/envcache.h"
 
 /* Run the words of `command` by the shell, without input or output but standard error,
  * and end it at the deadline (CLOCK_MONOTONIC).  -ECANCELED: it failed; the message has
  * how.  Other errors: it could not be run. */
 int env_smoke_run(const char *command, int64_t deadline_ns,
 		  struct error *err) MUST_CHECK;
+
+/* The test as a restore asks for it: what failed is bad elsewhere, too. */
+struct env_smoke_check {
+	struct env_restore_check base;
+	const char *command; /* borrowed */
+	int64_t timeout_ns;
+};
+int env_smoke_is_good(struct env_restore_check *base,
+		      struct error *err) MUST_CHECK;
 
 #endif

@@ -164,13 +164,8 @@ static int take_question(const struct env_socket_config *cfg,
 
 static int node_release(const struct pod_socket *s, const char *name)
 {
-	struct error err = ERROR_INIT;
-	json_t *reply = NULL;
-	int rc = node_ask(&s->cfg->node, "environment.umount",
-			  json_pack("{s:s}", "name", name), &reply, &err);
-
-	json_decref(reply);
-	return rc;
+	return node_ask(&s->cfg->node, "environment.umount",
+			json_pack("{s:s}", "name", name), NULL, NULL);
 }
 
 /* The byte of mounts.lock that is of the mount: whoever makes it has it locked. */

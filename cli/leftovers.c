@@ -81,13 +81,11 @@ static void kill_container(const char *path, const char *name)
 static int clean_leftover(struct node_client *c, const char *path,
 			  const char *name, const char *user, struct error *err)
 {
-	json_t *reply = NULL;
 	int rc;
 
 	kill_container(path, name);
 	rc = node_ask_on(c, "image.umount", json_pack("{s:s}", "user", user),
-			 &reply, err);
-	json_decref(reply);
+			 NULL, err);
 	return rc < 0 ? rc : fs_remove_tree(path, err);
 }
 

@@ -18,7 +18,7 @@ int node_ask_on(struct node_client *c, const char *method, json_t *params,
 	if (!text)
 		return error_nomem(err);
 	rc = node_call(c, method, text, &reply, err);
-	if (rc < 0)
+	if (rc < 0 || !ret)
 		return rc;
 	*ret = json_loads(reply, 0, NULL);
 	return *ret ? 0 : error_nomem(err);

@@ -8,7 +8,7 @@
 #include "common/progress.h"
 
 /* Connect and call with `params` (taken, NULL when memory is short); the
- * caller owns the answer. */
+ * caller owns the answer.  `ret` may be NULL: a failure is what counts. */
 int node_ask(const struct node_options *o, const char *method, json_t *params,
 	     json_t **ret, struct error *err) MUST_CHECK;
 
