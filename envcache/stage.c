@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log of a restore: each step is written down before it is done. Taking it back:
- * stage_undo.c. */
-#include "envcache/stage_priv.h"
+/* The log of a restore: each step is written down before it is done, and taken back from
+ * there, by itself or after a kill. */
+#include "envcache/stage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +21,18 @@
 #include "common/fs.h"
 #include "envcache/xattrs.h"
 
+#define OLD_NAME 16 /* bytes of a name in `old`, with its NUL */
+#define LOG_MAX (1u << 30)
+#define DONE_MAX (1u << 20)
+
+/* Identity of a file by the time when it was made, which no rename changes: numbers of
+ * inodes are given again, and on some overlays change. */
+struct stage_identity {
+	int64_t sec; /* 0 and 0: the file system does not tell */
+	uint32_t nsec;
+	uint64_t ino;
+};
+
 void stage_init(struct stage *s)
 {
 	*s = (struct stage){
@@ -28,7 +40,7 @@ void stage_init(struct stage *s)
 	};
 }
 
-int stage_open_folder(int in, const char *name)
+static int open_folder(int in, const char *name)
 {
 	return openat(in, name,
 		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -63,13 +75,13 @@ static int make_below(struct stage *s, struct error *err)
 	if (mkdirat(s->root, s->name, 0700) < 0)
 		return error_set(err, errno, "make '%s' in the target: %s",
 				 s->name, strerror(errno));
-	s->dir = stage_open_folder(s->root, s->name);
+	s->dir = open_folder(s->root, s->name);
 	if (s->dir < 0 || mkdirat(s->dir, "new", 0700) < 0 ||
 	    mkdirat(s->dir, "old", 0700) < 0)
 		return error_set(err, errno, "prepare '%s' in the target: %s",
 				 s->name, strerror(errno));
-	s->new_fd = stage_open_folder(s->dir, "new");
-	s->old_fd = stage_open_folder(s->dir, "old");
+	s->new_fd = open_folder(s->dir, "new");
+	s->old_fd = open_folder(s->dir, "old");
 	/* Files made in it must not get what the target gives to its own. */
 	if (s->new_fd >= 0)
 		(void)!fremovexattr(s->new_fd, "system.posix_acl_default");
@@ -102,7 +114,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	return rc < 0 ? error_wrap(err, rc, "'%.200s'", path) : 0;
 }
 
-void stage_close_one(int *fd)
+static void close_one(int *fd)
 {
 	if (*fd >= 0)
 		(void)close(*fd);
@@ -118,11 +130,11 @@ void stage_close(struct stage *s)
 			       s->root, s->name);
 		(void)!fs_remove_tree(path, NULL);
 	}
-	stage_close_one(&s->log_fd);
-	stage_close_one(&s->old_fd);
-	stage_close_one(&s->new_fd);
-	stage_close_one(&s->dir);
-	stage_close_one(&s->root);
+	close_one(&s->log_fd);
+	close_one(&s->old_fd);
+	close_one(&s->new_fd);
+	close_one(&s->dir);
+	close_one(&s->root);
 }
 
 /* ------------------------------------------------------------------------ the log --- */
@@ -135,7 +147,7 @@ static int put_record(struct stage *s, const struct buf *text,
 	return rc < 0 ? fs_refuse_write(s->log_fd, rc, text->len, "", err) : 0;
 }
 
-int stage_identify(int dir, const char *name, struct stage_identity *ret)
+static int identify_file(int dir, const char *name, struct stage_identity *ret)
 {
 	struct statx x;
 
@@ -155,7 +167,7 @@ int stage_log_put(struct stage *s, int from, const char *name, const char *path,
 {
 	AUTO_BUF text = BUF_INIT;
 	struct stage_identity i;
-	int rc = stage_identify(from, name, &i);
+	int rc = identify_file(from, name, &i);
 
 	if (rc < 0)
 		return error_set(err, -rc, "'%.160s' of the stage: %s", path,
@@ -298,7 +310,7 @@ static int aside_one(struct stage *s, int dir, const char *name,
 static int aside_folder(struct stage *s, int parent, const char *name,
 			const char *path, struct error *err)
 {
-	AUTO_CLOSE int fd = stage_open_folder(parent, name);
+	AUTO_CLOSE int fd = open_folder(parent, name);
 	struct dirent **names = NULL;
 	AUTO_BUF text = BUF_INIT;
 	int rc, n;
@@ -341,7 +353,7 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 static int allow_aside(struct stage *s, int dir, const char *name,
 		       const char *path, struct error *err)
 {
-	AUTO_CLOSE int fd = stage_open_folder(dir, name);
+	AUTO_CLOSE int fd = open_folder(dir, name);
 	struct stat st;
 	int rc;
 
@@ -389,4 +401,439 @@ int stage_keep_aside(struct stage *s, int dir, const char *name,
 		     const char *path, struct error *err)
 {
 	return put_aside(s, dir, name, path, true, err);
+}
+
+/* --------------------------------------------------------------------------- undo --- */
+
+/* The folder that `path` is in, and its name there.  -ENOENT. */
+static int open_parent(const struct stage *s, const char *path, int *ret_fd,
+		       const char **ret_name)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO_FREE char *parent =
+		slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+
+	if (!parent)
+		return -ENOMEM;
+	*ret_fd = env_open_long(s->root, parent, O_RDONLY | O_DIRECTORY,
+				RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	*ret_name = slash ? slash + 1 : path;
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* Allow writing in a folder: for users other than root a folder without that right lets
+ * nothing be moved in it, nor itself to another one. Its owner has that right for now. */
+static void allow_writing(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = open_folder(dir, name);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+		(void)!fchmod(fd, (st.st_mode & 07777) | 0700);
+}
+
+/* As renameat(2), or -errno; what was allowed for it, a record in the log takes back. */
+static int move_name(int from, const char *name, int to, const char *as)
+{
+	if (renameat(from, name, to, as) == 0)
+		return 0;
+	if (errno != EACCES)
+		return -errno;
+	allow_writing(from, ".");
+	allow_writing(to, ".");
+	allow_writing(from, name);
+	return renameat(from, name, to, as) < 0 ? -errno : 0;
+}
+
+static bool is_there(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool is_same(int dir, const char *name, int as_dir, const char *as)
+{
+	struct stat a, b;
+
+	return fstatat(dir, name, &a, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(as_dir, as, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Out of the target, to a name in the stage that no earlier try has taken. */
+static int move_aside(struct stage *s, int dir, const char *name)
+{
+	char aside[OLD_NAME];
+	int rc;
+
+	do
+		(void)snprintf(aside, sizeof(aside), "u%u", s->n_old++);
+	while (is_there(s->new_fd, aside));
+	rc = move_name(dir, name, s->new_fd, aside);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static bool is_identical(const struct stage_identity *a,
+			 const struct stage_identity *b)
+{
+	if (a->sec == 0 && a->nsec == 0)
+		return a->ino == b->ino;
+	return a->sec == b->sec && a->nsec == b->nsec;
+}
+
+static int undo_put(struct stage *s, const char *text, int dir,
+		    const char *name, bool keeps_others)
+{
+	struct stage_identity was, is;
+
+	if (text[0] == 'N' && sscanf(text, "N %" SCNd64 " %u %" SCNu64 " ",
+				     &was.sec, &was.nsec, &was.ino) != 3)
+		return -EBADMSG;
+	if (text[0] == 'N' && keeps_others &&
+	    (identify_file(dir, name, &is) < 0 || !is_identical(&was, &is)))
+		return 0;
+	return move_aside(s, dir, name);
+}
+
+static int undo_aside(struct stage *s, const char *text, int dir,
+		      const char *name, bool keeps_others)
+{
+	char old[OLD_NAME];
+	int rc;
+
+	if (sscanf(text, "O %15s ", old) != 1)
+		return -EBADMSG;
+	/* The old file was put back before, or never moved: it is at its place. */
+	if (!is_there(s->old_fd, old))
+		return 0;
+	/* The old file has not been replaced. */
+	if (is_same(s->old_fd, old, dir, name))
+		return unlinkat(s->old_fd, old, 0) < 0 ? -errno : 0;
+	if (is_there(dir, name) && keeps_others) {
+		s->has_kept = true;
+		return 0;
+	}
+	if (is_there(dir, name) && (rc = move_aside(s, dir, name)) < 0)
+		return rc;
+	return move_name(s->old_fd, old, dir, name);
+}
+
+static int undo_remove(struct stage *s, int dir, const char *name,
+		       bool keeps_others)
+{
+	int rc = keeps_others ? 0 : move_aside(s, dir, name);
+
+	if (rc < 0)
+		return rc;
+	return mkdirat(dir, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int undo_attributes(const char *text, int dir, const char *name)
+{
+	AUTO_CLOSE int fd = open_folder(dir, name);
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	unsigned int mode, uid, gid;
+	intmax_t sec;
+	long nsec;
+
+	if (sscanf(text, "A %o %u %u %jd %ld ", &mode, &uid, &gid, &sec,
+		   &nsec) != 5)
+		return -EBADMSG;
+	times[1] = (struct timespec){ .tv_sec = sec, .tv_nsec = nsec };
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (fchown(fd, uid, gid) < 0 || fchmod(fd, mode & 07777) < 0 ||
+	    futimens(fd, times) < 0)
+		return -errno;
+	return 0;
+}
+
+static int get_hex(const char *text, size_t len, char *ret)
+{
+	for (size_t i = 0; i < len; i += 2) {
+		char digits[3] = { text[i], i + 1 < len ? text[i + 1] : 'x' };
+		char *end;
+
+		ret[i / 2] = (char)strtoul(digits, &end, 16);
+		if (*end)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int undo_xattr(const char *text, int dir, const char *name)
+{
+	const char *key = text + 2, *value = strchr(key, ' ');
+	size_t n_key = value ? (size_t)(value - key) : 0;
+	size_t n_value = value ? strcspn(value + 1, " ") : 0;
+	AUTO_FREE char *k = calloc(1, n_key / 2 + 2);
+	AUTO_FREE char *v = calloc(1, n_value / 2 + 2);
+	AUTO_CLOSE int fd = open_folder(dir, name);
+	bool is_none = value && strncmp(value, " - ", 3) == 0;
+
+	if (!k || !v)
+		return -ENOMEM;
+	if (n_key == 0 || get_hex(key, n_key, k) < 0 ||
+	    (!is_none && get_hex(value + 1, n_value, v) < 0))
+		return -EBADMSG;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (is_none)
+		return fremovexattr(fd, k) < 0 && errno != ENODATA ? -errno : 0;
+	return fsetxattr(fd, k, v, n_value / 2, 0) < 0 ? -errno : 0;
+}
+
+/* Where the path of a record begins: behind so many words. */
+static const char *path_of(const char *text, unsigned int words)
+{
+	while (text && words--) {
+		text = strchr(text, ' ');
+		text = text ? text + 1 : NULL;
+	}
+	return text;
+}
+
+static unsigned int n_words(char kind)
+{
+	switch (kind) {
+	case 'A':
+		return 6;
+	case 'N':
+		return 4;
+	case 'X':
+		return 3;
+	case 'O':
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+static bool is_no_folder(int code)
+{
+	return code == -ENOENT || code == -ENOTDIR || code == -ELOOP;
+}
+
+static int undo_record(struct stage *s, const char *text, bool keeps_others)
+{
+	const char *path = path_of(text, n_words(text[0]));
+	AUTO_CLOSE int dir = -1;
+	const char *name;
+	int rc;
+
+	if (text[0] == 'L')
+		return 0; /* asked before */
+	rc = path ? open_parent(s, path, &dir, &name) : -EBADMSG;
+
+	/* Somebody has removed or replaced the folder that the place was in. */
+	if (is_no_folder(rc) &&
+	    (keeps_others || text[0] == 'P' || text[0] == 'N')) {
+		s->has_kept = s->has_kept || text[0] == 'O';
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	switch (text[0]) {
+	case 'P':
+	case 'N':
+		return undo_put(s, text, dir, name, keeps_others);
+	case 'O':
+		return undo_aside(s, text, dir, name, keeps_others);
+	case 'R':
+		return undo_remove(s, dir, name, keeps_others);
+	case 'A':
+	case 'X':
+		/* "." is the target itself, which has attributes only. */
+		rc = text[0] == 'A' ? undo_attributes(text, dir, name)
+				    : undo_xattr(text, dir, name);
+		return keeps_others && is_no_folder(rc) ? 0 : rc;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* From the last whole record to the first; one that is done leaves the log, so that
+ * it is not done twice when this is killed, too. */
+static int undo_log(struct stage *s, bool keeps_others, struct error *err)
+{
+	AUTO_BUF log = { .limit = LOG_MAX };
+	struct stat st;
+	size_t end;
+
+	if (fstat(s->log_fd, &st) < 0 ||
+	    buf_reserve(&log, (size_t)st.st_size + 1) < 0 ||
+	    fs_pread_full(s->log_fd, log.data, (size_t)st.st_size, 0) < 0)
+		return error_set(err, EIO, "the log of '%s' cannot be read",
+				 s->name);
+	end = (size_t)st.st_size;
+	while (end && log.data[end - 1])
+		end--;
+	while (end) {
+		size_t at = end - 1;
+		int rc;
+
+		while (at && log.data[at - 1])
+			at--;
+		rc = undo_record(s, log.data + at, keeps_others);
+		if (rc < 0)
+			return error_set(err, -rc, "take back '%.200s': %s",
+					 log.data + at, strerror(-rc));
+		if (ftruncate(s->log_fd, (off_t)at) < 0)
+			return error_set(err, errno, "cut the log of '%s': %s",
+					 s->name, strerror(errno));
+		end = at;
+	}
+	return 0;
+}
+
+/* The command is run now, in what is there: nothing of the log fits on that later. */
+int stage_undo(struct stage *s, bool keeps_others, struct error *err)
+{
+	int rc = undo_log(s, keeps_others, err);
+
+	if (rc == 0 && !s->has_kept)
+		return 0;
+	if (renameat(s->dir, "log", s->dir, "failed") < 0) {
+		AUTO_CLOSE int fd =
+			openat(s->dir, "failed", O_WRONLY | O_CREAT | O_CLOEXEC,
+			       0600);
+
+		(void)fd;
+	}
+	close_one(&s->dir); /* stage_close() keeps it */
+	return rc < 0 ? error_wrap(err, rc,
+				   "what was there before is in '%s/old'",
+				   s->name)
+		      : 0;
+}
+
+/* ------------------------------------------------------------------------ recover --- */
+
+/* Only what this user made is believed: the log of a stranger could have us give
+ * folders away. */
+static bool is_ours(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+	       (st.st_mode & 077) == 0;
+}
+
+/* A staging folder of another target. */
+static int open_stage(const char *path)
+{
+	int fd = fs_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY,
+			    RESOLVE_NO_SYMLINKS);
+
+	if (fd >= 0 && !is_ours(fd))
+		close_one(&fd);
+	return fd;
+}
+
+/* All was done when it was killed: the logs that are left go. */
+static void finish_leader(struct stage *s)
+{
+	AUTO_BUF others = BUF_INIT;
+
+	(void)!fs_read_file_in(s->dir, "done", DONE_MAX, &others, NULL);
+	for (const char *p = others.data; p && p < others.data + others.len;
+	     p += strlen(p) + 1) {
+		AUTO_CLOSE int fd = open_stage(p);
+
+		if (fd >= 0)
+			(void)unlinkat(fd, "log", 0);
+	}
+	(void)unlinkat(s->dir, "log", 0);
+}
+
+/* Does another target's part say that all was done? */
+static bool has_led(const struct stage *s)
+{
+	char text[PATH_MAX + 2];
+	AUTO_CLOSE int fd = -1;
+	ssize_t n = pread(s->log_fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	if (strncmp(text, "L ", 2) == 0)
+		fd = open_stage(text + 2);
+	return fd >= 0 && is_there(fd, "done");
+}
+
+/* Without a log it was done, or not begun. */
+static int recover_opened(struct stage *s, struct error *err)
+{
+	if (is_there(s->dir, "done")) {
+		finish_leader(s);
+		return 0;
+	}
+	s->log_fd = openat(s->dir, "log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (s->log_fd < 0 && errno == ENOENT)
+		return 0;
+	if (s->log_fd >= 0 && has_led(s)) {
+		(void)unlinkat(s->dir, "log", 0);
+		return 0;
+	}
+	s->new_fd = open_folder(s->dir, "new");
+	s->old_fd = open_folder(s->dir, "old");
+	if (s->log_fd < 0 || s->new_fd < 0 || s->old_fd < 0) {
+		int code = errno;
+
+		close_one(&s->dir); /* so that nothing is removed */
+		return error_set(err, code, "open '%s': %s", s->name,
+				 strerror(code));
+	}
+	return stage_undo(s, true, err);
+}
+
+static int recover_one(int root, const char *name, struct error *err)
+{
+	struct stage s;
+	int rc = 0;
+
+	stage_init(&s);
+	s.root = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	s.dir = open_folder(root, name);
+	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
+	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir) ||
+	    is_there(s.dir, "failed"))
+		close_one(&s.dir); /* so that nothing is removed */
+	else
+		rc = recover_opened(&s, err);
+	stage_close(&s);
+	return rc;
+}
+
+static int is_staging(const struct dirent *d)
+{
+	return strncmp(d->d_name, ENV_STAGING, strlen(ENV_STAGING)) == 0;
+}
+
+int env_recover(const struct env_targets *t, int64_t deadline_ns,
+		struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < t->n; i++) {
+		AUTO_CLOSE int root =
+			fs_openat2(AT_FDCWD, t->paths[i],
+				   O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+		struct dirent **names = NULL;
+		int n = root < 0 ? 0
+				 : scandirat(root, ".", &names, is_staging,
+					     alphasort);
+
+		if (n > 0)
+			rc = stage_lock(root, deadline_ns, err);
+		for (int k = 0; k < n; k++) {
+			if (rc == 0)
+				rc = recover_one(root, names[k]->d_name, err);
+			free(names[k]);
+		}
+		free((void *)names);
+		if (rc < 0)
+			rc = error_wrap(err, rc, "target '%.200s'",
+					t->paths[i]);
+	}
+	return rc;
 }
