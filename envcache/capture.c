@@ -41,14 +41,17 @@
 #define PROGRAM_MAX 200
 #define CHECKERS 4u /* threads that ask whether blobs are there */
 
+/* The targets, before and now, whose differences are captured. */
 struct capture {
-	struct env_catalog *catalog;
-	struct object_store *store;
 	const struct env_targets *targets;
 	const struct env_scan *before;
-	struct env_snapshot *snap;
-	bool shares; /* packs, with other snapshots of the store */
 	bool may_be_empty;
+};
+
+/* The place of the blobs, and the artifact that is made of them. */
+struct deposit {
+	struct object_store *store;
+	bool shares;            /* packs, with other snapshots of the store */
 	struct env_digests bad; /* packs that are not what they should be */
 	/* State of this attempt. */
 	struct oci_store *blobs; /* its folder */
@@ -156,15 +159,15 @@ static unsigned int n_jobs(void)
 	return n > JOBS_MAX ? JOBS_MAX : (unsigned int)n;
 }
 
-static int store_tree(struct capture *c, const struct changes *found,
+static int store_tree(struct deposit *d, const struct changes *found,
 		      struct error *err)
 {
 	struct oci_target target;
 	const struct tree_writer_config cfg = {
 		.tree = found->tree,
 		.target = &target.target,
-		.packs = c->shares ? &c->packs.target : NULL,
-		.index = c->bases ? bases_index(c->bases) : NULL,
+		.packs = d->shares ? &d->packs.target : NULL,
+		.index = d->bases ? bases_index(d->bases) : NULL,
 		.jobs = n_jobs(),
 		.level = LEVEL,
 		.meta_level = META_LEVEL,
@@ -175,14 +178,14 @@ static int store_tree(struct capture *c, const struct changes *found,
 	struct tree_writer_stats stats;
 	int rc;
 
-	oci_target_init(&target, c->blobs);
+	oci_target_init(&target, d->blobs);
 	rc = tree_writer_new(&cfg, &w, err);
 	if (rc == 0)
 		rc = store_files(found, w, err);
 	if (rc == 0)
-		rc = tree_writer_finish(w, &c->artifact, &stats, err);
-	return rc == 0 && c->bases
-		       ? bases_check(c->bases, n_jobs(), &c->bad, err)
+		rc = tree_writer_finish(w, &d->artifact, &stats, err);
+	return rc == 0 && d->bases
+		       ? bases_check(d->bases, n_jobs(), &d->bad, err)
 		       : rc;
 }
 
@@ -205,23 +208,24 @@ static int put_text(void *arg, unsigned int i, struct error *err)
 
 /* Config and manifest, as those of an image of one layer, which is called as the key;
  * nothing refers to it. */
-static int store_texts(const struct capture *c, struct artifact *a,
-		       struct error *err)
+static int store_texts(struct deposit *d, const struct digest *key,
+		       struct digest *ret_manifest, struct error *err)
 {
+	struct artifact *a = &d->artifact;
 	AUTO_BUF text = BUF_INIT;
 	AUTO_BUF manifest = BUF_INIT;
 	struct digest config;
 	struct texts_put put = {
-		.store = c->blobs,
+		.store = d->blobs,
 		.texts = { &text, &manifest },
-		.digests = { &config, &c->snap->manifest },
+		.digests = { &config, ret_manifest },
 	};
 	int rc;
 
 	a->chain_ids = malloc(sizeof(*a->chain_ids));
 	if (!a->chain_ids)
 		return error_nomem(err);
-	a->chain_ids[0] = c->snap->key.digest;
+	a->chain_ids[0] = *key;
 	a->n_chain_ids = 1;
 	rc = artifact_format_config(a, &text, err);
 
@@ -233,13 +237,13 @@ static int store_texts(const struct capture *c, struct artifact *a,
 }
 
 /* Bytes that the store did not have before. */
-static uint64_t stored_bytes(const struct capture *c)
+static uint64_t stored_bytes(const struct deposit *d)
 {
-	const struct artifact *a = &c->artifact;
+	const struct artifact *a = &d->artifact;
 	uint64_t n = a->meta.size + a->map.size;
 
-	if (c->shares)
-		return n + c->packs.added;
+	if (d->shares)
+		return n + d->packs.added;
 	for (size_t i = 0; i < a->n_packs; i++)
 		n += a->packs[i].size;
 	return n;
@@ -261,7 +265,8 @@ static int check_changed(const struct capture *c, const struct changes *found,
 }
 
 /* The scan after, its differences, and the scan that says that nothing moved. */
-static int store_changes(struct capture *c, struct error *err)
+static int store_changes(const struct capture *c, struct deposit *d,
+			 struct env_snapshot *snap, struct error *err)
 {
 	struct changes found = { .n_files = 0 };
 	AUTO(env_scan) after = NULL;
@@ -275,20 +280,20 @@ static int store_changes(struct capture *c, struct error *err)
 	if (rc == 0)
 		rc = check_changed(c, &found, err);
 	if (rc == 0)
-		rc = store_tree(c, &found, err);
+		rc = store_tree(d, &found, err);
 	if (rc == 0)
-		rc = store_texts(c, &c->artifact, err);
+		rc = store_texts(d, &snap->key.digest, &snap->manifest, err);
 	if (rc == 0)
 		rc = env_scan_new(c->targets, &again, err);
 	if (rc == 0 && !env_scan_is_same(after, again))
 		rc = error_set(err, ESTALE, "a target changes");
 	if (rc == 0)
-		rc = env_scan_digest(after, c->targets, &c->snap->after, err);
-	c->snap->has_after = rc == 0;
-	c->snap->n_changed = found.n_changed;
-	c->snap->n_deleted = found.n_deleted;
-	c->snap->bytes = found.bytes;
-	c->snap->stored = stored_bytes(c);
+		rc = env_scan_digest(after, c->targets, &snap->after, err);
+	snap->has_after = rc == 0;
+	snap->n_changed = found.n_changed;
+	snap->n_deleted = found.n_deleted;
+	snap->bytes = found.bytes;
+	snap->stored = stored_bytes(d);
 	changes_fini(&found);
 	return rc;
 }
@@ -303,35 +308,25 @@ static time_t boot_s(void)
 	return t.tv_sec;
 }
 
-/* Read what the capture needs of the store's other snapshots. */
-static int look_at_others(struct capture *c, struct error *err)
+/* Read what the capture needs of the store's other snapshots, of which one was passed over. */
+static int look_at_others(struct deposit *d, const struct env_key *key,
+			  const struct env_base *passed_over, struct error *err)
 {
 	struct env_base list[ENV_BASES_MAX + 1];
 	size_t n = 0;
-	int rc = env_doomed_list(c->store, &c->doomed, err);
+	int rc = env_doomed_list(d->store, &d->doomed, err);
 
 	if (rc == 0)
-		rc = env_bases_choose(c->store, &c->snap->key, list, &n, err);
-	if (rc == 0 && c->catalog->has_passed_over)
-		list[n++] = c->catalog->passed_over;
+		rc = env_bases_choose(d->store, key, list, &n, err);
+	if (rc == 0 && passed_over)
+		list[n++] = *passed_over;
 	return rc < 0 ? rc
-		      : bases_new(c->store, list, n, &c->doomed, &c->bad,
-				  &c->bases, err);
-}
-
-static int check_blob(const struct capture *c, const struct digest *d,
-		      struct error *err)
-{
-	bool is_there = false;
-	int rc = oci_has_blob(c->blobs, d, &is_there, err);
-
-	return rc == 0 && !is_there
-		       ? error_set(err, EAGAIN, "it was removed meanwhile")
-		       : rc;
+		      : bases_new(d->store, list, n, &d->doomed, &d->bad,
+				  &d->bases, err);
 }
 
 struct own_check {
-	const struct capture *capture;
+	struct oci_store *blobs;
 	const struct digest **own;
 	size_t n;
 };
@@ -342,28 +337,34 @@ static int check_some(void *arg, unsigned int from, struct error *err)
 	const struct own_check *o = arg;
 	int rc = 0;
 
-	for (size_t i = from; rc == 0 && i < o->n; i += CHECKERS)
-		rc = check_blob(o->capture, o->own[i], err);
+	for (size_t i = from; rc == 0 && i < o->n; i += CHECKERS) {
+		bool is_there = false;
+
+		rc = oci_has_blob(o->blobs, o->own[i], &is_there, err);
+		if (rc == 0 && !is_there)
+			rc = error_set(err, EAGAIN, "it was removed meanwhile");
+	}
 	return rc;
 }
 
 /* Has somebody removed all that the key has meanwhile? */
-static int check_own(const struct capture *c, struct error *err)
+static int check_own(const struct deposit *d, const struct digest *manifest,
+		     struct error *err)
 {
-	const struct artifact *a = &c->artifact;
+	const struct artifact *a = &d->artifact;
 	const struct digest **own =
 		(const struct digest **)calloc(a->n_packs + 3, sizeof(*own));
-	struct own_check check = { .capture = c, .own = own };
+	struct own_check check = { .blobs = d->blobs, .own = own };
 	int rc;
 
 	if (!own)
 		return error_nomem(err);
-	own[check.n++] = &c->snap->manifest;
+	own[check.n++] = manifest;
 	own[check.n++] = &a->map.digest;
 	own[check.n++] = &a->meta.digest;
 	for (size_t i = 0; i < a->n_packs; i++)
-		if (!c->shares ||
-		    shared_target_is_own(&c->packs, &a->packs[i].digest))
+		if (!d->shares ||
+		    shared_target_is_own(&d->packs, &a->packs[i].digest))
 			own[check.n++] = &a->packs[i].digest;
 	rc = side_by_side(CHECKERS, check_some, &check, err);
 	free((void *)own);
@@ -371,60 +372,73 @@ static int check_own(const struct capture *c, struct error *err)
 }
 
 /* The moment before the snapshot appears. */
-static int check_stored(struct capture *c, struct error *err)
+static int check_stored(const struct deposit *d, struct env_snapshot *snap,
+			struct error *err)
 {
 	int rc = 0;
 
-	c->snap->is_shared =
-		c->shares && shared_target_shares(&c->packs, &c->artifact);
-	if (c->snap->is_shared)
-		rc = shared_target_check(&c->packs, &c->artifact, err);
+	snap->is_shared =
+		d->shares && shared_target_shares(&d->packs, &d->artifact);
+	if (snap->is_shared)
+		rc = shared_target_check(&d->packs, &d->artifact, err);
 	if (rc == 0)
-		rc = check_own(c, err);
-	if (rc == 0 && boot_s() - c->begun_s > ATTEMPT_MAX_S)
+		rc = check_own(d, &snap->manifest, err);
+	if (rc == 0 && boot_s() - d->begun_s > ATTEMPT_MAX_S)
 		rc = error_set(err, EAGAIN, "it took too long");
 	return rc;
 }
 
-static void end_attempt(struct capture *c)
+static int begin_attempt(struct deposit *d, const struct env_snapshot *snap,
+			 const struct env_base *passed_over, struct error *err)
 {
-	bases_free(c->bases);
-	c->bases = NULL;
-	shared_target_fini(&c->packs);
-	env_digests_fini(&c->doomed);
-	artifact_fini(&c->artifact);
-	c->artifact = (struct artifact){ .n_packs = 0 };
-	oci_store_free(c->blobs);
-	c->blobs = NULL;
+	char folder[ENV_NAME_ROOM];
+	int rc;
+
+	d->begun_s = boot_s();
+	env_blob_folder(&snap->key.digest, snap->folder, folder);
+	rc = oci_objects_new(d->store, folder, NULL, &d->blobs, err);
+	shared_target_init(&d->packs, d->store, d->blobs, &d->doomed);
+	if (rc == 0 && d->shares &&
+	    look_at_others(d, &snap->key, passed_over, NULL) < 0)
+		d->shares = false;
+	return rc;
 }
 
-static int try_capture(struct capture *c, struct error *err)
+static void end_attempt(struct deposit *d)
 {
-	const struct digest *key = &c->snap->key.digest;
-	char folder[ENV_NAME_ROOM];
-	int rc = env_folder_new(c->snap->folder, err);
+	bases_free(steal_ptr(&d->bases));
+	shared_target_fini(&d->packs);
+	env_digests_fini(&d->doomed);
+	artifact_fini(&d->artifact);
+	d->artifact = (struct artifact){ .n_packs = 0 };
+	oci_store_free(steal_ptr(&d->blobs));
+}
+
+static int try_capture(const struct capture *c, struct deposit *d,
+		       struct env_catalog *catalog, struct env_snapshot *snap,
+		       struct error *err)
+{
+	const struct env_base *passed_over =
+		catalog->has_passed_over ? &catalog->passed_over : NULL;
+	int rc = env_folder_new(snap->folder, err);
 
 	if (rc < 0)
 		return rc;
-	c->begun_s = boot_s();
-	env_blob_folder(key, c->snap->folder, folder);
-	rc = oci_objects_new(c->store, folder, NULL, &c->blobs, err);
-	shared_target_init(&c->packs, c->store, c->blobs, &c->doomed);
-	if (rc == 0 && c->shares && look_at_others(c, NULL) < 0)
-		c->shares = false;
+	rc = begin_attempt(d, snap, passed_over, err);
 	if (rc == 0)
-		rc = store_changes(c, err);
+		rc = store_changes(c, d, snap, err);
 	if (rc == 0)
-		rc = check_stored(c, err);
-	end_attempt(c);
+		rc = check_stored(d, snap, err);
+	end_attempt(d);
 	if (rc == 0) {
-		rc = env_catalog_commit(c->catalog, c->snap, err);
-		c->may_be_there = rc < 0 && rc != -EEXIST;
+		rc = env_catalog_commit(catalog, snap, err);
+		d->may_be_there = rc < 0 && rc != -EEXIST;
 	}
 	/* Blobs that cannot be removed now are left to env_snapshot_remove(), or
 	 * env_gc(). */
-	if (rc < 0 && !c->may_be_there)
-		(void)!env_blobs_remove(c->store, key, c->snap->folder, NULL);
+	if (rc < 0 && !d->may_be_there)
+		(void)!env_blobs_remove(d->store, &snap->key.digest,
+					snap->folder, NULL);
 	return rc;
 }
 
@@ -442,22 +456,24 @@ static bool is_hopeless(int rc)
 }
 
 /* Whatever comes of sharing, the last attempts are without. */
-static int retry_capture(struct capture *c, struct error *err)
+static int retry_capture(const struct capture *c, struct deposit *d,
+			 struct env_catalog *catalog, struct env_snapshot *snap,
+			 struct error *err)
 {
 	unsigned int n_moved = 0, n_shared = 0;
 
 	for (;;) {
-		int rc = try_capture(c, err);
+		int rc = try_capture(c, d, catalog, snap, err);
 
-		if (c->may_be_there) {
+		if (d->may_be_there) {
 			return rc;
 		} else if (rc == -ESTALE) {
 			if (++n_moved == ATTEMPTS)
 				return rc;
-		} else if (rc == 0 || !c->shares || is_hopeless(rc)) {
+		} else if (rc == 0 || !d->shares || is_hopeless(rc)) {
 			return rc;
 		} else if (rc != -EAGAIN || ++n_shared == SHARED_ATTEMPTS) {
-			c->shares = false;
+			d->shares = false;
 		}
 	}
 }
@@ -537,20 +553,18 @@ int env_capture(struct env_catalog *catalog, const struct env_key *key,
 {
 	const struct env_scan nothing = { .entries = &(struct env_entry){ 0 } };
 	struct env_snapshot snap = { .n_changed = 0 };
-	struct capture c = { .catalog = catalog,
-			     .store = catalog->store,
-			     .targets = t,
-			     .before = before ? before : &nothing,
-			     .snap = &snap,
-			     .shares = !opts->is_alone,
-			     .may_be_empty = opts->may_be_empty };
+	const struct capture c = { .targets = t,
+				   .before = before ? before : &nothing,
+				   .may_be_empty = opts->may_be_empty };
+	struct deposit d = { .store = catalog->store,
+			     .shares = !opts->is_alone };
 	int rc = describe_snapshot(key, t, opts->program, &snap, err);
 
 	catalog->replaces = opts->replaces ? opts->replaces->tag : NULL;
 	if (rc == 0)
-		rc = retry_capture(&c, err);
+		rc = retry_capture(&c, &d, catalog, &snap, err);
 	catalog->replaces = NULL;
-	env_digests_fini(&c.bad);
+	env_digests_fini(&d.bad);
 	if (rc == -ESTALE) {
 		if (err)
 			err->code = EBUSY;
