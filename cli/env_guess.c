@@ -35,20 +35,18 @@ static int look_up(struct env_guess *g)
 static void *guess_main(void *arg)
 {
 	struct env_guess *g = arg;
-	const struct env_mount_job job = { .socket = g->socket,
-					   .store = g->store,
-					   .snap = &g->snap };
 	struct error why = ERROR_INIT;
 	int rc;
 
 	if (look_up(g) < 0 || atomic_load(&g->stop))
 		return NULL;
-	(void)!env_give_open(&job, &g->giver, &g->why_not_given);
+	g->job.snap = &g->snap;
+	(void)!env_give_open(&g->job, &g->giver, &g->why_not_given);
 	/* Others who restore there are not waited for: there is time for that later. */
 	if (atomic_load(&g->stop))
 		return NULL;
 	rc = env_restore_begin(env_catalog_store(g->catalog), &g->snap,
-			       g->targets, 0, 0, g->giver, &g->stop,
+			       g->job.targets, 0, 0, g->giver, &g->stop,
 			       &g->restoring, &why);
 	note_hang(g, rc, &why);
 	return NULL;

@@ -8,16 +8,15 @@
 #define BOOTSEER_CLI_ENV_GUESS_H
 
 #include "cli/env.h"
+#include "cli/env_mount.h"
 #include "common/thread.h"
 
 struct env_guess {
 	/* The beginner's; all is borrowed, and not used otherwise until
 	 * env_guess_settle(). */
 	struct env_catalog *catalog;
-	const struct env_targets *targets;
 	const struct env_key *near;
-	const char *store,
-		*socket; /* for bootseerd, which may give the blocks */
+	struct env_mount_job job; /* where; bootseerd may give the blocks */
 	/* Its own. */
 	struct thread thread;
 	bool is_begun;

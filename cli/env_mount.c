@@ -45,27 +45,6 @@ int env_node_connect(const char *socket, uint32_t timeout_ms,
 	return rc;
 }
 
-json_t *env_snapshot_params(const char *url, const struct env_snapshot *snap)
-{
-	char key[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
-
-	digest_format(&snap->key.digest, key);
-	digest_format(&snap->manifest, manifest);
-	/* A bootseerd that looks in no second folder refuses shared packs, so of a snapshot
-	 * without them nothing is said. */
-	return json_pack("{s:s, s:s, s:s, s:s, s:o*}", "store", url, "folder",
-			 snap->folder, "key", key, "manifest", manifest,
-			 "shared_packs", snap->is_shared ? json_true() : NULL);
-}
-
-json_t *env_params_with(json_t *params, const char *key, json_t *value)
-{
-	if (json_object_set_new(params, key, value) == 0)
-		return params;
-	json_decref(params);
-	return NULL;
-}
-
 static int join_targets(const struct env_mount_job *job, const char *source,
 			const json_t *mounted, struct error *err)
 {

@@ -3,8 +3,6 @@
 #ifndef BOOTSEER_CLI_ENV_MOUNT_H
 #define BOOTSEER_CLI_ENV_MOUNT_H
 
-#include <jansson.h>
-
 #include "envcache/join.h"
 
 /* Overlays of environments are named this and 32 hex digits. */
@@ -20,12 +18,6 @@ int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM],
 struct node_client;
 int env_node_connect(const char *socket, uint32_t timeout_ms,
 		     struct node_client **ret, struct error *err) MUST_CHECK;
-
-/* The parameters by which bootseerd and `env socket` are told of a snapshot of the store `url`;
- * the caller's.  NULL: memory is short, or the URL is not UTF-8. */
-json_t *env_snapshot_params(const char *url, const struct env_snapshot *snap);
-/* Add a member to parameters.  Takes both, of which either may be NULL; NULL: as above. */
-json_t *env_params_with(json_t *params, const char *key, json_t *value);
 
 struct env_mount_job {
 	const char *socket; /* NULL: of the environment, else the usual place */

@@ -10,6 +10,12 @@
 #define ENV_POD_SOCKET "/run/bootseer-env/env.sock"
 #define ENV_POD_LINE_MAX 65536
 
+/* The parameters by which bootseerd and `env socket` are told of a snapshot of the store `url`;
+ * the caller's.  NULL: memory is short, or the URL is not UTF-8. */
+json_t *env_snapshot_params(const char *url, const struct env_snapshot *snap);
+/* Add a member to parameters.  Takes both, of which either may be NULL; NULL: as above. */
+json_t *env_params_with(json_t *params, const char *key, json_t *value);
+
 /* A line without its end, within ENV_POD_LINE_MAX and `seconds`, however its bytes come.
  * -ECONNRESET: the other end left. */
 int env_pod_read(int fd, unsigned int seconds, struct buf *ret,

@@ -414,7 +414,7 @@ static int run_env_run(const void *config, char **args, struct error *err)
 			 .quiet = c->quiet,
 			 .system = -1 },
 		.store.ttl = c->ttl,
-		.guess = { .store = c->store, .socket = c->socket },
+		.guess.near = &r.key.near,
 		.restore = { .job = { .socket = c->socket,
 				      .store = c->store,
 				      .targets = &r.key.work.targets },
@@ -437,6 +437,7 @@ static int run_env_run(const void *config, char **args, struct error *err)
 	r.guess.catalog = r.store.at.catalog;
 	r.key.deadline_ns = clock_now_ns() + c->wait;
 	r.restore.job.others_ns = r.key.deadline_ns;
+	r.guess.job = r.restore.job;
 	rc = c->parts.merge ? env_run_merge(&r, &status, err)
 			    : take_steps(&r, &status, &snap, err);
 	if (rc < 0)

@@ -16,7 +16,6 @@
 #include "cli/env.h"
 #include "cli/env_daemon.h"
 #include "cli/env_guess.h"
-#include "cli/env_mount.h"
 #include "profiler/stage_event.h"
 
 struct env_run_config {
@@ -51,7 +50,7 @@ struct env_run_store {
 
 /* ---- the steps ---- */
 
-/* Find the key, and begin to fetch a guess meanwhile, where `g` has a catalog. */
+/* Find the key, and begin to fetch a guess meanwhile where nobody named targets. */
 int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 		     struct env_guess *g, struct error *err) MUST_CHECK;
 /* Keep others from working on the targets until this process ends; where one had to be

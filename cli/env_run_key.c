@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The key of the command, and that nobody else works on its targets. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/env_run.h"
 #include "cli/env_system.h"
@@ -42,12 +40,9 @@ static int guess_snapshot(struct env_run_key *k, const struct env_run_store *s,
 {
 	int rc = env_work_key(&k->work, &k->near, err);
 
-	if (rc < 0 || s->away.code || k->system < 0)
-		return rc;
-	g->targets = &k->work.targets;
-	g->near = &k->near;
-	env_guess_begin(g);
-	return 0;
+	if (rc == 0 && !s->away.code && k->system >= 0)
+		env_guess_begin(g);
+	return rc;
 }
 
 int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
