@@ -239,6 +239,18 @@ static int open_logins(struct node *n, struct error *err)
 	return rc;
 }
 
+static int open_peers(struct node *n, struct error *err)
+{
+	const struct image_swarms_of of = { .cfg = n->cfg,
+					    .cache = n->cache,
+					    .images = n->images,
+					    .origins = n->origins,
+					    .parser = n->parser,
+					    .is_ending = &n->is_ending };
+
+	return image_swarms_open(&of, &n->peers, err);
+}
+
 static int node_open(struct node *n, struct error *err)
 {
 	static const struct offers_room room = { disk_reserve, disk_settle };
@@ -276,7 +288,7 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = disk_open(n, &n->disk, err);
 	if (rc == 0)
-		rc = image_swarms_open(n, err);
+		rc = open_peers(n, err);
 	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
@@ -314,7 +326,7 @@ static void node_close(struct node *n)
 	if (n->datapath)
 		node_leave(n);
 	fd_keeper_close(n->keeper);
-	image_swarms_close(n);
+	image_swarms_close(n->peers);
 	images_close(n->images);
 	disk_close(n->disk);
 	fetcher_free(n->fetcher);
@@ -379,7 +391,7 @@ static void on_reload(void *arg)
 		log_warning("trust",
 			    "the old list of revoked keys stays reason=\"%s\"",
 			    err.msg);
-	if (image_swarms_reload(&d->node) && is_good)
+	if (image_swarms_reload(d->node.peers) && is_good)
 		log_info("main",
 			 "reloaded what=\"credentials and certificates\"");
 	else
@@ -508,7 +520,7 @@ static void run_resume(struct work *w)
 	struct node_daemon *d = container_of(w, struct node_daemon, resume);
 
 	node_prefetch_resume(&d->node);
-	image_swarms_resume(&d->node);
+	image_swarms_resume(d->node.peers);
 }
 
 /* Block maps are read and hashed there, so nobody waits for it. */

@@ -58,7 +58,6 @@ struct node {
 	struct wait_policy wait_policy; /* cfg->wait */
 	struct node_events events;
 	struct node_doctor doctor;
-	atomic_uint_fast64_t metadata_bytes; /* pinned to be served */
 	struct device_stats past; /* of devices that are gone; images_lock() */
 	int64_t started_at;       /* seconds since 1970 */
 	bool held;                /* by a holder, which ends with us */

@@ -442,7 +442,8 @@ static void check_links(struct node *n, json_t *list)
 	struct others o = { .linked = 0 };
 	struct error err = ERROR_INIT;
 
-	if (p2p_each_peer(image_swarms_p2p(n), look_peer, &o, &err) < 0) {
+	if (p2p_each_peer(image_swarms_p2p(n->peers), look_peer, &o, &err) <
+	    0) {
 		doctor_add(list, "peers' links", false, DOCTOR_ADVICE,
 			   "try again", "%s", err.msg);
 		return;
@@ -489,7 +490,7 @@ static void check_peers(struct node *n, json_t *list)
 
 	if (!n->peers)
 		return;
-	p2p_get_stats(image_swarms_p2p(n), &s);
+	p2p_get_stats(image_swarms_p2p(n->peers), &s);
 	t = (time_t)s.cert_not_after;
 	if (t && gmtime_r(&t, &tm))
 		(void)strftime(end, sizeof(end), "good until %F", &tm);
@@ -512,8 +513,9 @@ static void check_peers(struct node *n, json_t *list)
 		doctor_add(list, "tracker", false, DOCTOR_ADVICE,
 			   "name one: --p2p-tracker",
 			   "none is named: nobody tells this node of others");
-	p2p_probe_trackers(image_swarms_p2p(n), add_tracker, list);
-	if (p2p_each_image(image_swarms_p2p(n), add_refusal, list, &err) < 0)
+	p2p_probe_trackers(image_swarms_p2p(n->peers), add_tracker, list);
+	if (p2p_each_image(image_swarms_p2p(n->peers), add_refusal, list,
+			   &err) < 0)
 		doctor_add(list, "capability", false, DOCTOR_ADVICE,
 			   "try again", "%s", err.msg);
 }

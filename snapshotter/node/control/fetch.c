@@ -67,7 +67,7 @@ static int check_files(const struct artifact *a, const char *meta_path,
 }
 
 /* The swarm of the artifact's metadata; NULL: the files come without peers. */
-static struct metadata_swarm *join_metadata(struct node *n,
+static struct metadata_swarm *join_metadata(struct image_swarms *peers,
 					    const struct fetch_request *r)
 {
 	const struct metadata_swarm_of of = {
@@ -80,7 +80,7 @@ static struct metadata_swarm *join_metadata(struct node *n,
 	struct error err = ERROR_INIT;
 	struct metadata_swarm *m;
 
-	if (metadata_swarm_open(n, &of, &m, &err) < 0) {
+	if (metadata_swarm_open(peers, &of, &m, &err) < 0) {
 		log_warning("p2p",
 			    "image=\"%s\" metadata without peers "
 			    "reason=\"%s\"",
@@ -148,7 +148,7 @@ static int fetch_by_network(struct node *n, const struct fetch_request *r,
 
 	if (!meta || !map)
 		return error_nomem(err);
-	m = join_metadata(n, r);
+	m = join_metadata(n->peers, r);
 	rc = side_by_side(2, fetch_fill,
 			  &(struct folder_filling){ .parser = n->parser,
 						    .m = m,

@@ -389,7 +389,7 @@ static json_t *do_p2p_status(struct node *n, json_t *params, struct error *err)
 {
 	if (params_unpack(params, err, "{}") < 0)
 		return NULL;
-	return checked_json(image_swarms_json(n), err);
+	return checked_json(image_swarms_json(n->peers), err);
 }
 
 static json_t *do_doctor(struct node *n, json_t *params,

@@ -415,7 +415,7 @@ static int gather_figures(struct node *n, struct figures *f, struct error *err)
 	node_prefetch_sums(n, &f->prefetch);
 	starts_get_stats(n->starts, &f->starts);
 	trace_lookup_get_stats(n->traces, &f->traces);
-	image_swarms_stats(n, &f->p2p);
+	image_swarms_stats(n->peers, &f->p2p);
 	mirror_get_stats(n->mirror, &f->mirror);
 	key_revocations_get_stats(n->key_revocations, &f->trust);
 	f->trust_asked_s = (uint64_t)f->trust.asked_s;

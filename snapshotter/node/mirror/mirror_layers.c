@@ -99,7 +99,9 @@ void mirror_note(struct mirror *m, const char *host, const char *repo,
 	if (!i)
 		return;
 	i->m = m;
-	i->p = (struct pulled){ .node = m->node,
+	i->p = (struct pulled){ .origins = m->node->origins,
+				.peers = m->node->peers,
+				.most = m->node->cfg->cache_quota,
 				.liars = &m->liars,
 				.host = strdup(host),
 				.repo = strdup(repo),

@@ -160,7 +160,7 @@ static bool has_layer(const struct pulled *p, const struct digest *d)
 static int take_layers(struct pulled *p, const struct oci_image *image,
 		       struct error *err)
 {
-	uint64_t most = p->node->cfg->cache_quota, bytes = 0, pieces = 0;
+	uint64_t bytes = 0, pieces = 0;
 	int rc = 0;
 
 	if (image->n_layers == 0 || image->n_layers > PULLED_LAYERS_MAX)
@@ -176,7 +176,7 @@ static int take_layers(struct pulled *p, const struct oci_image *image,
 		if (has_layer(p, &d->digest))
 			continue;
 		bytes += d->size;
-		if (d->size == 0 || d->size > most || bytes > most)
+		if (d->size == 0 || d->size > p->most || bytes > p->most)
 			return error_set(err, ENOTSUP,
 					 "its layers are larger than "
 					 "--cache-quota");
@@ -252,7 +252,7 @@ static int join_swarm(struct pulled *p, struct error *err)
 	if (rc < 0)
 		return rc;
 	cfg.packs = packs;
-	return p2p_image_open(image_swarms_p2p(p->node), &cfg, &p->p2p, err);
+	return p2p_image_open(image_swarms_p2p(p->peers), &cfg, &p->p2p, err);
 }
 
 /* Without peers the registry gives all of it. */
@@ -260,7 +260,7 @@ static void join_if_possible(struct pulled *p)
 {
 	struct error why = ERROR_INIT;
 
-	if (p->node->peers && join_swarm(p, &why) < 0)
+	if (p->peers && join_swarm(p, &why) < 0)
 		log_warning("mirror",
 			    "no peers for the layers image=\"%s/%s\" "
 			    "reason=\"%s\"",
@@ -270,8 +270,8 @@ static void join_if_possible(struct pulled *p)
 int pulled_open(struct pulled *p, struct pace *pace, struct error *err)
 {
 	AUTO_FREE struct source **sources = NULL;
-	int rc = origin_get(p->node->origins, p->host, p->repo, false,
-			    &p->origin, err);
+	int rc = origin_get(p->origins, p->host, p->repo, false, &p->origin,
+			    err);
 
 	if (rc == 0)
 		rc = read_manifest(p, pace, err);
@@ -299,5 +299,5 @@ void pulled_close(struct pulled *p)
 	free(p->map_bytes);
 	free(p->host);
 	free(p->repo);
-	*p = (struct pulled){ .node = NULL };
+	*p = (struct pulled){ .p2p = NULL };
 }

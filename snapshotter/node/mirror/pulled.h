@@ -11,7 +11,6 @@
 
 #include "p2p/p2p.h"
 #include "snapshotter/node/mirror/layer_file.h"
-#include "snapshotter/node/node.h"
 
 #define PULLED_LAYERS_MAX \
 	128u /* as containerd's; those of larger images it pulls itself */
@@ -38,8 +37,13 @@ struct pulled_layer {
 	struct source *registry; /* its stored bytes */
 };
 
+struct image_swarms;
+struct origins;
+
 struct pulled {
-	struct node *node;
+	struct origins *origins;
+	struct image_swarms *peers; /* NULL: the registry gives all of it */
+	uint64_t most;              /* bytes that its layers may have */
 	struct liars *liars;
 	char *host, *repo; /* as containerd says */
 	struct digest manifest;
@@ -55,7 +59,7 @@ struct pulled {
  * it is none of an image, or not one for a mirror. */
 int pulled_open(struct pulled *p, struct pace *pace,
 		struct error *err) MUST_CHECK;
-/* Leave the swarm, with all files; zeroed is allowed but for the node.  Blocks. */
+/* Leave the swarm, with all files; zeroed is allowed.  Blocks. */
 void pulled_close(struct pulled *p);
 
 #endif

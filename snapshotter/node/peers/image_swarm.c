@@ -16,7 +16,7 @@
 /* The swarm of an image, used by image->peer and by each device that reads
  * through it. */
 struct image_swarm {
-	struct node *node;
+	struct image_swarms *all;
 	struct image *image;   /* a use */
 	struct origin *origin; /* a use; for the right to pull */
 	struct map_file file;  /* what `map` views */
@@ -67,7 +67,6 @@ static int open_map(struct image_swarm *p, struct error *err)
 static int image_swarm_join(struct image_swarm *p, struct error *err)
 {
 	struct image *i = p->image;
-	struct node *n = p->node;
 	struct p2p_image_config cfg = {
 		.image = i->artifact.digest,
 		.map = &p->map,
@@ -82,8 +81,9 @@ static int image_swarm_join(struct image_swarm *p, struct error *err)
 		return error_nomem(err);
 	rc = open_map(p, err);
 	if (rc == 0)
-		rc = origin_get(n->origins, i->state.host, i->state.repo,
-				i->state.plain_http, &p->origin, err);
+		rc = origin_get(p->all->of.origins, i->state.host,
+				i->state.repo, i->state.plain_http, &p->origin,
+				err);
 	if (rc == 0)
 		rc = origin_packs(p->origin, &i->artifact, i->dir, &p->map,
 				  &cfg.packs, err);
@@ -91,7 +91,7 @@ static int image_swarm_join(struct image_swarm *p, struct error *err)
 		return rc;
 	cfg.label = p->label;
 	cfg.repo = p->repo;
-	rc = p2p_image_open(n->peers->p2p, &cfg, &p->p2p, err);
+	rc = p2p_image_open(p->all->p2p, &cfg, &p->p2p, err);
 	free(cfg.packs);
 	map_file_rest(&p->file);
 	return rc;
@@ -127,10 +127,10 @@ void image_flow_count(struct image_swarm_bytes *told,
 	ret->origin_bytes = count_since(&told->origin, now->origin);
 }
 
-void image_swarm_take_flow(struct node *n, struct image *i,
+void image_swarm_take_flow(struct image_swarms *s, struct image *i,
 			   struct image_flow *ret)
 {
-	struct image_swarm *p = n->peers ? image_swarm_use(i) : NULL;
+	struct image_swarm *p = s ? image_swarm_use(i) : NULL;
 	struct image_swarm_bytes now;
 
 	*ret = (struct image_flow){ .n = 0 };
@@ -138,15 +138,15 @@ void image_swarm_take_flow(struct node *n, struct image *i,
 		return;
 	/* When two starts end together, the first gets the givers and their
 	 * bytes. */
-	(void)pthread_mutex_lock(&n->peers->telling);
+	(void)pthread_mutex_lock(&s->telling);
 	ret->n = p2p_image_take_givers(p->p2p, ret->givers, IMAGE_FLOW_GIVERS);
-	image_swarm_get_bytes(n, i, &now);
+	image_swarm_get_bytes(s, i, &now);
 	image_flow_count(&p->told, &now, ret);
-	(void)pthread_mutex_unlock(&n->peers->telling);
+	(void)pthread_mutex_unlock(&s->telling);
 	image_swarm_put(p);
 }
 
-static int image_swarm_new(struct node *n, struct image *i,
+static int image_swarm_new(struct image_swarms *s, struct image *i,
 			   struct image_swarm **ret, struct error *err)
 {
 	struct image_swarm *p = calloc(1, sizeof(*p));
@@ -154,7 +154,7 @@ static int image_swarm_new(struct node *n, struct image *i,
 
 	if (!p)
 		return error_nomem(err);
-	p->node = n;
+	p->all = s;
 	p->image = i;
 	images_ref(i);
 	rc = image_swarm_join(p, err);
@@ -171,22 +171,22 @@ static int image_swarm_new(struct node *n, struct image *i,
 	return 0;
 }
 
-int image_swarm_get(struct node *n, struct image *i, struct image_swarm **ret,
-		    struct error *err)
+int image_swarm_get(struct image_swarms *s, struct image *i,
+		    struct image_swarm **ret, struct error *err)
 {
 	int rc = 0;
 
 	*ret = NULL;
-	if (!n->peers)
+	if (!s)
 		return 0;
 	*ret = image_swarm_use(i);
 	if (*ret)
 		return 0;
-	(void)pthread_mutex_lock(&n->peers->opening);
+	(void)pthread_mutex_lock(&s->opening);
 	*ret = image_swarm_use(i);
 	if (!*ret)
-		rc = image_swarm_new(n, i, ret, err);
-	(void)pthread_mutex_unlock(&n->peers->opening);
+		rc = image_swarm_new(s, i, ret, err);
+	(void)pthread_mutex_unlock(&s->opening);
 	return rc;
 }
 
@@ -205,12 +205,11 @@ void image_swarm_put(struct image_swarm *p)
 		image_swarm_free(p);
 }
 
-void image_swarm_drop(struct node *n, struct image *i)
+void image_swarm_drop(struct image *i)
 {
 	struct image_swarm *p;
 	struct metadata_swarm *m;
 
-	(void)n;
 	images_lock(i->all);
 	p = i->peer;
 	m = i->metadata;
@@ -261,21 +260,22 @@ int image_swarm_fetch(void *peer_image, const struct device_list *list,
 	return p2p_image_fetch(p->p2p, list, err);
 }
 
-void image_swarms_close(struct node *n)
+void image_swarms_close(struct image_swarms *s)
 {
-	struct image_swarms *p = n->peers;
 	struct image **list;
 	size_t len, k;
 
-	if (!p)
+	if (!s)
 		return;
-	if (images_list(n->images, &list, &len, NULL) == 0) {
+	if (images_list(s->of.images, &list, &len, NULL) == 0) {
 		for (k = 0; k < len; k++)
-			image_swarm_drop(n, list[k]);
+			image_swarm_drop(list[k]);
 		images_list_free(list, len);
 	}
-	image_swarms_free(p);
-	n->peers = NULL;
+	p2p_close(s->p2p);
+	(void)pthread_mutex_destroy(&s->opening);
+	(void)pthread_mutex_destroy(&s->telling);
+	free(s);
 }
 
 /* ----------------------------------------------------------------- restart --- */
@@ -288,7 +288,7 @@ static int by_users(const void *a, const void *b)
 	return m > n ? -1 : m < n;
 }
 
-static void resume_metadata(struct node *n, struct image *i)
+static void resume_metadata(struct image_swarms *s, struct image *i)
 {
 	AUTO_FREE char *label = image_label(i);
 	const struct metadata_swarm_of of = {
@@ -301,7 +301,7 @@ static void resume_metadata(struct node *n, struct image *i)
 	};
 	struct error err = ERROR_INIT;
 	struct metadata_swarm *m = NULL;
-	int rc = label ? metadata_swarm_open(n, &of, &m, &err)
+	int rc = label ? metadata_swarm_open(s, &of, &m, &err)
 		       : error_nomem(&err);
 
 	if (rc < 0)
@@ -312,25 +312,25 @@ static void resume_metadata(struct node *n, struct image *i)
 	image_swarm_keep_metadata(i, m);
 }
 
-void image_swarms_resume(struct node *n)
+void image_swarms_resume(struct image_swarms *s)
 {
 	struct error err = ERROR_INIT;
 	struct image_swarm *p;
 	struct image **list;
 	size_t len, k;
 
-	if (!n->peers || images_list(n->images, &list, &len, NULL) < 0)
+	if (!s || images_list(s->of.images, &list, &len, NULL) < 0)
 		return;
-	images_lock(n->images);
+	images_lock(s->of.images);
 	qsort(list, len, sizeof(struct image *), by_users);
-	images_unlock(n->images);
+	images_unlock(s->of.images);
 	for (k = 0; k < len && k < RESUME_MAX; k++) {
-		if (image_swarm_get(n, list[k], &p, &err) < 0)
+		if (image_swarm_get(s, list[k], &p, &err) < 0)
 			log_warning("p2p",
 				    "image=%.12s not served reason=\"%s\"",
 				    list[k]->hex, err.msg);
 		image_swarm_put(p);
-		resume_metadata(n, list[k]);
+		resume_metadata(s, list[k]);
 	}
 	images_list_free(list, len);
 }
@@ -350,13 +350,12 @@ static void add_bytes(void *arg, const struct p2p_image_info *info)
 	of->ret->origin += info->from_origin;
 }
 
-void image_swarm_get_bytes(struct node *n, const struct image *i,
+void image_swarm_get_bytes(struct image_swarms *s, const struct image *i,
 			   struct image_swarm_bytes *ret)
 {
 	struct bytes_of_image of = { .image = &i->artifact.digest, .ret = ret };
 
 	*ret = (struct image_swarm_bytes){ .peers = 0 };
-	if (n->peers)
-		(void)!p2p_each_image(image_swarms_p2p(n), add_bytes, &of,
-				      NULL);
+	if (s)
+		(void)!p2p_each_image(s->p2p, add_bytes, &of, NULL);
 }

@@ -179,21 +179,25 @@ static void tell_doubts(const struct node_config *cfg)
 			    why.msg, cfg->p2p_key_file);
 }
 
-int image_swarms_open(struct node *n, struct error *err)
+int image_swarms_open(const struct image_swarms_of *of,
+		      struct image_swarms **ret, struct error *err)
 {
+	const struct node_config *c = of->cfg;
 	AUTO_FREE char *dir = NULL;
 	struct node_location at;
 	struct p2p_config cfg;
 	struct image_swarms *p;
 	int rc;
 
-	if (!n->cfg->p2p_listen)
+	*ret = NULL;
+	if (!c->p2p_listen)
 		return 0;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_nomem(err);
-	rc = config_fill(n->cfg, p->name, &at, &cfg, &dir, err);
-	cfg.cache = n->cache;
+	rc = config_fill(c, p->name, &at, &cfg, &dir, err);
+	p->of = *of;
+	cfg.cache = of->cache;
 	if (rc == 0)
 		rc = p2p_open(&cfg, &p->p2p, err);
 	if (rc < 0) {
@@ -202,13 +206,13 @@ int image_swarms_open(struct node *n, struct error *err)
 	}
 	(void)pthread_mutex_init(&p->opening, NULL);
 	(void)pthread_mutex_init(&p->telling, NULL);
-	n->peers = p;
+	*ret = p;
 	log_info("p2p", "listening port=%u node=\"%s\"", p2p_port(p->p2p),
 		 p->name);
 	if (cfg.rdma)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
-	tell_doubts(n->cfg);
-	if (!n->cfg->p2p_trackers || !n->cfg->p2p_trackers[0])
+	tell_doubts(c);
+	if (!c->p2p_trackers || !c->p2p_trackers[0])
 		log_warning("p2p", "no tracker is named (--service, or "
 				   "--p2p-tracker): "
 				   "nobody tells this node of others");
@@ -218,49 +222,36 @@ int image_swarms_open(struct node *n, struct error *err)
 			    "0.0.0.0 and name an address of this machine with "
 			    "--p2p-advertise",
 			    cfg.advertise ? cfg.advertise : cfg.listen);
-	if (n->cfg->p2p_rights && !cfg.capability_keys)
+	if (c->p2p_rights && !cfg.capability_keys)
 		log_info("p2p", "--p2p-rights cluster: every node with a "
 				"certificate gets any image and environment "
 				"that this one has");
-	if (is_open(n->cfg))
+	if (is_open(c))
 		log_warning("p2p", "--p2p-security open: whoever reaches the "
 				   "port gets the images");
 	return 0;
 }
 
-void image_swarms_free(struct image_swarms *p)
-{
-	p2p_close(p->p2p);
-	(void)pthread_mutex_destroy(&p->opening);
-	(void)pthread_mutex_destroy(&p->telling);
-	free(p);
-}
-
-bool image_swarms_reload(struct node *n)
+bool image_swarms_reload(struct image_swarms *s)
 {
 	struct error err = ERROR_INIT;
 
-	if (!n->peers)
+	if (!s)
 		return true;
-	if (p2p_reload(n->peers->p2p, &err) < 0) {
+	if (p2p_reload(s->p2p, &err) < 0) {
 		log_warning("p2p",
 			    "not all is reloaded, the rest stays as it was "
 			    "reason=\"%s\"",
 			    err.msg);
 		return false;
 	}
-	tell_doubts(n->cfg);
+	tell_doubts(s->of.cfg);
 	return true;
 }
 
-struct p2p *image_swarms_p2p(const struct node *n)
+struct p2p *image_swarms_p2p(const struct image_swarms *s)
 {
-	return n->peers->p2p;
-}
-
-const char *image_swarms_name(const struct node *n)
-{
-	return n->peers->name;
+	return s->p2p;
 }
 
 char *image_swarms_authorization(struct origin *o,

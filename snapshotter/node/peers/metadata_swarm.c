@@ -17,7 +17,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "snapshotter/node/parser/parser.h"
-#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/peers/image_swarm_priv.h"
 
 #define TICK_NS (20 * NS_PER_MS) /* how soon it is seen that nothing moves */
 /* How long other nodes are waited for while none was heard of and nothing comes. */
@@ -46,14 +46,14 @@ struct passed_blob {
 };
 
 struct metadata_swarm {
-	struct node *node;
+	struct image_swarms *all;
 	struct digest id; /* of the artifact */
 	struct origin *origin;
 	void *bytes; /* what `map` views */
 	struct blockmap map;
 	bool is_pinned;
 	int64_t opened;
-	uint64_t size; /* in node->metadata_bytes */
+	uint64_t size; /* in all->metadata_bytes */
 	struct p2p_image *p2p;
 	struct block_source *direct[BLOBS]; /* by pack: the registry's */
 
@@ -154,7 +154,7 @@ static bool holds_some(const struct metadata_swarm *m)
 		struct block b;
 
 		blockmap_block(&m->map, k, &b);
-		if (cache_has(m->node->cache, &b.digest))
+		if (cache_has(m->all->of.cache, &b.digest))
 			return true;
 	}
 	return false;
@@ -181,59 +181,59 @@ static int metadata_join(struct metadata_swarm *m,
 	if (!repo)
 		return error_nomem(err);
 	cfg.repo = repo;
-	rc = cache_pin(m->node->cache, &m->map, err);
+	rc = cache_pin(m->all->of.cache, &m->map, err);
 	m->is_pinned = rc == 0;
 	if (rc == 0)
 		rc = open_blobs(m, blobs, &packs, err);
 	if (rc < 0)
 		return rc;
 	cfg.packs = packs;
-	return p2p_image_open(image_swarms_p2p(m->node), &cfg, &m->p2p, err);
+	return p2p_image_open(m->all->p2p, &cfg, &m->p2p, err);
 }
 
 /* ----------------------------------------------------------------- room --- */
 
-static bool bytes_reserve(struct node *n, uint64_t size)
+static bool bytes_reserve(struct image_swarms *s, uint64_t size)
 {
-	uint64_t share = n->cfg->cache_quota / CACHE_SHARE;
-	uint64_t had = atomic_load(&n->metadata_bytes);
+	uint64_t share = s->of.cfg->cache_quota / CACHE_SHARE;
+	uint64_t had = atomic_load(&s->metadata_bytes);
 
 	do {
 		if (size > share || had > share - size)
 			return false;
-	} while (!atomic_compare_exchange_weak(&n->metadata_bytes, &had,
+	} while (!atomic_compare_exchange_weak(&s->metadata_bytes, &had,
 					       had + size));
 	return true;
 }
 
 /* The one that is served longest, NULL: none is; the caller's. */
-static struct metadata_swarm *take_oldest(struct node *n)
+static struct metadata_swarm *take_oldest(struct images *images)
 {
 	struct image **list, *oldest = NULL;
 	struct metadata_swarm *m;
 	size_t len;
 
-	if (images_list(n->images, &list, &len, NULL) < 0)
+	if (images_list(images, &list, &len, NULL) < 0)
 		return NULL;
-	images_lock(n->images);
+	images_lock(images);
 	for (size_t k = 0; k < len; k++)
 		if (list[k]->metadata &&
 		    (!oldest ||
 		     list[k]->metadata->opened < oldest->metadata->opened))
 			oldest = list[k];
 	m = oldest ? steal_ptr(&oldest->metadata) : NULL;
-	images_unlock(n->images);
+	images_unlock(images);
 	images_list_free(list, len);
 	return m;
 }
 
-static bool make_room(struct node *n, uint64_t size, bool may_close)
+static bool make_room(struct image_swarms *s, uint64_t size, bool may_close)
 {
-	while (!bytes_reserve(n, size)) {
+	while (!bytes_reserve(s, size)) {
 		struct metadata_swarm *m = NULL;
 
-		if (may_close && size <= n->cfg->cache_quota / CACHE_SHARE)
-			m = take_oldest(n);
+		if (may_close && size <= s->of.cfg->cache_quota / CACHE_SHARE)
+			m = take_oldest(s->of.images);
 		if (!m)
 			return false;
 		metadata_swarm_close(m);
@@ -243,20 +243,21 @@ static bool make_room(struct node *n, uint64_t size, bool may_close)
 
 /* -------------------------------------------------------- open and close --- */
 
-static struct metadata_swarm *metadata_swarm_new(struct node *n)
+static struct metadata_swarm *metadata_swarm_new(struct image_swarms *s)
 {
 	struct metadata_swarm *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
-	m->node = n;
+	m->all = s;
 	m->opened = clock_now_ns();
 	(void)pthread_mutex_init(&m->lock, NULL);
 	cond_init(&m->changed);
 	return m;
 }
 
-int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
+int metadata_swarm_open(struct image_swarms *s,
+			const struct metadata_swarm_of *of,
 			struct metadata_swarm **ret, struct error *err)
 {
 	struct passed_blob blobs[BLOBS];
@@ -267,23 +268,23 @@ int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
 	passed_blobs(of->artifact, blobs);
 	size = passed_bytes(blobs);
 	*ret = NULL;
-	if (!n->peers || size == 0)
+	if (!s || size == 0)
 		return 0;
-	m = metadata_swarm_new(n);
+	m = metadata_swarm_new(s);
 	if (!m)
 		return error_nomem(err);
 	m->id = of->artifact->digest;
 	rc = make_map(m, blobs, err);
 	if (rc == 0 && ((of->must_hold && !holds_some(m)) ||
-			!make_room(n, size, !of->must_hold))) {
+			!make_room(s, size, !of->must_hold))) {
 		metadata_swarm_close(m);
 		return 0;
 	}
 	if (rc == 0)
 		m->size = size;
 	if (rc == 0)
-		rc = origin_get(n->origins, of->host, of->repo, of->plain_http,
-				&m->origin, err);
+		rc = origin_get(s->of.origins, of->host, of->repo,
+				of->plain_http, &m->origin, err);
 	if (rc == 0)
 		rc = open_direct(m, blobs, err);
 	if (rc == 0)
@@ -302,8 +303,8 @@ void metadata_swarm_close(struct metadata_swarm *m)
 		return;
 	p2p_image_close(m->p2p);
 	if (m->is_pinned)
-		cache_unpin(m->node->cache, &m->map);
-	(void)atomic_fetch_sub(&m->node->metadata_bytes, m->size);
+		cache_unpin(m->all->of.cache, &m->map);
+	(void)atomic_fetch_sub(&m->all->metadata_bytes, m->size);
 	for (size_t k = 0; k < BLOBS; k++)
 		block_source_free(m->direct[k]);
 	origin_put(m->origin);
@@ -354,7 +355,7 @@ static int check_end(struct metadata_swarm *m, struct error *err)
 
 	if (is_unwanted(m))
 		return error_set(err, ECANCELED, "%s",
-				 atomic_load(&m->node->is_ending)
+				 atomic_load(m->all->of.is_ending)
 					 ? "bootseerd ends"
 					 : "not wanted any more");
 	(void)pthread_mutex_lock(&m->lock);
@@ -409,7 +410,7 @@ static int keep_part(struct block_sink *sink, size_t index, const void *data,
 	size_t block = k->first + index;
 	int rc;
 
-	rc = cache_put(k->m->node->cache, &k->blocks[index], data, SOURCE_HOT,
+	rc = cache_put(k->m->all->of.cache, &k->blocks[index], data, SOURCE_HOT,
 		       err);
 	if (rc < 0)
 		return rc;
@@ -515,7 +516,7 @@ static int read_part(struct blob *b, size_t block, const struct block *at,
 			if (rc == -EBADMSG) /* nobody has it right */
 				return rc;
 		}
-		rc = cache_read(m->node->cache, at, 0, room, at->usize, err);
+		rc = cache_read(m->all->of.cache, at, 0, room, at->usize, err);
 		if (rc != -ENOENT || b->lost++ == LOST_MAX)
 			return rc;
 		set_here(m, block, false);
@@ -633,7 +634,7 @@ static int fetch_brought(struct metadata_swarm *m, struct oci_store *store,
 	from = (struct artifact_sources){
 		.meta = meta,
 		.map = map,
-		.parser = parser_of_artifacts(m->node->parser),
+		.parser = parser_of_artifacts(m->all->of.parser),
 	};
 	return artifact_fetch(store, a, &from, meta_path, map_path, err);
 }

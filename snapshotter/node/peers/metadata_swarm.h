@@ -13,7 +13,6 @@
 #define BOOTSEER_NODE_METADATA_SWARM_H
 
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/remote_call.h"
 
 /* The artifact, and where it is; all borrowed during the call. */
@@ -26,8 +25,10 @@ struct metadata_swarm_of {
 
 /* Join the swarm.  NULL with 0: there is none to join, as the node has no peers,
  * the blobs are too large, or the cache no room to pin them; who must hold some makes none. */
+struct image_swarms;
 struct metadata_swarm;
-int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
+int metadata_swarm_open(struct image_swarms *s,
+			const struct metadata_swarm_of *of,
 			struct metadata_swarm **ret,
 			struct error *err) MUST_CHECK;
 /* Leave it and unpin.  Nothing is being fetched. */

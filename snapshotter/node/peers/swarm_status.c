@@ -2,7 +2,7 @@
 /* The answer of p2p.status: docs/formats/control.md. */
 #include <string.h>
 
-#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/peers/image_swarm_priv.h"
 
 static json_t *json_text(const char *s)
 {
@@ -89,14 +89,14 @@ static json_t *totals_json(const struct p2p_stats *s)
 			 (int)(s->trackers_good != 0));
 }
 
-void image_swarms_stats(struct node *n, struct p2p_stats *ret)
+void image_swarms_stats(struct image_swarms *s, struct p2p_stats *ret)
 {
 	*ret = (struct p2p_stats){ .peers = 0 };
-	if (n->peers)
-		p2p_get_stats(image_swarms_p2p(n), ret);
+	if (s)
+		p2p_get_stats(s->p2p, ret);
 }
 
-json_t *image_swarms_json(struct node *n)
+json_t *image_swarms_json(struct image_swarms *all)
 {
 	AUTO_JSON *peers = json_array();
 	AUTO_JSON *images = json_array();
@@ -106,16 +106,16 @@ json_t *image_swarms_json(struct node *n)
 
 	if (!peers || !images || !trackers)
 		return NULL;
-	if (!n->peers)
+	if (!all)
 		return json_pack("{s:b}", "on", 0);
-	p2p = image_swarms_p2p(n);
+	p2p = all->p2p;
 	if (p2p_each_peer(p2p, add_peer, peers, NULL) < 0 ||
 	    p2p_each_image(p2p, add_image, images, NULL) < 0)
 		return NULL;
 	p2p_get_stats(p2p, &s);
 	p2p_each_tracker(p2p, add_tracker, trackers);
 	return json_pack("{s:b, s:s, s:I, s:o, s:O, s:o, s:o, s:I, s:O, s:O}",
-			 "on", 1, "node", image_swarms_name(n), "port",
+			 "on", 1, "node", all->name, "port",
 			 (json_int_t)p2p_port(p2p), "totals", totals_json(&s),
 			 "trackers", trackers, "failures", failures_json(&s),
 			 "last_failure", last_failure_json(p2p),

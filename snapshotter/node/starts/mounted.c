@@ -280,7 +280,7 @@ static int open_packs(struct mounted *m, struct image *i,
 	int rc;
 
 	/* A start needs no peers. */
-	if (image_swarm_get(n, i, &m->peer, &why) < 0)
+	if (image_swarm_get(n->peers, i, &m->peer, &why) < 0)
 		log_warning("p2p", "image=%.12s without peers reason=\"%s\"",
 			    i->hex, why.msg);
 	if (m->peer)

@@ -271,7 +271,7 @@ void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
 	if (!n->starts || !n->starts->events)
 		return;
 	(void)node_prefetch_stats(n, i, &prefetch);
-	image_swarm_get_bytes(n, i, &bytes);
+	image_swarm_get_bytes(n->peers, i, &bytes);
 	asked.hot_fetched_bytes = prefetch.hot_fetched_bytes;
 	asked.peer_bytes = bytes.peers;
 	asked.origin_bytes = bytes.origin;
@@ -297,7 +297,7 @@ static void take_asked(struct container_start *s)
 		s->asked = i->asked;
 	i->asked = (struct image_asked){ .end_ns = 0 };
 	images_unlock(i->all);
-	image_swarm_get_bytes(s->all->node, i, &s->swarm_before);
+	image_swarm_get_bytes(s->all->node->peers, i, &s->swarm_before);
 	container_start_back_offs(s, &s->back_offs_before);
 }
 

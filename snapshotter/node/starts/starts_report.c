@@ -85,7 +85,7 @@ void container_start_report(struct container_start *s, const json_t *figures)
 		return;
 	if (!s->owner.job[0])
 		container_start_read_owner(s);
-	image_swarm_take_flow(s->all->node, s->image, &flow);
+	image_swarm_take_flow(s->all->node->peers, s->image, &flow);
 	repo = image_repo(s->image);
 	report = report_json(s, json_deep_copy(figures), &flow);
 	if (report && repo)

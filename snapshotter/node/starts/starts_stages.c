@@ -140,7 +140,7 @@ static void start_stage(const struct container_start *s, size_t n_missed,
 			   s->device_before.fetched_bytes);
 	if (!s->all->node->peers)
 		return;
-	image_swarm_get_bytes(s->all->node, s->image, &now);
+	image_swarm_get_bytes(s->all->node->peers, s->image, &now);
 	facts[STAGE_FACT_PEER_BYTES] = count_more(now.peers, before->peers);
 	facts[STAGE_FACT_ORIGIN_BYTES] = count_more(now.origin, before->origin);
 }
