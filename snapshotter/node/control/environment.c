@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/fetch.h"
+#include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
@@ -136,7 +137,11 @@ static int fetch_environment(struct node *n, const struct environment_query *q,
 					 .id = id,
 					 .place = &place,
 					 .label = label,
-					 .pace = &q->call->pace };
+					 .pace = &q->call->pace,
+					 .disk = n->disk,
+					 .images = n->images,
+					 .parser = n->parser,
+					 .peers = n->peers };
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
 	int rc;
@@ -154,9 +159,11 @@ static int fetch_environment(struct node *n, const struct environment_query *q,
 			rc = origin_lease(origin, &lease, err);
 		if (rc == 0)
 			rc = get_artifact(lease->store, q, &a, err);
+		if (rc == 0)
+			rc = node_collect_for_place(n, err);
 		if (rc == 0) {
 			request.store = lease->store;
-			rc = fetch_image(n, &request, ret, err);
+			rc = fetch_image(&request, ret, err);
 		}
 		if (rc == 0)
 			name_it(*ret, label);

@@ -9,7 +9,6 @@
 #include "common/side_by_side.h"
 #include "image/erofs/erofs.h"
 #include "snapshotter/node/control/disk.h"
-#include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/images/map_file.h"
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/parser/parser.h"
@@ -67,8 +66,7 @@ static int check_files(const struct artifact *a, const char *meta_path,
 }
 
 /* The swarm of the artifact's metadata; NULL: the files come without peers. */
-static struct metadata_swarm *join_metadata(struct image_swarms *peers,
-					    const struct fetch_request *r)
+static struct metadata_swarm *join_metadata(const struct fetch_request *r)
 {
 	const struct metadata_swarm_of of = {
 		.artifact = r->artifact,
@@ -80,7 +78,7 @@ static struct metadata_swarm *join_metadata(struct image_swarms *peers,
 	struct error err = ERROR_INIT;
 	struct metadata_swarm *m;
 
-	if (metadata_swarm_open(peers, &of, &m, &err) < 0) {
+	if (metadata_swarm_open(r->peers, &of, &m, &err) < 0) {
 		log_warning("p2p",
 			    "image=\"%s\" metadata without peers "
 			    "reason=\"%s\"",
@@ -92,12 +90,11 @@ static struct metadata_swarm *join_metadata(struct image_swarms *peers,
 
 /* By peers, where there are any; without them if that fails, whatever the reason, but
  * that the node ends. */
-static int read_files(struct parser *parser, struct metadata_swarm *m,
-		      const struct fetch_request *r, const char *meta,
-		      const char *map, struct error *err)
+static int read_files(struct metadata_swarm *m, const struct fetch_request *r,
+		      const char *meta, const char *map, struct error *err)
 {
 	const struct artifact_sources from = {
-		.parser = parser_of_artifacts(parser),
+		.parser = parser_of_artifacts(r->parser),
 	};
 	struct error why = ERROR_INIT;
 	int rc = m ? metadata_swarm_fetch(m, r->store, r->artifact, r->pace,
@@ -118,7 +115,6 @@ static int read_files(struct parser *parser, struct metadata_swarm *m,
 
 /* The files and texts that are put into a new image's folder. */
 struct folder_filling {
-	struct parser *parser;
 	struct metadata_swarm *m; /* or NULL */
 	const struct fetch_request *request;
 	const char *dir;
@@ -131,57 +127,34 @@ static int fetch_fill(void *arg, unsigned int index, struct error *err)
 	const struct folder_filling *f = arg;
 
 	return index == 0
-		       ? read_files(f->parser, f->m, f->request, f->meta,
-				    f->map, err)
+		       ? read_files(f->m, f->request, f->meta, f->map, err)
 		       : images_stage_texts(f->dir, f->request->artifact, err);
 }
 
-/* `ret_swarm` gets the swarm that the files came by, or NULL. */
-static int fetch_by_network(struct node *n, const struct fetch_request *r,
-			    const char *dir, struct metadata_swarm **ret_swarm,
-			    struct error *err)
+static int fetch_by_network(const struct fetch_request *r,
+			    struct metadata_swarm *m, const char *dir,
+			    char *meta, char *map, struct error *err)
 {
-	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
-	AUTO_FREE char *map = fs_join(dir, "blockmap");
-	struct metadata_swarm *m;
-	int rc;
-
-	if (!meta || !map)
-		return error_nomem(err);
-	m = join_metadata(n->peers, r);
-	rc = side_by_side(2, fetch_fill,
-			  &(struct folder_filling){ .parser = n->parser,
-						    .m = m,
-						    .request = r,
-						    .dir = dir,
-						    .meta = meta,
-						    .map = map },
-			  err);
-	if (rc == 0)
-		rc = check_files(r->artifact, meta, map, err);
-	if (rc < 0)
-		metadata_swarm_close(m);
-	else
-		*ret_swarm = m;
-	return rc;
+	return side_by_side(2, fetch_fill,
+			    &(struct folder_filling){ .m = m,
+						      .request = r,
+						      .dir = dir,
+						      .meta = meta,
+						      .map = map },
+			    err);
 }
 
 /* The same of an index that the service had: all of it is here. */
-static int fetch_by_offer(struct node *n, const struct fetch_request *r,
-			  const char *dir, struct error *err)
+static int fetch_by_offer(const struct fetch_request *r, const char *dir,
+			  const char *meta, const char *map, struct error *err)
 {
-	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
-	AUTO_FREE char *map = fs_join(dir, "blockmap");
 	AUTO(source) meta_source = NULL;
 	AUTO(source) map_source = NULL;
 	struct artifact_sources from = {
-		.parser = parser_of_artifacts(n->parser),
+		.parser = parser_of_artifacts(r->parser),
 	};
-	int rc;
+	int rc = offer_found_keep(r->offer, dir, err);
 
-	if (!meta || !map)
-		return error_nomem(err);
-	rc = offer_found_keep(r->offer, dir, err);
 	if (rc == 0)
 		rc = offer_file_members(dir, &meta_source, &map_source, err);
 	from.meta = meta_source;
@@ -189,31 +162,41 @@ static int fetch_by_offer(struct node *n, const struct fetch_request *r,
 	if (rc == 0)
 		rc = artifact_fetch(r->store, r->artifact, &from, meta, map,
 				    err);
-	if (rc == 0)
-		rc = images_stage_texts(dir, r->artifact, err);
-	return rc == 0 ? check_files(r->artifact, meta, map, err) : rc;
+	return rc < 0 ? rc : images_stage_texts(dir, r->artifact, err);
 }
 
-int fetch_image(struct node *n, const struct fetch_request *r,
-		struct image **ret, struct error *err)
+/* `ret_swarm` gets the swarm that the files came by, or NULL. */
+static int fetch_files(const struct fetch_request *r, const char *dir,
+		       struct metadata_swarm **ret_swarm, struct error *err)
+{
+	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
+	AUTO_FREE char *map = fs_join(dir, "blockmap");
+	int rc;
+
+	if (!meta || !map)
+		return error_nomem(err);
+	*ret_swarm = r->offer ? NULL : join_metadata(r);
+	rc = r->offer ? fetch_by_offer(r, dir, meta, map, err)
+		      : fetch_by_network(r, *ret_swarm, dir, meta, map, err);
+	return rc < 0 ? rc : check_files(r->artifact, meta, map, err);
+}
+
+int fetch_image(const struct fetch_request *r, struct image **ret,
+		struct error *err)
 {
 	const uint64_t room = artifact_disk_bytes(r->artifact);
 	struct metadata_swarm *m = NULL;
 	AUTO_FREE char *staged = NULL;
 	struct image *i = NULL;
-	int rc;
+	int rc = disk_reserve(r->disk, room, err);
 
-	rc = node_collect_for_place(n, err);
-	if (rc == 0)
-		rc = disk_reserve(n->disk, room, err);
 	if (rc < 0)
 		return rc;
-	rc = images_stage(n->images, r->id, &staged, err);
+	rc = images_stage(r->images, r->id, &staged, err);
 	if (rc == 0)
-		rc = r->offer ? fetch_by_offer(n, r, staged, err)
-			      : fetch_by_network(n, r, staged, &m, err);
+		rc = fetch_files(r, staged, &m, err);
 	if (rc == 0)
-		rc = images_add(n->images, staged, r->artifact, r->place, &i,
+		rc = images_add(r->images, staged, r->artifact, r->place, &i,
 				err);
 	if (rc < 0 && staged && fs_remove_tree(staged, NULL) < 0)
 		log_warning("fetch", "leftover path=\"%s\"", staged);
@@ -223,6 +206,6 @@ int fetch_image(struct node *n, const struct fetch_request *r,
 		*ret = i;
 	}
 	metadata_swarm_close(m);
-	disk_settle(n->disk, room, rc == 0 ? i->dir : NULL);
+	disk_settle(r->disk, room, rc == 0 ? i->dir : NULL);
 	return rc;
 }

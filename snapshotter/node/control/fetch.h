@@ -8,9 +8,11 @@
 
 #include "objects/oci.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 
+struct disk;
+struct image_swarms;
 struct offer_found;
+struct parser;
 
 /* An artifact whose files are wanted; all borrowed. */
 struct fetch_request {
@@ -23,12 +25,16 @@ struct fetch_request {
 	 * the registry. */
 	const struct offer_found *offer;
 	struct pace *pace;
+	struct disk *disk;
+	struct images *images;
+	struct parser *parser;
+	struct image_swarms *peers; /* or NULL */
 };
 
-/* Fetch a new image, which is a use of it.  Without room in the table or on the disk for
- * it, images without users are removed first.  The parser has looked at the whole of both
- * files, without rights. */
-int fetch_image(struct node *n, const struct fetch_request *r,
-		struct image **ret, struct error *err) MUST_CHECK;
+/* Fetch a new image, which is a use of it.  Without room on the disk for it, images without
+ * users are removed first.  The parser has looked at the whole of both files, without
+ * rights. */
+int fetch_image(const struct fetch_request *r, struct image **ret,
+		struct error *err) MUST_CHECK;
 
 #endif

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/fetch.h"
+#include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/starts/starts.h"
 #include "snapshotter/node/traces/trace_lookup.h"
@@ -112,7 +113,9 @@ static int fetch_new(struct node *n, const struct image_name *name,
 				  &ret->manifest);
 	ret->source = PREPARE_REGISTRY;
 	r->place = &place;
-	rc = fetch_image(n, r, &ret->image, err);
+	rc = node_collect_for_place(n, err);
+	if (rc == 0)
+		rc = fetch_image(r, &ret->image, err);
 	if (rc == 0)
 		atomic_fetch_add(&n->events.prepares_fetched, 1);
 	return rc;
@@ -132,6 +135,10 @@ static int have_image(struct node *n, const struct image_name *name,
 		.label = name->text,
 		.offer = a->is_offer ? &a->offer : NULL,
 		.pace = &name->call->pace,
+		.disk = n->disk,
+		.images = n->images,
+		.parser = n->parser,
+		.peers = n->peers,
 	};
 	int rc;
 
