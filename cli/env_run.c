@@ -14,7 +14,6 @@
 #include "cli/env_child.h"
 #include "cli/env_left.h"
 #include "cli/env_run.h"
-#include "cli/env_smoke.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/text.h"
@@ -419,8 +418,9 @@ static int run_env_run(const void *config, char **args, struct error *err)
 				      .store = c->store,
 				      .targets = &r.key.work.targets },
 			     .at = &r.store.at,
-			     .verify = c->verify,
-			     .verify_timeout = c->verify_timeout,
+			     .verify = { .base.is_good = env_smoke_is_good,
+					 .command = c->verify,
+					 .timeout_ns = c->verify_timeout },
 			     .may_mount = !c->unpack && !c->parts.merge,
 			     .quiet = c->quiet },
 	};

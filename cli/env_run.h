@@ -16,6 +16,7 @@
 #include "cli/env.h"
 #include "cli/env_daemon.h"
 #include "cli/env_guess.h"
+#include "cli/env_smoke.h"
 #include "profiler/stage_event.h"
 
 struct env_run_config {
@@ -80,11 +81,10 @@ int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 
 /* How snapshots are put into place. */
 struct env_run_restore {
-	struct env_mount_job job;    /* where; without snapshot and check */
-	const struct env_opened *at; /* the job's store */
-	const char *verify;          /* how what is there is tested, or NULL */
-	int64_t verify_timeout;      /* ns */
-	bool may_mount;              /* else it is unpacked */
+	struct env_mount_job job;      /* where; without snapshot and check */
+	const struct env_opened *at;   /* the job's store */
+	struct env_smoke_check verify; /* of what is there then */
+	bool may_mount;                /* else it is unpacked */
 	bool quiet;
 };
 /* Put it into place, and return 1; `is_there`: another process of this system has.  `g` may

@@ -32,24 +32,12 @@ int env_run_look_up(const struct env_run_store *s, const struct digest *key,
 	return rc;
 }
 
-/* Another node has, or has just, made it. */
-static int look_up_made(const struct env_run_store *s, const struct digest *key,
-			struct env_snapshot *ret, struct error *err)
-{
-	int rc = env_run_look_up(s, key, ret, err);
-
-	return rc ? rc
-		  : error_set(err, ENOENT,
-			      "the snapshot was removed meanwhile");
-}
-
 int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 		      const struct env_turn_options *opts,
 		      struct env_turn **ret_turn, struct env_snapshot *ret,
 		      struct error *err)
 {
 	enum env_turn_kind kind = ENV_TURN_MINE;
-	struct env_snapshot snap;
 	int rc;
 
 	env_run_say_stage("env.wait", STAGE_BEGIN, STAGE_NONE);
@@ -60,13 +48,15 @@ int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 	switch (kind) {
 	case ENV_TURN_MINE:
 		/* The snapshot may have been made just before the turn was ours. */
-		if (env_catalog_get(s->at.catalog, key, &snap, NULL) < 0)
-			return 0;
-		env_snapshot_fini(&snap);
-		env_turn_end(steal_ptr(ret_turn), false);
-		return look_up_made(s, key, ret, err);
+		rc = env_run_look_up(s, key, ret, NULL);
+		if (rc > 0)
+			env_turn_end(steal_ptr(ret_turn), false);
+		return rc > 0;
 	case ENV_TURN_MADE:
-		return look_up_made(s, key, ret, err);
+		rc = env_run_look_up(s, key, ret, err);
+		return rc ? rc
+			  : error_set(err, ENOENT,
+				      "the snapshot was removed meanwhile");
 	case ENV_TURN_FAILED:
 		return error_set(err, ECANCELED,
 				 "another node that ran it made no snapshot");

@@ -5,7 +5,6 @@
 
 #include "cli/env_give.h"
 #include "cli/env_run.h"
-#include "cli/env_smoke.h"
 #include "common/clock.h"
 
 /* A bootseerd that did not mount the snapshot gives its blocks unless it is not there, or has
@@ -124,22 +123,20 @@ int env_run_restore(const struct env_run_restore *q, struct env_guess *g,
 {
 	struct env_catalog *catalog = q->at->catalog;
 	int64_t begun_ns = clock_now_ns();
-	struct env_smoke_check smoke = { .base.is_good = env_smoke_is_good,
-					 .command = q->verify,
-					 .timeout_ns = q->verify_timeout };
+	struct env_smoke_check smoke = q->verify;
 	struct env_mount_job job = q->job;
 	const char *how = "found in place";
 	int rc;
 
 	job.snap = snap;
-	job.check = q->verify ? &smoke.base : NULL;
+	job.check = smoke.command ? &smoke.base : NULL;
 	/* That there was no snapshot before must not pass for why it is not mounted. */
 	*err = (struct error)ERROR_INIT;
 	env_run_say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_catalog_check_bad(catalog, snap, err);
 	if (rc == 0 && !is_there)
 		rc = put_snapshot(q, g, &job, &how, err);
-	else if (rc == 0 && q->verify)
+	else if (rc == 0 && job.check)
 		rc = env_smoke_is_good(&smoke.base, err);
 	env_run_say_stage("env.restore", STAGE_END, rc < 0);
 	if (smoke.base.is_bad)

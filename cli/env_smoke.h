@@ -15,8 +15,8 @@ int env_smoke_run(const char *command, int64_t deadline_ns,
 
 /* The test as a restore asks for it: what failed is bad elsewhere, too. */
 struct env_smoke_check {
-	struct env_restore_check base;
-	const char *command; /* borrowed */
+	struct env_restore_check base; /* env_smoke_is_good() */
+	const char *command;           /* borrowed; NULL: there is no test */
 	int64_t timeout_ns;
 };
 int env_smoke_is_good(struct env_restore_check *base,
