@@ -294,7 +294,8 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = offers_open(n, &room, &n->offers, err);
 	if (rc == 0)
-		rc = trace_lookup_open(n, &user, &n->traces, err);
+		rc = trace_lookup_open(n->cfg, n->origins, &n->is_ending, &user,
+				       &n->traces, err);
 	if (rc == 0)
 		rc = starts_open(n, &n->starts, err);
 	if (rc == 0)

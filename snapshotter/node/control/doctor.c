@@ -268,7 +268,7 @@ static bool trouble_is_until(const json_t *trouble)
 /* Reads of containers wait, or fail. */
 static void check_registries(struct node *n, json_t *list)
 {
-	AUTO_JSON *troubles = node_registries(n);
+	AUTO_JSON *troubles = node_registries(n->origins);
 	const json_t *one;
 	size_t k;
 

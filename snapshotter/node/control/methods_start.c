@@ -195,7 +195,7 @@ static json_t *record_image(struct node *n, struct image *i, const char *user,
 	json_t *result;
 	bool was;
 
-	if (image_config(n, i, &config, err) < 0 ||
+	if (image_config(n->origins, i, &config, err) < 0 ||
 	    admit_image(n->admission, i, &scope, err) < 0 ||
 	    node_record(n, i, user, workload, window_ns, call, &r, err) < 0)
 		return NULL;

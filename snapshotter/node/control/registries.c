@@ -3,7 +3,6 @@
 
 #include "common/clock.h"
 #include "objects/oci_hosts.h"
-#include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/images/outages.h"
 
 struct registry_trouble {
@@ -53,9 +52,9 @@ static void add_trouble(json_t *list, const struct registry_trouble *t,
 					      "cure", t->cure));
 }
 
-json_t *node_registries(struct node *n)
+json_t *node_registries(struct origins *origins)
 {
-	struct outages *o = origins_outages(n->origins);
+	struct outages *o = origins_outages(origins);
 	char host[OUTAGE_HOST_MAX], place[OUTAGE_PLACE_MAX],
 		origin[OCI_HOST_ROOM];
 	json_t *list = json_array();
@@ -65,7 +64,7 @@ json_t *node_registries(struct node *n)
 	for (size_t k = 0; list && outages_get(o, k, host, &ns, &why); k++)
 		add_trouble(list, &away, host, ns, &why);
 	for (size_t k = 0;
-	     list && oci_hosts_get_silent(origins_hosts(n->origins), k,
+	     list && oci_hosts_get_silent(origins_hosts(origins), k,
 					  clock_now_ns(), origin, &ns, &why);
 	     k++)
 		add_trouble(list, &silent, origin, ns, &why);
@@ -73,7 +72,7 @@ json_t *node_registries(struct node *n)
 	     k++)
 		add_trouble(list, &login_refused, place, ns, &why);
 	for (size_t k = 0;
-	     list && oci_hosts_get(origins_hosts(n->origins), k, clock_now_ns(),
+	     list && oci_hosts_get(origins_hosts(origins), k, clock_now_ns(),
 				   origin, &ns, &why);
 	     k++)
 		add_trouble(list, &not_asked, origin, ns > 0 ? ns : 0, &why);

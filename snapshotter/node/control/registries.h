@@ -3,12 +3,11 @@
 #ifndef BOOTSEER_NODE_REGISTRIES_H
 #define BOOTSEER_NODE_REGISTRIES_H
 
-#include "net/control.h"
-
-#include "snapshotter/node/node.h"
+#include "common/json.h"
+#include "snapshotter/node/images/origin.h"
 
 /* Each with registry, state, seconds (since when, or how long yet), reason and cure; NULL:
  * no memory. */
-json_t *node_registries(struct node *n) MUST_CHECK;
+json_t *node_registries(struct origins *origins) MUST_CHECK;
 
 #endif

@@ -672,6 +672,6 @@ json_t *node_status(struct node *n)
 		"starts", starts_under_way(n->starts), "p2p",
 		p2p_json(n, &f.p2p), "mirror", n->cfg->mirror, "untrusted",
 		admission_refusals(n->admission), "registries",
-		node_registries(n), "access", access_json(n->cfg),
+		node_registries(n->origins), "access", access_json(n->cfg),
 		"environments", environments);
 }

@@ -93,8 +93,8 @@ bool image_is_environment(const struct image *i)
 
 /* ------------------------------------------------------------------ config --- */
 
-static int fetch_config(struct node *n, struct image *i, struct buf *ret,
-			struct error *err)
+static int fetch_config(struct origins *origins, struct image *i,
+			struct buf *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	struct oci_image image = { .n_layers = 0 };
@@ -105,7 +105,7 @@ static int fetch_config(struct node *n, struct image *i, struct buf *ret,
 	int rc;
 
 	digest_format(&d, text);
-	rc = origin_get(n->origins, i->state.host, i->state.repo,
+	rc = origin_get(origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease(origin, &lease, err);
@@ -123,7 +123,7 @@ static int fetch_config(struct node *n, struct image *i, struct buf *ret,
 	return error_wrap(err, rc, "config of image %.12s", i->hex);
 }
 
-int image_config(struct node *n, struct image *i, struct buf *ret,
+int image_config(struct origins *origins, struct image *i, struct buf *ret,
 		 struct error *err)
 {
 	AUTO_FREE char *path = image_path(i, "image.json");
@@ -134,7 +134,7 @@ int image_config(struct node *n, struct image *i, struct buf *ret,
 	if (fs_read_file(path, OCI_CONFIG_MAX, ret, NULL) == 0 && ret->len)
 		return 0;
 	buf_reset(ret);
-	rc = fetch_config(n, i, ret, err);
+	rc = fetch_config(origins, i, ret, err);
 	/* The config can be fetched again, so a failure to keep it is
 	 * ignored. */
 	if (rc == 0)

@@ -7,7 +7,7 @@
 #include "recorder/recorder.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/images/map_file.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/remote_call.h"
 
 struct image_index {
@@ -41,7 +41,7 @@ bool image_is_environment(const struct image *i);
  * else from the registry, and kept there.  Blocks for as long as a registry
  * request may.
  */
-int image_config(struct node *n, struct image *i, struct buf *ret,
+int image_config(struct origins *origins, struct image *i, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 
 /* The key of what the config starts; the caller's, NULL when memory is short.

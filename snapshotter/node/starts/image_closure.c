@@ -75,7 +75,7 @@ static int read_config(struct closure_search *s, struct config_start *ret,
 	AUTO_BUF text = BUF_INIT;
 	const json_t *c;
 	size_t n;
-	int rc = image_config(s->all->node, s->image, &text, err);
+	int rc = image_config(s->all->node->origins, s->image, &text, err);
 
 	if (rc == 0)
 		rc = bounded_json_load(text.data, text.len, "image config",

@@ -43,7 +43,7 @@ static char *config_key(struct trace_lookup *t, struct image *i)
 
 	if (image_is_environment(i))
 		return strdup(ENVIRONMENT_WORKLOAD);
-	if (image_config(t->node, i, &config, &err) < 0) {
+	if (image_config(t->origins, i, &config, &err) < 0) {
 		log_warning("traces", "workload of image=%.12s reason=\"%s\"",
 			    i->hex, err.msg);
 		return NULL;
@@ -345,7 +345,7 @@ void trace_lookup_get_stats(struct trace_lookup *t,
 
 static int open_stores(struct trace_lookup *t, struct error *err)
 {
-	const struct node_config *cfg = t->node->cfg;
+	const struct node_config *cfg = t->cfg;
 	char host[256] = "";
 	struct trace_service_config service = {
 		.url = cfg->service,
@@ -381,15 +381,19 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 	return rc;
 }
 
-int trace_lookup_open(struct node *n, const struct trace_user *user,
-		      struct trace_lookup **ret, struct error *err)
+int trace_lookup_open(const struct node_config *cfg, struct origins *origins,
+		      const atomic_bool *is_ending,
+		      const struct trace_user *user, struct trace_lookup **ret,
+		      struct error *err)
 {
 	struct trace_lookup *t = calloc(1, sizeof(*t));
 	int rc;
 
 	if (!t)
 		return error_nomem(err);
-	t->node = n;
+	t->cfg = cfg;
+	t->origins = origins;
+	t->is_ending = is_ending;
 	t->user = *user;
 	t->wait_ns = NODE_TRACE_LOOKUP_NS;
 	pthread_mutex_init(&t->lock, NULL);

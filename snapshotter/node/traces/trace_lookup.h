@@ -9,7 +9,7 @@
 
 #include "recorder/recorder.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/images/origin.h"
 
 /* The workload key of what reads a mounted environment. */
 #define ENVIRONMENT_WORKLOAD "environment"
@@ -29,9 +29,12 @@ struct trace_user {
 	void *arg;
 };
 
-/* Stores as the configuration says; nothing is contacted. */
-int trace_lookup_open(struct node *n, const struct trace_user *user,
-		      struct trace_lookup **ret, struct error *err) MUST_CHECK;
+/* Stores as the configuration says; nothing is contacted.  `is_ending`: bootseerd ends.  All
+ * is borrowed, but the user. */
+int trace_lookup_open(const struct node_config *cfg, struct origins *origins,
+		      const atomic_bool *is_ending,
+		      const struct trace_user *user, struct trace_lookup **ret,
+		      struct error *err) MUST_CHECK;
 /* Waits for lookups under way. */
 void trace_lookup_close(struct trace_lookup *t); /* NULL is allowed */
 

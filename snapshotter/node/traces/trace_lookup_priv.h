@@ -24,7 +24,9 @@ struct sink {
 };
 
 struct trace_lookup {
-	struct node *node;
+	const struct node_config *cfg;
+	struct origins *origins;
+	const atomic_bool *is_ending;
 	struct trace_user user;
 	struct pool *pool;
 	struct pool *strangers; /* searches in registries that may be slow */
@@ -64,9 +66,9 @@ struct oci_traces {
 };
 
 /* Its requests end when `pace` says so; NULL: when bootseerd ends. */
-int oci_traces_begin(struct node *n, const char *host, const char *repo,
-		     bool plain_http, struct pace *pace, struct oci_traces *ret,
-		     struct error *err) MUST_CHECK;
+int oci_traces_begin(struct origins *origins, const char *host,
+		     const char *repo, bool plain_http, struct pace *pace,
+		     struct oci_traces *ret, struct error *err) MUST_CHECK;
 void oci_traces_end(struct oci_traces *o);
 
 /* trace_send.c: have recordings sent there, too. */

@@ -99,12 +99,12 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 	struct oci_traces o;
 	bool done = false;
 
-	if (strcmp(t->node->cfg->trace_oci, "no") == 0 ||
+	if (strcmp(t->cfg->trace_oci, "no") == 0 ||
 	    registry_host_is_store(s->place.host) ||
 	    !may_ask(t, s->place.host, &known))
 		return false;
-	remote_call_init(&call, &t->node->is_ending, NULL, now, SEARCH_NS);
-	if (oci_traces_begin(t->node, s->place.host, s->place.repo,
+	remote_call_init(&call, t->is_ending, NULL, now, SEARCH_NS);
+	if (oci_traces_begin(t->origins, s->place.host, s->place.repo,
 			     s->place.plain_http, &call.pace, &o, NULL) == 0) {
 		done = ask_store(t, o.store, s);
 		oci_traces_end(&o);
@@ -118,7 +118,7 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 
 struct pool *search_pool(struct trace_lookup *t, const char *host)
 {
-	return strcmp(t->node->cfg->trace_oci, "no") == 0 ||
+	return strcmp(t->cfg->trace_oci, "no") == 0 ||
 			       registry_host_is_store(host) ||
 			       trace_hosts_know(&t->hosts, host, clock_now_ns())
 		       ? t->pool

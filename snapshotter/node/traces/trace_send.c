@@ -29,14 +29,14 @@ void oci_traces_end(struct oci_traces *o)
 	origin_put(o->origin);
 }
 
-int oci_traces_begin(struct node *n, const char *host, const char *repo,
-		     bool plain_http, struct pace *pace, struct oci_traces *ret,
-		     struct error *err)
+int oci_traces_begin(struct origins *origins, const char *host,
+		     const char *repo, bool plain_http, struct pace *pace,
+		     struct oci_traces *ret, struct error *err)
 {
 	int rc;
 
 	*ret = (struct oci_traces){ .origin = NULL };
-	rc = origin_get(n->origins, host, repo, plain_http, &ret->origin, err);
+	rc = origin_get(origins, host, repo, plain_http, &ret->origin, err);
 	if (rc == 0)
 		rc = origin_lease_paced(ret->origin, pace, &ret->lease, err);
 	if (rc == 0)
@@ -76,16 +76,15 @@ static int send_oci(void *arg, const struct trace *trace, const char *note,
 	host = strndup(trace->info.repo, (size_t)(slash - trace->info.repo));
 	if (!host)
 		return error_nomem(err);
-	remote_call_init(&call, &t->node->is_ending, NULL, clock_now_ns(),
-			 SEND_NS);
-	rc = oci_traces_begin(t->node, host, slash + 1,
+	remote_call_init(&call, t->is_ending, NULL, clock_now_ns(), SEND_NS);
+	rc = oci_traces_begin(t->origins, host, slash + 1,
 			      strcmp(note, NOTE_PLAIN) == 0, &call.pace, &o,
 			      err);
 	if (rc < 0)
 		return rc;
 	rc = trace_store_put(o.store, trace, err);
 	oci_traces_end(&o);
-	if (rc == -ECANCELED && !atomic_load(&t->node->is_ending))
+	if (rc == -ECANCELED && !atomic_load(t->is_ending))
 		rc = error_set(err, ETIMEDOUT,
 			       "registry %.100s took over %lld s for a "
 			       "recording",
@@ -209,7 +208,7 @@ int trace_send_open_sink(struct trace_lookup *t, enum sink_kind kind,
 	s->send = kinds[kind].send;
 	s->target = kinds[kind].target;
 	s->pause = DRAIN_MIN_NS;
-	if (asprintf(&dir, "%s/traces/spool/%s", t->node->cfg->root,
+	if (asprintf(&dir, "%s/traces/spool/%s", t->cfg->root,
 		     kinds[kind].name) < 0) {
 		dir = NULL;
 		return error_nomem(err);

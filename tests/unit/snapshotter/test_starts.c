@@ -36,15 +36,16 @@ static void setup(struct starts_fixture *f)
 	fake_traces_init(&f->folder);
 	f->n.node.wait_policy.kind = WAIT_NONE;
 	f->image = test_node_add(&f->n, 1);
-	cr_assert_eq(trace_lookup_open(&f->n.node, &nobody, &f->n.node.traces,
-				       NULL),
+	f->n.node.origins =
+		origins_new(&f->n.cfg, &f->n.node.is_ending, oci_store_open);
+	cr_assert(f->n.node.origins);
+	cr_assert_eq(trace_lookup_open(&f->n.cfg, f->n.node.origins,
+				       &f->n.node.is_ending, &nobody,
+				       &f->n.node.traces, NULL),
 		     0);
 	f->n.node.traces->wait_ns = 60 * NS_PER_S;
 	trace_store_free(f->n.node.traces->folder);
 	f->n.node.traces->folder = &f->folder.base;
-	f->n.node.origins =
-		origins_new(&f->n.cfg, &f->n.node.is_ending, oci_store_open);
-	cr_assert(f->n.node.origins);
 	test_clock_hold();
 	cr_assert_eq(starts_open(&f->n.node, &f->n.node.starts, NULL), 0);
 	remote_call_init(&f->call, &f->n.node.is_ending, &f->is_gone,

@@ -61,7 +61,9 @@ static void setup(struct lookup_fixture *f)
 /* With the node's own folder and no service replaced by fakes. */
 static void start(struct lookup_fixture *f, bool has_service)
 {
-	cr_assert_eq(trace_lookup_open(&f->n.node, &f->user.user, &f->t, NULL),
+	cr_assert_eq(trace_lookup_open(&f->n.cfg, f->n.node.origins,
+				       &f->n.node.is_ending, &f->user.user,
+				       &f->t, NULL),
 		     0);
 	f->t->wait_ns = 60 * NS_PER_S; /* however busy the machine is */
 	trace_store_free(f->t->folder);

@@ -85,7 +85,9 @@ static void begin(void)
 	test_node_open(&n);
 	fake_traces_init(&folder);
 	image = test_node_add(&n, 1);
-	cr_assert_eq(trace_lookup_open(&n.node, &user, &t, NULL), 0);
+	cr_assert_eq(trace_lookup_open(&n.cfg, NULL, &n.node.is_ending, &user,
+				       &t, NULL),
+		     0);
 	trace_store_free(t->folder);
 	t->folder = &folder.base;
 	service = (struct taker){ .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -259,7 +261,7 @@ Test(trace_send, has_another_bootseerd_send_what_waits)
 	keep();
 	settle(SINK_SERVICE);
 	trace_lookup_close(t);
-	cr_assert_eq(trace_lookup_open(&n.node,
+	cr_assert_eq(trace_lookup_open(&n.cfg, NULL, &n.node.is_ending,
 				       &(struct trace_user){ .found = found },
 				       &t, NULL),
 		     0);
