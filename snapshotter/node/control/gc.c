@@ -27,7 +27,7 @@ static int remove_one(struct node *n, struct image *i, int64_t timeout_ns,
 	if (rc == 0)
 		rc = images_remove(i, err);
 	if (rc != -EBUSY) {
-		node_prefetch_drop(n, i);
+		node_prefetch_drop(i);
 		image_swarm_drop(i);
 	}
 	keyed_lock_leave(n->gate, &i->id);

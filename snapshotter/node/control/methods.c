@@ -219,8 +219,10 @@ static int prefetch_what(struct node *n, struct image *i, const char *what,
 {
 	bool all = strcmp(what, "all") == 0;
 
-	if (strcmp(what, "stop") == 0)
-		return node_prefetch_stop(n, i, err);
+	if (strcmp(what, "stop") == 0) {
+		node_prefetch_stop(i);
+		return 0;
+	}
 	if (!all && strcmp(what, "hot") != 0)
 		return error_set(err, EINVAL,
 				 "parameters: what is 'hot', 'all' or 'stop'");
@@ -260,10 +262,10 @@ static json_t *do_prefetch(struct node *n, json_t *params,
 	/* The wait below has a time of its own. */
 	remote_call_no_deadline(call);
 	if (rc == 0)
-		rc = node_prefetch_wait_end(n, i, wait_ms * 1000000,
-					    &call->pace, err);
+		rc = node_prefetch_wait_end(i, wait_ms * 1000000, &call->pace,
+					    err);
 	if (rc == 0)
-		result = checked_json(node_prefetch_json(n, i), err);
+		result = checked_json(node_prefetch_json(i), err);
 	images_put(i);
 	return result;
 }

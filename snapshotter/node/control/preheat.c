@@ -216,7 +216,7 @@ static void look_at_order(struct preheat *p, struct node_preheat_order *o)
 		(void)!environment_read(p->node, o->env.name, NULL, 0, &call,
 					NULL);
 	}
-	if (!node_prefetch_stats(p->node, o->image, &s)) {
+	if (!node_prefetch_stats(o->image, &s)) {
 		error_set(&err, ENOENT, "the image was removed meanwhile");
 		fail_order(o, &err);
 		return;

@@ -484,12 +484,12 @@ static const char *mode_of(const struct image *i)
 	return mounted_is_complete(i->mounted) ? "complete" : "lazy";
 }
 
-json_t *node_prefetch_json(struct node *n, struct image *i)
+json_t *node_prefetch_json(struct image *i)
 {
 	struct prefetch_stats s;
 	json_t *j;
 
-	(void)node_prefetch_stats(n, i, &s);
+	(void)node_prefetch_stats(i, &s);
 	j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "phase",
 		      prefetch_phase_name(s.phase), "hot_bytes",
 		      (json_int_t)s.hot_bytes, "hot_have_bytes",
@@ -543,8 +543,7 @@ static json_t *image_json(struct node *n, struct image *i)
 							       d.error_at));
 	images_unlock(n->images);
 	if (j)
-		(void)json_object_set_new(j, "prefetch",
-					  node_prefetch_json(n, i));
+		(void)json_object_set_new(j, "prefetch", node_prefetch_json(i));
 	return j;
 }
 

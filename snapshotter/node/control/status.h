@@ -15,6 +15,6 @@ json_t *node_users(struct node *n, const char *prefix) MUST_CHECK;
 json_t *node_doctor(struct node *n, const char *registry,
 		    struct remote_call *call) MUST_CHECK;
 /* image.prefetch's answer, which status has of each image, too. */
-json_t *node_prefetch_json(struct node *n, struct image *i) MUST_CHECK;
+json_t *node_prefetch_json(struct image *i) MUST_CHECK;
 
 #endif

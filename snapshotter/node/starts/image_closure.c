@@ -274,7 +274,7 @@ void closure_searches_begin(struct closure_searches *all, struct image *i,
 	struct prefetch_stats known;
 	bool is_submitted = false;
 
-	(void)node_prefetch_stats(all->node, i, &known);
+	(void)node_prefetch_stats(i, &known);
 	(void)pthread_mutex_lock(&all->lock);
 	other = find_search(all, i);
 	if (other) {

@@ -347,7 +347,7 @@ int node_umount(struct node *n, struct image *i, const char *user,
 		rc = image_remove_user(i, user, ret_was, err);
 	keyed_lock_leave(n->gate, &i->id);
 	if (rc == 0 && last)
-		node_prefetch_leave(n, i);
+		node_prefetch_leave(i);
 	return wrap_image(i, rc, err);
 }
 

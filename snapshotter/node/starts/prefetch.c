@@ -169,7 +169,7 @@ void node_prefetch_close(struct node *n)
 		return;
 	if (images_list(n->images, &list, &len, NULL) == 0) {
 		for (k = 0; k < len; k++)
-			node_prefetch_drop(n, list[k]);
+			node_prefetch_drop(list[k]);
 		images_list_free(list, len);
 	}
 	prefetcher_free(n->prefetches->prefetcher);
@@ -343,10 +343,11 @@ static int get_or_make(struct node *n, struct image *i,
 	return 0;
 }
 
-void node_prefetch_drop(struct node *n, struct image *i)
+void node_prefetch_drop(struct image *i)
 {
 	struct prefetch_sums sums = { .hot_bytes = 0 };
 	struct image_prefetch *ip;
+	struct prefetches *all;
 
 	images_lock(i->all);
 	ip = i->prefetch;
@@ -356,9 +357,10 @@ void node_prefetch_drop(struct node *n, struct image *i)
 		return;
 	prefetch_stop(ip->prefetch);
 	add_sums(&sums, ip);
-	(void)pthread_mutex_lock(&n->prefetches->lock);
-	merge_sums(&n->prefetches->past, &sums);
-	(void)pthread_mutex_unlock(&n->prefetches->lock);
+	all = ip->node->prefetches;
+	(void)pthread_mutex_lock(&all->lock);
+	merge_sums(&all->past, &sums);
+	(void)pthread_mutex_unlock(&all->lock);
 	image_prefetch_put(ip);
 }
 
@@ -526,11 +528,11 @@ static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
 
 /* A prefetch of the hot set alone needs a trace; without one it fails.  A prediction is
  * fetched as far as readers prove it, and here are none. */
-static int check_order(struct node *n, struct image *i, struct error *err)
+static int check_order(struct image *i, struct error *err)
 {
 	struct prefetch_stats s;
 
-	(void)node_prefetch_stats(n, i, &s);
+	(void)node_prefetch_stats(i, &s);
 	return s.hot_blocks > 0 && !s.is_predicted
 		       ? 0
 		       : error_set(
@@ -557,27 +559,24 @@ int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
 			hot_list_fini(hot);
 		return 0;
 	}
-	if (event == PREFETCH_ON_ORDER_HOT && check_order(n, i, err) < 0)
+	if (event == PREFETCH_ON_ORDER_HOT && check_order(i, err) < 0)
 		return -ENOENT;
 	return begin_of(n, i, hot, rests[choice], event == PREFETCH_ON_UNPACK,
 			call, err);
 }
 
-int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
+void node_prefetch_stop(struct image *i)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 
-	(void)n;
-	(void)err;
 	if (!ip)
-		return 0;
+		return;
 	prefetch_stop(ip->prefetch);
 	note_end(ip);
 	image_prefetch_put(ip);
-	return 0;
 }
 
-void node_prefetch_leave(struct node *n, struct image *i)
+void node_prefetch_leave(struct image *i)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 	bool is_unused;
@@ -587,9 +586,9 @@ void node_prefetch_leave(struct node *n, struct image *i)
 	/* A new user adds himself to the image before his order comes here, so
 	 * one of the two is seen. */
 	(void)pthread_mutex_lock(&ip->noting);
-	images_lock(n->images);
+	images_lock(i->all);
 	is_unused = i->state.users.n == 0 && !i->mounted;
-	images_unlock(n->images);
+	images_unlock(i->all);
 	if (is_unused && ip->is_to_unpack) {
 		prefetch_cancel(ip->prefetch);
 		ip->is_to_unpack = false;
@@ -613,15 +612,13 @@ static bool goes_on(int64_t slice, int64_t until, struct pace *pace)
 	       pace_level(pace) != PACE_STOP;
 }
 
-int node_prefetch_wait(struct node *n, struct image *i,
-		       const struct wait_policy *policy, struct pace *pace,
-		       struct error *err)
+int node_prefetch_wait(struct image *i, const struct wait_policy *policy,
+		       struct pace *pace, struct error *err)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 	int64_t until = clock_now_ns() + NODE_PREFETCH_WAIT_NS, slice;
 	int rc;
 
-	(void)n;
 	if (!ip)
 		return 0;
 	if (policy->kind == WAIT_DEADLINE && policy->ns < NODE_PREFETCH_WAIT_NS)
@@ -634,13 +631,12 @@ int node_prefetch_wait(struct node *n, struct image *i,
 	return rc;
 }
 
-int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
+int node_prefetch_wait_end(struct image *i, int64_t timeout_ns,
 			   struct pace *pace, struct error *err)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 	int64_t until = clock_now_ns() + timeout_ns, slice;
 
-	(void)n;
 	if (!ip)
 		return 0;
 	do {
@@ -693,12 +689,10 @@ void node_prefetch_ahead_forget(struct image *i)
 
 /* ---------------------------------------------------------------- figures --- */
 
-bool node_prefetch_stats(struct node *n, struct image *i,
-			 struct prefetch_stats *ret)
+bool node_prefetch_stats(struct image *i, struct prefetch_stats *ret)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 
-	(void)n;
 	*ret = (struct prefetch_stats){ .phase = PREFETCH_IDLE };
 	if (!ip)
 		return false;
@@ -707,13 +701,12 @@ bool node_prefetch_stats(struct node *n, struct image *i,
 	return true;
 }
 
-int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
-			  uint8_t **ret_bits, struct error *err)
+int node_prefetch_fetched(struct image *i, bool hot_only, uint8_t **ret_bits,
+			  struct error *err)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 	int rc;
 
-	(void)n;
 	if (!ip)
 		return error_set(err, ENOENT, "the image has no prefetch");
 	rc = prefetch_fetched(ip->prefetch, hot_only, ret_bits, err);

@@ -55,30 +55,27 @@ struct trace_user node_prefetch_trace_user(struct node *n);
  * NODE_PREFETCH_WAIT_NS, or until `pace` (may be NULL) stops; 0 at once when the
  * image has no prefetch. */
 #define NODE_PREFETCH_WAIT_NS (INT64_C(600) * 1000000000)
-int node_prefetch_wait(struct node *n, struct image *i,
-		       const struct wait_policy *p, struct pace *pace,
-		       struct error *err) MUST_CHECK;
+int node_prefetch_wait(struct image *i, const struct wait_policy *p,
+		       struct pace *pace, struct error *err) MUST_CHECK;
 
 /* Stop until the next node_prefetch(), also over restarts. */
-int node_prefetch_stop(struct node *n, struct image *i,
-		       struct error *err) MUST_CHECK;
+void node_prefetch_stop(struct image *i);
 
 /* Somebody left the image.  When nobody else has it, what was begun for PREFETCH_ON_UNPACK,
  * and what nobody else ordered, is stopped; returns at once. */
-void node_prefetch_leave(struct node *n, struct image *i);
+void node_prefetch_leave(struct image *i);
 
 /* False when the image has no prefetch: then all is zero. */
-bool node_prefetch_stats(struct node *n, struct image *i,
-			 struct prefetch_stats *ret);
+bool node_prefetch_stats(struct image *i, struct prefetch_stats *ret);
 
 /* As prefetch_fetched(), of the image's block map; -ENOENT when the image has
  * no prefetch. */
-int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
-			  uint8_t **ret_bits, struct error *err) MUST_CHECK;
+int node_prefetch_fetched(struct image *i, bool hot_only, uint8_t **ret_bits,
+			  struct error *err) MUST_CHECK;
 
 /* Wait until it is done, failed, stopped or was never begun, at most so long.
  * -ECANCELED: `pace` (may be NULL) stopped meanwhile. */
-int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
+int node_prefetch_wait_end(struct image *i, int64_t timeout_ns,
 			   struct pace *pace, struct error *err) MUST_CHECK;
 
 /* The sums of all images, those that are gone too; only what was fetched,
@@ -112,6 +109,6 @@ int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
 void node_prefetch_ahead_forget(struct image *i);
 
 /* The image was removed: stop and forget. */
-void node_prefetch_drop(struct node *n, struct image *i);
+void node_prefetch_drop(struct image *i);
 
 #endif

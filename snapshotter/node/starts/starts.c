@@ -144,15 +144,14 @@ static void wait_for_hot(struct starts *all, struct container_start *s,
 	int64_t before = clock_now_ns();
 	struct error why = ERROR_INIT;
 
-	(void)node_prefetch_stats(all->node, s->image, &s->prefetch_before);
+	(void)node_prefetch_stats(s->image, &s->prefetch_before);
 	/* A prediction goes only as far as the start shows it to be right. */
 	if (s->reply.found && !s->is_predicted && policy->kind != WAIT_NONE &&
-	    node_prefetch_wait(all->node, s->image, policy, &r->call->pace,
-			       &why) < 0)
+	    node_prefetch_wait(s->image, policy, &r->call->pace, &why) < 0)
 		log_info("starts", "waited image=%.12s reason=\"%s\"",
 			 s->image->hex, why.msg);
 	s->reply.waited_ns = clock_now_ns() - before;
-	(void)node_prefetch_stats(all->node, s->image, &now);
+	(void)node_prefetch_stats(s->image, &now);
 	s->reply.hot_blocks = now.hot_blocks;
 	s->reply.hot_bytes = now.hot_bytes;
 	s->reply.have_bytes = now.hot_have_bytes;
@@ -270,7 +269,7 @@ void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
 
 	if (!n->starts || !n->starts->events)
 		return;
-	(void)node_prefetch_stats(n, i, &prefetch);
+	(void)node_prefetch_stats(i, &prefetch);
 	image_swarm_get_bytes(n->peers, i, &bytes);
 	asked.hot_fetched_bytes = prefetch.hot_fetched_bytes;
 	asked.peer_bytes = bytes.peers;

@@ -441,10 +441,9 @@ static void add_stats(const struct finish *f)
 static int gather_figures(struct finish *f, struct error *err)
 {
 	struct container_start *s = f->s;
-	struct node *n = s->all->node;
 	int rc;
 
-	(void)node_prefetch_stats(n, s->image, &f->prefetch);
+	(void)node_prefetch_stats(s->image, &f->prefetch);
 	if (!s->recorder)
 		return 0;
 	recorder_get_stats(s->recorder, &f->reads);
@@ -458,8 +457,8 @@ static int gather_figures(struct finish *f, struct error *err)
 	if (rc < 0)
 		return rc;
 	/* Without a prefetch there is none. */
-	(void)!node_prefetch_fetched(n, s->image, false, &f->fetched, NULL);
-	(void)!node_prefetch_fetched(n, s->image, true, &f->fetched_hot, NULL);
+	(void)!node_prefetch_fetched(s->image, false, &f->fetched, NULL);
+	(void)!node_prefetch_fetched(s->image, true, &f->fetched_hot, NULL);
 	count_blocks(f);
 	decide_recording(f);
 	if (s->recording == RECORDING_KEPT)

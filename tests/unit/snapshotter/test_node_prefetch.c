@@ -104,16 +104,13 @@ Test(node_prefetch, that_there_is_none_of_is_waited_for_by_nobody)
 	uint8_t *bits;
 
 	setup(&f, "all");
-	cr_expect_eq(node_prefetch_wait(&f.n.node, f.image, &all, NULL, NULL),
+	cr_expect_eq(node_prefetch_wait(f.image, &all, NULL, NULL), 0);
+	cr_expect_eq(node_prefetch_wait_end(f.image, INT64_MAX / 2, NULL, NULL),
 		     0);
-	cr_expect_eq(node_prefetch_wait_end(&f.n.node, f.image, INT64_MAX / 2,
-					    NULL, NULL),
-		     0);
-	cr_expect_eq(node_prefetch_stop(&f.n.node, f.image, NULL), 0);
-	cr_expect_not(node_prefetch_stats(&f.n.node, f.image, &s));
+	node_prefetch_stop(f.image);
+	cr_expect_not(node_prefetch_stats(f.image, &s));
 	cr_expect_eq(s.phase, PREFETCH_IDLE);
-	cr_expect_eq(node_prefetch_fetched(&f.n.node, f.image, true, &bits,
-					   NULL),
+	cr_expect_eq(node_prefetch_fetched(f.image, true, &bits, NULL),
 		     -ENOENT);
 	end(&f);
 }
