@@ -13,7 +13,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "groupio/blocks_priv.h"
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 
 #define SAVES_MAX 64u
 /* Other nodes may ask so long for what became of a save. */

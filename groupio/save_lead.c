@@ -15,7 +15,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "common/side_by_side.h"
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 
 #define FETCH_THREADS 4u
 

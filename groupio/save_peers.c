@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "groupio/blocks_priv.h"
 #include "groupio/group_priv.h"
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 
 #define CONNECTIONS_MAX 1024
 #define ANSWER_MEMORY (256u << 20)

@@ -23,7 +23,7 @@
 #include "groupio/blocks_priv.h"
 #include "groupio/rank_socket.h"
 #include "groupio/read_session.h"
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 #include "net/listener.h"
 #include "net/shortage.h"
 

@@ -15,7 +15,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "common/side_by_side.h"
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 
 #define HASH_THREADS 4u
 #define HASH_CHUNKS 4u /* that are worth a thread */

@@ -10,7 +10,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "common/side_by_side.h"
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 
 #define PULL_THREADS 4u
 #define PULL_CHUNKS 4u /* of one request */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The memory of saves, and which nodes are gone: no other node, no store. */
-#include "groupio/save_priv.h"
+#include "groupio/save_peers.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
