@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "groupio/bounds.h"
+#include "groupio/units.h"
 
 /* In so many times --group-wait, or as many times what this node's own fetches take from a slow
  * store, a member that is asked has to send so many bytes, or a whole piece: a link that many

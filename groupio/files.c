@@ -6,7 +6,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "groupio/group_priv.h"
+#include "groupio/units.h"
 
 /* A file that was closed here stays open for members that read it still: for so long after
  * the last of them asked, and of no more files than that. */

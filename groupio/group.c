@@ -11,7 +11,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
-#include "groupio/group_priv.h"
+#include "groupio/units.h"
 
 #define TICK_NS (100 * NS_PER_MS)
 /* A node that has begun looks for the others for so long before it reads a file alone. */

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "groupio/bounds.h"
+#include "groupio/units.h"
 
 /* Members that were not let in are told of by a line in so long, however many they are. */
 #define REFUSED_EVERY_NS (60 * NS_PER_S)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Units in memory, and reads of them.  A unit that this node is to read from the store is
- * fetched by a thread of the pool to memory of the group, from where readers here copy it and
- * links send it; one that another member reads is asked for, and kept where memory is spare, else
- * it comes straight to the reader's.  A unit that could not be had is decided about again.
+ * Units in memory, and members that want them.  A unit that this node is to read from the store is
+ * fetched by a thread of the pool to memory of the group, from where readers here (unit_read.c)
+ * copy it and links send it; one that another member reads is asked for, and kept where memory is
+ * spare, else it comes straight to the reader's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,22 +14,12 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "groupio/bounds.h"
+#include "groupio/units.h"
 
 /* Fetches that wait for a thread; members that want more are told to ask again. */
 #define QUEUED_MAX 4096u
-/* Members that may leave while they are asked for a unit; then this node reads it itself. */
-#define TRIES_MAX 3u
 /* Members learn within so long, or a half of --group-wait, that another one has opened a file. */
 #define JOIN_NS (5 * NS_PER_S / 2)
-/* A member that has no memory now is asked again and again, for so many times --group-wait: what
- * it sends others meanwhile is not seen here. */
-#define BUSY_WAITS 4
-#define BUSY_RETRY_NS (20 * NS_PER_MS)
-#define BUSY_RETRY_MAX_NS (200 * NS_PER_MS)
-/* Units that one read fetches side by side. */
-#define READ_AT_ONCE 8u
-/* The loop ends what is asked for in time; this is for clocks that were stopped. */
-#define LOOK_AGAIN_NS (60 * NS_PER_S)
 
 /* ----------------------------------------------------------------------- memory --- */
 
@@ -55,7 +45,7 @@ static void slot_give(struct group *g, char *slot)
 	(void)pthread_cond_broadcast(&g->changed);
 }
 
-static void unit_forget(struct group_unit *u)
+void unit_forget(struct group_unit *u)
 {
 	struct group *g = u->group;
 
@@ -116,9 +106,7 @@ static bool has_spare_slots(const struct group *g)
 	return g->n_free + (g->n_slots - g->n_slots_begun) > g->n_slots / 2;
 }
 
-/* Reads that wait for other members have a half of the memory: two members whose slots all wait for
- * one another would have none left to fetch what the other one waits for. */
-static bool may_ask_into_slots(const struct group *g)
+bool units_may_ask(const struct group *g)
 {
 	return g->n_asked < g->n_slots / 2;
 }
@@ -170,7 +158,7 @@ static struct group_unit *unit_new(struct group_file *f, uint64_t index)
 	return u;
 }
 
-static void unit_use(struct group_unit *u)
+void unit_use(struct group_unit *u)
 {
 	if (!u->n_users++ && u->state == GROUP_UNIT_READY)
 		TAILQ_REMOVE(&u->group->unused, u, listed);
@@ -274,8 +262,7 @@ static void unit_ask(struct group_unit *u, struct group_peer *p)
 	loop_post(u->group->loop, &u->ask);
 }
 
-/* With the lock, which is released meanwhile: are the bytes that came the file's? */
-static void check_unit(struct group_unit *u, const struct group_source *s)
+void unit_check(struct group_unit *u, const struct group_source *s)
 {
 	struct group *g = u->group;
 	const uint64_t off = u->key.index * u->key.file->unit;
@@ -428,9 +415,9 @@ static bool relay_unit(struct group_unit *u, struct group_origin *o)
 	unit_ask(u, holder);
 	while (u->state == GROUP_UNIT_ASKED)
 		(void)cond_wait_until(&u->ended, &u->group->lock,
-				      clock_now_ns() + LOOK_AGAIN_NS);
+				      clock_now_ns() + UNITS_LOOK_NS);
 	if (u->state == GROUP_UNIT_CAME)
-		check_unit(u, &o->s);
+		unit_check(u, &o->s);
 	u->is_relayed = false;
 	return u->state == GROUP_UNIT_READY;
 }
@@ -505,6 +492,44 @@ static bool unit_queue(struct group_unit *u)
 	unit_forget(u);
 	unit_leave(u);
 	return false;
+}
+
+struct group_unit *unit_bring_from(struct group_file *f, uint64_t index,
+				   struct group_peer *owner, char *whole)
+{
+	struct group *g = f->group;
+	struct group_unit *u = unit_new(f, index);
+
+	if (!u)
+		return NULL;
+	u->n_users++;
+	if (whole && !has_spare_slots(g)) {
+		u->data = whole;
+	} else if (units_may_ask(g) && unit_take_slot(u)) {
+		u->is_asked = true;
+		g->n_asked++;
+	} else {
+		unit_leave(u);
+		return NULL;
+	}
+	u->was_asked = true;
+	unit_ask(u, owner);
+	return u;
+}
+
+struct group_unit *unit_bring_here(struct group_file *f, uint64_t index,
+				   bool is_own)
+{
+	struct group_unit *u = unit_new(f, index);
+
+	if (!u)
+		return NULL;
+	u->n_users++;
+	u->is_own = is_own;
+	if (unit_queue(u))
+		return u;
+	unit_leave(u);
+	return NULL;
 }
 
 /* ------------------------------------------------------------------ for members --- */
@@ -660,339 +685,4 @@ void units_forget_wants(struct group *g, const struct group_peer *p,
 	HASH_ITER(hh, g->units, u, next)
 	if (!f || u->key.file == f)
 		unit_drop_wants(u, p);
-}
-
-/* ------------------------------------------------------------------------ reads --- */
-
-/* A read of one unit, or of a part of it. */
-struct unit_read {
-	struct group_file *file;
-	uint64_t index;
-	size_t from, len; /* in the unit */
-	char *buf;
-	unsigned int tries; /* members that went while they were asked */
-	int64_t busy_ns; /* since when members have no memory; 0: none said so */
-	bool is_own;     /* no other member is asked any more */
-	struct group_unit *unit; /* in use, from read_begin() on; NULL: none */
-	bool is_mine;            /* this read asked a member for it */
-	bool is_over;
-};
-
-/* With the lock: another member is to bring it.  NULL: memory is short. */
-static struct group_unit *read_ask(struct unit_read *r,
-				   struct group_peer *owner)
-{
-	struct group *g = r->file->group;
-	struct group_unit *u = unit_new(r->file, r->index);
-
-	if (!u)
-		return NULL;
-	u->n_users++;
-	if (r->len == u->len && !has_spare_slots(g)) {
-		u->data = r->buf;
-	} else if (may_ask_into_slots(g) && unit_take_slot(u)) {
-		u->is_asked = true;
-		g->n_asked++;
-	} else {
-		unit_leave(u);
-		return NULL;
-	}
-	u->was_asked = true;
-	unit_ask(u, owner);
-	return u;
-}
-
-/* With the lock: somebody is to bring it.  NULL: nobody can. */
-static struct group_unit *read_bring(struct unit_read *r)
-{
-	struct group_file *f = r->file;
-	struct group_peer *owner = r->is_own ? NULL : file_owner(f, r->index);
-	struct group_unit *u = owner ? read_ask(r, owner) : NULL;
-
-	if (u)
-		return u;
-	u = unit_new(f, r->index);
-	if (!u)
-		return NULL;
-	u->n_users++;
-	u->is_own = r->is_own || owner;
-	if (unit_queue(u))
-		return u;
-	unit_leave(u);
-	return NULL;
-}
-
-/* A reader that asked another member for the unit looks at what came. */
-static bool is_over(const struct group_unit *u, bool is_mine)
-{
-	return u->state == GROUP_UNIT_READY || u->state == GROUP_UNIT_MOVED ||
-	       (u->state == GROUP_UNIT_FAILED && !u->is_relayed) ||
-	       (u->state == GROUP_UNIT_CAME && is_mine);
-}
-
-/* With the lock: did all members that are known say which of its units they have? */
-static bool is_settled(const struct group_file *f)
-{
-	const struct group *g = f->group;
-	const struct group_peer *p;
-
-	if (!f->is_offered || g->is_joining)
-		return false;
-	LIST_FOREACH(p, &g->peers, of_group)
-	{
-		const struct peer_file *pf = peer_file_find(p, f);
-
-		if (pf && pf->state != PEER_FILE_TOLD)
-			return false;
-	}
-	return true;
-}
-
-/* With the lock, which is released meanwhile: mounts of a job begin, and read, in the same moment,
- * and each would read alone what it wants first. */
-static void wait_until_settled(struct group_file *f)
-{
-	struct group *g = f->group;
-	bool in_time = true;
-
-	while (in_time && !g->is_dead && !is_settled(f))
-		in_time = cond_wait_until(&g->changed, &g->lock,
-					  f->settles_ns > g->joins_ns
-						  ? f->settles_ns
-						  : g->joins_ns);
-}
-
-/* With the lock, which is released meanwhile. */
-static void pause_read(struct group *g, int64_t ns)
-{
-	const int64_t until_ns = clock_now_ns() + ns;
-
-	while (cond_wait_until(&g->changed, &g->lock, until_ns))
-		;
-}
-
-/* With the lock, which is released meanwhile: another member did not bring it. */
-static void note_failure(struct unit_read *r, int rc)
-{
-	struct group *g = r->file->group;
-	const int64_t now_ns = clock_now_ns();
-	int64_t pause_ns;
-
-	if (rc == -ENOTCONN) {
-		r->is_own = ++r->tries >= TRIES_MAX;
-		return;
-	}
-	if (rc != -EBUSY) {
-		r->is_own = true;
-		return;
-	}
-	if (!r->busy_ns)
-		r->busy_ns = now_ns;
-	r->is_own = now_ns - r->busy_ns > BUSY_WAITS * g->cfg.wait_ns;
-	pause_ns = (now_ns - r->busy_ns) / 4 + BUSY_RETRY_NS;
-	if (!r->is_own)
-		pause_read(g, pause_ns < BUSY_RETRY_MAX_NS ? pause_ns
-							   : BUSY_RETRY_MAX_NS);
-}
-
-/* With the lock, which is released meanwhile.  1: decide again. */
-static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
-		       struct error *err)
-{
-	struct group *g = r->file->group;
-
-	while (!is_over(u, is_mine))
-		(void)cond_wait_until(&u->ended, &g->lock,
-				      clock_now_ns() + LOOK_AGAIN_NS);
-	if (u->state == GROUP_UNIT_CAME)
-		check_unit(u, &r->file->origin->s);
-	if (u->state == GROUP_UNIT_MOVED)
-		return 1;
-	if (u->state == GROUP_UNIT_FAILED && !u->was_asked) {
-		if (err)
-			*err = u->err;
-		return u->rc;
-	}
-	if (u->state == GROUP_UNIT_FAILED) {
-		note_failure(r, u->rc);
-		return 1;
-	}
-	if (u->data == r->buf)
-		return 0;
-	(void)pthread_mutex_unlock(&g->lock);
-	memcpy(r->buf, u->data + r->from, r->len);
-	(void)pthread_mutex_lock(&g->lock);
-	return 0;
-}
-
-/* With the lock: a unit that nobody fetches is begun.  `r->unit` stays NULL where memory is short,
- * or where it comes to another reader's memory. */
-static void read_begin(struct unit_read *r)
-{
-	struct group *g = r->file->group;
-	struct group_unit *u = unit_find(g, r->file, r->index);
-
-	if (g->is_dead || (u && u->was_asked && !u->is_slot))
-		return;
-	r->is_mine = false;
-	if (u) {
-		g->stats.memory_read_bytes +=
-			u->state == GROUP_UNIT_READY ? r->len : 0;
-		unit_use(u);
-	} else {
-		u = read_bring(r);
-		r->is_mine = u && u->was_asked;
-	}
-	r->unit = u;
-}
-
-/* With the lock.  1: decide again. */
-static int read_once(struct unit_read *r, struct error *err)
-{
-	struct group *g = r->file->group;
-	struct group_unit *u;
-	int rc;
-
-	if (!r->unit)
-		read_begin(r);
-	u = r->unit;
-	if (!u && !g->is_dead && (u = unit_find(g, r->file, r->index))) {
-		unit_use(u);
-		(void)cond_wait_until(&u->ended, &g->lock,
-				      clock_now_ns() + LOOK_AGAIN_NS);
-		unit_leave(u);
-		return 1;
-	}
-	if (!u)
-		return -ENOBUFS;
-	r->unit = NULL;
-	rc = read_finish(r, u, r->is_mine, err);
-	/* A reader's memory is nobody else's. */
-	if (r->is_mine && !u->is_slot) {
-		unit_forget(u);
-		(void)pthread_cond_broadcast(&u->ended);
-	}
-	unit_leave(u);
-	return rc;
-}
-
-/* A unit for which the group has no memory goes past it. */
-static int read_past(struct unit_read *r, struct error *err)
-{
-	struct group *g = r->file->group;
-	struct group_origin *o = r->file->origin;
-	const uint64_t off = r->index * r->file->unit + r->from;
-	int rc;
-
-	(void)pthread_mutex_unlock(&g->lock);
-	rc = o->s.ops->read(o->s.arg, off, r->buf, r->len, err);
-	(void)pthread_mutex_lock(&g->lock);
-	g->stats.fetched_bytes += rc == 0 ? r->len : 0;
-	return rc;
-}
-
-/* With the lock, which is released meanwhile. */
-static int read_end(struct unit_read *r, struct error *err)
-{
-	int rc;
-
-	do
-		rc = read_once(r, err);
-	while (rc == 1);
-	return rc == -ENOBUFS ? read_past(r, err) : rc;
-}
-
-/* With the lock: a part of a unit that another member is to send waits for memory here. */
-static bool is_to_wait(const struct unit_read *r)
-{
-	struct group_file *f = r->file;
-
-	return r->len < unit_len(f, r->index) &&
-	       !may_ask_into_slots(f->group) &&
-	       !unit_find(f->group, f, r->index) && file_owner(f, r->index);
-}
-
-/* With the lock: begin a few units; their number.  A read that waits for memory has none itself. */
-static size_t begin_some(struct group_file *f, uint64_t off, char *buf,
-			 size_t len, struct unit_read *all, size_t *ret_n)
-{
-	struct group *g = f->group;
-	size_t n_units = 0, n = 0;
-
-	while (n < len && n_units < READ_AT_ONCE) {
-		struct unit_read *r = &all[n_units];
-
-		*r = (struct unit_read){ .file = f,
-					 .index = (off + n) / f->unit,
-					 .from = (size_t)((off + n) % f->unit),
-					 .buf = buf + n };
-		r->len = unit_len(f, r->index) - r->from;
-		if (r->len > len - n)
-			r->len = len - n;
-		if (is_to_wait(r)) {
-			if (n_units)
-				break;
-			(void)cond_wait_until(&g->changed, &g->lock,
-					      clock_now_ns() + LOOK_AGAIN_NS);
-			continue;
-		}
-		n += r->len;
-		n_units++;
-		read_begin(r);
-	}
-	*ret_n = n;
-	return n_units;
-}
-
-static bool waits_for_member(const struct unit_read *r)
-{
-	return !r->unit ||
-	       (r->unit->was_asked && r->unit->state != GROUP_UNIT_READY);
-}
-
-/* With the lock, which is released meanwhile: bytes of a few units; *ret_n says how many.  All that
- * was begun is waited for, also behind a unit that failed: it may come to `buf`.  Units that no
- * other member sends go first, so that the others are not waited for with their memory. */
-static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
-		     size_t *ret_n, struct error *err)
-{
-	struct unit_read all[READ_AT_ONCE];
-	const size_t n_units = begin_some(f, off, buf, len, all, ret_n);
-	int rc = 0;
-
-	for (size_t k = 0; k < 2 * n_units; k++) {
-		struct unit_read *r = &all[k % n_units];
-		int one;
-
-		if (r->is_over || (k < n_units && waits_for_member(r)))
-			continue;
-		one = read_end(r, rc == 0 ? err : NULL);
-		r->is_over = true;
-		rc = rc == 0 ? one : rc;
-	}
-	return rc;
-}
-
-int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
-	       struct error *err)
-{
-	struct group *g = f->group;
-	const int64_t begun_ns = clock_now_ns();
-	char *dst = buf;
-	int rc = 0;
-
-	(void)pthread_mutex_lock(&g->lock);
-	f->used_ns = begun_ns;
-	wait_until_settled(f);
-	while (len && rc == 0) {
-		size_t n;
-
-		rc = read_some(f, off, dst, len, &n, err);
-		off += n;
-		dst += n;
-		len -= n;
-	}
-	g->stats.read_ns += (uint64_t)(clock_now_ns() - begun_ns);
-	(void)pthread_mutex_unlock(&g->lock);
-	return rc;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Members of a group that hold others up, and how long they may. */
 #include "groupio/bounds.h"
+#include "groupio/units.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
