@@ -13,7 +13,8 @@
 /* Members that may leave while they are asked for a unit; then this node reads it itself. */
 #define TRIES_MAX 3u
 /* A member that has no memory now is asked again and again, for so many times --group-wait: what
- * it sends others meanwhile is not seen here. */
+ * it sends others meanwhile is not seen here.  Memory of this node is waited for as long: a slow
+ * member that takes a unit keeps it. */
 #define BUSY_WAITS 4
 #define BUSY_RETRY_NS (20 * NS_PER_MS)
 #define BUSY_RETRY_MAX_NS (200 * NS_PER_MS)
@@ -29,6 +30,7 @@ struct unit_read {
 	unsigned int tries; /* members that went while they were asked */
 	int64_t busy_ns; /* since when members have no memory; 0: none said so */
 	bool is_own;     /* no other member is asked any more */
+	bool is_past;    /* nor is memory of the group waited for */
 	struct group_unit *unit; /* in use, from read_begin() on; NULL: none */
 	bool is_mine;            /* this read asked a member for it */
 	bool is_over;
@@ -223,7 +225,7 @@ static int read_end(struct unit_read *r, struct error *err)
 	int rc;
 
 	do
-		rc = read_once(r, err);
+		rc = r->is_past ? -ENOBUFS : read_once(r, err);
 	while (rc == 1);
 	return rc == -ENOBUFS ? read_past(r, err) : rc;
 }
@@ -233,8 +235,7 @@ static bool is_to_wait(const struct unit_read *r)
 {
 	struct group_file *f = r->file;
 
-	return r->len < unit_len(f, r->index) &&
-	       !units_may_ask(f->group) &&
+	return r->len < unit_len(f, r->index) && !units_may_ask(f->group) &&
 	       !unit_find(f->group, f, r->index) && file_owner(f, r->index);
 }
 
@@ -243,7 +244,9 @@ static size_t begin_some(struct group_file *f, uint64_t off, char *buf,
 			 size_t len, struct unit_read *all, size_t *ret_n)
 {
 	struct group *g = f->group;
+	const int64_t until_ns = clock_now_ns() + BUSY_WAITS * g->cfg.wait_ns;
 	size_t n_units = 0, n = 0;
+	bool in_time = true;
 
 	while (n < len && n_units < READ_AT_ONCE) {
 		struct unit_read *r = &all[n_units];
@@ -258,13 +261,17 @@ static size_t begin_some(struct group_file *f, uint64_t off, char *buf,
 		if (is_to_wait(r)) {
 			if (n_units)
 				break;
-			(void)cond_wait_until(&g->changed, &g->lock,
-					      clock_now_ns() + UNITS_LOOK_NS);
-			continue;
+			r->is_past = !in_time;
+			in_time =
+				in_time && cond_wait_until(&g->changed,
+							   &g->lock, until_ns);
+			if (!r->is_past)
+				continue;
 		}
 		n += r->len;
 		n_units++;
-		read_begin(r);
+		if (!r->is_past)
+			read_begin(r);
 	}
 	*ret_n = n;
 	return n_units;

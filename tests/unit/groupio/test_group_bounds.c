@@ -266,6 +266,31 @@ Test(group_bounds, keeps_no_unit_of_a_read_that_waits_for_another_member)
 	read_crosswise(false, 1);
 }
 
+static void add_asked(struct group *g, size_t n)
+{
+	(void)pthread_mutex_lock(&g->lock);
+	g->n_asked += n;
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+/* Units that were asked of others, and are sent on to a slow member, have the memory. */
+Test(group_bounds, reads_a_part_past_the_group_when_memory_for_it_does_not_come)
+{
+	struct member all[2];
+	uint64_t u = 0;
+
+	member_wait_ns = 100 * NS_PER_MS;
+	members_begin_with_file(all, 2);
+	while (!member_asks_for(&all[0], u))
+		u++;
+	add_asked(all[0].group, 1000);
+	member_read(&all[0], u, 1);
+	cr_expect_eq(atomic_load(&all[0].store.n_reads), 1);
+	cr_expect_eq(atomic_load(&all[1].store.n_reads), 0);
+	add_asked(all[0].group, (size_t)-1000);
+	members_end(all, 2);
+}
+
 /* ---------------------------------------------------------------- a slow store --- */
 
 static int64_t moved_ns(struct group *g)
