@@ -149,6 +149,7 @@ struct group {
 	pthread_cond_t changed;
 	bool is_ending;
 	char host[64];        /* that it listens at; "": not yet */
+	bool is_unawaited;    /* nobody is to wait for `host` any more */
 	char blocks_addr[64]; /* where blocks are asked for; "": not yet */
 	bool is_dead;         /* its loop failed: files are read alone */
 	/* This node has just begun, and looks for the others; reads wait so long for that, and for what

@@ -91,9 +91,11 @@ int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
 	       struct error *err) MUST_CHECK;
 
 /* The address of this machine that the group listens at, without a port, once it does.
- * -ETIMEDOUT: no place of --group could be looked up. */
+ * -ETIMEDOUT: no place of --group could be looked up; -ECANCELED: nobody is to wait any more. */
 int group_wait_host(struct group *g, int64_t until_ns, char ret[64],
 		    struct error *err) MUST_CHECK;
+/* End all calls of group_wait_host(), and those to come. */
+void group_cancel_waits(struct group *g);
 
 struct group_stats {
 	uint64_t members;       /* others that are linked now */

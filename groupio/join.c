@@ -129,17 +129,30 @@ static void tell_host(struct group *g)
 int group_wait_host(struct group *g, int64_t until_ns, char ret[64],
 		    struct error *err)
 {
-	bool in_time = true;
+	bool in_time = true, is_unawaited;
 
 	(void)pthread_mutex_lock(&g->lock);
-	while (!g->host[0] && !g->is_ending && !g->is_dead && in_time)
+	while (!g->host[0] && !g->is_unawaited && !g->is_ending &&
+	       !g->is_dead && in_time)
 		in_time = cond_wait_until(&g->changed, &g->lock, until_ns);
 	(void)snprintf(ret, 64, "%s", g->host);
+	is_unawaited = g->is_unawaited;
 	(void)pthread_mutex_unlock(&g->lock);
-	return *ret ? 0
-		    : error_set(err, ETIMEDOUT,
-				"no address of --group is known yet: look "
-				"whether its hosts' names are");
+	if (*ret)
+		return 0;
+	if (is_unawaited)
+		return error_set(err, ECANCELED, "the mount ends");
+	return error_set(err, ETIMEDOUT,
+			 "no address of --group is known yet: look "
+			 "whether its hosts' names are");
+}
+
+void group_cancel_waits(struct group *g)
+{
+	(void)pthread_mutex_lock(&g->lock);
+	g->is_unawaited = true;
+	(void)pthread_cond_broadcast(&g->changed);
+	(void)pthread_mutex_unlock(&g->lock);
 }
 
 /* Once each place was looked up, or could not be. */

@@ -13,6 +13,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "groupio/blocks_priv.h"
+#include "groupio/groupio.h"
 #include "groupio/save_peers.h"
 
 #define SAVES_MAX 64u
@@ -661,6 +662,7 @@ unsigned int saves_end(struct saves *s)
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
 	blocks_cancel(s->cfg.blocks);
+	group_cancel_waits(s->cfg.group);
 	ranks_end(s);
 	for (struct save *v = TAILQ_FIRST(&s->list); v;
 	     v = TAILQ_NEXT(v, of_all))

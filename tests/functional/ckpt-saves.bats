@@ -25,7 +25,7 @@ setup()
 
 teardown()
 {
-	kill -9 "${ranks-}" 2>/dev/null || :
+	kill -9 "${ranks[@]-}" 2>/dev/null || :
 	end_mounts
 }
 
@@ -429,17 +429,18 @@ read_without_mount() # AS-NOBODY...
 }
 
 @test "ranks without rights save by processes that mount nothing, and end by a signal" {
-	local i pids=() as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
+	local i as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
 		--bounding-set=-all)
 
 	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$W" || :
 	mkdir "$W/user"
 	chown 65534 "$W/user" "$W/store" "$W/key"
+	ranks=()
 	for i in 1 2; do
 		"${as_nobody[@]}" bootseer-ckpt --ranks-only --run="$W/user/run$i" --group="$PLACE" \
 			--group-key="$W/key" --group-socket="$W/user/ranks$i" --group-blocks=4M \
 			--group-blocks-store=64M "$STORE" /ckpt >"$W/log$i" 2>&1 3>&- &
-		pids+=($!)
+		ranks+=($!)
 	done
 	for i in 1 2; do wait_for test -S "$W/user/ranks$i"; done
 	"${as_nobody[@]}" "$BATS_TEST_DIRNAME/save-ranks.py" put /ckpt/step "$W"/user/ranks[12] >"$W/said"
@@ -451,8 +452,8 @@ read_without_mount() # AS-NOBODY...
 	[[ $output == *PermissionError* ]]
 	curl_socket "$W/user/run1/mount.sock" | grep '^bootseer_ckpt_group_saves_durable_total 1'
 	read_without_mount "${as_nobody[@]}"
-	kill "${pids[@]}"
-	wait_all "${pids[@]}"
+	kill "${ranks[@]}"
+	wait_all "${ranks[@]}"
 	run -1 "${as_nobody[@]}" bootseer-ckpt --ranks-only --run="$W/user/run1" "$STORE" /ckpt
 	[[ $output == *"--ranks-only needs --group-socket"* ]]
 }
