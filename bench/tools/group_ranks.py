@@ -3,7 +3,8 @@
 """group_ranks.py VARIANT MODEL ZERO MIB NODES RANKS NETNS FOLDER NAME: RANKS processes on each of NODES
 network namespaces NETNS-nodeI save one step of a model by the mounts FOLDER/mntI, and print "given" and
 "unique" bytes, and when the last of them went on ("stall"), knew the step "buffered", and "durable", in
-seconds; "processors" is the share of the machine's that were busy until then.
+seconds; "processors" is the share of the machine's that were busy until then, "alone" are bytes that
+one node has and no other: of the node that has most of them.
 
 VARIANT  grouped    bootseer.group's put() of all that each rank has
          framework  the same of what a framework leaves: the first of ranks that are alike
@@ -52,6 +53,19 @@ def plan():
                          ZERO or copy == 0))
         ranks.append(mine)
     return ranks
+
+
+def count_alone(ranks):
+    holders = {}
+    for rank, mine in enumerate(ranks):
+        for _, begin, end, _ in mine:
+            key = (begin, end, rank if VARIANT == "distinct" else 0)
+            holders.setdefault(key, set()).add(rank // RANKS)
+    by_node = [0] * NODES
+    for (begin, end, _), nodes in holders.items():
+        if len(nodes) == 1:
+            by_node[nodes.pop()] += end - begin
+    return max(by_node)
 
 
 def enter(node):
@@ -188,6 +202,7 @@ def main():
     unique = sum(end - begin for mine in ranks for _, begin, end, is_left in mine if is_left)
     print("given", given)
     print("unique", given if VARIANT == "distinct" else unique)
+    print("alone", count_alone(ranks))
     for i, what in enumerate(("stall", "buffered", "durable", "processors")):
         print(what, "%.4f" % statistics.median(step[i] for step in steps))
 
