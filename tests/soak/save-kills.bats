@@ -1,19 +1,32 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Random kills of ranks and mounts, and stops of mounts, while ranks of three nodes save together:
-# docs/testing.md, "Long runs". BOOTSEER_KILLS says how many (200), BOOTSEER_SEED where
-# to begin (else by the clock).
+# Random kills of ranks, mounts and the store's server, stops of mounts and cut links, while ranks of
+# three nodes save together, and read what they saved: docs/testing.md, "Long runs". BOOTSEER_KILLS
+# says how many (500, a half with a bucket), BOOTSEER_SEED where to begin (else by the clock).
 
 bats_require_minimum_version 1.5.0
 
-@test "kills in saves of ranks leave each step whole or not there, and each future says which" {
-	local out=$BATS_TEST_TMPDIR/out
+soak() # [OPTION...]
+{
+	local out=$BATS_TEST_TMPDIR/out seed=${BOOTSEER_SEED-}
 
-	"$BATS_TEST_DIRNAME/kills/save_kills.py" --build "${BOOTSEER_BUILD:?}" \
-		--seed "${BOOTSEER_SEED:-$(date +%s)}" --kills "${BOOTSEER_KILLS:-200}" \
-		>"$out" 2>"$out.err" || {
+	[ "$seed" ] || seed=$(date +%s)
+	"$BATS_TEST_DIRNAME/kills/save_kills.py" --build "${BOOTSEER_BUILD:?}" --seed "$seed" \
+		--kills $((${BOOTSEER_KILLS:-500} / 2)) "$@" >"$out" 2>"$out.err" || {
+		echo "seed $seed"
 		cat "$out.err" "$out"
 		return 1
 	}
-	sed 's/^/# /' "$out" >&3
+	sed "s/^/# seed $seed: /" "$out" >&3
+}
+
+@test "kills in saves and loads of ranks leave each step whole or not there, and each future says which" {
+	soak
+}
+
+@test "so it is where the store is a bucket, whose server is killed, too" {
+	local s3
+
+	s3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	soak --s3 "$s3/versitygw"
 }

@@ -61,12 +61,12 @@ def bind(folder):
     libc.mount(folder.encode(), folder.encode(), None, MS_BIND, None)
 
 
-def run_inside(folder):
-    """This program again, with --inside FOLDER, in its namespaces; however this ends,
-    all of them end first. Its exit code."""
+def run_inside(folder, *more):
+    """This program again, with --inside FOLDER, in its namespaces and those that `more` options of
+    unshare name; however this ends, all of them end first. Its exit code."""
     unshare = subprocess.Popen([
         "unshare", "--mount", "--propagation", "slave", "--pid", "--fork",
-        "--kill-child", "--mount-proc", sys.executable, *sys.argv,
+        "--kill-child", "--mount-proc", *more, sys.executable, *sys.argv,
         "--inside", folder],
         preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     try:
