@@ -78,6 +78,7 @@ static void save_free(struct save *v)
 	buf_fini(&v->text);
 	buf_fini(&v->bundle);
 	save_plan_free(v->plan);
+	free(v->order);
 	free(v->is_kept);
 	for (size_t i = 0; i < SAVE_NODES_MAX; i++) {
 		buf_fini(&v->parts[i].text);

@@ -506,6 +506,53 @@ static int assign_units(struct save_plan *p, struct error *err)
 	return 0;
 }
 
+/* ---------------------------------------------------------------- who asks when --- */
+
+/* The nearest node behind this one that has the first bytes of the unit that this one lacks; 0: it
+ * lacks none. */
+static uint8_t unit_distance(const struct save_plan *p, uint64_t u, size_t self)
+{
+	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+
+	for (size_t i = save_plan_find(p, from);
+	     i < p->n_entries && p->entries[i].start < to; i++) {
+		const struct save_entry *e = &p->entries[i];
+		const uint64_t end = e->start + e->tensor->len;
+
+		if (e->data ||
+		    range_is_zero(e, from > e->start ? from - e->start : 0,
+				  (to < end ? to : end) - e->start))
+			continue;
+		for (uint8_t d = 1; d < p->n_nodes; d++)
+			if (e->holders >> (self + d) % p->n_nodes & 1)
+				return d;
+	}
+	return 0;
+}
+
+int save_plan_order(const struct save_plan *p, size_t self, uint64_t **ret,
+		    size_t *ret_n, struct error *err)
+{
+	AUTO_FREE uint64_t *order = calloc(p->n_units + 1, sizeof(*order));
+	AUTO_FREE uint8_t *far = calloc(p->n_units + 1, 1);
+	uint64_t n = 0;
+
+	if (!order || !far)
+		return error_nomem(err);
+	for (uint64_t u = 0; u < p->n_units; u++)
+		far[u] = !p->stored[u] || !save_unit_is_kept(&p->units[u], self)
+				 ? UINT8_MAX
+			 : u + 1 == p->n_units ? (uint8_t)p->n_nodes
+					       : unit_distance(p, u, self);
+	for (unsigned int d = 0; d <= p->n_nodes; d++)
+		for (uint64_t u = 0; u < p->n_units; u++)
+			if (far[u] == d)
+				order[n++] = u;
+	*ret = steal_ptr(&order);
+	*ret_n = (size_t)n;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ what a unit has --- */
 
 /* Bytes from..to-1 of an entry, at `at` of the unit: the digests of the chunks that they are in say

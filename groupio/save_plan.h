@@ -105,6 +105,12 @@ struct save_plan {
 int save_plan_make(struct save_table *tables, size_t n, size_t self,
 		   struct save_plan **ret, struct error *err) MUST_CHECK;
 void save_plan_free(struct save_plan *p);
+/* Units that node `self`, whose plan this is, keeps, in the order in which it is to have them:
+ * those of which it has all bytes, then those of the node behind it, of the next one, and so on, so
+ * that nodes that begin together do not all ask the same one.  The file's last unit, which may be
+ * short, is the last.  The caller frees *ret. */
+int save_plan_order(const struct save_plan *p, size_t self, uint64_t **ret,
+		    size_t *ret_n, struct error *err) MUST_CHECK;
 /* Feed `h` with all that nodes have to have planned alike. */
 int save_plan_hash(const struct save_plan *p, struct hasher *h) MUST_CHECK;
 

@@ -112,6 +112,8 @@ struct save {
 	/* Hex digits; nodes name it to one another. */
 	char plan_id[SAVE_PLAN_LEN + 1];
 	char **pulled; /* chunks of other nodes, by their number in the plan */
+	uint64_t *order; /* units that this node keeps: save_plan_order() */
+	size_t n_order;
 	uint8_t *is_kept; /* units that are whole in memory */
 	uint64_t memory;  /* bytes of saves.used */
 	struct save_part parts[SAVE_NODES_MAX];

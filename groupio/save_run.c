@@ -158,11 +158,15 @@ static int make_plan(struct save *v, struct error *err)
 	int rc = save_plan_make(v->tables, v->terms.n_nodes, v->terms.self, &p,
 				err);
 	char plan_id[SAVE_PLAN_LEN + 1];
+	uint64_t *order = NULL;
+	size_t n_order = 0;
 	char **pulled;
 	uint8_t *kept;
 
 	if (rc == 0)
 		rc = name_plan(&v->terms, p, plan_id, err);
+	if (rc == 0)
+		rc = save_plan_order(p, v->terms.self, &order, &n_order, err);
 	if (rc < 0) {
 		save_plan_free(p);
 		return rc;
@@ -172,6 +176,8 @@ static int make_plan(struct save *v, struct error *err)
 	(void)pthread_mutex_lock(&s->lock);
 	v->plan = p;
 	memcpy(v->plan_id, plan_id, sizeof(plan_id));
+	v->order = order;
+	v->n_order = n_order;
 	v->pulled = pulled;
 	v->is_kept = kept;
 	(void)pthread_mutex_unlock(&s->lock);

@@ -14,7 +14,7 @@
 
 #define PULL_THREADS 4u
 #define PULL_CHUNKS 4u /* of one request */
-#define RUN 4u         /* units that one thread takes in a row */
+#define RUN 4u         /* neighbouring units that one thread takes in a row */
 #define COLUMNS 8u     /* of a file, by all nodes */
 #define COLUMNS_FEW 4u /* of a node, where that spares requests */
 
@@ -218,24 +218,42 @@ static int keep_unit(struct save *v, uint64_t u, struct error *err)
 
 struct keeping {
 	struct save *save;
-	unsigned int n_threads;
+	size_t next; /* in the order of units; saves.lock */
 };
+
+/* The next units, as chunks are of two neighbours; how many. */
+static size_t take_run(struct keeping *k, size_t *ret_first)
+{
+	const struct save *v = k->save;
+	size_t n = 0;
+
+	(void)pthread_mutex_lock(&v->all->lock);
+	*ret_first = k->next;
+	while (k->next < v->n_order && n < RUN &&
+	       (!n || v->order[k->next] == v->order[k->next - 1] + 1)) {
+		k->next++;
+		n++;
+	}
+	(void)pthread_mutex_unlock(&v->all->lock);
+	return n;
+}
 
 static int keep_some(void *arg, unsigned int index, struct error *err)
 {
-	const struct keeping *k = arg;
+	struct keeping *k = arg;
 	struct save *v = k->save;
-	const struct save_plan *p = v->plan;
-	const size_t self = v->terms.self;
-	uint64_t n = 0;
+	size_t first, n;
 	int rc = 0;
 
-	for (uint64_t u = 0; u < p->n_units && rc == 0; u++) {
-		if (!p->stored[u] || !save_unit_is_kept(&p->units[u], self))
-			continue;
-		/* Those of a run by one thread, as chunks are of two units. */
-		if (n++ / RUN % k->n_threads == index)
-			rc = keep_unit(v, u, err);
+	(void)index;
+	while (rc == 0 && (n = take_run(k, &first)))
+		for (size_t i = 0; i < n && rc == 0; i++)
+			rc = keep_unit(v, v->order[first + i], err);
+	if (rc < 0) {
+		/* The other threads need not go on. */
+		(void)pthread_mutex_lock(&v->all->lock);
+		k->next = v->n_order;
+		(void)pthread_mutex_unlock(&v->all->lock);
 	}
 	return rc;
 }
@@ -291,18 +309,13 @@ static int check_room(struct save *v, struct error *err)
 
 int stage_units(struct save *v, struct error *err)
 {
-	const struct save_plan *p = v->plan;
 	struct keeping k = { .save = v };
-	uint64_t n = 0;
+	const unsigned int n = v->n_order < PULL_THREADS
+				       ? (unsigned int)v->n_order
+				       : PULL_THREADS;
 	const int rc = check_room(v, err);
 
-	for (uint64_t u = 0; u < p->n_units; u++)
-		n += p->stored[u] &&
-		     save_unit_is_kept(&p->units[u], v->terms.self);
-	n = (n + RUN - 1) / RUN;
-	k.n_threads = n < PULL_THREADS ? (unsigned int)n : PULL_THREADS;
-	return rc < 0 || !n ? rc
-			    : side_by_side(k.n_threads, keep_some, &k, err);
+	return rc < 0 || !n ? rc : side_by_side(n, keep_some, &k, err);
 }
 
 /* ------------------------------------------------------------------------ to the store --- */
@@ -427,23 +440,23 @@ static uint32_t count_columns(const struct save *v, uint64_t n)
 	return columns ? (uint32_t)columns : 1;
 }
 
-/* Units of one fate, in columns of their own. */
+/* Units of one fate, in columns of their own, in the order in which they come. */
 static int write_units(struct part_writing *w, enum unit_fate fate,
 		       struct error *err)
 {
-	const struct save_plan *p = w->save->plan;
+	const struct save *v = w->save;
 	uint64_t n = 0;
 	int rc;
 
-	for (uint64_t u = 0; u < p->n_units; u++)
-		n += w->fates[u] == fate;
+	for (size_t i = 0; i < v->n_order; i++)
+		n += w->fates[v->order[i]] == fate;
 	if (!n)
 		return 0;
 	rc = ckpt_writer_begin_segment(w->writer, count_columns(w->save, n),
 				       err);
-	for (uint64_t u = 0; u < p->n_units && rc == 0; u++)
-		if (w->fates[u] == fate)
-			rc = write_unit(w, u, err);
+	for (size_t i = 0; i < v->n_order && rc == 0; i++)
+		if (w->fates[v->order[i]] == fate)
+			rc = write_unit(w, v->order[i], err);
 	return rc < 0 ? rc : ckpt_writer_end_segment(w->writer, err);
 }
 

@@ -99,6 +99,57 @@ Test(save_plan, has_what_all_ranks_have_once_and_all_nodes_write_of_it)
 	take_back(&g);
 }
 
+/* Which node behind this one has what this one lacks of the unit; 0: it lacks nothing. */
+static unsigned int distance_of(const struct save_plan *p, uint64_t u,
+				unsigned int self)
+{
+	for (size_t i = save_plan_find(p, u * SAVE_UNIT);
+	     i < p->n_entries && p->entries[i].start < (u + 1) * SAVE_UNIT; i++)
+		if (!(p->entries[i].holders >> self & 1))
+			return ((unsigned int)__builtin_ctzll(
+					p->entries[i].holders) +
+				4 - self) %
+			       4;
+	return 0;
+}
+
+/* Four nodes without a byte in common: each begins with its own, and asks another one than the
+ * others do. */
+Test(save_plan, has_nodes_that_begin_together_ask_different_ones)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+
+	for (unsigned int r = 0; r < 4; r++)
+		give_tensor(&g, r, "w", 128 * MIB, (uint8_t)(r + 1));
+	for (unsigned int self = 0; self < 4; self++) {
+		struct save_plan *p = make_plan(&g, 4, self);
+		unsigned int before = 0, n_asked[4] = { 0 };
+		uint64_t *order = NULL, kept = 0;
+		size_t n = 0;
+
+		cr_assert_eq(save_plan_order(p, self, &order, &n, NULL), 0);
+		for (uint64_t u = 0; u < p->n_units; u++)
+			kept += save_unit_is_kept(&p->units[u], self);
+		cr_expect_eq(n, kept);
+		for (size_t i = 0; i < n; i++) {
+			const unsigned int d = distance_of(p, order[i], self);
+
+			cr_expect(save_unit_is_kept(&p->units[order[i]], self));
+			n_asked[d]++;
+			if (order[i] + 1 == p->n_units)
+				cr_expect_eq(i, n - 1);
+			else
+				cr_expect_geq(d, before);
+			before = d;
+		}
+		for (size_t d = 0; d < 4; d++)
+			cr_expect_geq(n_asked[d], 4);
+		free(order);
+		save_plan_free(p);
+	}
+	take_back(&g);
+}
+
 static struct digest hash_plan(struct given *g, size_t n, size_t self)
 {
 	struct save_plan *p = make_plan(g, n, self);
