@@ -141,26 +141,27 @@ int save_tensor_digest(struct save_tensor *t, uint32_t chunk, struct error *err)
 	return digest_of(at, len, &t->chunks[chunk]) < 0 ? error_nomem(err) : 0;
 }
 
-static int content_digest(struct save_tensor *t, struct error *err)
+static int content_digest(struct hasher *h, struct save_tensor *t)
 {
-	AUTO(hasher) h = hasher_new();
+	int rc = hasher_update(h, t->dtype, strlen(t->dtype) + 1);
 
-	if (h && hasher_update(h, t->dtype, strlen(t->dtype) + 1) == 0 &&
-	    hasher_update(h, t->shape, strlen(t->shape) + 1) == 0 &&
-	    hasher_update(h, t->chunks, t->n_chunks * sizeof(*t->chunks)) ==
-		    0 &&
-	    hasher_final(h, &t->content) == 0)
-		return 0;
-	return error_nomem(err);
+	if (rc == 0)
+		rc = hasher_update(h, t->shape, strlen(t->shape) + 1);
+	if (rc == 0)
+		rc = hasher_update(h, t->chunks,
+				   t->n_chunks * sizeof(*t->chunks));
+	return rc < 0 ? rc : hasher_final(h, &t->content);
 }
 
+/* A hasher of its own for each tensor would cost more than all else here. */
 int save_table_finish(struct save_table *t, struct error *err)
 {
-	int rc = 0;
+	AUTO(hasher) h = hasher_new();
+	int rc = h ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < t->n && rc == 0; i++)
-		rc = content_digest(&t->tensors[i], err);
-	return rc;
+		rc = content_digest(h, &t->tensors[i]);
+	return rc < 0 ? error_nomem(err) : 0;
 }
 
 /* ------------------------------------------------------------------------ text --- */
