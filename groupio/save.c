@@ -616,7 +616,6 @@ static void saves_free_parts(struct saves *s)
 	(void)pthread_cond_destroy(&s->changed);
 	(void)pthread_mutex_destroy(&s->lock);
 	(void)pthread_mutex_destroy(&s->peers_lock);
-	(void)pthread_mutex_destroy(&s->decoding);
 	known_units_free(s->known);
 	free(s->socket);
 	free(s->mount);
@@ -638,7 +637,6 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	s->known = cfg->is_full ? NULL : known_units_new();
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)pthread_mutex_init(&s->peers_lock, NULL);
-	(void)pthread_mutex_init(&s->decoding, NULL);
 	cond_init(&s->changed);
 	TAILQ_INIT(&s->list);
 	TAILQ_INIT(&s->parked);

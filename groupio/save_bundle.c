@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "common/bounded_json.h"
+#include "common/bytes.h"
 
-#define VALUES_MAX (1u << 20)
+/* The length of a table that is left out. */
+#define ABSENT UINT32_MAX
 
 static json_t *seen_json(const struct save_seen *s)
 {
@@ -24,23 +26,22 @@ int save_bundle_encode(const struct buf *texts, size_t n,
 {
 	AUTO_JSON *file = seen_json(seen);
 	AUTO_FREE char *text = file ? json_dumps(file, JSON_COMPACT) : NULL;
-	int rc = buf_puts(ret, "{\"tables\":[");
+	int rc = 0;
 
 	if (!text)
 		return error_set(err, EBADMSG,
 				 "the store's names for versions are no text");
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		const bool is_absent = texts[i].len > SAVE_TOLD_MAX;
+		uint8_t len[4];
 
-		if (i)
-			rc = buf_puts(ret, ",");
-		if (rc == 0)
-			rc = is_absent ? buf_puts(ret, "null")
-				       : buf_append(ret, texts[i].data,
-						    texts[i].len);
+		put_le32(len, is_absent ? ABSENT : (uint32_t)texts[i].len);
+		rc = buf_append(ret, len, sizeof(len));
+		if (rc == 0 && !is_absent)
+			rc = buf_append(ret, texts[i].data, texts[i].len);
 	}
 	if (rc == 0)
-		rc = buf_printf(ret, "],\"file\":%s}", text);
+		rc = buf_puts(ret, text);
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
@@ -70,33 +71,44 @@ static int decode_seen(json_t *file, struct save_seen *ret, struct error *err)
 	return 0;
 }
 
-int save_bundle_decode(const char *text, size_t len, size_t n, size_t self,
+/* The table of a node, behind its length; *at is behind it then. */
+static int decode_next(const char *data, size_t len, size_t *at,
+		       struct save_table *ret, bool *ret_is_absent,
+		       struct error *err)
+{
+	const size_t left = len - *at;
+	const uint32_t n = left < 4 ? 0 : get_le32(data + *at);
+
+	*at += 4;
+	*ret_is_absent = n == ABSENT;
+	if (left >= 4 && n == ABSENT)
+		return 0;
+	if (left < 4 || n > left - 4)
+		return error_set(err, EBADMSG,
+				 "it has not the tables of all nodes");
+	*at += n;
+	return ret ? save_table_decode(data + *at - n, n, ret, err) : 0;
+}
+
+int save_bundle_decode(const char *data, size_t len, size_t n, size_t self,
 		       struct save_table *ret, uint64_t *ret_absent,
 		       struct save_seen *ret_seen, struct error *err)
 {
-	AUTO_JSON *root = NULL;
-	json_t *list;
-	int rc = bounded_json_load_large(text, len, VALUES_MAX,
-					 "the tables of all nodes", &root, err);
+	AUTO_JSON *file = NULL;
+	size_t at = 0;
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
-	list = json_object_get(root, "tables");
-	if (!json_is_array(list) || json_array_size(list) != n)
-		return error_set(err, EBADMSG,
-				 "it has not the tables of %zu nodes", n);
 	*ret_absent = 0;
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		const json_t *table = json_array_get(list, i);
+		bool is_absent;
 
-		if (i == self)
-			continue;
-		if (json_is_null(table))
+		rc = decode_next(data, len, &at, i == self ? NULL : &ret[i],
+				 &is_absent, err);
+		if (rc == 0 && is_absent && i != self)
 			*ret_absent |= UINT64_C(1) << i;
-		else
-			rc = save_table_take(table, &ret[i], err);
 	}
-	return rc < 0 ? rc
-		      : decode_seen(json_object_get(root, "file"), ret_seen,
-				    err);
+	if (rc == 0)
+		rc = bounded_json_load(data + at, len - at,
+				       "what is at the path", &file, err);
+	return rc < 0 ? rc : decode_seen(file, ret_seen, err);
 }

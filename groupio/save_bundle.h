@@ -30,7 +30,7 @@ int save_bundle_encode(const struct buf *texts, size_t n,
 
 /* Decode the tables of all of `n` nodes but `self`; *ret_absent has a bit for each that is left
  * out.  Tables that were decoded are in `ret` also where it fails. */
-int save_bundle_decode(const char *text, size_t len, size_t n, size_t self,
+int save_bundle_decode(const char *data, size_t len, size_t n, size_t self,
 		       struct save_table *ret, uint64_t *ret_absent,
 		       struct save_seen *ret_seen,
 		       struct error *err) MUST_CHECK;

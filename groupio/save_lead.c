@@ -198,12 +198,9 @@ static int check_table(const struct save *v, size_t node, struct error *err)
 static int decode_table(struct save *v, size_t node, const struct buf *text,
 			struct error *err)
 {
-	int rc;
+	const int rc = save_table_decode(text->data ? text->data : "",
+					 text->len, &v->tables[node], err);
 
-	(void)pthread_mutex_lock(&v->all->decoding);
-	rc = save_table_decode(text->data ? text->data : "", text->len,
-			       &v->tables[node], err);
-	(void)pthread_mutex_unlock(&v->all->decoding);
 	return rc < 0 ? fail_of_node(v, node, rc, err)
 		      : check_table(v, node, err);
 }

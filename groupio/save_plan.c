@@ -287,12 +287,21 @@ static int renumber_tensors(struct making *m, struct error *err)
 
 static json_t *entry_json(const struct save_entry *e)
 {
-	json_t *shape = json_loads(e->tensor->shape, 0, NULL);
+	const struct save_tensor *t = e->tensor;
+	json_t *shape = json_array();
 
-	return shape ? json_pack("{s:s,s:o,s:[I,I]}", "dtype", e->tensor->dtype,
+	for (size_t i = 0; i < t->n_dims && shape; i++) {
+		json_t *dim = json_integer((json_int_t)t->dims[i]);
+
+		if (json_array_append_new(shape, dim) < 0) {
+			json_decref(shape);
+			return NULL;
+		}
+	}
+	return shape ? json_pack("{s:s,s:o,s:[I,I]}", "dtype", t->dtype,
 				 "shape", shape, "data_offsets",
 				 (json_int_t)e->start,
-				 (json_int_t)(e->start + e->tensor->len))
+				 (json_int_t)(e->start + t->len))
 		     : NULL;
 }
 

@@ -13,8 +13,6 @@
 #include "common/buf.h"
 #include "common/digest.h"
 
-struct json_t;
-
 #define SAVE_CHUNK (1u << 20) /* bytes of a tensor that one digest is of */
 #define SAVE_UNIT (4u << 20)  /* bytes of the file that one node writes */
 #define SAVE_NODES_MAX 64u
@@ -22,11 +20,16 @@ struct json_t;
 #define SAVE_NAME_MAX 512u        /* bytes of a tensor's name */
 #define SAVE_TABLE_MAX (8u << 20) /* bytes of a node's table */
 /* Chunks of a node's ranks; more digests are in no such table. */
-#define SAVE_CHUNKS_MAX (SAVE_TABLE_MAX / (2 * DIGEST_SIZE))
+#define SAVE_CHUNKS_MAX (SAVE_TABLE_MAX / DIGEST_SIZE)
+/* Tensors of a node's ranks: a table's bytes alone would let small ones take much memory. */
+#define SAVE_TENSORS_MAX (1u << 16)
 
 /* A tensor of one rank. */
 struct save_tensor {
-	char *name, *dtype, *shape; /* the last two as safetensors has them */
+	const char *dtype; /* as safetensors has it; never freed */
+	uint64_t *dims;    /* with the chunks and the name behind them */
+	size_t n_dims;
+	char *name;
 	unsigned int rank;
 	uint64_t len;
 	uint32_t n_chunks;
@@ -54,14 +57,12 @@ int save_tensor_digest(struct save_tensor *t, uint32_t chunk,
 int save_table_finish(struct save_table *t, struct error *err) MUST_CHECK;
 void save_table_fini(struct save_table *t);
 
-/* As other nodes are told of it. */
+/* As other nodes are told of it.  -EFBIG: too many tensors or bytes */
 int save_table_encode(const struct save_table *t, struct buf *ret,
 		      struct error *err) MUST_CHECK;
-int save_table_decode(const char *text, size_t len, struct save_table *ret,
+/* -EBADMSG, -EINVAL: it is no table; `ret` is empty then */
+int save_table_decode(const char *data, size_t len, struct save_table *ret,
 		      struct error *err) MUST_CHECK;
-/* The same of a text that was parsed; `ret` is empty, and stays so where it fails. */
-int save_table_take(const struct json_t *root, struct save_table *ret,
-		    struct error *err) MUST_CHECK;
 
 static inline uint32_t save_chunk_len(uint64_t len, uint32_t chunk)
 {

@@ -103,7 +103,7 @@ struct save {
 	struct save_rank *ranks;
 	size_t n_here, n_local;
 	struct save_table *tables; /* by node */
-	struct buf text;           /* of this node's table */
+	struct buf text;           /* this node's table, as it is sent */
 	enum save_look look;
 	struct save_seen seen; /* on other nodes once the plan is made */
 	struct save_told told;
@@ -184,8 +184,6 @@ struct saves {
 	TAILQ_HEAD(, save) list;
 	uint64_t used;             /* bytes of cfg.memory */
 	struct known_units *known; /* its own lock; NULL: all is stored */
-	/* Decoding is done for one table at a time: as JSON each takes up to 100 MB. */
-	pthread_mutex_t decoding;
 	struct saves_stats stats;
 	struct save_report reports[SAVE_REPORTS]; /* of saves that are over */
 	uint64_t n_reports, n_taken;              /* ever */

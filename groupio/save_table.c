@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables of tensors, and their text. */
+/* Tables of tensors, and how nodes send them: docs/formats/group-save.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
-#include "common/bounded_json.h"
+#include "common/bytes.h"
+#include "common/json.h"
 #include "groupio/save_plan.h"
 
 #define DIMS_MAX 32u
-#define VALUES_MAX (1u << 19)
+#define HEAD_LEN 8u /* bytes of a tensor in a table, before its name */
 #define TENSOR_MAX (UINT64_C(1) << 42) /* bytes */
 
-static const struct {
+static const struct dtype {
 	char name[8];
 	unsigned int width;
 } dtypes[] = {
@@ -23,12 +24,31 @@ static const struct {
 	{ "U64", 8 },     { "I64", 8 }, { "F64", 8 },
 };
 
-static unsigned int dtype_width(const char *name)
+/* NULL: there is none. */
+static const struct dtype *dtype_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
 		if (strcmp(dtypes[i].name, name) == 0)
-			return dtypes[i].width;
-	return 0;
+			return &dtypes[i];
+	return NULL;
+}
+
+/* UINT64_MAX: too many, or of no type. */
+static uint64_t shape_bytes(const struct dtype *type, const uint64_t *shape,
+			    size_t n_dims)
+{
+	uint64_t bytes = type ? type->width : UINT64_MAX;
+
+	for (size_t i = 0; i < n_dims && type; i++)
+		if (shape[i] > INT64_MAX ||
+		    __builtin_mul_overflow(bytes, shape[i], &bytes))
+			return UINT64_MAX;
+	return bytes;
+}
+
+static uint64_t chunks_of(uint64_t len)
+{
+	return len / SAVE_CHUNK + (len % SAVE_CHUNK != 0);
 }
 
 bool save_chunk_is_zero(const struct digest *d)
@@ -44,7 +64,7 @@ static int check_tensor(const char *name, const char *dtype,
 			const uint64_t *shape, size_t n_dims, uint64_t len,
 			struct error *err)
 {
-	uint64_t bytes = dtype_width(dtype);
+	const struct dtype *type = dtype_find(dtype);
 
 	if (!*name || strlen(name) > SAVE_NAME_MAX ||
 	    strcmp(name, "__metadata__") == 0 || strstr(name, "@rank"))
@@ -52,15 +72,13 @@ static int check_tensor(const char *name, const char *dtype,
 				 "'%.60s': no name of a tensor: 1 to %u bytes, "
 				 "without '@rank'",
 				 name, SAVE_NAME_MAX);
-	if (!bytes)
+	if (!type)
 		return error_set(err, EINVAL,
 				 "'%.60s' has the type '%.20s', "
 				 "which safetensors has not",
 				 name, dtype);
-	for (size_t i = 0; i < n_dims; i++)
-		if (__builtin_mul_overflow(bytes, shape[i], &bytes))
-			bytes = UINT64_MAX;
-	if (bytes == len && len <= TENSOR_MAX)
+	if (n_dims <= DIMS_MAX && len <= TENSOR_MAX &&
+	    shape_bytes(type, shape, n_dims) == len)
 		return 0;
 	return error_set(err, EINVAL,
 			 "'%.60s' has %" PRIu64
@@ -68,28 +86,12 @@ static int check_tensor(const char *name, const char *dtype,
 			 name, len);
 }
 
-static void tensor_fini(struct save_tensor *t)
-{
-	free(t->name);
-	free(t->dtype);
-	free(t->shape);
-	free(t->chunks);
-}
-
-static char *shape_text(const uint64_t *shape, size_t n)
-{
-	AUTO_BUF b = BUF_INIT;
-	int rc = buf_puts(&b, "[");
-
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = buf_printf(&b, "%s%" PRIu64, i ? "," : "", shape[i]);
-	return rc == 0 && buf_puts(&b, "]") == 0 ? buf_steal(&b) : NULL;
-}
-
 int save_table_add(struct save_table *t, const char *name, const char *dtype,
 		   const uint64_t *shape, size_t n_dims, uint64_t len,
 		   struct error *err)
 {
+	const size_t n_chunks = (size_t)chunks_of(len);
+	const size_t n_name = strlen(name) + 1;
 	struct save_tensor *x;
 	int rc = check_tensor(name, dtype, shape, n_dims, len, err);
 
@@ -98,18 +100,17 @@ int save_table_add(struct save_table *t, const char *name, const char *dtype,
 	if (array_grow(&t->tensors, t->n, &t->cap, 64) < 0)
 		return error_nomem(err);
 	x = &t->tensors[t->n];
-	*x = (struct save_tensor){
-		.name = strdup(name),
-		.dtype = strdup(dtype),
-		.shape = shape_text(shape, n_dims),
-		.len = len,
-		.n_chunks = (uint32_t)((len + SAVE_CHUNK - 1) / SAVE_CHUNK),
-	};
-	x->chunks = calloc(x->n_chunks + 1, sizeof(*x->chunks));
-	if (!x->name || !x->dtype || !x->shape || !x->chunks) {
-		tensor_fini(x);
+	*x = (struct save_tensor){ .dtype = dtype_find(dtype)->name,
+				   .n_dims = n_dims,
+				   .len = len,
+				   .n_chunks = (uint32_t)n_chunks };
+	x->dims = calloc(1, n_dims * sizeof(*x->dims) +
+				    n_chunks * sizeof(*x->chunks) + n_name);
+	if (!x->dims)
 		return error_nomem(err);
-	}
+	x->chunks = (struct digest *)(x->dims + n_dims);
+	x->name = memcpy(x->chunks + n_chunks, name, n_name);
+	memcpy(x->dims, shape, n_dims * sizeof(*shape));
 	t->n++;
 	return 0;
 }
@@ -117,7 +118,7 @@ int save_table_add(struct save_table *t, const char *name, const char *dtype,
 void save_table_fini(struct save_table *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		tensor_fini(&t->tensors[i]);
+		free(t->tensors[i].dims);
 	free(t->tensors);
 	*t = (struct save_table){ .n = 0 };
 }
@@ -144,9 +145,14 @@ int save_tensor_digest(struct save_tensor *t, uint32_t chunk, struct error *err)
 static int content_digest(struct hasher *h, struct save_tensor *t)
 {
 	int rc = hasher_update(h, t->dtype, strlen(t->dtype) + 1);
+	uint8_t dim[8];
 
-	if (rc == 0)
-		rc = hasher_update(h, t->shape, strlen(t->shape) + 1);
+	/* The number of dimensions, then each. */
+	put_le64(dim, t->n_dims);
+	for (size_t i = 0; i <= t->n_dims && rc == 0; i++) {
+		rc = hasher_update(h, dim, sizeof(dim));
+		put_le64(dim, i < t->n_dims ? t->dims[i] : 0);
+	}
 	if (rc == 0)
 		rc = hasher_update(h, t->chunks,
 				   t->n_chunks * sizeof(*t->chunks));
@@ -164,158 +170,136 @@ int save_table_finish(struct save_table *t, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* ------------------------------------------------------------------------ text --- */
+/* ------------------------------------------------------------------------ bytes --- */
 
-static int put_hex(struct buf *b, const struct digest *d)
+static int put_tensor(struct buf *b, const struct save_tensor *t)
 {
-	static const char digits[] = "0123456789abcdef";
-	char hex[2 * DIGEST_SIZE];
+	const size_t n_name = strlen(t->name), n_type = strlen(t->dtype);
+	uint8_t head[HEAD_LEN], dim[8];
+	int rc;
 
-	for (size_t i = 0; i < DIGEST_SIZE; i++) {
-		hex[2 * i] = digits[d->b[i] >> 4];
-		hex[2 * i + 1] = digits[d->b[i] & 15];
+	put_le32(head, t->rank);
+	put_le16(head + 4, (uint16_t)n_name);
+	head[6] = (uint8_t)n_type;
+	head[7] = (uint8_t)t->n_dims;
+	rc = buf_append(b, head, sizeof(head));
+	if (rc == 0)
+		rc = buf_append(b, t->name, n_name);
+	if (rc == 0)
+		rc = buf_append(b, t->dtype, n_type);
+	for (size_t i = 0; i < t->n_dims && rc == 0; i++) {
+		put_le64(dim, t->dims[i]);
+		rc = buf_append(b, dim, sizeof(dim));
 	}
-	return buf_append(b, hex, sizeof(hex));
-}
-
-static int hex_value(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-				      : -1;
-}
-
-static bool get_hex(const char *hex, struct digest *ret)
-{
-	for (size_t i = 0; i < DIGEST_SIZE; i++) {
-		const int high = hex_value(hex[2 * i]);
-		const int low = hex_value(hex[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		ret->b[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
-}
-
-static int put_tensor(struct buf *b, const struct save_tensor *t, bool is_first)
-{
-	AUTO_JSON *name = json_string(t->name);
-	AUTO_FREE char *quoted =
-		name ? json_dumps(name, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-	int rc = quoted ? buf_printf(b, "%s[%u,%s,\"%s\",%s,%" PRIu64 ",\"",
-				     is_first ? "" : ",\n", t->rank, quoted,
-				     t->dtype, t->shape, t->len)
-			: -ENOMEM;
-
-	for (uint32_t i = 0; i < t->n_chunks && rc == 0; i++)
-		rc = put_hex(b, &t->chunks[i]);
-	return rc < 0 ? rc : buf_puts(b, "\"]");
+	return rc < 0 ? rc
+		      : buf_append(b, t->chunks,
+				   t->n_chunks * sizeof(*t->chunks));
 }
 
 int save_table_encode(const struct save_table *t, struct buf *ret,
 		      struct error *err)
 {
-	int rc = buf_puts(ret, "{\"tensors\":[");
+	uint8_t n[4];
+	int rc = t->n > SAVE_TENSORS_MAX ? -EFBIG : 0;
 
+	put_le32(n, (uint32_t)t->n);
 	ret->limit = SAVE_TABLE_MAX;
-	for (size_t i = 0; i < t->n && rc == 0; i++)
-		rc = put_tensor(ret, &t->tensors[i], i == 0);
 	if (rc == 0)
-		rc = buf_puts(ret, "]}");
+		rc = buf_append(ret, n, sizeof(n));
+	for (size_t i = 0; i < t->n && rc == 0; i++)
+		rc = put_tensor(ret, &t->tensors[i]);
 	if (rc == -EFBIG)
 		return error_set(err, EFBIG,
-				 "tensors of this node's ranks make a table "
-				 "of more than %u bytes: save them by more "
-				 "than one file",
-				 SAVE_TABLE_MAX);
+				 "this node's ranks have more than %u tensors, "
+				 "or of these a table of more than %u bytes: "
+				 "save them by more than one file",
+				 SAVE_TENSORS_MAX, SAVE_TABLE_MAX);
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-static int decode_shape(const json_t *list, uint64_t shape[DIMS_MAX],
-			struct error *err)
+/* The part of a table that is not decoded yet. */
+struct table_rest {
+	const char *at;
+	size_t len;
+};
+
+/* The next bytes; NULL: there are not so many. */
+static const char *rest_take(struct table_rest *r, uint64_t n)
 {
-	const size_t n = json_array_size(list);
+	const char *at = r->at;
 
-	if (!json_is_array(list) || n > DIMS_MAX)
-		return error_set(err, EBADMSG, "a tensor without a shape");
-	for (size_t i = 0; i < n; i++) {
-		const json_t *v = json_array_get(list, i);
+	if (n > r->len)
+		return NULL;
+	r->at += n;
+	r->len -= (size_t)n;
+	return at;
+}
 
-		if (!json_is_integer(v) || json_integer_value(v) < 0)
-			return error_set(err, EBADMSG, "a shape of no numbers");
-		shape[i] = (uint64_t)json_integer_value(v);
-	}
+/* The next bytes as text of fewer than `size` bytes; false: they are none. */
+static bool rest_take_text(struct table_rest *r, size_t n, char *ret,
+			   size_t size)
+{
+	const char *at = n < size ? rest_take(r, n) : NULL;
+
+	if (!at || memchr(at, 0, n))
+		return false;
+	memcpy(ret, at, n);
+	ret[n] = '\0';
+	return true;
+}
+
+static int decode_tensor(struct save_table *t, struct table_rest *r,
+			 struct error *err)
+{
+	const char *head = rest_take(r, HEAD_LEN), *dims, *digests;
+	AUTO_JSON *text = NULL;
+	const size_t n_dims = head ? (uint8_t)head[7] : 0;
+	char name[SAVE_NAME_MAX + 1], dtype[sizeof(dtypes->name)];
+	uint64_t shape[DIMS_MAX], len;
+	int rc;
+
+	if (!head || n_dims > DIMS_MAX || get_le32(head) >= SAVE_RANKS_MAX ||
+	    !rest_take_text(r, get_le16(head + 4), name, sizeof(name)) ||
+	    !rest_take_text(r, (uint8_t)head[6], dtype, sizeof(dtype)) ||
+	    !(text = json_string(name))) /* of UTF-8 alone */
+		return error_set(err, EBADMSG, "a table that is none");
+	dims = rest_take(r, n_dims * sizeof(*shape));
+	for (size_t i = 0; i < n_dims && dims; i++)
+		shape[i] = get_le64(dims + i * sizeof(*shape));
+	len = dims ? shape_bytes(dtype_find(dtype), shape, n_dims) : 0;
+	/* No more memory is taken than for digests that are here. */
+	digests = rest_take(r, chunks_of(len) * DIGEST_SIZE);
+	if (!dims || !digests)
+		return error_set(err, EBADMSG,
+				 "'%.60s' has not its shape, type or digests",
+				 name);
+	rc = save_table_add(t, name, dtype, shape, n_dims, len, err);
+	if (rc < 0)
+		return rc;
+	t->tensors[t->n - 1].rank = get_le32(head);
+	memcpy(t->tensors[t->n - 1].chunks, digests,
+	       t->tensors[t->n - 1].n_chunks * DIGEST_SIZE);
 	return 0;
 }
 
-static int decode_digests(struct save_tensor *t, const char *hex,
-			  struct error *err)
+int save_table_decode(const char *data, size_t len, struct save_table *ret,
+		      struct error *err)
 {
-	bool ok = strlen(hex) == (size_t)t->n_chunks * 2 * DIGEST_SIZE;
-
-	for (uint32_t i = 0; i < t->n_chunks && ok; i++)
-		ok = get_hex(hex + (size_t)i * 2 * DIGEST_SIZE, &t->chunks[i]);
-	return ok ? 0
-		  : error_set(err, EBADMSG, "'%.60s' has not its digests",
-			      t->name);
-}
-
-static int decode_tensor(struct save_table *t, json_t *v, struct error *err)
-{
-	const char *name, *dtype, *hex;
-	json_int_t rank, len;
-	uint64_t shape[DIMS_MAX];
-	json_t *dims;
-	int rc;
-
-	if (json_unpack(v, "[I,s,s,o,I,s!]", &rank, &name, &dtype, &dims, &len,
-			&hex) < 0 ||
-	    rank < 0 || rank >= SAVE_RANKS_MAX || len < 0)
-		return error_set(err, EBADMSG, "a line that is no tensor");
-	/* Digests of the length are in the text: no more memory than that is taken. */
-	if ((uint64_t)len / SAVE_CHUNK > SAVE_TABLE_MAX / (2 * DIGEST_SIZE))
-		return error_set(err, EBADMSG, "'%.60s' is too large", name);
-	rc = decode_shape(dims, shape, err);
-	if (rc == 0)
-		rc = save_table_add(t, name, dtype, shape,
-				    json_array_size(dims), (uint64_t)len, err);
-	if (rc < 0)
-		return rc;
-	t->tensors[t->n - 1].rank = (unsigned int)rank;
-	return decode_digests(&t->tensors[t->n - 1], hex, err);
-}
-
-int save_table_take(const json_t *root, struct save_table *ret,
-		    struct error *err)
-{
-	json_t *list = json_object_get(root, "tensors"), *v;
-	size_t i;
+	struct table_rest r = { data, len };
+	const char *head = rest_take(&r, 4);
+	const uint32_t n = head ? get_le32(head) : UINT32_MAX;
 	int rc = 0;
 
 	*ret = (struct save_table){ .n = 0 };
-	if (!json_is_array(list))
-		return error_set(err, EBADMSG, "a table without tensors");
-	json_array_foreach(list, i, v)
-	{
-		rc = decode_tensor(ret, v, err);
-		if (rc < 0)
-			break;
-	}
+	if (n > SAVE_TENSORS_MAX)
+		return error_set(err, EBADMSG, "a table that is none");
+	while (ret->n < n && rc == 0)
+		rc = decode_tensor(ret, &r, err);
+	if (rc == 0 && r.len)
+		rc = error_set(err, EBADMSG, "a table with more behind it");
 	if (rc == 0)
 		rc = save_table_finish(ret, err);
 	if (rc < 0)
 		save_table_fini(ret);
 	return rc;
-}
-
-int save_table_decode(const char *text, size_t len, struct save_table *ret,
-		      struct error *err)
-{
-	AUTO_JSON *root = NULL;
-	int rc = bounded_json_load_large(text, len, VALUES_MAX, "a table",
-					 &root, err);
-
-	*ret = (struct save_table){ .n = 0 };
-	return rc < 0 ? rc : save_table_take(root, ret, err);
 }

@@ -536,13 +536,13 @@ read_without_mount() # AS-NOBODY...
 	at=$(sed -n 's/.*save: listens addr="\(.*\)".*/\1/p' "$W"/run/*/log)
 	run curl -sk "https://$at/v1/saves/00000000000000000000000000000000/table"
 	[ "$output" = "no member of the group" ]
-	ranks lie "$key" "$host" "$W/ranks1" bytes length rank json bundle silence part durable >"$W/said"
+	ranks lie "$key" "$host" "$W/ranks1" bytes length rank cut bundle silence part durable >"$W/said"
 	cat "$W/said" >&2
 	grep -q "^bytes .*other bytes of 'a' than it had said" "$W/said"
-	grep -q "^length .*too large" "$W/said"
+	grep -q "^length .*'a' has not its shape, type or digests" "$W/said"
 	grep -q "^rank .*which is not its" "$W/said"
-	grep -q "^json .*no tensor" "$W/said"
-	grep -q "^bundle .*it has not the tables of 2 nodes" "$W/said"
+	grep -q "^cut .*a table that is none" "$W/said"
+	grep -q "^bundle .*it has not the tables of all nodes" "$W/said"
 	# What it would have written or committed, this node does instead.
 	grep -q "^part None" "$W/said"
 	grep -q "^durable None" "$W/said"

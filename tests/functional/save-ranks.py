@@ -195,6 +195,12 @@ def member_files(folder, key_file, host):
             "-out", "cert", "-extfile", "ext", "-days", "9")
 
 
+def table_of(rank, length):
+    """A table with tensor "a" of so many bytes, with the digest of 64 of x."""
+    return (struct.pack("<IIHBB", 1, rank, 1, 2, 1) + b"aU8" + struct.pack("<Q", length) +
+            hashlib.sha256(b"x" * 64).digest())
+
+
 class Liar(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     what = ""
@@ -204,29 +210,26 @@ class Liar(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         data = b"x" * 64
-        digest = hashlib.sha256(data).hexdigest()
-        tables = {"length": [[1, "a", "U8", [1 << 41], 1 << 41, digest]],
-                  "rank": [[0, "a", "U8", [64], 64, digest]],
-                  "durable": [[0, "a", "U8", [64], 64, digest]],
-                  "bundle": [[0, "a", "U8", [64], 64, digest]],
-                  "json": [[1, "a"]]}
+        tables = {"length": table_of(1, 1 << 41), "rank": table_of(0, 64),
+                  "durable": table_of(0, 64), "bundle": table_of(0, 64),
+                  "cut": table_of(1, 64)[:9]}
         asked = self.path.partition("?")[0]
-        table = {"tensors": tables.get(self.what, [[1, "a", "U8", [64], 64, digest]])}
+        table = tables.get(self.what, table_of(1, 64))
         body = b""
         if asked.endswith("/table"):
             if self.what == "silence":
                 threading.Event().wait(60)
-            body = json.dumps(table).encode()
+            body = table
         elif "/chunks/" in asked:
             body = b"y" * 64 if self.what == "bytes" else data
         elif self.command == "GET" and "/part/" in asked:
             body = b"BSEERCKP" + bytes(88)
         elif "/table/" in asked:
-            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told = self.rfile.read(int(self.headers["Content-Length"]))
             file = {"known": True, "striped": "", "plain": "", "generation": 0, "bytes": 0,
                     "owner": -1, "behind": False}
-            body = json.dumps({"tables": [] if self.what == "bundle" else [table, told],
-                               "file": file}).encode()
+            tables = [] if self.what == "bundle" else [table, told]
+            body = b"".join(struct.pack("<I", len(t)) + t for t in tables) + json.dumps(file).encode()
         elif self.command == "POST":
             self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)

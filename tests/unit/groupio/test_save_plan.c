@@ -317,52 +317,114 @@ Test(save_plan, refuses_a_rank_with_a_name_twice)
 	take_back(&g);
 }
 
-#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
+static void put_count(struct buf *b, uint32_t n)
+{
+	uint8_t count[4];
+
+	put_le32(count, n);
+	buf_reset(b);
+	cr_assert_eq(buf_append(b, count, sizeof(count)), 0);
+}
+
+/* A tensor in a table, and so many digests, of zeros, behind it. */
+struct line {
+	uint32_t rank;
+	const char *name, *dtype;
+	uint64_t dims[2];
+	uint8_t n_dims;
+	size_t n_digests;
+};
+
+static void put_line(struct buf *b, const struct line *l)
+{
+	const size_t n_name = strlen(l->name), n_type = strlen(l->dtype);
+	uint8_t head[8], dim[8];
+
+	put_le32(head, l->rank);
+	put_le16(head + 4, (uint16_t)n_name);
+	head[6] = (uint8_t)n_type;
+	head[7] = l->n_dims;
+	cr_assert_eq(buf_append(b, head, sizeof(head)), 0);
+	cr_assert_eq(buf_append(b, l->name, n_name), 0);
+	cr_assert_eq(buf_append(b, l->dtype, n_type), 0);
+	for (size_t i = 0; i < l->n_dims; i++) {
+		put_le64(dim, l->dims[i]);
+		cr_assert_eq(buf_append(b, dim, sizeof(dim)), 0);
+	}
+	for (size_t i = 0; i < l->n_digests; i++)
+		cr_assert_eq(buf_append(b, &(struct digest){ .b = { 0 } },
+					DIGEST_SIZE),
+			     0);
+}
+
+static int decode(const void *data, size_t len)
+{
+	struct save_table t;
+	const int rc = save_table_decode(data, len, &t, NULL);
+
+	if (rc == 0)
+		save_table_fini(&t);
+	cr_expect_null(t.tensors);
+	return rc;
+}
 
 Test(save_plan, refuses_tables_that_are_none)
 {
-	static const char *const bad[] = {
-		"",
-		"[]",
-		"{}",
-		"{\"tensors\":{}}",
-		"{\"tensors\":[1]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[1],1]]}",
-		"{\"tensors\":[[-1,\"a\",\"U8\",[1],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[4096,\"a\",\"U8\",[1],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U9\",[1],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[2],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[-1],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[\"1\"],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[1],1,\"" ZEROS "00\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[1],1,\"\"]]}",
-		"{\"tensors\":[[0,\"\",\"U8\",[1],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"a@rank1\",\"U8\",[1],1,\"" ZEROS "\"]]}",
-		"{\"tensors\":[[0,\"__metadata__\",\"U8\",[1],1,\"" ZEROS
-		"\"]]}",
-		"{\"tensors\":[[0,\"a\",\"U8\",[4611686018427387904],"
-		"4611686018427387904,\"\"]]}",
-		"{\"tensors\":[[0,\"a\",\"I64\",[4611686018427387904,4],0,"
-		"\"\"]]}",
+	static const struct line bad[] = {
+		{ 4096, "a", "U8", { 1 }, 1, 1 },
+		{ 0, "a", "U9", { 1 }, 1, 1 },
+		{ 0, "a", "U8", { 2 * MIB }, 1, 1 },
+		{ 0, "a", "U8", { 1 }, 1, 0 },
+		{ 0, "a", "U8", { 1 }, 1, 2 },
+		{ 0, "", "U8", { 1 }, 1, 1 },
+		{ 0, "a@rank1", "U8", { 1 }, 1, 1 },
+		{ 0, "__metadata__", "U8", { 1 }, 1, 1 },
+		{ 0, "\xff", "U8", { 1 }, 1, 1 },
+		{ 0, "a", "U8", { UINT64_C(1) << 62 }, 1, 0 },
+		{ 0, "a", "I64", { UINT64_C(1) << 62, 4 }, 2, 0 },
+		{ 0, "a", "U8", { UINT64_C(1) << 63, 0 }, 2, 0 },
+		{ 0, "a", "F8_E4M3FN", { 1 }, 1, 1 },
 	};
-	struct save_table t;
+	static const struct line good = { 7, "ab", "U8", { 5, 2 }, 2, 1 };
+	static const struct line small = { 0, "a", "U8", { 0 }, 1, 0 };
+	AUTO_BUF b = BUF_INIT;
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		cr_expect_lt(save_table_decode(bad[i], strlen(bad[i]), &t,
-					       NULL),
-			     0, "%s", bad[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		put_count(&b, 1);
+		put_line(&b, &bad[i]);
+		cr_expect_lt(decode(b.data, b.len), 0, "%zu", i);
+	}
+	put_count(&b, 1);
+	put_line(&b, &good);
+	cr_expect_eq(decode(b.data, b.len), 0);
+	for (size_t n = 0; n < b.len; n++)
+		cr_expect_lt(decode(b.data, n), 0);
+	b.data[12] = '\0'; /* in its name */
+	cr_expect_lt(decode(b.data, b.len), 0);
+	for (uint32_t n = SAVE_TENSORS_MAX; n <= SAVE_TENSORS_MAX + 1; n++) {
+		put_count(&b, n);
+		for (size_t i = 0; i < n; i++)
+			put_line(&b, &small);
+		cr_expect_eq(decode(b.data, b.len) == 0, n == SAVE_TENSORS_MAX);
+	}
+}
+
+/* A node whose ranks have no tensor says so: nothing would mean that its table is to be fetched. */
+Test(save_plan, sends_a_table_without_tensors)
+{
+	const struct save_table none = { .n = 0 };
+	AUTO_BUF b = BUF_INIT;
+
+	cr_assert_eq(save_table_encode(&none, &b, NULL), 0);
+	cr_expect_gt(b.len, 0);
+	cr_expect_eq(decode(b.data, b.len), 0);
 }
 
 Test(save_plan, sends_all_tables_but_large_ones_and_what_is_at_the_path)
 {
-	static const char table[] =
-		"{\"tensors\":[[1,\"a\",\"U8\",[1],1,\"" ZEROS "\"]]}";
+	static const struct line line = { 1, "a", "U8", { 1 }, 1, 1 };
 	char large[SAVE_TOLD_MAX + 1] = { 0 };
-	const struct buf texts[] = {
-		{ .data = (char *)(uintptr_t)table, .len = strlen(table) },
-		{ .data = (char *)(uintptr_t)table, .len = strlen(table) },
-		{ .data = large, .len = sizeof(large) },
-	};
+	AUTO_BUF table = BUF_INIT;
 	const struct save_seen seen = { .version = { .is_known = true,
 						     .striped = "\"tag\"",
 						     .generation = 7,
@@ -372,8 +434,13 @@ Test(save_plan, sends_all_tables_but_large_ones_and_what_is_at_the_path)
 	struct save_table tables[3] = { { .n = 0 } };
 	struct save_seen got;
 	AUTO_BUF text = BUF_INIT;
+	struct buf texts[3];
 	uint64_t absent;
 
+	put_count(&table, 1);
+	put_line(&table, &line);
+	texts[0] = texts[1] = table;
+	texts[2] = (struct buf){ .data = large, .len = sizeof(large) };
 	cr_assert_eq(save_bundle_encode(texts, 3, &seen, &text, NULL), 0);
 	cr_assert_eq(save_bundle_decode(text.data, text.len, 3, 0, tables,
 					&absent, &got, NULL),
@@ -389,19 +456,28 @@ Test(save_plan, sends_all_tables_but_large_ones_and_what_is_at_the_path)
 	cr_expect_eq(got.owner, 1000);
 	save_table_fini(&tables[1]);
 	/* As from a node that has other members. */
-	cr_expect_lt(save_bundle_decode(text.data, text.len, 4, 0, tables,
-					&absent, &got, NULL),
-		     0);
+	for (size_t n = 1; n < 5; n++) {
+		struct save_table other[4] = { { .n = 0 } };
+
+		cr_expect(n == 3 ||
+			  save_bundle_decode(text.data, text.len, n, 0, other,
+					     &absent, &got, NULL) < 0);
+		for (size_t i = 0; i < 4; i++)
+			save_table_fini(&other[i]);
+	}
 }
+
+#define ABSENT_TABLE "\xff\xff\xff\xff"
 
 Test(save_plan, refuses_a_path_of_which_nothing_is_said)
 {
 	static const char *const bad[] = {
-		"{\"tables\":[null]}",
-		"{\"tables\":[null],\"file\":{\"known\":true}}",
-		"{\"tables\":[null],\"file\":7}",
-		"{\"tables\":[7,7],\"file\":{}}",
-		"{\"file\":{}}",
+		"",
+		"\xff\xff\xff",
+		ABSENT_TABLE,
+		ABSENT_TABLE "{\"known\":true}",
+		ABSENT_TABLE "[7]",
+		"{}",
 	};
 	struct save_table table = { .n = 0 };
 	struct save_seen seen;
