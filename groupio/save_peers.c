@@ -768,6 +768,7 @@ static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 		.url = url,
 		.body = q->len ? q->text : NULL,
 		.body_len = q->len,
+		.sink = q->sink,
 		.deadline_ns = until_ns,
 	};
 	int rc;
@@ -776,6 +777,8 @@ static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 		       v->terms.members[node], v->terms.id,
 		       is_of_plan ? v->plan_id : "", is_of_plan ? "/" : "",
 		       q->what, query);
+	if (q->sink)
+		*q->n_sunk = 0;
 	rc = http_do(v->all->http, &req, &r, err);
 	if (rc == 0) {
 		atomic_store(&v->first_refused_ns[node], 0);

@@ -15,6 +15,10 @@ struct peer_question {
 	bool is_told;
 	const void *text; /* that it is told */
 	size_t len;
+	/* Takes the answer, so that `ret` stays empty; its count of bytes is set to 0 before each
+	 * try.  NULL: `ret` has it. */
+	struct http_sink *sink;
+	uint64_t *n_sunk;
 };
 /* Ask a node until it answers with what it was asked for.
  *   -ENOTCONN   the node is gone

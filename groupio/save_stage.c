@@ -55,48 +55,82 @@ static uint64_t chunks_len(const struct save_entry *e, uint32_t first,
 	return len;
 }
 
-/* Is each what its owner said that it is? */
-static int check_chunks(const struct save_entry *e, uint32_t first, uint32_t n,
-			const struct buf *body, struct error *err)
+/* Chunks of an entry that come from another node, each to memory of its own. */
+struct pull_sink {
+	struct http_sink base;
+	const struct save_entry *entry;
+	uint32_t first, n;
+	char *chunks[PULL_CHUNKS];
+	uint64_t n_came; /* bytes of this try */
+};
+
+static int pull_sink_put(struct http_sink *base, const struct http_response *r,
+			 const void *data, size_t len, struct error *err)
 {
-	const char *at = body->data;
+	struct pull_sink *s = container_of(base, struct pull_sink, base);
+	const char *from = data;
 
-	if (body->len != chunks_len(e, first, n))
-		return error_set(err, EBADMSG, "it sent %zu bytes of '%.60s'",
-				 body->len, e->key);
-	for (uint32_t i = 0; i < n; i++) {
-		const uint32_t len = save_chunk_len(e->tensor->len, first + i);
-		struct digest d;
+	(void)r;
+	while (len) {
+		const uint32_t i = (uint32_t)(s->n_came / SAVE_CHUNK);
+		const size_t at = (size_t)(s->n_came % SAVE_CHUNK);
+		const uint32_t room =
+			save_chunk_len(s->entry->tensor->len, s->first + i);
+		const size_t left = room - at, n = len < left ? len : left;
 
-		if (digest_of(at, len, &d) < 0)
+		/* Bytes behind those that were asked for are counted, and fail the check. */
+		if (i >= s->n || at >= room) {
+			s->n_came += len;
+			return 0;
+		}
+		if (!s->chunks[i])
+			s->chunks[i] = malloc(room);
+		if (!s->chunks[i])
 			return error_nomem(err);
-		if (!digest_equal(&d, &e->tensor->chunks[first + i]))
-			return error_set(err, EBADMSG,
-					 "it sent other bytes of '%.60s' than "
-					 "it had said",
-					 e->key);
-		at += len;
+		memcpy(s->chunks[i] + at, from, n);
+		from += n;
+		len -= n;
+		s->n_came += n;
 	}
 	return 0;
 }
 
-static int keep_chunks(struct save *v, const struct save_entry *e,
-		       uint32_t first, uint32_t n, const struct buf *body,
-		       struct error *err)
+/* Is each what its owner said that it is? */
+static int check_chunks(const struct pull_sink *s, struct error *err)
 {
-	const char *from = body->data;
+	const struct save_entry *e = s->entry;
+
+	if (s->n_came != chunks_len(e, s->first, s->n))
+		return error_set(err, EBADMSG,
+				 "it sent %" PRIu64 " bytes of '%.60s'",
+				 s->n_came, e->key);
+	for (uint32_t i = 0; i < s->n; i++) {
+		const uint32_t c = s->first + i;
+		struct digest d;
+
+		if (digest_of(s->chunks[i], save_chunk_len(e->tensor->len, c),
+			      &d) < 0)
+			return error_nomem(err);
+		if (!digest_equal(&d, &e->tensor->chunks[c]))
+			return error_set(err, EBADMSG,
+					 "it sent other bytes of '%.60s' than "
+					 "it had said",
+					 e->key);
+	}
+	return 0;
+}
+
+static int keep_chunks(struct save *v, struct pull_sink *s, struct error *err)
+{
+	const struct save_entry *e = s->entry;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < n && rc == 0; i++) {
-		const uint32_t len = save_chunk_len(e->tensor->len, first + i);
-		AUTO_FREE char *copy = malloc(len);
+	for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+		const uint32_t c = s->first + i;
 
-		if (!copy)
-			return error_nomem(err);
-		memcpy(copy, from, len);
-		from += len;
-		rc = save_keep_chunk(v, &v->pulled[e->first_chunk + first + i],
-				     &copy, len, err);
+		rc = save_keep_chunk(v, &v->pulled[e->first_chunk + c],
+				     &s->chunks[i],
+				     save_chunk_len(e->tensor->len, c), err);
 	}
 	return rc;
 }
@@ -104,16 +138,20 @@ static int keep_chunks(struct save *v, const struct save_entry *e,
 static int pull_from(struct save *v, size_t node, const struct save_entry *e,
 		     uint32_t first, uint32_t n, struct error *err)
 {
-	AUTO_BUF body = BUF_INIT;
+	struct pull_sink s = {
+		.base = { pull_sink_put }, .entry = e, .first = first, .n = n
+	};
 	char what[64];
+	const struct peer_question q = { .what = what,
+					 .sink = &s.base,
+					 .n_sunk = &s.n_came };
 	int rc;
 
 	(void)snprintf(what, sizeof(what), "chunks/%zu/%" PRIu32 "/%" PRIu32,
 		       (size_t)(e - v->plan->entries), first, n);
-	rc = peer_get(v, node, what, &body, err);
-	if (rc < 0)
-		return rc;
-	rc = check_chunks(e, first, n, &body, err);
+	rc = peer_ask(v, node, &q, NULL, err);
+	if (rc == 0)
+		rc = check_chunks(&s, err);
 	if (rc == -EBADMSG) {
 		log_warning("save",
 			    "a node's bytes are not believed node=\"%s\" "
@@ -123,7 +161,11 @@ static int pull_from(struct save *v, size_t node, const struct save_entry *e,
 		v->all->stats.wrong_total++;
 		(void)pthread_mutex_unlock(&v->all->lock);
 	}
-	return rc < 0 ? rc : keep_chunks(v, e, first, n, &body, err);
+	if (rc == 0)
+		rc = keep_chunks(v, &s, err);
+	for (uint32_t i = 0; i < n; i++)
+		free(s.chunks[i]);
+	return rc;
 }
 
 /* Chunks come from one of the nodes that have them, from another for other chunks; the next node is
