@@ -331,7 +331,7 @@ function listView(found, title, chart = []) {
 	const map = coloursOf(found.starts);
 	const longest = longestOf(found.starts);
 
-	view.append(headOf(title, view));
+	view.append(found.starts.length ? headOf(title, view) : make("h2", title));
 	if (map.size)
 		view.append(legend(map));
 	view.append(...chart);
@@ -395,6 +395,7 @@ function barsCanvas(bars, map) {
 	const tip = make("p", "Point at a bar, or move with the arrow keys.", "tip");
 	const whole = (bars.duration_s || 1) * 1000;
 	const inner = bars.stages.map((s) => map.get(s));
+	const domain = domainOf(bars.nodes.map((n) => n[0]));
 	const palette = Object.fromEntries(["line", "bar", "slow", "text"].map((name) => [name, theme(name)]));
 	let at = -1; // the row that is told of
 	let waiting = false;
@@ -447,7 +448,8 @@ function barsCanvas(bars, map) {
 				}
 			}
 			g.fillStyle = slow ? palette.slow : palette.text;
-			g.fillText(shortName(name, Math.floor((left - 62) / 6.5)), 2, y + ROW / 2, left - 62);
+			g.fillText(shortName(name.slice(0, name.length - domain.length), Math.floor((left - 76) / 7)),
+				2, y + ROW / 2, left - 76);
 			g.textAlign = "right";
 			g.fillText(seconds(busy), left - 6, y + ROW / 2);
 			g.textAlign = "left";

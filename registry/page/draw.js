@@ -57,7 +57,7 @@ function colours(stages) {
 	const taken = new Set();
 	const map = new Map([...stages].map((stage) => [stage, theme("wait")]));
 
-	for (const stage of [...stages].filter((s) => !isWait(s)).sort()) {
+	for (const stage of [...stages].filter((s) => !isWait(s)).sort().sort(byCourse)) {
 		const word = stage.split(".")[0];
 
 		if (!hues.has(word))
@@ -150,6 +150,13 @@ function isNarrow() {
 // Names of nodes mostly differ at their ends.
 function shortName(name, most) {
 	return name.length > most ? "\u2026" + name.slice(1 - most) : name;
+}
+
+// What all names of nodes have behind their first dot, which tells none from another.
+function domainOf(names) {
+	const domain = names.length > 1 ? /(\..*)?$/.exec(names[0])[0] : "";
+
+	return names.every((n) => n.endsWith(domain)) ? domain : "";
 }
 
 // A chart is made when it comes into sight, or onto paper.
