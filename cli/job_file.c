@@ -204,6 +204,13 @@ static int read_table(json_t *table, const char *name,
 	return rc;
 }
 
+const char *job_master(void)
+{
+	const char *v = getenv("MASTER_ADDR");
+
+	return v && *v ? v : NULL;
+}
+
 /* ----------------------------------------------------------------------- tables --- */
 
 static int check_store(const char *store, const char *where, struct error *err)
@@ -234,6 +241,21 @@ static int check_ckpt_store(const struct job_ckpt *c, const char *where,
 				 "'prefetch' of a folder that is mounted "
 				 "already, is missing",
 				 where);
+	return 0;
+}
+
+/* Launchers say where the first of a job's nodes is, and the same file is read by all. */
+static int check_options(const struct job_ckpt *c, const char *where,
+			 struct error *err)
+{
+	for (char *const *o = c->options; o && *o; o++)
+		if (strstr(*o, JOB_MASTER) && !job_master())
+			return error_set(err, EINVAL,
+					 "%s.options: '%.100s' is of "
+					 "MASTER_ADDR, which is not set: "
+					 "torchrun and Kubernetes' training "
+					 "operators set it; else export it",
+					 where, *o);
 	return 0;
 }
 
@@ -272,6 +294,8 @@ static int read_ckpts(struct job_file *f, struct error *err)
 		if (rc == 0 && !c->dir)
 			rc = error_set(err, EINVAL, "%s: 'dir' is missing",
 				       where);
+		if (rc == 0)
+			rc = check_options(c, where, err);
 		if (rc == 0)
 			rc = check_prefetch(c, where, err);
 		if (rc < 0)

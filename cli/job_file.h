@@ -10,6 +10,9 @@
 #include "common/error.h"
 
 #define JOB_CKPTS_MAX 16u
+/* Marks in a checkpoint's texts: this node's rank, and MASTER_ADDR. */
+#define JOB_RANK "{rank}"
+#define JOB_MASTER "{master}"
 
 /* Texts and lists are the file's; a list ends with NULL, and is NULL when it is not there. */
 struct job_image {
@@ -53,6 +56,8 @@ struct job_file {
 /* -EINVAL: what is wrong in it, with the key. */
 int job_file_read(const char *path, struct job_file *ret,
 		  struct error *err) MUST_CHECK;
+/* The job's first node by its launcher; NULL: nobody says it. */
+const char *job_master(void);
 void job_file_fini(struct job_file *f);
 
 #endif

@@ -67,37 +67,46 @@ static void add_environment_ahead(struct job_plan *p)
 
 /* -------------------------------------------------------------------- checkpoints --- */
 
-/* A name of the list, with this node's rank in it. */
-static void name_prefetched(const struct job_plan *p, const char *name,
-			    struct buf *ret, bool *is_short)
+/* Write the text into `ret`, with a value in each place of the mark. */
+static void fill_mark(const char *text, const char *mark, const char *value,
+		      struct buf *ret, bool *is_short)
 {
-	static const char mark[] = "{rank}";
 	const char *at;
 	int rc = 0;
 
 	buf_reset(ret);
-	while (rc == 0 && (at = strstr(name, mark))) {
-		rc = buf_append(ret, name, (size_t)(at - name));
+	while (rc == 0 && (at = strstr(text, mark))) {
+		rc = buf_append(ret, text, (size_t)(at - text));
 		if (rc == 0)
-			rc = buf_puts(ret, p->file->rank);
-		name = at + sizeof(mark) - 1;
+			rc = buf_puts(ret, value);
+		text = at + strlen(mark);
 	}
 	if (rc == 0)
-		rc = buf_puts(ret, name);
+		rc = buf_puts(ret, text);
 	*is_short |= rc < 0;
+}
+
+static void name_prefetched(const struct job_plan *p, const char *name,
+			    struct buf *ret, bool *is_short)
+{
+	fill_mark(name, JOB_RANK, p->file->rank, ret, is_short);
 }
 
 static void add_mount_step(const struct job_plan *p, const struct job_ckpt *c,
 			   struct job_way *way)
 {
 	struct job_words *w = job_way_step(way);
+	AUTO_BUF option = BUF_INIT;
 
 	job_words_add(w, "%s", p->self);
 	job_words_add(w, "ckpt");
 	job_words_add(w, "mount");
 	if (c->read_only)
 		job_words_add(w, "--read-only");
-	job_words_add_all(w, c->options);
+	for (char **o = c->options; o && *o; o++) {
+		fill_mark(*o, JOB_MASTER, job_master(), &option, &w->is_short);
+		job_words_add(w, "%s", option.len ? option.data : "");
+	}
 	job_words_add(w, "%s", c->store);
 	job_words_add(w, "%s", c->dir);
 }

@@ -33,7 +33,8 @@ static inline void job_text_forget_launcher(void)
 		"BOOTSEER_JOB", "BOOTSEER_SERVICE",    "BOOTSEER_RANK",
 		"SLURM_NODEID", "GROUP_RANK",          "NODE_RANK",
 		"RANK",         "PET_NODE_RANK",       "JOB_COMPLETION_INDEX",
-		"JOB_NAME",     "TORCHELASTIC_RUN_ID", "SLURM_JOB_NAME"
+		"JOB_NAME",     "TORCHELASTIC_RUN_ID", "SLURM_JOB_NAME",
+		"MASTER_ADDR"
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)

@@ -60,6 +60,31 @@ Test(job_plan, sets_up_the_environment_beside_checkpoints_without_an_image)
 	end_plan(&p);
 }
 
+Test(job_plan, has_the_first_nodes_address_in_options_of_a_mount)
+{
+	struct error err = ERROR_INIT;
+	struct job_plan p;
+
+	(void)setenv("MASTER_ADDR", "node-0", 1);
+	cr_assert_eq(make_plan(CHECKPOINT
+			       "options = ['--group={master}:29600']\n",
+			       &p),
+		     0);
+	expect_step(&p.parts[0].way, 0,
+		    "bootseer ckpt mount --group=node-0:29600 file:///c "
+		    "/none/c");
+	end_plan(&p);
+	(void)unsetenv("MASTER_ADDR");
+	cr_expect_eq(job_text_read(CHECKPOINT
+				   "options = ['--group={master}:1']\n",
+				   &file, &err),
+		     -EINVAL);
+	cr_expect(strstr(err.msg,
+			 "checkpoint.a.options: '--group={master}:1' is "
+			 "of MASTER_ADDR, which is not set"),
+		  "%s", err.msg);
+}
+
 Test(job_plan, waits_for_no_environment_that_the_container_looks_for_itself)
 {
 	struct job_plan p;
