@@ -17,7 +17,9 @@ static const struct {
 	unsigned int threads, most;
 } sizes[ERRANDS] = {
 	[ERRAND_URGENT] = { 12, 4 },
-	[ERRAND_BULK] = { 12, 6 },
+	/* A registry of object storage has a rate for each connection: a node that is alone
+	 * needs many of them. */
+	[ERRAND_BULK] = { 24, 12 },
 	[ERRAND_PERMIT] = { 4, 1 },
 };
 

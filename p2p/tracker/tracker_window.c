@@ -15,7 +15,7 @@
 #define RATE_NS (250 * MS) /* over which the origin is measured */
 #define WINDOW_MIN MIB
 /* A member that is alone keeps nobody waiting, and a share of what it reads soon bounds it. */
-#define WINDOW_ALONE (8 * MIB)
+#define WINDOW_ALONE (16 * MIB)
 #define LATE_MAX 8u
 #define NS_PER_MIB_MIN (MS / 10)
 #define NS_PER_MIB_MAX (60000 * MS)
