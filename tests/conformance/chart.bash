@@ -10,6 +10,8 @@
 #	second_node_start     one more kubelet and containerd, in namespaces of their own
 #	on_second COMMAND...  with the second as the node that is meant
 #	fill_registry         what pods start, in a registry of the node's own
+#
+# With CONTAINERD=containerd-1.7 the nodes have that.
 
 . "$BATS_TEST_DIRNAME/../wait.bash"
 
@@ -22,7 +24,7 @@ fi
 cluster_start() { # DIR
 	C=$1
 	K=$("$BATS_TEST_DIRNAME/build" kubernetes)
-	CTD=$("$BATS_TEST_DIRNAME/build" containerd-2)
+	CTD=$("$BATS_TEST_DIRNAME/build" "${CONTAINERD:-containerd-2}")
 	HELM=$("$BATS_TEST_DIRNAME/build" helm)
 	export C K CTD
 	export PATH=$HELM:$CTD:$K:$PATH
@@ -152,21 +154,39 @@ helm_() {
 	in_node env HOME="$C/lib" KUBECONFIG="$C/kubeconfig" helm "$@"
 }
 
+containerd_settings() {
+	if [ "${CONTAINERD:-}" = containerd-1.7 ]; then
+		cat <<-END
+		version = 2
+		[plugins."io.containerd.grpc.v1.cri"]
+		  restrict_oom_score_adj = true # for a root without CAP_SYS_RESOURCE
+		  sandbox_image = "127.0.0.1:5000/pause:1"
+		[plugins."io.containerd.grpc.v1.cri".cni]
+		  bin_dir = "/usr/lib/cni"
+		[plugins."io.containerd.grpc.v1.cri".registry]
+		  config_path = "/etc/containerd/certs.d"
+		END
+	else
+		cat <<-END
+		version = 3
+		[plugins."io.containerd.cri.v1.runtime"]
+		  restrict_oom_score_adj = true
+		[plugins."io.containerd.cri.v1.runtime".cni]
+		  bin_dirs = ["/usr/lib/cni"]
+		[plugins."io.containerd.cri.v1.images".pinned_images]
+		  sandbox = "127.0.0.1:5000/pause:1"
+		[plugins."io.containerd.cri.v1.images".registry]
+		  config_path = "/etc/containerd/certs.d"
+		END
+	fi
+}
+
 start_containerd_of_node() { # N
 	in_node mkdir -p /etc/containerd /etc/cni/net.d
-	in_node tee /etc/containerd/config.toml >/dev/null <<-END
-	version = 3
-	root = "$C/ctd/root"
-	state = "/run/containerd"
-	[plugins."io.containerd.cri.v1.runtime"]
-	  restrict_oom_score_adj = true # for a root without CAP_SYS_RESOURCE
-	[plugins."io.containerd.cri.v1.runtime".cni]
-	  bin_dirs = ["/usr/lib/cni"]
-	[plugins."io.containerd.cri.v1.images".pinned_images]
-	  sandbox = "127.0.0.1:5000/pause:1"
-	[plugins."io.containerd.cri.v1.images".registry]
-	  config_path = "/etc/containerd/certs.d"
-	END
+	{
+		printf 'root = "%s"\nstate = "/run/containerd"\n' "$C/ctd/root"
+		containerd_settings
+	} | in_node tee /etc/containerd/config.toml >/dev/null
 	in_node tee /etc/cni/net.d/10-b.conflist >/dev/null <<-END
 	{"cniVersion":"1.0.0","name":"b","plugins":[{"type":"bridge","bridge":"cni0",
 	 "isGateway":true,"ipMasq":false,"ipam":{"type":"host-local",
