@@ -99,8 +99,9 @@ mounts_under() { # FLAVOUR PAGES
 	for path in auto fuse; do
 		bootseerd --root /var/lib/bootseer/\$path --run /run/b-\$path --datapath \$path \
 			--plain-http 10.0.2.2:$port --trust-keys /key.pub >&2 &
+		daemon=\$!
 		export BOOTSEER_SOCKET=/run/b-\$path/bootseerd.sock
-		until [ -S \$BOOTSEER_SOCKET ]; do kill -0 \$!; read -r -t 0.5 <> <(:) || :; done
+		until [ -S \$BOOTSEER_SOCKET ]; do kill -0 \$daemon; read -r -t 0.5 <> <(:) || :; done
 		mkdir -p /run/at-\$path
 		bootseer image mount --plain-http 10.0.2.2:$port/app:1 /run/at-\$path
 		findmnt -n -o FSTYPE /run/at-\$path
