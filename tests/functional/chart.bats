@@ -371,8 +371,15 @@ install_fake() { # VARIABLE...
 			BOOTSEER_HOME=/opt/bootseer/$version sh "$AGENT"
 			wait_for runs $version
 			pgrep -o -x bootseerd
-		done' 3>&- 4>&-
+		done
+		# Without its holder it stays, and reads its files again.
+		kill -9 "$(pgrep -o -x bootseerd)"
+		wait_for grep -q "the holder ended" "$BATS_TEST_TMPDIR/bootseer.log"
+		BOOTSEER_HOME=/opt/bootseer/2 sh "$AGENT"
+		wait_for grep -q "reloaded what=" "$BATS_TEST_TMPDIR/bootseer.log"
+		[ "$(readlink "/proc/$(pgrep -x bootseerd)/exe")" = /opt/bootseer/1/bin/bootseerd ]' 3>&- 4>&-
 	[ "$(sort -u <<<"$output" | wc -l)" -eq 1 ]
+	[[ $stderr == *"bootseerd's holder has ended"* ]]
 }
 
 # The node's programs are fakes, as the node is.
@@ -500,7 +507,8 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 	[ -e "$BATS_TEST_TMPDIR/node/etc/bootseer/peers/stale" ]
 }
 
-@test "chart: containerd is told of the mirror, and a node where it cannot be told goes on without" {
+# One whose daemons come, too: what is run on it is noted in $calls, and fails where it is told to.
+fake_whole_node() {
 	fake_node
 	calls=$BATS_TEST_TMPDIR/calls
 	mkdir -p "$BATS_TEST_TMPDIR"/{home/units,node"$BATS_TEST_TMPDIR"/home,node/run/bootseer,node/etc/systemd/system}
@@ -511,15 +519,39 @@ OrdinaryStart ordinary container c starts the ordinary way: r.example/app@sha256
 		#!/bin/sh
 		echo "\$*" >>$calls
 		case "\$*" in
+		*' daemon-reload') [ ! -e "$BATS_TEST_TMPDIR/down" ] ;;
 		*--mirror*) [ ! -e "$BATS_TEST_TMPDIR/refused" ] ;;
 		*' node join '*) [ ! -e "$BATS_TEST_TMPDIR/refused-all" ] ;;
 		esac
 	END
 	chmod +x "$BATS_TEST_TMPDIR/bin/nsenter"
-	told() {
-		install_fake NODE_PODS=all NODE_CONTAINERD_RESTART=x NODE_CONTAINERD_FILE=x \
-			NODE_CONTAINERD_SOCKET=x "$@"
-	}
+}
+
+told() { # VARIABLE...
+	install_fake NODE_PODS=all NODE_CONTAINERD_RESTART=x NODE_CONTAINERD_FILE=x \
+		NODE_CONTAINERD_SOCKET=x "$@"
+}
+
+@test "chart: daemons are started again where the installation before had failed before it came to that" {
+	fake_whole_node
+	run -0 told
+	rm "$calls"
+	run -0 told
+	run ! grep 'systemctl restart' "$calls"
+	echo '# more' >>"$BATS_TEST_TMPDIR/config/bootseerd.conf"
+	touch "$BATS_TEST_TMPDIR/down"
+	run ! told
+	run ! grep 'systemctl restart' "$calls"
+	rm "$BATS_TEST_TMPDIR/down"
+	run -0 told
+	grep 'systemctl restart bootseerd$' "$calls"
+	rm "$calls"
+	run -0 told
+	run ! grep 'systemctl restart' "$calls"
+}
+
+@test "chart: containerd is told of the mirror, and a node where it cannot be told goes on without" {
+	fake_whole_node
 	run -0 told NODE_MIRROR='_default r.example'
 	run ! grep -q 'does not ask' <<<"$output"
 	grep -q ' node join .* --mirror _default --mirror r.example$' "$calls"
