@@ -574,7 +574,7 @@ static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 	int rc = place_dropin(j, pods, &same, err);
 
 	if (rc < 0)
-		return roll_back(j, rc, false, err);
+		return roll_back(j, rc, is_other, err);
 	if (same && !is_other &&
 	    (!j->runs || ask_plugins(j, true, j->had_cri, &why) == 0))
 		return 0;
@@ -693,7 +693,8 @@ static int remove_files(const struct join *j, struct error *err)
 	return kept_file_put(&j->main, is_ours ? NULL : text.data, err);
 }
 
-static int leave_all(struct join *j, struct error *err)
+/* `is_other`: as of change_config(). */
+static int leave_all(struct join *j, bool is_other, struct error *err)
 {
 	struct containerd_config c = { .proxy = false };
 	AUTO_BUF after = BUF_INIT;
@@ -708,7 +709,7 @@ static int leave_all(struct join *j, struct error *err)
 	if (rc == 0)
 		rc = dropin_compare(j->dump.data, after.data, err);
 	if (rc < 0)
-		return roll_back(j, rc, false, err);
+		return roll_back(j, rc, is_other, err);
 	rc = restart_containerd(j, false, err);
 	return rc < 0 ? roll_back(j, rc, true, err) : 0;
 }
@@ -759,7 +760,8 @@ static int leave_plugin(struct join *j, size_t *ret_n, struct buf *ret_names,
 	if (*ret_n)
 		return change_config(j, DROPIN_LEAVING, restarted, err);
 	rc = forget_snapshots(j, err);
-	rc = rc < 0 ? roll_back(j, rc, restarted, err) : leave_all(j, err);
+	rc = rc < 0 ? roll_back(j, rc, restarted, err)
+		    : leave_all(j, restarted, err);
 	return rc < 0 ? tell_forgotten(j, rc, err) : 0;
 }
 
@@ -770,7 +772,7 @@ static int leave_containerd(struct join *j, struct error *err)
 	size_t n = 0;
 	int rc = j->runs && ask_plugins(j, true, false, &why) == 0
 			 ? leave_plugin(j, &n, &names, err)
-			 : leave_all(j, err);
+			 : leave_all(j, false, err);
 
 	if (rc < 0 || n == 0)
 		return rc;

@@ -64,6 +64,14 @@ teardown() { join_teardown; }
 	a_pod_that_starts_while_a_node_leaves_goes_on bootseer
 }
 
+@test "containerd 1.7: a leave that fails after its restart is undone" {
+	a_leave_that_fails_after_its_restart_is_undone bootseer
+}
+
+@test "containerd 2: a leave that fails after its restart is undone" {
+	a_leave_that_fails_after_its_restart_is_undone bootseer
+}
+
 @test "containerd 1.7: a containerd that does not come back is as it was" {
 	a_containerd_that_does_not_come_back_is_as_it_was
 }

@@ -273,6 +273,22 @@ a_failed_leave_says_what_is_forgotten() {
 	[ -e "$T/ctd/conf.d/bootseer.toml" ]
 }
 
+# By then containerd has been restarted with a file by which no pod starts on the plugin.
+a_leave_that_fails_after_its_restart_is_undone() { # [HANDLER]
+	run -0 node_ join
+	printf '%s\n[debug]\n  level = "warn"\n' "$(grep '^version' "$T/was.toml")" >"$T/later.toml"
+	run -1 node_ leave --no-fetch --restart "$T/restart && cp $T/later.toml $T/ctd/conf.d"
+	[[ $output == *'undone, all is as it was'* ]]
+	[ "$(restarts)" -eq 3 ]
+	restarted
+	export CRI_HANDLER=${1:-}
+	wait_until "$containerd_pid" cri_answers
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	[ "$(cri run "$REGISTRY/lazy:1" pod /bin/echo there)" = there ]
+	cri stop
+}
+
 # 1.7 answers before its CRI does.
 cri_answers() { cri images &>/dev/null; }
 exec_when_ready() {

@@ -35,6 +35,10 @@ teardown() { join_teardown; }
 	a_failed_leave_says_what_is_forgotten
 }
 
+@test "leave: where it fails after its first restart containerd is as it was" {
+	a_leave_that_fails_after_its_restart_is_undone
+}
+
 @test "join: images that are pulled meanwhile are not lost" {
 	a_pull_during_join_is_not_lost
 }
