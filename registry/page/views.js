@@ -661,7 +661,9 @@ function histogram(start, found, map) {
 		if (sum)
 			took.push(sum);
 	}
-	const most = Math.max(...took, 0.001), least = Math.min(...took);
+	if (!took.length)
+		return [];
+	const most = Math.max(...took), least = Math.min(...took);
 	// Where all took long the axis does not begin at nothing.
 	const step = stepOfSeconds(least > most / 2 ? most - least : most, HISTOGRAM);
 	const from = least > most / 2 ? Math.floor(least / step) : 0;
