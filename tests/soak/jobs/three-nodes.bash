@@ -54,14 +54,13 @@ node_start() { # NODE
 		--service "$BOOTSEER_SERVICE" --p2p-listen 127.0.0.1:0 --p2p-security open
 	start_plugin
 	start_containerd
-	node_daemons+=" $node_pid $plugin_pid $containerd_pid"
 	sed "s|NODE|$T|; s|START|$BOOTSEER_ATTEMPT|" "$S/../a.toml" >"$T/a.toml"
 }
 
 nodes_start() { # NUMBER
 	local k
 
-	S=$BATS_TEST_TMPDIR/nodes node_daemons= BOOTSEER_ATTEMPT=$1
+	S=$BATS_TEST_TMPDIR/nodes BOOTSEER_ATTEMPT=$1
 	: "${namespace:=$CONTAINERD_NAMESPACE}"
 	mkdir "$S"
 	for k in $NODES; do
@@ -69,17 +68,17 @@ nodes_start() { # NUMBER
 	done
 }
 
-# What the starts have left, too, as a node that was killed has.
+# By their command lines: the numbers of those that were killed are others' by now.
 nodes_stop() {
-	local pid m
-
-	for pid in $node_daemons; do
-		kill "$pid" 2>/dev/null || :
-	done
-	for pid in $node_daemons; do
-		timeout 60 tail --pid="$pid" -f /dev/null
-	done
+	pkill -TERM -f "$S/" || :
+	wait_for_end
 	nodes_remove
+}
+
+wait_for_end() {
+	local end=$((SECONDS + 60))
+
+	while pgrep -f "$S/" >/dev/null && ((SECONDS < end)); do pause 100; done
 }
 
 nodes_remove() {
@@ -133,7 +132,10 @@ before_slow_disk() { :; }
 # The page says what this start waited for, where the fault came in time to be waited for.
 is_named() { # FAULT
 	case $1 in
-	node-killed) grep -Eq '^(waiting for n3: |n3 .*\?)' shown ;; # no end
+	node-killed) # has no end, where its start had not ended before
+		grep -q 'stage=train ' "$S/3/log" ||
+			grep -Eq '^(waiting for n3: |n3 .*\?)' shown
+		;;
 	registry-gone)
 		! grep -q 'ordinary way' "$S"/*/log ||
 			grep -q '^failed.*: image.pull ended' shown
