@@ -372,7 +372,9 @@ install_fake() { # VARIABLE...
 			wait_for runs $version
 			pgrep -o -x bootseerd
 		done
-		# Without its holder it stays, and reads its files again.
+		# Without its holder it stays, and reads its files again once it is up.
+		wait_for env BOOTSEER_SOCKET="$BATS_TEST_TMPDIR/run/bootseerd.sock" \
+			"$BOOTSEER_BUILD/cli/bootseer" node status >&2
 		kill -9 "$(pgrep -o -x bootseerd)"
 		wait_for grep -q "the holder ended" "$BATS_TEST_TMPDIR/bootseer.log"
 		BOOTSEER_HOME=/opt/bootseer/2 sh "$AGENT"
