@@ -64,7 +64,8 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 	return rc;
 }
 
-/* `diff_id`: what it has to be; NULL: anything.  `reading` may be NULL. */
+/* `diff_id`: what it has to be; NULL: anything, for containerd, which passes over the entry of the
+ * root.  `reading` may be NULL. */
 static int unpack_source(struct source *source, const struct oci_descriptor *d,
 			 const struct digest *diff_id,
 			 const struct layer_place *place, bool sync,
@@ -74,6 +75,7 @@ static int unpack_source(struct source *source, const struct oci_descriptor *d,
 {
 	const struct unpack_options options = { .lower = place->lower,
 						.n_lower = place->n_lower,
+						.keeps_root = !diff_id,
 						.pace = windows->pace };
 	const struct layer_input in = {
 		.source = source,

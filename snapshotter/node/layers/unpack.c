@@ -206,10 +206,11 @@ static int on_entry(struct tar_visitor *v, const struct layer_entry *e,
 
 	*want = u->has_moved = false;
 	rc = place_open(u, e->path, e, &p, err);
+	if (rc == -EISDIR && !S_ISDIR(e->mode))
+		return error_set(err, EINVAL, "the root is no folder");
 	if (rc == -EISDIR)
-		return S_ISDIR(e->mode) ? unpack_set_attributes(u->root, e, err)
-					: error_set(err, EINVAL,
-						    "the root is no folder");
+		return u->keeps_root ? 0
+				     : unpack_set_attributes(u->root, e, err);
 	if (rc == 0)
 		rc = add_entry(u, &p, e, err);
 	if (rc < 0)
@@ -290,6 +291,7 @@ int unpack_new(const char *dir, const struct unpack_options *options,
 	u->steps_max =
 		options->steps_max ? options->steps_max : UNPACK_STEPS_MAX;
 	u->knows_lower = options->lower != NULL;
+	u->keeps_root = options->keeps_root;
 	u->last = (struct unpack_place)PLACE_INIT;
 	u->view.upper = -1;
 	u->file = -1;
@@ -299,7 +301,7 @@ int unpack_new(const char *dir, const struct unpack_options *options,
 				 strerror(errno));
 	rc = open_lower(u, options->lower, options->n_lower, err);
 	/* Every layer implies the root. */
-	if (rc == 0)
+	if (rc == 0 && !u->keeps_root)
 		rc = unpack_copy_lower(u, "", u->root, err);
 	if (rc < 0)
 		return rc;

@@ -26,6 +26,8 @@ struct unpack_options {
 	 * whiteout is made. */
 	const char *const *lower;
 	size_t n_lower;
+	/* The root is as it was made, whatever the layer or those below say of it. */
+	bool keeps_root;
 	struct pace *pace;  /* may be NULL; PACE_STOP is -ECANCELED soon */
 	uint64_t steps_max; /* 0: UNPACK_STEPS_MAX */
 };

@@ -41,7 +41,7 @@ struct unpack {
 	int root;
 	struct pace *pace;
 	uint64_t steps, steps_max;
-	bool knows_lower;
+	bool knows_lower, keeps_root;
 	int *lower; /* folders of the layers below, from the top down */
 	size_t n_lower;
 	struct layer_view view;          /* the one that was asked for last */

@@ -39,12 +39,14 @@ static void make_lower(const char *layer, const char *path, unsigned int id)
 /* Two layers below, "low1" on top of "low0". */
 static struct pace *pace;
 static uint64_t steps_max;
+static bool keeps_root;
 static void unpack_over_two(void)
 {
 	static char low[2][80];
 	const char *const lower[] = { low[1], low[0] };
 	const struct unpack_options over = { .lower = lower,
 					     .n_lower = 2,
+					     .keeps_root = keeps_root,
 					     .pace = pace,
 					     .steps_max = steps_max };
 
@@ -475,4 +477,28 @@ Test(images_unpack_lower, ends_soon_when_nobody_waits_any_more)
 	cr_expect_eq(layer_add(&e, "x", &err), -ECANCELED);
 	cr_expect(strstr(err.msg, "nobody waits"));
 	cr_expect_eq(unpack_finish(layer_unpack, NULL), -ECANCELED);
+}
+
+/* containerd passes over it, and unpacks the layer into the same folder if we cannot. */
+Test(images_unpack_lower, can_leave_the_root_as_it_was)
+{
+	const struct layer_entry root = { .path = "./",
+					  .mode = S_IFDIR | 01700,
+					  .uid = 7,
+					  .gid = 8,
+					  .mtime = 1000 };
+	struct stat before, st;
+
+	cr_assert_eq(chown(layer_dir, 9, 9), 0);
+	cr_assert_eq(chmod(layer_dir, 0751), 0);
+	cr_assert_eq(stat(layer_dir, &before), 0);
+	make_lower("low0", "", 10);
+	keeps_root = true;
+	unpack_over_two();
+	cr_assert_eq(layer_add(&root, NULL, NULL), 0);
+	cr_assert_eq(stat(layer_dir, &st), 0);
+	cr_expect_eq(st.st_mode, before.st_mode);
+	cr_expect_eq(st.st_uid, 9);
+	cr_expect_eq(st.st_gid, 9);
+	cr_expect_eq(st.st_mtim.tv_sec, before.st_mtim.tv_sec);
 }
