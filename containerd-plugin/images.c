@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
@@ -19,6 +20,7 @@
 #define ORDINARY_TTL_NS (10 * NS_PER_S)
 #define UNKNOWN_TTL_NS (3 * NS_PER_S)
 #define TIMEOUT_TTL_NS (60 * NS_PER_S) /* not each layer should wait so long */
+#define UNPACK_MORE_S 86400u           /* for what a layer has */
 #define ANSWERS_MAX 256                /* images that are remembered */
 
 #define LABEL_CRI_REF "containerd.io/snapshot/cri.image-ref"
@@ -641,12 +643,20 @@ int images_unpack(struct image_lookup *im, const struct node_layer *l,
 		  struct error *err)
 {
 	struct node_client *c = NULL;
-	int rc = connect_node(im, im->config.layer_timeout_ns, &c, err);
+	/* A large layer takes long: a second for each MiB. */
+	uint64_t more_s = l->size / MIB;
+	int rc;
 
+	if (more_s > UNPACK_MORE_S)
+		more_s = UNPACK_MORE_S;
+	rc = connect_node(im,
+			  im->config.layer_timeout_ns +
+				  (int64_t)more_s * NS_PER_S,
+			  &c, err);
 	if (rc < 0)
 		return rc;
 	node_client_heed(c, &turn->is_cut);
 	rc = node_layer_unpack(c, l, ret, err);
 	node_client_close(c);
-	return rc == -ETIMEDOUT ? -error_code(err, EINPROGRESS) : rc;
+	return rc;
 }

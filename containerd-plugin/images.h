@@ -142,8 +142,8 @@ int images_apply(struct image_lookup *im, const struct layer_source *source,
 struct node_layer;
 struct node_layer_content;
 
-/* Unpack a layer that containerd has: node_layer_unpack().  -EINPROGRESS: bootseerd did not
- * answer in time, and may still write; -ECANCELED as above; all others: it does not. */
+/* Unpack a layer that containerd has: node_layer_unpack().  After a failure bootseerd may still
+ * write, until it has unlocked the folder. */
 int images_unpack(struct image_lookup *im, const struct node_layer *l,
 		  const struct turn *turn, struct node_layer_content *ret,
 		  struct error *err) MUST_CHECK;

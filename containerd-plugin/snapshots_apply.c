@@ -5,12 +5,36 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include "common/backoff.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "containerd-plugin/snapshots_priv.h"
 #include "snapshotter/client.h"
+
+/* bootseerd stops within a moment after its client has left, unless the disk keeps it. */
+#define END_NS (60 * NS_PER_S)
+#define LOOK_NS (20 * NS_PER_MS)
+
+/* bootseerd has the folder locked while it writes there: wait until it does not.  It may, after any
+ * failure, as one that did not answer in time or is ending. */
+static int await_end(int folder, const struct turn *turn, struct error *err)
+{
+	int64_t end = clock_now_ns() + END_NS;
+
+	while (flock(folder, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || clock_now_ns() >= end ||
+		    atomic_load(&turn->is_cut))
+			return error_set(err, EINPROGRESS,
+					 "bootseerd may still write to the "
+					 "layer's folder");
+		(void)!backoff_wait(clock_now_ns() + LOOK_NS, NULL);
+	}
+	return 0;
+}
 
 /* Take out what a layer that was not unpacked whole left in its folder. */
 static int empty_folder(const char *dir, struct error *err)
@@ -51,8 +75,12 @@ int snapshots_apply(struct snapshots *s, const struct node_layer *l,
 	rc = images_unpack(s->images, l, turn, ret, &why);
 	if (rc == 0)
 		return 0;
-	if (rc == -ECANCELED || rc == -EINPROGRESS)
-		return error_set(err, -rc, "%s", why.msg);
+	if (atomic_load(&turn->is_cut))
+		return error_set(err, ECANCELED, "%s", why.msg);
+	if (rc == -ENOTEMPTY)
+		return error_set(err, EALREADY, "%s", why.msg);
+	if (await_end(fd, turn, err) < 0)
+		return -EINPROGRESS;
 	digest_format(&l->digest, digest);
 	log_warning("snapshots",
 		    "containerd unpacks a layer itself: layer=%s reason=\"%s\"",

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ordinary layers, for images that share one with a lazy image. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 
+#include "common/fs.h"
 #include "common/registry_host.h"
 #include "snapshotter/convert/layer_reading.h"
 #include "snapshotter/convert/layer_type.h"
@@ -163,6 +166,22 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 	return error_wrap(err, rc, "image %s: layer %zu", q->ref, layer);
 }
 
+/* Lock the empty folder; who finds it unlocked knows that nothing writes there any more. */
+static int lock_folder(const char *dir, int *ret, struct error *err)
+{
+	AUTO_CLOSE int fd =
+		open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", dir,
+				 strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !fs_is_empty(fd))
+		return error_set(err, ENOTEMPTY, "somebody else writes to '%s'",
+				 dir);
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
 int layer_unpack(struct node *n, const struct oci_descriptor *d,
 		 const struct layer_place *place, bool sync, struct pace *pace,
 		 struct layer_content *ret, struct error *err)
@@ -175,6 +194,7 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 		content_path(n->cfg->containerd_root, &d->digest);
 	struct layer_reading *reading;
 	AUTO(source) source = NULL;
+	AUTO_CLOSE int folder = -1;
 	int rc = layer_type_check(d, err);
 
 	if (rc == 0 && layer_type_is_erofs(d->media_type))
@@ -182,12 +202,16 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 	if (rc == 0)
 		rc = path ? posix_source_new(path, &source, err)
 			  : error_nomem(err);
+	if (rc == 0)
+		rc = lock_folder(place->dir, &folder, err);
 	if (rc < 0)
 		return rc;
 	reading = offers_reading_begin(n->offers, d);
 	rc = unpack_source(source, d, NULL, place, sync, &windows, reading, ret,
 			   err);
 	offers_reading_end(n->offers, reading, rc < 0 ? NULL : &ret->diff_id,
-			   ret->bytes);
+			   rc < 0 ? 0 : ret->bytes);
+	/* A process that is being forked may have the descriptor, too. */
+	(void)flock(folder, LOCK_UN);
 	return rc;
 }

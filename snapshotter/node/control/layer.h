@@ -26,8 +26,9 @@ struct layer_content {
 	uint64_t bytes; /* unpacked */
 };
 
-/* Unpack a layer out of containerd's content store.  `sync`: have it on the disk.  -ENOTSUP
- * for what is no tar. */
+/* Unpack a layer out of containerd's content store into an empty folder, which is locked (flock(2))
+ * meanwhile.  `sync`: have it on the disk.  -ENOTSUP for what is no tar; -ENOTEMPTY: somebody else
+ * is at work there. */
 int layer_unpack(struct node *n, const struct oci_descriptor *d,
 		 const struct layer_place *place, bool sync, struct pace *pace,
 		 struct layer_content *ret, struct error *err) MUST_CHECK;
