@@ -207,7 +207,9 @@ static int read_folders(const Snapshots__ApplyRequest *m, const char **ret_dir,
 	const Snapshots__Mount *mount = m->n_mounts == 1 ? m->mounts[0] : NULL;
 	int rc;
 
-	if (mount && strcmp(mount->type, "overlay") == 0)
+	if (mount && *mount->target)
+		rc = refuse_mount("on a folder in it", err);
+	else if (mount && strcmp(mount->type, "overlay") == 0)
 		rc = read_overlay(mount, ret_dir, ret_lower, err);
 	else if (mount && strcmp(mount->type, "bind") == 0)
 		rc = read_bind(mount, ret_dir, ret_lower, err);
@@ -230,7 +232,9 @@ int msg_apply_read(const uint8_t *data, size_t len, struct msg_apply *ret,
 		snapshots__apply_request__free_unpacked(m, NULL);
 		return message_error("Apply", err);
 	}
-	rc = digest_parse(m->diff->digest, &ret->layer.digest, err);
+	rc = digest_parse(m->diff->digest, &ret->layer.digest, err) < 0
+		     ? error_set(err, ENOSYS, "its digest is no SHA-256")
+		     : 0;
 	if (rc == 0)
 		rc = read_folders(m, &dir, &lower, err);
 	if (rc == 0)

@@ -5,6 +5,7 @@ Has the Diff service on the socket unpack a layer into DIR on top of the folders
 and prints the digest of what it unpacked, or the status of the call.
 """
 
+import os
 import sys
 
 import grpc
@@ -16,6 +17,7 @@ options = ["rw", "rbind"]
 if lower:
     options = ["index=off", "workdir=/none", f"upperdir={folder}", f"lowerdir={lower[0]}"]
 mount = [(1, "overlay" if lower else "bind"), (2, folder)]
+mount += [(3, os.environ.get("TARGET", ""))]
 mount += [(4, option) for option in options]
 rpc = grpc.insecure_channel("unix:" + socket).unary_unary(
     "/containerd.services.diff.v1.Diff/Apply",

@@ -539,6 +539,17 @@ list_both() {
 	[ "$(apply "$bad" "$T/dir")" = UNIMPLEMENTED ]
 	grep -q "unpacks a layer itself: layer=$bad .*bad" "$T/plugin.log"
 	[ -z "$(ls -A "$T/dir")" ]
+	# A digest that only containerd knows, and a mount of a part.
+	run apply "sha512:$(printf '%0128d' 0)" "$T/dir"
+	[ "${lines[-1]}" = UNIMPLEMENTED ]
+	TARGET=part run apply "$layer" "$T/dir"
+	[ "$output" = UNIMPLEMENTED ]
+	# Nothing is written where somebody else is at work, by anybody.
+	exec {lock}<"$T/dir"
+	flock -n "$lock"
+	[ "$(apply "$layer" "$T/dir")" = ABORTED ]
+	exec {lock}<&-
+	[ -z "$(ls -A "$T/dir")" ]
 	# What somebody else has there stays.
 	: >"$T/dir/other"
 	[ "$(apply "$layer" "$T/dir")" = UNIMPLEMENTED ]
