@@ -30,7 +30,7 @@
 #define LIST_PAGE 100         /* snapshots of one message */
 #define LIST_BYTES (1u << 20) /* or as many as are about so long */
 #define SERVICE "/containerd.services.snapshots.v1.Snapshots/"
-/* Its other method, Diff, is not implemented: containerd then asks its own code. */
+/* The service's other method, Diff, makes layers, which containerd does itself. */
 #define APPLY "/containerd.services.diff.v1.Diff/Apply"
 
 struct plugin_service {

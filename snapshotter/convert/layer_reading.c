@@ -96,7 +96,7 @@ int layer_reading_end(struct layer_reading *r, const struct digest *diff_id,
 	if (rc < 0)
 		return error_set(err, -rc, "write a temporary file: %s",
 				 strerror(-rc));
-	/* A stranger's layers are read by who has this. */
+	/* The process that reads strangers' layers is given the descriptor: it may only read. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", r->fd);
 	rc = open(path, O_RDONLY | O_CLOEXEC);
 	if (rc < 0)

@@ -22,8 +22,8 @@ static bool is_layer_of(const struct offer_image *i, const struct digest *d)
 	       NULL;
 }
 
-/* If so it counts as one that is being unpacked. */
-static bool is_wanted(struct offers *o, const struct oci_descriptor *d)
+/* Count the layer as one that is being unpacked, if its reading is wanted. */
+static bool begin_unpacking(struct offers *o, const struct oci_descriptor *d)
 {
 	bool is = false;
 
@@ -74,7 +74,7 @@ struct layer_reading *offers_reading_begin(struct offers *o,
 	uint64_t most = d->size / 8 + MIB;
 	int rc;
 
-	if (!o || !is_wanted(o, d))
+	if (!o || !begin_unpacking(o, d))
 		return NULL;
 	rc = o->room->reserve(o->node->disk, most, &why);
 	if (rc < 0)

@@ -438,32 +438,36 @@ Test(cache, what_the_disk_did_not_take_is_not_held)
 	cache_dir_remove(&d);
 }
 
-/* A disk of its own, which the test's process alone sees. */
-static void disk_make(struct cache_dir *d, const char *size)
+/* A cache on a disk of its own, which the test's process alone sees. */
+static struct cache *open_on_disk(struct cache_dir *d, const char *size,
+				  uint64_t min_free)
 {
+	struct cache_config cfg = { .quota = 100 * MB,
+				    .min_free = min_free,
+				    .segment_bytes = CACHE_TEST_SEGMENT };
+	struct error err = ERROR_INIT;
+	struct cache *c;
+
 	cache_dir_make(d);
 	cr_assert_eq(unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS
 				       : CLONE_NEWNS),
 		     0);
 	cr_assert_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	cr_assert_eq(mount("none", d->path, "tmpfs", 0, size), 0);
+	cfg.dir = d->path;
+	cr_assert_eq(cache_open(&cfg, &c, &err), 0, "%s", err.msg);
+	return c;
 }
 
 Test(cache, a_little_is_kept_where_others_leave_less_free_than_is_to_stay_so)
 {
-	struct error err = ERROR_INIT;
-	struct cache_config cfg = { .quota = 100 * MB,
-				    .min_free = 1000 * MB,
-				    .segment_bytes = CACHE_TEST_SEGMENT };
 	struct cache_stats st;
 	struct cache_dir d;
 	struct image img;
 	struct cache *c;
 
-	disk_make(&d, "size=32m");
+	c = open_on_disk(&d, "size=32m", 1000 * MB);
 	image_make(&img, 1, 60, 100000, 60);
-	cfg.dir = d.path;
-	cr_assert_eq(cache_open(&cfg, &c, &err), 0, "%s", err.msg);
 	for (size_t i = 0; i < 60; i++)
 		cr_assert_eq(put_block(c, &img, i), 0);
 	cache_get_stats(c, &st);
@@ -479,9 +483,6 @@ Test(cache, a_little_is_kept_where_others_leave_less_free_than_is_to_stay_so)
 
 Test(cache, a_full_disk_fails_puts_and_nothing_else)
 {
-	struct error err = ERROR_INIT;
-	struct cache_config cfg = { .quota = 100 * MB,
-				    .segment_bytes = CACHE_TEST_SEGMENT };
 	struct cache_stats st;
 	struct cache_dir d;
 	struct image img;
@@ -489,10 +490,8 @@ Test(cache, a_full_disk_fails_puts_and_nothing_else)
 	size_t n_held = 0;
 	AUTO_BUF big = BUF_INIT;
 
-	disk_make(&d, "size=4m");
+	c = open_on_disk(&d, "size=4m", 0);
 	image_make(&img, 1, 60, 100000, 60);
-	cfg.dir = d.path;
-	cr_assert_eq(cache_open(&cfg, &c, &err), 0, "%s", err.msg);
 	/* The free space that is watched makes room in time. */
 	for (size_t i = 0; i < 60; i++)
 		cr_assert_eq(put_block(c, &img, i), 0);

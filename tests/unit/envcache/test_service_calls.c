@@ -14,7 +14,8 @@ TestSuite(env_service_calls, .timeout = 60);
 #define LEAST "-9223372036854775808"
 #define MOST "9223372036854775807"
 
-static void get(const char *now, const char *made, struct env_said *ret)
+static void get_environment(const char *now, const char *made,
+			    struct env_said *ret)
 {
 	struct service_client_config cfg = { .timeout_ms = 10000 };
 	struct env_calls calls = { .repo = "r" };
@@ -48,12 +49,12 @@ Test(env_service_calls, times_that_make_no_sense_are_counted_with)
 	};
 	struct env_said said;
 
-	get("70", "7", &said);
+	get_environment("70", "7", &said);
 	cr_expect_eq(said.age_ms, 63);
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		int64_t at;
 
-		get(times[i][0], times[i][1], &said);
+		get_environment(times[i][0], times[i][1], &said);
 		/* As the catalog has it, on a clock that is not that of the service. */
 		cr_expect_not(__builtin_sub_overflow(clock_wall_ms(),
 						     said.age_ms, &at),

@@ -357,7 +357,7 @@ static void put_line(struct buf *b, const struct line *l)
 			     0);
 }
 
-static int decode(const void *data, size_t len)
+static int decode_table(const void *data, size_t len)
 {
 	struct save_table t;
 	const int rc = save_table_decode(data, len, &t, NULL);
@@ -392,20 +392,21 @@ Test(save_plan, refuses_tables_that_are_none)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		put_count(&b, 1);
 		put_line(&b, &bad[i]);
-		cr_expect_lt(decode(b.data, b.len), 0, "%zu", i);
+		cr_expect_lt(decode_table(b.data, b.len), 0, "%zu", i);
 	}
 	put_count(&b, 1);
 	put_line(&b, &good);
-	cr_expect_eq(decode(b.data, b.len), 0);
+	cr_expect_eq(decode_table(b.data, b.len), 0);
 	for (size_t n = 0; n < b.len; n++)
-		cr_expect_lt(decode(b.data, n), 0);
+		cr_expect_lt(decode_table(b.data, n), 0);
 	b.data[12] = '\0'; /* in its name */
-	cr_expect_lt(decode(b.data, b.len), 0);
+	cr_expect_lt(decode_table(b.data, b.len), 0);
 	for (uint32_t n = SAVE_TENSORS_MAX; n <= SAVE_TENSORS_MAX + 1; n++) {
 		put_count(&b, n);
 		for (size_t i = 0; i < n; i++)
 			put_line(&b, &small);
-		cr_expect_eq(decode(b.data, b.len) == 0, n == SAVE_TENSORS_MAX);
+		cr_expect_eq(decode_table(b.data, b.len) == 0,
+			     n == SAVE_TENSORS_MAX);
 	}
 }
 
@@ -417,7 +418,7 @@ Test(save_plan, sends_a_table_without_tensors)
 
 	cr_assert_eq(save_table_encode(&none, &b, NULL), 0);
 	cr_expect_gt(b.len, 0);
-	cr_expect_eq(decode(b.data, b.len), 0);
+	cr_expect_eq(decode_table(b.data, b.len), 0);
 }
 
 Test(save_plan, sends_all_tables_but_large_ones_and_what_is_at_the_path)

@@ -130,8 +130,10 @@ static int connect_it(const struct scene *s)
 	return fd;
 }
 
-/* Who says that so many bytes follow, and that he is this one. */
-static int call(struct scene *s, const char *path, const char *owner, int bytes)
+/* A client that has sent the head of a request: its body has so many bytes, and its owner is named
+ * in it. */
+static int begin_post(struct scene *s, const char *path, const char *owner,
+		      int bytes)
 {
 	int fd = connect_it(s), n;
 	char head[256];
@@ -172,8 +174,8 @@ Test(httpd, bodies_of_one_owner_leave_half_of_the_memory)
 
 	begin(&s);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
-		held[k] = call(&s, "/", "one", MEMORY / 4);
-	fd = call(&s, "/", "other", MEMORY / 2);
+		held[k] = begin_post(&s, "/", "one", MEMORY / 4);
+	fd = begin_post(&s, "/", "other", MEMORY / 2);
 	cr_expect_eq(say_body(&s, fd, MEMORY / 2), 200);
 	/* His come to their turns when those before end. */
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
@@ -191,10 +193,10 @@ Test(httpd, one_owner_leaves_half_of_the_places)
 
 	begin(&s);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
-		held[k] = call(&s, "/", "one", 1);
+		held[k] = begin_post(&s, "/", "one", 1);
 		turn(&s); /* else he is idle, and gives way */
 	}
-	fd = call(&s, "/", "other", 1);
+	fd = begin_post(&s, "/", "other", 1);
 	cr_expect_eq(say_body(&s, fd, 1), 200);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
 		close(held[k]);
@@ -209,10 +211,10 @@ Test(httpd, requests_of_one_owner_leave_half_of_the_places)
 
 	begin(&s);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
-		held[k] = call(&s, "/slow", "one", 0);
+		held[k] = begin_post(&s, "/slow", "one", 0);
 		turn(&s);
 	}
-	fd = call(&s, "/", "other", 0);
+	fd = begin_post(&s, "/", "other", 0);
 	cr_expect_eq(answer(&s, fd), 200);
 	cr_expect_eq(n_slow, CONNECTIONS / 2);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
@@ -229,11 +231,11 @@ static void expect_room_beside_unread(const char *owner)
 
 	begin(&s);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
-		held[k] = call(&s, "/large", owner, 0);
+		held[k] = begin_post(&s, "/large", owner, 0);
 		for (int t = 0; t < 4; t++)
 			turn(&s);
 	}
-	fd = call(&s, "/", "other", 0);
+	fd = begin_post(&s, "/", "other", 0);
 	cr_expect_eq(answer(&s, fd), 200);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
 		close(held[k]);
@@ -261,13 +263,13 @@ static void expect_bounded_answers(const char *const *owners, size_t n,
 
 	begin(&s);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
-		held[k] = call(&s, "/own", owners[k % n], 0);
+		held[k] = begin_post(&s, "/own", owners[k % n], 0);
 		for (int t = 0; t < 4; t++)
 			turn(&s);
 	}
 	httpd_get_stats(s.server, &st);
 	cr_expect_leq(st.answer_bytes, ANSWERS * (16u << 20));
-	fd = call(&s, "/own", last, 0);
+	fd = begin_post(&s, "/own", last, 0);
 	cr_expect_eq(answer(&s, fd), status);
 	httpd_get_stats(s.server, &st);
 	cr_expect_leq(st.answer_bytes, ANSWERS * (16u << 20));
@@ -302,7 +304,7 @@ Test(httpd, who_was_refused_and_sends_no_body_has_a_place_for_a_moment)
 	int fd;
 
 	begin(&s);
-	fd = call(&s, "/refused", "one", MEMORY);
+	fd = begin_post(&s, "/refused", "one", MEMORY);
 	cr_expect_eq(answer(&s, fd), 401);
 	for (int k = 0; k < TURNS; k++) {
 		turn(&s);
@@ -315,7 +317,7 @@ Test(httpd, who_was_refused_and_sends_no_body_has_a_place_for_a_moment)
 	end(&s);
 }
 
-/* What the server sends until it closes. */
+/* Read the answers until the server closes: all that came before are among them. */
 static void read_all(struct scene *s, int fd, char *out, size_t size)
 {
 	size_t n = 0;

@@ -427,7 +427,8 @@ static int keep_reading(struct image_case *c, unsigned int i, uint64_t most,
 	cr_assert_eq(tar_walk(l, &v, &err), 0, "%s", err.msg);
 	rc = layer_reading_end(r, layer_diff_id(l), layer_plain_bytes(l),
 			       ret_fd, &err);
-	/* Who reads a stranger's layers has it, and must not write there. */
+	/* The process that reads strangers' layers is given this descriptor, and must not write
+	 * through it. */
 	cr_expect(rc < 0 || (fcntl(*ret_fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
 	layer_close(l);
 	layer_reading_free(r);
