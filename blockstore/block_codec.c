@@ -81,7 +81,7 @@ int block_check(const struct block *b, const void *data, struct error *err)
 	int rc = digest_of(data, b->usize, &got);
 
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	if (digest_equal(&got, &b->digest))
 		return 0;
 	digest_format(&got, text);

@@ -305,8 +305,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 		return rc;
 	rc = space_write(c, page, data, b->usize);
 	if (rc < 0)
-		(void)error_set(err, -rc, "cache: write in '%s': %s", c->dir,
-				strerror(-rc));
+		(void)error_errno(err, -rc, "cache: write in '%s'", c->dir);
 	(void)pthread_mutex_lock(&c->space);
 	watch_written(c, page);
 	/* The error was told once, before there was a block to distrust. */
@@ -414,8 +413,7 @@ static int ensure_logged(struct cache *c, const struct block *b, uint32_t id,
 		if (rc == 0)
 			e->flags |= ENTRY_LOGGED;
 		else
-			(void)error_set(err, -rc, "cache: write index: %s",
-					strerror(-rc));
+			(void)error_errno(err, -rc, "cache: write index");
 	}
 	*ret_page = e->page;
 	(void)pthread_mutex_unlock(&s->lock);

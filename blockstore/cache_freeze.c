@@ -75,8 +75,7 @@ int freeze_unknown(struct cache *c, struct error *err)
 	int rc = 0;
 
 	if (!dir) {
-		rc = error_set(err, errno, "list '%s': %s", c->dir,
-			       strerror(errno));
+		rc = error_errno(err, errno, "list '%s'", c->dir);
 		if (fd >= 0)
 			(void)close(fd);
 		return rc;

@@ -24,8 +24,7 @@ static int make_prefix(const struct cache *c, char **ret, struct error *err)
 	AUTO_FREE char *dir = realpath(c->dir, NULL);
 
 	if (!dir)
-		return error_set(err, errno, "cache folder '%s': %s", c->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "cache folder '%s'", c->dir);
 	if (asprintf(ret, "%s/mounts/", dir) < 0) {
 		*ret = NULL;
 		return error_nomem(err);

@@ -212,8 +212,7 @@ int log_compact(struct cache *c, bool force, struct error *err)
 	fd = openat(c->dir_fd, "index.new",
 		    O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return error_set(err, errno, "create '%s/index.new': %s",
-				 c->dir, strerror(errno));
+		return error_errno(err, errno, "create '%s/index.new'", c->dir);
 	w->fd = fd;
 	rc = rewrite_all(c, w);
 	if (rc == 0 && renameat(c->dir_fd, "index.new", c->dir_fd, "index") < 0)
@@ -292,16 +291,14 @@ int log_replay(struct cache *c, struct error *err)
 	uint64_t n;
 
 	if (fstat(c->log_fd, &st) < 0)
-		return error_set(err, errno, "stat '%s/index': %s", c->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "stat '%s/index'", c->dir);
 	if ((uint64_t)st.st_size < LOG_HEADER_SIZE + LOG_RECORD_SIZE)
 		return 0;
 	n = ((uint64_t)st.st_size - LOG_HEADER_SIZE) / LOG_RECORD_SIZE;
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, c->log_fd,
 		   0);
 	if (map == MAP_FAILED)
-		return error_set(err, errno, "map '%s/index': %s", c->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "map '%s/index'", c->dir);
 	/* Touched, what the disk does not give would end the process (SIGBUS);
 	 * kernels before 5.14 cannot tell. */
 	if (madvise(map, (size_t)st.st_size, MADV_POPULATE_READ) < 0 &&

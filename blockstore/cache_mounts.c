@@ -593,8 +593,7 @@ int cache_mount_forget(struct cache *c, const char *name, struct error *err)
 
 		rc = cache_mount_path(c, name, suffixes[i], &path, err);
 		if (rc == 0 && unlink(path) < 0 && errno != ENOENT)
-			rc = error_set(err, errno, "remove '%s': %s", path,
-				       strerror(errno));
+			rc = error_errno(err, errno, "remove '%s'", path);
 	}
 	(void)pthread_mutex_unlock(&c->mounts_lock);
 	files_changed(c, 0);
@@ -727,13 +726,13 @@ int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
 	DIR *dir;
 
 	if (mkdirat(c->dir_fd, MOUNTS_DIR, 0700) < 0 && errno != EEXIST)
-		return error_set(err, errno, "create '%s/" MOUNTS_DIR "': %s",
-				 c->dir, strerror(errno));
+		return error_errno(err, errno, "create '%s/" MOUNTS_DIR "'",
+				   c->dir);
 	fd = openat(c->dir_fd, MOUNTS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
-		rc = error_set(err, errno, "list '%s/" MOUNTS_DIR "': %s",
-			       c->dir, strerror(errno));
+		rc = error_errno(err, errno, "list '%s/" MOUNTS_DIR "'",
+				 c->dir);
 		if (fd >= 0)
 			(void)close(fd);
 		return rc;

@@ -16,13 +16,11 @@ static int lock_dir(struct cache *c, struct error *err)
 {
 	c->dir_fd = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (c->dir_fd < 0)
-		return error_set(err, errno, "open '%s': %s", c->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", c->dir);
 	c->lock_fd = openat(c->dir_fd, "lock",
 			    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (c->lock_fd < 0)
-		return error_set(err, errno, "open '%s/lock': %s", c->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s/lock'", c->dir);
 	if (flock(c->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno == EWOULDBLOCK)
@@ -32,7 +30,7 @@ static int lock_dir(struct cache *c, struct error *err)
 			"(another bootseerd?), or choose another "
 			"folder (--root)",
 			c->dir);
-	return error_set(err, errno, "lock '%s': %s", c->dir, strerror(errno));
+	return error_errno(err, errno, "lock '%s'", c->dir);
 }
 
 /* Remove segment files that hold no block (any more). */
@@ -43,8 +41,7 @@ static int remove_idle(struct cache *c, struct error *err)
 	struct dirent *e;
 
 	if (!dir) {
-		int rc = error_set(err, errno, "list '%s': %s", c->dir,
-				   strerror(errno));
+		int rc = error_errno(err, errno, "list '%s'", c->dir);
 		if (fd >= 0)
 			(void)close(fd);
 		return rc;
@@ -79,8 +76,7 @@ static int open_index(struct cache *c, struct error *err)
 
 	c->log_fd = openat(c->dir_fd, "index", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (c->log_fd < 0 && errno != ENOENT)
-		return error_set(err, errno, "open '%s/index': %s", c->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s/index'", c->dir);
 	if (c->log_fd >= 0 &&
 	    fs_pread_full(c->log_fd, header, sizeof(header), 0) == 0)
 		rc = log_decode_header(header, sizeof(header), &segment_bytes,

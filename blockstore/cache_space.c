@@ -47,14 +47,12 @@ int space_open_segment(struct cache *c, uint32_t n, bool create,
 		    O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0),
 		    0600);
 	if (fd < 0)
-		return error_set(err, errno, "open '%s/%s': %s", c->dir, name,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s/%s'", c->dir, name);
 	/* Also after a crash that cut it: the missing rest reads as zeros,
 	 * which no digest matches.  Never cut here: a mount may read it. */
 	if (fstat(fd, &st) < 0 || ((uint64_t)st.st_size < c->segment_bytes &&
 				   ftruncate(fd, (off_t)c->segment_bytes) < 0))
-		return error_set(err, errno, "size '%s/%s': %s", c->dir, name,
-				 strerror(errno));
+		return error_errno(err, errno, "size '%s/%s'", c->dir, name);
 	used = calloc((c->segment_pages + 63) / 64, sizeof(*used));
 	if (!used)
 		return error_nomem(err);

@@ -73,7 +73,7 @@ static int check_owner(int fd, const char *dir, struct error *err)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+		return error_errno(err, errno, "'%s'", dir);
 	if (st.st_uid != geteuid() || (st.st_mode & 077))
 		return error_set(err, EPERM,
 				 "'%s' is not this user's alone: give it to "
@@ -92,12 +92,10 @@ int disk_cache_open(const char *dir, uint64_t most, const char *store_url,
 	if (!c)
 		return error_nomem(err);
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-		return error_set(err, errno, "mkdir '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "mkdir '%s'", dir);
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", dir);
 	rc = check_owner(fd, dir, err);
 	if (rc < 0)
 		return rc;

@@ -73,9 +73,9 @@ static int read_local(const struct file_transfer *t, uint64_t off, char *data,
 {
 	int rc = fs_pread_full(t->fd, data, len, off);
 
-	return rc < 0 ? error_set(err, -rc,
-				  "read %" PRIu64 " bytes at %" PRIu64 ": %s",
-				  len, off, strerror(-rc))
+	return rc < 0 ? error_errno(err, -rc,
+				    "read %" PRIu64 " bytes at %" PRIu64, len,
+				    off)
 		      : 0;
 }
 
@@ -120,7 +120,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 static int look_at_file(int fd, struct stat *ret, struct error *err)
 {
 	if (fstat(fd, ret) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
+		return error_errno(err, errno, "stat");
 	return 0;
 }
 
@@ -188,9 +188,9 @@ static int write_local(const struct file_transfer *t, uint64_t off,
 {
 	int rc = t->fd < 0 ? 0 : fs_pwrite_full(t->fd, data, len, off);
 
-	return rc < 0 ? error_set(err, -rc,
-				  "write %" PRIu64 " bytes at %" PRIu64 ": %s",
-				  len, off, strerror(-rc))
+	return rc < 0 ? error_errno(err, -rc,
+				    "write %" PRIu64 " bytes at %" PRIu64, len,
+				    off)
 		      : 0;
 }
 
@@ -275,8 +275,7 @@ int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
 	if (rc < 0)
 		return rc;
 	if (fd >= 0 && ftruncate(fd, (off_t)t.size) < 0)
-		return error_set(err, errno, "set its length: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "set its length");
 	(void)pthread_mutex_init(&t.lock, NULL);
 	rc = side_by_side(threads ? threads : threads_for(f), download_units,
 			  &t, err);

@@ -18,8 +18,7 @@ int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
 
 	*s = (struct ckpt_segment){ .columns = columns };
 	if (getrandom(s->id, sizeof(s->id), 0) != (ssize_t)sizeof(s->id))
-		return error_set(err, errno, "random bytes: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "random bytes");
 	memcpy(&random, s->id, sizeof(random));
 	s->rotation = random % columns;
 	return 0;

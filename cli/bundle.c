@@ -233,8 +233,7 @@ static int add_mount(json_t *list, const char *text, struct error *err)
 		return rc;
 	source = b.source;
 	if (access(source, F_OK) < 0)
-		return error_set(err, errno, "--mount '%s': %s", source,
-				 strerror(errno));
+		return error_errno(err, errno, "--mount '%s'", source);
 	m = make_mount(b.target, "bind", source,
 		       b.ro ? "rbind ro" : "rbind rw");
 	return m && json_array_append_new(list, m) == 0

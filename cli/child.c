@@ -176,11 +176,11 @@ static int capture_program(char *const argv[], char *const env[], int stdin_fd,
 	pid_t pid = -1;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	in = ends[0];
 	out = ends[1];
 	if (fcntl(in, F_SETFL, O_NONBLOCK) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	rc = start_program(argv, env, stdin_fd, stdout_fd < 0 ? out : stdout_fd,
 			   out, &pid, err);
 	if (rc < 0)
@@ -240,7 +240,7 @@ static int open_output(size_t limit, struct error *err)
 
 	if (fd < 0 || ftruncate(fd, (off_t)limit + OUTPUT_SLACK) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
-		return error_set(err, errno, "memfd: %s", strerror(errno));
+		return error_errno(err, errno, "memfd");
 	return steal_fd(&fd);
 }
 
@@ -255,8 +255,7 @@ static int read_output(int fd, size_t len, struct buf *ret, struct error *err)
 		return error_nomem(err);
 	rc = fs_pread_full(fd, ret->data, len, 0);
 	if (rc < 0)
-		return error_set(err, -rc, "what was printed: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "what was printed");
 	ret->len = len;
 	ret->data[len] = '\0';
 	return 0;

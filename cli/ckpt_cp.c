@@ -186,8 +186,7 @@ static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
 	int rc;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "'%s': %s", local,
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", local);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL,
 				 "'%s' is no file%s: only files are kept in "
@@ -227,8 +226,7 @@ static int copy_in(struct ckpt_cp *cp, struct error *err)
 	struct stat st;
 
 	if (stat(cp->from, &st) < 0)
-		return error_set(err, errno, "'%s': %s", cp->from,
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", cp->from);
 	if (cp->cfg->recursive && S_ISDIR(st.st_mode))
 		return ckpt_local_walk(cp->from, put_found, cp, err);
 	if (buf_puts(&to, cp->to) < 0 ||

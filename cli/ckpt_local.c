@@ -77,8 +77,7 @@ int ckpt_local_new(const char *path, struct ckpt_local **ret, struct error *err)
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (l->fd < 0) {
 		buf_fini(&l->tmp);
-		return error_set(err, code, "cannot be made: %s",
-				 strerror(code));
+		return error_errno(err, code, "cannot be made");
 	}
 	*ret = steal_ptr(&l);
 	return 0;
@@ -100,8 +99,7 @@ int ckpt_local_commit(struct ckpt_local *l, const struct ckpt_attr *a,
 	/* The owner changes: no set-user-id of somebody else stays. */
 	if (fchmod(l->fd, a->mode & 0777) < 0 || futimens(l->fd, times) < 0 ||
 	    fsync(l->fd) < 0 || rename(l->tmp.data, l->path) < 0)
-		return error_set(err, errno, "cannot be made: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "cannot be made");
 	unfinished[0] = '\0';
 	buf_fini(&l->tmp);
 	return 0;
@@ -136,8 +134,7 @@ static int walk_one(const FTSENT *e, size_t skip, ckpt_local_fn *fn, void *arg,
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
-		return error_set(err, e->fts_errno, "'%s': %s", e->fts_path,
-				 strerror(e->fts_errno));
+		return error_errno(err, e->fts_errno, "'%s'", e->fts_path);
 	default:
 		return error_set(err, EINVAL,
 				 "'%s' is no file and no folder: stores keep "
@@ -160,8 +157,7 @@ int ckpt_local_walk(const char *folder, ckpt_local_fn *fn, void *arg,
 		return error_nomem(err);
 	fts = fts_open(tops, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL);
 	if (!fts)
-		return error_set(err, errno, "'%s': %s", folder,
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", folder);
 	while (rc == 0 && (e = fts_read(fts)))
 		rc = walk_one(e, skip, fn, arg, err);
 	(void)fts_close(fts);

@@ -101,8 +101,7 @@ static int find_place(const char *arg, char **ret, struct error *err)
 		return error_set(err, EINVAL,
 				 "the mount point is named by no letter");
 	if (!here)
-		return error_set(err, errno, "where this runs: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "where this runs");
 	path = fs_join(strcmp(here, "/") == 0 ? "" : here,
 		       arg + strspn(arg, "/"));
 	if (!path)
@@ -113,8 +112,7 @@ static int find_place(const char *arg, char **ret, struct error *err)
 	if (strcmp(last, ".") != 0 && strcmp(last, "..") != 0)
 		return mount_canonical(path, ret, err);
 	*ret = realpath(path, NULL);
-	return *ret ? 0
-		    : error_set(err, errno, "'%s': %s", arg, strerror(errno));
+	return *ret ? 0 : error_errno(err, errno, "'%s'", arg);
 }
 
 /* The run folder of the mount at `path`: short, since a socket lies in it. */
@@ -288,7 +286,7 @@ static int check_place(const char *path, struct error *err)
 	struct stat st;
 
 	if (stat(path, &st) < 0)
-		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+		return error_errno(err, errno, "'%s'", path);
 	return S_ISDIR(st.st_mode)
 		       ? 0
 		       : error_set(err, ENOTDIR, "'%s' is no folder", path);
@@ -351,9 +349,7 @@ static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
 	if (strcmp(c->close, "buffered") != 0)
 		return 0;
 	fd = open(buffered, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	return fd < 0 ? error_set(err, errno, "open '%s': %s", buffered,
-				  strerror(errno))
-		      : 0;
+	return fd < 0 ? error_errno(err, errno, "open '%s'", buffered) : 0;
 }
 
 /* A store in a directory, which may be on NFS whose settings are those of small files. */
@@ -413,7 +409,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 		return rc == -EINTR ? die_of(signal, path, err) : rc;
 	}
 	(void)execvp(program, a.argv);
-	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
+	return error_errno(err, errno, "run '%s'", program);
 }
 
 /* A mount that is alive, but was not made with this --run, is refused. */

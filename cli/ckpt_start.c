@@ -205,7 +205,7 @@ static int catch_signals(sigset_t *ret_old, struct error *err)
 	add_signal(&set, SIGHUP);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
-		return error_set(err, errno, "signalfd: %s", strerror(errno));
+		return error_errno(err, errno, "signalfd");
 	(void)sigprocmask(SIG_BLOCK, &set, ret_old);
 	return fd;
 }
@@ -225,7 +225,7 @@ int ckpt_start(char *const argv[], const char *dir, int64_t timeout_ms,
 	if (log_fd < 0)
 		return log_fd;
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	out = s.out = fds[0];
 	signals = s.signals = catch_signals(&old, err);
 	rc = signals < 0 ? signals

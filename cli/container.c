@@ -53,15 +53,13 @@ static int open_streams(struct container *c, int ret_ends[2], struct error *err)
 		int ends[2];
 
 		if (pipe2(ends, O_CLOEXEC) < 0)
-			return error_set(err, errno, "pipe: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "pipe");
 		c->streams[i].in = ends[0];
 		c->streams[i].to = (int)i + 1;
 		c->streams[i].line.limit = LINE_MAX_BYTES;
 		ret_ends[i] = ends[1];
 		if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
-			return error_set(err, errno, "pipe: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "pipe");
 	}
 	return 0;
 }
@@ -91,9 +89,7 @@ static int start_runc(struct container *c, struct error *err)
 		return rc;
 	}
 	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-	return c->pidfd < 0
-		       ? error_set(err, errno, "pidfd: %s", strerror(errno))
-		       : 0;
+	return c->pidfd < 0 ? error_errno(err, errno, "pidfd") : 0;
 }
 
 static int compile_line(const char *line, regex_t *ret, struct error *err)

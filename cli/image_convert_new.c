@@ -361,8 +361,7 @@ static int run_pushed(const void *config, char **args, struct error *err)
 	int rc = service_open(&c->where, &w.service, err);
 
 	if (rc == 0 && gethostname(w.name, sizeof(w.name) - 1) < 0)
-		rc = error_set(err, errno, "name of this machine: %s",
-			       strerror(errno));
+		rc = error_errno(err, errno, "name of this machine");
 	if (rc == 0)
 		rc = c->key ? signer_load(c->key, TRUST_USE_SIGN, &w.signer.key,
 					  err)

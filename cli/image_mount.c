@@ -69,7 +69,7 @@ static int is_mounted(const char *dir, const char *path, bool *ret_same,
 	*ret_same = false;
 	snprintf(up, sizeof(up), "%s/..", dir);
 	if (stat(dir, &at) < 0 || stat(up, &above) < 0)
-		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+		return error_errno(err, errno, "'%s'", dir);
 	if (!S_ISDIR(at.st_mode))
 		return error_set(err, ENOTDIR, "'%s' is no folder", dir);
 	if (path && stat(path, &want) == 0)
@@ -96,8 +96,7 @@ static int bind_at(const char *path, const char *dir, struct error *err)
 		  MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV |
 			  MS_NOATIME,
 		  NULL) < 0) {
-		rc = error_set(err, errno, "mount options of '%s': %s", dir,
-			       strerror(errno));
+		rc = error_errno(err, errno, "mount options of '%s'", dir);
 		if (!same)
 			(void)umount2(dir, UMOUNT_NOFOLLOW | MNT_DETACH);
 		return rc;

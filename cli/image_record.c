@@ -120,10 +120,9 @@ static int catch_signals(int *ret, struct error *err)
 	(void)sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
 	    signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-		return error_set(err, errno, "signals: %s", strerror(errno));
+		return error_errno(err, errno, "signals");
 	*ret = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return *ret < 0 ? error_set(err, errno, "signals: %s", strerror(errno))
-			: 0;
+	return *ret < 0 ? error_errno(err, errno, "signals") : 0;
 }
 
 /* ------------------------------------------------------------------ bootseerd --- */

@@ -231,5 +231,5 @@ int job_client_run(const struct job_client *c, int *ret_status, int *ret_told,
 	if (pid > 0)
 		note_status(c, ret_status);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	return pid < 0 ? error_set(err, code, "fork: %s", strerror(code)) : 0;
+	return pid < 0 ? error_errno(err, code, "fork") : 0;
 }

@@ -241,8 +241,7 @@ static int make_folders(struct job_container *c, struct error *err)
 		c->lock = lock_folder(template);
 	}
 	if (c->lock < 0)
-		return error_set(err, EBUSY, "lock '%s': %s", template,
-				 strerror(EBUSY));
+		return error_errno(err, EBUSY, "lock '%s'", template);
 	c->dir = strdup(template);
 	in = c->dir ? fs_join(c->dir, "in") : NULL;
 	lib = in ? fs_join(in, "lib") : NULL;
@@ -559,12 +558,9 @@ static int open_fifo(const char *in, const char *name, mode_t mode, int *ret_fd,
 		return error_nomem(err);
 	/* `mode` is for whatever user the container has; nobody else comes here. */
 	if (mkfifo(path, 0600) < 0 || chmod(path, mode) < 0)
-		return error_set(err, errno, "make '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%s'", path);
 	*ret_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	return *ret_fd < 0 ? error_set(err, errno, "open '%s': %s", path,
-				       strerror(errno))
-			   : 0;
+	return *ret_fd < 0 ? error_errno(err, errno, "open '%s'", path) : 0;
 }
 
 int job_container_open(struct job_container *c, bool is_lazy,

@@ -69,7 +69,7 @@ static int start_step(struct job_part *p, struct error *err)
 			p->group = p->pid;
 			return 0;
 		}
-		rc = error_set(err, errno, "pidfd: %s", strerror(errno));
+		rc = error_errno(err, errno, "pidfd");
 		(void)kill(-p->pid, SIGKILL);
 		(void)waitpid(p->pid, NULL, 0);
 		p->pid = 0;

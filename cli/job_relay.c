@@ -114,13 +114,10 @@ static int open_fifo(const char *dir, const char *name, int *ret_in,
 		return error_nomem(err);
 	/* Whatever user the container has: only who may enter the folder above sees it. */
 	if (mkfifo(path, 0600) < 0 || chmod(path, 0622) < 0)
-		return error_set(err, errno, "make '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%s'", path);
 	*ret_in = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	*ret_keep = *ret_in < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
-	return *ret_keep < 0 ? error_set(err, errno, "open '%s': %s", path,
-					 strerror(errno))
-			     : 0;
+	return *ret_keep < 0 ? error_errno(err, errno, "open '%s'", path) : 0;
 }
 
 static void ignore_signals(void)
@@ -140,7 +137,7 @@ static int open_typed(struct relay_stream *ret, int *ret_typed,
 	if (!isatty(STDIN_FILENO))
 		return 0;
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	*ret = (struct relay_stream){ .in = STDIN_FILENO, .out = ends[1] };
 	*ret_typed = ends[0];
 	return 0;
@@ -171,7 +168,7 @@ int job_relay_start(const char *dir, int events, struct job_relay *ret,
 			relay_main(streams, events);
 		}
 		if (ret->pid < 0)
-			rc = error_set(err, errno, "fork: %s", strerror(errno));
+			rc = error_errno(err, errno, "fork");
 	}
 	for (int i = 0; i < 2; i++)
 		if (streams[i].in >= 0)

@@ -70,9 +70,7 @@ static int take_signals(struct job_run *r, struct error *err)
 			(void)sigaddset(&set, ends[i]);
 	(void)sigprocmask(SIG_BLOCK, &set, &r->old_mask);
 	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return r->signal_fd < 0
-		       ? error_set(err, errno, "signals: %s", strerror(errno))
-		       : 0;
+	return r->signal_fd < 0 ? error_errno(err, errno, "signals") : 0;
 }
 
 /* ------------------------------------------------------------------- ready file --- */
@@ -395,8 +393,7 @@ static int run_job_command(const void *config, char **args, struct error *err)
 	args += args[1] && strcmp(args[1], "--") == 0 ? 2 : 1;
 	r.plan.command = *args ? args : f.command;
 	if (n < 0)
-		return error_set(err, errno, "/proc/self/exe: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "/proc/self/exe");
 	self[n] = '\0';
 	r.plan.self = self;
 	r.container.relay = (struct job_relay)JOB_RELAY_INIT;

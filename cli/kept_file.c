@@ -36,8 +36,7 @@ int kept_file_put(const struct kept_file *f, const char *text,
 				       st.st_mode & 07777, err);
 	}
 	if (unlink(f->path) < 0 && errno != ENOENT)
-		return error_set(err, errno, "remove '%s': %s", f->path,
-				 strerror(errno));
+		return error_errno(err, errno, "remove '%s'", f->path);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ static int make_delimiter(char out[64], struct error *err)
 	int n;
 
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set(err, errno, "getrandom: %s", strerror(errno));
+		return error_errno(err, errno, "getrandom");
 	n = snprintf(out, 64, "--delimiter=,");
 	for (size_t i = 0; i < sizeof(random); i++)
 		n += snprintf(out + n, 64 - (size_t)n, "%02x", random[i]);

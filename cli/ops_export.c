@@ -132,7 +132,7 @@ int ops_export_convert(int in, const char *path, struct error *err)
 	FILE *from = fd < 0 ? NULL : fdopen(fd, "r");
 	FILE *to = from ? fopen(path, "wxe") : NULL;
 	int rc = to ? convert_lines(from, to, err)
-		    : error_set(err, errno, "%s: %s", path, strerror(errno));
+		    : error_errno(err, errno, "%s", path);
 
 	if (to && (ferror(to) | fclose(to)) && rc == 0)
 		rc = error_set(err, EIO, "%s: %s", path, strerror(errno));

@@ -37,7 +37,7 @@ static int make_random(char out[17], struct error *err)
 	uint64_t v;
 
 	if (getrandom(&v, sizeof(v), 0) != (ssize_t)sizeof(v))
-		return error_set(err, errno, "getrandom: %s", strerror(errno));
+		return error_errno(err, errno, "getrandom");
 	(void)snprintf(out, 17, "%016" PRIx64, v);
 	return 0;
 }

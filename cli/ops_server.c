@@ -39,9 +39,9 @@ static int link_file(const char *block, const char *name, const char *to,
 		return error_nomem(err);
 	if (!is_needed && access(from, F_OK) < 0)
 		return 0;
-	return symlink(from, link) < 0 ? error_set(err, errno, "link %s: %s",
-						   link, strerror(errno))
-				       : 0;
+	return symlink(from, link) < 0
+		       ? error_errno(err, errno, "link %s", link)
+		       : 0;
 }
 
 /* The data end where the last of their blocks does. */
@@ -74,7 +74,7 @@ static int link_block(struct ops_server *s, const char *block, const char *name,
 	int rc = to ? note_time(s, block, err) : error_nomem(err);
 
 	if (rc == 0 && mkdir(to, 0700) < 0)
-		rc = error_set(err, errno, "%s: %s", to, strerror(errno));
+		rc = error_errno(err, errno, "%s", to);
 	if (rc == 0)
 		rc = link_file(block, "meta.json", to, true, err);
 	if (rc == 0)
@@ -92,8 +92,7 @@ static int link_blocks(struct ops_server *s, const char *folder,
 	DIR *d = whole ? opendir(whole) : NULL;
 	const struct dirent *e;
 	size_t n = 0;
-	int rc = d ? 0
-		   : error_set(err, errno, "%s: %s", folder, strerror(errno));
+	int rc = d ? 0 : error_errno(err, errno, "%s", folder);
 
 	while (rc == 0 && (e = readdir(d))) {
 		AUTO_FREE char *block = fs_join(whole, e->d_name);
@@ -154,7 +153,7 @@ static int import_export(struct ops_server *s, const char *path,
 	if (!text)
 		return error_nomem(err);
 	if (in < 0 || pread(in, &first, 1, 0) < 0)
-		return error_set(err, errno, "%s: %s", path, strerror(errno));
+		return error_errno(err, errno, "%s", path);
 	if (first != '{')
 		return make_blocks(s, path, err);
 	rc = ops_export_convert(in, text, err);
@@ -199,11 +198,11 @@ static int start_prometheus(struct ops_server *s, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (pipe2(stays, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	in = stays[0];
 	s->stays = stays[1];
 	if (pipe2(said, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	s->said = said[0];
 	out = said[1];
 	/* Nobody reads its log any more once it is ready, and it must not wait for that. */
@@ -252,13 +251,12 @@ static int open_data(const char *data, struct ops_server *s, struct error *err)
 	int rc;
 
 	if (stat(data, &st) < 0)
-		return error_set(err, errno, "%s: %s", data, strerror(errno));
+		return error_errno(err, errno, "%s", data);
 	s->folder = fs_join(tmp && *tmp ? tmp : "/tmp", "bootseer-ops.XXXXXX");
 	if (!s->folder)
 		return error_nomem(err);
 	if (!mkdtemp(s->folder)) {
-		rc = error_set(err, errno, "%s: %s", s->folder,
-			       strerror(errno));
+		rc = error_errno(err, errno, "%s", s->folder);
 		free(s->folder);
 		s->folder = NULL;
 		return rc;

@@ -58,8 +58,7 @@ static int make_dir(const struct rootfs *r, const char *name, unsigned int mode,
 		return error_nomem(err);
 	}
 	if (mkdir(path, mode) < 0)
-		return error_set(err, errno, "create '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", path);
 	return 0;
 }
 
@@ -75,8 +74,7 @@ static int lock_dir(struct rootfs *r, struct error *err)
 {
 	r->lock_fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->lock_fd < 0 || flock(r->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return error_set(err, errno, "lock '%s': %s", r->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "lock '%s'", r->dir);
 	return 0;
 }
 
@@ -91,8 +89,7 @@ static int make_dirs(struct rootfs *r, const char *image, struct error *err)
 	if (!r->image || !r->dir)
 		return error_nomem(err);
 	if (!mkdtemp(r->dir)) {
-		rc = error_set(err, errno, "create '%s': %s", r->dir,
-			       strerror(errno));
+		rc = error_errno(err, errno, "create '%s'", r->dir);
 		free(r->dir);
 		r->dir = NULL;
 		return rc;
@@ -102,8 +99,7 @@ static int make_dirs(struct rootfs *r, const char *image, struct error *err)
 		return rc;
 	/* Users of the container walk through it. */
 	if (chmod(r->dir, 0711) < 0)
-		return error_set(err, errno, "'%s': %s", r->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", r->dir);
 	/* Files that the container writes are nothing for users of this machine: there
 	 * may be set-user-id programs among them. */
 	rc = make_dir(r, "own", 0700, err);
@@ -194,8 +190,7 @@ int rootfs_read(const struct rootfs *r, const char *path, size_t max,
 	int rc;
 
 	if (root < 0)
-		return error_set(err, errno, "open '%s': %s", r->merged,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", r->merged);
 	rc = fs_read_file_in(root, path, max, ret, err);
 	if (rc == -ENOENT || rc == -ENOTDIR)
 		return 0;

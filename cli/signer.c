@@ -56,15 +56,14 @@ static int put_new_file(const char *path, const struct buf *text,
 				 "away first",
 				 path);
 	if (fd < 0)
-		return error_set(err, errno, "create '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", path);
 	rc = fs_write_full(fd, text->data, text->len);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (rc == 0)
 		return 0;
 	(void)unlink(path);
-	return error_set(err, -rc, "write '%s': %s", path, strerror(-rc));
+	return error_errno(err, -rc, "write '%s'", path);
 }
 
 /* In the new file `path`, and its entry for nodes in PATH.pub. */
@@ -203,7 +202,7 @@ int signer_load_or_new(struct signer_new *ret, struct error *err)
 	folder = strdup(path);
 	rc = folder ? fs_mkdir_p(dirname(folder), 0700, err) : error_nomem(err);
 	if (rc == 0 && access(folder, W_OK) < 0)
-		rc = error_set(err, errno, "'%s': %s", folder, strerror(errno));
+		rc = error_errno(err, errno, "'%s'", folder);
 	if (rc == 0)
 		rc = sign_key_new(&ret->key, err);
 	if (rc < 0)

@@ -140,7 +140,7 @@ static int run_stage_run(const void *config, char **args, struct error *err)
 	(void)signal(SIGCHLD, SIG_DFL);
 	pid = fork();
 	if (pid < 0)
-		return error_set(err, errno, "fork: %s", strerror(errno));
+		return error_errno(err, errno, "fork");
 	if (pid == 0)
 		become_command(command_of(args), &before);
 	status = follow_command(pid, &signals);

@@ -162,8 +162,7 @@ static int read_log(struct sender *s, int fd, struct stage_lines *l,
 		if (n < 0 && errno == EINTR)
 			n = 1;
 		else if (n < 0)
-			return error_set(err, errno, "read: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "read");
 		else if (n > 0)
 			rc = stage_lines_feed(l, some, (size_t)n, on_event, s);
 	}
@@ -235,8 +234,7 @@ static int run_stage_send(const void *config, char **args, struct error *err)
 	s.is_live = strcmp(args[0], "-") == 0;
 	file = s.is_live ? -1 : open(args[0], O_RDONLY | O_CLOEXEC);
 	if (!s.is_live && file < 0)
-		return error_set(err, errno, "'%s': %s", args[0],
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", args[0]);
 	rc = stage_lines_init(&l, err);
 	if (rc == 0)
 		rc = read_log(&s, s.is_live ? STDIN_FILENO : file, &l, err);

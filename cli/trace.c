@@ -45,8 +45,7 @@ static int open_service(const struct trace_where *w, struct trace_store **ret,
 	};
 
 	if (gethostname(node, sizeof(node) - 1) < 0)
-		return error_set(err, errno, "name of this machine: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "name of this machine");
 	return trace_service_new(&cfg, ret, err);
 }
 
@@ -248,8 +247,7 @@ static int write_to(int fd, const char *name, const struct buf *data,
 {
 	int rc = fs_write_full(fd, data->data, data->len);
 
-	return rc < 0 ? error_set(err, -rc, "write %s: %s", name, strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "write %s", name) : 0;
 }
 
 int trace_write(const char *path, const struct trace *t, struct error *err)
@@ -274,8 +272,7 @@ int trace_write(const char *path, const struct trace *t, struct error *err)
 		return fs_replace_file(path, data.data, data.len, 0644, err);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	return write_to(fd, path, &data, err);
 }
 

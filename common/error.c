@@ -24,6 +24,19 @@ int error_set(struct error *err, int code, const char *fmt, ...)
 	return -code;
 }
 
+int error_errno(struct error *err, int code, const char *fmt, ...)
+{
+	char what[ERROR_MSG_MAX];
+	int saved = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	errno = saved;
+	return error_set(err, code, "%s: %s", what, strerror(code));
+}
+
 int error_wrap(struct error *err, int rc, const char *fmt, ...)
 {
 	char old[ERROR_MSG_MAX];

@@ -40,6 +40,9 @@ int error_wrap(struct error *err, int rc, const char *fmt, ...) PRINTF(3, 4);
  */
 const char *error_root_hint(int code);
 
+/* error_set() with what the system calls `code` behind the message: ": No such file ...". */
+int error_errno(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
+
 /* error_set() for a failed allocation. */
 int error_nomem(struct error *err);
 

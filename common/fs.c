@@ -105,7 +105,7 @@ static int is_ours(int fd, const char *const *ours, bool *ret,
 	if (!dir) {
 		if (copy >= 0)
 			(void)close(copy);
-		return error_set(err, errno, "list it: %s", strerror(errno));
+		return error_errno(err, errno, "list it");
 	}
 	*ret = true;
 	while (*ret && (e = readdir(dir)))
@@ -150,8 +150,8 @@ int fs_mkdir_private(const char *path, const char *const *ours,
 				 "alone, or chmod 700 it",
 				 path);
 	if (fchmod(fd, 0700) < 0)
-		return error_set(err, errno, "close folder '%s' to others: %s",
-				 path, strerror(errno));
+		return error_errno(err, errno, "close folder '%s' to others",
+				   path);
 	return 0;
 }
 
@@ -174,8 +174,7 @@ static int read_all(int fd, const char *path, size_t max, struct buf *ret,
 					 "'%s' is a folder: name a file in it",
 					 path);
 		if (n < 0)
-			return error_set(err, errno, "read '%s': %s", path,
-					 strerror(errno));
+			return error_errno(err, errno, "read '%s'", path);
 		if (n == 0)
 			break;
 		ret->len += (size_t)n;
@@ -256,8 +255,7 @@ int fs_sync_dir(const char *path, struct error *err)
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0 || fsync(fd) < 0)
-		return error_set(err, errno, "sync folder '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "sync folder '%s'", path);
 	return 0;
 }
 
@@ -274,8 +272,7 @@ int fs_refuse_write(int fd, int rc, uint64_t want, const char *cure,
 	n = readlink(link, path, sizeof(path) - 1);
 	path[n < 0 ? 0 : n] = '\0';
 	if ((rc != -ENOSPC && rc != -EDQUOT) || fstatvfs(fd, &st) < 0)
-		return error_set(err, -rc, "write '%.150s': %s", path,
-				 strerror(-rc));
+		return error_errno(err, -rc, "write '%.150s'", path);
 	left = (uint64_t)st.f_bavail * st.f_frsize;
 	progress_format_bytes(want > left ? want - left : want, need);
 	return error_set(err, -rc,
@@ -318,8 +315,7 @@ int fs_replace_file(const char *path, const void *data, size_t len,
 	if (rc < 0)
 		return rc;
 	if (rename(tmp.data, path) < 0) {
-		rc = error_set(err, errno, "rename to '%s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "rename to '%s'", path);
 		(void)unlink(tmp.data);
 		return rc;
 	}

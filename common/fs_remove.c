@@ -163,5 +163,5 @@ int fs_remove_tree(const char *path, struct error *err)
 	rc = remove_all(&r, path);
 	if (rc == 0 || rc == -ENOENT)
 		return 0;
-	return error_set(err, -rc, "remove '%s': %s", path, strerror(-rc));
+	return error_errno(err, -rc, "remove '%s'", path);
 }

@@ -9,8 +9,7 @@
 int hash_seed_new(struct hash_seed *ret, struct error *err)
 {
 	if (getrandom(ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
-		return error_set(err, errno, "random seed: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "random seed");
 	ret->factor |= 1;
 	return 0;
 }

@@ -63,20 +63,17 @@ static int open_loop(const char *file, bool is_writable,
 				 " a kernel with CONFIG_BLK_DEV_LOOP)",
 				 strerror(errno));
 	if (file_fd < 0)
-		return error_set(err, errno, "open '%s': %s", file,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", file);
 	for (int i = 0; i < TRIES; i++) {
 		int n = ioctl(control, LOOP_CTL_GET_FREE), rc;
 		AUTO_CLOSE int fd = -1;
 
 		if (n < 0)
-			return error_set(err, errno, "no free loop device: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "no free loop device");
 		(void)snprintf(path, LOOP_PATH_MAX, "/dev/loop%d", n);
 		fd = open(path, flags);
 		if (fd < 0)
-			return error_set(err, errno, "open '%s': %s", path,
-					 strerror(errno));
+			return error_errno(err, errno, "open '%s'", path);
 		rc = loops_configure(fd, file_fd, file, is_writable, err);
 		if (rc == 0) {
 			*ret_fd = steal_fd(&fd);

@@ -73,9 +73,7 @@ static int lock_in_time(int fd, struct flock *l, const char *path,
 			"the same image has it for %u s: 'fuser -v %s' "
 			"shows it",
 			path, LOCK_WAIT_S, path);
-	return rc < 0 ? error_set(err, -rc, "lock '%s': %s", path,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "lock '%s'", path) : 0;
 }
 
 static int run_locked(const char *path, uint64_t lock, mount_isolated_fn *fn,
@@ -88,8 +86,7 @@ static int run_locked(const char *path, uint64_t lock, mount_isolated_fn *fn,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	rc = lock_in_time(fd, &l, path, err);
 	return rc < 0 ? rc : fn(arg, err);
 }
@@ -133,10 +130,10 @@ int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 	if (rc < 0)
 		return rc;
 	if (pipe2(p, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	pid = fork();
 	if (pid < 0) {
-		rc = error_set(err, errno, "fork: %s", strerror(errno));
+		rc = error_errno(err, errno, "fork");
 		(void)close(p[0]);
 		(void)close(p[1]);
 		return rc;
@@ -287,8 +284,8 @@ int mount_canonical(const char *path, char **ret, struct error *err)
 	*base++ = '\0';
 	dir = realpath(copy[0] ? copy : "/", NULL);
 	if (!dir)
-		return error_set(err, errno, "folder of mount point '%s': %s",
-				 path, strerror(errno));
+		return error_errno(err, errno, "folder of mount point '%s'",
+				   path);
 	*ret = fs_join(strcmp(dir, "/") == 0 ? "" : dir, base);
 	return *ret ? 0 : error_nomem(err);
 }
@@ -320,8 +317,7 @@ static int umount_job(void *arg, struct error *err)
 				 "in use: 'fuser -vm %s' shows by whom, end "
 				 "that first",
 				 j->path);
-	return error_set(err, errno, "unmount '%s': %s", j->path,
-			 strerror(errno));
+	return error_errno(err, errno, "unmount '%s'", j->path);
 }
 
 int mount_take_down_alone(const char *path, bool lazily, struct error *err)

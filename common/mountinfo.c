@@ -116,8 +116,7 @@ int mountinfo_read(int fd, mountinfo_fn *fn, void *arg, struct error *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return error_set(err, errno, "read " FILE_NAME ": %s",
-					 strerror(errno));
+			return error_errno(err, errno, "read " FILE_NAME);
 		w.n += (size_t)n;
 		rc = take_lines(&w, n == 0, err);
 	} while (rc == 0 && n != 0);
@@ -129,7 +128,6 @@ int mountinfo_each(mountinfo_fn *fn, void *arg, struct error *err)
 	AUTO_CLOSE int fd = open(FILE_NAME, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return error_set(err, errno, "open " FILE_NAME ": %s",
-				 strerror(errno));
+		return error_errno(err, errno, "open " FILE_NAME);
 	return mountinfo_read(fd, fn, arg, err);
 }

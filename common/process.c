@@ -28,7 +28,7 @@ int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	if (rc == 0 && fd < 0)
-		rc = error_set(err, errno, "wait for it: %s", strerror(errno));
+		rc = error_errno(err, errno, "wait for it");
 	while (rc == 0) {
 		int64_t left = end - clock_now_ms();
 		int n = poll(&p, 1, left > 0 ? (int)left : 0);
@@ -52,6 +52,6 @@ int process_forbid_core(struct error *err)
 	const struct rlimit least = { 1, 1 };
 
 	return setrlimit(RLIMIT_CORE, &least) < 0
-		       ? error_set(err, errno, "setrlimit: %s", strerror(errno))
+		       ? error_errno(err, errno, "setrlimit")
 		       : 0;
 }

@@ -114,7 +114,7 @@ int sign_key_load(const char *path, struct sign_key **ret, struct error *err)
 	int rc;
 
 	if (!f)
-		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+		return error_errno(err, errno, "'%s'", path);
 	rc = check_mode(f, path, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "'%s'", path);

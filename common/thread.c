@@ -19,7 +19,7 @@ int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg,
 	rc = pthread_create(&t->id, NULL, fn, arg);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	t->is_started = rc == 0;
-	return rc ? error_set(err, rc, "start a thread: %s", strerror(rc)) : 0;
+	return rc ? error_errno(err, rc, "start a thread") : 0;
 }
 
 void thread_join(struct thread *t)

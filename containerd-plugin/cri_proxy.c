@@ -317,8 +317,8 @@ static int connect_containerd(const char *path, int *ret, struct error *err)
 	int fd = unix_connect(path, 0);
 
 	if (fd < 0)
-		return error_set(err, -fd, "connect to containerd at '%s': %s",
-				 path, strerror(-fd));
+		return error_errno(err, -fd, "connect to containerd at '%s'",
+				   path);
 	*ret = fd;
 	return 0;
 }

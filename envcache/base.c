@@ -168,8 +168,7 @@ static int hold_one(struct env_hold *h, const char *path, int64_t deadline_ns,
 	int fd = open_nearest(path), rc = 0;
 
 	if (fd < 0)
-		return error_set(err, -fd, "open '%.160s': %s", path,
-				 strerror(-fd));
+		return error_errno(err, -fd, "open '%.160s'", path);
 	if (is_held(h, fd)) {
 		(void)close(fd);
 		return 0;

@@ -173,9 +173,7 @@ static int link_inode(struct tree *t, struct inode *dir, const char *name,
 {
 	int rc = tree_link(t, dir, name, strlen(name), i);
 
-	return rc < 0 ? error_set(err, -rc, "name '%.200s': %s", name,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "name '%.200s'", name) : 0;
 }
 
 /* -------------------------------------------------------------------- folders --- */

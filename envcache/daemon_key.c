@@ -69,7 +69,7 @@ static int add_all(struct env_key *k, const struct env_daemon_spec *spec,
 	int rc;
 
 	if (uname(&u) < 0)
-		return error_set(err, errno, "uname: %s", strerror(errno));
+		return error_errno(err, errno, "uname");
 	rc = env_key_add_text(k, "daemon", spec->name, spec->command, err);
 	if (rc == 0)
 		rc = env_key_add_text(k, "target", t->paths[0], "", err);

@@ -123,12 +123,11 @@ static int read_peer(int socket, struct env_asker *a, struct error *err)
 	}
 	len = sizeof(a->cred);
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &a->cred, &len) < 0)
-		return error_set(err, errno, "who asks: %s", strerror(errno));
+		return error_errno(err, errno, "who asks");
 	len = 0;
 	rc = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &len);
 	if (rc < 0 && errno != ERANGE)
-		return error_set(err, errno, "groups of who asks: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "groups of who asks");
 	if (len > GROUPS_MAX * sizeof(gid_t))
 		return error_set(err, E2BIG, "groups of who asks: too many");
 	a->groups = calloc(len / sizeof(gid_t) + 1, sizeof(gid_t));
@@ -136,8 +135,7 @@ static int read_peer(int socket, struct env_asker *a, struct error *err)
 		return error_nomem(err);
 	if (len > 0 &&
 	    getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, a->groups, &len) < 0)
-		return error_set(err, errno, "groups of who asks: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "groups of who asks");
 	a->n_groups = len / sizeof(gid_t);
 	return 0;
 }
@@ -163,8 +161,7 @@ static int check_namespaces(const struct env_asker *a, struct error *err)
 	if (rc == 0)
 		rc = is_same_ns(a, "ns/mnt", &is_mount);
 	if (rc < 0)
-		return error_set(err, -rc, "namespaces of who asks: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "namespaces of who asks");
 	if (!is_user)
 		return error_set(err, ENOTSUP,
 				 "nothing is mounted for another user "
@@ -191,8 +188,8 @@ static int open_process(struct env_asker *a, struct error *err)
 		a->theirs = openat(a->proc, "ns/mnt", O_RDONLY | O_CLOEXEC);
 	a->ours = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	if (a->root < 0 || a->theirs < 0 || a->ours < 0)
-		return error_set(err, errno, "process %d that asks: %s",
-				 a->cred.pid, strerror(errno));
+		return error_errno(err, errno, "process %d that asks",
+				   a->cred.pid);
 	rc = check_namespaces(a, err);
 	if (rc == 0 && !is_alive(a))
 		rc = error_set(err, ESRCH, "who asked is gone");
@@ -223,13 +220,11 @@ int env_asker_isolate(struct env_asker *a, struct error *err)
 
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return error_set(err, errno, "a mount namespace: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "a mount namespace");
 	(void)close(a->ours);
 	a->ours = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	rc = a->ours < 0 ? -errno : caps_limit(CAPS_KEPT, CAPS_KEPT);
-	return rc < 0 ? error_set(err, -rc, "fewer rights: %s", strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "fewer rights") : 0;
 }
 
 void env_asker_free(struct env_asker *a)
@@ -260,8 +255,7 @@ int asker_mounts(const struct env_asker *a, FILE **ret, struct error *err)
 
 	*ret = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!*ret)
-		return error_set(err, errno, "mounts of who asks: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "mounts of who asks");
 	(void)steal_fd(&fd);
 	return 0;
 }
@@ -316,8 +310,7 @@ static int check_kind(int target, const char *path, struct error *err)
 	struct statfs fs;
 
 	if (fstatfs(target, &fs) < 0)
-		return error_set(err, errno, "'%.200s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "'%.200s'", path);
 	switch ((unsigned long)fs.f_type) {
 	case PROC_SUPER_MAGIC:
 	case SYSFS_MAGIC:
@@ -384,10 +377,11 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 		return error_set(err, ENOTSUP,
 				 "'%.200s' is not there: make it before", path);
 	if (rc < 0)
-		return error_set(err, -rc,
-				 "'%.200s' is no folder that user %u may write "
-				 "to: %s",
-				 path, a->cred.uid, strerror(-rc));
+		return error_errno(
+			err, -rc,
+			"'%.200s' is no folder that user %u may write "
+			"to",
+			path, a->cred.uid);
 	rc = check_kind(fd, path, err);
 	if (rc == 0)
 		rc = check_not_shared(a, fd, path, err);
@@ -402,9 +396,8 @@ static int enter_namespace(const struct env_asker *a, struct error *err)
 {
 	/* By the process it would fail once that has died, and all has to be undone. */
 	if (setns(a->theirs, CLONE_NEWNS) < 0)
-		return error_set(err, errno,
-				 "enter the mount namespace of who asks: %s",
-				 strerror(errno));
+		return error_errno(err, errno,
+				   "enter the mount namespace of who asks");
 	return 0;
 }
 
@@ -435,9 +428,7 @@ static int attach_base(const struct env_asker *a, const struct asker_overlay *o,
 		*ret = open(o->base, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		rc = *ret < 0 ? -errno : 0;
 	}
-	return rc < 0 ? error_set(err, -rc, "the target's mount: %s",
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "the target's mount") : 0;
 }
 
 static int make_overlay(const struct asker_overlay *o, int base, int *ret)
@@ -497,8 +488,7 @@ int asker_mount(struct env_asker *a, const struct asker_overlay *o,
 		     : 0;
 	leave_namespace(a);
 	if (rc < 0)
-		return error_set(err, -rc, "mount the overlay there: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "mount the overlay there");
 	a->mounts[a->n_mounts++] = steal_fd(&overlay);
 	return 0;
 }

@@ -57,9 +57,9 @@ static int open_tree_root(struct joining *a, struct error *err)
 		return rc;
 	mount_line_fini(&line);
 	a->tree = open(a->j->tree, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return a->tree < 0 ? error_set(err, errno, "open '%.200s': %s",
-				       a->j->tree, strerror(errno))
-			   : 0;
+	return a->tree < 0
+		       ? error_errno(err, errno, "open '%.200s'", a->j->tree)
+		       : 0;
 }
 
 static int open_in_tree(const struct joining *a, const char *path)
@@ -87,11 +87,10 @@ static int find_in_snapshot(const struct joining *a, struct join_target *t,
 
 	t->snapshot = open_in_tree(a, t->path);
 	if (t->snapshot < 0)
-		return errno == ENOENT
-			       ? 0
-			       : error_set(err, errno,
-					   "'%.200s' of the snapshot: %s",
-					   t->path, strerror(errno));
+		return errno == ENOENT ? 0
+				       : error_errno(err, errno,
+						     "'%.200s' of the snapshot",
+						     t->path);
 	if (fstat(t->snapshot, &st) < 0 || !S_ISDIR(st.st_mode))
 		return error_set(err, ENOTSUP,
 				 "the command removed or replaced '%.200s' "
@@ -115,7 +114,7 @@ static int copy_attributes(int from, int to, struct error *err)
 	if (!i)
 		return error_nomem(err);
 	if (fstat(from, &st) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
+		return error_errno(err, errno, "stat");
 	i->mode = (uint16_t)st.st_mode;
 	i->uid = st.st_uid;
 	i->gid = st.st_gid;
@@ -141,8 +140,7 @@ static int join_made(void *arg, int fd, const char *path, struct error *err)
 	}
 	from = open_in_tree(m->a, path);
 	if (from < 0)
-		return error_set(err, errno, "open '%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", path);
 	return copy_attributes(from, fd, err);
 }
 
@@ -172,12 +170,10 @@ static int make_work(const struct join_target *t, int *ret, struct error *err)
 		return error_nomem(err);
 	if (mkdir(t->work, 0700) < 0 || mkdir(upper, 0700) < 0 ||
 	    mkdir(work, 0700) < 0)
-		return error_set(err, errno, "make '%.160s': %s", t->work,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%.160s'", t->work);
 	*ret = open(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*ret < 0)
-		return error_set(err, errno, "open '%.160s': %s", upper,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", upper);
 	return fs_replace_file(made, t->made.data ? t->made.data : "",
 			       t->made.len, 0600, err);
 }
@@ -191,8 +187,7 @@ static int flags_of(int target, const char *path, unsigned long *ret,
 	struct statvfs fs;
 
 	if (fstatvfs(target, &fs) < 0)
-		return error_set(err, errno, "'%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "'%.160s'", path);
 	if (fs.f_flag & ST_RDONLY)
 		return error_set(err, EROFS, "'%.160s' is read only", path);
 	*ret = (fs.f_flag & ST_NOSUID ? MS_NOSUID : 0) |
@@ -267,8 +262,7 @@ static int mount_for_asker(const struct joining *a, const struct join_target *t,
 	if (!base || !upper || !work)
 		return error_nomem(err);
 	if (mkdir(base, 0700) < 0)
-		return error_set(err, errno, "make '%.160s': %s", base,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%.160s'", base);
 	return error_wrap(err, asker_mount(a->j->asker, &o, err), "'%.200s'",
 			  t->path);
 }
@@ -286,9 +280,7 @@ static int open_target(const struct joining *a, struct join_target *t, int *ret,
 		return rc;
 	*ret = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,
 			  RESOLVE_NO_SYMLINKS);
-	return *ret < 0 ? error_set(err, errno, "open '%.160s': %s", t->path,
-				    strerror(errno))
-			: 0;
+	return *ret < 0 ? error_errno(err, errno, "open '%.160s'", t->path) : 0;
 }
 
 static int join_one(const struct joining *a, struct join_target *t,
@@ -582,8 +574,7 @@ int env_part(const char *target, const char *prefix, char **ret_source,
 	int rc;
 
 	if (!path)
-		return error_set(err, errno, "'%.200s': %s", target,
-				 strerror(errno));
+		return error_errno(err, errno, "'%.200s'", target);
 	rc = mount_table_each(find_source, &s, err);
 	if (rc == 0 && !s.source.len)
 		rc = error_set(err, EINVAL,

@@ -196,16 +196,15 @@ static int hash_file(const char *path, struct digest *ret, struct error *err)
 	if (!h || !piece)
 		return error_nomem(err);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "--key-file '%.200s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "--key-file '%.200s'", path);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL, "--key-file '%.200s' is no file",
 				 path);
 	while (n > 0) {
 		n = read(fd, piece, FILE_PIECE);
 		if (n < 0 && errno != EINTR)
-			return error_set(err, errno, "--key-file '%.200s': %s",
-					 path, strerror(errno));
+			return error_errno(err, errno, "--key-file '%.200s'",
+					   path);
 		if (n > 0 && hasher_update(h, piece, (size_t)n) < 0)
 			return error_nomem(err);
 		n = n < 0 ? 1 : n;

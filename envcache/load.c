@@ -29,12 +29,10 @@ static int map_file(const char *path, struct mapped_file *ret,
 	void *p;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED)
-		return error_set(err, errno, "map '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "map '%s'", path);
 	*ret = (struct mapped_file){ p, (size_t)st.st_size };
 	return 0;
 }
@@ -83,15 +81,12 @@ static int copy_given(int from, uint64_t size, const struct digest *want,
 		return error_set(err, EIO, "no file is given");
 	rc = fs_pread_full(from, data, (size_t)size, 0);
 	if (rc < 0)
-		return error_set(err, -rc, "what is given cannot be read: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "what is given cannot be read");
 	if (digest_of(data, (size_t)size, &is) < 0 || !digest_equal(&is, want))
 		return error_set(err, EBADMSG,
 				 "the metadata that is given is wrong");
 	rc = fs_pwrite_full(to, data, (size_t)size, 0);
-	return rc < 0 ? error_set(err, -rc, "write '%s': %s", path,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "write '%s'", path) : 0;
 }
 
 /* The whole of both, or the store is read. */
@@ -181,8 +176,7 @@ static int fetch_in_folder(struct loaded *l, struct error *err)
 	if (buf_printf(&folder, "%s/" FOLDER_PREFIX "XXXXXX", dir) < 0)
 		return error_nomem(err);
 	if (!mkdtemp(folder.data))
-		return error_set(err, errno, "make a folder in '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "make a folder in '%s'", dir);
 	rc = buf_printf(&meta, "%s/meta", folder.data) < 0 ||
 			     buf_printf(&map, "%s/map", folder.data) < 0
 		     ? error_nomem(err)

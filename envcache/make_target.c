@@ -36,12 +36,10 @@ static int enter_or_make(int *dir, const char *name, const char *path,
 	int fd;
 
 	if (!is_made && errno != EEXIST)
-		return error_set(err, errno, "make '%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%.160s'", path);
 	fd = open_step(*dir, name, is_made);
 	if (fd < 0)
-		return error_set(err, -fd, "open '%.160s': %s", path,
-				 strerror(-fd));
+		return error_errno(err, -fd, "open '%.160s'", path);
 	(void)close(*dir);
 	*dir = fd;
 	return is_made ? fn(arg, fd, path, err) : 0;
@@ -55,7 +53,7 @@ int make_target(const char *path, made_folder_fn *fn, void *arg,
 	int rc = p ? 0 : error_nomem(err);
 
 	if (rc == 0 && dir < 0)
-		rc = error_set(err, errno, "open '/': %s", strerror(errno));
+		rc = error_errno(err, errno, "open '/'");
 	for (char *name = p ? p + 1 : NULL; rc == 0 && name;) {
 		char *end = strchr(name, '/');
 

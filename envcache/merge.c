@@ -72,16 +72,16 @@ static int prune_name(struct tree *t, struct dentry *d, int at,
 	int rc = 0;
 
 	if (fstatat(at, d->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0
-				       : error_set(err, errno, "'%.160s': %s",
-						   d->name, strerror(errno));
+		return errno == ENOENT
+			       ? 0
+			       : error_errno(err, errno, "'%.160s'", d->name);
 	ours = file_of_stat(&st);
 	if (S_ISDIR(theirs.kind) && S_ISDIR(ours.kind)) {
 		below = openat(at, d->name,
 			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (below < 0)
-			return error_set(err, errno, "open '%.160s': %s",
-					 d->name, strerror(errno));
+			return error_errno(err, errno, "open '%.160s'",
+					   d->name);
 		rc = prune_folder(t, d->inode, below, err);
 		if (rc == 0 && !d->inode->children)
 			tree_unlink(t, d);
@@ -108,7 +108,7 @@ int merge_prune(struct tree *t, struct error *err)
 {
 	AUTO_CLOSE int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return root < 0 ? error_set(err, errno, "open '/': %s", strerror(errno))
+	return root < 0 ? error_errno(err, errno, "open '/'")
 			: prune_folder(t, tree_root(t), root, err);
 }
 

@@ -103,8 +103,7 @@ int mount_table_each(mount_row_fn *fn, void *arg, struct error *err)
 	int rc;
 
 	if (!f)
-		return error_set(err, errno, "read /proc/self/mountinfo: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "read /proc/self/mountinfo");
 	rc = mount_table_read(f, fn, arg);
 	(void)fclose(f);
 	return rc;

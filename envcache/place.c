@@ -87,7 +87,7 @@ int place_attributes(int fd, const struct inode *i, struct error *err)
 	int rc;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
+		return error_errno(err, errno, "stat");
 	if (S_ISREG(i->mode) && (uint64_t)st.st_size != i->size &&
 	    ftruncate(fd, (off_t)i->size) < 0)
 		return fs_refuse_write(fd, -errno, i->size, "", err);
@@ -97,15 +97,14 @@ int place_attributes(int fd, const struct inode *i, struct error *err)
 	if (rc == 0 &&
 	    (!is_owned || (st.st_mode & 07777) != (i->mode & 07777)) &&
 	    fchmod(fd, i->mode & 07777) < 0)
-		rc = error_set(err, errno, "chmod: %s", strerror(errno));
+		rc = error_errno(err, errno, "chmod");
 	if (rc == 0 && i->xattrs)
 		rc = xattrs_write(fd, i, err);
 	if (rc < 0)
 		return rc;
 	times_of(i, times);
-	return futimens(fd, times) < 0
-		       ? error_set(err, errno, "set times: %s", strerror(errno))
-		       : 0;
+	return futimens(fd, times) < 0 ? error_errno(err, errno, "set times")
+				       : 0;
 }
 
 int place_special(const struct stage *s, const char *path,
@@ -120,22 +119,22 @@ int place_special(const struct stage *s, const char *path,
 			      : mknodat(s->new_fd, path, i->mode,
 					makedev(i->major, i->minor));
 	if (rc < 0)
-		return error_set(err, errno, "make a %s: %s",
-				 S_ISLNK(i->mode) ? "symlink" : "special file",
-				 strerror(errno));
+		return error_errno(err, errno, "make a %s",
+				   S_ISLNK(i->mode) ? "symlink"
+						    : "special file");
 	fd = openat(s->new_fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open: %s", strerror(errno));
+		return error_errno(err, errno, "open");
 	rc = set_owner(fd, &st, i, err);
 	if (rc == 0 && !S_ISLNK(i->mode) &&
 	    fchmodat(s->new_fd, path, i->mode & 07777, 0) < 0)
-		rc = error_set(err, errno, "chmod: %s", strerror(errno));
+		rc = error_errno(err, errno, "chmod");
 	if (rc == 0)
 		rc = xattrs_write(fd, i, err);
 	times_of(i, times);
 	if (rc == 0 &&
 	    utimensat(s->new_fd, path, times, AT_SYMLINK_NOFOLLOW) < 0)
-		rc = error_set(err, errno, "set times: %s", strerror(errno));
+		rc = error_errno(err, errno, "set times");
 	return rc;
 }
 
@@ -225,8 +224,7 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 		return rc;
 	rc = d->inode->nlink > 1 ? linkat(from->new_fd, name, dir, d->name, 0)
 				 : renameat(from->new_fd, name, dir, d->name);
-	return rc < 0 ? error_set(err, errno, "place '%.160s': %s",
-				  w->path.data, strerror(errno))
+	return rc < 0 ? error_errno(err, errno, "place '%.160s'", w->path.data)
 		      : 0;
 }
 
@@ -270,8 +268,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%.160s': %s", w->path.data,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", w->path.data);
 	rc = fill_folder(w, fd, d->inode, err);
 	if (rc == 0 && is_moved(d->inode)) {
 		rc = check_place(w, in, d->name, err);
@@ -280,8 +277,8 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 					 err);
 		if (rc == 0 &&
 		    renameat(w->stage->new_fd, path, in, d->name) < 0)
-			rc = error_set(err, errno, "place '%.160s': %s",
-				       w->path.data, strerror(errno));
+			rc = error_errno(err, errno, "place '%.160s'",
+					 w->path.data);
 	}
 	/* Then, as its owner may not be allowed to move it with these. */
 	return rc < 0 ? rc : place_attributes(fd, d->inode, err);
@@ -322,8 +319,7 @@ static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 	if (built_path(d->inode))
 		return place_built(w, dir, d, err);
 	fd = open_folder(dir, d->name);
-	return fd < 0 ? error_set(err, errno, "open '%.160s': %s", w->path.data,
-				  strerror(errno))
+	return fd < 0 ? error_errno(err, errno, "open '%.160s'", w->path.data)
 		      : merge_folder(w, fd, d->inode, err);
 }
 
@@ -340,8 +336,7 @@ static int delete_child(struct place_walk *w, int dir, const struct dentry *d,
 	if (!S_ISDIR(d->inode->mode) || built_path(d->inode))
 		return 0;
 	fd = open_folder(dir, d->name);
-	return fd < 0 ? error_set(err, errno, "open '%.160s': %s", w->path.data,
-				  strerror(errno))
+	return fd < 0 ? error_errno(err, errno, "open '%.160s'", w->path.data)
 		      : each_child(w, fd, d->inode, delete_child, err);
 }
 
@@ -356,8 +351,7 @@ static int attributes_child(struct place_walk *w, int dir,
 	if (!S_ISDIR(d->inode->mode) || built_path(d->inode))
 		return 0;
 	fd = open_folder(dir, d->name);
-	return fd < 0 ? error_set(err, errno, "open '%.160s': %s", w->path.data,
-				  strerror(errno))
+	return fd < 0 ? error_errno(err, errno, "open '%.160s'", w->path.data)
 		      : set_folder(w, fd, d->inode, err);
 }
 
@@ -401,8 +395,7 @@ static int build_child(struct place_walk *w, int dir, const struct dentry *d,
 		return error_nomem(err);
 	d->inode->user_ptr = path;
 	if (mkdirat(w->stage->new_fd, path, 0700) < 0)
-		return error_set(err, errno, "make '%.160s': %s", w->path.data,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%.160s'", w->path.data);
 	return each_child(w, -1, d->inode, build_child, err);
 }
 
@@ -415,8 +408,7 @@ static int prepare_child(struct place_walk *w, int dir, const struct dentry *d,
 		return 0;
 	fd = open_folder(dir, d->name);
 	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-		return error_set(err, errno, "open '%.160s': %s", w->path.data,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", w->path.data);
 	if (fd < 0)
 		return build_child(w, -1, d, err);
 	d->inode->user_ptr = NULL;

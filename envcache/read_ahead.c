@@ -165,8 +165,7 @@ int read_ahead_new(const struct changed_file *files, size_t n,
 			    NULL) == 0)
 		r->n_threads++;
 	if (rc == 0 && r->n_threads == 0)
-		rc = error_set(err, EAGAIN, "start a thread: %s",
-			       strerror(EAGAIN));
+		rc = error_errno(err, EAGAIN, "start a thread");
 	if (rc < 0)
 		read_ahead_free(r);
 	else

@@ -146,8 +146,7 @@ int env_entry_open(const struct env_entry *e, int *ret_fd, struct error *err)
 	if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR))
 		return error_set(err, ESTALE, "'%.160s' changes", e->path);
 	if (fd < 0)
-		return error_set(err, errno, "open '%.160s': %s", e->path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", e->path);
 	if (!env_entry_is_still(e, fd))
 		return error_set(err, ESTALE, "'%.160s' changes", e->path);
 	*ret_fd = steal_fd(&fd);
@@ -171,9 +170,7 @@ int env_entry_hash(const struct env_entry *e, struct digest *ret,
 	if (rc < 0)
 		return rc;
 	rc = hash_fd(fd, ret);
-	return rc < 0 ? error_set(err, -rc, "read '%.160s': %s", e->path,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "read '%.160s'", e->path) : 0;
 }
 
 int env_scan_hash_recent(struct env_scan *s, struct error *err)

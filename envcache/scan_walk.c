@@ -176,8 +176,8 @@ static int list_folder(struct scan_side *s, const struct scan_folder *f,
 		if (n == 0 || (n < 0 && errno == ENOENT))
 			break;
 		if (n < 0)
-			return error_set(err, errno, "list '%.160s': %s",
-					 f->path, strerror(errno));
+			return error_errno(err, errno, "list '%.160s'",
+					   f->path);
 		for (ssize_t at = 0; rc == 0 && at < n;) {
 			const struct dirent64 *d =
 				(const struct dirent64
@@ -202,8 +202,7 @@ static int read_link(struct scan_side *s, int dir, const char *name,
 		return error_nomem(err);
 	n = readlinkat(dir, name, text, room);
 	if (n < 0)
-		return error_set(err, errno, "read link '%.200s': %s", name,
-				 strerror(errno));
+		return error_errno(err, errno, "read link '%.200s'", name);
 	if ((size_t)n >= room - 1)
 		return error_set(err, EBUSY, "link '%.200s' changes", name);
 	text[n] = '\0';
@@ -237,9 +236,9 @@ static int look_at_name(struct scan_side *s, const struct scan_folder *f,
 
 	*ret = false;
 	if (rc < 0)
-		return rc == -ENOENT ? 0
-				     : error_set(err, -rc, "'%.160s': %s",
-						 e->path, strerror(-rc));
+		return rc == -ENOENT
+			       ? 0
+			       : error_errno(err, -rc, "'%.160s'", e->path);
 	if (S_ISSOCK(e->mode) && !n->is_mount)
 		return 0; /* it is of a process */
 	*ret = true;
@@ -327,8 +326,7 @@ static int look_in(struct scan_side *s, struct scan_folder *f,
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return 0; /* it went while we looked; the next look sees that */
 	if (fd < 0)
-		return error_set(err, errno, "open '%.160s': %s", f->path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", f->path);
 	return look_at_names(s, f, fd, err);
 }
 
@@ -412,8 +410,7 @@ static int open_root(struct scan_walk *w, const char *target,
 	rc = ret->fd < 0 ? -errno
 			 : env_entry_look(ret->fd, "", &ret->entry, &is_mount);
 	if (rc < 0)
-		return error_set(err, -rc, "open '%.160s': %s", target,
-				 strerror(-rc));
+		return error_errno(err, -rc, "open '%.160s'", target);
 	path = text_new(&w->texts[0], len + 1);
 	ret->folder = path ? calloc(1, sizeof(*ret->folder)) : NULL;
 	if (!ret->folder)

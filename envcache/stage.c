@@ -61,8 +61,7 @@ int stage_lock(int fd, int64_t deadline_ns, struct error *err)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
-			return error_set(err, errno, "lock it: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "lock it");
 		if (!wait_a_little(deadline_ns))
 			return error_set(err, EBUSY,
 					 "another restore works on it");
@@ -73,13 +72,13 @@ int stage_lock(int fd, int64_t deadline_ns, struct error *err)
 static int make_below(struct stage *s, struct error *err)
 {
 	if (mkdirat(s->root, s->name, 0700) < 0)
-		return error_set(err, errno, "make '%s' in the target: %s",
-				 s->name, strerror(errno));
+		return error_errno(err, errno, "make '%s' in the target",
+				   s->name);
 	s->dir = open_folder(s->root, s->name);
 	if (s->dir < 0 || mkdirat(s->dir, "new", 0700) < 0 ||
 	    mkdirat(s->dir, "old", 0700) < 0)
-		return error_set(err, errno, "prepare '%s' in the target: %s",
-				 s->name, strerror(errno));
+		return error_errno(err, errno, "prepare '%s' in the target",
+				   s->name);
 	s->new_fd = open_folder(s->dir, "new");
 	s->old_fd = open_folder(s->dir, "old");
 	/* Files made in it must not get what the target gives to its own. */
@@ -89,8 +88,8 @@ static int make_below(struct stage *s, struct error *err)
 		openat(s->dir, "log",
 		       O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 	if (s->new_fd < 0 || s->old_fd < 0 || s->log_fd < 0)
-		return error_set(err, errno, "prepare '%s' in the target: %s",
-				 s->name, strerror(errno));
+		return error_errno(err, errno, "prepare '%s' in the target",
+				   s->name);
 	return 0;
 }
 
@@ -103,8 +102,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	s->root = fs_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY,
 			     RESOLVE_NO_SYMLINKS);
 	if (s->root < 0)
-		return error_set(err, errno, "open '%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", path);
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return error_set(err, EIO, "no random bytes");
 	(void)snprintf(s->name, sizeof(s->name), ENV_STAGING "%016" PRIx64, id);
@@ -170,8 +168,7 @@ int stage_log_put(struct stage *s, int from, const char *name, const char *path,
 	int rc = identify_file(from, name, &i);
 
 	if (rc < 0)
-		return error_set(err, -rc, "'%.160s' of the stage: %s", path,
-				 strerror(-rc));
+		return error_errno(err, -rc, "'%.160s' of the stage", path);
 	return buf_printf(&text, "N %" PRId64 " %u %" PRIu64 " %s", i.sec,
 			  i.nsec, i.ino, path) < 0
 		       ? error_nomem(err)
@@ -185,8 +182,7 @@ int stage_log_attributes(struct stage *s, int fd, const char *path,
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "'%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "'%.160s'", path);
 	return buf_printf(&text, "A %o %u %u %jd %ld %s", st.st_mode & 07777,
 			  st.st_uid, st.st_gid, (intmax_t)st.st_mtim.tv_sec,
 			  st.st_mtim.tv_nsec, path) < 0
@@ -231,8 +227,7 @@ int stage_log_xattrs(struct stage *s, int fd, const struct inode *i,
 			fgetxattr(fd, x->name, value, TREE_XATTR_VALUE_MAX + 1);
 
 		if (n < 0 && errno != ENODATA)
-			return error_set(err, errno, "attribute %s: %s",
-					 x->name, strerror(errno));
+			return error_errno(err, errno, "attribute %s", x->name);
 		rc = log_xattr(s, x->name, value, n, path, err);
 	}
 	return rc;
@@ -257,8 +252,7 @@ int stage_commit(struct stage *s, struct error *err)
 {
 	return unlinkat(s->dir, "log", 0) == 0
 		       ? 0
-		       : error_set(err, errno, "end the log: %s",
-				   strerror(errno));
+		       : error_errno(err, errno, "end the log");
 }
 
 int stage_follow(struct stage *s, const char *leader, struct error *err)
@@ -280,8 +274,7 @@ int stage_commit_leader(struct stage *s, const struct buf *others,
 
 	if (rc == 0 && renameat(s->dir, "done.new", s->dir, "done") < 0)
 		rc = -errno;
-	return rc < 0 ? error_set(err, -rc, "end the log: %s", strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "end the log") : 0;
 }
 
 /* ---------------------------------------------------------------------- put aside --- */
@@ -302,8 +295,7 @@ static int aside_one(struct stage *s, int dir, const char *name,
 	if (rc < 0 || (stays && linkat(dir, name, s->old_fd, old, 0) == 0) ||
 	    renameat(dir, name, s->old_fd, old) == 0 || errno == ENOENT)
 		return rc;
-	return error_set(err, errno, "move '%.160s' away: %s", path,
-			 strerror(errno));
+	return error_errno(err, errno, "move '%.160s' away", path);
 }
 
 /* A folder of an overlay's lower layer cannot be moved, but what is in it can. */
@@ -316,15 +308,13 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 	int rc, n;
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", path);
 	rc = stage_log_attributes(s, fd, path, err);
 	if (rc == 0)
 		rc = log_own_xattrs(s, fd, path, err);
 	n = rc < 0 ? 0 : scandirat(fd, ".", &names, NULL, NULL);
 	if (n < 0)
-		rc = error_set(err, errno, "list '%.160s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "list '%.160s'", path);
 	for (int i = 0; i < n; i++) {
 		const char *child = names[i]->d_name;
 		AUTO_BUF below = BUF_INIT;
@@ -343,8 +333,7 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 	if (rc == 0)
 		rc = put_record(s, &text, err);
 	if (rc == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0)
-		rc = error_set(err, errno, "remove '%.160s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "remove '%.160s'", path);
 	return rc;
 }
 
@@ -358,12 +347,10 @@ static int allow_aside(struct stage *s, int dir, const char *name,
 	int rc;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%.160s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.160s'", path);
 	rc = stage_log_attributes(s, fd, path, err);
 	if (rc == 0 && fchmod(fd, (st.st_mode & 07777) | 0700) < 0)
-		rc = error_set(err, errno, "chmod '%.160s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "chmod '%.160s'", path);
 	return rc;
 }
 
@@ -375,9 +362,9 @@ static int put_aside(struct stage *s, int dir, const char *name,
 	int rc;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0
-				       : error_set(err, errno, "'%.160s': %s",
-						   path, strerror(errno));
+		return errno == ENOENT
+			       ? 0
+			       : error_errno(err, errno, "'%.160s'", path);
 	if (S_ISDIR(st.st_mode) && !(st.st_mode & 0200) && geteuid() != 0)
 		rc = allow_aside(s, dir, name, path, &why);
 	else
@@ -677,11 +664,11 @@ static int undo_log(struct stage *s, bool keeps_others, struct error *err)
 			at--;
 		rc = undo_record(s, log.data + at, keeps_others);
 		if (rc < 0)
-			return error_set(err, -rc, "take back '%.200s': %s",
-					 log.data + at, strerror(-rc));
+			return error_errno(err, -rc, "take back '%.200s'",
+					   log.data + at);
 		if (ftruncate(s->log_fd, (off_t)at) < 0)
-			return error_set(err, errno, "cut the log of '%s': %s",
-					 s->name, strerror(errno));
+			return error_errno(err, errno, "cut the log of '%s'",
+					   s->name);
 		end = at;
 	}
 	return 0;
@@ -780,8 +767,7 @@ static int recover_opened(struct stage *s, struct error *err)
 		int code = errno;
 
 		close_one(&s->dir); /* so that nothing is removed */
-		return error_set(err, code, "open '%s': %s", s->name,
-				 strerror(code));
+		return error_errno(err, code, "open '%s'", s->name);
 	}
 	return stage_undo(s, true, err);
 }

@@ -38,8 +38,7 @@ static int canonical_path(const char *path, char **ret, struct error *err)
 		return error_nomem(err);
 	while (!(real = realpath(len ? copy : ".", NULL))) {
 		if (errno != ENOENT)
-			return error_set(err, errno, "target '%.200s': %s",
-					 path, strerror(errno));
+			return error_errno(err, errno, "target '%.200s'", path);
 		while (len && copy[len - 1] == '/')
 			len--;
 		while (len && copy[len - 1] != '/')

@@ -245,7 +245,7 @@ static int find_all(struct found *f, struct error *err)
 	int rc = 0;
 
 	if (stat(*f->from->root ? f->from->root : "/", &st) < 0)
-		return error_set(err, errno, "'/': %s", strerror(errno));
+		return error_errno(err, errno, "'/'");
 	f->device = st.st_dev;
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(owned); i++)
 		rc = add_below(f, f->from->root, owned[i], err);

@@ -45,9 +45,7 @@ static int read_one(const char *link, const char *name, char *value,
 		return error_set(err, errno == ENODATA ? ESTALE : errno,
 				 "attribute %s: %s", name, strerror(errno));
 	rc = tree_set_xattr(t, i, name, value, (size_t)n);
-	return rc < 0 ? error_set(err, -rc, "attribute %s: %s", name,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "attribute %s", name) : 0;
 }
 
 int xattrs_read(int fd, struct tree *t, struct inode *i, struct error *err)
@@ -63,7 +61,7 @@ int xattrs_read(int fd, struct tree *t, struct inode *i, struct error *err)
 	if (len == 0 || (len < 0 && errno == EOPNOTSUPP))
 		return 0;
 	if (len < 0)
-		return error_set(err, errno, "attributes: %s", strerror(errno));
+		return error_errno(err, errno, "attributes");
 	names = malloc((size_t)len);
 	value = malloc(TREE_XATTR_VALUE_MAX);
 	if (!names || !value)
@@ -91,7 +89,6 @@ int xattrs_write(int fd, const struct inode *i, struct error *err)
 	link_of(fd, link);
 	for (const struct xattr *x = i->xattrs; x; x = x->next)
 		if (setxattr(link, x->name, x->value, x->size, 0) < 0)
-			return error_set(err, errno, "attribute %s: %s",
-					 x->name, strerror(errno));
+			return error_errno(err, errno, "attribute %s", x->name);
 	return 0;
 }

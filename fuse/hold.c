@@ -376,13 +376,11 @@ static int open_sockets(struct holder *h, struct error *err)
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_set(err, errno, "descriptor store socket: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "descriptor store socket");
 	h->sock = pair[0];
 	h->child_sock = pair[1];
 	if (setsockopt(h->sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
-		return error_set(err, errno, "descriptor store socket: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "descriptor store socket");
 	return 0;
 }
 
@@ -396,11 +394,10 @@ static int open_signals(struct holder *h, struct error *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, &h->old_mask) < 0)
-		return error_set(err, errno, "sigprocmask: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "sigprocmask");
 	h->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (h->signals < 0)
-		return error_set(err, errno, "signalfd: %s", strerror(errno));
+		return error_errno(err, errno, "signalfd");
 	return 0;
 }
 

@@ -84,8 +84,7 @@ int init_read(int fd, struct buf *ret, bool *ret_resend, struct error *err)
 		return error_set(err, ETIMEDOUT, "the kernel sends no INIT");
 	n = read(fd, ret->data, INIT_BUFFER);
 	if (n < 0)
-		return error_set(err, errno, "read /dev/fuse: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "read /dev/fuse");
 	ret->len = (size_t)n;
 	return init_check(ret, ret_resend, err);
 }
@@ -96,8 +95,7 @@ int init_resend(int fd, struct error *err)
 					     .error = NOTIFY_RESEND };
 
 	if (write(fd, &out, sizeof(out)) < 0)
-		return error_set(err, errno, "ask the kernel to send again: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "ask the kernel to send again");
 	return 0;
 }
 
@@ -108,8 +106,7 @@ int init_refuse(int fd, uint64_t unique, struct error *err)
 					     .unique = unique };
 
 	if (write(fd, &out, sizeof(out)) < 0)
-		return error_set(err, errno, "refuse a request: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "refuse a request");
 	return 0;
 }
 
@@ -125,8 +122,7 @@ int init_answer_again(int fd, uint64_t unique, const struct buf *reply,
 	memcpy(&out, reply->data, sizeof(out));
 	out.unique = unique;
 	if (writev(fd, iov, 2) < 0)
-		return error_set(err, errno, "answer INIT: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "answer INIT");
 	return 0;
 }
 

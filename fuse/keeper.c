@@ -62,8 +62,7 @@ static int take_one(struct kept_fd *k, int fd, const char *name, size_t len,
 		    struct error *err)
 {
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-		return error_set(err, errno, "inherited descriptor %d: %s", fd,
-				 strerror(errno));
+		return error_errno(err, errno, "inherited descriptor %d", fd);
 	k->name = strndup(name, len);
 	if (!k->name)
 		return error_nomem(err);
@@ -115,8 +114,7 @@ static int inherit_store(struct fd_keeper *k, struct error *err)
 	    parse_count(colon + 1, INT32_MAX, &fd) < 0)
 		return 0;
 	if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
-		return error_set(err, errno, "the holder's socket, %ld: %s", fd,
-				 strerror(errno));
+		return error_errno(err, errno, "the holder's socket, %ld", fd);
 	k->sock = (int)fd;
 	return 0;
 }
@@ -140,9 +138,8 @@ static int connect_store(struct fd_keeper *k, struct error *err)
 			  (path[0] == '/'));
 	k->sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (k->sock < 0 || connect(k->sock, (const void *)&sa, len) < 0)
-		return error_set(err, errno,
-				 "connect to NOTIFY_SOCKET '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "connect to NOTIFY_SOCKET '%s'",
+				   path);
 	return 0;
 }
 
@@ -233,9 +230,8 @@ static int send_text(struct fd_keeper *k, const char *text, int fd,
 	}
 	while (sendmsg(k->sock, &msg, MSG_NOSIGNAL) < 0)
 		if (errno != EINTR)
-			return error_set(err, errno,
-					 "send to the descriptor store: %s",
-					 strerror(errno));
+			return error_errno(err, errno,
+					   "send to the descriptor store");
 	return 0;
 }
 
@@ -246,7 +242,7 @@ static int keeper_barrier(struct fd_keeper *k, struct error *err)
 	int fds[2], rc;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	rc = send_text(k, "BARRIER=1", fds[1], err);
 	(void)close(fds[1]);
 	p.fd = fds[0];

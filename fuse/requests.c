@@ -137,11 +137,10 @@ static int start_one(struct session *s, struct request_thread *t,
 	t->session = s;
 	t->data = map_request(s->cfg.handler->request_max);
 	if (!t->data)
-		return error_set(err, errno,
-				 "memory for requests, %u KiB for each of %u "
-				 "threads: %s",
-				 (REQUEST_MAX + 4096) / 1024, s->cfg.threads,
-				 strerror(errno));
+		return error_errno(err, errno,
+				   "memory for requests, %u KiB for each of %u "
+				   "threads",
+				   (REQUEST_MAX + 4096) / 1024, s->cfg.threads);
 	rc = thread_start(&t->thread, requests_main, t, err);
 	if (rc == 0)
 		return 0;

@@ -150,8 +150,7 @@ static int make_libfuse(struct session *s, struct error *err)
 		return error_set(err, ENOMEM, "libfuse makes no session");
 	rc = fuse_session_custom_io(s->se, &custom_io, s->fd);
 	if (rc < 0)
-		return error_set(err, -rc, "libfuse takes no descriptor: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "libfuse takes no descriptor");
 	return 0;
 }
 
@@ -167,9 +166,8 @@ static int feed_init(struct session *s, bool swallow, struct error *err)
 		return error_set(err, EIO, "libfuse did not answer INIT");
 	memcpy(&out, s->init_reply.data, sizeof(out));
 	if (out.error)
-		return error_set(err, -out.error,
-				 "libfuse refuses the kernel's FUSE: %s",
-				 strerror(-out.error));
+		return error_errno(err, -out.error,
+				   "libfuse refuses the kernel's FUSE");
 	return 0;
 }
 
@@ -195,12 +193,12 @@ static int session_keep(struct session *s, struct error *err)
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "memfd: %s", strerror(errno));
+		return error_errno(err, errno, "memfd");
 	rc = fs_write_full(fd, s->init_request.data, s->init_request.len);
 	if (rc == 0)
 		rc = fs_write_full(fd, &s->dev, sizeof(s->dev));
 	if (rc < 0)
-		return error_set(err, -rc, "memfd: %s", strerror(-rc));
+		return error_errno(err, -rc, "memfd");
 	rc = fd_keeper_put(s->cfg.keeper, s->init_name, fd, err);
 	if (rc == 0)
 		rc = fd_keeper_put(s->cfg.keeper, s->name, s->fd, err);
@@ -337,7 +335,7 @@ static int read_kept(struct session *s, int fd, size_t len, struct error *err)
 		return error_nomem(err);
 	rc = fs_pread_full(fd, init->data, len, 0);
 	if (rc < 0)
-		return error_set(err, -rc, "kept INIT: %s", strerror(-rc));
+		return error_errno(err, -rc, "kept INIT");
 	init->len = len;
 	if (len >= sizeof(in))
 		memcpy(&in, init->data, sizeof(in));
@@ -363,7 +361,7 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 		return rc;
 	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (s->fd < 0)
-		return error_set(err, errno, "dup: %s", strerror(errno));
+		return error_errno(err, errno, "dup");
 	rc = init_check(&s->init_request, &s->resend, err);
 	if (rc == 0)
 		rc = make_libfuse(s, err);

@@ -201,7 +201,7 @@ static int wait_ready(struct control_client *c, short events, int64_t deadline,
 	} while (again);
 	if (n == 0)
 		return no_answer(c, err);
-	return n < 0 ? error_set(err, errno, "poll: %s", strerror(errno)) : 0;
+	return n < 0 ? error_errno(err, errno, "poll") : 0;
 }
 
 void control_client_heed(struct control_client *c, const atomic_bool *is_gone)
@@ -237,8 +237,7 @@ static int send_all(struct control_client *c, const struct buf *b,
 		if (errno == EPIPE || errno == ECONNRESET)
 			return control_client_lost(c, err);
 		if (errno != EAGAIN)
-			return error_set(err, errno, "send: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "send");
 		rc = wait_ready(c, POLLOUT, deadline, err);
 		if (rc < 0)
 			return rc;
@@ -267,8 +266,7 @@ static int recv_answer(struct control_client *c, int64_t deadline,
 		if (n == 0 || (n < 0 && errno == ECONNRESET))
 			return control_client_lost(c, err);
 		if (n < 0)
-			return error_set(err, errno, "recv: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "recv");
 		c->in.len += (size_t)n;
 		c->in.data[c->in.len] = '\0';
 		rc = control_answer_parse(c->in.data, c->in.len, ret, err);

@@ -236,8 +236,7 @@ static size_t on_send(char *data, size_t unit, size_t n, void *arg)
 		rc = fs_pread_full(req->body_fd, data, len,
 				   req->body_off + x->sent);
 	if (rc < 0) {
-		x->rc = error_set(x->err, -rc, "read what is to be sent: %s",
-				  strerror(-rc));
+		x->rc = error_errno(x->err, -rc, "read what is to be sent");
 		return CURL_READFUNC_ABORT;
 	}
 	x->sent += len;

@@ -118,8 +118,7 @@ int listener_start(struct listener *l, struct loop *loop, int fd,
 	int flags = fcntl(fd, F_GETFL), rc;
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-		rc = error_set(err, errno, "listening socket: %s",
-			       strerror(errno));
+		rc = error_errno(err, errno, "listening socket");
 		close(fd);
 		return rc;
 	}

@@ -18,7 +18,7 @@ int listener_open_tcp(const struct sockaddr_storage *addr, socklen_t len,
 	const int one = 1;
 
 	if (fd < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
+		return error_errno(err, errno, "socket");
 	/* Without it a restart would have to wait for old connections to time
 	 * out. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));

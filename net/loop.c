@@ -92,7 +92,7 @@ int loop_new(struct loop **ret, struct error *err)
 	atomic_store(&l->thread, pthread_self());
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0) {
-		int rc = error_set(err, errno, "eventfd: %s", strerror(errno));
+		int rc = error_errno(err, errno, "eventfd");
 
 		loop_free(l);
 		return rc;

@@ -42,7 +42,7 @@ int nudge_new(struct nudge **ret, struct error *err)
 	    pthread_sigmask(SIG_UNBLOCK, &set, NULL) != 0 ||
 	    timer_create(CLOCK_MONOTONIC, &event, &n->timer) < 0) {
 		free(n);
-		return error_set(err, errno, "a timer: %s", strerror(errno));
+		return error_errno(err, errno, "a timer");
 	}
 	*ret = n;
 	return 0;

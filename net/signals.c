@@ -68,6 +68,5 @@ int daemon_signals_fd(struct error *err)
 	(void)sigaddset(&set, SIGHUP);
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 	fd = signalfd(-1, &set, SFD_CLOEXEC);
-	return fd < 0 ? error_set(err, errno, "signalfd: %s", strerror(errno))
-		      : fd;
+	return fd < 0 ? error_errno(err, errno, "signalfd") : fd;
 }

@@ -106,8 +106,7 @@ static int read_place(const struct archive_store *a,
 		return error_nomem(err);
 	rc = fs_pread_full(a->fd, ret->data, p->size, p->off);
 	if (rc < 0)
-		return error_set(err, -rc, "read '%s': %s", a->path,
-				 strerror(-rc));
+		return error_errno(err, -rc, "read '%s'", a->path);
 	ret->len = p->size;
 	ret->data[ret->len] = '\0';
 	return 0;
@@ -163,8 +162,7 @@ static int range_read(struct source *s, const struct source_req *req,
 
 		rc = fs_pread_full(r->fd, piece, n, r->start + off);
 		if (rc < 0)
-			return error_set(err, -rc, "read the archive: %s",
-					 strerror(-rc));
+			return error_errno(err, -rc, "read the archive");
 		rc = sink->put(sink, off, piece, n, err);
 		off += n;
 	}
@@ -209,8 +207,7 @@ static int archive_open_blob(struct oci_store *s, const struct digest *d,
 		return error_nomem(err);
 	r->fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
 	if (r->fd < 0)
-		return error_set(err, errno, "archive '%s': %s", a->path,
-				 strerror(errno));
+		return error_errno(err, errno, "archive '%s'", a->path);
 	r->base.ops = &range_ops;
 	r->base.size = size;
 	r->start = p.off;

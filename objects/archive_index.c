@@ -161,8 +161,7 @@ int archive_index_load(int fd, const char *path, struct archive_index *ret,
 	int rc;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "archive '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "archive '%s'", path);
 	rc = S_ISDIR(st.st_mode)
 		     ? error_set(err, EISDIR,
 				 "it is a folder: oci:DIR[:TAG] reads an OCI "

@@ -37,8 +37,7 @@ static int load_file(const struct archive_store *a, const char *name,
 		return error_nomem(err);
 	rc = fs_pread_full(a->fd, ret->data, p->size, p->off);
 	if (rc < 0)
-		return error_set(err, -rc, "read '%.200s': %s", name,
-				 strerror(-rc));
+		return error_errno(err, -rc, "read '%.200s'", name);
 	ret->len = p->size;
 	ret->data[ret->len] = '\0';
 	return 0;
@@ -102,8 +101,7 @@ static int hash_place(const struct archive_store *a,
 		if (rc == 0)
 			rc = hasher_update(h, piece, n);
 		if (rc < 0)
-			return error_set(err, -rc, "read '%.200s': %s", p->name,
-					 strerror(-rc));
+			return error_errno(err, -rc, "read '%.200s'", p->name);
 		done += n;
 	}
 	return hasher_final(h, ret) < 0 ? error_nomem(err) : 0;

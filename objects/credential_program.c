@@ -42,8 +42,7 @@ static int read_answer(int fd, struct pace *pace, struct buf *ret,
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return error_set(err, errno, "read: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "read");
 		if (n == 0)
 			return 0;
 		ret->len += (size_t)n;
@@ -83,7 +82,7 @@ static int spawn_program(const struct credential_program *p, int in, int out,
 	rc = posix_spawnp(ret, p->argv[0], &files, &how, p->argv, p->envp);
 	(void)posix_spawn_file_actions_destroy(&files);
 	(void)posix_spawnattr_destroy(&how);
-	return rc ? error_set(err, rc, "start it: %s", strerror(rc)) : 0;
+	return rc ? error_errno(err, rc, "start it") : 0;
 }
 
 int credential_program_run(const struct credential_program *p,
@@ -97,11 +96,11 @@ int credential_program_run(const struct credential_program *p,
 	if (len > CREDENTIAL_QUESTION_MAX)
 		return error_set(err, ENAMETOOLONG, "the name is too long");
 	if (pipe2(in, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	in_r = in[0];
 	in_w = in[1];
 	if (pipe2(out, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	out_r = out[0];
 	out_w = out[1];
 	rc = spawn_program(p, in_r, out_w, &pid, err);

@@ -318,8 +318,7 @@ static int lock_layout(const struct oci_layout *l, struct error *err)
 	AUTO_CLOSE int fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0 || flock(fd, LOCK_EX) < 0)
-		return error_set(err, errno, "lock layout '%s': %s", l->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "lock layout '%s'", l->dir);
 	return steal_fd(&fd);
 }
 
@@ -345,8 +344,7 @@ static int copy_checked(int from, int to, uint64_t size,
 		if (rc == 0)
 			rc = hasher_update(h, chunk, n);
 		if (rc < 0)
-			return error_set(err, -rc, "write a blob: %s",
-					 strerror(-rc));
+			return error_errno(err, -rc, "write a blob");
 		off += n;
 		if (p && p->step(p, off, size))
 			return error_set(err, ECANCELED, "cancelled");
@@ -381,8 +379,7 @@ static int link_blob(struct oci_layout *l, int fd, uint64_t size,
 		return rc;
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	if (fchmod(fd, 0644) < 0 || fsync(fd) < 0)
-		return error_set(err, errno, "store '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "store '%s'", path);
 	/* Another one stored it meanwhile: as good.  Or /proc is not there. */
 	if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0)
 		return errno == EEXIST ? 1 : 0;
@@ -411,13 +408,11 @@ static int layout_put_blob(struct oci_store *s, const struct digest *d,
 		return rc < 0 ? rc : fs_sync_dir(dir, err);
 	out = mkostemp(tmp.data, O_CLOEXEC);
 	if (out < 0)
-		return error_set(err, errno, "create '%s': %s", tmp.data,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", tmp.data);
 	rc = copy_checked(fd, out, size, d, p, err);
 	if (rc == 0 && (fchmod(out, 0644) < 0 || fsync(out) < 0 ||
 			rename(tmp.data, path) < 0))
-		rc = error_set(err, errno, "store '%s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "store '%s'", path);
 	if (rc < 0) {
 		(void)unlink(tmp.data);
 		return rc;
@@ -573,8 +568,7 @@ static int layout_remove_manifest(struct oci_store *s, const struct digest *d,
 	if (rc == 0 && removed)
 		rc = save_index(l, index, err);
 	if (rc == 0 && unlink(path) < 0 && errno != ENOENT)
-		rc = error_set(err, errno, "remove '%s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "remove '%s'", path);
 	return rc;
 }
 

@@ -186,13 +186,12 @@ int oci_put_bytes(struct oci_store *s, const void *data, size_t len,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "memfd_create: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "memfd_create");
 	rc = fs_pwrite_full(fd, data, len, 0);
 	if (rc == 0)
 		rc = digest_of(data, len, ret);
 	if (rc < 0)
-		return error_set(err, -rc, "blob: %s", strerror(-rc));
+		return error_errno(err, -rc, "blob");
 	return oci_put_blob(s, ret, len, fd, NULL, err);
 }
 

@@ -32,8 +32,7 @@ static int posix_read(struct source *s, const struct source_req *req,
 		int rc = fs_pread_full(p->fd, piece, n, off);
 
 		if (rc < 0)
-			return error_set(err, -rc, "read '%s': %s", p->path,
-					 strerror(-rc));
+			return error_errno(err, -rc, "read '%s'", p->path);
 		rc = sink->put(sink, off, piece, n, err);
 		if (rc < 0)
 			return rc;
@@ -64,8 +63,7 @@ int posix_source_new(const char *path, struct source **ret, struct error *err)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL, "'%s' is not a file", path);
 	p = calloc(1, sizeof(*p));

@@ -175,7 +175,7 @@ int recorder_new(const struct recorder_config *cfg, struct recorder **ret,
 	rc = pthread_mutex_init(&r->lock, NULL);
 	if (rc) {
 		free(steal_ptr(&r));
-		return error_set(err, rc, "recorder: %s", strerror(rc));
+		return error_errno(err, rc, "recorder");
 	}
 	r->n_pages = (cfg->device_size + BLOCK_ALIGN - 1) / BLOCK_ALIGN;
 	r->ranges_max = cfg->ranges_max ? cfg->ranges_max : RANGES_DEFAULT;

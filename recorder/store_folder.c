@@ -218,8 +218,7 @@ static int read_info(const char *path, struct trace_info *ret,
 	ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
 
 	if (n < 0)
-		return error_set(err, errno, "read '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "read '%s'", path);
 	return trace_decode_info(head, (size_t)n, ret, &entries, err);
 }
 
@@ -472,8 +471,8 @@ static int folder_remove(struct trace_store *s, const struct trace_query *q,
 		if (only && strcmp(only, l.list[i].path) != 0)
 			continue;
 		if (unlink(l.list[i].path) < 0)
-			rc = error_set(err, errno, "remove '%s': %s",
-				       l.list[i].path, strerror(errno));
+			rc = error_errno(err, errno, "remove '%s'",
+					 l.list[i].path);
 		n++;
 	}
 	kept_list_fini(&l);

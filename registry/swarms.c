@@ -43,8 +43,7 @@ int swarms_new(const struct registry_config *cfg, struct swarms **ret,
 	t.member_ttl_ns = MISSED_MAX * cfg->swarm_interval;
 	/* Each start of the service is another epoch. */
 	if (getrandom(&t.seed, sizeof(t.seed), 0) != (ssize_t)sizeof(t.seed))
-		rc = error_set(err, errno, "random numbers: %s",
-			       strerror(errno));
+		rc = error_errno(err, errno, "random numbers");
 	else
 		rc = tracker_new(&t, &s->tracker, err);
 	if (rc < 0) {

@@ -19,8 +19,7 @@ int handles_init(struct handles *t, struct error *err)
 
 	*t = (struct handles){ .next = 0 };
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set(err, errno, "random bytes: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "random bytes");
 	/* Numbers begin at random, so that those of the process before are not given again. */
 	t->next = random[0];
 	t->random = random[1];

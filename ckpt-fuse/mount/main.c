@@ -83,8 +83,7 @@ static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 	if (fd < 0) {
 		fd = memfd_create(name, MFD_CLOEXEC);
 		if (fd < 0)
-			return error_set(err, errno, "memfd: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "memfd");
 		if (fd_keeper_is_durable(k))
 			rc = fd_keeper_put(k, name, fd, err);
 	}
@@ -122,8 +121,7 @@ static int claim_place(const char *run_dir, int *ret, struct error *err)
 		return error_nomem(err);
 	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", name,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", name);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY,
 				 "another 'bootseer ckpt mount' of this folder "
@@ -145,7 +143,7 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 	bool was_told = false;
 
 	if (mounts < 0)
-		return error_set(err, errno, "mountinfo: %s", strerror(errno));
+		return error_errno(err, errno, "mountinfo");
 	for (;;) {
 		struct signalfd_siginfo si;
 		struct error why = ERROR_INIT;
@@ -164,8 +162,7 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 		if (rc < 0)
 			wait_ms = LOOK_AGAIN_MS;
 		if (poll(p, s ? 2 : 1, wait_ms) < 0 && errno != EINTR)
-			return error_set(err, errno, "poll: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "poll");
 		ckpt_say_phases(say, m, false);
 		if (!(p[0].revents & POLLIN) ||
 		    read(signals, &si, sizeof(si)) != (ssize_t)sizeof(si) ||

@@ -109,8 +109,7 @@ static int new_life(char ret[LIFE_LEN + 1], struct error *err)
 	uint64_t random;
 
 	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set(err, errno, "random bytes: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "random bytes");
 	(void)snprintf(ret, LIFE_LEN + 1, "%016" PRIx64, random);
 	return 0;
 }
@@ -316,8 +315,8 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 				 "--group-socket '%s': not from / on",
 				 cfg.socket);
 	if (stat(m->cfg->group_key, &st) < 0)
-		return error_set(err, errno, "the group's key '%s': %s",
-				 m->cfg->group_key, strerror(errno));
+		return error_errno(err, errno, "the group's key '%s'",
+				   m->cfg->group_key);
 	/* Root lends its key to this process, whose user is whom ranks are to be then. */
 	cfg.owner = geteuid() ? geteuid() : st.st_uid;
 	rc = open_blocks(m, err);

@@ -733,14 +733,14 @@ static int read_journal(struct nodes *t, struct error *err)
 		return error_nomem(err);
 	rc = fs_pread_full(t->journal_fd, data.data, (size_t)len, start);
 	if (rc < 0)
-		return error_set(err, -rc, "kept names: %s", strerror(-rc));
+		return error_errno(err, -rc, "kept names");
 	/* The last record is cut when its writer was killed: half a name is another
 	 * file's. */
 	last = memrchr(data.data, '\0', (size_t)len);
 	len = last ? (uint64_t)(last - data.data) + 1 : 0;
 	t->journal_len = start + len;
 	if (ftruncate(t->journal_fd, (off_t)t->journal_len) < 0)
-		return error_set(err, errno, "kept names: %s", strerror(errno));
+		return error_errno(err, errno, "kept names");
 	for (size_t at = 0; at < len; at += strlen(data.data + at) + 1)
 		replay_record(t, data.data + at);
 	replay_names(t);

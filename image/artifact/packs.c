@@ -151,7 +151,7 @@ static int packs_take(struct source_sink *s, uint64_t pos, const void *data,
 	int rc = r->hash ? hasher_update(r->hash, data, len) : 0;
 
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	p->done += len;
 	if (p->sink->step)
 		p->sink->step(p->sink, p->done, p->total);

@@ -574,7 +574,7 @@ static int hash_content(const struct file_fetch *f, int fd, struct error *err)
 	int rc;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
+		return error_errno(err, errno, "stat");
 	/* The file may have been written by the parser's process, which has
 	 * read hostile input: check it as a stranger's. */
 	if ((uint64_t)st.st_size != f->size || f->size == 0)
@@ -582,7 +582,7 @@ static int hash_content(const struct file_fetch *f, int fd, struct error *err)
 				 "its content is not what the artifact names");
 	p = mmap(NULL, f->size, PROT_READ, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
-		return error_set(err, errno, "map: %s", strerror(errno));
+		return error_errno(err, errno, "map");
 	rc = digest_of(p, f->size, &is);
 	(void)munmap(p, f->size);
 	if (rc < 0)
@@ -599,7 +599,7 @@ static int hash_and_sync(const struct file_fetch *f, int fd, struct error *err)
 	int rc = hash_content(f, fd, err);
 
 	if (rc == 0 && fsync(fd) < 0)
-		rc = error_set(err, errno, "sync: %s", strerror(errno));
+		rc = error_errno(err, errno, "sync");
 	return rc;
 }
 
@@ -614,8 +614,7 @@ static int check_elsewhere(const struct file_fetch *f, int fd,
 	int rc, end;
 
 	if (only_read < 0)
-		return error_set(err, errno, "open '%s': %s", f->path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", f->path);
 	rc = f->parser->check(f->parser, f->file, only_read, f->size, &job,
 			      err);
 	if (rc < 0)
@@ -638,8 +637,7 @@ static int fetch_blob(const struct file_fetch *f, struct error *err)
 
 	fd = open(f->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "create '%s': %s", f->path,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", f->path);
 	/* A failure removes it, which must never be somebody's device. */
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL, "'%s' is no regular file",

@@ -54,7 +54,7 @@ int artifact_unpack_put(struct artifact_unpack *u, const void *data, size_t len,
 					 (unsigned long long)u->size);
 		rc = fs_write_full(u->fd, out.dst, out.pos);
 		if (rc < 0)
-			return error_set(err, -rc, "write: %s", strerror(-rc));
+			return error_errno(err, -rc, "write");
 		u->done += out.pos;
 		/* With nothing to give, a call after a frame's end would begin
 		 * another one. */

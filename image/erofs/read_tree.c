@@ -62,10 +62,9 @@ static int take_xattr(void *arg, const char *name, const void *value,
 	int rc = tree_set_xattr(r->t, r->inode, name, value, size);
 
 	if (rc < 0)
-		return error_set(r->err, -rc,
-				 "EROFS inode %llu: xattr '%.64s': %s",
-				 (unsigned long long)r->inode->user, name,
-				 strerror(-rc));
+		return error_errno(r->err, -rc,
+				   "EROFS inode %llu: xattr '%.64s'",
+				   (unsigned long long)r->inode->user, name);
 	return 0;
 }
 
@@ -328,9 +327,8 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 		return rc;
 	rc = tree_link(r->t, r->dir, name, len, i);
 	if (rc < 0)
-		return error_set(r->err, -rc, "EROFS folder %llu: entry: %s",
-				 (unsigned long long)r->dir->user,
-				 strerror(-rc));
+		return error_errno(r->err, -rc, "EROFS folder %llu: entry",
+				   (unsigned long long)r->dir->user);
 	return 0;
 }
 

@@ -186,7 +186,7 @@ int span_set_end_layer(struct span_set *s, uint64_t plain, struct error *err)
 
 static int cannot_read(int rc, struct error *err)
 {
-	return error_set(err, -rc, "read a temporary file: %s", strerror(-rc));
+	return error_errno(err, -rc, "read a temporary file");
 }
 
 static int append_windows(struct span_set *s, int fd, uint64_t off,
@@ -251,9 +251,7 @@ int span_set_save(const struct span_set *s, int fd, uint64_t off,
 		if (rc == 0)
 			rc = fs_pwrite_full(fd, buf, n, windows + at);
 	}
-	return rc < 0 ? error_set(err, -rc, "write a temporary file: %s",
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "write a temporary file") : 0;
 }
 
 int span_set_load(struct span_set *s, int fd, uint64_t off, struct error *err)

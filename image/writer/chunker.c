@@ -258,7 +258,7 @@ static int end_small(struct chunker *c, struct error *err)
 
 	rc = digest_of(c->small, len, &d);
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	rc = chunker_share(c, &d, i, &same, err);
 	if (rc < 0)
 		return rc;

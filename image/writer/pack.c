@@ -60,7 +60,7 @@ static int close_pack(struct pack_writer *w, struct error *err)
 	int rc = hasher_final(w->hash, &pack.digest);
 
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	if (array_grow(&w->packs, w->n_packs, &w->cap_packs, 16) < 0)
 		return error_nomem(err);
 	w->packs[w->n_packs++] = pack;

@@ -189,7 +189,7 @@ static int packer_put(struct chunk_sink *sink, uint64_t voff, uint8_t **buf,
 				 ENTRIES_MAX);
 	rc = digest_of(*buf, len, &st.digest);
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	rc = table_grow(p, err);
 	if (rc < 0)
 		return rc;

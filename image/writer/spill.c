@@ -71,12 +71,10 @@ static int add_segment(struct spill *s, struct error *err)
 				 "its tiny files have more than %llu MiB",
 				 (unsigned long long)(SPILL_BYTES_MAX / MIB));
 	if (ftruncate(s->fd, (off_t)(at + SEGMENT)) < 0)
-		return error_set(err, errno, "grow a temporary file: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "grow a temporary file");
 	p = mmap(NULL, SEGMENT, PROT_READ, MAP_SHARED, s->fd, (off_t)at);
 	if (p == MAP_FAILED)
-		return error_set(err, errno, "map a temporary file: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "map a temporary file");
 	s->segments[s->n_segments++] = p;
 	return 0;
 }

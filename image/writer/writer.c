@@ -133,8 +133,7 @@ static int store_windows(struct tree_writer *w, uint64_t *ret_bytes,
 		return rc;
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
-		return error_set(err, errno, "duplicate a descriptor: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "duplicate a descriptor");
 	return upload_put(w->upload, &windows.digest, windows.size, fd, err);
 }
 

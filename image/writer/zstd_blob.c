@@ -104,8 +104,7 @@ static int digest_part(int fd, uint64_t off, size_t len, void *room,
 	int rc = fs_pread_full(fd, room, len, off);
 
 	if (rc < 0)
-		return error_set(err, -rc, "read a temporary file: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "read a temporary file");
 	return digest_of(room, len, ret) < 0 ? error_nomem(err) : 0;
 }
 

@@ -582,8 +582,7 @@ int object_put_fd(struct object_put *p, int fd, uint64_t size,
 			return error_nomem(err);
 
 		rc = fs_pread_full(fd, piece, n, off);
-		rc = rc < 0 ? error_set(err, -rc, "read what is to be put: %s",
-					strerror(-rc))
+		rc = rc < 0 ? error_errno(err, -rc, "read what is to be put")
 			    : object_put_write(p, piece, n, err);
 		off += n;
 	}

@@ -143,8 +143,7 @@ int store_submit(struct object_store *s, struct work *w, bool is_first,
 	int rc = is_first ? pool_submit_first(s->pool, w)
 			  : pool_submit(s->pool, w);
 
-	return rc < 0 ? error_set(err, -rc, "start a thread: %s", strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "start a thread") : 0;
 }
 
 void object_store_free(struct object_store *s)

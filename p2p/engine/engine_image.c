@@ -115,10 +115,10 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 		(void)error_set(&err, -rc, "image %s: %s", i->label,
 				origin_error(i)->msg);
 	else
-		(void)error_set(&err, -rc,
-				"image %s: neither peers nor the origin gave "
-				"piece %u: %s",
-				i->label, piece, strerror(-rc));
+		(void)error_errno(&err, -rc,
+				  "image %s: neither peers nor the origin gave "
+				  "piece %u",
+				  i->label, piece);
 	want_failed(i, piece, rc, &err);
 }
 

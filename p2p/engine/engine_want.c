@@ -329,8 +329,8 @@ void want_update(struct p2p_image *i, int64_t now)
 		}
 		rc = update_wants(i, k, n, now);
 		if (rc < 0) {
-			(void)error_set(&err, -rc, "image %s: want pieces: %s",
-					i->label, strerror(-rc));
+			(void)error_errno(&err, -rc, "image %s: want pieces",
+					  i->label);
 			fail_lists(i, k, rc, &err);
 		}
 	}

@@ -60,12 +60,11 @@ int relay_open(const char *dir, uint64_t bytes, struct relay **ret,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "relay in '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "relay in '%s'", dir);
 	rc = relay_punch(fd, 0, PAGE);
 	if (rc < 0)
-		return error_set(err, -rc, "relay in '%s': punch a hole: %s",
-				 dir, strerror(-rc));
+		return error_errno(err, -rc, "relay in '%s': punch a hole",
+				   dir);
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return error_nomem(err);

@@ -148,8 +148,8 @@ int net_check_ca(const char *ca_file, struct error *err)
 	X509 *cert;
 
 	if (!f)
-		return error_set(err, errno, "CA's certificate (PEM) '%s': %s",
-				 ca_file, strerror(errno));
+		return error_errno(err, errno, "CA's certificate (PEM) '%s'",
+				   ca_file);
 	for (; (cert = PEM_read_X509(f, NULL, NULL, NULL)); n++) {
 		n_good += X509_cmp_current_time(X509_get0_notAfter(cert)) > 0;
 		X509_free(cert);

@@ -141,7 +141,7 @@ static void conn_connected(struct conn *c)
 	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &code, &len) != 0)
 		code = errno;
 	if (code) {
-		error_set(&err, code, "connect: %s", strerror(code));
+		error_errno(&err, code, "connect");
 		conn_fail(c, &err);
 		return;
 	}

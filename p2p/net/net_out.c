@@ -158,7 +158,7 @@ void conn_write(struct conn *c)
 	if (n == -EAGAIN || n > 0) {
 		c->wants_write = true;
 	} else if (n < 0) {
-		error_set(&err, (int)-n, "send: %s", strerror((int)-n));
+		error_errno(&err, (int)-n, "send");
 		conn_fail(c, &err);
 		return;
 	}

@@ -42,7 +42,7 @@ int shake_connect(struct net_link *l, bool bulk, struct error *err)
 	int rc = 0;
 
 	if (fd < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
+		return error_errno(err, errno, "socket");
 	c = conn_new(n, fd, true);
 	if (!c) {
 		close(fd);
@@ -54,7 +54,7 @@ int shake_connect(struct net_link *l, bool bulk, struct error *err)
 	c->signs = bulk && n->security && n->cfg.security == NET_SIGNED_BULK;
 	if (connect(fd, (const struct sockaddr *)&l->to, l->to_len) != 0 &&
 	    errno != EINPROGRESS)
-		rc = error_set(err, errno, "connect: %s", strerror(errno));
+		rc = error_errno(err, errno, "connect");
 	if (rc == 0 && n->security && !c->signs)
 		rc = security_wrap(c, err);
 	if (rc == 0)

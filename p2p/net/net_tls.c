@@ -52,8 +52,7 @@ static int file_fail(struct error *err, const char *option, const char *file,
 	ERR_clear_error();
 	/* OpenSSL says "system lib" of a file that it cannot read. */
 	if (access(file, R_OK) != 0)
-		return error_set(err, errno, "%s '%s': %s", option, file,
-				 strerror(errno));
+		return error_errno(err, errno, "%s '%s'", option, file);
 	return error_set(err, EINVAL, "%s '%s': %s is not in it, as PEM: %s",
 			 option, file, wanted, why ? why : "not usable");
 }

@@ -215,9 +215,7 @@ static int map_slab(struct rdma_device *d, struct error *err)
 	d->slab = p;
 	/* A child's copy-on-write would part us from what the card writes. */
 	if (madvise(p, d->slab_len, MADV_DONTFORK) < 0)
-		return error_set(err, errno,
-				 "keep RDMA's memory from forks: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "keep RDMA's memory from forks");
 	(void)madvise(p, d->slab_len, MADV_HUGEPAGE); /* where it can */
 	return 0;
 }
@@ -242,10 +240,9 @@ static int register_half(struct rdma_device *d, struct ibv_pd *pd,
 			"RLIMIT_MEMLOCK, LimitMEMLOCK= of the unit)",
 			d->slab_len / (size_t)MIB, d->name,
 			(uint64_t)limit.rlim_cur / KIB);
-	return error_set(err, errno ? errno : EIO,
-			 "%zu MiB cannot be registered with %s: %s",
-			 d->slab_len / (size_t)MIB, d->name,
-			 strerror(errno ? errno : EIO));
+	return error_errno(err, errno ? errno : EIO,
+			   "%zu MiB cannot be registered with %s",
+			   d->slab_len / (size_t)MIB, d->name);
 }
 
 static int make_lanes(struct rdma_device *d, struct error *err)
@@ -425,9 +422,8 @@ int rdma_qp_new(struct rdma_device *d, struct rdma_lane *lane,
 	errno = 0;
 	qp = d->ops->create_qp(lane->pd, &init);
 	if (!qp)
-		return error_set(err, errno ? errno : EIO,
-				 "queue pair of %s: %s", d->name,
-				 strerror(errno ? errno : EIO));
+		return error_errno(err, errno ? errno : EIO, "queue pair of %s",
+				   d->name);
 	rc = d->ops->modify_qp(qp, &attr,
 			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				       IBV_QP_ACCESS_FLAGS);

@@ -148,7 +148,7 @@ int stage_emitter_new(const char *dir, const char *name,
 	}
 	rc = open_file(e);
 	if (rc < 0)
-		return error_set(err, -rc, "'%s': %s", e->path, strerror(-rc));
+		return error_errno(err, -rc, "'%s'", e->path);
 	*ret = steal_ptr(&e);
 	return 0;
 }

@@ -69,13 +69,12 @@ int follow_stdin_read(struct follow_stdin *s, struct error *err)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 1;
 	if (n < 0)
-		return error_set(err, errno, "standard input: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "standard input");
 	s->f->stats.bytes += (uint64_t)n;
 	rc = n ? stage_lines_feed(&s->lines, s->f->chunk, (size_t)n, on_event,
 				  s)
 	       : stage_lines_end(&s->lines, on_event, s);
 	if (rc < 0)
-		return error_set(err, -rc, "standard input: %s", strerror(-rc));
+		return error_errno(err, -rc, "standard input");
 	return n > 0;
 }

@@ -287,7 +287,7 @@ static int open_next(struct event_follower *f, struct followed_log *l,
 		}
 	}
 	if (fd < 0)
-		return error_set(err, why, "'%s': %s", l->key, strerror(why));
+		return error_errno(err, why, "'%s'", l->key);
 	if (l->is_rotated && c.parsed.is_gz) {
 		int rc = open_gz(l, fd, err);
 
@@ -414,8 +414,7 @@ static ssize_t read_gz(struct event_follower *f, struct followed_log *l,
 		rc = cut_lines(f, l, f->chunk, n, true);
 		sum += n;
 	}
-	return rc < 0 ? error_set(err, -rc, "'%s': %s", l->key, strerror(-rc))
-		      : (ssize_t)sum;
+	return rc < 0 ? error_errno(err, -rc, "'%s'", l->key) : (ssize_t)sum;
 }
 
 /* Was it renamed or removed, so that another file is written to now? */
@@ -486,8 +485,7 @@ static ssize_t read_plain(struct event_follower *f, struct followed_log *l,
 	}
 	n = pread(l->fd, f->chunk, READ_CHUNK, (off_t)before);
 	if (n < 0)
-		return error_set(err, errno, "'%s': %s", l->key,
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", l->key);
 	if (n > 0) {
 		note_head(f, l);
 		rc = cut_lines(f, l, f->chunk, (size_t)n, false);
@@ -497,7 +495,7 @@ static ssize_t read_plain(struct event_follower *f, struct followed_log *l,
 	else
 		l->quiet_ns = 0;
 	if (rc < 0)
-		return error_set(err, -rc, "'%s': %s", l->key, strerror(-rc));
+		return error_errno(err, -rc, "'%s'", l->key);
 	return l->at.offset > before ? (ssize_t)(l->at.offset - before) : 0;
 }
 

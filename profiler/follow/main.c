@@ -330,7 +330,7 @@ static int wait_for_more(struct follow_run *r, int timeout_ms,
 	int rc = 0;
 
 	if (poll(p, 2, timeout_ms) < 0 && errno != EINTR)
-		return error_set(err, errno, "poll: %s", strerror(errno));
+		return error_errno(err, errno, "poll");
 	if (p[0].revents & POLLIN &&
 	    read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si) &&
 	    si.ssi_signo != SIGHUP)
@@ -451,7 +451,7 @@ static int lock_state(const char *dir, struct error *err)
 		return rc;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+		return error_errno(err, errno, "'%s'", path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY,
 				 "another bootseer-events uses --state '%s'",

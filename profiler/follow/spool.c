@@ -48,7 +48,7 @@ static int take_stock(struct event_spool *s, struct error *err)
 	const struct dirent *e;
 
 	if (!d)
-		return error_set(err, errno, "spool: %s", strerror(errno));
+		return error_errno(err, errno, "spool");
 	s->first = UINT64_MAX;
 	while ((e = readdir(d))) {
 		struct stat st;
@@ -84,8 +84,7 @@ int event_spool_open(const char *dir, uint64_t max, struct event_spool **ret,
 	rc = fs_mkdir_p(dir, 0700, err);
 	if (rc == 0) {
 		s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		rc = s->dir_fd < 0 ? error_set(err, errno, "'%s': %s", dir,
-					       strerror(errno))
+		rc = s->dir_fd < 0 ? error_errno(err, errno, "'%s'", dir)
 				   : take_stock(s, err);
 	}
 	if (rc < 0) {
@@ -126,11 +125,11 @@ static int open_batch(struct event_spool *s, struct error *err)
 	s->open_fd = openat(s->dir_fd, name,
 			    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (s->open_fd < 0)
-		return error_set(err, errno, "spool: %s", strerror(errno));
+		return error_errno(err, errno, "spool");
 	s->next++;
 	/* Its name must last as its lines do. */
 	if (fsync(s->dir_fd) < 0)
-		return error_set(err, errno, "spool: %s", strerror(errno));
+		return error_errno(err, errno, "spool");
 	return 0;
 }
 
@@ -150,7 +149,7 @@ static int put_lines(struct event_spool *s, const char *data, size_t len,
 		rc = -errno;
 	if (rc < 0) {
 		(void)!ftruncate(s->open_fd, (off_t)s->open_bytes);
-		return error_set(err, -rc, "spool: %s", strerror(-rc));
+		return error_errno(err, -rc, "spool");
 	}
 	s->open_bytes += len;
 	s->bytes += len;
@@ -228,7 +227,7 @@ int event_spool_first(struct event_spool *s, uint64_t *ret_batch,
 	batch_name(*ret_batch, name);
 	fd = openat(s->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "spool: %s", strerror(errno));
+		return error_errno(err, errno, "spool");
 	buf_reset(ret);
 	if (st.st_size > (off_t)(2 * SPOOL_BATCH_MAX))
 		return error_set(err, EFBIG, "spool: %s is not ours", name);
@@ -236,7 +235,7 @@ int event_spool_first(struct event_spool *s, uint64_t *ret_batch,
 	if (rc == 0 && st.st_size)
 		rc = fs_pread_full(fd, ret->data, (size_t)st.st_size, 0);
 	if (rc < 0)
-		return error_set(err, -rc, "spool: %s", strerror(-rc));
+		return error_errno(err, -rc, "spool");
 	ret->len = (size_t)st.st_size;
 	return 1;
 }

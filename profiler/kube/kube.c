@@ -57,8 +57,7 @@ static int keep_pem(const char *pem, int *fd, struct error *err)
 
 	*fd = memfd_create("pem", MFD_CLOEXEC);
 	if (*fd < 0)
-		return error_set(err, errno, "memfd_create: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "memfd_create");
 	if (write(*fd, pem, len) != (ssize_t)len)
 		return error_set(err, EIO, "a certificate could not be kept");
 	return 0;

@@ -62,9 +62,7 @@ static int read_device(void *arg, uint64_t voff, void *buf, size_t len,
 {
 	int rc = fs_pread_full(*(const int *)arg, buf, len, voff);
 
-	return rc < 0 ? error_set(err, -rc, "read a temporary file: %s",
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "read a temporary file") : 0;
 }
 
 struct against {

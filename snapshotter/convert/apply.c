@@ -209,8 +209,7 @@ static int link_name(struct apply *a, struct inode *dir, const char *name,
 				 "a part of its name is longer than %d bytes",
 				 TREE_NAME_MAX);
 	if (rc < 0)
-		return error_set(err, -rc, "cannot be named: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "cannot be named");
 	return 0;
 }
 
@@ -449,8 +448,7 @@ static int add_xattrs(struct apply *a, const struct layer_entry *e,
 		if (rc == -ENOMEM)
 			return error_nomem(err);
 		if (rc < 0)
-			return error_set(err, -rc, "xattr '%.64s': %s", x->name,
-					 strerror(-rc));
+			return error_errno(err, -rc, "xattr '%.64s'", x->name);
 	}
 	return 0;
 }

@@ -50,16 +50,14 @@ static int map_file(const char *path, struct mapped *ret, struct error *err)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	if (st.st_size == 0)
 		return error_set(err, EBADMSG, "'%s' is empty", path);
 	ret->data =
 		mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (ret->data == MAP_FAILED) {
 		ret->data = NULL;
-		return error_set(err, errno, "map '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "map '%s'", path);
 	}
 	ret->len = (size_t)st.st_size;
 	return 0;
@@ -199,8 +197,7 @@ static int open_data(struct check *c, int *ret_fd, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (*ret_fd < 0 || ftruncate(*ret_fd, (off_t)c->map.device_size) < 0)
-		return error_set(err, errno, "create '%s': %s", data_name(c),
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", data_name(c));
 	c->wrote_data = c->opt->data_to;
 	return check_room(c, *ret_fd, err);
 }
@@ -267,8 +264,7 @@ static int check_in_folder(struct check *c, struct error *err)
 	if (buf_printf(&folder, "%s/bootseer-check.XXXXXX", dir) < 0)
 		return error_nomem(err);
 	if (!mkdtemp(folder.data))
-		return error_set(err, errno, "make a folder in '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "make a folder in '%s'", dir);
 	rc = buf_printf(&map, "%s/map", folder.data);
 	if (rc == 0 && c->opt->metadata_to)
 		rc = buf_puts(&meta, c->opt->metadata_to);

@@ -53,8 +53,7 @@ static int content_data(struct copy_sink *s, uint64_t off, const void *data,
 	struct content_sink *c = container_of(s, struct content_sink, sink);
 	int rc = content_hash_add(c->hash, off, data, len);
 
-	return rc < 0 ? error_set(err, -rc, "hash a file: %s", strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "hash a file") : 0;
 }
 
 static int content_end(struct copy_sink *s, struct error *err)
@@ -114,8 +113,7 @@ static int hash_extent(struct comparison *k, const struct extent *x,
 			return rc;
 		rc = content_hash_add(k->hash, off, k->room, n);
 		if (rc < 0)
-			return error_set(err, -rc, "hash a file: %s",
-					 strerror(-rc));
+			return error_errno(err, -rc, "hash a file");
 		off += n;
 	}
 	return 0;

@@ -482,8 +482,7 @@ int erofs_walk(struct layer *l, const char *temp_dir, struct tar_visitor *v,
 		return error_set(err, EINVAL, "not an EROFS image");
 	data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
-		return error_set(err, errno, "map a temporary file: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "map a temporary file");
 	rc = walk_bytes(data, len, v, err);
 	(void)munmap(data, len);
 	return rc;

@@ -113,7 +113,7 @@ static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
 				 (unsigned long long)l->in.size);
 	rc = hasher_update(l->stored_hash, data, len);
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	if (l->in.copy_fd >= 0) {
 		rc = fs_pwrite_full(l->in.copy_fd, data, len, l->stored);
 		if (rc < 0)
@@ -136,7 +136,7 @@ static int check_end(struct layer *l, struct error *err)
 
 	rc = hasher_final(l->stored_hash, &d);
 	if (rc < 0)
-		return error_set(err, -rc, "hash: %s", strerror(-rc));
+		return error_errno(err, -rc, "hash");
 	if (l->stored != l->in.size)
 		return error_set(
 			err, EBADMSG,
@@ -238,7 +238,7 @@ static int read_end(struct layer *l, int rc, size_t *ret_n, struct error *err)
 	if (l->in.want_diff_id) {
 		rc = hasher_final(l->plain_hash, &l->diff_id);
 		if (rc < 0)
-			return error_set(err, -rc, "hash: %s", strerror(-rc));
+			return error_errno(err, -rc, "hash");
 		l->in.want_diff_id = false;
 	}
 	*ret_n = 0;
@@ -281,7 +281,7 @@ int layer_read(struct layer *l, const void **ret, size_t *ret_n,
 	if (l->in.want_diff_id) {
 		rc = hasher_update(l->plain_hash, data, len);
 		if (rc < 0)
-			return error_set(err, -rc, "hash: %s", strerror(-rc));
+			return error_errno(err, -rc, "hash");
 	}
 	*ret = data;
 	*ret_n = len;

@@ -53,8 +53,7 @@ int layer_reading_new(const char *temp_dir, const struct oci_descriptor *d,
 	if (rc == 0)
 		rc = temp_file(temp_dir, &r->fd, err);
 	if (rc == 0 && fchmod(r->fd, 0444) < 0)
-		rc = error_set(err, errno, "a temporary file: %s",
-			       strerror(errno));
+		rc = error_errno(err, errno, "a temporary file");
 	if (rc == 0)
 		*ret = steal_ptr(&r);
 	return rc;
@@ -94,14 +93,12 @@ int layer_reading_end(struct layer_reading *r, const struct digest *diff_id,
 				   : fs_pwrite_full(r->fd, &f, sizeof(f),
 						    (uint64_t)st.st_size);
 	if (rc < 0)
-		return error_set(err, -rc, "write a temporary file: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "write a temporary file");
 	/* The process that reads strangers' layers is given the descriptor: it may only read. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", r->fd);
 	rc = open(path, O_RDONLY | O_CLOEXEC);
 	if (rc < 0)
-		return error_set(err, errno, "open a temporary file: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "open a temporary file");
 	*ret_fd = rc;
 	return 0;
 }
@@ -118,7 +115,6 @@ int layer_reading_load(int fd, struct layer_found *ret, struct span_set *spans,
 		rc = fs_pread_full(fd, ret, sizeof(*ret),
 				   (uint64_t)st.st_size - sizeof(*ret));
 	if (rc < 0)
-		return error_set(err, -rc, "read a kept reading: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "read a kept reading");
 	return span_set_load(spans, fd, ret->n_headers, err);
 }

@@ -125,8 +125,7 @@ static int hold_blocks(const struct mapping_job *j, struct error *err)
 	int fd = open(j->meta, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", j->meta,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", j->meta);
 	return getppid() == j->parent
 		       ? 0
 		       : error_set(err, ECANCELED,
@@ -161,8 +160,7 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 				   .arg = &job };
 
 	if (!meta)
-		return error_set(err, errno, "metadata '%s': %s",
-				 img->meta_path, strerror(errno));
+		return error_errno(err, errno, "metadata '%s'", img->meta_path);
 	/* Without a device EROFS mounts, and reads wrong bytes. */
 	if (img->n_files == 0 || img->n_files > FILES_MAX)
 		return error_set(err, EINVAL, "image '%s' has %zu data files",

@@ -104,8 +104,7 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 	int rc;
 
 	if (!meta)
-		return error_set(err, errno, "metadata '%s': %s",
-				 img->meta_path, strerror(errno));
+		return error_errno(err, errno, "metadata '%s'", img->meta_path);
 	if (!file || !made)
 		return error_nomem(err);
 	/* A mount on a carrier that is gone, or on another index of it, can
@@ -115,9 +114,7 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 	if (rc < 0)
 		return rc;
 	fd = open(made, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	return fd < 0 ? error_set(err, errno, "create '%s': %s", made,
-				  strerror(errno))
-		      : 0;
+	return fd < 0 ? error_errno(err, errno, "create '%s'", made) : 0;
 }
 
 int erofs_way_mount(struct datapath *d, struct datapath_image *img,

@@ -117,15 +117,13 @@ static int open_meta(const char *path, struct plain_image *pi,
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "metadata '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "metadata '%s'", path);
 	if (st.st_size <= 0)
 		return error_set(err, EINVAL, "metadata '%s' is empty", path);
 	pi->len = (size_t)st.st_size;
 	pi->map = mmap(NULL, pi->len, PROT_READ, MAP_SHARED, fd, 0);
 	if (pi->map == MAP_FAILED)
-		return error_set(err, errno, "map '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "map '%s'", path);
 	return 0;
 }
 
@@ -286,8 +284,8 @@ static int plain_fuse_make(const struct mount_wish *w, struct error *err)
 	const struct fuse_job *j = w->arg;
 
 	if (mount(j->folder, w->path, NULL, MS_BIND, NULL) < 0)
-		return error_set(err, errno, "bind '%s' to '%s': %s", j->folder,
-				 w->path, strerror(errno));
+		return error_errno(err, errno, "bind '%s' to '%s'", j->folder,
+				   w->path);
 	return 0;
 }
 

@@ -135,12 +135,10 @@ static int check_mount(const char *file, struct error *err)
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "open a file of EROFS: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "open a file of EROFS");
 	rc = fs_pread_full(fd, got, sizeof(got), 0);
 	if (rc < 0)
-		return error_set(err, -rc, "read a file of EROFS: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "read a file of EROFS");
 	fill_data(want);
 	if (memcmp(got, want + EROFS_BLOCK, EROFS_BLOCK) != 0 ||
 	    memcmp(got + EROFS_BLOCK, want, EROFS_BLOCK) != 0)
@@ -183,9 +181,7 @@ static int put_file(const char *path, const void *bytes, size_t len,
 	(void)unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	rc = fd < 0 ? -errno : fs_write_full(fd, bytes, len);
-	return rc < 0 ? error_set(err, -rc, "write '%s': %s", path,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "write '%s'", path) : 0;
 }
 
 static int try_mount(const struct trial *t, struct error *err)
@@ -202,8 +198,7 @@ static int try_mount(const struct trial *t, struct error *err)
 		return rc;
 	rc = check_mount(t->file, err);
 	if (umount2(t->path, UMOUNT_NOFOLLOW) < 0 && rc == 0)
-		rc = error_set(err, errno, "unmount '%s': %s", t->path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "unmount '%s'", t->path);
 	return rc;
 }
 

@@ -91,8 +91,7 @@ static int open_cache(struct node *n, struct error *err)
 		return error_nomem(err);
 	}
 	if (statvfs(n->cfg->root, &vfs) < 0)
-		return error_set(err, errno, "'%s': %s", n->cfg->root,
-				 strerror(errno));
+		return error_errno(err, errno, "'%s'", n->cfg->root);
 	cfg.dir = dir;
 	cfg.scrub_every_ns = NODE_SCRUB_EVERY_NS;
 	cfg.scrub_rate = NODE_SCRUB_RATE;
@@ -197,8 +196,7 @@ static int lock_run(struct node *n, struct error *err)
 				 "another bootseerd uses '%s': end it, or "
 				 "choose another --run",
 				 n->cfg->run);
-	return error_set(err, errno, "lock '%s': %s", n->cfg->run,
-			 strerror(errno));
+	return error_errno(err, errno, "lock '%s'", n->cfg->run);
 }
 
 /*

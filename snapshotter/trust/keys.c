@@ -340,7 +340,7 @@ void trust_keys_free(struct trust_keys *k)
 static int check_writers(const char *path, struct stat *st, struct error *err)
 {
 	if (stat(path, st) < 0)
-		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+		return error_errno(err, errno, "'%s'", path);
 	if (st->st_mode & 02 && !(st->st_mode & S_ISVTX))
 		return error_set(err, EACCES,
 				 "'%s' can be written to by everybody: "
@@ -384,7 +384,7 @@ static int load_folder(struct trust_keys *keys, const char *path,
 	int n = scandir(path, &list, is_key_file, alphasort), rc = 0;
 
 	if (n < 0)
-		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+		return error_errno(err, errno, "'%s'", path);
 	for (int i = 0; i < n; i++) {
 		AUTO_BUF name = BUF_INIT;
 

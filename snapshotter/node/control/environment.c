@@ -225,8 +225,7 @@ int environment_make_work(const char *work, struct error *err)
 		return rc;
 	if ((mkdir(work, 0700) < 0 && errno != EEXIST) ||
 	    (mkdir(none, 0700) < 0 && errno != EEXIST))
-		return error_set(err, errno, "make '%s': %s", work,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%s'", work);
 	return fs_replace_file(boot, id.data, id.len, 0600, err);
 }
 
@@ -484,8 +483,7 @@ static int each_work(struct node *n, environment_name_fn *fn, int64_t now,
 		return error_nomem(err);
 	dir = opendir(all);
 	if (!dir)
-		return error_set(err, errno, "open '%s': %s", all,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", all);
 	while ((e = readdir(dir))) {
 		AUTO_FREE char *work = fs_join(all, e->d_name);
 

@@ -30,9 +30,7 @@ static int make_blocks(const char *path, struct error *err)
 	AUTO_CLOSE int fd =
 		open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	return fd < 0 ? error_set(err, errno, "create '%s': %s", path,
-				  strerror(errno))
-		      : 0;
+	return fd < 0 ? error_errno(err, errno, "create '%s'", path) : 0;
 }
 
 /* The folder first, as of a mount: a user without one is forgotten at the next start. */
@@ -140,8 +138,7 @@ static int copy_range(struct node *n, struct image *i,
 		if (rc == 0) {
 			rc = fs_pwrite_full(fd, piece, len, *at);
 			if (rc < 0)
-				error_set(err, -rc, "write blocks: %s",
-					  strerror(-rc));
+				error_errno(err, -rc, "write blocks");
 		}
 		done += len;
 		*at += len;
@@ -161,8 +158,7 @@ static int open_blocks(const struct node *n, const char *name, int *ret,
 		return error_nomem(err);
 	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || utimensat(AT_FDCWD, work, NULL, 0) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	*ret = steal_fd(&fd);
 	return 0;
 }

@@ -71,15 +71,14 @@ static int allocate_file(const char *path, uint64_t bytes, struct error *err)
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "create '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", path);
 	do
 		rc = fallocate(fd, 0, 0, (off_t)bytes);
 	while (rc < 0 && errno == EINTR);
 	return rc == 0 ? 0
-		       : error_set(err, errno,
-				   "allocate %" PRIu64 " bytes of '%s': %s",
-				   bytes, path, strerror(errno));
+		       : error_errno(err, errno,
+				     "allocate %" PRIu64 " bytes of '%s'",
+				     bytes, path);
 }
 
 /* The file system ends with the environment, so it has no journal; its features
@@ -131,15 +130,14 @@ static int mount_ext4(const char *file, const char *path, struct error *err)
 	int rc;
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return error_set(err, errno, "make '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%s'", path);
 	rc = loop_open_writable(file, device, &fd, err);
 	if (rc < 0)
 		return rc;
 	if (mount(device, path, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME,
 		  "nodiscard,noinit_itable") < 0)
-		return error_set(err, errno, "mount '%s' at '%s': %s", file,
-				 path, strerror(errno));
+		return error_errno(err, errno, "mount '%s' at '%s'", file,
+				   path);
 	return 0;
 }
 

@@ -173,8 +173,7 @@ static int lock_folder(const char *dir, int *ret, struct error *err)
 		open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", dir);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !fs_is_empty(fd))
 		return error_set(err, ENOTEMPTY, "somebody else writes to '%s'",
 				 dir);

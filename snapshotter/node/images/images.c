@@ -249,8 +249,7 @@ static int load_all(struct images *t, struct error *err)
 	struct dirent *e;
 
 	if (!dir)
-		return error_set(err, errno, "open '%s': %s", t->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", t->dir);
 	while ((e = readdir(dir))) {
 		if (strncmp(e->d_name, IMAGES_STAGE_PREFIX,
 			    strlen(IMAGES_STAGE_PREFIX)) == 0)
@@ -510,8 +509,8 @@ int image_add_user(struct image *i, const char *user, struct error *err)
 	rc = names_add(&i->state.users, user, STATE_USERS_MAX, false);
 	images_unlock(i->all);
 	if (rc < 0)
-		return error_set(err, -rc, "user '%s' of image %.12s: %s", user,
-				 i->hex, strerror(-rc));
+		return error_errno(err, -rc, "user '%s' of image %.12s", user,
+				   i->hex);
 	if (was)
 		return 0;
 	rc = save_state(i, err);
@@ -635,7 +634,7 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 	}
 	images_unlock(i->all);
 	if (rc < 0)
-		rc = error_set(err, -rc, "name '%s': %s", name, strerror(-rc));
+		rc = error_errno(err, -rc, "name '%s'", name);
 	/* A crash between the two leaves a name that leads nowhere, which is
 	 * asked for again, never one that leads to two images; so does a disk
 	 * that takes the first only. */
@@ -669,8 +668,7 @@ int images_stage(struct images *t, const struct digest *id, char **ret,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	if (mkdir(path, 0700) < 0)
-		return error_set(err, errno, "create '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", path);
 	*ret = steal_ptr(&path);
 	return 0;
 }
@@ -716,8 +714,7 @@ static int write_staged(const char *dir, const char *name, const struct buf *b,
 		return error_nomem(err);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return error_set(err, errno, "create '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "create '%s'", path);
 	rc = fs_write_full(fd, b->data, b->len);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
@@ -767,8 +764,7 @@ static int publish_folder(struct images *t, struct image *i, const char *staged,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	if (rename(staged, i->dir) < 0)
-		return error_set(err, errno, "rename '%s': %s", staged,
-				 strerror(errno));
+		return error_errno(err, errno, "rename '%s'", staged);
 	rc = fs_sync_dir(t->dir, err);
 	/* Its names would come with it when the node starts next. */
 	if (rc < 0)
@@ -792,8 +788,7 @@ static int take_free_names(struct image *i, const struct image_place *place,
 				       true);
 	}
 	images_unlock(i->all);
-	return rc < 0 ? error_set(err, -rc, "names of image %.12s: %s", i->hex,
-				  strerror(-rc))
+	return rc < 0 ? error_errno(err, -rc, "names of image %.12s", i->hex)
 		      : 0;
 }
 
@@ -893,7 +888,6 @@ int images_remove(struct image *i, struct error *err)
 		return error_nomem(err);
 	}
 	if (rename(i->dir, grave) < 0)
-		return error_set(err, errno, "rename '%s': %s", i->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "rename '%s'", i->dir);
 	return fs_remove_tree(grave, err);
 }

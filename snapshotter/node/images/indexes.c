@@ -97,8 +97,7 @@ static int read_records(struct indexes *x, struct error *err)
 	int rc = 0;
 
 	if (!dir)
-		return error_set(err, errno, "open '%s': %s", x->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", x->dir);
 	while (rc == 0 && (e = readdir(dir)))
 		if (strlen(e->d_name) == IMAGE_HEX_MAX - 1)
 			rc = read_record(x, e->d_name, err);
@@ -119,8 +118,7 @@ static int write_record(struct indexes *x, const char *hex, uint64_t index,
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)index);
 	if (symlink(text, path) < 0 &&
 	    (errno != EEXIST || unlink(path) < 0 || symlink(text, path) < 0))
-		return error_set(err, errno, "write '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "write '%s'", path);
 	return remember_index(x, hex, index, err);
 }
 

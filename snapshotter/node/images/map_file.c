@@ -14,14 +14,12 @@ int map_file_open(const char *path, struct map_file *ret, struct error *err)
 	void *data;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	if (st.st_size == 0)
 		return error_set(err, EBADMSG, "'%s' is empty", path);
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (data == MAP_FAILED)
-		return error_set(err, errno, "map '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "map '%s'", path);
 	*ret = (struct map_file){ .data = data, .len = (size_t)st.st_size };
 	return 0;
 }

@@ -34,8 +34,7 @@ static int offer_source_read(struct source *s, const struct source_req *req,
 				       p->begin + req->off + done);
 
 		if (rc < 0)
-			return error_set(err, -rc, "read its offer: %s",
-					 strerror(-rc));
+			return error_errno(err, -rc, "read its offer");
 		rc = sink->put(sink, req->off + done, piece, n, err);
 		if (rc < 0)
 			return rc;
@@ -68,7 +67,7 @@ int offer_member_new(int fd, const struct offer *o, enum offer_member m,
 	p->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (p->fd < 0) {
 		free(p);
-		return error_set(err, errno, "its offer: %s", strerror(errno));
+		return error_errno(err, errno, "its offer");
 	}
 	p->base.ops = &offer_source_ops;
 	p->base.size = o->size[m];
@@ -93,8 +92,7 @@ static int hash_member(int fd, const struct offer *o, enum offer_member m,
 		int rc = fs_pread_full(fd, piece, n, begin + at);
 
 		if (rc < 0)
-			return error_set(err, -rc, "read the offer: %s",
-					 strerror(-rc));
+			return error_errno(err, -rc, "read the offer");
 		if (hasher_update(h, piece, n) < 0)
 			return error_nomem(err);
 		at += n;
@@ -183,9 +181,7 @@ int offer_file_mend(const char *dir, int from, uint64_t size, struct error *err)
 	}
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
-	return rc < 0 ? error_set(err, -rc, "mend '%s': %s", path,
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "mend '%s'", path) : 0;
 }
 
 int offer_file_open(const char *dir, int *ret_fd, struct offer *ret,
@@ -201,8 +197,7 @@ int offer_file_open(const char *dir, int *ret_fd, struct offer *ret,
 		return error_nomem(err);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	rc = fs_pread_full(fd, head, sizeof(head), 0);
 	if (rc < 0)
 		return error_set(err, EBADMSG, "'%s' is damaged", path);

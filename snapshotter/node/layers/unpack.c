@@ -55,15 +55,13 @@ static int make_whiteout(struct unpack *u, const struct unpack_place *p,
 		return 0;
 	}
 	if (errno != EEXIST)
-		return error_set(err, errno, "make whiteout: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "make whiteout");
 	/* A whiteout hides what lies below, not what this layer itself has. */
 	fd = openat(p->folder, hidden,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
 		return 0;
-	return fd < 0 ? error_set(err, errno, "open '%s': %s", hidden,
-				  strerror(errno))
+	return fd < 0 ? error_errno(err, errno, "open '%s'", hidden)
 		      : hide_below(u, fd, false, err);
 }
 
@@ -79,9 +77,7 @@ static int clear_place(struct unpack *u, const struct unpack_place *p,
 
 	*ret_opaque = *ret_there = false;
 	if (fstatat(p->folder, p->base, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0
-				       : error_set(err, errno, "stat: %s",
-						   strerror(errno));
+		return errno == ENOENT ? 0 : error_errno(err, errno, "stat");
 	*ret_opaque = !S_ISDIR(st.st_mode);
 	*ret_there = for_folder && S_ISDIR(st.st_mode);
 	if (*ret_there)
@@ -104,8 +100,7 @@ static int make_hard_link(struct unpack *u, const struct unpack_place *p,
 	if (rc == -EISDIR)
 		return error_set(err, EPERM, "a hard link to the root");
 	if (rc == 0 && linkat(to.folder, to.base, p->folder, p->base, 0) < 0)
-		rc = error_set(err, errno, "hard link to '%s': %s", e->link,
-			       strerror(errno));
+		rc = error_errno(err, errno, "hard link to '%s'", e->link);
 	return rc;
 }
 
@@ -141,7 +136,7 @@ static int finish_node(struct unpack *u, const struct unpack_place *p,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "open: %s", strerror(errno));
+		return error_errno(err, errno, "open");
 	rc = unpack_set_attributes(fd, e, err);
 	if (rc == 0 && is_folder && opaque)
 		rc = unpack_set_opaque(u, fd, err);
@@ -163,7 +158,7 @@ static int add_node(struct unpack *u, const struct unpack_place *p,
 		return rc < 0 ? rc : finish_node(u, p, e, false, err);
 	}
 	if (make_node(u, p, e, there) < 0)
-		return error_set(err, errno, "create: %s", strerror(errno));
+		return error_errno(err, errno, "create");
 	/* Writing takes capabilities away and sets the time: on_end() goes on. */
 	if (u->file >= 0) {
 		u->entry = e;
@@ -234,7 +229,7 @@ static int on_data(struct tar_visitor *v, uint64_t off, const void *data,
 	if (rc < 0)
 		return rc;
 	rc = fs_pwrite_full(u->file, data, len, off);
-	return rc < 0 ? error_set(err, -rc, "write: %s", strerror(-rc)) : 0;
+	return rc < 0 ? error_errno(err, -rc, "write") : 0;
 }
 
 static int on_end(struct tar_visitor *v, struct error *err)
@@ -245,8 +240,7 @@ static int on_end(struct tar_visitor *v, struct error *err)
 
 	u->entry = NULL;
 	if (ftruncate(fd, (off_t)e->size) < 0)
-		return error_set(err, errno, "set its size: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "set its size");
 	return unpack_set_attributes(fd, e, err);
 }
 
@@ -267,8 +261,8 @@ static int open_lower(struct unpack *u, const char *const *lower,
 			      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		if (fd < 0)
-			return error_set(err, errno, "open '%s': %s",
-					 lower[u->n_lower], strerror(errno));
+			return error_errno(err, errno, "open '%s'",
+					   lower[u->n_lower]);
 		u->lower[u->n_lower] = fd;
 	}
 	return 0;
@@ -297,8 +291,7 @@ int unpack_new(const char *dir, const struct unpack_options *options,
 	u->file = -1;
 	u->root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (u->root < 0)
-		return error_set(err, errno, "open '%s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", dir);
 	rc = open_lower(u, options->lower, options->n_lower, err);
 	/* Every layer implies the root. */
 	if (rc == 0 && !u->keeps_root)
@@ -337,6 +330,6 @@ int unpack_finish(struct unpack *u, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (syncfs(u->root) < 0)
-		return error_set(err, errno, "sync: %s", strerror(errno));
+		return error_errno(err, errno, "sync");
 	return 0;
 }

@@ -47,13 +47,11 @@ static int clear_xattrs(const char *path, struct error *err)
 		return error_nomem(err);
 	n = listxattr(path, names, XATTR_LIST_BYTES);
 	if (n < 0)
-		return error_set(err, errno, "list xattrs: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "list xattrs");
 	for (const char *at = names; at < names + n; at += strlen(at) + 1)
 		if (!is_machines_own(at) && removexattr(path, at) < 0 &&
 		    errno != ENODATA)
-			return error_set(err, errno, "remove %s: %s", at,
-					 strerror(errno));
+			return error_errno(err, errno, "remove %s", at);
 	return 0;
 }
 
@@ -70,8 +68,7 @@ static int set_xattrs(const char *path, const struct layer_entry *e,
 			continue;
 		if (setxattr(path, x->name, x->value, x->size, 0) < 0 &&
 		    errno != ENOTSUP)
-			return error_set(err, errno, "set %s: %s", x->name,
-					 strerror(errno));
+			return error_errno(err, errno, "set %s", x->name);
 	}
 	return 0;
 }
@@ -90,17 +87,17 @@ int unpack_set_attributes(int fd, const struct layer_entry *e,
 	/* This path leads to the very file, also to a symlink. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
+		return error_errno(err, errno, "stat");
 	if (fchownat(fd, "", e->uid, e->gid, AT_EMPTY_PATH) < 0)
-		return error_set(err, errno, "chown: %s", strerror(errno));
+		return error_errno(err, errno, "chown");
 	if (!e->hard)
 		rc = clear_xattrs(path, err);
 	if (rc == 0)
 		rc = set_xattrs(path, e, st.st_mode, err);
 	if (rc == 0 && !S_ISLNK(st.st_mode) && chmod(path, e->mode & 07777) < 0)
-		rc = error_set(err, errno, "chmod: %s", strerror(errno));
+		rc = error_errno(err, errno, "chmod");
 	if (rc == 0 && utimensat(fd, "", times, AT_EMPTY_PATH) < 0)
-		rc = error_set(err, errno, "set time: %s", strerror(errno));
+		rc = error_errno(err, errno, "set time");
 	return rc;
 }
 
@@ -109,8 +106,7 @@ int unpack_get_time(int folder, struct timespec *ret, struct error *err)
 	struct stat st;
 
 	if (fstat(folder, &st) < 0)
-		return error_set(err, errno, "stat its folder: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "stat its folder");
 	*ret = st.st_mtim;
 	return 0;
 }
@@ -120,8 +116,7 @@ int unpack_set_time(int folder, const struct timespec *mtime, struct error *err)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, *mtime };
 
 	if (futimens(folder, times) < 0)
-		return error_set(err, errno, "set the time of its folder: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "set the time of its folder");
 	return 0;
 }
 
@@ -139,8 +134,7 @@ int unpack_is_opaque(int folder, bool *ret, struct error *err)
 
 	/* ERANGE: a value that overlayfs does not write. */
 	if (n < 0 && errno != ENODATA && errno != ENOTSUP && errno != ERANGE)
-		return error_set(err, errno, "read %s: %s", OPAQUE_XATTR,
-				 strerror(errno));
+		return error_errno(err, errno, "read %s", OPAQUE_XATTR);
 	*ret = n == 1 && value == 'y';
 	return 0;
 }
@@ -150,7 +144,6 @@ int unpack_set_opaque(struct unpack *u, int folder, struct error *err)
 	/* Other folders of the layers below are to be seen now. */
 	u->view.is_valid = false;
 	if (fsetxattr(folder, OPAQUE_XATTR, "y", 1, 0) < 0)
-		return error_set(err, errno, "set %s: %s", OPAQUE_XATTR,
-				 strerror(errno));
+		return error_errno(err, errno, "set %s", OPAQUE_XATTR);
 	return 0;
 }

@@ -88,8 +88,7 @@ static int begin_view(struct unpack *u, struct error *err)
 		return error_nomem(err);
 	v->upper = fcntl(u->root, F_DUPFD_CLOEXEC, 0);
 	if (v->upper < 0)
-		return error_set(err, errno, "open the layer: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "open the layer");
 	v->n = u->n_lower;
 	v->is_valid = true;
 	return 0;
@@ -112,8 +111,8 @@ static int open_shown(int folder, const char *name, int *ret, bool *ret_ends,
 		*ret_ends = errno == ENOTDIR || errno == ELOOP;
 		if (*ret_ends || errno == ENOENT)
 			return 0;
-		return error_set(err, errno, "open '%s' of a layer below: %s",
-				 name, strerror(errno));
+		return error_errno(err, errno, "open '%s' of a layer below",
+				   name);
 	}
 	rc = unpack_is_opaque(fd, ret_ends, err);
 	if (rc == 0)
@@ -159,8 +158,7 @@ static int descend_upper(struct layer_view *v, const char *name,
 		      : -1;
 
 	if (v->n && fd < 0)
-		return error_set(err, errno, "open '%s': %s", name,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", name);
 	if (v->upper >= 0)
 		close(v->upper);
 	v->upper = fd;
@@ -219,9 +217,9 @@ int unpack_is_shown(struct unpack *u, const char *path, const char *name,
 			return 0;
 		}
 		if (errno != ENOENT)
-			return error_set(err, errno,
-					 "look for '%s' in a layer below: %s",
-					 name, strerror(errno));
+			return error_errno(err, errno,
+					   "look for '%s' in a layer below",
+					   name);
 	}
 	return 0;
 }
@@ -257,8 +255,7 @@ static int copy_xattrs(int from, int to, struct error *err)
 		return error_nomem(err);
 	n = flistxattr(from, names, XATTR_LIST_BYTES);
 	if (n < 0 && errno != ENOTSUP)
-		return error_set(err, errno, "list xattrs: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "list xattrs");
 	for (const char *at = names; rc == 0 && at < names + n;
 	     at += strlen(at) + 1)
 		rc = copy_xattr(from, to, at, names + XATTR_LIST_BYTES, err);
@@ -279,9 +276,8 @@ int unpack_copy_lower(struct unpack *u, const char *path, int fd,
 	from = *path ? u->view.folders[0] : u->lower[0];
 	if (fstat(from, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0 ||
 	    fchmod(fd, st.st_mode & 07777) < 0)
-		return error_set(err, errno,
-				 "copy its folder from the layer below: %s",
-				 strerror(errno));
+		return error_errno(err, errno,
+				   "copy its folder from the layer below");
 	rc = copy_xattrs(from, fd, err);
 	return rc < 0 ? rc : unpack_set_time(fd, &st.st_mtim, err);
 }
@@ -354,7 +350,7 @@ struct path_way {
 
 static int no_folder(int why, struct error *err)
 {
-	return error_set(err, why, "its folder: %s", strerror(why));
+	return error_errno(err, why, "its folder");
 }
 
 /* Take away a whiteout of this layer that stands where a folder comes to be. */
@@ -369,8 +365,7 @@ static int take_whiteout(int folder, const char *name, bool *ret,
 	if (!unpack_is_whiteout(&st))
 		return no_folder(ENOTDIR, err);
 	if (unlinkat(folder, name, 0) < 0)
-		return error_set(err, errno, "remove a whiteout: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "remove a whiteout");
 	*ret = true;
 	return 0;
 }

@@ -33,8 +33,7 @@ struct hunt {
 
 static int call_failed(const char *name, struct error *err)
 {
-	return error_set(err, errno, "look for whiteouts in '%.80s': %s", name,
-			 strerror(errno));
+	return error_errno(err, errno, "look for whiteouts in '%.80s'", name);
 }
 
 static bool is_dots(const char *name)
@@ -55,8 +54,7 @@ static int drop_if_whiteout(int folder, const struct dirent *d,
 	if (!unpack_is_whiteout(&st))
 		return 0;
 	if (unlinkat(folder, d->d_name, 0) < 0)
-		return error_set(err, errno, "remove a whiteout: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "remove a whiteout");
 	return 1;
 }
 

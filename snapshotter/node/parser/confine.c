@@ -145,8 +145,7 @@ static int bound_capabilities(uint64_t keep, struct error *err)
 			break; /* the kernel has no more */
 		if (has && !(keep & UINT64_C(1) << c) &&
 		    prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
-			return error_set(err, errno, "bound capabilities: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "bound capabilities");
 	}
 	return 0;
 }
@@ -160,16 +159,14 @@ static int keep_capabilities(uint64_t keep, struct error *err)
 
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capget, &head, data) < 0)
-		return error_set(err, errno, "capabilities: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "capabilities");
 	for (int k = 0; k < 2; k++) {
 		data[k].permitted &= (uint32_t)(keep >> 32 * k);
 		data[k].effective = data[k].permitted;
 		data[k].inheritable = 0;
 	}
 	if (syscall(SYS_capset, &head, data) < 0)
-		return error_set(err, errno, "drop capabilities: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "drop capabilities");
 	return 0;
 }
 
@@ -199,8 +196,7 @@ static int load_filter(scmp_filter_ctx f, int rc, bool no_new_privs,
 		rc = seccomp_load(f);
 	seccomp_release(f);
 	if (rc < 0)
-		return error_set(err, -rc, "filter of system calls: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "filter of system calls");
 	return 0;
 }
 
@@ -258,8 +254,7 @@ static int first_of(int rc, int next)
 static int no_new_privs(struct error *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return error_set(err, errno, "no new privileges: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "no new privileges");
 	return 0;
 }
 
@@ -297,11 +292,9 @@ static int become_nobody(unsigned int id, struct error *err)
 	if (geteuid() != 0)
 		return 0;
 	if (setgroups(0, NULL) < 0)
-		return error_set(err, errno, "leave all groups: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "leave all groups");
 	if (become_user(id) < 0 && become_user(NOBODY) < 0)
-		return error_set(err, errno, "become uid %d: %s", NOBODY,
-				 strerror(errno));
+		return error_errno(err, errno, "become uid %d", NOBODY);
 	return 0;
 }
 
@@ -316,7 +309,7 @@ int confine_parser(struct error *err)
 	(void)!bound_capabilities(0, &other);
 	rc = setrlimit(RLIMIT_CORE, &none) < 0 ||
 			     setrlimit(RLIMIT_NOFILE, &files) < 0
-		     ? error_set(err, errno, "limits: %s", strerror(errno))
+		     ? error_errno(err, errno, "limits")
 		     : 0;
 	rc = first_of(rc,
 		      become_nobody(CONFINE_PARSER_ID, rc < 0 ? &other : err));
@@ -387,7 +380,7 @@ int confine_index(struct error *err)
 	rc = setrlimit(RLIMIT_CORE, &none) < 0 ||
 			     setrlimit(RLIMIT_DATA, &data) < 0 ||
 			     setrlimit(RLIMIT_FSIZE, &size) < 0
-		     ? error_set(err, errno, "limits: %s", strerror(errno))
+		     ? error_errno(err, errno, "limits")
 		     : 0;
 	if (rc == 0)
 		rc = become_nobody(CONFINE_INDEX_ID, err);
@@ -409,7 +402,7 @@ int confine_job(uint64_t memory, uint64_t file, struct error *err)
 	if (setrlimit(RLIMIT_DATA, &data) < 0 ||
 	    setrlimit(RLIMIT_FSIZE, &size) < 0 ||
 	    setrlimit(RLIMIT_CPU, &cpu) < 0)
-		return error_set(err, errno, "limits: %s", strerror(errno));
+		return error_errno(err, errno, "limits");
 	return allow_calls(false, err);
 }
 

@@ -40,15 +40,14 @@ static int spawn_at(struct parser *p, int sock, struct error *err)
 	int rc = posix_spawn_file_actions_init(&files);
 
 	if (rc)
-		return error_set(err, rc, "parser: %s", strerror(rc));
+		return error_errno(err, rc, "parser");
 	rc = posix_spawn_file_actions_adddup2(&files, sock, PARSER_FD);
 	if (rc == 0)
 		rc = posix_spawn(&p->pid, p->program, &files, NULL, argv,
 				 environment);
 	(void)posix_spawn_file_actions_destroy(&files);
 	if (rc)
-		return error_set(err, rc, "run the parser '%s': %s", p->program,
-				 strerror(rc));
+		return error_errno(err, rc, "run the parser '%s'", p->program);
 	p->pidfd = pidfd_open(p->pid, 0);
 	return 0;
 }
@@ -58,7 +57,7 @@ static int start(struct parser *p, struct error *err)
 	int pair[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_set(err, errno, "parser: %s", strerror(errno));
+		return error_errno(err, errno, "parser");
 	rc = spawn_at(p, pair[1], err);
 	(void)close(pair[1]);
 	if (rc < 0) {
@@ -221,16 +220,16 @@ static int ask_once(struct parser *p, const struct parser_job *job, int first,
 	int pipes[2], pair[2], rc;
 
 	if (pipe2(pipes, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	from = pipes[0];
 	to = pipes[1];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
+		return error_errno(err, errno, "socket");
 	begin_here = pair[0];
 	begin_there = pair[1];
 	/* Only this end. */
 	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	rc = send_to(p, job,
 		     (const int[PARSER_N_FDS]){
 			     [PARSER_FD_FIRST] = first,
@@ -368,8 +367,7 @@ static int wait_job(const struct parser *p, const struct artifact_job *job,
 		if (n > 0)
 			return 0;
 		if (n < 0 && errno != EINTR)
-			return error_set(err, errno, "poll: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "poll");
 		if (n < 0)
 			continue;
 		if (w->end_ns && clock_now_ns() >= w->end_ns)
@@ -511,12 +509,12 @@ static int begin_unpack(struct artifact_parser *a, int fd, uint64_t size,
 	int in[2], rc;
 
 	if (pipe2(in, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	from = in[0];
 	to = in[1];
 	/* Only this end: the other one is the job's to read and wait. */
 	if (fcntl(to, F_SETFL, O_NONBLOCK) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+		return error_errno(err, errno, "pipe");
 	rc = ask_parser(p, &job, fd, from, ret, err);
 	if (rc == 0)
 		ret->in = steal_fd(&to);
@@ -583,8 +581,7 @@ static int check_path(struct parser *p, enum artifact_file file,
 	int rc;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", path);
 	rc = begin_check(&p->of_artifacts, file, fd, (uint64_t)st.st_size, &job,
 			 err);
 	return rc < 0 ? rc : end_job(&p->of_artifacts, &job, err);

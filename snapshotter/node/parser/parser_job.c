@@ -41,7 +41,7 @@ static int unpack_all(int in, struct artifact_unpack *u, struct error *err)
 	while (rc == 0 && (n = read(in, from, sizeof(from))) != 0) {
 		if (n < 0 && errno == EINTR)
 			continue;
-		rc = n < 0 ? error_set(err, errno, "read: %s", strerror(errno))
+		rc = n < 0 ? error_errno(err, errno, "read")
 			   : artifact_unpack_put(u, from, (size_t)n, err);
 	}
 	return rc < 0 ? rc : artifact_unpack_end(u, err);
@@ -55,13 +55,13 @@ static int map_fd(int fd, void **ret, size_t *ret_len, struct error *err)
 	void *p;
 
 	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
+		return error_errno(err, errno, "stat");
 	if (st.st_size == 0)
 		return error_set(err, EINVAL, "the file is empty");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE,
 		 fd, 0);
 	if (p == MAP_FAILED)
-		return error_set(err, errno, "map: %s", strerror(errno));
+		return error_errno(err, errno, "map");
 	*ret = p;
 	*ret_len = (size_t)st.st_size;
 	return 0;

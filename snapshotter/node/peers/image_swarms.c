@@ -89,8 +89,7 @@ static int config_fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
 	if (cfg->node_name)
 		snprintf(name, NAME_MAX_BYTES, "%s", cfg->node_name);
 	else if (gethostname(name, NAME_MAX_BYTES - 1) < 0)
-		return error_set(err, errno, "the machine's name: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "the machine's name");
 	rc = node_location_parse(cfg->location, at, err);
 	if (rc < 0)
 		return rc;

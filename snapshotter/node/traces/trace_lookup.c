@@ -362,7 +362,7 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 	int rc;
 
 	if (gethostname(host, sizeof(host) - 1) < 0)
-		return error_set(err, errno, "hostname: %s", strerror(errno));
+		return error_errno(err, errno, "hostname");
 	if (asprintf(&dir, "%s/traces/store", cfg->root) < 0) {
 		dir = NULL;
 		return error_nomem(err);

@@ -18,6 +18,17 @@ Test(error, set_returns_the_negative_code_and_keeps_errno)
 	cr_expect_str_eq(err.msg, "no blob 7");
 }
 
+Test(error, errno_ends_the_message_with_the_systems_words)
+{
+	struct error err = ERROR_INIT;
+
+	errno = EPIPE;
+	cr_assert_eq(error_errno(&err, ENOENT, "open '%s'", "/none"), -ENOENT);
+	cr_expect_eq(errno, EPIPE);
+	cr_expect_eq(err.code, ENOENT);
+	cr_expect_str_eq(err.msg, "open '/none': No such file or directory");
+}
+
 Test(error, wrap_puts_context_in_front)
 {
 	struct error err = ERROR_INIT;
