@@ -23,14 +23,6 @@ static const uint8_t *pack_at(const struct blockmap *m, size_t i)
 	return m->data + HEADER_SIZE + m->n_blocks * BLOCK_SIZE + i * PACK_SIZE;
 }
 
-static bool is_zero(const uint8_t *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (p[i])
-			return false;
-	return true;
-}
-
 void blockmap_block(const struct blockmap *m, size_t i, struct block *ret)
 {
 	const uint8_t *p = block_at(m, i);
@@ -82,8 +74,8 @@ static const char *block_fault(const struct blockmap *m, size_t i,
 	uint64_t span;
 
 	blockmap_block(m, i, &b);
-	if (!is_zero(block_at(m, i) + BLOCK_RESERVED,
-		     BLOCK_SIZE - BLOCK_RESERVED))
+	if (!bytes_are_zero(block_at(m, i) + BLOCK_RESERVED,
+			    BLOCK_SIZE - BLOCK_RESERVED))
 		return "reserved bytes are set";
 	if (!b.usize || b.usize > BLOCK_USIZE_MAX)
 		return "size out of bounds";
@@ -361,9 +353,11 @@ static int check_header(const uint8_t *p, size_t len, struct error *err)
 				 ", this program reads %u and %u",
 				 version, BLOCKMAP_VERSION,
 				 BLOCKMAP_VERSION_INDEX);
-	if (!is_zero(p + HEADER_RESERVED, HEADER_SIZE - HEADER_RESERVED) ||
+	if (!bytes_are_zero(p + HEADER_RESERVED,
+			    HEADER_SIZE - HEADER_RESERVED) ||
 	    (version == BLOCKMAP_VERSION &&
-	     !is_zero(p + HEADER_N_SPANS, HEADER_RESERVED - HEADER_N_SPANS)))
+	     !bytes_are_zero(p + HEADER_N_SPANS,
+			     HEADER_RESERVED - HEADER_N_SPANS)))
 		return error_set(err, EINVAL,
 				 "block map: reserved header bytes are set");
 	return 0;
@@ -424,9 +418,8 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 {
 	struct blockmap m = { .data = data, .len = len };
 	uint64_t end = 0, in_blocks = 0;
-	int rc;
+	int rc = check_header(data, len, err);
 
-	rc = check_header(data, len, err);
 	if (rc == 0)
 		rc = check_counts(data, len, &m, err);
 	if (rc < 0)

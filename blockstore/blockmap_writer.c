@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Builder of block maps.  Pure.  Format: docs/formats/blockmap.md. */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "blockstore/blockmap_format.h"
@@ -124,9 +123,8 @@ int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
 {
 	struct blockmap m;
 	size_t len;
-	int rc;
+	int rc = append_part(w, &w->packs);
 
-	rc = append_part(w, &w->packs);
 	if (rc == 0)
 		rc = append_part(w, &w->spans);
 	if (rc == 0)

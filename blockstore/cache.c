@@ -179,7 +179,7 @@ static int put_begin(struct cache *c, const struct block *b,
 }
 
 /* With space, which is released and taken again. */
-static void give_back(struct cache *c, uint32_t page, uint32_t usize)
+static void release_extent(struct cache *c, uint32_t page, uint32_t usize)
 {
 	uint64_t bytes = extent_bytes(usize);
 
@@ -230,13 +230,13 @@ static int put_commit(struct cache *c, const struct block *b, uint32_t page,
 	(void)pthread_mutex_unlock(&s->lock);
 	/* Entries come and go only with space held, so this stays true. */
 	if (id != ENTRY_NIL && entry_at(c, id)->page != PAGE_NONE) {
-		give_back(c, page, b->usize);
+		release_extent(c, page, b->usize);
 		return 0;
 	}
 	if (id == ENTRY_NIL)
 		id = table_take(c);
 	if (id == ENTRY_NIL) {
-		give_back(c, page, b->usize);
+		release_extent(c, page, b->usize);
 		return error_nomem(err);
 	}
 	logged = log_put(c, b, page) == 0;
@@ -318,7 +318,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 	else if (rc == 0)
 		rc = put_commit(c, b, page, why, err);
 	else
-		give_back(c, page, b->usize);
+		release_extent(c, page, b->usize);
 	if (rc < 0) {
 		c->put_failed++;
 		c->until_statfs = 0; /* somebody else fills the disk */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,8 +75,7 @@ int freeze_unknown(struct cache *c, struct error *err)
 
 	if (!dir) {
 		rc = error_errno(err, errno, "list '%s'", c->dir);
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 		return rc;
 	}
 	while (rc == 0 && (e = readdir(dir))) {

@@ -226,8 +226,7 @@ int log_compact(struct cache *c, bool force, struct error *err)
 		(void)unlinkat(c->dir_fd, "index.new", 0);
 		return rc;
 	}
-	if (c->log_fd >= 0)
-		(void)close(c->log_fd);
+	fd_close(c->log_fd);
 	c->log_fd = steal_fd(&fd);
 	c->log_records = w->n;
 	set_logged(c);

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -733,8 +732,7 @@ int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
 	if (!dir) {
 		rc = error_errno(err, errno, "list '%s/" MOUNTS_DIR "'",
 				 c->dir);
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 		return rc;
 	}
 	while (rc == 0 && (e = readdir(dir)))

@@ -42,8 +42,7 @@ static int remove_idle(struct cache *c, struct error *err)
 
 	if (!dir) {
 		int rc = error_errno(err, errno, "list '%s'", c->dir);
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 		return rc;
 	}
 	while ((e = readdir(dir))) {
@@ -196,12 +195,9 @@ void cache_close(struct cache *c)
 		space_fini(c);
 	table_fini(c);
 	mounts_fini(c);
-	if (c->log_fd >= 0)
-		(void)close(c->log_fd);
-	if (c->lock_fd >= 0)
-		(void)close(c->lock_fd);
-	if (c->dir_fd >= 0)
-		(void)close(c->dir_fd);
+	fd_close(c->log_fd);
+	fd_close(c->lock_fd);
+	fd_close(c->dir_fd);
 	(void)pthread_cond_destroy(&c->stopping);
 	(void)pthread_cond_destroy(&c->freed);
 	(void)pthread_mutex_destroy(&c->space);

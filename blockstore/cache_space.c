@@ -26,8 +26,7 @@ int space_init(struct cache *c, struct error *err)
 void space_fini(struct cache *c)
 {
 	for (size_t i = 0; i < CACHE_SEGMENTS_MAX; i++) {
-		if (c->fds[i] >= 0)
-			(void)close(c->fds[i]);
+		fd_close(c->fds[i]);
 		if (c->segments)
 			free(c->segments[i].used);
 	}

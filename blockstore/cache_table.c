@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Entries by digest: a hash table in shards, and the clock list. */
-#include <errno.h>
 #include <string.h>
 
 #include "blockstore/cache.h"

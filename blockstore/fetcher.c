@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks under way, and who waits for them. */
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 

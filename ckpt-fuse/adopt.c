@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "ckpt-fuse/writer.h"
@@ -70,8 +69,6 @@ static void *buffer_new(const struct file_adoption *a, struct error *err)
 	}
 	return data;
 }
-
-/* --------------------------------------------------------------------- striped --- */
 
 /* Adopt a column, its units in their order. */
 static int adopt_column(void *arg, unsigned int c, struct error *err)

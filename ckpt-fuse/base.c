@@ -46,7 +46,7 @@ static int look_at_mark(const struct column_look *l,
 		return -ENOENT;
 	if (l->mark == BASE_MARK_LEFT)
 		return 0;
-	/* That version alone: gc may have said meanwhile that it removes the columns. */
+	/* Remove this version only: gc may meanwhile have marked its columns for removal. */
 	rc = object_delete(store, name, o.tag, err);
 	if (rc == -ESTALE)
 		return -ENOENT;

@@ -291,8 +291,7 @@ void disk_cache_detach(struct disk_cache_file *x)
 {
 	if (!x)
 		return;
-	if (x->fd >= 0)
-		(void)close(x->fd);
+	fd_close(x->fd);
 	(void)pthread_mutex_destroy(&x->lock);
 	free(x);
 }

@@ -84,8 +84,6 @@ int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 	return is_there ? 1 : rc;
 }
 
-/* --------------------------------------------------------------------- rename --- */
-
 /* Names below a folder that is renamed: objects, and folders that other tools marked. */
 struct folder_move {
 	struct name_list names, markers;

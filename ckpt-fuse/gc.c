@@ -190,7 +190,8 @@ static bool has_unnamed(const struct collection *c)
 	return false;
 }
 
-/* That of a file which has just been written is no sign of one that is renamed. */
+/* Keep the segments that a manifest names.  A manifest that was just written says nothing about
+ * a file that is being renamed. */
 static void keep_segments(struct collection *c, const struct manifest *m)
 {
 	for (size_t i = 0; i < m->n_segments; i++) {
@@ -484,7 +485,7 @@ static int too_young(struct object_store *s, uint64_t older_ms, int64_t *ret,
 
 int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 {
-	struct collection c = { .store = s };
+	AUTO_FINI(collection) c = { .store = s };
 	int rc = too_young(s, gc->older_ms, &c.before_ms, err);
 
 	gc->n_segments = gc->n_objects = gc->n_waiting = gc->n_young = 0;
@@ -495,6 +496,5 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 		rc = doom_segments(&c, gc, err);
 	if (rc == 0)
 		rc = remove_all(&c, gc, err);
-	collection_fini(&c);
 	return rc;
 }

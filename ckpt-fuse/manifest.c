@@ -288,13 +288,6 @@ bool segment_mark_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
 
 /* --------------------------------------------------------------------- decode --- */
 
-static bool is_zeros(const uint8_t *p, size_t len)
-{
-	while (len && !p[len - 1])
-		len--;
-	return len == 0;
-}
-
 static int damage_error(struct error *err, const char *what)
 {
 	return error_set(err, EBADMSG, "the manifest is damaged: %s", what);
@@ -355,7 +348,7 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 		return damage_error(err, "how many segments or chunks it has");
 	if (ret->size > SIZE_MAX_FILE || ret->attr.mode > 07777)
 		return damage_error(err, "size or permissions of the file");
-	if (!is_zeros(p + 60, 4) || !is_zeros(p + 76, 20))
+	if (!bytes_are_zero(p + 60, 4) || !bytes_are_zero(p + 76, 20))
 		return damage_error(err, "bytes that are to be zeros");
 	*ret_len = MANIFEST_HEADER + SEGMENT * (uint64_t)ret->n_segments +
 		   CRC * ret->n_chunks + xattrs + FOOTER;
@@ -458,7 +451,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 	if (want != len)
 		return damage_error(err, "it is cut, or longer than it says");
 	foot = p + len - FOOTER;
-	if (get_le64(foot + 8) != len || !is_zeros(foot + 4, 4) ||
+	if (get_le64(foot + 8) != len || !bytes_are_zero(foot + 4, 4) ||
 	    get_le32(foot) != crc32c(0, p, len - FOOTER))
 		return damage_error(err, "its checksum");
 	rc = manifest_new(head.n_segments, head.n_chunks, &m, err);

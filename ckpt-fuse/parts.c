@@ -47,7 +47,7 @@ int ckpt_part_places(const struct buf *part, ckpt_place_fn *fn, void *arg,
 		     struct error *err)
 {
 	AUTO(manifest) m = NULL;
-	struct unit_map map = { .n_units = 0 };
+	AUTO_FINI(unit_map) map = { .n_units = 0 };
 	int rc = manifest_decode(part->data, part->len, &m, err);
 
 	if (rc == 0)
@@ -60,7 +60,6 @@ int ckpt_part_places(const struct buf *part, ckpt_place_fn *fn, void *arg,
 		if (p)
 			rc = fn(arg, u, &at, err);
 	}
-	unit_map_fini(&map);
 	return rc;
 }
 

@@ -539,14 +539,6 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 
 /* ------------------------------------------------------------------ of others --- */
 
-static bool is_zero(const char *data, uint64_t len)
-{
-	for (uint64_t i = 0; i < len; i++)
-		if (data[i])
-			return false;
-	return true;
-}
-
 /* How many of the bytes are right: those of a chunk, or of a hole; 0: they are not. */
 static uint64_t count_right(const struct ckpt_file *f, uint64_t off,
 			    const char *data, uint64_t len)
@@ -560,7 +552,7 @@ static uint64_t count_right(const struct ckpt_file *f, uint64_t off,
 	if (i == m->n_segments || s->start > off) {
 		if (i < m->n_segments && s->start - off < hole)
 			hole = s->start - off;
-		return is_zero(data, hole) ? hole : 0;
+		return bytes_are_zero(data, hole) ? hole : 0;
 	}
 	chunk = (off - s->start) / m->chunk_size;
 	p = chunk_place(m, s, chunk);

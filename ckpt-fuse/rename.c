@@ -110,8 +110,6 @@ int ckpt_rename(struct object_store *s, const char *from, const char *to,
 	return rc == 0 ? rename_striped(s, &from_name, &to_name, to, err) : rc;
 }
 
-/* ---------------------------------------------------------------- attributes --- */
-
 /* -ESTALE: it was replaced meanwhile, and what replaced it stays. */
 static int set_attr_once(struct object_store *s, const char *name,
 			 const struct ckpt_attr *attr, struct error *err)

@@ -14,7 +14,7 @@ struct ckpt_writer {
 	char *path;
 	struct manifest_name name;
 	struct manifest *manifest; /* a plain file has no segment */
-	/* That is written; NULL: of a plain file, and of one that grows while none is. */
+	/* The segment that is written; NULL for a plain file, and while a growing file has none. */
 	struct ckpt_segment *segment;
 	struct ckpt_version *version; /* borrowed; NULL: nothing is compared */
 	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */

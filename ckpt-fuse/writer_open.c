@@ -32,10 +32,9 @@ static int set_segment(struct ckpt_writer *w,
 	uint64_t unit = manifest_unit(w->manifest);
 	uint64_t units = (o->size + unit - 1) / unit;
 	uint32_t n = o->columns ? o->columns : columns_by_size(w, o->size);
-	int rc;
+	int rc = writer_new_segment(w->segment, n > units ? (uint32_t)units : n,
+				    err);
 
-	rc = writer_new_segment(w->segment, n > units ? (uint32_t)units : n,
-				err);
 	w->segment->length = o->size;
 	return rc;
 }

@@ -2,8 +2,6 @@
 /* Users of an image, which are none of this machine's. */
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/bundle.h"

@@ -53,8 +53,6 @@ void ckpt_bar_step(void *bar, uint64_t done, uint64_t total)
 		      b->total ? b->total : total, clock_now_ns());
 }
 
-/* ---------------------------------------------------------------------- walk --- */
-
 #define DEPTH_MAX 64u
 
 struct ckpt_walk {

@@ -2,7 +2,6 @@
 /* `bootseer ckpt adopt`: plain files made striped, or back, where they are. */
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "cli/ckpt.h"
 #include "cli/plain_output.h"
@@ -158,7 +157,6 @@ const struct command ckpt_adopt_command = {
 			    "s3://bucket/run7 step-100\n"
 			    "bootseer ckpt adopt --plain file:///mnt/nfs/ckpt "
 			    "step-100/model.pt\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
 		.max_args = 2,
 	},

@@ -2,7 +2,6 @@
 /* `bootseer ckpt cp`: files into a store and out of it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -397,9 +396,7 @@ const struct command ckpt_cp_command = {
 			    ":step-100/model.pt\n"
 			    "bootseer ckpt cp -r hdfs://namenode:9870/ckpt "
 			    ":step-100 ./step-100\n",
-		.see_also = "bootseer(1)",
 		.min_args = 3,
-		.max_args = 3,
 	},
 	.config_size = sizeof(struct ckpt_cp_config),
 	.check = check_ckpt_cp,

@@ -75,9 +75,7 @@ const struct command ckpt_gc_command = {
 			   "removed or replaced, and what writers that were "
 			   "killed left behind.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct ckpt_gc_config),
 	.open = ckpt_open_first,

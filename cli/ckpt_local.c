@@ -109,8 +109,7 @@ void ckpt_local_free(struct ckpt_local *l)
 {
 	if (!l)
 		return;
-	if (l->fd >= 0)
-		(void)close(l->fd);
+	fd_close(l->fd);
 	if (l->tmp.data)
 		(void)unlink(l->tmp.data);
 	unfinished[0] = '\0';

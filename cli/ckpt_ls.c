@@ -171,7 +171,6 @@ const struct command ckpt_ls_command = {
 		.summary = "List the files in a folder of the store, or the "
 			   "one file: striped ones and plain objects alike.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
 		.max_args = 2,
 	},

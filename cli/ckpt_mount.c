@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -446,9 +445,7 @@ const struct command ckpt_mount_command = {
 			   "where programs read and write them as any others. "
 			   "Returns when it is there.",
 		.options = mount_options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_mount_options),
 	.check = check_mount,
@@ -504,7 +501,7 @@ static struct lost_files lost_files(const char *path, const char *dir)
 	return l;
 }
 
-/* That of a service is its manager's. */
+/* A mount that a service manager runs has its log there, not in `dir`. */
 static bool has_log(const char *dir)
 {
 	AUTO_FREE char *log = fs_join(dir, LOG_FILE);
@@ -646,9 +643,7 @@ const struct command ckpt_umount_command = {
 			   "then it fails also when it unmounts, and leaves the "
 			   "log.",
 		.options = run_options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct ckpt_run_options),
 	.run = run_umount,
@@ -818,8 +813,6 @@ const struct command ckpt_status_command = {
 			   "error which of them waits for its store, or lost "
 			   "files.",
 		.options = run_options,
-		.see_also = "bootseer(1)",
-		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct ckpt_run_options),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <string.h>
 
 #include "cli/ckpt.h"
 #include "common/buf.h"
@@ -111,9 +110,7 @@ const struct command ckpt_rm_command = {
 			   "one stays for those who read it, until 'bootseer "
 			   "ckpt gc'.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_rm_config),
 	.check = check_ckpt_rm,

@@ -74,8 +74,6 @@ static void last_line(const char *path, char *ret, size_t size)
 	(void)snprintf(ret, size, "%s", line ? line + 1 : text.data);
 }
 
-/* ----------------------------------------------------------------------- end --- */
-
 /* With its holder, whose process group is its own.  Nothing was served yet that it could
  * lose. */
 static void end_process(pid_t pid)

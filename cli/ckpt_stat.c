@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
-#include <jansson.h>
 
 #include "cli/ckpt.h"
 #include "common/json.h"
@@ -67,9 +66,7 @@ const struct command ckpt_stat_command = {
 		.summary = "Show size, attributes and layout of a file of the "
 			   "store, as JSON.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct ckpt_stat_config),
 	.open = ckpt_open_first,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "cli/ckpt.h"
 #include "cli/plain_output.h"
@@ -59,7 +58,8 @@ static int go_on(struct ckpt_verify *v, int rc, struct error *err)
 	return 0;
 }
 
-static bool is_same(const struct ckpt_stat *a, const struct ckpt_stat *b)
+static bool is_same_version(const struct ckpt_stat *a,
+			    const struct ckpt_stat *b)
 {
 	return a->is_striped == b->is_striped && a->size == b->size &&
 	       a->generation == b->generation &&
@@ -76,7 +76,7 @@ static int judge_file(struct object_store *s, const char *path,
 	int there =
 		rc == -EBADMSG ? ckpt_stat(s, path, &now, &ignored) : -EAGAIN;
 
-	if (there == -ENOENT || (there == 0 && !is_same(read, &now)))
+	if (there == -ENOENT || (there == 0 && !is_same_version(read, &now)))
 		return there == 0 ? -ESTALE : there;
 	return rc;
 }
@@ -164,7 +164,6 @@ const struct command ckpt_verify_command = {
 			   "that was made when it was written. Each file that "
 			   "is damaged is named.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
 		.max_args = 2,
 	},

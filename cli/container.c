@@ -82,8 +82,7 @@ static int start_runc(struct container *c, struct error *err)
 	if (rc == 0)
 		rc = child_start(argv, ends[0], ends[1], &c->pid, err);
 	for (size_t i = 0; i < 2; i++)
-		if (ends[i] >= 0)
-			(void)close(ends[i]);
+		fd_close(ends[i]);
 	if (rc < 0) {
 		c->pid = 0;
 		return rc;
@@ -350,16 +349,12 @@ void container_free(struct container *c)
 	if (c->pid)
 		call_runc(c, "delete", "--force");
 	for (size_t i = 0; i < 2; i++) {
-		if (c->streams[i].in >= 0)
-			(void)close(c->streams[i].in);
+		fd_close(c->streams[i].in);
 		buf_fini(&c->streams[i].line);
 	}
-	if (c->pidfd >= 0)
-		(void)close(c->pidfd);
-	if (c->init_fd >= 0)
-		(void)close(c->init_fd);
-	if (c->root_fd >= 0)
-		(void)close(c->root_fd);
+	fd_close(c->pidfd);
+	fd_close(c->init_fd);
+	fd_close(c->root_fd);
 	if (c->has_line)
 		regfree(&c->line);
 	free(c->root);

@@ -2,7 +2,6 @@
 #include "cli/containerd_dropin.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/containerd_config.h"

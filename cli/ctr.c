@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include "cli/child.h"
-#include "common/array.h"
 #include "common/cleanup.h"
-#include "common/fs.h"
 #include "common/text.h"
 
 #define LIST_MAX (64u << 20)

@@ -57,10 +57,8 @@ struct containerd {
 static void containerd_fini(struct containerd *d)
 {
 	free(d->file);
-	if (d->root >= 0)
-		(void)close(d->root);
-	if (d->program >= 0)
-		(void)close(d->program);
+	fd_close(d->root);
+	fd_close(d->program);
 }
 
 /* -------------------------------------------------------------------- files --- */

@@ -2,7 +2,6 @@
 /* Kernel, programs and units, as anybody on the machine sees them. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -25,11 +25,10 @@ struct env_service_access {
 		  "snapshots; else the store does." }, \
 		{ .key = "token-file", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(config_type, service.token_file), \
 		  .help = "The bearer token for --service." }, \
 	{ \
-		.key = "service-ca-file", .type = OPTION_FILE, .arg = "FILE", \
+		.key = "service-ca-file", .type = OPTION_FILE, \
 		.offset = offsetof(config_type, service.ca_file), \
 		.help = "Certificates (PEM) that --service is checked with, " \
 			"instead of the system's." \

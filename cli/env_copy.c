@@ -113,7 +113,6 @@ const struct command env_export_command = {
 		.summary = "Copy snapshots, or all in the store, into a folder, "
 			   "to take them elsewhere. Every byte is checked.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
 		.max_args = -1,
 	},
@@ -131,7 +130,6 @@ const struct command env_import_command = {
 			   "'bootseer env export' wrote, into a store. Every "
 			   "byte is checked.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
 		.max_args = -1,
 	},

@@ -352,9 +352,7 @@ const struct command env_diff_command = {
 		.options = options,
 		.examples = "bootseer env diff --no-times "
 			    "s3://bucket/env 3f2a9c 81b04d\n",
-		.see_also = "bootseer(1)",
 		.min_args = 3,
-		.max_args = 3,
 	},
 	.config_size = sizeof(struct env_diff_config),
 	.is_status = true,

@@ -76,9 +76,7 @@ const struct command env_inspect_command = {
 			   "of the command and values are secret to who "
 			   "typed them: of those a digest is kept.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct env_inspect_config),
 	.check = env_check_first,

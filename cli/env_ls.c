@@ -150,9 +150,7 @@ const struct command env_ls_command = {
 		.summary = "List the snapshots in the store: key, time, size "
 			   "as stored, names, and what made it where.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct env_ls_config),
 	.check = env_check_first,

@@ -54,7 +54,6 @@ const struct command env_pin_command = {
 		.summary = "Keep snapshots from 'bootseer env gc' and from "
 			   "'bootseer env run --ttl'.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
 		.max_args = -1,
 	},
@@ -70,7 +69,6 @@ const struct command env_unpin_command = {
 		.usage = "[OPTIONS] STORE KEY...",
 		.summary = "Let snapshots expire that 'bootseer env pin' kept.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
 		.max_args = -1,
 	},

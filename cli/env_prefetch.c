@@ -45,7 +45,6 @@ static const struct option_spec options[] = {
 	{ .key = "wait",
 	  .type = OPTION_DURATION,
 	  .offset = offsetof(struct env_prefetch_config, wait),
-	  .arg = "TIME",
 	  .def = "0s",
 	  .help = "With --nodes: wait so long at most until all have it, and "
 		  "show the progress; the token needs the role read, too." },
@@ -161,7 +160,6 @@ const struct command env_prefetch_command = {
 		.options = options,
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct env_prefetch_config),
 	.check = check_nodes,

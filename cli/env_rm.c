@@ -56,7 +56,6 @@ const struct command env_rm_command = {
 			   "killed runs left of it is removed, too. Whoever "
 			   "restores it at this moment runs the command.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 2,
 		.max_args = -1,
 	},

@@ -83,7 +83,6 @@ const struct command env_verify_command = {
 		.summary = "Read snapshots, or all in the store, and check "
 			   "every byte against its digest.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
 		.max_args = -1,
 	},

@@ -16,14 +16,12 @@ struct image_access {
 #define IMAGE_ACCESS_OPTIONS(config) \
 	{ .key = "auth-file", \
 	  .type = OPTION_FILE, \
-	  .arg = "FILE", \
 	  .absent = "'docker login' makes one, ~/.docker/config.json", \
 	  .offset = offsetof(config, access.auth_file), \
 	  .help = "Credentials, as docker's config.json has them; default " \
 		  "is that file at its usual places." }, \
 		{ .key = "ca-file", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .absent = "ask who runs the registry for its authority's " \
 			    "certificate", \
 		  .offset = offsetof(config, access.ca_file), \
@@ -32,6 +30,12 @@ struct image_access {
 		.key = "plain-http", .type = OPTION_BOOL, \
 		.offset = offsetof(config, access.plain_http), \
 		.help = "Talk to registries without TLS." \
+	}
+
+#define IMAGE_PLAIN_HTTP_OPTION(at) \
+	{ \
+		.key = "plain-http", .type = OPTION_BOOL, .offset = (at), \
+		.help = "Speak to the registry without TLS." \
 	}
 
 #define IMAGE_PLATFORM_OPTION(config, text) \

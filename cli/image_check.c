@@ -106,9 +106,7 @@ const struct command image_check_command = {
 		.summary = "Read all that was stored of the image REF and check "
 			   "it: digests, block map, metadata, every block.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct check_config),
 	.check = check_image_check,

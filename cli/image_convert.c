@@ -11,7 +11,7 @@
 
 struct convert_config {
 	struct image_access access;
-	char *platform, *form, *chunking, *temp_dir;
+	char *platform, *form, *temp_dir;
 	char *key, *repository;
 	int64_t expires;
 	uint64_t jobs, level;
@@ -24,7 +24,6 @@ static const struct option_spec options[] = {
 	{ .key = "jobs",
 	  .letter = 'j',
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .offset = offsetof(struct convert_config, jobs),
 	  .min = "1",
 	  .max = "64",
@@ -55,19 +54,12 @@ static const struct option_spec options[] = {
 	IMAGE_PLATFORM_OPTION(struct convert_config,
 			      "Which image of an index, or 'all'; default is "
 			      "this machine's."),
-	{ .key = "chunking",
-	  .type = OPTION_STRING,
-	  .arg = "NAME",
-	  .offset = offsetof(struct convert_config, chunking),
-	  .help = "Named set of parameters of the blocks; c1 is the "
-		  "only one so far." },
 	{ .key = "level",
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .offset = offsetof(struct convert_config, level),
 	  .min = "1",
 	  .max = "19",
-	  .help = "Level of zstd; default is the chunking's, 5. Higher ones "
+	  .help = "Level of zstd; default is 5. Higher ones "
 		  "take fewer bytes, about the same time to read, more "
 		  "time to convert, and from 12 on some 60 MiB for each of "
 		  "--jobs. Blocks that are stored already stay as they "
@@ -174,7 +166,6 @@ static int check_image_convert(const void *config, char **args,
 	const struct convert_options opt = {
 		.platform = c->platform,
 		.form = form_of(c),
-		.chunking = c->chunking,
 	};
 	AUTO(image_target) dst = NULL;
 	int rc = image_ref_check(args[0], err);
@@ -214,7 +205,6 @@ static int convert_image(const struct convert_config *c, const char *name,
 		.jobs = c->jobs ? (unsigned int)c->jobs : image_default_jobs(),
 		.force = c->force,
 		.prune = c->prune,
-		.chunking = c->chunking,
 		.level = (int)c->level,
 		.temp_dir = c->temp_dir,
 		.sign = signer->key ? &terms : NULL,
@@ -243,7 +233,7 @@ static int run_image_convert(const void *config, char **args, struct error *err)
 	const struct convert_config *c = config;
 	AUTO(image_target) src = NULL;
 	AUTO(image_target) dst = NULL;
-	struct signer_new signer = { .key = NULL };
+	AUTO_FINI(signer_new) signer = { .key = NULL };
 	int rc = image_target_new(args[0], &c->access, &src, err);
 
 	if (rc == 0)
@@ -252,7 +242,6 @@ static int run_image_convert(const void *config, char **args, struct error *err)
 		rc = load_key(c, &dst->ref, &signer, err);
 	if (rc == 0)
 		rc = convert_image(c, args[1], src, dst, &signer, err);
-	signer_new_fini(&signer);
 	return rc;
 }
 
@@ -272,7 +261,6 @@ const struct command image_convert_command = {
 			"docker://reg.example/app:1\n",
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct convert_config),
 	.check = check_image_convert,

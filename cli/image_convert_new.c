@@ -47,7 +47,6 @@ static const struct option_spec options[] = {
 	{ .key = "jobs",
 	  .letter = 'j',
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .offset = offsetof(struct pushed_config, jobs),
 	  .min = "1",
 	  .max = "64",
@@ -71,21 +70,17 @@ static const struct option_spec options[] = {
 	SIGNER_OPTIONS(struct pushed_config),
 	{ .key = "auth-file",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .absent = "'docker login' makes one, ~/.docker/config.json",
 	  .offset = offsetof(struct pushed_config, access.auth_file),
 	  .help = "Credentials of the registry, as docker's config.json has "
 		  "them; default is that file at its usual places." },
 	{ .key = "registry-ca",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = offsetof(struct pushed_config, access.ca_file),
 	  .help = "Certificates (PEM) that the registry is trusted by "
 		  "instead of the system's." },
-	{ .key = "plain-http",
-	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct pushed_config, access.plain_http),
-	  .help = "Talk to the registry without TLS." },
+	IMAGE_PLAIN_HTTP_OPTION(
+		offsetof(struct pushed_config, access.plain_http)),
 	{ .key = NULL },
 };
 
@@ -155,7 +150,7 @@ static int say_state(struct pushed_image *i, const char *state,
 
 /* An image that unpacks to endless bytes keeps no worker from those of others.  A conversion ends
  * nowhere but at its end, so the process does. */
-static void end_endless(struct pushed_image *i)
+static void end_overlong_conversion(struct pushed_image *i)
 {
 	struct error err = ERROR_INIT;
 
@@ -178,7 +173,7 @@ static void renew_lease(struct convert_progress *p, const char *what,
 	(void)what;
 	(void)done;
 	(void)total;
-	end_endless(i);
+	end_overlong_conversion(i);
 	if (clock_now_ns() - i->renewed_ns >= RENEW_NS &&
 	    say_state(i, "running", "", &err) < 0)
 		fprintf(stderr, "the service was not told: %s\n", err.msg);
@@ -390,7 +385,6 @@ const struct command image_convert_new_command = {
 			"    --token-file convert.token registry.internal\n",
 		.see_also = "bootseer-registry(8); docs/registries.md",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct pushed_config),
 	.check = check_pushed,

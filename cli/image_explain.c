@@ -19,7 +19,6 @@ static const struct option_spec options[] = {
 	{ .key = "json",
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct explain_config, json),
-	  .def = "no",
 	  .help = "Print bootseerd's figures as they are." },
 	POD_OPTIONS(struct explain_config,
 		    "Explain the images of this pod's containers. The pod is "
@@ -212,7 +211,6 @@ const struct command image_explain_command = {
 		.examples = "  bootseer image explain registry.example/ml:1\n"
 			    "  bootseer image explain --pod team-a/train-0",
 		.see_also = "bootseerd(8)",
-		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct explain_config),

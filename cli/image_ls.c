@@ -33,9 +33,7 @@ const struct command image_ls_command = {
 		.summary = "List the tags of the repository or folder REF and "
 			   "which of them were converted, as JSON.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct image_ls_config),
 	.check = image_check_first,

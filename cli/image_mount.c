@@ -25,11 +25,7 @@ struct mount_config {
 };
 
 static const struct option_spec mount_options[] = {
-	{ .key = "plain-http",
-	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct mount_config, plain_http),
-	  .def = "no",
-	  .help = "Speak to the registry without TLS." },
+	IMAGE_PLAIN_HTTP_OPTION(offsetof(struct mount_config, plain_http)),
 	NODE_OPTIONS(struct mount_config),
 	{ .key = NULL },
 };
@@ -107,15 +103,14 @@ static int bind_at(const char *path, const char *dir, struct error *err)
 static int mount_at(struct node_client *c, const struct node_image_query *q,
 		    const char *dir, struct error *err)
 {
-	struct node_image image = { .chain_ids = NULL };
+	AUTO_FINI(node_image) image = { .chain_ids = NULL };
 	AUTO_FREE char *user = NULL;
 	AUTO_FREE char *path = NULL;
 	char where[PATH_MAX];
 	struct error ignored;
-	int rc;
+	int rc = name_user(dir, ": make the folder first, or mend the path",
+			   where, &user, err);
 
-	rc = name_user(dir, ": make the folder first, or mend the path", where,
-		       &user, err);
 	if (rc == 0)
 		rc = node_image_prepare(c, q, &image, err);
 	if (rc < 0)
@@ -134,7 +129,6 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 		    node_image_umount(c, &image.id, user, &ignored) < 0)
 			fprintf(stderr, "bootseer: %s\n", ignored.msg);
 	}
-	node_image_fini(&image);
 	return rc;
 }
 
@@ -146,9 +140,8 @@ static int run_mount(const void *config, char **args, struct error *err)
 		.plain_http = cfg->plain_http,
 	};
 	struct node_client *c = NULL;
-	int rc;
+	int rc = node_connect(&cfg->node, &c, err);
 
-	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
 		rc = mount_at(c, &q, args[1], err);
 	node_client_close(c);
@@ -211,10 +204,10 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	AUTO_FREE char *user = NULL;
 	char where[PATH_MAX];
 	bool was = false, unmounted;
-	int rc;
+	int rc = name_user(dir,
+			   ": mend the path: 'findmnt' lists what is mounted",
+			   where, &user, err);
 
-	rc = name_user(dir, ": mend the path: 'findmnt' lists what is mounted",
-		       where, &user, err);
 	if (rc < 0)
 		return rc;
 	errno = EINVAL;
@@ -234,9 +227,8 @@ static int run_umount(const void *config, char **args, struct error *err)
 {
 	const struct mount_config *cfg = config;
 	struct node_client *c = NULL;
-	int rc;
+	int rc = node_connect(&cfg->node, &c, err);
 
-	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
 		rc = umount_at(c, args[0], err);
 	node_client_close(c);
@@ -254,7 +246,6 @@ const struct command image_mount_command = {
 		.examples = "  bootseer image mount registry.example/ml:1 /mnt",
 		.see_also = "bootseerd(8)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct mount_config),
 	.check = image_check_first,
@@ -270,7 +261,6 @@ const struct command image_umount_command = {
 		.options = umount_options,
 		.see_also = "bootseerd(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct mount_config),
 	.run = run_umount,

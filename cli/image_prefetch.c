@@ -35,11 +35,8 @@ static const struct option_spec options[] = {
 	FLAG(stop, "Stop what is under way."),
 	FLAG(wait, "Wait until it is there, and show the progress; with "
 		   "--nodes for --timeout at most."),
-	{ .key = "plain-http",
-	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct image_prefetch_config, plain_http),
-	  .def = "no",
-	  .help = "Speak to the registry without TLS." },
+	IMAGE_PLAIN_HTTP_OPTION(
+		offsetof(struct image_prefetch_config, plain_http)),
 	{ .key = "nodes",
 	  .type = OPTION_LIST,
 	  .offset = offsetof(struct image_prefetch_config, nodes),
@@ -70,12 +67,11 @@ static int ask_prefetch(struct node_client *c, const char *id, const char *what,
 			int wait_ms, json_t **ret, struct error *err)
 {
 	json_t *reply = NULL;
-	int rc;
+	int rc = node_ask_on(c, "image.prefetch",
+			     json_pack("{s:s, s:s*, s:i}", "id", id, "what",
+				       what, "wait_ms", wait_ms),
+			     &reply, err);
 
-	rc = node_ask_on(c, "image.prefetch",
-			 json_pack("{s:s, s:s*, s:i}", "id", id, "what", what,
-				   "wait_ms", wait_ms),
-			 &reply, err);
 	if (rc < 0)
 		return rc;
 	json_decref(*ret);
@@ -204,9 +200,8 @@ static int prefetch_image(const struct image_prefetch_config *cfg,
 	const char *what = cfg->stop ? "stop" : cfg->hot ? "hot" : "all";
 	struct node_image image = { .chain_ids = NULL };
 	char id[DIGEST_STR_MAX];
-	int rc;
+	int rc = node_image_prepare(c, &q, &image, err);
 
-	rc = node_image_prepare(c, &q, &image, err);
 	if (rc < 0)
 		return rc;
 	digest_format(&image.id, id);
@@ -290,7 +285,6 @@ const struct command image_prefetch_command = {
 			"registry.example/team/ml:1",
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct image_prefetch_config),
 	.check = check_image_prefetch,

@@ -48,8 +48,6 @@ static void print_ready(long long ms)
 	printf("ready after %lld.%02lld s\n", ms / 1000, ms % 1000 / 10);
 }
 
-/* ---------------------------------------------------------------- in a container --- */
-
 static int say_inside(const struct ready_config *cfg, struct error *err)
 {
 	const struct control_client_config server = {
@@ -84,7 +82,7 @@ static int say_inside(const struct ready_config *cfg, struct error *err)
 
 static int say_outside(const struct ready_config *cfg, struct error *err)
 {
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	json_t *params =
 		cfg->user ? json_pack("{s:s}", "user", cfg->user)
 			  : json_pack("{s:I}", "start", (json_int_t)cfg->start);
@@ -92,7 +90,6 @@ static int say_outside(const struct ready_config *cfg, struct error *err)
 
 	if (rc == 0)
 		print_ready(reply_number(reply, "ready_ms"));
-	json_decref(reply);
 	return rc;
 }
 

@@ -46,7 +46,6 @@ static const struct option_spec options[] = {
 	  .def = "120s",
 	  .min = "1s",
 	  .max = "1h",
-	  .arg = "TIME",
 	  .help = "Record no longer than this." },
 	{ .key = "ready-file",
 	  .type = OPTION_STRING,
@@ -85,11 +84,7 @@ static const struct option_spec options[] = {
 	  .arg = "SRC:DST[:ro]",
 	  .help = "Show a file or folder of this machine in the "
 		  "container." },
-	{ .key = "plain-http",
-	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct record_config, plain_http),
-	  .def = "no",
-	  .help = "Speak to the registry without TLS." },
+	IMAGE_PLAIN_HTTP_OPTION(offsetof(struct record_config, plain_http)),
 	NODE_OPTIONS(struct record_config),
 	{ .key = NULL },
 };
@@ -480,8 +475,7 @@ static int run_image_record(const void *config, char **args, struct error *err)
 		rc = report_recording(&j, err);
 	json_decref(j.reply);
 	node_client_close(j.node);
-	if (j.signal_fd >= 0)
-		(void)close(j.signal_fd);
+	fd_close(j.signal_fd);
 	return rc;
 }
 

@@ -46,9 +46,7 @@ const struct command image_rm_command = {
 			   "registry's garbage collection only: let it end, or "
 			   "run 'bootseer image prefetch --all' there first.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct image_rm_config),
 	.check = image_check_first,

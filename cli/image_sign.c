@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* image sign, image verify: the second always compares before, the first what
  * nobody who counts has answered for. */
-#include <inttypes.h>
 
 #include "cli/command.h"
 #include "cli/image.h"
@@ -19,7 +18,6 @@ static const struct option_spec options[] = {
 	{ .key = "key",
 	  .letter = 'k',
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .absent = SIGNER_ABSENT,
 	  .offset = offsetof(struct sign_config, key),
 	  .help = "The private key (PEM, Ed25519); default is the user's own, "
@@ -32,7 +30,6 @@ static const struct option_spec options[] = {
 			      "one."),
 	{ .key = "trusted",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .absent = "it is a list of keys as nodes have it, or a key's .pub",
 	  .offset = offsetof(struct sign_config, trusted),
 	  .help = "Public keys, the last one when keys change: what they "
@@ -162,7 +159,6 @@ const struct command image_sign_command = {
 			    "docker://reg.example/app:1\n",
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct sign_config),
 	.check = check_image_sign,
@@ -184,7 +180,6 @@ const struct command image_verify_command = {
 			    "verify.key docker://reg.example/app:1\n",
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct sign_config),
 	.check = check_image_sign,

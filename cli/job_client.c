@@ -2,7 +2,6 @@
 #include "cli/job_client.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,8 +126,6 @@ static bool follow_client(const struct job_client *c, pid_t pid,
 	}
 	return !is_given_up;
 }
-
-/* ------------------------------------------------------------ without containerd --- */
 
 pid_t job_client_read_pid(const char *pid_file)
 {

@@ -15,7 +15,6 @@
 
 #include "cli/child.h"
 #include "cli/ctr.h"
-#include "cli/env_pod.h"
 #include "cli/job_client.h"
 #include "cli/job_init.h"
 #include "common/array.h"
@@ -203,8 +202,7 @@ static void remove_left_folders(void)
 
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			(void)!fs_remove_tree(all.gl_pathv[i], NULL);
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 	}
 	globfree(&all);
 }
@@ -219,8 +217,7 @@ static int lock_folder(const char *path)
 	    fstat(fd, &held) == 0 && lstat(path, &there) == 0 &&
 	    held.st_ino == there.st_ino)
 		return fd;
-	if (fd >= 0)
-		(void)close(fd);
+	fd_close(fd);
 	return -1;
 }
 

@@ -7,7 +7,6 @@
 #include "cli/child.h"
 #include "cli/job_read.h"
 #include "cli/job_run.h"
-#include "common/fs.h"
 #include "common/mount.h"
 #include "common/mountinfo.h"
 

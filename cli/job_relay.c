@@ -162,8 +162,7 @@ int job_relay_start(const char *dir, int events, struct job_relay *ret,
 		if (ret->pid == 0) {
 			(void)close(ret->keep[0]);
 			(void)close(ret->keep[1]);
-			if (ret->typed >= 0)
-				(void)close(ret->typed);
+			fd_close(ret->typed);
 			ignore_signals();
 			relay_main(streams, events);
 		}
@@ -171,10 +170,8 @@ int job_relay_start(const char *dir, int events, struct job_relay *ret,
 			rc = error_errno(err, errno, "fork");
 	}
 	for (int i = 0; i < 2; i++)
-		if (streams[i].in >= 0)
-			(void)close(streams[i].in);
-	if (streams[2].out >= 0)
-		(void)close(streams[2].out);
+		fd_close(streams[i].in);
+	fd_close(streams[2].out);
 	if (rc < 0)
 		job_relay_end(ret, false);
 	return rc;
@@ -195,8 +192,7 @@ void job_relay_end(struct job_relay *r, bool has_writer)
 	/* Without one it waits for who reads our output alone, as the program would. */
 	if (has_writer && (p.fd < 0 || poll(&p, 1, END_MS) != 1))
 		(void)kill(r->pid, SIGKILL);
-	if (p.fd >= 0)
-		(void)close(p.fd);
+	fd_close(p.fd);
 	(void)waitpid(r->pid, NULL, 0);
 	r->pid = 0;
 }

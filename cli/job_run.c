@@ -53,8 +53,6 @@ struct job_run {
 	pid_t ready; /* who waits for the ready file, or 0 */
 };
 
-/* ---------------------------------------------------------------------- signals --- */
-
 static int take_signals(struct job_run *r, struct error *err)
 {
 	/* The last two also end a program that does not take them. */
@@ -383,7 +381,7 @@ static int open_file(void *config, char **args, struct error *err)
 static int run_job_command(const void *config, char **args, struct error *err)
 {
 	const struct job_run_config *c = config;
-	struct job_file f = c->file;
+	AUTO_FINI(job_file) f = c->file;
 	struct job_run r = { .plan = { .file = &f }, .signal_fd = -1 };
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -404,7 +402,6 @@ static int run_job_command(const void *config, char **args, struct error *err)
 			     ? job_plan_print(&r.plan, c->explain, err)
 			     : run_for_real(&r, err);
 	job_plan_fini(&r.plan);
-	job_file_fini(&f);
 	return rc;
 }
 

@@ -100,7 +100,6 @@ void job_say_end(struct job_say *s)
 
 	if (p.fd < 0 || poll(&p, 1, SEND_END_MS) != 1)
 		(void)kill(-s->sender, SIGKILL);
-	if (p.fd >= 0)
-		(void)close(p.fd);
+	fd_close(p.fd);
 	(void)waitpid(s->sender, NULL, 0);
 }

@@ -24,7 +24,6 @@ static const char *const uses_words[] = { "sign", "verify", "both", NULL };
 static const struct option_spec new_options[] = {
 	{ .key = "name",
 	  .type = OPTION_STRING,
-	  .arg = "TEXT",
 	  .offset = offsetof(struct new_config, name),
 	  .help = "Who it is, for messages of nodes; default is USER@HOST." },
 	{ .key = "uses",
@@ -36,7 +35,6 @@ static const struct option_spec new_options[] = {
 		  "'image sign' say; verify: what 'image verify' says." },
 	{ .key = "expires",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .offset = offsetof(struct new_config, expires),
 	  .min = "1m",
 	  .help = "How long nodes believe it, as in 365d; default is without "
@@ -109,7 +107,6 @@ const struct command key_new_command = {
 			"node's trust-keys need of it.",
 		.options = new_options,
 		.see_also = "bootseer(1), bootseerd(8)",
-		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct new_config),
@@ -194,7 +191,6 @@ const struct command key_show_command = {
 			   "a folder is a list of keys too, as for nodes.",
 		.options = show_options,
 		.examples = "bootseer key show /etc/bootseer/trust.pem\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
 		.max_args = -1,
 	},

@@ -6,7 +6,6 @@
 #include "cli/leftovers.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -35,7 +35,6 @@ static const struct option_spec gc_options[] = {
 	{ .key = "images",
 	  .type = OPTION_BOOL,
 	  .offset = AT(images),
-	  .def = "no",
 	  .help = "Forget images that nobody mounts." },
 	{ .key = "cache",
 	  .type = OPTION_STRING,
@@ -288,7 +287,7 @@ static int run_gc(const void *config, char **args, struct error *err)
 {
 	const struct node_config_cli *cfg = config;
 	char freed[PROGRESS_BYTES_MAX], images[PROGRESS_COUNT_MAX];
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	int rc;
 
 	(void)args;
@@ -299,7 +298,6 @@ static int run_gc(const void *config, char **args, struct error *err)
 		printf("%s forgotten, %s of blocks dropped\n",
 		       reply_count(reply, "images", "image", images),
 		       reply_bytes(reply, "freed_bytes", freed));
-	json_decref(reply);
 	return rc;
 }
 

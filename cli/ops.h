@@ -30,8 +30,8 @@ struct ops_config {
 
 #define OPS_DAYS_OPTION \
 	{ \
-		.key = "days", .type = OPTION_INTEGER, .arg = "N", \
-		.def = "60", .min = "1", .max = "3650", \
+		.key = "days", .type = OPTION_INTEGER, .def = "60", \
+		.min = "1", .max = "3650", \
 		.offset = offsetof(struct ops_config, days), \
 		.help = "Look at the last N days." \
 	}
@@ -51,12 +51,11 @@ struct ops_config {
 		  "of the cluster that kubectl uses, or of the pod's own." }, \
 		{ .key = "kubeconfig", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(struct ops_config, kubeconfig), \
 		  .absent = "leave --kubeconfig out for kubectl's own", \
 		  .help = "The same of this kubeconfig's cluster." }, \
 	{ \
-		.key = "kube-objects", .type = OPTION_FILE, .arg = "FILE", \
+		.key = "kube-objects", .type = OPTION_FILE, \
 		.offset = offsetof(struct ops_config, kube_objects), \
 		.absent = "write into it what kubectl get pods,nodes,events " \
 			  "--all-namespaces --output json prints", \
@@ -68,7 +67,7 @@ struct ops_config {
 /* Options of commands that show nodes. */
 #define OPS_DRAINS_OPTION \
 	{ \
-		.key = "drains", .type = OPTION_FILE, .arg = "FILE", \
+		.key = "drains", .type = OPTION_FILE, \
 		.offset = offsetof(struct ops_config, drains), \
 		.absent = \
 			"write sacctmgr's output into it, or leave --drains " \
@@ -82,7 +81,6 @@ struct ops_config {
 	OPS_KUBE_OPTIONS, \
 		{ .key = "sacct", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(struct ops_config, sacct), \
 		  .absent = \
 			  "write sacct's output into it, or leave --sacct out and " \
@@ -99,17 +97,16 @@ struct ops_config {
 		  .offset = offsetof(struct ops_config, name), \
 		  .help = "Count jobs of this name only." }, \
 	{ \
-		.key = "nodes", .type = OPTION_INTEGER, .arg = "N", \
-		.min = "1", .max = "65536", \
-		.offset = offsetof(struct ops_config, nodes), \
+		.key = "nodes", .type = OPTION_INTEGER, .min = "1", \
+		.max = "65536", .offset = offsetof(struct ops_config, nodes), \
 		.help = "Count jobs of N nodes or more; without it those of more " \
 			"than half of all nodes that any job ran on." \
 	}
 
 #define OPS_TRAINED_OPTION \
 	{ \
-		.key = "trained-after", .type = OPTION_DURATION, \
-		.arg = "TIME", .def = "1h", .min = "1s", .max = "720h", \
+		.key = "trained-after", .type = OPTION_DURATION, .def = "1h", \
+		.min = "1s", .max = "720h", \
 		.offset = offsetof(struct ops_config, trained_ns), \
 		.help = "A job that ran so long, or ended well, had begun to " \
 			"train." \
@@ -118,15 +115,14 @@ struct ops_config {
 #define OPS_SAVE_OPTIONS \
 	{ .key = "save", \
 	  .type = OPTION_DURATION, \
-	  .arg = "TIME", \
 	  .min = "1ms", \
 	  .max = "24h", \
 	  .offset = offsetof(struct ops_config, save_ns), \
 	  .help = "Training stands still so long for a checkpoint " \
 		  "(bootseer start checkpoints JOB shows it)." }, \
 	{ \
-		.key = "interval", .type = OPTION_DURATION, .arg = "TIME", \
-		.min = "1s", .max = "720h", \
+		.key = "interval", .type = OPTION_DURATION, .min = "1s", \
+		.max = "720h", \
 		.offset = offsetof(struct ops_config, interval_ns), \
 		.help = "Checkpoints are that far apart now." \
 	}
@@ -134,15 +130,14 @@ struct ops_config {
 #define OPS_RESTART_OPTIONS \
 	{ .key = "rpc-slots", \
 	  .type = OPTION_INTEGER, \
-	  .arg = "N", \
 	  .min = "1", \
 	  .max = "1048576", \
 	  .offset = offsetof(struct ops_config, slots), \
 	  .help = "Requests that a node's NFS client may have under way: " \
 		  "sunrpc.tcp_slot_table_entries, times nconnect." }, \
 	{ \
-		.key = "node-bandwidth", .type = OPTION_SIZE, .arg = "SIZE", \
-		.min = "1", .max = "100T", \
+		.key = "node-bandwidth", .type = OPTION_SIZE, .min = "1", \
+		.max = "100T", \
 		.offset = offsetof(struct ops_config, bandwidth), \
 		.help = "Bytes a second of a node's link to the storage." \
 	}
@@ -150,7 +145,6 @@ struct ops_config {
 #define OPS_PRECURSOR_OPTIONS \
 	{ .key = "failures", \
 	  .type = OPTION_FILE, \
-	  .arg = "FILE", \
 	  .offset = offsetof(struct ops_config, failures), \
 	  .absent = "write lines TIME NODE [XID] into it, or leave " \
 		    "--failures out", \
@@ -162,7 +156,6 @@ struct ops_config {
 			      "of a GPU's last XID"), \
 		{ .key = "signals", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(struct ops_config, signals), \
 		  .absent = "leave --signals out, and the usual metrics are " \
 			    "compared", \
@@ -170,8 +163,8 @@ struct ops_config {
 			  "{sum|min|max} {value|rate|errors} METRIC [low|high]; " \
 			  "the last word says which side is a slow node's." }, \
 	{ \
-		.key = "before", .type = OPTION_DURATION, .arg = "TIME", \
-		.def = "2h", .min = "10m", .max = "24h", \
+		.key = "before", .type = OPTION_DURATION, .def = "2h", \
+		.min = "10m", .max = "24h", \
 		.offset = offsetof(struct ops_config, before_ns), \
 		.help = "Look so long before each failure." \
 	}

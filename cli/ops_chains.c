@@ -209,9 +209,6 @@ const struct command ops_chains_command = {
 		.options = options,
 		.examples = "bootseer ops chains --days 30\n"
 			    "bootseer ops chains --sacct jobs.txt --nodes 8\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_chains,

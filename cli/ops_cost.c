@@ -296,7 +296,7 @@ static int run_cost(const void *config, char **args, struct error *err)
 	AUTO(ops_server) server = NULL;
 	AUTO(ops_set) s = NULL;
 	AUTO(ops_metrics) m = NULL;
-	struct ops_losses losses = { .n = 0 };
+	AUTO_FINI(ops_losses) losses = { .n = 0 };
 	struct ops_cost cost;
 	struct ops_rule rule;
 	struct ops_cost_view v = { c, NULL, &rule, &cost, NULL, NULL };
@@ -316,9 +316,7 @@ static int run_cost(const void *config, char **args, struct error *err)
 	v.set = s;
 	v.m = m;
 	v.l = m ? &losses : NULL;
-	rc = show_cost(&v, err);
-	ops_losses_fini(&losses);
-	return rc;
+	return show_cost(&v, err);
 }
 
 const struct command ops_cost_command = {
@@ -340,9 +338,6 @@ const struct command ops_cost_command = {
 		.examples = "bootseer ops cost --save 18s --interval 2h\n"
 			    "bootseer ops cost --sacct jobs.txt --nodes 60\n"
 			    "bootseer ops cost --prometheus https://prom:9090\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_cost,

@@ -3,7 +3,6 @@
 #include "cli/ops_figure.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "cli/ops_study.h"
 #include "common/text.h"

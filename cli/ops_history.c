@@ -35,7 +35,7 @@ static int PRINTF(5, 6)
 static int add_absences(const struct ops_set *s, const struct ops_rule *r,
 			uint32_t node, struct ops_history *h, struct error *err)
 {
-	struct ops_absence *v = NULL;
+	AUTO_FREE struct ops_absence *v = NULL;
 	size_t n = 0;
 	int rc = ops_find_absences(s, r, node, &v, &n, err);
 
@@ -46,7 +46,6 @@ static int add_absences(const struct ops_set *s, const struct ops_rule *r,
 			      v[i].sessions) < 0)
 			rc = error_nomem(err);
 	}
-	free(v);
 	return rc;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Jobs and outages of nodes for bootseer ops, of a cluster of Kubernetes or of kubectl's output. */
-#include <errno.h>
 #include <sys/stat.h>
 #include <time.h>
 

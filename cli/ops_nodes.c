@@ -6,7 +6,6 @@
 #include "cli/ops.h"
 #include "cli/ops_history.h"
 #include "cli/start_gantt.h"
-#include "common/duration.h"
 #include "common/json.h"
 
 #define ROWS_MAX 50
@@ -104,7 +103,7 @@ static int run_nodes(const void *config, char **args, struct error *err)
 {
 	const struct ops_config *c = config;
 	AUTO(ops_set) s = NULL;
-	struct ops_exclusions e = { .n = 0 };
+	AUTO_FINI(ops_exclusions) e = { .n = 0 };
 	struct ops_rule rule;
 	int rc = ops_read_jobs(c, &s, &rule, err);
 
@@ -117,7 +116,6 @@ static int run_nodes(const void *config, char **args, struct error *err)
 		rc = ops_add_outages(s, &rule, &e, err);
 	if (rc == 0)
 		rc = show_nodes(c, s, &rule, &e, err);
-	ops_exclusions_fini(&e);
 	return rc;
 }
 
@@ -138,9 +136,6 @@ const struct command ops_nodes_command = {
 		.options = options,
 		.examples = "bootseer ops nodes\n"
 			    "bootseer ops nodes --sacct jobs.txt --nodes 60\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_nodes,

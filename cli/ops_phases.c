@@ -7,7 +7,6 @@
 #include "cli/ops.h"
 #include "cli/ops_server.h"
 #include "cli/start_gantt.h"
-#include "common/duration.h"
 #include "common/progress.h"
 
 #define HOUR_S 3600.0
@@ -320,9 +319,6 @@ const struct command ops_phases_command = {
 			"bootseer ops phases --prometheus https://prom:9090\n"
 			"bootseer ops phases --prometheus http://localhost:9090 "
 			"--from 2025-10-01 --to 2025-11-25 --json\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_phases,

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bootseer ops precursors: what moved at a node before it failed, and nodes that are slow. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -356,8 +354,6 @@ const struct command ops_precursors_command = {
 		.examples = "bootseer ops precursors --prometheus "
 			    "https://prom:9090 --rules peers.yml\n",
 		.see_also = "bootseer(1), promtool(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_precursors,

@@ -43,18 +43,15 @@ struct ops_prom_config {
 			  "it." }, \
 		{ .key = "prometheus-auth", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(config_type, prom.auth), \
 		  .help = "A line that it asks for: a bearer token, or " \
 			  "USER:PASSWORD." }, \
 		{ .key = "prometheus-ca", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(config_type, prom.ca), \
 		  .help = "Certificates (PEM) to trust instead of the system's." }, \
 		{ .key = "prometheus-timeout", \
 		  .type = OPTION_DURATION, \
-		  .arg = "TIME", \
 		  .def = "60s", \
 		  .min = "1s", \
 		  .max = "10m", \
@@ -128,7 +125,6 @@ struct ops_prom_config {
 			  "for which samples of all series have to fit one answer." }, \
 		{ .key = "save-above", \
 		  .type = OPTION_SIZE, \
-		  .arg = "SIZE", \
 		  .min = "1", \
 		  .max = "1000T", \
 		  .offset = offsetof(config_type, prom.save_above), \
@@ -136,13 +132,12 @@ struct ops_prom_config {
 			  "this a second; default is what the data say." }, \
 		{ .key = "load-above", \
 		  .type = OPTION_SIZE, \
-		  .arg = "SIZE", \
 		  .min = "1", \
 		  .max = "1000T", \
 		  .offset = offsetof(config_type, prom.load_above), \
 		  .help = "The same of reads, when they load." }, \
 	{ \
-		.key = "config", .type = OPTION_FILE, .arg = "FILE", \
+		.key = "config", .type = OPTION_FILE, \
 		.offset = offsetof(config_type, prom.config), .no_file = true, \
 		.help = "Read options from this file: KEY = VALUE; lines." \
 	}

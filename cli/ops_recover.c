@@ -40,7 +40,6 @@ static const char *const acts[] = { "cordon", "taint", "back-off", "webhook",
 static const struct option_spec options[] = {
 	{ .key = "findings",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = offsetof(struct recover_config, findings),
 	  .absent = "write it by bootseer ops precursors --json, or name nodes",
 	  .help = "Take the nodes that this file's analysis (ops precursors "
@@ -65,7 +64,6 @@ static const struct option_spec options[] = {
 		  "share; where more would be, none is taken out." },
 	{ .key = "why",
 	  .type = OPTION_STRING,
-	  .arg = "TEXT",
 	  .offset = offsetof(struct recover_config, why),
 	  .help = "The reason, for whoever finds the node or job so." },
 	{ .key = "do",
@@ -80,7 +78,6 @@ static const struct option_spec options[] = {
 		  "without names, to all nodes." },
 	{ .key = "kubeconfig",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = offsetof(struct recover_config, kubeconfig),
 	  .absent = "leave --kubeconfig out for kubectl's own",
 	  .help = "The cluster and its login; default is the pod's service "
@@ -93,7 +90,6 @@ static const struct option_spec options[] = {
 	  .help = "The jobs' kind, as pytorchjobs.v1.kubeflow.org." },
 	{ .key = "retry-after",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .def = "10m",
 	  .min = "1s",
 	  .max = "24h",
@@ -106,13 +102,11 @@ static const struct option_spec options[] = {
 	  .help = "Where the JSON of --act webhook is posted." },
 	{ .key = "webhook-auth",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = offsetof(struct recover_config, webhook_auth),
 	  .absent = "write the token, or USER:PASSWORD, into it",
 	  .help = "A line: its bearer token, or USER:PASSWORD." },
 	{ .key = "webhook-ca",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = offsetof(struct recover_config, webhook_ca),
 	  .absent = "write the authority's certificate into it",
 	  .help = "The authority of its certificate, PEM." },
@@ -322,7 +316,7 @@ static int decide_and_take(const struct recover_config *c,
 			   struct recover_wishes *w, struct error *err)
 {
 	struct recover_run dry = *r;
-	struct recover_cluster cluster = { .objects = NULL };
+	AUTO_FINI(recover_cluster) cluster = { .objects = NULL };
 	struct recover_budget budget;
 	struct recover_plan plan;
 	int rc = recover_read_budget(c->budget, &budget, err);
@@ -347,7 +341,6 @@ static int decide_and_take(const struct recover_config *c,
 		rc = take_nodes(c, &dry, &cluster, w, err);
 	if (rc == 0 && r->is_real)
 		rc = take_nodes(c, r, &cluster, w, err);
-	recover_cluster_fini(&cluster);
 	return rc;
 }
 
@@ -355,7 +348,7 @@ static int give_back_nodes(const struct recover_run *r,
 			   struct recover_wishes *w, bool is_all,
 			   struct error *err)
 {
-	struct recover_cluster c = { .objects = NULL };
+	AUTO_FINI(recover_cluster) c = { .objects = NULL };
 	struct recover_plan plan;
 	size_t n = 0;
 	int rc = recover_read_cluster(r->kube, &c, err);
@@ -386,7 +379,6 @@ static int give_back_nodes(const struct recover_run *r,
 	}
 	if (rc == 0 && !n)
 		printf("no node is to be given back\n");
-	recover_cluster_fini(&c);
 	return rc;
 }
 
@@ -593,7 +585,6 @@ const struct command ops_recover_command = {
 			"bootseer ops recover --act back-off --retry-after 20m "
 			"--why 'three alike' team/train --do\n",
 		.see_also = "bootseer(1), kubectl(1)",
-		.min_args = 0,
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct recover_config),

@@ -23,13 +23,6 @@
 #define DRY_RUN "&dryRun=All"
 #define EVENT_NAME "bootseer-recover."
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* ----------------------------------------------------------------------- run --- */
 
 static int make_random(char out[17], struct error *err)
@@ -60,10 +53,10 @@ static int ask_user(struct recover_run *r, struct error *err)
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	(void)snprintf(r->by, sizeof(r->by), "%s",
-		       text_of(json_object_get(json_object_get(answer,
-							       "status"),
-					       "userInfo"),
-			       "username"));
+		       json_text_of(json_object_get(json_object_get(answer,
+								    "status"),
+						    "userInfo"),
+				    "username"));
 	if (!r->by[0])
 		(void)snprintf(r->by, sizeof(r->by), "unknown user");
 	text_end_whole(r->by);

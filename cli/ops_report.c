@@ -623,7 +623,7 @@ static int analyse_sources(struct ops_report *r, struct error *err)
 static int write_report(const struct ops_report *r, struct error *err)
 {
 	const struct ops_report_form *form = form_of(r->c->out);
-	char *text = NULL;
+	AUTO_FREE char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
 	int rc = !f           ? error_nomem(err)
@@ -634,7 +634,6 @@ static int write_report(const struct ops_report *r, struct error *err)
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = fs_replace_file(r->c->out, text, len, REPORT_MODE, err);
-	free(text);
 	return rc;
 }
 
@@ -694,9 +693,6 @@ const struct command ops_report_command = {
 		.options = options,
 		.examples = "bootseer ops report --prometheus https://prom:9090 "
 			    "--out report.html\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_report,

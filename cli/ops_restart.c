@@ -215,9 +215,6 @@ const struct command ops_restart_command = {
 		.options = options,
 		.examples = "bootseer ops restart --prometheus https://prom:9090 "
 			    "--rpc-slots 128 --node-bandwidth 23G\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_restart,

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 /* A node by its name without a port, as exporters of one node have different ones: as
  * prom_node_length() has it. */

@@ -295,10 +295,8 @@ void ops_server_free(struct ops_server *s)
 {
 	if (!s)
 		return;
-	if (s->stays >= 0)
-		(void)close(s->stays);
-	if (s->said >= 0)
-		(void)close(s->said);
+	fd_close(s->stays);
+	fd_close(s->said);
 	if (s->pid > 0)
 		while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
 			;

@@ -169,9 +169,10 @@ void ops_signal_name(const struct ops_signals *s, size_t index,
 		(void)snprintf(out, OPS_SIGNAL_NAME_MAX, "%.120s", v->metric);
 }
 
-int ops_signal_select(const struct ops_signal *s,
-		      const struct ops_prom_config *c, struct buf *ret,
-		      struct error *err)
+/* "metric{labels}" */
+static int ops_signal_select(const struct ops_signal *s,
+			     const struct ops_prom_config *c, struct buf *ret,
+			     struct error *err)
 {
 	const char *match = c->match ? c->match : "";
 

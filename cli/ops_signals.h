@@ -40,10 +40,6 @@ void ops_signals_fini(struct ops_signals *s);
 void ops_signal_name(const struct ops_signals *s, size_t index,
 		     char out[OPS_SIGNAL_NAME_MAX]);
 
-/* "metric{labels}" */
-int ops_signal_select(const struct ops_signal *s,
-		      const struct ops_prom_config *c, struct buf *ret,
-		      struct error *err) MUST_CHECK;
 /* An expression with a value for each node. */
 int ops_signal_query(const struct ops_signal *s,
 		     const struct ops_prom_config *c, uint32_t step_s,

@@ -3,7 +3,6 @@
 #include "cli/ops_study.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,9 @@
 #define FALSE_ALARMS 1.0 /* a day, that thresholds are chosen for */
 #define TOLD_AFTER_NS (2 * NS_PER_S)
 
-/* --------------------------------------------------------------------- nodes --- */
-
-int ops_node_number(struct ops_inquiry *q, const char *label, uint32_t *ret,
-		    struct error *err)
+/* The number of a node by its name, as printed; a port at its end is left out.  -E2BIG, -ENOMEM. */
+static int ops_node_number(struct ops_inquiry *q, const char *label,
+			   uint32_t *ret, struct error *err)
 {
 	size_t len = prom_node_length(label);
 	AUTO_FREE char *name = strndup(label, len);

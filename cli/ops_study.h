@@ -40,10 +40,6 @@ int ops_read_inquiry(const struct ops_config *c, struct ops_inquiry **ret,
 void ops_inquiry_free(struct ops_inquiry *q);
 DEFINE_AUTO(ops_inquiry)
 
-/* The number of a node by its name, as printed; a port at its end is left out.  -E2BIG, -ENOMEM. */
-int ops_node_number(struct ops_inquiry *q, const char *label, uint32_t *ret,
-		    struct error *err) MUST_CHECK;
-
 /* The last OPS_STAY samples of a metric, or of the GPUs' utilisation. */
 int ops_read_now(struct ops_inquiry *q, const struct ops_signal *s,
 		 int64_t now_s, struct ops_panel *p,

@@ -30,7 +30,6 @@ static const struct option_spec options[] = {
 		  "http://HOST:9093[/PREFIX]." },
 	{ .key = "alertmanager-auth",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = offsetof(struct ops_config, alertmanager_auth),
 	  .absent = "write the token, or USER:PASSWORD, into it",
 	  .help = "A line: the Alertmanager's bearer token, or "
@@ -380,9 +379,6 @@ const struct command ops_watch_command = {
 		.options = options,
 		.examples = "bootseer ops watch --prometheus https://prom:9090 "
 			    "--alertmanager http://alertmanager:9093\n",
-		.see_also = "bootseer(1)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.config_size = sizeof(struct ops_config),
 	.run = run_watch,

@@ -17,7 +17,6 @@ static const struct option_spec options[] = {
 	{ .key = "json",
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct p2p_config_cli, json),
-	  .def = "no",
 	  .help = "Print bootseerd's answer as it is." },
 	NODE_OPTIONS(struct p2p_config_cli),
 	{ .key = NULL },
@@ -213,8 +212,6 @@ const struct command p2p_status_command = {
 		.examples = "bootseer p2p status\n"
 			    "bootseer p2p status --json",
 		.see_also = "bootseer(1), bootseerd(8)",
-		.min_args = 0,
-		.max_args = 0,
 	},
 	.brief = "Show which nodes blocks are exchanged with",
 	.config_size = sizeof(struct p2p_config_cli),

@@ -2,7 +2,6 @@
 #include "cli/plain_output.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 #include "cli/preheat.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,8 +102,6 @@ static int send_order(struct service_client *c, const struct preheat_options *o,
 	*ret_id = reply_number(reply, "id");
 	return rc;
 }
-
-/* -------------------------------------------------------------------- progress --- */
 
 struct sum {
 	uint64_t have, all;

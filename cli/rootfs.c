@@ -158,8 +158,7 @@ void rootfs_free(struct rootfs *r)
 	if (r->dir && fs_remove_tree(r->dir, &err) < 0)
 		log_warning("rootfs", "left behind: path=\"%s\" reason=\"%s\"",
 			    r->dir, err.msg);
-	if (r->lock_fd >= 0)
-		(void)close(r->lock_fd);
+	fd_close(r->lock_fd);
 	free(r->dir);
 	free(r->merged);
 	free(r->image);

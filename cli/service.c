@@ -47,8 +47,8 @@ int service_open(const struct service_where *w, struct service_client **ret,
 int service_ask(struct service_client *c, const struct service_request *r,
 		json_t **ret, struct error *err)
 {
-	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
-				    .body = { .limit = ANSWER_MAX } };
+	AUTO_FINI(service_answer) a = { .head = HTTP_RESPONSE_INIT,
+					.body = { .limit = ANSWER_MAX } };
 	int rc = service_client_do(c, r, &a, err);
 
 	if (rc == 0) {
@@ -58,6 +58,5 @@ int service_ask(struct service_client *c, const struct service_request *r,
 			  : error_set(err, EBADMSG,
 				      "the service's answer is no JSON");
 	}
-	service_answer_fini(&a);
 	return rc;
 }

@@ -21,11 +21,10 @@ struct service_where {
 	  .help = "The bootseer-registry; default is $BOOTSEER_SERVICE." }, \
 		{ .key = "token-file", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(config, where.token_file), \
 		  .help = "The bearer token for --service." }, \
 	{ \
-		.key = "ca-file", .type = OPTION_FILE, .arg = "FILE", \
+		.key = "ca-file", .type = OPTION_FILE, \
 		.offset = offsetof(config, where.ca_file), \
 		.help = "Certificates (PEM) to trust instead of the " \
 			"system's." \

@@ -22,7 +22,7 @@
 	  .help = "Where the signature is good: HOST/PATH, or HOST/PATH/* for " \
 		  "all below; default is the image's own repository." }, \
 	{ \
-		.key = "expires", .type = OPTION_DURATION, .arg = "TIME", \
+		.key = "expires", .type = OPTION_DURATION, \
 		.offset = offsetof(config, expires), .min = "1m", \
 		.help = "How long the signature is good, as in 90d; default " \
 			"is without end." \

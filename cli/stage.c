@@ -3,7 +3,6 @@
 #include "cli/stage.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "cli/command.h"
 
@@ -164,9 +163,7 @@ const struct command stage_begin_command = {
 			   "send' finds it there.",
 		.options = say_options,
 		.examples = "bootseer stage begin env.install\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct say_config),
 	.check = say_check,
@@ -181,9 +178,7 @@ const struct command stage_end_command = {
 		.summary = "Print a line that says that the stage NAME ends.",
 		.options = end_options,
 		.examples = "bootseer stage end --status $? env.install\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct say_config),
 	.check = say_check,
@@ -200,9 +195,7 @@ const struct command stage_mark_command = {
 			   "ends the start.",
 		.options = say_options,
 		.examples = "bootseer stage mark train\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct say_config),
 	.check = say_check,

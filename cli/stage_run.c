@@ -167,7 +167,6 @@ const struct command stage_run_command = {
 		.options = options,
 		.examples = "bootseer stage run env.install -- pip install -r "
 			    "requirements.txt\n",
-		.see_also = "bootseer(1)",
 		.min_args = 2,
 		.max_args = -1,
 	},

@@ -261,7 +261,6 @@ const struct command stage_send_command = {
 			    "--service https://boot.example --job j1 -\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct send_config),
 	.check = check_stage_send,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bootseer start ls, show: where the time of jobs' starts went. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/node_ask.h"
 #include "cli/service.h"
-#include "cli/stage.h"
 #include "cli/start.h"
 #include "cli/start_gantt.h"
 
@@ -166,7 +164,6 @@ const struct command start_ls_command = {
 			   "train a line says whom it waits for.",
 		.options = ls_options,
 		.see_also = "bootseer(1), bootseer-registry(8)",
-		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
@@ -397,7 +394,6 @@ const struct command start_show_command = {
 			    "bootseer start show --service "
 			    "https://boot.example --pod team-a/train-0\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
-		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),

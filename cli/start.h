@@ -19,7 +19,7 @@ struct start_config {
 #define START_LIMIT_OPTION(default_, text) \
 	{ \
 		.key = "limit", .letter = 'n', .type = OPTION_INTEGER, \
-		.arg = "N", .def = default_, .min = "1", .max = "1000", \
+		.def = default_, .min = "1", .max = "1000", \
 		.offset = offsetof(struct start_config, limit), .help = text \
 	}
 #define START_JSON_OPTION \

@@ -160,7 +160,6 @@ const struct command start_checkpoints_command = {
 			    "https://boot.example j1\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
 	.check = start_check,

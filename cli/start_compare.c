@@ -102,14 +102,11 @@ const struct command start_compare_command = {
 			    "https://boot.example 41 42\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
 		.min_args = 2,
-		.max_args = 2,
 	},
 	.config_size = sizeof(struct start_config),
 	.check = start_check,
 	.run = run_compare,
 };
-
-/* ------------------------------------------------------------------- export --- */
 
 static const char *const formats[] = { "chrome", "otlp", "csv", NULL };
 
@@ -130,8 +127,8 @@ static int run_export(const void *config, char **args, struct error *err)
 {
 	const struct start_config *c = config;
 	AUTO(service_client) client = NULL;
-	struct service_answer answer = { .head = HTTP_RESPONSE_INIT,
-					 .body = { .limit = ANSWER_MAX } };
+	AUTO_FINI(service_answer) answer = { .head = HTTP_RESPONSE_INIT,
+					     .body = { .limit = ANSWER_MAX } };
 	struct service_request r = { .method = "GET" };
 	long long id = 0;
 	char path[128];
@@ -146,7 +143,6 @@ static int run_export(const void *config, char **args, struct error *err)
 		rc = service_client_do(client, &r, &answer, err);
 	if (rc == 0 && answer.body.len)
 		(void)fwrite(answer.body.data, 1, answer.body.len, stdout);
-	service_answer_fini(&answer);
 	return rc;
 }
 
@@ -162,7 +158,6 @@ const struct command start_export_command = {
 			    "https://boot.example j1\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
 	.check = start_check,

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/node_ask.h"
-#include "cli/stage.h"
 #include "cli/start.h"
 
 double start_number(const json_t *o, const char *key)

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "cli/start.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/text.h"

@@ -2,8 +2,6 @@
 /* bootseer start watch: how far a start is, while it runs. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "cli/command.h"
@@ -16,7 +14,6 @@
 static const struct option_spec watch_options[] = {
 	{ .key = "interval",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .def = "2s",
 	  .min = "100ms",
 	  .max = "1h",
@@ -24,7 +21,6 @@ static const struct option_spec watch_options[] = {
 	  .help = "Ask so often." },
 	{ .key = "timeout",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .def = "2h",
 	  .min = "1s",
 	  .max = "168h",
@@ -176,7 +172,6 @@ const struct command start_watch_command = {
 			    "https://boot.example j1\n",
 		.see_also = "bootseer(1), bootseer-registry(8)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
 	.check = start_check,

@@ -81,8 +81,8 @@ static int open_store(struct trace_place *p, const struct trace_where *w,
 	return trace_oci_new(p->oci, &p->store, err);
 }
 
-/* Which image it is; one given by digest is not asked for where nothing else
- * is wanted of its registry. */
+/* Find the image's digest.  A reference that has one is not looked up, unless something else is
+ * wanted of its registry. */
 static int find_image(struct trace_place *p, const struct trace_where *w,
 		      struct error *err)
 {
@@ -168,7 +168,7 @@ static int only_workload(const struct trace_place *p,
 static int find_workload(const struct trace_place *p, struct trace_store *s,
 			 char **ret, struct error *err)
 {
-	struct trace_info *infos = NULL;
+	AUTO_FREE struct trace_info *infos = NULL;
 	size_t n = 0;
 	int rc = trace_store_list(s, &p->query, &infos, &n, err);
 
@@ -176,7 +176,6 @@ static int find_workload(const struct trace_place *p, struct trace_store *s,
 		rc = only_workload(p, infos, n, ret, err);
 	while (n)
 		trace_info_fini(&infos[--n]);
-	free(infos);
 	return rc;
 }
 

@@ -28,7 +28,6 @@ struct trace_where {
 		  "image's repository." }, \
 		{ .key = "token-file", \
 		  .type = OPTION_FILE, \
-		  .arg = "FILE", \
 		  .offset = offsetof(struct trace_where, token_file), \
 		  .help = "The bearer token for --service." }, \
 		{ .key = "local", \

@@ -85,7 +85,7 @@ static void print_table(const struct trace_info *infos, size_t n)
 static int run_trace_ls(const void *config, char **args, struct error *err)
 {
 	const struct trace_ls_config *c = config;
-	struct trace_info *infos = NULL;
+	AUTO_FREE struct trace_info *infos = NULL;
 	AUTO(trace_place) p = NULL;
 	size_t n = 0;
 	int rc = trace_place_new(&c->where, args[0], &p, err);
@@ -101,7 +101,6 @@ static int run_trace_ls(const void *config, char **args, struct error *err)
 		print_table(infos, n);
 	while (n)
 		trace_info_fini(&infos[--n]);
-	free(infos);
 	return rc;
 }
 
@@ -116,8 +115,6 @@ const struct command trace_ls_command = {
 			   "when the last of them was, READY how long they "
 			   "took to be ready (the median).",
 		.options = options,
-		.see_also = "bootseer(1)",
-		.min_args = 0,
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct trace_ls_config),

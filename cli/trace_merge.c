@@ -94,7 +94,6 @@ const struct command trace_merge_command = {
 		.options = options,
 		.examples = "bootseer trace merge -o all.trace one.trace "
 			    "two.trace\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
 		.max_args = -1,
 	},

@@ -57,9 +57,7 @@ const struct command trace_pull_command = {
 		.options = options,
 		.examples = "bootseer trace pull -o start.trace "
 			    "docker://reg.example/app:1\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct trace_pull_config),
 	.check = trace_check_first,

@@ -33,9 +33,8 @@ static int run_trace_rm(const void *config, char **args, struct error *err)
 {
 	const struct trace_rm_config *c = config;
 	AUTO(trace_place) p = NULL;
-	int rc;
+	int rc = trace_place_new(&c->where, args[0], &p, err);
 
-	rc = trace_place_new(&c->where, args[0], &p, err);
 	if (rc == 0)
 		rc = trace_store_remove(p->store, &p->query, err);
 	if (rc == -ENOENT)
@@ -56,9 +55,7 @@ const struct command trace_rm_command = {
 		.summary = "Forget traces of the image REF; the next start is "
 			   "recorded anew.",
 		.options = options,
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct trace_rm_config),
 	.check = check_trace_rm,

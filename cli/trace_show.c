@@ -17,7 +17,6 @@ static const struct option_spec options[] = {
 	{ .key = "limit",
 	  .letter = 'n',
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .offset = offsetof(struct trace_show_config, limit),
 	  .help = "At most so many entries; default is all." },
 	{ .key = "json",
@@ -158,9 +157,7 @@ const struct command trace_show_command = {
 		.options = options,
 		.examples = "bootseer trace show -n 20 "
 			    "docker://reg.example/app:1\n",
-		.see_also = "bootseer(1)",
 		.min_args = 1,
-		.max_args = 1,
 	},
 	.config_size = sizeof(struct trace_show_config),
 	.check = check_trace_show,

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Little-endian integers in byte buffers of formats and wire messages. */
+/* Byte buffers of formats and wire messages: zeros, and little-endian integers. */
 #ifndef BOOTSEER_COMMON_BYTES_H
 #define BOOTSEER_COMMON_BYTES_H
 
 #include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+static inline bool bytes_are_zero(const void *p, size_t len)
+{
+	const uint8_t *b = p;
+
+	return len == 0 || (*b == 0 && memcmp(b, b + 1, len - 1) == 0);
+}
 
 static inline uint16_t get_le16(const void *p)
 {

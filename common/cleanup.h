@@ -20,10 +20,16 @@ static inline void cleanup_free(void *p)
 	free(*(void **)p);
 }
 
+/* Close a descriptor; nothing where it is negative, which is how one that is not open is noted. */
+static inline void fd_close(int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 static inline void cleanup_close(const int *fd)
 {
-	if (*fd >= 0)
-		(void)close(*fd);
+	fd_close(*fd);
 }
 
 static inline void cleanup_fclose(FILE **f)
@@ -36,6 +42,9 @@ static inline void cleanup_fclose(FILE **f)
 #define AUTO_FREE __attribute__((cleanup(cleanup_free)))
 #define AUTO_CLOSE __attribute__((cleanup(cleanup_close)))
 #define AUTO_FCLOSE __attribute__((cleanup(cleanup_fclose)))
+
+/* AUTO_FINI(thing) x = THING_INIT: calls thing_fini(&x) at the end of the scope. */
+#define AUTO_FINI(type) __attribute__((cleanup(type##_fini))) struct type
 
 /*
  * AUTO(thing) x = NULL: calls thing_free(x) at the end of the scope, for every

@@ -54,6 +54,11 @@ static inline int64_t clock_ns_of(struct timespec t)
 	return clock_scale(t.tv_sec, NS_PER_S, t.tv_nsec);
 }
 
+static inline double clock_seconds(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
 /* As pthread_cond_timedwait() and the like want it, also before 1970. */
 static inline struct timespec clock_timespec(int64_t at_ns)
 {

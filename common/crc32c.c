@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 #ifdef __aarch64__
 #include <sys/auxv.h>
 #endif

@@ -21,6 +21,11 @@ bool digest_equal(const struct digest *a, const struct digest *b)
 	return memcmp(a->b, b->b, DIGEST_SIZE) == 0;
 }
 
+int compare_digests(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct digest));
+}
+
 void digest_format(const struct digest *d, char out[DIGEST_STR_MAX])
 {
 	static const char hex[] = "0123456789abcdef";

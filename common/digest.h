@@ -19,6 +19,9 @@ struct digest {
 
 bool digest_equal(const struct digest *a, const struct digest *b);
 
+/* An order of digests, for qsort() and bsearch(). */
+int compare_digests(const void *a, const void *b);
+
 /* Write "sha256:<64 lower-case hex digits>" and a NUL. */
 void digest_format(const struct digest *d, char out[DIGEST_STR_MAX]);
 

@@ -103,8 +103,7 @@ static int is_ours(int fd, const char *const *ours, bool *ret,
 	struct stat st;
 
 	if (!dir) {
-		if (copy >= 0)
-			(void)close(copy);
+		fd_close(copy);
 		return error_errno(err, errno, "list it");
 	}
 	*ret = true;

@@ -228,7 +228,8 @@ static int read_config(struct scan *s, struct error *err)
 static int check_operands(const struct scan *s, bool may_lack,
 			  struct error *err)
 {
-	int n = s->argc - s->i, max = s->prog->max_args;
+	int n = s->argc - s->i;
+	int max = s->prog->max_args ? s->prog->max_args : s->prog->min_args;
 
 	if (n < s->prog->min_args && !may_lack)
 		return error_set(err, EINVAL,

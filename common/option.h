@@ -48,8 +48,9 @@ struct option_program {
 	const char *summary; /* what it does: one or more sentences */
 	const struct option_spec *options; /* ends with key NULL */
 	const char *examples;              /* lines, or NULL */
-	const char *see_also;              /* "bootseerd(8)" or NULL */
-	int min_args, max_args;            /* operands; max -1: any number */
+	const char *see_also; /* "bootseerd(8)"; NULL: bootseer(1) */
+	/* Operands; max 0: no more than min; -1: any number. */
+	int min_args, max_args;
 };
 
 /* Actions that the command line asked for besides its options. */
@@ -96,6 +97,22 @@ void option_scdoc(const struct option_program *prog, FILE *out);
 int option_completion(const char *shell,
 		      const struct option_program *const *programs,
 		      FILE *out) MUST_CHECK;
+
+/* Options that each daemon has; `at` is the place of the member. */
+extern const char *const option_log_levels[];
+
+#define OPTION_LOG_LEVEL(at) \
+	{ \
+		.key = "log-level", .type = OPTION_ENUM, .arg = "LEVEL", \
+		.offset = (at), .def = "info", .values = option_log_levels, \
+		.help = "Write lines up to this level." \
+	}
+#define OPTION_CONFIG(at) \
+	{ \
+		.key = "config", .type = OPTION_STRING, .arg = "FILE", \
+		.offset = (at), .no_file = true, \
+		.help = "Read options from this file first." \
+	}
 
 /* Parts, also useful alone. */
 int option_parse_size(const char *text, uint64_t *ret,

@@ -109,6 +109,7 @@ static void print_examples(FILE *out, const char *text)
 void option_help(const struct option_program *prog, FILE *out)
 {
 	bool file = option_find(prog->options, "config", 6) != NULL;
+	int column;
 
 	fprintf(out, "Usage: %s %s\n\n", prog->name, prog->usage);
 	print_wrapped(out, prog->summary, 0, 0);
@@ -125,11 +126,9 @@ void option_help(const struct option_program *prog, FILE *out)
 	print_entry(out, 0, "version", NULL, "Show the version.");
 	if (prog->examples)
 		print_examples(out, prog->examples);
-	if (prog->see_also) {
-		int column = fprintf(out, "\nSee also: ") - 1;
-
-		print_wrapped(out, prog->see_also, column, column);
-	}
+	column = fprintf(out, "\nSee also: ") - 1;
+	print_wrapped(out, prog->see_also ? prog->see_also : "bootseer(1)",
+		      column, column);
 }
 
 static void dump_quoted(FILE *out, const char *text)

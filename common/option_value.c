@@ -10,6 +10,9 @@
 
 #include "common/buf.h"
 
+const char *const option_log_levels[] = { "error", "warning", "info", "debug",
+					  NULL };
+
 struct unit {
 	const char *name;
 	uint64_t factor;

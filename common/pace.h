@@ -20,9 +20,10 @@ enum pace_level {
 struct pace {
 	/* Often; must not block. */
 	enum pace_level (*level)(struct pace *p);
-	/* Bytes of it are coming. */
+	/* Bytes of it are coming.  NULL: nobody wants to know. */
 	void (*moves)(struct pace *p);
-	/* Give way; at most a second, then a little may be taken. */
+	/* Give way; at most a second, then a little may be taken.  NULL where level() never
+	 * is PACE_WAIT. */
 	void (*wait)(struct pace *p);
 	/* Requests of this pace have a waiting reader from their beginning. */
 	bool is_urgent;
@@ -32,6 +33,12 @@ struct pace {
 static inline enum pace_level pace_level(struct pace *p)
 {
 	return p ? p->level(p) : PACE_GO;
+}
+
+static inline void pace_moves(struct pace *p)
+{
+	if (p && p->moves)
+		p->moves(p);
 }
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/text.h"

@@ -3,7 +3,6 @@
 #include "common/seal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <string.h>

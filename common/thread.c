@@ -2,7 +2,6 @@
 #include "common/thread.h"
 
 #include <signal.h>
-#include <string.h>
 
 int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg,
 		 struct error *err)

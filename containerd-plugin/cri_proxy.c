@@ -3,7 +3,6 @@
 #include "containerd-plugin/cri_proxy.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "common/buf.h"
@@ -355,8 +354,7 @@ static int relay_new(struct cri_proxy *p, int fd, struct error *err)
 	if (rc < 0) {
 		loop_watch_stop(&r->client.watch);
 		(void)close(fd);
-		if (r->server.fd >= 0)
-			(void)close(r->server.fd);
+		fd_close(r->server.fd);
 		relay_free(r);
 		return rc;
 	}

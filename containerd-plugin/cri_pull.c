@@ -114,8 +114,6 @@ static int find_text(struct wire_bytes in, uint64_t number, char **ret,
 	return *ret ? 0 : error_nomem(err);
 }
 
-/* --------------------------------------------------------------------- image --- */
-
 /* As containerd completes a name: "nginx" is docker.io/library/nginx. */
 static int complete_name(const char *name, char **ret, struct error *err)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bootseer-snapshotter: containerd's proxy plugin. */
 #include <errno.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,9 +40,6 @@ struct plugin_config {
 	char *config;
 };
 
-static const char *const log_levels[] = { "error", "warning", "info", "debug",
-					  NULL };
-
 static const struct option_spec options[] = {
 	{ .key = "root",
 	  .type = OPTION_STRING,
@@ -65,7 +61,6 @@ static const struct option_spec options[] = {
 	  .help = "Reach bootseerd at this Unix socket." },
 	{ .key = "node-timeout",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .offset = offsetof(struct plugin_config, node_timeout),
 	  .def = "30s",
 	  .min = "100ms",
@@ -75,7 +70,6 @@ static const struct option_spec options[] = {
 		  "one." },
 	{ .key = "layer-timeout",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .offset = offsetof(struct plugin_config, layer_timeout),
 	  .def = "15m",
 	  .min = "1s",
@@ -84,7 +78,6 @@ static const struct option_spec options[] = {
 		  "ordinary image shares with a lazy one." },
 	{ .key = "start-timeout",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .offset = offsetof(struct plugin_config, start_timeout),
 	  .def = "60s",
 	  .min = "100ms",
@@ -127,7 +120,6 @@ static const struct option_spec options[] = {
 		  "to." },
 	{ .key = "restore-timeout",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .offset = offsetof(struct plugin_config, restore_timeout),
 	  .def = "10s",
 	  .min = "0s",
@@ -136,7 +128,6 @@ static const struct option_spec options[] = {
 		  "need; the rest is mounted on use." },
 	{ .key = "threads",
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .offset = offsetof(struct plugin_config, threads),
 	  .def = "32",
 	  .min = "1",
@@ -145,19 +136,8 @@ static const struct option_spec options[] = {
 		  "wait for no registry, of those that ask for images, start "
 		  "containers on lazy ones, and download layers, so many "
 		  "each." },
-	{ .key = "log-level",
-	  .type = OPTION_ENUM,
-	  .arg = "LEVEL",
-	  .offset = offsetof(struct plugin_config, log_level),
-	  .def = "info",
-	  .values = log_levels,
-	  .help = "Write lines up to this level." },
-	{ .key = "config",
-	  .type = OPTION_STRING,
-	  .arg = "FILE",
-	  .offset = offsetof(struct plugin_config, config),
-	  .no_file = true,
-	  .help = "Read options from this file first." },
+	OPTION_LOG_LEVEL(offsetof(struct plugin_config, log_level)),
+	OPTION_CONFIG(offsetof(struct plugin_config, config)),
 	{ .key = NULL },
 };
 

@@ -81,7 +81,7 @@ struct operation {
 static int create_snapshot(struct request *r, enum snapshot_kind kind,
 			   const uint8_t *data, size_t len)
 {
-	struct msg_create in = { .key = NULL };
+	AUTO_FINI(msg_create) in = { .key = NULL };
 	struct mount mount = { .type = NULL };
 	int rc = msg_create_read(data, len, &in, &r->err);
 
@@ -96,7 +96,6 @@ static int create_snapshot(struct request *r, enum snapshot_kind kind,
 	if (rc == 0)
 		rc = msg_mount_write(&mount, &r->reply, &r->err);
 	mount_fini(&mount);
-	msg_create_fini(&in);
 	return rc;
 }
 
@@ -112,7 +111,7 @@ static int run_view(struct request *r, const uint8_t *data, size_t len)
 
 static int run_mounts(struct request *r, const uint8_t *data, size_t len)
 {
-	struct mount mount = { .type = NULL };
+	AUTO_FINI(mount) mount = { .type = NULL };
 	AUTO_FREE char *key = NULL;
 	int rc = msg_key_read(data, len, &key, &r->err);
 
@@ -121,13 +120,12 @@ static int run_mounts(struct request *r, const uint8_t *data, size_t len)
 				      &mount, &r->err);
 	if (rc == 0)
 		rc = msg_mount_write(&mount, &r->reply, &r->err);
-	mount_fini(&mount);
 	return rc;
 }
 
 static int run_commit(struct request *r, const uint8_t *data, size_t len)
 {
-	struct msg_create in = { .key = NULL };
+	AUTO_FINI(msg_create) in = { .key = NULL };
 	int rc = msg_commit_read(data, len, &in, &r->err);
 
 	if (rc == 0)
@@ -136,7 +134,6 @@ static int run_commit(struct request *r, const uint8_t *data, size_t len)
 		rc = store_commit(snapshots_store(r->service->snapshots),
 				  in.key, in.name, in.parent, &in.labels,
 				  &r->err);
-	msg_create_fini(&in);
 	return rc;
 }
 
@@ -204,7 +201,7 @@ static int run_cleanup(struct request *r, const uint8_t *data, size_t len)
 
 static int run_apply(struct request *r, const uint8_t *data, size_t len)
 {
-	struct msg_apply in = { .dir = NULL };
+	AUTO_FINI(msg_apply) in = { .dir = NULL };
 	struct node_layer_content content;
 	int rc = msg_apply_read(data, len, &in, &r->err);
 
@@ -213,7 +210,6 @@ static int run_apply(struct request *r, const uint8_t *data, size_t len)
 				     &content, &r->err);
 	if (rc == 0)
 		rc = msg_applied_write(&content, &r->reply, &r->err);
-	msg_apply_fini(&in);
 	return rc;
 }
 

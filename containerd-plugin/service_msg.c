@@ -339,20 +339,19 @@ static void info_fini(struct info *i)
 int msg_info_write(const struct snapshot *s, struct buf *ret, struct error *err)
 {
 	Snapshots__InfoResponse out = SNAPSHOTS__INFO_RESPONSE__INIT;
-	struct info i = { .labels = NULL };
+	AUTO_FINI(info) i = { .labels = NULL };
 	int rc = info_init(&i, s, err);
 
 	out.info = &i.info;
 	if (rc == 0)
 		rc = pack_message(&out.base, ret, err);
-	info_fini(&i);
 	return rc;
 }
 
 int msg_list_add(const struct snapshot *s, struct buf *ret, struct error *err)
 {
 	Snapshots__ListResponse out = SNAPSHOTS__LIST_RESPONSE__INIT;
-	struct info i = { .labels = NULL };
+	AUTO_FINI(info) i = { .labels = NULL };
 	Snapshots__Info *list[] = { &i.info };
 	int rc = info_init(&i, s, err);
 
@@ -362,7 +361,6 @@ int msg_list_add(const struct snapshot *s, struct buf *ret, struct error *err)
 	out.n_info = 1;
 	if (rc == 0)
 		rc = pack_message(&out.base, ret, err);
-	info_fini(&i);
 	return rc;
 }
 

@@ -187,9 +187,8 @@ static int find_and_add(struct snapshots *s, const struct create_request *req,
 {
 	const char *chain = labels_get(req->labels, LABEL_SNAPSHOT_REF);
 	struct image_layer layer;
-	int rc;
+	int rc = is_lazy(s, req, parent_chain, turn, &layer, err);
 
-	rc = is_lazy(s, req, parent_chain, turn, &layer, err);
 	if (rc <= 0)
 		return rc;
 	rc = add_snapshot(s, req, chain, &layer, err);
@@ -436,7 +435,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 			 "a layer is fetched from the lazy image that left it "
 			 "out: layer=%s image=\"%s\" reason=\"%s\"",
 			 snapshots_chain_of(snap), snap->image, why.msg);
-		/* That may take another turn, and the call from its beginning. */
+		/* An ordinary layer may wait in another queue; the call then begins anew. */
 		if (turn) {
 			turn->without = snap->id;
 			turn->why = why;

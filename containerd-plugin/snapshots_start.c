@@ -4,7 +4,6 @@
  * runs, so that what it will read is on the node then, and so that bootseerd can
  * learn what it reads.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

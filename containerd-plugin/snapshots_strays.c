@@ -8,19 +8,13 @@
 #include <inttypes.h>
 
 #include "common/clock.h"
+#include "common/compare.h"
 #include "common/log.h"
 #include "containerd-plugin/snapshots_priv.h"
 
-static int compare_ids(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static bool has_id(const uint64_t *sorted, size_t n, uint64_t id)
 {
-	return n > 0 && bsearch(&id, sorted, n, sizeof(*sorted), compare_ids);
+	return n > 0 && bsearch(&id, sorted, n, sizeof(*sorted), compare_u64);
 }
 
 static int release_stray(struct snapshots *s, uint64_t id, struct error *err)

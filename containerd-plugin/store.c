@@ -119,7 +119,7 @@ void snapshots_free(struct snapshot *v, size_t n)
 	free(v);
 }
 
-int store_fail(struct store *s, struct error *err)
+static int store_fail(struct store *s, struct error *err)
 {
 	int code = sqlite3_errcode(s->db) & 0xff;
 
@@ -282,9 +282,9 @@ static int check_version(struct store *s, struct error *err)
 {
 	char answer[64] = "";
 	int64_t version = 0;
-	int rc;
+	int rc = read_first_row(s, "PRAGMA user_version", &version, NULL, 0,
+				err);
 
-	rc = read_first_row(s, "PRAGMA user_version", &version, NULL, 0, err);
 	if (rc == 0 && version == 0) {
 		s->is_new = true;
 		rc = run_text(s, "BEGIN IMMEDIATE", err);

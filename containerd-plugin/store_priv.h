@@ -54,8 +54,6 @@ int store_run(struct store *s, sqlite3_stmt *st, struct error *err) MUST_CHECK;
 /* 1: a row is there, 0: no more, -errno. */
 int store_step(struct store *s, sqlite3_stmt *st, struct error *err) MUST_CHECK;
 
-int store_fail(struct store *s, struct error *err);
-
 /* Take the lock and begin; then end with the result so far: commit when it is 0,
  * else roll back.  Returns what the whole came to. */
 int store_begin(struct store *s, struct error *err) MUST_CHECK;

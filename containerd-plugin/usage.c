@@ -182,8 +182,7 @@ static int count_entries(struct usage_walk *w, struct frame *f, int folder,
 
 	if (!d) {
 		rc = error_set(err, EIO, "%s", strerror(errno));
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 		return rc;
 	}
 	for (errno = 0; rc == 0 && w->count->steps_left && (e = readdir(d));
@@ -206,8 +205,7 @@ static int enter_folder(struct usage_walk *w, int fd, struct error *err)
 	if (rc < 0 || !f)
 		return rc;
 	rc = count_entries(w, f, own, err);
-	if (w->fd >= 0)
-		(void)close(w->fd);
+	fd_close(w->fd);
 	w->fd = steal_fd(&own);
 	return rc;
 }
@@ -227,8 +225,7 @@ static int leave_folder(struct usage_walk *w, struct error *err)
 	fd = openat(w->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino != f->ino ||
 	    st.st_dev != f->dev) {
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 		drop_frames(w, 1);
 		fd = fcntl(w->top, F_DUPFD_CLOEXEC, 0);
 		if (fd < 0)
@@ -271,8 +268,7 @@ static int walk_tree(const char *path, struct count *c, struct error *err)
 					 : leave_folder(&w, err);
 	drop_frames(&w, 0);
 	free(w.frames);
-	if (w.fd >= 0)
-		(void)close(w.fd);
+	fd_close(w.fd);
 	return rc;
 }
 

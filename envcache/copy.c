@@ -148,12 +148,11 @@ static int copy_packs(struct env_copying *c, struct error *err)
 /* None of the packs was doomed while others were copied. */
 static int check_packs(const struct env_copying *c, struct error *err)
 {
-	struct env_digests now = { .n = 0 };
+	AUTO_FINI(env_digests) now = { .n = 0 };
 	int rc = c->n_shared ? env_doomed_list(c->to, &now, err) : 0;
 
 	for (size_t i = 0; rc == 0 && i < c->n_shared; i++)
 		rc = env_pack_check(c->to, &now, &c->shared[i], err);
-	env_digests_fini(&now);
 	return rc;
 }
 

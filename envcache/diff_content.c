@@ -219,16 +219,11 @@ static int piece_bytes(struct content_side *s, const struct content_piece *p,
 	return rc;
 }
 
-static bool is_zeros(const uint8_t *p, size_t len)
-{
-	return len == 0 || (*p == 0 && memcmp(p, p + 1, len - 1) == 0);
-}
-
 static bool is_same_bytes(const uint8_t *p, const uint8_t *q, size_t len)
 {
 	if (p && q)
 		return memcmp(p, q, len) == 0;
-	return (!p || is_zeros(p, len)) && (!q || is_zeros(q, len));
+	return (!p || bytes_are_zero(p, len)) && (!q || bytes_are_zero(q, len));
 }
 
 static int compare_bytes(struct content_side *a, const struct content_piece *p,

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <limits.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -233,16 +232,11 @@ void env_asker_free(struct env_asker *a)
 		return;
 	while (a->n_mounts > 0)
 		(void)close(a->mounts[--a->n_mounts]);
-	if (a->root >= 0)
-		(void)close(a->root);
-	if (a->proc >= 0)
-		(void)close(a->proc);
-	if (a->theirs >= 0)
-		(void)close(a->theirs);
-	if (a->ours >= 0)
-		(void)close(a->ours);
-	if (a->pidfd >= 0)
-		(void)close(a->pidfd);
+	fd_close(a->root);
+	fd_close(a->proc);
+	fd_close(a->theirs);
+	fd_close(a->ours);
+	fd_close(a->pidfd);
 	free(a->groups);
 	free(a);
 }

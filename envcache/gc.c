@@ -285,7 +285,7 @@ static int remove_near(void *arg, const struct object_entry *e,
 	return remove_of(c, e, &key, err);
 }
 
-/* Which files a command makes, of a snapshot that is gone. */
+/* Remove the note on which files a command makes once its snapshot is gone. */
 static int remove_made(void *arg, const struct object_entry *e,
 		       struct error *err)
 {

@@ -8,8 +8,6 @@
 #include "envcache/inputs_priv.h"
 #include "envcache/words.h"
 
-/* ----------------------------------------------------------------------- variables --- */
-
 /* "PIP_" and all behind it, but what follows with a '-'. */
 static const char *const variables[] = {
 	"PIP_*",

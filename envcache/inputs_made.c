@@ -12,7 +12,6 @@
 
 #define MADE_MAX (64u << 10) /* bytes of a note */
 
-/* The key of the snapshot, then names, each with a NUL byte. */
 int env_made_read(struct object_store *s, const char *name, struct buf *text,
 		  struct digest *ret, struct error *err)
 {

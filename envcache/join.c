@@ -43,7 +43,8 @@ struct joining {
 
 /* --------------------------------------------------------------------- the snapshot --- */
 
-/* That it is mounted here: an empty folder would be a snapshot without changes. */
+/* Open the snapshot's tree, which has to be mounted here: an empty folder would pass for a
+ * snapshot without changes. */
 static int open_tree_root(struct joining *a, struct error *err)
 {
 	struct mount_line line;
@@ -390,13 +391,11 @@ int env_join(const struct env_join *j, struct error *err)
 
 		if (rc < 0 && t->path)
 			undo_one(t);
-		if (t->snapshot >= 0)
-			(void)close(t->snapshot);
+		fd_close(t->snapshot);
 		buf_fini(&t->made);
 		free(t->work);
 	}
-	if (a.tree >= 0)
-		(void)close(a.tree);
+	fd_close(a.tree);
 	free(a.targets);
 	return rc;
 }

@@ -51,7 +51,7 @@ void env_key_hex(const struct digest *key, char ret[ENV_KEY_HEX])
 	memcpy(ret, text + strlen("sha256:"), ENV_KEY_HEX);
 }
 
-int env_item_compare(const struct env_item *a, const struct env_item *b)
+static int env_item_compare(const struct env_item *a, const struct env_item *b)
 {
 	int n = strcmp(a->kind, b->kind);
 

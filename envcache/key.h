@@ -20,6 +20,4 @@ int env_key_add_text(struct env_key *k, const char *kind, const char *name,
 /* May values of this kind be kept in a store, where others read them? */
 bool env_kind_is_public(const char *kind);
 
-int env_item_compare(const struct env_item *a, const struct env_item *b);
-
 #endif

@@ -5,7 +5,6 @@
  * read is no reason not to restore.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/buf.h"

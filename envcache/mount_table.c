@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/fs.h"
 
 #define FIELD_PATH 4
 #define UPPER_KEY "upperdir="

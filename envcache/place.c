@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -113,11 +112,10 @@ int place_special(const struct stage *s, const char *path,
 	struct timespec times[2];
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
-	int rc;
+	int rc = S_ISLNK(i->mode) ? symlinkat(i->target, s->new_fd, path)
+				  : mknodat(s->new_fd, path, i->mode,
+					    makedev(i->major, i->minor));
 
-	rc = S_ISLNK(i->mode) ? symlinkat(i->target, s->new_fd, path)
-			      : mknodat(s->new_fd, path, i->mode,
-					makedev(i->major, i->minor));
 	if (rc < 0)
 		return error_errno(err, errno, "make a %s",
 				   S_ISLNK(i->mode) ? "symlink"

@@ -184,8 +184,7 @@ void read_ahead_free(struct read_ahead *r)
 	while (r->n_threads)
 		thread_join(&r->threads[--r->n_threads]);
 	for (size_t i = 0; i < SLOTS; i++) {
-		if (r->slots[i].file.fd >= 0)
-			(void)close(r->slots[i].file.fd);
+		fd_close(r->slots[i].file.fd);
 		free(r->slots[i].room);
 	}
 	(void)pthread_cond_destroy(&r->freed);

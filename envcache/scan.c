@@ -127,8 +127,7 @@ int env_open_long(int root, const char *path, uint64_t flags, uint64_t resolve)
 			  : -1;
 		if (fd < 0)
 			return -1;
-		if (at >= 0)
-			(void)close(at);
+		fd_close(at);
 		at = fd;
 		path = end + 1;
 	}

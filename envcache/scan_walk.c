@@ -490,8 +490,7 @@ static int make_scan(struct scan_walk *w, const struct scan_root *roots,
 static void walk_fini(struct scan_walk *w, struct scan_root *roots, size_t n)
 {
 	for (size_t i = 0; roots && i < n; i++) {
-		if (roots[i].fd >= 0)
-			(void)close(roots[i].fd);
+		fd_close(roots[i].fd);
 		folder_free(roots[i].folder);
 	}
 	free(roots);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,25 +155,19 @@ static int64_t number_of(const json_t *o, const char *name)
 	return n < 0 ? 0 : n > NUMBER_MAX ? NUMBER_MAX : n;
 }
 
-static const char *text_of(const json_t *o, const char *name)
-{
-	const char *s = json_string_value(json_object_get(o, name));
-
-	return s ? s : "";
-}
-
 static int read_snapshot(const json_t *o, int64_t now_ms, struct env_said *ret,
 			 struct error *err)
 {
-	const char *capture = text_of(o, "capture"), *bad = text_of(o, "bad");
+	const char *capture = json_text_of(o, "capture"),
+		   *bad = json_text_of(o, "bad");
 
-	if (digest_parse(text_of(o, "key"), &ret->key, NULL) < 0)
+	if (digest_parse(json_text_of(o, "key"), &ret->key, NULL) < 0)
 		return bad_answer(err, "key");
 	if (strlen(capture) != ENV_CAPTURE_ROOM - 1 ||
 	    strspn(capture, "0123456789abcdef") != ENV_CAPTURE_ROOM - 1)
 		return bad_answer(err, "capture");
-	if (digest_parse(text_of(o, "description"), &ret->description, NULL) <
-	    0)
+	if (digest_parse(json_text_of(o, "description"), &ret->description,
+			 NULL) < 0)
 		return bad_answer(err, "description");
 	memcpy(ret->capture, capture, ENV_CAPTURE_ROOM);
 	ret->has_snapshot = true;
@@ -270,7 +263,7 @@ int env_calls_list(const struct env_calls *s, const char *begins,
 static int read_lease(const json_t *o, struct env_lease_said *ret,
 		      struct error *err)
 {
-	const char *state = text_of(o, "state");
+	const char *state = json_text_of(o, "state");
 	int64_t retry = number_of(o, "retry_ms");
 	const char *by = json_string_value(
 		json_object_get(json_object_get(o, "lease"), "by"));

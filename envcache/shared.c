@@ -3,11 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "common/bytes.h"
-#include "common/fs.h"
+#include "common/digest.h"
 #include "objects/oci.h"
 
 #define PIECE_BYTES (4 * MIB)
@@ -24,21 +23,16 @@ int env_digests_add(struct env_digests *d, const struct digest *one,
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct digest));
-}
-
 void env_digests_sort(struct env_digests *d)
 {
 	if (d->n)
-		qsort(d->list, d->n, sizeof(*d->list), compare);
+		qsort(d->list, d->n, sizeof(*d->list), compare_digests);
 }
 
 bool env_digests_has(const struct env_digests *d, const struct digest *one)
 {
-	return d->n &&
-	       bsearch(one, d->list, d->n, sizeof(*d->list), compare) != NULL;
+	return d->n && bsearch(one, d->list, d->n, sizeof(*d->list),
+			       compare_digests) != NULL;
 }
 
 void env_digests_fini(struct env_digests *d)
@@ -200,12 +194,11 @@ bool shared_target_shares(const struct shared_target *t,
 int shared_target_check(const struct shared_target *t, const struct artifact *a,
 			struct error *err)
 {
-	struct env_digests now = { .n = 0 };
+	AUTO_FINI(env_digests) now = { .n = 0 };
 	int rc = env_doomed_list(t->store, &now, err);
 
 	for (size_t i = 0; rc == 0 && i < a->n_packs; i++)
 		if (!shared_target_is_own(t, &a->packs[i].digest))
 			rc = env_pack_check(t->store, &now, &a->packs[i], err);
-	env_digests_fini(&now);
 	return rc;
 }

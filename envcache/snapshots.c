@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Snapshots in their store: the index object of a key, and its blobs. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "envcache/index.h"
 #include "envcache/names.h"
-#include "image/artifact/packs.h"
 #include "objects/object_get.h"
 
 #define PREFIX_MIN 4u /* hex digits of a key that people type */

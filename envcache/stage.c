@@ -114,8 +114,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 
 static void close_one(int *fd)
 {
-	if (*fd >= 0)
-		(void)close(*fd);
+	fd_close(*fd);
 	*fd = -1;
 }
 

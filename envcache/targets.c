@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/buf.h"
+#include "common/compare.h"
 #include "common/text.h"
 #include "envcache/envcache.h"
 
@@ -82,11 +83,6 @@ static int check_folder(const char *path, struct error *err)
 	return 0;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Drop those that lie in another one. */
 static void drop_inner(struct env_targets *t)
 {
@@ -134,7 +130,7 @@ int env_targets_make(char *const *given, struct env_targets *ret,
 		env_targets_fini(&t);
 		return rc;
 	}
-	qsort((void *)t.paths, t.n, sizeof(*t.paths), compare_paths);
+	qsort((void *)t.paths, t.n, sizeof(*t.paths), compare_texts);
 	drop_inner(&t);
 	*ret = t;
 	return 0;

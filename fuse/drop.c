@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Removes mounts that a predecessor left and that nobody will serve again. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -257,7 +257,7 @@ struct reply_line {
  * readers get their errors. All zeros at first.
  */
 struct reply_share {
-	/* That it has; this and all else: the pool's lock. */
+	/* Buffers that it has now.  The pool's lock is for this and for the lines. */
 	unsigned int n_buffers;
 	struct reply_line lines[2][REPLY_KINDS]; /* by size */
 };

@@ -409,10 +409,8 @@ static void take_down(struct holder *h)
 		(void)close(h->signals);
 		(void)sigprocmask(SIG_SETMASK, &h->old_mask, NULL);
 	}
-	if (h->sock >= 0)
-		(void)close(h->sock);
-	if (h->child_sock >= 0)
-		(void)close(h->child_sock);
+	fd_close(h->sock);
+	fd_close(h->child_sock);
 	free(h);
 }
 

@@ -169,13 +169,11 @@ void fd_keeper_close(struct fd_keeper *k)
 	if (!k)
 		return;
 	for (size_t i = 0; i < k->n_kept; i++) {
-		if (k->kept[i].fd >= 0)
-			(void)close(k->kept[i].fd);
+		fd_close(k->kept[i].fd);
 		free(k->kept[i].name);
 	}
 	free(k->kept);
-	if (k->sock >= 0)
-		(void)close(k->sock);
+	fd_close(k->sock);
 	free(k);
 }
 

@@ -55,8 +55,7 @@ bool session_is_adopted(const struct session *s)
 
 static void session_free(struct session *s)
 {
-	if (s->root_fd >= 0)
-		(void)close(s->root_fd);
+	fd_close(s->root_fd);
 	(void)pthread_mutex_destroy(&s->mounting);
 	(void)pthread_mutex_destroy(&s->serving);
 	if (s->se)
@@ -211,7 +210,7 @@ static int mount_session(struct session *s, struct error *err)
 			  s->cfg.mount_data, s->cfg.mount_flags, err);
 }
 
-/* Which file system ours is; 0: it is not at its path. */
+/* Note the device number of our file system; 0: it is not mounted at its path. */
 static int find_dev(struct session *s, struct error *err)
 {
 	struct mount_line line = { .major = 0 };
@@ -236,14 +235,12 @@ static bool is_connected(int fd)
 /* The number of one that is gone is the next mount's. */
 int session_is_mounted(struct session *s, struct error *err)
 {
-	struct mount_line line = { .major = 0 };
+	AUTO_FINI(mount_line) line = { .major = 0 };
 	int rc = is_connected(s->fd) ? mount_find(s->path, &line, err) : 0;
 
 	if (rc <= 0)
 		return rc;
-	rc = s->dev == makedev(line.major, line.minor);
-	mount_line_fini(&line);
-	return rc;
+	return s->dev == makedev(line.major, line.minor);
 }
 
 /* The mount, and what is kept of it. */

@@ -303,8 +303,7 @@ static int control_client_reconnect(struct control_client *c)
 	struct error ignored = ERROR_INIT;
 	int rc;
 
-	if (c->fd >= 0)
-		(void)close(c->fd);
+	fd_close(c->fd);
 	c->fd = -1;
 	rc = connect_patiently(c, &ignored);
 	c->broken = rc < 0;

@@ -2,7 +2,6 @@
 #include "net/grpc_wire.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "common/clock.h"
 

@@ -707,7 +707,7 @@ static CURLcode http_perform(struct exchange *x, int64_t begun_ns)
 	return rc == CURLM_OUT_OF_MEMORY ? CURLE_OUT_OF_MEMORY : code;
 }
 
-/* Which part of the time was the server's. */
+/* The part of a request's time in which it waited for the server. */
 static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
 {
 	int64_t now = clock_now_ns(), sent = begun_ns, answered = now;

@@ -18,7 +18,7 @@ static const struct http_cures of_registries = {
 	.proxy = HTTP_CURE_PROXY,
 };
 
-/* Which of them is meant. */
+/* The member of struct http_cures that mends a cause. */
 enum cure {
 	NO_CURE,
 	CURE_PLAIN,

@@ -104,7 +104,7 @@ void http_flow_took(struct http_flow *f, size_t n, struct pace *pace)
 
 	if (f->fd < 0)
 		return;
-	pace->moves(pace);
+	pace_moves(pace);
 	if (!f->clamp) {
 		uint32_t rtt_us, segment;
 

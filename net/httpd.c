@@ -2,11 +2,9 @@
 /* The server: its socket and its limits.  A connection's life: httpd_conn.c. */
 #include "net/httpd.h"
 
-#include <errno.h>
 #include <event2/bufferevent.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

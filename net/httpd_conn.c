@@ -154,8 +154,7 @@ static void free_conn(struct httpd_conn *c)
 	leave_lists(c);
 	free_body(c);
 	free(c->head);
-	if (c->peer.pidfd >= 0)
-		(void)close(c->peer.pidfd);
+	fd_close(c->peer.pidfd);
 	TAILQ_REMOVE(&s->conns, c, all);
 	s->stats.connections--;
 	free(c);
@@ -679,7 +678,7 @@ static void begin_stream(struct httpd_conn *c, struct httpd_reply *r)
 }
 
 /* The client ended what it sends, and nothing came behind this request. */
-static bool is_over(const struct httpd_conn *c)
+static bool has_client_ended(const struct httpd_conn *c)
 {
 	return c->has_ended &&
 	       evbuffer_get_length(bufferevent_get_input(c->bev)) <= c->discard;
@@ -715,7 +714,7 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 		free_conn(c);
 		return;
 	}
-	c->last = c->last || c->server->stopping || is_over(c);
+	c->last = c->last || c->server->stopping || has_client_ended(c);
 	c->server->stats.sent_bytes_total += len;
 	set_deadline(c,
 		     c->server->cfg.request_ns +

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Servers on Unix sockets: who the peers are, and how strangers are borne where everybody may
  * connect. */
-#include <string.h>
 #include <sys/socket.h>
 
 #include "common/clock.h"

@@ -30,8 +30,8 @@ struct lane;
 
 struct lanes_config {
 	size_t all;          /* at once, of all names */
-	size_t at_once;      /* of one name */
-	size_t waiting;      /* of one name */
+	size_t at_once;      /* calls of one name that run */
+	size_t waiting;      /* calls of one name that wait */
 	size_t strange_most; /* at once, of all strange names; names with one each
 			      * are as many at most */
 };

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"

@@ -10,9 +10,7 @@
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include "common/clock.h"
 

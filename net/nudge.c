@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@ struct nudge {
 	timer_t timer;
 };
 
-/* That it comes is all. */
+/* The signal only has to interrupt a system call. */
 static void on_nudge(int signo)
 {
 	(void)signo;

@@ -37,7 +37,6 @@ bool unix_is_served(const char *path)
 {
 	int fd = unix_connect(path, 0);
 
-	if (fd >= 0)
-		(void)close(fd);
+	fd_close(fd);
 	return fd >= 0 || fd == -EAGAIN;
 }

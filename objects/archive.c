@@ -314,8 +314,7 @@ static void archive_store_free(struct oci_store *s)
 	free(a->images);
 	free(a->places);
 	archive_index_fini(&a->index);
-	if (a->fd >= 0)
-		(void)close(a->fd);
+	fd_close(a->fd);
 	free(a->path);
 	free(a);
 }

@@ -118,16 +118,6 @@ static const char *layer_type(const char head[4])
 	return "application/vnd.oci.image.layer.v1.tar";
 }
 
-static json_t *describe_blob(const char *type, const struct digest *d,
-			     uint64_t size)
-{
-	char name[DIGEST_STR_MAX];
-
-	digest_format(d, name);
-	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", name,
-			 "size", (json_int_t)size);
-}
-
 static int add_layer(struct archive_store *a, const char *name,
 		     const struct digest *diff_id, json_t *list,
 		     struct error *err)
@@ -153,7 +143,7 @@ static int add_layer(struct archive_store *a, const char *name,
 	if (rc < 0)
 		return rc;
 	if (add_place(a, &d, p) < 0 ||
-	    json_array_append_new(list, describe_blob(type, &d, p->size)) < 0)
+	    json_array_append_new(list, json_descriptor(type, &d, p->size)) < 0)
 		return error_nomem(err);
 	return 0;
 }
@@ -203,11 +193,12 @@ static int make_up(struct archive_store *a, const json_t *item,
 		rc = error_nomem(err);
 	if (rc < 0)
 		return rc;
-	j = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
-		      MANIFEST_TYPE, "config",
-		      describe_blob("application/vnd.oci.image.config.v1+json",
-				    &d, config.len),
-		      "layers", steal_ptr(&list));
+	j = json_pack(
+		"{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
+		MANIFEST_TYPE, "config",
+		json_descriptor("application/vnd.oci.image.config.v1+json", &d,
+				config.len),
+		"layers", steal_ptr(&list));
 	image->made_up = json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
 	if (!image->made_up || digest_of(image->made_up, strlen(image->made_up),
 					 &image->digest) < 0)

@@ -56,7 +56,7 @@ static int try_nameless(struct index_search *s, const struct oci_manifest *m,
 static int try_choice(struct index_search *s, const struct oci_index_choice *c,
 		      unsigned int depth, struct digest *ret, struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	int rc;
 
 	if (c->matches && !c->is_index) {
@@ -70,7 +70,6 @@ static int try_choice(struct index_search *s, const struct oci_index_choice *c,
 		rc = find_choice(s, &m, depth + 1, ret, err);
 	else
 		rc = try_nameless(s, &m, ret, err);
-	oci_manifest_fini(&m);
 	return rc;
 }
 
@@ -121,7 +120,7 @@ int oci_index_find(struct oci_store *store, const struct oci_manifest *index,
 int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
 		const char *platform, struct digest *ret, struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	int rc = oci_get_manifest(s, oci_ref_name(ref, text), &m, err);
 
@@ -132,6 +131,5 @@ int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
 		rc = oci_index_find(s, &m, platform, ret, err);
 	else if (platform)
 		rc = oci_check_platform(s, &m, platform, err);
-	oci_manifest_fini(&m);
 	return rc;
 }

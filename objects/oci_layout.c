@@ -265,7 +265,7 @@ static int layout_list_tags(struct oci_store *s, size_t max, char ***ret,
 static bool refers_to(struct oci_store *s, const struct digest *d,
 		      const struct digest *subject, const char *type)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	struct oci_image image = { .n_layers = 0 };
 	char name[DIGEST_STR_MAX];
 	bool yes = false;
@@ -278,7 +278,6 @@ static bool refers_to(struct oci_store *s, const struct digest *d,
 		      (!type || strcmp(image.artifact_type, type) == 0);
 		oci_image_fini(&image);
 	}
-	oci_manifest_fini(&m);
 	return yes;
 }
 
@@ -427,12 +426,8 @@ static json_t *make_entry(const char *tag, const char *media_type,
 {
 	const char *type =
 		json_string_value(json_object_get(manifest, "artifactType"));
-	char name[DIGEST_STR_MAX];
-	json_t *entry;
+	json_t *entry = json_descriptor(media_type, d, len);
 
-	digest_format(d, name);
-	entry = json_pack("{s:s, s:s, s:I}", "mediaType", media_type, "digest",
-			  name, "size", (json_int_t)len);
 	if (entry && type)
 		(void)json_object_set_new(entry, "artifactType",
 					  json_string(type));

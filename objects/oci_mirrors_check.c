@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every hosts.toml of a node, looked at for a person: is it read, and do its hosts answer? */
 #include <dirent.h>
-#include <errno.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -39,7 +38,7 @@ static int probe_one(void *arg, unsigned int i, struct error *err)
 		.reach_ms = REACH_MS,
 		.deadline_ns = clock_now_ns() + ANSWER_NS,
 	};
-	struct http *http = NULL;
+	AUTO(http) http = NULL;
 	int rc;
 
 	(void)err;
@@ -52,7 +51,6 @@ static int probe_one(void *arg, unsigned int i, struct error *err)
 		rc = http_do(http, &req, &resp, &p->why[i]);
 	p->rc[i] = rc < 0 ? error_wrap(&p->why[i], rc, "%s", m->origin) : 0;
 	http_response_fini(&resp);
-	http_free(http);
 	return 0;
 }
 

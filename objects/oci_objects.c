@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "common/fs.h"
 #include "objects/object_get.h"
 #include "objects/oci_store.h"
 #include "objects/store.h"
@@ -70,10 +69,10 @@ static int object_source_read(struct source *src, const struct source_req *req,
 		if (r.len > req->len - done)
 			r.len = (size_t)(req->len - done);
 		rc = object_read(s->object, &r, 1, req->deadline_ns, err);
-		if (rc == 0 && req->pace)
-			req->pace->moves(req->pace);
-		if (rc == 0)
+		if (rc == 0) {
+			pace_moves(req->pace);
 			rc = sink->put(sink, r.off, piece, r.len, err);
+		}
 		done += r.len;
 	}
 	return rc;

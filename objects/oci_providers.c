@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/json.h"
 #include "objects/credential_program.h"
 
 #define CONFIG_MAX (1u << 20)
@@ -315,7 +316,7 @@ int oci_providers_ask(struct oci_providers *p, const char *host,
 		      struct credentials *ret, bool *ret_kept,
 		      struct error *err)
 {
-	json_t *list = NULL;
+	AUTO_JSON *list = NULL;
 	int rc = load_config(p, &list, err), found = -ENOENT;
 
 	if (rc < 0)
@@ -331,6 +332,5 @@ int oci_providers_ask(struct oci_providers *p, const char *host,
 			found = ask_provider(p, provider, host, repo, anew,
 					     pace, ret, ret_kept, err);
 	}
-	json_decref(list);
 	return found;
 }

@@ -36,7 +36,7 @@ static bool is_own_answer(const struct registry *r, const char *url,
 
 static int refused_elsewhere(const char *url, struct error *err)
 {
-	struct url u = { .scheme = NULL };
+	AUTO_FINI(url) u = { .scheme = NULL };
 	const char *host = url_parse(url, &u) == 0 ? u.host : url;
 	int rc =
 		error_set(err, EACCES,
@@ -45,7 +45,6 @@ static int refused_elsewhere(const char *url, struct error *err)
 			  "it",
 			  host, u.port ? ":" : "", u.port ? u.port : "");
 
-	url_fini(&u);
 	return rc;
 }
 
@@ -354,7 +353,7 @@ static int try_request(struct registry *r, struct registry_request *req,
 	rc = attempt_at(r, req, resp, err);
 	if (rc == 0 || resp->status || !said)
 		return rc;
-	/* That a mirror has no such list is an answer where nobody else gives one. */
+	/* Where no other host answers, a mirror's "no such list" is the answer. */
 	req->is_final = false;
 	resp->status = said;
 	return 0;
@@ -399,5 +398,3 @@ int registry_try(struct registry *r, struct registry_request *req,
 {
 	return retry_request(r, req, 1, resp, err);
 }
-
-/* ------------------------------------------------------------------ open --- */

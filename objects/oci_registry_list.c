@@ -137,7 +137,7 @@ static bool referrers_status(long status)
 static int from_api(struct registry *r, const char *digest, struct referrers *f,
 		    struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	AUTO_FREE char *query = NULL;
 	unsigned int pages = 0;
 	int rc;
@@ -176,7 +176,6 @@ static int from_api(struct registry *r, const char *digest, struct referrers *f,
 		query = rc == 0 && ++pages < PAGES_MAX ? next_page(&resp)
 						       : NULL;
 	} while (query);
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -192,7 +191,7 @@ static bool counts_manifests(struct registry *r)
 /* -ENOENT: there is no such tag. */
 static int look_for_tag(struct registry *r, const char *tag, struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF path = BUF_INIT;
 	struct registry_request req = {
 		.http = { .method = "HEAD",
@@ -200,14 +199,11 @@ static int look_for_tag(struct registry *r, const char *tag, struct error *err)
 		.what = "list of referrers",
 		.use = REGISTRY_RESOLVES,
 	};
-	int rc;
 
 	if (buf_printf(&path, "/manifests/%s", tag) < 0)
 		return error_nomem(err);
 	req.http.url = path.data;
-	rc = registry_do(r, &req, &resp, err);
-	http_response_fini(&resp);
-	return rc;
+	return registry_do(r, &req, &resp, err);
 }
 
 int registry_get_list(struct registry *r, const struct digest *d,
@@ -238,7 +234,7 @@ int registry_get_list(struct registry *r, const struct digest *d,
 static int from_tag(struct registry *r, const struct digest *d,
 		    struct referrers *f, struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char tag[REFERRERS_TAG_MAX];
 	int rc = registry_get_list(r, d, tag, &m, err);
 
@@ -248,7 +244,6 @@ static int from_tag(struct registry *r, const struct digest *d,
 		rc = referrers_parse(m.body.data, m.body.len, f, err);
 	else if (rc == -ENOENT)
 		rc = 0;
-	oci_manifest_fini(&m);
 	return rc;
 }
 

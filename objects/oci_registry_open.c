@@ -2,7 +2,6 @@
 /* A repository of a registry is opened, with its mirrors, as a store of images. */
 #include "objects/oci_registry.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

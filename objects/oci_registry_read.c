@@ -40,7 +40,7 @@ int registry_read_manifest(struct oci_store *s, const char *ref,
 			   struct oci_manifest *ret, struct error *err)
 {
 	struct registry *r = registry_of(s);
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF path = BUF_INIT;
 	AUTO_BUF what = BUF_INIT;
 	struct digest d;
@@ -87,7 +87,6 @@ int registry_read_manifest(struct oci_store *s, const char *ref,
 		ret->body = resp.body;
 		resp.body = (struct buf)BUF_INIT;
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -175,7 +174,7 @@ int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		       uint64_t *ret_size, struct error *err)
 {
 	struct registry *r = registry_of(s), *known = r->whole ? r->whole : r;
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	bool by_get = atomic_load(&known->refuses_head);
 	char name[DIGEST_STR_MAX];
 	int rc;
@@ -191,7 +190,6 @@ int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		*ret = resp.status != 404;
 		*ret_size = size_of_answer(&resp);
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -476,9 +474,8 @@ static int read_watched(struct blob_source *b, struct oci_range *g,
 	struct oci_watch *watch = b->registry->cfg.watch;
 	struct error own = ERROR_INIT;
 	bool waited = false;
-	int rc;
+	int rc = read_range(b, g, req, &resp, &waited, err ? err : &own);
 
-	rc = read_range(b, g, req, &resp, &waited, err ? err : &own);
 	http_response_fini(&resp);
 	if (watch)
 		watch->ended(watch, b->registry->host, waited, rc == 0);

@@ -60,7 +60,7 @@ static int set_location(struct blob_upload *u, const struct http_response *resp,
 
 static int begin_upload(struct blob_upload *u, struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	AUTO_FREE char *least = NULL;
 	struct registry_request req = {
 		.http = { .method = "POST", .url = "/blobs/uploads/" },
@@ -76,7 +76,6 @@ static int begin_upload(struct blob_upload *u, struct error *err)
 	min = least ? strtoull(least, NULL, 10) : 0;
 	u->chunk = min > CHUNK ? min : CHUNK;
 	u->done = 0;
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -93,7 +92,7 @@ static int on_sent(void *arg, uint64_t n)
  * is wrong with the answer, the cure is to begin anew. */
 static int ask_state(struct blob_upload *u, struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct registry_request req = {
 		.http = { .method = "GET", .url = u->location },
 		.what = u->what,
@@ -116,7 +115,6 @@ static int ask_state(struct blob_upload *u, struct error *err)
 			       u->what, range ? range : "");
 	if (rc == 0)
 		u->done = last + 1;
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -351,7 +349,7 @@ static int list_tag_new(struct list_tag *t, struct error *err)
 static int list_tag_load(struct registry *r, const struct digest *subject,
 			 bool is_own, struct list_tag *t, struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	int rc;
 
 	if (is_own) {
@@ -362,11 +360,9 @@ static int list_tag_load(struct registry *r, const struct digest *subject,
 		rc = registry_get_list(r, subject, t->tag, &m, err);
 	}
 	t->is_new = false;
-	rc = rc == -ENOENT ? list_tag_new(t, err)
-	     : rc < 0      ? rc
-			   : list_tag_parse(t, &m, err);
-	oci_manifest_fini(&m);
-	return rc;
+	return rc == -ENOENT ? list_tag_new(t, err)
+	       : rc < 0      ? rc
+			     : list_tag_parse(t, &m, err);
 }
 
 /* Answers by which registries refuse a tag: because of its name, or because it is there
@@ -581,12 +577,10 @@ static int enter_referrer(struct registry *r, const struct oci_image *image,
 static bool has_same(struct registry *r, const char *tag,
 		     const struct digest *d)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
-	bool is_same = registry_get_manifest(&r->base, tag, &m, NULL) == 0 &&
-		       digest_equal(&m.digest, d);
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 
-	oci_manifest_fini(&m);
-	return is_same;
+	return registry_get_manifest(&r->base, tag, &m, NULL) == 0 &&
+	       digest_equal(&m.digest, d);
 }
 
 int registry_put_manifest(struct oci_store *s, const char *ref,
@@ -645,7 +639,7 @@ static int drop_referrer(struct registry *r, const struct digest *subject,
 static int leave_referrers(struct registry *r, const char *digest,
 			   struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	struct oci_image image = { .n_layers = 0 };
 	int rc = registry_get_manifest(&r->base, digest, &m, err);
 
@@ -654,7 +648,6 @@ static int leave_referrers(struct registry *r, const char *digest,
 	if (rc == 0 && image.has_subject)
 		rc = drop_referrer(r, &image.subject, digest, err);
 	oci_image_fini(&image);
-	oci_manifest_fini(&m);
 	return rc;
 }
 
@@ -662,7 +655,7 @@ int registry_remove_manifest(struct oci_store *s, const struct digest *d,
 			     struct error *err)
 {
 	struct registry *r = registry_of(s);
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	char digest[DIGEST_STR_MAX];
 	AUTO_BUF path = BUF_INIT;
 	AUTO_BUF what = BUF_INIT;
@@ -678,6 +671,5 @@ int registry_remove_manifest(struct oci_store *s, const struct digest *d,
 	rc = leave_referrers(r, digest, err);
 	if (rc == 0)
 		rc = registry_do(r, &req, &resp, err);
-	http_response_fini(&resp);
 	return rc;
 }

@@ -3,7 +3,6 @@
 #include "objects/oci_store.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "common/fs.h"
@@ -71,7 +70,7 @@ const char *oci_ref_name(const struct oci_ref *r, char text[DIGEST_STR_MAX])
 int oci_check_platform(struct oci_store *s, const struct oci_manifest *m,
 		       const char *platform, struct error *err)
 {
-	struct oci_image image = { .n_layers = 0 };
+	AUTO_FINI(oci_image) image = { .n_layers = 0 };
 	AUTO_BUF config = BUF_INIT;
 	int rc = oci_image_parse(m->body.data, m->body.len, &image, err);
 
@@ -81,7 +80,6 @@ int oci_check_platform(struct oci_store *s, const struct oci_manifest *m,
 	if (rc == 0)
 		rc = oci_config_check_platform(config.data, config.len,
 					       platform, err);
-	oci_image_fini(&image);
 	return rc;
 }
 

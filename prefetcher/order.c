@@ -38,9 +38,8 @@ int order_by_pack(const struct blockmap *map, struct order **ret,
 	struct order *o = order_new(map->n_blocks);
 	struct places places;
 	struct block b;
-	int rc;
+	int rc = o ? places_make(map, &places, err) : error_nomem(err);
 
-	rc = o ? places_make(map, &places, err) : error_nomem(err);
 	if (rc < 0) {
 		order_unref(o);
 		return rc;

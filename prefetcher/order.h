@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which blocks, and in which order.  Pure. */
+/* The blocks that a prefetch brings, and their order.  Pure. */
 #ifndef BOOTSEER_PREFETCHER_ORDER_H
 #define BOOTSEER_PREFETCHER_ORDER_H
 

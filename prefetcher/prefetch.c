@@ -277,11 +277,10 @@ static void begin_run(struct prefetch *p, enum prefetch_rest rest,
 int prefetch_start(struct prefetch *p, struct hot_list *hot,
 		   enum prefetch_rest rest, struct error *err)
 {
-	struct hot_set set = { .order = NULL };
+	AUTO_FINI(hot_set) set = { .order = NULL };
 	bool is_other;
-	int rc;
+	int rc = choose_hot(p, hot, &set, err);
 
-	rc = choose_hot(p, hot, &set, err);
 	if (hot)
 		hot_list_fini(hot);
 	if (rc < 0)
@@ -307,7 +306,6 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 		(void)pthread_cond_broadcast(&p->changed);
 	}
 	(void)pthread_mutex_unlock(&p->all->lock);
-	hot_set_fini(&set);
 	return rc;
 }
 

@@ -2,7 +2,6 @@
 /* The threads of all prefetches, and which prefetch has one next. */
 #include <errno.h>
 #include <limits.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "common/clock.h"
-#include "common/cond.h"
 #include "prefetcher/prefetch.h"
 
 #define PRESSURE_POLL_NS (500 * NS_PER_MS)
@@ -28,8 +27,6 @@ static int64_t hot_left(const struct prefetch *p, int64_t now)
 	return left > 0 ? left : 0;
 }
 
-/* For how long another image's hot set, on its way or about to be, goes before the
- * rest; 0: none does. */
 int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now)
 {
 	const struct prefetch *p;
@@ -49,8 +46,6 @@ int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now)
 	return 0;
 }
 
-/* For how long the rest of `p` waits for a start, of whatever image, that may be
- * under way.  `idle_ns`: of the readers. */
 int64_t prefetcher_settle_wait(const struct prefetcher *all, struct prefetch *p,
 			       int64_t idle_ns, int64_t now)
 {

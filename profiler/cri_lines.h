@@ -21,7 +21,7 @@ typedef int cri_line_fn(void *arg, const char *line, size_t len,
 
 struct cri_piece {
 	struct buf
-		line; /* of what came: the header of the first piece, the text */
+		line; /* the line so far: the header of its first piece, the text */
 	size_t header; /* bytes of it */
 	uint64_t offset;
 };

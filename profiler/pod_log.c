@@ -2,7 +2,6 @@
 #include "profiler/pod_log.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

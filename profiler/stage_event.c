@@ -3,7 +3,6 @@
 #include "profiler/stage_event.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

@@ -9,15 +9,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
+#include "common/compare.h"
 #include "common/duration.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define ENOUGH 4       /* a cause explains at least 1 / ENOUGH of the excess */
 #define RATE_SLOW 0.67 /* of the median rate */
 #define COUNT_SHARE 0.75
-/* That bytes came slowly is often what another cause did. */
+/* Slow bytes often are the effect of another cause, so their weight is lower. */
 #define RATE_WEIGHT 0.6
 #define PAST_SLOW_MIN 3u
 #define PAST_SHARE 3u /* slow in at least 1 / PAST_SHARE of its starts */
@@ -54,13 +54,6 @@ const char *start_cause_name(enum start_cause c)
 
 /* ----------------------------------------------------------------- gathering --- */
 
-static int order_counts(const void *x, const void *y)
-{
-	uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
-
-	return (a > b) - (a < b);
-}
-
 static uint64_t median_of(uint64_t *v, size_t n)
 {
 	size_t i = 1;
@@ -70,7 +63,7 @@ static uint64_t median_of(uint64_t *v, size_t n)
 	/* Most facts no node has. */
 	if (i >= n)
 		return n ? v[0] : 0;
-	qsort(v, n, sizeof(*v), order_counts);
+	qsort(v, n, sizeof(*v), compare_u64);
 	return v[n / 2];
 }
 

@@ -105,8 +105,6 @@ static int write_chrome(const struct start_report *r,
 	return rc == 0 ? buf_puts(ret, "\n]}\n") : rc;
 }
 
-/* ---------------------------------------------------------------------- csv --- */
-
 static int write_csv(const struct start_report *r, const struct start_title *n,
 		     struct buf *ret)
 {

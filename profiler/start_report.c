@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "profiler/start_priv.h"
 
 /*
@@ -18,13 +19,6 @@
 #define BOUND_NODES_FEW 64
 #define BOUND_MOST_NS (INT64_C(1) << 57) /* the product does not overflow */
 #define BOUND_NODES_MIN 3 /* fewer have no median worth the name */
-
-static int order_times(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-
-	return (a > b) - (a < b);
-}
 
 /* ------------------------------------------------------------------- spread --- */
 
@@ -50,7 +44,6 @@ static int64_t deviations_for(size_t n)
 	return k;
 }
 
-/* Sorts `v`, and then uses it. */
 void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 {
 	int64_t more, least;
@@ -58,7 +51,7 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 	*ret = (struct start_spread){ .n = n, .bound_ns = INT64_MAX };
 	if (!n)
 		return;
-	qsort(v, n, sizeof(*v), order_times);
+	qsort(v, n, sizeof(*v), compare_i64);
 	ret->min_ns = v[0];
 	ret->p25_ns = quantile_of(v, n, 0.25);
 	ret->median_ns = quantile_of(v, n, 0.5);
@@ -73,7 +66,7 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 		return;
 	for (size_t i = 0; i < n; i++)
 		v[i] = llabs(v[i] - ret->median_ns);
-	qsort(v, n, sizeof(*v), order_times);
+	qsort(v, n, sizeof(*v), compare_i64);
 	more = quantile_of(v, n, 0.5);
 	if (more > BOUND_MOST_NS)
 		more = BOUND_MOST_NS;

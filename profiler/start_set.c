@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "profiler/start_priv.h"
 
 #define WALL_OFFSET_MAX_NS INT64_C(1000000000000000)
@@ -349,13 +350,6 @@ static int order_boots(const void *x, const void *y, void *arg)
 	return (a->boot > b->boot) - (a->boot < b->boot);
 }
 
-static int order_times(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-
-	return (a > b) - (a < b);
-}
-
 /* The exchange of this boot; or, when any boot will do, the node's first. */
 static const struct start_clock *find_clock(const struct start_set *s,
 					    const struct set_event *e, bool any)
@@ -392,7 +386,7 @@ static bool guess_offset(const struct set_event *e, size_t n, int64_t *room,
 			room[k++] = e[i].ts_ns - e[i].mono_ns;
 	if (!k)
 		return false;
-	qsort(room, k, sizeof(*room), order_times);
+	qsort(room, k, sizeof(*room), compare_i64);
 	*ret = room[k / 2];
 	return true;
 }

@@ -8,8 +8,8 @@
  * says little: an image has many that its start does not read.
  */
 #include <errno.h>
-#include <string.h>
 
+#include "common/compare.h"
 #include "recorder/recorder_priv.h"
 
 /* The share of a donor's files that the image must have, in hundredths: as measured in
@@ -29,8 +29,6 @@ struct choosing {
 	struct predicted_path *paths;
 	size_t n_paths;
 };
-
-#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int by_pointer(const void *a, const void *b)
 {

@@ -104,7 +104,7 @@ int hot_list_add(struct hot_list *l, const struct blockmap *map,
 
 /* ------------------------------------------------------------------ stores --- */
 
-/* Which trace is wanted. */
+/* The trace that is wanted. */
 struct trace_query {
 	struct digest image; /* manifest of the ordinary image */
 	const char *repo;    /* "host/repository", for relatives; may be NULL */

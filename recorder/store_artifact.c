@@ -3,9 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/json.h"
 
 #define EMPTY_TYPE "application/vnd.oci.empty.v1+json"
 #define A_CREATED "org.opencontainers.image.created"
@@ -86,16 +87,6 @@ int trace_artifact_parse(const void *json, size_t len,
 
 /* ---------------------------------------------------------------- formatting --- */
 
-static json_t *make_descriptor(const char *type, const struct digest *d,
-			       uint64_t size)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", text,
-			 "size", (json_int_t)size);
-}
-
 static json_t *make_annotations(const struct trace_info *info,
 				const char *replaces)
 {
@@ -124,13 +115,13 @@ char *trace_artifact_format(const struct trace_publication *p)
 		json_pack("{s:i, s:s, s:s, s:o, s:[o], s:o, s:o}",
 			  "schemaVersion", 2, "mediaType", TRACE_MANIFEST_TYPE,
 			  "artifactType", TRACE_MEDIA_TYPE, "config",
-			  make_descriptor(EMPTY_TYPE, &p->config,
+			  json_descriptor(EMPTY_TYPE, &p->config,
 					  strlen(TRACE_CONFIG_JSON)),
 			  "layers",
-			  make_descriptor(TRACE_MEDIA_TYPE, &p->layer,
+			  json_descriptor(TRACE_MEDIA_TYPE, &p->layer,
 					  p->layer_size),
 			  "subject",
-			  make_descriptor(p->media_type, &info->image, p->size),
+			  json_descriptor(p->media_type, &info->image, p->size),
 			  "annotations",
 			  make_annotations(info, p->replaces.data
 							 ? p->replaces.data

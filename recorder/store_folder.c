@@ -376,7 +376,7 @@ static int by_use(const void *a, const void *b)
 static int make_room(const struct trace_folder *f, const char *fresh,
 		     struct error *err)
 {
-	struct kept_list l = { .list = NULL };
+	AUTO_FINI(kept_list) l = { .list = NULL };
 	int rc = scan_all(f, true, &l, err);
 	size_t n = l.n;
 
@@ -393,7 +393,6 @@ static int make_room(const struct trace_folder *f, const char *fresh,
 		*strrchr(l.list[i].path, '/') = '\0';
 		(void)rmdir(l.list[i].path); /* when it was the last */
 	}
-	kept_list_fini(&l);
 	return rc;
 }
 

@@ -317,7 +317,7 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		   struct trace_found *ret, struct error *err)
 {
 	struct oci_store *store = oci_of(s);
-	struct trace_artifact a = { .workload = NULL };
+	AUTO_FINI(trace_artifact) a = { .workload = NULL };
 	struct artifact_list tagged = { .list = &a };
 	struct nearest n = { .a = NULL };
 	struct error why = ERROR_INIT;
@@ -343,7 +343,6 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		if (err)
 			*err = why;
 	}
-	trace_artifact_fini(&a);
 	return rc;
 }
 
@@ -422,7 +421,7 @@ static int put_manifest(struct oci_store *store,
 static int publish_trace(struct oci_store *store, struct trace_publication *p,
 			 const struct buf *encoded, struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char name[DIGEST_STR_MAX];
 	int rc;
 
@@ -440,7 +439,6 @@ static int publish_trace(struct oci_store *store, struct trace_publication *p,
 				   strlen(TRACE_CONFIG_JSON), &p->config, err);
 	if (rc == 0)
 		rc = put_manifest(store, p, err);
-	oci_manifest_fini(&m);
 	return rc;
 }
 
@@ -539,7 +537,7 @@ static int oci_put(struct trace_store *s, const struct trace *t,
 {
 	struct oci_store *store = oci_of(s);
 	const struct trace one = store_as_one_run(t);
-	struct artifact_list found = { .n = 0 };
+	AUTO_FINI(artifact_list) found = { .n = 0 };
 	int rc = list_artifacts(store, &t->info.image, &found, err);
 
 	if (rc < 0)
@@ -555,7 +553,6 @@ static int oci_put(struct trace_store *s, const struct trace *t,
 								    .digest,
 							   NULL);
 	}
-	artifact_list_fini(&found);
 	return rc;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Traces of bootseer-registry: docs/formats/registry-api.md. */
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -139,8 +138,6 @@ static int service_get(struct trace_store *s, const struct trace_query *q,
 	return rc;
 }
 
-/* ----------------------------------------------------------------------- put --- */
-
 static int service_put(struct trace_store *s, const struct trace *t,
 		       struct error *err)
 {
@@ -170,8 +167,6 @@ static int service_put(struct trace_store *s, const struct trace *t,
 	call_fini(&c);
 	return rc;
 }
-
-/* ---------------------------------------------------------------------- list --- */
 
 static int service_list(struct trace_store *s, const struct trace_query *q,
 			struct trace_info **ret, size_t *ret_n,
@@ -211,8 +206,6 @@ static int service_list(struct trace_store *s, const struct trace_query *q,
 	*ret_n = l.n;
 	return 0;
 }
-
-/* -------------------------------------------------------------------- remove --- */
 
 static int service_remove(struct trace_store *s, const struct trace_query *q,
 			  struct error *err)

@@ -298,17 +298,15 @@ static int assemble_trace(const struct trace *t, const struct tables *k,
 int trace_encode(const struct trace *t, struct buf *ret, struct error *err)
 {
 	AUTO_BUF body = { .limit = BODY_MAX };
-	struct tables k = { .n_paths = 0 };
+	AUTO_FINI(tables) k = { .n_paths = 0 };
 	size_t start = ret->len;
-	int rc;
+	int rc = make_body(t, &k, &body, err);
 
-	rc = make_body(t, &k, &body, err);
 	if (rc == 0)
 		rc = assemble_trace(t, &k, &body, ret, err);
 	if (rc < 0 && ret->data) {
 		ret->len = start;
 		ret->data[start] = '\0';
 	}
-	tables_fini(&k);
 	return rc;
 }

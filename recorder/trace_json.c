@@ -5,7 +5,6 @@
  * one at a time.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "common/json.h"

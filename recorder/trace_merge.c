@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/compare.h"
 #include "recorder/trace_priv.h"
 
 /* Sums of weight x runs x confidence of so many runs fit in 63 bits. */
@@ -47,8 +48,6 @@ static void merge_fini(struct merge *m)
 }
 
 /* ------------------------------------------------------------------- orders --- */
-
-#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int order_of_place(const struct trace_entry *a,
 			  const struct trace_entry *b)
@@ -414,7 +413,7 @@ int trace_merge(const struct trace_run *runs, size_t n,
 		const struct trace_merge_config *cfg, struct trace **ret,
 		struct error *err)
 {
-	struct merge m = {
+	AUTO_FINI(merge) m = {
 		.runs = runs,
 		.n_runs = n,
 		.min_confidence = cfg->min_confidence,
@@ -434,6 +433,5 @@ int trace_merge(const struct trace_run *runs, size_t n,
 		merge_infos(&m, &info);
 		rc = build_merged(&m, &info, ret, err);
 	}
-	merge_fini(&m);
 	return rc;
 }

@@ -7,9 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "recorder/trace_priv.h"
-
-#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 struct donor_entry {
 	const struct trace_entry *entry;
@@ -266,7 +265,7 @@ static void group_all(struct prediction *p, uint32_t owners_min)
 int trace_predict(const struct trace_donor *donors, size_t n,
 		  uint32_t owners_min, struct trace **ret, struct error *err)
 {
-	struct prediction p = { .donors = donors };
+	AUTO_FINI(prediction) p = { .donors = donors };
 	int rc = gather_entries(&p, n, err);
 
 	if (rc == 0 && p.n_refs)
@@ -281,6 +280,5 @@ int trace_predict(const struct trace_donor *donors, size_t n,
 	}
 	if (rc == 0)
 		rc = build_predicted(&p, ret, err);
-	prediction_fini(&p);
 	return rc;
 }

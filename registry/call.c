@@ -17,6 +17,13 @@ const char *call_param(const struct call *c, const char *name)
 	return v ? v : "";
 }
 
+int call_number(const struct call *c, const char *name, int otherwise)
+{
+	const char *v = call_param(c, name);
+
+	return v[0] ? atoi(v) : otherwise;
+}
+
 const char *call_prefix(const struct call *c)
 {
 	return c->token && c->token->repo ? c->token->repo : "";

@@ -26,6 +26,10 @@ struct call {
 struct json_t;
 /* The value of a parameter; "" when it was not given. */
 const char *call_param(const struct call *c, const char *name);
+/* The same of one whose kind is a number; `otherwise` when it was not given. */
+int call_number(const struct call *c, const char *name, int otherwise);
+#define LIMIT_DEFAULT 100 /* rows of a list without "limit" */
+
 /* The repository prefix that it is bound to, or "". */
 const char *call_prefix(const struct call *c);
 /* Refuse a repository that the token may not see. */

@@ -3,7 +3,6 @@
 #include "registry/capabilities.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <string.h>
@@ -276,7 +275,7 @@ static int ask_registry(struct call *c, const struct issuer_pull *p,
 			const char *kind, struct error *err)
 {
 	struct issuer *i = c->service->issuer;
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	const char *slash = strchr(p->repo, '/');
 	AUTO_BUF url = BUF_INIT;
 	AUTO_BUF auth = BUF_INIT;
@@ -306,7 +305,6 @@ static int ask_registry(struct call *c, const struct issuer_pull *p,
 	} else {
 		rc = judge_status(c, r.status, err);
 	}
-	http_response_fini(&r);
 	return rc;
 }
 

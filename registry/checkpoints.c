@@ -11,14 +11,8 @@
 #include "registry/routes.h"
 #include "registry/starts_json.h"
 
-#define LIMIT_DEFAULT 100
 #define DAYS_DEFAULT 30
 #define DAY_S INT64_C(86400)
-
-static double ns_s(int64_t ns)
-{
-	return (double)ns / 1e9;
-}
 
 static double ms_s(uint64_t ms)
 {
@@ -28,13 +22,6 @@ static double ms_s(uint64_t ms)
 static double max_median(int64_t max_ms, int64_t median_ms)
 {
 	return median_ms > 0 ? (double)max_ms / (double)median_ms : 0;
-}
-
-static size_t limit_of(const struct call *c)
-{
-	const char *limit = call_param(c, "limit");
-
-	return limit[0] ? (size_t)atoi(limit) : LIMIT_DEFAULT;
 }
 
 /* --------------------------------------------------------------------- list --- */
@@ -68,14 +55,13 @@ static int add_row(void *arg, const struct ckpt_row *r)
 
 int checkpoints_list(struct call *c, struct error *err)
 {
-	const char *days = call_param(c, "days");
 	const struct ckpt_query q = {
 		.since = time(NULL) -
-			 DAY_S * (days[0] ? atoi(days) : DAYS_DEFAULT),
+			 DAY_S * call_number(c, "days", DAYS_DEFAULT),
 		.filter = { .job = call_param(c, "job"),
 			    .image = call_param(c, "image"),
 			    .label = call_param(c, "label") },
-		.limit = (int64_t)limit_of(c),
+		.limit = call_number(c, "limit", LIMIT_DEFAULT),
 	};
 	json_t *rows = json_array();
 	int rc = call_check_repo(c, "", err);
@@ -120,8 +106,8 @@ static json_t *nodes_json(const struct ckpt_found *f,
 		const struct start_ckpt_node *n = &p->nodes[i];
 		json_t *o = json_pack("{s:s,s:f,s:b}", "node",
 				      f->nodes[n->node].name, "duration_s",
-				      ns_s(n->duration_ns), "straggler",
-				      n->is_straggler);
+				      clock_seconds(n->duration_ns),
+				      "straggler", n->is_straggler);
 
 		(void)json_array_append_new(a, with_sum(o, &n->sum,
 							n->duration_ns));
@@ -142,10 +128,11 @@ static json_t *rounds_json(const struct ckpt_found *f,
 		json_t *o =
 			json_pack("{s:I,s:f,s:I,s:f,s:f,s:f,s:s}", "begin_ms",
 				  (json_int_t)(t->begin_ns / NS_PER_MS),
-				  "job_s", ns_s(ns), "nodes",
+				  "job_s", clock_seconds(ns), "nodes",
 				  (json_int_t)t->nodes, "median_s",
-				  ns_s(t->median_ns), "max_s", ns_s(t->max_ns),
-				  "max_median", t->max_median, "slowest",
+				  clock_seconds(t->median_ns), "max_s",
+				  clock_seconds(t->max_ns), "max_median",
+				  t->max_median, "slowest",
 				  f->nodes[t->slowest].name);
 
 		(void)json_array_append_new(a, with_sum(o, &t->sum, ns));
@@ -157,9 +144,9 @@ static json_t *part_json(const struct ckpt_found *f,
 			 const struct start_ckpt_part *p, size_t limit)
 {
 	json_t *o = json_pack("{s:s,s:f,s:I,s:I,s:I,s:o,s:o,s:o}", "stage",
-			      p->stage, "job_s", ns_s(p->job_ns), "stragglers",
-			      (json_int_t)p->stragglers, "nodes_all",
-			      (json_int_t)p->n_nodes, "rounds_all",
+			      p->stage, "job_s", clock_seconds(p->job_ns),
+			      "stragglers", (json_int_t)p->stragglers,
+			      "nodes_all", (json_int_t)p->n_nodes, "rounds_all",
 			      (json_int_t)p->n_rounds, "node",
 			      starts_spread_json(&p->spread), "nodes",
 			      nodes_json(f, p, limit), "rounds",
@@ -196,8 +183,11 @@ int checkpoints_get(struct call *c, struct error *err)
 		o = starts_job_json(&f->head, clock_wall_ns());
 		if (json_object_set_new(o, "left_out",
 					json_integer(f->left_out)) < 0 ||
-		    json_object_set_new(o, "checkpoints",
-					parts_json(f, limit_of(c))) < 0) {
+		    json_object_set_new(
+			    o, "checkpoints",
+			    parts_json(f, (size_t)call_number(c, "limit",
+							      LIMIT_DEFAULT))) <
+			    0) {
 			json_decref(o);
 			o = NULL;
 		}

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "registry/schema.h"
-
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
 
 /* --------------------------------------------------------------------- get --- */
 
@@ -41,7 +39,7 @@ static int keep_head(void *arg, const struct job_start *s)
 int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
 		struct error *err)
 {
-	struct start_report r = { .n_runs = 0 };
+	AUTO_FINI(start_report) r = { .n_runs = 0 };
 	int rc;
 
 	*ret = (struct ckpt_found){ .left_out = 0 };
@@ -58,7 +56,6 @@ int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
 		ret->n_nodes = r.n_nodes;
 		ret->nodes = steal_ptr(&r.nodes);
 	}
-	start_report_fini(&r);
 	return rc;
 }
 

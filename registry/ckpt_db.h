@@ -31,7 +31,7 @@ void ckpt_found_fini(struct ckpt_found *f);
 /* Memory that it takes, about. */
 size_t ckpt_found_bytes(const struct ckpt_found *f);
 
-/* That of the start now; one more with each batch of a node.  -ENOENT. */
+/* The start's revision, which grows by one with each batch of a node.  -ENOENT. */
 int ckpt_db_revision(struct db *db, int64_t id, int64_t *ret,
 		     struct error *err) MUST_CHECK;
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "registry/db.h"
 #include "registry/schema.h"
 
 /* -------------------------------------------------------------------- write --- */
@@ -159,16 +160,10 @@ void ckpt_parts_fini(struct ckpt_parts *p)
 
 /* --------------------------------------------------------------------- read --- */
 
-static int note_whole(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 int ckpt_parts_are_whole(struct db_conn *c, int64_t start, struct error *err)
 {
 	int64_t is_whole = 0;
-	int n = DB_QUERY(c, SQL_CKPT_WHOLE, note_whole, &is_whole, err,
+	int n = DB_QUERY(c, SQL_CKPT_WHOLE, db_take_number, &is_whole, err,
 			 DB_INT(start));
 
 	return n < 0 ? n : is_whole != 0;

@@ -12,9 +12,6 @@
 
 #define AT(member) offsetof(struct registry_config, member)
 
-static const char *const log_levels[] = { "error", "warning", "info", "debug",
-					  NULL };
-
 static const struct option_spec options[] = {
 	{ .key = "listen",
 	  .type = OPTION_STRING,
@@ -37,7 +34,6 @@ static const struct option_spec options[] = {
 	  .def = "5s",
 	  .min = "100ms",
 	  .max = "5m",
-	  .arg = "TIME",
 	  .help = "Wait for the database for so long: to connect, for an "
 		  "answer, for a lock." },
 	{ .key = "tls-cert",
@@ -69,7 +65,6 @@ static const struct option_spec options[] = {
 	{ .key = "insecure-no-auth",
 	  .type = OPTION_BOOL,
 	  .offset = AT(insecure_no_auth),
-	  .def = "no",
 	  .help = "Without a tokens file, let everybody who reaches --listen "
 		  "do everything, but no page that a browser has from "
 		  "elsewhere; without this, nobody does anything, also "
@@ -85,7 +80,6 @@ static const struct option_spec options[] = {
 	{ .key = "behind-tls-proxy",
 	  .type = OPTION_BOOL,
 	  .offset = AT(behind_tls_proxy),
-	  .def = "no",
 	  .help = "Take tokens without TLS beyond loopback: something in "
 		  "front of this has it, and nobody else reaches --listen." },
 	{ .key = "threads",
@@ -94,7 +88,6 @@ static const struct option_spec options[] = {
 	  .def = "8",
 	  .min = "1",
 	  .max = "64",
-	  .arg = "N",
 	  .help = "Requests that work on the database at once, and as many that "
 		  "ask registries; of one token or node three quarters." },
 	{ .key = "max-connections",
@@ -103,7 +96,6 @@ static const struct option_spec options[] = {
 	  .def = "4096",
 	  .min = "16",
 	  .max = "100000",
-	  .arg = "N",
 	  .help = "Clients at once; idle ones give way." },
 	{ .key = "idle-timeout",
 	  .type = OPTION_DURATION,
@@ -111,7 +103,6 @@ static const struct option_spec options[] = {
 	  .def = "60s",
 	  .min = "100ms",
 	  .max = "1h",
-	  .arg = "TIME",
 	  .help = "Close a connection without a request for so long." },
 	{ .key = "request-timeout",
 	  .type = OPTION_DURATION,
@@ -119,7 +110,6 @@ static const struct option_spec options[] = {
 	  .def = "30s",
 	  .min = "100ms",
 	  .max = "10m",
-	  .arg = "TIME",
 	  .help = "Time for a request's head to come, for its body, and for "
 		  "its turn." },
 	{ .key = "grace",
@@ -128,7 +118,6 @@ static const struct option_spec options[] = {
 	  .def = "10s",
 	  .min = "0ms",
 	  .max = "5m",
-	  .arg = "TIME",
 	  .help = "At SIGTERM, time for requests under way." },
 	{ .key = "body-memory",
 	  .type = OPTION_SIZE,
@@ -136,7 +125,6 @@ static const struct option_spec options[] = {
 	  .def = "24M",
 	  .min = "1M",
 	  .max = "64G",
-	  .arg = "SIZE",
 	  .help = "Memory for recordings that come in; further ones wait." },
 	{ .key = "list-memory",
 	  .type = OPTION_SIZE,
@@ -144,7 +132,6 @@ static const struct option_spec options[] = {
 	  .def = "32M",
 	  .min = "1M",
 	  .max = "64G",
-	  .arg = "SIZE",
 	  .help = "Memory for merged lists." },
 	{ .key = "trace-max",
 	  .type = OPTION_SIZE,
@@ -152,7 +139,6 @@ static const struct option_spec options[] = {
 	  .def = "4M",
 	  .min = "64K",
 	  .max = "16M",
-	  .arg = "SIZE",
 	  .help = "The largest recording that is taken; four times as much "
 		  "decoded." },
 	{ .key = "operations",
@@ -168,7 +154,6 @@ static const struct option_spec options[] = {
 	  .def = "2160h",
 	  .min = "1s",
 	  .max = "87600h",
-	  .arg = "TIME",
 	  .help = "Forget traces that nobody asked for in so long, and starts "
 		  "of jobs that nothing was heard of; 2160h are 90 days." },
 	{ .key = "max-bytes",
@@ -176,7 +161,6 @@ static const struct option_spec options[] = {
 	  .offset = AT(max_bytes),
 	  .def = "8G",
 	  .min = "1M",
-	  .arg = "SIZE",
 	  .help = "Bytes of recordings in all; the largest repository gives "
 		  "what it used least recently." },
 	{ .key = "max-repo-bytes",
@@ -184,20 +168,17 @@ static const struct option_spec options[] = {
 	  .offset = AT(max_repo_bytes),
 	  .def = "1G",
 	  .min = "256K",
-	  .arg = "SIZE",
 	  .help = "Bytes of recordings of one repository." },
 	{ .key = "max-node-bytes",
 	  .type = OPTION_SIZE,
 	  .offset = AT(max_node_bytes),
 	  .def = "64M",
 	  .min = "64K",
-	  .arg = "SIZE",
 	  .help = "Bytes of recordings of one node." },
 	{ .key = "index-bytes",
 	  .type = OPTION_SIZE,
 	  .offset = AT(index_bytes),
 	  .def = "4G",
-	  .arg = "SIZE",
 	  .help = "Bytes of indexes of images in all, of registries that "
 		  "--registry names; the token with most gives what was used "
 		  "least recently; 0: none." },
@@ -214,7 +195,6 @@ static const struct option_spec options[] = {
 	  .def = "120",
 	  .min = "1",
 	  .max = "1000000",
-	  .arg = "N",
 	  .help = "Conversions that begin in an hour for HOST and the first "
 		  "part of the repository; others wait." },
 	{ .key = "max-node-hourly",
@@ -223,7 +203,6 @@ static const struct option_spec options[] = {
 	  .def = "120",
 	  .min = "1",
 	  .max = "1000000",
-	  .arg = "N",
 	  .help = "Starts that one node may send recordings of in an hour." },
 	{ .key = "max-node-events",
 	  .type = OPTION_INTEGER,
@@ -231,7 +210,6 @@ static const struct option_spec options[] = {
 	  .def = "200000",
 	  .min = "1",
 	  .max = "100000000",
-	  .arg = "N",
 	  .help = "Stage events that one node may send in an hour." },
 	{ .key = "swarm-memory",
 	  .type = OPTION_SIZE,
@@ -239,34 +217,14 @@ static const struct option_spec options[] = {
 	  .def = "256M",
 	  .min = "1M",
 	  .max = "64G",
-	  .arg = "SIZE",
 	  .help = "Memory for who reads what from the origin; images where a "
 		  "node is alone give way first." },
-	{ .key = "swarm-flying",
-	  .type = OPTION_SIZE,
-	  .offset = AT(swarm_flying),
-	  .def = "256M",
-	  .min = "8M",
-	  .max = "1024G",
-	  .arg = "SIZE",
-	  .help = "Bytes of an image that nodes read from the origin at "
-		  "once, at most." },
-	{ .key = "swarm-copies",
-	  .type = OPTION_INTEGER,
-	  .offset = AT(swarm_copies),
-	  .def = "1",
-	  .min = "1",
-	  .max = "16",
-	  .arg = "N",
-	  .help = "Nodes of one zone that may read the same piece from the "
-		  "origin at once." },
 	{ .key = "swarm-interval",
 	  .type = OPTION_DURATION,
 	  .offset = AT(swarm_interval),
 	  .def = "2s",
 	  .min = "100ms",
 	  .max = "1m",
-	  .arg = "TIME",
 	  .help = "Time between two announcements of a node; five of them "
 		  "missed, and it is gone." },
 	{ .key = "capability-key",
@@ -288,7 +246,6 @@ static const struct option_spec options[] = {
 	  .def = "15m",
 	  .min = "1s",
 	  .max = "24h",
-	  .arg = "TIME",
 	  .help = "A capability is good for so long." },
 	{ .key = "registry",
 	  .type = OPTION_LIST,
@@ -299,7 +256,6 @@ static const struct option_spec options[] = {
 	{ .key = "registry-plain-http",
 	  .type = OPTION_BOOL,
 	  .offset = AT(registry_plain_http),
-	  .def = "no",
 	  .help = "Ask these registries over http://: credentials travel in "
 		  "the open." },
 	{ .key = "registry-ca",
@@ -308,23 +264,11 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "Their certificates are of this CA, PEM; not the "
 		  "system's." },
-	{ .key = "log-level",
-	  .type = OPTION_ENUM,
-	  .offset = AT(log_level),
-	  .def = "info",
-	  .values = log_levels,
-	  .arg = "LEVEL",
-	  .help = "How much is logged." },
-	{ .key = "config",
-	  .type = OPTION_STRING,
-	  .offset = AT(config),
-	  .arg = "FILE",
-	  .no_file = true,
-	  .help = "Read options from this file first." },
+	OPTION_LOG_LEVEL(AT(log_level)),
+	OPTION_CONFIG(AT(config)),
 	{ .key = "list-metrics",
 	  .type = OPTION_BOOL,
 	  .offset = AT(list_metrics),
-	  .def = "no",
 	  .no_file = true,
 	  .help = "Print the names and meanings of the metrics and end." },
 	{ .key = NULL },

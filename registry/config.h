@@ -25,8 +25,7 @@ struct registry_config {
 	uint64_t max_node_hourly, max_node_events;
 	char **convert; /* rules (push_events.h); NULL: none */
 	uint64_t max_convert_hourly;
-	uint64_t swarm_memory, swarm_flying; /* bytes */
-	uint64_t swarm_copies;
+	uint64_t swarm_memory;  /* bytes */
 	int64_t swarm_interval; /* ns */
 	char *capability_key, *capability_old_keys;
 	int64_t capability_time; /* ns */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "registry/db.h"
 #include "registry/schema.h"
 
 #define BACK_OFF_TIMES 4
@@ -98,12 +99,6 @@ int conversion_db_put(struct db *db, const struct conversion *c, int64_t now,
 
 /* ------------------------------------------------------------------------ work --- */
 
-static int note_id(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 static int show_taken(void *arg, const struct db_value *row)
 {
 	const struct conversion_call *k = arg;
@@ -118,7 +113,7 @@ static int take_conversion(struct db_conn *c, void *arg, struct error *err)
 	struct conversion_call *k = arg;
 	const struct conversion_worker *w = k->worker;
 	int64_t id = 0;
-	int n = DB_QUERY(c, SQL_CONVERSION_NEXT, note_id, &id, err,
+	int n = DB_QUERY(c, SQL_CONVERSION_NEXT, db_take_number, &id, err,
 			 DB_INT(w->now - 3600), DB_INT(w->now),
 			 DB_INT(w->hourly), DB_INT(CONVERSION_TRIES),
 			 db_text(w->prefix), db_text(w->token_prefix));

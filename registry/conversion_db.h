@@ -84,7 +84,7 @@ int conversion_db_list(struct db *db, const char *token_prefix, int64_t limit,
 
 struct conversion_counts {
 	int64_t n[CONVERSION_STATES];
-	int64_t due_since; /* of those that could be taken, the first; 0: none */
+	int64_t due_since; /* when the first that waits could have been taken; 0: none waits */
 };
 int conversion_db_count(struct db *db, const char *token_prefix, int64_t now,
 			struct conversion_counts *ret,

@@ -5,9 +5,7 @@
  * about what it is told: a worker does, by the name that --convert allows.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -242,11 +240,10 @@ static json_t *counts_json(const struct conversion_counts *n)
 
 int conversions_list(struct call *c, struct error *err)
 {
-	const char *limit = call_param(c, "limit");
 	struct conversion_counts counts;
 	AUTO_JSON *all = json_array();
 	int rc = all ? conversion_db_list(c->service->db, call_prefix(c),
-					  *limit ? atoll(limit) : 100,
+					  call_number(c, "limit", 100),
 					  add_conversion, all, err)
 		     : error_nomem(err);
 

@@ -288,9 +288,16 @@ static int adapt_script(const struct db_ops *ops, const char *script,
 	return rc;
 }
 
-static int note_version(void *arg, const struct db_value *row)
+int db_take_number(void *arg, const struct db_value *row)
 {
 	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+int db_take_note(void *arg, const struct db_value *row)
+{
+	(void)row;
+	*(bool *)arg = true;
 	return 0;
 }
 
@@ -339,7 +346,7 @@ static int migrate_in(struct db_conn *c, struct error *err)
 			" ON CONFLICT DO NOTHING",
 			err);
 	if (rc == 0)
-		rc = c->ops->query(c, &ask, SIZE_MAX, NULL, 0, note_version,
+		rc = c->ops->query(c, &ask, SIZE_MAX, NULL, 0, db_take_number,
 				   &version, err);
 	if (rc < 0)
 		return rc;

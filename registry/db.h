@@ -133,6 +133,11 @@ int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 			 sizeof(struct db_value), \
 		 each, arg, err)
 
+/* For db_query(): the number in the row's first column, to an int64_t. */
+int db_take_number(void *arg, const struct db_value *row);
+/* The same, where it is enough that there is a row: true to a bool. */
+int db_take_note(void *arg, const struct db_value *row);
+
 struct db_stats {
 	uint64_t connections, connects_total, failures_total, retries_total;
 };

@@ -6,8 +6,6 @@
 #include "registry/doctor.h"
 
 #include <errno.h>
-#include <jansson.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/json.h"
@@ -22,7 +20,6 @@
 #define NODES_MAX 20000
 #define KEPT_S (INT64_C(7) * 86400)
 #define FRESH_S (INT64_C(3) * 3600) /* nodes report each hour */
-#define LIMIT_DEFAULT 100
 
 static bool is_fresh(int64_t received, int64_t now)
 {
@@ -211,11 +208,10 @@ static int check_reader(struct call *c, struct error *err)
 
 int doctor_list(struct call *c, struct error *err)
 {
-	const char *limit = call_param(c, "limit");
 	struct doctor_reading r = { .node = call_param(c, "node"),
 				    .now = time(NULL),
-				    .limit = limit[0] ? atoi(limit)
-						      : LIMIT_DEFAULT };
+				    .limit = call_number(c, "limit",
+							 LIMIT_DEFAULT) };
 	int rc = check_reader(c, err);
 
 	if (rc < 0)

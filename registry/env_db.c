@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "common/buf.h"
+#include "registry/db.h"
 #include "registry/schema.h"
 
 #define DAY_MS INT64_C(86400000)
@@ -144,19 +145,6 @@ struct env_taking {
 	int64_t generation;
 };
 
-static int note_known(void *arg, const struct db_value *row)
-{
-	(void)row;
-	*(bool *)arg = true;
-	return 0;
-}
-
-static int note_number(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 /* Counts one more of `what`: of `kind`, and of that the one with the name. */
 static int count_key(struct db_conn *c, const char *kind, const char *name,
 		     int64_t *ret, struct error *err)
@@ -167,7 +155,7 @@ static int count_key(struct db_conn *c, const char *kind, const char *name,
 	if (buf_printf(&what, "%s%s", kind, name) < 0)
 		return error_nomem(err);
 	v = db_text(what.data);
-	return db_query(c, SQL_ENV_COUNT, &v, 1, note_number, ret, err);
+	return db_query(c, SQL_ENV_COUNT, &v, 1, db_take_number, ret, err);
 }
 
 /*
@@ -229,13 +217,13 @@ int env_db_take(struct db *db, const struct env_name *n,
 	int rc;
 
 	t.known = (struct env_query){ .what = SQL_ENV_GET,
-				      .each = note_known,
+				      .each = db_take_note,
 				      .arg = &t.is_known };
 	t.take = (struct env_query){ .what = SQL_ENV_TAKE,
-				     .each = note_number,
+				     .each = db_take_number,
 				     .arg = &t.generation };
 	t.name = (struct env_query){ .what = SQL_ENV_NEW,
-				     .each = note_number,
+				     .each = db_take_number,
 				     .arg = &t.generation };
 	add_name(&t.known, n);
 	add_value(&t.take, db_text(w->by));

@@ -11,7 +11,7 @@
 #include "registry/db.h"
 
 #define ENV_KEYS_MAX 100000 /* of all stores; of a token as many as are left */
-#define ENV_REPO_KEYS_MAX 10000 /* of one */
+#define ENV_REPO_KEYS_MAX 10000 /* keys of one repository */
 #define ENV_LEASE_MAX_MS 600000
 #define ENV_WORDS_MAX 255 /* bytes of a host's or a program's name */
 #define ENV_WHY_MAX 200

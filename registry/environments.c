@@ -2,7 +2,6 @@
 /* /v1/env, the index of environment snapshots: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +12,6 @@
 #include "registry/env_db.h"
 #include "registry/routes.h"
 
-#define LIMIT_DEFAULT 100
 #define RETRY_MS 500 /* who waits asks again after this */
 #define LEASE_MIN_MS 1000
 #define TTL_MAX_MS (INT64_C(400) * 86400 * 1000)
@@ -94,13 +92,12 @@ static int add_entry(void *arg, const struct env_known *e)
 
 int environments_list(struct call *c, struct error *err)
 {
-	const char *limit = call_param(c, "limit");
 	const struct env_filter f = {
 		.repo = call_param(c, "repo"),
 		.begins = call_param(c, "begins"),
 		.after = call_param(c, "after"),
 		.now_ms = clock_wall_ms(),
-		.limit = limit[0] ? atoi(limit) : LIMIT_DEFAULT,
+		.limit = call_number(c, "limit", LIMIT_DEFAULT),
 	};
 	int rc = call_check_repo(c, f.repo, err);
 	json_t *list;

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
+#include "registry/db.h"
 #include "registry/scale_sums.h"
 #include "registry/schema.h"
 #include "registry/starts_json.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
 #define DAY_S 86400
 #define YEAR_MS INT64_C(31536000000)
 #define DAY_TRIM 1000       /* rows that leave a full day at once */
@@ -58,12 +58,6 @@ struct failed_sum {
 	int64_t id, now, tries;
 };
 
-static int note_number(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 static int put_failed(struct db_conn *c, void *arg, struct error *err)
 {
 	static const size_t statements[] = {
@@ -71,7 +65,7 @@ static int put_failed(struct db_conn *c, void *arg, struct error *err)
 		[HISTORY_CKPT] = SQL_CKPT_SUM_FAILED,
 	};
 	struct failed_sum *q = arg;
-	int n = DB_QUERY(c, statements[q->what], note_number, &q->tries, err,
+	int n = DB_QUERY(c, statements[q->what], db_take_number, &q->tries, err,
 			 DB_INT(HISTORY_TRIES),
 			 DB_INT(q->now + HISTORY_ASIDE_S), DB_INT(q->now),
 			 DB_INT(HISTORY_AGAIN_S), DB_INT(q->id));
@@ -303,7 +297,8 @@ static int put_summary(struct db_conn *c, const struct start_found *f,
 static int trim_day(struct db_conn *c, int64_t day, struct error *err)
 {
 	int64_t rows = 0;
-	int n = DB_QUERY(c, SQL_DAY_ROWS, note_number, &rows, err, DB_INT(day));
+	int n = DB_QUERY(c, SQL_DAY_ROWS, db_take_number, &rows, err,
+			 DB_INT(day));
 
 	if (n >= 0 && rows > HISTORY_DAY_ROWS)
 		n = DB_QUERY(c, SQL_DAY_TRIM, NULL, NULL, err, DB_INT(day),
@@ -581,7 +576,8 @@ int history_db_scales(struct db *db, const struct trend_query *t,
 static int trim_scales(struct db_conn *c, struct error *err)
 {
 	int64_t rows = 0;
-	int n = db_query(c, SQL_SCALE_TOTAL, NULL, 0, note_number, &rows, err);
+	int n = db_query(c, SQL_SCALE_TOTAL, NULL, 0, db_take_number, &rows,
+			 err);
 
 	if (n >= 0 && rows > HISTORY_SCALE_ROWS)
 		n = DB_QUERY(c, SQL_SCALE_TRIM, NULL, NULL, err,

@@ -229,8 +229,8 @@ static int merge_start(struct hot *h, int64_t start, struct hot_row *ret,
 		.min_confidence = HOT_MIN_CONFIDENCE,
 		.entries_max = HOT_ENTRIES_MAX,
 	};
-	struct runs r = { .n = 0 };
-	struct trace *merged = NULL;
+	AUTO_FINI(runs) r = { .n = 0 };
+	AUTO(trace) merged = NULL;
 	int rc = load_runs(h, start, &r, err);
 
 	if (rc == 0)
@@ -238,8 +238,6 @@ static int merge_start(struct hot *h, int64_t start, struct hot_row *ret,
 	if (rc == 0)
 		rc = trace_encode(merged, &ret->trace, err);
 	ret->votes = (int64_t)r.n;
-	trace_free(merged);
-	runs_fini(&r);
 	return rc;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/image_db.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
+#include "registry/db.h"
 #include "registry/schema.h"
 
 #define SWEEP_MAX 10000 /* rows at once */
@@ -17,12 +17,6 @@ struct image_put {
 	char *figures;
 };
 
-static int note_id(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 static int put_report(struct db_conn *c, void *arg, struct error *err)
 {
 	struct image_put *p = arg;
@@ -33,7 +27,7 @@ static int put_report(struct db_conn *c, void *arg, struct error *err)
 			 db_text(s->node), db_text(r->job), DB_INT(r->attempt));
 
 	if (n >= 0)
-		n = DB_QUERY(c, SQL_IMAGE_PUT, note_id, &p->id, err,
+		n = DB_QUERY(c, SQL_IMAGE_PUT, db_take_number, &p->id, err,
 			     db_text(s->image), db_text(s->repo),
 			     db_text(s->workload), db_text(s->node),
 			     db_text(r->job), DB_INT(r->attempt),

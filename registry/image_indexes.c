@@ -6,8 +6,6 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/base64.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "common/hash.h"
 #include "registry/peer_sums.h"
 
@@ -367,13 +368,6 @@ int image_sums_add(struct image_sums *s, const json_t *start)
 	return rc;
 }
 
-static int sums_by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int64_t median_of(const int64_t *v, size_t n)
 {
 	int64_t sorted[STARTS_MAX];
@@ -381,7 +375,7 @@ static int64_t median_of(const int64_t *v, size_t n)
 	if (!n)
 		return 0;
 	memcpy(sorted, v, n * sizeof(*v));
-	qsort(sorted, n, sizeof(*sorted), sums_by_number);
+	qsort(sorted, n, sizeof(*sorted), compare_i64);
 	return sorted[n / 2];
 }
 

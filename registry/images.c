@@ -12,17 +12,7 @@
 #include "registry/image_db.h"
 #include "registry/routes.h"
 
-#define LIMIT_DEFAULT 100
 #define SUMMED_MAX 256 /* starts of an image that are summed up */
-
-static size_t limit_of(const struct call *c)
-{
-	const char *limit = call_param(c, "limit");
-
-	return limit[0] ? (size_t)atoi(limit) : LIMIT_DEFAULT;
-}
-
-/* -------------------------------------------------------------------- post --- */
 
 int image_figures_post(struct call *c, struct error *err)
 {
@@ -71,8 +61,8 @@ int image_figures_list(struct call *c, struct error *err)
 
 	if (rc == 0)
 		rc = image_db_list(c->service->db, call_prefix(c), repo,
-				   (int64_t)limit_of(c), add_image, images,
-				   err);
+				   call_number(c, "limit", LIMIT_DEFAULT),
+				   add_image, images, err);
 	if (rc < 0) {
 		json_decref(images);
 		return rc;
@@ -122,7 +112,7 @@ static json_t *hot_json(const struct trace *t, const struct hot_summary *s,
 static int read_hot(struct hot_list_text *list, size_t limit, json_t **ret,
 		    struct error *err)
 {
-	struct hot_summary s = { .n_files = 0 };
+	AUTO_FINI(hot_summary) s = { .n_files = 0 };
 	AUTO(trace) t = NULL;
 	int rc = trace_decode(list->trace.data, list->trace.len, &t, err);
 
@@ -132,7 +122,6 @@ static int read_hot(struct hot_list_text *list, size_t limit, json_t **ret,
 		*ret = hot_json(t, &s, limit);
 		rc = *ret ? 0 : error_nomem(err);
 	}
-	hot_summary_fini(&s);
 	return rc;
 }
 
@@ -152,7 +141,9 @@ static int find_hot(struct call *c, const struct image_start_name *n,
 	if (rc == 0)
 		rc = hot_get(c->service->hot, &s, &list, err);
 	if (rc == 0) {
-		rc = read_hot(list, limit_of(c), ret, err);
+		rc = read_hot(list,
+			      (size_t)call_number(c, "limit", LIMIT_DEFAULT),
+			      ret, err);
 		hot_put(c->service->hot, list);
 	} else if (rc == -ENOENT) {
 		*ret = json_null();
@@ -209,7 +200,7 @@ static int find_starts(struct call *c, const struct image_start_name *n,
 {
 	int rc = image_sums_new(&s->sums, err);
 
-	s->max = limit_of(c);
+	s->max = (size_t)call_number(c, "limit", LIMIT_DEFAULT);
 	s->rows = json_array();
 	if (rc == 0 && !s->rows)
 		rc = error_nomem(err);

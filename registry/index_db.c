@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "registry/db.h"
 #include "registry/schema.h"
 
 #define EVICT_MAX 64 /* owners that give way to one part */
@@ -29,12 +30,6 @@ struct index_call {
 	int (*each)(void *arg, const struct index_offer *o);
 	void *arg;
 };
-
-static int note_int(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
 
 static int note_row(void *arg, const struct db_value *row)
 {
@@ -63,7 +58,7 @@ static int claim_index(struct db_conn *c, void *arg, struct error *err)
 	struct index_call *k = arg;
 	const struct index_name *n = k->n;
 	int64_t id = 0, held = 0;
-	int rows = DB_QUERY(c, SQL_INDEX_HELD, note_int, &held, err,
+	int rows = DB_QUERY(c, SQL_INDEX_HELD, db_take_number, &held, err,
 			    db_text(n->image), db_text(n->repo),
 			    db_text(n->owner), DB_INT(n->now));
 
@@ -72,7 +67,7 @@ static int claim_index(struct db_conn *c, void *arg, struct error *err)
 		return 0;
 	}
 	if (rows >= 0)
-		rows = DB_QUERY(c, SQL_INDEX_CLAIM, note_int, &id, err,
+		rows = DB_QUERY(c, SQL_INDEX_CLAIM, db_take_number, &id, err,
 				db_text(n->image), db_text(n->repo),
 				db_text(n->owner), db_text(n->node),
 				DB_INT(n->now), DB_INT(n->now + INDEX_CLAIM_S),
@@ -127,8 +122,8 @@ static int bound_total(struct db_conn *c, struct index_call *k,
 	int n;
 
 	for (int i = 0; i < EVICT_MAX; i++) {
-		n = db_query(c, SQL_INDEX_TOTAL, NULL, 0, note_int, &total,
-			     err);
+		n = db_query(c, SQL_INDEX_TOTAL, NULL, 0, db_take_number,
+			     &total, err);
 		if (n < 0 || (uint64_t)total <= k->max)
 			return n < 0 ? n : 0;
 		n = DB_QUERY(c, SQL_INDEX_BOUND, NULL, NULL, err,
@@ -177,7 +172,7 @@ static int check_withdrawn(struct db_conn *c, struct index_call *k,
 			   struct error *err)
 {
 	int64_t count = 0;
-	int n = DB_QUERY(c, SQL_INDEX_IS_WRONG, note_int, &count, err,
+	int n = DB_QUERY(c, SQL_INDEX_IS_WRONG, db_take_number, &count, err,
 			 db_text(k->n->image), db_text(k->n->repo),
 			 db_text(k->published->artifact));
 

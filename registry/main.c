@@ -2,7 +2,6 @@
 /* bootseer-registry: puts the parts together, runs the loop, takes them apart. */
 #include <errno.h>
 #include <malloc.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 

@@ -83,6 +83,11 @@ static json_t *make_answers(const struct route *r)
 	json_t *all = json_object();
 	int rc = 0;
 
+	if (r->method == HTTPD_POST || r->method == HTTPD_PUT) {
+		rc |= put_member(all, "411",
+				 error_answer("No Content-Length."));
+		rc |= put_member(all, "413", error_answer("It is too large."));
+	}
 	for (size_t i = 0; i < ROUTE_ANSWERS_MAX && r->answers[i].status; i++)
 		rc |= add_answer(all, &r->answers[i]);
 	rc |= put_member(all, "400", error_answer("A parameter is wrong."));

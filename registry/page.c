@@ -3,8 +3,6 @@
  * that its reader gives it, so that anybody may have it. */
 #include "registry/page.h"
 
-#include <string.h>
-
 #include "registry/call.h"
 #include "registry/routes.h"
 

@@ -261,8 +261,8 @@ int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret)
 	return 0;
 }
 
-static bool is_pair_of(const struct peer_sums_result *s,
-		       const struct peer_pair *p, const char *node)
+static bool pair_has_node(const struct peer_sums_result *s,
+			  const struct peer_pair *p, const char *node)
 {
 	return !node[0] || strcmp(node, s->nodes[p->giver].name) == 0 ||
 	       strcmp(node, s->nodes[p->taker].name) == 0;
@@ -277,13 +277,13 @@ int peer_sums_choose(const struct peer_sums_result *s, const char *node,
 	if (!had)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_pairs && n < limit; i++)
-		if (is_pair_of(s, &s->pairs[i], node) &&
+		if (pair_has_node(s, &s->pairs[i], node) &&
 		    had[s->pairs[i].taker]++ < share) {
 			ret[i] = true;
 			n++;
 		}
 	for (size_t i = 0; i < s->n_pairs && n < limit; i++)
-		if (!ret[i] && is_pair_of(s, &s->pairs[i], node)) {
+		if (!ret[i] && pair_has_node(s, &s->pairs[i], node)) {
 			ret[i] = true;
 			n++;
 		}

@@ -14,7 +14,6 @@
 #include "registry/stage_db.h"
 #include "registry/starts_json.h"
 
-#define LIMIT_DEFAULT 100
 #define DAYS_DEFAULT 7
 #define DAY_S INT64_C(86400)
 
@@ -109,7 +108,6 @@ static json_t *pairs_json(const struct peer_sums_result *s, const char *node,
 
 static json_t *sums_json(const struct call *c, const struct peer_reading *p)
 {
-	const char *limit = call_param(c, "limit");
 	struct peer_sums_result s;
 
 	if (peer_sums_end(p->sums, &s) < 0)
@@ -123,16 +121,15 @@ static json_t *sums_json(const struct call *c, const struct peer_reading *p)
 			 (json_int_t)s.n_pairs, "nodes", nodes_json(&s),
 			 "pairs",
 			 pairs_json(&s, call_param(c, "node"),
-				    limit[0] ? (size_t)atoi(limit)
-					     : LIMIT_DEFAULT));
+				    (size_t)call_number(c, "limit",
+							LIMIT_DEFAULT)));
 }
 
 int peers_list(struct call *c, struct error *err)
 {
-	const char *days = call_param(c, "days");
 	const struct image_peers_query q = {
 		.since = time(NULL) -
-			 DAY_S * (days[0] ? atoi(days) : DAYS_DEFAULT),
+			 DAY_S * call_number(c, "days", DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 	};
 	AUTO(peer_sums) sums = NULL;
@@ -146,8 +143,6 @@ int peers_list(struct call *c, struct error *err)
 		rc = image_db_peers(c->service->db, &q, add_report, &p, err);
 	return rc < 0 ? rc : call_send_json(c, sums_json(c, &p), err);
 }
-
-/* --------------------------------------------------------------- one start --- */
 
 /* Its events are not wanted; what is said of it is copied. */
 static int keep_start(void *arg, const struct job_start *s)

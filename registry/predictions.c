@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/compare.h"
 #include "common/log.h"
 #include "common/registry_host.h"
 #include "recorder/trace.h"
@@ -89,9 +90,9 @@ void predictions_free(struct predictions *p)
 	free(p);
 }
 
-/* ------------------------------------------------------------------- owners --- */
-
-bool prediction_owner(const char *repo, char *ret)
+/* HOST/FIRST of HOST/FIRST/MORE, into a text of PREDICTION_OWNER_MAX: whose an image is.
+ * False: it is nobody's who could be told from others. */
+static bool prediction_owner(const char *repo, char *ret)
 {
 	const char *slash = strchr(repo, '/');
 	size_t len;
@@ -154,8 +155,6 @@ static int note_donor(void *arg, const struct donor_line *l)
 	c->n++;
 	return 0;
 }
-
-#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int order_of_owners(const struct prediction_donor *x,
 			   const struct prediction_donor *y)

@@ -39,8 +39,4 @@ struct prediction_stats {
 };
 void predictions_get_stats(struct predictions *p, struct prediction_stats *ret);
 
-/* HOST/FIRST of HOST/FIRST/MORE, into a text of PREDICTION_OWNER_MAX: whose an image is.
- * False: it is nobody's who could be told from others. */
-bool prediction_owner(const char *repo, char *ret) MUST_CHECK;
-
 #endif

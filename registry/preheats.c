@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* /v1/preheats, orders to nodes to fetch an image: docs/formats/registry-api.md. */
 #include <errno.h>
-#include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/json.h"
 #include "common/registry_host.h"
 #include "registry/call.h"
+#include "registry/db.h"
 #include "registry/routes.h"
 #include "registry/schema.h"
 
@@ -21,13 +21,6 @@
 #define REF_MAX 512
 #define FOLDER_MAX 64  /* bytes of the name of a folder in a store */
 #define REASON_MAX 400 /* bytes of a node's words */
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static bool is_one_of(const char *s, const char *const *words)
 {
@@ -68,14 +61,14 @@ static int read_ref(struct preheat_order *o, struct error *err)
 
 static bool is_digest_of(const json_t *o, const char *key)
 {
-	return param_digest.ok(text_of(o, key));
+	return param_digest.ok(json_text_of(o, key));
 }
 
 /* A snapshot in a store: its URL, and how the node asks for it (docs/formats/control.md). */
 static int read_env(struct preheat_order *o, struct error *err)
 {
 	const json_t *env = json_object_get(o->body, "env");
-	const char *folder = text_of(env, "folder");
+	const char *folder = json_text_of(env, "folder");
 
 	if (!registry_host_is_store(o->ref) || strlen(o->ref) > REF_MAX ||
 	    !param_repo.ok(o->ref))
@@ -98,7 +91,7 @@ static int read_nodes(struct preheat_order *o, struct error *err)
 	json_t *nodes = json_object_get(o->body, "nodes"), *one;
 	size_t k;
 
-	if (strcmp(text_of(o->body, "nodes"), "all") == 0)
+	if (strcmp(json_text_of(o->body, "nodes"), "all") == 0)
 		return 0;
 	if (json_array_size(nodes) < 1 || json_array_size(nodes) > NODES_MAX)
 		return error_set(err, EINVAL,
@@ -123,20 +116,14 @@ static int order_read(struct call *c, struct preheat_order *o,
 
 	if (rc < 0)
 		return rc;
-	o->ref = text_of(o->body, "ref");
-	o->what = text_of(o->body, "what");
+	o->ref = json_text_of(o->body, "ref");
+	o->what = json_text_of(o->body, "what");
 	rc = strcmp(o->what, "env") == 0 ? read_env(o, err) : read_ref(o, err);
 	if (rc == 0 && !is_one_of(o->what, whats))
 		rc = error_set(err, EINVAL, "what must be hot, all or env");
 	if (rc == 0)
 		rc = read_nodes(o, err);
 	return rc == 0 ? call_check_repo(c, o->repo, err) : rc;
-}
-
-static int note_id(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
 }
 
 static int order_put(struct db_conn *c, void *arg, struct error *err)
@@ -148,7 +135,7 @@ static int order_put(struct db_conn *c, void *arg, struct error *err)
 			 DB_INT(o->now - RETENTION_S));
 
 	if (n >= 0)
-		n = DB_QUERY(c, SQL_PREHEAT_PUT, note_id, &o->id, err,
+		n = DB_QUERY(c, SQL_PREHEAT_PUT, db_take_number, &o->id, err,
 			     db_text(o->ref), db_text(o->repo),
 			     db_text(o->what), DB_INT(o->nodes == NULL),
 			     DB_INT(o->now), db_text(o->env ? o->env : ""),
@@ -259,9 +246,9 @@ static int report_read(struct call *c, struct report *r, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	r->node = text_of(r->body, "node");
-	r->state = text_of(r->body, "state");
-	r->error = text_of(r->body, "error");
+	r->node = json_text_of(r->body, "node");
+	r->state = json_text_of(r->body, "state");
+	r->error = json_text_of(r->body, "error");
 	r->have = json_integer_value(json_object_get(r->body, "have_bytes"));
 	r->all = json_integer_value(json_object_get(r->body, "all_bytes"));
 	if (!is_one_of(r->state, states))
@@ -336,16 +323,15 @@ static int add_node(void *arg, const struct db_value *row)
 static int find_progress(struct db_conn *c, void *arg, struct error *err)
 {
 	struct preheat_progress *p = arg;
-	int n;
+	int n = DB_QUERY(c, SQL_PREHEAT_GET, note_order, p, err, DB_INT(p->id),
+			 db_text(p->prefix));
 
-	n = DB_QUERY(c, SQL_PREHEAT_GET, note_order, p, err, DB_INT(p->id),
-		     db_text(p->prefix));
 	return n <= 0 ? n
 		      : DB_QUERY(c, SQL_PREHEAT_NODES, add_node, p, err,
 				 DB_INT(p->id));
 }
 
-/* Which nodes there are is for those who may order them about. */
+/* Only tokens that may give nodes orders see the names of nodes. */
 static bool may_see_nodes(const struct call *c)
 {
 	/* A certificate alone makes nobody an admin. */

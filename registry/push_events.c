@@ -4,12 +4,12 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/bounded_json.h"
 #include "common/cleanup.h"
 #include "common/digest.h"
+#include "common/json.h"
 #include "common/registry_host.h"
 
 #define REPOSITORY_MAX 255
@@ -23,13 +23,6 @@ struct push_parse {
 	void *arg;
 	struct push_events *sums;
 };
-
-static const char *text_member(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 /* Names as the distribution specification has them: nothing that could be another path of
  * the registry, or another host. */
@@ -104,15 +97,15 @@ static int take_distribution(struct push_parse *p, const json_t *events)
 	{
 		const json_t *target = json_object_get(one, "target");
 		const struct push_event e = {
-			.repository = text_member(target, "repository"),
-			.digest = text_member(target, "digest"),
-			.tag = text_member(target, "tag"),
+			.repository = json_text_of(target, "repository"),
+			.digest = json_text_of(target, "digest"),
+			.tag = json_text_of(target, "tag"),
 		};
 
 		if (rc < 0)
 			break;
-		if (strcmp(text_member(one, "action"), "push") != 0 ||
-		    !is_manifest_type(text_member(target, "mediaType")))
+		if (strcmp(json_text_of(one, "action"), "push") != 0 ||
+		    !is_manifest_type(json_text_of(target, "mediaType")))
 			p->sums->n_others++;
 		else
 			rc = take_push(p, &e);
@@ -132,9 +125,9 @@ static int take_harbor(struct push_parse *p, const json_t *data)
 	json_array_foreach(json_object_get(data, "resources"), k, one)
 	{
 		const struct push_event e = {
-			.repository = text_member(repo, "repo_full_name"),
-			.digest = text_member(one, "digest"),
-			.tag = text_member(one, "tag"),
+			.repository = json_text_of(repo, "repo_full_name"),
+			.digest = json_text_of(one, "digest"),
+			.tag = json_text_of(one, "tag"),
 		};
 
 		if (rc == 0)
@@ -158,7 +151,7 @@ int push_events_parse(const void *body, size_t len,
 	if (rc < 0)
 		return rc;
 	events = json_object_get(o, "events");
-	type = text_member(o, "type");
+	type = json_text_of(o, "type");
 	if (json_is_array(events))
 		return take_distribution(&p, events);
 	if (strcmp(type, "PUSH_ARTIFACT") == 0)

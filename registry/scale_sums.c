@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/compare.h"
 #include "common/hash.h"
 
 struct kept_scale {
@@ -233,19 +234,12 @@ static unsigned int range_of(int64_t n)
 	return k;
 }
 
-static int scales_by_value(const void *x, const void *y)
-{
-	double a = *(const double *)x, b = *(const double *)y;
-
-	return (a > b) - (a < b);
-}
-
 /* The spread of `n` numbers in the room. */
 static json_t *spread_json(double *v, size_t n)
 {
 	if (!n)
 		return json_null();
-	qsort(v, n, sizeof(*v), scales_by_value);
+	qsort(v, n, sizeof(*v), compare_doubles);
 	return json_pack("{s:I,s:f,s:f,s:f,s:f,s:f}", "n", (json_int_t)n, "min",
 			 v[0], "p25", v[(n - 1) / 4], "median", v[(n - 1) / 2],
 			 "p75", v[(n - 1) * 3 / 4], "max", v[n - 1]);

@@ -2,11 +2,11 @@
 #include "registry/stage_db.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "registry/ckpt_parts.h"
+#include "registry/db.h"
 #include "registry/schema.h"
 
 #define SWEEP_MAX 1000 /* starts at once */
@@ -108,12 +108,6 @@ static int note_touched(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int note_count(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 /* Locks the start's row, so that its events are counted by one at a time. */
 static int open_start(struct db_conn *c, const struct stage_batch *b,
 		      const struct stage_event *e, struct put_start *s,
@@ -134,8 +128,8 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 	s->parts->start = s->id;
 	s->parts->node = b->node;
 	if (n >= 0)
-		n = DB_QUERY(c, SQL_STAGE_COUNT, note_count, &s->of_node, err,
-			     DB_INT(s->id), db_text(b->node));
+		n = DB_QUERY(c, SQL_STAGE_COUNT, db_take_number, &s->of_node,
+			     err, DB_INT(s->id), db_text(b->node));
 	if (n >= 0 && b->has_clock)
 		n = DB_QUERY(c, SQL_STAGE_CLOCK_PUT, NULL, NULL, err,
 			     DB_INT(s->id), db_text(b->node), DB_INT(k->boot),
@@ -311,15 +305,12 @@ static int put_lines(struct db_conn *c, struct stage_batch *b,
 
 static int put_batch(struct db_conn *c, void *arg, struct error *err)
 {
-	struct ckpt_parts parts = CKPT_PARTS_INIT;
+	AUTO_FINI(ckpt_parts) parts = CKPT_PARTS_INIT;
 	struct put_start s = { .parts = &parts };
 	struct stage_batch *b = arg;
-	int rc;
 
 	b->stored = b->doubles = 0;
-	rc = put_lines(c, b, &s, err);
-	ckpt_parts_fini(&parts);
-	return rc;
+	return put_lines(c, b, &s, err);
 }
 
 int stage_db_put(struct db *db, struct stage_batch *b, struct error *err)
@@ -431,9 +422,8 @@ static int note_clock(void *arg, const struct db_value *row)
 		.wall_offset_ns = row[3].n,
 		.rtt_ns = row[4].n,
 	};
-	int rc;
+	int rc = start_set_clock(q->set, row[0].data, &c, q->err);
 
-	rc = start_set_clock(q->set, row[0].data, &c, q->err);
 	return rc == -EFBIG ? 0 : rc;
 }
 
@@ -496,9 +486,8 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 static int get_job(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
-	int n;
+	int n = DB_QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
 
-	n = DB_QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
 	if (n == 0)
 		return error_set(err, ENOENT, "there is no such start");
 	q->err = err;
@@ -622,7 +611,7 @@ static int sweep_jobs(struct db_conn *c, void *arg, struct error *err)
 	int gone = DB_QUERY(c, SQL_JOB_EXPIRE, NULL, NULL, err,
 			    DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
 	int n = gone < 0 ? gone
-			 : db_query(c, SQL_JOB_TOTAL, NULL, 0, note_count,
+			 : db_query(c, SQL_JOB_TOTAL, NULL, 0, db_take_number,
 				    &events, err);
 
 	for (int i = 0; n >= 0 && i < SWEEP_MAX; i++) {
@@ -632,7 +621,7 @@ static int sweep_jobs(struct db_conn *c, void *arg, struct error *err)
 			     err);
 		gone += n > 0 ? n : 0;
 		if (n >= 0)
-			n = db_query(c, SQL_JOB_TOTAL, NULL, 0, note_count,
+			n = db_query(c, SQL_JOB_TOTAL, NULL, 0, db_take_number,
 				     &events, err);
 	}
 	return n < 0 ? n : gone;

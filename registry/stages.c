@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* /v1/events and /v1/starts: docs/formats/registry-api.md. */
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +14,8 @@
 #include "registry/start_cache.h"
 #include "registry/starts_json.h"
 
-#define LIMIT_DEFAULT 100
 #define OPEN_MAX 20       /* starts of a list that are analysed for it */
 #define OPEN_EVENTS 50000 /* larger ones are not */
-
-static double seconds_of(int64_t ns)
-{
-	return (double)ns / 1e9;
-}
 
 /* --------------------------------------------------------------------- events --- */
 
@@ -95,8 +88,8 @@ json_t *starts_job_json(const struct job_start *s, int64_t now_ns)
 		(json_int_t)s->attempt, "class",
 		start_class_name(job_start_class(s)), "begin_ms",
 		(json_int_t)(s->first_ns / NS_PER_MS), "duration_s",
-		seconds_of(end > s->first_ns ? end - s->first_ns : 0), "ready",
-		s->ready_ns != 0, "state", state, "nodes_all",
+		clock_seconds(end > s->first_ns ? end - s->first_ns : 0),
+		"ready", s->ready_ns != 0, "state", state, "nodes_all",
 		(json_int_t)s->nodes, "last_ms",
 		(json_int_t)(s->last_ns / NS_PER_MS), "events",
 		(json_int_t)s->events, "received_at", (json_int_t)s->received,
@@ -152,7 +145,6 @@ static void look_into(struct service *s, const struct start_list *l, size_t i)
 
 int starts_list(struct call *c, struct error *err)
 {
-	const char *limit = call_param(c, "limit");
 	const struct job_filter f = { .job = call_param(c, "job"),
 				      .image = call_param(c, "image"),
 				      .label = call_param(c, "label") };
@@ -162,7 +154,7 @@ int starts_list(struct call *c, struct error *err)
 
 	if (rc == 0)
 		rc = stage_db_list(c->service->db, &f,
-				   limit[0] ? atoi(limit) : LIMIT_DEFAULT,
+				   call_number(c, "limit", LIMIT_DEFAULT),
 				   add_job, &l, err);
 	if (rc < 0) {
 		json_decref(l.rows);

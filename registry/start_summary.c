@@ -2,20 +2,16 @@
 /* The first lines of views of a start: how far it is, whom it waits for, what failed. */
 #include <string.h>
 
+#include "common/clock.h"
+#include "common/json.h"
 #include "registry/starts_json.h"
 
 #define NAMED_MAX 20      /* nodes and failures that are listed */
 #define SUMMARY_STAGES 16 /* of a start: the longest */
-#define NS_PER_MS INT64_C(1000000)
-
-static double seconds_of(int64_t ns)
-{
-	return (double)ns / 1e9;
-}
 
 static double seconds_since(int64_t now_ns, int64_t then_ns)
 {
-	return now_ns > then_ns ? seconds_of(now_ns - then_ns) : 0;
+	return now_ns > then_ns ? clock_seconds(now_ns - then_ns) : 0;
 }
 
 const char *starts_state(const struct job_start *s, int64_t now_ns)
@@ -81,12 +77,13 @@ static json_t *failure_json(const struct start_report *r,
 			    const struct start_failure *f)
 {
 	const struct start_run *run = &r->runs[f->run];
-	json_t *o = json_pack("{s:s,s:s,s:I,s:f,s:I,s:b}", "node",
-			      r->nodes[run->node].name, "stage",
-			      r->stages[run->stage].name, "status",
-			      (json_int_t)run->status, "at_s",
-			      seconds_of(run->end_ns - r->begin_ns), "attempt",
-			      (json_int_t)run->attempt, "mended", f->is_again);
+	json_t *o =
+		json_pack("{s:s,s:s,s:I,s:f,s:I,s:b}", "node",
+			  r->nodes[run->node].name, "stage",
+			  r->stages[run->stage].name, "status",
+			  (json_int_t)run->status, "at_s",
+			  clock_seconds(run->end_ns - r->begin_ns), "attempt",
+			  (json_int_t)run->attempt, "mended", f->is_again);
 
 	set_rank(o, run->rank);
 	return o;
@@ -154,7 +151,7 @@ static json_t *summary_stages(const struct start_report *r)
 	for (size_t i = 0; a && i < n; i++)
 		(void)json_array_append_new(
 			a, json_pack("[s,f]", v[i]->name,
-				     seconds_of(v[i]->spread.median_ns)));
+				     clock_seconds(v[i]->spread.median_ns)));
 	return a;
 }
 
@@ -168,8 +165,8 @@ json_t *starts_summary_json(const struct start_report *r)
 	for (size_t i = 0; i < r->n_nodes; i++)
 		slow += r->nodes[i].is_straggler;
 	return json_pack("{s:f,s:f,s:f,s:I,s:s,s:o}", "median_s",
-			 seconds_of(r->spread.median_ns), "max_s",
-			 seconds_of(r->spread.max_ns), "max_median",
+			 clock_seconds(r->spread.median_ns), "max_s",
+			 clock_seconds(r->spread.max_ns), "max_median",
 			 r->spread.max_median, "stragglers", (json_int_t)slow,
 			 "failed", text.len ? text.data : "", "stages",
 			 summary_stages(r));
@@ -177,9 +174,7 @@ json_t *starts_summary_json(const struct start_report *r)
 
 char *starts_summary_text(const struct start_report *r)
 {
-	json_t *o = starts_summary_json(r);
-	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	AUTO_JSON *o = starts_summary_json(r);
 
-	json_decref(o);
-	return text;
+	return o ? json_dumps(o, JSON_COMPACT) : NULL;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* /v1/starts/ID and what is below it: docs/formats/registry-api.md. */
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +12,21 @@
 #include "registry/start_cache.h"
 #include "registry/starts_json.h"
 
-#define LIMIT_DEFAULT 100
 #define RUNS_MAX 100000u /* of one answer */
-
-static double seconds_of(int64_t ns)
-{
-	return (double)ns / 1e9;
-}
 
 /* ------------------------------------------------------------------------ get --- */
 
 json_t *starts_spread_json(const struct start_spread *s)
 {
 	return json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "nodes",
-			 (json_int_t)s->n, "min_s", seconds_of(s->min_ns),
-			 "p25_s", seconds_of(s->p25_ns), "p75_s",
-			 seconds_of(s->p75_ns), "median_s",
-			 seconds_of(s->median_ns), "p90_s",
-			 seconds_of(s->p90_ns), "p95_s", seconds_of(s->p95_ns),
-			 "p99_s", seconds_of(s->p99_ns), "max_s",
-			 seconds_of(s->max_ns), "max_median", s->max_median);
+			 (json_int_t)s->n, "min_s", clock_seconds(s->min_ns),
+			 "p25_s", clock_seconds(s->p25_ns), "p75_s",
+			 clock_seconds(s->p75_ns), "median_s",
+			 clock_seconds(s->median_ns), "p90_s",
+			 clock_seconds(s->p90_ns), "p95_s",
+			 clock_seconds(s->p95_ns), "p99_s",
+			 clock_seconds(s->p99_ns), "max_s",
+			 clock_seconds(s->max_ns), "max_median", s->max_median);
 }
 
 static json_t *stage_json(const struct start_report *r,
@@ -40,8 +34,8 @@ static json_t *stage_json(const struct start_report *r,
 {
 	return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
 			 "stage", s->name, "top", s->is_top, "at_s",
-			 seconds_of(s->begin_ns - r->begin_ns), "job_s",
-			 seconds_of(s->job_ns), "runs", (json_int_t)s->runs,
+			 clock_seconds(s->begin_ns - r->begin_ns), "job_s",
+			 clock_seconds(s->job_ns), "runs", (json_int_t)s->runs,
 			 "open", (json_int_t)s->open, "retries",
 			 (json_int_t)s->retries, "lost_begins",
 			 (json_int_t)s->lost_begins, "failed",
@@ -53,13 +47,13 @@ static json_t *stage_json(const struct start_report *r,
 static json_t *run_json(const struct start_report *r,
 			const struct start_run *run, int64_t until_ns)
 {
-	json_t *o =
-		json_pack("{s:s,s:f,s:f,s:I,s:b,s:b}", "stage",
-			  r->stages[run->stage].name, "at_s",
-			  seconds_of(run->begin_ns - r->begin_ns), "duration_s",
-			  seconds_of(start_run_length(r, run, until_ns)),
-			  "attempt", (json_int_t)run->attempt, "open",
-			  run->is_open, "top", run->is_top);
+	json_t *o = json_pack("{s:s,s:f,s:f,s:I,s:b,s:b}", "stage",
+			      r->stages[run->stage].name, "at_s",
+			      clock_seconds(run->begin_ns - r->begin_ns),
+			      "duration_s",
+			      clock_seconds(start_run_length(r, run, until_ns)),
+			      "attempt", (json_int_t)run->attempt, "open",
+			      run->is_open, "top", run->is_top);
 
 	if (o && run->rank >= 0)
 		(void)json_object_set_new(o, "rank", json_integer(run->rank));
@@ -121,12 +115,12 @@ static json_t *blame_json(const struct start_report *r,
 	return json_pack("{s:s,s:s,s:f,s:f,s:I,s:s,s:s,s:s,s:f,s:I,s:I}",
 			 "node", r->nodes[c->node].name, "stage",
 			 r->stages[c->stage].name, "duration_s",
-			 seconds_of(c->duration_ns), "excess_s",
-			 seconds_of(b->excess_ns), "attempts",
+			 clock_seconds(c->duration_ns), "excess_s",
+			 clock_seconds(b->excess_ns), "attempts",
 			 (json_int_t)c->attempts, "cause",
 			 start_cause_name(b->cause), "cause_stage",
 			 r->stages[b->within].name, "why", text.data,
-			 "explained_s", seconds_of(b->explained_ns),
+			 "explained_s", clock_seconds(b->explained_ns),
 			 "slow_before", (json_int_t)b->past.slow,
 			 "starts_before", (json_int_t)b->past.starts);
 }
@@ -160,7 +154,7 @@ static json_t *path_json(const struct start_report *r)
 					  json_string(
 						  r->nodes[run->node].name));
 		(void)json_object_set_new(o, "gap_s",
-					  json_real(seconds_of(
+					  json_real(clock_seconds(
 						  r->path[i].gap_ns)));
 		(void)json_array_append_new(a, o);
 	}
@@ -215,7 +209,7 @@ static json_t *nodes_json(const struct start_report *r, size_t limit,
 
 	for (size_t i = 0; a && i < r->n_nodes && i < limit; i++) {
 		const struct start_node *n = &r->nodes[order[i]];
-		double busy = seconds_of(start_node_busy(r, n, until_ns));
+		double busy = clock_seconds(start_node_busy(r, n, until_ns));
 
 		(void)json_array_append_new(a,
 					    json_pack("{s:s,s:f,s:b,s:o}",
@@ -246,8 +240,8 @@ static json_t *head_json(const struct start_view *v)
 	    (json_object_set_new(o, "begin_ms",
 				 json_integer(r->begin_ns / NS_PER_MS)) < 0 ||
 	     json_object_set_new(o, "duration_s",
-				 json_real(seconds_of(v->until_ns -
-						      r->begin_ns))) < 0 ||
+				 json_real(clock_seconds(v->until_ns -
+							 r->begin_ns))) < 0 ||
 	     json_object_set_new(o, "left_out",
 				 json_integer(v->found->left_out)) < 0)) {
 		json_decref(o);
@@ -305,15 +299,14 @@ static json_t *view_json(const struct start_view *v, size_t limit)
 
 int starts_get(struct call *c, struct error *err)
 {
-	const char *limit = call_param(c, "limit");
 	json_t *head, *more;
 	struct start_view v;
 	int rc = open_view(c, call_param(c, "id"), &v, err);
 
 	if (rc == 0) {
 		head = head_json(&v);
-		more = view_json(&v, limit[0] ? (size_t)atoi(limit)
-					      : LIMIT_DEFAULT);
+		more = view_json(&v, (size_t)call_number(c, "limit",
+							 LIMIT_DEFAULT));
 		rc = head && more && json_object_update(head, more) == 0
 			     ? call_send_json(c, json_incref(head), err)
 			     : error_nomem(err);
@@ -353,7 +346,7 @@ static int put_bars(const struct nodes_until *u, const struct start_node *n,
 {
 	const struct start_report *r = u->r;
 	int rc = buf_printf(b, "[\"%s\",%.3f,%d,[", n->name,
-			    seconds_of(start_node_busy(r, n, u->ns)),
+			    clock_seconds(start_node_busy(r, n, u->ns)),
 			    (n->is_straggler ? 1 : 0) |
 				    (n->is_waited && !r->is_ready ? 2 : 0));
 	char *at;
@@ -391,7 +384,7 @@ static int write_bars(const struct start_view *v, struct buf *b)
 	struct nodes_until u = { r, v->until_ns };
 	AUTO_FREE uint32_t *order = sort_numbers(r->n_nodes, &u, order_slow);
 	int rc = order ? buf_printf(b, "{\"duration_s\":%.3f,\"stages\":[",
-				    seconds_of(v->until_ns - r->begin_ns))
+				    clock_seconds(v->until_ns - r->begin_ns))
 		       : -ENOMEM;
 
 	for (size_t i = 0; rc == 0 && i < r->n_stages; i++)
@@ -417,8 +410,6 @@ int starts_bars(struct call *c, struct error *err)
 	close_view(c, &v);
 	return rc;
 }
-
-/* ------------------------------------------------------------------- export --- */
 
 int starts_export(struct call *c, struct error *err)
 {
@@ -457,10 +448,10 @@ static const struct start_stage *find_stage(const struct start_report *r,
 static json_t *side_json(const struct start_stage *s)
 {
 	return s ? json_pack("{s:f,s:f,s:f,s:f,s:I,s:I}", "median_s",
-			     seconds_of(s->spread.median_ns), "max_s",
-			     seconds_of(s->spread.max_ns), "max_median",
+			     clock_seconds(s->spread.median_ns), "max_s",
+			     clock_seconds(s->spread.max_ns), "max_median",
 			     s->spread.max_median, "job_s",
-			     seconds_of(s->job_ns), "retries",
+			     clock_seconds(s->job_ns), "retries",
 			     (json_int_t)s->retries, "stragglers",
 			     (json_int_t)s->stragglers)
 		 : json_null();
@@ -474,7 +465,7 @@ static json_t *pair_json(const char *name, const struct start_stage *a,
 	return json_pack("{s:s,s:b,s:o,s:o,s:f}", "stage", name, "top",
 			 (a && a->is_top) || (b && b->is_top), "a",
 			 side_json(a), "b", side_json(b), "change_s",
-			 seconds_of(y - x));
+			 clock_seconds(y - x));
 }
 
 /* Stages of the first start as they began, then those that only the second has. */
@@ -537,10 +528,10 @@ int starts_compare(struct call *c, struct error *err)
 				    json_pack("{s:o,s:o,s:f,s:o}", "a",
 					      whole_json(&a), "b",
 					      whole_json(&b), "change_s",
-					      seconds_of(b.until_ns -
-							 y->begin_ns -
-							 (a.until_ns -
-							  x->begin_ns)),
+					      clock_seconds(b.until_ns -
+							    y->begin_ns -
+							    (a.until_ns -
+							     x->begin_ns)),
 					      "stages", pairs_json(x, y)),
 				    err);
 	}

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "common/clock.h"
@@ -13,7 +12,6 @@
 #include "registry/call.h"
 #include "registry/routes.h"
 
-#define LIMIT_DEFAULT 100u
 #define MISSED_MAX 5 /* announcements; then it is gone */
 #define MS INT64_C(1000000)
 #define TELL_NS (60 * 1000 * MS)
@@ -37,8 +35,6 @@ int swarms_new(const struct registry_config *cfg, struct swarms **ret,
 	if (!s)
 		return error_nomem(err);
 	t.memory_max = cfg->swarm_memory;
-	t.flying_max = cfg->swarm_flying;
-	t.copies = (unsigned int)cfg->swarm_copies;
 	t.interval_ns = cfg->swarm_interval;
 	t.member_ttl_ns = MISSED_MAX * cfg->swarm_interval;
 	/* Each start of the service is another epoch. */
@@ -99,7 +95,7 @@ int swarms_post(struct call *c, struct error *err)
 		rc = tracker_hear(s->tracker, &s->heard.call, clock_now_ns(),
 				  &s->answer, err);
 	if (rc == -ENOSPC) {
-		/* That is about this image: 503 would be about the service. */
+		/* The bound is this image's; 503 would say that the service is at its limit. */
 		c->status = HTTPD_TOO_MANY;
 		c->retry_after_s = RETRY_FULL_S;
 	}
@@ -111,8 +107,6 @@ int swarms_post(struct call *c, struct error *err)
 	return rc;
 }
 
-/* ----------------------------------------------------------------------- lists --- */
-
 struct swarm_lines {
 	json_t *array;
 	size_t max;
@@ -122,11 +116,9 @@ struct swarm_lines {
 
 static int lines_init(struct swarm_lines *l, const struct call *c)
 {
-	const char *limit = call_param(c, "limit");
-
 	*l = (struct swarm_lines){ .array = json_array(),
-				   .max = limit[0] ? (size_t)atoi(limit)
-						   : LIMIT_DEFAULT,
+				   .max = (size_t)call_number(c, "limit",
+							      LIMIT_DEFAULT),
 				   .now = clock_now_ns() };
 	tracker_sweep(c->service->swarms->tracker, l->now);
 	return l->array ? 0 : -ENOMEM;

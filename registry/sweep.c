@@ -15,7 +15,6 @@
 #include "registry/index_db.h"
 #include "registry/service.h"
 #include "registry/stage_db.h"
-#include "registry/starts_json.h"
 
 #define SWEEP_NS INT64_C(60000000000)
 #define SWEEP_AGAIN_NS INT64_C(1000000000)

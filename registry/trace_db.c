@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "registry/db.h"
 #include "registry/schema.h"
 
 #define USED_EVERY_S 3600 /* a use is noted once in this */
@@ -11,12 +12,6 @@
 #define UNUSED_S (7 * 86400)
 #define EVICT_MAX 64u   /* starts for one recording */
 #define SWEEP_MAX 1000u /* starts in one sweep */
-
-static int note_int(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
 
 /* ---------------------------------------------------------------------- find --- */
 
@@ -295,7 +290,7 @@ static int bound_voter(struct db_conn *c, struct put *p, struct error *err)
 	for (unsigned int i = 0; n == 0 && i < EVICT_MAX; i++) {
 		if ((uint64_t)v.bytes <= p->l->node_bytes)
 			return 0;
-		n = DB_QUERY(c, SQL_VOTER_OLDEST, note_int, &start, err,
+		n = DB_QUERY(c, SQL_VOTER_OLDEST, db_take_number, &start, err,
 			     db_text(p->r->token), db_text(p->r->node),
 			     DB_INT(p->start));
 		if (n <= 0)
@@ -322,11 +317,11 @@ static int bound_repo(struct db_conn *c, struct put *p, const char *repo,
 	int n;
 
 	for (unsigned int i = 0; i < EVICT_MAX; i++) {
-		n = DB_QUERY(c, SQL_REPO_BYTES, note_int, &bytes, err,
+		n = DB_QUERY(c, SQL_REPO_BYTES, db_take_number, &bytes, err,
 			     db_text(repo));
 		if (n < 0 || (uint64_t)bytes <= max)
 			return n < 0 ? n : 0;
-		n = DB_QUERY(c, SQL_REPO_OLDEST, note_int, &id, err,
+		n = DB_QUERY(c, SQL_REPO_OLDEST, db_take_number, &id, err,
 			     db_text(repo), DB_INT(p->start));
 		if (n > 0)
 			n = remove_start(c, id, p, err);
@@ -366,9 +361,9 @@ static int put_recording(struct db_conn *c, void *arg, struct error *err)
 
 	*p->evicted = 0;
 	/* Locks the start, so that its votes are counted by one at a time. */
-	rc = DB_QUERY(c, SQL_TOUCH, note_int, &p->start, err, db_text(r->repo),
-		      db_text(r->image), db_text(r->workload), DB_INT(p->now),
-		      DB_INT(p->now - UNUSED_S));
+	rc = DB_QUERY(c, SQL_TOUCH, db_take_number, &p->start, err,
+		      db_text(r->repo), db_text(r->image), db_text(r->workload),
+		      DB_INT(p->now), DB_INT(p->now - UNUSED_S));
 	if (rc < 0)
 		return rc;
 	rc = judge_start(c, p, err);
@@ -613,7 +608,7 @@ static int bound_total(struct db_conn *c, struct trace_sweep *s,
 			     err);
 		if (n <= 0)
 			return n;
-		n = DB_QUERY(c, SQL_REPO_OLDEST, note_int, &id, err,
+		n = DB_QUERY(c, SQL_REPO_OLDEST, db_take_number, &id, err,
 			     db_text(repo), DB_INT(0));
 		if (n > 0)
 			n = remove_start(c, id, &s->put, err);

@@ -15,7 +15,6 @@
 #define JSON "application/json"
 #define RETRY_AGAIN_S 1
 #define RETRY_HOURLY_S 600
-#define LIMIT_DEFAULT 100
 /* While a recording is decoded it is there unpacked, too. */
 #define DECODING_FACTOR 2
 
@@ -183,8 +182,8 @@ static int find_start(struct call *c, const struct start_query *q,
 	return rc;
 }
 
-static int get_list(struct call *c, const struct start_query *q,
-		    struct error *err)
+static int get_hot_list(struct call *c, const struct start_query *q,
+			struct error *err)
 {
 	struct hot_list_text *list;
 	struct start s;
@@ -236,12 +235,11 @@ static int add_line(void *arg, const struct start_line *l)
 
 static int list_traces(struct call *c, const char *image, struct error *err)
 {
-	const char *limit = call_param(c, "limit");
 	struct trace_lines lines = { .array = json_array(), .now = time(NULL) };
 	const char *repo = call_param(c, "repo");
 	int rc = trace_db_list(c->service->db, image, repo,
 			       call_trace_prefix(c, repo),
-			       limit[0] ? atoi(limit) : LIMIT_DEFAULT, add_line,
+			       call_number(c, "limit", LIMIT_DEFAULT), add_line,
 			       &lines, err);
 
 	if (rc < 0) {
@@ -266,7 +264,7 @@ int traces_get(struct call *c, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	return q.workload[0] ? get_list(c, &q, err)
+	return q.workload[0] ? get_hot_list(c, &q, err)
 			     : list_traces(c, q.image, err);
 }
 
@@ -432,8 +430,6 @@ int traces_post(struct call *c, struct error *err)
 		atomic_fetch_add(&c->service->counts.too_many, 1);
 	return rc;
 }
-
-/* --------------------------------------------------------------------- delete --- */
 
 int traces_delete(struct call *c, struct error *err)
 {

@@ -60,14 +60,14 @@ static int add_trend(void *arg, const struct trend_row *t)
 
 int trends_get(struct call *c, struct error *err)
 {
-	const char *by = call_param(c, "by"), *days = call_param(c, "days");
+	const char *by = call_param(c, "by");
 	struct trend_query q = {
 		.by = strcmp(by, "image") == 0   ? TREND_BY_IMAGE
 		      : strcmp(by, "label") == 0 ? TREND_BY_LABEL
 		      : strcmp(by, "class") == 0 ? TREND_BY_CLASS
 						 : TREND_BY_DAY,
 		.since_day = time(NULL) / DAY_S -
-			     (days[0] ? atoi(days) : DAYS_DEFAULT),
+			     call_number(c, "days", DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 		.label = call_param(c, "label"),
 		.class = class_asked(c),
@@ -92,10 +92,9 @@ static int add_scale(void *arg, const struct scale_row *r)
 
 int scales_get(struct call *c, struct error *err)
 {
-	const char *days = call_param(c, "days");
 	const struct trend_query q = {
 		.since_day = time(NULL) / DAY_S -
-			     (days[0] ? atoi(days) : DAYS_DEFAULT),
+			     call_number(c, "days", DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 		.label = call_param(c, "label"),
 		.class = class_asked(c),
@@ -125,16 +124,14 @@ static int add_node(void *arg, const struct slow_node *s)
 
 int nodes_list(struct call *c, struct error *err)
 {
-	const char *days = call_param(c, "days"),
-		   *limit = call_param(c, "limit");
 	int64_t since = time(NULL) -
-			INT64_C(86400) * (days[0] ? atoi(days) : DAYS_DEFAULT);
+			INT64_C(86400) * call_number(c, "days", DAYS_DEFAULT);
 	json_t *nodes = json_array();
 	int rc = call_check_repo(c, "", err);
 
 	if (rc == 0)
 		rc = history_db_nodes(c->service->db, since,
-				      limit[0] ? atoi(limit) : NODES_DEFAULT,
+				      call_number(c, "limit", NODES_DEFAULT),
 				      add_node, nodes, err);
 	if (rc < 0) {
 		json_decref(nodes);
@@ -157,14 +154,13 @@ static int add_node_start(void *arg, const struct history_start *s)
 
 int nodes_get(struct call *c, struct error *err)
 {
-	const char *node = call_param(c, "node"),
-		   *limit = call_param(c, "limit");
+	const char *node = call_param(c, "node");
 	json_t *starts = json_array();
 	int rc = call_check_repo(c, "", err);
 
 	if (rc == 0)
 		rc = history_db_node(c->service->db, node,
-				     limit[0] ? atoi(limit) : NODES_DEFAULT,
+				     call_number(c, "limit", NODES_DEFAULT),
 				     add_node_start, starts, err);
 	if (rc < 0) {
 		json_decref(starts);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "registry/call.h"
+#include "registry/db.h"
 #include "registry/routes.h"
 #include "registry/schema.h"
 #include "registry/trust.h"
@@ -15,13 +16,6 @@ struct trust_change {
 	int64_t now;
 	bool is_known; /* it was revoked before */
 };
-
-static int note_known(void *arg, const struct db_value *row)
-{
-	(void)row;
-	*(bool *)arg = true;
-	return 0;
-}
 
 static int put_key(struct db_conn *c, void *arg, struct error *err)
 {
@@ -34,7 +28,7 @@ static int put_key(struct db_conn *c, void *arg, struct error *err)
 
 	t->is_known = false;
 	if (n == 0)
-		known = db_query(c, SQL_TRUST_FIND, params, 1, note_known,
+		known = db_query(c, SQL_TRUST_FIND, params, 1, db_take_note,
 				 &t->is_known, err);
 	return known < 0 ? known : n;
 }

@@ -48,9 +48,7 @@ struct convert_options {
 	const char *readings;
 	bool prune; /* remove those that are replaced: nodes that use them
 	                    * may miss their blocks */
-	const char
-		*chunking; /* NULL: the default set; docs/formats/chunking.md */
-	int level; /* of zstd, 1..19; 0: the set's.  Blocks that are stored
+	int level;  /* of zstd, 1..19; 0: 5.  Blocks that are stored
 	            * already stay as they are */
 	const char *temp_dir;              /* NULL: $TMPDIR or /var/tmp */
 	struct convert_progress *progress; /* may be NULL */

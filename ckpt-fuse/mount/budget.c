@@ -99,8 +99,6 @@ void budget_give_ahead(struct budget *b, uint64_t bytes)
 	give_bytes(b, bytes, bytes);
 }
 
-/* --------------------------------------------------------------------- pieces --- */
-
 /* Take a block that is kept out of the list; with the lock. */
 static void *take_spare(struct budget *b, unsigned int i)
 {
@@ -112,7 +110,8 @@ static void *take_spare(struct budget *b, unsigned int i)
 	return data;
 }
 
-/* That which was used last is in the processor's caches, perhaps; with the lock. */
+/* Take the spare buffer that was used last: it may still be in the processor's caches.  With the
+ * lock. */
 static void *find_spare(struct budget *b, size_t size)
 {
 	for (unsigned int i = b->n_spare; i > 0; i--)

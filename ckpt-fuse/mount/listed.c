@@ -2,7 +2,6 @@
 #include "ckpt-fuse/mount/listed.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>

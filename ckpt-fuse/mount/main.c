@@ -71,8 +71,6 @@ static const struct option_program program = {
 	.max_args = 2,
 };
 
-/* --------------------------------------------------------------------- the names --- */
-
 /* Open the file that a predecessor kept, or a new one that is kept. */
 static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 		     struct error *err)
@@ -424,8 +422,7 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 	if (rc < 0 && !is_successor && !r.is_left)
 		drop_kept(keeper);
 	fd_keeper_close(keeper);
-	if (r.claim_fd >= 0)
-		(void)close(r.claim_fd);
+	fd_close(r.claim_fd);
 	return rc;
 }
 

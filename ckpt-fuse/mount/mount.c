@@ -27,8 +27,6 @@
 /* A create may wait for a folder that is renamed: then the answer is old. */
 #define ABSENT_NS NS_PER_S
 
-/* ------------------------------------------------------------------- the handler --- */
-
 static const struct fuse_lowlevel_ops mount_ops = {
 	.lookup = ops_lookup,
 	.forget = ops_forget,

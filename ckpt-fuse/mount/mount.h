@@ -62,7 +62,7 @@ struct ckpt_mount {
 	struct recent_names absent;
 	struct listed *listed; /* what lists told */
 	struct folder_lister lister;
-	/* That programs waited to write, close and sync, and to open and read. */
+	/* Time that programs waited in write, close and sync, and in open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;
 	struct ckpt_phase saves, loads;
 	struct later *later;  /* NULL: what was closed is durable */

@@ -73,7 +73,7 @@ struct ckpt_node {
 /* A commit of a node's file that is under way. */
 struct node_commit {
 	struct ckpt_node *n;
-	bool is_late;    /* of what was closed before: later.h */
+	bool is_late;    /* it stores what was closed before (later.h) */
 	bool is_running; /* a late one waits for its turn first */
 	/* With the node's lock: nothing is to come of it, though it is in the list still. */
 	bool is_settled;

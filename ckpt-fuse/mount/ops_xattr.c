@@ -2,7 +2,6 @@
 /* Extended attributes: those that files and folders keep; what the mount itself says of a file. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
 

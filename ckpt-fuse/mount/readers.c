@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "ckpt-fuse/mount/ops.h"
 #include "common/clock.h"
 #include "common/log.h"
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "ckpt-fuse/mount/readahead.h"
 #include "ckpt-fuse/mount/zip_order.h"

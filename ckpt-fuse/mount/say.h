@@ -19,7 +19,7 @@ int ckpt_say_interval(const struct ckpt_say *s);
 void ckpt_say_init(struct ckpt_say *s);
 void ckpt_say_fini(struct ckpt_say *s);
 
-/* That the mount is being opened, and was. */
+/* Say that the mount is being opened, and that it was. */
 void ckpt_say_open(struct ckpt_say *s, enum stage_ev ev, int64_t status);
 /* Say the phases in which programs load and save; `is_last`: the mount is gone. */
 void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last);

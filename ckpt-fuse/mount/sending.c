@@ -39,8 +39,6 @@ void sending_fini(struct sending *s)
 	(void)pthread_mutex_destroy(&s->lock);
 }
 
-/* ------------------------------------------------------------------- columns --- */
-
 static void free_memory(struct sending *s, char *data, size_t size)
 {
 	budget_memory_free(s->budget, data, size);

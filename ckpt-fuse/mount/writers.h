@@ -38,7 +38,7 @@ int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		 struct error *err) MUST_CHECK;
 /* Take the node's lock, while no folder is renamed, with no commit of it on its way.  Such a
  * one is waited for with neither lock, and has the store's deadlines. */
-#define WRITERS_STORED 1u /* of what was closed */
+#define WRITERS_STORED 1u /* wait until what was closed is in the store, too */
 /* Open files are waited for a few times; when another begins each time, later, together with
  * whatever has to wait for them. */
 #define WRITERS_IDLE 2u

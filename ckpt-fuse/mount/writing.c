@@ -4,7 +4,6 @@
 #include "ckpt-fuse/mount/writing.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

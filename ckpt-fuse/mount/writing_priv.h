@@ -79,10 +79,6 @@ void writing_give_slots(struct writing *w);
 /* Columns for a segment, of `most` at most, or one for a plain object. */
 int writing_take_slots(struct writing *w, uint32_t most,
 		       struct error *err) MUST_CHECK;
-/* Take so many bytes of the mount's memory, also by sending what is whole, but for unit
- * `keep`.  -ENOBUFS */
-int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
-		    struct error *err) MUST_CHECK;
 /* Units that are through leave until no more than --tail are staged. */
 int writing_send_full(struct writing *w, struct error *err) MUST_CHECK;
 /* Bytes of one unit; `data` NULL: zeros. */

@@ -143,7 +143,6 @@ int writing_end_sending(struct writing *w, struct ckpt_stat *ret,
 	return rc;
 }
 
-/* Bytes that were taken are gone. */
 int writing_lose(struct writing *w, int rc, const struct error *err)
 {
 	if (rc < 0 && w->rc == 0) {
@@ -285,8 +284,10 @@ static void relieve_others(struct writing *me)
 	}
 }
 
-int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
-		    struct error *err)
+/* Take so many bytes of the mount's memory, also by sending what is whole, but for unit
+ * `keep`.  -ENOBUFS */
+static int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
+			   struct error *err)
 {
 	struct writings *all = w->all;
 	int64_t deadline = clock_now_ns() + all->patience_ns;

@@ -256,9 +256,10 @@ static uint32_t find_byte(const struct zip_order *o, uint64_t off)
 		       : o->n;
 }
 
-/* Which tensor the bytes are read for: that which is read now, or the next one, if they have
- * some of it, since a request begins with a page, of which the first bytes may be of another
- * one; else that of the last byte, or of the first.  o->n: none. */
+/* The tensor that the bytes are read for.  A request begins with a page, whose first bytes may
+ * belong to the tensor before; so the tensor that is read now, or the next one, is preferred
+ * where the bytes have some of it, else the tensor of the last byte, or of the first.  o->n:
+ * none. */
 static uint32_t find_tensor(const struct zip_order *o, uint64_t off,
 			    uint64_t len)
 {

@@ -43,18 +43,11 @@ static bool digest_is_zero(const struct digest *d)
 	return digest_equal(d, &zero);
 }
 
-static json_t *descriptor_json(const char *type, const struct digest *d,
-			       uint64_t size)
-{
-	return json_pack("{s:s, s:o, s:I}", "mediaType", type, "digest",
-			 json_digest(d), "size", (json_int_t)size);
-}
-
 /* ... that says what its parts are, when it has any. */
 static json_t *parted_json(const char *type, const struct oci_descriptor *d,
 			   const struct parts *parts)
 {
-	json_t *o = descriptor_json(type, &d->digest, d->size);
+	json_t *o = json_descriptor(type, &d->digest, d->size);
 	AUTO_BUF text = BUF_INIT;
 
 	if (!o || !parts->n)
@@ -80,7 +73,7 @@ static json_t *carried_json(const struct buf *config)
 
 	if (digest_of(config->data, config->len, &d) < 0)
 		return NULL;
-	o = descriptor_json(ARTIFACT_CONFIG_TYPE, &d, config->len);
+	o = json_descriptor(ARTIFACT_CONFIG_TYPE, &d, config->len);
 	if (!o || config->len > CARRIED_MAX)
 		return o;
 	if (base64_encode(config->data, config->len, &text) < 0 ||
@@ -158,7 +151,7 @@ int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 						 &a->map_parts));
 	for (size_t i = 0; i < a->n_packs; i++)
 		bad |= json_array_append_new(layers,
-					     descriptor_json(pack_type(a, i),
+					     json_descriptor(pack_type(a, i),
 							     &a->packs[i]
 								      .digest,
 							     a->packs[i].size));
@@ -169,7 +162,7 @@ int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 	if (root && !digest_is_zero(&a->image))
 		bad |= json_object_set_new(
 			root, "subject",
-			descriptor_json(image_media_type, &a->image,
+			json_descriptor(image_media_type, &a->image,
 					image_manifest_size));
 	if (root && a->replaces)
 		bad |= json_object_set_new(root, "annotations",

@@ -198,9 +198,9 @@ static int read_blob(struct pack_reader *r, const struct oci_descriptor *pack,
 	struct source_req req = { .len = pack->size, .priority = SOURCE_COLD };
 	AUTO(source) s = NULL;
 	struct digest d;
-	int rc;
+	int rc = oci_open_blob(r->packs->store, &pack->digest, pack->size, &s,
+			       err);
 
-	rc = oci_open_blob(r->packs->store, &pack->digest, pack->size, &s, err);
 	if (rc == 0 && pack->size)
 		rc = source_read(s, &req, &r->sink, err);
 	if (rc == 0 && hasher_final(r->hash, &d) < 0)

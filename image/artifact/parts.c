@@ -127,8 +127,6 @@ struct parts parts_passed(const struct parts *p,
 			       .size = PARTS_SIZE_MIN };
 }
 
-/* --------------------------------------------------------------- as an image --- */
-
 static int add_blob(struct blockmap_writer *w, const struct parts_blob *b,
 		    uint64_t *voff, struct error *err)
 {

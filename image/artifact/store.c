@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -62,9 +61,9 @@ static int chain_ids_of(const struct buf *config, struct digest **ret,
 {
 	AUTO_FREE struct digest *diff_ids = NULL, *ids = NULL;
 	size_t n = 0;
-	int rc;
+	int rc = oci_config_diff_ids(config->data, config->len, &diff_ids, &n,
+				     err);
 
-	rc = oci_config_diff_ids(config->data, config->len, &diff_ids, &n, err);
 	if (rc < 0)
 		return rc;
 	if (n > ARTIFACT_CHAIN_IDS_MAX)
@@ -355,7 +354,7 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	rc = load_all(s, list.digests, list.n, all, err);
-	/* That of a judge, or of what is there, is never this. */
+	/* Neither a judge nor an artifact that is there answers -ENOENT: the list was wrong. */
 	if (rc == -ENOENT)
 		rc = refuse_gone(err);
 	if (s->all)
@@ -447,7 +446,7 @@ int artifact_find_among(struct oci_store *store, const struct digest *image,
 	struct artifact_search s = {
 		.store = store, .judge = judge, .named = named, .all = all
 	};
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	int rc;
 
@@ -455,9 +454,7 @@ int artifact_find_among(struct oci_store *store, const struct digest *image,
 	rc = oci_get_manifest(store, text, &m, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	rc = find_in(&s, &m, ret, err);
-	oci_manifest_fini(&m);
-	return rc;
+	return find_in(&s, &m, ret, err);
 }
 
 int artifact_find(struct oci_store *store, const struct digest *image,

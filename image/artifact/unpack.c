@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A zstd blob into a file, as it comes.  Its digest is its caller's to check. */
 #include <errno.h>
-#include <string.h>
 #include <zstd.h>
 
 #include "common/fs.h"

@@ -3,7 +3,6 @@
 #include "image/closure/closure.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "image/closure/closure_priv.h"
@@ -81,7 +80,7 @@ int closure_find(const struct erofs_image *img,
 		 const struct closure_ops *ops, void *arg,
 		 struct device_span **ret, size_t *ret_n, struct error *err)
 {
-	struct closure c = {
+	AUTO_FINI(closure) c = {
 		.img = img,
 		.start = start,
 		.ops = ops,
@@ -109,6 +108,5 @@ int closure_find(const struct erofs_image *img,
 		*ret_n = c.n_ranges;
 		rc = 0;
 	}
-	closure_fini(&c);
 	return rc;
 }

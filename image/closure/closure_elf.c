@@ -3,7 +3,6 @@
  * Programs and libraries, looked into in three steps that go for other parts of the file:
  * program headers, the dynamic section, and the names that this has.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "image/closure/closure_priv.h"

@@ -5,7 +5,6 @@
  * the file it names.
  */
 #include <ctype.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -63,11 +63,6 @@ static int bad_super(struct checker *c, const char *what)
 }
 
 /* Are these bytes zero? */
-static bool check_is_zero(const uint8_t *p, size_t len)
-{
-	return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
-}
-
 /* ------------------------------------------------------------ whose bytes --- */
 
 /* Bits [from, to) of one word. */
@@ -89,7 +84,7 @@ static int check_claim(struct checker *c, uint64_t nid, uint64_t pos,
 	if (len > c->img->len || pos > c->img->len - len)
 		return check_bad(c, nid, "content leaves the image");
 	end = round_up(pos + len, UNIT) / UNIT;
-	if (!check_is_zero(c->img->data + pos + len, end * UNIT - pos - len))
+	if (!bytes_are_zero(c->img->data + pos + len, end * UNIT - pos - len))
 		return check_bad(c, nid, "bytes behind its content");
 	while (first < end) {
 		uint64_t word = first / 64;
@@ -112,7 +107,7 @@ static int check_rest(struct checker *c)
 		bool good = c->used[w] == UINT64_MAX;
 
 		if (c->used[w] == 0)
-			good = check_is_zero(p, WORD_BYTES);
+			good = bytes_are_zero(p, WORD_BYTES);
 		else if (!good) {
 			unsigned int k = 0;
 
@@ -138,8 +133,8 @@ static int check_slots(struct checker *c)
 		const uint8_t *p = c->img->data + c->img->devt_off +
 				   (uint64_t)k * EROFS_DEVT_SIZE;
 
-		if (!check_is_zero(p + DEVT_RESERVED,
-				   EROFS_DEVT_SIZE - DEVT_RESERVED))
+		if (!bytes_are_zero(p + DEVT_RESERVED,
+				    EROFS_DEVT_SIZE - DEVT_RESERVED))
 			return error_set(c->err, EINVAL,
 					 "EROFS device %u: unknown fields", k);
 	}
@@ -165,10 +160,10 @@ static int check_super(struct checker *c, size_t len)
 	if (img->meta_off != 0)
 		return bad_super(c, "inodes that do not count from byte 0");
 	if (img->build_time_nsec != 0 ||
-	    !check_is_zero(sb + SB_VOLUME_NAME,
-			   SB_FEATURE_INCOMPAT - SB_VOLUME_NAME) ||
-	    !check_is_zero(sb + SB_FEATURE_INCOMPAT + 4, 2) ||
-	    !check_is_zero(sb + SB_DIRBLKBITS, EROFS_SB_SIZE - SB_DIRBLKBITS))
+	    !bytes_are_zero(sb + SB_VOLUME_NAME,
+			    SB_FEATURE_INCOMPAT - SB_VOLUME_NAME) ||
+	    !bytes_are_zero(sb + SB_FEATURE_INCOMPAT + 4, 2) ||
+	    !bytes_are_zero(sb + SB_DIRBLKBITS, EROFS_SB_SIZE - SB_DIRBLKBITS))
 		return bad_super(c, "unknown fields");
 	if (img->n_devices == 0 || img->devt_off != end)
 		return bad_super(c, "no device table behind it");
@@ -178,8 +173,6 @@ static int check_super(struct checker *c, size_t len)
 	end += (uint64_t)img->n_devices * EROFS_DEVT_SIZE;
 	return check_claim(c, 0, EROFS_SB_POS, end - EROFS_SB_POS);
 }
-
-/* ----------------------------------------------------------------- content --- */
 
 /* ---------------------------------------------------------------------------- xattrs --- */
 
@@ -226,8 +219,8 @@ static const char *find_fault(const uint8_t *p, uint64_t room)
 	    p[XE_NAME_LEN] >= strlen(OVERLAY) &&
 	    memcmp(name_of(p), OVERLAY, strlen(OVERLAY)) == 0)
 		return "an xattr that only overlayfs may set";
-	if (!check_is_zero(p + size_of(p),
-			   round_up(size_of(p), 4) - size_of(p)))
+	if (!bytes_are_zero(p + size_of(p),
+			    round_up(size_of(p), 4) - size_of(p)))
 		return "bytes behind an xattr";
 	return NULL;
 }
@@ -361,9 +354,9 @@ static int check_xattrs(struct checker *c, const struct erofs_inode *i)
 	a.n_ids = p[XH_SHARED_COUNT];
 	if (EROFS_XATTR_HEADER + 4 * a.n_ids > i->xattr_len)
 		return check_bad(c, i->nid, "more shared xattrs than room");
-	if (!check_is_zero(p, XH_SHARED_COUNT) ||
-	    !check_is_zero(p + XH_SHARED_COUNT + 1,
-			   EROFS_XATTR_HEADER - XH_SHARED_COUNT - 1))
+	if (!bytes_are_zero(p, XH_SHARED_COUNT) ||
+	    !bytes_are_zero(p + XH_SHARED_COUNT + 1,
+			    EROFS_XATTR_HEADER - XH_SHARED_COUNT - 1))
 		return check_bad(c, i->nid, "unknown fields before its xattrs");
 	a.at = a.ids + (size_t)4 * a.n_ids;
 	a.left = i->xattr_len - EROFS_XATTR_HEADER - 4 * a.n_ids;
@@ -384,7 +377,7 @@ static int claim_blocks(struct checker *c, const struct erofs_inode *i,
 	uint64_t whole = round_up(len, EROFS_BLOCK);
 	int rc = check_claim(c, i->nid, pos, whole);
 
-	if (rc == 0 && !check_is_zero(c->img->data + pos + len, whole - len))
+	if (rc == 0 && !bytes_are_zero(c->img->data + pos + len, whole - len))
 		rc = check_bad(c, i->nid, "bytes behind its content");
 	return rc;
 }
@@ -494,9 +487,9 @@ static int check_head(struct checker *c, const struct erofs_inode *i)
 
 	if (i->head != EROFS_EXTENDED_SIZE)
 		return check_bad(c, i->nid, "a compact inode");
-	if (!check_is_zero(p + INO_RESERVED, 2) ||
-	    !check_is_zero(p + INO_RESERVED2,
-			   EROFS_EXTENDED_SIZE - INO_RESERVED2))
+	if (!bytes_are_zero(p + INO_RESERVED, 2) ||
+	    !bytes_are_zero(p + INO_RESERVED2,
+			    EROFS_EXTENDED_SIZE - INO_RESERVED2))
 		return check_bad(c, i->nid, "unknown fields");
 	if (i->nlink == 0)
 		return check_bad(c, i->nid, "wrong number of links");
@@ -611,7 +604,7 @@ static int check_dir_block(struct checker *c, const struct erofs_inode *dir,
 			return check_bad(c, dir->nid,
 					 "unknown fields of an entry");
 	last += strnlen((const char *)p + last, len - last);
-	if (!check_is_zero(p + last, len - last))
+	if (!bytes_are_zero(p + last, len - last))
 		return check_bad(c, dir->nid, "bytes behind its last name");
 	return 0;
 }

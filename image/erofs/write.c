@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Writes what layout.c has placed, from the first byte to the last. */
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -77,7 +76,7 @@ static int out_put(void *arg, const void *data, size_t len)
 	return 0;
 }
 
-static int out_zero_to(struct out *o, uint64_t pos)
+static int out_pad_to(struct out *o, uint64_t pos)
 {
 	return out_put(o, NULL, pos - o->pos);
 }
@@ -87,7 +86,7 @@ static int put_super(struct image_writer *w)
 	struct layout *l = w->l;
 	const struct erofs_params *params = l->params;
 	uint8_t sb[EROFS_SB_SIZE] = { 0 };
-	int rc = out_zero_to(w->out, EROFS_SB_POS);
+	int rc = out_pad_to(w->out, EROFS_SB_POS);
 
 	put_le32(sb + SB_MAGIC, EROFS_MAGIC);
 	put_le32(sb + SB_FEATURE_COMPAT,
@@ -168,8 +167,8 @@ static int put_chunks(struct image_writer *w, const struct inode *i,
 		      const struct inode_plan *p)
 {
 	struct chunk_iter it;
-	int rc = out_zero_to(w->out,
-			     round_up(w->out->pos, EROFS_CHUNK_INDEX_SIZE));
+	int rc = out_pad_to(w->out,
+			    round_up(w->out->pos, EROFS_CHUNK_INDEX_SIZE));
 
 	chunk_iter_init(&it, i, p->chunkbits);
 	for (uint64_t k = 0; k < p->n_chunks && rc == 0; k++) {
@@ -198,7 +197,7 @@ static int put_inode(struct image_writer *w, const struct inode *i,
 	int rc = layout_plan(w->l, i, &p, w->out->err);
 
 	if (rc == 0)
-		rc = out_zero_to(w->out, i->user * EROFS_SLOT);
+		rc = out_pad_to(w->out, i->user * EROFS_SLOT);
 	if (rc)
 		return rc;
 	put_le16(b + INO_FORMAT,
@@ -234,7 +233,7 @@ static int put_run(struct image_writer *w, const struct block_run *run)
 	int rc = layout_plan(w->l, i, &p, w->out->err);
 
 	if (rc == 0)
-		rc = out_zero_to(w->out, run->pos);
+		rc = out_pad_to(w->out, run->pos);
 	if (rc == 0 && !S_ISDIR(i->mode))
 		return out_put(w->out,
 			       S_ISLNK(i->mode) ? (const void *)i->target
@@ -278,11 +277,11 @@ static int write_all(struct image_writer *w)
 	if (rc == 0)
 		rc = put_runs(w, UINT64_MAX);
 	if (rc == 0)
-		rc = out_zero_to(w->out, layout_shared_pos(l));
+		rc = out_pad_to(w->out, layout_shared_pos(l));
 	if (rc == 0)
 		rc = xattr_table_put_shared(&l->xattrs, out_put, w->out);
 	if (rc == 0)
-		rc = out_zero_to(w->out, layout_size(l));
+		rc = out_pad_to(w->out, layout_size(l));
 	return rc ? rc : out_flush(w->out);
 }
 

@@ -171,8 +171,8 @@ static int wait_for_claim(const struct content_read *r, uint64_t key,
 }
 
 /* The part of the windows with number `part`. */
-static int windows_part(struct content_read *r, uint64_t part,
-			struct span_room **ret, struct error *err)
+static int open_windows_part(struct content_read *r, uint64_t part,
+			     struct span_room **ret, struct error *err)
 {
 	struct span_source *s = r->s;
 	uint64_t key = WINDOWS_KEY | part, off = part * WINDOWS_PART;
@@ -209,7 +209,7 @@ static int read_window(struct content_read *r, const struct span *s,
 		uint64_t at = s->window + done, in = at % WINDOWS_PART;
 		struct span_room *room;
 		size_t n;
-		int rc = windows_part(r, at / WINDOWS_PART, &room, err);
+		int rc = open_windows_part(r, at / WINDOWS_PART, &room, err);
 
 		if (rc < 0)
 			return error_wrap(err, rc, "windows of the layers");

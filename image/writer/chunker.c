@@ -21,28 +21,18 @@
 #define SHARED_MAX \
 	(1u << 20) /* small files that others may turn out to equal */
 
-static const struct chunk_params sets[] = {
-	{ .name = "c1",
-	  .inline_max = 512,
-	  .small_max = 131072,
-	  .group_avg = 131072,
-	  .group_max = 524288,
-	  .min = 196608,
-	  .avg = 786432,
-	  .max = 3145728,
-	  .level = 5,
-	  .pack_max = 128 * MIB },
+const struct chunk_params chunk_params = {
+	.name = "c1",
+	.inline_max = 512,
+	.small_max = 131072,
+	.group_avg = 131072,
+	.group_max = 524288,
+	.min = 196608,
+	.avg = 786432,
+	.max = 3145728,
+	.level = 5,
+	.pack_max = 128 * MIB,
 };
-
-const struct chunk_params *chunk_params_find(const char *name)
-{
-	if (!name)
-		return &sets[0];
-	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
-		if (strcmp(sets[i].name, name) == 0)
-			return &sets[i];
-	return NULL;
-}
 
 size_t chunk_buffer_size(const struct chunk_params *p)
 {
@@ -254,9 +244,8 @@ static int end_small(struct chunker *c, struct error *err)
 	uint32_t len = (uint32_t)i->size;
 	uint32_t padded = (uint32_t)round_up(len, PAGE);
 	struct digest d;
-	int rc;
+	int rc = digest_of(c->small, len, &d);
 
-	rc = digest_of(c->small, len, &d);
 	if (rc < 0)
 		return error_errno(err, -rc, "hash");
 	rc = chunker_share(c, &d, i, &same, err);

@@ -22,8 +22,8 @@ struct chunk_params {
 	uint64_t pack_max;      /* bytes after which a pack is closed */
 };
 
-/* By name, NULL: the default set.  NULL when there is no such set. */
-const struct chunk_params *chunk_params_find(const char *name);
+/* The set that images are converted with. */
+extern const struct chunk_params chunk_params;
 
 /* Bytes that a block buffer must hold. */
 size_t chunk_buffer_size(const struct chunk_params *p);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/thread.h"
 

@@ -2,7 +2,6 @@
 #include "image/writer/pack.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "common/array.h"
 #include "common/fs.h"
@@ -47,8 +46,7 @@ void pack_writer_free(struct pack_writer *w)
 {
 	if (!w)
 		return;
-	if (w->fd >= 0)
-		(void)close(w->fd);
+	fd_close(w->fd);
 	hasher_free(w->hash);
 	free(w->packs);
 	free(w);

@@ -17,8 +17,9 @@
 
 struct spill {
 	int fd;
-	uint64_t end;     /* of what was put */
-	uint64_t written; /* of it, to the file; the rest is in `buf` */
+	uint64_t end; /* bytes that were put */
+	uint64_t
+		written; /* of these, bytes in the file; the rest is in `buf` */
 	uint8_t *segments[SEGMENTS_MAX];
 	size_t n_segments;
 	uint8_t buf[SPILL_ONE_MAX];

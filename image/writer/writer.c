@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
 #include "image/spans/spans.h"
 #include "image/writer/chunker.h"
@@ -18,7 +17,6 @@
 
 struct tree_writer {
 	struct tree_writer_config cfg;
-	const struct chunk_params *params;
 	struct upload *upload;
 	struct spill *spill;
 	struct packer *packer;
@@ -26,17 +24,10 @@ struct tree_writer {
 	uint64_t file_bytes;
 };
 
-const char *tree_writer_chunking(const char *name)
-{
-	const struct chunk_params *p = chunk_params_find(name);
-
-	return p ? p->name : NULL;
-}
-
 static int writer_start(struct tree_writer *w, struct error *err)
 {
 	struct packer_config packer = {
-		.params = w->params,
+		.params = &chunk_params,
 		.jobs = w->cfg.jobs,
 		.temp_dir = w->cfg.temp_dir,
 		.index = w->cfg.index,
@@ -53,7 +44,7 @@ static int writer_start(struct tree_writer *w, struct error *err)
 	if (rc == 0)
 		rc = packer_new(&packer, &w->packer, err);
 	return rc < 0 ? rc
-		      : chunker_new(w->params, w->cfg.tree, w->spill,
+		      : chunker_new(&chunk_params, w->cfg.tree, w->spill,
 				    packer_sink(w->packer), &w->chunker, err);
 }
 
@@ -66,11 +57,6 @@ int tree_writer_new(const struct tree_writer_config *cfg,
 	if (!w)
 		return error_nomem(err);
 	w->cfg = *cfg;
-	w->params = chunk_params_find(cfg->chunking);
-	if (!w->params)
-		return error_set(err, EINVAL,
-				 "chunking '%s' is not known; '%s' is",
-				 cfg->chunking, tree_writer_chunking(NULL));
 	rc = writer_start(w, err);
 	if (rc == 0)
 		*ret = steal_ptr(&w);
@@ -186,7 +172,8 @@ int tree_writer_finish(struct tree_writer *w, struct artifact *a,
 	if (rc < 0)
 		return rc;
 	a->format = w->cfg.spans ? ARTIFACT_FORMAT_INDEX : ARTIFACT_FORMAT;
-	(void)snprintf(a->chunking, sizeof(a->chunking), "%s", w->params->name);
+	(void)snprintf(a->chunking, sizeof(a->chunking), "%s",
+		       chunk_params.name);
 	a->image_size = w->file_bytes;
 	a->n_inodes = tree_n_inodes(w->cfg.tree);
 	*ret = (struct tree_writer_stats){

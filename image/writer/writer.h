@@ -26,7 +26,6 @@ struct tree_writer_config {
 	/* Takes packs, also while `target` takes the others; NULL: `target` does. */
 	struct upload_target *packs;
 	struct dedup_index *index; /* blocks that are stored; NULL: none */
-	const char *chunking;      /* name of a parameter set; NULL: default */
 	const char *temp_dir;      /* packs lie there until they are stored */
 	unsigned int jobs;   /* compressing threads, 1..ORDERED_POOL_JOBS_MAX */
 	int level;           /* of zstd; 0: the chunking's */
@@ -45,13 +44,9 @@ struct tree_writer_stats {
 	uint64_t old_bytes;  /* of distinct blocks that the index had, stored */
 };
 
-/* The name of the parameter set that is so called, NULL: of the default one
- * (docs/formats/chunking.md).  NULL: there is no such set. */
-const char *tree_writer_chunking(const char *name);
-
 /*
  * A writer of one tree, which one thread uses.
- *   -EINVAL  `chunking` or `jobs` are not known
+ *   -EINVAL  `jobs` is out of its bounds
  */
 struct tree_writer;
 int tree_writer_new(const struct tree_writer_config *cfg,

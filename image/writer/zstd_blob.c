@@ -2,7 +2,6 @@
 #include "image/writer/zstd_blob.h"
 
 #include <errno.h>
-#include <string.h>
 #include <zstd.h>
 
 #include "common/bytes.h"

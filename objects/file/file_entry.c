@@ -2,7 +2,6 @@
 /* Changes of a folder, in what they have in common: errors, parents, moves and locks. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>

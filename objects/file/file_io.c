@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <string.h>
 
 #include "common/thread.h"
 #include "objects/file/file_ring.h"
@@ -33,7 +31,8 @@ size_t file_op_left(const struct file_op *op)
 	return sum;
 }
 
-bool file_op_advance(struct file_op *op, size_t n)
+/* `n` bytes were: returns true when none is left. */
+static bool file_op_advance(struct file_op *op, size_t n)
 {
 	op->off += n;
 	while (op->n_iov && n >= op->iov->iov_len) {

@@ -52,7 +52,4 @@ void file_engine_cancel(struct file_engine *e,
 
 /* Bytes that are left to be transferred. */
 size_t file_op_left(const struct file_op *op);
-/* `n` bytes were: returns true when none is left. */
-bool file_op_advance(struct file_op *op, size_t n);
-
 #endif

@@ -127,9 +127,8 @@ int file_store_sweep(struct object_store *s, const char *folder,
 {
 	struct file_sweep sweep = { .f = file_store_of(s),
 				    .before_ms = before_ms };
-	int rc;
+	int rc = file_store_list(s, STORE_TMP, false, sweep_one, &sweep, err);
 
-	rc = file_store_list(s, STORE_TMP, false, sweep_one, &sweep, err);
 	*ret_n = sweep.n;
 	return rc;
 }

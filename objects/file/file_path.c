@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "objects/file/file_path.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>

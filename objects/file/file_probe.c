@@ -7,10 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "common/clock.h"
-#include "common/fs.h"
 #include "objects/file/file_path.h"
 
 #define TRY_BYTES (32 * MIB)

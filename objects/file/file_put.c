@@ -3,7 +3,6 @@
  * gets its name when all of it is on the disk. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -249,8 +248,7 @@ void file_store_put_free(struct object_put *base)
 		(void)file_path_unlink(file_store_of(base->store), p->temporary,
 				       0);
 	free(p->temporary);
-	if (p->fd >= 0)
-		(void)close(p->fd);
+	fd_close(p->fd);
 	store_put_fini(base);
 	free(p);
 }

@@ -92,10 +92,8 @@ void file_store_close(struct object *base)
 {
 	struct file_object *o = container_of(base, struct file_object, base);
 
-	if (o->direct_fd >= 0)
-		(void)close(o->direct_fd);
-	if (o->fd >= 0)
-		(void)close(o->fd);
+	fd_close(o->direct_fd);
+	fd_close(o->fd);
 	store_object_fini(base);
 	free(o);
 }

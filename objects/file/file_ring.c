@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <liburing.h>
-#include <stdatomic.h>
-#include <string.h>
 
 /* Memory registered with the kernel by one call, when it is first used: the kernel pins
  * all of a region, and 256 MiB for the command that puts one small file is most of its

@@ -5,7 +5,6 @@
  * first.  What an object holds is as private as its user's umask makes it, unless the store is
  * open for sharing.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,11 +6,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "objects/file/file_path.h"
@@ -34,10 +32,9 @@ static int file_remove(struct object_store *s, const char *name,
 	struct file_store *f = file_store_of(s);
 	AUTO_CLOSE int lock = -1;
 	struct stat st;
-	int rc;
+	int rc = tag ? file_lock(f, name, &lock, err)
+		     : file_lock_if_any(f, name, &lock, err);
 
-	rc = tag ? file_lock(f, name, &lock, err)
-		 : file_lock_if_any(f, name, &lock, err);
 	if (rc == 0 && tag)
 		rc = file_look(f, name, &st, err);
 	if (rc == 0 && tag)
@@ -86,8 +83,7 @@ static void file_free(struct object_store *s)
 	struct file_store *f = file_store_of(s);
 
 	file_engine_free(f->engine);
-	if (f->root >= 0)
-		(void)close(f->root);
+	fd_close(f->root);
 	free(f->path);
 	store_fini(s);
 	free(f);
@@ -114,20 +110,6 @@ static const struct object_store_ops file_ops = {
 };
 
 /* -------------------------------------------------------------------- open --- */
-
-static int take_choice(struct store_url *url, const char *key, const char *no,
-		       bool *ret_no, struct error *err)
-{
-	const char *value = store_url_take(url, key);
-
-	*ret_no = value && strcmp(value, no) == 0;
-	if (value && !*ret_no && strcmp(value, "auto") != 0)
-		return error_set(err, EINVAL,
-				 "option '%s=%.40s' of the URL: want 'auto' or "
-				 "'%s'",
-				 key, value, no);
-	return 0;
-}
 
 static int open_root(struct file_store *f, const struct store_url *url,
 		     struct error *err)
@@ -158,7 +140,7 @@ static int file_open(struct store_url *url,
 		     struct object_store **ret, struct error *err)
 {
 	struct file_store *f = calloc(1, sizeof(*f));
-	bool plain_io = false, no_direct = false;
+	bool auto_io = true, auto_direct = true;
 	int rc;
 
 	if (!f)
@@ -166,18 +148,20 @@ static int file_open(struct store_url *url,
 	f->root = -1;
 	rc = store_init(&f->base, &file_ops, url, cfg, 0, err);
 	if (rc == 0)
-		rc = take_choice(url, "io", "threads", &plain_io, err);
+		rc = store_url_take_either(url, "io", "auto", "threads",
+					   &auto_io, err);
 	if (rc == 0)
-		rc = take_choice(url, "direct", "never", &no_direct, err);
+		rc = store_url_take_either(url, "direct", "auto", "never",
+					   &auto_direct, err);
 	if (rc == 0)
 		rc = open_root(f, url, err);
 	if (rc == 0)
-		rc = file_engine_new(plain_io, f->base.memory, &f->engine, err);
+		rc = file_engine_new(!auto_io, f->base.memory, &f->engine, err);
 	if (rc < 0) {
 		file_free(&f->base);
 		return rc;
 	}
-	f->may_direct = !no_direct;
+	f->may_direct = auto_direct;
 	f->align = STORE_MEMORY_ALIGN;
 	if (cfg->parallel)
 		file_engine_set_depth(f->engine, cfg->parallel);

@@ -60,7 +60,7 @@ static int ask_token(struct hdfs_store *s, unsigned int node, char **ret,
 		     struct error *err)
 {
 	AUTO_BUF url = BUF_INIT;
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct http_request req = {
 		.method = "GET",
 		.stays = true,
@@ -87,7 +87,6 @@ static int ask_token(struct hdfs_store *s, unsigned int node, char **ret,
 		rc = error_set(err, resp.status == 403 ? EBUSY : EACCES,
 			       "%s answered %ld and gave no delegation token",
 			       s->nodes[node], resp.status);
-	http_response_fini(&resp);
 	return rc;
 }
 

@@ -23,7 +23,7 @@ int hdfs_look(struct hdfs_store *s, const char *name, struct hdfs_status *ret,
 	struct hdfs_request r = { .method = "GET",
 				  .op = "GETFILESTATUS",
 				  .name = name };
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct error own = ERROR_INIT;
 	int rc;
 
@@ -38,7 +38,6 @@ int hdfs_look(struct hdfs_store *s, const char *name, struct hdfs_status *ret,
 	if (rc == -ENOTDIR ||
 	    (rc == -EACCES && strstr(err->msg, "is not a directory")))
 		rc = error_set(err, ENOENT, "there is none");
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -63,7 +62,7 @@ static int list_page(struct hdfs_store *s, const char *folder,
 		     struct error *err)
 {
 	AUTO_BUF params = BUF_INIT;
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct hdfs_request r = { .method = "GET",
 				  .op = "LISTSTATUS_BATCH",
 				  .name = folder };
@@ -89,14 +88,13 @@ static int list_page(struct hdfs_store *s, const char *folder,
 				       "the list is not to be understood: is "
 				       "it a name node?");
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 
 int hdfs_list_folder(struct hdfs_store *s, const char *folder,
 		     hdfs_status_fn *fn, void *arg, struct error *err)
 {
-	char *last = NULL;
+	AUTO_FREE char *last = NULL;
 	int rc;
 
 	do {
@@ -108,7 +106,6 @@ int hdfs_list_folder(struct hdfs_store *s, const char *folder,
 				       "the server gives the same page of a "
 				       "list again and again");
 	} while (rc == 0 && last);
-	free(last);
 	return rc;
 }
 

@@ -28,21 +28,18 @@ static int make_parent(struct hdfs_store *s, const char *name,
 				  .op = "MKDIRS",
 				  .name = parent,
 				  .params = "&permission=755" };
-	struct http_response resp = HTTP_RESPONSE_INIT;
-	int rc;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 
 	if (!parent)
 		return error_nomem(err);
-	rc = hdfs_call(s, &r, &resp, err);
-	http_response_fini(&resp);
-	return rc;
+	return hdfs_call(s, &r, &resp, err);
 }
 
 int hdfs_rename_once(struct hdfs_store *s, const char *from, const char *to,
 		     bool replace, bool *ret_done, struct error *err)
 {
 	AUTO_BUF params = BUF_INIT;
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct hdfs_request r = { .method = "PUT",
 				  .op = "RENAME",
 				  .name = from };
@@ -61,7 +58,6 @@ int hdfs_rename_once(struct hdfs_store *s, const char *from, const char *to,
 		rc = error_set(err, EPROTO,
 			       "the answer to a rename is not to be "
 			       "understood");
-	http_response_fini(&resp);
 	return rc;
 }
 

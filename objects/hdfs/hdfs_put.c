@@ -87,7 +87,7 @@ static void note_refused(struct hdfs_store *s, size_t block,
 static int create_file(struct hdfs_store *s, const struct hdfs_file *f,
 		       struct retry_verdict *v, struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF params = BUF_INIT;
 	struct hdfs_request r = { .method = "PUT",
 				  .op = "CREATE",
@@ -109,7 +109,6 @@ static int create_file(struct hdfs_store *s, const struct hdfs_file *f,
 			       "the server answered %ld to a file that was "
 			       "created",
 			       resp.status);
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -182,16 +181,14 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 static int append_part(struct hdfs_store *s, const char *name, const char *data,
 		       size_t len, struct retry_verdict *v, struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct hdfs_request r = { .method = "POST",
 				  .op = "APPEND",
 				  .name = name,
 				  .body = data,
 				  .body_len = len };
-	int rc = hdfs_try(s, &r, &resp, v, err);
 
-	http_response_fini(&resp);
-	return rc;
+	return hdfs_try(s, &r, &resp, v, err);
 }
 
 /* Append the part. Bytes that a broken attempt has left are in the file already: the rest

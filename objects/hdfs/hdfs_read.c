@@ -153,7 +153,7 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 {
 	struct hdfs_object *o = hdfs_object_of(t->object);
 	struct hdfs_range_sink sink = { .base.put = take_body, .try = t };
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct hdfs_request r = {
 		.method = "GET",
 		.op = "OPEN",
@@ -184,7 +184,6 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 		rc = error_set(err, EIO, "the answer ends at byte %" PRIu64,
 			       t->pos);
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 

@@ -89,7 +89,7 @@ static unsigned int least_active(const struct hdfs_spread *s,
 	return least;
 }
 
-/* Which one has the place, unless it is slower than others; NULL: none can take it. */
+/* The data node at this place, unless it is slower than others; NULL: none can take the file. */
 static struct hdfs_spread_node *at_place(struct hdfs_spread *s, uint64_t place,
 					 unsigned int most, int64_t now_ns)
 {

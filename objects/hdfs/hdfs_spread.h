@@ -66,7 +66,8 @@ int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
 		      uint64_t place, int64_t now_ns, char **ret,
 		      struct error *err) MUST_CHECK;
 
-/* That transfer has ended; a node that failed is not taken again before it is named. */
+/* A transfer to the node has ended.  A node that failed is not chosen again until the name node
+ * names it anew. */
 void hdfs_spread_end(struct hdfs_spread *s, const char *url, bool has_failed);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The hdfs: back end: an object is a file, its name the path below the folder of the
  * URL. */
-#include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -51,11 +50,9 @@ static int hdfs_remove_folder(struct object_store *base, const char *folder,
 				  .op = "DELETE",
 				  .name = folder,
 				  .params = "&recursive=false" };
-	struct http_response resp = HTTP_RESPONSE_INIT;
-	int rc = hdfs_call(hdfs_store_of(base), &r, &resp, err);
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 
-	http_response_fini(&resp);
-	return rc;
+	return hdfs_call(hdfs_store_of(base), &r, &resp, err);
 }
 
 static int hdfs_rename(struct object_store *base, const char *from,
@@ -188,33 +185,12 @@ int hdfs_store_probe(struct object_store *base, struct error *err)
 
 /* -------------------------------------------------------------------- open --- */
 
-static const char *read_variable(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
 static int copy_text(char **to, const char *text, struct error *err)
 {
 	if (!text)
 		return 0;
 	*to = strdup(text);
 	return *to ? 0 : error_nomem(err);
-}
-
-static int yes_or_no(struct store_url *url, const char *key, bool *ret,
-		     struct error *err)
-{
-	const char *value = store_url_take(url, key);
-
-	*ret = value && strcmp(value, "yes") == 0;
-	if (value && !*ret && strcmp(value, "no") != 0)
-		return error_set(err, EINVAL,
-				 "option '%s=%.40s' of the URL: want 'yes' or "
-				 "'no'",
-				 key, value);
-	return 0;
 }
 
 static int add_node(struct hdfs_store *s, const char *scheme, const char *host,
@@ -264,8 +240,8 @@ static int own_user(struct hdfs_store *s, struct error *err)
 {
 	const struct passwd *pw;
 
-	if (read_variable("HADOOP_USER_NAME"))
-		return copy_text(&s->user, read_variable("HADOOP_USER_NAME"),
+	if (store_variable("HADOOP_USER_NAME"))
+		return copy_text(&s->user, store_variable("HADOOP_USER_NAME"),
 				 err);
 	pw = getpwuid(geteuid());
 	if (!pw)
@@ -279,18 +255,13 @@ static int own_user(struct hdfs_store *s, struct error *err)
 static int set_user(struct hdfs_store *s, struct store_url *url,
 		    struct error *err)
 {
-	const char *auth = store_url_take(url, "auth");
-	int rc;
+	bool is_simple = true;
+	int rc = store_url_take_either(url, "auth", "simple", "kerberos",
+				       &is_simple, err);
 
-	if (auth && strcmp(auth, "simple") != 0 &&
-	    strcmp(auth, "kerberos") != 0)
-		return error_set(
-			err, EINVAL,
-			"option 'auth=%.40s' of the URL: want 'simple' "
-			"or 'kerberos'",
-			auth);
-	s->by_kerberos = auth && strcmp(auth, "kerberos") == 0;
-	rc = copy_text(&s->user, store_url_take(url, "user"), err);
+	s->by_kerberos = !is_simple;
+	if (rc == 0)
+		rc = copy_text(&s->user, store_url_take(url, "user"), err);
 	if (rc == 0)
 		rc = copy_text(&s->doas, store_url_take(url, "doas"), err);
 	if (rc == 0)
@@ -321,7 +292,7 @@ static int set_up(struct hdfs_store *s, struct store_url *url,
 		.heard_ns = &s->base.silence.heard_ns,
 	};
 	bool tls = false;
-	int rc = yes_or_no(url, "tls", &tls, err);
+	int rc = store_url_take_either(url, "tls", "yes", "no", &tls, err);
 
 	if (rc == 0)
 		rc = set_nodes(s, url, tls, err);

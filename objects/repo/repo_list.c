@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/compare.h"
 #include "common/side_by_side.h"
 #include "objects/repo/repo_store_priv.h"
 
@@ -149,11 +150,6 @@ static int look_at_some(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Name each folder once. */
 static int tell_folders(struct tag_list *l, object_list_fn *fn, void *arg,
 			struct error *err)
@@ -162,7 +158,7 @@ static int tell_folders(struct tag_list *l, object_list_fn *fn, void *arg,
 
 	if (l->n_folders)
 		qsort((void *)l->folders, l->n_folders, sizeof(*l->folders),
-		      by_text);
+		      compare_texts);
 	for (size_t i = 0; rc == 0 && i < l->n_folders; i++) {
 		struct object_entry e = { .name = l->folders[i],
 					  .is_folder = true };
@@ -197,7 +193,7 @@ int repo_store_list(struct object_store *base, const char *folder, bool deep,
 		    object_list_fn *fn, void *arg, struct error *err)
 {
 	struct repo_store *s = repo_store_of(base);
-	struct tag_list l = { .store = s, .folder = folder, .deep = deep };
+	AUTO_FINI(tag_list) l = { .store = s, .folder = folder, .deep = deep };
 	char **tags = NULL;
 	size_t n = 0;
 	int rc = oci_list_tags(s->oci, TAGS_MAX, &tags, &n, err);
@@ -220,6 +216,5 @@ int repo_store_list(struct object_store *base, const char *folder, bool deep,
 				  look_at_some, &l, err);
 	if (rc == 0)
 		rc = list_tags(&l, fn, arg, err);
-	tag_list_fini(&l);
 	return rc;
 }

@@ -12,7 +12,7 @@ int repo_store_look(struct repo_store *s, const char *tag,
 		    struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
 		    struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	int rc = oci_get_manifest(s->oci, tag, &m, err);
 
@@ -28,7 +28,6 @@ int repo_store_look(struct repo_store *s, const char *tag,
 			       tag);
 	digest_format(&m.digest, text);
 	(void)snprintf(version, OBJECT_TAG_MAX, "%s", text);
-	oci_manifest_fini(&m);
 	return rc;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A registry wants the digest of a blob with its bytes: a put goes to a file without a
  * name first. */
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,7 +91,7 @@ static int repo_upload_step(struct oci_progress *base, uint64_t done,
 {
 	(void)done;
 	(void)total;
-	store_heard(container_of(base, struct repo_upload, base)->store);
+	store_note_answer(container_of(base, struct repo_upload, base)->store);
 	return 0;
 }
 
@@ -126,8 +125,7 @@ void repo_store_put_free(struct object_put *base)
 	struct repo_put *p = repo_put_of(base);
 
 	hasher_free(p->hasher);
-	if (p->fd >= 0)
-		(void)close(p->fd);
+	fd_close(p->fd);
 	store_put_fini(base);
 	free(p);
 }

@@ -2,8 +2,6 @@
 /* An object that is read is a blob, which never changes: one that was replaced stays
  * readable until the registry collects it. */
 #include <errno.h>
-#include <inttypes.h>
-#include <string.h>
 
 #include "objects/repo/repo_store_priv.h"
 

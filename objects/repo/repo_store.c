@@ -252,16 +252,13 @@ static int open_repository(struct repo_store *s, struct store_url *url,
 			   struct error *err)
 {
 	struct oci_config oci = OCI_CONFIG_INIT;
-	const char *plain = store_url_take(url, "plain-http");
-	struct oci_ref ref = { .host = NULL };
+	AUTO_FINI(oci_ref) ref = { .host = NULL };
 	AUTO_BUF text = BUF_INIT;
-	int rc;
+	int rc = store_url_take_either(url, "plain-http", "yes", "no",
+				       &oci.plain_http, err);
 
-	if (plain && strcmp(plain, "yes") != 0 && strcmp(plain, "no") != 0)
-		return error_set(err, EINVAL,
-				 "option 'plain-http=%.40s' of the URL: want "
-				 "'yes' or 'no'",
-				 plain);
+	if (rc < 0)
+		return rc;
 	if (buf_printf(&text, "docker://%s/%s", url->authority, url->path) < 0)
 		return error_nomem(err);
 	rc = oci_ref_parse(text.data, &ref, err);
@@ -272,14 +269,12 @@ static int open_repository(struct repo_store *s, struct store_url *url,
 			"with no tag",
 			text.data);
 	oci.ca_file = cfg->ca_file;
-	oci.plain_http = plain && *plain == 'y';
 	oci.connect_timeout_ms = cfg->connect_timeout_ms;
 	oci.stall_timeout_ms = cfg->stall_timeout_ms;
 	oci.cures = &cures;
 	oci.auth_file = store_url_take(url, "auth-file");
 	if (rc == 0)
 		rc = oci_store_open(&ref, &oci, false, &s->oci, err);
-	oci_ref_fini(&ref);
 	return rc;
 }
 

@@ -127,7 +127,8 @@ bool repo_tag_is_in(const char *tag, const char *encoded, char **ret_name)
 
 /* --------------------------------------------------------------- manifests --- */
 
-int repo_empty_digest(struct digest *ret, struct error *err)
+/* Digest of the two bytes "{}", the config of every object's manifest (image-spec 1.1). */
+static int repo_empty_digest(struct digest *ret, struct error *err)
 {
 	int rc = digest_of("{}", 2, ret);
 

@@ -45,7 +45,4 @@ int repo_manifest_format(const struct repo_manifest *m, const char *put,
 int repo_manifest_parse(const void *json, size_t len, struct repo_manifest *ret,
 			struct error *err) MUST_CHECK;
 
-/* Digest of the two bytes "{}", the config of every object's manifest (image-spec 1.1). */
-int repo_empty_digest(struct digest *ret, struct error *err) MUST_CHECK;
-
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -212,7 +211,7 @@ static int ask_page(struct s3_store *s, const char *query, s3_list_fn *fn,
 		    void *arg, struct s3_next *ret, struct error *err)
 {
 	struct s3_request r = { .method = "GET", .query = query };
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	int rc = s3_call(s, &r, &resp, err);
 
 	if (rc == 0) {
@@ -223,7 +222,6 @@ static int ask_page(struct s3_store *s, const char *query, s3_list_fn *fn,
 				       "%s: its list is not to be understood",
 				       s->origin);
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 

@@ -69,18 +69,11 @@ void s3_login_free(struct s3_login *l)
 	free(l);
 }
 
-static const char *read_variable(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
 static int from_env(struct s3_credentials *ret, struct error *err)
 {
-	const char *id = read_variable("AWS_ACCESS_KEY_ID");
-	const char *secret = read_variable("AWS_SECRET_ACCESS_KEY");
-	const char *token = read_variable("AWS_SESSION_TOKEN");
+	const char *id = store_variable("AWS_ACCESS_KEY_ID");
+	const char *secret = store_variable("AWS_SECRET_ACCESS_KEY");
+	const char *token = store_variable("AWS_SESSION_TOKEN");
 
 	if (!id)
 		return -ENOENT;
@@ -99,8 +92,8 @@ static int from_env(struct s3_credentials *ret, struct error *err)
 static int from_file(const struct s3_login *l, struct s3_credentials *ret,
 		     struct error *err)
 {
-	const char *named = read_variable("AWS_SHARED_CREDENTIALS_FILE");
-	const char *home = read_variable("HOME");
+	const char *named = store_variable("AWS_SHARED_CREDENTIALS_FILE");
+	const char *home = store_variable("HOME");
 	AUTO_BUF path = BUF_INIT, text = BUF_SECRET_INIT;
 	int rc;
 
@@ -146,8 +139,8 @@ static int check_answer(const struct http_response *r, const char *url,
 static int identity_url(const struct s3_login *l, const char *role,
 			const char *token, struct buf *url, struct error *err)
 {
-	const char *endpoint = read_variable("AWS_ENDPOINT_URL_STS");
-	const char *session = read_variable("AWS_ROLE_SESSION_NAME");
+	const char *endpoint = store_variable("AWS_ENDPOINT_URL_STS");
+	const char *session = store_variable("AWS_ROLE_SESSION_NAME");
 	int rc = 0;
 
 	if (endpoint)
@@ -173,8 +166,8 @@ static int identity_url(const struct s3_login *l, const char *role,
 static int from_identity(const struct s3_login *l, int64_t deadline_ns,
 			 struct s3_credentials *ret, struct error *err)
 {
-	const char *file = read_variable("AWS_WEB_IDENTITY_TOKEN_FILE");
-	const char *role = read_variable("AWS_ROLE_ARN");
+	const char *file = store_variable("AWS_WEB_IDENTITY_TOKEN_FILE");
+	const char *role = store_variable("AWS_ROLE_ARN");
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF token = BUF_INIT, url = BUF_INIT;
 	struct http_request req = { .method = "GET",
@@ -211,7 +204,7 @@ static int get_near(const struct s3_login *l, const char *method,
 		    struct buf *ret, struct error *err)
 {
 	const char *headers[] = { header, NULL };
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	struct http_request req = {
 		.method = method,
 		.url = url,
@@ -225,7 +218,6 @@ static int get_near(const struct s3_login *l, const char *method,
 		rc = check_answer(&r, url, err);
 	if (rc == 0 && buf_append(ret, r.body.data, r.body.len) < 0)
 		rc = error_nomem(err);
-	http_response_fini(&r);
 	return rc;
 }
 
@@ -243,12 +235,12 @@ static int take_json(const struct buf *text, struct s3_credentials *ret,
 static int from_container(const struct s3_login *l, int64_t deadline_ns,
 			  struct s3_credentials *ret, struct error *err)
 {
-	const char *full = read_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	const char *full = store_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 	const char *relative =
-		read_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+		store_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
 	const char *file =
-		read_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-	const char *token = read_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+		store_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+	const char *token = store_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 	AUTO_BUF url = BUF_INIT, header = BUF_INIT, text = BUF_INIT;
 	int rc = 0;
 
@@ -276,8 +268,8 @@ static int from_instance(const struct s3_login *l, int64_t deadline_ns,
 {
 	static const char roles[] = "latest/meta-data/iam/"
 				    "security-credentials/";
-	const char *base = read_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	const char *off = read_variable("AWS_EC2_METADATA_DISABLED");
+	const char *base = store_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	const char *off = store_variable("AWS_EC2_METADATA_DISABLED");
 	AUTO_BUF url = BUF_INIT, token = BUF_INIT, role = BUF_INIT;
 	AUTO_BUF text = BUF_SECRET_INIT;
 	int rc;

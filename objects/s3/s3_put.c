@@ -54,7 +54,7 @@ static int crc_text(const void *data, size_t len, char ret[CRC_TEXT])
 
 static int begin_upload(struct s3_store *s, struct s3_put *p, struct error *err)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = "POST",
 				.name = p->base.name,
 				.query = "uploads=" };
@@ -74,7 +74,6 @@ static int begin_upload(struct s3_store *s, struct s3_put *p, struct error *err)
 				       "which",
 				       s->origin);
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -210,7 +209,7 @@ static void add_condition(struct s3_store *s, const struct s3_put *p,
 static bool is_ours(struct s3_store *s, const struct s3_put *p,
 		    struct object_stat *ret)
 {
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = "HEAD", .name = p->base.name };
 	AUTO_FREE char *nonce = NULL;
 	bool ours = false;
@@ -221,7 +220,6 @@ static bool is_ours(struct s3_store *s, const struct s3_put *p,
 		       s3_stat_fill(&resp, ret, NULL) == 0 &&
 		       ret->size == p->base.size;
 	}
-	http_response_fini(&resp);
 	return ours;
 }
 

@@ -11,12 +11,11 @@ int s3_store_stat(struct object_store *base, const char *name,
 		  struct object_stat *ret, struct error *err)
 {
 	struct s3_request r = { .method = "HEAD", .name = name };
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	int rc = s3_call(s3_store_of(base), &r, &resp, err);
 
 	if (rc == 0)
 		rc = s3_stat_fill(&resp, ret, err);
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -115,14 +114,13 @@ int s3_store_get(struct object_store *base, const char *name, size_t max,
 	struct s3_request r = {
 		.method = "GET", .name = name, .whole = ret, .whole_max = max
 	};
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	int rc = s3_call(s3_store_of(base), &r, &resp, err);
 
 	/* A proxy that packs what it passes on leaves the length out. */
 	if (rc == 0 && (s3_stat_fill(&resp, ret_stat, NULL) < 0 ||
 			ret_stat->size != ret->len))
 		rc = -ENOTSUP;
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -162,7 +160,7 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 	struct s3_range_sink sink = { .base.put = take_body,
 				      .try = t,
 				      .size = st->size };
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = {
 		.method = "GET",
 		.name = t->object->name,
@@ -189,7 +187,6 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 		rc = error_set(err, EIO, "%s: the answer ends at byte %" PRIu64,
 			       s->origin, t->pos);
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 

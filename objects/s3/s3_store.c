@@ -38,7 +38,7 @@ static int remove_version(struct object_store *base, const char *name,
 {
 	struct s3_store *s = s3_store_of(base);
 	struct s3_request r = { .method = "DELETE", .name = name };
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct object_stat now;
 	int rc = s3_store_stat(base, name, &now, err);
 
@@ -51,7 +51,6 @@ static int remove_version(struct object_store *base, const char *name,
 		if (rc < 0 && resp.status == 404)
 			rc = 0;
 	}
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -98,7 +97,7 @@ static int copy_object(struct s3_store *s, const char *from,
 		       struct error *err)
 {
 	AUTO_BUF source = BUF_INIT;
-	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = "PUT", .name = to };
 	int rc;
 
@@ -112,13 +111,12 @@ static int copy_object(struct s3_store *s, const char *from,
 		return rc;
 	s3_header(&r, "x-amz-copy-source", source.data);
 	s3_header(&r, "x-amz-copy-source-if-match", st->tag);
-	rc = s3_call(s, &r, &resp, err);
-	http_response_fini(&resp);
-	return rc;
+	return s3_call(s, &r, &resp, err);
 }
 
-int s3_store_rename(struct object_store *base, const char *from, const char *to,
-		    enum object_condition condition, struct error *err)
+static int s3_store_rename(struct object_store *base, const char *from,
+			   const char *to, enum object_condition condition,
+			   struct error *err)
 {
 	const struct object_put new = { .name = (char *)(uintptr_t)to,
 					.condition = condition };
@@ -184,13 +182,6 @@ static const struct object_store_ops s3_ops = {
 
 /* -------------------------------------------------------------------- open --- */
 
-static const char *read_variable(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
 static const char *first_set(const char *a, const char *b, const char *c)
 {
 	return a ? a : b ? b : c;
@@ -201,21 +192,6 @@ static bool fits_host(const char *bucket)
 {
 	return strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
 	       strlen(bucket);
-}
-
-static int choose_style(struct store_url *url, bool is_aws, const char *bucket,
-			bool *ret_in_host, struct error *err)
-{
-	const char *style = store_url_take(url, "style");
-
-	if (style && strcmp(style, "path") != 0 && strcmp(style, "host") != 0)
-		return error_set(err, EINVAL,
-				 "option 'style=%.40s' of the URL: want 'path' "
-				 "or 'host'",
-				 style);
-	*ret_in_host = style ? strcmp(style, "host") == 0
-			     : is_aws && fits_host(bucket);
-	return 0;
 }
 
 /* From the endpoint: where requests go, and what the header says of it. */
@@ -250,14 +226,14 @@ static int set_place(struct s3_store *s, struct store_url *url,
 {
 	const char *region =
 		first_set(store_url_take(url, "region"),
-			  first_set(read_variable("AWS_REGION"),
-				    read_variable("AWS_DEFAULT_REGION"), NULL),
+			  first_set(store_variable("AWS_REGION"),
+				    store_variable("AWS_DEFAULT_REGION"), NULL),
 			  "us-east-1");
 	const char *endpoint = first_set(store_url_take(url, "endpoint"),
-					 read_variable("AWS_ENDPOINT_URL_S3"),
-					 read_variable("AWS_ENDPOINT_URL"));
+					 store_variable("AWS_ENDPOINT_URL_S3"),
+					 store_variable("AWS_ENDPOINT_URL"));
 	AUTO_BUF own = BUF_INIT;
-	bool in_host = false;
+	bool in_path;
 	int rc;
 
 	s->bucket = strdup(url->authority);
@@ -275,24 +251,11 @@ static int set_place(struct s3_store *s, struct store_url *url,
 	if (!endpoint &&
 	    buf_printf(&own, "https://s3.%s.amazonaws.com", region) < 0)
 		return error_nomem(err);
-	rc = choose_style(url, !endpoint, s->bucket, &in_host, err);
+	in_path = endpoint || !fits_host(s->bucket);
+	rc = store_url_take_either(url, "style", "path", "host", &in_path, err);
 	if (rc == 0)
-		rc = set_host(s, endpoint ? endpoint : own.data, in_host, err);
+		rc = set_host(s, endpoint ? endpoint : own.data, !in_path, err);
 	return rc;
-}
-
-static int set_conditions(struct s3_store *s, struct store_url *url,
-			  struct error *err)
-{
-	const char *value = store_url_take(url, "conditions");
-
-	if (value && strcmp(value, "auto") != 0 && strcmp(value, "lock") != 0)
-		return error_set(err, EINVAL,
-				 "option 'conditions=%.40s' of the URL: want "
-				 "'auto' or 'lock'",
-				 value);
-	s->by_lock = value && strcmp(value, "lock") == 0;
-	return 0;
 }
 
 static int set_login(struct s3_store *s, struct store_url *url,
@@ -303,16 +266,12 @@ static int set_login(struct s3_store *s, struct store_url *url,
 		.region = s->region,
 		.http = http,
 	};
-	const char *anonymous = store_url_take(url, "anonymous");
+	bool is_anonymous = false;
+	int rc = store_url_take_either(url, "anonymous", "yes", "no",
+				       &is_anonymous, err);
 
-	if (anonymous && strcmp(anonymous, "yes") != 0 &&
-	    strcmp(anonymous, "no") != 0)
-		return error_set(err, EINVAL,
-				 "option 'anonymous=%.40s' of the URL: want "
-				 "'yes' or 'no'",
-				 anonymous);
-	if (anonymous && strcmp(anonymous, "yes") == 0)
-		return 0;
+	if (rc < 0 || is_anonymous)
+		return rc;
 	return s3_login_new(&cfg, &s->login, err);
 }
 
@@ -329,12 +288,15 @@ static int set_up(struct s3_store *s, struct store_url *url,
 		.max_idle = parallel + HEDGES,
 		.heard_ns = &s->base.silence.heard_ns,
 	};
+	bool is_auto = true;
 	int rc = set_place(s, url, err);
 
 	if (rc == 0)
-		rc = set_conditions(s, url, err);
+		rc = store_url_take_either(url, "conditions", "auto", "lock",
+					   &is_auto, err);
 	if (rc < 0)
 		return rc;
+	s->by_lock = !is_auto;
 	http.allow_plain = strncmp(s->origin, "http:", 5) == 0;
 	rc = http_new(&http, &s->http, err);
 	if (rc == 0)

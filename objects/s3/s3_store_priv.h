@@ -102,7 +102,4 @@ int s3_store_put_commit(struct object_put *p, struct object_stat *ret,
 			struct error *err);
 void s3_store_put_free(struct object_put *p);
 int s3_store_probe(struct object_store *s, struct error *err);
-int s3_store_rename(struct object_store *s, const char *from, const char *to,
-		    enum object_condition condition, struct error *err);
-
 #endif

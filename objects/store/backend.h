@@ -205,7 +205,7 @@ void store_count_queue(struct object_store *s, struct store_waits *w,
 int64_t store_call_begin(struct object_store *s);
 void store_call_end(struct object_store *s, int rc);
 /* Bytes of a call moved. */
-void store_heard(struct object_store *s);
+void store_note_answer(struct object_store *s);
 
 /* When an operation that begins now is to end at the latest. */
 int64_t store_deadline(const struct object_store *s);

@@ -8,11 +8,11 @@
 #include "objects/store/fetch.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/compare.h"
 #include "common/cond.h"
 
 #define HISTORY 64u
@@ -97,13 +97,6 @@ static void history_add(struct fetch_history *h, int64_t ns)
 	(void)pthread_mutex_unlock(&h->lock);
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* After which time a piece is late: twice what 19 of 20 took; 0: nothing is known yet. */
 static int64_t late_ns(struct fetch_history *h)
 {
@@ -116,7 +109,7 @@ static int64_t late_ns(struct fetch_history *h)
 	(void)pthread_mutex_unlock(&h->lock);
 	if (n < HISTORY_MIN)
 		return 0;
-	qsort(ns, n, sizeof(*ns), compare_ns);
+	qsort(ns, n, sizeof(*ns), compare_i64);
 	ns[0] = 2 * ns[n * 19 / 20];
 	return ns[0] > HEDGE_MIN_NS ? ns[0] : HEDGE_MIN_NS;
 }
@@ -174,7 +167,7 @@ int fetch_put(struct fetch_try *t, const void *data, size_t len,
 	(void)pthread_mutex_lock(&p->read->lock);
 	wanted = is_wanted(p);
 	if (wanted) {
-		store_heard(p->read->object->store);
+		store_note_answer(p->read->object->store);
 		scatter_bytes(p, t->pos, data, len);
 		t->pos += len;
 		if (t->pos > p->best)
@@ -195,11 +188,6 @@ static enum pace_level try_level(struct pace *pace)
 	wanted = is_wanted(p);
 	(void)pthread_mutex_unlock(&p->read->lock);
 	return wanted ? PACE_GO : PACE_STOP;
-}
-
-static void no_move(struct pace *pace)
-{
-	(void)pace;
 }
 
 /* Called with the lock, which it gives back. */
@@ -303,10 +291,7 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 		.object = r->object,
 		.end = p->end,
 		.is_hedge = is_hedge,
-		.pace = { .level = try_level,
-			  .moves = no_move,
-			  .wait = no_move,
-			  .is_urgent = true },
+		.pace = { .level = try_level, .is_urgent = true },
 	};
 	rc = store_submit(r->object->store, &own->work, is_hedge, err);
 	if (rc < 0) {

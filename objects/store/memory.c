@@ -3,7 +3,6 @@
  * are never touched while few puts are under way. */
 #include "objects/store/memory.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -2,7 +2,6 @@
 /* The first of two names that is there, in the time that one takes. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "objects/object_get.h"

@@ -6,11 +6,11 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/json.h"
 #include "objects/store/backend.h"
 #include "objects/store/store_lease_priv.h"
 
@@ -26,7 +26,7 @@ struct object_lease {
 
 int lease_text_parse(const char *data, size_t len, struct lease_text *ret)
 {
-	json_t *j = json_loadb(data, len, 0, NULL);
+	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
 	const char *owner, *nonce;
 	json_int_t generation, ttl, beat;
 	int rc = json_unpack(j, "{s:s, s:s, s:I, s:I, s:I}", "owner", &owner,
@@ -46,7 +46,6 @@ int lease_text_parse(const char *data, size_t len, struct lease_text *ret)
 	} else {
 		rc = -EBADMSG;
 	}
-	json_decref(j);
 	return rc;
 }
 

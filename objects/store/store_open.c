@@ -68,9 +68,8 @@ int object_store_open(const char *url, const struct object_store_config *given,
 	const struct object_store_kind *kind;
 	struct object_store *s;
 	struct store_url u;
-	int rc;
+	int rc = store_url_parse(url, &u, err);
 
-	rc = store_url_parse(url, &u, err);
 	if (rc < 0)
 		return rc;
 	kind = find_kind(u.scheme);

@@ -191,6 +191,29 @@ const char *store_url_take(struct store_url *u, const char *key)
 	return value;
 }
 
+int store_url_take_either(struct store_url *u, const char *key,
+			  const char *first, const char *second, bool *ret,
+			  struct error *err)
+{
+	const char *value = store_url_take(u, key);
+
+	if (value && strcmp(value, first) != 0 && strcmp(value, second) != 0)
+		return error_set(err, EINVAL,
+				 "option '%s=%.40s' of the URL: want '%s' or "
+				 "'%s'",
+				 key, value, first, second);
+	if (value)
+		*ret = strcmp(value, first) == 0;
+	return 0;
+}
+
+const char *store_variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 int store_url_check(const struct store_url *u, struct error *err)
 {
 	for (size_t i = 0; i < u->n_options; i++)

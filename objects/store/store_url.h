@@ -29,6 +29,11 @@ void store_url_fini(struct store_url *u);
 
 /* The option's value, borrowed; NULL: it is not given. */
 const char *store_url_take(struct store_url *u, const char *key);
+/* Option `key`, which is `first` or `second`: is it the first?  `*ret` stays as it is where
+ * the option is not given; -EINVAL: it is neither. */
+int store_url_take_either(struct store_url *u, const char *key,
+			  const char *first, const char *second, bool *ret,
+			  struct error *err) MUST_CHECK;
 /* Is every option taken?  -EINVAL names one that is not. */
 int store_url_check(const struct store_url *u, struct error *err) MUST_CHECK;
 
@@ -38,5 +43,8 @@ int store_url_encode(struct buf *b, const char *text,
 		     const char *keep) MUST_CHECK;
 /* The reverse, in place; -EINVAL: a % without two digits, or a NUL byte. */
 int store_url_decode(char *text) MUST_CHECK;
+
+/* A variable of the environment; NULL: it is not set, or empty. */
+const char *store_variable(const char *name);
 
 #endif

@@ -46,11 +46,11 @@ static bool is_answer(int rc)
 void store_call_end(struct object_store *s, int rc)
 {
 	if (is_answer(rc))
-		store_heard(s);
+		store_note_answer(s);
 	atomic_fetch_sub(&s->silence.n_calls, 1);
 }
 
-void store_heard(struct object_store *s)
+void store_note_answer(struct object_store *s)
 {
 	atomic_store(&s->silence.heard_ns, clock_now_ns());
 }
@@ -163,8 +163,6 @@ void store_watch_stop(struct store_watch *w)
 	periodic_stop(w->thread);
 	free(w);
 }
-
-/* ---------------------------------------------------------------- patience --- */
 
 void object_store_set_timeout(struct object_store_config *cfg,
 			      int64_t timeout_ns)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Life of a swarm, and the round in which everything is decided. */
 #include <errno.h>
-#include <string.h>
 
 #include "p2p/core/swarm_parts_priv.h"
 
-#define COLD_PART 4   /* of what is under way, while the hot set is not here */
+/* Until the hot set is complete, cold pieces have 1 / COLD_PART of what may be under way. */
+#define COLD_PART 4
 #define TICK_SHIFT 17 /* 131 us; 32 bits of them are six days */
 /* Half of those: then they are counted from later on ... */
 #define TICKS_MOST ((int64_t)UINT32_MAX / 2)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which piece next, and from whom. */
-#include <string.h>
+/* The choice of the next piece, and of the node that is asked for it. */
 
 #include "p2p/core/swarm_parts_priv.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Neighbours: who they are, what they say they have, and what they are told. */
 #include <errno.h>
-#include <string.h>
 
 #include "p2p/core/swarm_parts_priv.h"
 
@@ -244,8 +243,8 @@ static bool news_tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
 	return true;
 }
 
-/* That this node has what he has himself is no news to him, and for most pieces of
- * most neighbours it is so: they came from each other. */
+/* A neighbour that has a piece itself needs no news of it; this holds for most pieces of most
+ * neighbours, since they came from each other. */
 static bool is_news(const struct swarm *s, const struct peer *p, uint32_t piece)
 {
 	return !(s->pieces[piece].holders >> (p - s->peers) & 1);

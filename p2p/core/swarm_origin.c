@@ -5,7 +5,6 @@
  * believes nodes, and nodes may lie.  Only pieces are asked for that no neighbour has or
  * promises; next to each other where it can be, so that one request reads them.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "p2p/core/swarm_parts_priv.h"

@@ -110,8 +110,6 @@ void others_release(struct swarm *s, struct piece_flight *f)
 	f->n_others = 0;
 }
 
-/* ------------------------------------------------------------- the answer --- */
-
 /* The flight carries `piece` from now on, which no other flight names. */
 static void move_to(struct swarm *s, struct piece_flight *f, uint32_t piece)
 {

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -13,7 +12,6 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/fs.h"
-#include "p2p/net/net_addr.h"
 #include "p2p/rdma/rdma.h"
 
 #define HASH_THREADS 3
@@ -239,9 +237,8 @@ static int start_net(struct p2p *p, struct error *err)
 		.events = &link_events,
 		.arg = p,
 	};
-	int rc;
+	int rc = net_new(&cfg, &p->net, err);
 
-	rc = net_new(&cfg, &p->net, err);
 	if (rc == 0)
 		p->self = *net_self(p->net); /* with an address */
 	return rc;

@@ -99,8 +99,8 @@ static void arrival_came(struct arrival *a, unsigned int peer, int64_t now)
 	want_came(i, a->piece, a->plain, i->sizes[a->piece], a->kept, &a->err);
 }
 
-/* That a node lied is, of pieces without a digest, the word of the image's registry, which may
- * be a tenant's own: the node is left for this image, and for no other. */
+/* A piece without a digest is judged by the image's registry, which may be a tenant's own and may
+ * lie: so a node whose piece failed is left for this image only. */
 static void arrival_failed(const struct arrival *a, unsigned int peer,
 			   int64_t now)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks of a configuration that need no node that runs. */
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -136,8 +136,6 @@ void fault_denied(struct p2p *p, const struct net_node *peer, bool by_us,
 	engine_note(p, by_us ? P2P_DENIED : P2P_DENIED_US, peer->name, why);
 }
 
-/* ---------------------------------------------------------- certificate --- */
-
 #define DAY_S INT64_C(86400)
 #define ENDS_S (14 * DAY_S) /* or a quarter of its time, when that is less */
 

@@ -3,7 +3,6 @@
  * Members that are known, and which of them to connect to.  The members file keeps them for a
  * time without trackers; it is a hint, and what is wrong in it costs one connection.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "common/bytes.h"

@@ -8,7 +8,6 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "common/cond.h"
 #include "p2p/engine/engine_peer.h"
 
 #define RANGE_MAX (8 * MIB)
@@ -70,11 +69,6 @@ static enum pace_level origin_level(struct pace *p)
 	const struct origin_read *r = container_of(p, struct origin_read, pace);
 
 	return atomic_load(&r->stop) ? PACE_STOP : PACE_GO;
-}
-
-static void origin_moves(struct pace *p)
-{
-	(void)p;
 }
 
 /* Pass the piece on that is whole. */
@@ -194,7 +188,6 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 	r->n = n;
 	r->sink.put = origin_put;
 	r->pace = (struct pace){ .level = origin_level,
-				 .moves = origin_moves,
 				 .is_urgent = priority == SOURCE_DEMAND };
 	r->errand.run = origin_run;
 	r->errand.done = origin_done;

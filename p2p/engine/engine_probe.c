@@ -27,11 +27,6 @@ static enum pace_level probe_level(struct pace *pace)
 	return atomic_load(&b->stop) ? PACE_STOP : PACE_GO;
 }
 
-static void probe_moves(struct pace *pace)
-{
-	(void)pace;
-}
-
 static void run_probe(struct work *w)
 {
 	struct probe *b = container_of(w, struct probe, work);
@@ -84,9 +79,7 @@ int probe_start(struct p2p *p, struct error *err)
 	b->p = p;
 	b->work.run = run_probe;
 	b->work.done = end_probe;
-	b->pace = (struct pace){ .level = probe_level,
-				 .moves = probe_moves,
-				 .is_urgent = true };
+	b->pace = (struct pace){ .level = probe_level, .is_urgent = true };
 	p->probe_timer.fn = on_probe;
 	return loop_timer_start(p->loop, &p->probe_timer, 0, err);
 }

@@ -41,11 +41,6 @@ static enum pace_level rights_level(struct pace *p)
 								   : PACE_GO;
 }
 
-static void rights_moves(struct pace *p)
-{
-	(void)p;
-}
-
 static void run_permit(struct errand *e)
 {
 	struct permit *t = container_of(e, struct permit, errand);
@@ -62,7 +57,7 @@ static void run_permit(struct errand *e)
 					  &t->right, &t->err);
 }
 
-/* That no tracker answers is told of it, and is no verdict. */
+/* A tracker that does not answer has not refused the right. */
 static bool is_verdict(int rc)
 {
 	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
@@ -204,9 +199,7 @@ void rights_renew(struct p2p_image *i)
 	t->i = i;
 	t->errand.run = run_permit;
 	t->errand.done = end_permit;
-	t->pace = (struct pace){ .level = rights_level,
-				 .moves = rights_moves,
-				 .is_urgent = true };
+	t->pace = (struct pace){ .level = rights_level, .is_urgent = true };
 	i->right.permit = t;
 	image_hold(i);
 	errand_submit(i, ERRAND_PERMIT, &t->errand);

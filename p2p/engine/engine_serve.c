@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
@@ -44,8 +43,7 @@ static void upload_free(struct piece_upload *u)
 		image_block(i, u->piece.piece, &b);
 		cache_unpin_block(i->p->cfg.cache, &b.digest);
 	}
-	if (u->fd >= 0)
-		(void)close(u->fd);
+	fd_close(u->fd);
 	bytes_unref(u->bytes);
 	image_release(i);
 	free(u);
@@ -137,7 +135,7 @@ static void has_read(struct work *w)
 	}
 	if (u->rc == -ENOENT && !i->is_closing)
 		swarm_drop(i->swarm, u->piece.piece);
-	/* That it is gone is news of its own, of this piece alone. */
+	/* The piece is told to be gone by itself; other pieces of the link stay. */
 	if (u->l)
 		upload_refuse(u->l, i, u->piece.piece, SWARM_BUSY,
 			      100 * NS_PER_MS);

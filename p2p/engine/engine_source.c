@@ -2,7 +2,6 @@
 /* Readers' side: the blocks of a pack. */
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "common/cond.h"
@@ -125,8 +124,7 @@ static int begin_once_more(struct reader *r, int rc, unsigned int n,
 static int reader_put(struct reader *r, struct block_sink *sink,
 		      const void *data, struct error *err)
 {
-	if (r->req->pace && r->req->pace->moves)
-		r->req->pace->moves(r->req->pace);
+	pace_moves(r->req->pace);
 	return sink->put(sink, r->next, data, err);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Waits for pieces: readers for one each, lists for many. */
 #include <errno.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "p2p/engine/engine.h"
@@ -389,7 +388,7 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 	{
 		if (!bit_get(l->awaited, piece))
 			continue;
-		/* That a reader's time is over says nothing to a list. */
+		/* A reader that ran out of time says nothing about the list that wants the same piece. */
 		if (rc == -ETIMEDOUT && had_reader) {
 			change_wants(i, l->list);
 			continue;

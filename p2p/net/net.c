@@ -2,7 +2,6 @@
 /* The table of links, who may come in, and when things are told and freed. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/random.h>

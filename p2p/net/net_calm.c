@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "p2p/net/net_priv.h"
 
-/* That of the name, else the one that is unused for longest. */
+/* The entry of this name, else the entry that was unused for longest. */
 static struct net_spent *place_for(struct net *n, const char *name)
 {
 	struct net_spent *oldest = n->spent;

@@ -15,8 +15,6 @@
 
 #define NAME_PREFIX "bootseer://node/"
 
-/* ---------------------------------------------------------------- texts --- */
-
 const char *cert_trouble(long verified)
 {
 	static const struct {

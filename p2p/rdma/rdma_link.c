@@ -80,7 +80,8 @@ static int64_t banned_until(struct rdma_link *l)
 
 /* ------------------------------------------------------------------- an end --- */
 
-void rdma_link_reset(struct rdma_link *l)
+/* Release the queue pair; what was served falls back. */
+static void rdma_link_reset(struct rdma_link *l)
 {
 	if (l->qp)
 		l->r->dev.ops->destroy_qp(l->qp);
@@ -341,8 +342,8 @@ static void hear_close(struct rdma_link *l, const struct rdma_msg *m)
 	rdma_link_reset(l);
 }
 
-int rdma_link_handshake(struct rdma_link *l, const struct rdma_msg *m,
-			struct error *err)
+static int rdma_link_handshake(struct rdma_link *l, const struct rdma_msg *m,
+			       struct error *err)
 {
 	bool is_ours = l->state != RDMA_NONE && m->epoch == l->epoch;
 
@@ -458,8 +459,6 @@ bool rdma_link_is_ready(const struct rdma_link *l)
 {
 	return l->state == RDMA_UP;
 }
-
-/* ---------------------------------------------------------------- transfers --- */
 
 /* --------------------------------------------------------------- serving --- */
 

@@ -107,12 +107,8 @@ void rdma_tell(struct rdma_link *l, const struct rdma_msg *m);
 /* ---- rdma_link.c ---- */
 
 void rdma_link_try(struct rdma_link *l, int64_t now);
-/* Release the queue pair; what was served falls back. */
-void rdma_link_reset(struct rdma_link *l);
 /* A fault: the peer is told, and left alone for a while. */
 void rdma_link_fail(struct rdma_link *l, const char *why);
-int rdma_link_handshake(struct rdma_link *l, const struct rdma_msg *m,
-			struct error *err) MUST_CHECK;
 /* An OFFER in a version that is not ours, or one that cannot be. */
 void rdma_link_refuse(struct rdma_link *l, uint32_t epoch, enum rdma_close why,
 		      int64_t retry_ns);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rendezvous hashing: every node finds the same order by itself. */
-#include <errno.h>
 #include <string.h>
 
 #include "common/bytes.h"

@@ -3,7 +3,6 @@
  * The book of an image: which pieces are leased to whom until when, and who read
  * them.  Whether one may be leased is in tracker_leases.c.
  */
-#include <errno.h>
 
 #include "p2p/tracker/tracker_book.h"
 

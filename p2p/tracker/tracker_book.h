@@ -53,8 +53,6 @@ struct swarm_member *piece_reader(const struct tracker *t,
 int64_t piece_believed(const struct tracker *t, const struct tracker_piece *p,
 		       const struct swarm_member *reader, bool demand,
 		       int64_t now);
-/* tracker_wait.c: in so long a node whose reader still waits has asked again. */
-int64_t wait_awaited(const struct tracker *t, const struct tracker_image *i);
 /* Demand for the piece was refused for demand_done_ns. */
 bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 		  uint32_t piece, int64_t now);

@@ -252,8 +252,8 @@ static void answer_remember(struct tracker_client *c, size_t i, enum outcome o,
 
 	pthread_mutex_lock(&c->lock);
 	if (is_away) {
-		/* That it was not there before anybody needed it keeps nobody
-		 * from asking it. */
+		/* A tracker that a probe did not reach may be there when it is
+		 * needed, so it is still asked then. */
 		if (!is_probe)
 			back_off(p);
 		c->failures++;

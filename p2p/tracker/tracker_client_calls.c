@@ -36,7 +36,7 @@ int tracker_client_call(struct tracker_client *c,
 			const struct tracker_call *call,
 			struct tracker_answer *ret, struct error *err)
 {
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
 	struct tracker_ask a = { .method = "POST",
@@ -49,7 +49,6 @@ int tracker_client_call(struct tracker_client *c,
 		rc = tracker_ask(c, &call->image, &a, &r, err);
 	if (rc == 0)
 		rc = read_answer(c, &a, &r, ret, err);
-	http_response_fini(&r);
 	return rc;
 }
 
@@ -66,7 +65,7 @@ int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
 					   .n_pieces = 1,
 					   .leaving = true };
 	AUTO_FREE struct tracker_answer *answer = calloc(1, sizeof(*answer));
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
 	struct tracker_ask a = { .method = "POST",
@@ -82,7 +81,6 @@ int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
 		rc = tracker_ask_one(c, i, &a, &r, err);
 	if (rc == 0)
 		rc = read_answer(c, &a, &r, answer, err);
-	http_response_fini(&r);
 	return rc;
 }
 
@@ -91,7 +89,7 @@ int tracker_client_capability(struct tracker_client *c,
 			      const char *node, const char *authorization,
 			      struct tracker_capability *ret, struct error *err)
 {
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF data = BUF_INIT;
 	struct tracker_ask a = { .method = "POST",
@@ -112,7 +110,6 @@ int tracker_client_capability(struct tracker_client *c,
 		memcpy(ret->data, data.data, data.len);
 		ret->len = data.len;
 	}
-	http_response_fini(&r);
 	return rc;
 }
 
@@ -136,7 +133,7 @@ int tracker_client_revoked(struct tracker_client *c,
 			   struct error *err)
 {
 	static const struct digest any; /* every replica has them */
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	char condition[TRACKER_ETAG_MAX + 32];
 	struct tracker_ask a = { .method = "GET",
 				 .path = "/v1/capability-keys" };
@@ -157,6 +154,5 @@ int tracker_client_revoked(struct tracker_client *c,
 		else
 			keep_etag(&r, etag);
 	}
-	http_response_fini(&r);
 	return rc;
 }

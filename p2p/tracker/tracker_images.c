@@ -117,8 +117,10 @@ void image_drop(struct tracker *t, struct tracker_image *i)
 	t->n_images--;
 }
 
-int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
-		    struct error *err)
+/* Take `n` bytes into account for the image's book; others may be dropped.
+ * -ENOSPC. */
+static int tracker_reserve(struct tracker *t, uint64_t n,
+			   struct tracker_image *i, struct error *err)
 {
 	uint32_t node = i->n_who ? i->who[0].node : 0;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The members of an image, and those of them that the tracker names to
  * others. */
-#include <errno.h>
 #include <string.h>
 
 #include "p2p/tracker/tracker_priv.h"

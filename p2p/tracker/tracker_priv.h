@@ -190,10 +190,6 @@ struct tracker_image *room_victim(const struct tracker *t,
 				  const struct tracker_image *keep,
 				  uint32_t node, uint64_t more, bool is_memory);
 
-/* tracker_images.c: take `n` bytes into account for the image's book; others may be dropped.
- * -ENOSPC. */
-int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
-		    struct error *err) MUST_CHECK;
 /* For one more image, of this member_node_hash(); another may be dropped.  -ENOSPC. */
 int tracker_make_room(struct tracker *t, uint32_t node,
 		      struct error *err) MUST_CHECK;

@@ -20,7 +20,9 @@ static uint32_t ms_of(int64_t now)
 	return (uint32_t)(now / MS);
 }
 
-int64_t wait_awaited(const struct tracker *t, const struct tracker_image *i)
+/* In so long a node whose reader still waits has asked again. */
+static int64_t wait_awaited(const struct tracker *t,
+			    const struct tracker_image *i)
 {
 	int64_t retry = (int64_t)i->n_who * RETRY_PER_MEMBER;
 

@@ -144,9 +144,9 @@ static void window_cut(const struct tracker *t, const struct swarm_member *m,
 		i->window = WINDOW_MIN;
 }
 
-/* That a piece was read without a lease is true where the lease ran out, or was given
- * by a tracker before this one; a liar can say it, too.  It is believed once of a piece,
- * and never in place of a reader for whom others still wait. */
+/* A node may say that it read a piece without a lease: its lease ran out, or a tracker before
+ * this one gave it; or the node lies.  So it is believed once for each piece, and never while
+ * others wait for the reader that has the lease. */
 static bool claim_is_believed(const struct tracker *t,
 			      const struct tracker_piece *p, int64_t now)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
 
 /* Room for the last event, which may be three (note_training()). */

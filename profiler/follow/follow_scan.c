@@ -2,7 +2,6 @@
 /* Which logs there are: pods' below their folder, those of this node's own processes,
  * and files that were named. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>

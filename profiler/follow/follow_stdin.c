@@ -2,7 +2,6 @@
 /* Standard input as a log: it cannot be read again, and whoever writes it must not be
  * kept waiting. */
 #include <errno.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "common/clock.h"

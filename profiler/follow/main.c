@@ -35,9 +35,6 @@
 
 #define AT(member) offsetof(struct follow_config, member)
 
-static const char *const log_levels[] = { "error", "warning", "info", "debug",
-					  NULL };
-
 static const struct option_spec options[] = {
 	{ .key = "service",
 	  .type = OPTION_STRING,
@@ -46,12 +43,10 @@ static const struct option_spec options[] = {
 	  .help = "The bootseer-registry; default is $BOOTSEER_SERVICE." },
 	{ .key = "token-file",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = AT(token_file),
 	  .help = "The bearer token for --service." },
 	{ .key = "ca-file",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = AT(ca_file),
 	  .help = "Certificates (PEM) to trust instead of the system's." },
 	{ .key = "node",
@@ -69,7 +64,6 @@ static const struct option_spec options[] = {
 		  "service, are kept." },
 	{ .key = "spool-max",
 	  .type = OPTION_SIZE,
-	  .arg = "SIZE",
 	  .def = "64M",
 	  .min = "1M",
 	  .max = "64G",
@@ -98,12 +92,10 @@ static const struct option_spec options[] = {
 		  "https://localhost:10250/pods, or a file that has it." },
 	{ .key = "pod-status-token-file",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = AT(pod_status_token_file),
 	  .help = "The bearer token for --pod-status." },
 	{ .key = "pod-status-ca-file",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .offset = AT(pod_status_ca_file),
 	  .help = "Certificates (PEM) to trust for --pod-status instead of "
 		  "the system's." },
@@ -125,7 +117,6 @@ static const struct option_spec options[] = {
 		  "training begins, where its program does not say so." },
 	{ .key = "read-rate",
 	  .type = OPTION_SIZE,
-	  .arg = "SIZE",
 	  .def = "32M",
 	  .min = "64K",
 	  .max = "64G",
@@ -133,7 +124,6 @@ static const struct option_spec options[] = {
 	  .help = "Bytes of logs that are read in a second at most." },
 	{ .key = "pod-events",
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .def = "10000",
 	  .min = "1",
 	  .max = "100000000",
@@ -141,7 +131,6 @@ static const struct option_spec options[] = {
 	  .help = "Events that one pod may say in an hour." },
 	{ .key = "node-events",
 	  .type = OPTION_INTEGER,
-	  .arg = "N",
 	  .def = "100000",
 	  .min = "1",
 	  .max = "100000000",
@@ -151,7 +140,6 @@ static const struct option_spec options[] = {
 		  "of what the others leave." },
 	{ .key = "max-age",
 	  .type = OPTION_DURATION,
-	  .arg = "TIME",
 	  .def = "1h",
 	  .min = "1s",
 	  .max = "10000h",
@@ -163,15 +151,9 @@ static const struct option_spec options[] = {
 	  .no_file = true,
 	  .offset = AT(once),
 	  .help = "Read what is there, send it, and end." },
-	{ .key = "log-level",
-	  .type = OPTION_ENUM,
-	  .values = log_levels,
-	  .def = "info",
-	  .offset = AT(log_level),
-	  .help = "Drop log lines above this." },
+	OPTION_LOG_LEVEL(AT(log_level)),
 	{ .key = "config",
 	  .type = OPTION_FILE,
-	  .arg = "FILE",
 	  .no_file = true,
 	  .offset = AT(config),
 	  .help = "Read options from this file first." },
@@ -188,7 +170,6 @@ static const struct option_program program = {
 	.examples = "bootseer-events --service https://boot.example "
 		    "\\\n    --token-file /etc/bootseer/events.token\n",
 	.see_also = "bootseer(1), bootseer-registry(8)",
-	.min_args = 0,
 	.max_args = -1,
 };
 

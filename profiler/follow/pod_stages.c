@@ -2,12 +2,12 @@
 #include "profiler/follow/pod_stages.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/bounded_json.h"
 #include "common/crc32c.h"
+#include "common/json.h"
 
 /* Facts that events of a pod have in common. */
 struct pod_facts {
@@ -17,17 +17,10 @@ struct pod_facts {
 	uint64_t place; /* that its ids are made of */
 };
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* "2026-11-23T10:00:00Z"; STAGE_NONE where there is none. */
 static int64_t time_of(const json_t *o, const char *key)
 {
-	const char *s = text_of(o, key);
+	const char *s = json_text_of(o, key);
 
 	return stage_logged_at(s, strlen(s));
 }
@@ -39,8 +32,8 @@ static int64_t condition_at(const json_t *status, const char *type)
 	size_t i;
 
 	json_array_foreach(list, i, c) if (
-		strcmp(text_of(c, "type"), type) == 0 &&
-		strcmp(text_of(c, "status"), "True") ==
+		strcmp(json_text_of(c, "type"), type) == 0 &&
+		strcmp(json_text_of(c, "status"), "True") ==
 			0) return time_of(c, "lastTransitionTime");
 	return STAGE_NONE;
 }
@@ -53,8 +46,9 @@ static const char *variable_of(const json_t *spec, const char *name)
 
 	json_array_foreach(list, i, c)
 		json_array_foreach(json_object_get(c, "env"), k,
-				   v) if (strcmp(text_of(v, "name"), name) ==
-					  0) return text_of(v, "value");
+				   v) if (strcmp(json_text_of(v, "name"),
+						 name) ==
+					  0) return json_text_of(v, "value");
 	return "";
 }
 
@@ -75,10 +69,10 @@ static bool read_pod(const json_t *pod, const char *node, struct pod_facts *ret)
 
 	ret->meta = json_object_get(pod, "metadata");
 	ret->status = json_object_get(pod, "status");
-	ns = text_of(ret->meta, "namespace");
-	uid = text_of(ret->meta, "uid");
+	ns = json_text_of(ret->meta, "namespace");
+	uid = json_text_of(ret->meta, "uid");
 	if (!*job || !*ns || !*uid ||
-	    strcmp(text_of(spec, "nodeName"), node) != 0)
+	    strcmp(json_text_of(spec, "nodeName"), node) != 0)
 		return false;
 	if (snprintf(ret->job, sizeof(ret->job), "%s/%s", ns, job) >=
 	    (int)sizeof(ret->job))
@@ -142,7 +136,8 @@ static int say_pod(const struct pod_facts *p,
 	int rc;
 
 	json_array_foreach(list, i, c) has_sandboxes |=
-		strcmp(text_of(c, "type"), "PodReadyToStartContainers") == 0;
+		strcmp(json_text_of(c, "type"), "PodReadyToStartContainers") ==
+		0;
 	if (!has_sandboxes)
 		stands = time_of(p->status, "startTime");
 	rc = say_stage(p, POD_STAGE_QUEUE, created, placed, each, arg);
@@ -156,7 +151,7 @@ int pod_stages_read(const void *json, size_t len, const char *node,
 		    void *arg, struct error *err)
 {
 	const json_t *items, *pod;
-	json_t *root = NULL;
+	AUTO_JSON *root = NULL;
 	size_t i;
 	int rc = bounded_json_load(json, len, "list of pods", &root, err);
 
@@ -176,6 +171,5 @@ int pod_stages_read(const void *json, size_t len, const char *node,
 		if (rc == 0 && read_pod(pod, node, &p))
 			rc = say_pod(&p, each, arg);
 	}
-	json_decref(root);
 	return rc;
 }

@@ -93,7 +93,7 @@ static void forget_said(struct pod_watch *w)
 
 static int ask_url(struct pod_watch *w, struct buf *ret, struct error *err)
 {
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	const char *headers[] = { NULL, NULL };
 	AUTO_BUF token = BUF_INIT;
 	int rc = buf_puts(&token, "Authorization: Bearer ");
@@ -124,7 +124,6 @@ static int ask_url(struct pod_watch *w, struct buf *ret, struct error *err)
 	if (rc == 0)
 		rc = buf_append(ret, r.body.data ? r.body.data : "",
 				r.body.len);
-	http_response_fini(&r);
 	return rc;
 }
 

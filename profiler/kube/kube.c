@@ -180,13 +180,10 @@ void kube_free(struct kube *k)
 	for (size_t i = 0; i < 3; i++) {
 		int fd = i == 0 ? k->ca : i == 1 ? k->cert : k->key;
 
-		if (fd >= 0)
-			(void)close(fd);
+		fd_close(fd);
 	}
 	free(k);
 }
-
-/* ------------------------------------------------------------------- refusal --- */
 
 static const struct http_refusal refusals[] = {
 	{ 400, EINVAL, "" },
@@ -321,7 +318,7 @@ static int send_until_answered(struct kube *k, const struct kube_call *c,
 int kube_do(struct kube *k, const struct kube_call *c, json_t **ret,
 	    struct error *err)
 {
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	AUTO_FREE char *body = NULL;
 	AUTO_BUF url = BUF_INIT;
 	int rc = buf_printf(&url, "%s%s", k->server, c->path) < 0
@@ -340,7 +337,6 @@ int kube_do(struct kube *k, const struct kube_call *c, json_t **ret,
 		rc = error_set(err, EBADMSG,
 			       "%s: the answer is none of Kubernetes' API",
 			       k->server);
-	http_response_fini(&r);
 	return rc;
 }
 

@@ -18,13 +18,6 @@
 #define SECONDS_MAX 86400
 #define HOLDER_SHOWN 128
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* The server's clock, or before its first answer this machine's. */
 static int64_t now_of(const struct kube *k)
 {
@@ -57,9 +50,9 @@ bool kube_lease_is_held(const json_t *lease, int64_t now_ms)
 {
 	const json_t *spec = json_object_get(lease, "spec");
 	const json_t *seconds = json_object_get(spec, "leaseDurationSeconds");
-	int64_t renewed_ms = read_time(text_of(spec, "renewTime"));
+	int64_t renewed_ms = read_time(json_text_of(spec, "renewTime"));
 
-	if (!*text_of(spec, "holderIdentity"))
+	if (!*json_text_of(spec, "holderIdentity"))
 		return false;
 	if (renewed_ms < 0 || !json_is_integer(seconds) ||
 	    json_integer_value(seconds) < 0 ||
@@ -108,8 +101,8 @@ static int refuse_busy(const json_t *lease, struct error *err)
 	char holder[HOLDER_SHOWN];
 
 	(void)snprintf(holder, sizeof(holder), "%s",
-		       text_of(json_object_get(lease, "spec"),
-			       "holderIdentity"));
+		       json_text_of(json_object_get(lease, "spec"),
+				    "holderIdentity"));
 	text_end_whole(holder);
 	text_make_printable(holder);
 	return error_set(err, EBUSY,
@@ -132,15 +125,16 @@ static int take_over(struct kube *k, const char *holder, struct error *err)
 		return rc;
 	meta = json_object_get(lease, "metadata");
 	/* An answer was lost. */
-	if (strcmp(text_of(json_object_get(lease, "spec"), "holderIdentity"),
+	if (strcmp(json_text_of(json_object_get(lease, "spec"),
+				"holderIdentity"),
 		   holder) == 0)
 		return 0;
 	if (kube_lease_is_held(lease, now_of(k)))
 		return refuse_busy(lease, err);
-	if (!*text_of(meta, "resourceVersion"))
+	if (!*json_text_of(meta, "resourceVersion"))
 		return error_set(err, EBADMSG,
 				 "the API server gave a lease without version");
-	rc = send_lease(k, holder, text_of(meta, "resourceVersion"), err);
+	rc = send_lease(k, holder, json_text_of(meta, "resourceVersion"), err);
 	return rc == -EEXIST || rc == -ENOENT ? 1 : rc;
 }
 
@@ -169,12 +163,13 @@ int kube_lease_drop(struct kube *k, const char *holder, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	if (strcmp(text_of(json_object_get(lease, "spec"), "holderIdentity"),
+	if (strcmp(json_text_of(json_object_get(lease, "spec"),
+				"holderIdentity"),
 		   holder) != 0)
 		return 0;
 	rc = send_lease(k, NULL,
-			text_of(json_object_get(lease, "metadata"),
-				"resourceVersion"),
+			json_text_of(json_object_get(lease, "metadata"),
+				     "resourceVersion"),
 			err);
 	return rc == -EEXIST ? 0 : rc;
 }

@@ -3,19 +3,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/bounded_json.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "profiler/kube/kube.h"
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static bool is_ready(const json_t *status)
 {
@@ -23,8 +16,8 @@ static bool is_ready(const json_t *status)
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "conditions"), i,
-			   c) if (strcmp(text_of(c, "type"), "Ready") ==
-				  0) return strcmp(text_of(c, "status"),
+			   c) if (strcmp(json_text_of(c, "type"), "Ready") ==
+				  0) return strcmp(json_text_of(c, "status"),
 						   "True") == 0;
 	return false;
 }
@@ -35,8 +28,8 @@ static bool has_taint(const json_t *spec)
 	size_t i;
 
 	json_array_foreach(json_object_get(spec, "taints"), i,
-			   t) if (strcmp(text_of(t, "key"), KUBE_NODE_TAINT) ==
-				  0) return true;
+			   t) if (strcmp(json_text_of(t, "key"),
+					 KUBE_NODE_TAINT) == 0) return true;
 	return false;
 }
 
@@ -47,7 +40,7 @@ static void read_addresses(const json_t *status, struct kube_node *ret)
 
 	json_array_foreach(json_object_get(status, "addresses"), i, a)
 	{
-		const char *text = text_of(a, "address");
+		const char *text = json_text_of(a, "address");
 
 		if (*text && n < KUBE_NODE_OTHERS_MAX)
 			ret->others[n++] = text;
@@ -62,8 +55,8 @@ int kube_node_read(const json_t *node, struct kube_node *ret, struct error *err)
 	const json_t *labels = json_object_get(meta, "labels");
 
 	*ret = (struct kube_node){
-		.name = text_of(meta, "name"),
-		.uid = text_of(meta, "uid"),
+		.name = json_text_of(meta, "name"),
+		.uid = json_text_of(meta, "uid"),
 		.record = json_string_value(
 			json_object_get(json_object_get(meta, "annotations"),
 					KUBE_NODE_RECORD)),
@@ -79,7 +72,7 @@ int kube_node_read(const json_t *node, struct kube_node *ret, struct error *err)
 					"node-role.kubernetes.io/master"),
 	};
 	read_addresses(status, ret);
-	if (!kube_is_name(ret->name) || !*text_of(meta, "resourceVersion"))
+	if (!kube_is_name(ret->name) || !*json_text_of(meta, "resourceVersion"))
 		return error_set(err, EBADMSG,
 				 "the API server gave a node without name or "
 				 "version");
@@ -135,7 +128,7 @@ void kube_record_read(const char *record, const char *member, char *out,
 	if (!record ||
 	    bounded_json_load(record, strlen(record), "it", &v, NULL) < 0)
 		return;
-	(void)snprintf(out, max, "%s", text_of(v, member));
+	(void)snprintf(out, max, "%s", json_text_of(v, member));
 	text_end_whole(out);
 	text_make_printable(out);
 }
@@ -152,7 +145,7 @@ static json_t *copy_taints(const json_t *node)
 					   "taints"),
 			   i, t)
 	{
-		if (strcmp(text_of(t, "key"), KUBE_NODE_TAINT) != 0)
+		if (strcmp(json_text_of(t, "key"), KUBE_NODE_TAINT) != 0)
 			(void)json_array_append(ret, t);
 	}
 	return ret;
@@ -161,8 +154,8 @@ static json_t *copy_taints(const json_t *node)
 /* `record` and `spec` are taken over; a record of JSON's null takes it away. */
 static json_t *make_patch(const json_t *node, json_t *record, json_t *spec)
 {
-	const char *version =
-		text_of(json_object_get(node, "metadata"), "resourceVersion");
+	const char *version = json_text_of(json_object_get(node, "metadata"),
+					   "resourceVersion");
 
 	return json_pack("{s:{s:s,s:{s:o}},s:o}", "metadata", "resourceVersion",
 			 version, "annotations", KUBE_NODE_RECORD, record,

@@ -3,18 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/compare.h"
 #include "profiler/ops/ops_priv.h"
 
 /* More failures than these are as good as normally distributed. */
 #define EXACT_MAX 1000
 #define NORMAL_95 1.959964
-
-static int by_value(const void *x, const void *y)
-{
-	double a = *(const double *)x, b = *(const double *)y;
-
-	return (a > b) - (a < b);
-}
 
 /* Between the two values that are nearest. */
 static double find_quantile(const double *v, size_t n, double p)
@@ -29,7 +23,7 @@ struct ops_spread ops_spread_of(double *v, size_t n)
 {
 	if (!n)
 		return (struct ops_spread){ .n = 0 };
-	qsort(v, n, sizeof(*v), by_value);
+	qsort(v, n, sizeof(*v), compare_doubles);
 	return (struct ops_spread){ .n = n,
 				    .min = v[0],
 				    .p25 = find_quantile(v, n, 0.25),

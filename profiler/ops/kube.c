@@ -46,7 +46,7 @@ static int add_object(struct ops_kube *k, const char *kind,
 int ops_kube_add(struct ops_kube *k, const char *kind, const json_t *object,
 		 struct error *err)
 {
-	const char *own = ops_kube_text(object, "kind");
+	const char *own = json_text_of(object, "kind");
 	const json_t *one, *items = json_object_get(object, "items");
 	size_t i, n = strlen(own);
 	char of[32] = "";
@@ -60,7 +60,7 @@ int ops_kube_add(struct ops_kube *k, const char *kind, const json_t *object,
 	{
 		int rc;
 
-		own = ops_kube_text(one, "kind");
+		own = json_text_of(one, "kind");
 		rc = add_object(k, *own ? own : of, one, err);
 		if (rc < 0)
 			return rc;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "profiler/ops/kube_priv.h"
 
@@ -67,7 +66,7 @@ static void choose_container(const json_t *spec, struct pod *p)
 		uint32_t gpus = count_gpus(c);
 
 		if (i == 0 || (gpus && !p->gpus))
-			p->container = ops_kube_text(c, "name");
+			p->container = json_text_of(c, "name");
 		p->gpus += gpus;
 	}
 }
@@ -76,8 +75,8 @@ static void choose_container(const json_t *spec, struct pod *p)
 static const char *replica_of(const json_t *labels, const char *name)
 {
 	const char *v =
-		ops_kube_text(labels,
-			      "batch.kubernetes.io/job-completion-index");
+		json_text_of(labels,
+			     "batch.kubernetes.io/job-completion-index");
 
 	return ops_kube_is_name(v) ? v : name;
 }
@@ -91,15 +90,15 @@ static bool read_pod(const json_t *object, struct pod *p)
 	const json_t *owner =
 		json_array_get(json_object_get(meta, "ownerReferences"), 0);
 	const char *set =
-		ops_kube_text(labels, "jobset.sigs.k8s.io/jobset-name");
+		json_text_of(labels, "jobset.sigs.k8s.io/jobset-name");
 
-	*p = (struct pod){ .space = ops_kube_text(meta, "namespace"),
-			   .name = ops_kube_text(meta, "name"),
-			   .uid = ops_kube_text(meta, "uid"),
-			   .node = ops_kube_text(spec, "nodeName"),
+	*p = (struct pod){ .space = json_text_of(meta, "namespace"),
+			   .name = json_text_of(meta, "name"),
+			   .uid = json_text_of(meta, "uid"),
+			   .node = json_text_of(spec, "nodeName"),
 			   .status = json_object_get(object, "status") };
-	p->owner = owner ? ops_kube_text(owner, "name") : p->name;
-	p->owner_uid = owner ? ops_kube_text(owner, "uid") : p->uid;
+	p->owner = owner ? json_text_of(owner, "name") : p->name;
+	p->owner_uid = owner ? json_text_of(owner, "uid") : p->uid;
 	p->replica = replica_of(labels, p->name);
 	/* The jobs of a set are parts of one try. */
 	if (ops_kube_is_name(set)) {
@@ -110,7 +109,7 @@ static bool read_pod(const json_t *object, struct pod *p)
 	return ops_kube_is_name(p->space) && ops_kube_is_name(p->name) &&
 	       ops_kube_is_name(p->node) && ops_kube_is_name(p->owner) &&
 	       ops_kube_is_name(p->uid) && ops_kube_is_name(p->owner_uid) &&
-	       !is_service(ops_kube_text(owner, "kind"));
+	       !is_service(json_text_of(owner, "kind"));
 }
 
 /* Slurm's word for why all of a pod ended; NULL: its container tells. */
@@ -130,21 +129,21 @@ static const char *state_of_pod(const json_t *object, const json_t *status)
 		{ "TerminationByKubelet", "NODE_FAIL" },
 		{ "EvictionByEvictionAPI", "CANCELLED" },
 	};
-	const char *reason = ops_kube_text(status, "reason");
+	const char *reason = json_text_of(status, "reason");
 	const json_t *c;
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "conditions"), i, c)
 	{
-		if (strcmp(ops_kube_text(c, "type"), "DisruptionTarget") == 0 &&
-		    strcmp(ops_kube_text(c, "status"), "True") == 0)
-			reason = ops_kube_text(c, "reason");
+		if (strcmp(json_text_of(c, "type"), "DisruptionTarget") == 0 &&
+		    strcmp(json_text_of(c, "status"), "True") == 0)
+			reason = json_text_of(c, "reason");
 	}
 	for (i = 0; i < ARRAY_SIZE(states); i++)
 		if (strcmp(reason, states[i].reason) == 0)
 			return states[i].state;
-	return *ops_kube_text(json_object_get(object, "metadata"),
-			      "deletionTimestamp")
+	return *json_text_of(json_object_get(object, "metadata"),
+			     "deletionTimestamp")
 		       ? "CANCELLED"
 		       : NULL;
 }
@@ -211,7 +210,7 @@ static int find_run(struct ops_kube *k, const struct pod *p, int64_t restart,
 
 static const char *state_of_exit(const json_t *ended, int code)
 {
-	if (strcmp(ops_kube_text(ended, "reason"), "OOMKilled") == 0)
+	if (strcmp(json_text_of(ended, "reason"), "OOMKilled") == 0)
 		return "OUT_OF_MEMORY";
 	return code ? "FAILED" : "COMPLETED";
 }
@@ -223,8 +222,8 @@ static int add_run(struct ops_kube *k, const struct pod *p, int64_t restart,
 	const json_t *runs = json_object_get(state, "running");
 	const json_t *ended = json_object_get(state, "terminated");
 	int64_t begin_s =
-		ops_kube_time(ops_kube_text(runs ? runs : ended, "startedAt"));
-	int64_t end_s = ops_kube_time(ops_kube_text(ended, "finishedAt"));
+		ops_kube_time(json_text_of(runs ? runs : ended, "startedAt"));
+	int64_t end_s = ops_kube_time(json_text_of(ended, "finishedAt"));
 	struct ops_kube_run *r;
 	int rc;
 
@@ -263,7 +262,7 @@ int ops_kube_add_pod(struct ops_kube *k, const json_t *object,
 
 		/* Kubelets count from 0, and the smallest number has none before it. */
 		if (n < 0 || !p.container ||
-		    strcmp(ops_kube_text(c, "name"), p.container) != 0)
+		    strcmp(json_text_of(c, "name"), p.container) != 0)
 			continue;
 		rc = add_run(k, &p, n - 1, json_object_get(c, "lastState"),
 			     NULL, err);

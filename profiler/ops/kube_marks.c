@@ -50,13 +50,13 @@ static int add_cordon(struct ops_kube *k, const json_t *node, const char *name,
 		return add_mark(k, name, OPS_CORDONED, false, seen_s, "", err);
 	json_array_foreach(taints, i, t)
 	{
-		const char *key = ops_kube_text(t, "key");
+		const char *key = json_text_of(t, "key");
 		int rc = 0;
 
 		if (strcmp(key, "node.kubernetes.io/unschedulable") == 0)
 			rc = add_mark(k, name, OPS_CORDONED, true,
 				      ops_kube_time(
-					      ops_kube_text(t, "timeAdded")),
+					      json_text_of(t, "timeAdded")),
 				      "", err);
 		if (rc < 0)
 			return rc;
@@ -67,7 +67,7 @@ static int add_cordon(struct ops_kube *k, const json_t *node, const char *name,
 int ops_kube_add_node(struct ops_kube *k, const json_t *node, struct error *err)
 {
 	const char *name =
-		ops_kube_text(json_object_get(node, "metadata"), "name");
+		json_text_of(json_object_get(node, "metadata"), "name");
 	const json_t *conditions =
 		json_object_get(json_object_get(node, "status"), "conditions");
 	int64_t seen_s = 0;
@@ -76,16 +76,16 @@ int ops_kube_add_node(struct ops_kube *k, const json_t *node, struct error *err)
 
 	json_array_foreach(conditions, i, c)
 	{
-		bool is_ready = strcmp(ops_kube_text(c, "status"), "True") == 0;
+		bool is_ready = strcmp(json_text_of(c, "status"), "True") == 0;
 		int rc;
 
-		if (strcmp(ops_kube_text(c, "type"), "Ready") != 0)
+		if (strcmp(json_text_of(c, "type"), "Ready") != 0)
 			continue;
-		seen_s = ops_kube_time(ops_kube_text(c, "lastHeartbeatTime"));
+		seen_s = ops_kube_time(json_text_of(c, "lastHeartbeatTime"));
 		rc = add_mark(k, name, OPS_AWAY, !is_ready,
 			      ops_kube_time(
-				      ops_kube_text(c, "lastTransitionTime")),
-			      is_ready ? "" : ops_kube_text(c, "message"), err);
+				      json_text_of(c, "lastTransitionTime")),
+			      is_ready ? "" : json_text_of(c, "message"), err);
 		if (rc < 0)
 			return rc;
 	}
@@ -112,18 +112,18 @@ int ops_kube_add_event(struct ops_kube *k, const json_t *event,
 	static const char *const times[] = { "lastTimestamp", "eventTime",
 					     "firstTimestamp" };
 	const json_t *object = json_object_get(event, "involvedObject");
-	const char *reason = ops_kube_text(event, "reason");
+	const char *reason = json_text_of(event, "reason");
 	int64_t at_s = 0;
 
-	if (strcmp(ops_kube_text(object, "kind"), "Node") != 0)
+	if (strcmp(json_text_of(object, "kind"), "Node") != 0)
 		return 0;
 	for (size_t i = 0; !at_s && i < ARRAY_SIZE(times); i++)
-		at_s = ops_kube_time(ops_kube_text(event, times[i]));
+		at_s = ops_kube_time(json_text_of(event, times[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
 		if (strcmp(reason, reasons[i].reason) == 0)
-			return add_mark(k, ops_kube_text(object, "name"),
+			return add_mark(k, json_text_of(object, "name"),
 					reasons[i].kind, reasons[i].is_out,
-					at_s, ops_kube_text(event, "message"),
+					at_s, json_text_of(event, "message"),
 					err);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #define BOOTSEER_PROFILER_OPS_KUBE_PRIV_H
 
 #include "common/hash.h"
+#include "common/json.h"
 #include "profiler/ops/kube_jobs.h"
 #include "profiler/ops/ops_priv.h"
 
@@ -38,7 +39,6 @@ struct ops_kube {
 };
 
 /* kube_text.c */
-const char *ops_kube_text(const json_t *o, const char *key); /* "" */
 /* A name of an object, which stands in lists and paths as it is. */
 bool ops_kube_is_name(const char *s);
 /* "2025-10-01T12:00:00Z", whatever stands behind the seconds; 0: it is none. */

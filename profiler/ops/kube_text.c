@@ -5,13 +5,6 @@
 
 #include "profiler/ops/kube_priv.h"
 
-const char *ops_kube_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 bool ops_kube_is_name(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");

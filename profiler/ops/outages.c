@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Times in which nodes were out, as Slurm's accounts have them. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"

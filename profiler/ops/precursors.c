@@ -292,8 +292,8 @@ static float usual_score(const struct ops_study *s, size_t node, size_t window)
 
 /* ---------------------------------------------------------------------- slow --- */
 
-static bool is_behind(const struct ops_study *s, size_t node, size_t window,
-		      float side)
+static bool is_slow_cell(const struct ops_study *s, size_t node, size_t window,
+			 float side)
 {
 	size_t cell = cell_of(s, node, window);
 
@@ -323,7 +323,7 @@ static int find_slow_node(struct ops_study *s, size_t signal, int slow,
 
 		if (!is_end && isnan(s->middle[cell_of(s, node, i)]))
 			continue;
-		if (!is_end && is_behind(s, node, i, (float)slow)) {
+		if (!is_end && is_slow_cell(s, node, i, (float)slow)) {
 			first = n ? first : i;
 			last = i;
 			sum += (double)s->share[cell_of(s, node, i)];

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
-
 #define COUNT_MAX 65536ul
 
 int recover_read_budget(const char *text, struct recover_budget *ret,

@@ -216,7 +216,7 @@ static int by_name(const void *x, const void *y)
 static int read_rows(struct sacct_reader *r, struct ops_set *s,
 		     struct error *err)
 {
-	struct ops_places places = { .set = s };
+	AUTO_FINI(ops_places) places = { .set = s };
 	size_t cap = 0;
 	int rc = 0;
 
@@ -241,7 +241,6 @@ static int read_rows(struct sacct_reader *r, struct ops_set *s,
 		if (rc == 0)
 			s->sessions[s->n_sessions++] = session;
 	}
-	ops_places_fini(&places);
 	return rc;
 }
 

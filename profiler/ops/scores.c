@@ -2,7 +2,6 @@
 /* How far a node is from its peers, from where on that is far, and since when. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "profiler/ops/scores.h"
 

@@ -165,8 +165,6 @@ int ops_time_settings(struct ops_phases *p, struct error *err)
 	return 0;
 }
 
-/* ----------------------------------------------------------------- durations --- */
-
 /* Parts of the whole growth below these do not count as a sample that it spans: of the
  * whole, and of the largest part. */
 #define PART_MIN 0.05

@@ -9,6 +9,7 @@
 
 #include "common/bounded_json.h"
 #include "common/buf.h"
+#include "common/compare.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "profiler/prom/prom_priv.h"
@@ -211,11 +212,6 @@ static bool is_listed(const char *list, const char *word)
 	return false;
 }
 
-static int by_name(const void *x, const void *y)
-{
-	return strcmp(*(const char *const *)x, *(const char *const *)y);
-}
-
 /* Labels in the order of their names, so that equal series have equal ids. */
 static int build_id(const json_t *labels, const struct prom_samples *s,
 		    struct buf *id, struct error *err)
@@ -234,7 +230,7 @@ static int build_id(const json_t *labels, const struct prom_samples *s,
 			return refuse_answer(err);
 		names[n++] = name;
 	}
-	qsort(names, n, sizeof(*names), by_name);
+	qsort(names, n, sizeof(*names), compare_texts);
 	buf_reset(id);
 	for (size_t i = 0; i < n; i++)
 		if (buf_printf(id, "%s=%s\n", names[i],

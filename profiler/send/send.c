@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 
 #include "common/clock.h"
+#include "common/json.h"
 #include "profiler/emit/emit.h"
 
 #define EXCHANGES 3
@@ -20,7 +20,7 @@ static int post_text(struct service_client *c, const char *path,
 		     const char *node, const struct buf *body, json_t **ret,
 		     struct error *err)
 {
-	struct service_answer a = { .body.limit = ANSWER_MAX };
+	AUTO_FINI(service_answer) a = { .body.limit = ANSWER_MAX };
 	AUTO_BUF header = BUF_INIT;
 	struct service_request r = {
 		.method = "POST",
@@ -42,7 +42,6 @@ static int post_text(struct service_client *c, const char *path,
 			rc = error_set(err, EPROTO, "%s: the answer is no JSON",
 				       service_client_url(c));
 	}
-	service_answer_fini(&a);
 	return rc;
 }
 
@@ -84,7 +83,7 @@ int stage_send(struct service_client *c, const char *node, const char *clock,
 	       struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	int rc;
 
 	if (buf_puts(&path, "/v1/events") < 0 ||
@@ -96,7 +95,6 @@ int stage_send(struct service_client *c, const char *node, const char *clock,
 			.stored = (uint64_t)get_number(reply, "stored"),
 			.doubles = (uint64_t)get_number(reply, "doubles"),
 		};
-	json_decref(reply);
 	return rc;
 }
 

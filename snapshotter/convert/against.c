@@ -2,7 +2,6 @@
 /* An artifact against the layers that its image is made of. */
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "blockstore/blockstore.h"

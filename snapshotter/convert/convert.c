@@ -334,7 +334,6 @@ static int store_planned(struct convert_job *j, struct plan *plan,
 		.tree = plan->tree,
 		.target = &target.target,
 		.index = base ? dedup_base_index(base) : NULL,
-		.chunking = j->opt->chunking,
 		.level = j->opt->level,
 		.temp_dir = j->opt->temp_dir,
 		.jobs = j->opt->jobs,
@@ -365,7 +364,7 @@ static int convert_planned(struct convert_job *j, struct plan *plan,
 			   struct error *err)
 {
 	AUTO(dedup_base) base = NULL;
-	struct artifact a = { .format = ARTIFACT_FORMAT };
+	AUTO_FINI(artifact) a = { .format = ARTIFACT_FORMAT };
 	int rc;
 
 	/* Holes are zeros in a flat layer, which nobody could unpack then. */
@@ -381,7 +380,6 @@ static int convert_planned(struct convert_job *j, struct plan *plan,
 		rc = dedup_base_load(j->dst, j->opt->sign, &base, err);
 	if (rc == 0)
 		rc = store_planned(j, plan, base, &a, err);
-	artifact_fini(&a);
 	return rc;
 }
 
@@ -534,7 +532,7 @@ static int convert_entry(const struct convert_run *run,
 			 const struct index_entry *entry, unsigned int depth,
 			 struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char ref[DIGEST_STR_MAX];
 	int rc;
 
@@ -549,7 +547,6 @@ static int convert_entry(const struct convert_run *run,
 			rc = oci_put_manifest(run->dst, NULL, m.media_type,
 					      m.body.data, m.body.len, err);
 	}
-	oci_manifest_fini(&m);
 	return rc;
 }
 
@@ -617,12 +614,10 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 static bool tag_holds(struct oci_store *dst, const char *tag,
 		      const struct digest *index)
 {
-	struct oci_manifest now = { .body = BUF_INIT };
-	bool same = oci_get_manifest(dst, tag, &now, NULL) == 0 &&
-		    digest_equal(&now.digest, index);
+	AUTO_FINI(oci_manifest) now = { .body = BUF_INIT };
 
-	oci_manifest_fini(&now);
-	return same;
+	return oci_get_manifest(dst, tag, &now, NULL) == 0 &&
+	       digest_equal(&now.digest, index);
 }
 
 static int run_convert(const struct convert_run *run, const struct oci_ref *src,
@@ -631,9 +626,8 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 	struct oci_manifest m = { .body = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	struct digest named;
-	int rc;
+	int rc = oci_get_manifest(run->src, oci_ref_name(src, text), &m, err);
 
-	rc = oci_get_manifest(run->src, oci_ref_name(src, text), &m, err);
 	if (rc < 0)
 		return blame_missing(run->result, rc);
 	named = m.digest;
@@ -655,10 +649,6 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 int image_convert_check(const struct oci_ref *dst,
 			const struct convert_options *opt, struct error *err)
 {
-	if (!tree_writer_chunking(opt->chunking))
-		return error_set(err, EINVAL,
-				 "chunking '%s' is not known; '%s' is",
-				 opt->chunking, tree_writer_chunking(NULL));
 	if (dst->transport == OCI_TRANSPORT_ARCHIVE)
 		return error_set(err, EINVAL,
 				 "docker-archive: is only read: DST is "

@@ -84,7 +84,7 @@ static int add_of_index(struct dedup_base *base, const struct oci_manifest *m,
 static int add_of_tag(struct dedup_base *base, const char *tag,
 		      struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	struct oci_image image;
 	int rc = oci_get_manifest(base->store, tag, &m, err);
 
@@ -99,13 +99,7 @@ static int add_of_tag(struct dedup_base *base, const char *tag,
 			rc = add_of_image(base, &m.digest, err);
 		oci_image_fini(&image);
 	}
-	oci_manifest_fini(&m);
 	return rc;
-}
-
-static int compare_digests(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct digest));
 }
 
 /* The tag fallback of referrers is found by its image, traces have none. */

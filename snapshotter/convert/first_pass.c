@@ -69,11 +69,6 @@ static enum pace_level first_pass_level(struct pace *p)
 	return atomic_load(&f->stopped) ? PACE_STOP : PACE_GO;
 }
 
-static void first_pass_moves(struct pace *p)
-{
-	(void)p;
-}
-
 static void stop_readers(struct first_pass *f)
 {
 	atomic_store(&f->stopped, true);
@@ -461,9 +456,7 @@ int first_pass_run(struct plan *p, const struct plan_config *cfg,
 		.cfg = cfg,
 		.queue = queue,
 		.runs = runs,
-		.pace = { .level = first_pass_level,
-			  .moves = first_pass_moves,
-			  .wait = first_pass_moves },
+		.pace = { .level = first_pass_level },
 		.windows = { .turn = first_pass_turn },
 		.failed = NO_LAYER,
 	};

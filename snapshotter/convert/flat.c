@@ -339,7 +339,7 @@ static int flat_file_data(struct copy_sink *s, uint64_t off, const void *bytes,
 	struct flat *f = container_of(s, struct flat, sink);
 	int rc = f->next->data(f->next, off, bytes, len, err);
 
-	/* That it follows on, `next` has checked. */
+	/* `next` has checked that these bytes follow the last ones. */
 	if (rc == 0)
 		rc = write_zeros(f, off - f->pos, err);
 	if (rc < 0)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshotter/convert/flat_image.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "common/bounded_json.h"

@@ -2,39 +2,34 @@
 #include "snapshotter/convert/index.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "common/bounded_json.h"
 #include "common/fs.h"
+#include "common/json.h"
 #include "common/temp_file.h"
 #include "objects/oci_platform.h"
-
-static const char *string_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static int parse_entry(const json_t *m, struct index_entry *ret,
 		       struct error *err)
 {
 	const json_t *p = json_object_get(m, "platform");
-	const char *variant = string_of(p, "variant");
+	const char *variant = json_text_of(p, "variant");
 	int n = 0;
 
 	*ret = (struct index_entry){
 		.platform = "",
-		.is_index = oci_media_type_is_index(string_of(m, "mediaType")),
+		.is_index =
+			oci_media_type_is_index(json_text_of(m, "mediaType")),
 	};
 	if (p)
 		n = snprintf(ret->platform, sizeof(ret->platform), "%s/%s%s%s",
-			     string_of(p, "os"), string_of(p, "architecture"),
+			     json_text_of(p, "os"),
+			     json_text_of(p, "architecture"),
 			     *variant ? "/" : "", variant);
 	if (n < 0 || (size_t)n >= sizeof(ret->platform))
 		return error_set(err, EINVAL, "index: a platform is too long");
-	return digest_parse(string_of(m, "digest"), &ret->digest, err);
+	return digest_parse(json_text_of(m, "digest"), &ret->digest, err);
 }
 
 /* An image may have an artifactType, too: what is made for a platform runs.  That of
@@ -43,10 +38,10 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 static bool is_image(const json_t *m)
 {
 	const json_t *p = json_object_get(m, "platform");
-	const char *os = string_of(p, "os");
+	const char *os = json_text_of(p, "os");
 
 	return strcmp(os, "unknown") != 0 && !oci_platform_has_erofs(p) &&
-	       (*os || *string_of(m, "artifactType") == '\0');
+	       (*os || *json_text_of(m, "artifactType") == '\0');
 }
 
 static int parse_list(const json_t *list, bool images, struct index_entry **ret,
@@ -116,7 +111,7 @@ static int gather_entries(struct gathered *g, const struct oci_manifest *index,
 static int gather_below(struct gathered *g, const struct digest *d,
 			unsigned int depth, struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char ref[DIGEST_STR_MAX];
 	int rc;
 
@@ -128,7 +123,6 @@ static int gather_below(struct gathered *g, const struct digest *d,
 	rc = oci_get_manifest(g->store, ref, &m, err);
 	if (rc == 0)
 		rc = gather_entries(g, &m, depth, err);
-	oci_manifest_fini(&m);
 	return rc;
 }
 
@@ -219,7 +213,7 @@ static int copy_manifest(struct oci_store *src, struct oci_store *dst,
 			 const struct digest *d, const char *temp_dir,
 			 struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	struct oci_image image;
 	char ref[DIGEST_STR_MAX];
 	int rc;
@@ -239,7 +233,6 @@ static int copy_manifest(struct oci_store *src, struct oci_store *dst,
 	if (rc == 0)
 		rc = oci_put_manifest(dst, NULL, m.media_type, m.body.data,
 				      m.body.len, err);
-	oci_manifest_fini(&m);
 	return rc;
 }
 

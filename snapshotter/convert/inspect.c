@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* image_inspect(), image_list(), image_remove(). */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -219,7 +218,7 @@ static bool is_own_tag(const char *tag)
 static int list_tag(struct oci_store *store, const char *tag, json_t *list,
 		    struct error *err)
 {
-	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	int rc;
 
 	if (is_own_tag(tag))
@@ -233,7 +232,6 @@ static int list_tag(struct oci_store *store, const char *tag, json_t *list,
 				  json_pack("{s:s, s:o}", "tag", tag, "images",
 					    images_json(store, &m))) < 0)
 		rc = error_nomem(err);
-	oci_manifest_fini(&m);
 	return rc;
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -132,9 +131,8 @@ static int check_end(struct layer *l, struct error *err)
 {
 	struct digest d;
 	char want[DIGEST_STR_MAX], is[DIGEST_STR_MAX];
-	int rc;
+	int rc = hasher_final(l->stored_hash, &d);
 
-	rc = hasher_final(l->stored_hash, &d);
 	if (rc < 0)
 		return error_errno(err, -rc, "hash");
 	if (l->stored != l->in.size)

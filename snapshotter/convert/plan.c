@@ -57,8 +57,6 @@ void plan_free(struct plan *p)
 	free(p);
 }
 
-/* ------------------------------------------------------------- second pass --- */
-
 struct copier {
 	struct tar_visitor visitor;
 	struct plan *plan;

@@ -2,7 +2,6 @@
 #include "snapshotter/convert/publish.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 

@@ -374,11 +374,6 @@ static int make_entry(struct tar *t, size_t headers_len, struct layer_entry *e,
 	return read_xattrs(t, e, &e->xattrs, err);
 }
 
-static bool is_zero(const uint8_t *p, size_t n)
-{
-	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
-}
-
 /* 1: entries go on.  0: the archive ends here, with zeros or with the layer. */
 static int find_header(struct tar *t, struct error *err)
 {
@@ -389,16 +384,17 @@ static int find_header(struct tar *t, struct error *err)
 	if (rc < 0 || n == 0)
 		return rc;
 	if (n < TAR_BLOCK)
-		return is_zero(p, n) ? 0 : cut_off(err);
-	if (!is_zero(p, n))
+		return bytes_are_zero(p, n) ? 0 : cut_off(err);
+	if (!bytes_are_zero(p, n))
 		return 1;
 	use_bytes(t, n);
 	rc = peek_bytes(t, TAR_BLOCK, &p, &n, err);
 	if (rc < 0)
 		return rc;
-	return is_zero(p, n) ? 0
-			     : error_set(err, EBADMSG,
-					 "damaged tar: one block of zeros");
+	return bytes_are_zero(p, n)
+		       ? 0
+		       : error_set(err, EBADMSG,
+				   "damaged tar: one block of zeros");
 }
 
 /* The headers of the next entry, borrowed.  How many they are is looked for from their
@@ -546,7 +542,7 @@ static int check_rest(struct tar *t, struct error *err)
 
 	do {
 		rc = at_hand(t, UINT64_MAX, &p, &n, err);
-		if (rc == 0 && !is_zero(p, n))
+		if (rc == 0 && !bytes_are_zero(p, n))
 			rc = error_set(err, EBADMSG,
 				       "data behind the end of its tar");
 		if (rc < 0)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 

@@ -44,17 +44,15 @@ bool datapath_has_complete(const char *mountpoint, const char *meta_path)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *meta = NULL;
-	struct mount_line line = { .major = 0 };
-	bool is;
+	AUTO_FINI(mount_line) line = { .major = 0 };
 
 	if (mount_canonical(mountpoint, &path, NULL) < 0 ||
 	    mount_find(path, &line, NULL) <= 0)
 		return false;
 	/* Mounts are known by the path without symlinks; the file itself may have
 	 * been deleted under the mount. */
-	is = mount_canonical(meta_path, &meta, NULL) == 0 && is_of(&line, meta);
-	mount_line_fini(&line);
-	return is;
+	return mount_canonical(meta_path, &meta, NULL) == 0 &&
+	       is_of(&line, meta);
 }
 
 /* How far the disk that holds `path` is read ahead, as its owner set it. */

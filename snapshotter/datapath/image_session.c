@@ -2,7 +2,6 @@
 #include "snapshotter/datapath/image_session.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 
 #include "common/fs.h"

@@ -120,7 +120,7 @@ int image_table_add(struct image_table *t, struct datapath_image *img,
 
 int image_table_remove(struct image_table *t, uint64_t index, void **ret_priv)
 {
-	struct image_entry *e = NULL;
+	AUTO_FREE struct image_entry *e = NULL;
 	size_t i;
 
 	pthread_mutex_lock(&t->lock);
@@ -138,7 +138,6 @@ int image_table_remove(struct image_table *t, uint64_t index, void **ret_priv)
 		return -ENOENT;
 	if (ret_priv)
 		*ret_priv = e->priv;
-	free(e);
 	return 0;
 }
 

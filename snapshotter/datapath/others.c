@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions that a predecessor which went another way left behind. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/fs.h"

@@ -180,7 +180,7 @@ static int mounted_side(const struct datapath_image *img, enum side *ret,
 			struct error *err)
 {
 	AUTO_FREE char *path = NULL;
-	struct mount_line line = { .major = 0 };
+	AUTO_FINI(mount_line) line = { .major = 0 };
 	int rc = mount_canonical(img->mountpoint, &path, err);
 
 	if (rc == 0)
@@ -190,7 +190,6 @@ static int mounted_side(const struct datapath_image *img, enum side *ret,
 	*ret = 0;
 	while (*ret < N_SIDES && (rc == 0 || !is_on(&line, *ret, img)))
 		(*ret)++;
-	mount_line_fini(&line);
 	return 0;
 }
 

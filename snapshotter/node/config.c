@@ -21,9 +21,6 @@
 static const char *const datapaths[] = { "auto", "erofs-fuse", "erofs-loop",
 					 "fuse", NULL };
 static const char *const prefetches[] = { "off", "hot", "all", NULL };
-static const char *const log_levels[] = { "error", "warning", "info", "debug",
-					  NULL };
-
 static const char *const p2p_securities[] = { "tls", "signed", "open", NULL };
 static const char *const p2p_rights[] = { "cluster", NULL };
 static const char *const trace_ocis[] = { "no", "read", "push", NULL };
@@ -46,7 +43,6 @@ static const struct option_spec options[] = {
 	  .offset = AT(datapath),
 	  .def = "auto",
 	  .values = datapaths,
-	  .arg = "KIND",
 	  .help = "How files reach the kernel; auto takes the first that "
 		  "works, and mounts an image that is whole on the node "
 		  "without a daemon in the path." },
@@ -55,7 +51,6 @@ static const struct option_spec options[] = {
 	  .offset = AT(cache_quota),
 	  .def = "50G",
 	  .min = "64M",
-	  .arg = "SIZE",
 	  .help = "Bytes below --root at most: blocks, which give way to "
 		  "images' metadata, recordings and all else there." },
 	{ .key = "cache-min-free",
@@ -72,7 +67,6 @@ static const struct option_spec options[] = {
 	  .def = "4M",
 	  .min = "4K",
 	  .max = "64M",
-	  .arg = "SIZE",
 	  .help = "Bytes fetched around a block that is missing, at most: 1M, "
 		  "and more while reads are sequential." },
 	{ .key = "read-timeout",
@@ -81,7 +75,6 @@ static const struct option_spec options[] = {
 	  .def = "5m",
 	  .min = "1s",
 	  .max = "24h",
-	  .arg = "TIME",
 	  .help = "A read of a container fails after it waited so long for a "
 		  "registry that is slow, silent, or refuses." },
 	{ .key = "stall-timeout",
@@ -90,7 +83,6 @@ static const struct option_spec options[] = {
 	  .def = "30s",
 	  .min = "100ms",
 	  .max = "10m",
-	  .arg = "TIME",
 	  .help = "A transfer without a byte for so long is begun again." },
 	{ .key = "prepare-timeout",
 	  .type = OPTION_DURATION,
@@ -98,7 +90,6 @@ static const struct option_spec options[] = {
 	  .def = "2m",
 	  .min = "100ms",
 	  .max = "1h",
-	  .arg = "TIME",
 	  .help = "What a registry must send before an image can be mounted "
 		  "is given up after so long." },
 	{ .key = "prefetch",
@@ -122,7 +113,6 @@ static const struct option_spec options[] = {
 	  .offset = AT(cold_rate),
 	  .def = "0",
 	  .max = "16G",
-	  .arg = "SIZE",
 	  .help = "Bytes a second of what no start was seen to read, of all "
 		  "images together; 0: no limit." },
 	{ .key = "record",
@@ -144,19 +134,16 @@ static const struct option_spec options[] = {
 	{ .key = "service-token-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(service_token_file),
-	  .arg = "FILE",
 	  .help = "Bearer token for --service and each --p2p-tracker, with the "
 		  "roles read and write there." },
 	{ .key = "service-ca-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(service_ca_file),
-	  .arg = "FILE",
 	  .help = "Certificates that --service and each --p2p-tracker are "
 		  "trusted by, PEM." },
 	{ .key = "trust-revoked-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(trust_revoked_file),
-	  .arg = "FILE",
 	  .help = "Believe no image that one of these keys signed, by their "
 		  "ids, one a line; besides those that --service or a "
 		  "--p2p-tracker has revoked." },
@@ -230,8 +217,8 @@ static const struct option_spec options[] = {
 	{ .key = "p2p-rdma",
 	  .type = OPTION_STRING,
 	  .offset = AT(p2p_rdma),
-	  .def = "no",
 	  .arg = "DEVICE",
+	  .def = "no",
 	  .bare = "yes",
 	  .help = "Move blocks by RDMA between nodes that both can, and by "
 		  "TCP else: by DEVICE, as ibv_devices names it, or, of yes "
@@ -243,7 +230,6 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_rate),
 	  .def = "0",
 	  .max = "64G",
-	  .arg = "SIZE",
 	  .help = "Bytes a second sent to other nodes, and as many taken from "
 		  "them (not by RDMA, where the senders bound it); 0: no limit." },
 	{ .key = "location",
@@ -282,7 +268,6 @@ static const struct option_spec options[] = {
 	  .def = "1G",
 	  .min = "16M",
 	  .max = "1T",
-	  .arg = "SIZE",
 	  .help = "What may be written into one mounted environment: a file "
 		  "system of this size below --root takes it, which is part "
 		  "of --cache-quota from the mount on.  All of them have half "
@@ -321,7 +306,6 @@ static const struct option_spec options[] = {
 	{ .key = "auth-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(auth_file),
-	  .arg = "FILE",
 	  .absent = "'docker login' makes one, ~/.docker/config.json",
 	  .help = "Registry credentials: a docker "
 		  "config.json." },
@@ -345,7 +329,6 @@ static const struct option_spec options[] = {
 	{ .key = "ca-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(ca_file),
-	  .arg = "FILE",
 	  .help = "Certificates that registries and the servers of --env-store "
 		  "are trusted by, PEM, instead of the system's." },
 	{ .key = "hosts-dir",
@@ -373,30 +356,17 @@ static const struct option_spec options[] = {
 		  "machine, to which tokens, and with --p2p-rights FILE "
 		  "credentials of registries, are sent so: who listens on "
 		  "the way has them." },
-	{ .key = "log-level",
-	  .type = OPTION_ENUM,
-	  .offset = AT(log_level),
-	  .def = "info",
-	  .values = log_levels,
-	  .arg = "LEVEL",
-	  .help = "How much is logged." },
+	OPTION_LOG_LEVEL(AT(log_level)),
 	{ .key = "hold",
 	  .type = OPTION_BOOL,
 	  .offset = AT(hold),
-	  .def = "no",
 	  .no_file = true,
 	  .help = "Run as the parent that keeps the mounts' descriptors and "
 		  "starts bootseerd again when it dies." },
-	{ .key = "config",
-	  .type = OPTION_STRING,
-	  .offset = AT(config),
-	  .arg = "FILE",
-	  .no_file = true,
-	  .help = "Read options from this file first." },
+	OPTION_CONFIG(AT(config)),
 	{ .key = "list-metrics",
 	  .type = OPTION_BOOL,
 	  .offset = AT(list_metrics),
-	  .def = "no",
 	  .no_file = true,
 	  .help = "Print the names and meanings of the metrics and end." },
 	{ .key = NULL },

@@ -211,8 +211,8 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma is not encrypted: say "
 				 "--p2p-security signed, or do without");
-	/* That every node may have every image is said, and does not follow from a
-	 * file that was forgotten. */
+	/* A forgotten file must not open every image to every node: an operator says so, if
+	 * it is meant. */
 	if (!open && !c->p2p_rights)
 		return error_set(
 			err, EINVAL,

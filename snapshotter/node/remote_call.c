@@ -25,18 +25,12 @@ static enum pace_level remote_call_level(struct pace *p)
 		       : PACE_GO;
 }
 
-static void remote_call_moves(struct pace *p)
-{
-	(void)p;
-}
-
 void remote_call_init(struct remote_call *c, const atomic_bool *is_ending,
 		      const atomic_bool *is_gone, int64_t begun_ns,
 		      int64_t timeout_ns)
 {
-	c->pace = (struct pace){ .level = remote_call_level,
-				 .moves = remote_call_moves,
-				 .is_urgent = true };
+	c->pace =
+		(struct pace){ .level = remote_call_level, .is_urgent = true };
 	c->is_ending = is_ending;
 	c->is_gone = is_gone;
 	c->timeout_ns = timeout_ns;

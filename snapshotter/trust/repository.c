@@ -46,7 +46,7 @@ int trust_repository(const struct oci_ref *ref, char ret[TRUST_PATTERN_MAX + 1],
 
 bool trust_normalise(const char *text, char ret[TRUST_PATTERN_MAX + 1])
 {
-	struct oci_ref ref = { .host = NULL };
+	AUTO_FINI(oci_ref) ref = { .host = NULL };
 	AUTO_BUF whole = BUF_INIT;
 	bool ok = false;
 
@@ -56,7 +56,6 @@ bool trust_normalise(const char *text, char ret[TRUST_PATTERN_MAX + 1])
 		return false;
 	if (oci_ref_parse(whole.data, &ref, NULL) == 0)
 		ok = trust_repository(&ref, ret, NULL) == 0;
-	oci_ref_fini(&ref);
 	return ok;
 }
 

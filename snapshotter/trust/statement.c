@@ -79,15 +79,6 @@ int trust_sign(const struct sign_key *key, const struct trust_statement *s,
 	return rc < 0 ? error_wrap(err, rc, "signature") : 0;
 }
 
-static bool is_zero(const uint8_t *p, size_t len)
-{
-	while (len && !*p) {
-		p++;
-		len--;
-	}
-	return len == 0;
-}
-
 int trust_decode(const void *data, size_t len, struct trust_statement *ret,
 		 struct error *err)
 {
@@ -113,7 +104,7 @@ int trust_decode(const void *data, size_t len, struct trust_statement *ret,
 	if ((s.claim != TRUST_CLAIM_SIGNED &&
 	     s.claim != TRUST_CLAIM_VERIFIED) ||
 	    s.not_before_s < 0 || s.not_after_s < 0 ||
-	    !is_zero(p + AT_ZERO, AT_NOT_BEFORE - AT_ZERO) ||
+	    !bytes_are_zero(p + AT_ZERO, AT_NOT_BEFORE - AT_ZERO) ||
 	    memchr(p + AT_REPOSITORY, 0, n) ||
 	    trust_pattern_check(s.repository, NULL) < 0)
 		return error_set(err, EBADMSG,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Signatures in stores: docs/formats/signature.md, In a registry. */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "common/base64.h"
+#include "common/json.h"
 #include "snapshotter/trust/trust_priv.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
@@ -142,13 +142,12 @@ static int each_ours(struct oci_store *store, const struct digest *artifact,
 		     signature_fn *each, void *arg, bool *more,
 		     struct error *err)
 {
-	struct oci_referrers list = { .n = 0 };
+	AUTO_FINI(oci_referrers) list = { .n = 0 };
 	int rc = list_ours(store, artifact, &list, err);
 
 	if (rc == 0)
 		rc = each_listed(store, &list, each, arg, err);
 	*more = first_of_last(&list) > 0;
-	oci_referrers_fini(&list);
 	return rc;
 }
 
@@ -156,14 +155,13 @@ static int each_ours(struct oci_store *store, const struct digest *artifact,
 static int find_ours(struct oci_store *store, const struct digest *artifact,
 		     signature_fn *each, void *arg, struct error *err)
 {
-	struct oci_referrers list = { .n = 0 };
+	AUTO_FINI(oci_referrers) list = { .n = 0 };
 	int rc = list_ours(store, artifact, &list, err);
 
 	if (rc == 0)
 		rc = each_noted(&list, each, arg, err);
 	if (rc == 0)
 		rc = each_listed(store, &list, each, arg, err);
-	oci_referrers_fini(&list);
 	return rc;
 }
 
@@ -310,7 +308,7 @@ struct trust_search {
 	struct trust_result *ret;
 	struct buf *ret_sig;
 	enum nearness nearest;
-	int rc; /* of the one that came nearest */
+	int rc; /* why the signature that came nearest does not count */
 	struct error why;
 };
 
@@ -402,16 +400,6 @@ int trust_find(struct oci_store *store, const struct trust_keys *keys,
 
 /* -------------------------------------------------------------------- writing --- */
 
-static json_t *descriptor_json(const char *type, const struct digest *d,
-			       uint64_t size)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", text,
-			 "size", (json_int_t)size);
-}
-
 static char *format_manifest(const struct digest *artifact,
 			     uint64_t artifact_size, const struct digest *empty,
 			     const char *text)
@@ -420,11 +408,11 @@ static char *format_manifest(const struct digest *artifact,
 		json_pack("{s:i, s:s, s:s, s:o, s:[o], s:o, s:{s:s}}",
 			  "schemaVersion", 2, "mediaType", MANIFEST_TYPE,
 			  "artifactType", TRUST_ARTIFACT_TYPE, "config",
-			  descriptor_json(EMPTY_TYPE, empty, strlen(EMPTY)),
+			  json_descriptor(EMPTY_TYPE, empty, strlen(EMPTY)),
 			  "layers",
-			  descriptor_json(EMPTY_TYPE, empty, strlen(EMPTY)),
+			  json_descriptor(EMPTY_TYPE, empty, strlen(EMPTY)),
 			  "subject",
-			  descriptor_json(MANIFEST_TYPE, artifact,
+			  json_descriptor(MANIFEST_TYPE, artifact,
 					  artifact_size),
 			  "annotations", TRUST_ANNOTATION, text);
 	char *body = root ? json_dumps(root, JSON_COMPACT) : NULL;

@@ -131,7 +131,7 @@ teardown()
 	done <<-EOF
 		image convert --auth-file $W/none $image $image
 		image convert --platform all --form flat $image $image
-		image convert --chunking none $image $image
+		image convert --form none $image $image
 		image convert $image docker://reg.example/app@sha256:$(printf '%064d' 1)
 		image convert a b c
 		image convert $image 'docker://no image'

@@ -109,8 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!t)
 		return 0;
 	f.apply = apply_new(t);
-	if (f.apply && chunker_new(chunk_params_find(NULL), t, NULL, &sink,
-				   &f.chunker, NULL) == 0) {
+	if (f.apply &&
+	    chunker_new(&chunk_params, t, NULL, &sink, &f.chunker, NULL) == 0) {
 		good_layer(f.apply);
 		apply_next_layer(f.apply);
 		feed(&f, data, size);

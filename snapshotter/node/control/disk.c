@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
@@ -162,8 +161,6 @@ uint64_t disk_sum(const struct disk_usage *u)
 	return u->images + u->stages + u->traces + u->peers + u->index +
 	       u->environments + u->other;
 }
-
-/* --------------------------------------------------------------- least free --- */
 
 /* Percent of the disk, without a kubelet that uses it, and more than what one wants. */
 #define MIN_FREE 5u

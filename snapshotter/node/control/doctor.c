@@ -2,7 +2,6 @@
 /* Checks for what bootseerd lacks, and how to get it. Checks that need no
  * rights are made by the command line (cli/doctor_host.c). */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>

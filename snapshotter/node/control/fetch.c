@@ -24,9 +24,8 @@ static int check_files(const struct artifact *a, const char *meta_path,
 	struct blockmap blocks;
 	struct pack p;
 	size_t i;
-	int rc;
+	int rc = map_file_open(meta_path, &meta, err);
 
-	rc = map_file_open(meta_path, &meta, err);
 	if (rc == 0)
 		rc = erofs_open(meta.data, meta.len, &image, err);
 	if (rc == 0 &&

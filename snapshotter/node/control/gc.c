@@ -44,9 +44,8 @@ static int remove_unused(struct node *n, uint64_t *ret_n, struct error *err)
 	struct image **list;
 	bool removed;
 	size_t len, k;
-	int rc;
+	int rc = images_list(n->images, &list, &len, err);
 
-	rc = images_list(n->images, &list, &len, err);
 	if (rc < 0)
 		return rc;
 	for (k = 0; rc == 0 && k < len; k++) {
@@ -57,8 +56,6 @@ static int remove_unused(struct node *n, uint64_t *ret_n, struct error *err)
 	images_list_free(list, len);
 	return rc;
 }
-
-/* ------------------------------------------------------- without being told --- */
 
 /* An image that was prepared so short a time ago is about to be mounted. */
 #define GRACE_S 60

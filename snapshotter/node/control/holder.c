@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshotter/node/control/holder.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Does the kubelet pull images by way of bootseer-snapshotter? */
-#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 

@@ -2,7 +2,6 @@
 /* Ordinary layers, for images that share one with a lazy image. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/file.h>
 
 #include "common/fs.h"
@@ -21,14 +20,13 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 		      struct oci_descriptor *ret, struct digest *ret_diff_id,
 		      struct error *err)
 {
-	struct oci_image image = { .n_layers = 0 };
+	AUTO_FINI(oci_image) image = { .n_layers = 0 };
 	struct digest chain;
 	AUTO_FREE struct digest *diff_ids = NULL;
 	AUTO_BUF config = BUF_INIT;
 	size_t n = 0;
-	int rc;
+	int rc = oci_image_parse(m->body.data, m->body.len, &image, err);
 
-	rc = oci_image_parse(m->body.data, m->body.len, &image, err);
 	if (rc < 0)
 		return rc;
 	rc = oci_get_blob(store, &image.config.digest, image.config.size,
@@ -63,7 +61,6 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 		ret->annotations = NULL;
 		*ret_diff_id = diff_ids[layer];
 	}
-	oci_image_fini(&image);
 	return rc;
 }
 
@@ -141,9 +138,8 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 	struct origin *origin = NULL;
 	char name[REGISTRY_HOST_MAX];
 	struct digest diff_id;
-	int rc;
+	int rc = resolve_manifest(n->origins, q, &origin, &m, err);
 
-	rc = resolve_manifest(n->origins, q, &origin, &m, err);
 	if (rc < 0)
 		return rc;
 	/* As in lanes: one host, whatever its ports. */

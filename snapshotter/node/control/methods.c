@@ -2,7 +2,6 @@
 /* The methods of the control socket (docs/formats/control.md), one function
  * each: parameters in, result or error out. */
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -155,9 +154,8 @@ static int umount_all(struct node *n, const char *user,
 {
 	struct image **list;
 	size_t len, k;
-	int rc;
+	int rc = images_list(n->images, &list, &len, err);
 
-	rc = images_list(n->images, &list, &len, err);
 	if (rc < 0)
 		return rc;
 	/* All or nothing, so that the next thread counts all of it. */
@@ -553,8 +551,8 @@ static json_t *dispatch_call(struct node *n, struct control_call *call,
 	return m->fn(n, r->params, err);
 }
 
-/* That an image has no artifact is an answer, not a fault; and that somebody left
- * is none of ours.  Whatever else is missing is a fault. */
+/* An image without an artifact is an answer, and a caller that left is no fault of ours; any
+ * other failure is logged as a fault. */
 static void log_failure(const char *method, const struct error *err)
 {
 	bool is_answer =

@@ -40,8 +40,8 @@ static int send_checks(struct node *n, json_t *checks, struct error *err)
 	AUTO_JSON *body = json_pack("{s:O}", "checks", checks);
 	AUTO_FREE char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	AUTO(service_client) client = NULL;
-	struct service_answer answer = { .head = HTTP_RESPONSE_INIT,
-					 .body = { .limit = 4096 } };
+	AUTO_FINI(service_answer) answer = { .head = HTTP_RESPONSE_INIT,
+					     .body = { .limit = 4096 } };
 	char host[256] = "", path[320];
 	const char *node = n->cfg->node_name;
 	struct service_request r = {
@@ -64,7 +64,6 @@ static int send_checks(struct node *n, json_t *checks, struct error *err)
 	rc = service_client_new(&cfg, &client, err);
 	if (rc == 0)
 		rc = service_client_do(client, &r, &answer, err);
-	service_answer_fini(&answer);
 	return rc;
 }
 

@@ -2,7 +2,6 @@
 /* login.show: what bootseer-snapshotter saw a pod's pull carry. */
 #include <errno.h>
 
-#include "common/registry_host.h"
 #include "snapshotter/node/control/methods.h"
 #include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/node.h"

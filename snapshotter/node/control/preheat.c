@@ -64,15 +64,14 @@ static int call_service(struct preheat *p, const char *method, const char *path,
 		.body = body,
 		.body_len = body ? strlen(body) : 0,
 	};
-	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
-				    .body = { .limit = ANSWER_MAX } };
+	AUTO_FINI(service_answer) a = { .head = HTTP_RESPONSE_INIT,
+					.body = { .limit = ANSWER_MAX } };
 	int rc = service_client_do(p->client, &r, &a, err);
 
 	if (rc == 0 && ret) {
 		*ret = a.body;
 		a.body = (struct buf)BUF_INIT;
 	}
-	service_answer_fini(&a);
 	return rc;
 }
 

@@ -187,9 +187,8 @@ static int admit_and_fetch(struct node *n, const struct image_name *name,
 		.offers = n->offers,
 	};
 	struct admitted a;
-	int rc;
+	int rc = admit_artifact(&request, &a, &ret->untrusted, err);
 
-	rc = admit_artifact(&request, &a, &ret->untrusted, err);
 	ret->resolved_ns = a.decided_ns;
 	if (rc == 0) {
 		rc = have_image(n, name, store, &resolved->top, &a, ret, err);
@@ -210,10 +209,10 @@ static int ask_store(struct node *n, const struct image_name *name,
 		     struct oci_store *store, struct prepared *ret,
 		     struct error *err)
 {
-	struct resolved resolved = RESOLVED_INIT;
-	int rc;
+	AUTO_FINI(resolved) resolved = RESOLVED_INIT;
+	int rc = resolve_top(name, store, n->cfg->containerd_root, &resolved,
+			     err);
 
-	rc = resolve_top(name, store, n->cfg->containerd_root, &resolved, err);
 	if (rc < 0)
 		return rc;
 	ret->answered = true;
@@ -230,7 +229,6 @@ static int ask_store(struct node *n, const struct image_name *name,
 		rc = admit_and_fetch(n, name, &resolved, store, ret, err);
 	if (rc == 0 && name->alias)
 		rc = image_set_name(ret->image, name->alias, err);
-	resolved_fini(&resolved);
 	return rc;
 }
 
@@ -239,10 +237,9 @@ static int ask_registry(struct node *n, const struct image_name *name,
 {
 	struct origin *origin = NULL;
 	struct store_lease *lease = NULL;
-	int rc;
+	int rc = origin_get(n->origins, name->ref.host, name->ref.repo,
+			    name->plain_http, &origin, err);
 
-	rc = origin_get(n->origins, name->ref.host, name->ref.repo,
-			name->plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease_paced(origin, &name->call->pace, &lease, err);
 	if (rc == 0)
@@ -274,7 +271,7 @@ static int take_stale(struct node *n, const struct image_name *name, int rc,
 	return 0;
 }
 
-/* That an image was never converted, or its name is wrong, is an answer. */
+/* An image that was never converted, or whose name is wrong, is an answer, not a fault. */
 static bool is_fault(int rc)
 {
 	return rc < 0 && rc != -ENOENT && rc != -EINVAL &&
@@ -305,9 +302,8 @@ int node_prepare(struct node *n, const struct image_query *q,
 	const struct policy_rule *rule = NULL;
 	int64_t begin_ns = clock_now_ns();
 	struct image_name name;
-	int rc;
+	int rc = image_name_init(&name, q, err);
 
-	rc = image_name_init(&name, q, err);
 	if (rc == 0)
 		rule = admission_rule(n->admission, name.ref.host,
 				      name.ref.repo, &p.untrusted, err);

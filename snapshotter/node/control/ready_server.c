@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshotter/node/control/ready_server.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "common/log.h"
 #include "common/thread.h"
 #include "net/control_server.h"

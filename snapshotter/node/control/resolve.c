@@ -160,9 +160,8 @@ int resolve_manifest(struct origins *origins, const struct image_query *q,
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
 	struct image_name n;
-	int rc;
+	int rc = image_name_init(&n, q, err);
 
-	rc = image_name_init(&n, q, err);
 	if (rc == 0)
 		rc = origin_get(origins, n.ref.host, n.ref.repo, q->plain_http,
 				&origin, err);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "common/counter.h"
 #include "fuse/fuse.h"

@@ -293,9 +293,8 @@ static int build_alone(struct complete_layout *l, void **ret, size_t *ret_len,
 	AUTO(tree) t = NULL;
 	struct erofs_image img;
 	size_t i;
-	int rc;
+	int rc = erofs_open(l->job->meta->data, l->job->meta->len, &img, err);
 
-	rc = erofs_open(l->job->meta->data, l->job->meta->len, &img, err);
 	if (rc == 0)
 		rc = erofs_read_tree(&img, &t, err);
 	if (rc == 0)
@@ -393,10 +392,9 @@ static int write_layout(struct complete_layout *l, const struct complete *c,
 	AUTO_FREE void *data = NULL;
 	struct digest content;
 	size_t len;
-	int rc;
+	int rc = cache_mount_path(l->job->cache, l->job->name, "json",
+				  &key_path, err);
 
-	rc = cache_mount_path(l->job->cache, l->job->name, "json", &key_path,
-			      err);
 	if (rc < 0)
 		return rc;
 	if (is_current(l, key_path, c->meta_path))

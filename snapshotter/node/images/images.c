@@ -124,10 +124,9 @@ static int load_files(struct image *i, struct error *err)
 	AUTO_BUF config = BUF_INIT;
 	AUTO_BUF state = BUF_INIT;
 	struct digest d, id;
-	int rc;
+	int rc = read_into(i->dir, "artifact.json", OCI_MANIFEST_MAX, &manifest,
+			   err);
 
-	rc = read_into(i->dir, "artifact.json", OCI_MANIFEST_MAX, &manifest,
-		       err);
 	if (rc == 0)
 		rc = read_into(i->dir, "config.json", OCI_CONFIG_MAX, &config,
 			       err);
@@ -724,9 +723,8 @@ static int write_staged(const char *dir, const char *name, const struct buf *b,
 int images_stage_texts(const char *staged, const struct artifact *a,
 		       struct error *err)
 {
-	int rc;
+	int rc = write_staged(staged, "artifact.json", &a->manifest_json, err);
 
-	rc = write_staged(staged, "artifact.json", &a->manifest_json, err);
 	if (rc == 0)
 		rc = write_staged(staged, "config.json", &a->config_json, err);
 	if (rc == 0)
@@ -752,9 +750,8 @@ static int stage_state(struct image *i, const char *staged, struct error *err)
 static int publish_folder(struct images *t, struct image *i, const char *staged,
 			  struct error *err)
 {
-	int rc;
+	int rc = stage_state(i, staged, err);
 
-	rc = stage_state(i, staged, err);
 	if (rc == 0)
 		rc = fs_sync_dir(staged, err);
 	if (rc < 0)

@@ -57,8 +57,9 @@ static const struct source_ops offer_source_ops = {
 	.free = offer_source_free,
 };
 
-int offer_member_new(int fd, const struct offer *o, enum offer_member m,
-		     struct source **ret, struct error *err)
+/* The bytes of a member of the offer that `fd` is open on, which stays the caller's. */
+static int offer_member_new(int fd, const struct offer *o, enum offer_member m,
+			    struct source **ret, struct error *err)
 {
 	struct offer_source *p = calloc(1, sizeof(*p));
 

@@ -11,10 +11,6 @@
 
 #define OFFER_FILE "offer"
 
-/* The bytes of a member of the offer that `fd` is open on, which stays the caller's. */
-int offer_member_new(int fd, const struct offer *o, enum offer_member m,
-		     struct source **ret, struct error *err) MUST_CHECK;
-
 /* Has the offer the sizes that were signed with `a`?  -EBADMSG: it has others. */
 int offer_check_sizes(const struct offer *o, const struct artifact *a,
 		      struct error *err) MUST_CHECK;

@@ -9,7 +9,6 @@
  */
 #include "snapshotter/node/images/origin.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -59,11 +58,6 @@ static enum pace_level origin_pace_level(struct pace *p)
 	return atomic_load(o->is_ending) ? PACE_STOP : PACE_GO;
 }
 
-static void origin_pace_moves(struct pace *p)
-{
-	(void)p;
-}
-
 struct origins *origins_new(const struct node_config *cfg,
 			    const atomic_bool *is_ending, origin_open_fn *open)
 {
@@ -85,9 +79,8 @@ struct origins *origins_new(const struct node_config *cfg,
 	o->cfg = cfg;
 	o->is_ending = is_ending;
 	o->open = open;
-	o->pace = (struct pace){ .level = origin_pace_level,
-				 .moves = origin_pace_moves,
-				 .is_urgent = true };
+	o->pace =
+		(struct pace){ .level = origin_pace_level, .is_urgent = true };
 	return o;
 }
 
@@ -446,9 +439,8 @@ static int opened_get(struct pack_source *p, struct opened **ret,
 {
 	struct store_lease *lease;
 	struct opened *b, *old;
-	int rc;
+	int rc = origin_lease(p->origin, &lease, err);
 
-	rc = origin_lease(p->origin, &lease, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&p->lock);
@@ -481,9 +473,8 @@ static int pack_read(struct source *s, const struct source_req *req,
 {
 	struct pack_source *p = container_of(s, struct pack_source, base);
 	struct opened *b;
-	int rc;
+	int rc = opened_get(p, &b, err);
 
-	rc = opened_get(p, &b, err);
 	if (rc < 0)
 		return rc;
 	rc = source_read(b->blob, req, sink, err);

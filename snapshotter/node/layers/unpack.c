@@ -94,9 +94,8 @@ static int make_hard_link(struct unpack *u, const struct unpack_place *p,
 			  const struct layer_entry *e, struct error *err)
 {
 	AUTO_PLACE to = PLACE_INIT;
-	int rc;
+	int rc = place_open(u, e->link, NULL, &to, err);
 
-	rc = place_open(u, e->link, NULL, &to, err);
 	if (rc == -EISDIR)
 		return error_set(err, EPERM, "a hard link to the root");
 	if (rc == 0 && linkat(to.folder, to.base, p->folder, p->base, 0) < 0)
@@ -147,10 +146,9 @@ static int add_node(struct unpack *u, const struct unpack_place *p,
 		    const struct layer_entry *e, struct error *err)
 {
 	bool opaque, there;
-	int rc;
+	int rc = clear_place(u, p, S_ISDIR(e->mode) && !e->hard, &opaque,
+			     &there, err);
 
-	rc = clear_place(u, p, S_ISDIR(e->mode) && !e->hard, &opaque, &there,
-			 err);
 	if (rc < 0)
 		return rc;
 	if (e->hard) {

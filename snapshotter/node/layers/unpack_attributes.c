@@ -120,8 +120,6 @@ int unpack_set_time(int folder, const struct timespec *mtime, struct error *err)
 	return 0;
 }
 
-/* ------------------------------------------------------------- overlayfs' own --- */
-
 bool unpack_is_whiteout(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);

@@ -16,8 +16,6 @@
 
 #define FOLDER_STEPS 16 /* what a new folder costs */
 
-/* ------------------------------------------------------------------- names --- */
-
 int unpack_spend(struct unpack *u, uint64_t steps, struct error *err)
 {
 	if (pace_level(u->pace) == PACE_STOP)

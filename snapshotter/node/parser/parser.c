@@ -75,8 +75,7 @@ static void stop(struct parser *p)
 {
 	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };
 
-	if (p->sock >= 0)
-		(void)close(p->sock);
+	fd_close(p->sock);
 	p->sock = -1;
 	/* The process ends with its socket, unless somebody stopped it. */
 	if (p->pid > 0) {
@@ -85,8 +84,7 @@ static void stop(struct parser *p)
 			(void)poll(&gone, 1, KILL_MS);
 		(void)waitpid(p->pid, NULL, p->pidfd >= 0 ? WNOHANG : 0);
 	}
-	if (p->pidfd >= 0)
-		(void)close(p->pidfd);
+	fd_close(p->pidfd);
 	p->pidfd = -1;
 	p->pid = 0;
 }
@@ -261,9 +259,8 @@ static int ask_parser(struct parser *p, const struct parser_job *job, int first,
 {
 	struct artifact_job begun = { .in = -1 };
 	uint64_t generation = 0;
-	int rc;
+	int rc = ask_once(p, job, first, second, &begun, &generation, err);
 
-	rc = ask_once(p, job, first, second, &begun, &generation, err);
 	if (rc == -EPIPE || rc == -ETIMEDOUT) {
 		rc = run_again(p, generation,
 			       rc == -EPIPE ? "ended" : "does not answer", err);
@@ -482,8 +479,7 @@ static int end_job(struct artifact_parser *a, struct artifact_job *job,
 	struct heard h = { .len = 0 };
 	int rc;
 
-	if (job->in >= 0)
-		(void)close(job->in);
+	fd_close(job->in);
 	if (job->is_stuck)
 		rc = error_set(err, ETIMEDOUT,
 			       "the process that parses it took nothing for "

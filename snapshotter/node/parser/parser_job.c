@@ -30,8 +30,6 @@
 /* The checker needs less than half of what it checks, beside this. */
 #define CHECK_MEMORY (64 * MIB)
 
-/* ----------------------------------------------------------------- unpacking --- */
-
 static int unpack_all(int in, struct artifact_unpack *u, struct error *err)
 {
 	uint8_t from[65536];

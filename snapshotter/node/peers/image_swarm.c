@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images of the node and the swarms that they are in. */
-#include <errno.h>
-#include <string.h>
 
-#include "common/fs.h"
 #include "common/log.h"
 #include "snapshotter/node/images/map_file.h"
 #include "snapshotter/node/images/origin.h"
@@ -109,7 +106,7 @@ static struct image_swarm *image_swarm_use(struct image *i)
 	return p;
 }
 
-static uint64_t count_since(uint64_t *told, uint64_t now)
+static uint64_t counter_growth(uint64_t *told, uint64_t now)
 {
 	uint64_t was = *told;
 
@@ -123,8 +120,8 @@ void image_flow_count(struct image_swarm_bytes *told,
 		      const struct image_swarm_bytes *now,
 		      struct image_flow *ret)
 {
-	ret->peer_bytes = count_since(&told->peers, now->peers);
-	ret->origin_bytes = count_since(&told->origin, now->origin);
+	ret->peer_bytes = counter_growth(&told->peers, now->peers);
+	ret->origin_bytes = counter_growth(&told->origin, now->origin);
 }
 
 void image_swarm_take_flow(struct image_swarms *s, struct image *i,

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "common/clock.h"
@@ -42,7 +41,7 @@
 struct passed_blob {
 	const struct oci_descriptor *blob;
 	struct parts parts; /* none: each node reads the blob itself */
-	struct digest own;  /* of the one part of a small blob */
+	struct digest own;  /* digest of the only part of a small blob */
 };
 
 struct metadata_swarm {
@@ -408,10 +407,9 @@ static int keep_part(struct block_sink *sink, size_t index, const void *data,
 {
 	struct keep *k = container_of(sink, struct keep, sink);
 	size_t block = k->first + index;
-	int rc;
+	int rc = cache_put(k->m->all->of.cache, &k->blocks[index], data,
+			   SOURCE_HOT, err);
 
-	rc = cache_put(k->m->all->of.cache, &k->blocks[index], data, SOURCE_HOT,
-		       err);
 	if (rc < 0)
 		return rc;
 	p2p_image_came(k->m->p2p, (uint32_t)block);

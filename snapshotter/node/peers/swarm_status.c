@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The answer of p2p.status: docs/formats/control.md. */
-#include <string.h>
 
 #include "snapshotter/node/peers/image_swarm_priv.h"
 

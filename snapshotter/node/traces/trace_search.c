@@ -131,8 +131,6 @@ void search_run(struct trace_lookup *t, struct search *s)
 		(void)ask_store(t, t->folder, s);
 }
 
-/* ------------------------------------------------------------------- early --- */
-
 enum early_state {
 	EARLY_SEARCHED, /* nobody has what it found yet */
 	EARLY_FOUND,    /* waits for who takes and drops it */

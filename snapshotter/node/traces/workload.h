@@ -35,7 +35,7 @@ enum workload_purpose {
 	WORKLOAD_TO_START, /* and a container waits for it */
 };
 
-/* Which words it is of. */
+/* Where the words come from that a workload's key is made of. */
 enum workload_kind {
 	WORKLOAD_OF_CONFIG, /* the image's own; the key is not known at first */
 	WORKLOAD_NAMED,     /* those that were asked for */

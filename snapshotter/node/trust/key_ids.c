@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/digest.h"
 #include "snapshotter/node/trust/key_revocations.h"
 
 #define SPACE " \t\r"
@@ -16,14 +17,10 @@ void key_ids_fini(struct key_ids *k)
 	*k = (struct key_ids){ .n = 0 };
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct digest));
-}
-
 bool key_ids_has(const struct key_ids *k, const struct digest *id)
 {
-	return k->n > 0 && bsearch(id, k->v, k->n, sizeof(*k->v), by_bytes);
+	return k->n > 0 &&
+	       bsearch(id, k->v, k->n, sizeof(*k->v), compare_digests);
 }
 
 static void key_ids_sort(struct key_ids *k)
@@ -31,7 +28,7 @@ static void key_ids_sort(struct key_ids *k)
 	size_t n = 0;
 
 	if (k->n > 0)
-		qsort(k->v, k->n, sizeof(*k->v), by_bytes);
+		qsort(k->v, k->n, sizeof(*k->v), compare_digests);
 	for (size_t i = 0; i < k->n; i++)
 		if (n == 0 || !digest_equal(&k->v[n - 1], &k->v[i]))
 			k->v[n++] = k->v[i];

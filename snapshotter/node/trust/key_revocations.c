@@ -72,16 +72,13 @@ static int merge_told(const struct key_revocations *t, struct key_ids *ret,
 
 static size_t count_keys(const struct key_revocations *t)
 {
-	struct key_ids all = { .n = 0 };
-	size_t n;
+	AUTO_FINI(key_ids) all = { .n = 0 };
 
 	if (merge_told(t, &all, NULL) < 0 ||
 	    key_ids_merge(&all, &t->own, NULL) < 0)
 		log_warning("trust", "revoked keys are not counted "
 				     "reason=\"out of memory\"");
-	n = all.n;
-	key_ids_fini(&all);
-	return n;
+	return all.n;
 }
 
 static bool are_all_heard(const struct key_revocations *t)
@@ -290,8 +287,8 @@ static int ask_one(struct key_revocations *t, struct trust_service *s,
 	char condition[ETAG_MAX + 32];
 	struct service_request r = { .method = "GET",
 				     .path = "/v1/trust/revoked" };
-	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
-				    .body = { .limit = ANSWER_MAX } };
+	AUTO_FINI(service_answer) a = { .head = HTTP_RESPONSE_INIT,
+					.body = { .limit = ANSWER_MAX } };
 	int rc;
 
 	if (s->etag[0]) {
@@ -304,7 +301,6 @@ static int ask_one(struct key_revocations *t, struct trust_service *s,
 		rc = take_answer(t, s, &a, err);
 	else if (s->etag[0] && a.head.status == 304)
 		rc = 0;
-	service_answer_fini(&a);
 	return rc;
 }
 

@@ -16,7 +16,7 @@ static const char *const mode_names[] = {
 	[POLICY_ASK] = "ask",   [POLICY_BUILD] = "build",
 };
 
-/* Which option rules are of. */
+/* The option whose rules a policy has. */
 struct policy_option {
 	const char *name, *modes; /* for messages */
 	unsigned int allowed;     /* a bit for each mode */

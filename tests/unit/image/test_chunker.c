@@ -26,7 +26,7 @@ static int put(struct chunk_sink *s, uint64_t voff, uint8_t **buf, uint32_t len,
 	       struct error *err)
 {
 	struct device *d = container_of(s, struct device, sink);
-	const struct chunk_params *p = chunk_params_find(NULL);
+	const struct chunk_params *p = &chunk_params;
 
 	cr_assert_eq(voff % 4096, 0);
 	cr_assert_eq(voff, d->end, "blocks follow each other");
@@ -51,8 +51,8 @@ static void setup(void)
 	dev = (struct device){ .sink.put = put };
 	dev.bytes = calloc(1, DEVICE_MAX);
 	cr_assert(tree && dev.bytes);
-	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, NULL, &dev.sink,
-				 &chunker, &err),
+	cr_assert_eq(chunker_new(&chunk_params, tree, NULL, &dev.sink, &chunker,
+				 &err),
 		     0);
 }
 
@@ -66,8 +66,8 @@ static void teardown(void)
 static void restart(void)
 {
 	chunker_free(chunker);
-	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, NULL, &dev.sink,
-				 &chunker, &err),
+	cr_assert_eq(chunker_new(&chunk_params, tree, NULL, &dev.sink, &chunker,
+				 &err),
 		     0);
 	dev.n = 0;
 	dev.end = 0;

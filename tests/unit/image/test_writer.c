@@ -413,21 +413,6 @@ Test(writer, fails_with_a_pack_that_is_not_stored_when_metadata_is)
 	artifact_fini(&a);
 }
 
-Test(writer, names_the_chunking_that_it_knows)
-{
-	AUTO(tree) tree = make_changes();
-	struct tree_writer_config cfg = {
-		.tree = tree, .chunking = "c0", .temp_dir = dir, .jobs = 1
-	};
-	struct tree_writer *w = NULL;
-
-	cr_expect_null(tree_writer_chunking("c0"));
-	cr_expect_str_eq(tree_writer_chunking(NULL), "c1");
-	cr_expect_eq(tree_writer_new(&cfg, &w, &err), -EINVAL);
-	cr_expect_not_null(strstr(err.msg, "'c1' is"));
-	cr_expect_null(w);
-}
-
 /* A pack of other bytes, and a map that is another artifact's. */
 Test(writer, contents_that_changed_in_the_store_are_not_given_back)
 {

@@ -38,7 +38,7 @@ Test(store_watch, silence_is_told_of_once)
 	cr_expect_eq(next, atomic_load(&store.silence.heard_ns) + AFTER);
 	cr_expect(look(5));
 	cr_expect_not(look(6));
-	store_heard(&store);
+	store_note_answer(&store);
 	cr_expect_not(look(4));
 	cr_expect(look(5));
 }
