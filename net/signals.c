@@ -31,6 +31,20 @@ static void on_hangup(struct loop_signal *s, int signo)
 	d->reload(d->arg);
 }
 
+static void mask_hangup(int how)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGHUP);
+	(void)pthread_sigmask(how, &set, NULL);
+}
+
+void daemon_signals_hold(void)
+{
+	mask_hangup(SIG_BLOCK);
+}
+
 int daemon_signals_start(struct daemon_signals *s, struct loop *l,
 			 struct error *err)
 {
@@ -45,6 +59,8 @@ int daemon_signals_start(struct daemon_signals *s, struct loop *l,
 		rc = loop_signal_start(l, &s->interrupt, SIGINT, err);
 	if (rc == 0 && s->reload)
 		rc = loop_signal_start(l, &s->hangup, SIGHUP, err);
+	if (rc == 0 && s->reload)
+		mask_hangup(SIG_UNBLOCK);
 	return rc;
 }
 

@@ -12,7 +12,11 @@ struct daemon_signals {
 	struct loop_signal term, interrupt, hangup;
 };
 
-/* Watch them, and ignore SIGPIPE. */
+/* Keep SIGHUP waiting until daemon_signals_start().  A daemon that reloads calls this first in
+ * main(): a process without a handler is ended by the signal, and one that ignores it loses a
+ * reload. */
+void daemon_signals_hold(void);
+/* Watch them, and ignore SIGPIPE.  The main thread's. */
 int daemon_signals_start(struct daemon_signals *s, struct loop *l,
 			 struct error *err) MUST_CHECK;
 /* Before the loop goes; also when it never started. */

@@ -189,6 +189,7 @@ int main(int argc, char **argv)
 	enum option_action action;
 	int operand, rc;
 
+	daemon_signals_hold();
 	/* SQLite makes its files as readable as it may; they name private images. */
 	(void)umask(077);
 	rc = option_parse(&registry_program, &cfg, argc, argv, &action,

@@ -653,6 +653,7 @@ int main(int argc, char **argv)
 		return parser_main();
 	if (argc == 1 && strcmp(argv[0], OFFERS_CHILD_NAME) == 0)
 		return offers_child_main();
+	daemon_signals_hold();
 	rc = option_parse(&node_program, &cfg, argc, argv, &action, &operand,
 			  &err);
 	if (rc == 0)

@@ -357,6 +357,35 @@ end_while_waiting() { # PART-OF-URL
 	read_all
 }
 
+# start_by_fifo [OPTION...]: a bootseerd that reads its configuration, and has no handler yet.
+start_by_fifo() {
+	mkfifo "$T/config"
+	: >"$T/log"
+	"$bootseerd" --config "$T/config" --root "$T/root" --run "$T/run" "$@" 2>"$T/log" 3>&- &
+	node_pid=$!
+	pids+=("$node_pid")
+	exec 9>"$T/config"
+}
+
+@test "a reload that is asked for while bootseerd starts is done when it runs" {
+	start_by_fifo
+	kill -HUP "$node_pid"
+	exec 9>&-
+	wait_for node_is_up
+	wait_for grep -q 'info main: reloaded' "$T/log"
+}
+
+@test "so is one that its holder passes on" {
+	start_by_fifo --hold
+	exec 9>&-
+	wait_for child_of "$node_pid"
+	exec 9>"$T/config"
+	kill -HUP "$node_pid"
+	exec 9>&-
+	wait_for node_is_up
+	wait_for grep -q 'info main: reloaded' "$T/log"
+}
+
 reloaded_twice() { [ "$(grep -c 'info main: reloaded' "$T/log")" = 2 ]; }
 
 @test "wrong bytes of a block are never read" {

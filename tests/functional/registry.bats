@@ -809,6 +809,24 @@ is_logged() { grep -qF "$1" "$LOG"; }
 		"$LOG"
 }
 
+@test "a reload that is asked for while the service starts is done when it runs" {
+	W=$BATS_TEST_TMPDIR LOG=$BATS_TEST_TMPDIR/log.start
+	mkfifo "$W/config"
+	: >"$LOG"
+	"$program" --config "$W/config" --listen 127.0.0.1:0 --db "sqlite:$W/registry.db" $AUTH \
+		2>"$LOG" 3>&- &
+	pid=$!
+	services+=("$pid")
+	exec 9>"$W/config"
+	kill -HUP "$pid"
+	exec 9>&-
+	wait_for is_ready
+	U=http://127.0.0.1:$(sed -n 's/.* ready port=\([0-9]*\).*/\1/p' "$LOG")
+	wait_for has_reloaded
+}
+
+has_reloaded() { [ "$(metric reloads_total)" = 1 ]; }
+
 @test "slow, silent and too many clients hold no place for ever" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
 	service --max-connections 16 --request-timeout 1s --idle-timeout 1s \
