@@ -122,6 +122,8 @@ struct ckpt_write_options {
 	uint64_t size;
 	enum ckpt_layout layout; /* with a size that is known */
 	uint32_t columns;        /* 1..64; 0: by the size */
+	/* With a size that is not known: MiB of a unit, 1 to 4; 0: 4. */
+	uint32_t unit_chunks;
 	struct ckpt_attr attr;
 	/* With a size that is not known: units that are not written are those of this striped
 	 * file.  NULL: they are holes.  -EOPNOTSUPP: its units have another size. */

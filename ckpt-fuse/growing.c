@@ -14,6 +14,8 @@ int writer_set_growing(struct ckpt_writer *w,
 {
 	const struct manifest *base =
 		o->base ? ckpt_file_manifest(o->base) : NULL;
+	const uint32_t unit_chunks =
+		o->unit_chunks ? o->unit_chunks : MAP_UNIT_CHUNKS;
 	int rc = manifest_new(0, 0, &w->manifest, err);
 
 	if (rc < 0)
@@ -23,14 +25,14 @@ int writer_set_growing(struct ckpt_writer *w,
 				 "'%.200s' is a plain object: it can be "
 				 "replaced, not changed",
 				 w->path);
-	rc = unit_map_init(&w->map, base, err);
+	rc = unit_map_init(&w->map, base, unit_chunks, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "'%.200s'", w->path);
 	w->is_growing = true;
 	w->n_base = w->map.n_segments;
 	w->base_generation = base ? base->generation : 0;
 	w->manifest->chunk_size = MAP_CHUNK_SIZE;
-	w->manifest->unit_chunks = MAP_UNIT_CHUNKS;
+	w->manifest->unit_chunks = unit_chunks;
 	w->manifest->size = base ? base->size : 0;
 	ckpt_writer_set_attr(w, &o->attr);
 	return 0;
@@ -102,7 +104,7 @@ int ckpt_writer_name_unit(struct ckpt_writer *w, uint64_t u,
 	int rc = 0;
 
 	/* Segments of the base come before those that the writer makes. */
-	if (w->map.n_segments != w->n_base || at->len > MAP_UNIT)
+	if (w->map.n_segments != w->n_base || at->len > w->map.unit)
 		return error_set(err, EINVAL, "unit %" PRIu64 " is named late",
 				 u);
 	while (i && !segment_is(&w->map.segments[i - 1], &at->columns))
@@ -213,7 +215,7 @@ int ckpt_writer_read(struct ckpt_writer *w, uint64_t u, void *buf,
 	if (rc < 0)
 		return rc;
 	m->chunk_size = MAP_CHUNK_SIZE;
-	m->unit_chunks = MAP_UNIT_CHUNKS;
+	m->unit_chunks = w->manifest->unit_chunks;
 	m->size = p->len;
 	m->segments[0] = w->map.segments[p->segment];
 	m->segments[0].start = 0;

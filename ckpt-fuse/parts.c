@@ -27,7 +27,9 @@ int ckpt_writer_give_part(struct ckpt_writer *w, uint64_t size, struct buf *ret,
 
 _Static_assert(CKPT_PARTS_PIECES == SEGMENTS_MAX, "pieces are segments");
 _Static_assert(sizeof(((struct ckpt_columns *)0)->id) == SEGMENT_ID, "IDs");
-_Static_assert(CKPT_PART_UNIT == MAP_UNIT, "units");
+_Static_assert(CKPT_PART_CHUNK == MAP_CHUNK_SIZE &&
+		       CKPT_PART_UNIT == MAP_UNIT_CHUNKS * MAP_CHUNK_SIZE,
+	       "units");
 
 static struct ckpt_place place_of(const struct unit_map *map,
 				  const struct unit_place *p)
@@ -51,7 +53,7 @@ int ckpt_part_places(const struct buf *part, ckpt_place_fn *fn, void *arg,
 	int rc = manifest_decode(part->data, part->len, &m, err);
 
 	if (rc == 0)
-		rc = unit_map_init(&map, m, err);
+		rc = unit_map_init(&map, m, m->unit_chunks, err);
 	for (uint64_t u = 0; u < map.n_units && rc == 0; u++) {
 		const struct unit_place *p = unit_map_find(&map, u);
 		const struct ckpt_place at =
@@ -78,7 +80,7 @@ static int compare_starts(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static int decode_part(const struct buf *part, uint64_t size,
+static int decode_part(const struct buf *part, uint64_t size, uint32_t unit,
 		       struct manifest **ret, struct error *err)
 {
 	AUTO(manifest) m = NULL;
@@ -86,7 +88,7 @@ static int decode_part(const struct buf *part, uint64_t size,
 
 	if (rc < 0)
 		return -EBADMSG;
-	if (m->size == size && manifest_unit(m) == CKPT_PART_UNIT &&
+	if (m->size == size && manifest_unit(m) == unit &&
 	    m->chunk_size == MAP_CHUNK_SIZE) {
 		*ret = steal_ptr(&m);
 		return 0;
@@ -94,11 +96,12 @@ static int decode_part(const struct buf *part, uint64_t size,
 	return error_set(err, EBADMSG, "a part is of another file");
 }
 
-int ckpt_check_part(const struct buf *part, uint64_t size, struct error *err)
+int ckpt_check_part(const struct buf *part, uint64_t size, uint32_t unit,
+		    struct error *err)
 {
 	AUTO(manifest) m = NULL;
 
-	return decode_part(part, size, &m, err);
+	return decode_part(part, size, unit, &m, err);
 }
 
 static void add_part(struct part_merge *g, const struct manifest *m)
@@ -145,7 +148,8 @@ static int decode_parts(const struct ckpt_file_parts *p,
 	*ret_segments = 0;
 	*ret_chunks = 0;
 	for (size_t i = 0; i < p->n && rc == 0; i++) {
-		rc = decode_part(&p->parts[i], p->size, &parts[i], err);
+		rc = decode_part(&p->parts[i], p->size, p->unit, &parts[i],
+				 err);
 		if (rc < 0)
 			return error_wrap(err, -EBADMSG, "part %zu", i);
 		*ret_segments += parts[i]->n_segments;
@@ -170,7 +174,7 @@ static int merge_parts(const struct ckpt_file_parts *p, struct manifest **parts,
 	if (rc < 0)
 		return rc;
 	all->chunk_size = MAP_CHUNK_SIZE;
-	all->unit_chunks = MAP_UNIT_CHUNKS;
+	all->unit_chunks = p->unit / MAP_CHUNK_SIZE;
 	all->size = p->size;
 	g.all = all;
 	for (size_t i = 0; i < p->n; i++)
@@ -187,7 +191,7 @@ static int merge_parts(const struct ckpt_file_parts *p, struct manifest **parts,
 static int check_units(const struct unit_map *map,
 		       const struct ckpt_file_parts *p, struct error *err)
 {
-	const uint64_t n = (p->size + CKPT_PART_UNIT - 1) / CKPT_PART_UNIT;
+	const uint64_t n = (p->size + p->unit - 1) / p->unit;
 
 	for (uint64_t u = 0; u < n; u++) {
 		const struct unit_place *at = unit_map_find(map, u);
@@ -212,7 +216,7 @@ static int set_base(struct ckpt_writer *w, const struct manifest *m,
 	int rc;
 
 	unit_map_fini(&w->map);
-	rc = unit_map_init(&w->map, m, err);
+	rc = unit_map_init(&w->map, m, m->unit_chunks, err);
 	w->n_base = w->map.n_segments;
 	w->is_base_gone = true;
 	return rc;
@@ -236,6 +240,8 @@ int ckpt_commit_parts(struct object_store *s, const char *path,
 		      const struct ckpt_file_parts *p, struct error *err)
 {
 	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .unit_chunks =
+						      p->unit / MAP_CHUNK_SIZE,
 					      .attr = p->attr,
 					      .version = p->version };
 	AUTO_FREE struct manifest **parts =

@@ -9,7 +9,11 @@
 #include "ckpt-fuse/ckpt.h"
 #include "common/buf.h"
 
-#define CKPT_PART_UNIT (UINT64_C(4) << 20) /* bytes of a unit of such a file */
+#define CKPT_PART_UNIT (4u << 20) /* bytes of a unit of such a file at most */
+#define CKPT_PART_CHUNK (1u << 20)
+/* Files up to this size may have smaller units, so that all nodes of a group write some: a mount
+ * changes such a file by writing all of it anew. */
+#define CKPT_PART_SMALL (64u << 20)
 /* Pieces of a file that all its parts have together at most: units in a row that lie in a row. */
 #define CKPT_PARTS_PIECES 65536u
 
@@ -24,7 +28,8 @@ struct ckpt_place {
 	struct ckpt_columns columns;
 	uint32_t place; /* units of the columns before it */
 	uint32_t len;   /* bytes that are stored */
-	uint32_t crcs[CKPT_PART_UNIT >> 20]; /* CRC-32C of each MiB */
+	uint32_t crcs[CKPT_PART_UNIT /
+		      CKPT_PART_CHUNK]; /* CRC-32C of each MiB */
 };
 
 /* Let unit `u` be one that an earlier part has stored, which is not stored again; before the writer
@@ -51,14 +56,15 @@ int ckpt_part_places(const struct buf *part, ckpt_place_fn *fn, void *arg,
 int ckpt_writer_give_part(struct ckpt_writer *w, uint64_t size, struct buf *ret,
 			  struct error *err) MUST_CHECK;
 
-/* Is it a part of a file of `size` bytes?  -EBADMSG: no */
-int ckpt_check_part(const struct buf *part, uint64_t size,
+/* Is it a part of a file of `size` bytes, in units of `unit`?  -EBADMSG: no */
+int ckpt_check_part(const struct buf *part, uint64_t size, uint32_t unit,
 		    struct error *err) MUST_CHECK;
 
 struct ckpt_file_parts {
 	const struct buf *parts;
 	size_t n;
 	uint64_t size; /* of the file, at least 1 */
+	uint32_t unit; /* bytes of its units: that of the parts' writers */
 	/* Bytes that have to be stored of each of the units; 0: it is a hole. */
 	const uint32_t *stored;
 	struct ckpt_attr attr;

@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNITS_MAX (CKPT_SIZE_MAX / MAP_UNIT)
-
 static int refuse_large(struct error *err)
 {
 	return error_set(err, EFBIG, "a file has at most %" PRIu64 " TiB",
-			 UNITS_MAX * MAP_UNIT / (1024 * GIB));
+			 (uint64_t)CKPT_SIZE_MAX / (1024 * GIB));
 }
 
 static const struct unit_place *unit_at(const struct unit_map *f, uint64_t u)
@@ -46,7 +44,7 @@ static int have_unit(struct unit_map *f, uint64_t u, struct unit_place **ret,
 	struct unit_place **page;
 	int rc;
 
-	if (u >= UNITS_MAX)
+	if (u >= CKPT_SIZE_MAX / f->unit)
 		return refuse_large(err);
 	rc = reserve_pages(f, u / MAP_PAGE + 1, err);
 	if (rc < 0)
@@ -84,13 +82,13 @@ static int add_base_segment(struct unit_map *f, const struct manifest *m,
 			    const struct ckpt_segment *s, uint32_t index,
 			    struct error *err)
 {
-	const uint64_t first = s->start / MAP_UNIT;
-	const uint64_t n = (s->length + MAP_UNIT - 1) / MAP_UNIT;
+	const uint64_t first = s->start / f->unit;
+	const uint64_t n = (s->length + f->unit - 1) / f->unit;
 	const uint32_t *crcs = m->crcs + s->first_chunk;
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct unit_place *p;
-		uint64_t left = s->length - i * MAP_UNIT;
+		uint64_t left = s->length - i * f->unit;
 		int rc = have_unit(f, first + i, &p, err);
 
 		if (rc == 0 && s->place + i > UINT32_MAX)
@@ -100,7 +98,7 @@ static int add_base_segment(struct unit_map *f, const struct manifest *m,
 		*p = (struct unit_place){
 			.segment = index,
 			.place = (uint32_t)(s->place + i),
-			.len = (uint32_t)(left < MAP_UNIT ? left : MAP_UNIT),
+			.len = (uint32_t)(left < f->unit ? left : f->unit),
 		};
 		for (uint32_t at = 0, k = 0; at < p->len;
 		     at += MAP_CHUNK_SIZE, k++)
@@ -110,17 +108,17 @@ static int add_base_segment(struct unit_map *f, const struct manifest *m,
 }
 
 int unit_map_init(struct unit_map *f, const struct manifest *base,
-		  struct error *err)
+		  uint32_t unit_chunks, struct error *err)
 {
 	AUTO_FREE size_t *same = NULL;
 	AUTO_FREE uint32_t *index = NULL;
 	int rc = 0;
 
-	*f = (struct unit_map){ .n_units = 0 };
+	*f = (struct unit_map){ .unit = unit_chunks * MAP_CHUNK_SIZE };
 	if (!base)
 		return 0;
 	if (base->chunk_size != MAP_CHUNK_SIZE ||
-	    base->unit_chunks != MAP_UNIT_CHUNKS)
+	    base->unit_chunks != unit_chunks || unit_chunks > MAP_UNIT_CHUNKS)
 		return error_set(err, EOPNOTSUPP,
 				 "its units are of another size: it can be "
 				 "replaced, not changed");
@@ -149,7 +147,7 @@ void unit_map_fini(struct unit_map *f)
 	unit_map_cut(f, 0);
 	free(f->segments);
 	free(f->pages);
-	*f = (struct unit_map){ .n_units = 0 };
+	*f = (struct unit_map){ .unit = f->unit };
 }
 
 int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
@@ -159,11 +157,11 @@ int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 	struct unit_place *p;
 	int rc = have_unit(f, u, &p, err);
 
-	if (rc == 0 && s->length / MAP_UNIT >= UINT32_MAX)
+	if (rc == 0 && s->length / f->unit >= UINT32_MAX)
 		rc = refuse_large(err);
 	if (rc < 0)
 		return rc;
-	*ret_place = (uint32_t)(s->length / MAP_UNIT);
+	*ret_place = (uint32_t)(s->length / f->unit);
 	s->length += len;
 	*p = (struct unit_place){ .segment = (uint32_t)f->n_segments - 1,
 				  .place = *ret_place,
@@ -225,7 +223,7 @@ void unit_map_column_ends(const struct unit_map *f, size_t n,
 			continue;
 		s = &f->segments[p->segment];
 		end = &ret[p->segment][(p->place + s->rotation) % s->columns];
-		to = p->place / s->columns * MAP_UNIT + p->len;
+		to = p->place / s->columns * f->unit + p->len;
 		if (*end < to)
 			*end = to;
 	}
@@ -239,7 +237,7 @@ static bool is_next(const struct unit_map *f, uint64_t u)
 	const struct unit_place *a = u ? unit_at(f, u - 1) : NULL;
 	const struct unit_place *b = unit_at(f, u);
 
-	return a && a->len == MAP_UNIT && a->segment == b->segment &&
+	return a && a->len == f->unit && a->segment == b->segment &&
 	       a->place + 1 == b->place;
 }
 
@@ -250,9 +248,9 @@ static uint32_t length_of(const struct unit_map *f, uint64_t u, uint64_t size)
 	const uint32_t len = unit_at(f, u)->len;
 	uint64_t left;
 
-	if (u * MAP_UNIT >= size)
+	if (u * f->unit >= size)
 		return 0;
-	left = round_up(size - u * MAP_UNIT, MAP_CHUNK_SIZE);
+	left = round_up(size - u * f->unit, MAP_CHUNK_SIZE);
 	return left < len ? (uint32_t)left : len;
 }
 
@@ -294,7 +292,7 @@ int unit_map_fill(const struct unit_map *f, struct manifest *m,
 			continue;
 		if (!is_next(f, u)) {
 			runs[run] = f->segments[p->segment];
-			runs[run].start = u * MAP_UNIT;
+			runs[run].start = u * f->unit;
 			runs[run].place = p->place;
 			runs[run].length = 0;
 			runs[run++].first_chunk = n_chunks;

@@ -11,8 +11,7 @@
 #include "common/bytes.h"
 
 #define MAP_CHUNK_SIZE ((uint32_t)MIB)
-#define MAP_UNIT_CHUNKS 4u
-#define MAP_UNIT ((uint64_t)MAP_CHUNK_SIZE * MAP_UNIT_CHUNKS)
+#define MAP_UNIT_CHUNKS 4u /* at most */
 #define MAP_PAGE 1024u
 
 struct unit_place {
@@ -23,6 +22,7 @@ struct unit_place {
 };
 
 struct unit_map {
+	uint64_t unit;                 /* bytes */
 	struct ckpt_segment *segments; /* start and place are not used */
 	size_t n_segments, cap_segments;
 	/* Pages of MAP_PAGE units each, so that a file of holes takes none; NULL: all are holes. */
@@ -31,10 +31,10 @@ struct unit_map {
 	uint64_t n_units; /* behind the last are holes */
 };
 
-/* Begin with the units of a manifest; NULL: none. -EOPNOTSUPP: its units are of another
- * size. */
+/* Begin with the units of a manifest; NULL: none. -EOPNOTSUPP: its units are not of so many
+ * chunks, or of more than MAP_UNIT_CHUNKS. */
 int unit_map_init(struct unit_map *f, const struct manifest *base,
-		  struct error *err) MUST_CHECK;
+		  uint32_t unit_chunks, struct error *err) MUST_CHECK;
 void unit_map_fini(struct unit_map *f);
 
 int unit_map_add_segment(struct unit_map *f, const struct ckpt_segment *s,

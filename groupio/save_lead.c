@@ -397,7 +397,8 @@ int lead_parts(struct save *v, struct error *err)
 	for (size_t i = 0; i < v->terms.n_nodes && rc == 0; i++) {
 		if (i == v->terms.self || atomic_load(&v->gone[i]))
 			continue;
-		rc = ckpt_check_part(&v->told.part[i], v->plan->size, err);
+		rc = ckpt_check_part(&v->told.part[i], v->plan->size,
+				     SAVE_UNIT, err);
 		if (rc < 0)
 			rc = part_failed(v, i, rc, err);
 	}

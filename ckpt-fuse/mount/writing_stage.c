@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "ckpt-fuse/mount/writing_priv.h"
+#include "ckpt-fuse/parts.h"
 #include "common/clock.h"
 #include "fuse/fuse.h"
 
@@ -433,7 +434,8 @@ int writing_extend(struct writing *w, uint64_t size, struct error *err)
 /* ------------------------------------------------ what it is opened with --- */
 
 /* A plain object is staged whole, and dirty: no writer knows of it.  So is a small file that is
- * striped for its attributes alone, and may become plain with others. */
+ * striped for its attributes alone, and may become plain with others, and one that a group has
+ * written in smaller units than a writer has. */
 static int stage_whole(struct writing *w, struct ckpt_file *f,
 		       struct error *err)
 {
@@ -441,10 +443,11 @@ static int stage_whole(struct writing *w, struct ckpt_file *f,
 	struct staged_unit *x;
 	int rc = 0;
 
-	if (size > w->all->tail_most)
+	if (size > (ckpt_file_stat(f)->is_striped ? CKPT_PART_SMALL
+						  : w->all->tail_most))
 		return error_set(err, EOPNOTSUPP,
-				 "'%.200s' is a large plain object: it can be "
-				 "replaced, not changed",
+				 "'%.200s' is a large object of others: it can "
+				 "be replaced, not changed",
 				 w->path);
 	for (uint64_t at = 0; at < size && rc == 0; at += WRITING_UNIT) {
 		size_t len = size - at < WRITING_UNIT ? (size_t)(size - at)
@@ -468,7 +471,8 @@ static int use_file(struct writing *w, struct ckpt_file *f, struct error *err)
 {
 	const struct ckpt_stat *st = ckpt_file_stat(f);
 
-	return st->is_striped && st->size > WRITING_UNIT
+	return st->is_striped && st->size > WRITING_UNIT &&
+			       ckpt_file_unit(f) == WRITING_UNIT
 		       ? sending_begin(&w->sending, w->all->store, w->path, f,
 				       err)
 		       : stage_whole(w, f, err);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ckpt-fuse/parts.h"
 #include "common/fs.h"
 
 #define SLACK (64 * KIB)
@@ -103,6 +104,52 @@ struct ckpt_stat put(const char *path, const char *from, uint64_t size,
 	cr_assert_eq(ckpt_commit(w, &st, &err), 0, "%s", err.msg);
 	ckpt_writer_free(w);
 	return st;
+}
+
+static void put_part(const char *path, const char *from, uint64_t size,
+		     uint64_t first, struct buf *ret)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .unit_chunks = 1 };
+	struct error err = ERROR_INIT;
+	AUTO(ckpt_writer) w = NULL;
+	uint32_t place;
+
+	cr_assert_eq(ckpt_write_open(store, path, &o, &w, &err), 0);
+	cr_assert_eq(ckpt_writer_begin_segment(w, 2, &err), 0);
+	for (uint64_t at = first * MIB; at < size; at += 2 * MIB) {
+		const size_t n = size - at < MIB ? size - at : MIB;
+
+		cr_assert_eq(ckpt_writer_add(w, at / MIB, n, &place, &err), 0);
+		cr_assert_eq(ckpt_write_placed(w, at / MIB, place, from + at, n,
+					       &err),
+			     0);
+	}
+	cr_assert_eq(ckpt_writer_give_part(w, size, ret, &err), 0, "%s",
+		     err.msg);
+}
+
+void put_by_parts(const char *path, const char *from, uint64_t size)
+{
+	struct buf parts[2] = { BUF_INIT, BUF_INIT };
+	uint32_t stored[DATA_MAX / MIB];
+	const struct ckpt_file_parts p = { .parts = parts,
+					   .n = 2,
+					   .size = size,
+					   .unit = MIB,
+					   .stored = stored,
+					   .attr = { .mode = 0644 } };
+	struct error err = ERROR_INIT;
+
+	for (uint64_t at = 0; at < size; at += MIB)
+		stored[at / MIB] =
+			(uint32_t)(size - at < MIB ? size - at : MIB);
+	for (uint64_t i = 0; i < 2; i++)
+		put_part(path, from, size, i, &parts[i]);
+	cr_assert_eq(ckpt_commit_parts(store, path, &p, &err), 0, "%s",
+		     err.msg);
+	for (uint64_t i = 0; i < 2; i++)
+		buf_fini(&parts[i]);
 }
 
 void put_object(const char *name, const void *bytes, size_t len)

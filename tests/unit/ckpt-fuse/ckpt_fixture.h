@@ -23,6 +23,8 @@ void write_units(struct ckpt_writer *w, const char *from, uint64_t size);
 /* Write the first `size` bytes of `from`. */
 struct ckpt_stat put(const char *path, const char *from, uint64_t size,
 		     uint32_t columns);
+/* The same by two parts, in units of a MiB. */
+void put_by_parts(const char *path, const char *from, uint64_t size);
 void put_object(const char *name, const void *bytes, size_t len);
 struct ckpt_file *open_file(const char *path);
 void expect_file(const char *path, const char *want, uint64_t size);

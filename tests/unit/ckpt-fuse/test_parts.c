@@ -54,6 +54,7 @@ static int commit(const struct buf *parts, size_t n, const uint32_t *stored,
 	const struct ckpt_file_parts p = { .parts = parts,
 					   .n = n,
 					   .size = FILE_SIZE,
+					   .unit = UNIT,
 					   .stored = stored,
 					   .attr = { .mode = 0640, .uid = 7 } };
 
@@ -189,9 +190,11 @@ static void end_later(struct ckpt_writer *w, struct buf *ret)
 
 static int commit_later(const struct buf *part, struct error *err)
 {
-	const struct ckpt_file_parts p = {
-		.parts = part, .n = 1, .size = FILE_SIZE, .stored = whole
-	};
+	const struct ckpt_file_parts p = { .parts = part,
+					   .n = 1,
+					   .size = FILE_SIZE,
+					   .unit = UNIT,
+					   .stored = whole };
 
 	return ckpt_commit_parts(store, "g", &p, err);
 }
@@ -311,9 +314,11 @@ Test(parts, replace_no_file_when_gc_goes_for_what_they_name)
 	struct error err = ERROR_INIT;
 	struct ckpt_version version;
 	struct ckpt_stat st;
-	struct ckpt_file_parts parts = {
-		.parts = &part, .n = 1, .size = FILE_SIZE, .stored = whole
-	};
+	struct ckpt_file_parts parts = { .parts = &part,
+					 .n = 1,
+					 .size = FILE_SIZE,
+					 .unit = UNIT,
+					 .stored = whole };
 
 	make_earlier(&p);
 	write_part(0, 1, &before);

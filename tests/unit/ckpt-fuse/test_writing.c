@@ -106,6 +106,29 @@ static int write_at(struct writing *w, uint64_t off, uint64_t len)
 	return writing_write(w, off, data + off, len, &err);
 }
 
+/* A writer has larger ones: all of the file is stored anew. */
+Test(writing, goes_on_from_units_of_a_file_that_nodes_have_saved_together)
+{
+	const struct writing_options o = { .is_new = false };
+	struct error err = ERROR_INIT;
+	struct ckpt_file *f;
+	struct writing *w;
+
+	all.tail_most = UNIT;
+	put_by_parts("f", data, 5 * UNIT + 1000);
+	expect_file("f", data, 5 * UNIT + 1000);
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	cr_expect_eq(write_at(w, 5 * UNIT, UNIT), 0);
+	data[UNIT + 7] ^= 1;
+	cr_expect_eq(write_at(w, UNIT + 7, 1), 0);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	writing_free(w);
+	expect_file("f", data, 6 * UNIT);
+	f = open_file("f");
+	cr_expect_eq(ckpt_file_unit(f), UNIT);
+	ckpt_close(f);
+}
+
 /* Nothing is compared by tags here; memory is short, so that the write has to send. */
 Test(writing, that_another_has_replaced_does_not_go_on_behind_its_bytes)
 {
