@@ -398,7 +398,7 @@ int lead_parts(struct save *v, struct error *err)
 		if (i == v->terms.self || atomic_load(&v->gone[i]))
 			continue;
 		rc = ckpt_check_part(&v->told.part[i], v->plan->size,
-				     SAVE_UNIT, err);
+				     v->plan->unit, err);
 		if (rc < 0)
 			rc = part_failed(v, i, rc, err);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The contents of the file, and the writer of each of its units. */
+/* The contents of the file, and its units.  save_assign.c says who keeps and writes which. */
 #include "groupio/save_plan.h"
 
 #include <errno.h>
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt-fuse/parts.h"
 #include "common/bytes.h"
 #include "common/json.h"
 
 /* Smaller tensors that are equal by chance, norms of ones, keep their names in the file. */
 #define ALIAS_MIN SAVE_CHUNK
-#define RUN_UNITS 4u /* units in a row have the same writer */
 #define FILE_MAX (UINT64_C(1) << 42)
 #define HEAD_MAX (100u << 20) /* as safetensors has it */
 #define HEAD_ALIGN 64u
@@ -363,7 +363,7 @@ static int make_head(struct making *m, struct error *err)
 	return 0;
 }
 
-/* ------------------------------------------------------------------- who writes --- */
+/* ------------------------------------------------------------------------ units --- */
 
 size_t save_plan_find(const struct save_plan *p, uint64_t off)
 {
@@ -382,7 +382,7 @@ size_t save_plan_find(const struct save_plan *p, uint64_t off)
 
 static uint64_t unit_end(const struct save_plan *p, uint64_t u)
 {
-	const uint64_t end = (u + 1) * SAVE_UNIT;
+	const uint64_t end = (u + 1) * p->unit;
 
 	return end < p->size ? end : p->size;
 }
@@ -400,7 +400,7 @@ static bool range_is_zero(const struct save_entry *e, uint64_t from,
 
 static bool unit_is_zero(const struct save_plan *p, uint64_t u)
 {
-	const uint64_t from = u * SAVE_UNIT, to = unit_end(p, u);
+	const uint64_t from = u * p->unit, to = unit_end(p, u);
 
 	if (from < p->head.len)
 		return false;
@@ -417,100 +417,18 @@ static bool unit_is_zero(const struct save_plan *p, uint64_t u)
 	return true;
 }
 
-/* Nodes that have all bytes of the units; *ret_some: that have some. */
-static uint64_t run_holders(const struct save_plan *p, uint64_t from,
-			    uint64_t to, uint64_t *ret_some)
+static int cut_units(struct save_plan *p, struct error *err)
 {
-	uint64_t all = UINT64_MAX >> (64 - p->n_nodes);
-
-	*ret_some = 0;
-	for (size_t i = save_plan_find(p, from);
-	     i < p->n_entries && p->entries[i].start < to; i++) {
-		if (p->entries[i].is_zero || !p->entries[i].tensor->len)
-			continue;
-		all &= p->entries[i].holders;
-		*ret_some |= p->entries[i].holders;
-	}
-	if (!*ret_some)
-		*ret_some = UINT64_MAX >> (64 - p->n_nodes);
-	return all;
-}
-
-/* The node of `among` that has least; -1: there is none. */
-static int least_of(const uint64_t *load, uint64_t among)
-{
-	int best = -1;
-
-	for (unsigned int i = 0; i < SAVE_NODES_MAX; i++)
-		if (among >> i & 1 && (best < 0 || load[i] < load[best]))
-			best = (int)i;
-	return best;
-}
-
-struct loads {
-	uint64_t written[SAVE_NODES_MAX], copied[SAVE_NODES_MAX];
-};
-
-/* A node that has the bytes, and another one: one that has them too, or else one that gets
- * them.  The one of both that writes less writes them. */
-static struct save_unit choose_nodes(const struct save_plan *p, struct loads *l,
-				     uint64_t from, uint64_t to, uint64_t bytes)
-{
-	const uint64_t nodes = UINT64_MAX >> (64 - p->n_nodes);
-	uint64_t some, all = run_holders(p, from, to, &some);
-	const int a = least_of(l->written, all ? all : some);
-	const uint64_t others = nodes & ~(UINT64_C(1) << a);
-	int b = least_of(l->written, all & others);
-
-	if (b < 0) {
-		b = least_of(l->copied, others);
-		if (b < 0)
-			b = a;
-		l->copied[b] += bytes;
-	}
-	if (l->written[b] < l->written[a]) {
-		l->written[b] += bytes;
-		return (struct save_unit){ (uint8_t)b, (uint8_t)a };
-	}
-	l->written[a] += bytes;
-	return (struct save_unit){ (uint8_t)a, (uint8_t)b };
-}
-
-/* Units in a row that one node writes: fewer of a small file, which all links are to share. */
-static uint64_t run_units(const struct save_plan *p)
-{
-	const uint64_t n = p->n_units / (4 * p->n_nodes);
-
-	return n < 1 ? 1 : n > RUN_UNITS ? RUN_UNITS : n;
-}
-
-static int assign_units(struct save_plan *p, struct error *err)
-{
-	struct loads l = { .written = { 0 } };
-	uint64_t run;
-
-	p->n_units = (p->size + SAVE_UNIT - 1) / SAVE_UNIT;
-	run = run_units(p);
+	p->unit = p->size <= CKPT_PART_SMALL ? CKPT_PART_CHUNK : SAVE_UNIT;
+	p->n_units = (p->size + p->unit - 1) / p->unit;
 	p->units = calloc(p->n_units + 1, sizeof(*p->units));
 	p->stored = calloc(p->n_units + 1, sizeof(*p->stored));
 	if (!p->units || !p->stored)
 		return error_nomem(err);
-	for (uint64_t u = 0; u < p->n_units; u += run) {
-		const uint64_t to = u + run < p->n_units ? u + run : p->n_units;
-		struct save_unit by;
-		uint64_t bytes = 0;
-
-		for (uint64_t i = u; i < to; i++) {
-			if (!unit_is_zero(p, i))
-				p->stored[i] = (uint32_t)(unit_end(p, i) -
-							  i * SAVE_UNIT);
-			bytes += p->stored[i];
-		}
-		by = choose_nodes(p, &l, u * SAVE_UNIT, unit_end(p, to - 1),
-				  bytes);
-		for (uint64_t i = u; i < to; i++)
-			p->units[i] = by;
-		p->to_store += bytes;
+	for (uint64_t u = 0; u < p->n_units; u++) {
+		if (!unit_is_zero(p, u))
+			p->stored[u] = (uint32_t)(unit_end(p, u) - u * p->unit);
+		p->to_store += p->stored[u];
 	}
 	return 0;
 }
@@ -521,7 +439,7 @@ static int assign_units(struct save_plan *p, struct error *err)
  * lacks none. */
 static uint8_t unit_distance(const struct save_plan *p, uint64_t u, size_t self)
 {
-	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	const uint64_t from = u * p->unit, to = from + p->stored[u];
 
 	for (size_t i = save_plan_find(p, from);
 	     i < p->n_entries && p->entries[i].start < to; i++) {
@@ -585,12 +503,14 @@ static int hash_range(struct hasher *h, const struct save_entry *e, uint64_t at,
 int save_plan_unit_digest(const struct save_plan *p, uint64_t u,
 			  struct digest *ret, struct error *err)
 {
-	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	const uint64_t from = u * p->unit, to = from + p->stored[u];
 	AUTO(hasher) h = hasher_new();
-	uint8_t len[4];
+	uint8_t len[8];
 	int rc = h ? 0 : -ENOMEM;
 
+	/* A place among units of another size is another place. */
 	put_le32(len, p->stored[u]);
+	put_le32(len + 4, p->unit);
 	if (rc == 0)
 		rc = hasher_update(h, len, sizeof(len));
 	if (rc == 0 && from < p->head.len)
@@ -658,7 +578,9 @@ static int make_plan(struct making *m, struct save_table *tables,
 		rc = renumber_tensors(m, err);
 	if (rc == 0)
 		rc = make_head(m, err);
-	return rc < 0 ? rc : assign_units(m->plan, err);
+	if (rc == 0)
+		rc = cut_units(m->plan, err);
+	return rc < 0 ? rc : save_plan_assign(m->plan, err);
 }
 
 int save_plan_make(struct save_table *tables, size_t n, size_t self,

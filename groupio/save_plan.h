@@ -14,7 +14,7 @@
 #include "common/digest.h"
 
 #define SAVE_CHUNK (1u << 20) /* bytes of a tensor that one digest is of */
-#define SAVE_UNIT (4u << 20)  /* bytes of the file that one node writes */
+#define SAVE_UNIT (4u << 20)  /* bytes of the file that one node writes, at most */
 #define SAVE_NODES_MAX 64u
 #define SAVE_RANKS_MAX 4096u
 #define SAVE_NAME_MAX 512u        /* bytes of a tensor's name */
@@ -94,6 +94,7 @@ struct save_plan {
 	size_t n_entries;
 	struct buf head; /* what stands before the tensors */
 	uint64_t size;   /* of the file */
+	uint32_t unit;   /* bytes of its units */
 	uint64_t n_units;
 	uint32_t *stored; /* bytes of each unit; 0: it is zeros, and a hole */
 	struct save_unit *units;
@@ -126,5 +127,9 @@ static inline bool save_unit_is_kept(const struct save_unit *u, size_t node)
 }
 /* The first entry that has bytes behind `off`; n_entries: there is none. */
 size_t save_plan_find(const struct save_plan *p, uint64_t off);
+
+/* Set the nodes that keep and write each unit of a plan that has all else.  Links between nodes, and
+ * those to the store, are to end alike. */
+int save_plan_assign(struct save_plan *p, struct error *err) MUST_CHECK;
 
 #endif

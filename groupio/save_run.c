@@ -394,7 +394,7 @@ static int commit_parts(struct save *v, struct gathering *g,
 					 .len = strlen(v->terms.id) };
 	struct ckpt_file_parts p = { .parts = g->parts,
 				     .size = v->plan->size,
-				     .unit = SAVE_UNIT,
+				     .unit = v->plan->unit,
 				     .stored = v->plan->stored,
 				     .attr = { .mode = 0644,
 					       .uid = v->ranks[0].uid,

@@ -234,7 +234,7 @@ static struct entry_range entry_range(const struct save_entry *e, uint64_t from,
 static int keep_unit(struct save *v, uint64_t u, struct error *err)
 {
 	const struct save_plan *p = v->plan;
-	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	const uint64_t from = u * p->unit, to = from + p->stored[u];
 	int rc = 0;
 
 	for (size_t i = save_plan_find(p, from);
@@ -304,7 +304,7 @@ static int keep_some(void *arg, unsigned int index, struct error *err)
 static uint64_t count_missing(struct save *v, uint64_t u, uint8_t *seen)
 {
 	const struct save_plan *p = v->plan;
-	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	const uint64_t from = u * p->unit, to = from + p->stored[u];
 	uint64_t n = 0;
 
 	for (size_t i = save_plan_find(p, from);
@@ -399,7 +399,7 @@ static void copy_range(struct save *v, const struct entry_range *s, char *to)
 static void fill_unit(struct save *v, uint64_t u, char *ret)
 {
 	const struct save_plan *p = v->plan;
-	const uint64_t from = u * SAVE_UNIT, to = from + p->stored[u];
+	const uint64_t from = u * p->unit, to = from + p->stored[u];
 
 	if (from < p->head.len)
 		memcpy(ret, p->head.data + from,
@@ -469,7 +469,7 @@ static int write_unit(struct part_writing *w, uint64_t u, struct error *err)
 static uint32_t count_columns(const struct save *v, uint64_t n)
 {
 	const uint64_t once =
-		object_store_caps(v->all->cfg.store).put_once / SAVE_UNIT;
+		object_store_caps(v->all->cfg.store).put_once / v->plan->unit;
 	const uint64_t least = COLUMNS / v->terms.n_nodes;
 	uint64_t columns = once ? (n + once - 1) / once : 0;
 
@@ -528,8 +528,11 @@ static int name_known_units(struct part_writing *w, struct error *err)
 
 static int open_part(struct part_writing *w, struct error *err)
 {
-	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
 	struct save *v = w->save;
+	const struct ckpt_write_options o = {
+		.size = CKPT_SIZE_UNKNOWN,
+		.unit_chunks = v->plan->unit / CKPT_PART_CHUNK
+	};
 
 	return ckpt_write_open(v->all->cfg.store, v->terms.path, &o, &w->writer,
 			       err);
@@ -562,7 +565,7 @@ static int begin_part(struct part_writing *w, struct error *err)
 static int make_part(struct save *v, size_t of, struct buf *ret,
 		     struct error *err)
 {
-	AUTO_FREE char *unit = malloc(SAVE_UNIT);
+	AUTO_FREE char *unit = malloc(v->plan->unit);
 	AUTO_FREE uint8_t *fates = calloc(v->plan->n_units + 1, 1);
 	struct part_writing w = {
 		.save = v, .of = of, .fates = fates, .unit = unit

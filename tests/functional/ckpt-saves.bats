@@ -300,7 +300,7 @@ begin_held_step()
 	ckpt gc --older=0s
 	is_step 4
 	ckpt verify
-	(($(unchanged 2) >= 20000000))
+	(($(unchanged 2) >= 16000000))
 }
 
 @test "a step whose columns gc took, against its rules, is no file, and that is said" {

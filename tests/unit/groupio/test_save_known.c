@@ -11,7 +11,7 @@
 
 TestSuite(save_known, .timeout = 60);
 
-#define TENSOR (40 * MIB)
+#define TENSOR (80 * MIB)
 #define N_UNITS (TENSOR / SAVE_UNIT + 1) /* the header shifts its tensor */
 #define UNITS_MANY 4200u
 
@@ -97,7 +97,7 @@ static void add_units(const struct one_save *s, struct unit_map *map,
 /* The part of a save that is done as its fates say; its new columns have `id`. */
 static void make_part(const struct one_save *s, uint8_t id, struct buf *ret)
 {
-	struct unit_map map = { .n_units = 0 };
+	struct unit_map map = { .unit = s->plan->unit };
 	struct manifest *m;
 
 	for (uint64_t u = 0; u < s->plan->n_units; u++) {
@@ -116,7 +116,7 @@ static void make_part(const struct one_save *s, uint8_t id, struct buf *ret)
 	add_units(s, &map, UNIT_UNCHANGED, id);
 	cr_assert_eq(manifest_new(0, 0, &m, NULL), 0);
 	m->chunk_size = MAP_CHUNK_SIZE;
-	m->unit_chunks = MAP_UNIT_CHUNKS;
+	m->unit_chunks = s->plan->unit / MAP_CHUNK_SIZE;
 	m->size = s->plan->size;
 	cr_assert_eq(unit_map_fill(&map, m, NULL), 0);
 	cr_assert_eq(manifest_encode(m, ret, NULL), 0);
@@ -175,10 +175,10 @@ static uint8_t seed_quarter(uint32_t chunk, unsigned int step)
 	return chunk < 10 ? (uint8_t)step : 7;
 }
 
-/* The last 12 of 40 MiB stay as they were. */
+/* The last 12 of 80 MiB stay as they were. */
 static uint8_t seed_most(uint32_t chunk, unsigned int step)
 {
-	return chunk < 28 ? (uint8_t)step : 7;
+	return chunk < 68 ? (uint8_t)step : 7;
 }
 
 Test(save_known, are_named_where_they_are_as_before)
@@ -218,9 +218,9 @@ Test(save_known, are_stored_once_more_by_themselves_where_most_has_changed)
 	struct known_units *k = known_units_new();
 
 	save_step(k, seed_most, 1, 0, 0);
-	save_step(k, seed_most, 2, 0, N_UNITS - 8);
-	save_step(k, seed_most, 3, N_UNITS - 8, 0);
-	save_step(k, seed_most, 4, N_UNITS - 8, 0);
+	save_step(k, seed_most, 2, 0, N_UNITS - 18);
+	save_step(k, seed_most, 3, N_UNITS - 18, 0);
+	save_step(k, seed_most, 4, N_UNITS - 18, 0);
 	known_units_free(k);
 }
 
@@ -253,7 +253,7 @@ Test(save_known, are_one_for_many_that_are_alike)
 		cr_expect_eq(s.at[u].place, place);
 	end_save(&s);
 	begin_save(&s, TENSOR, seed_most, 2);
-	make_alike(&s, 27);
+	make_alike(&s, 67);
 	choose_units(k, &s);
 	cr_expect_eq(count_fates(&s, UNIT_NAMED), 0);
 	cr_expect_eq(count_fates(&s, UNIT_UNCHANGED), 4);
@@ -360,4 +360,28 @@ Test(save_known, units_have_the_digest_of_their_bytes)
 	cr_expect(!digest_equal(&a, &b));
 	end_save(&one);
 	end_save(&two);
+}
+
+/* Bytes alike, their length, and what stands before them: the places of their units are not of one
+ * length. */
+Test(save_known, units_of_a_small_file_are_none_of_a_large_one)
+{
+	struct one_save large, small;
+	struct digest a, b;
+	struct error err = ERROR_INIT;
+	uint64_t u, v;
+
+	begin_save(&large, TENSOR, seed_same, 1);
+	begin_save(&small, TENSOR / 2, seed_same, 1);
+	make_alike(&large, 0);
+	make_alike(&small, 0);
+	cr_assert_neq(large.plan->unit, small.plan->unit);
+	u = large.plan->n_units - 1;
+	v = small.plan->n_units - 1;
+	cr_assert_eq(large.plan->stored[u], small.plan->stored[v]);
+	cr_assert_eq(save_plan_unit_digest(large.plan, u, &a, &err), 0);
+	cr_assert_eq(save_plan_unit_digest(small.plan, v, &b, &err), 0);
+	cr_expect_not(digest_equal(&a, &b));
+	end_save(&large);
+	end_save(&small);
 }
