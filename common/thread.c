@@ -27,3 +27,10 @@ void thread_join(struct thread *t)
 		(void)pthread_join(t->id, NULL);
 	t->is_started = false;
 }
+
+void thread_leave(struct thread *t)
+{
+	if (t->is_started)
+		(void)pthread_detach(t->id);
+	t->is_started = false;
+}

@@ -21,5 +21,7 @@ int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg,
 		 struct error *err) MUST_CHECK;
 /* Wait until fn() has returned; nothing where it was not started, or was waited for. */
 void thread_join(struct thread *t);
+/* Instead: nobody waits for it.  Its function may use nothing but what it frees itself. */
+void thread_leave(struct thread *t);
 
 #endif

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 #include "common/log.h"
+#include "groupio/look_up.h"
 #include "groupio/units.h"
 
 #define TICK_NS (100 * NS_PER_MS)
@@ -103,7 +104,8 @@ static void group_free_parts(struct group *g)
 {
 	loop_timer_stop(&g->tick);
 	pool_free(g->pool);
-	pool_free(g->resolver);
+	for (size_t i = 0; i < g->n_places; i++)
+		look_up_leave(g->places[i].look_up);
 	loop_free(g->loop);
 	files_fini(g);
 	(void)pthread_mutex_lock(&g->lock);
@@ -136,8 +138,6 @@ static int group_set_up(struct group *g, struct error *err)
 		rc = loop_new(&g->loop, err);
 	if (rc == 0)
 		rc = pool_new(g->loop, g->cfg.fetches, 0, &g->pool, err);
-	if (rc == 0)
-		rc = pool_new(g->loop, 1, 0, &g->resolver, err);
 	if (rc == 0)
 		rc = loop_timer_start(g->loop, &g->tick, 0, err);
 	return rc;

@@ -106,17 +106,15 @@ struct group_file {
 	size_t n_members, cap_members, self_at;
 };
 
-/* An address where members meet; the loop's, but `resolve` while it runs. */
+/* An address where members meet; the loop's. */
 struct group_place {
-	struct group *group;
 	char host[256], port[8];
 	char addr[64]; /* "": not looked up yet */
 	struct sockaddr_storage found;
 	socklen_t found_len;
-	int found_rc;
-	bool is_looked_up, is_busy, was_told;
+	bool is_looked_up, was_told;
 	int64_t next_ns;
-	struct work resolve;
+	struct look_up *look_up; /* that runs; or NULL */
 };
 
 struct group {
@@ -130,8 +128,6 @@ struct group {
 	struct loop *loop;
 	struct thread thread;
 	struct pool *pool;
-	struct pool *
-		resolver; /* names of hosts, which a silent server makes slow */
 	const struct net_events *events; /* of its links */
 	struct net *net; /* NULL: where members meet is not known yet */
 	struct loop_timer tick;

@@ -13,6 +13,7 @@
 #include "common/cond.h"
 #include "common/log.h"
 #include "groupio/group_priv.h"
+#include "groupio/look_up.h"
 
 #define LOOK_UP_AGAIN_NS (2 * NS_PER_S)
 #define DIAL_AGAIN_NS NS_PER_S
@@ -195,39 +196,35 @@ static void begin_to_listen(struct group *g)
 
 /* -------------------------------------------------------------------- looking up --- */
 
-static void place_look_up(struct work *w)
+static void place_look_up(struct group_place *p, int64_t now_ns)
 {
-	struct group_place *p = container_of(w, struct group_place, resolve);
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
-					.ai_flags = AI_ADDRCONFIG |
-						    AI_NUMERICSERV };
-	struct addrinfo *found = NULL;
+	struct error err = ERROR_INIT;
 
-	p->found_rc = getaddrinfo(p->host, p->port, &hints, &found);
-	if (p->found_rc == 0) {
-		memcpy(&p->found, found->ai_addr, found->ai_addrlen);
-		p->found_len = found->ai_addrlen;
-		freeaddrinfo(found);
-	}
+	if (look_up_start(p->host, p->port, &p->look_up, &err) == 0)
+		return;
+	log_warning("group",
+		    "a host is not looked up name=\"%s\" reason=\"%s\"",
+		    p->host, err.msg);
+	p->next_ns = now_ns + LOOK_UP_AGAIN_NS;
 }
 
-static void place_looked_up(struct work *w)
+static void place_looked_up(struct group_place *p, int64_t now_ns)
 {
-	struct group_place *p = container_of(w, struct group_place, resolve);
+	const int rc =
+		look_up_take(steal_ptr(&p->look_up), &p->found, &p->found_len);
 
-	p->is_busy = false;
 	p->is_looked_up = true;
-	if (p->found_rc == 0) {
+	if (rc == 0) {
 		net_addr_format(&p->found, p->addr, sizeof(p->addr));
 		p->next_ns = 0;
 		return;
 	}
-	p->next_ns = clock_now_ns() + LOOK_UP_AGAIN_NS;
+	p->next_ns = now_ns + LOOK_UP_AGAIN_NS;
 	if (!p->was_told)
 		log_warning("group",
 			    "no such host name=\"%s\" reason=\"%s\" "
 			    "note=\"looked for again\"",
-			    p->host, gai_strerror(p->found_rc));
+			    p->host, gai_strerror(rc));
 	p->was_told = true;
 }
 
@@ -278,13 +275,12 @@ static void dial_member(struct group *g, const char *addr, const char *name)
 
 static void place_step(struct group *g, struct group_place *p, int64_t now_ns)
 {
-	if (p->is_busy || now_ns < p->next_ns)
+	if (p->look_up && look_up_is_over(p->look_up))
+		place_looked_up(p, now_ns);
+	if (p->look_up || now_ns < p->next_ns)
 		return;
 	if (!p->addr[0]) {
-		p->group = g;
-		p->resolve.run = place_look_up;
-		p->resolve.done = place_looked_up;
-		p->is_busy = pool_submit(g->resolver, &p->resolve) == 0;
+		place_look_up(p, now_ns);
 		return;
 	}
 	if (!g->net || strcmp(net_self(g->net)->addr, p->addr) == 0 ||
