@@ -26,7 +26,6 @@
 #define TICK_NS (100 * NS_PER_MS)
 #define RETRY_NS (50 * NS_PER_MS)
 #define HOST_WAIT_NS (30 * NS_PER_S)
-#define CHUNKS_MAX 4u
 #define TAKERS 2u
 /* Nobody listens at the node's address for so long: its process has ended, since a new one has
  * another port.  Refusals of a moment may come from a firewall that is loaded anew. */
@@ -75,47 +74,61 @@ static enum peer_answer set_bytes(struct httpd_reply *reply, struct save *v,
 	return PEER_ANSWERED;
 }
 
+/* Those of one tensor of this node's ranks are sent from where they lie. */
 static enum peer_answer set_chunks(struct httpd_reply *reply, struct save *v,
-				   const struct save_entry *e, uint32_t first,
-				   uint32_t n)
+				   uint32_t first, uint32_t n)
 {
-	uint64_t len = 0;
+	const struct save_chunk from = save_plan_chunk(v->plan, first);
+	const struct save_chunk to = save_plan_chunk(v->plan, first + n - 1);
+	uint64_t bytes = 0;
+	bool is_here = true;
 
-	for (uint32_t i = 0; i < n; i++)
-		len += save_chunk_len(e->tensor->len, first + i);
-	if (e->data)
-		return set_bytes(reply, v, e->data + (size_t)first * SAVE_CHUNK,
-				 (size_t)len);
 	for (uint32_t i = 0; i < n; i++) {
-		const char *at = chunk_here(v, e, first + i);
+		const struct save_chunk at =
+			save_plan_chunk(v->plan, first + i);
 
-		if (!at ||
-		    buf_append(&reply->body, at,
-			       save_chunk_len(e->tensor->len, first + i)) < 0) {
-			buf_fini(&reply->body);
-			return set_text(reply, HTTPD_BAD_REQUEST, "not here");
-		}
+		bytes += save_chunk_len(at.entry->tensor->len, at.index);
+	}
+	if (bytes > SAVE_PULL_BYTES)
+		return set_text(reply, HTTPD_BAD_REQUEST, "too many bytes");
+	if (from.entry == to.entry && from.entry->data)
+		return set_bytes(reply, v,
+				 from.entry->data +
+					 (size_t)from.index * SAVE_CHUNK,
+				 (size_t)bytes);
+	for (uint32_t i = 0; i < n && is_here; i++) {
+		const struct save_chunk at =
+			save_plan_chunk(v->plan, first + i);
+		const char *data = chunk_here(v, at.entry, at.index);
+
+		is_here =
+			data && buf_append(&reply->body, data,
+					   save_chunk_len(at.entry->tensor->len,
+							  at.index)) == 0;
+	}
+	if (!is_here) {
+		buf_fini(&reply->body);
+		return set_text(reply, HTTPD_BAD_REQUEST, "not here");
 	}
 	reply->type = "application/octet-stream";
 	return PEER_ANSWERED;
 }
 
-/* "E/C/N": N chunks of entry E from C on. */
+/* "C/N": N chunks of the plan from C on. */
 static enum peer_answer want_chunks(struct httpd_reply *reply, struct save *v,
 				    const char *what)
 {
 	const struct save_plan *p = v->plan;
-	unsigned int e, c, n;
+	unsigned int c, n;
 	int end = 0;
 
 	if (v->state < SAVE_PLANNED)
 		return PEER_WAITS;
-	if (sscanf(what, "%9u/%9u/%9u%n", &e, &c, &n, &end) != 3 || what[end] ||
-	    v->is_dropped || e >= p->n_entries || !n || n > CHUNKS_MAX ||
-	    c >= p->entries[e].tensor->n_chunks ||
-	    n > p->entries[e].tensor->n_chunks - c)
+	if (sscanf(what, "%9u/%3u%n", &c, &n, &end) != 2 || what[end] ||
+	    v->is_dropped || !n || n > SAVE_PULL_CHUNKS || c >= p->n_chunks ||
+	    n > p->n_chunks - c)
 		return set_text(reply, HTTPD_BAD_REQUEST, "no such chunks");
-	return set_chunks(reply, v, &p->entries[e], c, n);
+	return set_chunks(reply, v, c, n);
 }
 
 /* ----------------------------------------------------- units of a node that is gone --- */

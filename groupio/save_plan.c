@@ -365,19 +365,22 @@ static int make_head(struct making *m, struct error *err)
 
 /* ------------------------------------------------------------------------ units --- */
 
-size_t save_plan_find(const struct save_plan *p, uint64_t off)
+/* The last entry that begins with it or before: those without bytes stand before one that has some,
+ * with the same number, or behind all. */
+struct save_chunk save_plan_chunk(const struct save_plan *p, uint32_t c)
 {
 	size_t low = 0, high = p->n_entries;
 
-	while (low < high) {
+	while (high - low > 1) {
 		const size_t mid = low + (high - low) / 2;
 
-		if (p->entries[mid].start + p->entries[mid].tensor->len > off)
+		if (p->entries[mid].first_chunk > c)
 			high = mid;
 		else
-			low = mid + 1;
+			low = mid;
 	}
-	return low;
+	return (struct save_chunk){ &p->entries[low],
+				    c - p->entries[low].first_chunk };
 }
 
 static uint64_t unit_end(const struct save_plan *p, uint64_t u)

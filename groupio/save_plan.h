@@ -14,7 +14,8 @@
 #include "common/digest.h"
 
 #define SAVE_CHUNK (1u << 20) /* bytes of a tensor that one digest is of */
-#define SAVE_UNIT (4u << 20)  /* bytes of the file that one node writes, at most */
+#define SAVE_UNIT \
+	(4u << 20) /* bytes of the file that one node writes, at most */
 #define SAVE_NODES_MAX 64u
 #define SAVE_RANKS_MAX 4096u
 #define SAVE_NAME_MAX 512u        /* bytes of a tensor's name */
@@ -125,11 +126,42 @@ static inline bool save_unit_is_kept(const struct save_unit *u, size_t node)
 {
 	return u->writer == node || u->copy == node;
 }
-/* The first entry that has bytes behind `off`; n_entries: there is none. */
-size_t save_plan_find(const struct save_plan *p, uint64_t off);
+/* A chunk of the plan: one of an entry's. */
+struct save_chunk {
+	const struct save_entry *entry;
+	uint32_t index;
+};
+/* `c` is less than n_chunks. */
+struct save_chunk save_plan_chunk(const struct save_plan *p, uint32_t c);
 
-/* Set the nodes that keep and write each unit of a plan that has all else.  Links between nodes, and
- * those to the store, are to end alike. */
+/* Chunks in a row that one node asks another for. */
+#define SAVE_PULL_CHUNKS 64u
+#define SAVE_PULL_BYTES (4u << 20)
+struct save_chunks {
+	uint32_t first; /* of the plan */
+	unsigned int n;
+	uint64_t bytes;
+	uint32_t len[SAVE_PULL_CHUNKS];
+};
+
+/* The first entry that has bytes behind `off`; n_entries: there is none. */
+static inline size_t save_plan_find(const struct save_plan *p, uint64_t off)
+{
+	size_t low = 0, high = p->n_entries;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (p->entries[mid].start + p->entries[mid].tensor->len > off)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+/* Set the nodes that keep and write each unit of a plan that has all else.  Links between nodes,
+ * and those to the store, are to end alike. */
 int save_plan_assign(struct save_plan *p, struct error *err) MUST_CHECK;
 
 #endif

@@ -13,7 +13,7 @@
 #include "groupio/save_peers.h"
 
 #define PULL_THREADS 4u
-#define PULL_CHUNKS 4u /* of one request */
+#define PULL_ROW 4u    /* chunks of one tensor in a request */
 #define RUN 4u         /* neighbouring units that one thread takes in a row */
 #define COLUMNS 8u     /* of a file, by all nodes */
 #define COLUMNS_FEW 4u /* of a node, where that spares requests */
@@ -45,22 +45,14 @@ static const char *chunk_of(struct save *v, const struct save_entry *e,
 
 /* ------------------------------------------------------------------- from other nodes --- */
 
-static uint64_t chunks_len(const struct save_entry *e, uint32_t first,
-			   uint32_t n)
-{
-	uint64_t len = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		len += save_chunk_len(e->tensor->len, first + i);
-	return len;
-}
-
-/* Chunks of an entry that come from another node, each to memory of its own. */
+/* Chunks in a row, by their numbers in the plan, that come from another node, each to memory of its
+ * own. */
 struct pull_sink {
 	struct http_sink base;
-	const struct save_entry *entry;
-	uint32_t first, n;
-	char *chunks[PULL_CHUNKS];
+	struct save_chunks run;
+	unsigned int i; /* that comes */
+	size_t at;      /* bytes of it that came */
+	char *chunks[SAVE_PULL_CHUNKS];
 	uint64_t n_came; /* bytes of this try */
 };
 
@@ -71,87 +63,79 @@ static int pull_sink_put(struct http_sink *base, const struct http_response *r,
 	const char *from = data;
 
 	(void)r;
-	while (len) {
-		const uint32_t i = (uint32_t)(s->n_came / SAVE_CHUNK);
-		const size_t at = (size_t)(s->n_came % SAVE_CHUNK);
-		const uint32_t room =
-			save_chunk_len(s->entry->tensor->len, s->first + i);
-		const size_t left = room - at, n = len < left ? len : left;
+	if (!s->n_came)
+		s->i = s->at = 0;
+	s->n_came += len;
+	/* Bytes behind those that were asked for are counted, and fail the check. */
+	while (len && s->i < s->run.n) {
+		const size_t room = s->run.len[s->i], left = room - s->at;
+		const size_t n = len < left ? len : left;
 
-		/* Bytes behind those that were asked for are counted, and fail the check. */
-		if (i >= s->n || at >= room) {
-			s->n_came += len;
-			return 0;
-		}
-		if (!s->chunks[i])
-			s->chunks[i] = malloc(room);
-		if (!s->chunks[i])
+		if (!s->chunks[s->i])
+			s->chunks[s->i] = malloc(room);
+		if (!s->chunks[s->i])
 			return error_nomem(err);
-		memcpy(s->chunks[i] + at, from, n);
+		memcpy(s->chunks[s->i] + s->at, from, n);
 		from += n;
 		len -= n;
-		s->n_came += n;
+		s->at += n;
+		if (s->at == room) {
+			s->at = 0;
+			s->i++;
+		}
 	}
 	return 0;
 }
 
 /* Is each what its owner said that it is? */
-static int check_chunks(const struct pull_sink *s, struct error *err)
+static int check_chunks(const struct save_plan *p, const struct pull_sink *s,
+			struct error *err)
 {
-	const struct save_entry *e = s->entry;
-
-	if (s->n_came != chunks_len(e, s->first, s->n))
+	if (s->n_came != s->run.bytes)
 		return error_set(err, EBADMSG,
-				 "it sent %" PRIu64 " bytes of '%.60s'",
-				 s->n_came, e->key);
-	for (uint32_t i = 0; i < s->n; i++) {
-		const uint32_t c = s->first + i;
+				 "it sent %" PRIu64 " bytes of %" PRIu64,
+				 s->n_came, s->run.bytes);
+	for (unsigned int i = 0; i < s->run.n; i++) {
+		const struct save_chunk at =
+			save_plan_chunk(p, s->run.first + i);
 		struct digest d;
 
-		if (digest_of(s->chunks[i], save_chunk_len(e->tensor->len, c),
-			      &d) < 0)
+		if (digest_of(s->chunks[i], s->run.len[i], &d) < 0)
 			return error_nomem(err);
-		if (!digest_equal(&d, &e->tensor->chunks[c]))
+		if (!digest_equal(&d, &at.entry->tensor->chunks[at.index]))
 			return error_set(err, EBADMSG,
 					 "it sent other bytes of '%.60s' than "
 					 "it had said",
-					 e->key);
+					 at.entry->key);
 	}
 	return 0;
 }
 
 static int keep_chunks(struct save *v, struct pull_sink *s, struct error *err)
 {
-	const struct save_entry *e = s->entry;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < s->n && rc == 0; i++) {
-		const uint32_t c = s->first + i;
-
-		rc = save_keep_chunk(v, &v->pulled[e->first_chunk + c],
-				     &s->chunks[i],
-				     save_chunk_len(e->tensor->len, c), err);
-	}
+	for (unsigned int i = 0; i < s->run.n && rc == 0; i++)
+		rc = save_keep_chunk(v, &v->pulled[s->run.first + i],
+				     &s->chunks[i], s->run.len[i], err);
 	return rc;
 }
 
-static int pull_from(struct save *v, size_t node, const struct save_entry *e,
-		     uint32_t first, uint32_t n, struct error *err)
+static int pull_from(struct save *v, size_t node, const struct save_chunks *run,
+		     struct error *err)
 {
-	struct pull_sink s = {
-		.base = { pull_sink_put }, .entry = e, .first = first, .n = n
-	};
+	struct pull_sink s = { .base = { pull_sink_put }, .run = *run };
 	char what[64];
 	const struct peer_question q = { .what = what,
 					 .sink = &s.base,
 					 .n_sunk = &s.n_came };
 	int rc;
 
-	(void)snprintf(what, sizeof(what), "chunks/%zu/%" PRIu32 "/%" PRIu32,
-		       (size_t)(e - v->plan->entries), first, n);
+	(void)snprintf(what, sizeof(what), "chunks/%" PRIu32 "/%u", run->first,
+		       run->n);
 	rc = peer_ask(v, node, &q, NULL, err);
 	if (rc == 0)
-		rc = check_chunks(&s, err);
+		rc = check_chunks(v->plan, &s, err);
 	if (rc == -EBADMSG) {
 		log_warning("save",
 			    "a node's bytes are not believed node=\"%s\" "
@@ -163,28 +147,29 @@ static int pull_from(struct save *v, size_t node, const struct save_entry *e,
 	}
 	if (rc == 0)
 		rc = keep_chunks(v, &s, err);
-	for (uint32_t i = 0; i < n; i++)
+	for (unsigned int i = 0; i < run->n; i++)
 		free(s.chunks[i]);
 	return rc;
 }
 
 /* Chunks come from one of the nodes that have them, from another for other chunks; the next node is
  * asked where that fails. */
-static int pull_chunks(struct save *v, const struct save_entry *e,
-		       uint32_t first, uint32_t n, struct error *err)
+static int pull_chunks(struct save *v, const struct save_chunks *run,
+		       struct error *err)
 {
+	const struct save_chunk at = save_plan_chunk(v->plan, run->first);
 	const size_t nodes = v->terms.n_nodes;
 	int rc = error_set(err, ENOTCONN, "no node has '%.60s' any more",
-			   e->key);
+			   at.entry->key);
 
 	for (size_t i = 0; i < nodes; i++) {
 		const size_t node =
-			(v->terms.self + first / PULL_CHUNKS + i) % nodes;
+			(v->terms.self + at.index / PULL_ROW + i) % nodes;
 
-		if (node == v->terms.self || !(e->holders >> node & 1) ||
+		if (node == v->terms.self || !(at.entry->holders >> node & 1) ||
 		    atomic_load(&v->gone[node]))
 			continue;
-		rc = pull_from(v, node, e, first, n, err);
+		rc = pull_from(v, node, run, err);
 		if (rc == 0)
 			return 0;
 		error_wrap(err, rc, "node %s", v->terms.members[node]);
@@ -195,23 +180,43 @@ static int pull_chunks(struct save *v, const struct save_entry *e,
 	return rc;
 }
 
-/* Chunks first..end-1 of an entry that are not here. */
-static int pull_missing(struct save *v, const struct save_entry *e,
-			uint32_t first, uint32_t end, struct error *err)
+/* Does a request for the run go on with this chunk, which is behind it?  Several of one tensor are
+ * sent from where they lie, others are copied. */
+static bool can_go_on(const struct save_plan *p, const struct save_chunks *run,
+		      const struct save_chunk *at, size_t len)
+{
+	const struct save_entry *first = save_plan_chunk(p, run->first).entry;
+
+	if (at->entry == first)
+		return run->n < PULL_ROW;
+	return run->n < SAVE_PULL_CHUNKS && run->bytes + len <= SAVE_CHUNK &&
+	       at->entry->holders == first->holders;
+}
+
+/* Chunks first..end-1 of the plan that are not here. */
+static int pull_missing(struct save *v, uint32_t first, uint32_t end,
+			struct error *err)
 {
 	int rc = 0;
 
 	while (first < end && rc == 0) {
-		uint32_t n = 0;
+		struct save_chunks run = { .first = first };
 
-		while (n < PULL_CHUNKS && first + n < end &&
-		       !chunk_of(v, e, first + n))
-			n++;
-		if (n)
-			rc = pull_chunks(v, e, first, n, err);
-		else
-			n = 1;
-		first += n;
+		for (uint32_t c = first; c < end; c++) {
+			const struct save_chunk at =
+				save_plan_chunk(v->plan, c);
+			const uint32_t len =
+				save_chunk_len(at.entry->tensor->len, at.index);
+
+			if (chunk_of(v, at.entry, at.index) ||
+			    (run.n && !can_go_on(v->plan, &run, &at, len)))
+				break;
+			run.len[run.n++] = len;
+			run.bytes += len;
+		}
+		if (run.n)
+			rc = pull_chunks(v, &run, err);
+		first += run.n ? run.n : 1;
 	}
 	return rc;
 }
@@ -235,20 +240,22 @@ static int keep_unit(struct save *v, uint64_t u, struct error *err)
 {
 	const struct save_plan *p = v->plan;
 	const uint64_t from = u * p->unit, to = from + p->stored[u];
-	int rc = 0;
+	uint32_t first = UINT32_MAX, end = 0;
+	int rc;
 
 	for (size_t i = save_plan_find(p, from);
-	     i < p->n_entries && p->entries[i].start < to && rc == 0; i++) {
+	     i < p->n_entries && p->entries[i].start < to; i++) {
 		const struct entry_range s =
 			entry_range(&p->entries[i], from, to);
+		const uint32_t before = s.entry->first_chunk;
 
-		if (s.from < s.to)
-			rc = pull_missing(v, s.entry,
-					  (uint32_t)(s.from / SAVE_CHUNK),
-					  (uint32_t)((s.to + SAVE_CHUNK - 1) /
-						     SAVE_CHUNK),
-					  err);
+		if (s.from >= s.to)
+			continue;
+		if (!end)
+			first = before + (uint32_t)(s.from / SAVE_CHUNK);
+		end = before + (uint32_t)((s.to + SAVE_CHUNK - 1) / SAVE_CHUNK);
 	}
+	rc = pull_missing(v, first, end, err);
 	if (rc < 0)
 		return rc;
 	(void)pthread_mutex_lock(&v->all->lock);
@@ -529,10 +536,9 @@ static int name_known_units(struct part_writing *w, struct error *err)
 static int open_part(struct part_writing *w, struct error *err)
 {
 	struct save *v = w->save;
-	const struct ckpt_write_options o = {
-		.size = CKPT_SIZE_UNKNOWN,
-		.unit_chunks = v->plan->unit / CKPT_PART_CHUNK
-	};
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .unit_chunks = v->plan->unit /
+							     CKPT_PART_CHUNK };
 
 	return ckpt_write_open(v->all->cfg.store, v->terms.path, &o, &w->writer,
 			       err);

@@ -292,6 +292,31 @@ Test(save_plan, has_all_nodes_write_of_a_small_file)
 	take_back(&g);
 }
 
+Test(save_plan, finds_the_tensor_of_each_chunk)
+{
+	struct given g = { .tables = { { .n = 0 } } };
+	struct save_plan *p;
+	uint32_t c = 0;
+
+	give_tensor(&g, 0, "a", 3 * MIB, 1);
+	give_tensor(&g, 0, "b", 0, 0);
+	give_tensor(&g, 0, "c", 100, 2);
+	give_tensor(&g, 1, "d", 0, 0);
+	give_tensor(&g, 1, "e", 2 * MIB + 5, 3);
+	give_tensor(&g, 1, "f", 0, 0);
+	p = make_plan(&g, 2, 0);
+	for (size_t i = 0; i < p->n_entries; i++)
+		for (uint32_t k = 0; k < p->entries[i].tensor->n_chunks; k++) {
+			const struct save_chunk at = save_plan_chunk(p, c++);
+
+			cr_expect_eq(at.entry, &p->entries[i]);
+			cr_expect_eq(at.index, k);
+		}
+	cr_expect_eq(c, 7);
+	save_plan_free(p);
+	take_back(&g);
+}
+
 static struct digest hash_plan(struct given *g, size_t n, size_t self)
 {
 	struct save_plan *p = make_plan(g, n, self);
