@@ -175,6 +175,8 @@ void save_set_state(struct save *v, enum save_state state)
 		(state == SAVE_FAILED && v->state == SAVE_BUFFERED);
 	v->state = state;
 	(void)pthread_cond_broadcast(&s->changed);
+	if (state >= SAVE_BUFFERED)
+		(void)pthread_cond_broadcast(&s->told);
 	(void)pthread_mutex_unlock(&s->lock);
 	peers_kick(s);
 }
@@ -614,6 +616,7 @@ int saves_join(struct saves *s, struct save_terms *t, struct save_rank *r,
 static void saves_free_parts(struct saves *s)
 {
 	(void)pthread_cond_destroy(&s->changed);
+	(void)pthread_cond_destroy(&s->told);
 	(void)pthread_mutex_destroy(&s->lock);
 	(void)pthread_mutex_destroy(&s->peers_lock);
 	known_units_free(s->known);
@@ -638,6 +641,7 @@ int saves_new(const struct saves_config *cfg, struct saves **ret,
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)pthread_mutex_init(&s->peers_lock, NULL);
 	cond_init(&s->changed);
+	cond_init(&s->told);
 	TAILQ_INIT(&s->list);
 	TAILQ_INIT(&s->parked);
 	if (!s->socket || !s->mount || (!s->known && !cfg->is_full))

@@ -254,6 +254,15 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 	return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
 }
 
+static bool is_told_by_all(const struct save *v, uint64_t told)
+{
+	for (size_t i = 0; i < v->terms.n_nodes; i++)
+		if (i != v->terms.self && !(told >> i & 1) &&
+		    !atomic_load(&v->gone[i]))
+			return false;
+	return true;
+}
+
 /* A message of node `n` is kept once: when it comes again, it is the same. */
 static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
 		      size_t *last, const struct httpd_request *r)
@@ -268,7 +277,9 @@ static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
 	if (last)
 		*last = n;
 	atomic_store(&v->was_seen[n], true);
-	(void)pthread_cond_broadcast(&v->all->changed);
+	/* The thread that leads has nothing to do before the last one, but to fetch. */
+	if ((to && !len) || is_told_by_all(v, *told))
+		(void)pthread_cond_broadcast(&v->all->changed);
 	return true;
 }
 

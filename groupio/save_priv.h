@@ -181,6 +181,8 @@ struct saves {
 	atomic_bool is_ending;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
+	pthread_cond_t
+		told; /* ranks' connections: a save is buffered, or over */
 	TAILQ_HEAD(, save) list;
 	uint64_t used;             /* bytes of cfg.memory */
 	struct known_units *known; /* its own lock; NULL: all is stored */

@@ -318,7 +318,7 @@ static json_t *state_json(const struct save *v, unsigned int rank,
 			 places_json(v, rank));
 }
 
-/* The state is another than `before`, or the save is over. */
+/* Until the save is buffered, or else over. */
 static enum save_state wait_state(struct save *v, bool is_buffered,
 				  struct error *ret_why)
 {
@@ -327,7 +327,7 @@ static enum save_state wait_state(struct save *v, bool is_buffered,
 
 	(void)pthread_mutex_lock(&s->lock);
 	while (!v->is_over && (is_buffered || v->state < SAVE_BUFFERED))
-		(void)cond_wait_until(&s->changed, &s->lock,
+		(void)cond_wait_until(&s->told, &s->lock,
 				      clock_now_ns() + AGAIN_NS);
 	state = v->state;
 	*ret_why = v->err;

@@ -577,6 +577,7 @@ static void end_save(struct save *v)
 	v->refs++;
 	save_unref(v);
 	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_cond_broadcast(&s->told);
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
