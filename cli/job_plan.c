@@ -85,6 +85,17 @@ static void fill_mark(const char *text, const char *mark, const char *value,
 	*is_short |= rc < 0;
 }
 
+/* Options name an address before a port, where one of IPv6 stands in brackets. */
+static const char *master_address(struct buf *room, bool *is_short)
+{
+	const char *master = job_master();
+
+	if (!master || !strchr(master, ':') || *master == '[')
+		return master;
+	*is_short |= buf_printf(room, "[%s]", master) < 0;
+	return *is_short ? master : room->data;
+}
+
 static void name_prefetched(const struct job_plan *p, const char *name,
 			    struct buf *ret, bool *is_short)
 {
@@ -95,7 +106,9 @@ static void add_mount_step(const struct job_plan *p, const struct job_ckpt *c,
 			   struct job_way *way)
 {
 	struct job_words *w = job_way_step(way);
+	AUTO_BUF address = BUF_INIT;
 	AUTO_BUF option = BUF_INIT;
+	const char *master = master_address(&address, &w->is_short);
 
 	job_words_add(w, "%s", p->self);
 	job_words_add(w, "ckpt");
@@ -103,7 +116,7 @@ static void add_mount_step(const struct job_plan *p, const struct job_ckpt *c,
 	if (c->read_only)
 		job_words_add(w, "--read-only");
 	for (char **o = c->options; o && *o; o++) {
-		fill_mark(*o, JOB_MASTER, job_master(), &option, &w->is_short);
+		fill_mark(*o, JOB_MASTER, master, &option, &w->is_short);
 		job_words_add(w, "%s", option.len ? option.data : "");
 	}
 	job_words_add(w, "%s", c->store);

@@ -85,6 +85,25 @@ Test(job_plan, has_the_first_nodes_address_in_options_of_a_mount)
 		  "%s", err.msg);
 }
 
+Test(job_plan, puts_an_ipv6_address_before_a_port_in_brackets)
+{
+	static const char *const addresses[] = { "fd00::7", "[fd00::7]" };
+	struct job_plan p;
+
+	for (size_t i = 0; i < 2; i++) {
+		(void)setenv("MASTER_ADDR", addresses[i], 1);
+		cr_assert_eq(make_plan(CHECKPOINT
+				       "options = ['--group={master}:29600']\n",
+				       &p),
+			     0);
+		expect_step(&p.parts[0].way, 0,
+			    "bootseer ckpt mount '--group=[fd00::7]:29600' "
+			    "file:///c /none/c");
+		end_plan(&p);
+	}
+	(void)unsetenv("MASTER_ADDR");
+}
+
 Test(job_plan, waits_for_no_environment_that_the_container_looks_for_itself)
 {
 	struct job_plan p;
