@@ -167,6 +167,9 @@ bench_begin() { # NAME ARG...
 	W=$(mktemp -d "${BOOTSEER_BENCH_TMP:-/var/tmp}/bench.$bench_name.XXXXXX")
 	chmod 755 "$W"
 	defer rm -rf --one-file-system "$W"
+	# A bootseerd that is told to end leaves what containers have mounted, and what that is
+	# read by.
+	defer umount_below "$W"
 	touch "$W/samples" "$W/goals" "$W/failures"
 }
 
