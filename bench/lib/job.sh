@@ -272,7 +272,8 @@ way_newtag() { way_job "$1" "$next_name"; }
 
 # --- what the profiler says -------------------------------------------------------------------
 
-# With the moment at which the job was started, which no program can say.
+# With the moment at which the job was started, which no program can say.  What a line says of its
+# job and node is replaced, and so is its checksum.
 send_events() { # NODE JOB BEGUN
 	local ev
 
@@ -280,8 +281,7 @@ send_events() { # NODE JOB BEGUN
 		for ev in begin end; do
 			echo "BOOTSEER stage=submit ev=$ev ts=${3}000"
 		done
-		sed 's/\(BOOTSEER .*\) job=[^ ]*/\1/; s/\(BOOTSEER .*\) node=[^ ]*/\1/' \
-			"$W/nodes/$1/log"
+		sed '/^BOOTSEER /s/ \(job\|node\|id\|crc\)=[^ ]*//g' "$W/nodes/$1/log"
 	} | in_swarm tracker "$(program bootseer)" stage send --node "node$1" \
 		--service http://10.214.0.2:5001 --job "$2" - >"$W/sent.$1" 2>&1 ||
 		die "node $1: $(tail -n 1 "$W/sent.$1")"
@@ -294,7 +294,7 @@ stages_of_csv() {
 	{ begin[$3, $5] = $7; took[$3, $5] += $8; nodes[$3] }
 	END { for (n in nodes) {
 		first = begin[n, ((n, "env.key") in begin) ? "env.key" : "env.install"]
-		if (!((n, "ckpt.read") in took)) exit 1
+		if (!first || !((n, "ckpt.read") in took)) exit 1
 		at = begin[n, "submit"]
 		print n, "image", first - at + took[n, "image.import"]
 		print n, "env", begin[n, "image.import"] - first + took[n, "env.import"] \
@@ -309,5 +309,5 @@ note_times() { # JOB
 		--service http://10.214.0.2:5001 "$1" >"$W/start.csv" ||
 		die "$1: the profiler has no such start"
 	stages_of_csv <"$W/start.csv" >"$W/times" ||
-		die "$1: a node did not read its checkpoint"
+		die "$1: a node did not set up its environment, or read its checkpoint"
 }
