@@ -39,7 +39,7 @@ teardown() {
 		say "start $n: BOOTSEER_SEED=$((seed + n - 1)) BOOTSEER_RUNS=1: $fault"
 		nodes_start "$n"
 		start_with "$fault"
-		nodes_stop
+		nodes_remove
 	done
 }
 

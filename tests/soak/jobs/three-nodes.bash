@@ -4,9 +4,9 @@
 # Three nodes that start a job, with a proxy before each server: tests/soak/jobs.bats.
 #
 #	nodes_servers		what is beside the nodes, once
-#	nodes_start, nodes_stop	nodes without anything, and what they leave
+#	nodes_start		nodes without anything
 #	start_with FAULT N	the job on all of them; fails unless those that are left start
-#	nodes_remove		the nodes of a test that failed
+#	nodes_remove		the nodes, and what they leave
 
 FAULTS=(node-killed index-throttles registry-gone hdfs-standby slow-disk)
 NODES="1 2 3"
@@ -49,7 +49,6 @@ on_node() { # NODE COMMAND...
 
 node_start() { # NODE
 	mkdir -p "$T"/{node,ckpt,vartmp}
-	[[ $fault != slow-disk || $1 != 2 ]] || slow_disk "$T/noderoot" 65536
 	start_node --plain-http "$registry" --node-name "n$1" --env-store "$store" \
 		--service "$BOOTSEER_SERVICE" --p2p-listen 127.0.0.1:0 --p2p-security open
 	start_plugin
@@ -58,32 +57,27 @@ node_start() { # NODE
 }
 
 nodes_start() { # NUMBER
-	local k
+	local k starting=()
 
 	S=$BATS_TEST_TMPDIR/nodes BOOTSEER_ATTEMPT=$1
 	: "${namespace:=$CONTAINERD_NAMESPACE}"
-	mkdir "$S"
+	mkdir -p "$S/2"
+	[[ $fault != slow-disk ]] || on_node 2 slow_disk "$S/2/noderoot" 65536
 	for k in $NODES; do
-		on_node "$k" node_start "$k"
+		on_node "$k" node_start "$k" &
+		starting+=($!)
 	done
+	for k in "${starting[@]}"; do wait "$k"; done
 }
 
 # By their command lines: the numbers of those that were killed are others' by now.
-nodes_stop() {
-	pkill -TERM -f "$S/" || :
-	wait_for_end
-	nodes_remove
-}
-
-wait_for_end() {
+nodes_remove() {
 	local end=$((SECONDS + 60))
 
-	while pgrep -f "$S/" >/dev/null && ((SECONDS < end)); do pause 100; done
-}
-
-nodes_remove() {
 	[[ ${S-} && -d $S ]] || return 0
 	pkill -KILL -f "$S/" || :
+	[[ ! ${slow_loop-} ]] || throttle_loop 0 # else what waits for the disk lives on
+	while pgrep -f "$S/" >/dev/null && ((SECONDS < end)); do pause 100; done
 	awk -v s="$S/" 'index($5, s) == 1 { print $5 }' /proc/self/mountinfo | tac |
 		xargs -rn1 umount -l
 	slow_disk_end
