@@ -47,6 +47,9 @@ times.sort((a, b) => a - b);
 tell({ rows: box.scrollHeight / 18, scrolled: box.scrollTop, median_ms: times[120],
     p95_ms: times[228], max_ms: times[239] });
 """
+# Seconds for a browser that starts with an empty profile and for its view: some seconds of
+# processor time, on a machine that may have fifty programs for it.
+PATIENCE = 300
 told = []
 came = threading.Event()
 
@@ -95,7 +98,7 @@ def browse(address, *options):
              "--user-data-dir=" + home, *options, address],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)
-        is_told = came.wait(60)
+        is_told = came.wait(PATIENCE)
         os.killpg(browser.pid, signal.SIGKILL)
         browser.wait()
     return told[-1] if is_told else None
