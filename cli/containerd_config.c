@@ -155,6 +155,23 @@ static void take_list(const char *path, const char *v, const char *end,
 	}
 }
 
+static void take_differs(const char *v, const char *end,
+			 struct containerd_config *ret)
+{
+	bool is_first = true;
+	char name[64];
+
+	ret->differ_listed = false;
+	ret->differ_first = false;
+	while ((v = read_quoted(v, end, name, sizeof(name)))) {
+		bool is_ours = strcmp(name, CONTAINERD_DIFFER) == 0;
+
+		ret->differ_listed |= is_ours;
+		ret->differ_first |= is_ours && is_first;
+		is_first = false;
+	}
+}
+
 /* The value of `path`, from `v` on. */
 static void take_value(const char *path, const char *v, const char *end,
 		       struct containerd_config *ret)
@@ -172,6 +189,14 @@ static void take_value(const char *path, const char *v, const char *end,
 		(void)!read_quoted(v, end, ret->address, sizeof(ret->address));
 	} else if (strcmp(path, "proxy_plugins.bootseer.capabilities") == 0) {
 		take_capabilities(v, end, ret);
+	} else if (strcmp(path,
+			  "proxy_plugins." CONTAINERD_DIFFER ".address") == 0) {
+		(void)!read_quoted(v, end, ret->differ, sizeof(ret->differ));
+	} else if (strcmp(path, "plugins.io.containerd.service.v1.diff-service"
+				".default") == 0) {
+		take_differs(v, end, ret);
+	} else if (strcmp(path, "root") == 0) {
+		(void)!read_quoted(v, end, ret->root, sizeof(ret->root));
 	} else if (is_key(path, sections[index_of(ret->version)].path, false,
 			  "discard_unpacked_layers")) {
 		ret->discards = strncmp(v, "true", 4) == 0;

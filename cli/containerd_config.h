@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The plugin's name as one that unpacks layers. */
+#define CONTAINERD_DIFFER "bootseer-diff"
+
 struct containerd_config {
 	unsigned int version; /* of the file; 0: it says none, which means 1 */
 	bool proxy;           /* the plugin is named */
@@ -22,8 +25,12 @@ struct containerd_config {
 	bool remap_ids;        /* ids of user namespaces are mapped by mounts */
 	bool discards;         /* layers are deleted once they are unpacked */
 	bool has_old_hosts;    /* registry.mirrors, which exclude config_path */
+	bool differ_listed;    /* containerd may have bootseerd unpack layers */
+	bool differ_first;     /* ... and asks it before others */
 	char config_path[512]; /* "DIR:DIR" of hosts.toml for CRI; "" */
 	char address[108];     /* of the plugin's socket; "" */
+	char differ[108];      /* the same, as one that unpacks layers; "" */
+	char root[256];        /* containerd's own folder; "" */
 	char imports[8][256];
 	size_t n_imports;
 };

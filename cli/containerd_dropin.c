@@ -9,7 +9,11 @@
 #define CRI_1 "plugins.io.containerd.grpc.v1.cri"
 #define IMAGES_2 "plugins.io.containerd.cri.v1.images"
 #define RUNTIME_2 "plugins.io.containerd.cri.v1.runtime"
-#define UNPACK "plugins.io.containerd.transfer.v1.local.unpack_config"
+#define DIFF_SERVICE "plugins.io.containerd.service.v1.diff-service"
+#define TRANSFER "plugins.io.containerd.transfer.v1.local"
+#define UNPACK TRANSFER ".unpack_config"
+#define UNPACK_HEADER \
+	"[[plugins.\"io.containerd.transfer.v1.local\".unpack_config]]\n"
 #define NAME_BYTES 256u
 #define MARK " # by 'bootseer node join'"
 
@@ -55,6 +59,15 @@ static bool dump_next(const char **text, struct dump_line *l)
 	}
 }
 
+/* The value of the line's key, without quotes, blanks and a comment. */
+static void copy_value(const struct dump_line *l, char ret[NAME_BYTES])
+{
+	const char *value = (const char *)memchr(l->at, '=', l->len) + 1;
+
+	copy_name(value, (size_t)(l->at + l->len - value), '#', ret,
+		  NAME_BYTES);
+}
+
 /* Is `section` this one, or one below it?  What follows its name, or NULL. */
 static const char *name_below(const char *section, const char *top)
 {
@@ -75,14 +88,10 @@ static int find_runtime(const char *dump, const char *containerd,
 	struct dump_line l = { .len = 0 };
 
 	while (dump_next(&dump, &l)) {
-		const char *value;
-
 		if (strcmp(l.section, containerd) != 0 ||
 		    strcmp(l.key, "default_runtime_name") != 0)
 			continue;
-		value = (const char *)memchr(l.at, '=', l.len) + 1;
-		copy_name(value, (size_t)(l.at + l.len - value), '#', ret,
-			  NAME_BYTES);
+		copy_value(&l, ret);
 		if (*ret && strlen(ret) < 64)
 			return 0;
 	}
@@ -217,6 +226,53 @@ static int add_cri(const struct dropin_want *want, const char *dump,
 		err);
 }
 
+/* bootseerd unpacks layers, and what it leaves goes to those that unpack without it.  1.x takes
+ * a section of an imported file whole. */
+static int add_differ(const struct dropin_want *want, const char *dump,
+		      bool is_2, struct buf *ret, struct error *err)
+{
+	struct dump_line l = { .len = 0 };
+	bool listed = false, asks_others = false;
+	int rc = buf_printf(ret,
+			    "[proxy_plugins." CONTAINERD_DIFFER "]\n"
+			    "  type = \"diff\"\n"
+			    "  address = \"%s\"\n"
+			    "[plugins.\"io.containerd.service.v1.diff-service"
+			    "\"]\n",
+			    want->address);
+
+	while (rc == 0 && dump_next(&dump, &l)) {
+		const char *list = memchr(l.at, '[', l.len);
+
+		asks_others |= strcmp(l.section, TRANSFER) == 0;
+		if (strcmp(l.section, DIFF_SERVICE) != 0 || l.is_header)
+			continue;
+		if (strcmp(l.key, "default") != 0)
+			rc = is_2 ? 0
+				  : buf_printf(ret, "  %.*s\n", (int)l.len,
+					       l.at);
+		else if (list) {
+			listed = true;
+			rc = buf_printf(ret, "  default = [%s%.*s\n",
+					memmem(l.at, l.len, CONTAINERD_DIFFER,
+					       strlen(CONTAINERD_DIFFER))
+						? ""
+						: "\"" CONTAINERD_DIFFER "\", ",
+					(int)(l.at + l.len - list - 1),
+					list + 1);
+		}
+	}
+	if (rc < 0)
+		return error_nomem(err);
+	/* 1.6 has neither transfer service nor differs that are plugins. */
+	if (!listed || !asks_others)
+		return error_set(err, ENOTSUP,
+				 "this containerd has nobody else unpack "
+				 "layers (1.7 and later do): leave out "
+				 "--unpack");
+	return 0;
+}
+
 static int add_plugin(const struct dropin_want *want, bool is_2,
 		      struct buf *ret)
 {
@@ -242,26 +298,90 @@ static int add_plugin(const struct dropin_want *want, bool is_2,
 		     : "");
 }
 
-/* For which snapshotters `ctr images pull` unpacks.  A list in a file replaces the one that
- * is built in, so overlayfs has to be in it. */
-static int add_unpack(const struct dropin_want *want, const char *dump,
-		      struct buf *ret)
+/* Repeat a line of an entry of the transfer service's list.  Each entry has one differ and no
+ * second choice, so where it names none it gets containerd's own beside ours. */
+static int copy_unpack_line(const struct dropin_want *want,
+			    const struct dump_line *l, bool *is_ours,
+			    struct buf *ret)
 {
-	static const char *const names[] = { "bootseer", "overlayfs" };
+	char value[NAME_BYTES];
+
+	if (l->is_header)
+		return buf_puts(ret, UNPACK_HEADER);
+	if (!*l->key)
+		return 0;
+	copy_value(l, value);
+	*is_ours |= strcmp(l->key, "snapshotter") == 0 &&
+		    strcmp(value, "bootseer") == 0;
+	if (want->unpack && strcmp(l->key, "differ") == 0 && !*value)
+		return buf_puts(ret, "  differ = \"walking\"\n");
+	return buf_printf(ret, "  %.*s\n", (int)l->len, l->at);
+}
+
+/* Repeat for which snapshotters the transfer service unpacks by now, but for the plugin: a list in
+ * a file replaces those of other files, and the one that is built in. */
+static int copy_unpack(const struct dropin_want *want, const char *dump,
+		       struct buf *ret)
+{
 	struct dump_line l = { .len = 0 };
-	bool listed = false;
+	AUTO_BUF entry = BUF_INIT;
+	bool is_ours = false, more = true;
 	int rc = 0;
 
-	while (dump_next(&dump, &l))
-		listed |= strcmp(l.section, UNPACK) == 0;
-	for (size_t i = 0; rc == 0 && i < (listed ? 1u : 2u); i++)
-		rc = buf_printf(ret,
-				"[[plugins.\"io.containerd.transfer.v1.local\""
-				".unpack_config]]\n"
-				"  platform = \"%s\"\n"
-				"  snapshotter = \"%s\"\n",
-				want->platform, names[i]);
+	while (rc == 0 && more) {
+		more = dump_next(&dump, &l);
+		if (entry.len && (!more || l.is_header)) {
+			rc = is_ours ? 0
+				     : buf_append(ret, entry.data, entry.len);
+			entry.len = 0;
+			is_ours = false;
+		}
+		if (rc == 0 && more && strcmp(l.section, UNPACK) == 0)
+			rc = copy_unpack_line(want, &l, &is_ours, &entry);
+	}
 	return rc;
+}
+
+/* For which snapshotters the transfer service (`ctr images pull`) unpacks.  From 2.2 on no dump has
+ * the list that is built in; since 2.3 (version 4) that has EROFS images, too. */
+static int add_unpack(const struct dropin_want *want, const char *dump,
+		      unsigned int version, struct buf *ret)
+{
+	const char *arch = strchr(want->platform, '/');
+	size_t before = ret->len;
+	int rc = copy_unpack(want, dump, ret);
+	bool is_built_in = ret->len == before;
+
+	if (rc == 0 && is_built_in && version > 3)
+		rc = buf_printf(ret,
+				UNPACK_HEADER
+				"  platform = \"linux(+erofs)%s\"\n"
+				"  snapshotter = \"erofs\"\n"
+				"  differ = \"erofs\"\n"
+				"  optional = true\n",
+				arch ? arch : "");
+	for (size_t i = is_built_in ? 0 : 1; rc == 0 && i < 2; i++)
+		rc = buf_printf(ret,
+				UNPACK_HEADER "  platform = \"%s\"\n"
+					      "  snapshotter = \"%s\"\n"
+					      "  differ = \"walking\"\n",
+				want->platform, i ? "bootseer" : "overlayfs");
+	return rc;
+}
+
+/* 1.x: the transfer service's section once more, as one of its entries may have no differ. */
+static int copy_transfer(const struct dropin_want *want, const char *dump,
+			 struct buf *ret)
+{
+	struct dump_line l = { .len = 0 };
+	int rc = 0;
+
+	for (const char *text = dump; rc == 0 && dump_next(&text, &l);)
+		if (strcmp(l.section, TRANSFER) == 0)
+			rc = buf_printf(ret, "%s%.*s\n",
+					l.is_header ? "" : "  ", (int)l.len,
+					l.at);
+	return rc < 0 ? rc : copy_unpack(want, dump, ret);
 }
 
 /* 1.6 does not know exports, and ignores what it does not know. */
@@ -276,9 +396,14 @@ int dropin_compose(const struct dropin_want *want, const char *dump,
 	is_2 = c.version > 2;
 	rc = add_plugin(want, is_2, ret);
 	if (rc == 0 && is_2)
-		rc = add_unpack(want, dump, ret);
+		rc = add_unpack(want, dump, c.version, ret);
+	else if (rc == 0 && want->unpack)
+		rc = copy_transfer(want, dump, ret);
 	if (rc < 0)
 		return error_nomem(err);
+	rc = want->unpack ? add_differ(want, dump, is_2, ret, err) : 0;
+	if (rc < 0)
+		return rc;
 	return is_2 ? add_cri(want, dump, ret, err)
 		    : copy_cri(want, dump, ret, err);
 }
@@ -368,11 +493,14 @@ static bool is_ours(const struct dump_line *l)
 					    "use_local_image_pull" };
 	bool cri = strcmp(l->section, CRI_1 ".containerd") == 0 ||
 		   strcmp(l->section, IMAGES_2) == 0;
+	bool differs = strcmp(l->section, DIFF_SERVICE) == 0 &&
+		       strcmp(l->key, "default") == 0;
 	bool registry = strcmp(l->section, CRI_1 ".registry") == 0 ||
 			strcmp(l->section, IMAGES_2 ".registry") == 0;
 
 	/* Folders of sections that have nothing else are new with them. */
-	if (strstr(l->section, "bootseer") || name_below(l->section, UNPACK) ||
+	if (differs || strstr(l->section, "bootseer") ||
+	    name_below(l->section, UNPACK) ||
 	    (l->is_header &&
 	     (strcmp(l->section, "proxy_plugins") == 0 ||
 	      strcmp(l->section, IMAGES_2 ".runtime_platforms") == 0)))

@@ -25,6 +25,7 @@ struct dropin_want {
 	const char *root;     /* its folder, whose disk the kubelet counts */
 	const char *platform; /* of the node: "linux/amd64" */
 	bool remap_ids;       /* its kernel maps ids of mounts */
+	bool unpack;          /* bootseerd unpacks layers of ordinary images */
 	const char
 		*config_path; /* folder of hosts.toml for CRI; NULL: as it is */
 };
@@ -33,7 +34,8 @@ struct dropin_want {
  * Append the drop-in for a containerd whose configuration, without it, is `dump`, as
  * `containerd config dump` prints it.  Where an imported file replaces whole sections
  * (containerd 1.x), it repeats CRI's from there.
- *   -ENOTSUP   this containerd has no snapshotter for one runtime alone (1.6)
+ *   -ENOTSUP   this containerd has no snapshotter for one runtime alone, or has nobody else
+ *              unpack layers (1.6)
  *   -ENOENT    the default runtime is not in `dump`
  */
 int dropin_compose(const struct dropin_want *want, const char *dump,

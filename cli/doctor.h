@@ -19,14 +19,22 @@ void doctor_check_host(json_t *list, bool runs);
 void doctor_check_pages(json_t *list, long size, unsigned int major,
 			unsigned int minor);
 
+/* Answers of bootseerd about itself, for doctor_check_containerd(). */
+struct doctor_node {
+	const char
+		*mirror; /* the hosts.toml of its mirror; NULL: it has none */
+	/* Where it reads containerd's layers; NULL: it does not answer. */
+	const char *containerd_root;
+};
+
 /*
  * containerd's effective configuration, as containerd prints it where it is
  * installed: of `file`, or with NULL of every containerd that runs, or else of the
  * file at the usual place.  Checks too whether somebody listens where it looks for
- * the plugin; and with `mirror`, the hosts.toml of bootseerd's mirror, whether those of
- * containerd name it.
+ * the plugin, whether that unpacks layers for it, and whether its hosts.toml name bootseerd's
+ * mirror.
  */
 void doctor_check_containerd(json_t *list, const char *file,
-			     const char *mirror);
+			     const struct doctor_node *node);
 
 #endif

@@ -50,7 +50,7 @@ struct containerd {
 	 * named it. */
 	int root;
 	int program; /* prints its configuration; -1: the one in PATH, or none */
-	const char *mirror; /* what its hosts.toml are to say; NULL: nothing */
+	const struct doctor_node *node;
 	struct cri_file dropin, newest; /* ours, and of the others; "": none */
 };
 
@@ -291,6 +291,50 @@ static void check_dropin(json_t *list, const struct containerd *d)
 			   d->newest.name, d->dropin.name);
 }
 
+/* containerd asks for the unpacking of layers in the order of a list, and goes on only where the
+ * plugin that it asks has answered. */
+static void check_differ(json_t *list, const struct containerd *d,
+			 const struct containerd_config *c)
+{
+	static const char name[] = "layer unpacking";
+	const char *root = d->node->containerd_root;
+
+	if (c->differ_listed && !*c->differ)
+		doctor_add(list, name, false, DOCTOR_NEEDED,
+			   "bootseer node join --unpack",
+			   "containerd unpacks nothing: it is to ask "
+			   "'" CONTAINERD_DIFFER "', which no "
+			   "[proxy_plugins." CONTAINERD_DIFFER "] names");
+	else if (c->differ_listed && !unix_is_served(c->differ))
+		doctor_add(list, name, false, DOCTOR_NEEDED,
+			   "systemctl start bootseer-snapshotter, or bootseer "
+			   "node join without --unpack",
+			   "containerd unpacks nothing: nobody answers at %s",
+			   c->differ);
+	else if (*c->differ && !c->differ_first)
+		doctor_add(list, name, false, DOCTOR_ADVICE,
+			   "bootseer node join --unpack",
+			   "containerd does not ask '" CONTAINERD_DIFFER
+			   "' first, which [proxy_plugins." CONTAINERD_DIFFER
+			   "] names");
+	else if (c->differ_first && root && *c->root &&
+		 !fs_is_same(root, c->root))
+		doctor_add(list, name, false, DOCTOR_ADVICE,
+			   "containerd-root in bootseerd's configuration, and "
+			   "restart it",
+			   "by containerd itself: its layers are in %s, and "
+			   "bootseerd reads them in '%s'",
+			   c->root, root);
+	else
+		doctor_add(list, name, true, DOCTOR_ADVICE, "", "%s",
+			   !c->differ_first
+				   ? "by containerd itself (bootseer node join "
+				     "--unpack has bootseerd do it)"
+			   : root ? "by bootseerd"
+				  : "by containerd itself, as bootseerd does "
+				    "not answer");
+}
+
 /* Files of a containerd with a root folder of its own, as in a container, are not looked at. */
 static void check_mirror(json_t *list, const struct containerd *d,
 			 const struct containerd_config *c)
@@ -299,7 +343,7 @@ static void check_mirror(json_t *list, const struct containerd *d,
 	AUTO_BUF others = BUF_INIT;
 	struct error err = ERROR_INIT;
 
-	if (!d->mirror || c->cri_off || (d->root >= 0 && d->program < 0))
+	if (!d->node->mirror || c->cri_off || (d->root >= 0 && d->program < 0))
 		return;
 	doctor_add(list, "containerd config_path", *c->config_path,
 		   DOCTOR_ADVICE, "bootseer node join --mirror _default",
@@ -311,8 +355,8 @@ static void check_mirror(json_t *list, const struct containerd *d,
 		   c->config_path);
 	if (!*c->config_path)
 		return;
-	if (hosts_files_look(c->config_path, d->mirror, &named, &others, &err) <
-	    0)
+	if (hosts_files_look(c->config_path, d->node->mirror, &named, &others,
+			     &err) < 0)
 		return;
 	doctor_add(list, "containerd mirror", named.len > 0, DOCTOR_ADVICE,
 		   "bootseer node join --mirror _default",
@@ -367,6 +411,7 @@ static void check_one(json_t *list, struct containerd *d)
 	if (c.proxy)
 		check_capabilities(list, &c);
 	check_mirror(list, d, &c);
+	check_differ(list, d, &c);
 	if (!*c.address)
 		return;
 	up = unix_is_served(c.address);
@@ -539,12 +584,13 @@ static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 	return n;
 }
 
-void doctor_check_containerd(json_t *list, const char *file, const char *mirror)
+void doctor_check_containerd(json_t *list, const char *file,
+			     const struct doctor_node *node)
 {
 	struct containerd named = { .file = (char *)(uintptr_t)file,
 				    .root = -1,
 				    .program = -1,
-				    .mirror = mirror };
+				    .node = node };
 	struct containerd running[DAEMONS_MAX];
 	size_t n;
 
@@ -554,7 +600,7 @@ void doctor_check_containerd(json_t *list, const char *file, const char *mirror)
 	}
 	n = find_processes(running);
 	for (size_t i = 0; i < n; i++) {
-		running[i].mirror = mirror;
+		running[i].node = node;
 		check_one(list, &running[i]);
 		containerd_fini(&running[i]);
 	}

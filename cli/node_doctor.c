@@ -93,14 +93,11 @@ static void add_daemon(json_t *list, int rc, const struct error *err)
 }
 
 /* The entry of bootseerd's mirror for hosts.toml; false: there is no mirror. */
-static bool read_mirror_entry(struct node_client *c, struct buf *ret)
+static bool read_mirror_entry(const json_t *status, struct buf *ret)
 {
-	AUTO_JSON *status = NULL;
 	AUTO_FREE char *path = NULL;
 
-	if (!c ||
-	    node_ask_on(c, "node.status", json_object(), &status, NULL) < 0 ||
-	    !json_is_string(json_object_get(status, "mirror")))
+	if (!json_is_string(json_object_get(status, "mirror")))
 		return false;
 	if (asprintf(&path, "%s/mirror/hosts.toml", reply_raw(status, "root")) <
 	    0) {
@@ -119,9 +116,16 @@ static void gather_checks(const struct doctor_config *cfg,
 				 : json_object();
 	struct error err = ERROR_INIT;
 	AUTO_JSON *reply = NULL;
+	AUTO_JSON *status = NULL;
 	AUTO_BUF entry = BUF_INIT;
-	bool has_mirror = read_mirror_entry(c, &entry);
+	struct doctor_node node = { .mirror = NULL };
 
+	if (c &&
+	    node_ask_on(c, "node.status", json_object(), &status, NULL) == 0) {
+		node.containerd_root = reply_raw(status, "containerd_root");
+		if (read_mirror_entry(status, &entry))
+			node.mirror = entry.data;
+	}
 	doctor_check_host(list, c != NULL);
 	nfs_mounts_check(list, NULL);
 	if (!c)
@@ -131,8 +135,7 @@ static void gather_checks(const struct doctor_config *cfg,
 	else
 		doctor_add(list, "bootseerd's checks", false, DOCTOR_NEEDED,
 			   "journalctl -u bootseerd", "%s", err.msg);
-	doctor_check_containerd(list, cfg->containerd,
-				has_mirror ? entry.data : NULL);
+	doctor_check_containerd(list, cfg->containerd, &node);
 }
 
 /* A report that fails is an error, and changes nothing in the list. */

@@ -37,7 +37,7 @@
 struct join_config {
 	char *file, *socket, *restart, *pods, *address, *root;
 	char **mirror; /* registries; NULL: none */
-	bool no_restart, no_fetch;
+	bool unpack, no_restart, no_fetch;
 	int64_t answer_ns;
 };
 
@@ -113,9 +113,19 @@ static const struct option_spec join_options[] = {
 	  .help = "Have containerd ask bootseerd's mirror first for layers of "
 		  "this registry (HOST[:PORT]), or with _default of all that have "
 		  "no folder in its config_path." },
+	{ .key = "unpack",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct join_config, unpack),
+	  .help = "Have containerd (1.7 and later) let bootseerd unpack layers "
+		  "of ordinary images, which is faster.  While "
+		  "bootseer-snapshotter does not run containerd then unpacks "
+		  "nothing, whichever the snapshotter." },
 	COMMON_OPTIONS,
 	{ .key = NULL },
 };
+
+/* Plugins that containerd has to have, and well. */
+enum wanted_plugins { WANT_OURS = 1, WANT_CRI = 2, WANT_DIFF = 4 };
 
 struct join {
 	const struct join_config *config;
@@ -125,7 +135,9 @@ struct join {
 	char *hosts_dir;  /* where hosts.toml go if containerd says no place */
 	struct buf entry; /* of the mirror, for hosts.toml */
 	struct buf dump;
-	bool runs, had_cri;
+	json_t *node;     /* bootseerd's status; NULL: it was not asked */
+	unsigned int had; /* of WANT_CRI and WANT_DIFF */
+	bool runs;
 };
 
 static void join_fini(struct join *j)
@@ -137,6 +149,7 @@ static void join_fini(struct join *j)
 	free(j->hosts_dir);
 	buf_fini(&j->entry);
 	buf_fini(&j->dump);
+	json_decref(j->node);
 }
 
 /* ------------------------------------------------------------------- files --- */
@@ -277,54 +290,56 @@ static int ask_ctr(const struct join *j, const char *const words[],
 }
 
 /* Is a plugin of this name there, and well?  Lines of "TYPE ID PLATFORMS STATUS". */
-static bool is_plugin_ok(char *list, const char *type, const char *id)
+static bool is_plugin_ok(const char *list, const char *type, const char *id)
 {
-	char *line, *save = NULL;
-
-	for (line = strtok_r(list, "\n", &save); line;
-	     line = strtok_r(NULL, "\n", &save)) {
+	while (*list) {
 		char t[64], i[64], p[64], s[64];
 
-		if (sscanf(line, "%63s %63s %63s %63s", t, i, p, s) == 4 &&
+		if (sscanf(list, "%63s %63s %63s %63s", t, i, p, s) == 4 &&
 		    strcmp(t, type) == 0 && strcmp(i, id) == 0)
 			return strcmp(s, "ok") == 0;
+		list += strcspn(list, "\n");
+		list += *list == '\n';
 	}
 	return false;
 }
 
 /* 0: containerd answers, and has what is wanted of it. */
-static int ask_plugins(const struct join *j, bool want_ours, bool want_cri,
+static int ask_plugins(const struct join *j, unsigned int want,
 		       struct error *err)
 {
-	AUTO_BUF list = BUF_INIT, again = BUF_INIT;
+	static const struct {
+		const char *type, *id, *lack;
+	} plugins[] = {
+		{ "io.containerd.snapshotter.v1", "bootseer",
+		  "has no snapshotter 'bootseer'" },
+		{ "io.containerd.grpc.v1", "cri", "runs without CRI" },
+		{ "io.containerd.service.v1", "diff-service",
+		  "cannot unpack layers" },
+	};
+	AUTO_BUF list = BUF_INIT;
 	int rc = ask_ctr(j, (const char *const[]){ "plugins", "ls", NULL },
 			 &list, err);
 
-	if (rc == 0 && (!list.data || buf_puts(&again, list.data) < 0))
+	if (rc == 0 && !list.data)
 		return error_set(err, EIO, "ctr plugins ls: nothing");
-	if (rc < 0)
-		return rc;
-	if (want_ours &&
-	    !is_plugin_ok(list.data, "io.containerd.snapshotter.v1",
-			  "bootseer"))
-		return error_set(err, EIO,
-				 "containerd has no snapshotter "
-				 "'bootseer'");
-	if (want_cri &&
-	    !is_plugin_ok(again.data, "io.containerd.grpc.v1", "cri"))
-		return error_set(err, EIO, "containerd runs without CRI");
-	return 0;
+	for (size_t i = 0; rc == 0 && i < 3; i++)
+		if (want & 1u << i &&
+		    !is_plugin_ok(list.data, plugins[i].type, plugins[i].id))
+			rc = error_set(err, EIO, "containerd %s",
+				       plugins[i].lack);
+	return rc;
 }
 
 static int wait_for_containerd(const struct join *j, bool want_ours,
 			       struct error *err)
 {
+	const unsigned int want = j->had | (want_ours ? WANT_OURS : 0);
 	int64_t until = clock_now_ns() + j->config->answer_ns;
 	struct error why = ERROR_INIT;
 	int rc;
 
-	while ((rc = ask_plugins(j, want_ours, j->had_cri, &why)) < 0 &&
-	       clock_now_ns() < until)
+	while ((rc = ask_plugins(j, want, &why)) < 0 && clock_now_ns() < until)
 		(void)poll(NULL, 0, LOOK_MS);
 	if (rc < 0)
 		return error_set(err, EIO,
@@ -444,6 +459,10 @@ static int check_after(const struct join *j, enum dropin_pods pods,
 		return error_set(err, EIO,
 				 "another file of those that containerd "
 				 "imports has the last word");
+	if (j->config->unpack && !(*c.differ && c.differ_first))
+		return error_set(err, EIO,
+				 "another file of those that containerd "
+				 "imports has the last word on who unpacks");
 	if (j->config->mirror && !c.cri_off && !*c.config_path)
 		return error_set(err, EIO,
 				 "CRI's config_path does not come into force: "
@@ -487,7 +506,8 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 {
 	struct dropin_want want = { .pods = pods,
 				    .address = j->config->address,
-				    .root = j->config->root };
+				    .root = j->config->root,
+				    .unpack = j->config->unpack };
 	struct containerd_config c = { .proxy = false };
 	char platform[80];
 	AUTO_BUF text = BUF_INIT;
@@ -527,8 +547,11 @@ static int begin_join(struct join *j, const struct join_config *config,
 	rc = open_files(j, err);
 	if (rc < 0)
 		return rc;
-	j->runs = ask_plugins(j, false, false, &why) == 0;
-	j->had_cri = j->runs && ask_plugins(j, false, true, &why) == 0;
+	j->runs = ask_plugins(j, 0, &why) == 0;
+	for (unsigned int want = WANT_CRI; j->runs && want <= WANT_DIFF;
+	     want *= 2)
+		if (ask_plugins(j, want, &why) == 0)
+			j->had |= want;
 	if (j->dropin.is_there)
 		rc = kept_file_put(&j->dropin, NULL, err);
 	if (rc == 0)
@@ -538,31 +561,51 @@ static int begin_join(struct join *j, const struct join_config *config,
 	return rc < 0 ? rc : rc2;
 }
 
-/* Have what bootseerd says of its mirror to containerd, in hosts.toml's form. */
-static int read_mirror(struct join *j, struct error *err)
+static int ask_node(struct join *j, const char *option, struct error *err)
 {
 	const struct node_options node = { .timeout = NODE_TIMEOUT_NS };
-	AUTO_JSON *status = NULL;
-	AUTO_FREE char *path = NULL;
 	struct error why = ERROR_INIT;
-	int rc = node_ask(&node, "node.status", json_object(), &status, &why);
+	int rc = node_ask(&node, "node.status", json_object(), &j->node, &why);
 
 	if (rc < 0)
 		return error_set(err, -rc,
-				 "--mirror: bootseerd, at $BOOTSEER_SOCKET or "
+				 "%s: bootseerd, at $BOOTSEER_SOCKET or "
 				 "its usual place, gives no answer: %s",
-				 why.msg);
-	if (!json_is_string(json_object_get(status, "mirror")))
+				 option, why.msg);
+	return 0;
+}
+
+/* Have what bootseerd says of its mirror to containerd, in hosts.toml's form. */
+static int read_mirror(struct join *j, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+
+	if (!json_is_string(json_object_get(j->node, "mirror")))
 		return error_set(err, ENOENT,
 				 "bootseerd has no mirror: mirror = "
 				 "\"127.0.0.1:9745\"; in its configuration, "
 				 "and restart it");
-	if (asprintf(&path, "%s/mirror/hosts.toml", reply_raw(status, "root")) <
-	    0) {
+	if (asprintf(&path, "%s/mirror/hosts.toml",
+		     reply_raw(j->node, "root")) < 0) {
 		path = NULL;
 		return error_nomem(err);
 	}
 	return fs_read_file(path, TOML_BYTES_MAX, &j->entry, err);
+}
+
+/* Can bootseerd read the layers that it is to unpack? */
+static int check_store(const struct join *j, const struct containerd_config *c,
+		       struct error *err)
+{
+	const char *root = reply_raw(j->node, "containerd_root");
+
+	if (!*c->root || fs_is_same(root, c->root))
+		return 0;
+	return error_set(err, ENOENT,
+			 "--unpack: bootseerd reads containerd's layers in "
+			 "'%s': containerd-root = \"%s\"; in its "
+			 "configuration, and restart it",
+			 root, c->root);
 }
 
 /* `is_other`: containerd runs by another drop-in than the one that was found. */
@@ -576,7 +619,7 @@ static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 	if (rc < 0)
 		return roll_back(j, rc, is_other, err);
 	if (same && !is_other &&
-	    (!j->runs || ask_plugins(j, true, j->had_cri, &why) == 0))
+	    (!j->runs || ask_plugins(j, j->had | WANT_OURS, &why) == 0))
 		return 0;
 	rc = restart_containerd(j, true, err);
 	return rc < 0 ? roll_back(j, rc, true, err) : 0;
@@ -621,13 +664,20 @@ static int run_join(const void *config, char **args, struct error *err)
 	const struct join_config *c = config;
 	struct containerd_config was = { .proxy = false };
 	struct join j = { .config = c };
-	int rc = c->mirror ? read_mirror(&j, err) : 0;
+	int rc = 0;
 
 	(void)args;
+	if (c->mirror || c->unpack)
+		rc = ask_node(&j, c->mirror ? "--mirror" : "--unpack", err);
+	if (rc == 0 && c->mirror)
+		rc = read_mirror(&j, err);
 	if (rc == 0)
 		rc = begin_join(&j, c, err);
-	if (rc == 0) {
+	if (rc == 0)
 		containerd_config_scan(j.dump.data, &was);
+	if (rc == 0 && c->unpack)
+		rc = check_store(&j, &was, err);
+	if (rc == 0) {
 		if (was.discards && !was.used)
 			rc = fetch_layers(&j, err);
 		if (rc < 0)
@@ -770,7 +820,7 @@ static int leave_containerd(struct join *j, struct error *err)
 	AUTO_BUF names = BUF_INIT;
 	struct error why = ERROR_INIT;
 	size_t n = 0;
-	int rc = j->runs && ask_plugins(j, true, false, &why) == 0
+	int rc = j->runs && ask_plugins(j, WANT_OURS, &why) == 0
 			 ? leave_plugin(j, &n, &names, err)
 			 : leave_all(j, false, err);
 
@@ -784,10 +834,22 @@ static int leave_containerd(struct join *j, struct error *err)
 
 static int run_leave(const void *config, char **args, struct error *err)
 {
+	struct containerd_config c = { .proxy = false };
 	struct join j = { .config = config };
 	int rc = begin_join(&j, config, err);
 
 	(void)args;
+	if (rc == 0)
+		containerd_config_scan(j.dump.data, &c);
+	/* Lines of an administrator are not taken away, and with them nothing would be unpacked. */
+	if (rc == 0 && c.differ_listed)
+		rc = error_set(err, EBUSY,
+			       "containerd's own files have it unpack by "
+			       "'" CONTAINERD_DIFFER
+			       "': take that out of default in "
+			       "[plugins.\"io.containerd.service.v1"
+			       ".diff-service\"], without the plugin "
+			       "containerd unpacks nothing");
 	if (rc == 0)
 		rc = leave_containerd(&j, err);
 	if (rc == 0)
@@ -810,9 +872,10 @@ const struct command node_join_command = {
 			"Images whose snapshots the plugin lost are unpacked "
 			"again, after fetching the layers that they lack.  "
 			"Each time all options count: without --mirror, entries "
-			"of before in hosts.toml are removed.",
+			"of before in hosts.toml are removed, and without "
+			"--unpack containerd unpacks itself.",
 		.options = join_options,
-		.examples = "  bootseer node join --pods runtime --mirror _default",
+		.examples = "  bootseer node join --pods runtime --mirror _default --unpack",
 		.see_also = "bootseer-snapshotter(8)",
 	},
 	.config_size = sizeof(struct join_config),

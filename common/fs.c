@@ -384,6 +384,15 @@ int fs_write_full(int fd, const void *buf, size_t len)
 	return 0;
 }
 
+bool fs_is_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return strcmp(a, b) == 0 ||
+	       (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+		x.st_ino == y.st_ino);
+}
+
 bool fs_is_empty(int dir)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -33,6 +33,9 @@ int fs_mkdir(const char *path, unsigned int mode, struct error *err) MUST_CHECK;
 int fs_mkdir_private(const char *path, const char *const *ours,
 		     struct error *err) MUST_CHECK;
 
+/* Do both paths lead to the same file, or are they at least written alike? */
+bool fs_is_same(const char *a, const char *b);
+
 /* Is there nothing in the open folder (of which an O_PATH descriptor will do)?  False also
  * where it cannot be read. */
 bool fs_is_empty(int dir);

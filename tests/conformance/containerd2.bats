@@ -125,19 +125,6 @@ max_concurrent_unpacks = 3'
 	grep -q '^advice *containerd CRI snapshotter .*another version' <<<"$output"
 }
 
-# The documented lines for layers that bootseerd unpacks.
-unpacking() {
-	awk '/^## Unpacking/ { on = 1 } on && /^```/ { n++ } on && n == 1 && !/^```/' \
-		"$lib_dir/../../docs/containerd.md" |
-		sed "s,/run/bootseer/snapshotter.sock,$T/plugin.sock,"
-}
-
-# How many layers bootseerd has unpacked.
-unpacked() {
-	curl -sf --unix-socket "$BOOTSEER_SOCKET" http://bootseerd/metrics |
-		sed -n 's/^[^#].*layers_applied_total //p'
-}
-
 @test "containerd 2: bootseerd unpacks the layers of ordinary images" {
 	"$bootseer" key new "$I/key.$BATS_TEST_NUMBER" >/dev/null
 	cp "$I/key.$BATS_TEST_NUMBER.pub" "$I/key.pub"

@@ -88,6 +88,29 @@ teardown() { join_teardown; }
 	joins_with_a_mirror
 }
 
+@test "containerd 1.7: join, and bootseerd unpacks until the node leaves" {
+	joins_and_unpacks
+}
+
+@test "containerd 2: join, and bootseerd unpacks until the node leaves" {
+	joins_and_unpacks
+}
+
+@test "containerd 2: the transfer service unpacks for whom it did before the node joined" {
+	cat >>"$T/ctd/config.toml" <<-END
+	[[plugins."io.containerd.transfer.v1.local".unpack_config]]
+	  platform = "linux/$(dpkg --print-architecture)"
+	  snapshotter = "native"
+	END
+	cp "$T/ctd/config.toml" "$T/was.toml"
+	containerd --config "$T/ctd/config.toml" config dump >"$T/dump.was" 2>/dev/null
+	"$T/restart"
+	run -0 node_ join
+	ctr images pull --plain-http --snapshotter native "$REGISTRY/plain:1"
+	run -0 node_ leave --no-fetch
+	same_as_before
+}
+
 @test "containerd 2: another file that has the last word is found" {
 	what_another_file_says_last_is_found io.containerd.cri.v1.images ''
 }

@@ -407,3 +407,100 @@ what_another_file_says_last_is_found() {
 	[ "$(restarts)" -eq 0 ]
 	[[ ! -e $T/ctd/conf.d/bootseer.toml ]]
 }
+
+# A bootseerd in the place of the fake.
+start_own_node() { # CONTAINERD-ROOT
+	[ -e "$I/key.pub" ] || "$bootseer" key new "$I/key" >/dev/null
+	start_node --containerd-root "$1"
+}
+
+unpacking_is() { # STATUS WORDS
+	"$bootseer" node doctor --containerd "$T/ctd/config.toml" >"$T/doctor" 2>&1 || :
+	grep -q "^$1 *layer unpacking .*$2" "$T/doctor"
+}
+
+# By the diff service, which the CRI's own pulls ask, too.
+pull_by_diff_service() { # TAG
+	ctr images pull --local --plain-http --snapshotter overlayfs "$REGISTRY/$1:1"
+}
+
+# By containerd's transfer service, which names one that unpacks and no second; that of 1.7 has no
+# plain HTTP.
+pull_by_transfer() { # TAG
+	containerd --version | grep -q ' v\?2\.' || return 0
+	ctr images pull --local=false --plain-http --snapshotter overlayfs \
+		--platform "linux/$(dpkg --print-architecture)" "$REGISTRY/$1:1"
+}
+
+forget() { ctr images rm --sync "$REGISTRY/$1:1"; } # TAG
+
+joins_and_unpacks() {
+	export BOOTSEER_SOCKET=$T/noderun/bootseerd.sock
+	run -1 node_ join --unpack
+	[[ $output == *'--unpack: bootseerd, at '*' gives no answer: '* ]]
+	push "$I" other
+	start_own_node /nowhere
+	run -1 node_ join --unpack
+	[[ $output == *"containerd-root = \"$T/ctd/root\"; in its configuration"* ]]
+	same_as_before
+	stop_daemon "$node_pid"
+	start_own_node "$T/ctd/root"
+	stop_daemon "$plugin_pid"
+	start_plugin --node-timeout 1s
+	unpacking_is ok 'by containerd itself (bootseer node join --unpack'
+	run -0 node_ join --unpack
+	[ "$(restarts)" -eq 1 ]
+	run -0 node_ join --unpack
+	[ "$(restarts)" -eq 1 ]
+	unpacking_is ok 'by bootseerd$'
+	cri pull "$REGISTRY/other:1"
+	[ "$(unpacked)" -eq 3 ]
+	pull_by_diff_service plain
+	[ "$(unpacked)" -eq 6 ]
+	forget plain
+	# containerd does it for its transfer service, and when bootseerd is away, ...
+	pull_by_transfer plain
+	[ "$(unpacked)" -eq 6 ]
+	forget plain
+	stop_daemon "$node_pid"
+	unpacking_is ok 'by containerd itself, as bootseerd does not answer'
+	pull_by_diff_service plain
+	forget plain
+	start_own_node "$T/ctd/root"
+	# ... but nothing is unpacked while the plugin is away.
+	stop_daemon "$plugin_pid"
+	unpacking_is missing "unpacks nothing: nobody answers at $T/plugin.sock"
+	run ! pull_by_diff_service plain
+	[[ $output == *'rror while dialing: '* ]]
+	pull_by_transfer plain
+	forget plain
+	start_plugin --node-timeout 1s
+	wait_until "$plugin_pid" pull_by_diff_service plain
+	[ "$(unpacked)" -eq 3 ]
+	forget plain
+	run -0 node_ leave --no-fetch
+	same_as_before
+	stop_daemon "$plugin_pid"
+	unpacking_is ok 'by containerd itself (bootseer node join --unpack'
+	pull_by_diff_service plain
+	pull_by_transfer other
+	[ "$(unpacked)" -eq 3 ]
+	in_container overlayfs plain true
+	start_plugin --node-timeout 1s
+	leaves_lines_of_others
+}
+
+# An administrator's lines would stay in force without the plugin, and containerd unpack nothing.
+leaves_lines_of_others() {
+	unpacking >>"$T/ctd/config.toml"
+	"$T/restart" 3>&- 4>&-
+	restarted
+	wait_until "$containerd_pid" cri_answers
+	unpacking_is ok 'by bootseerd$'
+	run -0 node_ join --unpack
+	unpacking_is ok 'by bootseerd$'
+	run -1 node_ leave --no-fetch
+	[[ $output == *"by 'bootseer-diff': take that out of default in"* ]]
+	[ -e "$T/ctd/conf.d/bootseer.toml" ]
+	unpacking_is ok 'by bootseerd$'
+}

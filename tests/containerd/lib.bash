@@ -170,6 +170,19 @@ start_node() { # [OPTION...]
 	ln -sf "$BOOTSEER_SOCKET" "$T/node.sock"
 }
 
+# The documented lines for layers that bootseerd unpacks.
+unpacking() {
+	awk '/^## Unpacking/ { on = 1 } on && /^```/ { n++ } on && n == 1 && !/^```/' \
+		"$lib_dir/../../docs/containerd.md" |
+		sed "s,/run/bootseer/snapshotter.sock,$T/plugin.sock,"
+}
+
+# How many layers bootseerd has unpacked.
+unpacked() {
+	curl -sf --unix-socket "$BOOTSEER_SOCKET" http://bootseerd/metrics |
+		sed -n 's/^[^#].*layers_applied_total //p'
+}
+
 convert_image() { # TAG OPTION...
 	"$bootseer" image convert --plain-http "${@:2}" \
 		"docker://$REGISTRY/$1:1" "docker://$REGISTRY/$1:1" >/dev/null

@@ -554,16 +554,16 @@ told() { # VARIABLE...
 
 @test "chart: containerd is told of the mirror, and a node where it cannot be told goes on without" {
 	fake_whole_node
-	run -0 told NODE_MIRROR='_default r.example'
+	run -0 told NODE_MIRROR='_default r.example' NODE_UNPACK=1
 	run ! grep -q 'does not ask' <<<"$output"
-	grep -q ' node join .* --mirror _default --mirror r.example$' "$calls"
+	grep -q ' node join .* --mirror _default --mirror r.example --unpack$' "$calls"
 	rm "$calls"
 	run -0 told
-	run ! grep -q -- --mirror "$calls"
+	run ! grep -q -e --mirror -e --unpack "$calls"
 	touch "$BATS_TEST_TMPDIR/refused"
-	run -0 told NODE_MIRROR=_default
+	run -0 told NODE_MIRROR=_default NODE_UNPACK=1
 	[[ $output == *'does not ask the mirror'* ]]
-	grep ' node join ' "$calls" | tail -n 1 | grep -qv -- --mirror
+	grep ' node join ' "$calls" | tail -n 1 | grep -qv -e --mirror -e --unpack
 	# A node that has not joined is not installed, with the mirror or without.
 	touch "$BATS_TEST_TMPDIR/refused-all"
 	run -1 told NODE_MIRROR=_default

@@ -188,6 +188,40 @@ fake_2x() {
 		<<<"$output"
 }
 
+differ() { # LIST [ADDRESS]
+	[ ! "${2:-}" ] || printf '%s\n' '[proxy_plugins.bootseer-diff]' '  type = "diff"' "  address = \"$2\""
+	printf '%s\n' '[plugins."io.containerd.service.v1.diff-service"]' "  default = $1"
+}
+
+# unpacks STATUS WORDS CONFIGURATION...
+unpacks() {
+	{ echo 'version = 3'; plugin; "${@:3}"; } >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q "^$1 *layer unpacking .*$2" <<<"$output"
+}
+
+@test "who unpacks layers is told, and when nobody does" {
+	mkdir "$T/bin"
+	SEEN=$T/bin
+	unpacks ok 'by containerd itself (bootseer node join' true
+	unpacks ok 'by containerd itself (bootseer node join' differ '["walking"]'
+	unpacks missing 'unpacks nothing: .* no \[proxy_plugins.bootseer-diff\]' \
+		differ '["bootseer-diff", "walking"]'
+	unpacks missing "unpacks nothing: nobody answers at $T/diff.sock" \
+		differ '["walking", "bootseer-diff"]' "$T/diff.sock"
+	python3 -c 'import signal, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+signal.pause()' "$T/diff.sock" 3>&- &
+	pids+=($!)
+	wait_for test -S "$T/diff.sock"
+	unpacks advice 'does not ask .* first' differ '["walking", "bootseer-diff"]' "$T/diff.sock"
+	unpacks advice 'does not ask .* first' differ '["walking"]' "$T/diff.sock"
+	unpacks ok 'by containerd itself, as bootseerd does not answer' \
+		differ '["bootseer-diff", "walking"]' "$T/diff.sock"
+}
+
 @test "without containerd the lines of the files count, by their version" {
 	mkdir "$T/bin" "$T/conf.d"
 	SEEN=$T/bin

@@ -71,6 +71,13 @@ teardown() { join_teardown; }
 	[ "$(restarts)" -eq 0 ]
 }
 
+@test "join: containerd 1.6 lets nobody else unpack, and is as it was" {
+	start_own_node "$T/ctd/root"
+	run -1 node_ join --unpack
+	[[ $output == *'undone, all is as it was: '*': leave out --unpack'* ]]
+	same_as_before
+}
+
 @test "join: one snapshotter for each runtime is not what containerd 1.6 has" {
 	run -1 node_ join --pods runtime
 	[[ $output == *'--pods all'* ]]

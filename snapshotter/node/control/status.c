@@ -659,7 +659,7 @@ json_t *node_status(struct node *n)
 	environments_each_room(n, add_environment, environments);
 	return json_pack(
 		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, "
-		"s:O, s:o, s:o, s:s?, s:o, s:o, s:o, s:O}",
+		"s:O, s:o, s:o, s:s?, s:s, s:o, s:o, s:o, s:O}",
 		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
 		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
 		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
@@ -668,7 +668,8 @@ json_t *node_status(struct node *n)
 		(json_int_t)f.fetched_bytes, "cache", cache_json(&f.cache),
 		"disk", disk_json(&f.disk, n->min_free), "images", images,
 		"starts", starts_under_way(n->starts), "p2p",
-		p2p_json(n, &f.p2p), "mirror", n->cfg->mirror, "untrusted",
+		p2p_json(n, &f.p2p), "mirror", n->cfg->mirror,
+		"containerd_root", n->cfg->containerd_root, "untrusted",
 		admission_refusals(n->admission), "registries",
 		node_registries(n->origins), "access", access_json(n->cfg),
 		"environments", environments);

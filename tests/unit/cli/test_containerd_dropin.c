@@ -172,6 +172,126 @@ Test(containerd_dropin, containerd_reads_hosts_toml_where_that_is_wanted)
 		     0);
 }
 
+#define SERVICE \
+	"[plugins.\"io.containerd.service.v1.diff-service\"]\n" \
+	"  default = [\"walking\"]\n" \
+	"  sync_fs = false\n"
+#define TRANSFER \
+	"[plugins.\"io.containerd.transfer.v1.local\"]\n" \
+	"  config_path = \"/c\"\n" \
+	"[[plugins.\"io.containerd.transfer.v1.local\".unpack_config]]\n" \
+	"  differ = \"\"\n" \
+	"  platform = \"linux/amd64\"\n" \
+	"  snapshotter = \"zfs\"\n" \
+	"[[plugins.\"io.containerd.transfer.v1.local\".unpack_config]]\n" \
+	"  differ = \"own\"\n" \
+	"  snapshotter = \"bootseer\"\n" \
+	"[[plugins.\"io.containerd.transfer.v1.local\".unpack_config]]\n" \
+	"  differ = \"own\"\n" \
+	"  snapshotter = \"native\"\n"
+
+static struct dropin_want unpacking(void)
+{
+	return (struct dropin_want){ .pods = DROPIN_ALL,
+				     .address = "/run/b.sock",
+				     .root = "/var/lib/b",
+				     .platform = "linux/amd64",
+				     .unpack = true };
+}
+
+static size_t count(const char *text, const char *words)
+{
+	size_t n = 0;
+
+	while ((text = strstr(text, words))) {
+		n++;
+		text++;
+	}
+	return n;
+}
+
+Test(containerd_dropin, bootseerd_is_asked_before_those_that_unpack_by_now)
+{
+	const struct dropin_want want = unpacking();
+	AUTO_BUF one = BUF_INIT;
+	AUTO_BUF two = BUF_INIT;
+	AUTO_BUF own = BUF_INIT;
+
+	cr_assert_eq(dropin_compose(&want, DUMP_1 SERVICE TRANSFER, &one, NULL),
+		     0);
+	cr_expect(strstr(one.data, "[proxy_plugins.bootseer-diff]\n"
+				   "  type = \"diff\"\n"
+				   "  address = \"/run/b.sock\"\n"));
+	/* 1.x loses what is not repeated. */
+	cr_expect(strstr(one.data,
+			 "  default = [\"bootseer-diff\", \"walking\"]\n"
+			 "  sync_fs = false\n"),
+		  "%s", one.data);
+	cr_expect(strstr(one.data, "  config_path = \"/c\"\n"));
+	cr_assert_eq(dropin_compose(&want, "version = 3\n" SERVICE TRANSFER,
+				    &two, NULL),
+		     0);
+	cr_expect(strstr(two.data,
+			 "  default = [\"bootseer-diff\", \"walking\"]\n"));
+	cr_expect_null(strstr(two.data, "sync_fs"));
+	/* An administrator's own line. */
+	cr_assert_eq(dropin_compose(&want,
+				    "version = 3\n" TRANSFER
+				    "[plugins.'io.containerd.service.v1"
+				    ".diff-service']\n"
+				    "  default = ['bootseer-diff', 'a']\n",
+				    &own, NULL),
+		     0);
+	cr_expect(strstr(own.data, "  default = ['bootseer-diff', 'a']\n"));
+}
+
+Test(containerd_dropin, the_transfer_service_has_one_differ_and_keeps_its_list)
+{
+	struct dropin_want want = unpacking();
+	AUTO_BUF got = BUF_INIT;
+	AUTO_BUF built_in = BUF_INIT;
+	AUTO_BUF plain = BUF_INIT;
+
+	cr_assert_eq(dropin_compose(&want, "version = 3\n" SERVICE TRANSFER,
+				    &got, NULL),
+		     0);
+	cr_expect_eq(count(got.data, "unpack_config]]"), 3, "%s", got.data);
+	cr_expect(strstr(got.data, "  differ = \"walking\"\n"
+				   "  platform = \"linux/amd64\"\n"
+				   "  snapshotter = \"zfs\"\n"));
+	cr_expect(strstr(got.data, "  differ = \"own\"\n"
+				   "  snapshotter = \"native\"\n"));
+	cr_expect(strstr(got.data, "  platform = \"linux/amd64\"\n"
+				   "  snapshotter = \"bootseer\"\n"
+				   "  differ = \"walking\"\n"));
+	want.unpack = false;
+	cr_assert_eq(dropin_compose(&want, "version = 3\n" TRANSFER, &plain,
+				    NULL),
+		     0);
+	cr_expect(strstr(plain.data, "  differ = \"\"\n"
+				     "  platform = \"linux/amd64\"\n"
+				     "  snapshotter = \"zfs\"\n"));
+	cr_expect_null(strstr(plain.data, "bootseer-diff"));
+	/* What is built in is in force no more with a list. */
+	cr_assert_eq(dropin_compose(&want, "version = 4\n", &built_in, NULL),
+		     0);
+	cr_expect_eq(count(built_in.data, "unpack_config]]"), 3);
+	cr_expect(strstr(built_in.data, "  snapshotter = \"overlayfs\"\n"));
+	cr_expect(strstr(built_in.data, "  platform = \"linux(+erofs)/amd64\"\n"
+					"  snapshotter = \"erofs\"\n"));
+}
+
+Test(containerd_dropin, a_containerd_that_asks_nobody_to_unpack_is_told_apart)
+{
+	const struct dropin_want want = unpacking();
+	AUTO_BUF got = BUF_INIT;
+	struct error err = ERROR_INIT;
+
+	cr_expect_eq(dropin_compose(&want, DUMP_1 SERVICE, &got, &err),
+		     -ENOTSUP);
+	cr_expect(strstr(err.msg, "leave out --unpack"), "%s", err.msg);
+}
+
 Test(containerd_dropin, a_change_that_is_not_the_plugins_is_named)
 {
 	struct error err = ERROR_INIT;
