@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "snapshotter/node/control/content.h"
+#include "snapshotter/node/images/content.h"
 
 /* ------------------------------------------------------------------ names --- */
 

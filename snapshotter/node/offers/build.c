@@ -28,6 +28,7 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "snapshotter/convert.h"
+#include "snapshotter/node/images/content.h"
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/offers/offers_priv.h"
 #include "snapshotter/node/parser/confine.h"
@@ -149,20 +150,16 @@ static int add_file(struct blob_files *b, int fd, int dir, const char *name,
 static int open_blob(const struct offers *o, const struct digest *d, int dir,
 		     struct blob_files *b, struct error *err)
 {
-	char name[DIGEST_STR_MAX];
-	AUTO_BUF path = BUF_INIT;
+	AUTO_FREE char *path = content_path(o->node->cfg->containerd_root, d);
 	int fd;
 
-	digest_format(d, name);
-	if (buf_printf(&path, "%s/" OFFERS_BLOBS "/sha256/%s",
-		       o->node->cfg->containerd_root,
-		       name + strlen("sha256:")) < 0)
+	if (!path)
 		return error_nomem(err);
-	fd = open(path.data, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path.data,
+		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));
-	return add_file(b, fd, dir, name + strlen("sha256:"), err);
+	return add_file(b, fd, dir, strrchr(path, '/') + 1, err);
 }
 
 static int add_reading(struct offers *o, const struct digest *d, int dir,

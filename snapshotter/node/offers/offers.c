@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "net/url.h"
+#include "snapshotter/node/images/content.h"
 #include "snapshotter/node/offers/offers_priv.h"
 
 #define TIMEOUT_MS 10000
@@ -93,15 +94,11 @@ static bool is_pulled(const struct offers *o, const struct offer_image *i)
 	for (size_t k = 0; is_there && k <= image.n_layers; k++) {
 		const struct oci_descriptor *d =
 			k < image.n_layers ? &image.layers[k] : &image.config;
-		char name[DIGEST_STR_MAX];
-		AUTO_BUF path = BUF_INIT;
+		AUTO_FREE char *path =
+			content_path(o->node->cfg->containerd_root, &d->digest);
 		struct stat st;
 
-		digest_format(&d->digest, name);
-		is_there = buf_printf(&path, "%s/" OFFERS_BLOBS "/sha256/%s",
-				      o->node->cfg->containerd_root,
-				      name + strlen("sha256:")) == 0 &&
-			   stat(path.data, &st) == 0 &&
+		is_there = path && stat(path, &st) == 0 &&
 			   (uint64_t)st.st_size == d->size;
 	}
 	oci_image_fini(&image);

@@ -13,8 +13,6 @@
 
 #define OFFERS_PART (4u << 20) /* bytes: docs/formats/registry-api.md */
 #define OFFERS_PARTS_MAX 256
-/* Below containerd-root. */
-#define OFFERS_BLOBS "io.containerd.content.v1.content/blobs"
 #define OFFERS_AT_ONCE 16 /* images whose index is to be made */
 #define OFFERS_READINGS 256
 #define OFFERS_PULL_NS \

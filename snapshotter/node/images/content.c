@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "snapshotter/node/control/content.h"
+#include "snapshotter/node/images/content.h"
 
 #include <errno.h>
 #include <string.h>
