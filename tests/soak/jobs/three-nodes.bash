@@ -62,7 +62,7 @@ nodes_start() { # NUMBER
 	S=$BATS_TEST_TMPDIR/nodes BOOTSEER_ATTEMPT=$1
 	: "${namespace:=$CONTAINERD_NAMESPACE}"
 	mkdir -p "$S/2"
-	[[ $fault != slow-disk ]] || on_node 2 slow_disk "$S/2/noderoot" 65536
+	[[ $fault != slow-disk ]] || on_node 2 slow_disk "$S/2/noderoot" 262144
 	for k in $NODES; do
 		on_node "$k" node_start "$k" &
 		starting+=($!)
@@ -88,7 +88,7 @@ nodes_remove() {
 
 node_run() {
 	cd "$T"
-	exec timeout 120 "$bootseer" job run a.toml -- /bin/sh -c "cat /srv/one/deep/file \
+	exec timeout 600 "$bootseer" job run a.toml -- /bin/sh -c "cat /srv/one/deep/file \
 		/opt/site/v; sha256sum <$T/ckpt/step/model; : >/tmp/ready; $SECOND" \
 		>out 2>log 3>&- </dev/null
 }
