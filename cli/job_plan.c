@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "cli/child.h"
 #include "cli/job_read.h"
 #include "cli/job_run.h"
+#include "common/array.h"
 #include "common/mount.h"
 #include "common/mountinfo.h"
 
@@ -141,6 +143,7 @@ static void add_read_step(const struct job_plan *p, const struct job_ckpt *c,
 	job_words_add(w, "%s", p->self);
 	job_words_add(w, JOB_READ);
 	job_words_add(w, "%d", (int)getpid());
+	job_words_add(w, "%d", p->go[0]);
 	for (char **f = c->prefetch; *f; f++) {
 		name_prefetched(p, *f, &name, &w->is_short);
 		job_words_add(w, "%s/%s", c->dir, name.len ? name.data : "");
@@ -233,12 +236,28 @@ bool job_plan_is_mounted(const struct job_ckpt *c)
 	return is;
 }
 
+/* Readers inherit the end that they wait at. */
+static int open_go(struct job_plan *p, struct error *err)
+{
+	if (pipe2(p->go, O_CLOEXEC) < 0 || fcntl(p->go[0], F_SETFD, 0) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	return 0;
+}
+
+/* Nobody reads the byte, so all readers see it. */
+void job_plan_let_read(const struct job_plan *p)
+{
+	if (p->go[1] > 0)
+		(void)!write(p->go[1], "", 1);
+}
+
 int job_plan_make(struct job_plan *p, struct error *err)
 {
 	const struct job_file *f = p->file;
 	int rc = 0;
 
 	if (f->image.reference) {
+		rc = open_go(p, err);
 		p->image = &p->parts[p->n++];
 		job_container_pull(f, p->image);
 		if (f->environment.store)
@@ -265,6 +284,9 @@ int job_plan_make(struct job_plan *p, struct error *err)
 
 void job_plan_fini(struct job_plan *p)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(p->go); i++)
+		if (p->go[i] > 0)
+			(void)close(p->go[i]);
 	for (size_t i = 0; i < p->n; i++)
 		job_part_fini(&p->parts[i]);
 	p->n = 0;

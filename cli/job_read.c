@@ -10,16 +10,69 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cli/node_ask.h"
 #include "common/bytes.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #define READ_SIZE (4 * MIB)
 #define FOLDERS_OPEN 16
-#define KEEP_MAX 1024 /* files: each costs the mount some memory */
+#define KEEP_MAX 1024  /* files: each costs the mount some memory */
+#define LEAVE_MS 30000 /* to the container's start */
+#define ASK_MS 200     /* between two questions to bootseerd */
+#define ANSWER_MS 1000
 
 /* nftw() has no argument of its own; this process does nothing else. */
 static char *room;
 static unsigned int n_kept;
+static int job;                  /* a descriptor of the process */
+static struct node_client *node; /* NULL: the link is not left to anybody */
+static int64_t begun_ms, ask_ms;
+
+/* ------------------------------------------------------- the container goes first --- */
+
+static bool job_has_ended(int wait_ms)
+{
+	struct pollfd p = { .fd = job, .events = POLLIN };
+
+	return poll(&p, 1, wait_ms) > 0;
+}
+
+/* The checkpoint comes by many connections, among which a block that the container's first
+ * commands read would have a small share of the link. */
+static void leave_link(void)
+{
+	while (node && clock_now_ms() >= ask_ms) {
+		AUTO_JSON *reply = NULL;
+
+		if (clock_now_ms() >= begun_ms + LEAVE_MS ||
+		    node_ask_on(node, "node.bulk_wait", json_object(), &reply,
+				NULL) < 0) {
+			node_client_close(steal_ptr(&node));
+			return;
+		}
+		ask_ms = clock_now_ms() + ASK_MS;
+		if (reply_number(reply, "wait_ms") <= 0)
+			return;
+		if (job_has_ended(ASK_MS))
+			exit(EXIT_FAILURE);
+	}
+}
+
+static void wait_for_container(int go)
+{
+	struct pollfd p[] = { { .fd = job, .events = POLLIN },
+			      { .fd = go, .events = POLLIN } };
+	const char *named = getenv("BOOTSEER_SOCKET");
+
+	if (go > 0)
+		(void)poll(p, ARRAY_SIZE(p), LEAVE_MS);
+	if (node_client_open_within(named ? named : NODE_SOCKET_DEFAULT,
+				    ANSWER_MS, 0, &node, NULL) < 0)
+		node = NULL;
+}
+
+/* ------------------------------------------------------------------------ reading --- */
 
 /* A file that is mapped stays open, and its pages are taken back after those that nobody has
  * mapped: the program may come to them a minute later.  The mapping is this process's until it
@@ -52,30 +105,35 @@ static void keep_pages(char *map, size_t size, size_t at, size_t n)
 static int read_file(const char *path, const struct stat *st, int kind,
 		     struct FTW *at)
 {
-	AUTO_CLOSE int fd = kind == FTW_F && S_ISREG(st->st_mode)
-				    ? open(path, O_RDONLY | O_CLOEXEC)
-				    : -1;
+	AUTO_CLOSE int fd = -1;
 	size_t size = (size_t)st->st_size, done = 0;
 	char *map;
 	ssize_t n;
 
+	leave_link();
+	if (kind == FTW_F && S_ISREG(st->st_mode))
+		fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
 	map = map_file(fd, size);
-	for (; (n = read(fd, room, READ_SIZE)) > 0; done += (size_t)n)
+	for (; (n = read(fd, room, READ_SIZE)) > 0; done += (size_t)n) {
 		if (map)
 			keep_pages(map, size, done, (size_t)n);
+		leave_link();
+	}
 	return 0;
 }
 
-int job_read_main(const char *pid, char *const *paths)
+int job_read_main(const char *pid, const char *go, char *const *paths)
 {
-	AUTO_CLOSE int job = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
-	struct pollfd p = { .fd = job, .events = POLLIN };
+	struct pollfd p = { .events = POLLIN };
 
+	p.fd = job = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
 	room = malloc(READ_SIZE);
 	if (job < 0 || !room)
 		return EXIT_FAILURE;
+	begun_ms = clock_now_ms();
+	wait_for_container(atoi(go));
 	for (; *paths; paths++)
 		(void)nftw(*paths, read_file, FOLDERS_OPEN, FTW_PHYS);
 	/* Without a deadline: they are kept for as long as the job. */

@@ -3,14 +3,18 @@
 #ifndef BOOTSEER_CLI_JOB_READ_H
 #define BOOTSEER_CLI_JOB_READ_H
 
-/* First word: "bootseer --job-read PID PATH...". */
+/* First word: "bootseer --job-read PID GO PATH...". */
 #define JOB_READ "--job-read"
 
 /*
  * Read the files, and those in the folders, and keep them mapped until process `pid` has ended:
  * the kernel may drop an inode that nobody has open, and takes back pages that nobody has mapped
  * first, and with either what was read for the program.
+ *
+ * A container's start is not kept waiting by this: nothing is read before the pipe `go`
+ * ("0": none) has a byte, which nobody takes, nor while bootseerd fetches what starts wait
+ * for (node.bulk_wait), but for thirty seconds at most.
  */
-int job_read_main(const char *pid, char *const *paths);
+int job_read_main(const char *pid, const char *go, char *const *paths);
 
 #endif

@@ -50,7 +50,7 @@ struct job_run {
 	struct job_container container;
 	int signal_fd;
 	sigset_t old_mask;
-	pid_t ready; /* who waits for the ready file, or 0 */
+	pid_t ready; /* who waits for the container and the ready file, or 0 */
 };
 
 static int take_signals(struct job_run *r, struct error *err)
@@ -73,7 +73,8 @@ static int take_signals(struct job_run *r, struct error *err)
 
 /* ------------------------------------------------------------------- ready file --- */
 
-static void watch_ready(struct job_run *r)
+/* Checkpoints are read from the container's first process on. */
+static void watch_start(struct job_run *r)
 {
 	const char *file = r->plan.file->stages.ready_file;
 	char path[PATH_MAX];
@@ -84,6 +85,9 @@ static void watch_ready(struct job_run *r)
 
 		if (r->plan.image && !pid)
 			continue;
+		job_plan_let_read(&r->plan);
+		if (!file)
+			_exit(0);
 		if (pid)
 			(void)snprintf(path, sizeof(path), "/proc/%d/root%s",
 				       (int)pid, file);
@@ -102,7 +106,7 @@ static void start_watch(struct job_run *r)
 	const char *file = r->plan.file->stages.ready_file;
 	pid_t parent = getpid();
 
-	if (!file)
+	if (!file && !r->plan.image)
 		return;
 	if (!r->plan.image && access(file, F_OK) == 0) {
 		fprintf(stderr,
@@ -112,12 +116,14 @@ static void start_watch(struct job_run *r)
 		return;
 	}
 	r->ready = fork();
+	if (r->ready < 0)
+		job_plan_let_read(&r->plan);
 	if (r->ready != 0)
 		return;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
-	watch_ready(r);
+	watch_start(r);
 }
 
 static void end_watch(struct job_run *r)

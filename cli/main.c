@@ -245,8 +245,8 @@ int main(int argc, char **argv)
 		return daemon_watch_main(argv[2], argv[3]);
 	if (argc > 3 && strcmp(argv[1], JOB_INIT) == 0)
 		return job_init_main(argv[2], argv + 3);
-	if (argc > 3 && strcmp(argv[1], JOB_READ) == 0)
-		return job_read_main(argv[2], argv + 3);
+	if (argc > 4 && strcmp(argv[1], JOB_READ) == 0)
+		return job_read_main(argv[2], argv[3], argv + 4);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		puts("bootseer " BOOTSEER_VERSION);
 		return EXIT_SUCCESS;

@@ -145,12 +145,40 @@ keeps_mapped() { # PID FILE
 	exec 7<>go
 	sh -c 'read -r x <go' 3>&- 7>&- &
 	pid=$!
-	"$bootseer" --job-read "$pid" "$T/none" "$T/step" 3>&- 7>&- &
+	"$bootseer" --job-read "$pid" 0 "$T/none" "$T/step" 3>&- 7>&- &
 	reader=$!
 	wait_for keeps_mapped "$reader" "$T/step/model"
 	echo >&7
 	wait "$pid"
 	wait "$reader"
+}
+
+waits_for_its_container() { # PID
+	[[ $(readlink "/proc/$1/fd/"*) == *pidfd* && $(<"/proc/$1/stat") == *") S "* ]]
+}
+has_asked_again() { (($(grep -c bulk_wait fake/calls) > 1)); }
+
+@test "files are read ahead when the container is there, and what it waits for" {
+	mkdir step fake
+	echo weights >step/model
+	echo '[]' >fake/images.json
+	echo 100 >fake/bulk_wait
+	export BOOTSEER_SOCKET=$T/fake.sock
+	"$fake_node" "$BOOTSEER_SOCKET" "$T/fake" >ready 3>&- &
+	pids+=($!)
+	wait_for grep -q ready ready
+	mkfifo go
+	exec 7<>go
+	"$bootseer" --job-read $$ 7 "$T/step" 3>&- &
+	reader=$!
+	pids+=("$reader")
+	wait_for waits_for_its_container "$reader"
+	[ ! -e fake/calls ]
+	echo >&7
+	wait_for has_asked_again
+	run ! keeps_mapped "$reader" "$T/step/model"
+	echo 0 >fake/bulk_wait
+	wait_for keeps_mapped "$reader" "$T/step/model"
 }
 
 @test "a checkpoint that is mounted already is read ahead, and stays" {
@@ -166,14 +194,14 @@ keeps_mapped() { # PID FILE
 	BOOTSEER_RANK=3 "$bootseer" job run a.toml -- sh -c 'read -r x <go' 3>&- 7>&- &
 	job=$!
 	is_read_ahead() {
-		reader=$(pgrep -f -- "[-]-job-read $job $T/volume/rank3/model") &&
+		reader=$(pgrep -f -- "[-]-job-read $job 0 $T/volume/rank3/model") &&
 			keeps_mapped "$reader" "$T/volume/rank3/model"
 	}
 	wait_for is_read_ahead
 	echo >&7
 	wait "$job"
 	[ "$(<volume/rank3/model)" = weights ]
-	run ! pgrep -f -- "[-]-job-read [0-9]+ $T/volume"
+	run ! pgrep -f -- "[-]-job-read [0-9]+ 0 $T/volume"
 	run -0 job --dry-run a.toml -- true
 	[[ $output == *"mounted already, and stays"* ]]
 	rm -r volume

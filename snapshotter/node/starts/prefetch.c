@@ -343,6 +343,12 @@ static int get_or_make(struct node *n, struct image *i,
 	return 0;
 }
 
+int64_t node_prefetch_bulk_wait(struct node *n)
+{
+	return n->prefetches ? prefetcher_bulk_wait(n->prefetches->prefetcher)
+			     : 0;
+}
+
 void node_prefetch_drop(struct image *i)
 {
 	struct prefetch_sums sums = { .hot_bytes = 0 };

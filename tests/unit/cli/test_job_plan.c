@@ -51,6 +51,7 @@ Test(job_plan, sets_up_the_environment_beside_checkpoints_without_an_image)
 	cr_assert_eq(make_plan(ENVIRONMENT CHECKPOINT, &p), 0);
 	cr_expect_eq(p.n, 2);
 	cr_expect_null(p.image);
+	cr_expect_eq(p.go[0], 0); /* checkpoints are read at once */
 	cr_expect_str_eq(p.parts[0].stage, "env");
 	cr_expect_not(p.parts[0].is_ahead);
 	expect_step(&p.parts[0].way, 0,
@@ -115,6 +116,7 @@ Test(job_plan, waits_for_no_environment_that_the_container_looks_for_itself)
 		     0);
 	cr_expect_eq(p.n, 2);
 	cr_expect_eq(p.image, &p.parts[0]);
+	cr_expect_gt(p.go[0], 0);
 	cr_expect(p.parts[1].is_ahead);
 	cr_expect_eq(p.parts[1].otherwise.n, 0);
 	expect_step(&p.parts[1].way, 0,
