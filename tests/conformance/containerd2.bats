@@ -152,3 +152,38 @@ max_concurrent_unpacks = 3'
 	ctr images pull --local --plain-http --snapshotter overlayfs "$REGISTRY/plain:1"
 	in_container overlayfs plain true
 }
+
+# pull_into_full_disk SNAPSHOTTER DISK: pull big:1, which does not come on the disk until that has grown.
+pull_into_full_disk() {
+	local before pull=(ctr images pull --local --plain-http --snapshotter "$1" "$REGISTRY/big:1")
+
+	run ! "${pull[@]}"
+	[[ $output == *'no space left on device'* ]]
+	grep 'unpacks a layer itself: .*No space left on device' "$T/plugin.log"
+	# Nothing of the layer is believed.
+	run ! ctr snapshots --snapshotter "$1" info "$(chain_ids_of "$I" big | tail -n 1)"
+	mount -o remount,size=200m "$2"
+	before=$(unpacked)
+	"${pull[@]}"
+	[ "$(unpacked)" -gt "$before" ]
+	[ "$(in_container "$1" big 'sha256sum /srv/big/data')" = "$(cd "$I/big" && sha256sum srv/big/data |
+		sed 's, s, /s,')" ]
+}
+
+@test "containerd 2: a pull for which there is no room says so, and works when there is some" {
+	mkdir -p "$I/big/srv/big"
+	noise 30000000 5 >"$I/big/srv/big/data"
+	new_image "$I" big base big
+	push "$I" big
+	"$bootseer" key new "$I/key.$BATS_TEST_NUMBER" >/dev/null
+	cp "$I/key.$BATS_TEST_NUMBER.pub" "$I/key.pub"
+	start_node --containerd-root "$T/ctd/root"
+	stop_daemon "$plugin_pid"
+	mount -t tmpfs -o size=20m none "$T/plugin"
+	start_plugin --node-timeout 1s
+	# The layer as it was pulled has room.
+	mount -t tmpfs -o size=48m none "$T/ctd/root"
+	restart_with '["remap-ids"]' "$(unpacking)"
+	pull_into_full_disk overlayfs "$T/ctd/root"
+	pull_into_full_disk bootseer "$T/plugin"
+}

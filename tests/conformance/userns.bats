@@ -118,6 +118,22 @@ fake_network() {
 	run ! grep -q '^opt/gone ' "$T/mapped"
 }
 
+@test "layers that bootseerd unpacked are mapped as those that containerd unpacked" {
+	EXTRA_CONFIG=$(unpacking) start_all --containerd-root "$T/ctd/root"
+	push "$I" other
+	ctr images pull --local --plain-http --snapshotter bootseer "$REGISTRY/other:1" >/dev/null
+	[ "$(unpacked)" -eq 3 ]
+	in_userns bootseer other "$LISTING" >"$T/got"
+	in_userns bootseer other "$WRITES" >"$T/wrote"
+	pull_full overlayfs other >/dev/null
+	[ "$(unpacked)" -eq 3 ]
+	in_userns overlayfs other "$LISTING" >"$T/want"
+	in_userns overlayfs other "$WRITES" >"$T/want-wrote"
+	diff "$T/want" "$T/got"
+	diff "$T/want-wrote" "$T/wrote"
+	grep -q '^srv/own/file ' "$T/got"
+}
+
 @test "without the capability containerd chowns, and nothing is mapped once more" {
 	DOCUMENTED='s/^  capabilities = .*//' start_all
 	pull_full bootseer lazy >/dev/null

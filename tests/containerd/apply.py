@@ -18,6 +18,7 @@ if lower:
     options = ["index=off", "workdir=/none", f"upperdir={folder}", f"lowerdir={lower[0]}"]
 mount = [(1, "overlay" if lower else "bind"), (2, folder)]
 mount += [(3, os.environ.get("TARGET", ""))]
+options += os.environ.get("OPTIONS", "").split()
 mount += [(4, option) for option in options]
 rpc = grpc.insecure_channel("unix:" + socket).unary_unary(
     "/containerd.services.diff.v1.Diff/Apply",

@@ -544,6 +544,13 @@ list_both() {
 	[ "${lines[-1]}" = UNIMPLEMENTED ]
 	TARGET=part run apply "$layer" "$T/dir"
 	[ "$output" = UNIMPLEMENTED ]
+	# A mount that maps ids, as of a snapshot for a user namespace.
+	mkdir "$T/below"
+	export OPTIONS='uidmap=0:100000:65536 gidmap=0:100000:65536'
+	[ "$(apply "$layer" "$T/dir")" = UNIMPLEMENTED ]
+	[ "$(apply "$layer" "$T/dir" "$T/below")" = UNIMPLEMENTED ]
+	unset OPTIONS
+	[ -z "$(ls -A "$T/dir")" ]
 	# Nothing is written where somebody else is at work, by anybody.
 	exec {lock}<"$T/dir"
 	flock -n "$lock"
@@ -560,4 +567,36 @@ list_both() {
 	stop_daemon "$node_pid"
 	mkdir "$T/more"
 	[ "$(apply "$layer" "$T/more")" = UNIMPLEMENTED ]
+}
+
+# Nothing of the layer is left, and containerd is told to do it itself.
+has_no_room() {
+	[ "$(apply "$big" "$T/small/dir")" = UNIMPLEMENTED ]
+	[ -z "$(ls -A "$T/small/dir")" ]
+	grep "unpacks a layer itself: layer=$big .*No space left on device" "$T/plugin.log"
+}
+
+@test "a layer for which there is no room leaves nothing, and is unpacked when there is some" {
+	local big diff_id
+
+	BLOBS=$T/ctd/root/io.containerd.content.v1.content/blobs/sha256
+	truncate -s 64M "$T/disk"
+	mkfs.ext4 -q "$T/disk"
+	mkdir -p "$BLOBS" "$T/img/a" "$T/img/b" "$T/small"
+	mount -o loop "$T/disk" "$T/small"
+	mkdir "$T/small/dir"
+	noise 20000000 7 >"$T/img/a/data"
+	echo later >"$T/img/b/file"
+	tar -C "$T/img" --sort=name -cf "$T/big.tar" .
+	diff_id=sha256:$(sha256sum "$T/big.tar" | cut -d' ' -f1)
+	gzip "$T/big.tar"
+	big=sha256:$(sha256sum "$T/big.tar.gz" | cut -d' ' -f1)
+	mv "$T/big.tar.gz" "$BLOBS/${big#sha256:}"
+	start_node --containerd-root "$T/ctd/root"
+	start_plugin --node-timeout 1s
+	fallocate -l "$(($(stat -f -c '%a * %S' "$T/small") - 10000000))" "$T/small/filler"
+	has_no_room
+	rm "$T/small/filler"
+	[ "$(apply "$big" "$T/small/dir")" = "$diff_id" ]
+	diff -r "$T/img" "$T/small/dir"
 }
