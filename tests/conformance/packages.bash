@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # Debian packages of this tree in a fresh root of RELEASE: built, looked at by lintian,
-# installed, upgraded, downgraded, removed and purged.  The build and the root take minutes, so
-# this is not in ./dev test.
+# installed, upgraded, downgraded, removed and purged.  To compile them and to fetch the root takes
+# minutes; ./dev test (tests/functional/packages.bats) does with neither.
 
 TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 W=${BATS_FILE_TMPDIR:-}
@@ -18,6 +18,10 @@ packages_new_root() { # RELEASE [OPTION OF MMDEBSTRAP...]
 	mmdebstrap --quiet --mode=root --variant=minbase \
 		--include=containerd,runc,python3-minimal --skip=cleanup/apt/lists \
 		"${@:2}" "$1" "$ROOT" 2>&1
+	packages_put_in_root
+}
+
+packages_put_in_root() {
 	mkdir "$ROOT/debs"
 	cp "$DEBS"/*.deb "$ROOT/debs"
 	rm -f "$ROOT"/debs/*dbgsym*
@@ -28,7 +32,8 @@ packages_new_root() { # RELEASE [OPTION OF MMDEBSTRAP...]
 			dpkg-deb -R "$deb" "$W/unpacked"
 			sed -i "s/^Version: .*/Version: $version/; s/(= [^)]*)/(= $version)/" \
 				"$W/unpacked/DEBIAN/control"
-			dpkg-deb --root-owner-group -b "$W/unpacked" "$ROOT/debs/$version" >/dev/null
+			dpkg-deb --root-owner-group -Znone -b "$W/unpacked" "$ROOT/debs/$version" \
+				>/dev/null
 			rm -r "$W/unpacked"
 		done
 	done
@@ -53,7 +58,8 @@ lintian_finds_nothing() {
 
 root_installs_them() {
 	in_root sh -c 'apt-get -q -y --no-install-recommends install /debs/*.deb'
-	for program in bootseerd bootseer-snapshotter bootseer-registry bootseer-events; do
+	for program in bootseerd bootseer-snapshotter bootseer-registry bootseer-events \
+		bootseer-csi bootseer-ckpt; do
 		in_root "$program" --version
 	done
 	in_root bootseer node join --help >/dev/null
