@@ -35,9 +35,10 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 		"${ALL[@]}"
 }
 
-# The plain manifests are what the chart gives by its defaults, without its hooks.
+# The plain manifests are what the chart gives by its defaults, without its hooks and their account.
 @test "chart: what it gives is as deploy/kubernetes.yaml and the golden file have it" {
-	render --no-hooks | diff "$TOP/deploy/kubernetes.yaml" -
+	render --no-hooks | awk 'BEGIN { RS = ORS = "---\n" } !/remove.yaml/' |
+		diff <(cat "$TOP/deploy/kubernetes.yaml"; echo ---) -
 	render "${ALL[@]}" | diff "$BATS_TEST_DIRNAME/chart/all.yaml" -
 }
 
@@ -71,6 +72,18 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	[[ $output == *'Kubernetes 1.30'* ]]
 	run ! render --set node.peers.rights=everybody
 	run ! render --set node.mirror.port=none
+}
+
+objects() { awk -v want="$1" 'BEGIN { RS = ORS = "---\n" } $0 ~ want'; } # PATTERN
+
+# Helm takes away a hook's account when it waits for the hook's Job no longer, or leaves it.
+@test "chart: the removal's account is there until the chart is gone" {
+	render >"$BATS_TEST_TMPDIR/out"
+	run -0 objects 'helm.sh/hook: pre-delete' <"$BATS_TEST_TMPDIR/out"
+	[ "$(grep '^kind:' <<<"$output")" = 'kind: Job' ]
+	[[ $output == *hook-succeeded* ]]
+	[ "$(objects '\n  name: bootseer-remove\n' <"$BATS_TEST_TMPDIR/out" | grep '^kind:' | sort)" = \
+		$'kind: Job\nkind: Role\nkind: RoleBinding\nkind: ServiceAccount' ]
 }
 
 # The chart makes an empty secret for its own authority only, and only then the signer may write
