@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/registry_host.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Not tolower(): that depends on the locale. */
@@ -41,4 +44,33 @@ bool registry_host_is_below(const char *repo, const char *prefix, size_t len)
 {
 	return len == 0 || (strncmp(repo, prefix, len) == 0 &&
 			    (repo[len] == '/' || !repo[len]));
+}
+
+/* containerd's rule for a first word that is a host. */
+static bool registry_host_leads(const char *name, size_t len)
+{
+	return name[len] == '/' &&
+	       (memchr(name, '.', len) || memchr(name, ':', len) ||
+		(len == 9 && strncmp(name, "localhost", 9) == 0));
+}
+
+int registry_name_complete(const char *name, char **ret, struct error *err)
+{
+	size_t first = strcspn(name, "/");
+	bool has_host = registry_host_leads(name, first);
+	const char *rest = has_host ? name + first + 1 : name;
+	int rc;
+
+	if (strlen(name) > REGISTRY_NAME_MAX)
+		return error_set(err, EINVAL, "the image's name is too long");
+	if (has_host && !(first == 9 && strncmp(name, "docker.io", 9) == 0) &&
+	    !(first == 15 && strncmp(name, "index.docker.io", 15) == 0)) {
+		*ret = strdup(name);
+		return *ret ? 0 : error_nomem(err);
+	}
+	rc = asprintf(ret, "docker.io/%s%s",
+		      strchr(rest, '/') ? "" : "library/", rest);
+	if (rc < 0)
+		*ret = NULL;
+	return rc < 0 ? error_nomem(err) : 0;
 }

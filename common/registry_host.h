@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define REGISTRY_HOST_MAX 256 /* bytes, NUL included */
+#include "common/error.h"
+
+#define REGISTRY_HOST_MAX 256  /* bytes, NUL included */
+#define REGISTRY_NAME_MAX 4096 /* bytes */
 
 /*
  * The host of "[SCHEME://]host[:port][/...]" in lower case, without port, brackets of an IPv6
@@ -22,5 +25,10 @@ bool registry_host_is_store(const char *text);
 /* Is HOST[:PORT]/REPOSITORY the one that the first `len` bytes of `prefix` name, or below it?
  * All are below none. */
 bool registry_host_is_below(const char *repo, const char *prefix, size_t len);
+
+/* An image's name as containerd completes it, the caller's: "nginx" is
+ * docker.io/library/nginx.  -EINVAL: it is longer than REGISTRY_NAME_MAX; -ENOMEM. */
+int registry_name_complete(const char *name, char **ret,
+			   struct error *err) MUST_CHECK;
 
 #endif

@@ -15,8 +15,7 @@
 
 #include "common/base64.h"
 #include "common/buf.h"
-
-#define IMAGE_MAX 4096
+#include "common/registry_host.h"
 
 /* A value of a message; `data` is NULL where there is none. */
 struct wire_bytes {
@@ -114,30 +113,6 @@ static int find_text(struct wire_bytes in, uint64_t number, char **ret,
 	return *ret ? 0 : error_nomem(err);
 }
 
-/* As containerd completes a name: "nginx" is docker.io/library/nginx. */
-static int complete_name(const char *name, char **ret, struct error *err)
-{
-	size_t first = strcspn(name, "/");
-	bool has_host = name[first] == '/' &&
-			(memchr(name, '.', first) || memchr(name, ':', first) ||
-			 (first == 9 && strncmp(name, "localhost", 9) == 0));
-	const char *rest = has_host ? name + first + 1 : name;
-	int rc;
-
-	if (strlen(name) > IMAGE_MAX)
-		return error_set(err, EINVAL, "the image's name is too long");
-	if (has_host && !(first == 9 && strncmp(name, "docker.io", 9) == 0) &&
-	    !(first == 15 && strncmp(name, "index.docker.io", 15) == 0)) {
-		*ret = strdup(name);
-		return *ret ? 0 : error_nomem(err);
-	}
-	rc = asprintf(ret, "docker.io/%s%s",
-		      strchr(rest, '/') ? "" : "library/", rest);
-	if (rc < 0)
-		*ret = NULL;
-	return rc < 0 ? error_nomem(err) : 0;
-}
-
 /* --------------------------------------------------------------------- login --- */
 
 /* containerd shows a login to the registry only that it is for. */
@@ -226,7 +201,7 @@ static int parse_pull(struct wire_bytes in, struct cri_pull *p,
 	if (rc == 0 && !name)
 		rc = error_set(err, EINVAL, "the request names no image");
 	if (rc == 0)
-		rc = complete_name(name, &p->image, err);
+		rc = registry_name_complete(name, &p->image, err);
 	if (rc == 0)
 		rc = find_text(metadata, 3, &p->namespace_, err);
 	if (rc == 0 && !p->namespace_) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A table of what pods showed.  Its order is that of their arrival; a login leaves it when it
- * has to make room, or when its repository is of no use any more.
+ * A table of what pods showed, or may show by their pull secrets.  Its order is that of their
+ * arrival; a login leaves it when it has to make room, when its repository is of no use any more,
+ * or when its secret or the last pod that names it is gone.
  */
 #include "objects/oci_logins.h"
 
@@ -22,9 +23,11 @@ struct shown_login {
 	struct credentials who;
 	unsigned int news; /* of all, when it was new or good again */
 	int64_t shown_at;  /* seconds since 1970, of the last time */
-	bool has_worked;   /* the registry accepted it */
-	bool is_refused;   /* the registry refused it when it was shown last */
-	int64_t again_ns;  /* then: not tried before */
+	uint64_t round;  /* the last call whose secrets had it; 0: a pull did */
+	int64_t since_s; /* of a secret: as in struct oci_pull_secret */
+	bool has_worked; /* the registry accepted it */
+	bool is_refused; /* the registry refused it when it was shown last */
+	int64_t again_ns;        /* then: not tried before */
 	int64_t passed_until_ns; /* others go first until then; 0: it has no fault */
 };
 
@@ -34,6 +37,7 @@ struct oci_logins {
 	struct shown_login list[OCI_LOGINS_MAX];
 	size_t n;
 	uint64_t next_id;
+	uint64_t n_rounds;   /* calls with secrets */
 	unsigned int n_news; /* logins that were new, or good again, so far */
 };
 
@@ -259,6 +263,7 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 		    int64_t now_s, struct error *err)
 {
 	struct shown_login s, *same;
+	bool is_new = true;
 	int rc = check_login(login, err);
 
 	if (rc < 0)
@@ -273,14 +278,115 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 		if (same->is_refused)
 			same->news = ++l->n_news;
 		same->is_refused = false;
+		is_new = same->round != 0;
+		same->round = 0;
 	} else {
 		add_login(l, &s);
 	}
 	(void)pthread_mutex_unlock(&l->lock);
 	if (same)
 		shown_fini(&s);
-	return !same;
+	return is_new;
 }
+
+/* ----------------------------------------------------------------- pull secrets --- */
+
+/* With the lock: `s`, which it takes, is of a secret. */
+static void have_secret_login(struct oci_logins *l, struct shown_login *s,
+			      const struct oci_login *login)
+{
+	struct shown_login *same = find_same(l, login);
+
+	if (!same) {
+		add_login(l, s);
+		return;
+	}
+	if (same->round) {
+		same->shown_at = s->shown_at;
+		same->round = s->round;
+		if (same->is_refused && s->since_s > same->since_s) {
+			same->news = ++l->n_news;
+			same->is_refused = false;
+		}
+		same->since_s = s->since_s;
+	}
+	shown_fini(s);
+}
+
+/* Is there a login of `p` in its secret, that was had? */
+static bool read_secret(struct oci_logins *l, const struct oci_pull_secret *p,
+			uint64_t round, int64_t now_s)
+{
+	struct credentials who = { .user = NULL };
+	struct oci_login login = { .host = p->host,
+				   .repo = p->repo,
+				   .shown_by = p->shown_by };
+	AUTO_FREE char *program = NULL;
+	struct shown_login s;
+	bool is_had = false;
+
+	if (credentials_of_config(p->config, p->host, p->repo, &who, &program,
+				  NULL) < 0)
+		return false;
+	login.user = who.user;
+	login.password = who.password;
+	login.identity_token = who.identity_token;
+	if (!program && check_login(&login, NULL) == 0 &&
+	    copy_login(&login, &s) == 0) {
+		s.shown_at = now_s;
+		s.round = round;
+		s.since_s = p->since_s;
+		(void)pthread_mutex_lock(&l->lock);
+		have_secret_login(l, &s, &login);
+		(void)pthread_mutex_unlock(&l->lock);
+		is_had = true;
+	}
+	credentials_fini(&who);
+	return is_had;
+}
+
+size_t oci_logins_replace_secrets(struct oci_logins *l,
+				  const struct oci_pull_secret *list, size_t n,
+				  int64_t now_s)
+{
+	size_t n_had = 0;
+	uint64_t round;
+
+	(void)pthread_mutex_lock(&l->lock);
+	round = ++l->n_rounds;
+	(void)pthread_mutex_unlock(&l->lock);
+	for (size_t k = 0; k < n; k++)
+		n_had += read_secret(l, &list[k], round, now_s);
+	(void)pthread_mutex_lock(&l->lock);
+	for (size_t k = l->n; k-- > 0;)
+		if (l->list[k].round && l->list[k].round < round)
+			remove_at(l, k);
+	(void)pthread_mutex_unlock(&l->lock);
+	return n_had;
+}
+
+bool oci_logins_has_secrets(struct oci_logins *l)
+{
+	bool ret;
+
+	(void)pthread_mutex_lock(&l->lock);
+	ret = l->n_rounds > 0;
+	(void)pthread_mutex_unlock(&l->lock);
+	return ret;
+}
+
+bool oci_logins_has(struct oci_logins *l, uint64_t id)
+{
+	bool ret = false;
+
+	(void)pthread_mutex_lock(&l->lock);
+	for (size_t k = 0; k < l->n && !ret; k++)
+		ret = l->list[k].id == id;
+	(void)pthread_mutex_unlock(&l->lock);
+	return ret;
+}
+
+/* ------------------------------------------------------------------- any thread --- */
 
 /* A login that has worked may have been refused by a registry or token service in trouble. */
 static bool is_to_be_tried(const struct shown_login *s, int64_t now_ns)
@@ -442,7 +548,8 @@ int oci_logins_encode(struct oci_logins *l, struct buf *ret, struct error *err)
 	(void)pthread_mutex_lock(&l->lock);
 	for (size_t k = 0; list && k < l->n; k++)
 		/* Bytes that are no UTF-8 stay in memory alone. */
-		if (!l->list[k].is_refused || l->list[k].has_worked)
+		if (!l->list[k].round &&
+		    (!l->list[k].is_refused || l->list[k].has_worked))
 			(void)!json_array_append_new(list,
 						     login_json(&l->list[k]));
 	(void)pthread_mutex_unlock(&l->lock);

@@ -37,11 +37,29 @@ struct oci_login {
 /*
  * Keep a login.  When there are too many, that namespace gives one up which has the most of
  * them: what was refused first, then what was never accepted, then the oldest; so it goes
- * among namespaces that have as many, too.  1: it is new; 0: it was there.  -EINVAL: it is
- * none, or longer than OCI_LOGIN_TEXT_MAX.
+ * among namespaces that have as many, too.  1: it is new for a file; 0: it was there.
+ * -EINVAL: it is none, or longer than OCI_LOGIN_TEXT_MAX.
  */
 int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 		    int64_t now_s, struct error *err) MUST_CHECK;
+
+/* A pull secret that pods of this node name, and an image of theirs that they may log in for by
+ * it; all borrowed.  Such a login is in memory alone. */
+struct oci_pull_secret {
+	const char *host, *repo; /* the image's */
+	const char *shown_by;    /* the namespace of the pods and the secret */
+	const char *config;      /* docker's config.json; it runs no program */
+	int64_t since_s;         /* when the newest of these pods was made */
+};
+
+/* Have the logins of `n` pairs of an image and a secret, and forget those of earlier calls.  One
+ * that was refused is tried again when there is a newer pod.  Pairs without a login, or with one
+ * that is none, are left out; returns how many were not. */
+size_t oci_logins_replace_secrets(struct oci_logins *l,
+				  const struct oci_pull_secret *list, size_t n,
+				  int64_t now_s);
+/* Was there such a call? */
+bool oci_logins_has_secrets(struct oci_logins *l);
 
 /* Forget those that were shown before the second `before_s` and are of none of `n`
  * repositories.  How many. */
@@ -51,7 +69,8 @@ struct oci_logins_wanted {
 size_t oci_logins_forget(struct oci_logins *l, int64_t before_s,
 			 const struct oci_logins_wanted *wanted, size_t n);
 
-/* For a file; whoever writes it encrypts it.  What was refused is left out. */
+/* For a file; whoever writes it encrypts it.  What was refused, or is of a pull secret, is left
+ * out. */
 int oci_logins_encode(struct oci_logins *l, struct buf *ret,
 		      struct error *err) MUST_CHECK;
 int oci_logins_decode(struct oci_logins *l, const void *data, size_t len,

@@ -32,6 +32,11 @@ int credentials_parse(const void *json, size_t len, const char *place,
 		      struct credentials *ret, char **helper,
 		      struct error *err) MUST_CHECK;
 
+/* The same of docker's config.json as a text, where docker's own registry has an old name. */
+int credentials_of_config(const char *json, const char *host, const char *repo,
+			  struct credentials *ret, char **helper,
+			  struct error *err) MUST_CHECK;
+
 /* Finds a login that pods showed for host/repo (oci_logins.h) and that was not refused since:
  * those that have worked first, then the newest.  -ENOENT, -ENOMEM. */
 int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
@@ -48,6 +53,8 @@ size_t oci_logins_count_passed(struct oci_logins *l, const char *host,
 			       const char *repo);
 /* The registry accepted or refused it. */
 void oci_logins_note(struct oci_logins *l, uint64_t id, bool works);
+/* Is it still there? */
+bool oci_logins_has(struct oci_logins *l, uint64_t id);
 /* A number that changes when there is a new one for that repository; NULL: 0. */
 unsigned int oci_logins_news(struct oci_logins *l, const char *host,
 			     const char *repo);

@@ -145,6 +145,26 @@ int credentials_parse(const void *json, size_t len, const char *place,
 	return 0;
 }
 
+/* docker's own registry goes by an old name in this file. */
+static int name_place(const char *host, const char *repo, struct buf *ret)
+{
+	if (strcmp(host, "docker.io") == 0)
+		host = "index.docker.io";
+	return buf_printf(ret, "%s/%s", host, repo);
+}
+
+int credentials_of_config(const char *json, const char *host, const char *repo,
+			  struct credentials *ret, char **helper,
+			  struct error *err)
+{
+	AUTO_BUF place = BUF_INIT;
+
+	if (name_place(host, repo, &place) < 0)
+		return error_nomem(err);
+	return credentials_parse(json, strlen(json), place.data, ret, helper,
+				 err);
+}
+
 /* ---------------------------------------------------------------- helper --- */
 
 static int parse_answer(const struct buf *answer, struct credentials *ret,
@@ -244,10 +264,7 @@ int credentials_find(const char *path, const char *host, const char *repo,
 	int rc;
 
 	*ret = (struct credentials){ .user = NULL };
-	/* docker's own registry goes by an old name in this file. */
-	if (strcmp(host, "docker.io") == 0)
-		host = "index.docker.io";
-	if (buf_printf(&place, "%s/%s", host, repo) < 0 ||
+	if (name_place(host, repo, &place) < 0 ||
 	    (!path && usual_place(&file) < 0))
 		return error_nomem(err);
 	if (!path && file.len == 0)

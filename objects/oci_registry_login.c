@@ -38,12 +38,27 @@ static int most_logins(const struct registry *r)
 			     : LOGINS_MAX;
 }
 
+/* A line by a login that was forgotten, as its secret was deleted, is not sent again. */
+static void drop_forgotten(struct registry *r)
+{
+	unsigned int used;
+	uint64_t shown;
+
+	(void)pthread_mutex_lock(&r->lock);
+	shown = r->login.authorization ? r->login.shown_id : 0;
+	used = r->login.generation;
+	(void)pthread_mutex_unlock(&r->lock);
+	if (shown && !oci_logins_has(r->cfg.logins, shown))
+		registry_login_drop(r, used, false);
+}
+
 char *registry_login_line(struct registry *part, unsigned int *ret_generation,
 			  bool *ret_is_shown)
 {
 	struct registry *r = registry_whole(part);
 	char *copy;
 
+	drop_forgotten(r);
 	(void)pthread_mutex_lock(&r->lock);
 	copy = r->login.authorization ? strdup(r->login.authorization) : NULL;
 	*ret_generation = r->login.generation;

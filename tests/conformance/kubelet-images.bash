@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A node of Kubernetes whose kubelet pulls by bootseer-snapshotter's image service, in
+# A node of Kubernetes whose kubelet pulls by bootseer-snapshotter's image service ("service"), or
+# whose pull secrets are read from the API server ("api"), in
 # namespaces of its own: etcd, API server, kubelet, containerd with its transfer service, and
 # two pods of one private image.  Of kubelet-images.bats, which has set what lib.bash wants.
 set -euo pipefail
+way=$1
 
 . "$(dirname "$0")/../containerd/lib.bash"
 . "$(dirname "$0")/../containerd/private.bash"
@@ -51,6 +53,8 @@ start_api() {
 }
 
 start_kubelet() {
+	local service=
+	[ "$way" != service ] || service="imageServiceEndpoint: unix://$T/images.sock"
 	cat >"$T/k/kubelet.yaml" <<-END
 	apiVersion: kubelet.config.k8s.io/v1beta1
 	kind: KubeletConfiguration
@@ -63,7 +67,7 @@ start_kubelet() {
 	failSwapOn: false
 	failCgroupV1: false
 	containerRuntimeEndpoint: unix://$T/ctd/containerd.sock
-	imageServiceEndpoint: unix://$T/images.sock
+	$service
 	evictionHard: {imagefs.available: "0%", nodefs.available: "0%",
 	  nodefs.inodesFree: "0%", memory.available: "0%"}
 	imageGCHighThresholdPercent: 100
@@ -74,6 +78,20 @@ start_kubelet() {
 		--root-dir "$T/k/kubelet" --kubeconfig "$T/k/kubeconfig" \
 		--hostname-override node1 --node-ip 10.88.0.1
 	wait_until "$daemon_pid" kubectl get node node1
+}
+
+# As the chart's pod has it, but for its account.
+start_logins() {
+	mkdir -p "$T/n/run" "$T/bin"
+	ln -s "$T/noderun" "$T/n/run/bootseer"
+	cp "$(dirname "$0")"/../../deploy/image/{pod-logins,kube-api} "$T/bin"
+	sed -i "s|^account=.*|account=$T/account|" "$T/bin/kube-api"
+	mkdir "$T/account"
+	cp "$T/k/pki/apiserver.crt" "$T/account/ca.crt"
+	echo admintoken >"$T/account/token"
+	start_daemon "$T/logins.log" env NODE_ROOT="$T/n" NODE_NAME=node1 KUBERNETES_SERVICE_HOST=127.0.0.1 \
+		KUBERNETES_SERVICE_PORT=6443 PULL_SECRETS="team/s evil/s" busybox sh "$T/bin/pod-logins"
+	wait_until "$daemon_pid" grep -q 'pull secrets: images=0' "$T/node.log"
 }
 
 # A pod of the private image in a namespace, whose pull secret has this password.
@@ -103,6 +121,7 @@ ctr -n k8s.io images import "$T/pause.tar"
 start_api
 start_kubelet
 kubelet_pid=$daemon_pid
+[ "$way" = service ] || start_logins
 
 start_pod team "$CANARY"
 wait_until "$kubelet_pid" says team '{.status.phase}' Running
@@ -116,4 +135,5 @@ wait_until "$kubelet_pid" says evil \
 grep -q ' 401 ' "$T/registry.log"
 [[ ! $(grep 'GET /v2/lazy/blobs' "$T/registry.log") ]]
 no_canary
+[ "$way" = service ] || { ! grep -F "$CANARY" "$T/logins.log" && cat "$T/logins.log"; }
 echo "a pod of a private image ran lazily, and another namespace had none of it"

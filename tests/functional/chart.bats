@@ -27,6 +27,7 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	--set node.peers.enabled=true --set node.mirror.enabled=true --set recover.enabled=true
 	--set convert.enabled=true --set convert.prefix=registry.example/ml --set convert.secretName=work
 	--set csi.tokenAudience=sts.example --set node.pods=all --set node.secretName=trust
+	--set 'node.pullSecrets[0].namespace=team-a' --set 'node.pullSecrets[0].names={pull,other}'
 	--set 'imagePullSecrets={pull}')
 
 @test "chart: lint finds nothing" {
@@ -72,6 +73,10 @@ ALL=(--set csi.enabled=true --set registry.enabled=true --set registry.tlsSecret
 	[[ $output == *'Kubernetes 1.30'* ]]
 	run ! render --set node.peers.rights=everybody
 	run ! render --set node.mirror.port=none
+	# Which secrets has to be said.
+	run ! render --set 'node.pullSecrets[0].namespace=team-a'
+	run ! render --set 'node.pullSecrets[0].names={pull}'
+	run ! render --set 'node.pullSecrets[0].namespace=team-a' --set 'node.pullSecrets[0].names={*}'
 }
 
 objects() { awk -v want="$1" 'BEGIN { RS = ORS = "---\n" } $0 ~ want'; } # PATTERN
@@ -84,6 +89,23 @@ objects() { awk -v want="$1" 'BEGIN { RS = ORS = "---\n" } $0 ~ want'; } # PATTE
 	[[ $output == *hook-succeeded* ]]
 	[ "$(objects '\n  name: bootseer-remove\n' <"$BATS_TEST_TMPDIR/out" | grep '^kind:' | sort)" = \
 		$'kind: Job\nkind: Role\nkind: RoleBinding\nkind: ServiceAccount' ]
+}
+
+@test "chart: nodes read the pull secrets that are listed, and no more" {
+	render --set node.podEvents=false --set 'node.pullSecrets[0].namespace=team-a' \
+		--set 'node.pullSecrets[0].names={pull,other}' --set 'node.pullSecrets[1].namespace=team-b' \
+		--set 'node.pullSecrets[1].names={pull}' >"$BATS_TEST_TMPDIR/out"
+	run ! grep '^kind: Cluster' "$BATS_TEST_TMPDIR/out"
+	objects 'kind: Role\n.*name: bootseer-pull-secrets' <"$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/roles"
+	[ "$(grep '^  namespace: ' "$BATS_TEST_TMPDIR/roles")" = $'  namespace: team-a\n  namespace: team-b' ]
+	grep -A9 '^rules:' "$BATS_TEST_TMPDIR/roles" | grep -v -- '^---$\|^#\|^--$' | diff - <(
+		for names in '"pull","other"' '"pull"'; do
+			printf '%s\n' rules: '  - apiGroups: [""]' '    resources: [secrets]' \
+				"    resourceNames: [$names]" '    verbs: [get]' '  - apiGroups: [""]' \
+				'    resources: [pods]' '    verbs: [list, watch]'
+		done)
+	grep -q 'serviceAccountName: bootseer-node' "$BATS_TEST_TMPDIR/out"
+	grep -q 'name: PULL_SECRETS, value: "team-a/pull team-a/other team-b/pull"' "$BATS_TEST_TMPDIR/out"
 }
 
 # The chart makes an empty secret for its own authority only, and only then the signer may write

@@ -18,6 +18,7 @@
 #include "snapshotter/node/control/kubelet.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
+#include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/mirror/mirror.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/parser/confine.h"
@@ -532,7 +533,8 @@ json_t *node_doctor(struct node *n, const char *registry,
 	check_parser(n, list);
 	check_disk(n, list);
 	check_kubelet(n, list);
-	kubelet_check_images(list);
+	kubelet_check_images(list, oci_logins_has_secrets(
+					   kept_logins_table(n->logins)));
 	check_cache(n, list);
 	check_environments(n, list);
 	check_trust(n, list);

@@ -23,8 +23,9 @@ struct kubelet_disk {
 unsigned int kubelet_percent(const char *config,
 			     const struct kubelet_disk *disk);
 
-/* For the doctor: do logins of pods reach bootseerd?  Nothing without a kubelet. */
-void kubelet_check_images(json_t *list);
+/* For the doctor: do logins of pods reach bootseerd?  Nothing without a kubelet.  `has_secrets`:
+ * the chart's pod reads some from the API server. */
+void kubelet_check_images(json_t *list, bool has_secrets);
 /* The path of its image service's socket, by its configuration and kubeadm's flags (either may
  * be NULL); the caller's, NULL: it is the runtime's. */
 char *kubelet_image_service(const char *config, const char *flags);

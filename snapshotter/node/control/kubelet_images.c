@@ -60,7 +60,7 @@ static void ask_server(const char *path, char name[64])
 			       comm.data);
 }
 
-void kubelet_check_images(json_t *list)
+void kubelet_check_images(json_t *list, bool has_secrets)
 {
 	AUTO_BUF config = BUF_INIT;
 	AUTO_BUF flags = BUF_INIT;
@@ -78,6 +78,10 @@ void kubelet_check_images(json_t *list)
 	if (is_ours)
 		doctor_add(list, "pods' logins", true, DOCTOR_ADVICE, CURE,
 			   "the kubelet pulls by '%s'", path);
+	else if (has_secrets)
+		doctor_add(list, "pods' logins", true, DOCTOR_ADVICE, CURE,
+			   "by pull secrets that the chart's node.pullSecrets "
+			   "lists");
 	else if (!path)
 		doctor_add(list, "pods' logins", false, DOCTOR_ADVICE, CURE,
 			   "pull secrets do not reach bootseerd: the kubelet "

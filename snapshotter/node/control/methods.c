@@ -464,6 +464,7 @@ static const struct method {
 	{ "start.ready", CONTROL_QUICK, method_ready, NULL, false },
 	{ "start.end", CONTROL_QUICK, method_end, NULL, false },
 	{ "login.show", CONTROL_QUICK, method_login, NULL, false },
+	{ "login.secrets", CONTROL_QUICK, method_secrets, NULL, false },
 	{ "layer.apply", CONTROL_REMOTE, NULL, do_layer, false },
 	{ "layer.unpack", CONTROL_WAITS, NULL, do_unpack, false },
 	{ "node.status", CONTROL_QUICK, do_status, NULL, false },

@@ -29,7 +29,7 @@ method_fn method_ready, method_end, method_explain;
 remote_method_fn method_begin, method_record;
 
 /* methods_login.c */
-method_fn method_login;
+method_fn method_login, method_secrets;
 
 /* methods_doctor.c */
 remote_method_fn method_doctor_report;

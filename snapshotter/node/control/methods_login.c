@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* login.show: what bootseer-snapshotter saw a pod's pull carry. */
+/*
+ * login.show: what bootseer-snapshotter saw a pod's pull carry.  login.secrets: what pods of this
+ * node have as pull secrets, as the chart's pod read them.
+ */
 #include <errno.h>
+#include <time.h>
 
+#include "common/log.h"
+#include "common/registry_host.h"
 #include "snapshotter/node/control/methods.h"
 #include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/node.h"
@@ -28,4 +34,105 @@ json_t *method_login(struct node *n, json_t *params, struct error *err)
 	}
 	oci_ref_fini(&ref);
 	return rc < 0 ? NULL : json_object();
+}
+
+/* ----------------------------------------------------------------- pull secrets --- */
+
+/* Pairs of an image and a secret; `refs` has what they borrow of the images' names. */
+struct secret_list {
+	struct oci_pull_secret *pairs;
+	struct oci_ref *refs;
+	size_t n, room;
+};
+
+static void secret_list_fini(struct secret_list *l)
+{
+	for (size_t k = 0; k < l->n; k++)
+		oci_ref_fini(&l->refs[k]);
+	free(l->refs);
+	free(l->pairs);
+}
+
+/* An image that a pod names, as containerd reads the name; pods may name what is none. */
+static bool parse_pods_image(const char *name, struct oci_ref *ret)
+{
+	AUTO_FREE char *whole = NULL;
+
+	return registry_name_complete(name, &whole, NULL) == 0 &&
+	       oci_ref_parse(whole, ret, NULL) == 0;
+}
+
+static int add_secret(struct secret_list *l, json_t *secret, struct error *err)
+{
+	struct oci_pull_secret pair = { .host = NULL };
+	json_t *images, *since;
+	const char *name;
+	int rc = params_unpack(secret, err, "{s:s, s:s, s:o}", "namespace",
+			       &pair.shown_by, "config", &pair.config, "images",
+			       &images);
+
+	if (rc < 0)
+		return rc;
+	json_object_foreach(images, name, since)
+	{
+		struct oci_ref *ref = &l->refs[l->n];
+
+		if (!json_is_integer(since))
+			return error_set(err, EINVAL,
+					 "'images' has a time that is none");
+		if (!parse_pods_image(name, ref))
+			continue;
+		pair.host = ref->host;
+		pair.repo = ref->repo;
+		pair.since_s = json_integer_value(since);
+		l->pairs[l->n++] = pair;
+	}
+	return 0;
+}
+
+static int list_secrets(struct secret_list *l, json_t *secrets,
+			struct error *err)
+{
+	json_t *secret;
+	size_t k;
+	int rc = 0;
+
+	if (!json_is_array(secrets))
+		return error_set(err, EINVAL, "'secrets' is no list");
+	json_array_foreach(secrets, k, secret)
+	{
+		l->room += json_object_size(json_object_get(secret, "images"));
+	}
+	l->pairs = calloc(l->room + 1, sizeof(*l->pairs));
+	l->refs = calloc(l->room + 1, sizeof(*l->refs));
+	if (!l->pairs || !l->refs)
+		return error_nomem(err);
+	json_array_foreach(secrets, k, secret)
+	{
+		if (rc == 0)
+			rc = add_secret(l, secret, err);
+	}
+	return rc;
+}
+
+json_t *method_secrets(struct node *n, json_t *params, struct error *err)
+{
+	struct secret_list list = { .pairs = NULL };
+	size_t n_logins = 0;
+	json_t *secrets;
+	int rc = params_unpack(params, err, "{s:o}", "secrets", &secrets);
+
+	if (rc == 0)
+		rc = list_secrets(&list, secrets, err);
+	if (rc == 0)
+		n_logins =
+			oci_logins_replace_secrets(kept_logins_table(n->logins),
+						   list.pairs, list.n,
+						   time(NULL));
+	if (rc == 0)
+		log_debug("logins", "pull secrets: images=%zu logins=%zu",
+			  list.n, n_logins);
+	secret_list_fini(&list);
+	return rc < 0 ? NULL
+		      : json_pack("{s:I}", "logins", (json_int_t)n_logins);
 }

@@ -276,6 +276,156 @@ Test(oci_logins, that_nobody_wants_are_forgotten_after_a_while)
 	oci_logins_free(l);
 }
 
+/* ----------------------------------------------------------------- pull secrets --- */
+
+/* "auth" is u:PASSWORD, in base 64. */
+#define CONFIG_P1 "{\"auths\":{\"h:1\":{\"auth\":\"dTpwMQ==\"}}}"
+#define CONFIG_P2 "{\"auths\":{\"https://h:1/v2/\":{\"auth\":\"dTpwMg==\"}}}"
+
+static struct oci_pull_secret secret(const char *repo, const char *by,
+				     const char *config, int64_t since_s)
+{
+	return (struct oci_pull_secret){ .host = "h:1",
+					 .repo = repo,
+					 .shown_by = by,
+					 .config = config,
+					 .since_s = since_s };
+}
+
+static size_t have_secret(struct oci_logins *l, const char *repo,
+			  const char *config, int64_t since_s)
+{
+	struct oci_pull_secret s = secret(repo, "ns", config, since_s);
+
+	return oci_logins_replace_secrets(l, &s, 1, 1);
+}
+
+Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
+{
+	const struct oci_pull_secret both[] = {
+		secret("team/app", "ns", CONFIG_P1, 1),
+		secret("team/model", "ns", CONFIG_P1, 1),
+	};
+	struct oci_logins *l = new_logins();
+	uint64_t id;
+
+	cr_expect(!oci_logins_has_secrets(l));
+	cr_expect_eq(oci_logins_replace_secrets(l, both, 2, 1), 2);
+	cr_expect(oci_logins_has_secrets(l));
+	expect_next(l, "team/app", "p1");
+	expect_next(l, "team/model", "p1");
+	expect_next(l, "team/other", NULL);
+	cr_expect_null(next(l, "h:2", "team/app", &id));
+	/* One has another password now, and no pod has the other image. */
+	cr_expect_eq(have_secret(l, "team/app", CONFIG_P2, 1), 1);
+	expect_next(l, "team/app", "p2");
+	expect_next(l, "team/model", NULL);
+	free(next(l, "h:1", "team/app", &id));
+	cr_expect(oci_logins_has(l, id));
+	cr_expect_eq(oci_logins_replace_secrets(l, NULL, 0, 1), 0);
+	expect_next(l, "team/app", NULL);
+	cr_expect(!oci_logins_has(l, id));
+	oci_logins_free(l);
+}
+
+Test(oci_logins, of_a_secret_that_was_refused_are_tried_for_a_newer_pod)
+{
+	struct oci_logins *l = new_logins();
+	unsigned int news;
+	uint64_t id;
+
+	(void)have_secret(l, "r", CONFIG_P1, 10);
+	free(next(l, "h:1", "r", &id));
+	oci_logins_note(l, id, false);
+	news = oci_logins_news(l, "h:1", "r");
+	for (int i = 0; i < 3; i++) {
+		cr_expect_eq(have_secret(l, "r", CONFIG_P1, 10), 1);
+		expect_next(l, "r", NULL);
+	}
+	cr_expect_eq(oci_logins_news(l, "h:1", "r"), news);
+	(void)have_secret(l, "r", CONFIG_P1, 11);
+	expect_next(l, "r", "p1");
+	cr_expect_gt(oci_logins_news(l, "h:1", "r"), news);
+	oci_logins_free(l);
+}
+
+Test(oci_logins, of_secrets_are_in_no_file_unless_a_pull_showed_them)
+{
+	const struct oci_login shown = { .host = "h:1",
+					 .repo = "r",
+					 .shown_by = "ns",
+					 .user = "u",
+					 .password = "p1" };
+	struct oci_logins *l = new_logins();
+	AUTO_BUF secret_alone = BUF_INIT;
+	AUTO_BUF both = BUF_INIT;
+
+	(void)have_secret(l, "r", CONFIG_P1, 1);
+	cr_assert_eq(oci_logins_encode(l, &secret_alone, NULL), 0);
+	cr_expect_null(strstr(secret_alone.data, "p1"));
+	cr_expect_eq(oci_logins_show(l, &shown, 1, NULL), 1, "for the file");
+	cr_expect_eq(oci_logins_show(l, &shown, 1, NULL), 0);
+	/* The secret takes away nothing that a pull showed. */
+	cr_expect_eq(have_secret(l, "r", CONFIG_P1, 1), 1);
+	cr_expect_eq(oci_logins_replace_secrets(l, NULL, 0, 1), 0);
+	expect_next(l, "r", "p1");
+	cr_assert_eq(oci_logins_encode(l, &both, NULL), 0);
+	cr_expect_not_null(strstr(both.data, "p1"));
+	oci_logins_free(l);
+}
+
+Test(oci_logins, of_a_secret_that_has_none_are_none_and_run_no_program)
+{
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"{}",
+		"{\"auths\":{}}",
+		"{\"auths\":{\"h:2\":{\"auth\":\"dTpwMQ==\"}}}",
+		"{\"auths\":{\"h:1/other\":{\"auth\":\"dTpwMQ==\"}}}",
+		"{\"auths\":{\"h:1\":{\"auth\":\"dQ==\"}}}",
+		"{\"auths\":{\"h:1\":{\"auth\":7}}}",
+		"{\"auths\":{\"h:1\":\"dTpwMQ==\"}}",
+		"{\"credHelpers\":{\"h:1\":\"evil\"}}",
+		"{\"credsStore\":\"evil\"}",
+		"{\"auths\":{\"h:1\":{\"auth\":\"dTpwMQ==\"}},"
+		"\"credHelpers\":{\"h:1\":\"evil\"}}",
+	};
+	struct oci_logins *l = new_logins();
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		const struct oci_pull_secret list[] = {
+			secret("r", "evil", bad[i], 1),
+			secret("good", "ns", CONFIG_P1, 1),
+		};
+
+		cr_expect_eq(oci_logins_replace_secrets(l, list, 2, 1), 1, "%s",
+			     bad[i]);
+		expect_next(l, "r", NULL);
+		expect_next(l, "good", "p1");
+	}
+	oci_logins_free(l);
+}
+
+Test(oci_logins, of_secrets_have_docker_s_old_name_for_its_registry)
+{
+	struct oci_pull_secret s =
+		secret("library/nginx", "ns",
+		       "{\"auths\":{\"https://index.docker.io/v1/\":"
+		       "{\"username\":\"u\",\"password\":\"p\"}}}",
+		       1);
+	struct oci_logins *l = new_logins();
+	AUTO_FREE char *got = NULL;
+	uint64_t id;
+
+	s.host = "docker.io";
+	cr_expect_eq(oci_logins_replace_secrets(l, &s, 1, 1), 1);
+	got = next(l, "docker.io", "library/nginx", &id);
+	cr_assert_not_null(got);
+	cr_expect_str_eq(got, "p");
+	oci_logins_free(l);
+}
+
 /* ------------------------------------------------------------------ providers --- */
 
 Test(oci_providers, patterns_fit_as_the_kubelet_has_it)
@@ -579,6 +729,35 @@ Test(oci_login_places, wrong_ones_are_each_tried_once_until_one_is_right)
 	before = fixture_count(&fix, "/blobs/", NULL);
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 	cr_expect_eq(fixture_count(&fix, "/blobs/", NULL), before + 2);
+}
+
+Test(oci_login_places, a_secret_s_login_is_sent_no_more_once_the_secret_is_gone)
+{
+	struct error err = ERROR_INIT;
+	char host[32];
+	struct oci_pull_secret s = {
+		.host = host,
+		.repo = "test/image",
+		.shown_by = "ns",
+	};
+	AUTO_FREE char *config = NULL;
+
+	use_logins(NULL);
+	fixture_fault(&fix, "basic=1");
+	(void)snprintf(host, sizeof(host), "127.0.0.1:%u", fix.port);
+	cr_assert_geq(asprintf(&config,
+			       "{\"auths\":{\"%s\":{\"username\":\"user\","
+			       "\"password\":\"secret\"}}}",
+			       host),
+		      0);
+	s.config = config;
+	cr_assert_eq(oci_logins_replace_secrets(fix.cfg.logins, &s, 1, 1), 1);
+	cr_expect_eq(ask(&err), 0, "%s", err.msg);
+	cr_expect_eq(ask(&err), 0, "%s", err.msg);
+	cr_assert_eq(oci_logins_replace_secrets(fix.cfg.logins, NULL, 0, 1), 0);
+	cr_expect_eq(ask(&err), -EACCES);
+	cr_assert_eq(oci_logins_replace_secrets(fix.cfg.logins, &s, 1, 1), 1);
+	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 }
 
 Test(oci_login_places, a_token_service_refuses_them_one_by_one_too)

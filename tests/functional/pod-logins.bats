@@ -1,0 +1,179 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Pull secrets that the chart's pod reads from the API server: a fake one with rights, as a role gives
+# them; real containerd; a registry that wants a login and writes down what it was asked.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+. "$BATS_TEST_DIRNAME/../containerd/private.bash"
+
+setup_file() { private_setup_file; }
+
+setup() {
+	private_setup
+	A=$T/api
+	mkdir -p "$A" "$T/bin" "$T/n/run/bootseer"
+	ln -s "$T/noderun/bootseerd.sock" "$T/n/run/bootseer/bootseerd.sock"
+	printf '%s\n' "list $(pods team)" "watch $(pods team)" "get $(secrets team pull)" \
+		"list $(pods evil)" "watch $(pods evil)" "get $(secrets evil pull)" >"$A/rights"
+	start_daemon "$A/err" "$BATS_TEST_DIRNAME/kube-secrets.py" "$A" "$A/port"
+	api_pid=$daemon_pid
+	wait_until "$api_pid" test -s "$A/port"
+	cp "$BATS_TEST_DIRNAME"/../../deploy/image/{pod-logins,kube-api} "$T/bin"
+	sed -i "s|^account=.*|account=$A|; s|https://|http://|" "$T/bin/kube-api"
+	echo a-token >"$A/token"
+}
+
+teardown() {
+	if [ "${logins_pid:-}" ]; then kill -- "-$logins_pid" 2>/dev/null || :; fi
+	containerd_teardown
+}
+
+pods() { echo "/api/v1/namespaces/$1/pods"; } # NAMESPACE
+secrets() { echo "/api/v1/namespaces/$1/secrets/$2"; } # NAMESPACE NAME
+
+put() { # PATH < OBJECT
+	curl -fsS -X PUT --data-binary @- "http://127.0.0.1:$(cat "$A/port")/test$1"
+}
+
+delete() { curl -fsS -X DELETE "http://127.0.0.1:$(cat "$A/port")/test$1"; } # PATH
+
+put_secret() { # NAMESPACE NAME PASSWORD
+	jq -n --arg at "$REGISTRY" --arg auth "$(printf 'tenant:%s' "$3" | base64 -w0)" '{kind: "Secret",
+		type: "kubernetes.io/dockerconfigjson", data: {".dockerconfigjson":
+		({auths: {($at): {auth: $auth}}} | tojson | @base64)}}' | put "$(secrets "$1" "$2")"
+}
+
+put_pod() { # NAMESPACE NAME [IMAGE [SECRET [NODE]]]
+	jq -n --arg name "$2" --arg image "${3:-$REGISTRY/lazy:1}" --arg secret "${4:-pull}" \
+		--arg node "${5:-n1}" '{metadata: {name: $name, creationTimestamp: (now | todate)},
+		spec: {nodeName: $node, imagePullSecrets: [{name: $secret}], containers: [{image: $image}]},
+		status: {phase: "Pending"}}' | put "$(pods "$1")/$2"
+}
+
+start_all() { # [OPTION OF BOOTSEERD...]
+	start_node --log-level debug "$@"
+	start_plugin --node-timeout 5m
+	start_containerd
+}
+
+start_logins() { # [SECRETS]
+	start_daemon "$T/logins.log" env NODE_ROOT="$T/n" NODE_NAME=n1 KUBERNETES_SERVICE_HOST=127.0.0.1 \
+		KUBERNETES_SERVICE_PORT="$(cat "$A/port")" PULL_SECRETS="${1:-team/pull evil/pull}" \
+		busybox sh "$T/bin/pod-logins"
+	logins_pid=$daemon_pid
+}
+
+# The last that bootseerd was told of.
+has_logins() { # NUMBER
+	[[ $(grep 'pull secrets' "$T/node.log" | tail -n 1) == *" logins=$1" ]]
+}
+
+wait_logins() { wait_until "$logins_pid" has_logins "$1"; }
+
+# The kubelet's pull, straight at containerd.
+pull_as() { # NAMESPACE PASSWORD
+	CRI_USER=tenant CRI_PASSWORD=$2 cri pull-as "$1" "$REGISTRY/lazy:1"
+}
+
+@test "a pod's pull secret is read by the API, and another namespace gets nothing by it" {
+	start_all
+	start_logins
+	put_secret team pull "$CANARY"
+	put_secret evil pull wrong
+	put_pod team app
+	wait_logins 1
+	pull_as team "$CANARY"
+	[ "$(gets)" -eq 0 ]
+	: >"$T/registry.log"
+	put_pod evil thief
+	wait_logins 2
+	for password in wrong ''; do
+		run pull_as evil "$password"
+		[ "$status" -ne 0 ]
+		[[ $output != *"$CANARY"* ]]
+	done
+	run cri pull "$REGISTRY/lazy:1"
+	[ "$status" -ne 0 ]
+	grep -q '/v2/lazy/manifests' "$T/registry.log" # it was asked
+	run ! grep -E '"(GET|HEAD) /v2/lazy/(manifests|blobs)/[^"]*" 200' "$T/registry.log"
+	read_all
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	no_canary
+	run ! grep -F "$CANARY" "$T/logins.log"
+	[ ! -e "$T/noderoot/logins" ]
+}
+
+@test "a secret is read while a pod of this node names it, and for that pod's images" {
+	start_all
+	put_secret team pull "$CANARY"
+	put_secret team other "$CANARY"
+	put_pod team elsewhere "$REGISTRY/lazy:1" pull n2
+	put_pod team unlisted "$REGISTRY/lazy:1" other
+	start_logins team/pull
+	wait_logins 0
+	run ! grep secrets "$A/log"
+	put_pod team app "$REGISTRY/another:1"
+	wait_logins 1
+	grep -qx "get $(secrets team pull) 200" "$A/log"
+	# The secret would fit, but none of its pods has this image: it is pulled in full.
+	pull_as team "$CANARY"
+	[ "$(gets)" -gt 0 ]
+	# What there is no right to is asked for by nobody.
+	run ! grep -E '/(evil|other)| 40[13]$' "$A/log"
+}
+
+@test "a secret that changes counts, one that is gone is forgotten, and a new bootseerd is told" {
+	start_all --read-timeout 1s
+	start_logins
+	put_secret team pull "$CANARY"
+	put_pod team app
+	wait_logins 1
+	pull_as team "$CANARY"
+	[ "$(gets)" -eq 0 ]
+	# The API server's failure takes nothing away.
+	echo 500 | put /fault
+	put_pod team more
+	wait_until "$logins_pid" grep -q 'as they were: the API server: 500 fault 500' "$T/logins.log"
+	has_logins 1
+	echo null | put /fault
+	kill_node
+	: >"$T/node.log"
+	start_node --log-level debug --read-timeout 1s
+	wait_logins 1
+	delete "$(secrets team pull)"
+	put_pod team third
+	wait_logins 0
+	run read_all
+	[ "$status" -ne 0 ]
+	may_log_in "tenant:$CANARY-2" "pusher:pushes"
+	put_secret team pull "$CANARY-2"
+	put_pod team fourth
+	wait_logins 1
+	read_all
+	no_canary
+	run ! grep -F "$CANARY" "$T/logins.log"
+}
+
+looked_again() { [ "$(grep -c "^get $(secrets evil pull)" "$A/log")" -gt "$1" ]; } # LOOKS
+
+@test "what is no secret of logins is said once, by its name" {
+	start_all
+	start_logins
+	jq -n '{kind: "Secret", type: "Opaque", data: {password: "aHVudGVyMg=="}}' |
+		put "$(secrets evil pull)"
+	put_secret team pull "$CANARY"
+	put_pod evil app
+	put_pod evil strange $'\x01bad name'
+	jq -n '{metadata: {name: "odd", creationTimestamp: (now | todate)}, spec: {nodeName: "n1",
+		imagePullSecrets: [{}, {name: "pull"}], containers: [{image: "a b"}, {image: ""}, {image: "r/x"}]},
+		status: {}}' | put "$(pods evil)/odd"
+	put_pod team app
+	wait_logins 1
+	wait_until "$logins_pid" grep -q 'no login can be read of these secrets: evil/pull' "$T/logins.log"
+	looks=$(grep -c "^get $(secrets evil pull)" "$A/log")
+	put_pod team more
+	wait_until "$logins_pid" looked_again "$looks"
+	[ "$(grep -c 'no login can be read' "$T/logins.log")" -eq 1 ]
+	run ! grep -E 'aHVudGVyMg|hunter2' "$T/logins.log" "$T/node.log"
+}
