@@ -10,8 +10,8 @@
  * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `columns`, `uid`, `gid`, `close`,
  * `compare`, `ca_file`, `store_timeout`, `cache`, `cache_size`, `group`, `group_key`,
  * `group_nodes`, `group_memory`, `group_wait`, `group_rate`, `group_dscp`, `group_socket`,
- * `group_staging`, `group_full`, `group_blocks`, `group_blocks_store` and `read_only` of
- * `config_type`. */
+ * `group_staging`, `group_full`, `group_blocks`, `group_blocks_store`, `selinux_context` and
+ * `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \
@@ -196,6 +196,12 @@
 		  .offset = offsetof(config_type, group_blocks_store), \
 		  .help = "Bytes of such blocks that the group, all nodes " \
 			  "together, leaves in the store; 0 stores none." }, \
+		{ .key = "selinux-context", \
+		  .type = OPTION_STRING, \
+		  .arg = "CONTEXT", \
+		  .offset = offsetof(config_type, selinux_context), \
+		  .help = "SELinux's label of all files, as " \
+			  "system_u:object_r:container_file_t:s0." }, \
 	{ \
 		.key = "read-only", .letter = 'r', .type = OPTION_BOOL, \
 		.offset = offsetof(config_type, read_only), \

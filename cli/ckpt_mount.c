@@ -47,7 +47,7 @@
 
 struct ckpt_mount_options {
 	char *run, *ca_file, *close, *compare, *metrics, *group, *group_key,
-		*group_socket, *cache;
+		*group_socket, *cache, *selinux_context;
 	uint64_t memory, tail, readahead, uid, gid, threads, columns,
 		group_memory, group_staging, group_blocks, group_blocks_store,
 		cache_size, group_nodes;
@@ -230,6 +230,8 @@ static void collect_args(const struct ckpt_mount_options *c,
 	add_text(a, "--compare=%s", c->compare);
 	if (c->read_only)
 		add_text(a, "--read-only");
+	if (c->selinux_context)
+		add_word(a, "selinux-context", c->selinux_context);
 	if (c->ca_file)
 		add_word(a, "ca-file", c->ca_file);
 	if (c->metrics)

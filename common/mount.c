@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/mount.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -344,4 +345,16 @@ int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
 		return rc;
 	job.path = canonical;
 	return mount_isolated(run_dir, lock, umount_job, &job, err);
+}
+
+bool mount_context_is_valid(const char *context)
+{
+	size_t len = strlen(context), n_parts = 1;
+
+	for (const char *c = context; *c; c++) {
+		if (!isalnum((unsigned char)*c) && !strchr("_.,:-", *c))
+			return false;
+		n_parts += *c == ':';
+	}
+	return len < MOUNT_CONTEXT_MAX && n_parts >= 3;
 }

@@ -52,6 +52,11 @@ int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
 int mount_take_down_alone(const char *path, bool lazily,
 			  struct error *err) MUST_CHECK;
 
+/* May it be the value of context= in quotes, a mount option of SELinux: user:role:type, and a level
+ * where there is one? */
+#define MOUNT_CONTEXT_MAX 256 /* bytes, NUL included */
+bool mount_context_is_valid(const char *context);
+
 /* A line of /proc/self/mountinfo. */
 struct mount_line {
 	unsigned int major, minor;

@@ -270,6 +270,29 @@ static int take_attributes(const struct csi_publish *p,
 
 /* ---- the capability ---- */
 
+/* As the kubelet has it: in quotes, as it may have commas. */
+static int take_context(struct volume_request *r, const char *value,
+			struct error *err)
+{
+	size_t len = strlen(value);
+	bool is_quoted = len >= 2 && value[0] == '"' && value[len - 1] == '"';
+
+	if (r->kind == VOLUME_KIND_IMAGE)
+		return error_set(err, EINVAL,
+				 "mountOptions: an image is one mount for all "
+				 "pods of a node, and has no context= of one: "
+				 "set seLinuxMount: false in the CSIDriver "
+				 "csi.bootseer");
+	(void)snprintf(r->selinux_context, sizeof(r->selinux_context), "%.*s",
+		       (int)(is_quoted ? len - 2 : len), value + is_quoted);
+	if (len > sizeof(r->selinux_context) ||
+	    !mount_context_is_valid(r->selinux_context))
+		return error_set(err, EINVAL,
+				 "mountOptions: context=%s is none of SELinux",
+				 show_text(value).text);
+	return 0;
+}
+
 static int take_flag(struct volume_request *r, const char *flag,
 		     struct error *err)
 {
@@ -290,13 +313,10 @@ static int take_flag(struct volume_request *r, const char *flag,
 			return 0;
 		}
 	if (strncmp(flag, "context=", 8) == 0)
-		return error_set(err, EINVAL,
-				 "mountOptions: context= is not done here: set "
-				 "seLinuxMount: false in the CSIDriver "
-				 "csi.bootseer");
+		return take_context(r, flag + 8, err);
 	return error_set(err, EINVAL,
 			 "mountOptions: there is no '%s': known are ro, "
-			 "noexec, nosuid, nodev and noatime",
+			 "noexec, nosuid, nodev, noatime and context=",
 			 show_text(flag).text);
 }
 

@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_CSI_REQUEST_H
 #define BOOTSEER_CSI_REQUEST_H
 
+#include "common/mount.h"
 #include "csi/messages.h"
 
 enum volume_kind {
@@ -27,6 +28,7 @@ struct volume_request {
 	bool is_group; /* `gid` is the pod's fsGroup */
 	bool is_ephemeral, is_read_only;
 	uint64_t mount_attributes; /* MOUNT_ATTR_ for mount_setattr(2) */
+	char selinux_context[MOUNT_CONTEXT_MAX]; /* "": none is said */
 };
 
 /* -EINVAL names the attribute, or the option, and the cure. */

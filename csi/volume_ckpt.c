@@ -110,6 +110,10 @@ static int start_mount(const struct volume_job *j, const char *path,
 		add_arg(&a, a.text[i]);
 	if (j->request->is_read_only)
 		add_arg(&a, "--read-only");
+	if (*j->request->selinux_context) {
+		add_arg(&a, "--selinux-context");
+		add_arg(&a, j->request->selinux_context);
+	}
 	add_arg(&a, g->store);
 	add_arg(&a, path);
 	rc = run_bootseer(j->volumes, j->dir, j->target->id, g, &a, START_MS,

@@ -54,9 +54,11 @@ static bool is_served(const char *folder)
 
 /* The pod gets a file system of its own: a container may be able to write it, because
  * runtimes mount it once more without our "read only", and fills nothing but that. */
-static int mount_folder(const char *dir, const char *folder, struct error *err)
+static int mount_folder(const char *dir, const char *folder,
+			const char *context, struct error *err)
 {
 	AUTO_FREE char *above = fs_join(dir, "env");
+	char options[sizeof(TMPFS) + MOUNT_CONTEXT_MAX + 16];
 	int rc = volume_is_mounted(folder, err);
 
 	if (rc != 0 || !above)
@@ -64,8 +66,11 @@ static int mount_folder(const char *dir, const char *folder, struct error *err)
 	rc = fs_mkdir(above, 0700, err);
 	if (rc == 0)
 		rc = fs_mkdir(folder, 0755, err);
+	(void)snprintf(options, sizeof(options), "%s%s%s%s", TMPFS,
+		       *context ? ",context=\"" : "", context,
+		       *context ? "\"" : "");
 	if (rc == 0 && mount("bootseer-env", folder, "tmpfs",
-			     MS_NOSUID | MS_NODEV | MS_NOEXEC, TMPFS) < 0)
+			     MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
 		rc = error_set(err, errno, "mount a tmpfs at '%s': %s", folder,
 			       strerror(errno));
 	return rc;
@@ -134,7 +139,8 @@ int volume_env_open(const struct volume_job *j, char **ret, struct error *err)
 	if (rc == 0 && !is_served(folder)) {
 		rc = helper_kill(j->target->id, err);
 		if (rc == 0)
-			rc = mount_folder(j->dir, folder, err);
+			rc = mount_folder(j->dir, folder,
+					  j->request->selinux_context, err);
 		if (rc == 0)
 			rc = start_socket(j, err);
 	}

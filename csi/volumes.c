@@ -179,6 +179,10 @@ static int open_kind(const struct volume_job *j, char **ret, struct error *err)
 
 	if (j->request->kind == VOLUME_KIND_IMAGE)
 		return volume_image_open(j, ret, err);
+	if (*j->request->selinux_context && access("/sys/fs/selinux", F_OK) < 0)
+		return error_set(err, EINVAL,
+				 "mountOptions: context=: this node has no "
+				 "SELinux");
 	rc = make_dir(j, err);
 	if (rc < 0)
 		return rc;

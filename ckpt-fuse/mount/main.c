@@ -270,6 +270,39 @@ static void set_kernel_readahead(const struct session *s)
 		(void)!write(fd, kib, sizeof(kib) - 1);
 }
 
+/* `data` is of the session's configuration. */
+static int set_mount_data(const struct ckpt_mount_config *cfg, char **data,
+			  struct error *err)
+{
+	const char *context = cfg->selinux_context;
+
+	if (context && !mount_context_is_valid(context))
+		return error_set(err, EINVAL,
+				 "--selinux-context: '%.100s' is none, as "
+				 "system_u:object_r:container_file_t:s0 is",
+				 context);
+	if (asprintf(data, "default_permissions,allow_other%s%s%s",
+		     context ? ",context=\"" : "", context ? context : "",
+		     context ? "\"" : "") >= 0)
+		return 0;
+	*data = NULL;
+	return error_nomem(err);
+}
+
+static int start_session(const struct ckpt_mount_config *cfg,
+			 const struct session_config *sc, struct session **ret,
+			 struct error *err)
+{
+	int rc = session_start(sc, ret, err);
+
+	if (rc < 0 && cfg->selinux_context &&
+	    access("/sys/fs/selinux", F_OK) < 0)
+		return error_wrap(err, rc,
+				  "--selinux-context: this machine has no "
+				  "SELinux");
+	return rc;
+}
+
 struct session_run {
 	int signals;
 	int claim_fd; /* until it is mounted, or the end without a session; -1: none */
@@ -289,19 +322,21 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 				     .keeper = keeper,
 				     .handler = &ckpt_mount_handler,
 				     .fstype = CKPT_MOUNT_FSTYPE,
-				     .mount_data = "default_permissions,"
-						   "allow_other",
 				     .mount_flags =
 					     cfg->read_only ? MS_RDONLY : 0,
 				     .log = "ckpt" };
 	struct outlets_config oc = { .path = args[1] };
+	AUTO_FREE char *data = NULL;
 	struct outlets *outlets = NULL;
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
 	struct ckpt_say say;
 	bool was_started, was_ready = false;
-	int rc;
+	int rc = set_mount_data(cfg, &data, err);
 
+	if (rc < 0)
+		return rc;
+	sc.mount_data = data;
 	ckpt_say_init(&say);
 	if (!cfg->ranks_only)
 		ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
@@ -309,7 +344,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	sc.owner = m;
 	if (!cfg->ranks_only) {
 		if (rc == 0)
-			rc = session_start(&sc, &s, err);
+			rc = start_session(cfg, &sc, &s, err);
 		if (r->claim_fd >= 0)
 			(void)close(steal_fd(&r->claim_fd));
 		ckpt_say_open(&say, STAGE_END, rc < 0);

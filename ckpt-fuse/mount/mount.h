@@ -26,6 +26,7 @@ struct ckpt_mount_config {
 	char *group, *group_key; /* of groupio.h; NULL: none */
 	char *group_socket;      /* of save.h; NULL: none */
 	char *cache;             /* of disk_cache.h; NULL: none */
+	char *selinux_context;   /* NULL: as the kernel has it for FUSE */
 	uint64_t cache_size;
 	uint64_t group_nodes, group_memory, group_staging;
 	bool group_full;

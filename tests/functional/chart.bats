@@ -182,6 +182,11 @@ objects() { awk -v want="$1" 'BEGIN { RS = ORS = "---\n" } $0 ~ want'; } # PATTE
 	done
 }
 
+@test "chart: kubelets mount volumes with the label of their pods where that is wanted" {
+	render --set csi.enabled=true | grep -q '^  seLinuxMount: false$'
+	render --set csi.enabled=true --set csi.seLinuxMount=true | grep -q '^  seLinuxMount: true$'
+}
+
 @test "chart: pods of the runtime class come to nodes that have BootSeer" {
 	render --set-string node.nodeSelector.bootseer=on |
 		awk '/^kind: RuntimeClass/,/^---/' >"$BATS_TEST_TMPDIR/out"

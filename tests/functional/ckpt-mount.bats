@@ -1824,6 +1824,13 @@ sys.stdin.read()' "$at" <"$W/end" >"$W/said" 3>&- &
 	run -1 "$bootseer" ckpt mount --run="$W/run" "file://$W/no-store" "$M" 3>&-
 	[[ $output == *"no-store"* ]]
 	[ ! -e "$W/run" ]
+	run -1 "$bootseer" ckpt mount --run="$W/run" --selinux-context='u:r:t",dev' "$STORE" "$M" 3>&-
+	[[ $output == *"--selinux-context: 'u:r:t\",dev' is none"* ]]
+	# The kernel has it, and knows no such option without SELinux.
+	if [ ! -e /sys/fs/selinux ]; then
+		run -1 "$bootseer" ckpt mount --run="$W/run" --selinux-context=u:r:t:s0 "$STORE" "$M" 3>&-
+		[[ $output == *'--selinux-context: this machine has no SELinux: mount FUSE on '*'Invalid argument'* ]]
+	fi
 	run -1 "$bootseer" ckpt status --run="$W/run" "$M"
 	[[ $output == *"no mount of 'bootseer ckpt' answers for '$M'" ]]
 	# By another --run nobody is asked what is on its way, and what was lost.

@@ -145,6 +145,10 @@ csi_is_small()
 		@secret.a=b
 	refused INVALID_ARGUMENT "no block" publish a/p v kind=image "image=$IMAGE" @block=1
 	refused UNAVAILABLE bootseerd publish a/p v kind=image "image=$IMAGE"
+	refused INVALID_ARGUMENT "seLinuxMount: false" publish a/p v kind=image "image=$IMAGE" \
+		@flag=context=u:r:t
+	[ -e /sys/fs/selinux ] || refused INVALID_ARGUMENT "this node has no SELinux" publish b/p v \
+		kind=ckpt "store=$url" @readonly=1 '@flag=context="u:r:t:s0:c1,c2"'
 	# Whose it is a pod does not say itself.
 	refused INVALID_ARGUMENT "podInfoOnMount: true" publish b/p v kind=image \
 		"image=$IMAGE" @bare=1 @raw=csi.storage.k8s.io/pod.namespace=a \

@@ -88,8 +88,7 @@ static int read_capability(const struct test_publish *t,
 
 Test(csi_request, honours_or_refuses_each_mount_option)
 {
-	static char ro[] = "ro", noexec[] = "noexec", context[] = "context=x",
-		    bind[] = "bind";
+	static char ro[] = "ro", noexec[] = "noexec", bind[] = "bind";
 	char *flags[] = { ro, noexec };
 	struct error err = ERROR_INIT;
 	struct volume_request r;
@@ -106,9 +105,6 @@ Test(csi_request, honours_or_refuses_each_mount_option)
 						 MOUNT_ATTR_RDONLY |
 						 MOUNT_ATTR_NOEXEC);
 	cr_expect(r.is_read_only);
-	flags[0] = context;
-	cr_expect_eq(read_capability(&t, &r, &err), -EINVAL);
-	cr_expect_not_null(strstr(err.msg, "seLinuxMount: false"));
 	flags[0] = bind;
 	cr_expect_eq(read_capability(&t, &r, &err), -EINVAL);
 	cr_expect_not_null(strstr(err.msg, "there is no 'bind'"));
@@ -116,6 +112,60 @@ Test(csi_request, honours_or_refuses_each_mount_option)
 	t.p.fs_type = "ext4";
 	cr_expect_eq(read_capability(&t, &r, &err), -EINVAL);
 	cr_expect_not_null(strstr(err.msg, "fsType 'ext4'"));
+}
+
+#define LABEL "system_u:object_r:container_file_t:s0:c10,c20"
+
+/* The label is of a file system, and an image's is that of all pods. */
+Test(csi_request,
+     honours_a_context_where_the_volume_has_a_file_system_of_its_own)
+{
+	static const struct {
+		const char *kind, *flag, *want; /* NULL: refused */
+	} cases[] = {
+		{ "ckpt", "context=\"" LABEL "\"", LABEL },
+		{ "ckpt", "context=" LABEL, LABEL },
+		{ "env", "context=\"" LABEL "\"", LABEL },
+		{ "env", "context=u:r:t", "u:r:t" },
+		{ "image", "context=\"" LABEL "\"", NULL },
+		{ "ckpt", "context=", NULL },
+		{ "ckpt", "context=\"\"", NULL },
+		{ "ckpt", "context=\"", NULL },
+		{ "ckpt", "context=x", NULL },
+		{ "ckpt", "context=\"u:r:t", NULL },
+		{ "ckpt", "context=\"u:r:t\",dev", NULL },
+		{ "ckpt", "context=u:r:t dev", NULL },
+		{ "ckpt", "context=u:r:t\\", NULL },
+		{ "ckpt", "fscontext=\"" LABEL "\"", NULL },
+		{ "ckpt", "rootcontext=\"" LABEL "\"", NULL },
+	};
+	char long_flag[600] = "context=u:r:t";
+
+	memset(long_flag + strlen(long_flag), 'a', 400);
+	for (size_t i = 0; i <= ARRAY_SIZE(cases); i++) {
+		bool is_long = i == ARRAY_SIZE(cases);
+		const char *kind = is_long ? "ckpt" : cases[i].kind;
+		const char *want = is_long ? NULL : cases[i].want;
+		char *flag = strdup(is_long ? long_flag : cases[i].flag);
+		struct error err = ERROR_INIT;
+		struct volume_request r;
+		struct test_publish t;
+		int rc;
+
+		if (strcmp(kind, "image") == 0)
+			test_publish_init(&t, WORDS("kind", "image", "image",
+						    "r.example/a:1"));
+		else
+			test_publish_init(&t, WORDS("kind", kind, "store",
+						    "s3://b"));
+		t.p.mount_flags = &flag;
+		t.p.n_mount_flags = 1;
+		rc = read_capability(&t, &r, &err);
+		cr_expect_eq(rc, want ? 0 : -EINVAL, "%s: %s", flag, err.msg);
+		if (want)
+			cr_expect_str_eq(r.selinux_context, want);
+		free(flag);
+	}
 }
 
 Test(csi_request, is_read_only_where_anything_says_so)
