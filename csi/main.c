@@ -43,8 +43,8 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct csi_config, allow),
 	  .help = "What pods of a namespace may have: 'namespace=NAME "
 		  "kind=KIND' and 'image=PREFIX' or 'store=URL', and for kind "
-		  "ckpt also access=, memory=, total=, uid=, gid=, "
-		  "credentials= and role=. What no rule allows is refused." },
+		  "ckpt also access=, memory=, total=, cache=, "
+		  "cache-size=, uid=, gid=, credentials= and role=. What no rule allows is refused." },
 	{ .key = "node-name",
 	  .type = OPTION_STRING,
 	  .arg = "NAME",

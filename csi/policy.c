@@ -21,10 +21,12 @@ struct id_range {
 struct volume_rule {
 	char *text; /* taken apart; owns the texts below */
 	const char *namespace, *what, *role; /* namespace "*": any */
+	const char *cache;                   /* a folder; NULL: none */
 	enum volume_kind kind;
 	enum volume_login login;
 	bool has_kind, has_login, may_write;
 	uint64_t memory, total; /* total 0: TOTAL_DEFAULT times the memory */
+	uint64_t cache_size;    /* 0: as bootseer-ckpt has it */
 	struct id_range uid, gid;
 };
 
@@ -106,6 +108,12 @@ static int take_word(struct volume_rule *r, const char *key, const char *value)
 		return take_size(value, &r->memory);
 	if (strcmp(key, "total") == 0)
 		return take_size(value, &r->total);
+	if (strcmp(key, "cache") == 0 && !r->cache) {
+		r->cache = value;
+		return *value == '/' ? 0 : -EINVAL;
+	}
+	if (strcmp(key, "cache-size") == 0)
+		return take_size(value, &r->cache_size);
 	if (strcmp(key, "uid") == 0)
 		return take_range(value, &r->uid);
 	if (strcmp(key, "gid") == 0)
@@ -145,6 +153,11 @@ static int check_rule(const struct volume_rule *r, const char *rule,
 		return error_set(err, EINVAL,
 				 "--allow '%.200s': total= is less than "
 				 "memory=, that one volume may have",
+				 rule);
+	if (r->cache_size && !r->cache)
+		return error_set(err, EINVAL,
+				 "--allow '%.200s': cache-size= is of a "
+				 "cache=, a folder",
 				 rule);
 	if (r->login == VOLUME_LOGIN_ROLE && !is_s3(r->what))
 		return error_set(err, EINVAL,
@@ -332,6 +345,8 @@ static int fill_grant(const struct volume_rule *r,
 				 (unsigned long long)r->memory);
 	g->login = r->login;
 	g->role = r->role;
+	g->cache = r->cache;
+	g->cache_size = r->cache_size;
 	g->memory = q->has_memory                ? q->memory
 		    : r->memory < MEMORY_DEFAULT ? r->memory
 						 : MEMORY_DEFAULT;

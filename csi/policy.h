@@ -24,13 +24,15 @@ enum volume_login {
 	VOLUME_LOGIN_NODE,   /* this node's own */
 };
 
-/* A grant by a rule; `role` is borrowed from the policy. */
+/* A grant by a rule; `role` and `cache` are borrowed from the policy. */
 struct volume_grant {
 	char *store; /* its URL, with the rule's options; owned; NULL for an image */
 	enum volume_login login;
 	const char *role;
 	uint64_t memory, uid, gid;
-	uint64_t total; /* memory of all ckpt volumes of the namespace */
+	uint64_t total;      /* memory of all ckpt volumes of the namespace */
+	const char *cache;   /* a folder of the node's disk; NULL: none */
+	uint64_t cache_size; /* 0: as bootseer-ckpt has it */
 };
 void volume_grant_fini(struct volume_grant *g);
 

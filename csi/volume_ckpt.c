@@ -13,7 +13,7 @@
 #define START_MS 105000 /* the kubelet asks again after two minutes */
 #define END_MS 900000   /* what was closed is stored first */
 #define ANSWER_MS 2000
-#define ARGS_MAX 16
+#define ARGS_MAX 20
 #define LAYERS_MAX 8 /* mounts one over the other */
 
 /* STATE/ID/ckpt, where it is mounted first. */
@@ -49,7 +49,7 @@ static int clear_place(const char *path, const char *id, struct error *err)
 
 struct ckpt_args {
 	char *argv[ARGS_MAX];
-	char text[3][48];
+	char text[4][48];
 	size_t n;
 };
 
@@ -106,10 +106,20 @@ static int start_mount(const struct volume_job *j, const char *path,
 	add_arg(&a, "mount");
 	add_arg(&a, "--run");
 	add_arg(&a, run);
-	for (size_t i = 0; i < ARRAY_SIZE(a.text); i++)
+	for (size_t i = 0; i < 3; i++)
 		add_arg(&a, a.text[i]);
 	if (j->request->is_read_only)
 		add_arg(&a, "--read-only");
+	if (g->cache) {
+		add_arg(&a, "--cache");
+		add_arg(&a, g->cache);
+	}
+	if (g->cache_size) {
+		(void)snprintf(a.text[3], sizeof(a.text[3]),
+			       "--cache-size=%llu",
+			       (unsigned long long)g->cache_size);
+		add_arg(&a, a.text[3]);
+	}
 	if (*j->request->selinux_context) {
 		add_arg(&a, "--selinux-context");
 		add_arg(&a, j->request->selinux_context);

@@ -206,6 +206,33 @@ group_of() # ID
 
 id_of() { printf %s "$POD_UIDS-${1#*/}/$2" | sha256sum | cut -c 1-16; } # POD VOLUME
 
+read_by_pod() # NAME
+{
+	local rc=0
+
+	kubelet publish "a/$1" v kind=ckpt "store=file://$T/store" @readonly=1 || return
+	cmp "$T/model" "$(volume "a/$1" v)/model" || rc=1
+	kubelet unpublish "a/$1" v
+	return "$rc"
+}
+
+# A machine that is busy may take its disk for a slow one, and keep the rest another time.
+is_kept_whole()
+{
+	read_by_pod p && [ "$(du -sB1 "$T/kept" | cut -f 1)" -ge 20000000 ]
+}
+
+@test "what a checkpoint volume has read is on the node's disk for the next one" {
+	mkdir "$T/store"
+	head -c 20000000 /dev/urandom >"$T/model"
+	"$bootseer" ckpt cp "file://$T/store" "$T/model" :model
+	csi_start --allow "namespace=a kind=ckpt store=file://$T/store cache=$T/kept cache-size=64Mi"
+	wait_for is_kept_whole
+	# The bytes are nowhere else.
+	mv "$T/store/.bootseer/data" "$T/data"
+	read_by_pod q
+}
+
 @test "a checkpoint mount outlives the plugin, and is mounted anew when all of it died" {
 	local url=file://$T/store id m
 
