@@ -133,11 +133,13 @@ struct join {
 	struct hosts_files hosts;
 	char *pattern;    /* what the main file imports */
 	char *hosts_dir;  /* where hosts.toml go if containerd says no place */
+	char *pending;    /* a file that is there while containerd may run by
+			   * others than those that are there */
 	struct buf entry; /* of the mirror, for hosts.toml */
 	struct buf dump;
 	json_t *node;     /* bootseerd's status; NULL: it was not asked */
 	unsigned int had; /* of WANT_CRI and WANT_DIFF */
-	bool runs;
+	bool runs, is_pending;
 };
 
 static void join_fini(struct join *j)
@@ -147,6 +149,7 @@ static void join_fini(struct join *j)
 	hosts_files_fini(&j->hosts);
 	free(j->pattern);
 	free(j->hosts_dir);
+	free(j->pending);
 	buf_fini(&j->entry);
 	buf_fini(&j->dump);
 	json_decref(j->node);
@@ -212,7 +215,11 @@ static int open_files(struct join *j, struct error *err)
 	if (asprintf(&j->hosts_dir, "%.*s/certs.d",
 		     (int)(slash - j->config->file), j->config->file) < 0)
 		j->hosts_dir = NULL;
-	if (!j->main.path || !j->dropin.path || !j->pattern || !j->hosts_dir)
+	if (asprintf(&j->pending, "%.*s/.bootseer.pending",
+		     (int)(slash - j->config->file), j->config->file) < 0)
+		j->pending = NULL;
+	if (!j->main.path || !j->dropin.path || !j->pattern || !j->hosts_dir ||
+	    !j->pending)
 		return error_nomem(err);
 	rc = kept_file_read(&j->main, err);
 	return rc < 0 ? rc : kept_file_read(&j->dropin, err);
@@ -253,19 +260,32 @@ static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 				    : "it failed");
 }
 
-/* Returns what containerd makes of its files as they are now.  Where its main file does not
- * exist none is named, as that would be an error. */
-static int dump_config(const struct join *j, struct buf *ret, struct error *err)
-{
-	bool there = access(j->main.path, F_OK) == 0;
-	char *argv[] = { (char[]){ "containerd" },
-			 there ? (char[]){ "--config" } : (char[]){ "config" },
-			 there ? j->main.path : (char[]){ "dump" },
-			 there ? (char[]){ "config" } : NULL,
-			 (char[]){ "dump" },
-			 NULL };
-	int rc = run_child(argv, DUMP_TIMEOUT_MS, ret, err);
+/* Runs "$@" where the folder of the drop-in, $1, has the other files alone, for it alone. */
+#define WITHOUT_DROPIN \
+	"d=${1%/*}; exec 9<\"$d\" && mount -t tmpfs -o mode=755 bootseer \"$d\" && " \
+	"cp -a /proc/self/fd/9/. \"$d\" && rm \"$1\" && shift && exec \"$@\" 9<&-"
 
+/* Returns what containerd makes of its files as they are now, or with `without` would make of them
+ * without the drop-in.  Where its main file does not exist none is named, as that would be an
+ * error. */
+static int dump_config(const struct join *j, bool without, struct buf *ret,
+		       struct error *err)
+{
+	const char *argv[16] = { "unshare",      "--mount", "sh",          "-c",
+				 WITHOUT_DROPIN, "sh",      j->dropin.path };
+	size_t n = without ? 7 : 0;
+	int rc;
+
+	argv[n++] = "containerd";
+	if (access(j->main.path, F_OK) == 0) {
+		argv[n++] = "--config";
+		argv[n++] = j->main.path;
+	}
+	argv[n++] = "config";
+	argv[n++] = "dump";
+	argv[n] = NULL;
+	rc = run_child((char *const *)(uintptr_t)argv, DUMP_TIMEOUT_MS, ret,
+		       err);
 	if (rc == 0 && !ret->data)
 		return error_set(err, EIO, "containerd config dump: nothing");
 	return rc;
@@ -368,15 +388,23 @@ static int restart_containerd(const struct join *j, bool want_ours,
 	return wait_for_containerd(j, want_ours, err);
 }
 
+/* containerd runs by the files that are there, or reads them when it starts. */
+static void clear_pending(struct join *j)
+{
+	(void)unlink(j->pending);
+	j->is_pending = false;
+}
+
 /* Files as they were, and containerd with them. */
-static int roll_back(const struct join *j, int rc, bool restarted,
-		     struct error *err)
+static int roll_back(struct join *j, int rc, bool restarted, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int undone = restore_files(j, &why);
 
 	if (undone == 0 && restarted)
 		undone = restart_containerd(j, false, &why);
+	if (undone == 0 && (restarted || !j->is_pending))
+		clear_pending(j);
 	error_wrap(err, rc,
 		   undone < 0 ? "could not be undone"
 			      : "undone, all is as it "
@@ -448,7 +476,7 @@ static int check_after(const struct join *j, enum dropin_pods pods,
 {
 	struct containerd_config c = { .proxy = false };
 	AUTO_BUF after = BUF_INIT;
-	int rc = dump_config(j, &after, err);
+	int rc = dump_config(j, false, &after, err);
 	bool is_used;
 
 	if (rc < 0)
@@ -528,6 +556,9 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	*ret_same = rc == 0 && is_same(&j->dropin, text.data);
 	if (rc == 0)
 		rc = make_folder(j, err);
+	/* A process that is killed before it has restarted containerd leaves this. */
+	if (rc == 0 && !*ret_same)
+		rc = fs_replace_file(j->pending, "", 0, 0600, err);
 	/* The drop-in comes last: by its time doctor knows what was changed since. */
 	if (rc == 0)
 		rc = import_dropin(j, c.version, err);
@@ -536,12 +567,12 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	return rc < 0 ? rc : check_after(j, pods, err);
 }
 
-/* Reads containerd's configuration without the drop-in, which is moved away for that long. */
+/* Reads containerd's configuration as it is without the drop-in. */
 static int begin_join(struct join *j, const struct join_config *config,
 		      struct error *err)
 {
 	struct error why = ERROR_INIT;
-	int rc, rc2;
+	int rc;
 
 	j->config = config;
 	rc = open_files(j, err);
@@ -552,13 +583,8 @@ static int begin_join(struct join *j, const struct join_config *config,
 	     want *= 2)
 		if (ask_plugins(j, want, &why) == 0)
 			j->had |= want;
-	if (j->dropin.is_there)
-		rc = kept_file_put(&j->dropin, NULL, err);
-	if (rc == 0)
-		rc = dump_config(j, &j->dump, err);
-	/* containerd may be started again while layers are fetched. */
-	rc2 = kept_file_restore(&j->dropin, rc < 0 ? &why : err);
-	return rc < 0 ? rc : rc2;
+	j->is_pending = access(j->pending, F_OK) == 0;
+	return dump_config(j, j->dropin.is_there, &j->dump, err);
 }
 
 static int ask_node(struct join *j, const char *option, struct error *err)
@@ -616,13 +642,17 @@ static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 	bool same = false;
 	int rc = place_dropin(j, pods, &same, err);
 
+	is_other = is_other || j->is_pending;
 	if (rc < 0)
 		return roll_back(j, rc, is_other, err);
 	if (same && !is_other &&
 	    (!j->runs || ask_plugins(j, j->had | WANT_OURS, &why) == 0))
 		return 0;
 	rc = restart_containerd(j, true, err);
-	return rc < 0 ? roll_back(j, rc, true, err) : 0;
+	if (rc < 0)
+		return roll_back(j, rc, true, err);
+	clear_pending(j);
+	return 0;
 }
 
 /* Where the plugin's files were lost, containerd still answers pulls by its records of them, and no
@@ -755,13 +785,16 @@ static int leave_all(struct join *j, bool is_other, struct error *err)
 	if (rc == 0)
 		rc = remove_files(j, err);
 	if (rc == 0)
-		rc = dump_config(j, &after, err);
+		rc = dump_config(j, false, &after, err);
 	if (rc == 0)
 		rc = dropin_compare(j->dump.data, after.data, err);
 	if (rc < 0)
 		return roll_back(j, rc, is_other, err);
 	rc = restart_containerd(j, false, err);
-	return rc < 0 ? roll_back(j, rc, true, err) : 0;
+	if (rc < 0)
+		return roll_back(j, rc, true, err);
+	clear_pending(j);
+	return 0;
 }
 
 /* Records of snapshots do not come back with the files. */

@@ -289,6 +289,35 @@ a_leave_that_fails_after_its_restart_is_undone() { # [HANDLER]
 	cri stop
 }
 
+# $PPID of a restart command, and of containerd where it prints its configuration, is node join's.
+a_leave_that_is_killed_is_gone_on_with() {
+	run -0 node_ join
+	cri pull "$REGISTRY/lazy:1"
+	run -137 node_ leave --no-fetch --restart 'kill -9 $PPID'
+	[ "$(restarts)" -eq 1 ]
+	# By then no pod may start on the plugin, and containerd does not know that.
+	run -0 node_ leave --no-fetch
+	[ "$(restarts)" -eq 3 ]
+	same_as_before
+	[ -z "$(ls -A "$T/ctd" | grep pending)" ]
+}
+
+a_join_that_is_killed_leaves_its_file_there() {
+	local real
+
+	real=$(command -v containerd)
+	run -0 node_ join
+	cp "$T/ctd/conf.d/bootseer.toml" "$T/dropin.was"
+	mkdir -p "$T/path"
+	printf '#!/bin/sh\n[ "$*" = "${*%%dump}" ] || kill -9 $PPID\nexec %s "$@"\n' "$real" \
+		>"$T/path/containerd"
+	chmod +x "$T/path/containerd"
+	PATH=$T/path:$PATH run -137 node_ join
+	cmp "$T/dropin.was" "$T/ctd/conf.d/bootseer.toml"
+	run -0 node_ join
+	[ "$(restarts)" -eq 1 ]
+}
+
 # 1.7 answers before its CRI does.
 cri_answers() { cri images &>/dev/null; }
 exec_when_ready() {

@@ -39,6 +39,14 @@ teardown() { join_teardown; }
 	a_leave_that_fails_after_its_restart_is_undone
 }
 
+@test "leave: one that is killed before it restarted containerd is gone on with" {
+	a_leave_that_is_killed_is_gone_on_with
+}
+
+@test "join: one that is killed while it reads containerd's configuration leaves its file there" {
+	a_join_that_is_killed_leaves_its_file_there
+}
+
 @test "join: images that are pulled meanwhile are not lost" {
 	a_pull_during_join_is_not_lost
 }
