@@ -388,8 +388,8 @@ Test(oci_logins, of_a_secret_that_has_none_are_none_and_run_no_program)
 		"{\"auths\":{\"h:1\":\"dTpwMQ==\"}}",
 		"{\"credHelpers\":{\"h:1\":\"evil\"}}",
 		"{\"credsStore\":\"evil\"}",
-		"{\"auths\":{\"h:1\":{\"auth\":\"dTpwMQ==\"}},"
-		"\"credHelpers\":{\"h:1\":\"evil\"}}",
+		("{\"auths\":{\"h:1\":{\"auth\":\"dTpwMQ==\"}},"
+		 "\"credHelpers\":{\"h:1\":\"evil\"}}"),
 	};
 	struct oci_logins *l = new_logins();
 
