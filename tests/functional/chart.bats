@@ -379,7 +379,7 @@ install_fake() { # VARIABLE...
 	fake_node
 	rmdir "$BATS_TEST_TMPDIR/node/run/systemd/system"
 	run -1 install_fake NODE_PODS=all
-	[[ $output == *'node.pods=all needs systemd'*'use node.pods=runtime' ]]
+	[[ $output == *'node.pods=all and node.unpack need systemd'*'use node.pods=runtime'* ]]
 	run -0 ls -A "$BATS_TEST_TMPDIR/node/etc/bootseer"
 	[ -z "$output" ]
 }
