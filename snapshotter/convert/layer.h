@@ -18,6 +18,7 @@ struct layer_input {
 	struct source *source; /* borrowed until layer_close() */
 	uint64_t size;         /* bytes stored, from the descriptor */
 	struct digest digest;  /* of the stored bytes, checked at the end */
+	bool is_checked;       /* somebody else did that, and keeps them */
 	bool want_diff_id;     /* hash the plain bytes too */
 	int copy_fd;           /* stored bytes are also written there; -1 */
 	struct memory_claim *windows; /* of large zstd windows, borrowed as the

@@ -81,6 +81,8 @@ static int unpack_source(struct source *source, const struct oci_descriptor *d,
 		.source = source,
 		.size = d->size,
 		.digest = d->digest,
+		/* containerd keeps no blob that is not its digest's, and compares the diff id. */
+		.is_checked = !diff_id,
 		.want_diff_id = true,
 		.copy_fd = -1,
 		.windows = windows,

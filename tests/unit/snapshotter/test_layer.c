@@ -441,21 +441,16 @@ static const struct source_ops lax_ops = {
 	.free = lax_free,
 };
 
-static int read_layer(struct lax_source *m, uint64_t size,
-		      const struct digest *d, struct buf *out,
-		      struct digest *diff_id)
+static int read_input(struct lax_source *m, struct layer_input in,
+		      struct buf *out, struct digest *diff_id)
 {
-	struct layer_input in = { .source = &m->base,
-				  .size = size,
-				  .digest = *d,
-				  .want_diff_id = true,
-				  .copy_fd = -1 };
 	AUTO(layer) l = NULL;
 	const void *data;
 	size_t n = 1;
 	int rc;
 
 	m->base.ops = &lax_ops;
+	in.source = &m->base;
 	rc = layer_open(&in, &l, &err);
 	while (rc == 0 && n) {
 		rc = layer_read(l, &data, &n, &err);
@@ -467,6 +462,17 @@ static int read_layer(struct lax_source *m, uint64_t size,
 		cr_expect_eq(layer_plain_bytes(l), out->len);
 	}
 	return rc;
+}
+
+static int read_layer(struct lax_source *m, uint64_t size,
+		      const struct digest *d, struct buf *out,
+		      struct digest *diff_id)
+{
+	const struct layer_input in = {
+		.size = size, .digest = *d, .want_diff_id = true, .copy_fd = -1
+	};
+
+	return read_input(m, in, out, diff_id);
 }
 
 Test(layer, gives_the_plain_bytes_and_their_digest)
@@ -506,6 +512,28 @@ Test(layer, tells_lies_about_size_and_digest)
 	d.b[0] ^= 1;
 	cr_expect_eq(read_layer(&m, stored.len, &d, &out, &diff_id), -EBADMSG);
 	cr_expect(strstr(err.msg, "sha256:"));
+	free(data);
+}
+
+Test(layer,
+     of_which_somebody_has_checked_the_digest_is_checked_for_its_size_alone)
+{
+	uint8_t *data = sample(100000);
+	AUTO_BUF stored = BUF_INIT;
+	AUTO_BUF out = BUF_INIT;
+	struct lax_source m = { .bytes = &stored };
+	struct layer_input in = { .is_checked = true,
+				  .want_diff_id = true,
+				  .copy_fd = -1 };
+	struct digest diff_id, want;
+
+	add_gzip(&stored, data, 100000);
+	cr_assert_eq(digest_of(data, 100000, &want), 0);
+	in.size = stored.len;
+	cr_assert_eq(read_input(&m, in, &out, &diff_id), 0, "%s", err.msg);
+	cr_expect(digest_equal(&diff_id, &want));
+	in.size++;
+	cr_expect_eq(read_input(&m, in, &out, &diff_id), -EBADMSG);
 	free(data);
 }
 
