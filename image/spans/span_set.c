@@ -17,7 +17,7 @@
 #define SPAN_BYTES (512 * KIB)
 /* ... of one that needs none. */
 #define SPAN_BYTES_LEAST (64 * KIB)
-#define WINDOW_LEVEL 9 /* of zstd */
+#define WINDOW_LEVEL 3 /* of zstd */
 #define PARTS_MAX (16u << 20)
 
 struct span_set {
