@@ -114,20 +114,17 @@ int ckpt_rename(struct object_store *s, const char *from, const char *to,
 static int set_attr_once(struct object_store *s, const char *name,
 			 const struct ckpt_attr *attr, struct error *err)
 {
-	struct object_put_options o = { .condition = OBJECT_MATCH };
+	char tag[OBJECT_TAG_MAX];
+	struct object_put_options o = { .condition = OBJECT_MATCH, .tag = tag };
 	AUTO(manifest) m = NULL;
 	AUTO_BUF data = BUF_INIT;
-	struct object_stat before;
-	int rc = object_stat(s, name, &before, err);
+	int rc = manifest_load_tag(s, name, &m, tag, err);
 
-	if (rc == 0)
-		rc = manifest_load(s, name, &m, err);
 	if (rc < 0)
 		return rc;
 	m->attr = *attr;
 	m->attr.mode &= 07777;
 	m->generation++;
-	o.tag = before.tag;
 	rc = manifest_encode(m, &data, err);
 	return rc == 0 ? object_put(s, name, data.data, data.len, &o, NULL, err)
 		       : rc;
@@ -157,15 +154,18 @@ static int load_record(struct object_store *s, const char *name, bool is_folder,
 		       struct error *err)
 {
 	struct object_stat o;
-	int rc = object_stat(s, name, &o, err);
+	int rc;
 
 	ret_tag[0] = '\0';
-	if (rc == 0)
-		(void)snprintf(ret_tag, OBJECT_TAG_MAX, "%s", o.tag);
-	if (!is_folder || (rc == 0 && o.size))
-		return rc == 0 ? manifest_load(s, name, ret, err) : rc;
+	if (!is_folder)
+		return manifest_load_tag(s, name, ret, ret_tag, err);
+	rc = object_stat(s, name, &o, err);
+	if (rc == 0 && o.size)
+		return manifest_load_tag(s, name, ret, ret_tag, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
+	if (rc == 0)
+		(void)snprintf(ret_tag, OBJECT_TAG_MAX, "%s", o.tag);
 	rc = manifest_new(0, 0, ret, err);
 	if (rc < 0)
 		return rc;
