@@ -37,8 +37,15 @@ struct making {
 
 static int compare_content(const struct item *x, const struct item *y)
 {
-	return memcmp(&x->tensor->content, &y->tensor->content,
-		      sizeof(x->tensor->content));
+	const struct save_tensor *a = x->tensor, *b = y->tensor;
+	int order = memcmp(&a->content, &b->content, sizeof(a->content));
+
+	if (!order)
+		order = strcmp(a->dtype, b->dtype);
+	if (!order)
+		order = (a->n_dims > b->n_dims) - (a->n_dims < b->n_dims);
+	return order ? order
+		     : memcmp(a->dims, b->dims, a->n_dims * sizeof(*a->dims));
 }
 
 static int compare_items(const void *a, const void *b)

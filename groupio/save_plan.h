@@ -35,7 +35,7 @@ struct save_tensor {
 	uint64_t len;
 	uint32_t n_chunks;
 	struct digest *chunks; /* all bytes 0: the chunk is zeros */
-	struct digest content; /* of all these but name and rank */
+	struct digest content; /* of the chunks: that of a single one */
 	/* Where the bytes are, on the node that has them alone. */
 	const char *data;
 	uint32_t entry; /* in the plan */

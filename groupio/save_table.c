@@ -142,31 +142,24 @@ int save_tensor_digest(struct save_tensor *t, uint32_t chunk, struct error *err)
 	return digest_of(at, len, &t->chunks[chunk]) < 0 ? error_nomem(err) : 0;
 }
 
-static int content_digest(struct hasher *h, struct save_tensor *t)
-{
-	int rc = hasher_update(h, t->dtype, strlen(t->dtype) + 1);
-	uint8_t dim[8];
-
-	/* The number of dimensions, then each. */
-	put_le64(dim, t->n_dims);
-	for (size_t i = 0; i <= t->n_dims && rc == 0; i++) {
-		rc = hasher_update(h, dim, sizeof(dim));
-		put_le64(dim, i < t->n_dims ? t->dims[i] : 0);
-	}
-	if (rc == 0)
-		rc = hasher_update(h, t->chunks,
-				   t->n_chunks * sizeof(*t->chunks));
-	return rc < 0 ? rc : hasher_final(h, &t->content);
-}
-
-/* A hasher of its own for each tensor would cost more than all else here. */
+/* A hasher of its own for each tensor would cost more than all else here, and so would a digest of
+ * each that has one chunk. */
 int save_table_finish(struct save_table *t, struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
 	int rc = h ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < t->n && rc == 0; i++)
-		rc = content_digest(h, &t->tensors[i]);
+	for (size_t i = 0; i < t->n && rc == 0; i++) {
+		struct save_tensor *x = &t->tensors[i];
+
+		if (x->n_chunks == 1)
+			x->content = x->chunks[0];
+		if (x->n_chunks > 1)
+			rc = hasher_update(h, x->chunks,
+					   x->n_chunks * sizeof(*x->chunks));
+		if (x->n_chunks > 1 && rc == 0)
+			rc = hasher_final(h, &x->content);
+	}
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
@@ -248,11 +241,22 @@ static bool rest_take_text(struct table_rest *r, size_t n, char *ret,
 	return true;
 }
 
+static bool is_utf8(const char *name)
+{
+	AUTO_JSON *text = NULL;
+	const char *c = name;
+
+	while (*c && !(*c & 0x80))
+		c++;
+	/* Most names are ASCII, and so UTF-8. */
+	text = *c ? json_string(name) : NULL;
+	return !*c || text;
+}
+
 static int decode_tensor(struct save_table *t, struct table_rest *r,
 			 struct error *err)
 {
 	const char *head = rest_take(r, HEAD_LEN), *dims, *digests;
-	AUTO_JSON *text = NULL;
 	const size_t n_dims = head ? (uint8_t)head[7] : 0;
 	char name[SAVE_NAME_MAX + 1], dtype[sizeof(dtypes->name)];
 	uint64_t shape[DIMS_MAX], len;
@@ -261,7 +265,7 @@ static int decode_tensor(struct save_table *t, struct table_rest *r,
 	if (!head || n_dims > DIMS_MAX || get_le32(head) >= SAVE_RANKS_MAX ||
 	    !rest_take_text(r, get_le16(head + 4), name, sizeof(name)) ||
 	    !rest_take_text(r, (uint8_t)head[6], dtype, sizeof(dtype)) ||
-	    !(text = json_string(name))) /* of UTF-8 alone */
+	    !is_utf8(name))
 		return error_set(err, EBADMSG, "a table that is none");
 	dims = rest_take(r, n_dims * sizeof(*shape));
 	for (size_t i = 0; i < n_dims && dims; i++)
