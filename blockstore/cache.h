@@ -83,7 +83,7 @@ struct shard {
 struct segment {
 	uint64_t *used;   /* a bit for each page; NULL: no such file */
 	uint32_t n_free;  /* pages */
-	uint32_t looks;   /* to come, for errors of write-back */
+	uint32_t looks;   /* for errors of write-back, still to come */
 	uint32_t n_lost;  /* such errors */
 	uint64_t settled; /* bytes that the last look has written */
 	bool mounted;     /* while opening: a mount that is known reads it */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A block that is held, in its life: pinned, read, not believed any more, freed. */
 #include "blockstore/cache.h"
+#include "common/mutex.h"
 
 #include <errno.h>
 
@@ -128,12 +129,9 @@ static int pin_one(struct cache *c, const struct digest *d, struct error *err)
 
 int cache_pin_block(struct cache *c, const struct digest *d, struct error *err)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&c->space);
 
-	(void)pthread_mutex_lock(&c->space);
-	rc = pin_one(c, d, err);
-	(void)pthread_mutex_unlock(&c->space);
-	return rc;
+	return pin_one(c, d, err);
 }
 
 /* With space, which may be released and taken again. */

@@ -17,6 +17,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/mutex.h"
 
 #define MOUNTS_DIR "mounts"
 #define LIST_BYTES_MAX (1u << 30)
@@ -380,7 +381,7 @@ static int compare_pages(const void *a, const void *b)
 	return x->page < y->page ? -1 : x->page > y->page;
 }
 
-/* Each place once, pinned. */
+/* Note each place of the mount's blocks once, and pin it. */
 static int take_blocks(struct cache *c, struct cache_mount *m,
 		       const struct blockmap *map, struct error *err)
 {
@@ -545,12 +546,9 @@ bool mounts_are_known(const struct cache *c)
 
 bool mounts_are_any(struct cache *c)
 {
-	bool any;
+	AUTO_UNLOCK held = mutex_hold(&c->mounts_lock);
 
-	(void)pthread_mutex_lock(&c->mounts_lock);
-	any = c->mounts != NULL;
-	(void)pthread_mutex_unlock(&c->mounts_lock);
-	return any;
+	return c->mounts != NULL;
 }
 
 void mounts_count(struct cache *c, uint64_t *ret_lingering,

@@ -2,6 +2,7 @@
 /* Notes for the threads of the cache (cache_watch.c, cache_scrub.c): where they look next. */
 #include "blockstore/cache.h"
 #include "common/clock.h"
+#include "common/mutex.h"
 
 #define LOOKS 24 /* at a segment after its last put: two minutes */
 /* From damage to its being told, so that what is found together is told once. */
@@ -38,10 +39,7 @@ void scrub_tell_soon(struct cache *c)
 
 bool freeze_is_any(struct cache *c)
 {
-	bool any;
+	AUTO_UNLOCK held = mutex_hold(&c->space);
 
-	(void)pthread_mutex_lock(&c->space);
-	any = c->n_frozen > 0;
-	(void)pthread_mutex_unlock(&c->space);
-	return any;
+	return c->n_frozen > 0;
 }

@@ -21,7 +21,7 @@ struct stream *stream_at(struct device *dev, size_t index);
 void stream_go_on(struct device *dev, struct stream *s);
 /* Entry `first` was fetched ahead: when it is read, go on. */
 void stream_mark(struct device *dev, struct stream *s, size_t first);
-/* No lock: entries [first, end) are read; read on ahead when one is marked. */
+/* Entries [first, end) are being read: read on ahead where one of them is marked.  No lock. */
 void stream_note(struct device *dev, size_t first, size_t end);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "ckpt-fuse/writer.h"
 #include "common/bytes.h"
+#include "common/mutex.h"
 #include "common/side_by_side.h"
 
 #define ALIGNMENT 4096u
@@ -51,12 +52,9 @@ static void note_failure(struct file_adoption *a)
 
 static bool has_failed(struct file_adoption *a)
 {
-	bool has;
+	AUTO_UNLOCK held = mutex_hold(&a->lock);
 
-	(void)pthread_mutex_lock(&a->lock);
-	has = a->has_failed;
-	(void)pthread_mutex_unlock(&a->lock);
-	return has;
+	return a->has_failed;
 }
 
 static void *buffer_new(const struct file_adoption *a, struct error *err)

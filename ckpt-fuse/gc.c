@@ -401,7 +401,7 @@ static int doom_all(struct collection *c, const struct ckpt_gc *gc,
 
 /* Take the marks back, as it is not known which segments files need: none is to be
  * refused to those who name it. */
-static void forgive_all(struct collection *c)
+static void take_marks_back(struct collection *c)
 {
 	struct found_segment *f, *next;
 	struct error ignored = ERROR_INIT;
@@ -426,7 +426,7 @@ static int doom_segments(struct collection *c, const struct ckpt_gc *gc,
 	if (rc == 0 && n)
 		rc = look_at_manifests(c, err);
 	if (rc < 0)
-		forgive_all(c);
+		take_marks_back(c);
 	return rc;
 }
 

@@ -8,6 +8,7 @@
 #include "ckpt-fuse/parts.h"
 #include "ckpt-fuse/writer.h"
 #include "common/crc32c.h"
+#include "common/mutex.h"
 
 int writer_set_growing(struct ckpt_writer *w,
 		       const struct ckpt_write_options *o, struct error *err)
@@ -40,12 +41,9 @@ int writer_set_growing(struct ckpt_writer *w,
 
 int writer_fill_manifest(struct ckpt_writer *w, struct error *err)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&w->lock);
 
-	(void)pthread_mutex_lock(&w->lock);
-	rc = unit_map_fill(&w->map, w->manifest, err);
-	(void)pthread_mutex_unlock(&w->lock);
-	return rc;
+	return unit_map_fill(&w->map, w->manifest, err);
 }
 
 bool writer_is_named(const struct ckpt_writer *w, const struct manifest *m)
@@ -138,12 +136,9 @@ bool ckpt_writer_in_segment(const struct ckpt_writer *w)
 int ckpt_writer_add(struct ckpt_writer *w, uint64_t u, size_t len,
 		    uint32_t *ret_place, struct error *err)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&w->lock);
 
-	(void)pthread_mutex_lock(&w->lock);
-	rc = unit_map_add_unit(&w->map, u, (uint32_t)len, ret_place, err);
-	(void)pthread_mutex_unlock(&w->lock);
-	return rc;
+	return unit_map_add_unit(&w->map, u, (uint32_t)len, ret_place, err);
 }
 
 int ckpt_writer_room(struct ckpt_writer *w, uint32_t place, size_t len,

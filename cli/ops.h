@@ -11,7 +11,7 @@
 
 struct ops_config {
 	char *sacct;     /* a file of its output; NULL: it is run */
-	char *drains;    /* the same of sacctmgr's */
+	char *drains;    /* a file of sacctmgr's output; NULL: it is run */
 	bool kubernetes; /* jobs are of a cluster of Kubernetes */
 	char *kubeconfig, *kube_objects; /* NULL; what kubectl printed */
 	char *name;

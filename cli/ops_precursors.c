@@ -55,15 +55,6 @@ static void print_departures(FILE *out, const struct ops_inquiry *q,
 		fprintf(out, "    and %zu more\n", n - SHOWN_MAX);
 }
 
-static bool has_departure(const struct ops_precursors *p, size_t failure)
-{
-	for (size_t i = 0; i < p->n_departures; i++)
-		if (p->departures[i].failure == failure &&
-		    p->departures[i].warning_s > 0)
-			return true;
-	return false;
-}
-
 static void print_failure(FILE *out, const struct ops_inquiry *q, size_t i)
 {
 	const struct ops_failure *f = &q->failures[i];
@@ -78,7 +69,7 @@ static void print_failure(FILE *out, const struct ops_inquiry *q, size_t i)
 			*cure ? ")" : "");
 	if (!q->found->samples[i])
 		fprintf(out, ": its metrics are unknown, or it had no work\n");
-	else if (!has_departure(q->found, i))
+	else if (!ops_was_preceded(q->found, i))
 		fprintf(out, ": nothing preceded it\n");
 	else
 		fprintf(out, ": preceded by\n");

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/mutex.h"
 #include "containerd-plugin/store_priv.h"
 
 #define SCHEMA_VERSION 1
@@ -384,10 +385,7 @@ const char *store_instance(const struct store *s)
 
 uint64_t store_next_id(struct store *s)
 {
-	uint64_t id;
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
 
-	pthread_mutex_lock(&s->lock);
-	id = s->next_id++;
-	pthread_mutex_unlock(&s->lock);
-	return id;
+	return s->next_id++;
 }

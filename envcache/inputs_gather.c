@@ -108,7 +108,7 @@ static bool is_variable(const char *name, size_t len)
 	return is && !name_is_secret(name, len);
 }
 
-/* Constraints and settings are named by some of them, several with a blank between. */
+/* Some variables name files of constraints or settings, separated by blanks: look at each. */
 static int add_files_of(struct gather *g, const char *value, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(value);

@@ -148,7 +148,7 @@ static bool is_behind_index(const struct shell_words *all, size_t i)
 {
 	const char *option = all->list[i - 1].text;
 
-	/* A package manager's, or at the start of a line of a list. */
+	/* "-i" names an index as an option of a package manager, or at the start of a list's line. */
 	if (strcmp(option, "-i") == 0)
 		return all->list[i - 1].is_first || is_of_tool(all, i);
 	/* The package llama-index is no option. */

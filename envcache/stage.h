@@ -41,7 +41,7 @@ struct stage {
 	int log_fd;
 	char name[40]; /* of the folder */
 	uint32_t n_old;
-	bool has_kept; /* something in `old` whose place others have */
+	bool has_kept; /* `old` has a file whose place another process has taken */
 };
 
 /* Lock the folder of a target for a restore; it ends with the descriptor.  -EBUSY. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/mutex.h"
 #include "common/thread.h"
 
 struct pool {
@@ -177,20 +178,14 @@ int pool_submit_first(struct pool *p, struct work *w)
 
 size_t pool_queued(struct pool *p)
 {
-	size_t n;
+	AUTO_UNLOCK held = mutex_hold(&p->lock);
 
-	pthread_mutex_lock(&p->lock);
-	n = p->n_queued;
-	pthread_mutex_unlock(&p->lock);
-	return n;
+	return p->n_queued;
 }
 
 uint64_t pool_waited_ns(struct pool *p)
 {
-	uint64_t ns;
+	AUTO_UNLOCK held = mutex_hold(&p->lock);
 
-	pthread_mutex_lock(&p->lock);
-	ns = p->waited_ns;
-	pthread_mutex_unlock(&p->lock);
-	return ns;
+	return p->waited_ns;
 }

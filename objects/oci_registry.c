@@ -292,7 +292,7 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 				registry_login_refused(r, resp);
 			return rc;
 		}
-		/* Only who shows nothing is told how to log in. */
+		/* A registry tells how to log in only when a request shows no login: drop it and ask again. */
 		if (login_line && resp->status != 401) {
 			registry_login_drop(r, used, is_verdict);
 			n_logins--;

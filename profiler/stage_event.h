@@ -77,7 +77,8 @@ struct stage_event {
 	uint64_t boot;   /* the boot that mono_ns counts from; 0: unknown */
 	struct stage_text
 		source; /* the pod or host that the line names, if no node */
-	bool is_trace;  /* the shell's trace of the command that says it, too */
+	/* The line is the shell's trace ("set -x") of the command that prints it. */
+	bool is_trace;
 };
 #define STAGE_EVENT_INIT \
 	{ \

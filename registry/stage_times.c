@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mutex.h"
+
 #define NAME "bootseer_stage_duration_seconds"
 #define WHOLE "bootseer_start_duration_seconds"
 #define BOUNDS 12
@@ -142,10 +144,7 @@ static int format_rows(const struct stage_times *t, struct buf *ret)
 
 int stage_times_format(struct stage_times *t, struct buf *ret)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	(void)pthread_mutex_lock(&t->lock);
-	rc = format_rows(t, ret);
-	(void)pthread_mutex_unlock(&t->lock);
-	return rc;
+	return format_rows(t, ret);
 }

@@ -37,7 +37,7 @@ void budget_init(struct budget *b, uint64_t most, uint64_t most_ahead);
 void budget_fini(struct budget *b);
 
 bool budget_take(struct budget *b, uint64_t bytes) MUST_CHECK;
-/* For what was not asked for yet; not while somebody waits. */
+/* Take memory for bytes that nobody asked for yet; refused while somebody waits for memory. */
 bool budget_take_ahead(struct budget *b, uint64_t bytes) MUST_CHECK;
 /* Wait until it can be taken, and take it; false at the deadline (CLOCK_MONOTONIC). */
 bool budget_wait(struct budget *b, uint64_t bytes,

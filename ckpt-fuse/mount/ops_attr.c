@@ -189,7 +189,7 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	if (rc == 0)
 		node_set_stat(n, ret);
-	/* The kernel looks up then what has the name now. */
+	/* Answer ESTALE: the kernel then looks up the file that has the name now. */
 	if (rc == -ENOENT && (n->is_kept || !has_name))
 		return ops_is_gone(err);
 	return rc;

@@ -9,6 +9,7 @@
 #include "ckpt-fuse/mount/zip_order.h"
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/mutex.h"
 
 #define CHUNK MIB
 /* Time after which a reader that has read nothing more of a file may have left it, as
@@ -260,12 +261,9 @@ static bool end_coming(struct reading *r)
 
 static bool is_left(struct reading *r)
 {
-	bool is;
+	AUTO_UNLOCK held = mutex_hold(&r->all->lock);
 
-	(void)pthread_mutex_lock(&r->all->lock);
-	is = r->is_left;
-	(void)pthread_mutex_unlock(&r->all->lock);
-	return is;
+	return r->is_left;
 }
 
 static struct read_block *find_block(struct reading *r, uint64_t off)

@@ -14,7 +14,7 @@
 
 #define FREE_BYTES (16 * MIB) /* whatever else the artifact says */
 #define RATIO_MAX 256u        /* unpacked for each byte sent */
-#define INODE_BYTES 2048u     /* of metadata: its name, attributes, xattrs */
+#define INODE_BYTES 2048u     /* an inode's name, attributes, xattrs */
 /* Chunk indexes: 8 bytes for each 4 KiB of a file, at the least. */
 #define CHUNK_SHARE 512u
 #define FOLDER_BYTES 16384u /* the folder, its state, a recording's list */

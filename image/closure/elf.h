@@ -58,7 +58,7 @@ struct elf_dynamic {
 	size_t n_needed;
 	bool has_path;
 	uint64_t path; /* of DT_RUNPATH, else of DT_RPATH: in the strings */
-	/* Read when the object is linked; symbols lie before them as a rule. */
+	/* The dynamic linker reads these; symbols usually lie before them in the file. */
 	struct elf_range relocations, calls;
 };
 

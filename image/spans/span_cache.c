@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "common/cond.h"
+#include "common/mutex.h"
 
 #define NOBODY 0      /* owns rooms that were expelled */
 #define ROOMS_MAX 512 /* at hand; they are searched one by one */
@@ -72,12 +73,9 @@ void span_cache_free(struct span_cache *c)
 
 uint64_t span_cache_owner(struct span_cache *c)
 {
-	uint64_t owner;
+	AUTO_UNLOCK held = mutex_hold(&c->lock);
 
-	(void)pthread_mutex_lock(&c->lock);
-	owner = ++c->n_owners;
-	(void)pthread_mutex_unlock(&c->lock);
-	return owner;
+	return ++c->n_owners;
 }
 
 void span_cache_forget(struct span_cache *c, uint64_t owner)
@@ -273,10 +271,7 @@ void span_cache_give(struct span_cache *c, struct span_room *room)
 
 uint64_t span_cache_bytes(struct span_cache *c)
 {
-	uint64_t bytes;
+	AUTO_UNLOCK held = mutex_hold(&c->lock);
 
-	(void)pthread_mutex_lock(&c->lock);
-	bytes = c->bytes;
-	(void)pthread_mutex_unlock(&c->lock);
-	return bytes;
+	return c->bytes;
 }

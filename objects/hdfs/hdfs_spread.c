@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mutex.h"
+
 #include "objects/hdfs/hdfs_spread.h"
 
 void hdfs_spread_init(struct hdfs_spread *s)
@@ -172,12 +174,9 @@ bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,
 
 uint64_t hdfs_spread_row(struct hdfs_spread *s)
 {
-	uint64_t place;
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
 
-	(void)pthread_mutex_lock(&s->lock);
-	place = s->n_rows++;
-	(void)pthread_mutex_unlock(&s->lock);
-	return place;
+	return s->n_rows++;
 }
 
 int hdfs_spread_begin(struct hdfs_spread *s, const char *location,

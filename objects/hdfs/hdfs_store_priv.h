@@ -20,7 +20,7 @@
  * columns. */
 #define HDFS_PART (32 * MIB)
 #define HDFS_PART_MIN (4 * MIB)
-#define HDFS_PARTS 32u /* that the store's memory is to hold */
+#define HDFS_PARTS 32u /* parts that the store's memory has to hold */
 
 struct hdfs_store {
 	struct object_store base;

@@ -42,7 +42,8 @@ struct object_store_ops {
 	 * open() is called. */
 	int (*open_head)(struct object_store *s, const char *name, size_t most,
 			 struct object **ret, struct error *err);
-	/* NULL, or -ENOTSUP, without a message: it is opened and read. */
+	/* Get a whole object.  Where this is NULL, or returns -ENOTSUP (without a message), the
+	 * object is opened and read instead. */
 	int (*get)(struct object_store *s, const char *name, size_t max,
 		   struct buf *ret, struct object_stat *ret_stat,
 		   struct error *err);

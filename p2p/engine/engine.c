@@ -210,7 +210,7 @@ static int start_pools(struct p2p *p, struct error *err)
 		{ &p->disk, DISK_THREADS },
 		{ &p->calls, CALL_THREADS },
 	};
-	int rc = errands_start(p, err);
+	int rc = host_jobs_start(p, err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
 		rc = pool_new(p->loop, all[i].threads, 0, all[i].pool, err);
@@ -405,7 +405,7 @@ void p2p_close(struct p2p *p)
 			net_free(p->net);
 	}
 	pool_free(p->hash);
-	errands_free(p);
+	host_jobs_free(p);
 	pool_free(p->disk);
 	pool_free(p->calls);
 	if (p->thread.is_started) {

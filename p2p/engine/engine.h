@@ -10,7 +10,7 @@
  *   engine_fetch.c    lists' side: the contract of device_fetch_list()
  *   engine_arrive.c   what comes: unpacked, checked, kept
  *   engine_origin.c   reading from the origin
- *   engine_errand.c     threads for what may hang, and whose turn it is
+ *   engine_host_job.c     threads for what may hang, and whose turn it is
  *   engine_serve.c    answering others
  *   engine_link.c     links and neighbours, and what they say
  *   engine_retry.c    images for which a link had no room
@@ -93,7 +93,7 @@ struct p2p_image {
 
 	struct image_wants wants;
 	struct image_origin origin;
-	struct image_errands errands;
+	struct image_jobs jobs;
 	struct image_neighbours neighbours;
 	struct image_givers givers;
 	struct image_known known;
@@ -106,9 +106,9 @@ struct p2p {
 	struct net_node self;
 	struct loop *loop;
 	struct thread thread;
-	struct pool *hash;                      /* unpacks and checks */
-	struct errand_threads errands[ERRANDS]; /* for origins, and rights */
-	LIST_HEAD(, errand_host) hosts;
+	struct pool *hash;                       /* unpacks and checks */
+	struct host_job_threads jobs[HOST_JOBS]; /* for origins, and rights */
+	LIST_HEAD(, job_host) hosts;
 	struct pool *disk;               /* reads the cache for others */
 	struct pool *calls;              /* to the trackers */
 	struct tracker_client *trackers; /* NULL: none */

@@ -73,7 +73,7 @@ static void forget_told(struct p2p *p, const char *name)
 	}
 }
 
-void hearsay_forgive(struct member *teller)
+void hearsay_clear(struct member *teller)
 {
 	while (teller->n_bad_says)
 		free(teller->bad_says[--teller->n_bad_says]);
@@ -142,7 +142,7 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 	add_bad(teller, node);
 	if (teller->n_bad_says < BAD_SAYS_MAX)
 		return;
-	hearsay_forgive(teller);
+	hearsay_clear(teller);
 	(void)snprintf(why, sizeof(why),
 		       "nobody answers where this node alone says that others "
 		       "are: it is not heard on that for %d s",
@@ -201,7 +201,7 @@ void hearsay_proved(struct p2p *p, struct member *m)
 		*m->told_by ? member_by_name(p, m->told_by) : NULL;
 
 	if (teller) {
-		hearsay_forgive(teller);
+		hearsay_clear(teller);
 		teller->mutes = 0;
 	}
 	m->told_by[0] = '\0';

@@ -24,7 +24,7 @@ struct member *hearsay_know(struct p2p *p, const struct member *teller,
 void hearsay_note_bad(struct p2p *p, struct member *teller,
 		      const struct net_node *node, int64_t now);
 /* All that it said so far may be there. */
-void hearsay_forgive(struct member *teller);
+void hearsay_clear(struct member *teller);
 /* The same of the node that said where `m` is, if one did; `m` may be gone then. */
 void hearsay_failed(struct p2p *p, struct member *m, int64_t now);
 /* The member answered, so that whoever told of it was right. */

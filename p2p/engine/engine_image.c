@@ -335,7 +335,7 @@ static void open_here(void *arg)
 	if (o->rc == 0)
 		o->rc = start_timers(i, &o->err);
 	if (o->rc == 0)
-		o->rc = errands_join(i, &o->err);
+		o->rc = host_jobs_join(i, &o->err);
 	if (o->rc < 0) {
 		stop_timers(i);
 		return;
@@ -523,7 +523,7 @@ static void close_here(void *arg)
 
 static void forget_here(void *arg)
 {
-	errands_leave(arg);
+	host_jobs_leave(arg);
 }
 
 /* A peer that still takes pieces of a closed image takes too long: without its link that is

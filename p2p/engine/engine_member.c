@@ -58,7 +58,7 @@ static void members_forget_old(struct p2p *p, struct member *m)
 	TAILQ_REMOVE(&p->members, m, by_age);
 	LIST_REMOVE(m, by_name);
 	p->n_members--;
-	hearsay_forgive(m);
+	hearsay_clear(m);
 	free(m);
 }
 

@@ -15,7 +15,7 @@
 
 struct origin_read {
 	LIST_ENTRY(origin_read) link; /* the loop's */
-	struct errand errand;
+	struct host_job job;
 	struct source_sink sink;
 	struct pace pace;
 	struct p2p_image *i;
@@ -114,9 +114,9 @@ static int origin_put(struct source_sink *sink, uint64_t pos, const void *data,
 	return rc;
 }
 
-static void origin_run(struct errand *e)
+static void origin_run(struct host_job *e)
 {
-	struct origin_read *r = container_of(e, struct origin_read, errand);
+	struct origin_read *r = container_of(e, struct origin_read, job);
 	const struct block *last = &r->blocks[r->n - 1];
 	struct source_req req = { .off = r->blocks[0].poff,
 				  .priority = r->priority,
@@ -134,9 +134,9 @@ static void origin_run(struct errand *e)
 	bytes_unref(r->room);
 }
 
-static void origin_done(struct errand *e, bool has_run)
+static void origin_done(struct host_job *e, bool has_run)
 {
-	struct origin_read *r = container_of(e, struct origin_read, errand);
+	struct origin_read *r = container_of(e, struct origin_read, job);
 	struct p2p_image *i = r->i;
 	int64_t now = clock_now_ns();
 
@@ -189,8 +189,8 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 	r->sink.put = origin_put;
 	r->pace = (struct pace){ .level = origin_level,
 				 .is_urgent = priority == SOURCE_DEMAND };
-	r->errand.run = origin_run;
-	r->errand.done = origin_done;
+	r->job.run = origin_run;
+	r->job.done = origin_done;
 	for (size_t k = 0; k < n; k++)
 		image_block(i, first + (uint32_t)k, &r->blocks[k]);
 	if (priority == SOURCE_DEMAND)
@@ -198,9 +198,10 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 	LIST_INSERT_HEAD(&i->origin.reads, r, link);
 	image_hold(i);
 	/* The queue there has no bound: the core bounds what flies. */
-	errand_submit(i,
-		      priority == SOURCE_DEMAND ? ERRAND_URGENT : ERRAND_BULK,
-		      &r->errand);
+	host_job_submit(i,
+			priority == SOURCE_DEMAND ? HOST_JOB_URGENT
+						  : HOST_JOB_BULK,
+			&r->job);
 }
 
 /* Does `piece` lie behind `last` in its pack? */
@@ -241,7 +242,7 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 static void stop(struct origin_read *r)
 {
 	atomic_store(&r->stop, true);
-	errand_take_back(&r->errand);
+	host_job_take_back(&r->job);
 }
 
 static bool is_wanted(const struct origin_read *r)

@@ -11,7 +11,7 @@
 
 #include "net/loop.h"
 #include "p2p/core/swarm.h"
-#include "p2p/engine/engine_errand.h"
+#include "p2p/engine/engine_host_job.h"
 #include "p2p/engine/engine_want.h"
 #include "p2p/p2p.h"
 #include "p2p/rights/capability.h"
@@ -32,16 +32,16 @@ struct image_wants {
 
 /* engine_origin.c: reads of the origin. */
 struct image_origin {
-	struct source **packs; /* read by the threads of errands */
+	struct source **packs; /* read by the threads of jobs */
 	size_t n_packs;
 	LIST_HEAD(, origin_read) reads;
 	struct error error; /* the last one */
 };
 
-/* engine_errand.c: its turn among the threads. */
-struct image_errands {
-	unsigned int n_running[ERRANDS];
-	struct errand_host *host;
+/* engine_host_job.c: its turn among the threads. */
+struct image_jobs {
+	unsigned int n_running[HOST_JOBS];
+	struct job_host *host;
 };
 
 /* engine_link.c: the other nodes that take part, by links that are up. */

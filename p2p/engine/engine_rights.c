@@ -22,7 +22,7 @@
 /* --------------------------------------------------------- this node's --- */
 
 struct permit {
-	struct errand errand;
+	struct host_job job;
 	struct pace pace;
 	struct p2p_image *i;
 	int64_t until;
@@ -41,9 +41,9 @@ static enum pace_level rights_level(struct pace *p)
 								   : PACE_GO;
 }
 
-static void run_permit(struct errand *e)
+static void run_permit(struct host_job *e)
 {
-	struct permit *t = container_of(e, struct permit, errand);
+	struct permit *t = container_of(e, struct permit, job);
 	struct p2p_image *i = t->i;
 	AUTO_FREE char *authorization = NULL;
 
@@ -168,9 +168,9 @@ static void ask_anew(struct p2p_image *i)
 }
 
 /* A permit that was taken back belongs to an image that closes. */
-static void end_permit(struct errand *e, bool has_run)
+static void end_permit(struct host_job *e, bool has_run)
 {
-	struct permit *t = container_of(e, struct permit, errand);
+	struct permit *t = container_of(e, struct permit, job);
 	struct p2p_image *i = t->i;
 	int64_t now_s = time(NULL);
 
@@ -197,12 +197,12 @@ void rights_renew(struct p2p_image *i)
 	if (!t)
 		return;
 	t->i = i;
-	t->errand.run = run_permit;
-	t->errand.done = end_permit;
+	t->job.run = run_permit;
+	t->job.done = end_permit;
 	t->pace = (struct pace){ .level = rights_level, .is_urgent = true };
 	i->right.permit = t;
 	image_hold(i);
-	errand_submit(i, ERRAND_PERMIT, &t->errand);
+	host_job_submit(i, HOST_JOB_PERMIT, &t->job);
 }
 
 const void *rights_shown(const struct p2p_image *i, size_t *ret_len)
@@ -221,7 +221,7 @@ void rights_leave(struct p2p_image *i)
 	if (!i->right.permit)
 		return;
 	atomic_store(&i->right.permit->stop, true);
-	errand_take_back(&i->right.permit->errand);
+	host_job_take_back(&i->right.permit->job);
 }
 
 /* ------------------------------------------------------------- others' --- */

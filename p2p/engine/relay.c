@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "common/fs.h"
+#include "common/mutex.h"
 
 #define PAGE 4096u
 #define BUCKETS 4096u
@@ -233,10 +234,7 @@ void relay_done(struct relay *r, const struct relay_ref *ref)
 
 uint64_t relay_used(struct relay *r)
 {
-	uint64_t used;
+	AUTO_UNLOCK held = mutex_hold(&r->lock);
 
-	(void)pthread_mutex_lock(&r->lock);
-	used = r->used;
-	(void)pthread_mutex_unlock(&r->lock);
-	return used;
+	return r->used;
 }

@@ -23,7 +23,7 @@ struct rdma_served {
 	uint32_t id;
 	uint32_t len;
 	uint64_t tag;
-	uint64_t bits; /* of its memory; 0: it was taken back */
+	uint64_t bits; /* its places in memory; 0: they were taken back */
 	int64_t since;
 };
 
@@ -31,7 +31,7 @@ struct rdma_served {
 struct rdma_pull {
 	bool used;
 	struct rdma_grant grant;
-	uint64_t bits; /* of the memory it is read into; 0: it waits */
+	uint64_t bits; /* its places in memory; 0: it waits for some */
 	int64_t since;
 };
 

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/mutex.h"
 #include "net/url.h"
 #include "p2p/tracker/tracker_json.h"
 
@@ -177,12 +178,9 @@ size_t tracker_client_places(struct tracker_client *c,
 
 static bool is_down(struct tracker_client *c, size_t i)
 {
-	bool down;
+	AUTO_UNLOCK held = mutex_hold(&c->lock);
 
-	pthread_mutex_lock(&c->lock);
-	down = c->places[i].down_until > clock_now_ns();
-	pthread_mutex_unlock(&c->lock);
-	return down;
+	return c->places[i].down_until > clock_now_ns();
 }
 
 /* How a call to one of them ended. */

@@ -45,7 +45,7 @@ struct giving {
 	size_t n_given;
 	bool beside_late; /* what is late at others, too */
 	int64_t held_ttl; /* of leases that it has already */
-	int64_t retry;    /* of the first that is refused; -1 none */
+	int64_t retry;    /* of the first piece that is refused; -1: none is */
 };
 
 enum lease_verdict {

@@ -123,8 +123,9 @@ static void window_grow(const struct tracker *t, struct tracker_image *i,
 		i->window = most;
 }
 
-/* Failures of what was read at the same time are one.  Of many, one alone does not cut
- * it each time: the others, whom the origin serves, would get nothing more. */
+/* Halve the window after a failure.  Reads that fail at the same time count as one failure; and
+ * the failures of a single member among many cut it more rarely, since the origin serves the
+ * others, who would get nothing more. */
 static void window_cut(const struct tracker *t, const struct swarm_member *m,
 		       int64_t now)
 {

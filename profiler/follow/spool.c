@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
+#include "common/mutex.h"
 
 #define NAME_LEN 16 /* hex digits: names sort as they came */
 
@@ -257,10 +258,7 @@ void event_spool_drop(struct event_spool *s, uint64_t batch)
 
 uint64_t event_spool_bytes(struct event_spool *s)
 {
-	uint64_t n;
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
 
-	(void)pthread_mutex_lock(&s->lock);
-	n = s->bytes;
-	(void)pthread_mutex_unlock(&s->lock);
-	return n;
+	return s->bytes;
 }

@@ -560,7 +560,7 @@ static int by_failure(const void *x, const void *y)
 	return (a->signal > b->signal) - (a->signal < b->signal);
 }
 
-static bool has_warning(const struct ops_precursors *p, size_t failure)
+bool ops_was_preceded(const struct ops_precursors *p, size_t failure)
 {
 	for (size_t i = 0; i < p->n_departures; i++)
 		if (p->departures[i].failure == failure &&
@@ -580,7 +580,7 @@ const struct ops_precursors *ops_study_end(struct ops_study *s)
 	p->compared = p->preceded = p->alarms = 0;
 	for (size_t i = 0; i < s->n_failures; i++) {
 		p->compared += p->samples[i] > 0;
-		p->preceded += has_warning(p, i);
+		p->preceded += ops_was_preceded(p, i);
 	}
 	for (size_t i = 0; i < (size_t)OPS_PEERS_MAX * s->w->n_all; i++)
 		p->alarms += s->is_alarmed[i];

@@ -156,6 +156,9 @@ struct ops_precursors {
 	double by_chance; /* failures that would have had a warning so */
 };
 
+/* Was there a warning before this failure? */
+bool ops_was_preceded(const struct ops_precursors *p, size_t failure);
+
 /* The findings so far, which stay the study's. */
 const struct ops_precursors *ops_study_end(struct ops_study *s);
 

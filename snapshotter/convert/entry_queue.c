@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mutex.h"
+
 #define BATCH_BYTES (64 * KIB)
 /* The reader of the layer in turn need not be far ahead. */
 #define TURN_BYTES MIB
@@ -326,10 +328,7 @@ void entry_queue_stop(struct entry_queue *q)
 
 uint64_t entry_queue_peak(struct entry_queue *q)
 {
-	uint64_t n;
+	AUTO_UNLOCK held = mutex_hold(&q->lock);
 
-	(void)pthread_mutex_lock(&q->lock);
-	n = q->peak;
-	(void)pthread_mutex_unlock(&q->lock);
-	return n;
+	return q->peak;
 }

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/memory_gate.h"
+#include "common/mutex.h"
 #include "common/pace.h"
 #include "common/temp_file.h"
 #include "common/thread.h"
@@ -298,10 +299,7 @@ uint64_t layer_plain_bytes(const struct layer *l)
 
 uint64_t layer_stored_bytes(struct layer *l)
 {
-	uint64_t n;
+	AUTO_UNLOCK held = mutex_hold(&l->lock);
 
-	pthread_mutex_lock(&l->lock);
-	n = l->stored_shown;
-	pthread_mutex_unlock(&l->lock);
-	return n;
+	return l->stored_shown;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mutex.h"
+
 struct image_table {
 	pthread_mutex_t lock; /* everything below, and the entries' refs */
 	pthread_cond_t idle;  /* an entry's refs became 0 */
@@ -166,12 +168,9 @@ void image_put(struct image_table *t, struct image_entry *e)
 
 size_t image_table_count(struct image_table *t)
 {
-	size_t n;
+	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	pthread_mutex_lock(&t->lock);
-	n = t->n;
-	pthread_mutex_unlock(&t->lock);
-	return n;
+	return t->n;
 }
 
 int image_index_parse(const char *name, uint64_t *ret)

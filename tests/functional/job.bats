@@ -56,7 +56,7 @@ ckpt_job() { # [LINE OF THE TABLE...]
 	printf '%s\n' "$@"
 }
 
-image_job() {
+host_job() {
 	cat <<-END
 	[image]
 	reference = "$REGISTRY/lazy:1"
@@ -496,7 +496,7 @@ ended_of() { # PID COUNT
 
 @test "a container starts lazily, and ends as its program does" {
 	start_all
-	image_job >a.toml
+	host_job >a.toml
 	run -5 --separate-stderr job a.toml -- /bin/sh -c \
 		'cat /srv/one/deep/file; echo err >&2; exit 5'
 	[ "$output" = one ]
@@ -511,7 +511,7 @@ ended_of() { # PID COUNT
 	echo weights >model
 	"$bootseer" ckpt cp "file://$T/store" model :step/model
 	{
-		image_job
+		host_job
 		cat <<-END
 		mounts = ["$T/env:$T/env", "$T/vartmp:/var/tmp"]
 		[environment]
@@ -556,7 +556,7 @@ env_is_here() {
 @test "the environment that a job had last is fetched while the image loads" {
 	start_all --env-store "file://$T/env"
 	{
-		image_job
+		host_job
 		cat <<-END
 		mounts = ["$T/env:$T/env", "$T/vartmp:/var/tmp"]
 		[environment]
@@ -618,7 +618,7 @@ no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
 
 @test "a container is told of a signal at each moment, and leaves nothing" {
 	start_all
-	image_job >a.toml
+	host_job >a.toml
 	mkfifo said
 	exec 5<>said
 	held_run
@@ -654,7 +654,7 @@ no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
 	expect_end 143
 	[ ! -e env/began ]
 	# Nobody can pass a signal on any more.
-	image_job >a.toml
+	host_job >a.toml
 	begin_job /bin/sh -c 'echo ready; read -r x'
 	expect_said ready
 	folder=$(find "/proc/$pid/fd" -lname '/run/bootseer-job.*' -printf '%l\n' -quit)
@@ -663,7 +663,7 @@ no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
 	wait_for no_task_runs
 	ctr containers rm $(ctr containers ls -q)
 	# The next job takes its folder away, too.
-	image_job >a.toml
+	host_job >a.toml
 	run -0 --separate-stderr job a.toml -- true
 	[ ! -e "$folder" ]
 }
@@ -679,7 +679,7 @@ has_lost_containerd() { grep -q 'the container goes on' log; }
 
 @test "a container goes on while containerd is started again" {
 	start_all
-	image_job >a.toml
+	host_job >a.toml
 	mkfifo said env/go
 	exec 5<>said 6<>env/go
 	sed -i "s|^\[image\]|&\nmounts = [\"$T/env:$T/env\"]|" a.toml
@@ -706,7 +706,7 @@ has_lost_containerd() { grep -q 'the container goes on' log; }
 @test "an image that cannot be had lazily runs the ordinary way" {
 	start_all
 	stop_daemon "$plugin_pid"
-	image_job >a.toml
+	host_job >a.toml
 	run -3 --separate-stderr job a.toml -- /bin/sh -c 'cat /srv/one/deep/file; exit 3'
 	[ "$output" = one ]
 	[[ $stderr == *"the image is pulled the ordinary way"* ]]

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "common/counter.h"
+#include "common/json.h"
 #include "fuse/fuse.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
@@ -447,13 +448,6 @@ void node_metrics_list(FILE *out)
 
 /* ------------------------------------------------------------------ status --- */
 
-static json_t *text_json(const char *s)
-{
-	json_t *j = json_string(s);
-
-	return j ? j : json_string("(not UTF-8)");
-}
-
 static json_t *names_json(const struct names *l)
 {
 	json_t *list = json_array();
@@ -499,14 +493,14 @@ json_t *node_prefetch_json(struct image *i)
 		      "hot_ms", (json_int_t)(s.hot_ns / 1000000), "all_ms",
 		      (json_int_t)(s.all_ns / 1000000));
 	if (j && s.error.code)
-		(void)json_object_set_new(j, "error", text_json(s.error.msg));
+		(void)json_object_set_new(j, "error", json_bytes(s.error.msg));
 	return j;
 }
 
 static json_t *error_json(const struct error *e, int64_t at)
 {
 	return json_pack("{s:I, s:i, s:o}", "at", (json_int_t)at, "errno",
-			 e->code, "message", text_json(e->msg));
+			 e->code, "message", json_bytes(e->msg));
 }
 
 static json_t *image_json(struct node *n, struct image *i)
@@ -523,7 +517,7 @@ static json_t *image_json(struct node *n, struct image *i)
 	digest_format(&i->artifact.digest, artifact);
 	images_lock(n->images);
 	j = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
-		      "id", id, "name", text_json(label ? label : id),
+		      "id", id, "name", json_bytes(label ? label : id),
 		      "manifest", manifest, "artifact", artifact, "mode",
 		      mode_of(i), "path", i->mountpoint, "packs",
 		      (json_int_t)i->artifact.n_packs, "device_bytes",

@@ -46,16 +46,9 @@ void images_unlock(struct images *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static char *join_path(const char *dir, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
-}
-
 char *image_path(const struct image *i, const char *name)
 {
-	return join_path(i->dir, name);
+	return fs_join(i->dir, name);
 }
 
 static void image_destroy(struct image *i)
@@ -96,7 +89,7 @@ static struct image *image_new(struct images *t, const struct digest *id)
 	i->all = t;
 	i->id = *id;
 	digest_hex(id, i->hex);
-	i->dir = join_path(t->dir, i->hex);
+	i->dir = fs_join(t->dir, i->hex);
 	if (asprintf(&i->mountpoint, "%s/%s/fs", t->run_dir, i->hex) < 0)
 		i->mountpoint = NULL;
 	if (!i->dir || !i->mountpoint) {
@@ -111,7 +104,7 @@ static struct image *image_new(struct images *t, const struct digest *id)
 static int read_into(const char *dir, const char *name, size_t max,
 		     struct buf *ret, struct error *err)
 {
-	AUTO_FREE char *path = join_path(dir, name);
+	AUTO_FREE char *path = fs_join(dir, name);
 
 	if (!path)
 		return error_nomem(err);
@@ -222,7 +215,7 @@ static int claim_indexes(struct images *t, struct error *err)
 
 static int open_indexes(struct images *t, const char *run, struct error *err)
 {
-	AUTO_FREE char *dir = join_path(run, "indexes");
+	AUTO_FREE char *dir = fs_join(run, "indexes");
 	int rc;
 
 	if (!dir)
@@ -234,7 +227,7 @@ static int open_indexes(struct images *t, const char *run, struct error *err)
 /* Remove a folder that a crash left half made. */
 static void remove_stage(struct images *t, const char *name)
 {
-	AUTO_FREE char *path = join_path(t->dir, name);
+	AUTO_FREE char *path = fs_join(t->dir, name);
 	struct error err = ERROR_INIT;
 
 	if (path && fs_remove_tree(path, &err) < 0)
@@ -270,8 +263,8 @@ int images_open(const char *root, const char *run, struct images **ret,
 		return error_nomem(err);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->naming, NULL);
-	t->dir = join_path(root, "images");
-	t->run_dir = join_path(run, "images");
+	t->dir = fs_join(root, "images");
+	t->run_dir = fs_join(run, "images");
 	if (!t->dir || !t->run_dir)
 		rc = error_nomem(err);
 	else
@@ -675,7 +668,7 @@ int images_stage(struct images *t, const struct digest *id, char **ret,
 static int write_into(const char *dir, const char *name, const struct buf *b,
 		      struct error *err)
 {
-	AUTO_FREE char *path = join_path(dir, name);
+	AUTO_FREE char *path = fs_join(dir, name);
 
 	if (!path)
 		return error_nomem(err);
@@ -705,7 +698,7 @@ void image_forget_errors(struct image *i)
 static int write_staged(const char *dir, const char *name, const struct buf *b,
 			struct error *err)
 {
-	AUTO_FREE char *path = join_path(dir, name);
+	AUTO_FREE char *path = fs_join(dir, name);
 	AUTO_CLOSE int fd = -1;
 	int rc;
 

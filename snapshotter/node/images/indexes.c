@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "common/mutex.h"
 #include "snapshotter/datapath/images.h"
 #include "snapshotter/node/images/images.h"
 
@@ -36,13 +37,6 @@ struct indexes {
 	struct index_record *records;
 	size_t n;
 };
-
-static char *join_path(const char *dir, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
-}
 
 static bool parse_index(const char *text, uint64_t *ret)
 {
@@ -75,7 +69,7 @@ static int remember_index(struct indexes *x, const char *hex, uint64_t index,
 
 static int read_record(struct indexes *x, const char *hex, struct error *err)
 {
-	AUTO_FREE char *path = join_path(x->dir, hex);
+	AUTO_FREE char *path = fs_join(x->dir, hex);
 	char text[INDEX_TEXT_MAX];
 	uint64_t index;
 	ssize_t n;
@@ -110,7 +104,7 @@ static int read_records(struct indexes *x, struct error *err)
 static int write_record(struct indexes *x, const char *hex, uint64_t index,
 			struct error *err)
 {
-	AUTO_FREE char *path = join_path(x->dir, hex);
+	AUTO_FREE char *path = fs_join(x->dir, hex);
 	char text[INDEX_TEXT_MAX];
 
 	if (!path)
@@ -148,7 +142,7 @@ int indexes_open(const char *images_dir, const char *run_dir,
 	if (!x)
 		return error_nomem(err);
 	pthread_mutex_init(&x->lock, NULL);
-	x->file = join_path(images_dir, INDEX_FILE);
+	x->file = fs_join(images_dir, INDEX_FILE);
 	x->dir = strdup(run_dir);
 	rc = x->file && x->dir ? fs_mkdir_p(x->dir, 0700, err)
 			       : error_nomem(err);
@@ -234,10 +228,7 @@ static int claim_locked(struct indexes *x, const char *hex, uint64_t wanted,
 int indexes_claim(struct indexes *x, const char *hex, uint64_t wanted,
 		  uint64_t *ret, struct error *err)
 {
-	int rc;
+	AUTO_UNLOCK held = mutex_hold(&x->lock);
 
-	pthread_mutex_lock(&x->lock);
-	rc = claim_locked(x, hex, wanted, ret, err);
-	pthread_mutex_unlock(&x->lock);
-	return rc;
+	return claim_locked(x, hex, wanted, ret, err);
 }

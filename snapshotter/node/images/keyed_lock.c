@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/cond.h"
+#include "common/mutex.h"
 
 #define LOOK_NS INT64_C(50000000) /* how often a pace is asked */
 
@@ -103,12 +104,9 @@ int keyed_lock_enter_paced(struct keyed_lock *g, const struct digest *key,
 
 bool keyed_lock_is_taken(struct keyed_lock *g, const struct digest *key)
 {
-	bool is_taken;
+	AUTO_UNLOCK held = mutex_hold(&g->lock);
 
-	pthread_mutex_lock(&g->lock);
-	is_taken = *find_key(g, key) != NULL;
-	pthread_mutex_unlock(&g->lock);
-	return is_taken;
+	return *find_key(g, key) != NULL;
 }
 
 void keyed_lock_leave(struct keyed_lock *g, const struct digest *key)

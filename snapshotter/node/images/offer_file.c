@@ -107,7 +107,7 @@ static int hash_member(int fd, const struct offer *o, enum offer_member m,
 				   "was signed");
 }
 
-/* To OFFER_MEMBERS descriptors; NULL: `a` has no such blob. */
+/* Point `ret`, which has OFFER_MEMBERS places, at the blobs of `a`; NULL where it has none. */
 static void list_blobs(const struct artifact *a,
 		       const struct oci_descriptor **ret)
 {

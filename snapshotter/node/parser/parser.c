@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mutex.h"
 #include "snapshotter/node/parser/parser_priv.h"
 
 #define KILL_MS 2000 /* until a killed process is gone; else it hangs in I/O */
@@ -287,12 +288,9 @@ static int ask_parser(struct parser *p, const struct parser_job *job, int first,
 
 int parser_pid(struct parser *p)
 {
-	int pid;
+	AUTO_UNLOCK held = mutex_hold(&p->lock);
 
-	pthread_mutex_lock(&p->lock);
-	pid = (int)p->pid;
-	pthread_mutex_unlock(&p->lock);
-	return pid;
+	return (int)p->pid;
 }
 
 struct artifact_parser *parser_of_artifacts(struct parser *p)

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The answer of p2p.status: docs/formats/control.md. */
 
+#include "common/json.h"
 #include "snapshotter/node/peers/image_swarm_priv.h"
-
-static json_t *json_text(const char *s)
-{
-	json_t *j = json_string(s);
-
-	return j ? j : json_string("(not UTF-8)");
-}
 
 static void add_peer(void *arg, const struct p2p_peer_info *i)
 {
@@ -16,9 +10,9 @@ static void add_peer(void *arg, const struct p2p_peer_info *i)
 		arg,
 		json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:I, s:I, s:I, "
 			  "s:I, s:I, s:i, s:i, s:o}",
-			  "node", json_text(i->node), "addr",
-			  json_text(i->addr), "rack", json_text(i->rack),
-			  "zone", json_text(i->zone), "distance", i->distance,
+			  "node", json_bytes(i->node), "addr",
+			  json_bytes(i->addr), "rack", json_bytes(i->rack),
+			  "zone", json_bytes(i->zone), "distance", i->distance,
 			  "up", (int)i->is_up, "rdma", (int)i->is_rdma,
 			  "received_bytes", (json_int_t)i->received_bytes,
 			  "sent_bytes", (json_int_t)i->sent_bytes, "rate",
@@ -26,7 +20,7 @@ static void add_peer(void *arg, const struct p2p_peer_info *i)
 			  (json_int_t)(i->rtt_ns / 1000), "quarantine_ms",
 			  (json_int_t)(i->quarantine_ns / 1000000), "strikes",
 			  (int)i->strikes, "failures", (int)i->failures,
-			  "error", json_text(i->why)));
+			  "error", json_bytes(i->why)));
 }
 
 static void add_image(void *arg, const struct p2p_image_info *i)
@@ -37,20 +31,21 @@ static void add_image(void *arg, const struct p2p_image_info *i)
 	(void)json_array_append_new(
 		arg,
 		json_pack("{s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "id",
-			  id, "name", json_text(i->label), "metadata",
+			  id, "name", json_bytes(i->label), "metadata",
 			  (int)i->is_metadata, "pieces", (json_int_t)i->pieces,
 			  "have", (json_int_t)i->have, "peers",
 			  (json_int_t)i->peers, "peer_bytes",
 			  (json_int_t)i->from_peers, "origin_bytes",
 			  (json_int_t)i->from_origin, "error",
-			  json_text(i->refusal)));
+			  json_bytes(i->refusal)));
 }
 
 static void add_tracker(void *arg, const struct p2p_tracker_info *i)
 {
-	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:o}", "url",
-						   i->url, "state", i->state,
-						   "error", json_text(i->why)));
+	(void)json_array_append_new(arg,
+				    json_pack("{s:s, s:s, s:o}", "url", i->url,
+					      "state", i->state, "error",
+					      json_bytes(i->why)));
 }
 
 static json_t *failures_json(const struct p2p_stats *s)
@@ -70,10 +65,11 @@ static json_t *last_failure_json(struct p2p *p)
 
 	if (!p2p_last_failure(p, &i))
 		return json_null();
-	return json_pack("{s:o, s:s, s:b, s:I, s:o}", "node", json_text(i.node),
-			 "addr", i.addr, "outgoing", (int)i.is_outgoing,
-			 "ago_ms", (json_int_t)(i.ago_ns / 1000000), "error",
-			 json_text(i.why));
+	return json_pack("{s:o, s:s, s:b, s:I, s:o}", "node",
+			 json_bytes(i.node), "addr", i.addr, "outgoing",
+			 (int)i.is_outgoing, "ago_ms",
+			 (json_int_t)(i.ago_ns / 1000000), "error",
+			 json_bytes(i.why));
 }
 
 static json_t *totals_json(const struct p2p_stats *s)

@@ -12,6 +12,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/mutex.h"
 #include "common/registry_host.h"
 
 #define NOTE_MAX 16
@@ -138,12 +139,9 @@ void spool_close(struct spool *s)
 
 size_t spool_waiting(struct spool *s)
 {
-	size_t n;
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
 
-	pthread_mutex_lock(&s->lock);
-	n = s->n;
-	pthread_mutex_unlock(&s->lock);
-	return n;
+	return s->n;
 }
 
 static void remove_locked(struct spool *s, const struct spooled *e)

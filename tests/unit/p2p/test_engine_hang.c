@@ -141,7 +141,7 @@ static void look(void *arg)
 	struct look *l = arg;
 
 	l->is_to_be_read = !LIST_EMPTY(&l->image->origin.reads);
-	l->n_running = l->image->errands.n_running[ERRAND_URGENT];
+	l->n_running = l->image->jobs.n_running[HOST_JOB_URGENT];
 }
 
 /* Some of it, from the origin. */

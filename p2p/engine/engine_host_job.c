@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Threads for what may hang, and whose turn it is to have one. */
-#include "p2p/engine/engine_errand.h"
+#include "p2p/engine/engine_host_job.h"
 
 #include <string.h>
 
@@ -15,37 +15,37 @@
 /* Threads of each kind, and how many of them one image has at most. */
 static const struct {
 	unsigned int threads, most;
-} sizes[ERRANDS] = {
-	[ERRAND_URGENT] = { 12, 4 },
+} sizes[HOST_JOBS] = {
+	[HOST_JOB_URGENT] = { 12, 4 },
 	/* A registry of object storage has a rate for each connection: a node that is alone
 	 * needs many of them. */
-	[ERRAND_BULK] = { 24, 12 },
-	[ERRAND_PERMIT] = { 4, 1 },
+	[HOST_JOB_BULK] = { 24, 12 },
+	[HOST_JOB_PERMIT] = { 4, 1 },
 };
 
-int errands_start(struct p2p *p, struct error *err)
+int host_jobs_start(struct p2p *p, struct error *err)
 {
 	int rc = 0;
 
 	LIST_INIT(&p->hosts);
-	for (unsigned int k = 0; k < ERRANDS; k++)
-		TAILQ_INIT(&p->errands[k].waiting);
-	for (unsigned int k = 0; k < ERRANDS && rc == 0; k++)
-		rc = pool_new(p->loop, sizes[k].threads, 0, &p->errands[k].pool,
+	for (unsigned int k = 0; k < HOST_JOBS; k++)
+		TAILQ_INIT(&p->jobs[k].waiting);
+	for (unsigned int k = 0; k < HOST_JOBS && rc == 0; k++)
+		rc = pool_new(p->loop, sizes[k].threads, 0, &p->jobs[k].pool,
 			      err);
 	return rc;
 }
 
-void errands_free(struct p2p *p)
+void host_jobs_free(struct p2p *p)
 {
-	for (unsigned int k = 0; k < ERRANDS; k++)
-		pool_free(p->errands[k].pool);
+	for (unsigned int k = 0; k < HOST_JOBS; k++)
+		pool_free(p->jobs[k].pool);
 }
 
-int errands_join(struct p2p_image *i, struct error *err)
+int host_jobs_join(struct p2p_image *i, struct error *err)
 {
 	char name[REGISTRY_HOST_MAX];
-	struct errand_host *h;
+	struct job_host *h;
 
 	registry_host_name(i->repo, name);
 	LIST_FOREACH(h, &i->p->hosts, link)
@@ -59,16 +59,16 @@ int errands_join(struct p2p_image *i, struct error *err)
 		LIST_INSERT_HEAD(&i->p->hosts, h, link);
 	}
 	h->n_images++;
-	i->errands.host = h;
+	i->jobs.host = h;
 	return 0;
 }
 
-void errands_leave(struct p2p_image *i)
+void host_jobs_leave(struct p2p_image *i)
 {
-	if (!i->errands.host || --i->errands.host->n_images)
+	if (!i->jobs.host || --i->jobs.host->n_images)
 		return;
-	LIST_REMOVE(i->errands.host, link);
-	free(i->errands.host);
+	LIST_REMOVE(i->jobs.host, link);
+	free(i->jobs.host);
 }
 
 static bool has_one_host(const struct p2p *p)
@@ -78,13 +78,12 @@ static bool has_one_host(const struct p2p *p)
 
 /* Threads that the host may have: half of those that the others leave, or where there
  * are no others all.  One is kept for a host that has none. */
-static unsigned int room_of(const struct p2p_image *i, enum errand_kind kind,
+static unsigned int room_of(const struct p2p_image *i, enum host_job_kind kind,
 			    int64_t now)
 {
-	const struct errand_host *h = i->errands.host;
-	unsigned int left =
-		sizes[kind].threads -
-		(i->p->errands[kind].n_running - h->n_errands[kind]);
+	const struct job_host *h = i->jobs.host;
+	unsigned int left = sizes[kind].threads -
+			    (i->p->jobs[kind].n_running - h->n_jobs[kind]);
 	unsigned int room = has_one_host(i->p) ? left : (left + 1) / 2;
 
 	if (h->hangs_until > now)
@@ -96,31 +95,32 @@ static unsigned int room_of(const struct p2p_image *i, enum errand_kind kind,
 
 /* Within a host that is the only one, an image may have half of what the others leave;
  * where the host has half itself, three quarters. */
-static bool may_begin(const struct p2p_image *i, enum errand_kind kind,
+static bool may_begin(const struct p2p_image *i, enum host_job_kind kind,
 		      int64_t now)
 {
 	unsigned int room = room_of(i, kind, now), left;
-	unsigned int n = i->errands.n_running[kind];
+	unsigned int n = i->jobs.n_running[kind];
 
-	if (n >= sizes[kind].most || i->errands.host->n_errands[kind] >= room)
+	if (n >= sizes[kind].most || i->jobs.host->n_jobs[kind] >= room)
 		return false;
-	left = room - (i->errands.host->n_errands[kind] - n);
+	left = room - (i->jobs.host->n_jobs[kind] - n);
 	return n < (has_one_host(i->p) ? (left + 1) / 2 : left - left / 4);
 }
 
 /* The least is first. */
-static uint64_t rank_of(const struct errand *e, int64_t now)
+static uint64_t rank_of(const struct host_job *e, int64_t now)
 {
-	return (uint64_t)(e->i->errands.host->hangs_until > now) << 63 |
-	       (uint64_t)e->i->errands.host->n_errands[e->kind] << 32 |
-	       e->i->errands.n_running[e->kind];
+	return (uint64_t)(e->i->jobs.host->hangs_until > now) << 63 |
+	       (uint64_t)e->i->jobs.host->n_jobs[e->kind] << 32 |
+	       e->i->jobs.n_running[e->kind];
 }
 
 /* The first of the host, then of the image, with the fewest threads, and last those of
  * hosts that hang; NULL: nobody may. */
-static struct errand *errand_pick(const struct errand_threads *l, int64_t now)
+static struct host_job *host_job_pick(const struct host_job_threads *l,
+				      int64_t now)
 {
-	struct errand *e, *best = NULL;
+	struct host_job *e, *best = NULL;
 
 	TAILQ_FOREACH(e, &l->waiting, link)
 	{
@@ -133,74 +133,75 @@ static struct errand *errand_pick(const struct errand_threads *l, int64_t now)
 	return best;
 }
 
-static void errand_unwait(struct errand_threads *l, struct errand *e)
+static void host_job_unwait(struct host_job_threads *l, struct host_job *e)
 {
 	TAILQ_REMOVE(&l->waiting, e, link);
 	e->waits = false;
 }
 
-static void begin_next(struct errand_threads *l)
+static void begin_next(struct host_job_threads *l)
 {
 	int64_t now = clock_now_ns();
-	struct errand *e;
+	struct host_job *e;
 
-	while ((e = errand_pick(l, now))) {
-		errand_unwait(l, e);
+	while ((e = host_job_pick(l, now))) {
+		host_job_unwait(l, e);
 		e->begun_ns = now;
 		l->n_running++;
-		e->i->errands.n_running[e->kind]++;
-		e->i->errands.host->n_errands[e->kind]++;
+		e->i->jobs.n_running[e->kind]++;
+		e->i->jobs.host->n_jobs[e->kind]++;
 		/* Its queue has no bound, and is empty: a thread is free. */
 		(void)!pool_submit(l->pool, &e->work);
 	}
 }
 
-static void errand_run(struct work *w)
+static void host_job_run(struct work *w)
 {
-	struct errand *e = container_of(w, struct errand, work);
+	struct host_job *e = container_of(w, struct host_job, work);
 
 	e->run(e);
 }
 
 /* Did the host answer? */
-static void note_end(const struct errand *e, int64_t now)
+static void note_end(const struct host_job *e, int64_t now)
 {
 	if (atomic_load(&e->i->moved_ns) >= e->begun_ns)
-		e->i->errands.host->hangs_until = 0;
-	else if (e->kind != ERRAND_PERMIT && now - e->begun_ns >= HANG_NS)
-		e->i->errands.host->hangs_until = now + HANGS_FOR_NS;
+		e->i->jobs.host->hangs_until = 0;
+	else if (e->kind != HOST_JOB_PERMIT && now - e->begun_ns >= HANG_NS)
+		e->i->jobs.host->hangs_until = now + HANGS_FOR_NS;
 }
 
-static void errand_done(struct work *w)
+static void host_job_done(struct work *w)
 {
-	struct errand *e = container_of(w, struct errand, work);
-	struct errand_threads *l = &e->i->p->errands[e->kind];
+	struct host_job *e = container_of(w, struct host_job, work);
+	struct host_job_threads *l = &e->i->p->jobs[e->kind];
 
 	l->n_running--;
-	e->i->errands.n_running[e->kind]--;
-	e->i->errands.host->n_errands[e->kind]--;
+	e->i->jobs.n_running[e->kind]--;
+	e->i->jobs.host->n_jobs[e->kind]--;
 	note_end(e, clock_now_ns());
 	e->done(e, true);
 	begin_next(l);
 }
 
-void errand_submit(struct p2p_image *i, enum errand_kind kind, struct errand *e)
+void host_job_submit(struct p2p_image *i, enum host_job_kind kind,
+		     struct host_job *e)
 {
-	struct errand_threads *l = &i->p->errands[kind];
+	struct host_job_threads *l = &i->p->jobs[kind];
 
 	e->i = i;
 	e->kind = kind;
-	e->work.run = errand_run;
-	e->work.done = errand_done;
+	e->work.run = host_job_run;
+	e->work.done = host_job_done;
 	e->waits = true;
 	TAILQ_INSERT_TAIL(&l->waiting, e, link);
 	begin_next(l);
 }
 
-void errand_take_back(struct errand *e)
+void host_job_take_back(struct host_job *e)
 {
 	if (!e->waits)
 		return;
-	errand_unwait(&e->i->p->errands[e->kind], e);
+	host_job_unwait(&e->i->p->jobs[e->kind], e);
 	e->done(e, false);
 }
