@@ -362,12 +362,11 @@ int criu_restore(const struct criu_job *j, const char *pidfile, int output_fd,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "dup: %s", strerror(errno));
+		return error_errno(err, errno, "dup");
 	/* The process is criu's child, and ours when criu has ended; so its number is
 	 * nobody else's until we have waited for it. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-		return error_set(err, errno, "become a reaper: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "become a reaper");
 	rc = restore_once(j, pidfile, fd, ret, err);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 0);
 	return rc;

@@ -114,8 +114,7 @@ static int open_dir(const char *path, int *ret, struct error *err)
 				 path, strerror(errno));
 	*ret = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*ret < 0 || fstat(*ret, &st) < 0)
-		return error_set(err, errno, "open '%.200s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.200s'", path);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
 		return error_set(err, EPERM,
 				 "'%.200s' is not a folder that only user %u "
@@ -150,8 +149,8 @@ static int open_files(struct daemon_start *s, const char *dir,
 	s->lock_fd = open_file(at, s->name, "lock", O_RDWR);
 	s->log_fd = open_file(at, s->name, "log", O_WRONLY | O_APPEND);
 	if (s->lock_fd < 0 || s->log_fd < 0)
-		return error_set(err, errno, "open '%.200s' and its lock: %s",
-				 s->log, strerror(errno));
+		return error_errno(err, errno, "open '%.200s' and its lock",
+				   s->log);
 	return 0;
 }
 
@@ -189,8 +188,7 @@ static int start_one(struct daemon_start *s, const struct env_daemons *d,
 		return rc;
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
-			return error_set(err, errno, "lock it: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "lock it");
 		s->pid = -1; /* it runs already */
 		return daemon_wait_ready(s, err);
 	}
@@ -211,12 +209,9 @@ static void end_start(struct daemon_start *s, bool is_wanted)
 {
 	if (!is_wanted)
 		daemon_kill(s);
-	if (s->pidfd >= 0)
-		(void)close(s->pidfd);
-	if (s->lock_fd >= 0)
-		(void)close(s->lock_fd);
-	if (s->log_fd >= 0)
-		(void)close(s->log_fd);
+	fd_close(s->pidfd);
+	fd_close(s->lock_fd);
+	fd_close(s->log_fd);
 	free(s->log);
 }
 

@@ -78,9 +78,7 @@ static int open_pidfd(struct daemon_start *s, pid_t pid, struct error *err)
 {
 	s->pid = pid;
 	s->pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-	return s->pidfd < 0
-		       ? error_set(err, errno, "start it: %s", strerror(errno))
-		       : 0;
+	return s->pidfd < 0 ? error_errno(err, errno, "start it") : 0;
 }
 
 int daemon_spawn(struct daemon_start *s, struct error *err)
@@ -154,7 +152,7 @@ static int watch_daemon(struct daemon_start *s, struct error *err)
 	pid = fork();
 	if (pid == 0)
 		watch_main(s, pidfile);
-	return pid < 0 ? error_set(err, errno, "fork: %s", strerror(errno)) : 0;
+	return pid < 0 ? error_errno(err, errno, "fork") : 0;
 }
 
 int daemon_adopt(struct daemon_start *s, pid_t pid, struct error *err)
@@ -182,9 +180,8 @@ int daemon_spawn_alone(struct daemon_start *s, struct error *err)
 	if (pid == 0)
 		init_main(s);
 	if (pid < 0)
-		return error_set(err, errno,
-				 "make its PID and time namespaces: %s",
-				 strerror(errno));
+		return error_errno(err, errno,
+				   "make its PID and time namespaces");
 	return daemon_adopt(s, (pid_t)pid, err);
 }
 
@@ -201,8 +198,7 @@ static int look_for_end(struct daemon_start *s, struct error *err)
 	if (poll(&p, 1, LOOK_MS) <= 0)
 		return 0;
 	if (waitid(P_PID, (id_t)s->pid, &ended, WEXITED | WNOWAIT) < 0)
-		return error_set(err, errno, "wait for it: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "wait for it");
 	(void)close(s->pidfd);
 	s->pidfd = -1;
 	/* Its number stays taken: that is its group's, which may have to be killed. */
@@ -231,9 +227,8 @@ int daemon_wait_ready(struct daemon_start *s, struct error *err)
 			return 0;
 	} while (rc == -ECANCELED && clock_now_ns() < s->deadline_ns);
 	if (rc != -ECANCELED)
-		return error_set(err, -rc,
-				 "its --daemon-ready command cannot be run: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc,
+				   "its --daemon-ready command cannot be run");
 	return error_set(err, ETIMEDOUT,
 			 "it is not ready within %s, by its --daemon-ready "
 			 "command",

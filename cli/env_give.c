@@ -129,8 +129,7 @@ static int open_files(const json_t *reply, int ret[FILES], struct error *err)
 		ret[k] = open(path,
 			      O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (ret[k] < 0)
-			return error_set(err, errno, "open '%.200s': %s", path,
-					 strerror(errno));
+			return error_errno(err, errno, "open '%.200s'", path);
 	}
 	return 0;
 }
@@ -183,9 +182,7 @@ static int env_give_some(struct env_giver *base, const struct env_range *e,
 	if (rc < 0 || g->pod >= 0)
 		return rc < 0 ? rc : receive_bytes(g->pod, buf, len, err);
 	rc = fs_pread_full(g->blocks, buf, len, 0);
-	return rc < 0 ? error_set(err, -rc, "read what was given: %s",
-				  strerror(-rc))
-		      : 0;
+	return rc < 0 ? error_errno(err, -rc, "read what was given") : 0;
 }
 
 /* ------------------------------------------------------------------ open and close --- */
@@ -261,8 +258,7 @@ void env_give_close(struct env_giver *base)
 	if (*g->name)
 		leave_node(g);
 	free(g->socket);
-	if (g->pod >= 0)
-		(void)close(g->pod);
+	fd_close(g->pod);
 	close_files((int[FILES]){ g->base.meta, g->base.map, g->blocks });
 	free(g);
 }
@@ -319,7 +315,7 @@ static uint64_t sum_of(const json_t *at)
 static int answer_one(const struct node_options *node, int fd, int blocks,
 		      const char *name, unsigned int seconds, struct error *err)
 {
-	struct control_request r = { .root = NULL };
+	AUTO_FINI(control_request) r = { .root = NULL };
 	json_t *at = NULL;
 	AUTO_BUF line = BUF_INIT;
 	int rc;
@@ -346,7 +342,6 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 		rc = env_pod_reply(fd, NULL, err);
 	if (rc == 0)
 		rc = send_bytes(fd, blocks, sum_of(at), err);
-	control_request_fini(&r);
 	return rc;
 }
 
@@ -358,7 +353,7 @@ static int send_metadata(int fd, const int files[FILES], struct error *err)
 	int rc;
 
 	if (fstat(files[0], &meta) < 0 || fstat(files[1], &map) < 0)
-		return error_set(err, errno, "metadata: %s", strerror(errno));
+		return error_errno(err, errno, "metadata");
 	sizes = json_pack("{s:I, s:I}", "meta", (json_int_t)meta.st_size, "map",
 			  (json_int_t)map.st_size);
 	rc = env_pod_reply(fd, sizes, err);

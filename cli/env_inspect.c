@@ -49,7 +49,7 @@ static void print_snapshot(const struct env_snapshot *s)
 static int run_env_inspect(const void *config, char **args, struct error *err)
 {
 	const struct env_inspect_config *c = config;
-	struct env_opened o = { .store = NULL };
+	AUTO_FINI(env_opened) o = { .store = NULL };
 	struct env_snapshot snap;
 	struct digest key;
 	int rc = env_open(&c->access, &c->service, args[0],
@@ -63,7 +63,6 @@ static int run_env_inspect(const void *config, char **args, struct error *err)
 		print_snapshot(&snap);
 		env_snapshot_fini(&snap);
 	}
-	env_opened_fini(&o);
 	return rc;
 }
 

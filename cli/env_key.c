@@ -143,8 +143,8 @@ static int find_inputs(const struct env_key_config *c, struct env_work *w,
 static int run_env_key(const void *config, char **args, struct error *err)
 {
 	const struct env_key_config *c = config;
-	struct env_work w = { .parts = &c->parts, .command = args };
-	struct env_key key = { .n = 0 };
+	AUTO_FINI(env_work) w = { .parts = &c->parts, .command = args };
+	AUTO_FINI(env_key) key = { .n = 0 };
 	int rc = env_work_find_targets(&w, err);
 
 	if (rc < 0)
@@ -156,8 +156,6 @@ static int run_env_key(const void *config, char **args, struct error *err)
 		rc = env_work_key(&w, &key, err);
 	if (rc == 0)
 		rc = show_key(c, &key, &w.inputs, err);
-	env_work_fini(&w);
-	env_key_fini(&key);
 	return rc;
 }
 

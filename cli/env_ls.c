@@ -124,7 +124,7 @@ static int show_snapshot(void *arg, const struct digest *key,
 static int run_env_ls(const void *config, char **args, struct error *err)
 {
 	const struct env_ls_config *c = config;
-	struct env_opened o = { .store = NULL };
+	AUTO_FINI(env_opened) o = { .store = NULL };
 	int rc = env_open(&c->access, &c->service, args[0], "bootseer env ls",
 			  0, &o, err);
 	AUTO_JSON *list = c->json ? json_array() : NULL;
@@ -138,7 +138,6 @@ static int run_env_ls(const void *config, char **args, struct error *err)
 				      err);
 	if (rc == 0 && list)
 		rc = print_json(list, err);
-	env_opened_fini(&o);
 	return rc;
 }
 

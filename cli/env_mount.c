@@ -81,8 +81,7 @@ static int begin_unconfirmed(const char *work, char **ret_path, int *ret,
 		return error_nomem(err);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return error_set(err, errno, "make '%.200s': %s", path,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%.200s'", path);
 	*ret_path = steal_ptr(&path);
 	*ret = steal_fd(&fd);
 	return 0;
@@ -101,8 +100,7 @@ static int join_and_check(const struct env_mount_job *job, const char *source,
 	if (rc == 0)
 		rc = check_joined(job, source, err);
 	if (rc == 0 && unlink(path) < 0) {
-		rc = error_set(err, errno, "remove '%.200s': %s", path,
-			       strerror(errno));
+		rc = error_errno(err, errno, "remove '%.200s'", path);
 		(void)!env_part_all(source, NULL);
 	}
 	return rc;

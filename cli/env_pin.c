@@ -15,7 +15,7 @@ static const struct option_spec options[] = {
 static int set_all(const struct env_pin_config *c, char **args, bool is_pinned,
 		   struct error *err)
 {
-	struct env_opened o = { .store = NULL };
+	AUTO_FINI(env_opened) o = { .store = NULL };
 	int rc = env_open(&c->access, &c->service, args[0],
 			  is_pinned ? "bootseer env pin" : "bootseer env unpin",
 			  0, &o, err);
@@ -32,7 +32,6 @@ static int set_all(const struct env_pin_config *c, char **args, bool is_pinned,
 		env_key_hex(&d, hex);
 		printf("%.12s %s\n", hex, is_pinned ? "pinned" : "unpinned");
 	}
-	env_opened_fini(&o);
 	return rc;
 }
 

@@ -45,8 +45,7 @@ int env_pod_read(int fd, unsigned int seconds, struct buf *ret,
 		int n = read_byte(fd, deadline_ns, &c);
 
 		if (n < 0)
-			return error_set(err, -n, "no line comes: %s",
-					 strerror(-n));
+			return error_errno(err, -n, "no line comes");
 		if (n == 0)
 			return error_set(err, ECONNRESET, "the other end left");
 		if (c == '\n')
@@ -72,8 +71,7 @@ int env_pod_write(int fd, const struct buf *line, struct error *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return error_set(err, errno, "no line is taken: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "no line is taken");
 		done += (size_t)n;
 	}
 	return 0;
@@ -103,9 +101,8 @@ int env_pod_connect(const char *path, int *ret, struct error *err)
 	int fd = unix_connect(path, CALL_S * 1000);
 
 	if (fd < 0)
-		return error_set(err, -fd,
-				 "'%.100s', the container's socket: %s", path,
-				 strerror(-fd));
+		return error_errno(err, -fd, "'%.100s', the container's socket",
+				   path);
 	*ret = fd;
 	return 0;
 }
@@ -114,7 +111,7 @@ int env_pod_call(int fd, const char *method, json_t *params,
 		 unsigned int seconds, json_t **ret, struct error *err)
 {
 	AUTO_BUF line = BUF_INIT;
-	json_t *result = NULL;
+	AUTO_JSON *result = NULL;
 	struct error untaken = ERROR_INIT;
 	int rc = control_request_format(method, params, &line, err);
 
@@ -129,7 +126,6 @@ int env_pod_call(int fd, const char *method, json_t *params,
 		rc = control_reply_parse(line.data, line.len - 1, &result, err);
 	if (rc == 0 && ret)
 		*ret = json_incref(result);
-	json_decref(result);
 	return rc;
 }
 

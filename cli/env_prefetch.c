@@ -123,7 +123,7 @@ static int check_nodes(const void *config, char **args, struct error *err)
 static int run_env_prefetch(const void *config, char **args, struct error *err)
 {
 	const struct env_prefetch_config *c = config;
-	struct env_opened o = { .store = NULL };
+	AUTO_FINI(env_opened) o = { .store = NULL };
 	struct env_snapshot snap;
 	struct digest key;
 	const struct env_service_access none = { .service = NULL };
@@ -139,7 +139,6 @@ static int run_env_prefetch(const void *config, char **args, struct error *err)
 			      : order_fetch(c, args[0], &snap, err);
 		env_snapshot_fini(&snap);
 	}
-	env_opened_fini(&o);
 	return rc;
 }
 

@@ -18,7 +18,7 @@ static const struct option_spec options[] = {
 static int run_env_rm(const void *config, char **args, struct error *err)
 {
 	const struct env_rm_config *c = config;
-	struct env_opened o = { .store = NULL };
+	AUTO_FINI(env_opened) o = { .store = NULL };
 	int rc = env_open(&c->access, &c->service, args[0], "bootseer env rm",
 			  0, &o, err);
 
@@ -41,7 +41,6 @@ static int run_env_rm(const void *config, char **args, struct error *err)
 		env_key_hex(&d, hex);
 		printf("%.12s removed\n", hex);
 	}
-	env_opened_fini(&o);
 	return rc;
 }
 

@@ -84,8 +84,7 @@ int env_smoke_run(const char *command, int64_t deadline_ns, struct error *err)
 			(void)kill(pid, SIGKILL);
 			(void)waitpid(pid, NULL, 0);
 		}
-		return error_set(err, code, "start the --verify command: %s",
-				 strerror(code));
+		return error_errno(err, code, "start the --verify command");
 	}
 	is_late = !wait_for_end(fd, deadline_ns);
 	if (is_late) {

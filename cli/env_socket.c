@@ -253,8 +253,7 @@ static int take_place(const struct pod_socket *s, const char *name, int *ret,
 	int rc;
 
 	if (lock < 0 || place < 0 || fcntl(place, F_OFD_SETLK, &l) < 0)
-		return error_set(err, errno, "lock '%.200s': %s", s->list,
-				 strerror(errno));
+		return error_errno(err, errno, "lock '%.200s'", s->list);
 	rc = read_list(s, NULL, false, &names, &n, err);
 	if (rc == 0 && n >= most) {
 		buf_reset(&names);
@@ -489,8 +488,7 @@ static int pace_ms(struct pod_socket *s)
 static void refuse_asker(int fd, int code)
 {
 	struct error err = ERROR_INIT;
-	int rc = error_set(&err, code, "start a process for the answer: %s",
-			   strerror(code));
+	int rc = error_errno(&err, code, "start a process for the answer");
 
 	say_refused(&err);
 	(void)!reply_with(fd, rc, &err);
@@ -551,8 +549,7 @@ static int listen_all(struct pod_socket *s, struct error *err)
 		};
 
 		if (poll(p, 2, ms) < 0 && errno != EINTR)
-			return error_set(err, errno, "poll: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "poll");
 		if (p[0].revents)
 			goes_on = take_signal(s);
 		else if (p[1].revents)
@@ -571,9 +568,7 @@ static int watch_signals(struct pod_socket *s, struct error *err)
 	(void)sigaddset(&set, SIGCHLD);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signals < 0
-		       ? error_set(err, errno, "signals: %s", strerror(errno))
-		       : 0;
+	return s->signals < 0 ? error_errno(err, errno, "signals") : 0;
 }
 
 /* In DIR/pod, which is what the pod gets; what lies beside it no container sees. */
@@ -585,8 +580,7 @@ static int open_listener(struct pod_socket *s, const char *dir,
 	int rc;
 
 	if (mkdirat(s->dir, "pod", 0755) < 0 && errno != EEXIST)
-		return error_set(err, errno, "make '%.200s/pod': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "make '%.200s/pod'", dir);
 	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path),
 			     "%s/pod/env.sock", dir) >= sizeof(at.sun_path))
 		return error_set(err, ENAMETOOLONG,
@@ -601,8 +595,7 @@ static int open_listener(struct pod_socket *s, const char *dir,
 	     listen(s->listener, SOMAXCONN) < 0;
 	(void)umask(mask);
 	if (rc)
-		return error_set(err, errno, "listen at '%s': %s", at.sun_path,
-				 strerror(errno));
+		return error_errno(err, errno, "listen at '%s'", at.sun_path);
 	fprintf(stderr, "bootseer env socket: ready %s\n", at.sun_path);
 	return 0;
 }
@@ -617,8 +610,7 @@ static int open_dir(struct pod_socket *s, const char *dir, struct error *err)
 		return rc;
 	s->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dir < 0)
-		return error_set(err, errno, "open '%.200s': %s", dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%.200s'", dir);
 	if (flock(s->dir, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY,
 				 "another 'env socket' serves '%.200s': end "
@@ -652,10 +644,8 @@ static int run_env_socket(const void *config, char **args, struct error *err)
 		(void)close(s.listener);
 		(void)unlinkat(s.dir, "pod/env.sock", 0);
 	}
-	if (s.signals >= 0)
-		(void)close(s.signals);
-	if (s.dir >= 0)
-		(void)close(s.dir);
+	fd_close(s.signals);
+	fd_close(s.dir);
 	free(s.list);
 	return rc;
 }

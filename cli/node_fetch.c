@@ -224,8 +224,8 @@ static int check_room(const struct layer_fetch *f,
 	struct statvfs st;
 
 	if (fstatvfs(fd, &st) < 0)
-		return error_set(err, errno, "look at '%s' (--tmp): %s",
-				 f->config->tmp, strerror(errno));
+		return error_errno(err, errno, "look at '%s' (--tmp)",
+				   f->config->tmp);
 	if (m->size <= (uint64_t)st.f_bavail * st.f_frsize)
 		return 0;
 	return error_set(err, ENOSPC,
@@ -300,8 +300,8 @@ static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "a file in '%s' (--tmp): %s",
-				 f->config->tmp, strerror(errno));
+		return error_errno(err, errno, "a file in '%s' (--tmp)",
+				   f->config->tmp);
 	rc = check_room(f, m, fd, err);
 	if (rc == 0)
 		rc = image_target_new(m->image, &f->config->access, &t, err);

@@ -41,9 +41,7 @@ static int empty_folder(const char *dir, struct error *err)
 {
 	DIR *d = opendir(dir);
 	struct dirent *e;
-	int rc = d ? 0
-		   : error_set(err, errno, "open '%s': %s", dir,
-			       strerror(errno));
+	int rc = d ? 0 : error_errno(err, errno, "open '%s'", dir);
 
 	while (rc == 0 && (e = readdir(d))) {
 		AUTO_FREE char *path = NULL;

@@ -73,8 +73,7 @@ static int sum_others(const char *state, const struct volume_charge *c,
 
 	*ret = (struct charge_sum){ .n = 0 };
 	if (!d)
-		return error_set(err, errno, "open '%s': %s", state,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", state);
 	while ((e = readdir(d)))
 		if (*e->d_name != '.' && strcmp(e->d_name, c->id) != 0)
 			add_charge(state, e->d_name, c, ret);

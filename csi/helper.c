@@ -266,7 +266,7 @@ static int open_files(const struct helper_job *job, struct helper_files *f,
 		     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 	if (f->log >= 0)
 		return 0;
-	rc = error_set(err, errno, "open '%s': %s", job->log, strerror(errno));
+	rc = error_errno(err, errno, "open '%s'", job->log);
 	group_close(&f->group);
 	return rc;
 }
@@ -274,10 +274,8 @@ static int open_files(const struct helper_job *job, struct helper_files *f,
 static void close_files(struct helper_files *f)
 {
 	group_close(&f->group);
-	if (f->log >= 0)
-		(void)close(f->log);
-	if (f->out >= 0)
-		(void)close(f->out);
+	fd_close(f->log);
+	fd_close(f->out);
 }
 
 /* "program: why" without the program. */
@@ -312,7 +310,7 @@ int helper_run(const struct helper_job *job, int64_t timeout_ms,
 		end_with_parent(self);
 		exec_helper(job, &f);
 	}
-	rc = pid < 0 ? error_set(err, errno, "fork: %s", strerror(errno))
+	rc = pid < 0 ? error_errno(err, errno, "fork")
 		     : process_reap(pid, timeout_ms, 0, &status, err);
 	close_files(&f);
 	if (rc == -ETIMEDOUT) {
@@ -352,8 +350,7 @@ static int wait_ready(const struct helper_job *job, const char *ready, int life,
 	char events[4096];
 
 	if (watch < 0 || inotify_add_watch(watch, job->log, IN_MODIFY) < 0)
-		return error_set(err, errno, "watch '%s': %s", job->log,
-				 strerror(errno));
+		return error_errno(err, errno, "watch '%s'", job->log);
 	for (;;) {
 		int64_t left_ms = end_ms - clock_now_ms();
 
@@ -365,8 +362,7 @@ static int wait_ready(const struct helper_job *job, const char *ready, int life,
 					 job->argv[0],
 					 (long long)(timeout_ms / 1000));
 		if (poll(p, 2, (int)left_ms) < 0 && errno != EINTR)
-			return error_set(err, errno, "poll: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "poll");
 		if (p[1].revents)
 			return say_last(job, "it ended", err);
 		while (read(watch, events, sizeof(events)) > 0)
@@ -384,7 +380,7 @@ int helper_start(const struct helper_job *job, const char *ready,
 	if (rc < 0)
 		return rc;
 	if (pipe2(life, O_CLOEXEC) < 0) {
-		rc = error_set(err, errno, "pipe: %s", strerror(errno));
+		rc = error_errno(err, errno, "pipe");
 		close_files(&f);
 		return rc;
 	}
@@ -397,7 +393,7 @@ int helper_start(const struct helper_job *job, const char *ready,
 			exec_helper(job, &f);
 		_exit(pid < 0);
 	}
-	rc = pid < 0 ? error_set(err, errno, "fork: %s", strerror(errno)) : 0;
+	rc = pid < 0 ? error_errno(err, errno, "fork") : 0;
 	if (rc == 0 && (waitpid(pid, &status, 0) != pid || status != 0))
 		rc = error_set(err, EAGAIN, "no process can be started for it");
 	close_files(&f);

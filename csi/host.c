@@ -51,19 +51,18 @@ int host_enter(struct error *err)
 			       namespaces[n].name);
 		fds[n] = open(path, O_RDONLY | O_CLOEXEC);
 		if (fds[n] < 0) {
-			rc = error_set(err, errno, "open '%s': %s", path,
-				       strerror(errno));
+			rc = error_errno(err, errno, "open '%s'", path);
 			break;
 		}
 	}
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		if (setns(fds[i], namespaces[i].type) < 0)
-			rc = error_set(err, errno,
-				       "join the %s namespace of process 1: %s",
-				       namespaces[i].name, strerror(errno));
+			rc = error_errno(err, errno,
+					 "join the %s namespace of process 1",
+					 namespaces[i].name);
 	while (n > 0)
 		(void)close(fds[--n]);
 	if (rc == 0 && chdir("/") < 0)
-		rc = error_set(err, errno, "chdir to /: %s", strerror(errno));
+		rc = error_errno(err, errno, "chdir to /");
 	return rc;
 }

@@ -252,8 +252,7 @@ int login_env(const char *dir, const struct volume_grant *g, char ***ret,
 		rc = add_login(dir, g, env, &n);
 	if (rc < 0) {
 		login_env_free(env);
-		return error_set(err, -rc, "the environment of a program: %s",
-				 strerror(-rc));
+		return error_errno(err, -rc, "the environment of a program");
 	}
 	*ret = env;
 	return 0;

@@ -133,8 +133,7 @@ int target_open_name(const char *kubelet_dir, const char *name,
 
 void target_close(struct target *t)
 {
-	if (t->parent >= 0)
-		(void)close(t->parent);
+	fd_close(t->parent);
 	t->parent = -1;
 }
 
@@ -152,8 +151,8 @@ static int is_mount_root(int fd, const struct target *t, struct error *err)
 	struct statx sx;
 
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &sx) < 0)
-		return error_set(err, errno, "what is mounted of volume %s: %s",
-				 t->name, strerror(errno));
+		return error_errno(err, errno, "what is mounted of volume %s",
+				   t->name);
 	if (!(sx.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
 		return error_set(err, ENOSYS,
 				 "this kernel does not say what is mounted: "
@@ -166,10 +165,10 @@ int target_is_mounted(const struct target *t, struct error *err)
 	AUTO_CLOSE int fd = open_top(t);
 
 	if (fd < 0)
-		return errno == ENOENT ? 0
-				       : error_set(err, errno,
-						   "'mount' of volume %s: %s",
-						   t->name, strerror(errno));
+		return errno == ENOENT
+			       ? 0
+			       : error_errno(err, errno, "'mount' of volume %s",
+					     t->name);
 	return is_mount_root(fd, t, err);
 }
 
@@ -182,8 +181,7 @@ int target_shows(const struct target *t, const char *source, struct error *err)
 	    statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &at) < 0 ||
 	    statx(AT_FDCWD, source, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, 0,
 		  &want) < 0)
-		return error_set(err, errno, "what is at volume %s: %s",
-				 t->name, strerror(errno));
+		return error_errno(err, errno, "what is at volume %s", t->name);
 	return at.stx_dev_major == want.stx_dev_major &&
 	       at.stx_dev_minor == want.stx_dev_minor;
 }
@@ -194,8 +192,8 @@ static int attach_tree(const struct target *t, int tree, struct error *err)
 	int is_mounted;
 
 	if (mkdirat(t->parent, "mount", 0750) < 0 && errno != EEXIST)
-		return error_set(err, errno, "make the folder of volume %s: %s",
-				 t->name, strerror(errno));
+		return error_errno(err, errno, "make the folder of volume %s",
+				   t->name);
 	is_mounted = target_is_mounted(t, err);
 	if (is_mounted < 0)
 		return is_mounted;
@@ -207,8 +205,7 @@ static int attach_tree(const struct target *t, int tree, struct error *err)
 	if (fd < 0 ||
 	    move_mount(tree, "", fd, "",
 		       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-		return error_set(err, errno, "mount volume %s: %s", t->name,
-				 strerror(errno));
+		return error_errno(err, errno, "mount volume %s", t->name);
 	return 0;
 }
 
@@ -222,8 +219,7 @@ static int clone_mount(const struct target *t, const char *source,
 	int tree, rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "'%.200s': %s", source,
-				 strerror(errno));
+		return error_errno(err, errno, "'%.200s'", source);
 	rc = is_mount_root(fd, t, err);
 	if (rc == 0)
 		return error_set(err, ESTALE,
@@ -235,8 +231,7 @@ static int clone_mount(const struct target *t, const char *source,
 	tree = open_tree(fd, "",
 			 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	return tree >= 0 ? tree
-			 : error_set(err, errno, "bind '%.200s': %s", source,
-				     strerror(errno));
+			 : error_errno(err, errno, "bind '%.200s'", source);
 }
 
 int target_mount(const struct target *t, const char *source,
@@ -276,8 +271,8 @@ int target_unmount(const struct target *t, struct error *err)
 	 * the node keeps a mount without a name, and no pod from its end. */
 	for (int i = 0; rc == 1 && i < LAYERS_MAX; i++) {
 		if (umount2(path.text, UMOUNT_NOFOLLOW | MNT_DETACH) < 0)
-			return error_set(err, errno, "unmount volume %s: %s",
-					 t->name, strerror(errno));
+			return error_errno(err, errno, "unmount volume %s",
+					   t->name);
 		rc = target_is_mounted(t, err);
 	}
 	if (rc == 1)
@@ -285,7 +280,7 @@ int target_unmount(const struct target *t, struct error *err)
 				 LAYERS_MAX, t->name);
 	if (rc == 0 && unlinkat(t->parent, "mount", AT_REMOVEDIR) < 0 &&
 	    errno != ENOENT)
-		rc = error_set(err, errno, "remove the folder of volume %s: %s",
-			       t->name, strerror(errno));
+		rc = error_errno(err, errno, "remove the folder of volume %s",
+				 t->name);
 	return rc;
 }

@@ -78,7 +78,7 @@ static int read_data(struct tree_writer *w, const struct env_entry *e, int fd,
 	}
 	end = from < 0 ? -1 : lseek(fd, from, SEEK_HOLE);
 	if (end < 0)
-		return error_set(err, errno, "seek: %s", strerror(errno));
+		return error_errno(err, errno, "seek");
 	*off = (uint64_t)from;
 	while (rc == 0 && *off < (uint64_t)end && *off < e->size) {
 		uint64_t n = (uint64_t)end - *off;
@@ -268,7 +268,7 @@ static int check_changed(const struct capture *c, const struct changes *found,
 static int store_changes(const struct capture *c, struct deposit *d,
 			 struct env_snapshot *snap, struct error *err)
 {
-	struct changes found = { .n_files = 0 };
+	AUTO_FINI(changes) found = { .n_files = 0 };
 	AUTO(env_scan) after = NULL;
 	AUTO(env_scan) again = NULL;
 	int rc = env_scan_new(c->targets, &after, err);
@@ -294,7 +294,6 @@ static int store_changes(const struct capture *c, struct deposit *d,
 	snap->n_deleted = found.n_deleted;
 	snap->bytes = found.bytes;
 	snap->stored = stored_bytes(d);
-	changes_fini(&found);
 	return rc;
 }
 

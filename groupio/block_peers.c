@@ -423,7 +423,7 @@ static int fetch_once(struct kept_block *k, const struct block_member *m,
 	struct member_sink s = { .base = { .put = sink_put },
 				 .block = k,
 				 .fill = { .fd = -1 } };
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	int rc = make_request(k->all, m, k->name, what, until_ns, &s.base, &r,
 			      err);
 
@@ -436,7 +436,6 @@ static int fetch_once(struct kept_block *k, const struct block_member *m,
 	if (rc == 0)
 		rc = block_fill_end(&s.fill, &s.seal, err);
 	block_fill_fini(&s.fill);
-	http_response_fini(&r);
 	return rc;
 }
 
@@ -468,12 +467,11 @@ int block_peer_fetch(struct kept_block *k, const struct block_member *m,
 int block_peer_tell(struct blocks *b, const struct block_member *m,
 		    const char *name, const char *what, struct error *err)
 {
-	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	int rc = make_request(b, m, name, what, clock_now_ns() + ASK_NS, NULL,
 			      &r, err);
 
 	if (rc == 0 && r.status != HTTPD_OK && r.status != HTTPD_ACCEPTED)
 		rc = status_error(&r, err);
-	http_response_fini(&r);
 	return rc;
 }

@@ -28,7 +28,7 @@ static int read_block(struct kept_block *k, struct object *o, struct error *err)
 {
 	const uint64_t size = object_opened_stat(o)->size;
 	uint8_t head[BLOCK_SEAL_SIZE];
-	struct block_fill f = { .fd = -1 };
+	AUTO_FINI(block_fill) f = { .fd = -1 };
 	struct block_seal seal;
 	struct object_range parts[2];
 	int rc;
@@ -48,7 +48,6 @@ static int read_block(struct kept_block *k, struct object *o, struct error *err)
 		rc = error_set(err, EBADMSG, "no member sealed it");
 	if (rc == 0)
 		rc = block_fill_end(&f, &seal, err);
-	block_fill_fini(&f);
 	return rc;
 }
 

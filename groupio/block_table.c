@@ -50,8 +50,7 @@ static void free_block(struct kept_block *k)
 	give_room(k);
 	if (k->map)
 		(void)munmap(k->map, k->len);
-	if (k->fd >= 0)
-		(void)close(k->fd);
+	fd_close(k->fd);
 	free(k->offer);
 	free(k);
 }
@@ -239,7 +238,7 @@ bool block_note_offer(struct kept_block *k, const struct block_member *from)
 bool block_end_unless_offered(struct kept_block *k, int rc,
 			      const struct error *why, struct block_member *ret)
 {
-	struct block_member *offer = NULL;
+	AUTO_FREE struct block_member *offer = NULL;
 
 	(void)pthread_mutex_lock(&k->all->lock);
 	if (rc < 0) {
@@ -254,7 +253,6 @@ bool block_end_unless_offered(struct kept_block *k, int rc,
 	blocks_kick(k->all);
 	if (!offer)
 		return false;
-	free(offer);
 	return true;
 }
 
@@ -326,8 +324,7 @@ int block_map(struct kept_block *k, const void **ret, struct error *err)
 		k->map = mmap(NULL, k->len, PROT_READ, MAP_SHARED, k->fd, 0);
 		if (k->map == MAP_FAILED) {
 			k->map = NULL;
-			rc = error_set(err, errno, "map a block: %s",
-				       strerror(errno));
+			rc = error_errno(err, errno, "map a block");
 		}
 	}
 	if (rc == 0)
@@ -401,8 +398,7 @@ int block_fill_end(struct block_fill *f, const struct block_seal *seal,
 	f->map = NULL;
 	/* Programs get this memory, and none may change what others read. */
 	if (fcntl(f->fd, F_ADD_SEALS, SEALS) < 0)
-		return error_set(err, errno, "seal a block: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "seal a block");
 	block_set_seal(f->block, seal);
 	return block_take_memory(f->block, steal_fd(&f->fd), f->len, err);
 }
@@ -411,8 +407,7 @@ void block_fill_fini(struct block_fill *f)
 {
 	if (f->map)
 		(void)munmap(f->map, f->len);
-	if (f->fd >= 0)
-		(void)close(f->fd);
+	fd_close(f->fd);
 	/* A fetch that failed may be followed by another one. */
 	if (f->block && f->block->fd < 0) {
 		(void)pthread_mutex_lock(&f->block->all->lock);

@@ -222,6 +222,5 @@ int identity_make(const struct digest *secret, const char *name,
 void identity_close(struct identity_files *f)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(f->fds); i++)
-		if (f->fds[i] >= 0)
-			(void)close(f->fds[i]);
+		fd_close(f->fds[i]);
 }

@@ -12,8 +12,7 @@ static int take_fd(struct msghdr *m, int *fd)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
 		    c->cmsg_len != CMSG_LEN(sizeof(int)))
 			return -EPROTO;
-		if (*fd >= 0)
-			(void)close(*fd);
+		fd_close(*fd);
 		memcpy(fd, CMSG_DATA(c), sizeof(int));
 	}
 	return m->msg_flags & MSG_CTRUNC ? -EPROTO : 0;

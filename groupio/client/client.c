@@ -73,8 +73,8 @@ static int client_connect(const char *address, int *ret, struct error *err)
 	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", address);
 	if (sock < 0 ||
 	    connect(sock, (const struct sockaddr *)&a, sizeof(a)) < 0)
-		return error_set(err, errno, "the mount's socket '%s': %s",
-				 address, strerror(errno));
+		return error_errno(err, errno, "the mount's socket '%s'",
+				   address);
 	*ret = steal_fd(&sock);
 	return 0;
 }
@@ -163,12 +163,12 @@ int client_memory_new(size_t size, int *ret_fd, char **ret_map,
 	char *map = NULL;
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-		return error_set(err, errno, "memory: %s", strerror(errno));
+		return error_errno(err, errno, "memory");
 	if (size)
 		map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			   0);
 	if (map == MAP_FAILED)
-		return error_set(err, errno, "memory: %s", strerror(errno));
+		return error_errno(err, errno, "memory");
 	/* A child that the process forks meanwhile would keep it from being sealed. */
 	if (map)
 		(void)madvise(map, size, MADV_DONTFORK);
@@ -182,7 +182,6 @@ int client_memory_seal(int fd, char *map, size_t size, struct error *err)
 	if (map)
 		(void)munmap(map, size);
 	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-		return error_set(err, errno, "seal memory: %s",
-				 strerror(errno));
+		return error_errno(err, errno, "seal memory");
 	return 0;
 }

@@ -78,8 +78,7 @@ CLIENT_API void bootseer_cache_close(struct bootseer_cache *c)
 {
 	if (!c)
 		return;
-	if (c->sock >= 0)
-		(void)close(c->sock);
+	fd_close(c->sock);
 	free(c->socket);
 	free(c->name);
 	free(c);
@@ -150,8 +149,7 @@ static int cache_ask(struct bootseer_cache *c, enum cache_op op,
 		rc = ask_once(c, request, 8 + key_len, fd, ret_n, ret_fd, err);
 	if (rc < 0 || *ret_n >= 0)
 		return rc;
-	return error_set(err, (int)-*ret_n, "the block: %s",
-			 strerror((int)-*ret_n));
+	return error_errno(err, (int)-*ret_n, "the block");
 }
 
 CLIENT_API int bootseer_cache_put(struct bootseer_cache *c, const void *key,
@@ -189,8 +187,7 @@ CLIENT_API int bootseer_cache_get(struct bootseer_cache *c, const void *key,
 		return client_error(rc, &why, err);
 	map = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
-		return client_error(error_set(&why, errno, "map a block: %s",
-					      strerror(errno)),
+		return client_error(error_errno(&why, errno, "map a block"),
 				    &why, err);
 	*ret = map;
 	*ret_len = (size_t)n;

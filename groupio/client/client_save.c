@@ -293,8 +293,7 @@ static int read_at(int fd, void *data, size_t len, uint64_t off,
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return error_set(err, errno, "read: %s",
-					 strerror(errno));
+			return error_errno(err, errno, "read");
 		if (!n)
 			return error_set(err, EINVAL, "the file is cut");
 		to += n;

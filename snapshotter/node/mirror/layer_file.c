@@ -93,8 +93,7 @@ void layer_file_free(struct layer_file *f)
 		return;
 	for (size_t k = 0; k < f->n_senders; k++)
 		free(f->senders[k].name);
-	if (f->fd >= 0)
-		(void)close(f->fd);
+	fd_close(f->fd);
 	hasher_free(f->hasher);
 	(void)pthread_cond_destroy(&f->written);
 	(void)pthread_mutex_destroy(&f->lock);
@@ -170,7 +169,7 @@ int layer_file_put(struct layer_file *f, uint32_t piece, const void *data,
 	if (rc == 0)
 		return from != PIECE_OWN;
 	__atomic_store_n(f->broken, true, __ATOMIC_RELAXED);
-	return error_set(err, -rc, "write a layer: %s", strerror(-rc));
+	return error_errno(err, -rc, "write a layer");
 }
 
 bool layer_file_has(struct layer_file *f, uint32_t piece)
@@ -223,7 +222,7 @@ static int hash_piece(struct layer_file *f, uint8_t *room, struct error *err)
 	int rc = fs_pread_full(f->fd, room, len, offset_of(f->hashed));
 
 	if (rc < 0)
-		return error_set(err, -rc, "read a layer: %s", strerror(-rc));
+		return error_errno(err, -rc, "read a layer");
 	if (hasher_update(f->hasher, room, len) < 0)
 		return error_nomem(err);
 	f->hashed++;
@@ -295,7 +294,7 @@ int layer_file_mend(struct layer_file *f, uint32_t piece, const void *data,
 	if (is_wrong)
 		rc = fs_pwrite_full(f->fd, data, len, offset_of(piece));
 	if (rc < 0)
-		return error_set(err, -rc, "mend a layer: %s", strerror(-rc));
+		return error_errno(err, -rc, "mend a layer");
 	(void)pthread_mutex_lock(&f->lock);
 	if (is_wrong && f->state[piece] >= PIECE_FOREIGN) {
 		struct layer_sender *s =

@@ -194,8 +194,8 @@ static int take_layers(struct pulled *p, const struct oci_image *image,
 
 static int read_manifest(struct pulled *p, struct pace *pace, struct error *err)
 {
-	struct oci_manifest m = { .media_type = "" };
-	struct oci_image image = { .n_layers = 0 };
+	AUTO_FINI(oci_manifest) m = { .media_type = "" };
+	AUTO_FINI(oci_image) image = { .n_layers = 0 };
 	char name[DIGEST_STR_MAX];
 	struct store_lease *lease;
 	int rc = origin_lease_paced(p->origin, pace, &lease, err);
@@ -211,8 +211,6 @@ static int read_manifest(struct pulled *p, struct pace *pace, struct error *err)
 		rc = oci_image_parse(m.body.data, m.body.len, &image, err);
 	if (rc == 0)
 		rc = take_layers(p, &image, err);
-	oci_image_fini(&image);
-	oci_manifest_fini(&m);
 	return rc;
 }
 

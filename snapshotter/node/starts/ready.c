@@ -50,8 +50,7 @@ int process_cgroups(int pid, int pidfd, struct buf *ret, struct error *err)
 		return rc;
 	/* Still there behind the reading, so the number was its own. */
 	if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
-		return error_set(err, errno, "process %d: %s", pid,
-				 strerror(errno));
+		return error_errno(err, errno, "process %d", pid);
 	return ret->len ? 0 : error_set(err, ENOENT, "no groups");
 }
 

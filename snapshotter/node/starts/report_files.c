@@ -58,8 +58,7 @@ int report_files_open(const char *dir, struct report_files **ret,
 	if (rc == 0) {
 		f->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (f->fd < 0)
-			rc = error_set(err, errno, "open '%s': %s", dir,
-				       strerror(errno));
+			rc = error_errno(err, errno, "open '%s'", dir);
 	}
 	if (rc < 0) {
 		report_files_close(f);
@@ -73,8 +72,7 @@ void report_files_close(struct report_files *f)
 {
 	if (!f)
 		return;
-	if (f->fd >= 0)
-		(void)close(f->fd);
+	fd_close(f->fd);
 	free(f->dir);
 	free(f);
 }
@@ -100,8 +98,7 @@ static int list_numbers(struct report_files *f, uint64_t **ret, size_t *ret_n,
 	int rc = 0;
 
 	if (!dir)
-		return error_set(err, errno, "open '%s': %s", f->dir,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s'", f->dir);
 	while (rc == 0 && (d = readdir(dir))) {
 		if (!parse_name(d->d_name, &number))
 			continue;
@@ -203,13 +200,11 @@ int report_files_put(struct report_files *f, const char *path, const char *body,
 	name_of(f->next, name);
 	fd = openat(f->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return error_set(err, errno, "open '%s/%s': %s", f->dir, name,
-				 strerror(errno));
+		return error_errno(err, errno, "open '%s/%s'", f->dir, name);
 	rc = fs_write_full(fd, text.data, text.len);
 	if (rc < 0) {
 		(void)unlinkat(f->fd, name, 0);
-		return error_set(err, -rc, "write '%s/%s': %s", f->dir, name,
-				 strerror(-rc));
+		return error_errno(err, -rc, "write '%s/%s'", f->dir, name);
 	}
 	*ret_number = f->next++;
 	return 0;

@@ -135,7 +135,7 @@ static int check_folder(const char *dir, struct error *err)
 	struct stat st;
 
 	if (lstat(dir, &st) < 0)
-		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+		return error_errno(err, errno, "'%s'", dir);
 	if (!S_ISDIR(st.st_mode) ||
 	    (st.st_uid != 0 && st.st_uid != geteuid()) ||
 	    st.st_mode & (S_IWGRP | S_IWOTH))

@@ -65,12 +65,10 @@ static int send_report(struct start_reports *r,
 		.body = t->body,
 		.body_len = strlen(t->body),
 	};
-	struct service_answer answer = { .head = HTTP_RESPONSE_INIT,
-					 .body = { .limit = ANSWER_MAX } };
-	int rc = service_client_do(r->client, &req, &answer, err);
+	AUTO_FINI(service_answer) answer = { .head = HTTP_RESPONSE_INIT,
+					     .body = { .limit = ANSWER_MAX } };
 
-	service_answer_fini(&answer);
-	return rc;
+	return service_client_do(r->client, &req, &answer, err);
 }
 
 /* Failures that no later try changes: the service is older, or the token does
@@ -269,7 +267,7 @@ static int make_client(struct start_reports *r, const struct node_config *cfg,
 	int rc;
 
 	if (!node && gethostname(host, sizeof(host) - 1) < 0)
-		return error_set(err, errno, "hostname: %s", strerror(errno));
+		return error_errno(err, errno, "hostname");
 	node = node ? node : host;
 	rc = service_client_check_node(node, err);
 	if (rc < 0)
