@@ -249,10 +249,40 @@ static int open_peers(struct node *n, struct error *err)
 	return image_swarms_open(&of, &n->peers, err);
 }
 
+static int open_disk(struct node *n, struct error *err)
+{
+	int rc = disk_open(n, &n->disk, err);
+
+	n->room = (struct disk_room){ .disk = n->disk,
+				      .reserve = disk_reserve,
+				      .settle = disk_settle };
+	return rc;
+}
+
+static int open_offers(struct node *n, struct error *err)
+{
+	const struct offers_of of = { .cfg = n->cfg,
+				      .admission = n->admission,
+				      .origins = n->origins,
+				      .room = &n->room,
+				      .is_ending = &n->is_ending };
+
+	return offers_open(&of, &n->offers, err);
+}
+
+static int open_mirror(struct node *n, struct error *err)
+{
+	const struct mirror_of of = { .cfg = n->cfg,
+				      .origins = n->origins,
+				      .peers = n->peers,
+				      .room = &n->room,
+				      .is_ending = &n->is_ending };
+
+	return mirror_open(&of, &n->mirror, err);
+}
+
 static int node_open(struct node *n, struct error *err)
 {
-	static const struct offers_room room = { disk_reserve, disk_settle };
-	static const struct mirror_room layers = { disk_reserve, disk_settle };
 	const struct trace_user user = node_prefetch_trace_user(n);
 	int rc;
 
@@ -284,13 +314,13 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = images_open(n->cfg->root, n->cfg->run, &n->images, err);
 	if (rc == 0)
-		rc = disk_open(n, &n->disk, err);
+		rc = open_disk(n, err);
 	if (rc == 0)
 		rc = open_peers(n, err);
 	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
-		rc = offers_open(n, &room, &n->offers, err);
+		rc = open_offers(n, err);
 	if (rc == 0)
 		rc = trace_lookup_open(n->cfg, n->origins, &n->is_ending, &user,
 				       &n->traces, err);
@@ -305,7 +335,7 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = closure_searches_new(n, &n->searches, err);
 	if (rc == 0)
-		rc = mirror_open(n, &layers, &n->mirror, err);
+		rc = open_mirror(n, err);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "net/control.h"
 #include "prefetcher/prefetcher.h"
 #include "snapshotter/node/config.h"
+#include "snapshotter/node/disk_room.h"
 
 /* Events counted by bootseerd itself; the rest comes from cache and devices. */
 struct node_events {
@@ -43,6 +44,7 @@ struct node {
 	struct admission *admission;
 	struct images *images;
 	struct disk *disk;
+	struct disk_room room; /* of `disk` */
 	struct prefetches *prefetches;
 	struct closure_searches *searches;
 	struct image_swarms *peers; /* NULL: none are wanted */

@@ -51,7 +51,7 @@ static void *mirror_main(void *arg)
 /* Beside ROOT's other folders; what an earlier bootseerd had there has no name. */
 static int make_names(struct mirror *m, struct error *err)
 {
-	m->dir = fs_join(m->node->cfg->root, "mirror");
+	m->dir = fs_join(m->of.cfg->root, "mirror");
 	if (m->dir) {
 		m->cert_file = fs_join(m->dir, "node.pem");
 		m->key_file = fs_join(m->dir, "node.key");
@@ -66,7 +66,7 @@ static int make_names(struct mirror *m, struct error *err)
 static int write_hosts(const struct mirror *m, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(m->dir, "hosts.toml");
-	const char *listen = m->node->cfg->mirror;
+	const char *listen = m->of.cfg->mirror;
 	AUTO_BUF text = BUF_INIT;
 
 	if (!path ||
@@ -92,7 +92,7 @@ static int start_http(struct mirror *m, struct error *err)
 		.loop = m->loop,
 		.name = "mirror",
 		.option = "--mirror",
-		.listen = m->node->cfg->mirror,
+		.listen = m->of.cfg->mirror,
 		.tls = m->tls,
 		.connections_max = CONNECTIONS_MAX,
 		.idle_ns = IDLE_NS,
@@ -110,7 +110,7 @@ static int start_mirror(struct mirror *m, struct error *err)
 
 	if (rc == 0)
 		rc = mirror_cert_make(m->cert_file, m->key_file,
-				      m->node->cfg->mirror, err);
+				      m->of.cfg->mirror, err);
 	if (rc == 0)
 		rc = httpd_tls_new(m->cert_file, m->key_file, m->client_cas,
 				   &m->tls, err);
@@ -130,20 +130,19 @@ static int start_mirror(struct mirror *m, struct error *err)
 	return rc < 0 ? rc : thread_start(&m->thread, mirror_main, m, err);
 }
 
-int mirror_open(struct node *n, const struct mirror_room *room,
-		struct mirror **ret, struct error *err)
+int mirror_open(const struct mirror_of *of, struct mirror **ret,
+		struct error *err)
 {
 	struct mirror *m;
 	int rc;
 
 	*ret = NULL;
-	if (!n->cfg->mirror)
+	if (!of->cfg->mirror)
 		return 0;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return error_nomem(err);
-	m->node = n;
-	m->room = room;
+	m->of = *of;
 	m->stop_call.fn = on_stop;
 	TAILQ_INIT(&m->images);
 	TAILQ_INIT(&m->parked);

@@ -9,20 +9,25 @@
 #define BOOTSEER_NODE_MIRROR_H
 
 #include "common/doctor.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/config.h"
+#include "snapshotter/node/disk_room.h"
+#include "snapshotter/node/images/origin.h"
 
+struct image_swarms;
 struct mirror;
 
-struct disk;
-/* Bytes below --root are set aside by these (control/disk.h) before they are written. */
-struct mirror_room {
-	int (*reserve)(struct disk *d, uint64_t bytes, struct error *err);
-	void (*settle)(struct disk *d, uint64_t bytes, const char *path);
+/* The parts of the node that the mirror needs; all is borrowed. */
+struct mirror_of {
+	const struct node_config *cfg;
+	struct origins *origins;
+	struct image_swarms *peers; /* or NULL */
+	const struct disk_room *room;
+	const atomic_bool *is_ending; /* the node ends */
 };
 
-/* `room` is borrowed.  *ret is NULL without --mirror. */
-int mirror_open(struct node *n, const struct mirror_room *room,
-		struct mirror **ret, struct error *err) MUST_CHECK;
+/* *ret is NULL without --mirror. */
+int mirror_open(const struct mirror_of *of, struct mirror **ret,
+		struct error *err) MUST_CHECK;
 /* Before the node's peers are left.  NULL is allowed, as below. */
 void mirror_close(struct mirror *m);
 

@@ -99,9 +99,9 @@ void mirror_note(struct mirror *m, const char *host, const char *repo,
 	if (!i)
 		return;
 	i->m = m;
-	i->p = (struct pulled){ .origins = m->node->origins,
-				.peers = m->node->peers,
-				.most = m->node->cfg->cache_quota,
+	i->p = (struct pulled){ .origins = m->of.origins,
+				.peers = m->of.peers,
+				.most = m->of.cfg->cache_quota,
 				.liars = &m->liars,
 				.host = strdup(host),
 				.repo = strdup(repo),
@@ -165,7 +165,7 @@ static void layer_run(struct work *w)
 	struct mirror *m = l->i->m;
 	int fd;
 
-	l->rc = m->room->reserve(m->node->disk, l->p->size, &l->err);
+	l->rc = m->of.room->reserve(m->of.room->disk, l->p->size, &l->err);
 	if (l->rc < 0)
 		return;
 	l->is_reserved = true;
@@ -237,7 +237,7 @@ static void layer_give_back(struct mirror_layer *l)
 		atomic_fetch_sub(&m->counts.layers_bytes, l->p->size);
 	}
 	if (l->is_reserved)
-		m->room->settle(m->node->disk, l->p->size, NULL);
+		m->of.room->settle(m->of.room->disk, l->p->size, NULL);
 	m->bytes -= l->p->size;
 	l->state = LAYER_IDLE;
 }
@@ -249,7 +249,7 @@ static bool layer_has_room(struct mirror_layer *l)
 	struct mirror *m = l->i->m;
 	struct mirror_image *i;
 
-	if (m->bytes + l->p->size <= m->node->cfg->cache_quota / QUOTA_SHARE)
+	if (m->bytes + l->p->size <= m->of.cfg->cache_quota / QUOTA_SHARE)
 		return true;
 	i = find_idle(m);
 	if (i && i != l->i && i->stage == IMAGE_OPEN)
@@ -452,7 +452,7 @@ static void image_open(struct mirror_image *i)
 {
 	struct mirror *m = i->m;
 
-	remote_call_init(&i->call, &m->node->is_ending, NULL, clock_now_ns(),
+	remote_call_init(&i->call, m->of.is_ending, NULL, clock_now_ns(),
 			 OPEN_NS);
 	i->work.run = open_run;
 	i->work.done = open_done;

@@ -101,8 +101,7 @@ struct mirror_counts {
 };
 
 struct mirror {
-	struct node *node;
-	const struct mirror_room *room;
+	struct mirror_of of;
 	char *dir, *cert_file, *key_file;
 	char *client_cas[2];
 	struct httpd_tls *tls;

@@ -150,7 +150,7 @@ static int add_file(struct blob_files *b, int fd, int dir, const char *name,
 static int open_blob(const struct offers *o, const struct digest *d, int dir,
 		     struct blob_files *b, struct error *err)
 {
-	AUTO_FREE char *path = content_path(o->node->cfg->containerd_root, d);
+	AUTO_FREE char *path = content_path(o->of.cfg->containerd_root, d);
 	int fd;
 
 	if (!path)
@@ -239,7 +239,7 @@ static int make_folders(struct offers *o, const struct offer_image *i,
 			char **ret_path, int *ret, struct blob_files *b,
 			struct error *err)
 {
-	AUTO_FREE char *path = fs_join(o->node->cfg->root, FOLDER);
+	AUTO_FREE char *path = fs_join(o->of.cfg->root, FOLDER);
 	AUTO_CLOSE int dir = -1;
 	int rc;
 
@@ -307,7 +307,7 @@ static int wait_for(const struct offers *o, pid_t pid, struct error *err)
 	int status = 0, rc = 0;
 
 	while (pidfd >= 0 && rc == 0 && poll(&p, 1, LOOK_MS) <= 0) {
-		if (atomic_load(&o->node->is_ending))
+		if (atomic_load(o->of.is_ending))
 			rc = error_set(err, ECANCELED, "bootseerd ends");
 		else if (clock_now_ns() > end)
 			rc = error_set(err, ETIMEDOUT, "it takes too long");
@@ -437,8 +437,8 @@ int offers_build(struct offers *o, const struct offer_image *i,
 
 	if (!repo)
 		return error_nomem(err);
-	rc = origin_get(o->node->origins, i->host, i->repo, i->plain_http,
-			&origin, err);
+	rc = origin_get(o->of.origins, i->host, i->repo, i->plain_http, &origin,
+			err);
 	if (rc == 0)
 		rc = origin_lease(origin, &lease, err);
 	if (rc == 0)
@@ -450,13 +450,13 @@ int offers_build(struct offers *o, const struct offer_image *i,
 		return rc;
 	/* A claim keeps others from making it, so none is made without room. */
 	room = bytes_at_most(i);
-	rc = o->room->reserve(o->node->disk, room, err);
+	rc = o->of.room->reserve(o->of.room->disk, room, err);
 	if (rc < 0)
 		return rc;
 	if (!i->was_none || !offers_is_made(o, i, repo, authorization))
 		rc = claim_index(o, i, repo, authorization, err);
 	if (rc > 0)
 		rc = build_and_send(o, i, authorization, err);
-	o->room->settle(o->node->disk, room, NULL);
+	o->of.room->settle(o->of.room->disk, room, NULL);
 	return rc;
 }

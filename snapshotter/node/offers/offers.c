@@ -59,7 +59,7 @@ static bool is_wanted(const struct offers *o, const struct offer_query *q,
 
 	if (rc != -ADMISSION_REFUSED)
 		return rc == -ENOENT || rc == -EBADMSG;
-	r = admission_rule(o->node->admission, q->host, q->repo, NULL, NULL);
+	r = admission_rule(o->of.admission, q->host, q->repo, NULL, NULL);
 	return r && r->mode == POLICY_SIGN;
 }
 
@@ -95,7 +95,7 @@ static bool is_pulled(const struct offers *o, const struct offer_image *i)
 		const struct oci_descriptor *d =
 			k < image.n_layers ? &image.layers[k] : &image.config;
 		AUTO_FREE char *path =
-			content_path(o->node->cfg->containerd_root, &d->digest);
+			content_path(o->of.cfg->containerd_root, &d->digest);
 		struct stat st;
 
 		is_there = path && stat(path, &st) == 0 &&
@@ -152,7 +152,7 @@ static int64_t offers_round(void *arg)
 	static const struct offer_image none;
 
 	offers_readings_drop(o, &none);
-	while (n-- > 0 && !atomic_load(&o->node->is_ending) &&
+	while (n-- > 0 && !atomic_load(o->of.is_ending) &&
 	       pop_image(o, &i, &left)) {
 		if (clock_now_ns() <= i.until_ns &&
 		    (offers_is_unpacking(o) || !is_pulled(o, &i))) {
@@ -174,10 +174,10 @@ static int64_t offers_round(void *arg)
 
 /* ------------------------------------------------------------ open and close --- */
 
-int offers_open(struct node *n, const struct offers_room *room,
-		struct offers **ret, struct error *err)
+int offers_open(const struct offers_of *of, struct offers **ret,
+		struct error *err)
 {
-	const struct node_config *cfg = n->cfg;
+	const struct node_config *cfg = of->cfg;
 	const struct service_client_config client =
 		node_config_service(cfg, TIMEOUT_MS);
 	const struct service_client_config list =
@@ -191,8 +191,7 @@ int offers_open(struct node *n, const struct offers_room *room,
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return error_nomem(err);
-	o->node = n;
-	o->room = room;
+	o->of = *of;
 	(void)pthread_mutex_init(&o->lock, NULL);
 	if (cfg->node_name)
 		(void)snprintf(o->name, sizeof(o->name), "%s", cfg->node_name);

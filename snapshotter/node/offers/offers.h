@@ -9,23 +9,26 @@
 #ifndef BOOTSEER_NODE_OFFERS_H
 #define BOOTSEER_NODE_OFFERS_H
 
+#include "snapshotter/node/disk_room.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/images/offer_file.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/trust/admission.h"
 
 struct offers;
 
-struct disk;
-/* Bytes below --root are set aside by these (control/disk.h) before they are written. */
-struct offers_room {
-	int (*reserve)(struct disk *d, uint64_t bytes, struct error *err);
-	void (*settle)(struct disk *d, uint64_t bytes, const char *path);
+/* The parts of the node that indexes need; all is borrowed. */
+struct offers_of {
+	const struct node_config *cfg;
+	struct admission *admission;
+	struct origins *origins;
+	const struct disk_room *room;
+	const atomic_bool *is_ending; /* the node ends */
 };
 
-/* `room` is borrowed. *ret is NULL where no rule of --index asks for anything. */
-int offers_open(struct node *n, const struct offers_room *room,
-		struct offers **ret, struct error *err) MUST_CHECK;
+/* *ret is NULL where no rule of --index asks for anything. */
+int offers_open(const struct offers_of *of, struct offers **ret,
+		struct error *err) MUST_CHECK;
 void offers_close(struct offers *o); /* NULL is allowed, as in all below */
 
 /* An image that the registry has no usable artifact of; all borrowed. */
@@ -42,8 +45,7 @@ struct offer_found {
 	struct offer offer;
 	int fd; /* a nameless file below --root that holds the offer */
 	uint64_t size;
-	const struct offers_room *room; /* where `size` is set aside */
-	struct disk *disk;
+	const struct disk_room *room; /* where `size` is set aside */
 };
 void offer_found_fini(struct offer_found *f); /* zeroed is allowed */
 

@@ -148,7 +148,7 @@ void offer_found_fini(struct offer_found *f)
 	artifact_fini(&f->artifact);
 	if (f->size) {
 		(void)close(f->fd);
-		f->room->settle(f->disk, f->size, NULL);
+		f->room->settle(f->room->disk, f->size, NULL);
 	}
 	*f = (struct offer_found){ .size = 0 };
 }
@@ -205,7 +205,7 @@ static int judge_entry(const struct offer_look *l, struct error *err)
 					   .artifact = &l->artifact,
 					   .subject = &l->q->image->digest };
 
-	return admission_judge_offer(l->o->node->admission, &q, &l->signature,
+	return admission_judge_offer(l->o->of.admission, &q, &l->signature,
 				     err);
 }
 
@@ -336,18 +336,17 @@ static int fetch_checked(struct offer_look *l, struct offer_found *f,
 static int fetch_offer(struct offer_look *l, struct offer_found *ret,
 		       struct error *err)
 {
-	struct offer_found f = { .fd = -1 };
-	int rc = l->o->room->reserve(l->o->node->disk, l->bytes, err);
+	const struct disk_room *room = l->o->of.room;
+	struct offer_found f = { .fd = -1, .room = room };
+	int rc = room->reserve(room->disk, l->bytes, err);
 
 	if (rc < 0)
 		return rc;
-	rc = temp_file(l->o->node->cfg->root, &f.fd, err);
+	rc = temp_file(l->o->of.cfg->root, &f.fd, err);
 	if (rc < 0) {
-		l->o->room->settle(l->o->node->disk, l->bytes, NULL);
+		room->settle(room->disk, l->bytes, NULL);
 		return rc;
 	}
-	f.room = l->o->room;
-	f.disk = l->o->node->disk;
 	f.size = l->bytes;
 	l->part = 0;
 	l->at = 0;
@@ -534,7 +533,7 @@ int offers_withdraw(struct offers *o, const struct image *i, struct error *err)
 
 	if (!repo)
 		return error_nomem(err);
-	rc = origin_get(o->node->origins, i->state.host, i->state.repo,
+	rc = origin_get(o->of.origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease(origin, &lease, err);

@@ -38,8 +38,7 @@ struct kept_reading {
 };
 
 struct offers {
-	struct node *node;
-	const struct offers_room *room;
+	struct offers_of of;
 	struct policy policy;
 	struct service_client *client;
 	struct service_client *asked; /* of the list, for which a start waits */

@@ -63,7 +63,7 @@ static void end_unpacking(struct offers *o, const struct digest *layer,
 		return;
 	if (fd >= 0)
 		(void)close(fd);
-	o->room->settle(o->node->disk, bytes, NULL);
+	o->of.room->settle(o->of.room->disk, bytes, NULL);
 }
 
 struct layer_reading *offers_reading_begin(struct offers *o,
@@ -76,11 +76,11 @@ struct layer_reading *offers_reading_begin(struct offers *o,
 
 	if (!o || !begin_unpacking(o, d))
 		return NULL;
-	rc = o->room->reserve(o->node->disk, most, &why);
+	rc = o->of.room->reserve(o->of.room->disk, most, &why);
 	if (rc < 0)
 		most = 0;
 	if (rc == 0)
-		rc = layer_reading_new(o->node->cfg->root, d, most, &r, &why);
+		rc = layer_reading_new(o->of.cfg->root, d, most, &r, &why);
 	if (rc == 0)
 		return r;
 	log_debug("index", "a layer will be read again reason=\"%s\"", why.msg);
@@ -151,6 +151,6 @@ void offers_readings_drop(struct offers *o, const struct offer_image *i)
 
 	while (pop_reading(o, i, &r)) {
 		(void)close(r.fd);
-		o->room->settle(o->node->disk, r.bytes, NULL);
+		o->of.room->settle(o->of.room->disk, r.bytes, NULL);
 	}
 }

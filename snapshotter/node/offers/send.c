@@ -126,7 +126,7 @@ static int send_part(struct index_sending *s, struct error *err)
 		return 0;
 	if (s->n == OFFERS_PARTS_MAX)
 		return error_set(err, EFBIG, "the index is too large to offer");
-	if (atomic_load(&s->o->node->is_ending))
+	if (atomic_load(s->o->of.is_ending))
 		return error_set(err, ECANCELED, "bootseerd ends");
 	(void)snprintf(below, sizeof(below), "/parts/%u", s->n++);
 	rc = offers_call(s->o, &c, &answer, err);
