@@ -107,4 +107,7 @@
 /* Memory that is locked for RDMA: 4 MiB for each of 64 links (docs/decisions/0010). */
 #define NODE_P2P_RDMA_MEMORY (256 * MIB)
 
+/* A wait for other work on the same image ends after this. */
+#define NODE_GATE_TIMEOUT_NS (INT64_C(600) * 1000000000)
+
 #endif

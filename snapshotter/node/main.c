@@ -27,6 +27,7 @@
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/holder.h"
 #include "snapshotter/node/control/housekeeper.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/control/preheat.h"
 #include "snapshotter/node/control/ready_server.h"
 #include "snapshotter/node/images/images.h"
@@ -34,7 +35,6 @@
 #include "snapshotter/node/images/keyed_lock.h"
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/mirror/mirror.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/parser/confine.h"
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/parser/parser.h"
@@ -281,15 +281,79 @@ static int open_mirror(struct node *n, struct error *err)
 	return mirror_open(&of, &n->mirror, err);
 }
 
+/* Prefetches and mounts open images by these. */
+static struct mounted_of mounted_parts(const struct node *n)
+{
+	return (struct mounted_of){ .cache = n->cache,
+				    .fetcher = n->fetcher,
+				    .origins = n->origins,
+				    .parser = n->parser,
+				    .peers = n->peers,
+				    .gate = n->gate,
+				    .is_ending = &n->is_ending,
+				    .prepare_timeout_ns =
+					    n->cfg->prepare_timeout };
+}
+
+static int open_prefetches(struct node *n, struct error *err)
+{
+	const struct prefetches_of of = { .cfg = n->cfg,
+					  .min_free = n->min_free,
+					  .images = n->images,
+					  .opens = mounted_parts(n),
+					  .n_unready = &n->n_unready_starts };
+	int rc = node_prefetch_open(&of, &n->prefetches, err);
+
+	return rc < 0 ? rc
+		      : closure_searches_new(n->origins, n->prefetches,
+					     &n->is_ending, &n->searches, err);
+}
+
+static int open_traces(struct node *n, struct error *err)
+{
+	const struct trace_user user =
+		node_prefetch_trace_user(n->cfg, n->searches);
+
+	return trace_lookup_open(n->cfg, n->origins, &n->is_ending, &user,
+				 &n->traces, err);
+}
+
+static int open_starts(struct node *n, struct error *err)
+{
+	const struct starts_of of = { .cfg = n->cfg,
+				      .origins = n->origins,
+				      .peers = n->peers,
+				      .gate = n->gate,
+				      .prefetches = n->prefetches,
+				      .traces = n->traces,
+				      .n_unready = &n->n_unready_starts };
+	int rc = starts_open(&of, &n->starts, err);
+
+	if (rc == 0)
+		node_prefetch_ask_starts(n->prefetches, n->starts,
+					 starts_mark_read);
+	return rc;
+}
+
+static int open_mounts(struct node *n, struct error *err)
+{
+	const struct mounts_of of = { .cfg = n->cfg,
+				      .images = n->images,
+				      .datapath = n->datapath,
+				      .prefetches = n->prefetches,
+				      .starts = n->starts,
+				      .opens = mounted_parts(n) };
+	int rc = mounts_open(&of, &n->mounts, err);
+
+	return rc < 0 ? rc
+		      : recordings_open(&of, n->mounts, &n->recordings, err);
+}
+
 static int node_open(struct node *n, struct error *err)
 {
-	const struct trace_user user = node_prefetch_trace_user(n);
 	int rc;
 
 	n->started_at = time(NULL);
-	rc = wait_policy_parse(n->cfg->wait, &n->wait_policy, err);
-	if (rc < 0)
-		return rc;
 	n->held = getenv(HOLDER_ENV) != NULL;
 	n->gate = keyed_lock_new();
 	memory_gate_init(&n->windows, NODE_WINDOWS_MAX, NODE_WINDOWS_EACH);
@@ -322,21 +386,33 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = open_offers(n, err);
 	if (rc == 0)
-		rc = trace_lookup_open(n->cfg, n->origins, &n->is_ending, &user,
-				       &n->traces, err);
+		rc = open_prefetches(n, err);
 	if (rc == 0)
-		rc = starts_open(n, &n->starts, err);
+		rc = open_traces(n, err);
 	if (rc == 0)
-		rc = recordings_open(n, &n->recordings, err);
+		rc = open_starts(n, err);
 	if (rc == 0)
 		rc = open_datapath(n, err);
 	if (rc == 0)
-		rc = node_prefetch_open(n, starts_mark_read, err);
-	if (rc == 0)
-		rc = closure_searches_new(n, &n->searches, err);
+		rc = open_mounts(n, err);
 	if (rc == 0)
 		rc = open_mirror(n, err);
 	return rc;
+}
+
+/* Leave mounts to a successor where somebody keeps their descriptors until then, else take down
+ * those that need this process. */
+static void close_mounts(struct node *n)
+{
+	bool keep;
+
+	if (!n->datapath)
+		return;
+	keep = !n->held && fd_keeper_is_durable(n->keeper);
+	if (!keep && n->mounts)
+		mounts_take_down(n->mounts);
+	n->datapath->ops->stop(n->datapath, keep);
+	mounts_close(n->mounts);
 }
 
 static void node_close(struct node *n)
@@ -344,16 +420,17 @@ static void node_close(struct node *n)
 	if (n->cache)
 		cache_on_damage(n->cache, NULL, NULL);
 	mirror_close(n->mirror);
-	node_prefetch_forget_starts(n);
+	if (n->prefetches)
+		node_prefetch_ask_starts(n->prefetches, NULL, NULL);
+	if (n->mounts)
+		mounts_forget_starts(n->mounts);
 	starts_close(n->starts);
-	n->starts = NULL;
 	recordings_close(n->recordings);
 	offers_close(n->offers);
 	trace_lookup_close(n->traces);
 	closure_searches_free(n->searches);
-	node_prefetch_close(n);
-	if (n->datapath)
-		node_leave(n);
+	node_prefetch_close(n->prefetches);
+	close_mounts(n);
 	fd_keeper_close(n->keeper);
 	image_swarms_close(n->peers);
 	images_close(n->images);
@@ -548,7 +625,7 @@ static void run_resume(struct work *w)
 {
 	struct node_daemon *d = container_of(w, struct node_daemon, resume);
 
-	node_prefetch_resume(&d->node);
+	node_prefetch_resume(d->node.prefetches);
 	image_swarms_resume(d->node.peers);
 }
 
@@ -606,7 +683,7 @@ static int run_node(const struct node_config *cfg, struct error *err)
 	if (rc == 0) {
 		/* Nothing is answered before every mount is there again. */
 		environments_restore(&d.node);
-		node_restore(&d.node);
+		mounts_restore(d.node.mounts);
 		rc = start_serving(&d, err);
 	}
 	if (rc == 0)

@@ -4,7 +4,7 @@
 #define BOOTSEER_NODE_CONTROL_H
 
 #include "common/buf.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 
 struct control_call;
 

@@ -20,8 +20,8 @@
 #include "common/log.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/control/kubelet.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 
 #define BLOCK_BYTES 512u /* of stx_blocks */
 #define DEPTH_MAX 32u    /* folders below one another; ours are five */

@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "snapshotter/node/constants.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/fetch.h"
 #include "snapshotter/node/control/gc.h"
@@ -18,7 +20,6 @@
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/peers/metadata_swarm.h"
 #include "snapshotter/node/starts/mount.h"
-#include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/starts.h"
 
 #define USER_PREFIX "environment:"
@@ -342,8 +343,12 @@ static int environment_release(struct node *n, struct image *i,
 			       const char *user, struct remote_call *call,
 			       bool *ret_was, struct error *err)
 {
+	const struct mount_request r = { .image = i,
+					 .user = user,
+					 .call = call };
+
 	starts_end(n->starts, user);
-	return node_umount(n, i, user, call, ret_was, err);
+	return mounts_umount(n->mounts, &r, ret_was, err);
 }
 
 /* ------------------------------------------------------------------ mount and end --- */
@@ -388,6 +393,9 @@ static int mount_for(struct node *n, struct image *i,
 {
 	AUTO_FREE char *work = environment_work(n, q->name);
 	AUTO_FREE char *user = environment_user(q->name);
+	const struct mount_request r = {
+		.image = i, .user = user, .why = MOUNT_START, .call = q->call
+	};
 	bool is_known = false;
 	int rc;
 
@@ -398,7 +406,7 @@ static int mount_for(struct node *n, struct image *i,
 	if (rc == 0)
 		rc = environment_upper_make(n, q->name, err);
 	if (rc == 0)
-		rc = node_mount(n, i, user, true, q->call, err);
+		rc = mounts_mount(n->mounts, &r, &ret->is_complete, err);
 	if (rc < 0) {
 		/* Not that of a mount that was made before. */
 		if (rc != -EINPROGRESS &&
@@ -408,9 +416,6 @@ static int mount_for(struct node *n, struct image *i,
 			forget_work(n, q->name, work);
 		return rc;
 	}
-	images_lock(n->images);
-	ret->is_complete = i->mounted && mounted_is_complete(i->mounted);
-	images_unlock(n->images);
 	/* The kernel reads a complete one by itself: nothing is seen, nor missing. */
 	return ret->is_complete ? 0 : begin_start(n, i, user, q->call, err);
 }
@@ -567,7 +572,8 @@ static void end_orphan(struct node *n, const char *name, const char *work,
 	if (stat(work, &st) < 0 || now - st.st_mtime < GRACE_S ||
 	    is_joined(n, name))
 		return;
-	mounted_call_init(n, &call);
+	remote_call_init(&call, &n->is_ending, NULL, clock_now_ns(),
+			 n->cfg->prepare_timeout);
 	if (environment_umount(n, name, &call, &was, &err) == 0)
 		log_info("environment",
 			 "ended name=%.12s reason=\"nothing has "

@@ -14,7 +14,7 @@
 #define BOOTSEER_NODE_ENVIRONMENT_H
 
 #include "common/digest.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/remote_call.h"
 
 struct environment_query {
@@ -22,9 +22,10 @@ struct environment_query {
 	const char *folder; /* of the snapshot's blobs: 32 hex digits */
 	const char *
 		name; /* of the mount: 32 hex digits, whoever asks chose them */
-	struct digest key;        /* what it is of */
-	struct digest artifact;   /* its bytes: digest of the manifest */
-	struct remote_call *call; /* as node_mount(), and never NULL */
+	struct digest key;      /* what it is of */
+	struct digest artifact; /* its bytes: digest of the manifest */
+	struct remote_call
+		*call; /* as of struct mount_request, but never NULL */
 };
 
 struct environment_mount {
@@ -37,7 +38,7 @@ void environment_mount_fini(struct environment_mount *m);
 /* Mount the snapshot's tree, for `name`, and begin a start of it, as a container's on an
  * image.  Idempotent.
  *   -EACCES      the store is none of --env-store
- *   -EINPROGRESS as node_mount()
+ *   -EINPROGRESS as mounts_mount()
  *   -EBADMSG     the snapshot is damaged, or of another key */
 int environment_mount(struct node *n, const struct environment_query *q,
 		      struct environment_mount *ret,
@@ -83,7 +84,7 @@ int environment_umount(struct node *n, const char *name,
 		       struct remote_call *call, bool *ret_was,
 		       struct error *err) MUST_CHECK;
 
-/* At start, before node_restore(): forget mounts of an earlier boot, and make the
+/* At start, before mounts_restore(): forget mounts of an earlier boot, and make the
  * folder. */
 int environments_open(struct node *n, struct error *err) MUST_CHECK;
 

@@ -57,8 +57,8 @@ static int open_for(struct node *n, struct image *i,
 		rc = image_add_user(i, user, err);
 	/* All of it is going to be read, whatever --prefetch says. */
 	if (rc == 0)
-		rc = node_prefetch(n, i, PREFETCH_ON_UNPACK, NULL, q->call,
-				   err);
+		rc = node_prefetch(n->prefetches, i, PREFETCH_ON_UNPACK, NULL,
+				   q->call, err);
 	return rc;
 }
 
@@ -132,8 +132,8 @@ static int copy_range(struct node *n, struct image *i,
 		if (pace_level(&call->pace) == PACE_STOP)
 			return error_set(err, ECANCELED,
 					 "whoever asked has left");
-		rc = node_prefetch_read(n, i, r->off + done, piece, len, call,
-					err);
+		rc = node_prefetch_read(n->prefetches, i, r->off + done, piece,
+					len, call, err);
 		if (rc == 0) {
 			rc = fs_pwrite_full(fd, piece, len, *at);
 			if (rc < 0)

@@ -7,8 +7,8 @@
 #include "common/log.h"
 #include "snapshotter/node/constants.h"
 #include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/starts/prefetch.h"
 

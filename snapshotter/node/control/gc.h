@@ -3,7 +3,7 @@
 #ifndef BOOTSEER_NODE_GC_H
 #define BOOTSEER_NODE_GC_H
 
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 
 struct gc_result {
 	uint64_t images;

@@ -7,7 +7,7 @@
 #define BOOTSEER_NODE_HOLDER_H
 
 #include "net/loop.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 
 #define HOLDER_ENV \
 	"BOOTSEER_HELD" /* set by --hold for its child: its own PID */

@@ -16,9 +16,9 @@
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/kept_logins.h"
 #include "snapshotter/node/images/origin.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/starts/mounted.h"
 

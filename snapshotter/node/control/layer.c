@@ -9,9 +9,9 @@
 #include "snapshotter/convert/layer_reading.h"
 #include "snapshotter/convert/layer_type.h"
 #include "snapshotter/node/control/layer.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/content.h"
 #include "snapshotter/node/layers/unpack.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/offers/offers.h"
 
 /* The descriptor of the layer and what its plain bytes must hash to. */

@@ -3,8 +3,8 @@
 #ifndef BOOTSEER_NODE_LAYER_H
 #define BOOTSEER_NODE_LAYER_H
 
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/control/resolve.h"
-#include "snapshotter/node/node.h"
 
 /* Where a layer is unpacked, and the folders of those below it from the top
  * down; struct unpack_options. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "snapshotter/node/control/methods.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 
 int params_unpack(json_t *params, struct error *err, const char *fmt, ...)
 {

@@ -16,12 +16,11 @@
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/control/layer.h"
 #include "snapshotter/node/control/methods.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/control/prepare.h"
 #include "snapshotter/node/control/status.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/starts/mount.h"
-#include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/record.h"
 #include "snapshotter/node/traces/trace_lookup.h"
@@ -122,17 +121,20 @@ static json_t *do_mount(struct node *n, json_t *params,
 		return NULL;
 	rc = admit_image(n->admission, i, &scope, err);
 	if (rc == 0)
-		rc = node_mount(n, i, user, for_start, call, err);
-	if (rc == 0) {
-		images_lock(n->images);
-		complete = i->mounted && mounted_is_complete(i->mounted);
-		images_unlock(n->images);
+		rc = mounts_mount(n->mounts,
+				  &(struct mount_request){
+					  .image = i,
+					  .user = user,
+					  .why = for_start ? MOUNT_START
+							   : MOUNT_USE,
+					  .call = call },
+				  &complete, err);
+	if (rc == 0)
 		result = checked_json(json_pack("{s:s, s:s, s:s}", "path",
 						i->mountpoint, "mode",
 						complete ? "complete" : "lazy",
 						"scope", scope),
 				      err);
-	}
 	images_put(i);
 	return result;
 }
@@ -141,8 +143,11 @@ static int umount_one(struct node *n, struct image *i, const char *user,
 		      struct remote_call *call, int *released,
 		      struct error *err)
 {
+	const struct mount_request r = { .image = i,
+					 .user = user,
+					 .call = call };
 	bool was;
-	int rc = node_umount(n, i, user, call, &was, err);
+	int rc = mounts_umount(n->mounts, &r, &was, err);
 
 	*released += rc == 0 && was;
 	return rc;
@@ -197,7 +202,7 @@ static json_t *do_umount(struct node *n, json_t *params,
 		rc = umount_all(n, user, call, &released, err);
 	}
 	if (rc == 0)
-		rc = node_record_end(n, user, &recorded, err);
+		rc = recordings_end(n->recordings, user, &recorded, err);
 	released += rc == 0 && recorded;
 	if (rc < 0)
 		return NULL;
@@ -228,7 +233,7 @@ static int prefetch_what(struct node *n, struct image *i, const char *what,
 	/* The hot set of the nearest trace, when it can be had; without one, of
 	 * an earlier start. */
 	trace_lookup_await_hot(n->traces, i);
-	return node_prefetch(n, i,
+	return node_prefetch(n->prefetches, i,
 			     all ? PREFETCH_ON_ORDER_ALL
 				 : PREFETCH_ON_ORDER_HOT,
 			     NULL, call, err);
@@ -392,7 +397,7 @@ static json_t *do_bulk_wait(struct node *n, json_t *params, struct error *err)
 
 	if (params_unpack(params, err, "{}") < 0)
 		return NULL;
-	ns = node_prefetch_bulk_wait(n);
+	ns = node_prefetch_bulk_wait(n->prefetches);
 	return checked_json(json_pack("{s:I}", "wait_ms",
 				      (json_int_t)((ns + NS_PER_MS - 1) /
 						   NS_PER_MS)),

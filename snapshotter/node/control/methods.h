@@ -4,8 +4,8 @@
 #define BOOTSEER_NODE_METHODS_H
 
 #include "net/control.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/remote_call.h"
 
 /* Does what one method of the control socket says; the result is the caller's,

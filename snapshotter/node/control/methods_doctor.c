@@ -9,7 +9,7 @@
 #include "common/json.h"
 #include "net/service_client.h"
 #include "snapshotter/node/control/methods.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 
 #define TIMEOUT_MS 10000
 

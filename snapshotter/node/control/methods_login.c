@@ -9,8 +9,8 @@
 #include "common/log.h"
 #include "common/registry_host.h"
 #include "snapshotter/node/control/methods.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/kept_logins.h"
-#include "snapshotter/node/node.h"
 
 json_t *method_login(struct node *n, json_t *params, struct error *err)
 {

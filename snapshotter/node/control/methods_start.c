@@ -189,6 +189,11 @@ static json_t *record_image(struct node *n, struct image *i, const char *user,
 			    const char *workload, int64_t window_ns,
 			    struct remote_call *call, struct error *err)
 {
+	const struct record_request q = { .image = i,
+					  .user = user,
+					  .workload = workload,
+					  .window_ns = window_ns,
+					  .call = call };
 	struct record_reply r = { .path = NULL };
 	const char *scope;
 	AUTO_BUF config = BUF_INIT;
@@ -197,14 +202,14 @@ static json_t *record_image(struct node *n, struct image *i, const char *user,
 
 	if (image_config(n->origins, i, &config, err) < 0 ||
 	    admit_image(n->admission, i, &scope, err) < 0 ||
-	    node_record(n, i, user, workload, window_ns, call, &r, err) < 0)
+	    recordings_begin(n->recordings, &q, &r, err) < 0)
 		return NULL;
 	result = json_pack("{s:s, s:I, s:s}", "path", r.path, "start",
 			   (json_int_t)r.start, "config", config.data);
 	free(r.path);
 	if (!result) {
 		error_set(err, EINVAL, "the image's config is no UTF-8");
-		(void)!node_record_end(n, user, &was, NULL);
+		(void)!recordings_end(n->recordings, user, &was, NULL);
 	}
 	return result;
 }

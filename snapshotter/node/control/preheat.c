@@ -144,7 +144,7 @@ static int begin_image(struct preheat *p, struct node_preheat_order *o,
 	/* The hot set of the nearest trace comes first. */
 	trace_lookup_prepare(p->node->traces, o->image, prepared.early);
 	trace_lookup_await_hot(p->node->traces, o->image);
-	return node_prefetch(p->node, o->image,
+	return node_prefetch(p->node->prefetches, o->image,
 			     o->all ? PREFETCH_ON_ORDER_ALL
 				    : PREFETCH_ON_ORDER_HOT,
 			     NULL, NULL, err);

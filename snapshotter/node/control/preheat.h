@@ -7,7 +7,7 @@
 #ifndef BOOTSEER_NODE_PREHEAT_H
 #define BOOTSEER_NODE_PREHEAT_H
 
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 
 #define PREHEAT_ORDERS_MAX 16 /* under way at once */
 

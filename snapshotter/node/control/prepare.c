@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "snapshotter/node/constants.h"
 #include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/fetch.h"
 #include "snapshotter/node/control/gc.h"
@@ -336,7 +337,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 		p.scope = rule->prefix;
 		if (p.answered && !p.resolved_ns)
 			p.resolved_ns = clock_now_ns();
-		starts_note_asked(n, p.image, begin_ns, p.resolved_ns);
+		starts_note_asked(n->starts, p.image, begin_ns, p.resolved_ns);
 		*ret = p;
 		image_touch(p.image);
 	}

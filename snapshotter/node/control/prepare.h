@@ -13,8 +13,8 @@
 #ifndef BOOTSEER_NODE_PREPARE_H
 #define BOOTSEER_NODE_PREPARE_H
 
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/control/resolve.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/trust/admission.h"
 
 struct trace_early;

@@ -6,7 +6,7 @@
 #include "net/control_server.h"
 #include "net/places.h"
 #include "snapshotter/node/control/control.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/starts/starts.h"
 
 #define READY_NAME "ready.sock"

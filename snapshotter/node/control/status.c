@@ -11,12 +11,12 @@
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/control/registries.h"
 #include "snapshotter/node/control/status.h"
 #include "snapshotter/node/mirror/mirror.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/peers/image_swarm.h"
-#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/mount.h"
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/starts.h"
 #include "snapshotter/node/traces/trace_lookup.h"
@@ -383,10 +383,12 @@ static void add_image_figures(struct node *n, struct image *i,
 static int gather_figures(struct node *n, struct figures *f, struct error *err)
 {
 	const struct node_events *e = &n->events;
+	struct mounts_stats mounts;
 	struct image **list;
 	size_t len, k;
 	int rc;
 
+	mounts_get_stats(n->mounts, &mounts);
 	*f = (struct figures){
 		.calls = atomic_load(&e->calls),
 		.calls_failed = atomic_load(&e->calls_failed),
@@ -395,10 +397,10 @@ static int gather_figures(struct node *n, struct figures *f, struct error *err)
 		.prepares_stale = atomic_load(&e->prepares_stale),
 		.prepares_failed = atomic_load(&e->prepares_failed),
 		.prepares_untrusted = atomic_load(&e->prepares_untrusted),
-		.mounts_lazy = atomic_load(&e->mounts_lazy),
-		.mounts_complete = atomic_load(&e->mounts_complete),
-		.mounts_adopted = atomic_load(&e->mounts_adopted),
-		.mounts_failed = atomic_load(&e->mounts_failed),
+		.mounts_lazy = mounts.lazy,
+		.mounts_complete = mounts.complete,
+		.mounts_adopted = mounts.adopted,
+		.mounts_failed = mounts.failed,
 		.layers_applied = atomic_load(&e->layers_applied),
 		.reloads = atomic_load(&e->reloads),
 		.reloads_failed = atomic_load(&e->reloads_failed),
@@ -412,7 +414,7 @@ static int gather_figures(struct node *n, struct figures *f, struct error *err)
 		n->datapath->ops->get_stats(n->datapath, &f->datapath);
 	cache_get_stats(n->cache, &f->cache);
 	disk_get(n->disk, &f->disk);
-	node_prefetch_sums(n, &f->prefetch);
+	node_prefetch_sums(n->prefetches, &f->prefetch);
 	starts_get_stats(n->starts, &f->starts);
 	trace_lookup_get_stats(n->traces, &f->traces);
 	image_swarms_stats(n->peers, &f->p2p);
@@ -421,9 +423,7 @@ static int gather_figures(struct node *n, struct figures *f, struct error *err)
 	f->trust_asked_s = (uint64_t)f->trust.asked_s;
 	f->fetches = f->prefetch.fetches;
 	f->fetched_bytes = f->prefetch.fetched_bytes;
-	images_lock(n->images);
-	add_device_figures(f, &n->past);
-	images_unlock(n->images);
+	add_device_figures(f, &mounts.past);
 	rc = images_list(n->images, &list, &len, err);
 	if (rc < 0)
 		return rc;

@@ -4,8 +4,8 @@
 #define BOOTSEER_NODE_STATUS_H
 
 #include "net/control.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/remote_call.h"
 
 json_t *node_status(struct node *n) MUST_CHECK;

@@ -30,15 +30,15 @@ static int map_trace(const struct image *i, const struct trace *trace,
 static void prefetch_on_trace(void *arg, struct image *i,
 			      const struct trace *trace, bool for_start)
 {
-	struct node *n = arg;
+	struct closure_searches *searches = arg;
 	struct hot_list hot = { .n = 0 };
 	struct error err = ERROR_INIT;
 	int rc = trace ? map_trace(i, trace, &hot, &err) : 0;
 
 	if (rc == 0 && (!trace || (hot.is_predicted && !hot.has_twin)))
-		closure_searches_begin(n->searches, i, &hot, for_start);
+		closure_searches_begin(searches, i, &hot, for_start);
 	else if (rc == 0)
-		rc = node_prefetch(n, i,
+		rc = node_prefetch(closure_searches_prefetches(searches), i,
 				   for_start ? PREFETCH_ON_TRACE_START
 					     : PREFETCH_ON_TRACE,
 				   &hot, NULL, &err);
@@ -47,13 +47,14 @@ static void prefetch_on_trace(void *arg, struct image *i,
 			    i->hex, err.msg);
 }
 
-struct trace_user node_prefetch_trace_user(struct node *n)
+struct trace_user node_prefetch_trace_user(const struct node_config *cfg,
+					   struct closure_searches *s)
 {
-	enum prefetch_mode mode = prefetch_mode_of(n->cfg->prefetch);
+	enum prefetch_mode mode = prefetch_mode_of(cfg->prefetch);
 	bool is_used = prefetch_choose(mode, PREFETCH_ON_TRACE) !=
 		       PREFETCH_CHOICE_NOTHING;
 
 	/* No map is made of what nobody wants. */
 	return (struct trace_user){ .found = is_used ? prefetch_on_trace : NULL,
-				    .arg = n };
+				    .arg = s };
 }

@@ -29,7 +29,9 @@
 #define COMPARED_BYTES (4 * MIB)
 
 struct closure_searches {
-	struct node *node;
+	struct origins *origins;
+	struct prefetches *prefetches;
+	const atomic_bool *is_ending;
 	struct pool *pool;
 	volatile bool is_closing; /* atomic: the fetcher looks at it */
 	pthread_mutex_t lock;
@@ -75,7 +77,7 @@ static int read_config(struct closure_search *s, struct config_start *ret,
 	AUTO_BUF text = BUF_INIT;
 	const json_t *c;
 	size_t n;
-	int rc = image_config(s->all->node->origins, s->image, &text, err);
+	int rc = image_config(s->all->origins, s->image, &text, err);
 
 	if (rc == 0)
 		rc = bounded_json_load(text.data, text.len, "image config",
@@ -116,7 +118,8 @@ static int check_reads(struct closure_search *s, struct error *err)
 
 	if (!is_read)
 		return error_nomem(err);
-	node_prefetch_mark_read(s->all->node, s->image, &s->index.map, is_read);
+	node_prefetch_mark_read(s->all->prefetches, s->image, &s->index.map,
+				is_read);
 	for (uint32_t k = 0; k < n; k++) {
 		uint8_t bit = (uint8_t)(1u << k % 8);
 
@@ -156,8 +159,9 @@ static int closure_fetch_spans(void *arg, const struct device_span *spans,
 		s->is_asked[k / 8] |= (uint8_t)(1u << k % 8);
 	}
 	if (rc == 0)
-		rc = node_prefetch_ahead(s->all->node, s->image, blocks, list.n,
-					 &s->all->is_closing, &s->call, err);
+		rc = node_prefetch_ahead(s->all->prefetches, s->image, blocks,
+					 list.n, &s->all->is_closing, &s->call,
+					 err);
 	hot_list_fini(&list);
 	return rc;
 }
@@ -169,8 +173,8 @@ static int closure_read_bytes(void *arg, uint64_t voff, void *buf, size_t len,
 	int rc = check_time(s, err);
 
 	return rc < 0 ? rc
-		      : node_prefetch_read(s->all->node, s->image, voff, buf,
-					   len, &s->call, err);
+		      : node_prefetch_read(s->all->prefetches, s->image, voff,
+					   buf, len, &s->call, err);
 }
 
 /* ----------------------------------------------------------------- searches --- */
@@ -222,14 +226,13 @@ static bool search_leave(struct closure_search *s)
 static void closure_search_run(struct work *w)
 {
 	struct closure_search *s = container_of(w, struct closure_search, work);
-	struct node *n = s->all->node;
 	struct error err = ERROR_INIT;
 	int64_t begun = clock_now_ns();
 	size_t known = s->hot.n;
 	bool for_start;
 	int rc;
 
-	remote_call_init(&s->call, &n->is_ending, NULL, begun, SEARCH_NS);
+	remote_call_init(&s->call, s->all->is_ending, NULL, begun, SEARCH_NS);
 	rc = find_spans(s, &err);
 	for_start = search_leave(s);
 	if (rc == 0)
@@ -242,7 +245,7 @@ static void closure_search_run(struct work *w)
 	else
 		log_info("prefetch", "not searched image=%.12s reason=\"%s\"",
 			 s->image->hex, err.msg);
-	if (s->hot.n && node_prefetch(n, s->image,
+	if (s->hot.n && node_prefetch(s->all->prefetches, s->image,
 				      for_start ? PREFETCH_ON_TRACE_START
 						: PREFETCH_ON_TRACE,
 				      &s->hot, NULL, &err) < 0)
@@ -300,15 +303,23 @@ void closure_searches_begin(struct closure_searches *all, struct image *i,
 	free(s);
 }
 
-int closure_searches_new(struct node *n, struct closure_searches **ret,
-			 struct error *err)
+struct prefetches *closure_searches_prefetches(const struct closure_searches *s)
+{
+	return s->prefetches;
+}
+
+int closure_searches_new(struct origins *origins, struct prefetches *prefetches,
+			 const atomic_bool *is_ending,
+			 struct closure_searches **ret, struct error *err)
 {
 	struct closure_searches *all = calloc(1, sizeof(*all));
 	int rc;
 
 	if (!all)
 		return error_nomem(err);
-	all->node = n;
+	all->origins = origins;
+	all->prefetches = prefetches;
+	all->is_ending = is_ending;
 	rc = pool_new(NULL, THREADS, QUEUE_MAX, &all->pool, err);
 	if (rc < 0) {
 		free(all);

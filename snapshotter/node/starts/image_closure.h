@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_NODE_IMAGE_CLOSURE_H
 #define BOOTSEER_NODE_IMAGE_CLOSURE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "common/error.h"
@@ -13,12 +14,19 @@
 struct closure_searches;
 struct hot_list;
 struct image;
-struct node;
+struct origins;
+struct prefetches;
 
-/* After node_prefetch_open(), and freed before node_prefetch_close(). */
-int closure_searches_new(struct node *n, struct closure_searches **ret,
+/* All is borrowed; `is_ending`: the node ends. */
+int closure_searches_new(struct origins *origins, struct prefetches *prefetches,
+			 const atomic_bool *is_ending,
+			 struct closure_searches **ret,
 			 struct error *err) MUST_CHECK;
 void closure_searches_free(struct closure_searches *s); /* NULL is allowed */
+
+/* The prefetches that get the blocks. */
+struct prefetches *
+closure_searches_prefetches(const struct closure_searches *s);
 
 /* Begin a search whose blocks are prefetched behind `hot` (or NULL), which is taken.
  * Returns at once: what cannot be searched for now is not. */

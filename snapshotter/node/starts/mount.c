@@ -19,12 +19,17 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mount.h"
-#include "fuse/fuse.h"
 #include "snapshotter/node/constants.h"
 #include "snapshotter/node/starts/mount.h"
-#include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/starts.h"
+
+struct mounts {
+	struct mounts_of of;
+	struct starts *starts; /* NULL once they are forgotten */
+	atomic_uint_fast64_t n_lazy, n_complete, n_adopted, n_failed;
+	struct device_stats past; /* of devices that are gone; images_lock() */
+};
 
 /* ---------------------------------------------------------------- the modes --- */
 
@@ -37,7 +42,7 @@ static int note_mode(struct image *i, bool complete, struct error *err)
 	return rc == -ENOSPC || rc == -EDQUOT ? 0 : rc;
 }
 
-static int mount_lazy(struct node *n, struct image *i, struct mounted *m,
+static int mount_lazy(struct mounts *all, struct image *i, struct mounted *m,
 		      struct error *err)
 {
 	int rc;
@@ -47,9 +52,10 @@ static int mount_lazy(struct node *n, struct image *i, struct mounted *m,
 		return rc;
 	rc = note_mode(i, false, err);
 	if (rc == 0)
-		rc = n->datapath->ops->mount(n->datapath, &m->image, err);
+		rc = all->of.datapath->ops->mount(all->of.datapath, &m->image,
+						  err);
 	if (rc == 0)
-		atomic_fetch_add(&n->events.mounts_lazy, 1);
+		atomic_fetch_add(&all->n_lazy, 1);
 	return rc;
 }
 
@@ -61,16 +67,17 @@ static void use_files(struct mounted *m)
 	m->image.n_files = m->complete.n_files;
 }
 
-static int mount_complete(struct node *n, struct image *i, struct mounted *m,
-			  const struct map_file *meta, struct error *err)
+static int mount_complete(struct mounts *all, struct image *i,
+			  struct mounted *m, const struct map_file *meta,
+			  struct error *err)
 {
 	struct complete_job job = {
-		.cache = n->cache,
+		.cache = all->of.opens.cache,
 		.map = &m->map,
 		.meta = meta,
 		.meta_digest = i->artifact.meta_raw,
 		.name = i->hex,
-		.gate = n->gate,
+		.gate = all->of.opens.gate,
 	};
 	int rc;
 
@@ -81,17 +88,18 @@ static int mount_complete(struct node *n, struct image *i, struct mounted *m,
 	use_files(m);
 	rc = image_set_complete(i, true, err);
 	if (rc == 0)
-		rc = datapath_mount_complete(n->cfg->run, &m->image, err);
+		rc = datapath_mount_complete(all->of.cfg->run, &m->image, err);
 	if (rc == 0)
-		atomic_fetch_add(&n->events.mounts_complete, 1);
+		atomic_fetch_add(&all->n_complete, 1);
 	return rc;
 }
 
-static bool has_complete(const struct node *n, const struct image *i)
+static bool has_complete(const struct mounts *all, const struct image *i)
 {
 	AUTO_FREE char *meta = NULL;
 
-	return cache_mount_path(n->cache, i->hex, "erofs", &meta, NULL) == 0 &&
+	return cache_mount_path(all->of.opens.cache, i->hex, "erofs", &meta,
+				NULL) == 0 &&
 	       datapath_has_complete(i->mountpoint, meta);
 }
 
@@ -101,13 +109,13 @@ static bool has_complete(const struct node *n, const struct image *i)
  * that is.  It may not know of the mount at all: an older one, or with a name of
  * other files.
  */
-static int adopt_complete(struct node *n, struct image *i, struct mounted *m,
-			  struct error *err)
+static int adopt_complete(struct mounts *all, struct image *i,
+			  struct mounted *m, struct error *err)
 {
-	m->kept = cache_mount_adopt(n->cache, i->hex) == 0;
+	m->kept = cache_mount_adopt(all->of.opens.cache, i->hex) == 0;
 	if (!m->kept)
-		cache_freeze_in_use(n->cache);
-	atomic_fetch_add(&n->events.mounts_adopted, 1);
+		cache_freeze_in_use(all->of.opens.cache);
+	atomic_fetch_add(&all->n_adopted, 1);
 	return note_mode(i, true, err);
 }
 
@@ -128,7 +136,7 @@ static bool is_mounted(const char *path)
 static void back_to_lazy(struct mounted *m)
 {
 	if (m->kept)
-		cache_mount_drop(m->node->cache, m->hex);
+		cache_mount_drop(m->of->cache, m->hex);
 	m->kept = false;
 	complete_fini(&m->complete);
 	m->image.meta_path = m->meta_path;
@@ -136,66 +144,79 @@ static void back_to_lazy(struct mounted *m)
 	m->image.n_files = 0;
 }
 
-/* Reasons for a mount. */
-enum mount_why {
-	MOUNT_USE,     /* somebody wants the files */
-	MOUNT_START,   /* containers will start on it */
-	MOUNT_RESTORE, /* it was there before this process */
-};
-
-static int mount_either(struct node *n, struct image *i, struct mounted *m,
-			const struct map_file *meta, enum mount_why mount,
+static int mount_either(struct mounts *all, const struct mount_request *r,
+			struct mounted *m, const struct map_file *meta,
 			struct error *err)
 {
+	struct image *i = r->image;
 	struct error why = ERROR_INIT;
 	int rc = -ENOENT;
 
 	/* Also when its state was lost, and with it that it was mounted. */
-	if (has_complete(n, i))
-		return adopt_complete(n, i, m, err);
-	if (mount != MOUNT_RESTORE && strcmp(n->cfg->datapath, "auto") == 0 &&
-	    !(mount == MOUNT_START && starts_would_record(n->starts, i)))
-		rc = mount_complete(n, i, m, meta, &why);
+	if (has_complete(all, i))
+		return adopt_complete(all, i, m, err);
+	if (r->why != MOUNT_RESTORE &&
+	    strcmp(all->of.cfg->datapath, "auto") == 0 &&
+	    !(r->why == MOUNT_START && starts_would_record(all->starts, i)))
+		rc = mount_complete(all, i, m, meta, &why);
 	if (rc == 0)
 		return 0;
 	if (rc != -ENOENT && why.msg[0])
 		log_info("mount", "lazy image=\"%s\" reason=\"%s\"", m->label,
 			 why.msg);
 	back_to_lazy(m);
-	rc = mount_lazy(n, i, m, err);
-	if (rc != -EBUSY || !has_complete(n, i))
+	rc = mount_lazy(all, i, m, err);
+	if (rc != -EBUSY || !has_complete(all, i))
 		return rc;
 	/* Made since, by a child of a bootseerd that was killed. */
 	mounted_close_device(m);
-	return adopt_complete(n, i, m, err);
+	return adopt_complete(all, i, m, err);
 }
 
-static int mount_image_now(struct node *n, struct image *i, enum mount_why why,
-			   struct remote_call *call, struct error *err)
+static int mount_image_now(struct mounts *all, const struct mount_request *r,
+			   struct error *err)
 {
+	struct image *i = r->image;
 	struct map_file meta = MAP_FILE_INIT;
 	AUTO(mounted) m = NULL;
-	bool was_there = why == MOUNT_RESTORE && is_mounted(i->mountpoint);
+	bool was_there = r->why == MOUNT_RESTORE && is_mounted(i->mountpoint);
 	int rc;
 
-	rc = mounted_open(n, i, call, &meta, &m, err);
+	rc = mounted_open(&all->of.opens, i, r->call, &meta, &m, err);
 	if (rc == 0)
 		rc = mounted_make_dir(m, err);
 	if (rc == 0)
-		rc = mount_either(n, i, m, &meta, why, err);
+		rc = mount_either(all, r, m, &meta, err);
 	map_file_close(&meta);
 	if (rc < 0) {
 		if (rc != -EINPROGRESS)
-			atomic_fetch_add(&n->events.mounts_failed, 1);
+			atomic_fetch_add(&all->n_failed, 1);
 		return rc;
 	}
 	log_info("mount", "mounted image=\"%s\" mode=%s path=\"%s\"", m->label,
 		 m->device ? "lazy" : "complete", i->mountpoint);
 	m->was_started = was_there;
-	images_lock(n->images);
+	images_lock(i->all);
 	i->mounted = steal_ptr(&m);
-	images_unlock(n->images);
+	images_unlock(i->all);
 	return 0;
+}
+
+/* ------------------------------------------------------------------- its end --- */
+
+/* Add a mount's figures to the totals, which never go back.  Under images_lock(). */
+static void keep_stats(struct mounts *all, const struct mounted *m)
+{
+	struct device_stats d;
+
+	if (!mounted_stats(m, &d))
+		return;
+	all->past.reads += d.reads;
+	all->past.read_bytes += d.read_bytes;
+	all->past.misses += d.misses;
+	all->past.fetches += d.fetches;
+	all->past.fetched_bytes += d.fetched_bytes;
+	all->past.errors += d.errors;
 }
 
 /* That reads failed is told of the image when nobody mounts it any more, too. */
@@ -209,8 +230,33 @@ static void keep_error(const struct mounted *m, struct image *i)
 	i->last_error_at = d.error_at;
 }
 
+/* Unmount and free `m`, which is the users' mount of `i`, or a recording's (NULL). */
+static int end_mount(struct mounts *all, struct mounted *m, struct image *i,
+		     struct error *err)
+{
+	int rc =
+		all->of.datapath->ops->umount(all->of.datapath, &m->image, err);
+
+	if (rc < 0)
+		return rc;
+	if (i)
+		log_info("mount", "unmounted image=\"%s\"", m->label);
+	if (m->device)
+		starts_detach(all->starts, m->device);
+	images_lock(all->of.images);
+	keep_stats(all, m);
+	if (i) {
+		i->mounted = NULL;
+		keep_error(m, i);
+	}
+	images_unlock(all->of.images);
+	mounted_free(m);
+	return 0;
+}
+
 /* A complete mount that could not be adopted, for want of the image's files. */
-static int umount_unknown(struct node *n, struct image *i, struct error *err)
+static int umount_unknown(struct mounts *all, struct image *i,
+			  struct error *err)
 {
 	struct datapath_image img = {
 		.index = i->state.index,
@@ -218,59 +264,43 @@ static int umount_unknown(struct node *n, struct image *i, struct error *err)
 		.mountpoint = i->mountpoint,
 	};
 
-	return has_complete(n, i)
-		       ? n->datapath->ops->umount(n->datapath, &img, err)
+	return has_complete(all, i)
+		       ? all->of.datapath->ops->umount(all->of.datapath, &img,
+						       err)
 		       : 0;
 }
 
-static int umount_now(struct node *n, struct image *i, struct error *err)
+static int umount_now(struct mounts *all, struct image *i, struct error *err)
 {
-	struct mounted *m = i->mounted;
-	int rc;
-
-	if (!m)
-		return umount_unknown(n, i, err);
-	rc = n->datapath->ops->umount(n->datapath, &m->image, err);
-	if (rc < 0)
-		return rc;
-	log_info("mount", "unmounted image=\"%s\"", m->label);
-	if (m->device)
-		starts_detach(n->starts, m->device);
-	images_lock(n->images);
-	i->mounted = NULL;
-	mounted_keep_stats(m);
-	keep_error(m, i);
-	images_unlock(n->images);
-	mounted_free(m);
-	return 0;
+	if (!i->mounted)
+		return umount_unknown(all, i, err);
+	return end_mount(all, i->mounted, i, err);
 }
 
 /*
- * Somebody may have unmounted what this process mounted.  Whoever starts on the
+ * Somebody unmounted what this process mounted.  Whoever starts on the
  * mount point then would find an empty folder.  What containers have open of a lazy
  * mount goes on by the data path's side of it, which stays as it is; a complete one
  * needs nothing of us.
  */
-static int mount_again_if_gone(struct node *n, struct image *i,
-			       enum mount_why why, struct remote_call *call,
-			       struct error *err)
+static int mount_again(struct mounts *all, const struct mount_request *r,
+		       struct error *err)
 {
-	struct mounted *m = i->mounted;
+	struct mounted *m = r->image->mounted;
 	int rc;
 
-	if (is_mounted(i->mountpoint))
-		return 0;
 	log_warning("mount",
 		    "mounting again image=\"%s\" path=\"%s\" "
 		    "reason=\"somebody unmounted it\"",
-		    m->label, i->mountpoint);
+		    m->label, r->image->mountpoint);
 	if (!m->device) {
-		rc = umount_now(n, i, err);
-		return rc < 0 ? rc : mount_image_now(n, i, why, call, err);
+		rc = umount_now(all, r->image, err);
+		return rc < 0 ? rc : mount_image_now(all, r, err);
 	}
 	rc = mounted_make_dir(m, err);
 	return rc < 0 ? rc
-		      : n->datapath->ops->mount(n->datapath, &m->image, err);
+		      : all->of.datapath->ops->mount(all->of.datapath,
+						     &m->image, err);
 }
 
 /* ------------------------------------------------------------------ users --- */
@@ -288,80 +318,116 @@ static int wrap_image(struct image *i, int rc, struct error *err)
 	return rc;
 }
 
-int node_mount(struct node *n, struct image *i, const char *user,
-	       bool for_start, struct remote_call *call, struct error *err)
+static void forget_user(struct image *i, const char *user)
 {
-	enum mount_why why = for_start ? MOUNT_START : MOUNT_USE;
-	bool was;
+	struct error err;
+	bool gone;
+
+	if (image_remove_user(i, user, &gone, &err) < 0)
+		log_warning("mount", "user reason=\"%s\"", err.msg);
+}
+
+/* Inside the image's gate. */
+static int mount_for_user(struct mounts *all, const struct mount_request *r,
+			  struct error *err)
+{
+	struct image *i = r->image;
+	bool was, is_removed;
 	int rc;
 
-	rc = mounted_lock_image(n, i, call, err);
-	if (rc < 0)
-		return wrap_image(i, rc, err);
-	images_lock(n->images);
-	was = names_has(&i->state.users, user);
-	rc = i->removed ? -ENOENT : 0;
-	images_unlock(n->images);
-	if (rc < 0)
-		error_set(err, ENOENT, "it was removed meanwhile");
-	else if (!call && !i->is_checked &&
-		 !(i->mounted && is_mounted(i->mountpoint)))
-		rc = error_set(err, EINPROGRESS, "the parser is needed");
+	images_lock(i->all);
+	was = names_has(&i->state.users, r->user);
+	is_removed = i->removed;
+	images_unlock(i->all);
+	if (is_removed)
+		return error_set(err, ENOENT, "it was removed meanwhile");
+	if (!r->call && !i->is_checked &&
+	    !(i->mounted && is_mounted(i->mountpoint)))
+		return error_set(err, EINPROGRESS, "the parser is needed");
 	/* The user first: a crash leaves a user without a mount, which the
 	 * next start mounts, never a mount that nobody knows. */
-	if (rc == 0)
-		rc = image_add_user(i, user, err);
-	if (rc == 0) {
-		rc = i->mounted ? mount_again_if_gone(n, i, why, call, err)
-				: mount_image_now(n, i, why, call, err);
-		if (rc < 0 && !was) {
-			struct error ignored;
-			bool gone;
+	rc = image_add_user(i, r->user, err);
+	if (rc < 0)
+		return rc;
+	if (!i->mounted)
+		rc = mount_image_now(all, r, err);
+	else if (!is_mounted(i->mountpoint))
+		rc = mount_again(all, r, err);
+	if (rc < 0 && !was)
+		forget_user(i, r->user);
+	return rc;
+}
 
-			if (image_remove_user(i, user, &gone, &ignored) < 0)
-				log_warning("mount", "user reason=\"%s\"",
-					    ignored.msg);
-		}
-	}
-	keyed_lock_leave(n->gate, &i->id);
+int mounts_mount(struct mounts *all, const struct mount_request *r,
+		 bool *ret_is_complete, struct error *err)
+{
+	struct image *i = r->image;
+	int rc = mounted_lock_image(&all->of.opens, i, r->call, err);
+
+	if (rc < 0)
+		return wrap_image(i, rc, err);
+	rc = mount_for_user(all, r, err);
+	if (rc == 0)
+		*ret_is_complete = mounted_is_complete(i->mounted);
+	keyed_lock_leave(all->of.opens.gate, &i->id);
 	return wrap_image(i, rc, err);
 }
 
-int node_umount(struct node *n, struct image *i, const char *user,
-		struct remote_call *call, bool *ret_was, struct error *err)
+int mounts_umount(struct mounts *all, const struct mount_request *r,
+		  bool *ret_was, struct error *err)
 {
+	struct image *i = r->image;
 	bool last;
 	int rc;
 
 	*ret_was = false;
-	rc = mounted_lock_image_long(n, i, call, err);
+	rc = mounted_lock_image_long(&all->of.opens, i, r->call, err);
 	if (rc < 0)
 		return wrap_image(i, rc, err);
-	images_lock(n->images);
+	images_lock(i->all);
 	last = i->state.users.n == 0 ||
-	       (i->state.users.n == 1 && names_has(&i->state.users, user));
-	images_unlock(n->images);
+	       (i->state.users.n == 1 && names_has(&i->state.users, r->user));
+	images_unlock(i->all);
 	if (last)
-		rc = umount_now(n, i, err);
+		rc = umount_now(all, i, err);
 	if (rc == 0)
-		rc = image_remove_user(i, user, ret_was, err);
-	keyed_lock_leave(n->gate, &i->id);
+		rc = image_remove_user(i, r->user, ret_was, err);
+	keyed_lock_leave(all->of.opens.gate, &i->id);
 	if (rc == 0 && last)
 		node_prefetch_leave(i);
 	return wrap_image(i, rc, err);
 }
 
+/* ------------------------------------------------------- mounts of recordings --- */
+
+int mounts_mount_own(struct mounts *all, struct mounted *m, struct error *err)
+{
+	int rc = mounted_make_dir(m, err);
+
+	return rc < 0 ? rc
+		      : all->of.datapath->ops->mount(all->of.datapath,
+						     &m->image, err);
+}
+
+int mounts_umount_own(struct mounts *all, struct mounted *m, struct error *err)
+{
+	return end_mount(all, m, NULL, err);
+}
+
 /* ----------------------------------------------------------- start and end --- */
 
-static void restore_one(struct node *n, struct image *i,
+static void restore_one(struct mounts *all, struct image *i,
 			struct remote_call *call)
 {
+	const struct mount_request r = { .image = i,
+					 .why = MOUNT_RESTORE,
+					 .call = call };
 	struct error err = ERROR_INIT;
 	int rc;
 
 	if (i->state.users.n == 0)
 		return;
-	rc = mount_image_now(n, i, MOUNT_RESTORE, call, &err);
+	rc = mount_image_now(all, &r, &err);
 	if (rc == -EINPROGRESS && call->is_local)
 		return;
 	i->is_not_restored = rc < 0;
@@ -373,42 +439,42 @@ static void restore_one(struct node *n, struct image *i,
 }
 
 /* False: there is no memory for the list of them. */
-static bool for_each(struct node *n,
-		     void (*fn)(struct node *, struct image *, void *),
+static bool for_each(struct mounts *all,
+		     void (*fn)(struct mounts *, struct image *, void *),
 		     void *arg)
 {
 	struct error err = ERROR_INIT;
 	struct image **list;
 	size_t len, k;
 
-	if (images_list(n->images, &list, &len, &err) < 0) {
+	if (images_list(all->of.images, &list, &len, &err) < 0) {
 		log_error("mount", "images reason=\"%s\"", err.msg);
 		return false;
 	}
 	for (k = 0; k < len; k++)
-		fn(n, list[k], arg);
+		fn(all, list[k], arg);
 	images_list_free(list, len);
 	return true;
 }
 
 /* Complete mounts first: containers that need nothing of us are told of first. */
-static void restore_complete(struct node *n, struct image *i, void *call)
+static void restore_complete(struct mounts *all, struct image *i, void *call)
 {
-	if (has_complete(n, i))
-		restore_one(n, i, call);
+	if (has_complete(all, i))
+		restore_one(all, i, call);
 }
 
-static void restore_rest(struct node *n, struct image *i, void *call)
+static void restore_rest(struct mounts *all, struct image *i, void *call)
 {
 	if (!i->mounted && !i->is_not_restored)
-		restore_one(n, i, call);
+		restore_one(all, i, call);
 }
 
-static void tell_frozen(struct node *n)
+static void tell_frozen(const struct mounts *all)
 {
 	struct cache_stats s;
 
-	cache_get_stats(n->cache, &s);
+	cache_get_stats(all->of.opens.cache, &s);
 	if (s.frozen_files)
 		log_error("mount",
 			  "frozen files=%llu mib=%llu reason=\"something reads "
@@ -429,14 +495,15 @@ static void tell_frozen(struct node *n)
 
 /* A complete mount reads the cache's files, so damage is mended where it lies,
  * by fetching the blocks again. */
-static void refetch_damaged(struct node *n, struct image *i, void *n_images)
+static void refetch_damaged(struct mounts *all, struct image *i, void *n_images)
 {
 	struct error err = ERROR_INIT;
 
-	if (!cache_mount_is_told(n->cache, i->hex))
+	if (!cache_mount_is_told(all->of.opens.cache, i->hex))
 		return;
 	++*(unsigned int *)n_images;
-	if (node_prefetch(n, i, PREFETCH_ON_DAMAGE, NULL, NULL, &err) < 0)
+	if (node_prefetch(all->of.prefetches, i, PREFETCH_ON_DAMAGE, NULL, NULL,
+			  &err) < 0)
 		log_error(
 			"mount",
 			"damaged block under image=%.12s is not fetched "
@@ -446,9 +513,9 @@ static void refetch_damaged(struct node *n, struct image *i, void *n_images)
 
 static void mount_on_damage(void *arg)
 {
-	struct node *n = arg;
+	struct mounts *all = arg;
 	unsigned int n_images = 0;
-	bool is_listed = for_each(n, refetch_damaged, &n_images);
+	bool is_listed = for_each(all, refetch_damaged, &n_images);
 
 	if (n_images)
 		log_warning("mount",
@@ -456,7 +523,7 @@ static void mount_on_damage(void *arg)
 			    "action=\"it is fetched again\" cure=\"check the "
 			    "disk\"",
 			    n_images);
-	if (is_listed && cache_mounts_told(n->cache) > n_images)
+	if (is_listed && cache_mounts_told(all->of.opens.cache) > n_images)
 		log_warning(
 			"mount",
 			"the disk damaged a block of the cache reason=\"it is "
@@ -465,50 +532,84 @@ static void mount_on_damage(void *arg)
 			"anew, and check the disk\"");
 }
 
-void node_restore(struct node *n)
+void mounts_restore(struct mounts *all)
 {
 	struct error err = ERROR_INIT;
 	struct remote_call call;
 
-	mounted_call_init(n, &call);
+	mounted_call_init(&all->of.opens, &call);
 	call.is_local = true;
-	(void)for_each(n, restore_complete, &call);
-	(void)for_each(n, restore_rest, &call);
+	(void)for_each(all, restore_complete, &call);
+	(void)for_each(all, restore_rest, &call);
 	/* Damaged images are fetched again now; the readers of all images wait
 	 * for that. */
-	remote_call_init(&call, &n->is_ending, NULL, clock_now_ns(),
+	remote_call_init(&call, all->of.opens.is_ending, NULL, clock_now_ns(),
 			 NODE_RESTORE_REMOTE_NS);
-	(void)for_each(n, restore_rest, &call);
-	if (n->datapath->ops->resume(n->datapath, &err) < 0)
+	(void)for_each(all, restore_rest, &call);
+	if (all->of.datapath->ops->resume(all->of.datapath, &err) < 0)
 		log_error("mount", "resume reason=\"%s\"", err.msg);
-	tell_frozen(n);
-	cache_on_damage(n->cache, mount_on_damage, n);
+	tell_frozen(all);
+	cache_on_damage(all->of.opens.cache, mount_on_damage, all);
 }
 
-static void take_down(struct node *n, struct image *i, void *arg)
+static void take_down(struct mounts *all, struct image *i, void *arg)
 {
 	struct error err = ERROR_INIT;
 
 	if (!i->mounted || mounted_is_complete(i->mounted))
 		return;
-	if (umount_now(n, i, &err) < 0)
+	if (umount_now(all, i, &err) < 0)
 		log_error("mount", "unmount image=%.12s reason=\"%s\"", i->hex,
 			  err.msg);
 }
 
-static void let_go(struct node *n, struct image *i, void *arg)
+static void let_go(struct mounts *all, struct image *i, void *arg)
 {
-	(void)n;
+	(void)all;
 	mounted_free(i->mounted);
 	i->mounted = NULL;
 }
 
-void node_leave(struct node *n)
+void mounts_take_down(struct mounts *all)
 {
-	bool keep = !n->held && fd_keeper_is_durable(n->keeper);
+	(void)for_each(all, take_down, NULL);
+}
 
-	if (!keep)
-		(void)for_each(n, take_down, NULL);
-	n->datapath->ops->stop(n->datapath, keep);
-	(void)for_each(n, let_go, NULL);
+void mounts_forget_starts(struct mounts *all)
+{
+	all->starts = NULL;
+}
+
+int mounts_open(const struct mounts_of *of, struct mounts **ret,
+		struct error *err)
+{
+	struct mounts *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return error_nomem(err);
+	all->of = *of;
+	all->starts = of->starts;
+	*ret = all;
+	return 0;
+}
+
+void mounts_close(struct mounts *all)
+{
+	if (!all)
+		return;
+	(void)for_each(all, let_go, NULL);
+	free(all);
+}
+
+void mounts_get_stats(struct mounts *all, struct mounts_stats *ret)
+{
+	*ret = (struct mounts_stats){
+		.lazy = atomic_load(&all->n_lazy),
+		.complete = atomic_load(&all->n_complete),
+		.adopted = atomic_load(&all->n_adopted),
+		.failed = atomic_load(&all->n_failed),
+	};
+	images_lock(all->of.images);
+	ret->past = all->past;
+	images_unlock(all->of.images);
 }

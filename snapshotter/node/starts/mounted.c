@@ -9,6 +9,7 @@
 #include "blockstore/cache_mount.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "snapshotter/node/constants.h"
 #include "snapshotter/node/images/offer_file.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
@@ -60,7 +61,7 @@ void mounted_free(struct mounted *m)
 	device_free(m->device);
 	image_swarm_put(m->peer);
 	if (m->kept)
-		cache_mount_drop(m->node->cache, m->hex);
+		cache_mount_drop(m->of->cache, m->hex);
 	complete_fini(&m->complete);
 	map_file_close(&m->map_file);
 	free(m->label);
@@ -92,7 +93,7 @@ static int open_checked(const struct image *i, const char *name,
 }
 
 /* Fetch the two files again: the disk lost them. */
-static int refetch_files(struct node *n, const struct image *i,
+static int refetch_files(const struct mounted_of *of, const struct image *i,
 			 struct remote_call *call, struct error *err)
 {
 	AUTO_FREE char *meta = image_path(i, "meta.erofs");
@@ -102,7 +103,7 @@ static int refetch_files(struct node *n, const struct image *i,
 	AUTO(source) meta_source = NULL;
 	AUTO(source) map_source = NULL;
 	struct artifact_sources from = {
-		.parser = parser_of_artifacts(n->parser),
+		.parser = parser_of_artifacts(of->parser),
 	};
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
@@ -114,7 +115,7 @@ static int refetch_files(struct node *n, const struct image *i,
 	from.meta = meta_source;
 	from.map = map_source;
 	if (rc == 0)
-		rc = origin_get(n->origins, i->state.host, i->state.repo,
+		rc = origin_get(of->origins, i->state.host, i->state.repo,
 				i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease_paced(origin, &call->pace, &lease, err);
@@ -136,8 +137,8 @@ static int refetch_files(struct node *n, const struct image *i,
 
 /* Once for each image and process: the digests do not change, but the bootseerd
  * that put it on the disk may have checked less than this one. */
-static int check_content(struct node *n, struct image *i, bool may_wait,
-			 const char *meta, struct error *err)
+static int check_content(const struct mounted_of *of, struct image *i,
+			 bool may_wait, const char *meta, struct error *err)
 {
 	AUTO_FREE char *map = image_path(i, "blockmap");
 	int rc;
@@ -148,14 +149,14 @@ static int check_content(struct node *n, struct image *i, bool may_wait,
 		return error_set(err, EINPROGRESS, "the parser is needed");
 	if (!map)
 		return error_nomem(err);
-	rc = parser_check(n->parser, meta, map, err);
+	rc = parser_check(of->parser, meta, map, err);
 	i->is_checked = rc == 0;
 	return rc;
 }
 
-static int open_once(struct node *n, struct image *i, bool may_wait,
-		     struct map_file *ret_meta, struct mounted **ret,
-		     struct error *err)
+static int open_once(const struct mounted_of *of, struct image *i,
+		     bool may_wait, struct map_file *ret_meta,
+		     struct mounted **ret, struct error *err)
 {
 	AUTO(mounted) m = calloc(1, sizeof(*m));
 	const struct artifact *a = &i->artifact;
@@ -164,7 +165,7 @@ static int open_once(struct node *n, struct image *i, bool may_wait,
 	if (!m)
 		return error_nomem(err);
 	(void)pthread_rwlock_init(&m->in_use, NULL);
-	m->node = n;
+	m->of = of;
 	m->label = image_label(i);
 	memcpy(m->hex, i->hex, sizeof(m->hex));
 	if (!m->label)
@@ -175,7 +176,7 @@ static int open_once(struct node *n, struct image *i, bool may_wait,
 		rc = open_checked(i, "blockmap", &a->map_raw, NULL,
 				  &m->map_file, err);
 	if (rc == 0)
-		rc = check_content(n, i, may_wait, m->meta_path, err);
+		rc = check_content(of, i, may_wait, m->meta_path, err);
 	if (rc == 0)
 		rc = blockmap_open(m->map_file.data, m->map_file.len, &m->map,
 				   err);
@@ -195,11 +196,11 @@ static int open_once(struct node *n, struct image *i, bool may_wait,
 	return 0;
 }
 
-static int lock_image(struct node *n, const struct image *i,
+static int lock_image(const struct mounted_of *of, const struct image *i,
 		      struct remote_call *call, int64_t timeout_ns,
 		      struct error *err)
 {
-	int rc = keyed_lock_enter_paced(n->gate, &i->id, call ? timeout_ns : 0,
+	int rc = keyed_lock_enter_paced(of->gate, &i->id, call ? timeout_ns : 0,
 					call ? &call->pace : NULL, err);
 
 	if (rc == -ETIMEDOUT && !call)
@@ -207,11 +208,11 @@ static int lock_image(struct node *n, const struct image *i,
 	return call ? remote_call_why(call, i->state.host, rc, err) : rc;
 }
 
-int mounted_lock_image(struct node *n, const struct image *i,
+int mounted_lock_image(const struct mounted_of *of, const struct image *i,
 		       struct remote_call *call, struct error *err)
 {
 	bool is_local = call && call->is_local;
-	int rc = lock_image(n, i, call,
+	int rc = lock_image(of, i, call,
 			    is_local ? LOCAL_GATE_NS : NODE_GATE_TIMEOUT_NS,
 			    err);
 
@@ -221,23 +222,23 @@ int mounted_lock_image(struct node *n, const struct image *i,
 	return rc;
 }
 
-int mounted_lock_image_long(struct node *n, const struct image *i,
+int mounted_lock_image_long(const struct mounted_of *of, const struct image *i,
 			    struct remote_call *call, struct error *err)
 {
-	return lock_image(n, i, call, NODE_GATE_TIMEOUT_NS, err);
+	return lock_image(of, i, call, NODE_GATE_TIMEOUT_NS, err);
 }
 
-void mounted_call_init(struct node *n, struct remote_call *ret)
+void mounted_call_init(const struct mounted_of *of, struct remote_call *ret)
 {
-	remote_call_init(ret, &n->is_ending, NULL, clock_now_ns(),
-			 n->cfg->prepare_timeout);
+	remote_call_init(ret, of->is_ending, NULL, clock_now_ns(),
+			 of->prepare_timeout_ns);
 }
 
-int mounted_open(struct node *n, struct image *i, struct remote_call *call,
-		 struct map_file *ret_meta, struct mounted **ret,
-		 struct error *err)
+int mounted_open(const struct mounted_of *of, struct image *i,
+		 struct remote_call *call, struct map_file *ret_meta,
+		 struct mounted **ret, struct error *err)
 {
-	int rc = open_once(n, i, call, ret_meta, ret, err);
+	int rc = open_once(of, i, call, ret_meta, ret, err);
 
 	if (rc != -EBADMSG && rc != -ENOENT)
 		return rc;
@@ -247,8 +248,8 @@ int mounted_open(struct node *n, struct image *i, struct remote_call *call,
 		    "damaged image=%.12s reason=\"%s\" "
 		    "action=\"fetching it again\"",
 		    i->hex, err->msg);
-	rc = refetch_files(n, i, call, err);
-	return rc < 0 ? rc : open_once(n, i, true, ret_meta, ret, err);
+	rc = refetch_files(of, i, call, err);
+	return rc < 0 ? rc : open_once(of, i, true, ret_meta, ret, err);
 }
 
 int mounted_make_dir(const struct mounted *m, struct error *err)
@@ -276,16 +277,15 @@ static int open_packs(struct mounted *m, struct image *i,
 	struct error why = ERROR_INIT;
 	AUTO_FREE struct source **stored = NULL;
 	struct origin *origin = NULL;
-	struct node *n = m->node;
 	int rc;
 
 	/* A start needs no peers. */
-	if (image_swarm_get(n->peers, i, &m->peer, &why) < 0)
+	if (image_swarm_get(m->of->peers, i, &m->peer, &why) < 0)
 		log_warning("p2p", "image=%.12s without peers reason=\"%s\"",
 			    i->hex, why.msg);
 	if (m->peer)
 		return image_swarm_packs(m->peer, ret, err);
-	rc = origin_get(n->origins, i->state.host, i->state.repo,
+	rc = origin_get(m->of->origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_packs(origin, &i->artifact, i->dir, &m->map,
@@ -303,7 +303,7 @@ int mounted_open_device(struct mounted *m, struct image *i, struct error *err)
 
 	rc = open_packs(m, i, &packs, err);
 	if (rc == 0)
-		rc = device_new(m->node->fetcher, &m->map, m->label,
+		rc = device_new(m->of->fetcher, &m->map, m->label,
 				i->state.host, packs, &m->device, err);
 	free(packs);
 	m->image.device = m->device;
@@ -316,19 +316,4 @@ void mounted_close_device(struct mounted *m)
 	image_swarm_put(m->peer);
 	m->device = m->image.device = NULL;
 	m->peer = NULL;
-}
-
-void mounted_keep_stats(const struct mounted *m)
-{
-	struct node *n = m->node;
-	struct device_stats d;
-
-	if (!mounted_stats(m, &d))
-		return;
-	n->past.reads += d.reads;
-	n->past.read_bytes += d.read_bytes;
-	n->past.misses += d.misses;
-	n->past.fetches += d.fetches;
-	n->past.fetched_bytes += d.fetched_bytes;
-	n->past.errors += d.errors;
 }

@@ -24,10 +24,11 @@
 #define SETTLE_MAX_NS (120 * NS_PER_S)
 
 struct prefetches {
-	struct node *n;
+	struct prefetches_of of;
 	struct prefetcher *prefetcher;
 	/* Held while starts are asked what they have read; none are once they go. */
 	pthread_mutex_t asking;
+	struct starts *starts;  /* asking */
 	starts_reads_fn *reads; /* asking; NULL: no start is there */
 	pthread_mutex_t lock;   /* the rest */
 	struct pressure_facts facts;
@@ -38,7 +39,7 @@ struct prefetches {
 
 /* The prefetch of an image. */
 struct image_prefetch {
-	struct node *node;
+	struct prefetches *all;
 	struct image *image;   /* a use */
 	struct mounted *files; /* block map and device; mounted nowhere */
 	struct prefetch *prefetch;
@@ -50,9 +51,15 @@ struct image_prefetch {
 
 /* -------------------------------------------------------------- pressure --- */
 
+static void gather_facts(const struct prefetches *all,
+			 struct pressure_facts *ret)
+{
+	pressure_gather(all->of.cfg->root, all->of.min_free,
+			all->of.opens.cache, ret);
+}
+
 static struct pressure_facts facts_now(struct prefetches *all)
 {
-	const struct node_config *cfg = all->n->cfg;
 	struct pressure_facts facts;
 	bool is_old;
 
@@ -65,7 +72,7 @@ static struct pressure_facts facts_now(struct prefetches *all)
 	(void)pthread_mutex_unlock(&all->lock);
 	if (!is_old)
 		return facts;
-	pressure_gather(cfg->root, all->n->min_free, all->n->cache, &facts);
+	gather_facts(all, &facts);
 	(void)pthread_mutex_lock(&all->lock);
 	all->facts = facts;
 	(void)pthread_mutex_unlock(&all->lock);
@@ -102,20 +109,19 @@ static int64_t idle_ns(void *arg)
 
 	/* A container that is not ready yet may wait for what other programs bring to this
 	 * node over the same link, a checkpoint above all. */
-	return all->n->n_unready_starts ? 0 : fetcher_idle_ns(all->n->fetcher);
+	return *all->of.n_unready ? 0 : fetcher_idle_ns(all->of.opens.fetcher);
 }
 
 /* -------------------------------------------------------- open and close --- */
 
-int node_prefetch_open(struct node *n, starts_reads_fn *reads,
+int node_prefetch_open(const struct prefetches_of *of, struct prefetches **ret,
 		       struct error *err)
 {
-	const struct node_config *cfg = n->cfg;
 	struct prefetches *all = calloc(1, sizeof(*all));
 	struct prefetcher_config p = {
 		.limits = { .hot_streams = NODE_HOT_STREAMS,
 			    .cold_streams = NODE_COLD_STREAMS,
-			    .cold_rate = cfg->cold_rate,
+			    .cold_rate = of->cfg->cold_rate,
 			    .gap = NODE_HOT_GAP,
 			    .hot_range = NODE_HOT_RANGE,
 			    .hot_grown = NODE_HOT_GROWN,
@@ -132,12 +138,11 @@ int node_prefetch_open(struct node *n, starts_reads_fn *reads,
 
 	if (!all)
 		return error_nomem(err);
-	all->n = n;
+	all->of = *of;
 	all->looked_ns = clock_now_ns();
-	pressure_gather(cfg->root, n->min_free, n->cache, &all->facts);
+	gather_facts(all, &all->facts);
 	(void)pthread_mutex_init(&all->lock, NULL);
 	(void)pthread_mutex_init(&all->asking, NULL);
-	all->reads = n->starts ? reads : NULL;
 	rc = prefetcher_new(&p, &all->prefetcher, err);
 	if (rc < 0) {
 		(void)pthread_mutex_destroy(&all->lock);
@@ -145,38 +150,35 @@ int node_prefetch_open(struct node *n, starts_reads_fn *reads,
 		free(all);
 		return rc;
 	}
-	n->prefetches = all;
+	*ret = all;
 	return 0;
 }
 
-void node_prefetch_forget_starts(struct node *n)
+void node_prefetch_ask_starts(struct prefetches *all, struct starts *s,
+			      starts_reads_fn *reads)
 {
-	struct prefetches *all = n->prefetches;
-
-	if (!all)
-		return;
 	(void)pthread_mutex_lock(&all->asking);
-	all->reads = NULL;
+	all->starts = s;
+	all->reads = reads;
 	(void)pthread_mutex_unlock(&all->asking);
 }
 
-void node_prefetch_close(struct node *n)
+void node_prefetch_close(struct prefetches *all)
 {
 	struct image **list;
 	size_t len, k;
 
-	if (!n->prefetches)
+	if (!all)
 		return;
-	if (images_list(n->images, &list, &len, NULL) == 0) {
+	if (images_list(all->of.images, &list, &len, NULL) == 0) {
 		for (k = 0; k < len; k++)
 			node_prefetch_drop(list[k]);
 		images_list_free(list, len);
 	}
-	prefetcher_free(n->prefetches->prefetcher);
-	(void)pthread_mutex_destroy(&n->prefetches->lock);
-	(void)pthread_mutex_destroy(&n->prefetches->asking);
-	free(n->prefetches);
-	n->prefetches = NULL;
+	prefetcher_free(all->prefetcher);
+	(void)pthread_mutex_destroy(&all->lock);
+	(void)pthread_mutex_destroy(&all->asking);
+	free(all);
 }
 
 /* ---------------------------------------------------------- of one image --- */
@@ -248,26 +250,26 @@ static struct image_prefetch *image_prefetch_get(struct image *i)
 	return ip;
 }
 
-void node_prefetch_mark_read(struct node *n, const struct image *i,
+void node_prefetch_mark_read(struct prefetches *all, const struct image *i,
 			     const struct blockmap *map, uint8_t *bits)
 {
-	(void)pthread_mutex_lock(&n->prefetches->asking);
-	if (n->prefetches->reads)
-		n->prefetches->reads(n->starts, i, map, bits);
-	(void)pthread_mutex_unlock(&n->prefetches->asking);
+	(void)pthread_mutex_lock(&all->asking);
+	if (all->reads)
+		all->reads(all->starts, i, map, bits);
+	(void)pthread_mutex_unlock(&all->asking);
 }
 
 static void mark_read(void *arg, uint8_t *bits)
 {
 	const struct image_prefetch *ip = arg;
 
-	node_prefetch_mark_read(ip->node, ip->image, &ip->files->map, bits);
+	node_prefetch_mark_read(ip->all, ip->image, &ip->files->map, bits);
 }
 
 static void on_done(void *arg);
 static void on_failed(void *arg, const struct error *why, int64_t retry_ns);
 
-static int image_prefetch_new(struct node *n, struct image *i,
+static int image_prefetch_new(struct prefetches *all, struct image *i,
 			      struct remote_call *call,
 			      struct image_prefetch **ret, struct error *err)
 {
@@ -281,11 +283,11 @@ static int image_prefetch_new(struct node *n, struct image *i,
 
 	if (!ip)
 		return error_nomem(err);
-	ip->node = n;
+	ip->all = all;
 	ip->image = i;
 	images_ref(i);
 	(void)pthread_mutex_init(&ip->noting, NULL);
-	rc = mounted_open(n, i, call, &meta, &ip->files, err);
+	rc = mounted_open(&all->of.opens, i, call, &meta, &ip->files, err);
 	map_file_close(&meta);
 	if (rc == 0)
 		rc = mounted_open_device(ip->files, i, err);
@@ -295,8 +297,7 @@ static int image_prefetch_new(struct node *n, struct image *i,
 		cfg.label = ip->files->label;
 		cfg.fetch = ip->files->peer ? image_swarm_fetch : NULL;
 		cfg.fetch_arg = ip->files->peer;
-		rc = prefetch_new(n->prefetches->prefetcher, &cfg,
-				  &ip->prefetch, err);
+		rc = prefetch_new(all->prefetcher, &cfg, &ip->prefetch, err);
 	}
 	if (rc < 0) {
 		image_prefetch_free(ip);
@@ -307,7 +308,7 @@ static int image_prefetch_new(struct node *n, struct image *i,
 }
 
 /* A use of the image's, made when it has none. */
-static int get_or_make(struct node *n, struct image *i,
+static int get_or_make(struct prefetches *all, struct image *i,
 		       struct remote_call *call, struct image_prefetch **ret,
 		       struct error *err)
 {
@@ -316,7 +317,7 @@ static int get_or_make(struct node *n, struct image *i,
 	int rc;
 
 	if (!ip) {
-		rc = mounted_lock_image(n, i, call, err);
+		rc = mounted_lock_image(&all->of.opens, i, call, err);
 		if (rc < 0)
 			return rc;
 		images_lock(i->all);
@@ -326,14 +327,14 @@ static int get_or_make(struct node *n, struct image *i,
 		if (removed)
 			rc = error_set(err, ENOENT, "it was removed meanwhile");
 		else if (!ip)
-			rc = image_prefetch_new(n, i, call, &ip, err);
+			rc = image_prefetch_new(all, i, call, &ip, err);
 		if (rc == 0) {
 			images_lock(i->all);
 			ip->refs += i->prefetch ? 0 : 2;
 			i->prefetch = ip;
 			images_unlock(i->all);
 		}
-		keyed_lock_leave(n->gate, &i->id);
+		keyed_lock_leave(all->of.opens.gate, &i->id);
 		if (rc < 0) {
 			image_prefetch_put(ip);
 			return rc;
@@ -343,10 +344,9 @@ static int get_or_make(struct node *n, struct image *i,
 	return 0;
 }
 
-int64_t node_prefetch_bulk_wait(struct node *n)
+int64_t node_prefetch_bulk_wait(struct prefetches *all)
 {
-	return n->prefetches ? prefetcher_bulk_wait(n->prefetches->prefetcher)
-			     : 0;
+	return prefetcher_bulk_wait(all->prefetcher);
 }
 
 void node_prefetch_drop(struct image *i)
@@ -363,7 +363,7 @@ void node_prefetch_drop(struct image *i)
 		return;
 	prefetch_stop(ip->prefetch);
 	add_sums(&sums, ip);
-	all = ip->node->prefetches;
+	all = ip->all;
 	(void)pthread_mutex_lock(&all->lock);
 	merge_sums(&all->past, &sums);
 	(void)pthread_mutex_unlock(&all->lock);
@@ -514,16 +514,16 @@ static int begin_prefetch(struct image_prefetch *ip, struct hot_list *hot,
 	return rc;
 }
 
-static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
-		    enum prefetch_rest rest, bool to_unpack,
-		    struct remote_call *call, struct error *err)
+static int begin_of(struct prefetches *all, struct image *i,
+		    struct hot_list *hot, enum prefetch_rest rest,
+		    bool to_unpack, struct remote_call *call, struct error *err)
 {
 	struct image_prefetch *ip = NULL;
 	struct remote_call own;
 	int rc;
 
-	mounted_call_init(n, &own);
-	rc = get_or_make(n, i, call ? call : &own, &ip, err);
+	mounted_call_init(&all->of.opens, &own);
+	rc = get_or_make(all, i, call ? call : &own, &ip, err);
 	if (rc == 0)
 		rc = begin_prefetch(ip, hot, rest, to_unpack, err);
 	else if (hot)
@@ -548,9 +548,9 @@ static int check_order(struct image *i, struct error *err)
 				 "all of it (--all)");
 }
 
-int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
-		  struct hot_list *hot, struct remote_call *call,
-		  struct error *err)
+int node_prefetch(struct prefetches *all, struct image *i,
+		  enum prefetch_event event, struct hot_list *hot,
+		  struct remote_call *call, struct error *err)
 {
 	static const enum prefetch_rest rests[] = {
 		[PREFETCH_CHOICE_HOT] = PREFETCH_REST_NONE,
@@ -558,7 +558,7 @@ int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
 		[PREFETCH_CHOICE_ALL_NOW] = PREFETCH_REST_NOW,
 	};
 	enum prefetch_choice choice =
-		prefetch_choose(prefetch_mode_of(n->cfg->prefetch), event);
+		prefetch_choose(prefetch_mode_of(all->of.cfg->prefetch), event);
 
 	if (choice == PREFETCH_CHOICE_NOTHING) {
 		if (hot)
@@ -567,7 +567,7 @@ int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
 	}
 	if (event == PREFETCH_ON_ORDER_HOT && check_order(i, err) < 0)
 		return -ENOENT;
-	return begin_of(n, i, hot, rests[choice], event == PREFETCH_ON_UNPACK,
+	return begin_of(all, i, hot, rests[choice], event == PREFETCH_ON_UNPACK,
 			call, err);
 }
 
@@ -655,11 +655,12 @@ int node_prefetch_wait_end(struct image *i, int64_t timeout_ns,
 		       : 0;
 }
 
-int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
-		       size_t len, struct remote_call *call, struct error *err)
+int node_prefetch_read(struct prefetches *all, struct image *i, uint64_t off,
+		       void *buf, size_t len, struct remote_call *call,
+		       struct error *err)
 {
 	struct image_prefetch *ip = NULL;
-	int rc = get_or_make(n, i, call, &ip, err);
+	int rc = get_or_make(all, i, call, &ip, err);
 
 	if (rc == 0 && call->is_local &&
 	    !device_has_bytes(ip->files->device, off, len))
@@ -670,12 +671,13 @@ int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
 	return rc;
 }
 
-int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
-			size_t n_blocks, const volatile bool *cancel,
-			struct remote_call *call, struct error *err)
+int node_prefetch_ahead(struct prefetches *all, struct image *i,
+			const uint32_t *blocks, size_t n_blocks,
+			const volatile bool *cancel, struct remote_call *call,
+			struct error *err)
 {
 	struct image_prefetch *ip = NULL;
-	int rc = get_or_make(n, i, call, &ip, err);
+	int rc = get_or_make(all, i, call, &ip, err);
 
 	if (rc == 0)
 		rc = prefetch_ahead(ip->prefetch, blocks, n_blocks, cancel,
@@ -720,16 +722,16 @@ int node_prefetch_fetched(struct image *i, bool hot_only, uint8_t **ret_bits,
 	return rc;
 }
 
-void node_prefetch_sums(struct node *n, struct prefetch_sums *ret)
+void node_prefetch_sums(struct prefetches *all, struct prefetch_sums *ret)
 {
 	struct image_prefetch *ip;
 	struct image **list;
 	size_t len, k;
 
-	(void)pthread_mutex_lock(&n->prefetches->lock);
-	*ret = n->prefetches->past;
-	(void)pthread_mutex_unlock(&n->prefetches->lock);
-	if (images_list(n->images, &list, &len, NULL) < 0)
+	(void)pthread_mutex_lock(&all->lock);
+	*ret = all->past;
+	(void)pthread_mutex_unlock(&all->lock);
+	if (images_list(all->of.images, &list, &len, NULL) < 0)
 		return;
 	for (k = 0; k < len; k++) {
 		ip = image_prefetch_get(list[k]);
@@ -757,7 +759,7 @@ static int read_hot(const struct image *i, struct hot_list *ret,
 	return rc < 0 ? rc : hot_file_parse(text.data, text.len, ret, err);
 }
 
-static void resume_one(struct node *n, struct image *i)
+static void resume_one(struct prefetches *all, struct image *i)
 {
 	struct hot_list hot = { .blocks = NULL };
 	struct error err = ERROR_INIT;
@@ -765,21 +767,21 @@ static void resume_one(struct node *n, struct image *i)
 	enum state_prefetch what;
 	int rc;
 
-	images_lock(n->images);
+	images_lock(i->all);
 	what = i->state.prefetch;
-	images_unlock(n->images);
+	images_unlock(i->all);
 	if (what == STATE_PREFETCH_NONE)
 		return;
 	event = what == STATE_PREFETCH_ALL ? PREFETCH_ON_RESTART_ALL
 					   : PREFETCH_ON_RESTART_HOT;
 	rc = read_hot(i, &hot, &err);
 	if (rc == 0)
-		rc = node_prefetch(n, i, event, &hot, NULL, &err);
+		rc = node_prefetch(all, i, event, &hot, NULL, &err);
 	if (rc < 0) {
 		log_warning("prefetch",
 			    "image=%.12s hot set lost reason=\"%s\"", i->hex,
 			    err.msg);
-		rc = node_prefetch(n, i, event, NULL, NULL, &err);
+		rc = node_prefetch(all, i, event, NULL, NULL, &err);
 	}
 	if (rc < 0)
 		log_warning("prefetch", "image=%.12s not resumed reason=\"%s\"",
@@ -788,14 +790,14 @@ static void resume_one(struct node *n, struct image *i)
 		log_info("prefetch", "resumed image=%.12s", i->hex);
 }
 
-void node_prefetch_resume(struct node *n)
+void node_prefetch_resume(struct prefetches *all)
 {
 	struct image **list;
 	size_t len, k;
 
-	if (images_list(n->images, &list, &len, NULL) < 0)
+	if (images_list(all->of.images, &list, &len, NULL) < 0)
 		return;
 	for (k = 0; k < len; k++)
-		resume_one(n, list[k]);
+		resume_one(all, list[k]);
 	images_list_free(list, len);
 }

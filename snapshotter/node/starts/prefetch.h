@@ -12,27 +12,41 @@
 
 #include "prefetcher/prefetcher.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/config.h"
 #include "snapshotter/node/remote_call.h"
+#include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/prefetch_choice.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
+struct closure_searches;
+struct prefetches;
 struct starts;
+
+/* The parts of the node that prefetches need; all is borrowed but `opens`. */
+struct prefetches_of {
+	const struct node_config *cfg;
+	unsigned int min_free; /* percent of ROOT's disk */
+	struct images *images;
+	struct mounted_of opens;
+	/* Starts under way whose ready file is not there yet. */
+	const _Atomic size_t *n_unready;
+};
+int node_prefetch_open(const struct prefetches_of *of, struct prefetches **ret,
+		       struct error *err) MUST_CHECK;
+/* Stop all; before the fetcher goes.  NULL is allowed. */
+void node_prefetch_close(struct prefetches *all);
+
 /* Set the bits of blocks that a start on the image has read: starts_mark_read(). */
 typedef void starts_reads_fn(struct starts *s, const struct image *i,
 			     const struct blockmap *map, uint8_t *bits);
 
-/* node.prefetches, from the configuration; `reads` is asked of node.starts. */
-int node_prefetch_open(struct node *n, starts_reads_fn *reads,
-		       struct error *err) MUST_CHECK;
-/* Stop all; before the fetcher goes. */
-void node_prefetch_close(struct node *n);
-
-/* Before starts_close(): nobody is asked any more what starts have read. */
-void node_prefetch_forget_starts(struct node *n);
+/* From here on starts are asked what they have read; with NULL, before starts_close(), none
+ * are. */
+void node_prefetch_ask_starts(struct prefetches *all, struct starts *s,
+			      starts_reads_fn *reads);
 
 /* Go on with what a bootseerd before left unfinished. */
-void node_prefetch_resume(struct node *n);
+void node_prefetch_resume(struct prefetches *all);
 
 /*
  * Something happened to an image: begin what prefetch_choose() says; returns at once.
@@ -43,13 +57,14 @@ void node_prefetch_resume(struct node *n);
  *   -EINPROGRESS  as mounted_open(): its metadata has to be fetched again
  * `call` ends that; NULL: nobody waits for it, who could leave.
  */
-int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
-		  struct hot_list *hot, struct remote_call *call,
-		  struct error *err) MUST_CHECK;
+int node_prefetch(struct prefetches *all, struct image *i,
+		  enum prefetch_event event, struct hot_list *hot,
+		  struct remote_call *call, struct error *err) MUST_CHECK;
 
-/* For trace_lookup_open(): what is found is prefetched.  `n` is borrowed until
- * trace_lookup_close(). */
-struct trace_user node_prefetch_trace_user(struct node *n);
+/* For trace_lookup_open(): what is found is prefetched, or searched for by `s`, which is
+ * borrowed until trace_lookup_close(). */
+struct trace_user node_prefetch_trace_user(const struct node_config *cfg,
+					   struct closure_searches *s);
 
 /* As prefetch_wait(), for as long as the policy says and never longer than
  * NODE_PREFETCH_WAIT_NS, or until `pace` (may be NULL) stops; 0 at once when the
@@ -86,30 +101,31 @@ struct prefetch_sums {
 	uint64_t pauses, failures;
 	uint64_t fetches, fetched_bytes; /* of their devices */
 };
-void node_prefetch_sums(struct node *n, struct prefetch_sums *ret);
+void node_prefetch_sums(struct prefetches *all, struct prefetch_sums *ret);
 
 /* Bytes of the image's device, for a reader without a mount, who is served before all
  * prefetching; as device_read_sync(), and node_prefetch().  -EINPROGRESS: `call` is local, and
  * some of it is not on the node. */
-int node_prefetch_read(struct node *n, struct image *i, uint64_t off, void *buf,
-		       size_t len, struct remote_call *call,
+int node_prefetch_read(struct prefetches *all, struct image *i, uint64_t off,
+		       void *buf, size_t len, struct remote_call *call,
 		       struct error *err) MUST_CHECK;
 
 /* Set the bits of blocks of `map` that starts of the image which are under way have read. */
-void node_prefetch_mark_read(struct node *n, const struct image *i,
+void node_prefetch_mark_read(struct prefetches *all, const struct image *i,
 			     const struct blockmap *map, uint8_t *bits);
 
 /* prefetch_ahead() of the image's prefetch, which is made when it has none; as
  * node_prefetch_read(). */
-int node_prefetch_ahead(struct node *n, struct image *i, const uint32_t *blocks,
-			size_t n_blocks, const volatile bool *cancel,
-			struct remote_call *call, struct error *err) MUST_CHECK;
+int node_prefetch_ahead(struct prefetches *all, struct image *i,
+			const uint32_t *blocks, size_t n_blocks,
+			const volatile bool *cancel, struct remote_call *call,
+			struct error *err) MUST_CHECK;
 
 /* prefetch_ahead_forget() of the image's prefetch, if it has one. */
 void node_prefetch_ahead_forget(struct image *i);
 
 /* prefetcher_bulk_wait() of the node's. */
-int64_t node_prefetch_bulk_wait(struct node *n);
+int64_t node_prefetch_bulk_wait(struct prefetches *all);
 
 /* The image was removed: stop and forget. */
 void node_prefetch_drop(struct image *i);

@@ -32,7 +32,8 @@ struct recording {
 };
 
 struct recordings {
-	struct node *node;
+	struct mounts_of of;
+	struct mounts *mounts;
 	pthread_mutex_t lock; /* protects the rest */
 	struct recording *first;
 	size_t n;
@@ -122,36 +123,36 @@ static int claim_user(struct recordings *all, struct image *i, const char *user,
 	return rc;
 }
 
-static int mount_own(struct node *n, struct recording *r, uint64_t index,
-		     struct remote_call *call, struct error *err)
+static int mount_own(struct recordings *all, struct recording *r,
+		     uint64_t index, struct remote_call *call,
+		     struct error *err)
 {
+	const struct mounted_of *opens = &all->of.opens;
 	struct map_file meta = MAP_FILE_INIT;
 	AUTO(mounted) m = NULL;
 	int rc;
 
 	if (asprintf(&r->path, "%s/images/%s/" RECORD_PREFIX "%llu",
-		     n->cfg->run, r->image->hex,
+		     all->of.cfg->run, r->image->hex,
 		     (unsigned long long)index) < 0) {
 		r->path = NULL;
 		return error_nomem(err);
 	}
 	/* mounted_open() may fetch the image's files again, as others may:
 	 * inside the gate. */
-	rc = mounted_lock_image(n, r->image, call, err);
+	rc = mounted_lock_image(opens, r->image, call, err);
 	if (rc < 0)
 		return rc;
-	rc = mounted_open(n, r->image, call, &meta, &m, err);
-	keyed_lock_leave(n->gate, &r->image->id);
+	rc = mounted_open(opens, r->image, call, &meta, &m, err);
+	keyed_lock_leave(opens->gate, &r->image->id);
 	map_file_close(&meta);
 	if (rc < 0)
 		return rc;
 	m->image.index = index;
 	m->image.mountpoint = r->path;
-	rc = mounted_make_dir(m, err);
+	rc = mounted_open_device(m, r->image, err);
 	if (rc == 0)
-		rc = mounted_open_device(m, r->image, err);
-	if (rc == 0)
-		rc = n->datapath->ops->mount(n->datapath, &m->image, err);
+		rc = mounts_mount_own(all->mounts, m, err);
 	if (rc == 0)
 		r->mounted = steal_ptr(&m);
 	else
@@ -159,72 +160,64 @@ static int mount_own(struct node *n, struct recording *r, uint64_t index,
 	return rc;
 }
 
-static int umount_own(struct node *n, struct recording *r, struct error *err)
+static int umount_own(struct recordings *all, struct recording *r,
+		      struct error *err)
 {
-	struct mounted *m = r->mounted;
 	int rc;
 
-	if (!m)
+	if (!r->mounted)
 		return 0;
-	rc = n->datapath->ops->umount(n->datapath, &m->image, err);
+	rc = mounts_umount_own(all->mounts, r->mounted, err);
 	if (rc < 0)
 		return rc;
-	starts_detach(n->starts, m->device);
-	images_lock(n->images);
-	mounted_keep_stats(m);
-	images_unlock(n->images);
-	mounted_free(m);
 	r->mounted = NULL;
 	(void)rmdir(r->path);
 	return 0;
 }
 
-int node_record(struct node *n, struct image *i, const char *user,
-		const char *workload, int64_t window_ns,
-		struct remote_call *call, struct record_reply *ret,
-		struct error *err)
+int recordings_begin(struct recordings *all, const struct record_request *q,
+		     struct record_reply *ret, struct error *err)
 {
 	static const struct wait_policy none = { .kind = WAIT_NONE };
-	struct start_request req = { .user = user,
-				     .workload = workload,
+	struct start_request req = { .user = q->user,
+				     .workload = q->workload,
 				     .wait = &none,
-				     .window_ns = window_ns,
-				     .call = call };
+				     .window_ns = q->window_ns,
+				     .call = q->call };
 	struct start_reply reply = { .number = 0 };
 	struct recording *r = NULL;
 	struct error ignored;
 	uint64_t index = 0;
 	int rc;
 
-	rc = claim_user(n->recordings, i, user, &r, &index, err);
+	rc = claim_user(all, q->image, q->user, &r, &index, err);
 	if (rc < 0)
 		return rc;
-	rc = mount_own(n, r, index, call, err);
+	rc = mount_own(all, r, index, q->call, err);
 	req.mount = r->mounted;
 	if (rc == 0)
-		rc = starts_begin(n->starts, i, &req, &reply, err);
+		rc = starts_begin(all->of.starts, q->image, &req, &reply, err);
 	if (rc == 0)
 		ret->path = strdup(r->path);
 	if (rc == 0 && !ret->path)
 		rc = error_nomem(err);
 	ret->start = reply.number;
-	if (rc < 0 && umount_own(n, r, &ignored) == 0) {
-		forget_recording(n->recordings, r);
+	if (rc < 0 && umount_own(all, r, &ignored) == 0) {
+		forget_recording(all, r);
 		return error_wrap(err, rc, "recording");
 	}
-	pthread_mutex_lock(&n->recordings->lock);
+	pthread_mutex_lock(&all->lock);
 	r->busy = false;
-	pthread_mutex_unlock(&n->recordings->lock);
+	pthread_mutex_unlock(&all->lock);
 	if (rc == 0)
-		log_info("record", "mounted image=%.12s path=\"%s\"", i->hex,
-			 ret->path);
+		log_info("record", "mounted image=%.12s path=\"%s\"",
+			 q->image->hex, ret->path);
 	return rc;
 }
 
-int node_record_end(struct node *n, const char *user, bool *ret_was,
-		    struct error *err)
+int recordings_end(struct recordings *all, const char *user, bool *ret_was,
+		   struct error *err)
 {
-	struct recordings *all = n->recordings;
 	struct recording *r;
 	bool busy;
 	int rc;
@@ -243,7 +236,7 @@ int node_record_end(struct node *n, const char *user, bool *ret_was,
 				 "the recording of '%s' is being "
 				 "set up or taken down",
 				 user);
-	rc = umount_own(n, r, err);
+	rc = umount_own(all, r, err);
 	if (rc == 0) {
 		*ret_was = true;
 		forget_recording(all, r);
@@ -258,7 +251,7 @@ int node_record_end(struct node *n, const char *user, bool *ret_was,
 /* ----------------------------------------------------------- start and end --- */
 
 /* Mounts below RUN/images/HEX that a killed process left. */
-static void clean_image(struct node *n, const char *dir)
+static void clean_image(const char *run, const char *dir)
 {
 	DIR *d = opendir(dir);
 	struct dirent *e;
@@ -273,8 +266,7 @@ static void clean_image(struct node *n, const char *dir)
 		path = fs_join(dir, e->d_name);
 		if (!path)
 			continue;
-		if (mount_take_down(n->cfg->run, IMAGE_INDEX_MAX, path, true,
-				    &err) < 0)
+		if (mount_take_down(run, IMAGE_INDEX_MAX, path, true, &err) < 0)
 			log_warning("record", "leftover reason=\"%s\"",
 				    err.msg);
 		else
@@ -284,9 +276,9 @@ static void clean_image(struct node *n, const char *dir)
 		closedir(d);
 }
 
-static void clean_all(struct node *n)
+static void clean_all(const char *run)
 {
-	AUTO_FREE char *top = fs_join(n->cfg->run, "images");
+	AUTO_FREE char *top = fs_join(run, "images");
 	DIR *d = top ? opendir(top) : NULL;
 	struct dirent *e;
 
@@ -297,13 +289,14 @@ static void clean_all(struct node *n)
 			continue;
 		dir = fs_join(top, e->d_name);
 		if (dir)
-			clean_image(n, dir);
+			clean_image(run, dir);
 	}
 	if (d)
 		closedir(d);
 }
 
-int recordings_open(struct node *n, struct recordings **ret, struct error *err)
+int recordings_open(const struct mounts_of *of, struct mounts *mounts,
+		    struct recordings **ret, struct error *err)
 {
 	struct recordings *all = calloc(1, sizeof(*all));
 	uint32_t random;
@@ -314,11 +307,12 @@ int recordings_open(struct node *n, struct recordings **ret, struct error *err)
 		free(all);
 		return error_set(err, EIO, "no random numbers");
 	}
-	all->node = n;
+	all->of = *of;
+	all->mounts = mounts;
 	pthread_mutex_init(&all->lock, NULL);
 	/* Room behind it for more recordings than a process will make. */
 	all->next_index = IMAGE_INDEX_MAX / 2 + random % (IMAGE_INDEX_MAX / 4);
-	clean_all(n);
+	clean_all(of->cfg->run);
 	*ret = all;
 	return 0;
 }
@@ -332,7 +326,7 @@ void recordings_close(struct recordings *all)
 	while ((r = all->first)) {
 		struct error err = ERROR_INIT;
 
-		if (umount_own(all->node, r, &err) < 0)
+		if (umount_own(all, r, &err) < 0)
 			log_warning("record",
 				    "unmount path=\"%s\" reason=\"%s\"",
 				    r->path, err.msg);

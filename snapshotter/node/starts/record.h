@@ -4,28 +4,36 @@
 #define BOOTSEER_NODE_RECORD_H
 
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 #include "snapshotter/node/remote_call.h"
+#include "snapshotter/node/starts/mount.h"
 
-/* Mounts for recordings only: gone with this process. */
-int recordings_open(struct node *n, struct recordings **ret,
-		    struct error *err) MUST_CHECK;
+struct recordings;
+
+/* Mounts for recordings only: gone with this process.  `of` as of `mounts`, which is
+ * borrowed. */
+int recordings_open(const struct mounts_of *of, struct mounts *mounts,
+		    struct recordings **ret, struct error *err) MUST_CHECK;
 void recordings_close(struct recordings *r); /* NULL is allowed */
 
+/* The image that `user` wants to record; all is borrowed. */
+struct record_request {
+	struct image *image;
+	const char *user, *workload; /* workload: NULL, of the image's config */
+	int64_t window_ns;           /* 0: the time of --record */
+	struct remote_call *call;
+};
 struct record_reply {
 	char *path; /* the caller's */
 	uint64_t start;
 };
 
 /* Mount the image for `user` alone and watch its start.  -EBUSY: the user has
- * such a mount; -EAGAIN: there are too many; -EINPROGRESS as of node_mount(). */
-int node_record(struct node *n, struct image *i, const char *user,
-		const char *workload, int64_t window_ns,
-		struct remote_call *call, struct record_reply *ret,
-		struct error *err) MUST_CHECK;
+ * such a mount; -EAGAIN: there are too many; -EINPROGRESS as of mounts_mount(). */
+int recordings_begin(struct recordings *all, const struct record_request *q,
+		     struct record_reply *ret, struct error *err) MUST_CHECK;
 
 /* Take the user's down.  `*ret_was`: there was one.  -EBUSY: it is in use. */
-int node_record_end(struct node *n, const char *user, bool *ret_was,
-		    struct error *err) MUST_CHECK;
+int recordings_end(struct recordings *all, const char *user, bool *ret_was,
+		   struct error *err) MUST_CHECK;
 
 #endif

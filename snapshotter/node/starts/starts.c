@@ -108,12 +108,12 @@ static int look_up(struct starts *all, struct container_start *s,
 		   const struct start_request *r, bool *ret_wanted,
 		   struct error *err)
 {
-	struct node *n = all->node;
 	struct error why = ERROR_INIT;
 	struct trace_answer a;
 	int rc;
 
-	if (trace_lookup_find(n->traces, s->image, r->workload, &a, &why) < 0)
+	if (trace_lookup_find(all->of.traces, s->image, r->workload, &a, &why) <
+	    0)
 		log_warning(
 			"starts",
 			"no trace image=%.12s reason=\"%s\" action=\"started "
@@ -124,7 +124,7 @@ static int look_up(struct starts *all, struct container_start *s,
 	*ret_wanted = !a.found || a.wanted || a.match != TRACE_MATCH_OWN;
 	s->is_predicted = a.found && a.match == TRACE_MATCH_PREDICTED;
 	/* A prefetch that failed goes on. */
-	rc = node_prefetch(n, s->image,
+	rc = node_prefetch(all->of.prefetches, s->image,
 			   a.found ? PREFETCH_ON_START_KNOWN
 				   : PREFETCH_ON_START_UNKNOWN,
 			   NULL, r->call, &why);
@@ -138,8 +138,7 @@ static int look_up(struct starts *all, struct container_start *s,
 static void wait_for_hot(struct starts *all, struct container_start *s,
 			 const struct start_request *r)
 {
-	const struct wait_policy *policy =
-		r->wait ? r->wait : &all->node->wait_policy;
+	const struct wait_policy *policy = r->wait ? r->wait : &all->wait;
 	struct prefetch_stats now = { .phase = PREFETCH_IDLE };
 	int64_t before = clock_now_ns();
 	struct error why = ERROR_INIT;
@@ -172,7 +171,7 @@ static int insert_start(struct starts *all, struct container_start *s,
 		s->refs = 1;
 		all->first = s;
 		all->n++;
-		all->node->n_unready_starts += s->ready_file != NULL;
+		*all->of.n_unready += s->ready_file != NULL;
 		all->stats.begun++;
 		all->stats.with_trace += s->reply.found && !s->is_predicted;
 		all->stats.waited_ms +=
@@ -235,13 +234,13 @@ static int watch_start(struct starts *all, struct container_start *s,
 		r->mount ? RECORDING_MODE_ALWAYS : all->record.mode;
 	struct image *i = s->image;
 	struct mounted *m;
-	int rc = keyed_lock_enter(all->node->gate, &i->id, GATE_NS, err);
+	int rc = keyed_lock_enter(all->of.gate, &i->id, GATE_NS, err);
 
 	if (rc < 0)
 		return rc;
 	m = mount_of(r, i);
 	if (!m) {
-		keyed_lock_leave(all->node->gate, &i->id);
+		keyed_lock_leave(all->of.gate, &i->id);
 		return error_set(err, ENOENT, "image %.12s is not mounted",
 				 i->hex);
 	}
@@ -254,11 +253,11 @@ static int watch_start(struct starts *all, struct container_start *s,
 	rc = insert_start(all, s, ret, err);
 	if (rc < 0 && s->device)
 		device_unobserve(s->device, recorder_observer(s->recorder));
-	keyed_lock_leave(all->node->gate, &i->id);
+	keyed_lock_leave(all->of.gate, &i->id);
 	return rc;
 }
 
-void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
+void starts_note_asked(struct starts *all, struct image *i, int64_t begin_ns,
 		       int64_t resolved_ns)
 {
 	struct image_asked asked = { .begin_ns = begin_ns,
@@ -267,20 +266,20 @@ void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
 	struct prefetch_stats prefetch;
 	struct image_swarm_bytes bytes;
 
-	if (!n->starts || !n->starts->events)
+	if (!all || !all->events)
 		return;
 	(void)node_prefetch_stats(i, &prefetch);
-	image_swarm_get_bytes(n->peers, i, &bytes);
+	image_swarm_get_bytes(all->of.peers, i, &bytes);
 	asked.hot_fetched_bytes = prefetch.hot_fetched_bytes;
 	asked.peer_bytes = bytes.peers;
 	asked.origin_bytes = bytes.origin;
-	images_lock(n->images);
+	images_lock(i->all);
 	/* A preparation that found all here does not replace one that had to
 	 * ask. */
 	if (!i->asked.end_ns || resolved_ns ||
 	    asked.end_ns - i->asked.end_ns > ASKED_AGE_NS)
 		i->asked = asked;
-	images_unlock(n->images);
+	images_unlock(i->all);
 }
 
 /* The first start after it tells of what was asked; what is old is not what a start
@@ -296,7 +295,7 @@ static void take_asked(struct container_start *s)
 		s->asked = i->asked;
 	i->asked = (struct image_asked){ .end_ns = 0 };
 	images_unlock(i->all);
-	image_swarm_get_bytes(s->all->node->peers, i, &s->swarm_before);
+	image_swarm_get_bytes(s->all->of.peers, i, &s->swarm_before);
 	container_start_back_offs(s, &s->back_offs_before);
 }
 
@@ -410,7 +409,7 @@ static void end_start(struct container_start *s, enum start_end how)
 		;
 	*p = s->next;
 	all->n--;
-	all->node->n_unready_starts -= s->ready_file != NULL;
+	*all->of.n_unready -= s->ready_file != NULL;
 	start_unref(s);
 	pthread_cond_broadcast(&all->changed);
 }
@@ -571,14 +570,15 @@ static int64_t watch_starts(void *arg)
 	pthread_mutex_lock(&all->lock);
 	at = round_of(all) + clock_now_ns();
 	pthread_mutex_unlock(&all->lock);
-	trace_send_due(all->node->traces);
+	trace_send_due(all->of.traces);
 	return at;
 }
 
-int starts_open(struct node *n, struct starts **ret, struct error *err)
+int starts_open(const struct starts_of *of, struct starts **ret,
+		struct error *err)
 {
 	struct starts *all = calloc(1, sizeof(*all));
-	const char *run = n->cfg->run;
+	const char *run = of->cfg->run;
 	size_t len = strlen(run);
 	AUTO_FREE char *events = NULL;
 	int rc;
@@ -591,18 +591,20 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 		free(all);
 		return error_nomem(err);
 	}
-	all->node = n;
+	all->of = *of;
 	/* Other numbers than those of the process before, whose figures are
 	 * kept. */
 	all->last_number = (uint64_t)time(NULL) * 1000;
 	pthread_mutex_init(&all->lock, NULL);
 	cond_init(&all->changed);
 	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
-	rc = recording_policy_parse(n->cfg->record, &all->record, err);
+	rc = wait_policy_parse(of->cfg->wait, &all->wait, err);
+	if (rc == 0)
+		rc = recording_policy_parse(of->cfg->record, &all->record, err);
 	if (rc == 0)
 		rc = start_events_new(events, &all->events, err);
 	if (rc == 0)
-		rc = start_reports_new(n->cfg, &all->reports, err);
+		rc = start_reports_new(of->cfg, &all->reports, err);
 	if (rc == 0)
 		rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
 	if (rc == 0)
@@ -677,7 +679,7 @@ bool starts_would_record(struct starts *all, struct image *i)
 {
 	enum recording_mode mode = all->record.mode;
 	bool is_wanted = mode == RECORDING_MODE_AUTO &&
-			 !trace_lookup_has_any(all->node->traces, i);
+			 !trace_lookup_has_any(all->of.traces, i);
 
 	return recording_is_on(
 		recording_begin(RECORDING_FRESH, mode, is_wanted));

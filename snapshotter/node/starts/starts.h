@@ -8,25 +8,43 @@
 #define BOOTSEER_NODE_STARTS_H
 
 #include "common/counter.h"
+#include "common/json.h"
 #include "prefetcher/prefetcher.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
+#include "snapshotter/node/config.h"
+#include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/remote_call.h"
 
 #define STARTS_MAX 256 /* under way at once */
 
-struct starts;
+struct image_swarms;
+struct keyed_lock;
 struct mounted;
+struct prefetches;
+struct starts;
+struct trace_lookup;
 
-int starts_open(struct node *n, struct starts **ret,
+/* The parts of the node that starts need; all is borrowed. */
+struct starts_of {
+	const struct node_config *cfg;
+	struct origins *origins;
+	struct image_swarms *peers; /* or NULL */
+	struct keyed_lock *gate;    /* of work on one image */
+	struct prefetches *prefetches;
+	struct trace_lookup *traces;
+	/* Counts starts under way whose ready file is not there yet. */
+	_Atomic size_t *n_unready;
+};
+int starts_open(const struct starts_of *of, struct starts **ret,
 		struct error *err) MUST_CHECK;
 /* Starts that are under way are forgotten. Called while the devices are still
  * there. */
 void starts_close(struct starts *s); /* NULL is allowed */
 
 /* The image was prepared, from `begin_ns` until now; what is meant was known of a
- * registry at `resolved_ns` (0: none was asked).  The next start tells of it. */
-void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
+ * registry at `resolved_ns` (0: none was asked).  The next start tells of it.  `s` may be
+ * NULL. */
+void starts_note_asked(struct starts *s, struct image *i, int64_t begin_ns,
 		       int64_t resolved_ns);
 
 struct start_request {

@@ -80,7 +80,7 @@ static const struct recording_known *ask_known(const struct container_start *s,
 	struct error err = ERROR_INIT;
 	struct trace_answer a;
 
-	if (trace_lookup_peek(s->all->node->traces, s->image, s->workload, &a,
+	if (trace_lookup_peek(s->all->of.traces, s->image, s->workload, &a,
 			      &err) < 0)
 		return NULL;
 	*ret = (struct recording_known){
@@ -121,7 +121,7 @@ static void keep_recording(struct finish *f)
 {
 	struct container_start *s = f->s;
 	struct error err = ERROR_INIT;
-	int rc = trace_keep(s->all->node->traces, s->image, f->trace, &err);
+	int rc = trace_keep(s->all->of.traces, s->image, f->trace, &err);
 
 	pthread_mutex_lock(&s->all->lock);
 	if (rc == 0)

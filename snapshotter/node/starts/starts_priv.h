@@ -57,7 +57,8 @@ struct container_start {
 };
 
 struct starts {
-	struct node *node;
+	struct starts_of of;
+	struct wait_policy wait;        /* --wait */
 	struct recording_policy record; /* --record */
 	struct start_events *events;
 	struct start_reports *reports;  /* NULL: nobody is told */

@@ -37,7 +37,7 @@ static json_t *report_json(const struct container_start *s, json_t *figures,
 			   const struct image_flow *f)
 {
 	AUTO_FREE char *name = container_start_image_name(s);
-	bool has_peers = s->all->node->peers;
+	bool has_peers = s->all->of.peers;
 
 	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:O}", "name",
 			 name && stage_is_image(stage_text(name)) ? name : "",
@@ -85,7 +85,7 @@ void container_start_report(struct container_start *s, const json_t *figures)
 		return;
 	if (!s->owner.job[0])
 		container_start_read_owner(s);
-	image_swarm_take_flow(s->all->node->peers, s->image, &flow);
+	image_swarm_take_flow(s->all->of.peers, s->image, &flow);
 	repo = image_repo(s->image);
 	report = report_json(s, json_deep_copy(figures), &flow);
 	if (report && repo)

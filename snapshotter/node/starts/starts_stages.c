@@ -29,15 +29,14 @@ char *container_start_image_name(const struct container_start *s)
 void container_start_back_offs(const struct container_start *s,
 			       struct back_off_sums *ret)
 {
-	struct node *n = s->all->node;
 	char host[BACK_OFFS_HOST_ROOM] = "";
 
 	images_lock(s->image->all);
 	if (s->image->state.host)
 		(void)snprintf(host, sizeof(host), "%s", s->image->state.host);
 	images_unlock(s->image->all);
-	back_offs_get(outages_back_offs(origins_outages(n->origins)), host,
-		      clock_now_ns(), ret);
+	back_offs_get(outages_back_offs(origins_outages(s->all->of.origins)),
+		      host, clock_now_ns(), ret);
 }
 
 void container_start_say_begin(struct container_start *s,
@@ -115,7 +114,7 @@ static void hot_stage(const struct container_start *s,
 				      before));
 	add_back_offs(s, ret->hot.facts);
 	/* With peers it is not known for which stage a block came. */
-	if (!s->all->node->peers)
+	if (!s->all->of.peers)
 		ret->hot.facts[STAGE_FACT_ORIGIN_BYTES] = fetched;
 }
 
@@ -138,9 +137,9 @@ static void start_stage(const struct container_start *s, size_t n_missed,
 	facts[STAGE_FACT_ORIGIN_BYTES] =
 		count_more(s->device_after.fetched_bytes,
 			   s->device_before.fetched_bytes);
-	if (!s->all->node->peers)
+	if (!s->all->of.peers)
 		return;
-	image_swarm_get_bytes(s->all->node->peers, s->image, &now);
+	image_swarm_get_bytes(s->all->of.peers, s->image, &now);
 	facts[STAGE_FACT_PEER_BYTES] = count_more(now.peers, before->peers);
 	facts[STAGE_FACT_ORIGIN_BYTES] = count_more(now.origin, before->origin);
 }

@@ -13,8 +13,8 @@
 #include "common/fs.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 
 TestSuite(images_collect, .timeout = 300);
 

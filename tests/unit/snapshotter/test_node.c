@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "snapshotter/node/starts/prefetch.h"
 
 void test_node_open(struct test_node *t)
 {
@@ -27,8 +28,28 @@ void test_node_open(struct test_node *t)
 	cr_assert_eq(images_open(t->dir, t->dir, &t->node.images, NULL), 0);
 }
 
+void test_node_open_prefetches(struct test_node *t)
+{
+	AUTO_FREE char *dir = fs_join(t->dir, "cache");
+	const struct cache_config cache = { .dir = dir, .quota = 1 << 20 };
+	struct prefetches_of of = {
+		.cfg = &t->cfg,
+		.images = t->node.images,
+		.opens = { .gate = t->node.gate,
+			   .is_ending = &t->node.is_ending },
+		.n_unready = &t->node.n_unready_starts,
+	};
+
+	cr_assert_eq(cache_open(&cache, &t->node.cache, NULL), 0);
+	of.opens.cache = t->node.cache;
+	cr_assert_eq(node_prefetch_open(&of, &t->node.prefetches, NULL), 0);
+}
+
 void test_node_close(struct test_node *t)
 {
+	node_prefetch_close(t->node.prefetches);
+	if (t->node.cache)
+		cache_close(t->node.cache);
 	images_close(t->node.images);
 	keyed_lock_free(t->node.gate);
 	cr_assert_eq(fs_remove_tree(t->dir, NULL), 0);

@@ -6,8 +6,8 @@
 #include <semaphore.h>
 
 #include "recorder/recorder.h"
+#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
-#include "snapshotter/node/node.h"
 
 /* What the config of each image of test_node_add() starts. */
 #define TEST_NODE_CONFIG "{\"config\":{\"Cmd\":[\"python\",\"train.py\"]}}"
@@ -20,6 +20,9 @@ struct test_node {
 
 void test_node_open(struct test_node *t);
 void test_node_close(struct test_node *t);
+
+/* Give it node.cache and node.prefetches, by what its config says now. */
+void test_node_open_prefetches(struct test_node *t);
 
 /* The image number `k` of "h:5000/r"; a use. */
 struct image *test_node_add(struct test_node *t, size_t k);

@@ -22,6 +22,7 @@ static void setup(struct prefetch_fixture *f, const char *mode)
 	memset(f, 0, sizeof(*f));
 	test_node_open(&f->n);
 	f->n.cfg.prefetch = strdup(mode);
+	test_node_open_prefetches(&f->n);
 	f->image = test_node_add(&f->n, 1);
 }
 
@@ -47,8 +48,8 @@ Test(node_prefetch, that_is_not_to_be_needs_nothing_and_frees_the_hot_set)
 	struct prefetch_fixture f;
 
 	setup(&f, "off");
-	cr_expect_eq(node_prefetch(&f.n.node, f.image, PREFETCH_ON_TRACE, &hot,
-				   NULL, &f.err),
+	cr_expect_eq(node_prefetch(f.n.node.prefetches, f.image,
+				   PREFETCH_ON_TRACE, &hot, NULL, &f.err),
 		     0);
 	cr_expect_null(hot.blocks);
 	cr_expect_null(f.image->prefetch);
@@ -60,7 +61,7 @@ Test(node_prefetch, of_a_start_without_a_trace_waits_for_one)
 	struct prefetch_fixture f;
 
 	setup(&f, "hot");
-	cr_expect_eq(node_prefetch(&f.n.node, f.image,
+	cr_expect_eq(node_prefetch(f.n.node.prefetches, f.image,
 				   PREFETCH_ON_START_UNKNOWN, NULL, NULL,
 				   &f.err),
 		     0);
@@ -73,8 +74,8 @@ Test(node_prefetch, that_is_ordered_needs_a_hot_set_and_says_how_to_get_one)
 	struct prefetch_fixture f;
 
 	setup(&f, "all");
-	cr_expect_eq(node_prefetch(&f.n.node, f.image, PREFETCH_ON_ORDER_HOT,
-				   NULL, NULL, &f.err),
+	cr_expect_eq(node_prefetch(f.n.node.prefetches, f.image,
+				   PREFETCH_ON_ORDER_HOT, NULL, NULL, &f.err),
 		     -ENOENT);
 	cr_expect(strstr(f.err.msg, "'bootseer image record' makes one"), "%s",
 		  f.err.msg);
@@ -88,8 +89,8 @@ Test(node_prefetch, of_an_image_that_is_gone_frees_the_hot_set)
 
 	setup(&f, "all");
 	cr_assert_eq(images_remove(f.image, NULL), 0);
-	cr_expect_eq(node_prefetch(&f.n.node, f.image, PREFETCH_ON_TRACE, &hot,
-				   NULL, &f.err),
+	cr_expect_eq(node_prefetch(f.n.node.prefetches, f.image,
+				   PREFETCH_ON_TRACE, &hot, NULL, &f.err),
 		     -ENOENT);
 	cr_expect_str_eq(f.err.msg, "prefetch: it was removed meanwhile");
 	cr_expect_null(hot.blocks);
@@ -117,13 +118,11 @@ Test(node_prefetch, that_there_is_none_of_is_waited_for_by_nobody)
 
 Test(node_prefetch, follows_traces_unless_it_is_off)
 {
-	struct prefetch_fixture f;
+	static char off[] = "off", hot[] = "hot";
+	struct node_config cfg = { .prefetch = off };
+	struct closure_searches *s = NULL;
 
-	setup(&f, "off");
-	cr_expect_null(node_prefetch_trace_user(&f.n.node).found);
-	free(f.n.cfg.prefetch);
-	f.n.cfg.prefetch = strdup("hot");
-	cr_expect(node_prefetch_trace_user(&f.n.node).found);
-	cr_expect_eq(node_prefetch_trace_user(&f.n.node).arg, &f.n.node);
-	end(&f);
+	cr_expect_null(node_prefetch_trace_user(&cfg, s).found);
+	cfg.prefetch = hot;
+	cr_expect(node_prefetch_trace_user(&cfg, s).found);
 }

@@ -27,14 +27,28 @@ struct starts_fixture {
 	struct remote_call call;
 };
 
+static void open_starts(struct starts_fixture *f)
+{
+	struct node *n = &f->n.node;
+	const struct starts_of of = { .cfg = n->cfg,
+				      .origins = n->origins,
+				      .gate = n->gate,
+				      .prefetches = n->prefetches,
+				      .traces = n->traces,
+				      .n_unready = &n->n_unready_starts };
+
+	cr_assert_eq(starts_open(&of, &n->starts, NULL), 0);
+}
+
 static void setup(struct starts_fixture *f)
 {
 	static const struct trace_user nobody = { .found = NULL };
+	static char none[] = "none";
 
 	memset(f, 0, sizeof(*f));
 	test_node_open(&f->n);
 	fake_traces_init(&f->folder);
-	f->n.node.wait_policy.kind = WAIT_NONE;
+	f->n.cfg.wait = none;
 	f->image = test_node_add(&f->n, 1);
 	f->n.node.origins =
 		origins_new(&f->n.cfg, &f->n.node.is_ending, oci_store_open);
@@ -47,7 +61,8 @@ static void setup(struct starts_fixture *f)
 	trace_store_free(f->n.node.traces->folder);
 	f->n.node.traces->folder = &f->folder.base;
 	test_clock_hold();
-	cr_assert_eq(starts_open(&f->n.node, &f->n.node.starts, NULL), 0);
+	test_node_open_prefetches(&f->n);
+	open_starts(f);
 	remote_call_init(&f->call, &f->n.node.is_ending, &f->is_gone,
 			 clock_now_ns(), 60 * NS_PER_S);
 }
@@ -380,7 +395,7 @@ static void open_anew(struct starts_fixture *f, char *record)
 {
 	starts_close(f->n.node.starts);
 	f->n.cfg.record = record;
-	cr_assert_eq(starts_open(&f->n.node, &f->n.node.starts, NULL), 0);
+	open_starts(f);
 }
 
 Test(starts, would_be_recorded_while_no_trace_is_known)

@@ -7,7 +7,6 @@
 
 #include "common/memory_gate.h"
 #include "net/control.h"
-#include "prefetcher/prefetcher.h"
 #include "snapshotter/node/config.h"
 #include "snapshotter/node/disk_room.h"
 
@@ -16,9 +15,7 @@ struct node_events {
 	atomic_uint_fast64_t calls, calls_failed;
 	atomic_uint_fast64_t prepares, prepares_fetched, prepares_stale,
 		prepares_failed, prepares_untrusted;
-	atomic_uint_fast64_t mounts_lazy, mounts_complete, mounts_adopted;
-	atomic_uint_fast64_t mounts_failed, layers_applied, reloads;
-	atomic_uint_fast64_t reloads_failed;
+	atomic_uint_fast64_t layers_applied, reloads, reloads_failed;
 };
 
 /* The last `node doctor --report`: how many checks failed, and when it was. */
@@ -56,23 +53,19 @@ struct node {
 	struct starts *starts;
 	/* Starts under way whose ready file is not there yet. */
 	_Atomic size_t n_unready_starts;
+	struct mounts *mounts;
 	struct recordings *recordings;
-	struct wait_policy wait_policy; /* cfg->wait */
 	struct node_events events;
 	struct node_doctor doctor;
-	struct device_stats past; /* of devices that are gone; images_lock() */
-	int64_t started_at;       /* seconds since 1970 */
-	bool held;                /* by a holder, which ends with us */
-	atomic_bool holder_gone;  /* it was killed */
-	atomic_bool is_ending;    /* what waits for others gives up */
+	int64_t started_at;      /* seconds since 1970 */
+	bool held;               /* by a holder, which ends with us */
+	atomic_bool holder_gone; /* it was killed */
+	atomic_bool is_ending;   /* what waits for others gives up */
 };
 
 /* Bytes of large zstd windows of all layers that are applied at a time, and of those
  * from one registry: two and one of the largest (ZSTD_WINDOW_MAX). */
 #define NODE_WINDOWS_MAX (UINT64_C(1) << 30)
 #define NODE_WINDOWS_EACH (NODE_WINDOWS_MAX / 2)
-
-/* A wait for other work on the same image ends after this. */
-#define NODE_GATE_TIMEOUT_NS (INT64_C(600) * 1000000000)
 
 #endif
