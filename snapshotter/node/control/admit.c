@@ -5,30 +5,6 @@
 
 #include "common/clock.h"
 
-int admit_image(struct admission *a, const struct image *i,
-		const char **ret_scope, struct error *err)
-{
-	const struct policy_rule *rule;
-	int rc = admission_recheck(a, i, NULL, err);
-
-	if (rc < 0)
-		return rc;
-	rule = admission_rule(a, i->state.host, i->state.repo, NULL, err);
-	if (!rule)
-		return -ADMISSION_REFUSED;
-	*ret_scope = rule->prefix;
-	return 0;
-}
-
-struct image *admit_or_put(struct admission *a, struct image *i,
-			   enum admission_reason *why, struct error *err)
-{
-	if (!i || admission_recheck(a, i, why, err) == 0)
-		return i;
-	images_put(i);
-	return NULL;
-}
-
 /* Asks admission.c about each artifact that the registry has for the image. */
 struct admit_judge {
 	struct artifact_judge judge;

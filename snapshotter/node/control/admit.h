@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The second step from a reference to an image: may an artifact of it be used here, and
- * which?  Every question of the way to trust/admission.h is asked in admit.c.
+ * which?  Asked of an image that the node does not have; one that it has needs
+ * admission_recheck() alone.
  */
 #ifndef BOOTSEER_NODE_ADMIT_H
 #define BOOTSEER_NODE_ADMIT_H
@@ -9,18 +10,6 @@
 #include "snapshotter/node/control/resolve.h"
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/trust/admission.h"
-
-/* May an image that is on the node be used now?  A signature or key that allowed it may
- * be over or revoked.  On success `ret_scope` says how far its snapshots may be shared: a
- * prefix of repositories that `a` owns. */
-int admit_image(struct admission *a, const struct image *i,
-		const char **ret_scope, struct error *err) MUST_CHECK;
-
-/* Takes a use of an image, or NULL: `i` when it may be used, else NULL and why not.  The
- * use is put back then. */
-struct image *admit_or_put(struct admission *a, struct image *i,
-			   enum admission_reason *why,
-			   struct error *err) MUST_CHECK;
 
 /* A resolved image that the node does not have; all borrowed. */
 struct admit_request {

@@ -9,7 +9,6 @@
 #include "common/log.h"
 #include "common/registry_host.h"
 #include "net/control_server.h"
-#include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/environment.h"
@@ -24,6 +23,7 @@
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/record.h"
 #include "snapshotter/node/traces/trace_lookup.h"
+#include "snapshotter/node/trust/admission.h"
 
 #define PREFETCH_WAIT_MS_MAX 60000
 
@@ -119,7 +119,7 @@ static json_t *do_mount(struct node *n, json_t *params,
 	i = params_image(n, id, err);
 	if (!i)
 		return NULL;
-	rc = admit_image(n->admission, i, &scope, err);
+	rc = admission_recheck(n->admission, i, NULL, &scope, err);
 	if (rc == 0)
 		rc = mounts_mount(n->mounts,
 				  &(struct mount_request){

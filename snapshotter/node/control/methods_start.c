@@ -5,12 +5,12 @@
 
 #include "common/clock.h"
 #include "net/control_server.h"
-#include "snapshotter/node/control/admit.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/methods.h"
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/starts/record.h"
 #include "snapshotter/node/starts/starts.h"
+#include "snapshotter/node/trust/admission.h"
 
 #define WINDOW_MS_MAX (24 * 3600 * 1000)
 
@@ -201,7 +201,7 @@ static json_t *record_image(struct node *n, struct image *i, const char *user,
 	bool was;
 
 	if (image_config(n->origins, i, &config, err) < 0 ||
-	    admit_image(n->admission, i, &scope, err) < 0 ||
+	    admission_recheck(n->admission, i, NULL, &scope, err) < 0 ||
 	    recordings_begin(n->recordings, &q, &r, err) < 0)
 		return NULL;
 	result = json_pack("{s:s, s:I, s:s}", "path", r.path, "start",

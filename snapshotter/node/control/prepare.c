@@ -37,15 +37,22 @@ static bool is_unreachable(int rc)
 	}
 }
 
-/* Put the image that the node has under this digest into `ret`, if it may be used. */
-static void take_here(struct node *n, const struct image_name *name,
-		      const struct digest *d, struct prepared *ret)
+/* Takes a use of `i` (NULL: there is none): `ret` has it then, if it may be used. */
+static void take_admitted(struct node *n, struct image *i, struct prepared *ret)
 {
 	struct error ignored = ERROR_INIT;
 
-	ret->image =
-		admit_or_put(n->admission, image_name_find(name, n->images, d),
-			     &ret->untrusted, &ignored);
+	if (i && admission_recheck(n->admission, i, &ret->untrusted,
+				   &ret->scope, &ignored) == 0)
+		ret->image = i;
+	else
+		images_put(i);
+}
+
+static void take_here(struct node *n, const struct image_name *name,
+		      const struct digest *d, struct prepared *ret)
+{
+	take_admitted(n, image_name_find(name, n->images, d), ret);
 }
 
 static int add_digest_name(struct image *i, const struct image_name *n,
@@ -254,11 +261,7 @@ static int ask_registry(struct node *n, const struct image_name *name,
 static int take_stale(struct node *n, const struct image_name *name, int rc,
 		      struct prepared *ret, const struct error *why)
 {
-	struct error untrusted = ERROR_INIT;
-
-	ret->image = admit_or_put(n->admission,
-				  images_by_name(n->images, name->alias),
-				  &ret->untrusted, &untrusted);
+	take_admitted(n, images_by_name(n->images, name->alias), ret);
 	if (!ret->image)
 		return rc;
 	ret->warning = *why;

@@ -487,126 +487,146 @@ static int refusal_of(int rc, enum admission_reason *why, struct error *err)
 	return error_wrap(err, rc, "signatures of the artifact");
 }
 
-/* How the signature is come by. */
-struct signature_input {
-	struct oci_store *store; /* NULL: it is `held` */
-	const struct buf *held;
-	struct buf *evidence;       /* gets what was found in `store` */
-	bool is_offer;              /* it must be there whatever the rule */
+/* A question, and the rule of its repository. */
+struct ruled_query {
+	const struct policy_rule *rule;
+	struct trust_query query;
+	char repository[TRUST_PATTERN_MAX + 1];
 	enum admission_reason *why; /* as in struct admission_query */
 };
 
-static int check_signature(struct admission *a, const struct trust_keys *keys,
-			   const struct trust_query *q,
-			   const struct signature_input *in, struct error *err)
+static int find_rule(struct admission *a, const struct admission_query *asked,
+		     struct ruled_query *ret, struct error *err)
 {
-	const struct trust_revoked revoked = { .has = is_revoked,
-					       .arg = a->revoked };
-	const struct trust_revoked *rv = a->revoked ? &revoked : NULL;
-	struct trust_result result;
-	int rc;
+	int rc = repository_of(asked->host, asked->repo, ret->repository, err);
 
-	if (in->store)
-		rc = trust_find(in->store, keys, q, time(NULL), rv, &result,
-				in->evidence, err);
-	else
-		rc = trust_check(keys, q, in->held->data, in->held->len,
-				 time(NULL), rv, &result, err);
-	return refusal_of(rc, in->why, err);
+	if (rc < 0)
+		return rc;
+	ret->why = asked->why;
+	ret->rule = rule_of(a, ret->repository, ret->why, err);
+	if (!ret->rule)
+		return -ADMISSION_REFUSED;
+	ret->query = (struct trust_query){ .artifact = asked->artifact,
+					   .subject = asked->subject,
+					   .repository = ret->repository,
+					   .claim = claim_of(ret->rule) };
+	return 0;
 }
 
-/* By the keys of the rule as they are now. */
-static int check_by_rule(struct admission *a, const struct policy_rule *r,
-			 const struct trust_query *q,
-			 const struct signature_input *in, struct error *err)
+/* By a signature that is here, with the keys of the rule as they are now. */
+static int check_held(struct admission *a, const struct ruled_query *q,
+		      const struct buf *held, struct error *err)
 {
-	struct key_list *l = get_list(a, r);
-	int rc = check_list(a, l, in->why, err);
+	const struct trust_revoked revoked = { is_revoked, a->revoked };
+	struct trust_result result;
+	struct key_list *l;
+	int rc;
 
+	if (held->len == 0) {
+		note_reason(q->why, ADMISSION_UNSIGNED);
+		return error_set(err, ADMISSION_REFUSED,
+				 "not trusted: it has no signature here");
+	}
+	l = get_list(a, q->rule);
+	rc = check_list(a, l, q->why, err);
 	if (rc == 0)
-		rc = check_signature(a, l->keys, q, in, err);
+		rc = refusal_of(trust_check(l->keys, &q->query, held->data,
+					    held->len, time(NULL),
+					    a->revoked ? &revoked : NULL,
+					    &result, err),
+				q->why, err);
 	put_list(a, l);
 	return rc;
 }
 
-static int decide_by_rule(struct admission *a,
-			  const struct admission_query *asked,
-			  const struct signature_input *in, struct error *err)
+static int refuse_unsigned_offer(enum admission_reason *why, struct error *err)
 {
-	char repository[TRUST_PATTERN_MAX + 1];
-	struct trust_query q = { .artifact = asked->artifact,
-				 .subject = asked->subject,
-				 .repository = repository };
-	const struct policy_rule *r;
-	int rc = repository_of(asked->host, asked->repo, repository, err);
-
-	if (rc < 0)
-		return rc;
-	r = rule_of(a, repository, in->why, err);
-	if (!r)
-		return -ADMISSION_REFUSED;
-	if (!needs_keys(r) && in->is_offer) {
-		note_reason(in->why, ADMISSION_UNSIGNED);
-		return error_set(
-			err, ADMISSION_REFUSED,
-			"not trusted: an index of the service counts "
-			"by its signature, and the rule asks for none");
-	}
-	if (!needs_keys(r))
-		return 0;
-	if (!in->store && in->held->len == 0) {
-		note_reason(in->why, ADMISSION_UNSIGNED);
-		return error_set(err, ADMISSION_REFUSED,
-				 "not trusted: it has no signature here");
-	}
-	q.claim = claim_of(r);
-	return check_by_rule(a, r, &q, in, err);
+	note_reason(why, ADMISSION_UNSIGNED);
+	return error_set(err, ADMISSION_REFUSED,
+			 "not trusted: an index of the service counts "
+			 "by its signature, and the rule asks for none");
 }
 
-int admission_judge(struct admission *a, const struct admission_query *q,
+int admission_judge(struct admission *a, const struct admission_query *asked,
 		    struct oci_store *store, struct buf *evidence,
 		    struct error *err)
 {
-	const struct signature_input in = { .store = store,
-					    .evidence = evidence,
-					    .why = q->why };
+	const struct trust_revoked revoked = { is_revoked, a->revoked };
+	struct trust_result result;
+	struct ruled_query q;
+	struct key_list *l;
+	int rc = find_rule(a, asked, &q, err);
 
-	return decide_by_rule(a, q, &in, err);
+	if (rc < 0 || !needs_keys(q.rule))
+		return rc;
+	l = get_list(a, q.rule);
+	rc = check_list(a, l, q.why, err);
+	if (rc == 0)
+		rc = refusal_of(trust_find(store, l->keys, &q.query, time(NULL),
+					   a->revoked ? &revoked : NULL,
+					   &result, evidence, err),
+				q.why, err);
+	put_list(a, l);
+	return rc;
 }
 
-int admission_judge_offer(struct admission *a, const struct admission_query *q,
+int admission_judge_offer(struct admission *a,
+			  const struct admission_query *asked,
 			  const struct buf *signature, struct error *err)
 {
-	const struct signature_input in = { .held = signature,
-					    .is_offer = true,
-					    .why = q->why };
+	struct ruled_query q;
+	int rc = find_rule(a, asked, &q, err);
 
-	return decide_by_rule(a, q, &in, err);
+	if (rc < 0)
+		return rc;
+	return needs_keys(q.rule) ? check_held(a, &q, signature, err)
+				  : refuse_unsigned_offer(q.why, err);
+}
+
+/* Did the image come as an index of the service? */
+static int image_is_offer(const struct image *i, bool *ret, struct error *err)
+{
+	AUTO_FREE char *path = image_path(i, OFFER_FILE);
+
+	if (!path)
+		return error_nomem(err);
+	*ret = access(path, F_OK) == 0;
+	return 0;
+}
+
+static int read_evidence(const struct image *i, struct buf *ret,
+			 struct error *err)
+{
+	AUTO_FREE char *path = image_path(i, EVIDENCE_FILE);
+	int rc = path ? fs_read_file(path, EVIDENCE_MAX, ret, err)
+		      : error_nomem(err);
+
+	return rc == -ENOENT ? 0 : rc;
 }
 
 int admission_recheck(struct admission *a, const struct image *i,
-		      enum admission_reason *ret_why, struct error *err)
+		      enum admission_reason *ret_why, const char **ret_scope,
+		      struct error *err)
 {
-	AUTO_FREE char *path = image_path(i, EVIDENCE_FILE);
-	AUTO_BUF held = BUF_INIT;
-	AUTO_FREE char *offer = image_path(i, OFFER_FILE);
-	const struct signature_input in = {
-		.held = &held,
-		.is_offer = offer && access(offer, F_OK) == 0,
-		.why = ret_why,
-	};
-	const struct admission_query q = { .host = i->state.host,
-					   .repo = i->state.repo,
-					   .artifact = &i->artifact.digest,
-					   .subject = &i->artifact.image };
-	int rc;
+	const struct admission_query asked = { .host = i->state.host,
+					       .repo = i->state.repo,
+					       .artifact = &i->artifact.digest,
+					       .subject = &i->artifact.image,
+					       .why = ret_why };
+	AUTO_BUF evidence = BUF_INIT;
+	struct ruled_query q;
+	bool is_offer = false;
+	int rc = find_rule(a, &asked, &q, err);
 
-	if (!path || !offer)
-		return error_nomem(err);
-	rc = fs_read_file(path, EVIDENCE_MAX, &held, err);
-	if (rc < 0 && rc != -ENOENT)
+	if (rc < 0)
 		return rc;
-	return decide_by_rule(a, &q, &in, err);
+	*ret_scope = q.rule->prefix;
+	if (!needs_keys(q.rule)) {
+		rc = image_is_offer(i, &is_offer, err);
+		return is_offer ? refuse_unsigned_offer(ret_why, err) : rc;
+	}
+	rc = read_evidence(i, &evidence, err);
+	return rc < 0 ? rc : check_held(a, &q, &evidence, err);
 }
 
 /* ---------------------------------------------------------------- refusals --- */

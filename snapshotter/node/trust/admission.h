@@ -66,8 +66,7 @@ void admission_reload(struct admission *a);
  * that is not; -ENOKEY: signatures are wanted, and there is no file. */
 int admission_check(struct admission *a, struct error *err) MUST_CHECK;
 
-/* The rule of a repository, borrowed for as long as `a` is there; its prefix is
- * how far its images may share snapshots with others.  NULL, `err` and (when not
+/* The rule of a repository, borrowed for as long as `a` is there.  NULL, `err` and (when not
  * NULL) `ret_why` when none allows an artifact there, or no key could be believed now:
  * no registry need be asked then. */
 const struct policy_rule *admission_rule(struct admission *a, const char *host,
@@ -98,9 +97,10 @@ int admission_judge_offer(struct admission *a, const struct admission_query *q,
 			  struct error *err) MUST_CHECK;
 
 /* The same of an image that the node has, by the evidence in its folder.  No
- * registry is asked.  `ret_why` as in struct admission_query. */
+ * registry is asked.  `ret_why` as in struct admission_query.  On success `ret_scope` says
+ * how far its snapshots may be shared: a prefix of repositories that `a` owns. */
 int admission_recheck(struct admission *a, const struct image *i,
-		      enum admission_reason *ret_why,
+		      enum admission_reason *ret_why, const char **ret_scope,
 		      struct error *err) MUST_CHECK;
 
 /* Remember, and log the first time, that `image` ("host/repo:tag") starts the

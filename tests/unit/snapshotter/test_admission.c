@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "common/json.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/images/offer_file.h"
 #include "snapshotter/node/trust/admission.h"
 #include "snapshotter/node/trust/key_revocations.h"
 #include "snapshotter/trust.h"
@@ -440,6 +443,59 @@ Test(admission, believes_an_offer_by_its_signature_alone)
 			     all[i].rc, "%s", all[i].rule);
 		cr_expect_eq(admission_judge_offer(a, &q, &nothing, &err),
 			     -ADMISSION_REFUSED);
+		admission_close(a);
+	}
+}
+
+/* The files in its folder: what was signed, and whether it came from the service. */
+static void put_in_folder(const char *name, const void *data, size_t len)
+{
+	AUTO_FREE char *path = fs_join(dir, name);
+
+	if (data)
+		cr_assert_eq(fs_replace_file(path, data, len, 0600, &err), 0);
+	else
+		(void)unlink(path);
+}
+
+Test(admission, of_an_image_that_is_here_is_by_its_folder_and_the_rule)
+{
+	AUTO(sign_key) k = new_key();
+	struct trust_statement s = { .artifact = artifact,
+				     .claim = TRUST_CLAIM_SIGNED,
+				     .repository = HOST "/" REPO };
+	struct image i = { .dir = dir, .artifact = { .digest = artifact } };
+	static char host[] = HOST, repo[] = REPO;
+	static const struct {
+		const char *rule;
+		bool is_signed, is_offer;
+		const char *scope; /* NULL: it is refused */
+	} all[] = { { "*=sign", true, false, "" },
+		    { "*=sign", false, false, NULL },
+		    { HOST "/" REPO "=sign", true, true, HOST "/" REPO },
+		    { HOST "=registry", false, false, HOST },
+		    { HOST "=registry", true, true, NULL },
+		    { HOST "=off", true, false, NULL } };
+	uint8_t data[TRUST_SIGNATURE_MAX];
+	size_t len;
+
+	i.state.host = host;
+	i.state.repo = repo;
+	list_key(keys_path, k, TRUST_USE_SIGN, 0);
+	cr_assert_eq(trust_sign(k, &s, data, &len, &err), 0, "%s", err.msg);
+	for (size_t n = 0; n < ARRAY_SIZE(all); n++) {
+		struct admission *a = open_rules(all[n].rule, NULL);
+		const char *scope = NULL;
+		int rc;
+
+		put_in_folder(EVIDENCE_FILE, all[n].is_signed ? data : NULL,
+			      len);
+		put_in_folder(OFFER_FILE, all[n].is_offer ? "x" : NULL, 1);
+		rc = admission_recheck(a, &i, NULL, &scope, &err);
+		cr_expect_eq(rc, all[n].scope ? 0 : -ADMISSION_REFUSED, "%s",
+			     all[n].rule);
+		if (rc == 0)
+			cr_expect_str_eq(scope, all[n].scope);
 		admission_close(a);
 	}
 }
