@@ -187,12 +187,16 @@ static int check_restored(struct daemon_dump *u,
 static int restore_dump(struct daemon_dump *u, const struct env_snapshot *snap,
 			struct error *err)
 {
+	const struct env_restore_request q = {
+		.store = env_catalog_store(u->at->catalog),
+		.snap = snap,
+		.targets = &u->target,
+		.others_ns = clock_now_ns() + OTHERS_NS,
+	};
 	int rc = env_catalog_check_bad(u->at->catalog, snap, err);
 
 	if (rc == 0)
-		rc = env_restore(env_catalog_store(u->at->catalog), snap,
-				 &u->target, 0, clock_now_ns() + OTHERS_NS,
-				 NULL, NULL, err);
+		rc = env_restore(&q, NULL, err);
 	if (rc == 0)
 		rc = restore_process(u, err);
 	if (rc == 0)

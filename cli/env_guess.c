@@ -35,6 +35,10 @@ static int look_up(struct env_guess *g)
 static void *guess_main(void *arg)
 {
 	struct env_guess *g = arg;
+	struct env_restore_request q = { .store = env_catalog_store(g->catalog),
+					 .snap = &g->snap,
+					 .targets = g->job.targets,
+					 .stop = &g->stop };
 	struct error why = ERROR_INIT;
 	int rc;
 
@@ -45,9 +49,8 @@ static void *guess_main(void *arg)
 	/* Others who restore there are not waited for: there is time for that later. */
 	if (atomic_load(&g->stop))
 		return NULL;
-	rc = env_restore_begin(env_catalog_store(g->catalog), &g->snap,
-			       g->job.targets, 0, 0, g->giver, &g->stop,
-			       &g->restoring, &why);
+	q.giver = g->giver;
+	rc = env_restore_begin(&q, &g->restoring, &why);
 	note_hang(g, rc, &why);
 	return NULL;
 }

@@ -4,6 +4,7 @@
 #define BOOTSEER_CLI_ENV_MOUNT_H
 
 #include "envcache/join.h"
+#include "envcache/restore.h"
 
 /* Overlays of environments are named this and 32 hex digits. */
 #define ENV_MOUNT_PREFIX "bootseer-env:"

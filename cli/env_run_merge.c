@@ -111,11 +111,13 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 		.program = r->key.work.command[0],
 		.replaces = has,
 	};
-	struct env_snapshot snap;
 	const struct env_run_key *k = &r->key;
-	int rc = has ? env_restore(r->store.at.store, has, &k->work.targets, 0,
-				   k->deadline_ns, NULL, NULL, err)
-		     : 0;
+	const struct env_restore_request q = { .store = r->store.at.store,
+					       .snap = has,
+					       .targets = &k->work.targets,
+					       .others_ns = k->deadline_ns };
+	struct env_snapshot snap;
+	int rc = has ? env_restore(&q, NULL, err) : 0;
 
 	if (rc == -EBADMSG) {
 		say_damage(err);

@@ -65,14 +65,16 @@ static int unpack_snapshot(const struct env_run_restore *q,
 			   const struct env_mount_job *job, bool gives,
 			   struct error *err)
 {
-	struct env_giver *g = NULL;
+	struct env_restore_request r = { .store = q->at->store,
+					 .snap = job->snap,
+					 .targets = job->targets,
+					 .others_ns = job->others_ns };
 	struct error why = ERROR_INIT;
-	int rc = gives ? env_give_open(job, &g, &why) : 0;
+	int rc = gives ? env_give_open(job, &r.giver, &why) : 0;
 
-	rc = env_restore(q->at->store, job->snap, job->targets, 0,
-			 job->others_ns, g, job->check, err);
-	say_given(q, g, &why);
-	env_give_close(g);
+	rc = env_restore(&r, job->check, err);
+	say_given(q, r.giver, &why);
+	env_give_close(r.giver);
 	return rc;
 }
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "envcache/envcache.h"
+#include "envcache/restore.h"
 
 /* Run the words of `command` by the shell, without input or output but standard error,
  * and end it at the deadline (CLOCK_MONOTONIC).  -ECANCELED: it failed; the message has

@@ -4,7 +4,7 @@
 #define BOOTSEER_ENVCACHE_GIVEN_H
 
 #include "blockstore/blockstore.h"
-#include "envcache/envcache.h"
+#include "envcache/restore.h"
 
 /* Opens a pack of the store; on any thread, one at a time. */
 typedef int given_open_fn(void *arg, size_t pack, struct block_source **ret,

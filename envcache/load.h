@@ -4,7 +4,7 @@
 #define BOOTSEER_ENVCACHE_LOAD_H
 
 #include "blockstore/blockstore.h"
-#include "envcache/envcache.h"
+#include "envcache/restore.h"
 #include "image/artifact/artifact.h"
 #include "image/tree.h"
 

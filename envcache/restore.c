@@ -4,6 +4,8 @@
  * parallel; then things get their places, by renames that can be taken back, what was
  * deleted goes, and folders get their attributes.
  */
+#include "envcache/restore.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,23 +28,18 @@
 #define THREADS_MAX 64
 
 struct env_restoring {
-	struct object_store *store;
-	const struct env_snapshot *snap;
+	struct env_restore_request q; /* `threads` is 1 to THREADS_MAX */
 	struct loaded *l;
 	struct unpack_plan plan;
-	const struct env_targets *targets;
 	struct stage stages[ENV_TARGETS_MAX];
 	char **made; /* folders that had to be made, outermost first */
 	size_t n_made, cap_made;
 	struct env_restore_check *check;
-	unsigned int threads;
 	atomic_uint *n_left; /* pieces of a node that are still to come */
 	atomic_size_t next;
 	atomic_size_t n_put; /* pieces */
 	struct base_look look;
 	bool is_there; /* another process has put it there */
-	const atomic_bool *stop;
-	int64_t others_ns; /* until when others are waited for */
 };
 
 /* --------------------------------------------------------------------- the targets --- */
@@ -105,19 +102,19 @@ static int check_room(const struct env_restoring *r, size_t target,
 
 	if (fstatvfs(r->stages[target].root, &fs) < 0)
 		return error_set(err, errno, "'%.200s': %s",
-				 r->targets->paths[target], strerror(errno));
+				 r->q.targets->paths[target], strerror(errno));
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (r->plan.bytes[target] > room)
 		return error_set(err, ENOSPC,
 				 "no space in '%.200s': the snapshot takes "
 				 "%" PRIu64 " MiB of %" PRIu64,
-				 r->targets->paths[target],
+				 r->q.targets->paths[target],
 				 r->plan.bytes[target] >> 20, room >> 20);
 	if (fs.f_files && r->plan.names[target] > fs.f_favail)
 		return error_set(err, ENOSPC,
 				 "no space in '%.200s': the snapshot has "
 				 "%" PRIu64 " names, of %" PRIu64,
-				 r->targets->paths[target],
+				 r->q.targets->paths[target],
 				 r->plan.names[target], (uint64_t)fs.f_favail);
 	return 0;
 }
@@ -127,7 +124,7 @@ static size_t first_of(const struct env_restoring *r)
 {
 	size_t i = 0;
 
-	while (i < r->targets->n && !r->plan.folders[i])
+	while (i < r->q.targets->n && !r->plan.folders[i])
 		i++;
 	return i;
 }
@@ -135,7 +132,8 @@ static size_t first_of(const struct env_restoring *r)
 static int put_stage_path(const struct env_restoring *r, size_t i,
 			  struct buf *b)
 {
-	return buf_printf(b, "%s/%s", r->targets->paths[i], r->stages[i].name);
+	return buf_printf(b, "%s/%s", r->q.targets->paths[i],
+			  r->stages[i].name);
 }
 
 static int follow_first(struct env_restoring *r, size_t i, struct error *err)
@@ -153,13 +151,13 @@ static int open_stages(struct env_restoring *r, struct error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < r->targets->n; i++) {
+	for (size_t i = 0; rc == 0 && i < r->q.targets->n; i++) {
 		if (!r->plan.folders[i])
 			continue; /* nothing changed in it */
-		rc = make_target(r->targets->paths[i], restore_made, r, err);
+		rc = make_target(r->q.targets->paths[i], restore_made, r, err);
 		if (rc == 0)
-			rc = stage_open(&r->stages[i], r->targets->paths[i],
-					r->others_ns, err);
+			rc = stage_open(&r->stages[i], r->q.targets->paths[i],
+					r->q.others_ns, err);
 		if (rc == 0)
 			rc = follow_first(r, i, err);
 		if (rc == 0)
@@ -206,7 +204,7 @@ static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 	AUTO_CLOSE int fd = -1;
 	int rc;
 
-	if (r->stop && atomic_load(r->stop))
+	if (r->q.stop && atomic_load(r->q.stop))
 		return error_set(err, ECANCELED, "it is not needed any more");
 	fd = open_node(r, node, err);
 	rc = fd < 0 ? fd : fs_pwrite_full(fd, data, len, off);
@@ -268,7 +266,7 @@ static int prepare_stages(struct env_restoring *r, struct error *err)
 			     .stages = r->stages };
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+	for (size_t i = 0; rc == 0 && i < r->q.targets->n; i++)
 		if (r->plan.folders[i])
 			rc = place_prepare(&p, i, err);
 	r->n_left = calloc(r->plan.n_nodes + 1, sizeof(*r->n_left));
@@ -305,11 +303,11 @@ static int unpack_contents(struct env_restoring *r, struct error *err)
 	int rc = prepare_stages(r, err);
 
 	if (rc == 0)
-		rc = content_read(r->l, &r->plan, r->threads, restore_bytes, r,
-				  err);
+		rc = content_read(r->l, &r->plan, r->q.threads, restore_bytes,
+				  r, err);
 	free(steal_ptr(&r->n_left));
-	return rc < 0 ? refuse_missing(r->store, r->snap, rc, err)
-		      : side_by_side(r->threads, restore_side, r, err);
+	return rc < 0 ? refuse_missing(r->q.store, r->q.snap, rc, err)
+		      : side_by_side(r->q.threads, restore_side, r, err);
 }
 
 /* --------------------------------------------------------------------------- commit --- */
@@ -319,16 +317,16 @@ static int place_all(struct env_restoring *r, struct error *err)
 	struct placing p = { .plan = &r->plan,
 			     .tree = r->l->tree,
 			     .stages = r->stages,
-			     .merges = env_key_merges(&r->snap->key) };
+			     .merges = env_key_merges(&r->q.snap->key) };
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+	for (size_t i = 0; rc == 0 && i < r->q.targets->n; i++)
 		if (r->plan.folders[i])
 			rc = place_things(&p, i, err);
-	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+	for (size_t i = 0; rc == 0 && i < r->q.targets->n; i++)
 		if (r->plan.folders[i])
 			rc = place_deletions(&p, i, err);
-	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+	for (size_t i = 0; rc == 0 && i < r->q.targets->n; i++)
 		if (r->plan.folders[i])
 			rc = place_folder_attributes(&p, i, err);
 	return rc;
@@ -340,7 +338,7 @@ static void undo_all(struct env_restoring *r, bool keeps_others,
 {
 	struct error why = ERROR_INIT;
 
-	for (size_t i = r->targets->n; i-- > 0;) {
+	for (size_t i = r->q.targets->n; i-- > 0;) {
 		struct stage *s = &r->stages[i];
 
 		if (s->log_fd < 0)
@@ -368,19 +366,19 @@ static int commit_all(struct env_restoring *r, struct error *err)
 	size_t first = first_of(r);
 	int rc = 0;
 
-	for (size_t i = first + 1; rc == 0 && i < r->targets->n; i++)
+	for (size_t i = first + 1; rc == 0 && i < r->q.targets->n; i++)
 		if (r->plan.folders[i])
 			rc = put_stage_path(r, i, &others) < 0 ||
 					     buf_append(&others, "", 1) < 0
 				     ? error_nomem(err)
 				     : 0;
-	if (rc < 0 || first == r->targets->n)
+	if (rc < 0 || first == r->q.targets->n)
 		return rc;
 	if (!others.len)
 		return stage_commit(&r->stages[first], err);
 	rc = stage_commit_leader(&r->stages[first], &others, err);
 	/* The first is the last: it says what became of the others. */
-	for (size_t i = r->targets->n; rc == 0 && i-- > first;)
+	for (size_t i = r->q.targets->n; rc == 0 && i-- > first;)
 		if (r->plan.folders[i])
 			(void)!stage_commit(&r->stages[i], NULL);
 	return rc;
@@ -414,7 +412,7 @@ static int commit_stages(struct env_restoring *r, struct error *err)
 /* The staging folders go; that was the last change of the targets' times. */
 static void close_stages(struct env_restoring *r, bool is_good)
 {
-	for (size_t i = 0; i < r->targets->n; i++) {
+	for (size_t i = 0; i < r->q.targets->n; i++) {
 		AUTO_CLOSE int root = -1;
 
 		if (r->stages[i].root >= 0)
@@ -481,42 +479,37 @@ static int begin_restore(struct env_restoring *r, struct error *err)
 
 	/* Another one was waited for, and has put it there, perhaps. */
 	if (rc == 0 && clock_now_ns() - begun_ns >= STAGE_LOOK_NS)
-		rc = base_check(r->snap, r->targets, err);
+		rc = base_check(r->q.snap, r->q.targets, err);
 	r->is_there = rc == 1;
-	r->look = (struct base_look){ .snap = r->snap, .targets = r->targets };
+	r->look = (struct base_look){ .snap = r->q.snap,
+				      .targets = r->q.targets };
 	return rc == 0 ? unpack_contents(r, err) : rc;
 }
 
-int env_restore_begin(struct object_store *s, const struct env_snapshot *snap,
-		      const struct env_targets *t, unsigned int threads,
-		      int64_t others_ns, struct env_giver *giver,
-		      const atomic_bool *stop, struct env_restoring **ret,
-		      struct error *err)
+int env_restore_begin(const struct env_restore_request *q,
+		      struct env_restoring **ret, struct error *err)
 {
+	const struct env_snapshot *snap = q->snap;
 	struct env_restoring *r;
 	int rc;
 
-	if (!same_targets(&snap->targets, t))
+	if (!same_targets(&snap->targets, q->targets))
 		return error_set(err, EBADMSG,
 				 "the snapshot is of other targets");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return error_nomem(err);
-	r->store = s;
-	r->snap = snap;
-	r->targets = t;
-	r->stop = stop;
-	r->others_ns = others_ns;
-	r->threads = choose_threads(threads);
+	r->q = *q;
+	r->q.threads = choose_threads(q->threads);
 	for (size_t i = 0; i < ENV_TARGETS_MAX; i++)
 		stage_init(&r->stages[i]);
-	rc = loaded_open(s, snap, giver, &r->l, err);
+	rc = loaded_open(q->store, snap, q->giver, &r->l, err);
 	if (rc < 0)
-		rc = refuse_missing(s, snap, rc, err);
+		rc = refuse_missing(q->store, snap, rc, err);
 	if (rc == 0 && env_key_merges(&snap->key))
 		rc = merge_prune(r->l->tree, err);
 	if (rc == 0)
-		rc = unpack_plan_make(r->l, t, &r->plan, err);
+		rc = unpack_plan_make(r->l, q->targets, &r->plan, err);
 	if (rc == 0)
 		rc = begin_restore(r, err);
 	if (rc < 0)
@@ -548,14 +541,11 @@ void env_restore_drop(struct env_restoring *r)
 		restoring_free(r, false);
 }
 
-int env_restore(struct object_store *s, const struct env_snapshot *snap,
-		const struct env_targets *t, unsigned int threads,
-		int64_t others_ns, struct env_giver *giver,
+int env_restore(const struct env_restore_request *q,
 		struct env_restore_check *check, struct error *err)
 {
 	struct env_restoring *r = NULL;
-	int rc = env_restore_begin(s, snap, t, threads, others_ns, giver, NULL,
-				   &r, err);
+	int rc = env_restore_begin(q, &r, err);
 
 	return rc < 0 ? rc : env_restore_end(r, check, err);
 }

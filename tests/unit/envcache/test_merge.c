@@ -12,6 +12,7 @@
 #include "common/fs.h"
 #include "env_fixture.h"
 #include "envcache/catalog.h"
+#include "envcache/restore.h"
 #include "image/tree.h"
 
 static char store_dir[64];
@@ -93,11 +94,19 @@ static bool has_more(const struct env_snapshot *snap)
 	return ret;
 }
 
+static struct env_restore_request request_of(const struct env_snapshot *snap)
+{
+	return (struct env_restore_request){ .store = store,
+					     .snap = snap,
+					     .targets = &env_dir_targets,
+					     .threads = 1 };
+}
+
 static void restore_snapshot(const struct env_snapshot *snap)
 {
-	cr_assert_eq(env_restore(store, snap, &env_dir_targets, 1, 0, NULL,
-				 NULL, &err),
-		     0, "%s", err.msg);
+	const struct env_restore_request q = request_of(snap);
+
+	cr_assert_eq(env_restore(&q, NULL, &err), 0, "%s", err.msg);
 }
 
 /* Another node, which has nothing. */
@@ -225,6 +234,7 @@ Test(env_merge, of_two_sizes_the_larger_file_stays)
 /* Programs work in the targets while a snapshot is fetched. */
 Test(env_merge, file_that_came_during_a_restore_stays_by_the_same_rule)
 {
+	struct env_restore_request q;
 	struct env_restoring *r = NULL;
 	struct env_snapshot snap;
 
@@ -235,9 +245,8 @@ Test(env_merge, file_that_came_during_a_restore_stays_by_the_same_rule)
 	snap = find_snapshot();
 
 	next_node();
-	cr_assert_eq(env_restore_begin(store, &snap, &env_dir_targets, 1, 0,
-				       NULL, NULL, &r, &err),
-		     0, "%s", err.msg);
+	q = request_of(&snap);
+	cr_assert_eq(env_restore_begin(&q, &r, &err), 0, "%s", err.msg);
 	env_write("longer", "BBBBB");
 	env_write("shorter", "B");
 	cr_assert_eq(env_restore_end(r, NULL, &err), 0, "%s", err.msg);

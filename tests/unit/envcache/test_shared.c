@@ -15,6 +15,7 @@
 #include "envcache/bases.h"
 #include "envcache/catalog.h"
 #include "envcache/gc_packs.h"
+#include "envcache/restore.h"
 
 #define BIG 400000u
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -392,18 +393,19 @@ Test(env_shared, a_capture_that_was_late_takes_nothing_but_its_own)
 Test(env_shared, a_restore_of_a_snapshot_without_its_blobs_says_it_is_damaged)
 {
 	struct env_snapshot a;
+	const struct env_restore_request q = { .store = store,
+					       .snap = &a,
+					       .targets = &env_dir_targets,
+					       .threads = 1,
+					       .others_ns = INT64_MAX };
 
 	write_big("one", 1);
 	a = capture("V=1", false);
 	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
-	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, INT64_MAX,
-				 NULL, NULL, &err),
-		     -EBADMSG);
+	cr_expect_eq(env_restore(&q, NULL, &err), -EBADMSG);
 	cr_expect_eq(err.code, EBADMSG);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
-	cr_expect_eq(env_restore(store, &a, &env_dir_targets, 1, INT64_MAX,
-				 NULL, NULL, &err),
-		     -ENOENT);
+	cr_expect_eq(env_restore(&q, NULL, &err), -ENOENT);
 	env_snapshot_fini(&a);
 }
 
